@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// AttachMode says which hook takes the packets that arrive at an interface.
+type AttachMode string
+
+// The modes of attachment. Auto takes the first of the others that the kernel
+// and the driver support.
+const (
+	AttachAuto   AttachMode = "auto"
+	AttachXDP    AttachMode = "xdp"
+	AttachTCX    AttachMode = "tcx"
+	AttachClsact AttachMode = "clsact"
+)
+
+// Options are fixed for the life of a Datapath.
+type Options struct {
+	// PinPath is a directory in a BPF file system that belongs to this
+	// network namespace alone. Programs, links and maps are kept there.
+	PinPath string
+	Log     *slog.Logger
+}
+
+// Config is one generation of the data plane's configuration.
+type Config struct {
+	Node ioam.NodeConfig
+	// Attach gives the mode of each interface; absent ones are AttachAuto.
+	Attach map[ioam.IfIndex]AttachMode
+}
+
+// InterfaceStatus says how one interface is served.
+type InterfaceStatus struct {
+	Index   ioam.IfIndex
+	Name    string
+	Ingress AttachMode // xdp, tcx or clsact
+	Egress  AttachMode // tcx or clsact
+	// NativeXDPRefused is the driver's reason when auto fell back from XDP.
+	NativeXDPRefused string
+}
+
+// Counters of one interface since its programs were first attached; they do
+// not go back on a restart of the agent.
+type Counters struct {
+	Index          ioam.IfIndex
+	Name           string
+	Ingress        [ioam.NumOutcomes]uint64
+	Egress         [ioam.NumOutcomes]uint64
+	RecordsWritten uint64
+	RecordsLost    uint64 // no reader, or one that is too slow
+}
+
+// Record is one removed header, with what is needed to name its packet.
+type Record struct {
+	Time      time.Time // UTC
+	Interface ioam.IfIndex
+	Outcome   ioam.Outcome // inline_removed or tunnel_decapsulated
+	Length    int          // bytes of the IPv6 packet that goes on
+	Packet    []byte       // its first bytes, at most 80, from the IPv6 header
+	Header    []byte       // the Hop-by-Hop header that was removed, with this node's data
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import "net/netip"
+
+// NamespaceID identifies an IOAM namespace (RFC 9197 §4.3).
+type NamespaceID uint16
+
+// NodeID is a node's 24-bit identifier (RFC 9197 §4.4.2.1).
+type NodeID uint32
+
+// NodeIDWide is a node's 56-bit identifier (RFC 9197 §4.4.2.9).
+type NodeIDWide uint64
+
+// InterfaceID is an interface's 16-bit identifier (RFC 9197 §4.4.2.2).
+type InterfaceID uint16
+
+// InterfaceIDWide is an interface's 32-bit identifier (RFC 9197 §4.4.2.10).
+type InterfaceIDWide uint32
+
+// SchemaID identifies the schema of an opaque state snapshot, 24 bits
+// (RFC 9197 §4.4.2.13).
+type SchemaID uint32
+
+// IfIndex is the operating system's index of a network interface; zero is
+// "none", the ingress of a packet that this node generated.
+type IfIndex uint32
+
+// NextHeader is a value of the IPv6 Next Header field (RFC 8200 §4).
+type NextHeader uint8
+
+// Values that Linux uses for what has not been configured; on the wire they
+// mean "not available".
+const (
+	NodeIDUnavailable          NodeID          = 1<<24 - 1
+	NodeIDWideUnavailable      NodeIDWide      = 1<<56 - 1
+	InterfaceIDUnavailable     InterfaceID     = 1<<16 - 1
+	InterfaceIDWideUnavailable InterfaceIDWide = 1<<32 - 1
+	SchemaIDNone               SchemaID        = 1<<24 - 1
+	DataUnavailable            uint32          = 1<<32 - 1
+	DataWideUnavailable        uint64          = 1<<64 - 1
+)
+
+// Limits of a configuration; each bounds a table or a loop of the data plane.
+const (
+	MaxInterfaces           = 64
+	MaxNamespaces           = 1024
+	MaxEncapsulations       = 1024
+	MaxDecapsulations       = 256
+	MaxOptionsPerPacket     = 9   // IOAM options that one Hop-by-Hop header may carry
+	MaxOptionsPerHeader     = 32  // options in one header, padding included
+	MaxExtensionHeaders     = 8   // headers walked to find the upper layer
+	MaxTraceDataSize        = 244 // bytes; the option's length field is one byte
+	MaxSnapshotSize         = 252 // bytes; the snapshot's length field counts 4-byte units in 8 bits, an option holds less
+	MaxHeaderInsertion      = 512 // bytes of Hop-by-Hop header that one encapsulation may insert
+	MaxFrequency            = 1_000_000
+	MaxEncapsulationOverlap = 16 // encapsulations of one interface whose destination prefixes contain one address
+)
+
+// TimestampFormat is the format of trace fields 2 and 3 (RFC 9197 §5, RFC 8877).
+type TimestampFormat uint8
+
+const (
+	// TimestampPOSIX is seconds and microseconds since 1970-01-01 UTC.
+	TimestampPOSIX TimestampFormat = iota
+	// TimestampPTP is seconds and nanoseconds since 1970-01-01 TAI.
+	TimestampPTP
+	// TimestampNTP is seconds since 1900-01-01 UTC and a fraction in units of 2^-32 s.
+	TimestampNTP
+)
+
+// Compatibility chooses what a node writes where RFC 9197 and Linux differ.
+type Compatibility uint8
+
+const (
+	// CompatibilityDefault writes real values wherever the node knows them.
+	CompatibilityDefault Compatibility = iota
+	// CompatibilityMainline writes byte for byte what the Linux kernel writes:
+	// bits 4, 7 and 11 are all-ones, timestamps of locally generated packets
+	// too, the queue depth is in bytes, and malformed options are dropped.
+	CompatibilityMainline
+)
+
+// Role is the set of directions in which an interface belongs to the IOAM domain.
+type Role uint8
+
+const (
+	// RoleIngress accepts IOAM from the link.
+	RoleIngress Role = 1 << iota
+	// RoleEgress lets IOAM out to the link.
+	RoleEgress
+)
+
+// Boundary is what happens to IOAM that arrives at an interface without the
+// ingress role, or is about to leave one without the egress role.
+type Boundary uint8
+
+const (
+	// BoundaryDrop drops the packet.
+	BoundaryDrop Boundary = iota
+	// BoundaryStrip removes the Hop-by-Hop header when IOAM is all it holds.
+	BoundaryStrip
+	// BoundaryIgnore forwards the packet untouched.
+	BoundaryIgnore
+)
+
+// NodeConfig is everything an IOAM node needs to know. The zero value is a
+// node that touches nothing.
+type NodeConfig struct {
+	ID              NodeID
+	IDWide          NodeIDWide
+	TimestampFormat TimestampFormat
+	Compatibility   Compatibility
+	Interfaces      []Interface
+	Namespaces      []Namespace
+	Encapsulations  []Encapsulation
+	Decapsulations  []Decapsulation
+}
+
+// Interface is one interface that the node serves; others are never touched.
+type Interface struct {
+	Index    IfIndex
+	Name     string
+	ID       InterfaceID
+	IDWide   InterfaceIDWide
+	Roles    Role
+	Boundary Boundary
+	MTU      int // bytes of an IPv6 packet; used by the reference node, the data plane asks the kernel
+}
+
+// Namespace is one IOAM namespace that the node takes part in.
+type Namespace struct {
+	ID       NamespaceID
+	Data     uint32 // trace field 5
+	DataWide uint64 // trace field 10
+	Schema   *Schema
+	Remove   bool // remove inline trace options of this namespace on receipt
+}
+
+// Schema is the opaque state snapshot that a namespace's nodes add (trace bit 22).
+type Schema struct {
+	ID   SchemaID
+	Data []byte // as configured; the wire pads it with zeros to 4 bytes
+}
+
+// Mode is how an encapsulating node adds the header.
+type Mode uint8
+
+const (
+	// ModeInline inserts behind the IPv6 header.
+	ModeInline Mode = iota
+	// ModeEncap adds an outer IPv6 header in front (IPv6-in-IPv6).
+	ModeEncap
+	// ModeAuto is inline for locally generated packets, encap for forwarded ones.
+	ModeAuto
+)
+
+// Frequency selects the first K of every N matching packets; the zero value
+// selects all of them.
+type Frequency struct {
+	K, N uint32
+}
+
+// PortRange is an inclusive range of ports; the zero value matches every packet.
+type PortRange struct {
+	From, To uint16
+}
+
+// Match selects packets; absent criteria match everything. A criterion on
+// ports matches only UDP, TCP, SCTP, DCCP and UDP-Lite packets that carry them, so no
+// fragment but the first.
+type Match struct {
+	Destination     netip.Prefix // invalid: any
+	Source          netip.Prefix // invalid: any
+	NextHeader      *NextHeader  // the upper-layer header, behind all extension headers
+	SourcePort      *PortRange
+	DestinationPort *PortRange
+	TrafficClass    *uint8
+	FlowLabel       *uint32
+}
+
+// TraceOption is a pre-allocated trace to insert.
+type TraceOption struct {
+	Namespace NamespaceID
+	Type      TraceType
+	Size      int // bytes of node data to pre-allocate, a multiple of 4 in 4…244
+}
+
+// Encapsulation is one rule of an encapsulating node. Of the rules that match
+// a packet on its egress interface, the one with the longest destination
+// prefix acts, and among equals the first.
+type Encapsulation struct {
+	Name              string
+	Interface         IfIndex
+	Match             Match
+	Frequency         Frequency
+	Mode              Mode
+	TunnelSource      netip.Addr
+	TunnelDestination netip.Addr
+	Options           []TraceOption
+}
+
+// Decapsulation is a tunnel that ends at this node.
+type Decapsulation struct {
+	TunnelDestination netip.Addr
+}
