@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, part of the command line's contract.
+const (
+	exitOK      = 0 // done
+	exitFailure = 1 // what was asked for failed, or a check found faults
+	exitUsage   = 2 // the command line itself is wrong; nothing was done
+)
+
+// usageError marks an error that the command line causes by itself.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+// usagef makes an error that ends the program with exitUsage.
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// errReported ends the program with exitFailure when the faults have been
+// printed already.
+var errReported = errors.New("faults were reported")
+
+// options are the persistent flags, and what a subcommand needs to honour them.
+type options struct {
+	json   bool
+	socket string
+
+	// defaultSocket finds the API socket of the agent that serves the network
+	// namespace this process runs in.
+	defaultSocket func() (string, error)
+}
+
+// socketPath is the agent's API socket: --socket, else the default.
+func (o *options) socketPath() (string, error) {
+	if o.socket != "" {
+		return o.socket, nil
+	}
+	if o.defaultSocket == nil {
+		return "", usagef("no agent socket is known; give --socket PATH")
+	}
+	return o.defaultSocket()
+}
+
+// run executes one command line and returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errReported):
+		return exitFailure
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "waymark: %v\n", err)
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "waymark: %v\n", err)
+		return exitFailure
+	}
+}
+
+// newRootCommand builds the whole command tree.
+func newRootCommand() *cobra.Command {
+	opts := &options{}
+	root := &cobra.Command{
+		Use:   "waymark",
+		Short: "See the way, the delays and the losses of live IPv6 traffic",
+		Long: `Waymark tells, for live IPv6 traffic on stock Linux kernels, which way packets
+went and how long each hop held them (IOAM, RFC 9197 and RFC 9486).
+
+Results go to standard output, everything else to standard error.
+
+Exit codes: 0 done; 1 it failed, or a check found faults; 2 wrong usage.`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		Args:              cobra.ArbitraryArgs,
+		RunE:              groupRun,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.PersistentFlags().BoolVar(&opts.json, "json", false, "print JSON instead of text")
+	root.PersistentFlags().StringVar(&opts.socket, "socket", "", "the agent's API socket `PATH` (default: the agent of this network namespace)")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w; see '%s --help'", err, cmd.CommandPath())
+	})
+
+	markUsageErrors(root)
+	return root
+}
+
+// groupRun is the action of a command that only holds subcommands: without
+// arguments it prints help, and a word that names no subcommand is an error
+// (cobra alone would print the help and succeed).
+func groupRun(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		msg += "; did you mean " + strings.Join(near, " or ") + "?"
+	} else {
+		msg += fmt.Sprintf("; see '%s --help'", cmd.CommandPath())
+	}
+	return usagef("%s", msg)
+}
+
+// newGroup makes a command that only holds subcommands.
+func newGroup(use, short string, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ArbitraryArgs,
+		RunE:  groupRun,
+	}
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// markUsageErrors makes every command's check of its arguments end in
+// exitUsage.
+func markUsageErrors(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return usagef("%w; see '%s --help'", err, cmd.CommandPath())
+			}
+			return nil
+		}
+	}
+	for _, child := range cmd.Commands() {
+		markUsageErrors(child)
+	}
+}
