@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# `make test` and `make demo` are all a newcomer needs; `make` lists the rest.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+# Where Go and the network tools are when a bare root shell or sudo forgets them.
+export PATH := $(PATH):/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin
+# The version comes from `git describe` below; Go's own stamp fails in a
+# checkout that belongs to another user.
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+
+VERSION = $(shell scripts/version.sh)
+FUZZTIME ?= 30s
+AGREEMENT_PACKETS ?= 1000000
+# Packages with goroutines that share memory; the others gain nothing from -race.
+RACE := ./internal/agent/... ./internal/export/... ./internal/health/...
+TEST_TIMEOUT ?= 15m
+
+.PHONY: build generate check test bench demo fuzz docs help
+
+build: ## Build bin/waymark, one static binary
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/waymark ./cmd/waymark
+
+generate: ## Compile the BPF programs with the pinned compiler (clang 19) and write their Go bindings
+	scripts/compiler.sh
+	go generate ./internal/datapath
+
+check: ## Run every static check; works offline once the dependencies are there
+	scripts/check.sh
+
+test: ## Install what is missing, run every check and every test (root)
+	scripts/setup.sh test
+	$(MAKE) check
+	$(MAKE) build
+	scripts/test.sh '$(TEST_TIMEOUT)' $(RACE)
+
+bench: ## Measure the cost of every outcome and the forwarding rate (root)
+	scripts/setup.sh bench
+	$(MAKE) build
+	bin/waymark bench
+
+demo: ## Install what is missing and watch packets cross a five-node IOAM domain (root)
+	@scripts/setup.sh demo
+	@$(MAKE) build
+	@bin/waymark lab demo
+
+fuzz: ## Run every fuzz target for FUZZTIME (30s), then a million packets through the agreement test (root)
+	scripts/setup.sh test
+	scripts/fuzz.sh '$(FUZZTIME)' '$(AGREEMENT_PACKETS)'
+
+docs: ## Write docs/reference from the code
+	go run ./internal/docgen
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

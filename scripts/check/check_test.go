@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRepository(t *testing.T) {
+	findings, err := Tree("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, finding := range findings {
+		t.Error(finding)
+	}
+}
+
+// Every rule: one file that breaks only that rule, and the line that says so.
+func TestRules(t *testing.T) {
+	const goHead = "// SPDX-License-Identifier: Apache-2.0\n\npackage p\n"
+	const mainHead = "// SPDX-License-Identifier: Apache-2.0\n\npackage main\n"
+	const cHead = "// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause\n"
+	lines := func(n int) string { return strings.Repeat("\n", n) }
+	mark := "TO" + "DO"
+
+	tests := []struct {
+		name, file, content string
+		want                string // empty: no finding
+	}{
+		{"good go", "a.go", goHead, ""},
+		{"go licence", "a.go", "package p\n", "a.go:1: no licence line; write: // SPDX-License-Identifier: Apache-2.0"},
+		{"bpf licence", "bpf/a.h", goHead, "bpf/a.h:1: no licence line; write: // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause"},
+		{"good bpf", "bpf/a.h", cHead, ""},
+		{"shell licence", "a.sh", "#!/bin/sh\necho\n", "a.sh:2: no licence line; write: # SPDX-License-Identifier: Apache-2.0"},
+		{"good shell", "a.sh", "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n", ""},
+		{"generated bindings", "a_bpfel.go", "package p\n" + lines(600), ""},
+		{"testdata", "testdata/a.go", "package p\n", ""},
+		{"longest file", "a.go", goHead + lines(fileLimit-4), ""},
+		{"file length", "a.go", goHead + lines(fileLimit-3), "a.go:500: 500 lines"},
+		{"entry length", "bpf/a.bpf.c", cHead + lines(bpfEntryLimit-1), "bpf/a.bpf.c:300: 300 lines"},
+		{"longest function", "a.go", goHead + "func f() {" + lines(functionLimit-2) + "}\n", ""},
+		{"function length", "a.go", goHead + "func f() {" + lines(functionLimit-1) + "}\n", "a.go:4: f has 80 lines"},
+		{"C function length", "bpf/a.h", cHead + "int f(void)\n{" + lines(functionLimit-1) + "}\n", "bpf/a.h:3: int f(void) has 80 lines"},
+		{"mark", "a.go", goHead + "// " + mark + ": more\n", "a.go:4: unfinished mark " + mark},
+		{"panic", "a.go", goHead + "func f() { panic(1) }\n", "a.go:4: panic outside func main"},
+		{"panic in a value", "a.go", goHead + "var f = func() { panic(1) }\n", "a.go:4: panic outside func main"},
+		{"panic in a test", "a_test.go", goHead + "func f() { panic(1) }\n", ""},
+		{"panic in main", "a.go", mainHead + "func main() { panic(1) }\n", "a.go:4: panic outside func main"},
+		{"exit", "a.go", mainHead + "func f() { os.Exit(1) }\n", "a.go:4: os.Exit outside func main"},
+		{"exit in main", "a.go", mainHead + "func main() { os.Exit(1) }\n", ""},
+		{"exit in a library's main", "a.go", goHead + "func main() { os.Exit(1) }\n", "a.go:4: os.Exit outside func main"},
+		{"fatal", "a.go", mainHead + "func main() { log.Fatalf(\"\") }\n", "a.go:4: log.Fatalf outside func main"},
+		{"good links", "docs/a.md", "# A b, `c`!\n[x](a.md#a-b-c) [y](../docs) [z](https://example.net/no) `[n](no.md)`\n", ""},
+		{"link", "docs/a.md", "[x](b.md)\n", "docs/a.md:1: link to docs/b.md, which does not exist"},
+		{"heading", "a.md", "# A\n\n[x](#b)\n", "a.md:3: link to heading #b of a.md"},
+		{"heading in code", "a.md", "```\n# B\n```\n[x](#b)\n", "a.md:4: link to heading #b of a.md"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			root := t.TempDir()
+			path := filepath.Join(root, test.file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(test.content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			findings, err := Tree(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.want == "" {
+				if len(findings) != 0 {
+					t.Fatalf("findings %v, want none", findings)
+				}
+				return
+			}
+			if len(findings) != 1 || !strings.HasPrefix(findings[0].String(), test.want) {
+				t.Fatalf("findings %v, want one starting with %q", findings, test.want)
+			}
+		})
+	}
+}
+
+func TestUnparsableGo(t *testing.T) {
+	root := t.TempDir()
+	content := "// SPDX-License-Identifier: Apache-2.0\n\npackage\n"
+	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Tree(root); err == nil {
+		t.Fatal("Tree accepted a Go file that does not parse")
+	}
+}

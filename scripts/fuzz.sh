@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Usage: fuzz.sh FUZZTIME PACKETS
+#
+# Runs every fuzz target for FUZZTIME, one after the other, then the agreement
+# test between the BPF programs and the reference node with PACKETS packets.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fuzztime=$1
+packets=$2
+ran=0
+
+packages=$(go list -f '{{.ImportPath}} {{.Dir}}' ./...)
+while read -r -u 3 package dir; do
+	# Compiling a test binary only to learn that it has no target takes long.
+	grep -qs '^func Fuzz' "$dir"/*_test.go || continue
+	targets=$(go test -list '^Fuzz' "$package" | grep '^Fuzz')
+	for target in $targets; do
+		echo "fuzz: $package $target for $fuzztime"
+		go test -run '^$' -fuzz "^${target}\$" -fuzztime "$fuzztime" "$package" </dev/null
+		ran=$((ran + 1))
+	done
+done 3<<<"$packages"
+
+if [ "$ran" -eq 0 ]; then
+	echo "fuzz: found no fuzz target; every decoder of network bytes must have one" >&2
+	exit 1
+fi
+echo "fuzz: ran $ran targets"
+
+agreement=$(go test -list Agreement ./internal/datapath)
+if ! grep -q '^Test' <<<"$agreement"; then
+	echo "fuzz: internal/datapath has no agreement test" >&2
+	exit 1
+fi
+echo "fuzz: agreement of $packets packets"
+WAYMARK_AGREEMENT_PACKETS=$packets go test -count=1 -timeout 2h -run Agreement ./internal/datapath
