@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"syscall"
+
+	"github.com/waymark-net/waymark/internal/health"
+)
+
+// ErrNoAgent is the answer to any request when nobody listens.
+var ErrNoAgent = errors.New("no agent runs in this network namespace; start one with 'waymark agent run --config FILE'")
+
+// maxRecordLine bounds one line of a stream of records; a record of 9 traces
+// of 61 nodes each has less.
+const maxRecordLine = 4 << 20
+
+// Client talks to one agent.
+type Client struct {
+	socket string
+	http   *http.Client
+}
+
+// NewClient makes a client of the agent that listens on a Unix socket.
+func NewClient(socket string) *Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}
+	return &Client{socket: socket, http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
+}
+
+// do sends one request and decodes the answer into out, when out is not nil.
+func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
+	body, err := c.open(ctx, method, path, in)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(body).Decode(out); err != nil {
+		return fmt.Errorf("the agent's answer to %s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// open sends one request and returns the body of a successful answer.
+func (c *Client) open(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://agent"+path, body)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.http.Do(req)
+	switch {
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
+		return nil, ErrNoAgent
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("the agent's socket %s may not be opened: run as the agent's user, usually root", c.socket)
+	case err != nil:
+		return nil, fmt.Errorf("ask the agent at %s: %w", c.socket, err)
+	}
+	if resp.StatusCode/100 == 2 {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	answer := &Error{Status: resp.StatusCode}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(answer); err != nil || answer.Message == "" {
+		answer.Message = fmt.Sprintf("the agent answered %s to %s %s", resp.Status, method, path)
+	}
+	return nil, answer
+}
+
+// Status asks how the agent is.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var s Status
+	err := c.do(ctx, http.MethodGet, "/v1/status", nil, &s)
+	return s, err
+}
+
+// Warnings asks for the health warnings.
+func (c *Client) Warnings(ctx context.Context) ([]health.Warning, error) {
+	var ws []health.Warning
+	err := c.do(ctx, http.MethodGet, "/v1/warnings", nil, &ws)
+	return ws, err
+}
+
+// Config asks for the running configuration, as YAML.
+func (c *Client) Config(ctx context.Context) ([]byte, error) {
+	body, err := c.open(ctx, http.MethodGet, "/v1/config", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(body)
+}
+
+// Metrics asks for the metrics, in Prometheus' text format.
+func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
+	body, err := c.open(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(body)
+}
+
+// Reload makes the agent load its file again.
+func (c *Client) Reload(ctx context.Context) error {
+	return c.do(ctx, http.MethodPost, "/v1/reload", nil, nil)
+}
+
+// Stop makes the agent end; it answers before it has ended.
+func (c *Client) Stop(ctx context.Context, s Stop) error {
+	return c.do(ctx, http.MethodPost, "/v1/stop", s, nil)
+}
+
+// Namespaces lists the namespaces.
+func (c *Client) Namespaces(ctx context.Context) ([]Namespace, error) {
+	var ns []Namespace
+	err := c.do(ctx, http.MethodGet, "/v1/namespaces", nil, &ns)
+	return ns, err
+}
+
+// AddNamespace adds a namespace.
+func (c *Client) AddNamespace(ctx context.Context, ns Namespace) error {
+	return c.do(ctx, http.MethodPost, "/v1/namespaces", ns, nil)
+}
+
+// RemoveNamespace removes a namespace.
+func (c *Client) RemoveNamespace(ctx context.Context, id uint16) error {
+	return c.do(ctx, http.MethodDelete, "/v1/namespaces/"+strconv.Itoa(int(id)), nil, nil)
+}
+
+// SetSchema binds a schema to a namespace; nil binds none.
+func (c *Client) SetSchema(ctx context.Context, id uint16, schema *uint32) error {
+	return c.do(ctx, http.MethodPut, "/v1/namespaces/"+strconv.Itoa(int(id))+"/schema", SchemaBinding{schema}, nil)
+}
+
+// Schemas lists the schemas.
+func (c *Client) Schemas(ctx context.Context) ([]Schema, error) {
+	var ss []Schema
+	err := c.do(ctx, http.MethodGet, "/v1/schemas", nil, &ss)
+	return ss, err
+}
+
+// AddSchema adds a schema.
+func (c *Client) AddSchema(ctx context.Context, s Schema) error {
+	return c.do(ctx, http.MethodPost, "/v1/schemas", s, nil)
+}
+
+// RemoveSchema removes a schema, also from the namespaces that use it.
+func (c *Client) RemoveSchema(ctx context.Context, id uint32) error {
+	return c.do(ctx, http.MethodDelete, "/v1/schemas/"+strconv.FormatUint(uint64(id), 10), nil, nil)
+}
+
+// Encapsulations lists the encapsulation rules, in their order.
+func (c *Client) Encapsulations(ctx context.Context) ([]Encapsulation, error) {
+	var es []Encapsulation
+	err := c.do(ctx, http.MethodGet, "/v1/encapsulations", nil, &es)
+	return es, err
+}
+
+// AddEncapsulation adds a rule behind the others.
+func (c *Client) AddEncapsulation(ctx context.Context, e Encapsulation) error {
+	return c.do(ctx, http.MethodPost, "/v1/encapsulations", e, nil)
+}
+
+// RemoveEncapsulation removes a rule by name.
+func (c *Client) RemoveEncapsulation(ctx context.Context, name string) error {
+	return c.do(ctx, http.MethodDelete, "/v1/encapsulations/"+url.PathEscape(name), nil, nil)
+}
+
+// RecordFilter selects records; the zero value selects all.
+type RecordFilter struct {
+	Namespace   *uint16
+	Source      netip.Prefix
+	Destination netip.Prefix
+}
+
+func (f RecordFilter) query() string {
+	q := url.Values{}
+	if f.Namespace != nil {
+		q.Set("namespace", strconv.Itoa(int(*f.Namespace)))
+	}
+	if f.Source.IsValid() {
+		q.Set("source", f.Source.String())
+	}
+	if f.Destination.IsValid() {
+		q.Set("destination", f.Destination.String())
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+// Observe calls fn for every line of the stream of records until the context
+// ends or the agent does. ready, when not nil, is called once the agent has
+// begun to observe.
+func (c *Client) Observe(ctx context.Context, f RecordFilter, ready func(), fn func(line []byte) error) error {
+	body, err := c.open(ctx, http.MethodGet, "/v1/records"+f.query(), nil)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if ready != nil {
+		ready()
+	}
+	lines := bufio.NewScanner(body)
+	lines.Buffer(make([]byte, 64<<10), maxRecordLine)
+	for lines.Scan() {
+		if err := fn(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("the agent ended: %w", err)
+	}
+	return nil
+}

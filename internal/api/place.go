@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package api is the local API of an agent: where it is found, what it says
+// and the client that speaks it. One agent serves one network namespace; its
+// socket's path is derived from the namespace alone, so agents of different
+// namespaces never meet.
+package api
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Root is where agents keep what lives until the next boot.
+const Root = "/run/waymark"
+
+// Place is where the agent of one network namespace lives.
+type Place struct {
+	// ID names the network namespace: "netns-" and its cookie, which the
+	// kernel never gives to a second namespace before the next boot.
+	ID string
+	// Dir is the runtime directory.
+	Dir string
+}
+
+// Here is the place of the network namespace of the calling thread.
+func Here() (Place, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return Place{}, fmt.Errorf("name this network namespace: socket: %w", err)
+	}
+	defer unix.Close(fd)
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
+	if err != nil {
+		return Place{}, fmt.Errorf("name this network namespace: SO_NETNS_COOKIE: %w (needs Linux 5.14)", err)
+	}
+	return At(Root, cookie), nil
+}
+
+// At is the place of the network namespace with the given cookie below root.
+func At(root string, cookie uint64) Place {
+	id := "netns-" + strconv.FormatUint(cookie, 10)
+	return Place{ID: id, Dir: filepath.Join(root, id)}
+}
+
+// Socket is the API's Unix socket, which only the agent's own user may open.
+func (p Place) Socket() string { return filepath.Join(p.Dir, "agent.sock") }
+
+// LockFile is held by the living agent.
+func (p Place) LockFile() string { return filepath.Join(p.Dir, "lock") }
+
+// RunningFile keeps the running configuration while it differs from the file.
+func (p Place) RunningFile() string { return filepath.Join(p.Dir, "running.json") }

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package health turns facts about the machine and the node into coded
+// warnings: values that the command line, the API and the metrics share. The
+// checks are pure functions of facts; the readers of facts are apart.
+package health
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Severity says how much a warning matters.
+type Severity string
+
+// The severities, least first.
+const (
+	Info     Severity = "info"    // works, but not in the best way
+	Degraded Severity = "warning" // some packets are not measured, or not well
+	Error    Severity = "error"   // does not work, or tells something false
+)
+
+func (s Severity) rank() int {
+	return slices.Index([]Severity{Info, Degraded, Error}, s)
+}
+
+// Code names a kind of warning; it is stable.
+type Code string
+
+// The codes of warnings.
+const (
+	BPFFSPrivate       Code = "bpffs_private"
+	BPFUnusable        Code = "bpf_unusable"
+	BTFMissing         Code = "btf_missing"
+	CapabilityMissing  Code = "capability_missing"
+	ClockUnsynced      Code = "clock_unsynchronised"
+	ExporterFailing    Code = "exporter_failing"
+	InterfaceMissing   Code = "interface_missing"
+	JITDisabled        Code = "jit_disabled"
+	KernelIOAM6        Code = "kernel_ioam6_enabled"
+	LROEnabled         Code = "lro_enabled"
+	MemlockLimited     Code = "memlock_limited"
+	MetricsUnavailable Code = "metrics_unavailable"
+	MTUBelowMinimum    Code = "mtu_below_minimum"
+	MTUTooSmall        Code = "mtu_too_small"
+	RecordsLost        Code = "records_lost"
+	ReloadFailed       Code = "reload_failed"
+	RingBufferMissing  Code = "ring_buffer_missing"
+	RuntimeChanges     Code = "runtime_changes"
+	TAIOffsetZero      Code = "tai_offset_zero"
+	TAIUnsupported     Code = "tai_unsupported"
+	TCXMissing         Code = "tcx_missing"
+	TunnelUnroutable   Code = "tunnel_unroutable"
+	XDPFallback        Code = "xdp_fallback"
+	XDPMissing         Code = "xdp_missing"
+)
+
+// Kind is what all warnings of one code share.
+type Kind struct {
+	Code     Code
+	Severity Severity
+	Title    string
+}
+
+var kinds = []Kind{
+	{BPFFSPrivate, Degraded, "pins do not outlive this mount namespace"},
+	{BPFUnusable, Error, "the kernel refuses BPF programs"},
+	{BTFMissing, Degraded, "the kernel has no BTF"},
+	{CapabilityMissing, Error, "a capability is missing"},
+	{ClockUnsynced, Degraded, "the clock is not synchronised"},
+	{ExporterFailing, Degraded, "an exporter loses records"},
+	{InterfaceMissing, Degraded, "a configured interface is missing"},
+	{JITDisabled, Degraded, "the BPF compiler is off"},
+	{KernelIOAM6, Error, "the kernel fills IOAM on a served interface too"},
+	{LROEnabled, Degraded, "large receive offload merges packets"},
+	{MemlockLimited, Info, "locked memory is limited"},
+	{MetricsUnavailable, Degraded, "metrics are not served"},
+	{MTUBelowMinimum, Error, "the MTU leaves less than 1280 bytes beside the insertion"},
+	{MTUTooSmall, Degraded, "the MTU is too small for full-size packets and the insertion"},
+	{RecordsLost, Degraded, "records were lost in the last minute"},
+	{ReloadFailed, Degraded, "the last reload failed"},
+	{RingBufferMissing, Error, "the kernel has no BPF ring buffer"},
+	{RuntimeChanges, Info, "the running configuration differs from the file"},
+	{TAIOffsetZero, Degraded, "the kernel does not know TAI"},
+	{TAIUnsupported, Error, "BPF programs cannot read TAI"},
+	{TCXMissing, Info, "the kernel has no tcx"},
+	{TunnelUnroutable, Degraded, "a tunnel's destination has no route"},
+	{XDPFallback, Info, "native XDP is not used"},
+	{XDPMissing, Info, "the kernel has no XDP"},
+}
+
+// Kinds lists every kind of warning by code.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
+// Warning is one thing that is not as it should be.
+type Warning struct {
+	Code      Code     `json:"code"`
+	Severity  Severity `json:"severity"`
+	Title     string   `json:"title"`
+	Interface string   `json:"interface,omitempty"`
+	Text      string   `json:"text"`
+	Cure      string   `json:"cure"`
+}
+
+// New makes a warning of a kind. The text says what is so, with the numbers;
+// the cure says what to do about it.
+func New(code Code, iface, text, cure string) Warning {
+	w := Warning{Code: code, Severity: Error, Interface: iface, Text: text, Cure: cure}
+	if i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Code == code }); i >= 0 {
+		w.Severity, w.Title = kinds[i].Severity, kinds[i].Title
+	}
+	return w
+}
+
+// Sort orders warnings: the severest first, then by code and interface.
+func Sort(ws []Warning) {
+	slices.SortStableFunc(ws, func(a, b Warning) int {
+		return cmp.Or(
+			cmp.Compare(b.Severity.rank(), a.Severity.rank()),
+			cmp.Compare(a.Code, b.Code),
+			cmp.Compare(a.Interface, b.Interface))
+	})
+}
+
+// Worst is the greatest severity among warnings, "" without any.
+func Worst(ws []Warning) Severity {
+	var worst Severity
+	for _, w := range ws {
+		if w.Severity.rank() > worst.rank() {
+			worst = w.Severity
+		}
+	}
+	return worst
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// ethFlagLRO is ETH_FLAG_LRO of linux/ethtool.h.
+const ethFlagLRO = 1 << 15
+
+// ReadInterface reads what the kernel says of an interface; what it cannot
+// tell is left at zero.
+func ReadInterface(name string, mtu int) Interface {
+	return Interface{
+		Name:        name,
+		MTU:         mtu,
+		KernelIOAM6: kernelIOAM6(name),
+		LRO:         lroEnabled(name),
+	}
+}
+
+func kernelIOAM6(name string) bool {
+	b, err := os.ReadFile(filepath.Join("/proc/sys/net/ipv6/conf", name, "ioam6_enabled"))
+	return err == nil && strings.TrimSpace(string(b)) == "1"
+}
+
+// lroEnabled asks by the ethtool ioctl. A driver that does not answer has no
+// large receive offload.
+func lroEnabled(name string) bool {
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	value := struct{ cmd, data uint32 }{cmd: unix.ETHTOOL_GFLAGS}
+	request := struct {
+		name [unix.IFNAMSIZ]byte
+		data unsafe.Pointer
+		_    [16]byte // struct ifreq is a union of up to 24 bytes
+	}{data: unsafe.Pointer(&value)}
+	copy(request.name[:unix.IFNAMSIZ-1], name)
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
+	return errno == 0 && value.data&ethFlagLRO != 0
+}
+
+// NoRoute says why an address cannot be reached, "" when it can.
+func NoRoute(dst netip.Addr) string {
+	routes, err := netlink.RouteGet(dst.AsSlice())
+	switch {
+	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH):
+		return "no route"
+	case err != nil:
+		return fmt.Sprintf("no usable route (%v)", err)
+	case len(routes) == 0:
+		return "no route"
+	}
+	return ""
+}

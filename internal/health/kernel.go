@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Support is the answer to whether the kernel can do something: yes, no, or
+// why it could not be found out.
+type Support struct {
+	Yes bool
+	Err error // when unknown
+}
+
+// Kernel is what the machine offers to a data plane.
+type Kernel struct {
+	Release    string
+	Capability uint64 // effective, one bit each
+	BTF        bool
+	JIT        int // net.core.bpf_jit_enable; -1 when it does not exist
+	Memlock    uint64
+	Classifier Support // tc programs (clsact)
+	XDP        Support
+	TCX        Support
+	RingBuffer Support
+	TAI        Support // bpf_ktime_get_tai_ns
+}
+
+// ReadKernel finds out. It loads programs of two instructions and attaches
+// nothing.
+func ReadKernel() Kernel {
+	k := Kernel{JIT: -1}
+	var uts unix.Utsname
+	if unix.Uname(&uts) == nil {
+		k.Release = unix.ByteSliceToString(uts.Release[:])
+	}
+	k.Capability, _ = effectiveCapabilities()
+	_, err := os.Stat("/sys/kernel/btf/vmlinux")
+	k.BTF = err == nil
+	if b, err := os.ReadFile("/proc/sys/net/core/bpf_jit_enable"); err == nil {
+		if v, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+			k.JIT = v
+		}
+	}
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil {
+		k.Memlock = limit.Cur
+	}
+	k.Classifier = probeProgram(progTypeSchedCLS)
+	k.XDP = probeProgram(progTypeXDP)
+	k.TCX = probeTCX()
+	k.RingBuffer = probeRingBuffer()
+	k.TAI = probeHelper(progTypeSchedCLS, helperKtimeGetTAI)
+	return k
+}
+
+// Capabilities that the agent needs. CAP_SYS_ADMIN includes the first and the
+// last of them.
+var neededCapabilities = []struct {
+	bit  int
+	name string
+	why  string
+}{
+	{unix.CAP_BPF, "CAP_BPF", "load BPF programs and maps"},
+	{unix.CAP_NET_ADMIN, "CAP_NET_ADMIN", "attach them to interfaces"},
+	{unix.CAP_PERFMON, "CAP_PERFMON", "let them read the kernel's queue state"},
+}
+
+func effectiveCapabilities() (uint64, error) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return 0, fmt.Errorf("read capabilities: %w", err)
+	}
+	return uint64(data[0].Effective) | uint64(data[1].Effective)<<32, nil
+}
+
+// MissingCapabilities lists what the agent needs and does not have.
+func MissingCapabilities(effective uint64) []string {
+	var missing []string
+	for _, c := range neededCapabilities {
+		admin := c.bit != unix.CAP_NET_ADMIN && effective&(1<<unix.CAP_SYS_ADMIN) != 0
+		if !admin && effective&(1<<c.bit) == 0 {
+			missing = append(missing, fmt.Sprintf("%s (to %s)", c.name, c.why))
+		}
+	}
+	return missing
+}
+
+const capabilityCure = "run it as root, or with 'AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON CAP_SYS_ADMIN' in its systemd unit"
+
+// CheckCapabilities is an error with a cure when this process may not serve a
+// data plane.
+func CheckCapabilities() error {
+	effective, err := effectiveCapabilities()
+	if err != nil {
+		return err
+	}
+	if missing := MissingCapabilities(effective); len(missing) > 0 {
+		return fmt.Errorf("the agent lacks %s; %s", strings.Join(missing, ", "), capabilityCure)
+	}
+	return nil
+}
+
+// Check is one row of what was looked at.
+type Check struct {
+	Name    string   `json:"name"`
+	State   string   `json:"state"` // ok, unknown, or the warning's severity
+	Detail  string   `json:"detail"`
+	Warning *Warning `json:"warning,omitempty"`
+}
+
+func passed(name, detail string) Check { return Check{Name: name, State: "ok", Detail: detail} }
+
+func failed(name string, w Warning) Check {
+	return Check{Name: name, State: string(w.Severity), Detail: w.Text, Warning: &w}
+}
+
+// CheckKernel judges what the machine offers.
+func CheckKernel(k Kernel) []Check {
+	return []Check{
+		passed("kernel", k.Release),
+		checkCapability(k),
+		checkSupport("bpf programs", k.Classifier, "tc classifiers load",
+			New(BPFUnusable, "", "the kernel refuses to load a two-instruction tc classifier",
+				"build the kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF, and allow bpf(2) where a security policy (lockdown, seccomp, a user namespace) refuses it")),
+		checkSupport("ring buffer", k.RingBuffer, "records reach user space",
+			New(RingBufferMissing, "", "the kernel has no BPF ring buffer, through which records reach user space", "use Linux 5.8 or later")),
+		checkSupport("tai clock", k.TAI, "programs can read TAI",
+			New(TAIUnsupported, "", "programs cannot read TAI (bpf_ktime_get_tai_ns)", "use Linux 6.1 or later")),
+		checkSupport("tcx", k.TCX, "programs attach by tcx",
+			New(TCXMissing, "", "the kernel has no tcx (Linux 6.6); programs are attached by clsact, where another tool may remove them", "nothing to do unless another tool manages clsact filters on the same interfaces")),
+		checkSupport("xdp", k.XDP, "programs can run in drivers",
+			New(XDPMissing, "", "the kernel has no XDP; packets are taken by tcx or clsact, somewhat later", "nothing to do")),
+		checkBTF(k),
+		checkJIT(k),
+		checkMemlock(k),
+	}
+}
+
+// CheckTime judges the clock without knowing of any node.
+func CheckTime(c Clock) Check {
+	if ws := checkClock(Node{Clock: c}); len(ws) > 0 {
+		return failed("clock", ws[0])
+	}
+	return passed("clock", fmt.Sprintf("synchronised within %v, TAI − UTC %v", c.MaxError, c.TAIOffset))
+}
+
+func checkCapability(k Kernel) Check {
+	if missing := MissingCapabilities(k.Capability); len(missing) > 0 {
+		return failed("capabilities", New(CapabilityMissing, "", "this process lacks "+strings.Join(missing, ", "), capabilityCure))
+	}
+	return passed("capabilities", "what the agent needs is there")
+}
+
+func checkSupport(name string, s Support, detail string, w Warning) Check {
+	switch {
+	case s.Yes:
+		return passed(name, detail)
+	case s.Err == nil:
+		return failed(name, w)
+	case errors.Is(s.Err, unix.EPERM):
+		return Check{Name: name, State: "unknown", Detail: "may not be asked (run as root)"}
+	default:
+		return Check{Name: name, State: "unknown", Detail: s.Err.Error()}
+	}
+}
+
+func checkBTF(k Kernel) Check {
+	if !k.BTF {
+		return failed("btf", New(BTFMissing, "", "the kernel has no BTF (/sys/kernel/btf/vmlinux): programs that read its structures cannot adapt to it, and queue depths are \"not available\"",
+			"use a kernel with CONFIG_DEBUG_INFO_BTF, as distributions ship it"))
+	}
+	return passed("btf", "the kernel describes its types")
+}
+
+func checkJIT(k Kernel) Check {
+	if k.JIT == 0 {
+		return failed("bpf jit", New(JITDisabled, "", "net.core.bpf_jit_enable is 0: programs are interpreted, several times slower", "sysctl -w net.core.bpf_jit_enable=1"))
+	}
+	if k.JIT < 0 {
+		return Check{Name: "bpf jit", State: "unknown", Detail: "net.core.bpf_jit_enable does not exist here"}
+	}
+	return passed("bpf jit", "programs are compiled")
+}
+
+// smallMemlock is less than the maps of a full configuration take.
+const smallMemlock = 256 << 20
+
+// checkMemlock looks at the limit only where maps may be charged to it: kernels
+// whose programs read TAI charge them to the control group.
+func checkMemlock(k Kernel) Check {
+	switch {
+	case k.TAI.Yes:
+		return passed("memlock", "maps are charged to the control group")
+	case k.Memlock < smallMemlock:
+		return failed("memlock", New(MemlockLimited, "", fmt.Sprintf("RLIMIT_MEMLOCK is %d bytes, and this kernel may charge BPF maps to it", k.Memlock), "ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit)"))
+	default:
+		return passed("memlock", fmt.Sprintf("%d bytes", k.Memlock))
+	}
+}

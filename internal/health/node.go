@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// minimumMTU is what every IPv6 link carries (RFC 8200 §5).
+const minimumMTU = 1280
+
+// Interface is what is known of one configured interface.
+type Interface struct {
+	Name        string
+	MTU         int
+	KernelIOAM6 bool   // net.ipv6.conf.NAME.ioam6_enabled
+	LRO         bool   // large receive offload is on
+	XDPRefused  string // why attach: auto fell back from native XDP
+	Hook        string // what took its place
+}
+
+// Encapsulation is what is known of one encapsulation rule.
+type Encapsulation struct {
+	Name        string
+	Interface   string
+	Insertion   int // bytes that it adds at most
+	Destination netip.Addr
+	NoRoute     string // why the tunnel destination cannot be reached
+}
+
+// Node is everything that the checks of a running node look at.
+type Node struct {
+	TimestampFormat ioam.TimestampFormat
+	Clock           Clock
+	Interfaces      []Interface
+	Missing         []string // configured interfaces that do not exist
+	Encapsulations  []Encapsulation
+	PrivatePins     bool // the BPF file system is in this process's mount namespace alone
+}
+
+// Insertion is how many bytes an encapsulation adds to a packet at most: the
+// Hop-by-Hop header (4 bytes before the options, 12 for each option besides its
+// data, a multiple of 8 in all) and, unless inline, an IPv6 header.
+func Insertion(e ioam.Encapsulation) int {
+	n := 4
+	for _, o := range e.Options {
+		n += 12 + o.Size
+	}
+	n = (n + 7) &^ 7
+	if e.Mode != ioam.ModeInline {
+		n += 40
+	}
+	return n
+}
+
+// CheckNode checks a running node.
+func CheckNode(n Node) []Warning {
+	var ws []Warning
+	for _, name := range n.Missing {
+		ws = append(ws, New(InterfaceMissing, name,
+			fmt.Sprintf("interface %s is configured but does not exist; it is served as soon as it appears", name),
+			"create the interface, or remove it from the configuration"))
+	}
+	for _, i := range n.Interfaces {
+		ws = append(ws, checkInterface(i)...)
+	}
+	for _, e := range n.Encapsulations {
+		ws = append(ws, checkEncapsulation(n, e)...)
+	}
+	ws = append(ws, checkClock(n)...)
+	if n.PrivatePins {
+		ws = append(ws, New(BPFFSPrivate, "",
+			"the BPF file system is mounted in this process's own mount namespace, so pinned programs and counters are lost when its last process ends",
+			"start the agent outside 'ip netns exec' and 'unshare -m', or with the right to enter the mount namespace of process 1"))
+	}
+	Sort(ws)
+	return ws
+}
+
+func checkInterface(i Interface) []Warning {
+	var ws []Warning
+	if i.KernelIOAM6 {
+		ws = append(ws, New(KernelIOAM6, i.Name,
+			fmt.Sprintf("net.ipv6.conf.%s.ioam6_enabled is 1: the kernel adds its own node data after this node's, so every trace shows this hop twice", i.Name),
+			fmt.Sprintf("sysctl -w net/ipv6/conf/%s/ioam6_enabled=0", i.Name)))
+	}
+	if i.LRO {
+		ws = append(ws, New(LROEnabled, i.Name,
+			fmt.Sprintf("%s merges received packets (LRO) before they are seen: headers are lost, and drivers refuse native XDP", i.Name),
+			fmt.Sprintf("ethtool -K %s lro off", i.Name)))
+	}
+	if i.XDPRefused != "" {
+		ws = append(ws, New(XDPFallback, i.Name,
+			fmt.Sprintf("%s is served by %s, because native XDP was refused: %s", i.Name, i.Hook, i.XDPRefused),
+			fmt.Sprintf("lift the driver's limit (MTU, LRO, queues), or set attach: %s to accept it", i.Hook)))
+	}
+	return ws
+}
+
+func checkEncapsulation(n Node, e Encapsulation) []Warning {
+	var ws []Warning
+	if e.NoRoute != "" {
+		ws = append(ws, New(TunnelUnroutable, e.Interface,
+			fmt.Sprintf("encapsulation %s: tunnel destination %s: %s", e.Name, e.Destination, e.NoRoute),
+			fmt.Sprintf("add a route to %s, or correct tunnel.destination", e.Destination)))
+	}
+	mtu, largest := 0, 0
+	for _, i := range n.Interfaces {
+		if i.Name == e.Interface {
+			mtu = i.MTU
+		} else {
+			largest = max(largest, i.MTU)
+		}
+	}
+	if mtu == 0 {
+		return ws
+	}
+	if largest == 0 {
+		largest = mtu // a host: its own packets are as large as the link allows
+	}
+	room := mtu - e.Insertion
+	text := fmt.Sprintf("encapsulation %s adds %d bytes, the MTU of %s is %d: packets over %d bytes leave without a trace (encap_skipped_mtu)",
+		e.Name, e.Insertion, e.Interface, mtu, room)
+	switch {
+	case room < minimumMTU:
+		ws = append(ws, New(MTUBelowMinimum, e.Interface, text,
+			fmt.Sprintf("ip link set %s mtu %d along the whole path, or insert less", e.Interface, minimumMTU+e.Insertion)))
+	case room < largest:
+		ws = append(ws, New(MTUTooSmall, e.Interface, text,
+			fmt.Sprintf("ip link set %s mtu %d along the whole path, or make the sources send at most %d bytes", e.Interface, largest+e.Insertion, room)))
+	}
+	return ws
+}
+
+func checkClock(n Node) []Warning {
+	var ws []Warning
+	if !n.Clock.Synchronised {
+		ws = append(ws, New(ClockUnsynced, "",
+			"the kernel's clock is not synchronised (STA_UNSYNC): transit delays of this node are right, delays between nodes are not",
+			"run an NTP or PTP client (chrony, ptp4l with phc2sys)"))
+	}
+	if n.TimestampFormat == ioam.TimestampPTP && n.Clock.TAIOffset == 0 {
+		ws = append(ws, New(TAIOffsetZero, "",
+			"timestamp-format is ptp, which counts TAI seconds, but the kernel's offset of TAI from UTC is 0: timestamps are UTC",
+			"let chrony set it (leapsectz right/UTC), or ptp4l and phc2sys; or use timestamp-format: posix"))
+	}
+	return ws
+}
