@@ -42,7 +42,7 @@ formatted_c() {
 spelled() {
 	find . \( -path ./.git -o -path ./bin -o -path ./build -o -path ./LICENSES \) -prune -o \
 		\( -name '*.md' -o -name '*.go' -o -name '*.[ch]' -o -name '*.sh' -o -name '*.yaml' \) -print0 |
-		xargs -0 -r go tool misspell -error
+		xargs -0 -r go tool misspell -error -i ect # ECN-capable transport
 }
 
 scripts_parse() {
