@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package export turns records into what others read: JSON lines.
+package export
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Field is a value of a record. The zero Field is absent: the trace type lacks
+// it. One that is present without a value is "not available", null in JSON.
+type Field[T any] struct {
+	Value   T
+	Present bool
+	Valid   bool // there is a value
+}
+
+// IsZero makes omitzero leave absent fields out.
+func (f Field[T]) IsZero() bool { return !f.Present }
+
+// MarshalJSON writes the value, or null.
+func (f Field[T]) MarshalJSON() ([]byte, error) {
+	if !f.Valid {
+		return []byte("null"), nil
+	}
+	return json.Marshal(f.Value)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (f *Field[T]) UnmarshalJSON(data []byte) error {
+	*f = Field[T]{Present: true}
+	if string(data) == "null" {
+		return nil
+	}
+	f.Valid = true
+	return json.Unmarshal(data, &f.Value)
+}
+
+// TraceRecord is one trace of one packet. Its JSON names are a contract: they
+// are added to, never changed.
+type TraceRecord struct {
+	Kind      string           `json:"kind"` // always "trace"
+	Time      time.Time        `json:"time,omitzero"`
+	Node      string           `json:"node,omitempty"`      // the node that reports
+	Interface string           `json:"interface,omitempty"` // where the packet was seen
+	Option    string           `json:"option"`              // IOAM option-type
+	Namespace ioam.NamespaceID `json:"namespace"`
+	TraceType ioam.TraceType   `json:"trace_type"`
+	Overflow  bool             `json:"overflow"`
+	Remaining int              `json:"remaining"` // RemainingLen: free space in 4-byte units
+	Packet    Packet           `json:"packet"`
+	Nodes     []TraceNode      `json:"nodes"` // in path order
+}
+
+// TraceNode is what one node wrote (RFC 9197 §4.4.2).
+type TraceNode struct {
+	HopLimit             Field[uint8]                `json:"hop_limit,omitzero"`
+	NodeID               Field[ioam.NodeID]          `json:"node_id,omitzero"`
+	IngressID            Field[ioam.InterfaceID]     `json:"ingress_id,omitzero"`
+	EgressID             Field[ioam.InterfaceID]     `json:"egress_id,omitzero"`
+	Timestamp            Field[time.Time]            `json:"timestamp,omitzero"`
+	TimestampFraction    Field[uint32]               `json:"timestamp_fraction,omitzero"` // raw, only when the trace has no seconds
+	TransitDelay         Field[uint32]               `json:"transit_delay_ns,omitzero"`
+	TransitDelayOverflow bool                        `json:"transit_delay_overflow,omitempty"` // 2^31 ns or more
+	NamespaceData        Field[hex32]                `json:"namespace_data,omitzero"`
+	QueueDepth           Field[uint32]               `json:"queue_depth,omitzero"`
+	ChecksumComplement   Field[hex32]                `json:"checksum_complement,omitzero"`
+	NodeIDWide           Field[ioam.NodeIDWide]      `json:"node_id_wide,omitzero"`
+	IngressIDWide        Field[ioam.InterfaceIDWide] `json:"ingress_id_wide,omitzero"`
+	EgressIDWide         Field[ioam.InterfaceIDWide] `json:"egress_id_wide,omitzero"`
+	NamespaceDataWide    Field[hex64]                `json:"namespace_data_wide,omitzero"`
+	BufferOccupancy      Field[uint32]               `json:"buffer_occupancy,omitzero"`
+	Snapshot             Field[Snapshot]             `json:"snapshot,omitzero"`
+}
+
+// Snapshot is an opaque state snapshot; JSON has the data in base64.
+type Snapshot struct {
+	Schema ioam.SchemaID `json:"schema"`
+	Data   []byte        `json:"data"`
+}
+
+type (
+	hex32 uint32
+	hex64 uint64
+)
+
+func (v hex32) String() string               { return fmt.Sprintf("0x%08x", uint32(v)) }
+func (v hex64) String() string               { return fmt.Sprintf("0x%016x", uint64(v)) }
+func (v hex32) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+func (v hex64) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+func (v *hex32) UnmarshalText(text []byte) error {
+	_, err := fmt.Sscanf(string(text), "0x%x", (*uint32)(v))
+	return err
+}
+
+func (v *hex64) UnmarshalText(text []byte) error {
+	_, err := fmt.Sscanf(string(text), "0x%x", (*uint64)(v))
+	return err
+}
+
+// Clock says how to read the timestamps of a trace: nothing in the packet does.
+type Clock struct {
+	Format    ioam.TimestampFormat
+	TAIOffset time.Duration // TAI − UTC, for PTP timestamps
+}
+
+// Trace makes the record of a trace that packet carried at the time at. An
+// inconsistent or cut node data list gives a record of the nodes that can be
+// read, and the error.
+func Trace(at time.Time, trace ioam.Trace, packet Packet, clock Clock) (TraceRecord, error) {
+	option := ioam.IOAMPreallocatedTrace
+	if trace.Incremental {
+		option = ioam.IOAMIncrementalTrace
+	}
+	r := TraceRecord{
+		Kind:      "trace",
+		Option:    option.String(),
+		Namespace: trace.Namespace,
+		TraceType: trace.Type,
+		Overflow:  trace.Flags&ioam.FlagOverflow != 0,
+		Remaining: int(trace.RemainingLen),
+		Packet:    packet,
+		Nodes:     []TraceNode{},
+	}
+	if !at.IsZero() {
+		r.Time = at.UTC()
+	}
+	nodes, err := trace.Nodes()
+	for _, data := range nodes {
+		r.Nodes = append(r.Nodes, traceNode(data, clock))
+	}
+	return r, err
+}
+
+// field makes a present field of what an accessor of the codec returned.
+func field[T any](v T, ok bool) Field[T] {
+	return Field[T]{Value: v, Present: true, Valid: ok}
+}
+
+func traceNode(d ioam.NodeData, clock Clock) TraceNode {
+	var n TraceNode
+	shortFields(d, clock, &n)
+	if d.Type.Has(ioam.BitNode) || d.Type.Has(ioam.BitNodeWide) {
+		n.HopLimit = field(d.HopLimit())
+	}
+	if d.Type.Has(ioam.BitNodeWide) {
+		n.NodeIDWide = field(d.NodeIDWide())
+	}
+	if d.Type.Has(ioam.BitInterfacesWide) {
+		n.IngressIDWide = field(d.IngressIDWide())
+		n.EgressIDWide = field(d.EgressIDWide())
+	}
+	if d.Type.Has(ioam.BitNamespaceDataWide) {
+		v, ok := d.NamespaceDataWide()
+		n.NamespaceDataWide = field(hex64(v), ok)
+	}
+	if d.Type.Has(ioam.BitBufferOccupancy) {
+		n.BufferOccupancy = field(d.BufferOccupancy())
+	}
+	if d.Type.HasSnapshot() {
+		s, ok := d.Snapshot()
+		n.Snapshot = field(Snapshot(s), ok)
+	}
+	return n
+}
+
+// shortFields reads the fields of bits 0 to 7, 4 bytes each.
+func shortFields(d ioam.NodeData, clock Clock, n *TraceNode) {
+	if d.Type.Has(ioam.BitNode) {
+		n.NodeID = field(d.NodeID())
+	}
+	if d.Type.Has(ioam.BitInterfaces) {
+		n.IngressID = field(d.IngressID())
+		n.EgressID = field(d.EgressID())
+	}
+	if d.Type.Has(ioam.BitTimestampSeconds) {
+		n.Timestamp = field(d.Timestamp(clock.Format, clock.TAIOffset))
+	} else if d.Type.Has(ioam.BitTimestampFraction) {
+		n.TimestampFraction = field(d.TimestampFraction())
+	}
+	if d.Type.Has(ioam.BitTransitDelay) {
+		ns, overflow, ok := d.TransitDelay()
+		n.TransitDelay = field(ns, ok && !overflow)
+		n.TransitDelayOverflow = overflow
+	}
+	if d.Type.Has(ioam.BitNamespaceData) {
+		v, ok := d.NamespaceData()
+		n.NamespaceData = field(hex32(v), ok)
+	}
+	if d.Type.Has(ioam.BitQueueDepth) {
+		n.QueueDepth = field(d.QueueDepth())
+	}
+	if d.Type.Has(ioam.BitChecksumComplement) {
+		v, ok := d.ChecksumComplement()
+		n.ChecksumComplement = field(hex32(v), ok)
+	}
+}
