@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// Egress does what the egress hook does with a frame (data-plane.md,
+// "Egress"). A frame at an interface that is not configured is untouched.
+func (n *Node) Egress(f Frame) Result {
+	iface, served := n.interfaces[f.Interface]
+	if !served {
+		return unchanged(f, OutcomeUntouched)
+	}
+	p, outcome, ok := parse(bytes.Clone(f.Data), f.Link)
+	if !ok {
+		return unchanged(f, outcome)
+	}
+	if len(p.options) == 0 {
+		return n.encapsulate(f, p, iface, OutcomeNoIOAM)
+	}
+	if iface.Roles&RoleEgress == 0 {
+		return atBoundary(f, p, iface.Boundary)
+	}
+	if from, ok := n.interfaces[f.Ingress]; ok && from.Roles&RoleIngress != 0 {
+		return n.completeAll(f, p, iface)
+	}
+	return n.encapsulate(f, p, iface, OutcomeUntouched)
+}
+
+// completeAll completes the node data that this node's ingress hook wrote.
+func (n *Node) completeAll(f Frame, p packet, iface *Interface) Result {
+	if fault, bad := p.malformed(); bad {
+		return unchanged(f, fault)
+	}
+	outcome := Outcome(0)
+	for _, option := range p.options {
+		outcome = max(outcome, n.complete(option, f, iface))
+	}
+	result := unchanged(f, outcome)
+	result.Data = p.frame
+	return result
+}
+
+// complete writes what only the way out knows into one option.
+func (n *Node) complete(option Option, f Frame, iface *Interface) Outcome {
+	trace, _, outcome, ok := n.knownTrace(option)
+	if !ok {
+		return outcome
+	}
+	// The newest node's data are where RemainingLen points (RFC 9197 §4.4.1).
+	start := 4 * int(trace.RemainingLen)
+	end := start + 4*int(trace.NodeLen)
+	if end > len(trace.Data) {
+		return OutcomeUntouched
+	}
+	own := NodeData{Type: trace.Type, Bytes: trace.Data[start:end]}
+	if !n.wrote(own) {
+		return OutcomeUntouched
+	}
+	if field := own.Field(BitInterfaces); field != nil {
+		binary.BigEndian.PutUint16(field[2:], uint16(iface.ID))
+	}
+	if field := own.Field(BitInterfacesWide); field != nil {
+		binary.BigEndian.PutUint32(field[4:], uint32(iface.IDWide))
+	}
+	if field := own.Field(BitTransitDelay); field != nil {
+		value := binary.BigEndian.Uint32(field)
+		if value&delayOverflow != 0 && value != DataUnavailable {
+			binary.BigEndian.PutUint32(field, transitDelay(f.Time, value))
+		}
+	}
+	if field := own.Field(BitQueueDepth); field != nil {
+		binary.BigEndian.PutUint32(field, n.queueDepth(f))
+	}
+	return OutcomeTraceFilled
+}
+
+// wrote reports whether node data hold this node's id, as far as their type
+// tells.
+func (n *Node) wrote(data NodeData) bool {
+	if field := data.Field(BitNode); field != nil {
+		return NodeID(binary.BigEndian.Uint32(field))&NodeIDUnavailable == n.config.ID
+	}
+	if field := data.Field(BitNodeWide); field != nil {
+		return NodeIDWide(binary.BigEndian.Uint64(field))&NodeIDWideUnavailable == n.config.IDWide
+	}
+	return true
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import "net/netip"
+
+// encapsulate is data-plane.md, egress step 4; otherwise is the outcome when no
+// rule matches.
+func (n *Node) encapsulate(f Frame, p packet, iface *Interface, otherwise Outcome) Result {
+	upper := findUpperLayer(p.ip)
+	index, ok := n.ruleFor(p, upper, iface)
+	if !ok {
+		return unchanged(f, otherwise)
+	}
+	if isControl(p, upper) {
+		return unchanged(f, OutcomeEncapSkippedControl)
+	}
+	rule := &n.config.Encapsulations[index]
+	if !n.selected(index, rule.Frequency) {
+		return unchanged(f, OutcomeEncapNotSelected)
+	}
+	inline := rule.Mode == ModeInline || rule.Mode == ModeAuto && f.Ingress == 0
+	if inline && p.nextHeader() == NextHeaderHopByHop {
+		return unchanged(f, OutcomeEncapSkippedHBH) // at most one per packet (RFC 8200 §4.1)
+	}
+
+	header := n.buildHeader(rule, n.departing(f, p, iface))
+	insertion := len(header)
+	if !inline {
+		insertion += ipv6HeaderLen
+	}
+	gsoSize, outcome, ok := fits(f, p, upper, insertion, iface.MTU)
+	if !ok {
+		return unchanged(f, outcome)
+	}
+	payload := p.payloadLength() + insertion
+	if p.payloadLength() == 0 || payload > 0xffff {
+		payload = 0 // GSO beyond 64 KiB; fits let nothing else through
+	}
+	result := Result{Verdict: Pass, GSOSize: gsoSize}
+	if inline {
+		result.Outcome = OutcomeEncapInserted
+		result.Data = insertInline(p, header, payload)
+	} else {
+		result.Outcome = OutcomeEncapTunneled
+		result.Data = insertTunnel(p, header, payload, rule)
+	}
+	return result
+}
+
+// ruleFor returns the index of the encapsulation that acts on the packet: the
+// longest destination prefix, then configuration order.
+func (n *Node) ruleFor(p packet, upper upperLayer, iface *Interface) (index int, ok bool) {
+	longest := -1
+	for i, rule := range n.config.Encapsulations {
+		if rule.Interface != iface.Index || !matches(rule.Match, p, upper) {
+			continue
+		}
+		if length := max(rule.Match.Destination.Bits(), 0); length > longest {
+			index, longest = i, length
+		}
+	}
+	return index, longest >= 0
+}
+
+func matches(m Match, p packet, upper upperLayer) bool {
+	source, destination, hasPorts := upper.ports(p.ip)
+	return inPrefix(m.Destination, p.destination()) &&
+		inPrefix(m.Source, p.source()) &&
+		(m.NextHeader == nil || *m.NextHeader == upper.next) &&
+		inRange(m.SourcePort, source, hasPorts) &&
+		inRange(m.DestinationPort, destination, hasPorts) &&
+		(m.TrafficClass == nil || *m.TrafficClass == p.trafficClass()) &&
+		(m.FlowLabel == nil || *m.FlowLabel == p.flowLabel())
+}
+
+func inPrefix(prefix netip.Prefix, address [16]byte) bool {
+	return !prefix.IsValid() || prefix.Contains(netip.AddrFrom16(address))
+}
+
+func inRange(r *PortRange, port uint16, known bool) bool {
+	if r == nil || *r == (PortRange{}) {
+		return true
+	}
+	return known && r.From <= port && port <= r.To
+}
+
+// isControl reports whether the packet keeps the network itself working: it
+// must arrive even where IOAM does not.
+func isControl(p packet, upper upperLayer) bool {
+	source, destination := p.source(), p.destination()
+	if isMulticast(destination) || isLinkLocalUnicast(destination) ||
+		isUnspecified(source) || isMulticast(source) || isLinkLocalUnicast(source) {
+		return true
+	}
+	if !upper.known || upper.next != NextHeaderICMPv6 || len(p.ip) <= upper.offset {
+		return false
+	}
+	kind := p.ip[upper.offset]
+	return kind < 128 || // errors (RFC 4443 §2.1)
+		kind >= 130 && kind <= 137 || // MLD (RFC 2710), neighbour discovery (RFC 4861 §4)
+		kind == 143 // MLDv2 (RFC 3810 §5.2)
+}
+
+// selected counts a matching packet and reports whether it is among the first
+// K of every N.
+func (n *Node) selected(index int, frequency Frequency) bool {
+	count := n.matched[index]
+	n.matched[index]++
+	return frequency.N == 0 || count%uint64(frequency.N) < uint64(frequency.K)
+}
+
+// departing is what this node says about a packet that it encapsulates.
+func (n *Node) departing(f Frame, p packet, iface *Interface) hop {
+	return hop{
+		hopLimit:  p.hopLimit(), // an outer header has the same
+		ingress:   n.interfaces[f.Ingress],
+		egress:    iface,
+		time:      f.Time,
+		timeKnown: f.Ingress != 0 || n.config.Compatibility == CompatibilityDefault,
+		delay:     DataUnavailable,
+		queue:     n.queueDepth(f),
+	}
+}
+
+// buildHeader returns the rule's Hop-by-Hop header with this node's data; its
+// Next Header is not set yet.
+func (n *Node) buildHeader(rule *Encapsulation, h hop) []byte {
+	options := make([]Option, 0, len(rule.Options))
+	for _, o := range rule.Options {
+		trace := Trace{
+			Namespace:    o.Namespace,
+			NodeLen:      uint8(o.Type.NodeLen()),
+			RemainingLen: uint8(o.Size / 4),
+			Type:         o.Type,
+			Data:         make([]byte, o.Size),
+		}
+		trace.record(n.appendNodeData(nil, o.Type, n.namespaces[o.Namespace], h))
+		options = append(options, trace.Option())
+	}
+	header, _ := AppendExtensionHeader(nil, 0, options...) // Validate checked the sizes
+	return header
+}
+
+// fits reports whether the packet may grow, and the segment size of GSO then.
+func fits(f Frame, p packet, upper upperLayer, insertion, mtu int) (gsoSize uint32, outcome Outcome, ok bool) {
+	if mtu == 0 { // not known
+		mtu = 1 << 30
+	}
+	if f.GSOSize == 0 {
+		payload := p.payloadLength()
+		if payload == 0 || payload+insertion > 0xffff || len(p.ip)+insertion > mtu {
+			return 0, OutcomeEncapSkippedMTU, false
+		}
+		return 0, 0, true
+	}
+	switch {
+	case upper.known && upper.next == NextHeaderTCP:
+		// A byte stream may be cut anywhere: smaller segments take the
+		// insertion, so none becomes larger than it was.
+		if int64(f.GSOSize) <= 2*int64(insertion) {
+			return 0, OutcomeEncapSkippedGSO, false
+		}
+		return f.GSOSize - uint32(insertion), 0, true
+	case upper.known && upper.next == NextHeaderUDP:
+		// Segments are datagrams, whose size is the sender's.
+		const udpHeaderLen = 8
+		if int64(upper.offset+udpHeaderLen+insertion)+int64(f.GSOSize) > int64(mtu) {
+			return 0, OutcomeEncapSkippedMTU, false
+		}
+		return f.GSOSize, 0, true
+	}
+	return 0, OutcomeEncapSkippedGSO, false
+}
+
+// insertInline puts the header right behind the IPv6 header (RFC 8200 §4.1).
+func insertInline(p packet, header []byte, payload int) []byte {
+	header[0] = byte(p.nextHeader())
+	frame := append([]byte{}, p.link...)
+	frame = append(frame, p.ip[:ipv6HeaderLen]...)
+	frame = append(frame, header...)
+	frame = append(frame, p.ip[ipv6HeaderLen:]...)
+
+	ip := frame[len(p.link):]
+	ip[6] = byte(NextHeaderHopByHop)
+	setPayloadLength(ip, payload)
+	return frame
+}
+
+// insertTunnel puts an outer IPv6 header and the header in front: in-flight
+// insertion into a forwarded packet is not allowed (RFC 8200 §4).
+func insertTunnel(p packet, header []byte, payload int, rule *Encapsulation) []byte {
+	source, destination := rule.TunnelSource.As16(), rule.TunnelDestination.As16()
+	header[0] = byte(NextHeaderIPv6)
+	frame := append([]byte{}, p.link...)
+	frame = append(frame, p.ip[:4]...) // version, traffic class, flow label
+	frame = append(frame, 0, 0, byte(NextHeaderHopByHop), p.hopLimit())
+	frame = append(frame, source[:]...)
+	frame = append(frame, destination[:]...)
+	frame = append(frame, header...)
+	frame = append(frame, p.ip...)
+
+	setPayloadLength(frame[len(p.link):], payload)
+	return frame
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import "bytes"
+
+// removal is what a decapsulating node takes away (data-plane.md, ingress
+// step 4).
+type removal uint8
+
+const (
+	removeNothing removal = iota
+	removeTunnel
+	removeInline
+)
+
+// Ingress does what the ingress hook does with a frame (data-plane.md,
+// "Ingress"). A frame at an interface that is not configured is untouched.
+func (n *Node) Ingress(f Frame) Result {
+	iface, served := n.interfaces[f.Interface]
+	if !served {
+		return unchanged(f, OutcomeUntouched)
+	}
+	p, outcome, ok := parse(bytes.Clone(f.Data), f.Link)
+	if !ok {
+		return unchanged(f, outcome)
+	}
+	inDomain := iface.Roles&RoleIngress != 0
+	if len(p.options) == 0 {
+		if inDomain && n.tunnelEnds(p) {
+			return n.decapsulate(f, p)
+		}
+		return unchanged(f, OutcomeNoIOAM)
+	}
+	if !inDomain {
+		return atBoundary(f, p, iface.Boundary)
+	}
+	if fault, bad := p.malformed(); bad {
+		result := unchanged(f, fault)
+		if n.config.Compatibility == CompatibilityMainline {
+			result.Verdict = Drop // as ipv6_hop_ioam does in Linux
+		}
+		return result
+	}
+
+	remove := n.removalOf(p)
+	h := n.arriving(f, p, iface, remove)
+	outcome = 0
+	for _, option := range p.options {
+		outcome = max(outcome, n.fill(option, h))
+	}
+	switch remove {
+	case removeTunnel:
+		return n.decapsulate(f, p)
+	case removeInline:
+		return n.removeInline(f, p)
+	}
+	result := unchanged(f, outcome)
+	result.Data = p.frame
+	return result
+}
+
+// arriving is what this node says about a packet that it receives.
+func (n *Node) arriving(f Frame, p packet, iface *Interface, remove removal) hop {
+	h := hop{
+		hopLimit:  p.hopLimit() - 1, // as at egress from the node (RFC 9197 §4.4.2.1)
+		ingress:   iface,
+		time:      f.Time,
+		timeKnown: true,
+		delay:     DataUnavailable,
+		queue:     DataUnavailable,
+	}
+	if n.config.Compatibility == CompatibilityDefault && remove == removeNothing {
+		h.delay = delayPlaceholder(f.Time)
+	}
+	return h
+}
+
+// removalOf decides what to remove from a packet whose IOAM options are valid.
+func (n *Node) removalOf(p packet) removal {
+	if n.tunnelEnds(p) {
+		return removeTunnel
+	}
+	for _, option := range p.options {
+		if n.removable(option) {
+			return removeInline
+		}
+	}
+	return removeNothing
+}
+
+// removable reports whether a validated option is a trace of a namespace
+// marked remove.
+func (n *Node) removable(option Option) bool {
+	if !isPreallocatedTrace(option) {
+		return false
+	}
+	trace, _ := DecodeTrace(option.Data[2:])
+	namespace, ok := n.namespaces[trace.Namespace]
+	return ok && namespace.Remove
+}
+
+// tunnelEnds reports whether an IPv6-in-IPv6 tunnel of this node holds the
+// packet.
+func (n *Node) tunnelEnds(p packet) bool {
+	next := p.nextHeader()
+	if p.header != nil {
+		next = NextHeader(p.header[0])
+	}
+	inner := p.ip[ipv6HeaderLen+len(p.header):]
+	return n.decapsulations[p.destination()] &&
+		next == NextHeaderIPv6 && len(inner) >= ipv6HeaderLen && inner[0]>>4 == 6
+}
+
+// decapsulate removes the outer IPv6 header and the Hop-by-Hop header.
+func (n *Node) decapsulate(f Frame, p packet) Result {
+	result := unchanged(f, OutcomeTunnelDecapsulated)
+	result.Data = append([]byte{}, p.link...)
+	result.Data = append(result.Data, p.ip[ipv6HeaderLen+len(p.header):]...)
+
+	inner := packet{ip: result.Data[len(p.link):]}
+	outerECN, innerECN := p.trafficClass()&3, inner.trafficClass()&3
+	const notECT, ce = 0, 3
+	if outerECN == ce && innerECN != notECT { // RFC 6040 §4.2
+		inner.ip[1] |= ce << 4
+	}
+	if len(p.options) > 0 {
+		result.Record = record(f, p, OutcomeTunnelDecapsulated, inner.ip)
+	}
+	return result
+}
+
+// removeInline removes the Hop-by-Hop header, if all of it may go.
+func (n *Node) removeInline(f Frame, p packet) Result {
+	whole := p.pure
+	for _, option := range p.options {
+		whole = whole && n.removable(option)
+	}
+	if !whole {
+		result := unchanged(f, OutcomeRemovalPartial)
+		result.Data = p.frame
+		return result
+	}
+	result := unchanged(f, OutcomeInlineRemoved)
+	result.Data = p.removeHeader()
+	result.Record = record(f, p, OutcomeInlineRemoved, result.Data[len(p.link):])
+	return result
+}
+
+// record describes the removed header and the IPv6 packet that goes on.
+func record(f Frame, p packet, outcome Outcome, ip []byte) *Record {
+	return &Record{
+		Time:      f.Time,
+		Interface: f.Interface,
+		Outcome:   outcome,
+		Length:    len(ip),
+		Packet:    bytes.Clone(ip[:min(len(ip), RecordPacketSize)]),
+		Header:    bytes.Clone(p.header),
+	}
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Link is the kind of link-layer header that a frame begins with.
+type Link uint8
+
+const (
+	// LinkEthernet is an Ethernet header with up to two VLAN tags.
+	LinkEthernet Link = iota
+	// LinkNone is none: the frame begins with the IP header.
+	LinkNone
+)
+
+// Frame is a packet at a hook, with what the hook knows about it.
+type Frame struct {
+	Data      []byte // from the link layer to the end; the node never changes it
+	Link      Link
+	Interface IfIndex // where the hook is
+	Ingress   IfIndex // egress hook: where the packet arrived, 0 when this node generated it
+	Time      int64   // nanoseconds of TAI since 1970-01-01 TAI
+
+	// The egress queue, at the egress hook; without QueueKnown it is "not
+	// available".
+	QueueKnown   bool
+	QueuePackets uint32
+	QueueBytes   uint32
+
+	// Generic segmentation offload: the kernel will cut the packet later. The
+	// size is that of a segment's payload in bytes, 0 when it is not GSO. The
+	// number of segments is for the caller's counters.
+	GSOSize     uint32
+	GSOSegments uint32
+}
+
+// Verdict is what becomes of a frame.
+type Verdict uint8
+
+const (
+	// Pass lets it go on.
+	Pass Verdict = iota
+	// Drop ends it.
+	Drop
+)
+
+// String returns "pass" or "drop".
+func (v Verdict) String() string {
+	if v == Drop {
+		return "drop"
+	}
+	return "pass"
+}
+
+// Result is what a hook did with a frame.
+type Result struct {
+	Verdict Verdict
+	Data    []byte // the frame that goes on or is dropped; the input itself when nothing changed
+	Outcome Outcome
+	Record  *Record // of a removed header, else nil
+	GSOSize uint32  // bytes; as in the frame unless the insertion made segments smaller
+}
+
+// RecordPacketSize is the most of a packet that a record holds, in bytes.
+const RecordPacketSize = 80
+
+// Record is one removed Hop-by-Hop header, with what names its packet.
+type Record struct {
+	Time      int64   // of arrival, nanoseconds of TAI
+	Interface IfIndex // where it arrived
+	Outcome   Outcome // OutcomeInlineRemoved or OutcomeTunnelDecapsulated
+	Length    int     // bytes of the IPv6 packet that goes on
+	Packet    []byte  // its first bytes, at most RecordPacketSize, from the IPv6 header
+	Header    []byte  // the removed Hop-by-Hop header, with this node's data
+}
+
+// Node is the reference IOAM node: encapsulating, transit and decapsulating
+// (RFC 9197 §4.2), as docs/data-plane.md specifies. It is not safe for
+// concurrent use, as it counts packets for [Frequency].
+type Node struct {
+	// TAIOffset is TAI − UTC in nanoseconds, for the timestamp formats that
+	// are UTC. It may be set at any time.
+	TAIOffset int64
+
+	config         NodeConfig
+	interfaces     map[IfIndex]*Interface
+	namespaces     map[NamespaceID]*Namespace
+	decapsulations map[[16]byte]bool
+	matched        []uint64 // packets that matched each encapsulation, for its frequency
+}
+
+// NewNode returns a node with a configuration that [NodeConfig.Validate]
+// accepts. It keeps a copy of the configuration's lists, not of what they point
+// to.
+func NewNode(config NodeConfig) (*Node, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	config.Interfaces = slices.Clone(config.Interfaces)
+	config.Namespaces = slices.Clone(config.Namespaces)
+	config.Encapsulations = slices.Clone(config.Encapsulations)
+	n := &Node{
+		config:         config,
+		interfaces:     make(map[IfIndex]*Interface),
+		namespaces:     make(map[NamespaceID]*Namespace),
+		decapsulations: make(map[[16]byte]bool),
+		matched:        make([]uint64, len(config.Encapsulations)),
+	}
+	for i := range config.Interfaces {
+		n.interfaces[config.Interfaces[i].Index] = &config.Interfaces[i]
+	}
+	for i := range config.Namespaces {
+		n.namespaces[config.Namespaces[i].ID] = &config.Namespaces[i]
+	}
+	for _, d := range config.Decapsulations {
+		n.decapsulations[d.TunnelDestination.As16()] = true
+	}
+	return n, nil
+}
+
+// unchanged is a frame that goes on as it came.
+func unchanged(f Frame, outcome Outcome) Result {
+	return Result{Verdict: Pass, Data: f.Data, Outcome: outcome, GSOSize: f.GSOSize}
+}
+
+// atBoundary applies the policy of an interface that lacks the role for IOAM
+// in this direction: no leak out of or into the domain (RFC 9486 §4).
+func atBoundary(f Frame, p packet, policy Boundary) Result {
+	switch policy {
+	case BoundaryIgnore:
+		return unchanged(f, OutcomeBoundaryIgnored)
+	case BoundaryStrip:
+		if !p.pure {
+			return unchanged(f, OutcomeBoundaryStripPartial)
+		}
+		result := unchanged(f, OutcomeBoundaryStripped)
+		result.Data = p.removeHeader()
+		return result
+	}
+	result := unchanged(f, OutcomeBoundaryDropped)
+	result.Verdict = Drop
+	return result
+}
+
+// knownTrace returns the trace of a validated option and its namespace, when
+// the node takes part in it and there may be room; else the outcome.
+func (n *Node) knownTrace(option Option) (Trace, *Namespace, Outcome, bool) {
+	if !isPreallocatedTrace(option) {
+		return Trace{}, nil, OutcomeOptionUnsupported, false
+	}
+	trace, _ := DecodeTrace(option.Data[2:]) // malformed checked its length
+	namespace, ok := n.namespaces[trace.Namespace]
+	if !ok {
+		// "the node MUST NOT change the contents" (RFC 9197 §4.4.1).
+		return Trace{}, nil, OutcomeNamespaceUnknown, false
+	}
+	if trace.Flags&FlagOverflow != 0 {
+		return Trace{}, nil, OutcomeOverflowSet, false
+	}
+	return trace, namespace, 0, true
+}
+
+// isLinkLocalUnicast is fe80::/10 (RFC 4291 §2.5.6).
+func isLinkLocalUnicast(a [16]byte) bool { return a[0] == 0xfe && a[1]&0xc0 == 0x80 }
+
+// isMulticast is ff00::/8 (RFC 4291 §2.7).
+func isMulticast(a [16]byte) bool { return a[0] == 0xff }
+
+// isUnspecified is :: (RFC 4291 §2.5.2).
+func isUnspecified(a [16]byte) bool { return a == netip.IPv6Unspecified().As16() }

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import "encoding/binary"
+
+const (
+	ipv6HeaderLen = 40
+	etherTypeIPv6 = 0x86dd
+	etherTypeVLAN = 0x8100
+	etherTypeQinQ = 0x88a8
+)
+
+// packet is a parsed frame; its slices alias the frame.
+type packet struct {
+	frame   []byte   // all of it
+	link    []byte   // the link-layer header
+	ip      []byte   // from the IPv6 header to the end of the frame
+	header  []byte   // the Hop-by-Hop header, nil without one
+	options []Option // the IOAM options in it
+	pure    bool     // nothing but IOAM options and padding is in it
+}
+
+// parse is data-plane.md, "Parsing". When ok is false, the packet goes on
+// unchanged with the outcome.
+func parse(frame []byte, link Link) (p packet, outcome Outcome, ok bool) {
+	at, isIPv6 := linkHeaderLen(frame, link)
+	if !isIPv6 {
+		return p, OutcomeNotIPv6, false
+	}
+	p.frame, p.link, p.ip = frame, frame[:at:at], frame[at:]
+	if len(p.ip) < ipv6HeaderLen || p.ip[0]>>4 != 6 {
+		return p, OutcomeMalformedIPv6, false
+	}
+	// A Hop-by-Hop header is only ever the first (RFC 8200 §4.1).
+	if p.nextHeader() != NextHeaderHopByHop {
+		return p, 0, true
+	}
+	header, err := DecodeExtensionHeader(p.ip[ipv6HeaderLen:])
+	if err != nil {
+		return p, OutcomeMalformedHeader, false
+	}
+	// Payload length 0: a jumbogram (RFC 2675 §3) or a packet that the kernel
+	// aggregated beyond 64 KiB.
+	if length := p.payloadLength(); length != 0 && length < len(header.Bytes) {
+		return p, OutcomeMalformedHeader, false
+	}
+	p.header = header.Bytes
+	outcome, ok = p.findOptions(header)
+	return p, outcome, ok
+}
+
+// linkHeaderLen is the length of the link-layer header; ok is false when no
+// IPv6 packet is behind it.
+func linkHeaderLen(frame []byte, link Link) (length int, ok bool) {
+	if link == LinkNone {
+		return 0, len(frame) > 0 && frame[0]>>4 == 6
+	}
+	at := 12 // behind the two MAC addresses
+	for range 3 {
+		if len(frame) < at+2 {
+			return 0, false
+		}
+		etherType := binary.BigEndian.Uint16(frame[at:])
+		if etherType == etherTypeIPv6 {
+			return at + 2, true
+		}
+		if etherType != etherTypeVLAN && etherType != etherTypeQinQ {
+			return 0, false
+		}
+		at += 4
+	}
+	return 0, false // a third tag
+}
+
+// findOptions walks the options up to the first fault.
+func (p *packet) findOptions(header ExtensionHeader) (outcome Outcome, ok bool) {
+	p.pure = true
+	count := 0
+	for option, err := range header.Options() {
+		if count == MaxOptionsPerHeader {
+			return OutcomeMalformedTooManyOptions, false
+		}
+		count++
+		if err != nil {
+			return OutcomeMalformedHeader, false
+		}
+		switch {
+		case option.IsIOAM():
+			if len(p.options) == MaxOptionsPerPacket {
+				return OutcomeMalformedTooManyOptions, false
+			}
+			p.options = append(p.options, option)
+		case !option.Type.IsPadding():
+			p.pure = false
+		}
+	}
+	return 0, true
+}
+
+func (p *packet) nextHeader() NextHeader { return NextHeader(p.ip[6]) }
+func (p *packet) hopLimit() uint8        { return p.ip[7] }
+func (p *packet) source() [16]byte       { return [16]byte(p.ip[8:24]) }
+func (p *packet) destination() [16]byte  { return [16]byte(p.ip[24:40]) }
+func (p *packet) payloadLength() int     { return int(binary.BigEndian.Uint16(p.ip[4:])) }
+func (p *packet) trafficClass() uint8    { return uint8(binary.BigEndian.Uint16(p.ip) >> 4) }
+func (p *packet) flowLabel() uint32      { return binary.BigEndian.Uint32(p.ip) & 0xfffff }
+
+func setPayloadLength(ip []byte, length int) {
+	binary.BigEndian.PutUint16(ip[4:], uint16(length))
+}
+
+// malformed is the first fault of the first faulty IOAM option (data-plane.md,
+// ingress step 3).
+func (p *packet) malformed() (outcome Outcome, ok bool) {
+	for _, option := range p.options {
+		// The header begins 40 bytes into the packet, so its own offsets have
+		// the packet's alignment.
+		if option.Offset%4 != 0 { // RFC 9486 §3
+			return OutcomeMalformedAlignment, true
+		}
+		if len(option.Data) < 2 {
+			return OutcomeMalformedOptionLength, true
+		}
+		if !isPreallocatedTrace(option) {
+			continue
+		}
+		trace, err := DecodeTrace(option.Data[2:])
+		if err != nil {
+			return OutcomeMalformedOptionLength, true
+		}
+		// "the node MUST NOT add any fields" (RFC 9197 §4.4.1, RemainingLen).
+		if len(trace.Data) < 4*int(trace.RemainingLen) {
+			return OutcomeMalformedRemainingLength, true
+		}
+		if int(trace.NodeLen) != trace.Type.NodeLen() {
+			return OutcomeMalformedNodeLength, true
+		}
+	}
+	return 0, false
+}
+
+// isPreallocatedTrace needs an option of at least 2 bytes.
+func isPreallocatedTrace(option Option) bool {
+	return option.Type == OptionIOAM && IOAMType(option.Data[1]) == IOAMPreallocatedTrace
+}
+
+// removeHeader returns the frame without the Hop-by-Hop header.
+func (p *packet) removeHeader() []byte {
+	length := len(p.header)
+	frame := append([]byte{}, p.link...)
+	frame = append(frame, p.ip[:ipv6HeaderLen]...)
+	frame = append(frame, p.ip[ipv6HeaderLen+length:]...)
+
+	ip := frame[len(p.link):]
+	ip[6] = p.header[0]
+	if payload := p.payloadLength(); payload != 0 {
+		setPayloadLength(ip, payload-length)
+	} else if rest := len(ip) - ipv6HeaderLen; rest <= 0xffff {
+		setPayloadLength(ip, rest)
+	}
+	return frame
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Validate reports every fault of the configuration, as a [*ConfigError] of
+// [*FieldError] values, or nil. A configuration that it accepts gives a node
+// that never puts anything on the wire that RFC 9197 or the tables of the data
+// plane cannot hold.
+func (c NodeConfig) Validate() error {
+	var list []*FieldError
+	root := faults{list: &list}
+	c.validateNode(root.in("node"))
+	c.validateInterfaces(root)
+	c.validateNamespaces(root)
+	c.validateEncapsulations(root)
+	c.validateDecapsulations(root)
+	if len(list) == 0 {
+		return nil
+	}
+	return &ConfigError{Faults: list}
+}
+
+func (c NodeConfig) validateNode(f faults) {
+	if c.ID > NodeIDUnavailable {
+		f.add("id", "use 0…16777214, or leave it out", "%d has more than 24 bits", c.ID)
+	}
+	if c.IDWide > NodeIDWideUnavailable {
+		f.add("id-wide", "use 0…72057594037927934, or leave it out", "%d has more than 56 bits", c.IDWide)
+	}
+	if c.TimestampFormat > TimestampNTP {
+		f.add("timestamp-format", "use posix, ptp or ntp", "unknown format %d", c.TimestampFormat)
+	}
+	switch {
+	case c.Compatibility > CompatibilityMainline:
+		f.add("compatibility", "use default or mainline", "unknown profile %d", c.Compatibility)
+	case c.Compatibility == CompatibilityMainline && c.TimestampFormat != TimestampPOSIX:
+		f.add("timestamp-format", "use posix, or compatibility: default",
+			"Linux knows posix alone, so %v does not go with compatibility mainline", c.TimestampFormat)
+	}
+}
+
+func (c NodeConfig) validateInterfaces(root faults) {
+	if len(c.Interfaces) > MaxInterfaces {
+		root.add("interfaces", fmt.Sprintf("serve at most %d", MaxInterfaces), "%d interfaces", len(c.Interfaces))
+	}
+	indexes, names := map[IfIndex]int{}, map[string]int{}
+	ids, wide := map[InterfaceID]int{}, map[InterfaceIDWide]int{}
+	for i, iface := range c.Interfaces {
+		f := root.in("interfaces[%d]", i)
+		if iface.Index == 0 {
+			f.add("name", "name an interface that exists", "interface %q has no index", iface.Name)
+		} else if j, dup := seen(indexes, iface.Index, i); dup {
+			f.add("name", "list each interface once", "%q is the same interface as interfaces[%d]", iface.Name, j)
+		} else if j, dup := seen(names, iface.Name, i); dup && iface.Name != "" {
+			f.add("name", "list each interface once", "%q is the name of interfaces[%d] too", iface.Name, j)
+		}
+		if j, dup := seen(ids, iface.ID, i); dup && iface.ID != InterfaceIDUnavailable {
+			f.add("id", "give each interface its own id", "%d is the id of interfaces[%d] too", iface.ID, j)
+		}
+		if j, dup := seen(wide, iface.IDWide, i); dup && iface.IDWide != InterfaceIDWideUnavailable {
+			f.add("id-wide", "give each interface its own id", "%d is the wide id of interfaces[%d] too", iface.IDWide, j)
+		}
+		if iface.Roles&^(RoleIngress|RoleEgress) != 0 {
+			f.add("role", "use ingress and egress", "unknown role %d", iface.Roles)
+		}
+		if iface.Boundary > BoundaryIgnore {
+			f.add("boundary", "use drop, strip or ignore", "unknown policy %d", iface.Boundary)
+		}
+		if iface.MTU < 0 {
+			f.add("mtu", "use 1280 or more, or 0 for no limit", "%d is not a size", iface.MTU)
+		}
+	}
+}
+
+// seen returns the index that had a key before; else it notes this one.
+func seen[K comparable](keys map[K]int, key K, index int) (first int, dup bool) {
+	if first, dup = keys[key]; !dup {
+		keys[key] = index
+	}
+	return first, dup
+}
+
+func (c NodeConfig) validateNamespaces(root faults) {
+	if len(c.Namespaces) > MaxNamespaces {
+		root.add("namespaces", fmt.Sprintf("use at most %d", MaxNamespaces), "%d namespaces", len(c.Namespaces))
+	}
+	ids := map[NamespaceID]int{}
+	for i, namespace := range c.Namespaces {
+		f := root.in("namespaces[%d]", i)
+		if j, dup := seen(ids, namespace.ID, i); dup {
+			f.add("id", "configure each namespace once", "%d is the id of namespaces[%d] too", namespace.ID, j)
+		}
+		if namespace.Schema == nil {
+			continue
+		}
+		if namespace.Schema.ID >= SchemaIDNone {
+			f.add("schema.id", "use 0…16777214", "%d is beyond 24 bits or means no schema", namespace.Schema.ID)
+		}
+		if length := len(namespace.Schema.Data); length > MaxSnapshotSize {
+			f.add("schema.data", fmt.Sprintf("use at most %d bytes", MaxSnapshotSize), "%d bytes are too many", length)
+		}
+	}
+}
+
+func (c NodeConfig) validateDecapsulations(root faults) {
+	if len(c.Decapsulations) > MaxDecapsulations {
+		root.add("decapsulations", fmt.Sprintf("use at most %d", MaxDecapsulations), "%d decapsulations", len(c.Decapsulations))
+	}
+	destinations := map[netip.Addr]int{}
+	for i, d := range c.Decapsulations {
+		f := root.in("decapsulations[%d]", i)
+		if !validateTunnelAddress(f, "tunnel-destination", d.TunnelDestination) {
+			continue
+		}
+		if j, dup := seen(destinations, d.TunnelDestination, i); dup {
+			f.add("tunnel-destination", "list each address once", "%v is in decapsulations[%d] too", d.TunnelDestination, j)
+		}
+	}
+}
+
+// validateTunnelAddress checks an end of an IPv6-in-IPv6 tunnel.
+func validateTunnelAddress(f faults, field string, address netip.Addr) bool {
+	const cure = "use a unicast IPv6 address, such as 2001:db8:3::1"
+	switch {
+	case !address.IsValid():
+		f.add(field, cure, "no address")
+	case address.Is4() || address.Is4In6():
+		f.add(field, cure, "%v is an IPv4 address", address)
+	case address.IsUnspecified():
+		f.add(field, cure, "%v is the unspecified address", address)
+	case address.IsMulticast():
+		f.add(field, cure, "%v is a multicast address", address)
+	case address.Zone() != "":
+		f.add(field, "leave out the part behind %", "%v has a zone", address)
+	default:
+		return true
+	}
+	return false
+}
