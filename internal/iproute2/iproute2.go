@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package iproute2 reads the words of "ip ioam …" and "ip -6 route … encap
+// ioam6 …": iproute2's grammar, abbreviations, defaults and refusals, with the
+// cause and the cure in every error. It is stricter in two ways: a word given
+// twice is an error everywhere, and a word that would have no effect is
+// refused rather than swallowed. It is more lenient in one: the order of the
+// clauses before "trace" does not matter.
+package iproute2
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Verb is what a command does.
+type Verb string
+
+// The verbs; iproute2's synonyms (delete, list, lst) are folded into them.
+const (
+	Add  Verb = "add"
+	Del  Verb = "del"
+	Show Verb = "show"
+	Set  Verb = "set"
+)
+
+// verbs lists the spellings of each verb, whose prefixes abbreviate it; where
+// a prefix is ambiguous, the first wins, as in iproute2.
+var verbs = []struct {
+	spelling string
+	verb     Verb
+}{{"add", Add}, {"show", Show}, {"set", Set}, {"delete", Del}, {"list", Show}, {"lst", Show}}
+
+// words is a cursor over the words of a command.
+type words struct {
+	list []string
+	next int
+}
+
+func (w *words) more() bool { return w.next < len(w.list) }
+
+func (w *words) peek() string { return w.list[w.next] }
+
+// take returns the next word, which belongs to name.
+func (w *words) take(name string) (string, error) {
+	if !w.more() {
+		return "", fmt.Errorf("%s: a value is missing", name)
+	}
+	w.next++
+	return w.list[w.next-1], nil
+}
+
+// end refuses what is left.
+func (w *words) end() error {
+	if w.more() {
+		return fmt.Errorf("%q: nothing more is expected here", w.peek())
+	}
+	return nil
+}
+
+// verb reads an allowed verb; without any word it is show.
+func (w *words) verb(allowed ...Verb) (Verb, error) {
+	if !w.more() {
+		return Show, nil
+	}
+	word, _ := w.take("command")
+	for _, v := range verbs {
+		if slices.Contains(allowed, v.verb) && strings.HasPrefix(v.spelling, word) && word != "" {
+			return v.verb, nil
+		}
+	}
+	return "", fmt.Errorf("%q: unknown command; say one of %s", word, joinVerbs(allowed))
+}
+
+func joinVerbs(vs []Verb) string {
+	list := make([]string, len(vs))
+	for i, v := range vs {
+		list[i] = string(v)
+	}
+	return strings.Join(list, ", ")
+}
+
+// number reads an unsigned number of so many bits, decimal, 0x… or 0….
+func (w *words) number(name string, bits int) (uint64, error) {
+	word, err := w.take(name)
+	if err != nil {
+		return 0, err
+	}
+	return parseNumber(name, word, bits)
+}
+
+func parseNumber(name, word string, bits int) (uint64, error) {
+	n, err := strconv.ParseUint(word, 0, bits)
+	if err != nil || strings.Contains(word, "_") {
+		return 0, fmt.Errorf("%s %q: want a number from 0 to %#x", name, word, uint64(1)<<(bits-1)-1+uint64(1)<<(bits-1))
+	}
+	return n, nil
+}
+
+// NamespaceCommand is "namespace add|del|set|show …".
+type NamespaceCommand struct {
+	Verb      Verb
+	Namespace api.Namespace // Add; Del and Set use its id alone
+	Schema    *uint32       // Set; nil is none
+}
+
+// ParseNamespace reads what follows "namespace".
+func ParseNamespace(args []string) (NamespaceCommand, error) {
+	var c NamespaceCommand
+	w := &words{list: args}
+	var err error
+	if c.Verb, err = w.verb(Add, Del, Set, Show); err != nil {
+		return c, err
+	}
+	if c.Verb == Show {
+		return c, w.end()
+	}
+	id, err := w.number("namespace id", 16)
+	if err != nil {
+		return c, err
+	}
+	c.Namespace.ID = uint16(id)
+	switch c.Verb {
+	case Add:
+		err = w.namespaceData(&c.Namespace)
+	case Set:
+		c.Schema, err = w.schemaBinding()
+	}
+	if err != nil {
+		return c, err
+	}
+	return c, w.end()
+}
+
+func (w *words) namespaceData(ns *api.Namespace) error {
+	for w.more() {
+		word, _ := w.take("")
+		switch {
+		case word == "data" && ns.Data == nil:
+			n, err := w.number("data", 32)
+			if err != nil {
+				return err
+			}
+			v := api.Hex32(n)
+			ns.Data = &v
+		case word == "wide" && ns.DataWide == nil:
+			n, err := w.number("wide", 64)
+			if err != nil {
+				return err
+			}
+			v := api.Hex64(n)
+			ns.DataWide = &v
+		case word == "data" || word == "wide":
+			return fmt.Errorf("%s: given twice", word)
+		default:
+			return fmt.Errorf("%q: want data DATA32 or wide DATA64", word)
+		}
+	}
+	return nil
+}
+
+func (w *words) schemaBinding() (*uint32, error) {
+	if word, err := w.take("namespace set ID"); err != nil || word != "schema" {
+		return nil, fmt.Errorf("namespace set ID: want schema {ID|none}")
+	}
+	if w.more() && w.peek() == "none" {
+		w.next++
+		return nil, nil
+	}
+	id, err := w.schemaID()
+	return &id, err
+}
+
+func (w *words) schemaID() (uint32, error) {
+	id, err := w.number("schema id", 24)
+	if err == nil && ioam.SchemaID(id) == ioam.SchemaIDNone {
+		err = fmt.Errorf("schema id %#x: this value says \"no schema\"; choose another", id)
+	}
+	return uint32(id), err
+}
+
+// SchemaCommand is "schema add|del|show …".
+type SchemaCommand struct {
+	Verb   Verb
+	Schema api.Schema // Del uses its id alone
+}
+
+// ParseSchema reads what follows "schema".
+func ParseSchema(args []string) (SchemaCommand, error) {
+	var c SchemaCommand
+	w := &words{list: args}
+	var err error
+	if c.Verb, err = w.verb(Add, Del, Show); err != nil {
+		return c, err
+	}
+	if c.Verb == Show {
+		return c, w.end()
+	}
+	if c.Schema.ID, err = w.schemaID(); err != nil {
+		return c, err
+	}
+	if c.Verb == Add {
+		if c.Schema.Data, err = w.take("schema data"); err != nil {
+			return c, err
+		}
+		if n := len(c.Schema.Data); n == 0 || n > maxSchemaData {
+			return c, fmt.Errorf("schema data: %d bytes; want 1 to %d, what one option can carry", n, maxSchemaData)
+		}
+	}
+	return c, w.end()
+}
+
+// maxSchemaData is the room that a trace option leaves to a snapshot's data,
+// whose own header takes 4 bytes.
+const maxSchemaData = ioam.MaxTraceDataSize - 4
