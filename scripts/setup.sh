@@ -60,11 +60,15 @@ done
 echo "setup: installing ${missing[*]}" >&2
 # Noninteractive also answers tshark's question about capturing: root only.
 export DEBIAN_FRONTEND=noninteractive
-apt=(apt-get -y -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0)
-if ! "${apt[@]}" install --no-install-recommends "${missing[@]}" </dev/null >/dev/null 2>&1; then
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() { apt-get -y -qq -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" </dev/null >>"$log" 2>&1; }
+
+if ! apt install --no-install-recommends "${missing[@]}"; then
 	# The package lists are absent or too old.
-	"${apt[@]}" update </dev/null >&2 ||
-		fail "apt-get update failed; check the network and the package sources, then run make $target again"
-	"${apt[@]}" install --no-install-recommends "${missing[@]}" </dev/null >&2 ||
-		fail "could not install ${missing[*]}; run: apt-get install ${missing[*]}"
+	: >"$log"
+	if ! apt update || ! apt install --no-install-recommends "${missing[@]}"; then
+		cat "$log" >&2
+		fail "could not install ${missing[*]}; check the network and the package sources, then run make $target again"
+	fi
 fi
