@@ -46,17 +46,17 @@ func (n *Node) completeAll(f Frame, p packet, iface *Interface) Result {
 
 // complete writes what only the way out knows into one option.
 func (n *Node) complete(option Option, f Frame, iface *Interface) Outcome {
-	trace, _, outcome, ok := n.knownTrace(option)
+	trace, namespace, outcome, ok := n.knownTrace(option)
 	if !ok {
 		return outcome
 	}
 	// The newest node's data are where RemainingLen points (RFC 9197 §4.4.1).
 	start := 4 * int(trace.RemainingLen)
-	end := start + 4*int(trace.NodeLen)
-	if end > len(trace.Data) {
+	length := len(n.appendNodeData(nil, trace.Type, namespace, hop{}))
+	if start+length > len(trace.Data) {
 		return OutcomeUntouched
 	}
-	own := NodeData{Type: trace.Type, Bytes: trace.Data[start:end]}
+	own := NodeData{Type: trace.Type, Bytes: trace.Data[start : start+length]}
 	if !n.wrote(own) {
 		return OutcomeUntouched
 	}
@@ -66,7 +66,7 @@ func (n *Node) complete(option Option, f Frame, iface *Interface) Outcome {
 	if field := own.Field(BitInterfacesWide); field != nil {
 		binary.BigEndian.PutUint32(field[4:], uint32(iface.IDWide))
 	}
-	if field := own.Field(BitTransitDelay); field != nil {
+	if field := own.Field(BitTransitDelay); field != nil && n.config.Compatibility == CompatibilityDefault {
 		value := binary.BigEndian.Uint32(field)
 		if value&delayOverflow != 0 && value != DataUnavailable {
 			binary.BigEndian.PutUint32(field, transitDelay(f.Time, value))

@@ -33,9 +33,12 @@ func (n *Node) encapsulate(f Frame, p packet, iface *Interface, otherwise Outcom
 	if !ok {
 		return unchanged(f, outcome)
 	}
-	payload := p.payloadLength() + insertion
-	if p.payloadLength() == 0 || payload > 0xffff {
-		payload = 0 // GSO beyond 64 KiB; fits let nothing else through
+	payload := p.payloadLength()
+	if payload == 0 {
+		payload = len(p.ip) - ipv6HeaderLen
+	}
+	if payload += insertion; payload > 0xffff {
+		payload = 0 // GSO; fits lets nothing else through
 	}
 	result := Result{Verdict: Pass, GSOSize: gsoSize}
 	if inline {
