@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Where agents keep what they own; each has a directory named by its id.
+const (
+	runtimeDirectory = "/run/waymark"
+	bpfDirectory     = "/run/waymark/bpf"
+)
+
+// agentStartTimeout bounds the start of one agent: the kernel verifies its
+// programs meanwhile.
+const agentStartTimeout = 30 * time.Second
+
+// Agent is a running `waymark agent run` of a node.
+type Agent struct {
+	Socket  string // of its local API
+	ID      string
+	Config  string // path of its configuration
+	Log     string // path of what it writes
+	Process *os.Process
+	done    chan struct{}
+	err     error
+}
+
+// Done is closed when the agent has ended.
+func (a *Agent) Done() <-chan struct{} { return a.done }
+
+// Err is how the agent ended; only of use after Done.
+func (a *Agent) Err() error { return a.err }
+
+// startAgents starts the agents that the topology describes.
+func (l *Lab) startAgents(ctx context.Context) error {
+	if l.program == "" {
+		return nil
+	}
+	for _, spec := range l.topology.Nodes {
+		if spec.Agent == nil {
+			continue
+		}
+		if _, err := l.nodes[spec.Name].StartAgent(ctx, spec.Agent.Config); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AgentID is the name under which the node's agent keeps its files.
+func (n *Node) AgentID() (string, error) {
+	cookie, err := namespaceCookie(n.handle)
+	if err != nil {
+		return "", err
+	}
+	return "netns-" + strconv.FormatUint(cookie, 10), nil
+}
+
+// AgentSocket is the path of the local API of the node's agent.
+func (n *Node) AgentSocket() (string, error) {
+	id, err := n.AgentID()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(runtimeDirectory, id, "agent.sock"), nil
+}
+
+// StartAgent runs the agent in the node with a configuration and waits until
+// its local API answers. The agent outlives this process; Down ends it.
+func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, error) {
+	if n.lab.program == "" {
+		return nil, errors.New("the lab does not know the waymark program; set Options.Program")
+	}
+	if err := mountBPF(bpfDirectory); err != nil {
+		return nil, err
+	}
+	id, err := n.AgentID()
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{
+		ID:     id,
+		Socket: filepath.Join(runtimeDirectory, id, "agent.sock"),
+		Config: filepath.Join(n.lab.directory, n.Name()+".yaml"),
+		Log:    filepath.Join(n.lab.directory, n.Name()+".log"),
+		done:   make(chan struct{}),
+	}
+	if err := os.WriteFile(a.Config, configuration, 0o644); err != nil {
+		return nil, err
+	}
+	log, err := os.OpenFile(a.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	err = update(n.lab.directory, func(s *state) {
+		for _, known := range s.Agents {
+			if known.ID == id {
+				return
+			}
+		}
+		s.Agents = append(s.Agents, agentRecord{Node: n.Name(), ID: id})
+	})
+	if err != nil {
+		return nil, err
+	}
+	// A session of its own, so that a terminal's end or Ctrl-C is not the
+	// agent's; the session's leader leads its process group, too.
+	cmd := n.Command(context.WithoutCancel(ctx), n.lab.program, "agent", "run", "--config", a.Config)
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	a.Process = cmd.Process
+	go func() {
+		a.err = cmd.Wait()
+		close(a.done)
+	}()
+	n.lab.log.Info("agent started", "node", n.Name(), "pid", cmd.Process.Pid)
+	return a, a.await(ctx, n.Name())
+}
+
+// await waits until the agent's API answers.
+func (a *Agent) await(ctx context.Context, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, agentStartTimeout)
+	defer cancel()
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", a.Socket)
+		},
+	}}
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent/healthz", nil)
+		if err != nil {
+			return err
+		}
+		if response, err := client.Do(request); err == nil {
+			response.Body.Close()
+			return nil
+		}
+		select {
+		case <-a.done:
+			return fmt.Errorf("the agent of %s ended at once (%w)%s", node, a.err, a.tail())
+		default:
+		}
+		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			if context.Cause(ctx) != context.DeadlineExceeded {
+				return err
+			}
+			return fmt.Errorf("the agent of %s does not answer at %s after %v%s", node, a.Socket, agentStartTimeout, a.tail())
+		}
+	}
+}
+
+// tail is the end of what the agent wrote.
+func (a *Agent) tail() string {
+	const limit = 2000
+	text, err := os.ReadFile(a.Log)
+	if err != nil || len(bytes.TrimSpace(text)) == 0 {
+		return "; it wrote nothing"
+	}
+	if len(text) > limit {
+		text = text[len(text)-limit:]
+	}
+	return "; it wrote:\n" + string(bytes.TrimSpace(text))
+}
+
+// stopAgent ends an agent in order, so that it takes its programs out of the
+// kernel.
+func (l *Lab) stopAgent(ctx context.Context, a agentRecord, processes []processRecord) error {
+	node := l.nodes[a.Node]
+	if node == nil || l.program == "" {
+		return nil
+	}
+	running := false
+	for _, p := range processes {
+		running = running || (p.Node == a.Node && p.alive())
+	}
+	_, err := os.Stat(filepath.Join(runtimeDirectory, a.ID))
+	_, pinned := os.Stat(filepath.Join(bpfDirectory, a.ID))
+	if !running && err != nil && pinned != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, agentStopTimeout)
+	defer cancel()
+	out, err := node.Command(ctx, l.program, "agent", "stop", "--remove").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// removeAgentFiles removes what an agent that was killed has left: its
+// namespace goes, so nothing else can want it.
+func removeAgentFiles(id string) error {
+	return errors.Join(
+		os.RemoveAll(filepath.Join(bpfDirectory, id)),
+		os.RemoveAll(filepath.Join(runtimeDirectory, id)),
+	)
+}
+
+// mountBPF mounts a BPF file system where agents pin what must outlive them.
+func mountBPF(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	if fs.Type == unix.BPF_FS_MAGIC {
+		return nil
+	}
+	if err := unix.Mount("bpf", path, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
+		return fmt.Errorf("mount a BPF file system at %s: %w (needs CAP_SYS_ADMIN)", path, err)
+	}
+	return nil
+}

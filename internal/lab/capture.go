@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	captureSnapLength = 256 << 10 // more than the largest offloaded packet of default limits
+	captureBuffer     = 32 << 20  // bytes that may wait in the socket
+)
+
+// Packet is one captured frame. Data is valid only during the call that gets it.
+type Packet struct {
+	Time     time.Time
+	Outgoing bool // sent by the interface, not received
+	Length   int  // on the wire; more than len(Data) when it was cut
+	Data     []byte
+}
+
+// CaptureOptions say where captured packets go; both may be given.
+type CaptureOptions struct {
+	Writer io.Writer    // gets a pcap file with nanoseconds
+	Each   func(Packet) // is called for every packet, in order
+}
+
+// CaptureStats say what a capture has seen.
+type CaptureStats struct {
+	Packets int
+	Dropped int // by the kernel, for want of room: the capture is not complete
+}
+
+// Capture reads every packet of an interface, both ways.
+type Capture struct {
+	file    *os.File
+	pcap    *pcapgo.Writer
+	buffer  *bufio.Writer
+	each    func(Packet)
+	done    chan struct{}
+	once    sync.Once
+	packets int
+	stats   CaptureStats
+	err     error
+}
+
+// Capture starts to capture at an interface of a node. Packets that pass after
+// it has returned are captured.
+func (l *Lab) Capture(node, name string, o CaptureOptions) (*Capture, error) {
+	n := l.Node(node)
+	if n == nil {
+		return nil, fmt.Errorf("no node is called %s", node)
+	}
+	c := &Capture{each: o.Each, done: make(chan struct{})}
+	if o.Writer != nil {
+		c.buffer = bufio.NewWriter(o.Writer)
+		c.pcap = pcapgo.NewWriterNanos(c.buffer)
+		if err := c.pcap.WriteFileHeader(captureSnapLength, layers.LinkTypeEthernet); err != nil {
+			return nil, fmt.Errorf("write the capture: %w", err)
+		}
+	}
+	err := n.Do(func() error {
+		fd, err := openPacketSocket(name)
+		if err == nil {
+			c.file = os.NewFile(uintptr(fd), "capture")
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("capture at %s of %s: %w", name, node, err)
+	}
+	go c.run()
+	return c, nil
+}
+
+func openPacketSocket(name string) (int, error) {
+	link, err := net.InterfaceByName(name)
+	if err != nil {
+		return -1, err
+	}
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, err
+	}
+	err = errors.Join(
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, captureBuffer),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1),
+		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: networkOrder(unix.ETH_P_ALL), Ifindex: link.Index}),
+	)
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+func networkOrder(v uint16) uint16 { return v<<8 | v>>8 }
+
+// Stop ends the capture with the packets that have arrived so far, and returns
+// after the last has been handled.
+func (c *Capture) Stop() (CaptureStats, error) {
+	c.once.Do(func() {
+		if err := c.file.SetReadDeadline(time.Now()); err != nil {
+			c.file.Close()
+		}
+		<-c.done
+		c.err = errors.Join(c.err, c.file.Close())
+	})
+	return c.stats, c.err
+}
+
+func (c *Capture) run() {
+	defer close(c.done)
+	conn, err := c.file.SyscallConn()
+	if err != nil {
+		c.err = err
+		return
+	}
+	data, control := make([]byte, captureSnapLength), make([]byte, 256)
+	var fault error
+	err = conn.Read(func(fd uintptr) bool {
+		fault = c.drain(int(fd), data, control)
+		return fault != nil
+	})
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = nil
+	}
+	// What arrived before the end was asked for is part of the capture.
+	cerr := conn.Control(func(fd uintptr) {
+		if fault == nil {
+			fault = c.drain(int(fd), data, control)
+		}
+		c.stats = CaptureStats{Packets: c.packets}
+		stats, serr := unix.GetsockoptTpacketStats(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS)
+		if serr != nil {
+			fault = errors.Join(fault, serr)
+			return
+		}
+		c.stats.Dropped = int(stats.Drops)
+	})
+	c.err = errors.Join(err, fault, cerr)
+	if c.buffer != nil {
+		c.err = errors.Join(c.err, c.buffer.Flush())
+	}
+}
+
+// drain reads until nothing waits.
+func (c *Capture) drain(fd int, data, control []byte) error {
+	for {
+		n, cn, _, from, err := unix.Recvmsg(fd, data, control, unix.MSG_TRUNC)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.EAGAIN):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read captured packets: %w", err)
+		}
+		p := Packet{Time: packetTime(control[:cn]), Length: n, Data: data[:min(n, len(data))]}
+		if ll, ok := from.(*unix.SockaddrLinklayer); ok {
+			p.Outgoing = ll.Pkttype == unix.PACKET_OUTGOING
+		}
+		if err := c.handle(p); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Capture) handle(p Packet) error {
+	c.packets++
+	if c.each != nil {
+		c.each(p)
+	}
+	if c.pcap == nil {
+		return nil
+	}
+	info := gopacket.CaptureInfo{Timestamp: p.Time, CaptureLength: len(p.Data), Length: p.Length}
+	if err := c.pcap.WritePacket(info, p.Data); err != nil {
+		return fmt.Errorf("write the capture: %w", err)
+	}
+	return nil
+}
+
+// packetTime is the time that the kernel gave a packet.
+func packetTime(control []byte) time.Time {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return time.Now()
+	}
+	for _, m := range messages {
+		if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS && len(m.Data) >= int(unsafe.Sizeof(syscall.Timespec{})) {
+			ts := (*syscall.Timespec)(unsafe.Pointer(&m.Data[0]))
+			return time.Unix(ts.Unix())
+		}
+	}
+	return time.Now()
+}

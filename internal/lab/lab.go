@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lab raises topologies of network namespaces on one machine: nodes
+// joined by veth pairs, with addresses, routes, agents and traffic. `waymark
+// lab` and the tests use the same code.
+//
+// Everything is reversible. Up leaves nothing behind when it fails, and Down
+// removes all that Up and the lab's nodes made, from any process.
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// DefaultName is the name of a lab that is given none.
+const DefaultName = "waymark"
+
+// downTimeout bounds the removal after a failure.
+const downTimeout = 30 * time.Second
+
+// Options say how a lab is raised.
+type Options struct {
+	Name    string // DefaultName when empty; namespaces are called NAME-NODE
+	Program string // path of the waymark program; empty: the topology's agents are not started
+	Owned   bool   // the lab is of no use once this process has ended: a later Up of that name removes it
+	Log     *slog.Logger
+
+	directory string // of all labs; tests use another
+}
+
+// Lab is a raised topology.
+type Lab struct {
+	topology  *Topology
+	name      string
+	program   string
+	directory string
+	log       *slog.Logger
+	nodes     map[string]*Node
+}
+
+// Node is one node of a lab.
+type Node struct {
+	lab    *Lab
+	spec   *NodeSpec
+	handle netns.NsHandle
+}
+
+// Up raises a topology. When it fails, or the context ends before it is done,
+// it removes what it had made.
+func Up(ctx context.Context, t *Topology, o Options) (l *Lab, err error) {
+	if o.Name == "" {
+		o.Name = DefaultName
+	}
+	if err := checkName(o.Name, maxLabName); err != nil {
+		return nil, fmt.Errorf("lab name %w", err)
+	}
+	if err := checkPrivilege(); err != nil {
+		return nil, err
+	}
+	l = newLab(t, o)
+	s := &state{Name: o.Name, Program: o.Program}
+	if o.Owned {
+		if id, ok := identify(os.Getpid()); ok {
+			s.Owner = &id
+		}
+	}
+	if err := l.claim(ctx, s, o); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
+			defer cancel()
+			err = errors.Join(err, l.Down(cleanup))
+			l = nil
+		}
+	}()
+	if err := l.createNamespaces(ctx); err != nil {
+		return l, err
+	}
+	handles := map[string]netns.NsHandle{}
+	for name, n := range l.nodes {
+		handles[name] = n.handle
+	}
+	w, err := newNetwork(t, handles)
+	if err != nil {
+		return l, err
+	}
+	defer w.close()
+	if err := w.raise(ctx); err != nil {
+		return l, err
+	}
+	return l, l.startAgents(ctx)
+}
+
+func newLab(t *Topology, o Options) *Lab {
+	if o.directory == "" {
+		o.directory = DefaultDirectory
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Lab{
+		topology: t, name: o.Name, program: o.Program, log: o.Log,
+		directory: filepath.Join(o.directory, o.Name), nodes: map[string]*Node{},
+	}
+}
+
+// claim takes the name; a lab whose owner has died is removed first.
+func (l *Lab) claim(ctx context.Context, s *state, o Options) error {
+	err := claim(l.directory, s, l.topology.source)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	taken := fmt.Errorf("a lab called %s is up already; take it down (waymark lab down --name %s) or give another --name", l.name, l.name)
+	old, rerr := readState(l.directory)
+	if rerr != nil || old.Owner == nil || old.Owner.alive() {
+		return taken
+	}
+	dead, err := open(l.name, o)
+	if err == nil {
+		err = dead.Down(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("remove what a killed run left: %w", err)
+	}
+	if err := claim(l.directory, s, l.topology.source); err != nil {
+		return taken
+	}
+	return nil
+}
+
+func (l *Lab) createNamespaces(ctx context.Context) error {
+	for i := range l.topology.Nodes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		spec := &l.topology.Nodes[i]
+		name := l.namespace(spec.Name)
+		handle, err := createNamespace(name)
+		if err != nil {
+			return err
+		}
+		l.nodes[spec.Name] = &Node{lab: l, spec: spec, handle: handle}
+		if err := update(l.directory, func(s *state) { s.Namespaces = append(s.Namespaces, name) }); err != nil {
+			return errors.Join(err, removeNamespace(name))
+		}
+	}
+	return nil
+}
+
+// checkPrivilege says early what would fail later with a bare errno.
+func checkPrivilege() error {
+	if os.Geteuid() != 0 {
+		return errors.New("a lab needs network namespaces of its own, which only root may make; run it as root")
+	}
+	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&hdr, &data[0]); err != nil {
+		return fmt.Errorf("read this process's capabilities: %w", err)
+	}
+	for _, c := range []struct {
+		name string
+		bit  uint
+	}{{"CAP_SYS_ADMIN", unix.CAP_SYS_ADMIN}, {"CAP_NET_ADMIN", unix.CAP_NET_ADMIN}, {"CAP_NET_RAW", unix.CAP_NET_RAW}} {
+		if data[c.bit/32].Effective&(1<<(c.bit%32)) == 0 {
+			return fmt.Errorf("this process lacks %s, which a lab needs; run it as root outside a container, or in a privileged one", c.name)
+		}
+	}
+	return nil
+}
+
+// Open finds a lab that is up, whoever raised it.
+func Open(name string) (*Lab, error) { return open(name, Options{Name: name}) }
+
+func open(name string, o Options) (*Lab, error) {
+	if err := checkName(name, maxLabName); err != nil {
+		return nil, fmt.Errorf("lab name %w", err)
+	}
+	o.Name = name
+	l := newLab(nil, o)
+	s, err := readState(l.directory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no lab called %s is up; raise it (waymark lab up --name %s) or see waymark lab list", name, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	source, err := os.ReadFile(filepath.Join(l.directory, topologyFile))
+	if err != nil {
+		return nil, err
+	}
+	if l.topology, err = Parse(topologyFile, source); err != nil {
+		return nil, err
+	}
+	l.program = s.Program
+	for i := range l.topology.Nodes {
+		spec := &l.topology.Nodes[i]
+		handle, err := netns.GetFromPath(filepath.Join(namespaceDirectory, l.namespace(spec.Name)))
+		if err != nil { // half of a lab can still be taken down
+			continue
+		}
+		l.nodes[spec.Name] = &Node{lab: l, spec: spec, handle: handle}
+	}
+	return l, nil
+}
+
+// List names the labs that are up.
+func List() ([]string, error) { return list(DefaultDirectory) }
+
+func list(directory string) ([]string, error) {
+	entries, err := os.ReadDir(directory)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			names = append(names, e.Name())
+		}
+	}
+	sort.Strings(names)
+	return names, nil
+}
+
+// Name is the lab's name.
+func (l *Lab) Name() string { return l.name }
+
+// Topology is what was raised.
+func (l *Lab) Topology() *Topology { return l.topology }
+
+// Directory holds the lab's state, and the agents' configurations and logs.
+func (l *Lab) Directory() string { return l.directory }
+
+// Node finds a node; nil when the topology has none of that name.
+func (l *Lab) Node(name string) *Node { return l.nodes[name] }
+
+func (l *Lab) namespace(node string) string { return l.name + "-" + node }
+
+// Name is the node's name in the topology.
+func (n *Node) Name() string { return n.spec.Name }
+
+// Namespace is the name of the node's network namespace, as `ip netns` has it.
+func (n *Node) Namespace() string { return n.lab.namespace(n.spec.Name) }
+
+// Do runs f on a thread that is in the node's network namespace. Goroutines
+// that f starts are not.
+func (n *Node) Do(f func() error) error { return inNamespace(n.handle, f) }

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// termGrace is how long a process may take to end when it is asked to.
+const termGrace = 5 * time.Second
+
+// Command is a child process in a node. Unlike `ip netns exec`, it changes the
+// network namespace only: /sys and the mounts are those of the machine.
+type Command struct {
+	*exec.Cmd
+	node *Node
+}
+
+// Command prepares a child process in the node. It leads a process group, and
+// all of that is killed when the context ends or the lab is taken down.
+func (n *Node) Command(ctx context.Context, name string, args ...string) *Command {
+	c := &Command{Cmd: exec.CommandContext(ctx, name, args...), node: n}
+	c.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return unix.Kill(-c.Process.Pid, unix.SIGKILL) }
+	c.WaitDelay = termGrace
+	return c
+}
+
+// Start starts the child and records it in the lab's state.
+func (c *Command) Start() error {
+	if err := c.node.Do(c.Cmd.Start); err != nil {
+		return fmt.Errorf("start %s in %s: %w", c.Path, c.node.Name(), err)
+	}
+	if err := c.node.record(c.Process.Pid, c.Args, true); err != nil {
+		_ = unix.Kill(-c.Process.Pid, unix.SIGKILL)
+		_ = c.Cmd.Wait()
+		return err
+	}
+	return nil
+}
+
+// Run starts the child and waits for its end.
+func (c *Command) Run() error {
+	if err := c.Start(); err != nil {
+		return err
+	}
+	return c.Wait()
+}
+
+// Output runs the child and returns what it wrote to standard output.
+func (c *Command) Output() ([]byte, error) {
+	var out, diagnostics bytes.Buffer
+	c.Stdout = &out
+	if c.Stderr == nil {
+		c.Stderr = &diagnostics
+	}
+	err := c.Run()
+	if err != nil && diagnostics.Len() > 0 {
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(diagnostics.String()))
+	}
+	return out.Bytes(), err
+}
+
+// CombinedOutput runs the child and returns what it wrote to standard output
+// and standard error.
+func (c *Command) CombinedOutput() ([]byte, error) {
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	err := c.Run()
+	return out.Bytes(), err
+}
+
+// record makes a process known to whoever takes the lab down.
+func (n *Node) record(pid int, args []string, group bool) error {
+	id, ok := identify(pid)
+	if !ok { // it has ended already
+		return nil
+	}
+	return update(n.lab.directory, func(s *state) {
+		s.Processes = append(s.Processes, processRecord{
+			processID: id, Node: n.Name(), Command: strings.Join(args, " "), Group: group,
+		})
+	})
+}
+
+// Exec replaces this process by a command in the node; it returns only on
+// failure. The command has this process's terminal, signals and exit code.
+func (n *Node) Exec(args []string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return fmt.Errorf("find the command: %w", err)
+	}
+	runtime.LockOSThread() // for good: this thread becomes the command
+	if err := netns.Set(n.handle); err != nil {
+		return fmt.Errorf("enter the network namespace of %s: %w", n.Name(), err)
+	}
+	if err := n.record(os.Getpid(), args, false); err != nil {
+		return err
+	}
+	signal.Reset() // a handled signal is inherited as default, an ignored one is not
+	return fmt.Errorf("start %s: %w", path, unix.Exec(path, args, os.Environ()))
+}
+
+// terminate ends the recorded processes, the newest first: asks all of them,
+// then insists.
+func terminate(ctx context.Context, processes []processRecord) error {
+	var faults []error
+	for i := len(processes) - 1; i >= 0; i-- {
+		if err := processes[i].signal(unix.SIGTERM); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	grace, cancel := context.WithTimeout(ctx, termGrace)
+	defer cancel()
+	for _, p := range processes {
+		for p.alive() && sleep(grace, readyPoll) == nil {
+			continue
+		}
+	}
+	for _, p := range processes {
+		if err := p.signal(unix.SIGKILL); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), killGrace)
+	defer cancelLast()
+	for _, p := range processes {
+		for p.alive() && sleep(last, readyPoll) == nil {
+			continue
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// signal signals a process and its group if it is still the one that was
+// recorded; the descriptor keeps its number from changing hands meanwhile.
+func (p processRecord) signal(sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if err != nil { // gone
+		return nil
+	}
+	defer unix.Close(fd)
+	if !p.alive() || p.PID == os.Getpid() {
+		return nil
+	}
+	if p.Group {
+		err = unix.Kill(-p.PID, sig)
+	} else {
+		err = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signal process %d (%s): %w", p.PID, p.Command, err)
+	}
+	return nil
+}
