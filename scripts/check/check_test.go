@@ -14,9 +14,47 @@ func TestRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, finding := range findings {
+	dependencies, err := Dependencies("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, finding := range append(findings, dependencies...) {
 		t.Error(finding)
 	}
+}
+
+func TestDependencies(t *testing.T) {
+	root := t.TempDir()
+	module := "module m\n\nrequire example.net/a v1.0.0\n\nrequire (\n\texample.net/b v1.0.0\n" +
+		"\texample.net/c v1.0.0 // indirect\n\texample.net/d v1.0.0\n)\n\ntool (\n\texample.net/e\n)\n"
+	if err := os.WriteFile(filepath.Join(root, "go.mod"), []byte(module), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check := func(want ...string) {
+		t.Helper()
+		findings, err := Dependencies(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(findings) != len(want) {
+			t.Fatalf("findings %v, want %q", findings, want)
+		}
+		for i, finding := range findings {
+			if !strings.HasPrefix(finding.String(), want[i]) {
+				t.Errorf("finding %q, want one starting with %q", finding, want[i])
+			}
+		}
+	}
+	check("go.mod:3: example.net/a ", "go.mod:6: example.net/b ", "go.mod:8: example.net/d ")
+
+	if err := os.Mkdir(filepath.Join(root, "docs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	document := "| `example.net/a` | x |\n| `example.net/d` | y |\n"
+	if err := os.WriteFile(filepath.Join(root, "docs", "dependencies.md"), []byte(document), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check("go.mod:6: example.net/b ")
 }
 
 // Every rule: one file that breaks only that rule, and the line that says so.
