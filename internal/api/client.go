@@ -17,7 +17,9 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // ErrNoAgent is the answer to any request when nobody listens.
@@ -137,24 +139,24 @@ func (c *Client) Stop(ctx context.Context, s Stop) error {
 }
 
 // Namespaces lists the namespaces.
-func (c *Client) Namespaces(ctx context.Context) ([]Namespace, error) {
-	var ns []Namespace
+func (c *Client) Namespaces(ctx context.Context) ([]config.Namespace, error) {
+	var ns []config.Namespace
 	err := c.do(ctx, http.MethodGet, "/v1/namespaces", nil, &ns)
 	return ns, err
 }
 
 // AddNamespace adds a namespace.
-func (c *Client) AddNamespace(ctx context.Context, ns Namespace) error {
+func (c *Client) AddNamespace(ctx context.Context, ns config.Namespace) error {
 	return c.do(ctx, http.MethodPost, "/v1/namespaces", ns, nil)
 }
 
 // RemoveNamespace removes a namespace.
-func (c *Client) RemoveNamespace(ctx context.Context, id uint16) error {
+func (c *Client) RemoveNamespace(ctx context.Context, id ioam.NamespaceID) error {
 	return c.do(ctx, http.MethodDelete, "/v1/namespaces/"+strconv.Itoa(int(id)), nil, nil)
 }
 
 // SetSchema binds a schema to a namespace; nil binds none.
-func (c *Client) SetSchema(ctx context.Context, id uint16, schema *uint32) error {
+func (c *Client) SetSchema(ctx context.Context, id ioam.NamespaceID, schema *ioam.SchemaID) error {
 	return c.do(ctx, http.MethodPut, "/v1/namespaces/"+strconv.Itoa(int(id))+"/schema", SchemaBinding{schema}, nil)
 }
 
@@ -171,19 +173,21 @@ func (c *Client) AddSchema(ctx context.Context, s Schema) error {
 }
 
 // RemoveSchema removes a schema, also from the namespaces that use it.
-func (c *Client) RemoveSchema(ctx context.Context, id uint32) error {
+func (c *Client) RemoveSchema(ctx context.Context, id ioam.SchemaID) error {
 	return c.do(ctx, http.MethodDelete, "/v1/schemas/"+strconv.FormatUint(uint64(id), 10), nil, nil)
 }
 
 // Encapsulations lists the encapsulation rules, in their order.
-func (c *Client) Encapsulations(ctx context.Context) ([]Encapsulation, error) {
-	var es []Encapsulation
+func (c *Client) Encapsulations(ctx context.Context) ([]config.Encapsulation, error) {
+	var es []config.Encapsulation
 	err := c.do(ctx, http.MethodGet, "/v1/encapsulations", nil, &es)
 	return es, err
 }
 
-// AddEncapsulation adds a rule behind the others.
-func (c *Client) AddEncapsulation(ctx context.Context, e Encapsulation) error {
+// AddEncapsulation adds a rule behind the others. For a tunnel source of "::"
+// the agent takes the address from which the kernel would send to the
+// destination.
+func (c *Client) AddEncapsulation(ctx context.Context, e config.Encapsulation) error {
 	return c.do(ctx, http.MethodPost, "/v1/encapsulations", e, nil)
 }
 
@@ -194,7 +198,7 @@ func (c *Client) RemoveEncapsulation(ctx context.Context, name string) error {
 
 // RecordFilter selects records; the zero value selects all.
 type RecordFilter struct {
-	Namespace   *uint16
+	Namespace   *ioam.NamespaceID
 	Source      netip.Prefix
 	Destination netip.Prefix
 }

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -105,8 +105,8 @@ func parseNumber(name, word string, bits int) (uint64, error) {
 // NamespaceCommand is "namespace add|del|set|show …".
 type NamespaceCommand struct {
 	Verb      Verb
-	Namespace api.Namespace // Add; Del and Set use its id alone
-	Schema    *uint32       // Set; nil is none
+	Namespace config.Namespace // Add; Del and Set use its id alone
+	Schema    *ioam.SchemaID   // Set; nil is none
 }
 
 // ParseNamespace reads what follows "namespace".
@@ -124,7 +124,7 @@ func ParseNamespace(args []string) (NamespaceCommand, error) {
 	if err != nil {
 		return c, err
 	}
-	c.Namespace.ID = uint16(id)
+	c.Namespace.ID = ioam.NamespaceID(id)
 	switch c.Verb {
 	case Add:
 		err = w.namespaceData(&c.Namespace)
@@ -137,26 +137,29 @@ func ParseNamespace(args []string) (NamespaceCommand, error) {
 	return c, w.end()
 }
 
-func (w *words) namespaceData(ns *api.Namespace) error {
+func (w *words) namespaceData(ns *config.Namespace) error {
+	ns.Data = config.Data(ioam.DataUnavailable)
+	ns.DataWide = config.DataWide(ioam.DataWideUnavailable)
+	seen := map[string]bool{}
 	for w.more() {
 		word, _ := w.take("")
-		switch {
-		case word == "data" && ns.Data == nil:
+		if seen[word] {
+			return fmt.Errorf("%s: given twice", word)
+		}
+		seen[word] = true
+		switch word {
+		case "data":
 			n, err := w.number("data", 32)
 			if err != nil {
 				return err
 			}
-			v := api.Hex32(n)
-			ns.Data = &v
-		case word == "wide" && ns.DataWide == nil:
+			ns.Data = config.Data(n)
+		case "wide":
 			n, err := w.number("wide", 64)
 			if err != nil {
 				return err
 			}
-			v := api.Hex64(n)
-			ns.DataWide = &v
-		case word == "data" || word == "wide":
-			return fmt.Errorf("%s: given twice", word)
+			ns.DataWide = config.DataWide(n)
 		default:
 			return fmt.Errorf("%q: want data DATA32 or wide DATA64", word)
 		}
@@ -164,7 +167,7 @@ func (w *words) namespaceData(ns *api.Namespace) error {
 	return nil
 }
 
-func (w *words) schemaBinding() (*uint32, error) {
+func (w *words) schemaBinding() (*ioam.SchemaID, error) {
 	if word, err := w.take("namespace set ID"); err != nil || word != "schema" {
 		return nil, fmt.Errorf("namespace set ID: want schema {ID|none}")
 	}
@@ -176,18 +179,18 @@ func (w *words) schemaBinding() (*uint32, error) {
 	return &id, err
 }
 
-func (w *words) schemaID() (uint32, error) {
+func (w *words) schemaID() (ioam.SchemaID, error) {
 	id, err := w.number("schema id", 24)
 	if err == nil && ioam.SchemaID(id) == ioam.SchemaIDNone {
 		err = fmt.Errorf("schema id %#x: this value says \"no schema\"; choose another", id)
 	}
-	return uint32(id), err
+	return ioam.SchemaID(id), err
 }
 
 // SchemaCommand is "schema add|del|show …".
 type SchemaCommand struct {
 	Verb   Verb
-	Schema api.Schema // Del uses its id alone
+	Schema config.Schema // Del uses its id alone
 }
 
 // ParseSchema reads what follows "schema".

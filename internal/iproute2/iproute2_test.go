@@ -3,37 +3,40 @@
 package iproute2
 
 import (
-	"encoding/json"
 	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 func TestParseNamespace(t *testing.T) {
-	for _, tt := range []struct{ in, want string }{
-		{"", `{"Verb":"show","Namespace":{"id":0},"Schema":null}`},
-		{"sh", `{"Verb":"show","Namespace":{"id":0},"Schema":null}`},
-		{"list", `{"Verb":"show","Namespace":{"id":0},"Schema":null}`},
-		{"add 123", `{"Verb":"add","Namespace":{"id":123},"Schema":null}`},
-		{"a 0x7b wide 0xcafec0caf00dc0de data 0xdeadbeef", `{"Verb":"add","Namespace":{"id":123,"data":"0xdeadbeef","data_wide":"0xcafec0caf00dc0de"},"Schema":null}`},
-		{"add 65535 data 1", `{"Verb":"add","Namespace":{"id":65535,"data":"0x00000001"},"Schema":null}`},
-		{"delete 0", `{"Verb":"del","Namespace":{"id":0},"Schema":null}`},
-		{"d 5", `{"Verb":"del","Namespace":{"id":5},"Schema":null}`},
-		{"set 5 schema 777", `{"Verb":"set","Namespace":{"id":5},"Schema":777}`},
-		{"set 5 schema none", `{"Verb":"set","Namespace":{"id":5},"Schema":null}`},
+	schema := ioam.SchemaID(777)
+	namespace := func(id ioam.NamespaceID, data config.Data, wide config.DataWide) config.Namespace {
+		return config.Namespace{ID: id, Data: data, DataWide: wide}
+	}
+	const none32, none64 = 1<<32 - 1, 1<<64 - 1
+	for _, tt := range []struct {
+		in   string
+		want NamespaceCommand
+	}{
+		{"", NamespaceCommand{Verb: Show}},
+		{"sh", NamespaceCommand{Verb: Show}},
+		{"list", NamespaceCommand{Verb: Show}},
+		{"add 123", NamespaceCommand{Verb: Add, Namespace: namespace(123, none32, none64)}},
+		{"a 0x7b wide 0xcafec0caf00dc0de data 0xdeadbeef", NamespaceCommand{Verb: Add, Namespace: namespace(123, 0xdeadbeef, 0xcafec0caf00dc0de)}},
+		{"add 65535 data 1", NamespaceCommand{Verb: Add, Namespace: namespace(65535, 1, none64)}},
+		{"delete 0", NamespaceCommand{Verb: Del}},
+		{"d 5", NamespaceCommand{Verb: Del, Namespace: config.Namespace{ID: 5}}},
+		{"set 5 schema 777", NamespaceCommand{Verb: Set, Namespace: config.Namespace{ID: 5}, Schema: &schema}},
+		{"set 5 schema none", NamespaceCommand{Verb: Set, Namespace: config.Namespace{ID: 5}}},
 	} {
 		got, err := ParseNamespace(strings.Fields(tt.in))
-		if err != nil {
-			t.Errorf("namespace %s: %v", tt.in, err)
-			continue
-		}
-		b, _ := json.Marshal(got)
-		if diff := cmp.Diff(tt.want, string(b)); diff != "" {
-			t.Errorf("namespace %s (-want +got):\n%s", tt.in, diff)
+		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
+			t.Errorf("namespace %s: %v (-want +got):\n%s", tt.in, err, diff)
 		}
 	}
 }
@@ -66,7 +69,7 @@ func TestNamespaceRefused(t *testing.T) {
 
 func TestParseSchema(t *testing.T) {
 	c, err := ParseSchema([]string{"add", "777", "rack 7"})
-	want := SchemaCommand{Verb: Add, Schema: api.Schema{ID: 777, Data: "rack 7"}}
+	want := SchemaCommand{Verb: Add, Schema: config.Schema{ID: 777, Data: "rack 7"}}
 	if diff := cmp.Diff(want, c); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -88,37 +91,43 @@ func TestParseSchema(t *testing.T) {
 	}
 }
 
+// comparers look at addresses as values.
+var comparers = cmp.Options{
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+}
+
 const trace = "trace prealloc type 0x800000 ns 123 size 12"
 
 func TestParseRoute(t *testing.T) {
-	prefix := func(s string) *netip.Prefix { p := netip.MustParsePrefix(s); return &p }
-	addr := func(s string) *netip.Addr { a := netip.MustParseAddr(s); return &a }
-	options := []api.Option{{Trace: &api.Trace{Namespace: 123, Type: 0x800000, Size: 12}}}
+	prefix, addr := netip.MustParsePrefix, netip.MustParseAddr
+	once := ioam.Frequency{K: 1, N: 1}
+	options := []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}}}
 	for _, tt := range []struct {
 		in   string
-		want api.Encapsulation
+		want config.Encapsulation
 	}{
-		{"add 2001:db8:2::/64 encap ioam6 " + trace + " dev eth1", api.Encapsulation{
-			Name: "route-2001-db8-2--_64-eth1", Interface: "eth1", Match: api.Match{Destination: prefix("2001:db8:2::/64")},
-			Frequency: "1/1", Mode: "inline", Options: options}},
-		{"add default encap ioam6 freq 3/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 " + trace + " dev eth1 name core", api.Encapsulation{
-			Name: "core", Interface: "eth1", Match: api.Match{Destination: prefix("::/0")},
-			Frequency: "3/100", Mode: "encap", Options: options,
-			Tunnel: &api.Tunnel{Source: addr("2001:db8::1"), Destination: *addr("2001:db8::3")}}},
-		{"add dev eth1 to 2001:db8::1 encap ioam6 tundst 2001:db8::3 mode auto trace prealloc size 12 ns 0x7b type 8388608", api.Encapsulation{
-			Name: "route-2001-db8--1_128-eth1", Interface: "eth1", Match: api.Match{Destination: prefix("2001:db8::1/128")},
-			Frequency: "1/1", Mode: "auto", Options: options, Tunnel: &api.Tunnel{Destination: *addr("2001:db8::3")}}},
-		{"del 2001:db8:2::/64", api.Encapsulation{Match: api.Match{Destination: prefix("2001:db8:2::/64")}}},
-		{"del name core", api.Encapsulation{Name: "core"}},
-		{"show dev eth1", api.Encapsulation{Interface: "eth1"}},
-		{"", api.Encapsulation{}},
+		{"add 2001:db8:2::/64 encap ioam6 " + trace + " dev eth1", config.Encapsulation{
+			Name: "route-2001-db8-2--_64-eth1", Interface: "eth1", Match: config.Match{Destination: prefix("2001:db8:2::/64")},
+			Frequency: once, Options: options}},
+		{"add default encap ioam6 freq 3/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 " + trace + " dev eth1 name core", config.Encapsulation{
+			Name: "core", Interface: "eth1", Match: config.Match{Destination: prefix("::/0")},
+			Frequency: ioam.Frequency{K: 3, N: 100}, Mode: ioam.ModeEncap, Options: options,
+			Tunnel: &config.Tunnel{Source: addr("2001:db8::1"), Destination: addr("2001:db8::3")}}},
+		{"add dev eth1 to 2001:db8::1 encap ioam6 tundst 2001:db8::3 mode auto trace prealloc size 12 ns 0x7b type 8388608", config.Encapsulation{
+			Name: "route-2001-db8--1_128-eth1", Interface: "eth1", Match: config.Match{Destination: prefix("2001:db8::1/128")},
+			Frequency: once, Mode: ioam.ModeAuto, Options: options, Tunnel: &config.Tunnel{Source: netip.IPv6Unspecified(), Destination: addr("2001:db8::3")}}},
+		{"del 2001:db8:2::/64", config.Encapsulation{Match: config.Match{Destination: prefix("2001:db8:2::/64")}}},
+		{"del name core", config.Encapsulation{Name: "core"}},
+		{"show dev eth1", config.Encapsulation{Interface: "eth1"}},
+		{"", config.Encapsulation{}},
 	} {
 		got, err := ParseRoute(strings.Fields(tt.in))
 		if err != nil {
 			t.Errorf("route %s: %v", tt.in, err)
 			continue
 		}
-		if diff := cmp.Diff(tt.want, got.Rule, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(tt.want, got.Rule, comparers); diff != "" {
 			t.Errorf("route %s (-want +got):\n%s", tt.in, diff)
 		}
 	}
@@ -181,10 +190,10 @@ func TestRouteRefused(t *testing.T) {
 }
 
 func TestFormatRouteSaysWhatItCannot(t *testing.T) {
-	port := api.Ports{From: 9, To: 9}
-	e := api.Encapsulation{Name: "core", Interface: "eth1", Frequency: "1/1", Mode: "inline",
-		Match:   api.Match{DestinationPort: &port},
-		Options: []api.Option{{Trace: &api.Trace{Namespace: 123, Type: 0x800000, Size: 12}}}}
+	port := ioam.PortRange{From: 9, To: 9}
+	e := config.Encapsulation{Name: "core", Interface: "eth1", Frequency: ioam.Frequency{K: 1, N: 1},
+		Match:   config.Match{DestinationPort: &port},
+		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}}}}
 	want := "default encap ioam6 freq 1/1 mode inline " + trace + " dev eth1 name core [and more criteria]"
 	if got := FormatRoute(e); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -218,10 +227,8 @@ func FuzzParseRoute(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q prints %q: %v", line, FormatRoute(c.Rule), err)
 		}
-		want, _ := json.Marshal(c)
-		got, _ := json.Marshal(again)
-		if string(got) != string(want) {
-			t.Fatalf("%q prints %q:\n%s\n%s", line, FormatRoute(c.Rule), want, got)
+		if diff := cmp.Diff(c, again, comparers); diff != "" {
+			t.Fatalf("%q prints %q (-want +got):\n%s", line, FormatRoute(c.Rule), diff)
 		}
 	})
 }

@@ -9,16 +9,17 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // RouteCommand is "route add|del|show …": a rule by destination prefix.
 type RouteCommand struct {
 	Verb Verb
-	// Rule is what to add. Del uses its name, interface and destination: those
-	// that are given must agree. Show uses the same to select.
-	Rule api.Encapsulation
+	// Rule is what to add; a tunnel source of "::" is for the agent to choose.
+	// Del and Show select by name, interface and destination: those that are
+	// given must agree.
+	Rule config.Encapsulation
 }
 
 // RouteName is the name that a rule gets when none is given.
@@ -42,7 +43,7 @@ func ParseRoute(args []string) (RouteCommand, error) {
 type routeParser struct {
 	words
 	seen map[string]bool
-	rule api.Encapsulation
+	rule config.Encapsulation
 }
 
 func (p *routeParser) parse() (RouteCommand, error) {
@@ -57,7 +58,7 @@ func (p *routeParser) parse() (RouteCommand, error) {
 	}
 	switch {
 	case verb == Show:
-	case p.rule.Match.Destination == nil && (verb == Add || p.rule.Name == ""):
+	case !p.rule.Match.Destination.IsValid() && (verb == Add || p.rule.Name == ""):
 		return RouteCommand{}, errors.New("the destination is missing: give PREFIX or default")
 	case verb == Del:
 	case p.rule.Options == nil:
@@ -65,7 +66,7 @@ func (p *routeParser) parse() (RouteCommand, error) {
 	case p.rule.Interface == "":
 		return RouteCommand{}, errors.New("dev is missing: name the interface by which the packets leave")
 	case p.rule.Name == "":
-		p.rule.Name = RouteName(*p.rule.Match.Destination, p.rule.Interface)
+		p.rule.Name = RouteName(p.rule.Match.Destination, p.rule.Interface)
 	}
 	return RouteCommand{Verb: verb, Rule: p.rule}, nil
 }
@@ -117,12 +118,12 @@ func (p *routeParser) clause(verb Verb) error {
 			return errors.New("to: a value is missing")
 		}
 	}
-	if p.rule.Match.Destination != nil {
+	if p.rule.Match.Destination.IsValid() {
 		return fmt.Errorf("%q: unknown word; say encap, dev or name", p.peek())
 	}
 	word, _ := p.take("")
 	prefix, err := parsePrefix(word)
-	p.rule.Match.Destination = &prefix
+	p.rule.Match.Destination = prefix
 	return err
 }
 
@@ -155,8 +156,8 @@ func (p *routeParser) encap() error {
 		return fmt.Errorf("encap %s: only ioam6 is served here; use 'ip route' for others", kind)
 	}
 	e := &p.rule
-	e.Frequency, e.Mode = "1/1", "inline"
-	var source, destination *netip.Addr
+	e.Frequency, e.Mode = ioam.Frequency{K: 1, N: 1}, ioam.ModeInline
+	var source, destination netip.Addr
 	for {
 		if !p.more() {
 			return errors.New("trace is missing: end the rule with trace prealloc type TYPE ns ID size BYTES")
@@ -190,69 +191,73 @@ func (p *routeParser) encap() error {
 	}
 }
 
-func (p *routeParser) frequency() (string, error) {
+func (p *routeParser) frequency() (ioam.Frequency, error) {
+	var none ioam.Frequency
 	word, err := p.take("freq")
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	first, second, ok := strings.Cut(word, "/")
 	if !ok {
-		return "", fmt.Errorf("freq %q: want K/N, such as 1/100", word)
+		return none, fmt.Errorf("freq %q: want K/N, such as 1/100", word)
 	}
 	k, err := parseNumber("freq K", first, 32)
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	n, err := parseNumber("freq N", second, 32)
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	if k < 1 || k > n || n > ioam.MaxFrequency {
-		return "", fmt.Errorf("freq %s: the first K of every N packets need 1 ≤ K ≤ N ≤ %d", word, ioam.MaxFrequency)
+		return none, fmt.Errorf("freq %s: the first K of every N packets need 1 ≤ K ≤ N ≤ %d", word, ioam.MaxFrequency)
 	}
-	return fmt.Sprintf("%d/%d", k, n), nil
+	return ioam.Frequency{K: uint32(k), N: uint32(n)}, nil
 }
 
-func (p *routeParser) mode() (string, error) {
+func (p *routeParser) mode() (ioam.Mode, error) {
 	word, err := p.take("mode")
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	switch word {
-	case "inline", "encap", "auto":
-		return word, nil
+	var mode ioam.Mode
+	if mode.UnmarshalText([]byte(word)) != nil {
+		return 0, fmt.Errorf("mode %q: want inline, encap or auto", word)
 	}
-	return "", fmt.Errorf("mode %q: want inline, encap or auto", word)
+	return mode, nil
 }
 
-func (p *routeParser) tunnelAddress(name string) (*netip.Addr, error) {
+func (p *routeParser) tunnelAddress(name string) (netip.Addr, error) {
 	word, err := p.take(name)
 	if err != nil {
-		return nil, err
+		return netip.Addr{}, err
 	}
 	addr, err := netip.ParseAddr(word)
 	switch {
 	case err != nil || addr.Zone() != "":
-		return nil, fmt.Errorf("%s %q: want an IPv6 address", name, word)
+		return netip.Addr{}, fmt.Errorf("%s %q: want an IPv6 address", name, word)
 	case addr.Is4() || addr.Is4In6():
-		return nil, fmt.Errorf("%s %s: the tunnel is IPv6-in-IPv6; want an IPv6 address", name, addr)
+		return netip.Addr{}, fmt.Errorf("%s %s: the tunnel is IPv6-in-IPv6; want an IPv6 address", name, addr)
 	case addr.IsUnspecified() || addr.IsMulticast():
-		return nil, fmt.Errorf("%s %s: want the unicast address of a node", name, addr)
+		return netip.Addr{}, fmt.Errorf("%s %s: want the unicast address of a node", name, addr)
 	}
-	return &addr, nil
+	return addr, nil
 }
 
 // tunnel checks the addresses against the mode.
-func (p *routeParser) tunnel(source, destination *netip.Addr) error {
+func (p *routeParser) tunnel(source, destination netip.Addr) error {
 	switch mode := p.rule.Mode; {
-	case mode == "inline" && source != nil:
+	case mode == ioam.ModeInline && source.IsValid():
 		return errors.New("tunsrc: mode inline adds no outer header; leave it out, or say mode encap or auto")
-	case mode == "inline" && destination != nil:
+	case mode == ioam.ModeInline && destination.IsValid():
 		return errors.New("tundst: mode inline adds no outer header; leave it out, or say mode encap or auto")
-	case mode != "inline" && destination == nil:
+	case mode != ioam.ModeInline && !destination.IsValid():
 		return fmt.Errorf("tundst is missing: mode %s needs the address of the node that decapsulates", mode)
-	case destination != nil:
-		p.rule.Tunnel = &api.Tunnel{Source: source, Destination: *destination}
+	case destination.IsValid():
+		if !source.IsValid() {
+			source = netip.IPv6Unspecified()
+		}
+		p.rule.Tunnel = &config.Tunnel{Source: source, Destination: destination}
 	}
 	return nil
 }
@@ -262,7 +267,7 @@ func (p *routeParser) trace() error {
 	if word, err := p.take("trace"); err != nil || word != "prealloc" {
 		return errors.New("trace: want prealloc; other kinds of trace are not defined for IPv6")
 	}
-	var t api.Trace
+	var t config.TraceOption
 	for p.more() {
 		word := p.peek()
 		if word != "type" && word != "ns" && word != "size" {
@@ -280,27 +285,27 @@ func (p *routeParser) trace() error {
 			return fmt.Errorf("%s is missing: trace prealloc needs type TYPE ns ID size BYTES", word)
 		}
 	}
-	p.rule.Options = []api.Option{{Trace: &t}}
+	p.rule.Options = []config.Option{{Trace: &t}}
 	return nil
 }
 
-func (p *routeParser) traceValue(word string, t *api.Trace) error {
+func (p *routeParser) traceValue(word string, t *config.TraceOption) error {
 	switch word {
 	case "type":
 		n, err := p.number("type", 24)
 		if err != nil {
 			return err
 		}
-		if err := ioam.TraceType(n).Validate(); err != nil {
-			return fmt.Errorf("type %#06x: %w", n, err)
+		t.Type = ioam.TraceType(n)
+		if err := t.Type.Validate(); err != nil {
+			return fmt.Errorf("type %s: %w", t.Type, err)
 		}
-		t.Type = api.Hex24(n)
 	case "ns":
 		n, err := p.number("ns", 16)
 		if err != nil {
 			return err
 		}
-		t.Namespace = uint16(n)
+		t.Namespace = ioam.NamespaceID(n)
 	case "size":
 		n, err := p.number("size", 16)
 		if err != nil {
@@ -309,24 +314,30 @@ func (p *routeParser) traceValue(word string, t *api.Trace) error {
 		if n%4 != 0 || n < 4 || n > ioam.MaxTraceDataSize {
 			return fmt.Errorf("size %d: want a multiple of 4 from 4 to %d", n, ioam.MaxTraceDataSize)
 		}
-		t.Size = int(n)
+		t.Size = config.DataSize(n)
 	}
 	return nil
 }
 
-// FormatRoute writes a rule as the words that add it. Rules that select by
-// more than the destination, or insert several options, show what this grammar
-// has no words for in brackets.
-func FormatRoute(e api.Encapsulation) string {
+// DestinationOnly is whether a rule is what a route would be: it selects by
+// destination prefix and nothing else.
+func DestinationOnly(m config.Match) bool {
+	return !m.Source.IsValid() && m.NextHeader == nil && m.SourcePort == nil &&
+		m.DestinationPort == nil && m.TrafficClass == nil && m.FlowLabel == nil
+}
+
+// FormatRoute writes a rule as the words that add it. It says so where a rule
+// selects by more than these words can.
+func FormatRoute(e config.Encapsulation) string {
 	var b strings.Builder
-	if e.Match.Destination == nil || e.Match.Destination.Bits() == 0 {
+	if !e.Match.Destination.IsValid() || e.Match.Destination.Bits() == 0 {
 		b.WriteString("default")
 	} else {
 		b.WriteString(e.Match.Destination.String())
 	}
-	fmt.Fprintf(&b, " encap ioam6 freq %s mode %s", e.Frequency, e.Mode)
+	fmt.Fprintf(&b, " encap ioam6 freq %d/%d mode %s", e.Frequency.K, e.Frequency.N, e.Mode)
 	if e.Tunnel != nil {
-		if e.Tunnel.Source != nil {
+		if !e.Tunnel.Source.IsUnspecified() {
 			fmt.Fprintf(&b, " tunsrc %s", e.Tunnel.Source)
 		}
 		fmt.Fprintf(&b, " tundst %s", e.Tunnel.Destination)
@@ -337,10 +348,10 @@ func FormatRoute(e api.Encapsulation) string {
 		}
 	}
 	fmt.Fprintf(&b, " dev %s", e.Interface)
-	if e.Match.Destination == nil || e.Name != RouteName(*e.Match.Destination, e.Interface) {
+	if !e.Match.Destination.IsValid() || e.Name != RouteName(e.Match.Destination, e.Interface) {
 		fmt.Fprintf(&b, " name %s", e.Name)
 	}
-	if !e.Match.DestinationOnly() {
+	if !DestinationOnly(e.Match) {
 		b.WriteString(" [and more criteria]")
 	}
 	return b.String()
