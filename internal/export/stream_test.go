@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func record(namespace ioam.NamespaceID, source, destination string) *TraceRecord {
+	return &TraceRecord{Kind: "trace", Namespace: namespace, Nodes: []TraceNode{},
+		Packet: Packet{Source: netip.MustParseAddr(source), Destination: netip.MustParseAddr(destination)}}
+}
+
+func TestFilter(t *testing.T) {
+	ns := ioam.NamespaceID(123)
+	r := record(123, "2001:db8:1::2", "2001:db8:2::2")
+	for _, tt := range []struct {
+		name   string
+		filter Filter
+		want   bool
+	}{
+		{"all", Filter{}, true},
+		{"namespace", Filter{Namespace: &ns}, true},
+		{"source", Filter{Source: netip.MustParsePrefix("2001:db8:1::/48")}, true},
+		{"other source", Filter{Source: netip.MustParsePrefix("2001:db8:2::/48")}, false},
+		{"destination", Filter{Destination: netip.MustParsePrefix("2001:db8:2::2/128")}, true},
+		{"other destination", Filter{Namespace: &ns, Destination: netip.MustParsePrefix("2001:db8:1::/48")}, false},
+	} {
+		if got := tt.filter.Match(r); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	if (Filter{Namespace: &ns}).Match(record(124, "::1", "::1")) {
+		t.Error("a filter for namespace 123 matches 124")
+	}
+}
+
+func TestStreamNeverWaits(t *testing.T) {
+	var s Stream
+	slow, fast := s.Observe(Filter{}, 2), s.Observe(Filter{}, 10)
+	other := s.Observe(Filter{Destination: netip.MustParsePrefix("2001:db8:9::/48")}, 1)
+	for i := range 5 {
+		s.Publish(record(ioam.NamespaceID(i), "::1", "::2"))
+	}
+	if n, lost := len(slow.Records()), slow.TakeLost(); n != 2 || lost != 3 {
+		t.Errorf("slow observer has %d records and lost %d, want 2 and 3", n, lost)
+	}
+	if n, lost := len(fast.Records()), fast.TakeLost(); n != 5 || lost != 0 {
+		t.Errorf("fast observer has %d records and lost %d, want 5 and 0", n, lost)
+	}
+	if n, lost := len(other.Records()), other.TakeLost(); n != 0 || lost != 0 {
+		t.Errorf("filtered observer has %d records and lost %d", n, lost)
+	}
+	if slow.TakeLost() != 0 || s.Dropped() != 3 || s.Observers() != 3 {
+		t.Errorf("dropped %d of 3, observers %d of 3", s.Dropped(), s.Observers())
+	}
+	if first := <-slow.Records(); first.Namespace != 0 {
+		t.Errorf("the oldest record is %d, want 0", first.Namespace)
+	}
+	for _, o := range []*Observer{slow, fast, other} {
+		o.Close()
+	}
+	s.Publish(record(1, "::1", "::2"))
+	if s.Observers() != 0 || s.Dropped() != 3 || len(fast.Records()) != 5 {
+		t.Error("a closed observer still gets records")
+	}
+}
+
+// start runs an exporter; the function it returns ends it.
+func start(j *JSONL) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { j.Run(ctx); close(done) }()
+	return func() { cancel(); <-done }
+}
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 500 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s did not happen within 5 s", what)
+}
+
+func lines(t *testing.T, path string) []string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+func TestJSONLWritesAndReopens(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "traces.jsonl")
+	j, err := OpenJSONL(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := start(j)
+	for i := range 3 {
+		j.Offer(record(ioam.NamespaceID(i), "::1", "::2"))
+	}
+	waitFor(t, "writing 3 records", func() bool { return j.Stats().Written == 3 })
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	j.Reopen()
+	waitFor(t, "opening again", func() bool { _, err := os.Stat(path); return err == nil })
+	j.Offer(record(3, "::1", "::2"))
+	stop()
+	if old := lines(t, path+".1"); len(old) != 3 {
+		t.Errorf("the rotated file has %d lines, want 3", len(old))
+	}
+	var last TraceRecord
+	got := lines(t, path)
+	if err := json.Unmarshal([]byte(got[0]), &last); err != nil || len(got) != 1 || last.Namespace != 3 {
+		t.Errorf("the new file has %q (%v), want the record of namespace 3", got, err)
+	}
+	if s := j.Stats(); s != (Stats{Written: 4}) {
+		t.Errorf("stats %+v, want 4 written", s)
+	}
+}
+
+// brokenWriter fails until it is repaired.
+type brokenWriter struct {
+	bytes.Buffer
+	broken bool
+}
+
+func (w *brokenWriter) Write(b []byte) (int, error) {
+	if w.broken {
+		return 0, errors.New("no space left on device")
+	}
+	return w.Buffer.Write(b)
+}
+
+func TestJSONLCountsFailures(t *testing.T) {
+	w := &brokenWriter{broken: true}
+	j, err := OpenJSONL("-", w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Offer(record(1, "::1", "::2"))
+	j.Offer(record(2, "::1", "::2"))
+	start(j)()
+	if s := j.Stats(); s.Failed != 2 || s.Written != 0 || s.Error != "no space left on device" {
+		t.Errorf("stats %+v, want 2 failed and the reason", s)
+	}
+	w.broken = false
+	j.Offer(record(3, "::1", "::2"))
+	start(j)()
+	if s := j.Stats(); s != (Stats{Written: 1, Failed: 2}) || strings.Count(w.String(), "\n") != 1 {
+		t.Errorf("after the repair: stats %+v, output %q", s, w.String())
+	}
+}
+
+func TestJSONLQueueIsBounded(t *testing.T) {
+	var out bytes.Buffer
+	j, err := OpenJSONL("-", &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := record(1, "::1", "::2")
+	for range jsonlQueue + 7 {
+		j.Offer(r)
+	}
+	start(j)()
+	if s := j.Stats(); s != (Stats{Written: jsonlQueue, Dropped: 7}) || strings.Count(out.String(), "\n") != jsonlQueue {
+		t.Errorf("stats %+v, want %d written and 7 dropped", s, jsonlQueue)
+	}
+}
+
+func TestJSONLRefusesAMissingDirectory(t *testing.T) {
+	_, err := OpenJSONL(filepath.Join(t.TempDir(), "missing", "x"), nil)
+	if err == nil || !strings.Contains(err.Error(), "name a file in a directory that exists") {
+		t.Errorf("error %v, want one with a cure", err)
+	}
+}
