@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// built is the node's configuration made of a Config, which may leave entries
+// out: the indices say which entry each one came from.
+type built struct {
+	node           ioam.NodeConfig
+	interfaces     []int
+	encapsulations []int
+}
+
+// build makes the node's configuration of the interfaces that links has, by
+// their place in the configuration. Encapsulations on other interfaces are left
+// out, or kept without an interface when all is set.
+func (c *Config) build(node ioam.NodeConfig, links map[int]ioam.Interface, all bool) built {
+	b := built{node: node}
+	b.node.TimestampFormat = c.Node.TimestampFormat
+	b.node.Compatibility = c.Node.Compatibility
+	index := map[string]ioam.IfIndex{}
+	for i, in := range c.Interfaces {
+		link, ok := links[i]
+		if !ok {
+			continue
+		}
+		link.Name, link.Boundary = in.Name, in.Boundary
+		for _, role := range in.Role {
+			link.Roles |= role
+		}
+		if _, twice := index[in.Name]; !twice {
+			index[in.Name] = link.Index
+		}
+		b.node.Interfaces = append(b.node.Interfaces, link)
+		b.interfaces = append(b.interfaces, i)
+	}
+	for _, ns := range c.Namespaces {
+		b.node.Namespaces = append(b.node.Namespaces, ns.node())
+	}
+	for i, e := range c.Encapsulations {
+		if link, ok := index[e.Interface]; ok || all {
+			b.node.Encapsulations = append(b.node.Encapsulations, e.node(link))
+			b.encapsulations = append(b.encapsulations, i)
+		}
+	}
+	for _, d := range c.Decapsulations {
+		b.node.Decapsulations = append(b.node.Decapsulations, ioam.Decapsulation(d))
+	}
+	return b
+}
+
+func (n Namespace) node() ioam.Namespace {
+	out := ioam.Namespace{ID: n.ID, Data: uint32(n.Data), DataWide: uint64(n.DataWide), Remove: n.Remove}
+	if n.Schema != nil {
+		out.Schema = &ioam.Schema{ID: n.Schema.ID, Data: []byte(n.Schema.Data)}
+	}
+	return out
+}
+
+func (e Encapsulation) node(link ioam.IfIndex) ioam.Encapsulation {
+	out := ioam.Encapsulation{
+		Name:      e.Name,
+		Interface: link,
+		Match: ioam.Match{
+			Destination:     e.Match.Destination,
+			Source:          e.Match.Source,
+			NextHeader:      e.Match.NextHeader,
+			SourcePort:      e.Match.SourcePort,
+			DestinationPort: e.Match.DestinationPort,
+			TrafficClass:    (*uint8)(e.Match.TrafficClass),
+			FlowLabel:       (*uint32)(e.Match.FlowLabel),
+		},
+		Frequency: e.Frequency,
+		Mode:      e.Mode,
+	}
+	if e.Tunnel != nil {
+		out.TunnelSource, out.TunnelDestination = e.Tunnel.Source, e.Tunnel.Destination
+	}
+	for _, o := range e.Options {
+		var trace TraceOption // stays empty, and invalid, when there is none
+		if o.Trace != nil {
+			trace = *o.Trace
+		}
+		out.Options = append(out.Options, ioam.TraceOption{Namespace: trace.Namespace, Type: trace.Type, Size: int(trace.Size)})
+	}
+	return out
+}
+
+// validate lists what is wrong with the node's configuration, by the paths of
+// the file.
+func (b built) validate(s *source) Faults {
+	err := b.node.Validate()
+	var all *ioam.ConfigError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &all):
+		return Faults{s.fault("", err.Error(), "")}
+	}
+	var faults Faults
+	for _, field := range all.Faults {
+		path := b.filePath(field.Path)
+		faults = append(faults, s.fault(path, named(path)+": "+b.renumber(field.Problem), field.Cure))
+	}
+	return faults
+}
+
+// filePath turns a path of the node's configuration into the file's, which
+// says what kind of option each one is.
+func (b built) filePath(path string) string {
+	return optionKey.ReplaceAllString(b.renumber(path), "$1.trace$2")
+}
+
+var (
+	optionKey = regexp.MustCompile(`(\.options\[\d+\])(\.\w)`)
+	listIndex = regexp.MustCompile(`\b(interfaces|encapsulations)\[(\d+)\]`)
+)
+
+// renumber lets the indices in text count the entries that were left out too.
+func (b built) renumber(text string) string {
+	return listIndex.ReplaceAllStringFunc(text, func(s string) string {
+		m := listIndex.FindStringSubmatch(s)
+		from := b.interfaces
+		if m[1] == "encapsulations" {
+			from = b.encapsulations
+		}
+		i, err := strconv.Atoi(m[2])
+		if err != nil || i >= len(from) {
+			return s
+		}
+		return fmt.Sprintf("%s[%d]", m[1], from[i])
+	})
+}
+
+// check lists everything that is wrong with c, whatever host it is for.
+// Identities that only a host knows count as not configured.
+func (c *Config) check() Faults {
+	node := ioam.NodeConfig{ID: ioam.NodeIDUnavailable, IDWide: ioam.NodeIDWideUnavailable}
+	c.identify(&node)
+	links := map[int]ioam.Interface{}
+	for i, in := range c.Interfaces {
+		link := ioam.Interface{
+			Index: ioam.IfIndex(i + 1), MTU: maxMTU,
+			ID: ioam.InterfaceIDUnavailable, IDWide: ioam.InterfaceIDWideUnavailable,
+		}
+		in.identify(&link)
+		links[i] = link
+	}
+	own, of := c.rules()
+	faults := own
+	for _, f := range c.build(node, links, true).validate(c.source) {
+		if !slices.ContainsFunc(of, func(path string) bool { return within(f.Path, path) }) {
+			faults = append(faults, f)
+		}
+	}
+	return faults
+}
+
+// rules lists what only the file's words can say well, and the paths that this
+// is all to be said of.
+func (c *Config) rules() (faults Faults, of []string) {
+	for i, e := range c.Encapsulations {
+		path := fmt.Sprintf("encapsulations[%d]", i)
+		if e.Tunnel == nil && e.Mode != ioam.ModeInline {
+			of = append(of, path+".tunnel")
+			faults = append(faults, c.source.fault(path+".mode", fmt.Sprintf("%s has mode %v and no tunnel", path, e.Mode),
+				"add tunnel: {source: ADDRESS, destination: ADDRESS}, or set mode: inline"))
+		}
+		if !slices.ContainsFunc(c.Interfaces, func(in Interface) bool { return in.Name == e.Interface }) {
+			of = append(of, path+".interface")
+			faults = append(faults, c.source.fault(path+".interface", fmt.Sprintf("%s: %q is not an interface that this node serves", path+".interface", e.Interface),
+				"add it to interfaces, with the role egress"))
+		}
+	}
+	return faults, of
+}
+
+// maxMTU is the MTU of an interface that is not known yet.
+const maxMTU = 65535
+
+func (c *Config) identify(node *ioam.NodeConfig) {
+	if c.Node.ID != nil {
+		node.ID = *c.Node.ID
+	}
+	if c.Node.IDWide != nil {
+		node.IDWide = *c.Node.IDWide
+	}
+}
+
+func (in Interface) identify(link *ioam.Interface) {
+	if in.ID != nil {
+		link.ID = *in.ID
+	}
+	if in.IDWide != nil {
+		link.IDWide = *in.IDWide
+	}
+}
+
+// references are the keys that name an entry of a list: while the list itself
+// has faults, nothing can be said about them.
+var references = []struct{ list, key string }{
+	{"namespaces", ".namespace"},
+	{"interfaces", ".interface"},
+}
+
+// semantics reports what is wrong with a decoded configuration, except where
+// a value could not even be read.
+func (d *decoder) semantics(c *Config) {
+	for _, f := range c.check() {
+		if !d.followsFrom(f.Path) {
+			d.faults = append(d.faults, f)
+		}
+	}
+}
+
+// followsFrom says whether a fault at path may be the consequence of one that
+// was reported before.
+func (d *decoder) followsFrom(path string) bool {
+	for bad := range d.bad {
+		if bad == "" || within(path, bad) || within(bad, path) {
+			return true
+		}
+		for _, ref := range references {
+			if within(bad, ref.list) && strings.HasSuffix(path, ref.key) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// within says whether the value at path is, or is part of, the one at outer.
+func within(path, outer string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}

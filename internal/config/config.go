@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package config reads the configuration of one node: a YAML file that is
+// checked as a whole, with every fault reported at its line and column. The
+// words are those of RFC 9197 and RFC 9617 where they have them.
+//
+// The structs below are the file's only description: their tags carry each
+// key, its default and its documentation, from which the decoder, the encoder
+// and docs/reference/configuration.md are made.
+package config
+
+import (
+	"net/netip"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Tags of the structs below:
+//
+//	key      the key in the file
+//	default  the value of an absent key, as it would be written
+//	absent   what an absent key means when that is no value of its own
+//	required the key must be there
+//	doc      the key's documentation
+
+// Config is the configuration of one node.
+type Config struct {
+	Node           Node            `key:"node" doc:"The node's identity, and how it writes what it knows."`
+	Interfaces     []Interface     `key:"interfaces" doc:"The interfaces that the node serves. One that is not named here is never touched."`
+	Namespaces     []Namespace     `key:"namespaces" doc:"The IOAM namespaces that the node takes part in (RFC 9197 §4.3). Options of other namespaces are forwarded untouched."`
+	Encapsulations []Encapsulation `key:"encapsulations" doc:"Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one with the longest destination prefix acts, among equals the first."`
+	Decapsulations []Decapsulation `key:"decapsulations" doc:"The tunnels that end at this node."`
+	Export         []Export        `key:"export" doc:"Where the traces of removed headers go. Those who ask with \"waymark observe\" get them in any case."`
+	Metrics        Metrics         `key:"metrics" doc:"Counters for Prometheus."`
+	Strict         bool            `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
+
+	source *source
+}
+
+// Node is the identity of the node and the profile it follows.
+type Node struct {
+	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id" doc:"Node id of trace field 0 (RFC 9197 §4.4.2.1)."`
+	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide" doc:"Node id of trace field 8 (RFC 9197 §4.4.2.9)."`
+	TimestampFormat ioam.TimestampFormat `key:"timestamp-format" default:"posix" doc:"Format of the timestamps (RFC 8877): posix is seconds and microseconds of UTC; ptp is seconds and nanoseconds of TAI; ntp is seconds since 1900 of UTC and a binary fraction."`
+	Compatibility   ioam.Compatibility   `key:"compatibility" default:"default" doc:"With default, the node writes real values wherever it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
+}
+
+// Interface is one interface that the node serves.
+type Interface struct {
+	Name       string                `key:"name" required:"true" doc:"The interface's name."`
+	ID         *ioam.InterfaceID     `key:"id" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id" doc:"Interface id of trace field 1 (RFC 9197 §4.4.2.2)."`
+	IDWide     *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide" doc:"Interface id of trace field 9 (RFC 9197 §4.4.2.10)."`
+	Role       []ioam.Role           `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress lets it out. Without either, it is the domain's edge."`
+	Boundary   ioam.Boundary         `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role: drop drops the packet, strip removes the header when IOAM is all it holds, ignore forwards the packet untouched."`
+	Attach     Attach                `key:"attach" default:"auto" doc:"The hook that takes arriving packets; auto is the first of the others that kernel and driver support."`
+	Forwarding Forwarding            `key:"forwarding" default:"stack" doc:"Who forwards: stack is the kernel's network stack."`
+}
+
+// Namespace is one IOAM namespace that the node takes part in.
+type Namespace struct {
+	ID       ioam.NamespaceID `key:"id" required:"true" doc:"Namespace-ID (RFC 9197 §4.3)."`
+	Data     Data             `key:"data" default:"0xffffffff" doc:"Namespace data of trace field 5; all-ones is \"not available\"."`
+	DataWide DataWide         `key:"data-wide" default:"0xffffffffffffffff" doc:"Namespace data of trace field 10; all-ones is \"not available\"."`
+	Schema   *Schema          `key:"schema" absent:"no snapshot" doc:"The opaque state snapshot that the node adds (trace bit 22, RFC 9197 §4.4.2.13)."`
+	Remove   bool             `key:"remove" default:"false" doc:"Remove inline trace options of this namespace on receipt: this node is where they end."`
+}
+
+// Schema is the opaque state snapshot of a namespace.
+type Schema struct {
+	ID   ioam.SchemaID `key:"id" required:"true" doc:"Schema ID."`
+	Data string        `key:"data" required:"true" doc:"The snapshot's content; padded with zeros to a multiple of 4 bytes on the wire."`
+}
+
+// Encapsulation is one rule that adds IOAM to packets.
+type Encapsulation struct {
+	Name      string         `key:"name" required:"true" doc:"The rule's name, unique in the node."`
+	Interface string         `key:"interface" required:"true" doc:"The egress interface; it must be named in interfaces."`
+	Match     Match          `key:"match" doc:"Which packets; absent criteria match everything."`
+	Frequency ioam.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets."`
+	Mode      ioam.Mode      `key:"mode" default:"auto" doc:"inline puts the header behind the packet's own IPv6 header; encap puts an outer IPv6 header with it in front; auto is inline for packets that this node generates and encap for those it forwards, as RFC 8200 asks."`
+	Tunnel    *Tunnel        `key:"tunnel" absent:"no tunnel" doc:"The outer header of modes encap and auto."`
+	Options   []Option       `key:"options" required:"true" doc:"The IOAM options to insert, 1 to 9."`
+}
+
+// Match selects packets.
+type Match struct {
+	Destination     netip.Prefix     `key:"destination" absent:"any" doc:"IPv6 destination prefix."`
+	Source          netip.Prefix     `key:"source" absent:"any" doc:"IPv6 source prefix."`
+	NextHeader      *ioam.NextHeader `key:"next-header" absent:"any" doc:"Upper-layer protocol behind all extension headers: a number, or one of tcp, udp, icmpv6, sctp, dccp, udplite, ipv6, gre, esp, none."`
+	SourcePort      *ioam.PortRange  `key:"source-port" absent:"any" doc:"A port, or a range FROM-TO. Only TCP, UDP, UDP-Lite, SCTP and DCCP packets have ports."`
+	DestinationPort *ioam.PortRange  `key:"destination-port" absent:"any" doc:"As source-port."`
+	TrafficClass    *TrafficClass    `key:"traffic-class" absent:"any" doc:"The IPv6 traffic class, all 8 bits."`
+	FlowLabel       *FlowLabel       `key:"flow-label" absent:"any" doc:"The IPv6 flow label."`
+}
+
+// Tunnel is the outer IPv6 header of an encapsulation.
+type Tunnel struct {
+	Source      netip.Addr `key:"source" required:"true" doc:"Source address of the outer header: an address of this node."`
+	Destination netip.Addr `key:"destination" required:"true" doc:"Destination address of the outer header: the node that decapsulates."`
+}
+
+// Option is one IOAM option to insert.
+type Option struct {
+	Trace *TraceOption `key:"trace" required:"true" doc:"A pre-allocated trace (RFC 9197 §4.4)."`
+}
+
+// TraceOption is a pre-allocated trace to insert.
+type TraceOption struct {
+	Namespace ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID; it must be in namespaces."`
+	Type      ioam.TraceType   `key:"type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node writes. Bits 12 to 21 and 23 are refused."`
+	Size      DataSize         `key:"size" required:"true" doc:"Bytes of node data to pre-allocate: a multiple of 4 from 4 to 244."`
+}
+
+// Decapsulation is a tunnel that ends at this node.
+type Decapsulation struct {
+	TunnelDestination netip.Addr `key:"tunnel-destination" required:"true" doc:"Destination address of the outer header. No tunnel device is needed."`
+}
+
+// Export is one receiver of records.
+type Export struct {
+	Kind ExportKind `key:"kind" required:"true" doc:"jsonl writes one JSON object per line."`
+	Path string     `key:"path" default:"-" doc:"The file to append to; - is standard output."`
+}
+
+// Metrics is where counters are served.
+type Metrics struct {
+	Listen Listen `key:"listen" default:"[::1]:9598" doc:"Address and port of the HTTP server of /metrics and /healthz; none serves nothing."`
+}
+
+// Data is the namespace data of trace field 5.
+type Data uint32
+
+// DataWide is the namespace data of trace field 10.
+type DataWide uint64
+
+// DataSize is the length of a trace's node data list in bytes.
+type DataSize int
+
+// TrafficClass is the IPv6 traffic class (RFC 8200 §7).
+type TrafficClass uint8
+
+// FlowLabel is the IPv6 flow label, 20 bits (RFC 8200 §6).
+type FlowLabel uint32
+
+// Attach is the hook that takes arriving packets: auto, xdp, tcx or clsact.
+type Attach string
+
+// Forwarding says who forwards packets: stack.
+type Forwarding string
+
+// ExportKind is the format of exported records: jsonl.
+type ExportKind string
+
+// Listen is an address and port to listen on, or ListenNone.
+type Listen string
+
+// ListenNone serves nothing.
+const ListenNone Listen = "none"
+
+// ExportJSONL writes one JSON object per line.
+const ExportJSONL ExportKind = "jsonl"

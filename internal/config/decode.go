@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+// decoder fills structs from a YAML tree and collects every fault on the way.
+type decoder struct {
+	source source
+	faults Faults
+	bad    map[string]bool // paths that have a fault
+}
+
+func newDecoder(file string) *decoder {
+	return &decoder{
+		source: source{file: file, at: map[string]position{}},
+		bad:    map[string]bool{},
+	}
+}
+
+// fault reports something wrong at a place of its own.
+func (d *decoder) fault(at position, path, problem, cure string) {
+	d.bad[path] = true
+	d.faults = append(d.faults, &Fault{
+		File: d.source.file, Line: at.line, Column: at.column,
+		Path: path, Problem: problem, Cure: cure,
+	})
+}
+
+// join extends a path by a key.
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// named is how a fault speaks of the value at path.
+func named(path string) string {
+	if path == "" {
+		return "the file"
+	}
+	return path
+}
+
+// field is one key of a struct.
+type field struct {
+	index       int
+	key, doc    string
+	def, absent string
+	hasDefault  bool
+	required    bool
+}
+
+// fields lists the keys of a struct type, in the file's order.
+func fields(t reflect.Type) []field {
+	var list []field
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		key, ok := tag.Lookup("key")
+		if !ok {
+			continue
+		}
+		f := field{index: i, key: key, doc: tag.Get("doc"), absent: tag.Get("absent"), required: tag.Get("required") == "true"}
+		f.def, f.hasDefault = tag.Lookup("default")
+		list = append(list, f)
+	}
+	return list
+}
+
+// value decodes a node into dst, which keeps its value when the node is wrong.
+func (d *decoder) value(node ast.Node, path string, dst reflect.Value) {
+	at := nodePosition(node)
+	d.source.at[path] = at
+	if what := refusedNode(node); what != "" {
+		d.fault(at, path, fmt.Sprintf("%s uses %s, which this file does not know", named(path), what), "write the value itself")
+		return
+	}
+	if dst.Kind() == reflect.Pointer {
+		v := reflect.New(dst.Type().Elem())
+		if d.value(node, path, v.Elem()); !d.bad[path] {
+			dst.Set(v)
+		}
+		return
+	}
+	switch c, ok := codecs[dst.Type()]; {
+	case ok:
+		d.scalar(node, at, path, c, dst)
+	case dst.Kind() == reflect.Slice:
+		d.sequence(node, at, path, dst)
+	default:
+		d.mapping(node, at, path, dst)
+	}
+}
+
+func hasCodec(t reflect.Type) bool {
+	_, ok := codecs[t]
+	return ok
+}
+
+// scalar decodes one value. Text in quotes stands for a number too, because
+// JSON has no hexadecimal numbers.
+func (d *decoder) scalar(node ast.Node, at position, path string, c codec, dst reflect.Value) {
+	text, kind := scalarText(node)
+	ok := false
+	switch c.form {
+	case formBool:
+		ok = kind == ast.BoolType
+	case formText:
+		ok = kind == ast.StringType || kind == ast.LiteralType
+	case formNumber, formHex:
+		ok = kind == ast.IntegerType || kind == ast.FloatType || kind == ast.StringType
+	}
+	if !ok {
+		cure := "write " + c.wants
+		if dst.Kind() == reflect.String && text != "" {
+			cure += fmt.Sprintf("; as text, %s needs quotes", text)
+		}
+		d.fault(at, path, fmt.Sprintf("%s is %s", named(path), describe(node)), cure)
+		return
+	}
+	v, err := c.parse(text)
+	if err != nil {
+		d.fault(at, path, fmt.Sprintf("%s: %v", named(path), err), "write "+c.wants)
+		return
+	}
+	dst.Set(reflect.ValueOf(v))
+}
+
+func (d *decoder) sequence(node ast.Node, at position, path string, dst reflect.Value) {
+	if node.Type() == ast.NullType {
+		return
+	}
+	seq, ok := node.(*ast.SequenceNode)
+	if !ok {
+		cure := "write a list: - before each item"
+		if text, _ := scalarText(node); text != "" {
+			cure = fmt.Sprintf("write a list: [%s]", text)
+		}
+		d.fault(at, path, fmt.Sprintf("%s is %s", named(path), describe(node)), cure)
+		return
+	}
+	if len(seq.Values) == 0 {
+		return
+	}
+	list := reflect.MakeSlice(dst.Type(), len(seq.Values), len(seq.Values))
+	var seen []any
+	for i, item := range seq.Values {
+		itemPath := fmt.Sprintf("%s[%d]", path, i)
+		d.value(item, itemPath, list.Index(i))
+		if v := list.Index(i); hasCodec(v.Type()) && !d.bad[itemPath] {
+			if slices.Contains(seen, v.Interface()) {
+				d.fault(nodePosition(item), itemPath, fmt.Sprintf("%s names %s twice", path, codecs[v.Type()].text(v.Interface())), "remove one")
+			}
+			seen = append(seen, v.Interface())
+		}
+	}
+	dst.Set(list)
+}
+
+func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.Value) {
+	known := fields(dst.Type())
+	var pairs []*ast.MappingValueNode
+	switch n := node.(type) {
+	case *ast.MappingNode:
+		pairs = n.Values
+	case *ast.MappingValueNode:
+		pairs = []*ast.MappingValueNode{n}
+	case *ast.NullNode:
+	default:
+		d.fault(at, path, fmt.Sprintf("%s is %s", named(path), describe(node)), "write a mapping with the keys "+keyList(known))
+		return
+	}
+	first := map[string]position{}
+	for _, pair := range pairs {
+		keyAt := nodePosition(pair.Key)
+		key, kind := scalarText(pair.Key)
+		if kind != ast.StringType {
+			d.fault(keyAt, path, fmt.Sprintf("%s has a key that is not a word", named(path)), "use the keys "+keyList(known))
+			continue
+		}
+		i := slices.IndexFunc(known, func(f field) bool { return f.key == key })
+		if i < 0 {
+			d.fault(keyAt, join(path, key), fmt.Sprintf("unknown key %q in %s", key, named(path)), unknownKeyCure(key, known))
+			continue
+		}
+		if before, ok := first[key]; ok {
+			d.fault(keyAt, join(path, key), fmt.Sprintf("key %q of %s stands already in line %d", key, named(path), before.line), "remove one")
+			continue
+		}
+		first[key] = keyAt
+		d.value(pair.Value, join(path, key), dst.Field(known[i].index))
+	}
+	for _, f := range known {
+		if _, ok := first[f.key]; ok {
+			continue
+		}
+		if f.required {
+			d.fault(at, join(path, f.key), fmt.Sprintf("key %q is missing in %s", f.key, named(path)), missingCure(dst.Type().Field(f.index).Type))
+		}
+		setDefault(f, dst.Field(f.index))
+	}
+}
+
+// setDefault gives an absent key its value, in nested structs too. The
+// defaults of the tags are correct: a test reads them all.
+func setDefault(f field, dst reflect.Value) {
+	c, ok := codecs[dst.Type()]
+	switch {
+	case ok && f.hasDefault:
+		if v, err := c.parse(f.def); err == nil {
+			dst.Set(reflect.ValueOf(v))
+		}
+	case !ok && dst.Kind() == reflect.Struct:
+		for _, inner := range fields(dst.Type()) {
+			setDefault(inner, dst.Field(inner.index))
+		}
+	}
+}
+
+// missingCure says what to add for a missing key of type t.
+func missingCure(t reflect.Type) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch c, ok := codecs[t]; {
+	case ok:
+		return "add it: " + c.wants
+	case t.Kind() == reflect.Slice:
+		return "add it: a list"
+	default:
+		return "add it, with the keys " + keyList(fields(t))
+	}
+}
+
+func keyList(known []field) string {
+	keys := make([]string, len(known))
+	for i, f := range known {
+		keys[i] = f.key
+	}
+	return strings.Join(keys, ", ")
+}
+
+// unknownKeyCure names the key that was probably meant, else all of them.
+func unknownKeyCure(key string, known []field) string {
+	plain := strings.NewReplacer("_", "-", " ", "-")
+	for _, f := range known {
+		if distance(strings.ToLower(plain.Replace(key)), f.key) <= min(len(f.key)/2, 2) {
+			return fmt.Sprintf("did you mean %q?", f.key)
+		}
+	}
+	return "use the keys " + keyList(known)
+}
+
+// distance counts the letters to insert, remove or replace to get from a to b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// refusedNode names the YAML features that a strict file does without.
+func refusedNode(node ast.Node) string {
+	switch node.Type() {
+	case ast.AnchorType:
+		return "an anchor"
+	case ast.AliasType:
+		return "an alias"
+	case ast.TagType:
+		return "a tag"
+	default:
+		return ""
+	}
+}
+
+// scalarText is the text of a scalar as it was written (unquoted).
+func scalarText(node ast.Node) (string, ast.NodeType) {
+	switch n := node.(type) {
+	case *ast.LiteralNode:
+		return n.Value.Value, ast.LiteralType
+	case *ast.StringNode:
+		return n.Value, ast.StringType
+	case ast.ScalarNode:
+		return strings.TrimSpace(n.GetToken().Value), n.Type()
+	default:
+		return "", node.Type()
+	}
+}
+
+// describe names what a node is, for the reader of a fault.
+func describe(node ast.Node) string {
+	text, kind := scalarText(node)
+	switch kind {
+	case ast.NullType:
+		return "empty"
+	case ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:
+		return "the number " + text
+	case ast.BoolType:
+		return "the truth value " + text
+	case ast.StringType, ast.LiteralType:
+		return "the text " + strconv.Quote(text)
+	case ast.SequenceType:
+		return "a list"
+	case ast.MappingType, ast.MappingValueType:
+		return "a mapping"
+	default:
+		return "a " + strings.ToLower(kind.YAMLName())
+	}
+}
+
+// nodePosition is where a value begins: in a block mapping, at its first key.
+func nodePosition(node ast.Node) position {
+	if m, ok := node.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
+		return nodePosition(m.Values[0])
+	}
+	if m, ok := node.(*ast.MappingValueNode); ok {
+		return nodePosition(m.Key)
+	}
+	return tokenPosition(node.GetToken())
+}
+
+func tokenPosition(t *token.Token) position {
+	if t == nil || t.Position == nil {
+		return position{1, 1}
+	}
+	return position{t.Position.Line, t.Position.Column}
+}

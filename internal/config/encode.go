@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// tree is a struct as it is written: its keys in order, each with a scalar, a
+// *tree or a []any of these.
+type tree struct {
+	keys   []string
+	values []any
+}
+
+// treeOf lists the keys of a struct that have a value, defaults included.
+func treeOf(v reflect.Value) *tree {
+	t := &tree{}
+	for _, f := range fields(v.Type()) {
+		value := v.Field(f.index)
+		if f.absent != "" && value.IsZero() {
+			continue
+		}
+		t.keys = append(t.keys, f.key)
+		t.values = append(t.values, nodeOf(value))
+	}
+	return t
+}
+
+func nodeOf(v reflect.Value) any {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return &tree{}
+		}
+		v = v.Elem()
+	}
+	if c, ok := codecs[v.Type()]; ok {
+		return scalar{c.text(v.Interface()), c.form}
+	}
+	if v.Kind() == reflect.Slice {
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = nodeOf(v.Index(i))
+		}
+		return list
+	}
+	return treeOf(v)
+}
+
+// Marshal writes the configuration as YAML, with every default.
+func (c *Config) Marshal() []byte {
+	var b strings.Builder
+	writeBlock(&b, treeOf(reflect.ValueOf(c).Elem()), 0)
+	return []byte(b.String())
+}
+
+// writeBlock writes a mapping, one key per line.
+func writeBlock(b *strings.Builder, t *tree, indent int) {
+	for i, key := range t.keys {
+		if i > 0 || indent == 0 {
+			b.WriteString(strings.Repeat(" ", indent))
+		}
+		b.WriteString(key + ":")
+		switch v := t.values[i].(type) {
+		case *tree:
+			if len(v.keys) == 0 {
+				b.WriteString(" {}\n")
+				continue
+			}
+			b.WriteString("\n" + strings.Repeat(" ", indent+2))
+			writeBlock(b, v, indent+2)
+		case []any:
+			writeList(b, v, indent+2)
+		case scalar:
+			b.WriteString(" " + v.yaml() + "\n")
+		}
+	}
+}
+
+func writeList(b *strings.Builder, list []any, indent int) {
+	if len(list) == 0 {
+		b.WriteString(" []\n")
+		return
+	}
+	if _, ok := list[0].(scalar); ok {
+		words := make([]string, len(list))
+		for i, item := range list {
+			words[i] = item.(scalar).yaml()
+		}
+		b.WriteString(" [" + strings.Join(words, ", ") + "]\n")
+		return
+	}
+	b.WriteString("\n")
+	for _, item := range list {
+		b.WriteString(strings.Repeat(" ", indent) + "- ")
+		writeBlock(b, item.(*tree), indent+2)
+	}
+}
+
+// plainText is text that needs no quotes in YAML.
+var plainText = regexp.MustCompile(`^[a-z][a-z0-9-]*$|^[0-9]+/[0-9]+$|^[0-9a-f]+:[0-9a-f:]+(/[0-9]+)?$`)
+
+// yamlWords are the plain words that some reader of YAML takes for something
+// else than text.
+var yamlWords = map[string]bool{"true": true, "false": true, "null": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true}
+
+func (s scalar) yaml() string {
+	switch s.form {
+	case formText:
+		if !plainText.MatchString(s.text) || yamlWords[s.text] {
+			return strconv.QuoteToGraphic(s.text)
+		}
+	case formNumber:
+		if strings.Contains(s.text, "-") {
+			return strconv.Quote(s.text)
+		}
+	}
+	return s.text
+}
+
+// MarshalJSON writes a number as such, what is hexadecimal in YAML as text.
+func (s scalar) MarshalJSON() ([]byte, error) {
+	switch s.form {
+	case formBool:
+		return []byte(s.text), nil
+	case formNumber:
+		if _, err := strconv.ParseUint(s.text, 10, 64); err == nil {
+			return []byte(s.text), nil
+		}
+	}
+	return json.Marshal(s.text)
+}
+
+// MarshalJSON keeps the order of the keys.
+func (t *tree) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, key := range t.keys {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(strconv.AppendQuote(b, key), ':')
+		value, err := json.Marshal(t.values[i])
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, value...)
+	}
+	return append(b, '}'), nil
+}
+
+// MarshalJSON writes the configuration with the keys of the file.
+func (c *Config) MarshalJSON() ([]byte, error) { return marshalJSON(c) }
+
+// MarshalJSON writes the namespace with the keys of the file.
+func (n Namespace) MarshalJSON() ([]byte, error) { return marshalJSON(&n) }
+
+// UnmarshalJSON reads a namespace as strictly as the file.
+func (n *Namespace) UnmarshalJSON(data []byte) error { return decodeFragment(data, n) }
+
+// MarshalJSON writes the schema with the keys of the file.
+func (s Schema) MarshalJSON() ([]byte, error) { return marshalJSON(&s) }
+
+// UnmarshalJSON reads a schema as strictly as the file.
+func (s *Schema) UnmarshalJSON(data []byte) error { return decodeFragment(data, s) }
+
+// MarshalJSON writes the encapsulation with the keys of the file.
+func (e Encapsulation) MarshalJSON() ([]byte, error) { return marshalJSON(&e) }
+
+// UnmarshalJSON reads an encapsulation as strictly as the file.
+func (e *Encapsulation) UnmarshalJSON(data []byte) error { return decodeFragment(data, e) }
+
+func marshalJSON(v any) ([]byte, error) {
+	return treeOf(reflect.ValueOf(v).Elem()).MarshalJSON()
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Fault is one thing that is wrong with a configuration, and its cure.
+type Fault struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`   // from 1; 0 when the fault has no place in a file
+	Column  int    `json:"column,omitempty"` // from 1
+	Path    string `json:"path,omitempty"`   // such as encapsulations[1].options[0].trace.size
+	Problem string `json:"problem"`
+	Cure    string `json:"cure"`
+}
+
+// Error is "FILE:LINE:COLUMN: problem; cure".
+func (f *Fault) Error() string {
+	var b strings.Builder
+	switch {
+	case f.Line > 0:
+		fmt.Fprintf(&b, "%s:%d:%d: ", f.File, f.Line, f.Column)
+	case f.File != "":
+		b.WriteString(f.File + ": ")
+	}
+	b.WriteString(f.Problem)
+	if f.Cure != "" {
+		b.WriteString("; " + f.Cure)
+	}
+	return b.String()
+}
+
+// Faults is everything that is wrong with a configuration, in the file's order.
+type Faults []*Fault
+
+// Error has one line per fault.
+func (fs Faults) Error() string {
+	lines := make([]string, len(fs))
+	for i, f := range fs {
+		lines[i] = f.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap gives the single faults to errors.As.
+func (fs Faults) Unwrap() []error {
+	errs := make([]error, len(fs))
+	for i, f := range fs {
+		errs[i] = f
+	}
+	return errs
+}
+
+// err is nil when there is no fault.
+func (fs Faults) err() error {
+	if len(fs) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(fs, func(a, b *Fault) int {
+		if a.Line != b.Line {
+			return a.Line - b.Line
+		}
+		return a.Column - b.Column
+	})
+	return fs
+}
+
+// position is a place in a file, both from 1.
+type position struct{ line, column int }
+
+// source remembers where in a file each value of a configuration stands.
+type source struct {
+	file string
+	at   map[string]position
+}
+
+// locate finds the place of a path, else of the nearest value that holds it.
+func (s *source) locate(path string) (position, bool) {
+	for {
+		if p, ok := s.at[path]; ok {
+			return p, true
+		}
+		if path == "" {
+			return position{}, false
+		}
+		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+	}
+}
+
+// fault makes a fault of the value at path.
+func (s *source) fault(path, problem, cure string) *Fault {
+	f := &Fault{Path: path, Problem: problem, Cure: cure}
+	if s == nil {
+		return f
+	}
+	f.File = s.file
+	if p, ok := s.locate(path); ok {
+		f.Line, f.Column = p.line, p.column
+	}
+	return f
+}

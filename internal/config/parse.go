@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Bounds of a file, far above what the largest permitted configuration needs.
+const (
+	maxFileSize = 1 << 20
+	maxNesting  = 32  // brackets within brackets
+	maxIndent   = 128 // what stands before the first word of a line
+)
+
+// Load reads the configuration file at path. The error holds Faults when the
+// file could be read.
+func Load(path string) (*Config, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w; name a configuration file that can be read", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w; name a configuration file that can be read", err)
+	}
+	return Parse(path, data)
+}
+
+// Parse reads a configuration; name stands for the file in faults. The error
+// is Faults: everything that is wrong, in the file's order.
+func Parse(name string, data []byte) (*Config, error) {
+	d := newDecoder(name)
+	c := &Config{}
+	if node := d.document(data); node != nil {
+		d.value(node, "", reflect.ValueOf(c).Elem())
+		c.source = &d.source
+		d.semantics(c)
+	}
+	if err := d.faults.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// decodeFragment reads one value of a configuration, such as a namespace that
+// came through the API.
+func decodeFragment(data []byte, v any) error {
+	d := newDecoder("")
+	if node := d.document(data); node != nil {
+		d.value(node, "", reflect.ValueOf(v).Elem())
+	}
+	return d.faults.err()
+}
+
+// document parses the YAML text into its one value, nil after a fault.
+func (d *decoder) document(data []byte) ast.Node {
+	start := position{1, 1}
+	switch {
+	case len(data) > maxFileSize:
+		d.fault(start, "", fmt.Sprintf("the file is larger than %d bytes", maxFileSize), "split the node's configuration, or remove what it does not need")
+		return nil
+	case !utf8.Valid(data):
+		d.fault(invalidUTF8(data), "", "the file is not UTF-8 text", "save it as UTF-8")
+		return nil
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin UTF-8 so
+	if at, deep := nestsTooDeep(data); deep {
+		d.fault(at, "", "values are nested too deep", "close the brackets that are open, or indent less")
+		return nil
+	}
+	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		at, message := start, err.Error()
+		var syntax yaml.Error
+		if errors.As(err, &syntax) {
+			at, message = tokenPosition(syntax.GetToken()), syntax.GetMessage()
+		}
+		d.fault(at, "", "this is not YAML: "+message, "correct the text here or in the line above")
+		return nil
+	}
+	var docs []ast.Node
+	for _, doc := range file.Docs {
+		if doc.Body != nil && doc.Body.Type() != ast.CommentType && doc.Body.Type() != ast.DirectiveType {
+			docs = append(docs, doc.Body)
+		}
+	}
+	switch len(docs) {
+	case 0:
+		d.fault(start, "", "the file is empty", "write at least: node: {}")
+		return nil
+	case 1:
+		return docs[0]
+	default:
+		d.fault(nodePosition(docs[1]), "", "the file holds several documents", "keep one, without --- between")
+		return nil
+	}
+}
+
+// nestsTooDeep finds nesting beyond what a configuration has, before a
+// recursive parser sees it. Brackets in quotes and comments count too: they
+// are never that many.
+func nestsTooDeep(data []byte) (position, bool) {
+	at, depth, indenting := position{1, 0}, 0, true
+	for _, r := range string(data) {
+		at.column++
+		switch r {
+		case '\n':
+			at, indenting = position{at.line + 1, 0}, true
+			continue
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth = max(depth-1, 0)
+		}
+		indenting = indenting && strings.ContainsRune(" \t-?:", r)
+		if depth > maxNesting || indenting && at.column > maxIndent {
+			return at, true
+		}
+	}
+	return position{}, false
+}
+
+// invalidUTF8 is where the first byte stands that is not UTF-8.
+func invalidUTF8(data []byte) position {
+	at := position{1, 1}
+	for len(data) > 0 {
+		r, size := utf8.DecodeRune(data)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return at
+		case r == '\n':
+			at = position{at.line + 1, 1}
+		default:
+			at.column++
+		}
+		data = data[size:]
+	}
+	return at
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// full uses every key.
+const full = `node: {id: 2, id-wide: 22222222, timestamp-format: ntp, compatibility: default}
+interfaces:
+  - {name: eth0, id: 201, id-wide: 201201, role: [ingress, egress], boundary: strip, attach: xdp, forwarding: stack}
+  - {name: "no", id: 0xca, role: []}
+namespaces:
+  - {id: 123, data: 0xdeadbeef, data-wide: 0xcafec0caf00dc0de, schema: {id: 777, data: "rack\t7 é"}, remove: true}
+encapsulations:
+  - name: core
+    interface: eth0
+    match: {destination: 2001:db8:2::/64, source: "::/0", next-header: udp, source-port: 1000-2000, destination-port: 53, traffic-class: 184, flow-label: 0xfffff}
+    frequency: 1/100
+    mode: auto
+    tunnel: {source: 2001:db8:1::2, destination: 2001:db8:3::1}
+    options:
+      - trace: {namespace: 123, type: 0xfff002, size: 64}
+decapsulations: [{tunnel-destination: 2001:db8:3::1}]
+export: [{kind: jsonl, path: /tmp/x y}]
+metrics: {listen: "127.0.0.1:9598"}
+strict: true
+`
+
+func mustParse(t *testing.T, text string) *Config {
+	t.Helper()
+	c, err := Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// same compares configurations apart from their place in a file.
+func same(a, b *Config) bool {
+	x, y := *a, *b
+	x.source, y.source = nil, nil
+	return reflect.DeepEqual(x, y)
+}
+
+func TestParse(t *testing.T) {
+	c := mustParse(t, full)
+	e := c.Encapsulations[0]
+	for _, check := range []struct {
+		what      string
+		got, want any
+	}{
+		{"node id", *c.Node.ID, uint32(2)},
+		{"interface 1's name", c.Interfaces[1].Name, "no"},
+		{"interface 1's id", *c.Interfaces[1].ID, uint16(0xca)},
+		{"interface 1's default boundary", c.Interfaces[1].Boundary, uint8(0)},
+		{"namespace data", c.Namespaces[0].Data, uint32(0xdeadbeef)},
+		{"schema data", c.Namespaces[0].Schema.Data, "rack\t7 é"},
+		{"frequency's n", e.Frequency.N, uint32(100)},
+		{"next header", *e.Match.NextHeader, uint8(17)},
+		{"source ports", e.Match.SourcePort.To, uint16(2000)},
+		{"trace type", e.Options[0].Trace.Type, uint32(0xfff002)},
+		{"strict", c.Strict, true},
+	} {
+		got := reflect.ValueOf(check.got).Convert(reflect.TypeOf(check.want)).Interface()
+		if got != check.want {
+			t.Errorf("%s is %v, want %v", check.what, got, check.want)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	c := mustParse(t, "\ufeff%YAML 1.2\n---\ninterfaces: [{name: eth0}]\nnamespaces:\nnode:\n")
+	want := `node:
+  timestamp-format: posix
+  compatibility: default
+interfaces:
+  - name: eth0
+    role: []
+    boundary: drop
+    attach: auto
+    forwarding: stack
+namespaces: []
+encapsulations: []
+decapsulations: []
+export: []
+metrics:
+  listen: "[::1]:9598"
+strict: false
+`
+	if got := string(c.Marshal()); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// Every default of the tags must be a value of its type.
+func TestDefaultsAreValid(t *testing.T) {
+	var walk func(reflect.Type)
+	walk = func(typ reflect.Type) {
+		for _, f := range fields(typ) {
+			inner := typ.Field(f.index).Type
+			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+				inner = inner.Elem()
+			}
+			c, scalar := codecs[inner]
+			switch {
+			case scalar && f.hasDefault && f.def != "[]":
+				if _, err := c.parse(f.def); err != nil {
+					t.Errorf("%s.%s: default %q: %v", typ, f.key, f.def, err)
+				}
+			case !scalar:
+				walk(inner)
+			}
+			if scalar && !f.hasDefault && f.absent == "" && !f.required {
+				t.Errorf("%s.%s has no default, is not required, and nothing says what its absence means", typ, f.key)
+			}
+			if f.doc == "" {
+				t.Errorf("%s.%s has no documentation", typ, f.key)
+			}
+		}
+	}
+	walk(reflect.TypeFor[Config]())
+}
+
+func TestMarshalRoundTrip(t *testing.T) {
+	c := mustParse(t, full)
+	if again := mustParse(t, string(c.Marshal())); !same(c, again) {
+		t.Errorf("YAML read again differs:\n%s", again.Marshal())
+	}
+	text, err := c.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := mustParse(t, string(text)); !same(c, again) {
+		t.Errorf("JSON read again differs:\n%s", text)
+	}
+	for _, part := range []string{`"data":"0xdeadbeef"`, `"type":"0xfff002"`, `"id":2,`, `"source-port":"1000-2000"`, `"destination-port":53`, `"strict":true`} {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("JSON lacks %s:\n%s", part, text)
+		}
+	}
+}
+
+func TestFragmentsAsJSON(t *testing.T) {
+	c := mustParse(t, full)
+	var ns Namespace
+	var e Encapsulation
+	text, _ := c.Namespaces[0].MarshalJSON()
+	if err := ns.UnmarshalJSON(text); err != nil || !reflect.DeepEqual(ns, c.Namespaces[0]) {
+		t.Errorf("%s: %+v, %v", text, ns, err)
+	}
+	text, _ = c.Encapsulations[0].MarshalJSON()
+	if err := e.UnmarshalJSON(text); err != nil || !reflect.DeepEqual(e, c.Encapsulations[0]) {
+		t.Errorf("%s: %+v, %v", text, e, err)
+	}
+	err := ns.UnmarshalJSON([]byte(`{"id": 70000, "dat": 1}`))
+	var faults Faults
+	if !errors.As(err, &faults) || len(faults) != 2 {
+		t.Errorf("a namespace with two faults: %v", err)
+	}
+}
+
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("examples: %q, %v", files, err)
+	}
+	for _, file := range files {
+		c, err := Load(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if again := mustParse(t, string(c.Marshal())); !same(c, again) {
+			t.Errorf("%s read, written and read again differs:\n%s", file, c.Marshal())
+		}
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	dir := t.TempDir()
+	large := filepath.Join(dir, "large.yaml")
+	if err := os.WriteFile(large, []byte(strings.Repeat("# comment\n", maxFileSize/10+1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(large); err == nil || !strings.HasPrefix(err.Error(), large+":1:1: the file is larger than") {
+		t.Errorf("a file that is too large: %v", err)
+	}
+	if _, err := Load(filepath.Join(dir, "none.yaml")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that does not exist: %v", err)
+	}
+	if _, err := Load(dir); err == nil {
+		t.Error("a directory was loaded")
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Link is a network interface of a host as it is now.
+type Link struct {
+	Index ioam.IfIndex
+	MTU   int
+	Up    bool
+}
+
+// Host is the machine, and the network namespace in it, that a configuration
+// is for.
+type Host interface {
+	// Link finds an interface by name; ok is false when there is none now.
+	Link(name string) (link Link, ok bool, err error)
+	// NodeID and NodeIDWide are net.ipv6.ioam6_id and ioam6_id_wide.
+	NodeID() (ioam.NodeID, error)
+	NodeIDWide() (ioam.NodeIDWide, error)
+	// InterfaceID and InterfaceIDWide are net.ipv6.conf.NAME.ioam6_id and
+	// ioam6_id_wide.
+	InterfaceID(name string) (ioam.InterfaceID, error)
+	InterfaceIDWide(name string) (ioam.InterfaceIDWide, error)
+}
+
+// Resolved is a configuration applied to one host.
+type Resolved struct {
+	Node ioam.NodeConfig
+	// Attach is the hook that each interface asks for: auto, xdp, tcx or clsact.
+	Attach map[ioam.IfIndex]string
+	// Missing are the interfaces that the configuration names and the host
+	// does not have now. They and their encapsulations are not in Node.
+	Missing []string
+}
+
+// Resolve applies the configuration to a host as it is now. Call it again
+// when the host's interfaces change. The error holds Faults when the
+// configuration does not suit the host.
+func (c *Config) Resolve(h Host) (Resolved, error) {
+	node := ioam.NodeConfig{}
+	if err := c.nodeIdentity(h, &node); err != nil {
+		return Resolved{}, err
+	}
+	out := Resolved{Attach: map[ioam.IfIndex]string{}}
+	links := map[int]ioam.Interface{}
+	var faults Faults
+	for i, in := range c.Interfaces {
+		link, ok, err := h.Link(in.Name)
+		switch {
+		case err != nil:
+			return Resolved{}, fmt.Errorf("look up interface %s: %w", in.Name, err)
+		case !ok && c.Strict:
+			faults = append(faults, c.source.fault(fmt.Sprintf("interfaces[%d].name", i),
+				fmt.Sprintf("there is no interface %q here", in.Name),
+				"create it, correct its name, or set strict: false to serve it when it appears"))
+			continue
+		case !ok:
+			out.Missing = append(out.Missing, in.Name)
+			continue
+		}
+		served := ioam.Interface{Index: link.Index, MTU: link.MTU}
+		if err := in.identity(h, &served); err != nil {
+			return Resolved{}, err
+		}
+		links[i] = served
+		out.Attach[link.Index] = string(in.Attach)
+	}
+	b := c.build(node, links, false)
+	faults = append(faults, b.validate(c.source)...)
+	if err := faults.err(); err != nil {
+		return Resolved{}, err
+	}
+	out.Node = b.node
+	return out, nil
+}
+
+// nodeIdentity takes the node's ids from the configuration, else from the host.
+func (c *Config) nodeIdentity(h Host, node *ioam.NodeConfig) (err error) {
+	if c.Node.ID == nil {
+		if node.ID, err = h.NodeID(); err != nil {
+			return fmt.Errorf("read the kernel's node id: %w; set node.id", err)
+		}
+	}
+	if c.Node.IDWide == nil {
+		if node.IDWide, err = h.NodeIDWide(); err != nil {
+			return fmt.Errorf("read the kernel's wide node id: %w; set node.id-wide", err)
+		}
+	}
+	c.identify(node)
+	return nil
+}
+
+// identity takes the interface's ids from the configuration, else from the host.
+func (in Interface) identity(h Host, link *ioam.Interface) (err error) {
+	if in.ID == nil {
+		if link.ID, err = h.InterfaceID(in.Name); err != nil {
+			return fmt.Errorf("read the kernel's id of interface %s: %w; set its id", in.Name, err)
+		}
+	}
+	if in.IDWide == nil {
+		if link.IDWide, err = h.InterfaceIDWide(in.Name); err != nil {
+			return fmt.Errorf("read the kernel's wide id of interface %s: %w; set its id-wide", in.Name, err)
+		}
+	}
+	in.identify(link)
+	return nil
+}

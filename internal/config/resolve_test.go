@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// fakeHost has the interfaces in links; all its sysctls are 7 but for "broken".
+type fakeHost struct {
+	links  map[string]Link
+	broken string
+}
+
+func (h fakeHost) Link(name string) (Link, bool, error) {
+	if h.broken == "link" {
+		return Link{}, false, errors.New("netlink is closed")
+	}
+	l, ok := h.links[name]
+	return l, ok, nil
+}
+
+func (h fakeHost) sysctl(name string) error {
+	if h.broken == name {
+		return errors.New("no such file")
+	}
+	return nil
+}
+func (h fakeHost) NodeID() (ioam.NodeID, error)         { return 7, h.sysctl("node") }
+func (h fakeHost) NodeIDWide() (ioam.NodeIDWide, error) { return 77, h.sysctl("node-wide") }
+func (h fakeHost) InterfaceID(string) (ioam.InterfaceID, error) {
+	return 777, h.sysctl("interface")
+}
+func (h fakeHost) InterfaceIDWide(string) (ioam.InterfaceIDWide, error) {
+	return 7777, h.sysctl("interface-wide")
+}
+
+const twoInterfaces = `interfaces:
+  - {name: eth0, role: [ingress, egress], attach: tcx, boundary: ignore}
+  - {name: eth1, id: 8, id-wide: 88, role: [egress]}
+namespaces: [{id: 123, schema: {id: 1, data: abc}}]
+encapsulations:
+  - {name: a, interface: eth0, mode: inline, options: [{trace: {namespace: 123, type: 0x800000, size: 4}}]}
+  - {name: b, interface: eth1, tunnel: {source: 2001:db8::1, destination: 2001:db8::2}, match: {flow-label: 5}, options: [{trace: {namespace: 123, type: 0x800000, size: 8}}]}
+`
+
+func TestResolve(t *testing.T) {
+	c := mustParse(t, twoInterfaces)
+	eth0, eth1 := Link{Index: 4, MTU: 1500, Up: true}, Link{Index: 9, MTU: 9000}
+	r, err := c.Resolve(fakeHost{links: map[string]Link{"eth0": eth0, "eth1": eth1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	label := uint32(5)
+	tunnel := c.Encapsulations[1].Tunnel
+	want := Resolved{
+		Attach: map[ioam.IfIndex]string{4: "tcx", 9: "auto"},
+		Node: ioam.NodeConfig{
+			ID: 7, IDWide: 77,
+			Interfaces: []ioam.Interface{
+				{Index: 4, Name: "eth0", ID: 777, IDWide: 7777, Roles: ioam.RoleIngress | ioam.RoleEgress, Boundary: ioam.BoundaryIgnore, MTU: 1500},
+				{Index: 9, Name: "eth1", ID: 8, IDWide: 88, Roles: ioam.RoleEgress, MTU: 9000},
+			},
+			Namespaces: []ioam.Namespace{{
+				ID: 123, Data: ioam.DataUnavailable, DataWide: ioam.DataWideUnavailable,
+				Schema: &ioam.Schema{ID: 1, Data: []byte("abc")},
+			}},
+			Encapsulations: []ioam.Encapsulation{
+				{Name: "a", Interface: 4, Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeInline,
+					Options: []ioam.TraceOption{{Namespace: 123, Type: 0x800000, Size: 4}}},
+				{Name: "b", Interface: 9, Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeAuto, Match: ioam.Match{FlowLabel: &label},
+					TunnelSource: tunnel.Source, TunnelDestination: tunnel.Destination,
+					Options: []ioam.TraceOption{{Namespace: 123, Type: 0x800000, Size: 8}}},
+			},
+		},
+	}
+	if !reflect.DeepEqual(r, want) {
+		t.Errorf("got  %+v\nwant %+v", r, want)
+	}
+}
+
+func TestResolveMissingInterface(t *testing.T) {
+	host := fakeHost{links: map[string]Link{"eth1": {Index: 9, MTU: 9000}}}
+	r, err := mustParse(t, twoInterfaces).Resolve(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Missing) != 1 || r.Missing[0] != "eth0" || len(r.Node.Interfaces) != 1 || len(r.Node.Encapsulations) != 1 || r.Node.Encapsulations[0].Name != "b" {
+		t.Errorf("%+v", r)
+	}
+
+	_, err = mustParse(t, twoInterfaces+"strict: true\n").Resolve(host)
+	want := `test.yaml:2:12: there is no interface "eth0" here; create it, correct its name, or set strict: false to serve it when it appears`
+	if err == nil || err.Error() != want {
+		t.Errorf("strict: %v\nwant %s", err, want)
+	}
+}
+
+// A kernel's id may be the one that the file gives another interface: the
+// fault's place counts interfaces as the file does.
+func TestResolveFindsFaultsOfTheHost(t *testing.T) {
+	c := mustParse(t, "interfaces:\n  - {name: gone}\n  - {name: eth0, id: 777}\n  - {name: eth1}\n")
+	_, err := c.Resolve(fakeHost{links: map[string]Link{"eth0": {Index: 1}, "eth1": {Index: 2}}})
+	if err == nil || !strings.HasPrefix(err.Error(), "test.yaml:4:5: interfaces[2].id: 777 is the id of interfaces[1] too") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestResolveHostErrors(t *testing.T) {
+	c := mustParse(t, "interfaces: [{name: eth0}]")
+	for broken, want := range map[string]string{
+		"link":           "look up interface eth0: netlink is closed",
+		"node":           "read the kernel's node id: no such file; set node.id",
+		"node-wide":      "read the kernel's wide node id: no such file; set node.id-wide",
+		"interface":      "read the kernel's id of interface eth0: no such file; set its id",
+		"interface-wide": "read the kernel's wide id of interface eth0: no such file; set its id-wide",
+	} {
+		_, err := c.Resolve(fakeHost{links: map[string]Link{"eth0": {Index: 1}}, broken: broken})
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", broken, err, want)
+		}
+	}
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// form is how a scalar is written in YAML and JSON.
+type form int
+
+const (
+	formNumber form = iota // a decimal number
+	formHex                // 0x…: a number in YAML, a string in JSON
+	formText
+	formBool
+)
+
+// scalar is one value as text.
+type scalar struct {
+	text string
+	form form
+}
+
+// codec reads and writes the scalars of one type.
+type codec struct {
+	form  form
+	wants string // what the value must be; the cure of a wrong one
+	parse func(text string) (any, error)
+	text  func(v any) string
+}
+
+func newCodec[T any](f form, wants string, parse func(string) (T, error), text func(T) string) codec {
+	return codec{
+		form:  f,
+		wants: wants,
+		parse: func(s string) (any, error) { return parse(s) },
+		text:  func(v any) string { return text(v.(T)) },
+	}
+}
+
+// codecs has every scalar type of the configuration.
+var codecs = map[reflect.Type]codec{
+	reflect.TypeFor[bool]():   newCodec(formBool, "true or false", parseBool, strconv.FormatBool),
+	reflect.TypeFor[string](): newCodec(formText, "text", parseText, func(s string) string { return s }),
+	reflect.TypeFor[DataSize](): newCodec(formNumber, fmt.Sprintf("a multiple of 4 from 4 to %d", ioam.MaxTraceDataSize),
+		parseInteger[DataSize](31), func(v DataSize) string { return strconv.Itoa(int(v)) }),
+
+	reflect.TypeFor[ioam.NodeID]():          unsigned[ioam.NodeID](24),
+	reflect.TypeFor[ioam.NodeIDWide]():      unsigned[ioam.NodeIDWide](56),
+	reflect.TypeFor[ioam.InterfaceID]():     unsigned[ioam.InterfaceID](16),
+	reflect.TypeFor[ioam.InterfaceIDWide](): unsigned[ioam.InterfaceIDWide](32),
+	reflect.TypeFor[ioam.NamespaceID]():     unsigned[ioam.NamespaceID](16),
+	reflect.TypeFor[ioam.SchemaID]():        unsigned[ioam.SchemaID](24),
+	reflect.TypeFor[TrafficClass]():         unsigned[TrafficClass](8),
+	reflect.TypeFor[FlowLabel]():            unsigned[FlowLabel](20),
+	reflect.TypeFor[Data]():                 hexadecimal[Data](32),
+	reflect.TypeFor[DataWide]():             hexadecimal[DataWide](64),
+	reflect.TypeFor[ioam.TraceType]():       hexadecimal[ioam.TraceType](24),
+
+	reflect.TypeFor[netip.Addr]():   newCodec(formText, "an IPv6 address such as 2001:db8::1", parseAddr, netip.Addr.String),
+	reflect.TypeFor[netip.Prefix](): newCodec(formText, "an IPv6 prefix such as 2001:db8:2::/64", parsePrefix, netip.Prefix.String),
+	reflect.TypeFor[ioam.Frequency](): newCodec(formText, fmt.Sprintf("K/N with 1 ≤ K ≤ N ≤ %d, such as 1/100", ioam.MaxFrequency),
+		parseFrequency, func(f ioam.Frequency) string { return fmt.Sprintf("%d/%d", f.K, f.N) }),
+	reflect.TypeFor[ioam.PortRange](): newCodec(formNumber, "a port such as 4242 or a range such as 1000-2000", parsePorts, formatPorts),
+	reflect.TypeFor[ioam.NextHeader](): newCodec(formNumber, "a number from 0 to 255 or one of "+strings.Join(nextHeaderNames(), ", "),
+		parseNextHeader, formatNextHeader),
+	reflect.TypeFor[Listen](): newCodec(formText, "an address and port such as \"[::1]:9598\", or none", parseListen,
+		func(l Listen) string { return string(l) }),
+
+	reflect.TypeFor[ioam.TimestampFormat](): words(
+		word[ioam.TimestampFormat]{"posix", ioam.TimestampPOSIX}, word[ioam.TimestampFormat]{"ptp", ioam.TimestampPTP},
+		word[ioam.TimestampFormat]{"ntp", ioam.TimestampNTP}),
+	reflect.TypeFor[ioam.Compatibility](): words(
+		word[ioam.Compatibility]{"default", ioam.CompatibilityDefault}, word[ioam.Compatibility]{"mainline", ioam.CompatibilityMainline}),
+	reflect.TypeFor[ioam.Role](): words(
+		word[ioam.Role]{"ingress", ioam.RoleIngress}, word[ioam.Role]{"egress", ioam.RoleEgress}),
+	reflect.TypeFor[ioam.Boundary](): words(
+		word[ioam.Boundary]{"drop", ioam.BoundaryDrop}, word[ioam.Boundary]{"strip", ioam.BoundaryStrip},
+		word[ioam.Boundary]{"ignore", ioam.BoundaryIgnore}),
+	reflect.TypeFor[ioam.Mode](): words(
+		word[ioam.Mode]{"inline", ioam.ModeInline}, word[ioam.Mode]{"encap", ioam.ModeEncap}, word[ioam.Mode]{"auto", ioam.ModeAuto}),
+	reflect.TypeFor[Attach](): words(
+		word[Attach]{"auto", "auto"}, word[Attach]{"xdp", "xdp"}, word[Attach]{"tcx", "tcx"}, word[Attach]{"clsact", "clsact"}),
+	reflect.TypeFor[Forwarding](): planned(words(word[Forwarding]{"stack", "stack"}), "fast", "fast forwarding"),
+	reflect.TypeFor[ExportKind](): planned(words(word[ExportKind]{"jsonl", ExportJSONL}), "ipfix", "IPFIX export"),
+}
+
+// word is a value that is written as a word.
+type word[T comparable] struct {
+	name  string
+	value T
+}
+
+// words reads and writes one of a few words.
+func words[T comparable](list ...word[T]) codec {
+	names := make([]string, len(list))
+	for i, w := range list {
+		names[i] = w.name
+	}
+	parse := func(s string) (T, error) {
+		for _, w := range list {
+			if w.name == s {
+				return w.value, nil
+			}
+		}
+		var zero T
+		return zero, fmt.Errorf("%q is not known here", s)
+	}
+	text := func(v T) string {
+		for _, w := range list {
+			if w.value == v {
+				return w.name
+			}
+		}
+		return fmt.Sprint(v)
+	}
+	wants := names[0]
+	if len(names) > 1 {
+		wants = "one of " + strings.Join(names, ", ")
+	}
+	return newCodec(formText, wants, parse, text)
+}
+
+// planned refuses a word of the design that nothing implements yet.
+func planned(c codec, name, what string) codec {
+	parse := c.parse
+	c.parse = func(s string) (any, error) {
+		if s == name {
+			return nil, fmt.Errorf("%s is not available yet", what)
+		}
+		return parse(s)
+	}
+	return c
+}
+
+// parseUint reads a decimal or 0x number of at most bits bits. Leading zeros
+// are refused: to some readers of YAML they mean octal.
+func parseUint(s string, bits int) (uint64, error) {
+	base, digits := 10, s
+	if hex, ok := strings.CutPrefix(s, "0x"); ok {
+		base, digits = 16, hex
+	} else if len(s) > 1 && s[0] == '0' {
+		return 0, fmt.Errorf("%s is not a decimal or 0x number", s)
+	}
+	if strings.HasPrefix(digits, "+") {
+		return 0, fmt.Errorf("%s is not a decimal or 0x number", s)
+	}
+	v, err := strconv.ParseUint(digits, base, 64)
+	if err == nil && bits < 64 && v>>bits != 0 || errors.Is(err, strconv.ErrRange) {
+		return 0, fmt.Errorf("%s is too large", s)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	return v, nil
+}
+
+type integer interface {
+	~int | ~uint8 | ~uint16 | ~uint32 | ~uint64
+}
+
+func unsigned[T integer](bits int) codec {
+	wants := fmt.Sprintf("a number from 0 to %d", uint64(1)<<bits-1)
+	return newCodec(formNumber, wants, parseInteger[T](bits), func(v T) string { return strconv.FormatUint(uint64(v), 10) })
+}
+
+func hexadecimal[T integer](bits int) codec {
+	digits := bits / 4
+	wants := fmt.Sprintf("a number from 0 to 0x%x", ^uint64(0)>>(64-bits))
+	return newCodec(formHex, wants, parseInteger[T](bits), func(v T) string { return fmt.Sprintf("0x%0*x", digits, uint64(v)) })
+}
+
+func parseInteger[T integer](bits int) func(string) (T, error) {
+	return func(s string) (T, error) {
+		v, err := parseUint(s, bits)
+		return T(v), err
+	}
+}
+
+func parseBool(s string) (bool, error) {
+	if s != "true" && s != "false" {
+		return false, fmt.Errorf("%q is neither true nor false", s)
+	}
+	return s == "true", nil
+}
+
+func parseText(s string) (string, error) {
+	if s == "" {
+		return "", fmt.Errorf("the text is empty")
+	}
+	return s, nil
+}
+
+func parseAddr(s string) (netip.Addr, error) {
+	a, err := netip.ParseAddr(s)
+	switch {
+	case err != nil:
+		return netip.Addr{}, fmt.Errorf("%q is not an address", s)
+	case a.Is4() || a.Is4In6():
+		return netip.Addr{}, fmt.Errorf("%s is an IPv4 address", s)
+	case a.Zone() != "":
+		return netip.Addr{}, fmt.Errorf("%s has a zone", s)
+	}
+	return a, nil
+}
+
+// parsePrefix reads a prefix; an address alone is a prefix of 128 bits.
+func parsePrefix(s string) (netip.Prefix, error) {
+	addr, length, found := strings.Cut(s, "/")
+	a, err := parseAddr(addr)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	bits := 128
+	if found {
+		n, err := parseUint(length, 8)
+		if err != nil || n > 128 {
+			return netip.Prefix{}, fmt.Errorf("the prefix length of %q is not a number from 0 to 128", s)
+		}
+		bits = int(n)
+	}
+	p := netip.PrefixFrom(a, bits)
+	if p.Masked() != p {
+		return netip.Prefix{}, fmt.Errorf("%s has bits set behind its prefix length (the prefix is %s)", s, p.Masked())
+	}
+	return p, nil
+}
+
+func parseFrequency(s string) (ioam.Frequency, error) {
+	first, second, _ := strings.Cut(s, "/")
+	k, errK := parseUint(first, 32)
+	n, errN := parseUint(second, 32)
+	if errK != nil || errN != nil {
+		return ioam.Frequency{}, fmt.Errorf("%q is not K/N", s)
+	}
+	if k < 1 || k > n || n > ioam.MaxFrequency {
+		return ioam.Frequency{}, fmt.Errorf("%s is not possible", s)
+	}
+	return ioam.Frequency{K: uint32(k), N: uint32(n)}, nil
+}
+
+func parsePorts(s string) (ioam.PortRange, error) {
+	first, last, isRange := strings.Cut(s, "-")
+	if !isRange {
+		last = first
+	}
+	from, errFrom := parseUint(first, 16)
+	to, errTo := parseUint(last, 16)
+	if errFrom != nil || errTo != nil {
+		return ioam.PortRange{}, fmt.Errorf("%q is neither a port nor a range of ports", s)
+	}
+	if from > to {
+		return ioam.PortRange{}, fmt.Errorf("the range %s ends before it begins", s)
+	}
+	return ioam.PortRange{From: uint16(from), To: uint16(to)}, nil
+}
+
+func formatPorts(p ioam.PortRange) string {
+	if p.From == p.To {
+		return strconv.Itoa(int(p.From))
+	}
+	return fmt.Sprintf("%d-%d", p.From, p.To)
+}
+
+// nextHeaders are the protocols that have a name here (IANA's protocol numbers).
+var nextHeaders = []word[ioam.NextHeader]{
+	{"tcp", 6}, {"udp", 17}, {"icmpv6", 58}, {"sctp", 132}, {"dccp", 33}, {"udplite", 136},
+	{"ipv6", 41}, {"gre", 47}, {"esp", 50}, {"none", 59},
+}
+
+func nextHeaderNames() []string {
+	names := make([]string, len(nextHeaders))
+	for i, w := range nextHeaders {
+		names[i] = w.name
+	}
+	return names
+}
+
+func parseNextHeader(s string) (ioam.NextHeader, error) {
+	for _, w := range nextHeaders {
+		if w.name == s {
+			return w.value, nil
+		}
+	}
+	v, err := parseUint(s, 8)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a known protocol", s)
+	}
+	return ioam.NextHeader(v), nil
+}
+
+func formatNextHeader(h ioam.NextHeader) string {
+	for _, w := range nextHeaders {
+		if w.value == h {
+			return w.name
+		}
+	}
+	return strconv.Itoa(int(h))
+}
+
+func parseListen(s string) (Listen, error) {
+	if Listen(s) == ListenNone {
+		return ListenNone, nil
+	}
+	if _, err := netip.ParseAddrPort(s); err != nil {
+		return "", fmt.Errorf("%q is not an address and port", s)
+	}
+	return Listen(s), nil
+}
