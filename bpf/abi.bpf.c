@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Never loaded: carries the types of abi.h to the generator of Go's. */
+#include "abi.h"
+
+const volatile struct {
+	enum outcome outcome;
+	enum counter counter;
+	struct node_config node_config;
+	struct ingress_interface ingress_interface;
+	struct ioam_namespace ioam_namespace;
+	struct rule rule;
+	struct rule_key rule_key;
+	struct encapsulation encapsulation;
+	struct frequency frequency;
+	struct clock_state clock_state;
+	struct record record;
+} abi = {};

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Everything that crosses to the agent. Go's types are generated from here. */
+#ifndef WAYMARK_ABI_H
+#define WAYMARK_ABI_H
+
+#include <linux/types.h>
+
+/* Keep in step with ioam/outcome.go; a test compares names and numbers. */
+enum outcome {
+	OUTCOME_NOT_IPV6,
+	OUTCOME_NO_IOAM,
+	OUTCOME_UNTOUCHED,
+	OUTCOME_OPTION_UNSUPPORTED,
+	OUTCOME_NAMESPACE_UNKNOWN,
+	OUTCOME_OVERFLOW_SET,
+	OUTCOME_TRACE_FILLED,
+	OUTCOME_TRACE_OVERFLOW,
+	OUTCOME_ENCAP_NOT_SELECTED,
+	OUTCOME_ENCAP_SKIPPED_CONTROL,
+	OUTCOME_ENCAP_SKIPPED_HBH,
+	OUTCOME_ENCAP_SKIPPED_MTU,
+	OUTCOME_ENCAP_SKIPPED_GSO,
+	OUTCOME_ENCAP_SKIPPED_HEADROOM,
+	OUTCOME_ENCAP_INSERTED,
+	OUTCOME_ENCAP_TUNNELED,
+	OUTCOME_REMOVAL_PARTIAL,
+	OUTCOME_DECAP_FAILED,
+	OUTCOME_INLINE_REMOVED,
+	OUTCOME_TUNNEL_DECAPSULATED,
+	OUTCOME_BOUNDARY_IGNORED,
+	OUTCOME_BOUNDARY_STRIP_PARTIAL,
+	OUTCOME_BOUNDARY_STRIPPED,
+	OUTCOME_BOUNDARY_DROPPED,
+	OUTCOME_MALFORMED_IPV6,
+	OUTCOME_MALFORMED_HEADER,
+	OUTCOME_MALFORMED_TOO_MANY_OPTIONS,
+	OUTCOME_MALFORMED_ALIGNMENT,
+	OUTCOME_MALFORMED_OPTION_LENGTH,
+	OUTCOME_MALFORMED_NODE_LENGTH,
+	OUTCOME_MALFORMED_REMAINING_LENGTH,
+	NUM_OUTCOMES,
+};
+
+/* Slots of the counters map of one interface. */
+enum counter {
+	COUNTER_INGRESS = 0, /* + outcome */
+	COUNTER_EGRESS = 64, /* + outcome */
+	COUNTER_RECORDS_WRITTEN = 128,
+	COUNTER_RECORDS_LOST,
+	NUM_COUNTERS,
+};
+
+_Static_assert((int)NUM_OUTCOMES <= (int)COUNTER_EGRESS, "the counters of the hooks overlap");
+
+enum limit {
+	MAX_IOAM_OPTIONS = 9,
+	MAX_OPTIONS = 32,
+	MAX_EXTENSION_HEADERS = 8,
+	MAX_ENCAP_OVERLAP = 16,
+	MAX_HEADER_INSERTION = 512,
+	MAX_HBH = 2048,
+	RECORD_PACKET = 80,
+	NO_RULE = 0xffffffff,
+};
+
+enum role {
+	ROLE_INGRESS = 1,
+	ROLE_EGRESS = 2,
+};
+
+enum boundary {
+	BOUNDARY_DROP,
+	BOUNDARY_STRIP,
+	BOUNDARY_IGNORE,
+};
+
+enum timestamp_format {
+	TIMESTAMP_POSIX,
+	TIMESTAMP_PTP,
+	TIMESTAMP_NTP,
+};
+
+enum mode {
+	MODE_INLINE,
+	MODE_ENCAP,
+	MODE_AUTO,
+};
+
+/* Constants of one program, in read-only data: what is off is not even loaded. */
+struct node_config {
+	__u64 node_id_wide;
+	__u64 fixed_time; /* tests only: instead of the clock, ns; 0 = the clock */
+	__u32 node_id;
+	__u32 ifindex;
+	__u32 interface_id_wide;
+	__u16 interface_id;
+	__u8 roles;
+	__u8 boundary;
+	__u8 timestamp_format;
+	__u8 mainline;
+	__u8 link_header; /* bytes before an untagged packet: 14 or 0 */
+	__u8 has_decapsulations;
+	__u8 has_removals; /* some namespace is marked `remove` */
+	__u8 has_encapsulations;
+	__u8 has_trie;	  /* rule_first comes from the trie rather than first_rule */
+	__u8 needs_upper; /* some rule asks for the upper layer */
+	__u32 first_rule;
+	__u32 pad;
+};
+
+_Static_assert(sizeof(struct node_config) == 48, "node_config has holes");
+
+/* An interface where packets may have arrived, for the egress hook. */
+struct ingress_interface {
+	__u32 interface_id_wide;
+	__u16 interface_id;
+	__u8 roles;
+	__u8 pad;
+};
+
+struct ioam_namespace {
+	__be64 data_wide;
+	__be32 data;
+	__u8 remove;
+	__u8 snapshot_words; /* of snapshot[], its header included: at least 1 */
+	__u16 pad;
+	__be32 snapshot[64];
+};
+
+_Static_assert(sizeof(struct ioam_namespace) == 272, "ioam_namespace has holes");
+
+/* One encapsulation's criteria; address words in network order. */
+struct rule {
+	__u64 destination[2];
+	__u64 destination_mask[2];
+	__u64 source[2];
+	__u64 source_mask[2];
+	__be32 class_label; /* traffic class and flow label, as in the header's first word */
+	__be32 class_label_mask;
+	__u16 source_port_from; /* host order */
+	__u16 source_port_to;
+	__u16 destination_port_from;
+	__u16 destination_port_to;
+	__u8 next_header;
+	__u8 has_next_header;
+	__u8 has_ports;
+	__u8 pad;
+	__u32 encapsulation;
+	__u32 next; /* the rule to try after this one, or NO_RULE */
+	__u32 pad2;
+};
+
+_Static_assert(sizeof(struct rule) == 96, "rule has holes");
+
+/* Where an option's own data want a value per packet: offsets from the header's start, 0 = not
+ * there. */
+struct patch {
+	__u16 hop_limit;
+	__u16 ingress_id;
+	__u16 seconds;
+	__u16 fraction;
+	__u16 queue;
+	__u16 hop_limit_wide;
+	__u16 ingress_id_wide;
+	__u16 pad;
+};
+
+struct encapsulation {
+	__u32 mode;
+	__u32 header_length; /* bytes of header[], a multiple of 8 */
+	__u32 frequency_k;
+	__u32 frequency_n;
+	__u32 frequency_slot;
+	__u32 options;
+	__u32 wants_time;
+	__u32 wants_queue;
+	__u64 source[2];
+	__u64 destination[2];
+	struct patch patches[MAX_IOAM_OPTIONS];
+	__u8 header[MAX_HEADER_INSERTION];
+};
+
+_Static_assert(sizeof(struct encapsulation) == 64 + 16 * 9 + 512, "encapsulation has holes");
+
+/* How many packets an encapsulation has seen; outlives a generation. */
+struct frequency {
+	__u64 seen;
+	__u8 name[56]; /* of the encapsulation that owns the slot; empty = free */
+};
+
+struct rule_key {
+	__u32 prefix_length; /* 32 + that of the address */
+	__u32 ifindex;
+	__u8 destination[16];
+};
+
+struct clock_state {
+	__s64 tai_offset; /* TAI - UTC, ns */
+};
+
+/* What a removal tells user space; header_length bytes of the removed header follow. */
+struct record {
+	__u64 time; /* TAI, ns */
+	__u32 ifindex;
+	__u32 length; /* bytes of the IPv6 packet that goes on */
+	__u16 header_length;
+	__u8 outcome;
+	__u8 packet_length; /* bytes of packet[] in use */
+	__u32 pad;
+	__u8 packet[RECORD_PACKET];
+};
+
+_Static_assert(sizeof(struct record) == 104, "record has holes");
+
+#endif

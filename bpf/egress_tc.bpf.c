@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The egress hook in tc (tcx or clsact): the last look before the queue. */
+#include "config.h"
+#include "maps.h"
+#include "lib/packet_skb.h"
+#include "lib/counters.h"
+#include "lib/egress.h"
+
+SEC("tc")
+int egress_tc(struct __sk_buff *ctx)
+{
+	struct result result = egress(ctx);
+
+	count(COUNTER_EGRESS + result.outcome);
+	return result.drop ? VERDICT_DROP : VERDICT_PASS;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Time: one reading of TAI per packet, converted as the node's timestamp format says. */
+#ifndef WAYMARK_CLOCK_H
+#define WAYMARK_CLOCK_H
+
+#include "../config.h"
+#include "../maps.h"
+
+#define NS_PER_S  1000000000ULL
+#define NTP_EPOCH 2208988800ULL /* 1900-01-01 to 1970-01-01, s */
+
+struct timestamp {
+	__u32 seconds;
+	__u32 fraction;
+};
+
+static __always_inline __u64 tai_now(void)
+{
+	return NODE.fixed_time ? NODE.fixed_time : bpf_ktime_get_tai_ns();
+}
+
+/* RFC 9197 §5, RFC 8877 */
+static __always_inline struct timestamp timestamp_of(__u64 tai)
+{
+	struct timestamp t;
+	__u64 ns = tai;
+
+	if (NODE.timestamp_format != TIMESTAMP_PTP) {
+		__u32 zero = 0;
+		struct clock_state *c = bpf_map_lookup_elem(&clock, &zero);
+
+		if (c)
+			ns -= c->tai_offset;
+	}
+	__u64 seconds = ns / NS_PER_S;
+	__u64 rest = ns - seconds * NS_PER_S;
+
+	if (NODE.timestamp_format == TIMESTAMP_NTP) {
+		seconds += NTP_EPOCH;
+		rest = (rest << 32) / NS_PER_S;
+	} else if (NODE.timestamp_format == TIMESTAMP_POSIX) {
+		rest /= 1000;
+	}
+	t.seconds = seconds;
+	t.fraction = rest;
+	return t;
+}
+
+/*
+ * The transit delay field between ingress and egress: time of arrival in units of 4 ns under the
+ * overflow bit, so that a reader who meets it unfinished sees "overflow" (RFC 9197 §4.4.2.6).
+ */
+#define DELAY_OVERFLOW 0x80000000U
+#define UNAVAILABLE    0xffffffffU
+
+static __always_inline __u32 delay_begin(__u64 tai)
+{
+	__u32 value = DELAY_OVERFLOW | (tai >> 2 & 0x7fffffff);
+
+	return value == UNAVAILABLE ? UNAVAILABLE - 1 : value;
+}
+
+static __always_inline __u32 delay_end(__u32 begun, __u64 tai)
+{
+	__u64 delay = (__u64)(((__u32)(tai >> 2) - begun) & 0x7fffffff) << 2;
+
+	return delay >= DELAY_OVERFLOW ? DELAY_OVERFLOW : delay;
+}
+
+#endif

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The egress core: boundary, completion, encapsulation (docs/data-plane.md, "Egress"). */
+#ifndef WAYMARK_EGRESS_H
+#define WAYMARK_EGRESS_H
+
+#include "boundary.h"
+#include "encap.h"
+
+static __always_inline enum outcome complete_options(context *ctx, struct packet *p,
+						     const struct scan *s)
+{
+	__u32 types = 0, queue;
+	enum outcome greatest = OUTCOME_NO_IOAM, outcome;
+	struct trace t;
+	__u64 tai;
+
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
+		outcome = check_option(p, s->offset[i], &t);
+		if (outcome >= OUTCOME_MALFORMED_IPV6)
+			return outcome;
+		if (outcome == OUTCOME_TRACE_FILLED)
+			types |= t.type;
+	}
+	tai = types & TRACE_BIT(4) && !NODE.mainline ? tai_now() : 0;
+	queue = types & TRACE_BIT(6) ? queue_depth(ctx) : UNAVAILABLE;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
+		outcome = complete_option(ctx, p->l3, s->offset[i], tai, queue);
+		if (outcome > greatest)
+			greatest = outcome;
+	}
+	return greatest;
+}
+
+/* Whether the packet came through this node's own ingress hook. */
+static __always_inline int came_through(const struct packet *p)
+{
+	struct ingress_interface *in;
+
+	if (!p->arrived)
+		return 0;
+	in = bpf_map_lookup_elem(&interfaces, &p->arrived);
+	return in && in->roles & ROLE_INGRESS;
+}
+
+static __always_inline struct result egress(context *ctx)
+{
+	struct packet p = {.arrived = ctx->ingress_ifindex};
+	struct result result = {};
+	struct scan s = {};
+	const struct ipv6 *ip6;
+
+	if (packet_open(ctx, &p))
+		return result;
+	ip6 = at(&p, 0, IPV6_HEADER);
+	if (!ip6 || (bpf_ntohl(ip6->class_label) >> 28) != 6) {
+		result.outcome = OUTCOME_MALFORMED_IPV6;
+		return result;
+	}
+	result.outcome = OUTCOME_NO_IOAM;
+	if (ip6->next_header == NEXT_HBH) {
+		result.outcome = open_header(ctx, &p, &s);
+		if (result.outcome != OUTCOME_NO_IOAM)
+			return result;
+	}
+	if (s.count) {
+		if (!(NODE.roles & ROLE_EGRESS))
+			return at_boundary(ctx, &p, &s);
+		if (came_through(&p)) {
+			result.outcome = complete_options(ctx, &p, &s);
+			return result;
+		}
+		result.outcome = OUTCOME_UNTOUCHED;
+	}
+	if (NODE.has_encapsulations) {
+		enum outcome outcome = encapsulate(ctx, &p);
+
+		if (outcome > result.outcome)
+			result.outcome = outcome;
+	}
+	return result;
+}
+
+#endif

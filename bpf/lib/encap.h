@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Insertion of a prebuilt Hop-by-Hop header, inline or behind an outer IPv6 header. */
+#ifndef WAYMARK_ENCAP_H
+#define WAYMARK_ENCAP_H
+
+#include "match.h"
+#include "queue.h"
+#include "trace.h"
+
+/* First k of every n, over all CPUs. */
+static __always_inline int is_selected(const struct encapsulation *e)
+{
+	struct frequency *f;
+	__u64 seen;
+
+	if (e->frequency_k >= e->frequency_n)
+		return 1;
+	f = bpf_map_lookup_elem(&frequencies, &e->frequency_slot);
+	if (!f)
+		return 0;
+	seen = __sync_fetch_and_add(&f->seen, 1);
+	return seen % e->frequency_n < e->frequency_k;
+}
+
+/* Whether the packet, and each of its segments, may grow; OUTCOME_NO_IOAM = yes. */
+static __always_inline enum outcome may_grow(struct __sk_buff *ctx, const struct packet *p,
+					     const struct ipv6 *ip6, const struct upper *u,
+					     __u32 growth)
+{
+	__u32 length = packet_length(ctx, p), mtu, payload = bpf_ntohs(ip6->payload_length);
+
+	if (ctx->gso_size) {
+		if (u->next_header == NEXT_TCP)
+			return ctx->gso_size > 2 * growth ? OUTCOME_NO_IOAM
+							  : OUTCOME_ENCAP_SKIPPED_GSO;
+		if (u->next_header != NEXT_UDP || !u->offset)
+			return OUTCOME_ENCAP_SKIPPED_GSO;
+		length = u->offset + 8 + ctx->gso_size;
+	} else if (!payload || payload + growth > 0xffff) {
+		return OUTCOME_ENCAP_SKIPPED_MTU;
+	}
+	mtu = length;
+	return bpf_check_mtu(ctx, 0, &mtu, growth, 0) < 0 || length + growth > mtu
+		       ? OUTCOME_ENCAP_SKIPPED_MTU
+		       : OUTCOME_NO_IOAM;
+}
+
+#define PATCH(field, bytes, action)                                              \
+	do {                                                                     \
+		if (patch->field) {                                              \
+			__be32 *word = at(p, IPV6_HEADER + patch->field, bytes); \
+			if (!word)                                               \
+				return 0;                                        \
+			action;                                                  \
+		}                                                                \
+	} while (0)
+
+/* What of the node data is only known per packet. */
+struct values {
+	struct timestamp time;
+	__u32 queue;
+	__u32 hop_limit;
+	__u32 ingress_id_wide;
+	__u32 ingress_id;
+	__u32 timed; /* the time is known */
+};
+
+/* Not inlined: see scan_options(). */
+__noinline int apply_patches(context *ctx, const struct encapsulation *e, const struct values *v,
+			     __u32 l3)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+
+	if (!e || !v)
+		return 0;
+	packet_load(ctx, p);
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < e->options; i++) {
+		const struct patch *patch = &e->patches[i];
+
+		PATCH(hop_limit, 1, *(__u8 *)word = v->hop_limit);
+		PATCH(ingress_id, 2, *(__be16 *)word = bpf_htons(v->ingress_id));
+		if (v->timed) {
+			PATCH(seconds, 4, *word = bpf_htonl(v->time.seconds));
+			PATCH(fraction, 4, *word = bpf_htonl(v->time.fraction));
+		}
+		PATCH(queue, 4, *word = bpf_htonl(v->queue));
+		PATCH(hop_limit_wide, 1, *(__u8 *)word = v->hop_limit);
+		PATCH(ingress_id_wide, 4, *word = bpf_htonl(v->ingress_id_wide));
+	}
+	return 0;
+}
+
+static __always_inline void gather(struct __sk_buff *ctx, const struct packet *p,
+				   const struct encapsulation *e, struct values *v)
+{
+	v->queue = e->wants_queue ? queue_depth(ctx) : 0;
+	v->ingress_id = 0xffff;
+	v->ingress_id_wide = UNAVAILABLE;
+	if (p->arrived) {
+		struct ingress_interface *in = bpf_map_lookup_elem(&interfaces, &p->arrived);
+
+		if (in) {
+			v->ingress_id = in->interface_id;
+			v->ingress_id_wide = in->interface_id_wide;
+		}
+	}
+	/* the kernel does not stamp what this node generated */
+	v->timed = e->wants_time && !(NODE.mainline && !p->arrived);
+	if (v->timed)
+		v->time = timestamp_of(tai_now());
+}
+
+/* Makes room of `growth` bytes behind `keep` (0 or 40) bytes of the IPv6 packet. */
+static __always_inline int packet_grow(struct __sk_buff *ctx, __u32 keep, __u32 growth,
+				       const struct upper *u)
+{
+	__u64 flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET;
+
+	if (ctx->gso_size && u->next_header == NEXT_UDP)
+		flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
+	if (keep)
+		return bpf_skb_adjust_room(ctx, growth, BPF_ADJ_ROOM_NET, flags);
+	if (ctx->gso_size)
+		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
+	return bpf_skb_adjust_room(ctx, growth, BPF_ADJ_ROOM_MAC, flags);
+}
+
+/* Writes the headers into the room that was made. */
+static __always_inline enum outcome write_headers(struct __sk_buff *ctx, struct packet *p,
+						  const struct encapsulation *e,
+						  const struct ipv6 *inner, __u32 payload,
+						  int tunnel)
+{
+	__u32 length = e->header_length;
+	struct ipv6 *ip6;
+	__u8 *hbh;
+
+	if (length < 16 || length > MAX_HEADER_INSERTION)
+		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
+	bpf_skb_store_bytes(ctx, p->l3 + IPV6_HEADER, e->header, length, 0);
+	packet_load(ctx, p);
+	ip6 = at(p, 0, IPV6_HEADER);
+	hbh = at(p, IPV6_HEADER, 8);
+	if (!ip6 || !hbh)
+		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
+	ip6->payload_length = bpf_htons(payload > 0xffff ? 0 : payload);
+	ip6->next_header = NEXT_HBH;
+	if (!tunnel) {
+		hbh[0] = inner->next_header;
+		return OUTCOME_ENCAP_INSERTED;
+	}
+	hbh[0] = NEXT_IPV6;
+	ip6->class_label = inner->class_label;
+	ip6->hop_limit = inner->hop_limit;
+	ip6->source[0] = e->source[0];
+	ip6->source[1] = e->source[1];
+	ip6->destination[0] = e->destination[0];
+	ip6->destination[1] = e->destination[1];
+	return OUTCOME_ENCAP_TUNNELED;
+}
+
+static __always_inline enum outcome encapsulate(struct __sk_buff *ctx, struct packet *p)
+{
+	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER), inner;
+	const struct encapsulation *e;
+	enum outcome outcome;
+	struct values v = {};
+	struct upper u;
+	struct tag tag;
+	__u32 growth, payload;
+	int tunnel;
+
+	if (!ip6)
+		return OUTCOME_NO_IOAM;
+	u = find_upper(ctx, p, ip6->next_header);
+	e = find_encapsulation(ctx, p, ip6, &u);
+	if (!e)
+		return OUTCOME_NO_IOAM;
+	if (is_control(p, ip6, &u))
+		return OUTCOME_ENCAP_SKIPPED_CONTROL;
+	if (!is_selected(e))
+		return OUTCOME_ENCAP_NOT_SELECTED;
+	tunnel = e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && p->arrived);
+	if (!tunnel && ip6->next_header == NEXT_HBH)
+		return OUTCOME_ENCAP_SKIPPED_HBH;
+	growth = e->header_length + (tunnel ? IPV6_HEADER : 0);
+	outcome = may_grow(ctx, p, ip6, &u, growth);
+	if (outcome != OUTCOME_NO_IOAM)
+		return outcome;
+	gather(ctx, p, e, &v);
+	v.hop_limit = ip6->hop_limit;
+	inner = *ip6;
+	payload = packet_length(ctx, p) - IPV6_HEADER;
+	if (inner.payload_length)
+		payload = bpf_ntohs(inner.payload_length);
+	if (tag_take(ctx, p, &tag))
+		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
+	if (packet_grow(ctx, tunnel ? 0 : IPV6_HEADER, growth, &u)) {
+		tag_put_back(ctx, p, &tag);
+		return ctx->gso_size ? OUTCOME_ENCAP_SKIPPED_GSO : OUTCOME_ENCAP_SKIPPED_HEADROOM;
+	}
+	outcome = write_headers(ctx, p, e, &inner, payload + growth, tunnel);
+	apply_patches(ctx, e, &v, p->l3);
+	tag_put_back(ctx, p, &tag);
+	return outcome;
+}
+
+#endif

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The ingress core: boundary, transit, decapsulation (docs/data-plane.md, "Ingress"). */
+#ifndef WAYMARK_INGRESS_H
+#define WAYMARK_INGRESS_H
+
+#include "boundary.h"
+#include "record.h"
+
+#define ECN_MASK bpf_htonl(0x00300000)
+#define ECN_CE	 bpf_htonl(0x00300000)
+
+enum removal {
+	REMOVE_NOTHING,
+	REMOVE_TUNNEL,
+	REMOVE_INLINE,
+};
+
+/* Cuts the outer headers off; congestion noted on them is kept (RFC 6040 §4.2). */
+static __always_inline int remove_tunnel(context *ctx, struct packet *p, __u32 length)
+{
+	const struct ipv6 *outer = at(p, 0, IPV6_HEADER);
+	struct ipv6 *inner = at(p, length, IPV6_HEADER);
+
+	if (!outer || !inner)
+		return -1;
+	if ((outer->class_label & ECN_MASK) == ECN_CE && inner->class_label & ECN_MASK)
+		put32(p, &inner->class_label, inner->class_label | ECN_CE);
+	packet_commit_sum(ctx, p);
+	return packet_remove(ctx, p, 0, length);
+}
+
+static __always_inline int ends_here(const struct packet *p, const struct ipv6 *ip6, __u8 next,
+				     __u32 offset)
+{
+	const __u8 *inner;
+
+	if (!NODE.has_decapsulations || !(NODE.roles & ROLE_INGRESS) || next != NEXT_IPV6)
+		return 0;
+	inner = at(p, offset, IPV6_HEADER);
+	if (!inner || inner[0] >> 4 != 6)
+		return 0;
+	__u64 address[2] = {ip6->destination[0], ip6->destination[1]};
+
+	return bpf_map_lookup_elem(&decapsulations, address) != 0;
+}
+
+/* Removes as decided, with a record of the header. */
+static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32 length,
+					   enum removal removal)
+{
+	enum outcome outcome;
+	void *ring = 0;
+	struct record *r = record_begin(ctx, p, &ring, length);
+	int err;
+
+	if (removal == REMOVE_TUNNEL) {
+		outcome = OUTCOME_TUNNEL_DECAPSULATED;
+		err = remove_tunnel(ctx, p, IPV6_HEADER + length);
+	} else {
+		outcome = OUTCOME_INLINE_REMOVED;
+		err = remove_header(ctx, p, length);
+	}
+	if (!r)
+		return err ? OUTCOME_DECAP_FAILED : outcome;
+	if (err) {
+		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
+		return OUTCOME_DECAP_FAILED;
+	}
+	record_end(ctx, p, r, ring, outcome);
+	return outcome;
+}
+
+/* What the options of a header ask for, as found before any is written. */
+struct demand {
+	__u32 types;	 /* the trace types, or-ed */
+	__u32 removable; /* options whose namespace is to be removed here */
+};
+
+static __always_inline enum outcome check_options(const struct packet *p, const struct scan *s,
+						  struct demand *d)
+{
+	struct trace t;
+
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
+		enum outcome outcome = check_option(p, s->offset[i], &t);
+
+		if (outcome >= OUTCOME_MALFORMED_IPV6)
+			return outcome;
+		if (outcome != OUTCOME_TRACE_FILLED)
+			continue;
+		d->types |= t.type;
+		if (NODE.has_removals) {
+			struct ioam_namespace *ns = find_namespace(&t);
+
+			if (ns && ns->remove)
+				d->removable++;
+		}
+	}
+	return OUTCOME_NO_IOAM;
+}
+
+/* One reading of the clock serves all options. */
+static __always_inline enum outcome fill_options(context *ctx, struct packet *p,
+						 const struct scan *s, const struct demand *d,
+						 __u32 hop_limit, int stays)
+{
+	__u32 timed = TRACE_BIT(2) | TRACE_BIT(3) | (NODE.mainline || !stays ? 0 : TRACE_BIT(4));
+	__u64 tai = d->types & timed ? tai_now() : 0;
+	enum outcome greatest = OUTCOME_NO_IOAM;
+
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
+		enum outcome outcome =
+			fill_option(ctx, p->l3, s->offset[i], hop_limit | stays << 8, tai);
+
+		if (outcome > greatest)
+			greatest = outcome;
+	}
+	return greatest;
+}
+
+static __always_inline struct result with_options(context *ctx, struct packet *p, struct scan *s)
+{
+	enum removal removal = REMOVE_NOTHING;
+	struct result result = {};
+	const struct ipv6 *ip6;
+	struct demand d = {};
+	const __u8 *hbh;
+
+	if (!(NODE.roles & ROLE_INGRESS))
+		return at_boundary(ctx, p, s);
+	result.outcome = check_options(p, s, &d);
+	if (result.outcome >= OUTCOME_MALFORMED_IPV6) {
+		result.drop = NODE.mainline;
+		return result;
+	}
+	packet_pull(ctx, p, 2 * IPV6_HEADER + s->length);
+	ip6 = at(p, 0, IPV6_HEADER);
+	hbh = at(p, IPV6_HEADER, 8);
+	if (!ip6 || !hbh)
+		return result;
+	if (ends_here(p, ip6, hbh[0], IPV6_HEADER + s->length))
+		removal = REMOVE_TUNNEL;
+	else if (d.removable)
+		removal = REMOVE_INLINE;
+	result.outcome =
+		fill_options(ctx, p, s, &d, (ip6->hop_limit - 1) & 0xff, removal == REMOVE_NOTHING);
+	if (removal == REMOVE_INLINE && (s->foreign || d.removable != s->count))
+		result.outcome = OUTCOME_REMOVAL_PARTIAL;
+	else if (removal != REMOVE_NOTHING)
+		result.outcome = remove(ctx, p, s->length, removal);
+	return result;
+}
+
+static __always_inline struct result ingress(context *ctx)
+{
+	struct packet p = {};
+	struct scan s = {};
+	struct result result = {};
+	const struct ipv6 *ip6;
+
+	if (packet_open(ctx, &p))
+		return result;
+	ip6 = at(&p, 0, IPV6_HEADER);
+	if (!ip6 || (bpf_ntohl(ip6->class_label) >> 28) != 6) {
+		result.outcome = OUTCOME_MALFORMED_IPV6;
+		return result;
+	}
+	result.outcome = OUTCOME_NO_IOAM;
+	if (ip6->next_header == NEXT_HBH) {
+		result.outcome = open_header(ctx, &p, &s);
+		if (result.outcome != OUTCOME_NO_IOAM)
+			return result;
+		if (s.count)
+			return with_options(ctx, &p, &s);
+	}
+	if (!NODE.has_decapsulations)
+		return result;
+	packet_pull(ctx, &p, 2 * IPV6_HEADER + s.length);
+	ip6 = at(&p, 0, IPV6_HEADER);
+	const __u8 *hbh = at(&p, IPV6_HEADER, 8);
+
+	if (!ip6 || !hbh)
+		return result;
+	if (ends_here(&p, ip6, s.length ? hbh[0] : ip6->next_header, IPV6_HEADER + s.length))
+		result.outcome = remove_tunnel(ctx, &p, IPV6_HEADER + s.length)
+					 ? OUTCOME_DECAP_FAILED
+					 : OUTCOME_TUNNEL_DECAPSULATED;
+	return result;
+}
+
+#endif

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Link layer, IPv6 header and the walk over extension headers (RFC 8200 §4). */
+#ifndef WAYMARK_IPV6_H
+#define WAYMARK_IPV6_H
+
+#include "packet.h"
+
+#define ETHERTYPE_IPV6	0x86dd
+#define ETHERTYPE_VLAN	0x8100
+#define ETHERTYPE_QINQ	0x88a8
+#define IPV6_HEADER	40
+#define ETHERNET_HEADER 14
+#define VLAN_TAG	4
+
+enum next_header {
+	NEXT_HBH = 0,
+	NEXT_TCP = 6,
+	NEXT_UDP = 17,
+	NEXT_DCCP = 33,
+	NEXT_IPV6 = 41,
+	NEXT_ROUTING = 43,
+	NEXT_FRAGMENT = 44,
+	NEXT_AH = 51,
+	NEXT_ICMPV6 = 58,
+	NEXT_DESTINATION = 60,
+	NEXT_SCTP = 132,
+	NEXT_UDPLITE = 136,
+};
+
+struct ipv6 {
+	__be32 class_label; /* version, traffic class, flow label */
+	__be16 payload_length;
+	__u8 next_header;
+	__u8 hop_limit;
+	__u64 source[2];
+	__u64 destination[2];
+};
+
+/* Finds the IPv6 header: its offset, or 0xffff when this is another protocol. */
+static __always_inline __u32 find_ipv6(const void *data, const void *end)
+{
+	__be16 type;
+
+	if (NODE.link_header == 0)
+		return data + 1 <= end && *(const __u8 *)data >> 4 == 6 ? 0 : 0xffff;
+	if (data + ETHERNET_HEADER > end)
+		return 0xffff;
+	type = *(const __be16 *)(data + 12);
+	if (type == bpf_htons(ETHERTYPE_IPV6))
+		return ETHERNET_HEADER;
+	if (type != bpf_htons(ETHERTYPE_VLAN) && type != bpf_htons(ETHERTYPE_QINQ))
+		return 0xffff;
+	if (data + ETHERNET_HEADER + VLAN_TAG > end)
+		return 0xffff;
+	type = *(const __be16 *)(data + 16);
+	if (type == bpf_htons(ETHERTYPE_IPV6))
+		return ETHERNET_HEADER + VLAN_TAG;
+	if (type != bpf_htons(ETHERTYPE_VLAN) && type != bpf_htons(ETHERTYPE_QINQ))
+		return 0xffff;
+	if (data + ETHERNET_HEADER + 2 * VLAN_TAG > end)
+		return 0xffff;
+	type = *(const __be16 *)(data + 20);
+	return type == bpf_htons(ETHERTYPE_IPV6) ? ETHERNET_HEADER + 2 * VLAN_TAG : 0xffff;
+}
+
+static __always_inline __u32 extension_length(__u8 next_header, __u8 length)
+{
+	if (next_header == NEXT_FRAGMENT)
+		return 8;
+	if (next_header == NEXT_AH)
+		return (length + 2) << 2;
+	return (length + 1) << 3;
+}
+
+static __always_inline int is_extension(__u8 next_header)
+{
+	return next_header == NEXT_HBH || next_header == NEXT_ROUTING ||
+	       next_header == NEXT_DESTINATION || next_header == NEXT_FRAGMENT ||
+	       next_header == NEXT_AH;
+}
+
+#endif

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Which encapsulation a packet gets: chains of rules, the longest destination prefix first. */
+#ifndef WAYMARK_MATCH_H
+#define WAYMARK_MATCH_H
+
+#include "upper.h"
+
+static __always_inline int has_ports(__u8 next_header)
+{
+	return next_header == NEXT_TCP || next_header == NEXT_UDP || next_header == NEXT_SCTP ||
+	       next_header == NEXT_DCCP || next_header == NEXT_UDPLITE;
+}
+
+/* What a rule asks of the upper layer, looked up once per packet. */
+struct ports {
+	__u16 source;
+	__u16 destination;
+	__u8 known;
+};
+
+static __always_inline int rule_matches(const struct ipv6 *ip6, const struct rule *r,
+					const struct upper *u, const struct ports *ports)
+{
+	if (((ip6->destination[0] ^ r->destination[0]) & r->destination_mask[0]) |
+	    ((ip6->destination[1] ^ r->destination[1]) & r->destination_mask[1]) |
+	    ((ip6->source[0] ^ r->source[0]) & r->source_mask[0]) |
+	    ((ip6->source[1] ^ r->source[1]) & r->source_mask[1]) |
+	    ((ip6->class_label ^ r->class_label) & r->class_label_mask))
+		return 0;
+	if (!NODE.needs_upper)
+		return 1;
+	if (r->has_next_header && r->next_header != u->next_header)
+		return 0;
+	return !r->has_ports || (ports->known && ports->source >= r->source_port_from &&
+				 ports->source <= r->source_port_to &&
+				 ports->destination >= r->destination_port_from &&
+				 ports->destination <= r->destination_port_to);
+}
+
+static __always_inline __u32 first_rule(const struct ipv6 *ip6)
+{
+	struct rule_key key;
+	__u32 *first;
+
+	if (!NODE.has_trie)
+		return NODE.first_rule;
+	key.prefix_length = 32 + 128;
+	key.ifindex = NODE.ifindex;
+	__builtin_memcpy(key.destination, ip6->destination, 16);
+	first = bpf_map_lookup_elem(&rule_trie, &key);
+	return first ? *first : NO_RULE;
+}
+
+/* Walks a chain of rules: index of the encapsulation, or -1. Not inlined: see scan_options(). */
+__noinline int find_rule(context *ctx, __u32 l3, __u32 index, const struct upper *u)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	struct ports ports = {};
+	const struct ipv6 *ip6;
+	const __be16 *word;
+
+	if (!u)
+		return -1;
+	packet_load(ctx, p);
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6)
+		return -1;
+	if (NODE.needs_upper && u->offset && has_ports(u->next_header)) {
+		word = at(p, u->offset, 4);
+		if (word) {
+			ports.source = bpf_ntohs(word[0]);
+			ports.destination = bpf_ntohs(word[1]);
+			ports.known = 1;
+		}
+	}
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < MAX_ENCAP_OVERLAP; i++) {
+		struct rule *r = bpf_map_lookup_elem(&rules, &index);
+
+		if (!r)
+			return -1;
+		if (rule_matches(ip6, r, u, &ports))
+			return r->encapsulation;
+		index = r->next;
+	}
+	return -1;
+}
+
+/* The encapsulation that acts on the packet, or NULL. */
+static __always_inline struct encapsulation *find_encapsulation(context *ctx,
+								const struct packet *p,
+								const struct ipv6 *ip6,
+								const struct upper *u)
+{
+	__u32 index = find_rule(ctx, p->l3, first_rule(ip6), u);
+
+	return bpf_map_lookup_elem(&encapsulations, &index);
+}
+
+/* Packets that a network's own working hangs on, which no operator means to tag. */
+static __always_inline int is_control(const struct packet *p, const struct ipv6 *ip6,
+				      const struct upper *u)
+{
+	__be32 destination = (__be32)ip6->destination[0], source = (__be32)ip6->source[0];
+	const __u8 *type;
+
+	if ((destination & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000) ||
+	    (source & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000) ||
+	    (destination & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
+	    (source & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
+	    !(ip6->source[0] | ip6->source[1]))
+		return 1;
+	if (u->next_header != NEXT_ICMPV6 || !u->offset)
+		return 0;
+	type = at(p, u->offset, 1);
+	return type && (*type < 128 || (*type >= 130 && *type <= 137) || *type == 143);
+}
+
+#endif

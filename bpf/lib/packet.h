@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The view of a packet that the core works on. Included by packet_xdp.h and packet_skb.h, which
+ * add what differs: load(), pull(), grow, shrink, store.
+ */
+#ifndef WAYMARK_PACKET_H
+#define WAYMARK_PACKET_H
+
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+
+struct packet {
+	void *data;
+	void *end;
+	void *ip6;     /* data + l3 */
+	__u64 sum;     /* change to the checksum of the bytes, where the context keeps one */
+	__u32 l3;      /* bytes before the IPv6 header */
+	__u32 arrived; /* interface of arrival, 0 = generated here; egress only */
+};
+
+/* Keeps the compiler from joining what the verifier has to see apart. */
+#define opaque(x) asm volatile("" : "+r"(x))
+
+/* Bytes at an offset from the IPv6 header; NULL when they are beyond the packet. */
+static __always_inline void *at(const struct packet *p, __u32 offset, __u32 size)
+{
+	void *start;
+
+	if (offset > 0xfff)
+		return 0;
+	start = p->ip6 + offset;
+	opaque(start);
+	return start + size > p->end ? 0 : start;
+}
+
+#endif

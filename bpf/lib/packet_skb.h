@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The core's packet over an skb. Included by tc entry files only. */
+#ifndef WAYMARK_PACKET_SKB_H
+#define WAYMARK_PACKET_SKB_H
+
+#include <linux/pkt_cls.h>
+#include "packet.h"
+#include "ipv6.h"
+
+typedef struct __sk_buff context;
+
+/* "next": programs of others on the same hook still run. */
+#define VERDICT_PASS   TC_ACT_UNSPEC
+#define VERDICT_DROP   TC_ACT_SHOT
+#define PACKET_HAS_SUM 1
+
+/* Linux 5.13; absent from older headers. */
+#define ADJ_ROOM_FLAGS (BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET)
+
+static __always_inline void packet_load(context *ctx, struct packet *p)
+{
+	p->data = (void *)(long)ctx->data;
+	p->end = (void *)(long)ctx->data_end;
+	p->ip6 = p->data + p->l3;
+}
+
+/* Makes `length` bytes from the IPv6 header on directly accessible, if the packet has them. */
+static __always_inline void packet_pull(context *ctx, struct packet *p, __u32 length)
+{
+	if (p->ip6 + (length & 0xfff) <= p->end)
+		return;
+	bpf_skb_pull_data(ctx, p->l3 + length);
+	packet_load(ctx, p);
+}
+
+/* Finds the IPv6 header; nonzero when there is none. */
+static __always_inline int packet_open(context *ctx, struct packet *p)
+{
+	p->data = (void *)(long)ctx->data;
+	p->end = (void *)(long)ctx->data_end;
+	if (p->data + NODE.link_header + 2 * VLAN_TAG + IPV6_HEADER > p->end) {
+		__u32 most = NODE.link_header + 2 * VLAN_TAG + IPV6_HEADER;
+
+		bpf_skb_pull_data(ctx, ctx->len < most ? ctx->len : most);
+		p->data = (void *)(long)ctx->data;
+		p->end = (void *)(long)ctx->data_end;
+	}
+	p->l3 = find_ipv6(p->data, p->end);
+	if (p->l3 > ETHERNET_HEADER + 2 * VLAN_TAG)
+		return -1;
+	p->ip6 = p->data + p->l3;
+	return 0;
+}
+
+/* Bytes of the frame from the IPv6 header on. */
+static __always_inline __u32 packet_length(context *ctx, const struct packet *p)
+{
+	return ctx->len - p->l3;
+}
+
+static __always_inline int packet_read(context *ctx, const struct packet *p, __u32 offset, void *to,
+				       __u32 length)
+{
+	return bpf_skb_load_bytes(ctx, p->l3 + offset, to, length);
+}
+
+/* The stack keeps a sum over received bytes: tell it what was changed before bytes go. */
+static __always_inline void packet_commit_sum(context *ctx, struct packet *p)
+{
+	if (!p->sum)
+		return;
+	p->sum = (p->sum & 0xffffffff) + (p->sum >> 32);
+	p->sum = (p->sum & 0xffffffff) + (p->sum >> 32);
+	bpf_csum_update(ctx, (__u32)p->sum); /* refused unless the skb has such a sum */
+	p->sum = 0;
+}
+
+/*
+ * bpf_skb_adjust_room wants an untagged packet. With tags in the data, taking the outermost off
+ * moves the next one beside the data; it is put back afterwards.
+ */
+struct tag {
+	__u16 protocol;
+	__u16 tci;
+	__u32 taken;
+};
+
+static __always_inline int tag_take(context *ctx, struct packet *p, struct tag *tag)
+{
+	tag->taken = 0;
+	if (p->l3 == NODE.link_header)
+		return 0;
+	if (ctx->vlan_present) {
+		tag->protocol = ctx->vlan_proto;
+		tag->tci = ctx->vlan_tci;
+	} else {
+		if (p->data + ETHERNET_HEADER + VLAN_TAG > p->end)
+			return -1;
+		tag->protocol = *(__u16 *)(p->data + 12);
+		tag->tci = bpf_ntohs(*(__be16 *)(p->data + 14));
+	}
+	if (bpf_skb_vlan_pop(ctx))
+		return -1;
+	tag->taken = 1;
+	p->l3 = NODE.link_header;
+	return 0;
+}
+
+static __always_inline void tag_put_back(context *ctx, struct packet *p, const struct tag *tag)
+{
+	if (!tag->taken)
+		return;
+	bpf_skb_vlan_push(ctx, tag->protocol, tag->tci);
+	p->data = (void *)(long)ctx->data;
+	p->end = (void *)(long)ctx->data_end;
+	p->l3 = find_ipv6(p->data, p->end);
+	if (p->l3 > ETHERNET_HEADER + 2 * VLAN_TAG)
+		p->l3 = NODE.link_header;
+	p->ip6 = p->data + p->l3;
+}
+
+/* Removes `length` bytes behind the first `keep` (0 or 40) bytes of the IPv6 packet. */
+static __always_inline int packet_remove(context *ctx, struct packet *p, __u32 keep, __u32 length)
+{
+	struct tag tag;
+	int err = tag_take(ctx, p, &tag);
+
+	if (!err)
+		err = bpf_skb_adjust_room(ctx, -(__s32)length,
+					  keep ? BPF_ADJ_ROOM_NET : BPF_ADJ_ROOM_MAC,
+					  ADJ_ROOM_FLAGS);
+	tag_put_back(ctx, p, &tag);
+	packet_load(ctx, p);
+	return err;
+}
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The core's packet over an XDP frame. Included by XDP entry files only. */
+#ifndef WAYMARK_PACKET_XDP_H
+#define WAYMARK_PACKET_XDP_H
+
+#include "packet.h"
+#include "ipv6.h"
+
+typedef struct xdp_md context;
+
+#define VERDICT_PASS   XDP_PASS
+#define VERDICT_DROP   XDP_DROP
+#define PACKET_HAS_SUM 0
+
+static __always_inline void packet_load(context *ctx, struct packet *p)
+{
+	p->data = (void *)(long)ctx->data;
+	p->end = (void *)(long)ctx->data_end;
+	p->ip6 = p->data + p->l3;
+}
+
+/* Finds the IPv6 header; nonzero when there is none. */
+static __always_inline int packet_open(context *ctx, struct packet *p)
+{
+	p->data = (void *)(long)ctx->data;
+	p->end = (void *)(long)ctx->data_end;
+	p->l3 = find_ipv6(p->data, p->end);
+	if (p->l3 > ETHERNET_HEADER + 2 * VLAN_TAG)
+		return -1;
+	p->ip6 = p->data + p->l3;
+	return 0;
+}
+
+/* Bytes of the frame from the IPv6 header on. */
+static __always_inline __u32 packet_length(context *ctx, const struct packet *p)
+{
+	return bpf_xdp_get_buff_len(ctx) - p->l3;
+}
+
+/* Drivers put headers into the first buffer; nothing can be pulled there. */
+static __always_inline void packet_pull(context *ctx, struct packet *p, __u32 length)
+{
+	(void)ctx;
+	(void)p;
+	(void)length;
+}
+
+static __always_inline int packet_read(context *ctx, const struct packet *p, __u32 offset, void *to,
+				       __u32 length)
+{
+	return bpf_xdp_load_bytes(ctx, p->l3 + offset, to, length);
+}
+
+/* Moves the frame's first `size` bytes, a constant, forward over `length` bytes. */
+static __always_inline int move_head(context *ctx, __u32 size, __u32 length)
+{
+	__u64 saved[8];
+	__u8 *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
+	__u32 words = size / 8, i;
+
+	if ((void *)data + size > end)
+		return -1;
+#pragma clang loop unroll(full)
+	for (i = 0; i < words; i++)
+		saved[i] = ((__u64 *)data)[i];
+	__u32 tail4 = size & 4 ? *(__u32 *)(data + words * 8) : 0;
+	__u16 tail2 = size & 2 ? *(__u16 *)(data + size - 2) : 0;
+
+	if (bpf_xdp_adjust_head(ctx, length))
+		return -1;
+	data = (void *)(long)ctx->data;
+	end = (void *)(long)ctx->data_end;
+	if ((void *)data + size > end)
+		return -1;
+#pragma clang loop unroll(full)
+	for (i = 0; i < words; i++)
+		((__u64 *)data)[i] = saved[i];
+	if (size & 4)
+		*(__u32 *)(data + words * 8) = tail4;
+	if (size & 2)
+		*(__u16 *)(data + size - 2) = tail2;
+	return 0;
+}
+
+/* Removes `length` bytes behind the first `keep` (0 or 40) bytes of the IPv6 packet. */
+static __always_inline int packet_remove(context *ctx, struct packet *p, __u32 keep, __u32 length)
+{
+	int err;
+
+	switch (p->l3) {
+	case 0:
+		err = keep ? move_head(ctx, IPV6_HEADER, length)
+			   : (int)bpf_xdp_adjust_head(ctx, length);
+		break;
+	case ETHERNET_HEADER:
+		err = keep ? move_head(ctx, ETHERNET_HEADER + IPV6_HEADER, length)
+			   : move_head(ctx, ETHERNET_HEADER, length);
+		break;
+	case ETHERNET_HEADER + VLAN_TAG:
+		err = keep ? move_head(ctx, ETHERNET_HEADER + VLAN_TAG + IPV6_HEADER, length)
+			   : move_head(ctx, ETHERNET_HEADER + VLAN_TAG, length);
+		break;
+	default:
+		err = keep ? move_head(ctx, ETHERNET_HEADER + 2 * VLAN_TAG + IPV6_HEADER, length)
+			   : move_head(ctx, ETHERNET_HEADER + 2 * VLAN_TAG, length);
+	}
+	packet_load(ctx, p);
+	return err;
+}
+
+static __always_inline void packet_commit_sum(context *ctx, struct packet *p)
+{
+	(void)ctx;
+	(void)p;
+}
+
+#endif

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The upper layer behind extension headers (RFC 8200 §4). Included behind packet_*.h. */
+#ifndef WAYMARK_UPPER_H
+#define WAYMARK_UPPER_H
+
+#include "ipv6.h"
+
+struct upper {
+	__u32 offset;	   /* of its header, from the IPv6 header; 0 = not reached */
+	__u32 next_header; /* the last one reached */
+};
+
+/* Walks extension headers: next header << 16 | offset. Not inlined: see scan_options(). */
+__noinline int walk_extensions(context *ctx, __u32 l3, __u32 first)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	__u32 offset = IPV6_HEADER, next = first & 0xff;
+
+	packet_load(ctx, p);
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < MAX_EXTENSION_HEADERS; i++) {
+		const __u8 *h;
+
+		if (!is_extension(next))
+			break;
+		h = at(p, offset, 8);
+		if (!h)
+			return next << 16;
+		if (next == NEXT_FRAGMENT && *(const __be16 *)(h + 2) & bpf_htons(0xfff8))
+			return (__u32)h[0] << 16;
+		offset += extension_length(next, h[1]);
+		next = h[0];
+	}
+	return is_extension(next) ? next << 16 : next << 16 | offset;
+}
+
+static __always_inline struct upper find_upper(context *ctx, const struct packet *p, __u8 first)
+{
+	struct upper u = {.offset = IPV6_HEADER, .next_header = first};
+
+	if (is_extension(first)) {
+		__u32 found = walk_extensions(ctx, p->l3, first);
+
+		u.offset = found & 0xffff;
+		u.next_header = found >> 16 & 0xff;
+	}
+	return u;
+}
+
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Every map of the data plane. The agent sizes those of a generation (namespaces, interfaces,
+ * decapsulations, rules, rule_trie, encapsulations) to what is configured, replaces them with
+ * the programs, and keeps the others.
+ */
+#ifndef WAYMARK_MAPS_H
+#define WAYMARK_MAPS_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "abi.h"
+
+/* Counter -> packets, of one interface. Kept: counters never go back. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, NUM_COUNTERS);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+/* IOAM namespace id -> its data. Generation; at most 1024. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ioam_namespace);
+} namespaces SEC(".maps");
+
+/* Index of a served interface -> its ids, for packets that leave by another. Generation; at
+ * most 64. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ingress_interface);
+} interfaces SEC(".maps");
+
+/* Tunnel destinations that end here. Generation; at most 256. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(key_size, 16);
+	__type(value, __u32);
+} decapsulations SEC(".maps");
+
+/* Criteria of encapsulations, in chains: longest destination first. Generation; at most 1024. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rule);
+} rules SEC(".maps");
+
+/* Egress interface and destination prefix -> first rule of the chain. Generation; at most 1024. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct rule_key);
+	__type(value, __u32);
+} rule_trie SEC(".maps");
+
+/* What a rule inserts, prebuilt. Generation; at most 1024. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct encapsulation);
+} encapsulations SEC(".maps");
+
+/* Slot -> packets seen by an encapsulation with a frequency. Kept: k/n stays exact over a reload.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, struct frequency);
+} frequencies SEC(".maps");
+
+/* One entry: offset of the clock, written by the agent every second. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct clock_state);
+} clock SEC(".maps");
+
+/* CPU -> ring of records, 512 KiB each: about 2,000 records while the agent is scheduled. Kept. */
+struct record_ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 512 * 1024);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(values, struct record_ring);
+} records SEC(".maps");
+
+#endif

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"cmp"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// maxListedRules is how many rules of an interface are walked as one list;
+// more of them are found through the trie. A step costs less than a trie.
+const maxListedRules = 8
+
+// noRule ends a chain of rules.
+const noRule = 1<<32 - 1
+
+// interfaceConstants is what is read-only data for one interface.
+type interfaceConstants struct {
+	index ioam.IfIndex
+	node  abiNodeConfig
+}
+
+// generation is a configuration in the form of the maps that the programs read.
+type generation struct {
+	interfaces     []interfaceConstants
+	ingress        map[uint32]abiIngressInterface
+	namespaces     map[uint32]abiIoamNamespace
+	decapsulations [][16]byte
+	rules          []abiRule
+	trie           map[abiRuleKey]uint32
+	encapsulations []abiEncapsulation
+	// owners names the encapsulation of each entry of encapsulations.
+	owners []string
+}
+
+// compile turns a valid configuration into maps and constants. It computes
+// here whatever need not be computed per packet.
+func compile(cfg ioam.NodeConfig, linkHeader func(ioam.IfIndex) uint8) *generation {
+	g := &generation{
+		ingress:    make(map[uint32]abiIngressInterface),
+		namespaces: make(map[uint32]abiIoamNamespace),
+		trie:       make(map[abiRuleKey]uint32),
+	}
+	removals := false
+	for _, ns := range cfg.Namespaces {
+		g.namespaces[uint32(ns.ID)] = compileNamespace(ns)
+		removals = removals || ns.Remove
+	}
+	for _, d := range cfg.Decapsulations {
+		g.decapsulations = append(g.decapsulations, d.TunnelDestination.As16())
+	}
+	for _, i := range cfg.Interfaces {
+		g.ingress[uint32(i.Index)] = abiIngressInterface{
+			InterfaceIdWide: uint32(i.IDWide), InterfaceId: uint16(i.ID), Roles: uint8(i.Roles),
+		}
+	}
+	for _, i := range cfg.Interfaces {
+		node := abiNodeConfig{
+			NodeIdWide:        uint64(cfg.IDWide),
+			NodeId:            uint32(cfg.ID),
+			Ifindex:           uint32(i.Index),
+			InterfaceIdWide:   uint32(i.IDWide),
+			InterfaceId:       uint16(i.ID),
+			Roles:             uint8(i.Roles),
+			Boundary:          uint8(i.Boundary),
+			TimestampFormat:   uint8(cfg.TimestampFormat),
+			Mainline:          boolean(cfg.Compatibility == ioam.CompatibilityMainline),
+			LinkHeader:        linkHeader(i.Index),
+			HasDecapsulations: boolean(len(cfg.Decapsulations) > 0),
+			HasRemovals:       boolean(removals),
+		}
+		g.compileRules(cfg, i, &node)
+		g.interfaces = append(g.interfaces, interfaceConstants{index: i.Index, node: node})
+	}
+	return g
+}
+
+func compileNamespace(ns ioam.Namespace) abiIoamNamespace {
+	out := abiIoamNamespace{
+		DataWide: be64(ns.DataWide),
+		Data:     be32(ns.Data),
+		Remove:   boolean(ns.Remove),
+	}
+	words := snapshot(ns.Schema)
+	out.SnapshotWords = uint8(len(words) / 4)
+	for i := 0; i < len(words); i += 4 {
+		out.Snapshot[i/4] = binary.NativeEndian.Uint32(words[i:])
+	}
+	return out
+}
+
+// compileRules lays the interface's rules out in chains, each in the order in
+// which rules are to be tried: longest destination prefix first, then as
+// configured. A prefix's chain goes on with that of the next shorter prefix
+// that contains it, so a single longest-prefix lookup finds all candidates.
+func (g *generation) compileRules(cfg ioam.NodeConfig, in ioam.Interface, node *abiNodeConfig) {
+	var own []ioam.Encapsulation
+	for _, e := range cfg.Encapsulations {
+		if e.Interface == in.Index {
+			own = append(own, e)
+		}
+	}
+	node.FirstRule = noRule
+	if len(own) == 0 {
+		return
+	}
+	slices.SortStableFunc(own, func(a, b ioam.Encapsulation) int {
+		da, db := destination(a), destination(b)
+		return cmp.Or(db.Bits()-da.Bits(), da.Addr().Compare(db.Addr()))
+	})
+	first := uint32(len(g.rules))
+	for i, e := range own {
+		rule := compileRule(e.Match)
+		rule.Encapsulation = uint32(len(g.encapsulations))
+		rule.Next = noRule
+		if i+1 < len(own) {
+			rule.Next = first + uint32(i) + 1
+		}
+		g.rules = append(g.rules, rule)
+		g.encapsulations = append(g.encapsulations, compileEncapsulation(cfg, in, e))
+		g.owners = append(g.owners, e.Name)
+		m := e.Match
+		if m.NextHeader != nil || m.SourcePort != nil || m.DestinationPort != nil {
+			node.NeedsUpper = 1
+		}
+	}
+	node.HasEncapsulations = 1
+	node.FirstRule = first
+	if len(own) > maxListedRules {
+		node.HasTrie = 1
+		g.compileTrie(in.Index, own, first)
+	}
+}
+
+// compileTrie enters the head of each prefix's chain and mends where chains go
+// on: rules are sorted, so equal prefixes are neighbours and shorter ones follow.
+func (g *generation) compileTrie(index ioam.IfIndex, sorted []ioam.Encapsulation, first uint32) {
+	for i := 0; i < len(sorted); {
+		prefix := destination(sorted[i])
+		end := i
+		for end < len(sorted) && destination(sorted[end]) == prefix {
+			end++
+		}
+		next := uint32(noRule)
+		for j := end; j < len(sorted); j++ {
+			shorter := destination(sorted[j])
+			if shorter.Bits() < prefix.Bits() && shorter.Contains(prefix.Addr()) {
+				next = first + uint32(j)
+				break
+			}
+		}
+		g.rules[first+uint32(end)-1].Next = next
+		key := abiRuleKey{
+			PrefixLength: 32 + uint32(prefix.Bits()),
+			Ifindex:      uint32(index),
+			Destination:  prefix.Addr().As16(),
+		}
+		if _, taken := g.trie[key]; !taken {
+			g.trie[key] = first + uint32(i)
+		}
+		i = end
+	}
+}
+
+// destination is the prefix that orders a rule; none is ::/0.
+func destination(e ioam.Encapsulation) netip.Prefix {
+	if !e.Match.Destination.IsValid() {
+		return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+	}
+	return e.Match.Destination.Masked()
+}
+
+func compileRule(m ioam.Match) abiRule {
+	r := abiRule{SourcePortTo: 1<<16 - 1, DestinationPortTo: 1<<16 - 1}
+	r.Destination, r.DestinationMask = prefixWords(m.Destination)
+	r.Source, r.SourceMask = prefixWords(m.Source)
+	if m.NextHeader != nil {
+		r.NextHeader, r.HasNextHeader = uint8(*m.NextHeader), 1
+	}
+	if m.SourcePort != nil {
+		r.SourcePortFrom, r.SourcePortTo, r.HasPorts = m.SourcePort.From, m.SourcePort.To, 1
+	}
+	if m.DestinationPort != nil {
+		r.DestinationPortFrom, r.DestinationPortTo, r.HasPorts = m.DestinationPort.From, m.DestinationPort.To, 1
+	}
+	var word, mask uint32
+	if m.TrafficClass != nil {
+		word |= uint32(*m.TrafficClass) << 20
+		mask |= 0xff << 20
+	}
+	if m.FlowLabel != nil {
+		word |= *m.FlowLabel & 0xfffff
+		mask |= 0xfffff
+	}
+	r.ClassLabel, r.ClassLabelMask = be32(word), be32(mask)
+	return r
+}
+
+// prefixWords gives a prefix's address and mask as the packet has them in memory.
+func prefixWords(p netip.Prefix) (address, mask [2]uint64) {
+	if !p.IsValid() {
+		return address, mask
+	}
+	var ones [16]byte
+	for i := range p.Bits() {
+		ones[i/8] |= 0x80 >> (i % 8)
+	}
+	return addressWords(p.Masked().Addr()), [2]uint64{
+		binary.NativeEndian.Uint64(ones[:8]), binary.NativeEndian.Uint64(ones[8:]),
+	}
+}
+
+func addressWords(a netip.Addr) [2]uint64 {
+	if !a.IsValid() {
+		return [2]uint64{}
+	}
+	b := a.As16()
+	return [2]uint64{binary.NativeEndian.Uint64(b[:8]), binary.NativeEndian.Uint64(b[8:])}
+}
+
+// be32 and be64 give a number the memory layout of network order.
+func be32(v uint32) uint32 {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], v)
+	return binary.NativeEndian.Uint32(b[:])
+}
+
+func be64(v uint64) uint64 {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], v)
+	return binary.NativeEndian.Uint64(b[:])
+}
+
+func boolean(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}

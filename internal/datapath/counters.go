@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Counters reads what every interface has counted, summed over CPUs.
+func (d *Datapath) Counters() ([]Counters, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []Counters
+	for _, s := range d.served {
+		c, err := s.read()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b Counters) int { return int(a.Index) - int(b.Index) })
+	return out, nil
+}
+
+func (s *served) read() (Counters, error) {
+	c := Counters{Index: s.index, Name: s.name}
+	var perCPU []uint64
+	var failed error
+	get := func(slot abiCounter) (sum uint64) {
+		if err := s.counters.Lookup(uint32(slot), &perCPU); err != nil {
+			failed = fmt.Errorf("read counter %d of interface %d: %w", slot, s.index, err)
+			return 0
+		}
+		for _, n := range perCPU {
+			sum += n
+		}
+		return sum
+	}
+	for outcome := range ioam.NumOutcomes {
+		c.Ingress[outcome] = get(abiCounterCOUNTER_INGRESS + abiCounter(outcome))
+		c.Egress[outcome] = get(abiCounterCOUNTER_EGRESS + abiCounter(outcome))
+	}
+	c.RecordsWritten = get(abiCounterCOUNTER_RECORDS_WRITTEN)
+	c.RecordsLost = get(abiCounterCOUNTER_RECORDS_LOST)
+	return c, failed
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package datapath loads, attaches, configures and reads the BPF programs. It
+// is the only package that knows BPF.
+//
+// A configuration is one generation: programs with their constants, and the
+// maps that hold its tables. Apply loads a whole generation beside the running
+// one and then swaps each hook's program, so start, reload, restart and upgrade
+// are one operation, and every packet meets either the old or the new
+// configuration whole. Counters, records, the clock and frequencies outlive
+// generations; all of it is pinned and outlives the agent.
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/rlimit"
+	"github.com/vishvananda/netlink"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// served is an interface with programs on it.
+type served struct {
+	index       ioam.IfIndex
+	name        string
+	counters    *ebpf.Map
+	ingress     *attachment
+	egress      *attachment
+	xdpRefused  string
+	leftovers   []*attachment // of a mode no longer wanted, found on recovery
+}
+
+// Datapath is the programs and maps of one network namespace.
+type Datapath struct {
+	options Options
+	specs   map[string]*ebpf.MapSpec
+	shared  mapSet
+
+	mu     sync.Mutex
+	served map[ioam.IfIndex]*served
+}
+
+// Open takes over what an earlier agent left under options.PinPath, or starts
+// afresh. Nothing that is attached changes until Apply.
+func Open(options Options) (*Datapath, error) {
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("raise the memory lock limit: %w; run as root or with CAP_SYS_RESOURCE", err)
+	}
+	if err := os.MkdirAll(options.PinPath, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory for pins: %w", err)
+	}
+	specs, err := mapSpecs()
+	if err != nil {
+		return nil, err
+	}
+	d := &Datapath{options: options, specs: specs, served: make(map[ioam.IfIndex]*served)}
+	if d.shared, err = openShared(options.PinPath, specs); err != nil {
+		return nil, err
+	}
+	if err := d.recover(); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+const interfacePrefix = "interface_"
+
+func (d *Datapath) directory(index ioam.IfIndex) string {
+	return filepath.Join(d.options.PinPath, interfacePrefix+strconv.FormatUint(uint64(index), 10))
+}
+
+// recover opens the interfaces that have pins.
+func (d *Datapath) recover() error {
+	entries, err := os.ReadDir(d.options.PinPath)
+	if err != nil {
+		return fmt.Errorf("read the pins: %w", err)
+	}
+	for _, entry := range entries {
+		number, ok := strings.CutPrefix(entry.Name(), interfacePrefix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(number, 10, 32)
+		if err != nil {
+			continue
+		}
+		s, err := d.open(ioam.IfIndex(n))
+		if err != nil {
+			return err
+		}
+		found, err := recoverAttachments(d.directory(s.index), s.index)
+		for _, a := range found {
+			switch {
+			case a.ingress && s.ingress == nil:
+				s.ingress = a
+			case !a.ingress && s.egress == nil:
+				s.egress = a
+			default:
+				s.leftovers = append(s.leftovers, a)
+			}
+		}
+		d.served[s.index] = s
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open makes an interface's directory and counters.
+func (d *Datapath) open(index ioam.IfIndex) (*served, error) {
+	s := &served{index: index}
+	directory := d.directory(index)
+	if err := os.MkdirAll(directory, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory for pins: %w", err)
+	}
+	var err error
+	if s.counters, err = pinned(filepath.Join(directory, mapCounters), d.specs[mapCounters]); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Apply makes a configuration the running one. On error everything runs on as
+// it was. The configuration must be valid (ioam.NodeConfig.Validate), and its
+// interfaces present.
+func (d *Datapath) Apply(cfg Config) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	started := time.Now()
+	headers := make(map[ioam.IfIndex]uint8)
+	names := make(map[ioam.IfIndex]string)
+	for _, i := range cfg.Node.Interfaces {
+		device, err := netlink.LinkByIndex(int(i.Index))
+		if err != nil {
+			return fmt.Errorf("look up interface %q (%d): %w", i.Name, i.Index, err)
+		}
+		headers[i.Index] = linkHeader(device)
+		names[i.Index] = device.Attrs().Name
+	}
+	g := compile(cfg.Node, func(i ioam.IfIndex) uint8 { return headers[i] })
+	stale, err := g.assignFrequencies(d.shared[mapFrequencies])
+	if err != nil {
+		return err
+	}
+	maps, err := g.create(d.specs)
+	if err != nil {
+		return err
+	}
+	defer maps.close()
+	swap := &transaction{datapath: d}
+	for _, in := range g.interfaces {
+		if err := swap.prepare(in, cfg.Attach[in.index], maps); err != nil {
+			swap.abandon()
+			return err
+		}
+	}
+	if err := swap.commit(); err != nil {
+		return err
+	}
+	for index, name := range names {
+		d.served[index].name = name
+	}
+	d.retire(g)
+	for _, slot := range stale {
+		if err := d.shared[mapFrequencies].Put(slot, abiFrequency{}); err != nil {
+			return fmt.Errorf("free a frequency: %w", err)
+		}
+	}
+	d.options.Log.Debug("configuration applied", "interfaces", len(g.interfaces), "took", time.Since(started))
+	return nil
+}
+
+// linkHeader is how many bytes the device puts before an untagged packet.
+func linkHeader(device netlink.Link) uint8 {
+	if device.Attrs().EncapType == "ether" || device.Attrs().EncapType == "loopback" {
+		return 14
+	}
+	return 0
+}
+
+// retire takes the programs off interfaces that are no longer configured.
+func (d *Datapath) retire(g *generation) {
+	for index, s := range d.served {
+		if slices.ContainsFunc(g.interfaces, func(c interfaceConstants) bool { return c.index == index }) {
+			continue
+		}
+		if err := d.drop(s); err != nil {
+			d.options.Log.Warn("leave an interface", "interface", index, "error", err)
+		}
+		delete(d.served, index)
+	}
+}
+
+// drop detaches an interface, ingress first: what entered is still completed.
+func (d *Datapath) drop(s *served) error {
+	var errs []error
+	for _, a := range append(s.leftovers, s.ingress, s.egress) {
+		if a != nil {
+			errs = append(errs, a.detach())
+			a.program.Close()
+		}
+	}
+	s.counters.Close()
+	errs = append(errs, os.RemoveAll(d.directory(s.index)))
+	return errors.Join(errs...)
+}
+
+// Interfaces tells how each interface is served.
+func (d *Datapath) Interfaces() []InterfaceStatus {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []InterfaceStatus
+	for _, s := range d.served {
+		status := InterfaceStatus{Index: s.index, Name: s.name, NativeXDPRefused: s.xdpRefused}
+		if s.ingress != nil {
+			status.Ingress = s.ingress.mode
+		}
+		if s.egress != nil {
+			status.Egress = s.egress.mode
+		}
+		out = append(out, status)
+	}
+	slices.SortFunc(out, func(a, b InterfaceStatus) int { return int(a.Index) - int(b.Index) })
+	return out
+}
+
+// SetTAIOffset tells the programs TAI − UTC.
+func (d *Datapath) SetTAIOffset(offset time.Duration) error {
+	err := d.shared[mapClock].Put(uint32(0), abiClockState{TaiOffset: offset.Nanoseconds()})
+	if err != nil {
+		return fmt.Errorf("set the clock's offset: %w", err)
+	}
+	return nil
+}
+
+// Close forgets everything in this process; packets keep their treatment.
+func (d *Datapath) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.served {
+		for _, a := range append(s.leftovers, s.ingress, s.egress) {
+			if a != nil {
+				a.close()
+			}
+		}
+		s.counters.Close()
+	}
+	d.served = make(map[ioam.IfIndex]*served)
+	d.shared.close()
+	return nil
+}
+
+// Remove detaches every program and removes every pin.
+func (d *Datapath) Remove() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for index, s := range d.served {
+		errs = append(errs, d.drop(s))
+		delete(d.served, index)
+	}
+	d.shared.close()
+	errs = append(errs, os.RemoveAll(d.options.PinPath))
+	return errors.Join(errs...)
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+)
+
+// hook is one place where a program looks at packets.
+type hook struct {
+	name    string // of the program in its object
+	load    func() (*ebpf.CollectionSpec, error)
+	attach  AttachMode
+	ingress bool
+}
+
+var (
+	hookIngressXDP = hook{"ingress_xdp", loadIngressXDP, AttachXDP, true}
+	hookIngressTC  = hook{"ingress_tc", loadIngressTC, AttachTCX, true}
+	hookEgressTC   = hook{"egress_tc", loadEgressTC, AttachTCX, false}
+)
+
+// mapSpecs are the maps' definitions; every object carries the same.
+func mapSpecs() (map[string]*ebpf.MapSpec, error) {
+	spec, err := loadEgressTC()
+	if err != nil {
+		return nil, err
+	}
+	ingress, err := loadIngressXDP()
+	if err != nil {
+		return nil, err
+	}
+	for name, m := range ingress.Maps {
+		spec.Maps[name] = m
+	}
+	return spec.Maps, nil
+}
+
+// program loads one hook's program with its constants, over the given maps.
+func (h hook) program(node abiNodeConfig, maps mapSet) (*ebpf.Program, error) {
+	spec, err := h.load()
+	if err != nil {
+		return nil, err
+	}
+	if err := spec.Variables["NODE"].Set(node); err != nil {
+		return nil, fmt.Errorf("set constants of %s: %w", h.name, err)
+	}
+	replacements := make(map[string]*ebpf.Map)
+	for name, m := range maps {
+		if ms, ok := spec.Maps[name]; ok {
+			ms.MaxEntries = m.MaxEntries()
+			replacements[name] = m
+		}
+	}
+	for name := range spec.Programs {
+		if name != h.name {
+			delete(spec.Programs, name)
+		}
+	}
+	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replacements})
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", h.name, explain(err))
+	}
+	program := collection.DetachProgram(h.name)
+	collection.Close()
+	return program, nil
+}
+
+// explain adds the cure to errors of the kernel that have one.
+func explain(err error) error {
+	var verifier *ebpf.VerifierError
+	switch {
+	case errors.As(err, &verifier):
+		return fmt.Errorf("refused by the kernel's verifier: %w (please report this with the kernel's version)", err)
+	case errors.Is(err, ebpf.ErrNotSupported):
+		return fmt.Errorf("%w: this kernel lacks a BPF feature (Waymark needs Linux 6.1 or newer); see: waymark doctor", err)
+	}
+	return err
+}

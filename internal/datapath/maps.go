@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+)
+
+// Maps of one generation, and those that outlive generations.
+const (
+	mapCounters       = "counters"
+	mapNamespaces     = "namespaces"
+	mapInterfaces     = "interfaces"
+	mapDecapsulations = "decapsulations"
+	mapRules          = "rules"
+	mapRuleTrie       = "rule_trie"
+	mapEncapsulations = "encapsulations"
+	mapFrequencies    = "frequencies"
+	mapClock          = "clock"
+	mapRecords        = "records"
+)
+
+// mapSet is maps by name; closing them leaves those that a program holds.
+type mapSet map[string]*ebpf.Map
+
+func (s mapSet) close() {
+	for _, m := range s {
+		m.Close()
+	}
+}
+
+// create makes and fills the generation's own maps, each as large as what is in it.
+func (g *generation) create(specs map[string]*ebpf.MapSpec) (mapSet, error) {
+	maps := make(mapSet)
+	fail := func(name string, err error) (mapSet, error) {
+		maps.close()
+		return nil, fmt.Errorf("create map %s: %w", name, err)
+	}
+	sizes := map[string]int{
+		mapNamespaces:     len(g.namespaces),
+		mapInterfaces:     len(g.ingress),
+		mapDecapsulations: len(g.decapsulations),
+		mapRules:          len(g.rules),
+		mapRuleTrie:       len(g.trie),
+		mapEncapsulations: len(g.encapsulations),
+	}
+	for name, size := range sizes {
+		spec := specs[name].Copy()
+		spec.MaxEntries = uint32(max(size, 1))
+		m, err := ebpf.NewMap(spec)
+		if err != nil {
+			return fail(name, err)
+		}
+		maps[name] = m
+	}
+	if err := g.fill(maps); err != nil {
+		maps.close()
+		return nil, err
+	}
+	return maps, nil
+}
+
+func (g *generation) fill(maps mapSet) error {
+	put := func(name string, key, value any) error {
+		if err := maps[name].Put(key, value); err != nil {
+			return fmt.Errorf("fill map %s: %w", name, err)
+		}
+		return nil
+	}
+	var errs []error
+	for id, ns := range g.namespaces {
+		errs = append(errs, put(mapNamespaces, id, ns))
+	}
+	for index, in := range g.ingress {
+		errs = append(errs, put(mapInterfaces, index, in))
+	}
+	for _, address := range g.decapsulations {
+		errs = append(errs, put(mapDecapsulations, address, uint32(1)))
+	}
+	for i, rule := range g.rules {
+		errs = append(errs, put(mapRules, uint32(i), rule))
+	}
+	if len(g.rules) == 0 {
+		// index 0 exists in any array: it must not act
+		errs = append(errs, put(mapRules, uint32(0), abiRule{Encapsulation: noRule, Next: noRule}))
+	}
+	for key, first := range g.trie {
+		errs = append(errs, put(mapRuleTrie, key, first))
+	}
+	for i, e := range g.encapsulations {
+		errs = append(errs, put(mapEncapsulations, uint32(i), e))
+	}
+	return errors.Join(errs...)
+}
+
+// pinned opens a map that outlives generations, or creates and pins it. One
+// that an older program left in another shape is replaced.
+func pinned(path string, spec *ebpf.MapSpec) (*ebpf.Map, error) {
+	m, err := ebpf.LoadPinnedMap(path, nil)
+	if err == nil && spec.Compatible(m) != nil {
+		m.Close()
+		if err = os.Remove(path); err != nil {
+			return nil, err
+		}
+		err = os.ErrNotExist
+	}
+	if err == nil {
+		return m, nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("open pinned map %s: %w", path, err)
+	}
+	if m, err = ebpf.NewMap(spec); err != nil {
+		return nil, fmt.Errorf("create map %s: %w", spec.Name, err)
+	}
+	if err := m.Pin(path); err != nil {
+		m.Close()
+		return nil, fmt.Errorf("pin map %s: %w", path, err)
+	}
+	return m, nil
+}
+
+// openShared opens or creates the maps that all interfaces share.
+func openShared(pinPath string, specs map[string]*ebpf.MapSpec) (mapSet, error) {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, fmt.Errorf("count CPUs: %w", err)
+	}
+	shared := make(mapSet)
+	for _, name := range []string{mapFrequencies, mapClock, mapRecords} {
+		spec := specs[name].Copy()
+		if name == mapRecords {
+			spec.MaxEntries = uint32(cpus)
+		}
+		if shared[name], err = pinned(filepath.Join(pinPath, name), spec); err != nil {
+			delete(shared, name)
+			shared.close()
+			return nil, err
+		}
+	}
+	if err := fillRings(shared[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
+		shared.close()
+		return nil, err
+	}
+	return shared, nil
+}
+
+// fillRings gives every CPU its ring; rings that are there stay.
+func fillRings(records *ebpf.Map, spec *ebpf.MapSpec, cpus int) error {
+	for cpu := range uint32(cpus) {
+		var ring *ebpf.Map
+		if records.Lookup(cpu, &ring) == nil {
+			ring.Close()
+			continue
+		}
+		ring, err := ebpf.NewMap(spec)
+		if err != nil {
+			return fmt.Errorf("create ring of CPU %d: %w", cpu, err)
+		}
+		err = records.Put(cpu, ring)
+		ring.Close()
+		if err != nil {
+			return fmt.Errorf("install ring of CPU %d: %w", cpu, err)
+		}
+	}
+	return nil
+}
+
+// assignFrequencies finds each encapsulation's slot by its name, so that k/n
+// goes on where it was, and gives new ones a free slot. It returns the slots
+// that nobody owns any more; they are freed once the generation is in place.
+func (g *generation) assignFrequencies(frequencies *ebpf.Map) (stale []uint32, err error) {
+	slots := make(map[[56]byte]uint32)
+	var free []uint32
+	var slot uint32
+	var entry abiFrequency
+	for it := frequencies.Iterate(); it.Next(&slot, &entry); {
+		if entry.Name == ([56]byte{}) {
+			free = append(free, slot)
+		} else {
+			slots[entry.Name] = slot
+		}
+	}
+	for i, owner := range g.owners {
+		key := frequencyKey(owner)
+		at, ok := slots[key]
+		if !ok {
+			if len(free) == 0 {
+				return nil, errors.New("no slot left to count an encapsulation's frequency; remove encapsulations that are not used")
+			}
+			at, free = free[0], free[1:]
+			if err := frequencies.Put(at, abiFrequency{Name: key}); err != nil {
+				return nil, fmt.Errorf("fill map %s: %w", mapFrequencies, err)
+			}
+		}
+		delete(slots, key)
+		g.encapsulations[i].FrequencySlot = at
+	}
+	for _, at := range slots {
+		stale = append(stale, at)
+	}
+	return stale, nil
+}
+
+// frequencyKey is a name, or the digest of one that does not fit.
+func frequencyKey(name string) (key [56]byte) {
+	if len(name) <= len(key) && name != "" {
+		copy(key[:], name)
+		return key
+	}
+	sum := sha256.Sum256([]byte(name))
+	copy(key[:], "sha256:")
+	copy(key[7:], sum[:])
+	return key
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"encoding/binary"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+const (
+	optionIOAM         = 0x31 // RFC 9486 §3
+	traceOverflow      = 0x400
+	snapshotNoSchema   = 0x00ffffff
+	traceHeaderLength  = 8
+	ioamOptionOverhead = 4 // type, length, reserved, IOAM option-type
+)
+
+// compileEncapsulation prebuilds the Hop-by-Hop header that a rule inserts,
+// with this node's own data in it, and notes what is left to a packet.
+func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encapsulation) abiEncapsulation {
+	c := abiEncapsulation{
+		Mode:        uint32(e.Mode),
+		FrequencyK:  e.Frequency.K,
+		FrequencyN:  e.Frequency.N,
+		Source:      addressWords(e.TunnelSource),
+		Destination: addressWords(e.TunnelDestination),
+		Options:     uint32(len(e.Options)),
+	}
+	header := []byte{0, 0, 1, 0} // next header and length later; PadN aligns options to 4n
+	for i, option := range e.Options {
+		header = appendTraceOption(header, cfg, out, option, &c.Patches[i])
+		if c.Patches[i].Seconds != 0 || c.Patches[i].Fraction != 0 {
+			c.WantsTime = 1
+		}
+		if c.Patches[i].Queue != 0 {
+			c.WantsQueue = 1
+		}
+	}
+	if len(header)%8 != 0 {
+		header = append(header, 1, 2, 0, 0)
+	}
+	header[1] = uint8(len(header)/8 - 1)
+	c.HeaderLength = uint32(copy(c.Header[:], header))
+	return c
+}
+
+// appendTraceOption appends one option with this node's data at its tail.
+func appendTraceOption(header []byte, cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, p *abiPatch) []byte {
+	header = append(header, optionIOAM, uint8(2+traceHeaderLength+o.Size), 0, 0)
+	nodeLen := o.Type.NodeLen()
+	data := ownData(cfg, out, o, uint16(len(header)+traceHeaderLength), o.Size, p)
+	lengths := uint16(nodeLen) << 11
+	if data == nil {
+		lengths |= traceOverflow | uint16(o.Size/4)
+	} else {
+		lengths |= uint16((o.Size - len(data)) / 4)
+	}
+	header = binary.BigEndian.AppendUint16(header, uint16(o.Namespace))
+	header = binary.BigEndian.AppendUint16(header, lengths)
+	header = binary.BigEndian.AppendUint32(header, uint32(o.Type)<<8)
+	header = append(header, make([]byte, o.Size-len(data))...)
+	return append(header, data...)
+}
+
+// ownData builds this node's data and the offsets of what differs per packet;
+// nil when they do not fit, as the kernel then sets the overflow flag.
+func ownData(cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, start uint16, size int, p *abiPatch) []byte {
+	var ns ioam.Namespace
+	for _, candidate := range cfg.Namespaces {
+		if candidate.ID == o.Namespace {
+			ns = candidate
+		}
+	}
+	var tail []byte
+	if o.Type.HasSnapshot() {
+		tail = snapshot(ns.Schema)
+	}
+	need := 4*o.Type.NodeLen() + len(tail)
+	if need == 0 || need > size {
+		return nil
+	}
+	start += uint16(size - need)
+
+	var data []byte
+	at := func(bit int, field *uint16, within int) {
+		if o.Type.Has(bit) {
+			*field = start + uint16(len(data)+within)
+		}
+	}
+	put32 := func(bit int, v uint32) {
+		if o.Type.Has(bit) {
+			data = binary.BigEndian.AppendUint32(data, v)
+		}
+	}
+	put64 := func(bit int, v uint64) {
+		if o.Type.Has(bit) {
+			data = binary.BigEndian.AppendUint64(data, v)
+		}
+	}
+	at(0, &p.HopLimit, 0)
+	put32(0, uint32(cfg.ID))
+	at(1, &p.IngressId, 0)
+	put32(1, uint32(ioam.InterfaceIDUnavailable)<<16|uint32(out.ID))
+	at(2, &p.Seconds, 0)
+	put32(2, ioam.DataUnavailable)
+	at(3, &p.Fraction, 0)
+	put32(3, ioam.DataUnavailable)
+	put32(4, ioam.DataUnavailable)
+	put32(5, ns.Data)
+	at(6, &p.Queue, 0)
+	put32(6, ioam.DataUnavailable)
+	put32(7, ioam.DataUnavailable)
+	at(8, &p.HopLimitWide, 0)
+	put64(8, uint64(cfg.IDWide))
+	at(9, &p.IngressIdWide, 0)
+	put64(9, uint64(ioam.InterfaceIDWideUnavailable)<<32|uint64(out.IDWide))
+	put64(10, ns.DataWide)
+	for bit := 11; bit <= 21; bit++ {
+		put32(bit, ioam.DataUnavailable)
+	}
+	return append(data, tail...)
+}
+
+// snapshot is an opaque state snapshot on the wire (RFC 9197 §4.4.2.13).
+func snapshot(s *ioam.Schema) []byte {
+	if s == nil {
+		return binary.BigEndian.AppendUint32(nil, snapshotNoSchema)
+	}
+	units := (len(s.Data) + 3) / 4
+	b := binary.BigEndian.AppendUint32(nil, uint32(units)<<24|uint32(s.ID))
+	b = append(b, s.Data...)
+	return append(b, make([]byte, 4*units-len(s.Data))...)
+}
