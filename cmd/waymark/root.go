@@ -102,6 +102,7 @@ Exit codes: 0 done; 1 it failed, or a check found faults; 2 wrong usage.`,
 		return usagef("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 
+	root.AddCommand(newLabCommand(opts))
 	markUsageErrors(root)
 	return root
 }

@@ -7,21 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/api"
 )
 
-// Where agents keep what they own; each has a directory named by its id.
-const (
-	runtimeDirectory = "/run/waymark"
-	bpfDirectory     = "/run/waymark/bpf"
-)
+// bpfDirectory is where agents pin what must outlive them, each in a directory
+// named by its id.
+const bpfDirectory = api.Root + "/bpf"
 
 // agentStartTimeout bounds the start of one agent: the kernel verifies its
 // programs meanwhile.
@@ -29,8 +26,7 @@ const agentStartTimeout = 30 * time.Second
 
 // Agent is a running `waymark agent run` of a node.
 type Agent struct {
-	Socket  string // of its local API
-	ID      string
+	Place   api.Place
 	Config  string // path of its configuration
 	Log     string // path of what it writes
 	Process *os.Process
@@ -60,22 +56,13 @@ func (l *Lab) startAgents(ctx context.Context) error {
 	return nil
 }
 
-// AgentID is the name under which the node's agent keeps its files.
-func (n *Node) AgentID() (string, error) {
-	cookie, err := namespaceCookie(n.handle)
-	if err != nil {
-		return "", err
-	}
-	return "netns-" + strconv.FormatUint(cookie, 10), nil
-}
-
-// AgentSocket is the path of the local API of the node's agent.
-func (n *Node) AgentSocket() (string, error) {
-	id, err := n.AgentID()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(runtimeDirectory, id, "agent.sock"), nil
+// Place is where the node's agent keeps its files.
+func (n *Node) Place() (place api.Place, err error) {
+	err = n.Do(func() (err error) {
+		place, err = api.Here()
+		return err
+	})
+	return place, err
 }
 
 // StartAgent runs the agent in the node with a configuration and waits until
@@ -87,13 +74,12 @@ func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, er
 	if err := mountBPF(bpfDirectory); err != nil {
 		return nil, err
 	}
-	id, err := n.AgentID()
+	place, err := n.Place()
 	if err != nil {
 		return nil, err
 	}
 	a := &Agent{
-		ID:     id,
-		Socket: filepath.Join(runtimeDirectory, id, "agent.sock"),
+		Place:  place,
 		Config: filepath.Join(n.lab.directory, n.Name()+".yaml"),
 		Log:    filepath.Join(n.lab.directory, n.Name()+".log"),
 		done:   make(chan struct{}),
@@ -108,11 +94,11 @@ func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, er
 	defer log.Close()
 	err = update(n.lab.directory, func(s *state) {
 		for _, known := range s.Agents {
-			if known.ID == id {
+			if known.ID == place.ID {
 				return
 			}
 		}
-		s.Agents = append(s.Agents, agentRecord{Node: n.Name(), ID: id})
+		s.Agents = append(s.Agents, agentRecord{Node: n.Name(), ID: place.ID})
 	})
 	if err != nil {
 		return nil, err
@@ -138,19 +124,12 @@ func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, er
 func (a *Agent) await(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, agentStartTimeout)
 	defer cancel()
-	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", a.Socket)
-		},
-	}}
+	client := api.NewClient(a.Place.Socket())
 	for {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://agent/healthz", nil)
-		if err != nil {
-			return err
-		}
-		if response, err := client.Do(request); err == nil {
-			response.Body.Close()
+		call, cancel := context.WithTimeout(ctx, time.Second)
+		_, err := client.Status(call)
+		cancel()
+		if err == nil {
 			return nil
 		}
 		select {
@@ -159,10 +138,10 @@ func (a *Agent) await(ctx context.Context, node string) error {
 		default:
 		}
 		if err := sleep(ctx, 20*time.Millisecond); err != nil {
-			if context.Cause(ctx) != context.DeadlineExceeded {
+			if !errors.Is(err, context.DeadlineExceeded) {
 				return err
 			}
-			return fmt.Errorf("the agent of %s does not answer at %s after %v%s", node, a.Socket, agentStartTimeout, a.tail())
+			return fmt.Errorf("the agent of %s does not answer at %s after %v%s", node, a.Place.Socket(), agentStartTimeout, a.tail())
 		}
 	}
 }
@@ -191,7 +170,7 @@ func (l *Lab) stopAgent(ctx context.Context, a agentRecord, processes []processR
 	for _, p := range processes {
 		running = running || (p.Node == a.Node && p.alive())
 	}
-	_, err := os.Stat(filepath.Join(runtimeDirectory, a.ID))
+	_, err := os.Stat(filepath.Join(api.Root, a.ID))
 	_, pinned := os.Stat(filepath.Join(bpfDirectory, a.ID))
 	if !running && err != nil && pinned != nil {
 		return nil
@@ -210,7 +189,7 @@ func (l *Lab) stopAgent(ctx context.Context, a agentRecord, processes []processR
 func removeAgentFiles(id string) error {
 	return errors.Join(
 		os.RemoveAll(filepath.Join(bpfDirectory, id)),
-		os.RemoveAll(filepath.Join(runtimeDirectory, id)),
+		os.RemoveAll(filepath.Join(api.Root, id)),
 	)
 }
 

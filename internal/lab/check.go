@@ -4,9 +4,14 @@ package lab
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"net/netip"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/waymark-net/waymark/internal/config"
 )
 
 // check finds what is wrong between the parts of a topology.
@@ -97,81 +102,78 @@ func (d *document) checkRoutes(t *Topology, n *NodeSpec) {
 	}
 }
 
-// agent keeps the configuration as it is written, for the agent itself to
-// check, and reads from it what names a node and its interfaces.
+// agent cuts the agent's configuration out of the topology and reads it as the
+// agent will; its faults keep their lines.
 func (d *document) agent(n ast.Node) *AgentSpec {
 	s := &AgentSpec{line: lineOf(n)}
 	m, ok := n.(*ast.MappingNode)
-	if !ok {
+	if !ok || len(m.Values) == 0 {
 		d.fault(s.line, "agent must be a mapping: the agent's configuration")
 		return nil
 	}
-	if len(m.Values) > 0 {
-		s.line = lineOf(m.Values[0].Key)
+	first := m.Values[0].Key.GetToken().Position
+	s.line, s.tree = first.Line, m
+	if m.IsFlowStyle {
+		s.Config = []byte(m.String() + "\n")
+	} else {
+		s.Config = cutBlock(d.source, first.Line, first.Column-1)
 	}
-	s.Config = dedent(m.String())
-	for _, v := range m.Values {
-		switch v.Key.GetToken().Value {
-		case "node":
-			s.NodeID = d.identity(v.Value).ID
-		case "interfaces":
-			d.sequence(v.Value, "interfaces", maxLinks, func(e ast.Node) {
-				s.Interfaces = append(s.Interfaces, d.identity(e))
-			})
+	padding := bytes.Repeat([]byte("\n"), s.line-1)
+	settings, err := config.Parse("", append(padding, s.Config...))
+	var faults config.Faults
+	switch {
+	case errors.As(err, &faults):
+		for _, f := range faults {
+			text := f.Problem
+			if f.Cure != "" {
+				text += "; " + f.Cure
+			}
+			d.fault(max(f.Line, s.line), "agent: %s", text)
 		}
+	case err != nil:
+		d.fault(s.line, "agent: %v", err)
 	}
+	s.Settings = settings
 	return s
 }
 
-// identity reads the name and the id of a mapping that may hold more.
-func (d *document) identity(n ast.Node) AgentInterface {
-	s := AgentInterface{line: lineOf(n)}
-	m, ok := n.(*ast.MappingNode)
-	if !ok {
-		return s
-	}
-	for _, v := range m.Values {
-		switch v.Key.GetToken().Value {
-		case "name":
-			s.Name, s.line = d.name(v.Value, "interface", maxInterfaceName), lineOf(v.Value)
-		case "id":
-			s.ID = uint32(d.integer(v.Value, "id", 0, 1<<24-1))
-		}
-	}
-	return s
-}
-
-// dedent removes the indentation that all lines share.
-func dedent(text string) []byte {
-	lines := bytes.Split([]byte(text), []byte("\n"))
-	shared := -1
-	for _, line := range lines {
-		if body := bytes.TrimLeft(line, " "); len(body) > 0 && (shared < 0 || len(line)-len(body) < shared) {
-			shared = len(line) - len(body)
-		}
-	}
+// cutBlock takes the lines of a block of YAML that begins at a line, without
+// its indentation.
+func cutBlock(source []byte, line, indent int) []byte {
 	var out []byte
-	for _, line := range lines {
-		if len(bytes.TrimLeft(line, " ")) == 0 {
-			continue
+	for _, l := range bytes.Split(source, []byte("\n"))[line-1:] {
+		body := bytes.TrimLeft(l, " ")
+		outside := len(l)-len(body) < indent
+		if outside && len(body) > 0 && body[0] != '#' {
+			break
 		}
-		out = append(append(out, line[shared:]...), '\n')
+		if !outside {
+			body = l[indent:]
+		}
+		out = append(append(out, body...), '\n')
 	}
-	return out
+	return append(bytes.TrimRight(out, " \n"), '\n')
 }
 
 func (d *document) checkAgent(t *Topology, n *NodeSpec) {
-	if n.Agent == nil {
+	if n.Agent == nil || n.Agent.Settings == nil {
 		return
 	}
-	for _, i := range n.Agent.Interfaces {
-		found := i.Name == "lo" || i.Name == ""
+	for i, served := range n.Agent.Settings.Interfaces {
+		found := served.Name == "lo"
 		for _, e := range t.Ends(n.Name) {
-			found = found || e.Interface == i.Name
+			found = found || e.Interface == served.Name
 		}
-		if !found {
-			d.fault(i.line, "the agent of %s serves interface %s, which no link has; name an interface of %s", n.Name, i.Name, n.Name)
+		if found {
+			continue
 		}
+		line := n.Agent.line
+		if path, err := yaml.PathString(fmt.Sprintf("$.interfaces[%d].name", i)); err == nil {
+			if at, err := path.FilterNode(n.Agent.tree); err == nil {
+				line = lineOf(at)
+			}
+		}
+		d.fault(line, "the agent of %s serves interface %s, which no link has; name an interface of %s", n.Name, served.Name, n.Name)
 	}
 }
 

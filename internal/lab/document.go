@@ -37,6 +37,7 @@ func (f *Faults) Error() string {
 // document reads a syntax tree and collects what is wrong with it, so that one
 // run names every mistake.
 type document struct {
+	source []byte
 	faults []Fault
 }
 

@@ -132,24 +132,6 @@ func inNamespace(handle netns.NsHandle, f func() error) error {
 	return <-done
 }
 
-// namespaceCookie identifies the namespace for as long as the machine runs.
-func namespaceCookie(handle netns.NsHandle) (uint64, error) {
-	var cookie uint64
-	err := inNamespace(handle, func() error {
-		fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		cookie, err = unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("read the cookie of the network namespace: %w (needs Linux 5.14)", err)
-	}
-	return cookie, nil
-}
-
 // inhabitants lists the processes that are in a network namespace.
 func inhabitants(handle netns.NsHandle) ([]int, error) {
 	var want unix.Stat_t

@@ -24,7 +24,7 @@ const (
 // Parse reads a topology. The error is a *Faults that names every mistake in
 // it; file is only the name to use there.
 func Parse(file string, source []byte) (*Topology, error) {
-	d := &document{}
+	d := &document{source: source}
 	tree, err := parser.ParseBytes(source, 0)
 	if err != nil {
 		line := 1

@@ -47,8 +47,9 @@ func TestParse(t *testing.T) {
 	if got := string(b.Agent.Config); got != want {
 		t.Errorf("the agent's configuration is\n%s\nwant\n%s", got, want)
 	}
-	if b.Agent.NodeID != 7 || len(b.Agent.Interfaces) != 1 || b.Agent.Interfaces[0].Name != "eth0" || b.Agent.Interfaces[0].ID != 70 {
-		t.Errorf("the agent's identity is %+v", b.Agent)
+	settings := b.Agent.Settings
+	if settings == nil || *settings.Node.ID != 7 || len(settings.Interfaces) != 1 || settings.Interfaces[0].Name != "eth0" {
+		t.Errorf("the agent's settings are %+v", settings)
 	}
 	if a, ok := top.Address("b"); !ok || a != netip.MustParseAddr("2001:db8:1::2") {
 		t.Errorf("b is reached at %v", a)
@@ -82,6 +83,8 @@ func TestParseFaults(t *testing.T) {
 		{"interface twice", "node: b, interface: eth0", "node: a, interface: eth0", []string{":17: a link joins", ":18: a has an interface eth0 already"}},
 		{"long interface name", "{node: b, interface: eth0", "{node: b, interface: abcdefghijklmnop", []string{`:18: interface "abcdefghijklmnop" is not a name; use at most 15`}},
 		{"agent's interface", "- {name: eth0, id: 70", "- {name: eth9, id: 70", []string{":12: the agent of b serves interface eth9"}},
+		{"agent's own fault", "id: 70, role: []", "id: 70, role: [] , colour: red", []string{":12: agent: "}},
+		{"agent's missing key", "{id: 123, data", "{data", []string{":14: agent: "}},
 		{"mtu", "  - ends:", "  - mtu: 100\n    ends:", []string{":16: mtu must be a whole number from 1280 to 65535"}},
 		{"kind", "kind: udp", "kind: sctp", []string{`:20: traffic of kind "sctp" is unknown`}},
 		{"small datagram", "size: 64", "size: 8", []string{":20: udp traffic numbers its datagrams; size must be at least 24"}},
@@ -110,7 +113,7 @@ func TestParseFaults(t *testing.T) {
 
 // Every mistake is named in one run.
 func TestParseNamesAllFaults(t *testing.T) {
-	source := strings.NewReplacer("via: 2001:db8:1::2", "via: nonsense", "id: 70", "id: x", "kind: udp", "kind: tcpp").Replace(smallTopology)
+	source := strings.NewReplacer("via: 2001:db8:1::2", "via: nonsense", "id: 70", "id: 70000", "kind: udp", "kind: tcpp").Replace(smallTopology)
 	_, err := Parse("bad.yaml", []byte(source))
 	var faults *Faults
 	if !errors.As(err, &faults) {

@@ -12,6 +12,10 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/waymark-net/waymark/internal/config"
 )
 
 // Limits of a topology; a lab is one machine.
@@ -55,19 +59,11 @@ type NodeSpec struct {
 
 // AgentSpec is the configuration of the agent that runs on a node.
 type AgentSpec struct {
-	Config     []byte // YAML, as in the agent's own file
-	NodeID     uint32 // 0 when the configuration leaves it to the kernel
-	Interfaces []AgentInterface
+	Config   []byte         // as in the agent's own file
+	Settings *config.Config // what it says
 
 	line int
-}
-
-// AgentInterface names one interface that an agent serves.
-type AgentInterface struct {
-	Name string
-	ID   uint32 // 0 when the configuration leaves it to the kernel
-
-	line int
+	tree ast.Node
 }
 
 // RouteSpec is a static route; several next hops are equal paths.

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,12 +22,17 @@ import (
 // each datagram's payload.
 const udpHeaderSize = 24
 
+const udpBuffer = 8 << 20 // bytes of datagrams that may wait for the receiver
+
 // udp sends numbered datagrams and checks every byte of those that come.
 func (e *exchange) udp(ctx context.Context) (TrafficResult, error) {
 	var receiver, sender *net.UDPConn
 	err := e.to.Do(func() (err error) {
 		receiver, err = net.ListenUDP("udp6", net.UDPAddrFromAddrPort(netip.AddrPortFrom(e.destination, e.Port)))
-		return err
+		if err != nil {
+			return err
+		}
+		return enlarge(receiver)
 	})
 	if err != nil {
 		return TrafficResult{}, err
@@ -63,6 +69,20 @@ func (e *exchange) udp(ctx context.Context) (TrafficResult, error) {
 	err = <-done
 	counted.result.Sent, counted.result.Duration = sent, time.Since(start)
 	return counted.result, err
+}
+
+// enlarge gives a socket room for bursts, beyond what the machine allows by
+// default.
+func enlarge(conn syscall.Conn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var set error
+	err = raw.Control(func(fd uintptr) {
+		set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, udpBuffer)
+	})
+	return errors.Join(err, set)
 }
 
 // receiveUDP reads until every datagram has come or the time is up.

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package demo shows an IOAM domain at work: it raises the built-in line,
+// sends real traffic through it and prints the way of each traced packet
+// (RFC 9197 §4.4) as the decapsulating node reports it, while it proves that
+// nothing of IOAM leaves the domain.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Options say how the demo is shown.
+type Options struct {
+	Program  string // path of the waymark program
+	Name     string // of the lab; DefaultName when empty
+	Out      io.Writer
+	Terminal bool // blocks instead of lines
+	Colour   bool
+	Log      *slog.Logger
+}
+
+// DefaultName is the name of the demo's lab, other than that of a lab that is
+// up to be worked with.
+const DefaultName = "waymark-demo"
+
+// The roles in the line.
+const (
+	collector = "aramis"
+	receiver  = "beta"
+	middle    = "porthos"
+)
+
+const (
+	demoTimeout = 45 * time.Second // of everything but the removal
+	downTimeout = 30 * time.Second
+	quiet       = 200 * time.Millisecond // without a new trace, the last has come
+	recordLimit = 3 * time.Second        // for the traces of a kind of traffic
+)
+
+// Run raises the line, shows the traffic and takes the line down. It returns
+// nil only when packets were traced, all of them arrived, and none carried
+// IOAM where it arrived.
+func Run(ctx context.Context, o Options) (err error) {
+	if o.Name == "" {
+		o.Name = DefaultName
+	}
+	t, err := lab.Builtin("line")
+	if err != nil {
+		return err
+	}
+	parent := ctx
+	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
+	defer cancel()
+	show := &printer{out: o.Out, terminal: o.Terminal, colour: o.Colour, names: newNames(t)}
+	show.heading("Raising alpha - athos - porthos - aramis - beta in network namespaces")
+	start := time.Now()
+	l, err := lab.Up(ctx, t, lab.Options{Name: o.Name, Program: o.Program, Owned: true, Log: o.Log})
+	if err != nil {
+		return interrupted(parent, err)
+	}
+	defer func() {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
+		defer cancel()
+		if derr := l.Down(cleanup); derr != nil {
+			err = errors.Join(err, fmt.Errorf("take the line down: %w", derr))
+		}
+	}()
+	show.line("Five nodes and three agents are up after %.1f s: athos encapsulates, porthos transits, aramis decapsulates and reports.", time.Since(start).Seconds())
+	s := &session{lab: l, show: show, arrived: newArrivals(t), inside: newArrivals(t)}
+	if err := s.run(ctx); err != nil {
+		return interrupted(parent, err)
+	}
+	return s.conclude()
+}
+
+// interrupted says what a reader wants to know first after Ctrl-C.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted; the demo's nodes have been removed (%w)", ctx.Err())
+	}
+	return err
+}
+
+// session is one run of the demo.
+type session struct {
+	lab     *lab.Lab
+	show    *printer
+	records *observer
+	arrived *arrivals // what beta received
+	inside  *arrivals // what porthos received, to show that the scan does see IOAM
+	faults  []error
+}
+
+// run sends the traffic while both captures and the agent's records are read.
+func (s *session) run(ctx context.Context) error {
+	place, err := s.lab.Node(collector).Place()
+	if err != nil {
+		return err
+	}
+	client := api.NewClient(place.Socket())
+	stream, stop := context.WithCancel(ctx)
+	defer stop()
+	s.records, err = newObserver(stream, s.show, func(ctx context.Context, ready func(), line func([]byte) error) error {
+		return client.Observe(ctx, api.RecordFilter{}, ready, line)
+	})
+	if err != nil {
+		return fmt.Errorf("observe the records of %s: %w", collector, err)
+	}
+	stopCaptures, err := s.capture()
+	if err != nil {
+		return err
+	}
+	s.show.line("Each trace shows, node by node: name(id), interface in and out with its id, the hop limit, the delay since the node before, and the time the packet was held inside.")
+	for _, t := range s.lab.Topology().Traffic {
+		if err := s.send(ctx, t); err != nil {
+			_ = stopCaptures()
+			return err
+		}
+	}
+	return stopCaptures()
+}
+
+// capture starts to scan what beta and porthos receive.
+func (s *session) capture() (stop func() error, err error) {
+	outer, err := s.lab.Capture(receiver, "eth0", lab.CaptureOptions{Each: s.arrived.see})
+	if err != nil {
+		return nil, err
+	}
+	inner, err := s.lab.Capture(middle, "eth0", lab.CaptureOptions{Each: s.inside.see})
+	if err != nil {
+		_, serr := outer.Stop()
+		return nil, errors.Join(err, serr)
+	}
+	return func() error {
+		_, ierr := inner.Stop()
+		stats, err := outer.Stop()
+		if stats.Dropped > 0 {
+			err = errors.Join(err, fmt.Errorf("the capture at %s missed %d packets, so it proves nothing; run the demo again on a quieter machine", receiver, stats.Dropped))
+		}
+		return errors.Join(err, ierr)
+	}, nil
+}
+
+// send runs one kind of traffic and waits for its traces.
+func (s *session) send(ctx context.Context, t lab.Traffic) error {
+	var next ioam.NextHeader
+	switch t.Kind {
+	case lab.KindPing:
+		next = nextICMPv6
+		s.show.heading("ping: %d echo requests from %s to %s, every one traced", t.Count, t.From, t.To)
+	case lab.KindUDP:
+		next = nextUDP
+		s.show.heading("udp: %d datagrams from %s to %s, every one traced", t.Count, t.From, t.To)
+	default:
+		next = nextTCP
+		s.show.heading("tcp: %d bytes from %s to %s, one of every ten packets traced", t.Bytes, t.From, t.To)
+	}
+	before := s.records.count(next)
+	r, err := s.lab.Send(ctx, t)
+	if err != nil {
+		return err
+	}
+	want := r.Sent
+	if t.Kind == lab.KindTCP {
+		want = 1
+	}
+	if err := s.records.settle(ctx, next, before+want, quiet, recordLimit); err != nil {
+		return err
+	}
+	switch got := s.records.count(next) - before; {
+	case t.Kind == lab.KindTCP:
+		s.show.line("tcp: %d bytes arrived, their SHA-256 is the same at both ends; %d packets were traced", r.Bytes, got)
+		if got == 0 {
+			s.fault("no TCP packet was traced")
+		}
+	default:
+		s.show.line("%s: %d sent, %d %s, %d traced", t.Kind, r.Sent, r.Received, map[bool]string{true: "answered", false: "arrived"}[t.Kind == lab.KindPing], got)
+		if r.Lost() > 0 {
+			s.fault("%d of %d %s packets were lost", r.Lost(), r.Sent, t.Kind)
+		}
+		if got != r.Sent {
+			s.fault("%d of %d %s packets were traced", got, r.Sent, t.Kind)
+		}
+	}
+	return nil
+}
+
+func (s *session) fault(format string, args ...any) {
+	s.faults = append(s.faults, fmt.Errorf(format, args...))
+}
+
+// conclude prints the summary and gives the verdict.
+func (s *session) conclude() error {
+	traced := s.records.packets()
+	delivered := s.arrived.delivered(traced)
+	packets, _, residue, truncated := s.arrived.snapshot()
+	_, marked, within, _ := s.inside.snapshot()
+	if len(traced) == 0 {
+		s.fault("no packet carried a trace")
+	}
+	if delivered != len(traced) {
+		s.fault("%d of %d traced packets did not reach %s", len(traced)-delivered, len(traced), receiver)
+	}
+	if residue > 0 {
+		s.fault("%s received %d bytes of IOAM", receiver, residue)
+	}
+	if truncated > 0 {
+		s.fault("%d packets at %s were too long to be scanned as a whole", truncated, receiver)
+	}
+	if len(traced) > 0 && marked == 0 {
+		s.fault("the scan found no IOAM at %s either, so it proves nothing", middle)
+	}
+	s.show.heading("Summary")
+	if least, half, most, ok := s.records.delays(); ok {
+		s.show.line("From athos to aramis: %s at least, %s in the middle, %s at most.", micros(least, " us"), micros(half, " us"), micros(most, " us"))
+	}
+	s.show.line("Inside the domain, %s received %d packets with %d bytes of IOAM.", middle, marked, within)
+	s.show.line("Outside, %s received %d packets with %d bytes of IOAM: every packet was scanned.", receiver, packets, residue)
+	if s.show.terminal {
+		colour := green
+		if len(s.faults) > 0 {
+			colour = red
+		}
+		s.show.line("%s", s.show.paint(colour, fmt.Sprintf("%d packets carried a trace, %d of them were delivered, %d bytes of IOAM left the domain.", len(traced), delivered, residue)))
+	} else {
+		s.show.line("demo: traced=%d delivered=%d ioam_bytes_at_beta=%d", len(traced), delivered, residue)
+	}
+	return errors.Join(s.faults...)
+}

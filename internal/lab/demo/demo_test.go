@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/lab"
+)
+
+const udpRecord = `{"kind":"trace","time":"2026-11-21T05:21:00.000000001Z","node":"aramis","interface":"eth0","option":"pre-allocated",
+ "namespace":123,"trace_type":"0xf80000","overflow":false,"remaining":0,
+ "packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9000,"flow_label":0,"length":148},
+ "nodes":[
+  {"hop_limit":63,"node_id":1,"ingress_id":101,"egress_id":102,"timestamp":"2026-11-21T05:20:59.000010Z","transit_delay_ns":null},
+  {"hop_limit":62,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-11-21T05:20:59.000028250Z","transit_delay_ns":6125},
+  {"hop_limit":61,"node_id":3,"ingress_id":301,"egress_id":null,"timestamp":"2026-11-21T05:20:59.000048Z","transit_delay_ns":null}]}`
+
+func lineNames(t *testing.T) *names {
+	t.Helper()
+	top, err := lab.Builtin("line")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newNames(top)
+}
+
+func record(t *testing.T, text string) *export.TraceRecord {
+	t.Helper()
+	r := &export.TraceRecord{}
+	if err := json.Unmarshal([]byte(text), r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestPrint(t *testing.T) {
+	pingRecord := strings.NewReplacer(`"next_header":17,"source_port":4242,"destination_port":9000`, `"next_header":58`).Replace(udpRecord)
+	for _, tt := range []struct {
+		name, record string
+		terminal     bool
+		want         string
+	}{
+		{"plain", udpRecord, false, "trace 1: udp [2001:db8:1::2]:4242 > [2001:db8:2::2]:9000 148 bytes:" +
+			" athos(1) in=eth0(101) out=eth1(102) hop-limit=63;" +
+			" porthos(2) in=eth0(201) out=eth1(202) hop-limit=62 hop-delay=18.2us transit-delay=6.1us;" +
+			" aramis(3) in=eth0(301) out=- hop-limit=61 hop-delay=19.8us; end-to-end=38.0us\n"},
+		{"terminal", pingRecord, true, "" +
+			"  1 ping, 148 bytes  38.0µs end to end\n" +
+			"    athos(1)    eth0(101) → eth1(102)  hop limit 63\n" +
+			"    porthos(2)  eth0(201) → eth1(202)  hop limit 62   +18.2µs       held 6.1µs\n" +
+			"    aramis(3)   eth0(301) → -          hop limit 61   +19.8µs\n"},
+		{"unknown node, overflow", strings.NewReplacer(`"node_id":2`, `"node_id":99`, `"overflow":false`, `"overflow":true`, `"timestamp":"2026-11-21T05:20:59.000028250Z"`, `"timestamp":null`).Replace(udpRecord), false,
+			"trace 1: udp [2001:db8:1::2]:4242 > [2001:db8:2::2]:9000 148 bytes:" +
+				" athos(1) in=eth0(101) out=eth1(102) hop-limit=63;" +
+				" node(99) in=201 out=202 hop-limit=62 transit-delay=6.1us;" +
+				" aramis(3) in=eth0(301) out=- hop-limit=61 hop-delay=38.0us; overflow; end-to-end=38.0us\n"},
+		{"nothing known", `{"kind":"trace","packet":{"source":"::1","destination":"::2","next_header":6,"length":60},"nodes":[{}]}`, false,
+			"trace 1: tcp ::1 > ::2 60 bytes: ? in=- out=- hop-limit=-\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			p := &printer{out: &out, terminal: tt.terminal, names: lineNames(t)}
+			p.trace(record(t, tt.record))
+			if out.String() != tt.want {
+				t.Errorf("printed\n%s\nwant\n%s", out.String(), tt.want)
+			}
+		})
+	}
+}
+
+func TestColourOnlyWhenAsked(t *testing.T) {
+	for _, colour := range []bool{false, true} {
+		var out bytes.Buffer
+		p := &printer{out: &out, terminal: true, colour: colour, names: lineNames(t)}
+		p.trace(record(t, udpRecord))
+		if got := strings.Contains(out.String(), "\x1b["); got != colour {
+			t.Errorf("colour %v: escapes are there: %v", colour, got)
+		}
+	}
+}
+
+// packet makes an Ethernet frame of an IPv6 packet.
+func packet(next uint8, from, to uint16, payload []byte) lab.Packet {
+	b := make([]byte, ethernetSize+ipv6Size, 200)
+	binary.BigEndian.PutUint16(b[12:], 0x86dd)
+	ip := b[ethernetSize:]
+	ip[0], ip[6], ip[7] = 0x60, next, 60
+	source, destination := netip.MustParseAddr("2001:db8:1::2").As16(), netip.MustParseAddr("2001:db8:2::2").As16()
+	copy(ip[8:], source[:])
+	copy(ip[24:], destination[:])
+	b = binary.BigEndian.AppendUint16(b, from)
+	b = binary.BigEndian.AppendUint16(b, to)
+	b = append(b, payload...)
+	binary.BigEndian.PutUint16(b[ethernetSize+4:], uint16(4+len(payload)))
+	return lab.Packet{Length: len(b), Data: b}
+}
+
+func newLineArrivals(t *testing.T) *arrivals {
+	t.Helper()
+	top, err := lab.Builtin("line")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newArrivals(top)
+}
+
+func TestDelivered(t *testing.T) {
+	port := func(p uint16) *uint16 { return &p }
+	traced := func(next uint8, from, to uint16, length int) export.Packet {
+		p := export.Packet{Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"), Length: length}
+		p.NextHeader = nextUDP
+		if next == 6 {
+			p.NextHeader = nextTCP
+		}
+		p.SourcePort, p.DestinationPort = port(from), port(to)
+		return p
+	}
+	a := newLineArrivals(t)
+	a.see(packet(17, 1000, 9000, make([]byte, 60)))
+	a.see(packet(17, 1000, 9000, make([]byte, 60)))
+	outgoing := packet(17, 1000, 9000, make([]byte, 60))
+	outgoing.Outgoing = true
+	a.see(outgoing)
+	a.see(packet(6, 1000, 9001, make([]byte, 96))) // two segments of 60 bytes and more, merged
+	for _, tt := range []struct {
+		name   string
+		traced []export.Packet
+		want   int
+	}{
+		{"both", []export.Packet{traced(17, 1000, 9000, 104), traced(17, 1000, 9000, 104)}, 2},
+		{"one too many", []export.Packet{traced(17, 1000, 9000, 104), traced(17, 1000, 9000, 104), traced(17, 1000, 9000, 104)}, 2},
+		{"another length", []export.Packet{traced(17, 1000, 9000, 105)}, 0},
+		{"another port", []export.Packet{traced(17, 1001, 9000, 104)}, 0},
+		{"merged segments", []export.Packet{traced(6, 1000, 9001, 60), traced(6, 1000, 9001, 80)}, 2},
+		{"more than came", []export.Packet{traced(6, 1000, 9001, 80), traced(6, 1000, 9001, 80)}, 1},
+	} {
+		if got := a.delivered(tt.traced); got != tt.want {
+			t.Errorf("%s: %d delivered, want %d", tt.name, got, tt.want)
+		}
+	}
+	if packets, _, _, _ := a.snapshot(); packets != 3 {
+		t.Errorf("%d packets came, want 3: what beta sends is not received", packets)
+	}
+}
+
+func TestArrivalsSeeIOAM(t *testing.T) {
+	a := newLineArrivals(t)
+	a.see(packet(17, 1, 2, make([]byte, 60)))
+	if _, marked, residue, _ := a.snapshot(); marked != 0 || residue != 0 {
+		t.Errorf("a plain packet has %d bytes of IOAM", residue)
+	}
+	// A trace of the line's namespace and type that no header leads to.
+	hidden := []byte{0x31, 18, 0, 0, 0, 123, 0x28, 0, 0xf8, 0, 0, 0, 0, 0, 0, 0}
+	a.see(packet(17, 1, 2, hidden))
+	if _, marked, residue, _ := a.snapshot(); marked != 1 || residue == 0 {
+		t.Errorf("a hidden trace was not seen: %d packets, %d bytes", marked, residue)
+	}
+	cut := packet(17, 1, 2, nil)
+	cut.Length += 1000
+	a.see(cut)
+	if _, _, _, truncated := a.snapshot(); truncated != 1 {
+		t.Errorf("%d packets were cut, want 1", truncated)
+	}
+}
+
+// replay gives records as an agent does.
+func replay(lines ...string) observe {
+	return func(ctx context.Context, ready func(), take func([]byte) error) error {
+		ready()
+		for _, l := range lines {
+			if err := take([]byte(strings.ReplaceAll(l, "\n", ""))); err != nil {
+				return err
+			}
+		}
+		<-ctx.Done()
+		return nil
+	}
+}
+
+func TestObserver(t *testing.T) {
+	var out bytes.Buffer
+	show := &printer{out: &out, names: lineNames(t)}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o, err := newObserver(ctx, show, replay(udpRecord, `{"kind":"other"}`, udpRecord))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.settle(ctx, nextUDP, 2, 10*time.Millisecond, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(o.packets()); n != 2 {
+		t.Errorf("%d packets were traced, want 2", n)
+	}
+	if least, middle, most, ok := o.delays(); !ok || !slices.Equal([]time.Duration{least, middle, most}, []time.Duration{38 * time.Microsecond, 38 * time.Microsecond, 38 * time.Microsecond}) {
+		t.Errorf("delays are %v %v %v", least, middle, most)
+	}
+	start := time.Now()
+	if err := o.settle(ctx, nextTCP, 1, 0, 50*time.Millisecond); err != nil || time.Since(start) < 50*time.Millisecond {
+		t.Errorf("settle gave %v after %v; want to wait its limit", err, time.Since(start))
+	}
+}
+
+func TestObserverReportsTheAgentsEnd(t *testing.T) {
+	gone := errors.New("connection reset")
+	show := &printer{out: &bytes.Buffer{}, names: lineNames(t)}
+	if _, err := newObserver(t.Context(), show, func(context.Context, func(), func([]byte) error) error { return gone }); !errors.Is(err, gone) {
+		t.Errorf("newObserver gave %v", err)
+	}
+	for _, tt := range []struct {
+		stream observe
+		want   string
+	}{
+		{func(_ context.Context, ready func(), _ func([]byte) error) error { ready(); return gone }, gone.Error()},
+		{replay(`{"kind":"trace","nodes":7}`), "read a record of the agent"},
+	} {
+		o, err := newObserver(t.Context(), show, tt.stream)
+		if err == nil { // the end may be seen first
+			err = o.settle(t.Context(), nextUDP, 1, 0, 5*time.Second)
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("the error is %v, want %q", err, tt.want)
+		}
+	}
+}
+
+// conclude must fail on each of the things that it is there to catch.
+func TestConclude(t *testing.T) {
+	good := packet(17, 4242, 9000, make([]byte, 104))
+	marked := packet(17, 4242, 9000, []byte{0x31, 18, 0, 0, 0, 123, 0x28, 0, 0xf8, 0, 0, 0, 0, 0, 0, 0})
+	for _, tt := range []struct {
+		name   string
+		traces int
+		beta   []lab.Packet
+		inside []lab.Packet
+		want   string // in the error; empty: success
+		line   string
+	}{
+		{"good", 1, []lab.Packet{good}, []lab.Packet{marked}, "", "demo: traced=1 delivered=1 ioam_bytes_at_beta=0"},
+		{"no trace", 0, []lab.Packet{good}, nil, "no packet carried a trace", "demo: traced=0 delivered=0 ioam_bytes_at_beta=0"},
+		{"lost", 2, []lab.Packet{good}, []lab.Packet{marked}, "1 of 2 traced packets did not reach beta", "demo: traced=2 delivered=1 ioam_bytes_at_beta=0"},
+		{"leak", 1, []lab.Packet{good, marked}, []lab.Packet{marked}, "beta received 12 bytes of IOAM", "demo: traced=1 delivered=1 ioam_bytes_at_beta=12"},
+		{"blind scan", 1, []lab.Packet{good}, []lab.Packet{good}, "proves nothing", "demo: traced=1 delivered=1 ioam_bytes_at_beta=0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out bytes.Buffer
+			s := &session{show: &printer{out: &out, names: lineNames(t)}, arrived: newLineArrivals(t), inside: newLineArrivals(t), records: &observer{}}
+			s.records.show = s.show
+			for range tt.traces {
+				if err := s.records.take([]byte(strings.ReplaceAll(udpRecord, "\n", ""))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, p := range tt.beta {
+				s.arrived.see(p)
+			}
+			for _, p := range tt.inside {
+				s.inside.see(p)
+			}
+			err := s.conclude()
+			if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("conclude gave %v, want %q", err, tt.want)
+			}
+			if !strings.HasSuffix(out.String(), tt.line+"\n") {
+				t.Errorf("the last line of\n%sis not %q", out.String(), tt.line)
+			}
+		})
+	}
+}

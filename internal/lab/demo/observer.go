@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// observer collects the records of one agent as they come.
+type observer struct {
+	lock   sync.Mutex
+	traced []export.Packet
+	totals []time.Duration
+	last   time.Time
+	ended  chan error
+	show   *printer
+}
+
+// observe is api.Client.Observe of the collecting agent.
+type observe func(ctx context.Context, ready func(), line func([]byte) error) error
+
+// newObserver returns once the agent reports to it.
+func newObserver(ctx context.Context, show *printer, stream observe) (*observer, error) {
+	o := &observer{ended: make(chan error, 1), show: show, last: time.Now()}
+	ready := make(chan struct{})
+	go func() { o.ended <- stream(ctx, func() { close(ready) }, o.take) }()
+	select {
+	case <-ready:
+		return o, nil
+	case err := <-o.ended:
+		if err == nil {
+			err = fmt.Errorf("the stream of records ended at once")
+		}
+		return nil, err
+	}
+}
+
+// take reads one record.
+func (o *observer) take(line []byte) error {
+	var r export.TraceRecord
+	if err := json.Unmarshal(line, &r); err != nil {
+		return fmt.Errorf("read a record of the agent: %w", err)
+	}
+	if r.Kind != "trace" {
+		return nil
+	}
+	o.show.trace(&r)
+	way := o.show.names.follow(&r)
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	o.traced = append(o.traced, r.Packet)
+	if way.timed {
+		o.totals = append(o.totals, way.total)
+	}
+	o.last = time.Now()
+	return nil
+}
+
+// count is the number of traced packets of one protocol.
+func (o *observer) count(next ioam.NextHeader) int {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	n := 0
+	for _, p := range o.traced {
+		if p.NextHeader == next {
+			n++
+		}
+	}
+	return n
+}
+
+// settle waits until want traces of a protocol have come and no more follow,
+// at most for limit.
+func (o *observer) settle(ctx context.Context, next ioam.NextHeader, want int, quiet, limit time.Duration) error {
+	deadline := time.Now().Add(limit)
+	for time.Now().Before(deadline) {
+		o.lock.Lock()
+		silence := time.Since(o.last)
+		o.lock.Unlock()
+		if o.count(next) >= want && silence >= quiet {
+			return nil
+		}
+		select {
+		case err := <-o.ended:
+			o.ended <- err
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("the agent stopped reporting: %w", err)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// packets are the traced packets so far.
+func (o *observer) packets() []export.Packet {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	return slices.Clone(o.traced)
+}
+
+// delays are the least, the middle and the greatest end-to-end delay.
+func (o *observer) delays() (least, middle, most time.Duration, ok bool) {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	if len(o.totals) == 0 {
+		return 0, 0, 0, false
+	}
+	sorted := slices.Sorted(slices.Values(o.totals))
+	return sorted[0], sorted[len(sorted)/2], sorted[len(sorted)-1], true
+}
