@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"bytes"
+	"testing"
+)
+
+// byteSource makes choices from a fuzz input; when it is used up, always the
+// first.
+type byteSource struct{ rest []byte }
+
+func (b *byteSource) below(n int) int {
+	v := 0
+	for scale := 1; scale < n && len(b.rest) > 0; scale <<= 8 {
+		v, b.rest = v<<8|int(b.rest[0]), b.rest[1:]
+	}
+	return v % n
+}
+
+func FuzzExtensionHeader(f *testing.F) {
+	for _, vector := range kernelVectors {
+		f.Add(unhex(f, vector.arrive))
+		f.Add(unhex(f, vector.leave))
+	}
+	f.Add(unhex(f, "3b00c204 00010000"))
+	f.Add(unhex(f, "3b010100 110a0004 00010000 80000000"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		header, err := DecodeExtensionHeader(b)
+		if err != nil {
+			return
+		}
+		var options []Option
+		end := 2
+		for option, err := range header.Options() {
+			if err != nil {
+				return
+			}
+			if option.Offset != end {
+				t.Fatalf("option at %d, the last one ended at %d", option.Offset, end)
+			}
+			end++
+			if option.Type != OptionPad1 {
+				end += 1 + len(option.Data)
+			}
+			if !option.Type.IsPadding() {
+				options = append(options, option)
+			}
+			checkOption(t, option)
+		}
+		if end != len(header.Bytes) {
+			t.Fatalf("options end at %d of %d", end, len(header.Bytes))
+		}
+		encoded, err := AppendExtensionHeader(nil, header.NextHeader, options...)
+		if err != nil {
+			return // alignment may need more than the longest header has
+		}
+		checkReencoded(t, encoded, header.NextHeader, options)
+	})
+}
+
+// checkOption decodes all that an option may hold.
+func checkOption(t *testing.T, option Option) {
+	t.Helper()
+	o, err := option.IOAM()
+	if (err == nil) != (option.IsIOAM() && option.Offset%4 == 0 && len(option.Data) >= 2) {
+		t.Fatalf("option %+v: %v", option, err)
+	}
+	if err != nil {
+		return
+	}
+	if back := o.Option(); back.Type != option.Type || !bytes.Equal(back.Data, option.Data) {
+		t.Fatalf("%+v became %+v", option, back)
+	}
+	if trace, err := o.Trace(); err == nil {
+		checkTrace(t, trace)
+	}
+}
+
+// checkReencoded: the same options, each aligned, in a header without waste.
+func checkReencoded(t *testing.T, encoded []byte, next NextHeader, want []Option) {
+	t.Helper()
+	header, err := DecodeExtensionHeader(encoded)
+	if err != nil || len(header.Bytes) != len(encoded) || header.NextHeader != next {
+		t.Fatalf("%x: %v", encoded, err)
+	}
+	i := 0
+	for option, err := range header.Options() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if option.Type.IsPadding() {
+			if len(option.Data) > 5 || bytes.ContainsFunc(option.Data, func(r rune) bool { return r != 0 }) {
+				t.Fatalf("padding %x", option.Data)
+			}
+			continue
+		}
+		x, y := option.Type.alignment()
+		if option.Offset%x != y || i >= len(want) || option.Type != want[i].Type || !bytes.Equal(option.Data, want[i].Data) {
+			t.Fatalf("option %d: %+v, want %+v", i, option, want)
+		}
+		i++
+	}
+	if i != len(want) {
+		t.Fatalf("%d options, want %d", i, len(want))
+	}
+}
+
+// checkTrace: the nodes tile the list from RemainingLen on, newest first.
+func checkTrace(t *testing.T, trace Trace) {
+	t.Helper()
+	nodes, err := trace.Nodes()
+	if (trace.Check() == nil) != (err == nil) && len(nodes) > 0 && trace.Check() != nil {
+		t.Fatalf("nodes of an inconsistent trace: %v", err)
+	}
+	at := 0
+	if !trace.Incremental {
+		at = 4 * int(trace.RemainingLen)
+	}
+	for i := len(nodes) - 1; i >= 0; i-- {
+		node := nodes[i]
+		if !bytes.Equal(trace.Data[at:at+len(node.Bytes)], node.Bytes) {
+			t.Fatal("the node data are not where they should be")
+		}
+		at += len(node.Bytes)
+		if s, ok := node.Snapshot(); ok && 4*trace.Type.NodeLen()+4+len(s.Data) != len(node.Bytes) {
+			t.Fatalf("snapshot of %d bytes in %d", len(s.Data), len(node.Bytes))
+		}
+		for bit := range 24 {
+			if field := node.Field(bit); len(field) != 0 != (trace.Type.Has(bit) && bit <= BitUndefinedLast) {
+				t.Fatalf("bit %d: %x", bit, field)
+			}
+		}
+		read(node)
+		node.Timestamp(TimestampNTP, 0)
+	}
+	if trace.Check() == nil && err == nil && at != len(trace.Data) && (trace.Type.NodeLen() != 0 || trace.Type.HasSnapshot()) {
+		t.Fatalf("%d of %d bytes of node data read", at, len(trace.Data))
+	}
+}
+
+func FuzzTrace(f *testing.F) {
+	for _, vector := range kernelVectors {
+		f.Add(unhex(f, vector.leave)[8:], false)
+	}
+	f.Add(unhex(f, "007b0801 80000200 00000000 3d000003 00ffffff 3e000002 02000309 7261636b 20370000"), false)
+	f.Add(unhex(f, "007b0801 80000200 3d000003 00ffffff 3e000002 02000309 7261636b 20370000"), true)
+	f.Fuzz(func(t *testing.T, b []byte, incremental bool) {
+		trace, err := DecodeTrace(b)
+		if (err == nil) != (len(b) >= TraceHeaderLen) {
+			t.Fatal(err)
+		}
+		if err != nil {
+			return
+		}
+		trace.Incremental = incremental
+		if back := trace.Append(nil); !bytes.Equal(back, b) {
+			t.Fatalf("%x became %x", b, back)
+		}
+		checkTrace(t, trace)
+	})
+}
+
+// FuzzNode runs any frame through both hooks of a node whose configuration,
+// like the rest of the frame's circumstances, comes from the choices.
+func FuzzNode(f *testing.F) {
+	for _, test := range ingressCases {
+		packet := rightPacket(f)
+		if test.mutate != nil {
+			packet = test.mutate(packet)
+		}
+		f.Add(packet, []byte{})
+		f.Add(packet, []byte{0, 1, 2, 3, 2, 1, 0, 1, 2, 3, 4, 5, 6, 7, 1, 1})
+	}
+	f.Add(tunnelPacket(f), []byte{1, 0, 0, 1})
+	f.Add(ipv6(NextHeaderUDP, udp(10)), []byte{0, 0, 0, 3, 0, 1, 1, 0, 0, 0, 0, 0, 0, 10, 1, 1, 1})
+	f.Fuzz(func(t *testing.T, packet, choices []byte) {
+		if len(packet) > 1<<17 {
+			return
+		}
+		s := &byteSource{choices}
+		config := randomConfig(s)
+		frame := randomFrame(s, packet)
+		Summarize(packet)
+		checkedRun(t, config, frame, true)
+		result := checkedRun(t, config, frame, false)
+		frame.Data, frame.Ingress, frame.Interface = result.Data, frame.Interface, ifEgress
+		checkedRun(t, config, frame, true)
+	})
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+// source makes choices: from a random generator, or from the bytes of a fuzz
+// input.
+type source interface{ below(n int) int }
+
+type randomSource struct{ *rand.Rand }
+
+func (r randomSource) below(n int) int { return r.IntN(n) }
+
+func oneOf[T any](s source, values ...T) T { return values[s.below(len(values))] }
+
+// randomConfig is a valid configuration of the test node.
+func randomConfig(s source) NodeConfig {
+	config := testConfig()
+	config.Compatibility = oneOf(s, CompatibilityDefault, CompatibilityMainline)
+	if config.Compatibility == CompatibilityDefault {
+		config.TimestampFormat = oneOf(s, TimestampPOSIX, TimestampPTP, TimestampNTP)
+	}
+	config.Interfaces[2].Boundary = oneOf(s, BoundaryDrop, BoundaryStrip, BoundaryIgnore)
+	for i := range s.below(4) {
+		e := Encapsulation{
+			Name:      string(rune('a' + i)),
+			Interface: ifEgress,
+			Frequency: oneOf(s, Frequency{}, Frequency{1, 1}, Frequency{1, 2}),
+			Mode:      oneOf(s, ModeInline, ModeEncap, ModeAuto),
+		}
+		if e.Mode != ModeInline {
+			e.TunnelSource, e.TunnelDestination = tunnelSource, tunnelDestination
+		}
+		e.Match.Destination = oneOf(s, netip.Prefix{}, netip.MustParsePrefix("2001:db8::/32"), netip.MustParsePrefix("2001:db8:2::/48"))
+		e.Match.DestinationPort = oneOf(s, nil, nil, &PortRange{1, 1000})
+		e.Match.TrafficClass = oneOf(s, nil, nil, nil, ptr(uint8(0)))
+		for range 1 + s.below(3) {
+			e.Options = append(e.Options, TraceOption{
+				Namespace: oneOf[NamespaceID](s, 123, 200, 300),
+				Type:      randomType(s)&TraceTypeSupported | 0x800000,
+				Size:      4 * (1 + s.below(30)),
+			})
+		}
+		config.Encapsulations = append(config.Encapsulations, e)
+	}
+	return config
+}
+
+func randomType(s source) TraceType {
+	return oneOf(s, 0x800000, 0xc00000, 0xfff000, 0xfff002, 0xffffff, TraceType(s.below(1<<12))<<12|TraceType(s.below(1<<12)))
+}
+
+func randomBytes(s source, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(s.below(256))
+	}
+	return b
+}
+
+// randomTrace is mostly valid.
+func randomTrace(s source) Option {
+	kind := randomType(s)
+	t := Trace{
+		Incremental: s.below(20) == 0,
+		Namespace:   oneOf[NamespaceID](s, 123, 123, 200, 200, 300, 7),
+		NodeLen:     uint8(kind.NodeLen()),
+		Flags:       TraceFlags(oneOf(s, 0, 0, 0, 0, s.below(16))),
+		Type:        kind,
+		Reserved:    uint8(oneOf(s, 0, 0, s.below(256))),
+	}
+	units := oneOf(s, t.NodeLen, 2*t.NodeLen, uint8(s.below(50)))
+	t.Data = randomBytes(s, 4*int(min(units, 40)))
+	t.RemainingLen = uint8(oneOf(s, len(t.Data)/4, len(t.Data)/4, s.below(len(t.Data)/4+1)))
+	switch s.below(25) {
+	case 0:
+		t.NodeLen++
+	case 1:
+		t.RemainingLen = uint8(len(t.Data)/4 + 1)
+	}
+	// As this node's ingress would have left it.
+	if at := 4 * int(t.RemainingLen); s.below(2) == 0 && t.Type.Has(BitNode) && len(t.Data) >= at+4 {
+		binary.BigEndian.PutUint32(t.Data[at:], 0x3f000002)
+	}
+	return t.Option()
+}
+
+func randomHeader(s source, next NextHeader) []byte {
+	var options []Option
+	for range oneOf(s, 1, 1, 1, 2, 3, 1+s.below(11)) {
+		option := randomTrace(s)
+		switch s.below(12) {
+		case 0:
+			option = Option{Type: OptionRouterAlert, Data: []byte{0, 0}}
+		case 1:
+			option = Option{Type: OptionIOAMStatic, Data: append([]byte{0, byte(s.below(5))}, randomBytes(s, s.below(12))...)}
+		case 2:
+			option = Option{Type: OptionIOAM, Data: randomBytes(s, s.below(14))}
+		}
+		options = append(options, option)
+	}
+	header, err := AppendExtensionHeader(nil, next, options...)
+	if err != nil {
+		header, _ = AppendExtensionHeader(nil, next)
+	}
+	switch s.below(30) {
+	case 0:
+		header[2+s.below(len(header)-2)] = byte(s.below(256))
+	case 1: // a trace behind three Pad1
+		trace := Trace{Namespace: 123, NodeLen: 1, Type: 0x800000, Data: randomBytes(s, 4)}.Option()
+		header = slices.Concat([]byte{byte(next), 2, 0, 0, 0, byte(OptionIOAM), 14}, trace.Data, []byte{byte(OptionPadN), 1, 0})
+	case 2:
+		header = append([]byte{byte(next), 5}, make([]byte, 46)...) // 46 Pad1
+	}
+	return header
+}
+
+// randomPacket is an IPv6 packet, mostly with a Hop-by-Hop header.
+func randomPacket(s source) []byte {
+	payload := oneOf(s,
+		func() []byte { return udp(s.below(1500)) },
+		func() []byte { return randomBytes(s, s.below(64)) },
+		func() []byte { return inner() },
+	)()
+	next := oneOf(s, NextHeaderUDP, NextHeaderTCP, NextHeaderICMPv6, NextHeaderIPv6, NextHeaderFragment, NextHeaderNone)
+	for range s.below(3) {
+		payload = append([]byte{byte(next), 0, 0, byte(s.below(16)), 0, 0, 0, 0}, payload...)
+		next = oneOf(s, NextHeaderRouting, NextHeaderDestination, NextHeaderFragment)
+	}
+	if s.below(2) == 0 {
+		payload, next = append(randomHeader(s, next), payload...), NextHeaderHopByHop
+	}
+	packet := ipv6(next, payload)
+	packet[1] = byte(s.below(256))
+	packet[7] = byte(s.below(256))
+	switch s.below(8) {
+	case 0:
+		packet = withDestination(packet, tunnelDestination)
+	case 1:
+		packet = withDestination(packet, netip.MustParseAddr(oneOf(s, "ff0e::1", "fe80::1", "2001:db8:3::1", "2001:db9::1")))
+	case 2:
+		setPayloadLength(packet, oneOf(s, 0, 0, s.below(1<<16)))
+	case 3:
+		packet[s.below(len(packet))] = byte(s.below(256))
+	case 4:
+		packet = packet[:s.below(len(packet)+1)]
+	}
+	return packet
+}
+
+func randomFrame(s source, packet []byte) Frame {
+	f := Frame{
+		Data:      packet,
+		Link:      LinkNone,
+		Interface: oneOf(s, ifIngress, ifEgress, ifEgress, ifEdge),
+		Ingress:   oneOf(s, 0, ifIngress, ifIngress, ifEdge, ifOther),
+		Time:      testTime + int64(s.below(1<<30)),
+	}
+	if s.below(2) == 0 {
+		f.Link, f.Data = LinkEthernet, ethernet(packet, []uint16{etherTypeQinQ, etherTypeVLAN, etherTypeVLAN}[:s.below(3)]...)
+	}
+	if s.below(2) == 0 {
+		f.QueueKnown, f.QueuePackets, f.QueueBytes = true, uint32(s.below(100)), uint32(s.below(100000))
+	}
+	if s.below(4) == 0 {
+		f.GSOSize, f.GSOSegments = uint32(1+s.below(1500)), 2
+	}
+	return f
+}
+
+// Random packets through random nodes: whatever happens, the invariants hold,
+// and everything that can happen does.
+func TestRandomPackets(t *testing.T) {
+	const packets = 60_000
+	s := randomSource{rand.New(rand.NewPCG(9197, 9486))}
+	seen := map[bool]map[Outcome]int{false: {}, true: {}}
+	var config NodeConfig
+	for i := range packets {
+		if i%10 == 0 {
+			config = randomConfig(s)
+		}
+		frame, egress := randomFrame(s, randomPacket(s)), s.below(2) == 0
+		result := checkedRun(t, config, frame, egress)
+		seen[egress][result.Outcome]++
+
+		// What this node lets go on, the next one takes.
+		if !egress && result.Verdict == Pass {
+			onward := frame
+			onward.Data, onward.Ingress, onward.Interface = result.Data, frame.Interface, ifEgress
+			seen[true][checkedRun(t, config, onward, true).Outcome]++
+		}
+	}
+	for egress, outcomes := range map[bool][]Outcome{false: ingressOutcomes, true: egressOutcomes} {
+		for _, outcome := range outcomes {
+			if seen[egress][outcome] == 0 {
+				t.Errorf("no packet ended as %v, egress %v: the test is too narrow", outcome, egress)
+			}
+		}
+	}
+	t.Logf("ingress %v", seen[false])
+	t.Logf("egress %v", seen[true])
+}
+
+// A chain of nodes fills a trace that reads back as the path.
+func TestChain(t *testing.T) {
+	s := randomSource{rand.New(rand.NewPCG(1, 2))}
+	for range 2000 {
+		kind := randomType(s)&TraceTypeSupported | 0x800000
+		config := encapConfig(ModeEncap, func(e *Encapsulation) {
+			e.Options = []TraceOption{{200, kind, 4 * (1 + s.below(61))}}
+		})
+		config.ID = 1
+		frame := egressFrame(ipv6(NextHeaderUDP, udp(10)))
+		frame.Data = mustNode(t, config).Egress(frame).Data
+
+		room, fits := config.Encapsulations[0].Options[0].Size, 0
+		hops := 1 + s.below(5)
+		need := func(config NodeConfig) int {
+			schema := config.Namespaces[1].Schema
+			if !kind.HasSnapshot() {
+				return 4 * kind.NodeLen()
+			} else if schema == nil {
+				return 4*kind.NodeLen() + 4
+			}
+			return 4*kind.NodeLen() + 4 + (len(schema.Data)+3)/4*4
+		}
+		full := false
+		account := func(config NodeConfig) {
+			if full = full || need(config) > room; !full {
+				room -= need(config)
+				fits++
+			}
+		}
+		account(config)
+		for hop := range hops {
+			next := testConfig()
+			next.ID = NodeID(hop + 2)
+			next.Namespaces[1].Schema = oneOf(s, nil, &Schema{ID: SchemaID(hop)}, &Schema{ID: SchemaID(hop), Data: randomBytes(s, s.below(20))})
+			next.Decapsulations = nil
+			if hop == hops-1 {
+				next.Decapsulations = []Decapsulation{{tunnelDestination}}
+			}
+			account(next)
+			frame.Data[7]-- // the router between the hooks
+			result := checkedRun(t, next, Frame{Data: frame.Data, Link: LinkNone, Interface: ifIngress, Time: testTime}, false)
+			frame.Data = result.Data
+			if hop < hops-1 {
+				continue
+			}
+			if result.Outcome != OutcomeTunnelDecapsulated {
+				t.Fatal(result.Outcome)
+			}
+			checkPath(t, result.Record.Header, fits, full)
+		}
+	}
+}
+
+// checkPath: nodes 1, 2, … with falling hop limits.
+func checkPath(t *testing.T, header []byte, count int, overflow bool) {
+	t.Helper()
+	for option, err := range (ExtensionHeader{Bytes: header}).Options() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if option.Type.IsPadding() {
+			continue
+		}
+		o, err := option.IOAM()
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace, err := o.Trace()
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes, err := trace.Nodes()
+		if err != nil || len(nodes) != count || trace.Flags&FlagOverflow != 0 != overflow {
+			t.Fatalf("%d nodes, want %d; overflow %v; %v", len(nodes), count, overflow, err)
+		}
+		for i, node := range nodes {
+			id, _ := node.NodeID()
+			if id != NodeID(i+1) {
+				t.Fatalf("node %d is %d", i, id)
+			}
+		}
+	}
+}
