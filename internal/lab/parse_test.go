@@ -167,3 +167,23 @@ func TestLoad(t *testing.T) {
 		}
 	}
 }
+
+// The topology in the documentation is one.
+func TestDocumentedTopology(t *testing.T) {
+	text, err := os.ReadFile("../../docs/lab.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), "```yaml topology\n")
+	source, _, ok2 := strings.Cut(rest, "```")
+	if !ok || !ok2 {
+		t.Fatal("docs/lab.md shows no topology")
+	}
+	top, err := Parse("lab.md", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(top.Nodes) != 2 || len(top.Traffic) != 3 {
+		t.Errorf("read %+v", top)
+	}
+}
