@@ -97,12 +97,17 @@ Exit codes: 0 done; 1 it failed, or a check found faults; 2 wrong usage.`,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	root.PersistentFlags().BoolVar(&opts.json, "json", false, "print JSON instead of text")
-	root.PersistentFlags().StringVar(&opts.socket, "socket", "", "the agent's API socket `PATH` (default: the agent of this network namespace)")
+	root.PersistentFlags().StringVar(&opts.socket, "socket", "", "`PATH` of the agent's API socket (default: the agent of this network namespace)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 
+	root.AddCommand(newConfigCommand(opts))
+	root.AddCommand(newDecodeCommand(opts))
 	root.AddCommand(newLabCommand(opts))
+	root.AddCommand(newCompletionCommand())
+	root.AddCommand(newManCommand())
+	root.AddCommand(newVersionCommand(opts))
 	markUsageErrors(root)
 	return root
 }
@@ -115,6 +120,7 @@ func groupRun(cmd *cobra.Command, args []string) error {
 		return cmd.Help()
 	}
 	msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		msg += "; did you mean " + strings.Join(near, " or ") + "?"
 	} else {

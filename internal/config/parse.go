@@ -17,9 +17,11 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Bounds of a file, far above what the largest permitted configuration needs.
+// MaxFileSize bounds a file in bytes, far above what the largest permitted
+// configuration needs.
+const MaxFileSize = 1 << 20
+
 const (
-	maxFileSize = 1 << 20
 	maxNesting  = 32  // brackets within brackets
 	maxIndent   = 128 // what stands before the first word of a line
 )
@@ -32,7 +34,7 @@ func Load(path string) (*Config, error) {
 		return nil, fmt.Errorf("%w; name a configuration file that can be read", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	data, err := io.ReadAll(io.LimitReader(f, MaxFileSize+1))
 	if err != nil {
 		return nil, fmt.Errorf("%w; name a configuration file that can be read", err)
 	}
@@ -69,8 +71,8 @@ func decodeFragment(data []byte, v any) error {
 func (d *decoder) document(data []byte) ast.Node {
 	start := position{1, 1}
 	switch {
-	case len(data) > maxFileSize:
-		d.fault(start, "", fmt.Sprintf("the file is larger than %d bytes", maxFileSize), "split the node's configuration, or remove what it does not need")
+	case len(data) > MaxFileSize:
+		d.fault(start, "", fmt.Sprintf("the file is larger than %d bytes", MaxFileSize), "split the node's configuration, or remove what it does not need")
 		return nil
 	case !utf8.Valid(data):
 		d.fault(invalidUTF8(data), "", "the file is not UTF-8 text", "save it as UTF-8")

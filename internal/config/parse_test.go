@@ -186,7 +186,7 @@ func TestExamples(t *testing.T) {
 func TestLoadErrors(t *testing.T) {
 	dir := t.TempDir()
 	large := filepath.Join(dir, "large.yaml")
-	if err := os.WriteFile(large, []byte(strings.Repeat("# comment\n", maxFileSize/10+1)), 0o600); err != nil {
+	if err := os.WriteFile(large, []byte(strings.Repeat("# comment\n", MaxFileSize/10+1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Load(large); err == nil || !strings.HasPrefix(err.Error(), large+":1:1: the file is larger than") {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// shells are those whose completion can be written.
+var shells = []string{"bash", "zsh", "fish"}
+
+func newCompletionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish",
+		Short: "Print the completion script of a shell",
+		Example: `  source <(waymark completion bash)
+  waymark completion zsh > "${fpath[1]}/_waymark"
+  waymark completion fish > ~/.config/fish/completions/waymark.fish`,
+		Args:                  cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs:             shells,
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			switch args[0] {
+			case "zsh":
+				return cmd.Root().GenZshCompletion(out)
+			case "fish":
+				return cmd.Root().GenFishCompletion(out, true)
+			default:
+				return cmd.Root().GenBashCompletionV2(out, true)
+			}
+		},
+	}
+}
+
+// completeWords lets shells complete a flag that takes one of a few words.
+func completeWords(cmd *cobra.Command, flag string, words ...string) {
+	// It fails only for a flag that the command does not have.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}

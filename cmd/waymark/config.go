@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/config"
+)
+
+func newConfigCommand(opts *options) *cobra.Command {
+	return newGroup("config", "Check and show configuration files", newConfigCheckCommand(opts), newConfigShowCommand(opts))
+}
+
+func newConfigCheckCommand(opts *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "check FILE",
+		Short: "Report everything that is wrong with a configuration file",
+		Long: `Report everything that is wrong with a configuration file, each fault with its
+line, its column and a cure. FILE - is standard input. Whether the interfaces
+exist is not checked: the file may be for another machine.
+
+Exit codes: 0 nothing is wrong; 1 something is, or the file cannot be read.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := loadConfig(cmd, args[0])
+			var faults config.Faults
+			if err != nil && !errors.As(err, &faults) {
+				return err
+			}
+			if opts.json {
+				if err := printJSON(cmd.OutOrStdout(), checkResult{File: args[0], OK: c != nil, Faults: faults}); err != nil {
+					return err
+				}
+			} else if c != nil {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: no faults; %d interfaces, %d namespaces, %d encapsulations, %d decapsulations\n",
+					args[0], len(c.Interfaces), len(c.Namespaces), len(c.Encapsulations), len(c.Decapsulations))
+			}
+			return reportFaults(cmd, faults)
+		},
+	}
+}
+
+// checkResult is the JSON of config check.
+type checkResult struct {
+	File   string        `json:"file"`
+	OK     bool          `json:"ok"`
+	Faults config.Faults `json:"faults,omitempty"`
+}
+
+func newConfigShowCommand(opts *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show FILE",
+		Short: "Print a configuration file with every default filled in",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := loadConfig(cmd, args[0])
+			var faults config.Faults
+			switch {
+			case errors.As(err, &faults):
+				return reportFaults(cmd, faults)
+			case err != nil:
+				return err
+			case opts.json:
+				return printJSON(cmd.OutOrStdout(), c)
+			}
+			_, err = cmd.OutOrStdout().Write(c.Marshal())
+			return err
+		},
+	}
+}
+
+// loadConfig reads a configuration file; - is standard input.
+func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
+	if file != "-" {
+		return config.Load(file)
+	}
+	data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), config.MaxFileSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("read standard input: %w", err)
+	}
+	return config.Parse("-", data)
+}
+
+// reportFaults prints one line per fault, as compilers do.
+func reportFaults(cmd *cobra.Command, faults config.Faults) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	fmt.Fprintln(cmd.ErrOrStderr(), faults)
+	return errReported
+}
+
+// printJSON writes one value on one line.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

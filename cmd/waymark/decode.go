@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/decode"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func newDecodeCommand(opts *options) *cobra.Command {
+	format := "posix"
+	taiOffset := 37 * time.Second
+	cmd := &cobra.Command{
+		Use:   "decode FILE...",
+		Short: "Show the IOAM traces in packet captures",
+		Long: `Show the IOAM traces in packet captures (pcap and pcapng, also compressed with
+gzip; Ethernet with up to two VLAN tags, raw IP, and Linux cooked). FILE - is
+standard input.
+
+Traces are looked for in the Hop-by-Hop and Destination Options headers of each
+packet and of the IPv6 packets that it tunnels. Nothing in a packet says in
+which format its timestamps are: --timestamp-format does.
+
+What cannot be decoded is reported on standard error with its packet and
+offset; the exit code is then 1, after everything that could be decoded.`,
+		Example: `  waymark decode capture.pcapng
+  tcpdump -i eth1 -w - ip6 | waymark decode --json -`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			clock := export.Clock{TAIOffset: taiOffset}
+			if err := clock.Format.UnmarshalText([]byte(format)); err != nil {
+				return usagef("--timestamp-format: %w", err)
+			}
+			return decodeFiles(cmd, args, clock, opts.json)
+		},
+	}
+	cmd.Flags().StringVar(&format, "timestamp-format", format, "`FORMAT` of the timestamps: posix, ptp or ntp")
+	cmd.Flags().DurationVar(&taiOffset, "tai-offset", taiOffset, "TAI - UTC, for ptp")
+	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
+	return cmd
+}
+
+func decodeFiles(cmd *cobra.Command, files []string, clock export.Clock, asJSON bool) error {
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	lines := json.NewEncoder(out)
+	lines.SetEscapeHTML(false)
+	emit := func(r export.TraceRecord) error {
+		if asJSON {
+			return lines.Encode(r)
+		}
+		_, err := out.WriteString(r.Text())
+		return err
+	}
+	complete := true
+	for _, file := range files {
+		ok, err := decodeFile(cmd, file, clock, emit)
+		if flushErr := out.Flush(); err == nil {
+			err = flushErr
+		}
+		if err != nil {
+			return fmt.Errorf("write the traces: %w", err)
+		}
+		complete = complete && ok
+	}
+	if !complete {
+		return errReported
+	}
+	return nil
+}
+
+// decodeFile says whether all of the file could be decoded; an error is one of
+// the output.
+func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(export.TraceRecord) error) (bool, error) {
+	stderr := cmd.ErrOrStderr()
+	name, in := file, io.Reader(nil)
+	if file == "-" {
+		name, in = "standard input", cmd.InOrStdin()
+	} else {
+		f, err := os.Open(file)
+		if err != nil {
+			fmt.Fprintf(stderr, "waymark: %v; name a capture that can be read\n", err)
+			return false, nil
+		}
+		defer f.Close()
+		in = f
+	}
+	report := func(err error) { fmt.Fprintf(stderr, "waymark: %s: %v\n", name, err) }
+	summary, complete, err := decode.Capture(in, clock, emit, report)
+	for _, kind := range slices.Sorted(maps.Keys(summary.Others)) {
+		fmt.Fprintf(stderr, "waymark: %s: %d %v options are not shown: only traces are\n", name, summary.Others[kind], ioam.IOAMType(kind))
+	}
+	return complete, err
+}

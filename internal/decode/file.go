@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decode
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Summary is what a whole capture held.
+type Summary struct {
+	Packets int
+	Traces  int
+	Others  map[ioam.IOAMType]int // IOAM options that are no traces
+	Unknown map[LinkType]int      // packets of link layers that are not understood
+}
+
+// Capture reads a capture to its end, or to where it cannot be read on. It
+// gives each trace to emit, whose error ends it, and each fault to report;
+// complete is false when there was one.
+func Capture(r io.Reader, clock export.Clock, emit func(export.TraceRecord) error, report func(error)) (s Summary, complete bool, err error) {
+	s = Summary{Others: map[ioam.IOAMType]int{}, Unknown: map[LinkType]int{}}
+	complete = true
+	fail := func(err error) { report(err); complete = false }
+	reader, err := NewReader(r)
+	if err != nil {
+		fail(err)
+		return s, false, nil
+	}
+	for {
+		p, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			fail(err)
+			break
+		}
+		s.Packets++
+		if !p.Link.Known() {
+			s.Unknown[p.Link]++
+			continue
+		}
+		found := Traces(p, clock)
+		for _, record := range found.Traces {
+			if err := emit(record); err != nil {
+				return s, complete, err
+			}
+			s.Traces++
+		}
+		for kind, n := range found.Others {
+			s.Others[kind] += n
+		}
+		for _, err := range found.Faults {
+			fail(fmt.Errorf("packet %d: %w", p.Number, err))
+		}
+	}
+	for _, link := range slices.Sorted(maps.Keys(s.Unknown)) {
+		fail(fmt.Errorf("link type %d is not understood: %d packets skipped; capture on Ethernet, raw IP or Linux cooked", link, s.Unknown[link]))
+	}
+	return s, complete, nil
+}

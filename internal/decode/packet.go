@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decode
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+const (
+	ipv6HeaderLen = 40
+	maxTunnels    = 8 // IPv6 headers in front of one another
+)
+
+// Found is what one packet carried.
+type Found struct {
+	Traces []export.TraceRecord
+	Others map[ioam.IOAMType]int // IOAM options that are no traces
+	Faults []error               // what could not be read, from the IPv6 header on
+}
+
+// Traces finds the IOAM of a packet: in the Hop-by-Hop and Destination Options
+// headers, of the packet itself and of the IPv6 packets that it tunnels.
+func Traces(p Packet, clock export.Clock) Found {
+	found := Found{Others: map[ioam.IOAMType]int{}}
+	ip := p.Link.ipv6(p.Data)
+	if ip == nil {
+		return found
+	}
+	w := walker{packet: p, clock: clock, found: &found}
+	w.walk(ip, p.Length-(len(p.Data)-len(ip)), 0)
+	return found
+}
+
+type walker struct {
+	packet Packet
+	clock  export.Clock
+	found  *Found
+	base   int // offset of the IPv6 header that is being read, from the outermost
+}
+
+func (w *walker) fault(offset int, err error) {
+	if kept := len(w.packet.Data); kept < w.packet.Length {
+		err = fmt.Errorf("%w (the capture kept %d of the packet's %d bytes; capture with a larger snap length)", err, kept, w.packet.Length)
+	}
+	w.found.Faults = append(w.found.Faults, fmt.Errorf("IPv6 packet, offset %d: %w", w.base+offset, err))
+}
+
+// walk reads one IPv6 packet; wire is its length on the wire, link padding
+// included.
+func (w *walker) walk(ip []byte, wire int, tunnels int) {
+	if len(ip) < ipv6HeaderLen || ip[0]>>4 != 6 {
+		w.fault(0, errors.New("no whole IPv6 header"))
+		return
+	}
+	length := wire
+	// A payload length of 0 is that of a jumbogram (RFC 2675 §3).
+	if payload := int(binary.BigEndian.Uint16(ip[4:])); payload != 0 {
+		length = ipv6HeaderLen + payload
+	}
+	ip = ip[:min(len(ip), length)]
+	headers, next, at := w.headers(ip)
+	subject, inner := ip, length
+	tunnel := next == ioam.NextHeaderIPv6 && at < len(ip) && tunnels < maxTunnels
+	if tunnel {
+		subject, inner = ip[at:], length-at
+	}
+	summary, ok := export.ParsePacket(subject, innerLength(subject, inner))
+	if !ok {
+		summary, _ = export.ParsePacket(ip, length)
+	}
+	for _, h := range headers {
+		w.options(h, summary)
+	}
+	if tunnel {
+		w.base += at
+		w.walk(subject, inner, tunnels+1)
+	}
+}
+
+// innerLength is a packet's length by its own header, else by what is around it.
+func innerLength(ip []byte, around int) int {
+	if len(ip) >= ipv6HeaderLen {
+		if payload := int(binary.BigEndian.Uint16(ip[4:])); payload != 0 {
+			return ipv6HeaderLen + payload
+		}
+	}
+	return around
+}
+
+// header is an extension header that may hold options, and where it stands.
+type header struct {
+	ioam.ExtensionHeader
+	offset int
+}
+
+// headers lists the headers with options, and finds what is behind all
+// extension headers.
+func (w *walker) headers(ip []byte) (list []header, next ioam.NextHeader, at int) {
+	next, at = ioam.NextHeader(ip[6]), ipv6HeaderLen
+	for range ioam.MaxExtensionHeaders {
+		rest := ip[min(at, len(ip)):]
+		switch next {
+		case ioam.NextHeaderHopByHop, ioam.NextHeaderDestination:
+			h, err := ioam.DecodeExtensionHeader(rest)
+			if err != nil {
+				w.decodeFault(at, err)
+				return list, ioam.NextHeaderNone, at
+			}
+			list = append(list, header{h, at})
+			next, at = h.NextHeader, at+len(h.Bytes)
+		case ioam.NextHeaderRouting, ioam.NextHeaderAH:
+			if len(rest) < 8 {
+				return list, ioam.NextHeaderNone, at
+			}
+			size := (int(rest[1]) + 1) * 8
+			if next == ioam.NextHeaderAH {
+				size = (int(rest[1]) + 2) * 4 // RFC 4302 §2.2
+			}
+			next, at = ioam.NextHeader(rest[0]), at+size
+		case ioam.NextHeaderFragment:
+			if len(rest) < 8 || binary.BigEndian.Uint16(rest[2:])>>3 != 0 {
+				// Only the first fragment has what follows (RFC 8200 §4.5).
+				return list, ioam.NextHeaderNone, at
+			}
+			next, at = ioam.NextHeader(rest[0]), at+8
+		default:
+			return list, next, at
+		}
+	}
+	return list, next, at
+}
+
+// options reads the options of one header.
+func (w *walker) options(h header, summary export.Packet) {
+	for option, err := range h.Options() {
+		if err != nil {
+			w.decodeFault(h.offset, err)
+			return
+		}
+		if !option.IsIOAM() {
+			continue
+		}
+		o, err := option.IOAM()
+		if err != nil {
+			w.decodeFault(h.offset, err)
+			continue
+		}
+		if !o.Type.IsTrace() {
+			w.found.Others[o.Type]++
+			continue
+		}
+		trace, err := o.Trace()
+		if err != nil {
+			w.decodeFault(h.offset, err)
+			continue
+		}
+		record, err := export.Trace(w.packet.Time, trace, summary, w.clock)
+		record.Interface = w.packet.Interface
+		w.found.Traces = append(w.found.Traces, record)
+		if err != nil {
+			// Offsets count from the trace header, behind 4 bytes of option.
+			w.decodeFault(h.offset+option.Offset+4, err)
+		}
+	}
+}
+
+// decodeFault reports an error whose offset counts from start.
+func (w *walker) decodeFault(start int, err error) {
+	var de *ioam.DecodeError
+	if errors.As(err, &de) {
+		w.fault(start+de.Offset, fmt.Errorf("%w (%s)", de.Err, de.Section))
+		return
+	}
+	w.fault(start, err)
+}
