@@ -46,7 +46,7 @@ static __always_inline int ends_here(const struct packet *p, const struct ipv6 *
 
 /* Removes as decided, with a record of the header. */
 static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32 length,
-					   enum removal removal)
+					   enum removal removal, __u64 tai)
 {
 	enum outcome outcome;
 	void *ring = 0;
@@ -66,7 +66,7 @@ static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32
 		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
 		return OUTCOME_DECAP_FAILED;
 	}
-	record_end(ctx, p, r, ring, outcome);
+	record_end(ctx, p, r, ring, outcome, tai);
 	return outcome;
 }
 
@@ -74,6 +74,7 @@ static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32
 struct demand {
 	__u32 types;	 /* the trace types, or-ed */
 	__u32 removable; /* options whose namespace is to be removed here */
+	__u64 tai;	 /* time of arrival, if anything asks for it: one reading serves all */
 };
 
 static __always_inline enum outcome check_options(const struct packet *p, const struct scan *s,
@@ -100,19 +101,19 @@ static __always_inline enum outcome check_options(const struct packet *p, const 
 	return OUTCOME_NO_IOAM;
 }
 
-/* One reading of the clock serves all options. */
 static __always_inline enum outcome fill_options(context *ctx, struct packet *p,
-						 const struct scan *s, const struct demand *d,
+						 const struct scan *s, struct demand *d,
 						 __u32 hop_limit, int stays)
 {
-	__u32 timed = TRACE_BIT(2) | TRACE_BIT(3) | (NODE.mainline || !stays ? 0 : TRACE_BIT(4));
-	__u64 tai = d->types & timed ? tai_now() : 0;
+	__u32 timed = TRACE_BIT(2) | TRACE_BIT(3) | (NODE.mainline ? 0 : TRACE_BIT(4));
 	enum outcome greatest = OUTCOME_NO_IOAM;
 
+	if (d->types & timed || !stays)
+		d->tai = tai_now();
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
 		enum outcome outcome =
-			fill_option(ctx, p->l3, s->offset[i], hop_limit | stays << 8, tai);
+			fill_option(ctx, p->l3, s->offset[i], hop_limit | stays << 8, d->tai);
 
 		if (outcome > greatest)
 			greatest = outcome;
@@ -149,7 +150,7 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	if (removal == REMOVE_INLINE && (s->foreign || d.removable != s->count))
 		result.outcome = OUTCOME_REMOVAL_PARTIAL;
 	else if (removal != REMOVE_NOTHING)
-		result.outcome = remove(ctx, p, s->length, removal);
+		result.outcome = remove(ctx, p, s->length, removal, d.tai);
 	return result;
 }
 

@@ -54,11 +54,11 @@ static __always_inline struct record *record_begin(context *ctx, const struct pa
 
 /* Fills in the packet that goes on and hands the record over. */
 static __always_inline void record_end(context *ctx, const struct packet *p, struct record *r,
-				       void *ring, enum outcome outcome)
+				       void *ring, enum outcome outcome, __u64 tai)
 {
 	__u32 length = packet_length(ctx, p), head = length;
 
-	r->time = tai_now();
+	r->time = tai;
 	r->ifindex = NODE.ifindex;
 	r->length = length;
 	r->outcome = outcome;

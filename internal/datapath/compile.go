@@ -123,8 +123,7 @@ func (g *generation) compileRules(cfg ioam.NodeConfig, in ioam.Interface, node *
 		g.rules = append(g.rules, rule)
 		g.encapsulations = append(g.encapsulations, compileEncapsulation(cfg, in, e))
 		g.owners = append(g.owners, e.Name)
-		m := e.Match
-		if m.NextHeader != nil || m.SourcePort != nil || m.DestinationPort != nil {
+		if rule.HasNextHeader+rule.HasPorts > 0 {
 			node.NeedsUpper = 1
 		}
 	}
@@ -181,10 +180,10 @@ func compileRule(m ioam.Match) abiRule {
 	if m.NextHeader != nil {
 		r.NextHeader, r.HasNextHeader = uint8(*m.NextHeader), 1
 	}
-	if m.SourcePort != nil {
+	if m.SourcePort != nil && *m.SourcePort != (ioam.PortRange{}) {
 		r.SourcePortFrom, r.SourcePortTo, r.HasPorts = m.SourcePort.From, m.SourcePort.To, 1
 	}
-	if m.DestinationPort != nil {
+	if m.DestinationPort != nil && *m.DestinationPort != (ioam.PortRange{}) {
 		r.DestinationPortFrom, r.DestinationPortTo, r.HasPorts = m.DestinationPort.From, m.DestinationPort.To, 1
 	}
 	var word, mask uint32

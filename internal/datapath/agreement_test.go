@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"bytes"
+	"encoding/hex"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// packetsPerConfig spreads the cost of loading programs.
+const packetsPerConfig = 2500
+
+// TestAgreement gives random packets, sound and broken, to the BPF programs
+// and to the reference node: verdict, bytes, outcome and record must be equal,
+// and no other counter may move. WAYMARK_AGREEMENT_PACKETS sets how many.
+func TestAgreement(t *testing.T) {
+	packets, seed := 50_000, uint64(1)
+	if s := os.Getenv("WAYMARK_AGREEMENT_PACKETS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packets, seed = n, rand.Uint64()
+	}
+	t.Logf("%d packets, seed %d", packets, seed)
+	seen := make(map[string]map[ioam.Outcome]int)
+	for done := uint64(0); done < uint64(packets); done += packetsPerConfig {
+		g := generator{rand.New(rand.NewPCG(seed, done))}
+		cfg := g.config()
+		if err := cfg.Validate(); err != nil {
+			t.Fatalf("configuration %d: %v", done, err)
+		}
+		p := loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP, hookIngressTC, hookEgressTC)
+		for _, c := range []struct {
+			name    string
+			program *ebpf.Program
+			base    abiCounter
+		}{
+			{"xdp ingress", p.xdp, abiCounterCOUNTER_INGRESS},
+			{"tc ingress", p.tcIn, abiCounterCOUNTER_INGRESS},
+			{"tc egress", p.tcOut, abiCounterCOUNTER_EGRESS},
+		} {
+			if seen[c.name] == nil {
+				seen[c.name] = make(map[ioam.Outcome]int)
+			}
+			agree(t, cfg, p, c.program, c.base, g, seen[c.name])
+			if t.Failed() {
+				t.Fatalf("%s, configuration %d: %+v", c.name, done, cfg)
+			}
+		}
+		p.close()
+	}
+	for hook, outcomes := range seen {
+		for _, o := range ioam.Outcomes() {
+			t.Logf("%-12s %-32s %d", hook, o, outcomes[o])
+			if outcomes[o] == 0 != unreachable(hook, o) {
+				t.Errorf("%s: outcome %s was met %d times", hook, o, outcomes[o])
+			}
+		}
+	}
+}
+
+// agree compares one program with the reference node over many packets, and
+// what was counted with what should have been.
+func agree(t *testing.T, cfg ioam.NodeConfig, p *programs, program *ebpf.Program, base abiCounter, g generator, seen map[ioam.Outcome]int) {
+	t.Helper()
+	node, err := ioam.NewNode(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.TAIOffset = taiUTC.Nanoseconds()
+	reference := node.Ingress
+	if base == abiCounterCOUNTER_EGRESS {
+		reference = node.Egress
+	}
+	before := p.snapshotCounters(t)
+	counted := make(map[abiCounter]uint64)
+	for range packetsPerConfig / 3 {
+		frame := g.frame()
+		if program.Type() == ebpf.SchedCLS && len(frame) < 14+40 {
+			continue // the facility refuses an skb shorter than its protocol's header
+		}
+		in := ioam.Frame{Data: frame, Interface: 1, Time: fixedTime, QueueKnown: true}
+		if base == abiCounterCOUNTER_EGRESS {
+			in.Ingress = []ioam.IfIndex{0, 1, 2, 9}[g.IntN(4)]
+		}
+		expected := reference(in)
+		verdict, out := run(t, program, frame, in.Ingress)
+		records := p.readRecords(t)
+		seen[expected.Outcome]++
+		counted[base+abiCounter(expected.Outcome)]++
+		if program.Type() == ebpf.SchedCLS {
+			expected.Data = tagBeside(frame, expected.Data)
+		}
+		recorded := len(records) == 0
+		if expected.Record != nil {
+			counted[abiCounterCOUNTER_RECORDS_WRITTEN]++
+			recorded = len(records) == 1 && sameRecord(records[0], expected.Record)
+		}
+		if dropped(program, verdict) != (expected.Verdict == ioam.Drop) || !bytes.Equal(out, expected.Data) || !recorded {
+			t.Errorf("arrived %d, frame\n%s\nthe programs: verdict %d, records %+v\n%s\nthe reference: %v %v %+v\n%s",
+				in.Ingress, hex.Dump(frame), int32(verdict), records, hex.Dump(out),
+				expected.Verdict, expected.Outcome, expected.Record, hex.Dump(expected.Data))
+			return
+		}
+	}
+	if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, counted) {
+		t.Errorf("counters moved by %v, want %v", got, counted)
+	}
+}
+
+// unreachable are the outcomes that random packets cannot have here: those of
+// the other hook, of GSO, and of a kernel without memory.
+func unreachable(hook string, o ioam.Outcome) bool {
+	switch o {
+	case ioam.OutcomeEncapSkippedGSO, ioam.OutcomeEncapSkippedHeadroom, ioam.OutcomeDecapFailed:
+		return true
+	case ioam.OutcomeTraceOverflow, ioam.OutcomeRemovalPartial, ioam.OutcomeInlineRemoved, ioam.OutcomeTunnelDecapsulated:
+		return hook == "tc egress"
+	case ioam.OutcomeUntouched:
+		return hook != "tc egress"
+	}
+	return o >= ioam.OutcomeEncapNotSelected && o <= ioam.OutcomeEncapTunneled && hook != "tc egress"
+}
+
+// tagBeside takes the outermost VLAN tag off a frame whose length changed: the
+// kernel then keeps it beside the data, where a run does not show it.
+func tagBeside(before, after []byte) []byte {
+	if len(before) == len(after) || after[12] == 0x86 {
+		return after
+	}
+	return append(append([]byte(nil), after[:12]...), after[16:]...)
+}

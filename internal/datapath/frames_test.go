@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// The pools are small, so that random packets meet random configurations.
+var (
+	addresses = []netip.Addr{
+		netip.MustParseAddr("2001:db8:1::1"), netip.MustParseAddr("2001:db8:2::1"),
+		netip.MustParseAddr("2001:db8:2:1::1"), netip.MustParseAddr("2001:db8:3::1"),
+		netip.MustParseAddr("fe80::1"), netip.MustParseAddr("ff02::1"), netip.MustParseAddr("::"),
+	}
+	namespaceIDs = []uint16{0, 1, 123, 456, 0xffff}
+	upperLayers  = []byte{6, 17, 58, 59, 132, 41, 43, 44, 51, 60, 0, 253}
+)
+
+// generator makes random frames, sound ones and broken ones.
+type generator struct{ *rand.Rand }
+
+func (g generator) address() netip.Addr {
+	// the first ones are what configurations speak of
+	if g.IntN(4) > 0 {
+		return addresses[g.IntN(4)]
+	}
+	return addresses[g.IntN(len(addresses))]
+}
+
+func (g generator) bytes(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(g.Uint32())
+	}
+	return b
+}
+
+// frame is an Ethernet frame of a random kind.
+func (g generator) frame() []byte {
+	frame := append(g.bytes(12)[:0:12], g.bytes(12)...)
+	for range max(g.IntN(6)-3, 0) {
+		frame = binary.BigEndian.AppendUint16(frame, []uint16{0x8100, 0x88a8}[g.IntN(2)])
+		frame = binary.BigEndian.AppendUint16(frame, uint16(g.Uint32()))
+	}
+	if g.IntN(50) == 0 {
+		frame = binary.BigEndian.AppendUint16(frame, 0x0800)
+	} else {
+		frame = binary.BigEndian.AppendUint16(frame, 0x86dd)
+	}
+	frame = append(frame, g.packet(0)...)
+	return g.damage(frame)
+}
+
+// damage breaks a frame now and then.
+func (g generator) damage(frame []byte) []byte {
+	switch g.IntN(10) {
+	case 0:
+		frame = frame[:14+g.IntN(len(frame)-13)]
+	case 1, 2:
+		for range 1 + g.IntN(3) {
+			frame[12+g.IntN(min(len(frame)-12, 120))] = byte(g.Uint32())
+		}
+	}
+	return frame
+}
+
+// packet is an IPv6 packet, perhaps with extension headers and packets inside.
+func (g generator) packet(depth int) []byte {
+	next := upperLayers[g.IntN(len(upperLayers))]
+	if next == 41 && depth > 1 {
+		next = 17
+	}
+	body := g.upper(next, depth)
+	for range max(g.IntN(6)-3, 0) {
+		next, body = g.extension(next, body)
+	}
+	if g.IntN(3) > 0 {
+		body = append(g.hopByHop(next), body...)
+		next = 0
+	}
+	packet := binary.BigEndian.AppendUint32(nil, 6<<28|uint32(g.IntN(4))<<20|uint32(g.IntN(3)))
+	length := len(body)
+	if g.IntN(40) == 0 {
+		length = 0
+	}
+	packet = binary.BigEndian.AppendUint16(packet, uint16(length))
+	packet = append(packet, next, byte([]int{0, 1, 64, 255}[g.IntN(4)]))
+	packet = append(packet, g.address().AsSlice()...)
+	packet = append(packet, g.address().AsSlice()...)
+	return append(packet, body...)
+}
+
+func (g generator) upper(next byte, depth int) []byte {
+	switch next {
+	case 41:
+		return g.packet(depth + 1)
+	case 58:
+		return append([]byte{[]byte{1, 2, 128, 129, 135, 143}[g.IntN(6)], 0, 0, 0}, g.bytes(4+g.IntN(30))...)
+	}
+	body := binary.BigEndian.AppendUint16(nil, uint16(4240+g.IntN(4)))
+	body = binary.BigEndian.AppendUint16(body, uint16(9+g.IntN(3)))
+	return append(body, g.bytes(g.IntN(60))...)
+}
+
+func (g generator) extension(next byte, body []byte) (byte, []byte) {
+	kind := []byte{43, 60, 44, 51}[g.IntN(4)]
+	header := append([]byte{next, 0}, g.bytes(6)...)
+	switch kind {
+	case 43, 60:
+		header[1] = byte(g.IntN(3))
+		header = append(header, g.bytes(8*int(header[1]))...)
+	case 44:
+		if g.IntN(2) == 0 {
+			header[2], header[3] = 0, 1
+		}
+	case 51:
+		header[1] = 1
+		header = append(header, g.bytes(4)...)
+	}
+	return kind, append(header, body...)
+}
+
+// hopByHop is a Hop-by-Hop header, mostly with IOAM in it.
+func (g generator) hopByHop(next byte) []byte {
+	header := []byte{next, 0, 1, 0}
+	if g.IntN(20) == 0 {
+		header = header[:2]
+	}
+	for range g.IntN(4) {
+		switch g.IntN(12) {
+		case 0:
+			header = append(header, 5, 2, 0, 0) // router alert
+		case 1:
+			header = append(header, 0x11, 10, 0, byte(g.IntN(6)))
+			header = append(header, g.bytes(8)...)
+		case 2:
+			for range g.IntN(6) {
+				header = append(header, 0)
+			}
+		case 3:
+			header = append(header, 0x31, 2, 0, byte(g.IntN(5)))
+		default:
+			header = append(header, g.trace()...)
+		}
+	}
+	for range max(g.IntN(12)-9, 0) * 4 {
+		header = append(header, 0x31, 2, 0, 9)
+	}
+	if pad := (8 - len(header)%8) % 8; pad == 1 {
+		header = append(header, 0)
+	} else if pad > 1 {
+		header = append(header, 1, byte(pad-2))
+		header = append(header, make([]byte, pad-2)...)
+	}
+	header[1] = byte(len(header)/8 - 1)
+	return header
+}
+
+// trace is a pre-allocated trace option, mostly sound.
+func (g generator) trace() []byte {
+	kind := g.traceType()
+	nodeLen := kind.NodeLen()
+	size := 4 * g.IntN(20)
+	if g.IntN(3) > 0 {
+		size = min(4*nodeLen*(1+g.IntN(3)), 240)
+	}
+	remaining := g.IntN(size/4 + 1)
+	if g.IntN(2) == 0 {
+		remaining = size / 4
+	}
+	remaining = min(remaining, 127)
+	flags := []int{0, 0, 0, 8, 4, 2, 6, 1}[g.IntN(8)]
+	if g.IntN(30) == 0 {
+		nodeLen = g.IntN(32)
+	}
+	if g.IntN(30) == 0 {
+		remaining = g.IntN(128)
+	}
+	option := []byte{0x31, byte(10 + size), 0, 0}
+	option = binary.BigEndian.AppendUint16(option, namespaceIDs[g.IntN(len(namespaceIDs))])
+	option = binary.BigEndian.AppendUint16(option, uint16(nodeLen<<11|flags<<7|remaining))
+	option = binary.BigEndian.AppendUint32(option, uint32(kind)<<8|uint32(g.IntN(2)))
+	data := g.bytes(size)
+	if g.IntN(4) > 0 && len(data) >= 4*remaining+4 {
+		// data that this node may have written on the way in
+		copy(data[4*remaining:], []byte{63, 0, 0, 2})
+	}
+	return append(option, data...)
+}
+
+func (g generator) traceType() ioam.TraceType {
+	switch g.IntN(5) {
+	case 0:
+		return ioam.TraceType(g.Uint32() & 0xffffff)
+	case 1:
+		return 1 << g.IntN(24)
+	case 2:
+		return 0xfff002
+	case 3:
+		return ioam.TraceType(0x800000 | g.Uint32()&0x7ff002)
+	}
+	return []ioam.TraceType{0x800000, 0xc00000, 0xf00000, 0xf80000, 0x008000, 0}[g.IntN(6)]
+}
+
+// config is a random configuration of interfaces 1 and 2 over the same pools.
+func (g generator) config() ioam.NodeConfig {
+	cfg := ioam.NodeConfig{
+		ID: 2, IDWide: 22222222,
+		TimestampFormat: ioam.TimestampFormat(g.IntN(3)),
+		Compatibility:   ioam.Compatibility(g.IntN(2)),
+		Interfaces: []ioam.Interface{
+			{Index: 1, Name: "eth0", ID: 201, IDWide: 201201, Roles: ioam.Role(g.IntN(4)), Boundary: ioam.Boundary(g.IntN(3)), MTU: 65536},
+			{Index: 2, Name: "eth1", ID: 202, IDWide: 202202, Roles: ioam.RoleIngress | ioam.RoleEgress, MTU: 65536},
+		},
+	}
+	if cfg.Compatibility == ioam.CompatibilityMainline {
+		cfg.TimestampFormat = ioam.TimestampPOSIX
+	}
+	if g.IntN(3) > 0 {
+		cfg.Interfaces[0].Roles = ioam.RoleIngress | ioam.RoleEgress
+	}
+	for _, id := range namespaceIDs[1:4] {
+		ns := ioam.Namespace{ID: ioam.NamespaceID(id), Data: g.Uint32(), DataWide: g.Uint64(), Remove: g.IntN(4) == 0}
+		if g.IntN(2) == 0 {
+			ns.Schema = &ioam.Schema{ID: 777, Data: g.bytes(1 + g.IntN(30))}
+		}
+		cfg.Namespaces = append(cfg.Namespaces, ns)
+	}
+	if g.IntN(2) == 0 {
+		cfg.Decapsulations = []ioam.Decapsulation{{TunnelDestination: addresses[3]}, {TunnelDestination: addresses[1]}}
+	}
+	if cfg.Interfaces[0].Roles&ioam.RoleEgress != 0 {
+		for i := range []int{0, 1, 3, 12}[g.IntN(4)] {
+			cfg.Encapsulations = append(cfg.Encapsulations, g.encapsulation(i))
+		}
+	}
+	return cfg
+}
+
+func (g generator) encapsulation(number int) ioam.Encapsulation {
+	e := ioam.Encapsulation{
+		Name: string(rune('a' + number)), Interface: 1, Mode: ioam.Mode(g.IntN(3)),
+		TunnelSource: addresses[0], TunnelDestination: addresses[3],
+	}
+	if e.Mode == ioam.ModeInline {
+		e.TunnelSource, e.TunnelDestination = netip.Addr{}, netip.Addr{}
+	}
+	prefix := func() netip.Prefix {
+		return netip.PrefixFrom(addresses[g.IntN(4)], []int{0, 32, 48, 64, 128}[g.IntN(5)]).Masked()
+	}
+	if g.IntN(5) > 0 {
+		e.Match.Destination = prefix()
+	}
+	if g.IntN(4) == 0 {
+		e.Match.Source = prefix()
+	}
+	if g.IntN(4) == 0 {
+		next := ioam.NextHeader(upperLayers[g.IntN(5)])
+		e.Match.NextHeader = &next
+	}
+	carriesPorts := e.Match.NextHeader == nil || *e.Match.NextHeader == 6 || *e.Match.NextHeader == 17
+	if carriesPorts && g.IntN(4) == 0 {
+		e.Match.SourcePort = &ioam.PortRange{From: 4240, To: uint16(4240 + g.IntN(3))}
+	}
+	if carriesPorts && g.IntN(4) == 0 {
+		e.Match.DestinationPort = &ioam.PortRange{From: 9, To: uint16(9 + g.IntN(3))}
+	}
+	if g.IntN(4) == 0 {
+		class := uint8(g.IntN(4))
+		e.Match.TrafficClass = &class
+	}
+	if g.IntN(4) == 0 {
+		label := uint32(g.IntN(3))
+		e.Match.FlowLabel = &label
+	}
+	if g.IntN(3) == 0 {
+		e.Frequency = ioam.Frequency{K: uint32(1 + g.IntN(3)), N: uint32(3 + g.IntN(4))}
+	}
+	for range 1 + g.IntN(3) {
+		kind := ioam.TraceType(g.Uint32()&0xfff002) | []ioam.TraceType{0x800000, 0x400000, 2}[g.IntN(3)]
+		e.Options = append(e.Options, ioam.TraceOption{
+			Namespace: ioam.NamespaceID(namespaceIDs[1+g.IntN(3)]), Type: kind, Size: 4 * (1 + g.IntN(30)),
+		})
+	}
+	return e
+}

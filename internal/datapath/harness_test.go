@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+	"github.com/cilium/ebpf/rlimit"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// fixedTime is what the programs of a test read instead of the clock.
+const (
+	fixedTime = int64(1_795_239_660_123_456_789)
+	taiUTC    = 37 * time.Second
+)
+
+// programs is one interface's programs and maps, run through the kernel's
+// program-run facility without being attached.
+type programs struct {
+	maps     mapSet
+	counters *ebpf.Map
+	xdp      *ebpf.Program
+	tcIn     *ebpf.Program
+	tcOut    *ebpf.Program
+	readers  []*ringbuf.Reader
+}
+
+func loadPrograms(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, clock int64, hooks ...hook) *programs {
+	t.Helper()
+	if err := rlimit.RemoveMemlock(); err != nil {
+		t.Fatal(err)
+	}
+	specs, err := mapSpecs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := compile(cfg, func(ioam.IfIndex) uint8 { return 14 })
+	p := &programs{maps: make(mapSet)}
+	t.Cleanup(p.close)
+	cpus := ebpf.MustPossibleCPU()
+	for _, name := range []string{mapFrequencies, mapClock, mapRecords, mapCounters} {
+		spec := specs[name].Copy()
+		if name == mapRecords {
+			spec.MaxEntries = uint32(cpus)
+		}
+		if p.maps[name], err = ebpf.NewMap(spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.counters = p.maps[mapCounters]
+	if err := fillRings(p.maps[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.maps[mapClock].Put(uint32(0), abiClockState{TaiOffset: taiUTC.Nanoseconds()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.assignFrequencies(p.maps[mapFrequencies]); err != nil {
+		t.Fatal(err)
+	}
+	own, err := g.create(specs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range own {
+		p.maps[name] = m
+	}
+	for _, in := range g.interfaces {
+		if in.index != index {
+			continue
+		}
+		in.node.FixedTime = uint64(clock)
+		p.load(t, in.node, hooks)
+	}
+	return p
+}
+
+func (p *programs) load(t testing.TB, node abiNodeConfig, hooks []hook) {
+	t.Helper()
+	for _, h := range hooks {
+		program, err := h.program(node, p.maps)
+		if err != nil {
+			t.Fatalf("%+v", err)
+		}
+		switch h.name {
+		case hookIngressXDP.name:
+			p.xdp = program
+		case hookIngressTC.name:
+			p.tcIn = program
+		default:
+			p.tcOut = program
+		}
+	}
+}
+
+func (p *programs) close() {
+	for _, r := range p.readers {
+		r.Close()
+	}
+	for _, program := range []*ebpf.Program{p.xdp, p.tcIn, p.tcOut} {
+		if program != nil {
+			program.Close()
+		}
+	}
+	p.maps.close()
+}
+
+// snapshotCounters returns every counter, summed over CPUs.
+func (p *programs) snapshotCounters(t testing.TB) []uint64 {
+	t.Helper()
+	out := make([]uint64, abiCounterNUM_COUNTERS)
+	var perCPU []uint64
+	for i := range out {
+		if err := p.counters.Lookup(uint32(i), &perCPU); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range perCPU {
+			out[i] += n
+		}
+	}
+	return out
+}
+
+// moved tells which counters changed, and by how much.
+func moved(before, after []uint64) map[abiCounter]uint64 {
+	out := make(map[abiCounter]uint64)
+	for i := range after {
+		if after[i] != before[i] {
+			out[abiCounter(i)] = after[i] - before[i]
+		}
+	}
+	return out
+}
+
+// readRecords empties the rings.
+func (p *programs) readRecords(t testing.TB) []Record {
+	t.Helper()
+	rings := p.maps[mapRecords]
+	if p.readers == nil {
+		for cpu := range rings.MaxEntries() {
+			var ring *ebpf.Map
+			if err := rings.Lookup(cpu, &ring); err != nil {
+				t.Fatal(err)
+			}
+			r, err := ringbuf.NewReader(ring)
+			ring.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.readers = append(p.readers, r)
+		}
+	}
+	var out []Record
+	for _, r := range p.readers {
+		for r.AvailableBytes() > 0 {
+			r.SetDeadline(time.Now().Add(-time.Second))
+			raw, err := r.Read()
+			if os.IsTimeout(err) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			record, ok := decodeRecord(raw.RawSample, taiUTC)
+			if !ok {
+				t.Fatal("a record that cannot be read")
+			}
+			out = append(out, record)
+		}
+	}
+	return out
+}
+
+// skb is the kernel's struct __sk_buff, as far as a run may set it.
+type skb struct {
+	_              [36]byte
+	IngressIfindex uint32
+	Ifindex        uint32
+	_              [116]byte
+	WireLen        uint32
+	GSOSegs        uint32
+	_              [8]byte
+	GSOSize        uint32
+	_              [12]byte
+}
+
+// run gives a frame to a program; the verdict is the program's own number.
+func run(t testing.TB, program *ebpf.Program, frame []byte, arrived ioam.IfIndex) (uint32, []byte) {
+	t.Helper()
+	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+1024)}
+	if program.Type() == ebpf.SchedCLS {
+		options.Context = &skb{IngressIfindex: uint32(arrived)}
+	}
+	verdict, err := program.Run(options)
+	if err != nil {
+		t.Fatalf("run %d bytes: %v", len(frame), err)
+	}
+	return verdict, options.DataOut
+}
+
+// dropped reads a verdict.
+func dropped(program *ebpf.Program, verdict uint32) bool {
+	if program.Type() == ebpf.XDP {
+		return verdict == 1
+	}
+	return verdict == 2
+}
+
+func sameRecord(a Record, b *ioam.Record) bool {
+	return b != nil && a.Time.Equal(time.Unix(0, b.Time).Add(-taiUTC)) && a.Interface == b.Interface &&
+		a.Outcome == b.Outcome && a.Length == b.Length && bytes.Equal(a.Packet, b.Packet) &&
+		bytes.Equal(a.Header, b.Header)
+}
+
+func init() {
+	if binary.Size(skb{}) != 192 {
+		panic("skb has the wrong size")
+	}
+}
