@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decode
+
+import (
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/export"
+)
+
+// FuzzCapture: no file makes the reader panic or hang, and what it gives can
+// be written.
+func FuzzCapture(f *testing.F) {
+	packet := udp(0, options(f, 17, trace(1, 2)))
+	f.Add(pcap(f, LinkEthernet, frame(LinkEthernet, packet)))
+	f.Add(pcapng(f, LinkSLL2, frame(LinkSLL2, packet)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := decodeCapture(t, data)
+		for _, record := range r.records {
+			_ = record.Text()
+		}
+	})
+}
+
+// FuzzPacket: no packet makes the walk panic, and every trace has a packet.
+func FuzzPacket(f *testing.F) {
+	inner := udp(0, options(f, 17, trace(1, 2)))
+	f.Add(inner)
+	f.Add(udp(60, options(f, 44, trace(1, 2), trace(3, 4))))
+	f.Add(ipv6(0, "2001:db8::1", "2001:db8::2", append(options(f, 41, trace(1, 2)), inner...)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := Packet{Number: 1, Time: time.Unix(1, 0), Link: LinkRaw, Data: data, Length: len(data)}
+		for _, record := range Traces(p, export.Clock{}).Traces {
+			if !record.Packet.Source.IsValid() || record.Packet.Length < 0 || record.Text() == "" {
+				t.Fatalf("%+v", record)
+			}
+		}
+	})
+}
