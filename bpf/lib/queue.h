@@ -31,12 +31,11 @@ struct netdev_queue {
 
 struct net_device {
 	struct netdev_queue *_tx;
-	unsigned int num_tx_queues;
+	unsigned int real_num_tx_queues;
 };
 
 struct sk_buff {
 	struct net_device *dev;
-	__u16 queue_mapping;
 };
 #pragma clang attribute pop
 
@@ -50,8 +49,8 @@ static __always_inline __u32 queue_depth(struct __sk_buff *ctx)
 	if (!bpf_cast_to_kern_ctx)
 		return UNAVAILABLE;
 	skb = bpf_cast_to_kern_ctx(ctx);
-	/* one queue is the case that needs no arithmetic on the kernel's pointers */
-	if (skb->dev->num_tx_queues != 1)
+	/* of several queues, the packet's own is chosen only behind this hook */
+	if (skb->dev->real_num_tx_queues != 1)
 		return UNAVAILABLE;
 	qdisc = skb->dev->_tx->qdisc;
 	if (!qdisc || qdisc->flags & TCQ_F_CPUSTATS)

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// wire is two nodes with a link between them; the programs go on one of them.
+const wire = `
+name: wire
+permanent-neighbours: true
+nodes: [{name: near}, {name: far}]
+links:
+  - ends:
+      - {node: near, interface: eth0, addresses: 2001:db8::1/64}
+      - {node: far, interface: eth0, addresses: 2001:db8::2/64}
+traffic: [{name: ping, kind: ping, from: near, to: far, count: 20, interval: 5ms, size: 56}]
+`
+
+func raise(t *testing.T, name string) *lab.Lab {
+	t.Helper()
+	topology, err := lab.Parse("wire", []byte(wire))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := lab.Up(t.Context(), topology, lab.Options{Name: name, Owned: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Down(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// pins is a directory for pins of its own.
+func pins(t *testing.T) string {
+	t.Helper()
+	const root = "/run/waymark/bpf"
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(root, &fs); err != nil {
+		t.Fatal(err)
+	}
+	if fs.Type != unix.BPF_FS_MAGIC {
+		if err := unix.Mount("bpf", root, "bpf", 0, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	directory := filepath.Join(root, fmt.Sprintf("test-%d-%s", os.Getpid(), t.Name()))
+	t.Cleanup(func() { os.RemoveAll(directory) })
+	return directory
+}
+
+func index(t *testing.T) ioam.IfIndex {
+	t.Helper()
+	device, err := netlink.LinkByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ioam.IfIndex(device.Attrs().Index)
+}
+
+func configuration(i ioam.IfIndex, mode datapath.AttachMode) datapath.Config {
+	return datapath.Config{
+		Node: ioam.NodeConfig{
+			ID: 2, IDWide: 2,
+			Interfaces: []ioam.Interface{{Index: i, Name: "eth0", ID: 1, IDWide: 1, Roles: ioam.RoleIngress | ioam.RoleEgress}},
+			Namespaces: []ioam.Namespace{{ID: 123}},
+		},
+		Attach: map[ioam.IfIndex]datapath.AttachMode{i: mode},
+	}
+}
+
+// seen is how many packets the interface's hooks have looked at.
+func seen(t *testing.T, d *datapath.Datapath) (ingress, egress uint64) {
+	t.Helper()
+	counters, err := d.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range counters {
+		for o := range ioam.NumOutcomes {
+			ingress += c.Ingress[o]
+			egress += c.Egress[o]
+		}
+	}
+	return ingress, egress
+}
+
+// TestModes attaches in every mode, swaps under traffic, restarts and removes.
+func TestModes(t *testing.T) {
+	l := raise(t, "wm-dp-modes")
+	ping := l.Topology().Traffic[0]
+	for _, mode := range []datapath.AttachMode{datapath.AttachAuto, datapath.AttachXDP, datapath.AttachTCX, datapath.AttachClsact} {
+		t.Run(string(mode), func(t *testing.T) {
+			path := pins(t)
+			open := func() (d *datapath.Datapath) {
+				t.Helper()
+				err := l.Node("near").Do(func() (err error) {
+					d, err = datapath.Open(datapath.Options{PinPath: path})
+					return err
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			}
+			apply := func(d *datapath.Datapath) {
+				t.Helper()
+				err := l.Node("near").Do(func() error { return d.Apply(configuration(index(t), mode)) })
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			send := func() {
+				t.Helper()
+				r, err := l.Send(t.Context(), ping)
+				if err != nil || r.Received != ping.Count {
+					t.Fatalf("ping: %+v, %v", r, err)
+				}
+			}
+			d := open()
+			apply(d)
+			want := mode
+			if mode == datapath.AttachAuto {
+				want = datapath.AttachXDP
+			}
+			if status := d.Interfaces(); len(status) != 1 || status[0].Ingress != want {
+				t.Errorf("status %+v, want ingress by %s", status, want)
+			}
+			send()
+			in, out := seen(t, d)
+			if in < uint64(ping.Count) || out < uint64(ping.Count) {
+				t.Errorf("%d packets in and %d out, want at least %d", in, out, ping.Count)
+			}
+			apply(d) // a reload keeps counters
+			d.Close()
+
+			send() // without anybody: programs stay
+			d = open()
+			in2, out2 := seen(t, d)
+			if in2 < in+uint64(ping.Count) || out2 < out+uint64(ping.Count) {
+				t.Errorf("after a restart %d in and %d out, want at least %d more than %d and %d", in2, out2, ping.Count, in, out)
+			}
+			apply(d)
+			send()
+			if err := l.Node("near").Do(d.Remove); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(path); !os.IsNotExist(err) {
+				t.Errorf("pins are left: %v", err)
+			}
+			if err := l.Node("near").Do(nothingAttached); err != nil {
+				t.Error(err)
+			}
+			send()
+		})
+	}
+}
+
+func nothingAttached() error {
+	device, err := netlink.LinkByName("eth0")
+	if err != nil {
+		return err
+	}
+	if x := device.Attrs().Xdp; x != nil && x.Attached {
+		return fmt.Errorf("an XDP program is left: %+v", x)
+	}
+	for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
+		if filters, _ := netlink.FilterList(device, parent); len(filters) > 0 {
+			return fmt.Errorf("a filter is left: %v", filters)
+		}
+	}
+	it := new(link.Iterator)
+	defer it.Close()
+	for it.Next() {
+		info, err := it.Link.Info()
+		if err != nil {
+			continue
+		}
+		if x := info.TCX(); x != nil && int(x.Ifindex) == device.Attrs().Index {
+			return fmt.Errorf("a tcx link is left: %+v", x)
+		}
+	}
+	return it.Err()
+}
+
+// TestModeChange goes from one mode to another and back.
+func TestModeChange(t *testing.T) {
+	l := raise(t, "wm-dp-change")
+	path := pins(t)
+	err := l.Node("near").Do(func() error {
+		d, err := datapath.Open(datapath.Options{PinPath: path})
+		if err != nil {
+			return err
+		}
+		defer d.Remove()
+		for _, mode := range []datapath.AttachMode{datapath.AttachXDP, datapath.AttachTCX, datapath.AttachClsact, datapath.AttachXDP} {
+			if err := d.Apply(configuration(index(t), mode)); err != nil {
+				return err
+			}
+			if got := d.Interfaces()[0].Ingress; got != mode {
+				return fmt.Errorf("attached by %s, want %s", got, mode)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFailedApply keeps what runs when an interface cannot be served.
+func TestFailedApply(t *testing.T) {
+	l := raise(t, "wm-dp-fail")
+	path := pins(t)
+	err := l.Node("near").Do(func() error {
+		d, err := datapath.Open(datapath.Options{PinPath: path})
+		if err != nil {
+			return err
+		}
+		defer d.Remove()
+		good := configuration(index(t), datapath.AttachTCX)
+		if err := d.Apply(good); err != nil {
+			return err
+		}
+		before := fmt.Sprint(d.Interfaces())
+		bad := configuration(index(t), datapath.AttachTCX)
+		// loopback has no native XDP: it fails behind eth0, which was swapped by then
+		bad.Node.Interfaces = append(bad.Node.Interfaces, ioam.Interface{Index: 1, Name: "lo", ID: 2, IDWide: 2})
+		bad.Attach[1] = datapath.AttachXDP
+		if err := d.Apply(bad); err == nil {
+			return fmt.Errorf("native XDP on loopback was accepted")
+		}
+		if after := fmt.Sprint(d.Interfaces()); after != before {
+			return fmt.Errorf("served %s, want as before: %s", after, before)
+		}
+		if _, err := os.Stat(filepath.Join(path, "interface_1")); !os.IsNotExist(err) {
+			return fmt.Errorf("pins of the failed interface are left: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestInterfaceGone forgets an interface that was deleted while nobody ran.
+func TestInterfaceGone(t *testing.T) {
+	l := raise(t, "wm-dp-gone")
+	path := pins(t)
+	err := l.Node("near").Do(func() error {
+		d, err := datapath.Open(datapath.Options{PinPath: path})
+		if err != nil {
+			return err
+		}
+		if err := d.Apply(configuration(index(t), datapath.AttachAuto)); err != nil {
+			return err
+		}
+		d.Close()
+		device, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkDel(device); err != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+		if d, err = datapath.Open(datapath.Options{PinPath: path}); err != nil {
+			return err
+		}
+		if err := d.Apply(datapath.Config{}); err != nil {
+			return err
+		}
+		if left := d.Interfaces(); len(left) != 0 {
+			return fmt.Errorf("still served: %+v", left)
+		}
+		return d.Remove()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
