@@ -36,7 +36,17 @@ func ipv6(next ioam.NextHeader, source, destination string, payload []byte) []by
 // udp is an IPv6 packet with 8 bytes of UDP, behind the extension headers.
 func udp(next ioam.NextHeader, headers ...[]byte) []byte {
 	payload := append(bytes.Join(headers, nil), 0x10, 0x92, 0, 9, 0, 8, 0, 0)
-	return ipv6(next, "2001:db8:1::2", "2001:db8:2::2", payload)
+	b := ipv6(next, "2001:db8:1::2", "2001:db8:2::2", payload)
+	sum := uint32(17 + 8) // of the pseudo-header (RFC 8200 §8.1), with both addresses
+	for at := 8; at < ipv6HeaderLen; at += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[at:]))
+	}
+	for at := len(b) - 8; at < len(b); at += 2 {
+		sum += uint32(binary.BigEndian.Uint16(b[at:]))
+	}
+	sum = sum>>16 + sum&0xffff
+	binary.BigEndian.PutUint16(b[len(b)-2:], ^uint16(sum>>16+sum))
+	return b
 }
 
 // options is an extension header with options.
