@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/export"
+)
+
+// Options are fixed for the life of an agent.
+type Options struct {
+	ConfigFile string
+	Place      api.Place
+	NodeName   string // names this node in records
+	Version    string
+	Log        *slog.Logger
+	Stdout     io.Writer // of an exporter to "-"
+	Ready      func()    // called once everything runs; may be nil
+
+	// System and Open are the machine and its data plane; nil is the real one.
+	System System
+	Open   func(api.Place, *slog.Logger) (d Datapath, privatePins bool, err error)
+}
+
+// Agent serves one network namespace.
+type Agent struct {
+	options       Options
+	log           *slog.Logger
+	started       time.Time
+	datapath      Datapath
+	privatePins   bool
+	stream        export.Stream
+	exporters     exporters
+	metricsServer *metricsServer
+	records       records
+	recordsLost   recently
+	exportLost    recently
+	taiOffset     atomic.Int64 // nanoseconds, as the data plane was last told
+
+	change sync.Mutex            // held while what runs is being replaced
+	state  atomic.Pointer[state] // what runs
+	ending bool                  // under change: no more changes
+
+	reloads       atomic.Uint64
+	reloadsFailed atomic.Uint64
+	reloadFault   atomic.Pointer[string] // of the last reload
+
+	stop    chan bool     // asks to end; true removes the data plane
+	removed chan error    // the answer to true
+	closing chan struct{} // closed when streams must end
+}
+
+// New makes an agent that does nothing yet.
+func New(o Options) *Agent {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.System == nil {
+		o.System = kernel{}
+	}
+	if o.Open == nil {
+		o.Open = openDatapath
+	}
+	a := &Agent{
+		options: o,
+		log:     o.Log,
+		stop:    make(chan bool, 1),
+		removed: make(chan error, 1),
+		closing: make(chan struct{}),
+	}
+	a.exporters.stdout = o.Stdout
+	a.metricsServer = newMetricsServer(a)
+	return a
+}
+
+// Run serves until the context ends or the API says so. Packets keep their
+// treatment then, unless the API asked to remove the data plane.
+func (a *Agent) Run(ctx context.Context) error {
+	a.started = time.Now()
+	file, err := loadFile(a.options.ConfigFile)
+	if err != nil {
+		return err
+	}
+	held, err := acquire(a.options.Place)
+	if err != nil {
+		return err
+	}
+	defer held.release()
+	if a.datapath, a.privatePins, err = a.options.Open(a.options.Place, a.log); err != nil {
+		return err
+	}
+	if err := a.initialize(file); err != nil {
+		return errors.Join(err, a.datapath.Close())
+	}
+	listener, err := listen(a.options.Place.Socket())
+	if err != nil {
+		a.exporters.close()
+		return errors.Join(err, a.datapath.Close())
+	}
+	server := newServer(a, listener)
+	a.log.Info("serving", "namespace", a.options.Place.ID, "socket", a.options.Place.Socket())
+	if a.options.Ready != nil {
+		a.options.Ready()
+	}
+
+	remove, err := a.serve(ctx, server)
+	a.change.Lock()
+	a.ending = true
+	a.change.Unlock()
+	err = errors.Join(err, a.end(remove))
+	close(a.closing)
+	server.shutdown()
+	a.metricsServer.close()
+	a.exporters.close()
+	if remove {
+		err = errors.Join(err, held.clear())
+	}
+	a.log.Info("ended", "removed", remove)
+	return err
+}
+
+// initialize applies the configuration, with the clock known before.
+func (a *Agent) initialize(file *state) error {
+	clock, err := a.options.System.Clock()
+	if err != nil {
+		return err
+	}
+	if err := a.datapath.SetTAIOffset(clock.TAIOffset); err != nil {
+		return err
+	}
+	a.taiOffset.Store(int64(clock.TAIOffset))
+	if err := a.start(file); err != nil {
+		a.metricsServer.close()
+		return err
+	}
+	if lost, err := a.totalLost(); err == nil {
+		a.recordsLost.add(time.Now(), lost)
+	}
+	a.exportLost.add(time.Now(), 0)
+	return nil
+}
+
+// serve does the work until there is a reason to end.
+func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	group, working := errgroup.WithContext(ctx)
+	group.Go(func() error { return a.datapath.ReadRecords(working, a.record) })
+	group.Go(func() error { return a.followLinks(working) })
+	group.Go(func() error { a.tick(working); return nil })
+	select {
+	case <-working.Done():
+	case remove = <-a.stop:
+	case err = <-server.failed:
+	}
+	cancel()
+	if fault := group.Wait(); fault != nil && !errors.Is(fault, context.Canceled) {
+		err = errors.Join(err, fault)
+	}
+	if err != nil {
+		err = fmt.Errorf("the agent cannot go on: %w", err)
+	}
+	return remove, err
+}
+
+// end leaves the data plane, or takes it away.
+func (a *Agent) end(remove bool) error {
+	if !remove {
+		return a.datapath.Close()
+	}
+	err := a.datapath.Remove()
+	a.removed <- err
+	return err
+}
+
+// How often the agent looks at what no event tells.
+const (
+	clockPeriod   = time.Second
+	metricsPeriod = 5 // in clock periods
+)
+
+// tick does what is due by time alone.
+func (a *Agent) tick(ctx context.Context) {
+	for n := 1; sleep(ctx, clockPeriod); n++ {
+		a.followClock()
+		if n%metricsPeriod != 0 {
+			continue
+		}
+		a.metricsServer.retry()
+		if lost, err := a.totalLost(); err == nil {
+			a.recordsLost.add(time.Now(), lost)
+		}
+		a.exportLost.add(time.Now(), a.totalExportLost())
+	}
+}
+
+// totalLost is how many records found no room, since the data plane was made.
+func (a *Agent) totalLost() (uint64, error) {
+	counters, err := a.datapath.Counters()
+	var total uint64
+	for _, c := range counters {
+		total += c.RecordsLost
+	}
+	return total, err
+}
+
+func (a *Agent) totalExportLost() uint64 {
+	var total uint64
+	for _, s := range a.exporters.stats() {
+		total += s.Dropped + s.Failed
+	}
+	return total
+}
+
+// Remove takes away the data plane that an ended agent has left at a place. It
+// reports false when there is none.
+func Remove(place api.Place, open func(pins string) (Datapath, error)) (bool, error) {
+	pins, ok := findPins(api.Root, place)
+	if _, err := os.Stat(place.Dir); !ok && err != nil {
+		return false, nil
+	}
+	held, err := acquire(place)
+	if err != nil {
+		return false, err
+	}
+	if ok {
+		d, err := open(pins)
+		if err == nil {
+			err = d.Remove()
+		}
+		if err != nil {
+			held.release()
+			return false, fmt.Errorf("remove the data plane at %s: %w", pins, err)
+		}
+	}
+	return ok, held.clear()
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func TestStartAppliesTheFile(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	node := h.datapath.running().Node
+	if node.ID != 2 || len(node.Interfaces) != 2 || node.Interfaces[1].Index != 3 || len(node.Namespaces) != 1 {
+		t.Errorf("running %+v", node)
+	}
+	if mode := h.datapath.running().Attach[2]; mode != datapath.AttachAuto {
+		t.Errorf("attach %q, want auto", mode)
+	}
+	if h.datapath.lastOffset() != 37*time.Second {
+		t.Errorf("TAI offset %v before the first packet, want 37 s", h.datapath.lastOffset())
+	}
+	if err := h.end(); err != nil {
+		t.Fatal(err)
+	}
+	if closed, removed := h.datapath.ended(); closed != 1 || removed != 0 {
+		t.Errorf("closed %d times, removed %d: a signal must leave the data plane", closed, removed)
+	}
+	if _, err := os.Stat(h.place.Socket()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+	if _, err := h.client.Status(context.Background()); !errors.Is(err, api.ErrNoAgent) {
+		t.Errorf("status without an agent: %v", err)
+	}
+}
+
+func TestBadFileStartsNothing(t *testing.T) {
+	h := newHarness(t, "node: {id: 2}\ninterfaces: [{nome: eth0}]\nnamespaces: [{id: 70000}]\n")
+	err := h.run()
+	var faults config.Faults
+	if !errors.As(err, &faults) || len(faults) < 2 {
+		t.Fatalf("error %v, want every fault", err)
+	}
+	if h.datapath.applications() != 0 {
+		t.Error("a bad file reached the data plane")
+	}
+	if _, err := os.Stat(h.place.Dir); err == nil {
+		t.Error("a bad file made a runtime directory")
+	}
+}
+
+func TestDatapathRefusalEndsTheStart(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.datapath.setRefusal(errors.New("attach tcx egress on eth0: not supported; set attach: clsact"))
+	if err := h.run(); err == nil || !strings.Contains(err.Error(), "set attach: clsact") {
+		t.Errorf("error %v, want the data plane's", err)
+	}
+	if closed, _ := h.datapath.ended(); closed != 1 {
+		t.Errorf("closed %d times, want once", closed)
+	}
+}
+
+func TestFailedReloadKeepsWhatRuns(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	before := h.datapath.applications()
+	missing := filepath.Join(filepath.Dir(h.file), "missing", "x")
+	for _, tt := range []struct {
+		name, yaml, want string
+		refusal          error
+	}{
+		{"two faults", "node: {id: 2}\ninterfaces: [{nome: eth0}]\nnamespaces: [{id: 70000}]\n", "node.yaml:3:", nil},
+		{"data plane refuses", baseConfig, "verifier", errors.New("verifier says no")},
+		{"exporter cannot open", baseConfig + "export: [{kind: jsonl, path: " + missing + "}]\n", "name a file in a directory that exists", nil},
+		{"strict", strings.Replace(baseConfig, "eth1", "eth9", 1) + "strict: true\n", "there is no interface", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h.write(tt.yaml)
+			h.datapath.setRefusal(tt.refusal)
+			defer h.datapath.setRefusal(nil)
+			err := h.client.Reload(context.Background())
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("reload: %v; want %s", err, tt.want)
+			}
+			if h.datapath.applications() != before {
+				t.Error("a failed reload changed what runs")
+			}
+			s := h.status()
+			if len(s.Namespaces) != 1 || len(s.Records.Exporters) != 0 || len(s.Interfaces) != 2 || s.Interfaces[1].Name != "eth1" {
+				t.Errorf("status shows %+v", s)
+			}
+			if !h.warned(health.ReloadFailed) {
+				t.Error("no warning reload_failed")
+			}
+		})
+	}
+	h.write(strings.Replace(baseConfig, "id: 2,", "id: 3,", 1))
+	if err := h.client.Reload(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if h.datapath.running().Node.ID != 3 || h.warned(health.ReloadFailed) {
+		t.Errorf("after a good reload: node %d, warning %v", h.datapath.running().Node.ID, h.warned(health.ReloadFailed))
+	}
+}
+
+func TestRuntimeChangesLiveUntilReload(t *testing.T) {
+	ctx := context.Background()
+	h := newHarness(t, baseConfig)
+	h.start()
+	add := config.Namespace{ID: 124, Data: 1, DataWide: 2}
+	if err := h.client.AddNamespace(ctx, add); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.client.AddSchema(ctx, api.Schema{ID: 5, Data: "unbound"}); err != nil {
+		t.Fatal(err)
+	}
+	has := func() bool { return len(h.datapath.running().Node.Namespaces) == 2 }
+	if !has() || !h.status().Modified || !h.warned(health.RuntimeChanges) {
+		t.Fatalf("the change is not in force, or not said: %+v", h.datapath.running())
+	}
+
+	h.crash()
+	h.start()
+	if !has() || !h.status().Modified {
+		t.Error("a crash lost the runtime change")
+	}
+	if ss, err := h.client.Schemas(ctx); err != nil || len(ss) != 2 || ss[0].Data != "unbound" {
+		t.Errorf("schemas after a crash: %+v, %v", ss, err)
+	}
+
+	h.crash()
+	h.write(baseConfig + "# edited\n")
+	h.start()
+	if has() || h.status().Modified || !strings.Contains(h.log.String(), "configuration file has changed") {
+		t.Errorf("an edited file is not the truth at start; log:\n%s", h.log)
+	}
+
+	if err := h.client.AddNamespace(ctx, add); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.client.Reload(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if has() || h.status().Modified || h.warned(health.RuntimeChanges) {
+		t.Error("a reload did not end the runtime change")
+	}
+	h.crash()
+	h.start()
+	if has() {
+		t.Error("a change that a reload ended came back")
+	}
+}
+
+func TestUnusableKeptStateFallsBackToTheFile(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	if err := h.client.AddNamespace(context.Background(), config.Namespace{ID: 124}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.end(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(h.place.RunningFile(), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.start()
+	if n := len(h.datapath.running().Node.Namespaces); n != 1 {
+		t.Errorf("%d namespaces, want the file's one", n)
+	}
+}
+
+func TestRefusedEditKeepsWhatRuns(t *testing.T) {
+	ctx := context.Background()
+	h := newHarness(t, baseConfig)
+	h.start()
+	before := h.datapath.applications()
+	rule := config.Encapsulation{Name: "x", Interface: "eth7", Frequency: ioam.Frequency{K: 1, N: 1}, Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}}}}
+	for _, tt := range []struct {
+		name string
+		call func() error
+		want string
+	}{
+		{"namespace twice", func() error { return h.client.AddNamespace(ctx, config.Namespace{ID: 123}) }, "namespace 123 exists already"},
+		{"no such namespace", func() error { return h.client.RemoveNamespace(ctx, 9) }, "there is no namespace 9"},
+		{"schema twice", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 777, Data: "x"}) }, "schema 777 exists already"},
+		{"empty schema", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 1}) }, "0 bytes"},
+		{"no such schema", func() error { return h.client.RemoveSchema(ctx, 9) }, "there is no schema 9"},
+		{"unknown interface", func() error { return h.client.AddEncapsulation(ctx, rule) }, "eth7"},
+		{"no such rule", func() error { return h.client.RemoveEncapsulation(ctx, "a/b c") }, `there is no encapsulation "a/b c"`},
+	} {
+		err := tt.call()
+		var answer *api.Error
+		if !errors.As(err, &answer) || answer.Status != 422 || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v; want 422 and %s", tt.name, err, tt.want)
+		}
+	}
+	if h.datapath.applications() != before || h.status().Modified {
+		t.Error("a refused edit changed something")
+	}
+}
+
+func TestSchemas(t *testing.T) {
+	ctx := context.Background()
+	h := newHarness(t, baseConfig)
+	h.start()
+	bound := func() *ioam.Schema { return h.datapath.running().Node.Namespaces[0].Schema }
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(h.client.AddSchema(ctx, api.Schema{ID: 5, Data: "five"}))
+	five := ioam.SchemaID(5)
+	must(h.client.SetSchema(ctx, 123, &five))
+	if bound() == nil || bound().ID != 5 || string(bound().Data) != "five" {
+		t.Errorf("bound %+v, want schema 5", bound())
+	}
+	ss, err := h.client.Schemas(ctx)
+	must(err)
+	if len(ss) != 2 || len(ss[0].Namespaces) != 1 || ss[1].ID != 777 || len(ss[1].Namespaces) != 0 {
+		t.Errorf("schemas %+v, want 5 in use and 777 kept", ss)
+	}
+	must(h.client.SetSchema(ctx, 123, nil))
+	if bound() != nil {
+		t.Errorf("bound %+v, want none", bound())
+	}
+	must(h.client.SetSchema(ctx, 123, &five))
+	must(h.client.RemoveSchema(ctx, 5))
+	if bound() != nil {
+		t.Errorf("a removed schema is still bound: %+v", bound())
+	}
+	must(h.client.RemoveNamespace(ctx, 123))
+	if ss, err := h.client.Schemas(ctx); err != nil || len(ss) != 1 || ss[0].ID != 777 {
+		t.Errorf("schemas %+v, %v; want 777", ss, err)
+	}
+}
+
+func TestTunnelSourceIsChosen(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	rule := config.Encapsulation{Name: "core", Interface: "eth1", Mode: ioam.ModeEncap, Frequency: ioam.Frequency{K: 1, N: 1},
+		Tunnel:  &config.Tunnel{Source: mustAddr("::"), Destination: mustAddr("2001:db8:9::1")},
+		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}}}}
+	if err := h.client.AddEncapsulation(context.Background(), rule); err != nil {
+		t.Fatal(err)
+	}
+	got := h.datapath.running().Node.Encapsulations[0]
+	if got.TunnelSource != mustAddr("2001:db8::99") || got.TunnelDestination != mustAddr("2001:db8:9::1") {
+		t.Errorf("tunnel %v → %v", got.TunnelSource, got.TunnelDestination)
+	}
+	if err := h.client.RemoveEncapsulation(context.Background(), "core"); err != nil || len(h.datapath.running().Node.Encapsulations) != 0 {
+		t.Errorf("remove: %v, %d rules left", err, len(h.datapath.running().Node.Encapsulations))
+	}
+}
+
+func TestInterfacesComeAndGo(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	served := func() map[string]ioam.IfIndex {
+		m := map[string]ioam.IfIndex{}
+		for _, i := range h.datapath.running().Node.Interfaces {
+			m[i.Name] = i.Index
+		}
+		return m
+	}
+	h.system.setLinks(func(l map[string]config.Link) { delete(l, "eth1") })
+	eventually(t, "eth1 left", func() bool { return len(served()) == 1 })
+	if !h.warned(health.InterfaceMissing) {
+		t.Error("no warning interface_missing")
+	}
+	if s := h.status(); s.Interfaces[1].Index != 0 {
+		t.Errorf("status shows the missing eth1 as %+v", s.Interfaces[1])
+	}
+	h.system.setLinks(func(l map[string]config.Link) { l["eth1"] = config.Link{Index: 9, MTU: 1700} })
+	eventually(t, "eth1 came back", func() bool { return served()["eth1"] == 9 })
+
+	before := h.datapath.applications()
+	h.system.setLinks(func(l map[string]config.Link) { l["eth1"] = config.Link{Index: 9, MTU: 9000} })
+	eventually(t, "the new MTU is known", func() bool { return h.status().Interfaces[1].MTU == 9000 })
+	if h.datapath.applications() != before {
+		t.Error("an MTU alone made a new generation")
+	}
+
+	h.datapath.setRefusal(errors.New("gone again"))
+	h.system.setLinks(func(l map[string]config.Link) { l["eth1"] = config.Link{Index: 10, MTU: 1700} })
+	eventually(t, "the refusal is logged", func() bool { return strings.Contains(h.log.String(), "gone again") })
+	h.datapath.setRefusal(nil)
+	eventually(t, "the look was repeated", func() bool { return served()["eth1"] == 10 })
+}
+
+func TestClockIsFollowed(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	h.system.setClock(health.Clock{Synchronised: true, TAIOffset: 38 * time.Second})
+	eventually(t, "a leap second reached the data plane", func() bool { return h.datapath.lastOffset() == 38*time.Second })
+}
+
+func TestSecondAgentIsRefused(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	second := *h
+	second.datapath = newFakeDatapath()
+	err := second.run()
+	if !errors.Is(err, ErrAgentRuns) || !strings.Contains(err.Error(), "waymark agent stop") {
+		t.Errorf("error %v, want a refusal with a cure", err)
+	}
+	if second.datapath.applications() != 0 {
+		t.Error("the second agent reached the data plane")
+	}
+	if h.status().PID != os.Getpid() {
+		t.Error("the first agent no longer answers")
+	}
+	other := newHarness(t, baseConfig) // another namespace
+	other.start()
+}
+
+func TestStop(t *testing.T) {
+	ctx := context.Background()
+	h := newHarness(t, baseConfig)
+	h.start()
+	if err := h.client.AddNamespace(ctx, config.Namespace{ID: 124}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.client.Stop(ctx, api.Stop{Remove: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, removed := h.datapath.ended(); removed != 1 {
+		t.Errorf("removed %d times when the answer came, want once", removed)
+	}
+	if err := <-h.done; err != nil {
+		t.Errorf("the agent ended with %v", err)
+	}
+	h.done <- nil
+	if _, err := os.Stat(h.place.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the runtime directory is left: %v", err)
+	}
+
+	h.datapath = newFakeDatapath()
+	h.start()
+	if err := h.client.Stop(ctx, api.Stop{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-h.done; err != nil {
+		t.Errorf("the agent ended with %v", err)
+	}
+	h.done <- nil
+	if closed, removed := h.datapath.ended(); closed != 1 || removed != 0 {
+		t.Errorf("closed %d times, removed %d; want the data plane to stay", closed, removed)
+	}
+}
+
+func TestBrokenReaderEndsTheAgent(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	h.datapath.broken <- errors.New("map the ring of CPU 1: cannot allocate memory")
+	err := <-h.done
+	h.done <- err
+	if err == nil || !strings.Contains(err.Error(), "ring of CPU 1") {
+		t.Errorf("the agent ended with %v", err)
+	}
+}
+
+func mustAddr(s string) netip.Addr { return netip.MustParseAddr(s) }

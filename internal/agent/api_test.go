@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// removed is a record as the data plane makes it: a UDP packet of 128 bytes
+// and a header with one node's data.
+func removed(t *testing.T, destination string) datapath.Record {
+	t.Helper()
+	header, err := hex.DecodeString("1102" + "0100" + "310e0000" + "007b0800" + "80000000" + "3f000002" + "01020000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packet := make([]byte, 48)
+	packet[0], packet[6], packet[7] = 0x60, 17, 63
+	copy(packet[8:], netip.MustParseAddr("2001:db8:1::2").AsSlice())
+	copy(packet[24:], netip.MustParseAddr(destination).AsSlice())
+	packet[41], packet[43] = 42, 9 // ports
+	return datapath.Record{Time: time.Unix(1_800_000_000, 1).UTC(), Interface: 2, Outcome: ioam.OutcomeTunnelDecapsulated, Length: 128, Packet: packet, Header: header}
+}
+
+// observe reads records in the background until the test ends.
+func observe(t *testing.T, c *api.Client, f api.RecordFilter) <-chan string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	lines, ready, done := make(chan string, 100), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := c.Observe(ctx, f, func() { close(ready) }, func(line []byte) error { lines <- string(line); return nil }); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	select {
+	case <-ready:
+	case <-time.After(5 * time.Second):
+		t.Fatal("not observing within 5 s")
+	}
+	return lines
+}
+
+func receive(t *testing.T, lines <-chan string) export.TraceRecord {
+	t.Helper()
+	select {
+	case line := <-lines:
+		var r export.TraceRecord
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		return r
+	case <-time.After(5 * time.Second):
+		t.Fatal("no record within 5 s")
+		return export.TraceRecord{}
+	}
+}
+
+func TestRecordsReachObserversAndFiles(t *testing.T) {
+	h := newHarness(t, "")
+	path := h.file + ".jsonl"
+	h.write(baseConfig + "export: [{kind: jsonl, path: " + path + "}]\n")
+	h.start()
+	all := observe(t, h.client, api.RecordFilter{})
+	some := observe(t, h.client, api.RecordFilter{Destination: netip.MustParsePrefix("2001:db8:7::/48")})
+	h.datapath.records <- removed(t, "2001:db8:2::2")
+	h.datapath.records <- removed(t, "2001:db8:7::2")
+
+	r := receive(t, all)
+	if r.Node != "gamma" || r.Interface != "eth0" || r.Namespace != 123 || r.Packet.Length != 128 || *r.Packet.DestinationPort != 9 ||
+		!r.Time.Equal(time.Unix(1_800_000_000, 1)) || len(r.Nodes) != 1 || r.Nodes[0].NodeID.Value != 2 || r.Nodes[0].HopLimit.Value != 63 {
+		t.Errorf("record %+v", r)
+	}
+	if second := receive(t, all); second.Packet.Destination != netip.MustParseAddr("2001:db8:7::2") {
+		t.Errorf("second record is for %v", second.Packet.Destination)
+	}
+	if r := receive(t, some); r.Packet.Destination != netip.MustParseAddr("2001:db8:7::2") || len(some) != 0 {
+		t.Errorf("the filtered observer got %v and %d more", r.Packet.Destination, len(some))
+	}
+	eventually(t, "both are written", func() bool { b, _ := os.ReadFile(path); return strings.Count(string(b), "\n") == 2 })
+	s := h.status()
+	if s.Records.Read != 2 || s.Records.Malformed != 0 || s.Records.Observers != 2 || s.Records.Exporters[0].Written != 2 {
+		t.Errorf("counted %+v", s.Records)
+	}
+}
+
+func TestMalformedRecordsAreCounted(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	lines := observe(t, h.client, api.RecordFilter{})
+	for _, spoil := range []func(*datapath.Record){
+		func(r *datapath.Record) { r.Header = r.Header[:7] },  // cut header
+		func(r *datapath.Record) { r.Header[5] = 200 },        // option beyond it
+		func(r *datapath.Record) { r.Packet = r.Packet[:20] }, // cut packet
+		func(r *datapath.Record) { r.Header[5] = 4 },          // option too short for a trace
+		func(r *datapath.Record) { r.Header = nil },
+	} {
+		r := removed(t, "2001:db8:2::2")
+		spoil(&r)
+		h.datapath.records <- r
+	}
+	h.datapath.records <- removed(t, "2001:db8:2::2")
+	if r := receive(t, lines); len(r.Nodes) != 1 {
+		t.Errorf("record %+v", r)
+	}
+	if s := h.status(); s.Records.Read != 6 || s.Records.Malformed != 5 {
+		t.Errorf("read %d, malformed %d; want 6 and 5", s.Records.Read, s.Records.Malformed)
+	}
+}
+
+func TestSlowObserverLosesAndIsTold(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	conn, err := net.Dial("unix", h.place.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET /v1/records HTTP/1.1\r\nHost: agent\r\n\r\n")
+	eventually(t, "it observes", func() bool { return h.status().Records.Observers == 1 })
+	r := removed(t, "2001:db8:2::2")
+	for sent := 0; h.agent.stream.Dropped() == 0; sent++ {
+		h.datapath.records <- r // it does not read, and yet nobody waits
+		if sent > 100*observerRoom {
+			t.Fatal("the queue of an observer that does not read is not bounded")
+		}
+	}
+	found := make(chan bool, 1)
+	go func() {
+		b := make([]byte, 1<<16)
+		var tail string
+		for {
+			n, err := conn.Read(b)
+			tail += string(b[:n])
+			if strings.Contains(tail, `"kind":"lost","count":`) {
+				found <- true
+				return
+			}
+			if err != nil {
+				found <- false
+				return
+			}
+			tail = tail[max(0, len(tail)-100):]
+		}
+	}()
+	select {
+	case ok := <-found:
+		if !ok {
+			t.Error("the observer was not told of its loss")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the observer was not told of its loss within 10 s")
+	}
+}
+
+func TestObserversEndWithTheAgent(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	ended := make(chan error, 1)
+	ready := make(chan struct{})
+	go func() {
+		ended <- h.client.Observe(context.Background(), api.RecordFilter{}, func() { close(ready) }, func([]byte) error { return nil })
+	}()
+	<-ready
+	begin := time.Now()
+	if err := h.end(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took > shutdownTimeout {
+		t.Errorf("the end took %v: the stream did not end by itself", took)
+	}
+	select {
+	case <-ended:
+	case <-time.After(5 * time.Second):
+		t.Error("the observer waits on")
+	}
+}
+
+// request speaks to the API without the client, as curl would.
+func request(t *testing.T, h *harness, method, path, body string) (int, string) {
+	t.Helper()
+	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", h.place.Socket())
+	}}}
+	req, err := http.NewRequest(method, "http://agent"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func TestBadRequests(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	for _, tt := range []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"POST", "/v1/namespaces", `{"id":1,"colour":"red"}`, 400, "colour"},
+		{"POST", "/v1/namespaces", `{"id":70000}`, 400, "70000"},
+		{"POST", "/v1/namespaces", `{"id":1`, 400, "request:1:"},
+		{"POST", "/v1/schemas", `{"id":1,"data":"x"} {}`, 400, "more than one value"},
+		{"POST", "/v1/schemas", `{"id":1,"data":"x","y":2}`, 400, "unknown field"},
+		{"POST", "/v1/schemas", strings.Repeat(" ", maxRequest+1), 400, "more than 1048576 bytes"},
+		{"POST", "/v1/stop", `{"remove":"perhaps"}`, 400, "not understood"},
+		{"DELETE", "/v1/namespaces/x", "", 400, `"x" is no number of 16 bits`},
+		{"PUT", "/v1/namespaces/123/schema", `{"schema":9}`, 422, "there is no schema 9"},
+		{"GET", "/v1/records?namespace=x", "", 400, "namespace:"},
+		{"GET", "/v1/records?port=9", "", 400, "filter by namespace"},
+		{"GET", "/v1/records?source=::1", "", 400, "source:"},
+		{"GET", "/v1/records?source=::/0&source=::/0", "", 400, "source is given 2 times"},
+		{"PATCH", "/v1/status", "", 405, ""},
+		{"GET", "/v2/status", "", 404, ""},
+	} {
+		status, body := request(t, h, tt.method, tt.path, tt.body)
+		if status != tt.status || !strings.Contains(body, strings.ReplaceAll(tt.want, `"`, `\"`)) {
+			t.Errorf("%s %s: %d %s; want %d and %s", tt.method, tt.path, status, body, tt.status, tt.want)
+		}
+	}
+	if h.datapath.applications() != 1 {
+		t.Error("a bad request changed what runs")
+	}
+}
+
+func TestSocketIsPrivate(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	for path, want := range map[string]os.FileMode{h.place.Socket(): 0o600, h.place.Dir: 0o700} {
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v; want %v", path, info.Mode(), err, want)
+		}
+	}
+}
+
+func TestRunningConfigParses(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	if err := h.client.AddNamespace(context.Background(), config.Namespace{ID: 124, Data: 5}); err != nil {
+		t.Fatal(err)
+	}
+	yaml, err := h.client.Config(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Parse("running", yaml)
+	if err != nil || len(c.Namespaces) != 2 || c.Namespaces[1].Data != 5 {
+		t.Errorf("%v; running configuration:\n%s", err, yaml)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	var c datapath.Counters
+	c.Index, c.Name, c.RecordsWritten, c.RecordsLost = 2, "eth0", 5, 3
+	c.Ingress[ioam.OutcomeTraceFilled], c.Egress[ioam.OutcomeEncapInserted] = 11, 22
+	h.datapath.setCounters(c)
+	h.system.setIOAM6(true)
+	h.datapath.records <- removed(t, "2001:db8:2::2")
+	h.write("{")
+	if h.client.Reload(context.Background()) == nil {
+		t.Fatal("a broken file was reloaded")
+	}
+	b, err := h.client.Metrics(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for _, want := range []string{
+		`waymark_packets_total{hook="ingress",interface="eth0",outcome="trace_filled"} 11`,
+		`waymark_packets_total{hook="egress",interface="eth0",outcome="encap_inserted"} 22`,
+		`waymark_packets_total{hook="egress",interface="eth0",outcome="trace_filled"} 0`,
+		`waymark_records_written_total{interface="eth0"} 5`,
+		`waymark_records_lost_total{interface="eth0"} 3`,
+		`waymark_records_read_total 1`,
+		`waymark_reloads_total{result="failed"} 1`,
+		`waymark_reloads_total{result="ok"} 0`,
+		`waymark_interface_info{egress_hook="tcx",ingress_hook="tcx",interface="eth1"} 1`,
+		`waymark_health_warnings{code="kernel_ioam6_enabled",severity="error"} 2`,
+		`waymark_health_warnings{code="records_lost",severity="warning"} 1`,
+		`waymark_health_warnings{code="tunnel_unroutable",severity="warning"} 0`,
+		`waymark_counters_readable 1`,
+		"go_goroutines",
+	} {
+		if !strings.Contains(text, want+"\n") && !strings.Contains(text, want+" ") {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+	if n, want := strings.Count(text, "waymark_packets_total{"), 2*int(ioam.NumOutcomes); n != want {
+		t.Errorf("%d packet series, want %d: every outcome from the start", n, want)
+	}
+}
+
+func TestHealthz(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	if status, body := request(t, h, "GET", "/healthz", ""); status != 200 || !strings.Contains(body, `"ok"`) {
+		t.Errorf("healthy: %d %s", status, body)
+	}
+	h.system.setIOAM6(true)
+	if status, body := request(t, h, "GET", "/healthz", ""); status != 503 || !strings.Contains(body, `"error"`) {
+		t.Errorf("with an error: %d %s", status, body)
+	}
+	if !h.warned(health.KernelIOAM6) {
+		t.Error("no warning kernel_ioam6_enabled")
+	}
+}
+
+func TestMetricsListener(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen := func(address string) string {
+		return strings.Replace(baseConfig, "listen: none", `listen: "`+address+`"`, 1)
+	}
+	h := newHarness(t, listen(taken.Addr().String()))
+	h.start() // the packets do not depend on it
+	if !h.warned(health.MetricsUnavailable) || h.status().Metrics != "" {
+		t.Errorf("no warning that the address is taken; metrics at %q", h.status().Metrics)
+	}
+	taken.Close()
+	h.agent.metricsServer.retry()
+	url := h.status().Metrics
+	if h.warned(health.MetricsUnavailable) || url == "" {
+		t.Fatalf("not served after the address was free: %q", url)
+	}
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	private, err := http.Get(strings.Replace(url, "/metrics", "/v1/status", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	private.Body.Close()
+	if resp.StatusCode != 200 || private.StatusCode != 404 {
+		t.Errorf("metrics %d, API over the network %d; want 200 and 404", resp.StatusCode, private.StatusCode)
+	}
+	h.write(baseConfig)
+	if err := h.client.Reload(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.Get(url); err == nil {
+		resp.Body.Close()
+		t.Error("still served after listen: none")
+	}
+}
+
+func TestExporterChangesOnReload(t *testing.T) {
+	h := newHarness(t, "")
+	first, second := h.file+".1", h.file+".2"
+	with := func(paths ...string) string {
+		out := baseConfig + "export:\n"
+		for _, p := range paths {
+			out += "  - {kind: jsonl, path: " + p + "}\n"
+		}
+		return out
+	}
+	count := func(path string) int { b, _ := os.ReadFile(path); return strings.Count(string(b), "\n") }
+	h.write(with(first))
+	h.start()
+	h.datapath.records <- removed(t, "2001:db8:2::2")
+	eventually(t, "the first file has it", func() bool { return count(first) == 1 })
+	h.write(with(first, second))
+	if err := h.client.Reload(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if s := h.status().Records.Exporters; len(s) != 2 || s[0].Written != 1 {
+		t.Errorf("exporters %+v; the first must go on counting", s)
+	}
+	h.datapath.records <- removed(t, "2001:db8:2::2")
+	eventually(t, "both files have it", func() bool { return count(first) == 2 && count(second) == 1 })
+	h.write(with(second))
+	if err := h.client.Reload(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	h.datapath.records <- removed(t, "2001:db8:2::2")
+	eventually(t, "the second file has it", func() bool { return count(second) == 2 })
+	if count(first) != 2 {
+		t.Error("an exporter that is no longer configured still writes")
+	}
+}
+
+func TestRecently(t *testing.T) {
+	var r recently
+	begin := time.Unix(0, 0)
+	if r.growth(5) != 0 {
+		t.Error("growth before anything is known")
+	}
+	for i := range 30 {
+		r.add(begin.Add(time.Duration(i)*5*time.Second), uint64(i))
+	}
+	// The last sample is at 145 s with 29; 12 samples are kept, from 18 on.
+	if got := r.growth(40); got != 22 {
+		t.Errorf("growth %d, want 22", got)
+	}
+	if got := r.growth(3); got != 0 {
+		t.Errorf("a counter that went back grew by %d", got)
+	}
+}
+
+// TestReferenceIsComplete holds the reference to the code.
+func TestReferenceIsComplete(t *testing.T) {
+	read := func(name string) string {
+		b, err := os.ReadFile("../../docs/reference/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	documented := regexp.MustCompile("(?m)^### `([A-Z]+ /[^`]+)`$").FindAllStringSubmatch(read("api.md"), -1)
+	var have []string
+	for _, m := range documented {
+		have = append(have, m[1])
+	}
+	want := []string{"GET /metrics", "GET /healthz"}
+	for _, r := range apiRoutes {
+		want = append(want, r.pattern)
+	}
+	slices.Sort(have)
+	slices.Sort(want)
+	if !slices.Equal(have, want) {
+		t.Errorf("docs/reference/api.md has\n%q\nthe code\n%q", have, want)
+	}
+	metrics, names := read("metrics.md"), regexp.MustCompile(`fqName: "([^"]+)", help: "([^"]+)"`)
+	for _, d := range descs {
+		m := names.FindStringSubmatch(d.String())
+		if m == nil || !strings.Contains(metrics, "`"+m[1]) || !strings.Contains(metrics, m[2]) {
+			t.Errorf("docs/reference/metrics.md lacks %v", d)
+		}
+	}
+	warnings := read("warnings.md")
+	for _, k := range health.Kinds() {
+		if row := fmt.Sprintf("| `%s` | %s | %s |", k.Code, k.Severity, k.Title); !strings.Contains(warnings, row) {
+			t.Errorf("docs/reference/warnings.md lacks the row\n%s", row)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package agent wires the data plane, the configuration, the exporters and the
+// local API of one network namespace together. It is the only place that does.
+//
+// The configuration file is the truth at start and at reload. What the API
+// changes in between is volatile, as what "ip" changes is: it ends with the
+// next reload, and survives a restart of the agent only while the file is what
+// it was.
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Datapath is what the agent needs of the data plane; *datapath.Datapath has
+// it, and documents it.
+type Datapath interface {
+	Apply(datapath.Config) error
+	Interfaces() []datapath.InterfaceStatus
+	Counters() ([]datapath.Counters, error)
+	ReadRecords(context.Context, func(datapath.Record)) error
+	SetTAIOffset(time.Duration) error
+	Close() error
+	Remove() error
+}
+
+// openDatapath opens the data plane of a place, after what it needs is there.
+func openDatapath(place api.Place, log *slog.Logger) (Datapath, bool, error) {
+	if err := health.CheckCapabilities(); err != nil {
+		return nil, false, err
+	}
+	pins, err := preparePins(api.Root)
+	if err != nil {
+		return nil, false, err
+	}
+	d, err := datapath.Open(datapath.Options{PinPath: pins.path(place), Log: log})
+	if err != nil {
+		return nil, false, err
+	}
+	return d, pins.private, nil
+}
+
+// generation is the data plane's form of a resolved configuration.
+func generation(r config.Resolved) datapath.Config {
+	c := datapath.Config{Node: r.Node, Attach: make(map[ioam.IfIndex]datapath.AttachMode, len(r.Attach))}
+	for index, mode := range r.Attach {
+		c.Attach[index] = datapath.AttachMode(mode)
+	}
+	return c
+}

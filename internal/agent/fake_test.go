@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// fakeDatapath remembers what it was told, and can be told to refuse.
+type fakeDatapath struct {
+	mu       sync.Mutex
+	applied  []datapath.Config
+	refuse   error
+	counters []datapath.Counters
+	offsets  []time.Duration
+	closed   int
+	removed  int
+	records  chan datapath.Record
+	broken   chan error
+}
+
+func newFakeDatapath() *fakeDatapath {
+	return &fakeDatapath{records: make(chan datapath.Record), broken: make(chan error, 1)}
+}
+
+func (d *fakeDatapath) Apply(c datapath.Config) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.refuse != nil {
+		return d.refuse
+	}
+	d.applied = append(d.applied, c)
+	return nil
+}
+
+func (d *fakeDatapath) running() datapath.Config {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.applied) == 0 {
+		return datapath.Config{}
+	}
+	return d.applied[len(d.applied)-1]
+}
+
+func (d *fakeDatapath) applications() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.applied)
+}
+
+func (d *fakeDatapath) setRefusal(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.refuse = err
+}
+
+func (d *fakeDatapath) Interfaces() []datapath.InterfaceStatus {
+	var out []datapath.InterfaceStatus
+	for _, i := range d.running().Node.Interfaces {
+		out = append(out, datapath.InterfaceStatus{Index: i.Index, Name: i.Name, Ingress: datapath.AttachTCX, Egress: datapath.AttachTCX})
+	}
+	return out
+}
+
+func (d *fakeDatapath) Counters() ([]datapath.Counters, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.counters), nil
+}
+
+func (d *fakeDatapath) setCounters(c ...datapath.Counters) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.counters = c
+}
+
+func (d *fakeDatapath) ReadRecords(ctx context.Context, each func(datapath.Record)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-d.broken:
+			return err
+		case r := <-d.records:
+			each(r)
+		}
+	}
+}
+
+func (d *fakeDatapath) SetTAIOffset(o time.Duration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.offsets = append(d.offsets, o)
+	return nil
+}
+
+func (d *fakeDatapath) lastOffset() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.offsets[len(d.offsets)-1]
+}
+
+func (d *fakeDatapath) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed++
+	return nil
+}
+
+func (d *fakeDatapath) Remove() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.removed++
+	return nil
+}
+
+func (d *fakeDatapath) ended() (closed, removed int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed, d.removed
+}
+
+// fakeSystem is a machine whose interfaces tests add and remove.
+type fakeSystem struct {
+	mu      sync.Mutex
+	links   map[string]config.Link
+	clock   health.Clock
+	ioam6   bool // the kernel fills, too
+	changed func()
+}
+
+func newFakeSystem() *fakeSystem {
+	return &fakeSystem{
+		links: map[string]config.Link{"eth0": {Index: 2, MTU: 1500, Up: true}, "eth1": {Index: 3, MTU: 1700, Up: true}},
+		clock: health.Clock{Synchronised: true, TAIOffset: 37 * time.Second},
+	}
+}
+
+func (s *fakeSystem) Link(name string) (config.Link, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l, ok := s.links[name]
+	return l, ok, nil
+}
+
+// setLinks changes the interfaces and tells who watches.
+func (s *fakeSystem) setLinks(change func(map[string]config.Link)) {
+	s.mu.Lock()
+	s.links = maps.Clone(s.links)
+	change(s.links)
+	changed := s.changed
+	s.mu.Unlock()
+	if changed != nil {
+		changed()
+	}
+}
+
+func (s *fakeSystem) NodeID() (ioam.NodeID, error)         { return ioam.NodeIDUnavailable, nil }
+func (s *fakeSystem) NodeIDWide() (ioam.NodeIDWide, error) { return ioam.NodeIDWideUnavailable, nil }
+func (s *fakeSystem) InterfaceID(string) (ioam.InterfaceID, error) {
+	return ioam.InterfaceIDUnavailable, nil
+}
+func (s *fakeSystem) InterfaceIDWide(string) (ioam.InterfaceIDWide, error) {
+	return ioam.InterfaceIDWideUnavailable, nil
+}
+func (s *fakeSystem) NoRoute(netip.Addr) string { return "" }
+func (s *fakeSystem) SourceTo(netip.Addr) (netip.Addr, error) {
+	return netip.MustParseAddr("2001:db8::99"), nil
+}
+
+func (s *fakeSystem) InterfaceHealth(name string, mtu int) health.Interface {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return health.Interface{Name: name, MTU: mtu, KernelIOAM6: s.ioam6}
+}
+
+func (s *fakeSystem) setIOAM6(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ioam6 = on
+}
+
+func (s *fakeSystem) Clock() (health.Clock, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clock, nil
+}
+
+func (s *fakeSystem) setClock(c health.Clock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock = c
+}
+
+func (s *fakeSystem) WatchLinks(ctx context.Context, changed func()) error {
+	s.mu.Lock()
+	s.changed = changed
+	s.mu.Unlock()
+	changed()
+	<-ctx.Done()
+	return nil
+}
+
+const baseConfig = `
+node: {id: 2, id-wide: 22}
+interfaces:
+  - {name: eth0, id: 201, role: [ingress, egress]}
+  - {name: eth1, id: 202, role: [ingress, egress]}
+namespaces:
+  - {id: 123, data: 0xdeadbeef, schema: {id: 777, data: "rack 7"}}
+decapsulations: [{tunnel-destination: "2001:db8:3::1"}]
+metrics: {listen: none}
+`
+
+// harness is an agent over fakes.
+type harness struct {
+	t        *testing.T
+	agent    *Agent
+	place    api.Place
+	file     string
+	datapath *fakeDatapath
+	system   *fakeSystem
+	client   *api.Client
+	log      *syncBuffer
+	cancel   context.CancelFunc
+	done     chan error
+}
+
+// syncBuffer is a log that a test reads while it is written.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(b)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func newHarness(t *testing.T, yaml string) *harness {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "wm") // short: a socket's path has 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	h := &harness{t: t, place: api.At(filepath.Join(dir, "run"), 42), file: filepath.Join(dir, "node.yaml"), datapath: newFakeDatapath(), system: newFakeSystem()}
+	h.client = api.NewClient(h.place.Socket())
+	h.write(yaml)
+	return h
+}
+
+func (h *harness) write(yaml string) {
+	h.t.Helper()
+	if err := os.WriteFile(h.file, []byte(yaml), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// run starts an agent and returns its error if it does not get ready.
+func (h *harness) run() error {
+	h.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ready := make(chan struct{})
+	h.log = &syncBuffer{}
+	h.agent = New(Options{
+		ConfigFile: h.file, Place: h.place, NodeName: "gamma", Version: "test", System: h.system,
+		Log:   slog.New(slog.NewTextHandler(h.log, nil)),
+		Open:  func(api.Place, *slog.Logger) (Datapath, bool, error) { return h.datapath, false, nil },
+		Ready: func() { close(ready) },
+	})
+	h.cancel, h.done = cancel, make(chan error, 1)
+	go func() { h.done <- h.agent.Run(ctx) }()
+	select {
+	case err := <-h.done:
+		cancel()
+		return err
+	case <-ready:
+		h.t.Cleanup(func() { h.end() })
+		return nil
+	}
+}
+
+func (h *harness) start() {
+	h.t.Helper()
+	if err := h.run(); err != nil {
+		h.t.Fatalf("the agent did not start: %v", err)
+	}
+}
+
+// end stops the agent as a signal does.
+func (h *harness) end() error {
+	h.cancel()
+	select {
+	case err := <-h.done:
+		h.done <- err
+		return err
+	case <-time.After(10 * time.Second):
+		return errors.New("the agent did not end")
+	}
+}
+
+// crash forgets the agent as kill −9 would: nothing is tidied but the lock and
+// the socket, which the kernel closes.
+func (h *harness) crash() {
+	h.t.Helper()
+	kept, err := os.ReadFile(h.place.RunningFile())
+	if err := h.end(); err != nil {
+		h.t.Fatal(err)
+	}
+	if err == nil {
+		if err := os.WriteFile(h.place.RunningFile(), kept, 0o600); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+func (h *harness) status() api.Status {
+	h.t.Helper()
+	s, err := h.client.Status(context.Background())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return s
+}
+
+func (h *harness) warned(code health.Code) bool {
+	h.t.Helper()
+	ws, err := h.client.Warnings(context.Background())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return slices.ContainsFunc(ws, func(w health.Warning) bool { return w.Code == code })
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for range 500 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s: not within 5 s", what)
+}

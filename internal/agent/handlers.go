@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"strconv"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func unmarshalStrict(body []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if d.More() {
+		return errors.New("more than one value")
+	}
+	return nil
+}
+
+// route is one request of the API.
+type route struct {
+	pattern string
+	handle  func(*Agent, http.ResponseWriter, *http.Request) error
+}
+
+// apiRoutes is the whole API; docs/reference/api.md has the same list, and a
+// test compares.
+var apiRoutes = []route{
+	{"GET /v1/status", (*Agent).getStatus},
+	{"GET /v1/warnings", (*Agent).getWarnings},
+	{"GET /v1/config", (*Agent).getConfig},
+	{"GET /v1/records", (*Agent).getRecords},
+	{"GET /v1/namespaces", (*Agent).getNamespaces},
+	{"POST /v1/namespaces", (*Agent).postNamespace},
+	{"DELETE /v1/namespaces/{id}", (*Agent).deleteNamespace},
+	{"PUT /v1/namespaces/{id}/schema", (*Agent).putSchema},
+	{"GET /v1/schemas", (*Agent).getSchemas},
+	{"POST /v1/schemas", (*Agent).postSchema},
+	{"DELETE /v1/schemas/{id}", (*Agent).deleteSchema},
+	{"GET /v1/encapsulations", (*Agent).getEncapsulations},
+	{"POST /v1/encapsulations", (*Agent).postEncapsulation},
+	{"DELETE /v1/encapsulations/{name}", (*Agent).deleteEncapsulation},
+	{"POST /v1/reload", (*Agent).postReload},
+	{"POST /v1/stop", (*Agent).postStop},
+}
+
+func (a *Agent) routes() http.Handler {
+	mux := a.public()
+	for _, r := range apiRoutes {
+		mux.HandleFunc(r.pattern, func(w http.ResponseWriter, req *http.Request) {
+			if err := r.handle(a, w, req); err != nil {
+				refuse(w, err)
+			}
+		})
+	}
+	return mux
+}
+
+// done answers a change that happened.
+func done(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
+	}
+	return err
+}
+
+func (a *Agent) getStatus(w http.ResponseWriter, _ *http.Request) error {
+	s, err := a.status()
+	if err == nil {
+		answer(w, http.StatusOK, s)
+	}
+	return err
+}
+
+func (a *Agent) getWarnings(w http.ResponseWriter, _ *http.Request) error {
+	answer(w, http.StatusOK, nonNil(a.warnings()))
+	return nil
+}
+
+func (a *Agent) getConfig(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(a.state.Load().config.Marshal()) // whoever asked is gone: nobody to tell
+	return nil
+}
+
+func (a *Agent) getNamespaces(w http.ResponseWriter, _ *http.Request) error {
+	answer(w, http.StatusOK, nonNil(a.state.Load().config.Namespaces))
+	return nil
+}
+
+func (a *Agent) getSchemas(w http.ResponseWriter, _ *http.Request) error {
+	answer(w, http.StatusOK, a.state.Load().schemaList())
+	return nil
+}
+
+func (a *Agent) getEncapsulations(w http.ResponseWriter, _ *http.Request) error {
+	answer(w, http.StatusOK, nonNil(a.state.Load().config.Encapsulations))
+	return nil
+}
+
+// nonNil makes JSON show an empty list rather than null.
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func (a *Agent) postNamespace(w http.ResponseWriter, r *http.Request) error {
+	var ns config.Namespace
+	if err := decode(r, &ns); err != nil {
+		return err
+	}
+	return done(w, a.edit(func(s *state) (*state, error) {
+		c, err := s.config.AddNamespace(ns)
+		if err != nil {
+			return nil, err
+		}
+		return s.with(c), nil
+	}))
+}
+
+func (a *Agent) deleteNamespace(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathNumber(r, 16)
+	if err != nil {
+		return err
+	}
+	return done(w, a.removeNamespace(ioam.NamespaceID(id)))
+}
+
+func (a *Agent) putSchema(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathNumber(r, 16)
+	if err != nil {
+		return err
+	}
+	var binding api.SchemaBinding
+	if err := decode(r, &binding); err != nil {
+		return err
+	}
+	return done(w, a.bindSchema(ioam.NamespaceID(id), binding.Schema))
+}
+
+func (a *Agent) postSchema(w http.ResponseWriter, r *http.Request) error {
+	var schema api.Schema
+	if err := decode(r, &schema); err != nil {
+		return err
+	}
+	return done(w, a.addSchema(schema))
+}
+
+func (a *Agent) deleteSchema(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathNumber(r, 24)
+	if err != nil {
+		return err
+	}
+	return done(w, a.removeSchema(ioam.SchemaID(id)))
+}
+
+func (a *Agent) postEncapsulation(w http.ResponseWriter, r *http.Request) error {
+	var e config.Encapsulation
+	if err := decode(r, &e); err != nil {
+		return err
+	}
+	return done(w, a.addEncapsulation(e))
+}
+
+func (a *Agent) deleteEncapsulation(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("name")
+	return done(w, a.edit(func(s *state) (*state, error) {
+		c, err := s.config.RemoveEncapsulation(name)
+		if err != nil {
+			return nil, err
+		}
+		return s.with(c), nil
+	}))
+}
+
+func (a *Agent) postReload(w http.ResponseWriter, _ *http.Request) error { return done(w, a.Reload()) }
+
+// postStop ends the agent. When the data plane is to go, it is gone when this
+// answers.
+func (a *Agent) postStop(w http.ResponseWriter, r *http.Request) error {
+	var request api.Stop
+	if err := decode(r, &request); err != nil {
+		return err
+	}
+	select {
+	case a.stop <- request.Remove:
+	default:
+		return refusef("the agent is ending already")
+	}
+	if !request.Remove {
+		return done(w, nil)
+	}
+	select {
+	case err := <-a.removed:
+		return done(w, err)
+	case <-a.closing:
+		return refusef("the agent ended for another reason and left the data plane; remove it with 'waymark agent stop --remove'")
+	}
+}
+
+// getRecords streams records as JSON lines until the observer has enough.
+func (a *Agent) getRecords(w http.ResponseWriter, r *http.Request) error {
+	filter, err := recordFilter(r)
+	if err != nil {
+		return err
+	}
+	o := a.stream.Observe(filter, observerRoom)
+	defer o.Close()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	control := http.NewResponseController(w)
+	encoder := json.NewEncoder(w)
+	for {
+		if err := control.Flush(); err != nil {
+			return nil // gone
+		}
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-a.closing:
+			return nil
+		case record := <-o.Records():
+			if !writeRecords(encoder, o, record) {
+				return nil
+			}
+		}
+	}
+}
+
+// writeRecords writes a record and those that wait behind it, then how many
+// were lost meanwhile.
+func writeRecords(encoder *json.Encoder, o *export.Observer, first *export.TraceRecord) bool {
+	if encoder.Encode(first) != nil {
+		return false
+	}
+	for range len(o.Records()) {
+		if encoder.Encode(<-o.Records()) != nil {
+			return false
+		}
+	}
+	if n := o.TakeLost(); n > 0 {
+		return encoder.Encode(api.Lost{Kind: "lost", Count: n}) == nil
+	}
+	return true
+}
+
+func recordFilter(r *http.Request) (export.Filter, error) {
+	var f export.Filter
+	for key, values := range r.URL.Query() {
+		if len(values) != 1 {
+			return f, badRequest{fmt.Errorf("%s is given %d times", key, len(values))}
+		}
+		var err error
+		switch value := values[0]; key {
+		case "namespace":
+			var id uint64
+			if id, err = strconv.ParseUint(value, 0, 16); err == nil {
+				ns := ioam.NamespaceID(id)
+				f.Namespace = &ns
+			}
+		case "source":
+			f.Source, err = netip.ParsePrefix(value)
+		case "destination":
+			f.Destination, err = netip.ParsePrefix(value)
+		default:
+			err = errors.New("unknown; filter by namespace, source or destination")
+		}
+		if err != nil {
+			return f, badRequest{fmt.Errorf("%s: %w", key, err)}
+		}
+	}
+	return f, nil
+}
+
+func pathNumber(r *http.Request, bits int) (uint64, error) {
+	n, err := strconv.ParseUint(r.PathValue("id"), 0, bits)
+	if err != nil {
+		return 0, badRequest{fmt.Errorf("%q is no number of %d bits", r.PathValue("id"), bits)}
+	}
+	return n, nil
+}
+
+// status is everything worth knowing.
+func (a *Agent) status() (api.Status, error) {
+	s := a.state.Load()
+	counters, err := a.datapath.Counters()
+	if err != nil {
+		return api.Status{}, fmt.Errorf("read the counters: %w", err)
+	}
+	node := s.resolved.Node
+	out := api.Status{
+		Version:    a.options.Version,
+		Agent:      a.options.Place.ID,
+		PID:        os.Getpid(),
+		Started:    a.started.UTC(),
+		ConfigFile: a.options.ConfigFile,
+		Loaded:     s.loaded.UTC(),
+		Modified:   s.modified,
+		Node: api.Node{ID: uint32(node.ID), IDWide: uint64(node.IDWide),
+			TimestampFormat: node.TimestampFormat.String(), Compatibility: node.Compatibility.String()},
+		Interfaces:     a.interfaces(s, counters),
+		Namespaces:     nonNil(s.config.Namespaces),
+		Encapsulations: nonNil(s.config.Encapsulations),
+		Decapsulations: []netip.Addr{},
+		Warnings:       nonNil(a.warnings()),
+		Metrics:        a.metricsServer.url(),
+		Records: api.Records{Read: a.records.read.Load(), Malformed: a.records.malformed.Load(),
+			Observers: a.stream.Observers(), Dropped: a.stream.Dropped(), Exporters: []api.Exporter{}},
+	}
+	for _, d := range s.config.Decapsulations {
+		out.Decapsulations = append(out.Decapsulations, d.TunnelDestination)
+	}
+	for _, e := range a.exporters.stats() {
+		out.Records.Exporters = append(out.Records.Exporters,
+			api.Exporter{Name: e.name, Written: e.Written, Dropped: e.Dropped, Failed: e.Failed, Error: e.Error})
+	}
+	return out, nil
+}

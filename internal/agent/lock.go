@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/api"
+)
+
+// ErrAgentRuns is why a second agent of a network namespace is refused.
+var ErrAgentRuns = errors.New("an agent serves this network namespace already")
+
+// lock holds a place for one process. The kernel gives it up when the process
+// ends, however it does.
+type lock struct {
+	place api.Place
+	file  *os.File
+}
+
+// acquire makes the runtime directory and takes its lock.
+func acquire(place api.Place) (*lock, error) {
+	for {
+		if err := os.MkdirAll(place.Dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the runtime directory: %w", err)
+		}
+		f, err := os.OpenFile(place.LockFile(), os.O_RDWR|os.O_CREATE, 0o600)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // the last holder has just removed the directory
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open the agent's lock: %w", err)
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			defer f.Close()
+			if errors.Is(err, unix.EWOULDBLOCK) {
+				return nil, fmt.Errorf("%w%s; end it with 'waymark agent stop', or give it the new configuration with 'waymark agent reload'", ErrAgentRuns, holder(f))
+			}
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		if !isAt(f, place.LockFile()) {
+			f.Close() // locked what the last holder has removed
+			continue
+		}
+		if err := f.Truncate(0); err == nil {
+			_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
+			if err != nil {
+				f.Close()
+				return nil, fmt.Errorf("write the agent's lock: %w", err)
+			}
+		}
+		return &lock{place: place, file: f}, nil
+	}
+}
+
+// holder names the process that wrote the lock, for people.
+func holder(f *os.File) string {
+	b := make([]byte, 20)
+	n, _ := f.ReadAt(b, 0)
+	if pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n]))); err == nil {
+		return fmt.Sprintf(" (process %d)", pid)
+	}
+	return ""
+}
+
+func isAt(f *os.File, path string) bool {
+	held, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(held, there)
+}
+
+// release gives the place up; what is kept for the next agent stays.
+func (l *lock) release() { l.file.Close() }
+
+// clear removes everything that was kept, and gives the place up.
+func (l *lock) clear() error {
+	defer l.file.Close()
+	return os.RemoveAll(l.place.Dir)
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("waymark_"+name, help, labels, nil)
+}
+
+// The metrics; docs/reference/metrics.md has the same list, and a test compares.
+var (
+	descPackets         = desc("packets_total", "Packets by what the hook did with them.", "interface", "hook", "outcome")
+	descRecordsWritten  = desc("records_written_total", "Records that the data plane wrote.", "interface")
+	descRecordsLost     = desc("records_lost_total", "Records that found no room, because nobody read or too slowly.", "interface")
+	descRecordsRead     = desc("records_read_total", "Records that the agent read.")
+	descRecordsBad      = desc("records_malformed_total", "Traces in records that could not be read whole.")
+	descObservers       = desc("observers", "Those who watch records as they happen.")
+	descObserverDropped = desc("observer_dropped_total", "Records that did not fit an observer's queue.")
+	descExportWritten   = desc("export_written_total", "Records that an exporter wrote.", "exporter")
+	descExportDropped   = desc("export_dropped_total", "Records that did not fit an exporter's queue.", "exporter")
+	descExportFailed    = desc("export_failed_total", "Records that an exporter could not write.", "exporter")
+	descReloads         = desc("reloads_total", "Reloads of the configuration file.", "result")
+	descInterface       = desc("interface_info", "How an interface is served; the value is 1.", "interface", "ingress_hook", "egress_hook")
+	descWarnings        = desc("health_warnings", "Health warnings in force.", "code", "severity")
+	descBuild           = desc("build_info", "What runs; the value is 1.", "version", "go")
+	descScrapeFailed    = desc("counters_readable", "Whether the data plane's counters could be read: 1 or 0.")
+)
+
+// descs is every metric of ours.
+var descs = []*prometheus.Desc{
+	descPackets, descRecordsWritten, descRecordsLost, descRecordsRead, descRecordsBad, descObservers,
+	descObserverDropped, descExportWritten, descExportDropped, descExportFailed, descReloads,
+	descInterface, descWarnings, descBuild, descScrapeFailed,
+}
+
+// collector reads the agent's counters when somebody asks.
+type collector struct{ agent *Agent }
+
+// registry has the agent's metrics and those of its process, and nothing that
+// another package registers by itself.
+func (a *Agent) registry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collector{a}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return r
+}
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	a := c.agent
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	readable := c.collectPackets(counter)
+	gauge(descScrapeFailed, readable)
+	counter(descRecordsRead, a.records.read.Load())
+	counter(descRecordsBad, a.records.malformed.Load())
+	gauge(descObservers, float64(a.stream.Observers()))
+	counter(descObserverDropped, a.stream.Dropped())
+	exported := map[string]bool{}
+	for _, s := range a.exporters.stats() {
+		if exported[s.name] {
+			continue // two to one file: a series may stand only once
+		}
+		exported[s.name] = true
+		counter(descExportWritten, s.Written, s.name)
+		counter(descExportDropped, s.Dropped, s.name)
+		counter(descExportFailed, s.Failed, s.name)
+	}
+	counter(descReloads, a.reloads.Load(), "ok")
+	counter(descReloads, a.reloadsFailed.Load(), "failed")
+	for _, i := range a.datapath.Interfaces() {
+		gauge(descInterface, 1, i.Name, string(i.Ingress), string(i.Egress))
+	}
+	inForce := map[health.Code]int{}
+	for _, w := range a.warnings() {
+		inForce[w.Code]++
+	}
+	for _, k := range health.Kinds() {
+		gauge(descWarnings, float64(inForce[k.Code]), string(k.Code), string(k.Severity))
+	}
+	gauge(descBuild, 1, a.options.Version, runtime.Version())
+}
+
+// collectPackets gives every outcome, also those that have not happened, so
+// that a rate is right from the first packet on.
+func (c collector) collectPackets(counter func(*prometheus.Desc, uint64, ...string)) float64 {
+	counters, err := c.agent.datapath.Counters()
+	if err != nil {
+		c.agent.log.Warn("read the counters", "error", err)
+		return 0
+	}
+	for _, i := range counters {
+		for _, o := range ioam.Outcomes() {
+			counter(descPackets, i.Ingress[o], i.Name, "ingress", o.String())
+			counter(descPackets, i.Egress[o], i.Name, "egress", o.String())
+		}
+		counter(descRecordsWritten, i.RecordsWritten, i.Name)
+		counter(descRecordsLost, i.RecordsLost, i.Name)
+	}
+	return 1
+}

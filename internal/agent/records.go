@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// observerRoom is how many records wait for an observer: at 100,000 a second,
+// for 40 ms.
+const observerRoom = 4096
+
+// records counts what came out of the data plane.
+type records struct {
+	read      atomic.Uint64
+	malformed atomic.Uint64
+}
+
+// record turns one record of the data plane into one for each trace in it, and
+// hands them on. Several goroutines call it at once.
+func (a *Agent) record(r datapath.Record) {
+	a.records.read.Add(1)
+	packet, ok := export.ParsePacket(r.Packet, r.Length)
+	header, err := ioam.DecodeExtensionHeader(r.Header)
+	if !ok || err != nil {
+		a.records.malformed.Add(1)
+		return
+	}
+	s := a.state.Load()
+	clock := export.Clock{Format: s.resolved.Node.TimestampFormat, TAIOffset: time.Duration(a.taiOffset.Load())}
+	for option, err := range header.Options() {
+		if err != nil {
+			a.records.malformed.Add(1)
+			return
+		}
+		if !option.IsIOAM() {
+			continue
+		}
+		carried, err := option.IOAM()
+		if err != nil || !carried.Type.IsTrace() {
+			continue
+		}
+		trace, err := carried.Trace()
+		if err != nil {
+			a.records.malformed.Add(1)
+			continue
+		}
+		out, err := export.Trace(r.Time, trace, packet, clock)
+		if err != nil {
+			a.records.malformed.Add(1) // the nodes that can be read are there
+		}
+		out.Node, out.Interface = a.options.NodeName, interfaceName(s, r.Interface)
+		a.stream.Publish(&out)
+		a.exporters.offer(&out)
+	}
+}
+
+func interfaceName(s *state, index ioam.IfIndex) string {
+	for _, i := range s.resolved.Node.Interfaces {
+		if i.Index == index {
+			return i.Name
+		}
+	}
+	return ""
+}
+
+// recently tells how much a counter grew in about the last minute.
+type recently struct {
+	mu      sync.Mutex
+	samples []sample // at most recentSamples, oldest first
+}
+
+type sample struct {
+	at    time.Time
+	total uint64
+}
+
+const (
+	recentPeriod  = time.Minute
+	recentSamples = 12
+)
+
+// add notes the counter's value.
+func (r *recently) add(at time.Time, total uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.samples = append(r.samples, sample{at, total})
+	for len(r.samples) > recentSamples || len(r.samples) > 1 && at.Sub(r.samples[0].at) > recentPeriod {
+		r.samples = r.samples[1:]
+	}
+}
+
+// growth is how much it grew since the oldest value noted.
+func (r *recently) growth(total uint64) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.samples) == 0 || total < r.samples[0].total {
+		return 0
+	}
+	return total - r.samples[0].total
+}

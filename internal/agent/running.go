@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"reflect"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// apply makes next what runs. On error nothing that runs has changed. The
+// caller holds a.change.
+func (a *Agent) apply(next *state, strict bool) error {
+	c := *next.config
+	c.Strict = c.Strict && strict
+	resolved, err := c.Resolve(a.options.System)
+	if err != nil {
+		return err
+	}
+	next.resolved = resolved
+	swap, err := a.exporters.prepare(next.config.Export)
+	if err != nil {
+		return err
+	}
+	if err := a.datapath.Apply(generation(resolved)); err != nil {
+		swap.abandon()
+		return fmt.Errorf("the data plane: %w", err)
+	}
+	swap.commit()
+	a.state.Store(next)
+	a.metricsServer.set(next.config.Metrics.Listen)
+	return nil
+}
+
+// start applies the file, or what an earlier agent has made of it.
+func (a *Agent) start(file *state) error {
+	a.change.Lock()
+	defer a.change.Unlock()
+	path := a.options.Place.RunningFile()
+	kept, err := restore(path, file)
+	if err != nil {
+		a.log.Warn("changes made at runtime are dropped", "reason", err)
+	}
+	if kept != nil {
+		if err = a.apply(kept, true); err == nil {
+			a.log.Info("changes made at runtime are in force again")
+			return nil
+		}
+		a.log.Warn("changes made at runtime are dropped", "reason", err)
+	}
+	if err := a.apply(file, true); err != nil {
+		return err
+	}
+	a.forget(path)
+	return nil
+}
+
+func (a *Agent) forget(path string) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		a.log.Warn("forget the changes made at runtime", "error", err)
+	}
+}
+
+// Reload makes the file what runs, and ends what the API changed. On error
+// everything runs on as it was.
+func (a *Agent) Reload() error {
+	a.change.Lock()
+	defer a.change.Unlock()
+	if a.state.Load() == nil || a.ending {
+		return errors.New("the agent is not running")
+	}
+	file, err := loadFile(a.options.ConfigFile)
+	if err == nil {
+		err = a.apply(file, true)
+	}
+	if err != nil {
+		text := err.Error()
+		a.reloadFault.Store(&text)
+		a.reloadsFailed.Add(1)
+		a.log.Error("reload failed; what ran before runs on", "error", err)
+		return err
+	}
+	a.reloadFault.Store(nil)
+	a.reloads.Add(1)
+	a.forget(a.options.Place.RunningFile())
+	a.exporters.reopen()
+	a.log.Info("configuration reloaded", "file", a.options.ConfigFile)
+	return nil
+}
+
+// edit makes a changed copy of the running configuration what runs, and keeps
+// it for the next agent.
+func (a *Agent) edit(change func(*state) (*state, error)) error {
+	a.change.Lock()
+	defer a.change.Unlock()
+	if a.ending {
+		return errors.New("the agent is ending")
+	}
+	next, err := change(a.state.Load())
+	if err != nil {
+		return err
+	}
+	if err := a.apply(next, false); err != nil {
+		return err
+	}
+	if err := next.save(a.options.Place.RunningFile()); err != nil {
+		a.log.Warn("a change made at runtime will not survive a restart", "error", err)
+	}
+	return nil
+}
+
+// refresh looks at the interfaces again, and applies what follows from it.
+func (a *Agent) refresh() error {
+	a.change.Lock()
+	defer a.change.Unlock()
+	if a.ending {
+		return nil
+	}
+	s := a.state.Load()
+	c := *s.config
+	c.Strict = false
+	resolved, err := c.Resolve(a.options.System)
+	if err != nil {
+		return err
+	}
+	if reflect.DeepEqual(withoutMTU(resolved), withoutMTU(s.resolved)) {
+		next := *s
+		next.resolved = resolved // MTUs may differ
+		a.state.Store(&next)
+		return nil
+	}
+	next := *s
+	if err := a.apply(&next, false); err != nil {
+		return err
+	}
+	a.log.Info("interfaces changed", "served", len(next.resolved.Node.Interfaces), "missing", next.resolved.Missing)
+	return nil
+}
+
+// withoutMTU is what the data plane would see a difference in: it asks the
+// kernel for MTUs itself.
+func withoutMTU(r config.Resolved) config.Resolved {
+	interfaces := make([]ioam.Interface, len(r.Node.Interfaces))
+	copy(interfaces, r.Node.Interfaces)
+	for i := range interfaces {
+		interfaces[i].MTU = 0
+	}
+	r.Node.Interfaces = interfaces
+	return r
+}
+
+// Interfaces come and go in bursts: one look is taken when the first change is
+// this old. A look that fails is repeated.
+const (
+	settleTime = 100 * time.Millisecond
+	retryTime  = time.Second
+)
+
+// followLinks keeps the data plane on the interfaces there are.
+func (a *Agent) followLinks(ctx context.Context) error {
+	wake := make(chan struct{}, 1)
+	changed := func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- a.options.System.WatchLinks(ctx, changed) }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		case <-wake:
+		}
+		if !sleep(ctx, settleTime) {
+			return nil
+		}
+		if err := a.refresh(); err != nil {
+			a.log.Warn("the interfaces' change is not in force yet", "error", err)
+			time.AfterFunc(retryTime, changed)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// followClock keeps TAI − UTC current in the data plane.
+func (a *Agent) followClock() {
+	clock, err := a.options.System.Clock()
+	if err != nil {
+		a.log.Debug("the clock's state is unknown", "error", err)
+		return
+	}
+	if int64(clock.TAIOffset) == a.taiOffset.Load() {
+		return
+	}
+	if err := a.datapath.SetTAIOffset(clock.TAIOffset); err != nil {
+		a.log.Warn("the data plane does not know the offset of TAI", "error", err)
+		return
+	}
+	a.taiOffset.Store(int64(clock.TAIOffset))
+	a.log.Info("the offset of TAI from UTC changed", "offset", clock.TAIOffset)
+}
+
+// addEncapsulation adds a rule; an unspecified tunnel source is chosen as the
+// kernel would.
+func (a *Agent) addEncapsulation(e config.Encapsulation) error {
+	if e.Tunnel != nil && e.Tunnel.Source == netip.IPv6Unspecified() {
+		source, err := a.options.System.SourceTo(e.Tunnel.Destination)
+		if err != nil {
+			return fmt.Errorf("tunnel source: %w; give the address itself", err)
+		}
+		tunnel := *e.Tunnel
+		tunnel.Source = source
+		e.Tunnel = &tunnel
+	}
+	return a.edit(func(s *state) (*state, error) {
+		c, err := s.config.AddEncapsulation(e)
+		if err != nil {
+			return nil, err
+		}
+		return s.with(c), nil
+	})
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// state is what runs. It is replaced, never changed.
+type state struct {
+	config   *config.Config
+	schemas  map[ioam.SchemaID]string // that the API added, bound or not
+	resolved config.Resolved
+	fileSum  string // of the file when it was loaded
+	loaded   time.Time
+	modified bool // by the API since then
+}
+
+// with is a copy that runs another configuration, changed by the API.
+func (s *state) with(c *config.Config) *state {
+	next := *s
+	next.config, next.modified = c, true
+	next.schemas = maps.Clone(s.schemas)
+	return &next
+}
+
+// maxConfigFile is more than package config accepts.
+const maxConfigFile = 4 << 20
+
+// loadFile reads and checks the configuration file.
+func loadFile(path string) (*state, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w; name a configuration file that can be read", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxConfigFile))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	c, err := config.Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(data)
+	return &state{config: c, schemas: map[ioam.SchemaID]string{}, fileSum: hex.EncodeToString(sum[:]), loaded: time.Now()}, nil
+}
+
+// savedState is the form of a state in the runtime directory: kept while the
+// running configuration differs from the file.
+type savedState struct {
+	FileSum string                   `json:"file_sha256"`
+	Config  string                   `json:"config"` // YAML
+	Schemas map[ioam.SchemaID]string `json:"schemas"`
+}
+
+// save keeps what the API changed for the next agent.
+func (s *state) save(path string) error {
+	b, err := json.Marshal(savedState{FileSum: s.fileSum, Config: string(s.config.Marshal()), Schemas: s.schemas})
+	if err != nil {
+		return err
+	}
+	// Written beside and renamed: a crash leaves the old or the new one whole.
+	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+		return fmt.Errorf("keep the running configuration: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("keep the running configuration: %w", err)
+	}
+	return nil
+}
+
+// errFileChanged is why a kept state is not taken up.
+var errFileChanged = errors.New("the configuration file has changed since")
+
+// restore is the state that an earlier agent kept, when the file is still the
+// one that it was made from; nil when there is none.
+func restore(path string, file *state) (*state, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var saved savedState
+	if err := json.Unmarshal(b, &saved); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if saved.FileSum != file.fileSum {
+		return nil, errFileChanged
+	}
+	c, err := config.Parse(path, []byte(saved.Config))
+	if err != nil {
+		return nil, err
+	}
+	next := file.with(c)
+	maps.Copy(next.schemas, saved.Schemas)
+	return next, nil
+}

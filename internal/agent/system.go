@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// System is the machine, and the network namespace in it, as the agent needs
+// to see it.
+type System interface {
+	config.Host
+	// WatchLinks calls changed whenever an interface appears, changes or
+	// vanishes, and once when it begins to watch, until the context ends.
+	WatchLinks(ctx context.Context, changed func()) error
+	Clock() (health.Clock, error)
+	// InterfaceHealth reads what the health checks want to know.
+	InterfaceHealth(name string, mtu int) health.Interface
+	// NoRoute says why an address cannot be reached, "" when it can.
+	NoRoute(dst netip.Addr) string
+	// SourceTo is the address from which the kernel would send to dst.
+	SourceTo(dst netip.Addr) (netip.Addr, error)
+}
+
+// kernel is the System of the network namespace that this process runs in.
+type kernel struct{}
+
+func (kernel) Link(name string) (config.Link, bool, error) {
+	l, err := netlink.LinkByName(name)
+	var missing netlink.LinkNotFoundError
+	switch {
+	case errors.As(err, &missing):
+		return config.Link{}, false, nil
+	case err != nil:
+		return config.Link{}, false, err
+	}
+	a := l.Attrs()
+	return config.Link{Index: ioam.IfIndex(a.Index), MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0}, true, nil
+}
+
+func (kernel) NodeID() (ioam.NodeID, error) {
+	return sysctl("ioam6_id", 24, ioam.NodeIDUnavailable)
+}
+
+func (kernel) NodeIDWide() (ioam.NodeIDWide, error) {
+	return sysctl("ioam6_id_wide", 56, ioam.NodeIDWideUnavailable)
+}
+
+func (kernel) InterfaceID(name string) (ioam.InterfaceID, error) {
+	return sysctl(filepath.Join("conf", name, "ioam6_id"), 16, ioam.InterfaceIDUnavailable)
+}
+
+func (kernel) InterfaceIDWide(name string) (ioam.InterfaceIDWide, error) {
+	return sysctl(filepath.Join("conf", name, "ioam6_id_wide"), 32, ioam.InterfaceIDWideUnavailable)
+}
+
+// sysctl reads a number below net.ipv6. A kernel built without IOAM, or an
+// interface without IPv6, has no such setting: its value is the kernel's
+// default.
+func sysctl[T ~uint16 | ~uint32 | ~uint64](name string, bits int, absent T) (T, error) {
+	b, err := os.ReadFile(filepath.Join("/proc/sys/net/ipv6", name))
+	if errors.Is(err, os.ErrNotExist) {
+		return absent, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, bits)
+	if err != nil {
+		return 0, fmt.Errorf("net.ipv6.%s: %w", name, err)
+	}
+	return T(v), nil
+}
+
+// resubscribeDelay keeps a failing subscription from spinning.
+const resubscribeDelay = time.Second
+
+func (kernel) WatchLinks(ctx context.Context, changed func()) error {
+	for {
+		if err := watchOnce(ctx, changed); err != nil {
+			return fmt.Errorf("watch the interfaces: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(resubscribeDelay):
+		}
+	}
+}
+
+// watchOnce watches until the context ends or the kernel had more to say than
+// the socket's buffer holds.
+func watchOnce(ctx context.Context, changed func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // the library's goroutine closes the socket
+	updates := make(chan netlink.LinkUpdate, 64)
+	if err := netlink.LinkSubscribe(updates, ctx.Done()); err != nil {
+		return err
+	}
+	changed()           // what happened while nobody watched
+	for range updates { // until the library has closed it
+		changed()
+	}
+	return nil
+}
+
+func (kernel) Clock() (health.Clock, error) { return health.ReadClock() }
+
+func (kernel) InterfaceHealth(name string, mtu int) health.Interface {
+	return health.ReadInterface(name, mtu)
+}
+
+func (kernel) NoRoute(dst netip.Addr) string { return health.NoRoute(dst) }
+
+func (kernel) SourceTo(dst netip.Addr) (netip.Addr, error) {
+	routes, err := netlink.RouteGet(dst.AsSlice())
+	if err != nil {
+		return netip.Addr{}, fmt.Errorf("no route to %s: %w", dst, err)
+	}
+	for _, r := range routes {
+		if src, ok := netip.AddrFromSlice(r.Src); ok {
+			return src, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("the route to %s names no source address", dst)
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// warnings is everything that is not as it should be, the severest first.
+func (a *Agent) warnings() []health.Warning {
+	s := a.state.Load()
+	ws := append(health.CheckNode(a.facts(s)), a.ownWarnings(s)...)
+	health.Sort(ws)
+	return ws
+}
+
+// facts reads what the health checks look at.
+func (a *Agent) facts(s *state) health.Node {
+	n := health.Node{
+		TimestampFormat: s.resolved.Node.TimestampFormat,
+		Missing:         s.resolved.Missing,
+		PrivatePins:     a.privatePins,
+	}
+	if clock, err := a.options.System.Clock(); err == nil {
+		n.Clock = clock
+	}
+	names := map[ioam.IfIndex]string{}
+	for _, i := range s.resolved.Node.Interfaces {
+		names[i.Index] = i.Name
+		n.Interfaces = append(n.Interfaces, a.options.System.InterfaceHealth(i.Name, i.MTU))
+	}
+	for _, status := range a.datapath.Interfaces() {
+		for k := range n.Interfaces {
+			if n.Interfaces[k].Name == names[status.Index] {
+				n.Interfaces[k].XDPRefused = status.NativeXDPRefused
+				n.Interfaces[k].Hook = string(status.Ingress)
+			}
+		}
+	}
+	for _, e := range s.resolved.Node.Encapsulations {
+		fact := health.Encapsulation{Name: e.Name, Interface: names[e.Interface], Insertion: health.Insertion(e)}
+		if e.Mode != ioam.ModeInline {
+			fact.Destination = e.TunnelDestination
+			fact.NoRoute = a.options.System.NoRoute(e.TunnelDestination)
+		}
+		n.Encapsulations = append(n.Encapsulations, fact)
+	}
+	return n
+}
+
+// ownWarnings are about the agent itself.
+func (a *Agent) ownWarnings(s *state) []health.Warning {
+	var ws []health.Warning
+	if s.modified {
+		ws = append(ws, health.New(health.RuntimeChanges, "",
+			"changes made at runtime are in force; the next reload ends them",
+			"write what shall stay into "+a.options.ConfigFile+" ('waymark agent config' prints it)"))
+	}
+	if fault := a.reloadFault.Load(); fault != nil {
+		ws = append(ws, health.New(health.ReloadFailed, "",
+			"the last reload failed, and what ran before runs on: "+*fault,
+			"correct the file, check it with 'waymark config check', and reload"))
+	}
+	if err := a.metricsServer.fault(); err != nil {
+		ws = append(ws, health.New(health.MetricsUnavailable, "",
+			fmt.Sprintf("metrics are not served over the network: %v", err),
+			"bring the loopback interface up, free the address, or set metrics.listen to another one or to "+string(config.ListenNone)))
+	}
+	if total, err := a.totalLost(); err == nil {
+		if n := a.recordsLost.growth(total); n > 0 {
+			ws = append(ws, health.New(health.RecordsLost, "",
+				fmt.Sprintf("%d records were lost in the last minute: they came faster than the agent reads them", n),
+				"lower the frequency of the encapsulations"))
+		}
+	}
+	if n := a.exportLost.growth(a.totalExportLost()); n > 0 {
+		ws = append(ws, a.exporterWarning(n))
+	}
+	return ws
+}
+
+func (a *Agent) exporterWarning(n uint64) health.Warning {
+	text := fmt.Sprintf("exporters lost %d records in the last minute", n)
+	for _, s := range a.exporters.stats() {
+		if s.Error != "" {
+			text += fmt.Sprintf("; %s: %s", s.name, s.Error)
+		}
+	}
+	return health.New(health.ExporterFailing, "", text, "see to the disk's space and speed, or lower the frequency of the encapsulations")
+}
