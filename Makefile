@@ -54,7 +54,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s), then a million packets throug
 	scripts/fuzz.sh '$(FUZZTIME)' '$(AGREEMENT_PACKETS)'
 
 docs: ## Write docs/reference from the code
-	go run ./internal/docgen
+	go run ./cmd/waymark docs docs/reference
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
