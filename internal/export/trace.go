@@ -127,8 +127,9 @@ func Trace(at time.Time, trace ioam.Trace, packet Packet, clock Clock) (TraceRec
 		Packet:    packet,
 		Nodes:     []TraceNode{},
 	}
-	if !at.IsZero() {
-		r.Time = at.UTC()
+	// A capture can hold times that RFC 3339 cannot.
+	if at = at.UTC(); at.Year() >= 1 && at.Year() <= 9999 {
+		r.Time = at
 	}
 	nodes, err := trace.Nodes()
 	for _, data := range nodes {

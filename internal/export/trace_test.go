@@ -121,6 +121,16 @@ func TestTraceJSON(t *testing.T) {
 	}
 }
 
+func TestTraceOfAnImpossibleTime(t *testing.T) {
+	for _, at := range []time.Time{time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		record, err := Trace(at, decodeTrace(t, "007b0801 80000000 00000000"), udpPacket(), Clock{})
+		line, jsonErr := json.Marshal(record)
+		if err != nil || jsonErr != nil || strings.Contains(string(line), `"time"`) {
+			t.Errorf("%v: %s, %v, %v", at, line, err, jsonErr)
+		}
+	}
+}
+
 func TestTraceCutShort(t *testing.T) {
 	record, err := Trace(time.Time{}, decodeTrace(t, "007b1000 c0000000 3e000003 00010002 3f000002"), udpPacket(), Clock{})
 	if err == nil || len(record.Nodes) != 1 || record.Nodes[0].NodeID.Value != 3 {
