@@ -107,6 +107,7 @@ Exit codes: 0 done; 1 it failed, or a check found faults; 2 wrong usage.`,
 	root.AddCommand(newLabCommand(opts))
 	root.AddCommand(newCompletionCommand())
 	root.AddCommand(newManCommand())
+	root.AddCommand(newDocsCommand())
 	root.AddCommand(newVersionCommand(opts))
 	markUsageErrors(root)
 	return root

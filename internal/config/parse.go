@@ -22,8 +22,8 @@ import (
 const MaxFileSize = 1 << 20
 
 const (
-	maxNesting  = 32  // brackets within brackets
-	maxIndent   = 128 // what stands before the first word of a line
+	maxNesting = 32  // brackets within brackets
+	maxIndent  = 128 // what stands before the first word of a line
 )
 
 // Load reads the configuration file at path. The error holds Faults when the

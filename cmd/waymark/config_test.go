@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const wrongConfig = "node: {id: x}\ninterfaces: [{name: eth0, color: red}]\n"
+
+func TestConfigCheck(t *testing.T) {
+	good := write(t, "good.yaml", "node: {id: 5}\ninterfaces: [{name: eth0}]\n")
+	code, stdout, stderr := runCLI(t, "", "config", "check", good)
+	if code != exitOK || stderr != "" || stdout != good+": no faults; 1 interfaces, 0 namespaces, 0 encapsulations, 0 decapsulations\n" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	bad := write(t, "bad.yaml", wrongConfig)
+	code, stdout, stderr = runCLI(t, "", "config", "check", bad)
+	lines := strings.Split(stderr, "\n")
+	if code != exitFailure || stdout != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], bad+":1:12: ") || !strings.HasPrefix(lines[1], bad+":2:27: ") {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	code, stdout, stderr = runCLI(t, wrongConfig, "config", "check", "-")
+	if code != exitFailure || stdout != "" || !strings.HasPrefix(stderr, "-:1:12: ") {
+		t.Errorf("standard input: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	code, _, stderr = runCLI(t, "", "config", "check", bad+".none")
+	if code != exitFailure || !strings.HasPrefix(stderr, "waymark: open ") {
+		t.Errorf("no file: code %d, stderr %q", code, stderr)
+	}
+}
+
+func TestConfigCheckJSON(t *testing.T) {
+	code, stdout, _ := runCLI(t, wrongConfig, "config", "check", "--json", "-")
+	var result struct {
+		OK     bool
+		Faults []struct {
+			Line, Column        int
+			Path, Problem, Cure string
+		}
+	}
+	if err := json.Unmarshal([]byte(stdout), &result); err != nil {
+		t.Fatal(err)
+	}
+	if code != exitFailure || result.OK || len(result.Faults) != 2 || result.Faults[1].Line != 2 || result.Faults[1].Path != "interfaces[0].color" || result.Faults[1].Cure == "" {
+		t.Errorf("code %d, %+v", code, result)
+	}
+	if code, stdout, _ := runCLI(t, "node: {}", "config", "check", "--json", "-"); code != exitOK || stdout != `{"file":"-","ok":true}`+"\n" {
+		t.Errorf("code %d, %s", code, stdout)
+	}
+}
+
+func TestConfigShow(t *testing.T) {
+	code, stdout, stderr := runCLI(t, "node: {id: 0x10}", "config", "show", "-")
+	if code != exitOK || stderr != "" || !strings.HasPrefix(stdout, "node:\n  id: 16\n  timestamp-format: posix\n") {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	code, again, _ := runCLI(t, stdout, "config", "show", "-")
+	if code != exitOK || again != stdout {
+		t.Errorf("shown again: code %d, %q", code, again)
+	}
+	code, stdout, _ = runCLI(t, "node: {id: 0x10}", "--json", "config", "show", "-")
+	if code != exitOK || !strings.HasPrefix(stdout, `{"node":{"id":16,`) || !json.Valid([]byte(stdout)) {
+		t.Errorf("JSON: code %d, %s", code, stdout)
+	}
+	code, stdout, stderr = runCLI(t, wrongConfig, "config", "show", "-")
+	if code != exitFailure || stdout != "" || strings.Count(stderr, "\n") != 2 {
+		t.Errorf("wrong file: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}

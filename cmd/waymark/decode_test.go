@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/hex"
+	"strings"
+	"testing"
+)
+
+// capture is a pcap file of one raw IPv6 packet: one node's id and time in an
+// inline trace, and 8 bytes of UDP.
+func capture(t *testing.T) string {
+	t.Helper()
+	const header = "d4c3b2a1 02000400 00000000 00000000 00000400 65000000"
+	const record = "7b7f5f6a 01000000 50000000 50000000"
+	const packet = "60000000 0028 00 40 20010db8000100000000000000000002 20010db8000200000000000000000002" +
+		"1103 0100 3116 0000 007b1800 b0000000 3f000002 6a5f7f7b 000f423f" + "01020000" + "10920009 00080000"
+	b, err := hex.DecodeString(strings.ReplaceAll(header+record+packet, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestDecode(t *testing.T) {
+	file := write(t, "one.pcap", capture(t))
+	for _, args := range [][]string{{"decode", file}, {"decode", "-"}} {
+		code, stdout, stderr := runCLI(t, capture(t), args...)
+		want := "2026-07-21T14:17:31.000001000Z  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 80 bytes: pre-allocated trace, namespace 123, type 0xb00000\n" +
+			"  1. node 2  hop-limit 63  at 14:17:31.999999000\n"
+		if code != exitOK || stdout != want || stderr != "" {
+			t.Errorf("%q: code %d, stderr %q, stdout\n%s\nwant\n%s", args, code, stderr, stdout, want)
+		}
+	}
+}
+
+func TestDecodeJSON(t *testing.T) {
+	for format, want := range map[string]string{
+		"posix": `"2026-07-21T14:17:31.999999Z"`,
+		"ptp":   `"2026-07-21T14:16:54.000999999Z"`,
+		"ntp":   `"2092-08-26T20:45:47.000232831Z"`, // the seconds after 2036
+	} {
+		code, stdout, stderr := runCLI(t, capture(t), "decode", "--json", "--timestamp-format", format, "-")
+		if code != exitOK || stderr != "" || !strings.Contains(stdout, `"timestamp":`+want) || strings.Count(stdout, "\n") != 1 {
+			t.Errorf("%s: code %d, stderr %q, stdout %s; want the timestamp %s", format, code, stderr, stdout, want)
+		}
+	}
+	if code, _, stderr := runCLI(t, "", "decode", "--timestamp-format", "unix", "-"); code != exitUsage || !strings.Contains(stderr, "posix, ptp, ntp") {
+		t.Errorf("unknown format: code %d, stderr %q", code, stderr)
+	}
+}
+
+// What is before the fault comes out, the fault is named, the code says so,
+// and other files are read all the same.
+func TestDecodeFaults(t *testing.T) {
+	whole := capture(t)
+	cut := write(t, "cut.pcap", whole+whole[24:24+30])
+	code, stdout, stderr := runCLI(t, whole, "decode", "--json", cut, cut+".none", "-")
+	if code != exitFailure || strings.Count(stdout, "\n") != 2 {
+		t.Errorf("code %d, stdout %s", code, stdout)
+	}
+	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
+	if len(lines) != 2 || lines[0] != "waymark: "+cut+": packet 2 at offset 120: the capture ends in the middle of a record" ||
+		!strings.HasPrefix(lines[1], "waymark: open "+cut+".none: ") {
+		t.Errorf("%q", lines)
+	}
+	if code, _, _ := runCLI(t, "", "decode"); code != exitUsage {
+		t.Errorf("no file: code %d", code)
+	}
+}
