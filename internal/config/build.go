@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -169,8 +170,27 @@ func (c *Config) check() Faults {
 // rules lists what only the file's words can say well, and the paths that this
 // is all to be said of.
 func (c *Config) rules() (faults Faults, of []string) {
+	add := func(path, problem, cure string) {
+		faults = append(faults, c.source.fault(path, path+": "+problem, cure))
+	}
+	for i, in := range c.Interfaces {
+		if !validInterfaceName(in.Name) {
+			add(fmt.Sprintf("interfaces[%d].name", i), fmt.Sprintf("%q cannot be the name of an interface", in.Name),
+				"write 1 to 15 characters without spaces, / and :")
+		}
+	}
+	paths := map[string]int{}
+	for i, e := range c.Export {
+		if j, twice := paths[e.Path]; twice {
+			add(fmt.Sprintf("export[%d].path", i), fmt.Sprintf("export[%d] writes to %q too", j, e.Path), "remove one, or give it another path")
+		}
+		paths[e.Path] = i
+	}
 	for i, e := range c.Encapsulations {
 		path := fmt.Sprintf("encapsulations[%d]", i)
+		if strings.ContainsFunc(e.Name, unicode.IsControl) {
+			add(path+".name", fmt.Sprintf("%q has control characters", e.Name), "leave them out: it appears in status and metrics")
+		}
 		if e.Tunnel == nil && e.Mode != ioam.ModeInline {
 			of = append(of, path+".tunnel")
 			faults = append(faults, c.source.fault(path+".mode", fmt.Sprintf("%s has mode %v and no tunnel", path, e.Mode),
@@ -178,11 +198,15 @@ func (c *Config) rules() (faults Faults, of []string) {
 		}
 		if !slices.ContainsFunc(c.Interfaces, func(in Interface) bool { return in.Name == e.Interface }) {
 			of = append(of, path+".interface")
-			faults = append(faults, c.source.fault(path+".interface", fmt.Sprintf("%s: %q is not an interface that this node serves", path+".interface", e.Interface),
-				"add it to interfaces, with the role egress"))
+			add(path+".interface", fmt.Sprintf("%q is not an interface that this node serves", e.Interface), "add it to interfaces, with the role egress")
 		}
 	}
 	return faults, of
+}
+
+// validInterfaceName is the kernel's own rule (dev_valid_name).
+func validInterfaceName(name string) bool {
+	return len(name) >= 1 && len(name) <= 15 && name != "." && name != ".." && !strings.ContainsAny(name, "/:") && !strings.ContainsFunc(name, unicode.IsSpace)
 }
 
 // maxMTU is the MTU of an interface that is not known yet.

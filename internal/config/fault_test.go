@@ -94,6 +94,15 @@ func TestFaults(t *testing.T) {
 		{"not available yet", "interfaces: [{name: a, forwarding: fast}]\nexport: [{kind: ipfix}]", []string{
 			`1:36: interfaces[0].forwarding: fast forwarding is not available yet; write stack`,
 			`2:17: export[0].kind: IPFIX export is not available yet; write jsonl`}},
+		{"names", "interfaces: [{name: ../all}, {name: much-too-long-name}, {name: a b}]\nencapsulations: [{name: \"a\\nb\", interface: x, mode: inline, options: []}]", []string{
+			`1:21: interfaces[0].name: "../all" cannot be the name of an interface; write 1 to 15 characters without spaces, / and :`,
+			`1:37: interfaces[1].name: "much-too-long-name" cannot be the name of an interface; write 1 to 15 characters without spaces, / and :`,
+			`1:65: interfaces[2].name: "a b" cannot be the name of an interface; write 1 to 15 characters without spaces, / and :`,
+			`2:25: encapsulations[0].name: "a\nb" has control characters; leave them out: it appears in status and metrics`,
+			`2:44: encapsulations[0].interface: "x" is not an interface that this node serves; add it to interfaces, with the role egress`,
+			`2:70: encapsulations[0].options: 0 options; give 1…9`}},
+		{"two exports to one file", "export: [{kind: jsonl}, {kind: jsonl, path: \"-\"}]", []string{
+			`1:45: export[1].path: export[0] writes to "-" too; remove one, or give it another path`}},
 		{"profile", "node: {timestamp-format: ptp, compatibility: mainline}", []string{
 			`1:26: node.timestamp-format: Linux knows posix alone, so ptp does not go with compatibility mainline; use posix, or compatibility: default`}},
 		{"a fault is not told twice", "namespaces: [{id: x}]\ninterfaces: [{name: [y]}]\nencapsulations: [{name: a, interface: y, mode: inline, options: [{trace: {namespace: 5, type: 1x, size: 8}}]}]", []string{
