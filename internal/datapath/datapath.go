@@ -32,13 +32,13 @@ import (
 
 // served is an interface with programs on it.
 type served struct {
-	index       ioam.IfIndex
-	name        string
-	counters    *ebpf.Map
-	ingress     *attachment
-	egress      *attachment
-	xdpRefused  string
-	leftovers   []*attachment // of a mode no longer wanted, found on recovery
+	index      ioam.IfIndex
+	name       string
+	counters   *ebpf.Map
+	ingress    *attachment
+	egress     *attachment
+	xdpRefused string
+	leftovers  []*attachment // of a mode no longer wanted, found on recovery
 }
 
 // Datapath is the programs and maps of one network namespace.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -190,18 +191,16 @@ func nothingAttached() error {
 			return fmt.Errorf("a filter is left: %v", filters)
 		}
 	}
-	it := new(link.Iterator)
-	defer it.Close()
-	for it.Next() {
-		info, err := it.Link.Info()
+	for _, kind := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
+		found, err := link.QueryPrograms(link.QueryOptions{Target: device.Attrs().Index, Attach: kind})
 		if err != nil {
-			continue
+			return err
 		}
-		if x := info.TCX(); x != nil && int(x.Ifindex) == device.Attrs().Index {
-			return fmt.Errorf("a tcx link is left: %+v", x)
+		if len(found.Programs) > 0 {
+			return fmt.Errorf("a tcx program is left: %+v", found.Programs)
 		}
 	}
-	return it.Err()
+	return nil
 }
 
 // TestModeChange goes from one mode to another and back.
