@@ -20,21 +20,64 @@ const (
 	trace  = "options: [{trace: {namespace: 123, type: 0xf00000, size: 64}}]"
 )
 
-// Every fault with its place, in one run of the parser per input.
-func TestFaults(t *testing.T) {
-	for _, tt := range []struct {
-		name, text string
-		want       []string
-	}{
+// faultCase is a wrong file and all its faults, each with its place.
+type faultCase struct {
+	name, text string
+	want       []string
+}
+
+func checkFaults(t *testing.T, cases []faultCase) {
+	t.Helper()
+	for _, tt := range cases {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Parse("F", []byte(tt.text))
+			var want []string
+			for _, w := range tt.want {
+				want = append(want, "F:"+w)
+			}
+			if got := fmt.Sprint(err); got != strings.Join(want, "\n") {
+				t.Errorf("got:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+			}
+		})
+	}
+}
+
+// What is wrong whatever the keys mean.
+func TestFaultsOfForm(t *testing.T) {
+	checkFaults(t, []faultCase{
 		{"unknown key", "nodes: {id: 1}", []string{`1:1: unknown key "nodes" in the file; did you mean "node"?`}},
 		{"unknown key far from any", "node: {color: red}", []string{`1:8: unknown key "color" in node; use the keys id, id-wide, timestamp-format, compatibility`}},
 		{"duplicate key", "node: {id: 1}\nstrict: true\nnode: {id: 2}", []string{`3:1: key "node" of the file stands already in line 1; remove one`}},
 		{"missing key", "interfaces:\n  - id: 4", []string{`2:5: key "name" is missing in interfaces[0]; add it: text`}},
-		{"overlapping ids", "interfaces:\n  - {name: a, id: 7}\n  - {name: b, id: 7}\n  - {name: c, id-wide: 8}\n  - {name: d, id-wide: 8}", []string{
-			`3:19: interfaces[1].id: 7 is the id of interfaces[0] too; give each interface its own id`,
-			`5:24: interfaces[3].id-wide: 8 is the wide id of interfaces[2] too; give each interface its own id`}},
-		{"namespace twice", "namespaces: [{id: 1}, {id: 1}]", []string{`1:28: namespaces[1].id: 1 is the id of namespaces[0] too; configure each namespace once`}},
-		{"interface twice", "interfaces: [{name: a}, {name: a}]", []string{`1:32: interfaces[1].name: "a" is the name of interfaces[0] too; list each interface once`}},
+		{"wrong types", "node: {id: [1]}\ninterfaces: {name: eth0}\nstrict: \"true\"\nmetrics: {listen: 9598}", []string{
+			`1:12: node.id is a list; write a number from 0 to 16777215`,
+			`2:13: interfaces is a mapping; write a list: - before each item`,
+			`3:9: strict is the text "true"; write true or false`,
+			`4:19: metrics.listen is the number 9598; write an address and port such as "[::1]:9598", or none; as text, 9598 needs quotes`}},
+		{"a fault is not told twice", "namespaces: [{id: x}]\ninterfaces: [{name: [y]}]\nencapsulations: [{name: a, interface: y, mode: inline, options: [{trace: {namespace: 5, type: 1x, size: 8}}]}]", []string{
+			`1:19: namespaces[0].id: "x" is not a number; write a number from 0 to 65535`,
+			`2:21: interfaces[0].name is a list; write text`,
+			`3:95: encapsulations[0].options[0].trace.type: "1x" is not a number; write a number from 0 to 0xffffff`}},
+		{"faults of later options keep their place", rule(inline, "options: [{trace: 3}, {trace: {namespace: 123, type: 0x800000, size: 3}}]"), []string{
+			`7:23: encapsulations[0].options[0].trace is the number 3; write a mapping with the keys namespace, type, size`,
+			`7:74: encapsulations[0].options[1].trace.size: 3 bytes are not possible; use a multiple of 4 in 4…244`}},
+		{"YAML beyond the file's needs", "node: &a {id: 1}\nstrict: !!bool true\nmetrics: *a", []string{
+			`1:7: node uses an anchor, which this file does not know; write the value itself`,
+			`2:9: strict uses a tag, which this file does not know; write the value itself`,
+			`3:10: metrics uses an alias, which this file does not know; write the value itself`}},
+		{"empty", "# nothing\n", []string{`1:1: the file is empty; write at least: node: {}`}},
+		{"two documents", "node: {}\n---\nnode: {}\n", []string{`3:1: the file holds several documents; keep one, without --- between`}},
+		{"no mapping", "[1, 2]", []string{`1:1: the file is a list; write a mapping with the keys node, interfaces, namespaces, encapsulations, decapsulations, export, metrics, strict`}},
+		{"syntax", "node:\n  id: 2\n id-wide: 3\n", []string{`3:2: this is not YAML: value is not allowed in this context; correct the text here or in the line above`}},
+		{"not UTF-8", "node: {}\n# é \xff", []string{`2:5: the file is not UTF-8 text; save it as UTF-8`}},
+		{"brackets", "node: " + strings.Repeat("[", 100), []string{`1:39: values are nested too deep; close the brackets that are open, or indent less`}},
+		{"indentation", strings.Repeat("- ", 1000), []string{`1:129: values are nested too deep; close the brackets that are open, or indent less`}},
+	})
+}
+
+// What is wrong with a rule.
+func TestFaultsOfEncapsulations(t *testing.T) {
+	checkFaults(t, []faultCase{
 		{"size not a multiple of 4", rule(inline, "options:", "  - trace: {namespace: 123, type: 0xf00000, size: 62}"), []string{
 			`8:55: encapsulations[0].options[0].trace.size: 62 bytes are not possible; use a multiple of 4 in 4…244`}},
 		{"type bits refused", rule(inline, "options: [{trace: {namespace: 123, type: 0x800800, size: 4}}, {trace: {namespace: 123, type: 0x800001, size: 4}}]"), []string{
@@ -75,11 +118,17 @@ func TestFaults(t *testing.T) {
 			`8:26: encapsulations[0].match.source-port: the range 9-3 ends before it begins; write a port such as 4242 or a range such as 1000-2000`,
 			`8:49: encapsulations[0].match.destination-port: "65536" is neither a port nor a range of ports; write a port such as 4242 or a range such as 1000-2000`,
 			`8:69: encapsulations[0].match.next-header: "carrier-pigeon" is not a known protocol; write a number from 0 to 255 or one of tcp, udp, icmpv6, sctp, dccp, udplite, ipv6, gre, esp, none`}},
-		{"wrong types", "node: {id: [1]}\ninterfaces: {name: eth0}\nstrict: \"true\"\nmetrics: {listen: 9598}", []string{
-			`1:12: node.id is a list; write a number from 0 to 16777215`,
-			`2:13: interfaces is a mapping; write a list: - before each item`,
-			`3:9: strict is the text "true"; write true or false`,
-			`4:19: metrics.listen is the number 9598; write an address and port such as "[::1]:9598", or none; as text, 9598 needs quotes`}},
+	})
+}
+
+// What is wrong with the other values.
+func TestFaultsOfValues(t *testing.T) {
+	checkFaults(t, []faultCase{
+		{"overlapping ids", "interfaces:\n  - {name: a, id: 7}\n  - {name: b, id: 7}\n  - {name: c, id-wide: 8}\n  - {name: d, id-wide: 8}", []string{
+			`3:19: interfaces[1].id: 7 is the id of interfaces[0] too; give each interface its own id`,
+			`5:24: interfaces[3].id-wide: 8 is the wide id of interfaces[2] too; give each interface its own id`}},
+		{"namespace twice", "namespaces: [{id: 1}, {id: 1}]", []string{`1:28: namespaces[1].id: 1 is the id of namespaces[0] too; configure each namespace once`}},
+		{"interface twice", "interfaces: [{name: a}, {name: a}]", []string{`1:32: interfaces[1].name: "a" is the name of interfaces[0] too; list each interface once`}},
 		{"numbers", "node: {id: 16777216, id-wide: x}\nnamespaces: [{id: -1}, {id: 010}, {id: 1.5}, {id: }]", []string{
 			`1:12: node.id: 16777216 is too large; write a number from 0 to 16777215`,
 			`1:31: node.id-wide: "x" is not a number; write a number from 0 to 72057594037927935`,
@@ -105,34 +154,5 @@ func TestFaults(t *testing.T) {
 			`1:45: export[1].path: export[0] writes to "-" too; remove one, or give it another path`}},
 		{"profile", "node: {timestamp-format: ptp, compatibility: mainline}", []string{
 			`1:26: node.timestamp-format: Linux knows posix alone, so ptp does not go with compatibility mainline; use posix, or compatibility: default`}},
-		{"a fault is not told twice", "namespaces: [{id: x}]\ninterfaces: [{name: [y]}]\nencapsulations: [{name: a, interface: y, mode: inline, options: [{trace: {namespace: 5, type: 1x, size: 8}}]}]", []string{
-			`1:19: namespaces[0].id: "x" is not a number; write a number from 0 to 65535`,
-			`2:21: interfaces[0].name is a list; write text`,
-			`3:95: encapsulations[0].options[0].trace.type: "1x" is not a number; write a number from 0 to 0xffffff`}},
-		{"faults of later options keep their place", rule(inline, "options: [{trace: 3}, {trace: {namespace: 123, type: 0x800000, size: 3}}]"), []string{
-			`7:23: encapsulations[0].options[0].trace is the number 3; write a mapping with the keys namespace, type, size`,
-			`7:74: encapsulations[0].options[1].trace.size: 3 bytes are not possible; use a multiple of 4 in 4…244`}},
-		{"YAML beyond the file's needs", "node: &a {id: 1}\nstrict: !!bool true\nmetrics: *a", []string{
-			`1:7: node uses an anchor, which this file does not know; write the value itself`,
-			`2:9: strict uses a tag, which this file does not know; write the value itself`,
-			`3:10: metrics uses an alias, which this file does not know; write the value itself`}},
-		{"empty", "# nothing\n", []string{`1:1: the file is empty; write at least: node: {}`}},
-		{"two documents", "node: {}\n---\nnode: {}\n", []string{`3:1: the file holds several documents; keep one, without --- between`}},
-		{"no mapping", "[1, 2]", []string{`1:1: the file is a list; write a mapping with the keys node, interfaces, namespaces, encapsulations, decapsulations, export, metrics, strict`}},
-		{"syntax", "node:\n  id: 2\n id-wide: 3\n", []string{`3:2: this is not YAML: value is not allowed in this context; correct the text here or in the line above`}},
-		{"not UTF-8", "node: {}\n# é \xff", []string{`2:5: the file is not UTF-8 text; save it as UTF-8`}},
-		{"brackets", "node: " + strings.Repeat("[", 100), []string{`1:39: values are nested too deep; close the brackets that are open, or indent less`}},
-		{"indentation", strings.Repeat("- ", 1000), []string{`1:129: values are nested too deep; close the brackets that are open, or indent less`}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := Parse("F", []byte(tt.text))
-			var want []string
-			for _, w := range tt.want {
-				want = append(want, "F:"+w)
-			}
-			if got := fmt.Sprint(err); got != strings.Join(want, "\n") {
-				t.Errorf("got:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
-			}
-		})
-	}
+	})
 }
