@@ -110,6 +110,17 @@ func TestTransitDelay(t *testing.T) {
 	}
 }
 
+// A transit delay that is complete already, or not available, stays.
+func TestCompletedDelayStays(t *testing.T) {
+	for _, value := range []string{"00000007", "ffffffff", "7fffffff"} {
+		packet := ipv6(NextHeaderHopByHop, unhex(t, "3b020100 31120000 007b1000 88000000 3f000002 "+value))
+		result := mustNode(t, testConfig()).Egress(egressFrame(packet))
+		if result.Outcome != OutcomeTraceFilled || !bytes.Equal(result.Data, packet) {
+			t.Errorf("%s: %v %x", value, result.Outcome, result.Data[40:])
+		}
+	}
+}
+
 // A packet whose header is not to be removed after all says "not measured".
 func TestNoPlaceholderWhenRemoving(t *testing.T) {
 	packet := ipv6(NextHeaderHopByHop, unhex(t, "3b030100 310e0000 012c0801 08000000 00000000 05020000 01040000 00000000"))

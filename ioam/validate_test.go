@@ -41,6 +41,37 @@ func TestValidConfig(t *testing.T) {
 	}
 }
 
+// Every list and size at its limit.
+func TestValidateLimits(t *testing.T) {
+	config := validConfig()
+	for i := len(config.Interfaces); i < MaxInterfaces; i++ {
+		config.Interfaces = append(config.Interfaces, Interface{Index: IfIndex(1000 + i), ID: InterfaceID(1000 + i), IDWide: InterfaceIDWide(1000 + i)})
+	}
+	for i := len(config.Namespaces); i < MaxNamespaces; i++ {
+		config.Namespaces = append(config.Namespaces, Namespace{ID: NamespaceID(1000 + i)})
+	}
+	config.Namespaces[2].Schema = &Schema{ID: SchemaIDNone - 1, Data: make([]byte, MaxSnapshotSize)}
+	for i := len(config.Encapsulations); i < MaxEncapsulations; i++ {
+		e := config.Encapsulations[1]
+		e.Name = fmt.Sprint(i)
+		e.Match.Destination = netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, byte(i >> 8), byte(i)}), 32)
+		config.Encapsulations = append(config.Encapsulations, e)
+	}
+	for i := range MaxEncapsulationOverlap - 1 { // with the rule that matches everything
+		config.Encapsulations[10+i].Match.Destination = netip.PrefixFrom(netip.MustParseAddr("3fff::"), 128-i)
+	}
+	config.Encapsulations[0].Match.FlowLabel = ptr(uint32(0xfffff))
+	for i := len(config.Decapsulations); i < MaxDecapsulations; i++ {
+		config.Decapsulations = append(config.Decapsulations, Decapsulation{netip.AddrFrom16([16]byte{0x20, 2, byte(i)})})
+	}
+	for range MaxOptionsPerPacket - 1 {
+		config.Encapsulations[0].Options = append(config.Encapsulations[0].Options, TraceOption{123, 0x800000, 4})
+	}
+	if err := config.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestValidateMutations(t *testing.T) {
 	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
 	for _, test := range []struct {

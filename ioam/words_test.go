@@ -66,6 +66,13 @@ func TestWords(t *testing.T) {
 	refused(t, Mode(3))
 	refused(t, Role(4))
 	refused(t, NumOutcomes)
+	for want, v := range map[string]fmt.Stringer{
+		"3": TimestampFormat(3), "2": Compatibility(2), "4": Role(4), "pass": Pass, "drop": Drop,
+	} {
+		if v.String() != want {
+			t.Errorf("%T: %q, want %q", v, v, want)
+		}
+	}
 	for _, bad := range []string{"", "0x1000000", "-1", "fff002"} {
 		if v, err := ParseTraceType(bad); err == nil {
 			t.Errorf("%q is the trace type %v", bad, v)
