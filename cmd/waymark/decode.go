@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -56,15 +57,22 @@ func decodeFiles(cmd *cobra.Command, files []string, clock export.Clock, asJSON 
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
-	emit := func(r export.TraceRecord) error {
+	write := func(r export.TraceRecord) error {
 		if asJSON {
 			return lines.Encode(r)
 		}
 		_, err := out.WriteString(r.Text())
 		return err
 	}
+	writeNow := func(r export.TraceRecord) error {
+		return errors.Join(write(r), out.Flush())
+	}
 	complete := true
 	for _, file := range files {
+		emit := write
+		if file == "-" { // may be a capture that is still running
+			emit = writeNow
+		}
 		ok, err := decodeFile(cmd, file, clock, emit)
 		if flushErr := out.Flush(); err == nil {
 			err = flushErr

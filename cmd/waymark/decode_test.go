@@ -3,7 +3,10 @@
 package main
 
 import (
+	"bufio"
+	"context"
 	"encoding/hex"
+	"io"
 	"strings"
 	"testing"
 )
@@ -67,5 +70,31 @@ func TestDecodeFaults(t *testing.T) {
 	}
 	if code, _, _ := runCLI(t, "", "decode"); code != exitUsage {
 		t.Errorf("no file: code %d", code)
+	}
+}
+
+// A capture that is still running is shown packet by packet.
+func TestDecodeShowsPacketsAsTheyCome(t *testing.T) {
+	in, feed := io.Pipe()
+	show, out := io.Pipe()
+	done := make(chan int)
+	go func() {
+		done <- run(context.Background(), []string{"decode", "-"}, in, out, io.Discard)
+		out.Close()
+	}()
+	lines := bufio.NewReader(show)
+	for _, part := range []string{capture(t), capture(t)[24:]} {
+		if _, err := io.WriteString(feed, part); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if line, err := lines.ReadString('\n'); err != nil {
+				t.Fatalf("%q, %v", line, err)
+			}
+		}
+	}
+	feed.Close()
+	if code := <-done; code != exitOK {
+		t.Errorf("code %d", code)
 	}
 }
