@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // newRootCommand builds the whole command tree.
 func newRootCommand() *cobra.Command {
-	opts := &options{}
+	opts := &options{defaultSocket: localSocket}
 	root := &cobra.Command{
 		Use:   "waymark",
 		Short: "See the way, the delays and the losses of live IPv6 traffic",
@@ -102,6 +102,8 @@ Exit codes: 0 done; 1 it failed, or a check found faults; 2 wrong usage.`,
 		return usagef("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 
+	root.AddCommand(newAgentCommand(opts), newStatusCommand(opts), newObserveCommand(opts),
+		newIOAMCommand(opts), newRouteCommand(opts), newDoctorCommand(opts))
 	root.AddCommand(newConfigCommand(opts))
 	root.AddCommand(newDecodeCommand(opts))
 	root.AddCommand(newLabCommand(opts))

@@ -120,7 +120,7 @@ type Check struct {
 func passed(name, detail string) Check { return Check{Name: name, State: "ok", Detail: detail} }
 
 func failed(name string, w Warning) Check {
-	return Check{Name: name, State: string(w.Severity), Detail: w.Text, Warning: &w}
+	return Check{Name: name, State: string(w.Severity), Detail: w.Title, Warning: &w}
 }
 
 // CheckKernel judges what the machine offers.

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/agent"
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/datapath"
+)
+
+// stopTimeout is how long an agent may take to end.
+const stopTimeout = 15 * time.Second
+
+// localSocket is the API socket of the agent of this network namespace.
+func localSocket() (string, error) {
+	place, err := api.Here()
+	return place.Socket(), err
+}
+
+// client speaks to the agent that the flags choose.
+func (o *options) client() (*api.Client, error) {
+	socket, err := o.socketPath()
+	if err != nil {
+		return nil, err
+	}
+	return api.NewClient(socket), nil
+}
+
+func newAgentCommand(opts *options) *cobra.Command {
+	cmd := newGroup("agent", "Run the agent of this network namespace, reload it, stop it",
+		newAgentRunCommand(), newAgentReloadCommand(opts), newAgentStopCommand(opts), newAgentConfigCommand(opts))
+	cmd.Long = `The agent serves one network namespace: it loads the programs, applies the
+configuration, reads records and answers the other commands. Agents of several
+namespaces never meet.
+
+What it attaches stays when it ends: packets keep their treatment until the next
+agent takes over, or 'waymark agent stop --remove'.`
+	return cmd
+}
+
+func newAgentRunCommand() *cobra.Command {
+	var file, format, level, name string
+	cmd := &cobra.Command{
+		Use:   "run --config FILE",
+		Short: "Run the agent in the foreground",
+		Long: `Run the agent in the foreground until SIGTERM or SIGINT. SIGHUP loads the file
+again: as a whole, or with a fault not at all. The log goes to standard error.`,
+		Example: "  waymark agent run --config /etc/waymark/node.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return usagef("--config FILE is missing")
+			}
+			log, err := newLog(cmd.ErrOrStderr(), format, level)
+			if err != nil {
+				return err
+			}
+			place, err := api.Here()
+			if err != nil {
+				return err
+			}
+			if name == "" {
+				name, _ = os.Hostname() // records go without it
+			}
+			path, err := filepath.Abs(file)
+			if err != nil {
+				return err
+			}
+			return runAgent(cmd.Context(), agent.Options{
+				ConfigFile: path, Place: place, NodeName: name, Version: version, Log: log, Stdout: cmd.OutOrStdout(),
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", "", "the configuration `FILE`")
+	cmd.Flags().StringVar(&format, "log-format", "text", "`FORMAT` of the log: text or json")
+	cmd.Flags().StringVar(&level, "log-level", "info", "least `LEVEL` that is logged: debug, info, warn or error")
+	cmd.Flags().StringVar(&name, "node-name", "", "`NAME` of this node in records (default: the host's name)")
+	return cmd
+}
+
+func newLog(w io.Writer, format, level string) (*slog.Logger, error) {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		return nil, usagef("--log-level %q: want debug, info, warn or error", level)
+	}
+	options := &slog.HandlerOptions{Level: least}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, usagef("--log-format %q: want text or json", format)
+}
+
+// runAgent runs an agent that reloads on SIGHUP, from the first moment on:
+// without a handler the signal would end it.
+func runAgent(ctx context.Context, o agent.Options) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	ready, done := make(chan struct{}), make(chan struct{})
+	defer close(done)
+	o.Ready = func() { close(ready) }
+	a := agent.New(o)
+	go func() {
+		select {
+		case <-ready:
+		case <-done:
+			return
+		}
+		for {
+			select {
+			case <-hangup:
+				_ = a.Reload() // it has logged every fault
+			case <-done:
+				return
+			}
+		}
+	}()
+	return a.Run(ctx)
+}
+
+func newAgentReloadCommand(opts *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "reload",
+		Short: "Load the configuration file again",
+		Long: `Load the configuration file again. It takes over as a whole, and changes made at
+runtime end; with a fault nothing changes, and every fault is printed.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := opts.client()
+			if err != nil {
+				return err
+			}
+			return c.Reload(cmd.Context())
+		},
+	}
+}
+
+func newAgentStopCommand(opts *options) *cobra.Command {
+	var remove bool
+	cmd := &cobra.Command{
+		Use:   "stop",
+		Short: "End the agent; with --remove, take its programs away too",
+		Long: `End the agent. Packets keep their treatment, unless --remove is given: then the
+programs are taken off every interface, and counters are gone. --remove also
+works when no agent runs.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), stopTimeout)
+			defer cancel()
+			return stopAgent(ctx, opts, remove, cmd.ErrOrStderr())
+		},
+	}
+	cmd.Flags().BoolVar(&remove, "remove", false, "detach the programs and remove everything that is pinned")
+	return cmd
+}
+
+func stopAgent(ctx context.Context, opts *options, remove bool, stderr io.Writer) error {
+	socket, err := opts.socketPath()
+	if err != nil {
+		return err
+	}
+	err = api.NewClient(socket).Stop(ctx, api.Stop{Remove: remove})
+	if errors.Is(err, api.ErrNoAgent) && remove && opts.socket == "" {
+		return removeLeftovers(stderr)
+	}
+	if err != nil {
+		return err
+	}
+	return agent.WaitEnded(ctx, api.Place{Dir: filepath.Dir(socket)})
+}
+
+// removeLeftovers removes what an agent that no longer runs has left.
+func removeLeftovers(stderr io.Writer) error {
+	place, err := api.Here()
+	if err != nil {
+		return err
+	}
+	removed, err := agent.Remove(place, func(pins string) (agent.Datapath, error) {
+		return datapath.Open(datapath.Options{PinPath: pins})
+	})
+	if err == nil && !removed {
+		fmt.Fprintln(stderr, "waymark: no agent runs in this network namespace, and none has left anything")
+	}
+	return err
+}
+
+func newAgentConfigCommand(opts *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "config",
+		Short: "Print the running configuration, with what was changed at runtime",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := opts.client()
+			if err != nil {
+				return err
+			}
+			yaml, err := c.Config(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if opts.json {
+				running, err := config.Parse("running", yaml)
+				if err != nil {
+					return err
+				}
+				return printJSON(cmd.OutOrStdout(), running)
+			}
+			_, err = cmd.OutOrStdout().Write(yaml)
+			return err
+		},
+	}
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/health"
+)
+
+// diagnosis is the JSON of doctor.
+type diagnosis struct {
+	Checks   []health.Check   `json:"checks"`
+	Agent    string           `json:"agent"`    // running, absent, or why it cannot be asked
+	Warnings []health.Warning `json:"warnings"` // of the checks and of the agent
+}
+
+func newDoctorCommand(opts *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Check this machine and the running agent, and name cures",
+		Long: `Check what this machine offers, and ask the running agent, if there is one, what
+is not as it should be. Each warning has a code and a cure.
+
+Exit codes: 0 nothing is wrong but for warnings; 1 an error was found.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := opts.client()
+			if err != nil {
+				return err
+			}
+			d := diagnose(cmd.Context(), health.ReadKernel(), c)
+			if opts.json {
+				err = printJSON(cmd.OutOrStdout(), d)
+			} else {
+				err = printDiagnosis(cmd.OutOrStdout(), d)
+			}
+			if err == nil && health.Worst(d.Warnings) == health.Error {
+				return errReported
+			}
+			return err
+		},
+	}
+}
+
+func diagnose(ctx context.Context, k health.Kernel, c *api.Client) diagnosis {
+	d := diagnosis{Checks: health.CheckKernel(k), Agent: "running", Warnings: []health.Warning{}}
+	if clock, err := health.ReadClock(); err == nil {
+		d.Checks = append(d.Checks, health.CheckTime(clock))
+	}
+	for _, check := range d.Checks {
+		if check.Warning != nil {
+			d.Warnings = append(d.Warnings, *check.Warning)
+		}
+	}
+	ws, err := c.Warnings(ctx)
+	switch {
+	case errors.Is(err, api.ErrNoAgent):
+		d.Agent = "absent"
+	case err != nil:
+		d.Agent = err.Error()
+	}
+	for _, w := range ws {
+		if w.Code != health.ClockUnsynced { // the machine's, and there already
+			d.Warnings = append(d.Warnings, w)
+		}
+	}
+	health.Sort(d.Warnings)
+	return d
+}
+
+func printDiagnosis(w io.Writer, d diagnosis) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "CHECK\tRESULT\tDETAIL")
+	for _, c := range d.Checks {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", c.Name, c.State, c.Detail)
+	}
+	fmt.Fprintf(t, "agent\t%s\t\n", d.Agent)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(d.Warnings) == 0 {
+		_, err := fmt.Fprintln(w, "\nNothing to warn of.")
+		return err
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	return printWarnings(w, d.Warnings)
+}
+
+// printWarnings writes each warning with its cure below it.
+func printWarnings(w io.Writer, ws []health.Warning) error {
+	for _, v := range ws {
+		about := string(v.Code)
+		if v.Interface != "" {
+			about += " (" + v.Interface + ")"
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s: %s\n  %s\n  cure: %s\n", v.Severity, about, v.Title, v.Text, v.Cure); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/iproute2"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func newIOAMCommand(opts *options) *cobra.Command {
+	cmd := newGroup("ioam", "Change namespaces and schemas of the running agent, in the words of 'ip ioam'",
+		newNamespaceCommand(opts), newSchemaCommand(opts))
+	cmd.Long = `Change IOAM namespaces and schemas of the running agent. The words, their
+abbreviations and defaults are those of 'ip ioam'. Changes are in force at once
+and last until the next reload; to keep them, write them into the file.`
+	cmd.RunE = runAbbreviated
+	return cmd
+}
+
+// runAbbreviated runs the subcommand that the first word abbreviates, as
+// iproute2 would.
+func runAbbreviated(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && args[0] != "" {
+		for _, child := range cmd.Commands() {
+			if child.IsAvailableCommand() && strings.HasPrefix(child.Name(), args[0]) {
+				child.SetContext(cmd.Context())
+				return child.RunE(child, args[1:])
+			}
+		}
+	}
+	return groupRun(cmd, args)
+}
+
+func newNamespaceCommand(opts *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "namespace [show | add ID [data DATA32] [wide DATA64] | del ID | set ID schema {ID|none}]",
+		Short: "Show, add and remove IOAM namespaces, and set their schema",
+		Example: `  waymark ioam namespace add 123 data 0xdeadbeef wide 0xcafec0caf00dc0de
+  waymark ioam namespace set 123 schema 777
+  waymark ioam namespace show`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			words, err := iproute2.ParseNamespace(args)
+			if err != nil {
+				return usagef("ioam namespace: %w; see '%s --help'", err, cmd.CommandPath())
+			}
+			c, err := opts.client()
+			if err != nil {
+				return err
+			}
+			switch ctx := cmd.Context(); words.Verb {
+			case iproute2.Add:
+				return c.AddNamespace(ctx, words.Namespace)
+			case iproute2.Del:
+				return c.RemoveNamespace(ctx, words.Namespace.ID)
+			case iproute2.Set:
+				return c.SetSchema(ctx, words.Namespace.ID, words.Schema)
+			}
+			list, err := c.Namespaces(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if opts.json {
+				return printJSON(cmd.OutOrStdout(), list)
+			}
+			return printNamespaces(cmd.OutOrStdout(), list)
+		},
+	}
+}
+
+// printNamespaces writes what 'ip ioam namespace show' does: data that are "not
+// available" are left out.
+func printNamespaces(w io.Writer, list []config.Namespace) error {
+	var b strings.Builder
+	for _, ns := range list {
+		fmt.Fprintf(&b, "namespace %d", ns.ID)
+		if ns.Schema != nil {
+			fmt.Fprintf(&b, " [schema %d]", ns.Schema.ID)
+		}
+		if uint32(ns.Data) != ioam.DataUnavailable {
+			fmt.Fprintf(&b, ", data %#08x", uint32(ns.Data))
+		}
+		if uint64(ns.DataWide) != ioam.DataWideUnavailable {
+			fmt.Fprintf(&b, ", wide %#016x", uint64(ns.DataWide))
+		}
+		if ns.Remove {
+			b.WriteString(", remove")
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func newSchemaCommand(opts *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema [show | add ID DATA | del ID]",
+		Short: "Show, add and remove schemas: the opaque state snapshots of namespaces",
+		Example: `  waymark ioam schema add 777 "rack 7"
+  waymark ioam schema show`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			words, err := iproute2.ParseSchema(args)
+			if err != nil {
+				return usagef("ioam schema: %w; see '%s --help'", err, cmd.CommandPath())
+			}
+			c, err := opts.client()
+			if err != nil {
+				return err
+			}
+			switch ctx := cmd.Context(); words.Verb {
+			case iproute2.Add:
+				return c.AddSchema(ctx, api.Schema{ID: words.Schema.ID, Data: words.Schema.Data})
+			case iproute2.Del:
+				return c.RemoveSchema(ctx, words.Schema.ID)
+			}
+			list, err := c.Schemas(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if opts.json {
+				return printJSON(cmd.OutOrStdout(), list)
+			}
+			return printSchemas(cmd.OutOrStdout(), list)
+		},
+	}
+}
+
+func printSchemas(w io.Writer, list []api.Schema) error {
+	var b strings.Builder
+	for _, s := range list {
+		fmt.Fprintf(&b, "schema %d", s.ID)
+		for _, ns := range s.Namespaces {
+			fmt.Fprintf(&b, " [namespace %d]", ns)
+		}
+		fmt.Fprintf(&b, ", data %q\n", s.Data)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/iproute2"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func newStatusCommand(opts *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show the running agent: interfaces, outcomes, records, warnings",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := opts.client()
+			if err != nil {
+				return err
+			}
+			s, err := c.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if opts.json {
+				return printJSON(cmd.OutOrStdout(), s)
+			}
+			return printStatus(cmd.OutOrStdout(), s, time.Now())
+		},
+	}
+}
+
+func printStatus(w io.Writer, s api.Status, now time.Time) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "agent %s, process %d, version %s, up %v\n", s.Agent, s.PID, s.Version, now.Sub(s.Started).Truncate(time.Second))
+	fmt.Fprintf(&b, "configuration %s, loaded %s", s.ConfigFile, s.Loaded.Local().Format(time.DateTime))
+	if s.Modified {
+		b.WriteString(", changed at runtime since")
+	}
+	fmt.Fprintf(&b, "\nnode id %s, wide %s, timestamps %s, compatibility %s\n",
+		available(s.Node.ID, uint32(ioam.NodeIDUnavailable)), available(s.Node.IDWide, uint64(ioam.NodeIDWideUnavailable)),
+		s.Node.TimestampFormat, s.Node.Compatibility)
+	if s.Metrics != "" {
+		fmt.Fprintf(&b, "metrics %s\n", s.Metrics)
+	}
+	b.WriteByte('\n')
+	printInterfaces(&b, s.Interfaces)
+	printOutcomes(&b, s.Interfaces)
+	printDomain(&b, s)
+	printRecords(&b, s.Records)
+	if len(s.Warnings) > 0 {
+		b.WriteByte('\n')
+		if err := printWarnings(&b, s.Warnings); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// available writes a number, or "-" for the value that says "not available".
+func available[T cmp.Ordered](v, none T) string {
+	if v == none {
+		return "-"
+	}
+	return fmt.Sprint(v)
+}
+
+func printInterfaces(w io.Writer, list []api.Interface) {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "INTERFACE\tINDEX\tID\tROLE\tBOUNDARY\tINGRESS\tEGRESS\tMTU\tRECORDS\tLOST")
+	for _, i := range list {
+		role := strings.Join(i.Roles, ",")
+		if role == "" {
+			role = "edge"
+		}
+		if i.Index == 0 {
+			fmt.Fprintf(t, "%s\tmissing\t-\t%s\t%s\t-\t-\t-\t-\t-\n", i.Name, role, i.Boundary)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", i.Name, i.Index,
+			available(i.ID, uint16(ioam.InterfaceIDUnavailable)), role, i.Boundary,
+			cmp.Or(i.IngressHook, "-"), cmp.Or(i.EgressHook, "-"), i.MTU, i.RecordsWritten, i.RecordsLost)
+	}
+	t.Flush()
+}
+
+// printOutcomes shows what happened to packets, zeros left out, in the order
+// of the interfaces and then of the outcomes' names.
+func printOutcomes(w io.Writer, list []api.Interface) {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	rows := 0
+	for _, i := range list {
+		for _, hook := range []struct {
+			name   string
+			counts map[string]uint64
+		}{{"ingress", i.Ingress}, {"egress", i.Egress}} {
+			for _, outcome := range slices.Sorted(maps.Keys(hook.counts)) {
+				if rows++; rows == 1 {
+					fmt.Fprintln(t, "\nINTERFACE\tHOOK\tOUTCOME\tPACKETS")
+				}
+				fmt.Fprintf(t, "%s\t%s\t%s\t%d\n", i.Name, hook.name, outcome, hook.counts[outcome])
+			}
+		}
+	}
+	if rows == 0 {
+		fmt.Fprintln(t, "\nno packets yet")
+	}
+	t.Flush()
+}
+
+// printDomain shows the configuration's lists, those that have entries.
+func printDomain(w io.Writer, s api.Status) {
+	if len(s.Namespaces) > 0 {
+		fmt.Fprintln(w)
+		_ = printNamespaces(w, s.Namespaces) // to memory
+	}
+	for n, e := range s.Encapsulations {
+		if n == 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintln(w, "route", iproute2.FormatRoute(e))
+	}
+	for n, d := range s.Decapsulations {
+		if n == 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintln(w, "tunnel ends at", d)
+	}
+}
+
+func printRecords(w io.Writer, r api.Records) {
+	fmt.Fprintf(w, "\nrecords read %d, malformed %d; observers %d, dropped for them %d\n", r.Read, r.Malformed, r.Observers, r.Dropped)
+	for _, e := range r.Exporters {
+		fmt.Fprintf(w, "exporter %s: written %d, dropped %d, failed %d", e.Name, e.Written, e.Dropped, e.Failed)
+		if e.Error != "" {
+			fmt.Fprintf(w, " (%s)", e.Error)
+		}
+		fmt.Fprintln(w)
+	}
+}
