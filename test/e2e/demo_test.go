@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// demoLimit is what the demo may take after the build.
+const demoLimit = time.Minute
+
+var verdict = regexp.MustCompile(`(?m)^demo: traced=(\d+) delivered=(\d+) ioam_bytes_at_beta=(\d+)\n\z`)
+
+// demonstration is a running `waymark lab demo`.
+type demonstration struct {
+	transcript
+	process *os.Process
+	ended   chan struct{}
+	err     error
+}
+
+// startDemo runs the demo without a terminal.
+func startDemo(t *testing.T, name string) *demonstration {
+	t.Helper()
+	d := &demonstration{ended: make(chan struct{})}
+	cmd := exec.Command(program, "lab", "demo", "--name", name)
+	cmd.Stdout, cmd.Stderr = d, d
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	d.process = cmd.Process
+	go func() {
+		d.err = cmd.Wait()
+		close(d.ended)
+	}()
+	return d
+}
+
+// awaitOutput waits until the demo has written something.
+func (d *demonstration) awaitOutput(t *testing.T, text string) {
+	t.Helper()
+	await(t, text, demoLimit, func() bool {
+		select {
+		case <-d.ended:
+			if !strings.Contains(d.String(), text) {
+				t.Fatalf("the demo ended (%v) before %q:\n%s", d.err, text, d)
+			}
+		default:
+		}
+		return strings.Contains(d.String(), text)
+	})
+}
+
+// wait waits for the demo's end.
+func (d *demonstration) wait(t *testing.T) error {
+	t.Helper()
+	select {
+	case <-d.ended:
+		return d.err
+	case <-time.After(demoLimit):
+		t.Fatalf("the demo does not end:\n%s", d)
+		return nil
+	}
+}
+
+func TestDemo(t *testing.T) {
+	name := labName()
+	start := time.Now()
+	out := startDemo(t, name)
+	out.awaitOutput(t, "\ntrace 1: ")
+	ids := agentIDs(t, name)
+	if len(ids) != 3 {
+		t.Errorf("the demo's agents are %v, want three", ids)
+	}
+	if err := out.wait(t); err != nil {
+		t.Fatalf("the demo: %v\n%s", err, out)
+	}
+	if took := time.Since(start); took > demoLimit {
+		t.Errorf("the demo took %v", took)
+	}
+	m := verdict.FindStringSubmatch(out.String())
+	if m == nil {
+		t.Fatalf("the last line is not the verdict:\n%s", out)
+	}
+	traced, err := strconv.Atoi(m[1])
+	if err != nil || traced < 16 || m[2] != m[1] || m[3] != "0" {
+		t.Errorf("verdict %q; want every ping and datagram and some TCP traced and delivered, and no IOAM", m[0])
+	}
+	whole := regexp.MustCompile(`(?m)^trace \d+: (ping|udp|tcp) .* bytes:` +
+		` athos\(1\) in=eth0\(101\) out=eth1\(102\) hop-limit=63;` +
+		` porthos\(2\) in=eth0\(201\) out=eth1\(202\) hop-limit=62 hop-delay=[\d.]+us transit-delay=[\d.]+us;` +
+		` aramis\(3\) in=eth0\(301\) out=- hop-limit=61 hop-delay=[\d.]+us; end-to-end=[\d.]+us$`)
+	kinds := map[string]int{}
+	for _, m := range whole.FindAllStringSubmatch(out.String(), -1) {
+		kinds[m[1]]++
+	}
+	if kinds["ping"] != 5 || kinds["udp"] != 10 || kinds["tcp"] == 0 || kinds["ping"]+kinds["udp"]+kinds["tcp"] != traced {
+		t.Errorf("whole traces are %v of %d in\n%s", kinds, traced, out)
+	}
+	if strings.Contains(out.String(), "\x1b") {
+		t.Error("there are colours without a terminal")
+	}
+	checkNothingLeft(t, name, ids)
+}
+
+// Interrupted at any time, the demo removes what it made; killed, the next run
+// of that name does.
+func TestDemoInterrupted(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		signal syscall.Signal
+		when   string
+	}{
+		{"raising", syscall.SIGINT, "Raising"},
+		{"tracing", syscall.SIGINT, "\ntrace 2: "},
+		{"terminated", syscall.SIGTERM, "\ntrace 8: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			name := labName()
+			out := startDemo(t, name)
+			out.awaitOutput(t, tt.when)
+			ids := agentIDs(t, name)
+			if err := out.process.Signal(tt.signal); err != nil {
+				t.Fatal(err)
+			}
+			if err := out.wait(t); err == nil {
+				t.Errorf("an interrupted demo exits with 0:\n%s", out)
+			}
+			if !strings.Contains(out.String(), "interrupted") || verdict.MatchString(out.String()) {
+				t.Errorf("an interrupted demo says\n%s", out)
+			}
+			checkNothingLeft(t, name, ids)
+		})
+	}
+}
+
+func TestDemoAfterKill(t *testing.T) {
+	name := labName()
+	out := startDemo(t, name)
+	out.awaitOutput(t, "\ntrace 1: ")
+	killed := agentIDs(t, name)
+	if err := out.process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.wait(t); err == nil {
+		t.Error("the killed demo exits with 0")
+	}
+	out = startDemo(t, name)
+	if err := out.wait(t); err != nil {
+		t.Errorf("the demo after a killed one: %v\n%s", err, out)
+	}
+	checkNothingLeft(t, name, killed)
+}
