@@ -9,21 +9,16 @@
 static __always_inline enum outcome complete_options(context *ctx, struct packet *p,
 						     const struct scan *s)
 {
-	__u32 types = 0, queue;
 	enum outcome greatest = OUTCOME_NO_IOAM, outcome;
-	struct trace t;
+	struct demand d = {};
+	__u32 queue;
 	__u64 tai;
 
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
-		outcome = check_option(p, s->offset[i], &t);
-		if (outcome >= OUTCOME_MALFORMED_IPV6)
-			return outcome;
-		if (outcome == OUTCOME_TRACE_FILLED)
-			types |= t.type;
-	}
-	tai = types & TRACE_BIT(4) && !NODE.mainline ? tai_now() : 0;
-	queue = types & TRACE_BIT(6) ? queue_depth(ctx) : UNAVAILABLE;
+	outcome = check_options(ctx, p->l3, s, &d);
+	if (outcome >= OUTCOME_MALFORMED_IPV6)
+		return outcome;
+	tai = d.types & TRACE_BIT(4) && !NODE.mainline ? tai_now() : 0;
+	queue = d.types & TRACE_BIT(6) ? queue_depth(ctx) : UNAVAILABLE;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
 		outcome = complete_option(ctx, p->l3, s->offset[i], tai, queue);

@@ -70,50 +70,16 @@ static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32
 	return outcome;
 }
 
-/* What the options of a header ask for, as found before any is written. */
-struct demand {
-	__u32 types;	 /* the trace types, or-ed */
-	__u32 removable; /* options whose namespace is to be removed here */
-	__u64 tai;	 /* time of arrival, if anything asks for it: one reading serves all */
-};
-
-static __always_inline enum outcome check_options(const struct packet *p, const struct scan *s,
-						  struct demand *d)
-{
-	struct trace t;
-
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
-		enum outcome outcome = check_option(p, s->offset[i], &t);
-
-		if (outcome >= OUTCOME_MALFORMED_IPV6)
-			return outcome;
-		if (outcome != OUTCOME_TRACE_FILLED)
-			continue;
-		d->types |= t.type;
-		if (NODE.has_removals) {
-			struct ioam_namespace *ns = find_namespace(&t);
-
-			if (ns && ns->remove)
-				d->removable++;
-		}
-	}
-	return OUTCOME_NO_IOAM;
-}
-
 static __always_inline enum outcome fill_options(context *ctx, struct packet *p,
-						 const struct scan *s, struct demand *d,
-						 __u32 hop_limit, int stays)
+						 const struct scan *s, __u32 hop_limit, int stays,
+						 __u64 tai)
 {
-	__u32 timed = TRACE_BIT(2) | TRACE_BIT(3) | (NODE.mainline ? 0 : TRACE_BIT(4));
 	enum outcome greatest = OUTCOME_NO_IOAM;
 
-	if (d->types & timed || !stays)
-		d->tai = tai_now();
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
 		enum outcome outcome =
-			fill_option(ctx, p->l3, s->offset[i], hop_limit | stays << 8, d->tai);
+			fill_option(ctx, p->l3, s->offset[i], hop_limit | stays << 8, tai);
 
 		if (outcome > greatest)
 			greatest = outcome;
@@ -128,10 +94,11 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	const struct ipv6 *ip6;
 	struct demand d = {};
 	const __u8 *hbh;
+	__u64 tai = 0;
 
 	if (!(NODE.roles & ROLE_INGRESS))
 		return at_boundary(ctx, p, s);
-	result.outcome = check_options(p, s, &d);
+	result.outcome = check_options(ctx, p->l3, s, &d);
 	if (result.outcome >= OUTCOME_MALFORMED_IPV6) {
 		result.drop = NODE.mainline;
 		return result;
@@ -145,12 +112,15 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 		removal = REMOVE_TUNNEL;
 	else if (d.removable)
 		removal = REMOVE_INLINE;
-	result.outcome =
-		fill_options(ctx, p, s, &d, (ip6->hop_limit - 1) & 0xff, removal == REMOVE_NOTHING);
+	/* one reading of the clock serves all options and the record */
+	if (removal != REMOVE_NOTHING || d.types & TIMED_AT_INGRESS)
+		tai = tai_now();
+	result.outcome = fill_options(ctx, p, s, (ip6->hop_limit - 1) & 0xff,
+				      removal == REMOVE_NOTHING, tai);
 	if (removal == REMOVE_INLINE && (s->foreign || d.removable != s->count))
 		result.outcome = OUTCOME_REMOVAL_PARTIAL;
 	else if (removal != REMOVE_NOTHING)
-		result.outcome = remove(ctx, p, s->length, removal, d.tai);
+		result.outcome = remove(ctx, p, s->length, removal, tai);
 	return result;
 }
 

@@ -27,6 +27,42 @@ static __always_inline struct ioam_namespace *find_namespace(const struct trace 
 	return bpf_map_lookup_elem(&namespaces, &id);
 }
 
+/* What the options of a header ask for, as found before any is written. */
+struct demand {
+	__u32 types;	 /* the trace types, or-ed */
+	__u32 removable; /* options whose namespace is to be removed here */
+};
+
+#define TIMED_AT_INGRESS (TRACE_BIT(2) | TRACE_BIT(3) | (NODE.mainline ? 0 : TRACE_BIT(4)))
+
+/* Anything but OUTCOME_NO_IOAM is a fault. Not inlined: see scan_options(). */
+__noinline int check_options(context *ctx, __u32 l3, const struct scan *s, struct demand *d)
+{
+	struct packet p = {.l3 = l3 & 0xff};
+	struct trace t;
+
+	if (!s || !d)
+		return OUTCOME_MALFORMED_HEADER;
+	packet_load(ctx, &p);
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
+		enum outcome outcome = check_option(&p, s->offset[i], &t);
+
+		if (outcome >= OUTCOME_MALFORMED_IPV6)
+			return outcome;
+		if (outcome != OUTCOME_TRACE_FILLED)
+			continue;
+		d->types |= t.type;
+		if (NODE.has_removals) {
+			struct ioam_namespace *ns = find_namespace(&t);
+
+			if (ns && ns->remove)
+				d->removable++;
+		}
+	}
+	return OUTCOME_NO_IOAM;
+}
+
 /* NodeLen and the opaque snapshot, in 4 bytes. */
 static __always_inline __u32 data_length(const struct trace *t, const struct ioam_namespace *ns)
 {
@@ -84,16 +120,17 @@ static __always_inline void put_node_data(context *ctx, struct packet *p, const 
 					  const struct ioam_namespace *ns, __u32 offset,
 					  __u32 hop_limit, __u64 tai, int stays)
 {
-	__u32 type = t->type, layout, delay = UNAVAILABLE;
+	__u32 type = t->type, layout, wanted, delay = UNAVAILABLE;
 	struct timestamp time = {};
 	const volatile __be32 *again = at(p, t->offset + 4, 4);
 
 	if (!again)
 		return;
 	layout = bpf_ntohl(*again);
-	if (type & (TRACE_BIT(2) | TRACE_BIT(3)))
+	wanted = bpf_ntohl(*again);
+	if (wanted & (TRACE_BIT(2) | TRACE_BIT(3)))
 		time = timestamp_of(tai);
-	if (!NODE.mainline && stays && type & TRACE_BIT(4))
+	if (!NODE.mainline && stays && wanted & TRACE_BIT(4))
 		delay = delay_begin(tai);
 	PUT32(0, bpf_htonl(hop_limit << 24 | NODE.node_id));
 	PUT32(1, bpf_htonl((__u32)NODE.interface_id << 16 | 0xffff));
