@@ -120,7 +120,7 @@ func (s *session) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.show.line("Each trace shows, node by node: name(id), interface in and out with its id, the hop limit, the delay since the node before, and the time the packet was held inside.")
+	s.show.line("Each trace shows, node by node: name(id), interfaces in and out with their ids, hop limit, delay since the node before, and how long the node held the packet until its outgoing queue.")
 	for _, t := range s.lab.Topology().Traffic {
 		if err := s.send(ctx, t); err != nil {
 			_ = stopCaptures()
