@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -22,29 +25,40 @@ type pinState struct {
 
 func (p pinState) path(place api.Place) string { return filepath.Join(p.root, place.ID) }
 
-// preparePins finds or mounts the BPF file system below root in the mount
-// namespace of process 1: "ip netns exec" gives its child a mount namespace of
-// its own, and what is mounted there goes with it. Where that namespace may
-// not be entered, the file system is mounted in this one.
+// preparePins finds or mounts the BPF file system below root, in a mount
+// namespace that outlives this process: "ip netns exec" gives its child a mount
+// namespace of its own, and what is mounted there goes with it. That is the one
+// of process 1, or of the farthest ancestor whose namespace may be entered.
 func preparePins(root string) (pinState, error) {
 	path := filepath.Join(root, "bpf")
-	same, err := inFirstMountNamespace()
-	if err == nil && same {
-		return pinState{root: path}, mountBPF(path)
-	}
-	if err == nil {
-		err = inMountNamespaceOf("/proc/1/ns/mnt", func() error { return mountBPF(path) })
-	}
-	if err != nil {
-		if mountErr := mountBPF(path); mountErr != nil {
-			return pinState{}, mountErr
+	for _, ns := range outerMountNamespaces() {
+		if ns.own {
+			return pinState{root: path}, mountBPF(path)
 		}
-		return pinState{root: path, private: true}, nil
+		if pins, err := mountIn(ns.path, path); err == nil {
+			return pins, nil
+		}
 	}
-	// The mount is seen here when mounts propagate; the other namespace's
-	// tree is always reached through its process.
-	through := filepath.Join("/proc/1/root", path)
+	return pinState{root: path, private: true}, mountBPF(path)
+}
+
+// mountIn mounts the BPF file system in another mount namespace. Where that
+// mount is not seen in this one, pins are reached through an open directory,
+// for as long as this process lives.
+func mountIn(ns, path string) (pinState, error) {
+	fd := -1
+	err := inMountNamespace(ns, func() (err error) {
+		if err = mountBPF(path); err == nil {
+			fd, err = unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		}
+		return err
+	})
+	if err != nil {
+		return pinState{}, err
+	}
+	through := fmt.Sprintf("/proc/self/fd/%d", fd)
 	if sameFile(path, through) {
+		unix.Close(fd)
 		return pinState{root: path}, nil
 	}
 	return pinState{root: through}, nil
@@ -56,22 +70,51 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(first, second)
 }
 
-func inFirstMountNamespace() (bool, error) {
-	own, err := os.Stat("/proc/self/ns/mnt")
-	if err != nil {
-		return false, err
-	}
-	first, err := os.Stat("/proc/1/ns/mnt")
-	if err != nil {
-		return false, err
-	}
-	return os.SameFile(own, first), nil
+// mountNamespace is that of another process.
+type mountNamespace struct {
+	pid  int
+	path string
+	own  bool // this process is in it, too
 }
 
-// inMountNamespaceOf calls fn in another mount namespace. It does so on a
+// outerMountNamespaces are those of process 1 and of this process's ancestors,
+// the farthest first, as far as they may be looked at.
+func outerMountNamespaces() []mountNamespace {
+	var list []mountNamespace
+	for _, pid := range ancestors() {
+		path := fmt.Sprintf("/proc/%d/ns/mnt", pid)
+		if _, err := os.Stat(path); err == nil {
+			list = append(list, mountNamespace{pid: pid, path: path, own: sameFile(path, "/proc/self/ns/mnt")})
+		}
+	}
+	return list
+}
+
+// ancestors are process 1 and this process's ancestors, the farthest first.
+func ancestors() []int {
+	var list []int
+	for pid := os.Getppid(); pid > 1; {
+		list = append(list, pid)
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			break
+		}
+		_, parent, _ := strings.Cut(string(status), "\nPPid:")
+		next, err := strconv.Atoi(strings.TrimSpace(strings.SplitN(parent, "\n", 2)[0]))
+		if err != nil || slices.Contains(list, next) {
+			break
+		}
+		pid = next
+	}
+	list = append(list, 1)
+	slices.Reverse(list)
+	return list
+}
+
+// inMountNamespace calls fn in another mount namespace. It does so on a
 // thread that ends with it: a thread that left its file system attributes and
 // mount namespace must run no other goroutine.
-func inMountNamespaceOf(path string, fn func() error) error {
+func inMountNamespace(path string, fn func() error) error {
 	ns, err := os.Open(path)
 	if err != nil {
 		return err
@@ -85,7 +128,7 @@ func inMountNamespaceOf(path string, fn func() error) error {
 			return
 		}
 		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
-			done <- fmt.Errorf("enter the mount namespace of process 1: %w", err)
+			done <- fmt.Errorf("enter a mount namespace: %w", err)
 			return
 		}
 		done <- fn()
@@ -122,7 +165,11 @@ func isBPFFS(path string) (bool, error) {
 // findPins is where the pins of a place are, if anywhere; it mounts nothing.
 func findPins(root string, place api.Place) (string, bool) {
 	path := filepath.Join(root, "bpf")
-	for _, candidate := range []string{path, filepath.Join("/proc/1/root", path)} {
+	candidates := []string{path}
+	for _, ns := range outerMountNamespaces() {
+		candidates = append(candidates, filepath.Join("/proc", strconv.Itoa(ns.pid), "root", path))
+	}
+	for _, candidate := range candidates {
 		pins := filepath.Join(candidate, place.ID)
 		if _, err := os.Stat(pins); err != nil {
 			continue

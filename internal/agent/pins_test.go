@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/api"
+)
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+// TestMain is also the process that TestPinsOutlivePrivateMounts runs in a
+// mount namespace of its own, as under "ip netns exec".
+func TestMain(m *testing.M) {
+	root := os.Getenv("WAYMARK_TEST_PINS")
+	if root == "" {
+		os.Exit(m.Run())
+	}
+	pins, err := preparePins(root)
+	if err == nil {
+		err = os.Mkdir(pins.path(api.At(root, 7)), 0o700)
+	}
+	fmt.Printf("private=%v error=%v\n", pins.private, err)
+}
+
+func TestPinsOutlivePrivateMounts(t *testing.T) {
+	needRoot(t)
+	for _, before := range []bool{false, true} { // a mount that is there already
+		t.Run(fmt.Sprintf("mounted=%v", before), func(t *testing.T) {
+			root := t.TempDir()
+			path := filepath.Join(root, "bpf")
+			t.Cleanup(func() {
+				if err := unix.Unmount(path, 0); err != nil {
+					t.Error(err)
+				}
+			})
+			if before {
+				if err := mountBPF(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			self, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(self)
+			cmd.Env = append(os.Environ(), "WAYMARK_TEST_PINS="+root)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS} // and Go makes its mounts private
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.Contains(string(out), "private=false error=<nil>") {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if isBPF, err := isBPFFS(path); err != nil || !isBPF {
+				t.Fatalf("no BPF file system is left at %s: %v", path, err)
+			}
+			found, ok := findPins(root, api.At(root, 7))
+			if !ok || found != filepath.Join(path, "netns-7") {
+				t.Errorf("pins found at %q, %v", found, ok)
+			}
+			if _, ok := findPins(root, api.At(root, 8)); ok {
+				t.Error("pins of a namespace that has none were found")
+			}
+			if err := os.Remove(found); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAncestors(t *testing.T) {
+	list := ancestors()
+	if list[0] != 1 || !slices.Contains(list, os.Getppid()) || slices.Contains(list, os.Getpid()) {
+		t.Errorf("ancestors %v of %d, whose parent is %d", list, os.Getpid(), os.Getppid())
+	}
+}
+
+func TestMountNeedsADirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := mountBPF(filepath.Join(file, "bpf")); err == nil {
+		t.Error("mounted below a file")
+	}
+}
