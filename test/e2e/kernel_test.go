@@ -336,4 +336,3 @@ func maskTime(p []byte) []byte {
 	}
 	return p
 }
-
