@@ -3,12 +3,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
 	"text/tabwriter"
 
@@ -63,7 +65,9 @@ is interrupted, everything it has made is removed.`,
 			if err != nil {
 				return fmt.Errorf("find this program: %w", err)
 			}
-			l, err := lab.Up(cmd.Context(), t, lab.Options{Name: *name, Program: program, Log: labLog(cmd)})
+			ctx, stop := untilHangup(cmd.Context())
+			defer stop()
+			l, err := lab.Up(ctx, t, lab.Options{Name: *name, Program: program, Log: labLog(cmd)})
 			if err != nil {
 				return err
 			}
@@ -253,8 +257,10 @@ packets were traced, all of them arrived, and no byte of IOAM did.`,
 			if err != nil {
 				return fmt.Errorf("find this program: %w", err)
 			}
+			ctx, stop := untilHangup(cmd.Context())
+			defer stop()
 			terminal := isTerminal(cmd.OutOrStdout())
-			return demo.Run(cmd.Context(), demo.Options{
+			return demo.Run(ctx, demo.Options{
 				Program: program, Name: name, Out: cmd.OutOrStdout(), Log: labLog(cmd),
 				Terminal: terminal, Colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 			})
@@ -262,6 +268,12 @@ packets were traced, all of them arrived, and no byte of IOAM did.`,
 	}
 	cmd.Flags().StringVar(&name, "name", demo.DefaultName, "the `NAME` of the demo's lab")
 	return cmd
+}
+
+// untilHangup ends the context, too, when the terminal or the reader of the
+// output goes away: either would end the program with half a lab left.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, unix.SIGHUP, unix.SIGPIPE)
 }
 
 // labLog reports only what went wrong without stopping the command.

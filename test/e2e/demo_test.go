@@ -121,6 +121,7 @@ func TestDemoInterrupted(t *testing.T) {
 		{"raising", syscall.SIGINT, "Raising"},
 		{"tracing", syscall.SIGINT, "\ntrace 2: "},
 		{"terminated", syscall.SIGTERM, "\ntrace 8: "},
+		{"terminal closed", syscall.SIGHUP, "\ntrace 1: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			name := labName()
@@ -139,6 +140,35 @@ func TestDemoInterrupted(t *testing.T) {
 			checkNothingLeft(t, name, ids)
 		})
 	}
+}
+
+// `waymark lab demo | head -1` leaves nothing either.
+func TestDemoWithoutReader(t *testing.T) {
+	name := labName()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "lab", "demo", "--name", name)
+	cmd.Stdout = writer
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	if _, err := reader.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the agents", demoLimit, func() bool { return len(agentIDs(t, name)) == 3 })
+	ids := agentIDs(t, name)
+	reader.Close()
+	start := time.Now()
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("the demo without a reader ended with %v", err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("it went on for %v", took)
+	}
+	checkNothingLeft(t, name, ids)
 }
 
 func TestDemoAfterKill(t *testing.T) {
