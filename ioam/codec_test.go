@@ -79,6 +79,7 @@ func TestAppendExtensionHeader(t *testing.T) {
 		{"jumbo", []Option{{Type: OptionJumbo, Data: []byte{0, 1, 0, 0}}}, "3b00c204 00010000"},
 		{"jumbo behind IOAM", []Option{ioam(2), {Type: OptionJumbo, Data: []byte{0, 1, 0, 0}}}, "3b010100 31020000 0100c204 00010000"},
 		{"padding is computed", []Option{{Type: OptionPadN, Data: make([]byte, 20)}, {Type: OptionPad1}, ioam(2)}, "3b000100 31020000"},
+		{"unaligned options", []Option{{Type: 0x1e, Data: []byte{9}}, {Type: 0x3e, Data: []byte{8}}}, "3b001e01 093e0108"},
 		{"unaligned option", []Option{{Type: 0x1e, Data: []byte{9}}}, "3b001e01 09010100"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -126,7 +126,7 @@ type Interface struct {
 	IDWide   InterfaceIDWide
 	Roles    Role
 	Boundary Boundary
-	MTU      int // bytes of an IPv6 packet; used by the reference node, the data plane asks the kernel
+	MTU      int // bytes of an IPv6 packet, 0 for no limit; used by the reference node, the data plane asks the kernel
 }
 
 // Namespace is one IOAM namespace that the node takes part in.
@@ -196,7 +196,7 @@ type Encapsulation struct {
 	Match             Match
 	Frequency         Frequency
 	Mode              Mode
-	TunnelSource      netip.Addr
+	TunnelSource      netip.Addr // both ends: required unless the mode is inline
 	TunnelDestination netip.Addr
 	Options           []TraceOption
 }

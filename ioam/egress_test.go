@@ -121,6 +121,15 @@ func TestCompletedDelayStays(t *testing.T) {
 	}
 }
 
+// Without a node id in the type, the newest data are taken for this node's.
+func TestCompletionWithoutID(t *testing.T) {
+	packet := ipv6(NextHeaderHopByHop, unhex(t, "3b020100 310e0000 007b0800 40000000 00c9ffff 01020000"))
+	result := mustNode(t, testConfig()).Egress(egressFrame(packet))
+	if want := unhex(t, "3b020100 310e0000 007b0800 40000000 00c900ca 01020000"); result.Outcome != OutcomeTraceFilled || !bytes.Equal(result.Data[40:], want) {
+		t.Errorf("%v %x, want %x", result.Outcome, result.Data[40:], want)
+	}
+}
+
 // A packet whose header is not to be removed after all says "not measured".
 func TestNoPlaceholderWhenRemoving(t *testing.T) {
 	packet := ipv6(NextHeaderHopByHop, unhex(t, "3b030100 310e0000 012c0801 08000000 00000000 05020000 01040000 00000000"))

@@ -72,116 +72,118 @@ func TestValidateLimits(t *testing.T) {
 	}
 }
 
+// configMutations have one fault each.
+var configMutations = []struct {
+	path   string // of the only fault
+	what   string
+	mutate func(*NodeConfig)
+}{
+	{"node.id", "25 bits", func(c *NodeConfig) { c.ID = 1 << 24 }},
+	{"node.id-wide", "57 bits", func(c *NodeConfig) { c.IDWide = 1 << 56 }},
+	{"node.timestamp-format", "unknown", func(c *NodeConfig) { c.TimestampFormat = 3 }},
+	{"node.timestamp-format", "mainline with ptp", func(c *NodeConfig) { c.Compatibility, c.TimestampFormat = CompatibilityMainline, TimestampPTP }},
+	{"node.compatibility", "unknown", func(c *NodeConfig) { c.Compatibility = 2 }},
+
+	{"interfaces[1].name", "twice", func(c *NodeConfig) { c.Interfaces[1].Name = "in" }},
+	{"interfaces[2].name", "same index", func(c *NodeConfig) { c.Interfaces[2].Index = ifIngress }},
+	{"interfaces[2].name", "no index", func(c *NodeConfig) { c.Interfaces[2].Index = 0 }},
+	{"interfaces[1].id", "twice", func(c *NodeConfig) { c.Interfaces[1].ID = 201 }},
+	{"interfaces[2].id-wide", "twice", func(c *NodeConfig) { c.Interfaces[2].IDWide = 201201 }},
+	{"interfaces[0].role", "unknown", func(c *NodeConfig) { c.Interfaces[0].Roles |= 4 }},
+	{"interfaces[0].boundary", "unknown", func(c *NodeConfig) { c.Interfaces[0].Boundary = 3 }},
+	{"interfaces[0].mtu", "negative", func(c *NodeConfig) { c.Interfaces[0].MTU = -1 }},
+	{"interfaces", "too many", func(c *NodeConfig) {
+		for i := range MaxInterfaces - 2 {
+			c.Interfaces = append(c.Interfaces, Interface{Index: IfIndex(1000 + i), ID: InterfaceID(1000 + i), IDWide: InterfaceIDWide(1000 + i)})
+		}
+	}},
+
+	{"namespaces[1].id", "twice", func(c *NodeConfig) { c.Namespaces = append(c.Namespaces[:1], Namespace{ID: 123}, Namespace{ID: 200}) }},
+	{"namespaces[1].schema.id", "no schema", func(c *NodeConfig) { c.Namespaces[1].Schema = &Schema{ID: SchemaIDNone} }},
+	{"namespaces[1].schema.data", "too long", func(c *NodeConfig) { c.Namespaces[1].Schema = &Schema{Data: make([]byte, MaxSnapshotSize+1)} }},
+	{"namespaces", "too many", func(c *NodeConfig) {
+		for i := range MaxNamespaces - 2 {
+			c.Namespaces = append(c.Namespaces, Namespace{ID: NamespaceID(1000 + i)})
+		}
+	}},
+
+	{"encapsulations[1].name", "none", func(c *NodeConfig) { c.Encapsulations[1].Name = " " }},
+	{"encapsulations[1].name", "twice", func(c *NodeConfig) { c.Encapsulations[1].Name = "core" }},
+	{"encapsulations[0].interface", "unknown", func(c *NodeConfig) { c.Encapsulations[0].Interface = ifOther }},
+	{"encapsulations[0].interface", "no egress role", func(c *NodeConfig) { c.Encapsulations[0].Interface = ifEdge }},
+	{"encapsulations[0].match.destination", "IPv4", func(c *NodeConfig) { c.Encapsulations[0].Match.Destination = netip.MustParsePrefix("192.0.2.0/24") }},
+	{"encapsulations[0].match.source", "IPv4", func(c *NodeConfig) { c.Encapsulations[0].Match.Source = netip.MustParsePrefix("192.0.2.0/24") }},
+	{"encapsulations[0].match.source", "mapped IPv4", func(c *NodeConfig) { c.Encapsulations[0].Match.Source = netip.MustParsePrefix("::ffff:192.0.2.0/120") }},
+	{"encapsulations[0].match.flow-label", "21 bits", func(c *NodeConfig) { c.Encapsulations[0].Match.FlowLabel = ptr(uint32(1 << 20)) }},
+	{"encapsulations[1].match.source-port", "empty", func(c *NodeConfig) { c.Encapsulations[1].Match.SourcePort = &PortRange{2, 1} }},
+	{"encapsulations[1].match.destination-port", "empty", func(c *NodeConfig) { c.Encapsulations[1].Match.DestinationPort = &PortRange{2, 0} }},
+	{"encapsulations[1].match.next-header", "no ports", func(c *NodeConfig) { c.Encapsulations[1].Match.NextHeader = ptr(NextHeaderICMPv6) }},
+	{"encapsulations[0].frequency", "0/1", func(c *NodeConfig) { c.Encapsulations[0].Frequency = Frequency{0, 1} }},
+	{"encapsulations[0].frequency", "1/0", func(c *NodeConfig) { c.Encapsulations[0].Frequency = Frequency{1, 0} }},
+	{"encapsulations[0].frequency", "2/1", func(c *NodeConfig) { c.Encapsulations[0].Frequency = Frequency{2, 1} }},
+	{"encapsulations[0].frequency", "1/1000001", func(c *NodeConfig) { c.Encapsulations[0].Frequency = Frequency{1, MaxFrequency + 1} }},
+	{"encapsulations[0].mode", "unknown", func(c *NodeConfig) { c.Encapsulations[0].Mode = 3 }},
+	{"encapsulations[1].tunnel.source", "inline", func(c *NodeConfig) { c.Encapsulations[1].TunnelSource = tunnelSource }},
+	{"encapsulations[1].tunnel.destination", "inline", func(c *NodeConfig) { c.Encapsulations[1].TunnelDestination = tunnelSource }},
+	{"encapsulations[0].tunnel.source", "none", func(c *NodeConfig) { c.Encapsulations[0].TunnelSource = netip.Addr{} }},
+	{"encapsulations[0].tunnel.source", "IPv4", func(c *NodeConfig) { c.Encapsulations[0].TunnelSource = netip.MustParseAddr("192.0.2.1") }},
+	{"encapsulations[0].tunnel.destination", "none", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = netip.Addr{} }},
+	{"encapsulations[0].tunnel.destination", "none, auto", func(c *NodeConfig) {
+		c.Encapsulations[0].Mode, c.Encapsulations[0].TunnelDestination = ModeAuto, netip.Addr{}
+	}},
+	{"encapsulations[0].tunnel.destination", "unspecified", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = netip.MustParseAddr("::") }},
+	{"encapsulations[0].tunnel.destination", "multicast", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = netip.MustParseAddr("ff0e::1") }},
+	{"encapsulations[0].tunnel.destination", "zone", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = netip.MustParseAddr("fe80::1%eth0") }},
+	{"encapsulations[0].options", "none", func(c *NodeConfig) { c.Encapsulations[0].Options = nil }},
+	{"encapsulations[0].options", "ten", func(c *NodeConfig) {
+		for range 9 {
+			c.Encapsulations[0].Options = append(c.Encapsulations[0].Options, TraceOption{123, 0x800000, 4})
+		}
+	}},
+	{"encapsulations[0].options", "520 bytes", func(c *NodeConfig) {
+		c.Encapsulations[0].Options = []TraceOption{{123, 0x800000, 244}, {123, 0x800000, 244}}
+	}},
+	{"encapsulations[1].options[1].namespace", "unknown", func(c *NodeConfig) { c.Encapsulations[1].Options[1].Namespace = 7 }},
+	{"encapsulations[1].options[0].type", "none", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Type = 0 }},
+	{"encapsulations[1].options[0].type", "undefined", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Type = 0x800800 }},
+	{"encapsulations[1].options[0].type", "reserved", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Type = 0x800001 }},
+	{"encapsulations[1].options[0].type", "25 bits", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Type = 0x1800000 }},
+	{"encapsulations[1].options[0].size", "10", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = 10 }},
+	{"encapsulations[1].options[0].size", "0", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = 0 }},
+	{"encapsulations[1].options[0].size", "248", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = 248 }},
+	{"encapsulations[1].options[0].size", "-4", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = -4 }},
+	{"encapsulations", "too many", func(c *NodeConfig) {
+		for i := range MaxEncapsulations - 1 {
+			e := c.Encapsulations[1]
+			e.Name = fmt.Sprint(i)
+			e.Match.Destination = netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, byte(i >> 8), byte(i)}), 32)
+			c.Encapsulations = append(c.Encapsulations, e)
+		}
+	}},
+	{"encapsulations[18].match.destination", "too many overlap", func(c *NodeConfig) {
+		for i := range 17 {
+			e := c.Encapsulations[1]
+			e.Name = fmt.Sprint(i)
+			e.Match.Destination = netip.PrefixFrom(netip.MustParseAddr("3fff::"), 20+i)
+			if i == 3 {
+				e.Match.Destination = netip.MustParsePrefix("4000::/16") // beside the chain
+			}
+			c.Encapsulations = append(c.Encapsulations, e)
+		}
+	}},
+
+	{"decapsulations[0].tunnel-destination", "none", func(c *NodeConfig) { c.Decapsulations[0].TunnelDestination = netip.Addr{} }},
+	{"decapsulations[0].tunnel-destination", "IPv4", func(c *NodeConfig) { c.Decapsulations[0].TunnelDestination = netip.MustParseAddr("::ffff:192.0.2.1") }},
+	{"decapsulations[1].tunnel-destination", "twice", func(c *NodeConfig) { c.Decapsulations = append(c.Decapsulations, c.Decapsulations[0]) }},
+	{"decapsulations", "too many", func(c *NodeConfig) {
+		for i := range MaxDecapsulations {
+			c.Decapsulations = append(c.Decapsulations, Decapsulation{netip.AddrFrom16([16]byte{0x20, 2, byte(i)})})
+		}
+	}},
+}
+
 func TestValidateMutations(t *testing.T) {
-	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
-	for _, test := range []struct {
-		path   string // of the only fault
-		what   string
-		mutate func(*NodeConfig)
-	}{
-		{"node.id", "25 bits", func(c *NodeConfig) { c.ID = 1 << 24 }},
-		{"node.id-wide", "57 bits", func(c *NodeConfig) { c.IDWide = 1 << 56 }},
-		{"node.timestamp-format", "unknown", func(c *NodeConfig) { c.TimestampFormat = 3 }},
-		{"node.timestamp-format", "mainline with ptp", func(c *NodeConfig) { c.Compatibility, c.TimestampFormat = CompatibilityMainline, TimestampPTP }},
-		{"node.compatibility", "unknown", func(c *NodeConfig) { c.Compatibility = 2 }},
-
-		{"interfaces[1].name", "twice", func(c *NodeConfig) { c.Interfaces[1].Name = "in" }},
-		{"interfaces[2].name", "same index", func(c *NodeConfig) { c.Interfaces[2].Index = ifIngress }},
-		{"interfaces[2].name", "no index", func(c *NodeConfig) { c.Interfaces[2].Index = 0 }},
-		{"interfaces[1].id", "twice", func(c *NodeConfig) { c.Interfaces[1].ID = 201 }},
-		{"interfaces[2].id-wide", "twice", func(c *NodeConfig) { c.Interfaces[2].IDWide = 201201 }},
-		{"interfaces[0].role", "unknown", func(c *NodeConfig) { c.Interfaces[0].Roles |= 4 }},
-		{"interfaces[0].boundary", "unknown", func(c *NodeConfig) { c.Interfaces[0].Boundary = 3 }},
-		{"interfaces[0].mtu", "negative", func(c *NodeConfig) { c.Interfaces[0].MTU = -1 }},
-		{"interfaces", "too many", func(c *NodeConfig) {
-			for i := range MaxInterfaces - 2 {
-				c.Interfaces = append(c.Interfaces, Interface{Index: IfIndex(1000 + i), ID: InterfaceID(1000 + i), IDWide: InterfaceIDWide(1000 + i)})
-			}
-		}},
-
-		{"namespaces[1].id", "twice", func(c *NodeConfig) { c.Namespaces = append(c.Namespaces[:1], Namespace{ID: 123}, Namespace{ID: 200}) }},
-		{"namespaces[1].schema.id", "no schema", func(c *NodeConfig) { c.Namespaces[1].Schema = &Schema{ID: SchemaIDNone} }},
-		{"namespaces[1].schema.data", "too long", func(c *NodeConfig) { c.Namespaces[1].Schema = &Schema{Data: make([]byte, MaxSnapshotSize+1)} }},
-		{"namespaces", "too many", func(c *NodeConfig) {
-			for i := range MaxNamespaces - 2 {
-				c.Namespaces = append(c.Namespaces, Namespace{ID: NamespaceID(1000 + i)})
-			}
-		}},
-
-		{"encapsulations[1].name", "none", func(c *NodeConfig) { c.Encapsulations[1].Name = " " }},
-		{"encapsulations[1].name", "twice", func(c *NodeConfig) { c.Encapsulations[1].Name = "core" }},
-		{"encapsulations[0].interface", "unknown", func(c *NodeConfig) { c.Encapsulations[0].Interface = ifOther }},
-		{"encapsulations[0].interface", "no egress role", func(c *NodeConfig) { c.Encapsulations[0].Interface = ifEdge }},
-		{"encapsulations[0].match.destination", "IPv4", func(c *NodeConfig) { c.Encapsulations[0].Match.Destination = prefix("192.0.2.0/24") }},
-		{"encapsulations[0].match.source", "IPv4", func(c *NodeConfig) { c.Encapsulations[0].Match.Source = prefix("192.0.2.0/24") }},
-		{"encapsulations[0].match.source", "mapped IPv4", func(c *NodeConfig) { c.Encapsulations[0].Match.Source = prefix("::ffff:192.0.2.0/120") }},
-		{"encapsulations[0].match.flow-label", "21 bits", func(c *NodeConfig) { c.Encapsulations[0].Match.FlowLabel = ptr(uint32(1 << 20)) }},
-		{"encapsulations[1].match.source-port", "empty", func(c *NodeConfig) { c.Encapsulations[1].Match.SourcePort = &PortRange{2, 1} }},
-		{"encapsulations[1].match.destination-port", "empty", func(c *NodeConfig) { c.Encapsulations[1].Match.DestinationPort = &PortRange{2, 0} }},
-		{"encapsulations[1].match.next-header", "no ports", func(c *NodeConfig) { c.Encapsulations[1].Match.NextHeader = ptr(NextHeaderICMPv6) }},
-		{"encapsulations[0].frequency", "0/1", func(c *NodeConfig) { c.Encapsulations[0].Frequency = Frequency{0, 1} }},
-		{"encapsulations[0].frequency", "1/0", func(c *NodeConfig) { c.Encapsulations[0].Frequency = Frequency{1, 0} }},
-		{"encapsulations[0].frequency", "2/1", func(c *NodeConfig) { c.Encapsulations[0].Frequency = Frequency{2, 1} }},
-		{"encapsulations[0].frequency", "1/1000001", func(c *NodeConfig) { c.Encapsulations[0].Frequency = Frequency{1, MaxFrequency + 1} }},
-		{"encapsulations[0].mode", "unknown", func(c *NodeConfig) { c.Encapsulations[0].Mode = 3 }},
-		{"encapsulations[1].tunnel.source", "inline", func(c *NodeConfig) { c.Encapsulations[1].TunnelSource = tunnelSource }},
-		{"encapsulations[1].tunnel.destination", "inline", func(c *NodeConfig) { c.Encapsulations[1].TunnelDestination = tunnelSource }},
-		{"encapsulations[0].tunnel.source", "none", func(c *NodeConfig) { c.Encapsulations[0].TunnelSource = netip.Addr{} }},
-		{"encapsulations[0].tunnel.source", "IPv4", func(c *NodeConfig) { c.Encapsulations[0].TunnelSource = addr("192.0.2.1") }},
-		{"encapsulations[0].tunnel.destination", "none", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = netip.Addr{} }},
-		{"encapsulations[0].tunnel.destination", "none, auto", func(c *NodeConfig) {
-			c.Encapsulations[0].Mode, c.Encapsulations[0].TunnelDestination = ModeAuto, netip.Addr{}
-		}},
-		{"encapsulations[0].tunnel.destination", "unspecified", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = addr("::") }},
-		{"encapsulations[0].tunnel.destination", "multicast", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = addr("ff0e::1") }},
-		{"encapsulations[0].tunnel.destination", "zone", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = addr("fe80::1%eth0") }},
-		{"encapsulations[0].options", "none", func(c *NodeConfig) { c.Encapsulations[0].Options = nil }},
-		{"encapsulations[0].options", "ten", func(c *NodeConfig) {
-			for range 9 {
-				c.Encapsulations[0].Options = append(c.Encapsulations[0].Options, TraceOption{123, 0x800000, 4})
-			}
-		}},
-		{"encapsulations[0].options", "520 bytes", func(c *NodeConfig) {
-			c.Encapsulations[0].Options = []TraceOption{{123, 0x800000, 244}, {123, 0x800000, 244}}
-		}},
-		{"encapsulations[1].options[1].namespace", "unknown", func(c *NodeConfig) { c.Encapsulations[1].Options[1].Namespace = 7 }},
-		{"encapsulations[1].options[0].type", "none", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Type = 0 }},
-		{"encapsulations[1].options[0].type", "undefined", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Type = 0x800800 }},
-		{"encapsulations[1].options[0].type", "reserved", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Type = 0x800001 }},
-		{"encapsulations[1].options[0].type", "25 bits", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Type = 0x1800000 }},
-		{"encapsulations[1].options[0].size", "10", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = 10 }},
-		{"encapsulations[1].options[0].size", "0", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = 0 }},
-		{"encapsulations[1].options[0].size", "248", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = 248 }},
-		{"encapsulations[1].options[0].size", "-4", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = -4 }},
-		{"encapsulations", "too many", func(c *NodeConfig) {
-			for i := range MaxEncapsulations - 1 {
-				e := c.Encapsulations[1]
-				e.Name = fmt.Sprint(i)
-				e.Match.Destination = netip.PrefixFrom(netip.AddrFrom16([16]byte{0x20, 1, byte(i >> 8), byte(i)}), 32)
-				c.Encapsulations = append(c.Encapsulations, e)
-			}
-		}},
-		{"encapsulations[18].match.destination", "too many overlap", func(c *NodeConfig) {
-			for i := range 17 {
-				e := c.Encapsulations[1]
-				e.Name = fmt.Sprint(i)
-				e.Match.Destination = netip.PrefixFrom(addr("3fff::"), 20+i)
-				if i == 3 {
-					e.Match.Destination = prefix("4000::/16") // beside the chain
-				}
-				c.Encapsulations = append(c.Encapsulations, e)
-			}
-		}},
-
-		{"decapsulations[0].tunnel-destination", "none", func(c *NodeConfig) { c.Decapsulations[0].TunnelDestination = netip.Addr{} }},
-		{"decapsulations[0].tunnel-destination", "IPv4", func(c *NodeConfig) { c.Decapsulations[0].TunnelDestination = addr("::ffff:192.0.2.1") }},
-		{"decapsulations[1].tunnel-destination", "twice", func(c *NodeConfig) { c.Decapsulations = append(c.Decapsulations, c.Decapsulations[0]) }},
-		{"decapsulations", "too many", func(c *NodeConfig) {
-			for i := range MaxDecapsulations {
-				c.Decapsulations = append(c.Decapsulations, Decapsulation{netip.AddrFrom16([16]byte{0x20, 2, byte(i)})})
-			}
-		}},
-	} {
+	for _, test := range configMutations {
 		t.Run(test.path+" "+test.what, func(t *testing.T) {
 			config := validConfig()
 			test.mutate(&config)
