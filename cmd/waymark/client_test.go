@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// fakeAgent answers from a table and remembers what it was asked.
+type fakeAgent struct {
+	socket  string
+	answers map[string]string // "METHOD PATH" → body; absent: 204
+
+	mu    sync.Mutex
+	asked []string // "METHOD PATH BODY"
+}
+
+func (f *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	f.mu.Lock()
+	f.asked = append(f.asked, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+string(body)))
+	f.mu.Unlock()
+	answer, ok := f.answers[r.Method+" "+r.URL.Path]
+	switch {
+	case !ok:
+		w.WriteHeader(http.StatusNoContent)
+	case strings.HasPrefix(answer, `{"error":`):
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		fallthrough
+	default:
+		_, _ = io.WriteString(w, answer)
+	}
+}
+
+func (f *fakeAgent) last() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.asked) == 0 {
+		return ""
+	}
+	return f.asked[len(f.asked)-1]
+}
+
+func newFakeAgent(t *testing.T, answers map[string]string) *fakeAgent {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "wm") // short: a socket's path has 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	f := &fakeAgent{socket: filepath.Join(dir, "agent.sock"), answers: answers}
+	l, err := net.Listen("unix", f.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: f, ReadHeaderTimeout: time.Second}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+	return f
+}
+
+const rules = `[
+ {"name":"core","interface":"eth1","match":{"destination":"2001:db8:2::/64"},"frequency":"1/100","mode":"encap","tunnel":{"source":"2001:db8::1","destination":"2001:db8::3"},"options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]},
+ {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination-port":"9"},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]},
+ {"name":"other","interface":"eth2","match":{"destination":"2001:db8:2::/64"},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]}]`
+
+// TestRequests holds each command line to the request that it makes.
+func TestRequests(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": rules})
+	for _, tt := range []struct{ args, want string }{
+		{"ioam namespace add 124 data 0x1 wide 2", `POST /v1/namespaces {"id":124,"data":"0x00000001","data-wide":"0x0000000000000002","remove":false}`},
+		{"ioam n a 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data-wide":"0xffffffffffffffff","remove":false}`},
+		{"ioam namespace del 124", "DELETE /v1/namespaces/124"},
+		{"ioam namespace set 124 schema 777", `PUT /v1/namespaces/124/schema {"schema":777}`},
+		{"ioam namespace set 124 schema none", `PUT /v1/namespaces/124/schema {"schema":null}`},
+		{"ioam schema add 777 rack", `POST /v1/schemas {"id":777,"data":"rack"}`},
+		{"ioam s d 777", "DELETE /v1/schemas/777"},
+		{"route add 2001:db8:9::/64 encap ioam6 mode encap tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1",
+			`POST /v1/encapsulations {"name":"route-2001-db8-9--_64-eth1","interface":"eth1","match":{"destination":"2001:db8:9::/64"},"frequency":"1/1","mode":"encap","tunnel":{"source":"::","destination":"2001:db8::3"},"options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]}`},
+		{"route del 2001:db8:2::/64 dev eth1", "DELETE /v1/encapsulations/core"},
+		{"route del name port9", "DELETE /v1/encapsulations/port9"},
+		{"route del 2001:db8:2::/64 dev eth2", "DELETE /v1/encapsulations/other"},
+		{"agent reload", "POST /v1/reload"},
+		{"agent stop", `POST /v1/stop {"remove":false}`},
+		{"agent stop --remove", `POST /v1/stop {"remove":true}`},
+	} {
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(tt.args)...)...)
+		if code != exitOK || stdout != "" || stderr != "" || f.last() != tt.want {
+			t.Errorf("%s: code %d, stdout %q, stderr %q, asked\n%s\nwant\n%s", tt.args, code, stdout, stderr, f.last(), tt.want)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{
+		"GET /v1/encapsulations": rules,
+		"POST /v1/namespaces":    `{"error":"namespace 123 exists already; remove it first, or take another id"}`,
+	})
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"ioam namespace add 123", exitFailure, "namespace 123 exists already; remove it first"},
+		{"ioam namespace add x", exitUsage, `ioam namespace: namespace id "x": want a number`},
+		{"ioam colour", exitUsage, `unknown command "colour" for "waymark ioam"`},
+		{"route add default", exitUsage, "route: encap ioam6 is missing"},
+		{"route del 2001:db8:2::/64", exitFailure, "several rules (core, port9, other); say name NAME"},
+		{"route del 2001:db8:7::/64", exitFailure, "no such route"},
+		{"observe --namespace 70000", exitUsage, `--namespace "70000"`},
+		{"observe --source 192.0.2.0/24", exitUsage, `--source "192.0.2.0/24": want an IPv6 prefix`},
+		{"observe --count -1", exitUsage, "--count -1"},
+		{"agent run", exitUsage, "--config FILE is missing"},
+		{"agent run --config x --log-format xml", exitUsage, `--log-format "xml"`},
+		{"agent run --config x --log-level loud", exitUsage, `--log-level "loud"`},
+		{"status now", exitUsage, "waymark status"},
+	} {
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(tt.args)...)...)
+		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%s: code %d, stdout %q, stderr %q; want code %d and %s", tt.args, code, stdout, stderr, tt.code, tt.want)
+		}
+	}
+}
+
+func TestNoAgent(t *testing.T) {
+	for _, args := range []string{"status", "observe", "ioam namespace show", "route show", "agent reload", "agent stop", "agent stop --remove", "agent config"} {
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", filepath.Join(t.TempDir(), "none")}, strings.Fields(args)...)...)
+		if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no agent runs in this network namespace; start one with 'waymark agent run --config FILE'") {
+			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestShow(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{
+		"GET /v1/namespaces":     `[{"id":123,"data":"0xdeadbeef","data-wide":"0xcafec0caf00dc0de","schema":{"id":777,"data":"rack 7"},"remove":true},{"id":5}]`,
+		"GET /v1/schemas":        `[{"id":777,"data":"rack 7","namespaces":[123]},{"id":778,"data":"x"}]`,
+		"GET /v1/encapsulations": rules,
+		"GET /v1/config":         "node: {id: 2}\n",
+	})
+	for _, tt := range []struct{ args, want string }{
+		{"ioam namespace show", "namespace 123 [schema 777], data 0xdeadbeef, wide 0xcafec0caf00dc0de, remove\nnamespace 5\n"},
+		{"ioam schema", "schema 777 [namespace 123], data \"rack 7\"\nschema 778, data \"x\"\n"},
+		{"--json ioam schema show", `[{"id":777,"data":"rack 7","namespaces":[123]},{"id":778,"data":"x"}]` + "\n"},
+		{"route show dev eth2", "2001:db8:2::/64 encap ioam6 freq 1/1 mode inline trace prealloc type 0x800000 ns 123 size 12 dev eth2 name other\n"},
+		{"route show name core", "2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1 name core\n"},
+		{"--json route show default", "[]\n"},
+		{"agent config", "node: {id: 2}\n"},
+	} {
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(tt.args)...)...)
+		if code != exitOK || stdout != tt.want || stderr != "" {
+			t.Errorf("%s: code %d, stderr %q, stdout\n%s\nwant\n%s", tt.args, code, stderr, stdout, tt.want)
+		}
+	}
+	code, stdout, _ := runCLI(t, "", "--socket", f.socket, "--json", "agent", "config")
+	if code != exitOK || !json.Valid([]byte(stdout)) || !strings.Contains(stdout, `"timestamp-format":"posix"`) {
+		t.Errorf("agent config --json: code %d, %s", code, stdout)
+	}
+}
+
+const traceLine = `{"kind":"trace","time":"2026-11-21T05:21:00.000000001Z","node":"gamma","interface":"eth0","option":"pre-allocated",` +
+	`"namespace":123,"trace_type":"0xfff002","overflow":true,"remaining":0,` +
+	`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0,"length":128},` +
+	`"nodes":[{"hop_limit":64,"node_id":1,"ingress_id":null,"egress_id":11,"timestamp":"2026-11-21T05:20:59.9999Z","transit_delay_ns":null},` +
+	`{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-11-21T05:20:59.999938Z","transit_delay_ns":18250,"queue_depth":3,"snapshot":{"schema":777,"data":"cmFjayA3AAA="}},` +
+	`{"hop_limit":62,"node_id_wide":33,"ingress_id_wide":301,"egress_id_wide":null,"timestamp":null,"transit_delay_ns":null,"transit_delay_overflow":true}]}`
+
+func TestObserve(t *testing.T) {
+	lost := `{"kind":"lost","count":7}`
+	later := `{"kind":"something new"}`
+	f := newFakeAgent(t, map[string]string{"GET /v1/records": strings.Join([]string{traceLine, lost, later, traceLine, traceLine}, "\n") + "\n"})
+
+	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "observe", "--count", "2", "--namespace", "0x7b", "--source", "2001:db8:1::2", "--destination", "2001:db8:2::9/64")
+	if code != exitOK || strings.Count(stdout, "2001:db8:1::2") != 2 || !strings.Contains(stderr, "7 traces were lost") {
+		t.Errorf("code %d, stdout\n%s\nstderr %q", code, stdout, stderr)
+	}
+	if want := "GET /v1/records?destination=2001%3Adb8%3A2%3A%3A%2F64&namespace=123&source=2001%3Adb8%3A1%3A%3A2%2F128"; f.last() != want {
+		t.Errorf("asked %s\nwant  %s", f.last(), want)
+	}
+
+	code, stdout, stderr = runCLI(t, "", "--socket", f.socket, "observe", "--json")
+	if code != exitFailure || stdout != traceLine+"\n"+lost+"\n"+later+"\n"+traceLine+"\n"+traceLine+"\n" || !strings.Contains(stderr, "the agent has ended") {
+		t.Errorf("code %d, stderr %q, stdout\n%s", code, stderr, stdout)
+	}
+}
+
+func TestFormatTrace(t *testing.T) {
+	var r export.TraceRecord
+	if err := json.Unmarshal([]byte(traceLine), &r); err != nil {
+		t.Fatal(err)
+	}
+	zone := time.Local
+	time.Local = time.UTC
+	defer func() { time.Local = zone }()
+	want := `05:21:00.000000 [2001:db8:1::2]:4242 → [2001:db8:2::2]:9, udp, 128 bytes, namespace 123, 38µs end to end
+  1  node 1   - → 11     hop limit 64  05:20:59.999900  held -
+  2  node 2   201 → 202  hop limit 63  +38µs            held 18.25µs  queue 3  schema 777 "rack 7"
+  3  node 33  301 → -    hop limit 62  -                held over 2s
+  and further nodes, for which the trace had no room
+`
+	if got := formatTrace(&r); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestPrintStatus(t *testing.T) {
+	s := api.Status{
+		Version: "1.0", Agent: "netns-7", PID: 42, ConfigFile: "/etc/waymark/node.yaml", Modified: true,
+		Started: time.Unix(0, 0).UTC(), Loaded: time.Unix(60, 0).UTC(),
+		Node: api.Node{ID: 2, IDWide: uint64(ioam.NodeIDWideUnavailable), TimestampFormat: "posix", Compatibility: "default"},
+		Interfaces: []api.Interface{
+			{Name: "eth0", Index: 2, ID: 201, Roles: []string{"ingress", "egress"}, Boundary: "drop", MTU: 1500, IngressHook: "xdp", EgressHook: "tcx",
+				Ingress: map[string]uint64{"trace_filled": 12, "no_ioam": 3}, Egress: map[string]uint64{"encap_inserted": 5}, RecordsWritten: 4, RecordsLost: 1},
+			{Name: "eth9", Boundary: "strip"},
+		},
+		Records:  api.Records{Read: 4, Exporters: []api.Exporter{{Name: "jsonl:/x", Written: 3, Failed: 1, Error: "disk full"}}},
+		Warnings: []health.Warning{health.New(health.InterfaceMissing, "eth9", "interface eth9 is missing", "create it")},
+	}
+	zone := time.Local
+	time.Local = time.UTC
+	defer func() { time.Local = zone }()
+	var b strings.Builder
+	if err := printStatus(&b, s, time.Unix(3661, 0)); err != nil {
+		t.Fatal(err)
+	}
+	want := `agent netns-7, process 42, version 1.0, up 1h1m1s
+configuration /etc/waymark/node.yaml, loaded 1970-01-01 00:01:00, changed at runtime since
+node id 2, wide -, timestamps posix, compatibility default
+
+INTERFACE  INDEX    ID   ROLE            BOUNDARY  INGRESS  EGRESS  MTU   RECORDS  LOST
+eth0       2        201  ingress,egress  drop      xdp      tcx     1500  4        1
+eth9       missing  -    edge            strip     -        -       -     -        -
+
+INTERFACE  HOOK     OUTCOME         PACKETS
+eth0       ingress  no_ioam         3
+eth0       ingress  trace_filled    12
+eth0       egress   encap_inserted  5
+
+records read 4, malformed 0; observers 0, dropped for them 0
+exporter jsonl:/x: written 3, dropped 0, failed 1 (disk full)
+
+warning: interface_missing (eth9): a configured interface is missing
+  interface eth9 is missing
+  cure: create it
+`
+	if b.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), want)
+	}
+}
+
+func TestStatusJSON(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{"GET /v1/status": `{"version":"1.0","interfaces":[],"namespaces":[],"encapsulations":[],"decapsulations":[],"records":{"exporters":[]},"warnings":[]}`})
+	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "--json", "status")
+	var s api.Status
+	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitOK || s.Version != "1.0" {
+		t.Errorf("code %d, %v, stdout %s, stderr %s", code, err, stdout, stderr)
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	k := health.Kernel{Release: "6.12", Capability: 1<<63 - 1, BTF: true, JIT: 1, Classifier: health.Support{Yes: true},
+		XDP: health.Support{Yes: true}, TCX: health.Support{Yes: true}, RingBuffer: health.Support{Yes: true}, TAI: health.Support{Yes: true}}
+	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
+	healthy := diagnose(t.Context(), k, absent)
+	if healthy.Agent != "absent" || health.Worst(healthy.Warnings) == health.Error {
+		t.Errorf("a healthy machine: %+v", healthy)
+	}
+	k.RingBuffer = health.Support{}
+	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"tcx_missing","severity":"info","title":"x","text":"y","cure":"z"}]`})
+	sick := diagnose(t.Context(), k, api.NewClient(f.socket))
+	if sick.Agent != "running" || sick.Warnings[0].Code != health.RingBufferMissing || sick.Warnings[len(sick.Warnings)-1].Code != health.TCXMissing {
+		t.Errorf("a sick machine: %+v", sick)
+	}
+	var b strings.Builder
+	if err := printDiagnosis(&b, sick); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"ring buffer   error", "agent         running", "cure: use Linux 5.8 or later", "info: tcx_missing: x\n  y\n  cure: z\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("lacks %q:\n%s", want, b.String())
+		}
+	}
+}
+
+// TestDoctorExitCode runs the command itself: an error that the agent reports
+// makes it fail, without an agent only this machine counts.
+func TestDoctorExitCode(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"kernel_ioam6_enabled","severity":"error","title":"x","interface":"eth0","text":"y","cure":"z"}]`})
+	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "doctor")
+	if code != exitFailure || stderr != "" || !strings.Contains(stdout, "error: kernel_ioam6_enabled (eth0): x\n") {
+		t.Errorf("code %d, stderr %q, stdout\n%s", code, stderr, stdout)
+	}
+	code, stdout, _ = runCLI(t, "", "--socket", f.socket, "--json", "doctor")
+	var d diagnosis
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil || code != exitFailure || d.Agent != "running" || len(d.Checks) < 10 {
+		t.Errorf("code %d, %v, %s", code, err, stdout)
+	}
+}
