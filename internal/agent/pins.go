@@ -80,14 +80,33 @@ type mountNamespace struct {
 // outerMountNamespaces are those of process 1 and of this process's ancestors,
 // the farthest first, as far as they may be looked at.
 func outerMountNamespaces() []mountNamespace {
+	own := mountIDs("self")
 	var list []mountNamespace
 	for _, pid := range ancestors() {
-		path := fmt.Sprintf("/proc/%d/ns/mnt", pid)
-		if _, err := os.Stat(path); err == nil {
-			list = append(list, mountNamespace{pid: pid, path: path, own: sameFile(path, "/proc/self/ns/mnt")})
+		ns := mountNamespace{pid: pid, path: fmt.Sprintf("/proc/%d/ns/mnt", pid)}
+		// An agent with fewer capabilities than process 1 may not look at that
+		// process's namespaces, but at its mounts: their ids are unique.
+		for id := range mountIDs(strconv.Itoa(pid)) {
+			ns.own = ns.own || own[id]
 		}
+		list = append(list, ns)
 	}
 	return list
+}
+
+// mountIDs are the ids of the mounts that a process sees, none when it may not
+// be asked.
+func mountIDs(process string) map[string]bool {
+	b, err := os.ReadFile(filepath.Join("/proc", process, "mountinfo"))
+	if err != nil {
+		return nil
+	}
+	ids := map[string]bool{}
+	for line := range strings.Lines(string(b)) {
+		id, _, _ := strings.Cut(line, " ")
+		ids[id] = true
+	}
+	return ids
 }
 
 // ancestors are process 1 and this process's ancestors, the farthest first.

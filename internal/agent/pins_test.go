@@ -89,6 +89,20 @@ func TestAncestors(t *testing.T) {
 	}
 }
 
+func TestOwnMountNamespaceIsKnown(t *testing.T) {
+	list := outerMountNamespaces()
+	parent := list[len(list)-1]
+	if parent.pid != os.Getppid() || !parent.own {
+		t.Errorf("the parent's mount namespace is %+v, want this process's own", parent)
+	}
+	if ids := mountIDs("self"); len(ids) == 0 || ids[""] {
+		t.Errorf("own mounts %v", ids)
+	}
+	if ids := mountIDs("0"); ids != nil {
+		t.Errorf("mounts of a process that does not exist: %v", ids)
+	}
+}
+
 func TestMountNeedsADirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
