@@ -69,8 +69,8 @@ var neededCapabilities = []struct {
 	why  string
 }{
 	{unix.CAP_BPF, "CAP_BPF", "load BPF programs and maps"},
-	{unix.CAP_NET_ADMIN, "CAP_NET_ADMIN", "attach them to interfaces"},
-	{unix.CAP_PERFMON, "CAP_PERFMON", "let them read the kernel's queue state"},
+	{unix.CAP_NET_ADMIN, "CAP_NET_ADMIN", "attach programs to interfaces"},
+	{unix.CAP_PERFMON, "CAP_PERFMON", "let programs read the kernel's queue state"},
 }
 
 func effectiveCapabilities() (uint64, error) {

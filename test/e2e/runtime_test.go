@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/lab"
+)
+
+// in runs the program in a node and returns what it wrote.
+func in(t *testing.T, l *lab.Lab, node string, args ...string) (string, error) {
+	t.Helper()
+	out, err := l.Node(node).Command(t.Context(), program, args...).CombinedOutput()
+	return string(out), err
+}
+
+func mustIn(t *testing.T, l *lab.Lab, node string, args ...string) string {
+	t.Helper()
+	out, err := in(t, l, node, args...)
+	if err != nil {
+		t.Fatalf("in %s: waymark %s: %v\n%s", node, strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func statusOf(t *testing.T, l *lab.Lab, node string) api.Status {
+	t.Helper()
+	var s api.Status
+	if err := json.Unmarshal([]byte(mustIn(t, l, node, "status", "--json")), &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// statusInterface is one interface of a node's status.
+func statusInterface(t *testing.T, l *lab.Lab, node, name string) api.Interface {
+	t.Helper()
+	for _, i := range statusOf(t, l, node).Interfaces {
+		if i.Name == name {
+			return i
+		}
+	}
+	t.Fatalf("status of %s has no interface %s", node, name)
+	return api.Interface{}
+}
+
+// rewrite changes the configuration file of a node's agent.
+func rewrite(t *testing.T, l *lab.Lab, node string, change func(string) string) {
+	t.Helper()
+	before := string(l.Topology().Node(node).Agent.Config)
+	after := change(before)
+	if after == before {
+		t.Fatalf("the change of the configuration of %s changes nothing", node)
+	}
+	if err := os.WriteFile(filepath.Join(l.Directory(), node+".yaml"), []byte(after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The words of iproute2 change what a running agent does to packets, for as
+// long as they say.
+func TestRuntimeChanges(t *testing.T) {
+	l := raise(t, builtin(t, "line"))
+	mustIn(t, l, "athos", "ioam", "namespace", "add", "124", "data", "0xcafe0001")
+	mustIn(t, l, "aramis", "ioam", "namespace", "add", "124")
+	mustIn(t, l, "porthos", "ioam", "namespace", "add", "124", "data", "0xcafe0002")
+	mustIn(t, l, "porthos", "ioam", "schema", "add", "7", "rack 7")
+	mustIn(t, l, "porthos", "ioam", "namespace", "set", "124", "schema", "7")
+	// The longer prefix wins over the configuration's own rule. Without
+	// tunsrc, the agent chooses the source.
+	mustIn(t, l, "athos", "route", "add", "2001:db8:2::2", "encap", "ioam6", "mode", "encap", "tundst", "2001:db8:ff::3",
+		"trace", "prealloc", "type", "0x840002", "ns", "124", "size", "48", "dev", "eth1")
+
+	traced := func() (r export.TraceRecord) {
+		t.Helper()
+		observer := l.Node("aramis").Command(t.Context(), program, "observe", "--json", "--count", "1")
+		type result struct {
+			out []byte
+			err error
+		}
+		done := make(chan result, 1)
+		go func() {
+			out, err := observer.Output()
+			done <- result{out, err}
+		}()
+		await(t, "the observer", 5*time.Second, func() bool { return statusOf(t, l, "aramis").Records.Observers == 1 })
+		if _, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 1, Size: 100, Port: 9000}); err != nil {
+			t.Fatal(err)
+		}
+		got := <-done
+		if err := json.Unmarshal(got.out, &r); err != nil || got.err != nil {
+			t.Fatalf("%v, %v: %s", err, got.err, got.out)
+		}
+		return r
+	}
+	r := traced()
+	if r.Namespace != 124 || len(r.Nodes) != 3 || r.Nodes[0].NamespaceData.Value != 0xcafe0001 || r.Nodes[1].NamespaceData.Value != 0xcafe0002 ||
+		r.Nodes[1].Snapshot.Value.Schema != 7 || !strings.HasPrefix(string(r.Nodes[1].Snapshot.Value.Data), "rack 7") || r.Nodes[2].NamespaceData.Valid {
+		t.Errorf("trace %+v", r)
+	}
+	if out := mustIn(t, l, "athos", "route", "show", "2001:db8:2::2/128"); !strings.Contains(out, " tunsrc 2001:db8:") {
+		t.Errorf("no tunnel source was chosen: %s", out)
+	}
+
+	restart(t, l, "athos", syscall.SIGKILL)
+	if r := traced(); r.Namespace != 124 {
+		t.Errorf("namespace %d after kill and restart, want 124 still", r.Namespace)
+	}
+	mustIn(t, l, "athos", "route", "del", "2001:db8:2::2")
+	if r := traced(); r.Namespace != 123 {
+		t.Errorf("namespace %d after the rule was deleted, want the file's 123", r.Namespace)
+	}
+	if !statusOf(t, l, "athos").Modified {
+		t.Error("status does not say that namespace 124 is a runtime change")
+	}
+	mustIn(t, l, "athos", "agent", "reload")
+	if s := statusOf(t, l, "athos"); s.Modified || len(s.Namespaces) != 1 {
+		t.Errorf("after a reload: modified %v, namespaces %+v", s.Modified, s.Namespaces)
+	}
+}
+
+// An interface is served whenever it is there.
+func TestInterfacesComeAndGo(t *testing.T) {
+	l := raise(t, builtin(t, "line"))
+	node := l.Node("porthos")
+	rewrite(t, l, "porthos", func(c string) string {
+		return strings.Replace(c, "interfaces:\n", "interfaces:\n  - {name: late0, id: 299, id-wide: 299299, role: [ingress, egress]}\n", 1)
+	})
+	mustIn(t, l, "porthos", "agent", "reload")
+	missing := func() bool {
+		s := statusOf(t, l, "porthos")
+		for _, w := range s.Warnings {
+			if w.Code == health.InterfaceMissing && w.Interface == "late0" {
+				return statusInterface(t, l, "porthos", "late0").Index == 0
+			}
+		}
+		return false
+	}
+	if !missing() {
+		t.Fatalf("late0 is not missing: %+v", statusOf(t, l, "porthos").Warnings)
+	}
+	served := uint32(0)
+	for range 2 { // the second time with another index
+		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "late0"}, PeerName: "late1"}
+		if err := node.Do(func() error { return netlink.LinkAdd(link) }); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "late0 is served", 5*time.Second, func() bool {
+			i := statusInterface(t, l, "porthos", "late0")
+			return i.Index != 0 && i.Index != served && i.IngressHook != "" && i.EgressHook != ""
+		})
+		served = statusInterface(t, l, "porthos", "late0").Index
+		if err := node.Do(func() error { return netlink.LinkDel(link) }); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "late0 is missing", 5*time.Second, missing)
+	}
+	if before := statusInterface(t, l, "porthos", "eth0"); before.IngressHook == "" {
+		t.Errorf("eth0 is no longer served: %+v", before)
+	}
+}
+
+// A second agent of a namespace is refused, a broken file changes nothing, and
+// what a killed agent has left can be removed.
+func TestAgentRefusesAndRemoves(t *testing.T) {
+	l := raise(t, builtin(t, "line"))
+	file := filepath.Join(l.Directory(), "porthos.yaml")
+	if out, err := in(t, l, "porthos", "agent", "run", "--config", file); err == nil || !strings.Contains(out, "serves this network namespace already (process ") {
+		t.Errorf("a second agent: %v, %s", err, out)
+	}
+
+	before := mustIn(t, l, "porthos", "agent", "config")
+	rewrite(t, l, "porthos", func(c string) string { return c + "colour: red\nstrict: perhaps\n" })
+	out, err := in(t, l, "porthos", "agent", "reload")
+	if err == nil || strings.Count(out, "porthos.yaml:") != 2 || !strings.Contains(out, "colour") || !strings.Contains(out, "perhaps") {
+		t.Errorf("a file with two faults: %v, %s", err, out)
+	}
+	if after := mustIn(t, l, "porthos", "agent", "config"); after != before {
+		t.Errorf("a broken file changed what runs:\n%s", after)
+	}
+
+	attached := func() bool {
+		var xdp bool
+		err := l.Node("porthos").Do(func() error {
+			link, err := netlink.LinkByName("eth0")
+			if err == nil {
+				xdp = link.Attrs().Xdp != nil && link.Attrs().Xdp.Attached
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return xdp
+	}
+	if !attached() {
+		t.Fatal("no native XDP program on a veth")
+	}
+	pid := agentProcess(t, l, "porthos")
+	signalAgent(t, l, "porthos", syscall.SIGKILL)
+	await(t, "the agent's end", 10*time.Second, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
+	if out, err := in(t, l, "porthos", "status"); err == nil || !strings.Contains(out, "no agent runs in this network namespace") {
+		t.Errorf("status of a killed agent: %v, %s", err, out)
+	}
+	if !attached() {
+		t.Error("the program went with the agent")
+	}
+	if out := mustIn(t, l, "porthos", "agent", "stop", "--remove"); out != "" {
+		t.Errorf("removing what is left says %s", out)
+	}
+	if attached() {
+		t.Error("the program is still there after stop --remove")
+	}
+	place, err := l.Node("porthos").Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{place.Dir, filepath.Join(api.Root, "bpf", place.ID)} {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", path, err)
+		}
+	}
+	if out := mustIn(t, l, "porthos", "agent", "stop", "--remove"); !strings.Contains(out, "none has left anything") {
+		t.Errorf("removing nothing says %s", out)
+	}
+}
