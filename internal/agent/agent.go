@@ -134,8 +134,8 @@ func (a *Agent) Run(ctx context.Context) error {
 // initialize applies the configuration, with the clock known before.
 func (a *Agent) initialize(file *state) error {
 	clock, err := a.options.System.Clock()
-	if err != nil {
-		return err
+	if err != nil { // timestamps are then off by the leap seconds at most
+		a.log.Warn("the offset of TAI is unknown, 0 is assumed", "error", err)
 	}
 	if err := a.datapath.SetTAIOffset(clock.TAIOffset); err != nil {
 		return err

@@ -308,6 +308,15 @@ func TestClockIsFollowed(t *testing.T) {
 	eventually(t, "a leap second reached the data plane", func() bool { return h.datapath.lastOffset() == 38*time.Second })
 }
 
+func TestUnknownClockStopsNothing(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.system.clock, h.system.noClock = health.Clock{}, errors.New("adjtimex: operation not permitted")
+	h.start()
+	if h.datapath.lastOffset() != 0 || !h.warned(health.ClockUnsynced) || !strings.Contains(h.log.String(), "operation not permitted") {
+		t.Errorf("offset %v; log:\n%s", h.datapath.lastOffset(), h.log)
+	}
+}
+
 func TestSecondAgentIsRefused(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()

@@ -168,6 +168,17 @@ func TestSlowObserverLosesAndIsTold(t *testing.T) {
 	}
 }
 
+func TestObserversAreBounded(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	for range maxObservers {
+		defer h.agent.stream.Observe(export.Filter{}, 1).Close()
+	}
+	if status, body := request(t, h, "GET", "/v1/records", ""); status != 422 || !strings.Contains(body, "64 observe already") {
+		t.Errorf("one too many: %d %s", status, body)
+	}
+}
+
 func TestObserversEndWithTheAgent(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()

@@ -143,6 +143,7 @@ type fakeSystem struct {
 	links   map[string]config.Link
 	clock   health.Clock
 	ioam6   bool // the kernel fills, too
+	noClock error
 	changed func()
 }
 
@@ -200,7 +201,7 @@ func (s *fakeSystem) setIOAM6(on bool) {
 func (s *fakeSystem) Clock() (health.Clock, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.clock, nil
+	return s.clock, s.noClock
 }
 
 func (s *fakeSystem) setClock(c health.Clock) {

@@ -219,6 +219,9 @@ func (a *Agent) getRecords(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if a.stream.Observers() >= maxObservers {
+		return refusef("%d observe already, and no more may; end one of them, or let an exporter write a file for many readers", maxObservers)
+	}
 	o := a.stream.Observe(filter, observerRoom)
 	defer o.Close()
 	w.Header().Set("Content-Type", "application/x-ndjson")

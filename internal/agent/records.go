@@ -16,6 +16,10 @@ import (
 // for 40 ms.
 const observerRoom = 4096
 
+// maxObservers bounds what watching may cost: each has a queue and a copy of
+// every line.
+const maxObservers = 64
+
 // records counts what came out of the data plane.
 type records struct {
 	read      atomic.Uint64
