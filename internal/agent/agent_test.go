@@ -294,11 +294,27 @@ func TestInterfacesComeAndGo(t *testing.T) {
 		t.Error("an MTU alone made a new generation")
 	}
 
+	time.Sleep(3 * settleTime) // no look is due any more: the next one is for this change
 	h.datapath.setRefusal(errors.New("gone again"))
 	h.system.setLinks(func(l map[string]config.Link) { l["eth1"] = config.Link{Index: 10, MTU: 1700} })
 	eventually(t, "the refusal is logged", func() bool { return strings.Contains(h.log.String(), "gone again") })
 	h.datapath.setRefusal(nil)
 	eventually(t, "the look was repeated", func() bool { return served()["eth1"] == 10 })
+}
+
+// A strict file must find its interfaces at start and at reload; later, one
+// that vanishes does not stand in the way of other changes.
+func TestStrictIsForStartAndReload(t *testing.T) {
+	h := newHarness(t, baseConfig+"strict: true\n")
+	h.start()
+	h.system.setLinks(func(l map[string]config.Link) { delete(l, "eth1") })
+	eventually(t, "eth1 left", func() bool { return len(h.datapath.running().Node.Interfaces) == 1 })
+	if err := h.client.AddNamespace(context.Background(), config.Namespace{ID: 124}); err != nil {
+		t.Errorf("a runtime change while an interface is missing: %v", err)
+	}
+	if err := h.client.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "eth1") {
+		t.Errorf("a reload of a strict file while an interface is missing: %v", err)
+	}
 }
 
 func TestClockIsFollowed(t *testing.T) {

@@ -418,6 +418,22 @@ func TestExporterChangesOnReload(t *testing.T) {
 	if count(first) != 2 {
 		t.Error("an exporter that is no longer configured still writes")
 	}
+	if isOpen(t, first) || !isOpen(t, second) {
+		t.Errorf("open: first %v, second %v; want the second alone", isOpen(t, first), isOpen(t, second))
+	}
+}
+
+// isOpen is whether this process has a file open.
+func isOpen(t *testing.T, path string) bool {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		target, err := os.Readlink("/proc/self/fd/" + e.Name())
+		return err == nil && target == path
+	})
 }
 
 func TestRecently(t *testing.T) {

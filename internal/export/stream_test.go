@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -138,34 +139,45 @@ func TestJSONLWritesAndReopens(t *testing.T) {
 
 // brokenWriter fails until it is repaired.
 type brokenWriter struct {
-	bytes.Buffer
-	broken bool
+	mu       sync.Mutex
+	out      bytes.Buffer
+	repaired bool
 }
 
 func (w *brokenWriter) Write(b []byte) (int, error) {
-	if w.broken {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.repaired {
 		return 0, errors.New("no space left on device")
 	}
-	return w.Buffer.Write(b)
+	return w.out.Write(b)
 }
 
-func TestJSONLCountsFailures(t *testing.T) {
-	w := &brokenWriter{broken: true}
+func (w *brokenWriter) repair() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.repaired = true
+}
+
+func TestJSONLCountsFailuresAndRecovers(t *testing.T) {
+	w := &brokenWriter{}
 	j, err := OpenJSONL("-", w)
 	if err != nil {
 		t.Fatal(err)
 	}
 	j.Offer(record(1, "::1", "::2"))
 	j.Offer(record(2, "::1", "::2"))
-	start(j)()
-	if s := j.Stats(); s.Failed != 2 || s.Written != 0 || s.Error != "no space left on device" {
+	stop := start(j)
+	waitFor(t, "failing", func() bool { return j.Stats().Failed == 2 })
+	if s := j.Stats(); s != (Stats{Failed: 2, Error: "no space left on device"}) {
 		t.Errorf("stats %+v, want 2 failed and the reason", s)
 	}
-	w.broken = false
+	w.repair()
 	j.Offer(record(3, "::1", "::2"))
-	start(j)()
-	if s := j.Stats(); s != (Stats{Written: 1, Failed: 2}) || strings.Count(w.String(), "\n") != 1 {
-		t.Errorf("after the repair: stats %+v, output %q", s, w.String())
+	waitFor(t, "recovering", func() bool { return j.Stats().Written == 1 })
+	stop()
+	if s := j.Stats(); s != (Stats{Written: 1, Failed: 2}) || strings.Count(w.out.String(), "\n") != 1 {
+		t.Errorf("after the repair: stats %+v, output %q", s, w.out.String())
 	}
 }
 
