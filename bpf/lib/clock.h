@@ -48,7 +48,7 @@ static __always_inline struct timestamp timestamp_of(__u64 tai)
 
 /*
  * The transit delay field between ingress and egress: time of arrival in units of 4 ns under the
- * overflow bit, so that a reader who meets it unfinished sees "overflow" (RFC 9197 §4.4.2.6).
+ * overflow bit, so that a reader who meets it unfinished sees "overflow" (RFC 9197 §4.4.2.5).
  */
 #define DELAY_OVERFLOW 0x80000000U
 #define UNAVAILABLE    0xffffffffU

@@ -30,10 +30,12 @@ static __always_inline enum outcome may_grow(struct __sk_buff *ctx, const struct
 	__u32 length = packet_length(ctx, p), mtu, payload = bpf_ntohs(ip6->payload_length);
 
 	if (ctx->gso_size) {
+		if (!u->offset)
+			return OUTCOME_ENCAP_SKIPPED_GSO;
 		if (u->next_header == NEXT_TCP)
 			return ctx->gso_size > 2 * growth ? OUTCOME_NO_IOAM
 							  : OUTCOME_ENCAP_SKIPPED_GSO;
-		if (u->next_header != NEXT_UDP || !u->offset)
+		if (u->next_header != NEXT_UDP)
 			return OUTCOME_ENCAP_SKIPPED_GSO;
 		length = u->offset + 8 + ctx->gso_size;
 	} else if (!payload || payload + growth > 0xffff) {
