@@ -47,8 +47,11 @@ type Datapath struct {
 	specs   map[string]*ebpf.MapSpec
 	shared  mapSet
 
-	mu     sync.Mutex
-	served map[ioam.IfIndex]*served
+	// applying serializes changes; mu guards what readers see, and is held only
+	// while hooks are swapped, not while the verifier works.
+	applying sync.Mutex
+	mu       sync.Mutex
+	served   map[ioam.IfIndex]*served
 }
 
 // Open takes over what an earlier agent left under options.PinPath, or starts
@@ -140,8 +143,8 @@ func (d *Datapath) open(index ioam.IfIndex) (*served, error) {
 // it was. The configuration must be valid (ioam.NodeConfig.Validate), and its
 // interfaces present.
 func (d *Datapath) Apply(cfg Config) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.applying.Lock()
+	defer d.applying.Unlock()
 	started := time.Now()
 	headers := make(map[ioam.IfIndex]uint8)
 	names := make(map[ioam.IfIndex]string)
@@ -170,6 +173,8 @@ func (d *Datapath) Apply(cfg Config) error {
 			return err
 		}
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if err := swap.commit(); err != nil {
 		return err
 	}
@@ -251,6 +256,8 @@ func (d *Datapath) SetTAIOffset(offset time.Duration) error {
 
 // Close forgets everything in this process; packets keep their treatment.
 func (d *Datapath) Close() error {
+	d.applying.Lock()
+	defer d.applying.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.served {
@@ -268,6 +275,8 @@ func (d *Datapath) Close() error {
 
 // Remove detaches every program and removes every pin.
 func (d *Datapath) Remove() error {
+	d.applying.Lock()
+	defer d.applying.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var errs []error
