@@ -1,0 +1,208 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Usage: kernels.sh [6.1] [6.12]
+#
+# Boots Debian's own cloud kernels in an emulated machine, one after the other,
+# and runs there what needs a kernel: the datapath's tests, the probes, doctor
+# and the demonstration. Nothing is installed over the running system. Needs a
+# Debian machine (amd64), root for apt-get, Go, and no KVM. See docs/kernels.md.
+#
+# WAYMARK_AGREEMENT_PACKETS  how many packets the agreement test takes (50000)
+# KERNELS_TIMEOUT            seconds until a machine is ended (2700)
+# KERNELS_RUN                only steps whose name matches this pattern (all)
+set -euo pipefail
+shopt -s inherit_errexit
+cd "$(dirname "$0")/.."
+
+packets=${WAYMARK_AGREEMENT_PACKETS:-50000}
+timeout=${KERNELS_TIMEOUT:-2700}
+only=${KERNELS_RUN:-.}
+work=build/kernels
+# Modules for what the tests use; the machine has no other.
+modules=(veth sch_ingress cls_bpf sch_tbf)
+
+fail() {
+	echo "kernels: $*" >&2
+	exit 1
+}
+
+install_tools() {
+	local tool missing=()
+	declare -A package=(
+		[qemu-system-x86_64]=qemu-system-x86 [busybox]=busybox-static
+		[cpio]=cpio [depmod]=kmod [xz]=xz-utils
+	)
+	for tool in "${!package[@]}"; do
+		PATH=$PATH:/sbin:/usr/sbin command -v "$tool" >/dev/null || missing+=("${package[$tool]}")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	echo "kernels: installing ${missing[*]}"
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+		fail "could not install ${missing[*]}; run apt-get update, then this again"
+}
+
+# unpack SERIES fetches the newest cloud kernel of a series into $work/SERIES
+# and prints its release.
+unpack() {
+	local series=$1 meta image
+	for meta in "linux-image-$series-cloud-amd64" linux-image-cloud-amd64; do
+		image=$(apt-cache depends "$meta" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p')
+		[[ $image == "linux-image-$series".* ]] && break
+		image=
+	done
+	[ -n "$image" ] || fail "apt knows no cloud kernel $series; run apt-get update, or choose one of: apt-cache search linux-image-.*cloud-amd64"
+	local release=${image#linux-image-} root=$work/$series
+	if [ ! -e "$root/boot/vmlinuz-$release" ]; then
+		rm -rf "$root"
+		mkdir -p "$root"
+		(cd "$root" && apt-get -q -o APT::Sandbox::User=root download "$image" >&2) || fail "could not download $image"
+		dpkg-deb -x "$root"/*.deb "$root"
+		rm "$root"/*.deb
+		depmod -b "$root" "$release"
+	fi
+	echo "$release"
+}
+
+# add_modules ROOT RELEASE INITRAMFS copies the modules in the order of loading.
+add_modules() {
+	local root=$1 release=$2 target=$3 module path name
+	mkdir -p "$target/modules"
+	for module in "${modules[@]}"; do
+		modprobe -d "$root" -S "$release" --show-depends "$module" | sed -n 's/^insmod //p'
+	done | awk '!seen[$1]++ { print $1 }' >"$target/modules/paths"
+	while read -r path; do
+		name=$(basename "${path%.xz}")
+		case $path in
+		*.xz) xz -dc "$path" >"$target/modules/$name" ;;
+		*) cp "$path" "$target/modules/$name" ;;
+		esac
+		echo "$name" >>"$target/modules/order"
+	done <"$target/modules/paths"
+}
+
+build_programs() {
+	local target=$1 package
+	export CGO_ENABLED=0 GOARCH=amd64 GOFLAGS="${GOFLAGS:-} -buildvcs=false"
+	mkdir -p "$target"
+	go build -trimpath -o "$target/waymark" ./cmd/waymark
+	for package in datapath health; do
+		go test -c -trimpath -ldflags '-s -w' -o "$target/$package.test" "./internal/$package"
+	done
+}
+
+# The machine's first process. Each step is named, timed and judged here; the
+# last line says that all steps were reached.
+write_init() {
+	cat <<INIT
+#!/bin/sh
+export PATH=/bin HOME=/root TMPDIR=/tmp
+export WAYMARK_AGREEMENT_PACKETS=$packets
+only='$only'
+INIT
+	cat <<'INIT'
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+mount -t bpf bpf /sys/fs/bpf
+mount -t tmpfs tmp /tmp
+mount -t tmpfs run /run
+while read -r module; do
+	insmod "/modules/$module" || echo "kernels: cannot load $module"
+done </modules/order
+ip link set lo up
+cd /tmp
+
+step() {
+	name=$1 limit=$2
+	shift 2
+	echo "$name" | grep -Eq "$only" || return
+	begun=$(cut -d. -f1 /proc/uptime)
+	echo "kernels: $name begins"
+	timeout "$limit" "$@" 2>&1
+	status=$?
+	took=$(($(cut -d. -f1 /proc/uptime) - begun))
+	case $status in
+	0) echo "kernels: $name PASS (${took}s)" ;;
+	143) echo "kernels: $name FAIL (ended after ${took}s)" ;;
+	*) echo "kernels: $name FAIL (status $status, ${took}s)" ;;
+	esac
+}
+
+echo "kernels: booted $(uname -r), $(nproc) CPU"
+step doctor 120 waymark doctor
+step probes 120 health.test -test.v -test.run 'TestProbes|TestReadClock'
+step attach 600 datapath.test -test.v -test.run 'TestMode|TestAuto|TestFailedApply|TestInterfaceGone'
+step mutations 600 datapath.test -test.v -test.run 'TestIngressMutations|TestTransparency|TestOutcomes'
+step demo 600 waymark lab demo
+step agreement 1800 datapath.test -test.v -test.timeout 30m -test.run TestAgreement
+echo "kernels: kernel's complaints:"
+dmesg | grep -E 'WARNING:|BUG:|Oops|Call Trace|lockup|rcu.*stall' | sed 's/^/kernels: complaint /'
+echo "kernels: all steps reached"
+poweroff -f
+INIT
+}
+
+# make_initramfs SERIES RELEASE writes $work/SERIES/initramfs.
+make_initramfs() {
+	local series=$1 release=$2 target=$work/$1/initramfs.d
+	rm -rf "$target"
+	mkdir -p "$target"/{bin,proc,sys,dev,tmp,run,root,etc}
+	cp "$(command -v busybox)" "$target/bin/busybox"
+	"$target/bin/busybox" --list | grep -vx busybox | while read -r applet; do ln -s busybox "$target/bin/$applet"; done
+	cp "$work"/bin/* "$target/bin/"
+	add_modules "$work/$series" "$release" "$target"
+	write_init >"$target/init"
+	chmod +x "$target/init"
+	(cd "$target" && find . | cpio -o -H newc --quiet) | gzip -1 >"$work/$series/initramfs"
+}
+
+# judge LOG names what failed; the log is what the machine's console printed.
+judge() {
+	local log=$1 status=0
+	grep -q '^kernels: all steps reached' "$log" || {
+		echo "kernels: the machine ended early; see $log"
+		status=1
+	}
+	grep -q '^kernels: .* PASS' "$log" || status=1
+	! grep -Eq '^kernels: (.* FAIL|complaint|cannot load)' "$log" || status=1
+	# The firmware writes escape sequences before the first line.
+	sed 's/^.*\(kernels: booted\)/\1/' "$log" |
+		grep -E '^kernels: (booted|.* (PASS|FAIL)|complaint|cannot load)|^ *--- (FAIL|SKIP)' || true
+	return $status
+}
+
+boot() {
+	local series=$1 release log
+	release=$(unpack "$series")
+	log=$work/$series.log
+	make_initramfs "$series" "$release"
+	echo "kernels: booting $release; the console is in $log"
+	# One emulated CPU, and a panic ends the machine.
+	timeout --kill-after=10 "$timeout" qemu-system-x86_64 \
+		-machine q35,accel=tcg -cpu max -smp 1 -m 1024 -nic none -no-reboot -nographic \
+		-kernel "$work/$series/boot/vmlinuz-$release" -initrd "$work/$series/initramfs" \
+		-append "console=ttyS0 quiet loglevel=4 panic=-1 rdinit=/init" </dev/null 2>&1 |
+		sed -u 's/\r//g' >"$log" || true
+	judge "$log"
+}
+
+[ "$(dpkg --print-architecture 2>/dev/null)" = amd64 ] || fail "needs a Debian machine (amd64): the kernels come from its packages"
+export PATH=$PATH:/sbin:/usr/sbin
+install_tools
+build_programs "$work/bin"
+series=("$@")
+[ ${#series[@]} -gt 0 ] || series=(6.1 6.12)
+failed=()
+for one in "${series[@]}"; do
+	# Not "boot || ...": that would switch errexit off inside.
+	set +e
+	(set -e && boot "$one")
+	status=$?
+	set -e
+	[ $status -eq 0 ] || failed+=("$one")
+done
+if [ ${#failed[@]} -gt 0 ]; then
+	echo "kernels: failed on: ${failed[*]}" >&2
+	exit 1
+fi
