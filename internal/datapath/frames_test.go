@@ -281,10 +281,14 @@ func (g generator) encapsulation(number int) ioam.Encapsulation {
 	if g.IntN(3) == 0 {
 		e.Frequency = ioam.Frequency{K: uint32(1 + g.IntN(3)), N: uint32(3 + g.IntN(4))}
 	}
-	for range 1 + g.IntN(3) {
+	options, words := 1+g.IntN(3), 30
+	if g.IntN(3) == 0 {
+		options, words = 4+g.IntN(6), 10
+	}
+	for range options {
 		kind := ioam.TraceType(g.Uint32()&0xfff002) | []ioam.TraceType{0x800000, 0x400000, 2}[g.IntN(3)]
 		e.Options = append(e.Options, ioam.TraceOption{
-			Namespace: ioam.NamespaceID(namespaceIDs[1+g.IntN(3)]), Type: kind, Size: 4 * (1 + g.IntN(30)),
+			Namespace: ioam.NamespaceID(namespaceIDs[1+g.IntN(3)]), Type: kind, Size: 4 * (1 + g.IntN(words)),
 		})
 	}
 	return e

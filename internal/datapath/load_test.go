@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// TestFrequencyAcrossCPUs wants k/n to be exact when all CPUs send at once.
+func TestFrequencyAcrossCPUs(t *testing.T) {
+	cfg := rightConfig()
+	cfg.Encapsulations = []ioam.Encapsulation{{
+		Name: "some", Interface: 1, Mode: ioam.ModeInline, Frequency: ioam.Frequency{K: 3, N: 7},
+		Options: []ioam.TraceOption{{Namespace: 123, Type: 0xc00000, Size: 24}},
+	}}
+	p := loadPrograms(t, cfg, 1, 0, hookEgressTC)
+	plain := stripped(rightPacket())
+	const each = 7 * 2000
+	before := p.snapshotCounters(t)
+	var wait sync.WaitGroup
+	cpus := runtime.NumCPU()
+	for cpu := range cpus {
+		wait.Go(func() {
+			runtime.LockOSThread() // not unlocked: the thread goes, with its CPU set
+			var set unix.CPUSet
+			set.Set(cpu)
+			if err := unix.SchedSetaffinity(0, &set); err != nil {
+				t.Error(err)
+				return
+			}
+			for range each {
+				if _, _, err := runOnce(p.tcOut, plain); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	got := moved(before, p.snapshotCounters(t))
+	inserted := got[abiCounterCOUNTER_EGRESS+abiCounter(ioam.OutcomeEncapInserted)]
+	skipped := got[abiCounterCOUNTER_EGRESS+abiCounter(ioam.OutcomeEncapNotSelected)]
+	if inserted != uint64(cpus*each*3/7) || skipped != uint64(cpus*each*4/7) || len(got) != 2 {
+		t.Errorf("%d inserted and %d not of %d, want 3 of 7: %v", inserted, skipped, cpus*each, got)
+	}
+}
+
+func runOnce(program *ebpf.Program, frame []byte) (uint32, []byte, error) {
+	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+1024), Context: &skb{}}
+	verdict, err := program.Run(options)
+	return verdict, options.DataOut, err
+}
+
+// TestNobodyReads fills the rings: packets are treated as before, and what was
+// lost is counted.
+func TestNobodyReads(t *testing.T) {
+	cfg := rightConfig()
+	decapsulating(&cfg)
+	p := loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP)
+	frame := tunnelled(rightPacket())
+	const packets = 12_000 // more than the rings of two CPUs hold
+	before := p.snapshotCounters(t)
+	for range packets {
+		if verdict, out := run(t, p.xdp, frame, 0); verdict != 2 || len(out) != len(frame)-80 {
+			t.Fatalf("verdict %d, %d bytes", verdict, len(out))
+		}
+	}
+	got := moved(before, p.snapshotCounters(t))
+	written, lost := got[abiCounterCOUNTER_RECORDS_WRITTEN], got[abiCounterCOUNTER_RECORDS_LOST]
+	if written == 0 || lost == 0 || written+lost != packets {
+		t.Errorf("%d records written and %d lost of %d", written, lost, packets)
+	}
+	if n := len(p.readRecords(t)); uint64(n) != written {
+		t.Errorf("%d records read, %d written", n, written)
+	}
+}
+
+// TestFrequencySurvives wants an encapsulation to go on counting where it was
+// when the next generation has it under the same name.
+func TestFrequencySurvives(t *testing.T) {
+	cfg := rightConfig()
+	encapsulation := func(name string) ioam.Encapsulation {
+		return ioam.Encapsulation{Name: name, Interface: 1, Mode: ioam.ModeInline, Frequency: ioam.Frequency{K: 1, N: 2},
+			Options: []ioam.TraceOption{{Namespace: 123, Type: 0xc00000, Size: 24}}}
+	}
+	cfg.Encapsulations = []ioam.Encapsulation{encapsulation("a"), encapsulation("b")}
+	p := loadPrograms(t, cfg, 1, 0, hookEgressTC)
+	frequencies := p.maps[mapFrequencies]
+	slots := func(names ...string) (out []uint32, stale []uint32) {
+		g := &generation{owners: names, encapsulations: make([]abiEncapsulation, len(names))}
+		stale, err := g.assignFrequencies(frequencies)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range g.encapsulations {
+			out = append(out, e.FrequencySlot)
+		}
+		return out, stale
+	}
+	first, stale := slots("a", "b")
+	if len(stale) != 0 {
+		t.Errorf("stale %v, want none", stale)
+	}
+	second, stale := slots("b", "a long name that does not fit into a slot and has to be told apart by its digest")
+	if second[0] != first[1] || second[1] == first[0] {
+		t.Errorf("slots %v after %v", second, first)
+	}
+	if len(stale) != 1 || stale[0] != first[0] {
+		t.Errorf("stale %v, want that of a: %d", stale, first[0])
+	}
+}
