@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
+	"github.com/cilium/ebpf/rlimit"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Hook is a place where a program looks at packets.
+type Hook string
+
+// The hooks, one program each.
+const (
+	HookIngressXDP Hook = "xdp ingress"
+	HookIngressTC  Hook = "tc ingress"
+	HookEgressTC   Hook = "tc egress"
+)
+
+// Runner is one interface's programs and maps, attached to nothing: for the
+// kernel's program-run facility.
+type Runner struct {
+	maps     mapSet
+	programs map[Hook]*ebpf.Program
+	readers  []*ringbuf.Reader
+}
+
+// NewRunner loads the programs that an Ethernet interface of a configuration
+// would get, as Apply does, for the hooks that are named.
+func NewRunner(cfg ioam.NodeConfig, index ioam.IfIndex, hooks ...Hook) (*Runner, error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("raise the memory lock limit: %w; run as root or with CAP_SYS_RESOURCE", err)
+	}
+	specs, err := mapSpecs()
+	if err != nil {
+		return nil, err
+	}
+	g := compile(cfg, func(ioam.IfIndex) uint8 { return 14 })
+	r := &Runner{maps: make(mapSet), programs: make(map[Hook]*ebpf.Program)}
+	if err := r.load(g, specs, index, hooks); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Runner) load(g *generation, specs map[string]*ebpf.MapSpec, index ioam.IfIndex, hooks []Hook) error {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("count CPUs: %w", err)
+	}
+	for _, name := range []string{mapFrequencies, mapClock, mapRecords, mapCounters} {
+		spec := specs[name].Copy()
+		if name == mapRecords {
+			spec.MaxEntries = uint32(cpus)
+		}
+		m, err := ebpf.NewMap(spec)
+		if err != nil {
+			return fmt.Errorf("create map %s: %w", name, err)
+		}
+		r.maps[name] = m
+	}
+	if err := fillRings(r.maps[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
+		return err
+	}
+	if _, err := g.assignFrequencies(r.maps[mapFrequencies]); err != nil {
+		return err
+	}
+	own, err := g.create(specs)
+	if err != nil {
+		return err
+	}
+	for name, m := range own {
+		r.maps[name] = m
+	}
+	for _, in := range g.interfaces {
+		if in.index == index {
+			return r.loadPrograms(in.node, hooks)
+		}
+	}
+	return fmt.Errorf("interface %d is not in the configuration", index)
+}
+
+func (r *Runner) loadPrograms(node abiNodeConfig, hooks []Hook) error {
+	known := map[Hook]hook{
+		HookIngressXDP: hookIngressXDP, HookIngressTC: hookIngressTC, HookEgressTC: hookEgressTC,
+	}
+	for _, name := range hooks {
+		h, ok := known[name]
+		if !ok {
+			return fmt.Errorf("no hook is called %q", name)
+		}
+		program, err := h.program(node, r.maps)
+		if err != nil {
+			return err
+		}
+		r.programs[name] = program
+	}
+	return nil
+}
+
+// Program is the program of a hook that was asked for, else nil. It belongs to
+// the Runner.
+func (r *Runner) Program(h Hook) *ebpf.Program { return r.programs[h] }
+
+// Counters reads what the programs have counted, summed over CPUs.
+func (r *Runner) Counters() (Counters, error) {
+	s := served{counters: r.maps[mapCounters]}
+	return s.read()
+}
+
+// DiscardRecords empties the rings, so that the next records find room.
+func (r *Runner) DiscardRecords() error {
+	if r.readers == nil {
+		if err := r.openRings(); err != nil {
+			return err
+		}
+	}
+	var raw ringbuf.Record
+	for _, reader := range r.readers {
+		for reader.AvailableBytes() > 0 {
+			reader.SetDeadline(time.Now().Add(-time.Second))
+			var err error
+			for err == nil {
+				err = reader.ReadInto(&raw)
+			}
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				return fmt.Errorf("read records: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Runner) openRings() error {
+	rings := r.maps[mapRecords]
+	for cpu := range rings.MaxEntries() {
+		var ring *ebpf.Map
+		if err := rings.Lookup(cpu, &ring); err != nil {
+			return fmt.Errorf("open the ring of CPU %d: %w", cpu, err)
+		}
+		reader, err := ringbuf.NewReader(ring)
+		ring.Close()
+		if err != nil {
+			return fmt.Errorf("map the ring of CPU %d: %w", cpu, err)
+		}
+		r.readers = append(r.readers, reader)
+	}
+	return nil
+}
+
+// Close frees programs and maps.
+func (r *Runner) Close() {
+	for _, reader := range r.readers {
+		reader.Close()
+	}
+	for _, program := range r.programs {
+		program.Close()
+	}
+	r.maps.close()
+}
