@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/lab"
+)
+
+// Between an encapsulating and a decapsulating node of ours, the kernel's own
+// transit node writes its part of every trace.
+func TestKernelInTheMiddle(t *testing.T) {
+	for _, tt := range modes("xdp") {
+		t.Run(tt.mode, func(t *testing.T) {
+			top := builtin(t, "line")
+			reconfigure(t, top, "athos", append(tt.athos, "frequency: 1/10", "frequency: 1/1", "format: ptp", "format: posix")...)
+			reconfigure(t, top, "aramis", append(tt.aramis, "format: ptp", "format: posix")...)
+			top.Node("porthos").Agent = nil
+			setMTU(top, 1500, 2000)
+			l := raise(t, top)
+			setUpKernel(t, l.Node("porthos"))
+
+			t.Run("0xf80000", func(t *testing.T) {
+				crossKernel(t, l, tt, "1 101>102 hop limit 63, 2 201>202 hop limit 62, 3 301>- hop limit 61")
+			})
+			t.Run("0xfff002", func(t *testing.T) {
+				rewrite(t, l, "athos", func(c string) string {
+					return strings.ReplaceAll(c, "type: 0xf80000, size: 60", "type: 0xfff002, size: 192")
+				})
+				mustIn(t, l, "athos", "agent", "reload")
+				crossKernel(t, l, tt, "1 101>102 11111111 101101>102102 hop limit 63, "+
+					"2 201>202 22222222 201201>202202 hop limit 62, 3 301>- 33333333 301301>- hop limit 61")
+			})
+		})
+	}
+}
+
+// crossKernel sends every kind of traffic and checks each trace.
+func crossKernel(t *testing.T, l *lab.Lab, tt transfer, want string) {
+	t.Helper()
+	before := settled(t, l, "athos", tt.added)
+	beta, traces := startScan(t, l, "beta", "eth0"), keep(t, l, "aramis")
+	const count = 20
+	send(t, l, "alpha",
+		lab.Traffic{Kind: lab.KindPing, Count: count, Size: 56},
+		lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 1452, Port: 9000},
+		lab.Traffic{Kind: lab.KindTCP, Bytes: 1 << 20, Port: 9001})
+	added := settled(t, l, "athos", tt.added) - before
+	byProtocol := map[int]int{}
+	for i, r := range traces.read(t, int(added)) {
+		byProtocol[int(r.Packet.NextHeader)]++
+		if got := way(r); got != want {
+			t.Fatalf("trace %d: %s\nwant %s", i, got, want)
+		}
+		checkKernelNode(t, r)
+	}
+	if byProtocol[58] != count || byProtocol[17] != count || byProtocol[6] == 0 {
+		t.Errorf("traces by protocol: %v, want %d of 58 and of 17, and some of 6", byProtocol, count)
+	}
+	if stats := beta.stop(t); stats.Dropped > 0 || beta.packets.Load() < 2*count || beta.ioamBytes.Load() > 0 {
+		t.Errorf("beta received %d packets with %d bytes of IOAM; %d were not looked at", beta.packets.Load(), beta.ioamBytes.Load(), stats.Dropped)
+	}
+}
+
+// checkKernelNode checks what does not name the kernel's node in its trace.
+func checkKernelNode(t *testing.T, r export.TraceRecord) {
+	t.Helper()
+	athos, kernel, aramis := r.Nodes[0], r.Nodes[1], r.Nodes[2]
+	if !athos.Timestamp.Valid || kernel.Timestamp.Value.Before(athos.Timestamp.Value) || aramis.Timestamp.Value.Before(kernel.Timestamp.Value) ||
+		time.Since(athos.Timestamp.Value) > time.Minute {
+		t.Errorf("times %v, %v, %v", athos.Timestamp, kernel.Timestamp, aramis.Timestamp)
+	}
+	if !kernel.TransitDelay.Present || kernel.TransitDelay.Valid {
+		t.Errorf("transit delay %+v, want none: the kernel does not measure it", kernel.TransitDelay)
+	}
+	if r.Overflow || r.Remaining != 0 {
+		t.Errorf("overflow %v, %d words left; want a full trace", r.Overflow, r.Remaining)
+	}
+	if !kernel.NamespaceData.Present {
+		return
+	}
+	if kernel.NamespaceData.Value != 0xdeadbeef || kernel.NamespaceDataWide.Value != 0xcafec0caf00dc0de || !kernel.QueueDepth.Valid || kernel.Snapshot.Valid {
+		t.Errorf("the kernel's data are %+v", kernel)
+	}
+	if athos.NamespaceData.Valid || aramis.NamespaceData.Valid {
+		t.Errorf("our namespace data are %+v and %+v, want none", athos.NamespaceData, aramis.NamespaceData)
+	}
+}
