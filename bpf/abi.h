@@ -105,7 +105,8 @@ struct node_config {
 	__u8 has_trie;	  /* rule_first comes from the trie rather than first_rule */
 	__u8 needs_upper; /* some rule asks for the upper layer */
 	__u32 first_rule;
-	__u32 pad;
+	__u16 namespace_multiplier;
+	__u16 namespace_shift; /* right, of 16 bits */
 };
 
 _Static_assert(sizeof(struct node_config) == 48, "node_config has holes");
@@ -120,14 +121,16 @@ struct ingress_interface {
 
 struct ioam_namespace {
 	__be64 data_wide;
+	__u32 id; /* beyond 16 bits: none */
 	__be32 data;
 	__u8 remove;
 	__u8 snapshot_words; /* of snapshot[], its header included: at least 1 */
 	__u16 pad;
 	__be32 snapshot[64];
+	__u32 pad2;
 };
 
-_Static_assert(sizeof(struct ioam_namespace) == 272, "ioam_namespace has holes");
+_Static_assert(sizeof(struct ioam_namespace) == 280, "ioam_namespace has holes");
 
 /* One encapsulation's criteria; address words in network order. */
 struct rule {
@@ -196,6 +199,7 @@ struct rule_key {
 
 struct clock_state {
 	__s64 tai_offset; /* TAI - UTC, ns */
+	__u64 second;	  /* of the last timestamp, in its own scale: saves a division */
 };
 
 /* What a removal tells user space; header_length bytes of the removed header follow. */

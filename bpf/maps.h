@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Every map of the data plane. The agent sizes those of a generation (namespaces, interfaces,
+ * Every map of the data plane. The agent sizes those of a generation (namespaces and their index, interfaces,
  * decapsulations, rules, rule_trie, encapsulations) to what is configured, replaces them with
  * the programs, and keeps the others.
  */
@@ -19,9 +19,17 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
-/* IOAM namespace id -> its data. Generation; at most 1024. */
+/* Hash of an IOAM namespace id -> index of its data. Generation; at most 65536, in 8 bytes each. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} namespace_index SEC(".maps");
+
+/* Data of IOAM namespaces. Generation; at most 1024. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct ioam_namespace);

@@ -22,26 +22,30 @@ static __always_inline __u64 tai_now(void)
 /* RFC 9197 §5, RFC 8877 */
 static __always_inline struct timestamp timestamp_of(__u64 tai)
 {
-	struct timestamp t;
-	__u64 ns = tai;
+	struct timestamp t = {};
+	__u64 ns = tai, second, rest;
+	__u32 zero = 0;
+	struct clock_state *c = bpf_map_lookup_elem(&clock, &zero);
 
-	if (NODE.timestamp_format != TIMESTAMP_PTP) {
-		__u32 zero = 0;
-		struct clock_state *c = bpf_map_lookup_elem(&clock, &zero);
-
-		if (c)
-			ns -= c->tai_offset;
+	if (!c)
+		return t;
+	if (NODE.timestamp_format != TIMESTAMP_PTP)
+		ns -= c->tai_offset;
+	/* whoever is first in a second divides, for all; any second that is there serves */
+	second = *(volatile __u64 *)&c->second;
+	rest = ns - second * NS_PER_S;
+	if (rest >= NS_PER_S) {
+		second = ns / NS_PER_S;
+		rest = ns - second * NS_PER_S;
+		*(volatile __u64 *)&c->second = second;
 	}
-	__u64 seconds = ns / NS_PER_S;
-	__u64 rest = ns - seconds * NS_PER_S;
-
 	if (NODE.timestamp_format == TIMESTAMP_NTP) {
-		seconds += NTP_EPOCH;
+		second += NTP_EPOCH;
 		rest = (rest << 32) / NS_PER_S;
 	} else if (NODE.timestamp_format == TIMESTAMP_POSIX) {
-		rest /= 1000;
+		rest = rest * 274877907 >> 38; /* / 1000, exact below 2^32 */
 	}
-	t.seconds = seconds;
+	t.seconds = second;
 	t.fraction = rest;
 	return t;
 }

@@ -10,18 +10,16 @@ static __always_inline enum outcome complete_options(context *ctx, struct packet
 						     const struct scan *s)
 {
 	enum outcome greatest = OUTCOME_NO_IOAM, outcome;
-	struct demand d = {};
 	__u32 queue;
 	__u64 tai;
 
-	outcome = check_options(ctx, p->l3, s, &d);
-	if (outcome >= OUTCOME_MALFORMED_IPV6)
-		return outcome;
-	tai = d.types & TRACE_BIT(4) && !NODE.mainline ? tai_now() : 0;
-	queue = d.types & TRACE_BIT(6) ? queue_depth(ctx) : UNAVAILABLE;
+	if (s->fault)
+		return s->fault;
+	tai = s->types & TRACE_BIT(4) && !NODE.mainline ? tai_now() : 0;
+	queue = s->types & TRACE_BIT(6) ? queue_depth(ctx) : UNAVAILABLE;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
-		outcome = complete_option(ctx, p->l3, s->offset[i], tai, queue);
+		outcome = complete_option(ctx, s, i << 8 | p->l3, tai, queue);
 		if (outcome > greatest)
 			greatest = outcome;
 	}

@@ -79,7 +79,7 @@ static __always_inline enum outcome fill_options(context *ctx, struct packet *p,
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
 		enum outcome outcome =
-			fill_option(ctx, p->l3, s->offset[i], hop_limit | stays << 8, tai);
+			fill_option(ctx, p->l3, s, i << 16 | stays << 8 | hop_limit, tai);
 
 		if (outcome > greatest)
 			greatest = outcome;
@@ -92,14 +92,13 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	enum removal removal = REMOVE_NOTHING;
 	struct result result = {};
 	const struct ipv6 *ip6;
-	struct demand d = {};
 	const __u8 *hbh;
 	__u64 tai = 0;
 
 	if (!(NODE.roles & ROLE_INGRESS))
 		return at_boundary(ctx, p, s);
-	result.outcome = check_options(ctx, p->l3, s, &d);
-	if (result.outcome >= OUTCOME_MALFORMED_IPV6) {
+	if (s->fault) {
+		result.outcome = s->fault;
 		result.drop = NODE.mainline;
 		return result;
 	}
@@ -110,14 +109,14 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 		return result;
 	if (ends_here(p, ip6, hbh[0], IPV6_HEADER + s->length))
 		removal = REMOVE_TUNNEL;
-	else if (d.removable)
+	else if (s->removable)
 		removal = REMOVE_INLINE;
 	/* one reading of the clock serves all options and the record */
-	if (removal != REMOVE_NOTHING || d.types & TIMED_AT_INGRESS)
+	if (removal != REMOVE_NOTHING || s->types & TIMED_AT_INGRESS)
 		tai = tai_now();
 	result.outcome = fill_options(ctx, p, s, (ip6->hop_limit - 1) & 0xff,
 				      removal == REMOVE_NOTHING, tai);
-	if (removal == REMOVE_INLINE && (s->foreign || d.removable != s->count))
+	if (removal == REMOVE_INLINE && (s->foreign || s->removable != s->count))
 		result.outcome = OUTCOME_REMOVAL_PARTIAL;
 	else if (removal != REMOVE_NOTHING)
 		result.outcome = remove(ctx, p, s->length, removal, tai);

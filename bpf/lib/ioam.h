@@ -4,8 +4,9 @@
 #define WAYMARK_IOAM_H
 
 #include "ipv6.h"
+#include "namespace.h"
 
-enum option {
+enum option_type {
 	OPTION_PAD1 = 0,
 	OPTION_PADN = 1,
 	OPTION_IOAM_IMMUTABLE = 0x11,
@@ -41,13 +42,25 @@ static __always_inline __u32 node_length(__u32 type)
 	return x * 0x0101010101010101ULL >> 56;
 }
 
+/* An IOAM option as it was found, its words in host order. */
+struct option {
+	__u32 header; /* first word of a trace header */
+	__u32 type;   /* second word */
+	__u16 offset; /* of the option, from the IPv6 header */
+	__u8 words;   /* of node data that a trace has room for */
+	__u8 outcome; /* OUTCOME_TRACE_FILLED: a sound trace; else what is to be said of the option */
+};
+
 /* What a Hop-by-Hop header holds. */
 struct scan {
-	__u32 length;  /* bytes of the header */
-	__u32 count;   /* IOAM options */
-	__u32 foreign; /* whether anything else but padding is there */
+	__u32 length;	 /* bytes of the header */
+	__u32 count;	 /* IOAM options */
+	__u32 foreign;	 /* whether anything else but padding is there */
+	__u32 fault;	 /* the first IOAM option's that is not sound, or 0 */
+	__u32 types;	 /* the trace types, or-ed */
+	__u32 removable; /* options whose namespace is to be removed here */
 	__u32 cursor;
-	__u16 offset[MAX_IOAM_OPTIONS + 1]; /* of IOAM options, from the IPv6 header */
+	struct option options[MAX_IOAM_OPTIONS + 1];
 };
 
 /* 0x11 has older users than RFC 9486: only what must be IOAM is taken for it. */
@@ -66,10 +79,91 @@ static __always_inline int is_ioam(const struct packet *p, __u32 offset, __u8 ty
 }
 
 /*
- * Walks the header, whose length is set; anything but OUTCOME_NO_IOAM is a fault. Not inlined,
- * like all that loops over a packet: the verifier then looks at it once, not once per path that
- * leads there. The walk's state is in *s, where the verifier does not follow values: iterations
- * look alike to it.
+ * Checks one IOAM option as the kernel does, in its order. OUTCOME_TRACE_FILLED: a sound trace;
+ * OUTCOME_OPTION_UNSUPPORTED: sound as far as can be told; else the fault.
+ */
+static __always_inline enum outcome check_option(const struct packet *p, __u32 offset,
+						 struct option *o)
+{
+	const __u8 *option = at(p, offset, 4);
+	const __be32 *header;
+	__u32 length;
+
+	if (!option)
+		return OUTCOME_MALFORMED_OPTION_LENGTH;
+	if (offset & 3)
+		return OUTCOME_MALFORMED_ALIGNMENT;
+	length = option[1];
+	if (length < 2)
+		return OUTCOME_MALFORMED_OPTION_LENGTH;
+	if (option[0] != OPTION_IOAM || option[3] != IOAM_PREALLOCATED_TRACE)
+		return OUTCOME_OPTION_UNSUPPORTED;
+	if (length < TRACE_OPTION_MIN)
+		return OUTCOME_MALFORMED_OPTION_LENGTH;
+	header = at(p, offset + 4, 8);
+	if (!header)
+		return OUTCOME_MALFORMED_OPTION_LENGTH;
+	o->header = bpf_ntohl(header[0]);
+	o->type = bpf_ntohl(header[1]);
+	o->words = (length - TRACE_OPTION_MIN) >> 2;
+	if (TRACE_REMAINING(o->header) > o->words)
+		return OUTCOME_MALFORMED_REMAINING_LENGTH;
+	if (TRACE_NODELEN(o->header) != node_length(o->type))
+		return OUTCOME_MALFORMED_NODE_LENGTH;
+	return OUTCOME_TRACE_FILLED;
+}
+
+/* Notes an IOAM option; nonzero when there are too many. */
+static __always_inline int note_option(const struct packet *p, struct scan *s, __u32 offset)
+{
+	__u32 slot = s->count;
+	struct option *o;
+
+	if (slot >= MAX_IOAM_OPTIONS)
+		return -1;
+	o = &s->options[slot];
+	s->count = slot + 1;
+	o->offset = offset;
+	o->outcome = check_option(p, offset, o);
+	if (o->outcome >= OUTCOME_MALFORMED_IPV6) {
+		if (!s->fault)
+			s->fault = o->outcome;
+	} else if (o->outcome == OUTCOME_TRACE_FILLED) {
+		s->types |= o->type;
+		if (NODE.has_removals) {
+			struct ioam_namespace *ns = find_namespace(TRACE_NAMESPACE(o->header));
+
+			if (ns && ns->remove)
+				s->removable++;
+		}
+	}
+	return 0;
+}
+
+#define PADN_2 bpf_htonl(0x00000100) /* behind a header's first two bytes */
+#define PADN_4 bpf_htonl(0x01020000)
+
+/* The header that every encapsulating node writes: padding, one IOAM option, padding. */
+static __always_inline int is_common(const struct packet *p, const struct scan *s)
+{
+	const __be32 *words = at(p, IPV6_HEADER, 8), *rest;
+	__u32 end;
+
+	if (!words || (words[0] & bpf_htonl(0xffff)) != PADN_2 ||
+	    *(const __u8 *)(words + 1) != OPTION_IOAM)
+		return 0;
+	end = 6 + ((const __u8 *)words)[5];
+	if (end == s->length)
+		return 1;
+	rest = at(p, IPV6_HEADER + end, 4);
+	return rest && end + 4 == s->length && *rest == PADN_4;
+}
+
+/*
+ * Walks the header, whose length is set; anything but OUTCOME_NO_IOAM is a fault of the header.
+ * Not inlined, like all that loops over a packet: the verifier then looks at it once, not once
+ * per path that leads there. The walk's state is in *s, where the verifier does not follow
+ * values: iterations look alike to it.
  */
 __noinline int scan_options(context *ctx, __u32 l3, struct scan *s)
 {
@@ -79,11 +173,15 @@ __noinline int scan_options(context *ctx, __u32 l3, struct scan *s)
 	if (!s)
 		return OUTCOME_MALFORMED_HEADER;
 	packet_load(ctx, p);
+	if (is_common(p, s)) {
+		note_option(p, s, IPV6_HEADER + 4);
+		return OUTCOME_NO_IOAM;
+	}
 	end = IPV6_HEADER + (s->length & 0xfff);
 	s->cursor = IPV6_HEADER + 2;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < MAX_OPTIONS; i++) {
-		__u32 offset = s->cursor, type, length, slot;
+		__u32 offset = s->cursor, type, length;
 		const __u8 *option;
 
 		if (offset >= end)
@@ -109,57 +207,10 @@ __noinline int scan_options(context *ctx, __u32 l3, struct scan *s)
 			s->foreign = 1;
 			continue;
 		}
-		slot = s->count;
-		if (slot >= MAX_IOAM_OPTIONS)
+		if (note_option(p, s, offset))
 			return OUTCOME_MALFORMED_TOO_MANY_OPTIONS;
-		s->offset[slot] = offset;
-		s->count = slot + 1;
 	}
 	return s->cursor < end ? OUTCOME_MALFORMED_TOO_MANY_OPTIONS : OUTCOME_NO_IOAM;
-}
-
-/* One pre-allocated trace option, its words in host order. */
-struct trace {
-	__u32 header; /* first word of the trace header */
-	__u32 type;   /* second word */
-	__u32 offset; /* of the trace header, from the IPv6 header */
-	__u32 words;  /* of node data that the option has room for */
-};
-
-/*
- * Checks one option as the kernel does, in its order. OUTCOME_TRACE_FILLED: a sound trace, read
- * into t; OUTCOME_OPTION_UNSUPPORTED: sound as far as can be told; else the fault.
- */
-static __always_inline enum outcome check_option(const struct packet *p, __u32 offset,
-						 struct trace *t)
-{
-	const __u8 *option = at(p, offset, 4);
-	const __be32 *header;
-	__u32 length;
-
-	if (!option)
-		return OUTCOME_MALFORMED_OPTION_LENGTH;
-	if (offset & 3)
-		return OUTCOME_MALFORMED_ALIGNMENT;
-	length = option[1];
-	if (length < 2)
-		return OUTCOME_MALFORMED_OPTION_LENGTH;
-	if (option[0] != OPTION_IOAM || option[3] != IOAM_PREALLOCATED_TRACE)
-		return OUTCOME_OPTION_UNSUPPORTED;
-	if (length < TRACE_OPTION_MIN)
-		return OUTCOME_MALFORMED_OPTION_LENGTH;
-	header = at(p, offset + 4, 8);
-	if (!header)
-		return OUTCOME_MALFORMED_OPTION_LENGTH;
-	t->header = bpf_ntohl(header[0]);
-	t->type = bpf_ntohl(header[1]);
-	t->offset = offset + 4;
-	t->words = (length - TRACE_OPTION_MIN) >> 2;
-	if (TRACE_REMAINING(t->header) > t->words)
-		return OUTCOME_MALFORMED_REMAINING_LENGTH;
-	if (TRACE_NODELEN(t->header) != node_length(t->type))
-		return OUTCOME_MALFORMED_NODE_LENGTH;
-	return OUTCOME_TRACE_FILLED;
 }
 
 #endif

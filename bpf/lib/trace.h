@@ -20,53 +20,12 @@ static __always_inline void put32(struct packet *p, __be32 *at, __be32 value)
 	*at = value;
 }
 
-static __always_inline struct ioam_namespace *find_namespace(const struct trace *t)
-{
-	__u32 id = TRACE_NAMESPACE(t->header);
-
-	return bpf_map_lookup_elem(&namespaces, &id);
-}
-
-/* What the options of a header ask for, as found before any is written. */
-struct demand {
-	__u32 types;	 /* the trace types, or-ed */
-	__u32 removable; /* options whose namespace is to be removed here */
-};
-
 #define TIMED_AT_INGRESS (TRACE_BIT(2) | TRACE_BIT(3) | (NODE.mainline ? 0 : TRACE_BIT(4)))
 
-/* Anything but OUTCOME_NO_IOAM is a fault. Not inlined: see scan_options(). */
-__noinline int check_options(context *ctx, __u32 l3, const struct scan *s, struct demand *d)
-{
-	struct packet p = {.l3 = l3 & 0xff};
-	struct trace t;
-
-	if (!s || !d)
-		return OUTCOME_MALFORMED_HEADER;
-	packet_load(ctx, &p);
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
-		enum outcome outcome = check_option(&p, s->offset[i], &t);
-
-		if (outcome >= OUTCOME_MALFORMED_IPV6)
-			return outcome;
-		if (outcome != OUTCOME_TRACE_FILLED)
-			continue;
-		d->types |= t.type;
-		if (NODE.has_removals) {
-			struct ioam_namespace *ns = find_namespace(&t);
-
-			if (ns && ns->remove)
-				d->removable++;
-		}
-	}
-	return OUTCOME_NO_IOAM;
-}
-
 /* NodeLen and the opaque snapshot, in 4 bytes. */
-static __always_inline __u32 data_length(const struct trace *t, const struct ioam_namespace *ns)
+static __always_inline __u32 data_length(const struct option *o, const struct ioam_namespace *ns)
 {
-	return TRACE_NODELEN(t->header) + (t->type & TRACE_BIT(22) ? ns->snapshot_words : 0);
+	return TRACE_NODELEN(o->header) + (o->type & TRACE_BIT(22) ? ns->snapshot_words : 0);
 }
 
 #define PUT32(bit, value)                                \
@@ -95,7 +54,7 @@ static __always_inline __u32 data_length(const struct trace *t, const struct ioa
 /* Not inlined: see scan_options(). */
 __noinline int put_snapshot(context *ctx, __u32 l3, __u32 offset, __u32 namespace_id)
 {
-	struct ioam_namespace *ns = bpf_map_lookup_elem(&namespaces, &namespace_id);
+	struct ioam_namespace *ns = find_namespace(namespace_id);
 	struct packet p = {.l3 = l3 & 0xff};
 	__u32 words;
 
@@ -115,19 +74,18 @@ __noinline int put_snapshot(context *ctx, __u32 l3, __u32 offset, __u32 namespac
 	return 0;
 }
 
-/* Writes this node's data at `offset`; `stays` when the packet will meet the egress hook. */
-static __always_inline void put_node_data(context *ctx, struct packet *p, const struct trace *t,
+/*
+ * Writes this node's data at `offset`; `stays` when the packet will meet the egress hook. The
+ * type is read anew for each purpose: see above.
+ */
+static __always_inline void put_node_data(context *ctx, struct packet *p, const struct option *o,
 					  const struct ioam_namespace *ns, __u32 offset,
 					  __u32 hop_limit, __u64 tai, int stays)
 {
-	__u32 type = t->type, layout, wanted, delay = UNAVAILABLE;
+	const volatile __u32 *again = &o->type;
+	__u32 type = *again, layout = *again, wanted = *again, delay = UNAVAILABLE;
 	struct timestamp time = {};
-	const volatile __be32 *again = at(p, t->offset + 4, 4);
 
-	if (!again)
-		return;
-	layout = bpf_ntohl(*again);
-	wanted = bpf_ntohl(*again);
 	if (wanted & (TRACE_BIT(2) | TRACE_BIT(3)))
 		time = timestamp_of(tai);
 	if (!NODE.mainline && stays && wanted & TRACE_BIT(4))
@@ -159,52 +117,50 @@ static __always_inline void put_node_data(context *ctx, struct packet *p, const 
 			PUT32(21, UNAVAILABLE);
 		}
 		if (type & TRACE_BIT(22))
-			put_snapshot(ctx, p->l3, offset, TRACE_NAMESPACE(t->header));
+			put_snapshot(ctx, p->l3, offset, TRACE_NAMESPACE(o->header));
 	}
 }
 
-/* Transit (RFC 9197 §4.4.1): this node's data, RemainingLen, or the overflow flag. */
-static __always_inline enum outcome fill_trace(context *ctx, struct packet *p, struct trace *t,
-					       __u32 hop_limit, __u64 tai, int stays)
+/*
+ * Transit of a sound trace (RFC 9197 §4.4.1): this node's data and RemainingLen, or the overflow
+ * flag. Not inlined: see scan_options().
+ */
+__noinline int fill_option(context *ctx, __u32 l3, const struct scan *s, __u32 index_stays_hop,
+			   __u64 tai)
 {
-	struct ioam_namespace *ns = find_namespace(t);
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	enum outcome outcome = OUTCOME_TRACE_FILLED;
-	__u32 length, left = TRACE_REMAINING(t->header), header = t->header;
+	__u32 length, left, index = index_stays_hop >> 16;
+	struct ioam_namespace *ns;
+	const struct option *o;
 	__be32 *word;
 
+	if (!s || index >= MAX_IOAM_OPTIONS)
+		return OUTCOME_NO_IOAM;
+	o = &s->options[index];
+	if (o->outcome != OUTCOME_TRACE_FILLED)
+		return o->outcome;
+	ns = find_namespace(TRACE_NAMESPACE(o->header));
 	if (!ns)
 		return OUTCOME_NAMESPACE_UNKNOWN;
-	if (header & TRACE_OVERFLOW)
+	if (o->header & TRACE_OVERFLOW)
 		return OUTCOME_OVERFLOW_SET;
-	length = data_length(t, ns);
+	packet_load(ctx, p);
+	word = at(p, o->offset + 4, 4);
+	if (!word)
+		return OUTCOME_MALFORMED_OPTION_LENGTH;
+	length = data_length(o, ns);
+	left = TRACE_REMAINING(o->header);
 	if (!left || left < length) {
-		header |= TRACE_OVERFLOW;
+		put32(p, word, bpf_htonl(o->header | TRACE_OVERFLOW));
 		outcome = OUTCOME_TRACE_OVERFLOW;
 	} else {
 		left -= length;
-		put_node_data(ctx, p, t, ns, t->offset + 8 + ((left & 0x7f) << 2), hop_limit, tai,
-			      stays);
-		header -= length;
+		put32(p, word, bpf_htonl(o->header - length));
+		put_node_data(ctx, p, o, ns, o->offset + TRACE_OFFSET + ((left & 0x7f) << 2),
+			      index_stays_hop & 0xff, tai, index_stays_hop >> 8 & 1);
 	}
-	word = at(p, t->offset, 4);
-	if (word)
-		put32(p, word, bpf_htonl(header));
-	return outcome;
-}
-
-/* Transit of one option, checked before; `stays` when the packet will meet the egress hook. */
-__noinline int fill_option(context *ctx, __u32 l3, __u32 offset, __u32 hop_limit_stays, __u64 tai)
-{
-	struct packet p = {.l3 = l3 & 0xff};
-	enum outcome outcome;
-	struct trace t;
-
-	packet_load(ctx, &p);
-	outcome = check_option(&p, offset, &t);
-	if (outcome == OUTCOME_TRACE_FILLED)
-		outcome =
-			fill_trace(ctx, &p, &t, hop_limit_stays & 0xff, tai, hop_limit_stays >> 8);
-	packet_commit_sum(ctx, &p);
+	packet_commit_sum(ctx, p);
 	return outcome;
 }
 
@@ -264,42 +220,40 @@ static __always_inline void complete_fields(struct packet *p, __u32 type, __u32 
 	}
 }
 
-/* Egress: finishes what this node's ingress hook wrote. */
-static __always_inline enum outcome complete_trace(struct packet *p, struct trace *t, __u64 tai,
-						   __u32 queue)
+/*
+ * Egress: finishes what this node's ingress hook wrote into a sound trace. Not inlined: see
+ * scan_options().
+ */
+__noinline int complete_option(context *ctx, const struct scan *s, __u32 l3_index, __u64 tai,
+			       __u32 queue)
 {
-	struct ioam_namespace *ns = find_namespace(t);
-	__u32 offset, layout, left = TRACE_REMAINING(t->header);
-	const volatile __be32 *again;
+	struct packet packet = {.l3 = l3_index & 0xff}, *p = &packet;
+	__u32 index = l3_index >> 8, offset, left;
+	const volatile __u32 *again;
+	struct ioam_namespace *ns;
+	const struct option *o;
 
+	if (!s || index >= MAX_IOAM_OPTIONS)
+		return OUTCOME_NO_IOAM;
+	o = &s->options[index];
+	if (o->outcome != OUTCOME_TRACE_FILLED)
+		return o->outcome;
+	ns = find_namespace(TRACE_NAMESPACE(o->header));
 	if (!ns)
 		return OUTCOME_NAMESPACE_UNKNOWN;
-	if (t->header & TRACE_OVERFLOW)
+	if (o->header & TRACE_OVERFLOW)
 		return OUTCOME_OVERFLOW_SET;
-	offset = t->offset + 8 + (left << 2);
-	again = at(p, t->offset + 4, 4);
-	if (!again || left + data_length(t, ns) > t->words)
+	left = TRACE_REMAINING(o->header);
+	if (left + data_length(o, ns) > o->words)
 		return OUTCOME_UNTOUCHED;
-	layout = bpf_ntohl(*again);
-	if (!is_own(p, t->type, layout, offset))
+	packet_load(ctx, p);
+	offset = o->offset + TRACE_OFFSET + (left << 2);
+	again = &o->type;
+	if (!is_own(p, *again, *again, offset))
 		return OUTCOME_UNTOUCHED;
-	complete_fields(p, t->type, layout, offset, tai, queue);
+	complete_fields(p, *again, *again, offset, tai, queue);
+	packet_commit_sum(ctx, p);
 	return OUTCOME_TRACE_FILLED;
-}
-
-/* Completion of one option, checked before. */
-__noinline int complete_option(context *ctx, __u32 l3, __u32 offset, __u64 tai, __u32 queue)
-{
-	struct packet p = {.l3 = l3 & 0xff};
-	enum outcome outcome;
-	struct trace t;
-
-	packet_load(ctx, &p);
-	outcome = check_option(&p, offset, &t);
-	if (outcome == OUTCOME_TRACE_FILLED)
-		outcome = complete_trace(&p, &t, tai, queue);
-	packet_commit_sum(ctx, &p);
-	return outcome;
 }
 
 #endif

@@ -16,6 +16,7 @@ import (
 type abiClockState struct {
 	_         structs.HostLayout
 	TaiOffset int64
+	Second    uint64
 }
 
 type abiCounter uint32
@@ -61,33 +62,36 @@ type abiIngressInterface struct {
 type abiIoamNamespace struct {
 	_             structs.HostLayout
 	DataWide      uint64
+	Id            uint32
 	Data          uint32
 	Remove        uint8
 	SnapshotWords uint8
 	Pad           uint16
 	Snapshot      [64]uint32
+	Pad2          uint32
 }
 
 type abiNodeConfig struct {
-	_                 structs.HostLayout
-	NodeIdWide        uint64
-	FixedTime         uint64
-	NodeId            uint32
-	Ifindex           uint32
-	InterfaceIdWide   uint32
-	InterfaceId       uint16
-	Roles             uint8
-	Boundary          uint8
-	TimestampFormat   uint8
-	Mainline          uint8
-	LinkHeader        uint8
-	HasDecapsulations uint8
-	HasRemovals       uint8
-	HasEncapsulations uint8
-	HasTrie           uint8
-	NeedsUpper        uint8
-	FirstRule         uint32
-	Pad               uint32
+	_                   structs.HostLayout
+	NodeIdWide          uint64
+	FixedTime           uint64
+	NodeId              uint32
+	Ifindex             uint32
+	InterfaceIdWide     uint32
+	InterfaceId         uint16
+	Roles               uint8
+	Boundary            uint8
+	TimestampFormat     uint8
+	Mainline            uint8
+	LinkHeader          uint8
+	HasDecapsulations   uint8
+	HasRemovals         uint8
+	HasEncapsulations   uint8
+	HasTrie             uint8
+	NeedsUpper          uint8
+	FirstRule           uint32
+	NamespaceMultiplier uint16
+	NamespaceShift      uint16
 }
 
 type abiOutcome uint32

@@ -28,7 +28,8 @@ type interfaceConstants struct {
 type generation struct {
 	interfaces     []interfaceConstants
 	ingress        map[uint32]abiIngressInterface
-	namespaces     map[uint32]abiIoamNamespace
+	namespaces     []abiIoamNamespace
+	hash           perfectHash
 	decapsulations [][16]byte
 	rules          []abiRule
 	trie           map[abiRuleKey]uint32
@@ -41,15 +42,15 @@ type generation struct {
 // here whatever need not be computed per packet.
 func compile(cfg ioam.NodeConfig, linkHeader func(ioam.IfIndex) uint8) *generation {
 	g := &generation{
-		ingress:    make(map[uint32]abiIngressInterface),
-		namespaces: make(map[uint32]abiIoamNamespace),
-		trie:       make(map[abiRuleKey]uint32),
+		ingress: make(map[uint32]abiIngressInterface),
+		trie:    make(map[abiRuleKey]uint32),
 	}
 	removals := false
 	for _, ns := range cfg.Namespaces {
-		g.namespaces[uint32(ns.ID)] = compileNamespace(ns)
+		g.namespaces = append(g.namespaces, compileNamespace(ns))
 		removals = removals || ns.Remove
 	}
+	g.hash = findPerfectHash(cfg.Namespaces)
 	for _, d := range cfg.Decapsulations {
 		g.decapsulations = append(g.decapsulations, d.TunnelDestination.As16())
 	}
@@ -72,6 +73,9 @@ func compile(cfg ioam.NodeConfig, linkHeader func(ioam.IfIndex) uint8) *generati
 			LinkHeader:        linkHeader(i.Index),
 			HasDecapsulations: boolean(len(cfg.Decapsulations) > 0),
 			HasRemovals:       boolean(removals),
+
+			NamespaceMultiplier: g.hash.multiplier,
+			NamespaceShift:      g.hash.shift,
 		}
 		g.compileRules(cfg, i, &node)
 		g.interfaces = append(g.interfaces, interfaceConstants{index: i.Index, node: node})
@@ -81,6 +85,7 @@ func compile(cfg ioam.NodeConfig, linkHeader func(ioam.IfIndex) uint8) *generati
 
 func compileNamespace(ns ioam.Namespace) abiIoamNamespace {
 	out := abiIoamNamespace{
+		Id:       uint32(ns.ID),
 		DataWide: be64(ns.DataWide),
 		Data:     be32(ns.Data),
 		Remove:   boolean(ns.Remove),

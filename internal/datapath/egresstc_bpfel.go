@@ -22,6 +22,7 @@ const (
 	egressTCMapEncapsulations = "encapsulations"
 	egressTCMapFrequencies    = "frequencies"
 	egressTCMapInterfaces     = "interfaces"
+	egressTCMapNamespaceIndex = "namespace_index"
 	egressTCMapNamespaces     = "namespaces"
 	egressTCMapRecords        = "records"
 	egressTCMapRuleTrie       = "rule_trie"
@@ -85,6 +86,7 @@ type egressTCMapSpecs struct {
 	Encapsulations *ebpf.MapSpec `ebpf:"encapsulations"`
 	Frequencies    *ebpf.MapSpec `ebpf:"frequencies"`
 	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
+	NamespaceIndex *ebpf.MapSpec `ebpf:"namespace_index"`
 	Namespaces     *ebpf.MapSpec `ebpf:"namespaces"`
 	Records        *ebpf.MapSpec `ebpf:"records"`
 	RuleTrie       *ebpf.MapSpec `ebpf:"rule_trie"`
@@ -124,6 +126,7 @@ type egressTCMaps struct {
 	Encapsulations *ebpf.Map `ebpf:"encapsulations"`
 	Frequencies    *ebpf.Map `ebpf:"frequencies"`
 	Interfaces     *ebpf.Map `ebpf:"interfaces"`
+	NamespaceIndex *ebpf.Map `ebpf:"namespace_index"`
 	Namespaces     *ebpf.Map `ebpf:"namespaces"`
 	Records        *ebpf.Map `ebpf:"records"`
 	RuleTrie       *ebpf.Map `ebpf:"rule_trie"`
@@ -138,6 +141,7 @@ func (m *egressTCMaps) Close() error {
 		m.Encapsulations,
 		m.Frequencies,
 		m.Interfaces,
+		m.NamespaceIndex,
 		m.Namespaces,
 		m.Records,
 		m.RuleTrie,

@@ -15,6 +15,7 @@ import (
 // Maps of one generation, and those that outlive generations.
 const (
 	mapCounters       = "counters"
+	mapNamespaceIndex = "namespace_index"
 	mapNamespaces     = "namespaces"
 	mapInterfaces     = "interfaces"
 	mapDecapsulations = "decapsulations"
@@ -43,6 +44,7 @@ func (g *generation) create(specs map[string]*ebpf.MapSpec) (mapSet, error) {
 		return nil, fmt.Errorf("create map %s: %w", name, err)
 	}
 	sizes := map[string]int{
+		mapNamespaceIndex: 1 << (16 - g.hash.shift),
 		mapNamespaces:     len(g.namespaces),
 		mapInterfaces:     len(g.ingress),
 		mapDecapsulations: len(g.decapsulations),
@@ -74,8 +76,11 @@ func (g *generation) fill(maps mapSet) error {
 		return nil
 	}
 	var errs []error
-	for id, ns := range g.namespaces {
-		errs = append(errs, put(mapNamespaces, id, ns))
+	for i, ns := range g.namespaces {
+		errs = append(errs, put(mapNamespaces, uint32(i), ns), put(mapNamespaceIndex, g.hash.of(ns.Id), uint32(i)))
+	}
+	if len(g.namespaces) == 0 {
+		errs = append(errs, put(mapNamespaces, uint32(0), abiIoamNamespace{Id: noNamespace}))
 	}
 	for index, in := range g.ingress {
 		errs = append(errs, put(mapInterfaces, index, in))
