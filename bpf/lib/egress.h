@@ -37,11 +37,32 @@ static __always_inline int came_through(const struct packet *p)
 	return in && in->roles & ROLE_INGRESS;
 }
 
+/* What the packet's Hop-by-Hop header asks for; nonzero: and that is all. */
+static __always_inline int with_header(context *ctx, struct packet *p, struct result *result)
+{
+	struct scan s = {};
+
+	result->outcome = open_header(ctx, p, &s);
+	if (result->outcome != OUTCOME_NO_IOAM)
+		return 1;
+	if (!s.count)
+		return 0;
+	if (!(NODE.roles & ROLE_EGRESS)) {
+		*result = at_boundary(ctx, p, &s);
+		return 1;
+	}
+	if (came_through(p)) {
+		result->outcome = complete_options(ctx, p, &s);
+		return 1;
+	}
+	result->outcome = OUTCOME_UNTOUCHED;
+	return 0;
+}
+
 static __always_inline struct result egress(context *ctx)
 {
 	struct packet p = {.arrived = ctx->ingress_ifindex};
 	struct result result = {};
-	struct scan s = {};
 	const struct ipv6 *ip6;
 
 	if (packet_open(ctx, &p))
@@ -52,20 +73,8 @@ static __always_inline struct result egress(context *ctx)
 		return result;
 	}
 	result.outcome = OUTCOME_NO_IOAM;
-	if (ip6->next_header == NEXT_HBH) {
-		result.outcome = open_header(ctx, &p, &s);
-		if (result.outcome != OUTCOME_NO_IOAM)
-			return result;
-	}
-	if (s.count) {
-		if (!(NODE.roles & ROLE_EGRESS))
-			return at_boundary(ctx, &p, &s);
-		if (came_through(&p)) {
-			result.outcome = complete_options(ctx, &p, &s);
-			return result;
-		}
-		result.outcome = OUTCOME_UNTOUCHED;
-	}
+	if (ip6->next_header == NEXT_HBH && with_header(ctx, &p, &result))
+		return result;
 	if (NODE.has_encapsulations) {
 		enum outcome outcome = encapsulate(ctx, &p);
 

@@ -3,8 +3,8 @@
 #ifndef WAYMARK_ENCAP_H
 #define WAYMARK_ENCAP_H
 
+#include "device.h"
 #include "match.h"
-#include "queue.h"
 #include "trace.h"
 
 /* First k of every n, over all CPUs. */
@@ -27,7 +27,7 @@ static __always_inline enum outcome may_grow(struct __sk_buff *ctx, const struct
 					     const struct ipv6 *ip6, const struct upper *u,
 					     __u32 growth)
 {
-	__u32 length = packet_length(ctx, p), mtu, payload = bpf_ntohs(ip6->payload_length);
+	__u32 length = packet_length(ctx, p), payload = bpf_ntohs(ip6->payload_length);
 
 	if (ctx->gso_size) {
 		if (!u->offset)
@@ -41,10 +41,7 @@ static __always_inline enum outcome may_grow(struct __sk_buff *ctx, const struct
 	} else if (!payload || payload + growth > 0xffff) {
 		return OUTCOME_ENCAP_SKIPPED_MTU;
 	}
-	mtu = length;
-	return bpf_check_mtu(ctx, 0, &mtu, growth, 0) < 0 || length + growth > mtu
-		       ? OUTCOME_ENCAP_SKIPPED_MTU
-		       : OUTCOME_NO_IOAM;
+	return length + growth > device_mtu(ctx) ? OUTCOME_ENCAP_SKIPPED_MTU : OUTCOME_NO_IOAM;
 }
 
 #define PATCH(field, bytes, action)                                              \

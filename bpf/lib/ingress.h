@@ -123,40 +123,54 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	return result;
 }
 
+/* A tunnel that ends here and carries no IOAM any more: its headers go without a record. */
+static __always_inline enum outcome bare_tunnel(context *ctx, struct packet *p, __u32 length)
+{
+	const struct ipv6 *ip6;
+	const __u8 *hbh;
+
+	if (!NODE.has_decapsulations)
+		return OUTCOME_NO_IOAM;
+	packet_pull(ctx, p, 2 * IPV6_HEADER + length);
+	ip6 = at(p, 0, IPV6_HEADER);
+	hbh = at(p, IPV6_HEADER, 8);
+	if (!ip6 || !hbh ||
+	    !ends_here(p, ip6, length ? hbh[0] : ip6->next_header, IPV6_HEADER + length))
+		return OUTCOME_NO_IOAM;
+	return remove_tunnel(ctx, p, IPV6_HEADER + length) ? OUTCOME_DECAP_FAILED
+							   : OUTCOME_TUNNEL_DECAPSULATED;
+}
+
+static __always_inline struct result with_header(context *ctx, struct packet *p)
+{
+	struct result result = {};
+	struct scan s = {};
+
+	result.outcome = open_header(ctx, p, &s);
+	if (result.outcome != OUTCOME_NO_IOAM)
+		return result;
+	if (s.count)
+		return with_options(ctx, p, &s);
+	result.outcome = bare_tunnel(ctx, p, s.length);
+	return result;
+}
+
 static __always_inline struct result ingress(context *ctx)
 {
 	struct packet p = {};
-	struct scan s = {};
 	struct result result = {};
 	const struct ipv6 *ip6;
 
 	if (packet_open(ctx, &p))
 		return result;
 	ip6 = at(&p, 0, IPV6_HEADER);
-	if (!ip6 || (bpf_ntohl(ip6->class_label) >> 28) != 6) {
+	if (!ip6 || (bpf_ntohl(ip6->class_label) >> 28) != 6)
 		result.outcome = OUTCOME_MALFORMED_IPV6;
-		return result;
-	}
-	result.outcome = OUTCOME_NO_IOAM;
-	if (ip6->next_header == NEXT_HBH) {
-		result.outcome = open_header(ctx, &p, &s);
-		if (result.outcome != OUTCOME_NO_IOAM)
-			return result;
-		if (s.count)
-			return with_options(ctx, &p, &s);
-	}
-	if (!NODE.has_decapsulations)
-		return result;
-	packet_pull(ctx, &p, 2 * IPV6_HEADER + s.length);
-	ip6 = at(&p, 0, IPV6_HEADER);
-	const __u8 *hbh = at(&p, IPV6_HEADER, 8);
-
-	if (!ip6 || !hbh)
-		return result;
-	if (ends_here(&p, ip6, s.length ? hbh[0] : ip6->next_header, IPV6_HEADER + s.length))
-		result.outcome = remove_tunnel(ctx, &p, IPV6_HEADER + s.length)
-					 ? OUTCOME_DECAP_FAILED
-					 : OUTCOME_TUNNEL_DECAPSULATED;
+	else if (ip6->next_header == NEXT_HBH)
+		return with_header(ctx, &p);
+	else
+		result.outcome =
+			ip6->next_header == NEXT_IPV6 ? bare_tunnel(ctx, &p, 0) : OUTCOME_NO_IOAM;
 	return result;
 }
 

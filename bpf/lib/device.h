@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Depth of the egress queue. Read through the kernel's own structures where it lets a program
- * see them (bpf_cast_to_kern_ctx, Linux 6.2), else "not available".
+ * The device that a packet leaves by: its MTU and the depth of its queue. Read from the kernel's
+ * own structures where it lets a program see them (bpf_cast_to_kern_ctx, Linux 6.2).
  */
-#ifndef WAYMARK_QUEUE_H
-#define WAYMARK_QUEUE_H
+#ifndef WAYMARK_DEVICE_H
+#define WAYMARK_DEVICE_H
 
 #include "clock.h"
 
@@ -32,6 +32,7 @@ struct netdev_queue {
 struct net_device {
 	struct netdev_queue *_tx;
 	unsigned int real_num_tx_queues;
+	unsigned int mtu;
 };
 
 struct sk_buff {
@@ -41,6 +42,17 @@ struct sk_buff {
 
 extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
 
+/* MTU of the device; 0 when the kernel does not say. */
+static __always_inline __u32 device_mtu(struct __sk_buff *ctx)
+{
+	__u32 mtu = 0;
+
+	if (bpf_cast_to_kern_ctx)
+		return ((struct sk_buff *)bpf_cast_to_kern_ctx(ctx))->dev->mtu;
+	return bpf_check_mtu(ctx, 0, &mtu, 0, 0) < 0 ? 0 : mtu;
+}
+
+/* Packets in its queue (mainline: bytes), or all-ones where a program cannot tell. */
 static __always_inline __u32 queue_depth(struct __sk_buff *ctx)
 {
 	struct sk_buff *skb;
