@@ -107,6 +107,7 @@ Exit codes: 0 done; 1 it failed, or a check found faults; 2 wrong usage.`,
 	root.AddCommand(newConfigCommand(opts))
 	root.AddCommand(newDecodeCommand(opts))
 	root.AddCommand(newLabCommand(opts))
+	root.AddCommand(newBenchCommand(opts))
 	root.AddCommand(newCompletionCommand())
 	root.AddCommand(newManCommand())
 	root.AddCommand(newDocsCommand())

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bench measures what the data plane costs: per packet and outcome
+// through the kernel's program-run facility, and in packets per second through
+// a forwarding node.
+//
+// A figure is always a comparison within one run: a variant and its baseline
+// take turns, the order is turned round every time, and medians are quoted.
+// docs/benchmarks.md is generated from the results.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Result is one run of a benchmark. Fields may be added, never changed.
+type Result struct {
+	Name     string  `json:"name"`
+	Machine  string  `json:"machine"`
+	Kernel   string  `json:"kernel"`
+	Baseline string  `json:"baseline"`
+	Points   []Point `json:"points"`
+
+	Time   string   `json:"time"`   // RFC 3339, UTC
+	Rounds int      `json:"rounds"` // how often each variant and its baseline took turns
+	Axis   string   `json:"axis"`   // what x is
+	Notes  []string `json:"notes,omitempty"`
+}
+
+// Point is one variant. NS is nanoseconds per packet over the baseline, PPS
+// packets per second; a benchmark has one or the other. Ratio is to the
+// baseline: of the time per packet, or of the packets per second.
+type Point struct {
+	Variant string   `json:"variant"`
+	X       float64  `json:"x"`
+	NS      *float64 `json:"ns,omitempty"`
+	PPS     *float64 `json:"pps,omitempty"`
+	Ratio   float64  `json:"ratio"`
+
+	// Spread is the distance between the quartiles: of NS, or of Ratio.
+	Spread float64 `json:"spread"`
+	// Reference is what the baseline took in the same run: ns or packets per second.
+	Reference float64 `json:"reference"`
+	// PlainRatio compares with plain packets of the same length that no
+	// program looks at; 0 when the variant has no such comparison.
+	PlainRatio float64 `json:"plain_ratio,omitempty"`
+	// Restore is what restoring the frame's length took, already taken off NS.
+	Restore float64 `json:"restore_ns,omitempty"`
+	// Instructions is how many the kernel's verifier looked at.
+	Instructions uint32 `json:"verified_instructions,omitempty"`
+	// Aim is the greatest NS, or the least Ratio, that the project asks for.
+	Aim float64 `json:"aim,omitempty"`
+}
+
+// Met tells whether a point reaches its aim; one without an aim does.
+func (p Point) Met() bool {
+	switch {
+	case p.Aim == 0:
+		return true
+	case p.NS != nil:
+		return *p.NS <= p.Aim
+	}
+	return p.Ratio >= p.Aim
+}
+
+// Options say how thoroughly to measure.
+type Options struct {
+	// Duration is about how long all measuring takes; what is needed to set
+	// it up comes on top.
+	Duration time.Duration
+	// Rounds is how often each variant and its baseline take turns.
+	Rounds int
+	// Progress is told now and then what is being done; may be nil.
+	Progress func(string)
+}
+
+func (o Options) progress(format string, args ...any) {
+	if o.Progress != nil {
+		o.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// Benchmark is one thing to measure.
+type Benchmark struct {
+	Name  string
+	Title string
+	// Short and Full are how long to measure in passing and in earnest.
+	Short, Full Options
+	run         func(context.Context, Options) (Result, error)
+}
+
+// All lists the benchmarks.
+func All() []Benchmark {
+	return []Benchmark{
+		{
+			Name:  "cost",
+			Title: "nanoseconds per packet and verified instructions, by outcome and hook",
+			Short: Options{Duration: 20 * time.Second, Rounds: 7},
+			Full:  Options{Duration: 3 * time.Minute, Rounds: 25},
+			run:   runCost,
+		},
+		{
+			Name:  "forwarding",
+			Title: "packets per second through a forwarding node, the kernel's own IOAM beside ours",
+			Short: Options{Duration: 60 * time.Second, Rounds: 5},
+			Full:  Options{Duration: 6 * time.Minute, Rounds: 11},
+			run:   runForwarding,
+		},
+	}
+}
+
+// Find looks a benchmark up by its name.
+func Find(name string) (Benchmark, error) {
+	var names []string
+	for _, b := range All() {
+		if b.Name == name {
+			return b, nil
+		}
+		names = append(names, b.Name)
+	}
+	return Benchmark{}, fmt.Errorf("no benchmark is called %q; there are %s", name, strings.Join(names, ", "))
+}
+
+// Run measures.
+func (b Benchmark) Run(ctx context.Context, o Options) (Result, error) {
+	if o.Duration <= 0 || o.Rounds < 1 {
+		return Result{}, fmt.Errorf("benchmark %s: nothing to measure in %v and %d rounds; give a positive duration", b.Name, o.Duration, o.Rounds)
+	}
+	started := time.Now()
+	release, err := pinThread()
+	if err != nil {
+		return Result{}, err
+	}
+	defer release()
+	r, err := b.run(ctx, o)
+	if err != nil {
+		return Result{}, fmt.Errorf("benchmark %s: %w", b.Name, err)
+	}
+	r.Name, r.Rounds, r.Time = b.Name, o.Rounds, started.UTC().Format(time.RFC3339)
+	r.Machine, r.Kernel = machine()
+	return r, nil
+}
+
+// pinThread keeps this goroutine on the last CPU it may use: the first one
+// usually serves the machine's interrupts.
+func pinThread() (release func(), err error) {
+	runtime.LockOSThread()
+	var before unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		runtime.UnlockOSThread()
+		return nil, fmt.Errorf("read the CPU affinity: %w", err)
+	}
+	last := 0
+	for cpu := range len(before) * 64 {
+		if before.IsSet(cpu) {
+			last = cpu
+		}
+	}
+	var one unix.CPUSet
+	one.Set(last)
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		runtime.UnlockOSThread()
+		return nil, fmt.Errorf("stay on CPU %d: %w", last, err)
+	}
+	return func() {
+		// A thread that cannot go back ends with its goroutine.
+		if unix.SchedSetaffinity(0, &before) == nil {
+			runtime.UnlockOSThread()
+		}
+	}, nil
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The ends of a forwarding measurement: a source that sends live frames of the program-run
+ * facility, and a sink that counts and drops in tc. (An XDP program at the sink would make the
+ * kernel reallocate every skb with less than 256 bytes of headroom.)
+ */
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_helpers.h>
+
+#define MAX_BYTES 512
+
+struct headers {
+	__u32 size; /* bytes of headers to write */
+	__u32 to;   /* interface to send to */
+	__u8 bytes[MAX_BYTES];
+};
+
+/* One entry: what the source sends. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct headers);
+} sending SEC(".maps");
+
+/* Packets that arrived at the sink. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} received SEC(".maps");
+
+struct sample {
+	__u32 length;
+	__u8 bytes[MAX_BYTES];
+};
+
+/* One entry: the last packet that the witness saw. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sample);
+} samples SEC(".maps");
+
+/* Frames are recycled and come back as the network left them: headers are written each time. */
+SEC("xdp")
+int source(struct xdp_md *ctx)
+{
+	__u32 zero = 0, size;
+	struct headers *t = bpf_map_lookup_elem(&sending, &zero);
+
+	if (!t)
+		return XDP_ABORTED;
+	size = t->size;
+	if (size < 1 || size > MAX_BYTES || bpf_xdp_store_bytes(ctx, 0, t->bytes, size))
+		return XDP_ABORTED;
+	return bpf_redirect(t->to, 0);
+}
+
+static __always_inline void count(void)
+{
+	__u32 zero = 0;
+	__u64 *n = bpf_map_lookup_elem(&received, &zero);
+
+	if (n)
+		(*n)++;
+}
+
+SEC("tc")
+int sink(struct __sk_buff *ctx)
+{
+	(void)ctx;
+	count();
+	return TC_ACT_SHOT;
+}
+
+/* A sink that keeps what it sees; for a look before the measurement. */
+SEC("tc")
+int witness(struct __sk_buff *ctx)
+{
+	__u32 zero = 0, size = ctx->len;
+	struct sample *s = bpf_map_lookup_elem(&samples, &zero);
+
+	if (!s)
+		return TC_ACT_SHOT;
+	s->length = size;
+	if (size > MAX_BYTES)
+		size = MAX_BYTES;
+	if (size > 0)
+		bpf_skb_load_bytes(ctx, 0, s->bytes, size);
+	count();
+	return TC_ACT_SHOT;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// The interfaces of the node under test; the programs are of the first.
+const (
+	ours  = ioam.IfIndex(1)
+	other = ioam.IfIndex(2)
+)
+
+const (
+	namespace        = 123
+	namespaceRemoved = 456
+	namespaceUnknown = 789
+)
+
+// Trace types that are measured.
+const (
+	typeIDs     ioam.TraceType = 0xc00000
+	typeTimes   ioam.TraceType = 0xf00000
+	typeDelay   ioam.TraceType = 0xf80000
+	typeAll     ioam.TraceType = 0xfff002
+	typeNodeID  ioam.TraceType = 0x800000
+	mostOptions                = ioam.MaxOptionsPerPacket
+)
+
+// costCase is one packet that ends in one outcome at one hook.
+type costCase struct {
+	hook    datapath.Hook
+	detail  string
+	outcome ioam.Outcome
+	config  string
+	frame   []byte
+	in      skb
+	aim     float64
+}
+
+func (c costCase) name() string {
+	name := fmt.Sprintf("%s: %s", c.hook, c.outcome)
+	if c.detail != "" {
+		name += ", " + c.detail
+	}
+	return name
+}
+
+// records tells whether the outcome writes a record; the rings hold a few thousand.
+func (c costCase) records() bool {
+	return c.outcome == ioam.OutcomeInlineRemoved || c.outcome == ioam.OutcomeTunnelDecapsulated
+}
+
+// plain is the packet to compare with: as long, and none of our business.
+func (c costCase) plain() []byte { return plain(elsewhere, max(len(c.frame), 62)) }
+
+// nodeConfig is a node of two interfaces that passes traces on.
+func nodeConfig() ioam.NodeConfig {
+	both := ioam.RoleIngress | ioam.RoleEgress
+	return ioam.NodeConfig{
+		ID: 2, IDWide: 22222222,
+		Interfaces: []ioam.Interface{
+			{Index: ours, Name: "eth0", ID: 201, IDWide: 201201, Roles: both, MTU: 1500},
+			{Index: other, Name: "eth1", ID: 202, IDWide: 202202, Roles: both, MTU: 1500},
+		},
+		Namespaces: []ioam.Namespace{{ID: namespace, Data: 0xdeadbeef, DataWide: 0xcafec0caf00dc0de}},
+	}
+}
+
+// costConfigs are the nodes under test. Each has what its cases need and no
+// more: what a node does not use is not in its programs.
+func costConfigs() map[string]ioam.NodeConfig {
+	configs := map[string]ioam.NodeConfig{"transit": nodeConfig()}
+
+	c := nodeConfig()
+	c.Namespaces = append(c.Namespaces, ioam.Namespace{ID: namespaceRemoved, Remove: true})
+	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
+	configs["decapsulate"] = c
+
+	for _, policy := range []ioam.Boundary{ioam.BoundaryDrop, ioam.BoundaryStrip, ioam.BoundaryIgnore} {
+		c := nodeConfig()
+		c.Interfaces[0].Roles, c.Interfaces[0].Boundary = 0, policy
+		configs["edge "+policy.String()] = c
+	}
+	for _, mode := range []ioam.Mode{ioam.ModeInline, ioam.ModeEncap} {
+		for _, kind := range []ioam.TraceType{typeIDs, typeTimes, typeAll} {
+			for _, options := range []int{1, mostOptions} {
+				configs[encapsulating(mode, kind, options)] = encapsulation(mode, kind, options)
+			}
+		}
+	}
+	c = encapsulation(ioam.ModeInline, typeIDs, 1)
+	c.Encapsulations[0].Frequency = ioam.Frequency{K: 1, N: ioam.MaxFrequency}
+	configs["sample"] = c
+	return configs
+}
+
+func encapsulating(mode ioam.Mode, kind ioam.TraceType, options int) string {
+	return fmt.Sprintf("%s %s %d", mode, kind, options)
+}
+
+// encapsulation is a node that inserts options, each with room for one node.
+func encapsulation(mode ioam.Mode, kind ioam.TraceType, options int) ioam.NodeConfig {
+	size := 4 * kind.NodeLen()
+	if kind.HasSnapshot() {
+		size += 4
+	}
+	e := ioam.Encapsulation{
+		Name: "measured", Interface: ours, Mode: mode,
+		Match: ioam.Match{Destination: netip.PrefixFrom(destination, 64).Masked()},
+	}
+	if mode != ioam.ModeInline {
+		e.TunnelSource, e.TunnelDestination = tunnelStart, tunnelEnd
+	}
+	for range options {
+		e.Options = append(e.Options, ioam.TraceOption{Namespace: namespace, Type: kind, Size: size})
+	}
+	c := nodeConfig()
+	c.Encapsulations = []ioam.Encapsulation{e}
+	return c
+}
+
+// costCases is everything that is measured.
+func costCases() []costCase {
+	var cases []costCase
+	for _, hook := range []datapath.Hook{datapath.HookIngressXDP, datapath.HookIngressTC} {
+		cases = append(cases, bothHooks(hook, skb{})...)
+		cases = append(cases, ingressCases(hook)...)
+	}
+	cases = append(cases, bothHooks(datapath.HookEgressTC, arrivedAt(other))...)
+	return append(cases, egressCases()...)
+}
+
+// Offsets in a frame with one option behind the first 4 bytes of its
+// Hop-by-Hop header.
+const (
+	atNextHeader  = ethernetHeader + 6
+	atOption      = ethernetHeader + ipv6Header + 4
+	atIOAMType    = atOption + 3
+	atNodeLen     = atOption + 6
+	atRemaining   = atOption + 7
+	overflowShift = 2 // of the flag, in the byte at atNodeLen
+)
+
+// bothHooks are the cases that ingress and egress have in common.
+func bothHooks(hook datapath.Hook, in skb) []costCase {
+	ids := traced(trace(namespace, typeIDs))
+	routerAlert := []byte{5, 2, 0, 0}
+	make1 := func(detail string, outcome ioam.Outcome, config string, frame []byte, aim float64) costCase {
+		return costCase{hook, detail, outcome, config, frame, in, aim}
+	}
+	fillAim, timeAim := 30.0, 75.0
+	return []costCase{
+		make1("", ioam.OutcomeNotIPv6, "transit", with(plain(destination, 78), 12, 0x08, 0x06), 0),
+		make1("Hop-by-Hop header with a router alert", ioam.OutcomeNoIOAM, "transit", padded(78, routerAlert), 0),
+		make1("node and interface ids, type 0xc00000", ioam.OutcomeTraceFilled, "transit", ids, fillAim),
+		make1("with timestamps, type 0xf00000", ioam.OutcomeTraceFilled, "transit", traced(trace(namespace, typeTimes)), timeAim),
+		make1("with timestamps and delay, type 0xf80000", ioam.OutcomeTraceFilled, "transit", traced(trace(namespace, typeDelay)), 0),
+		make1("every bit, type 0xfff002", ioam.OutcomeTraceFilled, "transit", traced(trace(namespace, typeAll)), 0),
+		make1("9 options of type 0xc00000", ioam.OutcomeTraceFilled, "transit", traced(repeat(trace(namespace, typeIDs), mostOptions)...), 0),
+		make1("", ioam.OutcomeOptionUnsupported, "transit", with(ids, atIOAMType, 2), 0),
+		make1("", ioam.OutcomeNamespaceUnknown, "transit", traced(trace(namespaceUnknown, typeIDs)), 0),
+		make1("", ioam.OutcomeOverflowSet, "transit", with(ids, atNodeLen, ids[atNodeLen]|1<<overflowShift), 0),
+		make1("", ioam.OutcomeBoundaryIgnored, "edge ignore", ids, 0),
+		make1("", ioam.OutcomeBoundaryStripped, "edge strip", ids, 0),
+		make1("", ioam.OutcomeBoundaryStripPartial, "edge strip", traced(routerAlert, trace(namespace, typeIDs)), 0),
+		make1("", ioam.OutcomeBoundaryDropped, "edge drop", ids, 0),
+		make1("", ioam.OutcomeMalformedIPv6, "transit", with(ids, ethernetHeader, 0x50), 0),
+		make1("", ioam.OutcomeMalformedHeader, "transit", with(ids, ethernetHeader+ipv6Header+1, 200), 0),
+		make1("", ioam.OutcomeMalformedTooManyOptions, "transit", traced(repeat([]byte{0x31, 2, 0, 2}, mostOptions+1)...), 0),
+		make1("", ioam.OutcomeMalformedAlignment, "transit", with(ids, atOption-2, 1, 1, 0, 0x31, 10, 0, 0), 0),
+		make1("", ioam.OutcomeMalformedOptionLength, "transit", with(ids, atOption+1, 1, 0, 1, 15), 0),
+		make1("", ioam.OutcomeMalformedNodeLength, "transit", with(ids, atNodeLen, 3<<3), 0),
+		make1("", ioam.OutcomeMalformedRemainingLength, "transit", with(ids, atRemaining, 50), 0),
+	}
+}
+
+func ingressCases(hook datapath.Hook) []costCase {
+	inner := ipv6(source, destination, nextUDP, udp(24))
+	removed := trace(namespaceRemoved, typeIDs)
+	make1 := func(detail string, outcome ioam.Outcome, config string, frame []byte) costCase {
+		return costCase{hook, detail, outcome, config, frame, skb{}, 0}
+	}
+	full := with(traced(trace(namespace, typeIDs)), atRemaining, 1)
+	return []costCase{
+		make1("", ioam.OutcomeTraceOverflow, "transit", full),
+		make1("node and interface ids, node also decapsulates", ioam.OutcomeTraceFilled, "decapsulate", traced(trace(namespace, typeIDs))),
+		make1("", ioam.OutcomeRemovalPartial, "decapsulate", traced([]byte{5, 2, 0, 0}, removed)),
+		make1("node and interface ids, with a record", ioam.OutcomeInlineRemoved, "decapsulate", padded(102, removed)),
+		make1("node and interface ids, with a record", ioam.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner, trace(namespace, typeIDs))),
+		make1("with timestamps and a record", ioam.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner, trace(namespace, typeTimes))),
+		make1("no IOAM left in it, no record", ioam.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner)),
+	}
+}
+
+func egressCases() []costCase {
+	packet := plain(destination, 78)
+	inline := encapsulating(ioam.ModeInline, typeIDs, 1)
+	make1 := func(detail string, outcome ioam.Outcome, config string, frame []byte) costCase {
+		return costCase{datapath.HookEgressTC, detail, outcome, config, frame, arrivedAt(other), 0}
+	}
+	error1 := ethernet(ipv6(source, destination, nextICMP, append([]byte{1, 0, 0, 0}, make([]byte, 20)...)))
+	cases := []costCase{
+		make1("", ioam.OutcomeUntouched, "transit", traced(trace(namespace, typeIDs))),
+		make1("", ioam.OutcomeEncapNotSelected, "sample", packet),
+		make1("ICMPv6 error", ioam.OutcomeEncapSkippedControl, inline, error1),
+		make1("", ioam.OutcomeEncapSkippedHBH, inline, padded(78, []byte{5, 2, 0, 0})),
+		make1("jumbogram", ioam.OutcomeEncapSkippedMTU, inline, with(packet, ethernetHeader+4, 0, 0)),
+		make1("TCP", ioam.OutcomeEncapSkippedGSO, inline, with(packet, atNextHeader, 6)),
+	}
+	cases[0].in = skb{}
+	cases[len(cases)-1].in.GSOSize, cases[len(cases)-1].in.GSOSegs = 16, 1
+	for _, mode := range []ioam.Mode{ioam.ModeInline, ioam.ModeEncap} {
+		outcome := ioam.OutcomeEncapInserted
+		if mode == ioam.ModeEncap {
+			outcome = ioam.OutcomeEncapTunneled
+		}
+		for _, v := range []struct {
+			detail  string
+			kind    ioam.TraceType
+			options int
+		}{
+			{"one option, type 0xc00000", typeIDs, 1},
+			{"one option with timestamps, type 0xf00000", typeTimes, 1},
+			{"one option of every bit, type 0xfff002", typeAll, 1},
+			{"9 options of type 0xc00000", typeIDs, mostOptions},
+		} {
+			c := make1(v.detail, outcome, encapsulating(mode, v.kind, v.options), packet)
+			if mode == ioam.ModeInline && v.kind == typeIDs && v.options == 1 {
+				c.aim = 60
+			}
+			cases = append(cases, c)
+		}
+	}
+	return cases
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// machine names the processor and the kernel that a figure belongs to.
+func machine() (machine, kernel string) {
+	model, hypervisor := "unknown processor", ""
+	if f, err := os.Open("/proc/cpuinfo"); err == nil {
+		defer f.Close()
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			key, value, _ := strings.Cut(lines.Text(), ":")
+			switch strings.TrimSpace(key) {
+			case "model name":
+				model = strings.TrimSpace(value)
+			case "flags":
+				if strings.Contains(value+" ", " hypervisor ") {
+					hypervisor = ", virtual machine"
+				}
+			}
+		}
+	}
+	machine = fmt.Sprintf("%s, %d CPUs%s, %s", model, runtime.NumCPU(), hypervisor, runtime.GOARCH)
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		kernel = unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:])
+	}
+	return machine, kernel
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"math"
+	"slices"
+)
+
+// quantile is the value below which the fraction q of the values lies; between
+// two values it is interpolated.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	at := q * float64(len(sorted)-1)
+	low := int(at)
+	if low+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[low] + (at-float64(low))*(sorted[low+1]-sorted[low])
+}
+
+func median(values []float64) float64 { return quantile(values, 0.5) }
+
+// spread is the distance between the quartiles.
+func spread(values []float64) float64 { return quantile(values, 0.75) - quantile(values, 0.25) }
+
+// round keeps what a measurement can tell.
+func round(v float64, digits int) float64 {
+	scale := math.Pow(10, float64(digits))
+	return math.Round(v*scale) / scale
+}

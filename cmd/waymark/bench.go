@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/bench"
+)
+
+func newBenchCommand(opts *options) *cobra.Command {
+	cmd := newGroup("bench", "Measure what the data plane costs on this machine",
+		newBenchRunCommand(opts), newBenchListCommand(opts), newBenchReportCommand())
+	cmd.Long = `Measure what the data plane costs on this machine: nanoseconds per packet and
+outcome, and packets per second through a forwarding node. Without a subcommand,
+every benchmark runs in short, in about two minutes.
+
+It needs root, works in network namespaces of its own, and leaves nothing behind.
+Figures of a machine that does something else meanwhile are worth little.`
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return groupRun(cmd, args)
+		}
+		for _, b := range bench.All() {
+			if err := runBench(cmd, b, b.Short, opts.json); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newBenchRunCommand(opts *options) *cobra.Command {
+	var duration time.Duration
+	var rounds int
+	cmd := &cobra.Command{
+		Use:   "run NAME",
+		Short: "Run one benchmark in earnest",
+		Long: `Run one benchmark. With --json, one object is printed: name, machine, kernel,
+baseline and points; each point has a variant, x, ns or pps, and the ratio to the
+baseline measured in the same run.`,
+		Example: "  waymark bench run cost\n  waymark bench run forwarding --duration 1m --json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b, err := bench.Find(args[0])
+			if err != nil {
+				return usagef("%w", err)
+			}
+			o := b.Full
+			if cmd.Flags().Changed("duration") {
+				o.Duration = duration
+			}
+			if cmd.Flags().Changed("rounds") {
+				o.Rounds = rounds
+			}
+			if o.Duration <= 0 || o.Rounds < 1 {
+				return usagef("--duration and --rounds must be greater than 0")
+			}
+			return runBench(cmd, b, o, opts.json)
+		},
+	}
+	cmd.Flags().DurationVar(&duration, "duration", 0, "how long to measure, without setting up (default: the benchmark's own)")
+	cmd.Flags().IntVar(&rounds, "rounds", 0, "how often each variant and its baseline take turns (default: the benchmark's own)")
+	return cmd
+}
+
+func runBench(cmd *cobra.Command, b bench.Benchmark, o bench.Options, asJSON bool) error {
+	o.Progress = func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", b.Name, text) }
+	r, err := b.Run(cmd.Context(), o)
+	if err != nil {
+		return err
+	}
+	if !asJSON {
+		return r.WriteText(cmd.OutOrStdout())
+	}
+	encoder := json.NewEncoder(cmd.OutOrStdout())
+	encoder.SetIndent("", " ")
+	return encoder.Encode(r)
+}
+
+func newBenchListCommand(opts *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the benchmarks",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return listBenchmarks(cmd.OutOrStdout(), opts.json)
+		},
+	}
+}
+
+func listBenchmarks(w io.Writer, asJSON bool) error {
+	type entry struct {
+		Name  string `json:"name"`
+		Title string `json:"title"`
+	}
+	var list []entry
+	for _, b := range bench.All() {
+		list = append(list, entry{b.Name, b.Title})
+	}
+	if asJSON {
+		return json.NewEncoder(w).Encode(list)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, e := range list {
+		fmt.Fprintln(table, strings.Join([]string{e.Name, e.Title}, "\t"))
+	}
+	return table.Flush()
+}
+
+func newBenchReportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "report [FILE...]",
+		Short: "Print results saved as JSON as a Markdown document",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var results []bench.Result
+			for _, name := range args {
+				content, err := os.ReadFile(name)
+				if err != nil {
+					return err
+				}
+				var r bench.Result
+				if err := json.Unmarshal(content, &r); err != nil {
+					return fmt.Errorf("%s holds no result: %w; make one with: waymark bench run NAME --json", name, err)
+				}
+				results = append(results, r)
+			}
+			_, err := cmd.OutOrStdout().Write(bench.Markdown(results))
+			return err
+		},
+	}
+}
