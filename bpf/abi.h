@@ -180,7 +180,7 @@ struct encapsulation {
 	__u64 source[2];
 	__u64 destination[2];
 	struct patch patches[MAX_IOAM_OPTIONS];
-	__u8 header[MAX_HEADER_INSERTION];
+	__u64 header[MAX_HEADER_INSERTION / 8]; /* as in the packet */
 };
 
 _Static_assert(sizeof(struct encapsulation) == 64 + 16 * 9 + 512, "encapsulation has holes");

@@ -29,6 +29,10 @@ static __always_inline enum outcome open_header(context *ctx, struct packet *p, 
 	packet_pull(ctx, p, IPV6_HEADER + s->length);
 	if (p->ip6 + IPV6_HEADER + (s->length & 0xfff) > p->end)
 		return OUTCOME_MALFORMED_HEADER;
+	if (is_common(p, s)) {
+		note_option(p, s, IPV6_HEADER + 4);
+		return OUTCOME_NO_IOAM;
+	}
 	return scan_options(ctx, p->l3, s);
 }
 

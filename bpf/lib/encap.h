@@ -44,6 +44,9 @@ static __always_inline enum outcome may_grow(struct __sk_buff *ctx, const struct
 	return length + growth > device_mtu(ctx) ? OUTCOME_ENCAP_SKIPPED_MTU : OUTCOME_NO_IOAM;
 }
 
+/* Longer headers are written by the helper: its call costs as much as this many words. */
+#define MAX_COPIED_WORDS 10
+
 #define PATCH(field, bytes, action)                                              \
 	do {                                                                     \
 		if (patch->field) {                                              \
@@ -64,15 +67,31 @@ struct values {
 	__u32 timed; /* the time is known */
 };
 
-/* Not inlined: see scan_options(). */
-__noinline int apply_patches(context *ctx, const struct encapsulation *e, const struct values *v,
-			     __u32 l3)
+/*
+ * Writes the prebuilt header behind the IPv6 header, word by word unless it is long, and patches
+ * it. Not inlined: see scan_options().
+ */
+__noinline int put_header(context *ctx, const struct encapsulation *e, const struct values *v,
+			  __u32 l3)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	__u32 words;
 
 	if (!e || !v)
-		return 0;
+		return -1;
+	words = e->header_length >> 3;
+	if (words > MAX_COPIED_WORDS)
+		bpf_skb_store_bytes(ctx, p->l3 + IPV6_HEADER, e->header,
+				    (e->header_length - 1 & (MAX_HEADER_INSERTION - 1)) + 1, 0);
 	packet_load(ctx, p);
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; words <= MAX_COPIED_WORDS && i < MAX_COPIED_WORDS && i < words; i++) {
+		__u64 *to = at(p, IPV6_HEADER + 8 * i, 8);
+
+		if (!to)
+			return -1;
+		*to = e->header[i];
+	}
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < e->options; i++) {
 		const struct patch *patch = &e->patches[i];
@@ -125,22 +144,13 @@ static __always_inline int packet_grow(struct __sk_buff *ctx, __u32 keep, __u32 
 	return bpf_skb_adjust_room(ctx, growth, BPF_ADJ_ROOM_MAC, flags);
 }
 
-/* Writes the headers into the room that was made. */
-static __always_inline enum outcome write_headers(struct __sk_buff *ctx, struct packet *p,
-						  const struct encapsulation *e,
-						  const struct ipv6 *inner, __u32 payload,
-						  int tunnel)
+/* Writes what the prebuilt header does not hold: the headers around it. */
+static __always_inline enum outcome put_outer(struct packet *p, const struct encapsulation *e,
+					      const struct ipv6 *inner, __u32 payload, int tunnel)
 {
-	__u32 length = e->header_length;
-	struct ipv6 *ip6;
-	__u8 *hbh;
+	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	__u8 *hbh = at(p, IPV6_HEADER, 8);
 
-	if (length < 16 || length > MAX_HEADER_INSERTION)
-		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
-	bpf_skb_store_bytes(ctx, p->l3 + IPV6_HEADER, e->header, length, 0);
-	packet_load(ctx, p);
-	ip6 = at(p, 0, IPV6_HEADER);
-	hbh = at(p, IPV6_HEADER, 8);
 	if (!ip6 || !hbh)
 		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
 	ip6->payload_length = bpf_htons(payload > 0xffff ? 0 : payload);
@@ -199,8 +209,9 @@ static __always_inline enum outcome encapsulate(struct __sk_buff *ctx, struct pa
 		tag_put_back(ctx, p, &tag);
 		return ctx->gso_size ? OUTCOME_ENCAP_SKIPPED_GSO : OUTCOME_ENCAP_SKIPPED_HEADROOM;
 	}
-	outcome = write_headers(ctx, p, e, &inner, payload + growth, tunnel);
-	apply_patches(ctx, e, &v, p->l3);
+	put_header(ctx, e, &v, p->l3);
+	packet_load(ctx, p);
+	outcome = put_outer(p, e, &inner, payload + growth, tunnel);
 	tag_put_back(ctx, p, &tag);
 	return outcome;
 }

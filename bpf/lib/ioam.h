@@ -143,7 +143,7 @@ static __always_inline int note_option(const struct packet *p, struct scan *s, _
 #define PADN_2 bpf_htonl(0x00000100) /* behind a header's first two bytes */
 #define PADN_4 bpf_htonl(0x01020000)
 
-/* The header that every encapsulating node writes: padding, one IOAM option, padding. */
+/* The header that encapsulating nodes write: padding, one IOAM option, padding. No walk is needed. */
 static __always_inline int is_common(const struct packet *p, const struct scan *s)
 {
 	const __be32 *words = at(p, IPV6_HEADER, 8), *rest;
@@ -173,10 +173,6 @@ __noinline int scan_options(context *ctx, __u32 l3, struct scan *s)
 	if (!s)
 		return OUTCOME_MALFORMED_HEADER;
 	packet_load(ctx, p);
-	if (is_common(p, s)) {
-		note_option(p, s, IPV6_HEADER + 4);
-		return OUTCOME_NO_IOAM;
-	}
 	end = IPV6_HEADER + (s->length & 0xfff);
 	s->cursor = IPV6_HEADER + 2;
 #pragma clang loop unroll(disable)

@@ -86,14 +86,26 @@ __noinline int find_rule(context *ctx, __u32 l3, __u32 index, const struct upper
 	return -1;
 }
 
-/* The encapsulation that acts on the packet, or NULL. */
+/* The encapsulation that acts on the packet, or NULL. Mostly it is the first rule's, and no call is made. */
 static __always_inline struct encapsulation *find_encapsulation(context *ctx,
 								const struct packet *p,
 								const struct ipv6 *ip6,
 								const struct upper *u)
 {
-	__u32 index = find_rule(ctx, p->l3, first_rule(ip6), u);
+	__u32 index = first_rule(ip6);
 
+	if (!NODE.needs_upper) {
+		struct rule *r = bpf_map_lookup_elem(&rules, &index);
+
+		if (!r)
+			return 0;
+		if (rule_matches(ip6, r, u, 0))
+			return bpf_map_lookup_elem(&encapsulations, &r->encapsulation);
+		index = r->next;
+		if (index == NO_RULE)
+			return 0;
+	}
+	index = find_rule(ctx, p->l3, index, u);
 	return bpf_map_lookup_elem(&encapsulations, &index);
 }
 

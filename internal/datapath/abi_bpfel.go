@@ -42,7 +42,7 @@ type abiEncapsulation struct {
 	Source        [2]uint64
 	Destination   [2]uint64
 	Patches       [9]abiPatch
-	Header        [512]uint8
+	Header        [64]uint64
 }
 
 type abiFrequency struct {

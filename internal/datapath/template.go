@@ -41,7 +41,10 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 		header = append(header, 1, 2, 0, 0)
 	}
 	header[1] = uint8(len(header)/8 - 1)
-	c.HeaderLength = uint32(copy(c.Header[:], header))
+	c.HeaderLength = uint32(len(header))
+	for i := 0; i < len(header); i += 8 {
+		c.Header[i/8] = binary.NativeEndian.Uint64(header[i:])
+	}
 	return c
 }
 
