@@ -165,6 +165,12 @@ func TestQuantiles(t *testing.T) {
 	if m := median([]float64{4}); m != 4 {
 		t.Errorf("median of one: %v", m)
 	}
+	if m := middle([]float64{1000, 2, 3, -500}); m != 2.5 {
+		t.Errorf("middle half: %v", m)
+	}
+	if m := middle([]float64{4}); m != 4 {
+		t.Errorf("middle of one: %v", m)
+	}
 	if !math.IsNaN(median(nil)) {
 		t.Error("nothing has a median")
 	}

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	fewestRuns = 500 // also what a ring of records holds before it wakes a reader
-	mostRuns   = 200_000
+	batchRuns  = 4000 // of a program over a frame: well below a millisecond
+	recordRuns = 500  // what a ring of records holds before it wakes its reader
+	leastTurns = 5    // of both packets in a round; the first warms up
 )
 
 // costRun measures the cases of one run.
@@ -33,8 +34,7 @@ type costPoint struct {
 	restore *restorer
 	what    restoration
 
-	over, reference, ratio []float64
-	adjust                 []adjustments
+	over, reference, ratio, restoring []float64 // by round
 }
 
 func runCost(ctx context.Context, o Options) (Result, error) {
@@ -157,120 +157,119 @@ func (c costCase) arrive(cfg ioam.NodeConfig) ([]byte, error) {
 	return frame, err
 }
 
-// measure lets the plain packet and the case take turns for about twice `share`.
+// turns collects what batches took, in ns per run.
+type turns struct {
+	plain, wanted []float64
+	runs          uint64 // of either
+}
+
+// measure lets the plain packet and the case take turns for about twice
+// `share`, in batches that are short beside what else the machine may do.
 func (p *costPoint) measure(share time.Duration, caseFirst bool) error {
-	var plainNS, caseNS float64
-	turns := []func() error{
-		func() (err error) {
-			plainNS, err = p.time(p.plain(), ioam.OutcomeNoIOAM, share)
-			return err
-		},
-		func() (err error) {
-			caseNS, err = p.time(p.frame, p.outcome, share)
-			return err
-		},
-	}
-	if caseFirst {
-		turns[0], turns[1] = turns[1], turns[0]
-	}
-	for _, turn := range turns {
-		if err := turn(); err != nil {
+	const attempts = 5
+	for range attempts {
+		t, counted, err := p.takeTurns(share, caseFirst)
+		if err != nil {
 			return err
 		}
+		if counted > 2*t.runs {
+			continue // a signal came in between, and the kernel began again
+		}
+		return p.keep(t)
 	}
-	var a adjustments
+	return fmt.Errorf("interrupted %d times in a row; measure on a quieter machine", attempts)
+}
+
+// keep takes a round's figures down.
+func (p *costPoint) keep(t turns) error {
+	plainNS, caseNS := middle(t.plain), middle(t.wanted)
+	var off float64
 	if p.what.length != len(p.frame) {
-		var err error
-		times := min(max(int(share.Nanoseconds()/1000), fewestRuns), mostRuns)
-		if a, err = p.restore.measureAdjustments(p.what.keep, times); err != nil {
-			return err
+		var costs []float64
+		for range len(t.plain) {
+			a, err := p.restore.measureAdjustments(p.what.keep, batchRuns)
+			if err != nil {
+				return err
+			}
+			costs = append(costs, a.cost(p.what, p.frame))
 		}
+		off = middle(costs)
+		p.restoring = append(p.restoring, off)
 	}
-	off := a.cost(p.what, p.frame)
-	p.adjust = append(p.adjust, a)
 	p.over = append(p.over, caseNS-plainNS-off)
 	p.reference = append(p.reference, plainNS)
 	p.ratio = append(p.ratio, (caseNS-off)/plainNS)
 	return nil
 }
 
-// time runs the program over a frame for about `share`: ns per run.
-func (p *costPoint) time(frame []byte, outcome ioam.Outcome, share time.Duration) (float64, error) {
-	took, err := p.batch(frame, outcome, fewestRuns) // warms up and tells the pace
+// takeTurns runs batches of both packets and holds every single run to its
+// outcome. It returns how often the program ran, too.
+func (p *costPoint) takeTurns(share time.Duration, caseFirst bool) (t turns, counted uint64, err error) {
+	before, err := p.node.Counters()
 	if err != nil {
-		return 0, err
+		return t, 0, err
 	}
-	times := fewestRuns
-	if !p.records() {
-		each := max(took/fewestRuns, 1)
-		times = min(max(int(share/each), fewestRuns), mostRuns)
+	plain, times := p.plain(), batchRuns
+	if p.records() {
+		times = recordRuns
 	}
 	var total time.Duration
-	runs := 0
-	for runs == 0 || total < share {
-		if took, err = p.batch(frame, outcome, times); err != nil {
-			return 0, err
-		}
-		total, runs = total+took, runs+times
-	}
-	return float64(total.Nanoseconds()) / float64(runs), nil
-}
-
-// batch runs the program `times` times and holds it to the outcome: every
-// repetition must have had it.
-func (p *costPoint) batch(frame []byte, outcome ioam.Outcome, times int) (time.Duration, error) {
-	const attempts = 5
-	for range attempts {
-		before, err := p.node.Counters()
-		if err != nil {
-			return 0, err
-		}
-		took, err := p.restore.run(p.program, frame, p.what, p.in, times)
-		if err != nil {
-			return 0, err
-		}
-		after, err := p.node.Counters()
-		if err != nil {
-			return 0, err
-		}
-		if p.records() {
-			if err := p.node.DiscardRecords(); err != nil {
-				return 0, err
+	for batch := 0; batch < leastTurns || total < 2*share; batch++ {
+		frames, took := [2][]byte{plain, p.frame}, [2]time.Duration{}
+		for i := range frames {
+			if caseFirst {
+				i = 1 - i
+			}
+			if took[i], err = p.batch(frames[i], times); err != nil {
+				return t, 0, err
 			}
 		}
-		runs, err := p.count(before, after, outcome)
-		if err != nil {
-			return 0, err
+		t.runs += uint64(times)
+		if batch == 0 {
+			continue // warms up
 		}
-		if runs == uint64(times) {
-			return took, nil
-		}
-		if runs < uint64(times) {
-			return 0, fmt.Errorf("the program ran %d times instead of %d", runs, times)
-		}
-		// a signal came in between, and the kernel began again
+		total += took[0] + took[1]
+		t.plain = append(t.plain, float64(took[0].Nanoseconds())/float64(times))
+		t.wanted = append(t.wanted, float64(took[1].Nanoseconds())/float64(times))
 	}
-	return 0, fmt.Errorf("interrupted %d times in a row; measure on a quieter machine", attempts)
+	after, err := p.node.Counters()
+	if err != nil {
+		return t, 0, err
+	}
+	counted, err = p.check(before, after, t.runs)
+	return t, counted, err
 }
 
-// count is how often the program ran; any other outcome than the wanted one is
-// an error, and so is a record that was lost.
-func (p *costPoint) count(before, after datapath.Counters, want ioam.Outcome) (uint64, error) {
+// batch runs the program `times` times over a frame.
+func (p *costPoint) batch(frame []byte, times int) (time.Duration, error) {
+	took, err := p.restore.run(p.program, frame, p.what, p.in, times)
+	if err == nil && p.records() {
+		err = p.node.DiscardRecords()
+	}
+	return took, err
+}
+
+// check counts how often the program ran: as often as asked for with either
+// packet, and nothing else may have come of it, nor a record be lost. An
+// interrupted run is begun again by the kernel, so there may be more.
+func (p *costPoint) check(before, after datapath.Counters, runs uint64) (uint64, error) {
 	was, is := before.Ingress, after.Ingress
 	if p.hook == datapath.HookEgressTC {
 		was, is = before.Egress, after.Egress
 	}
-	var all, wanted uint64
-	for o := range is {
-		all += is[o] - was[o]
-		if ioam.Outcome(o) == want {
-			wanted = is[o] - was[o]
-		} else if is[o] != was[o] && !p.mayAlso(ioam.Outcome(o)) {
-			return 0, fmt.Errorf("%d packets ended as %s instead of %s", is[o]-was[o], ioam.Outcome(o), want)
+	want := make(map[ioam.Outcome]uint64)
+	want[ioam.OutcomeNoIOAM] += runs
+	want[p.outcome] += runs
+	var all uint64
+	for o := range ioam.NumOutcomes {
+		n := is[o] - was[o]
+		all += n
+		switch {
+		case want[o] == 0 && n > 0 && !p.mayAlso(o):
+			return 0, fmt.Errorf("%d of %d packets ended as %s instead of %s", n, runs, o, p.outcome)
+		case n+n/batchRuns < want[o]:
+			return 0, fmt.Errorf("only %d of %d packets ended as %s", n, want[o], o)
 		}
-	}
-	if wanted < all-all/fewestRuns {
-		return 0, fmt.Errorf("only %d of %d packets ended as %s", wanted, all, want)
 	}
 	if lost := after.RecordsLost - before.RecordsLost; lost > 0 {
 		return 0, fmt.Errorf("%d records were lost", lost)
@@ -297,11 +296,7 @@ func (p *costPoint) result() (Point, error) {
 		Reference: round(median(p.reference), 1), Instructions: instructions, Aim: p.aim,
 	}
 	if p.what.length != len(p.frame) {
-		var costs []float64
-		for _, a := range p.adjust {
-			costs = append(costs, a.cost(p.what, p.frame))
-		}
-		point.Restore = round(median(costs), 1)
+		point.Restore = round(median(p.restoring), 1)
 	}
 	return point, nil
 }
