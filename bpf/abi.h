@@ -86,6 +86,12 @@ enum mode {
 	MODE_AUTO,
 };
 
+/* A hash without collisions among the keys of a generation. */
+struct perfect_hash {
+	__u32 multiplier;
+	__u32 shift;
+};
+
 /* Constants of one program, in read-only data: what is off is not even loaded. */
 struct node_config {
 	__u64 node_id_wide;
@@ -105,14 +111,16 @@ struct node_config {
 	__u8 has_trie;	  /* rule_first comes from the trie rather than first_rule */
 	__u8 needs_upper; /* some rule asks for the upper layer */
 	__u32 first_rule;
-	__u16 namespace_multiplier;
-	__u16 namespace_shift; /* right, of 16 bits */
+	struct perfect_hash namespace_hash;
+	struct perfect_hash interface_hash;
+	__u32 pad;
 };
 
-_Static_assert(sizeof(struct node_config) == 48, "node_config has holes");
+_Static_assert(sizeof(struct node_config) == 64, "node_config has holes");
 
 /* An interface where packets may have arrived, for the egress hook. */
 struct ingress_interface {
+	__u32 ifindex; /* 0: none */
 	__u32 interface_id_wide;
 	__u16 interface_id;
 	__u8 roles;

@@ -29,11 +29,8 @@ static __always_inline enum outcome complete_options(context *ctx, struct packet
 /* Whether the packet came through this node's own ingress hook. */
 static __always_inline int came_through(const struct packet *p)
 {
-	struct ingress_interface *in;
+	struct ingress_interface *in = find_interface(p->arrived);
 
-	if (!p->arrived)
-		return 0;
-	in = bpf_map_lookup_elem(&interfaces, &p->arrived);
 	return in && in->roles & ROLE_INGRESS;
 }
 

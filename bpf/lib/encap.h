@@ -112,17 +112,11 @@ __noinline int put_header(context *ctx, const struct encapsulation *e, const str
 static __always_inline void gather(struct __sk_buff *ctx, const struct packet *p,
 				   const struct encapsulation *e, struct values *v)
 {
-	v->queue = e->wants_queue ? queue_depth(ctx) : 0;
-	v->ingress_id = 0xffff;
-	v->ingress_id_wide = UNAVAILABLE;
-	if (p->arrived) {
-		struct ingress_interface *in = bpf_map_lookup_elem(&interfaces, &p->arrived);
+	struct ingress_interface *in = find_interface(p->arrived);
 
-		if (in) {
-			v->ingress_id = in->interface_id;
-			v->ingress_id_wide = in->interface_id_wide;
-		}
-	}
+	v->queue = e->wants_queue ? queue_depth(ctx) : 0;
+	v->ingress_id = in ? in->interface_id : 0xffff;
+	v->ingress_id_wide = in ? in->interface_id_wide : UNAVAILABLE;
 	/* the kernel does not stamp what this node generated */
 	v->timed = e->wants_time && !(NODE.mainline && !p->arrived);
 	if (v->timed)

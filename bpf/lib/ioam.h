@@ -4,7 +4,7 @@
 #define WAYMARK_IOAM_H
 
 #include "ipv6.h"
-#include "namespace.h"
+#include "lookup.h"
 
 enum option_type {
 	OPTION_PAD1 = 0,

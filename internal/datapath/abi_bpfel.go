@@ -53,6 +53,7 @@ type abiFrequency struct {
 
 type abiIngressInterface struct {
 	_               structs.HostLayout
+	Ifindex         uint32
 	InterfaceIdWide uint32
 	InterfaceId     uint16
 	Roles           uint8
@@ -72,26 +73,27 @@ type abiIoamNamespace struct {
 }
 
 type abiNodeConfig struct {
-	_                   structs.HostLayout
-	NodeIdWide          uint64
-	FixedTime           uint64
-	NodeId              uint32
-	Ifindex             uint32
-	InterfaceIdWide     uint32
-	InterfaceId         uint16
-	Roles               uint8
-	Boundary            uint8
-	TimestampFormat     uint8
-	Mainline            uint8
-	LinkHeader          uint8
-	HasDecapsulations   uint8
-	HasRemovals         uint8
-	HasEncapsulations   uint8
-	HasTrie             uint8
-	NeedsUpper          uint8
-	FirstRule           uint32
-	NamespaceMultiplier uint16
-	NamespaceShift      uint16
+	_                 structs.HostLayout
+	NodeIdWide        uint64
+	FixedTime         uint64
+	NodeId            uint32
+	Ifindex           uint32
+	InterfaceIdWide   uint32
+	InterfaceId       uint16
+	Roles             uint8
+	Boundary          uint8
+	TimestampFormat   uint8
+	Mainline          uint8
+	LinkHeader        uint8
+	HasDecapsulations uint8
+	HasRemovals       uint8
+	HasEncapsulations uint8
+	HasTrie           uint8
+	NeedsUpper        uint8
+	FirstRule         uint32
+	NamespaceHash     abiPerfectHash
+	InterfaceHash     abiPerfectHash
+	Pad               uint32
 }
 
 type abiOutcome uint32
@@ -141,6 +143,12 @@ type abiPatch struct {
 	HopLimitWide  uint16
 	IngressIdWide uint16
 	Pad           uint16
+}
+
+type abiPerfectHash struct {
+	_          structs.HostLayout
+	Multiplier uint32
+	Shift      uint32
 }
 
 type abiRecord struct {

@@ -27,9 +27,10 @@ type interfaceConstants struct {
 // generation is a configuration in the form of the maps that the programs read.
 type generation struct {
 	interfaces     []interfaceConstants
-	ingress        map[uint32]abiIngressInterface
+	ingress        []abiIngressInterface
+	interfaceHash  perfectHash
 	namespaces     []abiIoamNamespace
-	hash           perfectHash
+	namespaceHash  perfectHash
 	decapsulations [][16]byte
 	rules          []abiRule
 	trie           map[abiRuleKey]uint32
@@ -40,24 +41,25 @@ type generation struct {
 
 // compile turns a valid configuration into maps and constants. It computes
 // here whatever need not be computed per packet.
-func compile(cfg ioam.NodeConfig, linkHeader func(ioam.IfIndex) uint8) *generation {
+func compile(cfg ioam.NodeConfig, linkHeader func(ioam.IfIndex) uint8) (*generation, error) {
 	g := &generation{
-		ingress: make(map[uint32]abiIngressInterface),
-		trie:    make(map[abiRuleKey]uint32),
+		trie: make(map[abiRuleKey]uint32),
 	}
 	removals := false
 	for _, ns := range cfg.Namespaces {
 		g.namespaces = append(g.namespaces, compileNamespace(ns))
 		removals = removals || ns.Remove
 	}
-	g.hash = findPerfectHash(cfg.Namespaces)
 	for _, d := range cfg.Decapsulations {
 		g.decapsulations = append(g.decapsulations, d.TunnelDestination.As16())
 	}
 	for _, i := range cfg.Interfaces {
-		g.ingress[uint32(i.Index)] = abiIngressInterface{
-			InterfaceIdWide: uint32(i.IDWide), InterfaceId: uint16(i.ID), Roles: uint8(i.Roles),
-		}
+		g.ingress = append(g.ingress, abiIngressInterface{
+			Ifindex: uint32(i.Index), InterfaceIdWide: uint32(i.IDWide), InterfaceId: uint16(i.ID), Roles: uint8(i.Roles),
+		})
+	}
+	if err := g.findHashes(); err != nil {
+		return nil, err
 	}
 	for _, i := range cfg.Interfaces {
 		node := abiNodeConfig{
@@ -73,14 +75,28 @@ func compile(cfg ioam.NodeConfig, linkHeader func(ioam.IfIndex) uint8) *generati
 			LinkHeader:        linkHeader(i.Index),
 			HasDecapsulations: boolean(len(cfg.Decapsulations) > 0),
 			HasRemovals:       boolean(removals),
-
-			NamespaceMultiplier: g.hash.multiplier,
-			NamespaceShift:      g.hash.shift,
+			NamespaceHash:     abiPerfectHash{Multiplier: g.namespaceHash.multiplier, Shift: g.namespaceHash.shift},
+			InterfaceHash:     abiPerfectHash{Multiplier: g.interfaceHash.multiplier, Shift: g.interfaceHash.shift},
 		}
 		g.compileRules(cfg, i, &node)
 		g.interfaces = append(g.interfaces, interfaceConstants{index: i.Index, node: node})
 	}
-	return g
+	return g, nil
+}
+
+func (g *generation) findHashes() (err error) {
+	var ids, indexes []uint32
+	for _, ns := range g.namespaces {
+		ids = append(ids, ns.Id)
+	}
+	for _, in := range g.ingress {
+		indexes = append(indexes, in.Ifindex)
+	}
+	if g.namespaceHash, err = findPerfectHash(ids); err != nil {
+		return err
+	}
+	g.interfaceHash, err = findPerfectHash(indexes)
+	return err
 }
 
 func compileNamespace(ns ioam.Namespace) abiIoamNamespace {

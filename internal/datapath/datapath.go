@@ -156,7 +156,10 @@ func (d *Datapath) Apply(cfg Config) error {
 		headers[i.Index] = linkHeader(device)
 		names[i.Index] = device.Attrs().Name
 	}
-	g := compile(cfg.Node, func(i ioam.IfIndex) uint8 { return headers[i] })
+	g, err := compile(cfg.Node, func(i ioam.IfIndex) uint8 { return headers[i] })
+	if err != nil {
+		return err
+	}
 	stale, err := g.assignFrequencies(d.shared[mapFrequencies])
 	if err != nil {
 		return err

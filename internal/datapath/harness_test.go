@@ -42,7 +42,10 @@ func loadPrograms(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, clock i
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := compile(cfg, func(ioam.IfIndex) uint8 { return 14 })
+	g, err := compile(cfg, func(ioam.IfIndex) uint8 { return 14 })
+	if err != nil {
+		t.Fatal(err)
+	}
 	p := &programs{maps: make(mapSet)}
 	t.Cleanup(p.close)
 	cpus := ebpf.MustPossibleCPU()

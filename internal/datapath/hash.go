@@ -3,43 +3,50 @@
 package datapath
 
 import (
+	"errors"
 	"math/bits"
-
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // noNamespace is the id of an entry that no packet's namespace matches.
 const noNamespace = 1<<32 - 1
 
-// perfectHash maps the 16-bit ids of one generation's namespaces to different
-// numbers below 2^(16-shift).
+// perfectHash maps the keys of one generation to different numbers below
+// 2^(32-shift): namespace ids, or indexes of interfaces.
 type perfectHash struct {
-	multiplier, shift uint16
+	multiplier, shift uint32
 }
 
-func (h perfectHash) of(id uint32) uint32 {
-	return id * uint32(h.multiplier) & 0xffff >> h.shift
-}
+func (h perfectHash) of(key uint32) uint32 { return key * h.multiplier >> h.shift }
+
+func (h perfectHash) size() int { return 1 << (32 - h.shift) }
+
+const (
+	hashTries   = 1 << 12
+	maxHashBits = 16
+)
 
 // findPerfectHash takes the smallest table for which some odd multiplier has no
-// collision. The largest table needs no luck: it is the id itself.
-func findPerfectHash(namespaces []ioam.Namespace) perfectHash {
-	const tries = 1 << 12
-	for size := bits.Len(uint(max(len(namespaces), 1) - 1)); size < 16; size++ {
-		for multiplier := 1; multiplier < 2*tries; multiplier += 2 {
-			h := perfectHash{uint16(multiplier), uint16(16 - size)}
-			if h.isPerfect(namespaces, 1<<size) {
-				return h
+// collision. Keys below 2^16 always have one: themselves.
+func findPerfectHash(keys []uint32) (perfectHash, error) {
+	for size := max(bits.Len(uint(max(len(keys), 1)-1)), 1); size <= maxHashBits; size++ {
+		for try := range uint32(hashTries) {
+			h := perfectHash{try*0x9e3779b2 | 1, uint32(32 - size)}
+			if h.isPerfect(keys) {
+				return h, nil
 			}
 		}
 	}
-	return perfectHash{multiplier: 1}
+	identity := perfectHash{1 << 16, 16}
+	if !identity.isPerfect(keys) {
+		return perfectHash{}, errors.New("the indexes of the interfaces cannot be told apart in a small table; serve fewer of them")
+	}
+	return identity, nil
 }
 
-func (h perfectHash) isPerfect(namespaces []ioam.Namespace, size int) bool {
-	taken := make([]bool, size)
-	for _, ns := range namespaces {
-		at := &taken[h.of(uint32(ns.ID))]
+func (h perfectHash) isPerfect(keys []uint32) bool {
+	taken := make([]bool, h.size())
+	for _, key := range keys {
+		at := &taken[h.of(key)]
 		if *at {
 			return false
 		}

@@ -11,25 +11,36 @@ import (
 
 func TestPerfectHash(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
-	for _, count := range []int{0, 1, 2, 3, 9, 100, 1000, ioam.MaxNamespaces} {
-		for range 3 {
-			ids := random.Perm(1 << 16)[:count]
-			namespaces := make([]ioam.Namespace, count)
-			for i, id := range ids {
-				namespaces[i].ID = ioam.NamespaceID(id)
-			}
-			h := findPerfectHash(namespaces)
-			seen := make(map[uint32]bool)
-			for _, ns := range namespaces {
-				at := h.of(uint32(ns.ID))
-				if seen[at] || at >= 1<<(16-h.shift) {
-					t.Fatalf("%d namespaces, %+v: %d is taken or beyond the table", count, h, at)
-				}
-				seen[at] = true
-			}
-			if count <= 9 && h.shift < 10 {
-				t.Errorf("%d namespaces need a table of %d", count, 1<<(16-h.shift))
-			}
+	check := func(keys []uint32, largest int) {
+		t.Helper()
+		h, err := findPerfectHash(keys)
+		if err != nil {
+			t.Fatal(err)
 		}
+		seen := make(map[uint32]bool)
+		for _, key := range keys {
+			at := h.of(key)
+			if seen[at] || at >= uint32(h.size()) {
+				t.Fatalf("%d keys, %+v: %d is taken or beyond the table", len(keys), h, at)
+			}
+			seen[at] = true
+		}
+		if h.size() > largest {
+			t.Errorf("%d keys need a table of %d", len(keys), h.size())
+		}
+	}
+	for _, count := range []int{0, 1, 2, 3, 9, 100, 1000, ioam.MaxNamespaces} {
+		ids := make([]uint32, count)
+		for i, id := range random.Perm(1 << 16)[:count] {
+			ids[i] = uint32(id)
+		}
+		check(ids, max(16, min(count*count, 1<<16)))
+	}
+	for range 20 {
+		indexes := make([]uint32, ioam.MaxInterfaces)
+		for i := range indexes {
+			indexes[i] = random.Uint32()
+		}
+		check(indexes, 4096)
 	}
 }

@@ -44,9 +44,9 @@ func (g *generation) create(specs map[string]*ebpf.MapSpec) (mapSet, error) {
 		return nil, fmt.Errorf("create map %s: %w", name, err)
 	}
 	sizes := map[string]int{
-		mapNamespaceIndex: 1 << (16 - g.hash.shift),
+		mapNamespaceIndex: g.namespaceHash.size(),
 		mapNamespaces:     len(g.namespaces),
-		mapInterfaces:     len(g.ingress),
+		mapInterfaces:     g.interfaceHash.size(),
 		mapDecapsulations: len(g.decapsulations),
 		mapRules:          len(g.rules),
 		mapRuleTrie:       len(g.trie),
@@ -77,13 +77,13 @@ func (g *generation) fill(maps mapSet) error {
 	}
 	var errs []error
 	for i, ns := range g.namespaces {
-		errs = append(errs, put(mapNamespaces, uint32(i), ns), put(mapNamespaceIndex, g.hash.of(ns.Id), uint32(i)))
+		errs = append(errs, put(mapNamespaces, uint32(i), ns), put(mapNamespaceIndex, g.namespaceHash.of(ns.Id), uint32(i)))
 	}
 	if len(g.namespaces) == 0 {
 		errs = append(errs, put(mapNamespaces, uint32(0), abiIoamNamespace{Id: noNamespace}))
 	}
-	for index, in := range g.ingress {
-		errs = append(errs, put(mapInterfaces, index, in))
+	for _, in := range g.ingress {
+		errs = append(errs, put(mapInterfaces, g.interfaceHash.of(in.Ifindex), in))
 	}
 	for _, address := range g.decapsulations {
 		errs = append(errs, put(mapDecapsulations, address, uint32(1)))

@@ -43,7 +43,10 @@ func NewRunner(cfg ioam.NodeConfig, index ioam.IfIndex, hooks ...Hook) (*Runner,
 	if err != nil {
 		return nil, err
 	}
-	g := compile(cfg, func(ioam.IfIndex) uint8 { return 14 })
+	g, err := compile(cfg, func(ioam.IfIndex) uint8 { return 14 })
+	if err != nil {
+		return nil, err
+	}
 	r := &Runner{maps: make(mapSet), programs: make(map[Hook]*ebpf.Program)}
 	if err := r.load(g, specs, index, hooks); err != nil {
 		r.Close()
