@@ -6,9 +6,11 @@
 #ifndef WAYMARK_DEVICE_H
 #define WAYMARK_DEVICE_H
 
+#include <bpf/bpf_core_read.h>
 #include "clock.h"
 
-#define TCQ_F_CPUSTATS 0x20 /* counters are per CPU, out of a program's reach */
+#define CHECKSUM_PARTIAL 3
+#define TCQ_F_CPUSTATS	 0x20 /* counters are per CPU, out of a program's reach */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct qdisc_skb_head {
@@ -37,6 +39,7 @@ struct net_device {
 
 struct sk_buff {
 	struct net_device *dev;
+	__u8 ip_summed : 2;
 };
 #pragma clang attribute pop
 
@@ -50,6 +53,20 @@ static __always_inline __u32 device_mtu(struct __sk_buff *ctx)
 	if (bpf_cast_to_kern_ctx)
 		return ((struct sk_buff *)bpf_cast_to_kern_ctx(ctx))->dev->mtu;
 	return bpf_check_mtu(ctx, 0, &mtu, 0, 0) < 0 ? 0 : mtu;
+}
+
+/*
+ * Whether the kernel would fail to cut a large UDP packet that has grown: a socket on a device
+ * without checksums leaves the place of the sum behind as headers move.
+ */
+static __always_inline int is_uncuttable(struct __sk_buff *ctx)
+{
+	struct sk_buff *skb;
+
+	if (!bpf_cast_to_kern_ctx)
+		return 0;
+	skb = bpf_cast_to_kern_ctx(ctx);
+	return BPF_CORE_READ_BITFIELD(skb, ip_summed) != CHECKSUM_PARTIAL;
 }
 
 /* Packets in its queue (mainline: bytes), or all-ones where a program cannot tell. */

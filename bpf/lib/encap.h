@@ -35,7 +35,7 @@ static __always_inline enum outcome may_grow(struct __sk_buff *ctx, const struct
 		if (u->next_header == NEXT_TCP)
 			return ctx->gso_size > 2 * growth ? OUTCOME_NO_IOAM
 							  : OUTCOME_ENCAP_SKIPPED_GSO;
-		if (u->next_header != NEXT_UDP)
+		if (u->next_header != NEXT_UDP || is_uncuttable(ctx))
 			return OUTCOME_ENCAP_SKIPPED_GSO;
 		length = u->offset + 8 + ctx->gso_size;
 	} else if (!payload || payload + growth > 0xffff) {

@@ -42,7 +42,7 @@ func (a *Agent) facts(s *state) health.Node {
 		}
 	}
 	for _, e := range s.resolved.Node.Encapsulations {
-		fact := health.Encapsulation{Name: e.Name, Interface: names[e.Interface], Insertion: health.Insertion(e)}
+		fact := health.Encapsulation{Name: e.Name, Interface: names[e.Interface], Insertion: health.Insertion(e), Options: len(e.Options)}
 		if e.Mode != ioam.ModeInline {
 			fact.Destination = e.TunnelDestination
 			fact.NoRoute = a.options.System.NoRoute(e.TunnelDestination)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,7 +67,7 @@ func pins(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	directory := filepath.Join(root, fmt.Sprintf("test-%d-%s", os.Getpid(), t.Name()))
+	directory := filepath.Join(root, fmt.Sprintf("test-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-")))
 	t.Cleanup(func() { os.RemoveAll(directory) })
 	return directory
 }

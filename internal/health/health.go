@@ -43,6 +43,7 @@ const (
 	MetricsUnavailable Code = "metrics_unavailable"
 	MTUBelowMinimum    Code = "mtu_below_minimum"
 	MTUTooSmall        Code = "mtu_too_small"
+	OptionsOverLimit   Code = "options_over_limit"
 	RecordsLost        Code = "records_lost"
 	ReloadFailed       Code = "reload_failed"
 	RingBufferMissing  Code = "ring_buffer_missing"
@@ -77,6 +78,7 @@ var kinds = []Kind{
 	{MetricsUnavailable, Degraded, "metrics are not served"},
 	{MTUBelowMinimum, Error, "the MTU leaves less than 1280 bytes beside the insertion"},
 	{MTUTooSmall, Degraded, "the MTU is too small for full-size packets and the insertion"},
+	{OptionsOverLimit, Degraded, "an encapsulation inserts more options than Linux accepts by default"},
 	{RecordsLost, Degraded, "records were lost in the last minute"},
 	{ReloadFailed, Degraded, "the last reload failed"},
 	{RingBufferMissing, Error, "the kernel has no BPF ring buffer"},

@@ -27,9 +27,14 @@ type Encapsulation struct {
 	Name        string
 	Interface   string
 	Insertion   int // bytes that it adds at most
+	Options     int // in its Hop-by-Hop header, padding not counted
 	Destination netip.Addr
 	NoRoute     string // why the tunnel destination cannot be reached
 }
+
+// acceptedOptions is net.ipv6.max_hbh_opts_number unless it is set: a stack
+// drops packets whose Hop-by-Hop header holds more options.
+const acceptedOptions = 8
 
 // Node is everything that the checks of a running node look at.
 type Node struct {
@@ -106,6 +111,11 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 		ws = append(ws, New(TunnelUnroutable, e.Interface,
 			fmt.Sprintf("encapsulation %s: tunnel destination %s: %s", e.Name, e.Destination, e.NoRoute),
 			fmt.Sprintf("add a route to %s, or correct tunnel.destination", e.Destination)))
+	}
+	if e.Options > acceptedOptions {
+		ws = append(ws, New(OptionsOverLimit, e.Interface,
+			fmt.Sprintf("encapsulation %s puts %d options into one header: Linux routers and hosts on the path drop such packets, by default from %d options on", e.Name, e.Options, acceptedOptions+1),
+			fmt.Sprintf("sysctl -w net.ipv6.max_hbh_opts_number=%d on every node of the path, or insert at most %d", e.Options, acceptedOptions)))
 	}
 	mtu, largest := 0, 0
 	for _, i := range n.Interfaces {
