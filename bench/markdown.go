@@ -56,8 +56,9 @@ offload on). The source runs an XDP program on live frames in batches of 64 and
 redirects them into the link; frames are recycled, so it writes the headers anew
 each time. Neighbours are permanent. The sink counts per CPU and drops in tc: an
 XDP program there would make the kernel reallocate every packet that has grown.
-What the sink counted is divided by the time. Source, node and sink share one
-CPU. Before it is measured, each variant is held to what a packet looks like at
+What the sink counted is divided by the time, in windows of 10 ms while nothing
+but sending goes on; the mean of their middle half is one round's figure. Source,
+node and sink share one CPU. Before it is measured, each variant is held to what a packet looks like at
 the sink, and then to the node's counters.
 
 The baseline of each variant is the same packets without any treatment. The last

@@ -4,13 +4,10 @@ package bench
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -32,7 +29,7 @@ type restorer struct {
 	collection *ebpf.Collection
 	restore    *ebpf.Program
 	calibrate  *ebpf.Program
-	held       []io.Closer
+	held       []func()
 	underTest  *ebpf.Program
 }
 
@@ -55,41 +52,21 @@ func newRestorer(kind ebpf.ProgramType) (*restorer, error) {
 		r.restore, r.calibrate = r.collection.Programs[restoreProgRestoreXdp], r.collection.Programs[restoreProgCalibrateXdp]
 	}
 	if kind == ebpf.XDP {
-		if err := errors.Join(r.hold(r.restore), r.hold(r.calibrate)); err != nil {
-			r.close()
-			return nil, err
+		for _, program := range []*ebpf.Program{r.restore, r.calibrate} {
+			release, err := hold(program)
+			if err != nil {
+				r.close()
+				return nil, err
+			}
+			r.held = append(r.held, release)
 		}
 	}
 	return r, nil
 }
 
-// hold attaches an XDP program to the loopback interface of a namespace of its
-// own. The kernel patches itself to call attached programs directly; for any
-// other, it would do so at the start of every run and undo it at the end,
-// which takes tens of milliseconds.
-func (r *restorer) hold(program *ebpf.Program) error {
-	ns, err := newNamespace()
-	if err != nil {
-		return err
-	}
-	r.held = append(r.held, closer(func() error { return ns.Close() }))
-	return inNamespace(ns, func() error {
-		l, err := link.AttachXDP(link.XDPOptions{Program: program, Interface: 1, Flags: link.XDPGenericMode})
-		if err != nil {
-			return fmt.Errorf("attach a program to lo of an empty namespace: %w", err)
-		}
-		r.held = append(r.held, l)
-		return nil
-	})
-}
-
-type closer func() error
-
-func (c closer) Close() error { return c() }
-
 func (r *restorer) close() {
-	for _, l := range r.held {
-		l.Close()
+	for _, release := range r.held {
+		release()
 	}
 	r.collection.Close()
 }

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,6 +25,7 @@ type traffic struct {
 	network    *network
 	collection *ebpf.Collection
 	sink       link.Link
+	release    func()
 	pace       float64 // packets per second, as last seen
 }
 
@@ -36,6 +38,10 @@ func newTraffic(n *network) (*traffic, error) {
 	if t.collection, err = ebpf.NewCollection(spec); err != nil {
 		return nil, fmt.Errorf("load the programs of source and sink: %w", err)
 	}
+	if t.release, err = hold(t.collection.Programs[trafficProgSource]); err != nil {
+		t.collection.Close()
+		return nil, err
+	}
 	err = inNamespace(n.sink, func() (err error) {
 		t.sink, err = link.AttachTCX(link.TCXOptions{
 			Program: t.collection.Programs[trafficProgSink], Interface: n.k0.Attrs().Index, Attach: ebpf.AttachTCXIngress,
@@ -43,6 +49,7 @@ func newTraffic(n *network) (*traffic, error) {
 		return err
 	})
 	if err != nil {
+		t.release()
 		t.collection.Close()
 		return nil, fmt.Errorf("attach the sink: %w; this benchmark needs Linux 6.6", err)
 	}
@@ -51,6 +58,7 @@ func newTraffic(n *network) (*traffic, error) {
 
 func (t *traffic) close() {
 	t.sink.Close()
+	t.release()
 	t.collection.Close()
 }
 
@@ -95,7 +103,12 @@ func (t *traffic) send(frame []byte, times uint32) error {
 // any node on the way changes.
 const rewritten = 192
 
-// rate sends for about as long as asked for: packets per second at the sink.
+// window is how long packets are counted at a time.
+const window = 10 * time.Millisecond
+
+// rate sends for about as long as asked for: packets per second at the sink,
+// in the middle half of the windows in which nothing but sending went on, and
+// how many arrived in all.
 func (t *traffic) rate(frame []byte, duration time.Duration) (pps float64, packets uint64, err error) {
 	times := max(uint32(t.pace*duration.Seconds()), firstBurst)
 	before, err := t.received()
@@ -103,16 +116,42 @@ func (t *traffic) rate(frame []byte, duration time.Duration) (pps float64, packe
 		return 0, 0, err
 	}
 	started := time.Now()
-	if err := t.send(frame, times); err != nil {
-		return 0, 0, err
+	done := make(chan error, 1)
+	go func() { done <- t.send(frame, times) }()
+	var rates []float64
+	last, lastTime := before, started
+	tick := time.NewTicker(window)
+	defer tick.Stop()
+	for sending := true; sending; {
+		select {
+		case err = <-done:
+			if err != nil {
+				return 0, 0, err
+			}
+			sending = false
+		case <-tick.C:
+			now, err := t.received()
+			if err != nil {
+				return 0, 0, errors.Join(err, <-done)
+			}
+			at := time.Now()
+			if last > before && now > last { // the first window holds the start
+				rates = append(rates, float64(now-last)/at.Sub(lastTime).Seconds())
+			}
+			last, lastTime = now, at
+		}
 	}
 	took := time.Since(started)
 	after, err := t.received()
 	if err != nil {
 		return 0, 0, err
 	}
-	t.pace = float64(times) / took.Seconds()
-	return float64(after-before) / took.Seconds(), after - before, nil
+	pps = float64(after-before) / took.Seconds()
+	if len(rates) > 2 {
+		pps = middle(rates[:len(rates)-1]) // the last one may hold the end
+	}
+	t.pace = pps
+	return pps, after - before, nil
 }
 
 // look sends a few packets and returns one as it arrived.
