@@ -35,10 +35,12 @@ struct {
 	__type(value, struct ioam_namespace);
 } namespaces SEC(".maps");
 
-/* Index of a served interface -> its ids, for packets that leave by another. Generation; at
- * most 64. */
+/*
+ * Hash of a served interface's index -> its ids, for packets that leave by another. Generation;
+ * for 64 interfaces mostly below 4096, at most 65536, in 16 bytes each.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct ingress_interface);
@@ -77,11 +79,13 @@ struct {
 	__type(value, struct encapsulation);
 } encapsulations SEC(".maps");
 
-/* Slot -> packets seen by an encapsulation with a frequency. Kept: k/n stays exact over a reload.
+/*
+ * Slot -> packets seen by an encapsulation with a frequency. Kept: k/n stays exact over a reload.
+ * Twice as many as encapsulations: while one generation replaces another, both have theirs.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1024);
+	__uint(max_entries, 2048);
 	__type(key, __u32);
 	__type(value, struct frequency);
 } frequencies SEC(".maps");

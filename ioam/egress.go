@@ -27,6 +27,9 @@ func (n *Node) Egress(f Frame) Result {
 	if from, ok := n.interfaces[f.Ingress]; ok && from.Roles&RoleIngress != 0 {
 		return n.completeAll(f, p, iface)
 	}
+	if f.Ingress != 0 { // one trace is enough: nested ones would be lost on the way
+		return unchanged(f, OutcomeUntouched)
+	}
 	return n.encapsulate(f, p, iface, OutcomeUntouched)
 }
 

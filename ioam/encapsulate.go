@@ -158,6 +158,7 @@ func fits(f Frame, p packet, upper upperLayer, insertion, mtu int) (gsoSize uint
 		return 0, 0, true
 	}
 	switch {
+	case p.payloadLength() == 0: // BIG TCP: its jumbo option is lost when headers move
 	case upper.known && upper.next == NextHeaderTCP:
 		// A byte stream may be cut anywhere: smaller segments take the
 		// insertion, so none becomes larger than it was.

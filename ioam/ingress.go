@@ -120,9 +120,9 @@ func (n *Node) decapsulate(f Frame, p packet) Result {
 
 	inner := packet{ip: result.Data[len(p.link):]}
 	outerECN, innerECN := p.trafficClass()&3, inner.trafficClass()&3
-	const notECT, ce = 0, 3
-	if outerECN == ce && innerECN != notECT { // RFC 6040 §4.2
-		inner.ip[1] |= ce << 4
+	const notECT, ect1, ect0, ce = 0, 1, 2, 3
+	if outerECN == ce && innerECN != notECT || outerECN == ect1 && innerECN == ect0 { // RFC 6040 §4.2
+		inner.ip[1] = inner.ip[1]&^(3<<4) | outerECN<<4
 	}
 	if len(p.options) > 0 {
 		result.Record = record(f, p, OutcomeTunnelDecapsulated, inner.ip)

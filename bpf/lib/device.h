@@ -1,85 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * The device that a packet leaves by: its MTU and the depth of its queue. Read from the kernel's
- * own structures where it lets a program see them (bpf_cast_to_kern_ctx, Linux 6.2).
- */
+/* The device that a packet leaves by: its MTU, its queue, what it can cut. */
 #ifndef WAYMARK_DEVICE_H
 #define WAYMARK_DEVICE_H
 
-#include <bpf/bpf_core_read.h>
 #include "clock.h"
+#include "ipv6.h"
+#include "kernel.h"
 
-#define CHECKSUM_PARTIAL 3
-#define TCQ_F_CPUSTATS	 0x20 /* counters are per CPU, out of a program's reach */
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct qdisc_skb_head {
-	__u32 qlen;
-};
-
-struct gnet_stats_queue {
-	__u32 backlog;
-};
-
-struct Qdisc {
-	unsigned int flags;
-	struct qdisc_skb_head q;
-	struct gnet_stats_queue qstats;
-};
-
-struct netdev_queue {
-	struct Qdisc *qdisc;
-};
-
-struct net_device {
-	struct netdev_queue *_tx;
-	unsigned int real_num_tx_queues;
-	unsigned int mtu;
-};
-
-struct sk_buff {
-	struct net_device *dev;
-	__u8 ip_summed : 2;
-};
-#pragma clang attribute pop
-
-extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
+#define MINIMUM_MTU 1280 /* RFC 8200 §5 */
 
 /* MTU of the device; 0 when the kernel does not say. */
 static __always_inline __u32 device_mtu(struct __sk_buff *ctx)
 {
+	struct sk_buff *skb = kernel_skb(ctx);
 	__u32 mtu = 0;
 
-	if (bpf_cast_to_kern_ctx)
-		return ((struct sk_buff *)bpf_cast_to_kern_ctx(ctx))->dev->mtu;
+	if (skb)
+		return skb->dev->mtu;
 	return bpf_check_mtu(ctx, 0, &mtu, 0, 0) < 0 ? 0 : mtu;
 }
 
 /*
- * Whether the kernel would fail to cut a large UDP packet that has grown: a socket on a device
- * without checksums leaves the place of the sum behind as headers move.
+ * Whether a large UDP packet is one that the kernel can still cut when it has grown. A tunnel's
+ * (VXLAN) is cut by the size of what is inside; a socket on a device without checksums leaves
+ * the place of the sum behind as headers move. Where a program cannot look, none is.
  */
-static __always_inline int is_uncuttable(struct __sk_buff *ctx)
+static __always_inline int is_cuttable(struct __sk_buff *ctx)
 {
-	struct sk_buff *skb;
+	struct sk_buff *skb = kernel_skb(ctx);
 
-	if (!bpf_cast_to_kern_ctx)
-		return 0;
-	skb = bpf_cast_to_kern_ctx(ctx);
-	return BPF_CORE_READ_BITFIELD(skb, ip_summed) != CHECKSUM_PARTIAL;
+	return skb && !BPF_CORE_READ_BITFIELD(skb, encapsulation) &&
+	       BPF_CORE_READ_BITFIELD(skb, ip_summed) == CHECKSUM_PARTIAL;
+}
+
+/*
+ * Whether the path carries `length` bytes, as far as this host has learned (RFC 8201): only
+ * asked for its own packets, which other nodes' Packet Too Big would make it no smaller.
+ */
+static __always_inline int path_carries(struct __sk_buff *ctx, const struct ipv6 *ip6, __u32 length)
+{
+	struct bpf_fib_lookup fib = {.family = 10 /* AF_INET6 */};
+
+	if (length <= MINIMUM_MTU)
+		return 1;
+	fib.tot_len = length;
+	fib.ifindex = ctx->ifindex;
+	__builtin_memcpy(fib.ipv6_src, ip6->source, 16);
+	__builtin_memcpy(fib.ipv6_dst, ip6->destination, 16);
+	return bpf_fib_lookup(ctx, &fib, sizeof(fib), BPF_FIB_LOOKUP_OUTPUT) !=
+	       BPF_FIB_LKUP_RET_FRAG_NEEDED;
 }
 
 /* Packets in its queue (mainline: bytes), or all-ones where a program cannot tell. */
 static __always_inline __u32 queue_depth(struct __sk_buff *ctx)
 {
-	struct sk_buff *skb;
+	struct sk_buff *skb = kernel_skb(ctx);
 	struct Qdisc *qdisc;
 
-	if (!bpf_cast_to_kern_ctx)
-		return UNAVAILABLE;
-	skb = bpf_cast_to_kern_ctx(ctx);
 	/* of several queues, the packet's own is chosen only behind this hook */
-	if (skb->dev->real_num_tx_queues != 1)
+	if (!skb || skb->dev->real_num_tx_queues != 1)
 		return UNAVAILABLE;
 	qdisc = skb->dev->_tx->qdisc;
 	if (!qdisc || qdisc->flags & TCQ_F_CPUSTATS)

@@ -52,8 +52,9 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 		result->outcome = complete_options(ctx, p, &s);
 		return 1;
 	}
+	/* one that was forwarded has its trace already; nested ones would be lost on the way */
 	result->outcome = OUTCOME_UNTOUCHED;
-	return 0;
+	return p->arrived != 0;
 }
 
 static __always_inline struct result egress(context *ctx)
@@ -70,14 +71,17 @@ static __always_inline struct result egress(context *ctx)
 		return result;
 	}
 	result.outcome = OUTCOME_NO_IOAM;
-	if (ip6->next_header == NEXT_HBH && with_header(ctx, &p, &result))
+	if (ip6->next_header == NEXT_HBH && with_header(ctx, &p, &result)) {
+		result.drop |= p.broken;
 		return result;
+	}
 	if (NODE.has_encapsulations) {
 		enum outcome outcome = encapsulate(ctx, &p);
 
 		if (outcome > result.outcome)
 			result.outcome = outcome;
 	}
+	result.drop |= p.broken;
 	return result;
 }
 

@@ -7,6 +7,14 @@
 #include "match.h"
 #include "trace.h"
 
+/* How far into a packet extension headers are followed when they are not at hand. */
+#define UPPER_LAYER_REACH 512
+
+static __always_inline __u32 u32_min(__u32 a, __u32 b)
+{
+	return a < b ? a : b;
+}
+
 /* First k of every n, over all CPUs. */
 static __always_inline int is_selected(const struct encapsulation *e)
 {
@@ -30,12 +38,13 @@ static __always_inline enum outcome may_grow(struct __sk_buff *ctx, const struct
 	__u32 length = packet_length(ctx, p), payload = bpf_ntohs(ip6->payload_length);
 
 	if (ctx->gso_size) {
-		if (!u->offset)
+		/* BIG TCP: its jumbo option is cut off with the headers that move */
+		if (!u->offset || !payload)
 			return OUTCOME_ENCAP_SKIPPED_GSO;
 		if (u->next_header == NEXT_TCP)
 			return ctx->gso_size > 2 * growth ? OUTCOME_NO_IOAM
 							  : OUTCOME_ENCAP_SKIPPED_GSO;
-		if (u->next_header != NEXT_UDP || is_uncuttable(ctx))
+		if (u->next_header != NEXT_UDP || !is_cuttable(ctx))
 			return OUTCOME_ENCAP_SKIPPED_GSO;
 		length = u->offset + 8 + ctx->gso_size;
 	} else if (!payload || payload + growth > 0xffff) {
@@ -176,6 +185,12 @@ static __always_inline enum outcome encapsulate(struct __sk_buff *ctx, struct pa
 
 	if (!ip6)
 		return OUTCOME_NO_IOAM;
+	if (is_extension(ip6->next_header)) {
+		packet_pull(ctx, p, u32_min(packet_length(ctx, p), UPPER_LAYER_REACH));
+		ip6 = at(p, 0, IPV6_HEADER);
+		if (!ip6)
+			return OUTCOME_NO_IOAM;
+	}
 	u = find_upper(ctx, p, ip6->next_header);
 	e = find_encapsulation(ctx, p, ip6, &u);
 	if (!e)
@@ -191,6 +206,9 @@ static __always_inline enum outcome encapsulate(struct __sk_buff *ctx, struct pa
 	outcome = may_grow(ctx, p, ip6, &u, growth);
 	if (outcome != OUTCOME_NO_IOAM)
 		return outcome;
+	if (!tunnel && !p->arrived && !ctx->gso_size &&
+	    !path_carries(ctx, ip6, packet_length(ctx, p) + growth))
+		return OUTCOME_ENCAP_SKIPPED_MTU;
 	gather(ctx, p, e, &v);
 	v.hop_limit = ip6->hop_limit;
 	inner = *ip6;

@@ -8,6 +8,8 @@
 
 #define ECN_MASK bpf_htonl(0x00300000)
 #define ECN_CE	 bpf_htonl(0x00300000)
+#define ECN_ECT0 bpf_htonl(0x00200000)
+#define ECN_ECT1 bpf_htonl(0x00100000)
 
 enum removal {
 	REMOVE_NOTHING,
@@ -20,11 +22,14 @@ static __always_inline int remove_tunnel(context *ctx, struct packet *p, __u32 l
 {
 	const struct ipv6 *outer = at(p, 0, IPV6_HEADER);
 	struct ipv6 *inner = at(p, length, IPV6_HEADER);
+	__be32 ecn, own;
 
 	if (!outer || !inner)
 		return -1;
-	if ((outer->class_label & ECN_MASK) == ECN_CE && inner->class_label & ECN_MASK)
-		put32(p, &inner->class_label, inner->class_label | ECN_CE);
+	ecn = outer->class_label & ECN_MASK;
+	own = inner->class_label & ECN_MASK;
+	if (own && (ecn == ECN_CE || (ecn == ECN_ECT1 && own == ECN_ECT0)))
+		put32(p, &inner->class_label, (inner->class_label & ~ECN_MASK) | ecn);
 	packet_commit_sum(ctx, p);
 	return packet_remove(ctx, p, 0, length);
 }
@@ -167,7 +172,7 @@ static __always_inline struct result ingress(context *ctx)
 	if (!ip6 || (bpf_ntohl(ip6->class_label) >> 28) != 6)
 		result.outcome = OUTCOME_MALFORMED_IPV6;
 	else if (ip6->next_header == NEXT_HBH)
-		return with_header(ctx, &p);
+		result = with_header(ctx, &p);
 	else
 		result.outcome =
 			ip6->next_header == NEXT_IPV6 ? bare_tunnel(ctx, &p, 0) : OUTCOME_NO_IOAM;

@@ -18,6 +18,7 @@ struct packet {
 	__u64 sum;     /* change to the checksum of the bytes, where the context keeps one */
 	__u32 l3;      /* bytes before the IPv6 header */
 	__u32 arrived; /* interface of arrival, 0 = generated here; egress only */
+	__u32 broken;  /* its VLAN tag could not be put back: it must not go to another VLAN */
 };
 
 /* Keeps the compiler from joining what the verifier has to see apart. */

@@ -4,8 +4,9 @@
 #define WAYMARK_PACKET_SKB_H
 
 #include <linux/pkt_cls.h>
-#include "packet.h"
 #include "ipv6.h"
+#include "kernel.h"
+#include "packet.h"
 
 typedef struct __sk_buff context;
 
@@ -27,7 +28,8 @@ static __always_inline void packet_load(context *ctx, struct packet *p)
 /* Makes `length` bytes from the IPv6 header on directly accessible, if the packet has them. */
 static __always_inline void packet_pull(context *ctx, struct packet *p, __u32 length)
 {
-	if (p->ip6 + (length & 0xfff) <= p->end)
+	/* nothing is left to pull when all of it is accessible */
+	if (p->ip6 + (length & 0xfff) <= p->end || ctx->len <= ctx->data_end - ctx->data)
 		return;
 	bpf_skb_pull_data(ctx, p->l3 + length);
 	packet_load(ctx, p);
@@ -64,10 +66,18 @@ static __always_inline int packet_read(context *ctx, const struct packet *p, __u
 	return bpf_skb_load_bytes(ctx, p->l3 + offset, to, length);
 }
 
+/* Whether the stack keeps a sum over the packet's bytes; to look is cheaper than the helper. */
+static __always_inline int has_sum(context *ctx)
+{
+	struct sk_buff *skb = kernel_skb(ctx);
+
+	return !skb || BPF_CORE_READ_BITFIELD(skb, ip_summed) == CHECKSUM_COMPLETE;
+}
+
 /* The stack keeps a sum over received bytes: tell it what was changed before bytes go. */
 static __always_inline void packet_commit_sum(context *ctx, struct packet *p)
 {
-	if (!p->sum)
+	if (!p->sum || !has_sum(ctx))
 		return;
 	p->sum = (p->sum & 0xffffffff) + (p->sum >> 32);
 	p->sum = (p->sum & 0xffffffff) + (p->sum >> 32);
@@ -110,7 +120,8 @@ static __always_inline void tag_put_back(context *ctx, struct packet *p, const s
 {
 	if (!tag->taken)
 		return;
-	bpf_skb_vlan_push(ctx, tag->protocol, tag->tci);
+	if (bpf_skb_vlan_push(ctx, tag->protocol, tag->tci))
+		p->broken = 1;
 	p->data = (void *)(long)ctx->data;
 	p->end = (void *)(long)ctx->data_end;
 	p->l3 = find_ipv6(p->data, p->end);

@@ -17,6 +17,12 @@
 #define RECORD_LARGE   (sizeof(struct record) + 536)
 #define RECORD_LARGEST (sizeof(struct record) + MAX_HBH)
 
+/* Bytes that a record takes in the ring, by the length of its header. */
+static __always_inline __u32 record_size(__u32 length)
+{
+	return length <= 88 ? RECORD_SMALL : length <= 536 ? RECORD_LARGE : RECORD_LARGEST;
+}
+
 #define TAKE(size)                                                                           \
 	({                                                                                   \
 		r = bpf_ringbuf_reserve(ring, size, 0);                                      \
@@ -57,6 +63,7 @@ static __always_inline void record_end(context *ctx, const struct packet *p, str
 				       void *ring, enum outcome outcome, __u64 tai)
 {
 	__u32 length = packet_length(ctx, p), head = length;
+	__u64 waiting;
 
 	r->time = tai;
 	r->ifindex = NODE.ifindex;
@@ -70,7 +77,10 @@ static __always_inline void record_end(context *ctx, const struct packet *p, str
 		head = 0;
 	r->packet_length = head;
 	count(COUNTER_RECORDS_WRITTEN);
-	bpf_ringbuf_submit(r, bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) > RING_WAKE_AT
+	/* waking costs more than a packet: once, by whoever passes the mark */
+	waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
+	bpf_ringbuf_submit(r, waiting > RING_WAKE_AT && waiting - record_size(r->header_length) <=
+								RING_WAKE_AT
 				      ? BPF_RB_FORCE_WAKEUP
 				      : BPF_RB_NO_WAKEUP);
 }

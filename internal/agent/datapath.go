@@ -25,6 +25,7 @@ import (
 // it, and documents it.
 type Datapath interface {
 	Apply(datapath.Config) error
+	Intact() bool
 	Interfaces() []datapath.InterfaceStatus
 	Counters() ([]datapath.Counters, error)
 	ReadRecords(context.Context, func(datapath.Record)) error

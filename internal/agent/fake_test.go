@@ -50,6 +50,8 @@ func (d *fakeDatapath) Apply(c datapath.Config) error {
 	return nil
 }
 
+func (d *fakeDatapath) Intact() bool { return true }
+
 func (d *fakeDatapath) running() datapath.Config {
 	d.mu.Lock()
 	defer d.mu.Unlock()

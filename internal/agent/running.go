@@ -130,7 +130,7 @@ func (a *Agent) refresh() error {
 	if err != nil {
 		return err
 	}
-	if reflect.DeepEqual(withoutMTU(resolved), withoutMTU(s.resolved)) {
+	if reflect.DeepEqual(withoutMTU(resolved), withoutMTU(s.resolved)) && a.datapath.Intact() {
 		next := *s
 		next.resolved = resolved // MTUs may differ
 		a.state.Store(&next)

@@ -116,6 +116,24 @@ func (a *attachment) detach() error {
 	return errors.Join(err, a.link.Close())
 }
 
+// alive tells whether the program is still on the hook.
+func (a *attachment) alive() bool {
+	if a.link == nil {
+		filter, err := findFilter(a.index, a.ingress)
+		return filter != nil && err == nil
+	}
+	info, err := a.link.Info()
+	return err == nil && linkInterface(info) == a.index
+}
+
+// forget drops an attachment that is not alive any more.
+func (a *attachment) forget() {
+	if a.link != nil {
+		_ = a.link.Unpin() // the pin may be gone as well
+	}
+	a.close()
+}
+
 // close forgets the attachment in this process only.
 func (a *attachment) close() {
 	if a.link != nil {

@@ -6,8 +6,8 @@
 // A configuration is one generation: programs with their constants, and the
 // maps that hold its tables. Apply loads a whole generation beside the running
 // one and then swaps each hook's program, so start, reload, restart and upgrade
-// are one operation, and every packet meets either the old or the new
-// configuration whole. Counters, records, the clock and frequencies outlive
+// are one operation, and a hook never goes without a program, unless its mode of
+// attachment changes. Counters, records, the clock and frequencies outlive
 // generations; all of it is pinned and outlives the agent.
 package datapath
 
@@ -160,10 +160,22 @@ func (d *Datapath) Apply(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	stale, err := g.assignFrequencies(d.shared[mapFrequencies])
-	if err != nil {
-		return err
+	stale, fresh, err := g.assignFrequencies(d.shared[mapFrequencies])
+	if err == nil {
+		err = d.replace(g, cfg.Attach, names)
 	}
+	if err != nil {
+		return errors.Join(err, freeFrequencies(d.shared[mapFrequencies], fresh))
+	}
+	if err := freeFrequencies(d.shared[mapFrequencies], stale); err != nil {
+		d.options.Log.Warn("forget encapsulations that are gone", "error", err)
+	}
+	d.options.Log.Debug("configuration applied", "interfaces", len(g.interfaces), "took", time.Since(started))
+	return nil
+}
+
+// replace loads a generation and swaps it for the running one.
+func (d *Datapath) replace(g *generation, modes map[ioam.IfIndex]AttachMode, names map[ioam.IfIndex]string) error {
 	maps, err := g.create(d.specs)
 	if err != nil {
 		return err
@@ -171,7 +183,7 @@ func (d *Datapath) Apply(cfg Config) error {
 	defer maps.close()
 	swap := &transaction{datapath: d}
 	for _, in := range g.interfaces {
-		if err := swap.prepare(in, cfg.Attach[in.index], maps); err != nil {
+		if err := swap.prepare(in, modes[in.index], maps); err != nil {
 			swap.abandon()
 			return err
 		}
@@ -185,13 +197,21 @@ func (d *Datapath) Apply(cfg Config) error {
 		d.served[index].name = name
 	}
 	d.retire(g)
-	for _, slot := range stale {
-		if err := d.shared[mapFrequencies].Put(slot, abiFrequency{}); err != nil {
-			return fmt.Errorf("free a frequency: %w", err)
+	return nil
+}
+
+// Intact tells whether every program is still where Apply put it. An interface
+// that was deleted and made again under its old index is not served, and
+// others may detach programs, too; Apply mends both.
+func (d *Datapath) Intact() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.served {
+		if s.ingress == nil || s.egress == nil || !s.ingress.alive() || !s.egress.alive() {
+			return false
 		}
 	}
-	d.options.Log.Debug("configuration applied", "interfaces", len(g.interfaces), "took", time.Since(started))
-	return nil
+	return true
 }
 
 // linkHeader is how many bytes the device puts before an untagged packet.

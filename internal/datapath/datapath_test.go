@@ -300,3 +300,52 @@ func TestInterfaceGone(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestSameIndex serves an interface again that was made anew under its old index.
+func TestSameIndex(t *testing.T) {
+	for _, mode := range []datapath.AttachMode{datapath.AttachXDP, datapath.AttachTCX, datapath.AttachClsact} {
+		t.Run(string(mode), func(t *testing.T) {
+			l := raise(t, "wm-dp-same")
+			path := pins(t)
+			err := l.Node("near").Do(func() error {
+				d, err := datapath.Open(datapath.Options{PinPath: path})
+				if err != nil {
+					return err
+				}
+				defer d.Remove()
+				old := index(t)
+				if err := d.Apply(configuration(old, mode)); err != nil {
+					return err
+				}
+				if !d.Intact() {
+					return fmt.Errorf("not intact right behind Apply")
+				}
+				device, err := netlink.LinkByName("eth0")
+				if err != nil {
+					return err
+				}
+				if err := netlink.LinkDel(device); err != nil {
+					return err
+				}
+				again := netlink.NewLinkAttrs()
+				again.Name, again.Index = "eth0", int(old)
+				if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: again, PeerName: "peer0"}); err != nil {
+					return err
+				}
+				if d.Intact() {
+					return fmt.Errorf("intact without programs")
+				}
+				if err := d.Apply(configuration(index(t), mode)); err != nil {
+					return err
+				}
+				if !d.Intact() {
+					return fmt.Errorf("not served again")
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

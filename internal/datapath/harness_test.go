@@ -65,7 +65,7 @@ func loadPrograms(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, clock i
 	if err := p.maps[mapClock].Put(uint32(0), abiClockState{TaiOffset: taiUTC.Nanoseconds()}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.assignFrequencies(p.maps[mapFrequencies]); err != nil {
+	if _, _, err := g.assignFrequencies(p.maps[mapFrequencies]); err != nil {
 		t.Fatal(err)
 	}
 	own, err := g.create(specs)

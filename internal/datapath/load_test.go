@@ -3,6 +3,7 @@
 package datapath
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -95,7 +96,10 @@ func TestFrequencySurvives(t *testing.T) {
 	frequencies := p.maps[mapFrequencies]
 	slots := func(names ...string) (out []uint32, stale []uint32) {
 		g := &generation{owners: names, encapsulations: make([]abiEncapsulation, len(names))}
-		stale, err := g.assignFrequencies(frequencies)
+		for i := range g.encapsulations {
+			g.encapsulations[i].FrequencyK, g.encapsulations[i].FrequencyN = 1, 2
+		}
+		stale, _, err := g.assignFrequencies(frequencies)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,5 +118,35 @@ func TestFrequencySurvives(t *testing.T) {
 	}
 	if len(stale) != 1 || stale[0] != first[0] {
 		t.Errorf("stale %v, want that of a: %d", stale, first[0])
+	}
+}
+
+// TestFrequencySlots replaces as many encapsulations as there may be by as many
+// others; those that take every packet need no slot.
+func TestFrequencySlots(t *testing.T) {
+	p := loadPrograms(t, rightConfig(), 1, 0)
+	frequencies := p.maps[mapFrequencies]
+	generationOf := func(prefix string, n uint32) *generation {
+		g := &generation{encapsulations: make([]abiEncapsulation, ioam.MaxEncapsulations)}
+		for i := range g.encapsulations {
+			g.owners = append(g.owners, fmt.Sprint(prefix, i))
+			g.encapsulations[i].FrequencyK, g.encapsulations[i].FrequencyN = 1, n
+		}
+		return g
+	}
+	if _, fresh, err := generationOf("all", 1).assignFrequencies(frequencies); err != nil || len(fresh) != 0 {
+		t.Fatalf("%d slots for rules without a frequency, %v", len(fresh), err)
+	}
+	for _, prefix := range []string{"a", "b", "c"} {
+		stale, fresh, err := generationOf(prefix, 2).assignFrequencies(frequencies)
+		if err != nil || len(fresh) != ioam.MaxEncapsulations {
+			t.Fatalf("%d fresh slots, %v", len(fresh), err)
+		}
+		if prefix == "b" { // an attempt that failed
+			stale = fresh
+		}
+		if err := freeFrequencies(frequencies, stale); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

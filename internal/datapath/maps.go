@@ -178,9 +178,10 @@ func fillRings(records *ebpf.Map, spec *ebpf.MapSpec, cpus int) error {
 }
 
 // assignFrequencies finds each encapsulation's slot by its name, so that k/n
-// goes on where it was, and gives new ones a free slot. It returns the slots
-// that nobody owns any more; they are freed once the generation is in place.
-func (g *generation) assignFrequencies(frequencies *ebpf.Map) (stale []uint32, err error) {
+// goes on where it was, and gives new ones a free slot. Stale slots are those
+// that nobody owns any more, fresh ones those newly taken: the caller frees the
+// former once the generation is in place, the latter when it cannot be.
+func (g *generation) assignFrequencies(frequencies *ebpf.Map) (stale, fresh []uint32, err error) {
 	slots := make(map[[56]byte]uint32)
 	var free []uint32
 	var slot uint32
@@ -193,16 +194,20 @@ func (g *generation) assignFrequencies(frequencies *ebpf.Map) (stale []uint32, e
 		}
 	}
 	for i, owner := range g.owners {
+		if e := &g.encapsulations[i]; e.FrequencyK >= e.FrequencyN {
+			continue // takes every packet: nothing to count
+		}
 		key := frequencyKey(owner)
 		at, ok := slots[key]
 		if !ok {
 			if len(free) == 0 {
-				return nil, errors.New("no slot left to count an encapsulation's frequency; remove encapsulations that are not used")
+				return nil, fresh, errors.New("no slot left to count an encapsulation's frequency; remove encapsulations that are not used")
 			}
 			at, free = free[0], free[1:]
 			if err := frequencies.Put(at, abiFrequency{Name: key}); err != nil {
-				return nil, fmt.Errorf("fill map %s: %w", mapFrequencies, err)
+				return nil, fresh, fmt.Errorf("fill map %s: %w", mapFrequencies, err)
 			}
+			fresh = append(fresh, at)
 		}
 		delete(slots, key)
 		g.encapsulations[i].FrequencySlot = at
@@ -210,7 +215,17 @@ func (g *generation) assignFrequencies(frequencies *ebpf.Map) (stale []uint32, e
 	for _, at := range slots {
 		stale = append(stale, at)
 	}
-	return stale, nil
+	return stale, fresh, nil
+}
+
+// freeFrequencies gives slots back.
+func freeFrequencies(frequencies *ebpf.Map, slots []uint32) error {
+	for _, slot := range slots {
+		if err := frequencies.Put(slot, abiFrequency{}); err != nil {
+			return fmt.Errorf("free a frequency: %w", err)
+		}
+	}
+	return nil
 }
 
 // frequencyKey is a name, or the digest of one that does not fit.

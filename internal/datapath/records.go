@@ -22,6 +22,9 @@ import (
 // per record, which would cost the packet more than writing it.
 const pollInterval = 20 * time.Millisecond
 
+// recordsPerRound bounds how long the clock's offset is taken for granted.
+const recordsPerRound = 4096
+
 // ReadRecords hands every record to `each` until the context ends. Records of
 // one CPU come in order; `each` is called by several goroutines at once.
 func (d *Datapath) ReadRecords(ctx context.Context, each func(Record)) error {
@@ -50,7 +53,8 @@ func readRing(ctx context.Context, reader *ringbuf.Reader, offset func() time.Du
 	for ctx.Err() == nil {
 		reader.SetDeadline(time.Now().Add(pollInterval))
 		correction := offset()
-		for {
+		// a ring that never runs empty must not keep the reader from ending
+		for n := 0; n < recordsPerRound && ctx.Err() == nil; n++ {
 			err := reader.ReadInto(&raw)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				break

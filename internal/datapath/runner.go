@@ -74,7 +74,7 @@ func (r *Runner) load(g *generation, specs map[string]*ebpf.MapSpec, index ioam.
 	if err := fillRings(r.maps[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
 		return err
 	}
-	if _, err := g.assignFrequencies(r.maps[mapFrequencies]); err != nil {
+	if _, _, err := g.assignFrequencies(r.maps[mapFrequencies]); err != nil {
 		return err
 	}
 	own, err := g.create(specs)

@@ -122,6 +122,10 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		at = &p.served.ingress
 	}
 	current := *at
+	if current != nil && !current.alive() {
+		current.forget()
+		*at, current = nil, nil
+	}
 	modes := p.modes(ingress)
 	if current != nil {
 		for _, mode := range modes {
