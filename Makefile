@@ -28,7 +28,7 @@ build: ## Build bin/waymark, one static binary
 
 generate: ## Compile the BPF programs with the pinned compiler (clang 19) and write their Go bindings
 	scripts/compiler.sh
-	go generate ./internal/datapath
+	go generate ./internal/datapath ./bench
 
 check: ## Run every static check; works offline once the dependencies are there
 	scripts/check.sh

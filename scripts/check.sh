@@ -33,9 +33,9 @@ formatted_c() {
 		echo "clang-format-19 is not installed; run: scripts/setup.sh test" >&2
 		return 1
 	fi
-	find bpf \( -name '*.c' -o -name '*.h' \) -print0 |
+	find bpf bench/bpf \( -name '*.c' -o -name '*.h' \) -print0 |
 		xargs -0 -r clang-format-19 --dry-run -Werror && return
-	echo "run: find bpf -name '*.[ch]' | xargs clang-format-19 -i" >&2
+	echo "run: find bpf bench/bpf -name '*.[ch]' | xargs clang-format-19 -i" >&2
 	return 1
 }
 

@@ -38,6 +38,6 @@ same() {
 	done
 }
 
-same generate internal/datapath
+same generate internal/datapath bench
 same docs docs/reference
 exit $status

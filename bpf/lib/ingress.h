@@ -53,11 +53,11 @@ static __always_inline int ends_here(const struct packet *p, const struct ipv6 *
 static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32 length,
 					   enum removal removal, __u64 tai)
 {
+	struct recording rec = {};
 	enum outcome outcome;
-	void *ring = 0;
-	struct record *r = record_begin(ctx, p, &ring, length);
 	int err;
 
+	record_begin(ctx, p, &rec, length);
 	if (removal == REMOVE_TUNNEL) {
 		outcome = OUTCOME_TUNNEL_DECAPSULATED;
 		err = remove_tunnel(ctx, p, IPV6_HEADER + length);
@@ -65,13 +65,13 @@ static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32
 		outcome = OUTCOME_INLINE_REMOVED;
 		err = remove_header(ctx, p, length);
 	}
-	if (!r)
+	if (!rec.held)
 		return err ? OUTCOME_DECAP_FAILED : outcome;
 	if (err) {
-		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
+		bpf_ringbuf_discard(rec.record, BPF_RB_NO_WAKEUP);
 		return OUTCOME_DECAP_FAILED;
 	}
-	record_end(ctx, p, r, ring, outcome, tai);
+	record_end(ctx, p, &rec, outcome, tai);
 	return outcome;
 }
 

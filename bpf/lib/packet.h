@@ -29,6 +29,8 @@ static __always_inline void *at(const struct packet *p, __u32 offset, __u32 size
 {
 	void *start;
 
+	if (!__builtin_constant_p(offset))
+		opaque(offset);
 	if (offset > 0xfff)
 		return 0;
 	start = p->ip6 + offset;

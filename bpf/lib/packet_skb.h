@@ -60,10 +60,9 @@ static __always_inline __u32 packet_length(context *ctx, const struct packet *p)
 	return ctx->len - p->l3;
 }
 
-static __always_inline int packet_read(context *ctx, const struct packet *p, __u32 offset, void *to,
-				       __u32 length)
+static __always_inline int load_bytes(context *ctx, __u32 offset, void *to, __u32 length)
 {
-	return bpf_skb_load_bytes(ctx, p->l3 + offset, to, length);
+	return bpf_skb_load_bytes(ctx, offset, to, length);
 }
 
 /* Whether the stack keeps a sum over the packet's bytes; to look is cheaper than the helper. */

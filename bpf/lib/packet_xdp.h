@@ -45,10 +45,9 @@ static __always_inline void packet_pull(context *ctx, struct packet *p, __u32 le
 	(void)length;
 }
 
-static __always_inline int packet_read(context *ctx, const struct packet *p, __u32 offset, void *to,
-				       __u32 length)
+static __always_inline int load_bytes(context *ctx, __u32 offset, void *to, __u32 length)
 {
-	return bpf_xdp_load_bytes(ctx, p->l3 + offset, to, length);
+	return bpf_xdp_load_bytes(ctx, offset, to, length);
 }
 
 /* Moves the frame's first `size` bytes, a constant, forward over `length` bytes. */

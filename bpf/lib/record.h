@@ -12,56 +12,79 @@
 
 #define RING_WAKE_AT (128 * 1024)
 
-/* Room for a small header (one option of a few nodes), a large one, and any. */
-#define RECORD_SMALL   (sizeof(struct record) + 88)
-#define RECORD_LARGE   (sizeof(struct record) + 536)
-#define RECORD_LARGEST (sizeof(struct record) + MAX_HBH)
+/* Room for a small header (one option of a few nodes), and a large one; MAX_HBH fits any. */
+#define ROOM_SMALL 88
+#define ROOM_LARGE 536
 
-/* Bytes that a record takes in the ring, by the length of its header. */
-static __always_inline __u32 record_size(__u32 length)
+/*
+ * Reads 8 to `most` bytes. Not inlined: where registers are scarce the compiler puts a length
+ * aside between its check and its use, and older verifiers then forget the check. Nor may it
+ * join the two comparisons into one, from which they learn nothing.
+ */
+static __noinline int read_some(context *ctx, __u32 offset, void *to, __u32 length, __u32 most)
 {
-	return length <= 88 ? RECORD_SMALL : length <= 536 ? RECORD_LARGE : RECORD_LARGEST;
+	if (length < 8)
+		return -1;
+	opaque(length);
+	if (length > most)
+		return -1;
+	return load_bytes(ctx, offset, to, length);
 }
 
-#define TAKE(size)                                                                           \
-	({                                                                                   \
-		r = bpf_ringbuf_reserve(ring, size, 0);                                      \
-		if (r && packet_read(ctx, p, IPV6_HEADER, (void *)r + sizeof(*r), length)) { \
-			bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);                            \
-			r = 0;                                                               \
-		}                                                                            \
-	})
+/* A record being made. */
+struct recording {
+	struct record *record;
+	void *ring;
+	__u32 size; /* bytes that it takes in the ring */
+	__u32 held; /* whether there is one */
+};
 
-/* Reserves a record and copies the Hop-by-Hop header into it, before it is removed. */
-static __always_inline struct record *record_begin(context *ctx, const struct packet *p,
-						   void **ring_out, __u32 length)
+/*
+ * Reserves a record with `room` bytes for the header and copies it there. Older verifiers follow
+ * a second check of a record for NULL into both branches: `held` tells what was reserved.
+ */
+static __always_inline void record_take(context *ctx, const struct packet *p, struct recording *rec,
+					__u32 length, __u32 room)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	void *ring = bpf_map_lookup_elem(&records, &cpu);
-	struct record *r = 0;
+	struct record *r = bpf_ringbuf_reserve(rec->ring, sizeof(*r) + room, 0);
 
-	*ring_out = ring;
-	opaque(length);
-	if (ring && length >= 8) {
-		if (length <= 88)
-			TAKE(RECORD_SMALL);
-		else if (length <= 536)
-			TAKE(RECORD_LARGE);
-		else if (length <= MAX_HBH)
-			TAKE(RECORD_LARGEST);
-	}
-	if (!r) {
-		count(COUNTER_RECORDS_LOST);
-		return 0;
+	if (!r)
+		return;
+	if (read_some(ctx, p->l3 + IPV6_HEADER, (void *)r + sizeof(*r), length, room)) {
+		bpf_ringbuf_discard(r, BPF_RB_NO_WAKEUP);
+		return;
 	}
 	r->header_length = length;
-	return r;
+	rec->record = r;
+	rec->size = sizeof(*r) + room;
+	rec->held = 1;
+	opaque(rec->held);
+}
+
+/* Reserves a record and copies the Hop-by-Hop header into it, before it is removed. */
+static __always_inline void record_begin(context *ctx, const struct packet *p,
+					 struct recording *rec, __u32 length)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	rec->ring = bpf_map_lookup_elem(&records, &cpu);
+	if (rec->ring) {
+		if (length <= ROOM_SMALL)
+			record_take(ctx, p, rec, length, ROOM_SMALL);
+		else if (length <= ROOM_LARGE)
+			record_take(ctx, p, rec, length, ROOM_LARGE);
+		else
+			record_take(ctx, p, rec, length, MAX_HBH);
+	}
+	if (!rec->held)
+		count(COUNTER_RECORDS_LOST);
 }
 
 /* Fills in the packet that goes on and hands the record over. */
-static __always_inline void record_end(context *ctx, const struct packet *p, struct record *r,
-				       void *ring, enum outcome outcome, __u64 tai)
+static __always_inline void record_end(context *ctx, const struct packet *p,
+				       const struct recording *rec, enum outcome outcome, __u64 tai)
 {
+	struct record *r = rec->record;
 	__u32 length = packet_length(ctx, p), head = length;
 	__u64 waiting;
 
@@ -72,15 +95,13 @@ static __always_inline void record_end(context *ctx, const struct packet *p, str
 	r->pad = 0;
 	if (head > RECORD_PACKET)
 		head = RECORD_PACKET;
-	opaque(head);
-	if (head < 1 || head > RECORD_PACKET || packet_read(ctx, p, 0, r->packet, head))
+	if (read_some(ctx, p->l3, r->packet, head, RECORD_PACKET))
 		head = 0;
 	r->packet_length = head;
 	count(COUNTER_RECORDS_WRITTEN);
 	/* waking costs more than a packet: once, by whoever passes the mark */
-	waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA);
-	bpf_ringbuf_submit(r, waiting > RING_WAKE_AT && waiting - record_size(r->header_length) <=
-								RING_WAKE_AT
+	waiting = bpf_ringbuf_query(rec->ring, BPF_RB_AVAIL_DATA);
+	bpf_ringbuf_submit(r, waiting > RING_WAKE_AT && waiting - rec->size <= RING_WAKE_AT
 				      ? BPF_RB_FORCE_WAKEUP
 				      : BPF_RB_NO_WAKEUP);
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -108,11 +110,25 @@ func seen(t *testing.T, d *datapath.Datapath) (ingress, egress uint64) {
 	return ingress, egress
 }
 
+// tcModes are the tc attachments of this kernel, best first.
+func tcModes(t *testing.T) []datapath.AttachMode {
+	t.Helper()
+	tcx := health.ReadKernel().TCX
+	if tcx.Err != nil {
+		t.Fatalf("whether this kernel has tcx: %v", tcx.Err)
+	}
+	if !tcx.Yes {
+		return []datapath.AttachMode{datapath.AttachClsact}
+	}
+	return []datapath.AttachMode{datapath.AttachTCX, datapath.AttachClsact}
+}
+
 // TestModes attaches in every mode, swaps under traffic, restarts and removes.
 func TestModes(t *testing.T) {
 	l := raise(t, "wm-dp-modes")
 	ping := l.Topology().Traffic[0]
-	for _, mode := range []datapath.AttachMode{datapath.AttachAuto, datapath.AttachXDP, datapath.AttachTCX, datapath.AttachClsact} {
+	tc := tcModes(t)
+	for _, mode := range append([]datapath.AttachMode{datapath.AttachAuto, datapath.AttachXDP}, tc...) {
 		t.Run(string(mode), func(t *testing.T) {
 			path := pins(t)
 			open := func() (d *datapath.Datapath) {
@@ -142,12 +158,12 @@ func TestModes(t *testing.T) {
 			}
 			d := open()
 			apply(d)
-			want := mode
-			if mode == datapath.AttachAuto {
-				want = datapath.AttachXDP
+			ingress, egress := mode, mode
+			if mode == datapath.AttachAuto || mode == datapath.AttachXDP {
+				ingress, egress = datapath.AttachXDP, tc[0]
 			}
-			if status := d.Interfaces(); len(status) != 1 || status[0].Ingress != want {
-				t.Errorf("status %+v, want ingress by %s", status, want)
+			if status := d.Interfaces(); len(status) != 1 || status[0].Ingress != ingress || status[0].Egress != egress {
+				t.Errorf("status %+v, want ingress by %s and egress by %s", status, ingress, egress)
 			}
 			send()
 			in, out := seen(t, d)
@@ -171,7 +187,8 @@ func TestModes(t *testing.T) {
 			if _, err := os.Stat(path); !os.IsNotExist(err) {
 				t.Errorf("pins are left: %v", err)
 			}
-			if err := l.Node("near").Do(nothingAttached); err != nil {
+			err := l.Node("near").Do(func() error { return nothingAttached(slices.Contains(tc, datapath.AttachTCX)) })
+			if err != nil {
 				t.Error(err)
 			}
 			send()
@@ -179,7 +196,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-func nothingAttached() error {
+func nothingAttached(hasTCX bool) error {
 	device, err := netlink.LinkByName("eth0")
 	if err != nil {
 		return err
@@ -191,6 +208,9 @@ func nothingAttached() error {
 		if filters, _ := netlink.FilterList(device, parent); len(filters) > 0 {
 			return fmt.Errorf("a filter is left: %v", filters)
 		}
+	}
+	if !hasTCX {
+		return nil
 	}
 	for _, kind := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
 		found, err := link.QueryPrograms(link.QueryOptions{Target: device.Attrs().Index, Attach: kind})
@@ -208,13 +228,14 @@ func nothingAttached() error {
 func TestModeChange(t *testing.T) {
 	l := raise(t, "wm-dp-change")
 	path := pins(t)
+	modes := append([]datapath.AttachMode{datapath.AttachXDP}, tcModes(t)...)
 	err := l.Node("near").Do(func() error {
 		d, err := datapath.Open(datapath.Options{PinPath: path})
 		if err != nil {
 			return err
 		}
 		defer d.Remove()
-		for _, mode := range []datapath.AttachMode{datapath.AttachXDP, datapath.AttachTCX, datapath.AttachClsact, datapath.AttachXDP} {
+		for _, mode := range append(modes, datapath.AttachXDP) {
 			if err := d.Apply(configuration(index(t), mode)); err != nil {
 				return err
 			}
@@ -229,22 +250,55 @@ func TestModeChange(t *testing.T) {
 	}
 }
 
-// TestFailedApply keeps what runs when an interface cannot be served.
-func TestFailedApply(t *testing.T) {
-	l := raise(t, "wm-dp-fail")
+// TestAutoFallsBack serves loopback, which has no native XDP, by the best that
+// the kernel has; what it has not is refused with the cure.
+func TestAutoFallsBack(t *testing.T) {
+	l := raise(t, "wm-dp-auto")
 	path := pins(t)
+	best := tcModes(t)[0]
 	err := l.Node("near").Do(func() error {
 		d, err := datapath.Open(datapath.Options{PinPath: path})
 		if err != nil {
 			return err
 		}
 		defer d.Remove()
-		good := configuration(index(t), datapath.AttachTCX)
+		if best != datapath.AttachTCX {
+			err := d.Apply(configuration(1, datapath.AttachTCX))
+			if err == nil || !strings.Contains(err.Error(), "set attach: clsact") {
+				return fmt.Errorf("tcx on a kernel without it: %v, want the cure", err)
+			}
+		}
+		if err := d.Apply(configuration(1, datapath.AttachAuto)); err != nil {
+			return err
+		}
+		s := d.Interfaces()[0]
+		if s.Ingress != best || s.Egress != best || s.NativeXDPRefused == "" {
+			return fmt.Errorf("served %+v, want %s both ways and why not XDP", s, best)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFailedApply keeps what runs when an interface cannot be served.
+func TestFailedApply(t *testing.T) {
+	l := raise(t, "wm-dp-fail")
+	path := pins(t)
+	mode := tcModes(t)[0]
+	err := l.Node("near").Do(func() error {
+		d, err := datapath.Open(datapath.Options{PinPath: path})
+		if err != nil {
+			return err
+		}
+		defer d.Remove()
+		good := configuration(index(t), mode)
 		if err := d.Apply(good); err != nil {
 			return err
 		}
 		before := fmt.Sprint(d.Interfaces())
-		bad := configuration(index(t), datapath.AttachTCX)
+		bad := configuration(index(t), mode)
 		// loopback has no native XDP: it fails behind eth0, which was swapped by then
 		bad.Node.Interfaces = append(bad.Node.Interfaces, ioam.Interface{Index: 1, Name: "lo", ID: 2, IDWide: 2})
 		bad.Attach[1] = datapath.AttachXDP

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
 )
 
@@ -155,4 +157,12 @@ func waymark(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		t.Fatal(err)
 	}
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// tcModes are the tc attachments of this kernel, best first.
+func tcModes() []config.Attach {
+	if tcx := health.ReadKernel().TCX; !tcx.Yes && tcx.Err == nil {
+		return []config.Attach{"clsact"}
+	}
+	return []config.Attach{"tcx", "clsact"}
 }

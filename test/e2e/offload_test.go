@@ -97,7 +97,7 @@ func control(conn *net.UDPConn, level, option, value int) error {
 // Large UDP packets get one trace each where their segments can grow, and go on
 // without where they cannot.
 func TestUDPSegmentation(t *testing.T) {
-	for _, tt := range modes("tcx") {
+	for _, tt := range modes(tcModes()[0]) {
 		t.Run(tt.mode, func(t *testing.T) {
 			top := domain(t, tt)
 			setMTU(top, 1500, 1700)
@@ -209,7 +209,7 @@ func checkSums(t *testing.T, path string, least int) {
 // none is longer than the link allows.
 func TestSegmentsWithinMTU(t *testing.T) {
 	const mtu = 1500
-	for _, tt := range modes("tcx") {
+	for _, tt := range modes(tcModes()[0]) {
 		t.Run(tt.mode, func(t *testing.T) {
 			top := domain(t, tt)
 			setMTU(top, mtu, mtu)
@@ -238,7 +238,7 @@ func TestSegmentsWithinMTU(t *testing.T) {
 // Packets that athos itself sends are not summed yet when they get the header:
 // cut and summed behind us or not at all, they come out right.
 func TestChecksumPartial(t *testing.T) {
-	l := raise(t, domain(t, transfer{attach: "tcx", aramis: []string{"{id: 123}", "{id: 123, remove: true}"}}))
+	l := raise(t, domain(t, transfer{attach: tcModes()[0], aramis: []string{"{id: 123}", "{id: 123, remove: true}"}}))
 	const size, each, calls = 1400, 20, 20
 	for _, tt := range []struct {
 		name      string

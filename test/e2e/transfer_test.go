@@ -105,7 +105,7 @@ type transfer struct {
 }
 
 // transfers are both modes by both hooks. XDP at a veth turns the offloads of
-// its peer off; with tcx, packets of up to 64 KiB cross the domain.
+// its peer off; with tc, packets of up to 64 KiB cross the domain.
 func transfers() []transfer {
 	large, small := int64(1<<30), int64(64<<20)
 	if testing.Short() {
@@ -124,7 +124,7 @@ func transfers() []transfer {
 	}
 	var all []transfer
 	for _, t := range []transfer{encap, inline} {
-		t.attach, t.size = "tcx", large
+		t.attach, t.size = tcModes()[0], large
 		all = append(all, t)
 		t.attach, t.size = "xdp", small
 		all = append(all, t)
@@ -188,7 +188,7 @@ func checkTransfer(t *testing.T, l *lab.Lab, tt transfer) {
 }
 
 // Over links with no room to spare, GSO packets get smaller segments and plain
-// ones go on without a trace; nothing is lost. tcx at athos lets GSO packets in;
+// ones go on without a trace; nothing is lost. tc at athos lets GSO packets in;
 // XDP at porthos makes the kernel segment them before they leave athos.
 func TestTransferWithoutRoom(t *testing.T) {
 	const mtu = 1500
@@ -196,7 +196,7 @@ func TestTransferWithoutRoom(t *testing.T) {
 	for i := range top.Links {
 		top.Links[i].MTU = mtu
 	}
-	reconfigure(t, top, "athos", "frequency: 1/10", "frequency: 1/1", ", role:", ", attach: tcx, role:")
+	reconfigure(t, top, "athos", "frequency: 1/10", "frequency: 1/1", ", role:", fmt.Sprintf(", attach: %s, role:", tcModes()[0]))
 	reconfigure(t, top, "porthos", ", role:", ", attach: xdp, role:")
 	l := raise(t, top)
 	inside := startScan(t, l, "porthos", "eth0")
