@@ -83,7 +83,7 @@ func newRootCommand() *cobra.Command {
 	opts := &options{defaultSocket: localSocket}
 	root := &cobra.Command{
 		Use:   "waymark",
-		Short: "See the way, the delays and the losses of live IPv6 traffic",
+		Short: "See the way and the delays of live IPv6 traffic",
 		Long: `Waymark tells, for live IPv6 traffic on stock Linux kernels, which way packets
 went and how long each hop held them (IOAM, RFC 9197 and RFC 9486).
 
