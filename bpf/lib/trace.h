@@ -2,7 +2,7 @@
 /*
  * Node data of a pre-allocated trace (RFC 9197 §4.4): written at ingress, completed at egress.
  *
- * The type is read from the packet twice, once to branch on and once to compute offsets from:
+ * The type is read from memory twice, once to branch on and once to compute offsets from:
  * so the verifier sees the same range of offsets on either branch, and not 2^23 paths.
  */
 #ifndef WAYMARK_TRACE_H

@@ -20,7 +20,7 @@ import (
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Fatal("needs root; run it as root")
 	}
 }
 

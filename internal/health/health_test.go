@@ -184,7 +184,7 @@ func TestProbes(t *testing.T) {
 		t.Error("no kernel release")
 	}
 	if os.Geteuid() != 0 || len(MissingCapabilities(k.Capability)) > 0 {
-		t.Skip("probes need root")
+		t.Fatal("probes need root; run it as root")
 	}
 	for name, s := range map[string]Support{"classifier": k.Classifier, "xdp": k.XDP, "ring buffer": k.RingBuffer, "tai": k.TAI} {
 		if !s.Yes {
