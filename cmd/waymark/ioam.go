@@ -21,28 +21,15 @@ func newIOAMCommand(opts *options) *cobra.Command {
 	cmd.Long = `Change IOAM namespaces and schemas of the running agent. The words, their
 abbreviations and defaults are those of 'ip ioam'. Changes are in force at once
 and last until the next reload; to keep them, write them into the file.`
-	cmd.RunE = runAbbreviated
+	cmd.Aliases = abbreviations("ioam")
 	return cmd
-}
-
-// runAbbreviated runs the subcommand that the first word abbreviates, as
-// iproute2 would.
-func runAbbreviated(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 && args[0] != "" {
-		for _, child := range cmd.Commands() {
-			if child.IsAvailableCommand() && strings.HasPrefix(child.Name(), args[0]) {
-				child.SetContext(cmd.Context())
-				return child.RunE(child, args[1:])
-			}
-		}
-	}
-	return groupRun(cmd, args)
 }
 
 func newNamespaceCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "namespace [show | add ID [data DATA32] [wide DATA64] | del ID | set ID schema {ID|none}]",
-		Short: "Show, add and remove IOAM namespaces, and set their schema",
+		Use:     "namespace [show | add ID [data DATA32] [wide DATA64] | del ID | set ID schema {ID|none}]",
+		Aliases: append(abbreviations("namespace"), "ns"),
+		Short:   "Show, add and remove IOAM namespaces, and set their schema",
 		Example: `  waymark ioam namespace add 123 data 0xdeadbeef wide 0xcafec0caf00dc0de
   waymark ioam namespace set 123 schema 777
   waymark ioam namespace show`,
@@ -102,8 +89,9 @@ func printNamespaces(w io.Writer, list []config.Namespace) error {
 
 func newSchemaCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "schema [show | add ID DATA | del ID]",
-		Short: "Show, add and remove schemas: the opaque state snapshots of namespaces",
+		Use:     "schema [show | add ID DATA | del ID]",
+		Aliases: abbreviations("schema"),
+		Short:   "Show, add and remove schemas: the opaque state snapshots of namespaces",
 		Example: `  waymark ioam schema add 777 "rack 7"
   waymark ioam schema show`,
 		Args: cobra.ArbitraryArgs,

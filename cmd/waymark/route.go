@@ -14,8 +14,9 @@ import (
 
 func newRouteCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "route [show | add PREFIX encap ioam6 … dev IF | del PREFIX [dev IF]]",
-		Short: "Change the encapsulations of the running agent, in the words of 'ip -6 route … encap ioam6'",
+		Use:     "route [show | add PREFIX encap ioam6 … dev IF | del PREFIX [dev IF]]",
+		Aliases: abbreviations("route"),
+		Short:   "Change the encapsulations of the running agent, in the words of 'ip -6 route … encap ioam6'",
 		Long: `Change which packets get an IOAM header, in the words of 'ip -6 route … encap
 ioam6'. A "route" here is an encapsulation by destination prefix: packets to
 PREFIX that leave by IF get the header. The kernel's routes stay as they are and

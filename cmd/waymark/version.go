@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -18,11 +19,15 @@ func newVersionCommand(opts *options) *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if opts.json {
-				return printJSON(cmd.OutOrStdout(), map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
-			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "waymark", version)
-			return err
+			return printVersion(cmd.OutOrStdout(), opts.json)
 		},
 	}
+}
+
+func printVersion(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return printJSON(w, map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
+	}
+	_, err := fmt.Fprintln(w, "waymark", version)
+	return err
 }
