@@ -124,7 +124,7 @@ struct ingress_interface {
 	__u32 interface_id_wide;
 	__u16 interface_id;
 	__u8 roles;
-	__u8 pad;
+	__u8 is_master; /* of served interfaces: others may be its members, too */
 };
 
 struct ioam_namespace {
@@ -183,8 +183,9 @@ struct encapsulation {
 	__u32 frequency_n;
 	__u32 frequency_slot;
 	__u32 options;
-	__u32 wants_time;
-	__u32 wants_queue;
+	__u16 wants_time;
+	__u16 wants_queue;
+	__u32 path_mtu; /* of the tunnel's path, 0 = not known; changes while this runs */
 	__u64 source[2];
 	__u64 destination[2];
 	struct patch patches[MAX_IOAM_OPTIONS];

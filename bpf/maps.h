@@ -36,8 +36,8 @@ struct {
 } namespaces SEC(".maps");
 
 /*
- * Hash of a served interface's index -> its ids, for packets that leave by another. Generation;
- * for 64 interfaces mostly below 4096, at most 65536, in 16 bytes each.
+ * Hash of the index of a served interface, or of its master -> its ids, for packets that leave by
+ * another. Generation; for 64 indexes mostly below 4096, at most 65536, in 16 bytes each.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

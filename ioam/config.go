@@ -45,6 +45,7 @@ const (
 // Limits of a configuration; each bounds a table or a loop of the data plane.
 const (
 	MaxInterfaces           = 64
+	MaxMasters              = MaxInterfaces * 8 // Linux nests devices 8 deep
 	MaxNamespaces           = 1024
 	MaxEncapsulations       = 1024
 	MaxDecapsulations       = 256
@@ -113,6 +114,7 @@ type NodeConfig struct {
 	TimestampFormat TimestampFormat
 	Compatibility   Compatibility
 	Interfaces      []Interface
+	Masters         []Master
 	Namespaces      []Namespace
 	Encapsulations  []Encapsulation
 	Decapsulations  []Decapsulation
@@ -127,6 +129,16 @@ type Interface struct {
 	Roles    Role
 	Boundary Boundary
 	MTU      int // bytes of an IPv6 packet, 0 for no limit; used by the reference node, the data plane asks the kernel
+}
+
+// Master is a device that the operating system calls the interface of arrival
+// of packets that arrived on one of its members: a bridge, a VRF, a bond. Some
+// of its members are served; the device itself is not.
+type Master struct {
+	Index  IfIndex
+	ID     InterfaceID     // of its only member, else not available
+	IDWide InterfaceIDWide // the same
+	Roles  Role            // of its served members, together
 }
 
 // Namespace is one IOAM namespace that the node takes part in.
@@ -198,6 +210,7 @@ type Encapsulation struct {
 	Mode              Mode
 	TunnelSource      netip.Addr // both ends: required unless the mode is inline
 	TunnelDestination netip.Addr
+	PathMTU           int // bytes of an IPv6 packet that the tunnel's path has been found to carry, 0 when not known
 	Options           []TraceOption
 }
 

@@ -24,8 +24,8 @@ func (n *Node) Egress(f Frame) Result {
 	if iface.Roles&RoleEgress == 0 {
 		return atBoundary(f, p, iface.Boundary)
 	}
-	if from, ok := n.interfaces[f.Ingress]; ok && from.Roles&RoleIngress != 0 {
-		return n.completeAll(f, p, iface)
+	if from, byMaster := n.arrival(f); from != nil && from.Roles&RoleIngress != 0 {
+		return n.completeAll(f, p, iface, byMaster)
 	}
 	if f.Ingress != 0 { // one trace is enough: nested ones would be lost on the way
 		return unchanged(f, OutcomeUntouched)
@@ -34,13 +34,13 @@ func (n *Node) Egress(f Frame) Result {
 }
 
 // completeAll completes the node data that this node's ingress hook wrote.
-func (n *Node) completeAll(f Frame, p packet, iface *Interface) Result {
+func (n *Node) completeAll(f Frame, p packet, iface *Interface, byMaster bool) Result {
 	if fault, bad := p.malformed(); bad {
 		return unchanged(f, fault)
 	}
 	outcome := Outcome(0)
 	for _, option := range p.options {
-		outcome = max(outcome, n.complete(option, f, iface))
+		outcome = max(outcome, n.complete(option, f, iface, byMaster))
 	}
 	result := unchanged(f, outcome)
 	result.Data = p.frame
@@ -48,7 +48,7 @@ func (n *Node) completeAll(f Frame, p packet, iface *Interface) Result {
 }
 
 // complete writes what only the way out knows into one option.
-func (n *Node) complete(option Option, f Frame, iface *Interface) Outcome {
+func (n *Node) complete(option Option, f Frame, iface *Interface, byMaster bool) Outcome {
 	trace, namespace, outcome, ok := n.knownTrace(option)
 	if !ok {
 		return outcome
@@ -60,7 +60,9 @@ func (n *Node) complete(option Option, f Frame, iface *Interface) Outcome {
 		return OutcomeUntouched
 	}
 	own := NodeData{Type: trace.Type, Bytes: trace.Data[start : start+length]}
-	if !n.wrote(own) {
+	// Who came by a master may have passed a member that is not served, and so
+	// carry another node's data, or what this node finished some other time.
+	if wrote, told := n.wrote(own); !wrote || byMaster && (!told || !isUnfinished(own)) {
 		return OutcomeUntouched
 	}
 	if field := own.Field(BitInterfaces); field != nil {
@@ -81,14 +83,23 @@ func (n *Node) complete(option Option, f Frame, iface *Interface) Outcome {
 	return OutcomeTraceFilled
 }
 
-// wrote reports whether node data hold this node's id, as far as their type
-// tells.
-func (n *Node) wrote(data NodeData) bool {
+// wrote reports whether node data hold this node's id; told is false when their
+// type has none.
+func (n *Node) wrote(data NodeData) (wrote, told bool) {
 	if field := data.Field(BitNode); field != nil {
-		return NodeID(binary.BigEndian.Uint32(field))&NodeIDUnavailable == n.config.ID
+		return NodeID(binary.BigEndian.Uint32(field))&NodeIDUnavailable == n.config.ID, true
 	}
 	if field := data.Field(BitNodeWide); field != nil {
-		return NodeIDWide(binary.BigEndian.Uint64(field))&NodeIDWideUnavailable == n.config.IDWide
+		return NodeIDWide(binary.BigEndian.Uint64(field))&NodeIDWideUnavailable == n.config.IDWide, true
 	}
-	return true
+	return true, false
+}
+
+// isUnfinished reports whether no field that completion writes has a value yet.
+func isUnfinished(data NodeData) bool {
+	_, egress := data.EgressID()
+	_, egressWide := data.EgressIDWide()
+	_, queue := data.QueueDepth()
+	delay := data.Field(BitTransitDelay)
+	return !egress && !egressWide && !queue && (delay == nil || delay[0]&0x80 != 0)
 }

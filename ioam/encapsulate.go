@@ -2,7 +2,10 @@
 
 package ioam
 
-import "net/netip"
+import (
+	"cmp"
+	"net/netip"
+)
 
 // encapsulate is data-plane.md, egress step 4; otherwise is the outcome when no
 // rule matches.
@@ -25,11 +28,12 @@ func (n *Node) encapsulate(f Frame, p packet, iface *Interface, otherwise Outcom
 	}
 
 	header := n.buildHeader(rule, n.departing(f, p, iface))
-	insertion := len(header)
+	insertion, pathMTU := len(header), 0
 	if !inline {
 		insertion += ipv6HeaderLen
+		pathMTU = rule.PathMTU
 	}
-	gsoSize, outcome, ok := fits(f, p, upper, insertion, iface.MTU)
+	gsoSize, outcome, ok := fits(f, p, upper, insertion, iface.MTU, pathMTU)
 	if !ok {
 		return unchanged(f, outcome)
 	}
@@ -115,9 +119,10 @@ func (n *Node) selected(index int, frequency Frequency) bool {
 
 // departing is what this node says about a packet that it encapsulates.
 func (n *Node) departing(f Frame, p packet, iface *Interface) hop {
+	from, _ := n.arrival(f)
 	return hop{
 		hopLimit:  p.hopLimit(), // an outer header has the same
-		ingress:   n.interfaces[f.Ingress],
+		ingress:   from,
 		egress:    iface,
 		time:      f.Time,
 		timeKnown: f.Ingress != 0 || n.config.Compatibility == CompatibilityDefault,
@@ -146,10 +151,11 @@ func (n *Node) buildHeader(rule *Encapsulation, h hop) []byte {
 }
 
 // fits reports whether the packet may grow, and the segment size of GSO then.
-func fits(f Frame, p packet, upper upperLayer, insertion, mtu int) (gsoSize uint32, outcome Outcome, ok bool) {
-	if mtu == 0 { // not known
-		mtu = 1 << 30
-	}
+// The MTUs are those of the interface and of the tunnel's path, 0 when not
+// known or, the latter, when there is no tunnel.
+func fits(f Frame, p packet, upper upperLayer, insertion, interfaceMTU, pathMTU int) (gsoSize uint32, outcome Outcome, ok bool) {
+	const noLimit = 1 << 30
+	mtu := min(cmp.Or(interfaceMTU, noLimit), cmp.Or(pathMTU, noLimit))
 	if f.GSOSize == 0 {
 		payload := p.payloadLength()
 		if payload == 0 || payload+insertion > 0xffff || len(p.ip)+insertion > mtu {
@@ -165,6 +171,9 @@ func fits(f Frame, p packet, upper upperLayer, insertion, mtu int) (gsoSize uint
 		if int64(f.GSOSize) <= 2*int64(insertion) {
 			return 0, OutcomeEncapSkippedGSO, false
 		}
+		if pathMTU != 0 && int64(upper.offset+tcpHeaderLen(p, upper))+int64(f.GSOSize) > int64(pathMTU) {
+			return 0, OutcomeEncapSkippedMTU, false
+		}
 		return f.GSOSize - uint32(insertion), 0, true
 	case upper.known && upper.next == NextHeaderUDP:
 		// Segments are datagrams, whose size is the sender's.
@@ -175,6 +184,16 @@ func fits(f Frame, p packet, upper upperLayer, insertion, mtu int) (gsoSize uint
 		return f.GSOSize, 0, true
 	}
 	return 0, OutcomeEncapSkippedGSO, false
+}
+
+// tcpHeaderLen is the length of a TCP header with its options (RFC 9293 §3.1),
+// the longest there is when the packet ends before it.
+func tcpHeaderLen(p packet, upper upperLayer) int {
+	const dataOffsetAt, longest = 12, 60
+	if len(p.ip) <= upper.offset+dataOffsetAt {
+		return longest
+	}
+	return int(p.ip[upper.offset+dataOffsetAt]>>4) * 4
 }
 
 // insertInline puts the header right behind the IPv6 header (RFC 8200 §4.1).

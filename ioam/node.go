@@ -88,6 +88,7 @@ type Node struct {
 
 	config         NodeConfig
 	interfaces     map[IfIndex]*Interface
+	masters        map[IfIndex]*Interface // what is known of an arrival through them
 	namespaces     map[NamespaceID]*Namespace
 	decapsulations map[[16]byte]bool
 	matched        []uint64 // packets that matched each encapsulation, for its frequency
@@ -106,12 +107,16 @@ func NewNode(config NodeConfig) (*Node, error) {
 	n := &Node{
 		config:         config,
 		interfaces:     make(map[IfIndex]*Interface),
+		masters:        make(map[IfIndex]*Interface),
 		namespaces:     make(map[NamespaceID]*Namespace),
 		decapsulations: make(map[[16]byte]bool),
 		matched:        make([]uint64, len(config.Encapsulations)),
 	}
 	for i := range config.Interfaces {
 		n.interfaces[config.Interfaces[i].Index] = &config.Interfaces[i]
+	}
+	for _, m := range config.Masters {
+		n.masters[m.Index] = &Interface{Index: m.Index, ID: m.ID, IDWide: m.IDWide, Roles: m.Roles}
 	}
 	for i := range config.Namespaces {
 		n.namespaces[config.Namespaces[i].ID] = &config.Namespaces[i]
@@ -120,6 +125,16 @@ func NewNode(config NodeConfig) (*Node, error) {
 		n.decapsulations[d.TunnelDestination.As16()] = true
 	}
 	return n, nil
+}
+
+// arrival is where a frame arrived, nil when that is not served; byMaster is
+// true when it may have been another member of the same master.
+func (n *Node) arrival(f Frame) (from *Interface, byMaster bool) {
+	if from, ok := n.interfaces[f.Ingress]; ok {
+		return from, false
+	}
+	from, byMaster = n.masters[f.Ingress]
+	return from, byMaster
 }
 
 // unchanged is a frame that goes on as it came.

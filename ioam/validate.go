@@ -16,6 +16,7 @@ func (c NodeConfig) Validate() error {
 	root := faults{list: &list}
 	c.validateNode(root.in("node"))
 	c.validateInterfaces(root)
+	c.validateMasters(root)
 	c.validateNamespaces(root)
 	c.validateEncapsulations(root)
 	c.validateDecapsulations(root)
@@ -73,6 +74,30 @@ func (c NodeConfig) validateInterfaces(root faults) {
 		}
 		if iface.MTU < 0 {
 			f.add("mtu", "use 1280 or more, or 0 for no limit", "%d is not a size", iface.MTU)
+		}
+	}
+}
+
+func (c NodeConfig) validateMasters(root faults) {
+	if len(c.Masters) > MaxMasters {
+		root.add("masters", fmt.Sprintf("use at most %d", MaxMasters), "%d masters", len(c.Masters))
+	}
+	indexes := map[IfIndex]int{}
+	for _, iface := range c.Interfaces {
+		indexes[iface.Index] = -1
+	}
+	for i, m := range c.Masters {
+		f := root.in("masters[%d]", i)
+		switch j, dup := seen(indexes, m.Index, i); {
+		case m.Index == 0:
+			f.add("index", "name a device that exists", "no index")
+		case dup && j < 0:
+			f.add("index", "leave out what is served itself", "interface %d is served", m.Index)
+		case dup:
+			f.add("index", "list each master once", "%d is the index of masters[%d] too", m.Index, j)
+		}
+		if m.Roles&^(RoleIngress|RoleEgress) != 0 {
+			f.add("role", "use ingress and egress", "unknown role %d", m.Roles)
 		}
 	}
 }

@@ -98,6 +98,16 @@ var configMutations = []struct {
 		}
 	}},
 
+	{"masters[0].index", "none", func(c *NodeConfig) { c.Masters = []Master{{}} }},
+	{"masters[0].index", "served", func(c *NodeConfig) { c.Masters = []Master{{Index: ifEdge}} }},
+	{"masters[1].index", "twice", func(c *NodeConfig) { c.Masters = []Master{{Index: ifOther}, {Index: ifOther}} }},
+	{"masters[0].role", "unknown", func(c *NodeConfig) { c.Masters = []Master{{Index: ifOther, Roles: 4}} }},
+	{"masters", "too many", func(c *NodeConfig) {
+		for i := range MaxMasters + 1 {
+			c.Masters = append(c.Masters, Master{Index: IfIndex(1000 + i)})
+		}
+	}},
+
 	{"namespaces[1].id", "twice", func(c *NodeConfig) { c.Namespaces = append(c.Namespaces[:1], Namespace{ID: 123}, Namespace{ID: 200}) }},
 	{"namespaces[1].schema.id", "no schema", func(c *NodeConfig) { c.Namespaces[1].Schema = &Schema{ID: SchemaIDNone} }},
 	{"namespaces[1].schema.data", "too long", func(c *NodeConfig) { c.Namespaces[1].Schema = &Schema{Data: make([]byte, MaxSnapshotSize+1)} }},
@@ -123,6 +133,8 @@ var configMutations = []struct {
 	{"encapsulations[0].frequency", "2/1", func(c *NodeConfig) { c.Encapsulations[0].Frequency = Frequency{2, 1} }},
 	{"encapsulations[0].frequency", "1/1000001", func(c *NodeConfig) { c.Encapsulations[0].Frequency = Frequency{1, MaxFrequency + 1} }},
 	{"encapsulations[0].mode", "unknown", func(c *NodeConfig) { c.Encapsulations[0].Mode = 3 }},
+	{"encapsulations[0].path-mtu", "negative", func(c *NodeConfig) { c.Encapsulations[0].PathMTU = -1 }},
+	{"encapsulations[0].path-mtu", "33 bits", func(c *NodeConfig) { c.Encapsulations[0].PathMTU = 1 << 32 }},
 	{"encapsulations[1].tunnel.source", "inline", func(c *NodeConfig) { c.Encapsulations[1].TunnelSource = tunnelSource }},
 	{"encapsulations[1].tunnel.destination", "inline", func(c *NodeConfig) { c.Encapsulations[1].TunnelDestination = tunnelSource }},
 	{"encapsulations[0].tunnel.source", "none", func(c *NodeConfig) { c.Encapsulations[0].TunnelSource = netip.Addr{} }},

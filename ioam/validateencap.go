@@ -79,6 +79,9 @@ func (q Frequency) validate(f faults) {
 }
 
 func (e Encapsulation) validateTunnel(f faults) {
+	if e.PathMTU < 0 || int64(e.PathMTU) > 1<<32-1 {
+		f.add("path-mtu", "use 1280 or more, or 0 when it is not known", "%d is not a size", e.PathMTU)
+	}
 	switch e.Mode {
 	case ModeInline:
 		if e.TunnelSource.IsValid() {

@@ -7,7 +7,7 @@
 #include "encap.h"
 
 static __always_inline enum outcome complete_options(context *ctx, struct packet *p,
-						     const struct scan *s)
+						     const struct scan *s, __u32 by_master)
 {
 	enum outcome greatest = OUTCOME_NO_IOAM, outcome;
 	__u32 queue;
@@ -19,24 +19,17 @@ static __always_inline enum outcome complete_options(context *ctx, struct packet
 	queue = s->types & TRACE_BIT(6) ? queue_depth(ctx) : UNAVAILABLE;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
-		outcome = complete_option(ctx, s, i << 8 | p->l3, tai, queue);
+		outcome = complete_option(ctx, s, by_master << 16 | i << 8 | p->l3, tai, queue);
 		if (outcome > greatest)
 			greatest = outcome;
 	}
 	return greatest;
 }
 
-/* Whether the packet came through this node's own ingress hook. */
-static __always_inline int came_through(const struct packet *p)
-{
-	struct ingress_interface *in = find_interface(p->arrived);
-
-	return in && in->roles & ROLE_INGRESS;
-}
-
 /* What the packet's Hop-by-Hop header asks for; nonzero: and that is all. */
 static __always_inline int with_header(context *ctx, struct packet *p, struct result *result)
 {
+	struct ingress_interface *in;
 	struct scan s = {};
 
 	result->outcome = open_header(ctx, p, &s);
@@ -48,8 +41,9 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 		*result = at_boundary(ctx, p, &s);
 		return 1;
 	}
-	if (came_through(p)) {
-		result->outcome = complete_options(ctx, p, &s);
+	in = find_interface(p->arrived);
+	if (in && in->roles & ROLE_INGRESS) {
+		result->outcome = complete_options(ctx, p, &s, in->is_master);
 		return 1;
 	}
 	/* one that was forwarded has its trace already; nested ones would be lost on the way */

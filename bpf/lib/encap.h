@@ -30,27 +30,46 @@ static __always_inline int is_selected(const struct encapsulation *e)
 	return seen % e->frequency_n < e->frequency_k;
 }
 
-/* Whether the packet, and each of its segments, may grow; OUTCOME_NO_IOAM = yes. */
+/* Bytes of a TCP header; as many as there can be where it is out of reach. */
+static __always_inline __u32 tcp_header_length(const struct packet *p, const struct upper *u)
+{
+	const __u8 *data_offset = at(p, u->offset + 12, 1);
+
+	return data_offset ? *data_offset >> 4 << 2 : 60;
+}
+
+/*
+ * Whether the packet, and each of its segments, may grow; OUTCOME_NO_IOAM = yes. path_mtu: of the
+ * tunnel, 0 = none, or not known.
+ */
 static __always_inline enum outcome may_grow(struct __sk_buff *ctx, const struct packet *p,
 					     const struct ipv6 *ip6, const struct upper *u,
-					     __u32 growth)
+					     __u32 growth, __u32 path_mtu)
 {
-	__u32 length = packet_length(ctx, p), payload = bpf_ntohs(ip6->payload_length);
+	__u32 length = packet_length(ctx, p), payload = bpf_ntohs(ip6->payload_length), mtu;
 
 	if (ctx->gso_size) {
 		/* BIG TCP: its jumbo option is cut off with the headers that move */
 		if (!u->offset || !payload)
 			return OUTCOME_ENCAP_SKIPPED_GSO;
-		if (u->next_header == NEXT_TCP)
-			return ctx->gso_size > 2 * growth ? OUTCOME_NO_IOAM
-							  : OUTCOME_ENCAP_SKIPPED_GSO;
+		if (u->next_header == NEXT_TCP) {
+			if (ctx->gso_size <= 2 * growth)
+				return OUTCOME_ENCAP_SKIPPED_GSO;
+			/* cut smaller by the growth, segments become as long as they were */
+			length = u->offset + tcp_header_length(p, u) + ctx->gso_size;
+			return path_mtu && length > path_mtu ? OUTCOME_ENCAP_SKIPPED_MTU
+							     : OUTCOME_NO_IOAM;
+		}
 		if (u->next_header != NEXT_UDP || !is_cuttable(ctx))
 			return OUTCOME_ENCAP_SKIPPED_GSO;
 		length = u->offset + 8 + ctx->gso_size;
 	} else if (!payload || payload + growth > 0xffff) {
 		return OUTCOME_ENCAP_SKIPPED_MTU;
 	}
-	return length + growth > device_mtu(ctx) ? OUTCOME_ENCAP_SKIPPED_MTU : OUTCOME_NO_IOAM;
+	mtu = device_mtu(ctx);
+	if (path_mtu)
+		mtu = u32_min(mtu, path_mtu);
+	return length + growth > mtu ? OUTCOME_ENCAP_SKIPPED_MTU : OUTCOME_NO_IOAM;
 }
 
 /* Longer headers are written by the helper: its call costs as much as this many words. */
@@ -203,7 +222,7 @@ static __always_inline enum outcome encapsulate(struct __sk_buff *ctx, struct pa
 	if (!tunnel && ip6->next_header == NEXT_HBH)
 		return OUTCOME_ENCAP_SKIPPED_HBH;
 	growth = e->header_length + (tunnel ? IPV6_HEADER : 0);
-	outcome = may_grow(ctx, p, ip6, &u, growth);
+	outcome = may_grow(ctx, p, ip6, &u, growth, tunnel ? e->path_mtu : 0);
 	if (outcome != OUTCOME_NO_IOAM)
 		return outcome;
 	if (!tunnel && !p->arrived && !ctx->gso_size &&

@@ -164,8 +164,9 @@ __noinline int fill_option(context *ctx, __u32 l3, const struct scan *s, __u32 i
 	return outcome;
 }
 
-/* Whether the data at `offset` carry this node's id, as far as the type says. */
-static __always_inline int is_own(const struct packet *p, __u32 type, __u32 layout, __u32 offset)
+/* Whether the data at `offset` carry this node's id; `otherwise` when the type has none. */
+static __always_inline int is_own(const struct packet *p, __u32 type, __u32 layout, __u32 offset,
+				  int otherwise)
 {
 	const __be32 *word;
 
@@ -178,6 +179,39 @@ static __always_inline int is_own(const struct packet *p, __u32 type, __u32 layo
 		word = at(p, offset, 8);
 		return word && (bpf_ntohl(word[0]) & 0xffffff) == NODE.node_id_wide >> 32 &&
 		       bpf_ntohl(word[1]) == (__u32)NODE.node_id_wide;
+	}
+	return otherwise;
+}
+
+/* Whether no field that is completed at egress has a value yet. */
+static __always_inline int is_unfinished(const struct packet *p, __u32 type, __u32 layout,
+					 __u32 offset)
+{
+	const __be32 *word;
+
+	offset += HAS(layout, 0) << 2;
+	if (type & TRACE_BIT(1)) {
+		word = at(p, offset, 4);
+		if (!word || ~*word & bpf_htonl(0xffff))
+			return 0;
+	}
+	offset += (HAS(layout, 1) + HAS(layout, 2) + HAS(layout, 3)) << 2;
+	if (type & TRACE_BIT(4)) {
+		word = at(p, offset, 4);
+		if (!word || !(*word & bpf_htonl(DELAY_OVERFLOW)))
+			return 0;
+	}
+	offset += (HAS(layout, 4) + HAS(layout, 5)) << 2;
+	if (type & TRACE_BIT(6)) {
+		word = at(p, offset, 4);
+		if (!word || *word != UNAVAILABLE)
+			return 0;
+	}
+	offset += ((HAS(layout, 6) + HAS(layout, 7)) << 2) + (HAS(layout, 8) << 3);
+	if (type & TRACE_BIT(9)) {
+		word = at(p, offset, 8);
+		if (!word || word[1] != UNAVAILABLE)
+			return 0;
 	}
 	return 1;
 }
@@ -221,14 +255,15 @@ static __always_inline void complete_fields(struct packet *p, __u32 type, __u32 
 }
 
 /*
- * Egress: finishes what this node's ingress hook wrote into a sound trace. Not inlined: see
- * scan_options().
+ * Egress: finishes what this node's ingress hook wrote into a sound trace. A packet that came by
+ * a master may have come by a member that is not served: it must be plain then that the data are
+ * ours, and not finished. Not inlined: see scan_options().
  */
-__noinline int complete_option(context *ctx, const struct scan *s, __u32 l3_index, __u64 tai,
+__noinline int complete_option(context *ctx, const struct scan *s, __u32 master_index_l3, __u64 tai,
 			       __u32 queue)
 {
-	struct packet packet = {.l3 = l3_index & 0xff}, *p = &packet;
-	__u32 index = l3_index >> 8, offset, left;
+	struct packet packet = {.l3 = master_index_l3 & 0xff}, *p = &packet;
+	__u32 index = master_index_l3 >> 8 & 0xff, by_master = master_index_l3 >> 16, offset, left;
 	const volatile __u32 *again;
 	struct ioam_namespace *ns;
 	const struct option *o;
@@ -249,7 +284,8 @@ __noinline int complete_option(context *ctx, const struct scan *s, __u32 l3_inde
 	packet_load(ctx, p);
 	offset = o->offset + TRACE_OFFSET + (left << 2);
 	again = &o->type;
-	if (!is_own(p, *again, *again, offset))
+	if (!is_own(p, *again, *again, offset, !by_master) ||
+	    (by_master && !is_unfinished(p, *again, *again, offset)))
 		return OUTCOME_UNTOUCHED;
 	complete_fields(p, *again, *again, offset, tai, queue);
 	packet_commit_sum(ctx, p);

@@ -37,8 +37,9 @@ type abiEncapsulation struct {
 	FrequencyN    uint32
 	FrequencySlot uint32
 	Options       uint32
-	WantsTime     uint32
-	WantsQueue    uint32
+	WantsTime     uint16
+	WantsQueue    uint16
+	PathMtu       uint32
 	Source        [2]uint64
 	Destination   [2]uint64
 	Patches       [9]abiPatch
@@ -57,7 +58,7 @@ type abiIngressInterface struct {
 	InterfaceIdWide uint32
 	InterfaceId     uint16
 	Roles           uint8
-	Pad             uint8
+	IsMaster        uint8
 }
 
 type abiIoamNamespace struct {

@@ -95,7 +95,7 @@ func agree(t *testing.T, cfg ioam.NodeConfig, p *programs, program *ebpf.Program
 		}
 		in := ioam.Frame{Data: frame, Interface: 1, Time: fixedTime, QueueKnown: queueKnown}
 		if base == abiCounterCOUNTER_EGRESS {
-			in.Ingress = []ioam.IfIndex{0, 1, 2, 9}[g.IntN(4)]
+			in.Ingress = []ioam.IfIndex{0, 1, 2, 8, 9}[g.IntN(5)]
 		}
 		expected := reference(in)
 		verdict, out := run(t, program, frame, in.Ingress)

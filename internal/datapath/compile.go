@@ -58,6 +58,12 @@ func compile(cfg ioam.NodeConfig, linkHeader func(ioam.IfIndex) uint8) (*generat
 			Ifindex: uint32(i.Index), InterfaceIdWide: uint32(i.IDWide), InterfaceId: uint16(i.ID), Roles: uint8(i.Roles),
 		})
 	}
+	for _, m := range cfg.Masters {
+		g.ingress = append(g.ingress, abiIngressInterface{
+			Ifindex: uint32(m.Index), InterfaceIdWide: uint32(m.IDWide), InterfaceId: uint16(m.ID), Roles: uint8(m.Roles),
+			IsMaster: 1,
+		})
+	}
 	if err := g.findHashes(); err != nil {
 		return nil, err
 	}

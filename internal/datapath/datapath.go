@@ -52,6 +52,7 @@ type Datapath struct {
 	applying sync.Mutex
 	mu       sync.Mutex
 	served   map[ioam.IfIndex]*served
+	tunnels  tunnels // under applying
 }
 
 // Open takes over what an earlier agent left under options.PinPath, or starts
@@ -181,18 +182,26 @@ func (d *Datapath) replace(g *generation, modes map[ioam.IfIndex]AttachMode, nam
 		return err
 	}
 	defer maps.close()
+	held, err := g.tunnels(maps)
+	if err != nil {
+		return err
+	}
 	swap := &transaction{datapath: d}
 	for _, in := range g.interfaces {
 		if err := swap.prepare(in, modes[in.index], maps); err != nil {
 			swap.abandon()
+			held.close()
 			return err
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := swap.commit(); err != nil {
+		held.close()
 		return err
 	}
+	d.tunnels.close()
+	d.tunnels = held
 	for index, name := range names {
 		d.served[index].name = name
 	}
@@ -292,6 +301,7 @@ func (d *Datapath) Close() error {
 		s.counters.Close()
 	}
 	d.served = make(map[ioam.IfIndex]*served)
+	d.tunnels.close()
 	d.shared.close()
 	return nil
 }
@@ -307,6 +317,7 @@ func (d *Datapath) Remove() error {
 		errs = append(errs, d.drop(s))
 		delete(d.served, index)
 	}
+	d.tunnels.close()
 	d.shared.close()
 	errs = append(errs, os.RemoveAll(d.options.PinPath))
 	return errors.Join(errs...)

@@ -189,6 +189,11 @@ func (g generator) trace() []byte {
 	if g.IntN(4) > 0 && len(data) >= 4*remaining+4 {
 		// data that this node may have written on the way in
 		copy(data[4*remaining:], []byte{63, 0, 0, 2})
+		if g.IntN(2) == 0 { // and not finished on the way out
+			for i := range data[4*remaining+4:] {
+				data[4*remaining+4+i] = 0xff
+			}
+		}
 	}
 	return append(option, data...)
 }
@@ -224,6 +229,9 @@ func (g generator) config() ioam.NodeConfig {
 	if g.IntN(3) > 0 {
 		cfg.Interfaces[0].Roles = ioam.RoleIngress | ioam.RoleEgress
 	}
+	if g.IntN(3) > 0 {
+		cfg.Masters = []ioam.Master{{Index: 8, ID: 208, IDWide: 208208, Roles: ioam.Role(g.IntN(4)) | ioam.RoleIngress}}
+	}
 	for _, id := range namespaceIDs[1:4] {
 		ns := ioam.Namespace{ID: ioam.NamespaceID(id), Data: g.Uint32(), DataWide: g.Uint64(), Remove: g.IntN(4) == 0}
 		if g.IntN(2) == 0 {
@@ -249,6 +257,9 @@ func (g generator) encapsulation(number int) ioam.Encapsulation {
 	}
 	if e.Mode == ioam.ModeInline {
 		e.TunnelSource, e.TunnelDestination = netip.Addr{}, netip.Addr{}
+	}
+	if g.IntN(3) == 0 {
+		e.PathMTU = 100 + g.IntN(500)
 	}
 	prefix := func() netip.Prefix {
 		return netip.PrefixFrom(addresses[g.IntN(4)], []int{0, 32, 48, 64, 128}[g.IntN(5)]).Masked()

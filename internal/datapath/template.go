@@ -26,6 +26,7 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 		Source:      addressWords(e.TunnelSource),
 		Destination: addressWords(e.TunnelDestination),
 		Options:     uint32(len(e.Options)),
+		PathMtu:     uint32(e.PathMTU),
 	}
 	header := []byte{0, 0, 1, 0} // next header and length later; PadN aligns options to 4n
 	for i, option := range e.Options {

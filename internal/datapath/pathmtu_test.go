@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath_test
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// TestSetPathMTU changes a running encapsulation's path MTU; a packet of 104
+// bytes grows to 160 by it.
+func TestSetPathMTU(t *testing.T) {
+	l := raise(t, "wm-dp-pmtu")
+	path := pins(t)
+	ping := l.Topology().Traffic[0]
+	tunnelled := func(i ioam.IfIndex, name string, pathMTU int) datapath.Config {
+		cfg := configuration(i, datapath.AttachTCX)
+		if tcModes(t)[0] != datapath.AttachTCX {
+			cfg.Attach[i] = datapath.AttachClsact
+		}
+		cfg.Node.Encapsulations = []ioam.Encapsulation{{
+			Name: name, Interface: i, Mode: ioam.ModeEncap, PathMTU: pathMTU,
+			TunnelSource: netip.MustParseAddr("2001:db8::1"), TunnelDestination: netip.MustParseAddr("2001:db8::2"),
+			Options: []ioam.TraceOption{{Namespace: 123, Type: 0x800000, Size: 4}},
+		}}
+		return cfg
+	}
+	var d *datapath.Datapath
+	var i ioam.IfIndex
+	err := l.Node("near").Do(func() (err error) {
+		i = index(t)
+		if d, err = datapath.Open(datapath.Options{PinPath: path}); err != nil {
+			return err
+		}
+		return d.Apply(tunnelled(i, "core", 0))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Remove()
+	reapply := func(name string, pathMTU int) error {
+		return l.Node("near").Do(func() error { return d.Apply(tunnelled(i, name, pathMTU)) })
+	}
+	const length = 40 + 24 + 104 // outer header, Hop-by-Hop header, ping
+	for _, step := range []struct {
+		name   string
+		change func() error
+		want   ioam.Outcome
+	}{
+		{"not known", func() error { return nil }, ioam.OutcomeEncapTunneled},
+		{"too small", func() error { return d.SetPathMTU("core", length-1) }, ioam.OutcomeEncapSkippedMTU},
+		{"another one's", func() error { return d.SetPathMTU("other", length) }, ioam.OutcomeEncapSkippedMTU},
+		{"large enough", func() error { return d.SetPathMTU("core", length) }, ioam.OutcomeEncapTunneled},
+		{"configured", func() error { return reapply("core", length-1) }, ioam.OutcomeEncapSkippedMTU},
+		{"forgotten", func() error { return d.SetPathMTU("core", 0) }, ioam.OutcomeEncapTunneled},
+		{"a new generation", func() error { return reapply("other", 0) }, ioam.OutcomeEncapTunneled},
+		{"of which it is", func() error { return d.SetPathMTU("other", length-1) }, ioam.OutcomeEncapSkippedMTU},
+		{"of which it is not", func() error { return d.SetPathMTU("core", length) }, ioam.OutcomeEncapSkippedMTU},
+	} {
+		if err := step.change(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		got, err := outcomes(d, func() error { return send(t, l, ping) })
+		if err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if len(got) != 1 || got[step.want] != uint64(ping.Count) {
+			t.Errorf("%s: %v, want %d %v", step.name, got, ping.Count, step.want)
+		}
+	}
+}
+
+// send sends pings without asking for answers: where nothing decapsulates,
+// none come.
+func send(t *testing.T, l *lab.Lab, ping lab.Traffic) error {
+	r, err := l.Send(t.Context(), ping)
+	if err == nil && r.Sent != ping.Count {
+		err = fmt.Errorf("sent %d pings of %d", r.Sent, ping.Count)
+	}
+	return err
+}
+
+// outcomes are the encapsulations' that the egress hook counts meanwhile.
+func outcomes(d *datapath.Datapath, meanwhile func() error) (map[ioam.Outcome]uint64, error) {
+	before, err := d.Counters()
+	if err != nil {
+		return nil, err
+	}
+	if err := meanwhile(); err != nil {
+		return nil, err
+	}
+	after, err := d.Counters()
+	if err != nil {
+		return nil, err
+	}
+	moved := make(map[ioam.Outcome]uint64)
+	for o := ioam.OutcomeEncapSkippedHBH; o <= ioam.OutcomeEncapTunneled; o++ {
+		if n := after[0].Egress[o] - before[0].Egress[o]; n > 0 {
+			moved[o] = n
+		}
+	}
+	return moved, nil
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"encoding/binary"
+	"maps"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// TestSegmentPathMTU holds large TCP packets to a tunnel's path MTU. The
+// program-run facility gives them a segment size and not the kind of segment,
+// so that the kernel refuses to grow those that may.
+func TestSegmentPathMTU(t *testing.T) {
+	const pathMTU, tcpAt = 1400, 40
+	cfg := rightConfig()
+	cfg.Encapsulations = []ioam.Encapsulation{{
+		Name: "core", Interface: 1, Mode: ioam.ModeEncap, PathMTU: pathMTU,
+		TunnelSource: addresses[0], TunnelDestination: addresses[3],
+		Options: []ioam.TraceOption{{Namespace: 123, Type: 0xc00000, Size: 24}},
+	}}
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	node, err := ioam.NewNode(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name      string
+		headerLen int // of TCP
+		length    int // of it and what follows
+		segment   uint32
+		outcome   ioam.Outcome
+	}{
+		{"up to it", 32, 3000, pathMTU - tcpAt - 32, ioam.OutcomeEncapSkippedGSO},
+		{"beyond it", 32, 3000, pathMTU - tcpAt - 31, ioam.OutcomeEncapSkippedMTU},
+		{"beyond it by options", 36, 3000, pathMTU - tcpAt - 32, ioam.OutcomeEncapSkippedMTU},
+		{"header beyond the packet, up to it", 20, 12, pathMTU - tcpAt - 60, ioam.OutcomeEncapSkippedGSO},
+		{"header beyond the packet, beyond it", 20, 12, pathMTU - tcpAt - 59, ioam.OutcomeEncapSkippedMTU},
+		{"too small to be cut smaller", 20, 3000, 160, ioam.OutcomeEncapSkippedGSO},
+	} {
+		frame := rightPacket()[:atHBH]
+		segment := make([]byte, max(test.length, 13))
+		segment[12] = byte(test.headerLen / 4 << 4)
+		frame = append(frame, segment[:test.length]...)
+		frame[atNext] = 6
+		binary.BigEndian.PutUint16(frame[atLength:], uint16(test.length))
+
+		before := p.snapshotCounters(t)
+		_, err := p.tcOut.Run(&ebpf.RunOptions{
+			Data: frame, DataOut: make([]byte, len(frame)+1024),
+			Context: &skb{IngressIfindex: 2, GSOSize: test.segment, GSOSegs: 2},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[abiCounter]uint64{abiCounterCOUNTER_EGRESS + abiCounter(test.outcome): 1}
+		if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, want) {
+			t.Errorf("%s: counters moved by %v, want %v", test.name, got, want)
+		}
+		expected := node.Egress(ioam.Frame{Data: frame, Interface: 1, Ingress: 2, Time: fixedTime, GSOSize: test.segment, GSOSegments: 2}).Outcome
+		if test.outcome == ioam.OutcomeEncapSkippedMTU != (expected == ioam.OutcomeEncapSkippedMTU) {
+			t.Errorf("%s: the reference node says %v", test.name, expected)
+		}
+	}
+}
