@@ -147,9 +147,28 @@ runtime end; with a fault nothing changes, and every fault is printed.`,
 			if err != nil {
 				return err
 			}
-			return c.Reload(cmd.Context())
+			err = c.Reload(cmd.Context())
+			var refused *api.Error
+			switch errors.As(err, &refused); {
+			case err != nil && refused == nil:
+				return err
+			case opts.json && refused == nil:
+				return printResult(cmd, true, reloadResult{OK: true})
+			case opts.json:
+				return printResult(cmd, false, reloadResult{Error: refused.Message, Faults: refused.Faults})
+			case refused != nil && len(refused.Faults) > 0:
+				return reportFaults(cmd, refused.Faults)
+			}
+			return err
 		},
 	}
+}
+
+// reloadResult is the JSON of agent reload.
+type reloadResult struct {
+	OK     bool          `json:"ok"`
+	Error  string        `json:"error,omitempty"`
+	Faults config.Faults `json:"faults,omitempty"`
 }
 
 func newAgentStopCommand(opts *options) *cobra.Command {
@@ -162,9 +181,14 @@ programs are taken off every interface, and counters are gone. --remove also
 works when no agent runs.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), stopTimeout)
+			late := fmt.Errorf("the agent has not ended within %v; its log says what it waits for", stopTimeout)
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), stopTimeout, late)
 			defer cancel()
-			return stopAgent(ctx, opts, remove, cmd.ErrOrStderr())
+			err := stopAgent(ctx, opts, remove, cmd.ErrOrStderr())
+			if errors.Is(err, context.DeadlineExceeded) {
+				return context.Cause(ctx)
+			}
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&remove, "remove", false, "detach the programs and remove everything that is pinned")

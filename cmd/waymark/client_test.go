@@ -55,14 +55,20 @@ func (f *fakeAgent) last() string {
 	return f.asked[len(f.asked)-1]
 }
 
-func newFakeAgent(t *testing.T, answers map[string]string) *fakeAgent {
+// shortDir is a directory for a socket: its path has at most 107 bytes.
+func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "wm") // short: a socket's path has 107 bytes
+	dir, err := os.MkdirTemp("", "wm")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	f := &fakeAgent{socket: filepath.Join(dir, "agent.sock"), answers: answers}
+	return dir
+}
+
+func newFakeAgent(t *testing.T, answers map[string]string) *fakeAgent {
+	t.Helper()
+	f := &fakeAgent{socket: filepath.Join(shortDir(t), "agent.sock"), answers: answers}
 	l, err := net.Listen("unix", f.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -221,7 +227,7 @@ func TestPrintStatus(t *testing.T) {
 	s := api.Status{
 		Version: "1.0", Agent: "netns-7", PID: 42, ConfigFile: "/etc/waymark/node.yaml", Modified: true,
 		Started: time.Unix(0, 0).UTC(), Loaded: time.Unix(60, 0).UTC(),
-		Node: api.Node{ID: 2, IDWide: uint64(ioam.NodeIDWideUnavailable), TimestampFormat: "posix", Compatibility: "default"},
+		Node: api.Node{Name: "gamma", ID: 2, IDWide: uint64(ioam.NodeIDWideUnavailable), TimestampFormat: "posix", Compatibility: "default"},
 		Interfaces: []api.Interface{
 			{Name: "eth0", Index: 2, ID: 201, Roles: []string{"ingress", "egress"}, Boundary: "drop", MTU: 1500, IngressHook: "xdp", EgressHook: "tcx",
 				Ingress: map[string]uint64{"trace_filled": 12, "no_ioam": 3}, Egress: map[string]uint64{"encap_inserted": 5}, RecordsWritten: 4, RecordsLost: 1},
@@ -239,7 +245,7 @@ func TestPrintStatus(t *testing.T) {
 	}
 	want := `agent netns-7, process 42, version 1.0, up 1h1m1s
 configuration /etc/waymark/node.yaml, loaded 1970-01-01 00:01:00, changed at runtime since
-node id 2, wide -, timestamps posix, compatibility default
+node gamma, id 2, wide -, timestamps posix, compatibility default
 
 INTERFACE  INDEX    ID   ROLE            BOUNDARY  INGRESS  EGRESS  MTU   RECORDS  LOST
 eth0       2        201  ingress,egress  drop      xdp      tcx     1500  4        1
@@ -268,6 +274,24 @@ func TestStatusJSON(t *testing.T) {
 	var s api.Status
 	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitOK || s.Version != "1.0" {
 		t.Errorf("code %d, %v, stdout %s, stderr %s", code, err, stdout, stderr)
+	}
+}
+
+func TestReloadResult(t *testing.T) {
+	good := newFakeAgent(t, nil)
+	if code, stdout, stderr := runCLI(t, "", "--socket", good.socket, "--json", "agent", "reload"); code != exitOK || stdout != `{"ok":true}`+"\n" || stderr != "" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	const faults = `"error":"f:3:1: a; b\nf:4:1: c; d","faults":[{"file":"f","line":3,"column":1,"problem":"a","cure":"b"},{"file":"f","line":4,"column":1,"problem":"c","cure":"d"}]`
+	bad := newFakeAgent(t, map[string]string{"POST /v1/reload": "{" + faults + "}"})
+	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "--json", "agent", "reload"); code != exitFailure || stdout != `{"ok":false,`+faults+"}\n" || stderr != "" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "agent", "reload"); code != exitFailure || stdout != "" || stderr != "f:3:1: a; b\nf:4:1: c; d\n" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket+".none", "--json", "agent", "reload"); code != exitFailure || stdout != "" || !strings.Contains(stderr, "no agent runs") {
+		t.Errorf("without an agent: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
 

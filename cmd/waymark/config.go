@@ -23,7 +23,8 @@ func newConfigCheckCommand(opts *options) *cobra.Command {
 		Short: "Report everything that is wrong with a configuration file",
 		Long: `Report everything that is wrong with a configuration file, each fault with its
 line, its column and a cure. FILE - is standard input. Whether the interfaces
-exist is not checked: the file may be for another machine.
+exist is not checked: the file may be for another machine. With --json, faults
+are part of the result on standard output.
 
 Exit codes: 0 nothing is wrong; 1 something is, or the file cannot be read.`,
 		Args: cobra.ExactArgs(1),
@@ -34,10 +35,9 @@ Exit codes: 0 nothing is wrong; 1 something is, or the file cannot be read.`,
 				return err
 			}
 			if opts.json {
-				if err := printJSON(cmd.OutOrStdout(), checkResult{File: args[0], OK: c != nil, Faults: faults}); err != nil {
-					return err
-				}
-			} else if c != nil {
+				return printResult(cmd, c != nil, checkResult{File: args[0], OK: c != nil, Faults: faults})
+			}
+			if c != nil {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: no faults; %d interfaces, %d namespaces, %d encapsulations, %d decapsulations\n",
 					args[0], len(c.Interfaces), len(c.Namespaces), len(c.Encapsulations), len(c.Decapsulations))
 			}
@@ -80,11 +80,24 @@ func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
 	if file != "-" {
 		return config.Load(file)
 	}
-	data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), config.MaxFileSize+1))
-	if err != nil {
-		return nil, fmt.Errorf("read standard input: %w", err)
+	type input struct {
+		data []byte
+		err  error
 	}
-	return config.Parse("-", data)
+	read := make(chan input, 1)
+	go func() {
+		data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), config.MaxFileSize+1))
+		read <- input{data, err}
+	}()
+	select {
+	case in := <-read:
+		if in.err != nil {
+			return nil, fmt.Errorf("read standard input: %w", in.err)
+		}
+		return config.Parse("-", in.data)
+	case <-cmd.Context().Done(): // a terminal may say nothing for ever
+		return nil, cmd.Context().Err()
+	}
 }
 
 // reportFaults prints one line per fault, as compilers do.
@@ -94,6 +107,17 @@ func reportFaults(cmd *cobra.Command, faults config.Faults) error {
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), faults)
 	return errReported
+}
+
+// printResult writes as JSON what a command did, or why it could not.
+func printResult(cmd *cobra.Command, ok bool, result any) error {
+	if err := printJSON(cmd.OutOrStdout(), result); err != nil {
+		return err
+	}
+	if !ok {
+		return errReported
+	}
+	return nil
 }
 
 // printJSON writes one value on one line.

@@ -44,7 +44,10 @@ func TestConfigCheck(t *testing.T) {
 }
 
 func TestConfigCheckJSON(t *testing.T) {
-	code, stdout, _ := runCLI(t, wrongConfig, "config", "check", "--json", "-")
+	code, stdout, stderr := runCLI(t, wrongConfig, "config", "check", "--json", "-")
+	if stderr != "" {
+		t.Errorf("the faults are in the JSON, and once more on standard error: %q", stderr)
+	}
 	var result struct {
 		OK     bool
 		Faults []struct {

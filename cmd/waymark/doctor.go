@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -37,6 +38,9 @@ Exit codes: 0 nothing is wrong but for warnings; 1 an error was found.`,
 				return err
 			}
 			d := diagnose(cmd.Context(), health.ReadKernel(), c)
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
 			if opts.json {
 				err = printJSON(cmd.OutOrStdout(), d)
 			} else {
@@ -103,7 +107,7 @@ func printWarnings(w io.Writer, ws []health.Warning) error {
 		if v.Interface != "" {
 			about += " (" + v.Interface + ")"
 		}
-		if _, err := fmt.Fprintf(w, "%s: %s: %s\n  %s\n  cure: %s\n", v.Severity, about, v.Title, v.Text, v.Cure); err != nil {
+		if _, err := fmt.Fprintf(w, "%s: %s: %s\n  %s\n  cure: %s\n", v.Severity, about, v.Title, strings.ReplaceAll(v.Text, "\n", "\n  "), v.Cure); err != nil {
 			return err
 		}
 	}

@@ -14,9 +14,10 @@ import (
 
 // Exit codes, part of the command line's contract.
 const (
-	exitOK      = 0 // done
-	exitFailure = 1 // what was asked for failed, or a check found faults
-	exitUsage   = 2 // the command line itself is wrong; nothing was done
+	exitOK          = 0   // done
+	exitFailure     = 1   // what was asked for failed, or a check found faults
+	exitUsage       = 2   // the command line itself is wrong; nothing was done
+	exitInterrupted = 130 // Ctrl-C, as shells say it: 128 and the signal's number
 )
 
 // usageError marks an error that the command line causes by itself.
@@ -69,6 +70,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	case errors.Is(err, errReported):
 		return exitFailure
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		for _, line := range interruption(err) {
+			fmt.Fprintf(stderr, "waymark: %s\n", line)
+		}
+		return exitInterrupted
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "waymark: %v\n", err)
 		return exitUsage
@@ -89,7 +95,8 @@ went and how long each hop held them (IOAM, RFC 9197 and RFC 9486).
 
 Results go to standard output, everything else to standard error.
 
-Exit codes: 0 done; 1 it failed, or a check found faults; 2 wrong usage.`,
+Exit codes: 0 done; 1 it failed, or a check found faults; 2 wrong usage; 130
+interrupted.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		Args:              cobra.ArbitraryArgs,

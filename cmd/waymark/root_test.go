@@ -5,8 +5,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // runCLI executes one command line as main does.
@@ -38,6 +44,51 @@ func TestHelp(t *testing.T) {
 		code, stdout, stderr := runCLI(t, "", args...)
 		if code != exitOK || stderr != "" || !strings.Contains(stdout, "Exit codes: 0 done") {
 			t.Errorf("waymark %q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+// TestInterruption interrupts commands that wait for an agent that never
+// answers, or for input that never comes.
+func TestInterruption(t *testing.T) {
+	socket := filepath.Join(shortDir(t), "agent.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	silent, never := net.Pipe()
+	defer silent.Close()
+	defer never.Close()
+	for _, args := range [][]string{
+		{"status"}, {"doctor"}, {"--json", "doctor"}, {"agent", "config"}, {"agent", "reload"}, {"--json", "agent", "reload"}, {"agent", "stop"},
+		{"agent", "stop", "--remove"}, {"ioam", "namespace", "show"}, {"route", "show"}, {"config", "check", "-"}, {"config", "show", "-"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		timer := time.AfterFunc(50*time.Millisecond, cancel)
+		var stdout, stderr bytes.Buffer
+		code := run(ctx, append([]string{"--socket", socket}, args...), silent, &stdout, &stderr)
+		timer.Stop()
+		cancel()
+		if code != exitInterrupted || stdout.Len() != 0 || stderr.String() != "waymark: interrupted\n" {
+			t.Errorf("%v: code %d, stdout %q, stderr %q", args, code, &stdout, &stderr)
+		}
+	}
+}
+
+func TestInterruptionHidesNothing(t *testing.T) {
+	canceled, other := fmt.Errorf("wait: %w", context.Canceled), errors.New("the lab is left behind")
+	for _, tt := range []struct {
+		err  error
+		want []string
+	}{
+		{canceled, []string{"interrupted"}},
+		{errors.Join(canceled, other), []string{"interrupted", other.Error()}},
+		{fmt.Errorf("raise: %w", errors.Join(other, canceled)), []string{"interrupted", other.Error()}},
+		{fmt.Errorf("interrupted; everything has been removed: %w", context.Canceled), []string{"interrupted; everything has been removed: context canceled"}},
+	} {
+		if got := interruption(tt.err); !slices.Equal(got, tt.want) {
+			t.Errorf("%v: %q, want %q", tt.err, got, tt.want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func printStatus(w io.Writer, s api.Status, now time.Time) error {
 	if s.Modified {
 		b.WriteString(", changed at runtime since")
 	}
-	fmt.Fprintf(&b, "\nnode id %s, wide %s, timestamps %s, compatibility %s\n",
+	fmt.Fprintf(&b, "\nnode %s, id %s, wide %s, timestamps %s, compatibility %s\n", cmp.Or(s.Node.Name, "-"),
 		available(s.Node.ID, uint32(ioam.NodeIDUnavailable)), available(s.Node.IDWide, uint64(ioam.NodeIDWideUnavailable)),
 		s.Node.TimestampFormat, s.Node.Compatibility)
 	if s.Metrics != "" {

@@ -29,6 +29,9 @@ func TestStartAppliesTheFile(t *testing.T) {
 	if mode := h.datapath.running().Attach[2]; mode != datapath.AttachAuto {
 		t.Errorf("attach %q, want auto", mode)
 	}
+	if name := h.status().Node.Name; name != "gamma" {
+		t.Errorf("status calls the node %q", name)
+	}
 	if h.datapath.lastOffset() != 37*time.Second {
 		t.Errorf("TAI offset %v before the first packet, want 37 s", h.datapath.lastOffset())
 	}
@@ -105,6 +108,14 @@ func TestFailedReloadKeepsWhatRuns(t *testing.T) {
 				t.Error("no warning reload_failed")
 			}
 		})
+	}
+	h.write("node: {id: 2}\ninterfaces: [{nome: eth0}]\nnamespaces: [{id: 70000}]\n")
+	var refused *api.Error
+	if err := h.client.Reload(context.Background()); !errors.As(err, &refused) || len(refused.Faults) < 2 || refused.Faults[len(refused.Faults)-1].Line != 3 {
+		t.Errorf("the answer %v lacks the faults", err)
+	}
+	if log := h.log.String(); strings.Contains(log, `\n`) || strings.Count(log, "node.yaml:3:") < 2 {
+		t.Errorf("faults share a line of the log, or are not in it:\n%s", log)
 	}
 	h.write(strings.Replace(baseConfig, "id: 2,", "id: 3,", 1))
 	if err := h.client.Reload(context.Background()); err != nil {

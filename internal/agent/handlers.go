@@ -314,7 +314,7 @@ func (a *Agent) status() (api.Status, error) {
 		ConfigFile: a.options.ConfigFile,
 		Loaded:     s.loaded.UTC(),
 		Modified:   s.modified,
-		Node: api.Node{ID: uint32(node.ID), IDWide: uint64(node.IDWide),
+		Node: api.Node{Name: a.options.NodeName, ID: uint32(node.ID), IDWide: uint64(node.IDWide),
 			TimestampFormat: node.TimestampFormat.String(), Compatibility: node.Compatibility.String()},
 		Interfaces:     a.interfaces(s, counters),
 		Namespaces:     nonNil(s.config.Namespaces),

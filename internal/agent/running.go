@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
@@ -46,14 +48,14 @@ func (a *Agent) start(file *state) error {
 	path := a.options.Place.RunningFile()
 	kept, err := restore(path, file)
 	if err != nil {
-		a.log.Warn("changes made at runtime are dropped", "reason", err)
+		a.logEach(slog.LevelWarn, "changes made at runtime are dropped", err)
 	}
 	if kept != nil {
 		if err = a.apply(kept, true); err == nil {
 			a.log.Info("changes made at runtime are in force again")
 			return nil
 		}
-		a.log.Warn("changes made at runtime are dropped", "reason", err)
+		a.logEach(slog.LevelWarn, "changes made at runtime are dropped", err)
 	}
 	if err := a.apply(file, true); err != nil {
 		return err
@@ -84,7 +86,7 @@ func (a *Agent) Reload() error {
 		text := err.Error()
 		a.reloadFault.Store(&text)
 		a.reloadsFailed.Add(1)
-		a.log.Error("reload failed; what ran before runs on", "error", err)
+		a.logEach(slog.LevelError, "reload failed; what ran before runs on", err)
 		return err
 	}
 	a.reloadFault.Store(nil)
@@ -93,6 +95,14 @@ func (a *Agent) Reload() error {
 	a.exporters.reopen()
 	a.log.Info("configuration reloaded", "file", a.options.ConfigFile)
 	return nil
+}
+
+// logEach logs an error that holds several, each with a line of its own: one
+// record of the log is one line.
+func (a *Agent) logEach(level slog.Level, message string, err error) {
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		a.log.Log(context.Background(), level, message, "error", line)
+	}
 }
 
 // edit makes a changed copy of the running configuration what runs, and keeps
@@ -189,7 +199,7 @@ func (a *Agent) followLinks(ctx context.Context) error {
 			return nil
 		}
 		if err := a.refresh(); err != nil {
-			a.log.Warn("the interfaces' change is not in force yet", "error", err)
+			a.logEach(slog.LevelWarn, "the interfaces' change is not in force yet", err)
 			time.AfterFunc(retryTime, changed)
 		}
 	}

@@ -118,7 +118,7 @@ func refuse(w http.ResponseWriter, err error) {
 	case errors.As(err, &faults), errors.As(err, &refused):
 		status = http.StatusUnprocessableEntity
 	}
-	answer(w, status, api.Error{Message: err.Error()})
+	answer(w, status, api.Error{Message: err.Error(), Faults: faults})
 }
 
 // badRequest is a request that cannot be understood.

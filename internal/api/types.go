@@ -33,6 +33,7 @@ type Status struct {
 
 // Node is the node's identity.
 type Node struct {
+	Name            string `json:"name"` // in records
 	ID              uint32 `json:"id"`
 	IDWide          uint64 `json:"id_wide"`
 	TimestampFormat string `json:"timestamp_format"`
@@ -101,8 +102,9 @@ type Lost struct {
 
 // Error is the body of every answer that is not 2xx.
 type Error struct {
-	Status  int    `json:"-"`
-	Message string `json:"error"`
+	Status  int           `json:"-"`
+	Message string        `json:"error"`
+	Faults  config.Faults `json:"faults,omitempty"` // of a configuration, each once more with its place
 }
 
 func (e *Error) Error() string { return e.Message }
