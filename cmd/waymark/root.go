@@ -87,6 +87,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // newRootCommand builds the whole command tree.
 func newRootCommand() *cobra.Command {
 	opts := &options{defaultSocket: localSocket}
+	var showVersion bool
 	root := &cobra.Command{
 		Use:   "waymark",
 		Short: "See the way and the delays of live IPv6 traffic",
@@ -95,14 +96,23 @@ went and how long each hop held them (IOAM, RFC 9197 and RFC 9486).
 
 Results go to standard output, everything else to standard error.
 
+The words of 'ioam' and 'route' may be shortened as those of 'ip' may: 'waymark
+r s' is 'waymark route show'.
+
 Exit codes: 0 done; 1 it failed, or a check found faults; 2 wrong usage; 130
 interrupted.`,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		Args:              cobra.ArbitraryArgs,
-		RunE:              groupRun,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if showVersion && len(args) == 0 {
+				return printVersion(cmd.OutOrStdout(), opts.json)
+			}
+			return groupRun(cmd, args)
+		},
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
 	root.PersistentFlags().BoolVar(&opts.json, "json", false, "print JSON instead of text")
 	root.PersistentFlags().StringVar(&opts.socket, "socket", "", "`PATH` of the agent's API socket (default: the agent of this network namespace)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -119,6 +129,8 @@ interrupted.`,
 	root.AddCommand(newManCommand())
 	root.AddCommand(newDocsCommand())
 	root.AddCommand(newVersionCommand(opts))
+	root.SetHelpCommand(newHelpCommand())
+	root.SetUsageFunc(usageWithoutAliases(root.UsageFunc()))
 	markUsageErrors(root)
 	return root
 }

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestHelpCommand(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		code int
+		want string // of stdout, or of stderr when the code is not 0
+	}{
+		{"help", exitOK, "Exit codes: 0 done"},
+		{"help decode", exitOK, "Show the IOAM traces in packet captures"},
+		{"help r add", exitOK, "Change which packets get an IOAM header"},
+		{"help ioam n", exitOK, "waymark ioam namespace add 123"},
+		{"help nosuch", exitUsage, `waymark: unknown command "nosuch" for "waymark"; see 'waymark --help'`},
+		{"help staus", exitUsage, `did you mean status?`},
+		{"help lab nosuch", exitUsage, `waymark: unknown command "nosuch" for "waymark lab"; see 'waymark lab --help'`},
+	} {
+		code, stdout, stderr := runCLI(t, "", strings.Fields(tt.args)...)
+		said, silent := stdout, stderr
+		if tt.code != exitOK {
+			said, silent = stderr, stdout
+		}
+		if code != tt.code || !strings.Contains(said, tt.want) || silent != "" {
+			t.Errorf("%s: code %d, stdout %q, stderr %q; want code %d and %q", tt.args, code, stdout, stderr, tt.code, tt.want)
+		}
+	}
+}
+
+// Abbreviations are not worth a line of help.
+func TestHelpHasNoAliases(t *testing.T) {
+	for _, args := range [][]string{{"route", "--help"}, {"ioam", "n", "--help"}} {
+		code, stdout, _ := runCLI(t, "", args...)
+		if code != exitOK || strings.Contains(stdout, "Aliases") || !strings.Contains(stdout, "Usage:") {
+			t.Errorf("%q: code %d, stdout\n%s", args, code, stdout)
+		}
+	}
+}
+
+func TestHelpCompletes(t *testing.T) {
+	for args, want := range map[string]string{"dec": "decode\t", "config ch": "check\t"} {
+		_, stdout, _ := runCLI(t, "", append([]string{"__complete", "help"}, strings.Fields(args)...)...)
+		if !strings.HasPrefix(stdout, want) {
+			t.Errorf("help %s completes to %q, want %q", args, stdout, want)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		if code, stdout, stderr := runCLI(t, "", args...); code != exitOK || stdout != "waymark "+version+"\n" || stderr != "" {
+			t.Errorf("%q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+		code, stdout, _ := runCLI(t, "", append(args, "--json")...)
+		var got struct{ Version, Go, Platform string }
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK || got.Version != version || got.Go == "" || got.Platform == "" {
+			t.Errorf("%q --json: code %d, %v, %s", args, code, err, stdout)
+		}
+	}
+	if code, stdout, stderr := runCLI(t, "", "--version", "nonsense"); code != exitUsage || stdout != "" || !strings.Contains(stderr, "nonsense") {
+		t.Errorf("--version nonsense: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
