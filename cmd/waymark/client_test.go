@@ -204,22 +204,16 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-func TestFormatTrace(t *testing.T) {
+// What the API streams is printed as decode prints it.
+func TestObserveText(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{"GET /v1/records": traceLine + "\n"})
 	var r export.TraceRecord
 	if err := json.Unmarshal([]byte(traceLine), &r); err != nil {
 		t.Fatal(err)
 	}
-	zone := time.Local
-	time.Local = time.UTC
-	defer func() { time.Local = zone }()
-	want := `05:21:00.000000 [2001:db8:1::2]:4242 → [2001:db8:2::2]:9, udp, 128 bytes, namespace 123, 38µs end to end
-  1  node 1   - → 11     hop limit 64  05:20:59.999900  held -
-  2  node 2   201 → 202  hop limit 63  +38µs            held 18.25µs  queue 3  schema 777 "rack 7"
-  3  node 33  301 → -    hop limit 62  -                held over 2s
-  and further nodes, for which the trace had no room
-`
-	if got := formatTrace(&r); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+	_, stdout, _ := runCLI(t, "", "--socket", f.socket, "observe", "--count", "1")
+	if stdout != r.Text() || strings.Count(stdout, "\n    ") != 4 {
+		t.Errorf("got\n%s\nwant\n%s", stdout, r.Text())
 	}
 }
 

@@ -30,8 +30,8 @@ func TestDecode(t *testing.T) {
 	file := write(t, "one.pcap", capture(t))
 	for _, args := range [][]string{{"decode", file}, {"decode", "-"}} {
 		code, stdout, stderr := runCLI(t, capture(t), args...)
-		want := "2026-07-21T14:17:31.000001000Z  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 80 bytes: pre-allocated trace, namespace 123, type 0xb00000\n" +
-			"  1. node 2  hop-limit 63  at 14:17:31.999999000\n"
+		want := "2026-07-21T14:17:31.000001000Z  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 80 bytes, namespace 123, type 0xb00000\n" +
+			"    node 2  hop limit 63  at 14:17:31.999999000\n"
 		if code != exitOK || stdout != want || stderr != "" {
 			t.Errorf("%q: code %d, stderr %q, stdout\n%s\nwant\n%s", args, code, stderr, stdout, want)
 		}

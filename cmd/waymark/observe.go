@@ -9,9 +9,6 @@ import (
 	"io"
 	"net/netip"
 	"strconv"
-	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -29,8 +26,10 @@ func newObserveCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "observe",
 		Short: "Print traces as they arrive",
-		Long: `Print the traces that this node removes from packets, as it does so: the path of
-each packet with the time between its nodes. With --json, each is one line.
+		Long: `Print the traces that this node removes from packets, as it does so: a line for
+the packet, then one for each node of its path, with the interfaces, the time
+since the node before, and what else the trace has; "-" is what a node could not
+know. Times are UTC. With --json, each trace is one line.
 
 An observer that is too slow loses traces, and is told how many; packets never
 wait for it.`,
@@ -136,141 +135,6 @@ func (o *observation) print(line []byte, kind string) error {
 	if err := json.Unmarshal(line, &r); err != nil {
 		return fmt.Errorf("the agent's record is not understood: %w", err)
 	}
-	_, err := io.WriteString(o.out, formatTrace(&r))
+	_, err := io.WriteString(o.out, r.Text())
 	return err
-}
-
-// formatTrace writes a trace as a heading and one line for each node.
-func formatTrace(r *export.TraceRecord) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s → %s, %s, %d bytes, namespace %d%s\n", r.Time.Local().Format("15:04:05.000000"),
-		endpoint(r.Packet.Source, r.Packet.SourcePort), endpoint(r.Packet.Destination, r.Packet.DestinationPort),
-		upperLayer(r.Packet.NextHeader), r.Packet.Length, r.Namespace, endToEnd(r.Nodes))
-	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	var last time.Time
-	for n, node := range r.Nodes {
-		fmt.Fprintf(t, "  %d\t%s\n", n+1, strings.Join(nodeColumns(node, last), "\t"))
-		if node.Timestamp.Valid {
-			last = node.Timestamp.Value
-		}
-	}
-	t.Flush()
-	if r.Overflow {
-		b.WriteString("  and further nodes, for which the trace had no room\n")
-	}
-	return b.String()
-}
-
-func endpoint(a netip.Addr, port *uint16) string {
-	if port == nil {
-		return a.String()
-	}
-	return netip.AddrPortFrom(a, *port).String()
-}
-
-func upperLayer(h ioam.NextHeader) string {
-	switch h {
-	case ioam.NextHeaderTCP:
-		return "tcp"
-	case ioam.NextHeaderUDP:
-		return "udp"
-	case ioam.NextHeaderICMPv6:
-		return "icmpv6"
-	}
-	return fmt.Sprintf("next header %d", h)
-}
-
-// endToEnd is the time from the first node that knew it to the last.
-func endToEnd(nodes []export.TraceNode) string {
-	var first, last time.Time
-	known := 0
-	for _, n := range nodes {
-		if !n.Timestamp.Valid {
-			continue
-		}
-		if known++; known == 1 {
-			first = n.Timestamp.Value
-		}
-		last = n.Timestamp.Value
-	}
-	if known < 2 {
-		return ""
-	}
-	return fmt.Sprintf(", %v end to end", last.Sub(first))
-}
-
-// nodeColumns is what one node wrote; what it could not know is "-". last is
-// the time of the node before.
-func nodeColumns(n export.TraceNode, last time.Time) []string {
-	columns := []string{"node " + either(n.NodeID, n.NodeIDWide)}
-	if n.IngressID.Present || n.IngressIDWide.Present {
-		columns = append(columns, either(n.IngressID, n.IngressIDWide)+" → "+either(n.EgressID, n.EgressIDWide))
-	}
-	if n.HopLimit.Present {
-		columns = append(columns, "hop limit "+value(n.HopLimit))
-	}
-	switch {
-	case n.Timestamp.Valid && !last.IsZero():
-		columns = append(columns, signed(n.Timestamp.Value.Sub(last)))
-	case n.Timestamp.Valid:
-		columns = append(columns, n.Timestamp.Value.Local().Format("15:04:05.000000"))
-	case n.Timestamp.Present:
-		columns = append(columns, "-")
-	}
-	switch {
-	case n.TransitDelayOverflow:
-		columns = append(columns, "held over 2s")
-	case n.TransitDelay.Valid:
-		columns = append(columns, "held "+time.Duration(n.TransitDelay.Value).String())
-	case n.TransitDelay.Present:
-		columns = append(columns, "held -")
-	}
-	return append(columns, extras(n)...)
-}
-
-// signed puts a sign before a duration, also before a positive one.
-func signed(d time.Duration) string {
-	if d < 0 {
-		return d.String()
-	}
-	return "+" + d.String()
-}
-
-// extras are fields that few traces have, and only those with a value.
-func extras(n export.TraceNode) []string {
-	var out []string
-	if n.QueueDepth.Valid {
-		out = append(out, fmt.Sprintf("queue %d", n.QueueDepth.Value))
-	}
-	if n.BufferOccupancy.Valid {
-		out = append(out, fmt.Sprintf("buffer %d", n.BufferOccupancy.Value))
-	}
-	if n.NamespaceData.Valid {
-		out = append(out, fmt.Sprintf("data %v", n.NamespaceData.Value))
-	}
-	if n.NamespaceDataWide.Valid {
-		out = append(out, fmt.Sprintf("wide %v", n.NamespaceDataWide.Value))
-	}
-	if n.ChecksumComplement.Valid {
-		out = append(out, fmt.Sprintf("checksum %v", n.ChecksumComplement.Value))
-	}
-	if n.Snapshot.Valid {
-		out = append(out, fmt.Sprintf("schema %d %q", n.Snapshot.Value.Schema, strings.TrimRight(string(n.Snapshot.Value.Data), "\x00")))
-	}
-	return out
-}
-
-func value[T any](f export.Field[T]) string {
-	if !f.Valid {
-		return "-"
-	}
-	return fmt.Sprint(f.Value)
-}
-
-// either is the short form of a value, else the wide one.
-func either[T, U any](short export.Field[T], wide export.Field[U]) string {
-	if short.Valid {
-		return value(short)
-	}
-	return value(wide)
 }

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/waymark-net/waymark/ioam"
@@ -18,105 +19,265 @@ var protocols = map[ioam.NextHeader]string{
 	ioam.NextHeaderDCCP: "DCCP", ioam.NextHeaderUDPLite: "UDP-Lite", ioam.NextHeaderIPv6: "IPv6", ioam.NextHeaderNone: "no payload",
 }
 
-// String is "SOURCE > DESTINATION, PROTOCOL, N bytes".
-func (p Packet) String() string {
+// Ends is "SOURCE > DESTINATION", with ports where the packet has them.
+func (p Packet) Ends() string {
 	end := func(a netip.Addr, port *uint16) string {
 		if port == nil {
 			return a.String()
 		}
 		return netip.AddrPortFrom(a, *port).String()
 	}
+	return end(p.Source, p.SourcePort) + " > " + end(p.Destination, p.DestinationPort)
+}
+
+// String is "SOURCE > DESTINATION, PROTOCOL, N bytes".
+func (p Packet) String() string {
 	name, ok := protocols[p.NextHeader]
 	if !ok {
 		name = "protocol " + strconv.Itoa(int(p.NextHeader))
 	}
-	return fmt.Sprintf("%s > %s, %s, %d bytes", end(p.Source, p.SourcePort), end(p.Destination, p.DestinationPort), name, p.Length)
+	return fmt.Sprintf("%s, %s, %d bytes", p.Ends(), name, p.Length)
 }
 
-// Text is the record for people: a line for the packet, then one per node in
-// path order, each with the time since the node before.
+// Names turns the ids in a trace into names; "" is for one that it does not
+// know.
+type Names interface {
+	Node(ioam.NodeID) string
+	Interface(ioam.NodeID, ioam.InterfaceID) string
+}
+
+// Text is the record for people: a line for the packet, then its path.
 func (r TraceRecord) Text() string {
 	var b strings.Builder
 	if !r.Time.IsZero() {
-		b.WriteString(r.Time.Format("2006-01-02T15:04:05.000000000Z") + "  ")
+		b.WriteString(r.Time.UTC().Format("2006-01-02T15:04:05.000000000Z") + "  ")
 	}
 	if r.Node != "" || r.Interface != "" {
 		b.WriteString(strings.TrimLeft(r.Node+" "+r.Interface, " ") + "  ")
 	}
-	fmt.Fprintf(&b, "%s: %s trace, namespace %d, type %v", r.Packet, r.Option, r.Namespace, r.TraceType)
-	if r.Overflow {
-		b.WriteString(", OVERFLOW")
+	fmt.Fprintf(&b, "%s, namespace %d, type %v", r.Packet, r.Namespace, r.TraceType)
+	if r.Option != ioam.IOAMPreallocatedTrace.String() {
+		fmt.Fprintf(&b, ", %s trace", r.Option)
 	}
 	if r.Remaining > 0 {
 		fmt.Fprintf(&b, ", %d bytes free", 4*r.Remaining)
 	}
-	b.WriteByte('\n')
-	var before Field[time.Time]
-	for i, n := range r.Nodes {
-		fmt.Fprintf(&b, "  %d. %s\n", i+1, strings.Join(n.words(before), "  "))
-		before = n.Timestamp
+	if total, ok := r.EndToEnd(); ok {
+		fmt.Fprintf(&b, ", %s end to end", Duration(total))
+	}
+	return b.String() + "\n" + r.PathText(nil)
+}
+
+// PathText is the path for people: an aligned line for each node. names may be
+// nil.
+func (r TraceRecord) PathText(names Names) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, h := range r.hops(names) {
+		fmt.Fprintln(t, "    "+strings.Join(h.cells(), "\t"))
+	}
+	t.Flush() // to memory
+	if r.Overflow {
+		b.WriteString("    and further nodes, for which the trace had no room\n")
 	}
 	return b.String()
 }
 
-// words lists the node's fields; before is the timestamp of the node before.
-func (n TraceNode) words(before Field[time.Time]) []string {
-	w := wordList{}
-	addField(&w, "node", n.NodeID)
-	addField(&w, "node-wide", n.NodeIDWide)
-	addField(&w, "hop-limit", n.HopLimit)
-	addField(&w, "in", n.IngressID)
-	addField(&w, "out", n.EgressID)
-	addField(&w, "in-wide", n.IngressIDWide)
-	addField(&w, "out-wide", n.EgressIDWide)
-	if n.Timestamp.Present {
-		text := "-"
-		if n.Timestamp.Valid {
-			text = n.Timestamp.Value.Format("15:04:05.000000000")
-			if before.Valid {
-				text += " (" + signed(n.Timestamp.Value.Sub(before.Value)) + ")"
+// PathLine is the path in one line for logs: "NODE KEY=VALUE …; NODE …;
+// end-to-end=TIME", times in microseconds. Of optional fields it has those
+// with a value. names may be nil.
+func (r TraceRecord) PathLine(names Names) string {
+	var parts []string
+	for _, h := range r.hops(names) {
+		parts = append(parts, strings.Join(h.pairs(), " "))
+	}
+	if r.Overflow {
+		parts = append(parts, "overflow")
+	}
+	if total, ok := r.EndToEnd(); ok {
+		parts = append(parts, "end-to-end="+micros(total))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// EndToEnd is the time from the first node that knew it to the last; ok is
+// false when fewer than two did.
+func (r TraceRecord) EndToEnd() (total time.Duration, ok bool) {
+	for _, h := range r.hops(nil) {
+		total += h.since
+		ok = ok || h.timed
+	}
+	return total, ok
+}
+
+// hop is what one node wrote, and what follows from the nodes before it.
+type hop struct {
+	TraceNode
+	names Names
+	since time.Duration // since the latest time that a node before knew
+	timed bool          // since is known
+}
+
+func (r TraceRecord) hops(names Names) []hop {
+	hops := make([]hop, len(r.Nodes))
+	var last Field[time.Time]
+	for i, n := range r.Nodes {
+		hops[i] = hop{TraceNode: n, names: names}
+		if !n.Timestamp.Valid {
+			continue
+		}
+		if last.Valid {
+			hops[i].since, hops[i].timed = n.Timestamp.Value.Sub(last.Value), true
+		}
+		last = n.Timestamp
+	}
+	return hops
+}
+
+// cells are the columns of the hop's line; "-" is "not available".
+func (h hop) cells() []string {
+	cells := []string{h.node("node %s")}
+	if h.NodeID.Present && h.NodeIDWide.Present {
+		cells = append(cells, "wide "+text(h.NodeIDWide))
+	}
+	if h.IngressID.Present {
+		cells = append(cells, h.link(h.IngressID)+" > "+h.link(h.EgressID))
+	}
+	if h.IngressIDWide.Present {
+		wide := text(h.IngressIDWide) + " > " + text(h.EgressIDWide)
+		if h.IngressID.Present {
+			wide = "wide " + wide
+		}
+		cells = append(cells, wide)
+	}
+	if h.HopLimit.Present {
+		cells = append(cells, "hop limit "+text(h.HopLimit))
+	}
+	switch {
+	case h.timed && h.since < 0: // two clocks
+		cells = append(cells, Duration(h.since))
+	case h.timed:
+		cells = append(cells, "+"+Duration(h.since))
+	case h.Timestamp.Valid:
+		cells = append(cells, "at "+h.Timestamp.Value.UTC().Format("15:04:05.000000000"))
+	case h.Timestamp.Present:
+		cells = append(cells, "-")
+	}
+	switch {
+	case h.TransitDelayOverflow:
+		cells = append(cells, "held over "+Duration(1<<31))
+	case h.TransitDelay.Valid:
+		cells = append(cells, "held "+Duration(time.Duration(h.TransitDelay.Value)))
+	case h.TransitDelay.Present:
+		cells = append(cells, "held -")
+	}
+	for _, x := range h.extras() {
+		cells = append(cells, x.key+" "+x.value)
+	}
+	return cells
+}
+
+// pairs are the node and KEY=VALUE of what it wrote.
+func (h hop) pairs() []string {
+	pairs := []string{h.node("node(%s)")}
+	add := func(key, value string) { pairs = append(pairs, key+"="+value) }
+	if h.NodeID.Present && h.NodeIDWide.Valid {
+		add("node-wide", text(h.NodeIDWide))
+	}
+	if h.IngressID.Present {
+		add("in", h.link(h.IngressID))
+		add("out", h.link(h.EgressID))
+	}
+	if h.IngressIDWide.Present {
+		add("in-wide", text(h.IngressIDWide))
+		add("out-wide", text(h.EgressIDWide))
+	}
+	if h.HopLimit.Present {
+		add("hop-limit", text(h.HopLimit))
+	}
+	if h.timed {
+		add("hop-delay", micros(h.since))
+	}
+	switch {
+	case h.TransitDelayOverflow:
+		add("transit-delay", "over-"+micros(1<<31))
+	case h.TransitDelay.Valid:
+		add("transit-delay", micros(time.Duration(h.TransitDelay.Value)))
+	}
+	for _, x := range h.extras() {
+		if x.value != none {
+			add(x.key, x.value)
+		}
+	}
+	return pairs
+}
+
+// node is the node's name with its id behind it, else the id in format. The
+// wide id stands in where the trace has no short one.
+func (h hop) node(format string) string {
+	id := none
+	switch {
+	case h.NodeID.Valid:
+		id = text(h.NodeID)
+		if h.names != nil {
+			if name := h.names.Node(h.NodeID.Value); name != "" {
+				return name + "(" + id + ")"
 			}
 		}
-		w = append(w, "at "+text)
+	case !h.NodeID.Present:
+		id = text(h.NodeIDWide)
 	}
-	addField(&w, "fraction", n.TimestampFraction)
-	switch {
-	case n.TransitDelayOverflow:
-		w = append(w, "delay over 2.147483648s")
-	case n.TransitDelay.Valid:
-		w = append(w, fmt.Sprintf("delay %v", time.Duration(n.TransitDelay.Value)))
-	case n.TransitDelay.Present:
-		w = append(w, "delay -")
-	}
-	addField(&w, "data", n.NamespaceData)
-	addField(&w, "data-wide", n.NamespaceDataWide)
-	addField(&w, "queue", n.QueueDepth)
-	addField(&w, "checksum", n.ChecksumComplement)
-	addField(&w, "buffer", n.BufferOccupancy)
-	if s := n.Snapshot; s.Valid {
-		w = append(w, fmt.Sprintf("schema %d %q", s.Value.Schema, strings.TrimRight(string(s.Value.Data), "\x00")))
-	} else if s.Present {
-		w = append(w, "schema -")
-	}
-	return w
+	return fmt.Sprintf(format, id)
 }
 
-// signed shows a time between two clocks: it may be negative.
-func signed(d time.Duration) string {
-	if d < 0 {
-		return d.String()
+// link is the name of one of the node's interfaces with its id behind it, else
+// the id.
+func (h hop) link(id Field[ioam.InterfaceID]) string {
+	if id.Valid && h.NodeID.Valid && h.names != nil {
+		if name := h.names.Interface(h.NodeID.Value, id.Value); name != "" {
+			return name + "(" + text(id) + ")"
+		}
 	}
-	return "+" + d.String()
+	return text(id)
 }
 
-type wordList []string
+type keyValue struct{ key, value string }
 
-// addField adds a field that the trace has; "-" is "not available".
-func addField[T any](w *wordList, name string, f Field[T]) {
-	switch {
-	case f.Valid:
-		*w = append(*w, fmt.Sprintf("%s %v", name, f.Value))
-	case f.Present:
-		*w = append(*w, name+" -")
+// extras are the fields that few traces have.
+func (h hop) extras() []keyValue {
+	var list []keyValue
+	add := func(key string, present bool, value string) {
+		if present {
+			list = append(list, keyValue{key, value})
+		}
 	}
+	add("fraction", h.TimestampFraction.Present, text(h.TimestampFraction))
+	add("data", h.NamespaceData.Present, text(h.NamespaceData))
+	add("data-wide", h.NamespaceDataWide.Present, text(h.NamespaceDataWide))
+	add("queue", h.QueueDepth.Present, text(h.QueueDepth))
+	add("checksum", h.ChecksumComplement.Present, text(h.ChecksumComplement))
+	add("buffer", h.BufferOccupancy.Present, text(h.BufferOccupancy))
+	schema := none
+	if s := h.Snapshot; s.Valid {
+		schema = fmt.Sprintf("%d:%q", s.Value.Schema, strings.TrimRight(string(s.Value.Data), "\x00"))
+	}
+	add("schema", h.Snapshot.Present, schema)
+	return list
+}
+
+// none is how "not available" is written.
+const none = "-"
+
+func text[T any](f Field[T]) string {
+	if !f.Valid {
+		return none
+	}
+	return fmt.Sprint(f.Value)
+}
+
+// Duration writes a time in the largest fitting unit, in ASCII.
+func Duration(d time.Duration) string { return strings.Replace(d.String(), "µ", "u", 1) }
+
+func micros(d time.Duration) string {
+	return strconv.FormatFloat(float64(d)/float64(time.Microsecond), 'f', -1, 64) + "us"
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -222,7 +223,7 @@ func (s *session) conclude() error {
 	}
 	s.show.heading("Summary")
 	if least, half, most, ok := s.records.delays(); ok {
-		s.show.line("From athos to aramis: %s at least, %s in the middle, %s at most.", micros(least, " us"), micros(half, " us"), micros(most, " us"))
+		s.show.line("From athos to aramis: %s at least, %s in the middle, %s at most.", export.Duration(least), export.Duration(half), export.Duration(most))
 	}
 	s.show.line("Inside the domain, %s received %d packets with %d bytes of IOAM.", middle, marked, within)
 	s.show.line("Outside, %s received %d packets with %d bytes of IOAM: every packet was scanned.", receiver, packets, residue)

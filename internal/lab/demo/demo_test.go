@@ -53,20 +53,20 @@ func TestPrint(t *testing.T) {
 	}{
 		{"plain", udpRecord, false, "trace 1: udp [2001:db8:1::2]:4242 > [2001:db8:2::2]:9000 148 bytes:" +
 			" athos(1) in=eth0(101) out=eth1(102) hop-limit=63;" +
-			" porthos(2) in=eth0(201) out=eth1(202) hop-limit=62 hop-delay=18.2us transit-delay=6.1us;" +
-			" aramis(3) in=eth0(301) out=- hop-limit=61 hop-delay=19.8us; end-to-end=38.0us\n"},
+			" porthos(2) in=eth0(201) out=eth1(202) hop-limit=62 hop-delay=18.25us transit-delay=6.125us;" +
+			" aramis(3) in=eth0(301) out=- hop-limit=61 hop-delay=19.75us; end-to-end=38us\n"},
 		{"terminal", pingRecord, true, "" +
-			"  1 ping, 148 bytes  38.0µs end to end\n" +
-			"    athos(1)    eth0(101) → eth1(102)  hop limit 63\n" +
-			"    porthos(2)  eth0(201) → eth1(202)  hop limit 62   +18.2µs       held 6.1µs\n" +
-			"    aramis(3)   eth0(301) → -          hop limit 61   +19.8µs\n"},
+			"  1 ping, 148 bytes  38us end to end\n" +
+			"    athos(1)    eth0(101) > eth1(102)  hop limit 63  at 05:20:59.000010000  held -\n" +
+			"    porthos(2)  eth0(201) > eth1(202)  hop limit 62  +18.25us               held 6.125us\n" +
+			"    aramis(3)   eth0(301) > -          hop limit 61  +19.75us               held -\n"},
 		{"unknown node, overflow", strings.NewReplacer(`"node_id":2`, `"node_id":99`, `"overflow":false`, `"overflow":true`, `"timestamp":"2026-11-21T05:20:59.000028250Z"`, `"timestamp":null`).Replace(udpRecord), false,
 			"trace 1: udp [2001:db8:1::2]:4242 > [2001:db8:2::2]:9000 148 bytes:" +
 				" athos(1) in=eth0(101) out=eth1(102) hop-limit=63;" +
-				" node(99) in=201 out=202 hop-limit=62 transit-delay=6.1us;" +
-				" aramis(3) in=eth0(301) out=- hop-limit=61 hop-delay=38.0us; overflow; end-to-end=38.0us\n"},
+				" node(99) in=201 out=202 hop-limit=62 transit-delay=6.125us;" +
+				" aramis(3) in=eth0(301) out=- hop-limit=61 hop-delay=38us; overflow; end-to-end=38us\n"},
 		{"nothing known", `{"kind":"trace","packet":{"source":"::1","destination":"::2","next_header":6,"length":60},"nodes":[{}]}`, false,
-			"trace 1: tcp ::1 > ::2 60 bytes: ? in=- out=- hop-limit=-\n"},
+			"trace 1: tcp ::1 > ::2 60 bytes: node(-)\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -53,12 +53,11 @@ func (o *observer) take(line []byte) error {
 		return nil
 	}
 	o.show.trace(&r)
-	way := o.show.names.follow(&r)
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	o.traced = append(o.traced, r.Packet)
-	if way.timed {
-		o.totals = append(o.totals, way.total)
+	if total, ok := r.EndToEnd(); ok {
+		o.totals = append(o.totals, total)
 	}
 	o.last = time.Now()
 	return nil

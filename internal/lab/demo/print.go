@@ -5,10 +5,7 @@ package demo
 import (
 	"fmt"
 	"io"
-	"strings"
 	"sync"
-	"time"
-	"unicode/utf8"
 
 	"github.com/waymark-net/waymark/internal/export"
 )
@@ -59,84 +56,32 @@ func (p *printer) heading(format string, args ...any) {
 
 // trace writes the way of one packet.
 func (p *printer) trace(r *export.TraceRecord) {
-	way := p.names.follow(r)
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	p.number++
 	if p.terminal {
-		io.WriteString(p.out, p.block(r, way))
+		io.WriteString(p.out, p.block(r))
 		return
 	}
-	io.WriteString(p.out, p.plain(r, way))
-}
-
-// endpoint is an address with its port.
-func endpoint(addr fmt.Stringer, port *uint16) string {
-	if port == nil {
-		return addr.String()
-	}
-	return fmt.Sprintf("[%v]:%d", addr, *port)
+	io.WriteString(p.out, p.plain(r))
 }
 
 // plain is one line:
 // trace 1: udp [A]:P > [B]:Q 148 bytes: athos(1) in=… out=… hop-limit=63; …; end-to-end=…
-func (p *printer) plain(r *export.TraceRecord, way path) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "trace %d: %s %s > %s %d bytes:", p.number, protocol(r.Packet.NextHeader),
-		endpoint(r.Packet.Source, r.Packet.SourcePort), endpoint(r.Packet.Destination, r.Packet.DestinationPort), r.Packet.Length)
-	for _, h := range way.hops {
-		fmt.Fprintf(&b, " %s in=%s out=%s hop-limit=%s", h.node, h.in, h.out, h.hopLimit)
-		if h.timed {
-			fmt.Fprintf(&b, " hop-delay=%s", micros(h.since, "us"))
-		}
-		if h.measured {
-			fmt.Fprintf(&b, " transit-delay=%s", micros(h.held, "us"))
-		}
-		b.WriteByte(';')
-	}
-	if way.overflow {
-		b.WriteString(" overflow;")
-	}
-	if way.timed {
-		fmt.Fprintf(&b, " end-to-end=%s", micros(way.total, "us"))
-	}
-	return strings.TrimSuffix(b.String(), ";") + "\n"
+func (p *printer) plain(r *export.TraceRecord) string {
+	return fmt.Sprintf("trace %d: %s %s %d bytes: %s\n", p.number, protocol(r.Packet.NextHeader), r.Packet.Ends(), r.Packet.Length, r.PathLine(p.names))
 }
 
-// block is a heading with one aligned line for each node.
-func (p *printer) block(r *export.TraceRecord, way path) string {
-	var b strings.Builder
+// block is a heading above the path.
+func (p *printer) block(r *export.TraceRecord) string {
 	total := "not timed"
-	if way.timed {
-		total = micros(way.total, "µs") + " end to end"
+	if t, ok := r.EndToEnd(); ok {
+		total = export.Duration(t) + " end to end"
 	}
 	port := ""
 	if r.Packet.DestinationPort != nil {
 		port = fmt.Sprintf(" to port %d", *r.Packet.DestinationPort)
 	}
-	fmt.Fprintf(&b, "%s %s%s, %d bytes  %s\n", p.paint(faint, fmt.Sprintf("%3d", p.number)),
-		p.paint(bold, protocol(r.Packet.NextHeader)), port, r.Packet.Length, p.paint(cyan, total))
-	for _, h := range way.hops {
-		line := "    " + pad(h.node, 12) + pad(h.in+" → "+h.out, 23) + pad("hop limit "+h.hopLimit, 15)
-		if h.timed {
-			line += pad("+"+micros(h.since, "µs"), 14)
-		}
-		if h.measured {
-			line += "held " + micros(h.held, "µs")
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	if way.overflow {
-		b.WriteString("    " + p.paint(red, "the trace had no room for every node") + "\n")
-	}
-	return b.String()
-}
-
-// pad fills up to a width of characters and keeps two blanks in any case.
-func pad(s string, width int) string {
-	return s + strings.Repeat(" ", max(width-utf8.RuneCountInString(s), 2))
-}
-
-func micros(d time.Duration, unit string) string {
-	return fmt.Sprintf("%.1f%s", float64(d)/float64(time.Microsecond), unit)
+	return fmt.Sprintf("%s %s%s, %d bytes  %s\n%s", p.paint(faint, fmt.Sprintf("%3d", p.number)),
+		p.paint(bold, protocol(r.Packet.NextHeader)), port, r.Packet.Length, p.paint(cyan, total), r.PathText(p.names))
 }
