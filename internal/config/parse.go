@@ -46,7 +46,12 @@ func Load(path string) (*Config, error) {
 func Parse(name string, data []byte) (*Config, error) {
 	d := newDecoder(name)
 	c := &Config{}
-	if node := d.document(data); node != nil {
+	switch node := d.document(data); {
+	case node == nil:
+	case isTopology(node):
+		d.fault(nodePosition(node), "", "this is a topology of a lab, not an agent's configuration",
+			fmt.Sprintf("raise it with 'waymark lab up %s', which checks it, its agents' configurations included", name))
+	default:
 		d.value(node, "", reflect.ValueOf(c).Elem())
 		c.source = &d.source
 		d.semantics(c)
@@ -55,6 +60,20 @@ func Parse(name string, data []byte) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// isTopology tells that a file has a list of nodes, as topologies of labs do.
+func isTopology(node ast.Node) bool {
+	m, ok := node.(*ast.MappingNode)
+	if !ok {
+		return false
+	}
+	for _, pair := range m.Values {
+		if _, list := pair.Value.(*ast.SequenceNode); list && pair.Key.GetToken().Value == "nodes" {
+			return true
+		}
+	}
+	return false
 }
 
 // decodeFragment reads one value of a configuration, such as a namespace that
