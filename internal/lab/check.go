@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -14,21 +15,14 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 )
 
-// check finds what is wrong between the parts of a topology.
+// check finds what is wrong between the parts of a topology. What may only
+// follow from a fault that is known already is not told.
 func (d *document) check(t *Topology) {
-	if t.Name == "" {
-		d.fault(1, "the topology has no name; add name: NAME")
-	}
-	if len(t.Nodes) == 0 {
-		d.fault(1, "the topology has no nodes; list them under nodes")
-	}
 	names := map[string]bool{}
 	for _, n := range t.Nodes {
-		switch {
-		case n.Name == "":
-			d.fault(n.line, "a node has no name; add name: NAME")
-		case names[n.Name]:
-			d.fault(n.line, "two nodes are called %s; rename one", n.Name)
+		if n.Name != "" && names[n.Name] {
+			d.fault(n.at, "two nodes are called %s; rename one", n.Name)
+			d.nodesDoubtful = true // the other name, whatever it was to be
 		}
 		names[n.Name] = true
 	}
@@ -42,40 +36,49 @@ func (d *document) check(t *Topology) {
 	}
 }
 
+// unknownNode reports a name that no node has.
+func (d *document) unknownNode(t *Topology, at position, name string) bool {
+	if name == "" || t.Node(name) != nil {
+		return false
+	}
+	if !d.nodesDoubtful {
+		d.fault(at, "no node is called %s; add it under nodes", name)
+	}
+	return true
+}
+
 func (d *document) checkLinks(t *Topology) {
 	type port struct{ node, name string }
 	ports := map[port]bool{}
 	owners := map[netip.Addr]string{}
-	claim := func(line int, owner string, prefixes []netip.Prefix) {
+	claim := func(at position, owner string, prefixes []netip.Prefix) {
 		for _, p := range prefixes {
 			if first, taken := owners[p.Addr()]; taken {
-				d.fault(line, "address %v of %s belongs to %s already; give another", p.Addr(), owner, first)
+				d.fault(at, "address %v of %s belongs to %s already; give another", p.Addr(), owner, first)
 			}
 			owners[p.Addr()] = owner
 		}
 	}
 	for _, n := range t.Nodes {
-		claim(n.line, n.Name, n.Addresses)
+		claim(n.at, n.Name, n.Addresses)
 	}
 	for _, l := range t.Links {
+		if a, b := l.Ends[0], l.Ends[1]; a.Node != "" && a.Node == b.Node {
+			d.fault(l.at, "a link joins two nodes; both ends are at %s", a.Node)
+			d.linksDoubtful = true
+			continue
+		}
 		for _, e := range l.Ends {
-			if e.Node == "" || e.Interface == "" {
-				if e.line > 0 {
-					d.fault(e.line, "an end of a link needs a node and an interface")
-				}
+			if d.unknownNode(t, e.at, e.Node) {
+				d.linksDoubtful = true
 				continue
 			}
-			if t.Node(e.Node) == nil {
-				d.fault(e.line, "no node is called %s; add it under nodes", e.Node)
-			}
-			if e.Interface == "lo" || ports[port{e.Node, e.Interface}] {
-				d.fault(e.line, "%s has an interface %s already; give another name", e.Node, e.Interface)
+			if e.Interface != "" && (e.Interface == "lo" || ports[port{e.Node, e.Interface}]) {
+				d.fault(e.at, "%s has an interface %s already; give another name", e.Node, e.Interface)
+				d.linksDoubtful = true
 			}
 			ports[port{e.Node, e.Interface}] = true
-			claim(e.line, e.Node, e.Addresses)
-		}
-		if a, b := l.Ends[0], l.Ends[1]; a.Node != "" && a.Node == b.Node {
-			d.fault(l.line, "a link joins two nodes; both ends are at %s", a.Node)
+			claim(e.at, e.Node, e.Addresses)
 		}
 	}
 }
@@ -83,58 +86,63 @@ func (d *document) checkLinks(t *Topology) {
 func (d *document) checkRoutes(t *Topology, n *NodeSpec) {
 	seen := map[netip.Prefix]bool{}
 	for _, r := range n.Routes {
-		if !r.To.IsValid() {
-			d.fault(r.line, "a route of %s has no destination; add to: PREFIX", n.Name)
-			continue
-		}
-		if seen[r.To.Masked()] {
-			d.fault(r.line, "%s has two routes to %v; list the next hops of equal paths under one via", n.Name, r.To)
-		}
-		seen[r.To.Masked()] = true
-		if len(r.Via) == 0 {
-			d.fault(r.line, "route to %v of %s has no next hop; add via: [ADDRESS]", r.To, n.Name)
+		if to := r.To.Masked(); to.IsValid() {
+			if seen[to] {
+				d.fault(r.at, "%s has two routes to %v; list the next hops of equal paths under one via", n.Name, r.To)
+			}
+			seen[to] = true
 		}
 		for _, via := range r.Via {
-			if _, ok := t.outgoing(n.Name, via); !ok {
-				d.fault(r.line, "next hop %v is on no link of %s; use a neighbour's address", via, n.Name)
+			if _, ok := t.outgoing(n.Name, via); !ok && !d.linksDoubtful {
+				d.fault(r.at, "next hop %v is on no link of %s; use a neighbour's address", via, n.Name)
 			}
 		}
 	}
 }
 
 // agent cuts the agent's configuration out of the topology and reads it as the
-// agent will; its faults keep their lines.
+// agent will; its faults keep their places.
 func (d *document) agent(n ast.Node) *AgentSpec {
-	s := &AgentSpec{line: lineOf(n)}
-	m, ok := n.(*ast.MappingNode)
-	if !ok || len(m.Values) == 0 {
-		d.fault(s.line, "agent must be a mapping: the agent's configuration")
+	s := &AgentSpec{at: placeOf(n), tree: n}
+	pairs, ok := entries(n)
+	if !ok || len(pairs) == 0 {
+		d.fault(s.at, "agent must be a mapping: the agent's configuration")
 		return nil
 	}
-	first := m.Values[0].Key.GetToken().Position
-	s.line, s.tree = first.Line, m
-	if m.IsFlowStyle {
-		s.Config = []byte(m.String() + "\n")
+	// What is cut off is made up for, so that faults have the file's lines.
+	padding, indent := strings.Repeat("\n", s.at.line-1), 0
+	if m, ok := n.(*ast.MappingNode); ok && m.IsFlowStyle {
+		s.Config = cutFlow(d.source, s.at, placeOfToken(m.End))
+		padding += strings.Repeat(" ", s.at.column-1)
 	} else {
-		s.Config = cutBlock(d.source, first.Line, first.Column-1)
+		indent = s.at.column - 1
+		s.Config = cutBlock(d.source, s.at.line, indent)
 	}
-	padding := bytes.Repeat([]byte("\n"), s.line-1)
-	settings, err := config.Parse("", append(padding, s.Config...))
+	settings, err := config.Parse("", append([]byte(padding), s.Config...))
 	var faults config.Faults
 	switch {
 	case errors.As(err, &faults):
 		for _, f := range faults {
-			text := f.Problem
-			if f.Cure != "" {
-				text += "; " + f.Cure
+			at := s.at
+			if f.Line >= s.at.line {
+				at = position{f.Line, f.Column + indent}
 			}
-			d.fault(max(f.Line, s.line), "agent: %s", text)
+			d.fault(at, "agent: %s", (&config.Fault{Problem: f.Problem, Cure: f.Cure}).Error())
 		}
 	case err != nil:
-		d.fault(s.line, "agent: %v", err)
+		d.fault(s.at, "agent: %v", err)
 	}
 	s.Settings = settings
 	return s
+}
+
+// cutFlow takes what stands in braces, from the first to the last of them.
+func cutFlow(source []byte, from, to position) []byte {
+	lines := strings.SplitAfter(string(source), "\n")[from.line-1 : to.line]
+	last := len(lines) - 1
+	lines[last] = string([]rune(lines[last])[:to.column])
+	lines[0] = string([]rune(lines[0])[from.column-1:])
+	return []byte(strings.Join(lines, "") + "\n")
 }
 
 // cutBlock takes the lines of a block of YAML that begins at a line, without
@@ -156,7 +164,7 @@ func cutBlock(source []byte, line, indent int) []byte {
 }
 
 func (d *document) checkAgent(t *Topology, n *NodeSpec) {
-	if n.Agent == nil || n.Agent.Settings == nil {
+	if n.Agent == nil || n.Agent.Settings == nil || d.linksDoubtful {
 		return
 	}
 	for i, served := range n.Agent.Settings.Interfaces {
@@ -167,35 +175,29 @@ func (d *document) checkAgent(t *Topology, n *NodeSpec) {
 		if found {
 			continue
 		}
-		line := n.Agent.line
+		place := n.Agent.at
 		if path, err := yaml.PathString(fmt.Sprintf("$.interfaces[%d].name", i)); err == nil {
 			if at, err := path.FilterNode(n.Agent.tree); err == nil {
-				line = lineOf(at)
+				place = placeOf(at)
 			}
 		}
-		d.fault(line, "the agent of %s serves interface %s, which no link has; name an interface of %s", n.Name, served.Name, n.Name)
+		d.fault(place, "the agent of %s serves interface %s, which no link has; name an interface of %s", n.Name, served.Name, n.Name)
 	}
 }
 
 func (d *document) checkTraffic(t *Topology, s Traffic) {
-	if s.Kind == "" {
-		d.fault(s.line, "traffic has no kind; add kind: ping, udp or tcp")
-	}
 	for _, name := range []string{s.From, s.To} {
-		if name == "" {
-			d.fault(s.line, "traffic needs from: NODE and to: NODE")
+		if name == "" || d.unknownNode(t, s.at, name) {
 			continue
 		}
-		if t.Node(name) == nil {
-			d.fault(s.line, "traffic names the node %s, which is not there; add it under nodes", name)
-		} else if _, ok := t.Address(name); !ok {
-			d.fault(s.line, "traffic needs an address of %s; add one under the link's end", name)
+		if _, ok := t.Address(name); !ok && !d.linksDoubtful && !t.Node(name).doubtful {
+			d.fault(s.at, "traffic needs an address of %s; add one under the link's end", name)
 		}
 	}
 	if s.From != "" && s.From == s.To {
-		d.fault(s.line, "traffic goes from one node to another; both are %s", s.From)
+		d.fault(s.at, "traffic goes from one node to another; both are %s", s.From)
 	}
 	if s.Kind == KindUDP && s.Size < udpHeaderSize {
-		d.fault(s.line, "udp traffic numbers its datagrams; size must be at least %d", udpHeaderSize)
+		d.fault(s.at, "udp traffic numbers its datagrams; size must be at least %d", udpHeaderSize)
 	}
 }

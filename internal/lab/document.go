@@ -3,21 +3,24 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // Fault is one mistake in a topology.
 type Fault struct {
-	Line int
-	Text string // what is wrong and how to mend it
+	Line   int    // from 1
+	Column int    // from 1
+	Text   string // what is wrong and how to mend it
 }
 
 // Faults are all the mistakes found in a topology.
@@ -29,84 +32,125 @@ type Faults struct {
 func (f *Faults) Error() string {
 	lines := make([]string, len(f.Faults))
 	for i, fault := range f.Faults {
-		lines[i] = fmt.Sprintf("%s:%d: %s", f.File, fault.Line, fault.Text)
+		lines[i] = fmt.Sprintf("%s:%d:%d: %s", f.File, fault.Line, fault.Column, fault.Text)
 	}
 	return strings.Join(lines, "\n")
 }
 
+// position is a place in a topology, both from 1.
+type position struct{ line, column int }
+
 // document reads a syntax tree and collects what is wrong with it, so that one
-// run names every mistake.
+// run names every mistake: the mistakes, not what follows from them.
 type document struct {
 	source []byte
 	faults []Fault
+
+	// Some node or link could not be read as it is meant, so nothing may be
+	// said to be missing among them.
+	nodesDoubtful, linksDoubtful bool
 }
 
-func (d *document) fault(line int, format string, args ...any) {
-	d.faults = append(d.faults, Fault{line, fmt.Sprintf(format, args...)})
+func (d *document) fault(at position, format string, args ...any) {
+	d.faults = append(d.faults, Fault{at.line, at.column, fmt.Sprintf(format, args...)})
 }
 
-// err returns the faults in the order of their lines.
+// err returns the faults in the order of their places.
 func (d *document) err(file string) error {
 	if len(d.faults) == 0 {
 		return nil
 	}
-	sort.SliceStable(d.faults, func(i, j int) bool { return d.faults[i].Line < d.faults[j].Line })
+	slices.SortStableFunc(d.faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 	return &Faults{File: file, Faults: slices.Compact(d.faults)}
 }
 
-func lineOf(n ast.Node) int {
-	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
-		return 1
+// placeOf is where a value begins.
+func placeOf(n ast.Node) position {
+	switch m := n.(type) {
+	case nil:
+		return position{1, 1}
+	case *ast.MappingNode:
+		if !m.IsFlowStyle && len(m.Values) > 0 {
+			return placeOf(m.Values[0].Key)
+		}
+	case *ast.MappingValueNode:
+		return placeOf(m.Key)
 	}
-	return n.GetToken().Position.Line
+	return placeOfToken(n.GetToken())
+}
+
+func placeOfToken(t *token.Token) position {
+	if t == nil || t.Position == nil {
+		return position{1, 1}
+	}
+	return position{t.Position.Line, t.Position.Column}
+}
+
+// keys are those that a mapping had.
+type keys struct {
+	has   map[string]bool
+	sound bool // every key is known and has a value
+}
+
+// lacks tells whether a key was forgotten; false when one of the keys may have
+// been meant to be it.
+func (k keys) lacks(key string) bool { return k.sound && !k.has[key] }
+
+// entries are the pairs of a mapping; false when the node is none.
+func entries(n ast.Node) ([]*ast.MappingValueNode, bool) {
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		return m.Values, true
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{m}, true
+	}
+	return nil, false
 }
 
 // mapping reads a mapping; a key without a reader is a fault.
-func (d *document) mapping(n ast.Node, what string, readers map[string]func(ast.Node)) {
-	var values []*ast.MappingValueNode
-	switch m := n.(type) {
-	case *ast.MappingNode:
-		values = m.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{m}
-	default:
-		d.fault(lineOf(n), "%s must be a mapping of keys to values", what)
-		return
+func (d *document) mapping(n ast.Node, what string, readers map[string]func(ast.Node)) keys {
+	values, ok := entries(n)
+	if !ok {
+		d.fault(placeOf(n), "%s must be a mapping of keys to values", what)
+		return keys{}
 	}
+	found := keys{has: map[string]bool{}, sound: true}
 	for _, v := range values {
 		key := v.Key.GetToken().Value
 		read, ok := readers[key]
 		if !ok {
-			known := make([]string, 0, len(readers))
-			for k := range readers {
-				known = append(known, k)
-			}
-			sort.Strings(known)
-			d.fault(lineOf(v.Key), "%s has no key %q; it has %s", what, key, strings.Join(known, ", "))
+			d.fault(placeOf(v.Key), "%s has no key %q; it has %s", what, key, strings.Join(slices.Sorted(maps.Keys(readers)), ", "))
+			found.sound = false
 			continue
 		}
 		if _, null := v.Value.(*ast.NullNode); null {
-			d.fault(lineOf(v.Key), "%s: %s has no value; give one or remove the key", what, key)
+			d.fault(placeOf(v.Key), "%s: %s has no value; give one or remove the key", what, key)
+			found.sound = false
 			continue
 		}
+		found.has[key] = true
 		read(v.Value)
 	}
+	return found
 }
 
-// sequence reads a list of at most limit entries.
-func (d *document) sequence(n ast.Node, what string, limit int, read func(ast.Node)) {
+// sequence reads a list of at most limit entries; false when it could not.
+func (d *document) sequence(n ast.Node, what string, limit int, read func(ast.Node)) bool {
 	s, ok := n.(*ast.SequenceNode)
 	if !ok {
-		d.fault(lineOf(n), "%s must be a list", what)
-		return
+		d.fault(placeOf(n), "%s must be a list", what)
+		return false
 	}
 	if len(s.Values) > limit {
-		d.fault(lineOf(n), "%s has %d entries; the limit is %d", what, len(s.Values), limit)
-		return
+		d.fault(placeOf(n), "%s has %d entries; the limit is %d", what, len(s.Values), limit)
+		return false
 	}
 	for _, v := range s.Values {
 		read(v)
 	}
+	return true
 }
 
 // oneOrMore reads one value, or a list of them.
@@ -119,25 +163,22 @@ func (d *document) oneOrMore(n ast.Node, what string, limit int, read func(ast.N
 }
 
 // text reads any scalar as it is written.
-func (d *document) text(n ast.Node, what string) string {
+func (d *document) text(n ast.Node, what string) (string, bool) {
 	if _, ok := n.(ast.ScalarNode); !ok {
 		// The parser takes the colons of an address in a list in braces for
 		// those of a mapping.
-		d.fault(lineOf(n), "%s must be one value (in quotes when it is an address in a list in braces)", what)
-		return ""
+		d.fault(placeOf(n), "%s must be one value (in quotes when it is an address in a list in braces)", what)
+		return "", false
 	}
-	return n.GetToken().Value
+	return n.GetToken().Value, true
 }
 
-// name reads a name that is safe in a path and as an interface name.
+// name reads a name that is safe in a path and as an interface name. A wrong
+// one is returned, too: what refers to it is not wrong as well.
 func (d *document) name(n ast.Node, what string, limit int) string {
-	s := d.text(n, what)
-	if s == "" {
-		return ""
-	}
-	if err := checkName(s, limit); err != nil {
-		d.fault(lineOf(n), "%s %v", what, err)
-		return ""
+	s, ok := d.text(n, what)
+	if err := checkName(s, limit); ok && err != nil {
+		d.fault(placeOf(n), "%s %v", what, err)
 	}
 	return s
 }
@@ -153,51 +194,60 @@ func checkName(s string, limit int) error {
 func (d *document) boolean(n ast.Node, what string) bool {
 	b, ok := n.(*ast.BoolNode)
 	if !ok {
-		d.fault(lineOf(n), "%s must be true or false", what)
+		d.fault(placeOf(n), "%s must be true or false", what)
 		return false
 	}
 	return b.Value
 }
 
-func (d *document) integer(n ast.Node, what string, low, high int64) int64 {
-	v, err := strconv.ParseInt(d.text(n, what), 0, 64)
+// integer reads a number; otherwise stands for one that is wrong.
+func (d *document) integer(n ast.Node, what string, low, high, otherwise int64) int64 {
+	s, ok := d.text(n, what)
+	if !ok {
+		return otherwise
+	}
+	v, err := strconv.ParseInt(s, 0, 64)
 	if err != nil || v < low || v > high {
-		d.fault(lineOf(n), "%s must be a whole number from %d to %d", what, low, high)
-		return low
+		d.fault(placeOf(n), "%s must be a whole number from %d to %d", what, low, high)
+		return otherwise
 	}
 	return v
 }
 
 func (d *document) duration(n ast.Node, what string, high time.Duration) time.Duration {
-	v, err := time.ParseDuration(d.text(n, what))
+	s, ok := d.text(n, what)
+	if !ok {
+		return 0
+	}
+	v, err := time.ParseDuration(s)
 	if err != nil || v < 0 || v > high {
-		d.fault(lineOf(n), "%s must be a duration up to %v, such as 100ms", what, high)
+		d.fault(placeOf(n), "%s must be a duration up to %v, such as 100ms", what, high)
 		return 0
 	}
 	return v
 }
 
 func (d *document) address(n ast.Node, what string) netip.Addr {
-	s := d.text(n, what)
-	if s == "" {
+	s, ok := d.text(n, what)
+	if !ok {
 		return netip.Addr{}
 	}
 	a, err := netip.ParseAddr(s)
 	if err != nil || !a.Is6() || a.Is4In6() || a.Zone() != "" {
-		d.fault(lineOf(n), "%s %q is not an IPv6 address; write one such as 2001:db8::1", what, s)
+		d.fault(placeOf(n), "%s %q is not an IPv6 address; write one such as 2001:db8::1", what, s)
 		return netip.Addr{}
 	}
 	return a
 }
 
 func (d *document) prefix(n ast.Node, what string) netip.Prefix {
-	s := d.text(n, what)
-	if s == "" {
+	s, ok := d.text(n, what)
+	if !ok {
 		return netip.Prefix{}
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil || !p.Addr().Is6() || p.Addr().Is4In6() {
-		d.fault(lineOf(n), "%s %q is not an IPv6 address with a prefix length; write one such as 2001:db8::1/64", what, s)
+		d.fault(placeOf(n), "%s %q is not an IPv6 address with a prefix length; write one such as 2001:db8::1/64", what, s)
 		return netip.Prefix{}
 	}
 	return p

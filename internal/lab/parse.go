@@ -27,22 +27,25 @@ func Parse(file string, source []byte) (*Topology, error) {
 	d := &document{source: source}
 	tree, err := parser.ParseBytes(source, 0)
 	if err != nil {
-		line := 1
 		var syntax yaml.Error
-		if errors.As(err, &syntax) && syntax.GetToken() != nil {
-			line = syntax.GetToken().Position.Line
-			d.fault(line, "not YAML: %s", syntax.GetMessage())
+		if errors.As(err, &syntax) {
+			d.fault(placeOfToken(syntax.GetToken()), "not YAML: %s", syntax.GetMessage())
 		} else {
-			d.fault(line, "not YAML: %v", err)
+			d.fault(position{1, 1}, "not YAML: %v", err)
 		}
 		return nil, d.err(file)
 	}
 	if len(tree.Docs) != 1 || tree.Docs[0].Body == nil {
-		d.fault(1, "a topology is one YAML document with nodes and links")
+		d.fault(position{1, 1}, "a topology is one YAML document with nodes and links")
+		return nil, d.err(file)
+	}
+	body := tree.Docs[0].Body
+	if isAgentConfiguration(body) {
+		d.fault(placeOf(body), "this is an agent's configuration, not a topology; check it with 'waymark config check %[1]s', run it with 'waymark agent run --config %[1]s'", file)
 		return nil, d.err(file)
 	}
 	t := &Topology{source: bytes.Clone(source)}
-	d.topology(tree.Docs[0].Body, t)
+	d.topology(body, t)
 	for i := range t.Nodes {
 		if n := &t.Nodes[i]; !n.forwardingSet {
 			n.Forwarding = len(t.Ends(n.Name)) > 1
@@ -55,36 +58,70 @@ func Parse(file string, source []byte) (*Topology, error) {
 	return t, nil
 }
 
+// isAgentConfiguration tells that a file has an agent's keys and none that only
+// a topology has.
+func isAgentConfiguration(n ast.Node) bool {
+	agents := false
+	pairs, _ := entries(n)
+	for _, v := range pairs {
+		switch v.Key.GetToken().Value {
+		case "nodes", "links", "traffic":
+			return false
+		case "node", "interfaces", "namespaces", "encapsulations", "decapsulations":
+			agents = true
+		}
+	}
+	return agents
+}
+
 func (d *document) topology(n ast.Node, t *Topology) {
-	d.mapping(n, "the topology", map[string]func(ast.Node){
+	found := d.mapping(n, "the topology", map[string]func(ast.Node){
 		"name":                 func(v ast.Node) { t.Name = d.name(v, "name", maxLabName) },
-		"description":          func(v ast.Node) { t.Description = d.text(v, "description") },
+		"description":          func(v ast.Node) { t.Description, _ = d.text(v, "description") },
 		"permanent-neighbours": func(v ast.Node) { t.PermanentNeighbours = d.boolean(v, "permanent-neighbours") },
 		"nodes": func(v ast.Node) {
-			d.sequence(v, "nodes", maxNodes, func(e ast.Node) { t.Nodes = append(t.Nodes, d.node(e)) })
+			whole := d.sequence(v, "nodes", maxNodes, func(e ast.Node) { t.Nodes = append(t.Nodes, d.node(e)) })
+			if whole && len(t.Nodes) == 0 {
+				d.fault(placeOf(v), "the topology has no nodes; list them under nodes")
+			}
+			d.nodesDoubtful = d.nodesDoubtful || !whole
 		},
 		"links": func(v ast.Node) {
-			d.sequence(v, "links", maxLinks, func(e ast.Node) { t.Links = append(t.Links, d.link(e)) })
+			whole := d.sequence(v, "links", maxLinks, func(e ast.Node) { t.Links = append(t.Links, d.link(e)) })
+			d.linksDoubtful = d.linksDoubtful || !whole
 		},
 		"traffic": func(v ast.Node) {
 			d.sequence(v, "traffic", maxTraffic, func(e ast.Node) { t.Traffic = append(t.Traffic, d.traffic(e)) })
 		},
 	})
+	if !found.sound {
+		d.nodesDoubtful, d.linksDoubtful = true, true
+	}
+	if found.lacks("name") {
+		d.fault(placeOf(n), "the topology has no name; add name: NAME")
+	}
+	if found.lacks("nodes") {
+		d.fault(placeOf(n), "the topology has no nodes; list them under nodes")
+	}
 }
 
 func (d *document) node(n ast.Node) NodeSpec {
-	s := NodeSpec{line: lineOf(n)}
-	d.mapping(n, "a node", map[string]func(ast.Node){
-		"name": func(v ast.Node) { s.Name = d.name(v, "node name", maxNodeName); s.line = lineOf(v) },
-		"forwarding": func(v ast.Node) {
-			s.Forwarding, s.forwardingSet = d.boolean(v, "forwarding"), true
-		},
-		"addresses": func(v ast.Node) { s.Addresses = d.prefixes(v, "addresses") },
+	s := NodeSpec{at: placeOf(n)}
+	before := len(d.faults)
+	found := d.mapping(n, "a node", map[string]func(ast.Node){
+		"name":       func(v ast.Node) { s.Name, s.at = d.name(v, "node name", maxNodeName), placeOf(v) },
+		"forwarding": func(v ast.Node) { s.Forwarding, s.forwardingSet = d.boolean(v, "forwarding"), true },
+		"addresses":  func(v ast.Node) { s.Addresses = d.prefixes(v, "addresses") },
 		"routes": func(v ast.Node) {
 			d.sequence(v, "routes", maxRoutes, func(e ast.Node) { s.Routes = append(s.Routes, d.route(e)) })
 		},
 		"agent": func(v ast.Node) { s.Agent = d.agent(v) },
 	})
+	if found.lacks("name") {
+		d.fault(s.at, "a node has no name; add name: NAME")
+	}
+	s.doubtful = len(d.faults) > before
+	d.nodesDoubtful = d.nodesDoubtful || checkName(s.Name, maxNodeName) != nil
 	return s
 }
 
@@ -96,7 +133,7 @@ func (d *document) prefixes(n ast.Node, what string) []netip.Prefix {
 			return
 		}
 		if slices.Contains(list, p) {
-			d.fault(lineOf(e), "address %v is there twice; remove one", p)
+			d.fault(placeOf(e), "address %v is there twice; remove one", p)
 			return
 		}
 		list = append(list, p)
@@ -105,48 +142,66 @@ func (d *document) prefixes(n ast.Node, what string) []netip.Prefix {
 }
 
 func (d *document) route(n ast.Node) RouteSpec {
-	s := RouteSpec{line: lineOf(n)}
-	d.mapping(n, "a route", map[string]func(ast.Node){
+	s := RouteSpec{at: placeOf(n)}
+	found := d.mapping(n, "a route", map[string]func(ast.Node){
 		"to": func(v ast.Node) {
-			s.To, s.line = d.prefix(v, "to"), lineOf(v)
+			s.To, s.at = d.prefix(v, "to"), placeOf(v)
 			if s.To.IsValid() && s.To != s.To.Masked() {
-				d.fault(lineOf(v), "route to %v has bits set behind the prefix; write %v", s.To, s.To.Masked())
+				d.fault(placeOf(v), "route to %v has bits set behind the prefix; write %v", s.To, s.To.Masked())
 			}
 		},
 		"via": func(v ast.Node) {
+			before := len(d.faults)
 			d.oneOrMore(v, "via", maxPaths, func(e ast.Node) {
 				if a := d.address(e, "next hop"); a.IsValid() {
 					s.Via = append(s.Via, a)
 				}
 			})
+			if len(s.Via) == 0 && len(d.faults) == before {
+				d.fault(placeOf(v), "a route has no next hop; add via: ADDRESS")
+			}
 		},
 	})
-	return s
-}
-
-func (d *document) link(n ast.Node) LinkSpec {
-	s := LinkSpec{MTU: defaultMTU, line: lineOf(n)}
-	ends := 0
-	d.mapping(n, "a link", map[string]func(ast.Node){
-		"mtu": func(v ast.Node) { s.MTU = int(d.integer(v, "mtu", minMTU, maxMTU)) },
-		"ends": func(v ast.Node) {
-			s.line = lineOf(v)
-			d.sequence(v, "ends", len(s.Ends), func(e ast.Node) { s.Ends[ends] = d.end(e); ends++ })
-		},
-	})
-	if ends != len(s.Ends) {
-		d.fault(s.line, "a link has two ends; list both under ends")
+	if found.lacks("to") {
+		d.fault(s.at, "a route has no destination; add to: PREFIX")
+	}
+	if found.lacks("via") {
+		d.fault(s.at, "a route has no next hop; add via: ADDRESS")
 	}
 	return s
 }
 
+func (d *document) link(n ast.Node) LinkSpec {
+	s := LinkSpec{MTU: defaultMTU, at: placeOf(n)}
+	before := len(d.faults)
+	found := d.mapping(n, "a link", map[string]func(ast.Node){
+		"mtu": func(v ast.Node) { s.MTU = int(d.integer(v, "mtu", minMTU, maxMTU, defaultMTU)) },
+		"ends": func(v ast.Node) {
+			s.at = placeOf(v)
+			ends := 0
+			whole := d.sequence(v, "ends", len(s.Ends), func(e ast.Node) { s.Ends[ends] = d.end(e); ends++ })
+			if whole && ends != len(s.Ends) {
+				d.fault(s.at, "a link has two ends; list both under ends")
+			}
+		},
+	})
+	if found.lacks("ends") {
+		d.fault(s.at, "a link has two ends; list both under ends")
+	}
+	d.linksDoubtful = d.linksDoubtful || len(d.faults) > before
+	return s
+}
+
 func (d *document) end(n ast.Node) LinkEnd {
-	s := LinkEnd{line: lineOf(n)}
-	d.mapping(n, "an end of a link", map[string]func(ast.Node){
-		"node":      func(v ast.Node) { s.Node, s.line = d.name(v, "node", maxNodeName), lineOf(v) },
+	s := LinkEnd{at: placeOf(n)}
+	found := d.mapping(n, "an end of a link", map[string]func(ast.Node){
+		"node":      func(v ast.Node) { s.Node, _ = d.text(v, "node"); s.at = placeOf(v) },
 		"interface": func(v ast.Node) { s.Interface = d.name(v, "interface", maxInterfaceName) },
 		"addresses": func(v ast.Node) { s.Addresses = d.prefixes(v, "addresses") },
 	})
+	if found.lacks("node") || found.lacks("interface") {
+		d.fault(s.at, "an end of a link needs a node and an interface")
+	}
 	return s
 }
 
@@ -159,23 +214,29 @@ const (
 )
 
 func (d *document) traffic(n ast.Node) Traffic {
-	s := Traffic{Count: 5, Interval: 200 * time.Millisecond, Size: 56, Bytes: 1 << 20, Port: 9000, line: lineOf(n)}
-	d.mapping(n, "traffic", map[string]func(ast.Node){
+	s := Traffic{Count: 5, Interval: 200 * time.Millisecond, Size: 56, Bytes: 1 << 20, Port: 9000, at: placeOf(n)}
+	found := d.mapping(n, "traffic", map[string]func(ast.Node){
 		"name": func(v ast.Node) { s.Name = d.name(v, "traffic name", maxNodeName) },
 		"kind": func(v ast.Node) {
-			s.Kind = d.text(v, "kind")
-			if s.Kind != KindPing && s.Kind != KindUDP && s.Kind != KindTCP {
-				d.fault(lineOf(v), "traffic of kind %q is unknown; use ping, udp or tcp", s.Kind)
+			kind, ok := d.text(v, "kind")
+			if s.Kind = kind; ok && kind != KindPing && kind != KindUDP && kind != KindTCP {
+				d.fault(placeOf(v), "traffic of kind %q is unknown; use ping, udp or tcp", kind)
 			}
 		},
-		"from":     func(v ast.Node) { s.From, s.line = d.name(v, "from", maxNodeName), lineOf(v) },
-		"to":       func(v ast.Node) { s.To = d.name(v, "to", maxNodeName) },
-		"count":    func(v ast.Node) { s.Count = int(d.integer(v, "count", 1, maxPackets)) },
+		"from":     func(v ast.Node) { s.From, _ = d.text(v, "from"); s.at = placeOf(v) },
+		"to":       func(v ast.Node) { s.To, _ = d.text(v, "to") },
+		"count":    func(v ast.Node) { s.Count = int(d.integer(v, "count", 1, maxPackets, 1)) },
 		"interval": func(v ast.Node) { s.Interval = d.duration(v, "interval", maxInterval) },
-		"size":     func(v ast.Node) { s.Size = int(d.integer(v, "size", 0, maxPayload)) },
-		"bytes":    func(v ast.Node) { s.Bytes = d.integer(v, "bytes", 1, maxTransfer) },
-		"port":     func(v ast.Node) { s.Port = uint16(d.integer(v, "port", 1, 65535)) },
+		"size":     func(v ast.Node) { s.Size = int(d.integer(v, "size", 0, maxPayload, maxPayload)) },
+		"bytes":    func(v ast.Node) { s.Bytes = d.integer(v, "bytes", 1, maxTransfer, 1) },
+		"port":     func(v ast.Node) { s.Port = uint16(d.integer(v, "port", 1, 65535, 1)) },
 	})
+	if found.lacks("kind") {
+		d.fault(s.at, "traffic has no kind; add kind: ping, udp or tcp")
+	}
+	if found.lacks("from") || found.lacks("to") {
+		d.fault(s.at, "traffic needs from: NODE and to: NODE")
+	}
 	if s.Name == "" {
 		s.Name = s.Kind
 	}

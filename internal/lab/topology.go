@@ -53,8 +53,9 @@ type NodeSpec struct {
 	Routes     []RouteSpec
 	Agent      *AgentSpec // nil: nothing of Waymark runs there
 
-	line          int
+	at            position
 	forwardingSet bool
+	doubtful      bool // it has a fault: nothing is said to be missing in it
 }
 
 // AgentSpec is the configuration of the agent that runs on a node.
@@ -62,7 +63,7 @@ type AgentSpec struct {
 	Config   []byte         // as in the agent's own file
 	Settings *config.Config // what it says
 
-	line int
+	at   position
 	tree ast.Node
 }
 
@@ -71,7 +72,7 @@ type RouteSpec struct {
 	To  netip.Prefix
 	Via []netip.Addr
 
-	line int
+	at position
 }
 
 // LinkSpec is a veth pair.
@@ -79,7 +80,7 @@ type LinkSpec struct {
 	MTU  int
 	Ends [2]LinkEnd
 
-	line int
+	at position
 }
 
 // LinkEnd is one interface of a link.
@@ -88,7 +89,7 @@ type LinkEnd struct {
 	Interface string
 	Addresses []netip.Prefix
 
-	line int
+	at position
 }
 
 // Kinds of traffic.
@@ -109,7 +110,7 @@ type Traffic struct {
 	Bytes    int64         // of the transfer (tcp)
 	Port     uint16        // of the receiver (udp, tcp)
 
-	line int
+	at position
 }
 
 //go:embed topologies/*.yaml
