@@ -42,15 +42,28 @@ func randomConfig(s source) NodeConfig {
 		e.Match.DestinationPort = oneOf(s, nil, nil, &PortRange{1, 1000})
 		e.Match.TrafficClass = oneOf(s, nil, nil, nil, ptr(uint8(0)))
 		for range 1 + s.below(3) {
-			e.Options = append(e.Options, TraceOption{
+			o := TraceOption{
 				Namespace: oneOf[NamespaceID](s, 123, 200, 300),
 				Type:      randomType(s)&TraceTypeSupported | 0x800000,
-				Size:      4 * (1 + s.below(30)),
-			})
+			}
+			o.Size = sizeFor(s, config, o, 120)
+			e.Options = append(e.Options, o)
 		}
 		config.Encapsulations = append(config.Encapsulations, e)
 	}
 	return config
+}
+
+// sizeFor is a random size that holds the node's own data, mostly not above
+// largest.
+func sizeFor(s source, config NodeConfig, o TraceOption, largest int) int {
+	own := 4 * o.Type.NodeLen()
+	for _, ns := range config.Namespaces {
+		if ns.ID == o.Namespace && o.Type.HasSnapshot() {
+			own += len(appendSnapshot(nil, ns.Schema))
+		}
+	}
+	return own + 4*s.below(max(largest-own, 0)/4+1)
 }
 
 func randomType(s source) TraceType {
@@ -214,7 +227,7 @@ func TestChain(t *testing.T) {
 	for range 2000 {
 		kind := randomType(s)&TraceTypeSupported | 0x800000
 		config := encapConfig(ModeEncap, func(e *Encapsulation) {
-			e.Options = []TraceOption{{200, kind, 4 * (1 + s.below(61))}}
+			e.Options = []TraceOption{{200, kind, sizeFor(s, testConfig(), TraceOption{Namespace: 200, Type: kind}, MaxTraceDataSize)}}
 		})
 		config.ID = 1
 		frame := egressFrame(ipv6(NextHeaderUDP, udp(10)))

@@ -158,8 +158,12 @@ func validateTunnelAddress(f faults, field string, address netip.Addr) bool {
 		f.add(field, cure, "%v is an IPv4 address", address)
 	case address.IsUnspecified():
 		f.add(field, cure, "%v is the unspecified address", address)
+	case address.IsLoopback():
+		f.add(field, cure, "%v is the loopback address", address)
 	case address.IsMulticast():
 		f.add(field, cure, "%v is a multicast address", address)
+	case address.IsLinkLocalUnicast():
+		f.add(field, "use an address that is valid beyond the link, such as 2001:db8:3::1", "%v is a link-local address", address)
 	case address.Zone() != "":
 		f.add(field, "leave out the part behind %", "%v has a zone", address)
 	default:

@@ -16,7 +16,7 @@ func validConfig() NodeConfig {
 	second := config.Encapsulations[0]
 	second.Name, second.Mode = "local", ModeInline
 	second.TunnelSource, second.TunnelDestination = netip.Addr{}, netip.Addr{}
-	second.Options = []TraceOption{{123, TraceTypeSupported, MaxTraceDataSize}, {200, 2, 4}}
+	second.Options = []TraceOption{{123, TraceTypeSupported, MaxTraceDataSize}, {200, 2, 12}}
 	second.Frequency = Frequency{1, MaxFrequency}
 	second.Match = Match{Destination: netip.MustParsePrefix("2001:db8::/32"), NextHeader: ptr(NextHeaderUDP), SourcePort: &PortRange{1, 2}}
 	config.Encapsulations = append(config.Encapsulations, second)
@@ -36,6 +36,10 @@ func TestValidConfig(t *testing.T) {
 	}
 	config.ID, config.IDWide = NodeIDUnavailable, NodeIDWideUnavailable
 	config.Encapsulations[0].Options = []TraceOption{{123, 0x800000, 240}, {123, 0x800000, 244}} // MaxHeaderInsertion
+	if err := config.Validate(); err != nil {
+		t.Error(err)
+	}
+	config.Encapsulations[0].Options = []TraceOption{{123, 0x800000, 4}, {123, 0x808000, 12}, {200, 2, 12}, {123, 0x800002, 8}} // just this node's own data
 	if err := config.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -110,7 +114,9 @@ var configMutations = []struct {
 
 	{"namespaces[1].id", "twice", func(c *NodeConfig) { c.Namespaces = append(c.Namespaces[:1], Namespace{ID: 123}, Namespace{ID: 200}) }},
 	{"namespaces[1].schema.id", "no schema", func(c *NodeConfig) { c.Namespaces[1].Schema = &Schema{ID: SchemaIDNone} }},
-	{"namespaces[1].schema.data", "too long", func(c *NodeConfig) { c.Namespaces[1].Schema = &Schema{Data: make([]byte, MaxSnapshotSize+1)} }},
+	{"namespaces[1].schema.data", "too long", func(c *NodeConfig) {
+		c.Namespaces[1].Schema, c.Encapsulations = &Schema{Data: make([]byte, MaxSnapshotSize+1)}, nil
+	}},
 	{"namespaces", "too many", func(c *NodeConfig) {
 		for i := range MaxNamespaces - 2 {
 			c.Namespaces = append(c.Namespaces, Namespace{ID: NamespaceID(1000 + i)})
@@ -145,7 +151,10 @@ var configMutations = []struct {
 	}},
 	{"encapsulations[0].tunnel.destination", "unspecified", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = netip.MustParseAddr("::") }},
 	{"encapsulations[0].tunnel.destination", "multicast", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = netip.MustParseAddr("ff0e::1") }},
-	{"encapsulations[0].tunnel.destination", "zone", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = netip.MustParseAddr("fe80::1%eth0") }},
+	{"encapsulations[0].tunnel.destination", "loopback", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = netip.IPv6Loopback() }},
+	{"encapsulations[0].tunnel.source", "link-local", func(c *NodeConfig) { c.Encapsulations[0].TunnelSource = netip.MustParseAddr("fe80::1") }},
+	{"encapsulations[0].tunnel.destination", "its source", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = tunnelSource }},
+	{"encapsulations[0].tunnel.destination", "zone", func(c *NodeConfig) { c.Encapsulations[0].TunnelDestination = netip.MustParseAddr("2001:db8::1%eth0") }},
 	{"encapsulations[0].options", "none", func(c *NodeConfig) { c.Encapsulations[0].Options = nil }},
 	{"encapsulations[0].options", "ten", func(c *NodeConfig) {
 		for range 9 {
@@ -164,6 +173,14 @@ var configMutations = []struct {
 	{"encapsulations[1].options[0].size", "0", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = 0 }},
 	{"encapsulations[1].options[0].size", "248", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = 248 }},
 	{"encapsulations[1].options[0].size", "-4", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = -4 }},
+	{"encapsulations[0].options[0].size", "no room for own data", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = TraceOption{123, 0xc00000, 4} }},
+	{"encapsulations[0].options[0].size", "no room for wide data", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = TraceOption{123, 0x808000, 8} }},
+	{"encapsulations[0].options[0].size", "no room for own snapshot", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = TraceOption{200, 2, 8} }},
+	{"encapsulations[0].options[0].size", "no room for an empty snapshot", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = TraceOption{123, 0x800002, 4} }},
+	{"encapsulations[0].options[0].type", "own data beyond any size", func(c *NodeConfig) {
+		c.Namespaces[1].Schema, c.Encapsulations = &Schema{ID: 1, Data: make([]byte, 240)}, c.Encapsulations[:1]
+		c.Encapsulations[0].Options[0] = TraceOption{200, 0x800002, MaxTraceDataSize}
+	}},
 	{"encapsulations", "too many", func(c *NodeConfig) {
 		for i := range MaxEncapsulations - 1 {
 			e := c.Encapsulations[1]
@@ -186,6 +203,10 @@ var configMutations = []struct {
 
 	{"decapsulations[0].tunnel-destination", "none", func(c *NodeConfig) { c.Decapsulations[0].TunnelDestination = netip.Addr{} }},
 	{"decapsulations[0].tunnel-destination", "IPv4", func(c *NodeConfig) { c.Decapsulations[0].TunnelDestination = netip.MustParseAddr("::ffff:192.0.2.1") }},
+	{"decapsulations[0].tunnel-destination", "loopback", func(c *NodeConfig) { c.Decapsulations[0].TunnelDestination = netip.IPv6Loopback() }},
+	{"decapsulations[0].tunnel-destination", "multicast", func(c *NodeConfig) { c.Decapsulations[0].TunnelDestination = netip.MustParseAddr("ff02::1") }},
+	{"decapsulations[0].tunnel-destination", "unspecified", func(c *NodeConfig) { c.Decapsulations[0].TunnelDestination = netip.IPv6Unspecified() }},
+	{"decapsulations[0].tunnel-destination", "link-local", func(c *NodeConfig) { c.Decapsulations[0].TunnelDestination = netip.MustParseAddr("febf::1") }},
 	{"decapsulations[1].tunnel-destination", "twice", func(c *NodeConfig) { c.Decapsulations = append(c.Decapsulations, c.Decapsulations[0]) }},
 	{"decapsulations", "too many", func(c *NodeConfig) {
 		for i := range MaxDecapsulations {

@@ -16,9 +16,9 @@ func (c NodeConfig) validateEncapsulations(root faults) {
 	for _, iface := range c.Interfaces {
 		interfaces[iface.Index] = iface
 	}
-	namespaces := map[NamespaceID]bool{}
-	for _, namespace := range c.Namespaces {
-		namespaces[namespace.ID] = true
+	namespaces := map[NamespaceID]*Namespace{}
+	for i := range c.Namespaces {
+		namespaces[c.Namespaces[i].ID] = &c.Namespaces[i]
 	}
 	names := map[string]int{}
 	for i, e := range c.Encapsulations {
@@ -91,14 +91,17 @@ func (e Encapsulation) validateTunnel(f faults) {
 			f.add("tunnel.destination", "leave it out, or use mode encap or auto", "mode inline has no tunnel")
 		}
 	case ModeEncap, ModeAuto:
-		validateTunnelAddress(f, "tunnel.source", e.TunnelSource)
-		validateTunnelAddress(f, "tunnel.destination", e.TunnelDestination)
+		source := validateTunnelAddress(f, "tunnel.source", e.TunnelSource)
+		destination := validateTunnelAddress(f, "tunnel.destination", e.TunnelDestination)
+		if source && destination && e.TunnelSource == e.TunnelDestination {
+			f.add("tunnel.destination", "name the node that decapsulates", "%v is the tunnel's source too", e.TunnelDestination)
+		}
 	default:
 		f.add("mode", "use inline, encap or auto", "unknown mode %d", e.Mode)
 	}
 }
 
-func (e Encapsulation) validateOptions(f faults, namespaces map[NamespaceID]bool) {
+func (e Encapsulation) validateOptions(f faults, namespaces map[NamespaceID]*Namespace) {
 	if len(e.Options) < 1 || len(e.Options) > MaxOptionsPerPacket {
 		f.add("options", fmt.Sprintf("give 1…%d", MaxOptionsPerPacket), "%d options", len(e.Options))
 	}
@@ -106,21 +109,40 @@ func (e Encapsulation) validateOptions(f faults, namespaces map[NamespaceID]bool
 	length := fixed
 	for i, o := range e.Options {
 		at := f.in(".options[%d]", i)
-		if !namespaces[o.Namespace] {
+		namespace := namespaces[o.Namespace]
+		if namespace == nil {
 			at.add("namespace", "configure it under namespaces", "namespace %d is not configured", o.Namespace)
 		}
-		if err := o.Type.Validate(); err != nil {
-			at.add("type", fmt.Sprintf("use bits of %v", TraceTypeSupported), "%v", err)
+		unusable := o.Type.Validate()
+		if unusable != nil {
+			at.add("type", fmt.Sprintf("use bits of %v", TraceTypeSupported), "%v", unusable)
 		}
 		if o.Size < 4 || o.Size > MaxTraceDataSize || o.Size%4 != 0 {
 			at.add("size", fmt.Sprintf("use a multiple of 4 in 4…%d", MaxTraceDataSize), "%d bytes are not possible", o.Size)
 			continue
+		}
+		if unusable == nil {
+			o.validateRoom(at, namespace)
 		}
 		length += 4 + TraceHeaderLen + o.Size
 	}
 	if length = (length + 7) &^ 7; length > MaxHeaderInsertion {
 		f.add("options", fmt.Sprintf("use smaller sizes: the header may have %d bytes", MaxHeaderInsertion),
 			"they need a header of %d bytes", length)
+	}
+}
+
+// validateRoom refuses a trace in which not even this node's own data fit.
+func (o TraceOption) validateRoom(f faults, namespace *Namespace) {
+	own := 4 * o.Type.NodeLen()
+	if o.Type.HasSnapshot() && namespace != nil {
+		own += len(appendSnapshot(nil, namespace.Schema))
+	}
+	switch {
+	case own > MaxTraceDataSize:
+		f.add("type", "use fewer bits, or a shorter schema", "this node's own data take %d bytes, and a trace has at most %d", own, MaxTraceDataSize)
+	case own > o.Size:
+		f.add("size", fmt.Sprintf("use %d bytes for each node of the path", own), "%d bytes do not even hold this node's own data of %d", o.Size, own)
 	}
 }
 

@@ -230,11 +230,20 @@ func (in Interface) identify(link *ioam.Interface) {
 	}
 }
 
-// references are the keys that name an entry of a list: while the list itself
-// has faults, nothing can be said about them.
-var references = []struct{ list, key string }{
-	{"namespaces", ".namespace"},
-	{"interfaces", ".interface"},
+// influences say which values' faults make others look wrong: until the first
+// can be read, nothing can be said about the second. Both are paths without
+// indices; own means in the same entry of the outermost list.
+var influences = []struct {
+	from, to string
+	own      bool
+}{
+	{"interfaces", "encapsulations.interface", false},
+	{"namespaces", "encapsulations.options.trace.namespace", false},
+	{"namespaces.id", "namespaces.id", false},
+	{"encapsulations.mode", "encapsulations.tunnel", true},
+	{"encapsulations.tunnel", "encapsulations.mode", true},
+	{"encapsulations.match", "encapsulations.match.destination", false},
+	{"export.path", "export.path", false},
 }
 
 // semantics reports what is wrong with a decoded configuration, except where
@@ -254,14 +263,21 @@ func (d *decoder) followsFrom(path string) bool {
 		if bad == "" || within(path, bad) || within(bad, path) {
 			return true
 		}
-		for _, ref := range references {
-			if within(bad, ref.list) && strings.HasSuffix(path, ref.key) {
+		from, to := anyIndex.ReplaceAllString(bad, ""), anyIndex.ReplaceAllString(path, "")
+		for _, i := range influences {
+			touched := within(from, i.from) || within(i.from, from)
+			if touched && within(to, i.to) && (!i.own || entry(bad) == entry(path)) {
 				return true
 			}
 		}
 	}
 	return false
 }
+
+var anyIndex = regexp.MustCompile(`\[\d+\]`)
+
+// entry is the part of a path that names the entry of the outermost list.
+func entry(path string) string { return path[:strings.Index(path, "]")+1] }
 
 // within says whether the value at path is, or is part of, the one at outer.
 func within(path, outer string) bool {

@@ -190,7 +190,12 @@ func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.V
 		}
 		i := slices.IndexFunc(known, func(f field) bool { return f.key == key })
 		if i < 0 {
-			d.fault(keyAt, join(path, key), fmt.Sprintf("unknown key %q in %s", key, named(path)), unknownKeyCure(key, known))
+			cure := "use the keys " + keyList(known)
+			if meant := meantKey(key, known); meant != "" {
+				cure = fmt.Sprintf("did you mean %q?", meant)
+				d.bad[join(path, meant)] = true // its value is not known, though it is there
+			}
+			d.fault(keyAt, join(path, key), fmt.Sprintf("unknown key %q in %s", key, named(path)), cure)
 			continue
 		}
 		if before, ok := first[key]; ok {
@@ -204,7 +209,7 @@ func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.V
 		if _, ok := first[f.key]; ok {
 			continue
 		}
-		if f.required {
+		if f.required && !d.bad[join(path, f.key)] {
 			d.fault(at, join(path, f.key), fmt.Sprintf("key %q is missing in %s", f.key, named(path)), missingCure(dst.Type().Field(f.index).Type))
 		}
 		setDefault(f, dst.Field(f.index))
@@ -250,15 +255,15 @@ func keyList(known []field) string {
 	return strings.Join(keys, ", ")
 }
 
-// unknownKeyCure names the key that was probably meant, else all of them.
-func unknownKeyCure(key string, known []field) string {
+// meantKey is the key that was probably meant by an unknown one, "" when none is near.
+func meantKey(key string, known []field) string {
 	plain := strings.NewReplacer("_", "-", " ", "-")
 	for _, f := range known {
 		if distance(strings.ToLower(plain.Replace(key)), f.key) <= min(len(f.key)/2, 2) {
-			return fmt.Sprintf("did you mean %q?", f.key)
+			return f.key
 		}
 	}
-	return "use the keys " + keyList(known)
+	return ""
 }
 
 // distance counts the letters to insert, remove or replace to get from a to b.

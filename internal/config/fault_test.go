@@ -101,6 +101,16 @@ func TestFaultsOfEncapsulations(t *testing.T) {
 			`8:26: encapsulations[0].match.destination: 192.0.2.0 is an IPv4 address; write an IPv6 prefix such as 2001:db8:2::/64`,
 			`8:48: encapsulations[0].match.source: ::ffff:10.0.0.1 is an IPv4 address; write an IPv6 prefix such as 2001:db8:2::/64`,
 			`9:39: decapsulations[0].tunnel-destination: 192.0.2.1 is an IPv4 address; write an IPv6 address such as 2001:db8::1`}},
+		{"tunnel to itself", rule("mode: encap", trace, "tunnel: {source: 2001:db8::1, destination: 2001:db8:0::1}"), []string{
+			`8:48: encapsulations[0].tunnel.destination: 2001:db8::1 is the tunnel's source too; name the node that decapsulates`}},
+		{"addresses that no tunnel can have", rule("mode: encap", trace, "tunnel: {source: ::1, destination: ff02::1}") +
+			"decapsulations: [{tunnel-destination: '::'}, {tunnel-destination: fe80::1}]", []string{
+			`8:22: encapsulations[0].tunnel.source: ::1 is the loopback address; use a unicast IPv6 address, such as 2001:db8:3::1`,
+			`8:40: encapsulations[0].tunnel.destination: ff02::1 is a multicast address; use a unicast IPv6 address, such as 2001:db8:3::1`,
+			`9:39: decapsulations[0].tunnel-destination: :: is the unspecified address; use a unicast IPv6 address, such as 2001:db8:3::1`,
+			`9:67: decapsulations[1].tunnel-destination: fe80::1 is a link-local address; use an address that is valid beyond the link, such as 2001:db8:3::1`}},
+		{"no room for this node", rule(inline, "options: [{trace: {namespace: 123, type: 0xc00000, size: 4}}]"), []string{
+			`7:62: encapsulations[0].options[0].trace.size: 4 bytes do not even hold this node's own data of 8; use 8 bytes for each node of the path`}},
 		{"encapsulation twice", rule(inline, trace, "frequency: 1/2") + "  - {name: core, interface: eth0, " + inline + ", " + trace + "}", []string{
 			`9:12: encapsulations[1].name: "core" is the name of encapsulations[0] too; give each encapsulation its own name`}},
 		{"interface that is not served", "namespaces: [{id: 1}]\nencapsulations:\n  - {name: a, interface: eth9, mode: inline, options: []}", []string{
@@ -118,6 +128,29 @@ func TestFaultsOfEncapsulations(t *testing.T) {
 			`8:26: encapsulations[0].match.source-port: the range 9-3 ends before it begins; write a port such as 4242 or a range such as 1000-2000`,
 			`8:49: encapsulations[0].match.destination-port: "65536" is neither a port nor a range of ports; write a port such as 4242 or a range such as 1000-2000`,
 			`8:69: encapsulations[0].match.next-header: "carrier-pigeon" is not a known protocol; write a number from 0 to 255 or one of tcp, udp, icmpv6, sctp, dccp, udplite, ipv6, gre, esp, none`}},
+	})
+}
+
+// What follows from a fault is no fault of its own.
+func TestNothingFollowsFromAFault(t *testing.T) {
+	const tunnel = "tunnel: {source: 2001:db8::1, destination: 2001:db8::2}"
+	checkFaults(t, []faultCase{
+		{"unknown mode", rule("mode: tunnel", trace, tunnel), []string{
+			`6:11: encapsulations[0].mode: "tunnel" is not known here; write one of inline, encap, auto`}},
+		{"tunnel that cannot be read", rule("mode: encap", trace, "tunnel: 5"), []string{
+			`8:13: encapsulations[0].tunnel is the number 5; write a mapping with the keys source, destination`}},
+		{"misspelt tunnel", rule("mode: encap", trace, "tunel: {source: 2001:db8::1, destination: 2001:db8::2}"), []string{
+			`8:5: unknown key "tunel" in encapsulations[0]; did you mean "tunnel"?`}},
+		{"misspelt key that must be there", "interfaces: [{nome: eth0}]", []string{
+			`1:15: unknown key "nome" in interfaces[0]; did you mean "name"?`}},
+		{"namespace 0 beside one that cannot be read", "namespaces: [{id: x}, {id: 0}]", []string{
+			`1:19: namespaces[0].id: "x" is not a number; write a number from 0 to 65535`}},
+		{"standard output beside a misspelt path", "export: [{kind: jsonl, pat: /x}, {kind: jsonl}]", []string{
+			`1:24: unknown key "pat" in export[0]; did you mean "path"?`}},
+		{"one rule's mode and another's tunnel", rule("mode: tunnel", trace, tunnel) + "  - {name: b, interface: eth0, mode: inline, " + tunnel + ", " + trace + "}", []string{
+			`6:11: encapsulations[0].mode: "tunnel" is not known here; write one of inline, encap, auto`,
+			`9:63: encapsulations[1].tunnel.source: mode inline has no tunnel; leave it out, or use mode encap or auto`,
+			`9:89: encapsulations[1].tunnel.destination: mode inline has no tunnel; leave it out, or use mode encap or auto`}},
 	})
 }
 

@@ -26,7 +26,7 @@ encapsulations:
     mode: auto
     tunnel: {source: 2001:db8:1::2, destination: 2001:db8:3::1}
     options:
-      - trace: {namespace: 123, type: 0xfff002, size: 64}
+      - trace: {namespace: 123, type: 0xfff002, size: 80}
 decapsulations: [{tunnel-destination: 2001:db8:3::1}]
 export: [{kind: jsonl, path: /tmp/x y}]
 metrics: {listen: "127.0.0.1:9598"}

@@ -244,13 +244,13 @@ func (g generator) config() ioam.NodeConfig {
 	}
 	if cfg.Interfaces[0].Roles&ioam.RoleEgress != 0 {
 		for i := range []int{0, 1, 3, 12}[g.IntN(4)] {
-			cfg.Encapsulations = append(cfg.Encapsulations, g.encapsulation(i))
+			cfg.Encapsulations = append(cfg.Encapsulations, g.encapsulation(i, cfg.Namespaces))
 		}
 	}
 	return cfg
 }
 
-func (g generator) encapsulation(number int) ioam.Encapsulation {
+func (g generator) encapsulation(number int, namespaces []ioam.Namespace) ioam.Encapsulation {
 	e := ioam.Encapsulation{
 		Name: string(rune('a' + number)), Interface: 1, Mode: ioam.Mode(g.IntN(3)),
 		TunnelSource: addresses[0], TunnelDestination: addresses[3],
@@ -292,15 +292,25 @@ func (g generator) encapsulation(number int) ioam.Encapsulation {
 	if g.IntN(3) == 0 {
 		e.Frequency = ioam.Frequency{K: uint32(1 + g.IntN(3)), N: uint32(3 + g.IntN(4))}
 	}
-	options, words := 1+g.IntN(3), 30
+	options, largest := 1+g.IntN(3), 120
 	if g.IntN(3) == 0 {
-		options, words = 4+g.IntN(6), 10
+		options, largest = 4+g.IntN(6), 40
 	}
 	for range options {
 		kind := ioam.TraceType(g.Uint32()&0xfff002) | []ioam.TraceType{0x800000, 0x400000, 2}[g.IntN(3)]
-		e.Options = append(e.Options, ioam.TraceOption{
-			Namespace: ioam.NamespaceID(namespaceIDs[1+g.IntN(3)]), Type: kind, Size: 4 * (1 + g.IntN(words)),
-		})
+		e.Options = append(e.Options, g.option(namespaces[g.IntN(len(namespaces))], kind, largest))
 	}
 	return e
+}
+
+// option is a trace that holds this node's own data, and perhaps others'.
+func (g generator) option(ns ioam.Namespace, kind ioam.TraceType, largest int) ioam.TraceOption {
+	own := 4 * kind.NodeLen()
+	if kind.HasSnapshot() {
+		own += len(snapshot(ns.Schema))
+	}
+	if own > largest {
+		kind, own = 0x800000, 4
+	}
+	return ioam.TraceOption{Namespace: ns.ID, Type: kind, Size: own + 4*g.IntN((largest-own)/4+1)}
 }

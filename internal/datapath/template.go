@@ -10,7 +10,6 @@ import (
 
 const (
 	optionIOAM         = 0x31 // RFC 9486 §3
-	traceOverflow      = 0x400
 	snapshotNoSchema   = 0x00ffffff
 	traceHeaderLength  = 8
 	ioamOptionOverhead = 4 // type, length, reserved, IOAM option-type
@@ -52,14 +51,8 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 // appendTraceOption appends one option with this node's data at its tail.
 func appendTraceOption(header []byte, cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, p *abiPatch) []byte {
 	header = append(header, optionIOAM, uint8(2+traceHeaderLength+o.Size), 0, 0)
-	nodeLen := o.Type.NodeLen()
 	data := ownData(cfg, out, o, uint16(len(header)+traceHeaderLength), o.Size, p)
-	lengths := uint16(nodeLen) << 11
-	if data == nil {
-		lengths |= traceOverflow | uint16(o.Size/4)
-	} else {
-		lengths |= uint16((o.Size - len(data)) / 4)
-	}
+	lengths := uint16(o.Type.NodeLen())<<11 | uint16((o.Size-len(data))/4)
 	header = binary.BigEndian.AppendUint16(header, uint16(o.Namespace))
 	header = binary.BigEndian.AppendUint16(header, lengths)
 	header = binary.BigEndian.AppendUint32(header, uint32(o.Type)<<8)
@@ -67,8 +60,8 @@ func appendTraceOption(header []byte, cfg ioam.NodeConfig, out ioam.Interface, o
 	return append(header, data...)
 }
 
-// ownData builds this node's data and the offsets of what differs per packet;
-// nil when they do not fit, as the kernel then sets the overflow flag.
+// ownData builds this node's data, which validation found to fit, and the
+// offsets of what differs per packet.
 func ownData(cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, start uint16, size int, p *abiPatch) []byte {
 	var ns ioam.Namespace
 	for _, candidate := range cfg.Namespaces {
@@ -80,11 +73,7 @@ func ownData(cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, start 
 	if o.Type.HasSnapshot() {
 		tail = snapshot(ns.Schema)
 	}
-	need := 4*o.Type.NodeLen() + len(tail)
-	if need == 0 || need > size {
-		return nil
-	}
-	start += uint16(size - need)
+	start += uint16(size - 4*o.Type.NodeLen() - len(tail))
 
 	var data []byte
 	at := func(bit int, field *uint16, within int) {
