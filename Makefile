@@ -21,7 +21,7 @@ AGREEMENT_PACKETS ?= 1000000
 RACE := ./internal/agent/... ./internal/api/... ./internal/export/... ./internal/lab/...
 TEST_TIMEOUT ?= 15m
 
-.PHONY: build generate check test bench demo fuzz docs help
+.PHONY: build generate check test bench instructions demo fuzz docs help
 
 build: ## Build bin/waymark, one static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/waymark ./cmd/waymark
@@ -44,6 +44,9 @@ bench: ## Measure the cost of every outcome and the forwarding rate (root)
 	$(MAKE) build
 	bin/waymark bench
 
+instructions: ## Write the table of verified instructions that make check compares with (root)
+	go run ./cmd/waymark bench instructions bench/instructions.txt
+
 demo: ## Install what is missing and watch packets cross a five-node IOAM domain (root)
 	@scripts/setup.sh demo
 	@$(MAKE) build
@@ -57,4 +60,4 @@ docs: ## Write docs/reference from the code
 	go run ./cmd/waymark docs docs/reference
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

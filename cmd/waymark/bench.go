@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,7 +19,7 @@ import (
 
 func newBenchCommand(opts *options) *cobra.Command {
 	cmd := newGroup("bench", "Measure what the data plane costs on this machine",
-		newBenchRunCommand(opts), newBenchListCommand(opts), newBenchReportCommand())
+		newBenchRunCommand(opts), newBenchListCommand(opts), newBenchReportCommand(), newBenchInstructionsCommand())
 	cmd.Long = `Measure what the data plane costs on this machine: nanoseconds per packet and
 outcome, and packets per second through a forwarding node. Without a subcommand,
 every benchmark runs in short, in about two minutes.
@@ -137,6 +138,27 @@ func newBenchReportCommand() *cobra.Command {
 			}
 			_, err := cmd.OutOrStdout().Write(bench.Markdown(results))
 			return err
+		},
+	}
+}
+
+// newBenchInstructionsCommand is for the project's own build.
+func newBenchInstructionsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "instructions FILE",
+		Short:  "Write how many instructions of each program the kernel's verifier looks at",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			counts, err := bench.CountInstructions()
+			if err != nil {
+				return err
+			}
+			var table bytes.Buffer
+			if _, err := counts.WriteTo(&table); err != nil {
+				return err
+			}
+			return os.WriteFile(args[0], table.Bytes(), 0o644)
 		},
 	}
 }
