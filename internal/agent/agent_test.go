@@ -203,12 +203,14 @@ func TestRefusedEditKeepsWhatRuns(t *testing.T) {
 		call func() error
 		want string
 	}{
-		{"namespace twice", func() error { return h.client.AddNamespace(ctx, config.Namespace{ID: 123}) }, "namespace 123 exists already"},
+		{"namespace twice", func() error { return h.client.AddNamespace(ctx, config.Namespace{ID: 123}) }, "namespace 123 exists already; remove it first with: waymark ioam namespace del 123"},
 		{"no such namespace", func() error { return h.client.RemoveNamespace(ctx, 9) }, "there is no namespace 9"},
-		{"schema twice", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 777, Data: "x"}) }, "schema 777 exists already"},
+		{"schema of no namespace", func() error { return h.client.SetSchema(ctx, 9, nil) }, "add it with: waymark ioam namespace add 9"},
+		{"schema twice", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 777, Data: "x"}) }, "schema 777 exists already; remove it first with: waymark ioam schema del 777"},
 		{"empty schema", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 1}) }, "0 bytes"},
 		{"no such schema", func() error { return h.client.RemoveSchema(ctx, 9) }, "there is no schema 9"},
 		{"unknown interface", func() error { return h.client.AddEncapsulation(ctx, rule) }, "eth7"},
+		{"replace by a bad rule", func() error { return h.client.ReplaceEncapsulation(ctx, rule) }, "eth7"},
 		{"no such rule", func() error { return h.client.RemoveEncapsulation(ctx, "a/b c") }, `there is no encapsulation "a/b c"`},
 	} {
 		err := tt.call()
@@ -219,6 +221,26 @@ func TestRefusedEditKeepsWhatRuns(t *testing.T) {
 	}
 	if h.datapath.applications() != before || h.status().Modified {
 		t.Error("a refused edit changed something")
+	}
+}
+
+func TestReplaceEncapsulation(t *testing.T) {
+	ctx := context.Background()
+	h := newHarness(t, baseConfig)
+	h.start()
+	rule := config.Encapsulation{Name: "a/b c", Interface: "eth1", Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeEncap,
+		Tunnel:  &config.Tunnel{Source: netip.IPv6Unspecified(), Destination: netip.MustParseAddr("2001:db8::9")},
+		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}}}}
+	before := len(h.datapath.running().Node.Encapsulations)
+	for _, n := range []uint32{1, 7} {
+		rule.Frequency.N = n
+		if err := h.client.ReplaceEncapsulation(ctx, rule); err != nil {
+			t.Fatal(err)
+		}
+		es := h.datapath.running().Node.Encapsulations
+		if last := es[len(es)-1]; len(es) != before+1 || last.Name != rule.Name || last.Frequency.N != n || last.TunnelSource.IsUnspecified() {
+			t.Errorf("after frequency 1/%d: %+v", n, es)
+		}
 	}
 }
 

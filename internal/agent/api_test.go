@@ -241,6 +241,7 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/v1/stop", `{"remove":"perhaps"}`, 400, "not understood"},
 		{"DELETE", "/v1/namespaces/x", "", 400, `"x" is no number of 16 bits`},
 		{"PUT", "/v1/namespaces/123/schema", `{"schema":9}`, 422, "there is no schema 9"},
+		{"PUT", "/v1/encapsulations/a", `{"name":"b","interface":"eth1","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`, 400, `called "a" in the path and "b" in the body`},
 		{"GET", "/v1/records?namespace=x", "", 400, "namespace:"},
 		{"GET", "/v1/records?port=9", "", 400, "filter by namespace"},
 		{"GET", "/v1/records?source=::1", "", 400, "source:"},

@@ -52,6 +52,7 @@ var apiRoutes = []route{
 	{"DELETE /v1/schemas/{id}", (*Agent).deleteSchema},
 	{"GET /v1/encapsulations", (*Agent).getEncapsulations},
 	{"POST /v1/encapsulations", (*Agent).postEncapsulation},
+	{"PUT /v1/encapsulations/{name}", (*Agent).putEncapsulation},
 	{"DELETE /v1/encapsulations/{name}", (*Agent).deleteEncapsulation},
 	{"POST /v1/reload", (*Agent).postReload},
 	{"POST /v1/stop", (*Agent).postStop},
@@ -174,7 +175,18 @@ func (a *Agent) postEncapsulation(w http.ResponseWriter, r *http.Request) error 
 	if err := decode(r, &e); err != nil {
 		return err
 	}
-	return done(w, a.addEncapsulation(e))
+	return done(w, a.setEncapsulation(e, (*config.Config).AddEncapsulation))
+}
+
+func (a *Agent) putEncapsulation(w http.ResponseWriter, r *http.Request) error {
+	var e config.Encapsulation
+	if err := decode(r, &e); err != nil {
+		return err
+	}
+	if name := r.PathValue("name"); e.Name != name {
+		return badRequest{fmt.Errorf("the encapsulation is called %q in the path and %q in the body", name, e.Name)}
+	}
+	return done(w, a.setEncapsulation(e, (*config.Config).ReplaceEncapsulation))
 }
 
 func (a *Agent) deleteEncapsulation(w http.ResponseWriter, r *http.Request) error {

@@ -232,20 +232,20 @@ func (a *Agent) followClock() {
 	a.log.Info("the offset of TAI from UTC changed", "offset", clock.TAIOffset)
 }
 
-// addEncapsulation adds a rule; an unspecified tunnel source is chosen as the
-// kernel would.
-func (a *Agent) addEncapsulation(e config.Encapsulation) error {
+// setEncapsulation adds or replaces a rule; an unspecified tunnel source is
+// chosen as the kernel would.
+func (a *Agent) setEncapsulation(e config.Encapsulation, set func(*config.Config, config.Encapsulation) (*config.Config, error)) error {
 	if e.Tunnel != nil && e.Tunnel.Source == netip.IPv6Unspecified() {
 		source, err := a.options.System.SourceTo(e.Tunnel.Destination)
 		if err != nil {
-			return fmt.Errorf("tunnel source: %w; give the address itself", err)
+			return fmt.Errorf("tunnel source: %w; give one of this node's addresses with tunsrc", err)
 		}
 		tunnel := *e.Tunnel
 		tunnel.Source = source
 		e.Tunnel = &tunnel
 	}
 	return a.edit(func(s *state) (*state, error) {
-		c, err := s.config.AddEncapsulation(e)
+		c, err := set(s.config, e)
 		if err != nil {
 			return nil, err
 		}

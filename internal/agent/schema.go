@@ -44,7 +44,7 @@ func (s *state) schema(id ioam.SchemaID) (api.Schema, error) {
 			return schema, nil
 		}
 	}
-	return api.Schema{}, refusef("there is no schema %d; list them with: waymark ioam schema show", id)
+	return api.Schema{}, refusef("there is no schema %d; list them with: waymark ioam schema show, add it with: waymark ioam schema add %d DATA", id, id)
 }
 
 // refusal is an edit that does not fit what runs.
@@ -69,10 +69,10 @@ func (a *Agent) addSchema(schema api.Schema) error {
 	}
 	return a.edit(func(s *state) (*state, error) {
 		if _, err := s.schema(schema.ID); err == nil {
-			return nil, refusef("schema %d exists already; remove it first, or take another id", schema.ID)
+			return nil, refusef("schema %d exists already; remove it first with: waymark ioam schema del %d, or take another id", schema.ID, schema.ID)
 		}
 		if len(s.schemas) >= maxSchemas {
-			return nil, refusef("there are %d schemas already, and no more are possible; remove one first", maxSchemas)
+			return nil, refusef("there are %d schemas already, and no more are possible; remove one first with: waymark ioam schema del ID", maxSchemas)
 		}
 		next := s.with(s.config)
 		next.schemas[schema.ID] = schema.Data

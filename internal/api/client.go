@@ -191,6 +191,13 @@ func (c *Client) AddEncapsulation(ctx context.Context, e config.Encapsulation) e
 	return c.do(ctx, http.MethodPost, "/v1/encapsulations", e, nil)
 }
 
+// ReplaceEncapsulation puts a rule in the place of the one with its name, or
+// adds it behind the others. A tunnel source of "::" is as for
+// AddEncapsulation.
+func (c *Client) ReplaceEncapsulation(ctx context.Context, e config.Encapsulation) error {
+	return c.do(ctx, http.MethodPut, "/v1/encapsulations/"+url.PathEscape(e.Name), e, nil)
+}
+
 // RemoveEncapsulation removes a rule by name.
 func (c *Client) RemoveEncapsulation(ctx context.Context, name string) error {
 	return c.do(ctx, http.MethodDelete, "/v1/encapsulations/"+url.PathEscape(name), nil, nil)

@@ -10,7 +10,6 @@ import (
 )
 
 // The edits below give a changed copy, checked as a file is; c stays as it is.
-// Faults of a copy name the path of the value: it stands in no file.
 
 // edit makes the copy that change changes.
 func (c *Config) edit(change func(*Config)) (*Config, error) {
@@ -19,7 +18,7 @@ func (c *Config) edit(change func(*Config)) (*Config, error) {
 	next.Namespaces = slices.Clone(c.Namespaces)
 	next.Encapsulations = slices.Clone(c.Encapsulations)
 	change(&next)
-	if err := next.check().err(); err != nil {
+	if err := next.atRuntime(next.check()).err(); err != nil {
 		return nil, err
 	}
 	return &next, nil
@@ -28,7 +27,8 @@ func (c *Config) edit(change func(*Config)) (*Config, error) {
 // AddNamespace adds a namespace.
 func (c *Config) AddNamespace(ns Namespace) (*Config, error) {
 	if c.namespace(ns.ID) >= 0 {
-		return nil, refuse("namespaces", fmt.Sprintf("namespace %d exists already", ns.ID), "remove it first, or take another id")
+		return nil, refuse("namespaces", fmt.Sprintf("namespace %d exists already", ns.ID),
+			fmt.Sprintf("remove it first with: waymark ioam namespace del %d, or take another id", ns.ID))
 	}
 	return c.edit(func(next *Config) { next.Namespaces = append(next.Namespaces, ns) })
 }
@@ -37,7 +37,10 @@ func (c *Config) AddNamespace(ns Namespace) (*Config, error) {
 func (c *Config) RemoveNamespace(id ioam.NamespaceID) (*Config, error) {
 	i := c.namespace(id)
 	if i < 0 {
-		return nil, noNamespace(id)
+		return nil, noNamespace(id, "list them with: waymark ioam namespace show")
+	}
+	if err := c.inUse(id); err != nil {
+		return nil, err
 	}
 	return c.edit(func(next *Config) { next.Namespaces = slices.Delete(next.Namespaces, i, i+1) })
 }
@@ -46,36 +49,49 @@ func (c *Config) RemoveNamespace(id ioam.NamespaceID) (*Config, error) {
 func (c *Config) SetSchema(id ioam.NamespaceID, schema *Schema) (*Config, error) {
 	i := c.namespace(id)
 	if i < 0 {
-		return nil, noNamespace(id)
+		return nil, noNamespace(id, fmt.Sprintf("add it with: waymark ioam namespace add %d", id))
 	}
 	return c.edit(func(next *Config) { next.Namespaces[i].Schema = schema })
 }
 
 // AddEncapsulation adds a rule behind the others.
 func (c *Config) AddEncapsulation(e Encapsulation) (*Config, error) {
+	if c.encapsulation(e.Name) >= 0 {
+		return nil, refuse("encapsulations", fmt.Sprintf("encapsulation %q exists already", e.Name),
+			"overwrite it with: waymark route replace, or give the new one another name")
+	}
 	if e.Frequency == (ioam.Frequency{}) {
 		e.Frequency = ioam.Frequency{K: 1, N: 1}
 	}
 	return c.edit(func(next *Config) { next.Encapsulations = append(next.Encapsulations, e) })
 }
 
+// ReplaceEncapsulation puts a rule in the place of the one with its name, or
+// adds it behind the others.
+func (c *Config) ReplaceEncapsulation(e Encapsulation) (*Config, error) {
+	i := c.encapsulation(e.Name)
+	if i < 0 {
+		return c.AddEncapsulation(e)
+	}
+	if e.Frequency == (ioam.Frequency{}) {
+		e.Frequency = ioam.Frequency{K: 1, N: 1}
+	}
+	return c.edit(func(next *Config) { next.Encapsulations[i] = e })
+}
+
 // RemoveEncapsulation removes the rule of that name.
 func (c *Config) RemoveEncapsulation(name string) (*Config, error) {
-	i := slices.IndexFunc(c.Encapsulations, func(e Encapsulation) bool { return e.Name == name })
+	i := c.encapsulation(name)
 	if i < 0 {
 		return nil, refuse("encapsulations", fmt.Sprintf("there is no encapsulation %q", name), "list them with: waymark route show")
 	}
 	return c.edit(func(next *Config) { next.Encapsulations = slices.Delete(next.Encapsulations, i, i+1) })
 }
 
+func (c *Config) encapsulation(name string) int {
+	return slices.IndexFunc(c.Encapsulations, func(e Encapsulation) bool { return e.Name == name })
+}
+
 func (c *Config) namespace(id ioam.NamespaceID) int {
 	return slices.IndexFunc(c.Namespaces, func(ns Namespace) bool { return ns.ID == id })
-}
-
-func noNamespace(id ioam.NamespaceID) error {
-	return refuse("namespaces", fmt.Sprintf("there is no namespace %d", id), "list them with: waymark ioam namespace show")
-}
-
-func refuse(path, problem, cure string) error {
-	return Faults{{Path: path, Problem: problem, Cure: cure}}
 }

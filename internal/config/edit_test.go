@@ -3,9 +3,19 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/ioam"
 )
+
+// inNamespace is a rule with one trace, of another namespace.
+func inNamespace(e Encapsulation, id ioam.NamespaceID) Encapsulation {
+	e.Options = []Option{{Trace: &TraceOption{Namespace: id, Type: 0x800000, Size: 4}}}
+	return e
+}
 
 func TestEdits(t *testing.T) {
 	base := mustParse(t, twoInterfaces)
@@ -21,10 +31,13 @@ func TestEdits(t *testing.T) {
 	}{
 		{name: "add a namespace", edit: func(c *Config) (*Config, error) { return c.AddNamespace(Namespace{ID: 5}) }, has: "id: 5\n"},
 		{name: "add it twice", edit: func(c *Config) (*Config, error) { return c.AddNamespace(Namespace{ID: 123}) },
-			wantErr: "namespace 123 exists already; remove it first, or take another id"},
+			wantErr: "namespace 123 exists already; remove it first with: waymark ioam namespace del 123, or take another id"},
 		{name: "remove a namespace in use", edit: func(c *Config) (*Config, error) { return c.RemoveNamespace(123) },
-			wantErr: "encapsulations[0].options[0].trace.namespace: namespace 123 is not configured; configure it under namespaces\n" +
-				"encapsulations[1].options[0].trace.namespace: namespace 123 is not configured; configure it under namespaces"},
+			wantErr: `namespace 123 is used by the encapsulations "a", "b"; first remove each with: waymark route del name NAME`},
+		{name: "remove one that a single rule uses", edit: func(c *Config) (*Config, error) {
+			c, _ = c.RemoveEncapsulation("a")
+			return c.RemoveNamespace(123)
+		}, wantErr: `namespace 123 is used by encapsulation "b"; first remove that with: waymark route del name "b"`},
 		{name: "remove a namespace that is not there", edit: func(c *Config) (*Config, error) { return c.RemoveNamespace(5) },
 			wantErr: "there is no namespace 5; list them with: waymark ioam namespace show"},
 		{name: "remove a namespace", edit: func(c *Config) (*Config, error) {
@@ -36,15 +49,50 @@ func TestEdits(t *testing.T) {
 		{name: "set a schema", edit: func(c *Config) (*Config, error) { return c.SetSchema(123, &Schema{ID: 9, Data: "rack 9"}) }, has: `"rack 9"`, lacks: `data: abc`},
 		{name: "take a schema away", edit: func(c *Config) (*Config, error) { return c.SetSchema(123, nil) }, lacks: "schema:"},
 		{name: "schema of no namespace", edit: func(c *Config) (*Config, error) { return c.SetSchema(5, nil) },
-			wantErr: "there is no namespace 5; list them with: waymark ioam namespace show"},
+			wantErr: "there is no namespace 5; add it with: waymark ioam namespace add 5"},
 		{name: "schema that is too long", edit: func(c *Config) (*Config, error) {
 			return c.SetSchema(123, &Schema{ID: 9, Data: strings.Repeat("x", 300)})
-		}, wantErr: "namespaces[0].schema.data: 300 bytes are too many; use at most 252 bytes"},
+		}, wantErr: "namespace 123: 300 bytes are too many; use at most 252 bytes"},
 		{name: "add an encapsulation", edit: func(c *Config) (*Config, error) { return c.AddEncapsulation(extra) }, has: "name: c\n"},
 		{name: "add one with a name in use", edit: func(c *Config) (*Config, error) { return c.AddEncapsulation(c.Encapsulations[0]) },
-			wantErr: `encapsulations[2].name: "a" is the name of encapsulations[0] too; give each encapsulation its own name`},
+			wantErr: `encapsulation "a" exists already; overwrite it with: waymark route replace, or give the new one another name`},
 		{name: "add an empty one", edit: func(c *Config) (*Config, error) { return c.AddEncapsulation(Encapsulation{Interface: "eth0"}) },
-			wantErr: "encapsulations[2].name: no name; give it a name: it appears in status and metrics\nencapsulations[2].options: 0 options; give 1…9"},
+			wantErr: "encapsulation \"\": no name; give it a name: it appears in status and metrics\nencapsulation \"\": 0 options; give 1…9"},
+		{name: "add one without its namespace", edit: func(c *Config) (*Config, error) { return c.AddEncapsulation(inNamespace(extra, 9)) },
+			wantErr: `encapsulation "c": namespace 9 is not configured; add it with: waymark ioam namespace add 9`},
+		{name: "add one on an interface that is not served", edit: func(c *Config) (*Config, error) {
+			e := extra
+			e.Interface = "eth7"
+			return c.AddEncapsulation(e)
+		}, wantErr: `encapsulation "c": "eth7" is not an interface that this node serves; give it the role egress under interfaces in the configuration file, then: waymark agent reload`},
+		{name: "add one without a tunnel", edit: func(c *Config) (*Config, error) {
+			e := extra
+			e.Mode, e.Tunnel = ioam.ModeEncap, nil
+			return c.AddEncapsulation(e)
+		}, wantErr: `encapsulation "c": has mode encap and no tunnel; add tunnel: {source: ADDRESS, destination: ADDRESS}, or set mode: inline`},
+		{name: "add too many that overlap", edit: func(c *Config) (*Config, error) {
+			var err error
+			for n := 0; err == nil; n++ {
+				e := extra
+				e.Name = fmt.Sprint("more", n)
+				c, err = c.AddEncapsulation(e)
+			}
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			_, about, _ := strings.Cut(first, ": ")
+			return nil, errors.New(about)
+		}, wantErr: `17 encapsulations match one destination; remove one of them with: waymark route del name NAME; 16 may overlap on one interface`},
+		{name: "replace one", edit: func(c *Config) (*Config, error) {
+			e := c.Encapsulations[0]
+			e.Frequency = ioam.Frequency{K: 7, N: 77}
+			next, err := c.ReplaceEncapsulation(e)
+			if err == nil && (next.Encapsulations[0].Name != "a" || len(next.Encapsulations) != 2) {
+				err = errors.New("it lost its place")
+			}
+			return next, err
+		}, has: "frequency: 7/77\n"},
+		{name: "replace one that is not there", edit: func(c *Config) (*Config, error) { return c.ReplaceEncapsulation(extra) }, has: "name: c\n"},
+		{name: "replace one by one that is wrong", edit: func(c *Config) (*Config, error) { return c.ReplaceEncapsulation(inNamespace(c.Encapsulations[1], 9)) },
+			wantErr: `encapsulation "b": namespace 9 is not configured; add it with: waymark ioam namespace add 9`},
 		{name: "remove an encapsulation", edit: func(c *Config) (*Config, error) { return c.RemoveEncapsulation("a") }, lacks: "name: a\n"},
 		{name: "remove one that is not there", edit: func(c *Config) (*Config, error) { return c.RemoveEncapsulation("z") },
 			wantErr: `there is no encapsulation "z"; list them with: waymark route show`},

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// The values of an edited copy stand in no file: a fault names the entry in
+// place of a path, and its cure is a command where one helps.
+
+var entryPath = regexp.MustCompile(`^(namespaces|encapsulations)\[(\d+)\]`)
+
+// atRuntime words faults of c so, for those who typed the change.
+func (c *Config) atRuntime(faults Faults) Faults {
+	for _, f := range faults {
+		f.Problem = strings.TrimPrefix(f.Problem, f.Path+": ")
+		if cure := c.command(f.Path, f.Problem); cure != "" {
+			f.Cure = cure
+		}
+		if m := entryPath.FindStringSubmatch(f.Path); m != nil {
+			f.Problem = strings.TrimPrefix(f.Problem, m[0]+" ")
+			f.Problem = c.entryName(m[1], m[2]) + ": " + f.Problem
+		}
+	}
+	return faults
+}
+
+// command is what to type against a fault; "" where its own cure is right.
+func (c *Config) command(path, problem string) string {
+	var encapsulation, option int
+	switch {
+	case path == "encapsulations":
+		return "remove one with: waymark route del name NAME"
+	case path == "namespaces":
+		return "remove one with: waymark ioam namespace del ID"
+	case strings.HasSuffix(path, ".interface"):
+		return "give it the role egress under interfaces in the configuration file, then: waymark agent reload"
+	case strings.HasSuffix(path, ".match.destination") && strings.Contains(problem, "match one destination"):
+		return fmt.Sprintf("remove one of them with: waymark route del name NAME; %d may overlap on one interface", ioam.MaxEncapsulationOverlap)
+	}
+	if n, _ := fmt.Sscanf(path, "encapsulations[%d].options[%d].trace.namespace", &encapsulation, &option); n == 2 && strings.HasSuffix(path, ".namespace") {
+		return fmt.Sprintf("add it with: waymark ioam namespace add %d", c.Encapsulations[encapsulation].Options[option].Trace.Namespace)
+	}
+	return ""
+}
+
+// entryName is how people call the entry of a list.
+func (c *Config) entryName(list, index string) string {
+	i, err := strconv.Atoi(index)
+	switch {
+	case err == nil && list == "encapsulations" && i < len(c.Encapsulations):
+		return fmt.Sprintf("encapsulation %q", c.Encapsulations[i].Name)
+	case err == nil && list == "namespaces" && i < len(c.Namespaces):
+		return fmt.Sprintf("namespace %d", c.Namespaces[i].ID)
+	}
+	return list + "[" + index + "]"
+}
+
+// inUse refuses to remove a namespace while encapsulations use it.
+func (c *Config) inUse(id ioam.NamespaceID) error {
+	var users []string
+	for _, e := range c.Encapsulations {
+		for _, o := range e.Options {
+			if o.Trace != nil && o.Trace.Namespace == id {
+				users = append(users, strconv.Quote(e.Name))
+				break
+			}
+		}
+	}
+	switch len(users) {
+	case 0:
+		return nil
+	case 1:
+		return refuse("namespaces", fmt.Sprintf("namespace %d is used by encapsulation %s", id, users[0]),
+			"first remove that with: waymark route del name "+users[0])
+	}
+	return refuse("namespaces", fmt.Sprintf("namespace %d is used by the encapsulations %s", id, strings.Join(users, ", ")),
+		"first remove each with: waymark route del name NAME")
+}
+
+func noNamespace(id ioam.NamespaceID, cure string) error {
+	return refuse("namespaces", fmt.Sprintf("there is no namespace %d", id), cure)
+}
+
+func refuse(path, problem, cure string) error {
+	return Faults{{Path: path, Problem: problem, Cure: cure}}
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// FormatText writes one value as the file does, such as a port range or the
+// name of a protocol. T is the type of a scalar of the configuration.
+func FormatText[T any](v T) string { return codecs[reflect.TypeFor[T]()].text(v) }
+
+// ParseText reads what FormatText writes; the error says what is wanted.
+func ParseText[T any](text string) (T, error) {
+	c := codecs[reflect.TypeFor[T]()]
+	v, err := c.parse(text)
+	if err != nil {
+		var zero T
+		return zero, fmt.Errorf("%w; want %s", err, c.wants)
+	}
+	return v.(T), nil
+}
