@@ -133,6 +133,9 @@ func printDomain(w io.Writer, s api.Status) {
 		}
 		fmt.Fprintln(w, "route", iproute2.FormatRoute(e))
 	}
+	for _, p := range s.PathMTUs {
+		fmt.Fprintf(w, "path to %s carries %d bytes, as far as known until %s\n", p.Destination, p.MTU, p.Until.Local().Format(time.TimeOnly))
+	}
 	for n, d := range s.Decapsulations {
 		if n == 0 {
 			fmt.Fprintln(w)

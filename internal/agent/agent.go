@@ -47,6 +47,7 @@ type Agent struct {
 	records       records
 	recordsLost   recently
 	exportLost    recently
+	paths         paths
 	taiOffset     atomic.Int64 // nanoseconds, as the data plane was last told
 
 	change sync.Mutex            // held while what runs is being replaced
@@ -80,6 +81,7 @@ func New(o Options) *Agent {
 		removed: make(chan error, 1),
 		closing: make(chan struct{}),
 	}
+	a.paths.wake = make(chan struct{}, 1)
 	a.exporters.stdout = o.Stdout
 	a.metricsServer = newMetricsServer(a)
 	return a
@@ -141,6 +143,7 @@ func (a *Agent) initialize(file *state) error {
 		return err
 	}
 	a.taiOffset.Store(int64(clock.TAIOffset))
+	a.restorePathMTUs()
 	if err := a.start(file); err != nil {
 		a.metricsServer.close()
 		return err
@@ -160,6 +163,8 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 	group.Go(func() error { return a.datapath.ReadRecords(working, a.record) })
 	group.Go(func() error { return a.followLinks(working) })
 	group.Go(func() error { a.tick(working); return nil })
+	group.Go(func() error { a.hearTooBig(working); return nil })
+	group.Go(func() error { a.followPathMTUs(working); return nil })
 	select {
 	case <-working.Done():
 	case remove = <-a.stop:

@@ -12,6 +12,8 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
@@ -30,6 +32,7 @@ type Datapath interface {
 	Counters() ([]datapath.Counters, error)
 	ReadRecords(context.Context, func(datapath.Record)) error
 	SetTAIOffset(time.Duration) error
+	SetPathMTU(encapsulation string, mtu int) error
 	Close() error
 	Remove() error
 }
@@ -50,8 +53,15 @@ func openDatapath(place api.Place, log *slog.Logger) (Datapath, bool, error) {
 	return d, pins.private, nil
 }
 
-// generation is the data plane's form of a resolved configuration.
-func generation(r config.Resolved) datapath.Config {
+// generation is the data plane's form of a resolved configuration, with the
+// path MTU of each tunnel's destination.
+func generation(r config.Resolved, pathMTU func(netip.Addr) int) datapath.Config {
+	r.Node.Encapsulations = slices.Clone(r.Node.Encapsulations)
+	for i := range r.Node.Encapsulations {
+		if e := &r.Node.Encapsulations[i]; e.Mode != ioam.ModeInline {
+			e.PathMTU = pathMTU(e.TunnelDestination)
+		}
+	}
 	c := datapath.Config{Node: r.Node, Attach: make(map[ioam.IfIndex]datapath.AttachMode, len(r.Attach))}
 	for index, mode := range r.Attach {
 		c.Attach[index] = datapath.AttachMode(mode)

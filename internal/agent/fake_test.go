@@ -30,6 +30,7 @@ type fakeDatapath struct {
 	refuse   error
 	counters []datapath.Counters
 	offsets  []time.Duration
+	pathMTUs map[string]int // by encapsulation
 	closed   int
 	removed  int
 	records  chan datapath.Record
@@ -37,7 +38,7 @@ type fakeDatapath struct {
 }
 
 func newFakeDatapath() *fakeDatapath {
-	return &fakeDatapath{records: make(chan datapath.Record), broken: make(chan error, 1)}
+	return &fakeDatapath{records: make(chan datapath.Record), broken: make(chan error, 1), pathMTUs: make(map[string]int)}
 }
 
 func (d *fakeDatapath) Apply(c datapath.Config) error {
@@ -47,6 +48,10 @@ func (d *fakeDatapath) Apply(c datapath.Config) error {
 		return d.refuse
 	}
 	d.applied = append(d.applied, c)
+	clear(d.pathMTUs)
+	for _, e := range c.Node.Encapsulations {
+		d.pathMTUs[e.Name] = e.PathMTU
+	}
 	return nil
 }
 
@@ -113,6 +118,20 @@ func (d *fakeDatapath) SetTAIOffset(o time.Duration) error {
 	return nil
 }
 
+func (d *fakeDatapath) SetPathMTU(encapsulation string, mtu int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pathMTUs[encapsulation] = mtu
+	return nil
+}
+
+// pathMTU is what was last set for an encapsulation, or applied with it.
+func (d *fakeDatapath) pathMTU(encapsulation string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.pathMTUs[encapsulation]
+}
+
 func (d *fakeDatapath) lastOffset() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,12 +166,15 @@ type fakeSystem struct {
 	ioam6   bool // the kernel fills, too
 	noClock error
 	changed func()
+	deaf    error       // why no Packet Too Big is heard
+	tooBig  chan []byte // messages that arrive
 }
 
 func newFakeSystem() *fakeSystem {
 	return &fakeSystem{
-		links: map[string]config.Link{"eth0": {Index: 2, MTU: 1500, Up: true}, "eth1": {Index: 3, MTU: 1700, Up: true}},
-		clock: health.Clock{Synchronised: true, TAIOffset: 37 * time.Second},
+		links:  map[string]config.Link{"eth0": {Index: 2, MTU: 1500, Up: true}, "eth1": {Index: 3, MTU: 1700, Up: true}},
+		clock:  health.Clock{Synchronised: true, TAIOffset: 37 * time.Second},
+		tooBig: make(chan []byte),
 	}
 }
 
@@ -219,6 +241,24 @@ func (s *fakeSystem) WatchLinks(ctx context.Context, changed func()) error {
 	changed()
 	<-ctx.Done()
 	return nil
+}
+
+func (s *fakeSystem) WatchTooBig(ctx context.Context, listening func(), heard func([]byte)) error {
+	s.mu.Lock()
+	deaf := s.deaf
+	s.mu.Unlock()
+	if deaf != nil {
+		return deaf
+	}
+	listening()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case message := <-s.tooBig:
+			heard(message)
+		}
+	}
 }
 
 const baseConfig = `

@@ -332,6 +332,7 @@ func (a *Agent) status() (api.Status, error) {
 		Namespaces:     nonNil(s.config.Namespaces),
 		Encapsulations: nonNil(s.config.Encapsulations),
 		Decapsulations: []netip.Addr{},
+		PathMTUs:       nonNil(a.paths.table.Paths()),
 		Warnings:       nonNil(a.warnings()),
 		Metrics:        a.metricsServer.url(),
 		Records: api.Records{Read: a.records.read.Load(), Malformed: a.records.malformed.Load(),

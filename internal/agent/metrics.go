@@ -28,6 +28,8 @@ var (
 	descExportWritten   = desc("export_written_total", "Records that an exporter wrote.", "exporter")
 	descExportDropped   = desc("export_dropped_total", "Records that did not fit an exporter's queue.", "exporter")
 	descExportFailed    = desc("export_failed_total", "Records that an exporter could not write.", "exporter")
+	descPathMTU         = desc("path_mtu_bytes", "The path MTU of a tunnel, where one is known that is smaller than its interface's.", "destination")
+	descTooBig          = desc("packet_too_big_total", "Packet Too Big messages that arrived, by what followed.", "result")
 	descReloads         = desc("reloads_total", "Reloads of the configuration file.", "result")
 	descInterface       = desc("interface_info", "How an interface is served; the value is 1.", "interface", "ingress_hook", "egress_hook")
 	descWarnings        = desc("health_warnings", "Health warnings in force.", "code", "severity")
@@ -38,7 +40,7 @@ var (
 // descs is every metric of ours.
 var descs = []*prometheus.Desc{
 	descPackets, descRecordsWritten, descRecordsLost, descRecordsRead, descRecordsBad, descObservers,
-	descObserverDropped, descExportWritten, descExportDropped, descExportFailed, descReloads,
+	descObserverDropped, descExportWritten, descExportDropped, descExportFailed, descPathMTU, descTooBig, descReloads,
 	descInterface, descWarnings, descBuild, descScrapeFailed,
 }
 
@@ -84,6 +86,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		counter(descExportWritten, s.Written, s.name)
 		counter(descExportDropped, s.Dropped, s.name)
 		counter(descExportFailed, s.Failed, s.name)
+	}
+	for _, p := range a.paths.table.Paths() {
+		gauge(descPathMTU, float64(p.MTU), p.Destination.String())
+	}
+	for _, c := range a.paths.table.Counts() {
+		counter(descTooBig, c.Messages, c.Result.String())
 	}
 	counter(descReloads, a.reloads.Load(), "ok")
 	counter(descReloads, a.reloadsFailed.Load(), "failed")

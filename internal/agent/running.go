@@ -31,7 +31,7 @@ func (a *Agent) apply(next *state, strict bool) error {
 	if err != nil {
 		return err
 	}
-	if err := a.datapath.Apply(generation(resolved)); err != nil {
+	if err := a.datapath.Apply(generation(resolved, a.paths.table.MTU)); err != nil {
 		swap.abandon()
 		return fmt.Errorf("the data plane: %w", err)
 	}

@@ -71,14 +71,19 @@ func (s *state) save(path string) error {
 	if err != nil {
 		return err
 	}
-	// Written beside and renamed: a crash leaves the old or the new one whole.
-	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
-		return fmt.Errorf("keep the running configuration: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := replaceFile(path, b); err != nil {
 		return fmt.Errorf("keep the running configuration: %w", err)
 	}
 	return nil
+}
+
+// replaceFile writes a file beside the old one and renames it: a crash leaves
+// the old or the new one whole.
+func replaceFile(path string, content []byte) error {
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
 }
 
 // errFileChanged is why a kept state is not taken up.

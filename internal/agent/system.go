@@ -18,6 +18,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/pathmtu"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -28,6 +29,10 @@ type System interface {
 	// WatchLinks calls changed whenever an interface appears, changes or
 	// vanishes, and once when it begins to watch, until the context ends.
 	WatchLinks(ctx context.Context, changed func()) error
+	// WatchTooBig calls heard with each ICMPv6 Packet Too Big message that
+	// arrives, from its ICMPv6 header on, until the context ends; listening,
+	// once it begins.
+	WatchTooBig(ctx context.Context, listening func(), heard func(message []byte)) error
 	Clock() (health.Clock, error)
 	// InterfaceHealth reads what the health checks want to know.
 	InterfaceHealth(name string, mtu int) health.Interface
@@ -117,6 +122,16 @@ func watchOnce(ctx context.Context, changed func()) error {
 		changed()
 	}
 	return nil
+}
+
+func (kernel) WatchTooBig(ctx context.Context, listening func(), heard func([]byte)) error {
+	l, err := pathmtu.Listen()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	listening()
+	return l.Read(ctx, heard)
 }
 
 func (kernel) Clock() (health.Clock, error) { return health.ReadClock() }

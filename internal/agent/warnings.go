@@ -46,6 +46,7 @@ func (a *Agent) facts(s *state) health.Node {
 		if e.Mode != ioam.ModeInline {
 			fact.Destination = e.TunnelDestination
 			fact.NoRoute = a.options.System.NoRoute(e.TunnelDestination)
+			fact.PathMTU = a.paths.table.MTU(e.TunnelDestination)
 		}
 		n.Encapsulations = append(n.Encapsulations, fact)
 	}
@@ -64,6 +65,11 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 		ws = append(ws, health.New(health.ReloadFailed, "",
 			"the last reload failed, and what ran before runs on: "+*fault,
 			"correct the file, check it with 'waymark config check', and reload"))
+	}
+	if fault := a.paths.fault.Load(); fault != nil && len(tunnels(s)) > 0 {
+		ws = append(ws, health.New(health.PathMTUUnwatched, "",
+			"Packet Too Big messages are not heard, so packets that a tunnel makes too large for a link of its path are lost: "+*fault,
+			"give the agent CAP_NET_RAW (AmbientCapabilities and CapabilityBoundingSet in its systemd unit)"))
 	}
 	if err := a.metricsServer.fault(); err != nil {
 		ws = append(ws, health.New(health.MetricsUnavailable, "",

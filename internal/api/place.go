@@ -52,5 +52,8 @@ func (p Place) Socket() string { return filepath.Join(p.Dir, "agent.sock") }
 // LockFile is held by the living agent.
 func (p Place) LockFile() string { return filepath.Join(p.Dir, "lock") }
 
+// PathMTUFile keeps what the paths of tunnels were found to carry.
+func (p Place) PathMTUFile() string { return filepath.Join(p.Dir, "path-mtu.json") }
+
 // RunningFile keeps the running configuration while it differs from the file.
 func (p Place) RunningFile() string { return filepath.Join(p.Dir, "running.json") }

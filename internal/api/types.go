@@ -8,6 +8,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/pathmtu"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -26,6 +27,7 @@ type Status struct {
 	Namespaces     []config.Namespace     `json:"namespaces"`
 	Encapsulations []config.Encapsulation `json:"encapsulations"`
 	Decapsulations []netip.Addr           `json:"decapsulations"`
+	PathMTUs       []pathmtu.Path         `json:"path_mtus"` // of tunnels, those that are known
 	Records        Records                `json:"records"`
 	Warnings       []health.Warning       `json:"warnings"`
 	Metrics        string                 `json:"metrics,omitempty"` // URL of the metrics

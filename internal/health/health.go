@@ -44,6 +44,8 @@ const (
 	MTUBelowMinimum    Code = "mtu_below_minimum"
 	MTUTooSmall        Code = "mtu_too_small"
 	OptionsOverLimit   Code = "options_over_limit"
+	PathMTULowered     Code = "path_mtu_lowered"
+	PathMTUUnwatched   Code = "path_mtu_unwatched"
 	RecordsLost        Code = "records_lost"
 	ReloadFailed       Code = "reload_failed"
 	RingBufferMissing  Code = "ring_buffer_missing"
@@ -79,6 +81,8 @@ var kinds = []Kind{
 	{MTUBelowMinimum, Error, "the MTU leaves less than 1280 bytes beside the insertion"},
 	{MTUTooSmall, Degraded, "the MTU is too small for full-size packets and the insertion"},
 	{OptionsOverLimit, Degraded, "an encapsulation inserts more options than Linux accepts by default"},
+	{PathMTULowered, Degraded, "a link on a tunnel's path is too small for full-size packets and the insertion"},
+	{PathMTUUnwatched, Degraded, "the path MTU of tunnels is not watched"},
 	{RecordsLost, Degraded, "records were lost in the last minute"},
 	{ReloadFailed, Degraded, "the last reload failed"},
 	{RingBufferMissing, Error, "the kernel has no BPF ring buffer"},

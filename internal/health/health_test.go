@@ -101,6 +101,7 @@ func TestCheckNode(t *testing.T) {
 		{"nine options", func(n *Node) { n.Encapsulations[0].Options = 9 }, OptionsOverLimit, "eth1", "9 options into one header", "max_hbh_opts_number=9"},
 		{"below 1280", func(n *Node) { n.Interfaces[1].MTU = 1399 }, MTUBelowMinimum, "eth1", "packets over 1279 bytes", "mtu 1400"},
 		{"no route", func(n *Node) { n.Encapsulations[0].NoRoute = "no route" }, TunnelUnroutable, "eth1", "tunnel destination 2001:db8::1: no route", "add a route"},
+		{"narrow path", func(n *Node) { n.Encapsulations[0].PathMTU = 1500 }, PathMTULowered, "eth1", "adds 120 bytes, a link on the path to 2001:db8::1 carries 1500: packets over 1380 bytes", "an MTU of 1620"},
 		{"unsynchronised", func(n *Node) { n.Clock.Synchronised = false }, ClockUnsynced, "", "STA_UNSYNC", "NTP"},
 		{"no tai", func(n *Node) { n.TimestampFormat, n.Clock.TAIOffset = ioam.TimestampPTP, 0 }, TAIOffsetZero, "", "timestamps are UTC", "leapsectz"},
 		{"private pins", func(n *Node) { n.PrivatePins = true }, BPFFSPrivate, "", "mount namespace", "ip netns exec"},
@@ -141,6 +142,7 @@ func TestCheckKernel(t *testing.T) {
 	}{
 		{"no net admin", func(k *Kernel) { k.Capability &^= 1 << unix.CAP_NET_ADMIN }, "capabilities", "error", CapabilityMissing},
 		{"no bpf", func(k *Kernel) { k.Capability = 1 << unix.CAP_NET_ADMIN }, "capabilities", "error", CapabilityMissing},
+		{"no raw sockets", func(k *Kernel) { k.Capability &^= 1 << unix.CAP_NET_RAW }, "capabilities", "warning", PathMTUUnwatched},
 		{"no classifier", func(k *Kernel) { k.Classifier = Support{} }, "bpf programs", "error", BPFUnusable},
 		{"no ring buffer", func(k *Kernel) { k.RingBuffer = Support{} }, "ring buffer", "error", RingBufferMissing},
 		{"no tcx", func(k *Kernel) { k.TCX = Support{} }, "tcx", "info", TCXMissing},

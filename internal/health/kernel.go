@@ -94,7 +94,7 @@ func MissingCapabilities(effective uint64) []string {
 	return missing
 }
 
-const capabilityCure = "run it as root, or with 'AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_PERFMON CAP_SYS_ADMIN' in its systemd unit"
+const capabilityCure = "run it as root, or with 'AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW CAP_PERFMON CAP_SYS_ADMIN' in its systemd unit"
 
 // CheckCapabilities is an error with a cure when this process may not serve a
 // data plane.
@@ -156,6 +156,9 @@ func CheckTime(c Clock) Check {
 func checkCapability(k Kernel) Check {
 	if missing := MissingCapabilities(k.Capability); len(missing) > 0 {
 		return failed("capabilities", New(CapabilityMissing, "", "this process lacks "+strings.Join(missing, ", "), capabilityCure))
+	}
+	if k.Capability&(1<<unix.CAP_NET_RAW) == 0 {
+		return failed("capabilities", New(PathMTUUnwatched, "", "this process lacks CAP_NET_RAW (to hear Packet Too Big messages)", capabilityCure))
 	}
 	return passed("capabilities", "what the agent needs is there")
 }

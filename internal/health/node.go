@@ -30,6 +30,7 @@ type Encapsulation struct {
 	Options     int // in its Hop-by-Hop header, padding not counted
 	Destination netip.Addr
 	NoRoute     string // why the tunnel destination cannot be reached
+	PathMTU     int    // of the tunnel, bytes; 0 when not known
 }
 
 // acceptedOptions is net.ipv6.max_hbh_opts_number unless it is set: a stack
@@ -130,6 +131,12 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	}
 	if largest == 0 {
 		largest = mtu // a host: its own packets are as large as the link allows
+	}
+	if e.PathMTU != 0 {
+		ws = append(ws, New(PathMTULowered, e.Interface,
+			fmt.Sprintf("encapsulation %s adds %d bytes, a link on the path to %s carries %d: packets over %d bytes leave without a trace (encap_skipped_mtu), and every ten minutes one or more are lost to find out whether that is still so",
+				e.Name, e.Insertion, e.Destination, e.PathMTU, e.PathMTU-e.Insertion),
+			fmt.Sprintf("give every link between %s and %s an MTU of %d, or make the sources send at most %d bytes", e.Interface, e.Destination, largest+e.Insertion, e.PathMTU-e.Insertion)))
 	}
 	room := mtu - e.Insertion
 	text := fmt.Sprintf("encapsulation %s adds %d bytes, the MTU of %s is %d: packets over %d bytes leave without a trace (encap_skipped_mtu)",

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pathmtu learns what the paths of tunnels carry from ICMPv6 Packet Too
+// Big messages (RFC 4443 §3.2), as RFC 8201 asks of whoever sends packets: the
+// source of a tunnelled packet is the encapsulating node, and in a kernel
+// without a tunnel of its own nothing listens to what comes back.
+package pathmtu
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+)
+
+// Minimum is the MTU that every IPv6 link has (RFC 8200 §5), in bytes.
+const Minimum = 1280
+
+// TooBig is what a Packet Too Big message tells of a tunnelled packet.
+type TooBig struct {
+	MTU                 uint32 // of the link that the packet did not fit, bytes
+	Source, Destination netip.Addr
+	Length              int // of the packet, bytes; 0 when its header does not tell
+}
+
+// The reasons why a message tells nothing of a tunnel.
+var (
+	ErrMalformed  = errors.New("not a Packet Too Big message with an IPv6 header in it")
+	ErrNotTunnels = errors.New("not about a packet of a tunnel")
+)
+
+const (
+	typeTooBig   = 2
+	icmpLen      = 8 // type, code, checksum, MTU
+	ipv6Len      = 40
+	nextHopByHop = 0
+	nextIPv6     = 41
+)
+
+// ParseTooBig reads a message from its ICMPv6 header on; the kernel has checked
+// the checksum. The packet that the message quotes must be a tunnelled one as
+// far as it is quoted: an IPv6 header, a Hop-by-Hop header unless some node has
+// taken it off, IPv6. The error is ErrMalformed or ErrNotTunnels.
+func ParseTooBig(message []byte) (TooBig, error) {
+	if len(message) < icmpLen+ipv6Len || message[0] != typeTooBig || message[icmpLen]>>4 != 6 {
+		return TooBig{}, ErrMalformed
+	}
+	quoted := message[icmpLen:]
+	next := quoted[6]
+	if next == nextHopByHop {
+		if next = nextIPv6; len(quoted) > ipv6Len {
+			next = quoted[ipv6Len]
+		}
+	}
+	if next != nextIPv6 {
+		return TooBig{}, ErrNotTunnels
+	}
+	big := TooBig{
+		MTU:         binary.BigEndian.Uint32(message[4:]),
+		Source:      netip.AddrFrom16([16]byte(quoted[8:24])),
+		Destination: netip.AddrFrom16([16]byte(quoted[24:40])),
+	}
+	// 0 is a packet beyond 64 KiB, which the kernel cuts behind this count
+	if payload := int(binary.BigEndian.Uint16(quoted[4:])); payload != 0 {
+		big.Length = ipv6Len + payload
+	}
+	return big, nil
+}

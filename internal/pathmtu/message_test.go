@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pathmtu
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"testing"
+)
+
+var (
+	source      = netip.MustParseAddr("2001:db8:ff::1")
+	destination = netip.MustParseAddr("2001:db8:ff::3")
+)
+
+// tooBig is a message about a packet of 1600 bytes: an outer IPv6 header, a
+// Hop-by-Hop header of 16 bytes, IPv6.
+func tooBig(mtu uint32) []byte {
+	m := []byte{2, 0, 0, 0}
+	m = binary.BigEndian.AppendUint32(m, mtu)
+	m = append(m, 0x60, 0, 0, 0, 0x06, 0x18, 0, 63)
+	m = append(m, source.AsSlice()...)
+	m = append(m, destination.AsSlice()...)
+	m = append(m, 41, 1, 1, 0, 0x31, 10, 0, 0, 0, 123, 0, 0, 0, 0, 0, 0)
+	return append(m, 0x60, 0, 0, 0, 0x05, 0xb4, 17, 63)
+}
+
+func TestParseTooBig(t *testing.T) {
+	set := func(at int, b byte) func([]byte) []byte {
+		return func(m []byte) []byte { m[at] = b; return m }
+	}
+	right := TooBig{MTU: 1500, Source: source, Destination: destination, Length: 1600}
+	for _, test := range []struct {
+		name   string
+		change func([]byte) []byte
+		err    error
+		want   TooBig
+	}{
+		{"right", set(1, 0), nil, right},
+		{"a code", set(1, 7), nil, right}, // ignored by the receiver (RFC 4443 §3.2)
+		{"quoted up to the Hop-by-Hop header's first byte", func(m []byte) []byte { return m[:49] }, nil, right},
+		{"quoted up to the IPv6 header", func(m []byte) []byte { return m[:48] }, nil, right},
+		{"Hop-by-Hop header taken off", set(14, 41), nil, right},
+		{"no length", func(m []byte) []byte { m[12], m[13] = 0, 0; return m }, nil,
+			TooBig{MTU: 1500, Source: source, Destination: destination}},
+		{"another type", set(0, 1), ErrMalformed, TooBig{}},
+		{"quoted in part", func(m []byte) []byte { return m[:47] }, ErrMalformed, TooBig{}},
+		{"nothing", func([]byte) []byte { return nil }, ErrMalformed, TooBig{}},
+		{"IPv4 quoted", set(8, 0x45), ErrMalformed, TooBig{}},
+		{"UDP quoted", set(14, 17), ErrNotTunnels, TooBig{}},
+		{"inline IOAM quoted", set(48, 17), ErrNotTunnels, TooBig{}},
+	} {
+		got, err := ParseTooBig(test.change(tooBig(1500)))
+		if got != test.want || !errors.Is(err, test.err) {
+			t.Errorf("%s: %+v, %v; want %+v, %v", test.name, got, err, test.want, test.err)
+		}
+	}
+}
+
+// FuzzParseTooBig never panics, and takes nothing for a tunnel's packet that
+// does not say so.
+func FuzzParseTooBig(f *testing.F) {
+	for _, n := range []int{0, 7, 8, 47, 48, 49, 72} {
+		f.Add(tooBig(1500)[:n])
+	}
+	f.Fuzz(func(t *testing.T, message []byte) {
+		big, err := ParseTooBig(message)
+		if err != nil {
+			if big != (TooBig{}) || !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrNotTunnels) {
+				t.Errorf("%+v, %v", big, err)
+			}
+			return
+		}
+		if message[0] != 2 || !big.Source.IsValid() || !big.Destination.IsValid() || big.Length < 0 || big.Length > maxMTU {
+			t.Errorf("%x: %+v", message, big)
+		}
+		if next := message[14]; next != 41 && (next != 0 || len(message) > 48 && message[48] != 41) {
+			t.Errorf("%x is about no tunnel: %+v", message, big)
+		}
+	})
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pathmtu
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Lifetime is how long a path MTU holds behind the last message that told it:
+// then the path may carry more again (RFC 8201 §4 recommends ten minutes, and
+// forbids less than five).
+const Lifetime = 10 * time.Minute
+
+// Tunnel is what is configured of one tunnel.
+type Tunnel struct {
+	Source, Destination netip.Addr
+	MTU                 int // of the interface where it begins, bytes; 0 when not known
+}
+
+// Result is what became of a message.
+type Result uint8
+
+// The results, each with its name in metrics.
+const (
+	Lowered      Result = iota // the path MTU is smaller now
+	Unchanged                  // known already, or no smaller than what is
+	BelowMinimum               // less than every link carries: RFC 8201 §4 has it discarded
+	Implausible                // the packet that it quotes would have fitted
+	Foreign                    // about no configured tunnel
+	Malformed
+	numResults
+)
+
+var resultNames = [numResults]string{"lowered", "unchanged", "below_minimum", "implausible", "foreign", "malformed"}
+
+// String is the result's name.
+func (r Result) String() string {
+	if r >= numResults {
+		return "unknown"
+	}
+	return resultNames[r]
+}
+
+// Path is what is known of the path to a tunnel's destination (RFC 8201 §5.2:
+// one value for each destination). It is kept for the next agent in this form.
+type Path struct {
+	Destination netip.Addr `json:"destination"`
+	MTU         int        `json:"mtu"`   // bytes of an IPv6 packet
+	Until       time.Time  `json:"until"` // it is forgotten
+}
+
+// Table holds the path MTUs of tunnels: never more than there are tunnels. The
+// zero value is empty; it is safe for concurrent use.
+type Table struct {
+	mu      sync.Mutex
+	paths   map[netip.Addr]Path
+	changed map[netip.Addr]bool
+	counts  [numResults]uint64
+}
+
+// Hear takes a message, as far as it is about one of the tunnels.
+func (t *Table) Hear(message []byte, tunnels []Tunnel, now time.Time) Result {
+	big, err := ParseTooBig(message)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	result := Malformed
+	switch {
+	case err == nil:
+		result = t.take(big, tunnels, now)
+	case errors.Is(err, ErrNotTunnels):
+		result = Foreign
+	}
+	t.counts[result]++
+	return result
+}
+
+func (t *Table) take(big TooBig, tunnels []Tunnel, now time.Time) Result {
+	ours, largest := false, 0
+	for _, tunnel := range tunnels {
+		if tunnel.Destination == big.Destination {
+			ours = ours || tunnel.Source == big.Source
+			largest = max(largest, tunnel.MTU)
+		}
+	}
+	known, has := t.paths[big.Destination]
+	switch {
+	case !ours:
+		return Foreign
+	case big.MTU < Minimum:
+		return BelowMinimum
+	case big.Length != 0 && int64(big.Length) <= int64(big.MTU):
+		return Implausible
+	case has && int64(big.MTU) == int64(known.MTU):
+		known.Until = now.Add(Lifetime)
+		t.paths[big.Destination] = known
+		return Unchanged
+	case has && int64(big.MTU) > int64(known.MTU), !has && largest != 0 && int64(big.MTU) >= int64(largest), big.MTU > maxMTU:
+		return Unchanged
+	}
+	t.makeRoom(tunnels)
+	t.set(Path{Destination: big.Destination, MTU: int(big.MTU), Until: now.Add(Lifetime)})
+	return Lowered
+}
+
+// maxMTU is more than any tunnelled packet has that says its length.
+const maxMTU = ipv6Len + 1<<16 - 1
+
+// makeRoom forgets the paths of tunnels that are gone when there are many.
+func (t *Table) makeRoom(tunnels []Tunnel) {
+	if len(t.paths) < len(tunnels) {
+		return
+	}
+	maps.DeleteFunc(t.paths, func(destination netip.Addr, _ Path) bool {
+		return !slices.ContainsFunc(tunnels, func(tunnel Tunnel) bool { return tunnel.Destination == destination })
+	})
+}
+
+func (t *Table) set(p Path) {
+	if t.paths == nil {
+		t.paths = make(map[netip.Addr]Path)
+	}
+	t.paths[p.Destination] = p
+	t.change(p.Destination)
+}
+
+func (t *Table) change(destination netip.Addr) {
+	if t.changed == nil {
+		t.changed = make(map[netip.Addr]bool)
+	}
+	t.changed[destination] = true
+}
+
+// Expire forgets the path MTUs whose time is over.
+func (t *Table) Expire(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for destination, p := range t.paths {
+		if !now.Before(p.Until) {
+			delete(t.paths, destination)
+			t.change(destination)
+		}
+	}
+}
+
+// TakeChanged returns the destinations whose path MTU has changed since it was
+// last asked.
+func (t *Table) TakeChanged() map[netip.Addr]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	changed := t.changed
+	t.changed = nil
+	return changed
+}
+
+// MTU is the path MTU to a tunnel's destination in bytes, 0 when not known.
+func (t *Table) MTU(destination netip.Addr) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.paths[destination].MTU
+}
+
+// Paths lists what is known, by destination.
+func (t *Table) Paths() []Path {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.SortedFunc(maps.Values(t.paths), func(a, b Path) int { return a.Destination.Compare(b.Destination) })
+}
+
+// Restore takes up what an earlier table knew, as far as it still holds.
+func (t *Table) Restore(paths []Path, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range paths[:min(len(paths), ioam.MaxEncapsulations)] {
+		left := p.Until.Sub(now)
+		if p.Destination.Is6() && p.MTU >= Minimum && p.MTU <= maxMTU && left > 0 {
+			p.Until = now.Add(min(left, Lifetime)) // whatever the clock did meanwhile
+			t.set(p)
+		}
+	}
+}
+
+// Count is how many messages had a result.
+type Count struct {
+	Result   Result
+	Messages uint64
+}
+
+// Counts lists every result.
+func (t *Table) Counts() []Count {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]Count, 0, numResults)
+	for r, n := range t.counts {
+		out = append(out, Count{Result(r), n})
+	}
+	return out
+}
