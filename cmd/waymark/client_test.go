@@ -97,8 +97,18 @@ func TestRequests(t *testing.T) {
 		{"ioam s d 777", "DELETE /v1/schemas/777"},
 		{"route add 2001:db8:9::/64 encap ioam6 mode encap tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1",
 			`POST /v1/encapsulations {"name":"route-2001-db8-9--_64-eth1","interface":"eth1","match":{"destination":"2001:db8:9::/64"},"frequency":"1/1","mode":"encap","tunnel":{"source":"::","destination":"2001:db8::3"},"options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]}`},
-		{"route del 2001:db8:2::/64 dev eth1", "DELETE /v1/encapsulations/core"},
+		{"ioam ns add 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data-wide":"0xffffffffffffffff","remove":false}`},
+		{"i name d 124", "DELETE /v1/namespaces/124"},
+		{"r d 2001:db8:2::/64 dport 9", "DELETE /v1/encapsulations/port9"},
+		{"route del name core", "DELETE /v1/encapsulations/core"},
+		{"route replace 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
+			`PUT /v1/encapsulations/port9 {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination-port":9},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+		{"route replace 2001:db8:2::/64 dport 8 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
+			`POST /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-8","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination-port":8},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+		{"route rep default encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name core",
+			`PUT /v1/encapsulations/core {"name":"core","interface":"eth1","match":{"destination":"::/0"},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route del name port9", "DELETE /v1/encapsulations/port9"},
+		{"route del 2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1 name core", "DELETE /v1/encapsulations/core"},
 		{"route del 2001:db8:2::/64 dev eth2", "DELETE /v1/encapsulations/other"},
 		{"agent reload", "POST /v1/reload"},
 		{"agent stop", `POST /v1/stop {"remove":false}`},
@@ -114,19 +124,23 @@ func TestRequests(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{
 		"GET /v1/encapsulations": rules,
-		"POST /v1/namespaces":    `{"error":"namespace 123 exists already; remove it first, or take another id"}`,
+		"POST /v1/namespaces":    `{"error":"namespace 123 exists already; remove it first"}`,
 	})
 	for _, tt := range []struct {
 		args string
 		code int
 		want string
 	}{
-		{"ioam namespace add 123", exitFailure, "namespace 123 exists already; remove it first"},
+		{"ioam namespace add 123", exitFailure, "waymark: namespace 123 exists already; remove it first\n"},
 		{"ioam namespace add x", exitUsage, `ioam namespace: namespace id "x": want a number`},
 		{"ioam colour", exitUsage, `unknown command "colour" for "waymark ioam"`},
 		{"route add default", exitUsage, "route: encap ioam6 is missing"},
-		{"route del 2001:db8:2::/64", exitFailure, "several rules (core, port9, other); say name NAME"},
-		{"route del 2001:db8:7::/64", exitFailure, "no such route"},
+		{"route change default dev eth1", exitUsage, "route: change: not supported here: use replace"},
+		{"route del 2001:db8:2::/64", exitFailure, "waymark: route del: 3 routes fit, and none was changed; say what only the one you mean has:\n" +
+			"  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dport 9 dev eth1 name port9\n  2001:db8:2::/64 dev eth2 name other\n"},
+		{"route del 2001:db8:2::/64 dev eth1", exitFailure, "route del: 2 routes fit"},
+		{"route del 2001:db8:7::/64", exitFailure, "waymark: route del: no such route; list them with: waymark route show\n"},
+		{"route del name nothing", exitFailure, "no such route"},
 		{"observe --namespace 70000", exitUsage, `--namespace "70000"`},
 		{"observe --source 192.0.2.0/24", exitUsage, `--source "192.0.2.0/24": want an IPv6 prefix`},
 		{"observe --count -1", exitUsage, "--count -1"},
@@ -138,6 +152,25 @@ func TestRefusals(t *testing.T) {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(tt.args)...)...)
 		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) {
 			t.Errorf("%s: code %d, stdout %q, stderr %q; want code %d and %s", tt.args, code, stdout, stderr, tt.code, tt.want)
+		}
+	}
+}
+
+// Rules that only their names tell apart are not overwritten at random.
+func TestReplaceRefusesTwins(t *testing.T) {
+	twin := strings.Replace(rules, `"name":"core"`, `"name":"twin"`, 1)
+	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": strings.TrimSuffix(rules, "]") + "," + strings.TrimPrefix(twin, "[")})
+	code, _, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields("route replace 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1")...)...)
+	if want := "route replace: 2 routes fit, and none was changed; add 'name NAME':\n  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dev eth1 name twin\n"; code != exitFailure || !strings.Contains(stderr, want) || !strings.HasPrefix(f.last(), "GET ") {
+		t.Errorf("code %d, stderr %q, asked %s", code, stderr, f.last())
+	}
+}
+
+// iproute2 has help as a word.
+func TestHelpAsWord(t *testing.T) {
+	for args, want := range map[string]string{"route help": "route del {PREFIX", "ioam ns help": "wide DATA64", "ioam schema help": "add ID DATA"} {
+		if code, stdout, stderr := runCLI(t, "", strings.Fields(args)...); code != exitOK || !strings.Contains(stdout, want) || stderr != "" {
+			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}
 }
@@ -164,6 +197,8 @@ func TestShow(t *testing.T) {
 		{"--json ioam schema show", `[{"id":777,"data":"rack 7","namespaces":[123]},{"id":778,"data":"x"}]` + "\n"},
 		{"route show dev eth2", "2001:db8:2::/64 encap ioam6 freq 1/1 mode inline trace prealloc type 0x800000 ns 123 size 12 dev eth2 name other\n"},
 		{"route show name core", "2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1 name core\n"},
+		{"route show name port9", "2001:db8:2::/64 dport 9 encap ioam6 freq 1/1 mode inline trace prealloc type 0x800000 ns 123 size 12 dev eth1 name port9\n"},
+		{"r s default", ""},
 		{"--json route show default", "[]\n"},
 		{"agent config", "node: {id: 2}\n"},
 	} {

@@ -57,3 +57,6 @@ func abbreviations(word string) []string {
 	}
 	return list
 }
+
+// asksHelp is for commands with iproute2's grammar, where help is a word.
+func asksHelp(args []string) bool { return len(args) == 1 && args[0] == "help" }

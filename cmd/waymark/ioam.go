@@ -35,6 +35,9 @@ func newNamespaceCommand(opts *options) *cobra.Command {
   waymark ioam namespace show`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asksHelp(args) {
+				return cmd.Help()
+			}
 			words, err := iproute2.ParseNamespace(args)
 			if err != nil {
 				return usagef("ioam namespace: %w; see '%s --help'", err, cmd.CommandPath())
@@ -96,6 +99,9 @@ func newSchemaCommand(opts *options) *cobra.Command {
   waymark ioam schema show`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asksHelp(args) {
+				return cmd.Help()
+			}
 			words, err := iproute2.ParseSchema(args)
 			if err != nil {
 				return usagef("ioam schema: %w; see '%s --help'", err, cmd.CommandPath())

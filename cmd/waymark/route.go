@@ -3,40 +3,57 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/iproute2"
 )
 
 func newRouteCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
-		Use:     "route [show | add PREFIX encap ioam6 … dev IF | del PREFIX [dev IF]]",
+		Use:     "route [show | add PREFIX … encap ioam6 … dev IF | replace … | del PREFIX …]",
 		Aliases: abbreviations("route"),
 		Short:   "Change the encapsulations of the running agent, in the words of 'ip -6 route … encap ioam6'",
 		Long: `Change which packets get an IOAM header, in the words of 'ip -6 route … encap
-ioam6'. A "route" here is an encapsulation by destination prefix: packets to
-PREFIX that leave by IF get the header. The kernel's routes stay as they are and
-still decide where packets go. Changes are in force at once and last until the
-next reload.
+ioam6' and 'ip rule'. A "route" here is an encapsulation by destination prefix:
+packets to PREFIX that leave by IF get the header. The kernel's routes stay as
+they are and still decide where packets go. Changes are in force at once and last
+until the next reload.
 
-  route add PREFIX encap ioam6 [freq K/N] [mode inline|encap|auto]
-            [tunsrc ADDR] [tundst ADDR]
-            trace prealloc type 0xNNNNNN ns ID size BYTES
-            dev IF [name NAME]
-  route del {PREFIX|name NAME} [dev IF]
-  route show [PREFIX] [dev IF] [name NAME]
+  route {add|replace} PREFIX [CRITERIA] encap ioam6 [freq K/N]
+        [mode inline|encap|auto] [tunsrc ADDR] [tundst ADDR]
+        TRACE... dev IF [name NAME]
+  route del {PREFIX|name NAME} [CRITERIA] [dev IF]
+  route show [PREFIX] [CRITERIA] [dev IF] [name NAME]
+
+  CRITERIA := [from PREFIX] [tos NUMBER] [ipproto PROTOCOL] [sport PORT[-PORT]]
+              [dport PORT[-PORT]] [flowlabel NUMBER]
+  TRACE    := trace prealloc type 0xNNNNNN ns ID size BYTES
 
 PREFIX may be an address, or default. Defaults are iproute2's: freq 1/1, mode
 inline; without tunsrc, the address from which the kernel would send to tundst.
-NAME is the encapsulation's name, made of PREFIX and IF when absent.`,
+NAME is the encapsulation's name, made of what it selects by when absent.
+
+What show prints, add and replace take, and del takes it too. replace overwrites
+the rule of that NAME; without NAME, the one with the same PREFIX, CRITERIA and
+IF; when there is none, it adds one. del removes one rule: where its words mean
+several, it names them and removes none.`,
 		Example: `  waymark route add 2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tundst 2001:db8:23::2 trace prealloc type 0x800000 ns 123 size 12 dev eth1
-  waymark route del 2001:db8:2::/64`,
+  waymark route replace 2001:db8:2::/64 dport 443 encap ioam6 trace prealloc type 0xf00000 ns 123 size 32 dev eth1
+  waymark route del 2001:db8:2::/64 dev eth1`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asksHelp(args) {
+				return cmd.Help()
+			}
 			words, err := iproute2.ParseRoute(args)
 			if err != nil {
 				return usagef("route: %w; see '%s --help'", err, cmd.CommandPath())
@@ -45,62 +62,78 @@ NAME is the encapsulation's name, made of PREFIX and IF when absent.`,
 			if err != nil {
 				return err
 			}
-			if words.Verb == iproute2.Add {
-				return c.AddEncapsulation(cmd.Context(), words.Rule)
+			switch ctx := cmd.Context(); words.Verb {
+			case iproute2.Add:
+				return c.AddEncapsulation(ctx, words.Rule)
+			case iproute2.Replace:
+				return replaceRule(ctx, c, words)
+			case iproute2.Del:
+				return deleteRule(ctx, c, words)
 			}
 			rules, err := c.Encapsulations(cmd.Context())
 			if err != nil {
 				return err
 			}
-			chosen := selectRules(rules, words.Rule)
-			if words.Verb == iproute2.Del {
-				rule, err := theRule(chosen, words.Rule)
-				if err != nil {
-					return err
-				}
-				return c.RemoveEncapsulation(cmd.Context(), rule.Name)
-			}
-			if opts.json {
-				return printJSON(cmd.OutOrStdout(), chosen)
-			}
-			for _, e := range chosen {
-				fmt.Fprintln(cmd.OutOrStdout(), iproute2.FormatRoute(e))
-			}
-			return nil
+			return showRules(cmd.OutOrStdout(), rules, words, opts.json)
 		},
 	}
 }
 
-// selectRules is the rules that agree with what was said of them.
-func selectRules(rules []config.Encapsulation, by config.Encapsulation) []config.Encapsulation {
-	chosen := []config.Encapsulation{}
-	for _, e := range rules {
-		destination := !by.Match.Destination.IsValid() || by.Match.Destination == e.Match.Destination ||
-			by.Match.Destination.Bits() == 0 && !e.Match.Destination.IsValid()
-		if destination && (by.Name == "" || by.Name == e.Name) && (by.Interface == "" || by.Interface == e.Interface) {
-			chosen = append(chosen, e)
+func showRules(w io.Writer, rules []config.Encapsulation, words iproute2.RouteCommand, asJSON bool) error {
+	chosen := slices.DeleteFunc(rules, func(e config.Encapsulation) bool { return !words.Selects(e) })
+	if asJSON {
+		return printJSON(w, append([]config.Encapsulation{}, chosen...)) // [] rather than null
+	}
+	for _, e := range chosen {
+		if _, err := fmt.Fprintln(w, iproute2.FormatRoute(e)); err != nil {
+			return err
 		}
 	}
-	return chosen
+	return nil
 }
 
-// theRule is the one rule to delete. A rule with criteria that the words of a
-// route cannot say goes only by its name.
-func theRule(chosen []config.Encapsulation, by config.Encapsulation) (config.Encapsulation, error) {
-	var simple []config.Encapsulation
-	var names []string
-	for _, e := range chosen {
-		names = append(names, e.Name)
-		if by.Name != "" || iproute2.DestinationOnly(e.Match) {
-			simple = append(simple, e)
-		}
+// replaceRule overwrites the rule that the words mean, else adds it.
+func replaceRule(ctx context.Context, c *api.Client, words iproute2.RouteCommand) error {
+	rule := words.Rule
+	if words.Named {
+		return c.ReplaceEncapsulation(ctx, rule)
 	}
-	switch {
-	case len(simple) == 1:
-		return simple[0], nil
-	case len(chosen) == 0:
-		return config.Encapsulation{}, fmt.Errorf("no such route; list them with 'waymark route show'")
-	default:
-		return config.Encapsulation{}, fmt.Errorf("this may be several rules (%s); say name NAME", strings.Join(names, ", "))
+	rules, err := c.Encapsulations(ctx)
+	if err != nil {
+		return err
 	}
+	same := slices.DeleteFunc(rules, func(e config.Encapsulation) bool { return !iproute2.SameKey(e, rule) })
+	switch len(same) {
+	case 0:
+		return c.AddEncapsulation(ctx, rule)
+	case 1:
+		rule.Name = same[0].Name
+		return c.ReplaceEncapsulation(ctx, rule)
+	}
+	return ambiguous("replace", same, "add 'name NAME'")
+}
+
+func deleteRule(ctx context.Context, c *api.Client, words iproute2.RouteCommand) error {
+	rules, err := c.Encapsulations(ctx)
+	if err != nil {
+		return err
+	}
+	chosen := slices.DeleteFunc(rules, func(e config.Encapsulation) bool { return !words.Selects(e) })
+	switch len(chosen) {
+	case 0:
+		return errors.New("route del: no such route; list them with: waymark route show")
+	case 1:
+		return c.RemoveEncapsulation(ctx, chosen[0].Name)
+	}
+	return ambiguous("del", chosen, "say what only the one you mean has")
+}
+
+// ambiguous lists the rules that a command may mean.
+func ambiguous(verb string, rules []config.Encapsulation, cure string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "route %s: %d routes fit, and none was changed; %s:", verb, len(rules), cure)
+	for _, e := range rules {
+		b.WriteString("\n  " + iproute2.FormatSelection(e))
+	}
+	return errors.New(b.String())
 }

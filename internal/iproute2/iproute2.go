@@ -23,10 +23,11 @@ type Verb string
 
 // The verbs; iproute2's synonyms (delete, list, lst) are folded into them.
 const (
-	Add  Verb = "add"
-	Del  Verb = "del"
-	Show Verb = "show"
-	Set  Verb = "set"
+	Add     Verb = "add"
+	Replace Verb = "replace"
+	Del     Verb = "del"
+	Show    Verb = "show"
+	Set     Verb = "set"
 )
 
 // verbs lists the spellings of each verb, whose prefixes abbreviate it; where
@@ -34,7 +35,7 @@ const (
 var verbs = []struct {
 	spelling string
 	verb     Verb
-}{{"add", Add}, {"show", Show}, {"set", Set}, {"delete", Del}, {"list", Show}, {"lst", Show}}
+}{{"add", Add}, {"show", Show}, {"set", Set}, {"replace", Replace}, {"delete", Del}, {"list", Show}, {"lst", Show}}
 
 // words is a cursor over the words of a command.
 type words struct {

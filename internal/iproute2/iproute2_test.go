@@ -3,6 +3,7 @@
 package iproute2
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"testing"
@@ -117,12 +118,16 @@ func TestParseRoute(t *testing.T) {
 		{"add dev eth1 to 2001:db8::1 encap ioam6 tundst 2001:db8::3 mode auto trace prealloc size 12 ns 0x7b type 8388608", config.Encapsulation{
 			Name: "route-2001-db8--1_128-eth1", Interface: "eth1", Match: config.Match{Destination: prefix("2001:db8::1/128")},
 			Frequency: once, Mode: ioam.ModeAuto, Options: options, Tunnel: &config.Tunnel{Source: netip.IPv6Unspecified(), Destination: addr("2001:db8::3")}}},
+		{"replace 2001:db8::1 dport 9 tos 1 encap ioam6 " + trace + " " + trace + " dev eth1", config.Encapsulation{
+			Name: "route-2001-db8--1_128-eth1-tos-0x01-dport-9", Interface: "eth1", Frequency: once, Options: append(options, options...),
+			Match: config.Match{Destination: prefix("2001:db8::1/128"), DestinationPort: &ioam.PortRange{From: 9, To: 9}, TrafficClass: new(config.TrafficClass(1))}}},
+		{"del name 'core 1'", config.Encapsulation{Name: "core 1"}},
 		{"del 2001:db8:2::/64", config.Encapsulation{Match: config.Match{Destination: prefix("2001:db8:2::/64")}}},
 		{"del name core", config.Encapsulation{Name: "core"}},
 		{"show dev eth1", config.Encapsulation{Interface: "eth1"}},
 		{"", config.Encapsulation{}},
 	} {
-		got, err := ParseRoute(strings.Fields(tt.in))
+		got, err := ParseRoute(splitShell(tt.in))
 		if err != nil {
 			t.Errorf("route %s: %v", tt.in, err)
 			continue
@@ -136,7 +141,21 @@ func TestParseRoute(t *testing.T) {
 func TestRouteRefused(t *testing.T) {
 	const add = "add 2001:db8::/64 encap ioam6 "
 	for _, tt := range []struct{ in, want string }{
-		{"replace default", `"replace": unknown command; say one of add, del, show`},
+		{"grow default", `"grow": unknown command; say one of add, replace, del, show`},
+		{"change default", "change: not supported here: use replace"},
+		{"get 2001:db8::1", "get: not supported here: 'route show' lists the rules"},
+		{"flu", "flush: not supported here: remove rules one by one with del"},
+		{"replace default dev eth1", "encap ioam6 is missing: replace is for IOAM rules here"},
+		{"del dport 9", "the destination is missing"},
+		{"replace encap ioam6 " + trace + " dev eth1 name core", "the destination is missing"},
+		{"show encap ioam6", "encap: not used with show"},
+		{add + trace + " dev eth1 from 192.0.2.0/24", "from: 192.0.2.0/24: IOAM rides on IPv6"},
+		{add + trace + " dev eth1 dport 65536", "dport: "},
+		{add + trace + " dev eth1 sport 5-4", "sport: the range 5-4 ends before it begins; want a port"},
+		{add + trace + " dev eth1 ipproto nonsense", `ipproto: "nonsense" is not a known protocol; want a number from 0 to 255`},
+		{add + trace + " dev eth1 flowlabel 0x100000", "flowlabel: "},
+		{add + trace + " dev eth1 tos 1 dsfield 1", "tos: given twice"},
+		{add + trace + " trace prealloc type 0x800000 ns 123 dev eth1", "size is missing"},
 		{"add", "the destination is missing"},
 		{"del", "the destination is missing"},
 		{"add dev eth1 encap ioam6 " + trace, "the destination is missing"},
@@ -151,7 +170,7 @@ func TestRouteRefused(t *testing.T) {
 		{add + trace + " dev", "dev: a value is missing"},
 		{add + trace + " dev eth1 dev eth2", "dev: given twice"},
 		{add + trace + " dev eth1 via fe80::1", "via: not used here: the kernel's routes stay as they are"},
-		{add + trace + " dev eth1 quickly", `"quickly": unknown word; say encap, dev or name`},
+		{add + trace + " dev eth1 quickly", `"quickly": unknown word; say encap, dev, name, or one of from`},
 		{add + trace + " type 0x400000 dev eth1", "type: given twice"},
 		{add + "freq 1/2 freq 1/2 " + trace + " dev eth1", "freq: given twice"},
 		{add + "freq 2 " + trace + " dev eth1", `freq "2": want K/N`},
@@ -181,7 +200,6 @@ func TestRouteRefused(t *testing.T) {
 		{add + "trace prealloc type 0x800000 ns 1 size 6 dev eth1", "size 6: want a multiple of 4 from 4 to 244"},
 		{add + "trace prealloc type 0x800000 ns 1 size 248 dev eth1", "size 248: want a multiple of 4"},
 		{add + "trace prealloc type 0x800000 ns 1 size 0 dev eth1", "size 0: want a multiple of 4"},
-		{"del 2001:db8::/64 encap ioam6 " + trace, "encap: not used with del"},
 	} {
 		if c, err := ParseRoute(strings.Fields(tt.in)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("route %s: %+v, %v; want %s", tt.in, c, err, tt.want)
@@ -189,14 +207,161 @@ func TestRouteRefused(t *testing.T) {
 	}
 }
 
-func TestFormatRouteSaysWhatItCannot(t *testing.T) {
-	port := ioam.PortRange{From: 9, To: 9}
-	e := config.Encapsulation{Name: "core", Interface: "eth1", Frequency: ioam.Frequency{K: 1, N: 1},
-		Match:   config.Match{DestinationPort: &port},
-		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}}}}
-	want := "default encap ioam6 freq 1/1 mode inline " + trace + " dev eth1 name core [and more criteria]"
-	if got := FormatRoute(e); got != want {
+// splitShell splits as a shell does, as far as FormatRoute quotes.
+func splitShell(line string) []string {
+	var list []string
+	var word strings.Builder
+	begun, quoted := false, false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '\'':
+			begun, quoted = true, !quoted
+		case quoted || c != ' ' && c != '\\':
+			begun = true
+			word.WriteByte(c)
+		case c == '\\':
+			i++
+			begun = true
+			word.WriteByte(line[i])
+		case begun:
+			list = append(list, word.String())
+			word.Reset()
+			begun = false
+		}
+	}
+	if begun {
+		list = append(list, word.String())
+	}
+	return list
+}
+
+// everything is a rule that uses every word there is.
+func everything() config.Encapsulation {
+	tcp, class, label := ioam.NextHeaderTCP, config.TrafficClass(0x2e), config.FlowLabel(0x12345)
+	source, destination := ioam.PortRange{From: 1000, To: 2000}, ioam.PortRange{From: 9, To: 9}
+	return config.Encapsulation{
+		Name: "it's core", Interface: "eth1.7",
+		Match: config.Match{Destination: netip.MustParsePrefix("2001:db8:2::/64"), Source: netip.MustParsePrefix("2001:db8::/32"),
+			NextHeader: &tcp, SourcePort: &source, DestinationPort: &destination, TrafficClass: &class, FlowLabel: &label},
+		Frequency: ioam.Frequency{K: 3, N: 100}, Mode: ioam.ModeAuto,
+		Tunnel: &config.Tunnel{Source: netip.MustParseAddr("2001:db8::1"), Destination: netip.MustParseAddr("2001:db8::3")},
+		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}},
+			{Trace: &config.TraceOption{Namespace: 5, Type: 0xf00002, Size: 244}}},
+	}
+}
+
+func TestFormatRoute(t *testing.T) {
+	const want = "2001:db8:2::/64 from 2001:db8::/32 tos 0x2e ipproto tcp sport 1000-2000 dport 9 flowlabel 0x12345" +
+		" encap ioam6 freq 3/100 mode auto tunsrc 2001:db8::1 tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12" +
+		" trace prealloc type 0xf00002 ns 5 size 244 dev eth1.7 name "
+	e := everything()
+	if got := FormatRoute(e); got != want+`'it'\''s core'` {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got, want := FormatSelection(e), "2001:db8:2::/64 from 2001:db8::/32 tos 0x2e ipproto tcp sport 1000-2000 dport 9 flowlabel 0x12345 dev eth1.7 name 'it'\\''s core'"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	e.Name = RouteName(e)
+	if got := FormatRoute(e); got != strings.TrimSuffix(want, " name ") {
+		t.Errorf("a name that is made is printed: %s", got)
+	}
+	e.Match.Destination = netip.Prefix{}
+	if got := RouteName(e); got != "route-default-eth1.7-from-2001-db8--_32-tos-0x2e-ipproto-tcp-sport-1000-2000-dport-9-flowlabel-0x12345" {
+		t.Errorf("the name is %s", got)
+	}
+}
+
+// Whatever a file may say of a rule, what show prints adds the same rule, finds
+// it, and no rule that differs.
+func TestShowAddsAndDeletes(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 7))
+	for range 3000 {
+		e := randomRule(r)
+		line := FormatRoute(e)
+		added, err := ParseRoute(append([]string{"add"}, splitShell(line)...))
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if !e.Match.Destination.IsValid() {
+			e.Match.Destination = netip.MustParsePrefix("::/0") // the same
+		}
+		if diff := cmp.Diff(e, added.Rule, comparers); diff != "" {
+			t.Fatalf("%s (-rule +added):\n%s", line, diff)
+		}
+		other := randomRule(r)
+		for _, words := range []string{line, FormatSelection(e)} {
+			del, err := ParseRoute(append([]string{"del"}, splitShell(words)...))
+			if err != nil || !del.Selects(e) {
+				t.Fatalf("del %s: %v, selects the rule: %v", words, err, err == nil && del.Selects(e))
+			}
+			other.Name = e.Name
+			if words == line && del.Selects(other) != (FormatRoute(other) == line) {
+				t.Fatalf("del %s selects %s: %v", words, FormatRoute(other), del.Selects(other))
+			}
+			if other.Name += "x"; words != line && del.Selects(other) {
+				t.Fatalf("del %s selects %s too", words, FormatRoute(other))
+			}
+		}
+	}
+}
+
+// randomRule is one that a file may hold; each choice has few values, so that
+// two rules often agree in some.
+func randomRule(r *rand.Rand) config.Encapsulation {
+	e := everything()
+	full := e
+	e.Match = config.Match{}
+	maybe := func(set func()) {
+		if r.IntN(2) == 0 {
+			set()
+		}
+	}
+	maybe(func() { e.Match.Destination = full.Match.Destination })
+	maybe(func() { e.Match.Destination = netip.MustParsePrefix("::/0") })
+	maybe(func() { e.Match.Source = full.Match.Source })
+	maybe(func() { h := ioam.NextHeader(r.IntN(256)); e.Match.NextHeader = &h })
+	maybe(func() { e.Match.SourcePort = &ioam.PortRange{From: uint16(r.IntN(9)), To: 9} })
+	maybe(func() { e.Match.DestinationPort = &ioam.PortRange{From: 9, To: uint16(9 + r.IntN(3))} })
+	maybe(func() { e.Match.SourcePort = &ioam.PortRange{} })
+	maybe(func() { c := config.TrafficClass(r.IntN(256)); e.Match.TrafficClass = &c })
+	maybe(func() { l := config.FlowLabel(r.IntN(1 << 20)); e.Match.FlowLabel = &l })
+	maybe(func() { e.Name = RouteName(e) })
+	maybe(func() { e.Name = []string{"$(x) y", "a b", "ü", "\"", "'", "*", "-"}[r.IntN(7)] })
+	maybe(func() { e.Mode = ioam.ModeEncap })
+	maybe(func() { e.Mode, e.Tunnel = ioam.ModeInline, nil })
+	maybe(func() { e.Options = e.Options[:1] })
+	return e
+}
+
+func TestSelects(t *testing.T) {
+	e := everything()
+	const all = "2001:db8:2::/64 from 2001:db8::/32 tos 0x2e ipproto tcp sport 1000-2000 dport 9 flowlabel 0x12345"
+	const traces = trace + " trace prealloc type 0xf00002 ns 5 size 244"
+	for _, tt := range []struct {
+		words string
+		want  bool
+	}{
+		{"2001:db8:2::/64", true},
+		{"2001:db8:2::/65", false},
+		{"default", false},
+		{"2001:db8:2::/64 dport 9", true},
+		{"2001:db8:2::/64 dport 8", false},
+		{"2001:db8:2::/64 sport 1000", false},
+		{"2001:db8:2::/64 from all", true}, // says nothing
+		{"2001:db8:2::/64 from 2001:db8::/33", false},
+		{"2001:db8:2::/64 ipproto 6 dsfield 46 flowlabel 74565", true},
+		{"2001:db8:2::/64 ipproto udp", false},
+		{"2001:db8:2::/64 dev eth1", false},
+		{"name core", false},
+		{all + " encap ioam6 freq 3/100 mode auto tundst 2001:db8::3 " + traces, true},
+		{all + " encap ioam6 freq 3/100 mode auto tunsrc ::1 tundst 2001:db8::3 " + traces, false},
+		{all + " encap ioam6 " + traces, false},
+		{"2001:db8:2::/64 encap ioam6 freq 3/100 mode auto tundst 2001:db8::3 " + traces, false}, // of a rule without further criteria
+	} {
+		c, err := ParseRoute(append([]string{"del"}, strings.Fields(tt.words)...))
+		if err != nil || c.Selects(e) != tt.want {
+			t.Errorf("del %s: %v; selects the rule: %v, want %v", tt.words, err, !tt.want, tt.want)
+		}
 	}
 }
 
@@ -208,6 +373,7 @@ func FuzzParseRoute(f *testing.F) {
 		"add default encap ioam6 freq 3/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 " + trace + " dev eth1 name core",
 		"del 2001:db8:2::/64 dev eth1", "show", "add ::/0 encap ioam6 mode auto tundst ::1 trace prealloc",
 		"add to ::1 dev x encap ioam6 dex ns 1",
+		"replace ::1 from ::/64 tos 0x2e ipproto udp sport 1-2 dport 9 flowlabel 1 dev x encap ioam6 " + trace + " " + trace + " name a'b",
 	} {
 		f.Add(seed)
 	}
@@ -220,10 +386,12 @@ func FuzzParseRoute(f *testing.F) {
 			}
 			return
 		}
-		if c.Verb != Add {
+		if c.Verb != Add && c.Verb != Replace {
 			return
 		}
-		again, err := ParseRoute(append([]string{"add"}, strings.Fields(FormatRoute(c.Rule))...))
+		c.Verb = Add
+		again, err := ParseRoute(append([]string{"add"}, splitShell(FormatRoute(c.Rule))...))
+		again.Named = c.Named // a name that would be made anyway is not printed
 		if err != nil {
 			t.Fatalf("%q prints %q: %v", line, FormatRoute(c.Rule), err)
 		}

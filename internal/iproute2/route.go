@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -13,21 +14,28 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// RouteCommand is "route add|del|show …": a rule by destination prefix.
+// RouteCommand is "route add|replace|del|show …": a rule by destination prefix.
 type RouteCommand struct {
 	Verb Verb
 	// Rule is what to add; a tunnel source of "::" is for the agent to choose.
-	// Del and Show select by name, interface and destination: those that are
-	// given must agree.
-	Rule config.Encapsulation
+	// For Replace, Named says whether its name was given or made. Del and Show
+	// use what is given of it, see Selects.
+	Rule  config.Encapsulation
+	Named bool
 }
 
-// RouteName is the name that a rule gets when none is given.
-func RouteName(prefix netip.Prefix, dev string) string {
-	if prefix.Bits() == 0 {
-		return "route-default-" + dev
-	}
-	return "route-" + strings.NewReplacer(":", "-", "/", "_").Replace(prefix.String()) + "-" + dev
+// otherVerbs are those of "ip route" that rules have no use for, in its order,
+// and what to do instead.
+var otherVerbs = []struct{ spelling, instead string }{
+	{"get", "'route show' lists the rules, and 'ip -6 route get ADDRESS' says by which interface packets leave"},
+	{"change", "use replace, which overwrites a rule, or adds it"},
+	{"chg", "use replace, which overwrites a rule, or adds it"},
+	{"prepend", "use add; among equal prefixes the rule that was there first acts"},
+	{"append", "use add, which puts the rule behind the others"},
+	{"test", "use show"},
+	{"flush", "remove rules one by one with del"},
+	{"save", "'waymark agent config' prints all that is in force"},
+	{"restore", "write the rules into the configuration file"},
 }
 
 // ParseRoute reads what follows "route".
@@ -47,8 +55,13 @@ type routeParser struct {
 }
 
 func (p *routeParser) parse() (RouteCommand, error) {
-	verb, err := p.verb(Add, Del, Show)
+	verb, err := p.verb(Add, Replace, Del, Show)
 	if err != nil {
+		for _, v := range otherVerbs {
+			if word := p.list[0]; word != "" && strings.HasPrefix(v.spelling, word) {
+				return RouteCommand{}, fmt.Errorf("%s: not supported here: %s", v.spelling, v.instead)
+			}
+		}
 		return RouteCommand{}, err
 	}
 	for p.more() {
@@ -56,19 +69,20 @@ func (p *routeParser) parse() (RouteCommand, error) {
 			return RouteCommand{}, err
 		}
 	}
+	named := p.rule.Name != ""
 	switch {
 	case verb == Show:
-	case !p.rule.Match.Destination.IsValid() && (verb == Add || p.rule.Name == ""):
+	case !p.rule.Match.Destination.IsValid() && (verb != Del || !named):
 		return RouteCommand{}, errors.New("the destination is missing: give PREFIX or default")
 	case verb == Del:
 	case p.rule.Options == nil:
-		return RouteCommand{}, errors.New("encap ioam6 is missing: this command adds IOAM rules, not routes")
+		return RouteCommand{}, fmt.Errorf("encap ioam6 is missing: %s is for IOAM rules here, not for routes", verb)
 	case p.rule.Interface == "":
 		return RouteCommand{}, errors.New("dev is missing: name the interface by which the packets leave")
-	case p.rule.Name == "":
-		p.rule.Name = RouteName(p.rule.Match.Destination, p.rule.Interface)
+	case !named:
+		p.rule.Name = RouteName(p.rule)
 	}
-	return RouteCommand{Verb: verb, Rule: p.rule}, nil
+	return RouteCommand{Verb: verb, Rule: p.rule, Named: named}, nil
 }
 
 // once takes a keyword, which may stand only once.
@@ -83,8 +97,11 @@ func (p *routeParser) once() (string, error) {
 
 // clause reads one clause of the route itself.
 func (p *routeParser) clause(verb Verb) error {
-	switch p.peek() {
-	case "dev", "name":
+	switch word := p.peek(); word {
+	case "dev", "name", "from", "ipproto", "sport", "dport", "tos", "dsfield", "flowlabel":
+		if word == "dsfield" {
+			p.list[p.next] = "tos" // its synonym
+		}
 		word, err := p.once()
 		if err != nil {
 			return err
@@ -93,25 +110,20 @@ func (p *routeParser) clause(verb Verb) error {
 		if err != nil {
 			return err
 		}
-		if value == "" || strings.ContainsFunc(value, unicode.IsSpace) {
-			return fmt.Errorf("%s %q: want a name without spaces", word, value)
-		}
-		if word == "dev" {
-			p.rule.Interface = value
-		} else {
-			p.rule.Name = value
+		if err := p.selector(word, value); err != nil {
+			return fmt.Errorf("%s: %w", word, err)
 		}
 		return nil
 	case "encap":
 		if _, err := p.once(); err != nil {
 			return err
 		}
-		if verb != Add {
-			return fmt.Errorf("encap: not used with %s; give PREFIX, dev or name", verb)
+		if verb == Show {
+			return errors.New("encap: not used with show; give PREFIX, dev, name or what the rule selects by")
 		}
 		return p.encap()
 	case "via", "nexthop", "metric", "preference", "proto", "protocol", "table", "src", "mtu", "scope", "realm", "advmss", "onlink", "pref", "expires", "nhid":
-		return fmt.Errorf("%s: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by dev; leave it out", p.peek())
+		return fmt.Errorf("%s: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by dev; leave it out", word)
 	case "to":
 		p.next++
 		if !p.more() {
@@ -119,12 +131,47 @@ func (p *routeParser) clause(verb Verb) error {
 		}
 	}
 	if p.rule.Match.Destination.IsValid() {
-		return fmt.Errorf("%q: unknown word; say encap, dev or name", p.peek())
+		return fmt.Errorf("%q: unknown word; say encap, dev, name, or one of from, ipproto, sport, dport, tos, flowlabel", p.peek())
 	}
 	word, _ := p.take("")
 	prefix, err := parsePrefix(word)
 	p.rule.Match.Destination = prefix
 	return err
+}
+
+// selector reads the value of a keyword of "ip rule", of dev or of name.
+func (p *routeParser) selector(word, value string) (err error) {
+	m := &p.rule.Match
+	switch word {
+	case "from":
+		if m.Source, err = parsePrefix(value); err == nil && m.Source.Bits() == 0 {
+			m.Source = netip.Prefix{} // any
+		}
+	case "ipproto":
+		m.NextHeader, err = parseText[ioam.NextHeader](value)
+	case "sport":
+		m.SourcePort, err = parseText[ioam.PortRange](value)
+	case "dport":
+		m.DestinationPort, err = parseText[ioam.PortRange](value)
+	case "tos":
+		m.TrafficClass, err = parseText[config.TrafficClass](value)
+	case "flowlabel":
+		m.FlowLabel, err = parseText[config.FlowLabel](value)
+	case "dev":
+		if p.rule.Interface = value; value == "" || strings.ContainsFunc(value, unicode.IsSpace) {
+			err = fmt.Errorf("%q: want a name without spaces", value)
+		}
+	case "name":
+		if p.rule.Name = value; strings.TrimSpace(value) == "" || strings.ContainsFunc(value, unicode.IsControl) {
+			err = fmt.Errorf("%q: want a name that can be printed", value)
+		}
+	}
+	return err
+}
+
+func parseText[T any](text string) (*T, error) {
+	v, err := config.ParseText[T](text)
+	return &v, err
 }
 
 // parsePrefix reads an IPv6 prefix, "default", or an address, which is a
@@ -176,7 +223,7 @@ func (p *routeParser) encap() error {
 		case "tundst":
 			destination, err = p.tunnelAddress(word)
 		case "trace":
-			if err := p.trace(); err != nil {
+			if err := p.traces(); err != nil {
 				return err
 			}
 			return p.tunnel(source, destination)
@@ -262,30 +309,44 @@ func (p *routeParser) tunnel(source, destination netip.Addr) error {
 	return nil
 }
 
-// trace reads what follows "trace": prealloc, and its three values in any order.
+// traces reads what follows "trace", and further traces behind it.
+func (p *routeParser) traces() error {
+	for {
+		if err := p.trace(); err != nil {
+			return err
+		}
+		if !p.more() || p.peek() != "trace" {
+			return nil
+		}
+		p.next++
+	}
+}
+
+// trace reads prealloc and its three values in any order.
 func (p *routeParser) trace() error {
 	if word, err := p.take("trace"); err != nil || word != "prealloc" {
 		return errors.New("trace: want prealloc; other kinds of trace are not defined for IPv6")
 	}
 	var t config.TraceOption
-	for p.more() {
-		word := p.peek()
-		if word != "type" && word != "ns" && word != "size" {
-			break
-		}
-		if _, err := p.once(); err != nil {
+	values := []string{"type", "ns", "size"}
+	for _, word := range values {
+		delete(p.seen, word) // of a trace before
+	}
+	for p.more() && slices.Contains(values, p.peek()) {
+		word, err := p.once()
+		if err != nil {
 			return err
 		}
 		if err := p.traceValue(word, &t); err != nil {
 			return err
 		}
 	}
-	for _, word := range []string{"type", "ns", "size"} {
+	for _, word := range values {
 		if !p.seen[word] {
 			return fmt.Errorf("%s is missing: trace prealloc needs type TYPE ns ID size BYTES", word)
 		}
 	}
-	p.rule.Options = []config.Option{{Trace: &t}}
+	p.rule.Options = append(p.rule.Options, config.Option{Trace: &t})
 	return nil
 }
 
@@ -317,42 +378,4 @@ func (p *routeParser) traceValue(word string, t *config.TraceOption) error {
 		t.Size = config.DataSize(n)
 	}
 	return nil
-}
-
-// DestinationOnly is whether a rule is what a route would be: it selects by
-// destination prefix and nothing else.
-func DestinationOnly(m config.Match) bool {
-	return !m.Source.IsValid() && m.NextHeader == nil && m.SourcePort == nil &&
-		m.DestinationPort == nil && m.TrafficClass == nil && m.FlowLabel == nil
-}
-
-// FormatRoute writes a rule as the words that add it. It says so where a rule
-// selects by more than these words can.
-func FormatRoute(e config.Encapsulation) string {
-	var b strings.Builder
-	if !e.Match.Destination.IsValid() || e.Match.Destination.Bits() == 0 {
-		b.WriteString("default")
-	} else {
-		b.WriteString(e.Match.Destination.String())
-	}
-	fmt.Fprintf(&b, " encap ioam6 freq %d/%d mode %s", e.Frequency.K, e.Frequency.N, e.Mode)
-	if e.Tunnel != nil {
-		if !e.Tunnel.Source.IsUnspecified() {
-			fmt.Fprintf(&b, " tunsrc %s", e.Tunnel.Source)
-		}
-		fmt.Fprintf(&b, " tundst %s", e.Tunnel.Destination)
-	}
-	for _, o := range e.Options {
-		if o.Trace != nil {
-			fmt.Fprintf(&b, " trace prealloc type %s ns %d size %d", o.Trace.Type, o.Trace.Namespace, o.Trace.Size)
-		}
-	}
-	fmt.Fprintf(&b, " dev %s", e.Interface)
-	if !e.Match.Destination.IsValid() || e.Name != RouteName(e.Match.Destination, e.Interface) {
-		fmt.Fprintf(&b, " name %s", e.Name)
-	}
-	if !DestinationOnly(e.Match) {
-		b.WriteString(" [and more criteria]")
-	}
-	return b.String()
 }
