@@ -5,6 +5,7 @@
 const volatile struct {
 	enum outcome outcome;
 	enum counter counter;
+	enum limit limit;
 	struct node_config node_config;
 	struct ingress_interface ingress_interface;
 	struct ioam_namespace ioam_namespace;

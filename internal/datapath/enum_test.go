@@ -3,10 +3,14 @@
 package datapath
 
 import (
+	"maps"
 	"strings"
+	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // enumNames are the names of an enum's values, as the programs' BTF has them.
@@ -23,3 +27,41 @@ func enumNames(spec *ebpf.CollectionSpec, name string) (map[uint64]string, error
 }
 
 func upper(s string) string { return strings.ToUpper(s) }
+
+// TestLimits holds the programs' limits to those that a configuration is
+// validated against: one that passes must fit their tables and loops.
+func TestLimits(t *testing.T) {
+	spec, err := loadAbi()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var enum *btf.Enum
+	if err := spec.Types.TypeByName("limit", &enum); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]uint64)
+	for _, v := range enum.Values {
+		got[v.Name] = v.Value
+	}
+	want := map[string]uint64{
+		"MAX_IOAM_OPTIONS":      ioam.MaxOptionsPerPacket,
+		"MAX_OPTIONS":           ioam.MaxOptionsPerHeader,
+		"MAX_EXTENSION_HEADERS": ioam.MaxExtensionHeaders,
+		"MAX_ENCAP_OVERLAP":     ioam.MaxEncapsulationOverlap,
+		"MAX_HEADER_INSERTION":  ioam.MaxHeaderInsertion,
+		"MAX_HBH":               8 * 256, // RFC 8200 §4.3: the length field counts 8 bytes behind the first 8
+		"RECORD_PACKET":         80,      // documented with Record
+		"NO_RULE":               noRule,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("bpf/abi.h has the limits\n%v\nGo has\n%v", got, want)
+	}
+	specs, err := mapSpecs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A reload takes slots for the new encapsulations before it frees the old ones'.
+	if room := specs[mapFrequencies].MaxEntries; room < 2*ioam.MaxEncapsulations {
+		t.Errorf("%d frequencies can be counted; two generations may need %d", room, 2*ioam.MaxEncapsulations)
+	}
+}
