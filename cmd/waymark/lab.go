@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"strings"
 	"text/tabwriter"
 
@@ -39,6 +38,10 @@ Built-in topologies: ` + strings.Join(lab.BuiltinNames(), ", ") + `.`
 	for _, child := range cmd.Commands() {
 		if child.Name() != "list" && child.Name() != "demo" {
 			child.Flags().StringVar(&name, "name", lab.DefaultName, "the lab's `NAME`")
+			if child.Name() != "up" {
+				// It fails only for a flag that the command does not have.
+				_ = child.RegisterFlagCompletionFunc("name", completeLabs)
+			}
 		}
 	}
 	return cmd
@@ -51,29 +54,46 @@ func newLabUpCommand(opts *options, name *string) *cobra.Command {
 		Long: `Raise a built-in topology (default: line) or the one in a YAML file: make its
 namespaces and links, and start its agents. When anything fails, or the command
 is interrupted, everything it has made is removed.`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeTopologies,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			which := "line"
 			if len(args) > 0 {
 				which = args[0]
 			}
 			t, err := lab.Load(which)
+			var faults *lab.Faults
+			if errors.As(err, &faults) {
+				fmt.Fprintln(cmd.ErrOrStderr(), faults)
+				return errReported
+			}
 			if err != nil {
 				return err
 			}
-			program, err := os.Executable()
-			if err != nil {
-				return fmt.Errorf("find this program: %w", err)
-			}
-			ctx, stop := untilHangup(cmd.Context())
-			defer stop()
-			l, err := lab.Up(ctx, t, lab.Options{Name: *name, Program: program, Log: labLog(cmd)})
+			l, err := raiseLab(cmd, t, *name)
 			if err != nil {
 				return err
 			}
 			return printLab(cmd.OutOrStdout(), l, opts.json)
 		},
 	}
+}
+
+// raiseLab raises a topology; when it is interrupted, nothing stays.
+func raiseLab(cmd *cobra.Command, t *lab.Topology, name string) (*lab.Lab, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	var l *lab.Lab
+	err = tidily(cmd, func(ctx context.Context) (err error) {
+		l, err = lab.Up(ctx, t, lab.Options{Name: name, Program: program, Log: labLog(cmd)})
+		if err == nil && ctx.Err() != nil { // too late for Up to see it
+			err = errors.Join(ctx.Err(), l.Down(ctx))
+		}
+		return err
+	})
+	return l, err
 }
 
 func newLabDownCommand(name *string) *cobra.Command {
@@ -86,45 +106,59 @@ func newLabDownCommand(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return l.Down(cmd.Context())
+			return tidily(cmd, l.Down)
 		},
 	}
 }
 
 func newLabExecCommand(name *string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "exec NODE [--] [COMMAND [ARGUMENT...]]",
+		Use:   "exec NODE [--name NAME] [--] [COMMAND [ARGUMENT...]]",
 		Short: "Run a command in a node (default: a shell)",
 		Long: `Run a command in a node, with this terminal. The exit code is the command's. Only
 the network namespace changes: /sys and the mounts are those of the machine.`,
-		Example: "  waymark lab exec alpha -- ping -c 3 2001:db8:2::2\n  waymark lab exec aramis -- waymark observe",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		Example:               "  waymark lab exec alpha -- ping -c 3 2001:db8:2::2\n  waymark lab exec aramis -- waymark observe",
+		Args:                  cobra.MinimumNArgs(1),
+		ValidArgsFunction:     completeNodes(name),
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// Options may stand behind NODE, too: no command begins with a dash.
+			node, command := args[0], args[1:]
+			if err := cmd.ParseFlags(command); err != nil {
+				return cmd.FlagErrorFunc()(cmd, err)
+			}
+			if help, err := cmd.Flags().GetBool("help"); err == nil && help {
+				return cmd.Help()
+			}
+			command = cmd.Flags().Args()
 			l, err := lab.Open(*name)
 			if err != nil {
 				return err
 			}
-			node := l.Node(args[0])
-			if node == nil {
-				var known []string
-				for _, n := range l.Topology().Nodes {
-					known = append(known, n.Name)
-				}
-				return fmt.Errorf("the lab %s has no node %s; it has %s", *name, args[0], strings.Join(known, ", "))
-			}
-			command := args[1:]
-			if len(command) > 0 && command[0] == "--" {
-				command = command[1:]
+			n := l.Node(node)
+			switch {
+			case n == nil && l.Topology().Node(node) != nil:
+				return fmt.Errorf("the network namespace of %s is gone; take the lab down (waymark lab down --name %s) and raise it again", node, *name)
+			case n == nil:
+				return fmt.Errorf("the lab %s has no node %s; it has %s", *name, node, strings.Join(nodeNames(l), ", "))
 			}
 			if len(command) == 0 {
 				command = []string{shell()}
 			}
-			return node.Exec(command)
+			return n.Exec(command)
 		},
 	}
 	// What follows NODE is the command's, flags too.
 	cmd.Flags().SetInterspersed(false)
 	return cmd
+}
+
+func nodeNames(l *lab.Lab) []string {
+	var names []string
+	for _, n := range l.Topology().Nodes {
+		names = append(names, n.Name)
+	}
+	return names
 }
 
 func shell() string {
@@ -166,17 +200,18 @@ func newLabListCommand(opts *options) *cobra.Command {
 			if opts.json {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(list)
 			}
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, n := range list.Labs {
-				fmt.Fprintf(cmd.OutOrStdout(), "lab\t%s\n", n)
+				fmt.Fprintf(table, "lab\t%s\n", n)
 			}
 			for _, n := range list.Topologies {
 				t, err := lab.Builtin(n)
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "topology\t%s\t%s\n", n, t.Description)
+				fmt.Fprintf(table, "topology\t%s\t%s\n", n, t.Description)
 			}
-			return nil
+			return table.Flush()
 		},
 	}
 }
@@ -185,6 +220,8 @@ func newLabTrafficCommand(opts *options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "traffic [NAME...]",
 		Short: "Send the topology's traffic (default: all of it)",
+
+		ValidArgsFunction: completeTraffic(name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := lab.Open(*name)
 			if err != nil {
@@ -257,23 +294,17 @@ packets were traced, all of them arrived, and no byte of IOAM did.`,
 			if err != nil {
 				return fmt.Errorf("find this program: %w", err)
 			}
-			ctx, stop := untilHangup(cmd.Context())
-			defer stop()
 			terminal := isTerminal(cmd.OutOrStdout())
-			return demo.Run(ctx, demo.Options{
-				Program: program, Name: name, Out: cmd.OutOrStdout(), Log: labLog(cmd),
-				Terminal: terminal, Colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+			return tidily(cmd, func(ctx context.Context) error {
+				return demo.Run(ctx, demo.Options{
+					Program: program, Name: name, Out: cmd.OutOrStdout(), Log: labLog(cmd),
+					Terminal: terminal, Colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+				})
 			})
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", demo.DefaultName, "the `NAME` of the demo's lab")
 	return cmd
-}
-
-// untilHangup ends the context, too, when the terminal or the reader of the
-// output goes away: either would end the program with half a lab left.
-func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, unix.SIGHUP, unix.SIGPIPE)
 }
 
 // labLog reports only what went wrong without stopping the command.
@@ -288,41 +319,4 @@ func isTerminal(w io.Writer) bool {
 	}
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
-}
-
-func printLab(w io.Writer, l *lab.Lab, asJSON bool) error {
-	status, err := l.Status()
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return json.NewEncoder(w).Encode(status)
-	}
-	fmt.Fprintf(w, "lab %s, topology %s\n", status.Name, status.Topology)
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "NODE\tNAMESPACE\tAGENT\tINTERFACE\tPEER\tADDRESSES")
-	for _, n := range status.Nodes {
-		agent := "-"
-		if n.Agent != "" {
-			agent = "yes"
-		}
-		namespace := n.Namespace
-		if !n.Up {
-			namespace += " (gone)"
-		}
-		for _, i := range n.Links {
-			var addresses []string
-			for _, a := range i.Addresses {
-				addresses = append(addresses, a.String())
-			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, namespace, agent, i.Name, i.Peer, strings.Join(addresses, " "))
-		}
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	for _, p := range status.Processes {
-		fmt.Fprintf(w, "process %d in %s: %s\n", p.PID, p.Node, p.Command)
-	}
-	return nil
 }

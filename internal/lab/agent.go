@@ -56,6 +56,9 @@ func (l *Lab) startAgents(ctx context.Context) error {
 	return nil
 }
 
+// agentLog is the file that the lab's own agent of a node writes to.
+func (l *Lab) agentLog(node string) string { return filepath.Join(l.directory, node+".log") }
+
 // Place is where the node's agent keeps its files.
 func (n *Node) Place() (place api.Place, err error) {
 	err = n.Do(func() (err error) {
@@ -81,7 +84,7 @@ func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, er
 	a := &Agent{
 		Place:  place,
 		Config: filepath.Join(n.lab.directory, n.Name()+".yaml"),
-		Log:    filepath.Join(n.lab.directory, n.Name()+".log"),
+		Log:    n.lab.agentLog(n.Name()),
 		done:   make(chan struct{}),
 	}
 	if err := os.WriteFile(a.Config, configuration, 0o644); err != nil {
@@ -159,33 +162,31 @@ func (a *Agent) tail() string {
 	return "; it wrote:\n" + string(bytes.TrimSpace(text))
 }
 
-// stopAgent ends an agent in order, so that it takes its programs out of the
-// kernel.
-func (l *Lab) stopAgent(ctx context.Context, a agentRecord, processes []processRecord) error {
-	node := l.nodes[a.Node]
-	if node == nil || l.program == "" {
-		return nil
-	}
-	running := false
-	for _, p := range processes {
-		running = running || (p.Node == a.Node && p.alive())
-	}
-	_, err := os.Stat(filepath.Join(api.Root, a.ID))
-	_, pinned := os.Stat(filepath.Join(bpfDirectory, a.ID))
-	if !running && err != nil && pinned != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, agentStopTimeout)
-	defer cancel()
-	out, err := node.Command(ctx, l.program, "agent", "stop", "--remove").CombinedOutput()
+// removeAgent takes away what an agent has left in the kernel and in files, its
+// programs first: while somebody keeps the namespace, they would go on.
+func (n *Node) removeAgent(ctx context.Context) error {
+	place, err := n.Place()
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
+		return err
 	}
-	return nil
+	_, err = os.Stat(place.Dir)
+	_, pinned := os.Stat(filepath.Join(bpfDirectory, place.ID))
+	if err != nil && pinned != nil {
+		return nil
+	}
+	if n.lab.program != "" {
+		ctx, cancel := context.WithTimeout(ctx, agentStopTimeout)
+		defer cancel()
+		out, err := n.Command(ctx, n.lab.program, "agent", "stop", "--remove").CombinedOutput()
+		if err != nil {
+			n.lab.log.Warn("what an agent has left was not removed in order", "node", n.Name(), "error", err, "output", string(bytes.TrimSpace(out)))
+		}
+	}
+	return removeAgentFiles(place.ID)
 }
 
-// removeAgentFiles removes what an agent that was killed has left: its
-// namespace goes, so nothing else can want it.
+// removeAgentFiles removes what may be left of an agent: its namespace goes, so
+// nothing else can want it.
 func removeAgentFiles(id string) error {
 	return errors.Join(
 		os.RemoveAll(filepath.Join(bpfDirectory, id)),

@@ -15,35 +15,49 @@ import (
 )
 
 const (
-	agentStopTimeout = 10 * time.Second // for the orderly end of one agent
+	downTimeout      = 30 * time.Second // for everything
+	agentStopTimeout = 10 * time.Second // for taking one agent's programs away
 	killGrace        = time.Second      // for killed processes to be gone
 )
 
+// LeftError says what Down could not remove.
+type LeftError struct{ Err error }
+
+func (e *LeftError) Error() string { return "not everything could be removed: " + e.Err.Error() }
+
+// Unwrap returns the causes.
+func (e *LeftError) Unwrap() error { return e.Err }
+
 // Down removes everything that belongs to the lab: agents with what they keep
-// in the kernel, processes, namespaces with their links, and files. It does not
-// stop at a failure, and may be called again.
+// in the kernel, processes, namespaces with their links, and files. It stops
+// neither at a failure nor when the context ends, may be called again, and
+// returns a *LeftError.
 func (l *Lab) Down(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
+	defer cancel()
 	s, err := readState(l.directory)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return err
+		return &LeftError{err}
 	}
-	var faults []error
-	for _, a := range s.Agents {
-		if err := l.stopAgent(ctx, a, s.Processes); err != nil {
-			l.log.Warn("an agent did not stop as it should", "node", a.Node, "error", err)
+	// Agents are processes like others. One that is still starting answers to
+	// nothing but signals.
+	faults := []error{terminate(ctx, s.Processes)}
+	for _, spec := range l.topology.Nodes {
+		if n := l.nodes[spec.Name]; n != nil {
+			faults = append(faults, n.removeAgent(ctx))
 		}
 	}
-	// Processes that started meanwhile, the stopping ones among them.
-	if s, err = readState(l.directory); err != nil {
-		return err
-	}
-	faults = append(faults, terminate(ctx, s.Processes))
-	for _, a := range s.Agents {
+	for _, a := range s.Agents { // those of namespaces that are gone, too
 		faults = append(faults, removeAgentFiles(a.ID))
 	}
+	// Processes that started meanwhile.
+	if s, err = readState(l.directory); err != nil {
+		return &LeftError{errors.Join(append(faults, err)...)}
+	}
+	faults = append(faults, terminate(ctx, s.Processes))
 	for _, name := range s.Namespaces {
 		faults = append(faults, reportInhabitants(name), removeNamespace(name))
 	}
@@ -53,7 +67,10 @@ func (l *Lab) Down(ctx context.Context) error {
 		}
 	}
 	l.nodes = map[string]*Node{}
-	return errors.Join(append(faults, os.RemoveAll(l.directory))...)
+	if err := errors.Join(append(faults, os.RemoveAll(l.directory))...); err != nil {
+		return &LeftError{err}
+	}
+	return nil
 }
 
 // reportInhabitants names the processes that keep a namespace in existence

@@ -18,7 +18,6 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
-	"time"
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
@@ -26,9 +25,6 @@ import (
 
 // DefaultName is the name of a lab that is given none.
 const DefaultName = "waymark"
-
-// downTimeout bounds the removal after a failure.
-const downTimeout = 30 * time.Second
 
 // Options say how a lab is raised.
 type Options struct {
@@ -58,7 +54,7 @@ type Node struct {
 }
 
 // Up raises a topology. When it fails, or the context ends before it is done,
-// it removes what it had made.
+// it removes what it had made; a *LeftError in the error says what stays.
 func Up(ctx context.Context, t *Topology, o Options) (l *Lab, err error) {
 	if o.Name == "" {
 		o.Name = DefaultName
@@ -81,9 +77,10 @@ func Up(ctx context.Context, t *Topology, o Options) (l *Lab, err error) {
 	}
 	defer func() {
 		if err != nil {
-			cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
-			defer cancel()
-			err = errors.Join(err, l.Down(cleanup))
+			if errors.Is(ctx.Err(), context.Canceled) {
+				err = ctx.Err() // whatever broke because of it
+			}
+			err = errors.Join(err, l.Down(ctx))
 			l = nil
 		}
 	}()
@@ -193,7 +190,7 @@ func open(name string, o Options) (*Lab, error) {
 	l := newLab(nil, o)
 	s, err := readState(l.directory)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no lab called %s is up; raise it (waymark lab up --name %s) or see waymark lab list", name, name)
+		return nil, notUp(name, filepath.Dir(l.directory))
 	}
 	if err != nil {
 		return nil, err
@@ -215,6 +212,15 @@ func open(name string, o Options) (*Lab, error) {
 		l.nodes[spec.Name] = &Node{lab: l, spec: spec, handle: handle}
 	}
 	return l, nil
+}
+
+// notUp says that a lab is not there, and which are.
+func notUp(name, directory string) error {
+	up, err := list(directory)
+	if err != nil || len(up) == 0 {
+		return fmt.Errorf("no lab called %s is up; raise it: waymark lab up --name %s", name, name)
+	}
+	return fmt.Errorf("no lab called %s is up; give --name with one of %s, or raise it: waymark lab up --name %s", name, strings.Join(up, ", "), name)
 }
 
 // List names the labs that are up.

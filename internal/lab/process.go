@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,9 +114,10 @@ func (n *Node) Exec(args []string) error {
 	return fmt.Errorf("start %s: %w", path, unix.Exec(path, args, os.Environ()))
 }
 
-// terminate ends the recorded processes, the newest first: asks all of them,
-// then insists.
+// terminate ends the recorded processes but this one, the newest first: asks
+// all of them, then insists.
 func terminate(ctx context.Context, processes []processRecord) error {
+	processes = slices.DeleteFunc(slices.Clone(processes), func(p processRecord) bool { return p.PID == os.Getpid() })
 	var faults []error
 	for i := len(processes) - 1; i >= 0; i-- {
 		if err := processes[i].signal(unix.SIGTERM); err != nil {
@@ -152,7 +154,7 @@ func (p processRecord) signal(sig unix.Signal) error {
 		return nil
 	}
 	defer unix.Close(fd)
-	if !p.alive() || p.PID == os.Getpid() {
+	if !p.alive() {
 		return nil
 	}
 	if p.Group {

@@ -2,7 +2,14 @@
 
 package lab
 
-import "net/netip"
+import (
+	"net"
+	"net/netip"
+	"time"
+)
+
+// agentPatience is how long a living agent may take to accept a connection.
+const agentPatience = time.Second
 
 // Status is what a lab consists of. Its JSON names are a contract.
 type Status struct {
@@ -19,13 +26,15 @@ type NodeStatus struct {
 	Namespace string            `json:"namespace"`
 	Up        bool              `json:"up"` // false: its namespace has been removed by somebody else
 	Links     []InterfaceStatus `json:"interfaces"`
-	Agent     string            `json:"agent,omitempty"` // the socket of its API
+	Agent     string            `json:"agent,omitempty"`     // the socket of its API
+	AgentRuns bool              `json:"agent_running"`       // it accepts connections
+	AgentLog  string            `json:"agent_log,omitempty"` // what the lab's own agent of this node wrote
 }
 
-// InterfaceStatus is one end of a link.
+// InterfaceStatus is one end of a link, or the loopback interface.
 type InterfaceStatus struct {
 	Name      string         `json:"name"`
-	Peer      string         `json:"peer"` // NODE:INTERFACE
+	Peer      string         `json:"peer,omitempty"` // NODE:INTERFACE
 	Addresses []netip.Prefix `json:"addresses"`
 }
 
@@ -43,23 +52,32 @@ func (l *Lab) Status() (Status, error) {
 		return Status{}, err
 	}
 	status := Status{Name: l.name, Topology: l.topology.Name, Directory: l.directory, Nodes: []NodeStatus{}, Processes: []ProcessStatus{}}
-	agents := map[string]bool{}
+	started := map[string]bool{}
 	for _, a := range s.Agents {
-		agents[a.Node] = true
+		started[a.Node] = true
 	}
 	for _, spec := range l.topology.Nodes {
 		n := NodeStatus{Name: spec.Name, Namespace: l.namespace(spec.Name), Links: []InterfaceStatus{}}
+		if started[spec.Name] {
+			n.AgentLog = l.agentLog(spec.Name)
+		}
 		if node := l.nodes[spec.Name]; node != nil {
 			n.Up = true
-			if place, err := node.Place(); err == nil && agents[spec.Name] {
-				n.Agent = place.Socket()
+			if place, err := node.Place(); err == nil {
+				n.AgentRuns = listens(place.Socket())
+				if n.AgentRuns || started[spec.Name] {
+					n.Agent = place.Socket()
+				}
 			}
+		}
+		if len(spec.Addresses) > 0 {
+			n.Links = append(n.Links, InterfaceStatus{Name: "lo", Addresses: spec.Addresses})
 		}
 		for _, link := range l.topology.Links {
 			for i, end := range link.Ends {
 				if end.Node == spec.Name {
 					peer := link.Ends[1-i]
-					n.Links = append(n.Links, InterfaceStatus{Name: end.Interface, Peer: peer.Node + ":" + peer.Interface, Addresses: end.Addresses})
+					n.Links = append(n.Links, InterfaceStatus{Name: end.Interface, Peer: peer.Node + ":" + peer.Interface, Addresses: append([]netip.Prefix{}, end.Addresses...)})
 				}
 			}
 		}
@@ -71,4 +89,14 @@ func (l *Lab) Status() (Status, error) {
 		}
 	}
 	return status, nil
+}
+
+// listens tells whether a process accepts connections on a Unix socket.
+func listens(socket string) bool {
+	c, err := net.DialTimeout("unix", socket, agentPatience)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }

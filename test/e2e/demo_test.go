@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"regexp"
@@ -110,31 +111,54 @@ func TestDemo(t *testing.T) {
 	checkNothingLeft(t, name, ids)
 }
 
-// Interrupted at any time, the demo removes what it made; killed, the next run
-// of that name does.
+// insist signals a process again and again until it has ended.
+func insist(t *testing.T, p *os.Process, signal syscall.Signal, ended <-chan struct{}) {
+	t.Helper()
+	for deadline := time.Now().Add(demoLimit); time.Now().Before(deadline); {
+		_ = p.Signal(signal) // it may have ended just now
+		select {
+		case <-ended:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	t.Fatalf("the process does not end within %v", demoLimit)
+}
+
+// exitCode is that of a command that was waited for; -1 when a signal ended it.
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+// Interrupted at any time and however often, the demo removes what it made;
+// killed, the next run of that name does.
 func TestDemoInterrupted(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		signal syscall.Signal
 		when   string
+		code   int
 	}{
-		{"raising", syscall.SIGINT, "Raising"},
-		{"tracing", syscall.SIGINT, "\ntrace 2: "},
-		{"terminated", syscall.SIGTERM, "\ntrace 8: "},
-		{"terminal closed", syscall.SIGHUP, "\ntrace 1: "},
+		{"raising", syscall.SIGINT, "Raising", 130},
+		{"tracing", syscall.SIGINT, "\ntrace 2: ", 130},
+		{"terminated", syscall.SIGTERM, "\ntrace 8: ", 130},
+		{"terminal closed", syscall.SIGHUP, "\ntrace 1: ", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			name := labName()
 			out := startDemo(t, name)
 			out.awaitOutput(t, tt.when)
 			ids := agentIDs(t, name)
-			if err := out.process.Signal(tt.signal); err != nil {
-				t.Fatal(err)
+			insist(t, out.process, tt.signal, out.ended)
+			if code := exitCode(out.err); code != tt.code {
+				t.Errorf("an interrupted demo exits with %d (%v), want %d:\n%s", code, out.err, tt.code, out)
 			}
-			if err := out.wait(t); err == nil {
-				t.Errorf("an interrupted demo exits with 0:\n%s", out)
-			}
-			if !strings.Contains(out.String(), "interrupted") || verdict.MatchString(out.String()) {
+			const words = "waymark: tidying up; further signals are ignored until that is done\nwaymark: interrupted; everything was removed\n"
+			if !strings.HasSuffix(out.String(), words) || strings.Count(out.String(), "waymark: ") != 2 || verdict.MatchString(out.String()) {
 				t.Errorf("an interrupted demo says\n%s", out)
 			}
 			checkNothingLeft(t, name, ids)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,13 +52,18 @@ func TestLabCommands(t *testing.T) {
 		{[]string{"up", "--name", name}, 1, "", "take it down (waymark lab down --name " + name + ")"},
 		{[]string{"list"}, 0, name, ""},
 		{[]string{"exec", "--name", name, "a", "--", "sh", "-c", "exit 7"}, 7, "", ""},
+		{[]string{"exec", "a", "--name", name, "--", "sh", "-c", "exit 7"}, 7, "", ""},
+		{[]string{"exec", "a", "--name=" + name, "sh", "-c", "echo $0", "--name"}, 0, "--name\n", ""},
+		{[]string{"exec", "a", "--nmae", name, "--", "true"}, 2, "", "unknown flag: --nmae"},
+		{[]string{"exec", "a", "--help"}, 0, "Run a command in a node", ""},
 		{[]string{"exec", "--name", name, "b", "ip", "-6", "addr", "show", "dev", "eth0"}, 0, "2001:db8::2/64", ""},
 		{[]string{"exec", "--name", name, "c", "--", "true"}, 1, "", "has no node c; it has a, b"},
 		{[]string{"exec", "--name", name, "a", "--", "no-such-command"}, 1, "", "no-such-command"},
 		{[]string{"traffic", "--name", name}, 0, "ping: ping from a to b, 3 sent, 3 received", ""},
 		{[]string{"traffic", "--name", name, "flood"}, 2, "", "no traffic called flood; it has ping"},
 		{[]string{"show", "--name", name}, 0, name + "-a", ""},
-		{[]string{"show", "--name", "nowhere"}, 1, "", "no lab called nowhere is up"},
+		{[]string{"show", "--name", "nowhere"}, 1, "", "no lab called nowhere is up; give --name with one of "},
+		{[]string{"up", "../../examples/athos.yaml"}, 1, "", "../../examples/athos.yaml:9:1: this is an agent's configuration, not a topology"},
 		{[]string{"up", "--name", "-bad"}, 1, "", "is not a name"},
 		{[]string{"up", "ring"}, 1, "", "there are ecmp, line"},
 		{[]string{"nonsense"}, 2, "", "unknown command"},
@@ -109,24 +115,136 @@ func TestLabDownEndsExec(t *testing.T) {
 	checkNothingLeft(t, name, nil)
 }
 
-// An interrupted `lab up` leaves nothing, whenever the signal comes.
+// An interrupted `lab up` leaves nothing, whenever the signals come and however
+// often, and has nothing to say but that.
 func TestLabUpInterrupted(t *testing.T) {
-	for _, after := range []time.Duration{20 * time.Millisecond, 60 * time.Millisecond, 300 * time.Millisecond} {
+	for _, agents := range []int{0, 1, 3} {
 		name := labName()
+		var stderr transcript
 		cmd := exec.Command(program, "lab", "up", "--name", name, "line")
+		cmd.Stderr = &stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(after)
+		ended := make(chan struct{})
+		var err error
+		go func() { err = cmd.Wait(); close(ended) }()
+		await(t, fmt.Sprintf("%d agents are starting", agents), demoLimit, func() bool {
+			_, err := os.Stat(filepath.Join(lab.DefaultDirectory, name))
+			return err == nil && len(agentIDs(t, name)) == agents
+		})
 		ids := agentIDs(t, name)
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Wait(); err == nil { // it was up before the signal came
-			if code, _, stderr := waymark(t, "lab", "down", "--name", name); code != 0 {
-				t.Errorf("lab down: %d, %s", code, stderr)
-			}
+		insist(t, cmd.Process, syscall.SIGINT, ended)
+		const words = "waymark: tidying up; further signals are ignored until that is done\nwaymark: interrupted; everything was removed\n"
+		if code := exitCode(err); code != 130 || stderr.String() != words {
+			t.Errorf("interrupted with %d agents: code %d, %v, stderr\n%s", agents, code, err, &stderr)
 		}
 		checkNothingLeft(t, name, ids)
+	}
+}
+
+// An interrupted `lab down` goes on to its end.
+func TestLabDownInterrupted(t *testing.T) {
+	name := labName()
+	if code, _, stderr := waymark(t, "lab", "up", "--name", name, "line"); code != 0 {
+		t.Fatalf("lab up: %d, %s", code, stderr)
+	}
+	t.Cleanup(func() { _, _, _ = waymark(t, "lab", "down", "--name", name) })
+	ids := agentIDs(t, name)
+	// It takes a while to end what does not listen.
+	deaf := exec.Command(program, "lab", "exec", "alpha", "--name", name, "--", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
+	ready, err := deaf.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := deaf.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ready.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = deaf.Wait() }()
+	var stderr transcript
+	cmd := exec.Command(program, "lab", "down", "--name", name)
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { err = cmd.Wait(); close(ended) }()
+	await(t, "the agents have ended", demoLimit, func() bool {
+		_, stdout, _ := waymark(t, "lab", "show", "--name", name)
+		return !strings.Contains(stdout, " agent run ")
+	})
+	insist(t, cmd.Process, syscall.SIGINT, ended)
+	if code := exitCode(err); code != 0 || stderr.String() != "waymark: tidying up; further signals are ignored until that is done\n" {
+		t.Errorf("code %d, %v, stderr\n%s", code, err, &stderr)
+	}
+	checkNothingLeft(t, name, ids)
+}
+
+// `lab show` tells living agents from dead ones, and one that was started again
+// by hand serves and ends like the lab's own.
+func TestLabShowsAgents(t *testing.T) {
+	l := raise(t, builtin(t, "line"))
+	shown := func(row ...string) func() bool {
+		return func() bool {
+			_, stdout, _ := waymark(t, "lab", "show", "--name", l.Name())
+			for line := range strings.Lines(stdout) {
+				if slices.Equal(strings.Fields(line), row) {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	ns := l.Name() + "-porthos"
+	await(t, "the agent is shown", 5*time.Second, shown("porthos", ns, "runs", "lo", "-", "2001:db8:ff::2/128"))
+	signalAgent(t, l, "porthos", syscall.SIGKILL)
+	await(t, "the agent's end is shown", 5*time.Second, shown("porthos", ns, "ended", "eth1", "aramis:eth0", "2001:db8:23::1/64"))
+	await(t, "its log is named", time.Second, shown(strings.Fields("the agent of porthos has ended; its log is "+filepath.Join(l.Directory(), "porthos.log"))...))
+
+	again := exec.Command(program, "lab", "exec", "porthos", "--name", l.Name(), "--",
+		program, "agent", "run", "--config", filepath.Join(l.Directory(), "porthos.yaml"), "--node-name", "porthos")
+	if err := again.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = again.Wait(); close(ended) }()
+	await(t, "the new agent is shown", 10*time.Second, shown("porthos", ns, "runs", "lo", "-", "2001:db8:ff::2/128"))
+	t.Cleanup(func() { // before raise takes the lab down
+		if err := l.Down(t.Context()); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-ended:
+		case <-time.After(5 * time.Second):
+			t.Error("the agent outlived the lab")
+		}
+	})
+}
+
+func TestLabCompletion(t *testing.T) {
+	name := labName()
+	if code, _, stderr := waymark(t, "lab", "up", "--name", name, pairFile(t)); code != 0 {
+		t.Fatalf("lab up: %d, %s", code, stderr)
+	}
+	t.Cleanup(func() { _, _, _ = waymark(t, "lab", "down", "--name", name) })
+	for _, tt := range []struct {
+		args string
+		want string // whole, the directive included
+	}{
+		{"up ", "ecmp\talpha - athos = porthos or dartagnan = aramis - beta, two equal paths\nline\talpha - athos - porthos - aramis - beta, one way through an IOAM domain\n:0\n"},
+		{"up l", "line\talpha - athos - porthos - aramis - beta, one way through an IOAM domain\n:0\n"},
+		{"exec --name NAME ", "a\nb\n:4\n"},
+		{"exec --name NAME a ", ":0\n"},
+		{"exec --name no-such-lab ", ":4\n"},
+		{"traffic --name NAME p", "ping\tping from a to b\n:4\n"},
+		{"down --name NAME", name + "\n:4\n"},
+	} {
+		args := append([]string{"__complete", "lab"}, strings.Split(strings.ReplaceAll(tt.args, "NAME", name), " ")...)
+		if code, stdout, _ := waymark(t, args...); code != 0 || stdout != tt.want {
+			t.Errorf("%q completes to code %d, %q, want %q", tt.args, code, stdout, tt.want)
+		}
 	}
 }

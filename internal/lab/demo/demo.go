@@ -42,15 +42,15 @@ const (
 )
 
 const (
-	demoTimeout = 45 * time.Second // of everything but the removal
-	downTimeout = 30 * time.Second
+	demoTimeout = 45 * time.Second       // of everything but the removal
 	quiet       = 200 * time.Millisecond // without a new trace, the last has come
 	recordLimit = 3 * time.Second        // for the traces of a kind of traffic
 )
 
 // Run raises the line, shows the traffic and takes the line down. It returns
 // nil only when packets were traced, all of them arrived, and none carried
-// IOAM where it arrived.
+// IOAM where it arrived; the context's error when that is cancelled; and joined
+// with either a *lab.LeftError when something stays.
 func Run(ctx context.Context, o Options) (err error) {
 	if o.Name == "" {
 		o.Name = DefaultName
@@ -59,7 +59,6 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	show := &printer{out: o.Out, terminal: o.Terminal, colour: o.Colour, names: newNames(t)}
@@ -67,29 +66,19 @@ func Run(ctx context.Context, o Options) (err error) {
 	start := time.Now()
 	l, err := lab.Up(ctx, t, lab.Options{Name: o.Name, Program: o.Program, Owned: true, Log: o.Log})
 	if err != nil {
-		return interrupted(parent, err)
+		return err
 	}
-	defer func() {
-		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
-		defer cancel()
-		if derr := l.Down(cleanup); derr != nil {
-			err = errors.Join(err, fmt.Errorf("take the line down: %w", derr))
-		}
-	}()
+	defer func() { err = errors.Join(err, l.Down(ctx)) }()
 	show.line("Five nodes and three agents are up after %.1f s: athos encapsulates, porthos transits, aramis decapsulates and reports.", time.Since(start).Seconds())
 	s := &session{lab: l, show: show, arrived: newArrivals(t), inside: newArrivals(t)}
-	if err := s.run(ctx); err != nil {
-		return interrupted(parent, err)
+	err = s.run(ctx)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ctx.Err() // whatever broke because of it
+	case err != nil:
+		return err
 	}
 	return s.conclude()
-}
-
-// interrupted says what a reader wants to know first after Ctrl-C.
-func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted; the demo's nodes have been removed (%w)", ctx.Err())
-	}
-	return err
 }
 
 // session is one run of the demo.

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/lab"
+)
+
+// beginning picks the words that begin with what was typed.
+func beginning(words []cobra.Completion, typed string) []cobra.Completion {
+	var fitting []cobra.Completion
+	for _, w := range words {
+		if strings.HasPrefix(w, typed) {
+			fitting = append(fitting, w)
+		}
+	}
+	return fitting
+}
+
+// completeTopologies offers the built-in topologies, and files.
+func completeTopologies(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var words []cobra.Completion
+	for _, name := range lab.BuiltinNames() {
+		if t, err := lab.Builtin(name); err == nil {
+			words = append(words, cobra.CompletionWithDesc(name, t.Description))
+		}
+	}
+	return beginning(words, typed), cobra.ShellCompDirectiveDefault
+}
+
+// completeLabs offers the labs that are up.
+func completeLabs(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	names, err := lab.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return beginning(names, typed), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeNodes offers the nodes of a lab; what follows one is a command.
+func completeNodes(name *string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		l, err := lab.Open(*name)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return beginning(nodeNames(l), typed), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeTraffic offers the traffic of a lab's topology.
+func completeTraffic(name *string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		l, err := lab.Open(*name)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var words []cobra.Completion
+		for _, t := range l.Topology().Traffic {
+			words = append(words, cobra.CompletionWithDesc(t.Name, t.Kind+" from "+t.From+" to "+t.To))
+		}
+		return beginning(words, typed), cobra.ShellCompDirectiveNoFileComp
+	}
+}

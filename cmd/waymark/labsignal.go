@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/lab"
+)
+
+// interrupted is context.Canceled in the words of a command that has made or
+// removed a lab.
+type interrupted string
+
+func (e interrupted) Error() string { return string(e) }
+func (interrupted) Unwrap() error   { return context.Canceled }
+
+// tidily runs a command that must not end with half a lab left. The first
+// signal ends do's context: Ctrl-C and the like, and the loss of the terminal or
+// of the output's reader. From then on signals do nothing, while do tidies up.
+func tidily(cmd *cobra.Command, do func(context.Context) error) error {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE)
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	done, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-signals:
+			cancel()
+			fmt.Fprintln(cmd.ErrOrStderr(), "waymark: tidying up; further signals are ignored until that is done")
+		case <-done:
+		}
+	}()
+	err := do(ctx)
+	close(done)
+	<-watched
+	if ctx.Err() == nil {
+		signal.Stop(signals)
+	}
+	var left *lab.LeftError
+	switch {
+	case !errors.Is(err, context.Canceled):
+		return err
+	case errors.As(err, &left):
+		return errors.Join(interrupted("interrupted"), left)
+	default:
+		return interrupted("interrupted; everything was removed")
+	}
+}
