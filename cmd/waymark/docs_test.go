@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -38,13 +40,36 @@ func TestCommandsAreDocumented(t *testing.T) {
 
 func TestManPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
+	t.Setenv("SOURCE_DATE_EPOCH", "1795000000")
 	if code, _, stderr := runCLI(t, "", "man", dir); code != exitOK {
 		t.Fatal(stderr)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "waymark-config-check.1"))
-	if err != nil || !bytes.Contains(page, []byte("Report everything that is wrong")) || bytes.Contains(page, []byte("Auto generated")) {
-		t.Errorf("%v: %s", err, page)
+	heading := `.TH "WAYMARK\-CONFIG\-CHECK" "1" "2026-11-18" "Waymark ` + version + `" "Waymark manual"`
+	if err != nil || !bytes.HasPrefix(page, []byte(heading+"\n")) || !bytes.Contains(page, []byte("Report everything that is wrong")) {
+		t.Errorf("%v: want %s in\n%s", err, heading, page)
 	}
+	t.Setenv("SOURCE_DATE_EPOCH", "today")
+	if code, _, stderr := runCLI(t, "", "man", dir); code != exitUsage || !strings.Contains(stderr, "SOURCE_DATE_EPOCH") {
+		t.Errorf("code %d, %s", code, stderr)
+	}
+}
+
+// What help prints fits a terminal of 80 columns, and so do the pages: in
+// manual pages, lines that are shown as they are begin in column 10.
+func TestLiteralLinesFit(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for line := range strings.SplitSeq(c.Long+"\n"+c.Example, "\n") {
+			if n := utf8.RuneCountInString(line); n > 82 || n > 73 && strings.HasPrefix(line, "  ") {
+				t.Errorf("%s: %d columns: %s", c.CommandPath(), n, line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRootCommand())
 }
 
 func TestDocsCommandWritesThePages(t *testing.T) {

@@ -3,30 +3,33 @@
 package main
 
 import (
-	"fmt"
 	"os"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
+
+	"github.com/waymark-net/waymark/internal/docgen"
 )
 
 func newManCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "man DIR",
-		Short:   "Write the manual pages into a directory",
+		Use:   "man DIR",
+		Short: "Write the manual pages into a directory",
+		Long: `Write the manual pages, one for each command, into a directory. They bear the date
+of the environment's SOURCE_DATE_EPOCH where that is set, else of today.`,
 		Example: "  waymark man /usr/local/share/man/man1",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return fmt.Errorf("%w; name a directory that can be written", err)
+			day := time.Now()
+			if text := os.Getenv("SOURCE_DATE_EPOCH"); text != "" {
+				seconds, err := strconv.ParseInt(text, 10, 64)
+				if err != nil {
+					return usagef("SOURCE_DATE_EPOCH=%q: want a number of seconds, or leave it unset", text)
+				}
+				day = time.Unix(seconds, 0)
 			}
-			root := cmd.Root()
-			root.DisableAutoGenTag = true
-			header := &doc.GenManHeader{Section: "1", Source: "Waymark " + version, Manual: "Waymark manual"}
-			if err := doc.GenManTree(root, header, args[0]); err != nil {
-				return fmt.Errorf("write the manual pages: %w", err)
-			}
-			return nil
+			return docgen.WriteMan(args[0], cmd.Root(), version, day)
 		},
 	}
 }

@@ -34,8 +34,8 @@ until the next reload.
   route del {PREFIX|name NAME} [CRITERIA] [dev IF]
   route show [PREFIX] [CRITERIA] [dev IF] [name NAME]
 
-  CRITERIA := [from PREFIX] [tos NUMBER] [ipproto PROTOCOL] [sport PORT[-PORT]]
-              [dport PORT[-PORT]] [flowlabel NUMBER]
+  CRITERIA := [from PREFIX] [tos NUMBER] [ipproto PROTOCOL]
+              [sport PORT[-PORT]] [dport PORT[-PORT]] [flowlabel NUMBER]
   TRACE    := trace prealloc type 0xNNNNNN ns ID size BYTES
 
 PREFIX may be an address, or default. Defaults are iproute2's: freq 1/1, mode
@@ -46,8 +46,11 @@ What show prints, add and replace take, and del takes it too. replace overwrites
 the rule of that NAME; without NAME, the one with the same PREFIX, CRITERIA and
 IF; when there is none, it adds one. del removes one rule: where its words mean
 several, it names them and removes none.`,
-		Example: `  waymark route add 2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tundst 2001:db8:23::2 trace prealloc type 0x800000 ns 123 size 12 dev eth1
-  waymark route replace 2001:db8:2::/64 dport 443 encap ioam6 trace prealloc type 0xf00000 ns 123 size 32 dev eth1
+		Example: `  waymark route add 2001:db8:2::/64 encap ioam6 freq 1/100 \
+      mode encap tundst 2001:db8:23::2 \
+      trace prealloc type 0x800000 ns 123 size 12 dev eth1
+  waymark route replace 2001:db8:2::/64 dport 443 encap ioam6 \
+      trace prealloc type 0xf00000 ns 123 size 32 dev eth1
   waymark route del 2001:db8:2::/64 dev eth1`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

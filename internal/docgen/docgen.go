@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docgen writes docs/reference from the code, so that it cannot say
-// anything else than the code does.
+// Package docgen writes docs/reference and the manual pages from the code, so
+// that they cannot say anything else than the code does.
 package docgen
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -34,18 +33,8 @@ func Pages(root *cobra.Command) map[string][]byte {
 	return pages
 }
 
-// Write writes the pages into a directory.
-func Write(dir string, root *cobra.Command) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("%w; name a directory that can be written", err)
-	}
-	for name, page := range Pages(root) {
-		if err := os.WriteFile(filepath.Join(dir, name), page, 0o644); err != nil {
-			return fmt.Errorf("%w; name a directory that can be written", err)
-		}
-	}
-	return nil
-}
+// Write writes the pages into a directory, which it makes.
+func Write(dir string, root *cobra.Command) error { return write(dir, Pages(root)) }
 
 func outcomes() []byte {
 	var b strings.Builder
@@ -70,7 +59,8 @@ func warnings() []byte {
 	var b strings.Builder
 	b.WriteString(`# Warnings
 
-What ` + "`waymark status`" + ` and ` + "`waymark doctor`" + ` warn of. Each warning names its cure.
+What ` + "`waymark status`" + `, ` + "`waymark doctor`" + ` and ` + "`waymark agent stop --remove`" + ` warn of.
+Each warning names its cure.
 
 | code | severity | meaning |
 |---|---|---|
@@ -84,46 +74,56 @@ What ` + "`waymark status`" + ` and ` + "`waymark doctor`" + ` warn of. Each war
 // commands documents every command that help shows.
 func commands(root *cobra.Command) []byte {
 	var b strings.Builder
-	b.WriteString("# Commands\n\n" + root.Long + "\n\n## Flags of every command\n\n")
-	writeFlags(&b, root.PersistentFlags().FlagUsagesWrapped(96))
-	for _, c := range root.Commands() {
+	b.WriteString("# Commands\n")
+	writeProse(&b, root)
+	b.WriteString("\n## Flags of every command\n")
+	writeLines(&b, usages(root.PersistentFlags()))
+	for _, c := range children(root) {
 		writeCommand(&b, c)
 	}
 	return []byte(b.String())
 }
 
 func writeCommand(b *strings.Builder, c *cobra.Command) {
-	if !c.IsAvailableCommand() || c.Name() == "help" {
-		return
-	}
-	fmt.Fprintf(b, "\n## %s\n\n", c.CommandPath())
-	about := c.Long
-	if about == "" {
-		about = c.Short + "."
-	}
-	b.WriteString(about + "\n")
-	if c.HasAvailableSubCommands() {
+	fmt.Fprintf(b, "\n## %s\n", c.CommandPath())
+	writeProse(b, c)
+	if subs := children(c); len(subs) > 0 {
 		b.WriteString("\n")
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() {
-				fmt.Fprintf(b, "- [%s](#%s): %s\n", sub.CommandPath(), strings.ReplaceAll(sub.CommandPath(), " ", "-"), sub.Short)
-			}
+		for _, sub := range subs {
+			fmt.Fprintf(b, "- [%s](#%s): %s\n", sub.CommandPath(), strings.ReplaceAll(sub.CommandPath(), " ", "-"), sub.Short)
 		}
 	} else {
-		fmt.Fprintf(b, "\n```\n%s\n```\n", c.UseLine())
+		writeLines(b, []string{c.UseLine()})
 	}
 	if c.Example != "" {
-		fmt.Fprintf(b, "\nExamples:\n\n```\n%s\n```\n", c.Example)
+		b.WriteString("\nExamples:\n")
+		writeLines(b, examples(c))
 	}
 	if c.NonInheritedFlags().HasAvailableFlags() {
-		b.WriteString("\nFlags:\n\n")
-		writeFlags(b, c.NonInheritedFlags().FlagUsagesWrapped(96))
+		b.WriteString("\nFlags:\n")
+		writeLines(b, usages(c.NonInheritedFlags()))
 	}
-	for _, sub := range c.Commands() {
+	for _, sub := range children(c) {
 		writeCommand(b, sub)
 	}
 }
 
-func writeFlags(b *strings.Builder, usages string) {
-	b.WriteString("```\n" + strings.TrimRight(usages, "\n") + "\n```\n")
+// writeProse writes what a command is about.
+func writeProse(b *strings.Builder, c *cobra.Command) {
+	for _, p := range blocks(about(c)) {
+		if p.literal {
+			writeLines(b, p.lines)
+		} else {
+			b.WriteString("\n" + strings.Join(p.lines, "\n") + "\n")
+		}
+	}
+}
+
+// writeLines writes lines to be shown as they are.
+func writeLines(b *strings.Builder, lines []string) {
+	b.WriteString("\n```\n" + strings.Join(lines, "\n") + "\n```\n")
+}
+
+func usages(flags *pflag.FlagSet) []string {
+	return strings.Split(strings.TrimRight(flags.FlagUsagesWrapped(96), "\n"), "\n")
 }
