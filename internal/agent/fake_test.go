@@ -125,6 +125,14 @@ func (d *fakeDatapath) SetPathMTU(encapsulation string, mtu int) error {
 	return nil
 }
 
+func (d *fakeDatapath) Decapsulations() ([]netip.Addr, error) {
+	var ends []netip.Addr
+	for _, c := range d.running().Node.Decapsulations {
+		ends = append(ends, c.TunnelDestination)
+	}
+	return ends, nil
+}
+
 // pathMTU is what was last set for an encapsulation, or applied with it.
 func (d *fakeDatapath) pathMTU(encapsulation string) int {
 	d.mu.Lock()
@@ -160,14 +168,15 @@ func (d *fakeDatapath) ended() (closed, removed int) {
 
 // fakeSystem is a machine whose interfaces tests add and remove.
 type fakeSystem struct {
-	mu      sync.Mutex
-	links   map[string]config.Link
-	clock   health.Clock
-	ioam6   bool // the kernel fills, too
-	noClock error
-	changed func()
-	deaf    error       // why no Packet Too Big is heard
-	tooBig  chan []byte // messages that arrive
+	mu        sync.Mutex
+	links     map[string]config.Link
+	clock     health.Clock
+	ioam6     bool // the kernel fills, too
+	noClock   error
+	changed   func()
+	elsewhere netip.Addr  // the only address that is not this node's
+	deaf      error       // why no Packet Too Big is heard
+	tooBig    chan []byte // messages that arrive
 }
 
 func newFakeSystem() *fakeSystem {
@@ -206,6 +215,11 @@ func (s *fakeSystem) InterfaceIDWide(string) (ioam.InterfaceIDWide, error) {
 	return ioam.InterfaceIDWideUnavailable, nil
 }
 func (s *fakeSystem) NoRoute(netip.Addr) string { return "" }
+func (s *fakeSystem) HasAddress(a netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return a != s.elsewhere
+}
 func (s *fakeSystem) SourceTo(netip.Addr) (netip.Addr, error) {
 	return netip.MustParseAddr("2001:db8::99"), nil
 }

@@ -97,6 +97,20 @@ func TestPathMTUFileDamaged(t *testing.T) {
 	}
 }
 
+func TestPathMTUOfForeignSource(t *testing.T) {
+	h := newHarness(t, tunnelConfig)
+	h.start()
+	if h.warned(health.PathMTUUnwatched) {
+		t.Error("warned, and the source is this node's")
+	}
+	h.system.mu.Lock()
+	h.system.elsewhere = netip.MustParseAddr("2001:db8:ff::1")
+	h.system.mu.Unlock()
+	if !h.warned(health.PathMTUUnwatched) {
+		t.Error("no warning that messages go elsewhere")
+	}
+}
+
 func TestPathMTUUnwatched(t *testing.T) {
 	for _, test := range []struct {
 		name, config string

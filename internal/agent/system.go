@@ -38,6 +38,8 @@ type System interface {
 	InterfaceHealth(name string, mtu int) health.Interface
 	// NoRoute says why an address cannot be reached, "" when it can.
 	NoRoute(dst netip.Addr) string
+	// HasAddress tells whether an address is one of this node's.
+	HasAddress(a netip.Addr) bool
 	// SourceTo is the address from which the kernel would send to dst.
 	SourceTo(dst netip.Addr) (netip.Addr, error)
 }
@@ -139,6 +141,8 @@ func (kernel) Clock() (health.Clock, error) { return health.ReadClock() }
 func (kernel) InterfaceHealth(name string, mtu int) health.Interface {
 	return health.ReadInterface(name, mtu)
 }
+
+func (kernel) HasAddress(a netip.Addr) bool { return health.HasAddress(a) }
 
 func (kernel) NoRoute(dst netip.Addr) string { return health.NoRoute(dst) }
 

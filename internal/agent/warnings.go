@@ -4,6 +4,7 @@ package agent
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -41,10 +42,15 @@ func (a *Agent) facts(s *state) health.Node {
 			}
 		}
 	}
+	own := map[netip.Addr]bool{}
 	for _, e := range s.resolved.Node.Encapsulations {
 		fact := health.Encapsulation{Name: e.Name, Interface: names[e.Interface], Insertion: health.Insertion(e), Options: len(e.Options)}
 		if e.Mode != ioam.ModeInline {
-			fact.Destination = e.TunnelDestination
+			fact.Source, fact.Destination = e.TunnelSource, e.TunnelDestination
+			if _, asked := own[e.TunnelSource]; !asked { // mostly it is one for all
+				own[e.TunnelSource] = a.options.System.HasAddress(e.TunnelSource)
+			}
+			fact.NotOurs = !own[e.TunnelSource]
 			fact.NoRoute = a.options.System.NoRoute(e.TunnelDestination)
 			fact.PathMTU = a.paths.table.MTU(e.TunnelDestination)
 		}

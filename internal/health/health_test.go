@@ -4,6 +4,7 @@ package health
 
 import (
 	"math"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -101,6 +102,9 @@ func TestCheckNode(t *testing.T) {
 		{"nine options", func(n *Node) { n.Encapsulations[0].Options = 9 }, OptionsOverLimit, "eth1", "9 options into one header", "max_hbh_opts_number=9"},
 		{"below 1280", func(n *Node) { n.Interfaces[1].MTU = 1399 }, MTUBelowMinimum, "eth1", "packets over 1279 bytes", "mtu 1400"},
 		{"no route", func(n *Node) { n.Encapsulations[0].NoRoute = "no route" }, TunnelUnroutable, "eth1", "tunnel destination 2001:db8::1: no route", "add a route"},
+		{"source elsewhere", func(n *Node) {
+			n.Encapsulations[0].Source, n.Encapsulations[0].NotOurs = netip.MustParseAddr("2001:db8::9"), true
+		}, PathMTUUnwatched, "eth1", "tunnel source 2001:db8::9 is not an address of this node", "set tunnel.source"},
 		{"narrow path", func(n *Node) { n.Encapsulations[0].PathMTU = 1500 }, PathMTULowered, "eth1", "adds 120 bytes, a link on the path to 2001:db8::1 carries 1500: packets over 1380 bytes", "an MTU of 1620"},
 		{"unsynchronised", func(n *Node) { n.Clock.Synchronised = false }, ClockUnsynced, "", "STA_UNSYNC", "NTP"},
 		{"no tai", func(n *Node) { n.TimestampFormat, n.Clock.TAIOffset = ioam.TimestampPTP, 0 }, TAIOffsetZero, "", "timestamps are UTC", "leapsectz"},
@@ -198,6 +202,21 @@ func TestProbes(t *testing.T) {
 	}
 	if s := probeProgram(math.MaxUint32); s.Yes || s.Err != nil {
 		t.Errorf("a program type that does not exist: %+v, want a plain no", s)
+	}
+}
+
+func TestHasAddress(t *testing.T) {
+	if HasAddress(netip.MustParseAddr("2001:db8::dead")) {
+		t.Error("an address for documentation is this machine's")
+	}
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range list {
+		if own := netip.MustParsePrefix(a.String()).Addr(); !HasAddress(own) {
+			t.Errorf("%v is not this machine's", own)
+		}
 	}
 }
 

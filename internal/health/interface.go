@@ -5,9 +5,11 @@ package health
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -51,6 +53,16 @@ func lroEnabled(name string) bool {
 	copy(request.name[:unix.IFNAMSIZ-1], name)
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
 	return errno == 0 && value.data&ethFlagLRO != 0
+}
+
+// HasAddress tells whether an address is one of this network namespace's; true
+// also when it cannot be found out.
+func HasAddress(a netip.Addr) bool {
+	list, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(list, func(own net.Addr) bool {
+		prefix, err := netip.ParsePrefix(own.String())
+		return err == nil && prefix.Addr() == a
+	})
 }
 
 // NoRoute says why an address cannot be reached, "" when it can.

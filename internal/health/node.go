@@ -26,9 +26,11 @@ type Interface struct {
 type Encapsulation struct {
 	Name        string
 	Interface   string
-	Insertion   int // bytes that it adds at most
-	Options     int // in its Hop-by-Hop header, padding not counted
+	Insertion   int        // bytes that it adds at most
+	Options     int        // in its Hop-by-Hop header, padding not counted
+	Source      netip.Addr // of the tunnel, where there is one; so is Destination
 	Destination netip.Addr
+	NotOurs     bool   // the source is no address of this node
 	NoRoute     string // why the tunnel destination cannot be reached
 	PathMTU     int    // of the tunnel, bytes; 0 when not known
 }
@@ -112,6 +114,11 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 		ws = append(ws, New(TunnelUnroutable, e.Interface,
 			fmt.Sprintf("encapsulation %s: tunnel destination %s: %s", e.Name, e.Destination, e.NoRoute),
 			fmt.Sprintf("add a route to %s, or correct tunnel.destination", e.Destination)))
+	}
+	if e.NotOurs {
+		ws = append(ws, New(PathMTUUnwatched, e.Interface,
+			fmt.Sprintf("encapsulation %s: tunnel source %s is not an address of this node, so Packet Too Big messages go elsewhere: packets that have grown too large for a link of the path are lost", e.Name, e.Source),
+			fmt.Sprintf("set tunnel.source to an address of this node that the domain has a route to, or add it: ip address add %s/128 dev lo", e.Source)))
 	}
 	if e.Options > acceptedOptions {
 		ws = append(ws, New(OptionsOverLimit, e.Interface,
