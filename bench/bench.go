@@ -43,8 +43,9 @@ type Point struct {
 	PPS     *float64 `json:"pps,omitempty"`
 	Ratio   float64  `json:"ratio"`
 
-	// Spread is the distance between the quartiles: of NS, or of Ratio.
-	Spread float64 `json:"spread"`
+	// Spread is the distance between the quartiles: of NS, or of Ratio. One
+	// round has none.
+	Spread *float64 `json:"spread,omitempty"`
 	// Reference is what the baseline took in the same run: ns or packets per second.
 	Reference float64 `json:"reference"`
 	// PlainRatio compares with plain packets of the same length that no
@@ -126,6 +127,10 @@ func Find(name string) (Benchmark, error) {
 	}
 	return Benchmark{}, fmt.Errorf("no benchmark is called %q; there are %s", name, strings.Join(names, ", "))
 }
+
+// MinRound is the least time for a round: with less, turns are shorter than
+// what they disturb.
+const MinRound = 100 * time.Millisecond
 
 // Run measures.
 func (b Benchmark) Run(ctx context.Context, o Options) (Result, error) {

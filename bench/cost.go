@@ -292,7 +292,7 @@ func (p *costPoint) result() (Point, error) {
 	ns := round(median(p.over), 1)
 	point := Point{
 		Variant: p.name(), X: float64(len(p.frame)), NS: &ns,
-		Ratio: round(median(p.ratio), 3), Spread: round(spread(p.over), 1),
+		Ratio: round(median(p.ratio), 3), Spread: spread(p.over, 1),
 		Reference: round(median(p.reference), 1), Instructions: instructions, Aim: p.aim,
 	}
 	if p.what.length != len(p.frame) {

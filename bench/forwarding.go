@@ -293,7 +293,7 @@ func (r *forwardingRun) result(list []variant) Result {
 			pps := round(median(rates), 0)
 			out.Points = append(out.Points, Point{
 				Variant: v.name, X: float64(size), PPS: &pps,
-				Ratio: round(median(ratios), 4), Spread: round(spread(ratios), 4),
+				Ratio: round(median(ratios), 4), Spread: spread(ratios, 4),
 				PlainRatio: round(median(plainRatios), 4), Reference: round(median(base), 0), Aim: v.aim,
 			})
 		}

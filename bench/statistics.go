@@ -37,8 +37,15 @@ func middle(values []float64) float64 {
 	return sum / float64(len(sorted))
 }
 
-// spread is the distance between the quartiles.
-func spread(values []float64) float64 { return quantile(values, 0.75) - quantile(values, 0.25) }
+// spread is the distance between the quartiles, rounded; nil when there are
+// none.
+func spread(values []float64, digits int) *float64 {
+	if len(values) < 2 {
+		return nil
+	}
+	s := round(quantile(values, 0.75)-quantile(values, 0.25), digits)
+	return &s
+}
 
 // round keeps what a measurement can tell.
 func round(v float64, digits int) float64 {

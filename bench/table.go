@@ -26,7 +26,7 @@ func (r Result) columns() []column {
 	if cost {
 		return append(list,
 			column{"ns more", func(p Point) string { return fmt.Sprintf("%.1f", *p.NS) }},
-			column{"spread", func(p Point) string { return fmt.Sprintf("%.1f", p.Spread) }},
+			column{"spread", func(p Point) string { return spreadText(p, "%.1f", 1) }},
 			column{"aim", func(p Point) string { return aim(p, fmt.Sprintf("≤ %.0f", p.Aim)) }},
 			column{"plain, ns", func(p Point) string { return fmt.Sprintf("%.1f", p.Reference) }},
 			column{"ratio", func(p Point) string { return fmt.Sprintf("%.2f", p.Ratio) }},
@@ -42,10 +42,17 @@ func (r Result) columns() []column {
 	return append(list,
 		column{"Mpps", func(p Point) string { return fmt.Sprintf("%.3f", *p.PPS/1e6) }},
 		column{"against the same packets untreated", func(p Point) string { return percent(p.Ratio) }},
-		column{"spread", func(p Point) string { return fmt.Sprintf("%.1f%%", 100*p.Spread) }},
+		column{"spread", func(p Point) string { return spreadText(p, "%.1f%%", 100) }},
 		column{"aim", func(p Point) string { return aim(p, fmt.Sprintf("≥ %.0f%%", 100*(p.Aim-1))) }},
 		column{"against plain packets", func(p Point) string { return percent(p.PlainRatio) }},
 	)
+}
+
+func spreadText(p Point, format string, scale float64) string {
+	if p.Spread == nil {
+		return "–"
+	}
+	return fmt.Sprintf(format, scale*(*p.Spread))
 }
 
 func aim(p Point, text string) string {

@@ -51,6 +51,15 @@ baseline and points; each point has a variant, x, ns or pps, and the ratio to th
 baseline measured in the same run.`,
 		Example: "  waymark bench run cost\n  waymark bench run forwarding --duration 1m --json",
 		Args:    cobra.ExactArgs(1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var names []cobra.Completion
+			for _, b := range bench.All() {
+				if len(args) == 0 {
+					names = append(names, cobra.CompletionWithDesc(b.Name, b.Title))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, err := bench.Find(args[0])
 			if err != nil {
@@ -63,14 +72,17 @@ baseline measured in the same run.`,
 			if cmd.Flags().Changed("rounds") {
 				o.Rounds = rounds
 			}
-			if o.Duration <= 0 || o.Rounds < 1 {
-				return usagef("--duration and --rounds must be greater than 0")
+			if o.Rounds < 1 {
+				return usagef("--rounds %d: give at least 1, or leave it out for %d", o.Rounds, b.Full.Rounds)
+			}
+			if o.Duration/time.Duration(o.Rounds) < bench.MinRound {
+				return usagef("--duration %v: too short for %d rounds; give at least %v for each, or fewer --rounds", o.Duration, o.Rounds, bench.MinRound)
 			}
 			return runBench(cmd, b, o, opts.json)
 		},
 	}
-	cmd.Flags().DurationVar(&duration, "duration", 0, "how long to measure, without setting up (default: the benchmark's own)")
-	cmd.Flags().IntVar(&rounds, "rounds", 0, "how often each variant and its baseline take turns (default: the benchmark's own)")
+	cmd.Flags().DurationVar(&duration, "duration", 0, "`TIME` to measure, without setting up (default: the benchmark's own)")
+	cmd.Flags().IntVar(&rounds, "rounds", 0, "`NUMBER` of turns that each variant and its baseline take (default: the benchmark's own)")
 	return cmd
 }
 

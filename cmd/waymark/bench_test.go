@@ -32,13 +32,29 @@ func TestBenchList(t *testing.T) {
 }
 
 func TestBenchUsage(t *testing.T) {
-	for _, args := range [][]string{
-		{"bench", "run"}, {"bench", "run", "nothing"}, {"bench", "nothing"},
-		{"bench", "run", "cost", "--duration", "0s"}, {"bench", "run", "cost", "--rounds", "0"},
+	for _, tt := range []struct{ args, want string }{
+		{"bench run", "accepts 1 arg"},
+		{"bench run nothing", "there are cost, forwarding"},
+		{"bench nothing", `unknown command "nothing"`},
+		{"bench run cost --duration 0s", "--duration 0s: too short"},
+		{"bench run cost --duration 1ns", "--duration 1ns: too short for 25 rounds; give at least 100ms for each, or fewer --rounds"},
+		{"bench run cost --duration 99ms --rounds 1", "give at least 100ms for each"},
+		{"bench run cost --rounds 0", "--rounds 0: give at least 1, or leave it out for 25"},
+		{"bench run cost --rounds -1", "--rounds -1: give at least 1"},
+		{"bench run cost --rounds 9000000000000000000", "--duration 3m0s: too short"},
 	} {
-		if code, _, stderr := runWaymark(args...); code != exitUsage || stderr == "" {
-			t.Errorf("%q: exit code %d, %q", args, code, stderr)
+		if code, _, stderr := runWaymark(strings.Fields(tt.args)...); code != exitUsage || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%s: exit code %d, %q; want %q", tt.args, code, stderr, tt.want)
 		}
+	}
+}
+
+func TestBenchCompletes(t *testing.T) {
+	if _, out, _ := runWaymark("__complete", "bench", "run", ""); !strings.HasPrefix(out, "cost\t") || !strings.Contains(out, "\nforwarding\t") {
+		t.Errorf("%q", out)
+	}
+	if _, out, _ := runWaymark("__complete", "bench", "run", "cost", ""); strings.Contains(out, "forwarding") {
+		t.Errorf("a second name: %q", out)
 	}
 }
 
@@ -58,6 +74,9 @@ func TestBenchReport(t *testing.T) {
 	code, out, _ := runWaymark("bench", "report", good)
 	if code != exitOK || !strings.Contains(out, "| a variant | 0 | 12.5 |") || !strings.Contains(out, "a machine") {
 		t.Errorf("exit code %d: %s", code, out)
+	}
+	if !strings.Contains(out, "| 12.5 | – |") {
+		t.Errorf("a result without a spread prints one: %s", out)
 	}
 	if code, _, stderr := runWaymark("bench", "report", bad); code != exitFailure || !strings.Contains(stderr, "bench run") {
 		t.Errorf("exit code %d: %s", code, stderr)

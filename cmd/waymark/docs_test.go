@@ -55,7 +55,7 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// What help prints fits a terminal of 80 columns, and so do the pages: in
+// What help prints fits a terminal, and so do grammars in the pages: in
 // manual pages, lines that are shown as they are begin in column 10.
 func TestLiteralLinesFit(t *testing.T) {
 	var walk func(*cobra.Command)
