@@ -47,7 +47,7 @@ the rule of that NAME; without NAME, the one with the same PREFIX, CRITERIA and
 IF; when there is none, it adds one. del removes one rule: where its words mean
 several, it names them and removes none.`,
 		Example: `  waymark route add 2001:db8:2::/64 encap ioam6 freq 1/100 \
-      mode encap tundst 2001:db8:23::2 \
+      mode encap tundst 2001:db8:ff::3 \
       trace prealloc type 0x800000 ns 123 size 12 dev eth1
   waymark route replace 2001:db8:2::/64 dport 443 encap ioam6 \
       trace prealloc type 0xf00000 ns 123 size 32 dev eth1

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/config"
 )
 
 const smallTopology = `name: small
@@ -199,6 +201,50 @@ func TestBuiltin(t *testing.T) {
 	}
 	if _, err := Builtin("ring"); err == nil || !strings.Contains(err.Error(), "ecmp, line") {
 		t.Errorf("an unknown name gives %v; want the names there are", err)
+	}
+}
+
+// The examples and the README speak of the built-in line.
+func TestOneAddressPlan(t *testing.T) {
+	line, err := Builtin("line")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string][]byte{}
+	for _, name := range []string{"athos", "porthos", "aramis"} {
+		if shown[name+" of examples"], err = os.ReadFile("../../examples/" + name + ".yaml"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "```yaml\n")
+	block, _, _ := strings.Cut(rest, "```")
+	shown["athos of README"] = []byte(block)
+	for name, text := range shown {
+		c, err := config.Parse(name, text)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		node, _, _ := strings.Cut(name, " ")
+		lab := line.Node(node).Agent.Settings
+		if *c.Node.ID != *lab.Node.ID || !slices.Equal(c.Decapsulations, lab.Decapsulations) {
+			t.Errorf("%s has id %d and decapsulates %v, the lab's has %d and %v", name, *c.Node.ID, c.Decapsulations, *lab.Node.ID, lab.Decapsulations)
+		}
+		for i, in := range c.Interfaces {
+			if l := lab.Interfaces[i]; in.Name != l.Name || *in.ID != *l.ID || !slices.Equal(in.Role, l.Role) {
+				t.Errorf("%s has the interface %s with id %d, the lab's %s with %d", name, in.Name, *in.ID, l.Name, *l.ID)
+			}
+		}
+		for _, e := range c.Encapsulations {
+			l := lab.Encapsulations[len(lab.Encapsulations)-1]
+			if e.Interface != l.Interface || *e.Tunnel != *l.Tunnel || e.Match.Destination != l.Match.Destination {
+				t.Errorf("%s encapsulates %v by %+v at %s, the lab's %v by %+v at %s", name, e.Match.Destination, *e.Tunnel, e.Interface, l.Match.Destination, *l.Tunnel, l.Interface)
+			}
+		}
 	}
 }
 

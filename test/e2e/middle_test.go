@@ -17,8 +17,8 @@ func TestKernelInTheMiddle(t *testing.T) {
 	for _, tt := range modes("xdp") {
 		t.Run(tt.mode, func(t *testing.T) {
 			top := builtin(t, "line")
-			reconfigure(t, top, "athos", append(tt.athos, "frequency: 1/10", "frequency: 1/1", "format: ptp", "format: posix")...)
-			reconfigure(t, top, "aramis", append(tt.aramis, "format: ptp", "format: posix")...)
+			reconfigure(t, top, "athos", append(tt.athos, "frequency: 1/10", "frequency: 1/1")...)
+			reconfigure(t, top, "aramis", tt.aramis...)
 			top.Node("porthos").Agent = nil
 			setMTU(top, 1500, 2000)
 			l := raise(t, top)

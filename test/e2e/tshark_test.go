@@ -80,7 +80,7 @@ func variety(t *testing.T, tt transfer, format string) *lab.Topology {
 		if node == "aramis" {
 			first = "  - {id: 123" + remove + "}"
 		}
-		reconfigure(t, top, node, first, namespaces, "format: ptp", "format: "+format)
+		reconfigure(t, top, node, first, namespaces, "node: {", "node: {timestamp-format: "+format+", ")
 	}
 	reconfigure(t, top, "athos", "encapsulations:\n", "encapsulations:\n"+rules.String())
 	return top
