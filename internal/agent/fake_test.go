@@ -174,6 +174,7 @@ type fakeSystem struct {
 	ioam6     bool // the kernel fills, too
 	noClock   error
 	changed   func()
+	masters   map[ioam.IfIndex]ioam.IfIndex
 	elsewhere netip.Addr  // the only address that is not this node's
 	deaf      error       // why no Packet Too Big is heard
 	tooBig    chan []byte // messages that arrive
@@ -192,6 +193,12 @@ func (s *fakeSystem) Link(name string) (config.Link, bool, error) {
 	defer s.mu.Unlock()
 	l, ok := s.links[name]
 	return l, ok, nil
+}
+
+func (s *fakeSystem) Masters() (map[ioam.IfIndex]ioam.IfIndex, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.masters), nil
 }
 
 // setLinks changes the interfaces and tells who watches.

@@ -57,7 +57,30 @@ func (kernel) Link(name string) (config.Link, bool, error) {
 		return config.Link{}, false, err
 	}
 	a := l.Attrs()
-	return config.Link{Index: ioam.IfIndex(a.Index), MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0}, true, nil
+	return config.Link{Index: ioam.IfIndex(a.Index), MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0, IsMember: a.MasterIndex != 0}, true, nil
+}
+
+// listTries is how often a list is asked for that changes while it is read.
+const listTries = 5
+
+func (kernel) Masters() (map[ioam.IfIndex]ioam.IfIndex, error) {
+	links, err := netlink.LinkList()
+	for range listTries {
+		if !errors.Is(err, netlink.ErrDumpInterrupted) {
+			break
+		}
+		links, err = netlink.LinkList()
+	}
+	if err != nil {
+		return nil, err
+	}
+	masters := make(map[ioam.IfIndex]ioam.IfIndex)
+	for _, l := range links {
+		if a := l.Attrs(); a.MasterIndex != 0 {
+			masters[ioam.IfIndex(a.Index)] = ioam.IfIndex(a.MasterIndex)
+		}
+	}
+	return masters, nil
 }
 
 func (kernel) NodeID() (ioam.NodeID, error) {

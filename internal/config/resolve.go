@@ -13,6 +13,8 @@ type Link struct {
 	Index ioam.IfIndex
 	MTU   int
 	Up    bool
+	// IsMember tells that the interface has a master.
+	IsMember bool
 }
 
 // Host is the machine, and the network namespace in it, that a configuration
@@ -20,6 +22,9 @@ type Link struct {
 type Host interface {
 	// Link finds an interface by name; ok is false when there is none now.
 	Link(name string) (link Link, ok bool, err error)
+	// Masters gives each interface that is a member of another one (of a
+	// bridge, a VRF, a bond) that master.
+	Masters() (map[ioam.IfIndex]ioam.IfIndex, error)
 	// NodeID and NodeIDWide are net.ipv6.ioam6_id and ioam6_id_wide.
 	NodeID() (ioam.NodeID, error)
 	NodeIDWide() (ioam.NodeIDWide, error)
@@ -49,6 +54,7 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 	}
 	out := Resolved{Attach: map[ioam.IfIndex]string{}}
 	links := map[int]ioam.Interface{}
+	members := false
 	var faults Faults
 	for i, in := range c.Interfaces {
 		link, ok, err := h.Link(in.Name)
@@ -70,6 +76,7 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		}
 		links[i] = served
 		out.Attach[link.Index] = string(in.Attach)
+		members = members || link.IsMember
 	}
 	b := c.build(node, links, false)
 	faults = append(faults, b.validate(c.source)...)
@@ -77,6 +84,13 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		return Resolved{}, err
 	}
 	out.Node = b.node
+	if members {
+		masterOf, err := h.Masters()
+		if err != nil {
+			return Resolved{}, fmt.Errorf("look up the masters of interfaces: %w", err)
+		}
+		out.Node.Masters = masters(out.Node.Interfaces, masterOf)
+	}
 	return out, nil
 }
 

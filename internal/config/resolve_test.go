@@ -13,8 +13,9 @@ import (
 
 // fakeHost has the interfaces in links; all its sysctls are 7 but for "broken".
 type fakeHost struct {
-	links  map[string]Link
-	broken string
+	links   map[string]Link
+	masters map[ioam.IfIndex]ioam.IfIndex
+	broken  string
 }
 
 func (h fakeHost) Link(name string) (Link, bool, error) {
@@ -23,6 +24,10 @@ func (h fakeHost) Link(name string) (Link, bool, error) {
 	}
 	l, ok := h.links[name]
 	return l, ok, nil
+}
+
+func (h fakeHost) Masters() (map[ioam.IfIndex]ioam.IfIndex, error) {
+	return h.masters, h.sysctl("masters")
 }
 
 func (h fakeHost) sysctl(name string) error {

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import "github.com/waymark-net/waymark/ioam"
+
+// nesting is how deep Linux lets devices be members of one another.
+const nesting = ioam.MaxMasters / ioam.MaxInterfaces
+
+// masters are the devices that packets seem to arrive on which arrived on a
+// member of theirs: the masters of served interfaces, the masters of those, and
+// so on. What is served itself is left out.
+func masters(interfaces []ioam.Interface, masterOf map[ioam.IfIndex]ioam.IfIndex) []ioam.Master {
+	served := map[ioam.IfIndex]bool{}
+	for _, i := range interfaces {
+		served[i.Index] = true
+	}
+	members := map[ioam.IfIndex]int{}
+	for _, m := range masterOf {
+		members[m]++
+	}
+	var list []ioam.Master
+	at := map[ioam.IfIndex]int{}
+	for _, i := range interfaces {
+		only := true
+		master := masterOf[i.Index]
+		for range nesting {
+			if master == 0 {
+				break
+			}
+			// others may be members, too: then nothing tells which it was
+			only = only && members[master] == 1
+			if n, known := at[master]; known {
+				list[n].Roles |= i.Roles
+				list[n].ID, list[n].IDWide = ioam.InterfaceIDUnavailable, ioam.InterfaceIDWideUnavailable
+			} else if !served[master] {
+				m := ioam.Master{Index: master, ID: ioam.InterfaceIDUnavailable, IDWide: ioam.InterfaceIDWideUnavailable, Roles: i.Roles}
+				if only {
+					m.ID, m.IDWide = i.ID, i.IDWide
+				}
+				at[master] = len(list)
+				list = append(list, m)
+			}
+			master = masterOf[master]
+		}
+	}
+	return list
+}

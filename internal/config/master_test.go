@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func TestMasters(t *testing.T) {
+	const in, out = ioam.RoleIngress, ioam.RoleEgress
+	interfaces := []ioam.Interface{
+		{Index: 4, ID: 104, IDWide: 1004, Roles: in | out},
+		{Index: 5, ID: 105, IDWide: 1005, Roles: out},
+	}
+	known := func(master ioam.IfIndex, id ioam.InterfaceID, wide ioam.InterfaceIDWide, roles ioam.Role) ioam.Master {
+		return ioam.Master{Index: master, ID: id, IDWide: wide, Roles: roles}
+	}
+	unknown := func(master ioam.IfIndex, roles ioam.Role) ioam.Master {
+		return known(master, ioam.InterfaceIDUnavailable, ioam.InterfaceIDWideUnavailable, roles)
+	}
+	type of = map[ioam.IfIndex]ioam.IfIndex
+	for _, test := range []struct {
+		name     string
+		masterOf of
+		want     []ioam.Master
+	}{
+		{"none", of{}, nil},
+		{"of others", of{8: 20}, nil},
+		{"of one", of{4: 20}, []ioam.Master{known(20, 104, 1004, in|out)}},
+		{"of one and another that is not served", of{4: 20, 8: 20}, []ioam.Master{unknown(20, in|out)}},
+		{"of both", of{4: 20, 5: 20}, []ioam.Master{unknown(20, in|out)}},
+		{"one each", of{4: 20, 5: 21}, []ioam.Master{known(20, 104, 1004, in|out), known(21, 105, 1005, out)}},
+		{"a master's master", of{5: 20, 20: 30}, []ioam.Master{known(20, 105, 1005, out), known(30, 105, 1005, out)}},
+		{"which has other members", of{5: 20, 20: 30, 8: 30}, []ioam.Master{known(20, 105, 1005, out), unknown(30, out)}},
+		{"in a bond with others, alone in the bridge", of{5: 20, 8: 20, 20: 30}, []ioam.Master{unknown(20, out), unknown(30, out)}},
+		{"by ways of their own", of{4: 30, 5: 20, 20: 30}, []ioam.Master{unknown(30, in|out), known(20, 105, 1005, out)}},
+		{"served itself", of{4: 5}, nil},
+		{"served itself, with a master", of{4: 5, 5: 30}, []ioam.Master{unknown(30, in|out)}},
+		{"of itself", of{4: 20, 20: 20}, []ioam.Master{unknown(20, in|out)}},
+	} {
+		if got := masters(interfaces, test.masterOf); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: %+v, want %+v", test.name, got, test.want)
+		}
+	}
+	deepest := of{}
+	for i := range ioam.IfIndex(20) {
+		deepest[4+i*100] = 4 + (i+1)*100
+	}
+	if got := masters(interfaces, deepest); len(got) != nesting {
+		t.Errorf("%d masters of one interface, want at most %d", len(got), nesting)
+	}
+}
+
+func TestResolveMasters(t *testing.T) {
+	c := mustParse(t, twoInterfaces)
+	host := fakeHost{
+		links:   map[string]Link{"eth0": {Index: 4, MTU: 1500, IsMember: true}, "eth1": {Index: 9, MTU: 9000}},
+		masters: map[ioam.IfIndex]ioam.IfIndex{4: 20},
+	}
+	r, err := c.Resolve(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []ioam.Master{{Index: 20, ID: 777, IDWide: 7777, Roles: ioam.RoleIngress | ioam.RoleEgress}}
+	if !reflect.DeepEqual(r.Node.Masters, want) {
+		t.Errorf("%+v, want %+v", r.Node.Masters, want)
+	}
+	if err := r.Node.Validate(); err != nil {
+		t.Error(err)
+	}
+	host.broken = "masters"
+	if _, err := c.Resolve(host); err == nil || err.Error() != "look up the masters of interfaces: no such file" {
+		t.Errorf("%v", err)
+	}
+}
