@@ -99,15 +99,6 @@ func (x *exporters) offer(r *export.TraceRecord) {
 	}
 }
 
-// reopen makes all open their files again, after a rotation.
-func (x *exporters) reopen() {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
-	for _, e := range x.running {
-		e.jsonl.Reopen()
-	}
-}
-
 // namedStats is what became of the records that one exporter was offered.
 type namedStats struct {
 	name string

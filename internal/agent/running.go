@@ -92,7 +92,6 @@ func (a *Agent) Reload() error {
 	a.reloadFault.Store(nil)
 	a.reloads.Add(1)
 	a.forget(a.options.Place.RunningFile())
-	a.exporters.reopen()
 	a.log.Info("configuration reloaded", "file", a.options.ConfigFile)
 	return nil
 }

@@ -119,7 +119,7 @@ type Decapsulation struct {
 // Export is one receiver of records.
 type Export struct {
 	Kind ExportKind `key:"kind" required:"true" doc:"jsonl writes one JSON object per line."`
-	Path string     `key:"path" default:"-" doc:"The file to append to; - is standard output."`
+	Path string     `key:"path" default:"-" doc:"The file to append to; - is standard output. A relative path starts from the directory in which the agent was started. When the file is renamed or removed, the next record makes it anew, so rotation needs no signal."`
 }
 
 // Metrics is where counters are served.

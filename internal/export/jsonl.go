@@ -15,14 +15,14 @@ import (
 // jsonlQueue is how many records wait for a slow disk: about 4 MB of them.
 const jsonlQueue = 4096
 
-// JSONL appends records to a file, one JSON object per line. It never makes
-// the one who offers a record wait.
+// JSONL appends records to a file, one JSON object per line, and follows the
+// path: a file that was renamed or removed is made anew, so that rotation needs
+// no signal. It never makes the one who offers a record wait.
 type JSONL struct {
-	path   string
-	out    io.Writer
-	file   *os.File // nil for standard output
-	queue  chan *TraceRecord
-	reopen chan struct{}
+	path  string
+	out   io.Writer
+	file  *os.File // nil for standard output
+	queue chan *TraceRecord
 
 	written, dropped, failed atomic.Uint64
 	fault                    atomic.Pointer[string] // of the last write; nil when it succeeded
@@ -36,10 +36,10 @@ type Stats struct {
 	Error   string // of the last write, "" when it succeeded
 }
 
-// OpenJSONL opens a file to append to; "-" is stdout. Nothing is written
-// before Run.
+// OpenJSONL opens a file to append to, a relative path from the working
+// directory; "-" is stdout. Nothing is written before Run.
 func OpenJSONL(path string, stdout io.Writer) (*JSONL, error) {
-	j := &JSONL{path: path, out: stdout, queue: make(chan *TraceRecord, jsonlQueue), reopen: make(chan struct{}, 1)}
+	j := &JSONL{path: path, out: stdout, queue: make(chan *TraceRecord, jsonlQueue)}
 	if path == "-" {
 		return j, nil
 	}
@@ -73,23 +73,39 @@ func (j *JSONL) Offer(r *TraceRecord) {
 	}
 }
 
-// Reopen makes Run open the file's path again, after a rotation.
-func (j *JSONL) Reopen() {
-	select {
-	case j.reopen <- struct{}{}:
-	default: // already asked
+// follow opens the path again when it no longer leads to the open file. On
+// error the open file is written on.
+func (j *JSONL) follow() error {
+	if j.file == nil {
+		return nil
 	}
+	there, err := os.Stat(j.path)
+	if err == nil {
+		open, err := j.file.Stat()
+		if err == nil && os.SameFile(there, open) {
+			return nil
+		}
+	}
+	return j.open()
 }
+
+// current writes to the file that is open now.
+type current struct{ *JSONL }
+
+func (c current) Write(b []byte) (int, error) { return c.out.Write(b) }
 
 // Run writes until the context ends, then what is queued, and closes the file.
 func (j *JSONL) Run(ctx context.Context) {
-	w := bufio.NewWriter(j.out)
+	w := bufio.NewWriter(current{j})
 	var buffered uint64 // records in w
 	flush := func() {
+		lost := j.follow()
 		err := w.Flush()
 		j.account(buffered, err)
 		if buffered = 0; err != nil {
-			w.Reset(j.out) // a bufio.Writer stays broken otherwise
+			w.Reset(current{j}) // a bufio.Writer stays broken otherwise
+		} else if lost != nil {
+			j.setFault(lost)
 		}
 	}
 	write := func(r *TraceRecord) {
@@ -102,7 +118,7 @@ func (j *JSONL) Run(ctx context.Context) {
 		}
 		if err != nil {
 			j.account(1, err)
-			w.Reset(j.out)
+			w.Reset(current{j})
 			return
 		}
 		buffered++
@@ -115,13 +131,6 @@ func (j *JSONL) Run(ctx context.Context) {
 				write(<-j.queue)
 			}
 			flush()
-		case <-j.reopen:
-			if j.file != nil {
-				if err := j.open(); err != nil {
-					j.setFault(err)
-				}
-				w.Reset(j.out)
-			}
 		case <-ctx.Done():
 			for len(j.queue) > 0 {
 				write(<-j.queue)

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -106,34 +107,121 @@ func lines(t *testing.T, path string) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
-func TestJSONLWritesAndReopens(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "traces.jsonl")
+// namespaces are those of the records in a file, in their order.
+func namespaces(t *testing.T, path string) []ioam.NamespaceID {
+	t.Helper()
+	var list []ioam.NamespaceID
+	for _, line := range lines(t, path) {
+		if line == "" {
+			continue
+		}
+		var r TraceRecord
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%s: %q: %v", path, line, err)
+		}
+		list = append(list, r.Namespace)
+	}
+	return list
+}
+
+// A rotation needs no signal: the next record goes where the path leads.
+func TestJSONLFollowsRotation(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		rotate       func(t *testing.T, path string) error
+		kept, onward []ioam.NamespaceID
+	}{
+		{"renamed", func(_ *testing.T, path string) error { return os.Rename(path, path+".1") }, []ioam.NamespaceID{0, 1}, []ioam.NamespaceID{2}},
+		{"renamed, and made anew", func(_ *testing.T, path string) error {
+			return errors.Join(os.Rename(path, path+".1"), os.WriteFile(path, nil, 0o600))
+		}, []ioam.NamespaceID{0, 1}, []ioam.NamespaceID{2}},
+		{"removed", func(_ *testing.T, path string) error { return os.Remove(path) }, nil, []ioam.NamespaceID{2}},
+		{"copied and truncated", func(t *testing.T, path string) error {
+			b := strings.Join(lines(t, path), "\n")
+			return errors.Join(os.WriteFile(path+".1", []byte(b), 0o600), os.Truncate(path, 0))
+		}, []ioam.NamespaceID{0, 1}, []ioam.NamespaceID{2}},
+		{"untouched", func(*testing.T, string) error { return nil }, nil, []ioam.NamespaceID{0, 1, 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "traces.jsonl")
+			j, err := OpenJSONL(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := start(j)
+			j.Offer(record(0, "::1", "::2"))
+			j.Offer(record(1, "::1", "::2"))
+			waitFor(t, "writing 2 records", func() bool { return j.Stats().Written == 2 })
+			if err := tt.rotate(t, path); err != nil {
+				t.Fatal(err)
+			}
+			j.Offer(record(2, "::1", "::2"))
+			stop()
+			if tt.kept != nil {
+				if got := namespaces(t, path+".1"); !slices.Equal(got, tt.kept) {
+					t.Errorf("the rotated file has the records %v, want %v", got, tt.kept)
+				}
+			}
+			if got := namespaces(t, path); !slices.Equal(got, tt.onward) {
+				t.Errorf("the file has the records %v, want %v", got, tt.onward)
+			}
+			if s := j.Stats(); s != (Stats{Written: 3}) {
+				t.Errorf("stats %+v, want 3 written", s)
+			}
+		})
+	}
+}
+
+// Where the path leads nowhere, what is open is written on, and the fault is
+// told until the path leads somewhere again.
+func TestJSONLKeepsWhatItHas(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "traces")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "traces.jsonl")
 	j, err := OpenJSONL(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	stop := start(j)
-	for i := range 3 {
-		j.Offer(record(ioam.NamespaceID(i), "::1", "::2"))
-	}
-	waitFor(t, "writing 3 records", func() bool { return j.Stats().Written == 3 })
-	if err := os.Rename(path, path+".1"); err != nil {
+	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
-	j.Reopen()
-	waitFor(t, "opening again", func() bool { _, err := os.Stat(path); return err == nil })
-	j.Offer(record(3, "::1", "::2"))
+	j.Offer(record(0, "::1", "::2"))
+	waitFor(t, "telling the fault", func() bool {
+		s := j.Stats()
+		return s.Written == 1 && s.Failed == 0 && strings.Contains(s.Error, "no such file or directory")
+	})
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	j.Offer(record(1, "::1", "::2"))
 	stop()
-	if old := lines(t, path+".1"); len(old) != 3 {
-		t.Errorf("the rotated file has %d lines, want 3", len(old))
+	if old, now := namespaces(t, filepath.Join(dir+".away", "traces.jsonl")), namespaces(t, path); !slices.Equal(old, []ioam.NamespaceID{0}) || !slices.Equal(now, []ioam.NamespaceID{1}) {
+		t.Errorf("the file that is away has the records %v, the new one %v", old, now)
 	}
-	var last TraceRecord
-	got := lines(t, path)
-	if err := json.Unmarshal([]byte(got[0]), &last); err != nil || len(got) != 1 || last.Namespace != 3 {
-		t.Errorf("the new file has %q (%v), want the record of namespace 3", got, err)
+	if s := j.Stats(); s != (Stats{Written: 2}) {
+		t.Errorf("stats %+v, want 2 written", s)
 	}
-	if s := j.Stats(); s != (Stats{Written: 4}) {
-		t.Errorf("stats %+v, want 4 written", s)
+}
+
+// A relative path starts from the working directory.
+func TestJSONLRelativePath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	j, err := OpenJSONL("traces.jsonl", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := start(j)
+	j.Offer(record(0, "::1", "::2"))
+	stop()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := namespaces(t, filepath.Join(dir, "traces.jsonl")); len(got) != 1 {
+		t.Errorf("%d records, want 1", len(got))
 	}
 }
 
