@@ -38,12 +38,20 @@ Exit codes: 0 nothing is wrong; 1 something is, or the file cannot be read.`,
 				return printResult(cmd, c != nil, checkResult{File: args[0], OK: c != nil, Faults: faults})
 			}
 			if c != nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: no faults; %d interfaces, %d namespaces, %d encapsulations, %d decapsulations\n",
-					args[0], len(c.Interfaces), len(c.Namespaces), len(c.Encapsulations), len(c.Decapsulations))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: no faults; %s, %s, %s, %s\n", args[0], counted(len(c.Interfaces), "interface"),
+					counted(len(c.Namespaces), "namespace"), counted(len(c.Encapsulations), "encapsulation"), counted(len(c.Decapsulations), "decapsulation"))
 			}
 			return reportFaults(cmd, faults)
 		},
 	}
+}
+
+// counted is a number of things.
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // checkResult is the JSON of config check.

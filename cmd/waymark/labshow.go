@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -41,11 +42,11 @@ func printLabText(w io.Writer, status lab.Status) error {
 		if !n.Up {
 			namespace += " (gone)"
 		}
+		if len(n.Links) == 0 {
+			fmt.Fprintf(table, "%s\t%s\t%s\t-\t-\t\n", n.Name, namespace, agent)
+		}
 		for _, i := range n.Links {
-			peer := i.Peer
-			if peer == "" {
-				peer = "-"
-			}
+			peer := cmp.Or(i.Peer, "-")
 			var addresses []string
 			for _, a := range i.Addresses {
 				addresses = append(addresses, a.String())

@@ -224,6 +224,18 @@ func TestLabShowsAgents(t *testing.T) {
 	})
 }
 
+// A node without links is shown, too.
+func TestLabShowsLonelyNode(t *testing.T) {
+	top, err := lab.Parse("one.yaml", []byte("name: one\nnodes: [{name: hermit}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := raise(t, top)
+	if _, stdout, stderr := waymark(t, "lab", "show", "--name", l.Name()); !strings.Contains(stdout, "\nhermit") {
+		t.Errorf("lab show: %s%s", stdout, stderr)
+	}
+}
+
 func TestLabCompletion(t *testing.T) {
 	name := labName()
 	if code, _, stderr := waymark(t, "lab", "up", "--name", name, pairFile(t)); code != 0 {
