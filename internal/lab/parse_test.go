@@ -88,7 +88,7 @@ func TestParseFaults(t *testing.T) {
 		{"links under another key", "links:", "link:", `15:1: the topology has no key "link"; it has description, links, name, nodes, permanent-neighbours, traffic`},
 		{"node twice", "  - name: b\n", "  - name: a\n", `6:11: two nodes are called a; rename one`},
 		{"node without name", "  - name: b\n    addresses", "  - addresses", `6:5: a node has no name; add name: NAME`},
-		{"misspelt key of a name", "  - name: b\n", "  - nmae: b\n", `6:5: a node has no key "nmae"; it has addresses, agent, forwarding, name, routes`},
+		{"misspelt key of a name", "  - name: b\n", "  - nam: b\n", `6:5: a node has no key "nam"; it has addresses, agent, forwarding, name, routes`},
 		{"name without value", "  - name: b\n", "  - name:\n", `6:5: a node: name has no value; give one or remove the key`},
 		{"list as a name", "  - name: b\n", "  - name: [b]\n", `6:11: node name must be one value (in quotes when it is an address in a list in braces)`},
 		{"bad node name", "  - name: b\n", "  - name: b/c\n", `6:11: node name "b/c" is not a name; use at most 32 letters, digits, - and _`},

@@ -54,7 +54,7 @@ func TestLabCommands(t *testing.T) {
 		{[]string{"exec", "--name", name, "a", "--", "sh", "-c", "exit 7"}, 7, "", ""},
 		{[]string{"exec", "a", "--name", name, "--", "sh", "-c", "exit 7"}, 7, "", ""},
 		{[]string{"exec", "a", "--name=" + name, "sh", "-c", "echo $0", "--name"}, 0, "--name\n", ""},
-		{[]string{"exec", "a", "--nmae", name, "--", "true"}, 2, "", "unknown flag: --nmae"},
+		{[]string{"exec", "a", "--nam", name, "--", "true"}, 2, "", "unknown flag: --nam"},
 		{[]string{"exec", "a", "--help"}, 0, "Run a command in a node", ""},
 		{[]string{"exec", "--name", name, "b", "ip", "-6", "addr", "show", "dev", "eth0"}, 0, "2001:db8::2/64", ""},
 		{[]string{"exec", "--name", name, "c", "--", "true"}, 1, "", "has no node c; it has a, b"},
