@@ -11,6 +11,8 @@ import (
 
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/waymark-net/waymark/internal/export"
 )
 
 // A capture that is cut anywhere gives the packets before the cut, and says
@@ -43,22 +45,65 @@ func TestCutCaptures(t *testing.T) {
 			t.Errorf("pcap cut at %d: found %q, faults %q; want %q, %q", cut, r.found(), got, want, fault)
 		}
 	}
-	whole := 0
-	for cut, capture := 4, pcapng(t, LinkRaw, first, second); cut <= len(capture); cut++ {
+}
+
+// The same for the blocks of pcapng: a section, an interface, two packets and
+// the statistics.
+func TestCutBlocks(t *testing.T) {
+	first, second := udp(0, options(t, 17, trace(1, 2))), udp(0, options(t, 17, trace(2, 3)))
+	capture := pcapng(t, LinkRaw, first, second)
+	found := []string{"", "", "", "1/2>2001:db8:2::2", "1/2>2001:db8:2::2 2/3>2001:db8:2::2", "1/2>2001:db8:2::2 2/3>2001:db8:2::2"}
+	packets := []int{0, 0, 0, 1, 2, 2} // behind so many whole blocks
+	starts := blockStarts(capture)
+	if len(starts) != 5 {
+		t.Fatalf("%d blocks, want 5", len(starts))
+	}
+	for cut := 4; cut <= len(capture); cut++ {
+		whole, offset := 0, 0 // blocks; where the record of the next packet begins
+		for i, start := range append(starts[1:], len(capture)) {
+			if cut < start {
+				break
+			}
+			if whole = i + 1; whole != 2 { // an interface belongs to the packet behind it
+				offset = start
+			}
+		}
+		want := ""
+		if cut != offset && !(whole == 2 && cut == starts[2]) {
+			want = fmt.Sprintf("packet %d at offset %d: the capture ends in the middle of a record", packets[whole]+1, offset)
+		}
 		r := decodeCapture(t, capture[:cut])
-		if got := r.found(); got != "" && got != one && got != both {
-			t.Errorf("pcapng cut at %d: found %q", cut, got)
-		}
-		if r.complete {
-			whole++
-		} else if !strings.Contains(r.faults[0], "the capture ends in the middle of a record") {
-			t.Errorf("pcapng cut at %d: %q", cut, r.faults)
+		if got := strings.Join(r.faults, "|"); got != want || r.found() != found[whole] {
+			t.Errorf("cut at %d: found %q, faults %q; want %q, %q", cut, r.found(), got, found[whole], want)
 		}
 	}
-	// Behind the section, the interface, two packets and the statistics.
-	if whole != 5 {
-		t.Errorf("pcapng: %d cuts left nothing but whole blocks, want 5", whole)
+}
+
+// A block whose length is wrong costs what is behind it, not what is before it,
+// and is told; the same length behind a block is not looked at.
+func TestWrongBlockLengths(t *testing.T) {
+	capture := pcapng(t, LinkRaw, udp(0, options(t, 17, trace(1, 2))), udp(0, options(t, 17, trace(2, 3))))
+	starts := blockStarts(capture)
+	for block, start := range starts {
+		length := binary.LittleEndian.Uint32(capture[start+4:])
+		for _, wrong := range []uint32{0, 4, 8, 12, length - 4, length + 1, length + 4, 1 << 31, 1<<32 - 16} {
+			b := bytes.Clone(capture)
+			binary.LittleEndian.PutUint32(b[start+4:], wrong)
+			r := decodeCapture(t, b)
+			if before := max(block-2, 0); len(r.faults) != 1 || len(r.records) < before || len(r.records) > before+1 {
+				t.Errorf("block %d of length %d: found %q, faults %q", block, wrong, r.found(), r.faults)
+			}
+		}
 	}
+}
+
+// blockStarts is where the blocks of a pcapng capture begin.
+func blockStarts(capture []byte) []int {
+	var starts []int
+	for at := 0; at < len(capture); at += int(binary.LittleEndian.Uint32(capture[at+4:])) {
+		starts = append(starts, at)
+	}
+	return starts
 }
 
 func TestCorruptCaptures(t *testing.T) {
@@ -122,5 +167,39 @@ func TestSnapLength(t *testing.T) {
 	want := "packet 1: IPv6 packet, offset 60: the buffer ends within the header (RFC 8200 §4.3) (the capture kept 60 of the packet's 72 bytes; capture with a larger snap length)"
 	if len(r.faults) != 1 || r.faults[0] != want {
 		t.Errorf("%q\nwant %q", r.faults, want)
+	}
+}
+
+// Where the snap length cuts a header behind which IOAM may be, it is named
+// too; where it cuts the payload, nothing is missing.
+func TestSnapLengthBeforeIOAM(t *testing.T) {
+	routing := []byte{60, 2, 4, 0, 0, 0, 0, 0, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}
+	authentication := []byte{60, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+	fragment := []byte{60, 0, 0, 1, 0, 0, 0, 1}
+	behind := options(t, 17, trace(1, 2))
+	inner := udp(0, behind)
+	for _, tt := range []struct {
+		name   string
+		packet []byte
+		kept   int
+		fault  string
+	}{
+		{"routing header", udp(43, routing, behind), 44, "offset 40: no whole extension header"},
+		{"authentication header", udp(51, authentication, behind), 47, "offset 40: no whole extension header"},
+		{"fragment header", udp(44, fragment, behind), 47, "offset 40: no whole extension header"},
+		{"options behind a routing header", udp(43, routing, behind), 60, "offset 64: "},
+		{"before the tunnelled packet", ipv6(41, "2001:db8::1", "2001:db8::2", inner), 40, "offset 40: no whole IPv6 header"},
+		{"tunnelled behind a routing header", ipv6(43, "2001:db8::1", "2001:db8::2", append(append([]byte{41}, routing[1:]...), inner...)), 50, "offset 50: no whole IPv6 header"},
+		{"in the payload", udp(17, make([]byte, 100)), 44, ""},
+		{"behind the options", udp(0, behind), len(udp(0, behind)) - 8, ""},
+	} {
+		p := Packet{Number: 1, Link: LinkRaw, Data: tt.packet[:tt.kept], Length: len(tt.packet)}
+		found := Traces(p, export.Clock{})
+		switch {
+		case tt.fault == "" && len(found.Faults) == 0:
+		case len(found.Faults) != 1 || tt.fault == "" || !strings.Contains(found.Faults[0].Error(), "IPv6 packet, "+tt.fault) ||
+			!strings.Contains(found.Faults[0].Error(), fmt.Sprintf("the capture kept %d of", tt.kept)):
+			t.Errorf("%s: %v, want %q", tt.name, found.Faults, tt.fault)
+		}
 	}
 }

@@ -65,8 +65,9 @@ func (w *walker) walk(ip []byte, wire int, tunnels int) {
 	ip = ip[:min(len(ip), length)]
 	headers, next, at := w.headers(ip)
 	subject, inner := ip, length
-	tunnel := next == ioam.NextHeaderIPv6 && at < len(ip) && tunnels < maxTunnels
+	tunnel := next == ioam.NextHeaderIPv6 && tunnels < maxTunnels
 	if tunnel {
+		at = min(at, len(ip)) // cut: the fault of the inner packet
 		subject, inner = ip[at:], length-at
 	}
 	summary, ok := export.ParsePacket(subject, innerLength(subject, inner))
@@ -98,6 +99,10 @@ type header struct {
 	offset int
 }
 
+// errNoWholeHeader is an extension header without options that ends too early:
+// what is behind it may be IOAM.
+var errNoWholeHeader = errors.New("no whole extension header (RFC 8200 §4)")
+
 // headers lists the headers with options, and finds what is behind all
 // extension headers.
 func (w *walker) headers(ip []byte) (list []header, next ioam.NextHeader, at int) {
@@ -115,6 +120,7 @@ func (w *walker) headers(ip []byte) (list []header, next ioam.NextHeader, at int
 			next, at = h.NextHeader, at+len(h.Bytes)
 		case ioam.NextHeaderRouting, ioam.NextHeaderAH:
 			if len(rest) < 8 {
+				w.fault(at, errNoWholeHeader)
 				return list, ioam.NextHeaderNone, at
 			}
 			size := (int(rest[1]) + 1) * 8
@@ -123,7 +129,11 @@ func (w *walker) headers(ip []byte) (list []header, next ioam.NextHeader, at int
 			}
 			next, at = ioam.NextHeader(rest[0]), at+size
 		case ioam.NextHeaderFragment:
-			if len(rest) < 8 || binary.BigEndian.Uint16(rest[2:])>>3 != 0 {
+			if len(rest) < 8 {
+				w.fault(at, errNoWholeHeader)
+				return list, ioam.NextHeaderNone, at
+			}
+			if binary.BigEndian.Uint16(rest[2:])>>3 != 0 {
 				// Only the first fragment has what follows (RFC 8200 §4.5).
 				return list, ioam.NextHeaderNone, at
 			}
