@@ -325,7 +325,7 @@ func TestReloadResult(t *testing.T) {
 }
 
 func TestDoctor(t *testing.T) {
-	k := health.Kernel{Release: "6.12", Capability: 1<<63 - 1, BTF: true, JIT: 1, Classifier: health.Support{Yes: true},
+	k := health.Kernel{Release: "6.12", Capability: 1<<63 - 1, BTF: true, JIT: health.Support{Yes: true}, Classifier: health.Support{Yes: true},
 		XDP: health.Support{Yes: true}, TCX: health.Support{Yes: true}, RingBuffer: health.Support{Yes: true}, TAI: health.Support{Yes: true}}
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
 	healthy := diagnose(t.Context(), k, absent)

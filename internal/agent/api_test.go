@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -357,6 +358,11 @@ func TestMetricsListener(t *testing.T) {
 	if !h.warned(health.MetricsUnavailable) || h.status().Metrics != "" {
 		t.Errorf("no warning that the address is taken; metrics at %q", h.status().Metrics)
 	}
+	h.agent.metricsServer.retry()
+	logged := func() int { return strings.Count(h.log.String(), "warning=metrics_unavailable") }
+	if log := h.log.String(); logged() != 1 || !strings.Contains(log, "address already in use") || !strings.Contains(log, "cure=") {
+		t.Errorf("two attempts; the log says\n%s", log)
+	}
 	taken.Close()
 	h.agent.metricsServer.retry()
 	url := h.status().Metrics
@@ -375,6 +381,15 @@ func TestMetricsListener(t *testing.T) {
 	private.Body.Close()
 	if resp.StatusCode != 200 || private.StatusCode != 404 {
 		t.Errorf("metrics %d, API over the network %d; want 200 and 404", resp.StatusCode, private.StatusCode)
+	}
+	m := h.agent.metricsServer
+	m.mu.Lock()
+	server := m.server
+	m.mu.Unlock()
+	server.Close()
+	m.failed(server, errors.New("accept: too many open files"))
+	if !h.warned(health.MetricsUnavailable) || logged() != 2 || !strings.Contains(h.log.String(), "too many open files") {
+		t.Errorf("a server that ended by itself; the log says\n%s", h.log)
 	}
 	h.write(baseConfig)
 	if err := h.client.Reload(context.Background()); err != nil {

@@ -5,6 +5,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -28,14 +29,14 @@ type lock struct {
 func acquire(place api.Place) (*lock, error) {
 	for {
 		if err := os.MkdirAll(place.Dir, 0o700); err != nil {
-			return nil, fmt.Errorf("make the runtime directory: %w", err)
+			return nil, fmt.Errorf("make the runtime directory: %w%s", err, asRoot(err))
 		}
 		f, err := os.OpenFile(place.LockFile(), os.O_RDWR|os.O_CREATE, 0o600)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // the last holder has just removed the directory
 		}
 		if err != nil {
-			return nil, fmt.Errorf("open the agent's lock: %w", err)
+			return nil, fmt.Errorf("open the agent's lock: %w%s", err, asRoot(err))
 		}
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			defer f.Close()
@@ -57,6 +58,14 @@ func acquire(place api.Place) (*lock, error) {
 		}
 		return &lock{place: place, file: f}, nil
 	}
+}
+
+// asRoot is the cure of what only root may do.
+func asRoot(err error) string {
+	if errors.Is(err, fs.ErrPermission) {
+		return "; run it as root"
+	}
+	return ""
 }
 
 // holder names the process that wrote the lock, for people.

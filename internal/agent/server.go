@@ -165,6 +165,7 @@ type metricsServer struct {
 	server  *http.Server
 	address string
 	err     error
+	told    string // what of it is in the log
 }
 
 func newMetricsServer(a *Agent) *metricsServer {
@@ -199,11 +200,11 @@ func (m *metricsServer) open() {
 	}
 	l, err := net.Listen("tcp", string(m.wanted))
 	if err != nil {
-		m.err = err
+		m.fail(err)
 		return
 	}
 	server := &http.Server{Handler: m.agent.public(), ReadHeaderTimeout: readTimeout, WriteTimeout: readTimeout}
-	m.server, m.address = server, l.Addr().String()
+	m.server, m.address, m.told = server, l.Addr().String(), ""
 	go func() {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			m.failed(server, err)
@@ -217,15 +218,26 @@ func (m *metricsServer) failed(server *http.Server, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.server == server {
-		m.server, m.address, m.err = nil, "", err
+		m.server, m.address = nil, ""
+		m.fail(err)
 	}
+}
+
+// fail notes why the pages are not served. Each reason is in the log once.
+func (m *metricsServer) fail(err error) {
+	if m.err = err; err.Error() == m.told {
+		return
+	}
+	m.told = err.Error()
+	w := metricsWarning(err)
+	m.agent.log.Warn(w.Text, "warning", w.Code, "cure", w.Cure)
 }
 
 func (m *metricsServer) stop() {
 	if m.server != nil {
 		m.server.Close()
 	}
-	m.server, m.address, m.err = nil, "", nil
+	m.server, m.address, m.err, m.told = nil, "", nil, ""
 }
 
 func (m *metricsServer) close() { m.set(config.ListenNone) }

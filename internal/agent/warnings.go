@@ -78,9 +78,7 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 			"give the agent CAP_NET_RAW (AmbientCapabilities and CapabilityBoundingSet in its systemd unit)"))
 	}
 	if err := a.metricsServer.fault(); err != nil {
-		ws = append(ws, health.New(health.MetricsUnavailable, "",
-			fmt.Sprintf("metrics are not served over the network: %v", err),
-			"bring the loopback interface up, free the address, or set metrics.listen to another one or to "+string(config.ListenNone)))
+		ws = append(ws, metricsWarning(err))
 	}
 	if total, err := a.totalLost(); err == nil {
 		if n := a.recordsLost.growth(total); n > 0 {
@@ -93,6 +91,12 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 		ws = append(ws, a.exporterWarning(n))
 	}
 	return ws
+}
+
+func metricsWarning(err error) health.Warning {
+	return health.New(health.MetricsUnavailable, "",
+		fmt.Sprintf("metrics are not served over the network: %v", err),
+		"bring the loopback interface up, free the address, or set metrics.listen to another one or to "+string(config.ListenNone))
 }
 
 func (a *Agent) exporterWarning(n uint64) health.Warning {

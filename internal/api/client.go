@@ -79,7 +79,7 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (io.Read
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, ErrNoAgent
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("the agent's socket %s may not be opened: run as the agent's user, usually root", c.socket)
+		return nil, fmt.Errorf("the agent's socket %s may not be opened; run it as root, or as the agent's user", c.socket)
 	case err != nil:
 		return nil, fmt.Errorf("ask the agent at %s: %w", c.socket, err)
 	}

@@ -62,7 +62,7 @@ func Open(options Options) (*Datapath, error) {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := rlimit.RemoveMemlock(); err != nil {
-		return nil, fmt.Errorf("raise the memory lock limit: %w; run as root or with CAP_SYS_RESOURCE", err)
+		return nil, fmt.Errorf("raise the memory lock limit: %w; run it as root, or with CAP_SYS_RESOURCE", err)
 	}
 	if err := os.MkdirAll(options.PinPath, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory for pins: %w", err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -127,8 +128,8 @@ func TestCheckNode(t *testing.T) {
 
 func healthyKernel() Kernel {
 	yes := Support{Yes: true}
-	return Kernel{Release: "6.12", Capability: math.MaxUint64, BTF: true, JIT: 1, Memlock: 8 << 20,
-		Classifier: yes, XDP: yes, TCX: yes, RingBuffer: yes, TAI: yes}
+	return Kernel{Release: "6.12", Capability: math.MaxUint64, BTF: true, Memlock: 8 << 20,
+		Classifier: yes, JIT: yes, XDP: yes, TCX: yes, RingBuffer: yes, TAI: yes}
 }
 
 func TestCheckKernel(t *testing.T) {
@@ -153,8 +154,8 @@ func TestCheckKernel(t *testing.T) {
 		{"no xdp", func(k *Kernel) { k.XDP = Support{} }, "xdp", "info", XDPMissing},
 		{"not asked", func(k *Kernel) { k.XDP = Support{Err: unix.EPERM} }, "xdp", "unknown", ""},
 		{"no btf", func(k *Kernel) { k.BTF = false }, "btf", "warning", BTFMissing},
-		{"jit off", func(k *Kernel) { k.JIT = 0 }, "bpf jit", "warning", JITDisabled},
-		{"jit unknown", func(k *Kernel) { k.JIT = -1 }, "bpf jit", "unknown", ""},
+		{"jit off", func(k *Kernel) { k.JIT = Support{} }, "bpf jit", "warning", JITDisabled},
+		{"jit unknown", func(k *Kernel) { k.JIT = Support{Err: unix.EPERM} }, "bpf jit", "unknown", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			k := healthyKernel()
@@ -170,6 +171,27 @@ func TestCheckKernel(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An ordinary user is told what is not known, not something that may be false.
+func TestOrdinaryUser(t *testing.T) {
+	no := Support{Err: unix.EPERM}
+	k := Kernel{Release: "6.12", BTF: true, Memlock: 8 << 20, Classifier: no, JIT: no, XDP: no, TCX: no, RingBuffer: no, TAI: no}
+	for _, c := range CheckKernel(k) {
+		want, code := "unknown", Code("")
+		switch c.Name {
+		case "capabilities":
+			want, code = "error", CapabilityMissing
+		case "kernel", "btf":
+			want = "ok"
+		}
+		if c.State != want || c.Warning == nil != (code == "") || c.Warning != nil && c.Warning.Code != code {
+			t.Errorf("%+v; want %s", c, want)
+		}
+		if text := c.Detail; want == "unknown" && !strings.Contains(text, "run it as root") {
+			t.Errorf("%s: %q does not say what to do", c.Name, text)
+		}
 	}
 }
 
@@ -196,6 +218,24 @@ func TestProbes(t *testing.T) {
 		if !s.Yes {
 			t.Errorf("%s: %+v, want yes", name, s)
 		}
+	}
+	setting, err := os.ReadFile("/proc/sys/net/core/bpf_jit_enable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.JIT.Err != nil || k.JIT.Yes != (strings.TrimSpace(string(setting)) != "0") {
+		t.Errorf("bpf_jit_enable is %s, and we say %+v", setting, k.JIT)
+	}
+	inside := make(chan Support)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the namespace
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Error(err)
+		}
+		inside <- ReadKernel().JIT
+	}()
+	if s := <-inside; s != k.JIT {
+		t.Errorf("in a network namespace: %+v, outside %+v", s, k.JIT)
 	}
 	if s := probeHelper(progTypeSchedCLS, math.MaxInt32); s.Yes || s.Err != nil {
 		t.Errorf("a helper that does not exist: %+v, want a plain no", s)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -24,9 +23,9 @@ type Kernel struct {
 	Release    string
 	Capability uint64 // effective, one bit each
 	BTF        bool
-	JIT        int // net.core.bpf_jit_enable; -1 when it does not exist
 	Memlock    uint64
 	Classifier Support // tc programs (clsact)
+	JIT        Support // programs are compiled
 	XDP        Support
 	TCX        Support
 	RingBuffer Support
@@ -36,7 +35,7 @@ type Kernel struct {
 // ReadKernel finds out. It loads programs of two instructions and attaches
 // nothing.
 func ReadKernel() Kernel {
-	k := Kernel{JIT: -1}
+	var k Kernel
 	var uts unix.Utsname
 	if unix.Uname(&uts) == nil {
 		k.Release = unix.ByteSliceToString(uts.Release[:])
@@ -44,16 +43,12 @@ func ReadKernel() Kernel {
 	k.Capability, _ = effectiveCapabilities()
 	_, err := os.Stat("/sys/kernel/btf/vmlinux")
 	k.BTF = err == nil
-	if b, err := os.ReadFile("/proc/sys/net/core/bpf_jit_enable"); err == nil {
-		if v, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
-			k.JIT = v
-		}
-	}
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil {
 		k.Memlock = limit.Cur
 	}
 	k.Classifier = probeProgram(progTypeSchedCLS)
+	k.JIT = probeJIT()
 	k.XDP = probeProgram(progTypeXDP)
 	k.TCX = probeTCX()
 	k.RingBuffer = probeRingBuffer()
@@ -140,7 +135,8 @@ func CheckKernel(k Kernel) []Check {
 		checkSupport("xdp", k.XDP, "programs can run in drivers",
 			New(XDPMissing, "", "the kernel has no XDP; packets are taken by tcx or clsact, somewhat later", "nothing to do")),
 		checkBTF(k),
-		checkJIT(k),
+		checkSupport("bpf jit", k.JIT, "programs are compiled",
+			New(JITDisabled, "", "the kernel interprets programs (net.core.bpf_jit_enable is 0), several times slower", "sysctl -w net.core.bpf_jit_enable=1, in the machine's own network namespace")),
 		checkMemlock(k),
 	}
 }
@@ -155,7 +151,7 @@ func CheckTime(c Clock) Check {
 
 func checkCapability(k Kernel) Check {
 	if missing := MissingCapabilities(k.Capability); len(missing) > 0 {
-		return failed("capabilities", New(CapabilityMissing, "", "this process lacks "+strings.Join(missing, ", "), capabilityCure))
+		return failed("capabilities", New(CapabilityMissing, "", "this process lacks "+strings.Join(missing, ", ")+": it can neither run an agent nor find out whether this machine could", capabilityCure))
 	}
 	if k.Capability&(1<<unix.CAP_NET_RAW) == 0 {
 		return failed("capabilities", New(PathMTUUnwatched, "", "this process lacks CAP_NET_RAW (to hear Packet Too Big messages)", capabilityCure))
@@ -170,10 +166,14 @@ func checkSupport(name string, s Support, detail string, w Warning) Check {
 	case s.Err == nil:
 		return failed(name, w)
 	case errors.Is(s.Err, unix.EPERM):
-		return Check{Name: name, State: "unknown", Detail: "may not be asked (run as root)"}
+		return notAsked(name)
 	default:
 		return Check{Name: name, State: "unknown", Detail: s.Err.Error()}
 	}
+}
+
+func notAsked(name string) Check {
+	return Check{Name: name, State: "unknown", Detail: "may not be asked; run it as root"}
 }
 
 func checkBTF(k Kernel) Check {
@@ -182,16 +182,6 @@ func checkBTF(k Kernel) Check {
 			"use a kernel with CONFIG_DEBUG_INFO_BTF, as distributions ship it"))
 	}
 	return passed("btf", "the kernel describes its types")
-}
-
-func checkJIT(k Kernel) Check {
-	if k.JIT == 0 {
-		return failed("bpf jit", New(JITDisabled, "", "net.core.bpf_jit_enable is 0: programs are interpreted, several times slower", "sysctl -w net.core.bpf_jit_enable=1"))
-	}
-	if k.JIT < 0 {
-		return Check{Name: "bpf jit", State: "unknown", Detail: "net.core.bpf_jit_enable does not exist here"}
-	}
-	return passed("bpf jit", "programs are compiled")
 }
 
 // smallMemlock is less than the maps of a full configuration take.
@@ -203,6 +193,8 @@ func checkMemlock(k Kernel) Check {
 	switch {
 	case k.TAI.Yes:
 		return passed("memlock", "maps are charged to the control group")
+	case k.TAI.Err != nil:
+		return notAsked("memlock")
 	case k.Memlock < smallMemlock:
 		return failed("memlock", New(MemlockLimited, "", fmt.Sprintf("RLIMIT_MEMLOCK is %d bytes, and this kernel may charge BPF maps to it", k.Memlock), "ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit)"))
 	default:

@@ -16,6 +16,7 @@ import (
 const (
 	cmdMapCreate      = 0
 	cmdProgLoad       = 5
+	cmdObjectInfo     = 15
 	cmdLinkCreate     = 28
 	mapTypeRingBuffer = 27
 	progTypeSchedCLS  = 3
@@ -78,6 +79,31 @@ func answer(what string, err error) Support {
 
 func probeProgram(kind uint32) Support {
 	return probeHelper(kind, -1)
+}
+
+// probeJIT loads a program and looks whether there is machine code of it. The
+// setting net.core.bpf_jit_enable is seen only in the machine's own namespace.
+func probeJIT() Support {
+	fd, err := loadProgram(progTypeSchedCLS, moveZeroToR0, exit)
+	if err != nil {
+		return Support{Err: fmt.Errorf("load a program: %w", err)}
+	}
+	defer unix.Close(fd)
+	var info struct { // the beginning of struct bpf_prog_info
+		kind, id      uint32
+		tag           [8]byte
+		jited, xlated uint32
+	}
+	attr := struct {
+		program, length uint32
+		info            uint64
+		_               [112]byte
+	}{program: uint32(fd), length: uint32(unsafe.Sizeof(info)), info: pointer(&info)}
+	if _, err := bpf(cmdObjectInfo, unsafe.Pointer(&attr), unsafe.Sizeof(attr)); err != nil {
+		return Support{Err: fmt.Errorf("look at a program: %w", err)}
+	}
+	runtime.KeepAlive(&info)
+	return Support{Yes: info.jited > 0}
 }
 
 // probeHelper loads a program that calls a helper; -1 calls none.
