@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
 )
 
 // stopTimeout is how long an agent may take to end.
@@ -38,6 +39,19 @@ func (o *options) client() (*api.Client, error) {
 		return nil, err
 	}
 	return api.NewClient(socket), nil
+}
+
+// left names the interfaces that programs of an ended agent still serve. Only
+// of this network namespace that can be told.
+func (o *options) left() []string {
+	if o.socket != "" {
+		return nil
+	}
+	place, err := api.Here()
+	if err != nil {
+		return nil
+	}
+	return agent.Left(place)
 }
 
 func newAgentCommand(opts *options) *cobra.Command {
@@ -178,13 +192,14 @@ func newAgentStopCommand(opts *options) *cobra.Command {
 		Short: "End the agent; with --remove, take its programs away too",
 		Long: `End the agent. Packets keep their treatment, unless --remove is given: then the
 programs are taken off every interface, and counters are gone. --remove also
-works when no agent runs.`,
+works when no agent runs. Where tunnels ended at this node, it warns: nodes that
+still tunnel here lose their traced packets.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			late := fmt.Errorf("the agent has not ended within %v; its log says what it waits for", stopTimeout)
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), stopTimeout, late)
 			defer cancel()
-			err := stopAgent(ctx, opts, remove, cmd.ErrOrStderr())
+			err := stopAgent(ctx, cmd, opts, remove)
 			if errors.Is(err, context.DeadlineExceeded) {
 				return context.Cause(ctx)
 			}
@@ -195,34 +210,49 @@ works when no agent runs.`,
 	return cmd
 }
 
-func stopAgent(ctx context.Context, opts *options, remove bool, stderr io.Writer) error {
+// stopResult is the JSON of agent stop.
+type stopResult struct {
+	Removed  bool             `json:"removed"`
+	Warnings []health.Warning `json:"warnings"`
+}
+
+func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bool) error {
 	socket, err := opts.socketPath()
 	if err != nil {
 		return err
 	}
-	err = api.NewClient(socket).Stop(ctx, api.Stop{Remove: remove})
-	if errors.Is(err, api.ErrNoAgent) && remove && opts.socket == "" {
-		return removeLeftovers(stderr)
+	result := stopResult{Removed: remove}
+	answer, err := api.NewClient(socket).Stop(ctx, api.Stop{Remove: remove})
+	result.Warnings = answer.Warnings
+	switch {
+	case errors.Is(err, api.ErrNoAgent) && remove && opts.socket == "":
+		result.Removed, result.Warnings, err = removeLeftovers(cmd.ErrOrStderr())
+	case err == nil:
+		err = agent.WaitEnded(ctx, api.Place{Dir: filepath.Dir(socket)})
 	}
-	if err != nil {
+	switch {
+	case !opts.json:
+		return errors.Join(err, printWarnings(cmd.ErrOrStderr(), result.Warnings))
+	case err != nil:
 		return err
 	}
-	return agent.WaitEnded(ctx, api.Place{Dir: filepath.Dir(socket)})
+	result.Warnings = append([]health.Warning{}, result.Warnings...) // [] rather than null
+	return printJSON(cmd.OutOrStdout(), result)
 }
 
 // removeLeftovers removes what an agent that no longer runs has left.
-func removeLeftovers(stderr io.Writer) error {
+func removeLeftovers(stderr io.Writer) (removed bool, ws []health.Warning, err error) {
 	place, err := api.Here()
 	if err != nil {
-		return err
+		return false, nil, err
 	}
-	removed, err := agent.Remove(place, func(pins string) (agent.Datapath, error) {
+	removed, ws, err = agent.Remove(place, func(pins string) (agent.Datapath, error) {
 		return datapath.Open(datapath.Options{PinPath: pins})
 	})
 	if err == nil && !removed {
 		fmt.Fprintln(stderr, "waymark: no agent runs in this network namespace, and none has left anything")
 	}
-	return err
+	return removed, ws, err
 }
 
 func newAgentConfigCommand(opts *options) *cobra.Command {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,7 +87,7 @@ const rules = `[
 
 // TestRequests holds each command line to the request that it makes.
 func TestRequests(t *testing.T) {
-	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": rules})
+	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": rules, "POST /v1/stop": `{"warnings":[]}`})
 	for _, tt := range []struct{ args, want string }{
 		{"ioam namespace add 124 data 0x1 wide 2", `POST /v1/namespaces {"id":124,"data":"0x00000001","data-wide":"0x0000000000000002","remove":false}`},
 		{"ioam n a 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data-wide":"0xffffffffffffffff","remove":false}`},
@@ -306,6 +307,33 @@ func TestStatusJSON(t *testing.T) {
 	}
 }
 
+func TestStopWarns(t *testing.T) {
+	const warnings = `"warnings":[{"code":"tunnel_end_removed","severity":"warning","title":"x","text":"y","cure":"z"}]`
+	f := newFakeAgent(t, map[string]string{"POST /v1/stop": "{" + warnings + "}"})
+	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "agent", "stop", "--remove")
+	if code != exitOK || stdout != "" || stderr != "warning: tunnel_end_removed: x\n  y\n  cure: z\n" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	code, stdout, stderr = runCLI(t, "", "--socket", f.socket, "--json", "agent", "stop", "--remove")
+	if code != exitOK || stdout != `{"removed":true,`+warnings+"}\n" || stderr != "" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+// TestDoctorWithoutAgent tells what an agent has left that has ended.
+func TestDoctorWithoutAgent(t *testing.T) {
+	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
+	d := diagnose(t.Context(), health.Kernel{}, absent, func() []string { return []string{"eth0", "eth1"} })
+	told := slices.ContainsFunc(d.Warnings, func(w health.Warning) bool { return w.Code == health.AgentEnded })
+	var b strings.Builder
+	if err := printDiagnosis(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	if d.Agent != "absent" || !told || !strings.Contains(b.String(), "absent   its programs still serve eth0, eth1") {
+		t.Errorf("%+v\n%s", d, &b)
+	}
+}
+
 func TestReloadResult(t *testing.T) {
 	good := newFakeAgent(t, nil)
 	if code, stdout, stderr := runCLI(t, "", "--socket", good.socket, "--json", "agent", "reload"); code != exitOK || stdout != `{"ok":true}`+"\n" || stderr != "" {
@@ -328,13 +356,14 @@ func TestDoctor(t *testing.T) {
 	k := health.Kernel{Release: "6.12", Capability: 1<<63 - 1, BTF: true, JIT: health.Support{Yes: true}, Classifier: health.Support{Yes: true},
 		XDP: health.Support{Yes: true}, TCX: health.Support{Yes: true}, RingBuffer: health.Support{Yes: true}, TAI: health.Support{Yes: true}}
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
-	healthy := diagnose(t.Context(), k, absent)
+	nothing := func() []string { return nil }
+	healthy := diagnose(t.Context(), k, absent, nothing)
 	if healthy.Agent != "absent" || health.Worst(healthy.Warnings) == health.Error {
 		t.Errorf("a healthy machine: %+v", healthy)
 	}
 	k.RingBuffer = health.Support{}
 	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"tcx_missing","severity":"info","title":"x","text":"y","cure":"z"}]`})
-	sick := diagnose(t.Context(), k, api.NewClient(f.socket))
+	sick := diagnose(t.Context(), k, api.NewClient(f.socket), nothing)
 	if sick.Agent != "running" || sick.Warnings[0].Code != health.RingBufferMissing || sick.Warnings[len(sick.Warnings)-1].Code != health.TCXMissing {
 		t.Errorf("a sick machine: %+v", sick)
 	}

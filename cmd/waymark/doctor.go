@@ -20,6 +20,7 @@ import (
 type diagnosis struct {
 	Checks   []health.Check   `json:"checks"`
 	Agent    string           `json:"agent"`    // running, absent, or why it cannot be asked
+	Left     []string         `json:"left"`     // interfaces that an ended agent's programs serve
 	Warnings []health.Warning `json:"warnings"` // of the checks and of the agent
 }
 
@@ -37,7 +38,7 @@ Exit codes: 0 nothing is wrong but for warnings; 1 an error was found.`,
 			if err != nil {
 				return err
 			}
-			d := diagnose(cmd.Context(), health.ReadKernel(), c)
+			d := diagnose(cmd.Context(), health.ReadKernel(), c, opts.left)
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
@@ -54,8 +55,8 @@ Exit codes: 0 nothing is wrong but for warnings; 1 an error was found.`,
 	}
 }
 
-func diagnose(ctx context.Context, k health.Kernel, c *api.Client) diagnosis {
-	d := diagnosis{Checks: health.CheckKernel(k), Agent: "running", Warnings: []health.Warning{}}
+func diagnose(ctx context.Context, k health.Kernel, c *api.Client, left func() []string) diagnosis {
+	d := diagnosis{Checks: health.CheckKernel(k), Agent: "running", Left: []string{}, Warnings: []health.Warning{}}
 	if clock, err := health.ReadClock(); err == nil {
 		d.Checks = append(d.Checks, health.CheckTime(clock))
 	}
@@ -68,6 +69,10 @@ func diagnose(ctx context.Context, k health.Kernel, c *api.Client) diagnosis {
 	switch {
 	case errors.Is(err, api.ErrNoAgent):
 		d.Agent = "absent"
+		if names := left(); len(names) > 0 {
+			d.Left = names
+			d.Warnings = append(d.Warnings, health.EndedAgent(names))
+		}
 	case err != nil:
 		d.Agent = err.Error()
 	}
@@ -86,7 +91,14 @@ func printDiagnosis(w io.Writer, d diagnosis) error {
 	for _, c := range d.Checks {
 		fmt.Fprintf(t, "%s\t%s\t%s\n", c.Name, c.State, c.Detail)
 	}
-	fmt.Fprintf(t, "agent\t%s\t\n", d.Agent)
+	switch {
+	case len(d.Left) > 0:
+		fmt.Fprintf(t, "agent\t%s\tits programs still serve %s\n", d.Agent, strings.Join(d.Left, ", "))
+	case d.Agent == "running" || d.Agent == "absent":
+		fmt.Fprintf(t, "agent\t%s\t\n", d.Agent)
+	default:
+		fmt.Fprintf(t, "agent\tunknown\t%s\n", d.Agent)
+	}
 	if err := t.Flush(); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/iproute2"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -31,6 +33,12 @@ func newStatusCommand(opts *options) *cobra.Command {
 				return err
 			}
 			s, err := c.Status(cmd.Context())
+			if errors.Is(err, api.ErrNoAgent) {
+				if left := opts.left(); len(left) > 0 {
+					w := health.EndedAgent(left)
+					return fmt.Errorf("%s; %s", w.Text, w.Cure)
+				}
+			}
 			if err != nil {
 				return err
 			}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +58,7 @@ type Agent struct {
 	reloadFault   atomic.Pointer[string] // of the last reload
 
 	stop    chan bool     // asks to end; true removes the data plane
-	removed chan error    // the answer to true
+	removed chan removal  // the answer to true
 	closing chan struct{} // closed when streams must end
 }
 
@@ -78,7 +77,7 @@ func New(o Options) *Agent {
 		options: o,
 		log:     o.Log,
 		stop:    make(chan bool, 1),
-		removed: make(chan error, 1),
+		removed: make(chan removal, 1),
 		closing: make(chan struct{}),
 	}
 	a.paths.wake = make(chan struct{}, 1)
@@ -181,13 +180,13 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 }
 
 // end leaves the data plane, or takes it away.
-func (a *Agent) end(remove bool) error {
-	if !remove {
+func (a *Agent) end(removing bool) error {
+	if !removing {
 		return a.datapath.Close()
 	}
-	err := a.datapath.Remove()
-	a.removed <- err
-	return err
+	r := remove(a.datapath)
+	a.removed <- r
+	return r.err
 }
 
 // How often the agent looks at what no event tells.
@@ -227,28 +226,4 @@ func (a *Agent) totalExportLost() uint64 {
 		total += s.Dropped + s.Failed
 	}
 	return total
-}
-
-// Remove takes away the data plane that an ended agent has left at a place. It
-// reports false when there is none.
-func Remove(place api.Place, open func(pins string) (Datapath, error)) (bool, error) {
-	pins, ok := findPins(api.Root, place)
-	if _, err := os.Stat(place.Dir); !ok && err != nil {
-		return false, nil
-	}
-	held, err := acquire(place)
-	if err != nil {
-		return false, err
-	}
-	if ok {
-		d, err := open(pins)
-		if err == nil {
-			err = d.Remove()
-		}
-		if err != nil {
-			held.release()
-			return false, fmt.Errorf("remove the data plane at %s: %w", pins, err)
-		}
-	}
-	return ok, held.clear()
 }

@@ -392,8 +392,12 @@ func TestStop(t *testing.T) {
 	if err := h.client.AddNamespace(ctx, config.Namespace{ID: 124}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.client.Stop(ctx, api.Stop{Remove: true}); err != nil {
+	stopped, err := h.client.Stop(ctx, api.Stop{Remove: true})
+	if err != nil {
 		t.Fatal(err)
+	}
+	if ws := stopped.Warnings; len(ws) != 1 || ws[0].Code != health.TunnelEndRemoved || !strings.Contains(ws[0].Text, "2001:db8:3::1") {
+		t.Errorf("warnings %+v, want one of the tunnel that ended here", ws)
 	}
 	if _, removed := h.datapath.ended(); removed != 1 {
 		t.Errorf("removed %d times when the answer came, want once", removed)
@@ -408,8 +412,8 @@ func TestStop(t *testing.T) {
 
 	h.datapath = newFakeDatapath()
 	h.start()
-	if err := h.client.Stop(ctx, api.Stop{}); err != nil {
-		t.Fatal(err)
+	if stopped, err := h.client.Stop(ctx, api.Stop{}); err != nil || len(stopped.Warnings) != 0 {
+		t.Fatalf("%+v, %v", stopped, err)
 	}
 	if err := <-h.done; err != nil {
 		t.Errorf("the agent ended with %v", err)

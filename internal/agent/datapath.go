@@ -33,6 +33,7 @@ type Datapath interface {
 	ReadRecords(context.Context, func(datapath.Record)) error
 	SetTAIOffset(time.Duration) error
 	SetPathMTU(encapsulation string, mtu int) error
+	Decapsulations() ([]netip.Addr, error)
 	Close() error
 	Remove() error
 }
@@ -46,6 +47,7 @@ func openDatapath(place api.Place, log *slog.Logger) (Datapath, bool, error) {
 	if err != nil {
 		return nil, false, err
 	}
+	sweep(api.Root, pins.root, place, log)
 	d, err := datapath.Open(datapath.Options{PinPath: pins.path(place), Log: log})
 	if err != nil {
 		return nil, false, err

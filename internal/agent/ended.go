@@ -6,12 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
 )
 
 // endPoll is how often WaitEnded looks.
@@ -48,4 +52,70 @@ func isHeld(place api.Place) (bool, error) {
 		return true, nil
 	}
 	return false, err
+}
+
+// removal is what became of an order to remove the data plane.
+type removal struct {
+	warnings []health.Warning
+	err      error
+}
+
+// remove takes a data plane away, and warns of what depended on it.
+func remove(d Datapath) removal {
+	ends, unknown := d.Decapsulations()
+	if err := d.Remove(); err != nil {
+		return removal{err: err}
+	}
+	return removal{warnings: health.RemovedTunnelEnds(ends, unknown)}
+}
+
+// Remove takes away the data plane that an ended agent has left at a place,
+// and warns of what depended on it. It reports false when there is none.
+func Remove(place api.Place, open func(pins string) (Datapath, error)) (bool, []health.Warning, error) {
+	pins, ok, err := findPins(api.Root, place)
+	if err != nil {
+		return false, nil, err
+	}
+	if _, err := os.Stat(place.Dir); !ok && errors.Is(err, fs.ErrNotExist) {
+		return false, nil, nil
+	}
+	held, err := acquire(place)
+	if err != nil {
+		return false, nil, err
+	}
+	var r removal
+	if ok {
+		d, err := open(pins)
+		if err == nil {
+			r = remove(d)
+			err = r.err
+		}
+		if err != nil {
+			held.release()
+			return false, nil, fmt.Errorf("remove the data plane at %s: %w", pins, err)
+		}
+	}
+	return ok, r.warnings, held.clear()
+}
+
+// Left names the interfaces of this network namespace whose packets the
+// programs of an ended agent still treat, none where that cannot be seen.
+func Left(place api.Place) []string {
+	pins, ok, err := findPins(api.Root, place)
+	if !ok || err != nil {
+		return nil
+	}
+	attached, err := datapath.Attached(pins)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, i := range attached {
+		name := i.Name
+		if name == "" {
+			name = "interface " + strconv.FormatUint(uint64(i.Index), 10)
+		}
+		names = append(names, name)
+	}
+	return names
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -215,11 +216,15 @@ func (a *Agent) postStop(w http.ResponseWriter, r *http.Request) error {
 		return refusef("the agent is ending already")
 	}
 	if !request.Remove {
-		return done(w, nil)
+		answer(w, http.StatusOK, api.Stopped{Warnings: []health.Warning{}})
+		return nil
 	}
 	select {
-	case err := <-a.removed:
-		return done(w, err)
+	case r := <-a.removed:
+		if r.err == nil {
+			answer(w, http.StatusOK, api.Stopped{Warnings: nonNil(r.warnings)})
+		}
+		return r.err
 	case <-a.closing:
 		return refusef("the agent ended for another reason and left the data plane; remove it with 'waymark agent stop --remove'")
 	}

@@ -5,6 +5,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -182,7 +183,7 @@ func isBPFFS(path string) (bool, error) {
 }
 
 // findPins is where the pins of a place are, if anywhere; it mounts nothing.
-func findPins(root string, place api.Place) (string, bool) {
+func findPins(root string, place api.Place) (pins string, found bool, err error) {
 	path := filepath.Join(root, "bpf")
 	candidates := []string{path}
 	for _, ns := range outerMountNamespaces() {
@@ -190,12 +191,14 @@ func findPins(root string, place api.Place) (string, bool) {
 	}
 	for _, candidate := range candidates {
 		pins := filepath.Join(candidate, place.ID)
-		if _, err := os.Stat(pins); err != nil {
-			continue
-		}
-		if isBPF, err := isBPFFS(pins); err == nil && isBPF {
-			return pins, true
+		_, stat := os.Stat(pins)
+		if stat == nil {
+			if isBPF, err := isBPFFS(pins); err == nil && isBPF {
+				return pins, true, nil
+			}
+		} else if errors.Is(stat, fs.ErrPermission) && candidate == path {
+			err = fmt.Errorf("look for what an agent has left: %w%s", stat, asRoot(stat))
 		}
 	}
-	return "", false
+	return "", false, err
 }

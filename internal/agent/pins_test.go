@@ -68,11 +68,11 @@ func TestPinsOutlivePrivateMounts(t *testing.T) {
 			if isBPF, err := isBPFFS(path); err != nil || !isBPF {
 				t.Fatalf("no BPF file system is left at %s: %v", path, err)
 			}
-			found, ok := findPins(root, api.At(root, 7))
-			if !ok || found != filepath.Join(path, "netns-7") {
-				t.Errorf("pins found at %q, %v", found, ok)
+			found, ok, err := findPins(root, api.At(root, 7))
+			if !ok || err != nil || found != filepath.Join(path, "netns-7") {
+				t.Errorf("pins found at %q, %v, %v", found, ok, err)
 			}
-			if _, ok := findPins(root, api.At(root, 8)); ok {
+			if _, ok, _ := findPins(root, api.At(root, 8)); ok {
 				t.Error("pins of a namespace that has none were found")
 			}
 			if err := os.Remove(found); err != nil {

@@ -19,6 +19,10 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
+// The first thread of a process is parked rather than ended when its goroutine
+// ends locked: it would keep a namespace for ever.
+func init() { runtime.LockOSThread() }
+
 // inNamespace runs fn on a thread in a network namespace of its own.
 func inNamespace(t *testing.T, fn func()) {
 	t.Helper()
@@ -161,7 +165,7 @@ func TestKernelWatchesLinks(t *testing.T) {
 func TestRemoveWithoutAgent(t *testing.T) {
 	needRoot(t)
 	place := api.At(t.TempDir(), 9)
-	removed, err := Remove(place, func(string) (Datapath, error) { return nil, errors.New("nothing to open") })
+	removed, _, err := Remove(place, func(string) (Datapath, error) { return nil, errors.New("nothing to open") })
 	if removed || err != nil {
 		t.Errorf("nothing was left: %v, %v", removed, err)
 	}
@@ -173,11 +177,11 @@ func TestRemoveWithoutAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Remove(place, nil); !errors.Is(err, ErrAgentRuns) {
+	if _, _, err := Remove(place, nil); !errors.Is(err, ErrAgentRuns) {
 		t.Errorf("removed under a running agent: %v", err)
 	}
 	held.release()
-	if removed, err := Remove(place, nil); removed || err != nil {
+	if removed, _, err := Remove(place, nil); removed || err != nil {
 		t.Errorf("an agent that pinned nothing: %v, %v", removed, err)
 	}
 	if _, err := os.Stat(place.Dir); !errors.Is(err, os.ErrNotExist) {

@@ -134,8 +134,10 @@ func (c *Client) Reload(ctx context.Context) error {
 }
 
 // Stop makes the agent end; it answers before it has ended.
-func (c *Client) Stop(ctx context.Context, s Stop) error {
-	return c.do(ctx, http.MethodPost, "/v1/stop", s, nil)
+func (c *Client) Stop(ctx context.Context, s Stop) (Stopped, error) {
+	var answer Stopped
+	err := c.do(ctx, http.MethodPost, "/v1/stop", s, &answer)
+	return answer, err
 }
 
 // Namespaces lists the namespaces.

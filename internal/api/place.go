@@ -14,6 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// PlacePrefix begins the ID of every place.
+const PlacePrefix = "netns-"
+
 // Root is where agents keep what lives until the next boot.
 const Root = "/run/waymark"
 
@@ -42,7 +45,7 @@ func Here() (Place, error) {
 
 // At is the place of the network namespace with the given cookie below root.
 func At(root string, cookie uint64) Place {
-	id := "netns-" + strconv.FormatUint(cookie, 10)
+	id := PlacePrefix + strconv.FormatUint(cookie, 10)
 	return Place{ID: id, Dir: filepath.Join(root, id)}
 }
 

@@ -95,6 +95,11 @@ type Stop struct {
 	Remove bool `json:"remove"` // detach and unpin first
 }
 
+// Stopped is the answer to Stop.
+type Stopped struct {
+	Warnings []health.Warning `json:"warnings"` // of what the removal broke elsewhere
+}
+
 // Lost is a line in a stream of records: this many did not fit the observer's
 // queue.
 type Lost struct {

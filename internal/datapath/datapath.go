@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -53,6 +52,9 @@ type Datapath struct {
 	mu       sync.Mutex
 	served   map[ioam.IfIndex]*served
 	tunnels  tunnels // under applying
+
+	// decapsulations are those of the last Apply; nil before the first one.
+	decapsulations [][16]byte
 }
 
 // Open takes over what an earlier agent left under options.PinPath, or starts
@@ -66,6 +68,9 @@ func Open(options Options) (*Datapath, error) {
 	}
 	if err := os.MkdirAll(options.PinPath, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory for pins: %w", err)
+	}
+	if err := pinLoopback(options.PinPath); err != nil {
+		return nil, err
 	}
 	specs, err := mapSpecs()
 	if err != nil {
@@ -82,28 +87,22 @@ func Open(options Options) (*Datapath, error) {
 	return d, nil
 }
 
-const interfacePrefix = "interface_"
-
 func (d *Datapath) directory(index ioam.IfIndex) string {
-	return filepath.Join(d.options.PinPath, interfacePrefix+strconv.FormatUint(uint64(index), 10))
+	return interfaceDirectory(d.options.PinPath, index)
+}
+
+func interfaceDirectory(pinPath string, index ioam.IfIndex) string {
+	return filepath.Join(pinPath, interfacePrefix+strconv.FormatUint(uint64(index), 10))
 }
 
 // recover opens the interfaces that have pins.
 func (d *Datapath) recover() error {
-	entries, err := os.ReadDir(d.options.PinPath)
+	indexes, err := pinnedInterfaces(d.options.PinPath)
 	if err != nil {
-		return fmt.Errorf("read the pins: %w", err)
+		return err
 	}
-	for _, entry := range entries {
-		number, ok := strings.CutPrefix(entry.Name(), interfacePrefix)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseUint(number, 10, 32)
-		if err != nil {
-			continue
-		}
-		s, err := d.open(ioam.IfIndex(n))
+	for _, index := range indexes {
+		s, err := d.open(index)
 		if err != nil {
 			return err
 		}
@@ -206,6 +205,7 @@ func (d *Datapath) replace(g *generation, modes map[ioam.IfIndex]AttachMode, nam
 		d.served[index].name = name
 	}
 	d.retire(g)
+	d.decapsulations = append([][16]byte{}, g.decapsulations...)
 	return nil
 }
 

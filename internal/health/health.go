@@ -29,6 +29,7 @@ type Code string
 
 // The codes of warnings.
 const (
+	AgentEnded         Code = "agent_ended"
 	BPFFSPrivate       Code = "bpffs_private"
 	BPFUnusable        Code = "bpf_unusable"
 	BTFMissing         Code = "btf_missing"
@@ -53,6 +54,7 @@ const (
 	TAIOffsetZero      Code = "tai_offset_zero"
 	TAIUnsupported     Code = "tai_unsupported"
 	TCXMissing         Code = "tcx_missing"
+	TunnelEndRemoved   Code = "tunnel_end_removed"
 	TunnelUnroutable   Code = "tunnel_unroutable"
 	XDPFallback        Code = "xdp_fallback"
 	XDPMissing         Code = "xdp_missing"
@@ -66,6 +68,7 @@ type Kind struct {
 }
 
 var kinds = []Kind{
+	{AgentEnded, Degraded, "no agent runs, but its programs do"},
 	{BPFFSPrivate, Degraded, "pins do not outlive this mount namespace"},
 	{BPFUnusable, Error, "the kernel refuses BPF programs"},
 	{BTFMissing, Degraded, "the kernel has no BTF"},
@@ -90,6 +93,7 @@ var kinds = []Kind{
 	{TAIOffsetZero, Degraded, "the kernel does not know TAI"},
 	{TAIUnsupported, Error, "BPF programs cannot read TAI"},
 	{TCXMissing, Info, "the kernel has no tcx"},
+	{TunnelEndRemoved, Degraded, "tunnels no longer end here"},
 	{TunnelUnroutable, Degraded, "a tunnel's destination has no route"},
 	{XDPFallback, Info, "native XDP is not used"},
 	{XDPMissing, Info, "the kernel has no XDP"},

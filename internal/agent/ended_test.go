@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// TestLeftByAnEndedAgent asks for, and removes, what an agent leaves that ends
+// without being told to remove it.
+func TestLeftByAnEndedAgent(t *testing.T) {
+	inNamespace(t, func() {
+		addVeth(t, "wma", "wmb")
+		place, err := api.Here()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if left := Left(place); left != nil {
+			t.Errorf("left before there was an agent: %v", left)
+		}
+		d, _, err := openDatapath(place, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		device, err := netlink.LinkByName("wma")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		err = d.Apply(datapath.Config{Node: ioam.NodeConfig{
+			Interfaces:     []ioam.Interface{{Index: ioam.IfIndex(device.Attrs().Index), Name: "wma", Roles: ioam.RoleIngress}},
+			Decapsulations: []ioam.Decapsulation{{TunnelDestination: mustAddr("2001:db8:3::1")}},
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+		d.Close()
+		if left := Left(place); !slices.Equal(left, []string{"wma"}) {
+			t.Errorf("left on %v, want wma", left)
+		}
+		open := func(pins string) (Datapath, error) { return datapath.Open(datapath.Options{PinPath: pins}) }
+		removed, ws, err := Remove(place, open)
+		if !removed || err != nil || len(ws) != 1 || ws[0].Code != health.TunnelEndRemoved || !strings.Contains(ws[0].Text, "2001:db8:3::1") {
+			t.Errorf("removed %v, %v, warnings %+v; want one of the tunnel that ended here", removed, err, ws)
+		}
+		if left := Left(place); left != nil {
+			t.Errorf("left after the removal: %v", left)
+		}
+	})
+}
+
+// TestSweep removes what is of a namespace that is gone, and nothing else.
+func TestSweep(t *testing.T) {
+	root := t.TempDir()
+	pins := filepath.Join(root, "bpf")
+	needRoot(t)
+	if err := mountBPF(pins); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(pins, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	leave := func(place api.Place) {
+		t.Helper()
+		held, err := acquire(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held.release()
+		d, err := datapath.Open(datapath.Options{PinPath: filepath.Join(pins, place.ID)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+	}
+	gone, alive, own, unknown := api.At(root, 1), api.At(root, 2), api.At(root, 3), api.At(root, 4)
+	var held netns.NsHandle
+	inNamespace(t, func() { leave(gone) })
+	inNamespace(t, func() { leave(own) })
+	inNamespace(t, func() {
+		leave(alive)
+		var err error
+		if held, err = netns.Get(); err != nil {
+			t.Error(err)
+		}
+	})
+	defer held.Close()
+	inNamespace(t, func() { leave(unknown) })
+	if err := os.Remove(filepath.Join(pins, unknown.ID, "loopback")); err != nil { // as another version may leave it
+		t.Fatal(err)
+	}
+	foreign := filepath.Join(pins, "somebody-elses")
+	if err := os.Mkdir(foreign, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range []api.Place{gone, own} {
+		eventually(t, "the namespace is gone", func() bool {
+			over, err := datapath.NamespaceGone(filepath.Join(pins, place.ID))
+			return over && err == nil
+		})
+	}
+
+	log := &syncBuffer{}
+	sweep(root, pins, own, slog.New(slog.NewTextHandler(log, nil)))
+	for _, path := range []string{gone.Dir, filepath.Join(pins, gone.ID)} {
+		if _, err := os.Stat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", path, err)
+		}
+	}
+	for _, place := range []api.Place{alive, own, unknown} {
+		for _, path := range []string{place.Dir, filepath.Join(pins, place.ID)} {
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("removed: %v", err)
+			}
+		}
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Errorf("removed: %v", err)
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, gone.ID) {
+		t.Errorf("the log says\n%s", text)
+	}
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+const interfacePrefix = "interface_"
+
+// pinnedInterfaces are the interfaces that have pins.
+func pinnedInterfaces(pinPath string) ([]ioam.IfIndex, error) {
+	entries, err := os.ReadDir(pinPath)
+	if err != nil {
+		return nil, fmt.Errorf("read the pins: %w", err)
+	}
+	var list []ioam.IfIndex
+	for _, entry := range entries {
+		number, ok := strings.CutPrefix(entry.Name(), interfacePrefix)
+		if !ok {
+			continue
+		}
+		if n, err := strconv.ParseUint(number, 10, 32); err == nil {
+			list = append(list, ioam.IfIndex(n))
+		}
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// Attached tells which interfaces of this network namespace have programs that
+// are pinned at a path, whether their agent lives or not. It changes nothing.
+func Attached(pinPath string) ([]InterfaceStatus, error) {
+	indexes, err := pinnedInterfaces(pinPath)
+	if err != nil {
+		return nil, err
+	}
+	var out []InterfaceStatus
+	for _, index := range indexes {
+		status := InterfaceStatus{Index: index}
+		for _, mode := range []AttachMode{AttachXDP, AttachTCX, AttachClsact} {
+			in := attachment{index: index, ingress: true, mode: mode}
+			if in.attached(pinPath) {
+				status.Ingress = mode
+			}
+			egress := attachment{index: index, mode: mode}
+			if egress.attached(pinPath) {
+				status.Egress = mode
+			}
+		}
+		if status.Ingress == "" && status.Egress == "" {
+			continue
+		}
+		if device, err := netlink.LinkByIndex(int(index)); err == nil {
+			status.Name = device.Attrs().Name
+		}
+		out = append(out, status)
+	}
+	return out, nil
+}
+
+// attached looks whether such a program is on its hook now.
+func (a *attachment) attached(pinPath string) bool {
+	if a.mode != AttachClsact {
+		pin := filepath.Join(interfaceDirectory(pinPath, a.index), a.pinName())
+		l, err := link.LoadPinnedLink(pin, nil)
+		if err != nil {
+			return false
+		}
+		a.link = l
+		defer l.Close()
+	}
+	return a.alive()
+}
+
+// Decapsulations are the tunnel destinations that the attached programs
+// decapsulate, also those that an earlier agent has left.
+func (d *Datapath) Decapsulations() ([]netip.Addr, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var list []netip.Addr
+	for _, s := range d.served {
+		if s.ingress == nil {
+			continue
+		}
+		ends := d.decapsulations
+		if ends == nil {
+			var err error
+			if ends, err = decapsulationsOf(s.ingress.program); err != nil {
+				return nil, fmt.Errorf("read the tunnels that end at interface %d: %w", s.index, err)
+			}
+		}
+		for _, end := range ends {
+			list = append(list, netip.AddrFrom16(end))
+		}
+	}
+	slices.SortFunc(list, netip.Addr.Compare)
+	return slices.Compact(list), nil
+}
+
+// decapsulationsOf reads a program's own map: it holds its generation's.
+func decapsulationsOf(program *ebpf.Program) ([][16]byte, error) {
+	info, err := program.Info()
+	if err != nil {
+		return nil, err
+	}
+	ids, ok := info.MapIDs()
+	if !ok {
+		return nil, errors.New("the kernel does not tell a program's maps")
+	}
+	for _, id := range ids {
+		m, err := ebpf.NewMapFromID(id)
+		if err != nil {
+			return nil, err
+		}
+		defer m.Close()
+		if info, err := m.Info(); err != nil || info.Name != mapDecapsulations {
+			continue
+		}
+		var list [][16]byte
+		var address [16]byte
+		var one uint32
+		entries := m.Iterate()
+		for entries.Next(&address, &one) {
+			list = append(list, address)
+		}
+		return list, entries.Err()
+	}
+	return nil, nil
+}
