@@ -6,6 +6,8 @@ const volatile struct {
 	enum outcome outcome;
 	enum counter counter;
 	enum limit limit;
+	enum stack_reason stack_reason;
+	enum forwarding_key forwarding_key;
 	struct node_config node_config;
 	struct ingress_interface ingress_interface;
 	struct ioam_namespace ioam_namespace;
@@ -15,4 +17,7 @@ const volatile struct {
 	struct frequency frequency;
 	struct clock_state clock_state;
 	struct record record;
+	struct forwarding forwarding;
+	struct next_hop next_hop;
+	struct neighbour neighbour;
 } abi = {};

@@ -43,14 +43,37 @@ enum outcome {
 
 /* Slots of the counters map of one interface. */
 enum counter {
-	COUNTER_INGRESS = 0, /* + outcome */
-	COUNTER_EGRESS = 64, /* + outcome */
-	COUNTER_RECORDS_WRITTEN = 128,
+	COUNTER_INGRESS = 0,   /* + outcome */
+	COUNTER_EGRESS = 64,   /* + outcome */
+	COUNTER_FORWARD = 128, /* + what the egress core said of a packet that was forwarded here */
+	COUNTER_STACK = 192,   /* + why fast forwarding left a packet to the stack */
+	COUNTER_RECORDS_WRITTEN = 208,
 	COUNTER_RECORDS_LOST,
 	NUM_COUNTERS,
 };
 
+/* Why fast forwarding leaves a packet to the stack. */
+enum stack_reason {
+	STACK_NONE,    /* it does not */
+	STACK_AGENT,   /* no agent watches the routes */
+	STACK_LINK,    /* another protocol, a VLAN, or not this interface's address */
+	STACK_PACKET,  /* not a packet that any router forwards, or in pieces */
+	STACK_HEADERS, /* a header or an outcome that is the stack's business */
+	STACK_CONTROL, /* ICMPv6 other than echo */
+	STACK_HOP_LIMIT,
+	STACK_CHECKSUM, /* the neighbour, on this machine, left its checksum to the device */
+	STACK_ROUTE,	/* none to forward by: local, unreachable, or with an encapsulation */
+	STACK_NEIGHBOUR,
+	STACK_DEVICE, /* cannot send what XDP redirects, or is where the packet arrived */
+	STACK_MTU,
+	STACK_HEADROOM,
+	STACK_BOUNDARY, /* leaves the domain, or by an interface that is not served */
+	NUM_STACK_REASONS,
+};
+
 _Static_assert((int)NUM_OUTCOMES <= (int)COUNTER_EGRESS, "the counters of the hooks overlap");
+_Static_assert((int)COUNTER_STACK + NUM_STACK_REASONS <= (int)COUNTER_RECORDS_WRITTEN,
+	       "the counters of the reasons overlap");
 
 enum limit {
 	MAX_IOAM_OPTIONS = 9,
@@ -113,18 +136,78 @@ struct node_config {
 	__u32 first_rule;
 	struct perfect_hash namespace_hash;
 	struct perfect_hash interface_hash;
-	__u32 pad;
+	__u32 next_hop_sets; /* of one CPU, a power of two */
+	__u64 hash_seed;     /* of the next hops' hash */
+	__u32 mac_head;	     /* the interface's address, as in a frame */
+	__u16 mac_tail;
+	__u8 fast;    /* forward here what can be */
+	__u8 is_veth; /* frames may be another stack's packets, their checksums not computed yet */
 };
 
-_Static_assert(sizeof(struct node_config) == 64, "node_config has holes");
+_Static_assert(sizeof(struct node_config) == 80, "node_config has holes");
 
-/* An interface where packets may have arrived, for the egress hook. */
+/* An interface of the node, for packets that arrived there or are to leave there. */
 struct ingress_interface {
 	__u32 ifindex; /* 0: none */
 	__u32 interface_id_wide;
 	__u16 interface_id;
 	__u8 roles;
 	__u8 is_master; /* of served interfaces: others may be its members, too */
+	__u8 has_encapsulations;
+	__u8 has_trie;
+	__u8 needs_upper;
+	__u8 pad;
+	__u32 first_rule;
+};
+
+/* Which fields beside the destination decide about a route, as far as routes and rules say. */
+enum forwarding_key {
+	KEY_FLOW = 1,	  /* source, traffic class, flow label, next header */
+	KEY_UNCACHED = 2, /* ports as well: ask for each packet */
+	KEY_STACK = 4,	  /* what a program cannot see: leave all to the stack */
+};
+
+/* What the agent knows of the routes, kept up to date while it runs. */
+struct forwarding {
+	__u64 alive;	  /* when the agent said last that it watches, CLOCK_MONOTONIC, ns */
+	__u32 generation; /* counts changes: next hops of an older one are not used */
+	__u32 key;	  /* enum forwarding_key */
+};
+
+/* How long an agent counts as alive for next hops that were found before, and for new ones; ns. */
+#define FORWARDING_CACHED_FOR 100000000ULL
+#define FORWARDING_HELPED_FOR 60000000000ULL
+
+/* How long a next hop may be used before the kernel is asked again, in units of 2^20 ns. */
+#define NEXT_HOP_AGE 1000
+
+/* Where packets to a destination go. */
+struct next_hop {
+	__u64 destination[2];
+	__u64 source[2]; /* this and the next: compared if KEY_FLOW */
+	__be32 class_label;
+	__u32 tag;	  /* generation and interface of arrival, see next_hop_tag() */
+	__u32 checked;	  /* when, in units of 2^20 ns */
+	__u32 ifindex;	  /* 0: not to be forwarded here */
+	__u32 macs[3];	  /* destination and source, as in a frame */
+	__u16 mtu;	  /* of the path as far as this node knows; or the reason why not */
+	__u8 next_header; /* compared if KEY_FLOW */
+	__u8 pad;
+};
+
+#define NEXT_HOP_WAYS 4
+
+struct next_hop_set {
+	struct next_hop ways[NEXT_HOP_WAYS];
+};
+
+_Static_assert(sizeof(struct next_hop) == 64, "next_hop has holes");
+
+/* A neighbour that packets are sent to past the stack, which is to keep it alive. */
+struct neighbour {
+	__u64 address[2];
+	__u32 ifindex;
+	__u32 pad;
 };
 
 struct ioam_namespace {

@@ -1,17 +1,80 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The ingress hook in the driver: packets before the stack has an skb for them. */
+/*
+ * The ingress hook in the driver: packets before the stack has an skb for them. Where the interface
+ * forwards fast, their way goes on here to the core of the egress hook and out.
+ */
 #include "config.h"
 #include "maps.h"
 #include "lib/packet_xdp.h"
+#include "lib/forward_xdp.h"
+#include "lib/grow_xdp.h"
 #include "lib/ingress.h"
+#include "lib/encap.h"
+
+/*
+ * The egress core's encapsulation of an untagged packet that is to leave by an interface. Not
+ * inlined: see scan_options().
+ */
+__noinline int encapsulate_here(context *ctx, const struct path *path)
+{
+	struct packet packet = {.l3 = ETHERNET_HEADER, .arrived = NODE.ifindex}, *p = &packet;
+
+	if (!path)
+		return OUTCOME_LEFT_TO_STACK;
+	p->mtu = path->mtu;
+	p->out = find_interface(path->ifindex);
+	if (!p->out)
+		return OUTCOME_NO_IOAM;
+	packet_load(ctx, p);
+	return encapsulate(ctx, p);
+}
+
+/* What the egress hook would do, then out; or the reason to leave the packet to the stack. */
+static __always_inline int forward(context *ctx, struct packet *p, const struct result *ingress,
+				   const struct path *path)
+{
+	enum outcome outcome = ingress->completed;
+	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+
+	if (!ip6)
+		return -STACK_PACKET;
+	ip6->hop_limit--;
+	if (outcome == OUTCOME_NOT_IPV6)
+		outcome = OUTCOME_NO_IOAM;
+	if (outcome == OUTCOME_NO_IOAM && p->out && p->out->has_encapsulations) {
+		outcome = encapsulate_here(ctx, path);
+		packet_load(ctx, p);
+		if (outcome == OUTCOME_LEFT_TO_STACK) {
+			ip6 = at(p, 0, IPV6_HEADER);
+			if (ip6)
+				ip6->hop_limit++;
+			return -STACK_HEADROOM;
+		}
+	}
+	count(COUNTER_FORWARD + outcome);
+	return leave(p, path);
+}
 
 SEC("xdp.frags")
 int ingress_xdp(struct xdp_md *ctx)
 {
-	struct result result = ingress(ctx);
+	struct packet p = {};
+	struct path path = {};
+	struct result result = ingress(ctx, &p, &path);
+	int verdict;
 
 	count(COUNTER_INGRESS + result.outcome);
-	return result.drop ? VERDICT_DROP : VERDICT_PASS;
+	if (result.drop)
+		return VERDICT_DROP;
+	if (!NODE.fast)
+		return VERDICT_PASS;
+	if (result.reason == STACK_UNDECIDED)
+		result.reason = find_plain_path(ctx, &p, &path);
+	verdict = result.reason ? -(int)result.reason : forward(ctx, &p, &result, &path);
+	if (verdict > 0)
+		return verdict;
+	count(COUNTER_STACK - verdict);
+	return VERDICT_PASS;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

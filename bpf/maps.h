@@ -46,6 +46,44 @@ struct {
 	__type(value, struct ingress_interface);
 } interfaces SEC(".maps");
 
+/*
+ * Next hops that the kernel's routes gave, each CPU's own. Kept; of a size that the configuration
+ * says, one set where no interface forwards.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct next_hop_set);
+} next_hops SEC(".maps");
+
+/* One entry, written by the agent alone. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct forwarding);
+} forwarding SEC(".maps");
+
+/*
+ * Interface index -> interfaces that can send what XDP redirects. The kernel takes out those that
+ * vanish. Kept; at most 1024.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u32);
+} devices SEC(".maps");
+
+/* Neighbours -> when they were sent to last, in units of 2^20 ns. Kept; at most 1024. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct neighbour);
+	__type(value, __u32);
+} neighbours SEC(".maps");
+
 /* Tunnel destinations that end here. Generation; at most 256. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

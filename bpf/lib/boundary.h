@@ -5,9 +5,16 @@
 
 #include "trace.h"
 
+/* Without IOAM, or without it by now: the way out has not been looked for yet. */
+#define STACK_UNDECIDED NUM_STACK_REASONS
+
 struct result {
 	enum outcome outcome;
 	int drop;
+	/* of the options, where the way out was known when they were filled: as completed */
+	enum outcome completed;
+	/* STACK_NONE: the packet may be forwarded here; else why not */
+	enum stack_reason reason;
 };
 
 /* Finds the Hop-by-Hop header and its options; anything but OUTCOME_NO_IOAM is a fault. */
@@ -70,7 +77,7 @@ static __always_inline int remove_header(context *ctx, struct packet *p, __u32 l
 static __always_inline struct result at_boundary(context *ctx, struct packet *p,
 						 const struct scan *s)
 {
-	struct result result = {};
+	struct result result = {.reason = STACK_BOUNDARY};
 
 	if (NODE.boundary == BOUNDARY_IGNORE) {
 		result.outcome = OUTCOME_BOUNDARY_IGNORED;
@@ -83,6 +90,7 @@ static __always_inline struct result at_boundary(context *ctx, struct packet *p,
 		result.outcome = OUTCOME_DECAP_FAILED;
 	} else {
 		result.outcome = OUTCOME_BOUNDARY_STRIPPED;
+		result.reason = STACK_UNDECIDED;
 	}
 	return result;
 }

@@ -4,6 +4,7 @@
 #define WAYMARK_EGRESS_H
 
 #include "boundary.h"
+#include "grow_skb.h"
 #include "encap.h"
 
 static __always_inline enum outcome complete_options(context *ctx, struct packet *p,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Insertion of a prebuilt Hop-by-Hop header, inline or behind an outer IPv6 header. */
+/*
+ * Insertion of a prebuilt Hop-by-Hop header, inline or behind an outer IPv6 header. Included behind
+ * grow_xdp.h or grow_skb.h, which make the room.
+ */
 #ifndef WAYMARK_ENCAP_H
 #define WAYMARK_ENCAP_H
 
-#include "device.h"
 #include "match.h"
 #include "trace.h"
 
@@ -28,48 +30,6 @@ static __always_inline int is_selected(const struct encapsulation *e)
 		return 0;
 	seen = __sync_fetch_and_add(&f->seen, 1);
 	return seen % e->frequency_n < e->frequency_k;
-}
-
-/* Bytes of a TCP header; as many as there can be where it is out of reach. */
-static __always_inline __u32 tcp_header_length(const struct packet *p, const struct upper *u)
-{
-	const __u8 *data_offset = at(p, u->offset + 12, 1);
-
-	return data_offset ? *data_offset >> 4 << 2 : 60;
-}
-
-/*
- * Whether the packet, and each of its segments, may grow; OUTCOME_NO_IOAM = yes. path_mtu: of the
- * tunnel, 0 = none, or not known.
- */
-static __always_inline enum outcome may_grow(struct __sk_buff *ctx, const struct packet *p,
-					     const struct ipv6 *ip6, const struct upper *u,
-					     __u32 growth, __u32 path_mtu)
-{
-	__u32 length = packet_length(ctx, p), payload = bpf_ntohs(ip6->payload_length), mtu;
-
-	if (ctx->gso_size) {
-		/* BIG TCP: its jumbo option is cut off with the headers that move */
-		if (!u->offset || !payload)
-			return OUTCOME_ENCAP_SKIPPED_GSO;
-		if (u->next_header == NEXT_TCP) {
-			if (ctx->gso_size <= 2 * growth)
-				return OUTCOME_ENCAP_SKIPPED_GSO;
-			/* cut smaller by the growth, segments become as long as they were */
-			length = u->offset + tcp_header_length(p, u) + ctx->gso_size;
-			return path_mtu && length > path_mtu ? OUTCOME_ENCAP_SKIPPED_MTU
-							     : OUTCOME_NO_IOAM;
-		}
-		if (u->next_header != NEXT_UDP || !is_cuttable(ctx))
-			return OUTCOME_ENCAP_SKIPPED_GSO;
-		length = u->offset + 8 + ctx->gso_size;
-	} else if (!payload || payload + growth > 0xffff) {
-		return OUTCOME_ENCAP_SKIPPED_MTU;
-	}
-	mtu = device_mtu(ctx);
-	if (path_mtu)
-		mtu = u32_min(mtu, path_mtu);
-	return length + growth > mtu ? OUTCOME_ENCAP_SKIPPED_MTU : OUTCOME_NO_IOAM;
 }
 
 /* Longer headers are written by the helper: its call costs as much as this many words. */
@@ -109,8 +69,8 @@ __noinline int put_header(context *ctx, const struct encapsulation *e, const str
 		return -1;
 	words = e->header_length >> 3;
 	if (words > MAX_COPIED_WORDS)
-		bpf_skb_store_bytes(ctx, p->l3 + IPV6_HEADER, e->header,
-				    (e->header_length - 1 & (MAX_HEADER_INSERTION - 1)) + 1, 0);
+		store_bytes(ctx, p->l3 + IPV6_HEADER, e->header,
+			    (e->header_length - 1 & (MAX_HEADER_INSERTION - 1)) + 1);
 	packet_load(ctx, p);
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; words <= MAX_COPIED_WORDS && i < MAX_COPIED_WORDS && i < words; i++) {
@@ -137,7 +97,7 @@ __noinline int put_header(context *ctx, const struct encapsulation *e, const str
 	return 0;
 }
 
-static __always_inline void gather(struct __sk_buff *ctx, const struct packet *p,
+static __always_inline void gather(context *ctx, const struct packet *p,
 				   const struct encapsulation *e, struct values *v)
 {
 	struct ingress_interface *in = find_interface(p->arrived);
@@ -149,21 +109,6 @@ static __always_inline void gather(struct __sk_buff *ctx, const struct packet *p
 	v->timed = e->wants_time && !(NODE.mainline && !p->arrived);
 	if (v->timed)
 		v->time = timestamp_of(tai_now());
-}
-
-/* Makes room of `growth` bytes behind `keep` (0 or 40) bytes of the IPv6 packet. */
-static __always_inline int packet_grow(struct __sk_buff *ctx, __u32 keep, __u32 growth,
-				       const struct upper *u)
-{
-	__u64 flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET;
-
-	if (ctx->gso_size && u->next_header == NEXT_UDP)
-		flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
-	if (keep)
-		return bpf_skb_adjust_room(ctx, growth, BPF_ADJ_ROOM_NET, flags);
-	if (ctx->gso_size)
-		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
-	return bpf_skb_adjust_room(ctx, growth, BPF_ADJ_ROOM_MAC, flags);
 }
 
 /* Writes what the prebuilt header does not hold: the headers around it. */
@@ -191,16 +136,15 @@ static __always_inline enum outcome put_outer(struct packet *p, const struct enc
 	return OUTCOME_ENCAP_TUNNELED;
 }
 
-static __always_inline enum outcome encapsulate(struct __sk_buff *ctx, struct packet *p)
+static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 {
 	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER), inner;
+	struct growth g = {};
 	const struct encapsulation *e;
 	enum outcome outcome;
 	struct values v = {};
 	struct upper u;
-	struct tag tag;
-	__u32 growth, payload;
-	int tunnel;
+	__u32 payload;
 
 	if (!ip6)
 		return OUTCOME_NO_IOAM;
@@ -214,36 +158,33 @@ static __always_inline enum outcome encapsulate(struct __sk_buff *ctx, struct pa
 	e = find_encapsulation(ctx, p, ip6, &u);
 	if (!e)
 		return OUTCOME_NO_IOAM;
+	g.tunnel = e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && p->arrived);
+	g.bytes = e->header_length + (g.tunnel ? IPV6_HEADER : 0);
+	g.path_mtu = g.tunnel ? e->path_mtu : 0;
 	if (is_control(p, ip6, &u))
 		return OUTCOME_ENCAP_SKIPPED_CONTROL;
+	if (is_stacks_business(ctx, p, &g))
+		return OUTCOME_LEFT_TO_STACK;
 	if (!is_selected(e))
 		return OUTCOME_ENCAP_NOT_SELECTED;
-	tunnel = e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && p->arrived);
-	if (!tunnel && ip6->next_header == NEXT_HBH)
+	if (!g.tunnel && ip6->next_header == NEXT_HBH)
 		return OUTCOME_ENCAP_SKIPPED_HBH;
-	growth = e->header_length + (tunnel ? IPV6_HEADER : 0);
-	outcome = may_grow(ctx, p, ip6, &u, growth, tunnel ? e->path_mtu : 0);
+	outcome = may_grow(ctx, p, ip6, &u, &g);
 	if (outcome != OUTCOME_NO_IOAM)
 		return outcome;
-	if (!tunnel && !p->arrived && !ctx->gso_size &&
-	    !path_carries(ctx, ip6, packet_length(ctx, p) + growth))
-		return OUTCOME_ENCAP_SKIPPED_MTU;
 	gather(ctx, p, e, &v);
 	v.hop_limit = ip6->hop_limit;
 	inner = *ip6;
-	payload = packet_length(ctx, p) - IPV6_HEADER;
-	if (inner.payload_length)
-		payload = bpf_ntohs(inner.payload_length);
-	if (tag_take(ctx, p, &tag))
-		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
-	if (packet_grow(ctx, tunnel ? 0 : IPV6_HEADER, growth, &u)) {
-		tag_put_back(ctx, p, &tag);
-		return ctx->gso_size ? OUTCOME_ENCAP_SKIPPED_GSO : OUTCOME_ENCAP_SKIPPED_HEADROOM;
-	}
+	payload = bpf_ntohs(inner.payload_length);
+	if (!payload)
+		payload = packet_length(ctx, p) - IPV6_HEADER;
+	outcome = packet_grow(ctx, p, &g, &inner, &u);
+	if (outcome != OUTCOME_NO_IOAM)
+		return outcome;
 	put_header(ctx, e, &v, p->l3);
 	packet_load(ctx, p);
-	outcome = put_outer(p, e, &inner, payload + growth, tunnel);
-	tag_put_back(ctx, p, &tag);
+	outcome = put_outer(p, e, &inner, payload + g.bytes, g.tunnel);
+	packet_grown(ctx, p, &g);
 	return outcome;
 }
 

@@ -4,6 +4,7 @@
 #define WAYMARK_INGRESS_H
 
 #include "boundary.h"
+#include "forward.h"
 #include "record.h"
 
 #define ECN_MASK bpf_htonl(0x00300000)
@@ -75,11 +76,34 @@ static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32
 	return outcome;
 }
 
-static __always_inline enum outcome fill_options(context *ctx, struct packet *p,
-						 const struct scan *s, __u32 hop_limit, int stays,
-						 __u64 tai)
+/* What Linux takes in one header unless told otherwise: net.ipv6.max_hbh_opts_number. */
+#define MAX_STACK_OPTIONS 8
+
+static __always_inline int is_removed(enum outcome outcome)
 {
-	enum outcome greatest = OUTCOME_NO_IOAM;
+	return outcome == OUTCOME_TUNNEL_DECAPSULATED || outcome == OUTCOME_INLINE_REMOVED;
+}
+
+/* The way out of a packet that has no IOAM, or none any more. */
+static __always_inline enum stack_reason find_plain_path(context *ctx, struct packet *p,
+							 struct path *path)
+{
+	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	enum stack_reason reason;
+
+	if (!ip6 || ip6->next_header == NEXT_HBH)
+		return STACK_HEADERS;
+	reason = find_path(ctx, p, path);
+	if (COMPLETES && !reason)
+		p->out = find_interface(path->ifindex);
+	return reason;
+}
+
+static __always_inline void fill_options(context *ctx, struct packet *p, const struct scan *s,
+					 __u32 hop_limit, int stays, __u64 tai,
+					 struct result *result)
+{
+	enum outcome greatest = OUTCOME_NO_IOAM, completed = OUTCOME_NO_IOAM;
 
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
@@ -88,14 +112,44 @@ static __always_inline enum outcome fill_options(context *ctx, struct packet *p,
 
 		if (outcome > greatest)
 			greatest = outcome;
+		/* no room at ingress is a flag that was set at egress */
+		if (outcome == OUTCOME_TRACE_OVERFLOW)
+			outcome = OUTCOME_OVERFLOW_SET;
+		if (outcome > completed)
+			completed = outcome;
 	}
-	return greatest;
+	result->outcome = greatest;
+	if (s->leaving)
+		result->completed = completed;
 }
 
-static __always_inline struct result with_options(context *ctx, struct packet *p, struct scan *s)
+/* Whether a packet with this header may go on without the stack; then its way out is found. */
+static __always_inline enum stack_reason find_transit_path(context *ctx, struct packet *p,
+							   struct scan *s, struct path *path)
+{
+	enum stack_reason reason;
+
+	if (s->untidy || s->foreign || s->count > MAX_STACK_OPTIONS)
+		return STACK_HEADERS;
+	reason = find_path(ctx, p, path);
+	if (reason)
+		return reason;
+	if (!COMPLETES)
+		return STACK_NONE;
+	p->out = find_interface(path->ifindex);
+	if (!p->out || !(p->out->roles & ROLE_EGRESS))
+		return STACK_BOUNDARY;
+	s->leaving = 1;
+	s->egress_id = p->out->interface_id;
+	s->egress_id_wide = p->out->interface_id_wide;
+	return STACK_NONE;
+}
+
+static __always_inline struct result with_options(context *ctx, struct packet *p, struct scan *s,
+						  struct path *path)
 {
 	enum removal removal = REMOVE_NOTHING;
-	struct result result = {};
+	struct result result = {.reason = STACK_HEADERS};
 	const struct ipv6 *ip6;
 	const __u8 *hbh;
 	__u64 tai = 0;
@@ -116,15 +170,19 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 		removal = REMOVE_TUNNEL;
 	else if (s->removable)
 		removal = REMOVE_INLINE;
+	if (NODE.fast && removal == REMOVE_NOTHING)
+		result.reason = find_transit_path(ctx, p, s, path);
 	/* one reading of the clock serves all options and the record */
 	if (removal != REMOVE_NOTHING || s->types & TIMED_AT_INGRESS)
 		tai = tai_now();
-	result.outcome = fill_options(ctx, p, s, (ip6->hop_limit - 1) & 0xff,
-				      removal == REMOVE_NOTHING, tai);
+	fill_options(ctx, p, s, (ip6->hop_limit - 1) & 0xff, removal == REMOVE_NOTHING, tai,
+		     &result);
 	if (removal == REMOVE_INLINE && (s->foreign || s->removable != s->count))
 		result.outcome = OUTCOME_REMOVAL_PARTIAL;
 	else if (removal != REMOVE_NOTHING)
 		result.outcome = remove(ctx, p, s->length, removal, tai);
+	if (is_removed(result.outcome))
+		result.reason = STACK_UNDECIDED;
 	return result;
 }
 
@@ -146,36 +204,39 @@ static __always_inline enum outcome bare_tunnel(context *ctx, struct packet *p, 
 							   : OUTCOME_TUNNEL_DECAPSULATED;
 }
 
-static __always_inline struct result with_header(context *ctx, struct packet *p)
+static __always_inline struct result with_header(context *ctx, struct packet *p, struct path *path)
 {
-	struct result result = {};
-	struct scan s = {};
+	struct result result = {.reason = STACK_HEADERS};
+	struct scan s = {.egress_id = 0xffff, .egress_id_wide = UNAVAILABLE};
 
 	result.outcome = open_header(ctx, p, &s);
 	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
 	if (s.count)
-		return with_options(ctx, p, &s);
+		return with_options(ctx, p, &s, path);
 	result.outcome = bare_tunnel(ctx, p, s.length);
+	if (is_removed(result.outcome))
+		result.reason = STACK_UNDECIDED;
 	return result;
 }
 
-static __always_inline struct result ingress(context *ctx)
+static __always_inline struct result ingress(context *ctx, struct packet *p, struct path *path)
 {
-	struct packet p = {};
-	struct result result = {};
+	struct result result = {.reason = STACK_LINK};
 	const struct ipv6 *ip6;
 
-	if (packet_open(ctx, &p))
+	if (packet_open(ctx, p))
 		return result;
-	ip6 = at(&p, 0, IPV6_HEADER);
-	if (!ip6 || (bpf_ntohl(ip6->class_label) >> 28) != 6)
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6 || (bpf_ntohl(ip6->class_label) >> 28) != 6) {
 		result.outcome = OUTCOME_MALFORMED_IPV6;
-	else if (ip6->next_header == NEXT_HBH)
-		result = with_header(ctx, &p);
-	else
-		result.outcome =
-			ip6->next_header == NEXT_IPV6 ? bare_tunnel(ctx, &p, 0) : OUTCOME_NO_IOAM;
+		return result;
+	}
+	if (ip6->next_header == NEXT_HBH)
+		return with_header(ctx, p, path);
+	result.outcome = ip6->next_header == NEXT_IPV6 ? bare_tunnel(ctx, p, 0) : OUTCOME_NO_IOAM;
+	if (result.outcome != OUTCOME_DECAP_FAILED)
+		result.reason = STACK_UNDECIDED;
 	return result;
 }
 

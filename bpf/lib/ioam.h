@@ -53,13 +53,18 @@ struct option {
 
 /* What a Hop-by-Hop header holds. */
 struct scan {
-	__u32 length;	 /* bytes of the header */
-	__u32 count;	 /* IOAM options */
-	__u32 foreign;	 /* whether anything else but padding is there */
-	__u32 fault;	 /* the first IOAM option's that is not sound, or 0 */
-	__u32 types;	 /* the trace types, or-ed */
-	__u32 removable; /* options whose namespace is to be removed here */
+	__u32 length; /* bytes of the header */
+	__u32 count;  /* IOAM options */
+	__u32 types;  /* the trace types, or-ed */
 	__u32 cursor;
+	__u32 egress_id_wide; /* or all ones */
+	__u16 egress_id;      /* or all ones */
+	__u8 leaving;	      /* the way out is known, and with it the interface's ids */
+	__u8 foreign;	      /* whether anything else but padding is there */
+	__u8 fault;	      /* the first IOAM option's that is not sound, or 0 */
+	__u8 removable;	      /* options whose namespace is to be removed here */
+	__u8 untidy;	      /* not laid out as encapsulating nodes do: a stack may object to it */
+	__u8 pad;
 	struct option options[MAX_IOAM_OPTIONS + 1];
 };
 
@@ -159,6 +164,19 @@ static __always_inline int is_common(const struct packet *p, const struct scan *
 	return rest && end + 4 == s->length && *rest == PADN_4;
 }
 
+/* Whether padding is where, and what, encapsulating nodes put: at either end of the header. */
+static __always_inline int is_tidy(const struct packet *p, const struct scan *s, __u32 offset,
+				   __u32 length)
+{
+	const __be32 *padding;
+
+	if (!length)
+		return offset == IPV6_HEADER + 2;
+	padding = at(p, offset, 4);
+	return length == 2 && offset + 4 == IPV6_HEADER + s->length && padding &&
+	       *padding == PADN_4;
+}
+
 /*
  * Walks the header, whose length is set; anything but OUTCOME_NO_IOAM is a fault of the header.
  * Not inlined, like all that loops over a packet: the verifier then looks at it once, not once
@@ -188,6 +206,7 @@ __noinline int scan_options(context *ctx, __u32 l3, struct scan *s)
 		type = option[0];
 		if (type == OPTION_PAD1) {
 			s->cursor = offset + 1;
+			s->untidy = 1;
 			continue;
 		}
 		option = at(p, offset, 2);
@@ -197,8 +216,10 @@ __noinline int scan_options(context *ctx, __u32 l3, struct scan *s)
 		if (offset + 2 + length > end)
 			return OUTCOME_MALFORMED_HEADER;
 		s->cursor = offset + 2 + length;
-		if (type == OPTION_PADN)
+		if (type == OPTION_PADN) {
+			s->untidy |= !is_tidy(p, s, offset, length);
 			continue;
+		}
 		if (!is_ioam(p, offset, type, length)) {
 			s->foreign = 1;
 			continue;

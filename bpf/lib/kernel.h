@@ -42,14 +42,50 @@ struct sk_buff {
 	__u8 ip_summed : 2;
 	__u8 encapsulation : 1;
 };
+
+struct sk_buff_head {
+	struct sk_buff *next;
+};
+
+struct xdp_buff {
+	void *data;
+	void *data_hard_start;
+};
+
+struct xdp_frame {
+	void *data;
+};
 #pragma clang attribute pop
 
 extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
+extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym __weak;
 
 /* The packet as the kernel has it; NULL before Linux 6.2. */
 static __always_inline struct sk_buff *kernel_skb(struct __sk_buff *ctx)
 {
 	return bpf_cast_to_kern_ctx ? bpf_cast_to_kern_ctx(ctx) : 0;
+}
+
+/* The frame as the kernel has it; NULL before Linux 6.2. */
+static __always_inline struct xdp_buff *kernel_xdp(struct xdp_md *ctx)
+{
+	return bpf_cast_to_kern_ctx ? bpf_cast_to_kern_ctx(ctx) : 0;
+}
+
+/*
+ * The skb that a frame on a veth still is, or NULL. The driver keeps the pointer behind its struct
+ * xdp_buff, in a structure of a module; a list's head, which begins with one, lends its type.
+ */
+static __always_inline struct sk_buff *veth_skb(struct xdp_md *ctx)
+{
+	struct xdp_buff *xdp = kernel_xdp(ctx);
+	struct sk_buff_head *behind;
+
+	if (!xdp)
+		return 0;
+	behind = bpf_rdonly_cast((void *)xdp + bpf_core_type_size(struct xdp_buff),
+				 bpf_core_type_id_kernel(struct sk_buff_head));
+	return behind->next;
 }
 
 #endif

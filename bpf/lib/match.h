@@ -27,7 +27,7 @@ static __always_inline int rule_matches(const struct ipv6 *ip6, const struct rul
 	    ((ip6->source[1] ^ r->source[1]) & r->source_mask[1]) |
 	    ((ip6->class_label ^ r->class_label) & r->class_label_mask))
 		return 0;
-	if (!NODE.needs_upper)
+	if (!ports)
 		return 1;
 	if (r->has_next_header && r->next_header != u->next_header)
 		return 0;
@@ -37,15 +37,15 @@ static __always_inline int rule_matches(const struct ipv6 *ip6, const struct rul
 				 ports->destination <= r->destination_port_to);
 }
 
-static __always_inline __u32 first_rule(const struct ipv6 *ip6)
+static __always_inline __u32 first_rule(const struct packet *p, const struct ipv6 *ip6)
 {
 	struct rule_key key;
 	__u32 *first;
 
-	if (!NODE.has_trie)
-		return NODE.first_rule;
+	if (!OUT(p, has_trie))
+		return OUT(p, first_rule);
 	key.prefix_length = 32 + 128;
-	key.ifindex = NODE.ifindex;
+	key.ifindex = OUT(p, ifindex);
 	__builtin_memcpy(key.destination, ip6->destination, 16);
 	first = bpf_map_lookup_elem(&rule_trie, &key);
 	return first ? *first : NO_RULE;
@@ -65,7 +65,7 @@ __noinline int find_rule(context *ctx, __u32 l3, __u32 index, const struct upper
 	ip6 = at(p, 0, IPV6_HEADER);
 	if (!ip6)
 		return -1;
-	if (NODE.needs_upper && u->offset && has_ports(u->next_header)) {
+	if (u->offset && has_ports(u->next_header)) {
 		word = at(p, u->offset, 4);
 		if (word) {
 			ports.source = bpf_ntohs(word[0]);
@@ -92,9 +92,9 @@ static __always_inline struct encapsulation *find_encapsulation(context *ctx,
 								const struct ipv6 *ip6,
 								const struct upper *u)
 {
-	__u32 index = first_rule(ip6);
+	__u32 index = first_rule(p, ip6);
 
-	if (!NODE.needs_upper) {
+	if (!OUT(p, needs_upper)) {
 		struct rule *r = bpf_map_lookup_elem(&rules, &index);
 
 		if (!r)

@@ -19,10 +19,24 @@ struct packet {
 	__u32 l3;      /* bytes before the IPv6 header */
 	__u32 arrived; /* interface of arrival, 0 = generated here; egress only */
 	__u32 broken;  /* its VLAN tag could not be put back: it must not go to another VLAN */
+	__u32 mtu;     /* of the path, if the packet is forwarded here */
+	const struct ingress_interface *out; /* where it will leave, if that is known here */
 };
 
 /* Keeps the compiler from joining what the verifier has to see apart. */
 #define opaque(x) asm volatile("" : "+r"(x))
+
+/* Lets the compiler read again what it would put aside: the stack is small. */
+#define forget_memory() asm volatile("" ::: "memory")
+
+/* Directly accessible bytes from the IPv6 header on. */
+static __always_inline __u64 bytes_at_hand(const struct packet *p)
+{
+	__u64 bytes = (__u64)p->end - (__u64)p->ip6;
+
+	opaque(bytes);
+	return bytes;
+}
 
 /* Bytes at an offset from the IPv6 header; NULL when they are beyond the packet. */
 static __always_inline void *at(const struct packet *p, __u32 offset, __u32 size)

@@ -11,9 +11,16 @@
 typedef struct __sk_buff context;
 
 /* "next": programs of others on the same hook still run. */
-#define VERDICT_PASS   TC_ACT_UNSPEC
-#define VERDICT_DROP   TC_ACT_SHOT
-#define PACKET_HAS_SUM 1
+#define VERDICT_PASS	 TC_ACT_UNSPEC
+#define VERDICT_DROP	 TC_ACT_SHOT
+#define VERDICT_REDIRECT TC_ACT_REDIRECT
+#define PACKET_HAS_SUM	 1
+
+/* Every packet that leaves meets the egress hook. */
+#define COMPLETES 0
+
+/* A constant of the interface that a packet leaves by. */
+#define OUT(p, field) ((void)(p), NODE.field)
 
 /* Linux 5.13; absent from older headers. */
 #define ADJ_ROOM_FLAGS (BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET)
@@ -63,6 +70,11 @@ static __always_inline __u32 packet_length(context *ctx, const struct packet *p)
 static __always_inline int load_bytes(context *ctx, __u32 offset, void *to, __u32 length)
 {
 	return bpf_skb_load_bytes(ctx, offset, to, length);
+}
+
+static __always_inline int store_bytes(context *ctx, __u32 offset, const void *from, __u32 length)
+{
+	return bpf_skb_store_bytes(ctx, offset, from, length, 0);
 }
 
 /* Whether the stack keeps a sum over the packet's bytes; to look is cheaper than the helper. */

@@ -8,9 +8,16 @@
 
 typedef struct xdp_md context;
 
-#define VERDICT_PASS   XDP_PASS
-#define VERDICT_DROP   XDP_DROP
-#define PACKET_HAS_SUM 0
+#define VERDICT_PASS	 XDP_PASS
+#define VERDICT_DROP	 XDP_DROP
+#define VERDICT_REDIRECT XDP_REDIRECT
+#define PACKET_HAS_SUM	 0
+
+/* A packet that is forwarded here does not meet the egress hook any more. */
+#define COMPLETES 1
+
+/* A constant of the interface that a packet leaves by. */
+#define OUT(p, field) ((p)->out->field)
 
 static __always_inline void packet_load(context *ctx, struct packet *p)
 {
@@ -50,6 +57,11 @@ static __always_inline int load_bytes(context *ctx, __u32 offset, void *to, __u3
 	return bpf_xdp_load_bytes(ctx, offset, to, length);
 }
 
+static __always_inline int store_bytes(context *ctx, __u32 offset, const void *from, __u32 length)
+{
+	return bpf_xdp_store_bytes(ctx, offset, (void *)from, length);
+}
+
 /* Moves the frame's first `size` bytes, a constant, forward over `length` bytes. */
 static __always_inline int move_head(context *ctx, __u32 size, __u32 length)
 {
@@ -82,28 +94,31 @@ static __always_inline int move_head(context *ctx, __u32 size, __u32 length)
 	return 0;
 }
 
-/* Removes `length` bytes behind the first `keep` (0 or 40) bytes of the IPv6 packet. */
+/*
+ * Removes `length` bytes behind the first `keep` (0 or 40) bytes of the IPv6 packet. Not inlined:
+ * what is moved takes half of the stack.
+ */
+__noinline int cut_frame(context *ctx, __u32 l3, __u32 keep, __u32 length)
+{
+	switch (l3) {
+	case 0:
+		return keep ? move_head(ctx, IPV6_HEADER, length)
+			    : (int)bpf_xdp_adjust_head(ctx, length);
+	case ETHERNET_HEADER:
+		return keep ? move_head(ctx, ETHERNET_HEADER + IPV6_HEADER, length)
+			    : move_head(ctx, ETHERNET_HEADER, length);
+	case ETHERNET_HEADER + VLAN_TAG:
+		return keep ? move_head(ctx, ETHERNET_HEADER + VLAN_TAG + IPV6_HEADER, length)
+			    : move_head(ctx, ETHERNET_HEADER + VLAN_TAG, length);
+	}
+	return keep ? move_head(ctx, ETHERNET_HEADER + 2 * VLAN_TAG + IPV6_HEADER, length)
+		    : move_head(ctx, ETHERNET_HEADER + 2 * VLAN_TAG, length);
+}
+
 static __always_inline int packet_remove(context *ctx, struct packet *p, __u32 keep, __u32 length)
 {
-	int err;
+	int err = cut_frame(ctx, p->l3, keep, length);
 
-	switch (p->l3) {
-	case 0:
-		err = keep ? move_head(ctx, IPV6_HEADER, length)
-			   : (int)bpf_xdp_adjust_head(ctx, length);
-		break;
-	case ETHERNET_HEADER:
-		err = keep ? move_head(ctx, ETHERNET_HEADER + IPV6_HEADER, length)
-			   : move_head(ctx, ETHERNET_HEADER, length);
-		break;
-	case ETHERNET_HEADER + VLAN_TAG:
-		err = keep ? move_head(ctx, ETHERNET_HEADER + VLAN_TAG + IPV6_HEADER, length)
-			   : move_head(ctx, ETHERNET_HEADER + VLAN_TAG, length);
-		break;
-	default:
-		err = keep ? move_head(ctx, ETHERNET_HEADER + 2 * VLAN_TAG + IPV6_HEADER, length)
-			   : move_head(ctx, ETHERNET_HEADER + 2 * VLAN_TAG, length);
-	}
 	packet_load(ctx, p);
 	return err;
 }

@@ -78,20 +78,24 @@ __noinline int put_snapshot(context *ctx, __u32 l3, __u32 offset, __u32 namespac
  * Writes this node's data at `offset`; `stays` when the packet will meet the egress hook. The
  * type is read anew for each purpose: see above.
  */
-static __always_inline void put_node_data(context *ctx, struct packet *p, const struct option *o,
-					  const struct ioam_namespace *ns, __u32 offset,
-					  __u32 hop_limit, __u64 tai, int stays)
+static __always_inline void put_node_data(context *ctx, struct packet *p, const struct scan *s,
+					  const struct option *o, const struct ioam_namespace *ns,
+					  __u32 offset, __u32 hop_limit, __u64 tai, int stays)
 {
 	const volatile __u32 *again = &o->type;
 	__u32 type = *again, layout = *again, wanted = *again, delay = UNAVAILABLE;
+	__u32 egress_id = (COMPLETES && NODE.fast) ? s->egress_id : 0xffff;
+	__u32 egress_id_wide = (COMPLETES && NODE.fast) ? s->egress_id_wide : UNAVAILABLE;
 	struct timestamp time = {};
 
 	if (wanted & (TRACE_BIT(2) | TRACE_BIT(3)))
 		time = timestamp_of(tai);
 	if (!NODE.mainline && stays && wanted & TRACE_BIT(4))
-		delay = delay_begin(tai);
+		delay = (COMPLETES && NODE.fast) && s->leaving
+				? delay_end(delay_begin(tai), tai_now())
+				: delay_begin(tai);
 	PUT32(0, bpf_htonl(hop_limit << 24 | NODE.node_id));
-	PUT32(1, bpf_htonl((__u32)NODE.interface_id << 16 | 0xffff));
+	PUT32(1, bpf_htonl((__u32)NODE.interface_id << 16 | egress_id));
 	PUT32(2, bpf_htonl(time.seconds));
 	PUT32(3, bpf_htonl(time.fraction));
 	if (type & ~0xf0000000U) {
@@ -101,7 +105,7 @@ static __always_inline void put_node_data(context *ctx, struct packet *p, const 
 		PUT32(7, UNAVAILABLE);
 		PUT64(8, bpf_htonl(hop_limit << 24 | (__u32)(NODE.node_id_wide >> 32)),
 		      bpf_htonl((__u32)NODE.node_id_wide));
-		PUT64(9, bpf_htonl(NODE.interface_id_wide), UNAVAILABLE);
+		PUT64(9, bpf_htonl(NODE.interface_id_wide), bpf_htonl(egress_id_wide));
 		PUT64(10, (__be32)ns->data_wide, (__be32)(ns->data_wide >> 32));
 		PUT32(11, UNAVAILABLE);
 		if (type & 0x000ffc00) {
@@ -157,7 +161,7 @@ __noinline int fill_option(context *ctx, __u32 l3, const struct scan *s, __u32 i
 	} else {
 		left -= length;
 		put32(p, word, bpf_htonl(o->header - length));
-		put_node_data(ctx, p, o, ns, o->offset + TRACE_OFFSET + ((left & 0x7f) << 2),
+		put_node_data(ctx, p, s, o, ns, o->offset + TRACE_OFFSET + ((left & 0x7f) << 2),
 			      index_stays_hop & 0xff, tai, index_stays_hop >> 8 & 1);
 	}
 	packet_commit_sum(ctx, p);

@@ -24,9 +24,11 @@ type abiCounter uint32
 const (
 	abiCounterCOUNTER_INGRESS         abiCounter = 0
 	abiCounterCOUNTER_EGRESS          abiCounter = 64
-	abiCounterCOUNTER_RECORDS_WRITTEN abiCounter = 128
-	abiCounterCOUNTER_RECORDS_LOST    abiCounter = 129
-	abiCounterNUM_COUNTERS            abiCounter = 130
+	abiCounterCOUNTER_FORWARD         abiCounter = 128
+	abiCounterCOUNTER_STACK           abiCounter = 192
+	abiCounterCOUNTER_RECORDS_WRITTEN abiCounter = 208
+	abiCounterCOUNTER_RECORDS_LOST    abiCounter = 209
+	abiCounterNUM_COUNTERS            abiCounter = 210
 )
 
 type abiEncapsulation struct {
@@ -46,6 +48,21 @@ type abiEncapsulation struct {
 	Header        [64]uint64
 }
 
+type abiForwarding struct {
+	_          structs.HostLayout
+	Alive      uint64
+	Generation uint32
+	Key        uint32
+}
+
+type abiForwardingKey uint32
+
+const (
+	abiForwardingKeyKEY_FLOW     abiForwardingKey = 1
+	abiForwardingKeyKEY_UNCACHED abiForwardingKey = 2
+	abiForwardingKeyKEY_STACK    abiForwardingKey = 4
+)
+
 type abiFrequency struct {
 	_    structs.HostLayout
 	Seen uint64
@@ -53,12 +70,17 @@ type abiFrequency struct {
 }
 
 type abiIngressInterface struct {
-	_               structs.HostLayout
-	Ifindex         uint32
-	InterfaceIdWide uint32
-	InterfaceId     uint16
-	Roles           uint8
-	IsMaster        uint8
+	_                 structs.HostLayout
+	Ifindex           uint32
+	InterfaceIdWide   uint32
+	InterfaceId       uint16
+	Roles             uint8
+	IsMaster          uint8
+	HasEncapsulations uint8
+	HasTrie           uint8
+	NeedsUpper        uint8
+	Pad               uint8
+	FirstRule         uint32
 }
 
 type abiIoamNamespace struct {
@@ -71,6 +93,27 @@ type abiIoamNamespace struct {
 	Pad           uint16
 	Snapshot      [64]uint32
 	Pad2          uint32
+}
+
+type abiNeighbour struct {
+	_       structs.HostLayout
+	Address [2]uint64
+	Ifindex uint32
+	Pad     uint32
+}
+
+type abiNextHop struct {
+	_           structs.HostLayout
+	Destination [2]uint64
+	Source      [2]uint64
+	ClassLabel  uint32
+	Tag         uint32
+	Checked     uint32
+	Ifindex     uint32
+	Macs        [3]uint32
+	Mtu         uint16
+	NextHeader  uint8
+	Pad         uint8
 }
 
 type abiNodeConfig struct {
@@ -94,7 +137,12 @@ type abiNodeConfig struct {
 	FirstRule         uint32
 	NamespaceHash     abiPerfectHash
 	InterfaceHash     abiPerfectHash
-	Pad               uint32
+	NextHopSets       uint32
+	HashSeed          uint64
+	MacHead           uint32
+	MacTail           uint16
+	Fast              uint8
+	IsVeth            uint8
 }
 
 type abiOutcome uint32
@@ -191,6 +239,26 @@ type abiRuleKey struct {
 	Ifindex      uint32
 	Destination  [16]uint8
 }
+
+type abiStackReason uint32
+
+const (
+	abiStackReasonSTACK_NONE        abiStackReason = 0
+	abiStackReasonSTACK_AGENT       abiStackReason = 1
+	abiStackReasonSTACK_LINK        abiStackReason = 2
+	abiStackReasonSTACK_PACKET      abiStackReason = 3
+	abiStackReasonSTACK_HEADERS     abiStackReason = 4
+	abiStackReasonSTACK_CONTROL     abiStackReason = 5
+	abiStackReasonSTACK_HOP_LIMIT   abiStackReason = 6
+	abiStackReasonSTACK_CHECKSUM    abiStackReason = 7
+	abiStackReasonSTACK_ROUTE       abiStackReason = 8
+	abiStackReasonSTACK_NEIGHBOUR   abiStackReason = 9
+	abiStackReasonSTACK_DEVICE      abiStackReason = 10
+	abiStackReasonSTACK_MTU         abiStackReason = 11
+	abiStackReasonSTACK_HEADROOM    abiStackReason = 12
+	abiStackReasonSTACK_BOUNDARY    abiStackReason = 13
+	abiStackReasonNUM_STACK_REASONS abiStackReason = 14
+)
 
 // Names of all BPF objects in the ELF.
 //

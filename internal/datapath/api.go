@@ -34,6 +34,12 @@ type Config struct {
 	Node ioam.NodeConfig
 	// Attach gives the mode of each interface; absent ones are AttachAuto.
 	Attach map[ioam.IfIndex]AttachMode
+	// Fast names the interfaces whose arriving packets are forwarded without
+	// the stack where that can be done.
+	Fast map[ioam.IfIndex]bool
+	// NextHops is how many destinations each CPU remembers; 0 is 16384. It is
+	// rounded up to a power of two.
+	NextHops int
 }
 
 // InterfaceStatus says how one interface is served.
@@ -49,10 +55,15 @@ type InterfaceStatus struct {
 // Counters of one interface since its programs were first attached; they do
 // not go back on a restart of the agent.
 type Counters struct {
-	Index          ioam.IfIndex
-	Name           string
-	Ingress        [ioam.NumOutcomes]uint64
-	Egress         [ioam.NumOutcomes]uint64
+	Index   ioam.IfIndex
+	Name    string
+	Ingress [ioam.NumOutcomes]uint64
+	Egress  [ioam.NumOutcomes]uint64
+	// Forwarded counts packets that arrived here and were forwarded without
+	// the stack, by what the egress core said of them.
+	Forwarded [ioam.NumOutcomes]uint64
+	// ToStack counts packets that fast forwarding left to the stack, by reason.
+	ToStack        [NumStackReasons]uint64
 	RecordsWritten uint64
 	RecordsLost    uint64 // no reader, or one that is too slow
 }

@@ -5,6 +5,7 @@ package datapath
 import (
 	"cmp"
 	"encoding/binary"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 
@@ -29,6 +30,7 @@ type generation struct {
 	interfaces     []interfaceConstants
 	ingress        []abiIngressInterface
 	interfaceHash  perfectHash
+	nextHopSets    uint32 // of each CPU
 	namespaces     []abiIoamNamespace
 	namespaceHash  perfectHash
 	decapsulations [][16]byte
@@ -39,11 +41,24 @@ type generation struct {
 	owners []string
 }
 
+// device is what the programs have to know of an interface beside its
+// configuration.
+type device struct {
+	linkHeader uint8 // bytes before an untagged packet
+	address    [6]byte
+	veth       bool
+	fast       bool
+}
+
+// ethernet is an interface that forwards through the stack.
+func ethernet(ioam.IfIndex) device { return device{linkHeader: 14} }
+
 // compile turns a valid configuration into maps and constants. It computes
 // here whatever need not be computed per packet.
-func compile(cfg ioam.NodeConfig, linkHeader func(ioam.IfIndex) uint8) (*generation, error) {
+func compile(cfg ioam.NodeConfig, nextHops int, deviceOf func(ioam.IfIndex) device) (*generation, error) {
 	g := &generation{
-		trie: make(map[abiRuleKey]uint32),
+		trie:        make(map[abiRuleKey]uint32),
+		nextHopSets: 1,
 	}
 	removals := false
 	for _, ns := range cfg.Namespaces {
@@ -67,7 +82,9 @@ func compile(cfg ioam.NodeConfig, linkHeader func(ioam.IfIndex) uint8) (*generat
 	if err := g.findHashes(); err != nil {
 		return nil, err
 	}
+	seed := rand.Uint64()
 	for _, i := range cfg.Interfaces {
+		dev := deviceOf(i.Index)
 		node := abiNodeConfig{
 			NodeIdWide:        uint64(cfg.IDWide),
 			NodeId:            uint32(cfg.ID),
@@ -78,13 +95,20 @@ func compile(cfg ioam.NodeConfig, linkHeader func(ioam.IfIndex) uint8) (*generat
 			Boundary:          uint8(i.Boundary),
 			TimestampFormat:   uint8(cfg.TimestampFormat),
 			Mainline:          boolean(cfg.Compatibility == ioam.CompatibilityMainline),
-			LinkHeader:        linkHeader(i.Index),
+			LinkHeader:        dev.linkHeader,
 			HasDecapsulations: boolean(len(cfg.Decapsulations) > 0),
 			HasRemovals:       boolean(removals),
 			NamespaceHash:     abiPerfectHash{Multiplier: g.namespaceHash.multiplier, Shift: g.namespaceHash.shift},
 			InterfaceHash:     abiPerfectHash{Multiplier: g.interfaceHash.multiplier, Shift: g.interfaceHash.shift},
 		}
 		g.compileRules(cfg, i, &node)
+		if dev.fast {
+			g.nextHopSets = nextHopSets(nextHops)
+			node.Fast, node.IsVeth = 1, boolean(dev.veth)
+			node.HashSeed, node.NextHopSets = seed, g.nextHopSets
+			node.MacHead = binary.NativeEndian.Uint32(dev.address[:4])
+			node.MacTail = binary.NativeEndian.Uint16(dev.address[4:])
+		}
 		g.interfaces = append(g.interfaces, interfaceConstants{index: i.Index, node: node})
 	}
 	return g, nil
@@ -159,6 +183,12 @@ func (g *generation) compileRules(cfg ioam.NodeConfig, in ioam.Interface, node *
 	if len(own) > maxListedRules {
 		node.HasTrie = 1
 		g.compileTrie(in.Index, own, first)
+	}
+	for i := range g.ingress {
+		if out := &g.ingress[i]; out.Ifindex == uint32(in.Index) {
+			out.HasEncapsulations, out.HasTrie = node.HasEncapsulations, node.HasTrie
+			out.NeedsUpper, out.FirstRule = node.NeedsUpper, node.FirstRule
+		}
 	}
 }
 
@@ -246,6 +276,14 @@ func addressWords(a netip.Addr) [2]uint64 {
 	}
 	b := a.As16()
 	return [2]uint64{binary.NativeEndian.Uint64(b[:8]), binary.NativeEndian.Uint64(b[8:])}
+}
+
+// addressOf is the inverse of addressWords.
+func addressOf(words [2]uint64) netip.Addr {
+	var b [16]byte
+	binary.NativeEndian.PutUint64(b[:8], words[0])
+	binary.NativeEndian.PutUint64(b[8:], words[1])
+	return netip.AddrFrom16(b)
 }
 
 // be32 and be64 give a number the memory layout of network order.

@@ -42,6 +42,10 @@ func (s *served) read() (Counters, error) {
 	for outcome := range ioam.NumOutcomes {
 		c.Ingress[outcome] = get(abiCounterCOUNTER_INGRESS + abiCounter(outcome))
 		c.Egress[outcome] = get(abiCounterCOUNTER_EGRESS + abiCounter(outcome))
+		c.Forwarded[outcome] = get(abiCounterCOUNTER_FORWARD + abiCounter(outcome))
+	}
+	for reason := range NumStackReasons {
+		c.ToStack[reason] = get(abiCounterCOUNTER_STACK + abiCounter(reason))
 	}
 	c.RecordsWritten = get(abiCounterCOUNTER_RECORDS_WRITTEN)
 	c.RecordsLost = get(abiCounterCOUNTER_RECORDS_LOST)

@@ -146,17 +146,17 @@ func (d *Datapath) Apply(cfg Config) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	started := time.Now()
-	headers := make(map[ioam.IfIndex]uint8)
+	devices := make(map[ioam.IfIndex]device)
 	names := make(map[ioam.IfIndex]string)
 	for _, i := range cfg.Node.Interfaces {
-		device, err := netlink.LinkByIndex(int(i.Index))
+		link, err := netlink.LinkByIndex(int(i.Index))
 		if err != nil {
 			return fmt.Errorf("look up interface %q (%d): %w", i.Name, i.Index, err)
 		}
-		headers[i.Index] = linkHeader(device)
-		names[i.Index] = device.Attrs().Name
+		devices[i.Index] = deviceOf(link, cfg.Fast[i.Index])
+		names[i.Index] = link.Attrs().Name
 	}
-	g, err := compile(cfg.Node, func(i ioam.IfIndex) uint8 { return headers[i] })
+	g, err := compile(cfg.Node, cfg.NextHops, func(i ioam.IfIndex) device { return devices[i] })
 	if err != nil {
 		return err
 	}
@@ -223,12 +223,27 @@ func (d *Datapath) Intact() bool {
 	return true
 }
 
-// linkHeader is how many bytes the device puts before an untagged packet.
-func linkHeader(device netlink.Link) uint8 {
-	if device.Attrs().EncapType == "ether" || device.Attrs().EncapType == "loopback" {
-		return 14
+// deviceOf reads what the programs have to know of a device.
+func deviceOf(link netlink.Link, fast bool) device {
+	d := device{veth: link.Type() == "veth"}
+	if link.Attrs().EncapType == "ether" || link.Attrs().EncapType == "loopback" {
+		d.linkHeader = 14
 	}
-	return 0
+	if address := link.Attrs().HardwareAddr; fast && routes(link) && len(address) == len(d.address) {
+		copy(d.address[:], address)
+		d.fast = true
+	}
+	return d
+}
+
+// routes tells whether what arrives at a device is routed, rather than handed to
+// the bridge or bond that it is a member of.
+func routes(link netlink.Link) bool {
+	if link.Attrs().MasterIndex == 0 {
+		return true
+	}
+	master, err := netlink.LinkByIndex(link.Attrs().MasterIndex)
+	return err == nil && master.Type() == "vrf"
 }
 
 // retire takes the programs off interfaces that are no longer configured.

@@ -35,6 +35,12 @@ type programs struct {
 
 func loadPrograms(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, clock int64, hooks ...hook) *programs {
 	t.Helper()
+	return loadProgramsOn(t, cfg, index, ethernet, clock, hooks...)
+}
+
+// loadProgramsOn loads them for interfaces of certain devices.
+func loadProgramsOn(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, devices func(ioam.IfIndex) device, clock int64, hooks ...hook) *programs {
+	t.Helper()
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Fatal(err)
 	}
@@ -42,14 +48,14 @@ func loadPrograms(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, clock i
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := compile(cfg, func(ioam.IfIndex) uint8 { return 14 })
+	g, err := compile(cfg, 0, devices)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &programs{maps: make(mapSet)}
 	t.Cleanup(p.close)
 	cpus := ebpf.MustPossibleCPU()
-	for _, name := range []string{mapFrequencies, mapClock, mapRecords, mapCounters} {
+	for _, name := range append([]string{mapCounters}, sharedMaps...) {
 		spec := specs[name].Copy()
 		if name == mapRecords {
 			spec.MaxEntries = uint32(cpus)

@@ -19,11 +19,15 @@ const (
 	ingressTCMapClock          = "clock"
 	ingressTCMapCounters       = "counters"
 	ingressTCMapDecapsulations = "decapsulations"
+	ingressTCMapDevices        = "devices"
 	ingressTCMapEncapsulations = "encapsulations"
+	ingressTCMapForwarding     = "forwarding"
 	ingressTCMapFrequencies    = "frequencies"
 	ingressTCMapInterfaces     = "interfaces"
 	ingressTCMapNamespaceIndex = "namespace_index"
 	ingressTCMapNamespaces     = "namespaces"
+	ingressTCMapNeighbours     = "neighbours"
+	ingressTCMapNextHops       = "next_hops"
 	ingressTCMapRecords        = "records"
 	ingressTCMapRuleTrie       = "rule_trie"
 	ingressTCMapRules          = "rules"
@@ -83,11 +87,15 @@ type ingressTCMapSpecs struct {
 	Clock          *ebpf.MapSpec `ebpf:"clock"`
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
 	Decapsulations *ebpf.MapSpec `ebpf:"decapsulations"`
+	Devices        *ebpf.MapSpec `ebpf:"devices"`
 	Encapsulations *ebpf.MapSpec `ebpf:"encapsulations"`
+	Forwarding     *ebpf.MapSpec `ebpf:"forwarding"`
 	Frequencies    *ebpf.MapSpec `ebpf:"frequencies"`
 	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
 	NamespaceIndex *ebpf.MapSpec `ebpf:"namespace_index"`
 	Namespaces     *ebpf.MapSpec `ebpf:"namespaces"`
+	Neighbours     *ebpf.MapSpec `ebpf:"neighbours"`
+	NextHops       *ebpf.MapSpec `ebpf:"next_hops"`
 	Records        *ebpf.MapSpec `ebpf:"records"`
 	RuleTrie       *ebpf.MapSpec `ebpf:"rule_trie"`
 	Rules          *ebpf.MapSpec `ebpf:"rules"`
@@ -123,11 +131,15 @@ type ingressTCMaps struct {
 	Clock          *ebpf.Map `ebpf:"clock"`
 	Counters       *ebpf.Map `ebpf:"counters"`
 	Decapsulations *ebpf.Map `ebpf:"decapsulations"`
+	Devices        *ebpf.Map `ebpf:"devices"`
 	Encapsulations *ebpf.Map `ebpf:"encapsulations"`
+	Forwarding     *ebpf.Map `ebpf:"forwarding"`
 	Frequencies    *ebpf.Map `ebpf:"frequencies"`
 	Interfaces     *ebpf.Map `ebpf:"interfaces"`
 	NamespaceIndex *ebpf.Map `ebpf:"namespace_index"`
 	Namespaces     *ebpf.Map `ebpf:"namespaces"`
+	Neighbours     *ebpf.Map `ebpf:"neighbours"`
+	NextHops       *ebpf.Map `ebpf:"next_hops"`
 	Records        *ebpf.Map `ebpf:"records"`
 	RuleTrie       *ebpf.Map `ebpf:"rule_trie"`
 	Rules          *ebpf.Map `ebpf:"rules"`
@@ -138,11 +150,15 @@ func (m *ingressTCMaps) Close() error {
 		m.Clock,
 		m.Counters,
 		m.Decapsulations,
+		m.Devices,
 		m.Encapsulations,
+		m.Forwarding,
 		m.Frequencies,
 		m.Interfaces,
 		m.NamespaceIndex,
 		m.Namespaces,
+		m.Neighbours,
+		m.NextHops,
 		m.Records,
 		m.RuleTrie,
 		m.Rules,

@@ -19,11 +19,15 @@ const (
 	ingressXDPMapClock          = "clock"
 	ingressXDPMapCounters       = "counters"
 	ingressXDPMapDecapsulations = "decapsulations"
+	ingressXDPMapDevices        = "devices"
 	ingressXDPMapEncapsulations = "encapsulations"
+	ingressXDPMapForwarding     = "forwarding"
 	ingressXDPMapFrequencies    = "frequencies"
 	ingressXDPMapInterfaces     = "interfaces"
 	ingressXDPMapNamespaceIndex = "namespace_index"
 	ingressXDPMapNamespaces     = "namespaces"
+	ingressXDPMapNeighbours     = "neighbours"
+	ingressXDPMapNextHops       = "next_hops"
 	ingressXDPMapRecords        = "records"
 	ingressXDPMapRuleTrie       = "rule_trie"
 	ingressXDPMapRules          = "rules"
@@ -83,11 +87,15 @@ type ingressXDPMapSpecs struct {
 	Clock          *ebpf.MapSpec `ebpf:"clock"`
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
 	Decapsulations *ebpf.MapSpec `ebpf:"decapsulations"`
+	Devices        *ebpf.MapSpec `ebpf:"devices"`
 	Encapsulations *ebpf.MapSpec `ebpf:"encapsulations"`
+	Forwarding     *ebpf.MapSpec `ebpf:"forwarding"`
 	Frequencies    *ebpf.MapSpec `ebpf:"frequencies"`
 	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
 	NamespaceIndex *ebpf.MapSpec `ebpf:"namespace_index"`
 	Namespaces     *ebpf.MapSpec `ebpf:"namespaces"`
+	Neighbours     *ebpf.MapSpec `ebpf:"neighbours"`
+	NextHops       *ebpf.MapSpec `ebpf:"next_hops"`
 	Records        *ebpf.MapSpec `ebpf:"records"`
 	RuleTrie       *ebpf.MapSpec `ebpf:"rule_trie"`
 	Rules          *ebpf.MapSpec `ebpf:"rules"`
@@ -123,11 +131,15 @@ type ingressXDPMaps struct {
 	Clock          *ebpf.Map `ebpf:"clock"`
 	Counters       *ebpf.Map `ebpf:"counters"`
 	Decapsulations *ebpf.Map `ebpf:"decapsulations"`
+	Devices        *ebpf.Map `ebpf:"devices"`
 	Encapsulations *ebpf.Map `ebpf:"encapsulations"`
+	Forwarding     *ebpf.Map `ebpf:"forwarding"`
 	Frequencies    *ebpf.Map `ebpf:"frequencies"`
 	Interfaces     *ebpf.Map `ebpf:"interfaces"`
 	NamespaceIndex *ebpf.Map `ebpf:"namespace_index"`
 	Namespaces     *ebpf.Map `ebpf:"namespaces"`
+	Neighbours     *ebpf.Map `ebpf:"neighbours"`
+	NextHops       *ebpf.Map `ebpf:"next_hops"`
 	Records        *ebpf.Map `ebpf:"records"`
 	RuleTrie       *ebpf.Map `ebpf:"rule_trie"`
 	Rules          *ebpf.Map `ebpf:"rules"`
@@ -138,11 +150,15 @@ func (m *ingressXDPMaps) Close() error {
 		m.Clock,
 		m.Counters,
 		m.Decapsulations,
+		m.Devices,
 		m.Encapsulations,
+		m.Forwarding,
 		m.Frequencies,
 		m.Interfaces,
 		m.NamespaceIndex,
 		m.Namespaces,
+		m.Neighbours,
+		m.NextHops,
 		m.Records,
 		m.RuleTrie,
 		m.Rules,

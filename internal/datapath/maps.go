@@ -25,7 +25,14 @@ const (
 	mapFrequencies    = "frequencies"
 	mapClock          = "clock"
 	mapRecords        = "records"
+	mapNextHops       = "next_hops"
+	mapForwarding     = "forwarding"
+	mapDevices        = "devices"
+	mapNeighbours     = "neighbours"
 )
+
+// sharedMaps outlive generations and belong to no interface.
+var sharedMaps = []string{mapFrequencies, mapClock, mapRecords, mapForwarding, mapDevices, mapNeighbours}
 
 // mapSet is maps by name; closing them leaves those that a program holds.
 type mapSet map[string]*ebpf.Map
@@ -38,6 +45,10 @@ func (s mapSet) close() {
 
 // create makes and fills the generation's own maps, each as large as what is in it.
 func (g *generation) create(specs map[string]*ebpf.MapSpec) (mapSet, error) {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, fmt.Errorf("count CPUs: %w", err)
+	}
 	maps := make(mapSet)
 	fail := func(name string, err error) (mapSet, error) {
 		maps.close()
@@ -51,6 +62,7 @@ func (g *generation) create(specs map[string]*ebpf.MapSpec) (mapSet, error) {
 		mapRules:          len(g.rules),
 		mapRuleTrie:       len(g.trie),
 		mapEncapsulations: len(g.encapsulations),
+		mapNextHops:       int(g.nextHopSets) * cpus,
 	}
 	for name, size := range sizes {
 		spec := specs[name].Copy()
@@ -138,7 +150,7 @@ func openShared(pinPath string, specs map[string]*ebpf.MapSpec) (mapSet, error) 
 		return nil, fmt.Errorf("count CPUs: %w", err)
 	}
 	shared := make(mapSet)
-	for _, name := range []string{mapFrequencies, mapClock, mapRecords} {
+	for _, name := range sharedMaps {
 		spec := specs[name].Copy()
 		if name == mapRecords {
 			spec.MaxEntries = uint32(cpus)

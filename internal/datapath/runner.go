@@ -43,7 +43,7 @@ func NewRunner(cfg ioam.NodeConfig, index ioam.IfIndex, hooks ...Hook) (*Runner,
 	if err != nil {
 		return nil, err
 	}
-	g, err := compile(cfg, func(ioam.IfIndex) uint8 { return 14 })
+	g, err := compile(cfg, 0, ethernet)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (r *Runner) load(g *generation, specs map[string]*ebpf.MapSpec, index ioam.
 	if err != nil {
 		return fmt.Errorf("count CPUs: %w", err)
 	}
-	for _, name := range []string{mapFrequencies, mapClock, mapRecords, mapCounters} {
+	for _, name := range append([]string{mapCounters}, sharedMaps...) {
 		spec := specs[name].Copy()
 		if name == mapRecords {
 			spec.MaxEntries = uint32(cpus)

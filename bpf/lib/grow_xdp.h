@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Room for a header in a frame that is forwarded here: an Ethernet header, no tag, one buffer. */
+#ifndef WAYMARK_GROW_XDP_H
+#define WAYMARK_GROW_XDP_H
+
+#include "clock.h"
+#include "kernel.h"
+#include "upper.h"
+
+/* What is to be inserted. */
+struct growth {
+	__u32 bytes;
+	__u32 path_mtu; /* of the tunnel; 0 = none, or not known */
+	int tunnel;	/* in front of the IPv6 header, else behind it */
+};
+
+#define OUTCOME_LEFT_TO_STACK NUM_OUTCOMES
+
+/* Bytes that may still be put in front of a frame; a guess before Linux 6.2. */
+static __always_inline __u32 headroom(context *ctx)
+{
+	struct xdp_buff *xdp = kernel_xdp(ctx);
+	__u64 room;
+
+	if (!xdp)
+		return 192;
+	/* the kernel keeps its own description of a frame that it redirects there */
+	room = (__u64)xdp->data - (__u64)xdp->data_hard_start;
+	opaque(room);
+	return room - bpf_core_type_size(struct xdp_frame);
+}
+
+static __always_inline int path_is_narrow(const struct packet *p, const struct growth *g)
+{
+	return g->path_mtu && bytes_at_hand(p) + g->bytes > g->path_mtu;
+}
+
+/* Whether only the stack can make the packet grow, or knows that it must not. */
+static __always_inline int is_stacks_business(context *ctx, const struct packet *p,
+					      const struct growth *g)
+{
+	if (path_is_narrow(p, g))
+		return 0; /* it will not grow */
+	return bytes_at_hand(p) + g->bytes > p->mtu || g->bytes > headroom(ctx);
+}
+
+static __always_inline enum outcome may_grow(context *ctx, const struct packet *p,
+					     const struct ipv6 *ip6, const struct upper *u,
+					     const struct growth *g)
+{
+	(void)ctx;
+	(void)ip6;
+	(void)u;
+	return path_is_narrow(p, g) ? OUTCOME_ENCAP_SKIPPED_MTU : OUTCOME_NO_IOAM;
+}
+
+/* What is redirected waits in no queue that a program could see. */
+static __always_inline __u32 queue_depth(context *ctx)
+{
+	(void)ctx;
+	return 0xffffffff;
+}
+
+/* Makes the room; anything but OUTCOME_NO_IOAM: there is none, and nothing changed. */
+static __always_inline enum outcome packet_grow(context *ctx, struct packet *p,
+						const struct growth *g, const struct ipv6 *inner,
+						const struct upper *u)
+{
+	struct ipv6 *ip6;
+
+	(void)u;
+	if (bpf_xdp_adjust_head(ctx, -(int)g->bytes))
+		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
+	packet_load(ctx, p);
+	if (g->tunnel)
+		return OUTCOME_NO_IOAM;
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6)
+		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
+	*ip6 = *inner;
+	return OUTCOME_NO_IOAM;
+}
+
+static __always_inline void packet_grown(context *ctx, struct packet *p, const struct growth *g)
+{
+	(void)ctx;
+	(void)p;
+	(void)g;
+}
+
+#endif

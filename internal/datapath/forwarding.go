@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"net/netip"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// defaultNextHops is how many destinations each CPU remembers: a mebibyte.
+const defaultNextHops = 16384
+
+// nextHopSets is the number of sets that hold as many next hops.
+func nextHopSets(nextHops int) uint32 {
+	if nextHops <= 0 {
+		nextHops = defaultNextHops
+	}
+	sets := uint32(nextHops+nextHopWays-1) / nextHopWays
+	return 1 << bits.Len32(max(sets, 1)-1)
+}
+
+const nextHopWays = 4 // NEXT_HOP_WAYS of abi.h
+
+// StackReason says why fast forwarding left a packet to the stack.
+type StackReason uint8
+
+// The reasons, as in bpf/abi.h.
+const (
+	StackNone StackReason = iota
+	StackAgent
+	StackLink
+	StackPacket
+	StackHeaders
+	StackControl
+	StackHopLimit
+	StackChecksum
+	StackRoute
+	StackNeighbour
+	StackDevice
+	StackMTU
+	StackHeadroom
+	StackBoundary
+	NumStackReasons
+)
+
+var stackReasons = [NumStackReasons]string{
+	"none", "agent", "link", "packet", "headers", "control", "hop_limit",
+	"checksum", "route", "neighbour", "device", "mtu", "headroom", "boundary",
+}
+
+// String returns the reason's name, as metrics and JSON have it.
+func (r StackReason) String() string {
+	if r >= NumStackReasons {
+		return fmt.Sprintf("stack_reason_%d", uint8(r))
+	}
+	return stackReasons[r]
+}
+
+// RouteKey says what beside a packet's destination decides about its route.
+type RouteKey uint32
+
+// The keys, as in bpf/abi.h.
+const (
+	// RouteByDestination is the destination alone.
+	RouteByDestination RouteKey = 0
+	// RouteByFlow is source, traffic class, flow label and next header, too.
+	RouteByFlow RouteKey = 1
+	// RouteByPorts is ports as well: the kernel is asked for every packet.
+	RouteByPorts RouteKey = 1 | 2
+	// RouteByStack is what a program cannot see: the stack forwards all.
+	RouteByStack RouteKey = 4
+)
+
+// Forwarding is what fast forwarding is told about the kernel's routes. The
+// zero Generation of a new one differs from that of any earlier agent, because
+// it goes on from what the map holds.
+type Forwarding struct {
+	state      *ebpf.Map
+	devices    *ebpf.Map
+	neighbours *ebpf.Map
+	generation uint32
+	key        RouteKey
+}
+
+// Forwarding gives access to what fast forwarding knows.
+func (d *Datapath) Forwarding() (*Forwarding, error) {
+	f := &Forwarding{
+		state: d.shared[mapForwarding], devices: d.shared[mapDevices], neighbours: d.shared[mapNeighbours],
+	}
+	var held abiForwarding
+	if err := f.state.Lookup(uint32(0), &held); err != nil {
+		return nil, fmt.Errorf("read the state of forwarding: %w", err)
+	}
+	f.generation = held.Generation
+	return f, nil
+}
+
+// Renew makes the programs forget every next hop, and says by what routes are
+// chosen from now on. Call it after every change of a route, rule, neighbour,
+// link or address.
+func (f *Forwarding) Renew(key RouteKey) error {
+	f.generation++
+	f.key = key
+	return f.Beat()
+}
+
+// Beat tells the programs that changes are watched. What was found before is
+// used for 100 ms after the last beat.
+func (f *Forwarding) Beat() error {
+	now, err := monotonic()
+	if err != nil {
+		return err
+	}
+	return f.put(now)
+}
+
+// Rest ends the watch: the stack forwards all.
+func (f *Forwarding) Rest() error { return f.put(0) }
+
+func (f *Forwarding) put(alive uint64) error {
+	state := abiForwarding{Alive: alive, Generation: f.generation, Key: uint32(f.key)}
+	if err := f.state.Put(uint32(0), state); err != nil {
+		return fmt.Errorf("write the state of forwarding: %w", err)
+	}
+	return nil
+}
+
+func monotonic() (uint64, error) {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		return 0, fmt.Errorf("read the monotonic clock: %w", err)
+	}
+	return uint64(t.Nano()), nil
+}
+
+// SetDevices names the interfaces that can send what XDP redirects to them.
+func (f *Forwarding) SetDevices(indexes []ioam.IfIndex) error {
+	wanted := make(map[uint32]bool, len(indexes))
+	for _, index := range indexes {
+		wanted[uint32(index)] = true
+	}
+	var key, value uint32
+	var gone []uint32
+	for it := f.devices.Iterate(); it.Next(&key, &value); {
+		if !wanted[key] {
+			gone = append(gone, key)
+		}
+		delete(wanted, key)
+	}
+	var errs []error
+	for _, index := range gone {
+		if err := f.devices.Delete(index); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			errs = append(errs, fmt.Errorf("take interface %d out of forwarding: %w", index, err))
+		}
+	}
+	for index := range wanted {
+		if err := f.devices.Put(index, index); err != nil {
+			errs = append(errs, fmt.Errorf("let interface %d send: %w", index, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Neighbour is a next hop that packets are sent to past the stack.
+type Neighbour struct {
+	Address   netip.Addr
+	Interface ioam.IfIndex
+}
+
+// Neighbours lists those that were sent to within the given time, to the
+// precision of a second.
+func (f *Forwarding) Neighbours(within time.Duration) ([]Neighbour, error) {
+	now, err := monotonic()
+	if err != nil {
+		return nil, err
+	}
+	var out []Neighbour
+	var key abiNeighbour
+	var used uint32
+	it := f.neighbours.Iterate()
+	for it.Next(&key, &used) {
+		if uint32(now>>20)-used > uint32(within>>20) {
+			continue
+		}
+		out = append(out, Neighbour{Address: addressOf(key.Address), Interface: ioam.IfIndex(key.Ifindex)})
+	}
+	if err := it.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
+		return nil, fmt.Errorf("list the neighbours in use: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// The router of these tests: packets arrive at one interface, and what is for
+// 2001:db8:2::/47 leaves by the other one.
+const (
+	arrivalIndex   = ioam.IfIndex(1011)
+	departureIndex = ioam.IfIndex(1012)
+	departureMTU   = 600
+)
+
+var (
+	arrivalAddress   = net.HardwareAddr{2, 0, 0, 0, 0, 0x11}
+	departureAddress = net.HardwareAddr{2, 0, 0, 0, 0, 0x12}
+	neighbourAddress = net.HardwareAddr{2, 0, 0, 0, 0, 0x22}
+)
+
+// enterRouter moves the test's thread into a network namespace of its own, with
+// the router's interfaces, addresses, routes and neighbours.
+func enterRouter(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	addLink := func(name string, index ioam.IfIndex, address net.HardwareAddr, mtu int) netlink.Link {
+		link := &netlink.Veth{
+			LinkAttrs: netlink.LinkAttrs{Name: name, Index: int(index), HardwareAddr: address, MTU: mtu},
+			PeerName:  name + "-peer",
+		}
+		must(netlink.LinkAdd(link))
+		must(netlink.LinkSetUp(link))
+		peer, err := netlink.LinkByName(name + "-peer")
+		must(err)
+		must(netlink.LinkSetUp(peer))
+		return link
+	}
+	must(os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0))
+	addLink("in", arrivalIndex, arrivalAddress, 1500)
+	out := addLink("out", departureIndex, departureAddress, 1500)
+	address := func(link netlink.Link, prefix string) {
+		a, err := netlink.ParseAddr(prefix)
+		must(err)
+		a.Flags |= unix.IFA_F_NODAD
+		must(netlink.AddrAdd(link, a))
+	}
+	address(out, "2001:db8:f::1/64")
+	gateway := net.ParseIP("2001:db8:f::2")
+	must(netlink.NeighAdd(&netlink.Neigh{
+		LinkIndex: out.Attrs().Index, IP: gateway, HardwareAddr: neighbourAddress, State: netlink.NUD_PERMANENT,
+	}))
+	_, prefix, err := net.ParseCIDR("2001:db8:2::/47")
+	must(err)
+	must(netlink.RouteAdd(&netlink.Route{LinkIndex: out.Attrs().Index, Dst: prefix, Gw: gateway, MTU: departureMTU, MTULock: true}))
+}
+
+// routes prepares what an agent would: the devices that can send, and a watch
+// that lasts as long as the test.
+func (p *programs) routes(t *testing.T, key RouteKey, silent time.Duration) {
+	t.Helper()
+	now, err := monotonic()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &Forwarding{state: p.maps[mapForwarding], devices: p.maps[mapDevices], neighbours: p.maps[mapNeighbours], key: key}
+	f.generation = 1
+	if err := f.put(now + uint64(time.Hour-silent)); err != nil {
+		t.Fatal(err)
+	}
+	if silent > 0 {
+		if err := f.put(now - uint64(silent)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.SetDevices([]ioam.IfIndex{arrivalIndex, departureIndex}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forwardable restates which packets go on without the stack, given what the
+// ingress core made of them (docs/data-plane.md, "Fast forwarding").
+func forwardable(cfg ioam.NodeConfig, arrived []byte, after ioam.Result, completes bool) bool {
+	frame := after.Data
+	if after.Verdict == ioam.Drop || len(frame) < 14+40 || !bytes.Equal(frame[:6], arrivalAddress) ||
+		frame[12] != 0x86 || frame[13] != 0xdd || frame[14]>>4 != 6 {
+		return false
+	}
+	ip := frame[14:]
+	if int(ip[4])<<8+int(ip[5])+40 != len(ip) || len(ip) > departureMTU || ip[7] <= 1 {
+		return false
+	}
+	source, destination := ip[8:24], ip[24:40]
+	if !bytes.Equal(destination[:5], []byte{0x20, 0x01, 0x0d, 0xb8, 0}) || destination[5] != 2 && destination[5] != 3 {
+		return false // no other route
+	}
+	from := netip.AddrFrom16([16]byte(source))
+	if from.IsMulticast() || from.IsLinkLocalUnicast() || bytes.Equal(source[:8], make([]byte, 8)) {
+		return false
+	}
+	next, options := ip[6], 0
+	if next == 58 {
+		return len(ip) > 40 && (ip[40] == 128 || ip[40] == 129)
+	}
+	if next != 0 {
+		return after.Outcome != ioam.OutcomeDecapFailed
+	}
+	switch after.Outcome {
+	case ioam.OutcomeOptionUnsupported, ioam.OutcomeNamespaceUnknown, ioam.OutcomeOverflowSet,
+		ioam.OutcomeTraceFilled, ioam.OutcomeTraceOverflow:
+	default:
+		return false
+	}
+	header := ip[40 : 40+8*(int(ip[41])+1)]
+	for at := 2; at < len(header); {
+		switch kind := header[at]; {
+		case kind == 1 && header[at+1] == 0 && at == 2:
+		case kind == 1 && header[at+1] == 2 && at+4 == len(header) && header[at+2]|header[at+3] == 0:
+		case (kind == 0x31 || kind == 0x11 && isImmutable(header, at)) && options < 8:
+			options++
+		default:
+			return false
+		}
+		at += 2 + int(header[at+1])
+	}
+	return !completes || cfg.Interfaces[1].Roles&ioam.RoleEgress != 0
+}
+
+// isImmutable tells whether an option of type 0x11 is IOAM's: edge-to-edge or
+// direct exporting, aligned and long enough.
+func isImmutable(header []byte, at int) bool {
+	length := header[at+1]
+	return at%4 == 0 && length >= 6 && header[at+2] == 0 && (header[at+3] == 3 || header[at+3] == 4 && length >= 10)
+}
+
+// TestForwardingAgreement gives random packets to an interface that forwards
+// fast. What is redirected must be byte for byte what ingress hook, a router's
+// step, and egress hook make of it, and nothing else may be kept from it; what
+// is left to the stack must be what the ingress hook alone makes of it.
+func TestForwardingAgreement(t *testing.T) {
+	enterRouter(t)
+	packets, seed := 20_000, uint64(1)
+	if os.Getenv("WAYMARK_AGREEMENT_PACKETS") != "" {
+		packets, seed = 200_000, rand.Uint64()
+	}
+	t.Logf("%d packets, seed %d", packets, seed)
+	devices := func(i ioam.IfIndex) device {
+		return device{linkHeader: 14, fast: i == arrivalIndex, address: [6]byte(arrivalAddress)}
+	}
+	redirected := make(map[string]int)
+	for done := uint64(0); done < uint64(packets); done += packetsPerConfig {
+		g := generator{rand.New(rand.NewPCG(seed, done))}
+		cfg := g.config()
+		cfg.Interfaces[0].Index, cfg.Interfaces[1].Index = arrivalIndex, departureIndex
+		for i := range cfg.Encapsulations {
+			cfg.Encapsulations[i].Interface = departureIndex
+		}
+		if len(cfg.Encapsulations) == 0 && g.IntN(3) == 0 {
+			cfg.Interfaces[1].Roles = ioam.RoleIngress
+		}
+		if err := cfg.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		p := loadProgramsOn(t, cfg, arrivalIndex, devices, fixedTime, hookIngressXDP, hookIngressTC)
+		switch g.IntN(3) {
+		case 0:
+			p.routes(t, RouteByDestination, 0)
+		case 1:
+			p.routes(t, RouteByFlow, 0)
+		case 2:
+			p.routes(t, RouteByPorts, time.Second)
+		}
+		for _, program := range []*ebpf.Program{p.xdp, p.tcIn} {
+			name := program.Type().String()
+			redirected[name] += agreeForwarding(t, cfg, p, program, g)
+			if t.Failed() {
+				t.Fatalf("%s, configuration %d: %+v", name, done, cfg)
+			}
+		}
+		p.close()
+	}
+	t.Log(redirected)
+	for _, kind := range []ebpf.ProgramType{ebpf.XDP, ebpf.SchedCLS} {
+		if redirected[kind.String()] < packets/20 {
+			t.Errorf("%s: only %d packets were redirected", kind, redirected[kind.String()])
+		}
+	}
+}
+
+// agreeForwarding compares one program with the reference node and a router.
+func agreeForwarding(t *testing.T, cfg ioam.NodeConfig, p *programs, program *ebpf.Program, g generator) (redirected int) {
+	t.Helper()
+	node, err := ioam.NewNode(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.TAIOffset = taiUTC.Nanoseconds()
+	isXDP := program.Type() == ebpf.XDP
+	// tells how much a packet would grow, without counting it
+	always := everyPacket(t, cfg)
+	room := headroom(t)
+	for range packetsPerConfig / 2 {
+		frame := g.frame()
+		if g.IntN(10) > 0 {
+			copy(frame, arrivalAddress)
+		}
+		if len(frame) < 14+40 {
+			continue
+		}
+		if g.IntN(3) > 0 { // what routers see most
+			copy(frame[14+24:], addresses[1+g.IntN(2)].AsSlice())
+			frame[14+7] = 64
+		}
+		in := ioam.Frame{Data: frame, Interface: arrivalIndex, Time: fixedTime}
+		after := node.Ingress(in)
+		expected, forward := after.Data, forwardable(cfg, frame, after, isXDP)
+		if forward {
+			in.Data, in.Interface, in.Ingress = routed(after.Data), departureIndex, arrivalIndex
+			if isXDP && after.Outcome != ioam.OutcomeTraceFilled {
+				growth := len(always.Egress(in).Data) - len(after.Data)
+				forward = growth <= 0 || len(after.Data)-14+growth <= departureMTU && growth <= room+len(frame)-len(after.Data)
+			}
+		}
+		if forward {
+			expected = in.Data
+			if isXDP {
+				expected = node.Egress(in).Data
+			}
+			redirected++
+		}
+		verdict, out := runOn(t, program, frame)
+		p.readRecords(t)
+		want := map[bool]uint32{true: 4, false: 7}[isXDP] // XDP_REDIRECT, TC_ACT_REDIRECT
+		if !forward && !isXDP {
+			expected = tagBeside(frame, expected)
+		}
+		if (verdict == want) != forward || !bytes.Equal(out, expected) {
+			t.Errorf("frame\n%s\nthe program: verdict %d\n%s\nthe reference: %v, forwarded %v\n%s", hex.Dump(frame),
+				int32(verdict), hex.Dump(out), after.Outcome, forward, hex.Dump(expected))
+			return redirected
+		}
+	}
+	return redirected
+}
+
+// routed is a frame after a router's step.
+func routed(frame []byte) []byte {
+	frame = bytes.Clone(frame)
+	copy(frame, neighbourAddress)
+	copy(frame[6:], departureAddress)
+	frame[14+7]--
+	return frame
+}
+
+// everyPacket is a node that encapsulates whatever matches.
+func everyPacket(t *testing.T, cfg ioam.NodeConfig) *ioam.Node {
+	t.Helper()
+	cfg.Encapsulations = slices.Clone(cfg.Encapsulations)
+	for i := range cfg.Encapsulations {
+		cfg.Encapsulations[i].Frequency = ioam.Frequency{}
+	}
+	node, err := ioam.NewNode(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+// headroom is what the facility leaves in front of a frame, without the
+// kernel's own description of a redirected one.
+func headroom(t *testing.T) int {
+	t.Helper()
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var frame *btf.Struct
+	if err := spec.TypeByName("xdp_frame", &frame); err != nil {
+		t.Fatal(err)
+	}
+	return 256 - int(frame.Size)
+}
+
+// xdpContext is the kernel's struct xdp_md.
+type xdpContext struct{ Data, DataEnd, DataMeta, IngressIfindex, RxQueueIndex, EgressIfindex uint32 }
+
+// runOn gives a frame to a program as if it had arrived at the router.
+func runOn(t *testing.T, program *ebpf.Program, frame []byte) (uint32, []byte) {
+	t.Helper()
+	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+1024)}
+	if program.Type() == ebpf.XDP {
+		options.Context = &xdpContext{DataEnd: uint32(len(frame)), IngressIfindex: uint32(arrivalIndex)}
+	} else {
+		options.Context = &skb{IngressIfindex: uint32(arrivalIndex), Ifindex: uint32(arrivalIndex)}
+	}
+	verdict, err := program.Run(options)
+	if err != nil {
+		t.Fatalf("run %d bytes: %v", len(frame), err)
+	}
+	return verdict, options.DataOut
+}
