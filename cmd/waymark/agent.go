@@ -68,6 +68,7 @@ agent takes over, or 'waymark agent stop --remove'.`
 
 func newAgentRunCommand() *cobra.Command {
 	var file, format, level, name string
+	var oneClock bool
 	cmd := &cobra.Command{
 		Use:   "run --config FILE",
 		Short: "Run the agent in the foreground",
@@ -95,7 +96,7 @@ again: as a whole, or with a fault not at all. The log goes to standard error.`,
 				return err
 			}
 			return runAgent(cmd.Context(), agent.Options{
-				ConfigFile: path, Place: place, NodeName: name, Version: version, Log: log, Stdout: cmd.OutOrStdout(),
+				ConfigFile: path, Place: place, NodeName: name, OneClock: oneClock, Version: version, Log: log, Stdout: cmd.OutOrStdout(),
 			})
 		},
 	}
@@ -103,6 +104,7 @@ again: as a whole, or with a fault not at all. The log goes to standard error.`,
 	cmd.Flags().StringVar(&format, "log-format", "text", "`FORMAT` of the log: text or json")
 	cmd.Flags().StringVar(&level, "log-level", "info", "least `LEVEL` that is logged: debug, info, warn or error")
 	cmd.Flags().StringVar(&name, "node-name", "", "`NAME` of this node in records (default: the host's name)")
+	cmd.Flags().BoolVar(&oneClock, "one-clock", false, "all nodes of the domain read this machine's clock: do not warn that it is not synchronised")
 	return cmd
 }
 

@@ -23,6 +23,7 @@ type Options struct {
 	ConfigFile string
 	Place      api.Place
 	NodeName   string // names this node in records
+	OneClock   bool   // all nodes of the domain read this machine's clock
 	Version    string
 	Log        *slog.Logger
 	Stdout     io.Writer // of an exporter to "-"

@@ -24,6 +24,7 @@ func (a *Agent) facts(s *state) health.Node {
 	n := health.Node{
 		TimestampFormat: s.resolved.Node.TimestampFormat,
 		Missing:         s.resolved.Missing,
+		OneClock:        a.options.OneClock,
 		PrivatePins:     a.privatePins,
 	}
 	if clock, err := a.options.System.Clock(); err == nil {

@@ -126,6 +126,15 @@ func TestCheckNode(t *testing.T) {
 	}
 }
 
+// Nodes that read one clock agree, right or wrong.
+func TestOneClockNeedsNoSynchronisation(t *testing.T) {
+	n := healthyNode()
+	n.Clock.Synchronised, n.OneClock = false, true
+	if ws := CheckNode(n); len(ws) != 0 {
+		t.Errorf("warnings: %+v", ws)
+	}
+}
+
 func healthyKernel() Kernel {
 	yes := Support{Yes: true}
 	return Kernel{Release: "6.12", Capability: math.MaxUint64, BTF: true, Memlock: 8 << 20,

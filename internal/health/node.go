@@ -46,6 +46,7 @@ type Node struct {
 	Interfaces      []Interface
 	Missing         []string // configured interfaces that do not exist
 	Encapsulations  []Encapsulation
+	OneClock        bool // all nodes of the domain read this machine's clock
 	PrivatePins     bool // the BPF file system is in this process's mount namespace alone
 }
 
@@ -161,7 +162,7 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 
 func checkClock(n Node) []Warning {
 	var ws []Warning
-	if !n.Clock.Synchronised {
+	if !n.Clock.Synchronised && !n.OneClock {
 		ws = append(ws, New(ClockUnsynced, "",
 			"the kernel's clock is not synchronised (STA_UNSYNC): transit delays of this node are right, delays between nodes are not",
 			"run an NTP or PTP client (chrony, ptp4l with phc2sys)"))

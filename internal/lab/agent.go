@@ -108,7 +108,7 @@ func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, er
 	}
 	// A session of its own, so that a terminal's end or Ctrl-C is not the
 	// agent's; the session's leader leads its process group, too.
-	cmd := n.Command(context.WithoutCancel(ctx), n.lab.program, "agent", "run", "--config", a.Config, "--node-name", n.Name())
+	cmd := n.Command(context.WithoutCancel(ctx), n.lab.program, "agent", "run", "--config", a.Config, "--node-name", n.Name(), "--one-clock")
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {

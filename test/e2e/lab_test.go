@@ -198,6 +198,9 @@ func TestLabShowsAgents(t *testing.T) {
 			return false
 		}
 	}
+	if _, status, stderr := waymark(t, "lab", "exec", "porthos", "--name", l.Name(), "--", program, "status"); !strings.Contains(status, "node porthos") || strings.Contains(status, "warning: ") {
+		t.Errorf("an agent of the line warns:\n%s%s", status, stderr)
+	}
 	ns := l.Name() + "-porthos"
 	await(t, "the agent is shown", 5*time.Second, shown("porthos", ns, "runs", "lo", "-", "2001:db8:ff::2/128"))
 	signalAgent(t, l, "porthos", syscall.SIGKILL)
