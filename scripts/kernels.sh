@@ -21,7 +21,7 @@ timeout=${KERNELS_TIMEOUT:-2700}
 only=${KERNELS_RUN:-.}
 work=build/kernels
 # Modules for what the tests use; the machine has no other.
-modules=(veth sch_ingress cls_bpf sch_tbf)
+modules=(veth sch_ingress cls_bpf sch_tbf bridge vrf)
 
 fail() {
 	echo "kernels: $*" >&2
@@ -139,6 +139,7 @@ step mutations 600 datapath.test -test.v -test.run 'TestIngressMutations|TestTra
 step demo 600 waymark lab demo
 step kernel 600 e2e.test -test.v -test.run TestKernelTransit
 step transfers 900 e2e.test -test.v -test.short -test.run 'TestTransfer|TestEqualPaths'
+step masters 600 e2e.test -test.v -test.run 'TestArrivalBy|TestTunnelPathMTU'
 # Emulation is too slow for the five seconds that a reload under traffic has.
 step agents 900 e2e.test -test.v -test.run 'TestAgents|TestRuntime' -test.skip 'TestAgentsComeAndGoUnderTraffic/reload'
 step agreement 1800 datapath.test -test.v -test.timeout 30m -test.run TestAgreement
