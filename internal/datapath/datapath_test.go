@@ -15,11 +15,11 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/pintest"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -51,27 +51,6 @@ func raise(t *testing.T, name string) *lab.Lab {
 		}
 	})
 	return l
-}
-
-// pins is a directory for pins of its own.
-func pins(t *testing.T) string {
-	t.Helper()
-	const root = "/run/waymark/bpf"
-	if err := os.MkdirAll(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(root, &fs); err != nil {
-		t.Fatal(err)
-	}
-	if fs.Type != unix.BPF_FS_MAGIC {
-		if err := unix.Mount("bpf", root, "bpf", 0, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	directory := filepath.Join(root, fmt.Sprintf("test-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-")))
-	t.Cleanup(func() { os.RemoveAll(directory) })
-	return directory
 }
 
 func index(t *testing.T) ioam.IfIndex {
@@ -130,7 +109,7 @@ func TestModes(t *testing.T) {
 	tc := tcModes(t)
 	for _, mode := range append([]datapath.AttachMode{datapath.AttachAuto, datapath.AttachXDP}, tc...) {
 		t.Run(string(mode), func(t *testing.T) {
-			path := pins(t)
+			path := pintest.Directory(t)
 			open := func() (d *datapath.Datapath) {
 				t.Helper()
 				err := l.Node("near").Do(func() (err error) {
@@ -227,7 +206,7 @@ func nothingAttached(hasTCX bool) error {
 // TestModeChange goes from one mode to another and back.
 func TestModeChange(t *testing.T) {
 	l := raise(t, "wm-dp-change")
-	path := pins(t)
+	path := pintest.Directory(t)
 	modes := append([]datapath.AttachMode{datapath.AttachXDP}, tcModes(t)...)
 	err := l.Node("near").Do(func() error {
 		d, err := datapath.Open(datapath.Options{PinPath: path})
@@ -254,7 +233,7 @@ func TestModeChange(t *testing.T) {
 // the kernel has; what it has not is refused with the cure.
 func TestAutoFallsBack(t *testing.T) {
 	l := raise(t, "wm-dp-auto")
-	path := pins(t)
+	path := pintest.Directory(t)
 	best := tcModes(t)[0]
 	err := l.Node("near").Do(func() error {
 		d, err := datapath.Open(datapath.Options{PinPath: path})
@@ -285,7 +264,7 @@ func TestAutoFallsBack(t *testing.T) {
 // TestFailedApply keeps what runs when an interface cannot be served.
 func TestFailedApply(t *testing.T) {
 	l := raise(t, "wm-dp-fail")
-	path := pins(t)
+	path := pintest.Directory(t)
 	mode := tcModes(t)[0]
 	err := l.Node("near").Do(func() error {
 		d, err := datapath.Open(datapath.Options{PinPath: path})
@@ -321,7 +300,7 @@ func TestFailedApply(t *testing.T) {
 // TestInterfaceGone forgets an interface that was deleted while nobody ran.
 func TestInterfaceGone(t *testing.T) {
 	l := raise(t, "wm-dp-gone")
-	path := pins(t)
+	path := pintest.Directory(t)
 	err := l.Node("near").Do(func() error {
 		d, err := datapath.Open(datapath.Options{PinPath: path})
 		if err != nil {
@@ -360,7 +339,7 @@ func TestSameIndex(t *testing.T) {
 	for _, mode := range []datapath.AttachMode{datapath.AttachXDP, datapath.AttachTCX, datapath.AttachClsact} {
 		t.Run(string(mode), func(t *testing.T) {
 			l := raise(t, "wm-dp-same")
-			path := pins(t)
+			path := pintest.Directory(t)
 			err := l.Node("near").Do(func() error {
 				d, err := datapath.Open(datapath.Options{PinPath: path})
 				if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/pintest"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -23,7 +24,7 @@ func TestLeft(t *testing.T) {
 	ends := []netip.Addr{netip.MustParseAddr("2001:db8:3::1"), netip.MustParseAddr("2001:db8:4::1")}
 	for _, mode := range append([]datapath.AttachMode{datapath.AttachXDP}, tcModes(t)...) {
 		t.Run(string(mode), func(t *testing.T) {
-			path := pins(t)
+			path := pintest.Directory(t)
 			do := func(fn func(d *datapath.Datapath) error) {
 				t.Helper()
 				if err := l.Node("near").Do(func() error {
@@ -80,7 +81,7 @@ func TestLeft(t *testing.T) {
 // What was pinned for an interface that is gone treats nothing any more.
 func TestNothingIsLeftOnAnInterfaceThatIsGone(t *testing.T) {
 	l := raise(t, "wm-dp-gone")
-	path := pins(t)
+	path := pintest.Directory(t)
 	if err := l.Node("near").Do(func() error {
 		d, err := datapath.Open(datapath.Options{PinPath: path})
 		if err != nil {
@@ -154,7 +155,7 @@ var holdings = []struct {
 func TestNamespaceGone(t *testing.T) {
 	for _, tt := range holdings {
 		t.Run(tt.name, func(t *testing.T) {
-			path := pins(t)
+			path := pintest.Directory(t)
 			released := make(chan func(), 1)
 			go func() {
 				runtime.LockOSThread() // and never unlocked: the thread ends, and leaves the namespace

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/pintest"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -16,7 +17,7 @@ import (
 // bytes grows to 160 by it.
 func TestSetPathMTU(t *testing.T) {
 	l := raise(t, "wm-dp-pmtu")
-	path := pins(t)
+	path := pintest.Directory(t)
 	ping := l.Topology().Traffic[0]
 	tunnelled := func(i ioam.IfIndex, name string, pathMTU int) datapath.Config {
 		cfg := configuration(i, datapath.AttachTCX)

@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/pintest"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -152,7 +153,7 @@ func serve(t *testing.T, n *lab.Node, mode datapath.AttachMode, cfg func(index f
 	t.Helper()
 	var d *datapath.Datapath
 	err := n.Do(func() (err error) {
-		if d, err = datapath.Open(datapath.Options{PinPath: pins(t)}); err != nil {
+		if d, err = datapath.Open(datapath.Options{PinPath: pintest.Directory(t)}); err != nil {
 			return err
 		}
 		// programs count in UTC here, as the kernel does
@@ -191,29 +192,6 @@ func kernelTAIOffset() time.Duration {
 	unix.ClockGettime(unix.CLOCK_TAI, &tai)
 	unix.ClockGettime(unix.CLOCK_REALTIME, &utc)
 	return time.Duration(tai.Nano() - utc.Nano()).Round(time.Second)
-}
-
-func pins(t *testing.T) string {
-	t.Helper()
-	const root = "/run/waymark/bpf"
-	if err := os.MkdirAll(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(root, &fs); err != nil {
-		t.Fatal(err)
-	}
-	if fs.Type != unix.BPF_FS_MAGIC {
-		if err := unix.Mount("bpf", root, "bpf", 0, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	directory, err := os.MkdirTemp(root, "e2e-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(directory) })
-	return directory
 }
 
 // mainlineRouter is setUpKernel in our configuration.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/tsharktest"
 )
 
 // segmented sends UDP as one large packet per call, which the kernel cuts into
@@ -171,28 +172,10 @@ func (w *wire) stop(t *testing.T) {
 	}
 }
 
-// tshark reads a capture; it writes one line per packet that the filter takes.
-func tshark(t *testing.T, path, filter string, args ...string) []string {
-	t.Helper()
-	all := append([]string{"-r", path, "-Y", filter, "-T", "fields"}, args...)
-	var diagnostics bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), "tshark", all...)
-	cmd.Stderr = &diagnostics
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("tshark %v: %v (install it with: apt-get install tshark)\n%s", all, err, &diagnostics)
-	}
-	text := strings.TrimSuffix(string(out), "\n")
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, "\n")
-}
-
 // checkSums has tshark compute the checksum of every TCP and UDP packet to beta.
 func checkSums(t *testing.T, path string, least int) {
 	t.Helper()
-	lines := tshark(t, path, "ipv6.dst == 2001:db8:2::2 && (tcp || udp)", "-o", "tcp.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
+	lines := tsharktest.Run(t, path, "ipv6.dst == 2001:db8:2::2 && (tcp || udp)", "-o", "tcp.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
 		"-e", "frame.number", "-e", "tcp.checksum.status", "-e", "udp.checksum.status")
 	if len(lines) < least {
 		t.Errorf("tshark found %d TCP and UDP packets, want at least %d", len(lines), least)

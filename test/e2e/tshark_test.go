@@ -18,6 +18,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/tsharktest"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -29,7 +30,7 @@ const complaints = "_ws.malformed || _ws.expert.severity >= 0x600000 || (_ws.exp
 func checkNoComplaint(t *testing.T, path string) {
 	t.Helper()
 	args := append(slices.Clone(asData), "-e", "frame.number", "-e", "frame.protocols", "-e", "_ws.expert.message")
-	for _, line := range tshark(t, path, complaints, args...) {
+	for _, line := range tsharktest.Run(t, path, complaints, args...) {
 		t.Errorf("tshark complains: %s", line)
 	}
 }
@@ -149,125 +150,28 @@ func checkControl(t *testing.T) {
 		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: time.Now(), CaptureLength: len(frame), Length: len(frame)}, frame); err != nil {
 			t.Fatal(err)
 		}
-		if lines := tshark(t, path, complaints, "-e", "_ws.expert.message"); len(lines) != 1 {
+		if lines := tsharktest.Run(t, path, complaints, "-e", "_ws.expert.message"); len(lines) != 1 {
 			t.Errorf("%s: tshark does not complain: %q", name, lines)
 		}
-	}
-}
-
-// reading is a field as both read it: tshark's name, and what our record has,
-// all-ones when there is no value.
-type reading struct {
-	name string
-	bit  int
-	ours func(n export.TraceNode) uint64
-}
-
-func or[T ~uint8 | ~uint16 | ~uint32 | ~uint64](f export.Field[T], ones uint64) uint64 {
-	if !f.Valid {
-		return ones
-	}
-	return uint64(f.Value)
-}
-
-// readings are the fields of a node, with times as the format has them.
-func readings(format string) []reading {
-	const ones16, ones24, ones32, ones56, ones64 = 1<<16 - 1, 1<<24 - 1, 1<<32 - 1, 1<<56 - 1, 1<<64 - 1
-	tai, unit := int64(0), 1000 // of UTC seconds; nanoseconds of a fraction
-	if format == "ptp" {
-		tai, unit = 37, 1
-	}
-	return []reading{
-		{"id", ioam.BitNode, func(n export.TraceNode) uint64 { return or(n.NodeID, ones24) }},
-		{"iif", ioam.BitInterfaces, func(n export.TraceNode) uint64 { return or(n.IngressID, ones16) }},
-		{"eif", ioam.BitInterfaces, func(n export.TraceNode) uint64 { return or(n.EgressID, ones16) }},
-		{"tss", ioam.BitTimestampSeconds, func(n export.TraceNode) uint64 { return uint64(n.Timestamp.Value.Unix() + tai) }},
-		{"tsf", ioam.BitTimestampFraction, func(n export.TraceNode) uint64 {
-			if n.TimestampFraction.Present {
-				return or(n.TimestampFraction, ones32)
-			}
-			return uint64(n.Timestamp.Value.Nanosecond() / unit)
-		}},
-		{"trdelay", ioam.BitTransitDelay, func(n export.TraceNode) uint64 { return or(n.TransitDelay, ones32) }},
-		{"nsdata", ioam.BitNamespaceData, func(n export.TraceNode) uint64 { return or(n.NamespaceData, ones32) }},
-		{"qdepth", ioam.BitQueueDepth, func(n export.TraceNode) uint64 { return or(n.QueueDepth, ones32) }},
-		{"csum", ioam.BitChecksumComplement, func(n export.TraceNode) uint64 { return or(n.ChecksumComplement, ones32) }},
-		{"id_wide", ioam.BitNodeWide, func(n export.TraceNode) uint64 { return or(n.NodeIDWide, ones56) }},
-		{"iif_wide", ioam.BitInterfacesWide, func(n export.TraceNode) uint64 { return or(n.IngressIDWide, ones32) }},
-		{"eif_wide", ioam.BitInterfacesWide, func(n export.TraceNode) uint64 { return or(n.EgressIDWide, ones32) }},
-		{"nsdata_wide", ioam.BitNamespaceDataWide, func(n export.TraceNode) uint64 { return or(n.NamespaceDataWide, ones64) }},
-		{"bufoccup", ioam.BitBufferOccupancy, func(n export.TraceNode) uint64 { return or(n.BufferOccupancy, ones32) }},
-		{"oss.scid", ioam.BitSnapshot, func(n export.TraceNode) uint64 {
-			if !n.Snapshot.Valid {
-				return ones24
-			}
-			return uint64(n.Snapshot.Value.Schema)
-		}},
 	}
 }
 
 // compareDecoders holds `waymark decode` to tshark.
 func compareDecoders(t *testing.T, path, format string, least int) {
 	t.Helper()
-	fields := readings(format)
-	const prefix = "ipv6.opt.ioam.trace."
-	args := []string{"-e", prefix + "ns", "-e", prefix + "type", "-e", prefix + "remlen", "-e", prefix + "flags"}
-	heads := len(args) / 2
-	for _, f := range fields {
-		args = append(args, "-e", prefix+"node."+f.name)
-	}
 	records := decoded(t, path, format)
 	if len(records) < least {
 		t.Errorf("%d traces in the capture, want at least %d", len(records), least)
 	}
-	compared := map[string]int{}
-	for i, line := range tshark(t, path, prefix+"ns", args...) {
-		columns := make([][]uint64, 0, len(args)/2)
-		for column := range strings.SplitSeq(line, "\t") {
-			columns = append(columns, numbers(t, column))
-		}
-		if len(columns[0]) > len(records) {
-			t.Fatalf("tshark finds more traces than we do, from its packet %d on", i+1)
-		}
-		want := make([][]uint64, len(columns))
-		for _, r := range records[:len(columns[0])] { // one record per option
-			want[0], want[1], want[2] = append(want[0], uint64(r.Namespace)), append(want[1], uint64(r.TraceType)), append(want[2], uint64(r.Remaining))
-			want[3] = append(want[3], flags(r))
-			for j, f := range fields {
-				for _, n := range slices.Backward(r.Nodes) {
-					if r.TraceType.Has(f.bit) {
-						want[heads+j] = append(want[heads+j], f.ours(n))
-						compared[f.name]++
-					}
-				}
-			}
-		}
-		records = records[len(columns[0]):]
-		for j := range columns {
-			if !slices.EqualFunc(columns[j], want[j], func(theirs, ours uint64) bool {
-				// A delay with the top bit is one that nobody has measured.
-				return theirs == ours || args[2*j+1] == prefix+"node.trdelay" && ours == 1<<32-1 && theirs >= 1<<31
-			}) {
-				t.Fatalf("marked packet %d, %s: tshark has %x, we %x", i+1, args[2*j+1], columns[j], want[j])
-			}
+	clock := export.Clock{Format: ioam.TimestampPOSIX}
+	if format == "ptp" {
+		clock = export.Clock{Format: ioam.TimestampPTP, TAIOffset: 37 * time.Second} // decode's default
+	}
+	for name, n := range tsharktest.Compare(t, path, clock, records) {
+		if n == 0 {
+			t.Errorf("the capture has no %s: nothing was compared", name)
 		}
 	}
-	if len(records) > 0 {
-		t.Errorf("tshark does not find our last %d traces", len(records))
-	}
-	for _, f := range fields {
-		if compared[f.name] == 0 {
-			t.Errorf("the capture has no %s: nothing was compared", f.name)
-		}
-	}
-}
-
-// flags are the trace's flags, of which our nodes set one.
-func flags(r export.TraceRecord) uint64 {
-	if r.Overflow {
-		return uint64(ioam.FlagOverflow)
-	}
-	return 0
 }
 
 // decoded are the records that `waymark decode` makes of a capture.
@@ -286,21 +190,4 @@ func decoded(t *testing.T, path, format string) []export.TraceRecord {
 		records = append(records, r)
 	}
 	return records
-}
-
-// numbers reads a column of tshark, the values of a packet in their order.
-func numbers(t *testing.T, column string) []uint64 {
-	t.Helper()
-	var list []uint64
-	for word := range strings.SplitSeq(column, ",") {
-		if word == "" {
-			continue
-		}
-		v, err := strconv.ParseUint(word, 0, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, v)
-	}
-	return list
 }
