@@ -18,7 +18,7 @@ VERSION = $(shell scripts/version.sh)
 FUZZTIME ?= 30s
 AGREEMENT_PACKETS ?= 1000000
 # Packages with goroutines that share memory; the others gain nothing from -race.
-RACE := ./internal/agent/... ./internal/api/... ./internal/export/... ./internal/lab/...
+RACE := ./internal/agent/... ./internal/api/... ./internal/export/... ./internal/lab/... ./internal/pathmtu/...
 TEST_TIMEOUT ?= 15m
 
 .PHONY: build generate check test bench instructions demo fuzz docs help
