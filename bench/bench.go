@@ -43,7 +43,8 @@ type Point struct {
 	PPS     *float64 `json:"pps,omitempty"`
 	Ratio   float64  `json:"ratio"`
 
-	// Spread is the distance between the quartiles: of NS, or of Ratio. One
+	// Spread is the distance between the quartiles: of NS, or of Ratio; for a
+	// variant that is its own baseline, of the rate in parts of its median. One
 	// round has none.
 	Spread *float64 `json:"spread,omitempty"`
 	// Reference is what the baseline took in the same run: ns or packets per second.
@@ -93,6 +94,7 @@ type Benchmark struct {
 	Title string
 	// Short and Full are how long to measure in passing and in earnest.
 	Short, Full Options
+	make        func() experiment // nil when it is not a table of variants
 	run         func(context.Context, Options) (Result, error)
 }
 
@@ -106,13 +108,36 @@ func All() []Benchmark {
 			Full:  Options{Duration: 3 * time.Minute, Rounds: 25},
 			run:   runCost,
 		},
-		{
-			Name:  "forwarding",
-			Title: "packets per second through a forwarding node, the kernel's own IOAM beside ours",
-			Short: Options{Duration: 60 * time.Second, Rounds: 5},
-			Full:  Options{Duration: 6 * time.Minute, Rounds: 11},
-			run:   runForwarding,
-		},
+		table("forwarding", "every treatment by one node, the kernel's own IOAM and empty hooks beside it", forwardingExperiment),
+		table("baseline", "IOAM off, registered and on (IOAM papers, figures 10 and 8)", baselineExperiment),
+		table("frequency", "a trace in 0.01% to 100% of the packets (figures 11 and 9)", frequencyExperiment),
+		table("options", "1 to 11 fields in a trace (figures 13 and 10)", optionsExperiment),
+		table("namespaces", "traces in 1 to 9 namespaces (figures 14 and 11)", namespacesExperiment),
+		table("all-in-one", "800 bytes, 5% of the packets, 5 namespaces of 3 fields", allInOneExperiment),
+		table("delay", "added delay of each node, 1 to 7 namespaces (figure 12)", delayExperiment),
+		table("kernel", "the kernel's own IOAM transit beside ours", kernelExperiment),
+		table("cores", "1 and 2 CPUs, one flow and several", coresExperiment),
+		table("scale", "1 to 1000 namespaces, encapsulations and destinations", scaleExperiment),
+	}
+}
+
+// Measuring of one variant and one it is compared with, in passing and in earnest.
+const (
+	shortRounds, fullRounds = 3, 11
+	shortBurst, fullBurst   = 40 * time.Millisecond, 150 * time.Millisecond
+)
+
+// table is a benchmark whose variants take turns.
+func table(name, title string, make func() experiment) Benchmark {
+	bursts := 0
+	for _, v := range make().variants {
+		bursts += len(v.members())
+	}
+	return Benchmark{
+		Name: name, Title: title, make: make,
+		Short: Options{Duration: time.Duration(bursts*shortRounds) * shortBurst, Rounds: shortRounds},
+		Full:  Options{Duration: time.Duration(bursts*fullRounds) * fullBurst, Rounds: fullRounds},
+		run:   func(ctx context.Context, o Options) (Result, error) { return runExperiment(ctx, o, make()) },
 	}
 }
 
@@ -138,11 +163,6 @@ func (b Benchmark) Run(ctx context.Context, o Options) (Result, error) {
 		return Result{}, fmt.Errorf("benchmark %s: nothing to measure in %v and %d rounds; give a positive duration", b.Name, o.Duration, o.Rounds)
 	}
 	started := time.Now()
-	release, err := pinThread()
-	if err != nil {
-		return Result{}, err
-	}
-	defer release()
 	r, err := b.run(ctx, o)
 	if err != nil {
 		return Result{}, fmt.Errorf("benchmark %s: %w", b.Name, err)
@@ -152,30 +172,34 @@ func (b Benchmark) Run(ctx context.Context, o Options) (Result, error) {
 	return r, nil
 }
 
-// pinThread keeps this goroutine on the last CPU it may use: the first one
-// usually serves the machine's interrupts.
-func pinThread() (release func(), err error) {
+// pinThread keeps this goroutine on a CPU: the last one that it may use, or
+// one so many before it. The first one usually serves the machine's interrupts.
+func pinThread(before int) (release func(), err error) {
 	runtime.LockOSThread()
-	var before unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
 		runtime.UnlockOSThread()
 		return nil, fmt.Errorf("read the CPU affinity: %w", err)
 	}
-	last := 0
-	for cpu := range len(before) * 64 {
-		if before.IsSet(cpu) {
-			last = cpu
+	var cpus []int
+	for cpu := range len(allowed) * 64 {
+		if allowed.IsSet(cpu) {
+			cpus = append(cpus, cpu)
 		}
 	}
+	if before >= len(cpus) {
+		runtime.UnlockOSThread()
+		return nil, fmt.Errorf("%d CPUs are needed, %d may be used", before+1, len(cpus))
+	}
 	var one unix.CPUSet
-	one.Set(last)
+	one.Set(cpus[len(cpus)-1-before])
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
 		runtime.UnlockOSThread()
-		return nil, fmt.Errorf("stay on CPU %d: %w", last, err)
+		return nil, fmt.Errorf("stay on CPU %d: %w", cpus[len(cpus)-1-before], err)
 	}
 	return func() {
 		// A thread that cannot go back ends with its goroutine.
-		if unix.SchedSetaffinity(0, &before) == nil {
+		if unix.SchedSetaffinity(0, &allowed) == nil {
 			runtime.UnlockOSThread()
 		}
 	}, nil

@@ -38,6 +38,11 @@ type costPoint struct {
 }
 
 func runCost(ctx context.Context, o Options) (Result, error) {
+	release, err := pinThread(0)
+	if err != nil {
+		return Result{}, err
+	}
+	defer release()
 	run := &costRun{nodes: make(map[string]*datapath.Runner), restorers: make(map[ebpf.ProgramType]*restorer)}
 	defer run.close()
 	o.progress("loading the programs of %d configurations", len(costConfigs()))

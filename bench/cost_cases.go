@@ -59,17 +59,21 @@ func (c costCase) records() bool {
 // plain is the packet to compare with: as long, and none of our business.
 func (c costCase) plain() []byte { return plain(elsewhere, max(len(c.frame), 62)) }
 
-// nodeConfig is a node of two interfaces that passes traces on.
+// nodeConfig is a node of two interfaces that passes traces on, in as many
+// namespaces as a packet can have options.
 func nodeConfig() ioam.NodeConfig {
 	both := ioam.RoleIngress | ioam.RoleEgress
-	return ioam.NodeConfig{
+	c := ioam.NodeConfig{
 		ID: 2, IDWide: 22222222,
 		Interfaces: []ioam.Interface{
 			{Index: ours, Name: "eth0", ID: 201, IDWide: 201201, Roles: both, MTU: 1500},
 			{Index: other, Name: "eth1", ID: 202, IDWide: 202202, Roles: both, MTU: 1500},
 		},
-		Namespaces: []ioam.Namespace{{ID: namespace, Data: 0xdeadbeef, DataWide: 0xcafec0caf00dc0de}},
 	}
+	for i := range ioam.NamespaceID(mostOptions) {
+		c.Namespaces = append(c.Namespaces, ioam.Namespace{ID: namespace + i, Data: 0xdeadbeef, DataWide: 0xcafec0caf00dc0de})
+	}
+	return c
 }
 
 // costConfigs are the nodes under test. Each has what its cases need and no
@@ -90,11 +94,11 @@ func costConfigs() map[string]ioam.NodeConfig {
 	for _, mode := range []ioam.Mode{ioam.ModeInline, ioam.ModeEncap} {
 		for _, kind := range []ioam.TraceType{typeIDs, typeTimes, typeAll} {
 			for _, options := range []int{1, mostOptions} {
-				configs[encapsulating(mode, kind, options)] = encapsulation(mode, kind, options)
+				configs[encapsulating(mode, kind, options)] = encapsulation(mode, alike(options, oneNode(kind))...)
 			}
 		}
 	}
-	c = encapsulation(ioam.ModeInline, typeIDs, 1)
+	c = encapsulation(ioam.ModeInline, oneNode(typeIDs))
 	c.Encapsulations[0].Frequency = ioam.Frequency{K: 1, N: ioam.MaxFrequency}
 	configs["sample"] = c
 	return configs
@@ -104,25 +108,40 @@ func encapsulating(mode ioam.Mode, kind ioam.TraceType, options int) string {
 	return fmt.Sprintf("%s %s %d", mode, kind, options)
 }
 
-// encapsulation is a node that inserts options, each with room for one node.
-func encapsulation(mode ioam.Mode, kind ioam.TraceType, options int) ioam.NodeConfig {
-	size := 4 * kind.NodeLen()
-	if kind.HasSnapshot() {
-		size += 4
-	}
+// encapsulation is a node that inserts options.
+func encapsulation(mode ioam.Mode, options ...ioam.TraceOption) ioam.NodeConfig {
 	e := ioam.Encapsulation{
-		Name: "measured", Interface: ours, Mode: mode,
+		Name: "measured", Interface: ours, Mode: mode, Options: options,
 		Match: ioam.Match{Destination: netip.PrefixFrom(destination, 64).Masked()},
 	}
 	if mode != ioam.ModeInline {
 		e.TunnelSource, e.TunnelDestination = tunnelStart, tunnelEnd
 	}
-	for range options {
-		e.Options = append(e.Options, ioam.TraceOption{Namespace: namespace, Type: kind, Size: size})
-	}
 	c := nodeConfig()
 	c.Encapsulations = []ioam.Encapsulation{e}
 	return c
+}
+
+// oneNode is a trace with room for the data of one node.
+func oneNode(kind ioam.TraceType) ioam.TraceOption {
+	return ioam.TraceOption{Namespace: namespace, Type: kind, Size: dataSize(kind)}
+}
+
+// dataSize is how many bytes a node without a schema writes.
+func dataSize(kind ioam.TraceType) int {
+	size := 4 * kind.NodeLen()
+	if kind.HasSnapshot() {
+		size += 4
+	}
+	return size
+}
+
+func alike(n int, o ioam.TraceOption) []ioam.TraceOption {
+	out := make([]ioam.TraceOption, n)
+	for i := range out {
+		out[i] = o
+	}
+	return out
 }
 
 // costCases is everything that is measured.

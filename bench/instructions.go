@@ -54,7 +54,7 @@ func instructionConfigs() map[string]ioam.NodeConfig {
 
 // allFeatures is a node that does everything at once.
 func allFeatures() ioam.NodeConfig {
-	c := encapsulation(ioam.ModeEncap, typeAll, 1)
+	c := encapsulation(ioam.ModeEncap, oneNode(typeAll))
 	c.Namespaces[0].Schema = &ioam.Schema{ID: 777, Data: []byte("rack 7")}
 	c.Encapsulations[0].Options[0].Size += 8 // the schema's data
 	c.Namespaces = append(c.Namespaces, ioam.Namespace{ID: namespaceRemoved, Remove: true})

@@ -76,16 +76,19 @@ func hopByHop(next byte, body []byte, options ...[]byte) []byte {
 }
 
 // trace is a pre-allocated trace option with room for one node's data.
-func trace(namespace uint16, kind ioam.TraceType) []byte {
-	size := 4 * kind.NodeLen()
-	if kind.HasSnapshot() {
-		size += 4
-	}
-	o := []byte{0x31, byte(10 + size), 0, 0}
-	o = binary.BigEndian.AppendUint16(o, namespace)
-	o = binary.BigEndian.AppendUint16(o, uint16(kind.NodeLen())<<11|uint16(size/4))
-	o = binary.BigEndian.AppendUint32(o, uint32(kind)<<8)
-	return append(o, make([]byte, size)...)
+func trace(id ioam.NamespaceID, kind ioam.TraceType) []byte {
+	return traceOption(ioam.TraceOption{Namespace: id, Type: kind, Size: dataSize(kind)}, 0)
+}
+
+// traceOption is a pre-allocated trace option into which some nodes have
+// written their data.
+func traceOption(t ioam.TraceOption, written int) []byte {
+	free := t.Size - written*dataSize(t.Type)
+	o := []byte{0x31, byte(10 + t.Size), 0, 0}
+	o = binary.BigEndian.AppendUint16(o, uint16(t.Namespace))
+	o = binary.BigEndian.AppendUint16(o, uint16(t.Type.NodeLen())<<11|uint16(free/4))
+	o = binary.BigEndian.AppendUint32(o, uint32(t.Type)<<8)
+	return append(o, make([]byte, t.Size)...)
 }
 
 // with returns a copy of b with the bytes at an offset changed.

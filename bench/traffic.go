@@ -3,12 +3,16 @@
 package bench
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,24 +21,49 @@ const (
 	batchSize  = 64     // frames; what NAPI takes at once
 
 	firstBurst = 20_000
+	leastBurst = 2000
 	looked     = 256 // packets that are sent to be looked at
 )
 
-// traffic sends frames through a network and counts what arrives.
+// stream is packets that are alike, but for 16 bits.
+type stream struct {
+	frame []byte
+	// values is how many values the 16 bits at offset take in turn, beginning
+	// with the frame's own; 0 is one.
+	values, offset int
+	senders        int // CPUs that send at the same time; 0 is one
+}
+
+// varied is the stream with so many values of 16 bits, from first on.
+func (s stream) varied(values, first, offset int) stream {
+	s.frame = with(s.frame, offset, byte(first>>8), byte(first))
+	s.values, s.offset = values, offset
+	return s
+}
+
+// like is the stream's frame whose 16 bits are those of a packet that arrived.
+func (s stream) like(arrived []byte) []byte {
+	if s.values <= 1 || len(arrived) < s.offset+2 {
+		return s.frame
+	}
+	return with(s.frame, s.offset, arrived[s.offset], arrived[s.offset+1])
+}
+
+// traffic sends frames from the ends of lines and counts what arrives.
 type traffic struct {
-	network    *network
+	ends       netns.NsHandle
 	collection *ebpf.Collection
-	sink       link.Link
+	sinks      map[int]link.Link // by the sink's interface
 	release    func()
 	pace       float64 // packets per second, as last seen
 }
 
-func newTraffic(n *network) (*traffic, error) {
+func newTraffic(ends netns.NsHandle) (*traffic, error) {
 	spec, err := loadTraffic()
 	if err != nil {
 		return nil, err
 	}
-	t := &traffic{network: n}
+	t := &traffic{ends: ends, sinks: make(map[int]link.Link)}
 	if t.collection, err = ebpf.NewCollection(spec); err != nil {
 		return nil, fmt.Errorf("load the programs of source and sink: %w", err)
 	}
@@ -42,24 +71,43 @@ func newTraffic(n *network) (*traffic, error) {
 		t.collection.Close()
 		return nil, err
 	}
-	err = inNamespace(n.sink, func() (err error) {
-		t.sink, err = link.AttachTCX(link.TCXOptions{
-			Program: t.collection.Programs[trafficProgSink], Interface: n.k0.Attrs().Index, Attach: ebpf.AttachTCXIngress,
-		})
-		return err
-	})
-	if err != nil {
-		t.release()
-		t.collection.Close()
-		return nil, fmt.Errorf("attach the sink: %w; this benchmark needs Linux 6.6", err)
-	}
 	return t, nil
 }
 
+// collect makes an interface a sink.
+func (t *traffic) collect(sink netlink.Link) error {
+	index := sink.Attrs().Index
+	return inNamespace(t.ends, func() error {
+		l, err := link.AttachTCX(link.TCXOptions{
+			Program: t.collection.Programs[trafficProgSink], Interface: index, Attach: ebpf.AttachTCXIngress,
+		})
+		if err != nil {
+			return fmt.Errorf("attach the sink: %w; this benchmark needs Linux 6.6", err)
+		}
+		t.sinks[index] = l
+		return nil
+	})
+}
+
 func (t *traffic) close() {
-	t.sink.Close()
+	for _, sink := range t.sinks {
+		sink.Close()
+	}
 	t.release()
 	t.collection.Close()
+}
+
+// sinkBy has another program at a line's sink while f runs.
+func (t *traffic) sinkBy(program string, l *line, f func() error) error {
+	sink, programs := t.sinks[l.sink.Attrs().Index], t.collection.Programs
+	if err := sink.Update(programs[program]); err != nil {
+		return fmt.Errorf("attach the %s: %w", program, err)
+	}
+	failed := f()
+	if err := sink.Update(programs[trafficProgSink]); err != nil {
+		return errors.Join(failed, fmt.Errorf("attach the sink: %w", err))
+	}
+	return failed
 }
 
 // received is what the sink has counted.
@@ -75,33 +123,60 @@ func (t *traffic) received() (uint64, error) {
 	return sum, nil
 }
 
-// send sends a frame many times, all on one CPU.
-func (t *traffic) send(frame []byte, times uint32) error {
-	frame = t.network.addressed(frame)
-	headers := trafficHeaders{To: uint32(t.network.s0.Attrs().Index)}
+// sending is how packets are sent.
+type sending struct {
+	batch uint32 // packets that set out together
+	stamp bool   // with the time of sending at their end
+}
+
+// send sends packets of a stream from a line's source, each sender on a CPU of
+// its own.
+func (t *traffic) send(l *line, s stream, times uint32, how sending) error {
+	frame := l.addressed(s.frame)
+	headers := trafficHeaders{
+		To: uint32(l.source.Attrs().Index), Values: uint32(max(s.values, 1)),
+		First: uint32(binary.BigEndian.Uint16(frame[s.offset:])), Offset: uint32(s.offset),
+	}
+	if how.stamp {
+		headers.Stamp = 1
+	}
 	headers.Size = uint32(copy(headers.Bytes[:min(len(frame), rewritten)], frame))
 	if err := t.collection.Maps[trafficMapSending].Put(uint32(0), headers); err != nil {
 		return fmt.Errorf("set what to send: %w", err)
 	}
-	return inNamespace(t.network.source, func() error {
-		release, err := pinThread()
-		if err != nil {
-			return err
-		}
-		defer release()
-		_, err = t.collection.Programs[trafficProgSource].Run(&ebpf.RunOptions{
-			Data: frame, Repeat: times, Flags: liveFrames, BatchSize: batchSize,
-		})
-		if err != nil {
-			return fmt.Errorf("send live frames: %w; this benchmark needs Linux 5.18", err)
-		}
-		return nil
+	senders := max(s.senders, 1)
+	done := make(chan error, senders)
+	for i := range senders {
+		go func() {
+			done <- inNamespace(t.ends, func() error { return t.sendFrom(i, frame, times/uint32(senders), how.batch) })
+		}()
+	}
+	var errs []error
+	for range senders {
+		errs = append(errs, <-done)
+	}
+	return errors.Join(errs...)
+}
+
+// sendFrom sends on the last CPU but `sender`.
+func (t *traffic) sendFrom(sender int, frame []byte, times, batch uint32) error {
+	release, err := pinThread(sender)
+	if err != nil {
+		return err
+	}
+	defer release()
+	_, err = t.collection.Programs[trafficProgSource].Run(&ebpf.RunOptions{
+		Data: frame, Repeat: times, Flags: liveFrames, BatchSize: batch,
 	})
+	if err != nil {
+		return fmt.Errorf("send live frames: %w; this benchmark needs Linux 5.18", err)
+	}
+	return nil
 }
 
 // rewritten is how many bytes of a recycled frame are written anew: more than
 // any node on the way changes.
-const rewritten = 192
+const rewritten = 400
 
 // window is how long packets are counted at a time.
 const window = 10 * time.Millisecond
@@ -109,15 +184,18 @@ const window = 10 * time.Millisecond
 // rate sends for about as long as asked for: packets per second at the sink,
 // in the middle half of the windows in which nothing but sending went on, and
 // how many arrived in all.
-func (t *traffic) rate(frame []byte, duration time.Duration) (pps float64, packets uint64, err error) {
-	times := max(uint32(t.pace*duration.Seconds()), firstBurst)
+func (t *traffic) rate(l *line, s stream, duration time.Duration) (pps float64, packets uint64, err error) {
+	times := uint32(firstBurst)
+	if t.pace > 0 {
+		times = max(uint32(t.pace*duration.Seconds()), leastBurst)
+	}
 	before, err := t.received()
 	if err != nil {
 		return 0, 0, err
 	}
 	started := time.Now()
 	done := make(chan error, 1)
-	go func() { done <- t.send(frame, times) }()
+	go func() { done <- t.send(l, s, times, sending{batch: batchSize}) }()
 	var rates []float64
 	last, lastTime := before, started
 	tick := time.NewTicker(window)
@@ -135,7 +213,8 @@ func (t *traffic) rate(frame []byte, duration time.Duration) (pps float64, packe
 				return 0, 0, errors.Join(err, <-done)
 			}
 			at := time.Now()
-			if last > before && now > last { // the first window holds the start
+			// The first window holds the start, and a late tick is followed by a short one.
+			if last > before && now > last && at.Sub(lastTime) > window/2 {
 				rates = append(rates, float64(now-last)/at.Sub(lastTime).Seconds())
 			}
 			last, lastTime = now, at
@@ -147,7 +226,7 @@ func (t *traffic) rate(frame []byte, duration time.Duration) (pps float64, packe
 		return 0, 0, err
 	}
 	pps = float64(after-before) / took.Seconds()
-	if len(rates) > 2 {
+	if len(rates) > 3 {
 		pps = middle(rates[:len(rates)-1]) // the last one may hold the end
 	}
 	t.pace = pps
@@ -155,34 +234,60 @@ func (t *traffic) rate(frame []byte, duration time.Duration) (pps float64, packe
 }
 
 // look sends a few packets and returns one as it arrived.
-func (t *traffic) look(frame []byte) ([]byte, error) {
-	if err := t.sink.Update(t.collection.Programs[trafficProgWitness]); err != nil {
-		return nil, fmt.Errorf("attach the witness: %w", err)
-	}
+func (t *traffic) look(l *line, s stream) (arrived []byte, err error) {
 	maps := t.collection.Maps
-	err := maps[trafficMapSamples].Put(uint32(0), trafficSample{})
-	if err == nil {
-		err = t.send(frame, looked)
+	if err := maps[trafficMapSamples].Put(uint32(0), trafficSample{}); err != nil {
+		return nil, fmt.Errorf("clear what the witness saw: %w", err)
 	}
 	var sample trafficSample
-	for range 100 {
-		if err != nil {
-			return nil, err
+	err = t.sinkBy(trafficProgWitness, l, func() error {
+		if err := t.send(l, s, looked, sending{batch: batchSize}); err != nil {
+			return err
 		}
-		if err = maps[trafficMapSamples].Lookup(uint32(0), &sample); err == nil && sample.Length > 0 {
-			break
+		for range 100 {
+			if err := maps[trafficMapSamples].Lookup(uint32(0), &sample); err != nil {
+				return fmt.Errorf("read what the witness saw: %w", err)
+			}
+			if sample.Length > 0 {
+				return nil
+			}
+			time.Sleep(5 * time.Millisecond) // softirqs may lag behind
 		}
-		time.Sleep(5 * time.Millisecond) // softirqs may lag behind
-	}
-	if err := t.sink.Update(t.collection.Programs[trafficProgSink]); err != nil {
-		return nil, fmt.Errorf("attach the sink: %w", err)
-	}
-	if sample.Length == 0 {
-		return nil, fmt.Errorf("none of %d packets arrived at the sink", looked)
+		return fmt.Errorf("none of %d packets arrived at the sink", looked)
+	})
+	if err != nil {
+		return nil, err
 	}
 	out := make([]byte, sample.Length)
 	copy(out, sample.Bytes[:])
 	return out, nil
+}
+
+// delay sends packets one by one for about as long as asked for and returns
+// the least time from source to sink in ns, and how many arrived.
+func (t *traffic) delay(l *line, s stream, duration time.Duration) (least float64, packets uint64, err error) {
+	const each = 4 * time.Microsecond // about what one packet takes
+	times := max(uint32(duration/each), leastBurst)
+	clear := make([]trafficDelay, ebpf.MustPossibleCPU())
+	for i := range clear {
+		clear[i].Least = math.MaxUint64
+	}
+	if err := t.collection.Maps[trafficMapDelays].Put(uint32(0), clear); err != nil {
+		return 0, 0, fmt.Errorf("reset the stopwatch: %w", err)
+	}
+	err = t.sinkBy(trafficProgStopwatch, l, func() error { return t.send(l, s, times, sending{batch: 1, stamp: true}) })
+	if err != nil {
+		return 0, 0, err
+	}
+	var seen []trafficDelay
+	if err := t.collection.Maps[trafficMapDelays].Lookup(uint32(0), &seen); err != nil {
+		return 0, 0, fmt.Errorf("read the stopwatch: %w", err)
+	}
+	least = math.MaxUint64
+	for _, d := range seen {
+		least, packets = min(least, float64(d.Least)), packets+d.Packets
+	}
+	return least, packets, nil
 }
 
 // privatePins mounts a BPF file system that only this process sees, by a path

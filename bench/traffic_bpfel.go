@@ -13,11 +13,21 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type trafficDelay struct {
+	_       structs.HostLayout
+	Least   uint64
+	Packets uint64
+}
+
 type trafficHeaders struct {
-	_     structs.HostLayout
-	Size  uint32
-	To    uint32
-	Bytes [512]uint8
+	_      structs.HostLayout
+	Size   uint32
+	To     uint32
+	Stamp  uint32
+	Values uint32
+	First  uint32
+	Offset uint32
+	Bytes  [512]uint8
 }
 
 type trafficSample struct {
@@ -30,12 +40,15 @@ type trafficSample struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	trafficMapReceived = "received"
-	trafficMapSamples  = "samples"
-	trafficMapSending  = "sending"
-	trafficProgSink    = "sink"
-	trafficProgSource  = "source"
-	trafficProgWitness = "witness"
+	trafficMapDelays     = "delays"
+	trafficMapReceived   = "received"
+	trafficMapSamples    = "samples"
+	trafficMapSending    = "sending"
+	trafficMapSent       = "sent"
+	trafficProgSink      = "sink"
+	trafficProgSource    = "source"
+	trafficProgStopwatch = "stopwatch"
+	trafficProgWitness   = "witness"
 )
 
 // loadTraffic returns the embedded CollectionSpec for traffic.
@@ -80,18 +93,21 @@ type trafficSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type trafficProgramSpecs struct {
-	Sink    *ebpf.ProgramSpec `ebpf:"sink"`
-	Source  *ebpf.ProgramSpec `ebpf:"source"`
-	Witness *ebpf.ProgramSpec `ebpf:"witness"`
+	Sink      *ebpf.ProgramSpec `ebpf:"sink"`
+	Source    *ebpf.ProgramSpec `ebpf:"source"`
+	Stopwatch *ebpf.ProgramSpec `ebpf:"stopwatch"`
+	Witness   *ebpf.ProgramSpec `ebpf:"witness"`
 }
 
 // trafficMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type trafficMapSpecs struct {
+	Delays   *ebpf.MapSpec `ebpf:"delays"`
 	Received *ebpf.MapSpec `ebpf:"received"`
 	Samples  *ebpf.MapSpec `ebpf:"samples"`
 	Sending  *ebpf.MapSpec `ebpf:"sending"`
+	Sent     *ebpf.MapSpec `ebpf:"sent"`
 }
 
 // trafficVariableSpecs contains global variables before they are loaded into the kernel.
@@ -120,16 +136,20 @@ func (o *trafficObjects) Close() error {
 //
 // It can be passed to loadTrafficObjects or ebpf.CollectionSpec.LoadAndAssign.
 type trafficMaps struct {
+	Delays   *ebpf.Map `ebpf:"delays"`
 	Received *ebpf.Map `ebpf:"received"`
 	Samples  *ebpf.Map `ebpf:"samples"`
 	Sending  *ebpf.Map `ebpf:"sending"`
+	Sent     *ebpf.Map `ebpf:"sent"`
 }
 
 func (m *trafficMaps) Close() error {
 	return _TrafficClose(
+		m.Delays,
 		m.Received,
 		m.Samples,
 		m.Sending,
+		m.Sent,
 	)
 }
 
@@ -143,15 +163,17 @@ type trafficVariables struct {
 //
 // It can be passed to loadTrafficObjects or ebpf.CollectionSpec.LoadAndAssign.
 type trafficPrograms struct {
-	Sink    *ebpf.Program `ebpf:"sink"`
-	Source  *ebpf.Program `ebpf:"source"`
-	Witness *ebpf.Program `ebpf:"witness"`
+	Sink      *ebpf.Program `ebpf:"sink"`
+	Source    *ebpf.Program `ebpf:"source"`
+	Stopwatch *ebpf.Program `ebpf:"stopwatch"`
+	Witness   *ebpf.Program `ebpf:"witness"`
 }
 
 func (p *trafficPrograms) Close() error {
 	return _TrafficClose(
 		p.Sink,
 		p.Source,
+		p.Stopwatch,
 		p.Witness,
 	)
 }

@@ -8,104 +8,64 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"strconv"
 	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// treatment is what the node does with the packets that it forwards.
+// treatment is what a node does with the packets that it forwards; the zero
+// value leaves them to the kernel. Treatments of one name are the same.
 type treatment struct {
 	name   string
-	config func(n0, n1 ioam.IfIndex) ioam.NodeConfig // nil: no program of ours
+	config func(in, out ioam.IfIndex) ioam.NodeConfig // nil: no program of ours
 	attach datapath.AttachMode
-	kernel bool // the kernel's own IOAM
 	read   bool // somebody reads the records
+
+	kernel bool // the kernel's own IOAM, with node id 2 and namespaces
+	// hooks attaches programs that do nothing where ours would be.
+	hooks bool
 }
 
-// treatments are in the order of the first round.
-func treatments() []treatment {
-	return []treatment{
-		{name: "none"},
-		{name: "kernel", kernel: true},
-		{name: "transit xdp", config: transitConfig, attach: datapath.AttachXDP},
-		{name: "transit tcx", config: transitConfig, attach: datapath.AttachTCX},
-		{name: "inline", config: encapConfig(ioam.ModeInline), attach: datapath.AttachTCX},
-		{name: "tunnel", config: encapConfig(ioam.ModeEncap), attach: datapath.AttachTCX},
-		{name: "tunnel with timestamps", config: encapTimesConfig, attach: datapath.AttachTCX},
-		{name: "decapsulate", config: decapConfig, attach: datapath.AttachXDP},
-		{name: "decapsulate, records read", config: decapConfig, attach: datapath.AttachXDP, read: true},
-	}
-}
+// errNoKernelIOAM says that a kernel has no IOAM of its own.
+var errNoKernelIOAM = errors.New("this kernel has no IOAM of its own (Linux 5.15), or ip does not know it")
 
-// transitConfig serves both interfaces.
-func transitConfig(n0, n1 ioam.IfIndex) ioam.NodeConfig {
-	c := nodeConfig()
-	c.Interfaces[0].Index, c.Interfaces[0].Name = n0, "n0"
-	c.Interfaces[1].Index, c.Interfaces[1].Name = n1, "n1"
-	return c
-}
-
-// encapConfig serves only the interface that packets leave by: they come from
-// outside the domain.
-func encapConfig(mode ioam.Mode) func(n0, n1 ioam.IfIndex) ioam.NodeConfig {
-	return func(_, n1 ioam.IfIndex) ioam.NodeConfig {
-		return encapsulatingAt(n1, encapsulation(mode, typeIDs, 1))
-	}
-}
-
-func encapTimesConfig(_, n1 ioam.IfIndex) ioam.NodeConfig {
-	return encapsulatingAt(n1, encapsulation(ioam.ModeEncap, typeTimes, 1))
-}
-
-func encapsulatingAt(n1 ioam.IfIndex, c ioam.NodeConfig) ioam.NodeConfig {
-	c.Interfaces = c.Interfaces[1:]
-	c.Interfaces[0].Index, c.Interfaces[0].Name = n1, "n1"
-	c.Encapsulations[0].Interface = n1
-	return c
-}
-
-func decapConfig(n0, n1 ioam.IfIndex) ioam.NodeConfig {
-	c := transitConfig(n0, n1)
-	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
-	return c
-}
-
-// treat starts a treatment; stop ends it. counters is nil without programs.
-func (n *network) treat(t treatment, pins string) (counters func() ([]datapath.Counters, error), stop func() error, err error) {
-	if t.kernel {
-		return nil, func() error { return n.kernelIOAM(false) }, n.kernelIOAM(true)
-	}
-	if t.config == nil {
-		return nil, func() error { return nil }, nil
+// treat starts a treatment; close of the line ends it.
+func (n *node) treat(t treatment, pins string) error {
+	switch {
+	case t.kernel:
+		return n.kernelIOAM()
+	case t.hooks:
+		return n.attachEmpty(t.attach)
+	case t.config == nil:
+		return nil
 	}
 	var d *datapath.Datapath
-	err = inNamespace(n.node, func() error {
-		if d, err = datapath.Open(datapath.Options{PinPath: filepath.Join(pins, "bench")}); err != nil {
+	err := inNamespace(n.ns, func() (err error) {
+		if d, err = datapath.Open(datapath.Options{PinPath: pins}); err != nil {
 			return err
 		}
-		n0, n1 := ioam.IfIndex(n.n0.Attrs().Index), ioam.IfIndex(n.n1.Attrs().Index)
-		cfg := datapath.Config{Node: t.config(n0, n1), Attach: map[ioam.IfIndex]datapath.AttachMode{n0: t.attach, n1: t.attach}}
+		n.stops = append(n.stops, func() error { return inNamespace(n.ns, d.Remove) })
+		in, out := n.inIndex(), n.outIndex()
+		cfg := datapath.Config{Node: t.config(in, out), Attach: map[ioam.IfIndex]datapath.AttachMode{in: t.attach, out: t.attach}}
 		if err := cfg.Node.Validate(); err != nil {
-			return errors.Join(err, d.Remove())
+			return err
 		}
-		if err := d.Apply(cfg); err != nil {
-			return errors.Join(err, d.Remove())
-		}
-		return nil
+		return d.Apply(cfg)
 	})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	endReading := func() error { return nil }
+	n.counters = d.Counters
 	if t.read {
-		endReading = readRecords(d)
+		n.stops = append([]func() error{readRecords(d)}, n.stops...)
 	}
-	stop = func() error {
-		return errors.Join(endReading(), inNamespace(n.node, d.Remove))
-	}
-	return d.Counters, stop, nil
+	return nil
 }
 
 // readRecords takes records off the rings as an agent does.
@@ -119,33 +79,136 @@ func readRecords(d *datapath.Datapath) (end func() error) {
 	}
 }
 
-// prepareKernelIOAM makes the node a kernel IOAM node with the ids of ours.
-func (n *network) prepareKernelIOAM() error {
-	return inNamespace(n.node, func() error {
+// kernelIOAM makes the node a kernel IOAM node with the ids of ours.
+func (n *node) kernelIOAM() error {
+	return inNamespace(n.ns, func() error {
 		for _, s := range []struct{ name, value string }{
 			{"net/ipv6/ioam6_id", "2"},
 			{"net/ipv6/ioam6_id_wide", "22222222"},
 			{"net/ipv6/conf/n0/ioam6_id", "201"},
 			{"net/ipv6/conf/n1/ioam6_id", "202"},
+			{"net/ipv6/conf/n0/ioam6_enabled", "1"},
 		} {
 			if err := writeSysctl(s.name, s.value); err != nil {
-				return fmt.Errorf("this kernel has no IOAM of its own (CONFIG_IPV6, Linux 5.15): %w", err)
+				return errors.Join(errNoKernelIOAM, err)
 			}
 		}
-		out, err := exec.Command("ip", "ioam", "namespace", "add", fmt.Sprint(namespace), "data", "0xdeadbeef").CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("ip ioam namespace add: %w: %s", err, strings.TrimSpace(string(out)))
+		for i := range mostOptions {
+			out, err := exec.Command("ip", "ioam", "namespace", "add", strconv.Itoa(namespace+i), "data", "0xdeadbeef").CombinedOutput()
+			if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
+				return errors.Join(errNoKernelIOAM, err)
+			}
+			if err != nil {
+				return errors.Join(errNoKernelIOAM, fmt.Errorf("ip ioam namespace add: %w: %s", err, strings.TrimSpace(string(out))))
+			}
 		}
 		return nil
 	})
 }
 
-func (n *network) kernelIOAM(on bool) error {
-	value := "0"
-	if on {
-		value = "1"
+// attachEmpty puts empty programs where a node that passes traces on has ours.
+func (n *node) attachEmpty(mode datapath.AttachMode) error {
+	spec, err := loadHooks()
+	if err != nil {
+		return err
 	}
-	return inNamespace(n.node, func() error {
-		return os.WriteFile("/proc/sys/net/ipv6/conf/n0/ioam6_enabled", []byte(value), 0)
+	programs, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return fmt.Errorf("load programs that do nothing: %w", err)
+	}
+	defer programs.Close() // links keep them
+	return inNamespace(n.ns, func() error {
+		for _, device := range []netlink.Link{n.in, n.out} {
+			index := device.Attrs().Index
+			attachments := []func() (link.Link, error){func() (link.Link, error) {
+				return link.AttachTCX(link.TCXOptions{Program: programs.Programs[hooksProgEmptyTc], Interface: index, Attach: ebpf.AttachTCXEgress})
+			}, func() (link.Link, error) {
+				if mode == datapath.AttachXDP {
+					return link.AttachXDP(link.XDPOptions{Program: programs.Programs[hooksProgEmptyXdp], Interface: index, Flags: link.XDPDriverMode})
+				}
+				return link.AttachTCX(link.TCXOptions{Program: programs.Programs[hooksProgEmptyTc], Interface: index, Attach: ebpf.AttachTCXIngress})
+			}}
+			for _, attach := range attachments {
+				l, err := attach()
+				if err != nil {
+					return fmt.Errorf("attach an empty program to %s: %w", device.Attrs().Name, err)
+				}
+				n.stops = append(n.stops, l.Close)
+			}
+		}
+		return nil
 	})
+}
+
+// Treatments of several experiments.
+var (
+	untreated = treatment{name: "untreated"}
+	kernelOwn = treatment{name: "kernel's own IOAM", kernel: true}
+)
+
+func emptyHooks(mode datapath.AttachMode) treatment {
+	return treatment{name: "empty programs at " + string(mode), hooks: true, attach: mode}
+}
+
+// transit passes traces on in every namespace of the experiments.
+func transit(mode datapath.AttachMode) treatment {
+	return treatment{name: "transit at " + string(mode), attach: mode, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+		return place(nodeConfig(), in, out)
+	}}
+}
+
+// place says which interfaces a configuration of ours and other is for.
+func place(c ioam.NodeConfig, in, out ioam.IfIndex) ioam.NodeConfig {
+	c.Interfaces[0].Index, c.Interfaces[0].Name = in, "n0"
+	c.Interfaces[1].Index, c.Interfaces[1].Name = out, "n1"
+	for i := range c.Encapsulations {
+		c.Encapsulations[i].Interface = out
+	}
+	return c
+}
+
+// encapsulate adds options to packets that come from outside the domain: only
+// the interface that they leave by is served.
+func encapsulate(mode ioam.Mode, frequency ioam.Frequency, options ...ioam.TraceOption) treatment {
+	name := fmt.Sprintf("encapsulation mode %d, %d of %d, %v", mode, frequency.K, frequency.N, options)
+	return treatment{name: name, attach: datapath.AttachTCX, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+		c := place(encapsulation(mode, options...), in, out)
+		c.Encapsulations[0].Frequency = frequency
+		c.Interfaces = c.Interfaces[1:]
+		return c
+	}}
+}
+
+// decapsulate takes the tunnel off, or inline options in any namespace.
+func decapsulate(mode ioam.Mode, read bool) treatment {
+	name := fmt.Sprintf("decapsulation mode %d, records read: %v", mode, read)
+	return treatment{name: name, attach: datapath.AttachXDP, read: read, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+		c := place(nodeConfig(), in, out)
+		if mode == ioam.ModeInline {
+			for i := range c.Namespaces {
+				c.Namespaces[i].Remove = true
+			}
+			return c
+		}
+		c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
+		return c
+	}}
+}
+
+// called gives a node of a line an id of its own, and its interfaces.
+func (t treatment) called(id ioam.NodeID) treatment {
+	config := t.config
+	if config == nil {
+		return t
+	}
+	t.name = fmt.Sprintf("node %d: %s", id, t.name)
+	t.config = func(in, out ioam.IfIndex) ioam.NodeConfig {
+		c := config(in, out)
+		c.ID = id
+		for i := range c.Interfaces {
+			c.Interfaces[i].ID += ioam.InterfaceID(id)*100 - 200
+		}
+		return c
+	}
+	return t
 }

@@ -6,13 +6,19 @@
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#define MAX_BYTES 512
+#define MAX_BYTES   512
+#define STAMP_BYTES 8
 
 struct headers {
-	__u32 size; /* bytes of headers to write */
-	__u32 to;   /* interface to send to */
+	__u32 size;   /* bytes of headers to write */
+	__u32 to;     /* interface to send to */
+	__u32 stamp;  /* 1 = the time of sending is in the last 8 bytes */
+	__u32 values; /* of the 16 bits at `offset`, in turn; 1 = as in the headers */
+	__u32 first;
+	__u32 offset;
 	__u8 bytes[MAX_BYTES];
 };
 
@@ -45,18 +51,61 @@ struct {
 	__type(value, struct sample);
 } samples SEC(".maps");
 
+/* How many packets this CPU has sent. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} sent SEC(".maps");
+
+struct delay {
+	__u64 least; /* ns from source to sink */
+	__u64 packets;
+};
+
+/* One entry: what the stopwatch has seen. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct delay);
+} delays SEC(".maps");
+
+/* Writes the next of the values that distinguish flows, destinations or namespaces. */
+static __always_inline long vary(struct xdp_md *ctx, const struct headers *h)
+{
+	__u32 zero = 0;
+	__u64 *n = bpf_map_lookup_elem(&sent, &zero);
+	__be16 value;
+
+	if (!n || h->values < 1)
+		return -1;
+	value = bpf_htons(h->first + (*n)++ % h->values);
+	return bpf_xdp_store_bytes(ctx, h->offset, &value, sizeof(value));
+}
+
 /* Frames are recycled and come back as the network left them: headers are written each time. */
 SEC("xdp")
 int source(struct xdp_md *ctx)
 {
 	__u32 zero = 0, size;
 	struct headers *t = bpf_map_lookup_elem(&sending, &zero);
+	__u64 now;
 
 	if (!t)
 		return XDP_ABORTED;
 	size = t->size;
 	if (size < 1 || size > MAX_BYTES || bpf_xdp_store_bytes(ctx, 0, t->bytes, size))
 		return XDP_ABORTED;
+	if (t->values != 1 && vary(ctx, t))
+		return XDP_ABORTED;
+	if (t->stamp) {
+		now = bpf_ktime_get_ns();
+		if (bpf_xdp_store_bytes(ctx, bpf_xdp_get_buff_len(ctx) - STAMP_BYTES, &now,
+					sizeof(now)))
+			return XDP_ABORTED;
+	}
 	return bpf_redirect(t->to, 0);
 }
 
@@ -73,6 +122,23 @@ SEC("tc")
 int sink(struct __sk_buff *ctx)
 {
 	(void)ctx;
+	count();
+	return TC_ACT_SHOT;
+}
+
+/* A sink that compares the time with that in the last 8 bytes. */
+SEC("tc")
+int stopwatch(struct __sk_buff *ctx)
+{
+	__u64 now = bpf_ktime_get_ns(), then;
+	__u32 zero = 0;
+	struct delay *d = bpf_map_lookup_elem(&delays, &zero);
+
+	if (d && !bpf_skb_load_bytes(ctx, ctx->len - STAMP_BYTES, &then, sizeof(then))) {
+		if (now - then < d->least)
+			d->least = now - then;
+		d->packets++;
+	}
 	count();
 	return TC_ACT_SHOT;
 }

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// experiment is a table: what is sent through which lines, and what has to
+// come of it. A new experiment is a new table; how it is measured is here.
+type experiment struct {
+	axis     string // what x is
+	baseline string // what the ratio is to
+	variants []*variant
+	notes    []string
+}
+
+// variant is one point of a curve: packets through a line.
+type variant struct {
+	name    string // of the curve
+	x       float64
+	line    []treatment // one for each node
+	send    stream
+	arrives arrival
+	wants   []want
+	// timed: the least time from source to sink is measured, instead of packets
+	// per second at the sink.
+	timed bool
+
+	// against is the variant that this one is compared with, itself when nil.
+	against *variant
+	// plain is the same without a Hop-by-Hop header, where against has one.
+	plain *variant
+	aim   float64
+
+	key    string // of the line
+	looked bool
+}
+
+// arrival holds what arrived at the sink against what was sent.
+type arrival func(sent, arrived []byte) error
+
+// want is how a share of the packets must end at a hook of a node.
+type want struct {
+	node    int // 0 is the first of the line
+	hook    datapath.Hook
+	outcome ioam.Outcome
+	share   float64 // 0: all of them
+}
+
+// has wants all packets to have an outcome at the node's ingress or egress.
+func has(node int, hook datapath.Hook, outcome ioam.Outcome) want {
+	return want{node: node, hook: hook, outcome: outcome}
+}
+
+// members are the variants that take turns in a round.
+func (v *variant) members() []*variant {
+	list := []*variant{v}
+	for _, other := range []*variant{v.plain, v.against} {
+		if other != nil && !slices.Contains(list, other) {
+			list = append([]*variant{other}, list...)
+		}
+	}
+	return list
+}
+
+// series is what was measured of a variant: a value for each round, and what
+// the variants that it is compared with had in the same round.
+type series struct{ own, against, plain []float64 }
+
+// measuring is an experiment in progress.
+type measuring struct {
+	site    *site
+	missing map[string]error // lines that this kernel cannot have
+	results map[*variant]*series
+}
+
+// runExperiment raises the lines of an experiment and lets its variants take
+// turns.
+func runExperiment(ctx context.Context, o Options, e experiment) (r Result, err error) {
+	directory, err := os.MkdirTemp("", "waymark-bench-")
+	if err != nil {
+		return Result{}, err
+	}
+	defer os.Remove(directory)
+	pins, release, err := privatePins(directory)
+	if err != nil {
+		return Result{}, err
+	}
+	defer release()
+	m := &measuring{missing: make(map[string]error), results: make(map[*variant]*series)}
+	if m.site, err = newSite(pins); err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, m.site.close()) }()
+	if err := m.raise(ctx, o, e); err != nil {
+		return Result{}, err
+	}
+	e.variants = slices.DeleteFunc(slices.Clone(e.variants), func(v *variant) bool { return m.missing[v.key] != nil })
+	if err := m.rounds(ctx, o, e.variants); err != nil {
+		return Result{}, err
+	}
+	r = Result{Baseline: e.baseline, Axis: e.axis, Notes: slices.Clone(e.notes)}
+	for key, reason := range m.missing {
+		r.Notes = append(r.Notes, fmt.Sprintf("Not measured: %s. %v.", key, reason))
+	}
+	for _, v := range e.variants {
+		r.Points = append(r.Points, m.point(v))
+	}
+	return r, nil
+}
+
+// raise makes every line that a variant or its baseline needs.
+func (m *measuring) raise(ctx context.Context, o Options, e experiment) error {
+	o.progress("raising the lines of %d variants", len(e.variants))
+	for _, v := range e.variants {
+		for _, each := range v.members() {
+			var names []string
+			for _, t := range each.line {
+				names = append(names, t.name)
+			}
+			each.key = strings.Join(names, " | ")
+			if m.site.lines[each.key] != nil || m.missing[each.key] != nil {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			err := m.site.add(each.key, each.line)
+			switch {
+			case errors.Is(err, errNoKernelIOAM):
+				m.missing[each.key] = err
+			case err != nil:
+				return fmt.Errorf("%s: %w", each.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// rounds measures every variant once a round, in an order that is turned round
+// every time.
+func (m *measuring) rounds(ctx context.Context, o Options, list []*variant) error {
+	bursts := 0
+	for _, v := range list {
+		bursts += len(v.members())
+	}
+	share := o.Duration / time.Duration(o.Rounds*max(bursts, 1))
+	list = slices.Clone(list)
+	for round := range o.Rounds {
+		o.progress("round %d of %d", round+1, o.Rounds)
+		for _, v := range list {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := m.turn(v, share, round%2 == 1); err != nil {
+				return fmt.Errorf("%s at %v: %w", v.name, v.x, err)
+			}
+		}
+		slices.Reverse(list)
+	}
+	return nil
+}
+
+// turn measures a variant and what it is compared with, one right after the
+// other: what else the machine does meets them alike.
+func (m *measuring) turn(v *variant, share time.Duration, backwards bool) error {
+	list := v.members()
+	if backwards {
+		slices.Reverse(list)
+	}
+	values := make(map[*variant]float64)
+	for _, each := range list {
+		value, err := m.burst(each, share)
+		if err != nil {
+			return fmt.Errorf("%s: %w", each.name, err)
+		}
+		values[each] = value
+	}
+	s := m.results[v]
+	if s == nil {
+		s = &series{}
+		m.results[v] = s
+	}
+	s.own = append(s.own, values[v])
+	if v.against != nil {
+		s.against = append(s.against, values[v.against])
+	}
+	if v.plain != nil {
+		s.plain = append(s.plain, values[v.plain])
+	}
+	return nil
+}
+
+// burst measures a variant once. The first time, it looks at what arrives.
+func (m *measuring) burst(v *variant, share time.Duration) (float64, error) {
+	l := m.site.lines[v.key]
+	if !v.looked {
+		arrived, err := m.site.traffic.look(l, v.send)
+		if err != nil {
+			return 0, err
+		}
+		if err := v.arrives(v.send.like(arrived), arrived); err != nil {
+			return 0, err
+		}
+		v.looked = true
+	}
+	before, err := l.counters()
+	if err != nil {
+		return 0, err
+	}
+	measure := m.site.traffic.rate
+	if v.timed {
+		measure = m.site.traffic.delay
+	}
+	value, packets, err := measure(l, v.send, share)
+	if err != nil {
+		return 0, err
+	}
+	if packets == 0 {
+		return 0, errors.New("no packet arrived at the sink")
+	}
+	after, err := l.counters()
+	if err != nil {
+		return 0, err
+	}
+	return value, v.check(l, before, after, packets)
+}
+
+// counters reads those of each node; none for nodes without programs of ours.
+func (l *line) counters() ([][]datapath.Counters, error) {
+	out := make([][]datapath.Counters, len(l.nodes))
+	for i, n := range l.nodes {
+		if n.counters == nil {
+			continue
+		}
+		var err error
+		if out[i], err = n.counters(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// check holds the nodes' counters to what the packets had to become.
+func (v *variant) check(l *line, before, after [][]datapath.Counters, packets uint64) error {
+	for _, w := range v.wants {
+		index := l.nodes[w.node].inIndex()
+		if w.hook == datapath.HookEgressTC {
+			index = l.nodes[w.node].outIndex()
+		}
+		n := w.of(after[w.node], index) - w.of(before[w.node], index)
+		expected := float64(packets)
+		if w.share > 0 {
+			expected *= w.share
+		}
+		// Packets may be lost behind the hook, and a period of sampling be begun.
+		least, most := expected-expected/100-2, expected+expected/50+2
+		if got := float64(n); got < least || w.share > 0 && got > most {
+			return fmt.Errorf("%d of %d packets ended as %s at the %s hook of node %d instead of %.0f",
+				n, packets, w.outcome, w.hook, w.node+1, expected)
+		}
+	}
+	return nil
+}
+
+func (w want) of(counters []datapath.Counters, index ioam.IfIndex) uint64 {
+	for _, c := range counters {
+		switch {
+		case c.Index != index:
+		case w.hook == datapath.HookEgressTC:
+			return c.Egress[w.outcome]
+		default:
+			return c.Ingress[w.outcome]
+		}
+	}
+	return 0
+}
+
+// point sums a variant up: medians over the rounds.
+func (m *measuring) point(v *variant) Point {
+	s := m.results[v]
+	against := s.against
+	if v.against == nil {
+		against = s.own
+	}
+	ratios, added := make([]float64, len(s.own)), make([]float64, len(s.own))
+	for i, own := range s.own {
+		ratios[i], added[i] = own/against[i], own-against[i]
+	}
+	p := Point{
+		Variant: v.name, X: v.x, Aim: v.aim,
+		Ratio: round(median(ratios), 4), Reference: round(median(against), 1),
+	}
+	relative := make([]float64, len(s.own))
+	for i, own := range s.own {
+		relative[i] = own / median(s.own)
+	}
+	switch {
+	case v.timed && v.against == nil:
+		p.NS, p.Spread = figure(median(s.own), 1), spread(s.own, 1)
+	case v.timed:
+		p.NS, p.Spread = figure(median(added), 1), spread(added, 1)
+	case v.against == nil:
+		p.PPS, p.Spread = figure(median(s.own), 0), spread(relative, 4)
+	default:
+		p.PPS, p.Spread = figure(median(s.own), 0), spread(ratios, 4)
+	}
+	if v.plain == nil {
+		p.PlainRatio = p.Ratio
+		return p
+	}
+	for i, own := range s.own {
+		ratios[i] = own / s.plain[i]
+	}
+	p.PlainRatio = round(median(ratios), 4)
+	return p
+}
+
+func figure(v float64, digits int) *float64 {
+	v = round(v, digits)
+	return &v
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// The experiments of the two papers on IOAM for IPv6 in Linux, at their
+// parameters. The later one measures each of three machines in a row, with
+// frames of 78 and 1236 bytes and a tunnel from the first to the third; the
+// earlier one a line of containers on one machine, with frames of 1200 bytes
+// and insertion inline. So the first are single nodes here, and the second is a
+// line of three.
+
+const (
+	// hops is how many nodes write into a trace.
+	hops = 3
+	// lineSize is the frame of the experiments on a line, in bytes.
+	lineSize = 1200
+)
+
+// fieldBits are the trace fields in the order in which the papers add them, by
+// what they say that each adds: short ones first, then wide ones. The
+// publications call a field an option.
+var fieldBits = []int{
+	ioam.BitNode, ioam.BitInterfaces, ioam.BitTimestampSeconds, ioam.BitTimestampFraction, ioam.BitTransitDelay, ioam.BitNamespaceData,
+	ioam.BitNodeWide, ioam.BitInterfacesWide, ioam.BitNamespaceDataWide, ioam.BitQueueDepth, ioam.BitBufferOccupancy,
+}
+
+// fields is the trace type of so many fields.
+func fields(n int) (kind ioam.TraceType) {
+	for _, bit := range fieldBits[:n] {
+		kind |= 1 << (23 - bit)
+	}
+	return kind
+}
+
+// path is a trace with room for every node of the way.
+func path(id ioam.NamespaceID, kind ioam.TraceType) ioam.TraceOption {
+	return ioam.TraceOption{Namespace: id, Type: kind, Size: hops * dataSize(kind)}
+}
+
+// pathInEach is a trace of the type in each of so many namespaces.
+func pathInEach(namespaces int, kind ioam.TraceType) []ioam.TraceOption {
+	var list []ioam.TraceOption
+	for i := range ioam.NamespaceID(namespaces) {
+		list = append(list, path(namespace+i, kind))
+	}
+	return list
+}
+
+// header is the options of a packet whose first nodes have written their data.
+func header(options []ioam.TraceOption, written int) [][]byte {
+	var list [][]byte
+	for _, o := range options {
+		list = append(list, traceOption(o, written))
+	}
+	return list
+}
+
+// overhead is how many bytes a mode adds to a packet.
+func overhead(mode ioam.Mode, options []ioam.TraceOption) int {
+	n := len(hopByHop(nextNone, nil, header(options, 0)...))
+	if mode == ioam.ModeEncap {
+		n += ipv6Header
+	}
+	return n
+}
+
+// traces in packets of an experiment.
+type carried struct {
+	mode      ioam.Mode
+	frequency ioam.Frequency
+	options   []ioam.TraceOption
+}
+
+func (c carried) share() float64 { return float64(c.frequency.K) / float64(c.frequency.N) }
+
+var always = ioam.Frequency{K: 1, N: 1}
+
+// packet is a frame as it reaches a node after so many others: with the size
+// that the mode gives to a plain one.
+func (c carried) packet(size, written int) []byte {
+	if c.mode == ioam.ModeEncap {
+		return tunnelled(plain(destination, size)[ethernetHeader:], header(c.options, written)...)
+	}
+	return padded(size+overhead(c.mode, c.options), header(c.options, written)...)
+}
+
+// added and removed are the outcomes of encapsulation and decapsulation.
+func (c carried) added() ioam.Outcome {
+	if c.mode == ioam.ModeEncap {
+		return ioam.OutcomeEncapTunneled
+	}
+	return ioam.OutcomeEncapInserted
+}
+
+func (c carried) removed() ioam.Outcome {
+	if c.mode == ioam.ModeEncap {
+		return ioam.OutcomeTunnelDecapsulated
+	}
+	return ioam.OutcomeInlineRemoved
+}
+
+// encapsulating is the node that adds the options, athos.
+func (c carried) encapsulating(size int) *variant {
+	arrives := longer(overhead(c.mode, c.options))
+	if c.share() < 1 {
+		arrives = sometimesLonger(overhead(c.mode, c.options))
+	}
+	return &variant{
+		line:    []treatment{encapsulate(c.mode, c.frequency, c.options...)},
+		send:    stream{frame: plain(destination, size)},
+		arrives: arrives,
+		wants:   []want{{hook: datapath.HookEgressTC, outcome: c.added(), share: c.share()}},
+	}
+}
+
+// transiting is the node in the middle, porthos, with our programs or the kernel's IOAM.
+func (c carried) transiting(size int, t treatment) *variant {
+	v := &variant{line: []treatment{t}, send: stream{frame: c.packet(size, 1)}, arrives: filled}
+	if t.config != nil {
+		v.wants = transits()
+	}
+	return v
+}
+
+// decapsulating is the node that removes them, aramis.
+func (c carried) decapsulating(size int) *variant {
+	return &variant{
+		line:    []treatment{decapsulate(c.mode, true)},
+		send:    stream{frame: c.packet(size, 2)},
+		arrives: longer(-overhead(c.mode, c.options)),
+		wants:   []want{has(0, datapath.HookIngressXDP, c.removed())},
+	}
+}
+
+// whole is the line of all three: nothing is left of it behind the last.
+func (c carried) whole(size int) *variant {
+	return &variant{
+		line: []treatment{
+			encapsulate(c.mode, c.frequency, c.options...).called(1),
+			transit(datapath.AttachXDP).called(2),
+			decapsulate(c.mode, true).called(3),
+		},
+		send:    stream{frame: plain(destination, size)},
+		arrives: unchanged,
+		wants: []want{
+			{node: 0, hook: datapath.HookEgressTC, outcome: c.added(), share: c.share()},
+			{node: 1, hook: datapath.HookIngressXDP, outcome: ioam.OutcomeTraceFilled, share: c.share()},
+			{node: 2, hook: datapath.HookIngressXDP, outcome: c.removed(), share: c.share()},
+		},
+	}
+}
+
+// is gives a variant its place in a table.
+func (v *variant) is(name string, x float64, against *variant) *variant {
+	v.name, v.x, v.against = name, x, against
+	return v
+}
+
+func sized(name string, size int) string { return fmt.Sprintf("%s, %d bytes", name, size) }
+
+const (
+	kernelBaseline = "plain packets of the same size, forwarded by the kernel: no program, no IOAM"
+	namesNodes     = "A node alone is compared with one plain node, the line of three with a line of three."
+)
+
+// baselineExperiment is figure 10 of the later paper, and 8 of the earlier.
+func baselineExperiment() experiment {
+	e := experiment{axis: "bytes of a plain frame", baseline: kernelBaseline, notes: []string{
+		namesNodes, "\"Registered\": the programs run, and the packets match no encapsulation.",
+	}}
+	for _, size := range append(sizes, lineSize) {
+		one := carried{ioam.ModeEncap, always, pathInEach(1, fields(1))}
+		nodes, what := 1, "encapsulating node"
+		on := one.encapsulating(size)
+		if size == lineSize {
+			one.mode, nodes, what = ioam.ModeInline, hops, "line of three nodes"
+			on = one.whole(size)
+		}
+		x := float64(size)
+		base := untreatedPackets(what+", kernel without IOAM", x, plain(destination, size), nodes)
+		registered := &variant{line: on.line, send: stream{frame: plain(elsewhere, size)}, arrives: unchanged}
+		for i := range on.line {
+			registered.wants = append(registered.wants, has(i, datapath.HookEgressTC, ioam.OutcomeNoIOAM))
+		}
+		e.variants = append(e.variants, base, registered.is(what+", registered, no IOAM", x, base), on.is(what+", IOAM on", x, base))
+		if nodes == 1 {
+			e.variants = append(e.variants,
+				one.transiting(size, transit(datapath.AttachXDP)).is("transit node, IOAM on", x, base),
+				one.transiting(size, kernelOwn).is("transit node, the kernel's own IOAM", x, base),
+				one.decapsulating(size).is("decapsulating node, IOAM on", x, base))
+		}
+	}
+	return e
+}
+
+// frequencyExperiment is figure 11, and 9 of the earlier paper.
+func frequencyExperiment() experiment {
+	e := experiment{axis: "percent of the packets that get a trace", baseline: kernelBaseline, notes: []string{namesNodes}}
+	for _, size := range append(sizes, lineSize) {
+		nodes, mode := 1, ioam.ModeEncap
+		if size == lineSize {
+			nodes, mode = hops, ioam.ModeInline
+		}
+		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), nodes)
+		for _, one := range []uint32{10_000, 1000, 100, 50, 20, 10, 4, 2, 1} {
+			c := carried{mode, ioam.Frequency{K: 1, N: one}, pathInEach(1, fields(1))}
+			percent := 100 / float64(one)
+			if nodes > 1 {
+				e.variants = append(e.variants, c.whole(size).is(sized("line of three nodes", size), percent, base))
+				continue
+			}
+			e.variants = append(e.variants, c.encapsulating(size).is(sized("encapsulating node", size), percent, base))
+		}
+	}
+	return e
+}
+
+// roles adds each node alone, and the kernel's own transit node.
+func (e *experiment) roles(c carried, size int, x float64, base *variant) {
+	e.variants = append(e.variants,
+		c.encapsulating(size).is(sized("encapsulating node", size), x, base),
+		c.transiting(size, transit(datapath.AttachXDP)).is(sized("transit node", size), x, base),
+		c.transiting(size, kernelOwn).is(sized("transit node, the kernel's own IOAM", size), x, base),
+		c.decapsulating(size).is(sized("decapsulating node", size), x, base))
+}
+
+// growing is an experiment on a header that grows.
+func growing(axis string, most, mostOnLine int, options func(n int) []ioam.TraceOption) experiment {
+	e := experiment{axis: axis, baseline: kernelBaseline, notes: []string{namesNodes}}
+	for _, size := range sizes {
+		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), 1)
+		for n := 1; n <= most; n++ {
+			e.roles(carried{ioam.ModeEncap, always, options(n)}, size, float64(n), base)
+		}
+	}
+	base := untreatedPackets("kernel without IOAM", 0, plain(destination, lineSize), hops)
+	for n := 1; n <= mostOnLine; n++ {
+		c := carried{ioam.ModeInline, always, options(n)}
+		e.variants = append(e.variants, c.whole(lineSize).is(sized("line of three nodes", lineSize), float64(n), base))
+	}
+	return e
+}
+
+// optionsExperiment is figure 13, and 10 of the earlier paper.
+func optionsExperiment() experiment {
+	return growing("fields of one trace (\"options\" in the papers)", 9, len(fieldBits), func(n int) []ioam.TraceOption {
+		return pathInEach(1, fields(n))
+	})
+}
+
+// namespacesExperiment is figure 14, and 11 of the earlier paper.
+func namespacesExperiment() experiment {
+	return growing("namespaces, each with a trace of one field", mostOptions, mostOptions, func(n int) []ioam.TraceOption {
+		return pathInEach(n, fields(1))
+	})
+}
+
+// allInOneExperiment is the later paper's example: 800 bytes, 5%, 5 namespaces
+// with 3 fields each.
+func allInOneExperiment() experiment {
+	const size = 800
+	e := experiment{axis: "percent of the packets that get a trace", baseline: kernelBaseline, notes: []string{namesNodes}}
+	for _, nodes := range []int{1, hops} {
+		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), nodes)
+		for _, one := range []uint32{20, 1} {
+			c := carried{ioam.ModeEncap, ioam.Frequency{K: 1, N: one}, pathInEach(5, fields(3))}
+			v, name := c.encapsulating(size), "encapsulating node"
+			if nodes > 1 {
+				v, name = c.whole(size), "line of three nodes"
+			}
+			e.variants = append(e.variants, v.is(sized(name, size), 100/float64(one), base))
+		}
+	}
+	return e
+}
+
+// delayExperiment is figure 12 of the earlier paper.
+func delayExperiment() experiment {
+	e := experiment{axis: "namespaces, each with a trace of one field", baseline: "plain packets of the same size, forwarded by a kernel without IOAM",
+		notes: []string{"The least delay of packets that are sent one by one, less that of plain packets."}}
+	base := untreatedPackets("kernel without IOAM", 0, plain(destination, lineSize), 1)
+	base.timed = true
+	for n := 1; n <= 7; n++ {
+		c, x := carried{ioam.ModeInline, always, pathInEach(n, fields(1))}, float64(n)
+		e.variants = append(e.variants,
+			c.encapsulating(lineSize).is("athos, encapsulating", x, base),
+			c.transiting(lineSize, transit(datapath.AttachXDP)).is("porthos, transit", x, base),
+			c.transiting(lineSize, kernelOwn).is("porthos, the kernel's own IOAM", x, base),
+			c.decapsulating(lineSize).is("aramis, decapsulating", x, base))
+	}
+	for _, v := range e.variants {
+		v.timed = true
+	}
+	return e
+}
+
+// kernelExperiment is the kernel's own transit beside ours, by what a node writes.
+func kernelExperiment() experiment {
+	e := experiment{axis: "bytes that the node writes", baseline: "the same packets forwarded by the kernel: no program, ioam6_enabled off"}
+	for _, size := range sizes {
+		bare := untreatedPackets(sized("kernel forwarding, plain packets", size), 0, plain(destination, size), 1)
+		e.variants = append(e.variants, bare)
+		for _, kind := range []ioam.TraceType{typeNodeID, typeIDs, typeTimes, typeDelay, typeAll} {
+			x := float64(dataSize(kind))
+			base := untreatedPackets(sized("kernel forwarding, traced packets", size), x, filling(size, trace(namespace, kind)), 1)
+			list := []*variant{base}
+			for _, t := range []struct {
+				name string
+				treatment
+			}{
+				{"the kernel's own IOAM transit", kernelOwn},
+				{"our transit at xdp", transit(datapath.AttachXDP)},
+				{"our transit at tcx", transit(datapath.AttachTCX)},
+			} {
+				v := &variant{line: []treatment{t.treatment}, send: base.send, arrives: filled}
+				if t.config != nil {
+					v.wants = transits()
+				}
+				list = append(list, v.is(sized(t.name, size), x, base))
+			}
+			for _, v := range list {
+				v.plain = bare
+			}
+			e.variants = append(e.variants, list...)
+		}
+	}
+	return e
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// counts are how many of a thing a node has, or meets, where that is varied.
+var counts = []int{1, 3, 10, 30, 100, 300, 1000}
+
+// Where the 16 bits are that tell flows, namespaces and destinations apart.
+const (
+	atSource          = ethernetHeader + 8 + 14 // the last 16 bits of the source address
+	atNamespace       = atOption + 4
+	atSubnet          = ethernetHeader + 24 + 6 // the last 16 bits of the destination's /64
+	firstNamespace    = 2000
+	firstSubnet       = 0x100
+	manyFlows         = 64
+	sizeOfScale       = 256 // bytes of a plain frame
+	prefixOfSubnets   = "2001:db8:2::"
+	everySubnetPrefix = "2001:db8:2::/48"
+)
+
+// coresExperiment is one and more CPUs with one flow and several.
+func coresExperiment() experiment {
+	e := experiment{
+		axis:     "CPUs that send, forward and receive",
+		baseline: "the same packets on as many CPUs, forwarded by the kernel: no program, no IOAM",
+		notes:    []string{"A flow is a source address. Each CPU sends all of them."},
+	}
+	tunnel := carried{ioam.ModeEncap, always, pathInEach(1, typeIDs)}
+	for cores := 1; cores <= min(runtime.NumCPU(), 2); cores++ {
+		for _, flows := range []int{1, manyFlows} {
+			add := func(what string, v, against *variant) *variant {
+				v.send.senders = cores
+				v.send = v.send.varied(flows, 2, atSource)
+				e.variants = append(e.variants, v.is(fmt.Sprintf("%s, flows: %d", what, flows), float64(cores), against))
+				return v
+			}
+			base := add("kernel forwarding", untreatedPackets("", 0, plain(destination, 78), 1), nil)
+			add("encapsulation in a tunnel", tunnel.encapsulating(78), base)
+			traced := add("kernel forwarding, traced packets", untreatedPackets("", 0, tunnel.packet(78, 1), 1), nil)
+			add("the kernel's own IOAM transit", tunnel.transiting(78, kernelOwn), traced)
+			add("our transit", tunnel.transiting(78, transit(datapath.AttachXDP)), traced)
+			add("decapsulation", tunnel.decapsulating(78), traced)
+		}
+	}
+	return e
+}
+
+// scaleExperiment is what a packet costs when there is much to choose from.
+// Each packet asks for another one than the packet before.
+func scaleExperiment() experiment {
+	e := experiment{
+		axis:     "how many there are; packets ask for each in turn",
+		baseline: "the same packets forwarded by the kernel: no program, no IOAM",
+		notes: []string{
+			"\"Destinations\" are subnets, all of which one encapsulation matches.",
+		},
+	}
+	add := func(name string, n int, t treatment, send stream, arrives arrival, wants ...want) {
+		send.values = n
+		base := untreatedPackets("kernel forwarding", float64(n), send.frame, 1)
+		base.send = send
+		v := &variant{line: []treatment{t}, send: send, arrives: arrives, wants: wants}
+		e.variants = append(e.variants, v.is(name, float64(n), base))
+	}
+	option := oneNode(typeIDs)
+	grown := longer(overhead(ioam.ModeInline, []ioam.TraceOption{option}))
+	inserted := has(0, datapath.HookEgressTC, ioam.OutcomeEncapInserted)
+	traced := stream{frame: padded(sizeOfScale, trace(firstNamespace, typeIDs))}.varied(1, firstNamespace, atNamespace)
+	plainTo := stream{frame: plain(netip.MustParseAddr(prefixOfSubnets+"2"), sizeOfScale)}.varied(1, firstSubnet, atSubnet)
+	for _, n := range counts {
+		add("transit, namespaces", n, manyNamespaces(n), traced, filled, transits()...)
+		add("encapsulation, encapsulations", n, manyEncapsulations(n), plainTo, grown, inserted)
+		add("encapsulation, destinations", n, oneForAll(), plainTo, grown, inserted)
+	}
+	return e
+}
+
+// manyNamespaces is a transit node of n namespaces.
+func manyNamespaces(n int) treatment {
+	return treatment{name: fmt.Sprintf("transit, %d namespaces", n), attach: datapath.AttachXDP, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+		return withNamespaces(place(nodeConfig(), in, out), n)
+	}}
+}
+
+func withNamespaces(c ioam.NodeConfig, n int) ioam.NodeConfig {
+	c.Namespaces = nil
+	for i := range ioam.NamespaceID(n) {
+		c.Namespaces = append(c.Namespaces, ioam.Namespace{ID: firstNamespace + i, Data: 0xdeadbeef})
+	}
+	return c
+}
+
+// manyEncapsulations is a node with an encapsulation for each of n subnets.
+func manyEncapsulations(n int) treatment {
+	return treatment{name: fmt.Sprintf("%d encapsulations", n), attach: datapath.AttachTCX, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+		return withEncapsulations(place(nodeConfig(), in, out), n)
+	}}
+}
+
+func withEncapsulations(c ioam.NodeConfig, n int) ioam.NodeConfig {
+	c.Encapsulations = nil
+	for i := range n {
+		subnet := netip.MustParseAddr(prefixOfSubnets).As16()
+		subnet[6], subnet[7] = byte((firstSubnet+i)>>8), byte(firstSubnet+i)
+		c.Encapsulations = append(c.Encapsulations, ioam.Encapsulation{
+			Name: fmt.Sprintf("subnet %d", i), Interface: c.Interfaces[1].Index, Mode: ioam.ModeInline,
+			Match:   ioam.Match{Destination: netip.PrefixFrom(netip.AddrFrom16(subnet), 64)},
+			Options: []ioam.TraceOption{oneNode(typeIDs)},
+		})
+	}
+	return c
+}
+
+// oneForAll is a node with one encapsulation for every subnet.
+func oneForAll() treatment {
+	return treatment{name: "one encapsulation", attach: datapath.AttachTCX, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+		c := withEncapsulations(place(nodeConfig(), in, out), 1)
+		c.Encapsulations[0].Match.Destination = netip.MustParsePrefix(everySubnetPrefix)
+		return c
+	}}
+}
