@@ -134,14 +134,14 @@ step() {
 echo "kernels: booted $(uname -r), $(nproc) CPU"
 step doctor 120 waymark doctor
 step probes 120 health.test -test.v -test.run 'TestProbes|TestReadClock'
-step attach 600 datapath.test -test.v -test.run 'TestMode|TestAuto|TestFailedApply|TestInterfaceGone'
+step attach 600 datapath.test -test.v -test.run 'TestMode|TestAuto|TestFailedApply|TestInterfaceGone|Left|TestNamespaceGone'
 step mutations 600 datapath.test -test.v -test.run 'TestIngressMutations|TestTransparency|TestOutcomes'
 step demo 600 waymark lab demo
 step kernel 600 e2e.test -test.v -test.run TestKernelTransit
 step transfers 900 e2e.test -test.v -test.short -test.run 'TestTransfer|TestEqualPaths'
 step masters 600 e2e.test -test.v -test.run 'TestArrivalBy|TestTunnelPathMTU'
 # Emulation is too slow for the five seconds that a reload under traffic has.
-step agents 900 e2e.test -test.v -test.run 'TestAgents|TestRuntime' -test.skip 'TestAgentsComeAndGoUnderTraffic/reload'
+step agents 900 e2e.test -test.v -test.run 'TestAgent|TestRuntime' -test.skip 'TestAgentsComeAndGoUnderTraffic/reload'
 step agreement 1800 datapath.test -test.v -test.timeout 30m -test.run TestAgreement
 echo "kernels: kernel's complaints:"
 dmesg | grep -E 'WARNING:|BUG:|Oops|Call Trace|lockup|rcu.*stall' | sed 's/^/kernels: complaint /'
