@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func TestMetrics(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	var c datapath.Counters
+	c.Index, c.Name, c.RecordsWritten, c.RecordsLost = 2, "eth0", 5, 3
+	c.Ingress[ioam.OutcomeTraceFilled], c.Egress[ioam.OutcomeEncapInserted] = 11, 22
+	h.datapath.setCounters(c)
+	h.system.setIOAM6(true)
+	h.datapath.records <- removed(t, "2001:db8:2::2")
+	eventually(t, "the record is read", func() bool { return h.status().Records.Read == 1 })
+	h.write("{")
+	if h.client.Reload(context.Background()) == nil {
+		t.Fatal("a broken file was reloaded")
+	}
+	b, err := h.client.Metrics(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for _, want := range []string{
+		`waymark_packets_total{hook="ingress",interface="eth0",outcome="trace_filled"} 11`,
+		`waymark_packets_total{hook="egress",interface="eth0",outcome="encap_inserted"} 22`,
+		`waymark_packets_total{hook="egress",interface="eth0",outcome="trace_filled"} 0`,
+		`waymark_records_written_total{interface="eth0"} 5`,
+		`waymark_records_lost_total{interface="eth0"} 3`,
+		`waymark_records_read_total 1`,
+		`waymark_reloads_total{result="failed"} 1`,
+		`waymark_reloads_total{result="ok"} 0`,
+		`waymark_interface_info{egress_hook="tcx",ingress_hook="tcx",interface="eth1"} 1`,
+		`waymark_health_warnings{code="kernel_ioam6_enabled",severity="error"} 2`,
+		`waymark_health_warnings{code="records_lost",severity="warning"} 1`,
+		`waymark_health_warnings{code="tunnel_unroutable",severity="warning"} 0`,
+		`waymark_counters_readable 1`,
+		"go_goroutines",
+	} {
+		if !strings.Contains(text, want+"\n") && !strings.Contains(text, want+" ") {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+	if n, want := strings.Count(text, "waymark_packets_total{"), 2*int(ioam.NumOutcomes); n != want {
+		t.Errorf("%d packet series, want %d: every outcome from the start", n, want)
+	}
+}
+
+func TestHealthz(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	if status, body := request(t, h, "GET", "/healthz", ""); status != 200 || !strings.Contains(body, `"ok"`) {
+		t.Errorf("healthy: %d %s", status, body)
+	}
+	h.system.setIOAM6(true)
+	if status, body := request(t, h, "GET", "/healthz", ""); status != 503 || !strings.Contains(body, `"error"`) {
+		t.Errorf("with an error: %d %s", status, body)
+	}
+	if !h.warned(health.KernelIOAM6) {
+		t.Error("no warning kernel_ioam6_enabled")
+	}
+}
+
+func TestMetricsListener(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen := func(address string) string {
+		return strings.Replace(baseConfig, "listen: none", `listen: "`+address+`"`, 1)
+	}
+	h := newHarness(t, listen(taken.Addr().String()))
+	h.start() // the packets do not depend on it
+	if !h.warned(health.MetricsUnavailable) || h.status().Metrics != "" {
+		t.Errorf("no warning that the address is taken; metrics at %q", h.status().Metrics)
+	}
+	h.agent.metricsServer.retry()
+	logged := func() int { return strings.Count(h.log.String(), "warning=metrics_unavailable") }
+	if log := h.log.String(); logged() != 1 || !strings.Contains(log, "address already in use") || !strings.Contains(log, "cure=") {
+		t.Errorf("two attempts; the log says\n%s", log)
+	}
+	taken.Close()
+	h.agent.metricsServer.retry()
+	url := h.status().Metrics
+	if h.warned(health.MetricsUnavailable) || url == "" {
+		t.Fatalf("not served after the address was free: %q", url)
+	}
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	private, err := http.Get(strings.Replace(url, "/metrics", "/v1/status", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	private.Body.Close()
+	if resp.StatusCode != 200 || private.StatusCode != 404 {
+		t.Errorf("metrics %d, API over the network %d; want 200 and 404", resp.StatusCode, private.StatusCode)
+	}
+	m := h.agent.metricsServer
+	m.mu.Lock()
+	server := m.server
+	m.mu.Unlock()
+	server.Close()
+	m.failed(server, errors.New("accept: too many open files"))
+	if !h.warned(health.MetricsUnavailable) || logged() != 2 || !strings.Contains(h.log.String(), "too many open files") {
+		t.Errorf("a server that ended by itself; the log says\n%s", h.log)
+	}
+	h.write(baseConfig)
+	if err := h.client.Reload(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.Get(url); err == nil {
+		resp.Body.Close()
+		t.Error("still served after listen: none")
+	}
+}
