@@ -35,7 +35,8 @@ packet and of the IPv6 packets that it tunnels. Nothing in a packet says in
 which format its timestamps are: --timestamp-format does.
 
 What cannot be decoded is reported on standard error with its packet and
-offset; the exit code is then 1, after everything that could be decoded.`,
+offset; the exit code is then 1, after everything that could be decoded.
+Interrupted, it decodes for a second what still arrives.`,
 		Example: `  waymark decode capture.pcapng
   tcpdump -i eth1 -w - ip6 | waymark decode --json -`,
 		Args: cobra.MinimumNArgs(1),
@@ -48,7 +49,7 @@ offset; the exit code is then 1, after everything that could be decoded.`,
 		},
 	}
 	cmd.Flags().StringVar(&format, "timestamp-format", format, "`FORMAT` of the timestamps: posix, ptp or ntp")
-	cmd.Flags().DurationVar(&taiOffset, "tai-offset", taiOffset, "TAI - UTC, for ptp")
+	cmd.Flags().DurationVar(&taiOffset, "tai-offset", taiOffset, "`TIME` that TAI is ahead of UTC, for ptp")
 	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
 	return cmd
 }
@@ -74,11 +75,11 @@ func decodeFiles(cmd *cobra.Command, files []string, clock export.Clock, asJSON 
 			emit = writeNow
 		}
 		ok, err := decodeFile(cmd, file, clock, emit)
-		if flushErr := out.Flush(); err == nil {
-			err = flushErr
+		if flushErr := out.Flush(); err == nil && flushErr != nil {
+			err = fmt.Errorf("write the traces: %w", flushErr)
 		}
 		if err != nil {
-			return fmt.Errorf("write the traces: %w", err)
+			return err
 		}
 		complete = complete && ok
 	}
@@ -89,12 +90,12 @@ func decodeFiles(cmd *cobra.Command, files []string, clock export.Clock, asJSON 
 }
 
 // decodeFile says whether all of the file could be decoded; an error is one of
-// the output.
+// the output, or the context's.
 func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(export.TraceRecord) error) (bool, error) {
 	stderr := cmd.ErrOrStderr()
-	name, in := file, io.Reader(nil)
+	name, source := file, io.Reader(nil)
 	if file == "-" {
-		name, in = "standard input", cmd.InOrStdin()
+		name, source = "standard input", cmd.InOrStdin()
 	} else {
 		f, err := os.Open(file)
 		if err != nil {
@@ -102,12 +103,24 @@ func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(e
 			return false, nil
 		}
 		defer f.Close()
-		in = f
+		source = f
 	}
-	report := func(err error) { fmt.Fprintf(stderr, "waymark: %s: %v\n", name, err) }
+	in := newInput(cmd.Context(), source)
+	defer in.Close()
+	report := func(err error) {
+		if !in.interrupted {
+			fmt.Fprintf(stderr, "waymark: %s: %v\n", name, err)
+		}
+	}
 	summary, complete, err := decode.Capture(in, clock, emit, report)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("write the traces: %w", err)
+	case in.interrupted:
+		return false, cmd.Context().Err()
+	}
 	for _, kind := range slices.Sorted(maps.Keys(summary.Others)) {
 		fmt.Fprintf(stderr, "waymark: %s: %d %v options are not shown: only traces are\n", name, summary.Others[kind], ioam.IOAMType(kind))
 	}
-	return complete, err
+	return complete, nil
 }

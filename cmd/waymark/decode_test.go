@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/hex"
 	"io"
@@ -96,5 +97,57 @@ func TestDecodeShowsPacketsAsTheyCome(t *testing.T) {
 	feed.Close()
 	if code := <-done; code != exitOK {
 		t.Errorf("code %d", code)
+	}
+}
+
+// What still comes after an interruption is decoded, such as what tcpdump had
+// in its buffer; then silence ends it.
+func TestDecodeInterrupted(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		finish  func(*io.PipeWriter)
+		code    int
+		packets int
+		stderr  string
+	}{
+		{"with the input", func(w *io.PipeWriter) { _, _ = io.WriteString(w, capture(t)[24:]); w.Close() }, exitOK, 2, ""},
+		{"in silence", func(*io.PipeWriter) {}, exitInterrupted, 1, "waymark: interrupted\n"},
+		{"in the middle of a record", func(w *io.PipeWriter) { _, _ = io.WriteString(w, capture(t)[24:40]) }, exitInterrupted, 1, "waymark: interrupted\n"},
+		{"while more and more comes", func(w *io.PipeWriter) {
+			for {
+				if _, err := io.WriteString(w, capture(t)[24:]); err != nil {
+					return
+				}
+			}
+		}, exitInterrupted, 2, "waymark: interrupted\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			in, feed := io.Pipe()
+			defer in.Close()
+			show, out := io.Pipe()
+			var stderr bytes.Buffer
+			code := make(chan int)
+			go func() {
+				c := run(ctx, []string{"decode", "--json", "-"}, in, out, &stderr)
+				out.Close()
+				code <- c
+			}()
+			if _, err := io.WriteString(feed, capture(t)); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(show)
+			packets := 0
+			for lines.Scan() {
+				if packets++; packets == 1 {
+					cancel()
+					go tt.finish(feed)
+				}
+			}
+			if c := <-code; c != tt.code || packets < tt.packets || tt.packets == 1 && packets > 1 || stderr.String() != tt.stderr {
+				t.Errorf("code %d, %d packets, stderr %q; want code %d, %d packets and %q", c, packets, &stderr, tt.code, tt.packets, tt.stderr)
+			}
+		})
 	}
 }

@@ -50,8 +50,10 @@ wait for it.`,
 			o := observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.json, left: count}
 			err = c.Observe(cmd.Context(), filter, nil, o.line)
 			switch {
-			case errors.Is(err, errEnough), cmd.Context().Err() != nil:
-				return nil
+			case errors.Is(err, errEnough), cmd.Context().Err() != nil && count == 0:
+				return nil // without a count, an interruption is the way to end
+			case cmd.Context().Err() != nil:
+				return cmd.Context().Err()
 			case err != nil:
 				return err
 			}

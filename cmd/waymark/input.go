@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// lastInput is how long input is still read after an interruption: who writes
+// into a pipe is interrupted too, and has its last words.
+const lastInput = time.Second
+
+// input is a reader that an interruption ends, even while it waits for more.
+type input struct {
+	ctx         context.Context
+	in          io.Reader
+	chunks      chan chunk // nil until the first Read
+	done        chan struct{}
+	now         chunk
+	last        <-chan time.Time // nil until the interruption is seen
+	interrupted bool             // it has ended the input
+}
+
+// chunk is what one Read gave.
+type chunk struct {
+	data []byte
+	err  error
+}
+
+func newInput(ctx context.Context, in io.Reader) *input {
+	return &input{ctx: ctx, in: in, done: make(chan struct{})}
+}
+
+// Close lets the input go; it is not closed.
+func (r *input) Close() error {
+	close(r.done)
+	return nil
+}
+
+// Read returns the context's error when it ended before the input did.
+func (r *input) Read(p []byte) (int, error) {
+	if r.chunks == nil {
+		r.chunks = make(chan chunk)
+		go r.fill()
+	}
+	for len(r.now.data) == 0 {
+		if r.now.err != nil {
+			return 0, r.now.err
+		}
+		r.now = r.next()
+	}
+	n := copy(p, r.now.data)
+	r.now.data = r.now.data[n:]
+	return n, nil
+}
+
+func (r *input) next() chunk {
+	if r.last == nil {
+		select {
+		case c := <-r.chunks:
+			return c
+		case <-r.ctx.Done():
+			r.last = time.After(lastInput)
+		}
+	}
+	select {
+	case c := <-r.chunks:
+		return c
+	case <-r.last:
+		r.interrupted = true
+		return chunk{err: r.ctx.Err()}
+	}
+}
+
+// fill hands over what it reads. A read that never returns keeps it until the
+// program ends.
+func (r *input) fill() {
+	for {
+		data := make([]byte, 1<<16)
+		n, err := r.in.Read(data)
+		select {
+		case r.chunks <- chunk{data[:n], err}:
+		case <-r.done:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A stream without end is ended by an interruption: nothing is wrong then. One
+// that was to bring so many traces was cut short.
+func TestObserveInterrupted(t *testing.T) {
+	socket := filepath.Join(shortDir(t), "agent.sock")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, traceLine+"\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})}
+	go server.Serve(listener)
+	t.Cleanup(func() { server.Close() })
+	for args, want := range map[string]struct {
+		code   int
+		stderr string
+	}{
+		"observe":           {exitOK, ""},
+		"observe --count 2": {exitInterrupted, "waymark: interrupted\n"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		out := &cancelling{cancel: cancel}
+		var stderr bytes.Buffer
+		code := run(ctx, append([]string{"--socket", socket}, strings.Fields(args)...), strings.NewReader(""), out, &stderr)
+		cancel()
+		if code != want.code || stderr.String() != want.stderr || !strings.Contains(out.written.String(), "2001:db8:1::2") {
+			t.Errorf("%s: code %d, stderr %q, stdout %q; want code %d, %q", args, code, &stderr, &out.written, want.code, want.stderr)
+		}
+	}
+}
+
+// cancelling interrupts as soon as something is written.
+type cancelling struct {
+	written bytes.Buffer
+	cancel  context.CancelFunc
+}
+
+func (c *cancelling) Write(b []byte) (int, error) {
+	defer c.cancel()
+	return c.written.Write(b)
+}
