@@ -115,6 +115,7 @@ func All() []Benchmark {
 		table("namespaces", "traces in 1 to 9 namespaces (figures 14 and 11)", namespacesExperiment),
 		table("all-in-one", "800 bytes, 5% of the packets, 5 namespaces of 3 fields", allInOneExperiment),
 		table("delay", "added delay of each node, 1 to 7 namespaces (figure 12)", delayExperiment),
+		table("fast", "forwarding without the stack, with and without IOAM", fastExperiment),
 		table("kernel", "the kernel's own IOAM transit beside ours", kernelExperiment),
 		table("cores", "1 and 2 CPUs, one flow and several", coresExperiment),
 		table("scale", "1 to 1000 namespaces, encapsulations and destinations", scaleExperiment),

@@ -35,6 +35,9 @@ type variant struct {
 	// timed: the least time from source to sink is measured, instead of packets
 	// per second at the sink.
 	timed bool
+	// sinkInXDP takes packets before the kernel makes an skb of them, which
+	// only those have no need of that the node redirects in XDP.
+	sinkInXDP bool
 
 	// against is the variant that this one is compared with, itself when nil.
 	against *variant
@@ -56,6 +59,9 @@ type want struct {
 	outcome ioam.Outcome
 	share   float64 // 0: all of them
 }
+
+// hookForwarded stands for what a node forwards without the stack.
+const hookForwarded datapath.Hook = "fast forwarding"
 
 // has wants all packets to have an outcome at the node's ingress or egress.
 func has(node int, hook datapath.Hook, outcome ioam.Outcome) want {
@@ -128,6 +134,9 @@ func (m *measuring) raise(ctx context.Context, o Options, e experiment) error {
 			for _, t := range each.line {
 				names = append(names, t.name)
 			}
+			if each.sinkInXDP {
+				names = append(names, "sink in XDP")
+			}
 			each.key = strings.Join(names, " | ")
 			if m.site.lines[each.key] != nil || m.missing[each.key] != nil {
 				continue
@@ -135,7 +144,7 @@ func (m *measuring) raise(ctx context.Context, o Options, e experiment) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			err := m.site.add(each.key, each.line)
+			err := m.site.add(each.key, each.line, each.sinkInXDP)
 			switch {
 			case errors.Is(err, errNoKernelIOAM):
 				m.missing[each.key] = err
@@ -277,6 +286,8 @@ func (w want) of(counters []datapath.Counters, index ioam.IfIndex) uint64 {
 	for _, c := range counters {
 		switch {
 		case c.Index != index:
+		case w.hook == hookForwarded:
+			return c.Forwarded[w.outcome]
 		case w.hook == datapath.HookEgressTC:
 			return c.Egress[w.outcome]
 		default:

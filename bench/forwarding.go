@@ -89,3 +89,54 @@ func filling(length int, options ...[]byte) []byte {
 	}
 	return padded(length, options...)
 }
+
+// fastExperiment is forwarding without the stack, beside the kernel's own.
+func fastExperiment() experiment {
+	e := experiment{
+		axis:     "bytes of a frame without IOAM; packets with a trace have as many where it fits",
+		baseline: "the same packets forwarded by the kernel to the same sink: no program, ioam6_enabled off",
+		notes: []string{"A sink in tc makes the kernel build an skb for each redirected frame, which is not the node's work; " +
+			"a sink in XDP takes it as it is."},
+	}
+	for _, size := range sizes {
+		for _, inXDP := range []bool{false, true} {
+			e.variants = append(e.variants, fastVariants(size, inXDP)...)
+		}
+	}
+	return e
+}
+
+func fastVariants(size int, sinkInXDP bool) []*variant {
+	suffix := map[bool]string{false: ", sink in tc", true: ", sink in XDP"}[sinkInXDP]
+	x := float64(size)
+	var list []*variant
+	add := func(name string, v, against, bare *variant) *variant {
+		v.sinkInXDP, v.plain = sinkInXDP, bare
+		list = append(list, v.is(name+suffix, x, against))
+		return v
+	}
+	kernel := func(name string, frame []byte, bare *variant) *variant {
+		return add("kernel forwarding, "+name, untreatedPackets("", x, frame, 1), nil, bare)
+	}
+	bare := kernel("plain packets", plain(destination, size), nil)
+	ids := kernel("trace with ids", filling(size, trace(namespace, typeIDs)), bare)
+	times := kernel("trace with timestamps", filling(size, trace(namespace, typeTimes)), bare)
+	tunnel := kernel("tunnelled with a trace", tunnelled(plain(destination, size)[ethernetHeader:], trace(namespace, typeIDs)), bare)
+	fast := func(name string, t treatment, against *variant, arrives arrival, outcome ioam.Outcome, wants ...want) {
+		v := &variant{line: []treatment{t.forwardingFast()}, send: against.send, arrives: arrives, wants: append(wants, has(0, hookForwarded, outcome))}
+		other := bare
+		if against == bare {
+			other = nil
+		}
+		add("fast forwarding, "+name, v, against, other)
+	}
+	through := transit(datapath.AttachXDP)
+	fast("plain packets", through, bare, unchanged, ioam.OutcomeNoIOAM)
+	fast("transit, ids", through, ids, filled, ioam.OutcomeTraceFilled)
+	fast("transit, with timestamps", through, times, filled, ioam.OutcomeTraceFilled)
+	fast("encapsulation inline, ids", encapsulate(ioam.ModeInline, always, oneNode(typeIDs)), bare, longer(24), ioam.OutcomeEncapInserted)
+	fast("encapsulation in a tunnel, ids", encapsulate(ioam.ModeEncap, always, oneNode(typeIDs)), bare, longer(64), ioam.OutcomeEncapTunneled)
+	fast("decapsulation, nobody reads the records", decapsulate(ioam.ModeEncap, false), tunnel, longer(-64), ioam.OutcomeNoIOAM,
+		has(0, datapath.HookIngressXDP, ioam.OutcomeTunnelDecapsulated))
+	return list
+}

@@ -100,7 +100,7 @@ func (l *line) close() error {
 }
 
 // add raises a line whose nodes are treated as said.
-func (s *site) add(key string, treatments []treatment) (err error) {
+func (s *site) add(key string, treatments []treatment, sinkInXDP bool) (err error) {
 	number := len(s.lines)
 	l := &line{}
 	defer func() {
@@ -136,7 +136,7 @@ func (s *site) add(key string, treatments []treatment) (err error) {
 			return fmt.Errorf("%s: %w", treatments[i].name, err)
 		}
 	}
-	if err := s.traffic.collect(l.sink); err != nil {
+	if err := s.traffic.collect(l.sink, sinkInXDP); err != nil {
 		return err
 	}
 	s.lines[key] = l

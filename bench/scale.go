@@ -80,6 +80,7 @@ func scaleExperiment() experiment {
 		add("transit, namespaces", n, manyNamespaces(n), traced, filled, transits()...)
 		add("encapsulation, encapsulations", n, manyEncapsulations(n), plainTo, grown, inserted)
 		add("encapsulation, destinations", n, oneForAll(), plainTo, grown, inserted)
+		add("fast encapsulation, destinations", n, oneForAll().forwardingFast(), plainTo, grown, has(0, hookForwarded, ioam.OutcomeEncapInserted))
 	}
 	return e
 }

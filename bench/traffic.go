@@ -49,11 +49,14 @@ func (s stream) like(arrived []byte) []byte {
 	return with(s.frame, s.offset, arrived[s.offset], arrived[s.offset+1])
 }
 
+// sink is where packets end: in tc, or in XDP before that.
+type sink struct{ tc, xdp link.Link }
+
 // traffic sends frames from the ends of lines and counts what arrives.
 type traffic struct {
 	ends       netns.NsHandle
 	collection *ebpf.Collection
-	sinks      map[int]link.Link // by the sink's interface
+	sinks      map[int]sink // by the sink's interface
 	release    func()
 	pace       float64 // packets per second, as last seen
 }
@@ -63,7 +66,7 @@ func newTraffic(ends netns.NsHandle) (*traffic, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &traffic{ends: ends, sinks: make(map[int]link.Link)}
+	t := &traffic{ends: ends, sinks: make(map[int]sink)}
 	if t.collection, err = ebpf.NewCollection(spec); err != nil {
 		return nil, fmt.Errorf("load the programs of source and sink: %w", err)
 	}
@@ -74,40 +77,51 @@ func newTraffic(ends netns.NsHandle) (*traffic, error) {
 	return t, nil
 }
 
-// collect makes an interface a sink.
-func (t *traffic) collect(sink netlink.Link) error {
-	index := sink.Attrs().Index
-	return inNamespace(t.ends, func() error {
-		l, err := link.AttachTCX(link.TCXOptions{
-			Program: t.collection.Programs[trafficProgSink], Interface: index, Attach: ebpf.AttachTCXIngress,
-		})
+// collect makes an interface a sink, in XDP if so wanted.
+func (t *traffic) collect(device netlink.Link, inXDP bool) error {
+	index, programs := device.Attrs().Index, t.collection.Programs
+	return inNamespace(t.ends, func() (err error) {
+		var s sink
+		s.tc, err = link.AttachTCX(link.TCXOptions{Program: programs[trafficProgSink], Interface: index, Attach: ebpf.AttachTCXIngress})
 		if err != nil {
 			return fmt.Errorf("attach the sink: %w; this benchmark needs Linux 6.6", err)
 		}
-		t.sinks[index] = l
-		return nil
+		if inXDP {
+			s.xdp, err = link.AttachXDP(link.XDPOptions{Program: programs[trafficProgSinkXdp], Interface: index, Flags: link.XDPDriverMode})
+		}
+		t.sinks[index] = s
+		return err
 	})
 }
 
 func (t *traffic) close() {
-	for _, sink := range t.sinks {
-		sink.Close()
+	for _, s := range t.sinks {
+		s.tc.Close()
+		if s.xdp != nil {
+			s.xdp.Close()
+		}
 	}
 	t.release()
 	t.collection.Close()
 }
 
-// sinkBy has another program at a line's sink while f runs.
+// sinkBy has another program at a line's sink, in tc, while f runs.
 func (t *traffic) sinkBy(program string, l *line, f func() error) error {
-	sink, programs := t.sinks[l.sink.Attrs().Index], t.collection.Programs
-	if err := sink.Update(programs[program]); err != nil {
-		return fmt.Errorf("attach the %s: %w", program, err)
+	s, programs := t.sinks[l.sink.Attrs().Index], t.collection.Programs
+	exchange := func(inTC, inXDP string) error {
+		err := s.tc.Update(programs[inTC])
+		if err == nil && s.xdp != nil {
+			err = s.xdp.Update(programs[inXDP])
+		}
+		if err != nil {
+			return fmt.Errorf("attach the %s: %w", inTC, err)
+		}
+		return nil
 	}
-	failed := f()
-	if err := sink.Update(programs[trafficProgSink]); err != nil {
-		return errors.Join(failed, fmt.Errorf("attach the sink: %w", err))
+	if err := exchange(program, trafficProgPassXdp); err != nil {
+		return err
 	}
-	return failed
+	return errors.Join(f(), exchange(trafficProgSink, trafficProgSinkXdp))
 }
 
 // received is what the sink has counted.

@@ -45,7 +45,9 @@ const (
 	trafficMapSamples    = "samples"
 	trafficMapSending    = "sending"
 	trafficMapSent       = "sent"
+	trafficProgPassXdp   = "pass_xdp"
 	trafficProgSink      = "sink"
+	trafficProgSinkXdp   = "sink_xdp"
 	trafficProgSource    = "source"
 	trafficProgStopwatch = "stopwatch"
 	trafficProgWitness   = "witness"
@@ -93,7 +95,9 @@ type trafficSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type trafficProgramSpecs struct {
+	PassXdp   *ebpf.ProgramSpec `ebpf:"pass_xdp"`
 	Sink      *ebpf.ProgramSpec `ebpf:"sink"`
+	SinkXdp   *ebpf.ProgramSpec `ebpf:"sink_xdp"`
 	Source    *ebpf.ProgramSpec `ebpf:"source"`
 	Stopwatch *ebpf.ProgramSpec `ebpf:"stopwatch"`
 	Witness   *ebpf.ProgramSpec `ebpf:"witness"`
@@ -163,7 +167,9 @@ type trafficVariables struct {
 //
 // It can be passed to loadTrafficObjects or ebpf.CollectionSpec.LoadAndAssign.
 type trafficPrograms struct {
+	PassXdp   *ebpf.Program `ebpf:"pass_xdp"`
 	Sink      *ebpf.Program `ebpf:"sink"`
+	SinkXdp   *ebpf.Program `ebpf:"sink_xdp"`
 	Source    *ebpf.Program `ebpf:"source"`
 	Stopwatch *ebpf.Program `ebpf:"stopwatch"`
 	Witness   *ebpf.Program `ebpf:"witness"`
@@ -171,7 +177,9 @@ type trafficPrograms struct {
 
 func (p *trafficPrograms) Close() error {
 	return _TrafficClose(
+		p.PassXdp,
 		p.Sink,
+		p.SinkXdp,
 		p.Source,
 		p.Stopwatch,
 		p.Witness,

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -26,6 +27,7 @@ type treatment struct {
 	config func(in, out ioam.IfIndex) ioam.NodeConfig // nil: no program of ours
 	attach datapath.AttachMode
 	read   bool // somebody reads the records
+	fast   bool // the node forwards without the stack
 
 	kernel bool // the kernel's own IOAM, with node id 2 and namespaces
 	// hooks attaches programs that do nothing where ours would be.
@@ -53,6 +55,9 @@ func (n *node) treat(t treatment, pins string) error {
 		n.stops = append(n.stops, func() error { return inNamespace(n.ns, d.Remove) })
 		in, out := n.inIndex(), n.outIndex()
 		cfg := datapath.Config{Node: t.config(in, out), Attach: map[ioam.IfIndex]datapath.AttachMode{in: t.attach, out: t.attach}}
+		if t.fast {
+			cfg.Fast = map[ioam.IfIndex]bool{in: true}
+		}
 		if err := cfg.Node.Validate(); err != nil {
 			return err
 		}
@@ -62,6 +67,11 @@ func (n *node) treat(t treatment, pins string) error {
 		return err
 	}
 	n.counters = d.Counters
+	if t.fast {
+		if err := n.keepWatch(d); err != nil {
+			return err
+		}
+	}
 	if t.read {
 		n.stops = append([]func() error{readRecords(d)}, n.stops...)
 	}
@@ -77,6 +87,44 @@ func readRecords(d *datapath.Datapath) (end func() error) {
 		cancel()
 		return <-done
 	}
+}
+
+// beat is how often the programs are told that somebody watches the routes,
+// which do not change here.
+const beat = 20 * time.Millisecond
+
+// keepWatch does for fast forwarding what an agent does.
+func (n *node) keepWatch(d *datapath.Datapath) error {
+	f, err := d.Forwarding()
+	if err != nil {
+		return err
+	}
+	err = inNamespace(n.ns, func() error { return f.SetDevices([]ioam.IfIndex{n.inIndex(), n.outIndex()}) })
+	if err := errors.Join(err, f.Renew(datapath.RouteByDestination)); err != nil {
+		return err
+	}
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(beat)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				done <- f.Rest()
+				return
+			case <-tick.C:
+				if err := f.Beat(); err != nil {
+					done <- err
+					return
+				}
+			}
+		}
+	}()
+	n.stops = append([]func() error{func() error {
+		close(stop)
+		return <-done
+	}}, n.stops...)
+	return nil
 }
 
 // kernelIOAM makes the node a kernel IOAM node with the ids of ours.
@@ -193,6 +241,23 @@ func decapsulate(mode ioam.Mode, read bool) treatment {
 		c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
 		return c
 	}}
+}
+
+// forwardingFast has the node forward without the stack. Both interfaces are
+// served then: one that packets arrive at from outside the domain has no role.
+func (t treatment) forwardingFast() treatment {
+	config := t.config
+	t.name, t.fast, t.attach = "fast forwarding, "+t.name, true, datapath.AttachXDP
+	t.config = func(in, out ioam.IfIndex) ioam.NodeConfig {
+		c := config(in, out)
+		if len(c.Interfaces) == 1 {
+			outside := place(nodeConfig(), in, out).Interfaces[0]
+			outside.Roles = 0
+			c.Interfaces = append([]ioam.Interface{outside}, c.Interfaces...)
+		}
+		return c
+	}
+	return t
 }
 
 // called gives a node of a line an id of its own, and its interfaces.

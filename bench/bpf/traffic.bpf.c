@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * The ends of a forwarding measurement: a source that sends live frames of the program-run
- * facility, and a sink that counts and drops in tc. (An XDP program at the sink would make the
- * kernel reallocate every skb with less than 256 bytes of headroom.)
+ * facility, and sinks that count and drop. The usual one is in tc: an XDP program makes the kernel
+ * reallocate every skb with less than 256 bytes of headroom.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -124,6 +124,23 @@ int sink(struct __sk_buff *ctx)
 	(void)ctx;
 	count();
 	return TC_ACT_SHOT;
+}
+
+/* A sink for frames that never were an skb: those that XDP programs redirect. */
+SEC("xdp")
+int sink_xdp(struct xdp_md *ctx)
+{
+	(void)ctx;
+	count();
+	return XDP_DROP;
+}
+
+/* In its place while the sinks in tc are to see packets. */
+SEC("xdp")
+int pass_xdp(struct xdp_md *ctx)
+{
+	(void)ctx;
+	return XDP_PASS;
 }
 
 /* A sink that compares the time with that in the last 8 bytes. */
