@@ -95,8 +95,8 @@ type Match struct {
 
 // Tunnel is the outer IPv6 header of an encapsulation.
 type Tunnel struct {
-	Source      netip.Addr `key:"source" required:"true" doc:"Source address of the outer header: an address of this node."`
-	Destination netip.Addr `key:"destination" required:"true" doc:"Destination address of the outer header: the node that decapsulates."`
+	Source      netip.Addr `key:"source" required:"true" doc:"Source address of the outer header: an address of this node, not a link-local one."`
+	Destination netip.Addr `key:"destination" required:"true" doc:"Destination address of the outer header: the node that decapsulates, which is another one."`
 }
 
 // Option is one IOAM option to insert.
@@ -108,7 +108,7 @@ type Option struct {
 type TraceOption struct {
 	Namespace ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID; it must be in namespaces."`
 	Type      ioam.TraceType   `key:"type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node writes. Bits 12 to 21 and 23 are refused."`
-	Size      DataSize         `key:"size" required:"true" doc:"Bytes of node data to pre-allocate: a multiple of 4 from 4 to 244."`
+	Size      DataSize         `key:"size" required:"true" doc:"Bytes of node data to pre-allocate: what one node writes by type, times the nodes of the path; this node's own data must fit."`
 }
 
 // Decapsulation is a tunnel that ends at this node.
