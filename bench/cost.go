@@ -113,7 +113,7 @@ func (r *costRun) point(c costCase, cfg ioam.NodeConfig) (*costPoint, error) {
 			return nil, err
 		}
 		var err error
-		if node, err = datapath.NewRunner(cfg, ours, c.hook); err != nil {
+		if node, err = datapath.NewRunner(datapath.Config{Node: cfg}, ours, c.hook); err != nil {
 			return nil, err
 		}
 		r.nodes[key] = node
@@ -150,7 +150,7 @@ func (c costCase) completes() bool {
 
 // arrive passes the frame through the ingress hook of the node's other interface.
 func (c costCase) arrive(cfg ioam.NodeConfig) ([]byte, error) {
-	ingress, err := datapath.NewRunner(cfg, other, datapath.HookIngressTC)
+	ingress, err := datapath.NewRunner(datapath.Config{Node: cfg}, other, datapath.HookIngressTC)
 	if err != nil {
 		return nil, err
 	}

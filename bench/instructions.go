@@ -35,20 +35,23 @@ var hooks = []datapath.Hook{datapath.HookIngressXDP, datapath.HookIngressTC, dat
 
 // instructionConfigs are the configurations that differ in what is left of the
 // programs once constants are known, and one that leaves everything.
-func instructionConfigs() map[string]ioam.NodeConfig {
+func instructionConfigs() map[string]datapath.Config {
 	cost := costConfigs()
-	configs := map[string]ioam.NodeConfig{
-		"inline":   cost[encapsulating(ioam.ModeInline, typeIDs, 1)],
-		"tunnel":   cost[encapsulating(ioam.ModeEncap, typeIDs, 1)],
-		"sampling": cost["sample"],
-		"all":      allFeatures(),
-	}
-	for _, same := range []string{"transit", "decapsulate", "edge drop", "edge strip", "edge ignore"} {
-		configs[same] = cost[same]
-	}
 	mainline := cost["transit"]
 	mainline.Compatibility = ioam.CompatibilityMainline
-	configs["transit mainline"] = mainline
+	configs := map[string]datapath.Config{
+		"inline":           {Node: cost[encapsulating(ioam.ModeInline, typeIDs, 1)]},
+		"tunnel":           {Node: cost[encapsulating(ioam.ModeEncap, typeIDs, 1)]},
+		"sampling":         {Node: cost["sample"]},
+		"all":              {Node: allFeatures()},
+		"transit mainline": {Node: mainline},
+	}
+	for _, same := range []string{"transit", "decapsulate", "edge drop", "edge strip", "edge ignore"} {
+		configs[same] = datapath.Config{Node: cost[same]}
+	}
+	for _, fast := range []string{"transit", "all"} {
+		configs[fast+" fast"] = datapath.Config{Node: configs[fast].Node, Fast: map[ioam.IfIndex]bool{ours: true}}
+	}
 	return configs
 }
 
@@ -76,7 +79,7 @@ func allFeatures() ioam.NodeConfig {
 func CountInstructions() (Instructions, error) {
 	counts := Instructions{Kernel: kernelSeries(), Counts: make(map[string]uint32)}
 	for name, config := range instructionConfigs() {
-		if err := config.Validate(); err != nil {
+		if err := config.Node.Validate(); err != nil {
 			return Instructions{}, fmt.Errorf("configuration %q: %w", name, err)
 		}
 		runner, err := datapath.NewRunner(config, ours, hooks...)

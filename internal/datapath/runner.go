@@ -35,7 +35,7 @@ type Runner struct {
 
 // NewRunner loads the programs that an Ethernet interface of a configuration
 // would get, as Apply does, for the hooks that are named.
-func NewRunner(cfg ioam.NodeConfig, index ioam.IfIndex, hooks ...Hook) (*Runner, error) {
+func NewRunner(cfg Config, index ioam.IfIndex, hooks ...Hook) (*Runner, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("raise the memory lock limit: %w; run as root or with CAP_SYS_RESOURCE", err)
 	}
@@ -43,7 +43,11 @@ func NewRunner(cfg ioam.NodeConfig, index ioam.IfIndex, hooks ...Hook) (*Runner,
 	if err != nil {
 		return nil, err
 	}
-	g, err := compile(cfg, 0, ethernet)
+	g, err := compile(cfg.Node, cfg.NextHops, func(i ioam.IfIndex) device {
+		d := ethernet(i)
+		d.fast = cfg.Fast[i]
+		return d
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +122,53 @@ func (r *Runner) Program(h Hook) *ebpf.Program { return r.programs[h] }
 func (r *Runner) Counters() (Counters, error) {
 	s := served{counters: r.maps[mapCounters]}
 	return s.read()
+}
+
+// Memory is how many bytes the kernel holds for each map, and for all programs
+// as "programs". It fails on a kernel that does not tell.
+func (r *Runner) Memory() (map[string]uint64, error) {
+	held := make(map[string]uint64)
+	for name, m := range r.maps {
+		n, err := mapMemory(m)
+		if err != nil {
+			return nil, fmt.Errorf("read the size of map %s: %w", name, err)
+		}
+		held[name] = n
+	}
+	rings := r.maps[mapRecords]
+	for cpu := range rings.MaxEntries() {
+		var ring *ebpf.Map
+		if err := rings.Lookup(cpu, &ring); err != nil {
+			return nil, fmt.Errorf("open the ring of CPU %d: %w", cpu, err)
+		}
+		n, err := mapMemory(ring)
+		ring.Close()
+		if err != nil {
+			return nil, fmt.Errorf("read the size of the ring of CPU %d: %w", cpu, err)
+		}
+		held[mapRecords] += n
+	}
+	for hook, program := range r.programs {
+		info, err := program.Info()
+		if err != nil {
+			return nil, fmt.Errorf("read the size of the program at %s: %w", hook, err)
+		}
+		n, _ := info.Memlock()
+		held["programs"] += n
+	}
+	return held, nil
+}
+
+func mapMemory(m *ebpf.Map) (uint64, error) {
+	info, err := m.Info()
+	if err != nil {
+		return 0, err
+	}
+	n, ok := info.Memlock()
+	if !ok {
+		return 0, errors.New("the kernel does not tell; Linux 6.4 does")
+	}
+	return n, nil
 }
 
 // DiscardRecords empties the rings, so that the next records find room.
