@@ -137,7 +137,7 @@ func TestRefusals(t *testing.T) {
 		{"ioam colour", exitUsage, `unknown command "colour" for "waymark ioam"`},
 		{"route add default", exitUsage, "route: encap ioam6 is missing"},
 		{"route change default dev eth1", exitUsage, "route: change: not supported here: use replace"},
-		{"route del 2001:db8:2::/64", exitFailure, "waymark: route del: 3 routes fit, and none was changed; say what only the one you mean has:\n" +
+		{"route del 2001:db8:2::/64", exitFailure, "waymark: route del: 3 routes fit, and nothing was changed; say which by one of these:\n" +
 			"  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dport 9 dev eth1 name port9\n  2001:db8:2::/64 dev eth2 name other\n"},
 		{"route del 2001:db8:2::/64 dev eth1", exitFailure, "route del: 2 routes fit"},
 		{"route del 2001:db8:7::/64", exitFailure, "waymark: route del: no such route; list them with: waymark route show\n"},
@@ -162,7 +162,7 @@ func TestReplaceRefusesTwins(t *testing.T) {
 	twin := strings.Replace(rules, `"name":"core"`, `"name":"twin"`, 1)
 	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": strings.TrimSuffix(rules, "]") + "," + strings.TrimPrefix(twin, "[")})
 	code, _, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields("route replace 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1")...)...)
-	if want := "route replace: 2 routes fit, and none was changed; add 'name NAME':\n  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dev eth1 name twin\n"; code != exitFailure || !strings.Contains(stderr, want) || !strings.HasPrefix(f.last(), "GET ") {
+	if want := "route replace: 2 routes fit, and nothing was changed; name the one you mean:\n  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dev eth1 name twin\n"; code != exitFailure || !strings.Contains(stderr, want) || !strings.HasPrefix(f.last(), "GET ") {
 		t.Errorf("code %d, stderr %q, asked %s", code, stderr, f.last())
 	}
 }

@@ -113,7 +113,7 @@ func replaceRule(ctx context.Context, c *api.Client, words iproute2.RouteCommand
 		rule.Name = same[0].Name
 		return c.ReplaceEncapsulation(ctx, rule)
 	}
-	return ambiguous("replace", same, "add 'name NAME'")
+	return ambiguous("replace", same, "name the one you mean")
 }
 
 func deleteRule(ctx context.Context, c *api.Client, words iproute2.RouteCommand) error {
@@ -128,13 +128,13 @@ func deleteRule(ctx context.Context, c *api.Client, words iproute2.RouteCommand)
 	case 1:
 		return c.RemoveEncapsulation(ctx, chosen[0].Name)
 	}
-	return ambiguous("del", chosen, "say what only the one you mean has")
+	return ambiguous("del", chosen, "say which by one of these")
 }
 
 // ambiguous lists the rules that a command may mean.
 func ambiguous(verb string, rules []config.Encapsulation, cure string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "route %s: %d routes fit, and none was changed; %s:", verb, len(rules), cure)
+	fmt.Fprintf(&b, "route %s: %d routes fit, and nothing was changed; %s:", verb, len(rules), cure)
 	for _, e := range rules {
 		b.WriteString("\n  " + iproute2.FormatSelection(e))
 	}
