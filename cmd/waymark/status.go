@@ -114,7 +114,7 @@ func printOutcomes(w io.Writer, list []api.Interface) {
 		for _, hook := range []struct {
 			name   string
 			counts map[string]uint64
-		}{{"ingress", i.Ingress}, {"egress", i.Egress}} {
+		}{{"ingress", i.Ingress}, {"egress", i.Egress}, {"forwarding", i.Forwarded}, {"to stack", i.ToStack}} {
 			for _, outcome := range slices.Sorted(maps.Keys(hook.counts)) {
 				if rows++; rows == 1 {
 					fmt.Fprintln(t, "\nINTERFACE\tHOOK\tOUTCOME\tPACKETS")

@@ -48,6 +48,7 @@ type Agent struct {
 	recordsLost   recently
 	exportLost    recently
 	paths         paths
+	routeWatch    routeWatch
 	taiOffset     atomic.Int64 // nanoseconds, as the data plane was last told
 
 	change sync.Mutex            // held while what runs is being replaced
@@ -82,6 +83,7 @@ func New(o Options) *Agent {
 		closing: make(chan struct{}),
 	}
 	a.paths.wake = make(chan struct{}, 1)
+	a.routeWatch.wanted = make(chan bool, 1)
 	a.exporters.stdout = o.Stdout
 	a.metricsServer = newMetricsServer(a)
 	return a
@@ -165,6 +167,7 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 	group.Go(func() error { a.tick(working); return nil })
 	group.Go(func() error { a.hearTooBig(working); return nil })
 	group.Go(func() error { a.followPathMTUs(working); return nil })
+	group.Go(func() error { a.followRoutes(working); return nil })
 	select {
 	case <-working.Done():
 	case remove = <-a.stop:

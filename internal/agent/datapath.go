@@ -34,6 +34,7 @@ type Datapath interface {
 	SetTAIOffset(time.Duration) error
 	SetPathMTU(encapsulation string, mtu int) error
 	Decapsulations() ([]netip.Addr, error)
+	Forwarding() (*datapath.Forwarding, error)
 	Close() error
 	Remove() error
 }
@@ -57,7 +58,7 @@ func openDatapath(place api.Place, log *slog.Logger) (Datapath, bool, error) {
 
 // generation is the data plane's form of a resolved configuration, with the
 // path MTU of each tunnel's destination.
-func generation(r config.Resolved, pathMTU func(netip.Addr) int) datapath.Config {
+func generation(r config.Resolved, nextHops int, pathMTU func(netip.Addr) int) datapath.Config {
 	r.Node.Encapsulations = slices.Clone(r.Node.Encapsulations)
 	for i := range r.Node.Encapsulations {
 		if e := &r.Node.Encapsulations[i]; e.Mode != ioam.ModeInline {
@@ -68,5 +69,6 @@ func generation(r config.Resolved, pathMTU func(netip.Addr) int) datapath.Config
 	for index, mode := range r.Attach {
 		c.Attach[index] = datapath.AttachMode(mode)
 	}
+	c.Fast, c.NextHops = r.Fast, nextHops
 	return c
 }

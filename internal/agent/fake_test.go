@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/routing"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -118,6 +120,8 @@ func (d *fakeDatapath) SetTAIOffset(o time.Duration) error {
 	return nil
 }
 
+func (d *fakeDatapath) Forwarding() (*datapath.Forwarding, error) { return &datapath.Forwarding{}, nil }
+
 func (d *fakeDatapath) SetPathMTU(encapsulation string, mtu int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -168,6 +172,7 @@ func (d *fakeDatapath) ended() (closed, removed int) {
 
 // fakeSystem is a machine whose interfaces tests add and remove.
 type fakeSystem struct {
+	watches   atomic.Int32 // of routes, under way
 	mu        sync.Mutex
 	links     map[string]config.Link
 	clock     health.Clock
@@ -260,6 +265,13 @@ func (s *fakeSystem) WatchLinks(ctx context.Context, changed func()) error {
 	s.changed = changed
 	s.mu.Unlock()
 	changed()
+	<-ctx.Done()
+	return nil
+}
+
+func (s *fakeSystem) WatchRoutes(ctx context.Context, _ routing.Plane, _ *slog.Logger) error {
+	s.watches.Add(1)
+	defer s.watches.Add(-1)
 	<-ctx.Done()
 	return nil
 }

@@ -27,7 +27,7 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 	for _, configured := range s.config.Interfaces {
 		i, there := resolved[configured.Name]
 		one := api.Interface{Name: configured.Name, Roles: []string{}, Boundary: configured.Boundary.String(),
-			Ingress: map[string]uint64{}, Egress: map[string]uint64{}}
+			Forwarding: string(configured.Forwarding), Ingress: map[string]uint64{}, Egress: map[string]uint64{}}
 		for _, role := range configured.Role {
 			one.Roles = append(one.Roles, role.String())
 		}
@@ -37,9 +37,20 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 			one.IngressHook, one.EgressHook = string(hooks.Ingress), string(hooks.Egress)
 			one.NativeXDPRefused = hooks.NativeXDPRefused
 			one.Ingress, one.Egress = nonZero(c.Ingress), nonZero(c.Egress)
+			one.Forwarded, one.ToStack = nonZero(c.Forwarded), reasons(c.ToStack)
 			one.RecordsWritten, one.RecordsLost = c.RecordsWritten, c.RecordsLost
 		}
 		out = append(out, one)
+	}
+	return out
+}
+
+func reasons(counts [datapath.NumStackReasons]uint64) map[string]uint64 {
+	out := map[string]uint64{}
+	for r, n := range counts {
+		if n > 0 {
+			out[datapath.StackReason(r).String()] = n
+		}
 	}
 	return out
 }

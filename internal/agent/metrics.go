@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -19,6 +20,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 // The metrics; docs/reference/metrics.md has the same list, and a test compares.
 var (
 	descPackets         = desc("packets_total", "Packets by what the hook did with them.", "interface", "hook", "outcome")
+	descToStack         = desc("forwarding_to_stack_total", "Packets that fast forwarding left to the stack, by reason.", "interface", "reason")
 	descRecordsWritten  = desc("records_written_total", "Records that the data plane wrote.", "interface")
 	descRecordsLost     = desc("records_lost_total", "Records that found no room, because nobody read or too slowly.", "interface")
 	descRecordsRead     = desc("records_read_total", "Records that the agent read.")
@@ -39,7 +41,7 @@ var (
 
 // descs is every metric of ours.
 var descs = []*prometheus.Desc{
-	descPackets, descRecordsWritten, descRecordsLost, descRecordsRead, descRecordsBad, descObservers,
+	descPackets, descToStack, descRecordsWritten, descRecordsLost, descRecordsRead, descRecordsBad, descObservers,
 	descObserverDropped, descExportWritten, descExportDropped, descExportFailed, descPathMTU, descTooBig, descReloads,
 	descInterface, descWarnings, descBuild, descScrapeFailed,
 }
@@ -116,13 +118,27 @@ func (c collector) collectPackets(counter func(*prometheus.Desc, uint64, ...stri
 		c.agent.log.Warn("read the counters", "error", err)
 		return 0
 	}
+	fast := c.agent.state.Load().resolved.Fast
 	for _, i := range counters {
 		for _, o := range ioam.Outcomes() {
 			counter(descPackets, i.Ingress[o], i.Name, "ingress", o.String())
 			counter(descPackets, i.Egress[o], i.Name, "egress", o.String())
 		}
+		if fast[i.Index] {
+			collectForwarding(i, counter)
+		}
 		counter(descRecordsWritten, i.RecordsWritten, i.Name)
 		counter(descRecordsLost, i.RecordsLost, i.Name)
 	}
 	return 1
+}
+
+// collectForwarding gives what an interface forwarded without the stack.
+func collectForwarding(c datapath.Counters, counter func(*prometheus.Desc, uint64, ...string)) {
+	for _, o := range ioam.Outcomes() {
+		counter(descPackets, c.Forwarded[o], c.Name, "forwarding", o.String())
+	}
+	for r := datapath.StackNone + 1; r < datapath.NumStackReasons; r++ {
+		counter(descToStack, c.ToStack[r], c.Name, r.String())
+	}
 }

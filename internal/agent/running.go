@@ -31,13 +31,14 @@ func (a *Agent) apply(next *state, strict bool) error {
 	if err != nil {
 		return err
 	}
-	if err := a.datapath.Apply(generation(resolved, a.paths.table.MTU)); err != nil {
+	if err := a.datapath.Apply(generation(resolved, int(next.config.Node.NextHops), a.paths.table.MTU)); err != nil {
 		swap.abandon()
 		return fmt.Errorf("the data plane: %w", err)
 	}
 	swap.commit()
 	a.state.Store(next)
 	a.metricsServer.set(next.config.Metrics.Listen)
+	a.routeWatch.set(len(resolved.Fast) > 0)
 	return nil
 }
 

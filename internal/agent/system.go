@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/pathmtu"
+	"github.com/waymark-net/waymark/internal/routing"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -33,6 +35,9 @@ type System interface {
 	// arrives, from its ICMPv6 header on, until the context ends; listening,
 	// once it begins.
 	WatchTooBig(ctx context.Context, listening func(), heard func(message []byte)) error
+	// WatchRoutes tells the plane what the kernel forwards by, until the
+	// context ends.
+	WatchRoutes(ctx context.Context, plane routing.Plane, log *slog.Logger) error
 	Clock() (health.Clock, error)
 	// InterfaceHealth reads what the health checks want to know.
 	InterfaceHealth(name string, mtu int) health.Interface
@@ -157,6 +162,10 @@ func (kernel) WatchTooBig(ctx context.Context, listening func(), heard func([]by
 	defer l.Close()
 	listening()
 	return l.Read(ctx, heard)
+}
+
+func (kernel) WatchRoutes(ctx context.Context, plane routing.Plane, log *slog.Logger) error {
+	return routing.Watch(ctx, plane, log)
 }
 
 func (kernel) Clock() (health.Clock, error) { return health.ReadClock() }

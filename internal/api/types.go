@@ -54,8 +54,11 @@ type Interface struct {
 	IngressHook      string            `json:"ingress_hook"`
 	EgressHook       string            `json:"egress_hook"`
 	NativeXDPRefused string            `json:"native_xdp_refused,omitempty"`
+	Forwarding       string            `json:"forwarding"`
 	Ingress          map[string]uint64 `json:"ingress"` // outcome → packets, zeros left out
 	Egress           map[string]uint64 `json:"egress"`
+	Forwarded        map[string]uint64 `json:"forwarded,omitempty"` // without the stack, by outcome
+	ToStack          map[string]uint64 `json:"to_stack,omitempty"`  // left to the stack, by reason
 	RecordsWritten   uint64            `json:"records_written"`
 	RecordsLost      uint64            `json:"records_lost"`
 }

@@ -42,6 +42,7 @@ type Node struct {
 	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id" doc:"Node id of trace field 0 (RFC 9197 §4.4.2.1)."`
 	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide" doc:"Node id of trace field 8 (RFC 9197 §4.4.2.9)."`
 	TimestampFormat ioam.TimestampFormat `key:"timestamp-format" default:"posix" doc:"Format of the timestamps (RFC 8877): posix is seconds and microseconds of UTC; ptp is seconds and nanoseconds of TAI; ntp is seconds since 1900 of UTC and a binary fraction."`
+	NextHops        NextHops             `key:"next-hops" default:"16384" doc:"How many destinations each CPU remembers the way to, for interfaces that forward fast; 64 bytes each. It is rounded up to a power of two."`
 	Compatibility   ioam.Compatibility   `key:"compatibility" default:"default" doc:"With default, the node writes real values wherever it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
 }
 
@@ -53,7 +54,7 @@ type Interface struct {
 	Role       []ioam.Role           `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress lets it out. Without either, it is the domain's edge."`
 	Boundary   ioam.Boundary         `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role: drop drops the packet, strip removes the header when IOAM is all it holds, ignore forwards the packet untouched."`
 	Attach     Attach                `key:"attach" default:"auto" doc:"The hook that takes arriving packets; auto is the first of the others that kernel and driver support."`
-	Forwarding Forwarding            `key:"forwarding" default:"stack" doc:"Who forwards: stack is the kernel's network stack."`
+	Forwarding Forwarding            `key:"forwarding" default:"stack" doc:"Who forwards what arrives here: stack is the kernel's network stack. fast sends everyday packets on before the stack sees them, past netfilter, traffic control and IPsec policies; whatever is not everyday is left to the stack."`
 }
 
 // Namespace is one IOAM namespace that the node takes part in.
@@ -145,8 +146,20 @@ type FlowLabel uint32
 // Attach is the hook that takes arriving packets: auto, xdp, tcx or clsact.
 type Attach string
 
-// Forwarding says who forwards packets: stack.
+// Forwarding says who forwards packets.
 type Forwarding string
+
+// The ways to forward.
+const (
+	ForwardingStack Forwarding = "stack"
+	ForwardingFast  Forwarding = "fast"
+)
+
+// NextHops is a number of destinations to remember.
+type NextHops int
+
+// maxNextHops is 64 MiB for each CPU.
+const maxNextHops = 1 << 20
 
 // ExportKind is the format of exported records: jsonl.
 type ExportKind string

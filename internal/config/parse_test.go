@@ -79,6 +79,7 @@ func TestDefaults(t *testing.T) {
 	c := mustParse(t, "\ufeff%YAML 1.2\n---\ninterfaces: [{name: eth0}]\nnamespaces:\nnode:\n")
 	want := `node:
   timestamp-format: posix
+  next-hops: 16384
   compatibility: default
 interfaces:
   - name: eth0

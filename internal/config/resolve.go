@@ -39,6 +39,8 @@ type Resolved struct {
 	Node ioam.NodeConfig
 	// Attach is the hook that each interface asks for: auto, xdp, tcx or clsact.
 	Attach map[ioam.IfIndex]string
+	// Fast are the interfaces that forward fast.
+	Fast map[ioam.IfIndex]bool
 	// Missing are the interfaces that the configuration names and the host
 	// does not have now. They and their encapsulations are not in Node.
 	Missing []string
@@ -52,7 +54,7 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 	if err := c.nodeIdentity(h, &node); err != nil {
 		return Resolved{}, err
 	}
-	out := Resolved{Attach: map[ioam.IfIndex]string{}}
+	out := Resolved{Attach: map[ioam.IfIndex]string{}, Fast: map[ioam.IfIndex]bool{}}
 	links := map[int]ioam.Interface{}
 	members := false
 	var faults Faults
@@ -76,6 +78,9 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		}
 		links[i] = served
 		out.Attach[link.Index] = string(in.Attach)
+		if in.Forwarding == ForwardingFast {
+			out.Fast[link.Index] = true
+		}
 		members = members || link.IsMember
 	}
 	b := c.build(node, links, false)

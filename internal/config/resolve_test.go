@@ -47,7 +47,7 @@ func (h fakeHost) InterfaceIDWide(string) (ioam.InterfaceIDWide, error) {
 
 const twoInterfaces = `interfaces:
   - {name: eth0, role: [ingress, egress], attach: tcx, boundary: ignore}
-  - {name: eth1, id: 8, id-wide: 88, role: [egress]}
+  - {name: eth1, id: 8, id-wide: 88, role: [egress], forwarding: fast}
 namespaces: [{id: 123, schema: {id: 1, data: abc}}]
 encapsulations:
   - {name: a, interface: eth0, mode: inline, options: [{trace: {namespace: 123, type: 0x800000, size: 4}}]}
@@ -65,6 +65,7 @@ func TestResolve(t *testing.T) {
 	tunnel := c.Encapsulations[1].Tunnel
 	want := Resolved{
 		Attach: map[ioam.IfIndex]string{4: "tcx", 9: "auto"},
+		Fast:   map[ioam.IfIndex]bool{9: true},
 		Node: ioam.NodeConfig{
 			ID: 7, IDWide: 77,
 			Interfaces: []ioam.Interface{

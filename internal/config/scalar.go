@@ -53,6 +53,8 @@ var codecs = map[reflect.Type]codec{
 	reflect.TypeFor[DataSize](): newCodec(formNumber, fmt.Sprintf("a multiple of 4 from 4 to %d", ioam.MaxTraceDataSize),
 		parseInteger[DataSize](31), func(v DataSize) string { return strconv.Itoa(int(v)) }),
 
+	reflect.TypeFor[NextHops](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", maxNextHops), parseNextHops,
+		func(n NextHops) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[ioam.NodeID]():          unsigned[ioam.NodeID](24),
 	reflect.TypeFor[ioam.NodeIDWide]():      unsigned[ioam.NodeIDWide](56),
 	reflect.TypeFor[ioam.InterfaceID]():     unsigned[ioam.InterfaceID](16),
@@ -89,8 +91,17 @@ var codecs = map[reflect.Type]codec{
 		word[ioam.Mode]{"inline", ioam.ModeInline}, word[ioam.Mode]{"encap", ioam.ModeEncap}, word[ioam.Mode]{"auto", ioam.ModeAuto}),
 	reflect.TypeFor[Attach](): words(
 		word[Attach]{"auto", "auto"}, word[Attach]{"xdp", "xdp"}, word[Attach]{"tcx", "tcx"}, word[Attach]{"clsact", "clsact"}),
-	reflect.TypeFor[Forwarding](): planned(words(word[Forwarding]{"stack", "stack"}), "fast", "fast forwarding"),
+	reflect.TypeFor[Forwarding](): words(
+		word[Forwarding]{"stack", ForwardingStack}, word[Forwarding]{"fast", ForwardingFast}),
 	reflect.TypeFor[ExportKind](): planned(words(word[ExportKind]{"jsonl", ExportJSONL}), "ipfix", "IPFIX export"),
+}
+
+func parseNextHops(s string) (NextHops, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > maxNextHops {
+		return 0, fmt.Errorf("%q is not one of them", s)
+	}
+	return NextHops(n), nil
 }
 
 // word is a value that is written as a word.

@@ -122,9 +122,6 @@ func (f *Forwarding) Beat() error {
 	return f.put(now)
 }
 
-// Rest ends the watch: the stack forwards all.
-func (f *Forwarding) Rest() error { return f.put(0) }
-
 func (f *Forwarding) put(alive uint64) error {
 	state := abiForwarding{Alive: alive, Generation: f.generation, Key: uint32(f.key)}
 	if err := f.state.Put(uint32(0), state); err != nil {

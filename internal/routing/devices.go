@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routing
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// The kernel's generic netlink family "netdev" (Linux 6.3), as its
+// specification numbers it.
+const (
+	netdevFamily        = "netdev"
+	netdevGroup         = "mgmt"
+	netdevVersion       = 1
+	commandDeviceGet    = 1
+	attributeIndex      = 1
+	attributeFeatures   = 3
+	featureTransmit     = 1 << 2 // the driver sends what XDP redirects to it
+	genericHeaderLength = 4
+)
+
+// subscribeDevices hears of devices whose XDP features change.
+func subscribeDevices() (*nl.NetlinkSocket, error) {
+	family, err := netlink.GenlFamilyGet(netdevFamily)
+	if err != nil {
+		return nil, fmt.Errorf("the kernel does not tell what devices can do (needs Linux 6.3): %w", err)
+	}
+	for _, group := range family.Groups {
+		if group.Name != netdevGroup {
+			continue
+		}
+		s, err := nl.Subscribe(unix.NETLINK_GENERIC)
+		if err != nil {
+			return nil, err
+		}
+		if err := unix.SetsockoptInt(s.GetFd(), unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, int(group.ID)); err != nil {
+			s.Close()
+			return nil, err
+		}
+		return s, nil
+	}
+	return nil, fmt.Errorf("the kernel's family %s has no group %s", netdevFamily, netdevGroup)
+}
+
+// sendingDevices are those that can send what XDP redirects to them now. A
+// veth can while its other end receives in batches (NAPI).
+func sendingDevices() ([]ioam.IfIndex, error) {
+	family, err := netlink.GenlFamilyGet(netdevFamily)
+	if err != nil {
+		return nil, fmt.Errorf("the kernel does not tell what devices can do (needs Linux 6.3): %w", err)
+	}
+	socket, err := nl.Subscribe(unix.NETLINK_GENERIC)
+	if err != nil {
+		return nil, fmt.Errorf("ask what devices can do: %w", err)
+	}
+	defer socket.Close()
+	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
+	request.AddData(&nl.Genlmsg{Command: commandDeviceGet, Version: netdevVersion})
+	if err := socket.Send(request); err != nil {
+		return nil, fmt.Errorf("ask what devices can do: %w", err)
+	}
+	if err := socket.SetReceiveTimeout(&unix.Timeval{Sec: 1}); err != nil {
+		return nil, err
+	}
+	return readDevices(socket)
+}
+
+// readDevices reads a dump to its end. The family does not mark its messages as
+// parts of one, and the library's own reader ends with the first.
+func readDevices(socket *nl.NetlinkSocket) (out []ioam.IfIndex, err error) {
+	for {
+		messages, _, err := socket.Receive()
+		if err != nil {
+			return nil, fmt.Errorf("read what devices can do: %w", err)
+		}
+		for _, m := range messages {
+			switch m.Header.Type {
+			case unix.NLMSG_DONE:
+				return out, nil
+			case unix.NLMSG_ERROR:
+				return nil, fmt.Errorf("the kernel refuses to tell what devices can do")
+			}
+			if index, sends := parseDevice(m.Data); sends {
+				out = append(out, index)
+			}
+		}
+	}
+}
+
+func parseDevice(message []byte) (index ioam.IfIndex, sends bool) {
+	if len(message) < genericHeaderLength {
+		return 0, false
+	}
+	attributes, err := nl.ParseRouteAttr(message[genericHeaderLength:])
+	if err != nil {
+		return 0, false
+	}
+	for _, a := range attributes {
+		switch {
+		case a.Attr.Type == attributeIndex && len(a.Value) == 4:
+			index = ioam.IfIndex(binary.NativeEndian.Uint32(a.Value))
+		case a.Attr.Type == attributeFeatures && len(a.Value) == 8:
+			sends = binary.NativeEndian.Uint64(a.Value)&featureTransmit != 0
+		}
+	}
+	return index, sends && index != 0
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+)
+
+// traits is what the choice of a route depends on, as far as was seen.
+type traits struct {
+	// unknown: messages were lost, so all routes must be read.
+	unknown atomic.Bool
+	// spread: some route has several next hops, or asks for the source.
+	spread atomic.Bool
+	// rules were changed, and must be read.
+	rules atomic.Bool
+
+	mu     sync.Mutex
+	known  bool // everything was read once
+	byRule datapath.RouteKey
+	hash   int // net.ipv6.fib_multipath_hash_policy
+	off    bool
+}
+
+// note looks at one message for what changes the way routes are chosen. Routes
+// are not counted: what was seen once stays, for it costs little.
+func (t *traits) note(kind, flags uint16, data []byte) {
+	switch kind {
+	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
+		t.rules.Store(true)
+	case unix.RTM_NEWNEXTHOP:
+		t.spread.Store(true) // a group may be behind any route that names it
+	case unix.RTM_NEWROUTE:
+		if flags&unix.NLM_F_APPEND != 0 || isSpread(data) {
+			t.spread.Store(true)
+		}
+	}
+}
+
+// routeNextHopID is RTA_NH_ID: the route's next hops are an object of their own.
+const routeNextHopID = 30
+
+// isSpread tells whether a route has several next hops or depends on the source.
+func isSpread(route []byte) bool {
+	if len(route) < unix.SizeofRtMsg {
+		return false
+	}
+	if nl.DeserializeRtMsg(route).Src_len > 0 {
+		return true
+	}
+	attributes, err := nl.ParseRouteAttr(route[unix.SizeofRtMsg:])
+	if err != nil {
+		return true
+	}
+	for _, a := range attributes {
+		if a.Attr.Type == unix.RTA_MULTIPATH || a.Attr.Type == routeNextHopID {
+			return true
+		}
+	}
+	return false
+}
+
+// key is what the data plane must look at beside the destination.
+func (t *traits) key() datapath.RouteKey {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case !t.known || t.off || t.byRule == datapath.RouteByStack:
+		return datapath.RouteByStack
+	case t.rules.Load(), t.unknown.Load():
+		return datapath.RouteByPorts // until it has been read
+	}
+	key := t.byRule
+	if t.spread.Load() {
+		switch t.hash {
+		case 0: // source, destination, flow label
+			key |= datapath.RouteByFlow
+		case 1: // ports
+			key |= datapath.RouteByPorts
+		default: // the inner packet, or fields that the operator chose
+			return datapath.RouteByStack
+		}
+	}
+	return key
+}
+
+// read looks at everything that no message may have told.
+func (t *traits) read() error {
+	var errs []error
+	if t.unknown.Swap(false) || !t.hasRead() {
+		spread, err := anySpread()
+		if err != nil {
+			t.unknown.Store(true)
+			errs = append(errs, err)
+		}
+		if spread {
+			t.spread.Store(true)
+		}
+	}
+	t.rules.Store(false)
+	byRule, err := keyOfRules()
+	if err != nil {
+		t.rules.Store(true)
+		errs = append(errs, err)
+	}
+	hash, err := sysctl("fib_multipath_hash_policy")
+	if errors.Is(err, os.ErrNotExist) {
+		hash, err = 0, nil
+	}
+	errs = append(errs, err)
+	forwards, err := sysctl("conf/all/forwarding")
+	errs = append(errs, err)
+
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byRule, t.hash, t.off, t.known = byRule, hash, forwards == 0, true
+	return errors.Join(errs...)
+}
+
+func (t *traits) hasRead() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known
+}
+
+// anySpread reads every route.
+func anySpread() (bool, error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETROUTE, unix.NLM_F_DUMP)
+	request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET6}})
+	spread := false
+	err := request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE, func(m []byte) bool {
+		spread = spread || isSpread(m)
+		return !spread
+	})
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return false, fmt.Errorf("read the routes: %w", err)
+	}
+	// one that changed while it was read has told so in a message
+	return spread, nil
+}
+
+// The attributes of a policy rule (linux/fib_rules.h), by what they make of the
+// choice of a route.
+var (
+	// known to the data plane in any case, or not about forwarded packets
+	ruleByDestination = []uint16{1, 3, 4, 6, 10, 11, 13, 14, 15, 16, 17, 18, 19, 20, 21}
+	// source, DSCP, flow label and its mask, DSCP's mask
+	ruleByFlow = []uint16{2, 25, 26, 27, 30}
+)
+
+// keyOfRules is what the policy rules ask for. A rule of a kind that is not
+// known here makes the kernel choose for every packet.
+func keyOfRules() (datapath.RouteKey, error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETRULE, unix.NLM_F_DUMP)
+	request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET6}})
+	key := datapath.RouteByDestination
+	err := request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWRULE, func(m []byte) bool {
+		key |= keyOfRule(m)
+		return true
+	})
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return datapath.RouteByPorts, fmt.Errorf("read the rules: %w", err)
+	}
+	return key, nil
+}
+
+func keyOfRule(rule []byte) datapath.RouteKey {
+	if len(rule) < unix.SizeofRtMsg {
+		return datapath.RouteByPorts
+	}
+	attributes, err := nl.ParseRouteAttr(rule[unix.SizeofRtMsg:])
+	if err != nil {
+		return datapath.RouteByPorts
+	}
+	key := datapath.RouteByDestination
+	if nl.DeserializeRtMsg(rule).Tos != 0 {
+		key = datapath.RouteByFlow
+	}
+	for _, a := range attributes {
+		switch {
+		case slices.Contains(ruleByDestination, a.Attr.Type):
+		case slices.Contains(ruleByFlow, a.Attr.Type):
+			key |= datapath.RouteByFlow
+		default:
+			key |= datapath.RouteByPorts
+		}
+	}
+	return key
+}
+
+func sysctl(name string) (int, error) {
+	b, err := os.ReadFile("/proc/sys/net/ipv6/" + name)
+	if err != nil {
+		return 0, fmt.Errorf("read a setting: %w", err)
+	}
+	return strconv.Atoi(strings.TrimSpace(string(b)))
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package routing watches what the kernel forwards packets by, for a data plane
+// that forwards some of them itself: routes, rules, neighbours, links and
+// addresses of the network namespace that it runs in, and which devices can
+// send what XDP redirects.
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Plane is what is told; *datapath.Forwarding has it, and documents it.
+type Plane interface {
+	Renew(datapath.RouteKey) error
+	Beat() error
+	SetDevices([]ioam.IfIndex) error
+	Neighbours(within time.Duration) ([]datapath.Neighbour, error)
+}
+
+const (
+	// beatPeriod is a quarter of the time for which the data plane believes
+	// that it is watched.
+	beatPeriod = 25 * time.Millisecond
+	// renewPause bounds how often next hops are forgotten while routes come in
+	// masses: the kernel is asked anew for each after that.
+	renewPause = 10 * time.Millisecond
+	// lookPeriod is how often what no message tells of is looked at.
+	lookPeriod = time.Second
+	// usedWithin is how recently a neighbour must have been sent to.
+	usedWithin = 2 * time.Second
+	// receiveBuffer holds some 10,000 messages of a routing daemon.
+	receiveBuffer = 4 << 20
+)
+
+// groups are the messages that may change where a packet goes.
+var groups = []uint{
+	unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_ROUTE,
+	unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_IPV6_NETCONF, unix.RTNLGRP_NEXTHOP,
+}
+
+// Watch keeps the plane told until the context ends. It fails only when the kernel cannot be watched at all.
+func Watch(ctx context.Context, plane Plane, log *slog.Logger) error {
+	w := &watcher{plane: plane, log: log, wake: make(chan struct{}, 1), failed: make(chan error, 2)}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if err := w.listen(ctx); err != nil {
+		return fmt.Errorf("watch the kernel's routes: %w", err)
+	}
+	w.look()
+	return w.serve(ctx)
+}
+
+type watcher struct {
+	plane  Plane
+	log    *slog.Logger
+	wake   chan struct{} // something changed
+	failed chan error
+	seen   traits // what routes were seen to depend on
+}
+
+// listen subscribes, and reads in goroutines that end with the context.
+func (w *watcher) listen(ctx context.Context) error {
+	routes, err := nl.Subscribe(unix.NETLINK_ROUTE, groups...)
+	if err != nil {
+		return err
+	}
+	if err := routes.SetReceiveBufferSize(receiveBuffer, true); err != nil {
+		w.log.Debug("the buffer for the kernel's messages stays small", "error", err)
+	}
+	sockets := []*nl.NetlinkSocket{routes}
+	if devices, err := subscribeDevices(); err == nil {
+		sockets = append(sockets, devices)
+	} else {
+		w.log.Warn("which devices can send is looked at once a second only", "error", err)
+	}
+	for _, s := range sockets {
+		go w.read(ctx, s)
+		context.AfterFunc(ctx, s.Close)
+	}
+	return nil
+}
+
+// read notes each message. One that was lost counts, too: something changed.
+func (w *watcher) read(ctx context.Context, s *nl.NetlinkSocket) {
+	for {
+		messages, _, err := s.Receive()
+		if ctx.Err() != nil {
+			return
+		}
+		switch {
+		case errors.Is(err, unix.ENOBUFS):
+			w.seen.unknown.Store(true)
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			continue
+		case err != nil:
+			w.failed <- fmt.Errorf("read the kernel's messages: %w", err)
+			return
+		}
+		for _, m := range messages {
+			w.seen.note(m.Header.Type, m.Header.Flags, m.Data)
+		}
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// serve beats, and renews what changed.
+func (w *watcher) serve(ctx context.Context) error {
+	beat, look := time.NewTicker(beatPeriod), time.NewTicker(lookPeriod)
+	defer beat.Stop()
+	defer look.Stop()
+	wake, rested := w.wake, time.NewTimer(0)
+	defer rested.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil
+		case err = <-w.failed:
+		case <-rested.C:
+			wake = w.wake
+		case <-wake:
+			// at once, then not again for a while
+			err = w.plane.Renew(w.seen.key())
+			wake = nil
+			rested.Reset(renewPause)
+			w.setDevices()
+		case <-beat.C:
+			err = w.plane.Beat()
+		case <-look.C:
+			w.look()
+			w.useNeighbours()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// look reads anew what messages may not have told.
+func (w *watcher) look() {
+	before := w.seen.key()
+	if err := w.seen.read(); err != nil {
+		w.log.Warn("the stack forwards all: the kernel's routes are not understood", "error", err)
+	}
+	w.setDevices()
+	if key := w.seen.key(); key != before {
+		w.log.Info("what chooses routes", "key", key)
+		if err := w.plane.Renew(key); err != nil {
+			w.log.Warn("the data plane does not know of changed routes", "error", err)
+		}
+	}
+}
+
+func (w *watcher) setDevices() {
+	indexes, err := sendingDevices()
+	if err == nil {
+		err = w.plane.SetDevices(indexes)
+	}
+	if err != nil {
+		w.log.Debug("which devices can send is not known", "error", err)
+	}
+}
+
+// useNeighbours tells the kernel which neighbours are in use, so that it
+// confirms them as it would if it had sent the packets itself.
+func (w *watcher) useNeighbours() {
+	used, err := w.plane.Neighbours(usedWithin)
+	if err != nil {
+		w.log.Warn("which neighbours are in use is not known", "error", err)
+		return
+	}
+	for _, n := range used {
+		err := netlink.NeighSet(&netlink.Neigh{
+			LinkIndex: int(n.Interface), Family: unix.AF_INET6, IP: n.Address.AsSlice(), Flags: netlink.NTF_USE,
+		})
+		if err != nil {
+			w.log.Debug("a neighbour cannot be kept", "address", n.Address, "error", err)
+		}
+	}
+}
