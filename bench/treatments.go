@@ -110,7 +110,7 @@ func (n *node) keepWatch(d *datapath.Datapath) error {
 		for {
 			select {
 			case <-stop:
-				done <- f.Rest()
+				done <- nil
 				return
 			case <-tick.C:
 				if err := f.Beat(); err != nil {
