@@ -101,6 +101,9 @@ func Remove(place api.Place, open func(pins string) (Datapath, error)) (bool, []
 // Left names the interfaces of this network namespace whose packets the
 // programs of an ended agent still treat, none where that cannot be seen.
 func Left(place api.Place) []string {
+	if held, err := isHeld(place); held || err != nil {
+		return nil // one that is about to serve
+	}
 	pins, ok, err := findPins(api.Root, place)
 	if !ok || err != nil {
 		return nil

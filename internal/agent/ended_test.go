@@ -54,6 +54,15 @@ func TestLeftByAnEndedAgent(t *testing.T) {
 		if left := Left(place); !slices.Equal(left, []string{"wma"}) {
 			t.Errorf("left on %v, want wma", left)
 		}
+		held, err := acquire(place)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if left := Left(place); left != nil {
+			t.Errorf("left while an agent starts: %v", left)
+		}
+		held.release()
 		open := func(pins string) (Datapath, error) { return datapath.Open(datapath.Options{PinPath: pins}) }
 		removed, ws, err := Remove(place, open)
 		if !removed || err != nil || len(ws) != 1 || ws[0].Code != health.TunnelEndRemoved || !strings.Contains(ws[0].Text, "2001:db8:3::1") {
