@@ -17,42 +17,59 @@ func inNamespace(e Encapsulation, id ioam.NamespaceID) Encapsulation {
 	return e
 }
 
-func TestEdits(t *testing.T) {
-	base := mustParse(t, twoInterfaces)
-	before := string(base.Marshal())
-	extra := base.Encapsulations[0]
+// edit is one edit and what it must give.
+type edit struct {
+	name    string
+	edit    func(*Config) (*Config, error)
+	has     string // in the copy's text, and not in the original's
+	lacks   string // in the original's text, and not in the copy's
+	wantErr string
+}
+
+var namespaceEdits = []edit{
+	{name: "add a namespace", edit: func(c *Config) (*Config, error) { return c.AddNamespace(Namespace{ID: 5}) }, has: "id: 5\n"},
+	{name: "add it twice", edit: func(c *Config) (*Config, error) { return c.AddNamespace(Namespace{ID: 123}) },
+		wantErr: "namespace 123 exists already; remove it first with: waymark ioam namespace del 123, or take another id"},
+	{name: "remove a namespace in use", edit: func(c *Config) (*Config, error) { return c.RemoveNamespace(123) },
+		wantErr: `namespace 123 is used by the encapsulations "a", "b"; first remove each with: waymark route del name NAME`},
+	{name: "remove one that a single rule uses", edit: func(c *Config) (*Config, error) {
+		c, _ = c.RemoveEncapsulation("a")
+		return c.RemoveNamespace(123)
+	}, wantErr: `namespace 123 is used by encapsulation "b"; first remove that with: waymark route del name "b"`},
+	{name: "remove a namespace that is not there", edit: func(c *Config) (*Config, error) { return c.RemoveNamespace(5) },
+		wantErr: "there is no namespace 5; list them with: waymark ioam namespace show"},
+	{name: "remove a namespace", edit: func(c *Config) (*Config, error) {
+		c, _ = c.AddNamespace(Namespace{ID: 5})
+		c, _ = c.RemoveEncapsulation("a")
+		c, _ = c.RemoveEncapsulation("b")
+		return c.RemoveNamespace(123)
+	}, has: "id: 5\n", lacks: "id: 123\n"},
+	{name: "set a schema", edit: func(c *Config) (*Config, error) { return c.SetSchema(123, &Schema{ID: 9, Data: "rack 9"}) }, has: `"rack 9"`, lacks: `data: abc`},
+	{name: "take a schema away", edit: func(c *Config) (*Config, error) { return c.SetSchema(123, nil) }, lacks: "schema:"},
+	{name: "schema of no namespace", edit: func(c *Config) (*Config, error) { return c.SetSchema(5, nil) },
+		wantErr: "there is no namespace 5; add it with: waymark ioam namespace add 5"},
+	{name: "schema that is too long", edit: func(c *Config) (*Config, error) {
+		return c.SetSchema(123, &Schema{ID: 9, Data: strings.Repeat("x", 300)})
+	}, wantErr: "namespace 123: 300 bytes are too many; use at most 252 bytes"},
+}
+
+func TestNamespaceEdits(t *testing.T) {
+	for _, tt := range namespaceEdits {
+		t.Run(tt.name, tt.check)
+	}
+}
+
+func TestEncapsulationEdits(t *testing.T) {
+	// A rule behind those that are there.
+	extra := mustParse(t, twoInterfaces).Encapsulations[0]
 	extra.Name = "c"
-	for _, tt := range []struct {
-		name    string
-		edit    func(*Config) (*Config, error)
-		has     string // in the copy's text, and not in the original's
-		lacks   string // in the original's text, and not in the copy's
-		wantErr string
-	}{
-		{name: "add a namespace", edit: func(c *Config) (*Config, error) { return c.AddNamespace(Namespace{ID: 5}) }, has: "id: 5\n"},
-		{name: "add it twice", edit: func(c *Config) (*Config, error) { return c.AddNamespace(Namespace{ID: 123}) },
-			wantErr: "namespace 123 exists already; remove it first with: waymark ioam namespace del 123, or take another id"},
-		{name: "remove a namespace in use", edit: func(c *Config) (*Config, error) { return c.RemoveNamespace(123) },
-			wantErr: `namespace 123 is used by the encapsulations "a", "b"; first remove each with: waymark route del name NAME`},
-		{name: "remove one that a single rule uses", edit: func(c *Config) (*Config, error) {
-			c, _ = c.RemoveEncapsulation("a")
-			return c.RemoveNamespace(123)
-		}, wantErr: `namespace 123 is used by encapsulation "b"; first remove that with: waymark route del name "b"`},
-		{name: "remove a namespace that is not there", edit: func(c *Config) (*Config, error) { return c.RemoveNamespace(5) },
-			wantErr: "there is no namespace 5; list them with: waymark ioam namespace show"},
-		{name: "remove a namespace", edit: func(c *Config) (*Config, error) {
-			c, _ = c.AddNamespace(Namespace{ID: 5})
-			c, _ = c.RemoveEncapsulation("a")
-			c, _ = c.RemoveEncapsulation("b")
-			return c.RemoveNamespace(123)
-		}, has: "id: 5\n", lacks: "id: 123\n"},
-		{name: "set a schema", edit: func(c *Config) (*Config, error) { return c.SetSchema(123, &Schema{ID: 9, Data: "rack 9"}) }, has: `"rack 9"`, lacks: `data: abc`},
-		{name: "take a schema away", edit: func(c *Config) (*Config, error) { return c.SetSchema(123, nil) }, lacks: "schema:"},
-		{name: "schema of no namespace", edit: func(c *Config) (*Config, error) { return c.SetSchema(5, nil) },
-			wantErr: "there is no namespace 5; add it with: waymark ioam namespace add 5"},
-		{name: "schema that is too long", edit: func(c *Config) (*Config, error) {
-			return c.SetSchema(123, &Schema{ID: 9, Data: strings.Repeat("x", 300)})
-		}, wantErr: "namespace 123: 300 bytes are too many; use at most 252 bytes"},
+	for _, tt := range encapsulationEdits(extra) {
+		t.Run(tt.name, tt.check)
+	}
+}
+
+func encapsulationEdits(extra Encapsulation) []edit {
+	return []edit{
 		{name: "add an encapsulation", edit: func(c *Config) (*Config, error) { return c.AddEncapsulation(extra) }, has: "name: c\n"},
 		{name: "add one with a name in use", edit: func(c *Config) (*Config, error) { return c.AddEncapsulation(c.Encapsulations[0]) },
 			wantErr: `encapsulation "a" exists already; overwrite it with: waymark route replace, or give the new one another name`},
@@ -96,29 +113,31 @@ func TestEdits(t *testing.T) {
 		{name: "remove an encapsulation", edit: func(c *Config) (*Config, error) { return c.RemoveEncapsulation("a") }, lacks: "name: a\n"},
 		{name: "remove one that is not there", edit: func(c *Config) (*Config, error) { return c.RemoveEncapsulation("z") },
 			wantErr: `there is no encapsulation "z"; list them with: waymark route show`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			next, err := tt.edit(base)
-			if after := string(base.Marshal()); after != before {
-				t.Errorf("the original changed:\n%s", after)
-			}
-			if tt.wantErr != "" {
-				if err == nil || err.Error() != tt.wantErr || next != nil {
-					t.Errorf("got %v\nwant %s", err, tt.wantErr)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			text := string(next.Marshal())
-			if !strings.Contains(text, tt.has) || tt.has != "" && strings.Contains(before, tt.has) {
-				t.Errorf("no new %q in:\n%s", tt.has, text)
-			}
-			if tt.lacks != "" && (strings.Contains(text, tt.lacks) || !strings.Contains(before, tt.lacks)) {
-				t.Errorf("still %q in:\n%s", tt.lacks, text)
-			}
-			mustParse(t, text)
-		})
 	}
+}
+
+func (tt edit) check(t *testing.T) {
+	base := mustParse(t, twoInterfaces)
+	before := string(base.Marshal())
+	next, err := tt.edit(base)
+	if after := string(base.Marshal()); after != before {
+		t.Errorf("the original changed:\n%s", after)
+	}
+	if tt.wantErr != "" {
+		if err == nil || err.Error() != tt.wantErr || next != nil {
+			t.Errorf("got %v\nwant %s", err, tt.wantErr)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(next.Marshal())
+	if !strings.Contains(text, tt.has) || tt.has != "" && strings.Contains(before, tt.has) {
+		t.Errorf("no new %q in:\n%s", tt.has, text)
+	}
+	if tt.lacks != "" && (strings.Contains(text, tt.lacks) || !strings.Contains(before, tt.lacks)) {
+		t.Errorf("still %q in:\n%s", tt.lacks, text)
+	}
+	mustParse(t, text)
 }
