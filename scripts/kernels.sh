@@ -142,6 +142,7 @@ step transfers 900 e2e.test -test.v -test.short -test.run 'TestTransfer|TestEqua
 step masters 600 e2e.test -test.v -test.run 'TestArrivalBy|TestTunnelPathMTU'
 # Emulation is too slow for the five seconds that a reload under traffic has.
 step agents 900 e2e.test -test.v -test.run 'TestAgent|TestRuntime' -test.skip 'TestAgentsComeAndGoUnderTraffic/reload'
+step forwarding 900 datapath.test -test.v -test.run TestForwardingAgreement
 step agreement 1800 datapath.test -test.v -test.timeout 30m -test.run TestAgreement
 echo "kernels: kernel's complaints:"
 dmesg | grep -E 'WARNING:|BUG:|Oops|Call Trace|lockup|rcu.*stall' | sed 's/^/kernels: complaint /'
