@@ -73,6 +73,11 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 			"the last reload failed, and what ran before runs on: "+*fault,
 			"correct the file, check it with 'waymark config check', and reload"))
 	}
+	if fault := a.routeWatch.fault.Load(); fault != nil {
+		ws = append(ws, health.New(health.RoutesUnwatched, "",
+			"interfaces that forward fast leave their packets to the stack, because its routes are not watched: "+*fault,
+			"set forwarding: stack, or mend what is said here; the agent tries again every second"))
+	}
 	if fault := a.paths.fault.Load(); fault != nil && len(tunnels(s)) > 0 {
 		ws = append(ws, health.New(health.PathMTUUnwatched, "",
 			"Packet Too Big messages are not heard, so packets that a tunnel makes too large for a link of its path are lost: "+*fault,

@@ -50,6 +50,7 @@ const (
 	RecordsLost        Code = "records_lost"
 	ReloadFailed       Code = "reload_failed"
 	RingBufferMissing  Code = "ring_buffer_missing"
+	RoutesUnwatched    Code = "routes_unwatched"
 	RuntimeChanges     Code = "runtime_changes"
 	TAIOffsetZero      Code = "tai_offset_zero"
 	TAIUnsupported     Code = "tai_unsupported"
@@ -89,6 +90,7 @@ var kinds = []Kind{
 	{RecordsLost, Degraded, "records were lost in the last minute"},
 	{ReloadFailed, Degraded, "the last reload failed"},
 	{RingBufferMissing, Error, "the kernel has no BPF ring buffer"},
+	{RoutesUnwatched, Degraded, "the kernel's routes are not watched, so the stack forwards"},
 	{RuntimeChanges, Info, "the running configuration differs from the file"},
 	{TAIOffsetZero, Degraded, "the kernel does not know TAI"},
 	{TAIUnsupported, Error, "BPF programs cannot read TAI"},
