@@ -27,20 +27,25 @@ type Result struct {
 	Baseline string  `json:"baseline"`
 	Points   []Point `json:"points"`
 
-	Time   string   `json:"time"`   // RFC 3339, UTC
-	Rounds int      `json:"rounds"` // how often each variant and its baseline took turns
-	Axis   string   `json:"axis"`   // what x is
+	Time   string   `json:"time"`        // RFC 3339, UTC
+	Rounds int      `json:"rounds"`      // how often each variant and its baseline took turns
+	Axis   string   `json:"axis"`        // what x is
+	X      string   `json:"x,omitempty"` // the same in a word or two; bytes when absent
 	Notes  []string `json:"notes,omitempty"`
+
+	// Versions are those of waymark (which names the commit), of Go, and of ip.
+	Versions map[string]string `json:"versions,omitempty"`
 }
 
-// Point is one variant. NS is nanoseconds per packet over the baseline, PPS
-// packets per second; a benchmark has one or the other. Ratio is to the
-// baseline: of the time per packet, or of the packets per second.
+// Point is one variant. It has one of three figures: NS is nanoseconds, per
+// packet over the baseline's or to get ready; PPS is packets per second; Bytes
+// is memory. Ratio is to the baseline: of the time, the rate or the memory.
 type Point struct {
 	Variant string   `json:"variant"`
 	X       float64  `json:"x"`
 	NS      *float64 `json:"ns,omitempty"`
 	PPS     *float64 `json:"pps,omitempty"`
+	Bytes   *float64 `json:"bytes,omitempty"`
 	Ratio   float64  `json:"ratio"`
 
 	// Spread is the distance between the quartiles: of NS, or of Ratio; for a
@@ -78,6 +83,8 @@ type Options struct {
 	Duration time.Duration
 	// Rounds is how often each variant and its baseline take turns.
 	Rounds int
+	// Version is waymark's own, and Program its file; empty: the running one.
+	Version, Program string
 	// Progress is told now and then what is being done; may be nil.
 	Progress func(string)
 }
@@ -119,6 +126,13 @@ func All() []Benchmark {
 		table("kernel", "the kernel's own IOAM transit beside ours", kernelExperiment),
 		table("cores", "1 and 2 CPUs, one flow and several", coresExperiment),
 		table("scale", "1 to 1000 namespaces, encapsulations and destinations", scaleExperiment),
+		{
+			Name:  "footprint",
+			Title: "memory map by map and of the agent; time to load, attach, start and reload",
+			Short: Options{Duration: 30 * time.Second, Rounds: 2},
+			Full:  Options{Duration: 2 * time.Minute, Rounds: 5},
+			run:   runFootprint,
+		},
 	}
 }
 
@@ -170,6 +184,7 @@ func (b Benchmark) Run(ctx context.Context, o Options) (Result, error) {
 	}
 	r.Name, r.Rounds, r.Time = b.Name, o.Rounds, started.UTC().Format(time.RFC3339)
 	r.Machine, r.Kernel = machine()
+	r.Versions = versions(o.Version)
 	return r, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -120,6 +121,35 @@ func ends(list []*variant) []*variant {
 		end[v.name] = [2]float64{min(was[0], v.x), max(was[1], v.x)}
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(v *variant) bool { return v.x > end[v.name][0] && v.x < end[v.name][1] })
+}
+
+func TestFootprint(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "waymark")
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../cmd/waymark").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r, err := measureFootprint(context.Background(), Options{Rounds: 2, Program: program}, []int{1, 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int)
+	for _, p := range r.Points {
+		got[p.Variant]++
+		switch {
+		case (p.NS == nil) == (p.Bytes == nil):
+			t.Errorf("%s: %+v", p.Variant, p)
+		case p.NS != nil && *p.NS < 1e6, p.Bytes != nil && *p.Bytes < 100 && !strings.HasPrefix(p.Variant, "map rule_trie"):
+			t.Errorf("%s at %v takes next to nothing: %+v", p.Variant, p.X, p)
+		}
+	}
+	for name, points := range map[string]int{
+		"map clock": 1, "map namespaces, by namespaces": 2, "map encapsulations, by encapsulations": 2, "map next_hops, with fast forwarding": 1,
+		"agent: resident memory, by namespaces": 2, "agent: start, by encapsulations": 2, "reload, by namespaces": 2,
+	} {
+		if got[name] != points {
+			t.Errorf("%d points of %q instead of %d", got[name], name, points)
+		}
+	}
 }
 
 func TestPinsLeaveNothing(t *testing.T) {

@@ -63,7 +63,7 @@ func runCost(ctx context.Context, o Options) (Result, error) {
 	}
 	r := Result{
 		Baseline: "the same program on a plain IPv6 packet of the same length",
-		Axis:     "bytes of the frame",
+		Axis:     "bytes of the frame", X: "bytes",
 		Notes: []string{
 			"Restoring the frame is in both figures and cancels; the change of its length is measured apart and taken off.",
 			"Records are read between runs, so that none is lost; nobody waits for them while the packet is timed.",

@@ -19,6 +19,7 @@ import (
 // come of it. A new experiment is a new table; how it is measured is here.
 type experiment struct {
 	axis     string // what x is
+	x        string // the same in a word or two
 	baseline string // what the ratio is to
 	variants []*variant
 	notes    []string
@@ -115,7 +116,7 @@ func runExperiment(ctx context.Context, o Options, e experiment) (r Result, err 
 	if err := m.rounds(ctx, o, e.variants); err != nil {
 		return Result{}, err
 	}
-	r = Result{Baseline: e.baseline, Axis: e.axis, Notes: slices.Clone(e.notes)}
+	r = Result{Baseline: e.baseline, Axis: e.axis, X: e.x, Notes: slices.Clone(e.notes)}
 	for key, reason := range m.missing {
 		r.Notes = append(r.Notes, fmt.Sprintf("Not measured: %s. %v.", key, reason))
 	}

@@ -33,7 +33,7 @@ func transits() []want {
 // forwardingExperiment is every treatment of a packet by one node.
 func forwardingExperiment() experiment {
 	e := experiment{
-		axis:     "bytes of a frame without IOAM; packets with a trace have as many where it fits",
+		x: "bytes", axis: "bytes of a frame without IOAM; packets with a trace have as many where it fits",
 		baseline: "the same packets forwarded by the kernel: no program, ioam6_enabled off",
 	}
 	for _, size := range sizes {
@@ -93,7 +93,7 @@ func filling(length int, options ...[]byte) []byte {
 // fastExperiment is forwarding without the stack, beside the kernel's own.
 func fastExperiment() experiment {
 	e := experiment{
-		axis:     "bytes of a frame without IOAM; packets with a trace have as many where it fits",
+		x: "bytes", axis: "bytes of a frame without IOAM; packets with a trace have as many where it fits",
 		baseline: "the same packets forwarded by the kernel to the same sink: no program, ioam6_enabled off",
 		notes: []string{"A sink in tc makes the kernel build an skb for each redirected frame, which is not the node's work; " +
 			"a sink in XDP takes it as it is."},

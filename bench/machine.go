@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 
@@ -35,4 +36,16 @@ func machine() (machine, kernel string) {
 		kernel = unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:])
 	}
 	return machine, kernel
+}
+
+// versions are those of what a figure depends on beside machine and kernel.
+func versions(waymark string) map[string]string {
+	list := map[string]string{"go": runtime.Version()}
+	if waymark != "" {
+		list["waymark"] = waymark
+	}
+	if out, err := exec.Command("ip", "-V").Output(); err == nil {
+		list["ip"] = strings.TrimPrefix(strings.TrimSpace(string(out)), "ip utility, ")
+	}
+	return list
 }

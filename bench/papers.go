@@ -172,7 +172,7 @@ const (
 
 // baselineExperiment is figure 10 of the later paper, and 8 of the earlier.
 func baselineExperiment() experiment {
-	e := experiment{axis: "bytes of a plain frame", baseline: kernelBaseline, notes: []string{
+	e := experiment{x: "bytes", axis: "bytes of a plain frame", baseline: kernelBaseline, notes: []string{
 		namesNodes, "\"Registered\": the programs run, and the packets match no encapsulation.",
 	}}
 	for _, size := range append(sizes, lineSize) {
@@ -202,7 +202,7 @@ func baselineExperiment() experiment {
 
 // frequencyExperiment is figure 11, and 9 of the earlier paper.
 func frequencyExperiment() experiment {
-	e := experiment{axis: "percent of the packets that get a trace", baseline: kernelBaseline, notes: []string{namesNodes}}
+	e := experiment{x: "percent", axis: "percent of the packets that get a trace", baseline: kernelBaseline, notes: []string{namesNodes}}
 	for _, size := range append(sizes, lineSize) {
 		nodes, mode := 1, ioam.ModeEncap
 		if size == lineSize {
@@ -232,8 +232,8 @@ func (e *experiment) roles(c carried, size int, x float64, base *variant) {
 }
 
 // growing is an experiment on a header that grows.
-func growing(axis string, most, mostOnLine int, options func(n int) []ioam.TraceOption) experiment {
-	e := experiment{axis: axis, baseline: kernelBaseline, notes: []string{namesNodes}}
+func growing(x, axis string, most, mostOnLine int, options func(n int) []ioam.TraceOption) experiment {
+	e := experiment{x: x, axis: axis, baseline: kernelBaseline, notes: []string{namesNodes}}
 	for _, size := range sizes {
 		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), 1)
 		for n := 1; n <= most; n++ {
@@ -250,14 +250,14 @@ func growing(axis string, most, mostOnLine int, options func(n int) []ioam.Trace
 
 // optionsExperiment is figure 13, and 10 of the earlier paper.
 func optionsExperiment() experiment {
-	return growing("fields of one trace (\"options\" in the papers)", 9, len(fieldBits), func(n int) []ioam.TraceOption {
+	return growing("fields", "fields of one trace (\"options\" in the papers)", 9, len(fieldBits), func(n int) []ioam.TraceOption {
 		return pathInEach(1, fields(n))
 	})
 }
 
 // namespacesExperiment is figure 14, and 11 of the earlier paper.
 func namespacesExperiment() experiment {
-	return growing("namespaces, each with a trace of one field", mostOptions, mostOptions, func(n int) []ioam.TraceOption {
+	return growing("namespaces", "namespaces, each with a trace of one field", mostOptions, mostOptions, func(n int) []ioam.TraceOption {
 		return pathInEach(n, fields(1))
 	})
 }
@@ -266,7 +266,7 @@ func namespacesExperiment() experiment {
 // with 3 fields each.
 func allInOneExperiment() experiment {
 	const size = 800
-	e := experiment{axis: "percent of the packets that get a trace", baseline: kernelBaseline, notes: []string{namesNodes}}
+	e := experiment{x: "percent", axis: "percent of the packets that get a trace", baseline: kernelBaseline, notes: []string{namesNodes}}
 	for _, nodes := range []int{1, hops} {
 		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), nodes)
 		for _, one := range []uint32{20, 1} {
@@ -283,7 +283,7 @@ func allInOneExperiment() experiment {
 
 // delayExperiment is figure 12 of the earlier paper.
 func delayExperiment() experiment {
-	e := experiment{axis: "namespaces, each with a trace of one field", baseline: "plain packets of the same size, forwarded by a kernel without IOAM",
+	e := experiment{x: "namespaces", axis: "namespaces, each with a trace of one field", baseline: "plain packets of the same size, forwarded by a kernel without IOAM",
 		notes: []string{"The least delay of packets that are sent one by one, less that of plain packets."}}
 	base := untreatedPackets("kernel without IOAM", 0, plain(destination, lineSize), 1)
 	base.timed = true
@@ -303,7 +303,7 @@ func delayExperiment() experiment {
 
 // kernelExperiment is the kernel's own transit beside ours, by what a node writes.
 func kernelExperiment() experiment {
-	e := experiment{axis: "bytes that the node writes", baseline: "the same packets forwarded by the kernel: no program, ioam6_enabled off"}
+	e := experiment{x: "bytes written", axis: "bytes that the node writes", baseline: "the same packets forwarded by the kernel: no program, ioam6_enabled off"}
 	for _, size := range sizes {
 		bare := untreatedPackets(sized("kernel forwarding, plain packets", size), 0, plain(destination, size), 1)
 		e.variants = append(e.variants, bare)

@@ -30,7 +30,7 @@ const (
 // coresExperiment is one and more CPUs with one flow and several.
 func coresExperiment() experiment {
 	e := experiment{
-		axis:     "CPUs that send, forward and receive",
+		x: "CPUs", axis: "CPUs that send, forward and receive",
 		baseline: "the same packets on as many CPUs, forwarded by the kernel: no program, no IOAM",
 		notes:    []string{"A flow is a source address. Each CPU sends all of them."},
 	}
@@ -58,7 +58,7 @@ func coresExperiment() experiment {
 // Each packet asks for another one than the packet before.
 func scaleExperiment() experiment {
 	e := experiment{
-		axis:     "how many there are; packets ask for each in turn",
+		x: "number", axis: "how many there are; packets ask for each in turn",
 		baseline: "the same packets forwarded by the kernel: no program, no IOAM",
 		notes: []string{
 			"\"Destinations\" are subnets, all of which one encapsulation matches.",
@@ -108,7 +108,7 @@ func manyEncapsulations(n int) treatment {
 }
 
 func withEncapsulations(c ioam.NodeConfig, n int) ioam.NodeConfig {
-	c.Encapsulations = nil
+	c.Encapsulations, c.Namespaces = nil, c.Namespaces[:1]
 	for i := range n {
 		subnet := netip.MustParseAddr(prefixOfSubnets).As16()
 		subnet[6], subnet[7] = byte((firstSubnet+i)>>8), byte(firstSubnet+i)

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// decades are how many of a thing a node has, from one on.
+var decades = []int{1, 10, 100, 1000}
+
+// footprint collects what it takes to be there: values of all rounds, by curve
+// and x.
+type footprint struct {
+	site    *site
+	node    *node
+	program string // waymark's own
+	numbers []int
+	order   []string
+	values  map[string]map[float64][]float64
+	bytes   map[string]bool // curves in bytes; the others are times in ns
+}
+
+// by stands between what was measured and what there is a number of.
+const by = ", by "
+
+// grown is one of the things that a node may have many of.
+type grown struct {
+	name   string
+	config func(c ioam.NodeConfig, n int) ioam.NodeConfig
+	yaml   func(n int) string
+}
+
+func allGrown() []grown {
+	return []grown{
+		{"namespaces", withNamespaces, namespacesYAML},
+		{"encapsulations", withEncapsulations, encapsulationsYAML},
+	}
+}
+
+func runFootprint(ctx context.Context, o Options) (Result, error) {
+	return measureFootprint(ctx, o, decades)
+}
+
+// measureFootprint measures memory and the time to get ready, for numbers that
+// begin with one. It takes as long as it takes: the duration of the options is
+// not used.
+func measureFootprint(ctx context.Context, o Options, numbers []int) (r Result, err error) {
+	directory, err := os.MkdirTemp("", "waymark-bench-")
+	if err != nil {
+		return Result{}, err
+	}
+	defer os.RemoveAll(directory)
+	pins, release, err := privatePins(directory)
+	if err != nil {
+		return Result{}, err
+	}
+	defer release()
+	f := &footprint{program: o.Program, numbers: numbers, values: make(map[string]map[float64][]float64), bytes: make(map[string]bool)}
+	if f.program == "" {
+		if f.program, err = os.Executable(); err != nil {
+			return Result{}, fmt.Errorf("find the waymark program: %w", err)
+		}
+	}
+	if f.site, err = newSite(pins); err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, f.site.close()) }()
+	if err := f.site.add("untreated", []treatment{untreated}, false); err != nil {
+		return Result{}, err
+	}
+	f.node = f.site.lines["untreated"].nodes[0]
+	if err := f.fastMemory(); err != nil {
+		return Result{}, err
+	}
+	for round := range o.Rounds {
+		o.progress("round %d of %d", round+1, o.Rounds)
+		if err := f.round(ctx, round, directory); err != nil {
+			return Result{}, err
+		}
+	}
+	return f.result(), nil
+}
+
+// round measures every number of everything once.
+func (f *footprint) round(ctx context.Context, round int, directory string) error {
+	list := slices.Clone(f.numbers)
+	if round%2 == 1 {
+		slices.Reverse(list)
+	}
+	for _, n := range list {
+		for _, g := range allGrown() {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if round == 0 {
+				if err := f.memory(g, n); err != nil {
+					return fmt.Errorf("%d %s: %w", n, g.name, err)
+				}
+			}
+			if err := f.load(g, n, filepath.Join(f.site.pins, fmt.Sprintf("footprint-%d", round))); err != nil {
+				return fmt.Errorf("%d %s: %w", n, g.name, err)
+			}
+			file := filepath.Join(directory, "node.yaml")
+			if err := os.WriteFile(file, []byte(nodeYAML+g.yaml(n)), 0o600); err != nil {
+				return err
+			}
+			if err := f.agent(ctx, g, n, file); err != nil {
+				return fmt.Errorf("an agent with %d %s: %w", n, g.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *footprint) add(curve string, x int, value float64, inBytes bool) {
+	if f.values[curve] == nil {
+		f.values[curve] = make(map[float64][]float64)
+		f.order = append(f.order, curve)
+	}
+	f.bytes[curve] = inBytes
+	f.values[curve][float64(x)] = append(f.values[curve][float64(x)], value)
+}
+
+// memory asks the kernel what maps and programs of one interface take.
+func (f *footprint) memory(g grown, n int) error {
+	runner, err := datapath.NewRunner(datapath.Config{Node: g.config(nodeConfig(), n)}, other, datapath.HookIngressXDP, datapath.HookEgressTC)
+	if err != nil {
+		return err
+	}
+	defer runner.Close()
+	held, err := runner.Memory()
+	if err != nil {
+		return err
+	}
+	var all uint64
+	for _, name := range slices.Sorted(maps.Keys(held)) {
+		if name == "programs" {
+			f.add("programs"+by+g.name, n, float64(held[name]), true)
+			continue
+		}
+		all += held[name]
+		f.add("map "+name+by+g.name, n, float64(held[name]), true)
+	}
+	f.add("all maps"+by+g.name, n, float64(all), true)
+	return nil
+}
+
+// fastMemory adds what fast forwarding takes beside that.
+func (f *footprint) fastMemory() error {
+	cfg := datapath.Config{Node: nodeConfig(), Fast: map[ioam.IfIndex]bool{other: true}}
+	runner, err := datapath.NewRunner(cfg, other, datapath.HookIngressXDP, datapath.HookEgressTC)
+	if err != nil {
+		return err
+	}
+	defer runner.Close()
+	held, err := runner.Memory()
+	if err != nil {
+		return err
+	}
+	f.add("map next_hops, with fast forwarding", 1, float64(held["next_hops"]), true)
+	f.add("programs, with fast forwarding", 1, float64(held["programs"]), true)
+	return nil
+}
+
+// load times the way from nothing to attached programs at two interfaces, and
+// the next generation's.
+func (f *footprint) load(g grown, n int, pins string) error {
+	return inNamespace(f.node.ns, func() error {
+		cfg := datapath.Config{Node: g.config(place(nodeConfig(), f.node.inIndex(), f.node.outIndex()), n)}
+		if err := cfg.Node.Validate(); err != nil {
+			return err
+		}
+		started := time.Now()
+		d, err := datapath.Open(datapath.Options{PinPath: pins})
+		if err != nil {
+			return err
+		}
+		for _, what := range []string{"load and attach", "reload"} {
+			if err := d.Apply(cfg); err != nil {
+				return errors.Join(err, d.Remove())
+			}
+			f.add(what+by+g.name, n, float64(time.Since(started).Nanoseconds()), false)
+			started = time.Now()
+		}
+		return d.Remove()
+	})
+}
+
+// result compares each figure with that of one. A map that has one size has
+// one point.
+func (f *footprint) result() Result {
+	r := Result{
+		Baseline: "the same with one",
+		Axis:     "how many there are", X: "number",
+		Notes: []string{
+			"Maps are as the kernel counts them, all CPUs together. Programs and the map \"counters\" are those of one interface, other maps are shared by all.",
+			"\"Load and attach\" and \"reload\" are of the data plane at two interfaces; the agent's start is from its process to its first answer, its reload from request to answer.",
+		},
+	}
+	varies := make(map[string]bool) // by the curve's name without what it is by
+	for curve, values := range f.values {
+		what, _, _ := strings.Cut(curve, by)
+		varies[what] = varies[what] || !f.bytes[curve] || !isConstant(values)
+	}
+	shown := make(map[string]bool)
+	for _, curve := range f.order {
+		what, _, _ := strings.Cut(curve, by)
+		values := f.values[curve]
+		switch {
+		case varies[what] && !f.bytes[curve], !isConstant(values):
+			for _, x := range slices.Sorted(maps.Keys(values)) {
+				r.Points = append(r.Points, f.point(curve, curve, x))
+			}
+		case !varies[what] && !shown[what]:
+			shown[what] = true
+			r.Points = append(r.Points, f.point(curve, what, 1))
+		}
+	}
+	return r
+}
+
+func isConstant(values map[float64][]float64) bool {
+	for _, list := range values {
+		if list[0] != values[1][0] {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *footprint) point(curve, name string, x float64) Point {
+	values := f.values[curve][x]
+	one := median(f.values[curve][1])
+	p := Point{Variant: name, X: x, Ratio: 1, Reference: round(one, 0), Spread: spread(values, 0)}
+	if one > 0 {
+		p.Ratio = round(median(values)/one, 3)
+	}
+	if f.bytes[curve] {
+		p.Bytes = figure(median(values), 0)
+	} else {
+		p.NS = figure(median(values), 0)
+	}
+	return p
+}
