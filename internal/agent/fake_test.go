@@ -173,6 +173,7 @@ func (d *fakeDatapath) ended() (closed, removed int) {
 // fakeSystem is a machine whose interfaces tests add and remove.
 type fakeSystem struct {
 	watches   atomic.Int32 // of routes, under way
+	blind     error        // why routes cannot be watched
 	mu        sync.Mutex
 	links     map[string]config.Link
 	clock     health.Clock
@@ -270,6 +271,12 @@ func (s *fakeSystem) WatchLinks(ctx context.Context, changed func()) error {
 }
 
 func (s *fakeSystem) WatchRoutes(ctx context.Context, _ routing.Plane, _ *slog.Logger) error {
+	s.mu.Lock()
+	blind := s.blind
+	s.mu.Unlock()
+	if blind != nil {
+		return blind
+	}
 	s.watches.Add(1)
 	defer s.watches.Add(-1)
 	<-ctx.Done()
