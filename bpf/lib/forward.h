@@ -99,18 +99,40 @@ static __always_inline void use_neighbour(union lookup *lookup, const __u32 *now
 		*used = *now;
 }
 
-/* Where the flow's ports are, for rules and hashes that ask for them. */
-static __always_inline void add_ports(const struct packet *p, struct bpf_fib_lookup *fib)
+/*
+ * What rules and hashes that look at ports get from the kernel's dissector: the upper layer, here
+ * behind a Hop-by-Hop header at most. Nonzero: behind another header, where only the stack looks.
+ */
+static __always_inline int add_ports(const struct packet *p, struct bpf_fib_lookup *fib)
 {
+	__u32 offset = IPV6_HEADER;
 	const __be16 *ports;
+	const __u8 *hbh;
 
-	if (fib->l4_protocol != NEXT_TCP && fib->l4_protocol != NEXT_UDP)
-		return;
-	ports = at(p, IPV6_HEADER, 4);
+	if (fib->l4_protocol == NEXT_HBH) {
+		hbh = at(p, offset, 8);
+		if (!hbh)
+			return -1;
+		fib->l4_protocol = hbh[0];
+		offset += ((__u32)hbh[1] + 1) << 3;
+	}
+	switch (fib->l4_protocol) {
+	case NEXT_TCP:
+	case NEXT_UDP:
+	case NEXT_DCCP:
+	case NEXT_ESP:
+	case NEXT_SCTP:
+	case NEXT_UDPLITE:
+		break;
+	default:
+		return is_extension(fib->l4_protocol);
+	}
+	ports = at(p, offset, 4);
 	if (!ports)
-		return;
+		return 0;
 	fib->sport = ports[0];
 	fib->dport = ports[1];
+	return 0;
 }
 
 /* The set's first next hop that is of no use any more, else any. */
@@ -143,8 +165,8 @@ static __always_inline enum stack_reason ask_kernel(context *ctx, const struct p
 	fib->flowinfo = ip6->class_label & CLASS_LABEL_MASK;
 	__builtin_memcpy(fib->ipv6_src, ip6->source, 16);
 	__builtin_memcpy(fib->ipv6_dst, ip6->destination, 16);
-	if (w->key & KEY_UNCACHED)
-		add_ports(p, fib);
+	if (w->key & KEY_UNCACHED && add_ports(p, fib))
+		return STACK_ROUTE;
 	result = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
 	if (result < 0)
 		return STACK_ROUTE;

@@ -94,6 +94,7 @@ type Forwarding struct {
 func (d *Datapath) Forwarding() (*Forwarding, error) {
 	f := &Forwarding{
 		state: d.shared[mapForwarding], devices: d.shared[mapDevices], neighbours: d.shared[mapNeighbours],
+		key: RouteByStack, // until Renew says what routes are chosen by
 	}
 	var held abiForwarding
 	if err := f.state.Lookup(uint32(0), &held); err != nil {

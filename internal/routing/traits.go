@@ -77,20 +77,20 @@ func isSpread(route []byte) bool {
 func (t *traits) key() datapath.RouteKey {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case !t.known || t.off || t.byRule == datapath.RouteByStack:
+	if !t.known || t.off || t.byRule == datapath.RouteByStack {
 		return datapath.RouteByStack
-	case t.rules.Load(), t.unknown.Load():
-		return datapath.RouteByPorts // until it has been read
 	}
 	key := t.byRule
+	if t.rules.Load() || t.unknown.Load() {
+		key = datapath.RouteByPorts // until it has been read
+	}
 	if t.spread.Load() {
-		switch t.hash {
-		case 0: // source, destination, flow label
+		switch {
+		case t.hash == 0 && key != datapath.RouteByPorts: // source, destination, flow label
 			key |= datapath.RouteByFlow
-		case 1: // ports
+		case t.hash == 1: // ports
 			key |= datapath.RouteByPorts
-		default: // the inner packet, or fields that the operator chose
+		default: // the inner packet; fields that the operator chose; ports for rules, but not for the hash
 			return datapath.RouteByStack
 		}
 	}
@@ -119,6 +119,8 @@ func (t *traits) read() error {
 	hash, err := sysctl("fib_multipath_hash_policy")
 	if errors.Is(err, os.ErrNotExist) {
 		hash, err = 0, nil
+	} else if err != nil {
+		hash = -1 // no policy that is known
 	}
 	errs = append(errs, err)
 	forwards, err := sysctl("conf/all/forwarding")
