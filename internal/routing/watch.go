@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
@@ -79,21 +78,21 @@ func (w *watcher) listen(ctx context.Context) error {
 	if err := routes.SetReceiveBufferSize(receiveBuffer, true); err != nil {
 		w.log.Debug("the buffer for the kernel's messages stays small", "error", err)
 	}
-	sockets := []*nl.NetlinkSocket{routes}
-	if devices, err := subscribeDevices(); err == nil {
-		sockets = append(sockets, devices)
-	} else {
+	go w.read(ctx, routes, &w.seen)
+	context.AfterFunc(ctx, routes.Close)
+	devices, err := subscribeDevices()
+	if err != nil {
 		w.log.Warn("which devices can send is looked at once a second only", "error", err)
+		return nil
 	}
-	for _, s := range sockets {
-		go w.read(ctx, s)
-		context.AfterFunc(ctx, s.Close)
-	}
+	go w.read(ctx, devices, nil) // their messages are numbered otherwise
+	context.AfterFunc(ctx, devices.Close)
 	return nil
 }
 
-// read notes each message. One that was lost counts, too: something changed.
-func (w *watcher) read(ctx context.Context, s *nl.NetlinkSocket) {
+// read wakes for each message, and notes those about routes. One that was lost
+// counts, too: something changed.
+func (w *watcher) read(ctx context.Context, s *nl.NetlinkSocket, routes *traits) {
 	for {
 		messages, _, err := s.Receive()
 		if ctx.Err() != nil {
@@ -101,7 +100,9 @@ func (w *watcher) read(ctx context.Context, s *nl.NetlinkSocket) {
 		}
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
-			w.seen.unknown.Store(true)
+			if routes != nil {
+				routes.unknown.Store(true)
+			}
 		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
 			continue
 		case err != nil:
@@ -109,7 +110,9 @@ func (w *watcher) read(ctx context.Context, s *nl.NetlinkSocket) {
 			return
 		}
 		for _, m := range messages {
-			w.seen.note(m.Header.Type, m.Header.Flags, m.Data)
+			if routes != nil {
+				routes.note(m.Header.Type, m.Header.Flags, m.Data)
+			}
 		}
 		select {
 		case w.wake <- struct{}{}:
@@ -173,23 +176,5 @@ func (w *watcher) setDevices() {
 	}
 	if err != nil {
 		w.log.Debug("which devices can send is not known", "error", err)
-	}
-}
-
-// useNeighbours tells the kernel which neighbours are in use, so that it
-// confirms them as it would if it had sent the packets itself.
-func (w *watcher) useNeighbours() {
-	used, err := w.plane.Neighbours(usedWithin)
-	if err != nil {
-		w.log.Warn("which neighbours are in use is not known", "error", err)
-		return
-	}
-	for _, n := range used {
-		err := netlink.NeighSet(&netlink.Neigh{
-			LinkIndex: int(n.Interface), Family: unix.AF_INET6, IP: n.Address.AsSlice(), Flags: netlink.NTF_USE,
-		})
-		if err != nil {
-			w.log.Debug("a neighbour cannot be kept", "address", n.Address, "error", err)
-		}
 	}
 }
