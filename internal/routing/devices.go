@@ -26,6 +26,13 @@ const (
 	genericHeaderLength = 4
 )
 
+// genericHeader is command, version, and two bytes that must be 0: the
+// library's own header has whatever lies behind it in memory there.
+type genericHeader [genericHeaderLength]byte
+
+func (h genericHeader) Len() int          { return len(h) }
+func (h genericHeader) Serialize() []byte { return h[:] }
+
 // subscribeDevices hears of devices whose XDP features change.
 func subscribeDevices() (*nl.NetlinkSocket, error) {
 	family, err := netlink.GenlFamilyGet(netdevFamily)
@@ -62,7 +69,7 @@ func sendingDevices() ([]ioam.IfIndex, error) {
 	}
 	defer socket.Close()
 	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
-	request.AddData(&nl.Genlmsg{Command: commandDeviceGet, Version: netdevVersion})
+	request.AddData(genericHeader{commandDeviceGet, netdevVersion})
 	if err := socket.Send(request); err != nil {
 		return nil, fmt.Errorf("ask what devices can do: %w", err)
 	}

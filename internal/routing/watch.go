@@ -67,6 +67,8 @@ type watcher struct {
 	wake   chan struct{} // something changed
 	failed chan error
 	seen   traits // what routes were seen to depend on
+
+	deviceFault string // why it is not known which devices can send
 }
 
 // listen subscribes, and reads in goroutines that end with the context.
@@ -174,7 +176,12 @@ func (w *watcher) setDevices() {
 	if err == nil {
 		err = w.plane.SetDevices(indexes)
 	}
+	text := ""
 	if err != nil {
-		w.log.Debug("which devices can send is not known", "error", err)
+		text = err.Error()
 	}
+	if text != w.deviceFault && err != nil {
+		w.log.Warn("which devices can send is not known", "error", err)
+	}
+	w.deviceFault = text
 }
