@@ -16,12 +16,13 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
 VERSION = $(shell scripts/version.sh)
 FUZZTIME ?= 30s
+NAMES ?=
 AGREEMENT_PACKETS ?= 1000000
 # Packages with goroutines that share memory; the others gain nothing from -race.
 RACE := ./internal/agent/... ./internal/api/... ./internal/export/... ./internal/lab/... ./internal/pathmtu/...
 TEST_TIMEOUT ?= 15m
 
-.PHONY: build generate check test bench instructions demo fuzz docs help
+.PHONY: build generate check test bench benchmarks instructions demo fuzz docs help
 
 build: ## Build bin/waymark, one static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/waymark ./cmd/waymark
@@ -39,10 +40,15 @@ test: ## Install what is missing, run every check and every test (root)
 	$(MAKE) build
 	scripts/test.sh '$(TEST_TIMEOUT)' $(RACE)
 
-bench: ## Measure the cost of every outcome and the forwarding rate (root)
+bench: ## Run every benchmark in short, in less than ten minutes (root)
 	scripts/setup.sh bench
 	$(MAKE) build
 	bin/waymark bench
+
+benchmarks: ## Run every benchmark in earnest, or those in NAMES, and write docs/benchmarks.md (root)
+	scripts/setup.sh bench
+	$(MAKE) build
+	scripts/benchmarks.sh $(NAMES)
 
 instructions: ## Write the table of verified instructions that make check compares with (root)
 	go run ./cmd/waymark bench instructions bench/instructions.txt

@@ -243,7 +243,11 @@ func TestAims(t *testing.T) {
 	f := Result{Name: "forwarding", Points: []Point{
 		{Variant: "fast", PPS: ns(1e6), Ratio: 0.96, Aim: 0.96}, {Variant: "lame", PPS: ns(1e6), Ratio: 0.9599, Aim: 0.96},
 	}}
-	document := string(Markdown([]Result{r, f}))
+	content, err := Markdown([]Result{r, f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := string(content)
 	for _, want := range []string{
 		"Of 2 aims, 1 were met. Missed: slow (0 bytes).", "Of 2 aims, 1 were met. Missed: lame (0 bytes).",
 		"| slow | 0 | 30.1 |", "≤ 30, missed", "≤ 30, met", "≥ -4%, missed", "| aimless | 0 | 1000000.0 | – | – |",
@@ -271,8 +275,23 @@ func TestDocumentIsCurrent(t *testing.T) {
 		}
 		results = append(results, r)
 	}
+	want, err := Markdown(results)
+	if err != nil {
+		t.Fatal(err)
+	}
 	got, err := os.ReadFile("../docs/benchmarks.md")
-	if err != nil || !bytes.Equal(got, Markdown(results)) {
-		t.Errorf("docs/benchmarks.md is not current (%v); run: bin/waymark bench report bench/results/*.json > docs/benchmarks.md", err)
+	const cure = "run: bin/waymark bench report --figures docs/benchmarks bench/results/*.json > docs/benchmarks.md"
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("docs/benchmarks.md is not current (%v); %s", err, cure)
+	}
+	for _, r := range results {
+		want, err := r.Plot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join("../docs/benchmarks", r.Name+".svg"))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("the figure of %s is not current (%v); %s", r.Name, err, cure)
+		}
 	}
 }

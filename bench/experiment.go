@@ -309,17 +309,14 @@ func (m *measuring) point(v *variant) Point {
 	for i, own := range s.own {
 		ratios[i], added[i] = own/against[i], own-against[i]
 	}
-	p := Point{
-		Variant: v.name, X: v.x, Aim: v.aim,
-		Ratio: round(median(ratios), 4), Reference: round(median(against), 1),
-	}
+	p := Point{Variant: v.name, X: v.x, Aim: v.aim, Ratio: round(median(ratios), 4), Reference: round(median(against), 0)}
 	relative := make([]float64, len(s.own))
 	for i, own := range s.own {
 		relative[i] = own / median(s.own)
 	}
 	switch {
 	case v.timed && v.against == nil:
-		p.NS, p.Spread = figure(median(s.own), 1), spread(s.own, 1)
+		p.NS, p.Spread = figure(median(s.own), 0), spread(s.own, 1)
 	case v.timed:
 		p.NS, p.Spread = figure(median(added), 1), spread(added, 1)
 	case v.against == nil:

@@ -4,10 +4,12 @@ package bench
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
-const method = `# Benchmarks
+const intro = `# Benchmarks
 
 What the data plane costs, with the machine it was measured on. Every figure is a
 comparison within one run: a variant and its baseline take turns, the order is
@@ -18,14 +20,57 @@ ratios travel better.
 ## How to repeat
 
 ` + "```sh" + `
-make bench                                           # both, in short
-bin/waymark bench run cost --json > bench/results/cost.json
-bin/waymark bench run forwarding --json > bench/results/forwarding.json
-bin/waymark bench report bench/results/*.json > docs/benchmarks.md
+make bench                        # all of it in short, in less than ten minutes
+make benchmarks                   # in earnest: writes bench/results and this page
+make benchmarks NAMES=frequency   # the same with one of them anew
+bin/waymark bench run frequency --json --plot frequency.svg
 ` + "```" + `
 
 Run it as root on a machine that does nothing else. ` + "`--duration`" + ` and ` + "`--rounds`" + ` say how
-long and how often.
+long and how often. ` + "`--json`" + ` has every figure with machine, kernel, versions and
+commit.
+
+| name | what it measures |
+|---|---|
+`
+
+const method = `
+An experiment is a table of variants: what is sent, what each node on the way does
+with it, what must arrive and what the nodes must count. A new one is a new table,
+in ` + "`bench/papers.go`, `bench/forwarding.go` or `bench/scale.go`" + `.
+
+## How packets per second are measured
+
+` + "```" + `
+source s ──── n0 node n1 ──── n0 node n1 ──── k sink
+` + "```" + `
+
+Network namespaces on veth pairs that receive with NAPI (generic receive offload
+on), one for each node and one for all sources and sinks. The lines of all variants
+stand side by side, so that a variant and its baseline take turns within
+milliseconds. The source runs an XDP program on live frames in batches of 64 and
+redirects them into the link; frames are recycled, so it writes the headers anew
+each time. Neighbours are permanent. The sink counts per CPU and drops in tc: an
+XDP program there would make the kernel reallocate every packet that has grown.
+Where fast forwarding is measured, a sink in XDP is measured beside that, against a
+baseline with the same sink. What the sink counted is divided by the time, in
+windows of 10 ms while nothing but sending goes on; the mean of their middle half is
+one turn's figure. Source, nodes and sink share one CPU, unless more are named, and
+the time of the ends is part of every packet's: a node alone loses more than the
+ratio says, by a factor that is the same for all variants of a line. Before it is
+measured, each variant is held to what a packet looks like at the sink, and every
+time to the nodes' counters.
+
+"Hooks alone" has programs that do nothing where ours would be: what is lost with
+them the kernel takes for its hooks, and no program can do better.
+
+## How added delay is measured
+
+Packets set out one by one, with the time in their last 8 bytes; the sink compares.
+The least of thousands is the delay of a packet that nothing disturbs, caches warm;
+that of plain packets through an untreated node is taken off. It steers clear of
+what else a machine does, and says less about packets in batches, whose route the
+kernel looks up once for several, than packets per second do.
 
 ## How the cost of an outcome is measured
 
@@ -45,47 +90,118 @@ and taken off; the tables show how much that was.
 Records are read between the runs, never while a packet is timed. "Completing" at
 the egress hook is counted as ` + "`trace_filled`" + ` too: a forwarded packet meets both hooks.
 
-## How forwarding is measured
+## How the number of instructions is held
 
-` + "```" + `
-source s0 ──── n0 node n1 ──── k0 sink
-` + "```" + `
+` + "`make check`" + ` (root) counts the instructions that the kernel's verifier looks at in every
+program, in configurations from a mere edge to all features at once, and fails when
+one has more than 5% above [bench/instructions.txt](../bench/instructions.txt).
+` + "`make instructions`" + ` writes that table anew.
 
-Three network namespaces on veth pairs that receive with NAPI (generic receive
-offload on). The source runs an XDP program on live frames in batches of 64 and
-redirects them into the link; frames are recycled, so it writes the headers anew
-each time. Neighbours are permanent. The sink counts per CPU and drops in tc: an
-XDP program there would make the kernel reallocate every packet that has grown.
-What the sink counted is divided by the time, in windows of 10 ms while nothing
-but sending goes on; the mean of their middle half is one round's figure. Source,
-node and sink share one CPU. Before it is measured, each variant is held to what a packet looks like at
-the sink, and then to the node's counters.
+## The experiments of the papers
 
-The baseline of each variant is the same packets without any treatment. The last
-column compares with plain packets of the same size: the kernel spends time on
-any Hop-by-Hop header, and moving a larger packet is dearer too. Frames have the
-given size where the trace fits into it; a short one with timestamps has 86 bytes,
-a tunnelled one 64 more.
+| | |
+|---|---|
 `
 
-// Markdown is docs/benchmarks.md for the results.
-func Markdown(results []Result) []byte {
+const differences = `
+Frames, headers and frequencies are those of the papers: 78 bytes are what pktgen
+sends at least (Ethernet 14, IPv6 40, UDP 8, its own 16), 1236 leave room for 264
+more, one trace of one field for three hops and a tunnel adds 72. What is called an
+option there is a field of the trace: 1 to 9 add 72, 80, 96, 104, 120, 128, 152, 176
+and 200 bytes, as here. What is different:
+
+- **The wire.** They have network cards; here it is veth, on one machine. Nothing is
+  held back by a line rate: 1236-byte packets filled 40 Gb/s in paper A long before
+  the processors were busy, which hid most of the cost.
+- **The cores.** In paper A each node is a machine of 8 cores, in paper B the nodes of
+  one machine work at the same time on 16. Here source, nodes and sink take turns
+  on one core: on a line of three nodes, the costs of all three add up.
+- **Who is measured.** For paper A, each node alone, with packets as they reach it; for
+  paper B, a line of three with insertion inline.
+- **The source.** Live frames of the program-run facility instead of pktgen. Packets are
+  counted at the sink, so no rate is estimated from bytes, as theirs is.
+- **Registered, no IOAM.** Our programs run and look at every packet, theirs were
+  compiled in and not registered.
+- **9 options.** The kernel drops headers with more than 8 options. Nodes here have
+  ` + "`net.ipv6.max_hbh_opts_number`" + ` set to 32.
+- **Delay.** Paper B does not say how it was measured.
+- **Statistics.** Medians and quartiles of turns instead of means of 20 or 30 runs.
+
+What was published is shown in figures as hollow diamonds, as far as the text gives
+numbers: none was read off a curve. Ratios are to the paper's own kernel without IOAM.
+
+| experiment | beside | x | published | from | as |
+|---|---|---|---|---|---|
+`
+
+// Markdown is docs/benchmarks.md for the results. It shows the figures that
+// Plot draws of them, in benchmarks/NAME.svg.
+func Markdown(results []Result) ([]byte, error) {
+	papers, err := papersValues()
+	if err != nil {
+		return nil, err
+	}
 	var b strings.Builder
+	b.WriteString(intro)
+	for _, each := range All() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", each.Name, each.Title)
+	}
 	b.WriteString(method)
-	for _, r := range results {
-		fmt.Fprintf(&b, "\n## Results: %s\n\n%s, %s; %s, %d rounds.\n", r.Name, r.Machine, r.Kernel, r.Time, r.Rounds)
-		fmt.Fprintf(&b, "Baseline: %s.\nBytes: %s.\n\n", r.Baseline, r.Axis)
-		r.aims(&b)
-		r.table(&b)
-		for _, note := range r.Notes {
-			fmt.Fprintf(&b, "\n%s\n", note)
-		}
+	papers.write(&b)
+	for _, r := range ordered(results) {
+		r.write(&b)
 	}
 	if len(results) == 0 {
 		b.WriteString("\n## Results\n\nNone are committed yet.\n")
 	}
 	b.WriteString("\n<!-- Generated by waymark bench report: change the code, not this file. -->\n")
-	return []byte(b.String())
+	return []byte(b.String()), nil
+}
+
+// ordered has results as All has benchmarks.
+func ordered(results []Result) []Result {
+	at := make(map[string]int)
+	for i, b := range All() {
+		at[b.Name] = i
+	}
+	results = slices.Clone(results)
+	slices.SortStableFunc(results, func(a, b Result) int { return at[a.Name] - at[b.Name] })
+	return results
+}
+
+// write adds the papers and what they published.
+func (p publication) write(b *strings.Builder) {
+	for _, key := range slices.Sorted(maps.Keys(p.Papers)) {
+		each := p.Papers[key]
+		fmt.Fprintf(b, "| paper %s | *%s*, %s. %s. |\n", key, each.Title, each.Authors, each.Setup)
+	}
+	b.WriteString(differences)
+	for _, v := range p.Values {
+		value := percent(v.Ratio)
+		if v.Ratio == 1 {
+			value = "±0%"
+		}
+		xs := strings.Trim(fmt.Sprint(v.X), "[]")
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", v.Experiment, v.Beside, strings.ReplaceAll(xs, " ", ", "), value, v.source(), v.Read)
+	}
+	for _, m := range p.Missing {
+		fmt.Fprintf(b, "\n*%s*, paper %s, figure %s: %s\n", m.Experiment, m.Paper, m.Figure, m.Why)
+	}
+}
+
+// write adds a result.
+func (r Result) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\n## Results: %s\n\n![%s](benchmarks/%s.svg)\n\n", r.Name, r.heading(), r.Name)
+	fmt.Fprintf(b, "%s, %s; %s, %d rounds", r.Machine, r.Kernel, r.Time, r.Rounds)
+	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
+		fmt.Fprintf(b, "; %s %s", name, r.Versions[name])
+	}
+	fmt.Fprintf(b, ".\nBaseline: %s.\nColumn \"%s\": %s.\n\n", r.Baseline, r.xName(), r.Axis)
+	r.aims(b)
+	r.table(b)
+	for _, note := range r.Notes {
+		fmt.Fprintf(b, "\n%s\n", note)
+	}
 }
 
 // aims says plainly which aims were missed.
@@ -95,7 +211,7 @@ func (r Result) aims(b *strings.Builder) {
 		if p.Aim == 0 {
 			continue
 		}
-		name := fmt.Sprintf("%s (%.0f bytes)", p.Variant, p.X)
+		name := fmt.Sprintf("%s (%v %s)", p.Variant, p.X, r.xName())
 		if p.Met() {
 			met = append(met, name)
 		} else {

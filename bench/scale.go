@@ -32,7 +32,7 @@ func coresExperiment() experiment {
 	e := experiment{
 		x: "CPUs", axis: "CPUs that send, forward and receive",
 		baseline: "the same packets on as many CPUs, forwarded by the kernel: no program, no IOAM",
-		notes:    []string{"A flow is a source address. Each CPU sends all of them."},
+		notes:    []string{"A flow is a source address. Each CPU sends all of them. Who reads the records of decapsulation needs a CPU, too."},
 	}
 	tunnel := carried{ioam.ModeEncap, always, pathInEach(1, typeIDs)}
 	for cores := 1; cores <= min(runtime.NumCPU(), 2); cores++ {

@@ -5,6 +5,8 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 )
@@ -15,42 +17,104 @@ type column struct {
 	value func(Point) string
 }
 
+const none = "–"
+
 // columns are what a result has to show.
 func (r Result) columns() []column {
-	percent := func(ratio float64) string { return fmt.Sprintf("%+.1f%%", 100*(ratio-1)) }
-	cost := len(r.Points) > 0 && r.Points[0].NS != nil
 	list := []column{
 		{"variant", func(p Point) string { return p.Variant }},
-		{"bytes", func(p Point) string { return fmt.Sprintf("%.0f", p.X) }},
+		{r.xName(), func(p Point) string { return strconv.FormatFloat(p.X, 'g', -1, 64) }},
 	}
-	if cost {
-		return append(list,
+	aims := r.any(func(p Point) bool { return p.Aim != 0 })
+	switch {
+	case r.any(func(p Point) bool { return p.PPS != nil }):
+		list = append(list,
+			column{"Mpps", func(p Point) string { return fmt.Sprintf("%.3f", *p.PPS/1e6) }},
+			column{"against the baseline", func(p Point) string { return percent(p.Ratio) }},
+			column{"spread", func(p Point) string { return spreadText(p, "%.1f%%", 100) }},
+		)
+		if aims {
+			list = append(list, column{"aim", func(p Point) string { return aim(p, fmt.Sprintf("≥ %.0f%%", 100*(p.Aim-1))) }})
+		}
+		if r.any(func(p Point) bool { return p.PlainRatio != 0 && p.PlainRatio != p.Ratio }) {
+			list = append(list, column{"against plain packets", func(p Point) string { return percent(p.PlainRatio) }})
+		}
+	case r.any(func(p Point) bool { return p.Bytes != nil }):
+		list = append(list,
+			column{"figure", Point.figure},
+			column{"spread", Point.spreadFigure},
+			column{"of the baseline", func(p Point) string { return fmt.Sprintf("%.2f", p.Ratio) }},
+		)
+	default:
+		list = append(list,
 			column{"ns more", func(p Point) string { return fmt.Sprintf("%.1f", *p.NS) }},
 			column{"spread", func(p Point) string { return spreadText(p, "%.1f", 1) }},
-			column{"aim", func(p Point) string { return aim(p, fmt.Sprintf("≤ %.0f", p.Aim)) }},
-			column{"plain, ns", func(p Point) string { return fmt.Sprintf("%.1f", p.Reference) }},
+		)
+		if aims {
+			list = append(list, column{"aim", func(p Point) string { return aim(p, fmt.Sprintf("≤ %.0f", p.Aim)) }})
+		}
+		list = append(list,
+			column{"baseline, ns", func(p Point) string { return fmt.Sprintf("%.1f", p.Reference) }},
 			column{"ratio", func(p Point) string { return fmt.Sprintf("%.2f", p.Ratio) }},
+		)
+	}
+	if r.any(func(p Point) bool { return p.Instructions != 0 }) {
+		list = append(list,
 			column{"restoring, ns", func(p Point) string {
 				if p.Restore == 0 {
-					return "–"
+					return none
 				}
 				return fmt.Sprintf("%.1f", p.Restore)
 			}},
 			column{"verified instructions", func(p Point) string { return fmt.Sprint(p.Instructions) }},
 		)
 	}
-	return append(list,
-		column{"Mpps", func(p Point) string { return fmt.Sprintf("%.3f", *p.PPS/1e6) }},
-		column{"against the same packets untreated", func(p Point) string { return percent(p.Ratio) }},
-		column{"spread", func(p Point) string { return spreadText(p, "%.1f%%", 100) }},
-		column{"aim", func(p Point) string { return aim(p, fmt.Sprintf("≥ %.0f%%", 100*(p.Aim-1))) }},
-		column{"against plain packets", func(p Point) string { return percent(p.PlainRatio) }},
-	)
+	return list
+}
+
+// xName is what x is, in a word or two.
+func (r Result) xName() string {
+	if r.X == "" {
+		return "bytes"
+	}
+	return r.X
+}
+
+func (r Result) any(is func(Point) bool) bool { return slices.ContainsFunc(r.Points, is) }
+
+func percent(ratio float64) string { return fmt.Sprintf("%+.1f%%", 100*(ratio-1)) }
+
+// figure is memory or a long time in a unit that people read.
+func (p Point) figure() string {
+	if p.Bytes != nil {
+		return memoryText(*p.Bytes)
+	}
+	return fmt.Sprintf("%.1f ms", *p.NS/1e6)
+}
+
+func (p Point) spreadFigure() string {
+	switch {
+	case p.Spread == nil:
+		return none
+	case p.Bytes != nil:
+		return memoryText(*p.Spread)
+	}
+	return fmt.Sprintf("%.1f ms", *p.Spread/1e6)
+}
+
+func memoryText(bytes float64) string {
+	switch {
+	case bytes >= 1<<20:
+		return fmt.Sprintf("%.2f MiB", bytes/(1<<20))
+	case bytes >= 10<<10:
+		return fmt.Sprintf("%.1f KiB", bytes/(1<<10))
+	}
+	return fmt.Sprintf("%.0f bytes", bytes)
 }
 
 func spreadText(p Point, format string, scale float64) string {
 	if p.Spread == nil {
-		return "–"
+		return none
 	}
 	return fmt.Sprintf(format, scale*(*p.Spread))
 }
@@ -58,7 +122,7 @@ func spreadText(p Point, format string, scale float64) string {
 func aim(p Point, text string) string {
 	switch {
 	case p.Aim == 0:
-		return "–"
+		return none
 	case !p.Met():
 		return text + ", missed"
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -21,8 +22,9 @@ func newBenchCommand(opts *options) *cobra.Command {
 	cmd := newGroup("bench", "Measure what the data plane costs on this machine",
 		newBenchRunCommand(opts), newBenchListCommand(opts), newBenchReportCommand(), newBenchInstructionsCommand())
 	cmd.Long = `Measure what the data plane costs on this machine: nanoseconds per packet and
-outcome, and packets per second through a forwarding node. Without a subcommand,
-every benchmark runs in short, in about two minutes.
+outcome, packets per second through forwarding nodes in the experiments of the
+IOAM papers, memory, and the time to get ready. Without a subcommand, every
+benchmark runs in short, in less than ten minutes.
 
 It needs root, works in network namespaces of its own, and leaves nothing behind.
 Figures of a machine that does something else meanwhile are worth little.`
@@ -31,7 +33,7 @@ Figures of a machine that does something else meanwhile are worth little.`
 			return groupRun(cmd, args)
 		}
 		for _, b := range bench.All() {
-			if err := runBench(cmd, b, b.Short, opts.json); err != nil {
+			if err := runBench(cmd, b, b.Short, opts.json, ""); err != nil {
 				return err
 			}
 		}
@@ -43,13 +45,16 @@ Figures of a machine that does something else meanwhile are worth little.`
 func newBenchRunCommand(opts *options) *cobra.Command {
 	var duration time.Duration
 	var rounds int
+	var figure string
 	cmd := &cobra.Command{
 		Use:   "run NAME",
 		Short: "Run one benchmark in earnest",
 		Long: `Run one benchmark. With --json, one object is printed: name, machine, kernel,
-baseline and points; each point has a variant, x, ns or pps, and the ratio to the
-baseline measured in the same run.`,
-		Example: "  waymark bench run cost\n  waymark bench run forwarding --duration 1m --json",
+baseline and points; each point has a variant, x, ns, pps or bytes, and the ratio
+to the baseline measured in the same run. With --plot, it is drawn as well, with
+the values of the IOAM papers beside it where they have any. --duration does not
+bind footprint, which waits for agents to start.`,
+		Example: "  waymark bench run cost\n  waymark bench run frequency --json --plot frequency.svg\n  waymark bench run forwarding --duration 1m",
 		Args:    cobra.ExactArgs(1),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var names []cobra.Completion
@@ -78,19 +83,26 @@ baseline measured in the same run.`,
 			if o.Duration/time.Duration(o.Rounds) < bench.MinRound {
 				return usagef("--duration %v: too short for %d rounds; give at least %v for each, or fewer --rounds", o.Duration, o.Rounds, bench.MinRound)
 			}
-			return runBench(cmd, b, o, opts.json)
+			return runBench(cmd, b, o, opts.json, figure)
 		},
 	}
+	cmd.Flags().StringVar(&figure, "plot", "", "`FILE` for the figure, as SVG")
 	cmd.Flags().DurationVar(&duration, "duration", 0, "`TIME` to measure, without setting up (default: the benchmark's own)")
 	cmd.Flags().IntVar(&rounds, "rounds", 0, "`NUMBER` of turns that each variant and its baseline take (default: the benchmark's own)")
 	return cmd
 }
 
-func runBench(cmd *cobra.Command, b bench.Benchmark, o bench.Options, asJSON bool) error {
+func runBench(cmd *cobra.Command, b bench.Benchmark, o bench.Options, asJSON bool, figure string) error {
+	o.Version = version
 	o.Progress = func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", b.Name, text) }
 	r, err := b.Run(cmd.Context(), o)
 	if err != nil {
 		return err
+	}
+	if figure != "" {
+		if err := draw(r, figure); err != nil {
+			return err
+		}
 	}
 	if !asJSON {
 		return r.WriteText(cmd.OutOrStdout())
@@ -130,11 +142,22 @@ func listBenchmarks(w io.Writer, asJSON bool) error {
 	return table.Flush()
 }
 
+// draw writes a result's figure.
+func draw(r bench.Result, file string) error {
+	figure, err := r.Plot()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, figure, 0o644)
+}
+
 func newBenchReportCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "report [FILE...]",
-		Short: "Print results saved as JSON as a Markdown document",
-		Args:  cobra.ArbitraryArgs,
+	var figures string
+	cmd := &cobra.Command{
+		Use:     "report [FILE...]",
+		Short:   "Print results saved as JSON as a Markdown document",
+		Example: "  waymark bench report --figures docs/benchmarks bench/results/*.json > docs/benchmarks.md",
+		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var results []bench.Result
 			for _, name := range args {
@@ -147,11 +170,23 @@ func newBenchReportCommand() *cobra.Command {
 					return fmt.Errorf("%s holds no result: %w; make one with: waymark bench run NAME --json", name, err)
 				}
 				results = append(results, r)
+				if figures == "" {
+					continue
+				}
+				if err := draw(r, filepath.Join(figures, r.Name+".svg")); err != nil {
+					return err
+				}
 			}
-			_, err := cmd.OutOrStdout().Write(bench.Markdown(results))
+			document, err := bench.Markdown(results)
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(document)
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&figures, "figures", "", "`DIRECTORY` to write the figures to that the document shows")
+	return cmd
 }
 
 // newBenchInstructionsCommand is for the project's own build.

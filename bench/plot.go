@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// figurePanel is one system of axes with what is drawn in it.
+type figurePanel struct {
+	title  string
+	unit   unit
+	curves []*curve
+}
+
+// curve is the points of one variant, or of a paper.
+type curve struct {
+	name         string
+	x, y, spread []float64
+	published    bool
+	baseline     bool
+}
+
+// unit is what an axis shows, and the factor from a point's figure to it.
+type unit struct {
+	label  string
+	factor float64
+}
+
+// sizeSuffix ends the names of variants that differ only in the frame's size.
+var sizeSuffix = regexp.MustCompile(`, (\d+ bytes)$`)
+
+// Plot draws a result as SVG, with the values of papers beside it.
+func (r Result) Plot() ([]byte, error) {
+	if len(r.Points) == 0 {
+		return nil, fmt.Errorf("%s has no point to draw", r.Name)
+	}
+	papers, err := papersValues()
+	if err != nil {
+		return nil, err
+	}
+	panels := r.panels(papers.of(r.Name))
+	drawn := drawBars
+	if slices.ContainsFunc(panels, func(p *figurePanel) bool { return p.most() > 3 }) {
+		drawn = drawCurves
+		for _, p := range panels {
+			p.curves = slices.DeleteFunc(p.curves, func(c *curve) bool { return c.baseline || len(c.x) < 2 && !c.published })
+		}
+		panels = slices.DeleteFunc(panels, func(p *figurePanel) bool { return len(p.curves) == 0 })
+	}
+	return r.compose(panels, drawn, papers)
+}
+
+// most is how many points the longest curve has.
+func (p *figurePanel) most() (n int) {
+	for _, c := range p.curves {
+		if !c.published {
+			n = max(n, len(c.x))
+		}
+	}
+	return n
+}
+
+// panels sorts the points by the frame's size, where names have it, and by
+// what they are a measure of.
+func (r Result) panels(values []published) []*figurePanel {
+	var list []*figurePanel
+	at := func(title string, u unit) *figurePanel {
+		for _, p := range list {
+			if p.title == title && p.unit == u {
+				return p
+			}
+		}
+		list = append(list, &figurePanel{title: title, unit: u})
+		return list[len(list)-1]
+	}
+	for _, p := range r.Points {
+		name, title := split(p.Variant)
+		value, u := r.figure(p)
+		if u == memoryUnit && value == 0 {
+			continue // has no place on a logarithmic axis
+		}
+		spread := 0.0
+		if p.Spread != nil {
+			spread = *p.Spread * u.factor
+		}
+		c := at(title, u).curve(name, false)
+		c.x, c.y, c.spread = append(c.x, p.X), append(c.y, value*u.factor), append(c.spread, spread)
+		c.baseline = c.baseline || p.PPS != nil && p.Ratio == 1 && p.Reference == *p.PPS
+	}
+	for _, v := range values {
+		name, title := split(v.Beside)
+		shown := fmt.Sprintf("%s: %s", v.source(), name)
+		c := at(title, rateUnit).curve(shown, true)
+		for _, x := range v.X {
+			c.x, c.y, c.spread = append(c.x, x), append(c.y, v.Ratio*rateUnit.factor), append(c.spread, 0)
+		}
+	}
+	return list
+}
+
+func split(variant string) (name, size string) {
+	if found := sizeSuffix.FindStringSubmatch(variant); found != nil {
+		return strings.TrimSuffix(variant, found[0]), found[1]
+	}
+	return variant, ""
+}
+
+func (p *figurePanel) curve(name string, published bool) *curve {
+	for _, c := range p.curves {
+		if c.name == name {
+			return c
+		}
+	}
+	p.curves = append(p.curves, &curve{name: name, published: published})
+	return p.curves[len(p.curves)-1]
+}
+
+// Units of rates and of memory.
+var (
+	rateUnit   = unit{"packet rate, % of the baseline", 100}
+	memoryUnit = unit{"memory, MiB", 1.0 / (1 << 20)}
+)
+
+// figure is what is drawn of a point.
+func (r Result) figure(p Point) (float64, unit) {
+	switch {
+	case p.NS != nil && r.Name == "footprint":
+		return *p.NS, unit{"time, ms", 1e-6}
+	case p.NS != nil:
+		return *p.NS, unit{"added time, ns", 1}
+	case p.Bytes != nil:
+		return *p.Bytes, memoryUnit
+	case r.Name == "cores":
+		return *p.PPS, unit{"million packets per second", 1e-6}
+	}
+	return p.Ratio, rateUnit
+}
+
+// Measures of a figure.
+const (
+	titleHeight = 23 * vg.Millimeter
+	leastWidth  = 190 * vg.Millimeter // what a title needs
+	panelWidth  = 118 * vg.Millimeter
+	panelHeight = 88 * vg.Millimeter
+	legendLine  = 5 * vg.Millimeter
+	rowHeight   = 5.2 * vg.Millimeter
+	margin      = 3 * vg.Millimeter
+)
+
+// fonts stand in for each other: their letters are of the same width.
+const fonts = "Liberation Sans,Arimo,Arial,Helvetica,sans-serif"
+
+// drawing is a way to draw a panel: how large, and onto what.
+type drawing struct {
+	size func(p *figurePanel) (width, height vg.Length)
+	onto func(r Result, p *figurePanel, c draw.Canvas) error
+}
+
+// compose puts the panels next to each other, below the title.
+func (r Result) compose(panels []*figurePanel, d drawing, papers publication) ([]byte, error) {
+	var width, height vg.Length
+	for _, p := range panels {
+		w, h := d.size(p)
+		width, height = width+w, max(height, h)
+	}
+	stretch := max(1, leastWidth/width)
+	width *= stretch
+	canvas := vgsvg.New(width, height+titleHeight)
+	all := draw.New(canvas)
+	all.SetColor(white)
+	all.Fill(all.Rectangle.Path())
+	line := func(size float64, below vg.Length, text string) {
+		all.FillText(textStyle(size, sans, draw.XCenter, draw.YCenter), vg.Point{X: width / 2, Y: height + titleHeight - below}, text)
+	}
+	line(13, 5*vg.Millimeter, r.heading())
+	line(8, 10*vg.Millimeter, "Baseline: "+r.Baseline+".")
+	line(8, 14*vg.Millimeter, r.Machine+", "+r.Kernel+"; "+r.Time)
+	if len(papers.of(r.Name)) > 0 {
+		var titles []string
+		for _, key := range slices.Sorted(maps.Keys(papers.Papers)) {
+			titles = append(titles, fmt.Sprintf("%s: \"%s\"", key, papers.Papers[key].Title))
+		}
+		line(8, 18*vg.Millimeter, "Published values are of "+strings.Join(titles, ", ")+".")
+	}
+	left := vg.Length(0)
+	for _, p := range panels {
+		w, h := d.size(p)
+		w *= stretch
+		part := draw.Crop(all, left+margin, left+w-width-margin, height-h, -titleHeight)
+		if err := d.onto(r, p, part); err != nil {
+			return nil, fmt.Errorf("draw %s: %w", r.Name, err)
+		}
+		left += w
+	}
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return nil, fmt.Errorf("draw %s: %w", r.Name, err)
+	}
+	return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:"+fonts+";")), nil
+}
+
+// heading says what is shown.
+func (r Result) heading() string {
+	if b, err := Find(r.Name); err == nil {
+		return b.Name + ": " + b.Title
+	}
+	return r.Name
+}
+
+// isLogarithmic tells whether values spread over more than two decades.
+func isLogarithmic(values []float64) bool {
+	least, most := math.Inf(1), 0.0
+	for _, v := range values {
+		if v > 0 {
+			least, most = min(least, v), max(most, v)
+		} else {
+			return false
+		}
+	}
+	return most/least >= 100
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"image/color"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Colours that people with any sight of colours tell apart; glyphs differ, too.
+var (
+	white   = color.RGBA{0xff, 0xff, 0xff, 0xff}
+	black   = color.RGBA{0x10, 0x10, 0x10, 0xff}
+	grey    = color.RGBA{0x99, 0x99, 0x99, 0xff}
+	pale    = color.RGBA{0xe4, 0xe4, 0xe4, 0xff}
+	palette = []color.RGBA{
+		{0x00, 0x72, 0xb2, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xd5, 0x5e, 0x00, 0xff},
+		{0xcc, 0x79, 0xa7, 0xff}, {0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff},
+	}
+	glyphs = []draw.GlyphDrawer{
+		draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.PlusGlyph{},
+	}
+)
+
+// diamond is the hollow glyph of published values.
+type diamond struct{}
+
+// DrawGlyph implements draw.GlyphDrawer.
+func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
+	r := s.Radius
+	var p vg.Path
+	p.Move(vg.Point{X: at.X, Y: at.Y + r})
+	p.Line(vg.Point{X: at.X + r, Y: at.Y})
+	p.Line(vg.Point{X: at.X, Y: at.Y - r})
+	p.Line(vg.Point{X: at.X - r, Y: at.Y})
+	p.Close()
+	c.SetColor(white)
+	c.Fill(p)
+	c.SetLineStyle(draw.LineStyle{Color: s.Color, Width: vg.Points(1.4)})
+	c.Stroke(p)
+}
+
+// sans is the letters of all figures.
+var sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
+
+func textStyle(size float64, f font.Font, x draw.XAlignment, y draw.YAlignment) draw.TextStyle {
+	f.Size = vg.Points(size)
+	return draw.TextStyle{Color: black, Font: f, XAlign: x, YAlign: y, Handler: text.Plain{Fonts: font.DefaultCache}}
+}
+
+// newAxes is an empty panel in the style of all.
+func newAxes(title, y string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.Y.Label.Text = title, y
+	for style, size := range map[*draw.TextStyle]float64{
+		&p.Title.TextStyle: 11, &p.Y.Label.TextStyle: 9, &p.X.Tick.Label: 8, &p.Y.Tick.Label: 8, &p.Legend.TextStyle: 8,
+	} {
+		style.Font.Typeface, style.Font.Variant, style.Font.Size = sans.Typeface, sans.Variant, vg.Points(size)
+	}
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Color = pale, pale
+	p.Add(grid)
+	return p
+}
+
+// newLegend is a legend that is drawn below its panel.
+func newLegend() plot.Legend {
+	legend := plot.NewLegend()
+	legend.TextStyle.Font.Typeface, legend.TextStyle.Font.Variant, legend.TextStyle.Font.Size = sans.Typeface, sans.Variant, vg.Points(8)
+	legend.Left, legend.Top = true, true
+	legend.ThumbnailWidth, legend.Padding = vg.Points(26), vg.Points(3)
+	return legend
+}
+
+// above draws axes, below them what x is, and a legend of so many lines.
+func above(c draw.Canvas, p *plot.Plot, x string, legend *plot.Legend, lines int) {
+	below := vg.Length(lines+2) * legendLine
+	axes := draw.Crop(c, 0, 0, below, 0)
+	p.Draw(axes)
+	data := p.DataCanvas(axes) // of a logarithmic axis, the library does not find the middle
+	c.FillText(textStyle(9, sans, draw.XCenter, draw.YTop), vg.Point{X: data.Center().X, Y: axes.Min.Y - vg.Points(2)}, x)
+	legend.Draw(draw.Crop(c, vg.Points(30), 0, 0, below-1.5*legendLine-(c.Max.Y-c.Min.Y)))
+}
+
+// drawCurves draws lines over x.
+var drawCurves = drawing{
+	size: func(p *figurePanel) (vg.Length, vg.Length) {
+		return panelWidth, panelHeight + vg.Length(len(p.curves)+2)*legendLine
+	},
+	onto: func(r Result, panel *figurePanel, c draw.Canvas) error {
+		p, legend := newAxes(panel.title, panel.unit.label), newLegend()
+		var xs, ys []float64
+		number := 0
+		for _, curve := range panel.curves {
+			xs, ys = append(xs, curve.x...), append(ys, curve.y...)
+			if err := curve.add(p, &legend, number); err != nil {
+				return err
+			}
+			if !curve.published {
+				number++
+			}
+		}
+		if err := scale(p, panel, xs, ys); err != nil {
+			return err
+		}
+		above(c, p, r.Axis, &legend, len(panel.curves))
+		return nil
+	},
+}
+
+// add draws a curve, with bars from quartile to quartile.
+func (c *curve) add(p *plot.Plot, legend *plot.Legend, number int) error {
+	var points plotter.XYs
+	var errors plotter.YErrors
+	for i := range c.x {
+		points = append(points, plotter.XY{X: c.x[i], Y: c.y[i]})
+		errors = append(errors, struct{ Low, High float64 }{c.spread[i] / 2, c.spread[i] / 2})
+	}
+	line, scatter, err := plotter.NewLinePoints(points)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	line.Width, scatter.Radius = vg.Points(1.3), vg.Points(2.6)
+	if c.published {
+		scatter.Color, scatter.Shape, scatter.Radius = black, diamond{}, vg.Points(4.2)
+		p.Add(scatter)
+		legend.Add("published: "+c.name, scatter)
+		return nil
+	}
+	line.Color, scatter.Color = palette[number%len(palette)], palette[number%len(palette)]
+	scatter.Shape = glyphs[number%len(glyphs)]
+	if number >= len(palette) {
+		line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+	}
+	bars, err := plotter.NewYErrorBars(struct {
+		plotter.XYs
+		plotter.YErrors
+	}{points, errors})
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	bars.Color, bars.CapWidth = line.Color, vg.Points(3)
+	p.Add(bars, line, scatter)
+	legend.Add(c.name, line, scatter)
+	return nil
+}
+
+// scale chooses the axes: x at the values that were measured, y from 0.
+func scale(p *plot.Plot, panel *figurePanel, xs, ys []float64) error {
+	distinct := slices.Compact(slices.Sorted(slices.Values(xs)))
+	var ticks plot.ConstantTicks
+	for _, x := range distinct {
+		ticks = append(ticks, plot.Tick{Value: x, Label: strconv.FormatFloat(x, 'g', -1, 64)})
+	}
+	p.X.Tick.Marker = ticks
+	if isLogarithmic(distinct) {
+		p.X.Scale = plot.LogScale{}
+		p.X.Min, p.X.Max = distinct[0]/1.1, distinct[len(distinct)-1]*1.1
+	} else if len(distinct) > 1 {
+		p.X.Min, p.X.Max = distinct[0]-0.3, distinct[len(distinct)-1]+0.3
+	}
+	if panel.unit == memoryUnit && isLogarithmic(ys) {
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		return nil
+	}
+	p.Y.Min, p.Y.Max = min(0, slices.Min(ys)), 1.08*slices.Max(ys)
+	if panel.unit != rateUnit {
+		return nil
+	}
+	p.Y.Max = max(p.Y.Max, 105)
+	p.Y.Tick.Marker = percentTicks(p.Y.Max)
+	line, err := plotter.NewLine(plotter.XYs{{X: distinct[0], Y: 100}, {X: distinct[len(distinct)-1], Y: 100}})
+	if err != nil {
+		return err
+	}
+	line.Color, line.Width = grey, vg.Points(1)
+	p.Add(line)
+	return nil
+}
+
+// percentTicks are not too many steps of 20%, or of more.
+func percentTicks(most float64) plot.ConstantTicks {
+	step := 20.0
+	for most/step > 10 {
+		step *= 2
+	}
+	var ticks plot.ConstantTicks
+	for at := 0.0; at <= most; at += step {
+		ticks = append(ticks, plot.Tick{Value: at, Label: strconv.FormatFloat(at, 'f', -1, 64)})
+	}
+	return ticks
+}
+
+// swatch is a bar in a legend.
+type swatch struct{ color color.Color }
+
+// Thumbnail implements plot.Thumbnailer.
+func (s swatch) Thumbnail(c *draw.Canvas) {
+	c.FillPolygon(s.color, []vg.Point{c.Min, {X: c.Min.X, Y: c.Max.Y}, c.Max, {X: c.Max.X, Y: c.Min.Y}})
+}
+
+// Bars of a kind have a colour.
+var (
+	ourBars      = palette[0]
+	kernelsBars  = palette[4]
+	baselineBars = grey
+)
+
+// barLines is how many lines the legend of bars may have.
+const barLines = 4
+
+// drawBars draws a bar for each point, the first on top.
+var drawBars = drawing{
+	size: func(p *figurePanel) (vg.Length, vg.Length) {
+		return 2 * panelWidth, vg.Length(len(p.rows()))*rowHeight + 14*vg.Millimeter + (barLines+2)*legendLine
+	},
+	onto: func(r Result, panel *figurePanel, c draw.Canvas) error {
+		rows := panel.rows()
+		p, legend := newAxes(panel.title, ""), newLegend()
+		names, most := make([]string, len(rows)), 0.0
+		for _, row := range rows {
+			most = max(most, row.y, row.published)
+		}
+		var sources []string
+		var published *plotter.Scatter
+		for i, row := range rows {
+			at := len(rows) - 1 - i
+			names[at] = fmt.Sprintf("%s, %s %s", row.name, strconv.FormatFloat(row.x, 'g', -1, 64), r.xName())
+			mark, err := row.add(p, float64(at), most)
+			if err != nil {
+				return err
+			}
+			if mark != nil && !slices.Contains(sources, row.source) {
+				published, sources = mark, append(sources, row.source)
+			}
+		}
+		if published != nil {
+			legend.Add("published: "+strings.Join(sources, "; "), published)
+		}
+		for _, kind := range []struct {
+			name  string
+			color color.Color
+		}{{"ours", ourBars}, {"the kernel's own IOAM", kernelsBars}, {"without IOAM and programs, or with programs that do nothing", baselineBars}} {
+			if slices.ContainsFunc(rows, func(row row) bool { return row.colour() == kind.color }) {
+				legend.Add(kind.name, swatch{kind.color})
+			}
+		}
+		p.NominalY(names...)
+		p.Y.Padding = 9 * vg.Millimeter // other fonts have wider letters
+		p.X.Min, p.X.Max = min(0, p.X.Min), 1.06*most
+		if panel.unit == rateUnit {
+			p.X.Tick.Marker = percentTicks(p.X.Max)
+		}
+		p.Y.Min, p.Y.Max = -0.8, float64(len(rows))-0.2
+		above(c, p, panel.unit.label, &legend, barLines)
+		return nil
+	},
+}
+
+// add draws a bar with its number, and a mark where a paper has a value.
+func (r row) add(p *plot.Plot, at, most float64) (mark *plotter.Scatter, err error) {
+	bar, err := plotter.NewBarChart(plotter.Values{r.y}, rowHeight*0.66)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.name, err)
+	}
+	bar.Horizontal, bar.XMin, bar.Color, bar.LineStyle.Width = true, at, r.colour(), 0
+	p.Add(bar)
+	label := plotter.XYLabels{XYs: plotter.XYs{{X: 0, Y: at}}, Labels: []string{" " + strconv.FormatFloat(r.y, 'f', digits(most), 64)}}
+	style := textStyle(7, sans, draw.XLeft, draw.YCenter)
+	style.Color = white
+	if r.y < 0.08*most {
+		label.XYs[0].X, style.Color = max(r.y, 0), black
+	}
+	number, err := plotter.NewLabels(label)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.name, err)
+	}
+	number.TextStyle[0] = style
+	p.Add(number)
+	if r.published == 0 {
+		return nil, nil
+	}
+	if mark, err = plotter.NewScatter(plotter.XYs{{X: r.published, Y: at}}); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.name, err)
+	}
+	mark.Shape, mark.Color, mark.Radius = diamond{}, black, vg.Points(4.2)
+	p.Add(mark)
+	return mark, nil
+}
+
+// digits are those behind the point of numbers up to a greatest one.
+func digits(most float64) int {
+	if most < 10 {
+		return 2
+	}
+	return 1
+}
+
+// row is one bar.
+type row struct {
+	name      string
+	x, y      float64
+	published float64 // 0: none
+	source    string
+}
+
+func (p *figurePanel) rows() []row {
+	var list []row
+	for _, c := range p.curves {
+		for i := range c.x {
+			if !c.published {
+				list = append(list, row{name: c.name, x: c.x[i], y: c.y[i]})
+			}
+		}
+	}
+	for _, c := range p.curves {
+		source, name, _ := strings.Cut(c.name, ": ")
+		for i := range c.x {
+			for j := range list {
+				if c.published && list[j].name == name && list[j].x == c.x[i] {
+					list[j].published, list[j].source = c.y[i], source
+				}
+			}
+		}
+	}
+	if p.most() > 1 {
+		slices.SortStableFunc(list, func(a, b row) int { return cmp.Compare(a.x, b.x) })
+	}
+	return list
+}
+
+// colour tells the kernel's work from ours.
+func (r row) colour() color.Color {
+	switch {
+	case strings.Contains(r.name, "kernel's own"):
+		return kernelsBars
+	case strings.Contains(r.name, "kernel"), strings.HasPrefix(r.name, "hooks alone"):
+		return baselineBars
+	}
+	return ourBars
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"sync"
+)
+
+// publication is what papers report of the experiments that are repeated here.
+type publication struct {
+	Papers  map[string]paper `json:"papers"`
+	Values  []published      `json:"values"`
+	Missing []unpublished    `json:"missing"`
+}
+
+// paper is a source of values.
+type paper struct {
+	Title   string `json:"title"`
+	Authors string `json:"authors"`
+	Setup   string `json:"setup"`
+}
+
+// published is a value of a paper beside one of our curves.
+type published struct {
+	Experiment string    `json:"experiment"`
+	Beside     string    `json:"beside"` // our variant
+	X          []float64 `json:"x"`
+	Ratio      float64   `json:"ratio"` // to the paper's kernel without IOAM
+	PPS        float64   `json:"pps,omitempty"`
+	Paper      string    `json:"paper"`
+	Figure     string    `json:"figure"`         // empty: it is in the text alone
+	Page       int       `json:"page,omitempty"` // where the source at hand has pages
+	Read       string    `json:"read"`           // from where: the text, or a curve
+}
+
+// unpublished is a figure without values that could be taken.
+type unpublished struct {
+	Experiment string `json:"experiment"`
+	Paper      string `json:"paper"`
+	Figure     string `json:"figure"`
+	Page       int    `json:"page,omitempty"`
+	Why        string `json:"why"`
+}
+
+//go:embed published.json
+var publishedJSON []byte
+
+// papersValues reads the embedded file, once.
+var papersValues = sync.OnceValues(func() (publication, error) {
+	var p publication
+	if err := json.Unmarshal(publishedJSON, &p); err != nil {
+		return publication{}, fmt.Errorf("bench/published.json: %w", err)
+	}
+	return p, nil
+})
+
+// of are the values of an experiment.
+func (p publication) of(experiment string) []published {
+	var list []published
+	for _, v := range p.Values {
+		if v.Experiment == experiment {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// source names where a value is from.
+func (v published) source() string {
+	where := "text"
+	if v.Figure != "" {
+		where = "figure " + v.Figure
+	}
+	if v.Page > 0 {
+		where += fmt.Sprintf(", page %d", v.Page)
+	}
+	return v.Paper + ", " + where
+}
