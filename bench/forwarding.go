@@ -75,7 +75,7 @@ func forwardingVariants(size int) []*variant {
 	add("our encapsulation in a tunnel, ids", plainBase, encapsulate(ioam.ModeEncap, always, oneNode(typeIDs)), longer(64), 0.91, wrapped)
 	add("our encapsulation in a tunnel, with timestamps", plainBase, encapsulate(ioam.ModeEncap, always, oneNode(typeTimes)), longer(72), 0.91, wrapped)
 	for _, read := range []bool{false, true} {
-		by := map[bool]string{false: "nobody reads the records", true: "records read"}[read]
+		by := map[bool]string{false: "nobody wants records", true: "records read"}[read]
 		add(fmt.Sprintf("our decapsulation at xdp, %s", by), tunnel, decapsulate(ioam.ModeEncap, read), longer(-64), 0,
 			has(0, datapath.HookIngressXDP, ioam.OutcomeTunnelDecapsulated))
 	}
@@ -136,7 +136,7 @@ func fastVariants(size int, sinkInXDP bool) []*variant {
 	fast("transit, with timestamps", through, times, filled, ioam.OutcomeTraceFilled)
 	fast("encapsulation inline, ids", encapsulate(ioam.ModeInline, always, oneNode(typeIDs)), bare, longer(24), ioam.OutcomeEncapInserted)
 	fast("encapsulation in a tunnel, ids", encapsulate(ioam.ModeEncap, always, oneNode(typeIDs)), bare, longer(64), ioam.OutcomeEncapTunneled)
-	fast("decapsulation, nobody reads the records", decapsulate(ioam.ModeEncap, false), tunnel, longer(-64), ioam.OutcomeNoIOAM,
+	fast("decapsulation, nobody wants records", decapsulate(ioam.ModeEncap, false), tunnel, longer(-64), ioam.OutcomeNoIOAM,
 		has(0, datapath.HookIngressXDP, ioam.OutcomeTunnelDecapsulated))
 	return list
 }

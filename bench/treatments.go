@@ -73,6 +73,9 @@ func (n *node) treat(t treatment, pins string) error {
 		}
 	}
 	if t.read {
+		if err := d.SetRecordsWanted(true); err != nil {
+			return err
+		}
 		n.stops = append([]func() error{readRecords(d)}, n.stops...)
 	}
 	return nil

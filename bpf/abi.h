@@ -118,7 +118,8 @@ struct perfect_hash {
 /* Constants of one program, in read-only data: what is off is not even loaded. */
 struct node_config {
 	__u64 node_id_wide;
-	__u64 fixed_time; /* tests only: instead of the clock, ns; 0 = the clock */
+	__u64 fixed_time;	/* tests only: instead of the clock, ns; 0 = the clock */
+	__u64 decapsulation[2]; /* the only tunnel destination, if there is but one */
 	__u32 node_id;
 	__u32 ifindex;
 	__u32 interface_id_wide;
@@ -127,9 +128,9 @@ struct node_config {
 	__u8 boundary;
 	__u8 timestamp_format;
 	__u8 mainline;
-	__u8 link_header; /* bytes before an untagged packet: 14 or 0 */
-	__u8 has_decapsulations;
-	__u8 has_removals; /* some namespace is marked `remove` */
+	__u8 link_header;	 /* bytes before an untagged packet: 14 or 0 */
+	__u8 has_decapsulations; /* 2: more than one */
+	__u8 has_removals;	 /* some namespace is marked `remove` */
 	__u8 has_encapsulations;
 	__u8 has_trie;	  /* rule_first comes from the trie rather than first_rule */
 	__u8 needs_upper; /* some rule asks for the upper layer */
@@ -144,7 +145,7 @@ struct node_config {
 	__u8 is_veth; /* frames may be another stack's packets, their checksums not computed yet */
 };
 
-_Static_assert(sizeof(struct node_config) == 80, "node_config has holes");
+_Static_assert(sizeof(struct node_config) == 96, "node_config has holes");
 
 /* An interface of the node, for packets that arrived there or are to leave there. */
 struct ingress_interface {

@@ -136,6 +136,17 @@ struct {
 	__type(value, struct clock_state);
 } clock SEC(".maps");
 
+/*
+ * One entry: whether anybody asks for records; what nobody asks for is not written. Kept, written by
+ * the agent.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} records_wanted SEC(".maps");
+
 /* CPU -> ring of records, 512 KiB each: about 2,000 records while the agent is scheduled. Kept. */
 struct record_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

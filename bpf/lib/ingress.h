@@ -45,20 +45,24 @@ static __always_inline int ends_here(const struct packet *p, const struct ipv6 *
 	inner = at(p, offset, IPV6_HEADER);
 	if (!inner || inner[0] >> 4 != 6)
 		return 0;
+	if (NODE.has_decapsulations == 1)
+		return ip6->destination[0] == NODE.decapsulation[0] &&
+		       ip6->destination[1] == NODE.decapsulation[1];
 	__u64 address[2] = {ip6->destination[0], ip6->destination[1]};
 
 	return bpf_map_lookup_elem(&decapsulations, address) != 0;
 }
 
-/* Removes as decided, with a record of the header. */
+/* Removes as decided, with a record of the header if anybody asks for one. */
 static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32 length,
-					   enum removal removal, __u64 tai)
+					   enum removal removal, int wanted, __u64 tai)
 {
 	struct recording rec = {};
 	enum outcome outcome;
 	int err;
 
-	record_begin(ctx, p, &rec, length);
+	if (wanted)
+		record_begin(ctx, p, &rec, length);
 	if (removal == REMOVE_TUNNEL) {
 		outcome = OUTCOME_TUNNEL_DECAPSULATED;
 		err = remove_tunnel(ctx, p, IPV6_HEADER + length);
@@ -152,6 +156,7 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	struct result result = {.reason = STACK_HEADERS};
 	const struct ipv6 *ip6;
 	const __u8 *hbh;
+	int partial, wanted;
 	__u64 tai = 0;
 
 	if (!(NODE.roles & ROLE_INGRESS))
@@ -172,15 +177,24 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 		removal = REMOVE_INLINE;
 	if (NODE.fast && removal == REMOVE_NOTHING)
 		result.reason = find_transit_path(ctx, p, s, path);
+	partial = removal == REMOVE_INLINE && (s->foreign || s->removable != s->count);
+	wanted = removal != REMOVE_NOTHING && !partial && are_records_wanted();
+	/* a header that goes, and that nobody will see, is left as it is */
+	if (removal != REMOVE_NOTHING && !partial && !wanted) {
+		result.outcome = remove(ctx, p, s->length, removal, 0, 0);
+		if (is_removed(result.outcome))
+			result.reason = STACK_UNDECIDED;
+		return result;
+	}
 	/* one reading of the clock serves all options and the record */
-	if (removal != REMOVE_NOTHING || s->types & TIMED_AT_INGRESS)
+	if (wanted || s->types & TIMED_AT_INGRESS)
 		tai = tai_now();
 	fill_options(ctx, p, s, (ip6->hop_limit - 1) & 0xff, removal == REMOVE_NOTHING, tai,
 		     &result);
-	if (removal == REMOVE_INLINE && (s->foreign || s->removable != s->count))
+	if (partial)
 		result.outcome = OUTCOME_REMOVAL_PARTIAL;
 	else if (removal != REMOVE_NOTHING)
-		result.outcome = remove(ctx, p, s->length, removal, tai);
+		result.outcome = remove(ctx, p, s->length, removal, wanted, tai);
 	if (is_removed(result.outcome))
 		result.reason = STACK_UNDECIDED;
 	return result;

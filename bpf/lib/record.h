@@ -31,6 +31,13 @@ static __noinline int read_some(context *ctx, __u32 offset, void *to, __u32 leng
 	return load_bytes(ctx, offset, to, length);
 }
 
+static __always_inline int are_records_wanted(void)
+{
+	__u32 zero = 0, *wanted = bpf_map_lookup_elem(&records_wanted, &zero);
+
+	return wanted && *wanted;
+}
+
 /* A record being made. */
 struct recording {
 	struct record *record;

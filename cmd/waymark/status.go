@@ -153,6 +153,10 @@ func printDomain(w io.Writer, s api.Status) {
 }
 
 func printRecords(w io.Writer, r api.Records) {
+	if r.Observers == 0 && len(r.Exporters) == 0 {
+		fmt.Fprintln(w, "\nrecords are not written: there is no exporter, and nobody observes")
+		return
+	}
 	fmt.Fprintf(w, "\nrecords read %d, malformed %d; observers %d, dropped for them %d\n", r.Read, r.Malformed, r.Observers, r.Dropped)
 	for _, e := range r.Exporters {
 		fmt.Fprintf(w, "exporter %s: written %d, dropped %d, failed %d", e.Name, e.Written, e.Dropped, e.Failed)

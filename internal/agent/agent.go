@@ -185,6 +185,7 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 
 // end leaves the data plane, or takes it away.
 func (a *Agent) end(removing bool) error {
+	a.endRecords()
 	if !removing {
 		return a.datapath.Close()
 	}

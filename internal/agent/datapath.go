@@ -32,6 +32,7 @@ type Datapath interface {
 	Counters() ([]datapath.Counters, error)
 	ReadRecords(context.Context, func(datapath.Record)) error
 	SetTAIOffset(time.Duration) error
+	SetRecordsWanted(bool) error
 	SetPathMTU(encapsulation string, mtu int) error
 	Decapsulations() ([]netip.Addr, error)
 	Forwarding() (*datapath.Forwarding, error)

@@ -27,6 +27,7 @@ import (
 
 // fakeDatapath remembers what it was told, and can be told to refuse.
 type fakeDatapath struct {
+	wanted   atomic.Bool // records
 	mu       sync.Mutex
 	applied  []datapath.Config
 	refuse   error
@@ -111,6 +112,11 @@ func (d *fakeDatapath) ReadRecords(ctx context.Context, each func(datapath.Recor
 			each(r)
 		}
 	}
+}
+
+func (d *fakeDatapath) SetRecordsWanted(wanted bool) error {
+	d.wanted.Store(wanted)
+	return nil
 }
 
 func (d *fakeDatapath) SetTAIOffset(o time.Duration) error {

@@ -240,6 +240,8 @@ func (a *Agent) getRecords(w http.ResponseWriter, r *http.Request) error {
 		return refusef("%d observe already, and no more may; end one of them, or let an exporter write a file for many readers", maxObservers)
 	}
 	o := a.stream.Observe(filter, observerRoom)
+	a.askForRecords()
+	defer a.askForRecords()
 	defer o.Close()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)

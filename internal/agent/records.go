@@ -24,6 +24,8 @@ const maxObservers = 64
 type records struct {
 	read      atomic.Uint64
 	malformed atomic.Uint64
+	asking    sync.Mutex
+	ended     bool // under asking: nobody asks any more
 }
 
 // record turns one record of the data plane into one for each trace in it, and
@@ -62,6 +64,34 @@ func (a *Agent) record(r datapath.Record) {
 		out.Node, out.Interface = a.options.NodeName, interfaceName(s, r.Interface)
 		a.stream.Publish(&out)
 		a.exporters.offer(&out)
+	}
+}
+
+// askForRecords tells the data plane whether anybody wants records: an exporter
+// or an observer. What nobody wants is not written.
+func (a *Agent) askForRecords() {
+	a.records.asking.Lock()
+	defer a.records.asking.Unlock()
+	if a.records.ended {
+		return
+	}
+	wanted := a.stream.Observers() > 0 || len(a.exporters.stats()) > 0
+	if err := a.datapath.SetRecordsWanted(wanted); err != nil {
+		a.log.Warn("the data plane does not know whether records are wanted", "error", err)
+	}
+}
+
+// endRecords leaves records in the rings for the next agent only if it has an
+// exporter for them: observers come anew.
+func (a *Agent) endRecords() {
+	a.records.asking.Lock()
+	defer a.records.asking.Unlock()
+	a.records.ended = true
+	if len(a.exporters.stats()) > 0 {
+		return
+	}
+	if err := a.datapath.SetRecordsWanted(false); err != nil {
+		a.log.Warn("records are written that nobody wants", "error", err)
 	}
 }
 

@@ -31,6 +31,12 @@ func (a *Agent) apply(next *state, strict bool) error {
 	if err != nil {
 		return err
 	}
+	if len(next.config.Export) > 0 { // not one record shall be missed
+		if err := a.datapath.SetRecordsWanted(true); err != nil {
+			swap.abandon()
+			return err
+		}
+	}
 	if err := a.datapath.Apply(generation(resolved, int(next.config.Node.NextHops), a.paths.table.MTU)); err != nil {
 		swap.abandon()
 		return fmt.Errorf("the data plane: %w", err)
@@ -39,6 +45,7 @@ func (a *Agent) apply(next *state, strict bool) error {
 	a.state.Store(next)
 	a.metricsServer.set(next.config.Metrics.Listen)
 	a.routeWatch.set(len(resolved.Fast) > 0)
+	a.askForRecords()
 	return nil
 }
 

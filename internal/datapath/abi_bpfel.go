@@ -120,6 +120,7 @@ type abiNodeConfig struct {
 	_                 structs.HostLayout
 	NodeIdWide        uint64
 	FixedTime         uint64
+	Decapsulation     [2]uint64
 	NodeId            uint32
 	Ifindex           uint32
 	InterfaceIdWide   uint32

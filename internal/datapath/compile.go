@@ -96,10 +96,13 @@ func compile(cfg ioam.NodeConfig, nextHops int, deviceOf func(ioam.IfIndex) devi
 			TimestampFormat:   uint8(cfg.TimestampFormat),
 			Mainline:          boolean(cfg.Compatibility == ioam.CompatibilityMainline),
 			LinkHeader:        dev.linkHeader,
-			HasDecapsulations: boolean(len(cfg.Decapsulations) > 0),
+			HasDecapsulations: uint8(min(len(cfg.Decapsulations), 2)),
 			HasRemovals:       boolean(removals),
 			NamespaceHash:     abiPerfectHash{Multiplier: g.namespaceHash.multiplier, Shift: g.namespaceHash.shift},
 			InterfaceHash:     abiPerfectHash{Multiplier: g.interfaceHash.multiplier, Shift: g.interfaceHash.shift},
+		}
+		if len(cfg.Decapsulations) == 1 {
+			node.Decapsulation = addressWords(cfg.Decapsulations[0].TunnelDestination)
 		}
 		g.compileRules(cfg, i, &node)
 		if dev.fast {

@@ -240,7 +240,7 @@ func (g generator) config() ioam.NodeConfig {
 		cfg.Namespaces = append(cfg.Namespaces, ns)
 	}
 	if g.IntN(2) == 0 {
-		cfg.Decapsulations = []ioam.Decapsulation{{TunnelDestination: addresses[3]}, {TunnelDestination: addresses[1]}}
+		cfg.Decapsulations = []ioam.Decapsulation{{TunnelDestination: addresses[3]}, {TunnelDestination: addresses[1]}}[:1+g.IntN(2)]
 	}
 	if cfg.Interfaces[0].Roles&ioam.RoleEgress != 0 {
 		for i := range []int{0, 1, 3, 12}[g.IntN(4)] {

@@ -65,6 +65,7 @@ func loadProgramsOn(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, devic
 		}
 	}
 	p.counters = p.maps[mapCounters]
+	p.wantRecords(t, true)
 	if err := fillRings(p.maps[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +107,13 @@ func (p *programs) load(t testing.TB, node abiNodeConfig, hooks []hook) {
 		default:
 			p.tcOut = program
 		}
+	}
+}
+
+func (p *programs) wantRecords(t testing.TB, wanted bool) {
+	t.Helper()
+	if err := setRecordsWanted(p.maps[mapRecordsWanted], wanted); err != nil {
+		t.Fatal(err)
 	}
 }
 

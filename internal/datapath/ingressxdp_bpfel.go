@@ -29,6 +29,7 @@ const (
 	ingressXDPMapNeighbours     = "neighbours"
 	ingressXDPMapNextHops       = "next_hops"
 	ingressXDPMapRecords        = "records"
+	ingressXDPMapRecordsWanted  = "records_wanted"
 	ingressXDPMapRuleTrie       = "rule_trie"
 	ingressXDPMapRules          = "rules"
 	ingressXDPProgIngressXdp    = "ingress_xdp"
@@ -97,6 +98,7 @@ type ingressXDPMapSpecs struct {
 	Neighbours     *ebpf.MapSpec `ebpf:"neighbours"`
 	NextHops       *ebpf.MapSpec `ebpf:"next_hops"`
 	Records        *ebpf.MapSpec `ebpf:"records"`
+	RecordsWanted  *ebpf.MapSpec `ebpf:"records_wanted"`
 	RuleTrie       *ebpf.MapSpec `ebpf:"rule_trie"`
 	Rules          *ebpf.MapSpec `ebpf:"rules"`
 }
@@ -141,6 +143,7 @@ type ingressXDPMaps struct {
 	Neighbours     *ebpf.Map `ebpf:"neighbours"`
 	NextHops       *ebpf.Map `ebpf:"next_hops"`
 	Records        *ebpf.Map `ebpf:"records"`
+	RecordsWanted  *ebpf.Map `ebpf:"records_wanted"`
 	RuleTrie       *ebpf.Map `ebpf:"rule_trie"`
 	Rules          *ebpf.Map `ebpf:"rules"`
 }
@@ -160,6 +163,7 @@ func (m *ingressXDPMaps) Close() error {
 		m.Neighbours,
 		m.NextHops,
 		m.Records,
+		m.RecordsWanted,
 		m.RuleTrie,
 		m.Rules,
 	)

@@ -25,6 +25,7 @@ const (
 	mapFrequencies    = "frequencies"
 	mapClock          = "clock"
 	mapRecords        = "records"
+	mapRecordsWanted  = "records_wanted"
 	mapNextHops       = "next_hops"
 	mapForwarding     = "forwarding"
 	mapDevices        = "devices"
@@ -32,7 +33,7 @@ const (
 )
 
 // sharedMaps outlive generations and belong to no interface.
-var sharedMaps = []string{mapFrequencies, mapClock, mapRecords, mapForwarding, mapDevices, mapNeighbours}
+var sharedMaps = []string{mapFrequencies, mapClock, mapRecords, mapRecordsWanted, mapForwarding, mapDevices, mapNeighbours}
 
 // mapSet is maps by name; closing them leaves those that a program holds.
 type mapSet map[string]*ebpf.Map

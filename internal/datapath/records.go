@@ -48,6 +48,19 @@ func (d *Datapath) ReadRecords(ctx context.Context, each func(Record)) error {
 	return group.Wait()
 }
 
+// SetRecordsWanted says whether anybody asks for records. While nobody does,
+// none is written and none is lost; a new data plane begins so.
+func (d *Datapath) SetRecordsWanted(wanted bool) error {
+	return setRecordsWanted(d.shared[mapRecordsWanted], wanted)
+}
+
+func setRecordsWanted(m *ebpf.Map, wanted bool) error {
+	if err := m.Put(uint32(0), uint32(boolean(wanted))); err != nil {
+		return fmt.Errorf("say whether records are wanted: %w", err)
+	}
+	return nil
+}
+
 func readRing(ctx context.Context, reader *ringbuf.Reader, offset func() time.Duration, each func(Record)) error {
 	var raw ringbuf.Record
 	for ctx.Err() == nil {

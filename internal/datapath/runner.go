@@ -75,6 +75,9 @@ func (r *Runner) load(g *generation, specs map[string]*ebpf.MapSpec, index ioam.
 		}
 		r.maps[name] = m
 	}
+	if err := setRecordsWanted(r.maps[mapRecordsWanted], true); err != nil {
+		return err
+	}
 	if err := fillRings(r.maps[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
 		return err
 	}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/api"
+)
+
+// TestRecordsAreAskedFor holds what the data plane is told to who wants records.
+func TestRecordsAreAskedFor(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	wanted := func(want bool) func() bool {
+		return func() bool { return h.datapath.wanted.Load() == want }
+	}
+	if !wanted(false)() {
+		t.Error("nobody asks, and the data plane was told otherwise")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		client := api.NewClient(h.agent.options.Place.Socket())
+		ended <- client.Observe(ctx, api.RecordFilter{}, func() { close(ready) }, func([]byte) error { return nil })
+	}()
+	<-ready
+	if !wanted(true)() {
+		t.Error("an observer is there, and the data plane does not know")
+	}
+	cancel()
+	<-ended
+	eventually(t, "the data plane knows that the observer went", wanted(false))
+
+	exporting := baseConfig + "\nexport: [{kind: jsonl, path: " + filepath.Join(t.TempDir(), "records") + "}]\n"
+	h.write(exporting)
+	if err := h.agent.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if !wanted(true)() {
+		t.Error("an exporter is there, and the data plane does not know")
+	}
+	if err := h.end(); err != nil {
+		t.Fatal(err)
+	}
+	if !wanted(true)() {
+		t.Error("the next agent's exporter gets no records of the time between")
+	}
+}
