@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ipfix
+
+import (
+	"cmp"
+	"errors"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Errors of a [Decoder], for errors.Is.
+var (
+	// ErrSessionLimit: no more sessions are allowed, and none has been idle for
+	// long enough to end.
+	ErrSessionLimit = errors.New("too many transport sessions; allow more or wait until some end")
+	// ErrSessionClosed: the session has ended.
+	ErrSessionClosed = errors.New("the transport session has ended; open it again")
+)
+
+// Limits bound what senders can make a [Decoder] keep (RFC 7011 §11.4). A zero
+// field stands for its default.
+type Limits struct {
+	Sessions         int // transport sessions: 1024
+	Domains          int // observation domains of a session: 64
+	SessionTemplates int // templates of a session, in all its domains: 1024
+	Templates        int // templates of all sessions: 8192
+	Fields           int // fields of a template: 256
+	ValueLen         int // octets of a value of variable length: 8192
+}
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		Sessions:         cmp.Or(l.Sessions, 1024),
+		Domains:          cmp.Or(l.Domains, 64),
+		SessionTemplates: cmp.Or(l.SessionTemplates, 1024),
+		Templates:        cmp.Or(l.Templates, 8192),
+		Fields:           cmp.Or(l.Fields, 256),
+		ValueLen:         cmp.Or(l.ValueLen, 8192),
+	}
+}
+
+// DecoderConfig is what a [Decoder] is made of. Zero fields stand for defaults.
+type DecoderConfig struct {
+	Registry         *Registry // nil: no element is known
+	Limits           Limits
+	TemplateLifetime time.Duration // over UDP, since a template was last received (RFC 7011 §8.4): 30 minutes
+	IdleTimeout      time.Duration // over UDP, since a session's or domain's last message (§9.3): an hour
+}
+
+// Decoder is what a collecting process knows of its exporters. Goroutines may
+// share it and its sessions.
+type Decoder struct {
+	registry  *Registry
+	limits    Limits
+	lifetime  time.Duration
+	idle      time.Duration
+	templates atomic.Int64
+
+	mu       sync.Mutex
+	sessions map[SessionKey]*Session
+}
+
+// SessionKey tells transport sessions apart: a connection, or for UDP what RFC
+// 7011 §8.4 names.
+type SessionKey struct {
+	Transport Transport
+	Exporter  netip.AddrPort
+	Collector netip.AddrPort
+}
+
+// Session is a transport session: the templates and sequence numbers of its
+// observation domains.
+type Session struct {
+	decoder   *Decoder
+	transport Transport
+
+	mu        sync.Mutex
+	domains   map[uint32]*domain
+	templates int
+	last      time.Time // of a message
+	closed    bool
+}
+
+// domain is an observation domain of a session.
+type domain struct {
+	templates map[TemplateID]known
+	last      time.Time // of a message
+	sequence  sequence
+}
+
+// known is a template and when it was last received.
+type known struct {
+	*Template
+	seen time.Time
+}
+
+// NewDecoder makes a decoder without sessions.
+func NewDecoder(c DecoderConfig) *Decoder {
+	registry := c.Registry
+	if registry == nil {
+		registry = &Registry{}
+	}
+	return &Decoder{
+		registry: registry,
+		limits:   c.Limits.withDefaults(),
+		lifetime: cmp.Or(c.TemplateLifetime, 30*time.Minute),
+		idle:     cmp.Or(c.IdleTimeout, time.Hour),
+		sessions: map[SessionKey]*Session{},
+	}
+}
+
+// Open gives the session of a key, and begins it when there is none: once for a
+// connection, for every datagram of UDP. Its error is [ErrSessionLimit].
+func (d *Decoder) Open(key SessionKey, now time.Time) (*Session, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.sessions[key]; s != nil {
+		s.touch(now)
+		return s, nil
+	}
+	if len(d.sessions) >= d.limits.Sessions {
+		d.expire(now)
+		d.discard()
+		if len(d.sessions) >= d.limits.Sessions {
+			return nil, ErrSessionLimit
+		}
+	}
+	s := &Session{decoder: d, transport: key.Transport, domains: map[uint32]*domain{}, last: now}
+	d.sessions[key] = s
+	return s, nil
+}
+
+// Close ends a session, as when its connection ends. Its templates are
+// forgotten (RFC 7011 §8.1).
+func (d *Decoder) Close(key SessionKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s := d.sessions[key]; s != nil {
+		delete(d.sessions, key)
+		s.close()
+	}
+}
+
+// Expire forgets what UDP senders no longer refresh: templates past their
+// lifetime, domains and sessions that are idle. It needs to be called now and
+// then; a template past its lifetime is not used before that either.
+func (d *Decoder) Expire(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.expire(now)
+}
+
+func (d *Decoder) expire(now time.Time) {
+	for key, s := range d.sessions {
+		if key.Transport == UDP && s.expire(now) {
+			delete(d.sessions, key)
+			s.close()
+		}
+	}
+}
+
+// discard ends the sessions over UDP that know no template, so that datagrams of
+// forged senders do not keep exporters out.
+func (d *Decoder) discard() {
+	for key, s := range d.sessions {
+		if key.Transport == UDP && s.ignorant() {
+			delete(d.sessions, key)
+			s.close()
+		}
+	}
+}
+
+// Sessions is how many sessions there are.
+func (d *Decoder) Sessions() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.sessions)
+}
+
+// Templates is how many templates all sessions have.
+func (d *Decoder) Templates() int { return int(d.templates.Load()) }
+
+func (s *Session) touch(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = now
+}
+
+func (s *Session) ignorant() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.templates == 0
+}
+
+func (s *Session) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.decoder.templates.Add(-int64(s.templates))
+	s.domains, s.templates, s.closed = nil, 0, true
+}
+
+// expire tells whether the whole session is idle; when not, it forgets parts.
+func (s *Session) expire(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.last) > s.decoder.idle {
+		return true
+	}
+	for id, d := range s.domains {
+		idle := now.Sub(d.last) > s.decoder.idle
+		for t, k := range d.templates {
+			if idle || s.expired(k, now) {
+				s.forget(d, t)
+			}
+		}
+		if idle {
+			delete(s.domains, id)
+		}
+	}
+	return false
+}
+
+func (s *Session) expired(k known, now time.Time) bool {
+	return s.transport == UDP && now.Sub(k.seen) > s.decoder.lifetime
+}
+
+// learn keeps a template, unless that would be one too many.
+func (s *Session) learn(d *domain, k known) bool {
+	if _, replaces := d.templates[k.id]; !replaces {
+		limits := s.decoder.limits
+		if s.templates >= limits.SessionTemplates || s.decoder.templates.Load() >= int64(limits.Templates) {
+			return false
+		}
+	}
+	s.put(d, k)
+	return true
+}
+
+// put keeps a template. Sessions that learn at one time may exceed the limit of
+// all, by one template each.
+func (s *Session) put(d *domain, k known) {
+	if _, replaces := d.templates[k.id]; !replaces {
+		s.templates++
+		s.decoder.templates.Add(1)
+	}
+	if d.templates == nil {
+		d.templates = map[TemplateID]known{}
+	}
+	d.templates[k.id] = k
+}
+
+func (s *Session) forget(d *domain, id TemplateID) {
+	if _, ok := d.templates[id]; ok {
+		delete(d.templates, id)
+		s.templates--
+		s.decoder.templates.Add(-1)
+	}
+}
+
+// sequence follows the sequence numbers of a domain.
+type sequence struct {
+	started bool
+	next    uint32 // that the next message should have
+	behind  bool   // the last message had a lower number than it should
+	resume  uint32 // what would follow that message
+}
+
+// follow takes the sequence number of a message with so many records, and gives
+// how many were missed before it. Numbers lower than expected are late or second
+// copies, until two messages follow each other: then the exporter counts anew.
+func (q *sequence) follow(number, records uint32, counted bool) (missed uint32, outOfOrder bool) {
+	ahead := int32(number - q.next) // modulo 2³² (RFC 7011 §3.1)
+	switch {
+	case !q.started:
+	case ahead > 0:
+		missed = uint32(ahead)
+	case ahead < 0:
+		outOfOrder = true
+		if !q.behind || number != q.resume {
+			q.behind, q.resume = true, number+records
+			return missed, outOfOrder
+		}
+	}
+	// Where records could not be counted, the next message begins anew.
+	q.started, q.next, q.behind = counted, number+records, false
+	return missed, outOfOrder
+}

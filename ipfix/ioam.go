@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ipfix
+
+import "slices"
+
+// IOAM are the elements of the published exporter of IOAM data, under
+// [EnterpriseIOAM]; IANA has none for IOAM. A value of all ones says "not
+// available" (RFC 9197 §4.4.2). The caller owns the slice.
+func IOAM() []Element {
+	list := slices.Clone(ioamElements)
+	for i := range list {
+		list[i].Enterprise = EnterpriseIOAM
+	}
+	return list
+}
+
+// Waymark are the elements that neither [IANA] nor [IOAM] has, under the number
+// of the enterprise that runs the exporter. The caller owns the slice.
+func Waymark(enterprise Enterprise) []Element {
+	list := slices.Clone(waymarkElements)
+	for i := range list {
+		list[i].Enterprise = enterprise
+	}
+	return list
+}
+
+var ioamElements = []Element{
+	{ID: 0, Name: "ioamNamespaceId", Type: Unsigned16, Semantics: Identifier, Description: "Namespace-ID (RFC 9197 §4.3)."},
+	{ID: 1, Name: "ioamHopLimit", Type: Unsigned8, Units: Hops, Description: "Hop limit at the node."},
+	{ID: 2, Name: "ioamNodeId", Type: Unsigned32, Length: 3, Semantics: Identifier, Range: Range{0, 1<<24 - 1}, Description: "Node id."},
+	{ID: 3, Name: "ioamIngressInterfaceId", Type: Unsigned16, Semantics: Identifier, Description: "Ingress interface id."},
+	{ID: 4, Name: "ioamEgressInterfaceId", Type: Unsigned16, Semantics: Identifier, Description: "Egress interface id."},
+	{ID: 5, Name: "ioamTimestampSeconds", Type: Unsigned32, Units: Seconds, Description: "Seconds of the node's timestamp, in the node's format."},
+	{ID: 6, Name: "ioamTimestampFraction", Type: Unsigned32, Description: "Fraction of the node's timestamp, in the node's format."},
+	{ID: 7, Name: "ioamNamespaceData", Type: Unsigned32, Description: "Namespace specific data."},
+	{ID: 8, Name: "ioamQueueDepth", Type: Unsigned32, Semantics: Quantity, Description: "Queue depth."},
+	{ID: 9, Name: "ioamNodeIdWide", Type: Unsigned64, Length: 7, Semantics: Identifier, Range: Range{0, 1<<56 - 1}, Description: "Node id, wide."},
+	{ID: 10, Name: "ioamIngressInterfaceIdWide", Type: Unsigned32, Semantics: Identifier, Description: "Ingress interface id, wide."},
+	{ID: 11, Name: "ioamEgressInterfaceIdWide", Type: Unsigned32, Semantics: Identifier, Description: "Egress interface id, wide."},
+	{ID: 12, Name: "ioamNamespaceDataWide", Type: Unsigned64, Description: "Namespace specific data, wide."},
+	{ID: 13, Name: "ioamSchemaId", Type: Unsigned32, Length: 3, Semantics: Identifier, Range: Range{0, 1<<24 - 1}, Description: "Schema id of the opaque state snapshot."},
+	{ID: 14, Name: "ioamOpaqueStateSnapshot", Type: OctetArray, Description: "Data of the opaque state snapshot."},
+	{ID: 15, Name: "ioamDexFlowId", Type: Unsigned32, Semantics: Identifier, Description: "Flow-ID of a Direct Export option (RFC 9326 §3.2)."},
+	{ID: 16, Name: "ioamDexSequenceNumber", Type: Unsigned32, Description: "Sequence Number of a Direct Export option (RFC 9326 §3.2)."},
+}
+
+// waymarkElements keep their numbers for ever: an exporter and a collector of
+// different versions must agree.
+var waymarkElements = []Element{
+	{ID: 1, Name: "ioamOptionType", Type: Unsigned8, Semantics: Identifier, Description: "IOAM Option-Type (RFC 9197 §4.1)."},
+	{ID: 2, Name: "ioamTraceType", Type: Unsigned32, Length: 3, Semantics: Flags, Range: Range{0, 1<<24 - 1}, Description: "IOAM Trace-Type."},
+	{ID: 3, Name: "ioamTraceFlags", Type: Unsigned8, Semantics: Flags, Range: Range{0, 15}, Description: "Flags of a trace: 8 overflow, 4 loopback, 2 active."},
+	{ID: 4, Name: "ioamRemainingLength", Type: Unsigned8, Units: Words, Range: Range{0, 127}, Description: "RemainingLen of a trace."},
+	{ID: 5, Name: "ioamHopIndex", Type: Unsigned8, Semantics: Identifier, Description: "Position of the node in its trace, the first being 0."},
+	{ID: 6, Name: "ioamTransitDelayNanoseconds", Type: Unsigned32, Units: Nanoseconds, Description: "Time in the node."},
+	{ID: 7, Name: "ioamChecksumComplement", Type: Unsigned32, Description: "Checksum complement."},
+	{ID: 8, Name: "ioamBufferOccupancy", Type: Unsigned32, Semantics: Quantity, Description: "Buffer occupancy."},
+	{ID: 9, Name: "ioamTransitDelayMinNanoseconds", Type: Unsigned32, Units: Nanoseconds, Description: "Least time in the node since the last report."},
+	{ID: 10, Name: "ioamTransitDelayMaxNanoseconds", Type: Unsigned32, Units: Nanoseconds, Description: "Greatest time in the node since the last report."},
+	{ID: 11, Name: "ioamTransitDelaySumNanoseconds", Type: Unsigned64, Semantics: DeltaCounter, Units: Nanoseconds, Description: "Sum of the times in the node since the last report."},
+	{ID: 12, Name: "ioamTransitDelayDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets whose time in the node is part of the sum."},
+	{ID: 13, Name: "ioamSequenceGapDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Sequence numbers of the flow that were skipped since the last report."},
+	{ID: 14, Name: "ioamReorderedPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets that came after one with a later sequence number, since the last report."},
+	{ID: 15, Name: "ioamSuppressedRecordTotalCount", Type: Unsigned64, Semantics: TotalCounter, Description: "Records that a rate limit suppressed (RFC 9326 §3.1.1)."},
+	{ID: 16, Name: "ioamLostRecordTotalCount", Type: Unsigned64, Semantics: TotalCounter, Description: "Records that found no room on their way to the exporting process."},
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ipfix
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// templates reads the records of a template set or options template set, which
+// are templates and withdrawals (RFC 7011 §3.4.1, §3.4.2.2, §8.1).
+func (p *parser) templates(body []byte, offset int, set uint16) *Problem {
+	for at := 0; len(body)-at >= 4; {
+		id, count := binary.BigEndian.Uint16(body[at:]), int(binary.BigEndian.Uint16(body[at+2:]))
+		if count == 0 {
+			if id == 0 {
+				return nil // padding to 8 octets (§3.3.1)
+			}
+			p.withdraw(TemplateID(id), offset+at, set)
+			at += 4
+			continue
+		}
+		n, scope, ok := p.specifiers(body[at+4:], count, set)
+		if !ok {
+			return &Problem{CauseTruncatedTemplate, offset + at, id, 1}
+		}
+		p.template(TemplateID(id), scope, count, offset+at)
+		at += 4 + n
+	}
+	return nil
+}
+
+// specifiers reads the rest of a template record: its scope field count, which
+// only options templates have, and its field specifiers (RFC 7011 §3.2). Those
+// that are allowed are left in p.fields. With a scope of −1 the template is none.
+func (p *parser) specifiers(b []byte, count int, set uint16) (n, scope int, ok bool) {
+	if set == setOptionsTemplates {
+		if len(b) < 2 {
+			return 0, 0, false
+		}
+		n, scope = 2, int(binary.BigEndian.Uint16(b))
+		if scope == 0 || scope > count {
+			scope = -1
+		}
+	}
+	p.fields = p.fields[:0]
+	for range count {
+		if len(b)-n < 4 {
+			return 0, 0, false
+		}
+		id := binary.BigEndian.Uint16(b[n:])
+		f := Field{ID: ElementID(id &^ enterpriseBit), Length: binary.BigEndian.Uint16(b[n+2:])}
+		n += 4
+		if id&enterpriseBit != 0 {
+			if len(b)-n < 4 {
+				return 0, 0, false
+			}
+			f.Enterprise = Enterprise(binary.BigEndian.Uint32(b[n:]))
+			n += 4
+			if f.Enterprise == EnterpriseIANA {
+				scope = -1 // the enterprise bit says that it is not IANA's
+			}
+		}
+		if f.Length == 0 {
+			scope = -1 // records would cost more to read than they have octets
+		}
+		if len(p.fields) < p.session.decoder.limits.Fields {
+			p.fields = append(p.fields, f)
+		}
+	}
+	return n, scope, true
+}
+
+// template takes a template whose fields are in p.fields.
+func (p *parser) template(id TemplateID, scope, count, offset int) {
+	switch {
+	case id < MinTemplateID || scope < 0:
+		p.note(CauseTemplateInvalid, offset, uint16(id))
+		return
+	case count > len(p.fields):
+		p.note(CauseFieldLimit, offset, uint16(id))
+		return
+	}
+	before, used := p.domain.templates[id]
+	if used && p.session.expired(before, p.now) {
+		p.remember(id)
+		p.session.forget(p.domain, id)
+		used = false
+	}
+	if used && before.scope == scope && slices.EqualFunc(before.fields, p.fields, Field.same) {
+		// A second copy: over UDP it prolongs the template's life (§8.4).
+		p.remember(id)
+		p.domain.templates[id] = known{before.Template, p.now}
+		return
+	}
+	t := newTemplate(id, scope, p.interpreted(offset, id))
+	if t.minimum > maxMessage-headerLen-setHeaderLen {
+		p.note(CauseTemplateInvalid, offset, uint16(id)) // no message has room for a record
+		return
+	}
+	p.remember(id)
+	if used && p.session.transport != UDP {
+		// What is sent under this number from now on may mean either (§8.1).
+		p.note(CauseTemplateRedefined, offset, uint16(id))
+		p.session.forget(p.domain, id)
+		return
+	}
+	if !p.session.learn(p.domain, known{t, p.now}) {
+		p.note(CauseTemplateLimit, offset, uint16(id))
+		return
+	}
+	p.message.Templates = append(p.message.Templates, t)
+}
+
+// interpreted gives the fields their elements.
+func (p *parser) interpreted(offset int, id TemplateID) []Field {
+	fields := slices.Clone(p.fields)
+	for i := range fields {
+		f := &fields[i]
+		e, ok := p.session.decoder.registry.Lookup(f.Enterprise, f.ID)
+		switch {
+		case !ok:
+		case e.Type.Allows(f.Length):
+			f.Element = e
+		default:
+			p.note(CauseFieldLength, offset, uint16(id))
+		}
+	}
+	return fields
+}
+
+// withdraw ends the use of a template, or of all of a kind (RFC 7011 §8.1).
+func (p *parser) withdraw(id TemplateID, offset int, set uint16) {
+	if p.session.transport == UDP {
+		p.note(CauseWithdrawalUDP, offset, uint16(id)) // ignored (§8.4)
+		return
+	}
+	if uint16(id) == set {
+		for id, k := range p.domain.templates {
+			if k.setID() == set {
+				p.remember(id)
+				p.session.forget(p.domain, id)
+			}
+		}
+		return
+	}
+	k, ok := p.domain.templates[id]
+	if !ok || k.setID() != set {
+		p.note(CauseWithdrawalUnknown, offset, uint16(id))
+		return
+	}
+	p.remember(id)
+	p.session.forget(p.domain, id)
+}
