@@ -260,17 +260,20 @@ func (s *Session) forget(d *domain, id TemplateID) {
 	}
 }
 
+// restartLen is how many messages in a row, lower than expected, are the sign of
+// an exporter that has started anew; fewer are late or come twice.
+const restartLen = 8
+
 // sequence follows the sequence numbers of a domain.
 type sequence struct {
 	started bool
 	next    uint32 // that the next message should have
-	behind  bool   // the last message had a lower number than it should
-	resume  uint32 // what would follow that message
+	behind  int    // messages in a row that had a lower number
+	resume  uint32 // what follows them
 }
 
 // follow takes the sequence number of a message with so many records, and gives
-// how many were missed before it. Numbers lower than expected are late or second
-// copies, until two messages follow each other: then the exporter counts anew.
+// how many were missed before it.
 func (q *sequence) follow(number, records uint32, counted bool) (missed uint32, outOfOrder bool) {
 	ahead := int32(number - q.next) // modulo 2³² (RFC 7011 §3.1)
 	switch {
@@ -278,13 +281,15 @@ func (q *sequence) follow(number, records uint32, counted bool) (missed uint32, 
 	case ahead > 0:
 		missed = uint32(ahead)
 	case ahead < 0:
-		outOfOrder = true
-		if !q.behind || number != q.resume {
-			q.behind, q.resume = true, number+records
+		if number != q.resume {
+			q.behind = 0
+		}
+		q.behind, q.resume, outOfOrder = q.behind+1, number+records, true
+		if q.behind < restartLen {
 			return missed, outOfOrder
 		}
 	}
 	// Where records could not be counted, the next message begins anew.
-	q.started, q.next, q.behind = counted, number+records, false
+	q.started, q.next, q.behind = counted, number+records, 0
 	return missed, outOfOrder
 }

@@ -16,7 +16,8 @@
 //
 //	e.Start(buf[:0])
 //	for _, r := range records {
-//		if err := e.Add(template, r); errors.Is(err, ipfix.ErrMessageFull) {
+//		err := e.Add(template, r)
+//		for errors.Is(err, ipfix.ErrMessageFull) {
 //			send(e.Finish(time.Now()))
 //			e.Start(buf[:0])
 //			err = e.Add(template, r)
