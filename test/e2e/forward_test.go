@@ -172,6 +172,9 @@ func checkFast(t *testing.T, l *lab.Lab, tt transfer) {
 			t.Errorf("the stack of %s forwarded %d packets; left to it: %v", node, f.stack, f.toStack)
 		}
 	}
+	if state := neighbourOf(t, l.Node("athos"), "2001:db8:12::2").State; state != netlink.NUD_PERMANENT {
+		t.Errorf("a permanent neighbour in use came to be in state %#x", state)
+	}
 	if traced[0] < 1000 || traced[0] != traced[1] || traced[1] != traced[2] {
 		t.Errorf("the routers traced %v packets; want one number, of thousands", traced)
 	}

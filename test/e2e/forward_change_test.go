@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/lab"
+)
+
+// changeBound is how soon a change of the kernel's routes must have its effect.
+const changeBound = 100 * time.Millisecond
+
+// changePause is between changes: shorter than what is remembered may last.
+const changePause = 300 * time.Millisecond
+
+// twoWays is `ecmp` with one way in use, by porthos. The routers in the middle
+// run no agent: their captures see every packet.
+func twoWays(t *testing.T) *lab.Topology {
+	t.Helper()
+	top := builtin(t, "ecmp")
+	for _, node := range []string{"athos", "aramis"} {
+		for i := range top.Node(node).Routes {
+			r := &top.Node(node).Routes[i]
+			r.Via = r.Via[:1]
+		}
+	}
+	top.Node("porthos").Agent, top.Node("dartagnan").Agent = nil, nil
+	return top
+}
+
+// raiseTwoWays brings it up with athos and aramis forwarding fast.
+func raiseTwoWays(t *testing.T, top *lab.Topology) *lab.Lab {
+	t.Helper()
+	forwardFast(t, top, "athos", "aramis")
+	l := raise(t, top)
+	openEnds(t, l, "alpha", "porthos", "dartagnan", "beta")
+	must(t, l.Node("dartagnan"), "ethtool", "-K", "eth1", "gro", "on")
+	must(t, l.Node("porthos"), "ethtool", "-K", "eth1", "gro", "on")
+	return l
+}
+
+// change is one change of the way to beta.
+type change struct {
+	began, done time.Time
+	way         string // the node in the middle, from then on
+}
+
+// crossing is a stream over two ways, and what is seen of it in the middle.
+type crossing struct {
+	lab     *lab.Lab
+	stream  *stream
+	seen    map[string]*arrivals
+	changes []change
+	bound   time.Duration // how soon a change must have its effect
+}
+
+// startCrossing lets traffic flow by porthos.
+func startCrossing(t *testing.T, l *lab.Lab) *crossing {
+	t.Helper()
+	c := &crossing{lab: l, stream: startStream(t, l), seen: map[string]*arrivals{}, bound: changeBound}
+	for _, node := range []string{"porthos", "dartagnan"} {
+		c.seen[node] = watchArrivals(t, l, c.stream, node, "eth0")
+	}
+	c.note("porthos", time.Now())
+	time.Sleep(200 * time.Millisecond)
+	return c
+}
+
+func (c *crossing) note(way string, began time.Time) {
+	c.changes = append(c.changes, change{began, time.Now(), way})
+}
+
+// change runs a command in athos that makes packets take a way.
+func (c *crossing) change(t *testing.T, way string, command ...string) {
+	t.Helper()
+	began := time.Now()
+	must(t, c.lab.Node("athos"), command...)
+	c.note(way, began)
+}
+
+// stop ends the stream and wants its packets to have taken each way in its
+// time: none may be seen elsewhere once the bound has passed.
+func (c *crossing) stop(t *testing.T) streamResult {
+	t.Helper()
+	r := c.stream.stop(t)
+	seen := map[string][]arrival{}
+	for node, a := range c.seen {
+		seen[node] = a.stop(t)
+	}
+	ended := r.sent[len(r.sent)-1]
+	var latest time.Duration
+	for i, now := range c.changes {
+		until := ended
+		if i+1 < len(c.changes) {
+			until = c.changes[i+1].began
+		}
+		for node, all := range seen {
+			count, last := 0, now.done
+			for _, a := range all {
+				if a.at.After(now.done) && a.at.Before(until) {
+					count, last = count+1, a.at
+				}
+			}
+			took := last.Sub(now.done)
+			if node != now.way {
+				latest = max(latest, last.Sub(now.began))
+			}
+			switch {
+			case node == now.way && count < int(until.Sub(now.done).Seconds()*streamRate/4):
+				t.Errorf("change %d: only %d packets came by %s in %v", i, count, node, until.Sub(now.done))
+			case node != now.way && took > c.bound:
+				t.Errorf("change %d to %s: %d packets came by %s still, the last after %v", i, now.way, count, node, took)
+			}
+		}
+	}
+	t.Logf("%d datagrams, %d of them late; a change took %v at most, its command included", len(r.sent), r.late, latest)
+	return r
+}
+
+// Packets follow the kernel's routes as they change, and none is lost for it.
+func TestForwardFollowsRoutes(t *testing.T) {
+	needRedirection(t)
+	l := raiseTwoWays(t, twoWays(t))
+	athos := l.Node("athos")
+	hop := map[string]string{"porthos": "2001:db8:12::2", "dartagnan": "2001:db8:14::2"}
+	must(t, athos, "ip", "-6", "route", "add", "2001:db8:2::/64", "via", hop["dartagnan"], "table", "100")
+	flip := func(t *testing.T, c *crossing, there, back []string) {
+		for range 2 {
+			c.change(t, "dartagnan", there...)
+			time.Sleep(changePause)
+			c.change(t, "porthos", back...)
+			time.Sleep(changePause)
+		}
+	}
+	for _, tt := range []struct {
+		name        string
+		there, back []string
+	}{
+		{"route",
+			[]string{"ip", "-6", "route", "replace", "2001:db8:2::/64", "via", hop["dartagnan"]},
+			[]string{"ip", "-6", "route", "replace", "2001:db8:2::/64", "via", hop["porthos"]}},
+		{"longer prefix",
+			[]string{"ip", "-6", "route", "add", "2001:db8:2::2", "via", hop["dartagnan"]},
+			[]string{"ip", "-6", "route", "del", "2001:db8:2::2"}},
+		{"rule",
+			[]string{"ip", "-6", "rule", "add", "to", "2001:db8:2::/64", "lookup", "100"},
+			[]string{"ip", "-6", "rule", "del", "to", "2001:db8:2::/64", "lookup", "100"}},
+		{"rule by source and port",
+			[]string{"ip", "-6", "rule", "add", "from", "2001:db8:1::2", "dport", "9000", "lookup", "100"},
+			[]string{"ip", "-6", "rule", "del", "from", "2001:db8:1::2", "dport", "9000", "lookup", "100"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := forwardsOf(t, l, "athos")
+			c := startCrossing(t, l)
+			flip(t, c, tt.there, tt.back)
+			r := c.stop(t)
+			r.checkWhole(t, r.sent[0], time.Now())
+			f := forwardsOf(t, l, "athos")
+			if n := f.sum() - before.sum(); f.stack != before.stack || n != uint64(len(r.sent)) {
+				t.Errorf("athos forwarded %d of %d packets fast, %d by the stack; left to it: %v", n, len(r.sent), f.stack-before.stack, f.toStack)
+			}
+		})
+	}
+}
+
+// A neighbour whose link-layer address changes gets packets at the new one.
+func TestForwardFollowsNeighbours(t *testing.T) {
+	needRedirection(t)
+	l := raiseTwoWays(t, twoWays(t))
+	porthos := l.Node("porthos")
+	first, second := linkAddress(t, porthos, "eth0"), net.HardwareAddr{2, 0, 0, 0, 0x12, 2}
+	// what is sent to the second address is received and routed like the rest
+	must(t, porthos, "ip", "link", "add", "link", "eth0", "address", second.String(), "name", "second", "type", "macvlan", "mode", "bridge")
+	must(t, porthos, "ip", "link", "set", "second", "up")
+	c := startCrossing(t, l)
+	for i := range 6 {
+		address := []net.HardwareAddr{second, first}[i%2]
+		c.change(t, "porthos", "ip", "-6", "neigh", "replace", "2001:db8:12::2", "lladdr", address.String(), "dev", "eth1", "nud", "permanent")
+		time.Sleep(changePause)
+	}
+	r := c.stop(t)
+	r.checkWhole(t, r.sent[0], time.Now())
+	all := c.seen["porthos"].all
+	for i, now := range c.changes {
+		want, until := [][6]byte{[6]byte(first), [6]byte(second)}[i%2], time.Now()
+		if i+1 < len(c.changes) {
+			until = c.changes[i+1].began
+		}
+		var took time.Duration
+		for _, a := range all {
+			if a.to != want && a.at.After(now.done) && a.at.Before(until) {
+				took = a.at.Sub(now.done)
+			}
+		}
+		if took > changeBound {
+			t.Errorf("change %d: packets came to another address than %x for %v", i, want, took)
+		}
+	}
+	if f := forwardsOf(t, l, "athos"); f.stack > 0 || f.sum() < uint64(len(r.sent)) {
+		t.Errorf("the stack of athos forwarded %d packets; left to it: %v", f.stack, f.toStack)
+	}
+}
+
+// linkAddress is the address of an interface at its link.
+func linkAddress(t *testing.T, n *lab.Node, name string) (address net.HardwareAddr) {
+	t.Helper()
+	if err := n.Do(func() error {
+		device, err := net.InterfaceByName(name)
+		if err == nil {
+			address = device.HardwareAddr
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// When the interface that packets leave by goes down, or away, they take the
+// other way at once.
+func TestForwardSurvivesLinks(t *testing.T) {
+	needRedirection(t)
+	for _, tt := range []struct {
+		name string
+		act  func(t *testing.T, l *lab.Lab)
+	}{
+		{"down", func(t *testing.T, l *lab.Lab) { must(t, l.Node("athos"), "ip", "link", "set", "eth1", "down") }},
+		{"carrier", func(t *testing.T, l *lab.Lab) { must(t, l.Node("porthos"), "ip", "link", "set", "eth0", "down") }},
+		{"deleted", func(t *testing.T, l *lab.Lab) { must(t, l.Node("athos"), "ip", "link", "del", "eth1") }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := raiseTwoWays(t, twoWays(t))
+			athos := l.Node("athos")
+			must(t, athos, "ip", "-6", "route", "add", "2001:db8:2::/64", "via", "2001:db8:14::2", "metric", "2048")
+			must(t, athos, "sysctl", "-w", "net.ipv6.conf.eth1.ignore_routes_with_linkdown=1")
+			c := startCrossing(t, l)
+			began := time.Now()
+			tt.act(t, l)
+			c.note("dartagnan", began)
+			time.Sleep(500 * time.Millisecond)
+			done := c.changes[1].done
+			r := c.stop(t)
+			r.checkWhole(t, r.sent[0], began)
+			r.checkWhole(t, done.Add(changeBound), r.sent[len(r.sent)-1])
+			lost := r.lost(began, done.Add(changeBound))
+			t.Logf("%d datagrams were lost", len(lost))
+			if len(lost) > streamRate/10 {
+				t.Errorf("%d datagrams were lost around the change, want at most those of 100 ms", len(lost))
+			}
+		})
+	}
+}
