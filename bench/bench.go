@@ -76,6 +76,14 @@ func (p Point) Met() bool {
 	return p.Ratio >= p.Aim
 }
 
+// isBaseline tells whether others are compared with this point.
+func (p Point) isBaseline() bool {
+	if p.PPS != nil {
+		return p.Ratio == 1 && *p.PPS == p.Reference
+	}
+	return p.NS != nil && p.Ratio == 1 && *p.NS == p.Reference
+}
+
 // Options say how thoroughly to measure.
 type Options struct {
 	// Duration is about how long all measuring takes; what is needed to set
@@ -116,6 +124,7 @@ func All() []Benchmark {
 			run:   runCost,
 		},
 		table("forwarding", "every treatment by one node, the kernel's own IOAM and empty hooks beside it", forwardingExperiment),
+		table("latency", "every treatment by one node, in nanoseconds that a single packet takes longer", latencyExperiment),
 		table("baseline", "IOAM off, registered and on (IOAM papers, figures 10 and 8)", baselineExperiment),
 		table("frequency", "a trace in 0.01% to 100% of the packets (figures 11 and 9)", frequencyExperiment),
 		table("options", "1 to 11 fields in a trace (figures 13 and 10)", optionsExperiment),

@@ -223,6 +223,9 @@ func (m *measuring) burst(v *variant, share time.Duration) (float64, error) {
 			return 0, err
 		}
 		v.looked = true
+		if _, err := m.site.traffic.settled(); err != nil {
+			return 0, err
+		}
 	}
 	before, err := l.counters()
 	if err != nil {

@@ -31,13 +31,27 @@ func transits() []want {
 }
 
 // forwardingExperiment is every treatment of a packet by one node.
-func forwardingExperiment() experiment {
+func forwardingExperiment() experiment { return forwardingOf(sizes) }
+
+func forwardingOf(sizes []int) experiment {
 	e := experiment{
 		x: "bytes", axis: "bytes of a frame without IOAM; packets with a trace have as many where it fits",
 		baseline: "the same packets forwarded by the kernel: no program, ioam6_enabled off",
 	}
 	for _, size := range sizes {
 		e.variants = append(e.variants, forwardingVariants(size)...)
+	}
+	return e
+}
+
+// latencyExperiment is the same, in time that a single packet takes longer. The
+// shorter packets have room for the time of sending behind any trace.
+func latencyExperiment() experiment {
+	e := forwardingOf([]int{128, 1236})
+	e.baseline = "the same packets through a node without programs, ioam6_enabled off"
+	e.notes = []string{"The least delay of packets that are sent one by one, less that of the same packets untreated."}
+	for _, v := range e.variants {
+		v.timed, v.aim = true, 0
 	}
 	return e
 }

@@ -69,8 +69,8 @@ them the kernel takes for its hooks, and no program can do better.
 Packets set out one by one, with the time in their last 8 bytes; the sink compares.
 The least of thousands is the delay of a packet that nothing disturbs, caches warm;
 that of plain packets through an untreated node is taken off. It steers clear of
-what else a machine does, and says less about packets in batches, whose route the
-kernel looks up once for several, than packets per second do.
+what else a machine does, and says less about packets in batches, which the kernel
+handles together where it can, than packets per second do.
 
 ## How the cost of an outcome is measured
 

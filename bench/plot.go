@@ -87,8 +87,8 @@ func (r Result) panels(values []published) []*figurePanel {
 	for _, p := range r.Points {
 		name, title := split(p.Variant)
 		value, u := r.figure(p)
-		if u == memoryUnit && value == 0 {
-			continue // has no place on a logarithmic axis
+		if u == memoryUnit && value == 0 || u == addedUnit && p.isBaseline() {
+			continue // has no place on a logarithmic axis, or is not added to anything
 		}
 		spread := 0.0
 		if p.Spread != nil {
@@ -96,7 +96,7 @@ func (r Result) panels(values []published) []*figurePanel {
 		}
 		c := at(title, u).curve(name, false)
 		c.x, c.y, c.spread = append(c.x, p.X), append(c.y, value*u.factor), append(c.spread, spread)
-		c.baseline = c.baseline || p.PPS != nil && p.Ratio == 1 && p.Reference == *p.PPS
+		c.baseline = c.baseline || p.PPS != nil && p.isBaseline()
 	}
 	for _, v := range values {
 		name, title := split(v.Beside)
@@ -126,10 +126,11 @@ func (p *figurePanel) curve(name string, published bool) *curve {
 	return p.curves[len(p.curves)-1]
 }
 
-// Units of rates and of memory.
+// Units of rates, of memory, and of what a packet takes longer.
 var (
 	rateUnit   = unit{"packet rate, % of the baseline", 100}
 	memoryUnit = unit{"memory, MiB", 1.0 / (1 << 20)}
+	addedUnit  = unit{"added time, ns", 1}
 )
 
 // figure is what is drawn of a point.
@@ -138,7 +139,7 @@ func (r Result) figure(p Point) (float64, unit) {
 	case p.NS != nil && r.Name == "footprint":
 		return *p.NS, unit{"time, ms", 1e-6}
 	case p.NS != nil:
-		return *p.NS, unit{"added time, ns", 1}
+		return *p.NS, addedUnit
 	case p.Bytes != nil:
 		return *p.Bytes, memoryUnit
 	case r.Name == "cores":

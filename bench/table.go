@@ -47,7 +47,12 @@ func (r Result) columns() []column {
 		)
 	default:
 		list = append(list,
-			column{"ns more", func(p Point) string { return fmt.Sprintf("%.1f", *p.NS) }},
+			column{"ns more", func(p Point) string {
+				if p.isBaseline() {
+					return none
+				}
+				return fmt.Sprintf("%.1f", *p.NS)
+			}},
 			column{"spread", func(p Point) string { return spreadText(p, "%.1f", 1) }},
 		)
 		if aims {

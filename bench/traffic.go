@@ -137,6 +137,24 @@ func (t *traffic) received() (uint64, error) {
 	return sum, nil
 }
 
+// settled waits for packets that are still on their way, at most a while, and
+// returns what the sinks have counted then.
+func (t *traffic) settled() (uint64, error) {
+	const quiet, patience = 3, 200 // ms
+	last, err := t.received()
+	same := 0
+	for waited := 0; err == nil && same < quiet && waited < patience; waited++ {
+		time.Sleep(time.Millisecond)
+		before := last
+		if last, err = t.received(); last == before {
+			same++
+		} else {
+			same = 0
+		}
+	}
+	return last, err
+}
+
 // sending is how packets are sent.
 type sending struct {
 	batch uint32 // packets that set out together
@@ -244,6 +262,9 @@ func (t *traffic) rate(l *line, s stream, duration time.Duration) (pps float64, 
 		pps = middle(rates[:len(rates)-1]) // the last one may hold the end
 	}
 	t.pace = pps
+	if after, err = t.settled(); err != nil {
+		return 0, 0, err
+	}
 	return pps, after - before, nil
 }
 
@@ -289,7 +310,13 @@ func (t *traffic) delay(l *line, s stream, duration time.Duration) (least float6
 	if err := t.collection.Maps[trafficMapDelays].Put(uint32(0), clear); err != nil {
 		return 0, 0, fmt.Errorf("reset the stopwatch: %w", err)
 	}
-	err = t.sinkBy(trafficProgStopwatch, l, func() error { return t.send(l, s, times, sending{batch: 1, stamp: true}) })
+	err = t.sinkBy(trafficProgStopwatch, l, func() error {
+		if err := t.send(l, s, times, sending{batch: 1, stamp: true}); err != nil {
+			return err
+		}
+		_, err := t.settled()
+		return err
+	})
 	if err != nil {
 		return 0, 0, err
 	}
