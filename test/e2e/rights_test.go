@@ -14,7 +14,7 @@ import (
 
 // An agent without a capability that it needs says which, and what to do, and
 // leaves nothing.
-func TestAgentWithoutCapabilities(t *testing.T) {
+func TestStartWithoutCapabilities(t *testing.T) {
 	l := raiseText(t, "chain", chain)
 	file := filepath.Join(t.TempDir(), "node.yaml")
 	if err := os.WriteFile(file, []byte("interfaces: [{name: eth0, role: [ingress, egress]}]\nmetrics: {listen: none}\n"), 0o600); err != nil {
