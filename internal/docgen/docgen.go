@@ -24,6 +24,7 @@ func Pages(root *cobra.Command) map[string][]byte {
 	pages := map[string][]byte{
 		"cli.md":           commands(root),
 		"configuration.md": config.Reference(),
+		"ipfix.md":         elements(),
 		"outcomes.md":      outcomes(),
 		"warnings.md":      warnings(),
 	}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docgen
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// elements documents the information elements of package ipfix.
+func elements() []byte {
+	var b strings.Builder
+	b.WriteString(`# IPFIX information elements
+
+The information elements that package ` + "`ipfix`" + ` knows by name, with data types,
+semantics and units of RFC 7012. A field has so many octets unless its template
+says otherwise: integers may have fewer (RFC 7011 §6.2), octets and strings a
+fixed number.
+`)
+	for _, group := range []struct {
+		title, about string
+		elements     []ipfix.Element
+	}{
+		{"IANA", "As in IANA's registry.", ipfix.IANA()},
+		{fmt.Sprintf("IOAM, enterprise %d", ipfix.EnterpriseIOAM),
+			"Those of the published exporter of IOAM data. IANA has none for IOAM. A value of\nall ones says \"not available\" (RFC 9197 §4.4.2).", ipfix.IOAM()},
+		{"Waymark, your enterprise", "What neither IANA nor the published exporter has, under the enterprise number of\nwhoever runs the exporter. The numbers do not change.", ipfix.Waymark(ipfix.EnterpriseExample)},
+	} {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| number | element | type | octets | semantics | units | range | meaning |\n|---|---|---|---|---|---|---|---|\n", group.title, group.about)
+		slices.SortFunc(group.elements, func(a, b ipfix.Element) int { return cmp.Compare(a.ID, b.ID) })
+		for _, e := range group.elements {
+			fmt.Fprintf(&b, "| %d | `%s` | %s | %s | %s | %s | %s | %s |\n",
+				e.ID, e.Name, e.Type, octets(e), e.Semantics, units(e), bounds(e), e.Description)
+		}
+	}
+	return []byte(b.String())
+}
+
+func octets(e ipfix.Element) string {
+	if n := e.UsualLength(); n != ipfix.VariableLength {
+		return fmt.Sprint(n)
+	}
+	return "variable"
+}
+
+func units(e ipfix.Element) string {
+	if e.Units == ipfix.NoUnits {
+		return ""
+	}
+	return e.Units.String()
+}
+
+func bounds(e ipfix.Element) string {
+	if e.Range == (ipfix.Range{}) {
+		return ""
+	}
+	return fmt.Sprintf("%d–%d", e.Range.Min, e.Range.Max)
+}
