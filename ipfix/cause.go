@@ -8,8 +8,9 @@ import "fmt"
 // errors.Is.
 type Cause uint8
 
-// Causes. Those up to [CauseTruncatedRecord] make a message malformed: it is
-// discarded as a whole (RFC 7011 §9.1). The others concern a part of it.
+// Causes. With those up to [CauseTruncatedRecord] a message is discarded as a
+// whole: it is malformed (RFC 7011 §9.1) or beyond a limit. The others concern a
+// part of it.
 const (
 	CauseTruncatedMessage  Cause = iota // shorter than its header, or than its length field says
 	CauseVersion                        // not version 10
@@ -88,8 +89,8 @@ func (c Cause) Section() string {
 // Error is the meaning.
 func (c Cause) Error() string { return c.Meaning() }
 
-// Malformed tells whether a message with this fault is discarded as a whole.
-func (c Cause) Malformed() bool { return c <= CauseTruncatedRecord }
+// Discards tells whether a message with this fault is discarded as a whole.
+func (c Cause) Discards() bool { return c <= CauseTruncatedRecord }
 
 // Problem is a fault of a message: where it is first and how often it occurs.
 type Problem struct {

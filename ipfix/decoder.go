@@ -21,12 +21,13 @@ var (
 )
 
 // Limits bound what senders can make a [Decoder] keep (RFC 7011 §11.4). A zero
-// field stands for its default.
+// field stands for its default; with all defaults senders make it keep at most
+// some 35 MB.
 type Limits struct {
 	Sessions         int // transport sessions: 1024
 	Domains          int // observation domains of a session: 64
 	SessionTemplates int // templates of a session, in all its domains: 1024
-	Templates        int // templates of all sessions: 8192
+	Templates        int // templates of all sessions: 4096
 	Fields           int // fields of a template: 256
 	ValueLen         int // octets of a value of variable length: 8192
 }
@@ -36,7 +37,7 @@ func (l Limits) withDefaults() Limits {
 		Sessions:         cmp.Or(l.Sessions, 1024),
 		Domains:          cmp.Or(l.Domains, 64),
 		SessionTemplates: cmp.Or(l.SessionTemplates, 1024),
-		Templates:        cmp.Or(l.Templates, 8192),
+		Templates:        cmp.Or(l.Templates, 4096),
 		Fields:           cmp.Or(l.Fields, 256),
 		ValueLen:         cmp.Or(l.ValueLen, 8192),
 	}

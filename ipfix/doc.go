@@ -27,7 +27,7 @@
 //
 // To collect, [Decoder.Open] gives the [Session] of an exporter, and
 // [Session.Decode] reads a message of it: datagrams as they are, streams cut by
-// [ReadMessage]. A message is taken as a whole or, when malformed, not at all.
+// [ReadMessage]. A malformed message is discarded as a whole, without an effect.
 // What is wrong has a [Cause], to be counted; all that a sender makes the
 // decoder keep is bounded by [Limits].
 //

@@ -42,8 +42,8 @@ type undo struct {
 
 // Decode reads a message: all of the datagram, or what [ReadMessage] cut from a
 // stream. Faults of parts are in the message's Problems, and the rest of it is
-// good. A malformed message has no effect at all; the error is then a [*Problem]
-// whose cause says that it is [Cause.Malformed].
+// good. A message that is discarded has no effect at all; the error is then a
+// [*Problem] with a cause that [Cause.Discards].
 func (s *Session) Decode(octets []byte, now time.Time) (*Message, error) {
 	m, problem := decodeHeader(octets)
 	if problem != nil {

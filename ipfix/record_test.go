@@ -144,7 +144,7 @@ func TestRecordErrors(t *testing.T) {
 		c.write(&w)
 		b, err := w.End()
 		var e *RecordError
-		if !errors.Is(err, c.want) || !errors.As(err, &e) || e.Field != c.field || string(b) != "before" {
+		if !errors.Is(err, c.want) || !errors.As(err, &e) || e.Field != c.field || string(b) != "before" || !strings.HasPrefix(err.Error(), "template 256, field ") {
 			t.Errorf("%s: %v, buffer %q", c.name, err, b)
 		}
 	}
@@ -224,5 +224,33 @@ func TestTemplateErrors(t *testing.T) {
 		if _, err := c.make(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+}
+
+// Elements keep to RFC 7012 §3.2: what semantics their types can have, and
+// ranges that their types and usual lengths hold.
+func TestElements(t *testing.T) {
+	for _, e := range registry(t).Elements() {
+		unsignedType := e.Type.class() == classUnsigned
+		switch e.Semantics {
+		case TotalCounter, DeltaCounter, Identifier, Flags:
+			if !unsignedType {
+				t.Errorf("%s: %v of type %v", e.Name, e.Semantics, e.Type)
+			}
+		}
+		if e.Range != (Range{}) && (!unsignedType || e.Range.Max>>(8*e.UsualLength()) != 0) {
+			t.Errorf("%s: range %v of type %v in %d octets", e.Name, e.Range, e.Type, e.UsualLength())
+		}
+		for _, name := range []string{e.Type.String(), e.Semantics.String(), e.Units.String()} {
+			if name == "" || name == "unassigned" {
+				t.Errorf("%s: %q", e.Name, name)
+			}
+		}
+		if !strings.HasSuffix(e.Description, ".") {
+			t.Errorf("%s: %q is no sentence", e.Name, e.Description)
+		}
+	}
+	if n := len(iana) + len(ioamElements) + len(waymarkElements); len(registry(t).Elements()) != n {
+		t.Errorf("%d elements, want %d", len(registry(t).Elements()), n)
 	}
 }

@@ -206,7 +206,7 @@ func TestMalformedHasNoEffect(t *testing.T) {
 	for n := range len(good) {
 		cut := bytes.Clone(good[:n])
 		var p *Problem
-		if _, err := s.Decode(cut, exportTime); !errors.As(err, &p) || !p.Cause.Malformed() {
+		if _, err := s.Decode(cut, exportTime); !errors.As(err, &p) || !p.Cause.Discards() {
 			t.Fatalf("%d octets: %v", n, err)
 		}
 		if n < headerLen {
@@ -223,6 +223,31 @@ func TestMalformedHasNoEffect(t *testing.T) {
 		default:
 			if !errors.As(err, &p) || p.Cause != CauseTruncatedSet || len(s.domains) > 0 || s.templates > 0 || s.decoder.Templates() > 0 {
 				t.Fatalf("%d octets: %v, domains %v", n, err, s.domains)
+			}
+		}
+	}
+}
+
+// A message that changes every kind of thing before its fault has no effect
+// either.
+func TestDiscardedAfterChanges(t *testing.T) {
+	for _, transport := range []Transport{UDP, TCP} {
+		s := session(t, transport, Limits{SessionTemplates: 4})
+		decode(t, s, sets(t, 0, portTemplate, nameTemplate, aboutTemplate, portData))
+		before := snapshot(s)
+		for _, changes := range []string{
+			"0002 000c 0100 0001 0007 0002",                                  // redefined
+			"0002 0008 0100 0000",                                            // withdrawn
+			"0002 0008 0002 0000" + "0003 0008 0003 0000" + portTemplate,     // all withdrawn, one back
+			"0002 0008 0100 0000" + "0002 000c 0100 0001 0007 0002",          // withdrawn and another
+			"0002 0014 0103 0001 0007 0002 0104 0001 0007 0002" + "00050004", // new, and one too many
+			portData,
+		} {
+			if _, err := s.Decode(sets(t, 1, changes, "0100 0003"), exportTime); !errors.Is(err, CauseTruncatedSet) {
+				t.Fatalf("%v: %s: %v", transport, changes, err)
+			}
+			if after := snapshot(s); after != before {
+				t.Errorf("%v: %s changed\n%s to\n%s", transport, changes, before, after)
 			}
 		}
 	}
