@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,9 +100,11 @@ func TestForwardReload(t *testing.T) {
 // forward.
 func rewriteAs(t *testing.T, l *lab.Lab, node, forwarding string) {
 	t.Helper()
-	rewrite(t, l, node, func(c string) string {
-		return strings.ReplaceAll(c, "forwarding: fast", "forwarding: "+forwarding+" ")
-	})
+	before := string(l.Topology().Node(node).Agent.Config)
+	after := strings.ReplaceAll(before, "forwarding: fast", "forwarding: "+forwarding)
+	if err := os.WriteFile(filepath.Join(l.Directory(), node+".yaml"), []byte(after), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // When the other end of a link ceases to receive in batches, its veth cannot

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// fastChain is `chain` with an agent that has every treatment, and a narrower
+// link behind it.
+const fastChain = `
+name: chain
+permanent-neighbours: true
+nodes:
+  - {name: alpha, routes: [{to: "::/0", via: 2001:db8:1::1}]}
+  - name: router
+    agent:
+      node: {id: 2, id-wide: 22222222}
+      interfaces:
+        - {name: eth0, id: 201, id-wide: 201201, role: [ingress, egress], forwarding: fast}
+        - {name: eth1, id: 202, id-wide: 202202, role: [ingress, egress], forwarding: fast}
+      namespaces:
+        - {id: 123, data: 0xdeadbeef, data-wide: 0xcafec0caf00dc0de}
+        - {id: 124, schema: {id: 777, data: "rack 7, row 3"}}
+        - {id: 456, remove: true}
+      encapsulations:
+        - name: tunnelled
+          interface: eth1
+          match: {destination-port: 7000}
+          mode: encap
+          tunnel: {source: 2001:db8:1::1, destination: 2001:db8:2::2}
+          options: [{trace: {namespace: 123, type: 0xc4e000, size: 80}}]
+        - name: inline
+          interface: eth1
+          match: {destination-port: 7001}
+          mode: inline
+          options: [{trace: {namespace: 124, type: 0x804002, size: 60}}, {trace: {namespace: 123, type: 0x800000, size: 8}}]
+      decapsulations:
+        - {tunnel-destination: "2001:db8:2::9"}
+  - {name: beta, routes: [{to: "::/0", via: 2001:db8:2::1}]}
+links:
+  - ends:
+      - {node: alpha, interface: eth0, addresses: 2001:db8:1::2/64}
+      - {node: router, interface: eth0, addresses: 2001:db8:1::1/64}
+  - mtu: 1400
+    ends:
+      - {node: router, interface: eth1, addresses: 2001:db8:2::1/64}
+      - {node: beta, interface: eth0, addresses: 2001:db8:2::2/64}
+`
+
+// raiseFastChain brings it up; both hosts receive in batches.
+func raiseFastChain(t *testing.T) *lab.Lab {
+	t.Helper()
+	l := raiseText(t, "chain", fastChain)
+	openEnds(t, l, "alpha", "beta")
+	return l
+}
+
+// maker makes packets from alpha to beta of every kind that a router may meet.
+type maker struct{ *rand.Rand }
+
+func (m maker) bytes(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(m.Uint32())
+	}
+	return b
+}
+
+// upper is an upper layer's packet: mostly ports, then anything.
+func (m maker) upper(next byte) []byte {
+	body := binary.BigEndian.AppendUint16(nil, uint16(m.Uint32()))
+	body = binary.BigEndian.AppendUint16(body, []uint16{7000, 7001, 9000}[m.IntN(3)])
+	if next == 58 {
+		body[0] = []byte{128, 129, 1, 3}[m.IntN(4)]
+	}
+	return append(body, m.bytes(m.IntN([]int{60, 600, 1500}[m.IntN(3)]))...)
+}
+
+// trace is an option with room for more or less than what the router writes;
+// none of its fields tells the time, or a queue's depth.
+func (m maker) trace() ioam.Option {
+	kind := ioam.TraceType(m.Uint32()) & 0xc4e002
+	if kind == 0 || m.IntN(3) == 0 {
+		kind = 0xc00000
+	}
+	words := m.IntN(30)
+	return ioam.Trace{
+		Namespace: ioam.NamespaceID([]int{123, 124, 456, 999}[m.IntN(4)]), NodeLen: uint8(kind.NodeLen()), Type: kind,
+		Flags: ioam.TraceFlags(max(m.IntN(12)-8, 0)), RemainingLen: uint8(m.IntN(words + 1)), Data: m.bytes(4 * words),
+	}.Option()
+}
+
+// hopByHop is a header with one trace or some.
+func (m maker) hopByHop(t *testing.T, next byte) []byte {
+	t.Helper()
+	options := []ioam.Option{m.trace()}
+	for m.IntN(4) == 0 {
+		options = append(options, m.trace())
+	}
+	if m.IntN(8) == 0 { // one that everybody skips
+		options = append(options, ioam.Option{Type: 0x1e, Data: m.bytes(6)})
+	}
+	h, err := ioam.AppendExtensionHeader(nil, ioam.NextHeader(next), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// packet is one of them; its flow label is its number.
+func (m maker) packet(t *testing.T, number int) []byte {
+	next := []byte{6, 17, 17, 17, 58, 59, 132, 253}[m.IntN(8)]
+	body := m.upper(next)
+	for m.IntN(4) == 0 {
+		kind := []byte{43, 60, 44, 51}[m.IntN(4)]
+		header := append([]byte{next, 0}, m.bytes(6)...)
+		if kind == 43 {
+			header[3] = 0 // no segments left
+		}
+		next, body = kind, append(header, body...)
+	}
+	source, destination := leftAddress, rightAddress
+	if m.IntN(5) == 0 { // what ends at the router
+		inner := m.header(number, next, len(body), source, destination)
+		next, body = 41, append(inner, body...)
+		destination = netip.MustParseAddr("2001:db8:2::9")
+	}
+	if m.IntN(2) == 0 {
+		body = append(m.hopByHop(t, next), body...)
+		next = 0
+	}
+	if m.IntN(10) == 0 {
+		source = []netip.Addr{netip.MustParseAddr("fe80::1"), netip.MustParseAddr("2001:db8:1::77"), netip.MustParseAddr("::1"),
+			netip.MustParseAddr("2001:db8:77::1")}[m.IntN(4)]
+	}
+	p := append(m.header(number, next, len(body), source, destination), body...)
+	if m.IntN(20) == 0 {
+		p = append(p, m.bytes(1+m.IntN(20))...) // as links pad
+	}
+	return p[:min(len(p), 1500)] // more is cut
+}
+
+func (m maker) header(number int, next byte, length int, source, destination netip.Addr) []byte {
+	h := binary.BigEndian.AppendUint32(nil, 6<<28|m.Uint32()&0xff<<20|uint32(number))
+	h = binary.BigEndian.AppendUint16(h, uint16(length))
+	h = append(h, next, []byte{1, 2, 64, 64, 64, 255}[m.IntN(6)])
+	return append(append(h, source.AsSlice()...), destination.AsSlice()...)
+}
+
+// pass sends packets through the router and returns the frames that came of
+// each, by flow label.
+func pass(t *testing.T, l *lab.Lab, packets [][]byte) map[int][][]byte {
+	t.Helper()
+	const marker = 0xfffff
+	var mu sync.Mutex
+	got := make(map[int][][]byte)
+	capture, err := l.Capture("beta", "eth0", lab.CaptureOptions{Each: func(p lab.Packet) {
+		if p.Outgoing || len(p.Data) < 54 || p.Data[12] != 0x86 || p.Data[13] != 0xdd {
+			return
+		}
+		label := int(binary.BigEndian.Uint32(p.Data[14:]) & 0xfffff)
+		mu.Lock()
+		defer mu.Unlock()
+		got[label] = append(got[label], bytes.Clone(p.Data))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := packet(marker, 64, nil, []byte("end of the test"))
+	last[6] = 59
+	to := linkAddress(t, l.Node("router"), "eth0")
+	all := append(packets[:len(packets):len(packets)], last)
+	for len(all) > 0 { // in portions that a veth holds
+		n := min(len(all), 50)
+		if err := l.Node("alpha").Do(func() error { return inject("eth0", to, all[:n]) }); err != nil {
+			t.Fatal(err)
+		}
+		all = all[n:]
+		time.Sleep(2 * time.Millisecond)
+	}
+	await(t, "the marker behind the packets", 5*time.Second, func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(got[marker]) > 0
+	})
+	if stats, err := capture.Stop(); err != nil || stats.Dropped > 0 {
+		t.Fatal(err, stats)
+	}
+	delete(got, marker)
+	delete(got, 0) // what neighbours say
+	return got
+}
+
+// Packets come through a router byte for byte the same, whoever forwards them.
+func TestForwardSameBytes(t *testing.T) {
+	needRedirection(t)
+	const count = 1500
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	m := maker{rand.New(rand.NewPCG(seed, 0))}
+	var packets [][]byte
+	for number := 1; number <= count; number++ {
+		packets = append(packets, m.packet(t, number))
+	}
+	l := raiseFastChain(t)
+	fast := pass(t, l, packets)
+	f := forwardsOf(t, l, "router")
+	forwarding(t, l, "router", "stack")
+	stack := pass(t, l, packets)
+	if after := forwardsOf(t, l, "router"); after.sum() != f.sum() {
+		t.Fatal("the router forwarded fast when it was not to")
+	}
+	t.Logf("%d packets came by the stack, %d with fast forwarding; fast %v, to the stack %v", len(stack), len(fast), f.fast, f.toStack)
+	if f.sum() < count/4 || len(stack) < count/2 {
+		t.Errorf("only %d packets went fast, and %d came at all", f.sum(), len(stack))
+	}
+	faults := 0
+	for i, p := range packets {
+		if a, b := fmt.Sprintf("%x", fast[i+1]), fmt.Sprintf("%x", stack[i+1]); a != b {
+			if faults++; faults > 3 {
+				break
+			}
+			t.Errorf("packet\n%sfast\n%sby the stack\n%s", hex.Dump(p[:min(len(p), 200)]), dump(fast[i+1]), dump(stack[i+1]))
+		}
+	}
+}
+
+func dump(frames [][]byte) string {
+	var out strings.Builder
+	for _, f := range frames {
+		fmt.Fprintf(&out, "%d bytes\n%s", len(f), hex.Dump(f[:min(len(f), 250)]))
+	}
+	return out.String()
+}
+
+// What a router must answer for itself, its stack answers: the hop limit's end,
+// and a packet too big for the way (RFC 4443 §3.2, §3.3).
+func TestForwardErrors(t *testing.T) {
+	needRedirection(t)
+	l := raiseFastChain(t)
+	for _, tt := range []struct {
+		name     string
+		packet   []byte
+		kind     byte
+		value    uint32
+		toStack  string
+		forwards bool
+	}{
+		{"hop limit 1", packet(1, 1, nil, make([]byte, 100)), 3, 0, "hop_limit", false},
+		{"hop limit 2", packet(2, 2, nil, make([]byte, 100)), 0, 0, "", true},
+		{"too big", packet(3, 64, nil, make([]byte, 1400-40+1)), 2, 1400, "mtu", false},
+		{"just fits", packet(4, 64, nil, make([]byte, 1400-40)), 0, 0, "", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.packet[6] = 59
+			before := forwardsOf(t, l, "router")
+			answers := make(chan []byte, 16)
+			capture, err := l.Capture("alpha", "eth0", lab.CaptureOptions{Each: func(p lab.Packet) {
+				// what an error quotes tells it from others'
+				if !p.Outgoing && len(p.Data) >= 14+48+40 && p.Data[14+6] == 58 && p.Data[14+40] < 128 && bytes.Equal(p.Data[14+48:14+48+7], tt.packet[:7]) {
+					answers <- bytes.Clone(p.Data[14:])
+				}
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			came := pass(t, l, [][]byte{tt.packet})
+			await(t, "the answer", time.Second, func() bool { return tt.kind == 0 || len(answers) > 0 })
+			if _, err := capture.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(came[int(tt.packet[3])]) == 1; got != tt.forwards {
+				t.Errorf("the packet came: %v", got)
+			}
+			for close(answers); ; {
+				a, ok := <-answers
+				if !ok {
+					break
+				}
+				if value := binary.BigEndian.Uint32(a[44:]); a[40] != tt.kind || value != tt.value || netip.AddrFrom16([16]byte(a[8:24])) != netip.MustParseAddr("2001:db8:1::1") {
+					t.Errorf("an error of type %d with value %d from % x", a[40], value, a[8:24])
+				}
+			}
+			if f := forwardsOf(t, l, "router"); tt.toStack != "" && f.toStack[tt.toStack] != before.toStack[tt.toStack]+1 {
+				t.Errorf("left to the stack: %v, before that %v; want one more for %s", f.toStack, before.toStack, tt.toStack)
+			}
+		})
+	}
+}
