@@ -177,7 +177,7 @@ struct forwarding {
 
 /* How long an agent counts as alive for next hops that were found before, and for new ones; ns. */
 #define FORWARDING_CACHED_FOR 100000000ULL
-#define FORWARDING_HELPED_FOR 60000000000ULL
+#define FORWARDING_HELPED_FOR 5000000000ULL
 
 /* How long a next hop may be used before the kernel is asked again, in units of 2^20 ns. */
 #define NEXT_HOP_AGE 1000

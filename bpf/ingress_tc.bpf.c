@@ -9,13 +9,33 @@
 #include "lib/forward_skb.h"
 #include "lib/ingress.h"
 
+/*
+ * A router's step; the egress hook does the rest. Where the kernel keeps a sum over the packet's
+ * bytes, it has to be told; an insertion's bytes it would not be told.
+ */
+static __always_inline int forward(context *ctx, struct packet *p, const struct path *path)
+{
+	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	__be32 *word;
+
+	if (!ip6)
+		return -STACK_PACKET;
+	if (p->out && p->out->has_encapsulations && has_sum(ctx))
+		return -STACK_CHECKSUM;
+	word = (__be32 *)&ip6->payload_length; /* with next header and hop limit behind it */
+	put32(p, word, bpf_htonl(bpf_ntohl(*word) - 1));
+	packet_commit_sum(ctx, p);
+	packet_load(ctx, p);
+	return leave(p, path);
+}
+
 SEC("tc")
 int ingress_tc(struct __sk_buff *ctx)
 {
 	struct packet p = {};
 	struct path path = {};
 	struct result result = ingress(ctx, &p, &path);
-	struct ipv6 *ip6;
+	int verdict;
 
 	count(COUNTER_INGRESS + result.outcome);
 	if (result.drop)
@@ -24,12 +44,10 @@ int ingress_tc(struct __sk_buff *ctx)
 		return VERDICT_PASS;
 	if (result.reason == STACK_UNDECIDED)
 		result.reason = find_plain_path(ctx, &p, &path);
-	ip6 = at(&p, 0, IPV6_HEADER);
-	if (!result.reason && ip6) {
-		ip6->hop_limit--;
-		return leave(&p, &path);
-	}
-	count(COUNTER_STACK + result.reason);
+	verdict = result.reason ? -(int)result.reason : forward(ctx, &p, &path);
+	if (verdict > 0)
+		return verdict;
+	count(COUNTER_STACK - verdict);
 	return VERDICT_PASS;
 }
 

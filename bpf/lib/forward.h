@@ -52,8 +52,9 @@ static __always_inline struct next_hop_set *find_set(const struct ipv6 *ip6, con
 		h = (h ^ h >> 32 ^ ip6->source[1]) * MULTIPLIER_B;
 		h = (h ^ h >> 32 ^ ip6->class_label ^ ip6->next_header) * MULTIPLIER_A;
 	}
+	/* only the highest bits of a product depend on all of its factors' */
 	index = bpf_get_smp_processor_id() * NODE.next_hop_sets +
-		((__u32)(h >> 40) & (NODE.next_hop_sets - 1));
+		(__u32)((h >> 32) * NODE.next_hop_sets >> 32);
 	return bpf_map_lookup_elem(&next_hops, &index);
 }
 
@@ -165,7 +166,7 @@ static __always_inline enum stack_reason ask_kernel(context *ctx, const struct p
 	fib->flowinfo = ip6->class_label & CLASS_LABEL_MASK;
 	__builtin_memcpy(fib->ipv6_src, ip6->source, 16);
 	__builtin_memcpy(fib->ipv6_dst, ip6->destination, 16);
-	if (w->key & KEY_UNCACHED && add_ports(p, fib))
+	if (!set && add_ports(p, fib))
 		return STACK_ROUTE;
 	result = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
 	if (result < 0)
@@ -247,7 +248,7 @@ __noinline int find_next_hop(context *ctx, struct path *path)
 		return STACK_PACKET;
 	/* the agent's clock may be ahead of this one by a tick */
 	silent = now - f->alive;
-	if (silent > (__s64)FORWARDING_HELPED_FOR || f->key & KEY_STACK)
+	if (!f->alive || silent > (__s64)FORWARDING_HELPED_FOR || f->key & KEY_STACK)
 		return STACK_AGENT;
 	w.now = now >> 20;
 	w.key = f->key;

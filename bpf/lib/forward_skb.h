@@ -17,7 +17,7 @@ static __always_inline enum stack_reason is_forwardable(context *ctx, const stru
 	if (ctx->vlan_present)
 		return STACK_LINK;
 	*longest = (__u32)bpf_ntohs(ip6->payload_length) + IPV6_HEADER;
-	if (ctx->len - p->l3 != *longest)
+	if (!ip6->payload_length || ctx->len - p->l3 != *longest)
 		return STACK_PACKET;
 	if (!ctx->gso_size)
 		return STACK_NONE;

@@ -6,25 +6,34 @@
 #include "kernel.h"
 #include "packet_xdp.h"
 
-/* A packet from a stack on this machine may wait for a device to compute its checksum. */
-static __always_inline int lacks_checksum(context *ctx)
+/*
+ * What a stack on this machine left to a device: the packet's checksum, or its VLAN tag, which is
+ * beside the data then.
+ */
+static __always_inline enum stack_reason is_left_to_device(context *ctx)
 {
 	struct sk_buff *skb;
 
 	if (!NODE.is_veth)
-		return 0;
+		return STACK_NONE;
 	skb = veth_skb(ctx);
-	return skb && BPF_CORE_READ_BITFIELD(skb, ip_summed) == CHECKSUM_PARTIAL;
+	if (!skb)
+		return STACK_NONE;
+	if (skb->vlan_all)
+		return STACK_LINK;
+	return BPF_CORE_READ_BITFIELD(skb, ip_summed) == CHECKSUM_PARTIAL ? STACK_CHECKSUM
+									  : STACK_NONE;
 }
 
-/* Whether the frame is one packet as it was sent: at hand, nothing behind it, its sum in place. */
+/* Whether the frame is one packet as it was sent: in one buffer, nothing behind it. */
 static __always_inline enum stack_reason is_forwardable(context *ctx, const struct packet *p,
 							const struct ipv6 *ip6, __u32 *longest)
 {
 	*longest = (__u32)bpf_ntohs(ip6->payload_length) + IPV6_HEADER;
-	if (bytes_at_hand(p) != *longest)
+	if (!ip6->payload_length || bytes_at_hand(p) != *longest ||
+	    packet_length(ctx, p) != *longest)
 		return STACK_PACKET;
-	return lacks_checksum(ctx) ? STACK_CHECKSUM : STACK_NONE;
+	return is_left_to_device(ctx);
 }
 
 static __always_inline int choose_device(__u32 ifindex)

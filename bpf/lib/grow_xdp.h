@@ -20,14 +20,18 @@ struct growth {
 static __always_inline __u32 headroom(context *ctx)
 {
 	struct xdp_buff *xdp = kernel_xdp(ctx);
-	__u64 room;
+	__u64 room, meta, own = bpf_core_type_size(struct xdp_frame);
 
 	if (!xdp)
 		return 192;
-	/* the kernel keeps its own description of a frame that it redirects there */
+	/* the kernel keeps its own description of a frame that it redirects there, and metadata move */
 	room = (__u64)xdp->data - (__u64)xdp->data_hard_start;
+	meta = (__u64)xdp->data - (__u64)xdp->data_meta;
 	opaque(room);
-	return room - bpf_core_type_size(struct xdp_frame);
+	opaque(meta);
+	if ((__s64)meta > 0)
+		own += meta;
+	return room > own ? room - own : 0;
 }
 
 static __always_inline int path_is_narrow(const struct packet *p, const struct growth *g)

@@ -88,6 +88,13 @@ static __always_inline int is_removed(enum outcome outcome)
 	return outcome == OUTCOME_TUNNEL_DECAPSULATED || outcome == OUTCOME_INLINE_REMOVED;
 }
 
+/* The interface of departure, if it is served; of a master, only the stack knows the member. */
+static __always_inline enum stack_reason find_out(struct packet *p, const struct path *path)
+{
+	p->out = find_interface(path->ifindex);
+	return p->out && p->out->is_master ? STACK_DEVICE : STACK_NONE;
+}
+
 /* The way out of a packet that has no IOAM, or none any more. */
 static __always_inline enum stack_reason find_plain_path(context *ctx, struct packet *p,
 							 struct path *path)
@@ -98,9 +105,7 @@ static __always_inline enum stack_reason find_plain_path(context *ctx, struct pa
 	if (!ip6 || ip6->next_header == NEXT_HBH)
 		return STACK_HEADERS;
 	reason = find_path(ctx, p, path);
-	if (COMPLETES && !reason)
-		p->out = find_interface(path->ifindex);
-	return reason;
+	return reason ? reason : find_out(p, path);
 }
 
 static __always_inline void fill_options(context *ctx, struct packet *p, const struct scan *s,
@@ -138,9 +143,9 @@ static __always_inline enum stack_reason find_transit_path(context *ctx, struct 
 	reason = find_path(ctx, p, path);
 	if (reason)
 		return reason;
-	if (!COMPLETES)
-		return STACK_NONE;
-	p->out = find_interface(path->ifindex);
+	reason = find_out(p, path);
+	if (reason || !COMPLETES)
+		return reason;
 	if (!p->out || !(p->out->roles & ROLE_EGRESS))
 		return STACK_BOUNDARY;
 	s->leaving = 1;

@@ -41,6 +41,7 @@ struct sk_buff {
 	struct net_device *dev;
 	__u8 ip_summed : 2;
 	__u8 encapsulation : 1;
+	__u32 vlan_all;
 };
 
 struct sk_buff_head {
@@ -49,6 +50,7 @@ struct sk_buff_head {
 
 struct xdp_buff {
 	void *data;
+	void *data_meta;
 	void *data_hard_start;
 };
 

@@ -113,7 +113,7 @@ func forwardable(cfg ioam.NodeConfig, key RouteKey, arrived []byte, after ioam.R
 		return false
 	}
 	ip := frame[14:]
-	if int(ip[4])<<8+int(ip[5])+40 != len(ip) || len(ip) > departureMTU || ip[7] <= 1 {
+	if len(ip) == 40 || int(ip[4])<<8+int(ip[5])+40 != len(ip) || len(ip) > departureMTU || ip[7] <= 1 {
 		return false
 	}
 	source, destination := ip[8:24], ip[24:40]
