@@ -38,7 +38,7 @@ int ingress_tc(struct __sk_buff *ctx)
 	int verdict;
 
 	count(COUNTER_INGRESS + result.outcome);
-	if (result.drop)
+	if (result.drop || p.broken)
 		return VERDICT_DROP;
 	if (!NODE.fast)
 		return VERDICT_PASS;

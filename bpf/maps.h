@@ -47,8 +47,8 @@ struct {
 } interfaces SEC(".maps");
 
 /*
- * Next hops that the kernel's routes gave, each CPU's own. Kept; of a size that the configuration
- * says, one set where no interface forwards.
+ * Next hops that the kernel's routes gave, each CPU's own. Generation; of a size that the
+ * configuration says, one set where no interface forwards fast.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

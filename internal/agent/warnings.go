@@ -73,6 +73,13 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 			"the last reload failed, and what ran before runs on: "+*fault,
 			"correct the file, check it with 'waymark config check', and reload"))
 	}
+	for _, i := range a.datapath.Interfaces() {
+		if i.FastRefused != "" {
+			ws = append(ws, health.New(health.FastRefused, i.Name,
+				i.Name+" leaves all to the stack, although it is to forward fast: "+i.FastRefused,
+				"do that, or set forwarding: stack"))
+		}
+	}
 	if fault := a.routeWatch.fault.Load(); fault != nil {
 		ws = append(ws, health.New(health.RoutesUnwatched, "",
 			"interfaces that forward fast leave their packets to the stack, because its routes are not watched: "+*fault,

@@ -48,6 +48,9 @@ type InterfaceStatus struct {
 	Name    string
 	Ingress AttachMode // xdp, tcx or clsact
 	Egress  AttachMode // tcx or clsact
+	// FastRefused is why the interface leaves all to the stack although it is
+	// to forward fast.
+	FastRefused string
 	// NativeXDPRefused is the driver's reason when auto fell back from XDP.
 	NativeXDPRefused string
 }

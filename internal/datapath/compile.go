@@ -19,10 +19,19 @@ const maxListedRules = 8
 // noRule ends a chain of rules.
 const noRule = 1<<32 - 1
 
-// interfaceConstants is what is read-only data for one interface.
+// interfaceConstants is what is read-only data for one interface; whether it
+// forwards fast depends on the mode of attachment, too.
 type interfaceConstants struct {
-	index ioam.IfIndex
-	node  abiNodeConfig
+	index  ioam.IfIndex
+	node   abiNodeConfig
+	device device
+}
+
+// of gives the constants of the program that is attached in a mode.
+func (c interfaceConstants) of(mode AttachMode) abiNodeConfig {
+	node := c.node
+	node.Fast = boolean(c.device.fastIn(mode))
+	return node
 }
 
 // generation is a configuration in the form of the maps that the programs read.
@@ -40,18 +49,6 @@ type generation struct {
 	// owners names the encapsulation of each entry of encapsulations.
 	owners []string
 }
-
-// device is what the programs have to know of an interface beside its
-// configuration.
-type device struct {
-	linkHeader uint8 // bytes before an untagged packet
-	address    [6]byte
-	veth       bool
-	fast       bool
-}
-
-// ethernet is an interface that forwards through the stack.
-func ethernet(ioam.IfIndex) device { return device{linkHeader: 14} }
 
 // compile turns a valid configuration into maps and constants. It computes
 // here whatever need not be computed per packet.
@@ -107,12 +104,12 @@ func compile(cfg ioam.NodeConfig, nextHops int, deviceOf func(ioam.IfIndex) devi
 		g.compileRules(cfg, i, &node)
 		if dev.fast {
 			g.nextHopSets = nextHopSets(nextHops)
-			node.Fast, node.IsVeth = 1, boolean(dev.veth)
+			node.IsVeth = boolean(dev.veth)
 			node.HashSeed, node.NextHopSets = seed, g.nextHopSets
 			node.MacHead = binary.NativeEndian.Uint32(dev.address[:4])
 			node.MacTail = binary.NativeEndian.Uint16(dev.address[4:])
 		}
-		g.interfaces = append(g.interfaces, interfaceConstants{index: i.Index, node: node})
+		g.interfaces = append(g.interfaces, interfaceConstants{index: i.Index, node: node, device: dev})
 	}
 	return g, nil
 }

@@ -33,6 +33,7 @@ import (
 type served struct {
 	index      ioam.IfIndex
 	name       string
+	device     device
 	counters   *ebpf.Map
 	ingress    *attachment
 	egress     *attachment
@@ -162,7 +163,7 @@ func (d *Datapath) Apply(cfg Config) error {
 	}
 	stale, fresh, err := g.assignFrequencies(d.shared[mapFrequencies])
 	if err == nil {
-		err = d.replace(g, cfg.Attach, names)
+		err = d.replace(g, cfg.Attach, names, devices)
 	}
 	if err != nil {
 		return errors.Join(err, freeFrequencies(d.shared[mapFrequencies], fresh))
@@ -175,7 +176,7 @@ func (d *Datapath) Apply(cfg Config) error {
 }
 
 // replace loads a generation and swaps it for the running one.
-func (d *Datapath) replace(g *generation, modes map[ioam.IfIndex]AttachMode, names map[ioam.IfIndex]string) error {
+func (d *Datapath) replace(g *generation, modes map[ioam.IfIndex]AttachMode, names map[ioam.IfIndex]string, devices map[ioam.IfIndex]device) error {
 	maps, err := g.create(d.specs)
 	if err != nil {
 		return err
@@ -202,7 +203,7 @@ func (d *Datapath) replace(g *generation, modes map[ioam.IfIndex]AttachMode, nam
 	d.tunnels.close()
 	d.tunnels = held
 	for index, name := range names {
-		d.served[index].name = name
+		d.served[index].name, d.served[index].device = name, devices[index]
 	}
 	d.retire(g)
 	d.decapsulations = append([][16]byte{}, g.decapsulations...)
@@ -216,34 +217,11 @@ func (d *Datapath) Intact() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.served {
-		if s.ingress == nil || s.egress == nil || !s.ingress.alive() || !s.egress.alive() {
+		if s.ingress == nil || s.egress == nil || !s.ingress.alive() || !s.egress.alive() || !s.device.isCurrent(s.index) {
 			return false
 		}
 	}
 	return true
-}
-
-// deviceOf reads what the programs have to know of a device.
-func deviceOf(link netlink.Link, fast bool) device {
-	d := device{veth: link.Type() == "veth"}
-	if link.Attrs().EncapType == "ether" || link.Attrs().EncapType == "loopback" {
-		d.linkHeader = 14
-	}
-	if address := link.Attrs().HardwareAddr; fast && routes(link) && len(address) == len(d.address) {
-		copy(d.address[:], address)
-		d.fast = true
-	}
-	return d
-}
-
-// routes tells whether what arrives at a device is routed, rather than handed to
-// the bridge or bond that it is a member of.
-func routes(link netlink.Link) bool {
-	if link.Attrs().MasterIndex == 0 {
-		return true
-	}
-	master, err := netlink.LinkByIndex(link.Attrs().MasterIndex)
-	return err == nil && master.Type() == "vrf"
 }
 
 // retire takes the programs off interfaces that are no longer configured.
@@ -282,6 +260,7 @@ func (d *Datapath) Interfaces() []InterfaceStatus {
 		status := InterfaceStatus{Index: s.index, Name: s.name, NativeXDPRefused: s.xdpRefused}
 		if s.ingress != nil {
 			status.Ingress = s.ingress.mode
+			status.FastRefused = s.device.refused(s.ingress.mode)
 		}
 		if s.egress != nil {
 			status.Egress = s.egress.mode

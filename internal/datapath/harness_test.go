@@ -87,15 +87,15 @@ func loadProgramsOn(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, devic
 			continue
 		}
 		in.node.FixedTime = uint64(clock)
-		p.load(t, in.node, hooks)
+		p.load(t, in, hooks)
 	}
 	return p
 }
 
-func (p *programs) load(t testing.TB, node abiNodeConfig, hooks []hook) {
+func (p *programs) load(t testing.TB, in interfaceConstants, hooks []hook) {
 	t.Helper()
 	for _, h := range hooks {
-		program, err := h.program(node, p.maps)
+		program, err := h.program(in.of(h.attach), p.maps)
 		if err != nil {
 			t.Fatalf("%+v", err)
 		}

@@ -93,13 +93,13 @@ func (r *Runner) load(g *generation, specs map[string]*ebpf.MapSpec, index ioam.
 	}
 	for _, in := range g.interfaces {
 		if in.index == index {
-			return r.loadPrograms(in.node, hooks)
+			return r.loadPrograms(in, hooks)
 		}
 	}
 	return fmt.Errorf("interface %d is not in the configuration", index)
 }
 
-func (r *Runner) loadPrograms(node abiNodeConfig, hooks []Hook) error {
+func (r *Runner) loadPrograms(in interfaceConstants, hooks []Hook) error {
 	known := map[Hook]hook{
 		HookIngressXDP: hookIngressXDP, HookIngressTC: hookIngressTC, HookEgressTC: hookEgressTC,
 	}
@@ -108,7 +108,7 @@ func (r *Runner) loadPrograms(node abiNodeConfig, hooks []Hook) error {
 		if !ok {
 			return fmt.Errorf("no hook is called %q", name)
 		}
-		program, err := h.program(node, r.maps)
+		program, err := h.program(in.of(h.attach), r.maps)
 		if err != nil {
 			return err
 		}

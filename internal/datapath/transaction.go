@@ -52,12 +52,12 @@ func (t *transaction) prepare(in interfaceConstants, want AttachMode, generation
 		return err
 	}
 	if p.want == AttachAuto || p.want == AttachXDP {
-		if p.ingress[AttachXDP], err = hookIngressXDP.program(in.node, all); err != nil {
+		if p.ingress[AttachXDP], err = hookIngressXDP.program(in.of(AttachXDP), all); err != nil {
 			return err
 		}
 	}
 	if p.want != AttachXDP {
-		if p.ingress[AttachTCX], err = hookIngressTC.program(in.node, all); err != nil {
+		if p.ingress[AttachTCX], err = hookIngressTC.program(in.of(AttachTCX), all); err != nil {
 			return err
 		}
 	}

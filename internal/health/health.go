@@ -36,6 +36,7 @@ const (
 	CapabilityMissing  Code = "capability_missing"
 	ClockUnsynced      Code = "clock_unsynchronised"
 	ExporterFailing    Code = "exporter_failing"
+	FastRefused        Code = "fast_refused"
 	InterfaceMissing   Code = "interface_missing"
 	JITDisabled        Code = "jit_disabled"
 	KernelIOAM6        Code = "kernel_ioam6_enabled"
@@ -83,6 +84,7 @@ var kinds = []Kind{
 	{MemlockLimited, Info, "locked memory is limited"},
 	{MetricsUnavailable, Degraded, "metrics are not served"},
 	{MTUBelowMinimum, Error, "the MTU leaves less than 1280 bytes beside the insertion"},
+	{FastRefused, Degraded, "an interface cannot forward fast"},
 	{MTUTooSmall, Degraded, "the MTU is too small for full-size packets and the insertion"},
 	{OptionsOverLimit, Degraded, "an encapsulation inserts more options than Linux accepts by default"},
 	{PathMTULowered, Degraded, "a link on a tunnel's path is too small for full-size packets and the insertion"},

@@ -27,18 +27,30 @@ type traits struct {
 	spread atomic.Bool
 	// rules were changed, and must be read.
 	rules atomic.Bool
+	// leaving counts looks since an interface went.
+	leaving atomic.Int32
 
 	mu     sync.Mutex
 	known  bool // everything was read once
 	byRule datapath.RouteKey
 	hash   int // net.ipv6.fib_multipath_hash_policy
 	off    bool
+	ipsec  bool // some packets are to be encrypted
 }
 
-// note looks at one message for what changes the way routes are chosen. Routes
-// are not counted: what was seen once stays, for it costs little.
-func (t *traits) note(kind, flags uint16, data []byte) {
+// note looks at one message for what changes the way routes are chosen, and
+// tells whether it may change where an IPv6 packet goes. Routes are not counted:
+// what was seen once stays, for it costs little.
+func (t *traits) note(kind, flags uint16, data []byte) bool {
 	switch kind {
+	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+		return len(data) > 0 && data[0] == unix.AF_INET6
+	case unix.RTM_DELLINK:
+		// its program may go on in another network namespace, with the
+		// numbers of interfaces there, until the agent has taken it off
+		if len(data) > 0 && data[0] == unix.AF_UNSPEC {
+			t.leaving.Store(looksAfterLeaving)
+		}
 	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
 		t.rules.Store(true)
 	case unix.RTM_NEWNEXTHOP:
@@ -48,7 +60,12 @@ func (t *traits) note(kind, flags uint16, data []byte) {
 			t.spread.Store(true)
 		}
 	}
+	return true
 }
+
+// looksAfterLeaving is for how many looks an interface that went makes the
+// stack forward all.
+const looksAfterLeaving = 2
 
 // routeNextHopID is RTA_NH_ID: the route's next hops are an object of their own.
 const routeNextHopID = 30
@@ -126,8 +143,15 @@ func (t *traits) read() error {
 	forwards, err := sysctl("conf/all/forwarding")
 	errs = append(errs, err)
 
+	ipsec, err := hasPolicies()
+	errs = append(errs, err)
+	if n := t.leaving.Load(); n > 0 {
+		t.leaving.CompareAndSwap(n, n-1)
+	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.ipsec = ipsec
 	t.byRule, t.hash, t.off, t.known = byRule, hash, forwards == 0, true
 	return errors.Join(errs...)
 }
@@ -158,7 +182,8 @@ func anySpread() (bool, error) {
 // choice of a route.
 var (
 	// known to the data plane in any case, or not about forwarded packets
-	ruleByDestination = []uint16{1, 3, 4, 6, 10, 11, 13, 14, 15, 16, 17, 18, 19, 20, 21}
+	ruleByDestination        = []uint16{1, 3, 4, 6, 11, 13, 14, 15, 16, 17, 18, 19, 20, 21}
+	ruleMark          uint16 = 10
 	// source, DSCP, flow label and its mask, DSCP's mask
 	ruleByFlow = []uint16{2, 25, 26, 27, 30}
 )
@@ -193,6 +218,10 @@ func keyOfRule(rule []byte) datapath.RouteKey {
 	}
 	for _, a := range attributes {
 		switch {
+		case a.Attr.Type == ruleMark:
+			if slices.ContainsFunc(a.Value, func(b byte) bool { return b != 0 }) {
+				key |= datapath.RouteByStack // marks are made where the data plane is not
+			}
 		case slices.Contains(ruleByDestination, a.Attr.Type):
 		case slices.Contains(ruleByFlow, a.Attr.Type):
 			key |= datapath.RouteByFlow
@@ -201,6 +230,19 @@ func keyOfRule(rule []byte) datapath.RouteKey {
 		}
 	}
 	return key
+}
+
+// hasPolicies tells whether IPsec has a say in what leaves: then only the stack
+// may send.
+func hasPolicies() (bool, error) {
+	policies, err := netlink.XfrmPolicyList(netlink.FAMILY_V6)
+	switch {
+	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EPERM):
+		return false, nil // a kernel without, or one where nobody could set them
+	case err != nil && !errors.Is(err, netlink.ErrDumpInterrupted):
+		return true, fmt.Errorf("read IPsec's policies: %w", err)
+	}
+	return slices.ContainsFunc(policies, func(p netlink.XfrmPolicy) bool { return p.Dir != netlink.XFRM_DIR_IN }), nil
 }
 
 func sysctl(name string) (int, error) {

@@ -111,10 +111,14 @@ func (w *watcher) read(ctx context.Context, s *nl.NetlinkSocket, routes *traits)
 			w.failed <- fmt.Errorf("read the kernel's messages: %w", err)
 			return
 		}
+		matters := routes == nil || err != nil
 		for _, m := range messages {
-			if routes != nil {
-				routes.note(m.Header.Type, m.Header.Flags, m.Data)
+			if routes != nil && routes.note(m.Header.Type, m.Header.Flags, m.Data) {
+				matters = true
 			}
+		}
+		if !matters {
+			continue
 		}
 		select {
 		case w.wake <- struct{}{}:
