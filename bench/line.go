@@ -35,6 +35,7 @@ type site struct {
 type line struct {
 	source, sink netlink.Link
 	nodes        []*node
+	pace         float64 // packets per second, as last seen; 0: not yet
 }
 
 // node forwards what arrives at in to out.

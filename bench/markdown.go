@@ -21,7 +21,7 @@ ratios travel better.
 
 ` + "```sh" + `
 make bench                        # all of it in short, in less than ten minutes
-make benchmarks                   # in earnest: writes bench/results and this page
+make benchmarks                   # in earnest, about 40 minutes: writes bench/results and this page
 make benchmarks NAMES=frequency   # the same with one of them anew
 bin/waymark bench run frequency --json --plot frequency.svg
 ` + "```" + `
@@ -57,9 +57,8 @@ baseline with the same sink. What the sink counted is divided by the time, in
 windows of 10 ms while nothing but sending goes on; the mean of their middle half is
 one turn's figure. Source, nodes and sink share one CPU, unless more are named, and
 the time of the ends is part of every packet's: a node alone loses more than the
-ratio says, by a factor that is the same for all variants of a line. Before it is
-measured, each variant is held to what a packet looks like at the sink, and every
-time to the nodes' counters.
+ratio says. Before it is measured, each variant is held to what a packet looks like
+at the sink, and every time to the nodes' counters.
 
 "Hooks alone" has programs that do nothing where ours would be: what is lost with
 them the kernel takes for its hooks, and no program can do better.

@@ -58,7 +58,6 @@ type traffic struct {
 	collection *ebpf.Collection
 	sinks      map[int]sink // by the sink's interface
 	release    func()
-	pace       float64 // packets per second, as last seen
 }
 
 func newTraffic(ends netns.NsHandle) (*traffic, error) {
@@ -218,8 +217,8 @@ const window = 10 * time.Millisecond
 // how many arrived in all.
 func (t *traffic) rate(l *line, s stream, duration time.Duration) (pps float64, packets uint64, err error) {
 	times := uint32(firstBurst)
-	if t.pace > 0 {
-		times = max(uint32(t.pace*duration.Seconds()), leastBurst)
+	if l.pace > 0 {
+		times = max(uint32(l.pace*duration.Seconds()), leastBurst)
 	}
 	before, err := t.received()
 	if err != nil {
@@ -261,7 +260,7 @@ func (t *traffic) rate(l *line, s stream, duration time.Duration) (pps float64, 
 	if len(rates) > 3 {
 		pps = middle(rates[:len(rates)-1]) // the last one may hold the end
 	}
-	t.pace = pps
+	l.pace = float64(after-before) / took.Seconds()
 	if after, err = t.settled(); err != nil {
 		return 0, 0, err
 	}
