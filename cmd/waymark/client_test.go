@@ -259,9 +259,9 @@ func TestPrintStatus(t *testing.T) {
 		Started: time.Unix(0, 0).UTC(), Loaded: time.Unix(60, 0).UTC(),
 		Node: api.Node{Name: "gamma", ID: 2, IDWide: uint64(ioam.NodeIDWideUnavailable), TimestampFormat: "posix", Compatibility: "default"},
 		Interfaces: []api.Interface{
-			{Name: "eth0", Index: 2, ID: 201, Roles: []string{"ingress", "egress"}, Boundary: "drop", MTU: 1500, IngressHook: "xdp", EgressHook: "tcx",
+			{Name: "eth0", Index: 2, ID: 201, Roles: []string{"ingress", "egress"}, Boundary: "drop", Forwarding: "fast", MTU: 1500, IngressHook: "xdp", EgressHook: "tcx",
 				Ingress: map[string]uint64{"trace_filled": 12, "no_ioam": 3}, Egress: map[string]uint64{"encap_inserted": 5}, RecordsWritten: 4, RecordsLost: 1},
-			{Name: "eth9", Boundary: "strip"},
+			{Name: "eth9", Boundary: "strip", Forwarding: "stack"},
 		},
 		Records:  api.Records{Read: 4, Exporters: []api.Exporter{{Name: "jsonl:/x", Written: 3, Failed: 1, Error: "disk full"}}},
 		Warnings: []health.Warning{health.New(health.InterfaceMissing, "eth9", "interface eth9 is missing", "create it")},
@@ -277,9 +277,9 @@ func TestPrintStatus(t *testing.T) {
 configuration /etc/waymark/node.yaml, loaded 1970-01-01 00:01:00, changed at runtime since
 node gamma, id 2, wide -, timestamps posix, compatibility default
 
-INTERFACE  INDEX    ID   ROLE            BOUNDARY  INGRESS  EGRESS  MTU   RECORDS  LOST
-eth0       2        201  ingress,egress  drop      xdp      tcx     1500  4        1
-eth9       missing  -    edge            strip     -        -       -     -        -
+INTERFACE  INDEX    ID   ROLE            BOUNDARY  INGRESS  EGRESS  FORWARDS  MTU   RECORDS  LOST
+eth0       2        201  ingress,egress  drop      xdp      tcx     fast      1500  4        1
+eth9       missing  -    edge            strip     -        -       stack     -     -        -
 
 INTERFACE  HOOK     OUTCOME         PACKETS
 eth0       ingress  no_ioam         3

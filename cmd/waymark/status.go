@@ -88,19 +88,19 @@ func available[T cmp.Ordered](v, none T) string {
 
 func printInterfaces(w io.Writer, list []api.Interface) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "INTERFACE\tINDEX\tID\tROLE\tBOUNDARY\tINGRESS\tEGRESS\tMTU\tRECORDS\tLOST")
+	fmt.Fprintln(t, "INTERFACE\tINDEX\tID\tROLE\tBOUNDARY\tINGRESS\tEGRESS\tFORWARDS\tMTU\tRECORDS\tLOST")
 	for _, i := range list {
 		role := strings.Join(i.Roles, ",")
 		if role == "" {
 			role = "edge"
 		}
 		if i.Index == 0 {
-			fmt.Fprintf(t, "%s\tmissing\t-\t%s\t%s\t-\t-\t-\t-\t-\n", i.Name, role, i.Boundary)
+			fmt.Fprintf(t, "%s\tmissing\t-\t%s\t%s\t-\t-\t%s\t-\t-\t-\n", i.Name, role, i.Boundary, i.Forwarding)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", i.Name, i.Index,
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", i.Name, i.Index,
 			available(i.ID, uint16(ioam.InterfaceIDUnavailable)), role, i.Boundary,
-			cmp.Or(i.IngressHook, "-"), cmp.Or(i.EgressHook, "-"), i.MTU, i.RecordsWritten, i.RecordsLost)
+			cmp.Or(i.IngressHook, "-"), cmp.Or(i.EgressHook, "-"), cmp.Or(i.Forwarding, "-"), i.MTU, i.RecordsWritten, i.RecordsLost)
 	}
 	t.Flush()
 }

@@ -168,7 +168,7 @@ func (w *watcher) look() {
 	}
 	w.setDevices()
 	if key := w.seen.key(); key != before {
-		w.log.Info("what chooses routes", "key", key)
+		w.log.Debug("routes depend on something else now", "key", uint32(key))
 		if err := w.plane.Renew(key); err != nil {
 			w.log.Warn("the data plane does not know of changed routes", "error", err)
 		}
