@@ -156,7 +156,7 @@ func newBenchReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "report [FILE...]",
 		Short:   "Print results saved as JSON as a Markdown document",
-		Example: "  waymark bench report --figures docs/benchmarks bench/results/*.json > docs/benchmarks.md",
+		Example: "  waymark bench report bench/results/*.json > docs/benchmarks.md\n  waymark bench report --figures docs/benchmarks bench/results/*.json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var results []bench.Result
