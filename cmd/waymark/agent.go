@@ -75,7 +75,7 @@ func newAgentRunCommand() *cobra.Command {
 		Long: `Run the agent in the foreground until SIGTERM or SIGINT. SIGHUP loads the file
 again: as a whole, or with a fault not at all. The log goes to standard error.`,
 		Example: "  waymark agent run --config /etc/waymark/node.yaml",
-		Args:    cobra.NoArgs,
+		Args:    onlyFlag("config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return usagef("--config FILE is missing")
@@ -157,7 +157,7 @@ func newAgentReloadCommand(opts *options) *cobra.Command {
 		Short: "Load the configuration file again",
 		Long: `Load the configuration file again. It takes over as a whole, and changes made at
 runtime end; with a fault nothing changes, and every fault is printed.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
 			if err != nil {
@@ -196,7 +196,7 @@ func newAgentStopCommand(opts *options) *cobra.Command {
 programs are taken off every interface, and counters are gone. --remove also
 works when no agent runs. Where tunnels ended at this node, it warns: nodes that
 still tunnel here lose their traced packets.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			late := fmt.Errorf("the agent has not ended within %v; its log says what it waits for", stopTimeout)
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), stopTimeout, late)
@@ -261,7 +261,7 @@ func newAgentConfigCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
 		Short: "Print the running configuration, with what was changed at runtime",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
 			if err != nil {

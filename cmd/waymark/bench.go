@@ -55,7 +55,7 @@ to the baseline measured in the same run. With --plot, it is drawn as well, with
 the values of the IOAM papers beside it where they have any. --duration does not
 bind footprint, which waits for agents to start.`,
 		Example: "  waymark bench run cost\n  waymark bench run frequency --json --plot frequency.svg\n  waymark bench run forwarding --duration 1m",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument("NAME"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var names []cobra.Completion
 			for _, b := range bench.All() {
@@ -116,7 +116,7 @@ func newBenchListCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the benchmarks",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return listBenchmarks(cmd.OutOrStdout(), opts.json)
 		},
@@ -195,7 +195,7 @@ func newBenchInstructionsCommand() *cobra.Command {
 		Use:    "instructions FILE",
 		Short:  "Write how many instructions of each program the kernel's verifier looks at",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   oneArgument("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			counts, err := bench.CountInstructions()
 			if err != nil {

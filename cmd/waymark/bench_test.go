@@ -33,7 +33,7 @@ func TestBenchList(t *testing.T) {
 
 func TestBenchUsage(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
-		{"bench run", "accepts 1 arg"},
+		{"bench run", "NAME is missing"},
 		{"bench run nothing", "there are cost, forwarding"},
 		{"bench nothing", `unknown command "nothing"`},
 		{"bench run cost --duration 0s", "--duration 0s: too short"},

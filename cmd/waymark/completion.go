@@ -16,7 +16,7 @@ func newCompletionCommand() *cobra.Command {
 		Example: `  source <(waymark completion bash)
   waymark completion zsh > "${fpath[1]}/_waymark"
   waymark completion fish > ~/.config/fish/completions/waymark.fish`,
-		Args:                  cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		Args:                  cobra.MatchAll(oneArgument("SHELL"), cobra.OnlyValidArgs),
 		ValidArgs:             shells,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {

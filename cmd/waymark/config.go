@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +15,14 @@ import (
 )
 
 func newConfigCommand(opts *options) *cobra.Command {
-	return newGroup("config", "Check and show configuration files", newConfigCheckCommand(opts), newConfigShowCommand(opts))
+	cmd := newGroup("config", "Check and show configuration files", newConfigCheckCommand(opts), newConfigShowCommand(opts))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && (args[0] == "-" || strings.ContainsAny(args[0], "./")) {
+			return usagef("%q is no command of %q; say '%s check %s'", args[0], cmd.CommandPath(), cmd.CommandPath(), args[0])
+		}
+		return groupRun(cmd, args)
+	}
+	return cmd
 }
 
 func newConfigCheckCommand(opts *options) *cobra.Command {
@@ -27,7 +35,7 @@ exist is not checked: the file may be for another machine. With --json, faults
 are part of the result on standard output.
 
 Exit codes: 0 nothing is wrong; 1 something is, or the file cannot be read.`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := loadConfig(cmd, args[0])
 			var faults config.Faults
@@ -65,7 +73,7 @@ func newConfigShowCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show FILE",
 		Short: "Print a configuration file with every default filled in",
-		Args:  cobra.ExactArgs(1),
+		Args:  oneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := loadConfig(cmd, args[0])
 			var faults config.Faults

@@ -39,7 +39,7 @@ offset; the exit code is then 1, after everything that could be decoded.
 Interrupted, it decodes for a second what still arrives.`,
 		Example: `  waymark decode capture.pcapng
   tcpdump -i eth1 -w - ip6 | waymark decode --json -`,
-		Args: cobra.MinimumNArgs(1),
+		Args: someArguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			clock := export.Clock{TAIOffset: taiOffset}
 			if err := clock.Format.UnmarshalText([]byte(format)); err != nil {

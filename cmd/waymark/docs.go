@@ -14,7 +14,7 @@ func newDocsCommand() *cobra.Command {
 		Use:    "docs DIR",
 		Short:  "Write the reference documentation into a directory",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   oneArgument("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return docgen.Write(args[0], cmd.Root())
 		},

@@ -32,7 +32,7 @@ func newDoctorCommand(opts *options) *cobra.Command {
 is not as it should be. Each warning has a code and a cure.
 
 Exit codes: 0 nothing is wrong but for warnings; 1 an error was found.`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
 			if err != nil {

@@ -54,7 +54,7 @@ func newLabUpCommand(opts *options, name *string) *cobra.Command {
 		Long: `Raise a built-in topology (default: line) or the one in a YAML file: make its
 namespaces and links, and start its agents. When anything fails, or the command
 is interrupted, everything it has made is removed.`,
-		Args:              cobra.MaximumNArgs(1),
+		Args:              atMostOne("TOPOLOGY or FILE"),
 		ValidArgsFunction: completeTopologies,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			which := "line"
@@ -100,7 +100,7 @@ func newLabDownCommand(name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
 		Short: "Take a lab down, with all that runs in it",
-		Args:  cobra.NoArgs,
+		Args:  onlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := lab.Open(*name)
 			if err != nil {
@@ -118,7 +118,7 @@ func newLabExecCommand(name *string) *cobra.Command {
 		Long: `Run a command in a node, with this terminal. The exit code is the command's. Only
 the network namespace changes: /sys and the mounts are those of the machine.`,
 		Example:               "  waymark lab exec alpha -- ping -c 3 2001:db8:2::2\n  waymark lab exec aramis -- waymark observe",
-		Args:                  cobra.MinimumNArgs(1),
+		Args:                  someArguments("NODE"),
 		ValidArgsFunction:     completeNodes(name),
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -172,7 +172,7 @@ func newLabShowCommand(opts *options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Show the nodes, links and processes of a lab",
-		Args:  cobra.NoArgs,
+		Args:  onlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := lab.Open(*name)
 			if err != nil {
@@ -187,7 +187,7 @@ func newLabListCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the labs that are up, and the built-in topologies",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			names, err := lab.List()
 			if err != nil {
@@ -288,7 +288,7 @@ received carries no IOAM. It ends by itself and leaves nothing behind.
 On a terminal each packet is a small block; otherwise one line, and the last line
 is "demo: traced=N delivered=N ioam_bytes_at_beta=0". The exit code is 0 only when
 packets were traced, all of them arrived, and no byte of IOAM did.`,
-		Args: cobra.NoArgs,
+		Args: onlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			program, err := os.Executable()
 			if err != nil {

@@ -19,7 +19,7 @@ func newManCommand() *cobra.Command {
 		Long: `Write the manual pages, one for each command, into a directory. They bear the date
 of the environment's SOURCE_DATE_EPOCH where that is set, else of today.`,
 		Example: "  waymark man /usr/local/share/man/man1",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArgument("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			day := time.Now()
 			if text := os.Getenv("SOURCE_DATE_EPOCH"); text != "" {

@@ -34,7 +34,7 @@ know. Times are UTC. With --json, each trace is one line.
 An observer that is too slow loses traces, and is told how many; packets never
 wait for it.`,
 		Example: "  waymark observe --destination 2001:db8:2::/64 --count 10",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := observeFilter(namespace, source, destination)
 			if err != nil {

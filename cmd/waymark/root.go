@@ -144,7 +144,9 @@ func groupRun(cmd *cobra.Command, args []string) error {
 	}
 	msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
 	cmd.SuggestionsMinimumDistance = 2
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+	if known := elsewhere(cmd, args[0]); len(known) > 0 {
+		msg += "; did you mean " + strings.Join(known, " or ") + "?"
+	} else if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		msg += "; did you mean " + strings.Join(near, " or ") + "?"
 	} else {
 		msg += fmt.Sprintf("; see '%s --help'", cmd.CommandPath())
@@ -169,10 +171,12 @@ func newGroup(use, short string, children ...*cobra.Command) *cobra.Command {
 func markUsageErrors(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
+			err := check(cmd, args)
+			var usage usageError
+			if err != nil && !errors.As(err, &usage) {
 				return usagef("%w; see '%s --help'", err, cmd.CommandPath())
 			}
-			return nil
+			return err
 		}
 	}
 	for _, child := range cmd.Commands() {

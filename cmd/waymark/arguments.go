@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// noArguments refuses arguments.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no argument, but got %q; see '%s --help'", cmd.CommandPath(), args[0], cmd.CommandPath())
+	}
+	return nil
+}
+
+// onlyFlag refuses arguments, for a command where one was probably meant as
+// the value of this flag.
+func onlyFlag(flag string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || cmd.Flags().Changed(flag) {
+			return noArguments(cmd, args)
+		}
+		return usagef("%s takes no argument; say --%s %s", cmd.CommandPath(), flag, args[0])
+	}
+}
+
+// oneArgument wants exactly one, and calls it name.
+func oneArgument(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := someArguments(name)(cmd, args); err != nil {
+			return err
+		}
+		return atMostOne(name)(cmd, args)
+	}
+}
+
+// atMostOne wants one argument or none.
+func atMostOne(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usagef("%s takes one %s, but got %d: %s; see '%s --help'", cmd.CommandPath(), name, len(args), strings.Join(args, " "), cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// someArguments wants at least one.
+func someArguments(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s is missing; see '%s --help'", name, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// elsewhere finds the commands below the direct children of cmd that have this
+// name, as one types them.
+func elsewhere(cmd *cobra.Command, name string) []string {
+	var found []string
+	for _, group := range cmd.Commands() {
+		for _, child := range group.Commands() {
+			if child.Name() == name && child.IsAvailableCommand() {
+				found = append(found, fmt.Sprintf("'%s'", child.CommandPath()))
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Who gives an argument where none belongs, or a word without its group, is
+// told what to type.
+func TestMisplacedArguments(t *testing.T) {
+	for args, want := range map[string]string{
+		"lab down newc1":                "waymark lab down takes no argument; say --name newc1",
+		"lab show newc1":                "waymark lab show takes no argument; say --name newc1",
+		"lab demo newc1":                "waymark lab demo takes no argument; say --name newc1",
+		"lab down newc1 --name x":       `waymark lab down takes no argument, but got "newc1"; see 'waymark lab down --help'`,
+		"agent run node.yaml":           "waymark agent run takes no argument; say --config node.yaml",
+		"agent run node.yaml -c x.yaml": `waymark agent run takes no argument, but got "node.yaml"; see 'waymark agent run --help'`,
+		"config node.yaml":              `"node.yaml" is no command of "waymark config"; say 'waymark config check node.yaml'`,
+		"config chek":                   `unknown command "chek" for "waymark config"; did you mean check?`,
+		"reload":                        `unknown command "reload" for "waymark"; did you mean 'waymark agent reload'?`,
+		"stop":                          `unknown command "stop" for "waymark"; did you mean 'waymark agent stop'?`,
+		"check node.yaml":               `unknown command "check" for "waymark"; did you mean 'waymark config check'?`,
+		"run":                           `unknown command "run" for "waymark"; did you mean 'waymark agent run' or 'waymark bench run'?`,
+		"status foo":                    `waymark status takes no argument, but got "foo"; see 'waymark status --help'`,
+		"observe eth0":                  `waymark observe takes no argument, but got "eth0"; see 'waymark observe --help'`,
+		"agent stop now":                `waymark agent stop takes no argument, but got "now"; see 'waymark agent stop --help'`,
+		"config check a b":              "waymark config check takes one FILE, but got 2: a b; see 'waymark config check --help'",
+		"config check":                  "FILE is missing; see 'waymark config check --help'",
+		"decode":                        "FILE is missing; see 'waymark decode --help'",
+		"lab exec":                      "NODE is missing; see 'waymark lab exec --help'",
+		"lab up a b":                    "waymark lab up takes one TOPOLOGY or FILE, but got 2: a b; see 'waymark lab up --help'",
+		"completion ksh":                `invalid argument "ksh" for "waymark completion"; see 'waymark completion --help'`,
+	} {
+		code, stdout, stderr := runCLI(t, "", strings.Fields(args)...)
+		if code != exitUsage || stdout != "" || stderr != "waymark: "+want+"\n" {
+			t.Errorf("waymark %s: code %d, stdout %q, stderr\n%swant\nwaymark: %s", args, code, stdout, stderr, want)
+		}
+	}
+}
