@@ -192,6 +192,9 @@ func open(name string, o Options) (*Lab, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, notUp(name, filepath.Dir(l.directory))
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("the lab %s is root's: %w; run it as root", name, err)
+	}
 	if err != nil {
 		return nil, err
 	}
