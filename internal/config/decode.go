@@ -144,7 +144,7 @@ func (d *decoder) sequence(node ast.Node, at position, path string, dst reflect.
 	if !ok {
 		cure := "write a list: - before each item"
 		if text, _ := scalarText(node); text != "" {
-			cure = fmt.Sprintf("write a list: [%s]", text)
+			cure = listCure(text, codecs[dst.Type().Elem()])
 		}
 		d.fault(at, path, fmt.Sprintf("%s is %s", named(path), describe(node)), cure)
 		return
@@ -165,6 +165,18 @@ func (d *decoder) sequence(node ast.Node, at position, path string, dst reflect.
 		}
 	}
 	dst.Set(list)
+}
+
+// listCure says how to write a list where a single value stands, which may be
+// none that the list may hold.
+func listCure(text string, c codec) string {
+	if c.parse == nil {
+		return "write a list: - before each item"
+	}
+	if _, err := c.parse(text); err != nil {
+		return "write a list, each item " + c.wants
+	}
+	return fmt.Sprintf("write a list: [%s]", text)
 }
 
 func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.Value) {

@@ -69,6 +69,11 @@ func TestFaultsOfForm(t *testing.T) {
 		{"two documents", "node: {}\n---\nnode: {}\n", []string{`3:1: the file holds several documents; keep one, without --- between`}},
 		{"no mapping", "[1, 2]", []string{`1:1: the file is a list; write a mapping with the keys node, interfaces, namespaces, encapsulations, decapsulations, export, metrics, strict`}},
 		{"syntax", "node:\n  id: 2\n id-wide: 3\n", []string{`3:2: this is not YAML: value is not allowed in this context; correct the text here or in the line above`}},
+		{"tab", "node:\n\tid: 2\n", []string{`2:1: this is not YAML: a tab stands where only spaces may; indent with spaces`}},
+		{"tab in a list", "interfaces:\n  - name: e\n\tid: 2\n", []string{`3:1: this is not YAML: a tab stands where only spaces may; indent with spaces`}},
+		{"text in place of a list", "interfaces: [{name: e, role: both}]\nnamespaces: red", []string{
+			`1:30: interfaces[0].role is the text "both"; write a list, each item one of ingress, egress`,
+			`2:13: namespaces is the text "red"; write a list: - before each item`}},
 		{"not UTF-8", "node: {}\n# é \xff", []string{`2:5: the file is not UTF-8 text; save it as UTF-8`}},
 		{"brackets", "node: " + strings.Repeat("[", 100), []string{`1:39: values are nested too deep; close the brackets that are open, or indent less`}},
 		{"indentation", strings.Repeat("- ", 1000), []string{`1:129: values are nested too deep; close the brackets that are open, or indent less`}},

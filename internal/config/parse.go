@@ -109,6 +109,10 @@ func (d *decoder) document(data []byte) ast.Node {
 		if errors.As(err, &syntax) {
 			at, message = tokenPosition(syntax.GetToken()), syntax.GetMessage()
 		}
+		if strings.Contains(message, "'\t'") {
+			d.fault(at, "", "this is not YAML: a tab stands where only spaces may", "indent with spaces")
+			return nil
+		}
 		d.fault(at, "", "this is not YAML: "+message, "correct the text here or in the line above")
 		return nil
 	}
