@@ -105,17 +105,13 @@ func parseDevice(message []byte) (index ioam.IfIndex, sends bool) {
 	if len(message) < genericHeaderLength {
 		return 0, false
 	}
-	attributes, err := nl.ParseRouteAttr(message[genericHeaderLength:])
-	if err != nil {
-		return 0, false
-	}
-	for _, a := range attributes {
+	whole := attributes(message[genericHeaderLength:], func(kind uint16, value []byte) {
 		switch {
-		case a.Attr.Type == attributeIndex && len(a.Value) == 4:
-			index = ioam.IfIndex(binary.NativeEndian.Uint32(a.Value))
-		case a.Attr.Type == attributeFeatures && len(a.Value) == 8:
-			sends = binary.NativeEndian.Uint64(a.Value)&featureTransmit != 0
+		case kind == attributeIndex && len(value) == 4:
+			index = ioam.IfIndex(binary.NativeEndian.Uint32(value))
+		case kind == attributeFeatures && len(value) == 8:
+			sends = binary.NativeEndian.Uint64(value)&featureTransmit != 0
 		}
-	}
-	return index, sends && index != 0
+	})
+	return index, sends && whole && index != 0
 }

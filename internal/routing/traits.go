@@ -25,16 +25,18 @@ type traits struct {
 	unknown atomic.Bool
 	// spread: some route has several next hops, or asks for the source.
 	spread atomic.Bool
-	// rules were changed, and must be read.
-	rules atomic.Bool
+	// added is what rules ask for that came since all were read.
+	added atomic.Uint32
+	// policies of IPsec came since all were read.
+	policies atomic.Bool
 	// leaving counts looks since an interface went.
 	leaving atomic.Int32
 
 	mu     sync.Mutex
 	known  bool // everything was read once
 	byRule datapath.RouteKey
-	hash   int // net.ipv6.fib_multipath_hash_policy
-	off    bool
+	hash   int  // net.ipv6.fib_multipath_hash_policy
+	off    bool // nothing is forwarded, or something could not be read
 	ipsec  bool // some packets are to be encrypted
 }
 
@@ -51,8 +53,8 @@ func (t *traits) note(kind, flags uint16, data []byte) bool {
 		if len(data) > 0 && data[0] == unix.AF_UNSPEC {
 			t.leaving.Store(looksAfterLeaving)
 		}
-	case unix.RTM_NEWRULE, unix.RTM_DELRULE:
-		t.rules.Store(true)
+	case unix.RTM_NEWRULE:
+		t.added.Or(uint32(keyOfRule(data)))
 	case unix.RTM_NEWNEXTHOP:
 		t.spread.Store(true) // a group may be behind any route that names it
 	case unix.RTM_NEWROUTE:
@@ -70,36 +72,32 @@ const looksAfterLeaving = 2
 // routeNextHopID is RTA_NH_ID: the route's next hops are an object of their own.
 const routeNextHopID = 30
 
-// isSpread tells whether a route has several next hops or depends on the source.
+// isSpread tells whether a route has several next hops or depends on the source,
+// or may: what is not understood does.
 func isSpread(route []byte) bool {
 	if len(route) < unix.SizeofRtMsg {
-		return false
+		return true
 	}
 	if nl.DeserializeRtMsg(route).Src_len > 0 {
 		return true
 	}
-	attributes, err := nl.ParseRouteAttr(route[unix.SizeofRtMsg:])
-	if err != nil {
-		return true
-	}
-	for _, a := range attributes {
-		if a.Attr.Type == unix.RTA_MULTIPATH || a.Attr.Type == routeNextHopID {
-			return true
-		}
-	}
-	return false
+	spread := false
+	whole := attributes(route[unix.SizeofRtMsg:], func(kind uint16, _ []byte) {
+		spread = spread || kind == unix.RTA_MULTIPATH || kind == routeNextHopID
+	})
+	return spread || !whole
 }
 
 // key is what the data plane must look at beside the destination.
 func (t *traits) key() datapath.RouteKey {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.known || t.off || t.byRule == datapath.RouteByStack {
+	key := t.byRule | datapath.RouteKey(t.added.Load())
+	if !t.known || t.off || t.ipsec || t.policies.Load() || t.leaving.Load() > 0 || key&datapath.RouteByStack != 0 {
 		return datapath.RouteByStack
 	}
-	key := t.byRule
-	if t.rules.Load() || t.unknown.Load() {
-		key = datapath.RouteByPorts // until it has been read
+	if t.unknown.Load() {
+		key = datapath.RouteByPorts // until all has been read
 	}
 	if t.spread.Load() {
 		switch {
@@ -119,30 +117,29 @@ func (t *traits) read() error {
 	var errs []error
 	if t.unknown.Swap(false) || !t.hasRead() {
 		spread, err := anySpread()
-		if err != nil {
-			t.unknown.Store(true)
-			errs = append(errs, err)
-		}
-		if spread {
+		switch {
+		case spread:
 			t.spread.Store(true)
+		case err != nil:
+			t.unknown.Store(true)
+			errs = append(errs, missing(err))
 		}
 	}
-	t.rules.Store(false)
+	t.added.Store(0)
 	byRule, err := keyOfRules()
 	if err != nil {
-		t.rules.Store(true)
-		errs = append(errs, err)
+		byRule |= t.ruleKey() | datapath.RouteByPorts
+		errs = append(errs, missing(err))
 	}
 	hash, err := sysctl("fib_multipath_hash_policy")
 	if errors.Is(err, os.ErrNotExist) {
 		hash, err = 0, nil
-	} else if err != nil {
-		hash = -1 // no policy that is known
 	}
 	errs = append(errs, err)
 	forwards, err := sysctl("conf/all/forwarding")
 	errs = append(errs, err)
 
+	t.policies.Store(false)
 	ipsec, err := hasPolicies()
 	errs = append(errs, err)
 	if n := t.leaving.Load(); n > 0 {
@@ -151,15 +148,29 @@ func (t *traits) read() error {
 
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ipsec = ipsec
-	t.byRule, t.hash, t.off, t.known = byRule, hash, forwards == 0, true
-	return errors.Join(errs...)
+	err = errors.Join(errs...)
+	t.byRule, t.hash, t.ipsec, t.off, t.known = byRule, hash, ipsec, forwards == 0 || err != nil, true
+	return err
+}
+
+// missing is an error that is more than that something changed while it was read.
+func missing(err error) error {
+	if errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil
+	}
+	return err
 }
 
 func (t *traits) hasRead() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known
+}
+
+func (t *traits) ruleKey() datapath.RouteKey {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byRule
 }
 
 // anySpread reads every route.
@@ -171,10 +182,9 @@ func anySpread() (bool, error) {
 		spread = spread || isSpread(m)
 		return !spread
 	})
-	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-		return false, fmt.Errorf("read the routes: %w", err)
+	if err != nil {
+		return spread, fmt.Errorf("read the routes: %w", err)
 	}
-	// one that changed while it was read has told so in a message
 	return spread, nil
 }
 
@@ -198,8 +208,8 @@ func keyOfRules() (datapath.RouteKey, error) {
 		key |= keyOfRule(m)
 		return true
 	})
-	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-		return datapath.RouteByPorts, fmt.Errorf("read the rules: %w", err)
+	if err != nil {
+		return key, fmt.Errorf("read the rules: %w", err)
 	}
 	return key, nil
 }
@@ -208,26 +218,25 @@ func keyOfRule(rule []byte) datapath.RouteKey {
 	if len(rule) < unix.SizeofRtMsg {
 		return datapath.RouteByPorts
 	}
-	attributes, err := nl.ParseRouteAttr(rule[unix.SizeofRtMsg:])
-	if err != nil {
-		return datapath.RouteByPorts
-	}
 	key := datapath.RouteByDestination
 	if nl.DeserializeRtMsg(rule).Tos != 0 {
 		key = datapath.RouteByFlow
 	}
-	for _, a := range attributes {
+	whole := attributes(rule[unix.SizeofRtMsg:], func(kind uint16, value []byte) {
 		switch {
-		case a.Attr.Type == ruleMark:
-			if slices.ContainsFunc(a.Value, func(b byte) bool { return b != 0 }) {
+		case kind == ruleMark:
+			if slices.ContainsFunc(value, func(b byte) bool { return b != 0 }) {
 				key |= datapath.RouteByStack // marks are made where the data plane is not
 			}
-		case slices.Contains(ruleByDestination, a.Attr.Type):
-		case slices.Contains(ruleByFlow, a.Attr.Type):
+		case slices.Contains(ruleByDestination, kind):
+		case slices.Contains(ruleByFlow, kind):
 			key |= datapath.RouteByFlow
 		default:
 			key |= datapath.RouteByPorts
 		}
+	})
+	if !whole {
+		key |= datapath.RouteByPorts
 	}
 	return key
 }

@@ -51,7 +51,7 @@ var groups = []uint{
 
 // Watch keeps the plane told until the context ends. It fails only when the kernel cannot be watched at all.
 func Watch(ctx context.Context, plane Plane, log *slog.Logger) error {
-	w := &watcher{plane: plane, log: log, wake: make(chan struct{}, 1), failed: make(chan error, 2)}
+	w := &watcher{plane: plane, log: log, wake: make(chan struct{}, 1), failed: make(chan error, 3)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := w.listen(ctx); err != nil {
@@ -80,51 +80,58 @@ func (w *watcher) listen(ctx context.Context) error {
 	if err := routes.SetReceiveBufferSize(receiveBuffer, true); err != nil {
 		w.log.Debug("the buffer for the kernel's messages stays small", "error", err)
 	}
-	go w.read(ctx, routes, &w.seen)
-	context.AfterFunc(ctx, routes.Close)
+	w.hear(ctx, routes, w.seen.note, func() { w.seen.unknown.Store(true) })
+	policies, err := nl.Subscribe(unix.NETLINK_XFRM, nl.XFRMNLGRP_POLICY)
+	if err == nil { // else the kernel knows no IPsec
+		came := func() { w.seen.policies.Store(true) }
+		w.hear(ctx, policies, func(kind, _ uint16, _ []byte) bool {
+			if kind == nl.XFRM_MSG_NEWPOLICY || kind == nl.XFRM_MSG_UPDPOLICY {
+				came()
+			}
+			return true
+		}, came)
+	}
 	devices, err := subscribeDevices()
 	if err != nil {
 		w.log.Warn("which devices can send is looked at once a second only", "error", err)
 		return nil
 	}
-	go w.read(ctx, devices, nil) // their messages are numbered otherwise
-	context.AfterFunc(ctx, devices.Close)
+	w.hear(ctx, devices, func(uint16, uint16, []byte) bool { return true }, func() {})
 	return nil
 }
 
-// read wakes for each message, and notes those about routes. One that was lost
-// counts, too: something changed.
-func (w *watcher) read(ctx context.Context, s *nl.NetlinkSocket, routes *traits) {
-	for {
-		messages, _, err := s.Receive()
-		if ctx.Err() != nil {
-			return
-		}
-		switch {
-		case errors.Is(err, unix.ENOBUFS):
-			if routes != nil {
-				routes.unknown.Store(true)
+// hear reads messages until the context ends, and wakes for those that matter.
+// One that was lost matters, too: something changed.
+func (w *watcher) hear(ctx context.Context, s *nl.NetlinkSocket, matters func(kind, flags uint16, data []byte) bool, lost func()) {
+	context.AfterFunc(ctx, s.Close)
+	go func() {
+		for {
+			messages, _, err := s.Receive()
+			if ctx.Err() != nil {
+				return
 			}
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
-			continue
-		case err != nil:
-			w.failed <- fmt.Errorf("read the kernel's messages: %w", err)
-			return
-		}
-		matters := routes == nil || err != nil
-		for _, m := range messages {
-			if routes != nil && routes.note(m.Header.Type, m.Header.Flags, m.Data) {
-				matters = true
+			wake := false
+			switch {
+			case errors.Is(err, unix.ENOBUFS):
+				lost()
+				wake = true
+			case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			case err != nil:
+				w.failed <- fmt.Errorf("read the kernel's messages: %w", err)
+				return
+			}
+			for _, m := range messages {
+				wake = matters(m.Header.Type, m.Header.Flags, m.Data) || wake
+			}
+			if !wake {
+				continue
+			}
+			select {
+			case w.wake <- struct{}{}:
+			default:
 			}
 		}
-		if !matters {
-			continue
-		}
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
-	}
+	}()
 }
 
 // serve beats, and renews what changed.
