@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -47,6 +49,10 @@ wait for it.`,
 			if err != nil {
 				return err
 			}
+			// What fails here fails again below.
+			if s, err := c.Status(cmd.Context()); err == nil && removesNothing(s) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "waymark: this node removes no traces, so none will come: it has neither decapsulations nor a namespace with remove; observe where the domain ends")
+			}
 			o := observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.json, left: count}
 			err = c.Observe(cmd.Context(), filter, nil, o.line)
 			switch {
@@ -65,6 +71,11 @@ wait for it.`,
 	cmd.Flags().StringVar(&destination, "destination", "", "only packets to this `PREFIX`")
 	cmd.Flags().IntVar(&count, "count", 0, "end after this `NUMBER` of traces")
 	return cmd
+}
+
+// removesNothing tells that no packet's traces end at this node.
+func removesNothing(s api.Status) bool {
+	return len(s.Decapsulations) == 0 && !slices.ContainsFunc(s.Namespaces, func(ns config.Namespace) bool { return ns.Remove })
 }
 
 func observeFilter(namespace, source, destination string) (api.RecordFilter, error) {

@@ -23,6 +23,10 @@ func TestObserveInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/records" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
 		_, _ = io.WriteString(w, traceLine+"\n")
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
@@ -56,4 +60,20 @@ type cancelling struct {
 func (c *cancelling) Write(b []byte) (int, error) {
 	defer c.cancel()
 	return c.written.Write(b)
+}
+
+// Who observes where no trace ends would wait for ever without knowing why.
+func TestObserveWhereNothingEnds(t *testing.T) {
+	for status, warned := range map[string]bool{
+		`{}`:                          true,
+		`{"namespaces":[{"id":123}]}`: true,
+		`{"namespaces":[{"id":122},{"id":123,"remove":true}]}`:         false,
+		`{"namespaces":[{"id":123}],"decapsulations":["2001:db8::3"]}`: false,
+	} {
+		f := newFakeAgent(t, map[string]string{"GET /v1/status": status, "GET /v1/records": traceLine + "\n"})
+		code, _, stderr := runCLI(t, "", "--socket", f.socket, "observe", "--count", "1")
+		if code != exitOK || strings.HasPrefix(stderr, "waymark: this node removes no traces, so none will come: ") != warned || strings.Count(stderr, "\n") > 1 {
+			t.Errorf("%s: code %d, stderr %q", status, code, stderr)
+		}
+	}
 }
