@@ -103,6 +103,10 @@ func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(e
 			return false, nil
 		}
 		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			fmt.Fprintf(stderr, "waymark: %s is a directory; name the captures in it\n", file)
+			return false, nil
+		}
 		source = f
 	}
 	in := newInput(cmd.Context(), source)

@@ -151,3 +151,10 @@ func TestDecodeInterrupted(t *testing.T) {
 		})
 	}
 }
+
+func TestDecodeDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if code, stdout, stderr := runCLI(t, "", "decode", dir); code != exitFailure || stdout != "" || stderr != "waymark: "+dir+" is a directory; name the captures in it\n" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
