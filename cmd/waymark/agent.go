@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -229,6 +230,8 @@ func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bo
 	switch {
 	case errors.Is(err, api.ErrNoAgent) && remove && opts.socket == "":
 		result.Removed, result.Warnings, err = removeLeftovers(cmd.ErrOrStderr())
+	case errors.Is(err, api.ErrNoAgent) && opts.socket == "":
+		err = nothingToStop(opts.left())
 	case err == nil:
 		err = agent.WaitEnded(ctx, api.Place{Dir: filepath.Dir(socket)})
 	}
@@ -240,6 +243,15 @@ func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bo
 	}
 	result.Warnings = append([]health.Warning{}, result.Warnings...) // [] rather than null
 	return printJSON(cmd.OutOrStdout(), result)
+}
+
+// nothingToStop says that no agent runs, and what the last one has left on
+// these interfaces.
+func nothingToStop(left []string) error {
+	if len(left) == 0 {
+		return errors.New("no agent runs in this network namespace, so there is none to stop")
+	}
+	return fmt.Errorf("no agent runs in this network namespace, but the programs of the last one still treat the packets on %s; take them off with 'waymark agent stop --remove'", strings.Join(left, ", "))
 }
 
 // removeLeftovers removes what an agent that no longer runs has left.

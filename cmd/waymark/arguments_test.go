@@ -3,6 +3,7 @@
 package main
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -36,6 +37,16 @@ func TestMisplacedArguments(t *testing.T) {
 		code, stdout, stderr := runCLI(t, "", strings.Fields(args)...)
 		if code != exitUsage || stdout != "" || stderr != "waymark: "+want+"\n" {
 			t.Errorf("waymark %s: code %d, stdout %q, stderr\n%swant\nwaymark: %s", args, code, stdout, stderr, want)
+		}
+	}
+}
+
+func TestCommandExitCodes(t *testing.T) {
+	text := write(t, "text", "")
+	for name, want := range map[string]int{"waymark-no-such-command": exitNotFound, text + ".none": exitNotFound, text: exitNoExec} {
+		_, err := exec.LookPath(name)
+		if got := (commandError{err}).code(); err == nil || got != want {
+			t.Errorf("%s: %v, code %d, want %d", name, err, got, want)
 		}
 	}
 }

@@ -177,10 +177,22 @@ func TestHelpAsWord(t *testing.T) {
 }
 
 func TestNoAgent(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "none")
 	for _, args := range []string{"status", "observe", "ioam namespace show", "route show", "agent reload", "agent stop", "agent stop --remove", "agent config"} {
-		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", filepath.Join(t.TempDir(), "none")}, strings.Fields(args)...)...)
-		if code != exitFailure || stdout != "" || !strings.Contains(stderr, "no agent runs in this network namespace; start one with 'waymark agent run --config FILE'") {
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", socket}, strings.Fields(args)...)...)
+		if code != exitFailure || stdout != "" || !strings.HasPrefix(stderr, "waymark: nobody answers at "+socket+"; ") {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestNothingToStop(t *testing.T) {
+	for want, left := range map[string][]string{
+		"no agent runs in this network namespace, so there is none to stop":                                                                                                 nil,
+		"no agent runs in this network namespace, but the programs of the last one still treat the packets on eth0, eth1; take them off with 'waymark agent stop --remove'": {"eth0", "eth1"},
+	} {
+		if got := nothingToStop(left).Error(); got != want {
+			t.Errorf("%v: %s", left, got)
 		}
 	}
 }
@@ -347,7 +359,7 @@ func TestReloadResult(t *testing.T) {
 	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "agent", "reload"); code != exitFailure || stdout != "" || stderr != "f:3:1: a; b\nf:4:1: c; d\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket+".none", "--json", "agent", "reload"); code != exitFailure || stdout != "" || !strings.Contains(stderr, "no agent runs") {
+	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket+".none", "--json", "agent", "reload"); code != exitFailure || stdout != "" || !strings.Contains(stderr, "nobody answers at") {
 		t.Errorf("without an agent: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"strings"
 	"text/tabwriter"
 
@@ -115,7 +116,8 @@ func newLabExecCommand(name *string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exec NODE [--name NAME] [--] [COMMAND [ARGUMENT...]]",
 		Short: "Run a command in a node (default: a shell)",
-		Long: `Run a command in a node, with this terminal. The exit code is the command's. Only
+		Long: `Run a command in a node, with this terminal. The exit code is the command's;
+126 says that it may not be executed, 127 that there is none of that name. Only
 the network namespace changes: /sys and the mounts are those of the machine.`,
 		Example:               "  waymark lab exec alpha -- ping -c 3 2001:db8:2::2\n  waymark lab exec aramis -- waymark observe",
 		Args:                  someArguments("NODE"),
@@ -145,7 +147,12 @@ the network namespace changes: /sys and the mounts are those of the machine.`,
 			if len(command) == 0 {
 				command = []string{shell()}
 			}
-			return n.Exec(command)
+			err = n.Exec(command)
+			var search *exec.Error
+			if errors.As(err, &search) {
+				return commandError{err}
+			}
+			return err
 		},
 	}
 	// What follows NODE is the command's, flags too.

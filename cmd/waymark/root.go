@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/api"
 )
 
 // Exit codes, part of the command line's contract.
@@ -17,6 +20,8 @@ const (
 	exitOK          = 0   // done
 	exitFailure     = 1   // what was asked for failed, or a check found faults
 	exitUsage       = 2   // the command line itself is wrong; nothing was done
+	exitNoExec      = 126 // the command for a lab's node may not be executed, as shells say it
+	exitNotFound    = 127 // there is no such command for a lab's node, as shells say it
 	exitInterrupted = 130 // Ctrl-C, as shells say it: 128 and the signal's number
 )
 
@@ -29,6 +34,20 @@ func (e usageError) Unwrap() error { return e.err }
 // usagef makes an error that ends the program with exitUsage.
 func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
+}
+
+// commandError marks an error of finding the command for a lab's node.
+type commandError struct{ err error }
+
+func (e commandError) Error() string { return e.err.Error() }
+func (e commandError) Unwrap() error { return e.err }
+
+// code is the exit code that a shell would end with.
+func (e commandError) code() int {
+	if errors.Is(e.err, fs.ErrPermission) {
+		return exitNoExec
+	}
+	return exitNotFound
 }
 
 // errReported ends the program with exitFailure when the faults have been
@@ -64,7 +83,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if socket := root.PersistentFlags().Lookup("socket"); socket.Changed && errors.Is(err, api.ErrNoAgent) {
+		err = fmt.Errorf("nobody answers at %s; name the socket of an agent that runs, or leave --socket out to ask the agent of this network namespace", socket.Value)
+	}
 	var usage usageError
+	var command commandError
 	switch {
 	case err == nil:
 		return exitOK
@@ -78,6 +101,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "waymark: %v\n", err)
 		return exitUsage
+	case errors.As(err, &command):
+		fmt.Fprintf(stderr, "waymark: %v\n", err)
+		return command.code()
 	default:
 		fmt.Fprintf(stderr, "waymark: %v\n", err)
 		return exitFailure
