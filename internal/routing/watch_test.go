@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routing
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// fakePlane notes what it is told.
+type fakePlane struct {
+	mu         sync.Mutex
+	renewals   []renewal
+	beats      int
+	devices    []ioam.IfIndex
+	neighbours []datapath.Neighbour
+	broken     error
+}
+
+type renewal struct {
+	at  time.Time
+	key datapath.RouteKey
+}
+
+func (p *fakePlane) Renew(key datapath.RouteKey) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.renewals = append(p.renewals, renewal{time.Now(), key})
+	return p.broken
+}
+
+func (p *fakePlane) Beat() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.beats++
+	return p.broken
+}
+
+func (p *fakePlane) SetDevices(devices []ioam.IfIndex) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.devices = devices
+	return nil
+}
+
+func (p *fakePlane) Neighbours(time.Duration) ([]datapath.Neighbour, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.neighbours, nil
+}
+
+// key is the last one told, and how many renewals there were.
+func (p *fakePlane) key() (datapath.RouteKey, int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.renewals) == 0 {
+		return datapath.RouteByStack, 0
+	}
+	return p.renewals[len(p.renewals)-1].key, len(p.renewals)
+}
+
+// enterNamespace moves the test's thread into a network namespace of its own,
+// with a router's settings and one link.
+func enterNamespace(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		t.Fatal(err)
+	}
+	set(t, "net/ipv6/conf/all/forwarding", "1")
+	set(t, "net/ipv6/fib_multipath_hash_policy", "0")
+	run(t, "ip link set lo up")
+	run(t, "ip link add v0 type veth peer name v1")
+	run(t, "ip link set v0 up")
+	run(t, "ip link set v1 up")
+	run(t, "ip -6 addr add 2001:db8:1::1/64 dev v0 nodad")
+}
+
+func set(t *testing.T, name, value string) {
+	t.Helper()
+	if err := os.WriteFile("/proc/sys/"+name, []byte(value), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func run(t *testing.T, command string) {
+	t.Helper()
+	for part := range strings.SplitSeq(command, ";") {
+		words := strings.Fields(part)
+		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", part, err, out)
+		}
+	}
+}
+
+// watch watches the test's namespace until the test ends, which wants no fault.
+func watch(t *testing.T, p *fakePlane) {
+	t.Helper()
+	here, err := netns.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked, as above
+		if err := netns.Set(here); err != nil {
+			done <- err
+			return
+		}
+		done <- Watch(ctx, p, slog.New(slog.DiscardHandler))
+	}()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(2 * time.Second):
+			t.Error("the watch did not end")
+		}
+		here.Close()
+	})
+	await(t, "the first key", time.Second, func() bool { _, n := p.key(); return n > 0 })
+}
+
+func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, limit)
+		}
+	}
+}
+
+// quiet waits until nothing has been renewed for a while.
+func quiet(p *fakePlane) {
+	for before, now := -1, 0; before != now; {
+		time.Sleep(100 * time.Millisecond)
+		before = now
+		_, now = p.key()
+	}
+}
+
+// Every change that may send packets elsewhere makes the plane forget, and is
+// heard of in a hundredth of a second or so; what no message tells of, in one.
+func TestWatch(t *testing.T) {
+	enterNamespace(t)
+	p := &fakePlane{}
+	watch(t, p)
+	quiet(p)
+	const soon, later = 100 * time.Millisecond, 1500 * time.Millisecond
+	for _, tt := range []struct {
+		command string
+		want    datapath.RouteKey
+		within  time.Duration
+	}{
+		{"ip -6 route add 2001:db8:2::/64 via 2001:db8:1::2", datapath.RouteByDestination, soon},
+		{"ip -6 route replace 2001:db8:2::/64 via 2001:db8:1::3", datapath.RouteByDestination, soon},
+		{"ip -6 route del 2001:db8:2::/64", datapath.RouteByDestination, soon},
+		{"ip -6 neigh add 2001:db8:1::2 lladdr 02:00:00:00:00:02 dev v0", datapath.RouteByDestination, soon},
+		{"ip -6 neigh change 2001:db8:1::2 lladdr 02:00:00:00:00:03 dev v0", datapath.RouteByDestination, soon},
+		{"ip -6 addr add 2001:db8:9::1/64 dev v0 nodad", datapath.RouteByDestination, soon},
+		{"ip link set v0 mtu 1400", datapath.RouteByDestination, soon},
+		{"ip link add v2 type veth peer name v3", datapath.RouteByDestination, soon},
+		{"ip link set v1 down", datapath.RouteByDestination, soon},
+		{"sysctl -qw net.ipv6.conf.v0.forwarding=0", datapath.RouteByDestination, soon},
+		{"ip -6 rule add to 2001:db8:3::/64 lookup 100", datapath.RouteByDestination, soon},
+		{"ip -6 rule add from 2001:db8:3::/64 lookup 100", datapath.RouteByFlow, soon},
+		{"ip -6 rule add ipproto udp dport 53 lookup 100", datapath.RouteByPorts, soon},
+		{"ip -6 rule add fwmark 1 lookup 100", datapath.RouteByStack, soon},
+		{"ip -6 rule add to 2001:db8:4::/64 lookup 100", datapath.RouteByStack, soon},
+		{"ip -6 rule del fwmark 1 lookup 100", datapath.RouteByPorts, later},
+		{"ip xfrm policy add src 2001:db8:5::/64 dst 2001:db8:6::/64 dir out action block", datapath.RouteByStack, soon},
+		{"ip xfrm policy deleteall; ip -6 rule del ipproto udp dport 53; ip -6 rule del from 2001:db8:3::/64", datapath.RouteByDestination, later},
+		{"ip -6 route add 2001:db8:7::/64 nexthop via 2001:db8:1::2 nexthop via 2001:db8:1::3", datapath.RouteByFlow, soon},
+		{"sysctl -qw net.ipv6.fib_multipath_hash_policy=1", datapath.RouteByPorts, later},
+		{"sysctl -qw net.ipv6.conf.all.forwarding=0", datapath.RouteByStack, later},
+		{"sysctl -qw net.ipv6.fib_multipath_hash_policy=0 net.ipv6.conf.all.forwarding=1", datapath.RouteByFlow, later},
+		{"ip link del v2", datapath.RouteByStack, soon},
+	} {
+		_, before := p.key()
+		run(t, tt.command)
+		await(t, tt.command, tt.within, func() bool { key, n := p.key(); return n > before && key == tt.want })
+	}
+	await(t, "the end of a link's end", 3*time.Second, func() bool { key, _ := p.key(); return key == datapath.RouteByFlow })
+}
+
+// What a watch finds when it begins counts from its first word.
+func TestWatchBegins(t *testing.T) {
+	for command, want := range map[string]datapath.RouteKey{
+		"true": datapath.RouteByDestination,
+		"ip -6 route add 2001:db8:7::/64 nexthop via 2001:db8:1::2 nexthop via 2001:db8:1::3": datapath.RouteByFlow,
+		"ip -6 rule add sport 53 lookup 100":                                                  datapath.RouteByPorts,
+		"ip -6 rule add fwmark 0x10 lookup 100":                                               datapath.RouteByStack,
+		"ip xfrm policy add src 2001:db8:5::/64 dst 2001:db8:6::/64 dir fwd action block":     datapath.RouteByStack,
+		"sysctl -qw net.ipv6.conf.all.forwarding=0":                                           datapath.RouteByStack,
+	} {
+		t.Run(command, func(t *testing.T) {
+			enterNamespace(t)
+			run(t, command)
+			var seen traits
+			if err := seen.read(); err != nil || seen.key() != want {
+				t.Errorf("key %d, %v, want %d", seen.key(), err, want)
+			}
+			if want == datapath.RouteByStack {
+				return // the plane begins with that, and need not be told
+			}
+			p := &fakePlane{}
+			watch(t, p)
+			if p.mu.Lock(); p.renewals[0].key != want {
+				t.Errorf("the first key is %d, want %d", p.renewals[0].key, want)
+			}
+			p.mu.Unlock()
+		})
+	}
+}
+
+// Masses of changes do not keep the plane from remembering, nor the watch from
+// beating; the last one counts.
+func TestWatchMasses(t *testing.T) {
+	enterNamespace(t)
+	p := &fakePlane{}
+	watch(t, p)
+	quiet(p)
+	const count = 3000
+	_, before := p.key()
+	p.mu.Lock()
+	beats := p.beats
+	p.mu.Unlock()
+	var batch strings.Builder
+	for i := range count {
+		verb := []string{"add", "del"}[i%2]
+		batch.WriteString("route " + verb + " 2001:db8:2::/64 via 2001:db8:1::2\n")
+	}
+	cmd := exec.Command("ip", "-6", "-batch", "-")
+	cmd.Stdin = strings.NewReader(batch.String())
+	began := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	ended := time.Now()
+	quiet(p)
+	_, after := p.key()
+	took := time.Since(began)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := after - before; n < 2 || n > int(took/renewPause)+2 {
+		t.Errorf("%d changes in %v made the plane forget %d times, want every %v at most", count, took, n, renewPause)
+	}
+	// the last change came before the command's own end
+	if last := p.renewals[len(p.renewals)-1].at; last.Before(ended.Add(-100 * time.Millisecond)) {
+		t.Errorf("the plane forgot last %v before the last change", ended.Sub(last))
+	}
+	if n, least := p.beats-beats, int(took/beatPeriod)/2; n < least {
+		t.Errorf("%d beats in %v, want at least %d", n, took, least)
+	}
+}
+
+// The plane learns which devices can send as that changes.
+func TestWatchDevices(t *testing.T) {
+	if _, err := netlink.GenlFamilyGet(netdevFamily); err != nil {
+		t.Skipf("the kernel does not tell: %v", err)
+	}
+	enterNamespace(t)
+	v0, err := netlink.LinkByName("v0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &fakePlane{}
+	watch(t, p)
+	has := func(want bool) func() bool {
+		return func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return slices.Contains(p.devices, ioam.IfIndex(v0.Attrs().Index)) == want
+		}
+	}
+	for range 10 {
+		run(t, "ethtool -K v1 gro on")
+		await(t, "v0 can send", 100*time.Millisecond, has(true))
+		run(t, "ethtool -K v1 gro off")
+		await(t, "v0 cannot send any more", 100*time.Millisecond, has(false))
+	}
+	for range 100 { // what the request holds in memory must not matter
+		if got, err := sendingDevices(); err != nil || len(got) > 0 {
+			t.Fatalf("devices that can send: %v, %v; want none", got, err)
+		}
+	}
+}
+
+// Neighbours in use that the kernel takes for idle are used; all others stay as
+// they are.
+func TestWatchNeighbours(t *testing.T) {
+	enterNamespace(t)
+	v0, err := netlink.LinkByName("v0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := ioam.IfIndex(v0.Attrs().Index)
+	p := &fakePlane{neighbours: []datapath.Neighbour{{Address: netip.MustParseAddr("2001:db8:1::99"), Interface: index}}} // unknown
+	type entry struct{ state, flags int }
+	want := map[string]entry{}
+	for _, n := range []struct {
+		address, words string
+		used           bool
+		want           entry
+	}{
+		{"2001:db8:1::2", "nud stale", true, entry{netlink.NUD_DELAY, 0}},
+		{"2001:db8:1::3", "nud stale", false, entry{netlink.NUD_STALE, 0}},
+		{"2001:db8:1::4", "nud permanent", true, entry{netlink.NUD_PERMANENT, 0}},
+		{"2001:db8:1::5", "nud noarp", true, entry{netlink.NUD_NOARP, 0}},
+		{"2001:db8:1::6", "nud reachable", true, entry{netlink.NUD_REACHABLE, 0}},
+		{"2001:db8:1::7", "nud stale extern_learn", true, entry{netlink.NUD_DELAY, netlink.NTF_EXT_LEARNED}},
+		{"2001:db8:1::8", "nud stale router", true, entry{netlink.NUD_DELAY, netlink.NTF_ROUTER}},
+	} {
+		run(t, "ip -6 neigh add "+n.address+" lladdr 02:00:00:00:00:02 dev v0 "+n.words)
+		want[n.address] = n.want
+		if n.used {
+			p.neighbours = append(p.neighbours, datapath.Neighbour{Address: netip.MustParseAddr(n.address), Interface: index})
+		}
+	}
+	watch(t, p)
+	time.Sleep(lookPeriod + 200*time.Millisecond)
+	all, err := netlink.NeighList(int(index), unix.AF_INET6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range all {
+		e, ok := want[n.IP.String()]
+		if ok && (n.State != e.state || n.Flags != e.flags) {
+			t.Errorf("%s came to be in state %#x with flags %#x, want %#x, %#x", n.IP, n.State, n.Flags, e.state, e.flags)
+		}
+		if !ok && n.IP.IsGlobalUnicast() {
+			t.Errorf("the neighbour %s was made", n.IP)
+		}
+		delete(want, n.IP.String())
+	}
+	if len(want) > 0 {
+		t.Errorf("gone: %v", want)
+	}
+}
+
+// The watch beats as often as it promises, and ends with a plane that fails.
+func TestWatchBeats(t *testing.T) {
+	enterNamespace(t)
+	p := &fakePlane{}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	began := time.Now()
+	broken := errors.New("broken")
+	time.AfterFunc(500*time.Millisecond, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.broken = broken
+	})
+	if err := Watch(ctx, p, slog.New(slog.DiscardHandler)); !errors.Is(err, broken) {
+		t.Errorf("the watch ended with %v, want what the plane said", err)
+	}
+	took := time.Since(began)
+	if n := p.beats; n < int(took/beatPeriod)/2 || n > int(took/beatPeriod)+1 {
+		t.Errorf("%d beats in %v, want one every %v", n, took, beatPeriod)
+	}
+}
