@@ -14,10 +14,12 @@ import (
 	"github.com/waymark-net/waymark/internal/lab"
 )
 
-// While its agent is dead, a router asks the kernel: no packet is lost, and
-// changed routes count as soon as what was remembered is not used any more.
+// While its agent is dead, a router asks the kernel, and after five seconds its
+// stack forwards, until a new agent comes: no packet is lost, and changed routes
+// count as soon as what was remembered is not used any more.
 func TestForwardWithoutAgent(t *testing.T) {
 	needRedirection(t)
+	const helped = 5 * time.Second
 	l := raiseTwoWays(t, twoWays(t))
 	to := func(hop string) []string {
 		return []string{"ip", "-6", "route", "replace", "2001:db8:2::/64", "via", hop}
@@ -28,20 +30,32 @@ func TestForwardWithoutAgent(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	killed := time.Now()
 	c.change(t, "dartagnan", to("2001:db8:14::2")...)
 	time.Sleep(changePause)
 	c.change(t, "porthos", to("2001:db8:12::2")...)
 	time.Sleep(changePause)
+	if n := stackForwards(t, l, "athos"); n > 0 {
+		t.Errorf("the stack of athos forwarded %d packets %v after the agent's end", n, time.Since(killed))
+	}
+	await(t, "forwarding by the stack", helped+time.Second, func() bool { return stackForwards(t, l, "athos") > 0 })
+	if took := time.Since(killed); took < helped-100*time.Millisecond {
+		t.Errorf("the stack forwarded %v after the agent's end", took)
+	}
 	if _, err := l.Node("athos").StartAgent(t.Context(), l.Topology().Node("athos").Agent.Config); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(changePause)
+	before := forwardsOf(t, l, "athos")
 	c.change(t, "dartagnan", to("2001:db8:14::2")...)
 	time.Sleep(changePause)
 	r := c.stop(t)
 	r.checkWhole(t, r.sent[0], time.Now())
-	if f := forwardsOf(t, l, "athos"); f.stack > 0 || f.sum() != uint64(len(r.sent)) || f.toStack["agent"] > 0 {
+	f := forwardsOf(t, l, "athos")
+	if f.sum()+f.stack != uint64(len(r.sent)) || f.stack != f.toStack["agent"] {
 		t.Errorf("athos forwarded %d of %d packets fast, %d by the stack; left to it: %v", f.sum(), len(r.sent), f.stack, f.toStack)
+	}
+	if f.stack != before.stack || f.sum() < before.sum()+streamRate/10 {
+		t.Errorf("with a new agent, athos forwarded %d packets fast, %d by the stack", f.sum()-before.sum(), f.stack-before.stack)
 	}
 	for _, w := range statusOf(t, l, "athos").Warnings {
 		if w.Code == health.RoutesUnwatched {

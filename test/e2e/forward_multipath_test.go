@@ -105,6 +105,37 @@ func waysOf(t *testing.T, l *lab.Lab, label uint64, all []flow) []string {
 	return ways
 }
 
+// choice is what routes and rules tell flows apart by.
+type choice struct {
+	name    string
+	policy  string   // of hashes
+	rules   []string // that lead to dartagnan
+	byStack bool     // it is beyond a program
+}
+
+var choices = []choice{
+	{"policy 3", "3", nil, true}, // the first one that a watch meets
+	{"policy 1", "1", nil, false},
+	{"policy 1, rule by port", "1", []string{"ipproto udp dport 1-30000", "from 2001:db8:1::12"}, false},
+	{"policy 0", "0", nil, false},
+	{"policy 0, rules by source and class", "0", []string{"from 2001:db8:1::10/127", "tos 0x10"}, false},
+	{"policy 0, rule by port", "0", []string{"ipproto udp dport 1-30000"}, true},
+}
+
+// with makes a node choose like that while it sends flows.
+func (c choice) with(t *testing.T, n *lab.Node, send func()) {
+	t.Helper()
+	must(t, n, "sysctl", "-w", "net.ipv6.fib_multipath_hash_policy="+c.policy)
+	for _, verb := range []string{"add", "del"} {
+		for _, rule := range c.rules {
+			must(t, n, append(append([]string{"ip", "-6", "rule", verb}, strings.Fields(rule)...), "lookup", "100")...)
+		}
+		if verb == "add" {
+			send()
+		}
+	}
+}
+
 // Every flow takes the way that the stack would give it, whatever routes and
 // rules tell flows apart by.
 func TestForwardSameWays(t *testing.T) {
@@ -115,46 +146,36 @@ func TestForwardSameWays(t *testing.T) {
 	l := raiseTwoWays(t, top)
 	athos := l.Node("athos")
 	must(t, athos, "ip", "-6", "route", "add", "2001:db8:2::/64", "via", "2001:db8:14::2", "table", "100")
-	for _, tt := range []struct {
-		name    string
-		policy  string
-		rules   []string
-		byStack bool // what decides is beyond a program
-	}{
-		{"policy 1", "1", nil, false},
-		{"policy 1, rule by port", "1", []string{"ipproto udp dport 1-30000", "from 2001:db8:1::12"}, false},
-		{"policy 0", "0", nil, false},
-		{"policy 0, rules by source and class", "0", []string{"from 2001:db8:1::10/127", "tos 0x10"}, false},
-		{"policy 0, rule by port", "0", []string{"ipproto udp dport 1-30000"}, true},
-		{"policy 3", "3", nil, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			must(t, athos, "sysctl", "-w", "net.ipv6.fib_multipath_hash_policy="+tt.policy)
-			for _, rule := range tt.rules {
-				command := append(append([]string{"ip", "-6", "rule", "add"}, strings.Fields(rule)...), "lookup", "100")
-				must(t, athos, command...)
-				defer func() { must(t, athos, append([]string{"ip", "-6", "rule", "del"}, command[4:]...)...) }()
-			}
-			label := rand.Uint64()
-			all := flows(t, label)
-			forwarding(t, l, "athos", "stack")
-			want := waysOf(t, l, label, all)
-			forwarding(t, l, "athos", "fast")
+	label := rand.Uint64()
+	all := flows(t, label)
+	forwarding(t, l, "athos", "stack")
+	want := make([][]string, len(choices))
+	for i, c := range choices {
+		c.with(t, athos, func() { want[i] = waysOf(t, l, label, all) })
+	}
+	must(t, athos, "sysctl", "-w", "net.ipv6.fib_multipath_hash_policy="+choices[0].policy)
+	forwarding(t, l, "athos", "fast")
+	for i, c := range choices {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
 			before := forwardsOf(t, l, "athos")
-			got := waysOf(t, l, label, all)
+			c.with(t, athos, func() {
+				time.Sleep(1200 * time.Millisecond) // until the agent has looked at settings
+				got = waysOf(t, l, label, all)
+			})
 			f := forwardsOf(t, l, "athos")
 			fast, by := f.sum()-before.sum(), map[string]int{}
-			for i, w := range want {
+			for j, w := range want[i] {
 				by[w]++
-				if got[i] != w {
-					t.Errorf("%s, flow %d: went by %q, the stack would have it go by %q\n% x", all[i].kind, i, got[i], w, all[i].packet)
+				if got[j] != w {
+					t.Errorf("%s, flow %d: went by %q, the stack would have it go by %q\n% x", all[j].kind, j, got[j], w, all[j].packet)
 				}
 			}
 			t.Logf("%v; %d of %d packets went fast", by, fast, len(all))
 			if len(by) != 2 {
 				t.Errorf("the flows took the ways %v, want two, and no packet twice", by)
 			}
-			if tt.byStack && fast > 0 || !tt.byStack && fast < uint64(len(all)/2) {
+			if c.byStack && fast > 0 || !c.byStack && fast < uint64(len(all)/2) {
 				t.Errorf("%d of %d packets went fast; left to the stack: %v", fast, len(all), f.toStack)
 			}
 		})

@@ -108,9 +108,9 @@ func TestForwardFast(t *testing.T) {
 			must(t, l.Node("beta"), "ethtool", "-K", "eth0", "tx", "off")
 			beta := startScan(t, l, "beta", "eth0")
 			sendTraced(t, l, count, size)
-			send(t, l, "alpha", lab.Traffic{Kind: lab.KindTCP, Bytes: 64 << 20, Port: 9001})
+			send(t, l, "alpha", lab.Traffic{Kind: lab.KindTCP, Bytes: 32 << 20, Port: 9001})
 			sendBack(t, l, lab.Traffic{Kind: lab.KindUDP, Count: count, Size: size, Port: 9002},
-				lab.Traffic{Kind: lab.KindTCP, Bytes: 16 << 20, Port: 9003})
+				lab.Traffic{Kind: lab.KindTCP, Bytes: 8 << 20, Port: 9003})
 			beta.stop(t)
 			if n := beta.ioamBytes.Load(); n > 0 {
 				t.Errorf("beta received %d bytes of IOAM", n)
@@ -207,8 +207,8 @@ func TestForwardFastInTC(t *testing.T) {
 			l := raise(t, top)
 			beta := startScan(t, l, "beta", "eth0")
 			sendTraced(t, l, count, size)
-			send(t, l, "alpha", lab.Traffic{Kind: lab.KindTCP, Bytes: 64 << 20, Port: 9001})
-			sendBack(t, l, lab.Traffic{Kind: lab.KindTCP, Bytes: 16 << 20, Port: 9003})
+			send(t, l, "alpha", lab.Traffic{Kind: lab.KindTCP, Bytes: 32 << 20, Port: 9001})
+			sendBack(t, l, lab.Traffic{Kind: lab.KindTCP, Bytes: 8 << 20, Port: 9003})
 			checkTransfer(t, l, tt)
 			beta.stop(t)
 			if n := beta.ioamBytes.Load(); n > 0 || beta.longest.Load() <= 1500 {
