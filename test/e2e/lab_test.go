@@ -58,7 +58,7 @@ func TestLabCommands(t *testing.T) {
 		{[]string{"exec", "a", "--help"}, 0, "Run a command in a node", ""},
 		{[]string{"exec", "--name", name, "b", "ip", "-6", "addr", "show", "dev", "eth0"}, 0, "2001:db8::2/64", ""},
 		{[]string{"exec", "--name", name, "c", "--", "true"}, 1, "", "has no node c; it has a, b"},
-		{[]string{"exec", "--name", name, "a", "--", "no-such-command"}, 1, "", "no-such-command"},
+		{[]string{"exec", "--name", name, "a", "--", "no-such-command"}, 127, "", "no-such-command"},
 		{[]string{"traffic", "--name", name}, 0, "ping: ping from a to b, 3 sent, 3 received", ""},
 		{[]string{"traffic", "--name", name, "flood"}, 2, "", "no traffic called flood; it has ping"},
 		{[]string{"show", "--name", name}, 0, name + "-a", ""},
