@@ -18,6 +18,6 @@ const volatile struct {
 	struct clock_state clock_state;
 	struct record record;
 	struct forwarding forwarding;
-	struct next_hop next_hop;
+	struct next_hop_set next_hop_set;
 	struct neighbour neighbour;
 } abi = {};

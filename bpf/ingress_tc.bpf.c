@@ -13,11 +13,13 @@
  * A router's step; the egress hook does the rest. Where the kernel keeps a sum over the packet's
  * bytes, it has to be told; an insertion's bytes it would not be told.
  */
-static __always_inline int forward(context *ctx, struct packet *p, const struct path *path)
+static __always_inline int forward(context *ctx, struct packet *p, const struct result *ingress,
+				   const struct path *path)
 {
 	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	__be32 *word;
 
+	(void)ingress;
 	if (!ip6)
 		return -STACK_PACKET;
 	if (p->out && p->out->has_encapsulations && has_sum(ctx))
@@ -29,26 +31,12 @@ static __always_inline int forward(context *ctx, struct packet *p, const struct 
 	return leave(p, path);
 }
 
+#include "lib/ingress_hook.h"
+
 SEC("tc")
 int ingress_tc(struct __sk_buff *ctx)
 {
-	struct packet p = {};
-	struct path path = {};
-	struct result result = ingress(ctx, &p, &path);
-	int verdict;
-
-	count(COUNTER_INGRESS + result.outcome);
-	if (result.drop || p.broken)
-		return VERDICT_DROP;
-	if (!NODE.fast)
-		return VERDICT_PASS;
-	if (result.reason == STACK_UNDECIDED)
-		result.reason = find_plain_path(ctx, &p, &path);
-	verdict = result.reason ? -(int)result.reason : forward(ctx, &p, &path);
-	if (verdict > 0)
-		return verdict;
-	count(COUNTER_STACK - verdict);
-	return VERDICT_PASS;
+	return ingress_hook(ctx);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

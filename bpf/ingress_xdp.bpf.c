@@ -55,26 +55,12 @@ static __always_inline int forward(context *ctx, struct packet *p, const struct 
 	return leave(p, path);
 }
 
+#include "lib/ingress_hook.h"
+
 SEC("xdp.frags")
 int ingress_xdp(struct xdp_md *ctx)
 {
-	struct packet p = {};
-	struct path path = {};
-	struct result result = ingress(ctx, &p, &path);
-	int verdict;
-
-	count(COUNTER_INGRESS + result.outcome);
-	if (result.drop)
-		return VERDICT_DROP;
-	if (!NODE.fast)
-		return VERDICT_PASS;
-	if (result.reason == STACK_UNDECIDED)
-		result.reason = find_plain_path(ctx, &p, &path);
-	verdict = result.reason ? -(int)result.reason : forward(ctx, &p, &result, &path);
-	if (verdict > 0)
-		return verdict;
-	count(COUNTER_STACK - verdict);
-	return VERDICT_PASS;
+	return ingress_hook(ctx);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

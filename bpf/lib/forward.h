@@ -208,13 +208,7 @@ static __always_inline enum stack_reason is_everyday(const struct packet *p, con
 		return STACK_LINK;
 	if (ip6->hop_limit <= 1)
 		return STACK_HOP_LIMIT;
-	__be32 destination = (__be32)ip6->destination[0], source = (__be32)ip6->source[0];
-
-	if ((destination & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000) ||
-	    (source & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000) ||
-	    (destination & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
-	    (source & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) || !ip6->source[0] ||
-	    !ip6->destination[0])
+	if (is_link_scoped(ip6) || !ip6->source[0] || !ip6->destination[0])
 		return STACK_PACKET;
 	if (ip6->next_header == NEXT_ICMPV6) {
 		type = at(p, IPV6_HEADER, 1);

@@ -37,6 +37,17 @@ struct ipv6 {
 	__u64 destination[2];
 };
 
+/* Whether either address is multicast or link-local (RFC 4291 §2.5.6, 2.7). */
+static __always_inline int is_link_scoped(const struct ipv6 *ip6)
+{
+	__be32 destination = (__be32)ip6->destination[0], source = (__be32)ip6->source[0];
+
+	return (destination & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000) ||
+	       (source & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000) ||
+	       (destination & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
+	       (source & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000);
+}
+
 /* Finds the IPv6 header: its offset, or 0xffff when this is another protocol. */
 static __always_inline __u32 find_ipv6(const void *data, const void *end)
 {

@@ -113,14 +113,9 @@ static __always_inline struct encapsulation *find_encapsulation(context *ctx,
 static __always_inline int is_control(const struct packet *p, const struct ipv6 *ip6,
 				      const struct upper *u)
 {
-	__be32 destination = (__be32)ip6->destination[0], source = (__be32)ip6->source[0];
 	const __u8 *type;
 
-	if ((destination & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000) ||
-	    (source & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000) ||
-	    (destination & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
-	    (source & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
-	    !(ip6->source[0] | ip6->source[1]))
+	if (is_link_scoped(ip6) || !(ip6->source[0] | ip6->source[1]))
 		return 1;
 	if (u->next_header != NEXT_ICMPV6 || !u->offset)
 		return 0;

@@ -39,6 +39,7 @@ func (a *Agent) apply(next *state, strict bool) error {
 	}
 	if err := a.datapath.Apply(generation(resolved, int(next.config.Node.NextHops), a.paths.table.MTU)); err != nil {
 		swap.abandon()
+		a.askForRecords()
 		return fmt.Errorf("the data plane: %w", err)
 	}
 	swap.commit()

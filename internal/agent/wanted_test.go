@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -33,6 +34,13 @@ func TestRecordsAreAskedFor(t *testing.T) {
 	cancel()
 	<-ended
 	eventually(t, "the data plane knows that the observer went", wanted(false))
+
+	h.datapath.setRefusal(errors.New("no"))
+	h.write(baseConfig + "\nexport: [{kind: jsonl, path: " + filepath.Join(t.TempDir(), "none") + "}]\n")
+	if err := h.agent.Reload(); err == nil || !wanted(false)() {
+		t.Errorf("a refused configuration asks for records (%v)", err)
+	}
+	h.datapath.setRefusal(nil)
 
 	exporting := baseConfig + "\nexport: [{kind: jsonl, path: " + filepath.Join(t.TempDir(), "records") + "}]\n"
 	h.write(exporting)

@@ -102,18 +102,21 @@ type abiNeighbour struct {
 	Pad     uint32
 }
 
-type abiNextHop struct {
-	_           structs.HostLayout
-	Destination [2]uint64
-	Source      [2]uint64
-	ClassLabel  uint32
-	Tag         uint32
-	Checked     uint32
-	Ifindex     uint32
-	Macs        [3]uint32
-	Mtu         uint16
-	NextHeader  uint8
-	Pad         uint8
+type abiNextHopSet struct {
+	_    structs.HostLayout
+	Ways [4]struct {
+		_           structs.HostLayout
+		Destination [2]uint64
+		Source      [2]uint64
+		ClassLabel  uint32
+		Tag         uint32
+		Checked     uint32
+		Ifindex     uint32
+		Macs        [3]uint32
+		Mtu         uint16
+		NextHeader  uint8
+		Pad         uint8
+	}
 }
 
 type abiNodeConfig struct {

@@ -23,37 +23,49 @@ func nextHopSets(nextHops int) uint32 {
 	if nextHops <= 0 {
 		nextHops = defaultNextHops
 	}
-	sets := uint32(nextHops+nextHopWays-1) / nextHopWays
+	sets := uint32((nextHops + nextHopWays - 1) / nextHopWays)
 	return 1 << bits.Len32(max(sets, 1)-1)
 }
 
-const nextHopWays = 4 // NEXT_HOP_WAYS of abi.h
+const nextHopWays = len(abiNextHopSet{}.Ways)
 
 // StackReason says why fast forwarding left a packet to the stack.
 type StackReason uint8
 
-// The reasons, as in bpf/abi.h.
+// The reasons; docs/how-to/forward-fast.md says what they mean.
 const (
-	StackNone StackReason = iota
-	StackAgent
-	StackLink
-	StackPacket
-	StackHeaders
-	StackControl
-	StackHopLimit
-	StackChecksum
-	StackRoute
-	StackNeighbour
-	StackDevice
-	StackMTU
-	StackHeadroom
-	StackBoundary
-	NumStackReasons
+	StackNone       = StackReason(abiStackReasonSTACK_NONE)
+	StackAgent      = StackReason(abiStackReasonSTACK_AGENT)
+	StackLink       = StackReason(abiStackReasonSTACK_LINK)
+	StackPacket     = StackReason(abiStackReasonSTACK_PACKET)
+	StackHeaders    = StackReason(abiStackReasonSTACK_HEADERS)
+	StackControl    = StackReason(abiStackReasonSTACK_CONTROL)
+	StackHopLimit   = StackReason(abiStackReasonSTACK_HOP_LIMIT)
+	StackChecksum   = StackReason(abiStackReasonSTACK_CHECKSUM)
+	StackRoute      = StackReason(abiStackReasonSTACK_ROUTE)
+	StackNeighbour  = StackReason(abiStackReasonSTACK_NEIGHBOUR)
+	StackDevice     = StackReason(abiStackReasonSTACK_DEVICE)
+	StackMTU        = StackReason(abiStackReasonSTACK_MTU)
+	StackHeadroom   = StackReason(abiStackReasonSTACK_HEADROOM)
+	StackBoundary   = StackReason(abiStackReasonSTACK_BOUNDARY)
+	NumStackReasons = StackReason(abiStackReasonNUM_STACK_REASONS)
 )
 
 var stackReasons = [NumStackReasons]string{
-	"none", "agent", "link", "packet", "headers", "control", "hop_limit",
-	"checksum", "route", "neighbour", "device", "mtu", "headroom", "boundary",
+	StackNone:      "none",
+	StackAgent:     "agent",
+	StackLink:      "link",
+	StackPacket:    "packet",
+	StackHeaders:   "headers",
+	StackControl:   "control",
+	StackHopLimit:  "hop_limit",
+	StackChecksum:  "checksum",
+	StackRoute:     "route",
+	StackNeighbour: "neighbour",
+	StackDevice:    "device",
+	StackMTU:       "mtu",
+	StackHeadroom:  "headroom",
+	StackBoundary:  "boundary",
 }
 
 // String returns the reason's name, as metrics and JSON have it.
@@ -67,21 +79,20 @@ func (r StackReason) String() string {
 // RouteKey says what beside a packet's destination decides about its route.
 type RouteKey uint32
 
-// The keys, as in bpf/abi.h.
+// The keys.
 const (
 	// RouteByDestination is the destination alone.
 	RouteByDestination RouteKey = 0
 	// RouteByFlow is source, traffic class, flow label and next header, too.
-	RouteByFlow RouteKey = 1
+	RouteByFlow = RouteKey(abiForwardingKeyKEY_FLOW)
 	// RouteByPorts is ports as well: the kernel is asked for every packet.
-	RouteByPorts RouteKey = 1 | 2
+	RouteByPorts = RouteByFlow | RouteKey(abiForwardingKeyKEY_UNCACHED)
 	// RouteByStack is what a program cannot see: the stack forwards all.
-	RouteByStack RouteKey = 4
+	RouteByStack = RouteKey(abiForwardingKeyKEY_STACK)
 )
 
-// Forwarding is what fast forwarding is told about the kernel's routes. The
-// zero Generation of a new one differs from that of any earlier agent, because
-// it goes on from what the map holds.
+// Forwarding is what fast forwarding is told about the kernel's routes. Its
+// generations go on from those of an earlier agent, whose next hops are not used.
 type Forwarding struct {
 	state      *ebpf.Map
 	devices    *ebpf.Map

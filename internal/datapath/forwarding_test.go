@@ -159,6 +159,11 @@ func forwardable(cfg ioam.NodeConfig, key RouteKey, arrived []byte, after ioam.R
 	return !completes || cfg.Interfaces[1].Roles&ioam.RoleEgress != 0
 }
 
+// fastArrival lets the interface of arrival forward fast.
+func fastArrival(i ioam.IfIndex) device {
+	return device{linkHeader: 14, fast: i == arrivalIndex, address: [6]byte(arrivalAddress)}
+}
+
 // isImmutable tells whether an option of type 0x11 is IOAM's: edge-to-edge or
 // direct exporting, aligned and long enough.
 func isImmutable(header []byte, at int) bool {
@@ -177,9 +182,6 @@ func TestForwardingAgreement(t *testing.T) {
 		packets, seed = 200_000, rand.Uint64()
 	}
 	t.Logf("%d packets, seed %d", packets, seed)
-	devices := func(i ioam.IfIndex) device {
-		return device{linkHeader: 14, fast: i == arrivalIndex, address: [6]byte(arrivalAddress)}
-	}
 	redirected := make(map[string]int)
 	for done := uint64(0); done < uint64(packets); done += packetsPerConfig {
 		g := generator{rand.New(rand.NewPCG(seed, done))}
@@ -194,7 +196,7 @@ func TestForwardingAgreement(t *testing.T) {
 		if err := cfg.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		p := loadProgramsOn(t, cfg, arrivalIndex, devices, fixedTime, hookIngressXDP, hookIngressTC)
+		p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP, hookIngressTC)
 		key := []RouteKey{RouteByDestination, RouteByFlow, RouteByPorts}[g.IntN(3)]
 		p.routes(t, key, map[RouteKey]time.Duration{RouteByPorts: time.Second}[key])
 		for _, program := range []*ebpf.Program{p.xdp, p.tcIn} {

@@ -49,7 +49,8 @@ var groups = []uint{
 	unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_IPV6_NETCONF, unix.RTNLGRP_NEXTHOP,
 }
 
-// Watch keeps the plane told until the context ends. It fails only when the kernel cannot be watched at all.
+// Watch keeps the plane told until the context ends. It fails when the kernel
+// can no longer be watched, or the plane not be told.
 func Watch(ctx context.Context, plane Plane, log *slog.Logger) error {
 	w := &watcher{plane: plane, log: log, wake: make(chan struct{}, 1), failed: make(chan error, 3)}
 	ctx, cancel := context.WithCancel(ctx)

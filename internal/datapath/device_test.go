@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"net"
+	"slices"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// TestFastIn holds devices to where they may forward fast. The kernel's devices
+// are described, not made: not every kernel has them.
+func TestFastIn(t *testing.T) {
+	attributes := netlink.LinkAttrs{Name: "wm-none", EncapType: "ether", HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}
+	inMaster, plain := attributes, attributes
+	inMaster.MasterIndex = 1 // lo, which is no VRF
+	plain.EncapType = "none"
+	for _, tt := range []struct {
+		name     string
+		link     netlink.Link
+		fast     bool
+		xdp, tcx bool
+	}{
+		{"not asked for", &netlink.Veth{LinkAttrs: attributes}, false, false, false},
+		{"veth", &netlink.Veth{LinkAttrs: attributes}, true, true, true},
+		{"tap", &netlink.Tuntap{LinkAttrs: attributes}, true, false, true},
+		{"bond", &netlink.Bond{LinkAttrs: attributes}, true, false, true},
+		{"features unknown", &netlink.Device{LinkAttrs: attributes}, true, false, true},
+		{"member", &netlink.Veth{LinkAttrs: inMaster}, true, false, false},
+		{"no Ethernet", &netlink.Veth{LinkAttrs: plain}, true, false, false},
+	} {
+		d := deviceOf(tt.link, tt.fast)
+		if d.fastIn(AttachXDP) != tt.xdp || d.fastIn(AttachTCX) != tt.tcx {
+			t.Errorf("%s: in XDP %v, in tc %v; want %v, %v", tt.name, d.fastIn(AttachXDP), d.fastIn(AttachTCX), tt.xdp, tt.tcx)
+		}
+		if said := d.refused(AttachXDP) != ""; said != (tt.fast && !tt.xdp) {
+			t.Errorf("%s: in XDP, %q", tt.name, d.refused(AttachXDP))
+		}
+	}
+}
+
+// TestDeviceIsCurrent wants a changed address noticed, where it matters.
+func TestDeviceIsCurrent(t *testing.T) {
+	enterRouter(t)
+	link, err := netlink.LinkByIndex(int(arrivalIndex))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fast, stack := deviceOf(link, true), deviceOf(link, false)
+	if !fast.isCurrent(arrivalIndex) {
+		t.Error("nothing changed")
+	}
+	if err := netlink.LinkSetHardwareAddr(link, departureAddress); err != nil {
+		t.Fatal(err)
+	}
+	if fast.isCurrent(arrivalIndex) || !stack.isCurrent(arrivalIndex) {
+		t.Error("the address changed: only who forwards fast has to know")
+	}
+}
+
+// TestNextHopsOfNeighbours gives a router packets to many neighbouring
+// addresses: the cache must keep nearly all of them.
+func TestNextHopsOfNeighbours(t *testing.T) {
+	enterRouter(t)
+	const destinations = 256
+	cfg := ioam.NodeConfig{
+		ID:         2,
+		Interfaces: []ioam.Interface{{Index: arrivalIndex, Name: "in", ID: 1, MTU: 1500}},
+	}
+	p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP)
+	p.routes(t, RouteByDestination, 0)
+	for i := range destinations {
+		frame := append(slices.Concat(arrivalAddress, neighbourAddress), 0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 59, 64)
+		frame = append(frame, addresses[0].AsSlice()...)
+		frame = append(frame, addresses[1].AsSlice()...)
+		frame[len(frame)-1] = byte(i)
+		frame = append(frame, make([]byte, 8)...)
+		if verdict, _ := runOn(t, p.xdp, frame); verdict != 4 {
+			t.Fatalf("packet %d: verdict %d, want XDP_REDIRECT", i, verdict)
+		}
+	}
+	kept := make(map[byte]bool)
+	var index uint32
+	var set abiNextHopSet
+	for it := p.maps[mapNextHops].Iterate(); it.Next(&index, &set); {
+		for _, way := range set.Ways {
+			if way.Ifindex == uint32(departureIndex) {
+				kept[addressOf(way.Destination).As16()[15]] = true
+			}
+		}
+	}
+	if len(kept) < destinations*95/100 {
+		t.Errorf("%d of %d next hops are kept", len(kept), destinations)
+	}
+}
