@@ -93,7 +93,7 @@ func New(o Options) *Agent {
 // treatment then, unless the API asked to remove the data plane.
 func (a *Agent) Run(ctx context.Context) error {
 	a.started = time.Now()
-	file, err := loadFile(a.options.ConfigFile)
+	file, err := loadFile(a.options.ConfigFile, a.options.System)
 	if err != nil {
 		return err
 	}

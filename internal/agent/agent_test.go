@@ -64,6 +64,15 @@ func TestBadFileStartsNothing(t *testing.T) {
 	}
 }
 
+// A strict file's missing interfaces are named with its other faults.
+func TestStrictFaultsTogether(t *testing.T) {
+	h := newHarness(t, "strict: true\ninterfaces: [{name: eth9}]\nnamespaces: [{id: 70000}]\n")
+	var faults config.Faults
+	if err := h.run(); !errors.As(err, &faults) || len(faults) != 2 || faults[0].Line != 2 || faults[1].Line != 3 {
+		t.Errorf("error %v, want one in line 2 and one in line 3", err)
+	}
+}
+
 func TestDatapathRefusalEndsTheStart(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.datapath.setRefusal(errors.New("attach tcx egress on eth0: not supported; set attach: clsact"))

@@ -87,7 +87,7 @@ func (a *Agent) Reload() error {
 	if a.state.Load() == nil || a.ending {
 		return errors.New("the agent is not running")
 	}
-	file, err := loadFile(a.options.ConfigFile)
+	file, err := loadFile(a.options.ConfigFile, a.options.System)
 	if err == nil {
 		err = a.apply(file, true)
 	}

@@ -38,8 +38,8 @@ func (s *state) with(c *config.Config) *state {
 // maxConfigFile is more than package config accepts.
 const maxConfigFile = 4 << 20
 
-// loadFile reads and checks the configuration file.
-func loadFile(path string) (*state, error) {
+// loadFile reads and checks the configuration file, also against the host.
+func loadFile(path string, h config.Host) (*state, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w; name a configuration file that can be read", err)
@@ -49,7 +49,7 @@ func loadFile(path string) (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	c, err := config.Parse(path, data)
+	c, err := config.ParseFor(h, path, data)
 	if err != nil {
 		return nil, err
 	}

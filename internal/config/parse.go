@@ -43,7 +43,14 @@ func Load(path string) (*Config, error) {
 
 // Parse reads a configuration; name stands for the file in faults. The error
 // is Faults: everything that is wrong, in the file's order.
-func Parse(name string, data []byte) (*Config, error) {
+func Parse(name string, data []byte) (*Config, error) { return parse(name, data, nil) }
+
+// ParseFor is Parse for the host that the configuration is to serve: an
+// interface that a strict file names and the host lacks is one of the faults.
+func ParseFor(h Host, name string, data []byte) (*Config, error) { return parse(name, data, h) }
+
+// parse reads a configuration, for any host when h is nil.
+func parse(name string, data []byte, h Host) (*Config, error) {
 	d := newDecoder(name)
 	c := &Config{}
 	switch node := d.document(data); {
@@ -55,6 +62,9 @@ func Parse(name string, data []byte) (*Config, error) {
 		d.value(node, "", reflect.ValueOf(c).Elem())
 		c.source = &d.source
 		d.semantics(c)
+		if h != nil {
+			d.missing(c, h)
+		}
 	}
 	if err := d.faults.err(); err != nil {
 		return nil, err

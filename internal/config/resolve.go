@@ -64,9 +64,7 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		case err != nil:
 			return Resolved{}, fmt.Errorf("look up interface %s: %w", in.Name, err)
 		case !ok && c.Strict:
-			faults = append(faults, c.source.fault(fmt.Sprintf("interfaces[%d].name", i),
-				fmt.Sprintf("there is no interface %q here", in.Name),
-				"create it, correct its name, or set strict: false to serve it when it appears"))
+			faults = append(faults, c.missing(i))
 			continue
 		case !ok:
 			out.Missing = append(out.Missing, in.Name)
@@ -97,6 +95,30 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		out.Node.Masters = masters(out.Node.Interfaces, masterOf)
 	}
 	return out, nil
+}
+
+// missing is the fault of a strict file whose interface i is not there.
+func (c *Config) missing(i int) *Fault {
+	return c.source.fault(fmt.Sprintf("interfaces[%d].name", i),
+		fmt.Sprintf("there is no interface %q here", c.Interfaces[i].Name),
+		"create it, correct its name, or set strict: false to serve it when it appears")
+}
+
+// missing reports the interfaces that a strict file names and the host lacks.
+// What the host cannot tell is Resolve's to say.
+func (d *decoder) missing(c *Config, h Host) {
+	if !c.Strict {
+		return
+	}
+	for i, in := range c.Interfaces {
+		f := c.missing(i)
+		if d.followsFrom(f.Path) || !validInterfaceName(in.Name) {
+			continue
+		}
+		if _, ok, err := h.Link(in.Name); err == nil && !ok {
+			d.faults = append(d.faults, f)
+		}
+	}
 }
 
 // nodeIdentity takes the node's ids from the configuration, else from the host.

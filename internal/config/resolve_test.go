@@ -107,6 +107,42 @@ func TestResolveMissingInterface(t *testing.T) {
 	}
 }
 
+// What a strict file names and the host lacks is told with the file's own
+// faults, in the file's order; what cannot be read is not looked for.
+func TestMissingInterfacesAmongOtherFaults(t *testing.T) {
+	const text = `strict: true
+interfaces:
+  - {name: gone0}
+  - {name: eth1, id: 70000}
+  - {nome: eth2}
+  - {name: "a b"}
+  - {name: gone1}
+namespaces: [{id: 70000}]
+`
+	host := fakeHost{links: map[string]Link{"eth1": {Index: 9, MTU: 9000}}}
+	_, err := ParseFor(host, "test.yaml", []byte(text))
+	const cure = "create it, correct its name, or set strict: false to serve it when it appears"
+	want := `test.yaml:3:12: there is no interface "gone0" here; ` + cure + `
+test.yaml:4:22: interfaces[1].id: 70000 is too large; write a number from 0 to 65535
+test.yaml:5:6: unknown key "nome" in interfaces[2]; did you mean "name"?
+test.yaml:6:12: interfaces[3].name: "a b" cannot be the name of an interface; write 1 to 15 characters without spaces, / and :
+test.yaml:7:12: there is no interface "gone1" here; ` + cure + `
+test.yaml:8:19: namespaces[0].id: 70000 is too large; write a number from 0 to 65535`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	for _, strict := range []string{"strict: false", "strict: 5"} {
+		_, err = ParseFor(host, "test.yaml", []byte(strings.Replace(text, "strict: true", strict, 1)))
+		if err == nil || strings.Contains(err.Error(), "there is no interface") {
+			t.Errorf("%s: %v", strict, err)
+		}
+	}
+	host.broken = "link"
+	if _, err := ParseFor(host, "test.yaml", []byte(twoInterfaces+"strict: true\n")); err != nil {
+		t.Errorf("a host that cannot tell: %v", err)
+	}
+}
+
 // A kernel's id may be the one that the file gives another interface: the
 // fault's place counts interfaces as the file does.
 func TestResolveFindsFaultsOfTheHost(t *testing.T) {
