@@ -22,10 +22,11 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // stopTimeout is how long an agent may take to end.
-const stopTimeout = 15 * time.Second
+var stopTimeout = patience.Of(15 * time.Second)
 
 // localSocket is the API socket of the agent of this network namespace.
 func localSocket() (string, error) {

@@ -23,6 +23,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -56,7 +57,7 @@ func observe(t *testing.T, c *api.Client, f api.RecordFilter) <-chan string {
 	t.Cleanup(func() { cancel(); <-done })
 	select {
 	case <-ready:
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience.Of(5 * time.Second)):
 		t.Fatal("not observing within 5 s")
 	}
 	return lines
@@ -71,7 +72,7 @@ func receive(t *testing.T, lines <-chan string) export.TraceRecord {
 			t.Fatalf("%s: %v", line, err)
 		}
 		return r
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience.Of(5 * time.Second)):
 		t.Fatal("no record within 5 s")
 		return export.TraceRecord{}
 	}
@@ -163,7 +164,7 @@ func TestSlowObserverLosesAndIsTold(t *testing.T) {
 		if lost.Count == 0 || lost.Count > h.agent.stream.Dropped() {
 			t.Errorf("told of %d lost records; %d were", lost.Count, h.agent.stream.Dropped())
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience.Of(30 * time.Second)):
 		t.Error("the observer was not told of its loss within 30 s")
 	}
 }
@@ -197,7 +198,7 @@ func TestObserversEndWithTheAgent(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience.Of(5 * time.Second)):
 		t.Error("the observer waits on")
 	}
 }

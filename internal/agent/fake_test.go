@@ -21,6 +21,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/routing"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -408,7 +409,7 @@ func (h *harness) end() error {
 	case err := <-h.done:
 		h.done <- err
 		return err
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience.Of(10 * time.Second)):
 		return errors.New("the agent did not end")
 	}
 }
@@ -448,11 +449,10 @@ func (h *harness) warned(code health.Code) bool {
 
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 500 {
-		if ok() {
-			return
+	limit := patience.Of(5 * time.Second)
+	for deadline := time.Now().Add(limit); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, limit)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("%s: not within 5 s", what)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/pintest"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -190,8 +191,8 @@ func TestNamespaceGone(t *testing.T) {
 				if gone && err == nil {
 					break
 				}
-				if time.Since(begin) > 10*time.Second {
-					t.Fatalf("10 s after the last hold: gone %v, %v", gone, err)
+				if time.Since(begin) > patience.Of(10*time.Second) {
+					t.Fatalf("long after the last hold: gone %v, %v", gone, err)
 				}
 			}
 		})

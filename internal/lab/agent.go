@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // bpfDirectory is where agents pin what must outlive them, each in a directory
@@ -22,7 +23,7 @@ const bpfDirectory = api.Root + "/bpf"
 
 // agentStartTimeout bounds the start of one agent: the kernel verifies its
 // programs meanwhile.
-const agentStartTimeout = 30 * time.Second
+var agentStartTimeout = patience.Of(30 * time.Second)
 
 // Agent is a running `waymark agent run` of a node.
 type Agent struct {
@@ -129,7 +130,7 @@ func (a *Agent) await(ctx context.Context, node string) error {
 	defer cancel()
 	client := api.NewClient(a.Place.Socket())
 	for {
-		call, cancel := context.WithTimeout(ctx, time.Second)
+		call, cancel := context.WithTimeout(ctx, patience.Of(time.Second))
 		_, err := client.Status(call)
 		cancel()
 		if err == nil {

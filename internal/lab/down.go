@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/vishvananda/netns"
+
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
-const (
-	downTimeout      = 30 * time.Second // for everything
-	agentStopTimeout = 10 * time.Second // for taking one agent's programs away
-	killGrace        = time.Second      // for killed processes to be gone
+var (
+	downTimeout      = patience.Of(30 * time.Second) // for everything
+	agentStopTimeout = patience.Of(10 * time.Second) // for taking one agent's programs away
+	killGrace        = patience.Of(time.Second)      // for killed processes to be gone
 )
 
 // LeftError says what Down could not remove.

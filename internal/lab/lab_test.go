@@ -18,6 +18,8 @@ import (
 
 	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 var labNumber atomic.Int32
@@ -324,7 +326,7 @@ func TestLossIsCounted(t *testing.T) {
 			t.Errorf("%s over a broken link: %+v, %v", kind, r, err)
 		}
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > patience.Of(10*time.Second) {
 		t.Errorf("it took %v", took)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -17,10 +17,12 @@ import (
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // termGrace is how long a process may take to end when it is asked to.
-const termGrace = 5 * time.Second
+var termGrace = patience.Of(5 * time.Second)
 
 // Command is a child process in a node. Unlike `ip netns exec`, it changes the
 // network namespace only: /sys and the mounts are those of the machine.

@@ -6,10 +6,12 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // agentPatience is how long a living agent may take to accept a connection.
-const agentPatience = time.Second
+var agentPatience = patience.Of(time.Second)
 
 // Status is what a lab consists of. Its JSON names are a contract.
 type Status struct {

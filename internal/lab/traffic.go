@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
+// lastReply is how long the receiver waits behind the last packet.
+var lastReply = patience.Of(2 * time.Second)
+
 const (
-	// lastReply is how long the receiver waits behind the last packet.
-	lastReply = 2 * time.Second
 	// slowestTransfer is the rate, in bytes per second, that a TCP transfer
 	// must keep to be given the time it needs.
 	slowestTransfer = 4 << 20
@@ -70,9 +73,9 @@ func (l *Lab) Send(ctx context.Context, t Traffic) (TrafficResult, error) {
 // limit is the time that an exchange may take.
 func (t Traffic) limit() time.Duration {
 	if t.Kind == KindTCP {
-		return transferGrace + time.Duration(t.Bytes/slowestTransfer)*time.Second
+		return patience.Of(transferGrace + time.Duration(t.Bytes/slowestTransfer)*time.Second)
 	}
-	return time.Duration(t.Count)*(t.Interval+time.Millisecond) + 2*lastReply
+	return patience.Of(time.Duration(t.Count)*(t.Interval+time.Millisecond)) + 2*lastReply
 }
 
 // exchange is one running piece of traffic.

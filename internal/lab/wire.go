@@ -14,14 +14,16 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
-// How long a lab may take to have carrier on every link and to finish with
-// duplicate addresses; both are done in milliseconds unless something is wrong.
-const (
-	readyTimeout = 10 * time.Second
-	readyPoll    = 5 * time.Millisecond
-)
+// readyTimeout is how long a lab may take to have carrier on every link and to
+// finish with duplicate addresses; both are done in milliseconds unless
+// something is wrong.
+var readyTimeout = patience.Of(10 * time.Second)
+
+const readyPoll = 5 * time.Millisecond
 
 // sysctls are set in every node before it has an interface. Duplicate address
 // detection would keep a router from resolving neighbours for its first

@@ -12,10 +12,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // demoLimit is what the demo may take after the build.
-const demoLimit = time.Minute
+var demoLimit = patience.Of(time.Minute)
 
 var verdict = regexp.MustCompile(`(?m)^demo: traced=(\d+) delivered=(\d+) ioam_bytes_at_beta=(\d+)\n\z`)
 
@@ -189,7 +191,7 @@ func TestDemoWithoutReader(t *testing.T) {
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 1 {
 		t.Errorf("the demo without a reader ended with %v", err)
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > patience.Of(10*time.Second) {
 		t.Errorf("it went on for %v", took)
 	}
 	checkNothingLeft(t, name, ids)

@@ -17,6 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // modes are the transfers' two ways to trace, by one hook.
@@ -102,7 +103,7 @@ func (j *journal) fail(err error) {
 // read waits for a number of traces and empties the journal.
 func (j *journal) read(t *testing.T, want int) []export.TraceRecord {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience.Of(5 * time.Second)); ; time.Sleep(10 * time.Millisecond) {
 		j.lock.Lock()
 		if len(j.traces) >= want || j.fault != nil || time.Now().After(deadline) {
 			defer j.lock.Unlock()
@@ -137,7 +138,7 @@ func settled(t *testing.T, l *lab.Lab, node, outcome string) uint64 {
 		if now := counter(t, l, node, outcome); now != n {
 			n, since = now, 0
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(patience.Of(10 * time.Millisecond))
 	}
 	return n
 }

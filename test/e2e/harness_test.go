@@ -20,6 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 var labs atomic.Int32
@@ -133,9 +134,10 @@ func (o *transcript) String() string {
 	return o.text.String()
 }
 
-// await waits until something holds.
+// await waits until something holds, limit on a machine of its own.
 func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
 	t.Helper()
+	limit = patience.Of(limit)
 	for deadline := time.Now().Add(limit); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within %v", what, limit)
@@ -147,7 +149,7 @@ func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
 func waymark(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // cleanups run it, too
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute)) // cleanups run it, too
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs

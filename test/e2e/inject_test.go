@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // chain is a router between two hosts; what it does with IOAM is up to the test.
@@ -102,7 +103,7 @@ func exchange(t *testing.T, l *lab.Lab, packets [][]byte) map[int][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience.Of(5 * time.Second)); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		mu.Lock()
 		_, done := got[marker]
 		mu.Unlock()

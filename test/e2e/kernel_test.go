@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/pintest"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -303,7 +304,7 @@ func checkTime(t *testing.T, name string, p []byte) {
 	if !ok || seconds == 0 {
 		return
 	}
-	if d := time.Since(time.Unix(int64(seconds), 0)); d < -2*time.Second || d > time.Minute {
+	if d := time.Since(time.Unix(int64(seconds), 0)); d < -2*time.Second || d > patience.Of(time.Minute) {
 		t.Errorf("%s: the time is off by %v", name, d)
 	}
 	if micros, ok := data.TimestampFraction(); ok && micros >= 1_000_000 {

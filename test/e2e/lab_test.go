@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 const pair = `name: pair
@@ -109,7 +110,7 @@ func TestLabDownEndsExec(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(2 * time.Second):
+	case <-time.After(patience.Of(2 * time.Second)):
 		t.Error("the command outlived the lab")
 	}
 	checkNothingLeft(t, name, nil)
@@ -221,7 +222,7 @@ func TestLabShowsAgents(t *testing.T) {
 		}
 		select {
 		case <-ended:
-		case <-time.After(5 * time.Second):
+		case <-time.After(patience.Of(5 * time.Second)):
 			t.Error("the agent outlived the lab")
 		}
 	})

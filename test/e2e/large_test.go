@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // transferTo sends bytes from alpha to an address of beta, and compares what
@@ -28,7 +29,7 @@ func transferTo(t *testing.T, l *lab.Lab, address string, size int) {
 	defer listener.Close()
 	var conn net.Conn
 	if err := l.Node("alpha").Do(func() (err error) {
-		conn, err = (&net.Dialer{Timeout: 10 * time.Second, FallbackDelay: -1}).Dial("tcp6", listener.Addr().String())
+		conn, err = (&net.Dialer{Timeout: patience.Of(10 * time.Second), FallbackDelay: -1}).Dial("tcp6", listener.Addr().String())
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -48,7 +49,7 @@ func transferTo(t *testing.T, l *lab.Lab, address string, size int) {
 		t.Fatal(err)
 	}
 	defer end.Close()
-	if err := end.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := end.SetDeadline(time.Now().Add(patience.Of(30 * time.Second))); err != nil {
 		t.Fatal(err)
 	}
 	sum := sha256.New()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // Between an encapsulating and a decapsulating node of ours, the kernel's own
@@ -71,7 +72,7 @@ func checkKernelNode(t *testing.T, r export.TraceRecord) {
 	t.Helper()
 	athos, kernel, aramis := r.Nodes[0], r.Nodes[1], r.Nodes[2]
 	if !athos.Timestamp.Valid || kernel.Timestamp.Value.Before(athos.Timestamp.Value) || aramis.Timestamp.Value.Before(kernel.Timestamp.Value) ||
-		time.Since(athos.Timestamp.Value) > time.Minute {
+		time.Since(athos.Timestamp.Value) > patience.Of(time.Minute) {
 		t.Errorf("times %v, %v, %v", athos.Timestamp, kernel.Timestamp, aramis.Timestamp)
 	}
 	if !kernel.TransitDelay.Present || kernel.TransitDelay.Valid {

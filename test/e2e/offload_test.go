@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/tsharktest"
 )
 
@@ -70,7 +71,7 @@ func (s *segmented) run(t *testing.T, l *lab.Lab) {
 			t.Fatal(err)
 		}
 	}
-	if err := receiver.SetReadDeadline(time.Now().Add(3 * time.Second)); err != nil {
+	if err := receiver.SetReadDeadline(time.Now().Add(patience.Of(3 * time.Second))); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, 1<<16)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // narrow is `line` whose second inner link carries no more than the edge: full
@@ -30,7 +31,7 @@ func narrow(t *testing.T, tt transfer) *lab.Lab {
 // A link inside the domain that has no room for the tunnel costs one datagram:
 // then full ones go on as they are, and smaller ones have their traces.
 func TestTunnelPathMTU(t *testing.T) {
-	full := lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 20, Interval: 100 * time.Millisecond, Size: 1452, Port: 9000}
+	full := lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 20, Interval: patience.Of(100 * time.Millisecond), Size: 1452, Port: 9000}
 	for _, tt := range transfers() {
 		if tt.mode != "encap" {
 			continue

@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -170,7 +171,7 @@ func checkTransfer(t *testing.T, l *lab.Lab, tt transfer) {
 		if added > 0 && filled == 2*added && removed == added {
 			break
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(patience.Of(20 * time.Millisecond))
 	}
 	if added == 0 || filled != 2*added || removed != added {
 		t.Errorf("athos added %d headers, porthos filled %d, aramis removed %d", added, filled, removed)
@@ -263,7 +264,7 @@ func TestEqualPathsInTraces(t *testing.T) {
 				t.Errorf("the flow to port %d went by nodes %d and %d", w[0], before, w[1])
 			}
 			by[w[0]] = ioam.NodeID(w[1])
-		case <-time.After(5 * time.Second):
+		case <-time.After(patience.Of(5 * time.Second)):
 			t.Fatalf("only %v packets were traced, want %d", used, flows*count)
 		}
 	}

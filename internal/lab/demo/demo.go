@@ -17,6 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -41,10 +42,10 @@ const (
 	middle    = "porthos"
 )
 
-const (
-	demoTimeout = 45 * time.Second       // of everything but the removal
-	quiet       = 200 * time.Millisecond // without a new trace, the last has come
-	recordLimit = 3 * time.Second        // for the traces of a kind of traffic
+var (
+	demoTimeout = patience.Of(45 * time.Second)       // of everything but the removal
+	quiet       = patience.Of(200 * time.Millisecond) // without a new trace, the last has come
+	recordLimit = patience.Of(3 * time.Second)        // for the traces of a kind of traffic
 )
 
 // Run raises the line, shows the traffic and takes the line down. It returns
