@@ -20,4 +20,13 @@ const volatile struct {
 	struct forwarding forwarding;
 	struct next_hop_set next_hop_set;
 	struct neighbour neighbour;
+	enum sample_kind sample_kind;
+	enum flow_id_source flow_id_source;
+	struct postcard postcard;
+	struct flow_set flow_set;
+	struct flow_sample flow_sample;
+	struct flow_clock flow_clock;
+	struct export_credit export_credit;
+	struct sequence_set sequence_set;
+	struct collector collector;
 } abi = {};

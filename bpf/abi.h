@@ -13,11 +13,14 @@ enum outcome {
 	OUTCOME_OPTION_UNSUPPORTED,
 	OUTCOME_NAMESPACE_UNKNOWN,
 	OUTCOME_OVERFLOW_SET,
+	OUTCOME_DIRECT_EXPORT,
 	OUTCOME_TRACE_FILLED,
 	OUTCOME_TRACE_OVERFLOW,
 	OUTCOME_ENCAP_NOT_SELECTED,
 	OUTCOME_ENCAP_SKIPPED_CONTROL,
+	OUTCOME_ENCAP_SKIPPED_EXPORT,
 	OUTCOME_ENCAP_SKIPPED_HBH,
+	OUTCOME_ENCAP_SKIPPED_SEQUENCE,
 	OUTCOME_ENCAP_SKIPPED_MTU,
 	OUTCOME_ENCAP_SKIPPED_GSO,
 	OUTCOME_ENCAP_SKIPPED_HEADROOM,
@@ -49,6 +52,10 @@ enum counter {
 	COUNTER_STACK = 192,   /* + why fast forwarding left a packet to the stack */
 	COUNTER_RECORDS_WRITTEN = 208,
 	COUNTER_RECORDS_LOST,
+	COUNTER_POSTCARDS,
+	COUNTER_EXPORTS_SUPPRESSED, /* by the limits of exporting */
+	COUNTER_FLOWS_EVICTED,
+	COUNTER_SEQUENCES_EVICTED,
 	NUM_COUNTERS,
 };
 
@@ -109,6 +116,40 @@ enum mode {
 	MODE_AUTO,
 };
 
+/* What becomes of a Direct Export of a namespace. */
+enum export_mode {
+	EXPORT_NONE,
+	EXPORT_EVERY,
+	EXPORT_AGGREGATE,
+	EXPORT_SAMPLE,
+};
+
+enum export_role {
+	ROLE_NONE,
+	ROLE_ENCAPSULATING,
+	ROLE_TRANSIT,
+	ROLE_DECAPSULATING,
+};
+
+enum extension_flag {
+	EXTENSION_FLOW_ID = 0x80,
+	EXTENSION_SEQUENCE = 0x40,
+};
+
+/* Where the Flow-ID of an inserted option comes from. */
+enum flow_id_source {
+	FLOW_ID_HASH,
+	FLOW_ID_LABEL,
+	FLOW_ID_FIXED,
+};
+
+/* What a sample in a ring is: its first word. */
+enum sample_kind {
+	SAMPLE_RECORD,
+	SAMPLE_POSTCARD,
+	SAMPLE_FLOW,
+};
+
 /* A hash without collisions among the keys of a generation. */
 struct perfect_hash {
 	__u32 multiplier;
@@ -143,9 +184,17 @@ struct node_config {
 	__u16 mac_tail;
 	__u8 fast;    /* forward here what can be */
 	__u8 is_veth; /* frames may be another stack's packets, their checksums not computed yet */
+	__u8 has_exports;    /* some namespace exports */
+	__u8 has_collectors; /* packets to them get no header */
+	__u16 pad;
+	__u32 flow_sets;     /* of one CPU, a power of two */
+	__u32 export_limit;  /* packets that pay for a postcard */
+	__u32 export_rate;   /* postcards of one CPU in 2^27 ns */
+	__u64 flow_keys[7];  /* of the flow hash, the same in the domain */
+	__u64 table_keys[8]; /* of the table of flows */
 };
 
-_Static_assert(sizeof(struct node_config) == 96, "node_config has holes");
+_Static_assert(sizeof(struct node_config) == 232, "node_config has holes");
 
 /* An interface of the node, for packets that arrived there or are to leave there. */
 struct ingress_interface {
@@ -217,9 +266,10 @@ struct ioam_namespace {
 	__be32 data;
 	__u8 remove;
 	__u8 snapshot_words; /* of snapshot[], its header included: at least 1 */
-	__u16 pad;
+	__u8 export;	     /* enum export_mode */
+	__u8 pad;
 	__be32 snapshot[64];
-	__u32 pad2;
+	__u32 sample; /* EXPORT_SAMPLE: a postcard for each so many packets */
 };
 
 _Static_assert(sizeof(struct ioam_namespace) == 280, "ioam_namespace has holes");
@@ -257,7 +307,12 @@ struct patch {
 	__u16 queue;
 	__u16 hop_limit_wide;
 	__u16 ingress_id_wide;
-	__u16 pad;
+	__u16 direct_export; /* the first word behind the option's type; 0 = a trace */
+	__u16 flow_id;
+	__u16 sequence;
+	__u32 flow_id_source;
+	__u32 fixed_flow_id;
+	__u32 pad;
 };
 
 struct encapsulation {
@@ -267,16 +322,20 @@ struct encapsulation {
 	__u32 frequency_n;
 	__u32 frequency_slot;
 	__u32 options;
-	__u16 wants_time;
-	__u16 wants_queue;
+	__u8 wants_time;
+	__u8 wants_queue;
+	__u8 wants_flow; /* it has a Direct Export, or takes some flows only */
+	__u8 has_exports;
 	__u32 path_mtu; /* of the tunnel's path, 0 = not known; changes while this runs */
 	__u64 source[2];
 	__u64 destination[2];
+	__u32 flows_below; /* flow hashes from here on are not selected; 0 = all are */
+	__u32 pad;
 	struct patch patches[MAX_IOAM_OPTIONS];
 	__u64 header[MAX_HEADER_INSERTION / 8]; /* as in the packet */
 };
 
-_Static_assert(sizeof(struct encapsulation) == 64 + 16 * 9 + 512, "encapsulation has holes");
+_Static_assert(sizeof(struct encapsulation) == 72 + 32 * 9 + 512, "encapsulation has holes");
 
 /* How many packets an encapsulation has seen; outlives a generation. */
 struct frequency {
@@ -297,16 +356,163 @@ struct clock_state {
 
 /* What a removal tells user space; header_length bytes of the removed header follow. */
 struct record {
-	__u64 time; /* TAI, ns */
+	__u32 kind; /* SAMPLE_RECORD */
 	__u32 ifindex;
+	__u64 time;   /* TAI, ns */
 	__u32 length; /* bytes of the IPv6 packet that goes on */
 	__u16 header_length;
 	__u8 outcome;
 	__u8 packet_length; /* bytes of packet[] in use */
-	__u32 pad;
 	__u8 packet[RECORD_PACKET];
 };
 
 _Static_assert(sizeof(struct record) == 104, "record has holes");
+
+/* What packets of one flow have in common at a node (docs/data-plane.md, "Direct Export"). */
+struct flow_key {
+	__u64 source[2];
+	__u64 destination[2];
+	__be32 flow_label;
+	__be16 source_port;
+	__be16 destination_port;
+	__u8 next_header;
+	__u8 role; /* enum export_role */
+	__u16 namespace_id;
+	__u32 flow_id; /* 0 = the option has none */
+	__u32 ingress;
+	__u32 egress;
+	__u32 type; /* Trace-Type << 8 | Extension-Flags */
+	__u32 pad;
+};
+
+_Static_assert(sizeof(struct flow_key) == 64, "flow_key has holes");
+
+/* An export of one packet. */
+struct postcard {
+	__u32 kind; /* SAMPLE_POSTCARD */
+	__u32 sequence;
+	struct flow_key key;
+	__u64 time; /* TAI, ns */
+	__u32 length;
+	__u32 delay;
+	__u32 queue;
+	__u8 hop_limit;
+	__u8 flags;
+	__u16 segments; /* packets that this one is still to be cut into; 0 and 1: none */
+};
+
+_Static_assert(sizeof(struct postcard) == 96, "postcard has holes");
+
+/* What a flow did in one interval; times in units of 2^20 ns of CLOCK_MONOTONIC. */
+struct flow_totals {
+	__u64 packets;
+	__u64 bytes;
+	__u64 delay_sum;
+	__u32 delay_count;
+	__u32 delay_min;
+	__u32 delay_max;
+	__u32 first;
+	__u32 last;
+	__u32 skipped; /* Sequence Numbers */
+	__u32 late;    /* packets behind one with a later number */
+	__u32 epoch;   /* the interval; what is older than the reader's is nobody's */
+	__u8 hop_limit_min;
+	__u8 hop_limit_max;
+	__u8 ended; /* TCP's FIN or RST was seen */
+	__u8 pad[5];
+};
+
+_Static_assert(sizeof(struct flow_totals) == 64, "flow_totals has holes");
+
+/* An export while it is made, of one CPU. */
+struct export
+{
+	struct postcard postcard;
+	__u32 hash;    /* of the flow, for encapsulations that want it */
+	__u32 ends;    /* TCP's FIN or RST is in this packet */
+	__u32 written; /* postcards, to wake the reader by */
+	__u32 flows;   /* that came, to number entries */
+	__u64 buffer;  /* where the packet is, as a number */
+};
+
+_Static_assert(sizeof(struct export) == 120, "export has holes");
+
+/*
+ * A flow of one CPU. The reader takes the totals of an interval when the next one has begun, and
+ * no program writes there any more.
+ */
+struct flow {
+	struct flow_key key;
+	__u64 id;		      /* of this use of the entry; 0 = free, or being written */
+	__u32 hash;		      /* of the key */
+	__u32 sequence;		      /* the next one */
+	__u32 packets;		      /* since the flow is here, to choose samples by */
+	__u32 numbered;		      /* there was a Sequence Number */
+	struct flow_totals totals[2]; /* of even and of odd intervals */
+};
+
+_Static_assert(sizeof(struct flow) == 216, "flow has holes");
+
+#define FLOW_WAYS 4
+
+struct flow_set {
+	struct flow ways[FLOW_WAYS];
+};
+
+/* A flow that gave way to another. */
+struct flow_sample {
+	__u32 kind;  /* SAMPLE_FLOW */
+	__u32 index; /* of the entry, over all CPUs */
+	struct flow flow;
+	__u32 collected; /* the last interval that had been read then */
+	__u32 pad;
+};
+
+_Static_assert(sizeof(struct flow_sample) == 232, "flow_sample has holes");
+
+/* What the agent says to the table of flows. */
+struct flow_clock {
+	__u32 epoch;	 /* the interval that runs */
+	__u32 collected; /* the last one that was read */
+};
+
+/* Credit for exporting, of one CPU and interface. */
+struct export_credit {
+	__u64 packets;
+	__u32 window; /* of 2^27 ns */
+	__u32 spent;  /* postcards in it */
+};
+
+#define EXPORT_BURST 64
+
+/* A packet's arrival, remembered where its buffer is. */
+struct arrival {
+	__u64 buffer;
+	__u64 time; /* TAI, ns */
+};
+
+#define ARRIVALS 256
+
+/* A flow's next Sequence Number, and its Flow-ID: high and low half. */
+struct sequence_slot {
+	__u64 word;
+	__u32 used; /* units of 2^20 ns */
+	__u32 pad;
+};
+
+#define SEQUENCE_SETS 65536
+#define SEQUENCE_WAYS 2
+
+struct sequence_set {
+	struct sequence_slot ways[SEQUENCE_WAYS];
+};
+
+/* Where this node sends what it exports. */
+struct collector {
+	__u64 address[2];
+	__be16 port;
+	__u8 protocol;
+	__u8 pad[5];
+};
 
 #endif

@@ -12,6 +12,7 @@ int egress_tc(struct __sk_buff *ctx)
 	struct result result = egress(ctx);
 
 	count(COUNTER_EGRESS + result.outcome);
+	earn_credit();
 	return result.drop ? VERDICT_DROP : VERDICT_PASS;
 }
 

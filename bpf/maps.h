@@ -147,6 +147,63 @@ struct {
 	__type(value, __u32);
 } records_wanted SEC(".maps");
 
+/* Per CPU sets of flows of exports. Kept; of a size that the configuration says. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct flow_set);
+} flows SEC(".maps");
+
+/* One entry, written by the agent. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct flow_clock);
+} flow_clock SEC(".maps");
+
+/* One entry for each CPU: the export that is being made. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct export);
+} exports SEC(".maps");
+
+/* One entry for each CPU, of one interface. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct export_credit);
+} export_credits SEC(".maps");
+
+/* Where a packet's buffer is -> when it arrived, for packets whose delay is asked for. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, ARRIVALS);
+	__type(key, __u32);
+	__type(value, struct arrival);
+} arrivals SEC(".maps");
+
+/* Namespace-ID and Flow-ID -> next Sequence Number. Kept; 2 MiB where an encapsulation has it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sequence_set);
+} sequences SEC(".maps");
+
+/* Collectors that this node exports to. Generation; at most 64. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct collector);
+	__type(value, __u32);
+} collectors SEC(".maps");
+
 /* CPU -> ring of records, 512 KiB each: about 2,000 records while the agent is scheduled. Kept. */
 struct record_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

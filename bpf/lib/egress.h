@@ -6,6 +6,28 @@
 #include "boundary.h"
 #include "grow_skb.h"
 #include "encap.h"
+#include "export.h"
+
+/* Transit of Direct Exports: the way out is this one. */
+static __always_inline void export_departure(context *ctx, const struct packet *p,
+					     const struct scan *s, __u64 tai, __u32 queue)
+{
+	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	struct export *e;
+
+	if (!ip6)
+		return;
+	e = begin_export(ROLE_TRANSIT, p->arrived, NODE.ifindex, ip6->hop_limit);
+	if (!e)
+		return;
+	e->postcard.time = tai;
+	e->postcard.queue = queue;
+	e->postcard.segments = packet_segments(ctx);
+	if (s->export_types & DELAYED)
+		e->postcard.delay = delay_since_arrival(p, tai);
+	if (!find_flow(ctx, p->l3, s->length, 1))
+		export_options(ctx, p->l3, s);
+}
 
 static __always_inline enum outcome complete_options(context *ctx, struct packet *p,
 						     const struct scan *s, __u32 by_master)
@@ -13,11 +35,17 @@ static __always_inline enum outcome complete_options(context *ctx, struct packet
 	enum outcome greatest = OUTCOME_NO_IOAM, outcome;
 	__u32 queue;
 	__u64 tai;
+	int exported;
 
 	if (s->fault)
 		return s->fault;
-	tai = s->types & TRACE_BIT(4) && !NODE.mainline ? tai_now() : 0;
-	queue = s->types & TRACE_BIT(6) ? queue_depth(ctx) : UNAVAILABLE;
+	exported = NODE.has_exports && s->export_types && are_records_wanted();
+	tai = (s->types & TRACE_BIT(4) && !NODE.mainline) || (exported && s->export_types & DELAYED)
+		      ? tai_now()
+		      : 0;
+	queue = (s->types | s->export_types) & TRACE_BIT(6) ? queue_depth(ctx) : UNAVAILABLE;
+	if (exported)
+		export_departure(ctx, p, s, tai, queue);
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
 		outcome = complete_option(ctx, s, by_master << 16 | i << 8 | p->l3, tai, queue);

@@ -6,11 +6,9 @@
 #ifndef WAYMARK_ENCAP_H
 #define WAYMARK_ENCAP_H
 
+#include "export.h"
 #include "match.h"
 #include "trace.h"
-
-/* How far into a packet extension headers are followed when they are not at hand. */
-#define UPPER_LAYER_REACH 512
 
 static __always_inline __u32 u32_min(__u32 a, __u32 b)
 {
@@ -53,6 +51,7 @@ struct values {
 	__u32 ingress_id_wide;
 	__u32 ingress_id;
 	__u32 timed; /* the time is known */
+	__u64 tai;   /* 0 = it was not read */
 };
 
 /*
@@ -107,8 +106,93 @@ static __always_inline void gather(context *ctx, const struct packet *p,
 	v->ingress_id_wide = in ? in->interface_id_wide : UNAVAILABLE;
 	/* the kernel does not stamp what this node generated */
 	v->timed = e->wants_time && !(NODE.mainline && !p->arrived);
-	if (v->timed)
-		v->time = timestamp_of(tai_now());
+	if (v->timed) {
+		v->tai = tai_now();
+		v->time = timestamp_of(v->tai);
+	}
+}
+
+/* A packet to a collector of exports: it would cause more of them (RFC 9326 §3.1.2). */
+static __always_inline int is_export_packet(const struct packet *p, const struct ipv6 *ip6,
+					    const struct upper *u)
+{
+	struct collector to = {};
+	const __be16 *ports;
+
+	if (!NODE.has_collectors || !u->offset || !has_ports(u->next_header))
+		return 0;
+	ports = at(p, u->offset, 4);
+	if (!ports)
+		return 0;
+	to.address[0] = ip6->destination[0];
+	to.address[1] = ip6->destination[1];
+	to.port = ports[1];
+	to.protocol = u->next_header;
+	return bpf_map_lookup_elem(&collectors, &to) != 0;
+}
+
+/* Whether the encapsulation takes packets of this flow; the flow is noted. */
+static __always_inline int takes_flow(context *ctx, const struct packet *p,
+				      const struct encapsulation *e, const struct ipv6 *ip6,
+				      const struct upper *u)
+{
+	struct export *x = export_here();
+
+	if (!x)
+		return 0;
+	note_flow(p, ip6, u, x);
+	x->postcard.length = packet_length(ctx, p);
+	x->hash = flow_hash(&x->postcard.key);
+	return !e->flows_below || x->hash < e->flows_below;
+}
+
+static __always_inline __u32 flow_id_of(const struct export *x, const struct patch *patch)
+{
+	switch (patch->flow_id_source) {
+	case FLOW_ID_LABEL:
+		return bpf_ntohl(x->postcard.key.flow_label);
+	case FLOW_ID_FIXED:
+		return patch->fixed_flow_id;
+	}
+	return x->hash;
+}
+
+/*
+ * Completes the Direct Exports of a header that was written, and exports for them. Not inlined:
+ * see scan_options().
+ */
+__noinline int put_exports(context *ctx, const struct encapsulation *e, __u32 l3)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	struct export *x = export_here();
+	int wanted;
+
+	if (!e || !x)
+		return -1;
+	wanted = NODE.has_exports && are_records_wanted();
+	packet_load(ctx, p);
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < e->options; i++) {
+		const struct patch *patch = &e->patches[i];
+		__u32 header, type, flow_id, sequence = 0;
+		__be32 *word;
+
+		if (!patch->direct_export)
+			continue;
+		word = at(p, IPV6_HEADER + patch->direct_export, 8);
+		if (!word)
+			return -1;
+		header = bpf_ntohl(word[0]);
+		type = bpf_ntohl(word[1]);
+		flow_id = flow_id_of(x, patch);
+		if (patch->sequence)
+			sequence = take_sequence(header >> 16, flow_id);
+		PATCH(flow_id, 4, *word = bpf_htonl(flow_id));
+		PATCH(sequence, 4, *word = bpf_htonl(sequence));
+		if (wanted)
+			export_option(header, type, flow_id, sequence);
+	}
+	return 0;
 }
 
 /* Writes what the prebuilt header does not hold: the headers around it. */
@@ -136,6 +220,20 @@ static __always_inline enum outcome put_outer(struct packet *p, const struct enc
 	return OUTCOME_ENCAP_TUNNELED;
 }
 
+static __always_inline void export_insertion(context *ctx, const struct packet *p,
+					     const struct encapsulation *e, const struct values *v)
+{
+	struct export *x =
+		begin_export(ROLE_ENCAPSULATING, p->arrived, OUT(p, ifindex), v->hop_limit);
+
+	if (!x)
+		return;
+	x->postcard.time = v->tai;
+	x->postcard.queue = e->wants_queue ? v->queue : UNAVAILABLE;
+	x->postcard.segments = packet_segments(ctx);
+	put_exports(ctx, e, p->l3);
+}
+
 static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 {
 	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER), inner;
@@ -154,7 +252,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		if (!ip6)
 			return OUTCOME_NO_IOAM;
 	}
-	u = find_upper(ctx, p, ip6->next_header);
+	u = find_upper(ctx, p, ip6->next_header, IPV6_HEADER);
 	e = find_encapsulation(ctx, p, ip6, &u);
 	if (!e)
 		return OUTCOME_NO_IOAM;
@@ -163,8 +261,12 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	g.path_mtu = g.tunnel ? e->path_mtu : 0;
 	if (is_control(p, ip6, &u))
 		return OUTCOME_ENCAP_SKIPPED_CONTROL;
+	if (is_export_packet(p, ip6, &u))
+		return OUTCOME_ENCAP_SKIPPED_EXPORT;
 	if (is_stacks_business(ctx, p, &g))
 		return OUTCOME_LEFT_TO_STACK;
+	if (e->wants_flow && !takes_flow(ctx, p, e, ip6, &u))
+		return OUTCOME_ENCAP_NOT_SELECTED;
 	if (!is_selected(e))
 		return OUTCOME_ENCAP_NOT_SELECTED;
 	if (!g.tunnel && ip6->next_header == NEXT_HBH)
@@ -184,6 +286,10 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	put_header(ctx, e, &v, p->l3);
 	packet_load(ctx, p);
 	outcome = put_outer(p, e, &inner, payload + g.bytes, g.tunnel);
+	if (e->has_exports) {
+		export_insertion(ctx, p, e, &v);
+		packet_load(ctx, p);
+	}
 	packet_grown(ctx, p, &g);
 	return outcome;
 }

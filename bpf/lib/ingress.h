@@ -4,8 +4,8 @@
 #define WAYMARK_INGRESS_H
 
 #include "boundary.h"
+#include "export.h"
 #include "forward.h"
-#include "record.h"
 
 #define ECN_MASK bpf_htonl(0x00300000)
 #define ECN_CE	 bpf_htonl(0x00300000)
@@ -154,6 +154,45 @@ static __always_inline enum stack_reason find_transit_path(context *ctx, struct 
 	return STACK_NONE;
 }
 
+/*
+ * Transit of Direct Exports: where the way out is known, they are made; else the egress hook will,
+ * and may want to know when the packet came.
+ */
+static __always_inline void export_transit(context *ctx, const struct packet *p,
+					   const struct scan *s, const struct path *path,
+					   __u32 hop_limit, __u64 tai, enum stack_reason reason)
+{
+	struct export *e;
+
+	if (!(COMPLETES && NODE.fast) || reason) {
+		if (s->export_types & DELAYED)
+			remember_arrival(p, tai);
+		return;
+	}
+	e = begin_export(ROLE_TRANSIT, NODE.ifindex, path->ifindex, hop_limit);
+	if (!e || find_flow(ctx, p->l3, s->length, 1))
+		return;
+	e->postcard.segments = packet_segments(ctx);
+	if (s->export_types & DELAYED) {
+		e->postcard.time = tai_now();
+		e->postcard.delay = delay_of(tai, e->postcard.time);
+	}
+	export_options(ctx, p->l3, s);
+}
+
+static __always_inline void export_arrival(context *ctx, const struct packet *p,
+					   const struct scan *s, __u32 hop_limit, __u64 tai,
+					   enum removal removal)
+{
+	struct export *e = begin_export(ROLE_DECAPSULATING, NODE.ifindex, 0, hop_limit);
+
+	if (!e || find_flow(ctx, p->l3, s->length, removal == REMOVE_TUNNEL))
+		return;
+	e->postcard.segments = packet_segments(ctx);
+	e->postcard.time = tai;
+	export_options(ctx, p->l3, s);
+}
+
 static __always_inline struct result with_options(context *ctx, struct packet *p, struct scan *s,
 						  struct path *path)
 {
@@ -161,7 +200,8 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	struct result result = {.reason = STACK_HEADERS};
 	const struct ipv6 *ip6;
 	const __u8 *hbh;
-	int partial, wanted;
+	int partial, removed, wanted, exported;
+	__u32 hop_limit;
 	__u64 tai = 0;
 
 	if (!(NODE.roles & ROLE_INGRESS))
@@ -183,22 +223,26 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	if (NODE.fast && removal == REMOVE_NOTHING)
 		result.reason = find_transit_path(ctx, p, s, path);
 	partial = removal == REMOVE_INLINE && (s->foreign || s->removable != s->count);
-	wanted = removal != REMOVE_NOTHING && !partial && are_records_wanted();
-	/* a header that goes, and that nobody will see, is left as it is */
-	if (removal != REMOVE_NOTHING && !partial && !wanted) {
-		result.outcome = remove(ctx, p, s->length, removal, 0, 0);
-		if (is_removed(result.outcome))
-			result.reason = STACK_UNDECIDED;
-		return result;
-	}
+	removed = removal != REMOVE_NOTHING && !partial;
+	exported = NODE.has_exports && s->export_types && are_records_wanted();
+	wanted = removed && s->traces && are_records_wanted();
+	hop_limit = (ip6->hop_limit - 1) & 0xff;
 	/* one reading of the clock serves all options and the record */
-	if (wanted || s->types & TIMED_AT_INGRESS)
+	if (wanted || (!removed && s->types & TIMED_AT_INGRESS) ||
+	    (exported && !removed && s->export_types & DELAYED))
 		tai = tai_now();
-	fill_options(ctx, p, s, (ip6->hop_limit - 1) & 0xff, removal == REMOVE_NOTHING, tai,
-		     &result);
+	if (exported && removed)
+		export_arrival(ctx, p, s, hop_limit, tai, removal);
+	else if (exported)
+		export_transit(ctx, p, s, path, hop_limit, tai, result.reason);
+	if (exported)
+		packet_load(ctx, p);
+	/* a header that goes, and that nobody will see, is left as it is */
+	if (!removed || wanted)
+		fill_options(ctx, p, s, hop_limit, removal == REMOVE_NOTHING, tai, &result);
 	if (partial)
 		result.outcome = OUTCOME_REMOVAL_PARTIAL;
-	else if (removal != REMOVE_NOTHING)
+	else if (removed)
 		result.outcome = remove(ctx, p, s->length, removal, wanted, tai);
 	if (is_removed(result.outcome))
 		result.reason = STACK_UNDECIDED;

@@ -20,6 +20,7 @@ enum ioam_type {
 };
 
 #define TRACE_OFFSET	 12 /* node data, from the option's first byte */
+#define DEX_OFFSET	 12 /* what Extension-Flags announce */
 #define TRACE_OPTION_MIN 10 /* option length of a trace without data */
 
 /* The trace header's first word: Namespace-ID, NodeLen, flags, RemainingLen. */
@@ -44,18 +45,20 @@ static __always_inline __u32 node_length(__u32 type)
 
 /* An IOAM option as it was found, its words in host order. */
 struct option {
-	__u32 header; /* first word of a trace header */
+	__u32 header; /* first word of a trace header, or of a Direct Export */
 	__u32 type;   /* second word */
 	__u16 offset; /* of the option, from the IPv6 header */
 	__u8 words;   /* of node data that a trace has room for */
-	__u8 outcome; /* OUTCOME_TRACE_FILLED: a sound trace; else what is to be said of the option */
+	/* TRACE_FILLED: a sound trace; DIRECT_EXPORT: a sound one; else what is to be said of it */
+	__u8 outcome;
 };
 
 /* What a Hop-by-Hop header holds. */
 struct scan {
-	__u32 length; /* bytes of the header */
-	__u32 count;  /* IOAM options */
-	__u32 types;  /* the trace types, or-ed */
+	__u32 length;	    /* bytes of the header */
+	__u32 count;	    /* IOAM options */
+	__u32 types;	    /* the trace types, or-ed */
+	__u32 export_types; /* those of Direct Exports that are exported here, or-ed, and bit 0 */
 	__u32 cursor;
 	__u32 egress_id_wide; /* or all ones */
 	__u16 egress_id;      /* or all ones */
@@ -64,7 +67,7 @@ struct scan {
 	__u8 fault;	      /* the first IOAM option's that is not sound, or 0 */
 	__u8 removable;	      /* options whose namespace is to be removed here */
 	__u8 untidy;	      /* not laid out as encapsulating nodes do: a stack may object to it */
-	__u8 pad;
+	__u8 traces;	      /* sound pre-allocated traces */
 	struct option options[MAX_IOAM_OPTIONS + 1];
 };
 
@@ -83,9 +86,20 @@ static __always_inline int is_ioam(const struct packet *p, __u32 offset, __u8 ty
 	return option[3] == IOAM_E2E || (option[3] == IOAM_DEX && length >= TRACE_OPTION_MIN);
 }
 
+/* Octets that Extension-Flags announce (RFC 9326 §3.2). */
+static __always_inline __u32 extension_octets(__u32 header)
+{
+	__u32 flags = header & 0xff;
+
+	flags -= flags >> 1 & 0x55;
+	flags = (flags & 0x33) + (flags >> 2 & 0x33);
+	return ((flags + (flags >> 4)) & 0x0f) << 2;
+}
+
 /*
  * Checks one IOAM option as the kernel does, in its order. OUTCOME_TRACE_FILLED: a sound trace;
- * OUTCOME_OPTION_UNSUPPORTED: sound as far as can be told; else the fault.
+ * OUTCOME_DIRECT_EXPORT: a sound one; OUTCOME_OPTION_UNSUPPORTED: sound as far as can be told;
+ * else the fault.
  */
 static __always_inline enum outcome check_option(const struct packet *p, __u32 offset,
 						 struct option *o)
@@ -101,7 +115,8 @@ static __always_inline enum outcome check_option(const struct packet *p, __u32 o
 	length = option[1];
 	if (length < 2)
 		return OUTCOME_MALFORMED_OPTION_LENGTH;
-	if (option[0] != OPTION_IOAM || option[3] != IOAM_PREALLOCATED_TRACE)
+	if (option[3] != IOAM_DEX &&
+	    (option[0] != OPTION_IOAM || option[3] != IOAM_PREALLOCATED_TRACE))
 		return OUTCOME_OPTION_UNSUPPORTED;
 	if (length < TRACE_OPTION_MIN)
 		return OUTCOME_MALFORMED_OPTION_LENGTH;
@@ -110,12 +125,29 @@ static __always_inline enum outcome check_option(const struct packet *p, __u32 o
 		return OUTCOME_MALFORMED_OPTION_LENGTH;
 	o->header = bpf_ntohl(header[0]);
 	o->type = bpf_ntohl(header[1]);
+	if (option[3] == IOAM_DEX)
+		return length < TRACE_OPTION_MIN + extension_octets(o->header)
+			       ? OUTCOME_MALFORMED_OPTION_LENGTH
+			       : OUTCOME_DIRECT_EXPORT;
 	o->words = (length - TRACE_OPTION_MIN) >> 2;
 	if (TRACE_REMAINING(o->header) > o->words)
 		return OUTCOME_MALFORMED_REMAINING_LENGTH;
 	if (TRACE_NODELEN(o->header) != node_length(o->type))
 		return OUTCOME_MALFORMED_NODE_LENGTH;
 	return OUTCOME_TRACE_FILLED;
+}
+
+/* What the namespace of a sound option wants of it. */
+static __always_inline void note_namespace(struct scan *s, const struct option *o)
+{
+	struct ioam_namespace *ns = find_namespace(o->header >> 16);
+
+	if (!ns)
+		return;
+	if (NODE.has_removals && ns->remove)
+		s->removable++;
+	if (NODE.has_exports && ns->export && o->outcome == OUTCOME_DIRECT_EXPORT)
+		s->export_types |= (o->type & 0xffffff00) | 1;
 }
 
 /* Notes an IOAM option; nonzero when there are too many. */
@@ -133,15 +165,16 @@ static __always_inline int note_option(const struct packet *p, struct scan *s, _
 	if (o->outcome >= OUTCOME_MALFORMED_IPV6) {
 		if (!s->fault)
 			s->fault = o->outcome;
-	} else if (o->outcome == OUTCOME_TRACE_FILLED) {
-		s->types |= o->type;
-		if (NODE.has_removals) {
-			struct ioam_namespace *ns = find_namespace(TRACE_NAMESPACE(o->header));
-
-			if (ns && ns->remove)
-				s->removable++;
-		}
+		return 0;
 	}
+	if (o->outcome == OUTCOME_TRACE_FILLED) {
+		s->types |= o->type;
+		s->traces++;
+	} else if (o->outcome != OUTCOME_DIRECT_EXPORT) {
+		return 0;
+	}
+	if (NODE.has_removals || (NODE.has_exports && o->outcome == OUTCOME_DIRECT_EXPORT))
+		note_namespace(s, o);
 	return 0;
 }
 
@@ -155,7 +188,7 @@ static __always_inline int is_common(const struct packet *p, const struct scan *
 	__u32 end;
 
 	if (!words || (words[0] & bpf_htonl(0xffff)) != PADN_2 ||
-	    *(const __u8 *)(words + 1) != OPTION_IOAM)
+	    !is_ioam(p, IPV6_HEADER + 4, ((const __u8 *)words)[4], ((const __u8 *)words)[5]))
 		return 0;
 	end = 6 + ((const __u8 *)words)[5];
 	if (end == s->length)

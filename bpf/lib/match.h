@@ -3,13 +3,7 @@
 #ifndef WAYMARK_MATCH_H
 #define WAYMARK_MATCH_H
 
-#include "upper.h"
-
-static __always_inline int has_ports(__u8 next_header)
-{
-	return next_header == NEXT_TCP || next_header == NEXT_UDP || next_header == NEXT_SCTP ||
-	       next_header == NEXT_DCCP || next_header == NEXT_UDPLITE;
-}
+#include "flow.h"
 
 /* What a rule asks of the upper layer, looked up once per packet. */
 struct ports {

@@ -67,6 +67,12 @@ static __always_inline __u32 packet_length(context *ctx, const struct packet *p)
 	return ctx->len - p->l3;
 }
 
+/* Packets that an offloaded one is still to be cut into; 0 = it is but one. */
+static __always_inline __u32 packet_segments(context *ctx)
+{
+	return ctx->gso_segs;
+}
+
 static __always_inline int load_bytes(context *ctx, __u32 offset, void *to, __u32 length)
 {
 	return bpf_skb_load_bytes(ctx, offset, to, length);

@@ -52,6 +52,13 @@ static __always_inline void packet_pull(context *ctx, struct packet *p, __u32 le
 	(void)length;
 }
 
+/* A frame is but one packet. */
+static __always_inline __u32 packet_segments(context *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
 static __always_inline int load_bytes(context *ctx, __u32 offset, void *to, __u32 length)
 {
 	return bpf_xdp_load_bytes(ctx, offset, to, length);

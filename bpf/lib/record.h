@@ -99,7 +99,7 @@ static __always_inline void record_end(context *ctx, const struct packet *p,
 	r->ifindex = NODE.ifindex;
 	r->length = length;
 	r->outcome = outcome;
-	r->pad = 0;
+	r->kind = SAMPLE_RECORD;
 	if (head > RECORD_PACKET)
 		head = RECORD_PACKET;
 	if (read_some(ctx, p->l3, r->packet, head, RECORD_PACKET))

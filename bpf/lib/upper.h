@@ -10,11 +10,17 @@ struct upper {
 	__u32 next_header; /* the last one reached */
 };
 
-/* Walks extension headers: next header << 16 | offset. Not inlined: see scan_options(). */
-__noinline int walk_extensions(context *ctx, __u32 l3, __u32 first)
+/* How far into a packet extension headers are followed when they are not at hand. */
+#define UPPER_LAYER_REACH 512
+
+/*
+ * Walks extension headers, the first of which is at an offset: next header << 16 | offset. Not
+ * inlined: see scan_options().
+ */
+__noinline int walk_extensions(context *ctx, __u32 l3, __u32 first, __u32 begin)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
-	__u32 offset = IPV6_HEADER, next = first & 0xff;
+	__u32 offset = begin & 0xfff, next = first & 0xff;
 
 	packet_load(ctx, p);
 #pragma clang loop unroll(disable)
@@ -34,12 +40,14 @@ __noinline int walk_extensions(context *ctx, __u32 l3, __u32 first)
 	return is_extension(next) ? next << 16 : next << 16 | offset;
 }
 
-static __always_inline struct upper find_upper(context *ctx, const struct packet *p, __u8 first)
+/* The upper layer behind the header at an offset, whose type is given. */
+static __always_inline struct upper find_upper(context *ctx, const struct packet *p, __u8 first,
+					       __u32 begin)
 {
-	struct upper u = {.offset = IPV6_HEADER, .next_header = first};
+	struct upper u = {.offset = begin, .next_header = first};
 
 	if (is_extension(first)) {
-		__u32 found = walk_extensions(ctx, p->l3, first);
+		__u32 found = walk_extensions(ctx, p->l3, first, begin);
 
 		u.offset = found & 0xffff;
 		u.next_header = found >> 16 & 0xff;

@@ -19,16 +19,28 @@ type abiClockState struct {
 	Second    uint64
 }
 
+type abiCollector struct {
+	_        structs.HostLayout
+	Address  [2]uint64
+	Port     uint16
+	Protocol uint8
+	Pad      [5]uint8
+}
+
 type abiCounter uint32
 
 const (
-	abiCounterCOUNTER_INGRESS         abiCounter = 0
-	abiCounterCOUNTER_EGRESS          abiCounter = 64
-	abiCounterCOUNTER_FORWARD         abiCounter = 128
-	abiCounterCOUNTER_STACK           abiCounter = 192
-	abiCounterCOUNTER_RECORDS_WRITTEN abiCounter = 208
-	abiCounterCOUNTER_RECORDS_LOST    abiCounter = 209
-	abiCounterNUM_COUNTERS            abiCounter = 210
+	abiCounterCOUNTER_INGRESS            abiCounter = 0
+	abiCounterCOUNTER_EGRESS             abiCounter = 64
+	abiCounterCOUNTER_FORWARD            abiCounter = 128
+	abiCounterCOUNTER_STACK              abiCounter = 192
+	abiCounterCOUNTER_RECORDS_WRITTEN    abiCounter = 208
+	abiCounterCOUNTER_RECORDS_LOST       abiCounter = 209
+	abiCounterCOUNTER_POSTCARDS          abiCounter = 210
+	abiCounterCOUNTER_EXPORTS_SUPPRESSED abiCounter = 211
+	abiCounterCOUNTER_FLOWS_EVICTED      abiCounter = 212
+	abiCounterCOUNTER_SEQUENCES_EVICTED  abiCounter = 213
+	abiCounterNUM_COUNTERS               abiCounter = 214
 )
 
 type abiEncapsulation struct {
@@ -39,13 +51,99 @@ type abiEncapsulation struct {
 	FrequencyN    uint32
 	FrequencySlot uint32
 	Options       uint32
-	WantsTime     uint16
-	WantsQueue    uint16
+	WantsTime     uint8
+	WantsQueue    uint8
+	WantsFlow     uint8
+	HasExports    uint8
 	PathMtu       uint32
 	Source        [2]uint64
 	Destination   [2]uint64
+	FlowsBelow    uint32
+	Pad           uint32
 	Patches       [9]abiPatch
 	Header        [64]uint64
+}
+
+type abiExportCredit struct {
+	_       structs.HostLayout
+	Packets uint64
+	Window  uint32
+	Spent   uint32
+}
+
+type abiFlow struct {
+	_        structs.HostLayout
+	Key      abiFlowKey
+	Id       uint64
+	Hash     uint32
+	Sequence uint32
+	Packets  uint32
+	Numbered uint32
+	Totals   [2]abiFlowTotals
+}
+
+type abiFlowClock struct {
+	_         structs.HostLayout
+	Epoch     uint32
+	Collected uint32
+}
+
+type abiFlowIdSource uint32
+
+const (
+	abiFlowIdSourceFLOW_ID_HASH  abiFlowIdSource = 0
+	abiFlowIdSourceFLOW_ID_LABEL abiFlowIdSource = 1
+	abiFlowIdSourceFLOW_ID_FIXED abiFlowIdSource = 2
+)
+
+type abiFlowKey struct {
+	_               structs.HostLayout
+	Source          [2]uint64
+	Destination     [2]uint64
+	FlowLabel       uint32
+	SourcePort      uint16
+	DestinationPort uint16
+	NextHeader      uint8
+	Role            uint8
+	NamespaceId     uint16
+	FlowId          uint32
+	Ingress         uint32
+	Egress          uint32
+	Type            uint32
+	Pad             uint32
+}
+
+type abiFlowSample struct {
+	_         structs.HostLayout
+	Kind      uint32
+	Index     uint32
+	Flow      abiFlow
+	Collected uint32
+	Pad       uint32
+}
+
+type abiFlowSet struct {
+	_    structs.HostLayout
+	Ways [4]abiFlow
+}
+
+type abiFlowTotals struct {
+	_           structs.HostLayout
+	Packets     uint64
+	Bytes       uint64
+	DelaySum    uint64
+	DelayCount  uint32
+	DelayMin    uint32
+	DelayMax    uint32
+	First       uint32
+	Last        uint32
+	Skipped     uint32
+	Late        uint32
+	Epoch       uint32
+	HopLimitMin uint8
+	HopLimitMax uint8
+	Ended       uint8
+	Pad         [5]uint8
 }
 
 type abiForwarding struct {
@@ -90,9 +188,10 @@ type abiIoamNamespace struct {
 	Data          uint32
 	Remove        uint8
 	SnapshotWords uint8
-	Pad           uint16
+	Export        uint8
+	Pad           uint8
 	Snapshot      [64]uint32
-	Pad2          uint32
+	Sample        uint32
 }
 
 type abiNeighbour struct {
@@ -147,6 +246,14 @@ type abiNodeConfig struct {
 	MacTail           uint16
 	Fast              uint8
 	IsVeth            uint8
+	HasExports        uint8
+	HasCollectors     uint8
+	Pad               uint16
+	FlowSets          uint32
+	ExportLimit       uint32
+	ExportRate        uint32
+	FlowKeys          [7]uint64
+	TableKeys         [8]uint64
 }
 
 type abiOutcome uint32
@@ -158,32 +265,35 @@ const (
 	abiOutcomeOUTCOME_OPTION_UNSUPPORTED         abiOutcome = 3
 	abiOutcomeOUTCOME_NAMESPACE_UNKNOWN          abiOutcome = 4
 	abiOutcomeOUTCOME_OVERFLOW_SET               abiOutcome = 5
-	abiOutcomeOUTCOME_TRACE_FILLED               abiOutcome = 6
-	abiOutcomeOUTCOME_TRACE_OVERFLOW             abiOutcome = 7
-	abiOutcomeOUTCOME_ENCAP_NOT_SELECTED         abiOutcome = 8
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 9
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 10
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 11
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 12
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 13
-	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 14
-	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 15
-	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 16
-	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 17
-	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 18
-	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 19
-	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 20
-	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 21
-	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 22
-	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 23
-	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 24
-	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 25
-	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 26
-	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 27
-	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 28
-	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 29
-	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 30
-	abiOutcomeNUM_OUTCOMES                       abiOutcome = 31
+	abiOutcomeOUTCOME_DIRECT_EXPORT              abiOutcome = 6
+	abiOutcomeOUTCOME_TRACE_FILLED               abiOutcome = 7
+	abiOutcomeOUTCOME_TRACE_OVERFLOW             abiOutcome = 8
+	abiOutcomeOUTCOME_ENCAP_NOT_SELECTED         abiOutcome = 9
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 10
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       abiOutcome = 11
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 12
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_SEQUENCE     abiOutcome = 13
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 14
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 15
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 16
+	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 17
+	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 18
+	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 19
+	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 20
+	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 21
+	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 22
+	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 23
+	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 24
+	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 25
+	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 26
+	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 27
+	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 28
+	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 29
+	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 30
+	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 31
+	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 32
+	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 33
+	abiOutcomeNUM_OUTCOMES                       abiOutcome = 34
 )
 
 type abiPatch struct {
@@ -195,7 +305,12 @@ type abiPatch struct {
 	Queue         uint16
 	HopLimitWide  uint16
 	IngressIdWide uint16
-	Pad           uint16
+	DirectExport  uint16
+	FlowId        uint16
+	Sequence      uint16
+	FlowIdSource  uint32
+	FixedFlowId   uint32
+	Pad           uint32
 }
 
 type abiPerfectHash struct {
@@ -204,15 +319,29 @@ type abiPerfectHash struct {
 	Shift      uint32
 }
 
+type abiPostcard struct {
+	_        structs.HostLayout
+	Kind     uint32
+	Sequence uint32
+	Key      abiFlowKey
+	Time     uint64
+	Length   uint32
+	Delay    uint32
+	Queue    uint32
+	HopLimit uint8
+	Flags    uint8
+	Segments uint16
+}
+
 type abiRecord struct {
 	_            structs.HostLayout
-	Time         uint64
+	Kind         uint32
 	Ifindex      uint32
+	Time         uint64
 	Length       uint32
 	HeaderLength uint16
 	Outcome      uint8
 	PacketLength uint8
-	Pad          uint32
 	Packet       [80]uint8
 }
 
@@ -242,6 +371,24 @@ type abiRuleKey struct {
 	PrefixLength uint32
 	Ifindex      uint32
 	Destination  [16]uint8
+}
+
+type abiSampleKind uint32
+
+const (
+	abiSampleKindSAMPLE_RECORD   abiSampleKind = 0
+	abiSampleKindSAMPLE_POSTCARD abiSampleKind = 1
+	abiSampleKindSAMPLE_FLOW     abiSampleKind = 2
+)
+
+type abiSequenceSet struct {
+	_    structs.HostLayout
+	Ways [2]struct {
+		_    structs.HostLayout
+		Word uint64
+		Used uint32
+		Pad  uint32
+	}
 }
 
 type abiStackReason uint32

@@ -80,3 +80,44 @@ type Record struct {
 	Packet    []byte       // its first bytes, at most 80, from the IPv6 header
 	Header    []byte       // the Hop-by-Hop header that was removed, with this node's data
 }
+
+// Postcard is what a program tells about one packet with a Direct Export
+// (RFC 9326 §3.1.2).
+type Postcard struct {
+	ioam.Export
+	Time time.Time // UTC
+}
+
+// FlowEnd is why a flow is told about.
+type FlowEnd uint8
+
+const (
+	// FlowInterval is the end of an interval.
+	FlowInterval FlowEnd = iota
+	// FlowEnded is the end of a TCP connection, in the interval that ended.
+	FlowEnded
+	// FlowEvicted is another flow that needed the place.
+	FlowEvicted
+)
+
+// Flow is what the exports of one flow, seen by one CPU, came to in an
+// interval.
+type Flow struct {
+	Role            ioam.ExportRole
+	Ingress, Egress ioam.IfIndex // 0: not known, or none
+	Namespace       ioam.NamespaceID
+	Type            ioam.TraceType
+	ExtensionFlags  uint8
+	FlowID          uint32 // 0 when the option has none
+	Flow            ioam.Flow
+	End             FlowEnd
+
+	Packets, Bytes           uint64
+	First, Last              time.Time // UTC, as exact as the kernel's tick
+	DelayCount               uint32    // packets whose transit delay was measured
+	DelaySum                 time.Duration
+	DelayMin, DelayMax       time.Duration // of those
+	Skipped                  uint32        // Sequence Numbers that were skipped
+	Late                     uint32        // packets that came behind one with a later Sequence Number
+	HopLimitMin, HopLimitMax uint8
+}

@@ -5,9 +5,12 @@ package datapath
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+
+	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -46,6 +49,7 @@ type generation struct {
 	rules          []abiRule
 	trie           map[abiRuleKey]uint32
 	encapsulations []abiEncapsulation
+	exporting      exporting
 	// owners names the encapsulation of each entry of encapsulations.
 	owners []string
 }
@@ -53,9 +57,14 @@ type generation struct {
 // compile turns a valid configuration into maps and constants. It computes
 // here whatever need not be computed per packet.
 func compile(cfg ioam.NodeConfig, nextHops int, deviceOf func(ioam.IfIndex) device) (*generation, error) {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, fmt.Errorf("count CPUs: %w", err)
+	}
 	g := &generation{
 		trie:        make(map[abiRuleKey]uint32),
 		nextHopSets: 1,
+		exporting:   compileExporting(cfg, cpus),
 	}
 	removals := false
 	for _, ns := range cfg.Namespaces {
@@ -101,6 +110,7 @@ func compile(cfg ioam.NodeConfig, nextHops int, deviceOf func(ioam.IfIndex) devi
 		if len(cfg.Decapsulations) == 1 {
 			node.Decapsulation = addressWords(cfg.Decapsulations[0].TunnelDestination)
 		}
+		g.exporting.constants(&node)
 		g.compileRules(cfg, i, &node)
 		if dev.fast {
 			g.nextHopSets = nextHopSets(nextHops)
@@ -135,6 +145,8 @@ func compileNamespace(ns ioam.Namespace) abiIoamNamespace {
 		DataWide: be64(ns.DataWide),
 		Data:     be32(ns.Data),
 		Remove:   boolean(ns.Remove),
+		Export:   uint8(ns.Export),
+		Sample:   ns.Sample,
 	}
 	words := snapshot(ns.Schema)
 	out.SnapshotWords = uint8(len(words) / 4)
@@ -286,7 +298,13 @@ func addressOf(words [2]uint64) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// be32 and be64 give a number the memory layout of network order.
+// be16, be32 and be64 give a number the memory layout of network order.
+func be16(v uint16) uint16 {
+	var b [2]byte
+	binary.BigEndian.PutUint16(b[:], v)
+	return binary.NativeEndian.Uint16(b[:])
+}
+
 func be32(v uint32) uint32 {
 	var b [4]byte
 	binary.BigEndian.PutUint32(b[:], v)

@@ -46,6 +46,7 @@ type Datapath struct {
 	options Options
 	specs   map[string]*ebpf.MapSpec
 	shared  mapSet
+	tables  *tables // under applying, to change; mu, to read
 
 	// applying serializes changes; mu guards what readers see, and is held only
 	// while hooks are swapped, not while the verifier works.
@@ -53,6 +54,8 @@ type Datapath struct {
 	mu       sync.Mutex
 	served   map[ioam.IfIndex]*served
 	tunnels  tunnels // under applying
+
+	leftFlows []Flow // of tables that are gone, not collected yet
 
 	// decapsulations are those of the last Apply; nil before the first one.
 	decapsulations [][16]byte
@@ -79,6 +82,14 @@ func Open(options Options) (*Datapath, error) {
 	}
 	d := &Datapath{options: options, specs: specs, served: make(map[ioam.IfIndex]*served)}
 	if d.shared, err = openShared(options.PinPath, specs); err != nil {
+		return nil, err
+	}
+	if err := beginFlows(d.shared[mapFlowClock]); err != nil {
+		d.shared.close()
+		return nil, err
+	}
+	if d.tables, err = recoverTables(options.PinPath, specs, d.shared); err != nil {
+		d.shared.close()
 		return nil, err
 	}
 	if err := d.recover(); err != nil {
@@ -186,10 +197,16 @@ func (d *Datapath) replace(g *generation, modes map[ioam.IfIndex]AttachMode, nam
 	if err != nil {
 		return err
 	}
+	tables, err := d.tables.next(g, d.specs, d.shared)
+	if err != nil {
+		held.close()
+		return err
+	}
 	swap := &transaction{datapath: d}
 	for _, in := range g.interfaces {
-		if err := swap.prepare(in, modes[in.index], maps); err != nil {
+		if err := swap.prepare(in, modes[in.index], maps, tables.maps); err != nil {
 			swap.abandon()
+			tables.abandon(d.tables)
 			held.close()
 			return err
 		}
@@ -197,9 +214,11 @@ func (d *Datapath) replace(g *generation, modes map[ioam.IfIndex]AttachMode, nam
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := swap.commit(); err != nil {
+		tables.abandon(d.tables)
 		held.close()
 		return err
 	}
+	d.useTables(tables)
 	d.tunnels.close()
 	d.tunnels = held
 	for index, name := range names {
@@ -296,6 +315,7 @@ func (d *Datapath) Close() error {
 	}
 	d.served = make(map[ioam.IfIndex]*served)
 	d.tunnels.close()
+	d.tables.close()
 	d.shared.close()
 	return nil
 }
@@ -312,6 +332,7 @@ func (d *Datapath) Remove() error {
 		delete(d.served, index)
 	}
 	d.tunnels.close()
+	d.tables.close()
 	d.shared.close()
 	errs = append(errs, os.RemoveAll(d.options.PinPath))
 	return errors.Join(errs...)

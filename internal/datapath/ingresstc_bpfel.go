@@ -16,11 +16,17 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	ingressTCMapArrivals       = "arrivals"
 	ingressTCMapClock          = "clock"
+	ingressTCMapCollectors     = "collectors"
 	ingressTCMapCounters       = "counters"
 	ingressTCMapDecapsulations = "decapsulations"
 	ingressTCMapDevices        = "devices"
 	ingressTCMapEncapsulations = "encapsulations"
+	ingressTCMapExportCredits  = "export_credits"
+	ingressTCMapExports        = "exports"
+	ingressTCMapFlowClock      = "flow_clock"
+	ingressTCMapFlows          = "flows"
 	ingressTCMapForwarding     = "forwarding"
 	ingressTCMapFrequencies    = "frequencies"
 	ingressTCMapInterfaces     = "interfaces"
@@ -32,6 +38,7 @@ const (
 	ingressTCMapRecordsWanted  = "records_wanted"
 	ingressTCMapRuleTrie       = "rule_trie"
 	ingressTCMapRules          = "rules"
+	ingressTCMapSequences      = "sequences"
 	ingressTCProgIngressTc     = "ingress_tc"
 	ingressTCVarNODE           = "NODE"
 )
@@ -85,11 +92,17 @@ type ingressTCProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCMapSpecs struct {
+	Arrivals       *ebpf.MapSpec `ebpf:"arrivals"`
 	Clock          *ebpf.MapSpec `ebpf:"clock"`
+	Collectors     *ebpf.MapSpec `ebpf:"collectors"`
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
 	Decapsulations *ebpf.MapSpec `ebpf:"decapsulations"`
 	Devices        *ebpf.MapSpec `ebpf:"devices"`
 	Encapsulations *ebpf.MapSpec `ebpf:"encapsulations"`
+	ExportCredits  *ebpf.MapSpec `ebpf:"export_credits"`
+	Exports        *ebpf.MapSpec `ebpf:"exports"`
+	FlowClock      *ebpf.MapSpec `ebpf:"flow_clock"`
+	Flows          *ebpf.MapSpec `ebpf:"flows"`
 	Forwarding     *ebpf.MapSpec `ebpf:"forwarding"`
 	Frequencies    *ebpf.MapSpec `ebpf:"frequencies"`
 	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
@@ -101,6 +114,7 @@ type ingressTCMapSpecs struct {
 	RecordsWanted  *ebpf.MapSpec `ebpf:"records_wanted"`
 	RuleTrie       *ebpf.MapSpec `ebpf:"rule_trie"`
 	Rules          *ebpf.MapSpec `ebpf:"rules"`
+	Sequences      *ebpf.MapSpec `ebpf:"sequences"`
 }
 
 // ingressTCVariableSpecs contains global variables before they are loaded into the kernel.
@@ -130,11 +144,17 @@ func (o *ingressTCObjects) Close() error {
 //
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCMaps struct {
+	Arrivals       *ebpf.Map `ebpf:"arrivals"`
 	Clock          *ebpf.Map `ebpf:"clock"`
+	Collectors     *ebpf.Map `ebpf:"collectors"`
 	Counters       *ebpf.Map `ebpf:"counters"`
 	Decapsulations *ebpf.Map `ebpf:"decapsulations"`
 	Devices        *ebpf.Map `ebpf:"devices"`
 	Encapsulations *ebpf.Map `ebpf:"encapsulations"`
+	ExportCredits  *ebpf.Map `ebpf:"export_credits"`
+	Exports        *ebpf.Map `ebpf:"exports"`
+	FlowClock      *ebpf.Map `ebpf:"flow_clock"`
+	Flows          *ebpf.Map `ebpf:"flows"`
 	Forwarding     *ebpf.Map `ebpf:"forwarding"`
 	Frequencies    *ebpf.Map `ebpf:"frequencies"`
 	Interfaces     *ebpf.Map `ebpf:"interfaces"`
@@ -146,15 +166,22 @@ type ingressTCMaps struct {
 	RecordsWanted  *ebpf.Map `ebpf:"records_wanted"`
 	RuleTrie       *ebpf.Map `ebpf:"rule_trie"`
 	Rules          *ebpf.Map `ebpf:"rules"`
+	Sequences      *ebpf.Map `ebpf:"sequences"`
 }
 
 func (m *ingressTCMaps) Close() error {
 	return _IngressTCClose(
+		m.Arrivals,
 		m.Clock,
+		m.Collectors,
 		m.Counters,
 		m.Decapsulations,
 		m.Devices,
 		m.Encapsulations,
+		m.ExportCredits,
+		m.Exports,
+		m.FlowClock,
+		m.Flows,
 		m.Forwarding,
 		m.Frequencies,
 		m.Interfaces,
@@ -166,6 +193,7 @@ func (m *ingressTCMaps) Close() error {
 		m.RecordsWanted,
 		m.RuleTrie,
 		m.Rules,
+		m.Sequences,
 	)
 }
 

@@ -16,11 +16,17 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	ingressXDPMapArrivals       = "arrivals"
 	ingressXDPMapClock          = "clock"
+	ingressXDPMapCollectors     = "collectors"
 	ingressXDPMapCounters       = "counters"
 	ingressXDPMapDecapsulations = "decapsulations"
 	ingressXDPMapDevices        = "devices"
 	ingressXDPMapEncapsulations = "encapsulations"
+	ingressXDPMapExportCredits  = "export_credits"
+	ingressXDPMapExports        = "exports"
+	ingressXDPMapFlowClock      = "flow_clock"
+	ingressXDPMapFlows          = "flows"
 	ingressXDPMapForwarding     = "forwarding"
 	ingressXDPMapFrequencies    = "frequencies"
 	ingressXDPMapInterfaces     = "interfaces"
@@ -32,6 +38,7 @@ const (
 	ingressXDPMapRecordsWanted  = "records_wanted"
 	ingressXDPMapRuleTrie       = "rule_trie"
 	ingressXDPMapRules          = "rules"
+	ingressXDPMapSequences      = "sequences"
 	ingressXDPProgIngressXdp    = "ingress_xdp"
 	ingressXDPVarNODE           = "NODE"
 )
@@ -85,11 +92,17 @@ type ingressXDPProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressXDPMapSpecs struct {
+	Arrivals       *ebpf.MapSpec `ebpf:"arrivals"`
 	Clock          *ebpf.MapSpec `ebpf:"clock"`
+	Collectors     *ebpf.MapSpec `ebpf:"collectors"`
 	Counters       *ebpf.MapSpec `ebpf:"counters"`
 	Decapsulations *ebpf.MapSpec `ebpf:"decapsulations"`
 	Devices        *ebpf.MapSpec `ebpf:"devices"`
 	Encapsulations *ebpf.MapSpec `ebpf:"encapsulations"`
+	ExportCredits  *ebpf.MapSpec `ebpf:"export_credits"`
+	Exports        *ebpf.MapSpec `ebpf:"exports"`
+	FlowClock      *ebpf.MapSpec `ebpf:"flow_clock"`
+	Flows          *ebpf.MapSpec `ebpf:"flows"`
 	Forwarding     *ebpf.MapSpec `ebpf:"forwarding"`
 	Frequencies    *ebpf.MapSpec `ebpf:"frequencies"`
 	Interfaces     *ebpf.MapSpec `ebpf:"interfaces"`
@@ -101,6 +114,7 @@ type ingressXDPMapSpecs struct {
 	RecordsWanted  *ebpf.MapSpec `ebpf:"records_wanted"`
 	RuleTrie       *ebpf.MapSpec `ebpf:"rule_trie"`
 	Rules          *ebpf.MapSpec `ebpf:"rules"`
+	Sequences      *ebpf.MapSpec `ebpf:"sequences"`
 }
 
 // ingressXDPVariableSpecs contains global variables before they are loaded into the kernel.
@@ -130,11 +144,17 @@ func (o *ingressXDPObjects) Close() error {
 //
 // It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressXDPMaps struct {
+	Arrivals       *ebpf.Map `ebpf:"arrivals"`
 	Clock          *ebpf.Map `ebpf:"clock"`
+	Collectors     *ebpf.Map `ebpf:"collectors"`
 	Counters       *ebpf.Map `ebpf:"counters"`
 	Decapsulations *ebpf.Map `ebpf:"decapsulations"`
 	Devices        *ebpf.Map `ebpf:"devices"`
 	Encapsulations *ebpf.Map `ebpf:"encapsulations"`
+	ExportCredits  *ebpf.Map `ebpf:"export_credits"`
+	Exports        *ebpf.Map `ebpf:"exports"`
+	FlowClock      *ebpf.Map `ebpf:"flow_clock"`
+	Flows          *ebpf.Map `ebpf:"flows"`
 	Forwarding     *ebpf.Map `ebpf:"forwarding"`
 	Frequencies    *ebpf.Map `ebpf:"frequencies"`
 	Interfaces     *ebpf.Map `ebpf:"interfaces"`
@@ -146,15 +166,22 @@ type ingressXDPMaps struct {
 	RecordsWanted  *ebpf.Map `ebpf:"records_wanted"`
 	RuleTrie       *ebpf.Map `ebpf:"rule_trie"`
 	Rules          *ebpf.Map `ebpf:"rules"`
+	Sequences      *ebpf.Map `ebpf:"sequences"`
 }
 
 func (m *ingressXDPMaps) Close() error {
 	return _IngressXDPClose(
+		m.Arrivals,
 		m.Clock,
+		m.Collectors,
 		m.Counters,
 		m.Decapsulations,
 		m.Devices,
 		m.Encapsulations,
+		m.ExportCredits,
+		m.Exports,
+		m.FlowClock,
+		m.Flows,
 		m.Forwarding,
 		m.Frequencies,
 		m.Interfaces,
@@ -166,6 +193,7 @@ func (m *ingressXDPMaps) Close() error {
 		m.RecordsWanted,
 		m.RuleTrie,
 		m.Rules,
+		m.Sequences,
 	)
 }
 

@@ -30,10 +30,20 @@ const (
 	mapForwarding     = "forwarding"
 	mapDevices        = "devices"
 	mapNeighbours     = "neighbours"
+	mapFlows          = "flows"
+	mapFlowClock      = "flow_clock"
+	mapExports        = "exports"
+	mapExportCredits  = "export_credits"
+	mapArrivals       = "arrivals"
+	mapSequences      = "sequences"
+	mapCollectors     = "collectors"
 )
 
 // sharedMaps outlive generations and belong to no interface.
-var sharedMaps = []string{mapFrequencies, mapClock, mapRecords, mapRecordsWanted, mapForwarding, mapDevices, mapNeighbours}
+var sharedMaps = []string{
+	mapFrequencies, mapClock, mapRecords, mapRecordsWanted, mapForwarding, mapDevices, mapNeighbours,
+	mapFlowClock, mapExports, mapArrivals,
+}
 
 // mapSet is maps by name; closing them leaves those that a program holds.
 type mapSet map[string]*ebpf.Map
@@ -64,6 +74,7 @@ func (g *generation) create(specs map[string]*ebpf.MapSpec) (mapSet, error) {
 		mapRuleTrie:       len(g.trie),
 		mapEncapsulations: len(g.encapsulations),
 		mapNextHops:       int(g.nextHopSets) * cpus,
+		mapCollectors:     len(g.exporting.collectors),
 	}
 	for name, size := range sizes {
 		spec := specs[name].Copy()
@@ -113,6 +124,9 @@ func (g *generation) fill(maps mapSet) error {
 	}
 	for i, e := range g.encapsulations {
 		errs = append(errs, put(mapEncapsulations, uint32(i), e))
+	}
+	for _, c := range g.exporting.collectors {
+		errs = append(errs, put(mapCollectors, c, uint32(1)))
 	}
 	return errors.Join(errs...)
 }

@@ -3,6 +3,7 @@
 package datapath
 
 import (
+	"cmp"
 	"encoding/binary"
 
 	"github.com/waymark-net/waymark/ioam"
@@ -27,9 +28,18 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 		Options:     uint32(len(e.Options)),
 		PathMtu:     uint32(e.PathMTU),
 	}
+	c.FlowsBelow = flowsBelow(e.Flows)
+	c.WantsFlow = boolean(c.FlowsBelow != 0)
 	header := []byte{0, 0, 1, 0} // next header and length later; PadN aligns options to 4n
 	for i, option := range e.Options {
-		header = appendTraceOption(header, cfg, out, option, &c.Patches[i])
+		if option.DirectExport != nil {
+			header = appendDirectExport(header, *option.DirectExport, &c.Patches[i])
+			c.HasExports, c.WantsFlow = 1, 1
+			// the export says the queue's depth even where the header has no place for it
+			c.WantsQueue |= boolean(option.DirectExport.Type.Has(ioam.BitQueueDepth))
+			continue
+		}
+		header = appendTraceOption(header, cfg, out, *option.Trace, &c.Patches[i])
 		if c.Patches[i].Seconds != 0 || c.Patches[i].Fraction != 0 {
 			c.WantsTime = 1
 		}
@@ -58,6 +68,28 @@ func appendTraceOption(header []byte, cfg ioam.NodeConfig, out ioam.Interface, o
 	header = binary.BigEndian.AppendUint32(header, uint32(o.Type)<<8)
 	header = append(header, make([]byte, o.Size-len(data))...)
 	return append(header, data...)
+}
+
+// appendDirectExport appends one option, and notes what differs per packet.
+func appendDirectExport(header []byte, o ioam.DirectExportOption, p *abiPatch) []byte {
+	start := len(header)
+	header = append(header, uint8(cmp.Or(o.OptionType, ioam.OptionIOAMStatic)), 0, 0, uint8(ioam.IOAMDirectExport))
+	p.DirectExport = uint16(len(header))
+	header = binary.BigEndian.AppendUint16(header, uint16(o.Namespace))
+	header = append(header, 0, o.ExtensionFlags)
+	header = binary.BigEndian.AppendUint32(header, uint32(o.Type)<<8)
+	if o.ExtensionFlags&ioam.ExtensionFlowID != 0 {
+		p.FlowId = uint16(len(header))
+		header = binary.BigEndian.AppendUint32(header, o.FlowID.Fixed)
+	}
+	if o.ExtensionFlags&ioam.ExtensionSequence != 0 {
+		p.Sequence = uint16(len(header))
+		header = binary.BigEndian.AppendUint32(header, 0)
+	}
+	header[start+1] = uint8(len(header) - start - 2)
+	p.FlowIdSource = uint32(o.FlowID.Kind)
+	p.FixedFlowId = o.FlowID.Fixed
+	return header
 }
 
 // ownData builds this node's data, which validation found to fit, and the

@@ -4,6 +4,7 @@ package datapath
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 
 	"github.com/cilium/ebpf"
@@ -29,7 +30,7 @@ type transaction struct {
 }
 
 // prepare loads an interface's programs. Nothing that runs changes.
-func (t *transaction) prepare(in interfaceConstants, want AttachMode, generation mapSet) error {
+func (t *transaction) prepare(in interfaceConstants, want AttachMode, generation, tables mapSet) error {
 	p := &prepared{want: want, ingress: make(map[AttachMode]*ebpf.Program)}
 	if p.want == "" {
 		p.want = AttachAuto
@@ -44,10 +45,15 @@ func (t *transaction) prepare(in interfaceConstants, want AttachMode, generation
 	}
 	t.interfaces = append(t.interfaces, p)
 
-	all := mapSet{mapCounters: p.counters}
+	credits, err := ebpf.NewMap(t.datapath.specs[mapExportCredits])
+	if err != nil {
+		return fmt.Errorf("create map %s: %w", mapExportCredits, err)
+	}
+	defer credits.Close() // the programs hold it
+	all := mapSet{mapCounters: p.counters, mapExportCredits: credits}
 	maps.Copy(all, generation)
+	maps.Copy(all, tables)
 	maps.Copy(all, t.datapath.shared)
-	var err error
 	if p.egress, err = hookEgressTC.program(in.node, all); err != nil {
 		return err
 	}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The flow that an export tells of (docs/data-plane.md, "Direct Export"). */
+#ifndef WAYMARK_FLOW_H
+#define WAYMARK_FLOW_H
+
+#include "clock.h"
+#include "upper.h"
+
+#define FLOW_LABEL_MASK bpf_htonl(0x000fffff)
+
+/* The export that is being made, on this CPU: hooks do not interrupt each other. */
+static __always_inline struct export *export_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&exports, &zero);
+}
+
+static __always_inline int has_ports(__u8 next_header)
+{
+	return next_header == NEXT_TCP || next_header == NEXT_UDP || next_header == NEXT_SCTP ||
+	       next_header == NEXT_DCCP || next_header == NEXT_UDPLITE;
+}
+
+#define TCP_ENDS 0x05 /* FIN, RST */
+
+/* Notes the addresses and the upper layer, found before, of the IPv6 header. */
+static __always_inline void note_flow(const struct packet *p, const struct ipv6 *ip6,
+				      const struct upper *u, struct export *e)
+{
+	struct flow_key *key = &e->postcard.key;
+	const __be16 *ports;
+	const __u8 *flags;
+
+	key->source[0] = ip6->source[0];
+	key->source[1] = ip6->source[1];
+	key->destination[0] = ip6->destination[0];
+	key->destination[1] = ip6->destination[1];
+	key->flow_label = ip6->class_label & FLOW_LABEL_MASK;
+	key->next_header = u->next_header;
+	key->source_port = 0;
+	key->destination_port = 0;
+	e->ends = 0;
+	if (!u->offset || !has_ports(u->next_header))
+		return;
+	ports = at(p, u->offset, 4);
+	if (!ports)
+		return;
+	key->source_port = ports[0];
+	key->destination_port = ports[1];
+	flags = u->next_header == NEXT_TCP ? at(p, u->offset + 13, 1) : 0;
+	if (flags && *flags & TCP_ENDS)
+		e->ends = 1;
+}
+
+/*
+ * Notes the flow of a packet with a Hop-by-Hop header of `length` bytes: of the packet inside, if
+ * there may be one and is, else of the packet itself. Not inlined: see scan_options().
+ */
+__noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 may_be_inside)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	struct export *e = export_here();
+	__u32 start = 0, inside = IPV6_HEADER + (length & 0xfff), whole;
+	const struct ipv6 *ip6;
+	const __u8 *hbh;
+	struct upper u;
+	__u8 next;
+
+	if (!e)
+		return -1;
+	packet_load(ctx, p);
+	whole = packet_length(ctx, p);
+	packet_pull(ctx, p,
+		    whole < UPPER_LAYER_REACH + inside ? whole : UPPER_LAYER_REACH + inside);
+	hbh = at(p, IPV6_HEADER, 8);
+	if (!hbh)
+		return -1;
+	next = hbh[0];
+	if (may_be_inside && next == NEXT_IPV6) {
+		ip6 = at(p, inside, IPV6_HEADER);
+		if (ip6 && bpf_ntohl(ip6->class_label) >> 28 == 6) {
+			start = inside;
+			next = ip6->next_header;
+			inside += IPV6_HEADER;
+		}
+	}
+	u = find_upper(ctx, p, next, inside);
+	ip6 = at(p, start, IPV6_HEADER);
+	if (!ip6)
+		return -1;
+	note_flow(p, ip6, &u, e);
+	e->postcard.length = whole - (start ? start : length & 0xfff);
+	return 0;
+}
+
+/* The hash of the noted flow, the same at every node of the domain. */
+static __always_inline __u32 flow_hash(const struct flow_key *key)
+{
+	__u32 ports = key->source_port | (__u32)key->destination_port << 16;
+	__u64 h;
+
+	h = key->source[0] * NODE.flow_keys[0] + key->source[1] * NODE.flow_keys[1] +
+	    key->destination[0] * NODE.flow_keys[2] + key->destination[1] * NODE.flow_keys[3] +
+	    (ports | (__u64)key->next_header << 32) * NODE.flow_keys[4] +
+	    key->flow_label * NODE.flow_keys[5];
+	h ^= h >> 32;
+	return h * NODE.flow_keys[6] >> 32;
+}
+
+#endif

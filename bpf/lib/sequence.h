@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Sequence Numbers of Direct Export (RFC 9326 §3.2): by one for each packet of a flow, over all
+ * CPUs, in a table whose size does not grow.
+ */
+#ifndef WAYMARK_SEQUENCE_H
+#define WAYMARK_SEQUENCE_H
+
+#include "counters.h"
+
+#define SEQUENCE_TRIES	  64
+#define NEXT_SEQUENCE	  (1ULL << 32)
+#define FIBONACCI_32	  0x9e3779b1U
+#define SEQUENCE_SET_MASK (SEQUENCE_SETS - 1)
+
+/* Units of 2^20 ns, of a clock that costs little and moves with the kernel's tick. */
+static __always_inline __u32 coarse_now(void)
+{
+	return bpf_ktime_get_coarse_ns() >> 20;
+}
+
+static __always_inline int is_flow_word(__u64 word, __u32 flow_id)
+{
+	return (__u32)word == flow_id;
+}
+
+/*
+ * The flow's way of its set: the one that is its own, else one that nobody has, else the one that
+ * has not been used for longer. An empty word serves as that of flow 0.
+ */
+static __always_inline struct sequence_slot *find_way(struct sequence_set *set, __u32 flow_id)
+{
+	struct sequence_slot *a = &set->ways[0], *b = &set->ways[1];
+
+	if (is_flow_word(a->word, flow_id))
+		return a;
+	if (is_flow_word(b->word, flow_id))
+		return b;
+	if (!a->word)
+		return a;
+	if (!b->word)
+		return b;
+	return (__s32)(a->used - b->used) <= 0 ? a : b;
+}
+
+/*
+ * Takes the next number. Set and Flow-ID together tell the namespace: of two pairs with the same
+ * Flow-ID, the sets differ as the namespaces do. So a word need not hold it, and one exchange
+ * suffices. Not inlined: see scan_options().
+ */
+__noinline __u32 take_sequence(__u32 namespace_id, __u32 flow_id)
+{
+	__u32 index = (flow_id * FIBONACCI_32 >> 16 ^ namespace_id) & SEQUENCE_SET_MASK;
+	struct sequence_set *set = bpf_map_lookup_elem(&sequences, &index);
+	struct sequence_slot *way;
+
+	if (!set)
+		return 0;
+	way = find_way(set, flow_id);
+	way->used = coarse_now();
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < SEQUENCE_TRIES; i++) {
+		__u64 old = *(volatile __u64 *)&way->word, next = flow_id | NEXT_SEQUENCE;
+		int own = is_flow_word(old, flow_id);
+
+		if (own)
+			next = old + NEXT_SEQUENCE;
+		if (__sync_val_compare_and_swap(&way->word, old, next) != old) {
+			way = find_way(set, flow_id);
+			continue;
+		}
+		if (own)
+			return old >> 32;
+		if (old)
+			count(COUNTER_SEQUENCES_EVICTED);
+		return 0;
+	}
+	/* as many CPUs as tries were faster: the number is right, unless the flow was evicted now */
+	return __sync_fetch_and_add(&way->word, NEXT_SEQUENCE) >> 32;
+}
+
+#endif

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"cmp"
+	"math/bits"
+	"math/rand/v2"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// exportWindowsPerSecond is how often an export rate is counted anew: windows
+// of 2^27 ns.
+const exportWindowsPerSecond = 1e9 / (1 << 27)
+
+// sequenceSets is the size of the table of Sequence Numbers.
+const sequenceSets = 65536
+
+// exporting is what a node's exports are made by, equal at all its interfaces.
+type exporting struct {
+	hasExports bool
+	limit      uint32
+	rate       uint32 // of one CPU, in a window
+	flowSets   uint32 // of one CPU; 0 when no namespace aggregates
+	flowKeys   [7]uint64
+	tableKeys  [8]uint64
+	collectors []abiCollector
+	sequences  bool // some encapsulation numbers packets
+}
+
+func compileExporting(cfg ioam.NodeConfig, cpus int) exporting {
+	x := exporting{
+		limit:    cmp.Or(cfg.ExportLimit, ioam.DefaultExportLimit),
+		flowKeys: flowKeys(cfg.FlowSeed),
+	}
+	rate := float64(cmp.Or(cfg.ExportRate, ioam.DefaultExportRate))
+	x.rate = uint32(max(rate/exportWindowsPerSecond/float64(cpus), 1))
+	for i := range x.tableKeys {
+		x.tableKeys[i] = rand.Uint64() | 1
+	}
+	for _, ns := range cfg.Namespaces {
+		x.hasExports = x.hasExports || ns.Export != ioam.ExportNone
+		if ns.Export == ioam.ExportAggregate || ns.Export == ioam.ExportSample {
+			entries := uint(cmp.Or(cfg.FlowEntries, ioam.DefaultFlowEntries))
+			x.flowSets = powerOfTwo((entries + uint(flowWays) - 1) / uint(flowWays))
+		}
+	}
+	for _, c := range cfg.Collectors {
+		x.collectors = append(x.collectors, abiCollector{
+			Address: addressWords(c.Address), Port: be16(c.Port), Protocol: uint8(c.Protocol),
+		})
+	}
+	for _, e := range cfg.Encapsulations {
+		for _, o := range e.Options {
+			x.sequences = x.sequences || o.DirectExport != nil && o.DirectExport.ExtensionFlags&ioam.ExtensionSequence != 0
+		}
+	}
+	return x
+}
+
+// constants are the read-only data of programs.
+func (x exporting) constants(node *abiNodeConfig) {
+	node.HasExports = boolean(x.hasExports)
+	node.HasCollectors = boolean(len(x.collectors) > 0)
+	node.FlowSets = x.flowSets
+	node.ExportLimit, node.ExportRate = x.limit, x.rate
+	node.FlowKeys, node.TableKeys = x.flowKeys, x.tableKeys
+}
+
+// powerOfTwo is the least one that is not less than n.
+func powerOfTwo(n uint) uint32 { return 1 << bits.Len(max(n, 1)-1) }
+
+// flowKeys are the multipliers of the flow hash (docs/data-plane.md, "Direct
+// Export"): outputs of splitmix64, made odd.
+func flowKeys(seed uint64) (keys [7]uint64) {
+	state := seed
+	for i := range keys {
+		state += 0x9e3779b97f4a7c15
+		z := (state ^ state>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		keys[i] = (z ^ z>>31) | 1
+	}
+	return keys
+}
+
+// flowsBelow is the bound of the flow hashes that 1 in n flows has; 0 for all.
+func flowsBelow(n uint32) uint32 {
+	if n <= 1 {
+		return 0
+	}
+	return uint32(1 << 32 / uint64(n))
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Samples are what programs write into rings, each kind with who takes it.
+// Several goroutines call them at once.
+type Samples struct {
+	Record   func(Record)
+	Postcard func(Postcard)
+	Flow     func(Flow)
+}
+
+const (
+	kindSize       = 4
+	postcardSize   = int(unsafe.Sizeof(abiPostcard{}))
+	flowSampleSize = int(unsafe.Sizeof(abiFlowSample{}))
+)
+
+// take hands a sample on to who takes its kind. What is not one is left.
+func (d *Datapath) take(sample []byte, taiOffset time.Duration, to Samples) {
+	if len(sample) < kindSize {
+		return
+	}
+	switch kind := abiSampleKind(*(*uint32)(unsafe.Pointer(&sample[0]))); {
+	case kind == abiSampleKindSAMPLE_POSTCARD && len(sample) >= postcardSize:
+		to.Postcard(decodePostcard((*abiPostcard)(unsafe.Pointer(&sample[0])), taiOffset))
+	case kind == abiSampleKindSAMPLE_FLOW && len(sample) >= flowSampleSize:
+		if table := d.flowTable(); table != nil {
+			table.evicted((*abiFlowSample)(unsafe.Pointer(&sample[0])), to.Flow)
+		}
+	case kind == abiSampleKindSAMPLE_RECORD:
+		if record, ok := decodeRecord(sample, taiOffset); ok {
+			to.Record(record)
+		}
+	}
+}
+
+func decodePostcard(raw *abiPostcard, taiOffset time.Duration) Postcard {
+	key := &raw.Key
+	return Postcard{
+		Time: time.Unix(0, int64(raw.Time)).Add(-taiOffset).UTC(),
+		Export: ioam.Export{
+			Role:    ioam.ExportRole(key.Role),
+			Ingress: ioam.IfIndex(key.Ingress),
+			Egress:  ioam.IfIndex(key.Egress),
+			Option: ioam.DirectExport{
+				Namespace:      ioam.NamespaceID(key.NamespaceId),
+				Flags:          raw.Flags,
+				ExtensionFlags: uint8(key.Type),
+				Type:           ioam.TraceType(key.Type >> 8),
+				FlowID:         key.FlowId,
+				Sequence:       raw.Sequence,
+			},
+			HopLimit:     raw.HopLimit,
+			Time:         int64(raw.Time),
+			TransitDelay: raw.Delay,
+			QueueDepth:   raw.Queue,
+			Flow:         decodeFlowKey(key),
+			Length:       int(raw.Length),
+		},
+	}
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/cilium/ebpf"
+)
+
+// tables are the maps that outlive generations but are there only while a
+// configuration needs them: they are large.
+type tables struct {
+	maps  mapSet
+	flows *flowTable // of mapFlows; nil without
+}
+
+var tableNames = []string{mapFlows, mapSequences}
+
+// tableSizes are the entries of the tables that a generation needs.
+func (g *generation) tableSizes(cpus int) map[string]uint32 {
+	sizes := make(map[string]uint32)
+	if g.exporting.flowSets > 0 {
+		sizes[mapFlows] = g.exporting.flowSets * uint32(cpus)
+	}
+	if g.exporting.sequences {
+		sizes[mapSequences] = sequenceSets
+	}
+	return sizes
+}
+
+// recoverTables opens what an earlier agent left.
+func recoverTables(pinPath string, specs map[string]*ebpf.MapSpec, shared mapSet) (*tables, error) {
+	t := &tables{maps: make(mapSet)}
+	for _, name := range tableNames {
+		m, err := ebpf.LoadPinnedMap(filepath.Join(pinPath, name), nil)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.close()
+			return nil, fmt.Errorf("open pinned map %s: %w", name, err)
+		}
+		spec := specs[name].Copy()
+		spec.MaxEntries = m.MaxEntries()
+		if spec.Compatible(m) != nil {
+			m.Close() // an older version's: the next generation brings its own
+			continue
+		}
+		t.maps[name] = m
+	}
+	return t, t.openFlows(shared)
+}
+
+func (t *tables) openFlows(shared mapSet) (err error) {
+	if m, ok := t.maps[mapFlows]; ok {
+		t.flows, err = newFlowTable(m, shared[mapFlowClock])
+	}
+	return err
+}
+
+// next gives the tables of a generation: those that are there and have its
+// size, else new ones, which are not pinned yet.
+func (t *tables) next(g *generation, specs map[string]*ebpf.MapSpec, shared mapSet) (*tables, error) {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, fmt.Errorf("count CPUs: %w", err)
+	}
+	next := &tables{maps: make(mapSet)}
+	for name, size := range g.tableSizes(cpus) {
+		if m, ok := t.maps[name]; ok && m.MaxEntries() == size {
+			next.maps[name] = m
+			continue
+		}
+		spec := specs[name].Copy()
+		spec.MaxEntries = size
+		if next.maps[name], err = ebpf.NewMap(spec); err != nil {
+			delete(next.maps, name)
+			next.abandon(t)
+			return nil, fmt.Errorf("create map %s: %w", name, err)
+		}
+	}
+	if next.maps[mapFlows] == t.maps[mapFlows] {
+		next.flows = t.flows
+		return next, nil
+	}
+	if err := next.openFlows(shared); err != nil {
+		next.abandon(t)
+		return nil, err
+	}
+	return next, nil
+}
+
+// abandon closes what is not part of the tables in use.
+func (t *tables) abandon(inUse *tables) {
+	for name, m := range t.maps {
+		if inUse.maps[name] != m {
+			m.Close()
+		}
+	}
+}
+
+// adopt pins the tables instead of those that were in use, which are closed.
+func (t *tables) adopt(pinPath string, old *tables) error {
+	var errs []error
+	for _, name := range tableNames {
+		if t.maps[name] == old.maps[name] {
+			continue
+		}
+		path := filepath.Join(pinPath, name)
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		if m := t.maps[name]; m != nil {
+			errs = append(errs, m.Pin(path))
+		}
+		if m := old.maps[name]; m != nil {
+			errs = append(errs, m.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (t *tables) close() { t.maps.close() }
