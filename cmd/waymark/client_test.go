@@ -239,7 +239,7 @@ func TestObserve(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/records": strings.Join([]string{traceLine, lost, later, traceLine, traceLine}, "\n") + "\n"})
 
 	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "observe", "--count", "2", "--namespace", "0x7b", "--source", "2001:db8:1::2", "--destination", "2001:db8:2::9/64")
-	if code != exitOK || strings.Count(stdout, "2001:db8:1::2") != 2 || !strings.Contains(stderr, "7 traces were lost") {
+	if code != exitOK || strings.Count(stdout, "2001:db8:1::2") != 2 || !strings.Contains(stderr, "7 records were lost") {
 		t.Errorf("code %d, stdout\n%s\nstderr %q", code, stdout, stderr)
 	}
 	if want := "GET /v1/records?destination=2001%3Adb8%3A2%3A%3A%2F64&namespace=123&source=2001%3Adb8%3A1%3A%3A2%2F128"; f.last() != want {
