@@ -164,7 +164,7 @@ func checkClock(n Node) []Warning {
 	var ws []Warning
 	if !n.Clock.Synchronised && !n.OneClock {
 		ws = append(ws, New(ClockUnsynced, "",
-			"the kernel's clock is not synchronised (STA_UNSYNC): transit delays of this node are right, delays between nodes are not",
+			"the kernel's clock is not synchronised (STA_UNSYNC): transit delays of this node are right, delays between it and nodes of other machines are not",
 			"run an NTP or PTP client (chrony, ptp4l with phc2sys)"))
 	}
 	if n.TimestampFormat == ioam.TimestampPTP && n.Clock.TAIOffset == 0 {
