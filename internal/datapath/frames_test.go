@@ -298,7 +298,7 @@ func (g generator) encapsulation(number int, namespaces []ioam.Namespace) ioam.E
 	}
 	for range options {
 		kind := ioam.TraceType(g.Uint32()&0xfff002) | []ioam.TraceType{0x800000, 0x400000, 2}[g.IntN(3)]
-		e.Options = append(e.Options, g.option(namespaces[g.IntN(len(namespaces))], kind, largest))
+		e.Options = append(e.Options, ioam.Traces(g.option(namespaces[g.IntN(len(namespaces))], kind, largest))...)
 	}
 	return e
 }

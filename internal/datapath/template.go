@@ -29,7 +29,10 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 	}
 	header := []byte{0, 0, 1, 0} // next header and length later; PadN aligns options to 4n
 	for i, option := range e.Options {
-		header = appendTraceOption(header, cfg, out, option, &c.Patches[i])
+		if option.Trace == nil {
+			continue
+		}
+		header = appendTraceOption(header, cfg, out, *option.Trace, &c.Patches[i])
 		if c.Patches[i].Seconds != 0 || c.Patches[i].Fraction != 0 {
 			c.WantsTime = 1
 		}

@@ -51,12 +51,11 @@ type Node struct {
 }
 
 // Insertion is how many bytes an encapsulation adds to a packet at most: the
-// Hop-by-Hop header (4 bytes before the options, 12 for each option besides its
-// data, a multiple of 8 in all) and, unless inline, an IPv6 header.
+// Hop-by-Hop header (4 bytes before the options, a multiple of 8 in all) and, unless inline, an IPv6 header.
 func Insertion(e ioam.Encapsulation) int {
 	n := 4
 	for _, o := range e.Options {
-		n += 12 + o.Size
+		n += o.Len()
 	}
 	n = (n + 7) &^ 7
 	if e.Mode != ioam.ModeInline {
