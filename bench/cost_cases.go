@@ -111,7 +111,7 @@ func encapsulating(mode ioam.Mode, kind ioam.TraceType, options int) string {
 // encapsulation is a node that inserts options.
 func encapsulation(mode ioam.Mode, options ...ioam.TraceOption) ioam.NodeConfig {
 	e := ioam.Encapsulation{
-		Name: "measured", Interface: ours, Mode: mode, Options: options,
+		Name: "measured", Interface: ours, Mode: mode, Options: ioam.Traces(options...),
 		Match: ioam.Match{Destination: netip.PrefixFrom(destination, 64).Masked()},
 	}
 	if mode != ioam.ModeInline {

@@ -59,7 +59,7 @@ func instructionConfigs() map[string]datapath.Config {
 func allFeatures() ioam.NodeConfig {
 	c := encapsulation(ioam.ModeEncap, oneNode(typeAll))
 	c.Namespaces[0].Schema = &ioam.Schema{ID: 777, Data: []byte("rack 7")}
-	c.Encapsulations[0].Options[0].Size += 8 // the schema's data
+	c.Encapsulations[0].Options[0].Trace.Size += 8 // the schema's data
 	c.Namespaces = append(c.Namespaces, ioam.Namespace{ID: namespaceRemoved, Remove: true})
 	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
 	udp, class, label := ioam.NextHeader(nextUDP), uint8(0x2e), uint32(0x12345)
@@ -70,7 +70,7 @@ func allFeatures() ioam.NodeConfig {
 			NextHeader: &udp, SourcePort: &ioam.PortRange{From: 1, To: 4242}, DestinationPort: &ioam.PortRange{From: 9, To: 9},
 			TrafficClass: &class, FlowLabel: &label,
 		},
-		Options: []ioam.TraceOption{{Namespace: namespace, Type: typeDelay, Size: 4 * typeDelay.NodeLen()}},
+		Options: ioam.Traces(ioam.TraceOption{Namespace: namespace, Type: typeDelay, Size: 4 * typeDelay.NodeLen()}),
 	})
 	return c
 }

@@ -115,7 +115,7 @@ func withEncapsulations(c ioam.NodeConfig, n int) ioam.NodeConfig {
 		c.Encapsulations = append(c.Encapsulations, ioam.Encapsulation{
 			Name: fmt.Sprintf("subnet %d", i), Interface: c.Interfaces[1].Index, Mode: ioam.ModeInline,
 			Match:   ioam.Match{Destination: netip.PrefixFrom(netip.AddrFrom16(subnet), 64)},
-			Options: []ioam.TraceOption{oneNode(typeIDs)},
+			Options: ioam.Traces(oneNode(typeIDs)),
 		})
 	}
 	return c

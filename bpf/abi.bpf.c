@@ -29,4 +29,5 @@ const volatile struct {
 	struct export_credit export_credit;
 	struct sequence_set sequence_set;
 	struct collector collector;
+	struct arrival arrival;
 } abi = {};

@@ -20,7 +20,6 @@ enum outcome {
 	OUTCOME_ENCAP_SKIPPED_CONTROL,
 	OUTCOME_ENCAP_SKIPPED_EXPORT,
 	OUTCOME_ENCAP_SKIPPED_HBH,
-	OUTCOME_ENCAP_SKIPPED_SEQUENCE,
 	OUTCOME_ENCAP_SKIPPED_MTU,
 	OUTCOME_ENCAP_SKIPPED_GSO,
 	OUTCOME_ENCAP_SKIPPED_HEADROOM,
@@ -184,9 +183,10 @@ struct node_config {
 	__u16 mac_tail;
 	__u8 fast;    /* forward here what can be */
 	__u8 is_veth; /* frames may be another stack's packets, their checksums not computed yet */
-	__u8 has_exports;    /* some namespace exports */
-	__u8 has_collectors; /* packets to them get no header */
-	__u16 pad;
+	__u8 has_exports;     /* some namespace exports */
+	__u8 has_collectors;  /* packets to them get no header */
+	__u8 inserts_exports; /* some encapsulation has a Direct Export */
+	__u8 pad;
 	__u32 flow_sets;     /* of one CPU, a power of two */
 	__u32 export_limit;  /* packets that pay for a postcard */
 	__u32 export_rate;   /* postcards of one CPU in 2^27 ns */
@@ -330,7 +330,7 @@ struct encapsulation {
 	__u64 source[2];
 	__u64 destination[2];
 	__u32 flows_below; /* flow hashes from here on are not selected; 0 = all are */
-	__u32 pad;
+	__u32 index;	   /* of this one */
 	struct patch patches[MAX_IOAM_OPTIONS];
 	__u64 header[MAX_HEADER_INSERTION / 8]; /* as in the packet */
 };
@@ -428,14 +428,16 @@ _Static_assert(sizeof(struct flow_totals) == 64, "flow_totals has holes");
 struct export
 {
 	struct postcard postcard;
-	__u32 hash;    /* of the flow, for encapsulations that want it */
-	__u32 ends;    /* TCP's FIN or RST is in this packet */
+	__u32 hash;	/* of the flow, for encapsulations that want it */
+	__u32 ends;	/* TCP's FIN or RST is in this packet */
+	__u32 inserted; /* index of the encapsulation whose options are to be completed */
+	__u32 pad;
 	__u32 written; /* postcards, to wake the reader by */
 	__u32 flows;   /* that came, to number entries */
 	__u64 buffer;  /* where the packet is, as a number */
 };
 
-_Static_assert(sizeof(struct export) == 120, "export has holes");
+_Static_assert(sizeof(struct export) == 128, "export has holes");
 
 /*
  * A flow of one CPU. The reader takes the totals of an interval when the next one has begun, and

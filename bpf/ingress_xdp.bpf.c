@@ -43,6 +43,7 @@ static __always_inline int forward(context *ctx, struct packet *p, const struct 
 		outcome = OUTCOME_NO_IOAM;
 	if (outcome == OUTCOME_NO_IOAM && p->out && p->out->has_encapsulations) {
 		outcome = encapsulate_here(ctx, path);
+		complete_insertion(ctx, p, outcome);
 		packet_load(ctx, p);
 		if (outcome == OUTCOME_LEFT_TO_STACK) {
 			ip6 = at(p, 0, IPV6_HEADER);

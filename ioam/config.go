@@ -57,6 +57,16 @@ const (
 	MaxHeaderInsertion      = 512 // bytes of Hop-by-Hop header that one encapsulation may insert
 	MaxFrequency            = 1_000_000
 	MaxEncapsulationOverlap = 16 // encapsulations of one interface whose destination prefixes contain one address
+	MaxCollectors           = 16
+	MaxFlowEntries          = 1 << 20 // flows that each CPU keeps
+	MaxExportRate           = 100_000_000
+)
+
+// What a configuration means by 0.
+const (
+	DefaultExportLimit = 100 // "It is RECOMMENDED to use N>100" (RFC 9326 §3.1.2), counting every packet
+	DefaultExportRate  = 10_000
+	DefaultFlowEntries = 4096
 )
 
 // TimestampFormat is the format of trace fields 2 and 3 (RFC 9197 §5, RFC 8877).
@@ -118,6 +128,21 @@ type NodeConfig struct {
 	Namespaces      []Namespace
 	Encapsulations  []Encapsulation
 	Decapsulations  []Decapsulation
+
+	FlowSeed    uint64      // of the flow hash; one value for the whole domain
+	Collectors  []Collector // packets to them are never encapsulated
+	ExportLimit uint32      // N: at most one export for every N packets of an interface, 0 for DefaultExportLimit
+	ExportRate  uint32      // postcards per second and node, 0 for DefaultExportRate
+	FlowEntries int         // flows that each CPU keeps for aggregation, 0 for DefaultFlowEntries
+}
+
+// Collector is where this node sends its exports: "IOAM encapsulating nodes
+// that can identify a packet as an IOAM exported packet MUST NOT push a DEX
+// Option-Type into such a packet" (RFC 9326 §3.1.2).
+type Collector struct {
+	Address  netip.Addr
+	Port     uint16
+	Protocol NextHeader // NextHeaderUDP or NextHeaderTCP
 }
 
 // Interface is one interface that the node serves; others are never touched.
@@ -147,7 +172,9 @@ type Namespace struct {
 	Data     uint32 // trace field 5
 	DataWide uint64 // trace field 10
 	Schema   *Schema
-	Remove   bool // remove inline trace options of this namespace on receipt
+	Remove   bool // remove inline trace and Direct Export options of this namespace on receipt
+	Export   ExportMode
+	Sample   uint32 // ExportSample: a postcard for every so many packets of a flow; else 0
 }
 
 // Schema is the opaque state snapshot that a namespace's nodes add (trace bit 22).
@@ -199,6 +226,34 @@ type TraceOption struct {
 	Size      int // bytes of node data to pre-allocate, a multiple of 4 in 4…244
 }
 
+// InsertedOption is one option of the header that an encapsulating node adds:
+// exactly one of the two.
+type InsertedOption struct {
+	Trace        *TraceOption
+	DirectExport *DirectExportOption
+}
+
+// Traces is a list of options of pre-allocated traces alone.
+func Traces(traces ...TraceOption) []InsertedOption {
+	options := make([]InsertedOption, len(traces))
+	for i, trace := range traces {
+		options[i].Trace = &trace
+	}
+	return options
+}
+
+// Len is the length of the whole option in bytes, a multiple of 4.
+func (o InsertedOption) Len() int {
+	const before = 4 // type, length, reserved, IOAM Option-Type
+	switch {
+	case o.Trace != nil:
+		return before + TraceHeaderLen + o.Trace.Size
+	case o.DirectExport != nil:
+		return before + directExportLen(o.DirectExport.ExtensionFlags)
+	}
+	return before
+}
+
 // Encapsulation is one rule of an encapsulating node. Of the rules that match
 // a packet on its egress interface, the one with the longest destination
 // prefix acts, and among equals the first.
@@ -206,12 +261,13 @@ type Encapsulation struct {
 	Name              string
 	Interface         IfIndex
 	Match             Match
+	Flows             uint32 // 1 in so many flows, by their hash; 0 and 1: all
 	Frequency         Frequency
 	Mode              Mode
 	TunnelSource      netip.Addr // both ends: required unless the mode is inline
 	TunnelDestination netip.Addr
 	PathMTU           int // bytes of an IPv6 packet that the tunnel's path has been found to carry, 0 when not known
-	Options           []TraceOption
+	Options           []InsertedOption
 }
 
 // Decapsulation is a tunnel that ends at this node.

@@ -44,7 +44,23 @@ func (n *Node) completeAll(f Frame, p packet, iface *Interface, byMaster bool) R
 	}
 	result := unchanged(f, outcome)
 	result.Data = p.frame
+	result.Exports = n.exports(p.triggers(), n.passing(f, p))
 	return result
+}
+
+// passing is what this node, a transit node, exports about a packet.
+func (n *Node) passing(f Frame, p packet) Export {
+	e := Export{
+		Role: RoleTransit, Ingress: f.Ingress, Egress: f.Interface, HopLimit: p.hopLimit(), Time: f.Time,
+		TransitDelay: DataUnavailable, QueueDepth: n.queueDepth(f), Flow: flowOf(p.ip), Length: len(p.ip) - len(p.header),
+	}
+	if inner, ok := p.tunneled(); ok {
+		e.Flow, e.Length = flowOf(inner), len(inner)
+	}
+	if f.Arrived != 0 && n.config.Compatibility == CompatibilityDefault {
+		e.TransitDelay = uint32(min(uint64(f.Time-f.Arrived), uint64(delayOverflow)))
+	}
+	return e
 }
 
 // complete writes what only the way out knows into one option.

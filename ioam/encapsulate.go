@@ -19,6 +19,13 @@ func (n *Node) encapsulate(f Frame, p packet, iface *Interface, otherwise Outcom
 		return unchanged(f, OutcomeEncapSkippedControl)
 	}
 	rule := &n.config.Encapsulations[index]
+	if n.exportsTo(p, upper) {
+		return unchanged(f, OutcomeEncapSkippedExport)
+	}
+	hash := n.flowHash(p, upper)
+	if rule.Flows > 1 && hash >= uint32(1<<32/uint64(rule.Flows)) {
+		return unchanged(f, OutcomeEncapNotSelected)
+	}
 	if !n.selected(index, rule.Frequency) {
 		return unchanged(f, OutcomeEncapNotSelected)
 	}
@@ -27,8 +34,7 @@ func (n *Node) encapsulate(f Frame, p packet, iface *Interface, otherwise Outcom
 		return unchanged(f, OutcomeEncapSkippedHBH) // at most one per packet (RFC 8200 §4.1)
 	}
 
-	header := n.buildHeader(rule, n.departing(f, p, iface))
-	insertion, pathMTU := len(header), 0
+	insertion, pathMTU := insertedHeaderLen(rule.Options), 0
 	if !inline {
 		insertion += ipv6HeaderLen
 		pathMTU = rule.PathMTU
@@ -44,7 +50,12 @@ func (n *Node) encapsulate(f Frame, p packet, iface *Interface, otherwise Outcom
 	if payload += insertion; payload > 0xffff {
 		payload = 0 // GSO; fits lets nothing else through
 	}
-	result := Result{Verdict: Pass, GSOSize: gsoSize}
+	h := n.departing(f, p, iface)
+	header, triggers := n.buildHeader(rule, p, hash, h)
+	result := Result{Verdict: Pass, GSOSize: gsoSize, Exports: n.exports(triggers, Export{
+		Role: RoleEncapsulating, Ingress: f.Ingress, Egress: f.Interface, HopLimit: h.hopLimit, Time: f.Time,
+		TransitDelay: DataUnavailable, QueueDepth: h.queue, Flow: flowOf(p.ip), Length: len(p.ip),
+	})}
 	if inline {
 		result.Outcome = OutcomeEncapInserted
 		result.Data = insertInline(p, header, payload)
@@ -131,23 +142,41 @@ func (n *Node) departing(f Frame, p packet, iface *Interface) hop {
 	}
 }
 
-// buildHeader returns the rule's Hop-by-Hop header with this node's data; its
-// Next Header is not set yet.
-func (n *Node) buildHeader(rule *Encapsulation, h hop) []byte {
+// insertedHeaderLen is the length in bytes of the Hop-by-Hop header with these
+// options.
+func insertedHeaderLen(options []InsertedOption) int {
+	length := 4 // Next Header, length, PadN
+	for _, o := range options {
+		length += o.Len()
+	}
+	return (length + 7) &^ 7
+}
+
+// buildHeader returns the rule's Hop-by-Hop header with this node's data, its
+// Next Header not set yet, and the Direct Exports in it. It uses up Sequence
+// Numbers.
+func (n *Node) buildHeader(rule *Encapsulation, p packet, hash uint32, h hop) (header []byte, triggers []DirectExport) {
 	options := make([]Option, 0, len(rule.Options))
 	for _, o := range rule.Options {
-		trace := Trace{
-			Namespace:    o.Namespace,
-			NodeLen:      uint8(o.Type.NodeLen()),
-			RemainingLen: uint8(o.Size / 4),
-			Type:         o.Type,
-			Data:         make([]byte, o.Size),
+		if o.DirectExport != nil {
+			d := n.directExport(*o.DirectExport, p, hash)
+			triggers = append(triggers, d)
+			options = append(options, d.Option(o.DirectExport.OptionType))
+			continue
 		}
-		trace.record(n.appendNodeData(nil, o.Type, n.namespaces[o.Namespace], h))
+		t := o.Trace
+		trace := Trace{
+			Namespace:    t.Namespace,
+			NodeLen:      uint8(t.Type.NodeLen()),
+			RemainingLen: uint8(t.Size / 4),
+			Type:         t.Type,
+			Data:         make([]byte, t.Size),
+		}
+		trace.record(n.appendNodeData(nil, t.Type, n.namespaces[t.Namespace], h))
 		options = append(options, trace.Option())
 	}
-	header, _ := AppendExtensionHeader(nil, 0, options...) // Validate checked the sizes
-	return header
+	header, _ = AppendExtensionHeader(nil, 0, options...) // Validate checked the sizes
+	return header, triggers
 }
 
 // fits reports whether the packet may grow, and the segment size of GSO then.

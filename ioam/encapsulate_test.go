@@ -18,7 +18,7 @@ func encapConfig(mode Mode, change ...func(*Encapsulation)) NodeConfig {
 	config := testConfig()
 	rule := Encapsulation{
 		Name: "core", Interface: ifEgress, Mode: mode,
-		Options: []TraceOption{{Namespace: 123, Type: 0xf20000, Size: 24}},
+		Options: Traces(TraceOption{Namespace: 123, Type: 0xf20000, Size: 24}),
 	}
 	if mode != ModeInline {
 		rule.TunnelSource, rule.TunnelDestination = tunnelSource, tunnelDestination
@@ -113,7 +113,7 @@ func TestInsertedOptions(t *testing.T) {
 		{"unmeasured", []TraceOption{{123, 0x091000, 12}}, "3b030100 31160000 007b1800 09100000 ffffffff ffffffff ffffffff 01020000"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			config := encapConfig(ModeInline, func(e *Encapsulation) { e.Options = test.options })
+			config := encapConfig(ModeInline, func(e *Encapsulation) { e.Options = Traces(test.options...) })
 			result := mustNode(t, config).Egress(egressFrame(ipv6(NextHeaderNone, []byte{1})))
 			want := append(unhex(t, test.want), 1)
 			if result.Outcome != OutcomeEncapInserted || !bytes.Equal(result.Data[40:], want) {

@@ -17,6 +17,8 @@ var (
 	ErrNotIOAM = errors.New("not an IOAM option")
 	// ErrNotTrace: the IOAM option is not a trace.
 	ErrNotTrace = errors.New("not an IOAM trace option")
+	// ErrNotDirectExport: the IOAM option is not a Direct Export.
+	ErrNotDirectExport = errors.New("not an IOAM Direct Export option")
 	// ErrAlignment: an IOAM option does not begin at a multiple of 4 bytes.
 	ErrAlignment = errors.New("IOAM option not aligned to 4 bytes")
 	// ErrOptionLength: the option is too short for its fixed fields.

@@ -2,7 +2,10 @@
 
 package ioam
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // removal is what a decapsulating node takes away (data-plane.md, ingress
 // step 4).
@@ -89,27 +92,18 @@ func (n *Node) removalOf(p packet) removal {
 	return removeNothing
 }
 
-// removable reports whether a validated option is a trace of a namespace
-// marked remove.
+// removable reports whether a validated option is a trace or a Direct Export of
+// a namespace marked remove.
 func (n *Node) removable(option Option) bool {
-	if !isPreallocatedTrace(option) {
-		return false
-	}
-	trace, _ := DecodeTrace(option.Data[2:])
-	namespace, ok := n.namespaces[trace.Namespace]
-	return ok && namespace.Remove
+	namespace := n.namespaceOf(option)
+	return namespace != nil && namespace.Remove
 }
 
 // tunnelEnds reports whether an IPv6-in-IPv6 tunnel of this node holds the
 // packet.
 func (n *Node) tunnelEnds(p packet) bool {
-	next := p.nextHeader()
-	if p.header != nil {
-		next = NextHeader(p.header[0])
-	}
-	inner := p.ip[ipv6HeaderLen+len(p.header):]
-	return n.decapsulations[p.destination()] &&
-		next == NextHeaderIPv6 && len(inner) >= ipv6HeaderLen && inner[0]>>4 == 6
+	_, tunnel := p.tunneled()
+	return tunnel && n.decapsulations[p.destination()]
 }
 
 // decapsulate removes the outer IPv6 header and the Hop-by-Hop header.
@@ -124,9 +118,7 @@ func (n *Node) decapsulate(f Frame, p packet) Result {
 	if outerECN == ce && innerECN != notECT || outerECN == ect1 && innerECN == ect0 { // RFC 6040 §4.2
 		inner.ip[1] = inner.ip[1]&^(3<<4) | outerECN<<4
 	}
-	if len(p.options) > 0 {
-		result.Record = record(f, p, OutcomeTunnelDecapsulated, inner.ip)
-	}
+	n.report(f, p, &result)
 	return result
 }
 
@@ -143,18 +135,26 @@ func (n *Node) removeInline(f Frame, p packet) Result {
 	}
 	result := unchanged(f, OutcomeInlineRemoved)
 	result.Data = p.removeHeader()
-	result.Record = record(f, p, OutcomeInlineRemoved, result.Data[len(p.link):])
+	n.report(f, p, &result)
 	return result
 }
 
-// record describes the removed header and the IPv6 packet that goes on.
-func record(f Frame, p packet, outcome Outcome, ip []byte) *Record {
-	return &Record{
-		Time:      f.Time,
-		Interface: f.Interface,
-		Outcome:   outcome,
-		Length:    len(ip),
-		Packet:    bytes.Clone(ip[:min(len(ip), RecordPacketSize)]),
-		Header:    bytes.Clone(p.header),
+// report adds the record and the exports of a removed header to what became of
+// its packet.
+func (n *Node) report(f Frame, p packet, result *Result) {
+	ip := result.Data[len(p.link):]
+	if slices.ContainsFunc(p.options, isPreallocatedTrace) {
+		result.Record = &Record{
+			Time:      f.Time,
+			Interface: f.Interface,
+			Outcome:   result.Outcome,
+			Length:    len(ip),
+			Packet:    bytes.Clone(ip[:min(len(ip), RecordPacketSize)]),
+			Header:    bytes.Clone(p.header),
+		}
 	}
+	result.Exports = n.exports(p.triggers(), Export{
+		Role: RoleDecapsulating, Ingress: f.Interface, HopLimit: p.hopLimit() - 1, Time: f.Time,
+		TransitDelay: DataUnavailable, QueueDepth: DataUnavailable, Flow: flowOf(ip), Length: len(ip),
+	})
 }

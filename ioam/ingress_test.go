@@ -95,7 +95,7 @@ var ingressCases = []packetCase{
 	{name: "0x11 E2E too short", mutate: header("3b010100 11050003 00010001 01020000"), outcome: OutcomeNoIOAM, want: unchangedBytes},
 	{name: "0x11 E2E reserved not 0", mutate: header("3b010100 11060103 00010000 01020000"), outcome: OutcomeNoIOAM, want: unchangedBytes},
 	{name: "0x11 E2E not aligned", mutate: header("3b010000 00110600 03000100 00010100"), outcome: OutcomeNoIOAM, want: unchangedBytes},
-	{name: "0x11 DEX", mutate: header("3b010100 110a0004 00010000 80000000"), outcome: OutcomeOptionUnsupported, want: unchangedBytes},
+	{name: "0x11 DEX", mutate: header("3b010100 110a0004 00010000 80000000"), outcome: OutcomeNamespaceUnknown, want: unchangedBytes},
 	{name: "0x11 DEX too short", mutate: header("3b010100 11090004 00010000 80000000"), outcome: OutcomeNoIOAM, want: unchangedBytes},
 
 	// Validation.
@@ -113,7 +113,7 @@ var ingressCases = []packetCase{
 
 	// Transit.
 	{name: "incremental", mutate: set(47, 1), outcome: OutcomeOptionUnsupported, want: unchangedBytes},
-	{name: "DEX in 0x31", mutate: set(47, 4), outcome: OutcomeOptionUnsupported, want: unchangedBytes},
+	{name: "DEX in 0x31", mutate: set(47, 4), outcome: OutcomeDirectExport, want: unchangedBytes},
 	{name: "namespace 124", mutate: set(49, 124), outcome: OutcomeNamespaceUnknown, want: unchangedBytes},
 	{name: "overflow set", mutate: set(50, 0x14), outcome: OutcomeOverflowSet, want: unchangedBytes},
 	{name: "RemainingLen 1", mutate: set(51, 1), outcome: OutcomeTraceOverflow, want: with(set(50, 0x14))},

@@ -12,7 +12,7 @@ import (
 // Outcomes by what they do to a packet.
 var (
 	ingressOutcomes = []Outcome{
-		OutcomeNotIPv6, OutcomeNoIOAM, OutcomeOptionUnsupported, OutcomeNamespaceUnknown, OutcomeOverflowSet,
+		OutcomeNotIPv6, OutcomeNoIOAM, OutcomeOptionUnsupported, OutcomeNamespaceUnknown, OutcomeOverflowSet, OutcomeDirectExport,
 		OutcomeTraceFilled, OutcomeTraceOverflow, OutcomeRemovalPartial, OutcomeInlineRemoved, OutcomeTunnelDecapsulated,
 		OutcomeBoundaryIgnored, OutcomeBoundaryStripPartial, OutcomeBoundaryStripped, OutcomeBoundaryDropped,
 		OutcomeMalformedIPv6, OutcomeMalformedHeader, OutcomeMalformedTooManyOptions, OutcomeMalformedAlignment,
@@ -20,14 +20,14 @@ var (
 	}
 	egressOutcomes = []Outcome{
 		OutcomeNotIPv6, OutcomeNoIOAM, OutcomeUntouched, OutcomeOptionUnsupported, OutcomeNamespaceUnknown, OutcomeOverflowSet,
-		OutcomeTraceFilled, OutcomeEncapNotSelected, OutcomeEncapSkippedControl, OutcomeEncapSkippedHBH, OutcomeEncapSkippedMTU,
+		OutcomeDirectExport, OutcomeTraceFilled, OutcomeEncapNotSelected, OutcomeEncapSkippedControl, OutcomeEncapSkippedHBH, OutcomeEncapSkippedMTU,
 		OutcomeEncapSkippedGSO, OutcomeEncapInserted, OutcomeEncapTunneled,
 		OutcomeBoundaryIgnored, OutcomeBoundaryStripPartial, OutcomeBoundaryStripped, OutcomeBoundaryDropped,
 		OutcomeMalformedIPv6, OutcomeMalformedHeader, OutcomeMalformedTooManyOptions, OutcomeMalformedAlignment,
 		OutcomeMalformedOptionLength, OutcomeMalformedNodeLength, OutcomeMalformedRemainingLength,
 	}
 	inPlace = []Outcome{
-		OutcomeOptionUnsupported, OutcomeNamespaceUnknown, OutcomeOverflowSet, OutcomeTraceFilled, OutcomeTraceOverflow, OutcomeRemovalPartial,
+		OutcomeOptionUnsupported, OutcomeNamespaceUnknown, OutcomeOverflowSet, OutcomeDirectExport, OutcomeTraceFilled, OutcomeTraceOverflow, OutcomeRemovalPartial,
 	}
 	kernelDrops = []Outcome{
 		OutcomeMalformedAlignment, OutcomeMalformedOptionLength, OutcomeMalformedNodeLength, OutcomeMalformedRemainingLength,

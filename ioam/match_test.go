@@ -96,7 +96,7 @@ func TestRulePrecedence(t *testing.T) {
 	} {
 		e := base
 		e.Name, e.Interface = string(rune('a'+i)), rule.iface
-		e.Options = []TraceOption{{NamespaceID(i), 0x800000, 4}}
+		e.Options = Traces(TraceOption{NamespaceID(i), 0x800000, 4})
 		if rule.destination != "" {
 			e.Match.Destination = netip.MustParsePrefix(rule.destination)
 		}

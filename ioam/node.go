@@ -3,6 +3,7 @@
 package ioam
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"slices"
 )
@@ -24,6 +25,7 @@ type Frame struct {
 	Interface IfIndex // where the hook is
 	Ingress   IfIndex // egress hook: where the packet arrived, 0 when this node generated it
 	Time      int64   // nanoseconds of TAI since 1970-01-01 TAI
+	Arrived   int64   // egress hook: when this node's ingress hook saw the packet, as Time; 0 when not remembered
 
 	// The egress queue, at the egress hook; without QueueKnown it is "not
 	// available".
@@ -61,8 +63,9 @@ type Result struct {
 	Verdict Verdict
 	Data    []byte // the frame that goes on or is dropped; the input itself when nothing changed
 	Outcome Outcome
-	Record  *Record // of a removed header, else nil
-	GSOSize uint32  // bytes; as in the frame unless the insertion made segments smaller
+	Record  *Record // of a removed header with a pre-allocated trace, else nil
+	Exports []Export
+	GSOSize uint32 // bytes; as in the frame unless the insertion made segments smaller
 }
 
 // RecordPacketSize is the most of a packet that a record holds, in bytes.
@@ -80,7 +83,8 @@ type Record struct {
 
 // Node is the reference IOAM node: encapsulating, transit and decapsulating
 // (RFC 9197 §4.2), as docs/data-plane.md specifies. It is not safe for
-// concurrent use, as it counts packets for [Frequency].
+// concurrent use, as it counts packets for [Frequency] and numbers them for
+// [DirectExport].
 type Node struct {
 	// TAIOffset is TAI − UTC in nanoseconds, for the timestamp formats that
 	// are UTC. It may be set at any time.
@@ -92,6 +96,8 @@ type Node struct {
 	namespaces     map[NamespaceID]*Namespace
 	decapsulations map[[16]byte]bool
 	matched        []uint64 // packets that matched each encapsulation, for its frequency
+	flowKeys       [7]uint64
+	sequences      map[numberedFlow]uint32 // the next Sequence Number of each flow
 }
 
 // NewNode returns a node with a configuration that [NodeConfig.Validate]
@@ -104,6 +110,7 @@ func NewNode(config NodeConfig) (*Node, error) {
 	config.Interfaces = slices.Clone(config.Interfaces)
 	config.Namespaces = slices.Clone(config.Namespaces)
 	config.Encapsulations = slices.Clone(config.Encapsulations)
+	config.Collectors = slices.Clone(config.Collectors)
 	n := &Node{
 		config:         config,
 		interfaces:     make(map[IfIndex]*Interface),
@@ -111,6 +118,8 @@ func NewNode(config NodeConfig) (*Node, error) {
 		namespaces:     make(map[NamespaceID]*Namespace),
 		decapsulations: make(map[[16]byte]bool),
 		matched:        make([]uint64, len(config.Encapsulations)),
+		flowKeys:       flowKeys(config.FlowSeed),
+		sequences:      make(map[numberedFlow]uint32),
 	}
 	for i := range config.Interfaces {
 		n.interfaces[config.Interfaces[i].Index] = &config.Interfaces[i]
@@ -164,6 +173,12 @@ func atBoundary(f Frame, p packet, policy Boundary) Result {
 // knownTrace returns the trace of a validated option and its namespace, when
 // the node takes part in it and there may be room; else the outcome.
 func (n *Node) knownTrace(option Option) (Trace, *Namespace, Outcome, bool) {
+	if isDirectExport(option) {
+		if n.namespaceOf(option) == nil {
+			return Trace{}, nil, OutcomeNamespaceUnknown, false
+		}
+		return Trace{}, nil, OutcomeDirectExport, false
+	}
 	if !isPreallocatedTrace(option) {
 		return Trace{}, nil, OutcomeOptionUnsupported, false
 	}
@@ -177,6 +192,15 @@ func (n *Node) knownTrace(option Option) (Trace, *Namespace, Outcome, bool) {
 		return Trace{}, nil, OutcomeOverflowSet, false
 	}
 	return trace, namespace, 0, true
+}
+
+// namespaceOf returns the configured namespace of a validated option, nil
+// without one; a trace and a Direct Export both begin with its ID.
+func (n *Node) namespaceOf(option Option) *Namespace {
+	if !isPreallocatedTrace(option) && !isDirectExport(option) {
+		return nil
+	}
+	return n.namespaces[NamespaceID(binary.BigEndian.Uint16(option.Data[2:]))]
 }
 
 // isLinkLocalUnicast is fe80::/10 (RFC 4291 §2.5.6).

@@ -18,12 +18,14 @@ const (
 	OutcomeOptionUnsupported // IOAM option-type this node does not process: untouched
 	OutcomeNamespaceUnknown  // namespace not configured: untouched
 	OutcomeOverflowSet       // the overflow flag was set before: untouched
+	OutcomeDirectExport      // Direct Export: read, left as it was
 	OutcomeTraceFilled       // ingress: node data written; egress: completed
 	OutcomeTraceOverflow     // no room for the node data: overflow flag set
 
 	// Why a packet that matched an encapsulation went on as it was.
-	OutcomeEncapNotSelected     // not among the first k of n
+	OutcomeEncapNotSelected     // not of a selected flow, or not among the first k of n
 	OutcomeEncapSkippedControl  // ICMPv6 error, neighbour discovery, MLD, link-local or multicast
+	OutcomeEncapSkippedExport   // addressed to a collector of this node
 	OutcomeEncapSkippedHBH      // inline: a Hop-by-Hop header is there already
 	OutcomeEncapSkippedMTU      // the result would exceed the egress MTU
 	OutcomeEncapSkippedGSO      // offload state that an insertion would break

@@ -122,6 +122,12 @@ func (p *packet) malformed() (outcome Outcome, ok bool) {
 		if len(option.Data) < 2 {
 			return OutcomeMalformedOptionLength, true
 		}
+		if isDirectExport(option) {
+			if _, err := DecodeDirectExport(option.Data[2:]); err != nil {
+				return OutcomeMalformedOptionLength, true
+			}
+			continue
+		}
 		if !isPreallocatedTrace(option) {
 			continue
 		}
@@ -143,6 +149,22 @@ func (p *packet) malformed() (outcome Outcome, ok bool) {
 // isPreallocatedTrace needs an option of at least 2 bytes.
 func isPreallocatedTrace(option Option) bool {
 	return option.Type == OptionIOAM && IOAMType(option.Data[1]) == IOAMPreallocatedTrace
+}
+
+// isDirectExport needs an IOAM option of at least 2 bytes.
+func isDirectExport(option Option) bool {
+	return IOAMType(option.Data[1]) == IOAMDirectExport
+}
+
+// tunneled returns the IPv6 packet that is behind the IPv6 header and the
+// Hop-by-Hop header, if there is one.
+func (p *packet) tunneled() (ip []byte, ok bool) {
+	next := p.nextHeader()
+	if p.header != nil {
+		next = NextHeader(p.header[0])
+	}
+	ip = p.ip[ipv6HeaderLen+len(p.header):]
+	return ip, next == NextHeaderIPv6 && len(ip) >= ipv6HeaderLen && ip[0]>>4 == 6
 }
 
 // removeHeader returns the frame without the Hop-by-Hop header.

@@ -47,7 +47,7 @@ func randomConfig(s source) NodeConfig {
 				Type:      randomType(s)&TraceTypeSupported | 0x800000,
 			}
 			o.Size = sizeFor(s, config, o, 120)
-			e.Options = append(e.Options, o)
+			e.Options = append(e.Options, Traces(o)...)
 		}
 		config.Encapsulations = append(config.Encapsulations, e)
 	}
@@ -105,6 +105,25 @@ func randomTrace(s source) Option {
 	return t.Option()
 }
 
+// randomDirectExport is mostly valid.
+func randomDirectExport(s source) Option {
+	option := DirectExport{
+		Namespace:      oneOf[NamespaceID](s, 123, 200, 300, 7),
+		Flags:          uint8(oneOf(s, 0, 0, s.below(256))),
+		ExtensionFlags: uint8(oneOf(s, 0, 0x80, 0xc0, s.below(256))),
+		Type:           randomType(s),
+		FlowID:         uint32(s.below(1 << 30)),
+		Sequence:       uint32(s.below(1 << 30)),
+	}.Option(oneOf(s, OptionIOAMStatic, OptionIOAM))
+	switch s.below(16) {
+	case 0:
+		option.Data = option.Data[:len(option.Data)-1-s.below(4)]
+	case 1:
+		option.Data = append(option.Data, randomBytes(s, s.below(6))...)
+	}
+	return option
+}
+
 func randomHeader(s source, next NextHeader) []byte {
 	var options []Option
 	for range oneOf(s, 1, 1, 1, 2, 3, 1+s.below(11)) {
@@ -116,6 +135,8 @@ func randomHeader(s source, next NextHeader) []byte {
 			option = Option{Type: OptionIOAMStatic, Data: append([]byte{0, byte(s.below(5))}, randomBytes(s, s.below(12))...)}
 		case 2:
 			option = Option{Type: OptionIOAM, Data: randomBytes(s, s.below(14))}
+		case 3, 4:
+			option = randomDirectExport(s)
 		}
 		options = append(options, option)
 	}
@@ -227,13 +248,13 @@ func TestChain(t *testing.T) {
 	for range 2000 {
 		kind := randomType(s)&TraceTypeSupported | 0x800000
 		config := encapConfig(ModeEncap, func(e *Encapsulation) {
-			e.Options = []TraceOption{{200, kind, sizeFor(s, testConfig(), TraceOption{Namespace: 200, Type: kind}, MaxTraceDataSize)}}
+			e.Options = Traces(TraceOption{200, kind, sizeFor(s, testConfig(), TraceOption{Namespace: 200, Type: kind}, MaxTraceDataSize)})
 		})
 		config.ID = 1
 		frame := egressFrame(ipv6(NextHeaderUDP, udp(10)))
 		frame.Data = mustNode(t, config).Egress(frame).Data
 
-		room, fits := config.Encapsulations[0].Options[0].Size, 0
+		room, fits := config.Encapsulations[0].Options[0].Trace.Size, 0
 		hops := 1 + s.below(5)
 		need := func(config NodeConfig) int {
 			schema := config.Namespaces[1].Schema

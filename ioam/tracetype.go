@@ -48,6 +48,11 @@ const (
 // TraceTypeSupported has every bit that a node may be configured to insert.
 const TraceTypeSupported TraceType = typeMask &^ (typeUndefined | typeReserved)
 
+// DirectExportTypeSupported has every bit that a Direct Export may be
+// configured to ask for: the checksum complement "is not relevant for direct
+// exporting" (RFC 9326 §3.2).
+const DirectExportTypeSupported = TraceTypeSupported &^ (1 << (23 - BitChecksumComplement))
+
 // Has reports whether the RFC's bit 0…23 is set.
 func (t TraceType) Has(bit int) bool {
 	return bit >= 0 && bit <= 23 && t&(1<<(23-bit)) != 0

@@ -20,6 +20,7 @@ func (c NodeConfig) Validate() error {
 	c.validateNamespaces(root)
 	c.validateEncapsulations(root)
 	c.validateDecapsulations(root)
+	c.validateExport(root)
 	if len(list) == 0 {
 		return nil
 	}
@@ -120,6 +121,14 @@ func (c NodeConfig) validateNamespaces(root faults) {
 		if j, dup := seen(ids, namespace.ID, i); dup {
 			f.add("id", "configure each namespace once", "%d is the id of namespaces[%d] too", namespace.ID, j)
 		}
+		switch {
+		case namespace.Export > ExportSample:
+			f.add("export", "use every, aggregate or sample", "unknown way to export %d", namespace.Export)
+		case namespace.Export == ExportSample && (namespace.Sample < 1 || namespace.Sample > MaxFrequency):
+			f.add("sample", fmt.Sprintf("use n in 1…%d: a postcard of every n-th packet", MaxFrequency), "%d is not possible", namespace.Sample)
+		case namespace.Export != ExportSample && namespace.Sample != 0:
+			f.add("sample", "leave it out, or use export: sample", "export %v does not sample", namespace.Export)
+		}
 		if namespace.Schema == nil {
 			continue
 		}
@@ -144,6 +153,32 @@ func (c NodeConfig) validateDecapsulations(root faults) {
 		}
 		if j, dup := seen(destinations, d.TunnelDestination, i); dup {
 			f.add("tunnel-destination", "list each address once", "%v is in decapsulations[%d] too", d.TunnelDestination, j)
+		}
+	}
+}
+
+func (c NodeConfig) validateExport(root faults) {
+	f := root.in("node")
+	if c.ExportLimit > MaxFrequency {
+		f.add("export-limit", fmt.Sprintf("use 1/n with n ≤ %d", MaxFrequency), "1/%d is not possible", c.ExportLimit)
+	}
+	if c.ExportRate > MaxExportRate {
+		f.add("export-rate", fmt.Sprintf("use at most %d", MaxExportRate), "%d postcards per second are too many", c.ExportRate)
+	}
+	if c.FlowEntries < 0 || c.FlowEntries > MaxFlowEntries {
+		f.add("flows", fmt.Sprintf("use 1…%d", MaxFlowEntries), "%d flows are not possible", c.FlowEntries)
+	}
+	if len(c.Collectors) > MaxCollectors {
+		root.add("collectors", fmt.Sprintf("use at most %d", MaxCollectors), "%d collectors", len(c.Collectors))
+	}
+	for i, collector := range c.Collectors {
+		f := root.in("collectors[%d]", i)
+		if !collector.Address.IsValid() || collector.Port == 0 {
+			f.add("address", "use an address and a port, such as [2001:db8::9]:4739", "%v is no collector",
+				netip.AddrPortFrom(collector.Address, collector.Port))
+		}
+		if collector.Protocol != NextHeaderUDP && collector.Protocol != NextHeaderTCP {
+			f.add("address", "use udp, tcp or tls", "protocol %d carries no exports", collector.Protocol)
 		}
 	}
 }

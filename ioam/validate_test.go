@@ -16,7 +16,7 @@ func validConfig() NodeConfig {
 	second := config.Encapsulations[0]
 	second.Name, second.Mode = "local", ModeInline
 	second.TunnelSource, second.TunnelDestination = netip.Addr{}, netip.Addr{}
-	second.Options = []TraceOption{{123, TraceTypeSupported, MaxTraceDataSize}, {200, 2, 12}}
+	second.Options = Traces(TraceOption{123, TraceTypeSupported, MaxTraceDataSize}, TraceOption{200, 2, 12})
 	second.Frequency = Frequency{1, MaxFrequency}
 	second.Match = Match{Destination: netip.MustParsePrefix("2001:db8::/32"), NextHeader: ptr(NextHeaderUDP), SourcePort: &PortRange{1, 2}}
 	config.Encapsulations = append(config.Encapsulations, second)
@@ -35,11 +35,11 @@ func TestValidConfig(t *testing.T) {
 		config.Interfaces[i].ID, config.Interfaces[i].IDWide = InterfaceIDUnavailable, InterfaceIDWideUnavailable
 	}
 	config.ID, config.IDWide = NodeIDUnavailable, NodeIDWideUnavailable
-	config.Encapsulations[0].Options = []TraceOption{{123, 0x800000, 240}, {123, 0x800000, 244}} // MaxHeaderInsertion
+	config.Encapsulations[0].Options = Traces(TraceOption{123, 0x800000, 240}, TraceOption{123, 0x800000, 244}) // MaxHeaderInsertion
 	if err := config.Validate(); err != nil {
 		t.Error(err)
 	}
-	config.Encapsulations[0].Options = []TraceOption{{123, 0x800000, 4}, {123, 0x808000, 12}, {200, 2, 12}, {123, 0x800002, 8}} // just this node's own data
+	config.Encapsulations[0].Options = Traces(TraceOption{123, 0x800000, 4}, TraceOption{123, 0x808000, 12}, TraceOption{200, 2, 12}, TraceOption{123, 0x800002, 8}) // just this node's own data
 	if err := config.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -69,7 +69,7 @@ func TestValidateLimits(t *testing.T) {
 		config.Decapsulations = append(config.Decapsulations, Decapsulation{netip.AddrFrom16([16]byte{0x20, 2, byte(i)})})
 	}
 	for range MaxOptionsPerPacket - 1 {
-		config.Encapsulations[0].Options = append(config.Encapsulations[0].Options, TraceOption{123, 0x800000, 4})
+		config.Encapsulations[0].Options = append(config.Encapsulations[0].Options, Traces(TraceOption{123, 0x800000, 4})...)
 	}
 	if err := config.Validate(); err != nil {
 		t.Error(err)
@@ -158,28 +158,28 @@ var configMutations = []struct {
 	{"encapsulations[0].options", "none", func(c *NodeConfig) { c.Encapsulations[0].Options = nil }},
 	{"encapsulations[0].options", "ten", func(c *NodeConfig) {
 		for range 9 {
-			c.Encapsulations[0].Options = append(c.Encapsulations[0].Options, TraceOption{123, 0x800000, 4})
+			c.Encapsulations[0].Options = append(c.Encapsulations[0].Options, Traces(TraceOption{123, 0x800000, 4})...)
 		}
 	}},
 	{"encapsulations[0].options", "520 bytes", func(c *NodeConfig) {
-		c.Encapsulations[0].Options = []TraceOption{{123, 0x800000, 244}, {123, 0x800000, 244}}
+		c.Encapsulations[0].Options = Traces(TraceOption{123, 0x800000, 244}, TraceOption{123, 0x800000, 244})
 	}},
-	{"encapsulations[1].options[1].namespace", "unknown", func(c *NodeConfig) { c.Encapsulations[1].Options[1].Namespace = 7 }},
-	{"encapsulations[1].options[0].type", "none", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Type = 0 }},
-	{"encapsulations[1].options[0].type", "undefined", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Type = 0x800800 }},
-	{"encapsulations[1].options[0].type", "reserved", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Type = 0x800001 }},
-	{"encapsulations[1].options[0].type", "25 bits", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Type = 0x1800000 }},
-	{"encapsulations[1].options[0].size", "10", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = 10 }},
-	{"encapsulations[1].options[0].size", "0", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = 0 }},
-	{"encapsulations[1].options[0].size", "248", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = 248 }},
-	{"encapsulations[1].options[0].size", "-4", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Size = -4 }},
-	{"encapsulations[0].options[0].size", "no room for own data", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = TraceOption{123, 0xc00000, 4} }},
-	{"encapsulations[0].options[0].size", "no room for wide data", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = TraceOption{123, 0x808000, 8} }},
-	{"encapsulations[0].options[0].size", "no room for own snapshot", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = TraceOption{200, 2, 8} }},
-	{"encapsulations[0].options[0].size", "no room for an empty snapshot", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = TraceOption{123, 0x800002, 4} }},
+	{"encapsulations[1].options[1].namespace", "unknown", func(c *NodeConfig) { c.Encapsulations[1].Options[1].Trace.Namespace = 7 }},
+	{"encapsulations[1].options[0].type", "none", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Type = 0 }},
+	{"encapsulations[1].options[0].type", "undefined", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Type = 0x800800 }},
+	{"encapsulations[1].options[0].type", "reserved", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Type = 0x800001 }},
+	{"encapsulations[1].options[0].type", "25 bits", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Type = 0x1800000 }},
+	{"encapsulations[1].options[0].size", "10", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Size = 10 }},
+	{"encapsulations[1].options[0].size", "0", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Size = 0 }},
+	{"encapsulations[1].options[0].size", "248", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Size = 248 }},
+	{"encapsulations[1].options[0].size", "-4", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Size = -4 }},
+	{"encapsulations[0].options[0].size", "no room for own data", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = Traces(TraceOption{123, 0xc00000, 4})[0] }},
+	{"encapsulations[0].options[0].size", "no room for wide data", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = Traces(TraceOption{123, 0x808000, 8})[0] }},
+	{"encapsulations[0].options[0].size", "no room for own snapshot", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = Traces(TraceOption{200, 2, 8})[0] }},
+	{"encapsulations[0].options[0].size", "no room for an empty snapshot", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = Traces(TraceOption{123, 0x800002, 4})[0] }},
 	{"encapsulations[0].options[0].type", "own data beyond any size", func(c *NodeConfig) {
 		c.Namespaces[1].Schema, c.Encapsulations = &Schema{ID: 1, Data: make([]byte, 240)}, c.Encapsulations[:1]
-		c.Encapsulations[0].Options[0] = TraceOption{200, 0x800002, MaxTraceDataSize}
+		c.Encapsulations[0].Options[0] = Traces(TraceOption{200, 0x800002, MaxTraceDataSize})[0]
 	}},
 	{"encapsulations", "too many", func(c *NodeConfig) {
 		for i := range MaxEncapsulations - 1 {
@@ -239,8 +239,8 @@ func TestValidateMutations(t *testing.T) {
 func TestValidateReportsAll(t *testing.T) {
 	config := validConfig()
 	config.ID = 1 << 24
-	config.Encapsulations[1].Options[0].Size = 10
-	config.Encapsulations[1].Options[1].Type = 0
+	config.Encapsulations[1].Options[0].Trace.Size = 10
+	config.Encapsulations[1].Options[1].Trace.Type = 0
 	want := "node.id: 16777216 has more than 24 bits; use 0…16777214, or leave it out\n" +
 		"encapsulations[1].options[0].size: 10 bytes are not possible; use a multiple of 4 in 4…244\n" +
 		"encapsulations[1].options[1].type: trace type not usable: 0 asks for no data; use bits of 0xfff002"

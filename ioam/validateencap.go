@@ -34,6 +34,7 @@ func (c NodeConfig) validateEncapsulations(root faults) {
 			f.add("interface", "add egress to its role", "%q lacks the egress role, so nothing may leave there", iface.Name)
 		}
 		e.Match.validate(f.in(".match"))
+		e.validateFlows(f)
 		e.Frequency.validate(f)
 		e.validateTunnel(f)
 		e.validateOptions(f, namespaces)
@@ -78,6 +79,18 @@ func (q Frequency) validate(f faults) {
 	}
 }
 
+func (e Encapsulation) validateFlows(f faults) {
+	if e.Flows > MaxFrequency {
+		f.add("flows", fmt.Sprintf("use 1/n with n ≤ %d", MaxFrequency), "1/%d is not possible", e.Flows)
+	}
+	for i, o := range e.Options {
+		if e.Flows > 1 && o.DirectExport != nil && o.DirectExport.FlowID.Kind == FlowIDFixed {
+			f.in(".options[%d]", i).add("flow-id", "use hash or flow-label, or leave out flows",
+				"one Flow-ID for all packets does not tell the 1/%d of the flows that are selected", e.Flows)
+		}
+	}
+}
+
 func (e Encapsulation) validateTunnel(f faults) {
 	if e.PathMTU < 0 || int64(e.PathMTU) > 1<<32-1 {
 		f.add("path-mtu", "use 1280 or more, or 0 when it is not known", "%d is not a size", e.PathMTU)
@@ -98,51 +111,6 @@ func (e Encapsulation) validateTunnel(f faults) {
 		}
 	default:
 		f.add("mode", "use inline, encap or auto", "unknown mode %d", e.Mode)
-	}
-}
-
-func (e Encapsulation) validateOptions(f faults, namespaces map[NamespaceID]*Namespace) {
-	if len(e.Options) < 1 || len(e.Options) > MaxOptionsPerPacket {
-		f.add("options", fmt.Sprintf("give 1…%d", MaxOptionsPerPacket), "%d options", len(e.Options))
-	}
-	const fixed = 4 // Next Header, length, PadN
-	length := fixed
-	for i, o := range e.Options {
-		at := f.in(".options[%d]", i)
-		namespace := namespaces[o.Namespace]
-		if namespace == nil {
-			at.add("namespace", "configure it under namespaces", "namespace %d is not configured", o.Namespace)
-		}
-		unusable := o.Type.Validate()
-		if unusable != nil {
-			at.add("type", fmt.Sprintf("use bits of %v", TraceTypeSupported), "%v", unusable)
-		}
-		if o.Size < 4 || o.Size > MaxTraceDataSize || o.Size%4 != 0 {
-			at.add("size", fmt.Sprintf("use a multiple of 4 in 4…%d", MaxTraceDataSize), "%d bytes are not possible", o.Size)
-			continue
-		}
-		if unusable == nil {
-			o.validateRoom(at, namespace)
-		}
-		length += 4 + TraceHeaderLen + o.Size
-	}
-	if length = (length + 7) &^ 7; length > MaxHeaderInsertion {
-		f.add("options", fmt.Sprintf("use smaller sizes: the header may have %d bytes", MaxHeaderInsertion),
-			"they need a header of %d bytes", length)
-	}
-}
-
-// validateRoom refuses a trace in which not even this node's own data fit.
-func (o TraceOption) validateRoom(f faults, namespace *Namespace) {
-	own := 4 * o.Type.NodeLen()
-	if o.Type.HasSnapshot() && namespace != nil {
-		own += len(appendSnapshot(nil, namespace.Schema))
-	}
-	switch {
-	case own > MaxTraceDataSize:
-		f.add("type", "use fewer bits, or a shorter schema", "this node's own data take %d bytes, and a trace has at most %d", own, MaxTraceDataSize)
-	case own > o.Size:
-		f.add("size", fmt.Sprintf("use %d bytes for each node of the path", own), "%d bytes do not even hold this node's own data of %d", o.Size, own)
 	}
 }
 

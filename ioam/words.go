@@ -13,6 +13,8 @@ var (
 	compatibilityWords   = []string{"default", "mainline"}
 	boundaryWords        = []string{"drop", "strip", "ignore"}
 	modeWords            = []string{"inline", "encap", "auto"}
+	exportModeWords      = []string{"none", "every", "aggregate", "sample"}
+	exportRoleWords      = []string{"none", "encapsulating", "transit", "decapsulating"}
 )
 
 func word[T ~uint8](v T, words []string) string {
@@ -88,6 +90,22 @@ func (m Mode) MarshalText() ([]byte, error) { return marshalWord(m, modeWords, "
 func (m *Mode) UnmarshalText(text []byte) error {
 	return unmarshalWord(m, text, modeWords, "mode")
 }
+
+// String returns "none", "every", "aggregate" or "sample".
+func (m ExportMode) String() string { return word(m, exportModeWords) }
+
+// MarshalText is [ExportMode.String]; an unknown value is an error.
+func (m ExportMode) MarshalText() ([]byte, error) {
+	return marshalWord(m, exportModeWords, "way to export")
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (m *ExportMode) UnmarshalText(text []byte) error {
+	return unmarshalWord(m, text, exportModeWords, "way to export")
+}
+
+// String returns "encapsulating", "transit" or "decapsulating"; "none" for 0.
+func (r ExportRole) String() string { return word(r, exportRoleWords) }
 
 // String returns "none", "ingress", "egress" or "ingress,egress".
 func (r Role) String() string {

@@ -93,11 +93,11 @@ func TestOutcomes(t *testing.T) {
 		}
 		roundTrip(t, outcome, outcome.String())
 	}
-	if len(names) != int(NumOutcomes) || NumOutcomes.String() != "outcome_31" || NumOutcomes.Malformed() {
+	if len(names) != int(NumOutcomes) || NumOutcomes.String() != "outcome_34" || NumOutcomes.Malformed() {
 		t.Errorf("%d names, %v", len(names), NumOutcomes)
 	}
 	for want, outcome := range map[string]Outcome{
-		"not_ipv6": OutcomeNotIPv6, "no_ioam": OutcomeNoIOAM, "trace_filled": OutcomeTraceFilled,
+		"not_ipv6": OutcomeNotIPv6, "no_ioam": OutcomeNoIOAM, "trace_filled": OutcomeTraceFilled, "direct_export": OutcomeDirectExport,
 		"encap_skipped_mtu": OutcomeEncapSkippedMTU, "tunnel_decapsulated": OutcomeTunnelDecapsulated,
 		"malformed_node_length": OutcomeMalformedNodeLength, "malformed_ipv6": OutcomeMalformedIPv6,
 	} {

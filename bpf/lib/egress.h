@@ -25,7 +25,7 @@ static __always_inline void export_departure(context *ctx, const struct packet *
 	e->postcard.segments = packet_segments(ctx);
 	if (s->export_types & DELAYED)
 		e->postcard.delay = delay_since_arrival(p, tai);
-	if (!find_flow(ctx, p->l3, s->length, 1))
+	if (!find_flow(ctx, p->l3, s->length, TOLD_EITHER))
 		export_options(ctx, p->l3, s);
 }
 
@@ -101,6 +101,7 @@ static __always_inline struct result egress(context *ctx)
 	if (NODE.has_encapsulations) {
 		enum outcome outcome = encapsulate(ctx, &p);
 
+		complete_insertion(ctx, &p, outcome);
 		if (outcome > result.outcome)
 			result.outcome = outcome;
 	}

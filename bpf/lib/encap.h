@@ -158,16 +158,20 @@ static __always_inline __u32 flow_id_of(const struct export *x, const struct pat
 }
 
 /*
- * Completes the Direct Exports of a header that was written, and exports for them. Not inlined:
- * see scan_options().
+ * Completes the Direct Exports of the header that was inserted last, and exports for them. Not
+ * inlined: see scan_options().
  */
-__noinline int put_exports(context *ctx, const struct encapsulation *e, __u32 l3)
+__noinline int put_exports(context *ctx, __u32 l3)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	struct export *x = export_here();
+	const struct encapsulation *e;
 	int wanted;
 
-	if (!e || !x)
+	if (!x)
+		return -1;
+	e = bpf_map_lookup_elem(&encapsulations, &x->inserted);
+	if (!e)
 		return -1;
 	wanted = NODE.has_exports && are_records_wanted();
 	packet_load(ctx, p);
@@ -220,8 +224,9 @@ static __always_inline enum outcome put_outer(struct packet *p, const struct enc
 	return OUTCOME_ENCAP_TUNNELED;
 }
 
-static __always_inline void export_insertion(context *ctx, const struct packet *p,
-					     const struct encapsulation *e, const struct values *v)
+/* What is to be told of the insertion, once it is done. */
+static __always_inline void note_insertion(context *ctx, const struct packet *p,
+					   const struct encapsulation *e, const struct values *v)
 {
 	struct export *x =
 		begin_export(ROLE_ENCAPSULATING, p->arrived, OUT(p, ifindex), v->hop_limit);
@@ -231,7 +236,24 @@ static __always_inline void export_insertion(context *ctx, const struct packet *
 	x->postcard.time = v->tai;
 	x->postcard.queue = e->wants_queue ? v->queue : UNAVAILABLE;
 	x->postcard.segments = packet_segments(ctx);
-	put_exports(ctx, e, p->l3);
+	x->inserted = e->has_exports ? e->index : NO_RULE;
+}
+
+/*
+ * What is left to do for a packet that may have been encapsulated. Apart from encapsulate(),
+ * because the stack is small.
+ */
+static __always_inline void complete_insertion(context *ctx, const struct packet *p,
+					       enum outcome outcome)
+{
+	struct export *x;
+
+	if (!NODE.inserts_exports ||
+	    (outcome != OUTCOME_ENCAP_INSERTED && outcome != OUTCOME_ENCAP_TUNNELED))
+		return;
+	x = export_here();
+	if (x && x->inserted != NO_RULE)
+		put_exports(ctx, p->l3);
 }
 
 static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
@@ -263,10 +285,10 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		return OUTCOME_ENCAP_SKIPPED_CONTROL;
 	if (is_export_packet(p, ip6, &u))
 		return OUTCOME_ENCAP_SKIPPED_EXPORT;
-	if (is_stacks_business(ctx, p, &g))
-		return OUTCOME_LEFT_TO_STACK;
 	if (e->wants_flow && !takes_flow(ctx, p, e, ip6, &u))
 		return OUTCOME_ENCAP_NOT_SELECTED;
+	if (is_stacks_business(ctx, p, &g))
+		return OUTCOME_LEFT_TO_STACK;
 	if (!is_selected(e))
 		return OUTCOME_ENCAP_NOT_SELECTED;
 	if (!g.tunnel && ip6->next_header == NEXT_HBH)
@@ -286,10 +308,8 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	put_header(ctx, e, &v, p->l3);
 	packet_load(ctx, p);
 	outcome = put_outer(p, e, &inner, payload + g.bytes, g.tunnel);
-	if (e->has_exports) {
-		export_insertion(ctx, p, e, &v);
-		packet_load(ctx, p);
-	}
+	if (NODE.inserts_exports)
+		note_insertion(ctx, p, e, &v);
 	packet_grown(ctx, p, &g);
 	return outcome;
 }

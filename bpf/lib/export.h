@@ -170,7 +170,8 @@ static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 
 	}
 	f = find_victim_flow(set, clock);
 	if (!is_collected(f, clock) &&
-	    !evict(e, f, index * FLOW_WAYS + ((void *)f - (void *)set) / sizeof(*f), clock->collected))
+	    !evict(e, f, index * FLOW_WAYS + ((void *)f - (void *)set) / sizeof(*f),
+		   clock->collected))
 		return 0;
 	id = (__u64)now << 32 | ++e->flows;
 	/* a full barrier: whoever reads the old id again after reading the rest has the old flow */
@@ -341,7 +342,7 @@ static __always_inline __u32 delay_of(__u64 begun, __u64 ended)
 {
 	__u64 delay = ended - begun;
 
-	return delay >= DELAY_OVERFLOW ? UNAVAILABLE : delay;
+	return delay > DELAY_OVERFLOW ? DELAY_OVERFLOW : delay;
 }
 
 /* What the exports of a packet have in common. */

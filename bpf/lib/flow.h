@@ -53,11 +53,17 @@ static __always_inline void note_flow(const struct packet *p, const struct ipv6 
 		e->ends = 1;
 }
 
+/* Which packet is told of, behind or around a Hop-by-Hop header. */
+enum told {
+	TOLD_REST,   /* the packet without the header */
+	TOLD_EITHER, /* the one inside, if there is one, else the packet */
+};
+
 /*
- * Notes the flow of a packet with a Hop-by-Hop header of `length` bytes: of the packet inside, if
- * there may be one and is, else of the packet itself. Not inlined: see scan_options().
+ * Notes the flow of a packet with a Hop-by-Hop header of `length` bytes, and what of the packet is
+ * told. Not inlined: see scan_options().
  */
-__noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 may_be_inside)
+__noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 told)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	struct export *e = export_here();
@@ -77,7 +83,7 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 may_be_insi
 	if (!hbh)
 		return -1;
 	next = hbh[0];
-	if (may_be_inside && next == NEXT_IPV6) {
+	if (told == TOLD_EITHER && next == NEXT_IPV6) {
 		ip6 = at(p, inside, IPV6_HEADER);
 		if (ip6 && bpf_ntohl(ip6->class_label) >> 28 == 6) {
 			start = inside;
@@ -85,7 +91,10 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 may_be_insi
 			inside += IPV6_HEADER;
 		}
 	}
-	u = find_upper(ctx, p, next, inside);
+	if (told == TOLD_EITHER && !start)
+		u = find_upper(ctx, p, NEXT_HBH, IPV6_HEADER);
+	else
+		u = find_upper(ctx, p, next, inside);
 	ip6 = at(p, start, IPV6_HEADER);
 	if (!ip6)
 		return -1;

@@ -170,7 +170,7 @@ static __always_inline void export_transit(context *ctx, const struct packet *p,
 		return;
 	}
 	e = begin_export(ROLE_TRANSIT, NODE.ifindex, path->ifindex, hop_limit);
-	if (!e || find_flow(ctx, p->l3, s->length, 1))
+	if (!e || find_flow(ctx, p->l3, s->length, TOLD_EITHER))
 		return;
 	e->postcard.segments = packet_segments(ctx);
 	if (s->export_types & DELAYED) {
@@ -186,7 +186,8 @@ static __always_inline void export_arrival(context *ctx, const struct packet *p,
 {
 	struct export *e = begin_export(ROLE_DECAPSULATING, NODE.ifindex, 0, hop_limit);
 
-	if (!e || find_flow(ctx, p->l3, s->length, removal == REMOVE_TUNNEL))
+	if (!e ||
+	    find_flow(ctx, p->l3, s->length, removal == REMOVE_TUNNEL ? TOLD_EITHER : TOLD_REST))
 		return;
 	e->postcard.segments = packet_segments(ctx);
 	e->postcard.time = tai;

@@ -239,7 +239,7 @@ func TestObserve(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/records": strings.Join([]string{traceLine, lost, later, traceLine, traceLine}, "\n") + "\n"})
 
 	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "observe", "--count", "2", "--namespace", "0x7b", "--source", "2001:db8:1::2", "--destination", "2001:db8:2::9/64")
-	if code != exitOK || strings.Count(stdout, "2001:db8:1::2") != 2 || !strings.Contains(stderr, "7 traces were lost") {
+	if code != exitOK || strings.Count(stdout, "2001:db8:1::2") != 2 || !strings.Contains(stderr, "7 records were lost") {
 		t.Errorf("code %d, stdout\n%s\nstderr %q", code, stdout, stderr)
 	}
 	if want := "GET /v1/records?destination=2001%3Adb8%3A2%3A%3A%2F64&namespace=123&source=2001%3Adb8%3A1%3A%3A2%2F128"; f.last() != want {
@@ -335,7 +335,7 @@ func TestStopWarns(t *testing.T) {
 // TestDoctorWithoutAgent tells what an agent has left that has ended.
 func TestDoctorWithoutAgent(t *testing.T) {
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
-	d := diagnose(t.Context(), health.Kernel{}, absent, func() []string { return []string{"eth0", "eth1"} })
+	d := diagnose(t.Context(), health.Kernel{}, health.ReadClock, absent, func() []string { return []string{"eth0", "eth1"} })
 	told := slices.ContainsFunc(d.Warnings, func(w health.Warning) bool { return w.Code == health.AgentEnded })
 	var b strings.Builder
 	if err := printDiagnosis(&b, d); err != nil {
@@ -369,13 +369,13 @@ func TestDoctor(t *testing.T) {
 		XDP: health.Support{Yes: true}, TCX: health.Support{Yes: true}, RingBuffer: health.Support{Yes: true}, TAI: health.Support{Yes: true}}
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
 	nothing := func() []string { return nil }
-	healthy := diagnose(t.Context(), k, absent, nothing)
+	healthy := diagnose(t.Context(), k, health.ReadClock, absent, nothing)
 	if healthy.Agent != "absent" || health.Worst(healthy.Warnings) == health.Error {
 		t.Errorf("a healthy machine: %+v", healthy)
 	}
 	k.RingBuffer = health.Support{}
 	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"tcx_missing","severity":"info","title":"x","text":"y","cure":"z"}]`})
-	sick := diagnose(t.Context(), k, api.NewClient(f.socket), nothing)
+	sick := diagnose(t.Context(), k, health.ReadClock, api.NewClient(f.socket), nothing)
 	if sick.Agent != "running" || sick.Warnings[0].Code != health.RingBufferMissing || sick.Warnings[len(sick.Warnings)-1].Code != health.TCXMissing {
 		t.Errorf("a sick machine: %+v", sick)
 	}

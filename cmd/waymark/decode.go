@@ -32,7 +32,8 @@ standard input.
 
 Traces are looked for in the Hop-by-Hop and Destination Options headers of each
 packet and of the IPv6 packets that it tunnels. Nothing in a packet says in
-which format its timestamps are: --timestamp-format does.
+which format its timestamps are: --timestamp-format does. When most of a file's
+are far from the times of capture, a remark says so.
 
 What cannot be decoded is reported on standard error with its packet and
 offset; the exit code is then 1, after everything that could be decoded.
@@ -125,6 +126,9 @@ func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(e
 	}
 	for _, kind := range slices.Sorted(maps.Keys(summary.Others)) {
 		fmt.Fprintf(stderr, "waymark: %s: %d %v options are not shown: only traces are\n", name, summary.Others[kind], ioam.IOAMType(kind))
+	}
+	if remark := summary.Times.Remark(); remark != "" {
+		fmt.Fprintf(stderr, "waymark: %s: %s\n", name, remark)
 	}
 	return complete, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -38,7 +39,7 @@ Exit codes: 0 nothing is wrong but for warnings; 1 an error was found.`,
 			if err != nil {
 				return err
 			}
-			d := diagnose(cmd.Context(), health.ReadKernel(), c, opts.left)
+			d := diagnose(cmd.Context(), health.ReadKernel(), health.ReadClock, c, opts.left)
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
@@ -55,17 +56,19 @@ Exit codes: 0 nothing is wrong but for warnings; 1 an error was found.`,
 	}
 }
 
-func diagnose(ctx context.Context, k health.Kernel, c *api.Client, left func() []string) diagnosis {
+func diagnose(ctx context.Context, k health.Kernel, readClock func() (health.Clock, error), c *api.Client, left func() []string) diagnosis {
 	d := diagnosis{Checks: health.CheckKernel(k), Agent: "running", Left: []string{}, Warnings: []health.Warning{}}
-	if clock, err := health.ReadClock(); err == nil {
-		d.Checks = append(d.Checks, health.CheckTime(clock))
+	ws, err := c.Warnings(ctx)
+	// The agent knows whether its domain needs a synchronised clock.
+	oneClock := err == nil && !slices.ContainsFunc(ws, unsynced)
+	if clock, err := readClock(); err == nil {
+		d.Checks = append(d.Checks, health.CheckTime(clock, oneClock))
 	}
 	for _, check := range d.Checks {
 		if check.Warning != nil {
 			d.Warnings = append(d.Warnings, *check.Warning)
 		}
 	}
-	ws, err := c.Warnings(ctx)
 	switch {
 	case errors.Is(err, api.ErrNoAgent):
 		d.Agent = "absent"
@@ -77,13 +80,15 @@ func diagnose(ctx context.Context, k health.Kernel, c *api.Client, left func() [
 		d.Agent = err.Error()
 	}
 	for _, w := range ws {
-		if w.Code != health.ClockUnsynced { // the machine's, and there already
+		if !unsynced(w) { // the machine's, and there already
 			d.Warnings = append(d.Warnings, w)
 		}
 	}
 	health.Sort(d.Warnings)
 	return d
 }
+
+func unsynced(w health.Warning) bool { return w.Code == health.ClockUnsynced }
 
 func printDiagnosis(w io.Writer, d diagnosis) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)

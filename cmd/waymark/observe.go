@@ -27,13 +27,15 @@ func newObserveCommand(opts *options) *cobra.Command {
 	var count int
 	cmd := &cobra.Command{
 		Use:   "observe",
-		Short: "Print traces as they arrive",
+		Short: "Print records as they arise",
 		Long: `Print the traces that this node removes from packets, as it does so: a line for
 the packet, then one for each node of its path, with the interfaces, the time
 since the node before, and what else the trace has; "-" is what a node could not
-know. Times are UTC. With --json, each trace is one line.
+know. Of direct exporting, print this node's postcards and flows: a line for the
+packet or flow, then one for what the node measured. Times are UTC. With --json,
+each record is one line.
 
-An observer that is too slow loses traces, and is told how many; packets never
+An observer that is too slow loses records, and is told how many; packets never
 wait for it.`,
 		Example: "  waymark observe --destination 2001:db8:2::/64 --count 10",
 		Args:    noArguments,
@@ -66,10 +68,10 @@ wait for it.`,
 			return errors.New("the agent has ended")
 		},
 	}
-	cmd.Flags().StringVar(&namespace, "namespace", "", "only traces of this namespace `ID`")
+	cmd.Flags().StringVar(&namespace, "namespace", "", "only records of this namespace `ID`")
 	cmd.Flags().StringVar(&source, "source", "", "only packets from this `PREFIX`")
 	cmd.Flags().StringVar(&destination, "destination", "", "only packets to this `PREFIX`")
-	cmd.Flags().IntVar(&count, "count", 0, "end after this `NUMBER` of traces")
+	cmd.Flags().IntVar(&count, "count", 0, "end after this `NUMBER` of records")
 	return cmd
 }
 
@@ -123,12 +125,13 @@ func (o *observation) line(line []byte) error {
 		return fmt.Errorf("the agent's record is not understood: %w", err)
 	}
 	if kind.Kind == "lost" {
-		fmt.Fprintf(o.notes, "waymark: %d traces were lost: this observer is too slow\n", kind.Count)
+		fmt.Fprintf(o.notes, "waymark: %d records were lost: this observer is too slow\n", kind.Count)
 	}
-	if err := o.print(line, kind.Kind); err != nil {
+	known, err := o.print(line)
+	if err != nil {
 		return err
 	}
-	if kind.Kind == "trace" && o.left > 0 {
+	if known && o.left > 0 {
 		if o.left--; o.left == 0 {
 			return errEnough
 		}
@@ -136,18 +139,16 @@ func (o *observation) line(line []byte) error {
 	return nil
 }
 
-func (o *observation) print(line []byte, kind string) error {
+// print writes a record; known tells whether the line is one.
+func (o *observation) print(line []byte) (known bool, err error) {
+	r, err := export.ParseRecord(line)
+	if err != nil {
+		return false, fmt.Errorf("the agent's record is not understood: %w", err)
+	}
 	if o.json {
-		_, err := fmt.Fprintf(o.out, "%s\n", line)
-		return err
+		_, err = fmt.Fprintf(o.out, "%s\n", line)
+	} else if r != nil {
+		_, err = io.WriteString(o.out, r.Text())
 	}
-	if kind != "trace" {
-		return nil
-	}
-	var r export.TraceRecord
-	if err := json.Unmarshal(line, &r); err != nil {
-		return fmt.Errorf("the agent's record is not understood: %w", err)
-	}
-	_, err := io.WriteString(o.out, r.Text())
-	return err
+	return r != nil, err
 }

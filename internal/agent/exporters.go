@@ -90,8 +90,15 @@ func (r *replacement) commit() {
 // close ends all of them.
 func (x *exporters) close() { (&replacement{set: x}).commit() }
 
+// wantFields tells whether one of them reads the fields of records.
+func (x *exporters) wantFields() bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.running) > 0
+}
+
 // offer hands a record to all.
-func (x *exporters) offer(r *export.TraceRecord) {
+func (x *exporters) offer(r export.Record) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	for _, e := range x.running {

@@ -266,7 +266,7 @@ func (a *Agent) getRecords(w http.ResponseWriter, r *http.Request) error {
 
 // writeRecords writes a record and those that wait behind it, then how many
 // were lost meanwhile.
-func writeRecords(encoder *json.Encoder, o *export.Observer, first *export.TraceRecord) bool {
+func writeRecords(encoder *json.Encoder, o *export.Observer, first export.Record) bool {
 	if encoder.Encode(first) != nil {
 		return false
 	}

@@ -39,7 +39,7 @@ func (a *Agent) record(r datapath.Record) {
 		return
 	}
 	s := a.state.Load()
-	clock := export.Clock{Format: s.resolved.Node.TimestampFormat, TAIOffset: time.Duration(a.taiOffset.Load())}
+	clock := a.clock()
 	for option, err := range header.Options() {
 		if err != nil {
 			a.records.malformed.Add(1)
@@ -61,10 +61,28 @@ func (a *Agent) record(r datapath.Record) {
 		if err != nil {
 			a.records.malformed.Add(1) // the nodes that can be read are there
 		}
-		out.Node, out.Interface = a.options.NodeName, interfaceName(s, r.Interface)
-		a.stream.Publish(&out)
-		a.exporters.offer(&out)
+		out.Node, out.Interface, out.IfIndex = a.options.NodeName, interfaceName(s, r.Interface), r.Interface
+		a.offer(&out)
 	}
+}
+
+// offer hands a record, which nobody changes any more, to the observers and all
+// exporters. Several goroutines call it at once.
+func (a *Agent) offer(r export.Record) {
+	if p, ok := r.(*export.Postcard); ok && a.fieldsWanted() {
+		p.Decode(a.clock())
+	}
+	a.stream.Publish(r)
+	a.exporters.offer(r)
+}
+
+// fieldsWanted tells whether anybody reads the fields of a postcard: IPFIX
+// exports the octets as they are.
+func (a *Agent) fieldsWanted() bool { return a.stream.Observers() > 0 || a.exporters.wantFields() }
+
+// clock says how this node writes times.
+func (a *Agent) clock() export.Clock {
+	return export.Clock{Format: a.state.Load().resolved.Node.TimestampFormat, TAIOffset: time.Duration(a.taiOffset.Load())}
 }
 
 // askForRecords tells the data plane whether anybody wants records: an exporter

@@ -92,7 +92,7 @@ func (e Encapsulation) node(link ioam.IfIndex) ioam.Encapsulation {
 		if o.Trace != nil {
 			trace = *o.Trace
 		}
-		out.Options = append(out.Options, ioam.TraceOption{Namespace: trace.Namespace, Type: trace.Type, Size: int(trace.Size)})
+		out.Options = append(out.Options, ioam.Traces(ioam.TraceOption{Namespace: trace.Namespace, Type: trace.Type, Size: int(trace.Size)})...)
 	}
 	return out
 }

@@ -78,10 +78,10 @@ func TestResolve(t *testing.T) {
 			}},
 			Encapsulations: []ioam.Encapsulation{
 				{Name: "a", Interface: 4, Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeInline,
-					Options: []ioam.TraceOption{{Namespace: 123, Type: 0x800000, Size: 4}}},
+					Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})},
 				{Name: "b", Interface: 9, Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeAuto, Match: ioam.Match{FlowLabel: &label},
 					TunnelSource: tunnel.Source, TunnelDestination: tunnel.Destination,
-					Options: []ioam.TraceOption{{Namespace: 123, Type: 0x800000, Size: 8}}},
+					Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0x800000, Size: 8})},
 			},
 		},
 	}

@@ -13,6 +13,12 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type abiArrival struct {
+	_      structs.HostLayout
+	Buffer uint64
+	Time   uint64
+}
+
 type abiClockState struct {
 	_         structs.HostLayout
 	TaiOffset int64
@@ -59,7 +65,7 @@ type abiEncapsulation struct {
 	Source        [2]uint64
 	Destination   [2]uint64
 	FlowsBelow    uint32
-	Pad           uint32
+	Index         uint32
 	Patches       [9]abiPatch
 	Header        [64]uint64
 }
@@ -248,7 +254,8 @@ type abiNodeConfig struct {
 	IsVeth            uint8
 	HasExports        uint8
 	HasCollectors     uint8
-	Pad               uint16
+	InsertsExports    uint8
+	Pad               uint8
 	FlowSets          uint32
 	ExportLimit       uint32
 	ExportRate        uint32
@@ -272,28 +279,27 @@ const (
 	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 10
 	abiOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       abiOutcome = 11
 	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 12
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_SEQUENCE     abiOutcome = 13
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 14
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 15
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 16
-	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 17
-	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 18
-	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 19
-	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 20
-	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 21
-	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 22
-	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 23
-	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 24
-	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 25
-	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 26
-	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 27
-	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 28
-	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 29
-	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 30
-	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 31
-	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 32
-	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 33
-	abiOutcomeNUM_OUTCOMES                       abiOutcome = 34
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 13
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 14
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 15
+	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 16
+	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 17
+	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 18
+	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 19
+	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 20
+	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 21
+	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 22
+	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 23
+	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 24
+	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 25
+	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 26
+	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 27
+	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 28
+	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 29
+	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 30
+	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 31
+	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 32
+	abiOutcomeNUM_OUTCOMES                       abiOutcome = 33
 )
 
 type abiPatch struct {

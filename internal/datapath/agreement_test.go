@@ -34,6 +34,7 @@ func TestAgreement(t *testing.T) {
 		packets, seed = n, rand.Uint64()
 	}
 	t.Logf("%d packets, seed %d", packets, seed)
+	onOneCPU(t)
 	seen := make(map[string]map[ioam.Outcome]int)
 	for done := uint64(0); done < uint64(packets); done += packetsPerConfig {
 		g := generator{rand.New(rand.NewPCG(seed, done))}
@@ -88,8 +89,10 @@ func agree(t *testing.T, cfg ioam.NodeConfig, p *programs, program *ebpf.Program
 	queueKnown := readsQueues(t)
 	wanted := g.IntN(4) > 0
 	p.wantRecords(t, wanted)
+	p.forgetArrivals(t)
 	before := p.snapshotCounters(t)
 	counted := make(map[abiCounter]uint64)
+	exports := newExpectedExports(cfg)
 	for compared := 0; compared < (packetsPerConfig+2)/3; compared++ {
 		frame := g.frame()
 		for program.Type() == ebpf.SchedCLS && len(frame) < 14+40 {
@@ -101,30 +104,37 @@ func agree(t *testing.T, cfg ioam.NodeConfig, p *programs, program *ebpf.Program
 		}
 		expected := reference(in)
 		verdict, out := run(t, program, frame, in.Ingress)
-		records := p.readRecords(t)
+		got := p.readSamples(t)
+		records := got.records
 		seen[expected.Outcome]++
 		counted[base+abiCounter(expected.Outcome)]++
 		if program.Type() == ebpf.SchedCLS {
 			expected.Data = tagBeside(frame, expected.Data)
 		}
 		if !wanted {
-			expected.Record = nil
+			expected.Record, expected.Exports = nil, nil
+		}
+		postcards := exports.add(expected.Exports)
+		if len(postcards) > 0 {
+			counted[abiCounterCOUNTER_POSTCARDS] += uint64(len(postcards))
 		}
 		recorded := len(records) == 0
 		if expected.Record != nil {
 			counted[abiCounterCOUNTER_RECORDS_WRITTEN]++
 			recorded = len(records) == 1 && sameRecord(records[0], expected.Record)
 		}
-		if dropped(program, verdict) != (expected.Verdict == ioam.Drop) || !bytes.Equal(out, expected.Data) || !recorded {
-			t.Errorf("arrived %d, frame\n%s\nthe programs: verdict %d, records %+v\n%s\nthe reference: %v %v %+v\n%s",
-				in.Ingress, hex.Dump(frame), int32(verdict), records, hex.Dump(out),
-				expected.Verdict, expected.Outcome, expected.Record, hex.Dump(expected.Data))
+		if dropped(program, verdict) != (expected.Verdict == ioam.Drop) || !bytes.Equal(out, expected.Data) || !recorded ||
+			!samePostcards(got.postcards, postcards) {
+			t.Errorf("arrived %d, frame\n%s\nthe programs: verdict %d, records %+v, postcards %+v\n%s\nthe reference: %v %v %+v %+v\n%s",
+				in.Ingress, hex.Dump(frame), int32(verdict), records, got.postcards, hex.Dump(out),
+				expected.Verdict, expected.Outcome, expected.Record, postcards, hex.Dump(expected.Data))
 			return
 		}
 	}
 	if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, counted) {
 		t.Errorf("counters moved by %v, want %v", got, counted)
 	}
+	exports.compareFlows(t, p)
 }
 
 // readsQueues tells whether this kernel lets a program look into its own

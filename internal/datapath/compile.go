@@ -184,7 +184,9 @@ func (g *generation) compileRules(cfg ioam.NodeConfig, in ioam.Interface, node *
 			rule.Next = first + uint32(i) + 1
 		}
 		g.rules = append(g.rules, rule)
-		g.encapsulations = append(g.encapsulations, compileEncapsulation(cfg, in, e))
+		compiled := compileEncapsulation(cfg, in, e)
+		compiled.Index = rule.Encapsulation
+		g.encapsulations = append(g.encapsulations, compiled)
 		g.owners = append(g.owners, e.Name)
 		if rule.HasNextHeader+rule.HasPorts > 0 {
 			node.NeedsUpper = 1

@@ -26,7 +26,8 @@ type exporting struct {
 	flowKeys   [7]uint64
 	tableKeys  [8]uint64
 	collectors []abiCollector
-	sequences  bool // some encapsulation numbers packets
+	inserts    bool // some encapsulation has a Direct Export
+	sequences  bool // and numbers packets
 }
 
 func compileExporting(cfg ioam.NodeConfig, cpus int) exporting {
@@ -53,7 +54,11 @@ func compileExporting(cfg ioam.NodeConfig, cpus int) exporting {
 	}
 	for _, e := range cfg.Encapsulations {
 		for _, o := range e.Options {
-			x.sequences = x.sequences || o.DirectExport != nil && o.DirectExport.ExtensionFlags&ioam.ExtensionSequence != 0
+			if o.DirectExport == nil {
+				continue
+			}
+			x.inserts = true
+			x.sequences = x.sequences || o.DirectExport.ExtensionFlags&ioam.ExtensionSequence != 0
 		}
 	}
 	return x
@@ -62,6 +67,7 @@ func compileExporting(cfg ioam.NodeConfig, cpus int) exporting {
 // constants are the read-only data of programs.
 func (x exporting) constants(node *abiNodeConfig) {
 	node.HasExports = boolean(x.hasExports)
+	node.InsertsExports = boolean(x.inserts)
 	node.HasCollectors = boolean(len(x.collectors) > 0)
 	node.FlowSets = x.flowSets
 	node.ExportLimit, node.ExportRate = x.limit, x.rate

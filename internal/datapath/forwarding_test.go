@@ -140,7 +140,7 @@ func forwardable(cfg ioam.NodeConfig, key RouteKey, arrived []byte, after ioam.R
 	}
 	switch after.Outcome {
 	case ioam.OutcomeOptionUnsupported, ioam.OutcomeNamespaceUnknown, ioam.OutcomeOverflowSet,
-		ioam.OutcomeTraceFilled, ioam.OutcomeTraceOverflow:
+		ioam.OutcomeDirectExport, ioam.OutcomeTraceFilled, ioam.OutcomeTraceOverflow:
 	default:
 		return false
 	}
@@ -177,6 +177,7 @@ func isImmutable(header []byte, at int) bool {
 // is left to the stack must be what the ingress hook alone makes of it.
 func TestForwardingAgreement(t *testing.T) {
 	enterRouter(t)
+	onOneCPU(t)
 	packets, seed := 20_000, uint64(1)
 	if os.Getenv("WAYMARK_AGREEMENT_PACKETS") != "" {
 		packets, seed = 200_000, rand.Uint64()
@@ -225,6 +226,7 @@ func agreeForwarding(t *testing.T, cfg ioam.NodeConfig, key RouteKey, p *program
 	}
 	node.TAIOffset = taiUTC.Nanoseconds()
 	isXDP := program.Type() == ebpf.XDP
+	exports := newExpectedExports(cfg)
 	// tells how much a packet would grow, without counting it
 	always := everyPacket(t, cfg)
 	room, seen := headroom(t)
@@ -253,22 +255,27 @@ func agreeForwarding(t *testing.T, cfg ioam.NodeConfig, key RouteKey, p *program
 		if forward {
 			expected = in.Data
 			if isXDP {
-				expected = node.Egress(in).Data
+				in.Arrived = fixedTime
+				leaving := node.Egress(in)
+				expected = leaving.Data
+				after.Exports = append(after.Exports, leaving.Exports...)
 			}
 			redirected++
 		}
 		verdict, out := runOn(t, program, frame)
-		p.readRecords(t)
+		postcards := p.readSamples(t).postcards
+		wantPostcards := exports.add(after.Exports)
 		want := map[bool]uint32{true: 4, false: 7}[isXDP] // XDP_REDIRECT, TC_ACT_REDIRECT
 		if !forward && !isXDP {
 			expected = tagBeside(frame, expected)
 		}
-		if (verdict == want) != forward || !bytes.Equal(out, expected) {
-			t.Errorf("frame\n%s\nthe program: verdict %d\n%s\nthe reference: %v, forwarded %v\n%s", hex.Dump(frame),
-				int32(verdict), hex.Dump(out), after.Outcome, forward, hex.Dump(expected))
+		if (verdict == want) != forward || !bytes.Equal(out, expected) || !samePostcards(postcards, wantPostcards) {
+			t.Errorf("frame\n%s\nthe program: verdict %d, postcards %+v\n%s\nthe reference: %v, forwarded %v, %+v\n%s", hex.Dump(frame),
+				int32(verdict), postcards, hex.Dump(out), after.Outcome, forward, wantPostcards, hex.Dump(expected))
 			return redirected
 		}
 	}
+	exports.compareFlows(t, p)
 	return redirected
 }
 

@@ -4,6 +4,7 @@ package datapath
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"math/rand/v2"
 	"net/netip"
 
@@ -144,6 +145,8 @@ func (g generator) hopByHop(next byte) []byte {
 			}
 		case 3:
 			header = append(header, 0x31, 2, 0, byte(g.IntN(5)))
+		case 4, 5, 6, 7:
+			header = append(header, g.directExport()...)
 		default:
 			header = append(header, g.trace()...)
 		}
@@ -159,6 +162,29 @@ func (g generator) hopByHop(next byte) []byte {
 	}
 	header[1] = byte(len(header)/8 - 1)
 	return header
+}
+
+// directExport is a Direct Export option, mostly sound.
+func (g generator) directExport() []byte {
+	flags := []byte{0, 0x80, 0x40, 0xc0, 0xc0, byte(g.Uint32())}[g.IntN(6)]
+	extensions := 4 * bits.OnesCount8(flags)
+	if g.IntN(20) == 0 {
+		extensions = 4 * g.IntN(9)
+	}
+	option := []byte{[]byte{0x11, 0x31}[g.IntN(2)], byte(10 + extensions), 0, 4}
+	option = binary.BigEndian.AppendUint16(option, namespaceIDs[g.IntN(len(namespaceIDs))])
+	option = append(option, byte(g.IntN(3)), flags)
+	option = binary.BigEndian.AppendUint32(option, uint32(g.traceType())<<8|uint32(g.IntN(2)))
+	return append(option, g.smallWords(extensions/4)...)
+}
+
+// smallWords are numbers that come again.
+func (g generator) smallWords(n int) []byte {
+	var b []byte
+	for range n {
+		b = binary.BigEndian.AppendUint32(b, g.Uint32N(4))
+	}
+	return b
 }
 
 // trace is a pre-allocated trace option, mostly sound.
@@ -234,10 +260,17 @@ func (g generator) config() ioam.NodeConfig {
 	}
 	for _, id := range namespaceIDs[1:4] {
 		ns := ioam.Namespace{ID: ioam.NamespaceID(id), Data: g.Uint32(), DataWide: g.Uint64(), Remove: g.IntN(4) == 0}
+		if ns.Export = ioam.ExportMode(g.IntN(4)); ns.Export == ioam.ExportSample {
+			ns.Sample = 1 + g.Uint32N(3)
+		}
 		if g.IntN(2) == 0 {
 			ns.Schema = &ioam.Schema{ID: 777, Data: g.bytes(1 + g.IntN(30))}
 		}
 		cfg.Namespaces = append(cfg.Namespaces, ns)
+	}
+	cfg.FlowSeed, cfg.ExportLimit, cfg.ExportRate, cfg.FlowEntries = g.Uint64(), 1, ioam.MaxExportRate, 16384
+	if g.IntN(2) == 0 {
+		cfg.Collectors = []ioam.Collector{{Address: addresses[2], Port: 10, Protocol: 17}, {Address: addresses[1], Port: 9, Protocol: 6}}
 	}
 	if g.IntN(2) == 0 {
 		cfg.Decapsulations = []ioam.Decapsulation{{TunnelDestination: addresses[3]}, {TunnelDestination: addresses[1]}}[:1+g.IntN(2)]
@@ -292,15 +325,38 @@ func (g generator) encapsulation(number int, namespaces []ioam.Namespace) ioam.E
 	if g.IntN(3) == 0 {
 		e.Frequency = ioam.Frequency{K: uint32(1 + g.IntN(3)), N: uint32(3 + g.IntN(4))}
 	}
+	if g.IntN(4) == 0 {
+		e.Flows = 1 + g.Uint32N(3)
+	}
 	options, largest := 1+g.IntN(3), 120
 	if g.IntN(3) == 0 {
 		options, largest = 4+g.IntN(6), 40
 	}
-	for range options {
+	for i := range options {
+		if i < len(namespaces) && g.IntN(2) == 0 { // a namespace has one at most
+			e.Options = append(e.Options, ioam.InsertedOption{DirectExport: g.insertedExport(namespaces[i], e.Flows)})
+			continue
+		}
 		kind := ioam.TraceType(g.Uint32()&0xfff002) | []ioam.TraceType{0x800000, 0x400000, 2}[g.IntN(3)]
-		e.Options = append(e.Options, g.option(namespaces[g.IntN(len(namespaces))], kind, largest))
+		e.Options = append(e.Options, ioam.Traces(g.option(namespaces[g.IntN(len(namespaces))], kind, largest))...)
 	}
 	return e
+}
+
+func (g generator) insertedExport(ns ioam.Namespace, flows uint32) *ioam.DirectExportOption {
+	o := &ioam.DirectExportOption{
+		Namespace:      ns.ID,
+		Type:           ioam.TraceType(g.Uint32()&0xfef002) | 0x400000,
+		ExtensionFlags: byte(g.IntN(4)) << 6,
+		FlowID:         ioam.FlowIDSource{Kind: ioam.FlowIDKind(g.IntN(3))},
+		OptionType:     []ioam.OptionType{0, ioam.OptionIOAM, ioam.OptionIOAMStatic}[g.IntN(3)],
+	}
+	if o.FlowID.Kind == ioam.FlowIDFixed {
+		if o.FlowID.Fixed = g.Uint32(); flows > 1 {
+			o.FlowID = ioam.FlowIDSource{}
+		}
+	}
+	return o
 }
 
 // option is a trace that holds this node's own data, and perhaps others'.

@@ -5,6 +5,7 @@ package datapath
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"os"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ const (
 type programs struct {
 	maps     mapSet
 	counters *ebpf.Map
+	flows    *flowTable // nil unless some namespace aggregates
 	xdp      *ebpf.Program
 	tcIn     *ebpf.Program
 	tcOut    *ebpf.Program
@@ -82,6 +84,7 @@ func loadProgramsOn(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, devic
 	for name, m := range own {
 		p.maps[name] = m
 	}
+	p.loadTables(t, g, specs)
 	for _, in := range g.interfaces {
 		if in.index != index {
 			continue
@@ -90,6 +93,50 @@ func loadProgramsOn(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, devic
 		p.load(t, in, hooks)
 	}
 	return p
+}
+
+// loadTables makes the tables of exports, and gives them more credit than any
+// test spends.
+func (p *programs) loadTables(t testing.TB, g *generation, specs map[string]*ebpf.MapSpec) {
+	t.Helper()
+	if err := beginFlows(p.maps[mapFlowClock]); err != nil {
+		t.Fatal(err)
+	}
+	none := &tables{maps: make(mapSet)}
+	tables, err := none.next(g, specs, p.maps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.flows = tables.flows
+	maps.Copy(p.maps, tables.maps)
+	credits, err := ebpf.NewMap(specs[mapExportCredits])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.maps[mapExportCredits] = credits
+	p.setCredit(t, 1<<40)
+}
+
+func (p *programs) setCredit(t testing.TB, packets uint64) {
+	t.Helper()
+	perCPU := make([]abiExportCredit, ebpf.MustPossibleCPU())
+	for i := range perCPU {
+		perCPU[i].Packets = packets
+	}
+	if err := p.maps[mapExportCredits].Put(uint32(0), perCPU); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forgetArrivals makes all delays unknown: runs share their buffers.
+func (p *programs) forgetArrivals(t testing.TB) {
+	t.Helper()
+	perCPU := make([]abiArrival, ebpf.MustPossibleCPU())
+	for i := range p.maps[mapArrivals].MaxEntries() {
+		if err := p.maps[mapArrivals].Put(i, perCPU); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (p *programs) load(t testing.TB, in interfaceConstants, hooks []hook) {
@@ -156,8 +203,20 @@ func moved(before, after []uint64) map[abiCounter]uint64 {
 	return out
 }
 
-// readRecords empties the rings.
+// samples are what was in the rings.
+type samples struct {
+	records   []Record
+	postcards []Postcard
+	flows     []Flow
+}
+
 func (p *programs) readRecords(t testing.TB) []Record {
+	t.Helper()
+	return p.readSamples(t).records
+}
+
+// readSamples empties the rings.
+func (p *programs) readSamples(t testing.TB) (out samples) {
 	t.Helper()
 	rings := p.maps[mapRecords]
 	if p.readers == nil {
@@ -174,7 +233,11 @@ func (p *programs) readRecords(t testing.TB) []Record {
 			p.readers = append(p.readers, r)
 		}
 	}
-	var out []Record
+	to := Samples{
+		Record:   func(r Record) { out.records = append(out.records, r) },
+		Postcard: func(c Postcard) { out.postcards = append(out.postcards, c) },
+		Flow:     func(f Flow) { out.flows = append(out.flows, f) },
+	}
 	for _, r := range p.readers {
 		for r.AvailableBytes() > 0 {
 			r.SetDeadline(time.Now().Add(-time.Second))
@@ -185,11 +248,9 @@ func (p *programs) readRecords(t testing.TB) []Record {
 			if err != nil {
 				t.Fatal(err)
 			}
-			record, ok := decodeRecord(raw.RawSample, taiUTC)
-			if !ok {
-				t.Fatal("a record that cannot be read")
+			if !to.take(raw.RawSample, taiUTC, p.flows) {
+				t.Fatal("a sample that cannot be read")
 			}
-			out = append(out, record)
 		}
 	}
 	return out

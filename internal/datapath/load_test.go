@@ -19,7 +19,7 @@ func TestFrequencyAcrossCPUs(t *testing.T) {
 	cfg := rightConfig()
 	cfg.Encapsulations = []ioam.Encapsulation{{
 		Name: "some", Interface: 1, Mode: ioam.ModeInline, Frequency: ioam.Frequency{K: 3, N: 7},
-		Options: []ioam.TraceOption{{Namespace: 123, Type: 0xc00000, Size: 24}},
+		Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
 	}}
 	p := loadPrograms(t, cfg, 1, 0, hookEgressTC)
 	plain := stripped(rightPacket())
@@ -89,7 +89,7 @@ func TestFrequencySurvives(t *testing.T) {
 	cfg := rightConfig()
 	encapsulation := func(name string) ioam.Encapsulation {
 		return ioam.Encapsulation{Name: name, Interface: 1, Mode: ioam.ModeInline, Frequency: ioam.Frequency{K: 1, N: 2},
-			Options: []ioam.TraceOption{{Namespace: 123, Type: 0xc00000, Size: 24}}}
+			Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24})}
 	}
 	cfg.Encapsulations = []ioam.Encapsulation{encapsulation("a"), encapsulation("b")}
 	p := loadPrograms(t, cfg, 1, 0, hookEgressTC)

@@ -203,7 +203,7 @@ func TestTransparency(t *testing.T) {
 	decapsulating(&cfg)
 	cfg.Encapsulations = []ioam.Encapsulation{{
 		Name: "elsewhere", Interface: 1, Match: ioam.Match{Destination: netip.MustParsePrefix("2001:db8:ffff::/48")},
-		Options: []ioam.TraceOption{{Namespace: 123, Type: 0xc00000, Size: 24}},
+		Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
 	}}
 	p := loadPrograms(t, cfg, 1, 0, hookIngressXDP, hookIngressTC, hookEgressTC)
 	g := generator{rand.New(rand.NewPCG(7, 7))}

@@ -24,7 +24,7 @@ func TestSetPathMTU(t *testing.T) {
 		cfg.Node.Encapsulations = []ioam.Encapsulation{{
 			Name: name, Interface: i, Mode: ioam.ModeEncap, PathMTU: pathMTU,
 			TunnelSource: near, TunnelDestination: far,
-			Options: []ioam.TraceOption{{Namespace: 123, Type: 0x800000, Size: 4}},
+			Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}),
 		}}
 		return cfg
 	}

@@ -23,23 +23,28 @@ const (
 	flowSampleSize = int(unsafe.Sizeof(abiFlowSample{}))
 )
 
-// take hands a sample on to who takes its kind. What is not one is left.
-func (d *Datapath) take(sample []byte, taiOffset time.Duration, to Samples) {
+// take hands a sample on to who takes its kind; false says that it is none.
+func (s Samples) take(sample []byte, taiOffset time.Duration, flows *flowTable) bool {
 	if len(sample) < kindSize {
-		return
+		return false
 	}
 	switch kind := abiSampleKind(*(*uint32)(unsafe.Pointer(&sample[0]))); {
 	case kind == abiSampleKindSAMPLE_POSTCARD && len(sample) >= postcardSize:
-		to.Postcard(decodePostcard((*abiPostcard)(unsafe.Pointer(&sample[0])), taiOffset))
+		s.Postcard(decodePostcard((*abiPostcard)(unsafe.Pointer(&sample[0])), taiOffset))
 	case kind == abiSampleKindSAMPLE_FLOW && len(sample) >= flowSampleSize:
-		if table := d.flowTable(); table != nil {
-			table.evicted((*abiFlowSample)(unsafe.Pointer(&sample[0])), to.Flow)
+		if flows != nil { // else its table has been given whole
+			flows.evicted((*abiFlowSample)(unsafe.Pointer(&sample[0])), s.Flow)
 		}
 	case kind == abiSampleKindSAMPLE_RECORD:
-		if record, ok := decodeRecord(sample, taiOffset); ok {
-			to.Record(record)
+		record, ok := decodeRecord(sample, taiOffset)
+		if !ok {
+			return false
 		}
+		s.Record(record)
+	default:
+		return false
 	}
+	return true
 }
 
 func decodePostcard(raw *abiPostcard, taiOffset time.Duration) Postcard {

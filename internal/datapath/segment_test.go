@@ -21,7 +21,7 @@ func TestSegmentPathMTU(t *testing.T) {
 	cfg.Encapsulations = []ioam.Encapsulation{{
 		Name: "core", Interface: 1, Mode: ioam.ModeEncap, PathMTU: pathMTU,
 		TunnelSource: addresses[0], TunnelDestination: addresses[3],
-		Options: []ioam.TraceOption{{Namespace: 123, Type: 0xc00000, Size: 24}},
+		Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
 	}}
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 	node, err := ioam.NewNode(cfg)

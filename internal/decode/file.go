@@ -19,13 +19,14 @@ type Summary struct {
 	Traces  int
 	Others  map[ioam.IOAMType]int // IOAM options that are no traces
 	Unknown map[LinkType]int      // packets of link layers that are not understood
+	Times   Times                 // what their times say of the timestamps
 }
 
 // Capture reads a capture to its end, or to where it cannot be read on. It
 // gives each trace to emit, whose error ends it, and each fault to report;
 // complete is false when there was one.
 func Capture(r io.Reader, clock export.Clock, emit func(export.TraceRecord) error, report func(error)) (s Summary, complete bool, err error) {
-	s = Summary{Others: map[ioam.IOAMType]int{}, Unknown: map[LinkType]int{}}
+	s = Summary{Others: map[ioam.IOAMType]int{}, Unknown: map[LinkType]int{}, Times: newTimes(clock)}
 	complete = true
 	fail := func(err error) { report(err); complete = false }
 	reader, err := NewReader(r)
@@ -53,6 +54,7 @@ func Capture(r io.Reader, clock export.Clock, emit func(export.TraceRecord) erro
 				return s, complete, err
 			}
 			s.Traces++
+			s.Times.add(p.Time, record.Raw)
 		}
 		for kind, n := range found.Others {
 			s.Others[kind] += n

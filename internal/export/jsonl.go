@@ -22,7 +22,7 @@ type JSONL struct {
 	path  string
 	out   io.Writer
 	file  *os.File // nil for standard output
-	queue chan *TraceRecord
+	queue chan Record
 
 	written, dropped, failed atomic.Uint64
 	fault                    atomic.Pointer[string] // of the last write; nil when it succeeded
@@ -39,7 +39,7 @@ type Stats struct {
 // OpenJSONL opens a file to append to, a relative path from the working
 // directory; "-" is stdout. Nothing is written before Run.
 func OpenJSONL(path string, stdout io.Writer) (*JSONL, error) {
-	j := &JSONL{path: path, out: stdout, queue: make(chan *TraceRecord, jsonlQueue)}
+	j := &JSONL{path: path, out: stdout, queue: make(chan Record, jsonlQueue)}
 	if path == "-" {
 		return j, nil
 	}
@@ -65,7 +65,7 @@ func (j *JSONL) open() error {
 func (j *JSONL) Name() string { return "jsonl:" + j.path }
 
 // Offer queues a record, which nobody changes any more.
-func (j *JSONL) Offer(r *TraceRecord) {
+func (j *JSONL) Offer(r Record) {
 	select {
 	case j.queue <- r:
 	default:
@@ -108,7 +108,7 @@ func (j *JSONL) Run(ctx context.Context) {
 			j.setFault(lost)
 		}
 	}
-	write := func(r *TraceRecord) {
+	write := func(r Record) {
 		line, err := json.Marshal(r)
 		if err == nil && len(line)+1 > w.Available() {
 			flush()

@@ -16,7 +16,7 @@ type Packet struct {
 	SourcePort      *uint16         `json:"source_port,omitempty"`      // absent when the protocol has no ports, or they cannot be read
 	DestinationPort *uint16         `json:"destination_port,omitempty"` // as SourcePort
 	FlowLabel       uint32          `json:"flow_label"`
-	Length          int             `json:"length"` // bytes, from the IPv6 header on
+	Length          int             `json:"length,omitempty"` // bytes, from the IPv6 header on; 0 for a flow
 }
 
 // ParsePacket reads the IPv6 packet at the start of b, which may be only its

@@ -18,10 +18,11 @@ type Filter struct {
 }
 
 // Match reports whether the filter selects a record.
-func (f Filter) Match(r *TraceRecord) bool {
-	return (f.Namespace == nil || *f.Namespace == r.Namespace) &&
-		(!f.Source.IsValid() || f.Source.Contains(r.Packet.Source)) &&
-		(!f.Destination.IsValid() || f.Destination.Contains(r.Packet.Destination))
+func (f Filter) Match(r Record) bool {
+	namespace, packet := r.about()
+	return (f.Namespace == nil || *f.Namespace == namespace) &&
+		(!f.Source.IsValid() || f.Source.Contains(packet.Source)) &&
+		(!f.Destination.IsValid() || f.Destination.Contains(packet.Destination))
 }
 
 // Stream hands records to observers that come and go. It never waits for one:
@@ -37,14 +38,14 @@ type Stream struct {
 type Observer struct {
 	stream *Stream
 	filter Filter
-	queue  chan *TraceRecord
+	queue  chan Record
 	lost   atomic.Uint64
 }
 
 // Observe begins to watch, with room for so many records that have not been
 // read yet.
 func (s *Stream) Observe(f Filter, room int) *Observer {
-	o := &Observer{stream: s, filter: f, queue: make(chan *TraceRecord, room)}
+	o := &Observer{stream: s, filter: f, queue: make(chan Record, room)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.observers == nil {
@@ -55,7 +56,7 @@ func (s *Stream) Observe(f Filter, room int) *Observer {
 }
 
 // Publish hands a record, which nobody changes any more, to the observers.
-func (s *Stream) Publish(r *TraceRecord) {
+func (s *Stream) Publish(r Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for o := range s.observers {
@@ -83,7 +84,7 @@ func (s *Stream) Observers() int {
 func (s *Stream) Dropped() uint64 { return s.dropped.Load() }
 
 // Records is what the observer has not read yet. It is never closed.
-func (o *Observer) Records() <-chan *TraceRecord { return o.queue }
+func (o *Observer) Records() <-chan Record { return o.queue }
 
 // TakeLost is how many records have been lost since it was asked last.
 func (o *Observer) TakeLost() uint64 { return o.lost.Swap(0) }

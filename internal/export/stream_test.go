@@ -67,8 +67,8 @@ func TestStreamNeverWaits(t *testing.T) {
 	if slow.TakeLost() != 0 || s.Dropped() != 3 || s.Observers() != 3 {
 		t.Errorf("dropped %d of 3, observers %d of 3", s.Dropped(), s.Observers())
 	}
-	if first := <-slow.Records(); first.Namespace != 0 {
-		t.Errorf("the oldest record is %d, want 0", first.Namespace)
+	if first := <-slow.Records(); first.(*TraceRecord).Namespace != 0 {
+		t.Errorf("the oldest record is %d, want 0", first.(*TraceRecord).Namespace)
 	}
 	for _, o := range []*Observer{slow, fast, other} {
 		o.Close()

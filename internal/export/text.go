@@ -30,11 +30,15 @@ func (p Packet) Ends() string {
 	return end(p.Source, p.SourcePort) + " > " + end(p.Destination, p.DestinationPort)
 }
 
-// String is "SOURCE > DESTINATION, PROTOCOL, N bytes".
+// String is "SOURCE > DESTINATION, PROTOCOL, N bytes", of a flow without the
+// bytes.
 func (p Packet) String() string {
 	name, ok := protocols[p.NextHeader]
 	if !ok {
 		name = "protocol " + strconv.Itoa(int(p.NextHeader))
+	}
+	if p.Length == 0 {
+		return p.Ends() + ", " + name
 	}
 	return fmt.Sprintf("%s, %s, %d bytes", p.Ends(), name, p.Length)
 }

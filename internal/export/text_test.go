@@ -93,9 +93,9 @@ func TestPathNames(t *testing.T) {
 
 // Short and wide ids of one node stand side by side.
 func TestPathOfBothForms(t *testing.T) {
-	n := TraceNode{NodeID: field[ioam.NodeID](2, true), NodeIDWide: field[ioam.NodeIDWide](22, true),
-		IngressID: field[ioam.InterfaceID](201, true), EgressID: field[ioam.InterfaceID](0, false),
-		IngressIDWide: field[ioam.InterfaceIDWide](2001, true), EgressIDWide: field[ioam.InterfaceIDWide](2002, true)}
+	n := TraceNode{NodeID: NewField[ioam.NodeID](2, true), NodeIDWide: NewField[ioam.NodeIDWide](22, true),
+		IngressID: NewField[ioam.InterfaceID](201, true), EgressID: NewField[ioam.InterfaceID](0, false),
+		IngressIDWide: NewField[ioam.InterfaceIDWide](2001, true), EgressIDWide: NewField[ioam.InterfaceIDWide](2002, true)}
 	r := TraceRecord{Nodes: []TraceNode{n}}
 	if got, want := r.PathText(nil), "    node 2  wide 22  201 > -  wide 2001 > 2002\n"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -107,8 +107,8 @@ func TestPathOfBothForms(t *testing.T) {
 
 // Times that some nodes do not know, and clocks that differ.
 func TestPathTimes(t *testing.T) {
-	at := func(us int64) Field[time.Time] { return field(time.UnixMicro(us).UTC(), true) }
-	unknown := field(time.Time{}, false)
+	at := func(us int64) Field[time.Time] { return NewField(time.UnixMicro(us).UTC(), true) }
+	unknown := NewField(time.Time{}, false)
 	for _, tt := range []struct {
 		times []Field[time.Time]
 		want  string // the nodes' times, then the whole way's

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package export turns records into what others read: JSON lines.
+// Package export turns records into what others read: JSON lines and IPFIX.
 package export
 
 import (
@@ -47,13 +47,17 @@ type TraceRecord struct {
 	Time      time.Time        `json:"time,omitzero"`
 	Node      string           `json:"node,omitempty"`      // the node that reports
 	Interface string           `json:"interface,omitempty"` // where the packet was seen
+	IfIndex   ioam.IfIndex     `json:"-"`                   // of Interface
 	Option    string           `json:"option"`              // IOAM option-type
 	Namespace ioam.NamespaceID `json:"namespace"`
 	TraceType ioam.TraceType   `json:"trace_type"`
 	Overflow  bool             `json:"overflow"`
-	Remaining int              `json:"remaining"` // RemainingLen: free space in 4-byte units
-	Packet    Packet           `json:"packet"`
-	Nodes     []TraceNode      `json:"nodes"` // in path order
+	Remaining int              `json:"remaining"`       // RemainingLen: free space in 4-byte units
+	Packet    Packet           `json:"packet,omitzero"` // absent when the source of the record does not know it
+	Nodes     []TraceNode      `json:"nodes"`           // in path order
+
+	// Raw is what Nodes was read from, node by node. IPFIX exports it as it is.
+	Raw []ioam.NodeData `json:"-"`
 }
 
 // TraceNode is what one node wrote (RFC 9197 §4.4.2).
@@ -66,13 +70,13 @@ type TraceNode struct {
 	TimestampFraction    Field[uint32]               `json:"timestamp_fraction,omitzero"` // raw, only when the trace has no seconds
 	TransitDelay         Field[uint32]               `json:"transit_delay_ns,omitzero"`
 	TransitDelayOverflow bool                        `json:"transit_delay_overflow,omitempty"` // 2^31 ns or more
-	NamespaceData        Field[hex32]                `json:"namespace_data,omitzero"`
+	NamespaceData        Field[Hex32]                `json:"namespace_data,omitzero"`
 	QueueDepth           Field[uint32]               `json:"queue_depth,omitzero"`
-	ChecksumComplement   Field[hex32]                `json:"checksum_complement,omitzero"`
+	ChecksumComplement   Field[Hex32]                `json:"checksum_complement,omitzero"`
 	NodeIDWide           Field[ioam.NodeIDWide]      `json:"node_id_wide,omitzero"`
 	IngressIDWide        Field[ioam.InterfaceIDWide] `json:"ingress_id_wide,omitzero"`
 	EgressIDWide         Field[ioam.InterfaceIDWide] `json:"egress_id_wide,omitzero"`
-	NamespaceDataWide    Field[hex64]                `json:"namespace_data_wide,omitzero"`
+	NamespaceDataWide    Field[Hex64]                `json:"namespace_data_wide,omitzero"`
 	BufferOccupancy      Field[uint32]               `json:"buffer_occupancy,omitzero"`
 	Snapshot             Field[Snapshot]             `json:"snapshot,omitzero"`
 }
@@ -83,22 +87,34 @@ type Snapshot struct {
 	Data   []byte        `json:"data"`
 }
 
+// Numbers that are written in hexadecimal.
 type (
-	hex32 uint32
-	hex64 uint64
+	Hex8  uint8
+	Hex32 uint32
+	Hex64 uint64
 )
 
-func (v hex32) String() string               { return fmt.Sprintf("0x%08x", uint32(v)) }
-func (v hex64) String() string               { return fmt.Sprintf("0x%016x", uint64(v)) }
-func (v hex32) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
-func (v hex64) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+func (v Hex8) String() string                { return fmt.Sprintf("0x%02x", uint8(v)) }
+func (v Hex32) String() string               { return fmt.Sprintf("0x%08x", uint32(v)) }
+func (v Hex64) String() string               { return fmt.Sprintf("0x%016x", uint64(v)) }
+func (v Hex8) MarshalText() ([]byte, error)  { return []byte(v.String()), nil }
+func (v Hex32) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+func (v Hex64) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
 
-func (v *hex32) UnmarshalText(text []byte) error {
+// UnmarshalText reads what MarshalText wrote.
+func (v *Hex8) UnmarshalText(text []byte) error {
+	_, err := fmt.Sscanf(string(text), "0x%x", (*uint8)(v))
+	return err
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (v *Hex32) UnmarshalText(text []byte) error {
 	_, err := fmt.Sscanf(string(text), "0x%x", (*uint32)(v))
 	return err
 }
 
-func (v *hex64) UnmarshalText(text []byte) error {
+// UnmarshalText reads what MarshalText wrote.
+func (v *Hex64) UnmarshalText(text []byte) error {
 	_, err := fmt.Sscanf(string(text), "0x%x", (*uint64)(v))
 	return err
 }
@@ -132,40 +148,42 @@ func Trace(at time.Time, trace ioam.Trace, packet Packet, clock Clock) (TraceRec
 		r.Time = at
 	}
 	nodes, err := trace.Nodes()
+	r.Raw = nodes
 	for _, data := range nodes {
-		r.Nodes = append(r.Nodes, traceNode(data, clock))
+		r.Nodes = append(r.Nodes, Node(data, clock))
 	}
 	return r, err
 }
 
-// field makes a present field of what an accessor of the codec returned.
-func field[T any](v T, ok bool) Field[T] {
+// NewField makes a field that is present; ok is whether there is a value.
+func NewField[T any](v T, ok bool) Field[T] {
 	return Field[T]{Value: v, Present: true, Valid: ok}
 }
 
-func traceNode(d ioam.NodeData, clock Clock) TraceNode {
+// Node reads what one node wrote: the fields that the trace type asks for.
+func Node(d ioam.NodeData, clock Clock) TraceNode {
 	var n TraceNode
 	shortFields(d, clock, &n)
 	if d.Type.Has(ioam.BitNode) || d.Type.Has(ioam.BitNodeWide) {
-		n.HopLimit = field(d.HopLimit())
+		n.HopLimit = NewField(d.HopLimit())
 	}
 	if d.Type.Has(ioam.BitNodeWide) {
-		n.NodeIDWide = field(d.NodeIDWide())
+		n.NodeIDWide = NewField(d.NodeIDWide())
 	}
 	if d.Type.Has(ioam.BitInterfacesWide) {
-		n.IngressIDWide = field(d.IngressIDWide())
-		n.EgressIDWide = field(d.EgressIDWide())
+		n.IngressIDWide = NewField(d.IngressIDWide())
+		n.EgressIDWide = NewField(d.EgressIDWide())
 	}
 	if d.Type.Has(ioam.BitNamespaceDataWide) {
 		v, ok := d.NamespaceDataWide()
-		n.NamespaceDataWide = field(hex64(v), ok)
+		n.NamespaceDataWide = NewField(Hex64(v), ok)
 	}
 	if d.Type.Has(ioam.BitBufferOccupancy) {
-		n.BufferOccupancy = field(d.BufferOccupancy())
+		n.BufferOccupancy = NewField(d.BufferOccupancy())
 	}
 	if d.Type.HasSnapshot() {
 		s, ok := d.Snapshot()
-		n.Snapshot = field(Snapshot(s), ok)
+		n.Snapshot = NewField(Snapshot(s), ok)
 	}
 	return n
 }
@@ -173,31 +191,31 @@ func traceNode(d ioam.NodeData, clock Clock) TraceNode {
 // shortFields reads the fields of bits 0 to 7, 4 bytes each.
 func shortFields(d ioam.NodeData, clock Clock, n *TraceNode) {
 	if d.Type.Has(ioam.BitNode) {
-		n.NodeID = field(d.NodeID())
+		n.NodeID = NewField(d.NodeID())
 	}
 	if d.Type.Has(ioam.BitInterfaces) {
-		n.IngressID = field(d.IngressID())
-		n.EgressID = field(d.EgressID())
+		n.IngressID = NewField(d.IngressID())
+		n.EgressID = NewField(d.EgressID())
 	}
 	if d.Type.Has(ioam.BitTimestampSeconds) {
-		n.Timestamp = field(d.Timestamp(clock.Format, clock.TAIOffset))
+		n.Timestamp = NewField(d.Timestamp(clock.Format, clock.TAIOffset))
 	} else if d.Type.Has(ioam.BitTimestampFraction) {
-		n.TimestampFraction = field(d.TimestampFraction())
+		n.TimestampFraction = NewField(d.TimestampFraction())
 	}
 	if d.Type.Has(ioam.BitTransitDelay) {
 		ns, overflow, ok := d.TransitDelay()
-		n.TransitDelay = field(ns, ok && !overflow)
+		n.TransitDelay = NewField(ns, ok && !overflow)
 		n.TransitDelayOverflow = overflow
 	}
 	if d.Type.Has(ioam.BitNamespaceData) {
 		v, ok := d.NamespaceData()
-		n.NamespaceData = field(hex32(v), ok)
+		n.NamespaceData = NewField(Hex32(v), ok)
 	}
 	if d.Type.Has(ioam.BitQueueDepth) {
-		n.QueueDepth = field(d.QueueDepth())
+		n.QueueDepth = NewField(d.QueueDepth())
 	}
 	if d.Type.Has(ioam.BitChecksumComplement) {
 		v, ok := d.ChecksumComplement()
-		n.ChecksumComplement = field(hex32(v), ok)
+		n.ChecksumComplement = NewField(Hex32(v), ok)
 	}
 }

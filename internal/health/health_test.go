@@ -48,7 +48,7 @@ func TestSortAndWorst(t *testing.T) {
 }
 
 func TestInsertion(t *testing.T) {
-	option := func(size int) ioam.TraceOption { return ioam.TraceOption{Size: size} }
+	option := func(size int) ioam.InsertedOption { return ioam.InsertedOption{Trace: &ioam.TraceOption{Size: size}} }
 	for _, tt := range []struct {
 		mode  ioam.Mode
 		sizes []int

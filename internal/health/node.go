@@ -51,12 +51,11 @@ type Node struct {
 }
 
 // Insertion is how many bytes an encapsulation adds to a packet at most: the
-// Hop-by-Hop header (4 bytes before the options, 12 for each option besides its
-// data, a multiple of 8 in all) and, unless inline, an IPv6 header.
+// Hop-by-Hop header (4 bytes before the options, a multiple of 8 in all) and, unless inline, an IPv6 header.
 func Insertion(e ioam.Encapsulation) int {
 	n := 4
 	for _, o := range e.Options {
-		n += 12 + o.Size
+		n += o.Len()
 	}
 	n = (n + 7) &^ 7
 	if e.Mode != ioam.ModeInline {
@@ -164,7 +163,7 @@ func checkClock(n Node) []Warning {
 	var ws []Warning
 	if !n.Clock.Synchronised && !n.OneClock {
 		ws = append(ws, New(ClockUnsynced, "",
-			"the kernel's clock is not synchronised (STA_UNSYNC): transit delays of this node are right, delays between nodes are not",
+			"the kernel's clock is not synchronised (STA_UNSYNC): transit delays of this node are right, delays between it and nodes of other machines are not",
 			"run an NTP or PTP client (chrony, ptp4l with phc2sys)"))
 	}
 	if n.TimestampFormat == ioam.TimestampPTP && n.Clock.TAIOffset == 0 {

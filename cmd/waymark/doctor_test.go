@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/health"
+)
+
+// Whether the clock must be synchronised is the agent's to say, where one runs:
+// in a lab it need not be.
+func TestDoctorHeedsOneClock(t *testing.T) {
+	const warning = `[{"code":"clock_unsynchronised","severity":"warning","title":"x","text":"y","cure":"z"}]`
+	for _, tt := range []struct {
+		name, answer string // of the agent; "" is none
+		synchronised bool
+		state        string
+	}{
+		{"no agent", "", false, "warning"},
+		{"an agent that warns", warning, false, "warning"},
+		{"an agent with --one-clock", "[]", false, "ok"},
+		{"a synchronised clock", "[]", true, "ok"},
+	} {
+		socket := filepath.Join(t.TempDir(), "none")
+		if tt.answer != "" {
+			socket = newFakeAgent(t, map[string]string{"GET /v1/warnings": tt.answer}).socket
+		}
+		clock := func() (health.Clock, error) { return health.Clock{Synchronised: tt.synchronised}, nil }
+		d := diagnose(t.Context(), health.Kernel{}, clock, api.NewClient(socket), func() []string { return nil })
+		i := slices.IndexFunc(d.Checks, func(c health.Check) bool { return c.Name == "clock" })
+		if i < 0 || d.Checks[i].State != tt.state {
+			t.Errorf("%s: checks %+v, want the clock's to be %s", tt.name, d.Checks, tt.state)
+			continue
+		}
+		warnings := 0
+		for _, w := range d.Warnings {
+			if w.Code == health.ClockUnsynced {
+				warnings++
+			}
+		}
+		if want := map[string]int{"warning": 1}[tt.state]; warnings != want {
+			t.Errorf("%s: %d warnings of the clock, want %d", tt.name, warnings, want)
+		}
+		if one := strings.Contains(d.Checks[i].Detail, "--one-clock"); one != (tt.name == "an agent with --one-clock") {
+			t.Errorf("%s: %s", tt.name, d.Checks[i].Detail)
+		}
+	}
+}

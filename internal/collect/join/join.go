@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package join joins postcards, what nodes report of packets with a Direct
+// Export option (RFC 9326), into the paths of the packets.
+//
+// A path is complete, and given at once, when its two ends have reported and
+// so has every hop limit between them. Otherwise it is given when its time is
+// over, with the reason. The caller tells the time.
+package join
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Defaults of a Config.
+const (
+	DefaultWait = 2 * time.Second
+	DefaultKeep = 1 << 17
+)
+
+// nodeLimit is how many postcards one packet may have: a domain has fewer
+// hops, a packet in a loop more.
+const nodeLimit = 64
+
+// remember is for how many waiting times a packet that was given is known, to
+// tell late postcards from those of another packet.
+const remember = 5
+
+// Config is what a Joiner is made of. Zero fields stand for defaults.
+type Config struct {
+	Wait time.Duration // from a packet's first postcard until its path is given
+	Keep int           // postcards that wait or are remembered
+}
+
+// Stats counts what became of postcards and packets. Every postcard was joined,
+// or is waiting, or is counted under what kept it from its path.
+type Stats struct {
+	Joined     uint64             // postcards in paths that were given
+	Duplicates uint64             // postcards that came twice
+	Repeated   uint64             // postcards of a packet that came twice to a node, or of its segments
+	Late       uint64             // postcards behind their path
+	TooMany    uint64             // postcards beyond what one path may have
+	Paths      [NumReasons]uint64 // given, by reason
+	SharedIDs  uint64             // paths with one node id from two exporters
+}
+
+// Joiner joins postcards. It is for one goroutine.
+type Joiner struct {
+	wait    time.Duration
+	keep    int
+	emit    func(*Path)
+	stats   Stats
+	now     time.Time // the latest that it was told
+	packets map[Key]*packet
+	pending list // by arrival of the first postcard
+	given   list // by when they were given
+	kept    int  // postcards in both
+	spare   []*packet
+}
+
+// New makes a joiner that gives paths to emit, which may keep neither the path
+// nor its slices.
+func New(c Config, emit func(*Path)) *Joiner {
+	if c.Wait <= 0 {
+		c.Wait = DefaultWait
+	}
+	if c.Keep <= 0 {
+		c.Keep = DefaultKeep
+	}
+	return &Joiner{wait: c.Wait, keep: c.Keep, emit: emit, packets: map[Key]*packet{}}
+}
+
+// Stats is what happened so far.
+func (j *Joiner) Stats() Stats { return j.stats }
+
+// Waiting is how many packets wait for postcards.
+func (j *Joiner) Waiting() int { return j.pending.length }
+
+// Kept is how many postcards wait or are remembered.
+func (j *Joiner) Kept() int { return j.kept }
+
+// Add takes a postcard that arrived now.
+func (j *Joiner) Add(card Postcard, now time.Time) {
+	j.Expire(now)
+	p := j.packets[card.Key]
+	if p != nil {
+		switch fit := p.fit(&card, j.wait); {
+		case fit == nextPacket:
+			if !p.given {
+				j.give(p, SequenceReused)
+			}
+			j.forget(p)
+			p = nil
+		case fit == duplicate:
+			j.stats.Duplicates++
+			return
+		case fit == repeated:
+			j.stats.Repeated++
+			return
+		case fit == late || p.given:
+			j.stats.Late++
+			return
+		case len(p.cards) == nodeLimit:
+			j.stats.TooMany++
+			return
+		}
+	}
+	if p == nil {
+		p = j.begin(card.Key)
+	}
+	p.add(card)
+	j.kept++
+	if p.complete() {
+		j.give(p, Complete)
+	}
+	j.bound()
+}
+
+// Expire gives the paths whose time is over. It needs to be called now and then.
+func (j *Joiner) Expire(now time.Time) {
+	if now.Before(j.now) {
+		now = j.now // so that the lists stay in order
+	}
+	j.now = now
+	for p := j.pending.first; p != nil && now.Sub(p.since) >= j.wait; p = j.pending.first {
+		j.give(p, p.reason())
+	}
+	for p := j.given.first; p != nil && now.Sub(p.since) >= remember*j.wait; p = j.given.first {
+		j.forget(p)
+	}
+}
+
+// Flush gives all that wait, as when the collector ends.
+func (j *Joiner) Flush() {
+	for j.pending.first != nil {
+		j.give(j.pending.first, Ended)
+	}
+}
+
+// bound forgets the oldest packets until no more postcards are kept than may
+// be: those that were given first.
+func (j *Joiner) bound() {
+	for j.kept > j.keep {
+		if j.given.first == nil {
+			j.give(j.pending.first, Evicted)
+		}
+		j.forget(j.given.first)
+	}
+}
+
+func (j *Joiner) begin(key Key) *packet {
+	var p *packet
+	if n := len(j.spare); n > 0 {
+		p, j.spare = j.spare[n-1], j.spare[:n-1]
+	} else {
+		p = &packet{}
+	}
+	p.key, p.since = key, j.now
+	j.packets[key] = p
+	j.pending.push(p)
+	return p
+}
+
+// give emits the path of a packet and remembers the packet.
+func (j *Joiner) give(p *packet, reason Reason) {
+	j.pending.remove(p)
+	sortPath(p.cards, p.allHopLimits)
+	path := Path{Key: p.key, Postcards: p.cards, Reason: reason, SharedID: p.sharedID()}
+	if reason != Complete {
+		path.Missing = p.missing()
+	}
+	j.stats.Paths[reason]++
+	j.stats.Joined += uint64(len(p.cards))
+	if path.SharedID {
+		j.stats.SharedIDs++
+	}
+	j.emit(&path)
+	for i := range p.cards {
+		p.cards[i].Record = nil
+	}
+	p.since, p.given = j.now, true
+	j.given.push(p)
+}
+
+// spares is how many packets are kept to be used again.
+const spares = 1024
+
+// forget removes a packet that was given.
+func (j *Joiner) forget(p *packet) {
+	j.given.remove(p)
+	delete(j.packets, p.key)
+	j.kept -= len(p.cards)
+	if len(j.spare) < spares && cap(p.cards) <= 2*usualNodes {
+		*p = packet{cards: p.cards[:0]}
+		j.spare = append(j.spare, p)
+	}
+}
+
+// sharedID tells whether a node id came from two addresses.
+func (p *packet) sharedID() bool {
+	for i := range p.cards {
+		for k := range i {
+			a, b := &p.cards[i], &p.cards[k]
+			if a.Node == b.Node && a.Node != NoNode && a.Exporter.Addr != b.Exporter.Addr && a.Exporter.Addr != (netip.Addr{}) {
+				return true
+			}
+		}
+	}
+	return false
+}

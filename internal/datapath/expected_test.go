@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// onOneCPU keeps the test on a CPU, whose tables it looks at.
+func onOneCPU(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread()
+	var before, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := 0; one.Count() == 0; cpu++ {
+		if before.IsSet(cpu) {
+			one.Set(cpu)
+		}
+	}
+	if err := unix.SchedSetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.SchedSetaffinity(0, &before); err == nil {
+			runtime.UnlockOSThread()
+		}
+	})
+}
+
+// flowIdentity is what makes exports those of one flow (docs/data-plane.md,
+// "Direct Export").
+type flowIdentity struct {
+	role            ioam.ExportRole
+	ingress, egress ioam.IfIndex
+	namespace       ioam.NamespaceID
+	traceType       ioam.TraceType
+	extensionFlags  uint8
+	flowID          uint32
+	flow            ioam.Flow
+}
+
+// flowSum is what a flow should come to.
+type flowSum struct {
+	packets, bytes  uint64
+	delays          uint32
+	delaySum        time.Duration
+	skipped, late   uint32
+	lowest, highest uint8
+
+	numbered bool
+	next     uint32
+}
+
+// expectedExports restates what becomes of exports.
+type expectedExports struct {
+	namespaces map[ioam.NamespaceID]ioam.Namespace
+	flows      map[flowIdentity]*flowSum
+}
+
+func newExpectedExports(cfg ioam.NodeConfig) *expectedExports {
+	x := &expectedExports{make(map[ioam.NamespaceID]ioam.Namespace), make(map[flowIdentity]*flowSum)}
+	for _, ns := range cfg.Namespaces {
+		x.namespaces[ns.ID] = ns
+	}
+	return x
+}
+
+// add takes a packet's exports and returns those that become postcards.
+func (x *expectedExports) add(exports []ioam.Export) (postcards []ioam.Export) {
+	for _, e := range exports {
+		ns := x.namespaces[e.Option.Namespace]
+		if ns.Export == ioam.ExportEvery || x.aggregate(e, ns.Sample) && ns.Export == ioam.ExportSample {
+			postcards = append(postcards, e)
+		}
+	}
+	return postcards
+}
+
+func (x *expectedExports) aggregate(e ioam.Export, sample uint32) bool {
+	identity := flowIdentity{
+		e.Role, e.Ingress, e.Egress, e.Option.Namespace, e.Option.Type, e.Option.ExtensionFlags, e.Option.FlowID, e.Flow,
+	}
+	sum := x.flows[identity]
+	if sum == nil {
+		sum = &flowSum{lowest: 255}
+		x.flows[identity] = sum
+	}
+	chosenBy := uint32(sum.packets)
+	sum.packets++
+	sum.bytes += uint64(e.Length)
+	sum.lowest, sum.highest = min(sum.lowest, e.HopLimit), max(sum.highest, e.HopLimit)
+	if e.TransitDelay != ioam.DataUnavailable {
+		sum.delays++
+		sum.delaySum += time.Duration(e.TransitDelay)
+	}
+	if e.Option.HasSequence() {
+		chosenBy = e.Option.Sequence
+		switch ahead := int32(e.Option.Sequence - sum.next); {
+		case !sum.numbered || ahead == 0:
+			sum.next = e.Option.Sequence + 1
+		case ahead > 0:
+			sum.skipped += uint32(ahead)
+			sum.next = e.Option.Sequence + 1
+		case ahead < -1:
+			sum.late++
+		}
+		sum.numbered = true
+	}
+	return sample > 0 && chosenBy%sample == 0
+}
+
+// compareFlows holds the programs' flows to the expected ones.
+func (x *expectedExports) compareFlows(t *testing.T, p *programs) {
+	t.Helper()
+	if p.flows == nil {
+		if len(x.flows) > 0 {
+			t.Errorf("%d flows are expected, and there is no table", len(x.flows))
+		}
+		return
+	}
+	if err := p.flows.collect(func(f Flow) { x.compare(t, f) }); err != nil {
+		t.Fatal(err)
+	}
+	if len(x.flows) > 0 {
+		t.Errorf("%d flows are missing: %+v", len(x.flows), x.flows)
+	}
+}
+
+func (x *expectedExports) compare(t *testing.T, f Flow) {
+	t.Helper()
+	identity := flowIdentity{f.Role, f.Ingress, f.Egress, f.Namespace, f.Type, f.ExtensionFlags, f.FlowID, f.Flow}
+	want := x.flows[identity]
+	delete(x.flows, identity)
+	got := flowSum{
+		packets: f.Packets, bytes: f.Bytes, delays: f.DelayCount, delaySum: f.DelaySum,
+		skipped: f.Skipped, late: f.Late, lowest: f.HopLimitMin, highest: f.HopLimitMax,
+	}
+	if want != nil {
+		got.numbered, got.next = want.numbered, want.next
+	}
+	if want == nil || got != *want {
+		t.Errorf("flow %+v is %+v, want %+v", identity, got, want)
+	}
+	if age := time.Since(f.First); age < -time.Second || age > 10*time.Minute || f.Last.Before(f.First) {
+		t.Errorf("flow %+v began at %v and was last seen at %v", identity, f.First, f.Last)
+	}
+}
+
+func samePostcards(got []Postcard, want []ioam.Export) bool {
+	if len(got) != len(want) {
+		return false
+	}
+	for i, c := range got {
+		if c.Export != want[i] || !c.Time.Equal(time.Unix(0, want[i].Time).Add(-taiUTC)) {
+			return false
+		}
+	}
+	return true
+}

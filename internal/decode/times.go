@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decode
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// nearTime is how far a timestamp may be from the time of its packet's capture:
+// less than TAI is ahead of UTC, more than clocks that somebody sets are apart.
+const nearTime = 10 * time.Second
+
+// Times judges by the capture's own times whether timestamps were read as what
+// they are: in a wrong format they are half a minute to many years away.
+type Times struct {
+	clocks []export.Clock // to read them by; the one that was asked for is the first
+	near   []int          // timestamps that each of clocks brings near
+	seen   int
+}
+
+func newTimes(asked export.Clock) Times {
+	t := Times{clocks: []export.Clock{asked}}
+	for _, c := range []export.Clock{
+		{Format: ioam.TimestampPOSIX, TAIOffset: asked.TAIOffset},
+		{Format: ioam.TimestampPTP, TAIOffset: asked.TAIOffset},
+		{Format: ioam.TimestampNTP, TAIOffset: asked.TAIOffset},
+		{Format: ioam.TimestampPTP, TAIOffset: 37 * time.Second},
+		{Format: ioam.TimestampPTP}, // the node's kernel does not know TAI
+	} {
+		if !slices.Contains(t.clocks, c) {
+			t.clocks = append(t.clocks, c)
+		}
+	}
+	t.near = make([]int, len(t.clocks))
+	return t
+}
+
+// add looks at the timestamps of a trace that was captured at a time.
+func (t *Times) add(captured time.Time, nodes []ioam.NodeData) {
+	if captured.IsZero() {
+		return // not every packet of a pcapng file has a time
+	}
+	for _, node := range nodes {
+		if _, ok := node.TimestampSeconds(); !ok {
+			continue
+		}
+		t.seen++
+		for i, c := range t.clocks {
+			if at, ok := node.Timestamp(c.Format, c.TAIOffset); ok && at.Sub(captured).Abs() <= nearTime {
+				t.near[i]++
+			}
+		}
+	}
+}
+
+// Remark says what is implausible about most timestamps, and what may be meant;
+// "" when nothing is. A node whose clock is wrong is not yet most.
+func (t *Times) Remark() string {
+	if 2*t.near[0] >= t.seen {
+		return ""
+	}
+	remark := fmt.Sprintf("read as %v, %d of %d timestamps are not within %v of the time of capture", t.clocks[0].Format, t.seen-t.near[0], t.seen, nearTime)
+	best := slices.Index(t.near, slices.Max(t.near))
+	if 2*t.near[best] < t.seen {
+		return remark + ", and in no format most are near: a clock of the domain or of the capture is wrong"
+	}
+	cure := fmt.Sprintf("--timestamp-format %v", t.clocks[best].Format)
+	if t.clocks[best].TAIOffset != t.clocks[0].TAIOffset {
+		cure += fmt.Sprintf(" --tai-offset %v", t.clocks[best].TAIOffset)
+	}
+	return remark + "; with " + cure + " they are near"
+}
