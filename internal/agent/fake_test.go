@@ -185,6 +185,7 @@ type fakeSystem struct {
 	links     map[string]config.Link
 	clock     health.Clock
 	ioam6     bool // the kernel fills, too
+	router    bool // it forwards
 	noClock   error
 	changed   func()
 	masters   map[ioam.IfIndex]ioam.IfIndex
@@ -260,6 +261,12 @@ func (s *fakeSystem) Clock() (health.Clock, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.clock, s.noClock
+}
+
+func (s *fakeSystem) Forwards() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.router
 }
 
 func (s *fakeSystem) setClock(c health.Clock) {
