@@ -150,6 +150,7 @@ func (a *Agent) initialize(file *state) error {
 		a.metricsServer.close()
 		return err
 	}
+	a.logMissing()
 	if lost, err := a.totalLost(); err == nil {
 		a.recordsLost.add(time.Now(), lost)
 	}
