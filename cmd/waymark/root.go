@@ -146,7 +146,7 @@ interrupted (SIGINT, SIGTERM), also where only that ends a command, as it does
 		return usagef("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 
-	root.AddCommand(newAgentCommand(opts), newStatusCommand(opts), newObserveCommand(opts),
+	root.AddCommand(newAgentCommand(opts), newStatusCommand(opts), newObserveCommand(opts), newCollectCommand(opts),
 		newIOAMCommand(opts), newRouteCommand(opts), newDoctorCommand(opts))
 	root.AddCommand(newConfigCommand(opts))
 	root.AddCommand(newDecodeCommand(opts))
