@@ -46,6 +46,7 @@ type Datapath struct {
 	options Options
 	specs   map[string]*ebpf.MapSpec
 	shared  mapSet
+	demand  *demand
 
 	// applying serializes changes; mu guards what readers see, and is held only
 	// while hooks are swapped, not while the verifier works.
@@ -77,7 +78,7 @@ func Open(options Options) (*Datapath, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Datapath{options: options, specs: specs, served: make(map[ioam.IfIndex]*served)}
+	d := &Datapath{options: options, specs: specs, served: make(map[ioam.IfIndex]*served), demand: newDemand()}
 	if d.shared, err = openShared(options.PinPath, specs); err != nil {
 		return nil, err
 	}
