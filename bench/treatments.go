@@ -85,7 +85,8 @@ func (n *node) treat(t treatment, pins string) error {
 func readRecords(d *datapath.Datapath) (end func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- d.ReadRecords(ctx, func(datapath.Record) {}) }()
+	ignored := datapath.Samples{Record: func(datapath.Record) {}, Postcard: func(datapath.Postcard) {}, Flow: func(datapath.Flow) {}}
+	go func() { done <- d.ReadSamples(ctx, ignored) }()
 	return func() error {
 		cancel()
 		return <-done

@@ -57,9 +57,10 @@ struct {
 	__type(value, struct next_hop_set);
 } next_hops SEC(".maps");
 
-/* One entry, written by the agent alone. Kept. */
+/* One entry, written by the agent alone, in its own memory: it beats often. Kept. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct forwarding);

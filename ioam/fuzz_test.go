@@ -26,6 +26,7 @@ func FuzzExtensionHeader(f *testing.F) {
 	}
 	f.Add(unhex(f, "3b00c204 00010000"))
 	f.Add(unhex(f, "3b010100 110a0004 00010000 80000000"))
+	f.Add(unhex(f, dexHeader))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		header, err := DecodeExtensionHeader(b)
 		if err != nil {
@@ -75,6 +76,9 @@ func checkOption(t *testing.T, option Option) {
 	}
 	if trace, err := o.Trace(); err == nil {
 		checkTrace(t, trace)
+	}
+	if d, err := o.DirectExport(); err == nil && !bytes.Equal(d.Option(option.Type).Data[2:9], option.Data[2:9]) {
+		t.Fatalf("%x became %+v", option.Data, d)
 	}
 }
 
@@ -177,6 +181,8 @@ func FuzzNode(f *testing.F) {
 		f.Add(packet, []byte{0, 1, 2, 3, 2, 1, 0, 1, 2, 3, 4, 5, 6, 7, 1, 1})
 	}
 	f.Add(tunnelPacket(f), []byte{1, 0, 0, 1})
+	f.Add(carrying(f, dexHeader), []byte{})
+	f.Add(tunnelCarrying(f, dexHeader), []byte{1, 0, 0, 1})
 	f.Add(ipv6(NextHeaderUDP, udp(10)), []byte{0, 0, 0, 3, 0, 1, 1, 0, 0, 0, 0, 0, 0, 10, 1, 1, 1})
 	f.Fuzz(func(t *testing.T, packet, choices []byte) {
 		if len(packet) > 1<<17 {

@@ -113,6 +113,16 @@ var ingressCases = []packetCase{
 
 	// Transit.
 	{name: "incremental", mutate: set(47, 1), outcome: OutcomeOptionUnsupported, want: unchangedBytes},
+	{name: "DEX of the namespace", mutate: header("3b010100 110a0004 007b0000 80000000"), outcome: OutcomeDirectExport, want: unchangedBytes},
+	{name: "DEX with both fields", mutate: header("3b020100 11120004 007b00c0 80000000 00000000 00000000"), outcome: OutcomeDirectExport, want: unchangedBytes},
+	{name: "DEX, second field missing", mutate: header("3b020100 110e0004 007b00c0 80000000 00000000 01020000"), outcome: OutcomeMalformedOptionLength, want: unchangedBytes, kernel: true},
+	{name: "DEX, unknown field missing", mutate: header("3b010100 110a0004 007b0001 80000000"), outcome: OutcomeMalformedOptionLength, want: unchangedBytes, kernel: true},
+	{name: "DEX in 0x31, cut", mutate: header("3b010100 31080004 007b0000 80000100"), outcome: OutcomeMalformedOptionLength, want: unchangedBytes, kernel: true},
+	{name: "DEX of a removed namespace", mutate: header("3b010100 110a0004 012c0000 80000000"), outcome: OutcomeInlineRemoved, want: withoutHeader},
+	{name: "DEX removed with a trace kept", mutate: header("3b040100 110a0004 012c0000 80000000 310e0000 007b0801 80000000 00000000 01020000 00000000"), outcome: OutcomeRemovalPartial,
+		want: headerBytes("3b040100 110a0004 012c0000 80000000 310e0000 007b0800 80000000 3f000002 01020000 00000000")},
+	{name: "DEX and a trace", mutate: header("3b030100 110a0004 007b0000 80000000 310e0000 007b0801 80000000 00000000"), outcome: OutcomeTraceFilled,
+		want: headerBytes("3b030100 110a0004 007b0000 80000000 310e0000 007b0800 80000000 3f000002")},
 	{name: "DEX in 0x31", mutate: set(47, 4), outcome: OutcomeDirectExport, want: unchangedBytes},
 	{name: "namespace 124", mutate: set(49, 124), outcome: OutcomeNamespaceUnknown, want: unchangedBytes},
 	{name: "overflow set", mutate: set(50, 0x14), outcome: OutcomeOverflowSet, want: unchangedBytes},

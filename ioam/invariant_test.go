@@ -20,7 +20,7 @@ var (
 	}
 	egressOutcomes = []Outcome{
 		OutcomeNotIPv6, OutcomeNoIOAM, OutcomeUntouched, OutcomeOptionUnsupported, OutcomeNamespaceUnknown, OutcomeOverflowSet,
-		OutcomeDirectExport, OutcomeTraceFilled, OutcomeEncapNotSelected, OutcomeEncapSkippedControl, OutcomeEncapSkippedHBH, OutcomeEncapSkippedMTU,
+		OutcomeDirectExport, OutcomeTraceFilled, OutcomeEncapNotSelected, OutcomeEncapSkippedControl, OutcomeEncapSkippedExport, OutcomeEncapSkippedHBH, OutcomeEncapSkippedMTU,
 		OutcomeEncapSkippedGSO, OutcomeEncapInserted, OutcomeEncapTunneled,
 		OutcomeBoundaryIgnored, OutcomeBoundaryStripPartial, OutcomeBoundaryStripped, OutcomeBoundaryDropped,
 		OutcomeMalformedIPv6, OutcomeMalformedHeader, OutcomeMalformedTooManyOptions, OutcomeMalformedAlignment,
@@ -69,11 +69,49 @@ func checkedRun(t *testing.T, config NodeConfig, f Frame, egress bool) Result {
 	if (result.Verdict == Drop) != mayDrop {
 		t.Fatalf("%v of %v", result.Verdict, result.Outcome)
 	}
-	if hasRecord := result.Record != nil; hasRecord && result.Outcome != OutcomeInlineRemoved && result.Outcome != OutcomeTunnelDecapsulated {
-		t.Fatalf("a record of %v", result.Outcome)
-	}
 	checkBytes(t, f, result)
+	checkTold(t, config, f, result, egress)
 	return result
+}
+
+// checkTold: a removed trace gives a record; each Direct Export that this node
+// inserted, passed on or removed gives an export if its namespace has one.
+func checkTold(t *testing.T, config NodeConfig, f Frame, result Result, egress bool) {
+	t.Helper()
+	var carrier packet
+	var role ExportRole
+	switch {
+	case result.Outcome == OutcomeInlineRemoved || result.Outcome == OutcomeTunnelDecapsulated:
+		carrier, role = mustParse(t, f.Data, f.Link), RoleDecapsulating
+	case result.Outcome == OutcomeEncapInserted || result.Outcome == OutcomeEncapTunneled:
+		carrier, role = mustParse(t, result.Data, f.Link), RoleEncapsulating
+	case egress && (f.Ingress == ifIngress || f.Ingress == ifEgress) && (result.Outcome == OutcomeUntouched || slices.Contains(inPlace, result.Outcome)):
+		carrier, role = mustParse(t, result.Data, f.Link), RoleTransit
+	}
+	if removed := role == RoleDecapsulating && slices.ContainsFunc(carrier.options, isPreallocatedTrace); removed != (result.Record != nil) {
+		t.Fatalf("%v: removed %v, record %+v", result.Outcome, removed, result.Record)
+	}
+	var want []DirectExport
+	for _, option := range carrier.options {
+		o, _ := option.IOAM()
+		d, err := o.DirectExport()
+		if i := slices.IndexFunc(config.Namespaces, func(ns Namespace) bool { return ns.ID == d.Namespace }); err == nil && i >= 0 && config.Namespaces[i].Export != ExportNone {
+			want = append(want, d)
+		}
+	}
+	if len(result.Exports) != len(want) {
+		t.Fatalf("%v: %d exports, want %d", result.Outcome, len(result.Exports), len(want))
+	}
+	for i, e := range result.Exports {
+		if e.Option != want[i] || e.Role != role || e.Time != f.Time || e.Length < ipv6HeaderLen || e.Length > len(f.Data) ||
+			!e.Flow.Source.IsValid() || !e.Flow.Destination.IsValid() {
+			t.Fatalf("%v: export %+v of %+v", result.Outcome, e, want[i])
+		}
+		if e.TransitDelay != DataUnavailable && (role != RoleTransit || f.Arrived == 0 || !e.Option.Type.Has(BitTransitDelay)) ||
+			e.QueueDepth != DataUnavailable && (!f.QueueKnown || !egress || !e.Option.Type.Has(BitQueueDepth)) {
+			t.Fatalf("%v: measured %+v", result.Outcome, e)
+		}
+	}
 }
 
 // checkBytes checks the frame that goes on against the one that came.
@@ -168,10 +206,10 @@ func checkRemoved(t *testing.T, f Frame, result Result) {
 	} else if !bytes.Equal(ip[ipv6HeaderLen:], rest) || ip[6] != was.header[0] || !bytes.Equal(ip[7:40], was.ip[7:40]) {
 		t.Fatalf("packet\n%x became\n%x", was.ip, ip)
 	}
-	if result.Record == nil {
+	r := result.Record
+	if r == nil {
 		return
 	}
-	r := result.Record
 	header, err := DecodeExtensionHeader(r.Header)
 	if err != nil || len(header.Bytes) != len(was.header) || r.Outcome != result.Outcome || r.Length != len(ip) ||
 		!bytes.Equal(r.Packet, ip[:min(80, len(ip))]) || r.Time != f.Time || r.Interface != f.Interface {

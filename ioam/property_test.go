@@ -28,8 +28,18 @@ func randomConfig(s source) NodeConfig {
 		config.TimestampFormat = oneOf(s, TimestampPOSIX, TimestampPTP, TimestampNTP)
 	}
 	config.Interfaces[2].Boundary = oneOf(s, BoundaryDrop, BoundaryStrip, BoundaryIgnore)
+	for i := range config.Namespaces {
+		ns := &config.Namespaces[i]
+		if ns.Export = oneOf(s, ExportNone, ExportEvery, ExportAggregate, ExportSample); ns.Export == ExportSample {
+			ns.Sample = 3
+		}
+	}
+	if s.below(4) == 0 {
+		config.Collectors = []Collector{{netip.MustParseAddr("2001:db8:2::2"), 9, oneOf(s, NextHeaderUDP, NextHeaderTCP)}}
+	}
 	for i := range s.below(4) {
 		e := Encapsulation{
+			Flows:     uint32(oneOf(s, 0, 0, 0, 2)),
 			Name:      string(rune('a' + i)),
 			Interface: ifEgress,
 			Frequency: oneOf(s, Frequency{}, Frequency{1, 1}, Frequency{1, 2}),
@@ -48,6 +58,18 @@ func randomConfig(s source) NodeConfig {
 			}
 			o.Size = sizeFor(s, config, o, 120)
 			e.Options = append(e.Options, Traces(o)...)
+		}
+		for _, namespace := range []NamespaceID{123, 200, 300}[:max(0, s.below(6)-2)] {
+			e.Options = append(e.Options, InsertedOption{DirectExport: &DirectExportOption{
+				Namespace:      namespace,
+				Type:           randomType(s)&DirectExportTypeSupported | 0x800000,
+				ExtensionFlags: oneOf(s, 0, ExtensionFlowID, ExtensionSequence, bothExtensions),
+				FlowID:         FlowIDSource{Kind: oneOf(s, FlowIDHash, FlowIDLabel)},
+				OptionType:     oneOf(s, 0, OptionIOAM, OptionIOAMStatic),
+			}})
+		}
+		if len(e.Options) > 1 && s.below(3) == 0 {
+			e.Options = e.Options[1:]
 		}
 		config.Encapsulations = append(config.Encapsulations, e)
 	}
@@ -196,6 +218,9 @@ func randomFrame(s source, packet []byte) Frame {
 		Interface: oneOf(s, ifIngress, ifEgress, ifEgress, ifEdge),
 		Ingress:   oneOf(s, 0, ifIngress, ifIngress, ifEdge, ifOther),
 		Time:      testTime + int64(s.below(1<<30)),
+	}
+	if s.below(2) == 0 {
+		f.Arrived = f.Time - int64(s.below(1<<20))
 	}
 	if s.below(2) == 0 {
 		f.Link, f.Data = LinkEthernet, ethernet(packet, []uint16{etherTypeQinQ, etherTypeVLAN, etherTypeVLAN}[:s.below(3)]...)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -43,6 +44,17 @@ func TestValidConfig(t *testing.T) {
 	if err := config.Validate(); err != nil {
 		t.Error(err)
 	}
+	dex(DirectExportOption{123, DirectExportTypeSupported, bothExtensions, FlowIDSource{FlowIDFixed, 1<<32 - 1}, OptionIOAM})(&config)
+	dex(DirectExportOption{200, 2, ExtensionSequence, FlowIDSource{Kind: FlowIDLabel}, OptionIOAMStatic})(&config)
+	dex(DirectExportOption{Namespace: 300, Type: 0x800000})(&config)
+	config.Encapsulations[0].Flows = 1
+	config.Encapsulations[1].Flows = MaxFrequency
+	config.Namespaces[0].Export, config.Namespaces[0].Sample = ExportSample, MaxFrequency
+	config.ExportLimit, config.ExportRate, config.FlowEntries = MaxFrequency, MaxExportRate, MaxFlowEntries
+	config.Collectors = slices.Repeat([]Collector{validCollector}, MaxCollectors)
+	if err := config.Validate(); err != nil {
+		t.Error(err)
+	}
 }
 
 // Every list and size at its limit.
@@ -73,6 +85,20 @@ func TestValidateLimits(t *testing.T) {
 	}
 	if err := config.Validate(); err != nil {
 		t.Error(err)
+	}
+}
+
+var validCollector = Collector{tunnelSource, 4739, NextHeaderTCP}
+
+func collectors(list ...Collector) func(*NodeConfig) {
+	return func(c *NodeConfig) { c.Collectors = list }
+}
+
+// dex lets the first encapsulation insert a Direct Export, too.
+func dex(o DirectExportOption) func(*NodeConfig) {
+	return func(c *NodeConfig) {
+		e := &c.Encapsulations[0]
+		e.Options = append(e.Options, InsertedOption{DirectExport: &o})
 	}
 }
 
@@ -165,6 +191,38 @@ var configMutations = []struct {
 		c.Encapsulations[0].Options = Traces(TraceOption{123, 0x800000, 244}, TraceOption{123, 0x800000, 244})
 	}},
 	{"encapsulations[1].options[1].namespace", "unknown", func(c *NodeConfig) { c.Encapsulations[1].Options[1].Trace.Namespace = 7 }},
+	{"encapsulations[0].flows", "too many", func(c *NodeConfig) { c.Encapsulations[0].Flows = MaxFrequency + 1 }},
+	{"encapsulations[0].options[0].trace", "neither", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = InsertedOption{} }},
+	{"encapsulations[0].options[0].trace", "both", func(c *NodeConfig) { c.Encapsulations[0].Options[0].DirectExport = &DirectExportOption{} }},
+	{"encapsulations[0].options[1].namespace", "unknown", dex(DirectExportOption{Namespace: 7, Type: 0x800000})},
+	{"encapsulations[0].options[1].trace-type", "none", dex(DirectExportOption{Namespace: 123})},
+	{"encapsulations[0].options[1].trace-type", "undefined", dex(DirectExportOption{Namespace: 123, Type: 0x800004})},
+	{"encapsulations[0].options[1].trace-type", "checksum complement", dex(DirectExportOption{Namespace: 123, Type: 0x810000})},
+	{"encapsulations[0].options[1].extension-flags", "unknown", dex(DirectExportOption{Namespace: 123, Type: 0x800000, ExtensionFlags: 0x20})},
+	{"encapsulations[0].options[1].flow-id", "unknown", dex(DirectExportOption{Namespace: 123, Type: 0x800000, FlowID: FlowIDSource{Kind: 3}})},
+	{"encapsulations[0].options[1].flow-id", "value of a hash", dex(DirectExportOption{Namespace: 123, Type: 0x800000, FlowID: FlowIDSource{Fixed: 1}})},
+	{"encapsulations[0].options[1].option-type", "unknown", dex(DirectExportOption{Namespace: 123, Type: 0x800000, OptionType: 0x32})},
+	{"encapsulations[0].options[1].flow-id", "fixed, of some flows", func(c *NodeConfig) {
+		dex(DirectExportOption{Namespace: 123, Type: 0x800000, FlowID: FlowIDSource{FlowIDFixed, 1}})(c)
+		c.Encapsulations[0].Flows = 2
+	}},
+	{"encapsulations[0].options[2].namespace", "twice", func(c *NodeConfig) {
+		dex(DirectExportOption{Namespace: 123, Type: 0x800000})(c)
+		dex(DirectExportOption{Namespace: 123, Type: 0x400000})(c)
+	}},
+	{"namespaces[0].export", "unknown", func(c *NodeConfig) { c.Namespaces[0].Export = 4 }},
+	{"namespaces[0].sample", "none", func(c *NodeConfig) { c.Namespaces[0].Export = ExportSample }},
+	{"namespaces[0].sample", "too many", func(c *NodeConfig) { c.Namespaces[0].Export, c.Namespaces[0].Sample = ExportSample, MaxFrequency+1 }},
+	{"namespaces[0].sample", "without sampling", func(c *NodeConfig) { c.Namespaces[0].Export, c.Namespaces[0].Sample = ExportEvery, 10 }},
+	{"node.export-limit", "too many", func(c *NodeConfig) { c.ExportLimit = MaxFrequency + 1 }},
+	{"node.export-rate", "too many", func(c *NodeConfig) { c.ExportRate = MaxExportRate + 1 }},
+	{"node.flows", "too many", func(c *NodeConfig) { c.FlowEntries = MaxFlowEntries + 1 }},
+	{"node.flows", "negative", func(c *NodeConfig) { c.FlowEntries = -1 }},
+	{"collectors[1].address", "no port", collectors(validCollector, Collector{Address: tunnelSource, Protocol: NextHeaderUDP})},
+	{"collectors[0].address", "no address", collectors(Collector{Port: 4739, Protocol: NextHeaderUDP})},
+	{"collectors[0].address", "no protocol", collectors(Collector{Address: tunnelSource, Port: 4739})},
+	{"collectors", "too many", collectors(slices.Repeat([]Collector{validCollector}, MaxCollectors+1)...)},
+
 	{"encapsulations[1].options[0].type", "none", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Type = 0 }},
 	{"encapsulations[1].options[0].type", "undefined", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Type = 0x800800 }},
 	{"encapsulations[1].options[0].type", "reserved", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Type = 0x800001 }},

@@ -57,6 +57,10 @@ func TestWords(t *testing.T) {
 	roundTrip(t, RoleIngress, "ingress")
 	roundTrip(t, RoleEgress, "egress")
 	roundTrip(t, RoleIngress|RoleEgress, "ingress,egress")
+	roundTrip(t, ExportNone, "none")
+	roundTrip(t, ExportEvery, "every")
+	roundTrip(t, ExportAggregate, "aggregate")
+	roundTrip(t, ExportSample, "sample")
 	roundTrip(t, TraceType(0xfff002), "0xfff002")
 	roundTrip(t, TraceType(1), "0x000001")
 	roundTrip(t, OutcomeMalformedRemainingLength, "malformed_remaining_length")
@@ -64,10 +68,12 @@ func TestWords(t *testing.T) {
 	refused(t, Compatibility(2))
 	refused(t, Boundary(3))
 	refused(t, Mode(3))
+	refused(t, ExportMode(4))
 	refused(t, Role(4))
 	refused(t, NumOutcomes)
 	for want, v := range map[string]fmt.Stringer{
 		"3": TimestampFormat(3), "2": Compatibility(2), "4": Role(4), "pass": Pass, "drop": Drop,
+		"encapsulating": RoleEncapsulating, "transit": RoleTransit, "decapsulating": RoleDecapsulating,
 	} {
 		if v.String() != want {
 			t.Errorf("%T: %q, want %q", v, v, want)

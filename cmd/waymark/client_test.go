@@ -47,13 +47,16 @@ func (f *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// last is what was asked for last, but for what the agent warns of.
 func (f *fakeAgent) last() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.asked) == 0 {
-		return ""
+	for _, asked := range slices.Backward(f.asked) {
+		if asked != "GET /v1/warnings" {
+			return asked
+		}
 	}
-	return f.asked[len(f.asked)-1]
+	return ""
 }
 
 // shortDir is a directory for a socket: its path has at most 107 bytes.

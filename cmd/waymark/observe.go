@@ -36,7 +36,7 @@ packet or flow, then one for what the node measured. Times are UTC. With --json,
 each record is one line.
 
 An observer that is too slow loses records, and is told how many; packets never
-wait for it.`,
+wait for it. Without --count it goes on until it is interrupted.`,
 		Example: "  waymark observe --destination 2001:db8:2::/64 --count 10",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,8 +58,8 @@ wait for it.`,
 			o := observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.json, left: count}
 			err = c.Observe(cmd.Context(), filter, nil, o.line)
 			switch {
-			case errors.Is(err, errEnough), cmd.Context().Err() != nil && count == 0:
-				return nil // without a count, an interruption is the way to end
+			case errors.Is(err, errEnough):
+				return nil
 			case cmd.Context().Err() != nil:
 				return cmd.Context().Err()
 			case err != nil:

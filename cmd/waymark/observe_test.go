@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A stream without end is ended by an interruption: nothing is wrong then. One
-// that was to bring so many traces was cut short.
+// Who interrupts a stream is told so by the exit code, also where that is the
+// only way to end it: a script can tell it from an end of its own.
 func TestObserveInterrupted(t *testing.T) {
 	socket := filepath.Join(shortDir(t), "agent.sock")
 	listener, err := net.Listen("unix", socket)
@@ -37,7 +37,7 @@ func TestObserveInterrupted(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"observe":           {exitOK, ""},
+		"observe":           {exitInterrupted, "waymark: interrupted\n"},
 		"observe --count 2": {exitInterrupted, "waymark: interrupted\n"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())

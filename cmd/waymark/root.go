@@ -126,7 +126,8 @@ The words of 'ioam' and 'route' may be shortened as those of 'ip' may: 'waymark
 r s' is 'waymark route show'.
 
 Exit codes: 0 done; 1 it failed, or a check found faults; 2 wrong usage; 130
-interrupted.`,
+interrupted (SIGINT, SIGTERM), also where only that ends a command, as it does
+'observe'. A service such as 'agent run' is ended by a signal, and so with 0.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
@@ -145,7 +146,7 @@ interrupted.`,
 		return usagef("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 
-	root.AddCommand(newAgentCommand(opts), newStatusCommand(opts), newObserveCommand(opts),
+	root.AddCommand(newAgentCommand(opts), newStatusCommand(opts), newObserveCommand(opts), newCollectCommand(opts),
 		newIOAMCommand(opts), newRouteCommand(opts), newDoctorCommand(opts))
 	root.AddCommand(newConfigCommand(opts))
 	root.AddCommand(newDecodeCommand(opts))

@@ -14,7 +14,9 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/iproute2"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 func newRouteCommand(opts *options) *cobra.Command {
@@ -39,7 +41,8 @@ until the next reload.
   TRACE    := trace prealloc type 0xNNNNNN ns ID size BYTES
 
 PREFIX may be an address, or default. Defaults are iproute2's: freq 1/1, mode
-inline; without tunsrc, the address from which the kernel would send to tundst.
+inline, which is for hosts: on a node that forwards, a line on standard error
+says so. Without tunsrc, the address from which the kernel would send to tundst.
 NAME is the encapsulation's name, made of what it selects by when absent.
 
 What show prints, add and replace take, and del takes it too. replace overwrites
@@ -67,9 +70,10 @@ several, it names them and removes none.`,
 			}
 			switch ctx := cmd.Context(); words.Verb {
 			case iproute2.Add:
-				return c.AddEncapsulation(ctx, words.Rule)
+				return advise(ctx, cmd.ErrOrStderr(), c, words.Rule, c.AddEncapsulation(ctx, words.Rule))
 			case iproute2.Replace:
-				return replaceRule(ctx, c, words)
+				rule, err := replaceRule(ctx, c, words)
+				return advise(ctx, cmd.ErrOrStderr(), c, rule, err)
 			case iproute2.Del:
 				return deleteRule(ctx, c, words)
 			}
@@ -95,25 +99,42 @@ func showRules(w io.Writer, rules []config.Encapsulation, words iproute2.RouteCo
 	return nil
 }
 
-// replaceRule overwrites the rule that the words mean, else adds it.
-func replaceRule(ctx context.Context, c *api.Client, words iproute2.RouteCommand) error {
+// advise says in one line what the agent has against the mode of a rule that is
+// in force now: inline is iproute2's default, and not made for routers.
+func advise(ctx context.Context, notes io.Writer, c *api.Client, rule config.Encapsulation, err error) error {
+	if err != nil || rule.Mode != ioam.ModeInline {
+		return err
+	}
+	ws, err := c.Warnings(ctx)
+	if err != nil {
+		return nil // the rule is in force, which is what was asked for
+	}
+	if w := health.InlineOnRouter(rule.Name, rule.Interface); slices.Contains(ws, w) {
+		fmt.Fprintf(notes, "waymark: %s: %s; %s\n", w.Severity, w.Text, w.Cure)
+	}
+	return nil
+}
+
+// replaceRule overwrites the rule that the words mean, else adds it; it gives
+// the rule that is in force then.
+func replaceRule(ctx context.Context, c *api.Client, words iproute2.RouteCommand) (config.Encapsulation, error) {
 	rule := words.Rule
 	if words.Named {
-		return c.ReplaceEncapsulation(ctx, rule)
+		return rule, c.ReplaceEncapsulation(ctx, rule)
 	}
 	rules, err := c.Encapsulations(ctx)
 	if err != nil {
-		return err
+		return rule, err
 	}
 	same := slices.DeleteFunc(rules, func(e config.Encapsulation) bool { return !iproute2.SameKey(e, rule) })
 	switch len(same) {
 	case 0:
-		return c.AddEncapsulation(ctx, rule)
+		return rule, c.AddEncapsulation(ctx, rule)
 	case 1:
 		rule.Name = same[0].Name
-		return c.ReplaceEncapsulation(ctx, rule)
+		return rule, c.ReplaceEncapsulation(ctx, rule)
 	}
-	return ambiguous("replace", same, "name the one you mean")
+	return rule, ambiguous("replace", same, "name the one you mean")
 }
 
 func deleteRule(ctx context.Context, c *api.Client, words iproute2.RouteCommand) error {

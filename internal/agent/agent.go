@@ -51,9 +51,10 @@ type Agent struct {
 	routeWatch    routeWatch
 	taiOffset     atomic.Int64 // nanoseconds, as the data plane was last told
 
-	change sync.Mutex            // held while what runs is being replaced
-	state  atomic.Pointer[state] // what runs
-	ending bool                  // under change: no more changes
+	change sync.Mutex                 // held while what runs is being replaced
+	state  atomic.Pointer[state]      // what runs
+	view   atomic.Pointer[exportView] // of it, for exports
+	ending bool                       // under change: no more changes
 
 	reloads       atomic.Uint64
 	reloadsFailed atomic.Uint64
@@ -150,6 +151,7 @@ func (a *Agent) initialize(file *state) error {
 		a.metricsServer.close()
 		return err
 	}
+	a.logMissing()
 	if lost, err := a.totalLost(); err == nil {
 		a.recordsLost.add(time.Now(), lost)
 	}
@@ -162,7 +164,8 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, working := errgroup.WithContext(ctx)
-	group.Go(func() error { return a.datapath.ReadRecords(working, a.record) })
+	group.Go(func() error { return a.datapath.ReadSamples(working, a.samples()) })
+	group.Go(func() error { a.followFlows(working); return nil })
 	group.Go(func() error { return a.followLinks(working) })
 	group.Go(func() error { a.tick(working); return nil })
 	group.Go(func() error { a.hearTooBig(working); return nil })
@@ -185,6 +188,9 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 
 // end leaves the data plane, or takes it away.
 func (a *Agent) end(removing bool) error {
+	if removing { // nobody else will read them
+		a.collectFlows()
+	}
 	a.endRecords()
 	if !removing {
 		return a.datapath.Close()

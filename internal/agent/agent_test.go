@@ -344,6 +344,33 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	eventually(t, "the look was repeated", func() bool { return served()["eth1"] == 10 })
 }
 
+// What is missing at start and at reload is logged, a line for each.
+func TestMissingInterfacesAreLogged(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.system.setLinks(func(l map[string]config.Link) { clear(l) })
+	h.start()
+	missing := func(name string) int {
+		lines := 0
+		for line := range strings.SplitSeq(h.log.String(), "\n") {
+			if strings.Contains(line, "level=WARN") && strings.Contains(line, "is missing") && strings.Contains(line, "interface="+name) {
+				lines++
+			}
+		}
+		return lines
+	}
+	if missing("eth0") != 1 || missing("eth1") != 1 {
+		t.Errorf("after the start the log is\n%s", h.log)
+	}
+	h.system.setLinks(func(l map[string]config.Link) { l["eth1"] = config.Link{Index: 3, MTU: 1700, Up: true} })
+	eventually(t, "eth1 is served", func() bool { return len(h.datapath.running().Node.Interfaces) == 1 })
+	if err := h.client.Reload(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if missing("eth0") != 2 || missing("eth1") != 1 {
+		t.Errorf("after a reload the log is\n%s", h.log)
+	}
+}
+
 // A strict file must find its interfaces at start and at reload; later, one
 // that vanishes does not stand in the way of other changes.
 func TestStrictIsForStartAndReload(t *testing.T) {

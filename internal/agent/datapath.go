@@ -30,7 +30,8 @@ type Datapath interface {
 	Intact() bool
 	Interfaces() []datapath.InterfaceStatus
 	Counters() ([]datapath.Counters, error)
-	ReadRecords(context.Context, func(datapath.Record)) error
+	ReadSamples(context.Context, datapath.Samples) error
+	CollectFlows(func(datapath.Flow)) error
 	SetTAIOffset(time.Duration) error
 	SetRecordsWanted(bool) error
 	SetPathMTU(encapsulation string, mtu int) error

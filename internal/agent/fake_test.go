@@ -102,7 +102,9 @@ func (d *fakeDatapath) setCounters(c ...datapath.Counters) {
 	d.counters = c
 }
 
-func (d *fakeDatapath) ReadRecords(ctx context.Context, each func(datapath.Record)) error {
+func (d *fakeDatapath) CollectFlows(func(datapath.Flow)) error { return nil }
+
+func (d *fakeDatapath) ReadSamples(ctx context.Context, to datapath.Samples) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -110,7 +112,7 @@ func (d *fakeDatapath) ReadRecords(ctx context.Context, each func(datapath.Recor
 		case err := <-d.broken:
 			return err
 		case r := <-d.records:
-			each(r)
+			to.Record(r)
 		}
 	}
 }
@@ -185,6 +187,7 @@ type fakeSystem struct {
 	links     map[string]config.Link
 	clock     health.Clock
 	ioam6     bool // the kernel fills, too
+	router    bool // it forwards
 	noClock   error
 	changed   func()
 	masters   map[ioam.IfIndex]ioam.IfIndex
@@ -260,6 +263,12 @@ func (s *fakeSystem) Clock() (health.Clock, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.clock, s.noClock
+}
+
+func (s *fakeSystem) Forwards() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.router
 }
 
 func (s *fakeSystem) setClock(c health.Clock) {

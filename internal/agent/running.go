@@ -73,6 +73,13 @@ func (a *Agent) start(file *state) error {
 	return nil
 }
 
+// logMissing says which configured interfaces the agent waits for.
+func (a *Agent) logMissing() {
+	for _, name := range a.state.Load().resolved.Missing {
+		a.log.Warn("a configured interface is missing; it is served as soon as it appears", "interface", name)
+	}
+}
+
 func (a *Agent) forget(path string) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		a.log.Warn("forget the changes made at runtime", "error", err)
@@ -102,6 +109,7 @@ func (a *Agent) Reload() error {
 	a.reloads.Add(1)
 	a.forget(a.options.Place.RunningFile())
 	a.log.Info("configuration reloaded", "file", a.options.ConfigFile)
+	a.logMissing()
 	return nil
 }
 

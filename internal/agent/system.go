@@ -39,6 +39,8 @@ type System interface {
 	// context ends.
 	WatchRoutes(ctx context.Context, plane routing.Plane, log *slog.Logger) error
 	Clock() (health.Clock, error)
+	// Forwards tells whether this node forwards packets of others.
+	Forwards() bool
 	// InterfaceHealth reads what the health checks want to know.
 	InterfaceHealth(name string, mtu int) health.Interface
 	// NoRoute says why an address cannot be reached, "" when it can.
@@ -120,6 +122,11 @@ func sysctl[T ~uint16 | ~uint32 | ~uint64](name string, bits int, absent T) (T, 
 		return 0, fmt.Errorf("net.ipv6.%s: %w", name, err)
 	}
 	return T(v), nil
+}
+
+func (kernel) Forwards() bool {
+	v, err := sysctl[uint16]("conf/all/forwarding", 16, 0)
+	return err == nil && v != 0
 }
 
 // resubscribeDelay keeps a failing subscription from spinning.

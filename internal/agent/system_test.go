@@ -112,6 +112,12 @@ func TestKernelSystem(t *testing.T) {
 		if h := k.InterfaceHealth("wma", 1600); !h.KernelIOAM6 {
 			t.Errorf("ioam6_enabled is not seen: %+v", h)
 		}
+		for _, forwards := range []bool{false, true} {
+			writeSysctl(t, "conf/all/forwarding", map[bool]string{false: "0", true: "1"}[forwards])
+			if k.Forwards() != forwards {
+				t.Errorf("whether this node forwards: %v", !forwards)
+			}
+		}
 		if why := k.NoRoute(mustAddr("2001:db8:5::2")); why != "" {
 			t.Errorf("a neighbour has no route: %s", why)
 		}

@@ -24,6 +24,7 @@ func (a *Agent) facts(s *state) health.Node {
 	n := health.Node{
 		TimestampFormat: s.resolved.Node.TimestampFormat,
 		Missing:         s.resolved.Missing,
+		Forwards:        a.options.System.Forwards(),
 		OneClock:        a.options.OneClock,
 		PrivatePins:     a.privatePins,
 	}
@@ -46,7 +47,10 @@ func (a *Agent) facts(s *state) health.Node {
 	own := map[netip.Addr]bool{}
 	for _, e := range s.resolved.Node.Encapsulations {
 		fact := health.Encapsulation{Name: e.Name, Interface: names[e.Interface], Insertion: health.Insertion(e), Options: len(e.Options)}
-		if e.Mode != ioam.ModeInline {
+		if e.Mode == ioam.ModeInline {
+			fact.Inline = true
+			fact.Own = e.Match.Source.IsSingleIP() && a.options.System.HasAddress(e.Match.Source.Addr())
+		} else {
 			fact.Source, fact.Destination = e.TunnelSource, e.TunnelDestination
 			if _, asked := own[e.TunnelSource]; !asked { // mostly it is one for all
 				own[e.TunnelSource] = a.options.System.HasAddress(e.TunnelSource)

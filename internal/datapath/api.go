@@ -68,7 +68,11 @@ type Counters struct {
 	// ToStack counts packets that fast forwarding left to the stack, by reason.
 	ToStack        [NumStackReasons]uint64
 	RecordsWritten uint64
-	RecordsLost    uint64 // no reader, or one that is too slow
+	RecordsLost    uint64 // also postcards and evicted flows: no reader, or one that is too slow
+	// Exports: postcards that were written, exports that the limits of RFC 9326
+	// §3.1.2 suppressed, flows that gave way to others, and flows whose Sequence
+	// Numbers begin anew because others needed the place.
+	Postcards, ExportsSuppressed, FlowsEvicted, SequencesEvicted uint64
 }
 
 // Record is one removed header, with what is needed to name its packet.

@@ -49,5 +49,9 @@ func (s *served) read() (Counters, error) {
 	}
 	c.RecordsWritten = get(abiCounterCOUNTER_RECORDS_WRITTEN)
 	c.RecordsLost = get(abiCounterCOUNTER_RECORDS_LOST)
+	c.Postcards = get(abiCounterCOUNTER_POSTCARDS)
+	c.ExportsSuppressed = get(abiCounterCOUNTER_EXPORTS_SUPPRESSED)
+	c.FlowsEvicted = get(abiCounterCOUNTER_FLOWS_EVICTED)
+	c.SequencesEvicted = get(abiCounterCOUNTER_SEQUENCES_EVICTED)
 	return c, failed
 }

@@ -46,6 +46,7 @@ type Datapath struct {
 	options Options
 	specs   map[string]*ebpf.MapSpec
 	shared  mapSet
+	demand  *demand
 	tables  *tables // under applying, to change; mu, to read
 
 	// applying serializes changes; mu guards what readers see, and is held only
@@ -80,7 +81,7 @@ func Open(options Options) (*Datapath, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Datapath{options: options, specs: specs, served: make(map[ioam.IfIndex]*served)}
+	d := &Datapath{options: options, specs: specs, served: make(map[ioam.IfIndex]*served), demand: newDemand()}
 	if d.shared, err = openShared(options.PinPath, specs); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"net/netip"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -94,21 +95,33 @@ const (
 // Forwarding is what fast forwarding is told about the kernel's routes. Its
 // generations go on from those of an earlier agent, whose next hops are not used.
 type Forwarding struct {
-	state      *ebpf.Map
+	state      *ebpf.Memory // of the map's only entry
 	devices    *ebpf.Map
 	neighbours *ebpf.Map
 	generation uint32
 	key        RouteKey
+	begin      time.Time // and what the monotonic clock said then
+	beginNS    uint64
 }
 
 // Forwarding gives access to what fast forwarding knows.
-func (d *Datapath) Forwarding() (*Forwarding, error) {
+func (d *Datapath) Forwarding() (*Forwarding, error) { return newForwarding(d.shared) }
+
+func newForwarding(maps mapSet) (*Forwarding, error) {
 	f := &Forwarding{
-		state: d.shared[mapForwarding], devices: d.shared[mapDevices], neighbours: d.shared[mapNeighbours],
+		devices: maps[mapDevices], neighbours: maps[mapNeighbours],
 		key: RouteByStack, // until Renew says what routes are chosen by
 	}
+	var err error
+	if f.beginNS, err = monotonic(); err != nil {
+		return nil, err
+	}
+	f.begin = time.Now() // what passed in between makes the last beat seem older
 	var held abiForwarding
-	if err := f.state.Lookup(uint32(0), &held); err != nil {
+	if err = maps[mapForwarding].Lookup(uint32(0), &held); err == nil {
+		f.state, err = maps[mapForwarding].Memory()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read the state of forwarding: %w", err)
 	}
 	f.generation = held.Generation
@@ -125,18 +138,14 @@ func (f *Forwarding) Renew(key RouteKey) error {
 }
 
 // Beat tells the programs that changes are watched. What was found before is
-// used for 100 ms after the last beat.
+// used for 100 ms after the last beat. It makes no system call.
 func (f *Forwarding) Beat() error {
-	now, err := monotonic()
-	if err != nil {
-		return err
-	}
-	return f.put(now)
+	return f.put(f.beginNS + uint64(time.Since(f.begin)))
 }
 
 func (f *Forwarding) put(alive uint64) error {
 	state := abiForwarding{Alive: alive, Generation: f.generation, Key: uint32(f.key)}
-	if err := f.state.Put(uint32(0), state); err != nil {
+	if _, err := f.state.WriteAt(unsafe.Slice((*byte)(unsafe.Pointer(&state)), unsafe.Sizeof(state)), 0); err != nil {
 		return fmt.Errorf("write the state of forwarding: %w", err)
 	}
 	return nil

@@ -89,8 +89,11 @@ func (p *programs) routes(t *testing.T, key RouteKey, silent time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &Forwarding{state: p.maps[mapForwarding], devices: p.maps[mapDevices], neighbours: p.maps[mapNeighbours], key: key}
-	f.generation = 1
+	f, err := newForwarding(p.maps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.key, f.generation = key, 1
 	if err := f.put(now + uint64(time.Hour-silent)); err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +104,58 @@ func (p *programs) routes(t *testing.T, key RouteKey, silent time.Duration) {
 	}
 	if err := f.SetDevices([]ioam.IfIndex{arrivalIndex, departureIndex}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestBeats wants each beat in the programs' memory, with the time of their
+// clock; a new agent goes on from the generations of the one before.
+func TestBeats(t *testing.T) {
+	specs, err := mapSpecs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := ebpf.NewMap(specs[mapForwarding])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer state.Close()
+	for before := range uint32(3) {
+		f, err := newForwarding(mapSet{mapForwarding: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds := func(want abiForwarding) {
+			t.Helper()
+			var got abiForwarding
+			if err := state.Lookup(uint32(0), &got); err != nil {
+				t.Fatal(err)
+			}
+			now, err := monotonic()
+			if err != nil {
+				t.Fatal(err)
+			}
+			const late = uint64(time.Second)
+			if got.Alive > now || now-got.Alive > late || got.Alive < want.Alive || got.Generation != want.Generation || got.Key != want.Key {
+				t.Errorf("the programs are told %+v at %d, want %+v", got, now, want)
+			}
+		}
+		if err := f.Beat(); err != nil {
+			t.Fatal(err)
+		}
+		holds(abiForwarding{Generation: before, Key: uint32(RouteByStack)})
+		if err := f.Renew(RouteByFlow); err != nil {
+			t.Fatal(err)
+		}
+		holds(abiForwarding{Generation: before + 1, Key: uint32(RouteByFlow)})
+		begun, err := monotonic()
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+		if err := f.Beat(); err != nil {
+			t.Fatal(err)
+		}
+		holds(abiForwarding{Alive: begun, Generation: before + 1, Key: uint32(RouteByFlow)})
 	}
 }
 

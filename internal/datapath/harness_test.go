@@ -248,7 +248,7 @@ func (p *programs) readSamples(t testing.TB) (out samples) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !to.take(raw.RawSample, taiUTC, p.flows) {
+			if !to.take(raw.RawSample, taiUTC, func() *flowTable { return p.flows }) {
 				t.Fatal("a sample that cannot be read")
 			}
 		}

@@ -24,7 +24,7 @@ const (
 )
 
 // take hands a sample on to who takes its kind; false says that it is none.
-func (s Samples) take(sample []byte, taiOffset time.Duration, flows *flowTable) bool {
+func (s Samples) take(sample []byte, taiOffset time.Duration, flows func() *flowTable) bool {
 	if len(sample) < kindSize {
 		return false
 	}
@@ -32,8 +32,8 @@ func (s Samples) take(sample []byte, taiOffset time.Duration, flows *flowTable) 
 	case kind == abiSampleKindSAMPLE_POSTCARD && len(sample) >= postcardSize:
 		s.Postcard(decodePostcard((*abiPostcard)(unsafe.Pointer(&sample[0])), taiOffset))
 	case kind == abiSampleKindSAMPLE_FLOW && len(sample) >= flowSampleSize:
-		if flows != nil { // else its table has been given whole
-			flows.evicted((*abiFlowSample)(unsafe.Pointer(&sample[0])), s.Flow)
+		if table := flows(); table != nil { // else it has been given whole
+			table.evicted((*abiFlowSample)(unsafe.Pointer(&sample[0])), s.Flow)
 		}
 	case kind == abiSampleKindSAMPLE_RECORD:
 		record, ok := decodeRecord(sample, taiOffset)

@@ -5,6 +5,7 @@ package datapath
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
@@ -88,8 +89,9 @@ func (r *Runner) load(g *generation, specs map[string]*ebpf.MapSpec, index ioam.
 	if err != nil {
 		return err
 	}
-	for name, m := range own {
-		r.maps[name] = m
+	maps.Copy(r.maps, own)
+	if err := r.loadTables(g, specs); err != nil {
+		return err
 	}
 	for _, in := range g.interfaces {
 		if in.index == index {
@@ -97,6 +99,23 @@ func (r *Runner) load(g *generation, specs map[string]*ebpf.MapSpec, index ioam.
 		}
 	}
 	return fmt.Errorf("interface %d is not in the configuration", index)
+}
+
+func (r *Runner) loadTables(g *generation, specs map[string]*ebpf.MapSpec) error {
+	if err := beginFlows(r.maps[mapFlowClock]); err != nil {
+		return err
+	}
+	none := &tables{maps: make(mapSet)}
+	own, err := none.next(g, specs, r.maps)
+	if err != nil {
+		return err
+	}
+	maps.Copy(r.maps, own.maps)
+	if r.maps[mapExportCredits], err = ebpf.NewMap(specs[mapExportCredits]); err != nil {
+		delete(r.maps, mapExportCredits)
+		return fmt.Errorf("create map %s: %w", mapExportCredits, err)
+	}
+	return nil
 }
 
 func (r *Runner) loadPrograms(in interfaceConstants, hooks []Hook) error {

@@ -37,6 +37,7 @@ const (
 	ClockUnsynced      Code = "clock_unsynchronised"
 	ExporterFailing    Code = "exporter_failing"
 	FastRefused        Code = "fast_refused"
+	InlineForwarded    Code = "inline_forwarded"
 	InterfaceMissing   Code = "interface_missing"
 	JITDisabled        Code = "jit_disabled"
 	KernelIOAM6        Code = "kernel_ioam6_enabled"
@@ -77,6 +78,7 @@ var kinds = []Kind{
 	{CapabilityMissing, Error, "a capability is missing"},
 	{ClockUnsynced, Degraded, "the clock is not synchronised"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
+	{InlineForwarded, Degraded, "forwarded packets get a header inserted"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},
 	{JITDisabled, Degraded, "the BPF compiler is off"},
 	{KernelIOAM6, Error, "the kernel fills IOAM on a served interface too"},

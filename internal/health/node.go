@@ -33,6 +33,8 @@ type Encapsulation struct {
 	NotOurs     bool   // the source is no address of this node
 	NoRoute     string // why the tunnel destination cannot be reached
 	PathMTU     int    // of the tunnel, bytes; 0 when not known
+	Inline      bool   // it has mode inline
+	Own         bool   // it matches only what this node sends
 }
 
 // acceptedOptions is net.ipv6.max_hbh_opts_number unless it is set: a stack
@@ -46,6 +48,7 @@ type Node struct {
 	Interfaces      []Interface
 	Missing         []string // configured interfaces that do not exist
 	Encapsulations  []Encapsulation
+	Forwards        bool // packets of others
 	OneClock        bool // all nodes of the domain read this machine's clock
 	PrivatePins     bool // the BPF file system is in this process's mount namespace alone
 }
@@ -110,6 +113,9 @@ func checkInterface(i Interface) []Warning {
 
 func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	var ws []Warning
+	if n.Forwards && e.Inline && !e.Own {
+		ws = append(ws, InlineOnRouter(e.Name, e.Interface))
+	}
 	if e.NoRoute != "" {
 		ws = append(ws, New(TunnelUnroutable, e.Interface,
 			fmt.Sprintf("encapsulation %s: tunnel destination %s: %s", e.Name, e.Destination, e.NoRoute),

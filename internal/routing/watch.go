@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/vishvananda/netlink/nl"
@@ -29,9 +30,9 @@ type Plane interface {
 }
 
 const (
-	// beatPeriod is a quarter of the time for which the data plane believes
-	// that it is watched.
-	beatPeriod = 25 * time.Millisecond
+	// beatPeriod is less than half of the time for which the data plane
+	// believes that it is watched: a beat may be missed.
+	beatPeriod = 40 * time.Millisecond
 	// renewPause bounds how often next hops are forgotten while routes come in
 	// masses: the kernel is asked anew for each after that.
 	renewPause = 10 * time.Millisecond
@@ -52,13 +53,16 @@ var groups = []uint{
 // Watch keeps the plane told until the context ends. It fails when the kernel
 // can no longer be watched, or the plane not be told.
 func Watch(ctx context.Context, plane Plane, log *slog.Logger) error {
-	w := &watcher{plane: plane, log: log, wake: make(chan struct{}, 1), failed: make(chan error, 3)}
+	w := &watcher{plane: plane, log: log, wake: make(chan struct{}, 1), failed: make(chan error, 4)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := w.listen(ctx); err != nil {
 		return fmt.Errorf("watch the kernel's routes: %w", err)
 	}
 	w.look()
+	if err := w.beat(ctx); err != nil {
+		return fmt.Errorf("watch the kernel's routes: %w", err)
+	}
 	return w.serve(ctx)
 }
 
@@ -67,7 +71,8 @@ type watcher struct {
 	log    *slog.Logger
 	wake   chan struct{} // something changed
 	failed chan error
-	seen   traits // what routes were seen to depend on
+	seen   traits     // what routes were seen to depend on
+	busy   sync.Mutex // held while something changed that the plane may not know yet
 
 	deviceFault string // why it is not known which devices can send
 }
@@ -135,37 +140,42 @@ func (w *watcher) hear(ctx context.Context, s *nl.NetlinkSocket, matters func(ki
 	}()
 }
 
-// serve beats, and renews what changed.
+// serve renews what changed, and looks at what no message tells of.
 func (w *watcher) serve(ctx context.Context) error {
-	beat, look := time.NewTicker(beatPeriod), time.NewTicker(lookPeriod)
-	defer beat.Stop()
+	look := time.NewTicker(lookPeriod)
 	defer look.Stop()
 	wake, rested := w.wake, time.NewTimer(0)
 	defer rested.Stop()
 	for {
-		var err error
 		select {
 		case <-ctx.Done():
 			return nil
-		case err = <-w.failed:
+		case err := <-w.failed:
+			return err
 		case <-rested.C:
 			wake = w.wake
 		case <-wake:
 			// at once, then not again for a while
-			err = w.plane.Renew(w.seen.key())
+			if err := w.renew(); err != nil {
+				return err
+			}
 			wake = nil
 			rested.Reset(renewPause)
-			w.setDevices()
-		case <-beat.C:
-			err = w.plane.Beat()
 		case <-look.C:
+			w.busy.Lock()
 			w.look()
 			w.useNeighbours()
-		}
-		if err != nil {
-			return err
+			w.busy.Unlock()
 		}
 	}
+}
+
+func (w *watcher) renew() error {
+	w.busy.Lock()
+	defer w.busy.Unlock()
+	err := w.plane.Renew(w.seen.key())
+	w.setDevices()
+	return err
 }
 
 // look reads anew what messages may not have told.

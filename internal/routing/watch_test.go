@@ -32,6 +32,7 @@ type fakePlane struct {
 	devices    []ioam.IfIndex
 	neighbours []datapath.Neighbour
 	broken     error
+	devicesMu  sync.Mutex // a test that holds it keeps the watch at work
 }
 
 type renewal struct {
@@ -54,6 +55,8 @@ func (p *fakePlane) Beat() error {
 }
 
 func (p *fakePlane) SetDevices(devices []ioam.IfIndex) error {
+	p.devicesMu.Lock()
+	defer p.devicesMu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.devices = devices
@@ -379,4 +382,28 @@ func TestWatchBeats(t *testing.T) {
 	if n := p.beats; n < int(took/beatPeriod)/2 || n > int(took/beatPeriod)+1 {
 		t.Errorf("%d beats in %v, want one every %v", n, took, beatPeriod)
 	}
+}
+
+// A watch that is at work on a change does not say that all is known.
+func TestWatchBeatsWhenDone(t *testing.T) {
+	enterNamespace(t)
+	p := &fakePlane{}
+	watch(t, p)
+	quiet(p)
+	count := func() int {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.beats
+	}
+	p.devicesMu.Lock()
+	_, renewals := p.key()
+	run(t, "ip -6 route add 2001:db8:2::/64 via 2001:db8:1::2")
+	await(t, "the change", time.Second, func() bool { _, n := p.key(); return n > renewals })
+	beats := count()
+	time.Sleep(5 * beatPeriod)
+	if n := count() - beats; n > 0 {
+		t.Errorf("%d beats meanwhile", n)
+	}
+	p.devicesMu.Unlock()
+	await(t, "the next beat", time.Second, func() bool { return count() > beats })
 }

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/collect"
+	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// collectFlags are those of waymark collect.
+type collectFlags struct {
+	listen                     []string
+	certificate, key, clientCA string
+	output, metrics            string
+	records                    bool
+	wait, stats                time.Duration
+	keep, count                int
+	enterprise                 uint32
+}
+
+func newCollectCommand(opts *options) *cobra.Command {
+	f := collectFlags{
+		listen: []string{"udp://[::1]:4739", "tcp://[::1]:4739"},
+		wait:   join.DefaultWait, keep: join.DefaultKeep, enterprise: uint32(ipfix.EnterpriseExample),
+	}
+	cmd := &cobra.Command{
+		Use:   "collect",
+		Short: "Receive IPFIX and join postcards into paths",
+		Long: `Receive IPFIX (RFC 7011) over UDP, TCP and TLS, join the postcards of each packet
+with a Direct Export option (RFC 9326) into its path, and print it: a line for
+the packet, then one for each node, with its role, interfaces, hop limit, the
+time since the node before, and how long it held the packet. Times are UTC. With
+--json, each path is one line. Flows, traces and all other records are printed
+as they come.
+
+A path is printed when the encapsulating and the decapsulating node have
+reported and every hop limit between them too; else when --wait is over, with
+the reason: the hop behind which the packet was not seen, or which is missing.
+Postcards without Flow-ID or Sequence Number are printed as they are.
+
+Only this machine can send to it, unless --listen names another address: [::] is
+every address, IPv4 included. Who can send is not asked over UDP and TCP; with
+--tls-client-ca, exporters over TLS need a certificate of that authority.
+
+What is malformed is counted by cause and stops nothing; the counters are printed
+when it ends.`,
+		Example: `  waymark collect
+  waymark collect --json --listen udp://[::]:4739 --output paths.jsonl
+  waymark collect --listen tls://[2001:db8::9]:4740 --tls-cert collector.pem --tls-key collector.key --tls-client-ca exporters.pem`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config, err := f.config()
+			if err != nil {
+				return err
+			}
+			return f.run(cmd, config, opts.json)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.listen, "listen", f.listen, "receive at `ENDPOINT`: udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT; may be repeated")
+	flags.StringVar(&f.certificate, "tls-cert", "", "`FILE` of the collector's certificate")
+	flags.StringVar(&f.key, "tls-key", "", "`FILE` of its key")
+	flags.StringVar(&f.clientCA, "tls-client-ca", "", "`FILE` of the authorities of exporters' certificates (default: exporters need none)")
+	flags.BoolVar(&f.records, "records", false, "print every record as it comes, also of options, and join nothing")
+	flags.StringVar(&f.output, "output", "", "append to `FILE` instead of standard output")
+	flags.DurationVar(&f.wait, "wait", f.wait, "`TIME` to wait for the postcards of a packet")
+	flags.IntVar(&f.keep, "keep", f.keep, "`NUMBER` of postcards that may wait or be remembered, about 1 KB each; the oldest packets give way")
+	flags.IntVar(&f.count, "count", 0, "end after this `NUMBER` of paths and records")
+	flags.DurationVar(&f.stats, "stats", 0, "print the counters each `TIME`")
+	flags.StringVar(&f.metrics, "metrics", "", "serve the counters to Prometheus at `ADDRESS:PORT`")
+	flags.Uint32Var(&f.enterprise, "enterprise", f.enterprise, "private enterprise `NUMBER` under which exporters have Waymark's own elements")
+	return cmd
+}
+
+// config checks the flags.
+func (f *collectFlags) config() (collect.Config, error) {
+	c := collect.Config{
+		Enterprise: ipfix.Enterprise(f.enterprise), Raw: f.records, Stats: f.stats,
+		Join: join.Config{Wait: f.wait, Keep: f.keep},
+	}
+	secured := false
+	for _, text := range f.listen {
+		e, err := collect.ParseEndpoint(text)
+		if err != nil {
+			return c, usagef("--listen %w", err)
+		}
+		c.Listen, secured = append(c.Listen, e), secured || e.TLS
+	}
+	switch {
+	case f.wait <= 0 || f.wait > time.Hour:
+		return c, usagef("--wait %v: want a time up to 1h", f.wait)
+	case f.keep < 1 || f.keep > math.MaxInt32:
+		return c, usagef("--keep %d: want a number from 1 to %d", f.keep, math.MaxInt32)
+	case f.count < 0:
+		return c, usagef("--count %d: want a number from 0; 0 is without end", f.count)
+	case f.stats < 0 || f.stats > 0 && f.stats < time.Millisecond:
+		return c, usagef("--stats %v: want a time from 1ms, or 0", f.stats)
+	case f.enterprise == uint32(ipfix.EnterpriseIANA) || f.enterprise == uint32(ipfix.EnterpriseIOAM):
+		return c, usagef("--enterprise %d: this number has elements of its own; want that of your exporters", f.enterprise)
+	case secured && (f.certificate == "" || f.key == ""):
+		return c, usagef("--listen tls://…: TLS needs --tls-cert and --tls-key")
+	case !secured && f.certificate+f.key+f.clientCA != "":
+		return c, usagef("certificates are for TLS; add --listen tls://ADDRESS:PORT")
+	case !secured:
+		return c, nil
+	}
+	var err error
+	c.TLS, err = collect.LoadTLS(f.certificate, f.key, f.clientCA)
+	return c, err
+}
+
+// run collects until it is interrupted or has enough.
+func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, asJSON bool) error {
+	notes := cmd.ErrOrStderr()
+	config.Note = func(text string) { fmt.Fprintf(notes, "waymark: %s\n", text) }
+	writer := collect.NewWriter(cmd.OutOrStdout(), asJSON)
+	if f.output != "" {
+		var err error
+		if writer, err = collect.OpenWriter(f.output, asJSON); err != nil {
+			return err
+		}
+	}
+	config.Output = writer
+	if f.count > 0 {
+		config.Output = &countedOutput{writer, f.count}
+	}
+	c, err := collect.New(config)
+	if err != nil {
+		return errors.Join(err, writer.Close())
+	}
+	if err := c.Open(); err != nil {
+		return errors.Join(err, writer.Close())
+	}
+	stop, err := f.serveMetrics(c)
+	if err != nil {
+		return errors.Join(err, c.Close(), writer.Close())
+	}
+	defer stop()
+	var at []string
+	for _, e := range c.Endpoints() {
+		at = append(at, e.String())
+	}
+	config.Note("receives at " + strings.Join(at, ", "))
+	switch err = c.Run(cmd.Context()); {
+	case errors.Is(err, errEnough):
+		err = nil
+	case err == nil && f.count > 0: // without a count, an interruption is the way to end
+		err = cmd.Context().Err()
+	}
+	return errors.Join(err, f.sum(c, writer, asJSON, notes), writer.Close())
+}
+
+// sum tells the counters: to people as a note, to programs as the last record.
+func (f *collectFlags) sum(c *collect.Collector, writer *collect.Writer, asJSON bool, notes io.Writer) error {
+	stats := c.Stats()
+	record := stats.Record()
+	if !asJSON {
+		_, err := io.WriteString(notes, "waymark: "+record.Text())
+		return err
+	}
+	return errors.Join(writer.Write(record), writer.Flush())
+}
+
+// serveMetrics serves /metrics, if asked to.
+func (f *collectFlags) serveMetrics(c *collect.Collector) (stop func(), err error) {
+	if f.metrics == "" {
+		return func() {}, nil
+	}
+	l, err := net.Listen("tcp", f.metrics)
+	if err != nil {
+		return nil, fmt.Errorf("serve metrics: %w; give --metrics ADDRESS:PORT of this machine", err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c)
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	go server.Serve(l)
+	return func() { server.Close() }, nil
+}
+
+// countedOutput ends the collector behind so many records; statistics do not
+// count.
+type countedOutput struct {
+	*collect.Writer
+	left int
+}
+
+func (o *countedOutput) Write(e collect.Event) error {
+	if err := o.Writer.Write(e); err != nil {
+		return err
+	}
+	if _, statistics := e.(*collect.Statistics); !statistics {
+		if o.left--; o.left == 0 {
+			return errors.Join(errEnough, o.Flush())
+		}
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/health"
+)
+
+// Whoever takes iproute2's default on a router is told what it does there.
+func TestRouteInlineOnRouter(t *testing.T) {
+	const rule = "2001:db8:2::/64 dport 9 encap ioam6 %MODE%trace prealloc type 0x800000 ns 123 size 12 dev eth1"
+	warnings, err := json.Marshal([]health.Warning{
+		health.InlineOnRouter("port9", "eth1"), health.InlineOnRouter("mine", "eth1"), health.InlineOnRouter("route-2001-db8-2--_64-eth1-dport-9", "eth1"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := newFakeAgent(t, map[string]string{"GET /v1/warnings": string(warnings), "GET /v1/encapsulations": rules})
+	host := newFakeAgent(t, map[string]string{"GET /v1/warnings": "[]", "GET /v1/encapsulations": rules})
+	refusing := newFakeAgent(t, map[string]string{"GET /v1/warnings": string(warnings), "POST /v1/encapsulations": `{"error":"no"}`})
+	for _, tt := range []struct {
+		agent *fakeAgent
+		args  string
+		named string // in the warning; "" is none
+	}{
+		{router, "add " + rule, "route-2001-db8-2--_64-eth1-dport-9"},
+		{router, "add " + rule + " name mine", "mine"},
+		{router, "replace " + rule, "port9"},
+		{router, "replace " + rule + " name mine", "mine"},
+		{router, "add " + rule + " name another", ""},
+		{router, "add " + strings.Replace(rule, "%MODE%", "mode auto tundst 2001:db8::3 ", 1), ""},
+		{router, "del " + rule, ""},
+		{host, "add " + rule, ""},
+		{refusing, "add " + rule, ""},
+	} {
+		args := strings.Fields("route " + strings.Replace(tt.args, "%MODE%", "", 1))
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", tt.agent.socket}, args...)...)
+		want := ""
+		if tt.named != "" {
+			w := health.InlineOnRouter(tt.named, "eth1")
+			want = "waymark: warning: " + w.Text + "; " + w.Cure + "\n"
+		}
+		if tt.agent == refusing {
+			if code != exitFailure || stderr != "waymark: no\n" {
+				t.Errorf("refused: code %d, stderr %q", code, stderr)
+			}
+		} else if code != exitOK || stdout != "" || stderr != want {
+			t.Errorf("%s: code %d, stdout %q, stderr\n%s\nwant\n%s", tt.args, code, stdout, stderr, want)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// exportView is what exports are told with, of one state and offset of TAI.
+type exportView struct {
+	state  *state
+	offset int64
+	node   *ioam.Node
+	names  map[ioam.IfIndex]string
+}
+
+// exportView makes the view anew when what it is of has changed. Two may be made
+// at once, which are equal.
+func (a *Agent) exportView() *exportView {
+	s, offset := a.state.Load(), a.taiOffset.Load()
+	if v := a.view.Load(); v != nil && v.state == s && v.offset == offset {
+		return v
+	}
+	node, err := ioam.NewNode(s.resolved.Node)
+	if err != nil { // it runs, so it is valid
+		node, _ = ioam.NewNode(ioam.NodeConfig{})
+	}
+	node.TAIOffset = offset
+	v := &exportView{state: s, offset: offset, node: node, names: make(map[ioam.IfIndex]string)}
+	for _, i := range s.resolved.Node.Interfaces {
+		v.names[i.Index] = i.Name
+	}
+	a.view.Store(v)
+	return v
+}
+
+// samples takes what the data plane writes. Several goroutines call it at once.
+func (a *Agent) samples() datapath.Samples {
+	return datapath.Samples{Record: a.record, Postcard: a.postcard, Flow: a.flow}
+}
+
+func (a *Agent) postcard(c datapath.Postcard) {
+	a.records.read.Add(1)
+	v := a.exportView()
+	a.offer(&export.Postcard{
+		Kind:           export.KindPostcard,
+		Time:           c.Time,
+		Node:           a.options.NodeName,
+		Role:           export.NodeRole(c.Role),
+		Ingress:        v.names[c.Ingress],
+		Egress:         v.names[c.Egress],
+		IngressIfIndex: c.Ingress,
+		EgressIfIndex:  c.Egress,
+		Option:         ioam.IOAMDirectExport.String(),
+		Namespace:      c.Option.Namespace,
+		TraceType:      c.Option.Type,
+		ExtensionFlags: export.Hex8(c.Option.ExtensionFlags),
+		FlowID:         present(c.Option.FlowID, c.Option.HasFlowID()),
+		Sequence:       present(c.Option.Sequence, c.Option.HasSequence()),
+		Packet:         exportedPacket(c.Flow, c.Length),
+		Raw:            v.node.ExportData(c.Export),
+	})
+}
+
+func (a *Agent) flow(f datapath.Flow) {
+	a.records.read.Add(1)
+	v := a.exportView()
+	out := &export.Flow{
+		Kind:           export.KindFlow,
+		Time:           time.Now().UTC(),
+		Node:           a.options.NodeName,
+		Role:           export.NodeRole(f.Role),
+		Ingress:        v.names[f.Ingress],
+		Egress:         v.names[f.Egress],
+		IngressIfIndex: f.Ingress,
+		EgressIfIndex:  f.Egress,
+		Namespace:      f.Namespace,
+		TraceType:      f.Type,
+		FlowID:         present(f.FlowID, f.ExtensionFlags&ioam.ExtensionFlowID != 0),
+		Packet:         exportedPacket(f.Flow, 0),
+		Packets:        f.Packets,
+		Bytes:          f.Bytes,
+		First:          f.First,
+		Last:           f.Last,
+		SequenceGaps:   uint64(f.Skipped),
+		Reordered:      uint64(f.Late),
+		HopLimit:       export.HopLimits{Min: f.HopLimitMin, Max: f.HopLimitMax},
+		EndReason:      endReasons[f.End],
+	}
+	if f.DelayCount > 0 {
+		out.TransitDelay = &export.Delays{
+			Min: uint32(f.DelayMin), Max: uint32(f.DelayMax), Sum: uint64(f.DelaySum), Count: uint64(f.DelayCount),
+		}
+	}
+	a.offer(out)
+}
+
+var endReasons = map[datapath.FlowEnd]export.EndReason{
+	datapath.FlowInterval: export.EndInterval,
+	datapath.FlowEnded:    export.EndOfFlow,
+	datapath.FlowEvicted:  export.EndEvicted,
+}
+
+// present is a field that the option has, or has not.
+func present(v uint32, has bool) export.Field[uint32] {
+	return export.Field[uint32]{Value: v, Present: has, Valid: has}
+}
+
+func exportedPacket(f ioam.Flow, length int) export.Packet {
+	p := export.Packet{
+		Source:      f.Source,
+		Destination: f.Destination,
+		NextHeader:  f.NextHeader,
+		FlowLabel:   f.FlowLabel,
+		Length:      length,
+	}
+	if f.SourcePort|f.DestinationPort != 0 {
+		ports := [2]uint16{f.SourcePort, f.DestinationPort}
+		p.SourcePort, p.DestinationPort = &ports[0], &ports[1]
+	}
+	return p
+}
+
+// followFlows exports flows at the end of each interval.
+func (a *Agent) followFlows(ctx context.Context) {
+	for sleep(ctx, a.flowInterval()) {
+		a.collectFlows()
+	}
+}
+
+func (a *Agent) flowInterval() time.Duration {
+	return max(10*time.Second, time.Second)
+}
+
+func (a *Agent) collectFlows() {
+	if err := a.datapath.CollectFlows(a.flow); err != nil {
+		a.log.Warn("flows could not be read", "error", err)
+	}
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package collect is a small collecting process of IPFIX (RFC 7011): it listens
+// for exporters over UDP, TCP and TLS, joins postcards of Direct Export
+// (RFC 9326) into paths, and gives paths, flows and traces to an output.
+//
+// What senders can make it keep is bounded: sessions, templates, connections,
+// postcards and names. What is wrong is counted by cause and stops nothing.
+package collect
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// Event is what an output gets: a *PathRecord, *export.Postcard, *export.Flow,
+// *export.TraceRecord, *OtherRecord or *Statistics. Each has a JSON form.
+type Event interface {
+	// Text is the event for people.
+	Text() string
+}
+
+// Output takes events, one at a time.
+type Output interface {
+	Write(Event) error
+	Flush() error
+}
+
+// Config is what a Collector is made of. Zero fields stand for defaults.
+type Config struct {
+	Listen     []Endpoint
+	TLS        *tls.Config // for endpoints with TLS
+	Enterprise ipfix.Enterprise
+	Limits     ipfix.Limits
+	Join       join.Config
+	Raw        bool          // give records as they come, do not join
+	Stats      time.Duration // how often statistics go to the output; 0: not
+	Output     Output
+	Note       func(text string) // gets what the operator should know
+
+	Connections     int           // at one time: 256
+	AddressLimit    int           // connections from one address: 32
+	MessageTimeout  time.Duration // for a message, once begun, a TLS handshake, and until the first message: 30 s
+	SilenceTimeout  time.Duration // between the messages of a connection: an hour
+	flushInterval   time.Duration // 100 ms
+	expiryInterval  time.Duration // of templates: 10 s
+	datagramsBuffer int           // octets of a UDP socket's buffer: 8 MiB
+}
+
+func (c Config) withDefaults() Config {
+	c.Connections = cmp.Or(c.Connections, 256)
+	c.AddressLimit = cmp.Or(c.AddressLimit, 32)
+	c.MessageTimeout = cmp.Or(c.MessageTimeout, 30*time.Second)
+	c.SilenceTimeout = cmp.Or(c.SilenceTimeout, time.Hour)
+	c.flushInterval = cmp.Or(c.flushInterval, 100*time.Millisecond)
+	c.expiryInterval = cmp.Or(c.expiryInterval, 10*time.Second)
+	c.datagramsBuffer = cmp.Or(c.datagramsBuffer, 8<<20)
+	if c.Note == nil {
+		c.Note = func(string) {}
+	}
+	return c
+}
+
+// notes keeps what senders cause from filling a log.
+type notes struct {
+	mu   sync.Mutex
+	next time.Time
+}
+
+// noteSpan is the time between two notes about senders; counters tell the rest.
+const noteSpan = time.Second
+
+// note tells the operator what a sender did, unless there was such a note just
+// now.
+func (c *Collector) note(format string, args ...any) {
+	c.notes.mu.Lock()
+	defer c.notes.mu.Unlock()
+	if now := time.Now(); !now.Before(c.notes.next) {
+		c.notes.next = now.Add(noteSpan)
+		c.config.Note(fmt.Sprintf(format, args...))
+	}
+}
+
+// Collector receives, joins and gives records.
+type Collector struct {
+	config  Config
+	decoder *ipfix.Decoder
+	tcp     connections
+	sockets []listener
+
+	mu     sync.Mutex // guards what follows, and the output
+	joiner *join.Joiner
+	traces traces
+	names  names
+	stats  Stats
+	failed error // of the output
+	enough func(error)
+
+	notes notes
+}
+
+// listener is an open socket.
+type listener interface {
+	Endpoint() Endpoint
+	serve(ctx context.Context) error
+	Close() error
+}
+
+// New makes a collector, which does nothing before Open.
+func New(config Config) (*Collector, error) {
+	c := &Collector{config: config.withDefaults(), traces: newTraces(), names: newNames(), enough: func(error) {}}
+	registry, err := ipfix.NewRegistry(ipfix.IANA(), ipfix.IOAM(), ipfix.Waymark(config.Enterprise))
+	if err != nil {
+		return nil, err
+	}
+	c.decoder = ipfix.NewDecoder(ipfix.DecoderConfig{Registry: registry, Limits: config.Limits})
+	c.joiner = join.New(config.Join, func(p *join.Path) { c.emit(newPathRecord(p)) })
+	for _, e := range config.Listen {
+		if e.TLS && config.TLS == nil {
+			return nil, errNoCertificate
+		}
+	}
+	return c, nil
+}
+
+// Open opens all sockets, or none.
+func (c *Collector) Open() error {
+	for _, e := range c.config.Listen {
+		open := c.listenStream
+		if e.Transport == ipfix.UDP {
+			open = c.listenDatagrams
+		}
+		l, err := open(e)
+		if err != nil {
+			return errors.Join(err, c.Close())
+		}
+		c.sockets = append(c.sockets, l)
+	}
+	return nil
+}
+
+// Close closes the sockets of a collector that does not run.
+func (c *Collector) Close() error {
+	var errs []error
+	for _, l := range c.sockets {
+		errs = append(errs, l.Close())
+	}
+	c.sockets = nil
+	return errors.Join(errs...)
+}
+
+// Endpoints are where it listens, with the ports that it got.
+func (c *Collector) Endpoints() []Endpoint {
+	var list []Endpoint
+	for _, l := range c.sockets {
+		list = append(list, l.Endpoint())
+	}
+	return list
+}
+
+// Run receives until the context ends, a socket fails or the output does; then
+// gives what still waits. Its error is that of the socket or output.
+func (c *Collector) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c.mu.Lock()
+	c.enough = cancel
+	c.mu.Unlock()
+	group, ctx := errgroup.WithContext(ctx)
+	for _, l := range c.sockets {
+		group.Go(func() error { return l.serve(ctx) })
+		defer context.AfterFunc(ctx, func() { l.Close() })()
+	}
+	group.Go(func() error { c.tend(ctx); return nil })
+	err := group.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.joiner.Flush()
+	c.expireTraces(time.Now(), 0)
+	if c.failed == nil {
+		c.failed = c.config.Output.Flush()
+	}
+	return errors.Join(err, c.failed)
+}
+
+// tend does what time asks for.
+func (c *Collector) tend(ctx context.Context) {
+	flush, expire := time.NewTicker(c.config.flushInterval), time.NewTicker(c.config.expiryInterval)
+	defer flush.Stop()
+	defer expire.Stop()
+	var report <-chan time.Time
+	if c.config.Stats > 0 {
+		t := time.NewTicker(c.config.Stats)
+		defer t.Stop()
+		report = t.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-flush.C:
+			c.flush(time.Now())
+		case <-expire.C:
+			c.decoder.Expire(time.Now())
+		case <-report:
+			stats := c.Stats()
+			c.mu.Lock()
+			c.emit(stats.Record())
+			c.mu.Unlock()
+		}
+	}
+}
+
+func (c *Collector) flush(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.joiner.Expire(now)
+	c.expireTraces(now, traceWait)
+	if c.failed == nil {
+		c.fail(c.config.Output.Flush())
+	}
+}
+
+// emit gives an event to the output; an error ends the collector. The lock is
+// held.
+func (c *Collector) emit(e Event) {
+	if c.failed == nil {
+		c.fail(c.config.Output.Write(e))
+	}
+}
+
+func (c *Collector) fail(err error) {
+	if err != nil {
+		c.failed = err
+		c.enough(err)
+	}
+}
+
+// message decodes a message of a session and takes what it says. It tells
+// whether the message was good, at least in parts.
+func (c *Collector) message(s *ipfix.Session, from join.Exporter, octets []byte) bool {
+	now := time.Now()
+	m, err := s.Decode(octets, now)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stats.Octets += uint64(len(octets))
+	if err != nil {
+		c.problem(err)
+		return false
+	}
+	c.stats.Messages++
+	for i := range m.Problems {
+		c.stats.Problems[m.Problems[i].Cause] += uint64(m.Problems[i].Count)
+	}
+	from.Domain = m.Domain
+	at := origin{from, m.ExportTime}
+	for _, set := range m.Sets {
+		for record := range set.Records() {
+			c.record(at, record, now)
+		}
+	}
+	return true
+}
+
+// problem counts why a message was not decoded. The lock is held.
+func (c *Collector) problem(err error) {
+	var p *ipfix.Problem
+	switch {
+	case errors.As(err, &p):
+		c.stats.Problems[p.Cause] += uint64(p.Count)
+	case errors.Is(err, ipfix.ErrSessionLimit), errors.Is(err, ipfix.ErrSessionClosed):
+		c.stats.SessionsRefused++
+	}
+}
+
+// count changes counters.
+func (c *Collector) count(change func(*Stats)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.stats)
+}
+
+// Stats is what happened so far.
+func (c *Collector) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.stats
+	s.Join, s.Waiting = c.joiner.Stats(), c.joiner.Waiting()
+	return s
+}

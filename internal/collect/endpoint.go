@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// The ports that IANA assigns to IPFIX (RFC 7011 §10.2.2, §10.4.1).
+const (
+	port    = 4739
+	portTLS = 4740
+)
+
+// Endpoint is where exporters send to.
+type Endpoint struct {
+	Transport ipfix.Transport
+	TLS       bool // over TCP
+	Address   netip.AddrPort
+}
+
+// ParseEndpoint reads udp://ADDRESS:PORT, tcp://… or tls://…; without a port it
+// is that of IANA. [::] is every address of the machine, IPv4 included.
+func ParseEndpoint(s string) (Endpoint, error) {
+	scheme, rest, ok := strings.Cut(s, "://")
+	e, standard := Endpoint{}, uint16(port)
+	switch {
+	case ok && scheme == "udp":
+		e.Transport = ipfix.UDP
+	case ok && scheme == "tcp":
+		e.Transport = ipfix.TCP
+	case ok && scheme == "tls":
+		e.Transport, e.TLS, standard = ipfix.TCP, true, portTLS
+	default:
+		return e, fmt.Errorf("%q: want udp://ADDRESS:PORT, tcp://ADDRESS:PORT or tls://ADDRESS:PORT", s)
+	}
+	address, err := netip.ParseAddrPort(rest)
+	if err != nil {
+		var alone netip.Addr
+		if alone, err = netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(rest, "["), "]")); err == nil {
+			address = netip.AddrPortFrom(alone, standard)
+		}
+	}
+	if err != nil {
+		return e, fmt.Errorf("%q: want an address behind %s://, as in %s://[::1]:%d", s, scheme, scheme, standard)
+	}
+	e.Address = address
+	return e, nil
+}
+
+// String is the endpoint as ParseEndpoint reads it.
+func (e Endpoint) String() string {
+	scheme := e.Transport.String()
+	if e.TLS {
+		scheme = "tls"
+	}
+	return strings.ToLower(scheme) + "://" + e.Address.String()
+}
+
+// network is the name by which package net knows the transport.
+func (e Endpoint) network() string {
+	if e.Transport == ipfix.UDP {
+		return "udp"
+	}
+	return "tcp"
+}
+
+var errNoCertificate = errors.New("TLS needs a certificate; give --tls-cert and --tls-key")

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+// Fault is why a record that was decoded is dropped: its fields contradict each
+// other or what they stand for.
+type Fault uint8
+
+// Faults.
+const (
+	noFault         Fault = iota
+	FaultValue            // a value beyond the range of its element
+	FaultNamespace        // without Namespace-ID
+	FaultRole             // a role that no node has
+	FaultTime             // far from the time of the message
+	FaultFlow             // a flow whose counts or times contradict each other
+	FaultTraceIndex       // a hop behind the last one of its trace
+
+	// NumFaults is the number of faults; 0 is none.
+	NumFaults
+)
+
+// faults are names for metrics, and meanings for people.
+var faults = [NumFaults]struct{ name, meaning string }{
+	noFault:         {"none", "nothing is wrong"},
+	FaultValue:      {"value_range", "a value is beyond the range of its element"},
+	FaultNamespace:  {"namespace_missing", "there is no Namespace-ID"},
+	FaultRole:       {"role_unknown", "no node has this role"},
+	FaultTime:       {"time_implausible", "its time is more than a day from that of its message"},
+	FaultFlow:       {"flow_implausible", "its counts or times contradict each other"},
+	FaultTraceIndex: {"trace_index", "its hop is behind the last one of the trace"},
+}
+
+// String is the fault's name, as JSON and metrics have it.
+func (f Fault) String() string {
+	if f >= NumFaults {
+		return "unknown"
+	}
+	return faults[f].name
+}
+
+// Meaning is the fault for people.
+func (f Fault) Meaning() string {
+	if f >= NumFaults {
+		return "unknown"
+	}
+	return faults[f].meaning
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// streamBuffer is what is read from a connection at once.
+const streamBuffer = 1 << 14
+
+// connections are those that are open, over all sockets.
+type connections struct {
+	mu   sync.Mutex
+	open map[net.Conn]netip.Addr
+	from map[netip.Addr]int
+}
+
+// admit remembers a connection, unless there are too many.
+func (c *connections) admit(conn net.Conn, from netip.Addr, limit, addressLimit int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.open) >= limit || c.from[from] >= addressLimit {
+		return false
+	}
+	if c.open == nil {
+		c.open, c.from = map[net.Conn]netip.Addr{}, map[netip.Addr]int{}
+	}
+	c.open[conn] = from
+	c.from[from]++
+	return true
+}
+
+func (c *connections) remove(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.open[conn]
+	delete(c.open, conn)
+	if c.from[from]--; c.from[from] <= 0 {
+		delete(c.from, from)
+	}
+}
+
+// streams is a TCP socket that accepts connections, with TLS or without.
+type streams struct {
+	collector *Collector
+	listener  *net.TCPListener
+	endpoint  Endpoint
+	closed    atomic.Bool
+}
+
+func (c *Collector) listenStream(e Endpoint) (listener, error) {
+	l, err := net.ListenTCP(e.network(), net.TCPAddrFromAddrPort(e.Address))
+	if err != nil {
+		return nil, fmt.Errorf("listen at %v: %w", e, err)
+	}
+	e.Address = l.Addr().(*net.TCPAddr).AddrPort()
+	return &streams{collector: c, listener: l, endpoint: e}, nil
+}
+
+func (l *streams) Endpoint() Endpoint { return l.endpoint }
+
+// Close ends serve.
+func (l *streams) Close() error {
+	if l.closed.Swap(true) {
+		return nil
+	}
+	return l.listener.Close()
+}
+
+// serve accepts connections until the socket is closed, and ends when all of
+// them have.
+func (l *streams) serve(ctx context.Context) error {
+	var open sync.WaitGroup
+	defer open.Wait()
+	c := l.collector
+	for {
+		conn, err := l.listener.AcceptTCP()
+		switch {
+		case l.closed.Load():
+			if err == nil {
+				conn.Close()
+			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("%v: %w", l.endpoint, err)
+		case err != nil: // as when there are no more file descriptors
+			c.note("%v: %v", l.endpoint, err)
+			time.Sleep(c.config.flushInterval)
+			continue
+		}
+		exporter := unmapped(conn.RemoteAddr().(*net.TCPAddr).AddrPort())
+		if !c.tcp.admit(conn, exporter.Addr(), c.config.Connections, c.config.AddressLimit) {
+			conn.Close()
+			c.count(func(s *Stats) { s.ConnectionsRefused++ })
+			continue
+		}
+		c.count(func(s *Stats) { s.Connections++ })
+		open.Go(func() {
+			defer c.tcp.remove(conn)
+			l.connection(ctx, conn, exporter)
+		})
+	}
+}
+
+func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
+
+// connection reads one connection to its end.
+func (l *streams) connection(ctx context.Context, raw *net.TCPConn, exporter netip.AddrPort) {
+	c := l.collector
+	conn := net.Conn(raw)
+	defer context.AfterFunc(ctx, func() { raw.Close() })()
+	defer func() { conn.Close() }()
+	if l.endpoint.TLS {
+		secured := tls.Server(raw, c.config.TLS)
+		conn = secured
+		raw.SetDeadline(time.Now().Add(c.config.MessageTimeout))
+		if err := secured.HandshakeContext(ctx); err != nil {
+			if ctx.Err() == nil {
+				c.count(func(s *Stats) { s.HandshakesFailed++ })
+				c.note("%v refuses %v: %v", l.endpoint, exporter, err)
+			}
+			return
+		}
+		raw.SetDeadline(time.Time{})
+	}
+	key := ipfix.SessionKey{Transport: ipfix.TCP, Exporter: exporter, Collector: unmapped(raw.LocalAddr().(*net.TCPAddr).AddrPort())}
+	session, err := c.decoder.Open(key, time.Now())
+	if err != nil {
+		c.count(func(s *Stats) { s.SessionsRefused++ })
+		return
+	}
+	defer c.decoder.Close(key)
+	if err := c.stream(conn, session, join.Exporter{Addr: exporter.Addr()}); ctx.Err() == nil {
+		c.ended(err)
+	}
+}
+
+// stream reads messages until the connection ends. One that is malformed is
+// left out (RFC 7011 §9.1): its length says where the next one begins.
+func (c *Collector) stream(conn net.Conn, session *ipfix.Session, from join.Exporter) error {
+	r := bufio.NewReaderSize(conn, streamBuffer)
+	var buffer []byte
+	silence := c.config.MessageTimeout // a stranger has to say something soon
+	for {
+		if r.Buffered() == 0 {
+			conn.SetReadDeadline(time.Now().Add(silence))
+			if _, err := r.Peek(1); err != nil {
+				return err
+			}
+		}
+		conn.SetReadDeadline(time.Now().Add(c.config.MessageTimeout))
+		octets, err := ipfix.ReadMessage(r, buffer)
+		if err != nil {
+			return err
+		}
+		if c.message(session, from, octets) {
+			silence = c.config.SilenceTimeout
+		}
+		buffer = octets
+	}
+}
+
+// ended counts how a connection ended.
+func (c *Collector) ended(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var problem *ipfix.Problem
+	switch {
+	case errors.As(err, &problem):
+		c.problem(err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.stats.TimedOut++
+	case !errors.Is(err, io.EOF):
+		c.stats.Broken++
+	}
+}

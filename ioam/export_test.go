@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// exporting lets all namespaces of a configuration export.
+func exporting(config NodeConfig) NodeConfig {
+	for i := range config.Namespaces {
+		config.Namespaces[i].Export = ExportEvery
+	}
+	return config
+}
+
+// dexConfig has one rule, with one Direct Export of namespace 123, for
+// everything that leaves by ifEgress.
+func dexConfig(mode Mode, o DirectExportOption, change ...func(*Encapsulation)) NodeConfig {
+	if o.Namespace == 0 {
+		o.Namespace = 123
+	}
+	if o.Type == 0 {
+		o.Type = 0xc00000
+	}
+	change = append([]func(*Encapsulation){func(e *Encapsulation) { e.Options = []InsertedOption{{DirectExport: &o}} }}, change...)
+	return exporting(encapConfig(mode, change...))
+}
+
+const bothExtensions = ExtensionFlowID | ExtensionSequence
+
+// Flow hashes of packets from 2001:db8:1::2 to 2001:db8:2::2, computed apart.
+const (
+	hashUDP      = 0x6ba32f49 // port 4242 to 9, seed 0
+	hashSeed1    = 0xc6866cc9 // seed 1
+	hashLabel    = 0xa165bbf3 // flow label 0x12345
+	hashNone     = 0x0102e7cc // no next header, no ports
+	hashFragment = 0x97b77618 // UDP, ports unknown
+)
+
+func TestFlowHash(t *testing.T) {
+	labelled := ipv6(NextHeaderUDP, udp(10))
+	copy(labelled, []byte{0x6f, 0xf1, 0x23, 0x45}) // the traffic class does not count
+	for _, test := range []struct {
+		name   string
+		seed   uint64
+		packet []byte
+		want   uint32
+	}{
+		{"udp", 0, ipv6(NextHeaderUDP, udp(10)), hashUDP},
+		{"seed", 1, ipv6(NextHeaderUDP, udp(10)), hashSeed1},
+		{"label", 0, labelled, hashLabel},
+		{"no ports", 0, ipv6(NextHeaderNone, []byte{1}), hashNone},
+		{"first fragment", 0, ipv6(NextHeaderFragment, append(unhex(t, "11000001 00000001"), udp(10)...)), hashUDP},
+		{"later fragment", 0, ipv6(NextHeaderFragment, append(unhex(t, "11000009 00000001"), udp(10)...)), hashFragment},
+		{"ports cut", 0, ipv6(NextHeaderUDP, udp(10)[:3]), hashFragment},
+		{"behind options", 0, ipv6(NextHeaderDestination, append(unhex(t, "11000104 00000000"), udp(10)...)), hashUDP},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := dexConfig(ModeEncap, DirectExportOption{ExtensionFlags: ExtensionFlowID})
+			config.FlowSeed = test.seed
+			result := mustNode(t, config).Egress(egressFrame(test.packet))
+			if len(result.Exports) != 1 || result.Exports[0].Option.FlowID != test.want {
+				t.Errorf("%v %+v, want the Flow-ID %08x", result.Outcome, result.Exports, test.want)
+			}
+		})
+	}
+}
+
+func TestInsertedDirectExport(t *testing.T) {
+	trace := TraceOption{123, 0x800000, 4}
+	for _, test := range []struct {
+		name    string
+		options []InsertedOption
+		want    string
+	}{
+		{"alone", []InsertedOption{{DirectExport: &DirectExportOption{Namespace: 123, Type: 0xc00000}}},
+			"3b010100 110a0004 007b0000 c0000000"},
+		{"in 0x31", []InsertedOption{{DirectExport: &DirectExportOption{Namespace: 123, Type: 0xc00000, OptionType: OptionIOAM}}},
+			"3b010100 310a0004 007b0000 c0000000"},
+		{"both fields", []InsertedOption{{DirectExport: &DirectExportOption{Namespace: 123, Type: 0xc00000, ExtensionFlags: bothExtensions}}},
+			"3b020100 11120004 007b00c0 c0000000 0102e7cc 00000000"},
+		{"flow label", []InsertedOption{{DirectExport: &DirectExportOption{Namespace: 123, Type: 0xc00000, ExtensionFlags: ExtensionFlowID, FlowID: FlowIDSource{Kind: FlowIDLabel}}}},
+			"3b020100 110e0004 007b0080 c0000000 00012345 01020000"},
+		{"fixed", []InsertedOption{{DirectExport: &DirectExportOption{Namespace: 200, Type: 0x800000, ExtensionFlags: ExtensionFlowID, FlowID: FlowIDSource{FlowIDFixed, 0xdeadbeef}}}},
+			"3b020100 110e0004 00c80080 80000000 deadbeef 01020000"},
+		{"behind a trace, another behind", append(append(Traces(trace), InsertedOption{DirectExport: &DirectExportOption{Namespace: 123, Type: 0xc00000, ExtensionFlags: ExtensionSequence}}), Traces(trace)...),
+			"3b060100 310e0000 007b0800 80000000 40000002 110e0004 007b0040 c0000000 00000000 310e0000 007b0800 80000000 40000002 01020000"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			packet := ipv6(NextHeaderNone, []byte{1})
+			if test.name == "flow label" {
+				copy(packet, []byte{0x60, 1, 0x23, 0x45})
+			}
+			config := encapConfig(ModeInline, func(e *Encapsulation) { e.Options = test.options })
+			result := mustNode(t, config).Egress(egressFrame(packet))
+			want := append(unhex(t, test.want), 1)
+			if result.Outcome != OutcomeEncapInserted || !bytes.Equal(result.Data[40:], want) {
+				t.Errorf("%v\n%x, want\n%x", result.Outcome, result.Data[40:], want)
+			}
+			if len(result.Exports) != 0 {
+				t.Errorf("exports without export: %+v", result.Exports)
+			}
+		})
+	}
+}
+
+// Sequence Numbers count the packets of a namespace and Flow-ID that get the
+// option, and no others.
+func TestSequence(t *testing.T) {
+	config := dexConfig(ModeInline, DirectExportOption{ExtensionFlags: bothExtensions}, func(e *Encapsulation) {
+		e.Options = append(e.Options, InsertedOption{DirectExport: &DirectExportOption{
+			Namespace: 200, Type: 0xc00000, ExtensionFlags: ExtensionSequence, FlowID: FlowIDSource{Kind: FlowIDLabel}}})
+		e.Match.DestinationPort = &PortRange{9, 9}
+	})
+	other := config.Encapsulations[0] // another rule numbers the same flow on
+	other.Name, other.Match = "other", Match{TrafficClass: ptr(uint8(1))}
+	other.Options = other.Options[:1]
+	config.Encapsulations = append(config.Encapsulations, other)
+	node := mustNode(t, config)
+
+	packet := func(port uint16, label byte) []byte {
+		p := ipv6(NextHeaderUDP, udp(10))
+		binary.BigEndian.PutUint16(p[40:], port)
+		p[3] = label
+		return p
+	}
+	tooLarge := ipv6(NextHeaderUDP, udp(1450))
+	elsewhere := packet(4242, 0)
+	elsewhere[1], elsewhere[43] = 0x10, 10 // traffic class 1, port 10
+	for i, step := range []struct {
+		packet []byte
+		want   []uint32 // of the options
+	}{
+		{packet(4242, 0), []uint32{0, 0}},
+		{packet(4242, 0), []uint32{1, 1}},
+		{packet(4243, 0), []uint32{0, 2}}, // another hash, the same label
+		{packet(4242, 1), []uint32{0, 0}},
+		{tooLarge, nil},
+		{withDestination(packet(4242, 0), netip.MustParseAddr("ff0e::1")), nil},
+		{packet(4242, 0), []uint32{2, 3}},
+		{elsewhere, []uint32{0}},
+		{packet(4242, 0), []uint32{3, 4}},
+	} {
+		var got []uint32
+		for _, e := range node.Egress(egressFrame(step.packet)).Exports {
+			got = append(got, e.Option.Sequence)
+		}
+		if !slices.Equal(got, step.want) {
+			t.Errorf("packet %d: %v, want %v", i, got, step.want)
+		}
+	}
+	same := dexConfig(ModeInline, DirectExportOption{ExtensionFlags: ExtensionSequence}, func(e *Encapsulation) { e.Match.DestinationPort = &PortRange{9, 9} })
+	rule := same.Encapsulations[0]
+	rule.Name, rule.Match = "rest", Match{}
+	rule.Options = []InsertedOption{{DirectExport: &DirectExportOption{Namespace: 123, Type: 0x800000, ExtensionFlags: ExtensionSequence, FlowID: FlowIDSource{FlowIDFixed, hashUDP}}}}
+	same.Encapsulations = append(same.Encapsulations, rule)
+	node = mustNode(t, same)
+	for want, packet := range [][]byte{packet(4242, 0), ipv6(NextHeaderNone, []byte{1}), packet(4242, 0)} {
+		if got := node.Egress(egressFrame(packet)).Exports[0].Option.Sequence; got != uint32(want) {
+			t.Errorf("two rules of one Flow-ID: %d, want %d", got, want)
+		}
+	}
+}
+
+// Flows are selected by their hash, before packets are counted for the
+// frequency.
+func TestFlowSelection(t *testing.T) {
+	for _, n := range []uint32{0, 1, 2, 3, 64, MaxFrequency} {
+		node := mustNode(t, dexConfig(ModeInline, DirectExportOption{}, func(e *Encapsulation) {
+			e.Flows, e.Frequency = n, Frequency{1, 2}
+		}))
+		selected, inserted := 0, 0
+		const flows = 3000
+		for port := range uint16(flows) {
+			packet := ipv6(NextHeaderUDP, udp(1))
+			binary.BigEndian.PutUint16(packet[40:], port)
+			p, _, _ := parse(packet, LinkNone)
+			want := OutcomeEncapNotSelected
+			if hash := node.flowHash(p, findUpperLayer(p.ip)); n < 2 || uint64(hash)*uint64(n) < 1<<32-uint64(n) {
+				if selected%2 == 0 {
+					want = OutcomeEncapInserted
+					inserted++
+				}
+				selected++
+			}
+			if got := node.Egress(egressFrame(packet)).Outcome; got != want {
+				t.Fatalf("1/%d: port %d: %v, want %v", n, port, got, want)
+			}
+		}
+		if share := float64(selected) * float64(max(n, 1)) / flows; n <= 64 && (share < 0.6 || share > 1.4) {
+			t.Errorf("1/%d selects %d of %d flows", n, selected, flows)
+		}
+	}
+}
+
+func TestCollectorsAreSpared(t *testing.T) {
+	address := netip.MustParseAddr("2001:db8:2::2")
+	port := func(p uint16) []byte {
+		packet := ipv6(NextHeaderUDP, udp(10))
+		binary.BigEndian.PutUint16(packet[42:], p)
+		return packet
+	}
+	tcp := port(4739)
+	tcp[6] = byte(NextHeaderTCP)
+	second := withDestination(bytes.Clone(tcp), netip.MustParseAddr("2001:db8:9::9"))
+	later := ipv6(NextHeaderFragment, append(unhex(t, "11000009 00000001"), port(4739)[40:]...))
+	for _, test := range []struct {
+		name    string
+		packet  []byte
+		outcome Outcome
+	}{
+		{"the collector", port(4739), OutcomeEncapSkippedExport},
+		{"behind options", ipv6(NextHeaderDestination, append(unhex(t, "11000104 00000000"), port(4739)[40:]...)), OutcomeEncapSkippedExport},
+		{"its first fragment", ipv6(NextHeaderFragment, append(unhex(t, "11000001 00000001"), port(4739)[40:]...)), OutcomeEncapSkippedExport},
+		{"another protocol", tcp, OutcomeEncapNotSelected},
+		{"another port", port(4740), OutcomeEncapNotSelected},
+		{"another address", withDestination(port(4739), netip.MustParseAddr("2001:db8:2::3")), OutcomeEncapNotSelected},
+		{"a later fragment", later, OutcomeEncapNotSelected},
+		{"a second collector", second, OutcomeEncapSkippedExport},
+		{"control", withDestination(port(4739), netip.MustParseAddr("ff02::1")), OutcomeEncapSkippedControl},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := dexConfig(ModeEncap, DirectExportOption{}, func(e *Encapsulation) { e.Frequency = Frequency{1, 2} })
+			config.Collectors = []Collector{
+				{address, 4739, NextHeaderUDP},
+				{netip.MustParseAddr("2001:db8:9::9"), 4739, NextHeaderTCP},
+				{netip.MustParseAddr("ff02::1"), 4739, NextHeaderUDP},
+			}
+			node := mustNode(t, config)
+			node.matched[0] = 1
+			if got := node.Egress(egressFrame(bytes.Clone(test.packet))).Outcome; got != test.outcome {
+				t.Errorf("%v, want %v", got, test.outcome)
+			}
+			if counted := node.matched[0] == 2; counted != (test.outcome == OutcomeEncapNotSelected) {
+				t.Errorf("%d packets counted", node.matched[0]-1)
+			}
+		})
+	}
+}
+
+// flowUDP is the flow of the test packets.
+var flowUDP = Flow{
+	Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"), FlowLabel: 0xabcde,
+	NextHeader: NextHeaderUDP, SourcePort: 4242, DestinationPort: 9,
+}
+
+func labelledUDP() []byte {
+	packet := ipv6(NextHeaderUDP, udp(10))
+	copy(packet, []byte{0x60, 0x0a, 0xbc, 0xde})
+	return packet
+}
+
+func TestExportsEncapsulating(t *testing.T) {
+	packet := labelledUDP()
+	for _, test := range []struct {
+		name    string
+		mode    Mode
+		kind    TraceType
+		change  func(*NodeConfig, *Frame)
+		exports bool
+		want    func(*Export)
+	}{
+		{"inline", ModeInline, 0xc00000, nil, true, nil},
+		{"encap", ModeEncap, 0xc00000, nil, true, nil},
+		{"queue", ModeEncap, 0x020000, nil, true, func(e *Export) { e.QueueDepth = 7 }},
+		{"queue not known", ModeEncap, 0x020000, func(_ *NodeConfig, f *Frame) { f.QueueKnown = false }, true, nil},
+		{"queue of mainline", ModeEncap, 0x020000, func(c *NodeConfig, _ *Frame) { c.Compatibility = CompatibilityMainline }, true, func(e *Export) { e.QueueDepth = 0x2a00 }},
+		{"delay", ModeEncap, 0x080000, func(_ *NodeConfig, f *Frame) { f.Arrived = f.Time - 5 }, true, nil},
+		{"local", ModeEncap, 0xc00000, func(_ *NodeConfig, f *Frame) { f.Ingress = 0 }, true, func(e *Export) { e.Ingress = 0 }},
+		{"from an unserved interface", ModeEncap, 0xc00000, func(_ *NodeConfig, f *Frame) { f.Ingress = ifOther }, true, func(e *Export) { e.Ingress = ifOther }},
+		{"no export", ModeInline, 0xc00000, func(c *NodeConfig, _ *Frame) { c.Namespaces[0].Export = ExportNone }, false, nil},
+		{"aggregate", ModeInline, 0xc00000, func(c *NodeConfig, _ *Frame) { c.Namespaces[0].Export = ExportAggregate }, true, nil},
+		{"not inserted", ModeInline, 0xc00000, func(_ *NodeConfig, f *Frame) { f.Interface = ifIngress }, false, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := dexConfig(test.mode, DirectExportOption{Type: test.kind, ExtensionFlags: bothExtensions})
+			frame := egressFrame(ethernet(packet, etherTypeVLAN))
+			frame.Link = LinkEthernet
+			if test.change != nil {
+				test.change(&config, &frame)
+			}
+			result := mustNode(t, config).Egress(frame)
+			want := Export{
+				Role: RoleEncapsulating, Ingress: ifIngress, Egress: ifEgress, HopLimit: 64, Time: testTime,
+				Option:       DirectExport{123, 0, bothExtensions, test.kind, 0, 0},
+				TransitDelay: DataUnavailable, QueueDepth: DataUnavailable, Flow: flowUDP, Length: len(packet),
+			}
+			p, _, _ := parse(packet, LinkNone)
+			want.Option.FlowID = mustNode(t, config).flowHash(p, findUpperLayer(p.ip))
+			if test.want != nil {
+				test.want(&want)
+			}
+			checkExports(t, result, test.exports, want)
+		})
+	}
+}
+
+func checkExports(t *testing.T, result Result, exports bool, want ...Export) {
+	t.Helper()
+	if !exports {
+		want = nil
+	}
+	if !slices.Equal(result.Exports, want) {
+		t.Errorf("%v\n%+v, want\n%+v", result.Outcome, result.Exports, want)
+	}
+}
+
+// dexHeader is a Direct Export of namespace 123 with both fields and an unknown
+// one, asking for ids, delay and queue. Offsets of its fields are from the IPv6
+// header: option type 44, namespace 48, Extension-Flags 51, trace type 52, PadN
+// 68.
+const dexHeader = "11030100 11160004 007b00e0 ca000000 0a0b0c0d 00000007 eeeeeeee 01020000"
+
+var dexOption = DirectExport{123, 0, 0xe0, 0xca0000, 0x0a0b0c0d, 7}
+
+// carrying is a labelled packet with a Hop-by-Hop header.
+func carrying(t testing.TB, header string) []byte {
+	packet := labelledUDP()
+	carries := ipv6(NextHeaderHopByHop, append(unhex(t, header), packet[40:]...))
+	copy(carries[:4], packet)
+	return carries
+}
+
+// tunnelCarrying is a labelled packet in a tunnel of this node, its outer hop
+// limit 60.
+func tunnelCarrying(t testing.TB, header string) []byte {
+	outer := withDestination(ipv6(NextHeaderHopByHop, append(unhex(t, header), labelledUDP()...)), tunnelDestination)
+	outer[40], outer[7] = byte(NextHeaderIPv6), 60
+	return outer
+}
+
+func TestExportsTransit(t *testing.T) {
+	inline, tunnel := func(t testing.TB) []byte { return carrying(t, dexHeader) }, func(t testing.TB) []byte { return tunnelCarrying(t, dexHeader) }
+	for _, test := range []struct {
+		name    string
+		packet  func(testing.TB) []byte
+		change  func(*NodeConfig, *Frame)
+		exports bool
+		want    func(*Export)
+		outcome Outcome
+	}{
+		{"inline", inline, nil, true, nil, OutcomeDirectExport},
+		{"tunnel", tunnel, nil, true, func(e *Export) { e.HopLimit = 60 }, OutcomeDirectExport},
+		{"0x31", func(t testing.TB) []byte { return set(44, 0x31)(carrying(t, dexHeader)) }, nil, true, nil, OutcomeDirectExport},
+		{"by a master", inline, func(c *NodeConfig, f *Frame) {
+			c.Masters, f.Ingress = []Master{{Index: ifOther, Roles: RoleIngress}}, ifOther
+		}, true, func(e *Export) { e.Ingress = ifOther }, OutcomeDirectExport},
+		{"delay", inline, func(_ *NodeConfig, f *Frame) { f.Arrived = f.Time - 1234 }, true, func(e *Export) { e.TransitDelay = 1234 }, OutcomeDirectExport},
+		{"delay of 0", inline, func(_ *NodeConfig, f *Frame) { f.Arrived = f.Time }, true, func(e *Export) { e.TransitDelay = 0 }, OutcomeDirectExport},
+		{"longest delay", inline, func(_ *NodeConfig, f *Frame) { f.Arrived = f.Time - (1<<31 - 1) }, true, func(e *Export) { e.TransitDelay = 1<<31 - 1 }, OutcomeDirectExport},
+		{"too long", inline, func(_ *NodeConfig, f *Frame) { f.Arrived = f.Time - 1<<40 }, true, func(e *Export) { e.TransitDelay = 1 << 31 }, OutcomeDirectExport},
+		{"delay in mainline", inline, func(c *NodeConfig, f *Frame) { c.Compatibility, f.Arrived = CompatibilityMainline, f.Time-1 }, true,
+			func(e *Export) { e.QueueDepth = 0x2a00 }, OutcomeDirectExport},
+		{"delay and queue not asked for", func(t testing.TB) []byte { return set(52, 0xc0)(carrying(t, dexHeader)) },
+			func(_ *NodeConfig, f *Frame) { f.Arrived = f.Time - 1 }, true,
+			func(e *Export) { e.QueueDepth, e.Option.Type = DataUnavailable, 0xc00000 }, OutcomeDirectExport},
+		{"local", inline, func(_ *NodeConfig, f *Frame) { f.Ingress = 0 }, false, nil, OutcomeUntouched},
+		{"arrived at an unserved interface", inline, func(_ *NodeConfig, f *Frame) { f.Ingress = ifOther }, false, nil, OutcomeUntouched},
+		{"arrived at the edge", inline, func(_ *NodeConfig, f *Frame) { f.Ingress = ifEdge }, false, nil, OutcomeUntouched},
+		{"leaves the domain", inline, func(_ *NodeConfig, f *Frame) { f.Interface = ifEdge }, false, nil, OutcomeBoundaryDropped},
+		{"stripped", inline, func(c *NodeConfig, f *Frame) { f.Interface, c.Interfaces[2].Boundary = ifEdge, BoundaryStrip }, false, nil, OutcomeBoundaryStripped},
+		{"ignored", inline, func(c *NodeConfig, f *Frame) { f.Interface, c.Interfaces[2].Boundary = ifEdge, BoundaryIgnore }, false, nil, OutcomeBoundaryIgnored},
+		{"unknown namespace", func(t testing.TB) []byte { return set(49, 7)(carrying(t, dexHeader)) }, nil, false, nil, OutcomeNamespaceUnknown},
+		{"no export", inline, func(c *NodeConfig, _ *Frame) { c.Namespaces[0].Export = ExportNone }, false, nil, OutcomeDirectExport},
+		{"too short", func(t testing.TB) []byte { return set(51, 0xf0)(carrying(t, dexHeader)) }, nil, false, nil, OutcomeMalformedOptionLength},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config, frame := exporting(testConfig()), egressFrame(test.packet(t))
+			if test.change != nil {
+				test.change(&config, &frame)
+			}
+			result := mustNode(t, config).Egress(frame)
+			want := Export{
+				Role: RoleTransit, Ingress: ifIngress, Egress: ifEgress, HopLimit: 64, Time: testTime, Option: dexOption,
+				TransitDelay: DataUnavailable, QueueDepth: 7, Flow: flowUDP, Length: len(labelledUDP()),
+			}
+			if test.want != nil {
+				test.want(&want)
+			}
+			checkExports(t, result, test.exports, want)
+			if result.Outcome != test.outcome || result.Outcome != OutcomeBoundaryStripped && !bytes.Equal(result.Data, frame.Data) {
+				t.Errorf("%v, want %v; went on as\n%x", result.Outcome, test.outcome, result.Data)
+			}
+		})
+	}
+}
+
+// Several options give one export each, in order; a trace beside them is
+// completed, and its outcome counts.
+func TestExportsOfSeveralOptions(t *testing.T) {
+	packet := carrying(t, "11060100 110a0004 007b0000 80000000 310a0004 00c80000 80000000 110a0004 012c0000 80000000 310e0000 007b0801 80000000 00000000")
+	config := exporting(testConfig())
+	config.Namespaces[1].Export = ExportNone
+	config.Namespaces[2].Remove = false
+	node := mustNode(t, config)
+	in := node.Ingress(Frame{Data: packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
+	if in.Outcome != OutcomeTraceFilled || len(in.Exports) != 0 {
+		t.Fatalf("ingress: %v, %+v", in.Outcome, in.Exports)
+	}
+	result := node.Egress(egressFrame(in.Data))
+	var namespaces []NamespaceID
+	for _, e := range result.Exports {
+		namespaces = append(namespaces, e.Option.Namespace)
+	}
+	if result.Outcome != OutcomeTraceFilled || !slices.Equal(namespaces, []NamespaceID{123, 300}) {
+		t.Errorf("%v, exports of %v", result.Outcome, namespaces)
+	}
+}
+
+func TestExportsDecapsulating(t *testing.T) {
+	remove := func(c *NodeConfig) { c.Namespaces[0].Remove = true }
+	const withTrace = "11030100 110a0004 007b0000 80000000 310e0000 007b0801 80000000 00000000"
+	for _, test := range []struct {
+		name    string
+		packet  []byte
+		change  func(*NodeConfig)
+		outcome Outcome
+		exports bool
+		record  bool
+		want    func(*Export)
+	}{
+		{"tunnel", tunnelCarrying(t, dexHeader), nil, OutcomeTunnelDecapsulated, true, false, func(e *Export) { e.HopLimit = 59 }},
+		{"inline", carrying(t, dexHeader), remove, OutcomeInlineRemoved, true, false, nil},
+		{"in 0x31", set(44, 0x31)(carrying(t, dexHeader)), remove, OutcomeInlineRemoved, true, false, nil},
+		{"not marked", carrying(t, dexHeader), nil, OutcomeDirectExport, false, false, nil},
+		{"with another option", set(68, 5)(carrying(t, dexHeader)), remove, OutcomeRemovalPartial, false, false, nil},
+		{"with a trace", carrying(t, withTrace), remove, OutcomeInlineRemoved, true, true,
+			func(e *Export) { e.Option = DirectExport{Namespace: 123, Type: 0x800000} }},
+		{"no export", carrying(t, dexHeader), func(c *NodeConfig) { remove(c); c.Namespaces[0].Export = ExportNone }, OutcomeInlineRemoved, false, false, nil},
+		{"unknown namespace in a tunnel", set(49, 7)(tunnelCarrying(t, dexHeader)), nil, OutcomeTunnelDecapsulated, false, false, nil},
+		{"too short", set(51, 0xf0)(carrying(t, dexHeader)), remove, OutcomeMalformedOptionLength, false, false, nil},
+		{"at the edge", carrying(t, dexHeader), func(c *NodeConfig) { remove(c); c.Interfaces[0].Roles, c.Interfaces[0].Boundary = 0, BoundaryStrip }, OutcomeBoundaryStripped, false, false, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := exporting(testConfig())
+			if test.change != nil {
+				test.change(&config)
+			}
+			result := mustNode(t, config).Ingress(Frame{Data: test.packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
+			want := Export{
+				Role: RoleDecapsulating, Ingress: ifIngress, HopLimit: 63, Time: testTime, Option: dexOption,
+				TransitDelay: DataUnavailable, QueueDepth: DataUnavailable, Flow: flowUDP, Length: len(labelledUDP()),
+			}
+			if test.want != nil {
+				test.want(&want)
+			}
+			checkExports(t, result, test.exports, want)
+			if result.Outcome != test.outcome || result.Record != nil != test.record {
+				t.Errorf("%v, want %v; record %+v", result.Outcome, test.outcome, result.Record)
+			}
+			if removed := result.Outcome == OutcomeInlineRemoved || result.Outcome == OutcomeTunnelDecapsulated; removed && !bytes.Equal(result.Data, labelledUDP()) {
+				t.Errorf("went on as\n%x", result.Data)
+			}
+		})
+	}
+}
+
+// What one node inserts, the next two read; all tell the same of the packet.
+func TestExportsAlongAPath(t *testing.T) {
+	for _, mode := range []Mode{ModeInline, ModeEncap} {
+		config := dexConfig(mode, DirectExportOption{ExtensionFlags: bothExtensions})
+		first := mustNode(t, config)
+		config.Encapsulations = nil
+		config.Namespaces[0].Remove = mode == ModeInline
+		last := mustNode(t, config)
+		config.Decapsulations, config.Namespaces[0].Remove = nil, false
+		middle := mustNode(t, config)
+		packet := labelledUDP()
+		for sequence := range uint32(3) {
+			inserted := first.Egress(egressFrame(packet))
+			passed := middle.Ingress(Frame{Data: inserted.Data, Link: LinkNone, Interface: ifIngress, Time: testTime})
+			passed = middle.Egress(egressFrame(passed.Data))
+			removed := last.Ingress(Frame{Data: passed.Data, Link: LinkNone, Interface: ifIngress, Time: testTime})
+			if !bytes.Equal(passed.Data, inserted.Data) || !bytes.Equal(removed.Data, packet) {
+				t.Fatalf("mode %v: sent\n%x, arrived\n%x", mode, packet, removed.Data)
+			}
+			for role, result := range map[ExportRole]Result{RoleEncapsulating: inserted, RoleTransit: passed, RoleDecapsulating: removed} {
+				if len(result.Exports) != 1 {
+					t.Fatalf("mode %v, %v: %+v", mode, role, result.Exports)
+				}
+				e, told := result.Exports[0], inserted.Exports[0]
+				if e.Role != role || !reflect.DeepEqual(e.Option, told.Option) || e.Flow != flowUDP || e.Length != len(packet) || e.Option.Sequence != sequence {
+					t.Errorf("mode %v, %v: %+v", mode, role, e)
+				}
+			}
+		}
+	}
+}
