@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// exportingConfig encapsulates everything that leaves by interface 1 inline,
+// with a Flow-ID from the flow label and a Sequence Number.
+func exportingConfig(mode ioam.ExportMode) ioam.NodeConfig {
+	cfg := rightConfig()
+	cfg.Namespaces[0].Export = mode
+	cfg.ExportLimit, cfg.ExportRate = 1, ioam.MaxExportRate
+	cfg.Encapsulations = []ioam.Encapsulation{{
+		Name: "exports", Interface: 1,
+		Options: []ioam.InsertedOption{{DirectExport: &ioam.DirectExportOption{
+			Namespace: 123, Type: 0xc00000, ExtensionFlags: ioam.ExtensionFlowID | ioam.ExtensionSequence,
+			FlowID: ioam.FlowIDSource{Kind: ioam.FlowIDLabel},
+		}}},
+	}}
+	return cfg
+}
+
+// plainPacket is a UDP packet without IOAM, of a flow label.
+func plainPacket(label uint32) []byte {
+	f := rightPacket()
+	f = append(f[:atHBH:atHBH], f[atUDP:]...)
+	f[atNext] = 17
+	f[atLength+1] = byte(len(f) - atHBH)
+	binary.BigEndian.PutUint32(f[atIPv6:], 6<<28|label)
+	return f
+}
+
+// insertedSequence is the number in what became of a plain packet.
+func insertedSequence(t testing.TB, frame []byte) uint32 {
+	t.Helper()
+	header, err := ioam.DecodeExtensionHeader(frame[atHBH:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for option := range header.Options() {
+		if carried, err := option.IOAM(); err == nil {
+			d, err := carried.DirectExport()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Sequence
+		}
+	}
+	t.Fatal("no Direct Export was inserted")
+	return 0
+}
+
+// TestSequenceOnSeveralCPUs numbers one flow on all CPUs at once: no number may
+// be missing or come twice.
+func TestSequenceOnSeveralCPUs(t *testing.T) {
+	p := loadPrograms(t, exportingConfig(ioam.ExportNone), 1, fixedTime, hookEgressTC)
+	const workers, each = 4, 5000
+	var got [workers][]uint32
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() {
+			for range each {
+				_, out := run(t, p.tcOut, plainPacket(7), 0)
+				got[w] = append(got[w], insertedSequence(t, out))
+			}
+		})
+	}
+	group.Wait()
+	all := slices.Concat(got[:]...)
+	slices.Sort(all)
+	for i, n := range all {
+		if n != uint32(i) {
+			t.Fatalf("the %dth number is %d", i, n)
+		}
+	}
+}
+
+// TestSequenceEviction has more flows in one set than it holds: the one that was
+// silent for longest begins anew, and that is counted.
+func TestSequenceEviction(t *testing.T) {
+	p := loadPrograms(t, exportingConfig(ioam.ExportNone), 1, fixedTime, hookEgressTC)
+	set := func(flow uint32) uint32 { return flow * 0x9e3779b1 >> 16 }
+	var labels []uint32
+	for label := uint32(1); len(labels) < 3; label++ {
+		if set(label) == set(1) {
+			labels = append(labels, label)
+		}
+	}
+	before := p.snapshotCounters(t)
+	var numbers []uint32
+	for _, flow := range []int{0, 0, 1, 1, 0, 2, 2, 0, 1} {
+		_, out := run(t, p.tcOut, plainPacket(labels[flow]), 0)
+		numbers = append(numbers, insertedSequence(t, out))
+	}
+	evicted := moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_SEQUENCES_EVICTED]
+	// the clock is too coarse to tell which of two flows was used last
+	firsts := 0
+	for _, n := range numbers {
+		if n == 0 {
+			firsts++
+		}
+	}
+	if evicted == 0 || uint64(firsts) != 3+evicted-1 {
+		t.Errorf("numbers %v, %d evictions", numbers, evicted)
+	}
+}
+
+// TestExportLimit lets an interface earn what it exports: one postcard for a
+// hundred packets, and nothing of the others but their number.
+func TestExportLimit(t *testing.T) {
+	onOneCPU(t)
+	cfg := exportingConfig(ioam.ExportEvery)
+	cfg.ExportLimit = 100
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	p.setCredit(t, 0)
+	before := p.snapshotCounters(t)
+	const packets = 1001
+	for range packets {
+		run(t, p.tcOut, plainPacket(7), 0)
+	}
+	got := moved(before, p.snapshotCounters(t))
+	postcards := len(p.readSamples(t).postcards)
+	if postcards != 10 || got[abiCounterCOUNTER_POSTCARDS] != 10 || got[abiCounterCOUNTER_EXPORTS_SUPPRESSED] != packets-10 {
+		t.Errorf("%d postcards, counted %v", postcards, got)
+	}
+}
+
+// TestExportCreditIsBounded has an interface save for long: what it then exports
+// at once is bounded.
+func TestExportCreditIsBounded(t *testing.T) {
+	onOneCPU(t)
+	cfg := exportingConfig(ioam.ExportEvery)
+	cfg.ExportLimit = 3
+	cfg.Encapsulations[0].Match.FlowLabel = new(uint32)
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	p.setCredit(t, 0)
+	for range 1000 {
+		run(t, p.tcOut, plainPacket(7), 0)
+	}
+	for range 400 {
+		run(t, p.tcOut, plainPacket(0), 0)
+	}
+	// 64 saved, and one for each 3 packets that came meanwhile
+	if got := len(p.readSamples(t).postcards); got < 64 || got > 64+400/3+1 {
+		t.Errorf("%d postcards", got)
+	}
+}
+
+// TestExportRate bounds postcards in time.
+func TestExportRate(t *testing.T) {
+	onOneCPU(t)
+	cfg := exportingConfig(ioam.ExportEvery)
+	cfg.ExportRate = uint32(8 * ebpf.MustPossibleCPU())
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	for range 100 {
+		run(t, p.tcOut, plainPacket(7), 0)
+	}
+	if got := len(p.readSamples(t).postcards); got < 1 || got > 10 {
+		t.Errorf("%d postcards of 100 packets in less than a second, 8 are allowed", got)
+	}
+}
+
+// TestFlowEviction has more flows than the table holds. With credit, what gives
+// way is told; without, what finds no place is counted as suppressed.
+func TestFlowEviction(t *testing.T) {
+	onOneCPU(t)
+	for _, test := range []struct {
+		name   string
+		credit uint64
+	}{{"credit", 1 << 40}, {"no credit", 0}} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := exportingConfig(ioam.ExportAggregate)
+			cfg.FlowEntries, cfg.ExportLimit = 4, 1000
+			p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+			p.setCredit(t, test.credit)
+			before := p.snapshotCounters(t)
+			const flows, rounds = 9, 20
+			for range rounds {
+				for flow := range flows {
+					run(t, p.tcOut, plainPacket(uint32(flow)), 0)
+				}
+			}
+			told := p.readSamples(t).flows
+			evicted := len(told)
+			if err := p.flows.collect(func(f Flow) { told = append(told, f) }); err != nil {
+				t.Fatal(err)
+			}
+			sum := uint64(0)
+			for _, f := range told {
+				sum += f.Packets
+			}
+			got := moved(before, p.snapshotCounters(t))
+			suppressed := got[abiCounterCOUNTER_EXPORTS_SUPPRESSED]
+			if sum+suppressed != flows*rounds || got[abiCounterCOUNTER_FLOWS_EVICTED] != uint64(evicted) {
+				t.Errorf("%d packets told and %d suppressed of %d; %d flows came by the ring, %v", sum, suppressed, flows*rounds, evicted, got)
+			}
+			if test.credit > 0 && (suppressed > 0 || evicted == 0) || test.credit == 0 && (suppressed == 0 || evicted > 0) {
+				t.Errorf("%d suppressed, %d evicted", suppressed, evicted)
+			}
+		})
+	}
+}
+
+// TestFlowsAreToldOnce collects interval after interval: each packet is in one,
+// an interval without packets tells nothing, and a flow that was told gives way
+// without a word.
+func TestFlowsAreToldOnce(t *testing.T) {
+	onOneCPU(t)
+	cfg := exportingConfig(ioam.ExportAggregate)
+	cfg.FlowEntries = 4
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	collect := func() (flows []Flow) {
+		t.Helper()
+		if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+			t.Fatal(err)
+		}
+		return flows
+	}
+	for interval := range 5 {
+		for range interval {
+			run(t, p.tcOut, plainPacket(1), 0)
+		}
+		flows := collect()
+		if interval == 0 && len(flows) > 0 || interval > 0 && (len(flows) != 1 || flows[0].Packets != uint64(interval) || flows[0].Skipped > 0) {
+			t.Fatalf("interval %d: %+v", interval, flows)
+		}
+	}
+	for flow := range uint32(8) {
+		run(t, p.tcOut, plainPacket(10+flow), 0)
+		if flow%4 == 3 {
+			if flows := collect(); len(flows) != 4 {
+				t.Fatalf("%+v", flows)
+			}
+		}
+	}
+	if flows := p.readSamples(t).flows; len(flows) > 0 {
+		t.Errorf("flows that were told came again: %+v", flows)
+	}
+}
