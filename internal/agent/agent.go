@@ -84,7 +84,7 @@ func New(o Options) *Agent {
 	}
 	a.paths.wake = make(chan struct{}, 1)
 	a.routeWatch.wanted = make(chan bool, 1)
-	a.exporters.stdout = o.Stdout
+	a.exporters.stdout, a.exporters.log, a.exporters.facts = o.Stdout, o.Log, a.exportFacts
 	a.metricsServer = newMetricsServer(a)
 	return a
 }
@@ -229,7 +229,7 @@ func (a *Agent) totalLost() (uint64, error) {
 func (a *Agent) totalExportLost() uint64 {
 	var total uint64
 	for _, s := range a.exporters.stats() {
-		total += s.Dropped + s.Failed
+		total += s.Missed()
 	}
 	return total
 }

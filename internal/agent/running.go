@@ -27,7 +27,7 @@ func (a *Agent) apply(next *state, strict bool) error {
 		return err
 	}
 	next.resolved = resolved
-	swap, err := a.exporters.prepare(next.config.Export)
+	swap, err := a.exporters.prepare(next.config.Export, resolved.Node.ID)
 	if err != nil {
 		return err
 	}
@@ -44,6 +44,7 @@ func (a *Agent) apply(next *state, strict bool) error {
 	}
 	swap.commit()
 	a.state.Store(next)
+	a.exporters.announce()
 	a.metricsServer.set(next.config.Metrics.Listen)
 	a.routeWatch.set(len(resolved.Fast) > 0)
 	a.askForRecords()

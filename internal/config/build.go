@@ -179,13 +179,7 @@ func (c *Config) rules() (faults Faults, of []string) {
 				"write 1 to 15 characters without spaces, / and :")
 		}
 	}
-	paths := map[string]int{}
-	for i, e := range c.Export {
-		if j, twice := paths[e.Path]; twice {
-			add(fmt.Sprintf("export[%d].path", i), fmt.Sprintf("export[%d] writes to %q too", j, e.Path), "remove one, or give it another path")
-		}
-		paths[e.Path] = i
-	}
+	c.exportRules(add)
 	for i, e := range c.Encapsulations {
 		path := fmt.Sprintf("encapsulations[%d]", i)
 		if strings.ContainsFunc(e.Name, unicode.IsControl) {
@@ -244,6 +238,8 @@ var influences = []struct {
 	{"encapsulations.tunnel", "encapsulations.mode", true},
 	{"encapsulations.match", "encapsulations.match.destination", false},
 	{"export.path", "export.path", false},
+	{"export.address", "export.address", false},
+	{"export.kind", "export", true},
 }
 
 // semantics reports what is wrong with a decoded configuration, except where

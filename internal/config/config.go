@@ -30,7 +30,7 @@ type Config struct {
 	Namespaces     []Namespace     `key:"namespaces" doc:"The IOAM namespaces that the node takes part in (RFC 9197 §4.3). Options of other namespaces are forwarded untouched."`
 	Encapsulations []Encapsulation `key:"encapsulations" doc:"Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one with the longest destination prefix acts, among equals the first."`
 	Decapsulations []Decapsulation `key:"decapsulations" doc:"The tunnels that end at this node."`
-	Export         []Export        `key:"export" doc:"Where the traces of removed headers go. Those who ask with \"waymark observe\" get them in any case."`
+	Export         []Export        `key:"export" doc:"Where records go: the traces of removed headers, and what direct exporting gives. Those who ask with \"waymark observe\" get them in any case."`
 	Metrics        Metrics         `key:"metrics" doc:"Counters for Prometheus."`
 	Strict         bool            `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 
@@ -117,12 +117,6 @@ type Decapsulation struct {
 	TunnelDestination netip.Addr `key:"tunnel-destination" required:"true" doc:"Destination address of the outer header. No tunnel device is needed."`
 }
 
-// Export is one receiver of records.
-type Export struct {
-	Kind ExportKind `key:"kind" required:"true" doc:"jsonl writes one JSON object per line."`
-	Path string     `key:"path" default:"-" doc:"The file to append to; - is standard output. A relative path starts from the directory in which the agent was started. When the file is renamed or removed, the next record makes it anew, so rotation needs no signal."`
-}
-
 // Metrics is where counters are served.
 type Metrics struct {
 	Listen Listen `key:"listen" default:"[::1]:9598" doc:"Address and port of the HTTP server of /metrics and /healthz; none serves nothing."`
@@ -161,14 +155,8 @@ type NextHops int
 // maxNextHops is 64 MiB for each CPU.
 const maxNextHops = 1 << 20
 
-// ExportKind is the format of exported records: jsonl.
-type ExportKind string
-
 // Listen is an address and port to listen on, or ListenNone.
 type Listen string
 
 // ListenNone serves nothing.
 const ListenNone Listen = "none"
-
-// ExportJSONL writes one JSON object per line.
-const ExportJSONL ExportKind = "jsonl"

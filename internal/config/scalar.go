@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -93,7 +94,15 @@ var codecs = map[reflect.Type]codec{
 		word[Attach]{"auto", "auto"}, word[Attach]{"xdp", "xdp"}, word[Attach]{"tcx", "tcx"}, word[Attach]{"clsact", "clsact"}),
 	reflect.TypeFor[Forwarding](): words(
 		word[Forwarding]{"stack", ForwardingStack}, word[Forwarding]{"fast", ForwardingFast}),
-	reflect.TypeFor[ExportKind](): planned(words(word[ExportKind]{"jsonl", ExportJSONL}), "ipfix", "IPFIX export"),
+	reflect.TypeFor[ExportKind]():        words(word[ExportKind]{"jsonl", ExportJSONL}, word[ExportKind]{"ipfix", ExportIPFIX}),
+	reflect.TypeFor[CollectorAddress]():  newCodec(formText, "an address such as \"udp://[2001:db8::9]:4739\", \"tcp://…\" or \"tls://…\"", parseCollector, formatCollector),
+	reflect.TypeFor[SourceAddress]():     newCodec(formText, "an IPv4 or IPv6 address of this node", parseSource, func(a SourceAddress) string { return netip.Addr(a).String() }),
+	reflect.TypeFor[ObservationDomain](): unsigned[ObservationDomain](32),
+	reflect.TypeFor[Enterprise](): newCodec(formNumber, "a private enterprise number, but 0 and 10383", parseEnterprise,
+		func(n Enterprise) string { return strconv.FormatUint(uint64(n), 10) }),
+	reflect.TypeFor[MessageSize](): newCodec(formNumber, fmt.Sprintf("a number from %d to 65535", export.MinMessageSize), parseMessageSize,
+		func(n MessageSize) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[Period](): newCodec(formText, "whole seconds, minutes or hours up to 24h, such as 30s or 10m", parsePeriod, formatPeriod),
 }
 
 func parseNextHops(s string) (NextHops, error) {
@@ -138,18 +147,6 @@ func words[T comparable](list ...word[T]) codec {
 		wants = "one of " + strings.Join(names, ", ")
 	}
 	return newCodec(formText, wants, parse, text)
-}
-
-// planned refuses a word of the design that nothing implements yet.
-func planned(c codec, name, what string) codec {
-	parse := c.parse
-	c.parse = func(s string) (any, error) {
-		if s == name {
-			return nil, fmt.Errorf("%s is not available yet", what)
-		}
-		return parse(s)
-	}
-	return c
 }
 
 // parseUint reads a decimal or 0x number of at most bits bits. Leading zeros
