@@ -56,6 +56,14 @@ var codecs = map[reflect.Type]codec{
 
 	reflect.TypeFor[NextHops](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", maxNextHops), parseNextHops,
 		func(n NextHops) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[FlowEntries](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", ioam.MaxFlowEntries),
+		parseFrom1[FlowEntries](ioam.MaxFlowEntries), func(n FlowEntries) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[ExportRate](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", ioam.MaxExportRate),
+		parseFrom1[ExportRate](ioam.MaxExportRate), func(n ExportRate) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[Sample](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", ioam.MaxFrequency),
+		parseFrom1[Sample](ioam.MaxFrequency), func(n Sample) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[FlowSeed]():             hexadecimal[FlowSeed](64),
+	reflect.TypeFor[Share]():                newCodec(formText, fmt.Sprintf("1/N with 1 ≤ N ≤ %d, such as 1/100", ioam.MaxFrequency), parseShare, formatShare),
 	reflect.TypeFor[ioam.NodeID]():          unsigned[ioam.NodeID](24),
 	reflect.TypeFor[ioam.NodeIDWide]():      unsigned[ioam.NodeIDWide](56),
 	reflect.TypeFor[ioam.InterfaceID]():     unsigned[ioam.InterfaceID](16),
@@ -90,6 +98,13 @@ var codecs = map[reflect.Type]codec{
 		word[ioam.Boundary]{"ignore", ioam.BoundaryIgnore}),
 	reflect.TypeFor[ioam.Mode](): words(
 		word[ioam.Mode]{"inline", ioam.ModeInline}, word[ioam.Mode]{"encap", ioam.ModeEncap}, word[ioam.Mode]{"auto", ioam.ModeAuto}),
+	reflect.TypeFor[ioam.ExportMode](): words(
+		word[ioam.ExportMode]{"none", ioam.ExportNone}, word[ioam.ExportMode]{"every", ioam.ExportEvery},
+		word[ioam.ExportMode]{"aggregate", ioam.ExportAggregate}, word[ioam.ExportMode]{"sample", ioam.ExportSample}),
+	reflect.TypeFor[ExtensionFlag](): words(
+		word[ExtensionFlag]{"flow-id", ExtensionFlag(ioam.ExtensionFlowID)}, word[ExtensionFlag]{"sequence", ExtensionFlag(ioam.ExtensionSequence)}),
+	reflect.TypeFor[ioam.FlowIDSource](): newCodec(formHex, "hash, flow-label, or a number from 0 to 0xffffffff", parseFlowID, formatFlowID),
+	reflect.TypeFor[ioam.OptionType]():   newCodec(formHex, "0x11 or 0x31", parseOptionType, func(t ioam.OptionType) string { return fmt.Sprintf("0x%02x", uint8(t)) }),
 	reflect.TypeFor[Attach](): words(
 		word[Attach]{"auto", "auto"}, word[Attach]{"xdp", "xdp"}, word[Attach]{"tcx", "tcx"}, word[Attach]{"clsact", "clsact"}),
 	reflect.TypeFor[Forwarding](): words(
