@@ -72,6 +72,7 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 			"changes made at runtime are in force; the next reload ends them",
 			"write what shall stay into "+a.options.ConfigFile+" ('waymark agent config' prints it)"))
 	}
+	ws = append(ws, sourcelessWarnings(s.resolved.Sourceless)...)
 	if fault := a.reloadFault.Load(); fault != nil {
 		ws = append(ws, health.New(health.ReloadFailed, "",
 			"the last reload failed, and what ran before runs on: "+*fault,
