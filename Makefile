@@ -19,7 +19,7 @@ FUZZTIME ?= 30s
 NAMES ?=
 AGREEMENT_PACKETS ?= 1000000
 # Packages with goroutines that share memory; the others gain nothing from -race.
-RACE := ./internal/agent/... ./internal/api/... ./internal/export/... ./internal/lab/... ./internal/pathmtu/... ./internal/routing/... ./ipfix/...
+RACE := ./internal/agent/... ./internal/api/... ./internal/collect/... ./internal/export/... ./internal/lab/... ./internal/pathmtu/... ./internal/routing/... ./ipfix/...
 TEST_TIMEOUT ?= 15m
 
 .PHONY: build generate check test bench benchmarks instructions demo fuzz docs help

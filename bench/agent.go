@@ -13,11 +13,28 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/waymark-net/waymark/internal/api"
 )
 
 // agentPatience is how long an agent may take to answer, or to end.
 const agentPatience = 30 * time.Second
+
+// An agent has done what a start brings about after settlingTime, and is
+// measured for idleTime then.
+const (
+	settlingTime = time.Second
+	idleTime     = 3 * time.Second
+)
+
+// What there are aims for.
+const (
+	agentStart    = "agent: start"
+	agentMemory   = "agent: resident memory"
+	agentIdle     = "agent: processor time of an idle second"
+	agentWatching = agentIdle + ", watching routes"
+)
 
 const nodeYAML = `node: {id: 2, id-wide: 22222222}
 interfaces:
@@ -44,68 +61,128 @@ func encapsulationsYAML(n int) string {
 	return b.String()
 }
 
-// agent starts an agent in the node's namespace, looks at it, reloads it and
-// takes away what it attached.
-func (f *footprint) agent(ctx context.Context, g grown, n int, file string) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, agentPatience)
-	defer cancel()
-	command := exec.Command(f.program, "agent", "run", "--config", file)
-	var log bytes.Buffer
-	command.Stdout, command.Stderr = &log, &log
+// runningAgent is an agent in the node's namespace.
+type runningAgent struct {
+	command *exec.Cmd
+	client  *api.Client
+	ended   chan error
+	log     bytes.Buffer
+	start   time.Duration // from the process to the first answer
+}
+
+// start runs an agent until it answers.
+func (f *footprint) start(ctx context.Context, file string) (*runningAgent, error) {
+	a := &runningAgent{command: exec.Command(f.program, "agent", "run", "--config", file), ended: make(chan error, 1)}
+	a.command.Stdout, a.command.Stderr = &a.log, &a.log
 	var place api.Place
 	var started time.Time
-	err = inNamespace(f.node.ns, func() (err error) {
+	err := inNamespace(f.node.ns, func() (err error) {
 		if place, err = api.Here(); err != nil {
 			return err
 		}
 		started = time.Now()
-		return command.Start()
+		return a.command.Start()
 	})
 	if err != nil {
-		return fmt.Errorf("start %s: %w", f.program, err)
+		return nil, fmt.Errorf("start %s: %w", f.program, err)
 	}
-	client := api.NewClient(place.Socket())
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, command.Process.Kill(), <-ended, errors.New(log.String()))
-		}
-	}()
+	a.client = api.NewClient(place.Socket())
+	go func() { a.ended <- a.command.Wait() }()
 	for {
-		if _, err := client.Status(ctx); err == nil {
-			break
+		if _, err := a.client.Status(ctx); err == nil {
+			a.start = time.Since(started)
+			return a, nil
 		} else if !errors.Is(err, api.ErrNoAgent) {
-			return err
+			return nil, a.kill(err)
 		}
 		select {
-		case err := <-ended:
-			ended <- err
-			return errors.New("it ended at once")
+		case err := <-a.ended:
+			a.ended <- err
+			return nil, a.kill(errors.New("it ended at once"))
 		case <-time.After(time.Millisecond):
 		}
 	}
-	f.add("agent: start"+by+g.name, n, float64(time.Since(started).Nanoseconds()), false)
-	resident, err := residentMemory(command.Process.Pid)
+}
+
+// kill ends an agent for a reason, and tells what it said.
+func (a *runningAgent) kill(reason error) error {
+	return errors.Join(reason, a.command.Process.Kill(), <-a.ended, errors.New(a.log.String()))
+}
+
+// remove takes away what the agent attached, and waits for its end.
+func (a *runningAgent) remove(ctx context.Context) error {
+	if _, err := a.client.Stop(ctx, api.Stop{Remove: true}); err != nil {
+		return a.kill(err)
+	}
+	select {
+	case err := <-a.ended:
+		return err
+	case <-ctx.Done():
+		return a.kill(ctx.Err())
+	}
+}
+
+// agent starts an agent, looks at it, reloads it and ends it.
+func (f *footprint) agent(ctx context.Context, g grown, n int, file string) error {
+	ctx, cancel := context.WithTimeout(ctx, agentPatience)
+	defer cancel()
+	a, err := f.start(ctx, file)
 	if err != nil {
 		return err
 	}
-	f.add("agent: resident memory"+by+g.name, n, resident, true)
-	started = time.Now()
-	if err := client.Reload(ctx); err != nil {
-		return err
+	f.add(agentStart+by+g.name, n, float64(a.start.Nanoseconds()), false)
+	resident, err := residentMemory(a.command.Process.Pid)
+	if err != nil {
+		return a.kill(err)
+	}
+	f.add(agentMemory+by+g.name, n, resident, true)
+	started := time.Now()
+	if err := a.client.Reload(ctx); err != nil {
+		return a.kill(err)
 	}
 	f.add("agent: reload"+by+g.name, n, float64(time.Since(started).Nanoseconds()), false)
-	if _, err := client.Stop(ctx, api.Stop{Remove: true}); err != nil {
+	return a.remove(ctx)
+}
+
+// idle measures what an agent takes while nothing happens, per second.
+func (f *footprint) idle(ctx context.Context, curve, file string) error {
+	ctx, cancel := context.WithTimeout(ctx, agentPatience)
+	defer cancel()
+	a, err := f.start(ctx, file)
+	if err != nil {
 		return err
 	}
 	select {
-	case err := <-ended:
-		ended <- err
-		return err
 	case <-ctx.Done():
-		return ctx.Err()
+		return a.kill(ctx.Err())
+	case <-time.After(settlingTime):
 	}
+	before, err := processorTime(a.command.Process.Pid)
+	if err != nil {
+		return a.kill(err)
+	}
+	began := time.Now()
+	select {
+	case <-ctx.Done():
+		return a.kill(ctx.Err())
+	case <-time.After(idleTime):
+	}
+	after, err := processorTime(a.command.Process.Pid)
+	if err != nil {
+		return a.kill(err)
+	}
+	f.add(curve, 1, float64((after-before).Nanoseconds())/time.Since(began).Seconds(), false)
+	return a.remove(ctx)
+}
+
+// processorTime is what all threads of a process have run for.
+func processorTime(pid int) (time.Duration, error) {
+	const clockOfProcess = 2 // CPUCLOCK_SCHED, of all threads
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|clockOfProcess), &t); err != nil {
+		return 0, fmt.Errorf("read the processor time of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
 }
 
 // residentMemory is what a process holds in memory, in bytes.

@@ -138,6 +138,11 @@ func TestFootprint(t *testing.T) {
 		switch {
 		case (p.NS == nil) == (p.Bytes == nil):
 			t.Errorf("%s: %+v", p.Variant, p)
+		case strings.HasPrefix(p.Variant, agentIdle):
+			// a busy machine makes each wake dearer, but not many times
+			if *p.NS < 1e5 || *p.NS > 4*footprintAims[p.Variant] {
+				t.Errorf("%s: %v ns; the aim is %v", p.Variant, *p.NS, p.Aim)
+			}
 		case p.NS != nil && *p.NS < 1e6, p.Bytes != nil && *p.Bytes < 100 && !strings.HasPrefix(p.Variant, "map rule_trie"):
 			t.Errorf("%s at %v takes next to nothing: %+v", p.Variant, p.X, p)
 		}
@@ -145,6 +150,7 @@ func TestFootprint(t *testing.T) {
 	for name, points := range map[string]int{
 		"map clock": 1, "map namespaces, by namespaces": 2, "map encapsulations, by encapsulations": 2, "map next_hops, with fast forwarding": 1,
 		"agent: resident memory, by namespaces": 2, "agent: start, by encapsulations": 2, "reload, by namespaces": 2,
+		agentIdle: 1, agentWatching: 1,
 	} {
 		if got[name] != points {
 			t.Errorf("%d points of %q instead of %d", got[name], name, points)

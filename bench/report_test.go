@@ -144,15 +144,16 @@ func textOf(t *testing.T, document []byte) string {
 func TestUnits(t *testing.T) {
 	memory, time, spread := 1536.0*1024, 85.25e6, 2048.0
 	r := Result{Name: "footprint", X: "number", Points: []Point{
-		{Variant: "all maps", X: 10, Bytes: &memory, Ratio: 1.5, Spread: &spread}, {Variant: "reload", X: 1000, NS: &time, Ratio: 1},
+		{Variant: "all maps", X: 10, Bytes: &memory, Ratio: 1.5, Spread: &spread, Aim: 1 << 20}, {Variant: "reload", X: 1000, NS: &time, Ratio: 1, Aim: 90e6},
+		{Variant: "start", X: 1, NS: &time, Ratio: 1},
 	}}
 	document, err := Markdown([]Result{r})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| variant | number | figure | spread | of the baseline |", "| all maps | 10 | 1.50 MiB | 2048 bytes | 1.50 |",
-		"| reload | 1000 | 85.2 ms | – | 1.00 |", "![footprint: ", "(benchmarks/footprint.svg)",
+		"| variant | number | figure | spread | aim | of the baseline |", "| all maps | 10 | 1.50 MiB | 2048 bytes | ≤ 1.00 MiB, missed | 1.50 |",
+		"| reload | 1000 | 85.2 ms | – | ≤ 90.0 ms, met | 1.00 |", "| start | 1 | 85.2 ms | – | – | 1.00 |", "![footprint: ", "(benchmarks/footprint.svg)",
 	} {
 		if !strings.Contains(string(document), want) {
 			t.Errorf("the document lacks %q", want)

@@ -43,6 +43,11 @@ func (r Result) columns() []column {
 		list = append(list,
 			column{"figure", Point.figure},
 			column{"spread", Point.spreadFigure},
+		)
+		if aims {
+			list = append(list, column{"aim", func(p Point) string { return aim(p, "≤ "+p.aimFigure()) }})
+		}
+		list = append(list,
 			column{"of the baseline", func(p Point) string { return fmt.Sprintf("%.2f", p.Ratio) }},
 		)
 	default:
@@ -105,6 +110,13 @@ func (p Point) spreadFigure() string {
 		return memoryText(*p.Spread)
 	}
 	return fmt.Sprintf("%.1f ms", *p.Spread/1e6)
+}
+
+func (p Point) aimFigure() string {
+	if p.Bytes != nil {
+		return memoryText(p.Aim)
+	}
+	return fmt.Sprintf("%.1f ms", p.Aim/1e6)
 }
 
 func memoryText(bytes float64) string {

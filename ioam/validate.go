@@ -124,7 +124,9 @@ func (c NodeConfig) validateNamespaces(root faults) {
 		switch {
 		case namespace.Export > ExportSample:
 			f.add("export", "use every, aggregate or sample", "unknown way to export %d", namespace.Export)
-		case namespace.Export == ExportSample && (namespace.Sample < 1 || namespace.Sample > MaxFrequency):
+		case namespace.Export == ExportSample && namespace.Sample == 0:
+			f.add("sample", fmt.Sprintf("use n in 1…%d: a postcard of every n-th packet", MaxFrequency), "export sample does not say of which packets")
+		case namespace.Sample > MaxFrequency:
 			f.add("sample", fmt.Sprintf("use n in 1…%d: a postcard of every n-th packet", MaxFrequency), "%d is not possible", namespace.Sample)
 		case namespace.Export != ExportSample && namespace.Sample != 0:
 			f.add("sample", "leave it out, or use export: sample", "export %v does not sample", namespace.Export)

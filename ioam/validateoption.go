@@ -24,7 +24,7 @@ func (e Encapsulation) validateOptions(f faults, namespaces map[NamespaceID]*Nam
 					"%d is the namespace of options[%d] too", o.DirectExport.Namespace, j)
 			}
 		default:
-			at.add("trace", "say what to insert", "neither a trace nor a Direct Export")
+			at.add("trace", "add trace: {…} or dex: {…}", "neither a trace nor a Direct Export")
 		}
 	}
 	if length := insertedHeaderLen(e.Options); length > MaxHeaderInsertion {

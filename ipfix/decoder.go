@@ -62,6 +62,7 @@ type Decoder struct {
 
 	mu       sync.Mutex
 	sessions map[SessionKey]*Session
+	swept    time.Time // when room was last made for sessions
 }
 
 // SessionKey tells transport sessions apart: a connection, or for UDP what RFC
@@ -123,8 +124,7 @@ func (d *Decoder) Open(key SessionKey, now time.Time) (*Session, error) {
 		return s, nil
 	}
 	if len(d.sessions) >= d.limits.Sessions {
-		d.expire(now)
-		d.discard()
+		d.makeRoom(now)
 		if len(d.sessions) >= d.limits.Sessions {
 			return nil, ErrSessionLimit
 		}
@@ -161,6 +161,19 @@ func (d *Decoder) expire(now time.Time) {
 			s.close()
 		}
 	}
+}
+
+// sweepSpan is the time between two searches for sessions that may end: forged
+// senders must not cause one with each datagram.
+const sweepSpan = 10 * time.Millisecond
+
+func (d *Decoder) makeRoom(now time.Time) {
+	if since := now.Sub(d.swept); since >= 0 && since < sweepSpan {
+		return
+	}
+	d.swept = now
+	d.expire(now)
+	d.discard()
 }
 
 // discard ends the sessions over UDP that know no template, so that datagrams of

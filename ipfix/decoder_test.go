@@ -135,6 +135,22 @@ func TestSessionLimit(t *testing.T) {
 	}
 }
 
+// Forged senders of whom nothing is known make room for others, but not with
+// each datagram: to look for them takes time.
+func TestRoomForSessions(t *testing.T) {
+	d := NewDecoder(DecoderConfig{Limits: Limits{Sessions: 3}})
+	for n := range 5 { // the fourth ends three
+		open(t, d, key(UDP, n), exportTime)
+	}
+	open(t, d, key(UDP, 5), exportTime)
+	if _, err := d.Open(key(UDP, 6), exportTime.Add(sweepSpan-1)); !errors.Is(err, ErrSessionLimit) || d.Sessions() != 3 {
+		t.Errorf("%d sessions, %v; want 3 and %v", d.Sessions(), err, ErrSessionLimit)
+	}
+	if open(t, d, key(UDP, 6), exportTime.Add(sweepSpan)); d.Sessions() != 1 {
+		t.Errorf("%d sessions, want 1", d.Sessions())
+	}
+}
+
 func TestTemplateLimitOfAllSessions(t *testing.T) {
 	d := NewDecoder(DecoderConfig{Limits: Limits{Templates: 3}})
 	first, second := open(t, d, key(UDP, 1), exportTime), open(t, d, key(UDP, 2), exportTime)

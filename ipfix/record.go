@@ -278,6 +278,29 @@ func (w *RecordWriter) Octets(v []byte) {
 	}
 }
 
+// Encoded writes the next n fields, which are of fixed length, from octets that
+// are encoded already, as those of a node's IOAM data are.
+func (w *RecordWriter) Encoded(n int, v []byte) {
+	if n < 0 || n > len(w.slots) {
+		w.fail(ErrFieldCount)
+		return
+	}
+	length := 0
+	for _, s := range w.slots[:n] {
+		if s.length == VariableLength {
+			w.fail(ErrWrongType)
+			return
+		}
+		length += int(s.length)
+	}
+	if length != len(v) {
+		w.fail(ErrValueLength)
+		return
+	}
+	w.octets(v)
+	w.slots = w.slots[n:]
+}
+
 // Text writes a string. In a field of fixed length, zero octets follow a shorter
 // one.
 func (w *RecordWriter) Text(v string) {

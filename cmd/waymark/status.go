@@ -160,6 +160,9 @@ func printRecords(w io.Writer, r api.Records) {
 	fmt.Fprintf(w, "\nrecords read %d, malformed %d; observers %d, dropped for them %d\n", r.Read, r.Malformed, r.Observers, r.Dropped)
 	for _, e := range r.Exporters {
 		fmt.Fprintf(w, "exporter %s: written %d, dropped %d, failed %d", e.Name, e.Written, e.Dropped, e.Failed)
+		if e.Connected != nil {
+			fmt.Fprintf(w, ", queued %d, messages %d", e.Queued, e.Messages)
+		}
 		if e.Error != "" {
 			fmt.Fprintf(w, " (%s)", e.Error)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,8 @@ type Agent struct {
 	recordsLost   recently
 	exportLost    recently
 	paths         paths
+	names         names
+	wake          chan struct{} // something changed that the configuration depends on
 	routeWatch    routeWatch
 	taiOffset     atomic.Int64 // nanoseconds, as the data plane was last told
 
@@ -82,10 +85,12 @@ func New(o Options) *Agent {
 		stop:    make(chan bool, 1),
 		removed: make(chan removal, 1),
 		closing: make(chan struct{}),
+		wake:    make(chan struct{}, 1),
 	}
 	a.paths.wake = make(chan struct{}, 1)
+	a.names = names{lookup: o.System.Addresses, known: map[string][]netip.Addr{}}
 	a.routeWatch.wanted = make(chan bool, 1)
-	a.exporters.stdout = o.Stdout
+	a.exporters.stdout, a.exporters.log, a.exporters.facts = o.Stdout, o.Log, a.exportFacts
 	a.metricsServer = newMetricsServer(a)
 	return a
 }
@@ -152,6 +157,7 @@ func (a *Agent) initialize(file *state) error {
 		return err
 	}
 	a.logMissing()
+	a.logSourceless()
 	if lost, err := a.totalLost(); err == nil {
 		a.recordsLost.add(time.Now(), lost)
 	}
@@ -168,6 +174,7 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 	group.Go(func() error { a.followFlows(working); return nil })
 	group.Go(func() error { return a.followLinks(working) })
 	group.Go(func() error { a.tick(working); return nil })
+	group.Go(func() error { a.followNames(working); return nil })
 	group.Go(func() error { a.hearTooBig(working); return nil })
 	group.Go(func() error { a.followPathMTUs(working); return nil })
 	group.Go(func() error { a.followRoutes(working); return nil })
@@ -210,6 +217,7 @@ const (
 func (a *Agent) tick(ctx context.Context) {
 	for n := 1; sleep(ctx, clockPeriod); n++ {
 		a.followClock()
+		a.followSources()
 		if n%metricsPeriod != 0 {
 			continue
 		}
@@ -234,7 +242,7 @@ func (a *Agent) totalLost() (uint64, error) {
 func (a *Agent) totalExportLost() uint64 {
 	var total uint64
 	for _, s := range a.exporters.stats() {
-		total += s.Dropped + s.Failed
+		total += s.Missed()
 	}
 	return total
 }

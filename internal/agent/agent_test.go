@@ -238,7 +238,7 @@ func TestReplaceEncapsulation(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
 	rule := config.Encapsulation{Name: "a/b c", Interface: "eth1", Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeEncap,
-		Tunnel:  &config.Tunnel{Source: netip.IPv6Unspecified(), Destination: netip.MustParseAddr("2001:db8::9")},
+		Tunnel:  &config.Tunnel{Destination: netip.MustParseAddr("2001:db8::9")},
 		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}}}}
 	before := len(h.datapath.running().Node.Encapsulations)
 	for _, n := range []uint32{1, 7} {
@@ -247,7 +247,7 @@ func TestReplaceEncapsulation(t *testing.T) {
 			t.Fatal(err)
 		}
 		es := h.datapath.running().Node.Encapsulations
-		if last := es[len(es)-1]; len(es) != before+1 || last.Name != rule.Name || last.Frequency.N != n || last.TunnelSource.IsUnspecified() {
+		if last := es[len(es)-1]; len(es) != before+1 || last.Name != rule.Name || last.Frequency.N != n || last.TunnelSource != mustAddr("2001:db8::99") {
 			t.Errorf("after frequency 1/%d: %+v", n, es)
 		}
 	}
@@ -287,24 +287,6 @@ func TestSchemas(t *testing.T) {
 	must(h.client.RemoveNamespace(ctx, 123))
 	if ss, err := h.client.Schemas(ctx); err != nil || len(ss) != 1 || ss[0].ID != 777 {
 		t.Errorf("schemas %+v, %v; want 777", ss, err)
-	}
-}
-
-func TestTunnelSourceIsChosen(t *testing.T) {
-	h := newHarness(t, baseConfig)
-	h.start()
-	rule := config.Encapsulation{Name: "core", Interface: "eth1", Mode: ioam.ModeEncap, Frequency: ioam.Frequency{K: 1, N: 1},
-		Tunnel:  &config.Tunnel{Source: mustAddr("::"), Destination: mustAddr("2001:db8:9::1")},
-		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}}}}
-	if err := h.client.AddEncapsulation(context.Background(), rule); err != nil {
-		t.Fatal(err)
-	}
-	got := h.datapath.running().Node.Encapsulations[0]
-	if got.TunnelSource != mustAddr("2001:db8::99") || got.TunnelDestination != mustAddr("2001:db8:9::1") {
-		t.Errorf("tunnel %v → %v", got.TunnelSource, got.TunnelDestination)
-	}
-	if err := h.client.RemoveEncapsulation(context.Background(), "core"); err != nil || len(h.datapath.running().Node.Encapsulations) != 0 {
-		t.Errorf("remove: %v, %d rules left", err, len(h.datapath.running().Node.Encapsulations))
 	}
 }
 

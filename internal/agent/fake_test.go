@@ -181,19 +181,22 @@ func (d *fakeDatapath) ended() (closed, removed int) {
 
 // fakeSystem is a machine whose interfaces tests add and remove.
 type fakeSystem struct {
-	watches   atomic.Int32 // of routes, under way
-	blind     error        // why routes cannot be watched
-	mu        sync.Mutex
-	links     map[string]config.Link
-	clock     health.Clock
-	ioam6     bool // the kernel fills, too
-	router    bool // it forwards
-	noClock   error
-	changed   func()
-	masters   map[ioam.IfIndex]ioam.IfIndex
-	elsewhere netip.Addr  // the only address that is not this node's
-	deaf      error       // why no Packet Too Big is heard
-	tooBig    chan []byte // messages that arrive
+	watches     atomic.Int32 // of routes, under way
+	blind       error        // why routes cannot be watched
+	mu          sync.Mutex
+	links       map[string]config.Link
+	clock       health.Clock
+	ioam6       bool // the kernel fills, too
+	router      bool // it forwards
+	noClock     error
+	changed     func()
+	masters     map[ioam.IfIndex]ioam.IfIndex
+	elsewhere   netip.Addr   // the only address that is not this node's
+	source      netip.Addr   // of every tunnel; invalid: 2001:db8::99
+	sourceError error        // instead of a source
+	collectors  []netip.Addr // of every name
+	deaf        error        // why no Packet Too Big is heard
+	tooBig      chan []byte  // messages that arrive
 }
 
 func newFakeSystem() *fakeSystem {
@@ -244,7 +247,30 @@ func (s *fakeSystem) HasAddress(a netip.Addr) bool {
 	return a != s.elsewhere
 }
 func (s *fakeSystem) SourceTo(netip.Addr) (netip.Addr, error) {
-	return netip.MustParseAddr("2001:db8::99"), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.source.IsValid() {
+		return s.source, nil
+	}
+	return netip.MustParseAddr("2001:db8::99"), s.sourceError
+}
+
+func (s *fakeSystem) setSource(source netip.Addr, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.source, s.sourceError = source, err
+}
+
+func (s *fakeSystem) Addresses(string) []netip.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.collectors)
+}
+
+func (s *fakeSystem) setCollectors(addresses ...netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.collectors = addresses
 }
 
 func (s *fakeSystem) InterfaceHealth(name string, mtu int) health.Interface {

@@ -349,8 +349,12 @@ func (a *Agent) status() (api.Status, error) {
 		out.Decapsulations = append(out.Decapsulations, d.TunnelDestination)
 	}
 	for _, e := range a.exporters.stats() {
-		out.Records.Exporters = append(out.Records.Exporters,
-			api.Exporter{Name: e.name, Written: e.Written, Dropped: e.Dropped, Failed: e.Failed, Error: e.Error})
+		shown := api.Exporter{Name: e.name, Written: e.Written, Dropped: e.Dropped, Failed: e.Lost + e.Unencodable,
+			Queued: e.Waiting(), Error: e.Error}
+		if e.network {
+			shown.Connected, shown.Messages, shown.Octets = &e.Connected, e.Messages, e.Octets
+		}
+		out.Records.Exporters = append(out.Records.Exporters, shown)
 	}
 	return out, nil
 }

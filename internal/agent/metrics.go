@@ -28,8 +28,11 @@ var (
 	descObservers       = desc("observers", "Those who watch records as they happen.")
 	descObserverDropped = desc("observer_dropped_total", "Records that did not fit an observer's queue.")
 	descExportWritten   = desc("export_written_total", "Records that an exporter wrote.", "exporter")
-	descExportDropped   = desc("export_dropped_total", "Records that did not fit an exporter's queue.", "exporter")
-	descExportFailed    = desc("export_failed_total", "Records that an exporter could not write.", "exporter")
+	descExportDropped   = desc("export_dropped_total", "Records that an exporter lost, by cause.", "exporter", "cause")
+	descExportQueued    = desc("export_queued_records", "Records on their way through an exporter.", "exporter")
+	descExportMessages  = desc("export_messages_total", "IPFIX messages that an exporter sent.", "exporter")
+	descExportOctets    = desc("export_octets_total", "Octets of these messages.", "exporter")
+	descExportConnected = desc("export_connected", "Whether an exporter reaches its collector, as far as can be told: 1 or 0.", "exporter")
 	descPathMTU         = desc("path_mtu_bytes", "The path MTU of a tunnel, where one is known that is smaller than its interface's.", "destination")
 	descTooBig          = desc("packet_too_big_total", "Packet Too Big messages that arrived, by what followed.", "result")
 	descReloads         = desc("reloads_total", "Reloads of the configuration file.", "result")
@@ -42,7 +45,8 @@ var (
 // descs is every metric of ours.
 var descs = []*prometheus.Desc{
 	descPackets, descToStack, descRecordsWritten, descRecordsLost, descRecordsRead, descRecordsBad, descObservers,
-	descObserverDropped, descExportWritten, descExportDropped, descExportFailed, descPathMTU, descTooBig, descReloads,
+	descObserverDropped, descExportWritten, descExportDropped, descExportQueued,
+	descExportMessages, descExportOctets, descExportConnected, descPathMTU, descTooBig, descReloads,
 	descInterface, descWarnings, descBuild, descScrapeFailed,
 }
 
@@ -79,16 +83,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	counter(descRecordsBad, a.records.malformed.Load())
 	gauge(descObservers, float64(a.stream.Observers()))
 	counter(descObserverDropped, a.stream.Dropped())
-	exported := map[string]bool{}
-	for _, s := range a.exporters.stats() {
-		if exported[s.name] {
-			continue // two to one file: a series may stand only once
-		}
-		exported[s.name] = true
-		counter(descExportWritten, s.Written, s.name)
-		counter(descExportDropped, s.Dropped, s.name)
-		counter(descExportFailed, s.Failed, s.name)
-	}
+	c.collectExporters(counter, gauge)
 	for _, p := range a.paths.table.Paths() {
 		gauge(descPathMTU, float64(p.MTU), p.Destination.String())
 	}
@@ -108,6 +103,32 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descWarnings, float64(inForce[k.Code]), string(k.Code), string(k.Severity))
 	}
 	gauge(descBuild, 1, a.options.Version, runtime.Version())
+}
+
+// collectExporters gives what became of records.
+func (c collector) collectExporters(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+	done := map[string]bool{}
+	for _, s := range c.agent.exporters.stats() {
+		if done[s.name] {
+			continue // two to one file: a series may stand only once
+		}
+		done[s.name] = true
+		counter(descExportWritten, s.Written, s.name)
+		for cause, n := range s.lost() {
+			counter(descExportDropped, n, s.name, cause)
+		}
+		gauge(descExportQueued, float64(s.Waiting()), s.name)
+		if !s.network {
+			continue
+		}
+		counter(descExportMessages, s.Messages, s.name)
+		counter(descExportOctets, s.Octets, s.name)
+		connected := 0.0
+		if s.Connected {
+			connected = 1
+		}
+		gauge(descExportConnected, connected, s.name)
+	}
 }
 
 // collectPackets gives every outcome, also those that have not happened, so

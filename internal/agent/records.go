@@ -69,16 +69,30 @@ func (a *Agent) record(r datapath.Record) {
 // offer hands a record, which nobody changes any more, to the observers and all
 // exporters. Several goroutines call it at once.
 func (a *Agent) offer(r export.Record) {
-	if p, ok := r.(*export.Postcard); ok && a.fieldsWanted() {
+	if p, ok := r.(*export.Postcard); ok {
+		if a.stream.Observers() == 0 && !a.exporters.wantFields() {
+			a.exporters.encode(r) // IPFIX exports the octets as they are
+			return
+		}
 		p.Decode(a.clock())
 	}
 	a.stream.Publish(r)
 	a.exporters.offer(r)
 }
 
-// fieldsWanted tells whether anybody reads the fields of a postcard: IPFIX
-// exports the octets as they are.
-func (a *Agent) fieldsWanted() bool { return a.stream.Observers() > 0 || a.exporters.wantFields() }
+// exportFacts are what collectors are told of the node.
+func (a *Agent) exportFacts() export.Facts {
+	f := export.Facts{Node: a.options.NodeName}
+	if lost, err := a.totalLost(); err == nil {
+		f.Lost = lost
+	}
+	if s := a.state.Load(); s != nil {
+		for _, i := range s.resolved.Node.Interfaces {
+			f.Interfaces = append(f.Interfaces, export.Link{Index: i.Index, Name: i.Name})
+		}
+	}
+	return f
+}
 
 // clock says how this node writes times.
 func (a *Agent) clock() export.Clock {
@@ -93,7 +107,7 @@ func (a *Agent) askForRecords() {
 	if a.records.ended {
 		return
 	}
-	wanted := a.stream.Observers() > 0 || len(a.exporters.stats()) > 0
+	wanted := a.stream.Observers() > 0 || a.exporters.any()
 	if err := a.datapath.SetRecordsWanted(wanted); err != nil {
 		a.log.Warn("the data plane does not know whether records are wanted", "error", err)
 	}
@@ -105,7 +119,7 @@ func (a *Agent) endRecords() {
 	a.records.asking.Lock()
 	defer a.records.asking.Unlock()
 	a.records.ended = true
-	if len(a.exporters.stats()) > 0 {
+	if a.exporters.any() {
 		return
 	}
 	if err := a.datapath.SetRecordsWanted(false); err != nil {

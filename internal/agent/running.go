@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"reflect"
 	"strings"
@@ -22,12 +21,12 @@ import (
 func (a *Agent) apply(next *state, strict bool) error {
 	c := *next.config
 	c.Strict = c.Strict && strict
-	resolved, err := c.Resolve(a.options.System)
+	resolved, err := c.Resolve(a.host())
 	if err != nil {
 		return err
 	}
 	next.resolved = resolved
-	swap, err := a.exporters.prepare(next.config.Export)
+	swap, err := a.exporters.prepare(next.config.Export, resolved.Node.ID)
 	if err != nil {
 		return err
 	}
@@ -44,6 +43,7 @@ func (a *Agent) apply(next *state, strict bool) error {
 	}
 	swap.commit()
 	a.state.Store(next)
+	a.exporters.announce()
 	a.metricsServer.set(next.config.Metrics.Listen)
 	a.routeWatch.set(len(resolved.Fast) > 0)
 	a.askForRecords()
@@ -110,6 +110,7 @@ func (a *Agent) Reload() error {
 	a.forget(a.options.Place.RunningFile())
 	a.log.Info("configuration reloaded", "file", a.options.ConfigFile)
 	a.logMissing()
+	a.logSourceless()
 	return nil
 }
 
@@ -142,7 +143,7 @@ func (a *Agent) edit(change func(*state) (*state, error)) error {
 	return nil
 }
 
-// refresh looks at the interfaces again, and applies what follows from it.
+// refresh looks at interfaces, tunnel sources and collectors again, and applies what follows from it.
 func (a *Agent) refresh() error {
 	a.change.Lock()
 	defer a.change.Unlock()
@@ -152,7 +153,7 @@ func (a *Agent) refresh() error {
 	s := a.state.Load()
 	c := *s.config
 	c.Strict = false
-	resolved, err := c.Resolve(a.options.System)
+	resolved, err := c.Resolve(a.host())
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,8 @@ func (a *Agent) refresh() error {
 	if err := a.apply(&next, false); err != nil {
 		return err
 	}
-	a.log.Info("interfaces changed", "served", len(next.resolved.Node.Interfaces), "missing", next.resolved.Missing)
+	a.log.Info("interfaces or addresses changed", "served", len(next.resolved.Node.Interfaces), "missing", next.resolved.Missing)
+	a.logSourceless()
 	return nil
 }
 
@@ -191,15 +193,8 @@ const (
 
 // followLinks keeps the data plane on the interfaces there are.
 func (a *Agent) followLinks(ctx context.Context) error {
-	wake := make(chan struct{}, 1)
-	changed := func() {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
 	failed := make(chan error, 1)
-	go func() { failed <- a.options.System.WatchLinks(ctx, changed) }()
+	go func() { failed <- a.options.System.WatchLinks(ctx, a.look) }()
 	for {
 		select {
 		case <-ctx.Done():
@@ -209,14 +204,14 @@ func (a *Agent) followLinks(ctx context.Context) error {
 				return nil
 			}
 			return err
-		case <-wake:
+		case <-a.wake:
 		}
 		if !sleep(ctx, settleTime) {
 			return nil
 		}
 		if err := a.refresh(); err != nil {
 			a.logEach(slog.LevelWarn, "the interfaces' change is not in force yet", err)
-			time.AfterFunc(retryTime, changed)
+			time.AfterFunc(retryTime, a.look)
 		}
 	}
 }
@@ -248,17 +243,10 @@ func (a *Agent) followClock() {
 	a.log.Info("the offset of TAI from UTC changed", "offset", clock.TAIOffset)
 }
 
-// setEncapsulation adds or replaces a rule; an unspecified tunnel source is
-// chosen as the kernel would.
+// setEncapsulation adds or replaces a rule.
 func (a *Agent) setEncapsulation(e config.Encapsulation, set func(*config.Config, config.Encapsulation) (*config.Config, error)) error {
-	if e.Tunnel != nil && e.Tunnel.Source == netip.IPv6Unspecified() {
-		source, err := a.options.System.SourceTo(e.Tunnel.Destination)
-		if err != nil {
-			return fmt.Errorf("tunnel source: %w; give one of this node's addresses with tunsrc", err)
-		}
-		tunnel := *e.Tunnel
-		tunnel.Source = source
-		e.Tunnel = &tunnel
+	if err := a.checkSource(e); err != nil {
+		return err
 	}
 	return a.edit(func(s *state) (*state, error) {
 		c, err := set(s.config, e)

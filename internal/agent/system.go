@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -47,8 +48,6 @@ type System interface {
 	NoRoute(dst netip.Addr) string
 	// HasAddress tells whether an address is one of this node's.
 	HasAddress(a netip.Addr) bool
-	// SourceTo is the address from which the kernel would send to dst.
-	SourceTo(dst netip.Addr) (netip.Addr, error)
 }
 
 // kernel is the System of the network namespace that this process runs in.
@@ -184,6 +183,19 @@ func (kernel) InterfaceHealth(name string, mtu int) health.Interface {
 func (kernel) HasAddress(a netip.Addr) bool { return health.HasAddress(a) }
 
 func (kernel) NoRoute(dst netip.Addr) string { return health.NoRoute(dst) }
+
+// lookupTime is how long a name server may take.
+const lookupTime = time.Second
+
+func (kernel) Addresses(name string) []netip.Addr {
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip6", name)
+	if err != nil { // it is asked for again
+		return nil
+	}
+	return found
+}
 
 func (kernel) SourceTo(dst netip.Addr) (netip.Addr, error) {
 	routes, err := netlink.RouteGet(dst.AsSlice())

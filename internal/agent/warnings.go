@@ -72,6 +72,7 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 			"changes made at runtime are in force; the next reload ends them",
 			"write what shall stay into "+a.options.ConfigFile+" ('waymark agent config' prints it)"))
 	}
+	ws = append(ws, sourcelessWarnings(s.resolved.Sourceless)...)
 	if fault := a.reloadFault.Load(); fault != nil {
 		ws = append(ws, health.New(health.ReloadFailed, "",
 			"the last reload failed, and what ran before runs on: "+*fault,
@@ -104,6 +105,13 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 				"lower the frequency of the encapsulations"))
 		}
 	}
+	for _, s := range a.exporters.stats() {
+		if s.network && s.Error != "" {
+			ws = append(ws, health.New(health.CollectorAway, "",
+				fmt.Sprintf("%s cannot be reached, and %d records wait for it: %s", s.name, s.Waiting(), s.Error),
+				"start it, let its packets through, or take it out of export; the agent tries again by itself"))
+		}
+	}
 	if n := a.exportLost.growth(a.totalExportLost()); n > 0 {
 		ws = append(ws, a.exporterWarning(n))
 	}
@@ -123,5 +131,5 @@ func (a *Agent) exporterWarning(n uint64) health.Warning {
 			text += fmt.Sprintf("; %s: %s", s.name, s.Error)
 		}
 	}
-	return health.New(health.ExporterFailing, "", text, "see to the disk's space and speed, or lower the frequency of the encapsulations")
+	return health.New(health.ExporterFailing, "", text, "see to the disk's space and speed, or to the collector, or lower the frequency of the encapsulations")
 }

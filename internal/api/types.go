@@ -77,8 +77,14 @@ type Exporter struct {
 	Name    string `json:"name"`
 	Written uint64 `json:"written"`
 	Dropped uint64 `json:"dropped"` // its queue was full
-	Failed  uint64 `json:"failed"`  // writing failed
+	Failed  uint64 `json:"failed"`  // writing failed, or the connection was lost
+	Queued  uint64 `json:"queued"`  // on their way
 	Error   string `json:"error,omitempty"`
+
+	// Of exporters over the network.
+	Connected *bool  `json:"connected,omitempty"`
+	Messages  uint64 `json:"messages,omitempty"`
+	Octets    uint64 `json:"octets,omitempty"`
 }
 
 // Schema is the content of an opaque state snapshot.

@@ -78,7 +78,7 @@ func (r *reading) published(v ipfix.Value) {
 	case 1: // ioamHopLimit
 		// Field 0 and field 8 have one each; a template with room for both fills
 		// the one that the trace lacks with ones.
-		if n, ok := v.Uint(); ok && (n != 0xff || !d.HopLimit.Present) {
+		if n, ok := v.Uint(); ok && (!d.HopLimit.Present || d.HopLimit.Value == 0xff) {
 			d.HopLimit = export.NewField(uint8(n), true)
 		}
 	case 2: // ioamNodeId

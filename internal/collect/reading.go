@@ -105,14 +105,14 @@ func (r *reading) settle() {
 	if !d.Timestamp.Present && r.seconds.Present {
 		d.Timestamp = r.timestamp()
 	}
-	if d.Timestamp.Present {
-		d.TimestampFraction = export.Field[uint32]{}
-	}
 	if r.schema.Present {
 		d.Snapshot = export.NewField(export.Snapshot{Schema: r.schema.Value, Data: r.snapshot}, r.schema.Valid)
 	}
 	if r.traceType.Valid {
 		r.omit(r.traceType.Value)
+	}
+	if d.Timestamp.Present {
+		d.TimestampFraction = export.Field[uint32]{} // is a part of it
 	}
 	if f := &r.flow; f.TransitDelay != nil && f.TransitDelay.Count == 0 {
 		f.TransitDelay = nil

@@ -5,6 +5,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,12 +24,17 @@ type built struct {
 }
 
 // build makes the node's configuration of the interfaces that links has, by
-// their place in the configuration. Encapsulations on other interfaces are left
-// out, or kept without an interface when all is set.
-func (c *Config) build(node ioam.NodeConfig, links map[int]ioam.Interface, all bool) built {
+// their place in the configuration, with the tunnel sources that are derived, by
+// destination. Encapsulations on other interfaces or without a source are left
+// out, or kept without an interface and with any source when all is set.
+func (c *Config) build(node ioam.NodeConfig, links map[int]ioam.Interface, derived map[netip.Addr]netip.Addr, all bool) built {
 	b := built{node: node}
 	b.node.TimestampFormat = c.Node.TimestampFormat
 	b.node.Compatibility = c.Node.Compatibility
+	b.node.FlowSeed = uint64(c.Node.FlowSeed)
+	b.node.FlowEntries = int(c.Node.Flows)
+	b.node.ExportLimit = uint32(c.Node.ExportLimit)
+	b.node.ExportRate = uint32(c.Node.ExportRate)
 	index := map[string]ioam.IfIndex{}
 	for i, in := range c.Interfaces {
 		link, ok := links[i]
@@ -49,8 +55,17 @@ func (c *Config) build(node ioam.NodeConfig, links map[int]ioam.Interface, all b
 		b.node.Namespaces = append(b.node.Namespaces, ns.node())
 	}
 	for i, e := range c.Encapsulations {
-		if link, ok := index[e.Interface]; ok || all {
-			b.node.Encapsulations = append(b.node.Encapsulations, e.node(link))
+		link, ok := index[e.Interface]
+		rule := e.node(link)
+		if e.derives() {
+			rule.TunnelSource = derived[e.Tunnel.Destination]
+			if all {
+				rule.TunnelSource = anySource
+			}
+			ok = ok && rule.TunnelSource.IsValid()
+		}
+		if ok || all {
+			b.node.Encapsulations = append(b.node.Encapsulations, rule)
 			b.encapsulations = append(b.encapsulations, i)
 		}
 	}
@@ -61,7 +76,10 @@ func (c *Config) build(node ioam.NodeConfig, links map[int]ioam.Interface, all b
 }
 
 func (n Namespace) node() ioam.Namespace {
-	out := ioam.Namespace{ID: n.ID, Data: uint32(n.Data), DataWide: uint64(n.DataWide), Remove: n.Remove}
+	out := ioam.Namespace{
+		ID: n.ID, Data: uint32(n.Data), DataWide: uint64(n.DataWide), Remove: n.Remove,
+		Export: n.Export, Sample: uint32(n.Sample),
+	}
 	if n.Schema != nil {
 		out.Schema = &ioam.Schema{ID: n.Schema.ID, Data: []byte(n.Schema.Data)}
 	}
@@ -81,6 +99,7 @@ func (e Encapsulation) node(link ioam.IfIndex) ioam.Encapsulation {
 			TrafficClass:    (*uint8)(e.Match.TrafficClass),
 			FlowLabel:       (*uint32)(e.Match.FlowLabel),
 		},
+		Flows:     uint32(e.Flows),
 		Frequency: e.Frequency,
 		Mode:      e.Mode,
 	}
@@ -88,11 +107,14 @@ func (e Encapsulation) node(link ioam.IfIndex) ioam.Encapsulation {
 		out.TunnelSource, out.TunnelDestination = e.Tunnel.Source, e.Tunnel.Destination
 	}
 	for _, o := range e.Options {
-		var trace TraceOption // stays empty, and invalid, when there is none
-		if o.Trace != nil {
-			trace = *o.Trace
+		var option ioam.InsertedOption // stays empty, and invalid, when there is none
+		if t := o.Trace; t != nil {
+			option.Trace = &ioam.TraceOption{Namespace: t.Namespace, Type: t.Type, Size: int(t.Size)}
 		}
-		out.Options = append(out.Options, ioam.Traces(ioam.TraceOption{Namespace: trace.Namespace, Type: trace.Type, Size: int(trace.Size)})...)
+		if o.DirectExport != nil {
+			option.DirectExport = o.DirectExport.node()
+		}
+		out.Options = append(out.Options, option)
 	}
 	return out
 }
@@ -119,11 +141,11 @@ func (b built) validate(s *source) Faults {
 // filePath turns a path of the node's configuration into the file's, which
 // says what kind of option each one is.
 func (b built) filePath(path string) string {
-	return optionKey.ReplaceAllString(b.renumber(path), "$1.trace$2")
+	return b.renumber(b.optionPath(path))
 }
 
 var (
-	optionKey = regexp.MustCompile(`(\.options\[\d+\])(\.\w)`)
+	optionKey = regexp.MustCompile(`^(encapsulations\[(\d+)\]\.options\[(\d+)\])\.([\w-]+)`)
 	listIndex = regexp.MustCompile(`\b(interfaces|encapsulations)\[(\d+)\]`)
 )
 
@@ -159,7 +181,7 @@ func (c *Config) check() Faults {
 	}
 	own, of := c.rules()
 	faults := own
-	for _, f := range c.build(node, links, true).validate(c.source) {
+	for _, f := range c.build(node, links, nil, true).validate(c.source) {
 		if !slices.ContainsFunc(of, func(path string) bool { return within(f.Path, path) }) {
 			faults = append(faults, f)
 		}
@@ -179,13 +201,7 @@ func (c *Config) rules() (faults Faults, of []string) {
 				"write 1 to 15 characters without spaces, / and :")
 		}
 	}
-	paths := map[string]int{}
-	for i, e := range c.Export {
-		if j, twice := paths[e.Path]; twice {
-			add(fmt.Sprintf("export[%d].path", i), fmt.Sprintf("export[%d] writes to %q too", j, e.Path), "remove one, or give it another path")
-		}
-		paths[e.Path] = i
-	}
+	c.exportRules(add)
 	for i, e := range c.Encapsulations {
 		path := fmt.Sprintf("encapsulations[%d]", i)
 		if strings.ContainsFunc(e.Name, unicode.IsControl) {
@@ -194,7 +210,13 @@ func (c *Config) rules() (faults Faults, of []string) {
 		if e.Tunnel == nil && e.Mode != ioam.ModeInline {
 			of = append(of, path+".tunnel")
 			faults = append(faults, c.source.fault(path+".mode", fmt.Sprintf("%s has mode %v and no tunnel", path, e.Mode),
-				"add tunnel: {source: ADDRESS, destination: ADDRESS}, or set mode: inline"))
+				"add tunnel: {destination: ADDRESS}, or set mode: inline"))
+		}
+		for j, o := range e.Options {
+			if d := o.DirectExport; d != nil && d.FlowID.Kind != ioam.FlowIDHash && len(d.ExtensionFlags) == 0 {
+				add(fmt.Sprintf("%s.options[%d].dex.flow-id", path, j), "the option neither carries it nor numbers packets by it",
+					"add extension-flags: [flow-id], or leave flow-id out")
+			}
 		}
 		if !slices.ContainsFunc(c.Interfaces, func(in Interface) bool { return in.Name == e.Interface }) {
 			of = append(of, path+".interface")
@@ -203,6 +225,10 @@ func (c *Config) rules() (faults Faults, of []string) {
 	}
 	return faults, of
 }
+
+// anySource stands for a tunnel source that only a host can tell. Nobody has it
+// (RFC 6666: the discard-only block), so that nothing is said against it.
+var anySource = netip.MustParseAddr("100::1")
 
 // validInterfaceName is the kernel's own rule (dev_valid_name).
 func validInterfaceName(name string) bool {
@@ -239,11 +265,18 @@ var influences = []struct {
 }{
 	{"interfaces", "encapsulations.interface", false},
 	{"namespaces", "encapsulations.options.trace.namespace", false},
+	{"namespaces", "encapsulations.options.dex.namespace", false},
+	{"encapsulations.options", "encapsulations.options.dex.namespace", true},
+	{"encapsulations.flows", "encapsulations.options.dex.flow-id", true},
+	{"encapsulations.options.dex.extension-flags", "encapsulations.options.dex.flow-id", true},
+	{"namespaces.export", "namespaces.sample", true},
 	{"namespaces.id", "namespaces.id", false},
 	{"encapsulations.mode", "encapsulations.tunnel", true},
 	{"encapsulations.tunnel", "encapsulations.mode", true},
 	{"encapsulations.match", "encapsulations.match.destination", false},
 	{"export.path", "export.path", false},
+	{"export.address", "export.address", false},
+	{"export.kind", "export", true},
 }
 
 // semantics reports what is wrong with a decoded configuration, except where

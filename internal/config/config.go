@@ -30,7 +30,7 @@ type Config struct {
 	Namespaces     []Namespace     `key:"namespaces" doc:"The IOAM namespaces that the node takes part in (RFC 9197 §4.3). Options of other namespaces are forwarded untouched."`
 	Encapsulations []Encapsulation `key:"encapsulations" doc:"Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one with the longest destination prefix acts, among equals the first."`
 	Decapsulations []Decapsulation `key:"decapsulations" doc:"The tunnels that end at this node."`
-	Export         []Export        `key:"export" doc:"Where the traces of removed headers go. Those who ask with \"waymark observe\" get them in any case."`
+	Export         []Export        `key:"export" doc:"Where records go: the traces of removed headers, and what direct exporting gives. Those who ask with \"waymark observe\" get them in any case."`
 	Metrics        Metrics         `key:"metrics" doc:"Counters for Prometheus."`
 	Strict         bool            `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 
@@ -43,6 +43,11 @@ type Node struct {
 	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide" doc:"Node id of trace field 8 (RFC 9197 §4.4.2.9)."`
 	TimestampFormat ioam.TimestampFormat `key:"timestamp-format" default:"posix" doc:"Format of the timestamps (RFC 8877): posix is seconds and microseconds of UTC; ptp is seconds and nanoseconds of TAI; ntp is seconds since 1900 of UTC and a binary fraction."`
 	NextHops        NextHops             `key:"next-hops" default:"16384" doc:"How many destinations each CPU remembers the way to, for interfaces that forward fast; 64 bytes each. It is rounded up to a power of two."`
+	FlowSeed        FlowSeed             `key:"flow-seed" default:"0x5741594d41524b36" doc:"Seed of the hash that flow IDs are made of and flows selected by. It is one value for the whole IOAM domain; another one selects other flows."`
+	Flows           FlowEntries          `key:"flows" default:"4096" doc:"How many flows each CPU keeps for export: aggregate and export: sample. When there are more, one gives way, and is exported early."`
+	ExportInterval  Period               `key:"export-interval" default:"10s" doc:"How often flows are exported, at least 1s."`
+	ExportLimit     Share                `key:"export-limit" default:"1/100" doc:"1/N: each interface exports at most one postcard or flow for every N packets that it sees (RFC 9326 §3.1.2). What exceeds is suppressed and counted."`
+	ExportRate      ExportRate           `key:"export-rate" default:"10000" doc:"The most postcards per second that the node exports."`
 	Compatibility   ioam.Compatibility   `key:"compatibility" default:"default" doc:"With default, the node writes real values wherever it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
 }
 
@@ -63,7 +68,9 @@ type Namespace struct {
 	Data     Data             `key:"data" default:"0xffffffff" doc:"Namespace data of trace field 5; all-ones is \"not available\"."`
 	DataWide DataWide         `key:"data-wide" default:"0xffffffffffffffff" doc:"Namespace data of trace field 10; all-ones is \"not available\"."`
 	Schema   *Schema          `key:"schema" absent:"no snapshot" doc:"The opaque state snapshot that the node adds (trace bit 22, RFC 9197 §4.4.2.13)."`
-	Remove   bool             `key:"remove" default:"false" doc:"Remove inline trace options of this namespace on receipt: this node is where they end."`
+	Remove   bool             `key:"remove" default:"false" doc:"Remove inline trace and Direct Export options of this namespace on receipt: this node is where they end."`
+	Export   ioam.ExportMode  `key:"export" default:"none" doc:"What this node does when a packet carries a Direct Export option of this namespace (RFC 9326): every makes a postcard of every packet; aggregate adds packets to their flow, which is exported every export-interval; sample does that and makes a postcard of every n-th packet, the same ones at all nodes when packets carry a Sequence Number."`
+	Sample   Sample           `key:"sample" absent:"no sampling" doc:"The n of export: sample, where it is required."`
 }
 
 // Schema is the opaque state snapshot of a namespace.
@@ -77,7 +84,8 @@ type Encapsulation struct {
 	Name      string         `key:"name" required:"true" doc:"The rule's name, unique in the node."`
 	Interface string         `key:"interface" required:"true" doc:"The egress interface; it must be named in interfaces."`
 	Match     Match          `key:"match" doc:"Which packets; absent criteria match everything."`
-	Frequency ioam.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets."`
+	Flows     Share          `key:"flows" default:"1/1" doc:"1/N: only packets of one in N flows, chosen by the flow hash. All packets of a flow are chosen, or none."`
+	Frequency ioam.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets, of the chosen flows."`
 	Mode      ioam.Mode      `key:"mode" default:"auto" doc:"inline puts the header behind the packet's own IPv6 header; encap puts an outer IPv6 header with it in front; auto is inline for packets that this node generates and encap for those it forwards, as RFC 8200 asks."`
 	Tunnel    *Tunnel        `key:"tunnel" absent:"no tunnel" doc:"The outer header of modes encap and auto."`
 	Options   []Option       `key:"options" required:"true" doc:"The IOAM options to insert, 1 to 9."`
@@ -96,13 +104,23 @@ type Match struct {
 
 // Tunnel is the outer IPv6 header of an encapsulation.
 type Tunnel struct {
-	Source      netip.Addr `key:"source" required:"true" doc:"Source address of the outer header: an address of this node, not a link-local one."`
+	Source      netip.Addr `key:"source" absent:"the address from which the kernel would send to destination, also after routes and addresses changed" doc:"Source address of the outer header: an address of this node, not a link-local one."`
 	Destination netip.Addr `key:"destination" required:"true" doc:"Destination address of the outer header: the node that decapsulates, which is another one."`
 }
 
-// Option is one IOAM option to insert.
+// Option is one IOAM option to insert: a trace or a Direct Export.
 type Option struct {
-	Trace *TraceOption `key:"trace" required:"true" doc:"A pre-allocated trace (RFC 9197 §4.4)."`
+	Trace        *TraceOption        `key:"trace" absent:"a dex instead" doc:"A pre-allocated trace (RFC 9197 §4.4)."`
+	DirectExport *DirectExportOption `key:"dex" absent:"a trace instead" doc:"A Direct Export (RFC 9326): nodes export what they know of the packet, rather than write it into the packet."`
+}
+
+// DirectExportOption is a Direct Export to insert.
+type DirectExportOption struct {
+	Namespace      ioam.NamespaceID  `key:"namespace" required:"true" doc:"Namespace-ID; it must be in namespaces, where export says what this node does itself. No two Direct Exports of a header share one."`
+	TraceType      ioam.TraceType    `key:"trace-type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node exports. Bits 7, 12 to 21 and 23 are refused."`
+	ExtensionFlags []ExtensionFlag   `key:"extension-flags" default:"[]" doc:"The optional fields that the option carries: flow-id tells flows apart, sequence numbers the packets of each from 0. With both, a collector can join what all nodes export of one packet."`
+	FlowID         ioam.FlowIDSource `key:"flow-id" default:"hash" doc:"The Flow-ID: hash is of addresses, ports, protocol and flow label; flow-label is the packet's IPv6 flow label; a number is the same for all packets."`
+	OptionType     ioam.OptionType   `key:"option-type" default:"0x11" doc:"Option type in the Hop-by-Hop header: 0x11 for what does not change on the way (RFC 9486 §3), 0x31 as other implementations send it. Both are understood."`
 }
 
 // TraceOption is a pre-allocated trace to insert.
@@ -115,12 +133,6 @@ type TraceOption struct {
 // Decapsulation is a tunnel that ends at this node.
 type Decapsulation struct {
 	TunnelDestination netip.Addr `key:"tunnel-destination" required:"true" doc:"Destination address of the outer header. No tunnel device is needed."`
-}
-
-// Export is one receiver of records.
-type Export struct {
-	Kind ExportKind `key:"kind" required:"true" doc:"jsonl writes one JSON object per line."`
-	Path string     `key:"path" default:"-" doc:"The file to append to; - is standard output. A relative path starts from the directory in which the agent was started. When the file is renamed or removed, the next record makes it anew, so rotation needs no signal."`
 }
 
 // Metrics is where counters are served.
@@ -158,17 +170,29 @@ const (
 // NextHops is a number of destinations to remember.
 type NextHops int
 
+// FlowSeed is the seed of the flow hash.
+type FlowSeed uint64
+
+// FlowEntries is how many flows each CPU keeps.
+type FlowEntries int
+
+// ExportRate is a number of postcards per second.
+type ExportRate uint32
+
+// Share is the N of 1/N.
+type Share uint32
+
+// Sample is the n of every n-th packet, 0 for no sampling.
+type Sample uint32
+
+// ExtensionFlag is a bit of the Extension-Flags of a Direct Export.
+type ExtensionFlag uint8
+
 // maxNextHops is 64 MiB for each CPU.
 const maxNextHops = 1 << 20
-
-// ExportKind is the format of exported records: jsonl.
-type ExportKind string
 
 // Listen is an address and port to listen on, or ListenNone.
 type Listen string
 
 // ListenNone serves nothing.
 const ListenNone Listen = "none"
-
-// ExportJSONL writes one JSON object per line.
-const ExportJSONL ExportKind = "jsonl"

@@ -60,9 +60,7 @@ func (c *Config) AddEncapsulation(e Encapsulation) (*Config, error) {
 		return nil, refuse("encapsulations", fmt.Sprintf("encapsulation %q exists already", e.Name),
 			"overwrite it with: waymark route replace, or give the new one another name")
 	}
-	if e.Frequency == (ioam.Frequency{}) {
-		e.Frequency = ioam.Frequency{K: 1, N: 1}
-	}
+	e.setDefaults()
 	return c.edit(func(next *Config) { next.Encapsulations = append(next.Encapsulations, e) })
 }
 
@@ -73,10 +71,16 @@ func (c *Config) ReplaceEncapsulation(e Encapsulation) (*Config, error) {
 	if i < 0 {
 		return c.AddEncapsulation(e)
 	}
+	e.setDefaults()
+	return c.edit(func(next *Config) { next.Encapsulations[i] = e })
+}
+
+// setDefaults fills in what a rule that no file holds may lack.
+func (e *Encapsulation) setDefaults() {
 	if e.Frequency == (ioam.Frequency{}) {
 		e.Frequency = ioam.Frequency{K: 1, N: 1}
 	}
-	return c.edit(func(next *Config) { next.Encapsulations[i] = e })
+	e.Flows = max(e.Flows, 1)
 }
 
 // RemoveEncapsulation removes the rule of that name.

@@ -86,7 +86,7 @@ func encapsulationEdits(extra Encapsulation) []edit {
 			e := extra
 			e.Mode, e.Tunnel = ioam.ModeEncap, nil
 			return c.AddEncapsulation(e)
-		}, wantErr: `encapsulation "c": has mode encap and no tunnel; add tunnel: {source: ADDRESS, destination: ADDRESS}, or set mode: inline`},
+		}, wantErr: `encapsulation "c": has mode encap and no tunnel; add tunnel: {destination: ADDRESS}, or set mode: inline`},
 		{name: "add too many that overlap", edit: func(c *Config) (*Config, error) {
 			var err error
 			for n := 0; err == nil; n++ {

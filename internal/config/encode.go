@@ -103,7 +103,7 @@ func writeList(b *strings.Builder, list []any, indent int) {
 
 // plainText is text that needs no quotes in YAML. An address that ends in a
 // colon does: it would be a key.
-var plainText = regexp.MustCompile(`^[a-z][a-z0-9-]*$|^[0-9]+/[0-9]+$|^[0-9a-f]+:[0-9a-f:]+/[0-9]+$|^[0-9a-f]+:[0-9a-f:]*[0-9a-f]$`)
+var plainText = regexp.MustCompile(`^[a-z][a-z0-9-]*$|^[0-9]+/[0-9]+$|^([0-9]+[hms])+$|^[0-9a-f]+:[0-9a-f:]+/[0-9]+$|^[0-9a-f]+:[0-9a-f:]*[0-9a-f]$`)
 
 // yamlWords are the plain words that some reader of YAML takes for something
 // else than text.

@@ -46,7 +46,7 @@ func checkFaults(t *testing.T, cases []faultCase) {
 func TestFaultsOfForm(t *testing.T) {
 	checkFaults(t, []faultCase{
 		{"unknown key", "nodes: {id: 1}", []string{`1:1: unknown key "nodes" in the file; did you mean "node"?`}},
-		{"unknown key far from any", "node: {color: red}", []string{`1:8: unknown key "color" in node; use the keys id, id-wide, timestamp-format, next-hops, compatibility`}},
+		{"unknown key far from any", "node: {color: red}", []string{`1:8: unknown key "color" in node; use the keys id, id-wide, timestamp-format, next-hops, flow-seed, flows, export-interval, export-limit, export-rate, compatibility`}},
 		{"duplicate key", "node: {id: 1}\nstrict: true\nnode: {id: 2}", []string{`3:1: key "node" of the file stands already in line 1; remove one`}},
 		{"missing key", "interfaces:\n  - id: 4", []string{`2:5: key "name" is missing in interfaces[0]; add it: text`}},
 		{"wrong types", "node: {id: [1]}\ninterfaces: {name: eth0}\nstrict: \"true\"\nmetrics: {listen: 9598}", []string{
@@ -91,9 +91,9 @@ func TestFaultsOfEncapsulations(t *testing.T) {
 		{"type zero", rule(inline, "options: [{trace: {namespace: 123, type: 0, size: 4}}]"), []string{
 			`7:46: encapsulations[0].options[0].trace.type: trace type not usable: 0 asks for no data; use bits of 0xfff002`}},
 		{"no tunnel", rule("mode: encap", trace), []string{
-			`6:11: encapsulations[0] has mode encap and no tunnel; add tunnel: {source: ADDRESS, destination: ADDRESS}, or set mode: inline`}},
+			`6:11: encapsulations[0] has mode encap and no tunnel; add tunnel: {destination: ADDRESS}, or set mode: inline`}},
 		{"no tunnel, mode by default", rule(trace), []string{
-			`4:5: encapsulations[0] has mode auto and no tunnel; add tunnel: {source: ADDRESS, destination: ADDRESS}, or set mode: inline`}},
+			`4:5: encapsulations[0] has mode auto and no tunnel; add tunnel: {destination: ADDRESS}, or set mode: inline`}},
 		{"tunnel without destination", rule("tunnel: {source: 2001:db8::1}", trace), []string{
 			`6:13: key "destination" is missing in encapsulations[0].tunnel; add it: an IPv6 address such as 2001:db8::1`}},
 		{"tunnel with inline", rule(inline, trace, "tunnel: {source: 2001:db8::1, destination: 2001:db8::2}"), []string{
@@ -178,10 +178,10 @@ func TestFaultsOfValues(t *testing.T) {
 			`1:30: interfaces[0].role is the text "egress"; write a list: [egress]`,
 			`1:65: interfaces[1].role names ingress twice; remove one`,
 			`1:93: interfaces[2].role[0]: "none" is not known here; write one of ingress, egress`}},
-		{"not available yet", "interfaces: [{name: a, forwarding: quick}]\nnode: {next-hops: 0}\nexport: [{kind: ipfix}]", []string{
+		{"words that are not known", "interfaces: [{name: a, forwarding: quick}]\nnode: {next-hops: 0}\nexport: [{kind: kafka}]", []string{
 			`1:36: interfaces[0].forwarding: "quick" is not known here; write one of stack, fast`,
 			`2:19: node.next-hops: "0" is not one of them; write a number from 1 to 1048576`,
-			`3:17: export[0].kind: IPFIX export is not available yet; write jsonl`}},
+			`3:17: export[0].kind: "kafka" is not known here; write one of jsonl, ipfix`}},
 		{"names", "interfaces: [{name: ../all}, {name: much-too-long-name}, {name: a b}]\nencapsulations: [{name: \"a\\nb\", interface: x, mode: inline, options: []}]", []string{
 			`1:21: interfaces[0].name: "../all" cannot be the name of an interface; write 1 to 15 characters without spaces, / and :`,
 			`1:37: interfaces[1].name: "much-too-long-name" cannot be the name of an interface; write 1 to 15 characters without spaces, / and :`,

@@ -80,6 +80,11 @@ func TestDefaults(t *testing.T) {
 	want := `node:
   timestamp-format: posix
   next-hops: 16384
+  flow-seed: 0x5741594d41524b36
+  flows: 4096
+  export-interval: 10s
+  export-limit: 1/100
+  export-rate: 10000
   compatibility: default
 interfaces:
   - name: eth0

@@ -4,6 +4,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -32,6 +33,10 @@ type Host interface {
 	// ioam6_id_wide.
 	InterfaceID(name string) (ioam.InterfaceID, error)
 	InterfaceIDWide(name string) (ioam.InterfaceIDWide, error)
+	// SourceTo is the address from which the kernel would send to dst.
+	SourceTo(dst netip.Addr) (netip.Addr, error)
+	// Addresses are those of a host's name, none when they cannot be had.
+	Addresses(name string) []netip.Addr
 }
 
 // Resolved is a configuration applied to one host.
@@ -41,13 +46,25 @@ type Resolved struct {
 	Attach map[ioam.IfIndex]string
 	// Fast are the interfaces that forward fast.
 	Fast map[ioam.IfIndex]bool
+	// Derived are the sources of tunnels whose configuration gives none, by
+	// their destination; one that this host has none for is invalid. Sourceless
+	// are the encapsulations that lack one and are not in Node.
+	Derived    map[netip.Addr]netip.Addr
+	Sourceless []Sourceless
 	// Missing are the interfaces that the configuration names and the host
 	// does not have now. They and their encapsulations are not in Node.
 	Missing []string
 }
 
+// Sourceless is an encapsulation without a source for its tunnel.
+type Sourceless struct {
+	Encapsulation string
+	Destination   netip.Addr
+	Cause         string
+}
+
 // Resolve applies the configuration to a host as it is now. Call it again
-// when the host's interfaces change. The error holds Faults when the
+// when the host's interfaces, addresses or routes change. The error holds Faults when the
 // configuration does not suit the host.
 func (c *Config) Resolve(h Host) (Resolved, error) {
 	node := ioam.NodeConfig{}
@@ -81,7 +98,12 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		}
 		members = members || link.IsMember
 	}
-	b := c.build(node, links, false)
+	c.deriveSources(h, &out)
+	if c.Strict {
+		faults = append(faults, c.sourceless(out)...)
+	}
+	node.Collectors = c.collectors(h)
+	b := c.build(node, links, out.Derived, false)
 	faults = append(faults, b.validate(c.source)...)
 	if err := faults.err(); err != nil {
 		return Resolved{}, err

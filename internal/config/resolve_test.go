@@ -4,6 +4,8 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -16,7 +18,18 @@ type fakeHost struct {
 	links   map[string]Link
 	masters map[ioam.IfIndex]ioam.IfIndex
 	broken  string
+	sources map[netip.Addr]netip.Addr
+	names   map[string][]netip.Addr
 }
+
+func (h fakeHost) SourceTo(to netip.Addr) (netip.Addr, error) {
+	if from, ok := h.sources[to]; ok {
+		return from, nil
+	}
+	return netip.Addr{}, fmt.Errorf("no route to %s", to)
+}
+
+func (h fakeHost) Addresses(name string) []netip.Addr { return h.names[name] }
 
 func (h fakeHost) Link(name string) (Link, bool, error) {
 	if h.broken == "link" {
@@ -64,10 +77,11 @@ func TestResolve(t *testing.T) {
 	label := uint32(5)
 	tunnel := c.Encapsulations[1].Tunnel
 	want := Resolved{
-		Attach: map[ioam.IfIndex]string{4: "tcx", 9: "auto"},
-		Fast:   map[ioam.IfIndex]bool{9: true},
+		Attach:  map[ioam.IfIndex]string{4: "tcx", 9: "auto"},
+		Fast:    map[ioam.IfIndex]bool{9: true},
+		Derived: map[netip.Addr]netip.Addr{},
 		Node: ioam.NodeConfig{
-			ID: 7, IDWide: 77,
+			ID: 7, IDWide: 77, FlowSeed: 0x5741594d41524b36, FlowEntries: 4096, ExportLimit: 100, ExportRate: 10000,
 			Interfaces: []ioam.Interface{
 				{Index: 4, Name: "eth0", ID: 777, IDWide: 7777, Roles: ioam.RoleIngress | ioam.RoleEgress, Boundary: ioam.BoundaryIgnore, MTU: 1500},
 				{Index: 9, Name: "eth1", ID: 8, IDWide: 88, Roles: ioam.RoleEgress, MTU: 9000},
@@ -77,9 +91,9 @@ func TestResolve(t *testing.T) {
 				Schema: &ioam.Schema{ID: 1, Data: []byte("abc")},
 			}},
 			Encapsulations: []ioam.Encapsulation{
-				{Name: "a", Interface: 4, Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeInline,
+				{Name: "a", Interface: 4, Flows: 1, Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeInline,
 					Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})},
-				{Name: "b", Interface: 9, Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeAuto, Match: ioam.Match{FlowLabel: &label},
+				{Name: "b", Interface: 9, Flows: 1, Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeAuto, Match: ioam.Match{FlowLabel: &label},
 					TunnelSource: tunnel.Source, TunnelDestination: tunnel.Destination,
 					Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0x800000, Size: 8})},
 			},

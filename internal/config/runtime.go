@@ -44,8 +44,10 @@ func (c *Config) command(path, problem string) string {
 	case strings.HasSuffix(path, ".match.destination") && strings.Contains(problem, "match one destination"):
 		return fmt.Sprintf("remove one of them with: waymark route del name NAME; %d may overlap on one interface", ioam.MaxEncapsulationOverlap)
 	}
-	if n, _ := fmt.Sscanf(path, "encapsulations[%d].options[%d].trace.namespace", &encapsulation, &option); n == 2 && strings.HasSuffix(path, ".namespace") {
-		return fmt.Sprintf("add it with: waymark ioam namespace add %d", c.Encapsulations[encapsulation].Options[option].Trace.Namespace)
+	if n, _ := fmt.Sscanf(path, "encapsulations[%d].options[%d]", &encapsulation, &option); n == 2 &&
+		strings.HasSuffix(path, ".namespace") && strings.Contains(problem, "is not configured") {
+		id, _ := c.Encapsulations[encapsulation].Options[option].namespace()
+		return fmt.Sprintf("add it with: waymark ioam namespace add %d", id)
 	}
 	return ""
 }
@@ -67,7 +69,7 @@ func (c *Config) inUse(id ioam.NamespaceID) error {
 	var users []string
 	for _, e := range c.Encapsulations {
 		for _, o := range e.Options {
-			if o.Trace != nil && o.Trace.Namespace == id {
+			if used, ok := o.namespace(); ok && used == id {
 				users = append(users, strconv.Quote(e.Name))
 				break
 			}

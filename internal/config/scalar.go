@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -55,6 +56,14 @@ var codecs = map[reflect.Type]codec{
 
 	reflect.TypeFor[NextHops](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", maxNextHops), parseNextHops,
 		func(n NextHops) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[FlowEntries](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", ioam.MaxFlowEntries),
+		parseFrom1[FlowEntries](ioam.MaxFlowEntries), func(n FlowEntries) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[ExportRate](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", ioam.MaxExportRate),
+		parseFrom1[ExportRate](ioam.MaxExportRate), func(n ExportRate) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[Sample](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", ioam.MaxFrequency),
+		parseFrom1[Sample](ioam.MaxFrequency), func(n Sample) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[FlowSeed]():             hexadecimal[FlowSeed](64),
+	reflect.TypeFor[Share]():                newCodec(formText, fmt.Sprintf("1/N with 1 ≤ N ≤ %d, such as 1/100", ioam.MaxFrequency), parseShare, formatShare),
 	reflect.TypeFor[ioam.NodeID]():          unsigned[ioam.NodeID](24),
 	reflect.TypeFor[ioam.NodeIDWide]():      unsigned[ioam.NodeIDWide](56),
 	reflect.TypeFor[ioam.InterfaceID]():     unsigned[ioam.InterfaceID](16),
@@ -89,11 +98,26 @@ var codecs = map[reflect.Type]codec{
 		word[ioam.Boundary]{"ignore", ioam.BoundaryIgnore}),
 	reflect.TypeFor[ioam.Mode](): words(
 		word[ioam.Mode]{"inline", ioam.ModeInline}, word[ioam.Mode]{"encap", ioam.ModeEncap}, word[ioam.Mode]{"auto", ioam.ModeAuto}),
+	reflect.TypeFor[ioam.ExportMode](): words(
+		word[ioam.ExportMode]{"none", ioam.ExportNone}, word[ioam.ExportMode]{"every", ioam.ExportEvery},
+		word[ioam.ExportMode]{"aggregate", ioam.ExportAggregate}, word[ioam.ExportMode]{"sample", ioam.ExportSample}),
+	reflect.TypeFor[ExtensionFlag](): words(
+		word[ExtensionFlag]{"flow-id", ExtensionFlag(ioam.ExtensionFlowID)}, word[ExtensionFlag]{"sequence", ExtensionFlag(ioam.ExtensionSequence)}),
+	reflect.TypeFor[ioam.FlowIDSource](): newCodec(formHex, "hash, flow-label, or a number from 0 to 0xffffffff", parseFlowID, formatFlowID),
+	reflect.TypeFor[ioam.OptionType]():   newCodec(formHex, "0x11 or 0x31", parseOptionType, func(t ioam.OptionType) string { return fmt.Sprintf("0x%02x", uint8(t)) }),
 	reflect.TypeFor[Attach](): words(
 		word[Attach]{"auto", "auto"}, word[Attach]{"xdp", "xdp"}, word[Attach]{"tcx", "tcx"}, word[Attach]{"clsact", "clsact"}),
 	reflect.TypeFor[Forwarding](): words(
 		word[Forwarding]{"stack", ForwardingStack}, word[Forwarding]{"fast", ForwardingFast}),
-	reflect.TypeFor[ExportKind](): planned(words(word[ExportKind]{"jsonl", ExportJSONL}), "ipfix", "IPFIX export"),
+	reflect.TypeFor[ExportKind]():        words(word[ExportKind]{"jsonl", ExportJSONL}, word[ExportKind]{"ipfix", ExportIPFIX}),
+	reflect.TypeFor[CollectorAddress]():  newCodec(formText, "an address such as \"udp://[2001:db8::9]:4739\", \"tcp://…\" or \"tls://…\"", parseCollector, formatCollector),
+	reflect.TypeFor[SourceAddress]():     newCodec(formText, "an IPv4 or IPv6 address of this node", parseSource, func(a SourceAddress) string { return netip.Addr(a).String() }),
+	reflect.TypeFor[ObservationDomain](): unsigned[ObservationDomain](32),
+	reflect.TypeFor[Enterprise](): newCodec(formNumber, "a private enterprise number, but 0 and 10383", parseEnterprise,
+		func(n Enterprise) string { return strconv.FormatUint(uint64(n), 10) }),
+	reflect.TypeFor[MessageSize](): newCodec(formNumber, fmt.Sprintf("a number from %d to 65535", export.MinMessageSize), parseMessageSize,
+		func(n MessageSize) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[Period](): newCodec(formText, "whole seconds, minutes or hours up to 24h, such as 30s or 10m", parsePeriod, formatPeriod),
 }
 
 func parseNextHops(s string) (NextHops, error) {
@@ -138,18 +162,6 @@ func words[T comparable](list ...word[T]) codec {
 		wants = "one of " + strings.Join(names, ", ")
 	}
 	return newCodec(formText, wants, parse, text)
-}
-
-// planned refuses a word of the design that nothing implements yet.
-func planned(c codec, name, what string) codec {
-	parse := c.parse
-	c.parse = func(s string) (any, error) {
-		if s == name {
-			return nil, fmt.Errorf("%s is not available yet", what)
-		}
-		return parse(s)
-	}
-	return c
 }
 
 // parseUint reads a decimal or 0x number of at most bits bits. Leading zeros

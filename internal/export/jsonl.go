@@ -24,17 +24,32 @@ type JSONL struct {
 	file  *os.File // nil for standard output
 	queue chan Record
 
-	written, dropped, failed atomic.Uint64
-	fault                    atomic.Pointer[string] // of the last write; nil when it succeeded
+	offered, written, dropped, failed, unencodable atomic.Uint64
+	fault                                          atomic.Pointer[string] // of the last write; nil when it succeeded
 }
 
-// Stats is what became of the records that an exporter was offered.
+// Stats is what became of the records that an exporter was offered. A trace that
+// is exported as IPFIX is a record for each node. What is not yet Written, or
+// lost for one of the causes, is on its way.
 type Stats struct {
-	Written uint64
-	Dropped uint64 // the queue was full
-	Failed  uint64 // could not be written
-	Error   string // of the last write, "" when it succeeded
+	Offered     uint64
+	Written     uint64
+	Dropped     uint64 // the queue was full
+	Lost        uint64 // could not be written, or the connection to the collector was lost
+	Unencodable uint64 // cannot be encoded
+	Error       string // of the last attempt, "" when it succeeded
+
+	// Of exporters over the network.
+	Messages  uint64
+	Octets    uint64
+	Connected bool
 }
+
+// Waiting is how many records are on their way.
+func (s Stats) Waiting() uint64 { return s.Offered - min(s.Offered, s.Written+s.Missed()) }
+
+// Missed is how many records were not written.
+func (s Stats) Missed() uint64 { return s.Dropped + s.Lost + s.Unencodable }
 
 // OpenJSONL opens a file to append to, a relative path from the working
 // directory; "-" is stdout. Nothing is written before Run.
@@ -66,6 +81,7 @@ func (j *JSONL) Name() string { return "jsonl:" + j.path }
 
 // Offer queues a record, which nobody changes any more.
 func (j *JSONL) Offer(r Record) {
+	j.offered.Add(1)
 	select {
 	case j.queue <- r:
 	default:
@@ -110,13 +126,15 @@ func (j *JSONL) Run(ctx context.Context) {
 	}
 	write := func(r Record) {
 		line, err := json.Marshal(r)
-		if err == nil && len(line)+1 > w.Available() {
+		if err != nil {
+			j.unencodable.Add(1)
+			j.setFault(err)
+			return
+		}
+		if len(line)+1 > w.Available() {
 			flush()
 		}
-		if err == nil {
-			_, err = w.Write(append(line, '\n'))
-		}
-		if err != nil {
+		if _, err = w.Write(append(line, '\n')); err != nil {
 			j.account(1, err)
 			w.Reset(current{j})
 			return
@@ -168,7 +186,8 @@ func (j *JSONL) setFault(err error) {
 
 // Stats is what happened so far.
 func (j *JSONL) Stats() Stats {
-	s := Stats{Written: j.written.Load(), Dropped: j.dropped.Load(), Failed: j.failed.Load()}
+	s := Stats{Offered: j.offered.Load(), Written: j.written.Load(), Dropped: j.dropped.Load(),
+		Lost: j.failed.Load(), Unencodable: j.unencodable.Load()}
 	if text := j.fault.Load(); text != nil {
 		s.Error = *text
 	}

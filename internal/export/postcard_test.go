@@ -13,7 +13,7 @@ import (
 )
 
 // postcard is one of a transit node, with the fields of trace type 0xf80000.
-func postcard(t *testing.T) *Postcard {
+func postcard(t testing.TB) *Postcard {
 	t.Helper()
 	p := &Postcard{
 		Kind: KindPostcard, Time: time.Date(2026, 11, 21, 5, 21, 0, 1, time.UTC), Node: "porthos", Role: Transit,

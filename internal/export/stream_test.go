@@ -165,7 +165,7 @@ func TestJSONLFollowsRotation(t *testing.T) {
 			if got := namespaces(t, path); !slices.Equal(got, tt.onward) {
 				t.Errorf("the file has the records %v, want %v", got, tt.onward)
 			}
-			if s := j.Stats(); s != (Stats{Written: 3}) {
+			if s := j.Stats(); s != (Stats{Offered: 3, Written: 3}) {
 				t.Errorf("stats %+v, want 3 written", s)
 			}
 		})
@@ -191,7 +191,7 @@ func TestJSONLKeepsWhatItHas(t *testing.T) {
 	j.Offer(record(0, "::1", "::2"))
 	waitFor(t, "telling the fault", func() bool {
 		s := j.Stats()
-		return s.Written == 1 && s.Failed == 0 && strings.Contains(s.Error, "no such file or directory")
+		return s.Written == 1 && s.Lost == 0 && strings.Contains(s.Error, "no such file or directory")
 	})
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestJSONLKeepsWhatItHas(t *testing.T) {
 	if old, now := namespaces(t, filepath.Join(dir+".away", "traces.jsonl")), namespaces(t, path); !slices.Equal(old, []ioam.NamespaceID{0}) || !slices.Equal(now, []ioam.NamespaceID{1}) {
 		t.Errorf("the file that is away has the records %v, the new one %v", old, now)
 	}
-	if s := j.Stats(); s != (Stats{Written: 2}) {
+	if s := j.Stats(); s != (Stats{Offered: 2, Written: 2}) {
 		t.Errorf("stats %+v, want 2 written", s)
 	}
 }
@@ -256,15 +256,15 @@ func TestJSONLCountsFailuresAndRecovers(t *testing.T) {
 	j.Offer(record(1, "::1", "::2"))
 	j.Offer(record(2, "::1", "::2"))
 	stop := start(j)
-	waitFor(t, "failing", func() bool { return j.Stats().Failed == 2 })
-	if s := j.Stats(); s != (Stats{Failed: 2, Error: "no space left on device"}) {
+	waitFor(t, "failing", func() bool { return j.Stats().Lost == 2 })
+	if s := j.Stats(); s != (Stats{Offered: 2, Lost: 2, Error: "no space left on device"}) {
 		t.Errorf("stats %+v, want 2 failed and the reason", s)
 	}
 	w.repair()
 	j.Offer(record(3, "::1", "::2"))
 	waitFor(t, "recovering", func() bool { return j.Stats().Written == 1 })
 	stop()
-	if s := j.Stats(); s != (Stats{Written: 1, Failed: 2}) || strings.Count(w.out.String(), "\n") != 1 {
+	if s := j.Stats(); s != (Stats{Offered: 3, Written: 1, Lost: 2}) || strings.Count(w.out.String(), "\n") != 1 {
 		t.Errorf("after the repair: stats %+v, output %q", s, w.out.String())
 	}
 }
@@ -280,7 +280,7 @@ func TestJSONLQueueIsBounded(t *testing.T) {
 		j.Offer(r)
 	}
 	start(j)()
-	if s := j.Stats(); s != (Stats{Written: jsonlQueue, Dropped: 7}) || strings.Count(out.String(), "\n") != jsonlQueue {
+	if s := j.Stats(); s != (Stats{Offered: jsonlQueue + 7, Written: jsonlQueue, Dropped: 7}) || strings.Count(out.String(), "\n") != jsonlQueue {
 		t.Errorf("stats %+v, want %d written and 7 dropped", s, jsonlQueue)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-func unhex(t *testing.T, s string) []byte {
+func unhex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.NewReplacer(" ", "", "\n", "").Replace(s))
 	if err != nil {

@@ -35,6 +35,7 @@ const (
 	BTFMissing         Code = "btf_missing"
 	CapabilityMissing  Code = "capability_missing"
 	ClockUnsynced      Code = "clock_unsynchronised"
+	CollectorAway      Code = "collector_away"
 	ExporterFailing    Code = "exporter_failing"
 	FastRefused        Code = "fast_refused"
 	InlineForwarded    Code = "inline_forwarded"
@@ -77,6 +78,7 @@ var kinds = []Kind{
 	{BTFMissing, Degraded, "the kernel has no BTF"},
 	{CapabilityMissing, Error, "a capability is missing"},
 	{ClockUnsynced, Degraded, "the clock is not synchronised"},
+	{CollectorAway, Degraded, "a collector cannot be reached"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
 	{InlineForwarded, Degraded, "forwarded packets get a header inserted"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// derivedRule has a tunnel without a source.
+func derivedRule() config.Encapsulation {
+	return config.Encapsulation{Name: "core", Interface: "eth1", Mode: ioam.ModeEncap, Frequency: ioam.Frequency{K: 1, N: 1},
+		Tunnel:  &config.Tunnel{Destination: mustAddr("2001:db8:9::1")},
+		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}}}}
+}
+
+// A tunnel without a source has the kernel's choice, also when that changes; and
+// waits while there is none.
+func TestTunnelSourceIsChosen(t *testing.T) {
+	ctx := context.Background()
+	h := newHarness(t, baseConfig)
+	h.start()
+	if err := h.client.AddEncapsulation(ctx, derivedRule()); err != nil {
+		t.Fatal(err)
+	}
+	source := func() netip.Addr {
+		if es := h.datapath.running().Node.Encapsulations; len(es) > 0 {
+			return es[0].TunnelSource
+		}
+		return netip.Addr{}
+	}
+	if source() != mustAddr("2001:db8::99") {
+		t.Errorf("the source is %v", source())
+	}
+	if es, err := h.client.Encapsulations(ctx); err != nil || es[len(es)-1].Tunnel.Source.IsValid() {
+		t.Errorf("the configuration got a source of its own: %+v, %v", es, err)
+	}
+	h.system.setSource(mustAddr("2001:db8::77"), nil)
+	eventually(t, "the new source is in force", func() bool { return source() == mustAddr("2001:db8::77") })
+	if h.warned(health.TunnelUnroutable) {
+		t.Error("a warning about a tunnel that has a source")
+	}
+
+	h.system.setSource(netip.Addr{}, errors.New("no route to 2001:db8:9::1"))
+	eventually(t, "the rule waits", func() bool { return !source().IsValid() })
+	if !h.warned(health.TunnelUnroutable) || !strings.Contains(h.log.String(), "no route to 2001:db8:9::1") {
+		t.Errorf("no word of it; the log is\n%s", h.log)
+	}
+	before := h.datapath.applications()
+	other := derivedRule()
+	other.Name = "other"
+	const want = "tunnel source: no route to 2001:db8:9::1; give one of this node's addresses with tunsrc"
+	if err := h.client.AddEncapsulation(ctx, other); err == nil || err.Error() != want || h.datapath.applications() != before {
+		t.Errorf("a rule that would not be in force: %v, want %s", err, want)
+	}
+	h.system.setSource(mustAddr("2001:db8::99"), nil)
+	eventually(t, "the rule is back", func() bool { return source() == mustAddr("2001:db8::99") })
+	if err := h.client.RemoveEncapsulation(ctx, "core"); err != nil || source().IsValid() {
+		t.Errorf("remove: %v, and it has the source %v", err, source())
+	}
+}
+
+func TestNames(t *testing.T) {
+	a, b := mustAddr("2001:db8::a"), mustAddr("2001:db8::b")
+	var answer []netip.Addr
+	asked := 0
+	n := names{known: map[string][]netip.Addr{}, lookup: func(string) []netip.Addr { asked++; return slices.Clone(answer) }}
+	for _, step := range []struct {
+		answer  []netip.Addr
+		changed bool
+		known   []netip.Addr
+	}{
+		{nil, true, nil},
+		{nil, false, nil},
+		{[]netip.Addr{b, a}, true, []netip.Addr{a, b}},
+		{[]netip.Addr{a, b}, false, []netip.Addr{a, b}},
+		{nil, false, []netip.Addr{a, b}}, // nobody answers for a while
+		{[]netip.Addr{b}, true, []netip.Addr{b}},
+	} {
+		answer = step.answer
+		if changed := n.refresh("collector"); changed != step.changed {
+			t.Errorf("%v: changed %v", step.answer, changed)
+		}
+		before := asked
+		if known := n.addresses("collector"); !slices.Equal(known, step.known) || asked != before {
+			t.Errorf("%v: known is %v, asked %d times more", step.answer, known, asked-before)
+		}
+	}
+	if n.addresses("another"); !slices.Equal(slices.Sorted(slices.Values(n.all())), []string{"another", "collector"}) {
+		t.Errorf("names %v", n.all())
+	}
+}
+
+// What is sent to collectors gets no IOAM, whether they are known by address or
+// by name.
+func TestCollectorsAreKnown(t *testing.T) {
+	h := newHarness(t, baseConfig+"export:\n  - {kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}\n  - {kind: ipfix, address: \"tcp://collector.invalid\"}\n")
+	h.system.setCollectors(mustAddr("2001:db8::2"))
+	h.start()
+	want := []ioam.Collector{
+		{Address: mustAddr("2001:db8::1"), Port: 4000, Protocol: ioam.NextHeaderUDP},
+		{Address: mustAddr("2001:db8::2"), Port: 4739, Protocol: ioam.NextHeaderTCP},
+	}
+	if got := h.datapath.running().Node.Collectors; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	h.system.setCollectors(mustAddr("2001:db8::3"))
+	if !h.agent.names.refresh("collector.invalid") {
+		t.Fatal("the new address was not noticed")
+	}
+	h.agent.look()
+	eventually(t, "the data plane knows", func() bool { return h.datapath.running().Node.Collectors[1].Address == mustAddr("2001:db8::3") })
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package collect
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// line is an event.
+type line string
+
+func (l line) Text() string { return string(l) + "\n" }
+
+// A file that was renamed or removed is made anew; where that cannot be, the
+// open one is written on.
+func TestWriterFollowsRotation(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "paths")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "paths.jsonl")
+	w, err := OpenWriter(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(s string) {
+		t.Helper()
+		if err := w.Write(line(s)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("one")
+	rename(path, path+".1")
+	write("two")
+	rename(dir, dir+".away")
+	write("three")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"paths.jsonl.1": "\"one\"\n", "paths.jsonl": "\"two\"\n\"three\"\n"} {
+		if got, err := os.ReadFile(filepath.Join(dir+".away", name)); err != nil || string(got) != want {
+			t.Errorf("%s has %q, %v; want %q", name, got, err, want)
+		}
+	}
+	if _, err := OpenWriter(filepath.Join(dir, "missing", "x"), true); err == nil || !strings.Contains(err.Error(), "name a file in a directory that exists") {
+		t.Errorf("a directory that is missing: %v", err)
+	}
+}
+
+// Every counter is in the statistics' JSON and among the metrics, by one name.
+func TestStatistics(t *testing.T) {
+	c, _, send := offline(t, Config{}, ipfix.UDP)
+	x := newExporter(t, ipfix.UDP, 1)
+	send(x.message(start, 0, packet(0)...))
+	send(x.message(start, 0, packet(1)[0], packet(1)[0], packet(2)[0].without("ioamNamespaceId")))
+	send([]byte{0, 9})
+	stats := c.Stats()
+	b, err := json.Marshal(stats.Record())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"kind":"statistics"`, `"messages":2`, `"records":6`, `"postcards":5`, `"postcards_joined":3`, `"postcards_duplicate":1`,
+		`"complete":1`, `"version":1`, `"namespace_missing":1`, `"waiting":1`, `"not_seen_further":0`,
+	} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("%s\nlacks %s", b, want)
+		}
+	}
+	text := stats.Record().Text()
+	for _, want := range []string{"           5  postcards: ", "           1  path complete: ", "           1  malformed version: ", "           1  impossible namespace_missing: "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s\nlacks %q", text, want)
+		}
+	}
+	if strings.Contains(text, " 0  ") {
+		t.Errorf("%s\nhas counters that are 0", text)
+	}
+
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(c)
+	answer := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	metrics := map[string]bool{}
+	for s := bufio.NewScanner(answer.Body); s.Scan(); {
+		metrics[s.Text()] = true
+	}
+	for _, want := range []string{
+		"waymark_collect_messages_total 2", "waymark_collect_postcards_total 5", `waymark_collect_paths_total{reason="complete"} 1`,
+		`waymark_collect_malformed_total{cause="version"} 1`, `waymark_collect_malformed_total{cause="sequence_gap"} 0`,
+		`waymark_collect_impossible_total{cause="namespace_missing"} 1`, "waymark_collect_waiting_packets 1", "waymark_collect_sessions 1", "waymark_collect_templates 2",
+	} {
+		if !metrics[want] {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+	series := 0
+	for m := range metrics {
+		if !strings.HasPrefix(m, "#") {
+			series++
+		}
+	}
+	if want := len(stats.Counts()) + int(join.NumReasons) + int(ipfix.NumCauses) + int(NumFaults) - 1 + 3; series != want {
+		t.Errorf("%d series, want %d: every one from the start", series, want)
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// derives tells whether the source of the tunnel is the host's to say.
+func (e Encapsulation) derives() bool {
+	return e.Tunnel != nil && e.Mode != ioam.ModeInline && !e.Tunnel.Source.IsValid()
+}
+
+// deriveSources asks the host for the sources that the configuration leaves to
+// it, once for each destination.
+func (c *Config) deriveSources(h Host, out *Resolved) {
+	out.Derived = map[netip.Addr]netip.Addr{}
+	causes := map[netip.Addr]string{}
+	for _, e := range c.Encapsulations {
+		if !e.derives() {
+			continue
+		}
+		to := e.Tunnel.Destination
+		if _, asked := out.Derived[to]; !asked {
+			var err error
+			if out.Derived[to], err = SourceOf(h, to); err != nil {
+				causes[to] = err.Error()
+			}
+		}
+		if cause := causes[to]; cause != "" {
+			out.Sourceless = append(out.Sourceless, Sourceless{e.Name, to, cause})
+		}
+	}
+}
+
+// SourceOf is the source that a tunnel to an address has when its configuration
+// gives none: what the kernel would choose, if a tunnel can have it.
+func SourceOf(h Host, to netip.Addr) (netip.Addr, error) {
+	from, err := h.SourceTo(to)
+	switch {
+	case err != nil:
+		return netip.Addr{}, err
+	case from == to:
+		return netip.Addr{}, fmt.Errorf("%s is an address of this node", to)
+	case !from.Is6() || from.Is4In6() || from.IsUnspecified() || from.IsLoopback() || from.IsLinkLocalUnicast():
+		return netip.Addr{}, fmt.Errorf("this node would send to %s from %s, to which nobody beyond the link can answer", to, from)
+	}
+	return from.WithZone(""), nil
+}
+
+// sourceless are the faults of a strict file whose tunnels have no source here.
+func (c *Config) sourceless(r Resolved) (faults Faults) {
+	for i, e := range c.Encapsulations {
+		for _, s := range r.Sourceless {
+			if s.Encapsulation == e.Name {
+				path := fmt.Sprintf("encapsulations[%d].tunnel", i)
+				faults = append(faults, c.source.fault(path, fmt.Sprintf("%s has no source: %s", path, s.Cause),
+					"set source to an address of this node, make the destination reachable, or set strict: false to serve it when that is so"))
+			}
+		}
+	}
+	return faults
+}
+
+// collectors are where this node's own exports go over IPv6.
+func (c *Config) collectors(h Host) []ioam.Collector {
+	var list []ioam.Collector
+	for _, e := range c.Export {
+		if e.Kind != ExportIPFIX {
+			continue
+		}
+		protocol := ioam.NextHeaderTCP
+		if e.Address.Transport == export.UDP {
+			protocol = ioam.NextHeaderUDP
+		}
+		addresses := h.Addresses
+		if literal, err := netip.ParseAddr(e.Address.Host); err == nil {
+			addresses = func(string) []netip.Addr { return []netip.Addr{literal} }
+		}
+		for _, a := range addresses(e.Address.Host) {
+			if a.Is6() && !a.Is4In6() && len(list) < ioam.MaxCollectors {
+				list = append(list, ioam.Collector{Address: a.WithZone(""), Port: e.Address.Port, Protocol: protocol})
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/export"
+)
+
+func TestIPFIXExport(t *testing.T) {
+	c, err := Parse("F", []byte(`export:
+  - {kind: ipfix, address: "udp://[2001:db8::9]"}
+  - kind: ipfix
+    address: tls://collector.example.net
+    source: 192.0.2.1
+    observation-domain: 77
+    enterprise: 64512
+    message-size: 1400
+    refresh: 10m
+    tls: {certificate: /a, key: /b, ca: /c, server-name: d}
+  - {kind: jsonl}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []export.CollectorConfig{
+		{Transport: export.UDP, Address: "[2001:db8::9]:4739", Domain: 5, Refresh: time.Minute},
+		{Transport: export.TLS, Address: "collector.example.net:4740", Source: netip.MustParseAddr("192.0.2.1"), Domain: 77, MessageSize: 1400,
+			Refresh: 10 * time.Minute, Files: export.TLSFiles{Certificate: "/a", Key: "/b", CA: "/c", ServerName: "d"}},
+	}
+	for i, w := range want {
+		if got := c.Export[i].Collector(5); got != w {
+			t.Errorf("got  %+v\nwant %+v", got, w)
+		}
+	}
+	if a, b := c.Export[0].EnterpriseNumber(), c.Export[1].EnterpriseNumber(); a != 32473 || b != 64512 {
+		t.Errorf("enterprise numbers %d and %d", a, b)
+	}
+	shown := string(c.Marshal())
+	again, err := Parse("F", []byte(shown))
+	if err != nil || !reflect.DeepEqual(again.Export, c.Export) {
+		t.Errorf("%v\n%s", err, shown)
+	}
+	if part := "export:\n  - kind: ipfix\n    address: \"udp://[2001:db8::9]:4739\"\n"; !strings.Contains(shown, part) {
+		t.Errorf("no %q in\n%s", part, shown)
+	}
+	if got := c.Export[2].File(); got != "-" {
+		t.Errorf("jsonl without a path writes to %q", got)
+	}
+}
+
+func TestCollectorAddresses(t *testing.T) {
+	for text, want := range map[string]string{
+		"udp://[2001:db8::9]:4739": "udp://[2001:db8::9]:4739",
+		"udp://[2001:DB8:0::9]":    "udp://[2001:db8::9]:4739",
+		"tcp://192.0.2.9":          "tcp://192.0.2.9:4739",
+		"tls://192.0.2.9:1":        "tls://192.0.2.9:1",
+		"tls://a-b.example.":       "tls://a-b.example.:4740",
+		"udp://2001:db8::9":        "udp://[2001:db8::9]:4739",
+		"udp://fe80::1%eth0":       "udp://[fe80::1%eth0]:4739",
+	} {
+		if a, err := parseCollector(text); err != nil || formatCollector(a) != want {
+			t.Errorf("%s: %s, %v; want %s", text, formatCollector(a), err, want)
+		}
+	}
+	for _, bad := range []string{"", "udp", "udp://", "sctp://[::1]:4739", "[::1]:4739", "udp://[::1", "udp://[::1]:0", "udp://[::1]:65536",
+		"udp://[::]:4739", "udp://0.0.0.0", "udp://a b", "tls://-x.example", "tls://a..b", "udp://[::1]:4739/path"} {
+		if a, err := parseCollector(bad); err == nil {
+			t.Errorf("%q is taken for %s", bad, formatCollector(a))
+		}
+	}
+}
+
+func TestPeriods(t *testing.T) {
+	for _, text := range []string{"1s", "1m", "1m30s", "1h", "1h1m", "1h0m1s", "24h"} {
+		if p, err := parsePeriod(text); err != nil || formatPeriod(p) != text {
+			t.Errorf("%s: %s, %v", text, formatPeriod(p), err)
+		}
+	}
+	for _, bad := range []string{"", "1", "0s", "-1m", "500ms", "1.5s", "25h", "x"} {
+		if p, err := parsePeriod(bad); err == nil {
+			t.Errorf("%q is taken for %s", bad, formatPeriod(p))
+		}
+	}
+}
+
+func TestFaultsOfExport(t *testing.T) {
+	checkFaults(t, []faultCase{
+		{"keys of the other kind", "export:\n  - {kind: jsonl, address: \"udp://[::1]\", refresh: 10s}\n  - {kind: ipfix, address: \"udp://[::1]\", path: /x}", []string{
+			`2:28: export[0].address: jsonl does not know it; leave it out, or set kind: ipfix`,
+			`2:52: export[0].refresh: jsonl does not know it; leave it out, or set kind: ipfix`,
+			`3:49: export[1].path: ipfix does not know it; leave it out, or set kind: jsonl`}},
+		{"no collector", "export: [{kind: ipfix}]", []string{
+			`1:10: export[0].address: ipfix needs a collector; add it: an address such as "udp://[2001:db8::9]:4739", "tcp://…" or "tls://…"`}},
+		{"an address that cannot be read", "export: [{kind: ipfix, address: \"http://x\"}]", []string{
+			`1:33: export[0].address: "http://x" is not one of them; write an address such as "udp://[2001:db8::9]:4739", "tcp://…" or "tls://…"`}},
+		{"one collector twice", "export: [{kind: ipfix, address: \"udp://[::1]\"}, {kind: ipfix, address: \"udp://[::1]:4739\"}]", []string{
+			`1:72: export[1].address: export[0] writes to udp://[::1]:4739 too; remove one, or give it another address`}},
+		{"two families", "export: [{kind: ipfix, address: \"udp://[::1]\", source: 192.0.2.1}]", []string{
+			`1:56: export[0].source: 192.0.2.1 cannot send to ::1; give an address of the same family, or none`}},
+		{"TLS that cannot be", "export:\n  - {kind: ipfix, address: \"tcp://[::1]\", tls: {ca: /c}}\n  - {kind: ipfix, address: \"tls://[::1]\", tls: {key: /b}}", []string{
+			`2:48: export[0].tls: there is no TLS over tcp; leave it out, or write tls:// in address`,
+			`3:48: export[1].tls: a certificate needs its key, and a key its certificate; give both, or neither`}},
+		{"numbers", "export: [{kind: ipfix, address: \"udp://[::1]\", enterprise: 10383, message-size: 100, refresh: 1ms, observation-domain: -1}]", []string{
+			`1:60: export[0].enterprise: 10383 has elements of its own; write a private enterprise number, but 0 and 10383`,
+			`1:81: export[0].message-size: 100 is too small; write a number from 508 to 65535`,
+			`1:95: export[0].refresh: "1ms" is not one of them; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`,
+			`1:120: export[0].observation-domain: "-1" is not a number; write a number from 0 to 4294967295`}},
+	})
+}

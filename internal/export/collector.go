@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Transport is how messages reach a collector.
+type Transport string
+
+// Transports of IPFIX (RFC 7011 §10).
+const (
+	UDP Transport = "udp"
+	TCP Transport = "tcp"
+	TLS Transport = "tls" // over TCP
+)
+
+// CollectorConfig names a collector and says how to speak to it.
+type CollectorConfig struct {
+	Transport   Transport
+	Address     string        // HOST:PORT
+	Source      netip.Addr    // of our socket; invalid: the kernel chooses
+	Domain      uint32        // Observation Domain ID
+	MessageSize int           // octets of a message at most; 0: what the path MTU leaves
+	Refresh     time.Duration // after which templates (UDP), names and statistics are sent again
+	Files       TLSFiles
+}
+
+// Name is how status and metrics name it.
+func (c CollectorConfig) Name() string { return fmt.Sprintf("ipfix:%s://%s", c.Transport, c.Address) }
+
+// Facts are what the options records tell of the node.
+type Facts struct {
+	Node       string // name of the observation domain
+	Interfaces []Link
+	Suppressed uint64 // records that a rate limit suppressed
+	Lost       uint64 // records that found no room on their way to the exporters
+}
+
+// Link is a network interface.
+type Link struct {
+	Index ioam.IfIndex
+	Name  string
+}
+
+// Collector exports to one collector: a queue, a socket and a session (RFC 7011
+// §2), whatever the number of those who offer records. What becomes of a
+// collector never makes them wait.
+type Collector struct {
+	config    CollectorConfig
+	templates *templates
+	facts     func() Facts
+	log       *slog.Logger
+	queue     *queue
+	announce  chan struct{} // names changed
+
+	exported, lost, unencodable, messages, octets atomic.Uint64
+
+	connected atomic.Bool
+	fault     atomic.Pointer[string]
+}
+
+// NewCollector checks what can be checked without the collector. Nothing is sent
+// before Run.
+func NewCollector(config CollectorConfig, x *IPFIX, facts func() Facts, log *slog.Logger) (*Collector, error) {
+	c := &Collector{
+		config: config, templates: x.templates, facts: facts, queue: newQueue(), announce: make(chan struct{}, 1),
+		log: log.With("collector", config.Name()),
+	}
+	if _, _, err := net.SplitHostPort(config.Address); err != nil {
+		return nil, fmt.Errorf("export ipfix: %w; write HOST:PORT", err)
+	}
+	if config.Transport == TLS {
+		if _, err := config.Files.load(config.Address); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Name says what it is, for people.
+func (c *Collector) Name() string { return c.config.Name() }
+
+// Announce tells that the facts changed: they are sent anew.
+func (c *Collector) Announce() {
+	select {
+	case c.announce <- struct{}{}:
+	default:
+	}
+}
+
+// refused counts a record that could not be encoded.
+func (c *Collector) refused(err error) {
+	if c.unencodable.Add(1) == 1 {
+		c.log.Warn("a record cannot be encoded; more are only counted", "error", err)
+	}
+}
+
+// Waits between attempts to reach a collector: doubled each time, and shortened
+// by up to half at random, so that nodes do not come all at once.
+const (
+	firstWait = 250 * time.Millisecond
+	maxWait   = 30 * time.Second
+)
+
+// steady is how long a session lasts that ends the waiting for good.
+const steady = 10 * time.Second
+
+// closingTime is how long the end of an exporter may take.
+const closingTime = 2 * time.Second
+
+// errEnded: the collector closed the connection.
+var errEnded = errors.New("the collector closed the connection")
+
+// Run exports until the context ends, then what is queued, if the collector
+// takes it at once. What is left is lost, and counted.
+func (c *Collector) Run(ctx context.Context) {
+	defer func() { c.lost.Add(c.queue.close()) }()
+	for wait := firstWait; ; {
+		began := time.Now()
+		err := c.connect(ctx)
+		c.connected.Store(false)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > steady {
+			wait = firstWait
+		}
+		c.away(err)
+		select {
+		case <-time.After(wait - rand.N(wait/2)):
+		case <-ctx.Done():
+			return
+		}
+		wait = min(2*wait, maxWait)
+	}
+}
+
+// connect is one session, from its connection to its end.
+func (c *Collector) connect(ctx context.Context) error {
+	l, err := c.config.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	s, err := newSession(c, l)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx)
+}
+
+// away notes that the collector cannot be reached, and says so once.
+func (c *Collector) away(err error) {
+	text := err.Error()
+	if before := c.fault.Swap(&text); before == nil || *before != text {
+		c.log.Warn("the collector cannot be reached; records wait in a bounded queue", "error", err)
+	}
+}
+
+// reached notes that the collector takes messages, as far as can be told.
+func (c *Collector) reached() {
+	c.connected.Store(true)
+	if c.fault.Swap(nil) != nil {
+		c.log.Info("the collector is reached again")
+	}
+}
+
+// Stats is what happened so far.
+func (c *Collector) Stats() Stats {
+	q := c.queue.stats()
+	s := Stats{
+		Offered: q.offered + c.unencodable.Load(), Written: c.exported.Load(), Dropped: q.dropped,
+		Lost: c.lost.Load(), Unencodable: c.unencodable.Load(),
+		Messages: c.messages.Load(), Octets: c.octets.Load(), Connected: c.connected.Load(),
+	}
+	if text := c.fault.Load(); text != nil {
+		s.Error = *text
+	}
+	return s
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// dialTimeout is how long a connection, with TLS' handshake, may take to arise.
+const dialTimeout = 10 * time.Second
+
+// stallTime is how long a collector may take nothing before its connection
+// counts as lost.
+const stallTime = 30 * time.Second
+
+// streamMessage is the greatest message over TCP: what a TLS record holds.
+const streamMessage = 16384
+
+// TLSFiles are the credentials of a session over TLS, all in PEM. They are read
+// anew for each connection, so that certificates can be renewed.
+type TLSFiles struct {
+	Certificate, Key string // ours; "" for none
+	CA               string // who vouches for the collector; "" for the system's
+	ServerName       string // the collector's name in its certificate; "" for the address' host
+}
+
+func (f TLSFiles) load(address string) (*tls.Config, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
+	if c.ServerName == "" {
+		c.ServerName = host
+	}
+	if f.CA != "" {
+		pem, err := os.ReadFile(f.CA)
+		if err != nil {
+			return nil, fmt.Errorf("export ipfix: the CA's certificate: %w", err)
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("export ipfix: %s has no certificate; give one or more in PEM", f.CA)
+		}
+	}
+	if f.Certificate != "" {
+		own, err := tls.LoadX509KeyPair(f.Certificate, f.Key)
+		if err != nil {
+			return nil, fmt.Errorf("export ipfix: certificate %s and key %s: %w; give a pair in PEM that the agent may read", f.Certificate, f.Key, err)
+		}
+		c.Certificates = []tls.Certificate{own}
+	}
+	return c, nil
+}
+
+func (c CollectorConfig) dial(ctx context.Context) (link, error) {
+	if c.Transport == UDP {
+		return c.dialUDP(ctx)
+	}
+	return c.dialTCP(ctx)
+}
+
+// tcpLink is a TCP connection, with or without TLS. What the collector's host
+// has acknowledged is confirmed; whether the collector has read it, only it
+// knows.
+type tcpLink struct {
+	tcp     *net.TCPConn
+	raw     syscall.RawConn
+	conn    net.Conn // tcp, or TLS over it
+	size    int
+	octets  atomic.Uint64 // written to tcp, TLS' own included
+	written uint64        // octets of messages
+	marks   []mark        // not acknowledged
+	end     uint64        // octets of messages that are acknowledged
+	over    chan struct{}
+
+	mu        sync.Mutex
+	finishing time.Time // until when writing may go on; zero: as long as it takes
+}
+
+// mark says that so many octets of messages take so many of the connection.
+type mark struct{ messages, octets uint64 }
+
+// counted counts what TLS writes.
+type counted struct {
+	*net.TCPConn
+	octets *atomic.Uint64
+}
+
+func (c counted) Write(b []byte) (int, error) {
+	n, err := c.TCPConn.Write(b)
+	c.octets.Add(uint64(n))
+	return n, err
+}
+
+func (c CollectorConfig) dialTCP(ctx context.Context) (link, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	var d net.Dialer
+	if c.Source.IsValid() {
+		d.LocalAddr = &net.TCPAddr{IP: c.Source.AsSlice()}
+	}
+	conn, err := d.DialContext(ctx, "tcp", c.Address)
+	if err != nil {
+		return nil, err
+	}
+	l := &tcpLink{tcp: conn.(*net.TCPConn), size: streamMessage, over: make(chan struct{})}
+	if c.MessageSize != 0 {
+		l.size = c.MessageSize
+	}
+	if err := l.open(ctx, c); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	go func() {
+		defer close(l.over)
+		_, _ = io.Copy(io.Discard, l.conn) // collectors have nothing to say
+	}()
+	return l, nil
+}
+
+func (l *tcpLink) open(ctx context.Context, c CollectorConfig) (err error) {
+	if l.raw, err = l.tcp.SyscallConn(); err != nil {
+		return err
+	}
+	var option error
+	err = l.raw.Control(func(fd uintptr) {
+		option = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(stallTime.Milliseconds()))
+	})
+	if err = errors.Join(err, option); err != nil {
+		return fmt.Errorf("set the connection's timeout: %w", err)
+	}
+	under := counted{l.tcp, &l.octets}
+	if l.conn = under; c.Transport == TLS {
+		config, err := c.Files.load(c.Address)
+		if err != nil {
+			return err
+		}
+		secure := tls.Client(under, config)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return fmt.Errorf("TLS: %w", err)
+		}
+		l.conn = secure
+	}
+	return nil
+}
+
+func (l *tcpLink) limit() int            { return l.size }
+func (l *tcpLink) gone() <-chan struct{} { return l.over }
+
+// write writes each message by itself: so it is known which are acknowledged.
+func (l *tcpLink) write(out []byte, sizes []int) error {
+	if err := l.allow(); err != nil {
+		return err
+	}
+	for _, n := range sizes {
+		if _, err := l.conn.Write(out[:n]); err != nil {
+			return err
+		}
+		out = out[n:]
+		l.written += uint64(n)
+		l.marks = append(l.marks, mark{l.written, l.octets.Load()})
+	}
+	return nil
+}
+
+// allow gives writing its time.
+func (l *tcpLink) allow() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.finishing.IsZero() {
+		return l.tcp.SetWriteDeadline(l.finishing)
+	}
+	return l.tcp.SetWriteDeadline(time.Now().Add(stallTime))
+}
+
+func (l *tcpLink) finish() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.finishing = time.Now().Add(closingTime)
+	_ = l.tcp.SetWriteDeadline(l.finishing) // what is being written
+}
+
+func (l *tcpLink) confirmed() (uint64, error) {
+	waiting, fault := 0, 0
+	var err error
+	if outer := l.raw.Control(func(fd uintptr) {
+		if waiting, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ); err == nil {
+			fault, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+		}
+	}); outer != nil {
+		return l.end, outer
+	}
+	if err != nil {
+		return l.end, err
+	}
+	acknowledged := l.octets.Load() - min(uint64(waiting), l.octets.Load())
+	n := 0
+	for n < len(l.marks) && l.marks[n].octets <= acknowledged {
+		l.end = l.marks[n].messages
+		n++
+	}
+	l.marks = append(l.marks[:0], l.marks[n:]...)
+	if fault != 0 {
+		return l.end, syscall.Errno(fault)
+	}
+	return l.end, nil
+}
+
+// close resets a connection that still has something to send: it will be counted
+// as lost or sent again, so it must not arrive now.
+func (l *tcpLink) close() {
+	if _, err := l.confirmed(); err != nil || len(l.marks) > 0 {
+		_ = l.tcp.SetLinger(0) // it is closed in any case
+		l.tcp.Close()
+	} else {
+		l.conn.Close()
+	}
+	<-l.over
+}

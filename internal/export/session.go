@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// flushAfter is how long a record waits for others to fill a message.
+const flushAfter = 100 * time.Millisecond
+
+// batchLen is how many octets of messages are handed to the kernel at once.
+const batchLen = 60000
+
+// link is a connection to a collector, or a UDP socket that stands for one.
+type link interface {
+	// limit is how many octets a message may have now.
+	limit() int
+	// write sends messages, which stand one behind the other in out.
+	write(out []byte, sizes []int) error
+	// confirmed is how many octets need not be sent again, and the error that
+	// the connection has met since it was asked last.
+	confirmed() (uint64, error)
+	// gone is closed when the collector has ended the connection.
+	gone() <-chan struct{}
+	// finish lets writing go on for closingTime at most; another goroutine may
+	// be writing.
+	finish()
+	close()
+}
+
+// sent is a message, and what of the blocks it ends with.
+type sent struct {
+	end      uint64 // octets of all messages up to here
+	length   int
+	records  uint64 // data records that were offered
+	skipped  uint64 // records that no message has room for
+	block    *block // of the last of them; nil: the message has none
+	offset   int    // behind that, in the block
+	consumed int    // how many of these records are the block's
+}
+
+// session is a transport session (RFC 7011 §2): it makes messages of the queue's
+// blocks. A block is held until all of it is confirmed; what is not when the
+// session ends goes back to the queue.
+type session struct {
+	c        *Collector
+	link     link
+	encoder  *ipfix.Encoder
+	held     []*block // the oldest first
+	out      []byte   // messages to be written, the last one perhaps not finished
+	sizes    []int    // of the finished ones
+	total    uint64   // octets of all finished messages
+	pending  []sent   // not confirmed
+	message  sent     // the one being written
+	refresh  time.Time
+	defined  int // how many of the templates the encoder has
+	limitNow int
+}
+
+func newSession(c *Collector, l link) (*session, error) {
+	s := &session{c: c, link: l, out: make([]byte, 0, batchLen+maxMessageSize), limitNow: l.limit()}
+	transport := ipfix.TCP
+	if c.config.Transport == UDP {
+		transport = ipfix.UDP
+	}
+	var err error
+	if s.encoder, err = ipfix.NewEncoder(transport, c.config.Domain, s.limitNow); err != nil {
+		return nil, err
+	}
+	for _, t := range []*ipfix.Template{c.templates.domain, c.templates.link, c.templates.statistics} {
+		if err := s.encoder.Define(t); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// run exports until the context ends or the connection.
+func (s *session) run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, s.link.finish)
+	defer stop()
+	err := s.exchange(ctx)
+	if err == nil { // the context has ended
+		err = s.drain()
+	}
+	_ = s.confirm() // the last word of a connection that has failed
+	s.restore()
+	return err
+}
+
+func (s *session) exchange(ctx context.Context) error {
+	s.encoder.Start(s.out)
+	if err := s.tell(time.Now()); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		b := s.c.queue.take(ctx, flushAfter, s.link.gone())
+		if b != nil {
+			if err := s.add(b); err != nil {
+				return err
+			}
+		}
+		if b == nil || !s.c.queue.more() {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+		if err := s.confirm(); err != nil {
+			return err
+		}
+		s.c.reached()
+		select {
+		case <-s.link.gone():
+			return errEnded
+		case <-s.c.announce:
+			s.refresh = time.Time{}
+		default:
+		}
+		if now := time.Now(); now.After(s.refresh) {
+			if err := s.tell(now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// drain sends what is queued, and waits until it is confirmed.
+func (s *session) drain() error {
+	deadline := time.Now().Add(closingTime)
+	for time.Now().Before(deadline) {
+		b, _ := s.c.queue.ready(0)
+		if b == nil {
+			break
+		}
+		if err := s.add(b); err != nil {
+			return err
+		}
+	}
+	if err := s.tell(time.Now()); err != nil { // the last statistics
+		return err
+	}
+	for time.Now().Before(deadline) {
+		if err := s.confirm(); err != nil || len(s.pending) == 0 {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return errEnded
+}
+
+// add puts the records of a block into messages.
+func (s *session) add(b *block) error {
+	s.held = append(s.held, b)
+	if l := s.link.limit(); l != s.limitNow {
+		if err := s.encoder.SetLimit(l); err != nil {
+			return err
+		}
+		s.limitNow = l
+	}
+	list := *s.c.templates.list.Load()
+	s.message.consumed = 0
+	for at := b.start; at < len(b.data); {
+		index, record, end := b.next(at)
+		t := list[index].template
+		err := s.encoder.Add(t, record)
+		if errors.Is(err, ipfix.ErrTemplateUndefined) {
+			if err = s.encoder.Define(t); err == nil {
+				err = s.encoder.Add(t, record)
+			}
+		}
+		switch {
+		case err == nil:
+			s.message.records++
+		case errors.Is(err, ipfix.ErrMessageFull):
+			if err := s.finish(); err != nil {
+				return err
+			}
+			continue
+		default:
+			s.message.skipped++
+		}
+		s.message.block, s.message.offset = b, end
+		s.message.consumed++
+		at = end
+	}
+	return nil
+}
+
+// finish ends a message, and writes those that are ready when they are many.
+func (s *session) finish() error {
+	start := len(s.out)
+	if !s.encoder.Empty() {
+		s.out = s.encoder.Finish(time.Now())
+		s.sizes = append(s.sizes, len(s.out)-start)
+	} else if s.message.block == nil {
+		return nil
+	}
+	s.total += uint64(len(s.out) - start)
+	m := s.message
+	m.end, m.length = s.total, len(s.out)-start
+	s.pending = append(s.pending, m)
+	s.message = sent{}
+	if len(s.out) >= batchLen || len(s.sizes) >= maxBatch {
+		return s.write()
+	}
+	s.encoder.Start(s.out)
+	return nil
+}
+
+// flush writes all there is.
+func (s *session) flush() error {
+	if err := s.finish(); err != nil || len(s.sizes) == 0 {
+		return err
+	}
+	return s.write()
+}
+
+func (s *session) write() error {
+	err := s.link.write(s.out, s.sizes)
+	s.out, s.sizes = s.out[:0], s.sizes[:0]
+	s.encoder.Start(s.out)
+	if err != nil {
+		return err
+	}
+	return s.confirm()
+}
+
+// confirm counts what the collector has, and gives up the blocks of it.
+func (s *session) confirm() error {
+	end, err := s.link.confirmed()
+	n := 0
+	for n < len(s.pending) && s.pending[n].end <= end {
+		m := s.pending[n]
+		n++
+		s.c.exported.Add(m.records)
+		s.c.unencodable.Add(m.skipped)
+		s.c.octets.Add(uint64(m.length))
+		if m.length > 0 {
+			s.c.messages.Add(1)
+		}
+		if m.block != nil {
+			s.settle(m)
+		}
+	}
+	s.pending = append(s.pending[:0], s.pending[n:]...)
+	return err
+}
+
+// settle gives up what a message has of the held blocks.
+func (s *session) settle(m sent) {
+	for s.held[0] != m.block {
+		s.c.queue.release(s.held[0])
+		s.held = s.held[1:]
+	}
+	m.block.start, m.block.records = m.offset, m.block.records-m.consumed
+	if m.offset == len(m.block.data) {
+		s.c.queue.release(m.block)
+		s.held = s.held[1:]
+	}
+}
+
+// restore puts back what is not confirmed.
+func (s *session) restore() {
+	s.c.queue.restore(s.held)
+	s.held = nil
+}
+
+// tell sends what a collector needs to know: over UDP all templates, over the
+// others those that are new, then names and statistics.
+func (s *session) tell(now time.Time) error {
+	s.refresh = now.Add(s.c.config.Refresh)
+	for _, l := range (*s.c.templates.list.Load())[s.defined:] {
+		s.defined++
+		if err := s.encoder.Define(l.template); err != nil && !errors.Is(err, ipfix.ErrTooLong) {
+			return err
+		}
+	}
+	if s.c.config.Transport == UDP {
+		s.encoder.Refresh(now, 0, 0)
+	}
+	for {
+		err := s.encoder.AddTemplates()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ipfix.ErrMessageFull) {
+			return err
+		}
+		if err := s.finish(); err != nil {
+			return err
+		}
+	}
+	if err := s.options(); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// options adds the options records.
+func (s *session) options() error {
+	facts, t := s.c.facts(), s.c.templates
+	if err := s.option(t.domain, func(w *ipfix.RecordWriter) {
+		w.Uint(uint64(s.c.config.Domain))
+		w.Text(facts.Node)
+	}); err != nil {
+		return err
+	}
+	for _, l := range facts.Interfaces {
+		if err := s.option(t.link, func(w *ipfix.RecordWriter) {
+			w.Uint(uint64(l.Index))
+			w.Text(l.Name)
+		}); err != nil {
+			return err
+		}
+	}
+	stats := s.c.Stats()
+	return s.option(t.statistics, func(w *ipfix.RecordWriter) {
+		w.Uint(uint64(s.c.config.Domain))
+		for _, v := range []uint64{
+			stats.Messages, stats.Octets, stats.Written, stats.Dropped + stats.Lost + stats.Unencodable,
+			facts.Suppressed, facts.Lost, stats.Dropped, stats.Lost, stats.Unencodable,
+		} {
+			w.Uint(v)
+		}
+	})
+}
+
+// option adds an options record. One that has no room is left out.
+func (s *session) option(t *ipfix.Template, write func(*ipfix.RecordWriter)) error {
+	w := t.Record(nil)
+	write(&w)
+	record, err := w.End()
+	if err != nil {
+		return err
+	}
+	err = s.encoder.Add(t, record)
+	if errors.Is(err, ipfix.ErrMessageFull) {
+		if err := s.finish(); err != nil {
+			return err
+		}
+		err = s.encoder.Add(t, record)
+	}
+	if errors.Is(err, ipfix.ErrTooLong) {
+		return nil
+	}
+	return err
+}
