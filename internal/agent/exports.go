@@ -134,7 +134,7 @@ func (a *Agent) followFlows(ctx context.Context) {
 }
 
 func (a *Agent) flowInterval() time.Duration {
-	return max(10*time.Second, time.Second)
+	return max(time.Duration(a.state.Load().config.Node.ExportInterval), time.Second)
 }
 
 func (a *Agent) collectFlows() {
