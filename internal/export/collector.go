@@ -131,7 +131,7 @@ func (c *Collector) Run(ctx context.Context) {
 		began := time.Now()
 		err := c.connect(ctx)
 		c.connected.Store(false)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || err == nil {
 			return
 		}
 		if time.Since(began) > steady {

@@ -4,11 +4,15 @@ package export
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -62,8 +66,9 @@ type receiver struct {
 	messages []*ipfix.Message
 	data     int // data records that are not options
 	missed   uint64
-	opened   int
+	seen     int // octets of template sets
 	closers  []io.Closer
+	conns    []*net.TCPConn
 	ended    sync.WaitGroup
 }
 
@@ -99,12 +104,27 @@ func (r *receiver) take(s *ipfix.Session, b []byte) {
 		}
 	}
 	r.messages = append(r.messages, m)
+	r.seen += templateOctets(b)
 }
 
 func (r *receiver) records() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.data
+}
+
+// listen serves a transport.
+func (r *receiver) listen(transport Transport, address string) string {
+	r.t.Helper()
+	if transport == UDP {
+		return r.udp(address)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.stream(l)
+	return l.Addr().String()
 }
 
 // udp listens on an address; the one it returns has the port.
@@ -145,9 +165,6 @@ func (r *receiver) open(transport ipfix.Transport, from, to netip.AddrPort) *ipf
 	if err != nil {
 		r.t.Error(err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.opened++
 	return s
 }
 
@@ -164,6 +181,9 @@ func (r *receiver) stream(l net.Listener) {
 			}
 			r.mu.Lock()
 			r.closers = append(r.closers, conn)
+			if tcp, ok := conn.(*net.TCPConn); ok {
+				r.conns = append(r.conns, tcp)
+			}
 			r.mu.Unlock()
 			r.ended.Add(1)
 			go func() {
@@ -188,6 +208,31 @@ func (r *receiver) stream(l net.Listener) {
 	}()
 }
 
+// templateOctets counts the octets of template sets.
+func templateOctets(b []byte) (octets int) {
+	for b = b[16:]; len(b) >= 4; {
+		length := int(binary.BigEndian.Uint16(b[2:]))
+		if id := binary.BigEndian.Uint16(b); id == 2 || id == 3 {
+			octets += length
+		}
+		b = b[length:]
+	}
+	return octets
+}
+
+// shutdown ends as a collector that obeys does: it takes no more, and reads what
+// has come.
+func (r *receiver) shutdown() {
+	r.mu.Lock()
+	r.closers[0].Close()
+	conns := r.conns
+	r.mu.Unlock()
+	for _, c := range conns {
+		_ = c.CloseWrite() // the exporter ends then
+	}
+	r.ended.Wait()
+}
+
 func (r *receiver) close() {
 	r.mu.Lock()
 	for _, c := range r.closers {
@@ -198,22 +243,214 @@ func (r *receiver) close() {
 	r.ended.Wait()
 }
 
-func TestCollectorUDP(t *testing.T) {
+// check fails unless the sums agree: what was offered was sent, or lost.
+func check(t testing.TB, c *Collector) Stats {
+	t.Helper()
+	s := c.Stats()
+	if s.Offered != s.Written+s.Missed() {
+		t.Errorf("the sums do not agree: %+v", s)
+	}
+	return s
+}
+
+func offer(x *IPFIX, c *Collector, r Record, n int) {
+	for range n {
+		x.Offer(r, []*Collector{c})
+	}
+}
+
+// options are the values of options records, with ELEMENT=VALUE, scope first.
+func (r *receiver) options() (list []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.messages {
+		for _, set := range m.Sets {
+			if set.Template.Scope() == 0 {
+				continue
+			}
+			for record := range set.Records() {
+				var values []string
+				for v := range record.Values() {
+					values = append(values, v.Field.Element.Name+"="+shown(v))
+				}
+				list = append(list, strings.Join(values, " "))
+			}
+		}
+	}
+	return list
+}
+
+// templates is how many octets of templates came.
+func (r *receiver) templates() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen
+}
+
+func TestUDP(t *testing.T) {
 	for _, address := range []string{"[::1]:0", "127.0.0.1:0"} {
-		r := newReceiver(t)
-		x := newIPFIX(t)
+		r, x := newReceiver(t), newIPFIX(t)
 		c := newCollector(t, x, CollectorConfig{Transport: UDP, Address: r.udp(address), Domain: 2, MessageSize: 1400})
 		stop := run(c)
-		p := postcard(t)
-		for range 1000 {
-			x.Offer(p, []*Collector{c})
-			time.Sleep(time.Microsecond)
-		}
-		x.Offer(flow(), []*Collector{c})
-		waitFor(t, "all", func() bool { return r.records() == 1001 && c.Stats().Written == 1001 })
+		offer(x, c, postcard(t), 1000)
+		offer(x, c, flow(), 10)
+		offer(x, c, pathOfTwo(t), 10) // a record for each node
+		waitFor(t, "receiving all", func() bool { return r.records() == 1030 })
 		stop()
+		s := check(t, c)
 		r.close()
-		t.Logf("%+v", c.Stats())
+		if s.Written != 1030 || r.missed != 0 || s.Messages != uint64(len(r.messages)) {
+			t.Errorf("%+v; received %d messages, missed %d", s, len(r.messages), r.missed)
+		}
+		full := 0
+		for _, m := range r.messages {
+			if m.Length > 1400 || m.Domain != 2 {
+				t.Errorf("a message of %d octets of domain %d", m.Length, m.Domain)
+			}
+			if m.Length > 1400-150 {
+				full++
+			}
+		}
+		if full < 1000*130/1400 {
+			t.Errorf("%d of %d messages are full", full, len(r.messages))
+		}
+	}
+}
+
+// What RFC 7011 §4 wants a collector to know, and the names.
+func TestOptions(t *testing.T) {
+	r, x := newReceiver(t), newIPFIX(t)
+	c := newCollector(t, x, CollectorConfig{Transport: UDP, Address: r.udp("[::1]:0"), Domain: 2, Refresh: time.Second})
+	cut := postcard(t)
+	cut.Raw.Bytes = nil
+	offer(x, c, cut, 3)
+	stop := run(c)
+	offer(x, c, postcard(t), 50)
+	waitFor(t, "receiving all", func() bool { return r.records() == 50 })
+	before := r.templates()
+	waitFor(t, "templates again", func() bool { return r.templates() > before })
+	waitFor(t, "statistics", func() bool { return len(r.options()) >= 8 })
+	stop()
+	r.close()
+	list := r.options()
+	name := hex.EncodeToString([]byte("porthos"))
+	want := []string{
+		"observationDomainId=2 observationDomainName=" + name,
+		"ingressInterface=2 interfaceName=" + hex.EncodeToString([]byte("eth0")),
+		"ingressInterface=3 interfaceName=" + hex.EncodeToString([]byte("eth1")),
+		"observationDomainId=2 exportedMessageTotalCount=0 exportedOctetTotalCount=0 exportedFlowRecordTotalCount=0 notSentFlowTotalCount=3 " +
+			"ioamSuppressedRecordTotalCount=11 ioamLostRecordTotalCount=12 ioamQueueFullRecordTotalCount=0 ioamConnectionLostRecordTotalCount=0 ioamUnencodableRecordTotalCount=3",
+	}
+	if !slices.Equal(list[:4], want) {
+		t.Errorf("at first\n%s\nwant\n%s", strings.Join(list[:4], "\n"), strings.Join(want, "\n"))
+	}
+	if !strings.Contains(list[7], "exportedFlowRecordTotalCount=50 notSentFlowTotalCount=3 ") {
+		t.Errorf("then\n%s", list[7])
+	}
+}
+
+// A collector that is away costs what the queue has no room for, and no more.
+func TestCollectorAway(t *testing.T) {
+	for _, transport := range []Transport{UDP, TCP} {
+		r, x := newReceiver(t), newIPFIX(t)
+		address := r.listen(transport, "[::1]:0")
+		r.close()
+		c := newCollector(t, x, CollectorConfig{Transport: transport, Address: address, MessageSize: 1400})
+		stop := run(c)
+		waitFor(t, "a refusal", func() bool { return strings.Contains(c.Stats().Error, "refused") })
+		p := postcard(t)
+		began := time.Now()
+		for c.Stats().Dropped == 0 {
+			offer(x, c, p, 1000)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("the one who offers waited: %v", took)
+		}
+		if s := c.Stats(); s.Connected || s.Written != 0 || s.Waiting()*100 > maxBlocks*blockLen {
+			t.Errorf("%s: %+v", transport, s)
+		}
+		offered := c.Stats().Offered
+		back := newReceiver(t)
+		back.listen(transport, address)
+		waitFor(t, "reaching it again", func() bool { s := c.Stats(); return s.Connected && s.Waiting() == 0 })
+		stop()
+		s := check(t, c)
+		back.close()
+		if s.Offered != offered || s.Lost != 0 || s.Error != "" || uint64(back.records())+back.missed != s.Written {
+			t.Errorf("%s: received %d, missed %d, of %+v", transport, back.records(), back.missed, s)
+		}
+		if transport == TCP && back.missed != 0 {
+			t.Errorf("missed %d over TCP", back.missed)
+		}
+	}
+}
+
+// A collector that reads all it was sent when it is restarted gets every record.
+func TestRestarts(t *testing.T) {
+	x := newIPFIX(t)
+	r := newReceiver(t)
+	address := r.listen(TCP, "[::1]:0")
+	c := newCollector(t, x, CollectorConfig{Transport: TCP, Address: address})
+	stop := run(c)
+	p := postcard(t)
+	received := 0
+	for n := range 6 {
+		waitFor(t, "reaching it", func() bool { return c.Stats().Connected })
+		offer(x, c, p, 5000)
+		if n%2 == 0 {
+			want := received + 1
+			waitFor(t, "receiving some", func() bool { return r.records() >= want-received })
+		}
+		r.shutdown()
+		received += r.records()
+		if r.missed != 0 {
+			t.Errorf("missed %d", r.missed)
+		}
+		offer(x, c, p, 100) // while it is away
+		r = newReceiver(t)
+		r.listen(TCP, address)
+	}
+	waitFor(t, "sending all", func() bool { return c.Stats().Waiting() == 0 })
+	stop()
+	s := check(t, c)
+	r.shutdown()
+	received += r.records()
+	if s.Offered != 30600 || received < int(s.Written) || s.Missed() != 0 {
+		t.Errorf("received %d of %+v", received, s)
+	}
+	t.Logf("received %d, %d of them twice", received, received-int(s.Written))
+}
+
+// A collector that takes nothing is no reason to wait, and nothing is delivered
+// that was counted as lost.
+func TestStalledCollector(t *testing.T) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	x := newIPFIX(t)
+	c := newCollector(t, x, CollectorConfig{Transport: TCP, Address: l.Addr().String()})
+	stop := run(c)
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	p := postcard(t)
+	for c.Stats().Dropped == 0 {
+		offer(x, c, p, 1000)
+	}
+	if q := c.queue; len(q.blocks)+q.taken > maxBlocks+1 {
+		t.Errorf("%d blocks, %d taken", len(q.blocks), q.taken)
+	}
+	began := time.Now()
+	stop()
+	if took := time.Since(began); took > 2*closingTime+time.Second {
+		t.Errorf("the end took %v", took)
+	}
+	if s := check(t, c); s.Lost == 0 {
+		t.Errorf("%+v", s)
 	}
 }
 

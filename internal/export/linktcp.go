@@ -85,6 +85,7 @@ type tcpLink struct {
 	marks   []mark        // not acknowledged
 	end     uint64        // octets of messages that are acknowledged
 	over    chan struct{}
+	fault   error // of reading, once over is closed
 
 	mu        sync.Mutex
 	finishing time.Time // until when writing may go on; zero: as long as it takes
@@ -126,9 +127,36 @@ func (c CollectorConfig) dialTCP(ctx context.Context) (link, error) {
 	}
 	go func() {
 		defer close(l.over)
-		_, _ = io.Copy(io.Discard, l.conn) // collectors have nothing to say
+		_, l.fault = io.Copy(io.Discard, l.conn) // collectors have nothing to say
 	}()
+	if c.Transport == TLS {
+		if err := l.accepted(); err != nil {
+			l.close()
+			return nil, err
+		}
+	}
 	return l, nil
+}
+
+// verdictTime is how long a collector's refusal of our certificate may take.
+const verdictTime = 300 * time.Millisecond
+
+// accepted waits for a refusal: in TLS 1.3 it comes after the handshake (RFC
+// 8446 §4.4.2.4), and what was sent meanwhile would be acknowledged and lost.
+func (l *tcpLink) accepted() error {
+	select {
+	case <-l.over:
+		return l.ended()
+	case <-time.After(verdictTime):
+		return nil
+	}
+}
+
+func (l *tcpLink) ended() error {
+	if l.fault == nil {
+		return errEnded
+	}
+	return l.fault
 }
 
 func (l *tcpLink) open(ctx context.Context, c CollectorConfig) (err error) {

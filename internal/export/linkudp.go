@@ -123,6 +123,7 @@ func (l *udpLink) measure() {
 
 func (l *udpLink) limit() int            { return l.now }
 func (l *udpLink) gone() <-chan struct{} { return l.never }
+func (l *udpLink) ended() error          { return nil }
 func (l *udpLink) finish()               {}
 func (l *udpLink) close()                { l.conn.Close() }
 

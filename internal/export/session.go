@@ -25,8 +25,9 @@ type link interface {
 	// confirmed is how many octets need not be sent again, and the error that
 	// the connection has met since it was asked last.
 	confirmed() (uint64, error)
-	// gone is closed when the collector has ended the connection.
+	// gone is closed when the collector has ended the connection; ended says why.
 	gone() <-chan struct{}
+	ended() error
 	// finish lets writing go on for closingTime at most; another goroutine may
 	// be writing.
 	finish()
@@ -116,7 +117,8 @@ func (s *session) exchange(ctx context.Context) error {
 		s.c.reached()
 		select {
 		case <-s.link.gone():
-			return errEnded
+			s.await(time.Now().Add(partingTime))
+			return s.link.ended()
 		case <-s.c.announce:
 			s.refresh = time.Time{}
 		default:
@@ -145,13 +147,22 @@ func (s *session) drain() error {
 	if err := s.tell(time.Now()); err != nil { // the last statistics
 		return err
 	}
+	s.await(deadline)
+	return nil
+}
+
+// partingTime is how long a collector that has ended the connection may still
+// acknowledge what is under way.
+const partingTime = 500 * time.Millisecond
+
+// await waits until everything is confirmed, or never will be.
+func (s *session) await(deadline time.Time) {
 	for time.Now().Before(deadline) {
 		if err := s.confirm(); err != nil || len(s.pending) == 0 {
-			return err
+			return
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return errEnded
 }
 
 // add puts the records of a block into messages.

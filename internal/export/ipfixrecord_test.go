@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// encoded is a data record as it is queued.
+func encoded(t testing.TB, x *IPFIX, encode func(*encoding) error) (*ipfix.Template, []byte) {
+	t.Helper()
+	e := &encoding{templates: x.templates}
+	if err := encode(e); err != nil {
+		t.Fatal(err)
+	}
+	return e.layout.template, bytes.Clone(e.buf)
+}
+
+// said is what a decoder reads in a record: "ELEMENT=VALUE", in order.
+func said(t testing.TB, x *IPFIX, tmpl *ipfix.Template, record []byte) []string {
+	t.Helper()
+	e, err := ipfix.NewEncoder(ipfix.TCP, 2, 65535)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Start(nil)
+	if err := errors.Join(e.Define(tmpl), e.Add(tmpl, record)); err != nil {
+		t.Fatal(err)
+	}
+	d := ipfix.NewDecoder(ipfix.DecoderConfig{Registry: x.templates.registry})
+	s, err := d.Open(ipfix.SessionKey{Transport: ipfix.TCP}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.Decode(e.Finish(time.Now()), time.Now())
+	if err != nil || len(m.Problems) > 0 {
+		t.Fatalf("%v, %v", err, m.Problems)
+	}
+	var list []string
+	for r := range m.Sets[0].Records() {
+		for v := range r.Values() {
+			list = append(list, v.Field.Element.Name+"="+shown(v))
+		}
+	}
+	return list
+}
+
+func shown(v ipfix.Value) string {
+	if n, ok := v.Uint(); ok {
+		return fmt.Sprint(n)
+	}
+	if a, ok := v.Addr(); ok {
+		return a.String()
+	}
+	if at, ok := v.Time(); ok {
+		return at.Format(time.RFC3339Nano)
+	}
+	return fmt.Sprintf("%x", v.Octets)
+}
+
+const (
+	saidTime   = "observationTimeNanoseconds=2026-11-21T05:21:00.000000001Z flowStartMilliseconds=2026-11-21T05:21:00Z flowEndMilliseconds=2026-11-21T05:21:00Z "
+	saidPacket = "sourceIPv6Address=2001:db8:1::2 destinationIPv6Address=2001:db8:2::2 protocolIdentifier=17 flowLabelIPv6=0 "
+	saidPorts  = "sourceTransportPort=4242 destinationTransportPort=9 "
+	saidLinks  = "observationPointId=2 ingressInterface=2 egressInterface=3 ioamNodeRole=2 "
+)
+
+func TestPostcardElements(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*Postcard)
+		want   string
+	}{
+		{"all there is", func(*Postcard) {}, saidTime + saidPacket + saidPorts + "ipTotalLength=128 " + saidLinks +
+			"ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=16252928 ioamExtensionFlags=192 ioamDexFlowId=305419896 ioamDexSequenceNumber=7 " +
+			"ioamTimestampNanoseconds=2026-11-21T05:21:00.000000001Z ioamHopLimit=63 ioamNodeId=2 ioamIngressInterfaceId=201 ioamEgressInterfaceId=202 " +
+			"ioamTimestampSeconds=1784643451 ioamTimestampFraction=999999 ioamTransitDelayNanoseconds=18250"},
+		{"without ports, ids and time", func(p *Postcard) {
+			p.Packet.SourcePort, p.Packet.DestinationPort, p.Packet.NextHeader = nil, nil, 58
+			p.FlowID, p.Sequence, p.ExtensionFlags, p.Role = Field[uint32]{}, Field[uint32]{}, 0, Encapsulating
+			p.TraceType, p.Raw = 0x800000, ioam.NodeData{Type: 0x800000, Bytes: unhex(t, "ffffffff")}
+		}, saidTime + strings.Replace(saidPacket, "=17", "=58", 1) + "ipTotalLength=128 " +
+			"observationPointId=3 ingressInterface=2 egressInterface=3 ioamNodeRole=1 " +
+			"ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=8388608 ioamExtensionFlags=0 ioamHopLimit=255 ioamNodeId=16777215"},
+		{"a packet that is not known, undefined bits, and a snapshot", func(p *Postcard) {
+			p.Packet, p.TraceType = Packet{}, 0x800ffe
+			p.Raw = ioam.NodeData{Type: 0x800ffe, Bytes: append(unhex(t, "3f000002"), unhex(t, strings.Repeat("ffffffff", 10)+"02000309 7261636b 20370000")...)}
+		}, saidTime + saidLinks + "ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=8392702 ioamExtensionFlags=192 " +
+			"ioamDexFlowId=305419896 ioamDexSequenceNumber=7 ioamHopLimit=63 ioamNodeId=2 ioamSchemaId=777 ioamOpaqueStateSnapshot=7261636b20370000"},
+		{"no snapshot, no time, wide", func(p *Postcard) {
+			p.Packet, p.TraceType = Packet{}, 0x20f002
+			p.Raw = ioam.NodeData{Type: 0x20f002, Bytes: unhex(t, "ffffffff 3f00000001 53158e 000311f1000315da cafec0caf00dc0de 00000010 00ffffff")}
+		}, saidTime + saidLinks + "ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=2158594 ioamExtensionFlags=192 " +
+			"ioamDexFlowId=305419896 ioamDexSequenceNumber=7 ioamTimestampNanoseconds=1900-01-01 " +
+			"ioamTimestampSeconds=4294967295 ioamHopLimit=63 ioamNodeIdWide=22222222 ioamIngressInterfaceIdWide=201201 ioamEgressInterfaceIdWide=202202 " +
+			"ioamNamespaceDataWide=14627340617589309662 ioamBufferOccupancy=16 ioamSchemaId=16777215 ioamOpaqueStateSnapshot="},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x, p := newIPFIX(t), postcard(t)
+			tt.change(p)
+			tmpl, record := encoded(t, x, func(e *encoding) error { return e.postcard(p) })
+			got := strings.Join(said(t, x, tmpl, record), " ")
+			got = strings.Replace(got, "2036-02-07T06:28:16Z", "1900-01-01", 1) // how all-zero octets are read
+			if got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestFlowElements(t *testing.T) {
+	const counts = "packetDeltaCount=100 octetDeltaCount=12800 flowStartMilliseconds=2026-11-21T05:20:59Z flowEndMilliseconds=2026-11-21T05:20:59.999Z " +
+		"flowStartNanoseconds=2026-11-21T05:20:59Z flowEndNanoseconds=2026-11-21T05:20:59.999Z "
+	const rest = "ioamSequenceGapDeltaCount=2 ioamReorderedPacketDeltaCount=1 minimumTTL=62 maximumTTL=63 flowEndReason=2"
+	bare := flow()
+	bare.TransitDelay, bare.FlowID = nil, Field[uint32]{}
+	for _, tt := range []struct {
+		flow *Flow
+		want string
+	}{
+		{flow(), "observationTimeNanoseconds=2026-11-21T05:21:00Z " + saidPacket + saidPorts + saidLinks +
+			"ioamNamespaceId=123 ioamTraceType=16252928 ioamDexFlowId=305419896 " + counts +
+			"ioamTransitDelayMinNanoseconds=5000 ioamTransitDelayMaxNanoseconds=20000 ioamTransitDelaySumNanoseconds=990000 ioamTransitDelayDeltaCount=99 " + rest},
+		{bare, "observationTimeNanoseconds=2026-11-21T05:21:00Z " + saidPacket + saidPorts + saidLinks +
+			"ioamNamespaceId=123 ioamTraceType=16252928 " + counts +
+			"ioamTransitDelayMinNanoseconds=4294967295 ioamTransitDelayMaxNanoseconds=4294967295 ioamTransitDelaySumNanoseconds=0 ioamTransitDelayDeltaCount=0 " + rest},
+	} {
+		x := newIPFIX(t)
+		tmpl, record := encoded(t, x, func(e *encoding) error { return e.flow(tt.flow) })
+		if got := strings.Join(said(t, x, tmpl, record), " "); got != tt.want {
+			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+// pathOfTwo is a trace of two nodes, full, with the overflow flag.
+func pathOfTwo(t testing.TB) *TraceRecord {
+	t.Helper()
+	trace, err := ioam.DecodeTrace(unhex(t, "007b1400 a0000000 3e000003 6a5f7f7c 3f000002 ffffffff"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Trace(time.Date(2026, 11, 21, 5, 21, 0, 1, time.UTC), trace, udpPacket(), Clock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Node, r.Interface, r.IfIndex = "aramis", "eth0", 2
+	return &r
+}
+
+func TestTraceElements(t *testing.T) {
+	head := saidTime + saidPacket + saidPorts + "ipTotalLength=128 observationPointId=2 ingressInterface=2 ioamOptionType=0 ioamNamespaceId=123 ioamTraceType=10485760 ioamReportId=9 "
+	empty := pathOfTwo(t)
+	empty.Nodes, empty.Raw, empty.Overflow, empty.Remaining, empty.Option = nil, nil, false, 4, "incremental"
+	for _, tt := range []struct {
+		name  string
+		trace *TraceRecord
+		index int
+		want  string
+	}{
+		{"first", pathOfTwo(t), 0, head + "ioamHopIndex=0 ioamHopCount=2 ioamTraceFlags=8 ioamRemainingLength=0 ioamTimestampNanoseconds=1900-01-01 ioamHopLimit=63 ioamNodeId=2 ioamTimestampSeconds=4294967295"},
+		{"second", pathOfTwo(t), 1, head + "ioamHopIndex=1 ioamHopCount=2 ioamTraceFlags=8 ioamRemainingLength=0 ioamTimestampNanoseconds=2026-07-21T14:17:32Z ioamHopLimit=62 ioamNodeId=3 ioamTimestampSeconds=1784643452"},
+		{"none", empty, 0, strings.Replace(head, "ioamOptionType=0", "ioamOptionType=1", 1) + "ioamHopIndex=0 ioamHopCount=0 ioamTraceFlags=0 ioamRemainingLength=4 ioamTimestampNanoseconds=1900-01-01 ioamHopLimit=255 ioamNodeId=16777215 ioamTimestampSeconds=4294967295"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := newIPFIX(t)
+			tmpl, record := encoded(t, x, func(e *encoding) error { return e.hop(tt.trace, tt.index, 9) })
+			got := strings.Replace(strings.Join(said(t, x, tmpl, record), " "), "2036-02-07T06:28:16Z", "1900-01-01", 1)
+			if got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// Packets decide which trace types there are, so templates are bounded; records
+// of the others have the same values among fields that are not available.
+func TestTemplatesAreBounded(t *testing.T) {
+	x := newIPFIX(t)
+	other := newIPFIX(t)
+	e := &encoding{templates: x.templates}
+	for n := range 4096 {
+		p := postcard(t)
+		p.TraceType = ioam.TraceType(n) << 12
+		p.FlowID.Present = n%2 == 0
+		p.Raw = ioam.NodeData{Type: p.TraceType, Bytes: make([]byte, 4*p.TraceType.NodeLen())}
+		for i := range p.Raw.Bytes {
+			p.Raw.Bytes[i] = byte(i + 1)
+		}
+		if err := e.postcard(p); err != nil {
+			t.Fatal(err)
+		}
+		if n%97 != 0 {
+			continue
+		}
+		tmpl, record := encoded(t, other, func(e *encoding) error { return e.postcard(p) })
+		got := said(t, x, e.layout.template, e.buf)
+		for _, value := range said(t, other, tmpl, record) {
+			if !slices.Contains(got, value) {
+				t.Fatalf("trace type %v: no %s in %v", p.TraceType, value, got)
+			}
+		}
+		other = newIPFIX(t)
+	}
+	if n := len(*x.templates.list.Load()); n > maxShapes+1 {
+		t.Errorf("%d templates; want at most %d", n, maxShapes+1)
+	}
+	for _, source := range []netip.Addr{{}, netip.MustParseAddr("::1")} { // flows have theirs all the same
+		f := flow()
+		f.Packet.Source = source
+		if err := e.flow(f); err != nil || e.layout.shape.kind != kindFlow {
+			t.Errorf("a flow: %v", err)
+		}
+	}
+}
+
+func TestUnencodable(t *testing.T) {
+	cut, none, made := postcard(t), postcard(t), pathOfTwo(t)
+	cut.Raw.Bytes = cut.Raw.Bytes[:8]
+	none.Raw = ioam.NodeData{}
+	made.Raw = nil
+	x := newIPFIX(t)
+	c := newCollector(t, x, CollectorConfig{Transport: UDP, Address: "[::1]:4739"})
+	for i, r := range []Record{cut, none, made} {
+		x.Offer(r, []*Collector{c})
+		if s := c.Stats(); s.Unencodable != uint64(i+1) || s.Offered != s.Unencodable || s.Waiting() != 0 {
+			t.Errorf("record %d: %+v", i, s)
+		}
+	}
+	f := flow()
+	f.Packet.FlowLabel, f.Namespace = 1<<20, 1
+	x.Offer(f, []*Collector{c})
+	if s := c.Stats(); s.Offered != 4 || s.Waiting() != 1 {
+		t.Errorf("a flow is not queued: %+v", s)
+	}
+}
+
+func TestIPFIXKeepsNothing(t *testing.T) {
+	x, p := newIPFIX(t), postcard(t)
+	c := newCollector(t, x, CollectorConfig{Transport: UDP, Address: "[::1]:4739"})
+	to := []*Collector{c}
+	if n := testing.AllocsPerRun(1000, func() { x.Offer(p, to) }); n > 0.5 {
+		t.Errorf("%v allocations for each record", n)
+	}
+}
