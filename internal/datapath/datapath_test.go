@@ -306,8 +306,20 @@ func TestInterfaceGone(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if err := d.Apply(configuration(index(t), datapath.AttachAuto)); err != nil {
+		i := index(t)
+		cfg := configuration(i, datapath.AttachAuto)
+		if err := d.Apply(cfg); err != nil {
 			return err
+		}
+		if f, err := d.Forwarding(); err != nil || f.ForwardsFast(i) {
+			return fmt.Errorf("interface %d is taken to forward fast: %v", i, err)
+		}
+		cfg.Fast = map[ioam.IfIndex]bool{i: true}
+		if err := d.Apply(cfg); err != nil {
+			return err
+		}
+		if f, err := d.Forwarding(); err != nil || !f.ForwardsFast(i) || f.ForwardsFast(i+1) {
+			return fmt.Errorf("it is not known that interface %d alone forwards fast: %v", i, err)
 		}
 		d.Close()
 		device, err := netlink.LinkByName("eth0")
@@ -326,6 +338,9 @@ func TestInterfaceGone(t *testing.T) {
 		}
 		if left := d.Interfaces(); len(left) != 0 {
 			return fmt.Errorf("still served: %+v", left)
+		}
+		if f, err := d.Forwarding(); err != nil || f.ForwardsFast(i) {
+			return fmt.Errorf("interface %d is taken to forward fast still: %v", i, err)
 		}
 		return d.Remove()
 	})

@@ -95,6 +95,7 @@ const (
 // Forwarding is what fast forwarding is told about the kernel's routes. Its
 // generations go on from those of an earlier agent, whose next hops are not used.
 type Forwarding struct {
+	datapath   *Datapath
 	state      *ebpf.Memory // of the map's only entry
 	devices    *ebpf.Map
 	neighbours *ebpf.Map
@@ -105,7 +106,13 @@ type Forwarding struct {
 }
 
 // Forwarding gives access to what fast forwarding knows.
-func (d *Datapath) Forwarding() (*Forwarding, error) { return newForwarding(d.shared) }
+func (d *Datapath) Forwarding() (*Forwarding, error) {
+	f, err := newForwarding(d.shared)
+	if err == nil {
+		f.datapath = d
+	}
+	return f, err
+}
 
 func newForwarding(maps mapSet) (*Forwarding, error) {
 	f := &Forwarding{
@@ -157,6 +164,15 @@ func monotonic() (uint64, error) {
 		return 0, fmt.Errorf("read the monotonic clock: %w", err)
 	}
 	return uint64(t.Nano()), nil
+}
+
+// ForwardsFast tells whether packets that arrive at an interface are forwarded
+// without the stack where that can be done.
+func (f *Forwarding) ForwardsFast(index ioam.IfIndex) bool {
+	f.datapath.mu.Lock()
+	defer f.datapath.mu.Unlock()
+	s := f.datapath.served[index]
+	return s != nil && s.device.fast
 }
 
 // SetDevices names the interfaces that can send what XDP redirects to them.

@@ -5,8 +5,10 @@ package routing
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"strings"
 	"testing"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
@@ -75,8 +77,9 @@ func message(kinds ...uint16) []byte {
 
 func TestKeyOfRule(t *testing.T) {
 	for _, tt := range rules {
-		if got := keyOfRule(unhex(t, tt.message)); got != tt.want {
-			t.Errorf("%s: key %d, want %d", tt.name, got, tt.want)
+		got, arrival := keyOfRule(unhex(t, tt.message))
+		if got != tt.want || (arrival != "") != strings.Contains(tt.name, " iif "+arrival+" ") {
+			t.Errorf("%s: key %d, iif %q; want %d", tt.name, got, arrival, tt.want)
 		}
 	}
 	// attributes by their numbers in linux/fib_rules.h
@@ -87,17 +90,17 @@ func TestKeyOfRule(t *testing.T) {
 		datapath.RouteByPorts:       {12, 22, 23, 24, 28, 29, 31, 99, 0x3fff},
 	} {
 		for _, kind := range kinds {
-			if got := keyOfRule(message(15, kind)); got != want {
+			if got, _ := keyOfRule(message(15, kind)); got != want {
 				t.Errorf("a rule with attribute %d: key %d, want %d", kind, got, want)
 			}
 		}
 	}
-	if got := keyOfRule(message(2, 24, 25)); got != datapath.RouteByPorts {
+	if got, _ := keyOfRule(message(2, 24, 25)); got != datapath.RouteByPorts {
 		t.Errorf("a rule with source and ports: key %d, want %d", got, datapath.RouteByPorts)
 	}
 	whole := unhex(t, rules[0].message)
 	for _, broken := range [][]byte{nil, whole[:unix.SizeofRtMsg-1], whole[:unix.SizeofRtMsg+5], append(message(), 0xff, 0xff, 1, 0), append(message(), 3, 0, 1, 0)} {
-		if got := keyOfRule(broken); got != datapath.RouteByPorts {
+		if got, _ := keyOfRule(broken); got != datapath.RouteByPorts {
 			t.Errorf("% x: key %d; what is not understood is asked of the kernel", broken, got)
 		}
 	}
@@ -137,7 +140,7 @@ func FuzzRule(f *testing.F) {
 		f.Add(unhex(f, tt.message))
 	}
 	f.Fuzz(func(t *testing.T, rule []byte) {
-		switch key := keyOfRule(rule); key {
+		switch key, _ := keyOfRule(rule); key {
 		case datapath.RouteByDestination, datapath.RouteByFlow, datapath.RouteByPorts:
 		default:
 			if key&datapath.RouteByStack == 0 {
@@ -149,7 +152,7 @@ func FuzzRule(f *testing.F) {
 			return
 		}
 		more := append(append([]byte(nil), rule...), message(2, 24)[unix.SizeofRtMsg:]...)
-		if keyOfRule(more)&datapath.RouteByPorts != datapath.RouteByPorts {
+		if key, _ := keyOfRule(more); key&datapath.RouteByPorts != datapath.RouteByPorts {
 			t.Error("ports in a rule go unnoticed")
 		}
 	})
@@ -223,6 +226,22 @@ func TestKey(t *testing.T) {
 		seen.leaving.Store(tt.leaving)
 		if got := seen.key(); got != tt.want {
 			t.Errorf("%s: key %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A VRF and its members are told from all others, and from what is not there.
+func TestAnyAtVRF(t *testing.T) {
+	link := func(index, master int, name string) netlink.LinkAttrs {
+		return netlink.LinkAttrs{Index: index, MasterIndex: master, Name: name}
+	}
+	links := []netlink.Link{
+		&netlink.Veth{LinkAttrs: link(2, 5, "member")}, &netlink.Veth{LinkAttrs: link(3, 0, "alone")}, &netlink.Veth{LinkAttrs: link(4, 6, "port")},
+		&netlink.Vrf{LinkAttrs: link(5, 0, "red")}, &netlink.Bridge{LinkAttrs: link(6, 0, "bridge")},
+	}
+	for name, want := range map[string]bool{"member": true, "red": true, "alone": false, "port": false, "bridge": false, "gone": false} {
+		if got := anyAtVRF(map[string]bool{"other": true, name: true}, links); got != want {
+			t.Errorf("a rule by %s: %v", name, got)
 		}
 	}
 }

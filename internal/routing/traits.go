@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // traits is what the choice of a route depends on, as far as was seen.
@@ -29,8 +30,9 @@ type traits struct {
 	added atomic.Uint32
 	// policies of IPsec came since all were read.
 	policies atomic.Bool
-	// leaving counts looks since an interface went.
+	// leaving counts looks since an interface went that forwards fast.
 	leaving atomic.Int32
+	isFast  func(ioam.IfIndex) bool
 
 	mu     sync.Mutex
 	known  bool // everything was read once
@@ -38,6 +40,9 @@ type traits struct {
 	hash   int  // net.ipv6.fib_multipath_hash_policy
 	off    bool // nothing is forwarded, or something could not be read
 	ipsec  bool // some packets are to be encrypted
+
+	silent    map[ioam.IfIndex]bool // interfaces without IPv6
+	byArrival bool                  // some rule asks for the interface of arrival
 }
 
 // note looks at one message for what changes the way routes are chosen, and
@@ -50,11 +55,19 @@ func (t *traits) note(kind, flags uint16, data []byte) bool {
 	case unix.RTM_DELLINK:
 		// its program may go on in another network namespace, with the
 		// numbers of interfaces there, until the agent has taken it off
-		if len(data) > 0 && data[0] == unix.AF_UNSPEC {
+		if len(data) > 0 && data[0] == unix.AF_UNSPEC && t.isFast(indexOfLink(data)) {
 			t.leaving.Store(looksAfterLeaving)
 		}
+	case unix.RTM_NEWLINK:
+		if t.hasByArrival() && hasMaster(data) {
+			t.added.Or(uint32(datapath.RouteByStack)) // until it is known whose member it is
+		}
 	case unix.RTM_NEWRULE:
-		t.added.Or(uint32(keyOfRule(data)))
+		key, arrival := keyOfRule(data)
+		if arrival != "" {
+			key |= datapath.RouteByStack // until it is known what that is
+		}
+		t.added.Or(uint32(key))
 	case unix.RTM_NEWNEXTHOP:
 		t.spread.Store(true) // a group may be behind any route that names it
 	case unix.RTM_NEWROUTE:
@@ -65,8 +78,17 @@ func (t *traits) note(kind, flags uint16, data []byte) bool {
 	return true
 }
 
-// looksAfterLeaving is for how many looks an interface that went makes the
-// stack forward all.
+// hasMaster tells whether a link is a member of another.
+func hasMaster(link []byte) (member bool) {
+	if len(link) < unix.SizeofIfInfomsg {
+		return true
+	}
+	attributes(link[unix.SizeofIfInfomsg:], func(kind uint16, _ []byte) { member = member || kind == unix.IFLA_MASTER })
+	return member
+}
+
+// looksAfterLeaving is for how many looks an interface that forwarded fast, and
+// went, makes the stack forward all.
 const looksAfterLeaving = 2
 
 // routeNextHopID is RTA_NH_ID: the route's next hops are an object of their own.
@@ -126,10 +148,22 @@ func (t *traits) read() error {
 		}
 	}
 	t.added.Store(0)
-	byRule, err := keyOfRules()
+	byRule, arrivals, err := keyOfRules()
 	if err != nil {
 		byRule |= t.ruleKey() | datapath.RouteByPorts
 		errs = append(errs, missing(err))
+	}
+	vrf, err := meetsVRF(arrivals)
+	errs = append(errs, err)
+	if vrf {
+		byRule |= datapath.RouteByStack
+	}
+	silent, err := withoutIPv6()
+	errs = append(errs, err)
+	for index := range silent {
+		if t.isFast(index) { // what arrives there must meet the stack
+			byRule |= datapath.RouteByStack
+		}
 	}
 	hash, err := sysctl("fib_multipath_hash_policy")
 	if errors.Is(err, os.ErrNotExist) {
@@ -150,6 +184,7 @@ func (t *traits) read() error {
 	defer t.mu.Unlock()
 	err = errors.Join(errs...)
 	t.byRule, t.hash, t.ipsec, t.off, t.known = byRule, hash, ipsec, forwards == 0 || err != nil, true
+	t.silent, t.byArrival = silent, len(arrivals) > 0
 	return err
 }
 
@@ -165,6 +200,19 @@ func (t *traits) hasRead() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known
+}
+
+func (t *traits) hasByArrival() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byArrival
+}
+
+// sending are those of the interfaces that the kernel lets IPv6 out of.
+func (t *traits) sending(list []ioam.IfIndex) []ioam.IfIndex {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.DeleteFunc(list, func(i ioam.IfIndex) bool { return t.silent[i] })
 }
 
 func (t *traits) ruleKey() datapath.RouteKey {
@@ -192,37 +240,45 @@ func anySpread() (bool, error) {
 // choice of a route.
 var (
 	// known to the data plane in any case, or not about forwarded packets
-	ruleByDestination        = []uint16{1, 3, 4, 6, 11, 13, 14, 15, 16, 17, 18, 19, 20, 21}
+	ruleByDestination        = []uint16{1, ruleArrival, 4, 6, 11, 13, 14, 15, 16, 17, 18, 19, 20, 21}
+	ruleArrival       uint16 = 3
 	ruleMark          uint16 = 10
 	// source, DSCP, flow label and its mask, DSCP's mask
 	ruleByFlow = []uint16{2, 25, 26, 27, 30}
 )
 
-// keyOfRules is what the policy rules ask for. A rule of a kind that is not
-// known here makes the kernel choose for every packet.
-func keyOfRules() (datapath.RouteKey, error) {
+// keyOfRules is what the policy rules ask for, and the interfaces of arrival in
+// them. A rule of a kind that is not known here makes the kernel choose for
+// every packet.
+func keyOfRules() (datapath.RouteKey, map[string]bool, error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETRULE, unix.NLM_F_DUMP)
 	request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET6}})
-	key := datapath.RouteByDestination
+	key, arrivals := datapath.RouteByDestination, make(map[string]bool)
 	err := request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWRULE, func(m []byte) bool {
-		key |= keyOfRule(m)
+		one, arrival := keyOfRule(m)
+		if key |= one; arrival != "" {
+			arrivals[arrival] = true
+		}
 		return true
 	})
 	if err != nil {
-		return key, fmt.Errorf("read the rules: %w", err)
+		return key, arrivals, fmt.Errorf("read the rules: %w", err)
 	}
-	return key, nil
+	return key, arrivals, nil
 }
 
-func keyOfRule(rule []byte) datapath.RouteKey {
+// keyOfRule is what one asks for, and its interface of arrival.
+func keyOfRule(rule []byte) (key datapath.RouteKey, arrival string) {
 	if len(rule) < unix.SizeofRtMsg {
-		return datapath.RouteByPorts
+		return datapath.RouteByPorts, ""
 	}
-	key := datapath.RouteByDestination
 	if nl.DeserializeRtMsg(rule).Tos != 0 {
 		key = datapath.RouteByFlow
 	}
 	whole := attributes(rule[unix.SizeofRtMsg:], func(kind uint16, value []byte) {
+		if kind == ruleArrival {
+			arrival = text(value)
+		}
 		switch {
 		case kind == ruleMark:
 			if slices.ContainsFunc(value, func(b byte) bool { return b != 0 }) {
@@ -238,7 +294,7 @@ func keyOfRule(rule []byte) datapath.RouteKey {
 	if !whole {
 		key |= datapath.RouteByPorts
 	}
-	return key
+	return key, arrival
 }
 
 // hasPolicies tells whether IPsec has a say in what leaves: then only the stack

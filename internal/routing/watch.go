@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vishvananda/netlink/nl"
@@ -27,6 +28,7 @@ type Plane interface {
 	Beat() error
 	SetDevices([]ioam.IfIndex) error
 	Neighbours(within time.Duration) ([]datapath.Neighbour, error)
+	ForwardsFast(ioam.IfIndex) bool
 }
 
 const (
@@ -54,6 +56,7 @@ var groups = []uint{
 // can no longer be watched, or the plane not be told.
 func Watch(ctx context.Context, plane Plane, log *slog.Logger) error {
 	w := &watcher{plane: plane, log: log, wake: make(chan struct{}, 1), failed: make(chan error, 4)}
+	w.seen.isFast = plane.ForwardsFast
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := w.listen(ctx); err != nil {
@@ -71,8 +74,9 @@ type watcher struct {
 	log    *slog.Logger
 	wake   chan struct{} // something changed
 	failed chan error
-	seen   traits     // what routes were seen to depend on
-	busy   sync.Mutex // held while something changed that the plane may not know yet
+	seen   traits      // what routes were seen to depend on
+	linked atomic.Bool // what devices can do may have changed
+	busy   sync.Mutex  // held while something changed that the plane may not know yet
 
 	deviceFault string // why it is not known which devices can send
 }
@@ -86,7 +90,16 @@ func (w *watcher) listen(ctx context.Context) error {
 	if err := routes.SetReceiveBufferSize(receiveBuffer, true); err != nil {
 		w.log.Debug("the buffer for the kernel's messages stays small", "error", err)
 	}
-	w.hear(ctx, routes, w.seen.note, func() { w.seen.unknown.Store(true) })
+	note := func(kind, flags uint16, data []byte) bool {
+		if kind == unix.RTM_NEWLINK || kind == unix.RTM_DELLINK {
+			w.linked.Store(true)
+		}
+		return w.seen.note(kind, flags, data)
+	}
+	w.hear(ctx, routes, note, func() {
+		w.linked.Store(true)
+		w.seen.unknown.Store(true)
+	})
 	policies, err := nl.Subscribe(unix.NETLINK_XFRM, nl.XFRMNLGRP_POLICY)
 	if err == nil { // else the kernel knows no IPsec
 		came := func() { w.seen.policies.Store(true) }
@@ -102,7 +115,8 @@ func (w *watcher) listen(ctx context.Context) error {
 		w.log.Warn("which devices can send is looked at once a second only", "error", err)
 		return nil
 	}
-	w.hear(ctx, devices, func(uint16, uint16, []byte) bool { return true }, func() {})
+	changed := func() { w.linked.Store(true) }
+	w.hear(ctx, devices, func(uint16, uint16, []byte) bool { changed(); return true }, changed)
 	return nil
 }
 
@@ -174,7 +188,9 @@ func (w *watcher) renew() error {
 	w.busy.Lock()
 	defer w.busy.Unlock()
 	err := w.plane.Renew(w.seen.key())
-	w.setDevices()
+	if w.linked.Swap(false) {
+		w.setDevices()
+	}
 	return err
 }
 
@@ -196,7 +212,7 @@ func (w *watcher) look() {
 func (w *watcher) setDevices() {
 	indexes, err := sendingDevices()
 	if err == nil {
-		err = w.plane.SetDevices(indexes)
+		err = w.plane.SetDevices(w.seen.sending(indexes))
 	}
 	text := ""
 	if err != nil {
