@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/lab"
+)
+
+// The traces that a decapsulating node exports over IPFIX, by UDP and by TCP,
+// are those that its observers see.
+func TestCollectTraces(t *testing.T) {
+	const count = 20
+	top := domain(t, modes(config.Attach(tcModes()[0]))[0])
+	reconfigure(t, top, "aramis", "node: {id: 3", `export:
+  - {kind: ipfix, address: "udp://[::1]:4739"}
+  - {kind: ipfix, address: "tcp://[::1]:4739", observation-domain: 33}
+node: {id: 3`)
+	l := raise(t, top)
+	cmd := l.Node("aramis").Command(t.Context(), program, "collect", "--json")
+	c := startCollect(t, cmd.Cmd, cmd.Start)
+	// Both sessions are there, and have told who they are.
+	place, err := l.Node("aramis").Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the exporters are connected", 20*time.Second, func() bool {
+		status, err := api.NewClient(place.Socket()).Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		exporters := status.Records.Exporters
+		return len(exporters) == 2 && !slices.ContainsFunc(exporters, func(e api.Exporter) bool { return e.Connected == nil || !*e.Connected })
+	})
+	j := keep(t, l, "aramis")
+	send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Interval: 2 * time.Millisecond, Size: 100, Port: 9000})
+	seen := j.read(t, count)
+	await(t, "every trace, twice", 10*time.Second, func() bool { return len(c.lines()) >= 2*count })
+	lines, stats := c.stop()
+	checkNothingWrong(t, stats)
+	times := map[string]int{}
+	for _, line := range lines {
+		var r export.TraceRecord
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		times[text(t, r)]++
+	}
+	for _, r := range seen {
+		if got := times[text(t, r)]; got != 2 {
+			t.Errorf("%d times: %s", got, text(t, r))
+		}
+	}
+	if diff := cmp.Diff(map[string]uint64{"traces": 2 * count, "hops": 6 * count, "traces_cut": 0}, map[string]uint64{
+		"traces": stats.Counts["traces"], "hops": stats.Counts["hops"], "traces_cut": stats.Counts["traces_cut"]}); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func text(t *testing.T, r export.TraceRecord) string {
+	t.Helper()
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
