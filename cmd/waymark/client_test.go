@@ -92,25 +92,28 @@ const rules = `[
 func TestRequests(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": rules, "POST /v1/stop": `{"warnings":[]}`})
 	for _, tt := range []struct{ args, want string }{
-		{"ioam namespace add 124 data 0x1 wide 2", `POST /v1/namespaces {"id":124,"data":"0x00000001","data-wide":"0x0000000000000002","remove":false}`},
-		{"ioam n a 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data-wide":"0xffffffffffffffff","remove":false}`},
+		{"ioam namespace add 124 data 0x1 wide 2", `POST /v1/namespaces {"id":124,"data":"0x00000001","data-wide":"0x0000000000000002","remove":false,"export":"none"}`},
+		{"ioam n a 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data-wide":"0xffffffffffffffff","remove":false,"export":"none"}`},
 		{"ioam namespace del 124", "DELETE /v1/namespaces/124"},
 		{"ioam namespace set 124 schema 777", `PUT /v1/namespaces/124/schema {"schema":777}`},
 		{"ioam namespace set 124 schema none", `PUT /v1/namespaces/124/schema {"schema":null}`},
 		{"ioam schema add 777 rack", `POST /v1/schemas {"id":777,"data":"rack"}`},
 		{"ioam s d 777", "DELETE /v1/schemas/777"},
 		{"route add 2001:db8:9::/64 encap ioam6 mode encap tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1",
-			`POST /v1/encapsulations {"name":"route-2001-db8-9--_64-eth1","interface":"eth1","match":{"destination":"2001:db8:9::/64"},"frequency":"1/1","mode":"encap","tunnel":{"source":"::","destination":"2001:db8::3"},"options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]}`},
-		{"ioam ns add 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data-wide":"0xffffffffffffffff","remove":false}`},
+			`POST /v1/encapsulations {"name":"route-2001-db8-9--_64-eth1","interface":"eth1","match":{"destination":"2001:db8:9::/64"},"flows":"1/1","frequency":"1/1","mode":"encap","tunnel":{"destination":"2001:db8::3"},"options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]}`},
+		{"ioam namespace add 124 export sample 100", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data-wide":"0xffffffffffffffff","remove":false,"export":"sample","sample":100}`},
+		{"route add 2001:db8:9::/64 encap ioam6 flows 1/64 mode encap tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0 dev eth1",
+			`POST /v1/encapsulations {"name":"route-2001-db8-9--_64-eth1","interface":"eth1","match":{"destination":"2001:db8:9::/64"},"flows":"1/64","frequency":"1/1","mode":"encap","tunnel":{"destination":"2001:db8::3"},"options":[{"dex":{"namespace":123,"trace-type":"0xc00000","extension-flags":["flow-id","sequence"],"flow-id":"hash","option-type":"0x11"}}]}`},
+		{"ioam ns add 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data-wide":"0xffffffffffffffff","remove":false,"export":"none"}`},
 		{"i name d 124", "DELETE /v1/namespaces/124"},
 		{"r d 2001:db8:2::/64 dport 9", "DELETE /v1/encapsulations/port9"},
 		{"route del name core", "DELETE /v1/encapsulations/core"},
 		{"route replace 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
-			`PUT /v1/encapsulations/port9 {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination-port":9},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`PUT /v1/encapsulations/port9 {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination-port":9},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route replace 2001:db8:2::/64 dport 8 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
-			`POST /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-8","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination-port":8},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`POST /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-8","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination-port":8},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route rep default encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name core",
-			`PUT /v1/encapsulations/core {"name":"core","interface":"eth1","match":{"destination":"::/0"},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`PUT /v1/encapsulations/core {"name":"core","interface":"eth1","match":{"destination":"::/0"},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route del name port9", "DELETE /v1/encapsulations/port9"},
 		{"route del 2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1 name core", "DELETE /v1/encapsulations/core"},
 		{"route del 2001:db8:2::/64 dev eth2", "DELETE /v1/encapsulations/other"},
@@ -202,13 +205,13 @@ func TestNothingToStop(t *testing.T) {
 
 func TestShow(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{
-		"GET /v1/namespaces":     `[{"id":123,"data":"0xdeadbeef","data-wide":"0xcafec0caf00dc0de","schema":{"id":777,"data":"rack 7"},"remove":true},{"id":5}]`,
+		"GET /v1/namespaces":     `[{"id":123,"data":"0xdeadbeef","data-wide":"0xcafec0caf00dc0de","schema":{"id":777,"data":"rack 7"},"remove":true},{"id":5,"export":"every"},{"id":6,"export":"sample","sample":100}]`,
 		"GET /v1/schemas":        `[{"id":777,"data":"rack 7","namespaces":[123]},{"id":778,"data":"x"}]`,
 		"GET /v1/encapsulations": rules,
 		"GET /v1/config":         "node: {id: 2}\n",
 	})
 	for _, tt := range []struct{ args, want string }{
-		{"ioam namespace show", "namespace 123 [schema 777], data 0xdeadbeef, wide 0xcafec0caf00dc0de, remove\nnamespace 5\n"},
+		{"ioam namespace show", "namespace 123 [schema 777], data 0xdeadbeef, wide 0xcafec0caf00dc0de, remove\nnamespace 5, export every\nnamespace 6, export sample 100\n"},
 		{"ioam schema", "schema 777 [namespace 123], data \"rack 7\"\nschema 778, data \"x\"\n"},
 		{"--json ioam schema show", `[{"id":777,"data":"rack 7","namespaces":[123]},{"id":778,"data":"x"}]` + "\n"},
 		{"route show dev eth2", "2001:db8:2::/64 encap ioam6 freq 1/1 mode inline trace prealloc type 0x800000 ns 123 size 12 dev eth2 name other\n"},
@@ -275,7 +278,8 @@ func TestPrintStatus(t *testing.T) {
 		Node: api.Node{Name: "gamma", ID: 2, IDWide: uint64(ioam.NodeIDWideUnavailable), TimestampFormat: "posix", Compatibility: "default"},
 		Interfaces: []api.Interface{
 			{Name: "eth0", Index: 2, ID: 201, Roles: []string{"ingress", "egress"}, Boundary: "drop", Forwarding: "fast", MTU: 1500, IngressHook: "xdp", EgressHook: "tcx",
-				Ingress: map[string]uint64{"trace_filled": 12, "no_ioam": 3}, Egress: map[string]uint64{"encap_inserted": 5}, RecordsWritten: 4, RecordsLost: 1},
+				Ingress: map[string]uint64{"trace_filled": 12, "no_ioam": 3}, Egress: map[string]uint64{"encap_inserted": 5}, RecordsWritten: 4, RecordsLost: 1,
+				Postcards: 6, ExportsSuppressed: 7, FlowsEvicted: 8, SequencesEvicted: 9},
 			{Name: "eth9", Boundary: "strip", Forwarding: "stack"},
 		},
 		Records:  api.Records{Read: 4, Exporters: []api.Exporter{{Name: "jsonl:/x", Written: 3, Failed: 1, Error: "disk full"}}},
@@ -300,6 +304,9 @@ INTERFACE  HOOK     OUTCOME         PACKETS
 eth0       ingress  no_ioam         3
 eth0       ingress  trace_filled    12
 eth0       egress   encap_inserted  5
+
+INTERFACE  POSTCARDS  SUPPRESSED  FLOWS EVICTED  SEQUENCES EVICTED
+eth0       6          7           8              9
 
 records read 4, malformed 0; observers 0, dropped for them 0
 exporter jsonl:/x: written 3, dropped 0, failed 1 (disk full)

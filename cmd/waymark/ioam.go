@@ -27,10 +27,16 @@ and last until the next reload; to keep them, write them into the file.`
 
 func newNamespaceCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
-		Use:     "namespace [show | add ID [data DATA32] [wide DATA64] | del ID | set ID schema {ID|none}]",
+		Use:     "namespace [show | add ID [data DATA32] [wide DATA64] [export WAY] | del ID | set ID schema {ID|none}]",
 		Aliases: append(abbreviations("namespace"), "ns"),
 		Short:   "Show, add and remove IOAM namespaces, and set their schema",
+		Long: `Show, add and remove IOAM namespaces, and set their schema, in the words of 'ip
+ioam namespace'. WAY is iproute2's not: what this node does when a packet carries
+a Direct Export option of the namespace: none (the default), every (a postcard of
+every packet), aggregate (flows), or sample N (flows, and a postcard of every N-th
+packet).`,
 		Example: `  waymark ioam namespace add 123 data 0xdeadbeef wide 0xcafec0caf00dc0de
+  waymark ioam namespace add 124 export sample 100
   waymark ioam namespace set 123 schema 777
   waymark ioam namespace show`,
 		Args: cobra.ArbitraryArgs,
@@ -83,6 +89,12 @@ func printNamespaces(w io.Writer, list []config.Namespace) error {
 		}
 		if ns.Remove {
 			b.WriteString(", remove")
+		}
+		if ns.Export != ioam.ExportNone {
+			fmt.Fprintf(&b, ", export %v", ns.Export)
+		}
+		if ns.Sample != 0 {
+			fmt.Fprintf(&b, " %d", ns.Sample)
 		}
 		b.WriteByte('\n')
 	}

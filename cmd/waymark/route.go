@@ -31,18 +31,24 @@ they are and still decide where packets go. Changes are in force at once and las
 until the next reload.
 
   route {add|replace} PREFIX [CRITERIA] encap ioam6 [freq K/N]
-        [mode inline|encap|auto] [tunsrc ADDR] [tundst ADDR]
-        TRACE... dev IF [name NAME]
+        [flows 1/N] [mode inline|encap|auto] [tunsrc ADDR] [tundst ADDR]
+        OPTION... dev IF [name NAME]
   route del {PREFIX|name NAME} [CRITERIA] [dev IF]
   route show [PREFIX] [CRITERIA] [dev IF] [name NAME]
 
   CRITERIA := [from PREFIX] [tos NUMBER] [ipproto PROTOCOL]
               [sport PORT[-PORT]] [dport PORT[-PORT]] [flowlabel NUMBER]
-  TRACE    := trace prealloc type 0xNNNNNN ns ID size BYTES
+  OPTION   := trace prealloc type 0xNNNNNN ns ID size BYTES
+            | dex ns ID trace-type 0xNNNNNN [ext-flags 0x80|0x40|0xc0]
+              [flow-id hash|flow-label|NUMBER] [option-type 0x11|0x31]
 
 PREFIX may be an address, or default. Defaults are iproute2's: freq 1/1, mode
 inline, which is for hosts: on a node that forwards, a line on standard error
-says so. Without tunsrc, the address from which the kernel would send to tundst.
+says so. Without tunsrc, the address from which the kernel would send to tundst,
+also after addresses and routes changed. flows 1/N takes all packets of one flow
+in N. dex is Direct Export (RFC 9326): ext-flags 0x80 puts a Flow-ID in, 0x40 a
+Sequence Number, 0xc0 both; what nodes do then, their namespace says.
+
 NAME is the encapsulation's name, made of what it selects by when absent.
 
 What show prints, add and replace take, and del takes it too. replace overwrites
@@ -54,6 +60,9 @@ several, it names them and removes none.`,
       trace prealloc type 0x800000 ns 123 size 12 dev eth1
   waymark route replace 2001:db8:2::/64 dport 443 encap ioam6 \
       trace prealloc type 0xf00000 ns 123 size 32 dev eth1
+  waymark route add 2001:db8:2::/64 encap ioam6 flows 1/64 mode encap \
+      tundst 2001:db8:ff::3 dex ns 123 trace-type 0xc00000 \
+      ext-flags 0xc0 dev eth1
   waymark route del 2001:db8:2::/64 dev eth1`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -41,6 +41,8 @@ func (c *Config) command(path, problem string) string {
 		return "remove one with: waymark ioam namespace del ID"
 	case strings.HasSuffix(path, ".interface"):
 		return "give it the role egress under interfaces in the configuration file, then: waymark agent reload"
+	case strings.HasSuffix(path, ".dex.flow-id") && strings.Contains(problem, "carries"):
+		return "add ext-flags 0x80, or leave flow-id out"
 	case strings.HasSuffix(path, ".match.destination") && strings.Contains(problem, "match one destination"):
 		return fmt.Sprintf("remove one of them with: waymark route del name NAME; %d may overlap on one interface", ioam.MaxEncapsulationOverlap)
 	}

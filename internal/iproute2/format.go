@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/config"
@@ -21,19 +22,18 @@ func RouteName(e config.Encapsulation) string {
 // FormatRoute writes a rule as the words that add it, quoted for a shell.
 func FormatRoute(e config.Encapsulation) string {
 	words := append([]string{prefixWord(e.Match.Destination)}, criteria(e.Match)...)
-	words = append(words, "encap", "ioam6", "freq", config.FormatText(e.Frequency), "mode", e.Mode.String())
+	words = append(words, "encap", "ioam6", "freq", config.FormatText(e.Frequency))
+	if e.Flows > 1 {
+		words = append(words, "flows", config.FormatText(e.Flows))
+	}
+	words = append(words, "mode", e.Mode.String())
 	if e.Tunnel != nil {
-		if !e.Tunnel.Source.IsUnspecified() {
+		if e.Tunnel.Source.IsValid() {
 			words = append(words, "tunsrc", e.Tunnel.Source.String())
 		}
 		words = append(words, "tundst", e.Tunnel.Destination.String())
 	}
-	for _, o := range e.Options {
-		if o.Trace != nil {
-			words = append(words, "trace", "prealloc", "type", o.Trace.Type.String(),
-				"ns", fmt.Sprint(o.Trace.Namespace), "size", fmt.Sprint(int(o.Trace.Size)))
-		}
-	}
+	words = append(words, allOptionWords(e)...)
 	words = append(words, "dev", e.Interface)
 	if e.Name != RouteName(e) {
 		words = append(words, "name", e.Name)
@@ -125,10 +125,10 @@ func agrees[T comparable](said, is *T) bool {
 // sameEncap compares what follows "encap"; the tunnel's source counts only
 // when it was said.
 func sameEncap(said, e config.Encapsulation) bool {
-	if said.Frequency != e.Frequency || said.Mode != e.Mode || (said.Tunnel == nil) != (e.Tunnel == nil) ||
-		!reflect.DeepEqual(said.Options, e.Options) {
+	if said.Frequency != e.Frequency || max(said.Flows, 1) != max(e.Flows, 1) || said.Mode != e.Mode || (said.Tunnel == nil) != (e.Tunnel == nil) ||
+		!slices.Equal(allOptionWords(said), allOptionWords(e)) {
 		return false
 	}
 	return said.Tunnel == nil || said.Tunnel.Destination == e.Tunnel.Destination &&
-		(said.Tunnel.Source.IsUnspecified() || said.Tunnel.Source == e.Tunnel.Source)
+		(!said.Tunnel.Source.IsValid() || said.Tunnel.Source == e.Tunnel.Source)
 }

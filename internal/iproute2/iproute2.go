@@ -5,7 +5,8 @@
 // cause and the cure in every error. It is stricter in two ways: a word given
 // twice is an error everywhere, and a word that would have no effect is
 // refused rather than swallowed. It is more lenient in one: the order of the
-// clauses before "trace" does not matter.
+// clauses before "trace" and "dex" does not matter. Words of its own say what
+// iproute2 cannot: flows, flow-id, option-type, and export.
 package iproute2
 
 import (
@@ -161,11 +162,35 @@ func (w *words) namespaceData(ns *config.Namespace) error {
 				return err
 			}
 			ns.DataWide = config.DataWide(n)
+		case "export":
+			if err := w.export(ns); err != nil {
+				return err
+			}
 		default:
-			return fmt.Errorf("%q: want data DATA32 or wide DATA64", word)
+			return fmt.Errorf("%q: want data DATA32, wide DATA64 or export WAY", word)
 		}
 	}
 	return nil
+}
+
+// export reads none, every, aggregate, or sample with its n.
+func (w *words) export(ns *config.Namespace) error {
+	word, err := w.take("export")
+	if err != nil {
+		return err
+	}
+	if ns.Export.UnmarshalText([]byte(word)) != nil {
+		return fmt.Errorf("export %q: want none, every, aggregate or sample N", word)
+	}
+	if ns.Export != ioam.ExportSample {
+		return nil
+	}
+	n, err := w.number("export sample", 32)
+	if err == nil && (n < 1 || n > ioam.MaxFrequency) {
+		err = fmt.Errorf("export sample %d: want N from 1 to %d, for a postcard of every N-th packet", n, ioam.MaxFrequency)
+	}
+	ns.Sample = config.Sample(n)
+	return err
 }
 
 func (w *words) schemaBinding() (*ioam.SchemaID, error) {

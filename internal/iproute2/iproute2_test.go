@@ -5,6 +5,7 @@ package iproute2
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,7 +53,7 @@ func TestNamespaceRefused(t *testing.T) {
 		{"add 1 wide 0x1ffffffffffffffff", `wide "0x1ffffffffffffffff": want a number from 0 to 0xffffffffffffffff`},
 		{"add 1 data", "data: a value is missing"},
 		{"add 1 data 1 data 2", "data: given twice"},
-		{"add 1 colour red", `"colour": want data DATA32 or wide DATA64`},
+		{"add 1 colour red", `"colour": want data DATA32, wide DATA64 or export WAY`},
 		{"del 1 2", `"2": nothing more is expected here`},
 		{"show 1", `"1": nothing more is expected here`},
 		{"set 1", "namespace set ID: want schema {ID|none}"},
@@ -110,16 +111,16 @@ func TestParseRoute(t *testing.T) {
 	}{
 		{"add 2001:db8:2::/64 encap ioam6 " + trace + " dev eth1", config.Encapsulation{
 			Name: "route-2001-db8-2--_64-eth1", Interface: "eth1", Match: config.Match{Destination: prefix("2001:db8:2::/64")},
-			Frequency: once, Options: options}},
+			Flows: 1, Frequency: once, Options: options}},
 		{"add default encap ioam6 freq 3/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 " + trace + " dev eth1 name core", config.Encapsulation{
 			Name: "core", Interface: "eth1", Match: config.Match{Destination: prefix("::/0")},
-			Frequency: ioam.Frequency{K: 3, N: 100}, Mode: ioam.ModeEncap, Options: options,
+			Flows: 1, Frequency: ioam.Frequency{K: 3, N: 100}, Mode: ioam.ModeEncap, Options: options,
 			Tunnel: &config.Tunnel{Source: addr("2001:db8::1"), Destination: addr("2001:db8::3")}}},
 		{"add dev eth1 to 2001:db8::1 encap ioam6 tundst 2001:db8::3 mode auto trace prealloc size 12 ns 0x7b type 8388608", config.Encapsulation{
 			Name: "route-2001-db8--1_128-eth1", Interface: "eth1", Match: config.Match{Destination: prefix("2001:db8::1/128")},
-			Frequency: once, Mode: ioam.ModeAuto, Options: options, Tunnel: &config.Tunnel{Source: netip.IPv6Unspecified(), Destination: addr("2001:db8::3")}}},
+			Flows: 1, Frequency: once, Mode: ioam.ModeAuto, Options: options, Tunnel: &config.Tunnel{Destination: addr("2001:db8::3")}}},
 		{"replace 2001:db8::1 dport 9 tos 1 encap ioam6 " + trace + " " + trace + " dev eth1", config.Encapsulation{
-			Name: "route-2001-db8--1_128-eth1-tos-0x01-dport-9", Interface: "eth1", Frequency: once, Options: append(options, options...),
+			Name: "route-2001-db8--1_128-eth1-tos-0x01-dport-9", Interface: "eth1", Flows: 1, Frequency: once, Options: append(options, options...),
 			Match: config.Match{Destination: prefix("2001:db8::1/128"), DestinationPort: &ioam.PortRange{From: 9, To: 9}, TrafficClass: new(config.TrafficClass(1))}}},
 		{"del name 'core 1'", config.Encapsulation{Name: "core 1"}},
 		{"del 2001:db8:2::/64", config.Encapsulation{Match: config.Match{Destination: prefix("2001:db8:2::/64")}}},
@@ -186,9 +187,8 @@ func TestRouteRefused(t *testing.T) {
 		{add + "mode encap tundst :: " + trace + " dev eth1", "tundst ::: want the unicast address of a node"},
 		{add + "mode encap tundst ff02::1 " + trace + " dev eth1", "tundst ff02::1: want the unicast address"},
 		{add + "mode encap tundst 192.0.2.1 " + trace + " dev eth1", "tundst 192.0.2.1: the tunnel is IPv6-in-IPv6"},
-		{add + "dex ns 1", "dex: direct exporting is not served yet"},
-		{add + "dev eth1", `"dev": unknown word; say freq, mode, tunsrc, tundst or trace`},
-		{add, "trace is missing"},
+		{add + "dev eth1", `"dev": unknown word; say freq, flows, mode, tunsrc, tundst, trace or dex`},
+		{add, "trace or dex is missing"},
 		{add + "trace incr", "trace: want prealloc"},
 		{add + "trace prealloc type 0x800000 ns 1 dev eth1", "size is missing"},
 		{add + "trace prealloc size 4 ns 1 dev eth1", "type is missing"},
@@ -243,7 +243,7 @@ func everything() config.Encapsulation {
 		Name: "it's core", Interface: "eth1.7",
 		Match: config.Match{Destination: netip.MustParsePrefix("2001:db8:2::/64"), Source: netip.MustParsePrefix("2001:db8::/32"),
 			NextHeader: &tcp, SourcePort: &source, DestinationPort: &destination, TrafficClass: &class, FlowLabel: &label},
-		Frequency: ioam.Frequency{K: 3, N: 100}, Mode: ioam.ModeAuto,
+		Flows: 1, Frequency: ioam.Frequency{K: 3, N: 100}, Mode: ioam.ModeAuto,
 		Tunnel: &config.Tunnel{Source: netip.MustParseAddr("2001:db8::1"), Destination: netip.MustParseAddr("2001:db8::3")},
 		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}},
 			{Trace: &config.TraceOption{Namespace: 5, Type: 0xf00002, Size: 244}}},
@@ -330,6 +330,8 @@ func randomRule(r *rand.Rand) config.Encapsulation {
 	maybe(func() { e.Mode = ioam.ModeEncap })
 	maybe(func() { e.Mode, e.Tunnel = ioam.ModeInline, nil })
 	maybe(func() { e.Options = e.Options[:1] })
+	maybe(func() { e.Flows = config.Share(1 + r.IntN(3)) })
+	maybe(func() { e.Options = append(slices.Clone(e.Options), randomDirectExport(r)) })
 	return e
 }
 
@@ -372,7 +374,8 @@ func FuzzParseRoute(f *testing.F) {
 		"add 2001:db8:2::/64 encap ioam6 " + trace + " dev eth1",
 		"add default encap ioam6 freq 3/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 " + trace + " dev eth1 name core",
 		"del 2001:db8:2::/64 dev eth1", "show", "add ::/0 encap ioam6 mode auto tundst ::1 trace prealloc",
-		"add to ::1 dev x encap ioam6 dex ns 1",
+		"add to ::1 dev x encap ioam6 dex ns 1 trace-type 0xc00000 ext-flags 0xc0",
+		"add ::1 dev x encap ioam6 flows 1/9 mode encap tundst ::2 dex ns 1 trace-type 1 flow-id 5 option-type 0x31 trace prealloc",
 		"replace ::1 from ::/64 tos 0x2e ipproto udp sport 1-2 dport 9 flowlabel 1 dev x encap ioam6 " + trace + " " + trace + " name a'b",
 	} {
 		f.Add(seed)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -17,8 +16,8 @@ import (
 // RouteCommand is "route add|replace|del|show …": a rule by destination prefix.
 type RouteCommand struct {
 	Verb Verb
-	// Rule is what to add; a tunnel source of "::" is for the agent to choose.
-	// For Replace, Named says whether its name was given or made. Del and Show
+	// Rule is what to add; a tunnel without source has the one that the kernel
+	// would use. For Replace, Named says whether its name was given or made. Del and Show
 	// use what is given of it, see Selects.
 	Rule  config.Encapsulation
 	Named bool
@@ -203,11 +202,11 @@ func (p *routeParser) encap() error {
 		return fmt.Errorf("encap %s: only ioam6 is served here; use 'ip route' for others", kind)
 	}
 	e := &p.rule
-	e.Frequency, e.Mode = ioam.Frequency{K: 1, N: 1}, ioam.ModeInline
+	e.Frequency, e.Flows, e.Mode = ioam.Frequency{K: 1, N: 1}, 1, ioam.ModeInline
 	var source, destination netip.Addr
 	for {
 		if !p.more() {
-			return errors.New("trace is missing: end the rule with trace prealloc type TYPE ns ID size BYTES")
+			return errors.New("trace or dex is missing: end the rule with trace prealloc type TYPE ns ID size BYTES, or dex ns ID trace-type TYPE")
 		}
 		word, err := p.once()
 		if err != nil {
@@ -216,21 +215,21 @@ func (p *routeParser) encap() error {
 		switch word {
 		case "freq":
 			e.Frequency, err = p.frequency()
+		case "flows":
+			err = value(p, word, &e.Flows)
 		case "mode":
 			e.Mode, err = p.mode()
 		case "tunsrc":
 			source, err = p.tunnelAddress(word)
 		case "tundst":
 			destination, err = p.tunnelAddress(word)
-		case "trace":
-			if err := p.traces(); err != nil {
+		case "trace", "dex":
+			if err := p.options(word); err != nil {
 				return err
 			}
 			return p.tunnel(source, destination)
-		case "dex":
-			return errors.New("dex: direct exporting is not served yet; use trace prealloc")
 		default:
-			return fmt.Errorf("%q: unknown word; say freq, mode, tunsrc, tundst or trace", word)
+			return fmt.Errorf("%q: unknown word; say freq, flows, mode, tunsrc, tundst, trace or dex", word)
 		}
 		if err != nil {
 			return err
@@ -301,81 +300,7 @@ func (p *routeParser) tunnel(source, destination netip.Addr) error {
 	case mode != ioam.ModeInline && !destination.IsValid():
 		return fmt.Errorf("tundst is missing: mode %s needs the address of the node that decapsulates", mode)
 	case destination.IsValid():
-		if !source.IsValid() {
-			source = netip.IPv6Unspecified()
-		}
 		p.rule.Tunnel = &config.Tunnel{Source: source, Destination: destination}
-	}
-	return nil
-}
-
-// traces reads what follows "trace", and further traces behind it.
-func (p *routeParser) traces() error {
-	for {
-		if err := p.trace(); err != nil {
-			return err
-		}
-		if !p.more() || p.peek() != "trace" {
-			return nil
-		}
-		p.next++
-	}
-}
-
-// trace reads prealloc and its three values in any order.
-func (p *routeParser) trace() error {
-	if word, err := p.take("trace"); err != nil || word != "prealloc" {
-		return errors.New("trace: want prealloc; other kinds of trace are not defined for IPv6")
-	}
-	var t config.TraceOption
-	values := []string{"type", "ns", "size"}
-	for _, word := range values {
-		delete(p.seen, word) // of a trace before
-	}
-	for p.more() && slices.Contains(values, p.peek()) {
-		word, err := p.once()
-		if err != nil {
-			return err
-		}
-		if err := p.traceValue(word, &t); err != nil {
-			return err
-		}
-	}
-	for _, word := range values {
-		if !p.seen[word] {
-			return fmt.Errorf("%s is missing: trace prealloc needs type TYPE ns ID size BYTES", word)
-		}
-	}
-	p.rule.Options = append(p.rule.Options, config.Option{Trace: &t})
-	return nil
-}
-
-func (p *routeParser) traceValue(word string, t *config.TraceOption) error {
-	switch word {
-	case "type":
-		n, err := p.number("type", 24)
-		if err != nil {
-			return err
-		}
-		t.Type = ioam.TraceType(n)
-		if err := t.Type.Validate(); err != nil {
-			return fmt.Errorf("type %s: %w", t.Type, err)
-		}
-	case "ns":
-		n, err := p.number("ns", 16)
-		if err != nil {
-			return err
-		}
-		t.Namespace = ioam.NamespaceID(n)
-	case "size":
-		n, err := p.number("size", 16)
-		if err != nil {
-			return err
-		}
-		if n%4 != 0 || n < 4 || n > ioam.MaxTraceDataSize {
-			return fmt.Errorf("size %d: want a multiple of 4 from 4 to %d", n, ioam.MaxTraceDataSize)
-		}
-		t.Size = config.DataSize(n)
 	}
 	return nil
 }

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iproute2
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// options reads the options of a rule, from the keyword of the first one on.
+func (p *routeParser) options(kind string) error {
+	for {
+		read := p.trace
+		if kind == "dex" {
+			read = p.directExport
+		}
+		if err := read(); err != nil {
+			return err
+		}
+		if !p.more() || p.peek() != "trace" && p.peek() != "dex" {
+			return nil
+		}
+		kind, _ = p.take("")
+	}
+}
+
+// values reads keywords with a value each, in any order, up to another word.
+func (p *routeParser) values(words []string, value func(word string) error) error {
+	for _, word := range words {
+		delete(p.seen, word) // of an option before
+	}
+	for p.more() && slices.Contains(words, p.peek()) {
+		word, err := p.once()
+		if err != nil {
+			return err
+		}
+		if err := value(word); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trace reads prealloc and its three values in any order.
+func (p *routeParser) trace() error {
+	if word, err := p.take("trace"); err != nil || word != "prealloc" {
+		return errors.New("trace: want prealloc; other kinds of trace are not defined for IPv6")
+	}
+	var t config.TraceOption
+	words := []string{"type", "ns", "size"}
+	if err := p.values(words, func(word string) error { return p.traceValue(word, &t) }); err != nil {
+		return err
+	}
+	for _, word := range words {
+		if !p.seen[word] {
+			return fmt.Errorf("%s is missing: trace prealloc needs type TYPE ns ID size BYTES", word)
+		}
+	}
+	p.rule.Options = append(p.rule.Options, config.Option{Trace: &t})
+	return nil
+}
+
+func (p *routeParser) traceValue(word string, t *config.TraceOption) (err error) {
+	switch word {
+	case "type":
+		t.Type, err = p.traceType(word)
+	case "ns":
+		t.Namespace, err = p.namespace()
+	case "size":
+		n, err := p.number("size", 16)
+		if err != nil {
+			return err
+		}
+		if n%4 != 0 || n < 4 || n > ioam.MaxTraceDataSize {
+			return fmt.Errorf("size %d: want a multiple of 4 from 4 to %d", n, ioam.MaxTraceDataSize)
+		}
+		t.Size = config.DataSize(n)
+	}
+	return err
+}
+
+func (p *routeParser) traceType(word string) (ioam.TraceType, error) {
+	n, err := p.number(word, 24)
+	if err != nil {
+		return 0, err
+	}
+	t := ioam.TraceType(n)
+	if err := t.Validate(); err != nil {
+		return 0, fmt.Errorf("%s %s: %w", word, t, err)
+	}
+	return t, nil
+}
+
+func (p *routeParser) namespace() (ioam.NamespaceID, error) {
+	n, err := p.number("ns", 16)
+	return ioam.NamespaceID(n), err
+}
+
+// directExport reads the values of dex in any order: those of the DEX paper's
+// iproute2, and where the Flow-ID comes from and which option carries it.
+func (p *routeParser) directExport() error {
+	o := config.DirectExportOption{OptionType: ioam.OptionIOAMStatic}
+	words := []string{"ns", "trace-type", "ext-flags", "flow-id", "option-type"}
+	if err := p.values(words, func(word string) error { return p.directExportValue(word, &o) }); err != nil {
+		return err
+	}
+	for _, word := range words[:2] {
+		if !p.seen[word] {
+			return fmt.Errorf("%s is missing: dex needs ns ID trace-type TYPE", word)
+		}
+	}
+	p.rule.Options = append(p.rule.Options, config.Option{DirectExport: &o})
+	return nil
+}
+
+func (p *routeParser) directExportValue(word string, o *config.DirectExportOption) (err error) {
+	switch word {
+	case "ns":
+		o.Namespace, err = p.namespace()
+	case "trace-type":
+		if o.TraceType, err = p.traceType(word); err == nil && o.TraceType.Has(ioam.BitChecksumComplement) {
+			err = fmt.Errorf("trace-type %s: the checksum complement (bit 7) means nothing in a Direct Export; use bits of %s", o.TraceType, ioam.DirectExportTypeSupported)
+		}
+	case "ext-flags":
+		o.ExtensionFlags, err = p.extensionFlags()
+	case "flow-id":
+		err = value(p, word, &o.FlowID)
+	case "option-type":
+		err = value(p, word, &o.OptionType)
+	}
+	return err
+}
+
+func (p *routeParser) extensionFlags() (list []config.ExtensionFlag, err error) {
+	n, err := p.number("ext-flags", 8)
+	if err != nil {
+		return nil, err
+	}
+	for _, flag := range []uint8{ioam.ExtensionFlowID, ioam.ExtensionSequence} {
+		if uint8(n)&flag != 0 {
+			list = append(list, config.ExtensionFlag(flag))
+			n &^= uint64(flag)
+		}
+	}
+	if n != 0 {
+		return nil, fmt.Errorf("ext-flags: 0x%02x is not defined; want 0x80 (Flow-ID), 0x40 (Sequence Number), 0xc0 (both) or 0", n)
+	}
+	return list, nil
+}
+
+// value reads one word as the configuration file has it.
+func value[T any](p *routeParser, name string, v *T) error {
+	word, err := p.take(name)
+	if err != nil {
+		return err
+	}
+	if *v, err = config.ParseText[T](word); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// optionWords are the words that insert an option.
+func optionWords(o config.Option) []string {
+	if t := o.Trace; t != nil {
+		return []string{"trace", "prealloc", "type", t.Type.String(), "ns", fmt.Sprint(t.Namespace), "size", fmt.Sprint(int(t.Size))}
+	}
+	d := o.DirectExport
+	if d == nil {
+		return nil
+	}
+	words := []string{"dex", "ns", fmt.Sprint(d.Namespace), "trace-type", d.TraceType.String()}
+	var flags config.ExtensionFlag
+	for _, f := range d.ExtensionFlags {
+		flags |= f
+	}
+	if flags != 0 {
+		words = append(words, "ext-flags", fmt.Sprintf("0x%02x", uint8(flags)))
+	}
+	if d.FlowID != (ioam.FlowIDSource{}) {
+		words = append(words, "flow-id", config.FormatText(d.FlowID))
+	}
+	if d.OptionType != ioam.OptionIOAMStatic {
+		words = append(words, "option-type", config.FormatText(d.OptionType))
+	}
+	return words
+}
+
+// allOptionWords are the words that insert a rule's options.
+func allOptionWords(e config.Encapsulation) (words []string) {
+	for _, o := range e.Options {
+		words = append(words, optionWords(o)...)
+	}
+	return words
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iproute2
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+const flowIDFlag, sequenceFlag = config.ExtensionFlag(ioam.ExtensionFlowID), config.ExtensionFlag(ioam.ExtensionSequence)
+
+// randomDirectExport is one that a file may hold.
+func randomDirectExport(r *rand.Rand) config.Option {
+	return config.Option{DirectExport: &config.DirectExportOption{
+		Namespace: ioam.NamespaceID(r.IntN(3)), TraceType: ioam.TraceType(1+r.IntN(3)) << 22,
+		ExtensionFlags: [][]config.ExtensionFlag{nil, {flowIDFlag}, {sequenceFlag}, {flowIDFlag, sequenceFlag}}[r.IntN(4)],
+		FlowID:         ioam.FlowIDSource{Kind: ioam.FlowIDKind(r.IntN(2))},
+		OptionType:     []ioam.OptionType{ioam.OptionIOAMStatic, ioam.OptionIOAM}[r.IntN(2)],
+	}}
+}
+
+func TestParseDirectExport(t *testing.T) {
+	dex := func(o config.DirectExportOption) config.Option {
+		o.Namespace, o.TraceType = 123, 0xc00000
+		if o.OptionType == 0 {
+			o.OptionType = ioam.OptionIOAMStatic
+		}
+		return config.Option{DirectExport: &o}
+	}
+	trace := config.Option{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}}
+	const traceWords = "trace prealloc type 0x800000 ns 123 size 12"
+	for _, tt := range []struct {
+		words string
+		want  []config.Option
+		show  string // "" is the words themselves
+	}{
+		{"dex ns 123 trace-type 0xc00000", []config.Option{dex(config.DirectExportOption{})}, ""},
+		{"dex trace-type 12582912 ns 0x7b ext-flags 0", []config.Option{dex(config.DirectExportOption{})}, "dex ns 123 trace-type 0xc00000"},
+		{"dex ns 123 trace-type 0xc00000 ext-flags 0x80", []config.Option{dex(config.DirectExportOption{ExtensionFlags: []config.ExtensionFlag{flowIDFlag}})}, ""},
+		{"dex ns 123 trace-type 0xc00000 ext-flags 0x40", []config.Option{dex(config.DirectExportOption{ExtensionFlags: []config.ExtensionFlag{sequenceFlag}})}, ""},
+		{"dex ns 123 trace-type 0xc00000 ext-flags 0xC0", []config.Option{dex(config.DirectExportOption{ExtensionFlags: []config.ExtensionFlag{flowIDFlag, sequenceFlag}})},
+			"dex ns 123 trace-type 0xc00000 ext-flags 0xc0"},
+		{"dex ns 123 trace-type 0xc00000 flow-id hash option-type 0x11", []config.Option{dex(config.DirectExportOption{})}, "dex ns 123 trace-type 0xc00000"},
+		{"dex ns 123 trace-type 0xc00000 flow-id flow-label option-type 0x31",
+			[]config.Option{dex(config.DirectExportOption{FlowID: ioam.FlowIDSource{Kind: ioam.FlowIDLabel}, OptionType: ioam.OptionIOAM})}, ""},
+		{"dex ns 123 trace-type 0xc00000 ext-flags 0x80 flow-id 7",
+			[]config.Option{dex(config.DirectExportOption{ExtensionFlags: []config.ExtensionFlag{flowIDFlag}, FlowID: ioam.FlowIDSource{Kind: ioam.FlowIDFixed, Fixed: 7}})},
+			"dex ns 123 trace-type 0xc00000 ext-flags 0x80 flow-id 0x00000007"},
+		{traceWords + " dex ns 123 trace-type 0xc00000 " + traceWords, []config.Option{trace, dex(config.DirectExportOption{}), trace}, ""},
+	} {
+		c, err := ParseRoute(strings.Fields("add 2001:db8:2::/64 encap ioam6 flows 1/64 mode encap tundst 2001:db8::3 " + tt.words + " dev eth1"))
+		if err != nil {
+			t.Errorf("%s: %v", tt.words, err)
+			continue
+		}
+		if diff := cmp.Diff(tt.want, c.Rule.Options); diff != "" || c.Rule.Flows != 64 || c.Rule.Tunnel.Source.IsValid() {
+			t.Errorf("%s: flows %v, tunnel %v (-want +got):\n%s", tt.words, c.Rule.Flows, c.Rule.Tunnel, diff)
+		}
+		show := tt.show
+		if show == "" {
+			show = tt.words
+		}
+		if got, want := FormatRoute(c.Rule), "2001:db8:2::/64 encap ioam6 freq 1/1 flows 1/64 mode encap tundst 2001:db8::3 "+show+" dev eth1"; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestDirectExportRefused(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"dex", "ns is missing: dex needs ns ID trace-type TYPE"},
+		{"dex ns 1", "trace-type is missing: dex needs ns ID trace-type TYPE"},
+		{"dex trace-type 0x800000", "ns is missing"},
+		{"dex ns 65536 trace-type 0x800000", `ns "65536": want a number from 0 to 0xffff`},
+		{"dex ns 1 trace-type 0", "trace-type 0x000000: trace type not usable"},
+		{"dex ns 1 trace-type 0x800004", "undefined bits"},
+		{"dex ns 1 trace-type 0x810000", "trace-type 0x810000: the checksum complement (bit 7) means nothing in a Direct Export; use bits of 0xfef002"},
+		{"dex ns 1 trace-type 0x800000 ext-flags 0x20", "ext-flags: 0x20 is not defined; want 0x80 (Flow-ID), 0x40 (Sequence Number), 0xc0 (both) or 0"},
+		{"dex ns 1 trace-type 0x800000 ext-flags 0x100", "want a number from 0 to 0xff"},
+		{"dex ns 1 trace-type 0x800000 ext-flags", "ext-flags: a value is missing"},
+		{"dex ns 1 trace-type 0x800000 flow-id label", `flow-id: "label" is not a number; want hash, flow-label, or a number from 0 to 0xffffffff`},
+		{"dex ns 1 trace-type 0x800000 option-type 0x32", "option-type: 0x32 is not an option type of IOAM; want 0x11 or 0x31"},
+		{"dex ns 1 trace-type 0x800000 ns 2", "ns: given twice"},
+		{"dex ns 1 trace-type 0x800000 size 4", `"size": unknown word`},
+		{"flows 2/3 dex ns 1 trace-type 0x800000", "flows: 2/3 is not 1/N; want 1/N"},
+		{"dex ns 1 trace-type 0x800000 via fe80::1", "via: not used here"},
+		{"dex ns 1 trace-type 0x800000 trace", "trace: want prealloc"},
+	} {
+		c, err := ParseRoute(strings.Fields("add 2001:db8::/64 dev eth1 encap ioam6 " + tt.in))
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %+v, %v; want %s", tt.in, c, err, tt.want)
+		}
+	}
+}
+
+// What was typed and what a file says are one rule, whatever the order of
+// flags, and whether the source is said or not.
+func TestSelectsDirectExport(t *testing.T) {
+	e := everything()
+	e.Match, e.Flows = config.Match{}, 64
+	e.Options = []config.Option{{DirectExport: &config.DirectExportOption{
+		Namespace: 123, TraceType: 0xc00000, ExtensionFlags: []config.ExtensionFlag{sequenceFlag, flowIDFlag}, OptionType: ioam.OptionIOAMStatic}}}
+	for words, want := range map[string]bool{
+		"flows 1/64 mode auto tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0":                    true,
+		"flows 1/64 mode auto tunsrc 2001:db8::1 tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0": true,
+		"flows 1/64 mode auto tunsrc 2001:db8::2 tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0": false,
+		"mode auto tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0":                               false,
+		"flows 1/64 mode auto tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0x80":                    false,
+		"flows 1/64 mode auto tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0 option-type 0x31":   false,
+	} {
+		c, err := ParseRoute(strings.Fields("del default encap ioam6 freq 3/100 " + words))
+		if err != nil || c.Selects(e) != want {
+			t.Errorf("%s: %v, selects the rule: %v", words, err, !want)
+		}
+	}
+}
+
+func TestNamespaceExport(t *testing.T) {
+	for in, want := range map[string]config.Namespace{
+		"export every":       {Export: ioam.ExportEvery},
+		"export aggregate":   {Export: ioam.ExportAggregate},
+		"export none":        {},
+		"export sample 0x64": {Export: ioam.ExportSample, Sample: 100},
+	} {
+		want.ID, want.Data, want.DataWide = 5, 1, config.DataWide(ioam.DataWideUnavailable)
+		c, err := ParseNamespace(strings.Fields("add 5 " + in + " data 1"))
+		if err != nil || c.Namespace != want {
+			t.Errorf("%s: %+v, %v", in, c.Namespace, err)
+		}
+	}
+	for in, want := range map[string]string{
+		"export":                    "export: a value is missing",
+		"export some":               `export "some": want none, every, aggregate or sample N`,
+		"export sample":             "export sample: a value is missing",
+		"export sample 0":           "export sample 0: want N from 1 to 1000000, for a postcard of every N-th packet",
+		"export sample 1000001":     "export sample 1000001: want N",
+		"export every export every": "export: given twice",
+		"export every 100":          `"100": want data`,
+	} {
+		if c, err := ParseNamespace(strings.Fields("add 5 " + in)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v; want %s", in, c, err, want)
+		}
+	}
+}
