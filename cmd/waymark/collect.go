@@ -57,7 +57,7 @@ every address, IPv4 included. Who can send is not asked over UDP and TCP; with
 --tls-client-ca, exporters over TLS need a certificate of that authority.
 
 What is malformed is counted by cause and stops nothing; the counters are printed
-when it ends.`,
+when it ends. An interruption (Ctrl-C, SIGTERM) is its usual end.`,
 		Example: `  waymark collect
   waymark collect --json --listen udp://[::]:4739 --output paths.jsonl
   waymark collect --listen tls://[2001:db8::9]:4740 --tls-cert collector.pem --tls-key collector.key --tls-client-ca exporters.pem`,

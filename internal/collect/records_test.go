@@ -5,6 +5,7 @@ package collect
 import (
 	"fmt"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,9 @@ func TestPath(t *testing.T) {
 		"    aramis(3)   decapsulating  eth0 > -     hop limit 61  +15us                  queue 0\n"
 	if got := out.all()[0].Text(); got != wantText {
 		t.Errorf("got\n%s\nwant\n%s", got, wantText)
+	}
+	if document, err := os.ReadFile("../../docs/how-to/collect-postcards.md"); err != nil || !strings.Contains(string(document), "```\n"+wantText+"```\n") {
+		t.Errorf("the how-to shows another path (%v)", err)
 	}
 	if s := c.Stats(); s.Postcards != 3 || s.Options != 9 || s.Join.Paths[join.Complete] != 1 || s.Messages != 9 {
 		t.Errorf("stats %+v", s)

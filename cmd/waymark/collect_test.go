@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/collect"
+	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+func TestCollectUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"--listen [::1]:4739":     "want udp://ADDRESS:PORT",
+		"--listen udp://:4739":    "want an address",
+		"--listen tls://[::1]":    "TLS needs --tls-cert and --tls-key",
+		"--tls-cert x":            "certificates are for TLS; add --listen tls://",
+		"--tls-client-ca x":       "certificates are for TLS",
+		"--wait 0s":               "--wait 0s: want a time up to 1h",
+		"--wait 2h":               "want a time up to 1h",
+		"--keep 0":                "--keep 0: want a number from 1",
+		"--count -1":              "--count -1: want a number from 0",
+		"--stats -1s":             "--stats -1s: want a time",
+		"--enterprise 10383":      "this number has elements of its own",
+		"--enterprise 0":          "this number has elements of its own",
+		"udp://[::1]:4739":        "takes no argument",
+		"--enterprise 4294967296": "value out of range",
+	} {
+		if code, stdout, stderr := runCLI(t, "", append([]string{"collect"}, strings.Fields(args)...)...); code != exitUsage || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, stdout %q, stderr %q; want %q", args, code, stdout, stderr, want)
+		}
+	}
+	missing := filepath.Join(t.TempDir(), "missing", "x")
+	for args, want := range map[string]string{
+		"--listen tls://[::1]:0 --tls-cert " + missing + " --tls-key " + missing: "name a certificate and its key, in PEM",
+		"--listen udp://[::1]:0 --output " + missing:                             "name a file in a directory that exists",
+		"--listen udp://[::1]:0 --metrics [::1]:x":                               "give --metrics ADDRESS:PORT",
+		"--listen udp://192.0.2.1:0":                                             "listen at udp://192.0.2.1:0",
+	} {
+		if code, _, stderr := runCLI(t, "", append([]string{"collect"}, strings.Fields(args)...)...); code != exitFailure || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, stderr %q; want %q", args, code, stderr, want)
+		}
+	}
+}
+
+// spoken is what a program says, while it runs.
+type spoken struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *spoken) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+func (s *spoken) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// udpMessage is a message with a record of a flow that is not ours.
+func udpMessage(t *testing.T) []byte {
+	t.Helper()
+	registry, err := ipfix.NewRegistry(ipfix.IANA())
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := registry.Template(256, "packetDeltaCount")
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoder, err := ipfix.NewEncoder(ipfix.UDP, 1, 1400)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := template.Record(nil)
+	w.Uint(12)
+	record, err := w.End()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := encoder.Define(template); err != nil {
+		t.Fatal(err)
+	}
+	encoder.Start(nil)
+	if err := encoder.Add(template, record); err != nil {
+		t.Fatal(err)
+	}
+	return encoder.Finish(time.Now())
+}
+
+// A collector from its start to its end: text and JSON, --count, --output and
+// --metrics; the counters come last.
+func TestCollectRuns(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "records")
+	for _, tt := range []struct {
+		args   string
+		code   int
+		stdout string // expressions
+		stderr string
+	}{
+		{"", exitOK, `packetDeltaCount=12\n$`, `(?s)receives at udp://.*statistics\n.* 1  other: `},
+		{"--json", exitOK, `^\{"kind":"record".*\n\{"kind":"statistics".*"other":1.*\n$`, `receives at`},
+		{"--json --count 1", exitOK, `^\{"kind":"record".*\n\{"kind":"statistics".*\n$`, `receives at`},
+		{"--count 2", exitInterrupted, `packetDeltaCount=12\n$`, `waymark: interrupted\n$`},
+		{"--json --output " + file, exitOK, `^$`, `receives at`},
+		{"--metrics 127.0.0.1:0", exitOK, `packetDeltaCount=12`, `receives at`},
+		{"--stats 20ms", exitOK, `(?s)statistics\n.* other: `, `receives at`},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var stdout, stderr spoken
+		code := make(chan int, 1)
+		args := append([]string{"collect", "--listen", "udp://127.0.0.1:0"}, strings.Fields(tt.args)...)
+		go func() { code <- run(ctx, args, strings.NewReader(""), &stdout, &stderr) }()
+		at := waitFor(t, &stderr, `udp://(\S+)\n`)
+		conn, err := net.Dial("udp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Write(udpMessage(t)); err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+		switch {
+		case strings.Contains(tt.args, "--count 1"):
+		case strings.Contains(tt.args, "--output"):
+			waitForFile(t, file)
+		default:
+			waitFor(t, &stdout, `(?s)(packetDeltaCount.*\n)`)
+			if strings.Contains(tt.args, "--stats") {
+				waitFor(t, &stdout, `(statistics)`)
+			}
+			cancel()
+		}
+		if strings.Contains(tt.args, "--output") {
+			cancel()
+		}
+		select {
+		case got := <-code:
+			if got != tt.code || !regexp.MustCompile(tt.stdout).MatchString(stdout.String()) || !regexp.MustCompile(tt.stderr).MatchString(stderr.String()) {
+				t.Errorf("%s: code %d\nstdout %s\nstderr %s", tt.args, got, &stdout, &stderr)
+			}
+		case <-time.After(patience.Of(10 * time.Second)):
+			t.Errorf("%s: it does not end", tt.args)
+		}
+		cancel()
+	}
+	if b, err := os.ReadFile(file); err != nil || strings.Count(string(b), "\n") != 2 || !strings.Contains(string(b), `{"kind":"statistics"`) {
+		t.Errorf("--output has %q, %v", b, err)
+	}
+}
+
+func waitFor(t *testing.T, s *spoken, expression string) string {
+	t.Helper()
+	for deadline := time.Now().Add(patience.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		if m := regexp.MustCompile(expression).FindStringSubmatch(s.String()); m != nil {
+			return m[1]
+		}
+	}
+	t.Fatalf("no %q in %q", expression, s)
+	return ""
+}
+
+func waitForFile(t *testing.T, path string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+			return
+		}
+	}
+	t.Fatalf("nothing in %s", path)
+}
+
+// Metrics are served where the flag says, while the collector runs.
+func TestCollectMetrics(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := collectFlags{metrics: l.Addr().String()}
+	l.Close()
+	c, err := collect.New(collect.Config{Enterprise: ipfix.EnterpriseExample})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := f.serveMetrics(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.Get("http://" + f.metrics + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	answer.Body.Close()
+	if err != nil || !strings.Contains(string(body), "waymark_collect_messages_total 0\n") {
+		t.Errorf("%v, %s", err, body)
+	}
+	stop()
+	if _, err := http.Get("http://" + f.metrics + "/metrics"); err == nil {
+		t.Error("metrics are served behind the end")
+	}
+}
+
+// The how-to lists every reason and every fault.
+func TestCollectDocument(t *testing.T) {
+	b, err := os.ReadFile("../../docs/how-to/collect-postcards.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for r := join.Complete + 1; r < join.NumReasons; r++ {
+		names[r.String()] = true
+	}
+	for _, c := range (&collect.Stats{}).Impossible() {
+		names[c.Name] = true
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(string(b), -1) {
+		if !names[m[1]] {
+			t.Errorf("%s is not known", m[1])
+		}
+		delete(names, m[1])
+	}
+	for name := range names {
+		t.Errorf("%s is not explained", name)
+	}
+	for _, word := range regexp.MustCompile("`(postcards_[a-z]+)`").FindAllStringSubmatch(string(b), -1) {
+		known := false
+		for _, c := range (&collect.Stats{}).Counts() {
+			known = known || c.Name == word[1]
+		}
+		if !known {
+			t.Errorf("%s is not known", word[1])
+		}
+	}
+}
