@@ -258,8 +258,21 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// What the API streams is printed as decode prints it.
+// What the API streams is printed as decode prints it, and so is what a node
+// exports of its own.
 func TestObserveText(t *testing.T) {
+	const postcard = `{"kind":"postcard","time":"2026-11-21T05:21:00.000000001Z","node":"beta","role":"transit","ingress":"eth0","egress":"eth1","option":"direct-export",` +
+		`"namespace":123,"trace_type":"0x880000","extension_flags":"0xc0","flow_id":7,"sequence":42,` +
+		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0,"length":128},` +
+		`"data":{"hop_limit":63,"node_id":2,"transit_delay_ns":18250}}`
+	const flow = `{"kind":"flow","time":"2026-11-21T05:21:10Z","node":"beta","role":"transit","ingress":"eth0","egress":"eth1","namespace":123,"trace_type":"0x880000","flow_id":7,` +
+		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0},` +
+		`"packets":10,"bytes":1280,"first":"2026-11-21T05:21:00Z","last":"2026-11-21T05:21:09Z","sequence_gaps":1,"reordered":0,"hop_limit":{"min":63,"max":63},"end_reason":"interval"}`
+	exports := newFakeAgent(t, map[string]string{"GET /v1/records": postcard + "\n" + flow + "\n"})
+	code, out, errs := runCLI(t, "", "--socket", exports.socket, "observe", "--count", "2")
+	if code != exitOK || !strings.Contains(out, "postcard of a transit node") || !strings.Contains(out, "sequence 42\n") || !strings.Contains(out, "10 packets, 1280 bytes in 9s  1 missing") {
+		t.Errorf("code %d, stderr %q, stdout\n%s", code, errs, out)
+	}
 	f := newFakeAgent(t, map[string]string{"GET /v1/records": traceLine + "\n"})
 	var r export.TraceRecord
 	if err := json.Unmarshal([]byte(traceLine), &r); err != nil {

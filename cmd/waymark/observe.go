@@ -53,7 +53,7 @@ wait for it. Without --count it goes on until it is interrupted.`,
 			}
 			// What fails here fails again below.
 			if s, err := c.Status(cmd.Context()); err == nil && removesNothing(s) {
-				fmt.Fprintln(cmd.ErrOrStderr(), "waymark: this node removes no traces, so none will come: it has neither decapsulations nor a namespace with remove; observe where the domain ends")
+				fmt.Fprintln(cmd.ErrOrStderr(), "waymark: this node removes no traces, so none will come: it has neither decapsulations nor a namespace with remove, or with export for Direct Exports; observe where the domain ends")
 			}
 			o := observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.json, left: count}
 			err = c.Observe(cmd.Context(), filter, nil, o.line)
@@ -75,9 +75,11 @@ wait for it. Without --count it goes on until it is interrupted.`,
 	return cmd
 }
 
-// removesNothing tells that no packet's traces end at this node.
+// removesNothing tells that no packet's traces end at this node, and that it
+// exports nothing either.
 func removesNothing(s api.Status) bool {
-	return len(s.Decapsulations) == 0 && !slices.ContainsFunc(s.Namespaces, func(ns config.Namespace) bool { return ns.Remove })
+	return len(s.Decapsulations) == 0 &&
+		!slices.ContainsFunc(s.Namespaces, func(ns config.Namespace) bool { return ns.Remove || ns.Export != ioam.ExportNone })
 }
 
 func observeFilter(namespace, source, destination string) (api.RecordFilter, error) {

@@ -68,6 +68,7 @@ func TestObserveWhereNothingEnds(t *testing.T) {
 		`{}`:                          true,
 		`{"namespaces":[{"id":123}]}`: true,
 		`{"namespaces":[{"id":122},{"id":123,"remove":true}]}`:         false,
+		`{"namespaces":[{"id":123,"export":"aggregate"}]}`:             false,
 		`{"namespaces":[{"id":123}],"decapsulations":["2001:db8::3"]}`: false,
 	} {
 		f := newFakeAgent(t, map[string]string{"GET /v1/status": status, "GET /v1/records": traceLine + "\n"})

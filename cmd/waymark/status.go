@@ -66,6 +66,7 @@ func printStatus(w io.Writer, s api.Status, now time.Time) error {
 	b.WriteByte('\n')
 	printInterfaces(&b, s.Interfaces)
 	printOutcomes(&b, s.Interfaces)
+	printExports(&b, s.Interfaces)
 	printDomain(&b, s)
 	printRecords(&b, s.Records)
 	if len(s.Warnings) > 0 {
@@ -125,6 +126,22 @@ func printOutcomes(w io.Writer, list []api.Interface) {
 	}
 	if rows == 0 {
 		fmt.Fprintln(t, "\nno packets yet")
+	}
+	t.Flush()
+}
+
+// printExports shows what came of Direct Export, where anything did.
+func printExports(w io.Writer, list []api.Interface) {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	rows := 0
+	for _, i := range list {
+		if i.Postcards|i.ExportsSuppressed|i.FlowsEvicted|i.SequencesEvicted == 0 {
+			continue
+		}
+		if rows++; rows == 1 {
+			fmt.Fprintln(t, "\nINTERFACE\tPOSTCARDS\tSUPPRESSED\tFLOWS EVICTED\tSEQUENCES EVICTED")
+		}
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\n", i.Name, i.Postcards, i.ExportsSuppressed, i.FlowsEvicted, i.SequencesEvicted)
 	}
 	t.Flush()
 }

@@ -47,6 +47,7 @@ type Agent struct {
 	metricsServer *metricsServer
 	records       records
 	recordsLost   recently
+	suppressed    recently
 	exportLost    recently
 	paths         paths
 	names         names
@@ -158,9 +159,7 @@ func (a *Agent) initialize(file *state) error {
 	}
 	a.logMissing()
 	a.logSourceless()
-	if lost, err := a.totalLost(); err == nil {
-		a.recordsLost.add(time.Now(), lost)
-	}
+	a.noteLosses()
 	a.exportLost.add(time.Now(), 0)
 	return nil
 }
@@ -222,21 +221,28 @@ func (a *Agent) tick(ctx context.Context) {
 			continue
 		}
 		a.metricsServer.retry()
-		if lost, err := a.totalLost(); err == nil {
-			a.recordsLost.add(time.Now(), lost)
-		}
+		a.noteLosses()
 		a.exportLost.add(time.Now(), a.totalExportLost())
 	}
 }
 
-// totalLost is how many records found no room, since the data plane was made.
-func (a *Agent) totalLost() (uint64, error) {
+// losses are how many records found no room and how many exports the limits
+// suppressed, since the data plane was made.
+func (a *Agent) losses() (lost, suppressed uint64, err error) {
 	counters, err := a.datapath.Counters()
-	var total uint64
 	for _, c := range counters {
-		total += c.RecordsLost
+		lost += c.RecordsLost
+		suppressed += c.ExportsSuppressed
 	}
-	return total, err
+	return lost, suppressed, err
+}
+
+// noteLosses keeps them, to tell later how much they grew.
+func (a *Agent) noteLosses() {
+	if lost, suppressed, err := a.losses(); err == nil {
+		a.recordsLost.add(time.Now(), lost)
+		a.suppressed.add(time.Now(), suppressed)
+	}
 }
 
 func (a *Agent) totalExportLost() uint64 {

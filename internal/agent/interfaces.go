@@ -39,6 +39,8 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 			one.Ingress, one.Egress = nonZero(c.Ingress), nonZero(c.Egress)
 			one.Forwarded, one.ToStack = nonZero(c.Forwarded), reasons(c.ToStack)
 			one.RecordsWritten, one.RecordsLost = c.RecordsWritten, c.RecordsLost
+			one.Postcards, one.ExportsSuppressed = c.Postcards, c.ExportsSuppressed
+			one.FlowsEvicted, one.SequencesEvicted = c.FlowsEvicted, c.SequencesEvicted
 		}
 		out = append(out, one)
 	}

@@ -23,6 +23,10 @@ var (
 	descToStack         = desc("forwarding_to_stack_total", "Packets that fast forwarding left to the stack, by reason.", "interface", "reason")
 	descRecordsWritten  = desc("records_written_total", "Records that the data plane wrote.", "interface")
 	descRecordsLost     = desc("records_lost_total", "Records that found no room, because nobody read or too slowly.", "interface")
+	descPostcards       = desc("postcards_total", "Postcards that the data plane wrote.", "interface")
+	descSuppressed      = desc("exports_suppressed_total", "Postcards, and flows that had to stay, that the limits of exports suppressed.", "interface")
+	descFlowsEvicted    = desc("flows_evicted_total", "Flows that gave way to others, and were exported early.", "interface")
+	descSequences       = desc("sequences_evicted_total", "Flows whose Sequence Numbers begin anew, because others needed the place.", "interface")
 	descRecordsRead     = desc("records_read_total", "Records that the agent read.")
 	descRecordsBad      = desc("records_malformed_total", "Traces in records that could not be read whole.")
 	descObservers       = desc("observers", "Those who watch records as they happen.")
@@ -44,8 +48,8 @@ var (
 
 // descs is every metric of ours.
 var descs = []*prometheus.Desc{
-	descPackets, descToStack, descRecordsWritten, descRecordsLost, descRecordsRead, descRecordsBad, descObservers,
-	descObserverDropped, descExportWritten, descExportDropped, descExportQueued,
+	descPackets, descToStack, descRecordsWritten, descRecordsLost, descPostcards, descSuppressed, descFlowsEvicted,
+	descSequences, descRecordsRead, descRecordsBad, descObservers, descObserverDropped, descExportWritten, descExportDropped, descExportQueued,
 	descExportMessages, descExportOctets, descExportConnected, descPathMTU, descTooBig, descReloads,
 	descInterface, descWarnings, descBuild, descScrapeFailed,
 }
@@ -150,6 +154,10 @@ func (c collector) collectPackets(counter func(*prometheus.Desc, uint64, ...stri
 		}
 		counter(descRecordsWritten, i.RecordsWritten, i.Name)
 		counter(descRecordsLost, i.RecordsLost, i.Name)
+		counter(descPostcards, i.Postcards, i.Name)
+		counter(descSuppressed, i.ExportsSuppressed, i.Name)
+		counter(descFlowsEvicted, i.FlowsEvicted, i.Name)
+		counter(descSequences, i.SequencesEvicted, i.Name)
 	}
 	return 1
 }

@@ -20,6 +20,7 @@ func TestMetrics(t *testing.T) {
 	h.start()
 	var c datapath.Counters
 	c.Index, c.Name, c.RecordsWritten, c.RecordsLost = 2, "eth0", 5, 3
+	c.Postcards, c.ExportsSuppressed, c.FlowsEvicted, c.SequencesEvicted = 7, 8, 9, 10
 	c.Ingress[ioam.OutcomeTraceFilled], c.Egress[ioam.OutcomeEncapInserted] = 11, 22
 	h.datapath.setCounters(c)
 	h.system.setIOAM6(true)
@@ -40,12 +41,17 @@ func TestMetrics(t *testing.T) {
 		`waymark_packets_total{hook="egress",interface="eth0",outcome="trace_filled"} 0`,
 		`waymark_records_written_total{interface="eth0"} 5`,
 		`waymark_records_lost_total{interface="eth0"} 3`,
+		`waymark_postcards_total{interface="eth0"} 7`,
+		`waymark_exports_suppressed_total{interface="eth0"} 8`,
+		`waymark_flows_evicted_total{interface="eth0"} 9`,
+		`waymark_sequences_evicted_total{interface="eth0"} 10`,
 		`waymark_records_read_total 1`,
 		`waymark_reloads_total{result="failed"} 1`,
 		`waymark_reloads_total{result="ok"} 0`,
 		`waymark_interface_info{egress_hook="tcx",ingress_hook="tcx",interface="eth1"} 1`,
 		`waymark_health_warnings{code="kernel_ioam6_enabled",severity="error"} 2`,
 		`waymark_health_warnings{code="records_lost",severity="warning"} 1`,
+		`waymark_health_warnings{code="exports_suppressed",severity="warning"} 1`,
 		`waymark_health_warnings{code="tunnel_unroutable",severity="warning"} 0`,
 		`waymark_counters_readable 1`,
 		"go_goroutines",

@@ -83,8 +83,8 @@ func (a *Agent) offer(r export.Record) {
 // exportFacts are what collectors are told of the node.
 func (a *Agent) exportFacts() export.Facts {
 	f := export.Facts{Node: a.options.NodeName}
-	if lost, err := a.totalLost(); err == nil {
-		f.Lost = lost
+	if lost, suppressed, err := a.losses(); err == nil {
+		f.Lost, f.Suppressed = lost, suppressed
 	}
 	if s := a.state.Load(); s != nil {
 		for _, i := range s.resolved.Node.Interfaces {

@@ -98,12 +98,8 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 	if err := a.metricsServer.fault(); err != nil {
 		ws = append(ws, metricsWarning(err))
 	}
-	if total, err := a.totalLost(); err == nil {
-		if n := a.recordsLost.growth(total); n > 0 {
-			ws = append(ws, health.New(health.RecordsLost, "",
-				fmt.Sprintf("%d records were lost in the last minute: they came faster than the agent reads them", n),
-				"lower the frequency of the encapsulations"))
-		}
+	if lost, suppressed, err := a.losses(); err == nil {
+		ws = append(ws, lossWarnings(a.recordsLost.growth(lost), a.suppressed.growth(suppressed))...)
 	}
 	for _, s := range a.exporters.stats() {
 		if s.network && s.Error != "" {
@@ -114,6 +110,21 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 	}
 	if n := a.exportLost.growth(a.totalExportLost()); n > 0 {
 		ws = append(ws, a.exporterWarning(n))
+	}
+	return ws
+}
+
+func lossWarnings(lost, suppressed uint64) []health.Warning {
+	var ws []health.Warning
+	if lost > 0 {
+		ws = append(ws, health.New(health.RecordsLost, "",
+			fmt.Sprintf("%d records were lost in the last minute: they came faster than the agent reads them", lost),
+			"lower the frequency of the encapsulations"))
+	}
+	if suppressed > 0 {
+		ws = append(ws, health.New(health.ExportsSuppressed, "",
+			fmt.Sprintf("%d postcards or flows were not exported in the last minute: the limits of exports were reached", suppressed),
+			"let encapsulating nodes choose fewer packets (flows, frequency), set export: aggregate, or, where collectors and links can take more, raise node.export-limit and node.export-rate"))
 	}
 	return ws
 }

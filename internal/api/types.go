@@ -61,6 +61,12 @@ type Interface struct {
 	ToStack          map[string]uint64 `json:"to_stack,omitempty"`  // left to the stack, by reason
 	RecordsWritten   uint64            `json:"records_written"`
 	RecordsLost      uint64            `json:"records_lost"`
+
+	// Of Direct Export.
+	Postcards         uint64 `json:"postcards"`          // that were written
+	ExportsSuppressed uint64 `json:"exports_suppressed"` // by the limits
+	FlowsEvicted      uint64 `json:"flows_evicted"`      // that gave way to others
+	SequencesEvicted  uint64 `json:"sequences_evicted"`  // flows whose Sequence Numbers begin anew
 }
 
 // Records is what became of the records that the data plane wrote.

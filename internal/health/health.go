@@ -37,6 +37,7 @@ const (
 	ClockUnsynced      Code = "clock_unsynchronised"
 	CollectorAway      Code = "collector_away"
 	ExporterFailing    Code = "exporter_failing"
+	ExportsSuppressed  Code = "exports_suppressed"
 	FastRefused        Code = "fast_refused"
 	InlineForwarded    Code = "inline_forwarded"
 	InterfaceMissing   Code = "interface_missing"
@@ -80,6 +81,7 @@ var kinds = []Kind{
 	{ClockUnsynced, Degraded, "the clock is not synchronised"},
 	{CollectorAway, Degraded, "a collector cannot be reached"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
+	{ExportsSuppressed, Degraded, "exports were suppressed in the last minute"},
 	{InlineForwarded, Degraded, "forwarded packets get a header inserted"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},
 	{JITDisabled, Degraded, "the BPF compiler is off"},
