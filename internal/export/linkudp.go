@@ -48,6 +48,7 @@ type udpLink struct {
 	written  uint64
 	settled  uint64
 	last     time.Time
+	began    time.Time
 	segment  []byte // control message
 	segments *uint16
 	never    chan struct{}
@@ -62,7 +63,7 @@ func (c CollectorConfig) dialUDP(ctx context.Context) (link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &udpLink{conn: conn.(*net.UDPConn), size: c.MessageSize, never: make(chan struct{})}
+	l := &udpLink{conn: conn.(*net.UDPConn), size: c.MessageSize, began: time.Now(), never: make(chan struct{})}
 	l.v4 = l.conn.RemoteAddr().(*net.UDPAddr).AddrPort().Addr().Unmap().Is4()
 	l.segment = make([]byte, unix.CmsgSpace(2))
 	header := (*unix.Cmsghdr)(unsafe.Pointer(&l.segment[0]))
@@ -142,7 +143,25 @@ func (l *udpLink) write(out []byte, sizes []int) error {
 		out, sizes = out[octets:], sizes[n:]
 	}
 	l.last = time.Now()
+	l.pace(l.written - before)
 	return nil
+}
+
+// A collector that has just begun to listen would lose what has waited for it,
+// if all came at once: the rate begins at firstRate octets a second, and is
+// doubled each settleTime until it is as good as none.
+const (
+	firstRate = 16 << 20
+	doublings = 6
+)
+
+// pace waits as long as the octets just sent take at the rate of now.
+func (l *udpLink) pace(octets uint64) {
+	n := l.last.Sub(l.began) / settleTime
+	if n >= doublings {
+		return
+	}
+	time.Sleep(time.Duration(octets) * time.Second / (firstRate << n))
 }
 
 // equal is how many messages can be cut from one buffer: all are as long as the

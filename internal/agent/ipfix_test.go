@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// ipfixCollector decodes what arrives at a UDP port: "NAME=VALUE" of unsigned
+// values and text, a line for each record.
+type ipfixCollector struct {
+	conn  *net.UDPConn
+	mu    sync.Mutex
+	lines []string
+	from  map[string]bool
+}
+
+func newIPFIXCollector(t *testing.T, address string) *ipfixCollector {
+	t.Helper()
+	a, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.ListenUDP("udp", a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry, err := ipfix.NewRegistry(ipfix.IANA(), ipfix.IOAM(), ipfix.Waymark(ipfix.EnterpriseExample))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, done := &ipfixCollector{conn: conn, from: map[string]bool{}}, make(chan struct{})
+	go func() {
+		defer close(done)
+		c.read(t, ipfix.NewDecoder(ipfix.DecoderConfig{Registry: registry}))
+	}()
+	t.Cleanup(func() { conn.Close(); <-done })
+	return c
+}
+
+func (c *ipfixCollector) read(t *testing.T, d *ipfix.Decoder) {
+	b := make([]byte, 65536)
+	for {
+		n, from, err := c.conn.ReadFromUDPAddrPort(b)
+		if err != nil {
+			return
+		}
+		s, err := d.Open(ipfix.SessionKey{Exporter: from}, time.Now())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		m, err := s.Decode(b[:n], time.Now())
+		if err != nil || len(m.Problems) > 0 {
+			t.Errorf("%v %v", err, m)
+			continue
+		}
+		c.mu.Lock()
+		c.from[from.String()] = true
+		for _, set := range m.Sets {
+			for r := range set.Records() {
+				var line []string
+				for v := range r.Values() {
+					if u, ok := v.Uint(); ok {
+						line = append(line, fmt.Sprintf("%s=%d", v.Field.Element.Name, u))
+					} else if text, ok := v.Text(); ok {
+						line = append(line, v.Field.Element.Name+"="+text)
+					}
+				}
+				c.lines = append(c.lines, strings.Join(line, " ")+fmt.Sprintf(" domain=%d", m.Domain))
+			}
+		}
+		c.mu.Unlock()
+	}
+}
+
+// count is how many records have all of some parts.
+func (c *ipfixCollector) count(parts ...string) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, line := range c.lines {
+		has := true
+		for _, p := range parts {
+			has = has && strings.Contains(line+" ", p+" ")
+		}
+		if has {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *ipfixCollector) address() string { return "udp://" + c.conn.LocalAddr().String() }
+
+func TestIPFIXExport(t *testing.T) {
+	first, second := newIPFIXCollector(t, "[::1]:0"), newIPFIXCollector(t, "127.0.0.1:0")
+	ipfixTo := func(lines ...string) string {
+		return baseConfig + "export:\n  - " + strings.Join(lines, "\n  - ") + "\n"
+	}
+	one := fmt.Sprintf("{kind: ipfix, address: %q}", first.address())
+	two := fmt.Sprintf("{kind: ipfix, address: %q, observation-domain: 99}", second.address())
+	h := newHarness(t, ipfixTo(one))
+	var counters datapath.Counters
+	counters.Index, counters.Name, counters.RecordsLost, counters.ExportsSuppressed = 2, "eth0", 4, 5
+	h.datapath.setCounters(counters)
+	h.start()
+	domain := fmt.Sprintf("domain=%d", h.status().Node.ID)
+	h.datapath.records <- removed(t, "2001:db8:2::2")
+	eventually(t, "the trace has arrived", func() bool {
+		return first.count("ingressInterface=2", "ioamHopIndex=0", "ioamHopCount=1", "ioamNodeId=2", "ipTotalLength=128", "destinationTransportPort=9", domain) == 1
+	})
+	for _, want := range []string{"observationDomainName=gamma", "interfaceName=eth0", "ioamLostRecordTotalCount=4", "ioamSuppressedRecordTotalCount=5"} {
+		if first.count(want) == 0 {
+			t.Errorf("the collector was not told %s: %q", want, first.lines)
+		}
+	}
+	eventually(t, "it is counted", func() bool { return h.status().Records.Exporters[0].Written == 1 })
+
+	h.write(ipfixTo(one, two))
+	if err := h.client.Reload(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	h.datapath.records <- removed(t, "2001:db8:2::2")
+	eventually(t, "both have it", func() bool {
+		return first.count("ioamNodeId=2", domain) == 2 && second.count("ioamNodeId=2", "domain=99") == 1
+	})
+	first.mu.Lock()
+	if len(first.from) != 1 {
+		t.Errorf("a reload that keeps an exporter made sessions from %v", first.from)
+	}
+	first.mu.Unlock()
+	eventually(t, "it is counted", func() bool { return h.status().Records.Exporters[1].Written == 1 })
+	e := h.status().Records.Exporters
+	if len(e) != 2 || e[0].Name != "ipfix:"+first.address() || e[0].Connected == nil || !*e[0].Connected || e[0].Messages == 0 || e[0].Octets == 0 || e[0].Dropped+e[0].Failed != 0 {
+		t.Errorf("status %+v", e)
+	}
+	metrics, err := h.client.Metrics(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`waymark_export_written_total{exporter="ipfix:` + second.address() + `"} 1`,
+		`waymark_export_dropped_total{cause="queue_full",exporter="ipfix:` + second.address() + `"} 0`,
+		`waymark_export_dropped_total{cause="connection_lost",exporter="ipfix:` + second.address() + `"} 0`,
+		`waymark_export_dropped_total{cause="encode",exporter="ipfix:` + second.address() + `"} 0`,
+		`waymark_export_queued_records{exporter="ipfix:` + second.address() + `"} 0`,
+		`waymark_export_connected{exporter="ipfix:` + second.address() + `"} 1`,
+		`waymark_export_messages_total{exporter="ipfix:` + second.address() + `"} `,
+		`waymark_export_octets_total{exporter="ipfix:` + second.address() + `"} `,
+	} {
+		if !strings.Contains(string(metrics), want) {
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+	h.write(ipfixTo(two))
+	if err := h.client.Reload(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	h.datapath.records <- removed(t, "2001:db8:2::2")
+	eventually(t, "the second has it", func() bool { return second.count("ioamNodeId=2") == 2 })
+	if first.count("ioamNodeId=2") != 2 {
+		t.Error("an exporter that is no longer configured still sends")
+	}
+}
+
+// What the agent has when it ends is sent.
+func TestIPFIXExportAtTheEnd(t *testing.T) {
+	c := newIPFIXCollector(t, "[::1]:0")
+	h := newHarness(t, baseConfig+fmt.Sprintf("export: [{kind: ipfix, address: %q}]\n", c.address()))
+	h.start()
+	for range 100 {
+		h.datapath.records <- removed(t, "2001:db8:2::2")
+	}
+	eventually(t, "all are read", func() bool { return h.status().Records.Read == 100 })
+	if err := h.end(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all have arrived", func() bool { return c.count("ioamNodeId=2") == 100 })
+}
+
+func TestCollectorAway(t *testing.T) {
+	gone := newIPFIXCollector(t, "[::1]:0")
+	address := gone.conn.LocalAddr().String()
+	gone.conn.Close()
+	h := newHarness(t, baseConfig+"export: [{kind: ipfix, address: \"udp://"+address+"\"}]\n")
+	h.start()
+	h.datapath.records <- removed(t, "2001:db8:2::2")
+	eventually(t, "a warning", func() bool { return h.warned(health.CollectorAway) })
+	if log := h.log.String(); !strings.Contains(log, "the collector cannot be reached") || !strings.Contains(log, "connection refused") {
+		t.Errorf("the log does not say so:\n%s", log)
+	}
+	if e := h.status().Records.Exporters[0]; e.Queued != 1 || *e.Connected || e.Error == "" {
+		t.Errorf("status %+v", e)
+	}
+	back := newIPFIXCollector(t, address)
+	eventually(t, "the record arrives", func() bool { return back.count("ioamNodeId=2") == 1 })
+	eventually(t, "no warning", func() bool { return !h.warned(health.CollectorAway) })
+}
+
+// A session that cannot be begun is a fault of the configuration.
+func TestIPFIXExportRefused(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	h.write(baseConfig + "export: [{kind: ipfix, address: \"tls://[::1]\", tls: {ca: /nowhere.pem}}]\n")
+	if err := h.client.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "/nowhere.pem") {
+		t.Errorf("reloaded with credentials that cannot be read: %v", err)
+	}
+	if n := len(h.status().Records.Exporters); n != 0 {
+		t.Errorf("%d exporters", n)
+	}
+}
