@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/netlinkattr"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -105,7 +106,7 @@ func parseDevice(message []byte) (index ioam.IfIndex, sends bool) {
 	if len(message) < genericHeaderLength {
 		return 0, false
 	}
-	whole := attributes(message[genericHeaderLength:], func(kind uint16, value []byte) {
+	whole := netlinkattr.Each(message[genericHeaderLength:], func(kind uint16, value []byte) {
 		switch {
 		case kind == attributeIndex && len(value) == 4:
 			index = ioam.IfIndex(binary.NativeEndian.Uint32(value))

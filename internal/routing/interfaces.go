@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/netlinkattr"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -50,11 +51,11 @@ func withoutIPv6() (map[ioam.IfIndex]bool, error) {
 }
 
 func isDisabled(link []byte) (disabled bool) {
-	attributes(link[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) {
+	netlinkattr.Each(link[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) {
 		if kind != attributeProtocolInfo {
 			return
 		}
-		attributes(value, func(kind uint16, value []byte) {
+		netlinkattr.Each(value, func(kind uint16, value []byte) {
 			if kind == attributeSettings && len(value) >= 4*(settingDisable+1) {
 				disabled = binary.NativeEndian.Uint32(value[4*settingDisable:]) != 0
 			}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/netlinkattr"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -148,7 +149,7 @@ func FuzzRule(f *testing.F) {
 			}
 		}
 		// more in a rule never asks for less
-		if len(rule) < unix.SizeofRtMsg || len(rule)%unix.NLA_ALIGNTO > 0 || !attributes(rule[unix.SizeofRtMsg:], func(uint16, []byte) {}) {
+		if len(rule) < unix.SizeofRtMsg || len(rule)%unix.NLA_ALIGNTO > 0 || !netlinkattr.Each(rule[unix.SizeofRtMsg:], func(uint16, []byte) {}) {
 			return
 		}
 		more := append(append([]byte(nil), rule...), message(2, 24)[unix.SizeofRtMsg:]...)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/netlinkattr"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -83,7 +84,7 @@ func hasMaster(link []byte) (member bool) {
 	if len(link) < unix.SizeofIfInfomsg {
 		return true
 	}
-	attributes(link[unix.SizeofIfInfomsg:], func(kind uint16, _ []byte) { member = member || kind == unix.IFLA_MASTER })
+	netlinkattr.Each(link[unix.SizeofIfInfomsg:], func(kind uint16, _ []byte) { member = member || kind == unix.IFLA_MASTER })
 	return member
 }
 
@@ -104,7 +105,7 @@ func isSpread(route []byte) bool {
 		return true
 	}
 	spread := false
-	whole := attributes(route[unix.SizeofRtMsg:], func(kind uint16, _ []byte) {
+	whole := netlinkattr.Each(route[unix.SizeofRtMsg:], func(kind uint16, _ []byte) {
 		spread = spread || kind == unix.RTA_MULTIPATH || kind == routeNextHopID
 	})
 	return spread || !whole
@@ -275,7 +276,7 @@ func keyOfRule(rule []byte) (key datapath.RouteKey, arrival string) {
 	if nl.DeserializeRtMsg(rule).Tos != 0 {
 		key = datapath.RouteByFlow
 	}
-	whole := attributes(rule[unix.SizeofRtMsg:], func(kind uint16, value []byte) {
+	whole := netlinkattr.Each(rule[unix.SizeofRtMsg:], func(kind uint16, value []byte) {
 		if kind == ruleArrival {
 			arrival = text(value)
 		}
