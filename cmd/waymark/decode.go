@@ -25,15 +25,18 @@ func newDecodeCommand(opts *options) *cobra.Command {
 	taiOffset := 37 * time.Second
 	cmd := &cobra.Command{
 		Use:   "decode FILE...",
-		Short: "Show the IOAM traces in packet captures",
-		Long: `Show the IOAM traces in packet captures (pcap and pcapng, also compressed with
-gzip; Ethernet with up to two VLAN tags, raw IP, and Linux cooked). FILE - is
-standard input.
+		Short: "Show the IOAM traces and direct exports in packet captures",
+		Long: `Show the IOAM traces and direct exports in packet captures (pcap and pcapng, also
+compressed with gzip; Ethernet with up to two VLAN tags, raw IP, and Linux
+cooked). FILE - is standard input.
 
-Traces are looked for in the Hop-by-Hop and Destination Options headers of each
-packet and of the IPv6 packets that it tunnels. Nothing in a packet says in
-which format its timestamps are: --timestamp-format does. When most of a file's
-are far from the times of capture, a remark says so.
+They are looked for in the Hop-by-Hop and Destination Options headers of each
+packet and of the IPv6 packets that it tunnels. Of a direct export, the packet has
+only what nodes are asked to export; what they did export, "waymark collect"
+receives.
+
+Nothing in a packet says in which format its timestamps are: --timestamp-format
+does. When most of a file's are far from the times of capture, a remark says so.
 
 What cannot be decoded is reported on standard error with its packet and
 offset; the exit code is then 1, after everything that could be decoded.
@@ -59,14 +62,14 @@ func decodeFiles(cmd *cobra.Command, files []string, clock export.Clock, asJSON 
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	lines := json.NewEncoder(out)
 	lines.SetEscapeHTML(false)
-	write := func(r export.TraceRecord) error {
+	write := func(r export.Record) error {
 		if asJSON {
 			return lines.Encode(r)
 		}
 		_, err := out.WriteString(r.Text())
 		return err
 	}
-	writeNow := func(r export.TraceRecord) error {
+	writeNow := func(r export.Record) error {
 		return errors.Join(write(r), out.Flush())
 	}
 	complete := true
@@ -77,7 +80,7 @@ func decodeFiles(cmd *cobra.Command, files []string, clock export.Clock, asJSON 
 		}
 		ok, err := decodeFile(cmd, file, clock, emit)
 		if flushErr := out.Flush(); err == nil && flushErr != nil {
-			err = fmt.Errorf("write the traces: %w", flushErr)
+			err = fmt.Errorf("write the records: %w", flushErr)
 		}
 		if err != nil {
 			return err
@@ -92,7 +95,7 @@ func decodeFiles(cmd *cobra.Command, files []string, clock export.Clock, asJSON 
 
 // decodeFile says whether all of the file could be decoded; an error is one of
 // the output, or the context's.
-func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(export.TraceRecord) error) (bool, error) {
+func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(export.Record) error) (bool, error) {
 	stderr := cmd.ErrOrStderr()
 	name, source := file, io.Reader(nil)
 	if file == "-" {
@@ -120,12 +123,12 @@ func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(e
 	summary, complete, err := decode.Capture(in, clock, emit, report)
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("write the traces: %w", err)
+		return false, fmt.Errorf("write the records: %w", err)
 	case in.interrupted:
 		return false, cmd.Context().Err()
 	}
 	for _, kind := range slices.Sorted(maps.Keys(summary.Others)) {
-		fmt.Fprintf(stderr, "waymark: %s: %d %v options are not shown: only traces are\n", name, summary.Others[kind], ioam.IOAMType(kind))
+		fmt.Fprintf(stderr, "waymark: %s: %d %v options are not shown: only traces and direct exports are\n", name, summary.Others[kind], ioam.IOAMType(kind))
 	}
 	if remark := summary.Times.Remark(); remark != "" {
 		fmt.Fprintf(stderr, "waymark: %s: %s\n", name, remark)

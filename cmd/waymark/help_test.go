@@ -15,7 +15,7 @@ func TestHelpCommand(t *testing.T) {
 		want string // of stdout, or of stderr when the code is not 0
 	}{
 		{"help", exitOK, "Exit codes: 0 done"},
-		{"help decode", exitOK, "Show the IOAM traces in packet captures"},
+		{"help decode", exitOK, "Show the IOAM traces and direct exports in packet captures"},
 		{"help r add", exitOK, "Change which packets get an IOAM header"},
 		{"help ioam n", exitOK, "waymark ioam namespace add 123"},
 		{"help nosuch", exitUsage, `waymark: unknown command "nosuch" for "waymark"; see 'waymark --help'`},

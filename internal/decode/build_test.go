@@ -138,6 +138,7 @@ func pcapng(t testing.TB, link LinkType, frames ...[]byte) []byte {
 // result is what a capture gave.
 type result struct {
 	records  []export.TraceRecord
+	triggers []export.Trigger
 	lines    []string // the records' JSON
 	faults   []string
 	summary  Summary
@@ -147,9 +148,14 @@ type result struct {
 func decodeCapture(t testing.TB, capture []byte) result {
 	t.Helper()
 	var r result
-	emit := func(record export.TraceRecord) error {
+	emit := func(record export.Record) error {
 		line, err := json.Marshal(record)
-		r.records = append(r.records, record)
+		switch record := record.(type) {
+		case *export.TraceRecord:
+			r.records = append(r.records, *record)
+		case *export.Trigger:
+			r.triggers = append(r.triggers, *record)
+		}
 		r.lines = append(r.lines, string(line))
 		return err
 	}

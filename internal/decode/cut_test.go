@@ -194,7 +194,7 @@ func TestSnapLengthBeforeIOAM(t *testing.T) {
 		{"behind the options", udp(0, behind), len(udp(0, behind)) - 8, ""},
 	} {
 		p := Packet{Number: 1, Link: LinkRaw, Data: tt.packet[:tt.kept], Length: len(tt.packet)}
-		found := Traces(p, export.Clock{})
+		found := Find(p, export.Clock{})
 		switch {
 		case tt.fault == "" && len(found.Faults) == 0:
 		case len(found.Faults) != 1 || tt.fault == "" || !strings.Contains(found.Faults[0].Error(), "IPv6 packet, "+tt.fault) ||

@@ -118,12 +118,12 @@ func TestNestingIsBounded(t *testing.T) {
 
 func TestOtherThingsInACapture(t *testing.T) {
 	good := udp(0, options(t, 17, trace(123, 2)))
-	dex := ioam.IOAMOption{OptionType: ioam.OptionIOAMStatic, Type: ioam.IOAMDirectExport, Data: make([]byte, 8)}.Option()
+	e2e := ioam.IOAMOption{OptionType: ioam.OptionIOAMStatic, Type: ioam.IOAMEdgeToEdge, Data: make([]byte, 8)}.Option()
 	arp := append(append(make([]byte, 12), 8, 6), make([]byte, 28)...)
 	ipv4 := append(append(make([]byte, 12), 8, 0), 0x45)
 	r := decodeCapture(t, pcap(t, LinkEthernet, arp, ipv4, tagged(good, 0x88a8, 0x8100, 0x8100), make([]byte, 5),
-		frame(LinkEthernet, udp(0, options(t, 17, dex, dex))), frame(LinkEthernet, good)))
-	if r.found() != "123/2>2001:db8:2::2" || !r.complete || r.summary.Packets != 6 || r.summary.Others[ioam.IOAMDirectExport] != 2 {
+		frame(LinkEthernet, udp(0, options(t, 17, e2e, e2e))), frame(LinkEthernet, good)))
+	if r.found() != "123/2>2001:db8:2::2" || !r.complete || r.summary.Packets != 6 || r.summary.Others[ioam.IOAMEdgeToEdge] != 2 || r.summary.Records != 1 {
 		t.Errorf("found %q, faults %q, %+v", r.found(), r.faults, r.summary)
 	}
 
@@ -138,7 +138,7 @@ func TestOutputErrorEndsIt(t *testing.T) {
 	full := errors.New("disk full")
 	capture := pcap(t, LinkRaw, udp(0, options(t, 17, trace(1, 2), trace(2, 3))))
 	calls := 0
-	_, _, err := Capture(bytes.NewReader(capture), export.Clock{}, func(export.TraceRecord) error { calls++; return full }, func(error) {})
+	_, _, err := Capture(bytes.NewReader(capture), export.Clock{}, func(export.Record) error { calls++; return full }, func(error) {})
 	if !errors.Is(err, full) || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
@@ -158,6 +158,7 @@ func TestMalformedPackets(t *testing.T) {
 		want   string // the fault
 		traces int    // of the wrong packet
 	}{
+		{"direct export too short", udp(0, []byte{17, 1, 1, 0, 0x31, 10, 0, 4, 0, 123, 0, 0x80, 0x80, 0, 0, 0}), "packet 1: IPv6 packet, offset 45: option too short for its fixed fields (RFC 9326 §3.2)", 0},
 		{"header beyond the packet", change(41, 9), "packet 1: IPv6 packet, offset 72: the buffer ends within the header (RFC 8200 §4.3)", 0},
 		{"option beyond the header", change(45, 99), "packet 1: IPv6 packet, offset 44: option reaches beyond its header (RFC 8200 §4.2)", 0},
 		{"option too short", udp(0, []byte{17, 0, 1, 0, 0x31, 2, 0, 0}), "packet 1: IPv6 packet, offset 45: option too short for its fixed fields (RFC 9197 §4.4.1)", 0},

@@ -16,16 +16,16 @@ import (
 // Summary is what a whole capture held.
 type Summary struct {
 	Packets int
-	Traces  int
-	Others  map[ioam.IOAMType]int // IOAM options that are no traces
+	Records int
+	Others  map[ioam.IOAMType]int // IOAM options that are neither traces nor Direct Exports
 	Unknown map[LinkType]int      // packets of link layers that are not understood
 	Times   Times                 // what their times say of the timestamps
 }
 
 // Capture reads a capture to its end, or to where it cannot be read on. It
-// gives each trace to emit, whose error ends it, and each fault to report;
+// gives each record to emit, whose error ends it, and each fault to report;
 // complete is false when there was one.
-func Capture(r io.Reader, clock export.Clock, emit func(export.TraceRecord) error, report func(error)) (s Summary, complete bool, err error) {
+func Capture(r io.Reader, clock export.Clock, emit func(export.Record) error, report func(error)) (s Summary, complete bool, err error) {
 	s = Summary{Others: map[ioam.IOAMType]int{}, Unknown: map[LinkType]int{}, Times: newTimes(clock)}
 	complete = true
 	fail := func(err error) { report(err); complete = false }
@@ -48,13 +48,15 @@ func Capture(r io.Reader, clock export.Clock, emit func(export.TraceRecord) erro
 			s.Unknown[p.Link]++
 			continue
 		}
-		found := Traces(p, clock)
-		for _, record := range found.Traces {
+		found := Find(p, clock)
+		for _, record := range found.Records {
 			if err := emit(record); err != nil {
 				return s, complete, err
 			}
-			s.Traces++
-			s.Times.add(p.Time, record.Raw)
+			s.Records++
+			if trace, ok := record.(*export.TraceRecord); ok {
+				s.Times.add(p.Time, trace.Raw)
+			}
 		}
 		for kind, n := range found.Others {
 			s.Others[kind] += n

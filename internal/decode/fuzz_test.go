@@ -20,19 +20,30 @@ func FuzzCapture(f *testing.F) {
 		for _, record := range r.records {
 			_ = record.Text()
 		}
+		for _, trigger := range r.triggers {
+			_ = trigger.Text()
+		}
 	})
 }
 
-// FuzzPacket: no packet makes the walk panic, and every trace has a packet.
+// FuzzPacket: no packet makes the walk panic, and every record has a packet.
 func FuzzPacket(f *testing.F) {
 	inner := udp(0, options(f, 17, trace(1, 2)))
 	f.Add(inner)
+	f.Add(udp(0, options(f, 17, directExport(0xc0).Option(0))))
 	f.Add(udp(60, options(f, 44, trace(1, 2), trace(3, 4))))
 	f.Add(ipv6(0, "2001:db8::1", "2001:db8::2", append(options(f, 41, trace(1, 2)), inner...)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := Packet{Number: 1, Time: time.Unix(1, 0), Link: LinkRaw, Data: data, Length: len(data)}
-		for _, record := range Traces(p, export.Clock{}).Traces {
-			if !record.Packet.Source.IsValid() || record.Packet.Length < 0 || record.Text() == "" {
+		for _, record := range Find(p, export.Clock{}).Records {
+			var packet export.Packet
+			switch record := record.(type) {
+			case *export.TraceRecord:
+				packet = record.Packet
+			case *export.Trigger:
+				packet = record.Packet
+			}
+			if !packet.Source.IsValid() || packet.Length < 0 || record.Text() == "" {
 				t.Fatalf("%+v", record)
 			}
 		}

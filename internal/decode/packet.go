@@ -18,14 +18,14 @@ const (
 
 // Found is what one packet carried.
 type Found struct {
-	Traces []export.TraceRecord
-	Others map[ioam.IOAMType]int // IOAM options that are no traces
-	Faults []error               // what could not be read, from the IPv6 header on
+	Records []export.Record       // traces and Direct Exports, in the order of their options
+	Others  map[ioam.IOAMType]int // other IOAM options
+	Faults  []error               // what could not be read, from the IPv6 header on
 }
 
-// Traces finds the IOAM of a packet: in the Hop-by-Hop and Destination Options
+// Find finds the IOAM of a packet: in the Hop-by-Hop and Destination Options
 // headers, of the packet itself and of the IPv6 packets that it tunnels.
-func Traces(p Packet, clock export.Clock) Found {
+func Find(p Packet, clock export.Clock) Found {
 	found := Found{Others: map[ioam.IOAMType]int{}}
 	ip := p.Link.ipv6(p.Data)
 	if ip == nil {
@@ -160,23 +160,41 @@ func (w *walker) options(h header, summary export.Packet) {
 			w.decodeFault(h.offset, err)
 			continue
 		}
-		if !o.Type.IsTrace() {
+		switch {
+		case o.Type.IsTrace():
+			w.trace(h, o, summary)
+		case o.Type == ioam.IOAMDirectExport:
+			w.directExport(h, o, summary)
+		default:
 			w.found.Others[o.Type]++
-			continue
-		}
-		trace, err := o.Trace()
-		if err != nil {
-			w.decodeFault(h.offset, err)
-			continue
-		}
-		record, err := export.Trace(w.packet.Time, trace, summary, w.clock)
-		record.Interface = w.packet.Interface
-		w.found.Traces = append(w.found.Traces, record)
-		if err != nil {
-			// Offsets count from the trace header, behind 4 bytes of option.
-			w.decodeFault(h.offset+option.Offset+4, err)
 		}
 	}
+}
+
+func (w *walker) trace(h header, o ioam.IOAMOption, summary export.Packet) {
+	trace, err := o.Trace()
+	if err != nil {
+		w.decodeFault(h.offset, err)
+		return
+	}
+	record, err := export.Trace(w.packet.Time, trace, summary, w.clock)
+	record.Interface = w.packet.Interface
+	w.found.Records = append(w.found.Records, &record)
+	if err != nil {
+		// Offsets count from the trace header, behind 4 bytes of option.
+		w.decodeFault(h.offset+o.Offset+4, err)
+	}
+}
+
+func (w *walker) directExport(h header, o ioam.IOAMOption, summary export.Packet) {
+	d, err := o.DirectExport()
+	if err != nil {
+		w.decodeFault(h.offset, err)
+		return
+	}
+	trigger := export.NewTrigger(w.packet.Time, d, summary)
+	trigger.Interface = w.packet.Interface
+	w.found.Records = append(w.found.Records, trigger)
 }
 
 // decodeFault reports an error whose offset counts from start.
