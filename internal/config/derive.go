@@ -20,8 +20,8 @@ func (e Encapsulation) derives() bool {
 func (c *Config) deriveSources(h Host, out *Resolved) {
 	out.Derived = map[netip.Addr]netip.Addr{}
 	causes := map[netip.Addr]string{}
-	for _, e := range c.Encapsulations {
-		if !e.derives() {
+	for i, e := range c.Encapsulations {
+		if !e.derives() || !e.Tunnel.Destination.IsValid() {
 			continue
 		}
 		to := e.Tunnel.Destination
@@ -32,7 +32,7 @@ func (c *Config) deriveSources(h Host, out *Resolved) {
 			}
 		}
 		if cause := causes[to]; cause != "" {
-			out.Sourceless = append(out.Sourceless, Sourceless{e.Name, to, cause})
+			out.Sourceless = append(out.Sourceless, Sourceless{e.Name, to, cause, i})
 		}
 	}
 }
@@ -54,14 +54,10 @@ func SourceOf(h Host, to netip.Addr) (netip.Addr, error) {
 
 // sourceless are the faults of a strict file whose tunnels have no source here.
 func (c *Config) sourceless(r Resolved) (faults Faults) {
-	for i, e := range c.Encapsulations {
-		for _, s := range r.Sourceless {
-			if s.Encapsulation == e.Name {
-				path := fmt.Sprintf("encapsulations[%d].tunnel", i)
-				faults = append(faults, c.source.fault(path, fmt.Sprintf("%s has no source: %s", path, s.Cause),
-					"set source to an address of this node, make the destination reachable, or set strict: false to serve it when that is so"))
-			}
-		}
+	for _, s := range r.Sourceless {
+		path := fmt.Sprintf("encapsulations[%d].tunnel", s.index)
+		faults = append(faults, c.source.fault(path, fmt.Sprintf("%s has no source: %s", path, s.Cause),
+			"set source to an address of this node, make the destination reachable, or set strict: false to serve it when that is so"))
 	}
 	return faults
 }

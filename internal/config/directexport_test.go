@@ -167,6 +167,9 @@ func TestResolveWithoutSource(t *testing.T) {
 				t.Errorf("%q, %d encapsulations, derived %v", causes, len(r.Node.Encapsulations), r.Derived)
 			}
 			_, err = mustParse(t, text+"strict: true\n").Resolve(host)
+			if _, parsed := ParseFor(host, "test.yaml", []byte(text+"strict: true\n")); fmt.Sprint(parsed) != fmt.Sprint(err) {
+				t.Errorf("read: %v\nresolved: %v", parsed, err)
+			}
 			for _, cause := range test.causes {
 				want := " has no source: " + cause + "; set source to an address of this node, make the destination reachable, or set strict: false to serve it when that is so"
 				if err == nil || !strings.Contains(err.Error(), want) {

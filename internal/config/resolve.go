@@ -61,6 +61,8 @@ type Sourceless struct {
 	Encapsulation string
 	Destination   netip.Addr
 	Cause         string
+
+	index int // of the encapsulation in the configuration
 }
 
 // Resolve applies the configuration to a host as it is now. Call it again
@@ -126,8 +128,8 @@ func (c *Config) missing(i int) *Fault {
 		"create it, correct its name, or set strict: false to serve it when it appears")
 }
 
-// missing reports the interfaces that a strict file names and the host lacks.
-// What the host cannot tell is Resolve's to say.
+// missing reports the interfaces that a strict file names and the host lacks,
+// and the tunnel sources that it leaves to a host that has none. What the host cannot tell is Resolve's to say.
 func (d *decoder) missing(c *Config, h Host) {
 	if !c.Strict {
 		return
@@ -138,6 +140,13 @@ func (d *decoder) missing(c *Config, h Host) {
 			continue
 		}
 		if _, ok, err := h.Link(in.Name); err == nil && !ok {
+			d.faults = append(d.faults, f)
+		}
+	}
+	var sources Resolved
+	c.deriveSources(h, &sources)
+	for _, f := range c.sourceless(sources) {
+		if !d.followsFrom(f.Path) {
 			d.faults = append(d.faults, f)
 		}
 	}
