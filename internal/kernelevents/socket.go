@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernelevents
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// socket is a netlink socket that reads into a buffer of the caller's and tells
+// what it dropped; the netlink library's does neither.
+type socket struct {
+	file    *os.File
+	raw     syscall.RawConn
+	counted uint32 // of what it dropped, by who counts
+}
+
+// subscribe makes one that is in a multicast group.
+func subscribe(group uint32, buffer int) (*socket, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_GENERIC)
+	if err != nil {
+		return nil, fmt.Errorf("open a netlink socket: %w", err)
+	}
+	s := &socket{file: os.NewFile(uintptr(fd), "netlink")}
+	if err := prepare(fd, group, buffer); err != nil {
+		return nil, errors.Join(err, s.file.Close())
+	}
+	if s.raw, err = s.file.SyscallConn(); err != nil {
+		return nil, errors.Join(err, s.file.Close())
+	}
+	return s, nil
+}
+
+func prepare(fd int, group uint32, buffer int) error {
+	// The kernel doubles the number, for its own use.
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer/2); err != nil {
+		if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer/2); err != nil {
+			return fmt.Errorf("set the buffer of the kernel's events: %w", err)
+		}
+	}
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return fmt.Errorf("bind a netlink socket: %w", err)
+	}
+	err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, int(group))
+	if errors.Is(err, unix.EPERM) {
+		return ErrRight
+	}
+	if err != nil {
+		return fmt.Errorf("subscribe to the kernel's events: %w", err)
+	}
+	return nil
+}
+
+// receive waits for a datagram of the kernel's. Of one that is longer than b, it
+// gives what fits.
+func (s *socket) receive(b []byte) (n int, err error) {
+	for {
+		var from unix.Sockaddr
+		fault := s.raw.Read(func(fd uintptr) bool {
+			n, from, err = unix.Recvfrom(int(fd), b, 0)
+			return !errors.Is(err, unix.EAGAIN)
+		})
+		if fault != nil {
+			return 0, fault
+		}
+		// Other processes may write to the socket, too, and say anything.
+		if sender, ok := from.(*unix.SockaddrNetlink); err != nil || ok && sender.Pid == 0 {
+			return n, err
+		}
+	}
+}
+
+// interrupt ends receive.
+func (s *socket) interrupt() { _ = s.file.SetReadDeadline(time.Now()) }
+
+func (s *socket) close() { _ = s.file.Close() }
+
+// memoryInfo is the index of the drops in what SO_MEMINFO gives, and its length
+// (linux/sock_diag.h).
+const (
+	memoryInfoDrops  = 8
+	memoryInfoLength = 9
+)
+
+// dropped is how many datagrams found no room since the socket was made.
+func (s *socket) dropped() (uint32, error) {
+	var info [memoryInfoLength]uint32
+	length := uint32(unsafe.Sizeof(info))
+	var errno syscall.Errno
+	err := s.raw.Control(func(fd uintptr) {
+		_, _, errno = unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_MEMINFO,
+			uintptr(unsafe.Pointer(&info[0])), uintptr(unsafe.Pointer(&length)), 0)
+	})
+	switch {
+	case err != nil:
+		return 0, err
+	case errno != 0:
+		return 0, errno
+	}
+	return info[memoryInfoDrops], nil
+}

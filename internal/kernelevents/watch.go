@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kernelevents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Why there are no events.
+var (
+	ErrFamily = errors.New("the kernel has no IOAM (generic netlink family " + familyName + ")")
+	ErrGroup  = errors.New("the kernel tells no events of its IOAM (multicast group " + groupName + ", needs Linux 6.9)")
+	ErrRight  = errors.New("this process may not hear the kernel's events (lacks CAP_NET_ADMIN)")
+)
+
+// DefaultBuffer is the room for events that wait, in bytes as the kernel counts
+// them: some 4,000 events.
+const DefaultBuffer = 4 << 20
+
+// datagramLength is more than the kernel's message of the largest event.
+const datagramLength = 4096
+
+// Counters count what became of events, in any number of watches, of which one
+// is under way at most.
+type Counters struct {
+	received  atomic.Uint64
+	malformed atomic.Uint64
+
+	mu   sync.Mutex
+	lost uint64
+	open *socket // of the watch
+}
+
+// Received is how many events were read, the malformed ones included.
+func (c *Counters) Received() uint64 { return c.received.Load() }
+
+// Malformed is how many of these could not be understood.
+func (c *Counters) Malformed() uint64 { return c.malformed.Load() }
+
+// Lost is how many events found no room in the socket's buffer.
+func (c *Counters) Lost() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.look()
+	return c.lost
+}
+
+// look adds what the open socket dropped since the last look. The caller holds
+// c.mu.
+func (c *Counters) look() {
+	if c.open == nil {
+		return
+	}
+	total, err := c.open.dropped()
+	if err != nil { // only of a kernel before 4.6
+		return
+	}
+	c.lost += uint64(total - c.open.counted) // 32 bits that wrap
+	c.open.counted = total
+}
+
+func (c *Counters) begin(s *socket) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = s
+}
+
+func (c *Counters) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.look()
+	c.open = nil
+}
+
+// Watch subscribes to the events of the network namespace of the calling thread,
+// with a buffer of that many bytes, calls listening, and then heard with each
+// event's trace until the context ends. Flags and RemainingLen of a trace are
+// not known and 0. The error of a kernel that has no events is [ErrFamily],
+// [ErrGroup] or [ErrRight].
+func Watch(ctx context.Context, buffer int, count *Counters, listening func(), heard func(ioam.Trace)) error {
+	family, group, err := find()
+	if err != nil {
+		return err
+	}
+	s, err := subscribe(group, buffer)
+	if err != nil {
+		return err
+	}
+	count.begin(s)
+	stop := context.AfterFunc(ctx, s.interrupt)
+	defer func() {
+		stop()
+		count.end() // before the socket is gone, and what it dropped with it
+		s.close()
+	}()
+	listening()
+	datagram := make([]byte, datagramLength)
+	for {
+		n, err := s.receive(datagram)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, unix.ENOBUFS), errors.Is(err, unix.EINTR):
+			continue // Lost has counted
+		case err != nil:
+			return fmt.Errorf("read the kernel's events: %w", err)
+		}
+		take(datagram[:n], family, count, heard)
+	}
+}
+
+// take reads a datagram.
+func take(datagram []byte, family uint16, count *Counters, heard func(ioam.Trace)) {
+	err := messages(datagram, family, func(content []byte) {
+		trace, err := decode(content)
+		if errors.Is(err, errOther) {
+			return
+		}
+		count.received.Add(1)
+		if err != nil {
+			count.malformed.Add(1)
+			return
+		}
+		heard(trace)
+	})
+	if err != nil {
+		count.received.Add(1)
+		count.malformed.Add(1)
+	}
+}
+
+// find asks the kernel for the numbers of family and group.
+func find() (family uint16, group uint32, err error) {
+	f, err := netlink.GenlFamilyGet(familyName)
+	if errors.Is(err, unix.ENOENT) {
+		return 0, 0, ErrFamily
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("look up the kernel's family %s: %w", familyName, err)
+	}
+	for _, g := range f.Groups {
+		if g.Name == groupName {
+			return f.ID, g.ID, nil
+		}
+	}
+	return 0, 0, ErrGroup
+}
