@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -37,7 +38,28 @@ fixed number.
 				e.ID, e.Name, e.Type, octets(e), e.Semantics, units(e), bounds(e), e.Description)
 		}
 	}
+	records(&b)
 	return []byte(b.String())
+}
+
+// records documents the templates of the exporter.
+func records(b *strings.Builder) {
+	b.WriteString(`
+## Records
+
+What ` + "`export: [{kind: ipfix}]`" + ` sends. Templates of data records are made as they
+are needed: one for each kind of record and set of fields, with numbers from 300
+on. Where packets bring more than 64 of these sets, further ones share a
+template with all fields, of which those that the trace type, the flags and the
+packet lack are "not available". Node data stand as in the packet, in the order
+of the trace type's bits. A number in brackets is a field's octets.
+`)
+	for _, f := range append(export.RecordFormats(), export.OptionsFormats()...) {
+		fmt.Fprintf(b, "\n### %s\n\n| field | when |\n|---|---|\n", f.Record)
+		for _, field := range f.Fields {
+			fmt.Fprintf(b, "| `%s` | %s |\n", field.Spec, field.When)
+		}
+	}
 }
 
 func octets(e ipfix.Element) string {

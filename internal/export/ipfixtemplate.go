@@ -141,29 +141,28 @@ func newTemplates(enterprise ipfix.Enterprise) (*templates, error) {
 	t := &templates{registry: registry}
 	t.known.Store(&map[shape]*layout{})
 	t.list.Store(&[]*layout{})
-	for _, o := range []struct {
-		to    **ipfix.Template
-		id    ipfix.TemplateID
-		scope string
-		specs []string
-	}{
-		{&t.domain, 256, "observationDomainId", []string{"observationDomainName"}},
-		{&t.link, 257, "ingressInterface", []string{"interfaceName"}},
-		{&t.statistics, 258, "observationDomainId", statisticsFields},
-	} {
-		if *o.to, err = registry.OptionsTemplate(o.id, []string{o.scope}, o.specs...); err != nil {
+	for i, to := range []**ipfix.Template{&t.domain, &t.link, &t.statistics} {
+		o := optionsFormats[i]
+		if *to, err = registry.OptionsTemplate(ipfix.MinTemplateID+ipfix.TemplateID(i), []string{o.scope}, o.specs...); err != nil {
 			return nil, err
 		}
 	}
 	return t, nil
 }
 
-// statisticsFields are those of RFC 7011 §4.1 and §4.3, and what was lost before
-// and here by cause.
-var statisticsFields = []string{
-	"exportedMessageTotalCount", "exportedOctetTotalCount", "exportedFlowRecordTotalCount", "notSentFlowTotalCount",
-	"ioamSuppressedRecordTotalCount", "ioamLostRecordTotalCount",
-	"ioamQueueFullRecordTotalCount", "ioamConnectionLostRecordTotalCount", "ioamUnencodableRecordTotalCount",
+// optionsFormats are the options templates. Statistics are those of RFC 7011
+// §4.1 and §4.3, and what was lost before the exporter and in it, by cause.
+var optionsFormats = []struct {
+	name, scope string
+	specs       []string
+}{
+	{"Observation domain", "observationDomainId", []string{"observationDomainName"}},
+	{"Interface", "ingressInterface", []string{"interfaceName"}},
+	{"Statistics", "observationDomainId", []string{
+		"exportedMessageTotalCount", "exportedOctetTotalCount", "exportedFlowRecordTotalCount", "notSentFlowTotalCount",
+		"ioamSuppressedRecordTotalCount", "ioamLostRecordTotalCount",
+		"ioamQueueFullRecordTotalCount", "ioamConnectionLostRecordTotalCount", "ioamUnencodableRecordTotalCount",
+	}},
 }
 
 // of is the layout for records of a shape.
