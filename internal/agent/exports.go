@@ -11,32 +11,48 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// exportView is what exports are told with, of one state and offset of TAI.
-type exportView struct {
-	state  *state
-	offset int64
-	node   *ioam.Node
-	names  map[ioam.IfIndex]string
+// Exports turns what programs export into records.
+type Exports struct {
+	name  string // of the node
+	node  *ioam.Node
+	names map[ioam.IfIndex]string
 }
 
-// exportView makes the view anew when what it is of has changed. Two may be made
+// NewExports is for the exports of a node with that name and configuration, while
+// TAI − UTC is the offset, in ns.
+func NewExports(name string, config ioam.NodeConfig, taiOffset int64) (*Exports, error) {
+	node, err := ioam.NewNode(config)
+	if err != nil {
+		return nil, err
+	}
+	node.TAIOffset = taiOffset
+	x := &Exports{name: name, node: node, names: make(map[ioam.IfIndex]string)}
+	for _, i := range config.Interfaces {
+		x.names[i.Index] = i.Name
+	}
+	return x, nil
+}
+
+// exportView is what exports are told with, of one state and offset of TAI.
+type exportView struct {
+	state   *state
+	offset  int64
+	exports *Exports
+}
+
+// exports makes the view anew when what it is of has changed. Two may be made
 // at once, which are equal.
-func (a *Agent) exportView() *exportView {
+func (a *Agent) exports() *Exports {
 	s, offset := a.state.Load(), a.taiOffset.Load()
 	if v := a.view.Load(); v != nil && v.state == s && v.offset == offset {
-		return v
+		return v.exports
 	}
-	node, err := ioam.NewNode(s.resolved.Node)
+	x, err := NewExports(a.options.NodeName, s.resolved.Node, offset)
 	if err != nil { // it runs, so it is valid
-		node, _ = ioam.NewNode(ioam.NodeConfig{})
+		x, _ = NewExports(a.options.NodeName, ioam.NodeConfig{}, offset)
 	}
-	node.TAIOffset = offset
-	v := &exportView{state: s, offset: offset, node: node, names: make(map[ioam.IfIndex]string)}
-	for _, i := range s.resolved.Node.Interfaces {
-		v.names[i.Index] = i.Name
-	}
-	a.view.Store(v)
-	return v
+	a.view.Store(&exportView{state: s, offset: offset, exports: x})
+	return x
 }
 
 // samples takes what the data plane writes. Several goroutines call it at once.
@@ -46,14 +62,23 @@ func (a *Agent) samples() datapath.Samples {
 
 func (a *Agent) postcard(c datapath.Postcard) {
 	a.records.read.Add(1)
-	v := a.exportView()
-	a.offer(&export.Postcard{
+	a.offer(a.exports().Postcard(c))
+}
+
+func (a *Agent) flow(f datapath.Flow) {
+	a.records.read.Add(1)
+	a.offer(a.exports().Flow(f))
+}
+
+// Postcard is the record of a postcard, without what Raw says.
+func (x *Exports) Postcard(c datapath.Postcard) *export.Postcard {
+	return &export.Postcard{
 		Kind:           export.KindPostcard,
 		Time:           c.Time,
-		Node:           a.options.NodeName,
+		Node:           x.name,
 		Role:           export.NodeRole(c.Role),
-		Ingress:        v.names[c.Ingress],
-		Egress:         v.names[c.Egress],
+		Ingress:        x.names[c.Ingress],
+		Egress:         x.names[c.Egress],
 		IngressIfIndex: c.Ingress,
 		EgressIfIndex:  c.Egress,
 		Option:         ioam.IOAMDirectExport.String(),
@@ -63,20 +88,19 @@ func (a *Agent) postcard(c datapath.Postcard) {
 		FlowID:         present(c.Option.FlowID, c.Option.HasFlowID()),
 		Sequence:       present(c.Option.Sequence, c.Option.HasSequence()),
 		Packet:         exportedPacket(c.Flow, c.Length),
-		Raw:            v.node.ExportData(c.Export),
-	})
+		Raw:            x.node.ExportData(c.Export),
+	}
 }
 
-func (a *Agent) flow(f datapath.Flow) {
-	a.records.read.Add(1)
-	v := a.exportView()
+// Flow is the record of a flow, as of now.
+func (x *Exports) Flow(f datapath.Flow) *export.Flow {
 	out := &export.Flow{
 		Kind:           export.KindFlow,
 		Time:           time.Now().UTC(),
-		Node:           a.options.NodeName,
+		Node:           x.name,
 		Role:           export.NodeRole(f.Role),
-		Ingress:        v.names[f.Ingress],
-		Egress:         v.names[f.Egress],
+		Ingress:        x.names[f.Ingress],
+		Egress:         x.names[f.Egress],
 		IngressIfIndex: f.Ingress,
 		EgressIfIndex:  f.Egress,
 		Namespace:      f.Namespace,
@@ -97,7 +121,7 @@ func (a *Agent) flow(f datapath.Flow) {
 			Min: uint32(f.DelayMin), Max: uint32(f.DelayMax), Sum: uint64(f.DelaySum), Count: uint64(f.DelayCount),
 		}
 	}
-	a.offer(out)
+	return out
 }
 
 var endReasons = map[datapath.FlowEnd]export.EndReason{
