@@ -123,9 +123,9 @@ func (r *reading) own(v ipfix.Value) {
 	case 2: // ioamTraceType
 		counted(&r.traceType, v)
 	case 3: // ioamTraceFlags
-		plain(&r.traceFlags, v)
+		counted(&r.traceFlags, v)
 	case 4: // ioamRemainingLength
-		plain(&r.remaining, v)
+		counted(&r.remaining, v)
 	case 5: // ioamHopIndex
 		counted(&r.hopIndex, v)
 	case 6: // ioamTransitDelayNanoseconds
@@ -148,6 +148,8 @@ func (r *reading) own(v ipfix.Value) {
 		counted(&r.hopCount, v)
 	case 21: // ioamReportId
 		counted(&r.report, v)
+	case 25: // ioamRecordSource
+		plain(&r.source, v)
 	default:
 		r.ownFlow(v)
 	}

@@ -36,8 +36,9 @@ type reading struct {
 
 	hopIndex, hopCount export.Field[uint8]
 	report             export.Field[uint32]
-	traceFlags         ioam.TraceFlags
-	remaining          uint8
+	traceFlags         export.Field[ioam.TraceFlags]
+	remaining          export.Field[uint8]
+	source             export.Source
 
 	ioam  bool  // there is an element that only IOAM has
 	fault Fault // the first

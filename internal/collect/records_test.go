@@ -307,7 +307,7 @@ func TestTrace(t *testing.T) {
 					ids = append(ids, fmt.Sprint(n.NodeID.Value))
 				}
 				got = append(got, "["+strings.Join(ids, " ")+"]")
-				if !r.Overflow || r.Remaining != 3 || r.Namespace != 123 || r.IfIndex != 2 || r.Packet.Length != 100 || r.Option != "pre-allocated" {
+				if !r.Overflow.Value || r.Remaining.Value != 3 || r.Namespace != 123 || r.IfIndex != 2 || r.Packet.Length != 100 || r.Option != "pre-allocated" {
 					t.Errorf("%+v", r)
 				}
 			}

@@ -112,10 +112,13 @@ func (c *Collector) trace(from origin, r *reading) *export.TraceRecord {
 	if at.IsZero() {
 		at = from.at
 	}
+	flags, remaining := r.traceFlags, r.remaining
 	return &export.TraceRecord{
-		Kind: export.KindTrace, Time: at, Node: c.names.node(from.exporter),
+		Kind: export.KindTrace, Source: r.source, Time: at, Node: c.names.node(from.exporter),
 		Interface: c.names.iface(from.exporter, r.ingress), IfIndex: r.ingress,
 		Option: r.optionType(ioam.IOAMPreallocatedTrace).String(), Namespace: r.namespace.Value, TraceType: r.traceType.Value,
-		Overflow: r.traceFlags&ioam.FlagOverflow != 0, Remaining: int(r.remaining), Packet: r.packet,
+		Overflow:  export.Field[bool]{Value: flags.Value&ioam.FlagOverflow != 0, Present: flags.Present, Valid: flags.Valid},
+		Remaining: export.Field[int]{Value: int(remaining.Value), Present: remaining.Present, Valid: remaining.Valid},
+		Packet:    r.packet,
 	}
 }

@@ -183,15 +183,19 @@ func (j *Joiner) give(p *packet, reason Reason) {
 	j.given.push(p)
 }
 
-// spares is how many packets are kept to be used again.
-const spares = 1024
+// spares is how many packets are kept to be used again, if they have room for no
+// more than spareRoom postcards.
+const (
+	spares    = 1024
+	spareRoom = 16
+)
 
 // forget removes a packet that was given.
 func (j *Joiner) forget(p *packet) {
 	j.given.remove(p)
 	delete(j.packets, p.key)
 	j.kept -= len(p.cards)
-	if len(j.spare) < spares && cap(p.cards) <= 2*usualNodes {
+	if len(j.spare) < spares && cap(p.cards) <= spareRoom {
 		*p = packet{cards: p.cards[:0]}
 		j.spare = append(j.spare, p)
 	}

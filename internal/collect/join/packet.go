@@ -8,8 +8,9 @@ import (
 	"github.com/waymark-net/waymark/internal/export"
 )
 
-// usualNodes is for how many nodes a packet begins with room.
-const usualNodes = 8
+// firstRoom is for how many postcards a packet begins with room: a flood of
+// single ones must not take more.
+const firstRoom = 2
 
 // packet is what is known of one packet.
 type packet struct {
@@ -29,7 +30,7 @@ type packet struct {
 
 func (p *packet) add(c Postcard) {
 	if p.cards == nil {
-		p.cards = make([]Postcard, 0, usualNodes)
+		p.cards = make([]Postcard, 0, firstRoom)
 	}
 	if len(p.cards) == 0 {
 		p.allHopLimits, p.highest, p.lowest = true, c.HopLimit, c.HopLimit
