@@ -431,10 +431,10 @@ struct export
 	__u32 hash;	/* of the flow, for encapsulations that want it */
 	__u32 ends;	/* TCP's FIN or RST is in this packet */
 	__u32 inserted; /* index of the encapsulation whose options are to be completed */
-	__u32 pad;
-	__u32 written; /* postcards, to wake the reader by */
-	__u32 flows;   /* that came, to number entries */
-	__u64 buffer;  /* where the packet is, as a number */
+	__u32 repeated; /* bytes of headers that each segment of an offloaded packet has */
+	__u32 written;	/* postcards, to wake the reader by */
+	__u32 flows;	/* that came, to number entries */
+	__u64 buffer;	/* where the packet is, as a number */
 };
 
 _Static_assert(sizeof(struct export) == 128, "export has holes");

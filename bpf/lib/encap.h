@@ -140,7 +140,7 @@ static __always_inline int takes_flow(context *ctx, const struct packet *p,
 
 	if (!x)
 		return 0;
-	note_flow(p, ip6, u, x);
+	note_flow(p, ip6, u, x, 0);
 	x->postcard.length = packet_length(ctx, p);
 	x->hash = flow_hash(&x->postcard.key);
 	return !e->flows_below || x->hash < e->flows_below;

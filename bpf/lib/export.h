@@ -220,7 +220,7 @@ static __always_inline int aggregate(struct export *e, const struct ioam_namespa
 	struct flow_totals *t;
 	struct flow_clock *clock;
 	struct flow *f;
-	__u32 zero = 0, now = coarse_now(), chosen_by;
+	__u32 zero = 0, now = coarse_now(), chosen_by, further;
 
 	clock = bpf_map_lookup_elem(&flow_clock, &zero);
 	if (!clock)
@@ -235,8 +235,9 @@ static __always_inline int aggregate(struct export *e, const struct ioam_namespa
 					  .delay_min = UNAVAILABLE,
 					  .hop_limit_min = 0xff};
 	}
-	t->packets += c->segments > 1 ? c->segments : 1;
-	t->bytes += c->length;
+	further = c->segments > 1 ? c->segments - 1 : 0;
+	t->packets += 1 + further;
+	t->bytes += c->length + further * e->repeated;
 	t->last = now;
 	t->ended |= e->ends;
 	if (c->hop_limit < t->hop_limit_min)

@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "upper.h"
 
+#define UDP_HEADER	8
 #define FLOW_LABEL_MASK bpf_htonl(0x000fffff)
 
 /* The export that is being made, on this CPU: hooks do not interrupt each other. */
@@ -24,13 +25,16 @@ static __always_inline int has_ports(__u8 next_header)
 
 #define TCP_ENDS 0x05 /* FIN, RST */
 
-/* Notes the addresses and the upper layer, found before, of the IPv6 header. */
+/*
+ * Notes the addresses and the upper layer, found before, of an IPv6 header; `before` are bytes in
+ * front of the upper layer that the packet that is told does not have.
+ */
 static __always_inline void note_flow(const struct packet *p, const struct ipv6 *ip6,
-				      const struct upper *u, struct export *e)
+				      const struct upper *u, struct export *e, __u32 before)
 {
 	struct flow_key *key = &e->postcard.key;
 	const __be16 *ports;
-	const __u8 *flags;
+	const __u8 *tcp;
 
 	key->source[0] = ip6->source[0];
 	key->source[1] = ip6->source[1];
@@ -41,6 +45,7 @@ static __always_inline void note_flow(const struct packet *p, const struct ipv6 
 	key->source_port = 0;
 	key->destination_port = 0;
 	e->ends = 0;
+	e->repeated = 0;
 	if (!u->offset || !has_ports(u->next_header))
 		return;
 	ports = at(p, u->offset, 4);
@@ -48,8 +53,12 @@ static __always_inline void note_flow(const struct packet *p, const struct ipv6 
 		return;
 	key->source_port = ports[0];
 	key->destination_port = ports[1];
-	flags = u->next_header == NEXT_TCP ? at(p, u->offset + 13, 1) : 0;
-	if (flags && *flags & TCP_ENDS)
+	e->repeated = u->offset - before + UDP_HEADER;
+	tcp = u->next_header == NEXT_TCP ? at(p, u->offset + 12, 2) : 0;
+	if (!tcp)
+		return;
+	e->repeated += (tcp[0] >> 4 << 2) - UDP_HEADER;
+	if (tcp[1] & TCP_ENDS)
 		e->ends = 1;
 }
 
@@ -98,8 +107,9 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 told)
 	ip6 = at(p, start, IPV6_HEADER);
 	if (!ip6)
 		return -1;
-	note_flow(p, ip6, &u, e);
-	e->postcard.length = whole - (start ? start : length & 0xfff);
+	start = start ? start : length & 0xfff;
+	note_flow(p, ip6, &u, e, start);
+	e->postcard.length = whole - start;
 	return 0;
 }
 

@@ -246,3 +246,38 @@ func TestFlowsAreToldOnce(t *testing.T) {
 		t.Errorf("flows that were told came again: %+v", flows)
 	}
 }
+
+// TestFlowCountsSegments counts an offloaded packet as what the card will make
+// of it: three packets, each with its headers, and the end of a connection.
+func TestFlowCountsSegments(t *testing.T) {
+	onOneCPU(t)
+	cfg := rightConfig()
+	cfg.Namespaces[0].Export = ioam.ExportAggregate
+	cfg.FlowEntries = 4
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	const fin, headers, payload = 0x01, 40 + 20, 300
+	option := ioam.DirectExport{Namespace: 123, Type: 0xc00000}.Option(0)
+	header, err := ioam.AppendExtensionHeader(nil, 6, option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := append(rightPacket()[:atHBH:atHBH], header...)
+	tcp := make([]byte, 20)
+	tcp[12], tcp[13] = 5<<4, fin
+	frame = append(append(frame, tcp...), make([]byte, payload)...)
+	binary.BigEndian.PutUint16(frame[atLength:], uint16(len(frame)-atHBH))
+	_, err = p.tcOut.Run(&ebpf.RunOptions{
+		Data: frame, DataOut: make([]byte, len(frame)+1024),
+		Context: &skb{IngressIfindex: 2, GSOSize: payload / 3, GSOSegs: 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flows []Flow
+	if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+		t.Fatal(err)
+	}
+	if len(flows) != 1 || flows[0].Packets != 3 || flows[0].Bytes != 3*headers+payload || flows[0].End != FlowEnded {
+		t.Errorf("%+v", flows)
+	}
+}
