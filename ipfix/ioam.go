@@ -72,4 +72,5 @@ var waymarkElements = []Element{
 	{ID: 22, Name: "ioamQueueFullRecordTotalCount", Type: Unsigned64, Semantics: TotalCounter, Description: "Records dropped because the exporter's queue was full."},
 	{ID: 23, Name: "ioamConnectionLostRecordTotalCount", Type: Unsigned64, Semantics: TotalCounter, Description: "Records lost because the connection to the collector was, or refused by the network."},
 	{ID: 24, Name: "ioamUnencodableRecordTotalCount", Type: Unsigned64, Semantics: TotalCounter, Description: "Records that could not be encoded."},
+	{ID: 25, Name: "ioamRecordSource", Type: Unsigned8, Semantics: Identifier, Description: "Who told of the packet, when it is not Waymark's programs: 1 the Linux kernel's own IOAM."},
 }

@@ -158,6 +158,9 @@ func (e *encoding) hop(r *TraceRecord, index int, report uint32) error {
 		return errData
 	}
 	s := shape{kind: kindHop, packet: packetShape(&r.Packet), traceType: r.TraceType & typeFields}
+	if r.Source == SourceKernel {
+		s.kind = kindKernelHop
+	}
 	w, err := e.begin(s)
 	if err != nil {
 		return err
@@ -166,7 +169,7 @@ func (e *encoding) hop(r *TraceRecord, index int, report uint32) error {
 	if r.Option == ioam.IOAMIncrementalTrace.String() {
 		option = ioam.IOAMIncrementalTrace
 	}
-	if r.Overflow {
+	if r.Overflow.Value {
 		flags = ioam.FlagOverflow
 	}
 	raw, at := ioam.NodeData{}, time.Time{}
@@ -177,16 +180,22 @@ func (e *encoding) hop(r *TraceRecord, index int, report uint32) error {
 		moment(&w, r.Time)
 	}
 	packet(&w, s, &r.Packet)
-	w.Uint(uint64(r.IfIndex))
-	w.Uint(uint64(r.IfIndex))
+	if s.kind == kindHop {
+		w.Uint(uint64(r.IfIndex))
+		w.Uint(uint64(r.IfIndex))
+	}
 	w.Uint(uint64(option))
 	w.Uint(uint64(r.Namespace))
 	w.Uint(uint64(r.TraceType))
 	w.Uint(uint64(report))
 	w.Uint(uint64(index))
 	w.Uint(uint64(len(r.Raw)))
-	w.Uint(uint64(flags))
-	w.Uint(uint64(r.Remaining))
+	if s.kind == kindHop {
+		w.Uint(uint64(flags))
+		w.Uint(uint64(r.Remaining.Value))
+	} else {
+		w.Uint(uint64(r.Source))
+	}
 	if err := e.data(&w, raw, at); err != nil {
 		return err
 	}

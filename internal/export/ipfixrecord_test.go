@@ -161,7 +161,7 @@ func pathOfTwo(t testing.TB) *TraceRecord {
 func TestTraceElements(t *testing.T) {
 	head := saidTime + saidPacket + saidPorts + "ipTotalLength=128 observationPointId=2 ingressInterface=2 ioamOptionType=0 ioamNamespaceId=123 ioamTraceType=10485760 ioamReportId=9 "
 	empty := pathOfTwo(t)
-	empty.Nodes, empty.Raw, empty.Overflow, empty.Remaining, empty.Option = nil, nil, false, 4, "incremental"
+	empty.Nodes, empty.Raw, empty.Overflow, empty.Remaining, empty.Option = nil, nil, NewField(false, true), NewField(4, true), "incremental"
 	for _, tt := range []struct {
 		name  string
 		trace *TraceRecord

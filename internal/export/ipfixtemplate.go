@@ -20,7 +20,7 @@ const (
 
 // shape is what decides which fields a data record has.
 type shape struct {
-	kind      uint8 // kindPostcard, kindHop, kindFlow
+	kind      uint8 // kindPostcard…
 	packet    uint8 // packetUnknown…
 	flowID    bool
 	sequence  bool
@@ -30,6 +30,7 @@ type shape struct {
 const (
 	kindPostcard = iota
 	kindHop
+	kindKernelHop // of which the kernel's own IOAM told
 	kindFlow
 )
 
@@ -66,13 +67,14 @@ func (s shape) fields() []string {
 			list = append(list, specs...)
 		}
 	}
+	isHop := s.kind == kindHop || s.kind == kindKernelHop
 	// There are collectors that read times only as flows have them.
 	add(s.kind != kindFlow, "flowStartMilliseconds", "flowEndMilliseconds")
 	add(s.packet >= packetPortless, "sourceIPv6Address", "destinationIPv6Address", "protocolIdentifier", "flowLabelIPv6")
 	add(s.packet == packetPorts, "sourceTransportPort", "destinationTransportPort")
 	add(s.packet >= packetPortless && s.kind != kindFlow, "ipTotalLength[4]")
-	add(true, "observationPointId[4]", "ingressInterface")
-	add(s.kind != kindHop, "egressInterface", "ioamNodeRole")
+	add(s.kind != kindKernelHop, "observationPointId[4]", "ingressInterface")
+	add(!isHop, "egressInterface", "ioamNodeRole")
 	add(s.kind != kindFlow, "ioamOptionType")
 	add(true, "ioamNamespaceId", "ioamTraceType")
 	add(s.kind == kindPostcard, "ioamExtensionFlags")
@@ -81,7 +83,9 @@ func (s shape) fields() []string {
 	if s.kind == kindFlow {
 		return append(list, flowFields...)
 	}
-	add(s.kind == kindHop, "ioamReportId", "ioamHopIndex", "ioamHopCount", "ioamTraceFlags", "ioamRemainingLength")
+	add(isHop, "ioamReportId", "ioamHopIndex", "ioamHopCount")
+	add(s.kind == kindHop, "ioamTraceFlags", "ioamRemainingLength")
+	add(s.kind == kindKernelHop, "ioamRecordSource")
 	add(s.traceType.Has(ioam.BitTimestampSeconds), "ioamTimestampNanoseconds")
 	for bit, specs := range dataFields {
 		add(s.traceType.Has(bit), specs...)
@@ -102,7 +106,7 @@ var flowFields = []string{
 // the record lacks is "not available" then.
 func (s shape) general() shape {
 	s.traceType = typeFields
-	s.flowID, s.sequence = s.kind != kindHop, s.kind == kindPostcard
+	s.flowID, s.sequence = s.kind == kindPostcard || s.kind == kindFlow, s.kind == kindPostcard
 	return s
 }
 

@@ -55,6 +55,27 @@ func ParseRecord(line []byte) (Record, error) {
 	return r, nil
 }
 
+// Source is who told of a packet, with the numbers of IPFIX element
+// ioamRecordSource. The zero value is Waymark's programs.
+type Source uint8
+
+// SourceKernel is the kernel's own IOAM.
+const SourceKernel Source = 1
+
+var sourceNames = map[Source]string{SourceKernel: "kernel"}
+
+// String is the source in a word.
+func (s Source) String() string { return named(sourceNames, s) }
+
+// MarshalText is [Source.String].
+func (s Source) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a source's word.
+func (s *Source) UnmarshalText(text []byte) (err error) {
+	*s, err = lookUp(sourceNames, string(text))
+	return err
+}
+
 // NodeRole is what a node is to a packet (RFC 9197 §4.2), with the numbers of
 // IPFIX element ioamNodeRole.
 type NodeRole uint8

@@ -33,6 +33,9 @@ func (p Packet) Ends() string {
 // String is "SOURCE > DESTINATION, PROTOCOL, N bytes", of a flow without the
 // bytes.
 func (p Packet) String() string {
+	if !p.Source.IsValid() {
+		return "unknown packet"
+	}
 	name, ok := protocols[p.NextHeader]
 	if !ok {
 		name = "protocol " + strconv.Itoa(int(p.NextHeader))
@@ -63,8 +66,11 @@ func (r TraceRecord) Text() string {
 	if r.Option != ioam.IOAMPreallocatedTrace.String() {
 		fmt.Fprintf(&b, ", %s trace", r.Option)
 	}
-	if r.Remaining > 0 {
-		fmt.Fprintf(&b, ", %d bytes free", 4*r.Remaining)
+	if r.Source != 0 {
+		fmt.Fprintf(&b, ", told by the %v", r.Source)
+	}
+	if r.Remaining.Value > 0 {
+		fmt.Fprintf(&b, ", %d bytes free", 4*r.Remaining.Value)
 	}
 	if total, ok := r.EndToEnd(); ok {
 		fmt.Fprintf(&b, ", %s end to end", Duration(total))
@@ -81,7 +87,7 @@ func (r TraceRecord) PathText(names Names) string {
 		fmt.Fprintln(t, "    "+strings.Join(h.cells(), "\t"))
 	}
 	t.Flush() // to memory
-	if r.Overflow {
+	if r.Overflow.Value {
 		b.WriteString("    and further nodes, for which the trace had no room\n")
 	}
 	return b.String()
@@ -95,7 +101,7 @@ func (r TraceRecord) PathLine(names Names) string {
 	for _, h := range r.hops(names) {
 		parts = append(parts, strings.Join(h.pairs(), " "))
 	}
-	if r.Overflow {
+	if r.Overflow.Value {
 		parts = append(parts, "overflow")
 	}
 	if total, ok := r.EndToEnd(); ok {

@@ -48,13 +48,14 @@ type TraceRecord struct {
 	Node      string           `json:"node,omitempty"`      // the node that reports
 	Interface string           `json:"interface,omitempty"` // where the packet was seen
 	IfIndex   ioam.IfIndex     `json:"-"`                   // of Interface
+	Source    Source           `json:"source,omitempty"`    // absent when it is Waymark's programs
 	Option    string           `json:"option"`              // IOAM option-type
 	Namespace ioam.NamespaceID `json:"namespace"`
 	TraceType ioam.TraceType   `json:"trace_type"`
-	Overflow  bool             `json:"overflow"`
-	Remaining int              `json:"remaining"`       // RemainingLen: free space in 4-byte units
-	Packet    Packet           `json:"packet,omitzero"` // absent when the source of the record does not know it
-	Nodes     []TraceNode      `json:"nodes"`           // in path order
+	Overflow  Field[bool]      `json:"overflow,omitzero"`
+	Remaining Field[int]       `json:"remaining,omitzero"` // RemainingLen: free space in 4-byte units
+	Packet    Packet           `json:"packet,omitzero"`    // absent when the source of the record does not know it
+	Nodes     []TraceNode      `json:"nodes"`              // in path order
 
 	// Raw is what Nodes was read from, node by node. IPFIX exports it as it is.
 	Raw []ioam.NodeData `json:"-"`
@@ -138,8 +139,8 @@ func Trace(at time.Time, trace ioam.Trace, packet Packet, clock Clock) (TraceRec
 		Option:    option.String(),
 		Namespace: trace.Namespace,
 		TraceType: trace.Type,
-		Overflow:  trace.Flags&ioam.FlagOverflow != 0,
-		Remaining: int(trace.RemainingLen),
+		Overflow:  NewField(trace.Flags&ioam.FlagOverflow != 0, true),
+		Remaining: NewField(int(trace.RemainingLen), true),
 		Packet:    packet,
 		Nodes:     []TraceNode{},
 	}
@@ -152,6 +153,14 @@ func Trace(at time.Time, trace ioam.Trace, packet Packet, clock Clock) (TraceRec
 	for _, data := range nodes {
 		r.Nodes = append(r.Nodes, Node(data, clock))
 	}
+	return r, err
+}
+
+// KernelTrace makes the record of a trace of which the kernel's own IOAM told at
+// the time at: it names neither the packet nor the flags nor the free space.
+func KernelTrace(at time.Time, trace ioam.Trace, clock Clock) (TraceRecord, error) {
+	r, err := Trace(at, trace, Packet{}, clock)
+	r.Source, r.Overflow, r.Remaining = SourceKernel, Field[bool]{}, Field[int]{}
 	return r, err
 }
 

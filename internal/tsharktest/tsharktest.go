@@ -144,7 +144,7 @@ func Compare(t testing.TB, path string, clock export.Clock, records []export.Tra
 		for _, r := range records[:len(theirs[0])] { // one record per option
 			ours[0].add(uint64(r.Namespace), true)
 			ours[1].add(uint64(r.TraceType), true)
-			ours[2].add(uint64(r.Remaining), true)
+			ours[2].add(uint64(r.Remaining.Value), true)
 			ours[3].add(flags(r), true)
 			for j, f := range fields {
 				for _, n := range slices.Backward(r.Nodes) {
@@ -186,7 +186,7 @@ func unmeasured(delays []uint64) {
 
 // flags are the trace's flags, of which our nodes set one.
 func flags(r export.TraceRecord) uint64 {
-	if r.Overflow {
+	if r.Overflow.Value {
 		return uint64(ioam.FlagOverflow)
 	}
 	return 0

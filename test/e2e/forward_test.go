@@ -138,8 +138,8 @@ func sendTraced(t *testing.T, l *lab.Lab, count, size int) {
 	byProtocol := map[int]int{}
 	for i, r := range traces.read(t, 2*count) {
 		byProtocol[int(r.Packet.NextHeader)]++
-		if got := way(r); got != wayOfLine || r.Overflow || r.Remaining != 0 {
-			t.Fatalf("trace %d: %s, %d words left\nwant %s, none left", i, got, r.Remaining, wayOfLine)
+		if got := way(r); got != wayOfLine || r.Overflow.Value || r.Remaining.Value != 0 {
+			t.Fatalf("trace %d: %s, %d words left\nwant %s, none left", i, got, r.Remaining.Value, wayOfLine)
 		}
 	}
 	if byProtocol[58] != count || byProtocol[17] != count {

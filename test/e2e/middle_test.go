@@ -78,8 +78,8 @@ func checkKernelNode(t *testing.T, r export.TraceRecord) {
 	if !kernel.TransitDelay.Present || kernel.TransitDelay.Valid {
 		t.Errorf("transit delay %+v, want none: the kernel does not measure it", kernel.TransitDelay)
 	}
-	if r.Overflow || r.Remaining != 0 {
-		t.Errorf("overflow %v, %d words left; want a full trace", r.Overflow, r.Remaining)
+	if r.Overflow.Value || r.Remaining.Value != 0 {
+		t.Errorf("overflow %v, %d words left; want a full trace", r.Overflow.Value, r.Remaining.Value)
 	}
 	if !kernel.NamespaceData.Present {
 		return

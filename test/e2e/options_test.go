@@ -188,7 +188,7 @@ func checkNineTraces(t *testing.T, traces []export.TraceRecord, namespaces []ioa
 		}
 		for i, r := range of {
 			ns, kind := namespaces[i%len(namespaces)], nineTypes[i]
-			if r.Namespace != ns || r.TraceType != kind || r.Overflow || r.Remaining != 0 || len(r.Nodes) != len(lineHops) {
+			if r.Namespace != ns || r.TraceType != kind || r.Overflow.Value || r.Remaining.Value != 0 || len(r.Nodes) != len(lineHops) {
 				t.Fatalf("option %d: %+v; want namespace %d, type %v, full, of three nodes", i, r, ns, kind)
 			}
 			for n, node := range r.Nodes {
