@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/tsharktest"
+	"github.com/waymark-net/waymark/internal/tshark"
 )
 
 // capture writes messages as UDP datagrams to port 4739 into a pcap file.
@@ -100,7 +100,7 @@ func TestTshark(t *testing.T) {
 	messages := sample(t)
 	path := capture(t, messages...)
 	const complaints = "_ws.expert || _ws.malformed || udp.checksum.status == 0"
-	if lines := tsharktest.Run(t, path, complaints, "-o", "udp.check_checksum:TRUE", "-e", "frame.number", "-e", "_ws.expert.message"); len(lines) > 0 {
+	if lines := tshark.Run(t, path, complaints, "-o", "udp.check_checksum:TRUE", "-e", "frame.number", "-e", "_ws.expert.message"); len(lines) > 0 {
 		t.Errorf("tshark complains: %q", lines)
 	}
 	long := strings.Repeat("long", 70)
@@ -139,7 +139,7 @@ func TestTshark(t *testing.T) {
 	for _, name := range names {
 		args = append(args, "-e", "cflow."+name)
 	}
-	lines := tsharktest.Run(t, path, "cflow", args...)
+	lines := tshark.Run(t, path, "cflow", args...)
 	if len(lines) != len(messages) {
 		t.Fatalf("tshark finds %d messages, want %d", len(lines), len(messages))
 	}
@@ -175,11 +175,11 @@ func enterpriseEntries(postcards ...uint32) string {
 // of a set that is too short.
 func TestTsharkComplains(t *testing.T) {
 	messages := sample(t)
-	if lines := tsharktest.Run(t, capture(t, messages[0], messages[2]), "_ws.expert", "-e", "frame.number"); len(lines) != 1 || lines[0] != "2" {
+	if lines := tshark.Run(t, capture(t, messages[0], messages[2]), "_ws.expert", "-e", "frame.number"); len(lines) != 1 || lines[0] != "2" {
 		t.Errorf("a lost message: %q", lines)
 	}
 	binary.BigEndian.PutUint16(messages[1][headerLen+2:], 3)
-	if lines := tsharktest.Run(t, capture(t, messages[:2]...), "_ws.expert", "-e", "frame.number"); len(lines) != 1 || lines[0] != "2" {
+	if lines := tshark.Run(t, capture(t, messages[:2]...), "_ws.expert", "-e", "frame.number"); len(lines) != 1 || lines[0] != "2" {
 		t.Errorf("a set of 3 octets: %q", lines)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waymark-net/waymark/internal/tsharktest"
+	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -84,11 +84,11 @@ func TestDirectExportsAgainstTshark(t *testing.T) {
 	if err := os.WriteFile(file, capture, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range tsharktest.Run(t, file, "_ws.malformed", "-e", "frame.number") {
+	for _, line := range tshark.Run(t, file, "_ws.malformed", "-e", "frame.number") {
 		t.Errorf("tshark finds frame %s malformed", line)
 	}
 	r := decodeCapture(t, capture)
-	lines := tsharktest.Run(t, file, "ipv6.opt.ioam.opt_type == 4", "-e", "ipv6.opt.length")
+	lines := tshark.Run(t, file, "ipv6.opt.ioam.opt_type == 4", "-e", "ipv6.opt.length")
 	if len(lines) != len(frames) || len(r.triggers) != len(frames) {
 		t.Fatalf("%d frames: tshark finds %d, we %d", len(frames), len(lines), len(r.triggers))
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/internal/tsharktest"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -77,7 +78,7 @@ func TestAgainstTshark(t *testing.T) {
 	if err := os.WriteFile(file, capture, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range tsharktest.Run(t, file, "_ws.expert", "-e", "frame.number", "-e", "_ws.expert.message") {
+	for _, line := range tshark.Run(t, file, "_ws.expert", "-e", "frame.number", "-e", "_ws.expert.message") {
 		t.Errorf("tshark complains: %s", line)
 	}
 	r := decodeCapture(t, capture)

@@ -22,6 +22,7 @@ import (
 	"github.com/gopacket/gopacket/pcapgo"
 	"github.com/netsampler/goflow2/v2/decoders/netflow"
 
+	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -249,18 +250,8 @@ func pcap(t *testing.T, messages [][]byte) string {
 // tshark finds no fault, and reads the values of the elements that it knows.
 func TestTshark(t *testing.T) {
 	path := pcap(t, datagrams(t, everything(t)))
-	tshark := func(args ...string) string {
-		var stderr bytes.Buffer
-		cmd := exec.Command("tshark", append([]string{"-n", "-r", path, "-d", "udp.port==4739,cflow"}, args...)...)
-		cmd.Stderr = &stderr
-		b, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("%v (install it with: apt-get install tshark)\n%s", err, &stderr)
-		}
-		return strings.TrimSpace(string(b))
-	}
-	if faults := tshark("-Y", "_ws.expert || _ws.malformed"); faults != "" {
-		t.Errorf("tshark complains:\n%s", faults)
+	if faults := tshark.Run(t, path, "_ws.expert || _ws.malformed", "-e", "_ws.expert.message"); len(faults) > 0 {
+		t.Errorf("tshark complains: %q", faults)
 	}
 	for field, want := range map[string]string{
 		"srcaddrv6":       strings.Repeat("2001:db8:1::2,", 5),
@@ -274,18 +265,16 @@ func TestTshark(t *testing.T) {
 		"flow_end_reason": "2,",
 		"ip_total_length": "128,128,128,128,",
 	} {
-		got := strings.ReplaceAll(tshark("-T", "fields", "-e", "cflow."+field), "\n", ",") + ","
-		if strings.TrimLeft(got, ",") != want {
+		got := strings.Trim(strings.Join(tshark.Run(t, path, "cflow", "-e", "cflow."+field), ","), ",")
+		if got != strings.TrimSuffix(want, ",") {
 			t.Errorf("%s: tshark reads %q, want %q", field, got, want)
 		}
 	}
-	text := tshark("-V")
-	for _, want := range []string{"Observation Domain Id: 2", "Observation Domain Name: porthos", "IfName: eth0", "Nov 21, 2026 05:21:00.000000001"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("tshark does not say %q", want)
+	for field, want := range map[string]string{
+		"observation_domain_name": "porthos", "if_name": "eth0,eth1", "observation_time_nanoseconds": "Nov 21, 2026 05:21:00.000000001 UTC",
+	} {
+		if got := strings.Join(tshark.Run(t, path, "cflow", "-e", "cflow."+field), ","); !strings.Contains(got, want) {
+			t.Errorf("%s: tshark reads %q, want %q", field, got, want)
 		}
-	}
-	if t.Failed() {
-		t.Log(text)
 	}
 }

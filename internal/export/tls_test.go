@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -205,7 +206,7 @@ func TestOpenSSL(t *testing.T) {
 	in := bytes.NewReader(out.bytes())
 	for {
 		b, err := ipfix.ReadMessage(in, nil)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

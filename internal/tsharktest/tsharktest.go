@@ -5,8 +5,6 @@
 package tsharktest
 
 import (
-	"bytes"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,27 +12,9 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/ioam"
 )
-
-// Run gives a line for each packet of a capture that passes a display filter:
-// the fields that args ask for ("-e", NAME), with tabs between them.
-func Run(t testing.TB, path, filter string, args ...string) []string {
-	t.Helper()
-	all := append([]string{"-r", path, "-Y", filter, "-T", "fields"}, args...)
-	var diagnostics bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), "tshark", all...)
-	cmd.Stderr = &diagnostics
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("tshark %v: %v (install it with: apt-get install tshark)\n%s", all, err, &diagnostics)
-	}
-	text := strings.TrimSuffix(string(out), "\n")
-	if text == "" {
-		return nil
-	}
-	return strings.Split(text, "\n")
-}
 
 // reading is a field as both read it: tshark's name, and what our record has,
 // all-ones when there is no value; known is false when the record lacks it.
@@ -132,7 +112,7 @@ func Compare(t testing.TB, path string, clock export.Clock, records []export.Tra
 	for _, name := range names {
 		args = append(args, "-e", prefix+name)
 	}
-	for i, line := range Run(t, path, prefix+"ns", args...) {
+	for i, line := range tshark.Run(t, path, prefix+"ns", args...) {
 		theirs := make([][]uint64, 0, len(names))
 		for text := range strings.SplitSeq(line, "\t") {
 			theirs = append(theirs, numbers(t, text))

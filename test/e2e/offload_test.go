@@ -18,7 +18,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
-	"github.com/waymark-net/waymark/internal/tsharktest"
+	"github.com/waymark-net/waymark/internal/tshark"
 )
 
 // segmented sends UDP as one large packet per call, which the kernel cuts into
@@ -176,7 +176,7 @@ func (w *wire) stop(t *testing.T) {
 // checkSums has tshark compute the checksum of every TCP and UDP packet to beta.
 func checkSums(t *testing.T, path string, least int) {
 	t.Helper()
-	lines := tsharktest.Run(t, path, "ipv6.dst == 2001:db8:2::2 && (tcp || udp)", "-o", "tcp.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
+	lines := tshark.Run(t, path, "ipv6.dst == 2001:db8:2::2 && (tcp || udp)", "-o", "tcp.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",
 		"-e", "frame.number", "-e", "tcp.checksum.status", "-e", "udp.checksum.status")
 	if len(lines) < least {
 		t.Errorf("tshark found %d TCP and UDP packets, want at least %d", len(lines), least)

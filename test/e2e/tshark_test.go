@@ -18,6 +18,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/internal/tsharktest"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -30,7 +31,7 @@ const complaints = "_ws.malformed || _ws.expert.severity >= 0x600000 || (_ws.exp
 func checkNoComplaint(t *testing.T, path string) {
 	t.Helper()
 	args := append(slices.Clone(asData), "-e", "frame.number", "-e", "frame.protocols", "-e", "_ws.expert.message")
-	for _, line := range tsharktest.Run(t, path, complaints, args...) {
+	for _, line := range tshark.Run(t, path, complaints, args...) {
 		t.Errorf("tshark complains: %s", line)
 	}
 }
@@ -150,7 +151,7 @@ func checkControl(t *testing.T) {
 		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: time.Now(), CaptureLength: len(frame), Length: len(frame)}, frame); err != nil {
 			t.Fatal(err)
 		}
-		if lines := tsharktest.Run(t, path, complaints, "-e", "_ws.expert.message"); len(lines) != 1 {
+		if lines := tshark.Run(t, path, complaints, "-e", "_ws.expert.message"); len(lines) != 1 {
 			t.Errorf("%s: tshark does not complain: %q", name, lines)
 		}
 	}
