@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"os"
@@ -332,5 +333,29 @@ func TestTrace(t *testing.T) {
 	}
 	if c.Stats().TracesCut == 0 {
 		t.Error("no trace gave way")
+	}
+}
+
+// Of what the kernel's own IOAM told, the rest stays unknown.
+func TestKernelTrace(t *testing.T) {
+	hop := func(index uint64) fields {
+		return fields{
+			{"observationTimeNanoseconds", start}, num("ioamOptionType", 0), num("ioamNamespaceId", 123), num("ioamTraceType", 0x800000),
+			num("ioamReportId", 1), num("ioamHopIndex", index), num("ioamHopCount", 2), num("ioamRecordSource", 1),
+			num("ioamHopLimit", 63-index), num("ioamNodeId", index+1),
+		}
+	}
+	c, out, send := offline(t, Config{}, ipfix.UDP)
+	send(newExporter(t, ipfix.UDP, 1).message(start, 0, hop(0), hop(1)))
+	if len(out.all()) != 1 {
+		t.Fatalf("%d records, want one; %+v", len(out.all()), c.Stats())
+	}
+	line, err := json.Marshal(out.all()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ := strings.Cut(string(line), `,"source"`)
+	if want := `:"kernel","option":"pre-allocated","namespace":123,"trace_type":"0x800000","nodes":[{"hop_limit":63,"node_id":1},{"hop_limit":62,"node_id":2}]}`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -21,11 +21,12 @@ type RecordField struct{ Spec, When string }
 
 // RecordFormats are those of postcards, traces and flows.
 func RecordFormats() []RecordFormat {
-	list := []RecordFormat{{Record: "Postcard"}, {Record: "Node of a trace"}, {Record: "Flow"}}
-	for i, kind := range []uint8{kindPostcard, kindHop, kindFlow} {
-		list[i].Fields = formatOf(shape{kind: kind, packet: packetPorts}.general())
+	return []RecordFormat{
+		{"Postcard", formatOf(shape{kind: kindPostcard, packet: packetPorts}.general())},
+		{"Node of a trace", formatOf(shape{kind: kindHop, packet: packetPorts}.general())},
+		{"Node of a trace that the kernel's own IOAM told of", formatOf(shape{kind: kindKernelHop}.general())},
+		{"Flow", formatOf(shape{kind: kindFlow, packet: packetPorts}.general())},
 	}
-	return list
 }
 
 // formatOf takes one thing after another from a full shape: the fields that are
@@ -39,6 +40,9 @@ func formatOf(full shape) []RecordField {
 		s := full
 		change(&s)
 		rest := s.fields()
+		if len(rest) > len(list) { // the full shape has less
+			return
+		}
 		for i := range list {
 			if len(rest) > 0 && rest[0] == list[i].Spec {
 				rest = rest[1:]

@@ -60,7 +60,7 @@ func (r TraceRecord) Text() string {
 		b.WriteString(r.Time.UTC().Format("2006-01-02T15:04:05.000000000Z") + "  ")
 	}
 	if r.Node != "" || r.Interface != "" {
-		b.WriteString(strings.TrimLeft(r.Node+" "+r.Interface, " ") + "  ")
+		b.WriteString(strings.TrimSpace(r.Node+" "+r.Interface) + "  ")
 	}
 	fmt.Fprintf(&b, "%s, namespace %d, type %v", r.Packet, r.Namespace, r.TraceType)
 	if r.Option != ioam.IOAMPreallocatedTrace.String() {
