@@ -82,26 +82,30 @@ func enterRouter(t *testing.T) {
 }
 
 // routes prepares what an agent would: the devices that can send, and a watch
-// that lasts as long as the test.
+// that lasts as long as the test. An agent that is silent was heard of so long
+// ago whenever hear is called: seconds may pass between two packets.
 func (p *programs) routes(t *testing.T, key RouteKey, silent time.Duration) {
 	t.Helper()
-	now, err := monotonic()
-	if err != nil {
-		t.Fatal(err)
-	}
 	f, err := newForwarding(p.maps)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.key, f.generation = key, 1
-	if err := f.put(now + uint64(time.Hour-silent)); err != nil {
-		t.Fatal(err)
-	}
-	if silent > 0 {
-		if err := f.put(now - uint64(silent)); err != nil {
+	p.hear = func() {
+		t.Helper()
+		now, err := monotonic()
+		if err != nil {
+			t.Fatal(err)
+		}
+		alive := now + uint64(time.Hour)
+		if silent > 0 {
+			alive = now - uint64(silent)
+		}
+		if err := f.put(alive); err != nil {
 			t.Fatal(err)
 		}
 	}
+	p.hear()
 	if err := f.SetDevices([]ioam.IfIndex{arrivalIndex, departureIndex}); err != nil {
 		t.Fatal(err)
 	}
@@ -317,6 +321,7 @@ func agreeForwarding(t *testing.T, cfg ioam.NodeConfig, key RouteKey, p *program
 			}
 			redirected++
 		}
+		p.hear()
 		verdict, out := runOn(t, program, frame)
 		postcards := p.readSamples(t).postcards
 		wantPostcards := exports.add(after.Exports)

@@ -33,6 +33,7 @@ type programs struct {
 	tcIn     *ebpf.Program
 	tcOut    *ebpf.Program
 	readers  []*ringbuf.Reader
+	hear     func() // of the agent that watches routes; set by routes
 }
 
 func loadPrograms(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, clock int64, hooks ...hook) *programs {
