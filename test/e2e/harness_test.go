@@ -138,7 +138,7 @@ func (o *transcript) String() string {
 func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
 	t.Helper()
 	limit = patience.Of(limit)
-	for deadline := time.Now().Add(limit); !holds(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(limit); !holds(); time.Sleep(patience.Of(10 * time.Millisecond)) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within %v", what, limit)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // agentProcess is the number of the running agent of a node.
@@ -80,7 +81,8 @@ func TestAgentsComeAndGoUnderTraffic(t *testing.T) {
 }
 
 // startTraffic sends datagrams, one per millisecond, until stop is called, which
-// gives their sum.
+// gives their sum. Where patience is asked for they leave the agents time: the
+// verifier, and not the reload, would be what they disturb.
 func startTraffic(t *testing.T, l *lab.Lab) (stop func() lab.TrafficResult) {
 	t.Helper()
 	const burst = 250
@@ -89,7 +91,7 @@ func startTraffic(t *testing.T, l *lab.Lab) (stop func() lab.TrafficResult) {
 		var sum lab.TrafficResult
 		defer func() { done <- sum }()
 		for {
-			r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: burst, Interval: time.Millisecond, Size: 100, Port: 9000})
+			r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: burst, Interval: patience.Of(time.Millisecond), Size: 100, Port: 9000})
 			if t.Context().Err() != nil { // the test has failed already
 				return
 			}
@@ -132,7 +134,7 @@ func reload(t *testing.T, l *lab.Lab, node string) {
 			t.Fatal(err)
 		}
 		signalAgent(t, l, node, syscall.SIGHUP)
-		await(t, "the new configuration", 5*time.Second, func() bool {
+		await(t, "the new configuration", 30*time.Second, func() bool { // programs are verified meanwhile
 			running, err := client.Config(t.Context())
 			return err == nil && strings.Contains(string(running), fmt.Sprintf("0x%08x", data))
 		})
