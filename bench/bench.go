@@ -125,6 +125,13 @@ func All() []Benchmark {
 			Full:  Options{Duration: 3 * time.Minute, Rounds: 25},
 			run:   runCost,
 		},
+		{
+			Name:  "parts",
+			Title: "nanoseconds of each part of fast forwarding, and what sets its limit",
+			Short: Options{Duration: 10 * time.Second, Rounds: 5},
+			Full:  Options{Duration: time.Minute, Rounds: 25},
+			run:   runParts,
+		},
 		table("forwarding", "every treatment by one node, the kernel's own IOAM and empty hooks beside it", forwardingExperiment),
 		table("latency", "every treatment by one node, in nanoseconds that a single packet takes longer", latencyExperiment),
 		table("baseline", "IOAM off, registered and on (IOAM papers, figures 10 and 8)", baselineExperiment),

@@ -158,6 +158,32 @@ func TestFootprint(t *testing.T) {
 	}
 }
 
+// Every part takes some time, and what is known to be dear more than the rest.
+func TestParts(t *testing.T) {
+	r, err := runParts(context.Background(), Options{Duration: 2 * time.Second, Rounds: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Points) != len(parts()) || len(r.Notes) != len(parts())+1 {
+		t.Fatalf("%d points and %d notes of %d parts", len(r.Points), len(r.Notes), len(parts()))
+	}
+	took := make(map[string]float64)
+	for _, p := range r.Points {
+		what, _, _ := strings.Cut(p.Variant, ":")
+		if took[what] += *p.NS; *p.NS < -3 || p.Reference <= 0 {
+			t.Errorf("%s: %v ns after %v", p.Variant, *p.NS, p.Reference)
+		}
+	}
+	for _, what := range []string{"parse", "fill", "clock", "lookup", "match", "insert", "redirect"} {
+		if took[what] < 1 {
+			t.Errorf("%s takes %v ns", what, took[what])
+		}
+	}
+	if took["lookup"] < 2*took["send"] || took["redirect"] < took["lookup"] {
+		t.Errorf("lookup, send and redirect take %v ns", took)
+	}
+}
+
 func TestPinsLeaveNothing(t *testing.T) {
 	mounts := func() string {
 		content, err := os.ReadFile("/proc/self/mounts")

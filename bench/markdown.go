@@ -89,6 +89,14 @@ and taken off; the tables show how much that was.
 Records are read between the runs, never while a packet is timed. "Completing" at
 the egress hook is counted as ` + "`trace_filled`" + ` too: a forwarded packet meets both hooks.
 
+## How the parts of the way are measured
+
+By the same facility: programs and packets that differ by one part of the way each
+(a packet that ends before the lookup and one that ends behind it, a next hop in the
+cache and none) take turns in one run, on frames of one length of which the same
+bytes are put back, and a part is the difference. The kernel's share of redirecting
+is what is left of the time of a packet with live frames.
+
 ## How the number of instructions is held
 
 ` + "`make check`" + ` (root) counts the instructions that the kernel's verifier looks at in every

@@ -28,6 +28,7 @@ type treatment struct {
 	attach datapath.AttachMode
 	read   bool // somebody reads the records
 	fast   bool // the node forwards without the stack
+	asks   bool // and asks the kernel for the way of every packet
 
 	kernel bool // the kernel's own IOAM, with node id 2 and namespaces
 	// hooks attaches programs that do nothing where ours would be.
@@ -68,7 +69,11 @@ func (n *node) treat(t treatment, pins string) error {
 	}
 	n.counters = d.Counters
 	if t.fast {
-		if err := n.keepWatch(d); err != nil {
+		key := datapath.RouteByDestination
+		if t.asks {
+			key = datapath.RouteByPorts
+		}
+		if err := n.keepWatch(d, key); err != nil {
 			return err
 		}
 	}
@@ -98,13 +103,13 @@ func readRecords(d *datapath.Datapath) (end func() error) {
 const beat = 20 * time.Millisecond
 
 // keepWatch does for fast forwarding what an agent does.
-func (n *node) keepWatch(d *datapath.Datapath) error {
+func (n *node) keepWatch(d *datapath.Datapath, key datapath.RouteKey) error {
 	f, err := d.Forwarding()
 	if err != nil {
 		return err
 	}
 	err = inNamespace(n.ns, func() error { return f.SetDevices([]ioam.IfIndex{n.inIndex(), n.outIndex()}) })
-	if err := errors.Join(err, f.Renew(datapath.RouteByDestination)); err != nil {
+	if err := errors.Join(err, f.Renew(key)); err != nil {
 		return err
 	}
 	stop, done := make(chan struct{}), make(chan error, 1)
@@ -261,6 +266,12 @@ func (t treatment) forwardingFast() treatment {
 		}
 		return c
 	}
+	return t
+}
+
+// asking has a node that forwards without the stack use no cache.
+func (t treatment) asking() treatment {
+	t.name, t.asks = "the kernel asked for each packet: "+t.name, true
 	return t
 }
 

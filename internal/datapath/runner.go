@@ -140,6 +140,10 @@ func (r *Runner) loadPrograms(in interfaceConstants, hooks []Hook) error {
 // the Runner.
 func (r *Runner) Program(h Hook) *ebpf.Program { return r.programs[h] }
 
+// Forwarding gives access to what fast forwarding knows. It serves nothing, so
+// ForwardsFast must not be asked.
+func (r *Runner) Forwarding() (*Forwarding, error) { return newForwarding(r.maps) }
+
 // Counters reads what the programs have counted, summed over CPUs.
 func (r *Runner) Counters() (Counters, error) {
 	s := served{counters: r.maps[mapCounters]}
