@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/waymark-net/waymark/ioam"
@@ -115,7 +116,7 @@ const (
 )
 
 // steady is how long a session lasts that ends the waiting for good.
-const steady = 10 * time.Second
+const steady = 2 * time.Second
 
 // closingTime is how long the end of an exporter may take.
 const closingTime = 2 * time.Second
@@ -164,8 +165,11 @@ func (c *Collector) connect(ctx context.Context) error {
 // away notes that the collector cannot be reached, and says so once.
 func (c *Collector) away(err error) {
 	text := err.Error()
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		text = errno.Error() // without the ports, which change
+	}
 	if before := c.fault.Swap(&text); before == nil || *before != text {
-		c.log.Warn("the collector cannot be reached; records wait in a bounded queue", "error", err)
+		c.log.Warn("the collector cannot be reached; records wait in a bounded queue", "error", text)
 	}
 }
 

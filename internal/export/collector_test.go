@@ -204,6 +204,52 @@ func TestRestarts(t *testing.T) {
 	t.Logf("received %d, %d of them twice", received, received-int(s.Written))
 }
 
+// Collectors that are killed at full rate, with what they have not read: the
+// sums agree, and what arrives was offered.
+func TestKilledCollectors(t *testing.T) {
+	for _, transport := range []Transport{UDP, TCP} {
+		x, r := newIPFIX(t), newReceiver(t)
+		address := r.listen(transport, "[::1]:0")
+		c := newCollector(t, x, CollectorConfig{Transport: transport, Address: address})
+		stop := run(c)
+		p, over, offering := postcard(t), make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(offering)
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					offer(x, c, p, 100)
+					time.Sleep(100 * time.Microsecond)
+				}
+			}
+		}()
+		received := 0
+		for range 5 {
+			before := c.Stats().Messages
+			waitFor(t, "sending", func() bool { return c.Stats().Connected && c.Stats().Messages > before+100 })
+			r.kill()
+			received += r.records()
+			waitFor(t, "noticing it", func() bool { return !c.Stats().Connected })
+			r = newReceiver(t)
+			r.listen(transport, address)
+		}
+		waitFor(t, "reaching it", func() bool { return c.Stats().Connected })
+		close(over)
+		<-offering
+		waitFor(t, "sending all", func() bool { return c.Stats().Waiting() == 0 })
+		stop()
+		s := check(t, c)
+		r.close()
+		received += r.records()
+		if s.Lost+s.Unencodable != 0 || received == 0 || received > int(s.Offered) || s.Messages == 0 {
+			t.Errorf("%s: received %d of %+v", transport, received, s)
+		}
+		t.Logf("%s: received %d of %+v", transport, received, s)
+	}
+}
+
 // A collector that takes nothing is no reason to wait, and nothing is delivered
 // that was counted as lost.
 func TestStalledCollector(t *testing.T) {

@@ -199,6 +199,16 @@ func (r *receiver) shutdown() {
 	r.ended.Wait()
 }
 
+// kill ends as a process that is killed does: what it has not read is gone.
+func (r *receiver) kill() {
+	r.mu.Lock()
+	for _, c := range r.conns {
+		_ = c.SetLinger(0) // a reset, as for unread octets
+	}
+	r.mu.Unlock()
+	r.close()
+}
+
 func (r *receiver) close() {
 	r.mu.Lock()
 	for _, c := range r.closers {

@@ -95,6 +95,7 @@ func (s *session) run(ctx context.Context) error {
 }
 
 func (s *session) exchange(ctx context.Context) error {
+	began := time.Now()
 	s.encoder.Start(s.out)
 	if err := s.tell(time.Now()); err != nil {
 		return err
@@ -114,7 +115,9 @@ func (s *session) exchange(ctx context.Context) error {
 		if err := s.confirm(); err != nil {
 			return err
 		}
-		s.c.reached()
+		if s.c.config.Transport != UDP || time.Since(began) > 2*settleTime {
+			s.c.reached()
+		}
 		select {
 		case <-s.link.gone():
 			s.await(time.Now().Add(partingTime))
