@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -63,10 +64,33 @@ type Point struct {
 	Instructions uint32 `json:"verified_instructions,omitempty"`
 	// Aim is the greatest NS or Bytes, or the least Ratio, that the project asks for.
 	Aim float64 `json:"aim,omitempty"`
+	// PlainAim is the least PlainRatio that the project asks for.
+	PlainAim float64 `json:"plain_aim,omitempty"`
+	// Exports is what became of exports meanwhile; nil when none were made.
+	Exports *Exports `json:"exports,omitempty"`
 }
 
-// Met tells whether a point reaches its aim; one without an aim does.
+// Exports counts what became of postcards in all rounds of a variant.
+type Exports struct {
+	Written    uint64 `json:"written"`    // into the rings
+	Lost       uint64 `json:"lost"`       // found no room in the rings: their reader was too slow
+	Suppressed uint64 `json:"suppressed"` // by the limits of exports
+	Dropped    uint64 `json:"dropped"`    // found no room in the exporter's queue
+}
+
+// loss is the part of the postcards that no collector can have seen.
+func (e Exports) loss() float64 {
+	if e.Written+e.Lost == 0 {
+		return 0
+	}
+	return float64(e.Lost+e.Dropped) / float64(e.Written+e.Lost)
+}
+
+// Met tells whether a point reaches its aims; one without an aim does.
 func (p Point) Met() bool {
+	if p.PlainAim != 0 && p.PlainRatio < p.PlainAim {
+		return false
+	}
 	switch {
 	case p.Aim == 0:
 		return true
@@ -93,6 +117,8 @@ type Options struct {
 	Duration time.Duration
 	// Rounds is how often each variant and its baseline take turns.
 	Rounds int
+	// Ends leaves out what is between the ends of each curve.
+	Ends bool
 	// Version is waymark's own, and Program its file; empty: the running one.
 	Version, Program string
 	// Progress is told now and then what is being done; may be nil.
@@ -141,6 +167,9 @@ func All() []Benchmark {
 		table("all-in-one", "800 bytes, 5% of the packets, 5 namespaces of 3 fields", allInOneExperiment),
 		table("delay", "added delay of each node, 1 to 7 namespaces (figure 12)", delayExperiment),
 		table("fast", "forwarding without the stack, with and without IOAM", fastExperiment),
+		inPassing(table("dex-encap", "Direct Export at the node that inserts it (DEX paper, figures 3 to 5)", dexEncapsulationExperiment)),
+		inPassing(table("dex-transit", "Direct Export on its way (DEX paper, figures 6 and 7)", dexTransitExperiment)),
+		inPassing(table("dex-decap", "Direct Export at the node that removes it (DEX paper, figures 8 and 9)", dexDecapsulationExperiment)),
 		table("kernel", "the kernel's own IOAM transit beside ours", kernelExperiment),
 		table("cores", "1 and 2 CPUs, one flow and several", coresExperiment),
 		table("scale", "1 to 1000 namespaces, encapsulations and destinations", scaleExperiment),
@@ -172,6 +201,15 @@ func table(name, title string, make func() experiment) Benchmark {
 		Full:  Options{Duration: time.Duration(bursts*fullRounds) * fullBurst, Rounds: fullRounds},
 		run:   func(ctx context.Context, o Options) (Result, error) { return runExperiment(ctx, o, make()) },
 	}
+}
+
+// inPassing leaves out what is between the ends of curves when a table of many
+// variants is measured in short.
+func inPassing(b Benchmark) Benchmark {
+	all, some := b.make().variants, ends(b.make().variants)
+	b.Short.Ends = true
+	b.Short.Duration = b.Short.Duration * time.Duration(len(some)) / time.Duration(len(all))
+	return b
 }
 
 // Find looks a benchmark up by its name.
@@ -206,13 +244,10 @@ func (b Benchmark) Run(ctx context.Context, o Options) (Result, error) {
 	return r, nil
 }
 
-// pinThread keeps this goroutine on a CPU: the last one that it may use, or
-// one so many before it. The first one usually serves the machine's interrupts.
-func pinThread(before int) (release func(), err error) {
-	runtime.LockOSThread()
+// usableCPUs are those that this process may use, by number, as it began.
+var usableCPUs = sync.OnceValues(func() ([]int, error) {
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
-		runtime.UnlockOSThread()
 		return nil, fmt.Errorf("read the CPU affinity: %w", err)
 	}
 	var cpus []int
@@ -221,11 +256,26 @@ func pinThread(before int) (release func(), err error) {
 			cpus = append(cpus, cpu)
 		}
 	}
+	return cpus, nil
+})
+
+// pinThread keeps this goroutine on a CPU: the last one that this process may
+// use, or one so many before it. The first one usually serves the machine's
+// interrupts.
+func pinThread(before int) (release func(), err error) {
+	cpus, err := usableCPUs()
+	if err != nil {
+		return nil, err
+	}
 	if before >= len(cpus) {
-		runtime.UnlockOSThread()
 		return nil, fmt.Errorf("%d CPUs are needed, %d may be used", before+1, len(cpus))
 	}
-	var one unix.CPUSet
+	runtime.LockOSThread()
+	var was, one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &was); err != nil {
+		runtime.UnlockOSThread()
+		return nil, fmt.Errorf("read the CPU affinity: %w", err)
+	}
 	one.Set(cpus[len(cpus)-1-before])
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
 		runtime.UnlockOSThread()
@@ -233,7 +283,7 @@ func pinThread(before int) (release func(), err error) {
 	}
 	return func() {
 		// A thread that cannot go back ends with its goroutine.
-		if unix.SchedSetaffinity(0, &allowed) == nil {
+		if unix.SchedSetaffinity(0, &was) == nil {
 			runtime.UnlockOSThread()
 		}
 	}, nil

@@ -110,19 +110,6 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
-// ends are the variants with the least and the greatest x of each curve.
-func ends(list []*variant) []*variant {
-	end := make(map[string][2]float64)
-	for _, v := range list {
-		was, ok := end[v.name]
-		if !ok {
-			was = [2]float64{v.x, v.x}
-		}
-		end[v.name] = [2]float64{min(was[0], v.x), max(was[1], v.x)}
-	}
-	return slices.DeleteFunc(slices.Clone(list), func(v *variant) bool { return v.x > end[v.name][0] && v.x < end[v.name][1] })
-}
-
 func TestFootprint(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "waymark")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../cmd/waymark").CombinedOutput(); err != nil {

@@ -23,6 +23,8 @@ type experiment struct {
 	baseline string // what the ratio is to
 	variants []*variant
 	notes    []string
+	// apart keeps whoever reads samples off the CPU that forwards.
+	apart bool
 }
 
 // variant is one point of a curve: packets through a line.
@@ -44,7 +46,11 @@ type variant struct {
 	against *variant
 	// plain is the same without a Hop-by-Hop header, where against has one.
 	plain *variant
-	aim   float64
+	// The least ratio to either that the project asks for; 0: none.
+	aim, plainAim float64
+	// exports is how the first node exports what the first of wants counts; none
+	// for packets without anything to export.
+	exports ioam.ExportMode
 
 	key    string // of the line
 	looked bool
@@ -82,7 +88,10 @@ func (v *variant) members() []*variant {
 
 // series is what was measured of a variant: a value for each round, and what
 // the variants that it is compared with had in the same round.
-type series struct{ own, against, plain []float64 }
+type series struct {
+	own, against, plain []float64
+	exports             Exports
+}
 
 // measuring is an experiment in progress.
 type measuring struct {
@@ -104,6 +113,19 @@ func runExperiment(ctx context.Context, o Options, e experiment) (r Result, err 
 		return Result{}, err
 	}
 	defer release()
+	if o.Ends {
+		e.variants = ends(e.variants)
+	}
+	if e.apart {
+		apart, release, err := keepApart()
+		if err != nil {
+			return Result{}, err
+		}
+		defer func() { err = errors.Join(err, release()) }()
+		if !apart {
+			e.notes = append(slices.Clone(e.notes), "There is one CPU: who reads postcards takes its time from the node.")
+		}
+	}
 	m := &measuring{missing: make(map[string]error), results: make(map[*variant]*series)}
 	if m.site, err = newSite(pins); err != nil {
 		return Result{}, err
@@ -115,6 +137,11 @@ func runExperiment(ctx context.Context, o Options, e experiment) (r Result, err 
 	e.variants = slices.DeleteFunc(slices.Clone(e.variants), func(v *variant) bool { return m.missing[v.key] != nil })
 	if err := m.rounds(ctx, o, e.variants); err != nil {
 		return Result{}, err
+	}
+	for _, l := range m.site.lines {
+		if err := l.checkFlows(); err != nil {
+			return Result{}, err
+		}
 	}
 	r = Result{Baseline: e.baseline, Axis: e.axis, X: e.x, Notes: slices.Clone(e.notes)}
 	for key, reason := range m.missing {
@@ -223,6 +250,7 @@ func (m *measuring) burst(v *variant, share time.Duration) (float64, error) {
 			return 0, err
 		}
 		v.looked = true
+		l.looks += looked
 		if _, err := m.site.traffic.settled(); err != nil {
 			return 0, err
 		}
@@ -246,7 +274,10 @@ func (m *measuring) burst(v *variant, share time.Duration) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return value, v.check(l, before, after, packets)
+	if err := v.check(l, before, after, packets); err != nil {
+		return 0, err
+	}
+	return value, m.exports(v, l, before, after)
 }
 
 // counters reads those of each node; none for nodes without programs of ours.
@@ -267,10 +298,7 @@ func (l *line) counters() ([][]datapath.Counters, error) {
 // check holds the nodes' counters to what the packets had to become.
 func (v *variant) check(l *line, before, after [][]datapath.Counters, packets uint64) error {
 	for _, w := range v.wants {
-		index := l.nodes[w.node].inIndex()
-		if w.hook == datapath.HookEgressTC {
-			index = l.nodes[w.node].outIndex()
-		}
+		index := w.interfaceOf(l)
 		n := w.of(after[w.node], index) - w.of(before[w.node], index)
 		expected := float64(packets)
 		if w.share > 0 {
@@ -284,6 +312,14 @@ func (v *variant) check(l *line, before, after [][]datapath.Counters, packets ui
 		}
 	}
 	return nil
+}
+
+// interfaceOf is the interface that counts.
+func (w want) interfaceOf(l *line) ioam.IfIndex {
+	if w.hook == datapath.HookEgressTC {
+		return l.nodes[w.node].outIndex()
+	}
+	return l.nodes[w.node].inIndex()
 }
 
 func (w want) of(counters []datapath.Counters, index ioam.IfIndex) uint64 {
@@ -301,6 +337,19 @@ func (w want) of(counters []datapath.Counters, index ioam.IfIndex) uint64 {
 	return 0
 }
 
+// ends are the variants with the least and the greatest x of each curve.
+func ends(list []*variant) []*variant {
+	end := make(map[string][2]float64)
+	for _, v := range list {
+		was, ok := end[v.name]
+		if !ok {
+			was = [2]float64{v.x, v.x}
+		}
+		end[v.name] = [2]float64{min(was[0], v.x), max(was[1], v.x)}
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(v *variant) bool { return v.x > end[v.name][0] && v.x < end[v.name][1] })
+}
+
 // point sums a variant up: medians over the rounds.
 func (m *measuring) point(v *variant) Point {
 	s := m.results[v]
@@ -312,7 +361,10 @@ func (m *measuring) point(v *variant) Point {
 	for i, own := range s.own {
 		ratios[i], added[i] = own/against[i], own-against[i]
 	}
-	p := Point{Variant: v.name, X: v.x, Aim: v.aim, Ratio: round(median(ratios), 4), Reference: round(median(against), 0)}
+	p := Point{Variant: v.name, X: v.x, Aim: v.aim, PlainAim: v.plainAim, Ratio: round(median(ratios), 4), Reference: round(median(against), 0)}
+	if s.exports != (Exports{}) {
+		p.Exports = &s.exports
+	}
 	relative := make([]float64, len(s.own))
 	for i, own := range s.own {
 		relative[i] = own / median(s.own)

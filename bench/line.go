@@ -36,6 +36,9 @@ type line struct {
 	source, sink netlink.Link
 	nodes        []*node
 	pace         float64 // packets per second, as last seen; 0: not yet
+
+	looks      int    // packets that were sent to be looked at
+	aggregated uint64 // packets that have been added to flows since, and not suppressed
 }
 
 // node forwards what arrives at in to out.
@@ -44,6 +47,7 @@ type node struct {
 	in, out netlink.Link
 	// counters reads what the programs counted; nil without programs of ours.
 	counters func() ([]datapath.Counters, error)
+	reader   *reader        // nil: nobody wants records
 	stops    []func() error // end the treatment
 }
 

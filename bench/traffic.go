@@ -32,6 +32,12 @@ type stream struct {
 	// with the frame's own; 0 is one.
 	values, offset int
 	senders        int // CPUs that send at the same time; 0 is one
+
+	// every makes one in so many packets the frame, and the others the rest, which
+	// is as long; 0: all are the frame. Those frames have a 32-bit number at
+	// numbered, unless it is 0.
+	every, numbered int
+	rest            []byte
 }
 
 // varied is the stream with so many values of 16 bits, from first on.
@@ -41,8 +47,16 @@ func (s stream) varied(values, first, offset int) stream {
 	return s
 }
 
-// like is the stream's frame whose 16 bits are those of a packet that arrived.
+// like is the stream's frame that a packet that arrived was: its 16 bits and
+// its number are the packet's.
 func (s stream) like(arrived []byte) []byte {
+	if s.rest != nil && len(arrived) > atNextHeader &&
+		arrived[atNextHeader] == s.rest[atNextHeader] && s.frame[atNextHeader] != s.rest[atNextHeader] {
+		return s.rest
+	}
+	if s.numbered > 0 && len(arrived) >= s.numbered+4 {
+		return with(s.frame, s.numbered, arrived[s.numbered:s.numbered+4]...)
+	}
 	if s.values <= 1 || len(arrived) < s.offset+2 {
 		return s.frame
 	}
@@ -170,6 +184,10 @@ func (t *traffic) send(l *line, s stream, times uint32, how sending) error {
 	}
 	if how.stamp {
 		headers.Stamp = 1
+	}
+	headers.Every, headers.Numbered = uint32(s.every), uint32(s.numbered)
+	if s.rest != nil {
+		copy(headers.Rest[:rewritten], l.addressed(s.rest))
 	}
 	headers.Size = uint32(copy(headers.Bytes[:min(len(frame), rewritten)], frame))
 	if err := t.collection.Maps[trafficMapSending].Put(uint32(0), headers); err != nil {

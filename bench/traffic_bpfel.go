@@ -20,14 +20,17 @@ type trafficDelay struct {
 }
 
 type trafficHeaders struct {
-	_      structs.HostLayout
-	Size   uint32
-	To     uint32
-	Stamp  uint32
-	Values uint32
-	First  uint32
-	Offset uint32
-	Bytes  [512]uint8
+	_        structs.HostLayout
+	Size     uint32
+	To       uint32
+	Stamp    uint32
+	Values   uint32
+	First    uint32
+	Offset   uint32
+	Every    uint32
+	Numbered uint32
+	Bytes    [512]uint8
+	Rest     [512]uint8
 }
 
 type trafficSample struct {
@@ -40,6 +43,7 @@ type trafficSample struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	trafficMapCounted    = "counted"
 	trafficMapDelays     = "delays"
 	trafficMapReceived   = "received"
 	trafficMapSamples    = "samples"
@@ -107,6 +111,7 @@ type trafficProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type trafficMapSpecs struct {
+	Counted  *ebpf.MapSpec `ebpf:"counted"`
 	Delays   *ebpf.MapSpec `ebpf:"delays"`
 	Received *ebpf.MapSpec `ebpf:"received"`
 	Samples  *ebpf.MapSpec `ebpf:"samples"`
@@ -140,6 +145,7 @@ func (o *trafficObjects) Close() error {
 //
 // It can be passed to loadTrafficObjects or ebpf.CollectionSpec.LoadAndAssign.
 type trafficMaps struct {
+	Counted  *ebpf.Map `ebpf:"counted"`
 	Delays   *ebpf.Map `ebpf:"delays"`
 	Received *ebpf.Map `ebpf:"received"`
 	Samples  *ebpf.Map `ebpf:"samples"`
@@ -149,6 +155,7 @@ type trafficMaps struct {
 
 func (m *trafficMaps) Close() error {
 	return _TrafficClose(
+		m.Counted,
 		m.Delays,
 		m.Received,
 		m.Samples,

@@ -3,7 +3,6 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -26,7 +25,7 @@ type treatment struct {
 	name   string
 	config func(in, out ioam.IfIndex) ioam.NodeConfig // nil: no program of ours
 	attach datapath.AttachMode
-	read   bool // somebody reads the records
+	read   reading
 	fast   bool // the node forwards without the stack
 	asks   bool // and asks the kernel for the way of every packet
 
@@ -77,25 +76,7 @@ func (n *node) treat(t treatment, pins string) error {
 			return err
 		}
 	}
-	if t.read {
-		if err := d.SetRecordsWanted(true); err != nil {
-			return err
-		}
-		n.stops = append([]func() error{readRecords(d)}, n.stops...)
-	}
-	return nil
-}
-
-// readRecords takes records off the rings as an agent does.
-func readRecords(d *datapath.Datapath) (end func() error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	ignored := datapath.Samples{Record: func(datapath.Record) {}, Postcard: func(datapath.Postcard) {}, Flow: func(datapath.Flow) {}}
-	go func() { done <- d.ReadSamples(ctx, ignored) }()
-	return func() error {
-		cancel()
-		return <-done
-	}
+	return n.read(d, t.config(n.inIndex(), n.outIndex()), t.read)
 }
 
 // beat is how often the programs are told that somebody watches the routes,
@@ -238,8 +219,11 @@ func encapsulate(mode ioam.Mode, frequency ioam.Frequency, options ...ioam.Trace
 
 // decapsulate takes the tunnel off, or inline options in any namespace.
 func decapsulate(mode ioam.Mode, read bool) treatment {
-	name := fmt.Sprintf("decapsulation mode %d, records read: %v", mode, read)
-	return treatment{name: name, attach: datapath.AttachXDP, read: read, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+	name, by := fmt.Sprintf("decapsulation mode %d, records read: %v", mode, read), unread
+	if read {
+		by = readOnly
+	}
+	return treatment{name: name, attach: datapath.AttachXDP, read: by, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
 		c := place(nodeConfig(), in, out)
 		if mode == ioam.ModeInline {
 			for i := range c.Namespaces {

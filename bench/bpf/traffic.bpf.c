@@ -19,7 +19,10 @@ struct headers {
 	__u32 values; /* of the 16 bits at `offset`, in turn; 1 = as in the headers */
 	__u32 first;
 	__u32 offset;
+	__u32 every;	/* one in so many packets has `bytes`, the others `rest`; 0 = all have */
+	__u32 numbered; /* where those have a 32-bit number, from 0 on; 0 = nowhere */
 	__u8 bytes[MAX_BYTES];
+	__u8 rest[MAX_BYTES];
 };
 
 /* One entry: what the source sends. */
@@ -59,6 +62,14 @@ struct {
 	__type(value, __u64);
 } sent SEC(".maps");
 
+/* How many packets this CPU has sent of streams that count them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} counted SEC(".maps");
+
 struct delay {
 	__u64 least; /* ns from source to sink */
 	__u64 packets;
@@ -85,6 +96,29 @@ static __always_inline long vary(struct xdp_md *ctx, const struct headers *h)
 	return bpf_xdp_store_bytes(ctx, h->offset, &value, sizeof(value));
 }
 
+/* Writes the headers, of which a mixed stream has two. */
+static __always_inline long write_headers(struct xdp_md *ctx, const struct headers *h, __u32 size)
+{
+	__u32 zero = 0, every = h->every;
+	__u64 *n, packet;
+	__be32 number;
+
+	if (!every)
+		return bpf_xdp_store_bytes(ctx, 0, (void *)h->bytes, size);
+	n = bpf_map_lookup_elem(&counted, &zero);
+	if (!n)
+		return -1;
+	packet = (*n)++;
+	if (packet % every)
+		return bpf_xdp_store_bytes(ctx, 0, (void *)h->rest, size);
+	if (bpf_xdp_store_bytes(ctx, 0, (void *)h->bytes, size))
+		return -1;
+	if (!h->numbered)
+		return 0;
+	number = bpf_htonl(packet / every);
+	return bpf_xdp_store_bytes(ctx, h->numbered, &number, sizeof(number));
+}
+
 /* Frames are recycled and come back as the network left them: headers are written each time. */
 SEC("xdp")
 int source(struct xdp_md *ctx)
@@ -96,7 +130,7 @@ int source(struct xdp_md *ctx)
 	if (!t)
 		return XDP_ABORTED;
 	size = t->size;
-	if (size < 1 || size > MAX_BYTES || bpf_xdp_store_bytes(ctx, 0, t->bytes, size))
+	if (size < 1 || size > MAX_BYTES || write_headers(ctx, t, size))
 		return XDP_ABORTED;
 	if (t->values != 1 && vary(ctx, t))
 		return XDP_ABORTED;
