@@ -48,6 +48,7 @@ type Node struct {
 	ExportInterval  Period               `key:"export-interval" default:"10s" doc:"How often flows are exported, at least 1s."`
 	ExportLimit     Share                `key:"export-limit" default:"1/100" doc:"1/N: each interface exports at most one postcard or flow for every N packets that it sees (RFC 9326 §3.1.2). What exceeds is suppressed and counted."`
 	ExportRate      ExportRate           `key:"export-rate" default:"10000" doc:"The most postcards per second that the node exports."`
+	KernelEvents    bool                 `key:"kernel-events" default:"false" doc:"Make records of the traces that the kernel's own IOAM fills, too, on interfaces with net.ipv6.conf.NAME.ioam6_enabled (Linux 6.9 or newer): node data as they leave this node, without the packet they are of."`
 	Compatibility   ioam.Compatibility   `key:"compatibility" default:"default" doc:"With default, the node writes real values wherever it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
 }
 

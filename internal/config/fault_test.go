@@ -46,7 +46,7 @@ func checkFaults(t *testing.T, cases []faultCase) {
 func TestFaultsOfForm(t *testing.T) {
 	checkFaults(t, []faultCase{
 		{"unknown key", "nodes: {id: 1}", []string{`1:1: unknown key "nodes" in the file; did you mean "node"?`}},
-		{"unknown key far from any", "node: {color: red}", []string{`1:8: unknown key "color" in node; use the keys id, id-wide, timestamp-format, next-hops, flow-seed, flows, export-interval, export-limit, export-rate, compatibility`}},
+		{"unknown key far from any", "node: {color: red}", []string{`1:8: unknown key "color" in node; use the keys id, id-wide, timestamp-format, next-hops, flow-seed, flows, export-interval, export-limit, export-rate, kernel-events, compatibility`}},
 		{"duplicate key", "node: {id: 1}\nstrict: true\nnode: {id: 2}", []string{`3:1: key "node" of the file stands already in line 1; remove one`}},
 		{"missing key", "interfaces:\n  - id: 4", []string{`2:5: key "name" is missing in interfaces[0]; add it: text`}},
 		{"wrong types", "node: {id: [1]}\ninterfaces: {name: eth0}\nstrict: \"true\"\nmetrics: {listen: 9598}", []string{
@@ -193,5 +193,7 @@ func TestFaultsOfValues(t *testing.T) {
 			`1:45: export[1].path: export[0] writes to "-" too; remove one, or give it another path`}},
 		{"profile", "node: {timestamp-format: ptp, compatibility: mainline}", []string{
 			`1:26: node.timestamp-format: Linux knows posix alone, so ptp does not go with compatibility mainline; use posix, or compatibility: default`}},
+		{"the kernel's events", "node: {timestamp-format: ntp, kernel-events: true}", []string{
+			`1:26: node.timestamp-format: the kernel's IOAM writes posix alone, so ntp does not go with kernel-events; use posix, or kernel-events: false`}},
 	})
 }

@@ -85,6 +85,7 @@ func TestDefaults(t *testing.T) {
   export-interval: 10s
   export-limit: 1/100
   export-rate: 10000
+  kernel-events: false
   compatibility: default
 interfaces:
   - name: eth0
@@ -102,6 +103,22 @@ strict: false
 `
 	if got := string(c.Marshal()); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// A node that only hears its kernel serves no interface.
+func TestKernelEvents(t *testing.T) {
+	for text, want := range map[string]bool{
+		"node: {kernel-events: true}":                                     true,
+		"node: {kernel-events: false}":                                    false,
+		"node: {id: 2}":                                                   false,
+		"node: {kernel-events: true}\nexport: [{kind: jsonl}]":            true,
+		"node: {kernel-events: true, timestamp-format: posix, flows: 64}": true,
+	} {
+		c := mustParse(t, text)
+		if c.Node.KernelEvents != want || !same(c, mustParse(t, string(c.Marshal()))) {
+			t.Errorf("%s: %v, or written otherwise than read", text, c.Node.KernelEvents)
+		}
 	}
 }
 
