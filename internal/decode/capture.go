@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package decode reads IOAM traces (RFC 9197, RFC 9486) out of packet
-// captures, in pcap and pcapng format.
+// Package decode reads IOAM traces and Direct Exports (RFC 9197, RFC 9326, RFC
+// 9486) out of packet captures, in pcap and pcapng format.
 package decode
 
 import (
