@@ -32,7 +32,7 @@ static __always_inline void export_departure(context *ctx, const struct packet *
 static __always_inline enum outcome complete_options(context *ctx, struct packet *p,
 						     const struct scan *s, __u32 by_master)
 {
-	enum outcome greatest = OUTCOME_NO_IOAM, outcome;
+	enum outcome greatest = s->rest, outcome;
 	__u32 queue;
 	__u64 tai;
 	int exported;
@@ -47,7 +47,7 @@ static __always_inline enum outcome complete_options(context *ctx, struct packet
 	if (exported)
 		export_departure(ctx, p, s, tai, queue);
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
+	for (__u32 i = 0; s->traces && i < MAX_IOAM_OPTIONS && i < s->count; i++) {
 		outcome = complete_option(ctx, s, by_master << 16 | i << 8 | p->l3, tai, queue);
 		if (outcome > greatest)
 			greatest = outcome;

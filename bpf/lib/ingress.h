@@ -112,10 +112,10 @@ static __always_inline void fill_options(context *ctx, struct packet *p, const s
 					 __u32 hop_limit, int stays, __u64 tai,
 					 struct result *result)
 {
-	enum outcome greatest = OUTCOME_NO_IOAM, completed = OUTCOME_NO_IOAM;
+	enum outcome greatest = s->rest, completed = s->rest;
 
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
+	for (__u32 i = 0; s->traces && i < MAX_IOAM_OPTIONS && i < s->count; i++) {
 		enum outcome outcome =
 			fill_option(ctx, p->l3, s, i << 16 | stays << 8 | hop_limit, tai);
 

@@ -49,25 +49,26 @@ struct option {
 	__u32 type;   /* second word */
 	__u16 offset; /* of the option, from the IPv6 header */
 	__u8 words;   /* of node data that a trace has room for */
-	/* TRACE_FILLED: a sound trace; DIRECT_EXPORT: a sound one; else what is to be said of it */
+	/* TRACE_FILLED: a sound trace; else what is to be said of it */
 	__u8 outcome;
 };
 
 /* What a Hop-by-Hop header holds. */
 struct scan {
-	__u32 length;	    /* bytes of the header */
-	__u32 count;	    /* IOAM options */
-	__u32 types;	    /* the trace types, or-ed */
-	__u32 export_types; /* those of Direct Exports that are exported here, or-ed, and bit 0 */
-	__u32 cursor;
+	__u32 types;	      /* the trace types, or-ed */
+	__u32 export_types;   /* those of Direct Exports that are exported here, or-ed, and bit 0 */
 	__u32 egress_id_wide; /* or all ones */
 	__u16 egress_id;      /* or all ones */
-	__u8 leaving;	      /* the way out is known, and with it the interface's ids */
-	__u8 foreign;	      /* whether anything else but padding is there */
-	__u8 fault;	      /* the first IOAM option's that is not sound, or 0 */
-	__u8 removable;	      /* options whose namespace is to be removed here */
-	__u8 untidy;	      /* not laid out as encapsulating nodes do: a stack may object to it */
-	__u8 traces;	      /* sound pre-allocated traces */
+	__u16 length;	      /* bytes of the header */
+	__u16 cursor;
+	__u8 count;	/* IOAM options */
+	__u8 traces;	/* sound pre-allocated traces among them */
+	__u8 rest;	/* the greatest outcome of the others */
+	__u8 leaving;	/* the way out is known, and with it the interface's ids */
+	__u8 foreign;	/* whether anything else but padding is there */
+	__u8 fault;	/* the first IOAM option's that is not sound, or 0 */
+	__u8 removable; /* options whose namespace is to be removed here */
+	__u8 untidy;	/* not laid out as encapsulating nodes do: a stack may object to it */
 	struct option options[MAX_IOAM_OPTIONS + 1];
 };
 
@@ -137,13 +138,16 @@ static __always_inline enum outcome check_option(const struct packet *p, __u32 o
 	return OUTCOME_TRACE_FILLED;
 }
 
-/* What the namespace of a sound option wants of it. */
-static __always_inline void note_namespace(struct scan *s, const struct option *o)
+/* Notes what the namespace of a Direct Export, or of a trace, wants of it. */
+static __always_inline void note_namespace(struct scan *s, struct option *o)
 {
 	struct ioam_namespace *ns = find_namespace(o->header >> 16);
 
-	if (!ns)
+	if (!ns) {
+		if (o->outcome == OUTCOME_DIRECT_EXPORT)
+			o->outcome = OUTCOME_NAMESPACE_UNKNOWN;
 		return;
+	}
 	if (NODE.has_removals && ns->remove)
 		s->removable++;
 	if (NODE.has_exports && ns->export && o->outcome == OUTCOME_DIRECT_EXPORT)
@@ -170,11 +174,14 @@ static __always_inline int note_option(const struct packet *p, struct scan *s, _
 	if (o->outcome == OUTCOME_TRACE_FILLED) {
 		s->types |= o->type;
 		s->traces++;
-	} else if (o->outcome != OUTCOME_DIRECT_EXPORT) {
+		if (NODE.has_removals)
+			note_namespace(s, o);
 		return 0;
 	}
-	if (NODE.has_removals || (NODE.has_exports && o->outcome == OUTCOME_DIRECT_EXPORT))
+	if (o->outcome == OUTCOME_DIRECT_EXPORT)
 		note_namespace(s, o);
+	if (o->outcome > s->rest)
+		s->rest = o->outcome;
 	return 0;
 }
 

@@ -142,13 +142,11 @@ __noinline int fill_option(context *ctx, __u32 l3, const struct scan *s, __u32 i
 	if (!s || index >= MAX_IOAM_OPTIONS)
 		return OUTCOME_NO_IOAM;
 	o = &s->options[index];
-	if (o->outcome != OUTCOME_TRACE_FILLED && o->outcome != OUTCOME_DIRECT_EXPORT)
+	if (o->outcome != OUTCOME_TRACE_FILLED)
 		return o->outcome;
 	ns = find_namespace(TRACE_NAMESPACE(o->header));
 	if (!ns)
 		return OUTCOME_NAMESPACE_UNKNOWN;
-	if (o->outcome == OUTCOME_DIRECT_EXPORT)
-		return OUTCOME_DIRECT_EXPORT;
 	if (o->header & TRACE_OVERFLOW)
 		return OUTCOME_OVERFLOW_SET;
 	packet_load(ctx, p);
@@ -277,13 +275,11 @@ __noinline int complete_option(context *ctx, const struct scan *s, __u32 master_
 	if (!s || index >= MAX_IOAM_OPTIONS)
 		return OUTCOME_NO_IOAM;
 	o = &s->options[index];
-	if (o->outcome != OUTCOME_TRACE_FILLED && o->outcome != OUTCOME_DIRECT_EXPORT)
+	if (o->outcome != OUTCOME_TRACE_FILLED)
 		return o->outcome;
 	ns = find_namespace(TRACE_NAMESPACE(o->header));
 	if (!ns)
 		return OUTCOME_NAMESPACE_UNKNOWN;
-	if (o->outcome == OUTCOME_DIRECT_EXPORT)
-		return OUTCOME_DIRECT_EXPORT;
 	if (o->header & TRACE_OVERFLOW)
 		return OUTCOME_OVERFLOW_SET;
 	left = TRACE_REMAINING(o->header);
