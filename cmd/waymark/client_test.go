@@ -96,6 +96,8 @@ func TestRequests(t *testing.T) {
 		{"ioam n a 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data-wide":"0xffffffffffffffff","remove":false,"export":"none"}`},
 		{"ioam namespace del 124", "DELETE /v1/namespaces/124"},
 		{"ioam namespace set 124 schema 777", `PUT /v1/namespaces/124/schema {"schema":777}`},
+		{"ioam namespace set 124 export every", `PUT /v1/namespaces/124/export {"export":"every"}`},
+		{"ioam namespace set 124 export sample 9", `PUT /v1/namespaces/124/export {"export":"sample","sample":9}`},
 		{"ioam namespace set 124 schema none", `PUT /v1/namespaces/124/schema {"schema":null}`},
 		{"ioam schema add 777 rack", `POST /v1/schemas {"id":777,"data":"rack"}`},
 		{"ioam s d 777", "DELETE /v1/schemas/777"},

@@ -27,14 +27,14 @@ and last until the next reload; to keep them, write them into the file.`
 
 func newNamespaceCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
-		Use:     "namespace [show | add ID [data DATA32] [wide DATA64] [export WAY] | del ID | set ID schema {ID|none}]",
+		Use:     "namespace [show | add ID [data DATA32] [wide DATA64] [export WAY] | del ID | set ID schema {ID|none} | set ID export WAY]",
 		Aliases: append(abbreviations("namespace"), "ns"),
-		Short:   "Show, add and remove IOAM namespaces, and set their schema",
-		Long: `Show, add and remove IOAM namespaces, and set their schema, in the words of 'ip
-ioam namespace'. WAY is iproute2's not: what this node does when a packet carries
-a Direct Export option of the namespace: none (the default), every (a postcard of
-every packet), aggregate (flows), or sample N (flows, and a postcard of every N-th
-packet).`,
+		Short:   "Show, add and remove IOAM namespaces, and set their schema and export",
+		Long: `Show, add and remove IOAM namespaces, and set their schema and export, in the
+words of 'ip ioam namespace'. WAY is not iproute2's: what this node does when a
+packet carries a Direct Export option of the namespace: none (the default), every
+(a postcard of every packet), aggregate (flows), or sample N (flows, and a
+postcard of every N-th packet).`,
 		Example: `  waymark ioam namespace add 123 data 0xdeadbeef wide 0xcafec0caf00dc0de
   waymark ioam namespace add 124 export sample 100
   waymark ioam namespace set 123 schema 777
@@ -58,6 +58,9 @@ packet).`,
 			case iproute2.Del:
 				return c.RemoveNamespace(ctx, words.Namespace.ID)
 			case iproute2.Set:
+				if ns := words.Namespace; words.SetExport {
+					return c.SetExport(ctx, ns.ID, api.NamespaceExport{Export: ns.Export, Sample: uint32(ns.Sample)})
+				}
 				return c.SetSchema(ctx, words.Namespace.ID, words.Schema)
 			}
 			list, err := c.Namespaces(cmd.Context())

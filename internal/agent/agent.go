@@ -52,7 +52,8 @@ type Agent struct {
 	paths         paths
 	names         names
 	wake          chan struct{} // something changed that the configuration depends on
-	routeWatch    routeWatch
+	routeWatch    watch         // of what the kernel forwards by
+	kernelEvents  kernelEvents
 	taiOffset     atomic.Int64 // nanoseconds, as the data plane was last told
 
 	change sync.Mutex                 // held while what runs is being replaced
@@ -90,7 +91,7 @@ func New(o Options) *Agent {
 	}
 	a.paths.wake = make(chan struct{}, 1)
 	a.names = names{lookup: o.System.Addresses, known: map[string][]netip.Addr{}}
-	a.routeWatch.wanted = make(chan bool, 1)
+	a.routeWatch.wanted, a.kernelEvents.wanted = make(chan bool, 1), make(chan bool, 1)
 	a.exporters.stdout, a.exporters.log, a.exporters.facts = o.Stdout, o.Log, a.exportFacts
 	a.metricsServer = newMetricsServer(a)
 	return a
@@ -177,6 +178,7 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 	group.Go(func() error { a.hearTooBig(working); return nil })
 	group.Go(func() error { a.followPathMTUs(working); return nil })
 	group.Go(func() error { a.followRoutes(working); return nil })
+	group.Go(func() error { a.followKernelEvents(working); return nil })
 	select {
 	case <-working.Done():
 	case remove = <-a.stop:
@@ -226,15 +228,15 @@ func (a *Agent) tick(ctx context.Context) {
 	}
 }
 
-// losses are how many records found no room and how many exports the limits
-// suppressed, since the data plane was made.
+// losses are how many records and events of the kernel found no room and how
+// many exports the limits suppressed, since the data plane or the agent was made.
 func (a *Agent) losses() (lost, suppressed uint64, err error) {
 	counters, err := a.datapath.Counters()
 	for _, c := range counters {
 		lost += c.RecordsLost
 		suppressed += c.ExportsSuppressed
 	}
-	return lost, suppressed, err
+	return lost + a.kernelEvents.count.Lost(), suppressed, err
 }
 
 // noteLosses keeps them, to tell later how much they grew.

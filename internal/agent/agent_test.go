@@ -214,6 +214,7 @@ func TestRefusedEditKeepsWhatRuns(t *testing.T) {
 	}{
 		{"namespace twice", func() error { return h.client.AddNamespace(ctx, config.Namespace{ID: 123}) }, "namespace 123 exists already; remove it first with: waymark ioam namespace del 123"},
 		{"no such namespace", func() error { return h.client.RemoveNamespace(ctx, 9) }, "there is no namespace 9"},
+		{"export of no namespace", func() error { return h.client.SetExport(ctx, 9, api.NamespaceExport{Export: ioam.ExportEvery}) }, "add it with: waymark ioam namespace add 9"},
 		{"schema of no namespace", func() error { return h.client.SetSchema(ctx, 9, nil) }, "add it with: waymark ioam namespace add 9"},
 		{"schema twice", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 777, Data: "x"}) }, "schema 777 exists already; remove it first with: waymark ioam schema del 777"},
 		{"empty schema", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 1}) }, "0 bytes"},
@@ -287,6 +288,19 @@ func TestSchemas(t *testing.T) {
 	must(h.client.RemoveNamespace(ctx, 123))
 	if ss, err := h.client.Schemas(ctx); err != nil || len(ss) != 1 || ss[0].ID != 777 {
 		t.Errorf("schemas %+v, %v; want 777", ss, err)
+	}
+}
+
+func TestExportIsSet(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	for _, want := range []api.NamespaceExport{{Export: ioam.ExportSample, Sample: 100}, {Export: ioam.ExportEvery}, {}} {
+		if err := h.client.SetExport(context.Background(), 123, want); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.datapath.running().Node.Namespaces[0]; got.Export != want.Export || got.Sample != want.Sample {
+			t.Errorf("%+v after %+v", got, want)
+		}
 	}
 }
 

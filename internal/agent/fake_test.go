@@ -181,6 +181,7 @@ func (d *fakeDatapath) ended() (closed, removed int) {
 
 // fakeSystem is a machine whose interfaces tests add and remove.
 type fakeSystem struct {
+	events      fakeKernelEvents
 	watches     atomic.Int32 // of routes, under way
 	blind       error        // why routes cannot be watched
 	mu          sync.Mutex
@@ -204,6 +205,7 @@ func newFakeSystem() *fakeSystem {
 		links:  map[string]config.Link{"eth0": {Index: 2, MTU: 1500, Up: true}, "eth1": {Index: 3, MTU: 1700, Up: true}},
 		clock:  health.Clock{Synchronised: true, TAIOffset: 37 * time.Second},
 		tooBig: make(chan []byte),
+		events: fakeKernelEvents{traces: make(chan ioam.Trace)},
 	}
 }
 

@@ -48,6 +48,7 @@ var apiRoutes = []route{
 	{"POST /v1/namespaces", (*Agent).postNamespace},
 	{"DELETE /v1/namespaces/{id}", (*Agent).deleteNamespace},
 	{"PUT /v1/namespaces/{id}/schema", (*Agent).putSchema},
+	{"PUT /v1/namespaces/{id}/export", (*Agent).putExport},
 	{"GET /v1/schemas", (*Agent).getSchemas},
 	{"POST /v1/schemas", (*Agent).postSchema},
 	{"DELETE /v1/schemas/{id}", (*Agent).deleteSchema},
@@ -153,6 +154,24 @@ func (a *Agent) putSchema(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return done(w, a.bindSchema(ioam.NamespaceID(id), binding.Schema))
+}
+
+func (a *Agent) putExport(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathNumber(r, 16)
+	if err != nil {
+		return err
+	}
+	var wanted api.NamespaceExport
+	if err := decode(r, &wanted); err != nil {
+		return err
+	}
+	return done(w, a.edit(func(s *state) (*state, error) {
+		c, err := s.config.SetExport(ioam.NamespaceID(id), wanted.Export, config.Sample(wanted.Sample))
+		if err != nil {
+			return nil, err
+		}
+		return s.with(c), nil
+	}))
 }
 
 func (a *Agent) postSchema(w http.ResponseWriter, r *http.Request) error {

@@ -29,6 +29,9 @@ var (
 	descSequences       = desc("sequences_evicted_total", "Flows whose Sequence Numbers begin anew, because others needed the place.", "interface")
 	descRecordsRead     = desc("records_read_total", "Records that the agent read.")
 	descRecordsBad      = desc("records_malformed_total", "Traces in records that could not be read whole.")
+	descKernelEvents    = desc("kernel_events_total", "Events of the kernel's own IOAM that the agent read.")
+	descKernelBad       = desc("kernel_events_malformed_total", "Of these, those that could not be understood.")
+	descKernelLost      = desc("kernel_events_lost_total", "Events of the kernel's own IOAM that overran the agent's socket.")
 	descObservers       = desc("observers", "Those who watch records as they happen.")
 	descObserverDropped = desc("observer_dropped_total", "Records that did not fit an observer's queue.")
 	descExportWritten   = desc("export_written_total", "Records that an exporter wrote.", "exporter")
@@ -49,7 +52,8 @@ var (
 // descs is every metric of ours.
 var descs = []*prometheus.Desc{
 	descPackets, descToStack, descRecordsWritten, descRecordsLost, descPostcards, descSuppressed, descFlowsEvicted,
-	descSequences, descRecordsRead, descRecordsBad, descObservers, descObserverDropped, descExportWritten, descExportDropped, descExportQueued,
+	descSequences, descRecordsRead, descRecordsBad, descKernelEvents, descKernelBad, descKernelLost,
+	descObservers, descObserverDropped, descExportWritten, descExportDropped, descExportQueued,
 	descExportMessages, descExportOctets, descExportConnected, descPathMTU, descTooBig, descReloads,
 	descInterface, descWarnings, descBuild, descScrapeFailed,
 }
@@ -85,6 +89,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descScrapeFailed, readable)
 	counter(descRecordsRead, a.records.read.Load())
 	counter(descRecordsBad, a.records.malformed.Load())
+	counter(descKernelEvents, a.kernelEvents.count.Received())
+	counter(descKernelBad, a.kernelEvents.count.Malformed())
+	counter(descKernelLost, a.kernelEvents.count.Lost())
 	gauge(descObservers, float64(a.stream.Observers()))
 	counter(descObserverDropped, a.stream.Dropped())
 	c.collectExporters(counter, gauge)

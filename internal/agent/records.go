@@ -99,8 +99,8 @@ func (a *Agent) clock() export.Clock {
 	return export.Clock{Format: a.state.Load().resolved.Node.TimestampFormat, TAIOffset: time.Duration(a.taiOffset.Load())}
 }
 
-// askForRecords tells the data plane whether anybody wants records: an exporter
-// or an observer. What nobody wants is not written.
+// askForRecords tells the data plane and the kernel whether anybody wants
+// records: an exporter or an observer. What nobody wants is not written.
 func (a *Agent) askForRecords() {
 	a.records.asking.Lock()
 	defer a.records.asking.Unlock()
@@ -111,6 +111,8 @@ func (a *Agent) askForRecords() {
 	if err := a.datapath.SetRecordsWanted(wanted); err != nil {
 		a.log.Warn("the data plane does not know whether records are wanted", "error", err)
 	}
+	s := a.state.Load()
+	a.kernelEvents.set(wanted && s != nil && s.config.Node.KernelEvents)
 }
 
 // endRecords leaves records in the rings for the next agent only if it has an

@@ -20,6 +20,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/kernelevents"
 	"github.com/waymark-net/waymark/internal/pathmtu"
 	"github.com/waymark-net/waymark/internal/routing"
 	"github.com/waymark-net/waymark/ioam"
@@ -39,6 +40,9 @@ type System interface {
 	// WatchRoutes tells the plane what the kernel forwards by, until the
 	// context ends.
 	WatchRoutes(ctx context.Context, plane routing.Plane, log *slog.Logger) error
+	// WatchKernelEvents calls heard with each trace that the kernel's own IOAM
+	// has filled, until the context ends; listening, once it begins.
+	WatchKernelEvents(ctx context.Context, count *kernelevents.Counters, listening func(), heard func(ioam.Trace)) error
 	Clock() (health.Clock, error)
 	// Forwards tells whether this node forwards packets of others.
 	Forwards() bool
@@ -172,6 +176,10 @@ func (kernel) WatchTooBig(ctx context.Context, listening func(), heard func([]by
 
 func (kernel) WatchRoutes(ctx context.Context, plane routing.Plane, log *slog.Logger) error {
 	return routing.Watch(ctx, plane, log)
+}
+
+func (kernel) WatchKernelEvents(ctx context.Context, count *kernelevents.Counters, listening func(), heard func(ioam.Trace)) error {
+	return kernelevents.Watch(ctx, kernelevents.DefaultBuffer, count, listening, heard)
 }
 
 func (kernel) Clock() (health.Clock, error) { return health.ReadClock() }

@@ -90,6 +90,7 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 			"interfaces that forward fast leave their packets to the stack, because its routes are not watched: "+*fault,
 			"set forwarding: stack, or mend what is said here; the agent tries again every second"))
 	}
+	ws = append(ws, a.kernelEventWarnings()...)
 	if fault := a.paths.fault.Load(); fault != nil && len(tunnels(s)) > 0 {
 		ws = append(ws, health.New(health.PathMTUUnwatched, "",
 			"Packet Too Big messages are not heard, so packets that a tunnel makes too large for a link of its path are lost: "+*fault,

@@ -162,6 +162,11 @@ func (c *Client) SetSchema(ctx context.Context, id ioam.NamespaceID, schema *ioa
 	return c.do(ctx, http.MethodPut, "/v1/namespaces/"+strconv.Itoa(int(id))+"/schema", SchemaBinding{schema}, nil)
 }
 
+// SetExport says what the node does with the Direct Exports of a namespace.
+func (c *Client) SetExport(ctx context.Context, id ioam.NamespaceID, export NamespaceExport) error {
+	return c.do(ctx, http.MethodPut, "/v1/namespaces/"+strconv.Itoa(int(id))+"/export", export, nil)
+}
+
 // Schemas lists the schemas.
 func (c *Client) Schemas(ctx context.Context) ([]Schema, error) {
 	var ss []Schema

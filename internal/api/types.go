@@ -105,6 +105,13 @@ type SchemaBinding struct {
 	Schema *ioam.SchemaID `json:"schema"`
 }
 
+// NamespaceExport says what a node does with the Direct Exports of a namespace;
+// the sample is the n of "sample".
+type NamespaceExport struct {
+	Export ioam.ExportMode `json:"export"`
+	Sample uint32          `json:"sample,omitempty"`
+}
+
 // Stop asks the agent to end.
 type Stop struct {
 	Remove bool `json:"remove"` // detach and unpin first

@@ -54,6 +54,16 @@ func (c *Config) SetSchema(id ioam.NamespaceID, schema *Schema) (*Config, error)
 	return c.edit(func(next *Config) { next.Namespaces[i].Schema = schema })
 }
 
+// SetExport says what this node does with the Direct Exports of a namespace; the
+// n is that of [ioam.ExportSample].
+func (c *Config) SetExport(id ioam.NamespaceID, mode ioam.ExportMode, n Sample) (*Config, error) {
+	i := c.namespace(id)
+	if i < 0 {
+		return nil, noNamespace(id, fmt.Sprintf("add it with: waymark ioam namespace add %d", id))
+	}
+	return c.edit(func(next *Config) { next.Namespaces[i].Export, next.Namespaces[i].Sample = mode, n })
+}
+
 // AddEncapsulation adds a rule behind the others.
 func (c *Config) AddEncapsulation(e Encapsulation) (*Config, error) {
 	if c.encapsulation(e.Name) >= 0 {

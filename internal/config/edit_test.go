@@ -45,6 +45,11 @@ var namespaceEdits = []edit{
 		return c.RemoveNamespace(123)
 	}, has: "id: 5\n", lacks: "id: 123\n"},
 	{name: "set a schema", edit: func(c *Config) (*Config, error) { return c.SetSchema(123, &Schema{ID: 9, Data: "rack 9"}) }, has: `"rack 9"`, lacks: `data: abc`},
+	{name: "set an export", edit: func(c *Config) (*Config, error) { return c.SetExport(123, ioam.ExportSample, 9) }, has: "export: sample\n    sample: 9\n", lacks: "export: none"},
+	{name: "export of no namespace", edit: func(c *Config) (*Config, error) { return c.SetExport(5, ioam.ExportEvery, 0) },
+		wantErr: `there is no namespace 5; add it with: waymark ioam namespace add 5`},
+	{name: "sample of nothing", edit: func(c *Config) (*Config, error) { return c.SetExport(123, ioam.ExportSample, 0) },
+		wantErr: `namespace 123: export sample does not say of which packets; use n in 1…1000000: a postcard of every n-th packet`},
 	{name: "take a schema away", edit: func(c *Config) (*Config, error) { return c.SetSchema(123, nil) }, lacks: "schema:"},
 	{name: "schema of no namespace", edit: func(c *Config) (*Config, error) { return c.SetSchema(5, nil) },
 		wantErr: "there is no namespace 5; add it with: waymark ioam namespace add 5"},

@@ -42,6 +42,7 @@ const (
 	InlineForwarded    Code = "inline_forwarded"
 	InterfaceMissing   Code = "interface_missing"
 	JITDisabled        Code = "jit_disabled"
+	KernelUnheard      Code = "kernel_events_unheard"
 	KernelIOAM6        Code = "kernel_ioam6_enabled"
 	LROEnabled         Code = "lro_enabled"
 	MemlockLimited     Code = "memlock_limited"
@@ -85,6 +86,7 @@ var kinds = []Kind{
 	{InlineForwarded, Degraded, "forwarded packets get a header inserted"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},
 	{JITDisabled, Degraded, "the BPF compiler is off"},
+	{KernelUnheard, Degraded, "the events of the kernel's own IOAM are not heard"},
 	{KernelIOAM6, Error, "the kernel fills IOAM on a served interface too"},
 	{LROEnabled, Degraded, "large receive offload merges packets"},
 	{MemlockLimited, Info, "locked memory is limited"},

@@ -107,7 +107,8 @@ func parseNumber(name, word string, bits int) (uint64, error) {
 // NamespaceCommand is "namespace add|del|set|show …".
 type NamespaceCommand struct {
 	Verb      Verb
-	Namespace config.Namespace // Add; Del and Set use its id alone
+	Namespace config.Namespace // Add; Del uses its id alone, Set what it sets
+	SetExport bool             // Set: the export rather than the schema
 	Schema    *ioam.SchemaID   // Set; nil is none
 }
 
@@ -131,7 +132,12 @@ func ParseNamespace(args []string) (NamespaceCommand, error) {
 	case Add:
 		err = w.namespaceData(&c.Namespace)
 	case Set:
-		c.Schema, err = w.schemaBinding()
+		if c.SetExport = w.more() && w.peek() == "export"; c.SetExport {
+			w.next++
+			err = w.export(&c.Namespace)
+		} else {
+			c.Schema, err = w.schemaBinding()
+		}
 	}
 	if err != nil {
 		return c, err
@@ -195,7 +201,7 @@ func (w *words) export(ns *config.Namespace) error {
 
 func (w *words) schemaBinding() (*ioam.SchemaID, error) {
 	if word, err := w.take("namespace set ID"); err != nil || word != "schema" {
-		return nil, fmt.Errorf("namespace set ID: want schema {ID|none}")
+		return nil, fmt.Errorf("namespace set ID: want schema {ID|none} or export WAY")
 	}
 	if w.more() && w.peek() == "none" {
 		w.next++

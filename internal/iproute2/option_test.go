@@ -133,6 +133,11 @@ func TestNamespaceExport(t *testing.T) {
 		if err != nil || c.Namespace != want {
 			t.Errorf("%s: %+v, %v", in, c.Namespace, err)
 		}
+		want.Data, want.DataWide = 0, 0
+		c, err = ParseNamespace(strings.Fields("set 5 " + in))
+		if err != nil || c.Namespace != want || c.Verb != Set || !c.SetExport {
+			t.Errorf("set %s: %+v, %v", in, c, err)
+		}
 	}
 	for in, want := range map[string]string{
 		"export":                    "export: a value is missing",
@@ -145,6 +150,9 @@ func TestNamespaceExport(t *testing.T) {
 	} {
 		if c, err := ParseNamespace(strings.Fields("add 5 " + in)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v; want %s", in, c, err, want)
+		}
+		if c, err := ParseNamespace(strings.Fields("set 5 " + in)); err == nil {
+			t.Errorf("set %s: %+v", in, c)
 		}
 	}
 }

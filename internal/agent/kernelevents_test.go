@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/kernelevents"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// fakeKernelEvents is a kernel whose events tests make.
+type fakeKernelEvents struct {
+	listeners atomic.Int32
+	unheard   atomic.Pointer[error] // why there are none
+	traces    chan ioam.Trace
+}
+
+func (s *fakeSystem) WatchKernelEvents(ctx context.Context, _ *kernelevents.Counters, listening func(), heard func(ioam.Trace)) error {
+	k := &s.events
+	if err := k.unheard.Load(); err != nil {
+		return *err
+	}
+	k.listeners.Add(1)
+	defer k.listeners.Add(-1)
+	listening()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case trace := <-k.traces:
+			heard(trace)
+		}
+	}
+}
+
+// hearing is a node that serves no interface.
+const hearing = "node: {id: 2, kernel-events: true}\nmetrics: {listen: none}\n"
+
+func exporting(path string) string {
+	return hearing + "export: [{kind: jsonl, path: " + path + "}]\n"
+}
+
+// TestKernelEventsAreHeard holds the subscription to the configuration and to
+// those who want records.
+func TestKernelEventsAreHeard(t *testing.T) {
+	h := newHarness(t, hearing)
+	h.start()
+	listens := func(want int32) func() bool {
+		return func() bool { return h.system.events.listeners.Load() == want }
+	}
+	if !listens(0)() {
+		t.Error("nobody wants records, and the kernel is asked for events")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		client := api.NewClient(h.agent.options.Place.Socket())
+		ended <- client.Observe(ctx, api.RecordFilter{}, func() { close(ready) }, func([]byte) error { return nil })
+	}()
+	<-ready
+	eventually(t, "an observer is there, and nobody listens", listens(1))
+	cancel()
+	<-ended
+	eventually(t, "the observer went, and somebody listens", listens(0))
+
+	path := filepath.Join(t.TempDir(), "records")
+	h.write(exporting(path))
+	if err := h.agent.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "an exporter is there, and nobody listens", listens(1))
+	h.write(strings.Replace(exporting(path), "kernel-events: true", "kernel-events: false", 1))
+	if err := h.agent.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "events are not configured, and somebody listens", listens(0))
+	h.write(exporting(path))
+	if err := h.agent.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "events are configured again, and nobody listens", listens(1))
+	if err := h.end(); err != nil {
+		t.Fatal(err)
+	}
+	if !listens(0)() {
+		t.Error("somebody listens after the agent's end")
+	}
+}
+
+// TestKernelEventRecord exports what the kernel told, and no more.
+func TestKernelEventRecord(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "records")
+	h := newHarness(t, exporting(path))
+	h.start()
+	h.system.events.traces <- ioam.Trace{Namespace: 123, NodeLen: 1, Type: 0x800000, Data: []byte{0x3e, 0, 0, 3, 0x3f, 0, 0, 2}}
+	h.system.events.traces <- ioam.Trace{Namespace: 123, NodeLen: 2, Type: 0xc00000, Data: []byte{0x3e, 0, 0, 3, 0, 1, 0, 2, 0x3f, 0, 0, 2}} // cut
+	var lines []string
+	eventually(t, "the records are written", func() bool {
+		b, err := os.ReadFile(path)
+		lines = strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+		return err == nil && strings.Count(string(b), "\n") == 2
+	})
+	var r export.TraceRecord
+	if err := json.Unmarshal([]byte(lines[0]), &r); err != nil || r.Time.IsZero() {
+		t.Fatalf("%s: %v", lines[0], err)
+	}
+	_, rest, _ := strings.Cut(lines[0], `Z",`)
+	if want := `"node":"gamma","source":"kernel","option":"pre-allocated","namespace":123,"trace_type":"0x800000","nodes":[{"hop_limit":63,"node_id":2},{"hop_limit":62,"node_id":3}]}`; rest != want {
+		t.Errorf("got  %s\nwant %s", rest, want)
+	}
+	if !strings.HasSuffix(lines[1], `"nodes":[{"hop_limit":62,"node_id":3,"ingress_id":1,"egress_id":2}]}`) {
+		t.Errorf("of cut data: %s", lines[1])
+	}
+	if got := h.agent.records.malformed.Load(); got != 1 || h.status().Records.Read != 2 {
+		t.Errorf("%d malformed of %d records, want 1 of 2", got, h.status().Records.Read)
+	}
+	b, err := h.client.Metrics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"waymark_kernel_events_total", "waymark_kernel_events_malformed_total", "waymark_kernel_events_lost_total"} {
+		if !strings.Contains(string(b), "\n"+want+" 0\n") { // they are the package's to count
+			t.Errorf("metrics lack %s", want)
+		}
+	}
+}
+
+// TestKernelEventsCannotBeHeard wants a warning with the cause, and another try.
+func TestKernelEventsCannotBeHeard(t *testing.T) {
+	h := newHarness(t, exporting(filepath.Join(t.TempDir(), "records")))
+	h.system.events.unheard.Store(&kernelevents.ErrGroup)
+	h.start()
+	eventually(t, "it is warned", func() bool { return h.warned(health.KernelUnheard) })
+	ws, err := h.client.Warnings(t.Context())
+	if err != nil || !strings.Contains(ws[0].Text, "6.9") {
+		t.Errorf("%+v, %v", ws, err)
+	}
+	h.system.events.unheard.Store(nil)
+	eventually(t, "events are heard", func() bool {
+		return h.system.events.listeners.Load() == 1 && !h.warned(health.KernelUnheard)
+	})
+	if n := strings.Count(h.log.String(), "are not heard"); n != 1 {
+		t.Errorf("the log has it %d times, want once:\n%s", n, h.log)
+	}
+}
