@@ -4,6 +4,7 @@
 #define WAYMARK_ABI_H
 
 #include <linux/types.h>
+#include "abi_export.h"
 
 /* Keep in step with ioam/outcome.go; a test compares names and numbers. */
 enum outcome {
@@ -113,33 +114,6 @@ enum mode {
 	MODE_INLINE,
 	MODE_ENCAP,
 	MODE_AUTO,
-};
-
-/* What becomes of a Direct Export of a namespace. */
-enum export_mode {
-	EXPORT_NONE,
-	EXPORT_EVERY,
-	EXPORT_AGGREGATE,
-	EXPORT_SAMPLE,
-};
-
-enum export_role {
-	ROLE_NONE,
-	ROLE_ENCAPSULATING,
-	ROLE_TRANSIT,
-	ROLE_DECAPSULATING,
-};
-
-enum extension_flag {
-	EXTENSION_FLOW_ID = 0x80,
-	EXTENSION_SEQUENCE = 0x40,
-};
-
-/* Where the Flow-ID of an inserted option comes from. */
-enum flow_id_source {
-	FLOW_ID_HASH,
-	FLOW_ID_LABEL,
-	FLOW_ID_FIXED,
 };
 
 /* What a sample in a ring is: its first word. */
@@ -367,154 +341,5 @@ struct record {
 };
 
 _Static_assert(sizeof(struct record) == 104, "record has holes");
-
-/* What packets of one flow have in common at a node (docs/data-plane.md, "Direct Export"). */
-struct flow_key {
-	__u64 source[2];
-	__u64 destination[2];
-	__be32 flow_label;
-	__be16 source_port;
-	__be16 destination_port;
-	__u8 next_header;
-	__u8 role; /* enum export_role */
-	__u16 namespace_id;
-	__u32 flow_id; /* 0 = the option has none */
-	__u32 ingress;
-	__u32 egress;
-	__u32 type; /* Trace-Type << 8 | Extension-Flags */
-	__u32 pad;
-};
-
-_Static_assert(sizeof(struct flow_key) == 64, "flow_key has holes");
-
-/* An export of one packet. */
-struct postcard {
-	__u32 kind; /* SAMPLE_POSTCARD */
-	__u32 sequence;
-	struct flow_key key;
-	__u64 time; /* TAI, ns */
-	__u32 length;
-	__u32 delay;
-	__u32 queue;
-	__u8 hop_limit;
-	__u8 flags;
-	__u16 segments; /* packets that this one is still to be cut into; 0 and 1: none */
-};
-
-_Static_assert(sizeof(struct postcard) == 96, "postcard has holes");
-
-/* What a flow did in one interval; times in units of 2^20 ns of CLOCK_MONOTONIC. */
-struct flow_totals {
-	__u64 packets;
-	__u64 bytes;
-	__u64 delay_sum;
-	__u32 delay_count;
-	__u32 delay_min;
-	__u32 delay_max;
-	__u32 first;
-	__u32 last;
-	__u32 skipped; /* Sequence Numbers */
-	__u32 late;    /* packets behind one with a later number */
-	__u32 epoch;   /* the interval; what is older than the reader's is nobody's */
-	__u8 hop_limit_min;
-	__u8 hop_limit_max;
-	__u8 ended; /* TCP's FIN or RST was seen */
-	__u8 pad[5];
-};
-
-_Static_assert(sizeof(struct flow_totals) == 64, "flow_totals has holes");
-
-/* An export while it is made, of one CPU. */
-struct export
-{
-	struct postcard postcard;
-	__u32 hash;	/* of the flow, for encapsulations that want it */
-	__u32 ends;	/* TCP's FIN or RST is in this packet */
-	__u32 inserted; /* index of the encapsulation whose options are to be completed */
-	__u32 repeated; /* bytes of headers that each segment of an offloaded packet has */
-	__u32 written;	/* postcards, to wake the reader by */
-	__u32 flows;	/* that came, to number entries */
-	__u64 buffer;	/* where the packet is, as a number */
-};
-
-_Static_assert(sizeof(struct export) == 128, "export has holes");
-
-/*
- * A flow of one CPU. The reader takes the totals of an interval when the next one has begun, and
- * no program writes there any more.
- */
-struct flow {
-	struct flow_key key;
-	__u64 id;		      /* of this use of the entry; 0 = free, or being written */
-	__u32 hash;		      /* of the key */
-	__u32 sequence;		      /* the next one */
-	__u32 packets;		      /* since the flow is here, to choose samples by */
-	__u32 numbered;		      /* there was a Sequence Number */
-	struct flow_totals totals[2]; /* of even and of odd intervals */
-};
-
-_Static_assert(sizeof(struct flow) == 216, "flow has holes");
-
-#define FLOW_WAYS 4
-
-struct flow_set {
-	struct flow ways[FLOW_WAYS];
-};
-
-/* A flow that gave way to another. */
-struct flow_sample {
-	__u32 kind;  /* SAMPLE_FLOW */
-	__u32 index; /* of the entry, over all CPUs */
-	struct flow flow;
-	__u32 collected; /* the last interval that had been read then */
-	__u32 pad;
-};
-
-_Static_assert(sizeof(struct flow_sample) == 232, "flow_sample has holes");
-
-/* What the agent says to the table of flows. */
-struct flow_clock {
-	__u32 epoch;	 /* the interval that runs */
-	__u32 collected; /* the last one that was read */
-};
-
-/* Credit for exporting, of one CPU and interface. */
-struct export_credit {
-	__u64 packets;
-	__u32 window; /* of 2^27 ns */
-	__u32 spent;  /* postcards in it */
-};
-
-#define EXPORT_BURST 64
-
-/* A packet's arrival, remembered where its buffer is. */
-struct arrival {
-	__u64 buffer;
-	__u64 time; /* TAI, ns */
-};
-
-#define ARRIVALS 256
-
-/* A flow's next Sequence Number, and its Flow-ID: high and low half. */
-struct sequence_slot {
-	__u64 word;
-	__u32 used; /* units of 2^20 ns */
-	__u32 pad;
-};
-
-#define SEQUENCE_SETS 65536
-#define SEQUENCE_WAYS 2
-
-struct sequence_set {
-	struct sequence_slot ways[SEQUENCE_WAYS];
-};
-
-/* Where this node sends what it exports. */
-struct collector {
-	__u64 address[2];
-	__be16 port;
-	__u8 protocol;
-	__u8 pad[5];
-};
 
 #endif
