@@ -139,7 +139,10 @@ func TestIPFIXExport(t *testing.T) {
 		t.Errorf("a reload that keeps an exporter made sessions from %v", first.from)
 	}
 	first.mu.Unlock()
-	eventually(t, "it is counted", func() bool { return h.status().Records.Exporters[1].Written == 1 })
+	eventually(t, "it is counted, and nothing was refused", func() bool {
+		e := h.status().Records.Exporters
+		return e[1].Written == 1 && *e[0].Connected && *e[1].Connected
+	})
 	e := h.status().Records.Exporters
 	if len(e) != 2 || e[0].Name != "ipfix:"+first.address() || e[0].Connected == nil || !*e[0].Connected || e[0].Messages == 0 || e[0].Octets == 0 || e[0].Dropped+e[0].Failed != 0 {
 		t.Errorf("status %+v", e)

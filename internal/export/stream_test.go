@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -89,13 +90,13 @@ func start(j *JSONL) (stop func()) {
 
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 500 {
+	limit := patience.Of(20 * time.Second) // attempts to reach a collector become rare
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if ok() {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("%s did not happen within 5 s", what)
+	t.Fatalf("%s did not happen within %v", what, limit)
 }
 
 func lines(t *testing.T, path string) []string {
