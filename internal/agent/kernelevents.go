@@ -23,7 +23,10 @@ type kernelEvents struct {
 // records.
 func (a *Agent) followKernelEvents(ctx context.Context) {
 	hear := func(ctx context.Context, begun func()) error {
-		return a.options.System.WatchKernelEvents(ctx, &a.kernelEvents.count, begun, a.kernelEvent)
+		return a.options.System.WatchKernelEvents(ctx, &a.kernelEvents.count, func() {
+			begun()
+			a.log.Info("hearing the events of the kernel's own IOAM")
+		}, a.kernelEvent)
 	}
 	a.kernelEvents.follow(ctx, hear, func(err error) {
 		a.log.Warn("the events of the kernel's own IOAM are not heard", "error", err)
