@@ -7,6 +7,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // recording is a program that writes a record for each packet, and its rings.
@@ -40,7 +42,7 @@ func reading(t *testing.T, rings []*ring, wish *demand) <-chan time.Time {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(time.Second):
+		case <-time.After(patience.Of(time.Second)):
 			t.Error("the readers did not end")
 		}
 	})
@@ -64,7 +66,7 @@ func TestReadersRest(t *testing.T) {
 	wish := newDemand()
 	packet()
 	came := reading(t, rings, wish)
-	if !comes(came, soon) {
+	if !comes(came, patience.Of(soon)) {
 		t.Error("what an earlier reader left was not read")
 	}
 	time.Sleep(soon)
@@ -73,23 +75,23 @@ func TestReadersRest(t *testing.T) {
 		t.Error("a ring was looked at that nobody wants records of")
 	}
 	wish.set(true)
-	if !comes(came, soon) {
+	if !comes(came, patience.Of(soon)) {
 		t.Error("records are wanted, and what was there was not read")
 	}
 	for range 3 {
 		packet()
-		if !comes(came, soon) {
+		if !comes(came, patience.Of(soon)) {
 			t.Error("a record did not come soon")
 		}
 	}
 	time.Sleep(quietAfter + soon)
 	packet()
-	if !comes(came, soon) {
+	if !comes(came, patience.Of(soon)) {
 		t.Error("a record behind a pause did not come soon")
 	}
 	wish.set(false)
 	packet()
-	if !comes(came, soon) {
+	if !comes(came, patience.Of(soon)) {
 		t.Error("the last record was not read")
 	}
 }
@@ -107,7 +109,7 @@ func TestProgramsWakeReaders(t *testing.T) {
 	for range 10_000 { // more than all rings hold, however much else the machine does
 		packet()
 	}
-	if !comes(came, time.Second) {
+	if !comes(came, patience.Of(time.Second)) {
 		t.Error("full rings woke nobody")
 	}
 }

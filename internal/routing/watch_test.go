@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -155,7 +156,7 @@ func watch(t *testing.T, p *fakePlane) {
 
 func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); !holds(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience.Of(limit)); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within %v", what, limit)
 		}
@@ -178,7 +179,7 @@ func TestWatch(t *testing.T) {
 	p := &fakePlane{}
 	watch(t, p)
 	quiet(p)
-	const soon, later = 100 * time.Millisecond, 1500 * time.Millisecond
+	const soon, later = 100 * time.Millisecond, 2500 * time.Millisecond
 	for _, tt := range []struct {
 		command string
 		want    datapath.RouteKey

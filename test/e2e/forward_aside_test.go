@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // aside is a router whose packets have something that no program finds in their
@@ -82,7 +83,7 @@ func deliver(t *testing.T, l *lab.Lab, from string, count int) (came int) {
 		time.Sleep(time.Millisecond)
 	}
 	for b := make([]byte, 100); came < count; came++ {
-		if err := receiver.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		if err := receiver.SetReadDeadline(time.Now().Add(patience.Of(2 * time.Second))); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := receiver.Read(b); errors.Is(err, os.ErrDeadlineExceeded) {
