@@ -60,7 +60,7 @@ What is malformed is counted by cause and stops nothing; the counters are printe
 when it ends. An interruption (Ctrl-C, SIGTERM) is its usual end.`,
 		Example: `  waymark collect
   waymark collect --json --listen udp://[::]:4739 --output paths.jsonl
-  waymark collect --listen tls://[2001:db8::9]:4740 --tls-cert collector.pem --tls-key collector.key --tls-client-ca exporters.pem`,
+  waymark collect --listen tls://[::] --tls-cert my.pem --tls-key my.key`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := f.config()

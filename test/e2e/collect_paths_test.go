@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -55,23 +56,50 @@ func TestCollectPaths(t *testing.T) {
 		t.Fatalf("of %d packets that are too long %d were lost (%v)", count, r.Lost(), err)
 	}
 	await(t, "every packet's path", 20*time.Second, func() bool { return len(c.lines()) >= 2*count })
+	held := suppressed(t, l)
 	lines, stats := c.stop()
 	checkNothingWrong(t, stats)
-	sequences := map[string]bool{}
+	sequences, lacking := map[string]bool{}, uint64(0)
 	for _, line := range lines {
 		var p collect.PathRecord
 		if err := json.Unmarshal([]byte(line), &p); err != nil || p.Kind != "path" {
 			t.Fatalf("%v: %s", err, line)
 		}
-		checkPath(t, &p, line, *p.Packet.DestinationPort == 9000)
 		sequences[fmt.Sprint(p.FlowID, p.Sequence)] = true
+		whole, nodes := *p.Packet.DestinationPort == 9000, 2
+		if whole {
+			nodes = 3
+		}
+		if lacking += uint64(nodes - len(p.Nodes)); len(p.Nodes) == nodes {
+			checkPath(t, &p, line, whole)
+		}
 	}
 	if len(lines) != 2*count || len(sequences) != 2*count {
 		t.Errorf("%d paths of %d packets, want %d", len(lines), len(sequences), 2*count)
 	}
-	if stats.Paths["complete"] != count || stats.Paths["not_seen_further"] != count || stats.Counts["postcards_joined"] != 5*count || stats.Counts["postcards"] != 5*count {
-		t.Errorf("paths %v, counts %v", stats.Paths, stats.Counts)
+	// A hook earns nothing before its first packet on a CPU.
+	if lacking != held || held > uint64(3*runtime.NumCPU()) || stats.Counts["postcards_joined"]+held != 5*count {
+		t.Errorf("%d postcards were suppressed, paths lack %d: %v, %v", held, lacking, stats.Paths, stats.Counts)
 	}
+}
+
+// suppressed is how many exports the limits of nodes held back.
+func suppressed(t *testing.T, l *lab.Lab) (sum uint64) {
+	t.Helper()
+	for _, node := range []string{"athos", "porthos", "aramis"} {
+		place, err := l.Node(node).Place()
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, err := api.NewClient(place.Socket()).Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range status.Interfaces {
+			sum += i.ExportsSuppressed
+		}
+	}
+	return sum
 }
 
 // checkPath checks the path of a packet from alpha to beta.
