@@ -297,7 +297,8 @@ func TestPrintStatus(t *testing.T) {
 				Postcards: 6, ExportsSuppressed: 7, FlowsEvicted: 8, SequencesEvicted: 9},
 			{Name: "eth9", Boundary: "strip", Forwarding: "stack"},
 		},
-		Records:  api.Records{Read: 4, Exporters: []api.Exporter{{Name: "jsonl:/x", Written: 3, Failed: 1, Error: "disk full"}}},
+		Records:  api.Records{Read: 4, Exporters: []api.Exporter{{Name: "jsonl:/x", Written: 3, Failed: 1, Error: "disk full"}},
+			KernelEvents: &api.KernelEvents{Received: 10, Malformed: 11, Lost: 12}},
 		Warnings: []health.Warning{health.New(health.InterfaceMissing, "eth9", "interface eth9 is missing", "create it")},
 	}
 	zone := time.Local
@@ -324,6 +325,7 @@ INTERFACE  POSTCARDS  SUPPRESSED  FLOWS EVICTED  SEQUENCES EVICTED
 eth0       6          7           8              9
 
 records read 4, malformed 0; observers 0, dropped for them 0
+events of the kernel's own IOAM read 10, malformed 11, lost 12
 exporter jsonl:/x: written 3, dropped 0, failed 1 (disk full)
 
 warning: interface_missing (eth9): a configured interface is missing

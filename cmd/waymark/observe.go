@@ -76,9 +76,9 @@ wait for it. Without --count it goes on until it is interrupted.`,
 }
 
 // removesNothing tells that no packet's traces end at this node, and that it
-// exports nothing either.
+// neither exports anything nor hears the kernel's events.
 func removesNothing(s api.Status) bool {
-	return len(s.Decapsulations) == 0 &&
+	return len(s.Decapsulations) == 0 && s.Records.KernelEvents == nil &&
 		!slices.ContainsFunc(s.Namespaces, func(ns config.Namespace) bool { return ns.Remove || ns.Export != ioam.ExportNone })
 }
 

@@ -70,6 +70,7 @@ func TestObserveWhereNothingEnds(t *testing.T) {
 		`{"namespaces":[{"id":122},{"id":123,"remove":true}]}`:         false,
 		`{"namespaces":[{"id":123,"export":"aggregate"}]}`:             false,
 		`{"namespaces":[{"id":123}],"decapsulations":["2001:db8::3"]}`: false,
+		`{"records":{"kernel_events":{"received":0}}}`:                 false,
 	} {
 		f := newFakeAgent(t, map[string]string{"GET /v1/status": status, "GET /v1/records": traceLine + "\n"})
 		code, _, stderr := runCLI(t, "", "--socket", f.socket, "observe", "--count", "1")

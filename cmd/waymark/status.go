@@ -175,6 +175,9 @@ func printRecords(w io.Writer, r api.Records) {
 		return
 	}
 	fmt.Fprintf(w, "\nrecords read %d, malformed %d; observers %d, dropped for them %d\n", r.Read, r.Malformed, r.Observers, r.Dropped)
+	if k := r.KernelEvents; k != nil {
+		fmt.Fprintf(w, "events of the kernel's own IOAM read %d, malformed %d, lost %d\n", k.Received, k.Malformed, k.Lost)
+	}
 	for _, e := range r.Exporters {
 		fmt.Fprintf(w, "exporter %s: written %d, dropped %d, failed %d", e.Name, e.Written, e.Dropped, e.Failed)
 		if e.Connected != nil {

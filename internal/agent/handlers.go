@@ -362,7 +362,7 @@ func (a *Agent) status() (api.Status, error) {
 		Warnings:       nonNil(a.warnings()),
 		Metrics:        a.metricsServer.url(),
 		Records: api.Records{Read: a.records.read.Load(), Malformed: a.records.malformed.Load(),
-			Observers: a.stream.Observers(), Dropped: a.stream.Dropped(), Exporters: []api.Exporter{}},
+			Observers: a.stream.Observers(), Dropped: a.stream.Dropped(), Exporters: []api.Exporter{}, KernelEvents: a.kernelEventStatus(s)},
 	}
 	for _, d := range s.config.Decapsulations {
 		out.Decapsulations = append(out.Decapsulations, d.TunnelDestination)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/kernelevents"
@@ -42,6 +43,15 @@ func (a *Agent) kernelEvent(trace ioam.Trace) {
 	}
 	out.Node = a.options.NodeName
 	a.offer(&out)
+}
+
+// kernelEventStatus counts events, when they are configured.
+func (a *Agent) kernelEventStatus(s *state) *api.KernelEvents {
+	if !s.config.Node.KernelEvents {
+		return nil
+	}
+	c := &a.kernelEvents.count
+	return &api.KernelEvents{Received: c.Received(), Malformed: c.Malformed(), Lost: c.Lost()}
 }
 
 // kernelEventWarnings say why the kernel's events are not heard.

@@ -84,6 +84,9 @@ func TestKernelEventsAreHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "events are not configured, and somebody listens", listens(0))
+	if got := h.status().Records.KernelEvents; got != nil {
+		t.Errorf("status counts events that are not configured: %+v", got)
+	}
 	h.write(exporting(path))
 	if err := h.agent.Reload(); err != nil {
 		t.Fatal(err)
@@ -124,12 +127,15 @@ func TestKernelEventRecord(t *testing.T) {
 	if got := h.agent.records.malformed.Load(); got != 1 || h.status().Records.Read != 2 {
 		t.Errorf("%d malformed of %d records, want 1 of 2", got, h.status().Records.Read)
 	}
+	if got := h.status().Records.KernelEvents; got == nil || *got != (api.KernelEvents{}) { // they are the package's to count
+		t.Errorf("status has %+v", got)
+	}
 	b, err := h.client.Metrics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"waymark_kernel_events_total", "waymark_kernel_events_malformed_total", "waymark_kernel_events_lost_total"} {
-		if !strings.Contains(string(b), "\n"+want+" 0\n") { // they are the package's to count
+		if !strings.Contains(string(b), "\n"+want+" 0\n") {
 			t.Errorf("metrics lack %s", want)
 		}
 	}

@@ -76,6 +76,15 @@ type Records struct {
 	Observers int        `json:"observers"`
 	Dropped   uint64     `json:"observers_dropped"` // observers that were too slow
 	Exporters []Exporter `json:"exporters"`
+
+	KernelEvents *KernelEvents `json:"kernel_events,omitempty"` // when they are configured
+}
+
+// KernelEvents is what became of the events of the kernel's own IOAM.
+type KernelEvents struct {
+	Received  uint64 `json:"received"`
+	Malformed uint64 `json:"malformed"`
+	Lost      uint64 `json:"lost"` // they overran the agent's socket
 }
 
 // Exporter is one configured receiver of records.

@@ -49,6 +49,11 @@ func TestKernelTrace(t *testing.T) {
 	if got := record.Text(); got != text {
 		t.Errorf("got\n%swant\n%s", got, text)
 	}
+	timed := kernelTrace(t)
+	timed.Nodes[0].Timestamp = NewField(timed.Nodes[1].Timestamp.Value.Add(-time.Millisecond), true)
+	if got := timed.Text(); !strings.Contains(got, ", told by the kernel, 1ms to here\n") {
+		t.Errorf("got\n%s, want the time to here", got)
+	}
 	empty := kernelTrace(t)
 	empty.Nodes, empty.Raw = []TraceNode{}, nil
 	for _, tt := range []struct {

@@ -73,7 +73,11 @@ func (r TraceRecord) Text() string {
 		fmt.Fprintf(&b, ", %d bytes free", 4*r.Remaining.Value)
 	}
 	if total, ok := r.EndToEnd(); ok {
-		fmt.Fprintf(&b, ", %s end to end", Duration(total))
+		way := "end to end"
+		if r.Source == SourceKernel { // its packet went on
+			way = "to here"
+		}
+		fmt.Fprintf(&b, ", %s %s", Duration(total), way)
 	}
 	return b.String() + "\n" + r.PathText(nil)
 }
