@@ -297,7 +297,7 @@ func TestPrintStatus(t *testing.T) {
 				Postcards: 6, ExportsSuppressed: 7, FlowsEvicted: 8, SequencesEvicted: 9},
 			{Name: "eth9", Boundary: "strip", Forwarding: "stack"},
 		},
-		Records:  api.Records{Read: 4, Exporters: []api.Exporter{{Name: "jsonl:/x", Written: 3, Failed: 1, Error: "disk full"}},
+		Records: api.Records{Read: 4, Exporters: []api.Exporter{{Name: "jsonl:/x", Written: 3, Failed: 1, Error: "disk full"}},
 			KernelEvents: &api.KernelEvents{Received: 10, Malformed: 11, Lost: 12}},
 		Warnings: []health.Warning{health.New(health.InterfaceMissing, "eth9", "interface eth9 is missing", "create it")},
 	}
