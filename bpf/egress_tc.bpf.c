@@ -9,10 +9,12 @@
 SEC("tc")
 int egress_tc(struct __sk_buff *ctx)
 {
-	struct result result = egress(ctx);
+	struct result result;
+
+	earn_credit();
+	result = egress(ctx);
 
 	count(COUNTER_EGRESS + result.outcome);
-	earn_credit();
 	return result.drop ? VERDICT_DROP : VERDICT_PASS;
 }
 

@@ -36,6 +36,7 @@ static __always_inline int forward(context *ctx, struct packet *p, const struct 
 SEC("tc")
 int ingress_tc(struct __sk_buff *ctx)
 {
+	earn_credit();
 	return ingress_hook(ctx);
 }
 

@@ -61,6 +61,7 @@ static __always_inline int forward(context *ctx, struct packet *p, const struct 
 SEC("xdp.frags")
 int ingress_xdp(struct xdp_md *ctx)
 {
+	earn_credit();
 	return ingress_hook(ctx);
 }
 

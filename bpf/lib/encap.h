@@ -45,13 +45,12 @@ static __always_inline int is_selected(const struct encapsulation *e)
 
 /* What of the node data is only known per packet. */
 struct values {
+	__u64 tai; /* 0 = the time is not to be told */
 	struct timestamp time;
 	__u32 queue;
-	__u32 hop_limit;
 	__u32 ingress_id_wide;
-	__u32 ingress_id;
-	__u32 timed; /* the time is known */
-	__u64 tai;   /* 0 = it was not read */
+	__u16 ingress_id;
+	__u8 hop_limit;
 };
 
 /*
@@ -85,7 +84,7 @@ __noinline int put_header(context *ctx, const struct encapsulation *e, const str
 
 		PATCH(hop_limit, 1, *(__u8 *)word = v->hop_limit);
 		PATCH(ingress_id, 2, *(__be16 *)word = bpf_htons(v->ingress_id));
-		if (v->timed) {
+		if (v->tai) {
 			PATCH(seconds, 4, *word = bpf_htonl(v->time.seconds));
 			PATCH(fraction, 4, *word = bpf_htonl(v->time.fraction));
 		}
@@ -105,11 +104,10 @@ static __always_inline void gather(context *ctx, const struct packet *p,
 	v->ingress_id = in ? in->interface_id : 0xffff;
 	v->ingress_id_wide = in ? in->interface_id_wide : UNAVAILABLE;
 	/* the kernel does not stamp what this node generated */
-	v->timed = e->wants_time && !(NODE.mainline && !p->arrived);
-	if (v->timed) {
-		v->tai = tai_now();
-		v->time = timestamp_of(v->tai);
-	}
+	if (!e->wants_time || (NODE.mainline && !p->arrived))
+		return;
+	v->tai = tai_now();
+	v->time = timestamp_of(v->tai);
 }
 
 /* A packet to a collector of exports: it would cause more of them (RFC 9326 §3.1.2). */
@@ -199,22 +197,26 @@ __noinline int put_exports(context *ctx, __u32 l3)
 	return 0;
 }
 
-/* Writes what the prebuilt header does not hold: the headers around it. */
+/*
+ * Writes what the prebuilt header does not hold: the headers around it. In a tunnel, the packet's
+ * own header is behind the room that was made.
+ */
 static __always_inline enum outcome put_outer(struct packet *p, const struct encapsulation *e,
-					      const struct ipv6 *inner, __u32 payload, int tunnel)
+					      const struct growth *g, __u32 payload)
 {
 	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	__u8 *hbh = at(p, IPV6_HEADER, 8);
+	const struct ipv6 *inner = ip6;
 
-	if (!ip6 || !hbh)
+	if (g->tunnel)
+		inner = at(p, g->bytes, IPV6_HEADER);
+	if (!ip6 || !hbh || !inner)
 		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
-	ip6->payload_length = bpf_htons(payload > 0xffff ? 0 : payload);
+	hbh[0] = g->tunnel ? NEXT_IPV6 : inner->next_header;
 	ip6->next_header = NEXT_HBH;
-	if (!tunnel) {
-		hbh[0] = inner->next_header;
+	ip6->payload_length = bpf_htons(payload > 0xffff ? 0 : payload);
+	if (!g->tunnel)
 		return OUTCOME_ENCAP_INSERTED;
-	}
-	hbh[0] = NEXT_IPV6;
 	ip6->class_label = inner->class_label;
 	ip6->hop_limit = inner->hop_limit;
 	ip6->source[0] = e->source[0];
@@ -258,7 +260,7 @@ static __always_inline void complete_insertion(context *ctx, const struct packet
 
 static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 {
-	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER), inner;
+	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	struct growth g = {};
 	const struct encapsulation *e;
 	enum outcome outcome;
@@ -298,16 +300,15 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		return outcome;
 	gather(ctx, p, e, &v);
 	v.hop_limit = ip6->hop_limit;
-	inner = *ip6;
-	payload = bpf_ntohs(inner.payload_length);
+	payload = bpf_ntohs(ip6->payload_length);
 	if (!payload)
 		payload = packet_length(ctx, p) - IPV6_HEADER;
-	outcome = packet_grow(ctx, p, &g, &inner, &u);
+	outcome = packet_grow(ctx, p, &g, &u);
 	if (outcome != OUTCOME_NO_IOAM)
 		return outcome;
 	put_header(ctx, e, &v, p->l3);
 	packet_load(ctx, p);
-	outcome = put_outer(p, e, &inner, payload + g.bytes, g.tunnel);
+	outcome = put_outer(p, e, &g, payload + g.bytes);
 	if (NODE.inserts_exports)
 		note_insertion(ctx, p, e, &v);
 	packet_grown(ctx, p, &g);

@@ -73,12 +73,11 @@ static __always_inline enum outcome may_grow(context *ctx, const struct packet *
 
 /* Makes the room; anything but OUTCOME_NO_IOAM: there is none, and nothing changed. */
 static __always_inline enum outcome packet_grow(context *ctx, struct packet *p, struct growth *g,
-						const struct ipv6 *inner, const struct upper *u)
+						const struct upper *u)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET;
 	int err;
 
-	(void)inner;
 	if (tag_take(ctx, p, &g->tag))
 		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
 	if (ctx->gso_size && u->next_header == NEXT_UDP)

@@ -67,10 +67,10 @@ static __always_inline __u32 queue_depth(context *ctx)
 
 /* Makes the room; anything but OUTCOME_NO_IOAM: there is none, and nothing changed. */
 static __always_inline enum outcome packet_grow(context *ctx, struct packet *p,
-						const struct growth *g, const struct ipv6 *inner,
-						const struct upper *u)
+						const struct growth *g, const struct upper *u)
 {
-	struct ipv6 *ip6;
+	__u64 *to;
+	const __u64 *from;
 
 	(void)u;
 	if (bpf_xdp_adjust_head(ctx, -(int)g->bytes))
@@ -78,10 +78,16 @@ static __always_inline enum outcome packet_grow(context *ctx, struct packet *p,
 	packet_load(ctx, p);
 	if (g->tunnel)
 		return OUTCOME_NO_IOAM;
-	ip6 = at(p, 0, IPV6_HEADER);
-	if (!ip6)
+	/* the IPv6 header moves to the front, lowest word first: they may overlap */
+	to = at(p, 0, IPV6_HEADER);
+	from = at(p, g->bytes, IPV6_HEADER);
+	if (!to || !from)
 		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
-	*ip6 = *inner;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < IPV6_HEADER / 8; i++) {
+		to[i] = from[i];
+		forget_memory();
+	}
 	return OUTCOME_NO_IOAM;
 }
 

@@ -16,7 +16,6 @@ static __always_inline int ingress_hook(context *ctx)
 	int verdict;
 
 	count(COUNTER_INGRESS + result.outcome);
-	earn_credit();
 	if (result.drop || p.broken)
 		return VERDICT_DROP;
 	if (!NODE.fast)

@@ -69,7 +69,7 @@ struct scan {
 	__u8 fault;	/* the first IOAM option's that is not sound, or 0 */
 	__u8 removable; /* options whose namespace is to be removed here */
 	__u8 untidy;	/* not laid out as encapsulating nodes do: a stack may object to it */
-	struct option options[MAX_IOAM_OPTIONS + 1];
+	struct option options[MAX_IOAM_OPTIONS];
 };
 
 /* 0x11 has older users than RFC 9486: only what must be IOAM is taken for it. */
