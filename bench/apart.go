@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 
@@ -56,4 +58,22 @@ func confine(cpus []int) error {
 			return nil
 		}
 	}
+}
+
+// startOn starts a process that may use CPUs which this one's threads keep off.
+func startOn(command *exec.Cmd, cpus []int) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends here
+		var set unix.CPUSet
+		for _, cpu := range cpus {
+			set.Set(cpu)
+		}
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			done <- err
+			return
+		}
+		done <- command.Start()
+	}()
+	return <-done
 }

@@ -170,6 +170,13 @@ func All() []Benchmark {
 		inPassing(table("dex-encap", "Direct Export at the node that inserts it (DEX paper, figures 3 to 5)", dexEncapsulationExperiment)),
 		inPassing(table("dex-transit", "Direct Export on its way (DEX paper, figures 6 and 7)", dexTransitExperiment)),
 		inPassing(table("dex-decap", "Direct Export at the node that removes it (DEX paper, figures 8 and 9)", dexDecapsulationExperiment)),
+		{
+			Name:  "exporter",
+			Title: "the IPFIX exporter alone: processor time for a record, and memory",
+			Short: Options{Duration: 8 * time.Second, Rounds: 2},
+			Full:  Options{Duration: 2 * time.Minute, Rounds: 7},
+			run:   runExporterBenchmark,
+		},
 		table("kernel", "the kernel's own IOAM transit beside ours", kernelExperiment),
 		table("cores", "1 and 2 CPUs, one flow and several", coresExperiment),
 		table("scale", "1 to 1000 namespaces, encapsulations and destinations", scaleExperiment),

@@ -279,6 +279,9 @@ func (p *costPoint) check(before, after datapath.Counters, runs uint64) (uint64,
 	if lost := after.RecordsLost - before.RecordsLost; lost > 0 {
 		return 0, fmt.Errorf("%d records were lost", lost)
 	}
+	if suppressed := after.ExportsSuppressed - before.ExportsSuppressed; suppressed > 0 {
+		return 0, fmt.Errorf("%d exports were suppressed", suppressed)
+	}
 	return all, nil
 }
 

@@ -4,6 +4,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/datapath"
@@ -53,7 +54,7 @@ func (c costCase) name() string {
 
 // records tells whether the outcome writes a record; the rings hold a few thousand.
 func (c costCase) records() bool {
-	return c.outcome == ioam.OutcomeInlineRemoved || c.outcome == ioam.OutcomeTunnelDecapsulated
+	return c.outcome == ioam.OutcomeInlineRemoved || c.outcome == ioam.OutcomeTunnelDecapsulated || writesPostcards(c.config)
 }
 
 // plain is the packet to compare with: as long, and none of our business.
@@ -101,6 +102,7 @@ func costConfigs() map[string]ioam.NodeConfig {
 	c = encapsulation(ioam.ModeInline, oneNode(typeIDs))
 	c.Encapsulations[0].Frequency = ioam.Frequency{K: 1, N: ioam.MaxFrequency}
 	configs["sample"] = c
+	maps.Copy(configs, exportConfigs())
 	return configs
 }
 
@@ -152,7 +154,7 @@ func costCases() []costCase {
 		cases = append(cases, ingressCases(hook)...)
 	}
 	cases = append(cases, bothHooks(datapath.HookEgressTC, arrivedAt(other))...)
-	return append(cases, egressCases()...)
+	return append(append(cases, egressCases()...), exportCases()...)
 }
 
 // Offsets in a frame with one option behind the first 4 bytes of its

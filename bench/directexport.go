@@ -32,6 +32,9 @@ const (
 	typeOnlyDelay     ioam.TraceType = 0x080000
 )
 
+// atSequence is where the Sequence Number is in a frame with one option.
+const atSequence = atOption + 4 + ioam.DirectExportLen + 4
+
 const bothExtensions = ioam.ExtensionFlowID | ioam.ExtensionSequence
 
 // directExport is what a node does with options of Direct Export.
@@ -83,7 +86,7 @@ func (x directExport) packets(size, n int, carrying bool) stream {
 	length := x.bare(size) + x.overhead()
 	s := stream{frame: plain(destination, length), rest: plain(destination, length), every: n}
 	if x.flags&ioam.ExtensionSequence != 0 {
-		s.numbered = atOption + 4 + ioam.DirectExportLen + 4
+		s.numbered = atSequence
 	}
 	if !carrying {
 		return s
@@ -119,7 +122,7 @@ func (x directExport) node(n int) treatment {
 func (x directExport) config(in, out ioam.IfIndex, n int) ioam.NodeConfig {
 	c := nodeConfig()
 	if x.way != ioam.ExportNone {
-		c = x.exporting(c, n)
+		c = x.triggered(c, n)
 	}
 	if x.role == ioam.RoleDecapsulating && x.mode == ioam.ModeEncap {
 		c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
@@ -131,14 +134,9 @@ func (x directExport) config(in, out ioam.IfIndex, n int) ioam.NodeConfig {
 	return c
 }
 
-// exporting adds exports to a node, and what makes them.
-func (x directExport) exporting(c ioam.NodeConfig, n int) ioam.NodeConfig {
-	c.ExportLimit, c.ExportRate = 1, ioam.MaxExportRate
-	c.Collectors = []ioam.Collector{{Address: elsewhere, Port: 4739, Protocol: nextUDP}}
-	c.Namespaces[0].Export = x.way
-	if x.way == ioam.ExportSample {
-		c.Namespaces[0].Sample = sampleEvery
-	}
+// triggered adds exports to a node, and what makes them.
+func (x directExport) triggered(c ioam.NodeConfig, n int) ioam.NodeConfig {
+	c = exporting(c, x.way)
 	switch {
 	case x.role == ioam.RoleEncapsulating:
 		e := ioam.Encapsulation{

@@ -380,7 +380,9 @@ func (m *measuring) point(v *variant) Point {
 		p.PPS, p.Spread = figure(median(s.own), 0), spread(ratios, 4)
 	}
 	if v.plain == nil {
-		p.PlainRatio = p.Ratio
+		if v.against == nil || v.against.line[0].config == nil {
+			p.PlainRatio = p.Ratio
+		}
 		return p
 	}
 	for i, own := range s.own {

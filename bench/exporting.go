@@ -29,7 +29,7 @@ func (m *measuring) exports(v *variant, l *line, before, after [][]datapath.Coun
 		return nil
 	case v.exports == ioam.ExportEvery && postcards != due,
 		v.exports == ioam.ExportAggregate && postcards > 0,
-		v.exports == ioam.ExportSample && (postcards < due/sampleEvery-1 || postcards > due/sampleEvery+1):
+		v.exports == ioam.ExportSample && (postcards+1 < due/sampleEvery || postcards > due/sampleEvery+1):
 		return fmt.Errorf("%d postcards of %d packets", postcards, due)
 	}
 	if v.exports != ioam.ExportEvery {

@@ -49,7 +49,13 @@ func instructionConfigs() map[string]datapath.Config {
 	for _, same := range []string{"transit", "decapsulate", "edge drop", "edge strip", "edge ignore"} {
 		configs[same] = datapath.Config{Node: cost[same]}
 	}
-	for _, fast := range []string{"transit", "all"} {
+	for name, config := range map[string]string{
+		"exporting encapsulation": exportingEncapsulation + "aggregate", "exporting decapsulation": exportingDecapsulation + "aggregate",
+		"every, transit": exportingTransit + "every", "aggregate, transit": exportingTransit + "aggregate",
+	} {
+		configs[name] = datapath.Config{Node: cost[config]}
+	}
+	for _, fast := range []string{"transit", "all", "aggregate, transit"} {
 		configs[fast+" fast"] = datapath.Config{Node: configs[fast].Node, Fast: map[ioam.IfIndex]bool{ours: true}}
 	}
 	return configs

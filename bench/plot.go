@@ -37,8 +37,9 @@ type unit struct {
 	factor float64
 }
 
-// sizeSuffix ends the names of variants that differ only in the frame's size.
-var sizeSuffix = regexp.MustCompile(`, (\d+ bytes)$`)
+// sizeSuffix ends the names of variants that differ only in the frame's size,
+// and in a way to forward or what is varied, where that divides a figure.
+var sizeSuffix = regexp.MustCompile(`, ((?:(?:` + throughStack + `|` + withoutStack + `|` + byParameter + `), )?\d+ bytes)$`)
 
 // Plot draws a result as SVG, with the values of papers beside it.
 func (r Result) Plot() ([]byte, error) {
@@ -51,7 +52,7 @@ func (r Result) Plot() ([]byte, error) {
 	}
 	panels := r.panels(papers.of(r.Name))
 	drawn := drawBars
-	if slices.ContainsFunc(panels, func(p *figurePanel) bool { return p.most() > 3 }) {
+	if slices.ContainsFunc(panels, func(p *figurePanel) bool { return p.most() >= 3 }) {
 		drawn = drawCurves
 		for _, p := range panels {
 			p.curves = slices.DeleteFunc(p.curves, func(c *curve) bool { return c.baseline || len(c.x) < 2 && !c.published })
@@ -138,6 +139,8 @@ func (r Result) figure(p Point) (float64, unit) {
 	switch {
 	case p.NS != nil && r.Name == "footprint":
 		return *p.NS, unit{"time, ms", 1e-6}
+	case p.NS != nil && r.Name == "exporter":
+		return *p.NS, unit{"processor time for a record, ns", 1}
 	case p.NS != nil:
 		return *p.NS, addedUnit
 	case p.Bytes != nil:
@@ -187,9 +190,13 @@ func (r Result) compose(panels []*figurePanel, d drawing, papers publication) ([
 	line(13, 5*vg.Millimeter, r.heading())
 	line(8, 10*vg.Millimeter, "Baseline: "+r.Baseline+".")
 	line(8, 14*vg.Millimeter, r.Machine+", "+r.Kernel+"; "+r.Time)
-	if len(papers.of(r.Name)) > 0 {
+	sources := make(map[string]bool)
+	for _, v := range papers.of(r.Name) {
+		sources[v.Paper] = true
+	}
+	if len(sources) > 0 {
 		var titles []string
-		for _, key := range slices.Sorted(maps.Keys(papers.Papers)) {
+		for _, key := range slices.Sorted(maps.Keys(sources)) {
 			titles = append(titles, fmt.Sprintf("%s: \"%s\"", key, papers.Papers[key].Title))
 		}
 		line(8, 18*vg.Millimeter, "Published values are of "+strings.Join(titles, ", ")+".")

@@ -34,10 +34,20 @@ func (r Result) columns() []column {
 			column{"spread", func(p Point) string { return spreadText(p, "%.1f%%", 100) }},
 		)
 		if aims {
-			list = append(list, column{"aim", func(p Point) string { return aim(p, fmt.Sprintf("≥ %.0f%%", 100*(p.Aim-1))) }})
+			list = append(list, column{"aim", func(p Point) string {
+				return aimText(p.Aim, p.Ratio >= p.Aim, "≥ "+strconv.FormatFloat(round(100*(p.Aim-1), 1), 'f', -1, 64)+"%")
+			}})
 		}
 		if r.any(func(p Point) bool { return p.PlainRatio != 0 && p.PlainRatio != p.Ratio }) {
-			list = append(list, column{"against plain packets", func(p Point) string { return percent(p.PlainRatio) }})
+			list = append(list, column{"against plain packets", plainRatio})
+		}
+		if r.any(func(p Point) bool { return p.PlainAim != 0 }) {
+			list = append(list, column{"aim", func(p Point) string {
+				return aimText(p.PlainAim, p.PlainRatio >= p.PlainAim, fmt.Sprintf("≥ %.1f times", p.PlainAim))
+			}})
+		}
+		if r.any(func(p Point) bool { return p.Exports != nil }) {
+			list = append(list, column{"postcards lost", postcardsLost})
 		}
 	case r.any(func(p Point) bool { return p.Bytes != nil }):
 		list = append(list,
@@ -94,12 +104,19 @@ func (r Result) any(is func(Point) bool) bool { return slices.ContainsFunc(r.Poi
 
 func percent(ratio float64) string { return fmt.Sprintf("%+.1f%%", 100*(ratio-1)) }
 
-// figure is memory or a long time in a unit that people read.
+// figure is memory or a time in a unit that people read.
 func (p Point) figure() string {
 	if p.Bytes != nil {
 		return memoryText(*p.Bytes)
 	}
-	return fmt.Sprintf("%.1f ms", *p.NS/1e6)
+	return timeText(*p.NS)
+}
+
+func timeText(ns float64) string {
+	if ns < 1e5 {
+		return fmt.Sprintf("%.0f ns", ns)
+	}
+	return fmt.Sprintf("%.1f ms", ns/1e6)
 }
 
 func (p Point) spreadFigure() string {
@@ -109,6 +126,9 @@ func (p Point) spreadFigure() string {
 	case p.Bytes != nil:
 		return memoryText(*p.Spread)
 	}
+	if *p.NS < 1e5 {
+		return timeText(*p.Spread)
+	}
 	return fmt.Sprintf("%.1f ms", *p.Spread/1e6)
 }
 
@@ -116,7 +136,7 @@ func (p Point) aimFigure() string {
 	if p.Bytes != nil {
 		return memoryText(p.Aim)
 	}
-	return fmt.Sprintf("%.1f ms", p.Aim/1e6)
+	return timeText(p.Aim)
 }
 
 func memoryText(bytes float64) string {
@@ -136,14 +156,33 @@ func spreadText(p Point, format string, scale float64) string {
 	return fmt.Sprintf(format, scale*(*p.Spread))
 }
 
-func aim(p Point, text string) string {
+func aim(p Point, text string) string { return aimText(p.Aim, p.Met(), text) }
+
+func aimText(aim float64, met bool, text string) string {
 	switch {
-	case p.Aim == 0:
+	case aim == 0:
 		return none
-	case !p.Met():
+	case !met:
 		return text + ", missed"
 	}
 	return text + ", met"
+}
+
+func plainRatio(p Point) string {
+	switch {
+	case p.PlainRatio == 0:
+		return none
+	case p.PlainAim != 0:
+		return fmt.Sprintf("%.2f times", p.PlainRatio)
+	}
+	return percent(p.PlainRatio)
+}
+
+func postcardsLost(p Point) string {
+	if p.Exports == nil || p.Exports.Written+p.Exports.Lost == 0 {
+		return none
+	}
+	return fmt.Sprintf("%.2f%%", 100*p.Exports.loss())
 }
 
 // WriteText prints a result for people at a terminal.

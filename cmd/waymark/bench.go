@@ -20,7 +20,7 @@ import (
 
 func newBenchCommand(opts *options) *cobra.Command {
 	cmd := newGroup("bench", "Measure what the data plane costs on this machine",
-		newBenchRunCommand(opts), newBenchListCommand(opts), newBenchReportCommand(), newBenchInstructionsCommand())
+		newBenchRunCommand(opts), newBenchListCommand(opts), newBenchReportCommand(), newBenchInstructionsCommand(), newBenchExporterCommand())
 	cmd.Long = `Measure what the data plane costs on this machine: nanoseconds per packet and
 outcome, packets per second through forwarding nodes in the experiments of the
 IOAM papers, memory, and the time to get ready. Without a subcommand, every
@@ -206,6 +206,31 @@ func newBenchInstructionsCommand() *cobra.Command {
 				return err
 			}
 			return os.WriteFile(args[0], table.Bytes(), 0o644)
+		},
+	}
+}
+
+// newBenchExporterCommand is the process that the benchmark "exporter" measures.
+func newBenchExporterCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "exporter KIND TIME [ADDRESS]",
+		Short:  "Make records for a time, and export them to a UDP collector",
+		Hidden: true,
+		Args:   cobra.RangeArgs(2, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			duration, err := time.ParseDuration(args[1])
+			if err != nil {
+				return usagef("TIME: %w", err)
+			}
+			address := ""
+			if len(args) > 2 {
+				address = args[2]
+			}
+			run, err := bench.RunExporter(cmd.Context(), args[0], address, duration)
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(run)
 		},
 	}
 }

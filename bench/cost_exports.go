@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Configurations that export, by name.
+const (
+	exportingTransit       = "transit that exports: "
+	exportingDecapsulation = "decapsulation that exports: "
+	exportingEncapsulation = "encapsulation that exports: "
+)
+
+var exportModes = map[string]ioam.ExportMode{
+	"nothing": ioam.ExportNone, "every": ioam.ExportEvery, "aggregate": ioam.ExportAggregate, "sample": ioam.ExportSample,
+}
+
+// collecting is the address of a collector that the measured packets' prefix has.
+var collecting = netip.MustParseAddr("2001:db8:2::c")
+
+// exporting makes a node export, without a limit that would be met.
+func exporting(c ioam.NodeConfig, way ioam.ExportMode) ioam.NodeConfig {
+	c.ExportLimit, c.ExportRate = 1, ioam.MaxExportRate
+	c.Collectors = []ioam.Collector{{Address: collecting, Port: 9, Protocol: nextUDP}}
+	c.Namespaces[0].Export = way
+	if way == ioam.ExportSample {
+		c.Namespaces[0].Sample = sampleEvery
+	}
+	return c
+}
+
+// exportConfigs are nodes that export.
+func exportConfigs() map[string]ioam.NodeConfig {
+	configs := make(map[string]ioam.NodeConfig)
+	for name, way := range exportModes {
+		c := exporting(nodeConfig(), way)
+		configs[exportingTransit+name] = c
+
+		c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
+		configs[exportingDecapsulation+name] = c
+
+		c.Decapsulations = nil
+		c.Encapsulations = []ioam.Encapsulation{{
+			Name: "measured", Interface: ours, Mode: ioam.ModeInline,
+			Match:   ioam.Match{Destination: netip.PrefixFrom(destination, 64).Masked()},
+			Options: []ioam.InsertedOption{directExport{kind: typeNodeID, flags: bothExtensions}.option()},
+		}}
+		configs[exportingEncapsulation+name] = c
+	}
+	return configs
+}
+
+// exportCases are what exports cost at the hooks that make them, or prepare them.
+func exportCases() []costCase {
+	var cases []costCase
+	frame := func(kind ioam.TraceType) []byte { return padded(110, directExportOption(kind, bothExtensions)) }
+	add := func(hook datapath.Hook, detail string, outcome ioam.Outcome, config string, frame []byte) {
+		in := skb{}
+		if hook == datapath.HookEgressTC {
+			in = arrivedAt(other)
+		}
+		cases = append(cases, costCase{hook, detail, outcome, config, frame, in, 0})
+	}
+	for _, hook := range []datapath.Hook{datapath.HookIngressXDP, datapath.HookIngressTC} {
+		add(hook, "nothing exported", ioam.OutcomeDirectExport, exportingTransit+"nothing", frame(typeNodeID))
+		add(hook, "exported at egress", ioam.OutcomeDirectExport, exportingTransit+"aggregate", frame(typeNodeID))
+		add(hook, "exported at egress, with transit delay", ioam.OutcomeDirectExport, exportingTransit+"aggregate", frame(typeOnlyDelay))
+		inner := ipv6(source, destination, nextUDP, udp(24))
+		for _, way := range []string{"nothing", "aggregate", "every"} {
+			add(hook, "Direct Export, "+way, ioam.OutcomeTunnelDecapsulated, exportingDecapsulation+way,
+				tunnelled(inner, directExportOption(typeNodeID, bothExtensions)))
+		}
+	}
+	hook := datapath.HookEgressTC
+	for _, way := range []string{"nothing", "aggregate", "every"} {
+		add(hook, "transit, "+way, ioam.OutcomeDirectExport, exportingTransit+way, frame(typeNodeID))
+	}
+	chosen := frame(typeNodeID)
+	add(hook, "transit, sample, chosen", ioam.OutcomeDirectExport, exportingTransit+"sample", chosen)
+	add(hook, "transit, sample, not chosen", ioam.OutcomeDirectExport, exportingTransit+"sample", with(chosen, atSequence+3, 1))
+	add(hook, "transit, aggregate, with transit delay", ioam.OutcomeDirectExport, exportingTransit+"aggregate", frame(typeOnlyDelay))
+	for _, way := range []string{"nothing", "aggregate", "sample", "every"} {
+		add(hook, "Direct Export with flow hash and sequence, "+way, ioam.OutcomeEncapInserted, exportingEncapsulation+way, plain(destination, 78))
+	}
+	return append(cases, costCase{
+		hook, "a collector's", ioam.OutcomeEncapSkippedExport, exportingEncapsulation + "aggregate", plain(collecting, 78), arrivedAt(other), 0,
+	})
+}
+
+// writesPostcards tells whether packets of a configuration may become postcards.
+func writesPostcards(config string) bool {
+	for _, role := range []string{exportingTransit, exportingDecapsulation, exportingEncapsulation} {
+		if config == role+"every" || config == role+"sample" {
+			return true
+		}
+	}
+	return false
+}

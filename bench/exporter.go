@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// What the exporter is to reach: a million records per second and CPU, and
+// bytes of memory.
+const (
+	exporterAim       = 1000 // ns for a record
+	exporterMemoryAim = 64e6
+)
+
+// ExporterRun is what RunExporter did.
+type ExporterRun struct {
+	Records  uint64 `json:"records"`
+	Messages uint64 `json:"messages"` // IPFIX messages of them; 0 when none were sent
+	Octets   uint64 `json:"octets"`
+	// Processor is the time of all threads, in ns, and Resident what the process
+	// held in memory at the end, in bytes.
+	Processor int64   `json:"processor_ns"`
+	Resident  float64 `json:"resident"`
+}
+
+// exportedKind is a record that the exporter is measured with.
+type exportedKind struct {
+	name string
+	kind ioam.TraceType
+	flow bool
+}
+
+// exportedKinds are by the name that RunExporter knows them by.
+var exportedKinds = map[string]exportedKind{
+	"postcard-node":  {name: "postcard, trace type 0x800000", kind: typeNodeID},
+	"postcard-times": {name: "postcard with ids, times and delay, trace type 0xf80000", kind: typeDelay},
+	"postcard-all":   {name: "postcard of every field, trace type 0xfff000", kind: 0xfff000},
+	"flow":           {name: "flow with delays", kind: typeDelay, flow: true},
+}
+
+// exportedOrder is how results show them.
+var exportedOrder = []string{"postcard-node", "postcard-times", "postcard-all", "flow"}
+
+// inFlight bounds what may wait in the exporter's queue, so that none is dropped.
+const inFlight = 40_000
+
+// together is how many records are made before the exporter gets its turn.
+const together = 512
+
+// RunExporter makes records of a kind on one CPU for about as long as asked for
+// and exports them to a UDP collector; without an address they are thrown away.
+// It is for a process of its own, whose threads stay on that CPU.
+func RunExporter(ctx context.Context, kind, address string, duration time.Duration) (ExporterRun, error) {
+	k, ok := exportedKinds[kind]
+	if !ok {
+		return ExporterRun{}, fmt.Errorf("no kind of records is called %q", kind)
+	}
+	cpus, err := usableCPUs()
+	if err != nil {
+		return ExporterRun{}, err
+	}
+	if err := confine(cpus[len(cpus)-1:]); err != nil {
+		return ExporterRun{}, err
+	}
+	runtime.GOMAXPROCS(1)
+	config := place(nodeConfig(), ours, other)
+	x, err := newExporter(address, config)
+	if address == "" {
+		x, err = newExporter("[::1]:9", config) // it is not run
+	}
+	if err != nil {
+		return ExporterRun{}, err
+	}
+	if address == "" {
+		return x.throwAway(k, duration)
+	}
+	running, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- x.run(running) }()
+	began, err := processorTime(os.Getpid())
+	if err != nil {
+		stop()
+		return ExporterRun{}, errors.Join(err, <-done)
+	}
+	make1 := k.maker(x)
+	for n, deadline := uint32(0), time.Now().Add(duration); time.Now().Before(deadline) && ctx.Err() == nil; {
+		for range together {
+			x.offer(make1(n))
+			n++
+		}
+		for s := x.collector.Stats(); s.Offered > s.Written+inFlight; s = x.collector.Stats() {
+			time.Sleep(50 * time.Microsecond)
+		}
+		runtime.Gosched()
+	}
+	stop()
+	if err := errors.Join(<-done, ctx.Err()); err != nil {
+		return ExporterRun{}, err
+	}
+	s := x.collector.Stats()
+	if s.Written != s.Offered {
+		return ExporterRun{}, fmt.Errorf("of %d records %d were sent: %+v", s.Offered, s.Written, s)
+	}
+	r, err := runSince(began)
+	r.Records, r.Messages, r.Octets = s.Written, s.Messages, s.Octets
+	return r, err
+}
+
+// throwAway makes records and nothing of them.
+func (x *exporter) throwAway(k exportedKind, duration time.Duration) (ExporterRun, error) {
+	began, err := processorTime(os.Getpid())
+	if err != nil {
+		return ExporterRun{}, err
+	}
+	n, make1 := uint32(0), k.maker(x)
+	for deadline := time.Now().Add(duration); time.Now().Before(deadline); {
+		for range together {
+			if make1(n) == nil {
+				return ExporterRun{}, errors.New("no record was made")
+			}
+			n++
+		}
+	}
+	r, err := runSince(began)
+	r.Records = uint64(n)
+	return r, err
+}
+
+func runSince(began time.Duration) (r ExporterRun, err error) {
+	ended, err := processorTime(os.Getpid())
+	if err != nil {
+		return r, err
+	}
+	r.Processor = (ended - began).Nanoseconds()
+	r.Resident, err = residentMemory(os.Getpid())
+	return r, err
+}
+
+// maker makes the n-th record from what programs would have written.
+func (k exportedKind) maker(x *exporter) func(n uint32) export.Record {
+	flow := ioam.Flow{Source: source, Destination: destination, NextHeader: nextUDP, SourcePort: 4242, DestinationPort: 9}
+	at := time.Now().UTC()
+	if k.flow {
+		return func(n uint32) export.Record {
+			return x.records.Flow(datapath.Flow{
+				Role: ioam.RoleTransit, Ingress: ours, Egress: other, Namespace: namespace, Type: k.kind, ExtensionFlags: bothExtensions,
+				FlowID: n, Flow: flow, Packets: 1000, Bytes: 1_500_000, First: at, Last: at.Add(time.Second),
+				DelayCount: 1000, DelaySum: time.Millisecond, DelayMin: 500, DelayMax: 2000, HopLimitMin: 63, HopLimitMax: 63,
+			})
+		}
+	}
+	return func(n uint32) export.Record {
+		return x.records.Postcard(datapath.Postcard{Time: at, Export: ioam.Export{
+			Role: ioam.RoleTransit, Ingress: ours, Egress: other, HopLimit: 63, Time: at.UnixNano(), TransitDelay: 700, QueueDepth: 0,
+			Option: ioam.DirectExport{Namespace: namespace, ExtensionFlags: bothExtensions, Type: k.kind, FlowID: 0x5eed, Sequence: n},
+			Flow:   flow, Length: longPacket,
+		}})
+	}
+}
+
+// runExporterBenchmark lets processes that export, and some that do not, take turns.
+func runExporterBenchmark(ctx context.Context, o Options) (r Result, err error) {
+	program := o.Program
+	if program == "" {
+		if program, err = os.Executable(); err != nil {
+			return Result{}, fmt.Errorf("find the waymark program: %w", err)
+		}
+	}
+	apart, release, err := keepApart()
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	share := o.Duration / time.Duration(o.Rounds*len(exportedOrder)*2)
+	sums := make(map[string]*exporterSeries)
+	for round := range o.Rounds {
+		o.progress("round %d of %d", round+1, o.Rounds)
+		order := slices.Clone(exportedOrder)
+		if round%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, kind := range order {
+			if sums[kind] == nil {
+				sums[kind] = &exporterSeries{}
+			}
+			if err := sums[kind].turn(ctx, program, kind, share, round%2 == 1); err != nil {
+				return Result{}, fmt.Errorf("%s: %w", exportedKinds[kind].name, err)
+			}
+		}
+	}
+	r = Result{
+		Baseline: "the same records made and thrown away",
+		Axis:     "processors that the exporter may use", X: "CPUs",
+		Notes: []string{"A time is that of the processor for one record, the kernel's part of sending it included: 1000 ns are a million records per second."},
+	}
+	if !apart {
+		r.Notes = append(r.Notes, "There is one CPU: collector and exporter take turns on it.")
+	}
+	for _, kind := range exportedOrder {
+		r.Points = append(r.Points, sums[kind].points(exportedKinds[kind].name)...)
+	}
+	return r, nil
+}
+
+// exporterSeries is what was measured of a kind of records: a value for each round.
+type exporterSeries struct{ own, thrown, ratios, resident, bare []float64 }
+
+func (s *exporterSeries) turn(ctx context.Context, program, kind string, share time.Duration, backwards bool) error {
+	runs := []bool{false, true}
+	if backwards {
+		slices.Reverse(runs)
+	}
+	for _, exports := range runs {
+		run, err := exporterProcess(ctx, program, kind, exports, share)
+		if err != nil {
+			return err
+		}
+		each := float64(run.Processor) / float64(run.Records)
+		if exports {
+			s.own, s.resident = append(s.own, each), append(s.resident, run.Resident)
+		} else {
+			s.thrown, s.bare = append(s.thrown, each), append(s.bare, run.Resident)
+		}
+	}
+	s.ratios = append(s.ratios, s.own[len(s.own)-1]/s.thrown[len(s.thrown)-1])
+	return nil
+}
+
+func (s *exporterSeries) points(name string) []Point {
+	ns, memory := figure(median(s.own), 0), figure(median(s.resident), 0)
+	return []Point{
+		{Variant: name, X: 1, NS: ns, Ratio: round(median(s.ratios), 3), Spread: spread(s.own, 0), Reference: round(median(s.thrown), 0), Aim: exporterAim},
+		{Variant: "resident memory, " + name, X: 1, Bytes: memory, Ratio: round(*memory/median(s.bare), 3), Spread: spread(s.resident, 0),
+			Reference: round(median(s.bare), 0), Aim: exporterMemoryAim},
+	}
+}
+
+// exporterProcess has a process run RunExporter, and takes what it sends.
+func exporterProcess(ctx context.Context, program, kind string, exports bool, duration time.Duration) (run ExporterRun, err error) {
+	arguments := []string{"bench", "exporter", kind, duration.String()}
+	var c *collector
+	if exports {
+		if c, err = newCollector(); err != nil {
+			return run, err
+		}
+		defer func() { err = errors.Join(err, c.close()) }()
+		arguments = append(arguments, c.address())
+	}
+	cpus, err := usableCPUs()
+	if err != nil {
+		return run, err
+	}
+	var out, said bytes.Buffer
+	command := exec.CommandContext(ctx, program, arguments...)
+	command.Stdout, command.Stderr = &out, &said
+	if err := startOn(command, cpus); err != nil {
+		return run, fmt.Errorf("start %s: %w", program, err)
+	}
+	if err := command.Wait(); err != nil {
+		return run, fmt.Errorf("%w: %s", err, said.String())
+	}
+	if err := json.Unmarshal(out.Bytes(), &run); err != nil {
+		return run, fmt.Errorf("read what %s says: %w", program, err)
+	}
+	if run.Records == 0 || run.Processor <= 0 {
+		return run, fmt.Errorf("nothing was measured: %s", out.String())
+	}
+	if c == nil {
+		return run, nil
+	}
+	for deadline := time.Now().Add(time.Second); c.octets.Load() < run.Octets && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if got := c.octets.Load(); got < run.Octets-run.Octets/100 {
+		return run, fmt.Errorf("the collector received %d of %d octets", got, run.Octets)
+	}
+	return run, nil
+}
