@@ -117,9 +117,9 @@ func runExperiment(ctx context.Context, o Options, e experiment) (r Result, err 
 		e.variants = ends(e.variants)
 	}
 	if e.apart {
-		apart, release, err := keepApart()
-		if err != nil {
-			return Result{}, err
+		apart, release, fault := keepApart()
+		if fault != nil {
+			return Result{}, fault
 		}
 		defer func() { err = errors.Join(err, release()) }()
 		if !apart {
