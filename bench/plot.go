@@ -171,12 +171,33 @@ type drawing struct {
 	onto func(r Result, p *figurePanel, c draw.Canvas) error
 }
 
+// rowOf is how many panels stand next to each other when there are more than
+// three: letters would be too small.
+const rowOf = 2
+
+// rows divides panels into those that stand next to each other.
+func rows(panels []*figurePanel) [][]*figurePanel {
+	if len(panels) <= 3 {
+		return [][]*figurePanel{panels}
+	}
+	return slices.Collect(slices.Chunk(panels, rowOf))
+}
+
+// measure is how wide and how high a row of panels is.
+func (d drawing) measure(row []*figurePanel) (width, height vg.Length) {
+	for _, p := range row {
+		w, h := d.size(p)
+		width, height = width+w, max(height, h)
+	}
+	return width, height
+}
+
 // compose puts the panels next to each other, below the title.
 func (r Result) compose(panels []*figurePanel, d drawing, papers publication) ([]byte, error) {
 	var width, height vg.Length
-	for _, p := range panels {
-		w, h := d.size(p)
-		width, height = width+w, max(height, h)
+	for _, row := range rows(panels) {
+		w, h := d.measure(row)
+		width, height = max(width, w), height+h
 	}
 	stretch := max(1, leastWidth/width)
 	width *= stretch
@@ -184,8 +205,34 @@ func (r Result) compose(panels []*figurePanel, d drawing, papers publication) ([
 	all := draw.New(canvas)
 	all.SetColor(white)
 	all.Fill(all.Rectangle.Path())
+	r.drawTitle(all, papers)
+	bottom := height
+	for _, row := range rows(panels) {
+		_, high := d.measure(row)
+		left := vg.Length(0)
+		for _, p := range row {
+			w, h := d.size(p)
+			w *= stretch
+			part := draw.Crop(all, left+margin, left+w-width-margin, bottom-h, bottom-height-titleHeight)
+			if err := d.onto(r, p, part); err != nil {
+				return nil, fmt.Errorf("draw %s: %w", r.Name, err)
+			}
+			left += w
+		}
+		bottom -= high
+	}
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return nil, fmt.Errorf("draw %s: %w", r.Name, err)
+	}
+	return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:"+fonts+";")), nil
+}
+
+// drawTitle says what is shown, and where it was measured and published.
+func (r Result) drawTitle(all draw.Canvas, papers publication) {
 	line := func(size float64, below vg.Length, text string) {
-		all.FillText(textStyle(size, sans, draw.XCenter, draw.YCenter), vg.Point{X: width / 2, Y: height + titleHeight - below}, text)
+		at := vg.Point{X: all.Center().X, Y: all.Max.Y - below}
+		all.FillText(textStyle(size, sans, draw.XCenter, draw.YCenter), at, text)
 	}
 	line(13, 5*vg.Millimeter, r.heading())
 	line(8, 10*vg.Millimeter, "Baseline: "+r.Baseline+".")
@@ -194,28 +241,14 @@ func (r Result) compose(panels []*figurePanel, d drawing, papers publication) ([
 	for _, v := range papers.of(r.Name) {
 		sources[v.Paper] = true
 	}
-	if len(sources) > 0 {
-		var titles []string
-		for _, key := range slices.Sorted(maps.Keys(sources)) {
-			titles = append(titles, fmt.Sprintf("%s: \"%s\"", key, papers.Papers[key].Title))
-		}
-		line(8, 18*vg.Millimeter, "Published values are of "+strings.Join(titles, ", ")+".")
+	if len(sources) == 0 {
+		return
 	}
-	left := vg.Length(0)
-	for _, p := range panels {
-		w, h := d.size(p)
-		w *= stretch
-		part := draw.Crop(all, left+margin, left+w-width-margin, height-h, -titleHeight)
-		if err := d.onto(r, p, part); err != nil {
-			return nil, fmt.Errorf("draw %s: %w", r.Name, err)
-		}
-		left += w
+	var titles []string
+	for _, key := range slices.Sorted(maps.Keys(sources)) {
+		titles = append(titles, fmt.Sprintf("%s: \"%s\"", key, papers.Papers[key].Title))
 	}
-	var out bytes.Buffer
-	if _, err := canvas.WriteTo(&out); err != nil {
-		return nil, fmt.Errorf("draw %s: %w", r.Name, err)
-	}
-	return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:"+fonts+";")), nil
+	line(8, 18*vg.Millimeter, "Published values are of "+strings.Join(titles, ", ")+".")
 }
 
 // heading says what is shown.
