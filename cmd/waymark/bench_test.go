@@ -26,7 +26,7 @@ func TestBenchList(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != exitOK {
 		t.Fatalf("exit code %d, %v: %s", code, err, out)
 	}
-	if len(list) != len(bench.All()) || list[0].Name != "cost" || list[1].Name != "forwarding" || list[0].Title == "" {
+	if len(list) != len(bench.All()) || list[0].Name != "cost" || list[1].Name != "parts" || list[0].Title == "" {
 		t.Errorf("%+v", list)
 	}
 }
@@ -34,7 +34,7 @@ func TestBenchList(t *testing.T) {
 func TestBenchUsage(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"bench run", "NAME is missing"},
-		{"bench run nothing", "there are cost, forwarding"},
+		{"bench run nothing", "there are cost, parts, forwarding"},
 		{"bench nothing", `unknown command "nothing"`},
 		{"bench run cost --duration 0s", "--duration 0s: too short"},
 		{"bench run cost --duration 1ns", "--duration 1ns: too short for 25 rounds; give at least 100ms for each, or fewer --rounds"},
