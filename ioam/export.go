@@ -164,11 +164,12 @@ func flowOf(ip []byte) Flow {
 	}
 }
 
-// exportsTo reports whether a packet carries this node's exports.
+// exportsTo reports whether a packet carries this node's exports, or a later
+// fragment of them, whose port nobody knows.
 func (n *Node) exportsTo(p packet, upper upperLayer) bool {
 	_, port, known := upper.ports(p.ip)
 	for _, c := range n.config.Collectors {
-		if known && c.Port == port && c.Protocol == upper.next && c.Address.As16() == p.destination() {
+		if (!known || port == 0 || c.Port == port) && c.Protocol == upper.next && c.Address.As16() == p.destination() {
 			return true
 		}
 	}

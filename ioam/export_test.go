@@ -210,6 +210,7 @@ func TestCollectorsAreSpared(t *testing.T) {
 	tcp[6] = byte(NextHeaderTCP)
 	second := withDestination(bytes.Clone(tcp), netip.MustParseAddr("2001:db8:9::9"))
 	later := ipv6(NextHeaderFragment, append(unhex(t, "11000009 00000001"), port(4739)[40:]...))
+	laterTCP := ipv6(NextHeaderFragment, append(unhex(t, "06000009 00000001"), port(4739)[40:]...))
 	for _, test := range []struct {
 		name    string
 		packet  []byte
@@ -221,7 +222,9 @@ func TestCollectorsAreSpared(t *testing.T) {
 		{"another protocol", tcp, OutcomeEncapNotSelected},
 		{"another port", port(4740), OutcomeEncapNotSelected},
 		{"another address", withDestination(port(4739), netip.MustParseAddr("2001:db8:2::3")), OutcomeEncapNotSelected},
-		{"a later fragment", later, OutcomeEncapNotSelected},
+		{"its later fragment", later, OutcomeEncapSkippedExport},
+		{"a later fragment of another protocol", laterTCP, OutcomeEncapNotSelected},
+		{"no port", port(0), OutcomeEncapSkippedExport},
 		{"a second collector", second, OutcomeEncapSkippedExport},
 		{"control", withDestination(port(4739), netip.MustParseAddr("ff02::1")), OutcomeEncapSkippedControl},
 	} {

@@ -110,21 +110,22 @@ static __always_inline void gather(context *ctx, const struct packet *p,
 	v->time = timestamp_of(v->tai);
 }
 
-/* A packet to a collector of exports: it would cause more of them (RFC 9326 §3.1.2). */
+/*
+ * A packet to a collector of exports: it would cause more of them (RFC 9326 §3.1.2). Later
+ * fragments have no port; collectors are there with port 0, too.
+ */
 static __always_inline int is_export_packet(const struct packet *p, const struct ipv6 *ip6,
 					    const struct upper *u)
 {
 	struct collector to = {};
 	const __be16 *ports;
 
-	if (!NODE.has_collectors || !u->offset || !has_ports(u->next_header))
+	if (!NODE.has_collectors || !has_ports(u->next_header))
 		return 0;
-	ports = at(p, u->offset, 4);
-	if (!ports)
-		return 0;
+	ports = u->offset ? at(p, u->offset, 4) : 0;
 	to.address[0] = ip6->destination[0];
 	to.address[1] = ip6->destination[1];
-	to.port = ports[1];
+	to.port = ports ? ports[1] : 0;
 	to.protocol = u->next_header;
 	return bpf_map_lookup_elem(&collectors, &to) != 0;
 }

@@ -48,9 +48,10 @@ func compileExporting(cfg ioam.NodeConfig, cpus int) exporting {
 		}
 	}
 	for _, c := range cfg.Collectors {
-		x.collectors = append(x.collectors, abiCollector{
-			Address: addressWords(c.Address), Port: be16(c.Port), Protocol: uint8(c.Protocol),
-		})
+		to := abiCollector{Address: addressWords(c.Address), Protocol: uint8(c.Protocol)}
+		x.collectors = append(x.collectors, to) // of packets whose port is not known
+		to.Port = be16(c.Port)
+		x.collectors = append(x.collectors, to)
 	}
 	for _, e := range cfg.Encapsulations {
 		for _, o := range e.Options {
