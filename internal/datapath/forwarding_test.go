@@ -270,7 +270,7 @@ func TestForwardingAgreement(t *testing.T) {
 	}
 	t.Log(redirected)
 	for _, kind := range []ebpf.ProgramType{ebpf.XDP, ebpf.SchedCLS} {
-		if redirected[kind.String()] < packets/25 {
+		if redirected[kind.String()] < packets/50 {
 			t.Errorf("%s: only %d packets were redirected", kind, redirected[kind.String()])
 		}
 	}
@@ -289,6 +289,8 @@ func agreeForwarding(t *testing.T, cfg ioam.NodeConfig, key RouteKey, p *program
 	// tells how much a packet would grow, without counting it
 	always := everyPacket(t, cfg)
 	room, seen := headroom(t)
+	// what a program cannot see, it must believe of every packet
+	mayHaveSum := !isXDP && len(cfg.Encapsulations) > 0 && !readsQueues(t)
 	for range packetsPerConfig / 2 {
 		frame := g.frame()
 		if g.IntN(10) > 0 {
@@ -303,7 +305,7 @@ func agreeForwarding(t *testing.T, cfg ioam.NodeConfig, key RouteKey, p *program
 		}
 		in := ioam.Frame{Data: frame, Interface: arrivalIndex, Time: fixedTime}
 		after := node.Ingress(in)
-		expected, forward := after.Data, forwardable(cfg, key, frame, after, isXDP)
+		expected, forward := after.Data, !mayHaveSum && forwardable(cfg, key, frame, after, isXDP)
 		if forward {
 			in.Data, in.Interface, in.Ingress = routed(after.Data), departureIndex, arrivalIndex
 			if isXDP && after.Outcome != ioam.OutcomeTraceFilled {
