@@ -22,7 +22,6 @@ static __always_inline void export_departure(context *ctx, const struct packet *
 		return;
 	e->postcard.time = tai;
 	e->postcard.queue = queue;
-	e->postcard.segments = packet_segments(ctx);
 	if (s->export_types & DELAYED)
 		e->postcard.delay = delay_since_arrival(p, tai);
 	if (!find_flow(ctx, p->l3, s->length, TOLD_EITHER))

@@ -238,7 +238,7 @@ static __always_inline void note_insertion(context *ctx, const struct packet *p,
 		return;
 	x->postcard.time = v->tai;
 	x->postcard.queue = e->wants_queue ? v->queue : UNAVAILABLE;
-	x->postcard.segments = packet_segments(ctx);
+	note_segments(ctx, x);
 	x->inserted = e->has_exports ? e->index : NO_RULE;
 }
 

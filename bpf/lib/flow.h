@@ -62,6 +62,12 @@ static __always_inline void note_flow(const struct packet *p, const struct ipv6 
 		e->ends = 1;
 }
 
+/* Notes what the noted packet is still to be cut into. */
+static __always_inline void note_segments(context *ctx, struct export *e)
+{
+	e->postcard.segments = packet_segments(ctx, e->postcard.length - e->repeated);
+}
+
 /* Which packet is told of, behind or around a Hop-by-Hop header. */
 enum told {
 	TOLD_REST,   /* the packet without the header */
@@ -110,6 +116,7 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 told)
 	start = start ? start : length & 0xfff;
 	note_flow(p, ip6, &u, e, start);
 	e->postcard.length = whole - start;
+	note_segments(ctx, e);
 	return 0;
 }
 

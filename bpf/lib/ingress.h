@@ -172,7 +172,6 @@ static __always_inline void export_transit(context *ctx, const struct packet *p,
 	e = begin_export(ROLE_TRANSIT, NODE.ifindex, path->ifindex, hop_limit);
 	if (!e || find_flow(ctx, p->l3, s->length, TOLD_EITHER))
 		return;
-	e->postcard.segments = packet_segments(ctx);
 	if (s->export_types & DELAYED) {
 		e->postcard.time = tai_now();
 		e->postcard.delay = delay_of(tai, e->postcard.time);
@@ -189,7 +188,6 @@ static __always_inline void export_arrival(context *ctx, const struct packet *p,
 	if (!e ||
 	    find_flow(ctx, p->l3, s->length, removal == REMOVE_TUNNEL ? TOLD_EITHER : TOLD_REST))
 		return;
-	e->postcard.segments = packet_segments(ctx);
 	e->postcard.time = tai;
 	export_options(ctx, p->l3, s);
 }

@@ -67,10 +67,17 @@ static __always_inline __u32 packet_length(context *ctx, const struct packet *p)
 	return ctx->len - p->l3;
 }
 
-/* Packets that an offloaded one is still to be cut into; 0 = it is but one. */
-static __always_inline __u32 packet_segments(context *ctx)
+/*
+ * Packets that an offloaded one with so many bytes behind its headers is still to be cut into; 0 = it
+ * is but one. Who made it grow left the number to be found anew.
+ */
+static __always_inline __u32 packet_segments(context *ctx, __u32 payload)
 {
-	return ctx->gso_segs;
+	__u32 size = ctx->gso_size;
+
+	if (!size || ctx->gso_segs)
+		return ctx->gso_segs;
+	return (payload + size - 1) / size;
 }
 
 static __always_inline int load_bytes(context *ctx, __u32 offset, void *to, __u32 length)

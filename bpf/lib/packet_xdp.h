@@ -53,9 +53,10 @@ static __always_inline void packet_pull(context *ctx, struct packet *p, __u32 le
 }
 
 /* A frame is but one packet. */
-static __always_inline __u32 packet_segments(context *ctx)
+static __always_inline __u32 packet_segments(context *ctx, __u32 payload)
 {
 	(void)ctx;
+	(void)payload;
 	return 0;
 }
 
