@@ -99,9 +99,11 @@ struct export
 	__u32 written;	/* postcards, to wake the reader by */
 	__u32 flows;	/* that came, to number entries */
 	__u64 buffer;	/* where the packet is, as a number */
+	__u32 window;	/* of 2^27 ns */
+	__u32 spent;	/* postcards in it, of all interfaces */
 };
 
-_Static_assert(sizeof(struct export) == 128, "export has holes");
+_Static_assert(sizeof(struct export) == 136, "export has holes");
 
 /*
  * A flow of one CPU. The reader takes the totals of an interval when the next one has begun, and
@@ -145,8 +147,6 @@ struct flow_clock {
 /* Credit for exporting, of one CPU and interface. */
 struct export_credit {
 	__u64 packets;
-	__u32 window; /* of 2^27 ns */
-	__u32 spent;  /* postcards in it */
 };
 
 #define EXPORT_BURST 64

@@ -165,7 +165,7 @@ struct {
 	__type(value, struct flow_clock);
 } flow_clock SEC(".maps");
 
-/* One entry for each CPU: the export that is being made. */
+/* One entry for each CPU: the export that is being made. Kept. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

@@ -33,7 +33,8 @@ static __always_inline void earn_credit(void)
 		c->packets++;
 }
 
-static __always_inline int spend_credit(void)
+/* Credit is the interface's; what is spent in a while is bounded for all of them together. */
+static __always_inline int spend_credit(struct export *e)
 {
 	struct export_credit *c = credit_here();
 	__u32 window;
@@ -41,16 +42,16 @@ static __always_inline int spend_credit(void)
 	if (!c)
 		return 0;
 	window = bpf_ktime_get_coarse_ns() >> 27;
-	if (window != c->window) {
-		c->window = window;
-		c->spent = 0;
+	if (window != e->window) {
+		e->window = window;
+		e->spent = 0;
 	}
-	if (c->packets < NODE.export_limit || c->spent >= NODE.export_rate) {
+	if (c->packets < NODE.export_limit || e->spent >= NODE.export_rate) {
 		count(COUNTER_EXPORTS_SUPPRESSED);
 		return 0;
 	}
 	c->packets -= NODE.export_limit;
-	c->spent++;
+	e->spent++;
 	return 1;
 }
 
@@ -125,7 +126,7 @@ static __always_inline int evict(struct export *e, struct flow *f, __u32 index, 
 	struct flow_sample *sample;
 	void *ring = ring_here();
 
-	if (!ring || !spend_credit())
+	if (!ring || !spend_credit(e))
 		return 0;
 	sample = bpf_ringbuf_reserve(ring, sizeof(*sample), 0);
 	if (!sample) {
@@ -257,7 +258,7 @@ static __always_inline void send_postcard(struct export *e)
 {
 	void *ring;
 
-	if (!spend_credit())
+	if (!spend_credit(e))
 		return;
 	ring = ring_here();
 	if (!e->postcard.time)

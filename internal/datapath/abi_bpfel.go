@@ -73,8 +73,6 @@ type abiEncapsulation struct {
 type abiExportCredit struct {
 	_       structs.HostLayout
 	Packets uint64
-	Window  uint32
-	Spent   uint32
 }
 
 type abiFlow struct {

@@ -4,11 +4,13 @@ package datapath
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -155,18 +157,56 @@ func TestExportCreditIsBounded(t *testing.T) {
 	}
 }
 
-// TestExportRate bounds postcards in time.
+// TestExportRate bounds postcards in time, those of two interfaces together.
 func TestExportRate(t *testing.T) {
 	onOneCPU(t)
+	const allowed, packets = 20, 200 // in a window
 	cfg := exportingConfig(ioam.ExportEvery)
-	cfg.ExportRate = uint32(8 * ebpf.MustPossibleCPU())
+	cfg.ExportRate = uint32((allowed*1e9>>27 + 1) * ebpf.MustPossibleCPU())
+	second := cfg.Encapsulations[0]
+	second.Name, second.Interface = "exports too", 2
+	cfg.Encapsulations = append(cfg.Encapsulations, second)
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
-	for range 100 {
+	other := p.onInterface(t, cfg, 2)
+	window := func() int64 {
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC_COARSE, &now); err != nil {
+			t.Fatal(err)
+		}
+		return now.Nano() >> 27
+	}
+	first := window()
+	for range packets / 2 {
 		run(t, p.tcOut, plainPacket(7), 0)
+		run(t, other, plainPacket(7), 0)
 	}
-	if got := len(p.readSamples(t).postcards); got < 1 || got > 10 {
-		t.Errorf("%d postcards of 100 packets in less than a second, 8 are allowed", got)
+	windows := int(window() - first + 1)
+	if got := len(p.readSamples(t).postcards); got < allowed || got > allowed*windows {
+		t.Errorf("%d postcards of %d packets in %d windows, %d are allowed in each", got, packets, windows, allowed)
 	}
+}
+
+// onInterface loads the egress program of one more interface of the
+// configuration, with credit of its own.
+func (p *programs) onInterface(t *testing.T, cfg ioam.NodeConfig, index ioam.IfIndex) *ebpf.Program {
+	t.Helper()
+	specs, err := mapSpecs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := compile(cfg, 0, ethernet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &programs{maps: maps.Clone(p.maps)}
+	if other.maps[mapExportCredits], err = ebpf.NewMap(specs[mapExportCredits]); err != nil {
+		t.Fatal(err)
+	}
+	other.setCredit(t, 1<<40)
+	i := slices.IndexFunc(g.interfaces, func(in interfaceConstants) bool { return in.index == index })
+	other.load(t, g.interfaces[i], []hook{hookEgressTC})
+	t.Cleanup(func() { other.tcOut.Close(); other.maps[mapExportCredits].Close() })
+	return other.tcOut
 }
 
 // TestFlowEviction has more flows than the table holds. With credit, what gives
