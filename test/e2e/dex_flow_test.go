@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// amount is what a flow, or a capture, comes to.
+type amount struct{ packets, bytes uint64 }
+
+// amounts sums flow records by node, protocol and destination port.
+func amounts(flows []export.Flow) map[string]amount {
+	sums := map[string]amount{}
+	for _, f := range flows {
+		key := fmt.Sprintf("%s %d %d", f.Node, f.Packet.NextHeader, portOf(f.Packet))
+		sums[key] = amount{sums[key].packets + f.Packets, sums[key].bytes + f.Bytes}
+	}
+	return sums
+}
+
+func portOf(p export.Packet) uint16 {
+	if p.DestinationPort == nil {
+		return 0
+	}
+	return *p.DestinationPort
+}
+
+// segments counts what beta gets of TCP to a port, as it is on the wire.
+type segments struct {
+	capture *lab.Capture
+	lock    sync.Mutex
+	sum     amount
+}
+
+func startSegments(t *testing.T, l *lab.Lab, port uint16) *segments {
+	t.Helper()
+	a := &segments{}
+	var err error
+	a.capture, err = l.Capture("beta", "eth0", lab.CaptureOptions{Each: func(p lab.Packet) {
+		if ip := p.Data[14:]; !p.Outgoing && len(ip) >= 60 && ip[6] == 6 && binary.BigEndian.Uint16(ip[42:]) == port {
+			a.lock.Lock()
+			defer a.lock.Unlock()
+			a.sum = amount{a.sum.packets + 1, a.sum.bytes + uint64(p.Length-14)}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (a *segments) stop(t *testing.T) amount {
+	t.Helper()
+	if stats, err := a.capture.Stop(); err != nil || stats.Dropped > 0 {
+		t.Errorf("the capture at beta missed %d packets (%v)", stats.Dropped, err)
+	}
+	return a.sum
+}
+
+// awaitAmounts waits until flow records come to what was sent, at every node, and
+// checks that they stay so.
+func awaitAmounts(t *testing.T, c *collecting, from int, want map[string]amount) []export.Flow {
+	t.Helper()
+	everywhere := map[string]amount{}
+	for _, node := range routers {
+		for flow, sum := range want {
+			everywhere[node+" "+flow] = sum
+		}
+	}
+	var flows []export.Flow
+	read := func() map[string]amount {
+		flows = readCollected(t, c.lines()[from:]).flows
+		return amounts(flows)
+	}
+	await(t, "the flows of every node", 5*time.Second, func() bool {
+		sums := read()
+		return len(sums) >= len(everywhere) && !slices.ContainsFunc(slices.Collect(maps.Keys(everywhere)), func(k string) bool { return sums[k].packets < everywhere[k].packets })
+	})
+	if sums := read(); !maps.Equal(sums, everywhere) {
+		t.Errorf("flows, by node, protocol and port\n%v\nwant\n%v", sums, everywhere)
+	}
+	return flows
+}
+
+// dexFlows is the domain whose first node gets offloaded packets, and whose
+// second gets their segments.
+func dexFlows(t *testing.T) *lab.Topology {
+	t.Helper()
+	top := directExports(t, "export: every}", "export: aggregate}")
+	for node, attach := range map[string]string{"athos": string(tcModes()[0]), "porthos": "xdp", "aramis": string(tcModes()[0])} {
+		reconfigure(t, top, node, ", role:", ", attach: "+attach+", role:")
+	}
+	return top
+}
+
+// What nodes sum up is what was sent, at each of them, segments of offloaded
+// packets one by one; a sample is of the same packets everywhere; limits hold;
+// and nobody pays for what nobody wants.
+func TestDirectExportFlows(t *testing.T) {
+	l, c := raiseCollecting(t, dexFlows(t))
+	t.Run("aggregate", func(t *testing.T) { aggregateFlows(t, l, c) })
+	t.Run("sample", func(t *testing.T) { sampleFlows(t, l, c) })
+	t.Run("limits", func(t *testing.T) { limitExports(t, l) })
+	t.Run("unwanted", func(t *testing.T) { exportNothing(t, l) })
+	_, stats := c.stop()
+	checkNothingWrong(t, stats)
+}
+
+func aggregateFlows(t *testing.T, l *lab.Lab, c *collecting) {
+	const pings, datagrams, size = 30, 500, 300
+	tcp := startSegments(t, l, 9001)
+	send(t, l, "alpha",
+		lab.Traffic{Kind: lab.KindPing, Count: pings, Interval: time.Millisecond, Size: 56},
+		lab.Traffic{Kind: lab.KindUDP, Count: datagrams, Interval: 4 * time.Millisecond, Size: size, Port: 9000},
+		lab.Traffic{Kind: lab.KindTCP, Bytes: 8 << 20, Port: 9001})
+	time.Sleep(200 * time.Millisecond) // the connection's last packets
+	flows := awaitAmounts(t, c, 0, map[string]amount{
+		"58 0":    {pings, pings * (40 + 8 + 56)},
+		"17 9000": {datagrams, datagrams * (40 + 8 + size)},
+		"6 9001":  tcp.stop(t),
+	})
+	hopLimits := map[string]uint8{"athos": 63, "porthos": 62, "aramis": 61}
+	ended, measured, intervals := map[string]bool{}, uint64(0), 0
+	for _, f := range flows {
+		if f.Reordered > 0 || f.HopLimit != (export.HopLimits{Min: hopLimits[f.Node], Max: hopLimits[f.Node]}) || f.Last.Before(f.First) {
+			t.Errorf("flow %+v", f)
+		}
+		if f.EndReason == export.EndOfFlow && f.Packet.NextHeader == 6 {
+			ended[f.Node] = true
+		} else if f.EndReason != export.EndInterval {
+			t.Errorf("%s: flow %+v ended by %v", f.Node, f.Packet, f.EndReason)
+		}
+		if f.Node == "athos" && f.Packet.NextHeader == 17 {
+			intervals++
+		}
+		if d := f.TransitDelay; f.Node == "porthos" && f.Packet.NextHeader == 17 {
+			measured += d.Count
+			if d.Min == 0 || d.Max < d.Min || d.Sum < d.Count*uint64(d.Min) || d.Sum > d.Count*uint64(d.Max) {
+				t.Errorf("delays %+v", d)
+			}
+		} else if f.Node != "porthos" && d != nil && d.Count > 0 {
+			t.Errorf("%s: delays %+v, want none", f.Node, d)
+		}
+	}
+	if len(ended) != len(routers) || measured < datagrams*9/10 || intervals < 2 {
+		t.Errorf("TCP ended at %v; %d of %d delays; %d intervals of 2 s", ended, measured, datagrams, intervals)
+	}
+}
+
+func sampleFlows(t *testing.T, l *lab.Lab, c *collecting) {
+	const count, every = 200, 10
+	for _, node := range routers {
+		apply(t, l, node, "export: aggregate}", fmt.Sprintf("export: sample, sample: %d}", every))
+	}
+	before := len(c.lines())
+	send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Interval: time.Millisecond, Size: 100, Port: 9002})
+	awaitAmounts(t, c, before, map[string]amount{"17 9002": {count, count * 148}})
+	paths := readCollected(t, c.lines()[before:]).paths
+	var numbers []uint32
+	for _, p := range paths {
+		numbers = append(numbers, p.Sequence)
+		if got := route(p); !p.Complete || got != pathOfLine {
+			t.Errorf("complete %v, %s", p.Complete, got)
+		}
+	}
+	slices.Sort(numbers)
+	if len(numbers) != count/every || numbers[0] != 0 || numbers[len(numbers)-1] != count-every {
+		t.Errorf("the sample is %v", numbers)
+	}
+}
+
+// exportCounts sums what a node's interfaces count of exports, and their packets.
+func exportCounts(t *testing.T, l *lab.Lab, node string) (sum api.Interface, packets uint64) {
+	t.Helper()
+	for _, i := range statusOf(t, l, node).Interfaces {
+		sum.Postcards += i.Postcards
+		sum.ExportsSuppressed += i.ExportsSuppressed
+		for _, counts := range []map[string]uint64{i.Ingress, i.Egress} {
+			for _, n := range counts {
+				packets += n
+			}
+		}
+	}
+	return sum, packets
+}
+
+// RFC 9326 §3.1.2: by default, one export in a hundred packets.
+func limitExports(t *testing.T, l *lab.Lab) {
+	const count, burst = 20_000, 64
+	for _, node := range routers {
+		apply(t, l, node, "export-limit: 1/1, ", "", "export: aggregate}", "export: every}")
+	}
+	before, packetsBefore := map[string]api.Interface{}, map[string]uint64{}
+	for _, node := range routers {
+		before[node], packetsBefore[node] = exportCounts(t, l, node)
+	}
+	send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Interval: 20 * time.Microsecond, Size: 100, Port: 9003})
+	for _, node := range routers {
+		now, packets := exportCounts(t, l, node)
+		written, suppressed := now.Postcards-before[node].Postcards, now.ExportsSuppressed-before[node].ExportsSuppressed
+		if most := (packets-packetsBefore[node])/ioam.DefaultExportLimit + burst; written < count/ioam.DefaultExportLimit/2 || written > most {
+			t.Errorf("%s: %d postcards, want at most %d", node, written, most)
+		}
+		if written+suppressed != count {
+			t.Errorf("%s: %d postcards and %d suppressed, of %d packets", node, written, suppressed, count)
+		}
+		status := statusOf(t, l, node)
+		if !slices.ContainsFunc(status.Warnings, func(w health.Warning) bool { return w.Code == health.ExportsSuppressed }) {
+			t.Errorf("%s warns of %v, not of exports that were suppressed", node, status.Warnings)
+		}
+		place, err := l.Node(node).Place()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := api.NewClient(place.Socket()).Metrics(t.Context())
+		if err != nil || !strings.Contains(string(text), "waymark_exports_suppressed_total{interface=") {
+			t.Errorf("%s: no metric of suppressed exports (%v)", node, err)
+		}
+	}
+}
+
+func exportNothing(t *testing.T, l *lab.Lab) {
+	for _, node := range routers {
+		apply(t, l, node, toCollector, "", "export: aggregate}", "export: every}")
+	}
+	before := counter(t, l, "aramis", "tunnel_decapsulated")
+	sums := map[string]api.Interface{}
+	for _, node := range routers {
+		sums[node], _ = exportCounts(t, l, node)
+	}
+	const count = 200
+	send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 100, Port: 9004})
+	if n := counter(t, l, "aramis", "tunnel_decapsulated") - before; n != count {
+		t.Errorf("%d packets carried the option, want %d", n, count)
+	}
+	for _, node := range routers {
+		now, _ := exportCounts(t, l, node)
+		if now.Postcards != sums[node].Postcards || now.ExportsSuppressed != sums[node].ExportsSuppressed {
+			t.Errorf("%s: %+v became %+v, and nobody wants it", node, sums[node], now)
+		}
+	}
+}

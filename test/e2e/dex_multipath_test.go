@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/lab"
+)
+
+// Each flow's packets go one of two equal ways, which their paths show; of flows
+// that are chosen, all packets, and of others none.
+func TestDirectExportEqualPaths(t *testing.T) {
+	top := builtin(t, "ecmp")
+	all := []string{"athos", "porthos", "dartagnan", "aramis"}
+	for _, node := range all {
+		reconfigure(t, top, node, "node: {", toCollector+"node: {export-limit: 1/1, export-rate: 1000000, ", "{id: 123}", "{id: 123, export: every}")
+	}
+	reconfigure(t, top, "athos", "trace: {namespace: 123, type: 0xf80000, size: 60}", dex, "source: 2001:db8:ff::1, ", "")
+	l, c := raiseCollecting(t, top)
+	const flows, count = 24, 4
+	exchange := func() {
+		for i := range flows {
+			send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 64, Port: uint16(9000 + i)})
+		}
+	}
+	exchange()
+	await(t, "the paths of all flows", 10*time.Second, func() bool { return len(c.lines()) >= flows*count })
+	paths := readCollected(t, c.lines()).paths
+	used, by := map[string]int{}, map[uint16]string{}
+	for _, p := range paths {
+		if !p.Complete || len(p.Nodes) != 3 {
+			t.Fatalf("complete %v (%s): %s", p.Complete, p.Reason, route(p))
+		}
+		node := p.Nodes[1].Node
+		used[node]++
+		if before, seen := by[portOf(p.Packet)]; seen && before != node {
+			t.Errorf("the flow to port %d went by %s and %s", portOf(p.Packet), before, node)
+		}
+		by[portOf(p.Packet)] = node
+		if strings.HasPrefix(p.Nodes[0].Egress, "eth1") != (node == "porthos") {
+			t.Errorf("%s", route(p))
+		}
+	}
+	if n := checkSequences(t, paths); n != flows*count || used["porthos"] == 0 || used["dartagnan"] == 0 {
+		t.Errorf("%d paths, by node %v", n, used)
+	}
+
+	apply(t, l, "athos", "frequency: 1/1", "flows: 1/3\n    frequency: 1/1")
+	before := counter(t, l, "athos", "encap_tunneled")
+	seen := len(c.lines())
+	exchange()
+	chosen := int(settled(t, l, "athos", "encap_tunneled") - before)
+	await(t, fmt.Sprintf("%d paths", chosen), 10*time.Second, func() bool { return len(c.lines()) >= seen+chosen })
+	packets := map[uint16]int{}
+	for _, p := range readCollected(t, c.lines()[seen:]).paths {
+		packets[portOf(p.Packet)]++
+	}
+	for port, n := range packets {
+		if n != count {
+			t.Errorf("%d of %d packets to port %d were chosen", n, count, port)
+		}
+	}
+	if len(packets) == 0 || len(packets) > flows*2/3 { // 1 in 10,000 runs have more
+		t.Errorf("%d of %d flows were chosen, of 1 in 3", len(packets), flows)
+	}
+	_, stats := c.stop()
+	checkNothingWrong(t, stats)
+}

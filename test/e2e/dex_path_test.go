@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/collect"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+const pathOfLine = "athos(1) encapsulating eth0>eth1 101>102 63, porthos(2) transit eth0>eth1 201>202 62, aramis(3) decapsulating eth0> 301>- 61"
+
+// dexWay is one way to put a Direct Export into packets and to get it through.
+type dexWay struct {
+	name    string
+	changes []string // of the routers' configurations
+	fast    bool
+	host    bool // alpha inserts, inline
+	option  ioam.OptionType
+	added   string // outcome where it is inserted
+	path    string
+	senders []string // whose frames are looked at: not those that XDP redirects
+	source  string   // of the header in front
+}
+
+// outwards are the interfaces that lead to beta.
+var outwards = map[string]string{"alpha": "eth0", "athos": "eth1", "porthos": "eth1"}
+
+func dexWays() []dexWay {
+	const given, source = "2001:db8:ff::1", "source: 2001:db8:ff::1, "
+	stack := []string{"athos", "porthos"}
+	attach := func(a string) []string { return []string{", role:", ", attach: " + a + ", role:"} }
+	return []dexWay{
+		{name: "XDP", senders: stack, source: given, changes: attach("xdp"), option: ioam.OptionIOAMStatic, added: "encap_tunneled", path: pathOfLine},
+		{name: "tc, source derived, 0x31, over TCP", option: ioam.OptionIOAM, added: "encap_tunneled", path: pathOfLine,
+			senders: stack, source: "2001:db8:12::1", changes: append(attach(string(tcModes()[0])), source, "", "[flow-id, sequence]}", "[flow-id, sequence], option-type: 0x31}", "udp://", "tcp://")},
+		{name: "fast", changes: []string{source, "", ", role:", ", attach: xdp, forwarding: fast, role:"}, fast: true, option: ioam.OptionIOAMStatic,
+			added: "encap_tunneled", path: pathOfLine},
+		{name: "inline at a host", changes: attach("xdp"), host: true,
+			option: ioam.OptionIOAMStatic, added: "encap_inserted", senders: append([]string{"alpha"}, stack...), source: "2001:db8:1::2",
+			path: "alpha(9) encapsulating >eth0 ->901 64, athos(1) transit eth0>eth1 101>102 63, porthos(2) transit eth0>eth1 201>202 62, aramis(3) decapsulating eth0> 301>- 61"},
+	}
+}
+
+// alphaInserts is the agent of a host that inserts into what it sends.
+const alphaInserts = toCollector + `node: {id: 9, export-limit: 1/1, export-rate: 1000000}
+interfaces: [{name: eth0, id: 901, role: [ingress, egress], attach: xdp}]
+namespaces: [{id: 123, export: every}]
+encapsulations:
+  - name: all
+    interface: eth0
+    match: {destination: "::/0"}
+    mode: inline
+    options: [{` + dex + `}]
+`
+
+// Whatever a packet's way through the domain is, and whatever it carries, its
+// nodes tell a collector the whole of it. The option arrives as it was sent,
+// none leaves the domain, and what nodes export carries none.
+func TestDirectExportPaths(t *testing.T) {
+	for _, tt := range dexWays() {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.fast {
+				needRedirection(t)
+			}
+			l, c, from := raiseDexWay(t, tt)
+			beta := startScan(t, l, "beta", "eth0")
+			var links []*triggers
+			for _, node := range tt.senders {
+				links = append(links, startTriggers(t, l, node, outwards[node]))
+			}
+			const count = 20
+			send(t, l, "alpha",
+				lab.Traffic{Kind: lab.KindPing, Count: count, Interval: time.Millisecond, Size: 56},
+				lab.Traffic{Kind: lab.KindUDP, Count: count, Interval: time.Millisecond, Size: 1200, Port: 9000},
+				lab.Traffic{Kind: lab.KindTCP, Bytes: 100_000, Port: 9001})
+			inserted := int(settled(t, l, from, tt.added)) + int(forwardsOf(t, l, from).fast[tt.added])
+			await(t, fmt.Sprintf("%d paths", inserted), 10*time.Second, func() bool { return len(c.lines()) >= inserted })
+			lines, stats := c.stop()
+			checkNothingWrong(t, stats)
+			paths := readCollected(t, lines).paths
+			checkPaths(t, tt, paths)
+			byProtocol := map[ioam.NextHeader]int{}
+			for _, p := range paths {
+				byProtocol[p.Packet.NextHeader]++
+			}
+			if n := checkSequences(t, paths); n != inserted || byProtocol[58] != count || byProtocol[17] != count || byProtocol[6] < 3 {
+				t.Errorf("%d paths of %d packets, by protocol %v", n, inserted, byProtocol)
+			}
+			if len(links) > 0 {
+				checkUnchanged(t, tt.option, links...)
+				if got := slices.Collect(maps.Keys(links[0].sources)); len(got) != 1 || got[0].String() != tt.source {
+					t.Errorf("the option comes from %v, want %s", got, tt.source)
+				}
+			}
+			if n := counter(t, l, from, "encap_skipped_export"); n == 0 {
+				t.Error("nothing to the collector met the rule")
+			}
+			if stats := beta.stop(t); stats.Dropped > 0 || beta.packets.Load() == 0 || beta.ioamBytes.Load() > 0 {
+				t.Errorf("beta received %d packets with %d bytes of IOAM; %d were not looked at", beta.packets.Load(), beta.ioamBytes.Load(), stats.Dropped)
+			}
+			if f := forwardsOf(t, l, "porthos"); tt.fast && f.fast["direct_export"] == 0 {
+				t.Errorf("porthos forwarded none past its stack: %v", f)
+			}
+		})
+	}
+}
+
+// raiseDexWay raises the line; from is the node that inserts.
+func raiseDexWay(t *testing.T, tt dexWay) (l *lab.Lab, c *collecting, from string) {
+	t.Helper()
+	top, from := directExports(t, tt.changes...), "athos"
+	if tt.host {
+		reconfigure(t, top, "athos", "role: []", "role: [ingress, egress]", `destination: "::/0"`, `destination: "fd00::/64"`)
+		top.Links[0].MTU = 1700 // full packets have room for the option
+		reconfigure(t, top, "aramis", "export: every}", "export: every, remove: true}")
+		top.Node("alpha").Agent, from = &lab.AgentSpec{Config: []byte(alphaInserts)}, "alpha"
+	}
+	l, c = raiseCollecting(t, top)
+	if tt.fast {
+		openEnds(t, l, "alpha", "beta")
+		must(t, l.Node("beta"), "ethtool", "-K", "eth0", "tx", "off")
+	}
+	return l, c, from
+}
+
+// checkPaths wants every path whole, with times that agree with each other.
+func checkPaths(t *testing.T, tt dexWay, paths []collect.PathRecord) {
+	t.Helper()
+	forgotten := 0
+	defer func() { // many packets on their way through a node at once share places
+		if forgotten > len(paths)/10 {
+			t.Errorf("of %d packets, transit nodes did not know the delay of %d", len(paths), forgotten)
+		}
+	}()
+	for i, p := range paths {
+		if got := route(p); !p.Complete || got != tt.path {
+			t.Fatalf("path %d: complete %v (%s), %s; want %s", i, p.Complete, p.Reason, got, tt.path)
+		}
+		if p.Packet.Destination != betaAddress || p.Delay == nil || *p.Delay <= 0 {
+			t.Fatalf("path %d: packet %+v, delay %v", i, p.Packet, p.Delay)
+		}
+		for k, n := range p.Nodes {
+			if k > 0 && (n.SincePrevious == nil || *n.SincePrevious < 0) {
+				t.Fatalf("path %d: %s is %v behind the node before", i, n.Node, n.SincePrevious)
+			}
+			inside := k > 0 && k < len(p.Nodes)-1
+			// one clock, so a packet was not held for longer than it took from the node before
+			switch d := n.TransitDelay; {
+			case inside && !d.Valid && p.Packet.NextHeader == 6:
+				forgotten++
+			case d.Valid != inside || inside && (d.Value == 0 || int64(d.Value) > *n.SincePrevious):
+				t.Fatalf("path %d: %s held it for %s, %d ns behind the node before", i, n.Node, value(d), *n.SincePrevious)
+			}
+		}
+	}
+}

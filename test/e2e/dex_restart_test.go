@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Agents are reloaded, with another size of their tables of flows, and killed and
+// started again, under traffic: each packet is in exactly one flow record.
+func TestDirectExportFlowsOutliveAgents(t *testing.T) {
+	top := directExports(t, "export: every}", "export: aggregate}", "node: {", "node: {flows: 64, ")
+	l, c := raiseCollecting(t, top)
+	stop := startTraffic(t, l)
+	records := func(node string) (n int) {
+		for _, f := range readCollected(t, c.lines()).flows {
+			if f.Node == node {
+				n++
+			}
+		}
+		return n
+	}
+	for i, node := range routers {
+		for k, size := range []int{4096, 8, 300} {
+			apply(t, l, node, "flows: 64", fmt.Sprintf("flows: %d", size), "{id: 123,", fmt.Sprintf("{id: 123, data: %d,", 10*i+k))
+		}
+		// What an agent has read and not yet sent dies with it: it is killed when its
+		// collector has just heard of the interval.
+		before := records(node)
+		await(t, "the next interval of "+node, 5*time.Second, func() bool { return records(node) > before })
+		restart(t, l, node, syscall.SIGKILL)
+		awaitExporters(t, l, node)
+	}
+	time.Sleep(time.Second)
+	sum := stop()
+	if sum.Lost() > 0 || sum.Sent < 1000 {
+		t.Errorf("traffic %+v", sum)
+	}
+	n := uint64(sum.Sent)
+	awaitAmounts(t, c, 0, map[string]amount{"17 9000": {n, n * 148}})
+	_, stats := c.stop()
+	for cause, n := range stats.Malformed {
+		if n > 0 && cause != "sequence_gap" && cause != "sequence_out_of_order" { // a killed agent's session begins anew
+			t.Errorf("%s: %d", cause, n)
+		}
+	}
+}
