@@ -270,7 +270,8 @@ func TestForwardingAgreement(t *testing.T) {
 	}
 	t.Log(redirected)
 	for _, kind := range []ebpf.ProgramType{ebpf.XDP, ebpf.SchedCLS} {
-		if redirected[kind.String()] < packets/50 {
+		// before Linux 6.2, tc leaves what may be encapsulated to the stack
+		if redirected[kind.String()] < packets/100 {
 			t.Errorf("%s: only %d packets were redirected", kind, redirected[kind.String()])
 		}
 	}
