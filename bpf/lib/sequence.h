@@ -52,12 +52,11 @@ __noinline __u32 take_sequence(__u32 namespace_id, __u32 flow_id)
 {
 	__u32 index = (flow_id * FIBONACCI_32 >> 16 ^ namespace_id) & SEQUENCE_SET_MASK;
 	struct sequence_set *set = bpf_map_lookup_elem(&sequences, &index);
-	struct sequence_slot *way;
+	struct sequence_slot *way, *other;
 
 	if (!set)
 		return 0;
 	way = find_way(set, flow_id);
-	way->used = coarse_now();
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < SEQUENCE_TRIES; i++) {
 		__u64 old = *(volatile __u64 *)&way->word, next = flow_id | NEXT_SEQUENCE;
@@ -69,11 +68,18 @@ __noinline __u32 take_sequence(__u32 namespace_id, __u32 flow_id)
 			way = find_way(set, flow_id);
 			continue;
 		}
+		way->used = coarse_now();
 		if (own)
 			return old >> 32;
 		if (old)
 			count(COUNTER_SEQUENCES_EVICTED);
-		return 0;
+		/* a CPU that came at the same time may have taken the other way: both give theirs up,
+		 * unless a number was taken there meanwhile */
+		other = way == &set->ways[0] ? &set->ways[1] : &set->ways[0];
+		if (!is_flow_word(*(volatile __u64 *)&other->word, flow_id) ||
+		    __sync_val_compare_and_swap(&way->word, next, 0) != next)
+			return 0;
+		way = find_way(set, flow_id);
 	}
 	/* as many CPUs as tries were faster: the number is right, unless the flow was evicted now */
 	return __sync_fetch_and_add(&way->word, NEXT_SEQUENCE) >> 32;

@@ -5,8 +5,10 @@ package datapath
 import (
 	"encoding/binary"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -113,6 +115,42 @@ func TestSequenceEviction(t *testing.T) {
 	}
 	if evicted == 0 || uint64(firsts) != 3+evicted-1 {
 		t.Errorf("numbers %v, %d evictions", numbers, evicted)
+	}
+}
+
+// TestSequenceOfNewFlowOnTwoCPUs lets two CPUs begin a flow at once, in sets that
+// others fill: it gets one way of its set, and no number comes twice.
+func TestSequenceOfNewFlowOnTwoCPUs(t *testing.T) {
+	p := loadPrograms(t, exportingConfig(ioam.ExportNone), 1, fixedTime, hookEgressTC)
+	inSet := make(map[uint32][]uint32)
+	for label := uint32(1); label < 1<<20; label++ {
+		set := label * 0x9e3779b1 >> 16
+		inSet[set] = append(inSet[set], label)
+	}
+	const namespace, sets = 123, 200
+	for set := range uint32(sets) {
+		for _, label := range inSet[set] {
+			var got [2]uint32
+			var group sync.WaitGroup
+			var ready atomic.Int32
+			for w := range got {
+				group.Go(func() {
+					for ready.Add(1); ready.Load() < int32(len(got)); {
+						runtime.Gosched()
+					}
+					_, out := run(t, p.tcOut, plainPacket(label), 0)
+					got[w] = insertedSequence(t, out)
+				})
+			}
+			group.Wait()
+			var slots abiSequenceSet
+			if err := p.maps[mapSequences].Lookup(set^namespace, &slots); err != nil {
+				t.Fatal(err)
+			}
+			if got[0] == got[1] || uint32(slots.Ways[0].Word) == uint32(slots.Ways[1].Word) {
+				t.Fatalf("flow %d got the numbers %d, its set is %+v", label, got, slots)
+			}
+		}
 	}
 }
 
