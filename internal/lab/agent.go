@@ -124,6 +124,22 @@ func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, er
 	return a, a.await(ctx, n.Name())
 }
 
+// Reconfigure gives the node's running agent another configuration, which is in
+// force when it returns.
+func (n *Node) Reconfigure(ctx context.Context, configuration []byte) error {
+	place, err := n.Place()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(n.lab.directory, n.Name()+".yaml"), configuration, 0o644); err != nil {
+		return err
+	}
+	if err := api.NewClient(place.Socket()).Reload(ctx); err != nil {
+		return fmt.Errorf("give the agent of %s another configuration: %w", n.Name(), err)
+	}
+	return nil
+}
+
 // await waits until the agent's API answers.
 func (a *Agent) await(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, agentStartTimeout)

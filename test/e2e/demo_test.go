@@ -21,6 +21,8 @@ var demoLimit = patience.Of(time.Minute)
 
 var verdict = regexp.MustCompile(`(?m)^demo: traced=(\d+) delivered=(\d+) ioam_bytes_at_beta=(\d+)\n\z`)
 
+var joinedPaths = regexp.MustCompile(`(?m)^demo: exported=(\d+) joined=(\d+)\ndemo: traced=`)
+
 // demonstration is a running `waymark lab demo`.
 type demonstration struct {
 	transcript
@@ -104,6 +106,11 @@ func TestDemo(t *testing.T) {
 	for _, m := range whole.FindAllStringSubmatch(out.String(), -1) {
 		kinds[m[1]]++
 	}
+	joined := joinedPaths.FindStringSubmatch(out.String())
+	paths := len(regexp.MustCompile(strings.Replace(whole.String(), "^trace ", "^path ", 1)).FindAllString(out.String(), -1))
+	if joined == nil || joined[1] != joined[2] || joined[2] != strconv.Itoa(paths) || paths < 9 {
+		t.Errorf("exported and joined %v, %d whole paths; want every ping and datagram and some TCP in\n%s", joined, paths, out)
+	}
 	if kinds["ping"] != 5 || kinds["udp"] != 10 || kinds["tcp"] == 0 || kinds["ping"]+kinds["udp"]+kinds["tcp"] != traced {
 		t.Errorf("whole traces are %v of %d in\n%s", kinds, traced, out)
 	}
@@ -147,6 +154,7 @@ func TestDemoInterrupted(t *testing.T) {
 	}{
 		{"raising", syscall.SIGINT, "Raising", 130},
 		{"tracing", syscall.SIGINT, "\ntrace 2: ", 130},
+		{"collecting", syscall.SIGINT, "\npath 2: ", 130},
 		{"terminated", syscall.SIGTERM, "\ntrace 8: ", 130},
 		{"terminal closed", syscall.SIGHUP, "\ntrace 1: ", 1},
 	} {

@@ -2,7 +2,8 @@
 
 // Package demo shows an IOAM domain at work: it raises the built-in line,
 // sends real traffic through it and prints the way of each traced packet
-// (RFC 9197 §4.4) as the decapsulating node reports it, while it proves that
+// (RFC 9197 §4.4) as the decapsulating node reports it; then the way of packets
+// with a Direct Export (RFC 9326), joined of what all nodes export. It proves that
 // nothing of IOAM leaves the domain.
 package demo
 
@@ -71,7 +72,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.Down(ctx)) }()
 	show.line("Five nodes and three agents are up after %.1f s: athos encapsulates, porthos transits, aramis decapsulates and reports.", time.Since(start).Seconds())
-	s := &session{lab: l, show: show, arrived: newArrivals(t), inside: newArrivals(t)}
+	s := &session{lab: l, show: show, arrived: newArrivals(t), inside: newArrivals(t), joined: joined{show: show}}
 	err = s.run(ctx)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
@@ -88,7 +89,8 @@ type session struct {
 	show    *printer
 	records *observer
 	arrived *arrivals // what beta received
-	inside  *arrivals // what porthos received, to show that the scan does see IOAM
+	inside  *arrivals // what porthos sent on, to show that the scan does see IOAM
+	joined  joined    // of Direct Export
 	faults  []error
 }
 
@@ -118,16 +120,21 @@ func (s *session) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return stopCaptures()
+	err = s.directExport(ctx)
+	return errors.Join(err, stopCaptures())
 }
 
-// capture starts to scan what beta and porthos receive.
+// capture starts to scan what beta receives and porthos sends on. (Where packets
+// arrive, a capture would cost porthos the transit delays that it exports.)
 func (s *session) capture() (stop func() error, err error) {
 	outer, err := s.lab.Capture(receiver, "eth0", lab.CaptureOptions{Each: s.arrived.see})
 	if err != nil {
 		return nil, err
 	}
-	inner, err := s.lab.Capture(middle, "eth0", lab.CaptureOptions{Each: s.inside.see})
+	inner, err := s.lab.Capture(middle, "eth1", lab.CaptureOptions{Each: func(p lab.Packet) {
+		p.Outgoing = !p.Outgoing
+		s.inside.see(p)
+	}})
 	if err != nil {
 		_, serr := outer.Stop()
 		return nil, errors.Join(err, serr)
@@ -208,6 +215,10 @@ func (s *session) conclude() error {
 	if truncated > 0 {
 		s.fault("%d packets at %s were too long to be scanned as a whole", truncated, receiver)
 	}
+	complete, partial := s.joined.counts()
+	if s.joined.exported == 0 || complete != s.joined.exported || partial > 0 {
+		s.fault("of %d packets with a Direct Export, %d were joined into whole paths and %d into others", s.joined.exported, complete, partial)
+	}
 	if len(traced) > 0 && marked == 0 {
 		s.fault("the scan found no IOAM at %s either, so it proves nothing", middle)
 	}
@@ -215,15 +226,17 @@ func (s *session) conclude() error {
 	if least, half, most, ok := s.records.delays(); ok {
 		s.show.line("From athos to aramis: %s at least, %s in the middle, %s at most.", export.Duration(least), export.Duration(half), export.Duration(most))
 	}
-	s.show.line("Inside the domain, %s received %d packets with %d bytes of IOAM.", middle, marked, within)
+	s.show.line("Inside the domain, %s sent on %d packets with %d bytes of IOAM.", middle, marked, within)
 	s.show.line("Outside, %s received %d packets with %d bytes of IOAM: every packet was scanned.", receiver, packets, residue)
 	if s.show.terminal {
 		colour := green
 		if len(s.faults) > 0 {
 			colour = red
 		}
-		s.show.line("%s", s.show.paint(colour, fmt.Sprintf("%d packets carried a trace, %d of them were delivered, %d bytes of IOAM left the domain.", len(traced), delivered, residue)))
+		s.show.line("%s", s.show.paint(colour, fmt.Sprintf("%d packets carried a trace, %d of them were delivered; %d were exported by all nodes, %d joined; %d bytes of IOAM left the domain.",
+			len(traced), delivered, s.joined.exported, complete, residue)))
 	} else {
+		s.show.line("demo: exported=%d joined=%d", s.joined.exported, complete)
 		s.show.line("demo: traced=%d delivered=%d ioam_bytes_at_beta=%d", len(traced), delivered, residue)
 	}
 	return errors.Join(s.faults...)

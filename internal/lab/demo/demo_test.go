@@ -8,12 +8,14 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
 )
@@ -71,7 +73,7 @@ func TestPrint(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
 			p := &printer{out: &out, terminal: tt.terminal, names: lineNames(t)}
-			p.trace(record(t, tt.record))
+			p.way("trace", record(t, tt.record))
 			if out.String() != tt.want {
 				t.Errorf("printed\n%s\nwant\n%s", out.String(), tt.want)
 			}
@@ -83,7 +85,7 @@ func TestColourOnlyWhenAsked(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		var out bytes.Buffer
 		p := &printer{out: &out, terminal: true, colour: colour, names: lineNames(t)}
-		p.trace(record(t, udpRecord))
+		p.way("trace", record(t, udpRecord))
 		if got := strings.Contains(out.String(), "\x1b["); got != colour {
 			t.Errorf("colour %v: escapes are there: %v", colour, got)
 		}
@@ -242,21 +244,28 @@ func TestConclude(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		traces int
+		paths  int // of one packet with a Direct Export
 		beta   []lab.Packet
 		inside []lab.Packet
 		want   string // in the error; empty: success
 		line   string
 	}{
-		{"good", 1, []lab.Packet{good}, []lab.Packet{marked}, "", "demo: traced=1 delivered=1 ioam_bytes_at_beta=0"},
-		{"no trace", 0, []lab.Packet{good}, nil, "no packet carried a trace", "demo: traced=0 delivered=0 ioam_bytes_at_beta=0"},
-		{"lost", 2, []lab.Packet{good}, []lab.Packet{marked}, "1 of 2 traced packets did not reach beta", "demo: traced=2 delivered=1 ioam_bytes_at_beta=0"},
-		{"leak", 1, []lab.Packet{good, marked}, []lab.Packet{marked}, "beta received 12 bytes of IOAM", "demo: traced=1 delivered=1 ioam_bytes_at_beta=12"},
-		{"blind scan", 1, []lab.Packet{good}, []lab.Packet{good}, "proves nothing", "demo: traced=1 delivered=1 ioam_bytes_at_beta=0"},
+		{"good", 1, 1, []lab.Packet{good}, []lab.Packet{marked}, "", "demo: traced=1 delivered=1 ioam_bytes_at_beta=0"},
+		{"no trace", 0, 1, []lab.Packet{good}, nil, "no packet carried a trace", "demo: traced=0 delivered=0 ioam_bytes_at_beta=0"},
+		{"lost", 2, 1, []lab.Packet{good}, []lab.Packet{marked}, "1 of 2 traced packets did not reach beta", "demo: traced=2 delivered=1 ioam_bytes_at_beta=0"},
+		{"leak", 1, 1, []lab.Packet{good, marked}, []lab.Packet{marked}, "beta received 12 bytes of IOAM", "demo: traced=1 delivered=1 ioam_bytes_at_beta=12"},
+		{"blind scan", 1, 1, []lab.Packet{good}, []lab.Packet{good}, "proves nothing", "demo: traced=1 delivered=1 ioam_bytes_at_beta=0"},
+		{"not joined", 1, 0, []lab.Packet{good}, []lab.Packet{marked}, "of 1 packets with a Direct Export, 0 were joined into whole paths", "demo: traced=1 delivered=1 ioam_bytes_at_beta=0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
 			s := &session{show: &printer{out: &out, names: lineNames(t)}, arrived: newLineArrivals(t), inside: newLineArrivals(t), records: &observer{}}
-			s.records.show = s.show
+			s.records.show, s.joined.show, s.joined.exported = s.show, s.show, 1
+			for range tt.paths {
+				if err := s.joined.Write(&collect.PathRecord{Complete: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for range tt.traces {
 				if err := s.records.take([]byte(strings.ReplaceAll(udpRecord, "\n", ""))); err != nil {
 					t.Fatal(err)
@@ -272,8 +281,8 @@ func TestConclude(t *testing.T) {
 			if (err == nil) != (tt.want == "") || (err != nil && !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("conclude gave %v, want %q", err, tt.want)
 			}
-			if !strings.HasSuffix(out.String(), tt.line+"\n") {
-				t.Errorf("the last line of\n%sis not %q", out.String(), tt.line)
+			if last := fmt.Sprintf("demo: exported=1 joined=%d\n%s\n", tt.paths, tt.line); !strings.HasSuffix(out.String(), last) {
+				t.Errorf("the last lines of\n%sare not %q", out.String(), last)
 			}
 		})
 	}

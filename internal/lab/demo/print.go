@@ -18,7 +18,7 @@ type printer struct {
 	terminal bool
 	colour   bool
 	names    *names
-	number   int
+	number   map[string]int // of ways, by what they come from
 }
 
 const (
@@ -54,26 +54,30 @@ func (p *printer) heading(format string, args ...any) {
 	fmt.Fprintln(p.out, text)
 }
 
-// trace writes the way of one packet.
-func (p *printer) trace(r *export.TraceRecord) {
+// way writes the way of one packet, which a trace holds or postcards were joined
+// into.
+func (p *printer) way(source string, r *export.TraceRecord) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	p.number++
+	if p.number == nil {
+		p.number = map[string]int{}
+	}
+	p.number[source]++
 	if p.terminal {
-		io.WriteString(p.out, p.block(r))
+		io.WriteString(p.out, p.block(p.number[source], r))
 		return
 	}
-	io.WriteString(p.out, p.plain(r))
+	io.WriteString(p.out, p.plain(source, p.number[source], r))
 }
 
 // plain is one line:
 // trace 1: udp [A]:P > [B]:Q 148 bytes: athos(1) in=… out=… hop-limit=63; …; end-to-end=…
-func (p *printer) plain(r *export.TraceRecord) string {
-	return fmt.Sprintf("trace %d: %s %s %d bytes: %s\n", p.number, protocol(r.Packet.NextHeader), r.Packet.Ends(), r.Packet.Length, r.PathLine(p.names))
+func (p *printer) plain(source string, number int, r *export.TraceRecord) string {
+	return fmt.Sprintf("%s %d: %s %s %d bytes: %s\n", source, number, protocol(r.Packet.NextHeader), r.Packet.Ends(), r.Packet.Length, r.PathLine(p.names))
 }
 
 // block is a heading above the path.
-func (p *printer) block(r *export.TraceRecord) string {
+func (p *printer) block(number int, r *export.TraceRecord) string {
 	total := "not timed"
 	if t, ok := r.EndToEnd(); ok {
 		total = export.Duration(t) + " end to end"
@@ -82,6 +86,6 @@ func (p *printer) block(r *export.TraceRecord) string {
 	if r.Packet.DestinationPort != nil {
 		port = fmt.Sprintf(" to port %d", *r.Packet.DestinationPort)
 	}
-	return fmt.Sprintf("%s %s%s, %d bytes  %s\n%s", p.paint(faint, fmt.Sprintf("%3d", p.number)),
+	return fmt.Sprintf("%s %s%s, %d bytes  %s\n%s", p.paint(faint, fmt.Sprintf("%3d", number)),
 		p.paint(bold, protocol(r.Packet.NextHeader)), port, r.Packet.Length, p.paint(cyan, total), r.PathText(p.names))
 }

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/collect"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// encapsulator is the role in the line that inserts.
+const encapsulator = "athos"
+
+// collectorAddress is where aramis collects.
+var collectorAddress = netip.MustParseAddrPort("[2001:db8:ff::3]:4739")
+
+// directTraffic is sent with Direct Exports.
+var directTraffic = []lab.Traffic{
+	{Kind: lab.KindPing, From: "alpha", To: receiver, Count: 3, Interval: 200 * time.Millisecond, Size: 56},
+	{Kind: lab.KindUDP, From: "alpha", To: receiver, Count: 5, Interval: 100 * time.Millisecond, Size: 100, Port: 9000},
+	{Kind: lab.KindTCP, From: "alpha", To: receiver, Bytes: 32 << 10, Port: 9001},
+}
+
+// joined is the collector's output: it counts paths and prints them.
+type joined struct {
+	show     *printer
+	exported int // packets that got the option
+
+	lock     sync.Mutex
+	complete int
+	partial  int
+}
+
+// Write takes what the collector gives.
+func (j *joined) Write(e collect.Event) error {
+	p, ok := e.(*collect.PathRecord)
+	if !ok {
+		return nil
+	}
+	way := &export.TraceRecord{Packet: p.Packet}
+	for i := range p.Nodes {
+		way.Nodes = append(way.Nodes, p.Nodes[i].TraceNode)
+	}
+	j.show.way("path", way)
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	if p.Complete {
+		j.complete++
+		return nil
+	}
+	j.partial++
+	j.show.line("path %d is incomplete: %s", j.complete+j.partial, p.Reason)
+	return nil
+}
+
+// Flush has nothing to do: paths are printed as they come.
+func (j *joined) Flush() error { return nil }
+
+func (j *joined) counts() (complete, partial int) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	return j.complete, j.partial
+}
+
+// directExport changes the nodes to Direct Export, sends traffic, and waits until
+// a collector has joined what the nodes export into paths.
+func (s *session) directExport(ctx context.Context) (err error) {
+	s.show.heading("Direct Export: packets carry an option that nobody changes, and each node exports what it knows of them, as IPFIX over TCP, to a collector at %s", collector)
+	stop, err := s.collect(ctx)
+	if err != nil {
+		return fmt.Errorf("collect at %s: %w", collector, err)
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	for _, node := range []string{collector, middle, encapsulator} { // who takes off, first
+		if err := s.change(ctx, node); err != nil {
+			return err
+		}
+	}
+	before, err := s.inserted(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range directTraffic {
+		r, err := s.lab.Send(ctx, t)
+		if err != nil {
+			return err
+		}
+		if r.Lost() > 0 {
+			s.fault("%d of %d %s packets with a Direct Export were lost", r.Lost(), r.Sent, t.Kind)
+		}
+	}
+	for range 2 { // a connection's last packets may come later
+		err := wait(ctx, func() (bool, error) {
+			now, err := s.inserted(ctx)
+			s.joined.exported = int(now - before)
+			complete, partial := s.joined.counts()
+			return complete+partial >= s.joined.exported, err
+		})
+		if err != nil {
+			return err
+		}
+		time.Sleep(quiet)
+	}
+	complete, _ := s.joined.counts()
+	s.show.line("%d packets carried the option; what the nodes exported was joined into %d whole paths", s.joined.exported, complete)
+	return nil
+}
+
+// collect runs a collector in its node.
+func (s *session) collect(ctx context.Context) (stop func() error, err error) {
+	c, err := collect.New(collect.Config{
+		Listen:     []collect.Endpoint{{Transport: ipfix.TCP, Address: collectorAddress}},
+		Enterprise: ipfix.EnterpriseExample, Output: &s.joined,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.lab.Node(collector).Do(c.Open); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	return func() error { cancel(); return <-ended }, nil
+}
+
+// change gives a node's agent the same configuration with Direct Exports instead
+// of traces, and waits until it reaches the collector.
+func (s *session) change(ctx context.Context, node string) error {
+	n := s.lab.Node(node)
+	if err := n.Reconfigure(ctx, withDirectExport(*s.lab.Topology().Node(node).Agent.Settings).Marshal()); err != nil {
+		return err
+	}
+	place, err := n.Place()
+	if err != nil {
+		return err
+	}
+	client := api.NewClient(place.Socket())
+	return wait(ctx, func() (bool, error) {
+		status, err := client.Status(ctx)
+		return err == nil && !slices.ContainsFunc(status.Records.Exporters, func(e api.Exporter) bool { return e.Connected == nil || !*e.Connected }), err
+	})
+}
+
+// withDirectExport is a configuration with Direct Exports instead of traces.
+func withDirectExport(c config.Config) *config.Config {
+	c.Export = []config.Export{{Kind: config.ExportIPFIX, Address: config.CollectorAddress{
+		Transport: export.TCP, Host: collectorAddress.Addr().String(), Port: collectorAddress.Port(),
+	}}}
+	c.Node.ExportLimit = 1 // every packet: there are few
+	c.Namespaces = slices.Clone(c.Namespaces)
+	for i := range c.Namespaces {
+		c.Namespaces[i].Export = ioam.ExportEvery
+	}
+	c.Encapsulations = slices.Clone(c.Encapsulations)
+	for i := range c.Encapsulations {
+		e := &c.Encapsulations[i]
+		e.Options = slices.Clone(e.Options)
+		for k, o := range e.Options {
+			if o.Trace != nil {
+				e.Options[k] = config.Option{DirectExport: &config.DirectExportOption{
+					Namespace: o.Trace.Namespace, TraceType: o.Trace.Type,
+					ExtensionFlags: []config.ExtensionFlag{config.ExtensionFlag(ioam.ExtensionFlowID), config.ExtensionFlag(ioam.ExtensionSequence)},
+					OptionType:     ioam.OptionIOAMStatic,
+				}}
+			}
+		}
+	}
+	return &c
+}
+
+// inserted is how many packets got a header so far.
+func (s *session) inserted(ctx context.Context) (sum uint64, err error) {
+	place, err := s.lab.Node(encapsulator).Place()
+	if err != nil {
+		return 0, err
+	}
+	status, err := api.NewClient(place.Socket()).Status(ctx)
+	for _, i := range status.Interfaces {
+		sum += i.Egress[ioam.OutcomeEncapTunneled.String()]
+	}
+	return sum, err
+}
+
+// wait waits until something holds, for as long as records may take.
+func wait(ctx context.Context, holds func() (bool, error)) error {
+	for deadline := time.Now().Add(recordLimit); time.Now().Before(deadline); {
+		if ok, err := holds(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return nil
+}
