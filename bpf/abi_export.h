@@ -89,8 +89,7 @@ struct flow_totals {
 _Static_assert(sizeof(struct flow_totals) == 64, "flow_totals has holes");
 
 /* An export while it is made, of one CPU. */
-struct export
-{
+struct exporting {
 	struct postcard postcard;
 	__u32 hash;	/* of the flow, for encapsulations that want it */
 	__u32 ends;	/* TCP's FIN or RST is in this packet */
@@ -99,11 +98,9 @@ struct export
 	__u32 written;	/* postcards, to wake the reader by */
 	__u32 flows;	/* that came, to number entries */
 	__u64 buffer;	/* where the packet is, as a number */
-	__u32 window;	/* of 2^27 ns */
-	__u32 spent;	/* postcards in it, of all interfaces */
 };
 
-_Static_assert(sizeof(struct export) == 136, "export has holes");
+_Static_assert(sizeof(struct exporting) == 128, "exporting has holes");
 
 /*
  * A flow of one CPU. The reader takes the totals of an interval when the next one has begun, and
@@ -111,15 +108,17 @@ _Static_assert(sizeof(struct export) == 136, "export has holes");
  */
 struct flow {
 	struct flow_key key;
-	__u64 id;		      /* of this use of the entry; 0 = free, or being written */
-	__u32 hash;		      /* of the key */
-	__u32 sequence;		      /* the next one */
-	__u32 packets;		      /* since the flow is here, to choose samples by */
-	__u32 numbered;		      /* there was a Sequence Number */
+	__u64 id;	/* of this use of the entry; 0 = free, or being written */
+	__u32 hash;	/* of the key */
+	__u32 sequence; /* the next one */
+	__u32 packets;	/* without numbers: since the flow is here, to choose samples by */
+	__u32 again;	/* with: the number that would mean that they began anew */
+	__u32 numbered; /* there was a Sequence Number */
+	__u32 pad;
 	struct flow_totals totals[2]; /* of even and of odd intervals */
 };
 
-_Static_assert(sizeof(struct flow) == 216, "flow has holes");
+_Static_assert(sizeof(struct flow) == 224, "flow has holes");
 
 #define FLOW_WAYS 4
 
@@ -136,7 +135,7 @@ struct flow_sample {
 	__u32 pad;
 };
 
-_Static_assert(sizeof(struct flow_sample) == 232, "flow_sample has holes");
+_Static_assert(sizeof(struct flow_sample) == 240, "flow_sample has holes");
 
 /* What the agent says to the table of flows. */
 struct flow_clock {
@@ -154,6 +153,7 @@ struct export_credit {
 /* A packet's arrival, remembered where its buffer is. */
 struct arrival {
 	__u64 buffer;
+	__u64 mark; /* what no node changes of a packet */
 	__u64 time; /* TAI, ns */
 };
 

@@ -170,8 +170,16 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct export);
+	__type(value, struct exporting);
 } exports SEC(".maps");
+
+/* One entry, of all CPUs and interfaces: a window of 2^27 ns << 32 | postcards in it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} export_rates SEC(".maps");
 
 /* One entry for each CPU, of one interface. */
 struct {

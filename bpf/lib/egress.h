@@ -13,7 +13,7 @@ static __always_inline void export_departure(context *ctx, const struct packet *
 					     const struct scan *s, __u64 tai, __u32 queue)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
-	struct export *e;
+	struct exporting *e;
 
 	if (!ip6)
 		return;
@@ -23,7 +23,7 @@ static __always_inline void export_departure(context *ctx, const struct packet *
 	e->postcard.time = tai;
 	e->postcard.queue = queue;
 	if (s->export_types & DELAYED)
-		e->postcard.delay = delay_since_arrival(p, tai);
+		e->postcard.delay = delay_since_arrival(p, s, tai);
 	if (!find_flow(ctx, p->l3, s->length, TOLD_EITHER))
 		export_options(ctx, p->l3, s);
 }

@@ -135,7 +135,7 @@ static __always_inline int takes_flow(context *ctx, const struct packet *p,
 				      const struct encapsulation *e, const struct ipv6 *ip6,
 				      const struct upper *u)
 {
-	struct export *x = export_here();
+	struct exporting *x = export_here();
 
 	if (!x)
 		return 0;
@@ -145,7 +145,7 @@ static __always_inline int takes_flow(context *ctx, const struct packet *p,
 	return !e->flows_below || x->hash < e->flows_below;
 }
 
-static __always_inline __u32 flow_id_of(const struct export *x, const struct patch *patch)
+static __always_inline __u32 flow_id_of(const struct exporting *x, const struct patch *patch)
 {
 	switch (patch->flow_id_source) {
 	case FLOW_ID_LABEL:
@@ -163,7 +163,7 @@ static __always_inline __u32 flow_id_of(const struct export *x, const struct pat
 __noinline int put_exports(context *ctx, __u32 l3)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
-	struct export *x = export_here();
+	struct exporting *x = export_here();
 	const struct encapsulation *e;
 	int wanted;
 
@@ -231,7 +231,7 @@ static __always_inline enum outcome put_outer(struct packet *p, const struct enc
 static __always_inline void note_insertion(context *ctx, const struct packet *p,
 					   const struct encapsulation *e, const struct values *v)
 {
-	struct export *x =
+	struct exporting *x =
 		begin_export(ROLE_ENCAPSULATING, p->arrived, OUT(p, ifindex), v->hop_limit);
 
 	if (!x)
@@ -249,7 +249,7 @@ static __always_inline void note_insertion(context *ctx, const struct packet *p,
 static __always_inline void complete_insertion(context *ctx, const struct packet *p,
 					       enum outcome outcome)
 {
-	struct export *x;
+	struct exporting *x;
 
 	if (!NODE.inserts_exports ||
 	    (outcome != OUTCOME_ENCAP_INSERTED && outcome != OUTCOME_ENCAP_TUNNELED))

@@ -33,25 +33,35 @@ static __always_inline void earn_credit(void)
 		c->packets++;
 }
 
+/* Whether the node may export one more in this while; CPUs share what they seldom reach. */
+static __always_inline int is_within_rate(void)
+{
+	__u64 window = bpf_ktime_get_coarse_ns() >> 27 << 32, old, *word;
+	__u32 zero = 0;
+
+	word = bpf_map_lookup_elem(&export_rates, &zero);
+	if (!word)
+		return 0;
+	old = *(volatile __u64 *)word;
+	if (old >> 32 != window >> 32 && __sync_val_compare_and_swap(word, old, window | 1) == old)
+		return 1;
+	if ((__u32)old >= NODE.export_rate && old >> 32 == window >> 32)
+		return 0;
+	return (__u32)__sync_fetch_and_add(word, 1) < NODE.export_rate;
+}
+
 /* Credit is the interface's; what is spent in a while is bounded for all of them together. */
-static __always_inline int spend_credit(struct export *e)
+static __always_inline int spend_credit(void)
 {
 	struct export_credit *c = credit_here();
-	__u32 window;
 
 	if (!c)
 		return 0;
-	window = bpf_ktime_get_coarse_ns() >> 27;
-	if (window != e->window) {
-		e->window = window;
-		e->spent = 0;
-	}
-	if (c->packets < NODE.export_limit || e->spent >= NODE.export_rate) {
+	if (c->packets < NODE.export_limit || !is_within_rate()) {
 		count(COUNTER_EXPORTS_SUPPRESSED);
 		return 0;
 	}
 	c->packets -= NODE.export_limit;
-	e->spent++;
 	return 1;
 }
 
@@ -62,7 +72,7 @@ static __always_inline void *ring_here(void)
 	return bpf_map_lookup_elem(&records, &cpu);
 }
 
-static __always_inline __u64 wake_flags(struct export *e)
+static __always_inline __u64 wake_flags(struct exporting *e)
 {
 	return ++e->written % WAKE_EVERY ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP;
 }
@@ -121,12 +131,12 @@ static __always_inline struct flow *find_victim_flow(struct flow_set *set,
 }
 
 /* Hands the flow that gives way to the reader; zero when it must stay. */
-static __always_inline int evict(struct export *e, struct flow *f, __u32 index, __u32 collected)
+static __always_inline int evict(struct exporting *e, struct flow *f, __u32 index, __u32 collected)
 {
 	struct flow_sample *sample;
 	void *ring = ring_here();
 
-	if (!ring || !spend_credit(e))
+	if (!ring || !spend_credit())
 		return 0;
 	sample = bpf_ringbuf_reserve(ring, sizeof(*sample), 0);
 	if (!sample) {
@@ -147,7 +157,7 @@ static __always_inline int evict(struct export *e, struct flow *f, __u32 index, 
  * scan_options(). */
 static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 now)
 {
-	struct export *e = export_here();
+	struct exporting *e = export_here();
 	struct flow_key *key;
 	struct flow_set *set;
 	struct flow *f;
@@ -181,10 +191,13 @@ static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 
 	f->hash = h;
 	f->numbered = 0;
 	f->packets = 0;
+	f->again = 0;
 	f->totals[0].epoch = f->totals[1].epoch = clock->collected;
 	__sync_lock_test_and_set(&f->id, id ? id : 1);
 	return f;
 }
+
+#define MOST_LATE 1000 /* numbers that one that is only late may be behind */
 
 static __always_inline void follow_sequence(struct flow *f, struct flow_totals *t, __u32 sequence)
 {
@@ -192,13 +205,14 @@ static __always_inline void follow_sequence(struct flow *f, struct flow_totals *
 
 	if (!f->numbered) {
 		f->numbered = 1;
-	} else if (ahead < 0) {
+	} else if (ahead >= 0) {
+		t->skipped += ahead;
+	} else if (ahead >= -MOST_LATE || f->again != sequence) {
 		/* segments of one packet share a number */
 		t->late += ahead < -1;
+		f->again = sequence + 1;
 		return;
-	} else {
-		t->skipped += ahead;
-	}
+	} /* two in a row from far behind: numbers began anew */
 	f->sequence = sequence + 1;
 }
 
@@ -215,13 +229,13 @@ static __always_inline void add_delay(struct flow_totals *t, __u32 delay)
 }
 
 /* Adds the postcard at hand to its flow; nonzero when it is one of the sample. */
-static __always_inline int aggregate(struct export *e, const struct ioam_namespace *ns)
+static __always_inline int aggregate(struct exporting *e, const struct ioam_namespace *ns)
 {
 	const struct postcard *c = &e->postcard;
 	struct flow_totals *t;
 	struct flow_clock *clock;
 	struct flow *f;
-	__u32 zero = 0, now = coarse_now(), chosen_by, further;
+	__u32 zero = 0, now = coarse_now(), epoch, chosen_by, further;
 
 	clock = bpf_map_lookup_elem(&flow_clock, &zero);
 	if (!clock)
@@ -229,10 +243,11 @@ static __always_inline int aggregate(struct export *e, const struct ioam_namespa
 	f = find_entry(clock, now);
 	if (!f)
 		return 0;
-	t = clock->epoch & 1 ? &f->totals[1] : &f->totals[0];
-	if (t->epoch != clock->epoch) {
+	epoch = *(volatile __u32 *)&clock->epoch; /* it may change at any time */
+	t = epoch & 1 ? &f->totals[1] : &f->totals[0];
+	if (t->epoch != epoch) {
 		*t = (struct flow_totals){.first = now,
-					  .epoch = clock->epoch,
+					  .epoch = epoch,
 					  .delay_min = UNAVAILABLE,
 					  .hop_limit_min = 0xff};
 	}
@@ -254,11 +269,11 @@ static __always_inline int aggregate(struct export *e, const struct ioam_namespa
 	return ns->export == EXPORT_SAMPLE && ns->sample && chosen_by % ns->sample == 0;
 }
 
-static __always_inline void send_postcard(struct export *e)
+static __always_inline void send_postcard(struct exporting *e)
 {
 	void *ring;
 
-	if (!spend_credit(e))
+	if (!spend_credit())
 		return;
 	ring = ring_here();
 	if (!e->postcard.time)
@@ -277,7 +292,7 @@ static __always_inline void send_postcard(struct export *e)
 __noinline int export_option(__u32 header, __u32 type, __u32 flow_id, __u32 sequence)
 {
 	struct ioam_namespace *ns = find_namespace(header >> 16);
-	struct export *e = export_here();
+	struct exporting *e = export_here();
 	struct postcard *c;
 	__u32 delay, queue;
 
@@ -348,10 +363,10 @@ static __always_inline __u32 delay_of(__u64 begun, __u64 ended)
 }
 
 /* What the exports of a packet have in common. */
-static __always_inline struct export *begin_export(enum export_role role, __u32 ingress,
-						   __u32 egress, __u32 hop_limit)
+static __always_inline struct exporting *begin_export(enum export_role role, __u32 ingress,
+						      __u32 egress, __u32 hop_limit)
 {
-	struct export *e = export_here();
+	struct exporting *e = export_here();
 
 	if (!e)
 		return 0;
@@ -372,7 +387,7 @@ static __always_inline struct export *begin_export(enum export_role role, __u32 
  */
 static __always_inline struct arrival *find_arrival(const struct packet *p, __u64 *buffer)
 {
-	struct export *e = export_here();
+	struct exporting *e = export_here();
 	__u32 index;
 
 	if (!e)
@@ -383,7 +398,17 @@ static __always_inline struct arrival *find_arrival(const struct packet *p, __u6
 	return bpf_map_lookup_elem(&arrivals, &index);
 }
 
-static __always_inline void remember_arrival(const struct packet *p, __u64 tai)
+/* Tells a packet from another one that came to lie where it was: mostly by its Sequence Number. */
+static __always_inline __u64 mark_of(const struct packet *p, const struct scan *s)
+{
+	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	const __u64 *last = at(p, IPV6_HEADER + s->length - 8, 8);
+
+	return ip6 && last ? *last ^ ip6->source[1] ^ (__u64)ip6->payload_length << 48 : 0;
+}
+
+static __always_inline void remember_arrival(const struct packet *p, const struct scan *s,
+					     __u64 tai)
 {
 	__u64 buffer;
 	struct arrival *a = find_arrival(p, &buffer);
@@ -391,19 +416,21 @@ static __always_inline void remember_arrival(const struct packet *p, __u64 tai)
 	if (!a)
 		return;
 	a->buffer = buffer;
+	a->mark = mark_of(p, s);
 	a->time = tai;
 }
 
 /* The time that the packet took through this node, or all-ones. */
-static __always_inline __u32 delay_since_arrival(const struct packet *p, __u64 tai)
+static __always_inline __u32 delay_since_arrival(const struct packet *p, const struct scan *s,
+						 __u64 tai)
 {
 	__u64 buffer;
 	struct arrival *a = find_arrival(p, &buffer);
 
-	if (!a || a->buffer != buffer)
+	if (!a || a->buffer != buffer || a->mark != mark_of(p, s))
 		return UNAVAILABLE;
 	a->buffer = 0;
-	return delay_of(a->time, tai);
+	return tai - a->time > NS_PER_S ? UNAVAILABLE : delay_of(a->time, tai);
 }
 
 #endif

@@ -10,7 +10,7 @@
 #define FLOW_LABEL_MASK bpf_htonl(0x000fffff)
 
 /* The export that is being made, on this CPU: hooks do not interrupt each other. */
-static __always_inline struct export *export_here(void)
+static __always_inline struct exporting *export_here(void)
 {
 	__u32 zero = 0;
 
@@ -30,7 +30,7 @@ static __always_inline int has_ports(__u8 next_header)
  * front of the upper layer that the packet that is told does not have.
  */
 static __always_inline void note_flow(const struct packet *p, const struct ipv6 *ip6,
-				      const struct upper *u, struct export *e, __u32 before)
+				      const struct upper *u, struct exporting *e, __u32 before)
 {
 	struct flow_key *key = &e->postcard.key;
 	const __be16 *ports;
@@ -63,7 +63,7 @@ static __always_inline void note_flow(const struct packet *p, const struct ipv6 
 }
 
 /* Notes what the noted packet is still to be cut into. */
-static __always_inline void note_segments(context *ctx, struct export *e)
+static __always_inline void note_segments(context *ctx, struct exporting *e)
 {
 	e->postcard.segments = packet_segments(ctx, e->postcard.length - e->repeated);
 }
@@ -81,8 +81,8 @@ enum told {
 __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 told)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
-	struct export *e = export_here();
-	__u32 start = 0, inside = IPV6_HEADER + (length & 0xfff), whole;
+	struct exporting *e = export_here();
+	__u32 start = 0, inside = IPV6_HEADER + (length & 0xfff), whole, reach;
 	const struct ipv6 *ip6;
 	const __u8 *hbh;
 	struct upper u;
@@ -92,8 +92,9 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 told)
 		return -1;
 	packet_load(ctx, p);
 	whole = packet_length(ctx, p);
-	packet_pull(ctx, p,
-		    whole < UPPER_LAYER_REACH + inside ? whole : UPPER_LAYER_REACH + inside);
+	/* mostly that is enough: addresses, ports and TCP's flags */
+	reach = inside + IPV6_HEADER + 16;
+	packet_pull(ctx, p, whole < reach ? whole : reach);
 	hbh = at(p, IPV6_HEADER, 8);
 	if (!hbh)
 		return -1;
@@ -105,6 +106,10 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 told)
 			next = ip6->next_header;
 			inside += IPV6_HEADER;
 		}
+	}
+	if (is_extension(next)) {
+		reach = inside + UPPER_LAYER_REACH;
+		packet_pull(ctx, p, whole < reach ? whole : reach);
 	}
 	if (told == TOLD_EITHER && !start)
 		u = find_upper(ctx, p, NEXT_HBH, IPV6_HEADER);

@@ -162,11 +162,11 @@ static __always_inline void export_transit(context *ctx, const struct packet *p,
 					   const struct scan *s, const struct path *path,
 					   __u32 hop_limit, __u64 tai, enum stack_reason reason)
 {
-	struct export *e;
+	struct exporting *e;
 
 	if (!(COMPLETES && NODE.fast) || reason) {
 		if (s->export_types & DELAYED)
-			remember_arrival(p, tai);
+			remember_arrival(p, s, tai);
 		return;
 	}
 	e = begin_export(ROLE_TRANSIT, NODE.ifindex, path->ifindex, hop_limit);
@@ -183,7 +183,7 @@ static __always_inline void export_arrival(context *ctx, const struct packet *p,
 					   const struct scan *s, __u32 hop_limit, __u64 tai,
 					   enum removal removal)
 {
-	struct export *e = begin_export(ROLE_DECAPSULATING, NODE.ifindex, 0, hop_limit);
+	struct exporting *e = begin_export(ROLE_DECAPSULATING, NODE.ifindex, 0, hop_limit);
 
 	if (!e ||
 	    find_flow(ctx, p->l3, s->length, removal == REMOVE_TUNNEL ? TOLD_EITHER : TOLD_REST))

@@ -135,7 +135,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	close(a.closing)
 	server.shutdown()
 	a.metricsServer.close()
-	a.exporters.close()
 	if remove {
 		err = errors.Join(err, held.clear())
 	}
@@ -200,6 +199,7 @@ func (a *Agent) end(removing bool) error {
 		a.collectFlows()
 	}
 	a.endRecords()
+	a.exporters.close() // while the data plane still has its counters
 	if !removing {
 		return a.datapath.Close()
 	}

@@ -16,6 +16,7 @@ import (
 type abiArrival struct {
 	_      structs.HostLayout
 	Buffer uint64
+	Mark   uint64
 	Time   uint64
 }
 
@@ -82,7 +83,9 @@ type abiFlow struct {
 	Hash     uint32
 	Sequence uint32
 	Packets  uint32
+	Again    uint32
 	Numbered uint32
+	Pad      uint32
 	Totals   [2]abiFlowTotals
 }
 

@@ -5,12 +5,9 @@ package datapath
 import (
 	"cmp"
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-
-	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -57,14 +54,10 @@ type generation struct {
 // compile turns a valid configuration into maps and constants. It computes
 // here whatever need not be computed per packet.
 func compile(cfg ioam.NodeConfig, nextHops int, deviceOf func(ioam.IfIndex) device) (*generation, error) {
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return nil, fmt.Errorf("count CPUs: %w", err)
-	}
 	g := &generation{
 		trie:        make(map[abiRuleKey]uint32),
 		nextHopSets: 1,
-		exporting:   compileExporting(cfg, cpus),
+		exporting:   compileExporting(cfg),
 	}
 	removals := false
 	for _, ns := range cfg.Namespaces {

@@ -219,13 +219,13 @@ func (d *Datapath) replace(g *generation, modes map[ioam.IfIndex]AttachMode, nam
 		held.close()
 		return err
 	}
-	d.useTables(tables)
 	d.tunnels.close()
 	d.tunnels = held
 	for index, name := range names {
 		d.served[index].name, d.served[index].device = name, devices[index]
 	}
 	d.retire(g)
+	d.useTables(tables)
 	d.decapsulations = append([][16]byte{}, g.decapsulations...)
 	return nil
 }

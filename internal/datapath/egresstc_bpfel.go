@@ -24,6 +24,7 @@ const (
 	egressTCMapDevices        = "devices"
 	egressTCMapEncapsulations = "encapsulations"
 	egressTCMapExportCredits  = "export_credits"
+	egressTCMapExportRates    = "export_rates"
 	egressTCMapExports        = "exports"
 	egressTCMapFlowClock      = "flow_clock"
 	egressTCMapFlows          = "flows"
@@ -100,6 +101,7 @@ type egressTCMapSpecs struct {
 	Devices        *ebpf.MapSpec `ebpf:"devices"`
 	Encapsulations *ebpf.MapSpec `ebpf:"encapsulations"`
 	ExportCredits  *ebpf.MapSpec `ebpf:"export_credits"`
+	ExportRates    *ebpf.MapSpec `ebpf:"export_rates"`
 	Exports        *ebpf.MapSpec `ebpf:"exports"`
 	FlowClock      *ebpf.MapSpec `ebpf:"flow_clock"`
 	Flows          *ebpf.MapSpec `ebpf:"flows"`
@@ -152,6 +154,7 @@ type egressTCMaps struct {
 	Devices        *ebpf.Map `ebpf:"devices"`
 	Encapsulations *ebpf.Map `ebpf:"encapsulations"`
 	ExportCredits  *ebpf.Map `ebpf:"export_credits"`
+	ExportRates    *ebpf.Map `ebpf:"export_rates"`
 	Exports        *ebpf.Map `ebpf:"exports"`
 	FlowClock      *ebpf.Map `ebpf:"flow_clock"`
 	Flows          *ebpf.Map `ebpf:"flows"`
@@ -179,6 +182,7 @@ func (m *egressTCMaps) Close() error {
 		m.Devices,
 		m.Encapsulations,
 		m.ExportCredits,
+		m.ExportRates,
 		m.Exports,
 		m.FlowClock,
 		m.Flows,

@@ -21,7 +21,7 @@ const sequenceSets = 65536
 type exporting struct {
 	hasExports bool
 	limit      uint32
-	rate       uint32 // of one CPU, in a window
+	rate       uint32 // in a window
 	flowSets   uint32 // of one CPU; 0 when no namespace aggregates
 	flowKeys   [7]uint64
 	tableKeys  [8]uint64
@@ -30,13 +30,13 @@ type exporting struct {
 	sequences  bool // and numbers packets
 }
 
-func compileExporting(cfg ioam.NodeConfig, cpus int) exporting {
+func compileExporting(cfg ioam.NodeConfig) exporting {
 	x := exporting{
 		limit:    cmp.Or(cfg.ExportLimit, ioam.DefaultExportLimit),
 		flowKeys: flowKeys(cfg.FlowSeed),
 	}
 	rate := float64(cmp.Or(cfg.ExportRate, ioam.DefaultExportRate))
-	x.rate = uint32(max(rate/exportWindowsPerSecond/float64(cpus), 1))
+	x.rate = uint32(max(rate/exportWindowsPerSecond, 1))
 	for i := range x.tableKeys {
 		x.tableKeys[i] = rand.Uint64() | 1
 	}

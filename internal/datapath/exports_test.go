@@ -200,7 +200,7 @@ func TestExportRate(t *testing.T) {
 	onOneCPU(t)
 	const allowed, packets = 20, 200 // in a window
 	cfg := exportingConfig(ioam.ExportEvery)
-	cfg.ExportRate = uint32((allowed*1e9>>27 + 1) * ebpf.MustPossibleCPU())
+	cfg.ExportRate = allowed*1e9>>27 + 1
 	second := cfg.Encapsulations[0]
 	second.Name, second.Interface = "exports too", 2
 	cfg.Encapsulations = append(cfg.Encapsulations, second)
@@ -372,5 +372,49 @@ func TestFlowCountsSegments(t *testing.T) {
 				t.Errorf("%+v, want %d packets", flows, test.want)
 			}
 		})
+	}
+}
+
+// TestFlowBeginsAnew follows numbers that begin anew, as those of an encapsulating
+// node that was restarted do: neither is all that follows late, nor is a packet
+// that strays from far behind a new beginning.
+func TestFlowBeginsAnew(t *testing.T) {
+	onOneCPU(t)
+	cfg := rightConfig()
+	cfg.Namespaces[0].Export = ioam.ExportAggregate
+	cfg.FlowEntries, cfg.ExportLimit = 4, 1
+	for _, test := range []struct {
+		name          string
+		numbers       []uint32
+		skipped, late uint32
+	}{
+		{"in order", []uint32{5, 6, 7}, 0, 0},
+		{"a loss", []uint32{5, 9}, 3, 0},
+		{"late", []uint32{5, 9, 6, 7}, 3, 2},
+		{"the same again", []uint32{5, 5, 5, 6}, 0, 0},
+		{"anew", []uint32{5000, 5001, 3, 4, 5, 7}, 1, 1},
+		{"a stray", []uint32{5000, 5001, 7, 5002, 5003}, 0, 1},
+		{"over the end", []uint32{1<<32 - 2, 1<<32 - 1, 0, 2}, 1, 0},
+	} {
+		p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+		for _, n := range test.numbers {
+			option := ioam.DirectExport{Namespace: 123, Type: 0xc00000, ExtensionFlags: ioam.ExtensionSequence, Sequence: n}.Option(0)
+			header, err := ioam.AppendExtensionHeader(nil, 17, option)
+			if err != nil {
+				t.Fatal(err)
+			}
+			frame := append(rightPacket()[:atHBH:atHBH], header...)
+			frame = append(frame, rightPacket()[atUDP:]...)
+			binary.BigEndian.PutUint16(frame[atLength:], uint16(len(frame)-atHBH))
+			run(t, p.tcOut, frame, 2)
+		}
+		var flows []Flow
+		if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+			t.Fatal(err)
+		}
+		if len(flows) != 1 || flows[0].Skipped != test.skipped || flows[0].Late != test.late || flows[0].Packets != uint64(len(test.numbers)) {
+			t.Errorf("%s: %+v", test.name, flows)
+		}
+		p.close()
 	}
 }

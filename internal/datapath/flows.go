@@ -94,6 +94,7 @@ func (d *Datapath) flowTable() *flowTable {
 // until they are collected.
 func (d *Datapath) useTables(next *tables) {
 	if old := d.tables.flows; old != nil && old != next.flows {
+		time.Sleep(flowSettling)
 		err := old.drain(func(f Flow) { d.leftFlows = append(d.leftFlows, f) })
 		if err != nil {
 			d.options.Log.Warn("read the last flows of a table", "error", err)
@@ -128,7 +129,9 @@ func (t *flowTable) collect(each func(Flow)) error {
 		return fmt.Errorf("begin an interval of flows: %w", err)
 	}
 	time.Sleep(flowSettling)
-	if err := t.give(func(epoch uint32) bool { return epoch == ended }, each); err != nil {
+	// an agent that was killed may have left more than one
+	wanted := func(epoch uint32) bool { return newer(epoch, clock.Collected) && !newer(epoch, ended) }
+	if err := t.give(wanted, each); err != nil {
 		return err
 	}
 	clock.Collected = ended
@@ -176,9 +179,6 @@ func (t *flowTable) give(wanted func(epoch uint32) bool, each func(Flow)) error 
 
 // evicted gives what is left of a flow that gave way.
 func (t *flowTable) evicted(sample *abiFlowSample, each func(Flow)) {
-	if int(sample.Index) >= len(t.given) {
-		return
-	}
 	wanted := func(epoch uint32) bool { return newer(epoch, sample.Collected) }
 	t.tell(int(sample.Index), &sample.Flow, wanted, FlowEvicted, newFlowTime(), each)
 }
@@ -192,12 +192,16 @@ func (t *flowTable) tell(index int, entry *abiFlow, wanted func(uint32) bool, re
 	if newer(first.Epoch, second.Epoch) {
 		first, second = second, first
 	}
+	var elsewhere givenFlow // of a table that is gone
 	for _, totals := range []*abiFlowTotals{first, second} {
-		given := t.given[index]
+		given := &elsewhere
+		if index < len(t.given) {
+			given = &t.given[index]
+		}
 		if totals.Packets == 0 || !wanted(totals.Epoch) || given.id == entry.Id && !newer(totals.Epoch, given.epoch) {
 			continue
 		}
-		t.given[index] = givenFlow{entry.Id, totals.Epoch}
+		*given = givenFlow{entry.Id, totals.Epoch}
 		f := decodeFlow(&entry.Key, totals, now)
 		if f.End = reason; totals.Ended != 0 {
 			f.End = FlowEnded

@@ -24,6 +24,7 @@ const (
 	ingressXDPMapDevices        = "devices"
 	ingressXDPMapEncapsulations = "encapsulations"
 	ingressXDPMapExportCredits  = "export_credits"
+	ingressXDPMapExportRates    = "export_rates"
 	ingressXDPMapExports        = "exports"
 	ingressXDPMapFlowClock      = "flow_clock"
 	ingressXDPMapFlows          = "flows"
@@ -100,6 +101,7 @@ type ingressXDPMapSpecs struct {
 	Devices        *ebpf.MapSpec `ebpf:"devices"`
 	Encapsulations *ebpf.MapSpec `ebpf:"encapsulations"`
 	ExportCredits  *ebpf.MapSpec `ebpf:"export_credits"`
+	ExportRates    *ebpf.MapSpec `ebpf:"export_rates"`
 	Exports        *ebpf.MapSpec `ebpf:"exports"`
 	FlowClock      *ebpf.MapSpec `ebpf:"flow_clock"`
 	Flows          *ebpf.MapSpec `ebpf:"flows"`
@@ -152,6 +154,7 @@ type ingressXDPMaps struct {
 	Devices        *ebpf.Map `ebpf:"devices"`
 	Encapsulations *ebpf.Map `ebpf:"encapsulations"`
 	ExportCredits  *ebpf.Map `ebpf:"export_credits"`
+	ExportRates    *ebpf.Map `ebpf:"export_rates"`
 	Exports        *ebpf.Map `ebpf:"exports"`
 	FlowClock      *ebpf.Map `ebpf:"flow_clock"`
 	Flows          *ebpf.Map `ebpf:"flows"`
@@ -179,6 +182,7 @@ func (m *ingressXDPMaps) Close() error {
 		m.Devices,
 		m.Encapsulations,
 		m.ExportCredits,
+		m.ExportRates,
 		m.Exports,
 		m.FlowClock,
 		m.Flows,

@@ -34,6 +34,7 @@ const (
 	mapFlowClock      = "flow_clock"
 	mapExports        = "exports"
 	mapExportCredits  = "export_credits"
+	mapExportRates    = "export_rates"
 	mapArrivals       = "arrivals"
 	mapSequences      = "sequences"
 	mapCollectors     = "collectors"
@@ -42,7 +43,7 @@ const (
 // sharedMaps outlive generations and belong to no interface.
 var sharedMaps = []string{
 	mapFrequencies, mapClock, mapRecords, mapRecordsWanted, mapForwarding, mapDevices, mapNeighbours,
-	mapFlowClock, mapExports, mapArrivals,
+	mapFlowClock, mapExports, mapExportRates, mapArrivals,
 }
 
 // mapSet is maps by name; closing them leaves those that a program holds.

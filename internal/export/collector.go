@@ -66,7 +66,7 @@ type Collector struct {
 	queue     *queue
 	announce  chan struct{} // names changed
 
-	exported, lost, unencodable, messages, octets atomic.Uint64
+	exported, lost, unencodable, rejected, messages, octets atomic.Uint64
 
 	connected atomic.Bool
 	fault     atomic.Pointer[string]
@@ -103,7 +103,7 @@ func (c *Collector) Announce() {
 
 // refused counts a record that could not be encoded.
 func (c *Collector) refused(err error) {
-	if c.unencodable.Add(1) == 1 {
+	if c.rejected.Add(1) == 1 {
 		c.log.Warn("a record cannot be encoded; more are only counted", "error", err)
 	}
 }
@@ -185,8 +185,8 @@ func (c *Collector) reached() {
 func (c *Collector) Stats() Stats {
 	q := c.queue.stats()
 	s := Stats{
-		Offered: q.offered + c.unencodable.Load(), Written: c.exported.Load(), Dropped: q.dropped,
-		Lost: c.lost.Load(), Unencodable: c.unencodable.Load(),
+		Offered: q.offered + c.rejected.Load(), Written: c.exported.Load(), Dropped: q.dropped,
+		Lost: c.lost.Load(), Unencodable: c.rejected.Load() + c.unencodable.Load(),
 		Messages: c.messages.Load(), Octets: c.octets.Load(), Connected: c.connected.Load(),
 	}
 	if text := c.fault.Load(); text != nil {
