@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
@@ -116,6 +117,7 @@ func TestDirectExportFlows(t *testing.T) {
 	t.Run("sample", func(t *testing.T) { sampleFlows(t, l, c) })
 	t.Run("limits", func(t *testing.T) { limitExports(t, l) })
 	t.Run("unwanted", func(t *testing.T) { exportNothing(t, l) })
+	t.Run("bridge", func(t *testing.T) { arriveByBridge(t, l, c) })
 	_, stats := c.stop()
 	checkNothingWrong(t, stats)
 }
@@ -252,5 +254,41 @@ func exportNothing(t *testing.T, l *lab.Lab) {
 		if now.Postcards != sums[node].Postcards || now.ExportsSuppressed != sums[node].ExportsSuppressed {
 			t.Errorf("%s: %+v became %+v, and nobody wants it", node, sums[node], now)
 		}
+	}
+}
+
+// The kernel says that packets arrived on the bridge; their delay is measured, and
+// the id is that of its only port.
+func arriveByBridge(t *testing.T, l *lab.Lab, c *collecting) {
+	for _, node := range routers {
+		apply(t, l, node, "export: aggregate}", "export: every}")
+	}
+	err := l.Node("porthos").Do(func() error {
+		br, err := bridge("br0", "eth0")
+		if err != nil {
+			return err
+		}
+		return arrange(arrangement{master: br, members: []string{"eth0"}, on: "br0", address: map[string]string{"eth0": "2001:db8:12::2/64"},
+			routes: map[string][]string{"2001:db8:12::1": {"2001:db8:1::/64", "2001:db8:ff::1/128"}}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last collect.PathRecord
+	await(t, "a path by the bridge", 10*time.Second, func() bool {
+		before := len(c.lines())
+		r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 1, Size: 100, Port: 9005})
+		if err != nil || r.Lost() > 0 {
+			return false // neighbours have to be found again
+		}
+		time.Sleep(200 * time.Millisecond)
+		paths := readCollected(t, c.lines()[before:]).paths
+		if len(paths) > 0 {
+			last = paths[len(paths)-1]
+		}
+		return last.Complete && route(last) == strings.Replace(pathOfLine, "transit eth0>", "transit >", 1)
+	})
+	if n := last.Nodes[1]; n.IngressIfIndex == 0 || !n.TransitDelay.Valid {
+		t.Errorf("%+v, want the bridge's index and a delay", n)
 	}
 }
