@@ -123,7 +123,7 @@ func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Add
 func (l *streams) connection(ctx context.Context, raw *net.TCPConn, exporter netip.AddrPort) {
 	c := l.collector
 	conn := net.Conn(raw)
-	defer context.AfterFunc(ctx, func() { raw.Close() })()
+	defer context.AfterFunc(ctx, func() { part(raw) })()
 	defer func() { conn.Close() }()
 	if l.endpoint.TLS {
 		secured := tls.Server(raw, c.config.TLS)
@@ -148,6 +148,20 @@ func (l *streams) connection(ctx context.Context, raw *net.TCPConn, exporter net
 	if err := c.stream(conn, session, join.Exporter{Addr: exporter.Addr()}); ctx.Err() == nil {
 		c.ended(err)
 	}
+}
+
+// partingTime is how long an exporter may take to end its connection when the
+// collector ends.
+const partingTime = 2 * time.Second
+
+// part asks the exporter to end the connection. What is under way is acknowledged
+// already, and would be lost without a trace if the collector just went.
+func part(raw *net.TCPConn) {
+	if raw.CloseWrite() != nil {
+		raw.Close()
+		return
+	}
+	time.AfterFunc(partingTime, func() { raw.Close() })
 }
 
 // stream reads messages until the connection ends. One that is malformed is
