@@ -77,16 +77,18 @@ struct flow_totals {
 	__u32 delay_max;
 	__u32 first;
 	__u32 last;
-	__u32 skipped; /* Sequence Numbers */
-	__u32 late;    /* packets behind one with a later number */
-	__u32 epoch;   /* the interval; what is older than the reader's is nobody's */
+	__u32 numbers; /* Sequence Numbers that came, the same again not counted */
+	__u32 lowest;  /* of them */
+	__u32 highest;
+	__u32 late;  /* packets behind one with a later number */
+	__u32 epoch; /* the interval; what is older than the reader's is nobody's */
 	__u8 hop_limit_min;
 	__u8 hop_limit_max;
 	__u8 ended; /* TCP's FIN or RST was seen */
 	__u8 pad[5];
 };
 
-_Static_assert(sizeof(struct flow_totals) == 64, "flow_totals has holes");
+_Static_assert(sizeof(struct flow_totals) == 72, "flow_totals has holes");
 
 /* An export while it is made, of one CPU. */
 struct exporting {
@@ -110,15 +112,14 @@ struct flow {
 	struct flow_key key;
 	__u64 id;	/* of this use of the entry; 0 = free, or being written */
 	__u32 hash;	/* of the key */
-	__u32 sequence; /* the next one */
-	__u32 packets;	/* without numbers: since the flow is here, to choose samples by */
-	__u32 again;	/* with: the number that would mean that they began anew */
-	__u32 numbered; /* there was a Sequence Number */
-	__u32 pad;
+	__u32 sequence; /* the latest one */
+	/* of numbers: what would mean that they began anew; without, packets since the flow is here */
+	__u32 again;
+	__u32 numbered;		      /* there was a Sequence Number */
 	struct flow_totals totals[2]; /* of even and of odd intervals */
 };
 
-_Static_assert(sizeof(struct flow) == 224, "flow has holes");
+_Static_assert(sizeof(struct flow) == 232, "flow has holes");
 
 #define FLOW_WAYS 4
 
@@ -135,7 +136,7 @@ struct flow_sample {
 	__u32 pad;
 };
 
-_Static_assert(sizeof(struct flow_sample) == 240, "flow_sample has holes");
+_Static_assert(sizeof(struct flow_sample) == 248, "flow_sample has holes");
 
 /* What the agent says to the table of flows. */
 struct flow_clock {

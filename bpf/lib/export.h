@@ -190,7 +190,6 @@ static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 
 	f->key = *key;
 	f->hash = h;
 	f->numbered = 0;
-	f->packets = 0;
 	f->again = 0;
 	f->totals[0].epoch = f->totals[1].epoch = clock->collected;
 	__sync_lock_test_and_set(&f->id, id ? id : 1);
@@ -199,21 +198,40 @@ static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 
 
 #define MOST_LATE 1000 /* numbers that one that is only late may be behind */
 
+/*
+ * Notes a Sequence Number; the reader reckons from all CPUs' what is missing. Two in a row from
+ * far behind mean that numbers began anew.
+ */
 static __always_inline void follow_sequence(struct flow *f, struct flow_totals *t, __u32 sequence)
 {
 	__s32 ahead = sequence - f->sequence;
 
-	if (!f->numbered) {
-		f->numbered = 1;
-	} else if (ahead >= 0) {
-		t->skipped += ahead;
-	} else if (ahead >= -MOST_LATE || f->again != sequence) {
-		/* segments of one packet share a number */
-		t->late += ahead < -1;
+	if (f->numbered && ahead < 0) {
+		int begun = ahead < -MOST_LATE && f->again == sequence;
+
 		f->again = sequence + 1;
-		return;
-	} /* two in a row from far behind: numbers began anew */
-	f->sequence = sequence + 1;
+		if (begun)
+			t->numbers = 0;
+		else
+			t->late++;
+		if (!begun && ahead < -MOST_LATE)
+			return;
+		if (begun)
+			f->sequence = sequence;
+	} else if (f->numbered && !ahead && t->numbers) {
+		return; /* segments of one packet share a number */
+	} else {
+		f->sequence = sequence;
+	}
+	f->numbered = 1;
+	if (!t->numbers++) {
+		t->lowest = sequence;
+		t->highest = sequence;
+	} else if ((__s32)(sequence - t->highest) > 0) {
+		t->highest = sequence;
+	} else if ((__s32)(sequence - t->lowest) < 0) {
+		t->lowest = sequence;
+	}
 }
 
 static __always_inline void add_delay(struct flow_totals *t, __u32 delay)
@@ -261,10 +279,11 @@ static __always_inline int aggregate(struct exporting *e, const struct ioam_name
 	if (c->hop_limit > t->hop_limit_max)
 		t->hop_limit_max = c->hop_limit;
 	add_delay(t, c->delay);
-	chosen_by = f->packets++;
 	if (c->key.type & EXTENSION_SEQUENCE) {
 		chosen_by = c->sequence;
 		follow_sequence(f, t, c->sequence);
+	} else {
+		chosen_by = f->again++;
 	}
 	return ns->export == EXPORT_SAMPLE && ns->sample && chosen_by % ns->sample == 0;
 }

@@ -82,10 +82,8 @@ type abiFlow struct {
 	Id       uint64
 	Hash     uint32
 	Sequence uint32
-	Packets  uint32
 	Again    uint32
 	Numbered uint32
-	Pad      uint32
 	Totals   [2]abiFlowTotals
 }
 
@@ -144,7 +142,9 @@ type abiFlowTotals struct {
 	DelayMax    uint32
 	First       uint32
 	Last        uint32
-	Skipped     uint32
+	Numbers     uint32
+	Lowest      uint32
+	Highest     uint32
 	Late        uint32
 	Epoch       uint32
 	HopLimitMin uint8

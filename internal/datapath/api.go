@@ -104,8 +104,7 @@ const (
 	FlowEvicted
 )
 
-// Flow is what the exports of one flow, seen by one CPU, came to in an
-// interval.
+// Flow is what the exports of one flow came to in an interval.
 type Flow struct {
 	Role            ioam.ExportRole
 	Ingress, Egress ioam.IfIndex // 0: not known, or none
@@ -121,7 +120,7 @@ type Flow struct {
 	DelayCount               uint32    // packets whose transit delay was measured
 	DelaySum                 time.Duration
 	DelayMin, DelayMax       time.Duration // of those
-	Skipped                  uint32        // Sequence Numbers that were skipped
-	Late                     uint32        // packets that came behind one with a later Sequence Number
+	Skipped                  uint32        // Sequence Numbers that were expected since the flow was last told, and did not come
+	Late                     uint32        // packets that came behind one with a later Sequence Number on the same CPU
 	HopLimitMin, HopLimitMax uint8
 }

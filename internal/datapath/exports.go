@@ -4,8 +4,11 @@ package datapath
 
 import (
 	"cmp"
+	"fmt"
 	"math/bits"
 	"math/rand/v2"
+
+	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -13,6 +16,9 @@ import (
 // exportWindowsPerSecond is how often an export rate is counted anew: windows
 // of 2^27 ns.
 const exportWindowsPerSecond = 1e9 / (1 << 27)
+
+// exportBurst is how many exports an interface can save credit for: EXPORT_BURST.
+const exportBurst = 64
 
 // sequenceSets is the size of the table of Sequence Numbers.
 const sequenceSets = 65536
@@ -97,4 +103,21 @@ func flowsBelow(n uint32) uint32 {
 		return 0
 	}
 	return uint32(1 << 32 / uint64(n))
+}
+
+// grantCredit lets an interface begin with all the credit that it can save: one
+// that sees few packets could not export for long.
+func grantCredit(credits *ebpf.Map, limit uint32) error {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("count CPUs: %w", err)
+	}
+	perCPU := make([]abiExportCredit, cpus)
+	for i := range perCPU {
+		perCPU[i].Packets = uint64(limit) * exportBurst
+	}
+	if err := credits.Put(uint32(0), perCPU); err != nil {
+		return fmt.Errorf("fill map %s: %w", mapExportCredits, err)
+	}
+	return nil
 }

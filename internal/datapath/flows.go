@@ -4,6 +4,7 @@ package datapath
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 	"unsafe"
@@ -33,14 +34,59 @@ type flowTable struct {
 	flows, clock *ebpf.Map
 	memory       *ebpf.Memory
 
-	mu    sync.Mutex
-	given []givenFlow // by entry
+	mu      sync.Mutex
+	given   []givenFlow // by entry
+	numbers map[abiFlowKey]numbered
 }
 
 // givenFlow is the last that was told about an entry.
 type givenFlow struct {
 	id    uint64
 	epoch uint32
+}
+
+// numbered is the highest Sequence Number that was told of a flow, and when.
+type numbered struct{ highest, epoch uint32 }
+
+const (
+	// mostLate is how far behind a Sequence Number may be that is only late;
+	// those farther behind began anew.
+	mostLate = 1000
+	// numbersKept is how many intervals a flow may be silent without its losses
+	// in between being forgotten.
+	numbersKept = 8
+)
+
+// missing is how many Sequence Numbers were expected since the last time and
+// did not come. The node that gives the numbers misses none.
+func (t *flowTable) missing(key *abiFlowKey, totals *abiFlowTotals) uint32 {
+	if totals.Numbers == 0 || ioam.ExportRole(key.Role) == ioam.RoleEncapsulating {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	expected := totals.Highest - totals.Lowest + 1
+	now := numbered{totals.Highest, totals.Epoch}
+	if last, ok := t.numbers[*key]; ok {
+		switch ahead := int32(totals.Highest - last.highest); {
+		case ahead > 0:
+			expected = uint32(ahead)
+		case ahead >= -mostLate:
+			expected, now.highest = 0, last.highest
+		}
+	}
+	if t.numbers == nil {
+		t.numbers = make(map[abiFlowKey]numbered)
+	}
+	t.numbers[*key] = now
+	return uint32(max(int64(expected)-int64(totals.Numbers), 0))
+}
+
+// forget lets go of numbers of flows that have been silent for long.
+func (t *flowTable) forget(epoch uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	maps.DeleteFunc(t.numbers, func(_ abiFlowKey, n numbered) bool { return epoch-n.epoch > numbersKept })
 }
 
 func newFlowTable(flows, clock *ebpf.Map) (*flowTable, error) {
@@ -134,6 +180,7 @@ func (t *flowTable) collect(each func(Flow)) error {
 	if err := t.give(wanted, each); err != nil {
 		return err
 	}
+	t.forget(ended)
 	clock.Collected = ended
 	if err := t.clock.Put(uint32(0), clock); err != nil {
 		return fmt.Errorf("end an interval of flows: %w", err)
@@ -151,10 +198,11 @@ func (t *flowTable) drain(each func(Flow)) error {
 	return t.give(func(epoch uint32) bool { return newer(epoch, clock.Collected) }, each)
 }
 
-// give gives the totals of intervals, of every entry that keeps its flow while
-// it is read.
+// give gives the totals of intervals, summed over CPUs, of every entry that keeps
+// its flow while it is read.
 func (t *flowTable) give(wanted func(epoch uint32) bool, each func(Flow)) error {
 	now := newFlowTime()
+	sums := flowSums{by: make(map[abiFlowKey]*abiFlowTotals)}
 	var entry abiFlow
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(&entry)), flowSize)
 	id := make([]byte, 8)
@@ -172,7 +220,10 @@ func (t *flowTable) give(wanted func(epoch uint32) bool, each func(Flow)) error 
 		if *(*uint64)(unsafe.Pointer(&id[0])) != entry.Id {
 			continue // it gave way: the ring has it
 		}
-		t.tell(i, &entry, wanted, FlowInterval, now, each)
+		t.fresh(i, &entry, wanted, sums.add)
+	}
+	for _, key := range sums.order {
+		each(t.decode(&key, sums.by[key], FlowInterval, now))
 	}
 	return nil
 }
@@ -180,34 +231,86 @@ func (t *flowTable) give(wanted func(epoch uint32) bool, each func(Flow)) error 
 // evicted gives what is left of a flow that gave way.
 func (t *flowTable) evicted(sample *abiFlowSample, each func(Flow)) {
 	wanted := func(epoch uint32) bool { return newer(epoch, sample.Collected) }
-	t.tell(int(sample.Index), &sample.Flow, wanted, FlowEvicted, newFlowTime(), each)
+	now := newFlowTime()
+	t.fresh(int(sample.Index), &sample.Flow, wanted, func(key *abiFlowKey, totals *abiFlowTotals) {
+		each(t.decode(key, totals, FlowEvicted, now))
+	})
 }
 
-// tell gives an entry's totals of the intervals that are wanted, oldest first,
-// unless they have been given.
-func (t *flowTable) tell(index int, entry *abiFlow, wanted func(uint32) bool, reason FlowEnd, now flowTime, each func(Flow)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// fresh hands on an entry's totals of the intervals that are wanted, oldest
+// first, unless they have been given.
+func (t *flowTable) fresh(index int, entry *abiFlow, wanted func(uint32) bool, each func(*abiFlowKey, *abiFlowTotals)) {
 	first, second := &entry.Totals[0], &entry.Totals[1]
 	if newer(first.Epoch, second.Epoch) {
 		first, second = second, first
 	}
-	var elsewhere givenFlow // of a table that is gone
 	for _, totals := range []*abiFlowTotals{first, second} {
-		given := &elsewhere
-		if index < len(t.given) {
-			given = &t.given[index]
+		if totals.Packets > 0 && wanted(totals.Epoch) && t.take(index, givenFlow{entry.Id, totals.Epoch}) {
+			each(&entry.Key, totals)
 		}
-		if totals.Packets == 0 || !wanted(totals.Epoch) || given.id == entry.Id && !newer(totals.Epoch, given.epoch) {
-			continue
-		}
-		*given = givenFlow{entry.Id, totals.Epoch}
-		f := decodeFlow(&entry.Key, totals, now)
-		if f.End = reason; totals.Ended != 0 {
-			f.End = FlowEnded
-		}
-		each(f)
 	}
+}
+
+// take notes that a total is given; false says that it has been.
+func (t *flowTable) take(index int, now givenFlow) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if index >= len(t.given) {
+		return true // of a table that is gone
+	}
+	if given := t.given[index]; given.id == now.id && !newer(now.epoch, given.epoch) {
+		return false
+	}
+	t.given[index] = now
+	return true
+}
+
+// flowSums are totals by flow: packets of one may come over several CPUs.
+type flowSums struct {
+	by    map[abiFlowKey]*abiFlowTotals
+	order []abiFlowKey
+}
+
+func (s *flowSums) add(key *abiFlowKey, t *abiFlowTotals) {
+	sum := s.by[*key]
+	if sum == nil {
+		sum = new(abiFlowTotals)
+		*sum = *t
+		s.by[*key] = sum
+		s.order = append(s.order, *key)
+		return
+	}
+	sum.Packets += t.Packets
+	sum.Bytes += t.Bytes
+	sum.DelaySum += t.DelaySum
+	sum.DelayCount += t.DelayCount
+	sum.DelayMin, sum.DelayMax = min(sum.DelayMin, t.DelayMin), max(sum.DelayMax, t.DelayMax)
+	sum.First, sum.Last = earlier(sum.First, t.First), later(sum.Last, t.Last)
+	if sum.Numbers == 0 {
+		sum.Lowest, sum.Highest = t.Lowest, t.Highest
+	} else if t.Numbers > 0 {
+		sum.Lowest, sum.Highest = earlier(sum.Lowest, t.Lowest), later(sum.Highest, t.Highest)
+	}
+	sum.Numbers += t.Numbers
+	sum.Late += t.Late
+	sum.Epoch = later(sum.Epoch, t.Epoch)
+	sum.HopLimitMin, sum.HopLimitMax = min(sum.HopLimitMin, t.HopLimitMin), max(sum.HopLimitMax, t.HopLimitMax)
+	sum.Ended |= t.Ended
+}
+
+// earlier and later order what wraps.
+func earlier(a, b uint32) uint32 {
+	if newer(a, b) {
+		return b
+	}
+	return a
+}
+
+func later(a, b uint32) uint32 {
+	if newer(a, b) {
+		return a
+	}
+	return b
 }
 
 // flowTime turns the times of flows into UTC.
@@ -228,8 +331,12 @@ func (t flowTime) of(ticks uint32) time.Time {
 	return t.wall.Add(-time.Duration(int32(t.ticks-ticks)) * coarseUnit).UTC()
 }
 
-func decodeFlow(key *abiFlowKey, totals *abiFlowTotals, now flowTime) Flow {
+func (t *flowTable) decode(key *abiFlowKey, totals *abiFlowTotals, end FlowEnd, now flowTime) Flow {
+	if totals.Ended != 0 {
+		end = FlowEnded
+	}
 	return Flow{
+		End:            end,
 		Role:           ioam.ExportRole(key.Role),
 		Ingress:        ioam.IfIndex(key.Ingress),
 		Egress:         ioam.IfIndex(key.Egress),
@@ -246,7 +353,7 @@ func decodeFlow(key *abiFlowKey, totals *abiFlowTotals, now flowTime) Flow {
 		DelaySum:       time.Duration(totals.DelaySum),
 		DelayMin:       time.Duration(totals.DelayMin),
 		DelayMax:       time.Duration(totals.DelayMax),
-		Skipped:        totals.Skipped,
+		Skipped:        t.missing(key, totals),
 		Late:           totals.Late,
 		HopLimitMin:    totals.HopLimitMin,
 		HopLimitMax:    totals.HopLimitMax,

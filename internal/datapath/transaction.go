@@ -50,6 +50,9 @@ func (t *transaction) prepare(in interfaceConstants, want AttachMode, generation
 		return fmt.Errorf("create map %s: %w", mapExportCredits, err)
 	}
 	defer credits.Close() // the programs hold it
+	if err := grantCredit(credits, in.node.ExportLimit); err != nil {
+		return err
+	}
 	all := mapSet{mapCounters: p.counters, mapExportCredits: credits}
 	maps.Copy(all, generation)
 	maps.Copy(all, tables)
