@@ -3,6 +3,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -130,7 +131,11 @@ func (d *decoder) scalar(node ast.Node, at position, path string, c codec, dst r
 	}
 	v, err := c.parse(text)
 	if err != nil {
-		d.fault(at, path, fmt.Sprintf("%s: %v", named(path), err), "write "+c.wants)
+		cure := "write " + c.wants
+		if own := (*curedError)(nil); errors.As(err, &own) {
+			cure = own.cure
+		}
+		d.fault(at, path, fmt.Sprintf("%s: %v", named(path), err), cure)
 		return
 	}
 	dst.Set(reflect.ValueOf(v))

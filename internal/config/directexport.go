@@ -23,7 +23,7 @@ func parseFrom1[T integer](most uint64) func(string) (T, error) {
 }
 
 func parseShare(s string) (Share, error) {
-	f, err := parseFrequency(s)
+	f, err := parseFraction(s, "1/N")
 	if err == nil && f.K != 1 {
 		err = fmt.Errorf("%s is not 1/N", s)
 	}

@@ -106,9 +106,11 @@ func TestFaultsOfDirectExport(t *testing.T) {
 		{"node", "node: {flow-seed: x, flows: 0, export-interval: 500ms, export-limit: 2/100, export-rate: 0}", []string{
 			`1:19: node.flow-seed: "x" is not a number; write a number from 0 to 0xffffffffffffffff`,
 			`1:29: node.flows: 0 is not possible; write a number from 1 to 1048576`,
-			`1:49: node.export-interval: "500ms" is not one of them; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`,
+			`1:49: node.export-interval: 500ms is less than 1s; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`,
 			`1:70: node.export-limit: 2/100 is not 1/N; write 1/N with 1 ≤ N ≤ 1000000, such as 1/100`,
 			`1:90: node.export-rate: 0 is not possible; write a number from 1 to 100000000`}},
+		{"a limit in words", "node: {export-limit: none}", []string{
+			`1:22: node.export-limit: "none" is not 1/N; write 1/N with 1 ≤ N ≤ 1000000, such as 1/100`}},
 		{"namespaces", "namespaces:\n  - {id: 1, export: some}\n  - {id: 2, export: sample}\n  - {id: 3, export: every, sample: 5}\n  - {id: 4, export: sample, sample: 0}", []string{
 			`2:21: namespaces[0].export: "some" is not known here; write one of none, every, aggregate, sample`,
 			`3:5: namespaces[1].sample: export sample does not say of which packets; use n in 1…1000000: a postcard of every n-th packet`,

@@ -174,8 +174,16 @@ var standardPorts = map[export.Transport]uint16{export.UDP: 4739, export.TCP: 47
 func parseCollector(s string) (CollectorAddress, error) {
 	scheme, rest, _ := strings.Cut(s, "://")
 	a := CollectorAddress{Transport: export.Transport(scheme), Port: standardPorts[export.Transport(scheme)]}
-	if a.Port == 0 || rest == "" {
-		return CollectorAddress{}, fmt.Errorf("%q is not one of them", s)
+	switch {
+	case a.Port == 0 && strings.Contains(s, "://"):
+		return CollectorAddress{}, fmt.Errorf("%q begins with a transport that is neither udp, tcp nor tls", s)
+	case a.Port == 0:
+		return CollectorAddress{}, fmt.Errorf("%q does not begin with a transport, udp://, tcp:// or tls://", s)
+	case rest == "":
+		return CollectorAddress{}, fmt.Errorf("%q has no host", s)
+	}
+	if err := unbracketed(scheme, rest); err != nil {
+		return CollectorAddress{}, err
 	}
 	host, port, err := net.SplitHostPort(rest)
 	if err != nil { // no port, it seems
@@ -183,7 +191,7 @@ func parseCollector(s string) (CollectorAddress, error) {
 		if inner, ok := strings.CutPrefix(host, "["); ok {
 			host, ok = strings.CutSuffix(inner, "]")
 			if !ok {
-				return CollectorAddress{}, fmt.Errorf("%q is not one of them", s)
+				return CollectorAddress{}, fmt.Errorf("%q is not [ADDRESS] or [ADDRESS]:PORT", rest)
 			}
 		}
 	}
@@ -201,6 +209,28 @@ func parseCollector(s string) (CollectorAddress, error) {
 		return CollectorAddress{}, fmt.Errorf("%q is neither an address nor a name", host)
 	}
 	return a, nil
+}
+
+// unbracketed refuses an IPv6 address without brackets that is followed by what
+// may be a port: often it is an address as a whole, too, and another host's.
+func unbracketed(scheme, rest string) error {
+	i := strings.LastIndexByte(rest, ':')
+	if i < 0 {
+		return nil
+	}
+	host, port := rest[:i], rest[i+1:]
+	if a, err := netip.ParseAddr(host); err != nil || !a.Is6() || strings.Trim(port, "0123456789") != "" {
+		return nil
+	}
+	if port == "" {
+		port = strconv.Itoa(int(standardPorts[export.Transport(scheme)]))
+	}
+	with := "write " + scheme + "://[" + host + "]:" + port
+	if _, err := netip.ParseAddr(rest); err == nil {
+		return &curedError{fmt.Sprintf("%q may be an address, or the address %s and a port", rest, host),
+			fmt.Sprintf("%s, or %s://[%s] where it is all address", with, scheme, rest)}
+	}
+	return &curedError{fmt.Sprintf("the IPv6 address before the port of %q has no brackets", rest), with}
 }
 
 // validHostName is the rule of RFC 1123 §2.1, without the lengths.
@@ -249,8 +279,15 @@ const maxPeriod = 24 * time.Hour
 
 func parsePeriod(s string) (Period, error) {
 	d, err := time.ParseDuration(s)
-	if err != nil || d < time.Second || d > maxPeriod || d%time.Second != 0 {
-		return 0, fmt.Errorf("%q is not one of them", s)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a time with its unit", s)
+	case d < time.Second:
+		return 0, fmt.Errorf("%s is less than 1s", s)
+	case d > maxPeriod:
+		return 0, fmt.Errorf("%s is more than 24h", s)
+	case d%time.Second != 0:
+		return 0, fmt.Errorf("%s is not whole seconds", s)
 	}
 	return Period(d), nil
 }

@@ -63,13 +63,16 @@ func TestCollectorAddresses(t *testing.T) {
 		"tls://a-b.example.":       "tls://a-b.example.:4740",
 		"udp://2001:db8::9":        "udp://[2001:db8::9]:4739",
 		"udp://fe80::1%eth0":       "udp://[fe80::1%eth0]:4739",
+		"udp://1:2:3:4:5:6:7:8":    "udp://[1:2:3:4:5:6:7:8]:4739",
+		"udp://2001:db8::9:beef":   "udp://[2001:db8::9:beef]:4739",
 	} {
 		if a, err := parseCollector(text); err != nil || formatCollector(a) != want {
 			t.Errorf("%s: %s, %v; want %s", text, formatCollector(a), err, want)
 		}
 	}
 	for _, bad := range []string{"", "udp", "udp://", "sctp://[::1]:4739", "[::1]:4739", "udp://[::1", "udp://[::1]:0", "udp://[::1]:65536",
-		"udp://[::]:4739", "udp://0.0.0.0", "udp://a b", "tls://-x.example", "tls://a..b", "udp://[::1]:4739/path"} {
+		"udp://[::]:4739", "udp://0.0.0.0", "udp://a b", "tls://-x.example", "tls://a..b", "udp://[::1]:4739/path",
+		"udp://2001:db8:ff::9:4739", "udp://fe80::1%eth0:4739", "udp://::1:4739", "tcp://1:2:3:4:5:6:7:8:4739", "udp://2001:db8::9:"} {
 		if a, err := parseCollector(bad); err == nil {
 			t.Errorf("%q is taken for %s", bad, formatCollector(a))
 		}
@@ -98,7 +101,17 @@ func TestFaultsOfExport(t *testing.T) {
 		{"no collector", "export: [{kind: ipfix}]", []string{
 			`1:10: export[0].address: ipfix needs a collector; add it: an address such as "udp://[2001:db8::9]:4739", "tcp://…" or "tls://…"`}},
 		{"an address that cannot be read", "export: [{kind: ipfix, address: \"http://x\"}]", []string{
-			`1:33: export[0].address: "http://x" is not one of them; write an address such as "udp://[2001:db8::9]:4739", "tcp://…" or "tls://…"`}},
+			`1:33: export[0].address: "http://x" begins with a transport that is neither udp, tcp nor tls; write an address such as "udp://[2001:db8::9]:4739", "tcp://…" or "tls://…"`}},
+		{"an address without a transport", "export: [{kind: ipfix, address: \"[2001:db8::9]:4739\"}]", []string{
+			`1:33: export[0].address: "[2001:db8::9]:4739" does not begin with a transport, udp://, tcp:// or tls://; write an address such as "udp://[2001:db8::9]:4739", "tcp://…" or "tls://…"`}},
+		{"an address that lacks brackets", "export: [{kind: ipfix, address: \"udp://2001:db8:ff::9:4739\"}]", []string{
+			`1:33: export[0].address: "2001:db8:ff::9:4739" may be an address, or the address 2001:db8:ff::9 and a port; write udp://[2001:db8:ff::9]:4739, or udp://[2001:db8:ff::9:4739] where it is all address`}},
+		{"a whole address that lacks brackets", "export: [{kind: ipfix, address: \"tls://2001:db8:0:0:0:0:0:9:4740\"}]", []string{
+			`1:33: export[0].address: the IPv6 address before the port of "2001:db8:0:0:0:0:0:9:4740" has no brackets; write tls://[2001:db8:0:0:0:0:0:9]:4740`}},
+		{"periods", "node: {export-interval: 25h}\nexport: [{kind: ipfix, address: \"udp://[::1]\", refresh: 1.5s}, {kind: ipfix, address: \"udp://[::2]\", refresh: \"10\"}]", []string{
+			`1:25: node.export-interval: 25h is more than 24h; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`,
+			`2:57: export[0].refresh: 1.5s is not whole seconds; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`,
+			`2:111: export[1].refresh: "10" is not a time with its unit; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`}},
 		{"one collector twice", "export: [{kind: ipfix, address: \"udp://[::1]\"}, {kind: ipfix, address: \"udp://[::1]:4739\"}]", []string{
 			`1:72: export[1].address: export[0] writes to udp://[::1]:4739 too; remove one, or give it another address`}},
 		{"two families", "export: [{kind: ipfix, address: \"udp://[::1]\", source: 192.0.2.1}]", []string{
@@ -109,7 +122,7 @@ func TestFaultsOfExport(t *testing.T) {
 		{"numbers", "export: [{kind: ipfix, address: \"udp://[::1]\", enterprise: 10383, message-size: 100, refresh: 1ms, observation-domain: -1}]", []string{
 			`1:60: export[0].enterprise: 10383 has elements of its own; write a private enterprise number, but 0 and 10383`,
 			`1:81: export[0].message-size: 100 is too small; write a number from 508 to 65535`,
-			`1:95: export[0].refresh: "1ms" is not one of them; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`,
+			`1:95: export[0].refresh: 1ms is less than 1s; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`,
 			`1:120: export[0].observation-domain: "-1" is not a number; write a number from 0 to 4294967295`}},
 	})
 }

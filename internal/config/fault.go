@@ -69,6 +69,11 @@ func (fs Faults) err() error {
 	return fs
 }
 
+// curedError is of a scalar that has a better cure than what its type wants.
+type curedError struct{ problem, cure string }
+
+func (e *curedError) Error() string { return e.problem }
+
 // position is a place in a file, both from 1.
 type position struct{ line, column int }
 

@@ -180,7 +180,7 @@ func TestFaultsOfValues(t *testing.T) {
 			`1:93: interfaces[2].role[0]: "none" is not known here; write one of ingress, egress`}},
 		{"words that are not known", "interfaces: [{name: a, forwarding: quick}]\nnode: {next-hops: 0}\nexport: [{kind: kafka}]", []string{
 			`1:36: interfaces[0].forwarding: "quick" is not known here; write one of stack, fast`,
-			`2:19: node.next-hops: "0" is not one of them; write a number from 1 to 1048576`,
+			`2:19: node.next-hops: 0 is not possible; write a number from 1 to 1048576`,
 			`3:17: export[0].kind: "kafka" is not known here; write one of jsonl, ipfix`}},
 		{"names", "interfaces: [{name: ../all}, {name: much-too-long-name}, {name: a b}]\nencapsulations: [{name: \"a\\nb\", interface: x, mode: inline, options: []}]", []string{
 			`1:21: interfaces[0].name: "../all" cannot be the name of an interface; write 1 to 15 characters without spaces, / and :`,

@@ -123,7 +123,7 @@ var codecs = map[reflect.Type]codec{
 func parseNextHops(s string) (NextHops, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > maxNextHops {
-		return 0, fmt.Errorf("%q is not one of them", s)
+		return 0, fmt.Errorf("%s is not possible", s)
 	}
 	return NextHops(n), nil
 }
@@ -257,12 +257,15 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-func parseFrequency(s string) (ioam.Frequency, error) {
+func parseFrequency(s string) (ioam.Frequency, error) { return parseFraction(s, "K/N") }
+
+// parseFraction reads K/N; form is how the one who reads a fault is to write it.
+func parseFraction(s, form string) (ioam.Frequency, error) {
 	first, second, _ := strings.Cut(s, "/")
 	k, errK := parseUint(first, 32)
 	n, errN := parseUint(second, 32)
 	if errK != nil || errN != nil {
-		return ioam.Frequency{}, fmt.Errorf("%q is not K/N", s)
+		return ioam.Frequency{}, fmt.Errorf("%q is not %s", s, form)
 	}
 	if k < 1 || k > n || n > ioam.MaxFrequency {
 		return ioam.Frequency{}, fmt.Errorf("%s is not possible", s)
