@@ -31,19 +31,30 @@ func newConfigCheckCommand(opts *options) *cobra.Command {
 		Short: "Report everything that is wrong with a configuration file",
 		Long: `Report everything that is wrong with a configuration file, each fault with its
 line, its column and a cure. FILE - is standard input. Whether the interfaces
-exist is not checked: the file may be for another machine. With --json, faults
-are part of the result on standard output.
+exist is not checked: the file may be for another machine. For the same reason a
+file for TLS that cannot be read here is a warning on standard error, though an
+agent refuses it; one that can be read must be right. With --json, faults and
+warnings are part of the result on standard output.
 
 Exit codes: 0 nothing is wrong; 1 something is, or the file cannot be read.`,
 		Args: oneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := loadConfig(cmd, args[0])
+			data, err := readConfig(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			c, unread, err := config.Check(args[0], data)
 			var faults config.Faults
 			if err != nil && !errors.As(err, &faults) {
 				return err
 			}
 			if opts.json {
-				return printResult(cmd, c != nil, checkResult{File: args[0], OK: c != nil, Faults: faults})
+				return printResult(cmd, c != nil, checkResult{File: args[0], OK: c != nil, Faults: faults, Warnings: unread})
+			}
+			for _, f := range unread {
+				warning := *f
+				warning.Problem = "warning: " + f.Problem
+				fmt.Fprintln(cmd.ErrOrStderr(), &warning)
 			}
 			if c != nil {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: no faults; %s, %s, %s, %s\n", args[0], counted(len(c.Interfaces), "interface"),
@@ -64,9 +75,10 @@ func counted(n int, thing string) string {
 
 // checkResult is the JSON of config check.
 type checkResult struct {
-	File   string        `json:"file"`
-	OK     bool          `json:"ok"`
-	Faults config.Faults `json:"faults,omitempty"`
+	File     string        `json:"file"`
+	OK       bool          `json:"ok"`
+	Faults   config.Faults `json:"faults,omitempty"`
+	Warnings config.Faults `json:"warnings,omitempty"` // an agent on this machine would refuse it
 }
 
 func newConfigShowCommand(opts *options) *cobra.Command {
@@ -75,7 +87,11 @@ func newConfigShowCommand(opts *options) *cobra.Command {
 		Short: "Print a configuration file with every default filled in",
 		Args:  oneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := loadConfig(cmd, args[0])
+			data, err := readConfig(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			c, err := config.Parse(args[0], data)
 			var faults config.Faults
 			switch {
 			case errors.As(err, &faults):
@@ -91,10 +107,10 @@ func newConfigShowCommand(opts *options) *cobra.Command {
 	}
 }
 
-// loadConfig reads a configuration file; - is standard input.
-func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
+// readConfig reads a configuration file; - is standard input.
+func readConfig(cmd *cobra.Command, file string) ([]byte, error) {
 	if file != "-" {
-		return config.Load(file)
+		return config.Read(file)
 	}
 	type input struct {
 		data []byte
@@ -110,7 +126,7 @@ func loadConfig(cmd *cobra.Command, file string) (*config.Config, error) {
 		if in.err != nil {
 			return nil, fmt.Errorf("read standard input: %w", in.err)
 		}
-		return config.Parse("-", in.data)
+		return in.data, nil
 	case <-cmd.Context().Done(): // a terminal may say nothing for ever
 		return nil, cmd.Context().Err()
 	}

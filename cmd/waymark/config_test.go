@@ -84,3 +84,27 @@ func TestConfigShow(t *testing.T) {
 		t.Errorf("wrong file: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
+
+// A file for TLS that cannot be read here may be there on another machine; one
+// that is read must be right.
+func TestConfigCheckReadsTLSFiles(t *testing.T) {
+	empty := write(t, "empty.pem", "")
+	text := func(ca string) string {
+		return "export:\n  - kind: ipfix\n    address: tls://[2001:db8::9]\n    tls: {ca: " + ca + "}\n"
+	}
+	code, stdout, stderr := runCLI(t, text(empty+".none"), "config", "check", "-")
+	if code != exitOK || !strings.HasPrefix(stdout, "-: no faults") || !strings.HasPrefix(stderr, "-:4:15: warning: export[0].tls.ca: open "+empty+".none: no such file or directory; ") {
+		t.Errorf("missing: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	code, stdout, _ = runCLI(t, text(empty+".none"), "--json", "config", "check", "-")
+	if code != exitOK || !strings.HasPrefix(stdout, `{"file":"-","ok":true,"warnings":[{"file":"-","line":4,"column":15,"path":"export[0].tls.ca",`) {
+		t.Errorf("missing: code %d, %s", code, stdout)
+	}
+	code, stdout, stderr = runCLI(t, text(empty), "config", "check", "-")
+	if code != exitFailure || stdout != "" || !strings.HasPrefix(stderr, "-:4:15: export[0].tls.ca: "+empty+" has no certificate; ") {
+		t.Errorf("empty: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	if code, _, stderr := runCLI(t, text(empty), "config", "show", "-"); code != exitOK || stderr != "" {
+		t.Errorf("show: code %d, stderr %q", code, stderr)
+	}
+}

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/ipfix"
@@ -215,8 +217,12 @@ func TestIPFIXExportRefused(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
 	h.write(baseConfig + "export: [{kind: ipfix, address: \"tls://[::1]\", tls: {ca: /nowhere.pem}}]\n")
-	if err := h.client.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "/nowhere.pem") {
-		t.Errorf("reloaded with credentials that cannot be read: %v", err)
+	var refused *api.Error
+	if err := h.client.Reload(context.Background()); !errors.As(err, &refused) || len(refused.Faults) != 1 {
+		t.Fatalf("reloaded with credentials that cannot be read: %v", err)
+	}
+	if f := refused.Faults[0]; f.Line == 0 || f.Path != "export[0].tls.ca" || !strings.Contains(f.Problem, "open /nowhere.pem: no such file") {
+		t.Errorf("fault %+v", f)
 	}
 	if n := len(h.status().Records.Exporters); n != 0 {
 		t.Errorf("%d exporters", n)

@@ -27,7 +27,7 @@ type Export struct {
 	Enterprise        *Enterprise        `key:"enterprise" absent:"32473" doc:"Of ipfix: the private enterprise number under which Waymark's own elements stand: yours. The default is the one for documentation (RFC 5612); the collector must use the same."`
 	MessageSize       *MessageSize       `key:"message-size" absent:"what the path MTU leaves, at most 8952; 16384 over TCP" doc:"Of ipfix: octets of a message at most. Over UDP a smaller path MTU decides."`
 	Refresh           *Period            `key:"refresh" absent:"1m" doc:"Of ipfix: how often names and statistics are sent and, over UDP, all templates (RFC 7011 §8.4): a collector that was started later understands nothing before."`
-	TLS               *ExportTLS         `key:"tls" absent:"no certificate of ours, the system's authorities" doc:"Of ipfix with tls://: credentials, each in a PEM file that is read anew for each connection."`
+	TLS               *ExportTLS         `key:"tls" absent:"no certificate of ours, the system's authorities" doc:"Of ipfix with tls://: credentials, each in a PEM file that is read anew for each connection. A relative path starts from the directory in which the agent was started."`
 }
 
 // ExportTLS is what a session over TLS needs.
@@ -166,6 +166,29 @@ func (e Export) rules(path string, add func(path, problem, cure string)) {
 	if (e.TLS.Certificate == "") != (e.TLS.Key == "") {
 		add(path+".tls", "a certificate needs its key, and a key its certificate", "give both, or neither")
 	}
+}
+
+// files lists what is wrong with the files for TLS, apart those that cannot be
+// read on this machine.
+func (d *decoder) files(c *Config) (wrong, unread Faults) {
+	for i, e := range c.Export {
+		if e.TLS == nil || e.Address.Transport != export.TLS {
+			continue
+		}
+		for _, f := range export.TLSFiles(*e.TLS).Check() {
+			path := fmt.Sprintf("export[%d].tls.%s", i, f.File)
+			if d.followsFrom(path) {
+				continue
+			}
+			fault := c.source.fault(path, path+": "+f.Problem, f.Cure)
+			if f.Unread {
+				unread = append(unread, fault)
+			} else {
+				wrong = append(wrong, fault)
+			}
+		}
+	}
+	return wrong, unread
 }
 
 // standardPorts are IANA's (RFC 7011 §10).

@@ -26,9 +26,8 @@ const (
 	maxIndent  = 128 // what stands before the first word of a line
 )
 
-// Load reads the configuration file at path. The error holds Faults when the
-// file could be read.
-func Load(path string) (*Config, error) {
+// Read gives the text of the file at path, as much as [Parse] needs to see.
+func Read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w; name a configuration file that can be read", err)
@@ -38,7 +37,7 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w; name a configuration file that can be read", err)
 	}
-	return Parse(path, data)
+	return data, nil
 }
 
 // Parse reads a configuration; name stands for the file in faults. The error
@@ -46,11 +45,30 @@ func Load(path string) (*Config, error) {
 func Parse(name string, data []byte) (*Config, error) { return parse(name, data, nil) }
 
 // ParseFor is Parse for the host that the configuration is to serve: an
-// interface that a strict file names and the host lacks is one of the faults.
-func ParseFor(h Host, name string, data []byte) (*Config, error) { return parse(name, data, h) }
+// interface that a strict file names and the host lacks is one of the faults,
+// and so is a file for TLS that is not right.
+func ParseFor(h Host, name string, data []byte) (*Config, error) {
+	return parse(name, data, func(d *decoder, c *Config) {
+		d.missing(c, h)
+		wrong, unread := d.files(c)
+		d.faults = append(append(d.faults, wrong...), unread...)
+	})
+}
 
-// parse reads a configuration, for any host when h is nil.
-func parse(name string, data []byte, h Host) (*Config, error) {
+// Check is Parse with a look at the files for TLS. Those that cannot be read
+// here are told apart, because the configuration may be for another machine.
+func Check(name string, data []byte) (c *Config, unread Faults, err error) {
+	c, err = parse(name, data, func(d *decoder, c *Config) {
+		var wrong Faults
+		wrong, unread = d.files(c)
+		d.faults = append(d.faults, wrong...)
+	})
+	return c, unread, err
+}
+
+// parse reads a configuration; look, if there is one, looks at what it is to
+// meet.
+func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, error) {
 	d := newDecoder(name)
 	c := &Config{}
 	switch node := d.document(data); {
@@ -62,8 +80,8 @@ func parse(name string, data []byte, h Host) (*Config, error) {
 		d.value(node, "", reflect.ValueOf(c).Elem())
 		c.source = &d.source
 		d.semantics(c)
-		if h != nil {
-			d.missing(c, h)
+		if look != nil {
+			look(d, c)
 		}
 	}
 	if err := d.faults.err(); err != nil {

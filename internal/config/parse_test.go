@@ -195,7 +195,7 @@ func TestExamples(t *testing.T) {
 		t.Fatalf("examples: %q, %v", files, err)
 	}
 	for _, file := range files {
-		c, err := Load(file)
+		c, err := load(file)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -212,13 +212,21 @@ func TestLoadErrors(t *testing.T) {
 	if err := os.WriteFile(large, []byte(strings.Repeat("# comment\n", MaxFileSize/10+1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(large); err == nil || !strings.HasPrefix(err.Error(), large+":1:1: the file is larger than") {
+	if _, err := load(large); err == nil || !strings.HasPrefix(err.Error(), large+":1:1: the file is larger than") {
 		t.Errorf("a file that is too large: %v", err)
 	}
-	if _, err := Load(filepath.Join(dir, "none.yaml")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := load(filepath.Join(dir, "none.yaml")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that does not exist: %v", err)
 	}
-	if _, err := Load(dir); err == nil {
+	if _, err := load(dir); err == nil {
 		t.Error("a directory was loaded")
 	}
+}
+
+func load(path string) (*Config, error) {
+	data, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data)
 }

@@ -237,3 +237,40 @@ func freePort(t *testing.T, network string) int {
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
+
+// Every file that is wrong is told, and no fault says what a file holds.
+func TestTLSFilesChecked(t *testing.T) {
+	a := newAuthority(t)
+	a.issue(t, "exporter", nil)
+	a.issue(t, "other", nil)
+	none, secret := a.file("none"), a.file("exporter.key")
+	for _, tt := range []struct {
+		name  string
+		files TLSFiles
+		want  []string // file, whether it is unread, part of the problem
+	}{
+		{"right", a.files("exporter", ""), nil},
+		{"none given", TLSFiles{}, nil},
+		{"missing", TLSFiles{CA: none, Certificate: none, Key: none}, []string{
+			"ca true no such file or directory", "certificate true no such file or directory", "key true no such file or directory"}},
+		{"a directory", TLSFiles{CA: a.dir}, []string{"ca true is a directory"}},
+		{"keys for certificates", TLSFiles{CA: secret, Certificate: secret, Key: secret}, []string{"ca false has no certificate", "certificate false has no certificate"}},
+		{"the key of another", TLSFiles{Certificate: a.file("exporter.pem"), Key: a.file("other.key")}, []string{"key false does not match"}},
+		{"a certificate for the key", TLSFiles{Certificate: a.file("exporter.pem"), Key: a.file("exporter.pem")}, []string{"key false is no key of the certificate"}},
+	} {
+		faults := tt.files.Check()
+		if len(faults) != len(tt.want) {
+			t.Errorf("%s: %+v; want %q", tt.name, faults, tt.want)
+			continue
+		}
+		for i, f := range faults {
+			words := strings.SplitN(tt.want[i], " ", 3)
+			if string(f.File) != words[0] || fmt.Sprint(f.Unread) != words[1] || !strings.Contains(f.Problem, words[2]) || f.Cure == "" {
+				t.Errorf("%s: %+v; want %s", tt.name, f, tt.want[i])
+			}
+			if strings.Contains(f.Problem, "-----") {
+				t.Errorf("%s: the fault shows what the file holds: %s", tt.name, f.Problem)
+			}
+		}
+	}
+}
