@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -113,6 +114,23 @@ func (e Export) Collector(node ioam.NodeID) export.CollectorConfig {
 		c.Files = export.TLSFiles(*e.TLS)
 	}
 	return c
+}
+
+// setDefaults writes out what the file leaves to the program, as far as one is
+// known without a host: the Observation Domain ID may be the kernel's node id.
+func (e *Export) setDefaults(node *ioam.NodeID) {
+	if e.Kind == ExportJSONL {
+		e.Path = e.File()
+		return
+	}
+	c := e.Collector(0)
+	enterprise, refresh := Enterprise(e.EnterpriseNumber()), Period(c.Refresh)
+	size := MessageSize(cmp.Or(c.MessageSize, export.DefaultMessageSize(c.Transport)))
+	e.Enterprise, e.Refresh, e.MessageSize = &enterprise, &refresh, &size
+	if e.ObservationDomain == nil && node != nil {
+		domain := ObservationDomain(*node)
+		e.ObservationDomain = &domain
+	}
 }
 
 // exportRules lists what is wrong with the receivers of records.

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"fmt"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -29,7 +30,7 @@ func TestIPFIXExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []export.CollectorConfig{
-		{Transport: export.UDP, Address: "[2001:db8::9]:4739", Domain: 5, Refresh: time.Minute},
+		{Transport: export.UDP, Address: "[2001:db8::9]:4739", Domain: 5, MessageSize: 8952, Refresh: time.Minute},
 		{Transport: export.TLS, Address: "collector.example.net:4740", Source: netip.MustParseAddr("192.0.2.1"), Domain: 77, MessageSize: 1400,
 			Refresh: 10 * time.Minute, Files: export.TLSFiles{Certificate: "/a", Key: "/b", CA: "/c", ServerName: "d"}},
 	}
@@ -125,4 +126,24 @@ func TestFaultsOfExport(t *testing.T) {
 			`1:95: export[0].refresh: 1ms is less than 1s; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`,
 			`1:120: export[0].observation-domain: "-1" is not a number; write a number from 0 to 4294967295`}},
 	})
+}
+
+// What the file leaves out is shown: with it, the file says the same.
+func TestExportDefaultsAreShown(t *testing.T) {
+	const exporters = "export:\n  - kind: ipfix\n    address: \"udp://[::1]:4739\"\n%[1]s    enterprise: 32473\n    message-size: 8952\n    refresh: 1m\n" +
+		"  - kind: ipfix\n    address: \"tcp://[::1]:4739\"\n%[1]s    enterprise: 32473\n    message-size: 16384\n    refresh: 1m\n  - kind: jsonl\n    path: \"-\"\n"
+	const file = "export: [{kind: ipfix, address: \"udp://[::1]\"}, {kind: ipfix, address: \"tcp://[::1]\"}, {kind: jsonl}]\n"
+	for node, domain := range map[string]string{"": "", "node: {id: 7}\n": "    observation-domain: 7\n"} {
+		c, err := Parse("F", []byte(node+file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf(exporters, domain)
+		if shown := string(c.Marshal()); !strings.Contains(shown, want) {
+			t.Errorf("no\n%s\nin\n%s", want, shown)
+		}
+		if again, err := Parse("F", c.Marshal()); err != nil || !reflect.DeepEqual(again.Export, c.Export) {
+			t.Errorf("the shown file says something else: %v", err)
+		}
+	}
 }

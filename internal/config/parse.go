@@ -87,6 +87,9 @@ func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, err
 	if err := d.faults.err(); err != nil {
 		return nil, err
 	}
+	for i := range c.Export {
+		c.Export[i].setDefaults(c.Node.ID)
+	}
 	return c, nil
 }
 

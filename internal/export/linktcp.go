@@ -29,6 +29,15 @@ const stallTime = 30 * time.Second
 // streamMessage is the greatest message over TCP: what a TLS record holds.
 const streamMessage = 16384
 
+// DefaultMessageSize is the greatest message that is sent over a transport
+// unless a MessageSize is given.
+func DefaultMessageSize(t Transport) int {
+	if t == UDP {
+		return maxDatagram
+	}
+	return streamMessage
+}
+
 // TLSFiles are the credentials of a session over TLS, all in PEM. They are read
 // anew for each connection, so that certificates can be renewed.
 type TLSFiles struct {
