@@ -179,7 +179,15 @@ func printRecords(w io.Writer, r api.Records) {
 		fmt.Fprintf(w, "events of the kernel's own IOAM read %d, malformed %d, lost %d\n", k.Received, k.Malformed, k.Lost)
 	}
 	for _, e := range r.Exporters {
-		fmt.Fprintf(w, "exporter %s: written %d, dropped %d, failed %d", e.Name, e.Written, e.Dropped, e.Failed)
+		connection := ""
+		switch {
+		case e.Connected == nil:
+		case *e.Connected:
+			connection = "connected, "
+		default:
+			connection = "not connected, "
+		}
+		fmt.Fprintf(w, "exporter %s: %swritten %d, dropped %d, failed %d", e.Name, connection, e.Written, e.Dropped, e.Failed)
 		if e.Connected != nil {
 			fmt.Fprintf(w, ", queued %d, messages %d", e.Queued, e.Messages)
 		}

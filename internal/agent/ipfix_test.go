@@ -6,7 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -226,5 +229,20 @@ func TestIPFIXExportRefused(t *testing.T) {
 	}
 	if n := len(h.status().Records.Exporters); n != 0 {
 		t.Errorf("%d exporters", n)
+	}
+}
+
+// The cure of a collector whose certificate is not trusted is not to start it.
+func TestIPFIXCollectorUntrusted(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	t.Cleanup(server.Close)
+	h := newHarness(t, baseConfig+"export: [{kind: ipfix, address: \"tls://"+server.Listener.Addr().String()+"\"}]\n")
+	h.start()
+	eventually(t, "a warning", func() bool { return h.warned(health.CollectorAway) })
+	for _, w := range h.status().Warnings {
+		if w.Code == health.CollectorAway && (!strings.Contains(w.Text, "unknown authority") || !strings.HasPrefix(w.Cure, "set tls.ca to the authority ")) {
+			t.Errorf("%+v", w)
+		}
 	}
 }

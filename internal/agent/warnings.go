@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 
@@ -106,7 +107,7 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 		if s.network && s.Error != "" {
 			ws = append(ws, health.New(health.CollectorAway, "",
 				fmt.Sprintf("%s cannot be reached, and %d records wait for it: %s", s.name, s.Waiting(), s.Error),
-				"start it, let its packets through, or take it out of export; the agent tries again by itself"))
+				cmp.Or(s.Cure, "start it, let its packets through, or take it out of export")+"; the agent tries again by itself"))
 		}
 	}
 	if n := a.exportLost.growth(a.totalExportLost()); n > 0 {

@@ -69,8 +69,11 @@ type Collector struct {
 	exported, lost, unencodable, rejected, messages, octets atomic.Uint64
 
 	connected atomic.Bool
-	fault     atomic.Pointer[string]
+	fault     atomic.Pointer[awayFault]
 }
+
+// awayFault is why the collector cannot be reached.
+type awayFault struct{ text, cure string }
 
 // NewCollector checks what can be checked without the collector. Nothing is sent
 // before Run.
@@ -168,7 +171,7 @@ func (c *Collector) away(err error) {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		text = errno.Error() // without the ports, which change
 	}
-	if before := c.fault.Swap(&text); before == nil || *before != text {
+	if before := c.fault.Swap(&awayFault{text, credentialCure(err)}); before == nil || before.text != text {
 		c.log.Warn("the collector cannot be reached; records wait in a bounded queue", "error", text)
 	}
 }
@@ -189,8 +192,8 @@ func (c *Collector) Stats() Stats {
 		Lost: c.lost.Load(), Unencodable: c.rejected.Load() + c.unencodable.Load(),
 		Messages: c.messages.Load(), Octets: c.octets.Load(), Connected: c.connected.Load(),
 	}
-	if text := c.fault.Load(); text != nil {
-		s.Error = *text
+	if fault := c.fault.Load(); fault != nil {
+		s.Error, s.Cure = fault.text, fault.cure
 	}
 	return s
 }

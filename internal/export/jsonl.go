@@ -43,6 +43,7 @@ type Stats struct {
 	Messages  uint64
 	Octets    uint64
 	Connected bool
+	Cure      string // of Error, "" unless it is about credentials
 }
 
 // Waiting is how many records are on their way.

@@ -5,12 +5,10 @@ package export
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -36,87 +34,6 @@ func DefaultMessageSize(t Transport) int {
 		return maxDatagram
 	}
 	return streamMessage
-}
-
-// TLSFiles are the credentials of a session over TLS, all in PEM. They are read
-// anew for each connection, so that certificates can be renewed.
-type TLSFiles struct {
-	Certificate, Key string // ours; "" for none
-	CA               string // who vouches for the collector; "" for the system's
-	ServerName       string // the collector's name in its certificate; "" for the address' host
-}
-
-func (f TLSFiles) load(address string) (*tls.Config, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
-	if c.ServerName == "" {
-		c.ServerName = host
-	}
-	if faults := f.read(c); len(faults) > 0 {
-		return nil, fmt.Errorf("export ipfix: %s; %s", faults[0].Problem, faults[0].Cure)
-	}
-	return c, nil
-}
-
-// TLSFile is one of TLSFiles.
-type TLSFile string
-
-// The files, in the configuration's words.
-const (
-	TLSCertificate TLSFile = "certificate"
-	TLSKey         TLSFile = "key"
-	TLSAuthority   TLSFile = "ca"
-)
-
-// FileFault is what is wrong with a file, and the cure.
-type FileFault struct {
-	File          TLSFile
-	Unread        bool // it cannot be read on this machine
-	Problem, Cure string
-}
-
-// Check reads the files as a session does.
-func (f TLSFiles) Check() []FileFault { return f.read(&tls.Config{}) }
-
-// read puts the files' credentials into c.
-func (f TLSFiles) read(c *tls.Config) (faults []FileFault) {
-	open := func(file TLSFile, path, cure string) []byte {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			faults = append(faults, FileFault{file, true, err.Error(), cure})
-			return nil
-		}
-		return content
-	}
-	authorities := func(file TLSFile, path, cure string) (*x509.CertPool, []byte) {
-		content, pool := open(file, path, cure), x509.NewCertPool()
-		if content != nil && !pool.AppendCertsFromPEM(content) {
-			faults = append(faults, FileFault{file, false, path + " has no certificate", cure})
-			content = nil
-		}
-		return pool, content
-	}
-	if f.CA != "" {
-		c.RootCAs, _ = authorities(TLSAuthority, f.CA, "give a file of one or more certificates in PEM that the agent may read")
-	}
-	if f.Certificate == "" || f.Key == "" { // with one alone the configuration has a fault
-		return faults
-	}
-	_, certificate := authorities(TLSCertificate, f.Certificate, "give our certificate in PEM, in a file that the agent may read")
-	key := open(TLSKey, f.Key, "give the certificate's private key in PEM, in a file that the agent may read")
-	if certificate == nil || key == nil {
-		return faults
-	}
-	own, err := tls.X509KeyPair(certificate, key)
-	if err != nil {
-		return append(faults, FileFault{TLSKey, false, fmt.Sprintf("%s is no key of the certificate %s: %v", f.Key, f.Certificate, err),
-			"give the private key that the certificate was made for, in PEM"})
-	}
-	c.Certificates = []tls.Certificate{own}
-	return faults
 }
 
 func (c CollectorConfig) dial(ctx context.Context) (link, error) {

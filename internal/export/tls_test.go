@@ -119,13 +119,14 @@ func TestTLS(t *testing.T) {
 		name  string
 		files TLSFiles
 		fault string
+		cure  string
 	}{
-		{"right", a.files("exporter", "collector.example"), ""},
-		{"the collector has another name", a.files("exporter", "other.example"), "valid for collector.example, not other.example"},
-		{"the address is no name of it", a.files("exporter", ""), "cannot validate certificate for ::1"},
-		{"nobody vouches for it", stranger.files("exporter", "collector.example"), "unknown authority"},
-		{"we have no certificate", a.files("", "collector.example"), "certificate required"},
-		{"nobody vouches for us", foreign, "unknown certificate authority"},
+		{"right", a.files("exporter", "collector.example"), "", ""},
+		{"the collector has another name", a.files("exporter", "other.example"), "valid for collector.example, not other.example", "set tls.server-name, or the host of address,"},
+		{"the address is no name of it", a.files("exporter", ""), "cannot validate certificate for ::1", "set tls.server-name, or the host of address,"},
+		{"nobody vouches for it", stranger.files("exporter", "collector.example"), "unknown authority", "set tls.ca"},
+		{"we have no certificate", a.files("", "collector.example"), "certificate required", "set tls.certificate and tls.key: the collector wants"},
+		{"nobody vouches for us", foreign, "unknown certificate authority", "set tls.certificate and tls.key to a certificate that is valid now"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, x := newReceiver(t), newIPFIX(t)
@@ -142,6 +143,9 @@ func TestTLS(t *testing.T) {
 			r.close()
 			if !strings.Contains(s.Error, tt.fault) || (s.Error == "") != (tt.fault == "") {
 				t.Errorf("error %q; want %q", s.Error, tt.fault)
+			}
+			if !strings.HasPrefix(s.Cure, tt.cure) || (s.Cure == "") != (tt.cure == "") {
+				t.Errorf("cure %q; want %q", s.Cure, tt.cure)
 			}
 			s = check(t, c)
 			if want := uint64(r.records()); s.Written != want || tt.fault != "" && s.Lost != 3000 {
@@ -272,5 +276,21 @@ func TestTLSFilesChecked(t *testing.T) {
 				t.Errorf("%s: the fault shows what the file holds: %s", tt.name, f.Problem)
 			}
 		}
+	}
+}
+
+// What certificates do not prevent has no cure of theirs.
+func TestCuresOfOtherFaults(t *testing.T) {
+	for _, err := range []error{errEnded, io.EOF, &net.OpError{Op: "dial", Err: errors.New("a certificate")}, &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")}} {
+		if cure := credentialCure(err); cure != "" {
+			t.Errorf("%v: %s", err, cure)
+		}
+	}
+	if cure := credentialCure(fmt.Errorf("TLS: %w", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}})); !strings.Contains(cure, "valid now") {
+		t.Errorf("expired: %q", cure)
+	}
+	_, err := TLSFiles{CA: "/nowhere.pem"}.load("[::1]:1")
+	if cure := credentialCure(err); !strings.Contains(cure, "certificates in PEM") {
+		t.Errorf("%v: %q", err, cure)
 	}
 }
