@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -45,9 +46,18 @@ func (a *Agent) facts(s *state) health.Node {
 			}
 		}
 	}
+	for _, ns := range s.resolved.Node.Namespaces {
+		if ns.Export != ioam.ExportNone && len(s.config.Export) == 0 {
+			n.Unsent = append(n.Unsent, ns.ID)
+		}
+	}
 	own := map[netip.Addr]bool{}
 	for _, e := range s.resolved.Node.Encapsulations {
 		fact := health.Encapsulation{Name: e.Name, Interface: names[e.Interface], Insertion: health.Insertion(e), Options: len(e.Options)}
+		fact.Unjoined = slices.ContainsFunc(e.Options, func(o ioam.InsertedOption) bool {
+			d := o.DirectExport
+			return d != nil && d.ExtensionFlags&ioam.ExtensionSequence != 0 && d.ExtensionFlags&ioam.ExtensionFlowID == 0
+		})
 		if e.Mode == ioam.ModeInline {
 			fact.Inline = true
 			fact.Own = e.Match.Source.IsSingleIP() && a.options.System.HasAddress(e.Match.Source.Addr())

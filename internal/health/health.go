@@ -38,6 +38,7 @@ const (
 	CollectorAway      Code = "collector_away"
 	ExporterFailing    Code = "exporter_failing"
 	ExportsSuppressed  Code = "exports_suppressed"
+	ExportsUnsent      Code = "exports_unsent"
 	FastRefused        Code = "fast_refused"
 	InlineForwarded    Code = "inline_forwarded"
 	InterfaceMissing   Code = "interface_missing"
@@ -57,6 +58,7 @@ const (
 	RingBufferMissing  Code = "ring_buffer_missing"
 	RoutesUnwatched    Code = "routes_unwatched"
 	RuntimeChanges     Code = "runtime_changes"
+	SequenceUnjoined   Code = "sequence_unjoined"
 	TAIOffsetZero      Code = "tai_offset_zero"
 	TAIUnsupported     Code = "tai_unsupported"
 	TCXMissing         Code = "tcx_missing"
@@ -83,6 +85,7 @@ var kinds = []Kind{
 	{CollectorAway, Degraded, "a collector cannot be reached"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
 	{ExportsSuppressed, Degraded, "exports were suppressed in the last minute"},
+	{ExportsUnsent, Degraded, "exports have no exporter"},
 	{InlineForwarded, Degraded, "forwarded packets get a header inserted"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},
 	{JITDisabled, Degraded, "the BPF compiler is off"},
@@ -102,6 +105,7 @@ var kinds = []Kind{
 	{RingBufferMissing, Error, "the kernel has no BPF ring buffer"},
 	{RoutesUnwatched, Degraded, "the kernel's routes are not watched, so the stack forwards"},
 	{RuntimeChanges, Info, "the running configuration differs from the file"},
+	{SequenceUnjoined, Degraded, "Sequence Numbers lack the Flow-ID that they belong to"},
 	{TAIOffsetZero, Degraded, "the kernel does not know TAI"},
 	{TAIUnsupported, Error, "BPF programs cannot read TAI"},
 	{TCXMissing, Info, "the kernel has no tcx"},

@@ -35,6 +35,7 @@ type Encapsulation struct {
 	PathMTU     int    // of the tunnel, bytes; 0 when not known
 	Inline      bool   // it has mode inline
 	Own         bool   // it matches only what this node sends
+	Unjoined    bool   // a Direct Export of it has Sequence Numbers without Flow-IDs
 }
 
 // acceptedOptions is net.ipv6.max_hbh_opts_number unless it is set: a stack
@@ -48,9 +49,10 @@ type Node struct {
 	Interfaces      []Interface
 	Missing         []string // configured interfaces that do not exist
 	Encapsulations  []Encapsulation
-	Forwards        bool // packets of others
-	OneClock        bool // all nodes of the domain read this machine's clock
-	PrivatePins     bool // the BPF file system is in this process's mount namespace alone
+	Unsent          []ioam.NamespaceID // exported for, without an exporter
+	Forwards        bool               // packets of others
+	OneClock        bool               // all nodes of the domain read this machine's clock
+	PrivatePins     bool               // the BPF file system is in this process's mount namespace alone
 }
 
 // Insertion is how many bytes an encapsulation adds to a packet at most: the
@@ -80,6 +82,9 @@ func CheckNode(n Node) []Warning {
 	}
 	for _, e := range n.Encapsulations {
 		ws = append(ws, checkEncapsulation(n, e)...)
+	}
+	if len(n.Unsent) > 0 {
+		ws = append(ws, exportsUnsent(n.Unsent))
 	}
 	ws = append(ws, checkClock(n)...)
 	if n.PrivatePins {
@@ -115,6 +120,9 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	var ws []Warning
 	if n.Forwards && e.Inline && !e.Own {
 		ws = append(ws, InlineOnRouter(e.Name, e.Interface))
+	}
+	if e.Unjoined {
+		ws = append(ws, sequenceUnjoined(e.Name, e.Interface))
 	}
 	if e.NoRoute != "" {
 		ws = append(ws, New(TunnelUnroutable, e.Interface,
