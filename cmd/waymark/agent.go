@@ -158,24 +158,29 @@ func newAgentReloadCommand(opts *options) *cobra.Command {
 		Use:   "reload",
 		Short: "Load the configuration file again",
 		Long: `Load the configuration file again. It takes over as a whole, and changes made at
-runtime end; with a fault nothing changes, and every fault is printed.`,
+runtime end, which is said; with a fault nothing changes, and every fault is
+printed.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
 			if err != nil {
 				return err
 			}
+			before, statusErr := c.Status(cmd.Context())
+			ended := statusErr == nil && before.Modified // what is wrong with the agent, the reload tells
 			err = c.Reload(cmd.Context())
 			var refused *api.Error
 			switch errors.As(err, &refused); {
 			case err != nil && refused == nil:
 				return err
 			case opts.json && refused == nil:
-				return printResult(cmd, true, reloadResult{OK: true})
+				return printResult(cmd, true, reloadResult{OK: true, RuntimeChangesEnded: ended})
 			case opts.json:
 				return printResult(cmd, false, reloadResult{Error: refused.Message, Faults: refused.Faults})
 			case refused != nil && len(refused.Faults) > 0:
 				return reportFaults(cmd, refused.Faults)
+			case err == nil && ended:
+				fmt.Fprintln(cmd.ErrOrStderr(), "changes made at runtime have ended: the file alone is in force")
 			}
 			return err
 		},
@@ -184,9 +189,10 @@ runtime end; with a fault nothing changes, and every fault is printed.`,
 
 // reloadResult is the JSON of agent reload.
 type reloadResult struct {
-	OK     bool          `json:"ok"`
-	Error  string        `json:"error,omitempty"`
-	Faults config.Faults `json:"faults,omitempty"`
+	OK                  bool          `json:"ok"`
+	RuntimeChangesEnded bool          `json:"runtime_changes_ended,omitempty"`
+	Error               string        `json:"error,omitempty"`
+	Faults              config.Faults `json:"faults,omitempty"`
 }
 
 func newAgentStopCommand(opts *options) *cobra.Command {

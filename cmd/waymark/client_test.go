@@ -382,6 +382,13 @@ func TestReloadResult(t *testing.T) {
 	if code, stdout, stderr := runCLI(t, "", "--socket", good.socket, "--json", "agent", "reload"); code != exitOK || stdout != `{"ok":true}`+"\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
+	changed := newFakeAgent(t, map[string]string{"GET /v1/status": `{"modified":true}`})
+	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "agent", "reload"); code != exitOK || stdout != "" || stderr != "changes made at runtime have ended: the file alone is in force\n" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "--json", "agent", "reload"); code != exitOK || stdout != `{"ok":true,"runtime_changes_ended":true}`+"\n" || stderr != "" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
 	const faults = `"error":"f:3:1: a; b\nf:4:1: c; d","faults":[{"file":"f","line":3,"column":1,"problem":"a","cure":"b"},{"file":"f","line":4,"column":1,"problem":"c","cure":"d"}]`
 	bad := newFakeAgent(t, map[string]string{"POST /v1/reload": "{" + faults + "}"})
 	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "--json", "agent", "reload"); code != exitFailure || stdout != `{"ok":false,`+faults+"}\n" || stderr != "" {

@@ -176,6 +176,9 @@ func TestRuntimeChangesLiveUntilReload(t *testing.T) {
 	if has() || h.status().Modified || h.warned(health.RuntimeChanges) {
 		t.Error("a reload did not end the runtime change")
 	}
+	if !strings.Contains(h.log.String(), "changes made at runtime have ended") {
+		t.Errorf("the log does not say so:\n%s", h.log)
+	}
 	h.crash()
 	h.start()
 	if has() {

@@ -94,6 +94,7 @@ func (a *Agent) Reload() error {
 	if a.state.Load() == nil || a.ending {
 		return errors.New("the agent is not running")
 	}
+	modified := a.state.Load().modified
 	file, err := loadFile(a.options.ConfigFile, a.options.System)
 	if err == nil {
 		err = a.apply(file, true)
@@ -109,6 +110,9 @@ func (a *Agent) Reload() error {
 	a.reloads.Add(1)
 	a.forget(a.options.Place.RunningFile())
 	a.log.Info("configuration reloaded", "file", a.options.ConfigFile)
+	if modified {
+		a.log.Warn("changes made at runtime have ended with the reload")
+	}
 	a.logMissing()
 	a.logSourceless()
 	return nil

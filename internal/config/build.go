@@ -218,7 +218,7 @@ func (c *Config) rules() (faults Faults, of []string) {
 		}
 		for j, o := range e.Options {
 			if d := o.DirectExport; d != nil && d.FlowID.Kind != ioam.FlowIDHash && len(d.ExtensionFlags) == 0 {
-				add(fmt.Sprintf("%s.options[%d].dex.flow-id", path, j), "the option neither carries it nor numbers packets by it",
+				add(fmt.Sprintf("%s.options[%d].dex.flow-id", path, j), "the option neither carries a flow-id nor numbers packets by it",
 					"add extension-flags: [flow-id], or leave flow-id out")
 			}
 		}

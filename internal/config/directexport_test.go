@@ -138,7 +138,7 @@ func TestFaultsOfDirectExport(t *testing.T) {
 		{"fixed", rule(", flows: 1/2", "{dex: {namespace: 123, trace-type: 0x800000, flow-id: 5, extension-flags: [flow-id]}}"), []string{
 			`3:135: encapsulations[0].options[0].dex.flow-id: one Flow-ID for all packets does not tell the 1/2 of the flows that are selected; use hash or flow-label, or leave out flows`}},
 		{"not carried", rule("", "{dex: {namespace: 123, trace-type: 0x800000, flow-id: flow-label}}"), []string{
-			`3:123: encapsulations[0].options[0].dex.flow-id: the option neither carries it nor numbers packets by it; add extension-flags: [flow-id], or leave flow-id out`}},
+			`3:123: encapsulations[0].options[0].dex.flow-id: the option neither carries a flow-id nor numbers packets by it; add extension-flags: [flow-id], or leave flow-id out`}},
 	})
 }
 
