@@ -166,8 +166,8 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s takes %v ns", what, took[what])
 		}
 	}
-	if took["lookup"] < 2*took["send"] || took["redirect"] < took["lookup"] {
-		t.Errorf("lookup, send and redirect take %v ns", took)
+	if took["lookup"] < 2*took["send"] {
+		t.Errorf("lookup and send take %v ns", took)
 	}
 }
 
