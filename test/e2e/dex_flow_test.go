@@ -139,7 +139,8 @@ func aggregateFlows(t *testing.T, l *lab.Lab, c *collecting) {
 	hopLimits := map[string]uint8{"athos": 63, "porthos": 62, "aramis": 61}
 	ended, measured, intervals := map[string]bool{}, uint64(0), 0
 	for _, f := range flows {
-		if f.Reordered > 0 || f.HopLimit != (export.HopLimits{Min: hopLimits[f.Node], Max: hopLimits[f.Node]}) || f.Last.Before(f.First) {
+		// a connection that moves to another CPU may be numbered in another order than it is sent
+		if f.Reordered > 0 && f.Packet.NextHeader != 6 || f.HopLimit != (export.HopLimits{Min: hopLimits[f.Node], Max: hopLimits[f.Node]}) || f.Last.Before(f.First) {
 			t.Errorf("flow %+v", f)
 		}
 		if f.EndReason == export.EndOfFlow && f.Packet.NextHeader == 6 {
