@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"syscall"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/patience"
@@ -14,6 +15,10 @@ import (
 
 // lastReply is how long the receiver waits behind the last packet.
 var lastReply = patience.Of(2 * time.Second)
+
+// portFreed is how long an exchange waits for a port that an earlier one has
+// closed: a process that is being started holds a copy of it for a moment.
+var portFreed = patience.Of(time.Second)
 
 const (
 	// slowestTransfer is the rate, in bytes per second, that a TCP transfer
@@ -132,4 +137,14 @@ func pace(ctx context.Context, count int, interval time.Duration, send func(i in
 		}
 	}
 	return count, nil
+}
+
+// listen calls open until its port is free.
+func listen(open func() error) error {
+	for until := time.Now().Add(portFreed); ; time.Sleep(time.Millisecond) {
+		err := open()
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
+			return err
+		}
+	}
 }

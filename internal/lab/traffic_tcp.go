@@ -22,9 +22,11 @@ const transferBlock = 256 << 10
 func (e *exchange) tcp(ctx context.Context) (TrafficResult, error) {
 	at := netip.AddrPortFrom(e.destination, e.Port)
 	var listener *net.TCPListener
-	err := e.to.Do(func() (err error) {
-		listener, err = net.ListenTCP("tcp6", net.TCPAddrFromAddrPort(at))
-		return err
+	err := e.to.Do(func() error {
+		return listen(func() (err error) {
+			listener, err = net.ListenTCP("tcp6", net.TCPAddrFromAddrPort(at))
+			return err
+		})
 	})
 	if err != nil {
 		return TrafficResult{}, err

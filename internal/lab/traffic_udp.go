@@ -28,7 +28,8 @@ const udpBuffer = 8 << 20 // bytes of datagrams that may wait for the receiver
 func (e *exchange) udp(ctx context.Context) (TrafficResult, error) {
 	var receiver, sender *net.UDPConn
 	err := e.to.Do(func() (err error) {
-		receiver, err = net.ListenUDP("udp6", net.UDPAddrFromAddrPort(netip.AddrPortFrom(e.destination, e.Port)))
+		at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(e.destination, e.Port))
+		err = listen(func() (err error) { receiver, err = net.ListenUDP("udp6", at); return err })
 		if err != nil {
 			return err
 		}
