@@ -22,6 +22,7 @@ const volatile struct {
 	struct neighbour neighbour;
 	enum sample_kind sample_kind;
 	enum flow_id_source flow_id_source;
+	enum export_bound export_bound;
 	struct postcard postcard;
 	struct flow_set flow_set;
 	struct flow_sample flow_sample;

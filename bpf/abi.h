@@ -298,8 +298,8 @@ struct encapsulation {
 	__u32 options;
 	__u8 wants_time;
 	__u8 wants_queue;
-	__u8 wants_flow; /* it has a Direct Export, or takes some flows only */
 	__u8 has_exports;
+	__u8 pad;
 	__u32 path_mtu; /* of the tunnel's path, 0 = not known; changes while this runs */
 	__u64 source[2];
 	__u64 destination[2];

@@ -32,6 +32,15 @@ enum flow_id_source {
 	FLOW_ID_FIXED,
 };
 
+enum export_bound {
+	FLOW_WAYS = 4,	   /* entries of a set of flows */
+	EXPORT_BURST = 64, /* exports that an interface can save credit for */
+	MOST_LATE = 1000,  /* Sequence Numbers that one that is only late may be behind */
+	ARRIVALS = 256,	   /* that a CPU remembers */
+	SEQUENCE_SETS = 65536,
+	SEQUENCE_WAYS = 2,
+};
+
 /* What packets of one flow have in common at a node (docs/data-plane.md, "Direct Export"). */
 struct flow_key {
 	__u64 source[2];
@@ -121,8 +130,6 @@ struct flow {
 
 _Static_assert(sizeof(struct flow) == 232, "flow has holes");
 
-#define FLOW_WAYS 4
-
 struct flow_set {
 	struct flow ways[FLOW_WAYS];
 };
@@ -149,8 +156,6 @@ struct export_credit {
 	__u64 packets;
 };
 
-#define EXPORT_BURST 64
-
 /* A packet's arrival, remembered where its buffer is. */
 struct arrival {
 	__u64 buffer;
@@ -158,17 +163,12 @@ struct arrival {
 	__u64 time; /* TAI, ns */
 };
 
-#define ARRIVALS 256
-
 /* A flow's next Sequence Number, and its Flow-ID: high and low half. */
 struct sequence_slot {
 	__u64 word;
 	__u32 used; /* units of 2^20 ns */
 	__u32 pad;
 };
-
-#define SEQUENCE_SETS 65536
-#define SEQUENCE_WAYS 2
 
 struct sequence_set {
 	struct sequence_slot ways[SEQUENCE_WAYS];

@@ -130,10 +130,9 @@ static __always_inline int is_export_packet(const struct packet *p, const struct
 	return bpf_map_lookup_elem(&collectors, &to) != 0;
 }
 
-/* Whether the encapsulation takes packets of this flow; the flow is noted. */
-static __always_inline int takes_flow(context *ctx, const struct packet *p,
-				      const struct encapsulation *e, const struct ipv6 *ip6,
-				      const struct upper *u)
+/* Notes the flow of a packet that is to be encapsulated; its hash. */
+static __always_inline __u32 note_own_flow(context *ctx, const struct packet *p,
+					   const struct ipv6 *ip6, const struct upper *u)
 {
 	struct exporting *x = export_here();
 
@@ -142,7 +141,7 @@ static __always_inline int takes_flow(context *ctx, const struct packet *p,
 	note_flow(p, ip6, u, x, 0);
 	x->postcard.length = packet_length(ctx, p);
 	x->hash = flow_hash(&x->postcard.key);
-	return !e->flows_below || x->hash < e->flows_below;
+	return x->hash;
 }
 
 static __always_inline __u32 flow_id_of(const struct exporting *x, const struct patch *patch)
@@ -288,7 +287,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		return OUTCOME_ENCAP_SKIPPED_CONTROL;
 	if (is_export_packet(p, ip6, &u))
 		return OUTCOME_ENCAP_SKIPPED_EXPORT;
-	if (e->wants_flow && !takes_flow(ctx, p, e, ip6, &u))
+	if (e->flows_below && note_own_flow(ctx, p, ip6, &u) >= e->flows_below)
 		return OUTCOME_ENCAP_NOT_SELECTED;
 	if (is_stacks_business(ctx, p, &g))
 		return OUTCOME_LEFT_TO_STACK;
@@ -299,6 +298,8 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	outcome = may_grow(ctx, p, ip6, &u, &g);
 	if (outcome != OUTCOME_NO_IOAM)
 		return outcome;
+	if (NODE.inserts_exports && e->has_exports && !e->flows_below)
+		note_own_flow(ctx, p, ip6, &u);
 	gather(ctx, p, e, &v);
 	v.hop_limit = ip6->hop_limit;
 	payload = bpf_ntohs(ip6->payload_length);

@@ -196,8 +196,6 @@ static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 
 	return f;
 }
 
-#define MOST_LATE 1000 /* numbers that one that is only late may be behind */
-
 /*
  * Notes a Sequence Number; the reader reckons from all CPUs' what is missing. Two in a row from
  * far behind mean that numbers began anew.
@@ -206,22 +204,20 @@ static __always_inline void follow_sequence(struct flow *f, struct flow_totals *
 {
 	__s32 ahead = sequence - f->sequence;
 
-	if (f->numbered && ahead < 0) {
-		int begun = ahead < -MOST_LATE && f->again == sequence;
-
-		f->again = sequence + 1;
-		if (begun)
-			t->numbers = 0;
-		else
-			t->late++;
-		if (!begun && ahead < -MOST_LATE)
-			return;
-		if (begun)
-			f->sequence = sequence;
-	} else if (f->numbered && !ahead && t->numbers) {
-		return; /* segments of one packet share a number */
-	} else {
+	if (!f->numbered || ahead > 0) {
 		f->sequence = sequence;
+	} else if (!ahead) {
+		if (t->numbers)
+			return; /* segments of one packet share a number */
+	} else if (ahead >= -MOST_LATE) {
+		t->late++;
+	} else if (f->again == sequence) {
+		f->sequence = sequence;
+		t->numbers = 0;
+	} else {
+		f->again = sequence + 1;
+		t->late++;
+		return;
 	}
 	f->numbered = 1;
 	if (!t->numbers++) {

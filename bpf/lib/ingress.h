@@ -230,15 +230,18 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	if (wanted || (!removed && s->types & TIMED_AT_INGRESS) ||
 	    (exported && !removed && s->export_types & DELAYED))
 		tai = tai_now();
-	if (exported && removed)
+	if (exported && removed) {
 		export_arrival(ctx, p, s, hop_limit, tai, removal);
-	else if (exported)
-		export_transit(ctx, p, s, path, hop_limit, tai, result.reason);
-	if (exported)
 		packet_load(ctx, p);
+	}
 	/* a header that goes, and that nobody will see, is left as it is */
 	if (!removed || wanted)
 		fill_options(ctx, p, s, hop_limit, removal == REMOVE_NOTHING, tai, &result);
+	/* behind the fill: an arrival is known again by the header that the egress hook will see */
+	if (exported && !removed) {
+		export_transit(ctx, p, s, path, hop_limit, tai, result.reason);
+		packet_load(ctx, p);
+	}
 	if (partial)
 		result.outcome = OUTCOME_REMOVAL_PARTIAL;
 	else if (removed)

@@ -195,9 +195,7 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 
 // end leaves the data plane, or takes it away.
 func (a *Agent) end(removing bool) error {
-	if removing { // nobody else will read them
-		a.collectFlows()
-	}
+	a.collectFlows() // of tables that are gone nobody else will
 	a.endRecords()
 	a.exporters.close() // while the data plane still has its counters
 	if !removing {

@@ -60,8 +60,8 @@ type abiEncapsulation struct {
 	Options       uint32
 	WantsTime     uint8
 	WantsQueue    uint8
-	WantsFlow     uint8
 	HasExports    uint8
+	Pad           uint8
 	PathMtu       uint32
 	Source        [2]uint64
 	Destination   [2]uint64
@@ -70,6 +70,17 @@ type abiEncapsulation struct {
 	Patches       [9]abiPatch
 	Header        [64]uint64
 }
+
+type abiExportBound uint32
+
+const (
+	abiExportBoundFLOW_WAYS     abiExportBound = 4
+	abiExportBoundEXPORT_BURST  abiExportBound = 64
+	abiExportBoundMOST_LATE     abiExportBound = 1000
+	abiExportBoundARRIVALS      abiExportBound = 256
+	abiExportBoundSEQUENCE_SETS abiExportBound = 65536
+	abiExportBoundSEQUENCE_WAYS abiExportBound = 2
+)
 
 type abiExportCredit struct {
 	_       structs.HostLayout

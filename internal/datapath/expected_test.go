@@ -137,9 +137,9 @@ func (x *expectedExports) aggregate(e ioam.Export, sample uint32) bool {
 			sum.latest, sum.numbers = number, append(sum.numbers, number)
 		case ahead == 0: // the same again
 		case ahead >= -1000:
-			sum.late, sum.again, sum.numbers = sum.late+1, number+1, append(sum.numbers, number)
+			sum.late, sum.numbers = sum.late+1, append(sum.numbers, number)
 		case number == sum.again: // they began anew
-			sum.latest, sum.again, sum.numbers = number, number+1, []uint32{number}
+			sum.latest, sum.numbers = number, []uint32{number}
 		default:
 			sum.late, sum.again = sum.late+1, number+1
 		}

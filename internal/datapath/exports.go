@@ -17,12 +17,6 @@ import (
 // of 2^27 ns.
 const exportWindowsPerSecond = 1e9 / (1 << 27)
 
-// exportBurst is how many exports an interface can save credit for: EXPORT_BURST.
-const exportBurst = 64
-
-// sequenceSets is the size of the table of Sequence Numbers.
-const sequenceSets = 65536
-
 // exporting is what a node's exports are made by, equal at all its interfaces.
 type exporting struct {
 	hasExports bool
@@ -105,16 +99,29 @@ func flowsBelow(n uint32) uint32 {
 	return uint32(1 << 32 / uint64(n))
 }
 
-// grantCredit lets an interface begin with all the credit that it can save: one
-// that sees few packets could not export for long.
-func grantCredit(credits *ebpf.Map, limit uint32) error {
+// newExportCredits makes an interface's credit for exports. It begins with all
+// that it can save: one that sees few packets could not export for long.
+func newExportCredits(spec *ebpf.MapSpec, limit uint32) (*ebpf.Map, error) {
+	credits, err := ebpf.NewMap(spec)
+	if err != nil {
+		return nil, fmt.Errorf("create map %s: %w", mapExportCredits, err)
+	}
+	if err := setCredits(credits, uint64(limit)*uint64(abiExportBoundEXPORT_BURST)); err != nil {
+		credits.Close()
+		return nil, err
+	}
+	return credits, nil
+}
+
+// setCredits gives every CPU the credit that so many packets earn.
+func setCredits(credits *ebpf.Map, packets uint64) error {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return fmt.Errorf("count CPUs: %w", err)
 	}
 	perCPU := make([]abiExportCredit, cpus)
 	for i := range perCPU {
-		perCPU[i].Packets = uint64(limit) * exportBurst
+		perCPU[i].Packets = packets
 	}
 	if err := credits.Put(uint32(0), perCPU); err != nil {
 		return fmt.Errorf("fill map %s: %w", mapExportCredits, err)

@@ -237,7 +237,7 @@ func (p *programs) onInterface(t *testing.T, cfg ioam.NodeConfig, index ioam.IfI
 		t.Fatal(err)
 	}
 	other := &programs{maps: maps.Clone(p.maps)}
-	if other.maps[mapExportCredits], err = ebpf.NewMap(specs[mapExportCredits]); err != nil {
+	if other.maps[mapExportCredits], err = newExportCredits(specs[mapExportCredits], 1); err != nil {
 		t.Fatal(err)
 	}
 	other.setCredit(t, 1<<40)

@@ -51,7 +51,7 @@ type numbered struct{ highest, epoch uint32 }
 const (
 	// mostLate is how far behind a Sequence Number may be that is only late;
 	// those farther behind began anew.
-	mostLate = 1000
+	mostLate = int32(abiExportBoundMOST_LATE)
 	// numbersKept is how many intervals a flow may be silent without its losses
 	// in between being forgotten.
 	numbersKept = 8

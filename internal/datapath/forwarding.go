@@ -5,7 +5,6 @@ package datapath
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"net/netip"
 	"time"
 	"unsafe"
@@ -24,8 +23,7 @@ func nextHopSets(nextHops int) uint32 {
 	if nextHops <= 0 {
 		nextHops = defaultNextHops
 	}
-	sets := uint32((nextHops + nextHopWays - 1) / nextHopWays)
-	return 1 << bits.Len32(max(sets, 1)-1)
+	return powerOfTwo(uint(nextHops+nextHopWays-1) / uint(nextHopWays))
 }
 
 const nextHopWays = len(abiNextHopSet{}.Ways)

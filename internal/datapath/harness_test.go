@@ -5,13 +5,10 @@ package datapath
 import (
 	"bytes"
 	"encoding/binary"
-	"maps"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/ringbuf"
 	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/waymark-net/waymark/ioam"
@@ -32,7 +29,7 @@ type programs struct {
 	xdp      *ebpf.Program
 	tcIn     *ebpf.Program
 	tcOut    *ebpf.Program
-	readers  []*ringbuf.Reader
+	rings    []*ring
 	hear     func() // of the agent that watches routes; set by routes
 }
 
@@ -57,35 +54,14 @@ func loadProgramsOn(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, devic
 	}
 	p := &programs{maps: make(mapSet)}
 	t.Cleanup(p.close)
-	cpus := ebpf.MustPossibleCPU()
-	for _, name := range append([]string{mapCounters}, sharedMaps...) {
-		spec := specs[name].Copy()
-		if name == mapRecords {
-			spec.MaxEntries = uint32(cpus)
-		}
-		if p.maps[name], err = ebpf.NewMap(spec); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p.counters = p.maps[mapCounters]
-	p.wantRecords(t, true)
-	if err := fillRings(p.maps[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
+	if p.flows, err = g.createAll(specs, p.maps); err != nil {
 		t.Fatal(err)
 	}
+	p.counters = p.maps[mapCounters]
 	if err := p.maps[mapClock].Put(uint32(0), abiClockState{TaiOffset: taiUTC.Nanoseconds()}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := g.assignFrequencies(p.maps[mapFrequencies]); err != nil {
-		t.Fatal(err)
-	}
-	own, err := g.create(specs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, m := range own {
-		p.maps[name] = m
-	}
-	p.loadTables(t, g, specs)
+	p.setCredit(t, 1<<40) // more than any test spends
 	for _, in := range g.interfaces {
 		if in.index != index {
 			continue
@@ -96,35 +72,9 @@ func loadProgramsOn(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, devic
 	return p
 }
 
-// loadTables makes the tables of exports, and gives them more credit than any
-// test spends.
-func (p *programs) loadTables(t testing.TB, g *generation, specs map[string]*ebpf.MapSpec) {
-	t.Helper()
-	if err := beginFlows(p.maps[mapFlowClock]); err != nil {
-		t.Fatal(err)
-	}
-	none := &tables{maps: make(mapSet)}
-	tables, err := none.next(g, specs, p.maps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.flows = tables.flows
-	maps.Copy(p.maps, tables.maps)
-	credits, err := ebpf.NewMap(specs[mapExportCredits])
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.maps[mapExportCredits] = credits
-	p.setCredit(t, 1<<40)
-}
-
 func (p *programs) setCredit(t testing.TB, packets uint64) {
 	t.Helper()
-	perCPU := make([]abiExportCredit, ebpf.MustPossibleCPU())
-	for i := range perCPU {
-		perCPU[i].Packets = packets
-	}
-	if err := p.maps[mapExportCredits].Put(uint32(0), perCPU); err != nil {
+	if err := setCredits(p.maps[mapExportCredits], packets); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -166,9 +116,7 @@ func (p *programs) wantRecords(t testing.TB, wanted bool) {
 }
 
 func (p *programs) close() {
-	for _, r := range p.readers {
-		r.Close()
-	}
+	closeRings(p.rings)
 	for _, program := range []*ebpf.Program{p.xdp, p.tcIn, p.tcOut} {
 		if program != nil {
 			program.Close()
@@ -219,19 +167,10 @@ func (p *programs) readRecords(t testing.TB) []Record {
 // readSamples empties the rings.
 func (p *programs) readSamples(t testing.TB) (out samples) {
 	t.Helper()
-	rings := p.maps[mapRecords]
-	if p.readers == nil {
-		for cpu := range rings.MaxEntries() {
-			var ring *ebpf.Map
-			if err := rings.Lookup(cpu, &ring); err != nil {
-				t.Fatal(err)
-			}
-			r, err := ringbuf.NewReader(ring)
-			ring.Close()
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.readers = append(p.readers, r)
+	if p.rings == nil {
+		var err error
+		if p.rings, err = openRings(p.maps[mapRecords]); err != nil {
+			t.Fatal(err)
 		}
 	}
 	to := Samples{
@@ -239,20 +178,13 @@ func (p *programs) readSamples(t testing.TB) (out samples) {
 		Postcard: func(c Postcard) { out.postcards = append(out.postcards, c) },
 		Flow:     func(f Flow) { out.flows = append(out.flows, f) },
 	}
-	for _, r := range p.readers {
-		for r.AvailableBytes() > 0 {
-			r.SetDeadline(time.Now().Add(-time.Second))
-			raw, err := r.Read()
-			if os.IsTimeout(err) {
-				continue
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !to.take(raw.RawSample, taiUTC, func() *flowTable { return p.flows }) {
-				t.Fatal("a sample that cannot be read")
-			}
+	err := readWaiting(p.rings, taiUTC, func(sample []byte, offset time.Duration) {
+		if !to.take(sample, offset, func() *flowTable { return p.flows }) {
+			t.Fatal("a sample that cannot be read")
 		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return out
 }

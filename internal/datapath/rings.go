@@ -60,6 +60,7 @@ func openRings(records *ebpf.Map) (rings []*ring, err error) {
 	defer func() {
 		if err != nil {
 			closeRings(rings)
+			rings = nil
 		}
 	}()
 	for cpu := range records.MaxEntries() {
@@ -124,6 +125,16 @@ func readRings(ctx context.Context, rings []*ring, wish *demand, offset func() t
 	}
 	group.Go(func() error { return lookAfter(ctx, rings, wish) })
 	return group.Wait()
+}
+
+// readWaiting hands on what is in the rings now.
+func readWaiting(rings []*ring, offset time.Duration, each func(sample []byte, taiOffset time.Duration)) error {
+	for _, r := range rings {
+		if err := r.empty(context.Background(), func() time.Duration { return offset }, each); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lookAfter pokes the readers of rings with records that no program has told

@@ -3,14 +3,11 @@
 package datapath
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/ringbuf"
 	"github.com/cilium/ebpf/rlimit"
 
 	"github.com/waymark-net/waymark/ioam"
@@ -31,7 +28,7 @@ const (
 type Runner struct {
 	maps     mapSet
 	programs map[Hook]*ebpf.Program
-	readers  []*ringbuf.Reader
+	rings    []*ring // when they have been discarded from
 }
 
 // NewRunner loads the programs that an Ethernet interface of a configuration
@@ -61,36 +58,7 @@ func NewRunner(cfg Config, index ioam.IfIndex, hooks ...Hook) (*Runner, error) {
 }
 
 func (r *Runner) load(g *generation, specs map[string]*ebpf.MapSpec, index ioam.IfIndex, hooks []Hook) error {
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return fmt.Errorf("count CPUs: %w", err)
-	}
-	for _, name := range append([]string{mapCounters}, sharedMaps...) {
-		spec := specs[name].Copy()
-		if name == mapRecords {
-			spec.MaxEntries = uint32(cpus)
-		}
-		m, err := ebpf.NewMap(spec)
-		if err != nil {
-			return fmt.Errorf("create map %s: %w", name, err)
-		}
-		r.maps[name] = m
-	}
-	if err := setRecordsWanted(r.maps[mapRecordsWanted], true); err != nil {
-		return err
-	}
-	if err := fillRings(r.maps[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
-		return err
-	}
-	if _, _, err := g.assignFrequencies(r.maps[mapFrequencies]); err != nil {
-		return err
-	}
-	own, err := g.create(specs)
-	if err != nil {
-		return err
-	}
-	maps.Copy(r.maps, own)
-	if err := r.loadTables(g, specs); err != nil {
+	if _, err := g.createAll(specs, r.maps); err != nil {
 		return err
 	}
 	for _, in := range g.interfaces {
@@ -101,21 +69,49 @@ func (r *Runner) load(g *generation, specs map[string]*ebpf.MapSpec, index ioam.
 	return fmt.Errorf("interface %d is not in the configuration", index)
 }
 
-func (r *Runner) loadTables(g *generation, specs map[string]*ebpf.MapSpec) error {
-	if err := beginFlows(r.maps[mapFlowClock]); err != nil {
-		return err
+// createAll makes and fills every map that the programs of one interface use,
+// none of them pinned. Those that it made are in maps also when it fails.
+func (g *generation) createAll(specs map[string]*ebpf.MapSpec, all mapSet) (*flowTable, error) {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, fmt.Errorf("count CPUs: %w", err)
+	}
+	for _, name := range append([]string{mapCounters}, sharedMaps...) {
+		spec := specs[name].Copy()
+		if name == mapRecords {
+			spec.MaxEntries = uint32(cpus)
+		}
+		m, err := ebpf.NewMap(spec)
+		if err != nil {
+			return nil, fmt.Errorf("create map %s: %w", name, err)
+		}
+		all[name] = m
+	}
+	if err := setRecordsWanted(all[mapRecordsWanted], true); err != nil {
+		return nil, err
+	}
+	if err := fillRings(all[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
+		return nil, err
+	}
+	if _, _, err := g.assignFrequencies(all[mapFrequencies]); err != nil {
+		return nil, err
+	}
+	if err := beginFlows(all[mapFlowClock]); err != nil {
+		return nil, err
 	}
 	none := &tables{maps: make(mapSet)}
-	own, err := none.next(g, specs, r.maps)
+	own, err := none.next(g, specs, all)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	maps.Copy(r.maps, own.maps)
-	if r.maps[mapExportCredits], err = ebpf.NewMap(specs[mapExportCredits]); err != nil {
-		delete(r.maps, mapExportCredits)
-		return fmt.Errorf("create map %s: %w", mapExportCredits, err)
+	maps.Copy(all, own.maps)
+	if all[mapExportCredits], err = newExportCredits(specs[mapExportCredits], g.exporting.limit); err != nil {
+		delete(all, mapExportCredits)
+		return nil, err
 	}
-	return nil
+	generation, err := g.create(specs)
+	maps.Copy(all, generation)
+	return own.flows, err
 }
 
 func (r *Runner) loadPrograms(in interfaceConstants, hooks []Hook) error {
@@ -195,50 +191,18 @@ func mapMemory(m *ebpf.Map) (uint64, error) {
 }
 
 // DiscardRecords empties the rings, so that the next records find room.
-func (r *Runner) DiscardRecords() error {
-	if r.readers == nil {
-		if err := r.openRings(); err != nil {
+func (r *Runner) DiscardRecords() (err error) {
+	if r.rings == nil {
+		if r.rings, err = openRings(r.maps[mapRecords]); err != nil {
 			return err
 		}
 	}
-	var raw ringbuf.Record
-	for _, reader := range r.readers {
-		for reader.AvailableBytes() > 0 {
-			reader.SetDeadline(time.Now().Add(-time.Second))
-			var err error
-			for err == nil {
-				err = reader.ReadInto(&raw)
-			}
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				return fmt.Errorf("read records: %w", err)
-			}
-		}
-	}
-	return nil
-}
-
-func (r *Runner) openRings() error {
-	rings := r.maps[mapRecords]
-	for cpu := range rings.MaxEntries() {
-		var ring *ebpf.Map
-		if err := rings.Lookup(cpu, &ring); err != nil {
-			return fmt.Errorf("open the ring of CPU %d: %w", cpu, err)
-		}
-		reader, err := ringbuf.NewReader(ring)
-		ring.Close()
-		if err != nil {
-			return fmt.Errorf("map the ring of CPU %d: %w", cpu, err)
-		}
-		r.readers = append(r.readers, reader)
-	}
-	return nil
+	return readWaiting(r.rings, 0, func([]byte, time.Duration) {})
 }
 
 // Close frees programs and maps.
 func (r *Runner) Close() {
-	for _, reader := range r.readers {
-		reader.Close()
-	}
+	closeRings(r.rings)
 	for _, program := range r.programs {
 		program.Close()
 	}

@@ -28,7 +28,7 @@ func (g *generation) tableSizes(cpus int) map[string]uint32 {
 		sizes[mapFlows] = g.exporting.flowSets * uint32(cpus)
 	}
 	if g.exporting.sequences {
-		sizes[mapSequences] = sequenceSets
+		sizes[mapSequences] = uint32(abiExportBoundSEQUENCE_SETS)
 	}
 	return sizes
 }

@@ -29,12 +29,11 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 		PathMtu:     uint32(e.PathMTU),
 	}
 	c.FlowsBelow = flowsBelow(e.Flows)
-	c.WantsFlow = boolean(c.FlowsBelow != 0)
 	header := []byte{0, 0, 1, 0} // next header and length later; PadN aligns options to 4n
 	for i, option := range e.Options {
 		if option.DirectExport != nil {
 			header = appendDirectExport(header, *option.DirectExport, &c.Patches[i])
-			c.HasExports, c.WantsFlow = 1, 1
+			c.HasExports = 1
 			// the export says the queue's depth even where the header has no place for it
 			c.WantsQueue |= boolean(option.DirectExport.Type.Has(ioam.BitQueueDepth))
 			continue

@@ -4,7 +4,6 @@ package datapath
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 
 	"github.com/cilium/ebpf"
@@ -45,14 +44,11 @@ func (t *transaction) prepare(in interfaceConstants, want AttachMode, generation
 	}
 	t.interfaces = append(t.interfaces, p)
 
-	credits, err := ebpf.NewMap(t.datapath.specs[mapExportCredits])
+	credits, err := newExportCredits(t.datapath.specs[mapExportCredits], in.node.ExportLimit)
 	if err != nil {
-		return fmt.Errorf("create map %s: %w", mapExportCredits, err)
-	}
-	defer credits.Close() // the programs hold it
-	if err := grantCredit(credits, in.node.ExportLimit); err != nil {
 		return err
 	}
+	defer credits.Close() // the programs hold it
 	all := mapSet{mapCounters: p.counters, mapExportCredits: credits}
 	maps.Copy(all, generation)
 	maps.Copy(all, tables)
