@@ -266,6 +266,24 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// The topologies among the examples are such, and are called as their files.
+func TestExampleTopologies(t *testing.T) {
+	files, err := filepath.Glob("../../examples/lab/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("examples: %q, %v", files, err)
+	}
+	for _, file := range files {
+		top, err := Load(file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if name := strings.TrimSuffix(filepath.Base(file), ".yaml"); top.Name != name || len(top.Traffic) == 0 {
+			t.Errorf("%s calls itself %s and has the traffic %+v", name, top.Name, top.Traffic)
+		}
+	}
+}
+
 // The topology in the documentation is one.
 func TestDocumentedTopology(t *testing.T) {
 	text, err := os.ReadFile("../../docs/lab.md")
