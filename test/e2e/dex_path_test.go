@@ -112,6 +112,52 @@ func TestDirectExportPaths(t *testing.T) {
 	}
 }
 
+// A packet that carries a trace, too, which each node fills while the packet is on
+// its way: wherever the trace stands, a node's postcard tells the delay that the
+// node wrote into it.
+func TestDirectExportBesideTrace(t *testing.T) {
+	// behind the other option, porthos' data are among the header's last 8 bytes
+	const trace = "trace: {namespace: 123, type: 0x080000, size: 12}"
+	const count = 20
+	for _, attach := range []string{"xdp", string(tcModes()[0])} {
+		t.Run(attach, func(t *testing.T) {
+			l, c := raiseCollecting(t, directExports(t, ", role:", ", attach: "+attach+", role:"))
+			for _, options := range [][2]string{{trace, dex}, {dex, trace}} {
+				apply(t, l, "athos", "- "+dex, "- "+options[0]+"\n      - "+options[1])
+				before := len(c.lines())
+				send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Interval: time.Millisecond, Size: 1200, Port: 9000})
+				await(t, "the paths and traces", 10*time.Second, func() bool { return len(c.lines()) >= before+2*count })
+				got := readCollected(t, c.lines()[before:])
+				checkPaths(t, dexWay{path: pathOfLine}, got.paths)
+				checkDelays(t, got)
+			}
+			_, stats := c.stop()
+			checkNothingWrong(t, stats)
+		})
+	}
+}
+
+// checkDelays wants the postcards and the traces of porthos to have the same
+// delays, but for the units of 4 ns in which a trace has them.
+func checkDelays(t *testing.T, c collected) {
+	t.Helper()
+	var exported, traced []uint32
+	for _, p := range c.paths {
+		exported = append(exported, p.Nodes[1].TransitDelay.Value)
+	}
+	for _, r := range c.traces {
+		if len(r.Nodes) != len(routers) || !r.Nodes[1].TransitDelay.Valid {
+			t.Fatalf("trace %+v", r)
+		}
+		traced = append(traced, r.Nodes[1].TransitDelay.Value)
+	}
+	slices.Sort(exported)
+	slices.Sort(traced)
+	if !slices.EqualFunc(exported, traced, func(a, b uint32) bool { return max(a, b)-min(a, b) < 4 }) {
+		t.Errorf("porthos exported the delays\n%v\nand wrote into traces\n%v", exported, traced)
+	}
+}
+
 // raiseDexWay raises the line; from is the node that inserts.
 func raiseDexWay(t *testing.T, tt dexWay) (l *lab.Lab, c *collecting, from string) {
 	t.Helper()
