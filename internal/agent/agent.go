@@ -49,6 +49,7 @@ type Agent struct {
 	recordsLost   recently
 	suppressed    recently
 	exportLost    recently
+	flows         flowAllowance
 	paths         paths
 	names         names
 	wake          chan struct{} // something changed that the configuration depends on
@@ -234,7 +235,7 @@ func (a *Agent) losses() (lost, suppressed uint64, err error) {
 		lost += c.RecordsLost
 		suppressed += c.ExportsSuppressed
 	}
-	return lost + a.kernelEvents.count.Lost(), suppressed, err
+	return lost + a.kernelEvents.count.Lost(), suppressed + a.flows.suppressed.Load(), err
 }
 
 // noteLosses keeps them, to tell later how much they grew.

@@ -3,7 +3,9 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/datapath"
@@ -161,8 +163,34 @@ func (a *Agent) flowInterval() time.Duration {
 	return max(time.Duration(a.state.Load().config.Node.ExportInterval), time.Second)
 }
 
+// flowAllowance is how many flows may be exported when an interval ends.
+type flowAllowance struct {
+	collected  time.Time // when it last did
+	suppressed atomic.Uint64
+}
+
+// grant gives what a rate per second allows for the time since the last one
+// (RFC 9326 §3.1.2), which is no longer than an interval.
+func (f *flowAllowance) grant(now time.Time, rate uint32, interval time.Duration) uint64 {
+	since := interval
+	if !f.collected.IsZero() {
+		since = min(max(now.Sub(f.collected), time.Second), interval)
+	}
+	f.collected = now
+	return uint64(since.Seconds() * float64(cmp.Or(rate, ioam.DefaultExportRate)))
+}
+
 func (a *Agent) collectFlows() {
-	if err := a.datapath.CollectFlows(a.flow); err != nil {
+	left := a.flows.grant(time.Now(), a.state.Load().resolved.Node.ExportRate, a.flowInterval())
+	err := a.datapath.CollectFlows(func(f datapath.Flow) {
+		if left == 0 {
+			a.flows.suppressed.Add(1)
+			return
+		}
+		left--
+		a.flow(f)
+	})
+	if err != nil {
 		a.log.Warn("flows could not be read", "error", err)
 	}
 }

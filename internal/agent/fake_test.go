@@ -39,6 +39,7 @@ type fakeDatapath struct {
 	removed  int
 	records  chan datapath.Record
 	broken   chan error
+	flows    atomic.Int64 // of each interval
 }
 
 func newFakeDatapath() *fakeDatapath {
@@ -102,7 +103,12 @@ func (d *fakeDatapath) setCounters(c ...datapath.Counters) {
 	d.counters = c
 }
 
-func (d *fakeDatapath) CollectFlows(func(datapath.Flow)) error { return nil }
+func (d *fakeDatapath) CollectFlows(each func(datapath.Flow)) error {
+	for range d.flows.Load() {
+		each(datapath.Flow{Role: ioam.RoleTransit, Namespace: 123, Packets: 1})
+	}
+	return nil
+}
 
 func (d *fakeDatapath) ReadSamples(ctx context.Context, to datapath.Samples) error {
 	for {

@@ -24,7 +24,8 @@ var (
 	descRecordsWritten  = desc("records_written_total", "Records that the data plane wrote.", "interface")
 	descRecordsLost     = desc("records_lost_total", "Records that found no room, because nobody read or too slowly.", "interface")
 	descPostcards       = desc("postcards_total", "Postcards that the data plane wrote.", "interface")
-	descSuppressed      = desc("exports_suppressed_total", "Postcards, and flows that had to stay, that the limits of exports suppressed.", "interface")
+	descSuppressed      = desc("exports_suppressed_total", "Postcards, and flows that did not make room for another, that the limits of exports suppressed.", "interface")
+	descFlowsSuppressed = desc("flows_suppressed_total", "Flows that export-rate suppressed when their interval ended.")
 	descFlowsEvicted    = desc("flows_evicted_total", "Flows that gave way to others, and were exported early.", "interface")
 	descSequences       = desc("sequences_evicted_total", "Flows whose Sequence Numbers begin anew, because others needed the place.", "interface")
 	descRecordsRead     = desc("records_read_total", "Records that the agent read.")
@@ -51,7 +52,7 @@ var (
 
 // descs is every metric of ours.
 var descs = []*prometheus.Desc{
-	descPackets, descToStack, descRecordsWritten, descRecordsLost, descPostcards, descSuppressed, descFlowsEvicted,
+	descPackets, descToStack, descRecordsWritten, descRecordsLost, descPostcards, descSuppressed, descFlowsSuppressed, descFlowsEvicted,
 	descSequences, descRecordsRead, descRecordsBad, descKernelEvents, descKernelBad, descKernelLost,
 	descObservers, descObserverDropped, descExportWritten, descExportDropped, descExportQueued,
 	descExportMessages, descExportOctets, descExportConnected, descPathMTU, descTooBig, descReloads,
@@ -94,6 +95,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	counter(descKernelLost, a.kernelEvents.count.Lost())
 	gauge(descObservers, float64(a.stream.Observers()))
 	counter(descObserverDropped, a.stream.Dropped())
+	counter(descFlowsSuppressed, a.flows.suppressed.Load())
 	c.collectExporters(counter, gauge)
 	for _, p := range a.paths.table.Paths() {
 		gauge(descPathMTU, float64(p.MTU), p.Destination.String())
