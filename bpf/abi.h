@@ -158,17 +158,17 @@ struct node_config {
 	__u8 fast;    /* forward here what can be */
 	__u8 is_veth; /* frames may be another stack's packets, their checksums not computed yet */
 	__u8 has_exports;     /* some namespace exports */
-	__u8 has_collectors;  /* packets to them get no header */
 	__u8 inserts_exports; /* some encapsulation has a Direct Export */
-	__u8 pad;
-	__u32 flow_sets;     /* of one CPU, a power of two */
-	__u32 export_limit;  /* packets that pay for a postcard */
-	__u32 export_rate;   /* postcards in 2^27 ns */
-	__u64 flow_keys[7];  /* of the flow hash, the same in the domain */
-	__u64 table_keys[8]; /* of the table of flows */
+	__u8 pad[2];
+	__u32 flow_sets;      /* of one CPU, a power of two */
+	__u32 export_limit;   /* packets that pay for a postcard */
+	__u32 export_rate;    /* postcards in 2^27 ns */
+	__u64 collector_bits; /* of addresses that may be collectors', whose packets get no header */
+	__u64 flow_keys[7];   /* of the flow hash, the same in the domain */
+	__u64 table_keys[8];  /* of the table of flows */
 };
 
-_Static_assert(sizeof(struct node_config) == 232, "node_config has holes");
+_Static_assert(sizeof(struct node_config) == 240, "node_config has holes");
 
 /* An interface of the node, for packets that arrived there or are to leave there. */
 struct ingress_interface {
@@ -299,11 +299,11 @@ struct encapsulation {
 	__u8 wants_time;
 	__u8 wants_queue;
 	__u8 has_exports;
-	__u8 pad;
-	__u32 path_mtu; /* of the tunnel's path, 0 = not known; changes while this runs */
+	__u8 flows_by_label; /* flows_below is of the hash of the flow label alone */
+	__u32 path_mtu;	     /* of the tunnel's path, 0 = not known; changes while this runs */
 	__u64 source[2];
 	__u64 destination[2];
-	__u32 flows_below; /* flow hashes from here on are not selected; 0 = all are */
+	__u32 flows_below; /* hashes from here on are not selected; 0 = all are */
 	__u32 index;	   /* of this one */
 	struct patch patches[MAX_IOAM_OPTIONS];
 	__u64 header[MAX_HEADER_INSERTION / 8]; /* as in the packet */

@@ -124,23 +124,23 @@ struct flow {
 	__u32 sequence; /* the latest one */
 	/* of numbers: what would mean that they began anew; without, packets since the flow is here */
 	__u32 again;
-	__u32 numbered;		      /* there was a Sequence Number */
+	__u32 numbered; /* there was a Sequence Number */
+	__u32 index;	/* of the entry, over all CPUs */
+	__u32 pad;
 	struct flow_totals totals[2]; /* of even and of odd intervals */
 };
 
-_Static_assert(sizeof(struct flow) == 232, "flow has holes");
+_Static_assert(sizeof(struct flow) == 240, "flow has holes");
 
 struct flow_set {
 	struct flow ways[FLOW_WAYS];
 };
 
-/* A flow that gave way to another. */
+/* A flow that ended, or gave way to another. */
 struct flow_sample {
-	__u32 kind;  /* SAMPLE_FLOW */
-	__u32 index; /* of the entry, over all CPUs */
-	struct flow flow;
+	__u32 kind;	 /* SAMPLE_FLOW */
 	__u32 collected; /* the last interval that had been read then */
-	__u32 pad;
+	struct flow flow;
 };
 
 _Static_assert(sizeof(struct flow_sample) == 248, "flow_sample has holes");

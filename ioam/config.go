@@ -261,7 +261,7 @@ type Encapsulation struct {
 	Name              string
 	Interface         IfIndex
 	Match             Match
-	Flows             uint32 // 1 in so many flows, by their hash; 0 and 1: all
+	Flows             uint32 // 1 in so many flows, by their hash, with FlowIDLabel by that of the label; 0 and 1: all
 	Frequency         Frequency
 	Mode              Mode
 	TunnelSource      netip.Addr // both ends: required unless the mode is inline

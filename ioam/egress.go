@@ -52,10 +52,10 @@ func (n *Node) completeAll(f Frame, p packet, iface *Interface, byMaster bool) R
 func (n *Node) passing(f Frame, p packet) Export {
 	e := Export{
 		Role: RoleTransit, Ingress: f.Ingress, Egress: f.Interface, HopLimit: p.hopLimit(), Time: f.Time,
-		TransitDelay: DataUnavailable, QueueDepth: n.queueDepth(f), Flow: flowOf(p.ip), Length: len(p.ip) - len(p.header),
+		TransitDelay: DataUnavailable, QueueDepth: n.queueDepth(f), Flow: flowOf(p.ip), Length: len(p.ip) - len(p.header), Ends: endsFlow(p.ip),
 	}
 	if inner, ok := p.tunneled(); ok {
-		e.Flow, e.Length = flowOf(inner), len(inner)
+		e.Flow, e.Length, e.Ends = flowOf(inner), len(inner), endsFlow(inner)
 	}
 	if f.Arrived != 0 && n.config.Compatibility == CompatibilityDefault {
 		e.TransitDelay = uint32(min(uint64(f.Time-f.Arrived), uint64(delayOverflow)))

@@ -23,8 +23,14 @@ func (n *Node) encapsulate(f Frame, p packet, iface *Interface, otherwise Outcom
 		return unchanged(f, OutcomeEncapSkippedExport)
 	}
 	hash := n.flowHash(p, upper)
-	if rule.Flows > 1 && hash >= uint32(1<<32/uint64(rule.Flows)) {
-		return unchanged(f, OutcomeEncapNotSelected)
+	if rule.Flows > 1 {
+		choice := hash
+		if rule.hasLabelAsFlowID() {
+			choice = n.labelHash(p)
+		}
+		if choice >= uint32(1<<32/uint64(rule.Flows)) {
+			return unchanged(f, OutcomeEncapNotSelected)
+		}
 	}
 	if !n.selected(index, rule.Frequency) {
 		return unchanged(f, OutcomeEncapNotSelected)
@@ -54,7 +60,7 @@ func (n *Node) encapsulate(f Frame, p packet, iface *Interface, otherwise Outcom
 	header, triggers := n.buildHeader(rule, p, hash, h)
 	result := Result{Verdict: Pass, GSOSize: gsoSize, Exports: n.exports(triggers, Export{
 		Role: RoleEncapsulating, Ingress: f.Ingress, Egress: f.Interface, HopLimit: h.hopLimit, Time: f.Time,
-		TransitDelay: DataUnavailable, QueueDepth: h.queue, Flow: flowOf(p.ip), Length: len(p.ip),
+		TransitDelay: DataUnavailable, QueueDepth: h.queue, Flow: flowOf(p.ip), Length: len(p.ip), Ends: endsFlow(p.ip),
 	})}
 	if inline {
 		result.Outcome = OutcomeEncapInserted

@@ -5,6 +5,7 @@ package ioam
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 )
 
 // ExportMode is what a node does when a Direct Export option of a namespace
@@ -75,7 +76,8 @@ type Export struct {
 	TransitDelay uint32 // as field 4 of a trace has it
 	QueueDepth   uint32 // as field 6 of a trace has it
 	Flow         Flow
-	Length       int // bytes of the IPv6 packet that Flow names
+	Length       int  // bytes of the IPv6 packet that Flow names
+	Ends         bool // TCP says with this packet (FIN, RST) that the flow ends
 }
 
 // Flow names the packets that belong together: of the packet in the tunnel
@@ -164,6 +166,16 @@ func flowOf(ip []byte) Flow {
 	}
 }
 
+// tcpEnds is FIN and RST (RFC 9293 §3.1).
+const tcpEnds = 0x05
+
+// endsFlow reports whether TCP says that no more is to come.
+func endsFlow(ip []byte) bool {
+	upper := findUpperLayer(ip)
+	_, _, known := upper.ports(ip)
+	return known && upper.next == NextHeaderTCP && len(ip) >= upper.offset+14 && ip[upper.offset+13]&tcpEnds != 0
+}
+
 // exportsTo reports whether a packet carries this node's exports, or a later
 // fragment of them, whose port nobody knows.
 func (n *Node) exportsTo(p packet, upper upperLayer) bool {
@@ -189,6 +201,14 @@ func flowKeys(seed uint64) (keys [7]uint64) {
 	return keys
 }
 
+// hasLabelAsFlowID tells that all packets with one flow label, which share a
+// Flow ID, are selected or none.
+func (e *Encapsulation) hasLabelAsFlowID() bool {
+	return slices.ContainsFunc(e.Options, func(o InsertedOption) bool {
+		return o.DirectExport != nil && o.DirectExport.FlowID.Kind == FlowIDLabel
+	})
+}
+
 // flowHash is data-plane.md, "Flow hash".
 func (n *Node) flowHash(p packet, upper upperLayer) uint32 {
 	words := make([]byte, 0, 6*8)
@@ -199,8 +219,21 @@ func (n *Node) flowHash(p packet, upper upperLayer) uint32 {
 		words = append(words, 0, 0, 0, 0)
 	}
 	words = append(words, byte(upper.next), 0, 0, 0)
-	words = append(words, 0, p.ip[1]&0xf, p.ip[2], p.ip[3], 0, 0, 0, 0)
+	return n.hash(append(words, labelWord(p)...))
+}
 
+// labelHash is the hash of the flow label alone: the flow hash of a flow whose
+// other words are zero.
+func (n *Node) labelHash(p packet) uint32 {
+	return n.hash(append(make([]byte, 5*8), labelWord(p)...))
+}
+
+func labelWord(p packet) []byte {
+	return []byte{0, p.ip[1] & 0xf, p.ip[2], p.ip[3], 0, 0, 0, 0}
+}
+
+// hash is of six words.
+func (n *Node) hash(words []byte) uint32 {
 	var h uint64
 	for i := range 6 {
 		h += binary.LittleEndian.Uint64(words[8*i:]) * n.flowKeys[i]

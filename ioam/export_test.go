@@ -168,6 +168,37 @@ func TestSequence(t *testing.T) {
 	}
 }
 
+// Packets that share a flow label, and so a Flow-ID, are selected or none is,
+// whatever their ports are.
+func TestFlowSelectionByLabel(t *testing.T) {
+	const n, labels, ports = 3, 500, 4
+	node := mustNode(t, dexConfig(ModeInline, DirectExportOption{
+		Namespace: 123, Type: 0xc00000, ExtensionFlags: ExtensionFlowID, FlowID: FlowIDSource{Kind: FlowIDLabel},
+	}, func(e *Encapsulation) { e.Flows = n }))
+	selected := 0
+	for label := range uint32(labels) {
+		inserted := 0
+		for port := range uint16(ports) {
+			packet := ipv6(NextHeaderUDP, udp(1))
+			binary.BigEndian.PutUint32(packet, 6<<28|label)
+			binary.BigEndian.PutUint16(packet[40:], port)
+			if node.Egress(egressFrame(packet)).Outcome == OutcomeEncapInserted {
+				inserted++
+			}
+		}
+		switch inserted {
+		case ports:
+			selected++
+		case 0:
+		default:
+			t.Errorf("%d of %d packets with flow label %d were selected", inserted, ports, label)
+		}
+	}
+	if selected < labels/n*7/10 || selected > labels/n*13/10 {
+		t.Errorf("1/%d selects %d of %d flow labels", n, selected, labels)
+	}
+}
+
 // Flows are selected by their hash, before packets are counted for the
 // frequency.
 func TestFlowSelection(t *testing.T) {

@@ -155,6 +155,6 @@ func (n *Node) report(f Frame, p packet, result *Result) {
 	}
 	result.Exports = n.exports(p.triggers(), Export{
 		Role: RoleDecapsulating, Ingress: f.Interface, HopLimit: p.hopLimit() - 1, Time: f.Time,
-		TransitDelay: DataUnavailable, QueueDepth: DataUnavailable, Flow: flowOf(ip), Length: len(ip),
+		TransitDelay: DataUnavailable, QueueDepth: DataUnavailable, Flow: flowOf(ip), Length: len(ip), Ends: endsFlow(ip),
 	})
 }

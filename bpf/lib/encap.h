@@ -110,6 +110,12 @@ static __always_inline void gather(context *ctx, const struct packet *p,
 	v->time = timestamp_of(v->tai);
 }
 
+/* Most packets' bit is not that of any collector. */
+static __always_inline __u32 collector_bit(const __u64 *address)
+{
+	return (address[0] ^ address[1]) * FIBONACCI >> 58;
+}
+
 /*
  * A packet to a collector of exports: it would cause more of them (RFC 9326 §3.1.2). Later
  * fragments have no port; collectors are there with port 0, too.
@@ -120,7 +126,8 @@ static __always_inline int is_export_packet(const struct packet *p, const struct
 	struct collector to = {};
 	const __be16 *ports;
 
-	if (!NODE.has_collectors || !has_ports(u->next_header))
+	if (!(NODE.collector_bits >> collector_bit(ip6->destination) & 1) ||
+	    !has_ports(u->next_header))
 		return 0;
 	ports = u->offset ? at(p, u->offset, 4) : 0;
 	to.address[0] = ip6->destination[0];
@@ -142,6 +149,14 @@ static __always_inline __u32 note_own_flow(context *ctx, const struct packet *p,
 	x->postcard.length = packet_length(ctx, p);
 	x->hash = flow_hash(&x->postcard.key);
 	return x->hash;
+}
+
+/* What decides whether the packet's flow is one of those that the encapsulation takes. */
+static __always_inline __u32 choice_of(context *ctx, const struct packet *p,
+				       const struct encapsulation *e, const struct ipv6 *ip6,
+				       const struct upper *u)
+{
+	return e->flows_by_label ? label_hash(ip6) : note_own_flow(ctx, p, ip6, u);
 }
 
 static __always_inline __u32 flow_id_of(const struct exporting *x, const struct patch *patch)
@@ -287,7 +302,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		return OUTCOME_ENCAP_SKIPPED_CONTROL;
 	if (is_export_packet(p, ip6, &u))
 		return OUTCOME_ENCAP_SKIPPED_EXPORT;
-	if (e->flows_below && note_own_flow(ctx, p, ip6, &u) >= e->flows_below)
+	if (e->flows_below && choice_of(ctx, p, e, ip6, &u) >= e->flows_below)
 		return OUTCOME_ENCAP_NOT_SELECTED;
 	if (is_stacks_business(ctx, p, &g))
 		return OUTCOME_LEFT_TO_STACK;
@@ -298,7 +313,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	outcome = may_grow(ctx, p, ip6, &u, &g);
 	if (outcome != OUTCOME_NO_IOAM)
 		return outcome;
-	if (NODE.inserts_exports && e->has_exports && !e->flows_below)
+	if (NODE.inserts_exports && e->has_exports && (!e->flows_below || e->flows_by_label))
 		note_own_flow(ctx, p, ip6, &u);
 	gather(ctx, p, e, &v);
 	v.hop_limit = ip6->hop_limit;

@@ -130,8 +130,8 @@ static __always_inline struct flow *find_victim_flow(struct flow_set *set,
 	return victim;
 }
 
-/* Hands the flow that gives way to the reader; zero when it must stay. */
-static __always_inline int evict(struct exporting *e, struct flow *f, __u32 index, __u32 collected)
+/* Hands a flow to the reader before the interval ends; zero when it must stay. */
+static __always_inline int hand_over(struct exporting *e, struct flow *f, __u32 collected)
 {
 	struct flow_sample *sample;
 	void *ring = ring_here();
@@ -144,13 +144,16 @@ static __always_inline int evict(struct exporting *e, struct flow *f, __u32 inde
 		return 0;
 	}
 	sample->kind = SAMPLE_FLOW;
-	sample->index = index;
 	sample->flow = *f;
 	sample->collected = collected;
-	sample->pad = 0;
 	bpf_ringbuf_submit(sample, wake_flags(e));
-	count(COUNTER_FLOWS_EVICTED);
 	return 1;
+}
+
+/* A full barrier: whoever reads the old id again after reading the rest has the old flow. */
+static __always_inline void free_entry(struct flow *f)
+{
+	__sync_lock_test_and_set(&f->id, 0);
 }
 
 /* The flow's entry for the postcard at hand; NULL when there is none to be had. Not inlined: see
@@ -180,15 +183,16 @@ static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 
 			return f;
 	}
 	f = find_victim_flow(set, clock);
-	if (!is_collected(f, clock) &&
-	    !evict(e, f, index * FLOW_WAYS + ((void *)f - (void *)set) / sizeof(*f),
-		   clock->collected))
-		return 0;
+	if (!is_collected(f, clock)) {
+		if (!hand_over(e, f, clock->collected))
+			return 0;
+		count(COUNTER_FLOWS_EVICTED);
+	}
+	free_entry(f);
 	id = (__u64)now << 32 | ++e->flows;
-	/* a full barrier: whoever reads the old id again after reading the rest has the old flow */
-	__sync_lock_test_and_set(&f->id, 0);
 	f->key = *key;
 	f->hash = h;
+	f->index = index * FLOW_WAYS + ((void *)f - (void *)set) / sizeof(*f);
 	f->numbered = 0;
 	f->again = 0;
 	f->totals[0].epoch = f->totals[1].epoch = clock->collected;
@@ -281,6 +285,8 @@ static __always_inline int aggregate(struct exporting *e, const struct ioam_name
 	} else {
 		chosen_by = f->again++;
 	}
+	if (e->ends && hand_over(e, f, clock->collected))
+		free_entry(f);
 	return ns->export == EXPORT_SAMPLE && ns->sample && chosen_by % ns->sample == 0;
 }
 
@@ -409,7 +415,7 @@ static __always_inline struct arrival *find_arrival(const struct packet *p, __u6
 		return 0;
 	*(void *volatile *)&e->buffer = p->data;
 	*buffer = *(volatile __u64 *)&e->buffer;
-	index = (*buffer * 0x9e3779b97f4a7c15ULL) >> 56;
+	index = *buffer * FIBONACCI >> 56;
 	return bpf_map_lookup_elem(&arrivals, &index);
 }
 

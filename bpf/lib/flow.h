@@ -7,6 +7,7 @@
 #include "upper.h"
 
 #define UDP_HEADER	8
+#define FIBONACCI	0x9e3779b97f4a7c15ULL /* 2^64 by the golden ratio */
 #define FLOW_LABEL_MASK bpf_htonl(0x000fffff)
 
 /* The export that is being made, on this CPU: hooks do not interrupt each other. */
@@ -125,18 +126,28 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 told)
 	return 0;
 }
 
+static __always_inline __u32 fold(__u64 h)
+{
+	h ^= h >> 32;
+	return h * NODE.flow_keys[6] >> 32;
+}
+
+/* The hash of the flow label alone: that of a flow whose rest is zero. */
+static __always_inline __u32 label_hash(const struct ipv6 *ip6)
+{
+	return fold((ip6->class_label & FLOW_LABEL_MASK) * NODE.flow_keys[5]);
+}
+
 /* The hash of the noted flow, the same at every node of the domain. */
 static __always_inline __u32 flow_hash(const struct flow_key *key)
 {
 	__u32 ports = key->source_port | (__u32)key->destination_port << 16;
-	__u64 h;
 
-	h = key->source[0] * NODE.flow_keys[0] + key->source[1] * NODE.flow_keys[1] +
-	    key->destination[0] * NODE.flow_keys[2] + key->destination[1] * NODE.flow_keys[3] +
-	    (ports | (__u64)key->next_header << 32) * NODE.flow_keys[4] +
-	    key->flow_label * NODE.flow_keys[5];
-	h ^= h >> 32;
-	return h * NODE.flow_keys[6] >> 32;
+	return fold(key->source[0] * NODE.flow_keys[0] + key->source[1] * NODE.flow_keys[1] +
+		    key->destination[0] * NODE.flow_keys[2] +
+		    key->destination[1] * NODE.flow_keys[3] +
+		    (ports | (__u64)key->next_header << 32) * NODE.flow_keys[4] +
+		    key->flow_label * NODE.flow_keys[5]);
 }
 
 #endif

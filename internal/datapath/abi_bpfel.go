@@ -61,7 +61,7 @@ type abiEncapsulation struct {
 	WantsTime     uint8
 	WantsQueue    uint8
 	HasExports    uint8
-	Pad           uint8
+	FlowsByLabel  uint8
 	PathMtu       uint32
 	Source        [2]uint64
 	Destination   [2]uint64
@@ -95,6 +95,8 @@ type abiFlow struct {
 	Sequence uint32
 	Again    uint32
 	Numbered uint32
+	Index    uint32
+	Pad      uint32
 	Totals   [2]abiFlowTotals
 }
 
@@ -132,10 +134,8 @@ type abiFlowKey struct {
 type abiFlowSample struct {
 	_         structs.HostLayout
 	Kind      uint32
-	Index     uint32
-	Flow      abiFlow
 	Collected uint32
-	Pad       uint32
+	Flow      abiFlow
 }
 
 type abiFlowSet struct {
@@ -265,12 +265,12 @@ type abiNodeConfig struct {
 	Fast              uint8
 	IsVeth            uint8
 	HasExports        uint8
-	HasCollectors     uint8
 	InsertsExports    uint8
-	Pad               uint8
+	Pad               [2]uint8
 	FlowSets          uint32
 	ExportLimit       uint32
 	ExportRate        uint32
+	CollectorBits     uint64
 	FlowKeys          [7]uint64
 	TableKeys         [8]uint64
 }

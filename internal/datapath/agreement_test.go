@@ -115,6 +115,7 @@ func agree(t *testing.T, cfg ioam.NodeConfig, p *programs, program *ebpf.Program
 			expected.Record, expected.Exports = nil, nil
 		}
 		postcards := exports.add(expected.Exports)
+		exports.compareEnded(t, got.flows)
 		if len(postcards) > 0 {
 			counted[abiCounterCOUNTER_POSTCARDS] += uint64(len(postcards))
 		}

@@ -68,11 +68,13 @@ type flowSum struct {
 	latest   uint32
 	again    uint32
 	numbers  []uint32
+	ended    bool
 }
 
 // missing is what is not there between the first and the last number, as those
-// that went around 2^32 would have it; duplicates make up for losses.
-func (s *flowSum) missing(role ioam.ExportRole) uint32 {
+// that went around 2^32 would have it; duplicates make up for losses. Behind a
+// highest number that was told before, it is what is not there from that one on.
+func (s *flowSum) missing(role ioam.ExportRole, told map[flowIdentity]uint32, identity flowIdentity) uint32 {
 	if len(s.numbers) == 0 || role == ioam.RoleEncapsulating {
 		return 0
 	}
@@ -84,17 +86,31 @@ func (s *flowSum) missing(role ioam.ExportRole) uint32 {
 			lowest = n
 		}
 	}
-	return uint32(max(int64(highest-lowest)+1-int64(len(s.numbers)), 0))
+	span := int64(highest-lowest) + 1
+	if before, ok := told[identity]; ok {
+		if ahead := int32(highest - before); ahead > 0 {
+			span = int64(ahead)
+		} else if ahead >= -1000 {
+			span, highest = 0, before
+		}
+	}
+	told[identity] = highest
+	return uint32(max(span-int64(len(s.numbers)), 0))
 }
 
 // expectedExports restates what becomes of exports.
 type expectedExports struct {
 	namespaces map[ioam.NamespaceID]ioam.Namespace
 	flows      map[flowIdentity]*flowSum
+	ended      map[flowIdentity][]*flowSum // not told yet
+	told       map[flowIdentity]uint32     // the highest Sequence Number
 }
 
 func newExpectedExports(cfg ioam.NodeConfig) *expectedExports {
-	x := &expectedExports{make(map[ioam.NamespaceID]ioam.Namespace), make(map[flowIdentity]*flowSum)}
+	x := &expectedExports{
+		make(map[ioam.NamespaceID]ioam.Namespace), make(map[flowIdentity]*flowSum),
+		make(map[flowIdentity][]*flowSum), make(map[flowIdentity]uint32),
+	}
 	for _, ns := range cfg.Namespaces {
 		x.namespaces[ns.ID] = ns
 	}
@@ -145,10 +161,14 @@ func (x *expectedExports) aggregate(e ioam.Export, sample uint32) bool {
 		}
 		sum.numbered = true
 	}
+	if sum.ended = e.Ends; e.Ends {
+		delete(x.flows, identity)
+		x.ended[identity] = append(x.ended[identity], sum)
+	}
 	return sample > 0 && chosenBy%sample == 0
 }
 
-// compareFlows holds the programs' flows to the expected ones.
+// compareFlows holds the flows that programs have left to the expected ones.
 func (x *expectedExports) compareFlows(t *testing.T, p *programs) {
 	t.Helper()
 	if p.flows == nil {
@@ -163,15 +183,33 @@ func (x *expectedExports) compareFlows(t *testing.T, p *programs) {
 	if len(x.flows) > 0 {
 		t.Errorf("%d flows are missing: %+v", len(x.flows), x.flows)
 	}
+	x.compareEnded(t, nil)
+}
+
+// compareEnded holds the flows that were told at once to those that ended.
+func (x *expectedExports) compareEnded(t *testing.T, flows []Flow) {
+	t.Helper()
+	for _, f := range flows {
+		x.compare(t, f)
+	}
+	for identity, sums := range x.ended {
+		if len(sums) > 0 {
+			t.Errorf("flow %+v ended %d times, and nobody was told", identity, len(sums))
+		}
+	}
 }
 
 func (x *expectedExports) compare(t *testing.T, f Flow) {
 	t.Helper()
 	identity := flowIdentity{f.Role, f.Ingress, f.Egress, f.Namespace, f.Type, f.ExtensionFlags, f.FlowID, f.Flow}
 	want := x.flows[identity]
-	delete(x.flows, identity)
-	if want == nil || f.Packets != want.packets || f.Bytes != want.bytes || f.DelayCount != want.delays || f.DelaySum != want.delaySum ||
-		f.Skipped != want.missing(f.Role) || f.Late != want.late || f.HopLimitMin != want.lowest || f.HopLimitMax != want.highest {
+	if ended := x.ended[identity]; len(ended) > 0 {
+		want, x.ended[identity] = ended[0], ended[1:]
+	} else {
+		delete(x.flows, identity)
+	}
+	if want == nil || want.ended != (f.End == FlowEnded) || f.Packets != want.packets || f.Bytes != want.bytes || f.DelayCount != want.delays || f.DelaySum != want.delaySum ||
+		f.Skipped != want.missing(f.Role, x.told, identity) || f.Late != want.late || f.HopLimitMin != want.lowest || f.HopLimitMax != want.highest {
 		t.Errorf("flow %+v, want %+v", f, want)
 	}
 	if age := time.Since(f.First); age < -time.Second || age > 10*time.Minute || f.Last.Before(f.First) {
@@ -184,6 +222,7 @@ func samePostcards(got []Postcard, want []ioam.Export) bool {
 		return false
 	}
 	for i, c := range got {
+		c.Ends = want[i].Ends // flows say it
 		if c.Export != want[i] || !c.Time.Equal(time.Unix(0, want[i].Time).Add(-taiUTC)) {
 			return false
 		}

@@ -69,11 +69,19 @@ func compileExporting(cfg ioam.NodeConfig) exporting {
 func (x exporting) constants(node *abiNodeConfig) {
 	node.HasExports = boolean(x.hasExports)
 	node.InsertsExports = boolean(x.inserts)
-	node.HasCollectors = boolean(len(x.collectors) > 0)
+	for _, c := range x.collectors {
+		node.CollectorBits |= 1 << collectorBit(c.Address)
+	}
 	node.FlowSets = x.flowSets
 	node.ExportLimit, node.ExportRate = x.limit, x.rate
 	node.FlowKeys, node.TableKeys = x.flowKeys, x.tableKeys
 }
+
+// collectorBit is what programs look at before they look a collector up.
+func collectorBit(address [2]uint64) uint64 { return (address[0] ^ address[1]) * fibonacci >> 58 }
+
+// fibonacci is 2^64 by the golden ratio.
+const fibonacci = 0x9e3779b97f4a7c15
 
 // powerOfTwo is the least one that is not less than n.
 func powerOfTwo(n uint) uint32 { return 1 << bits.Len(max(n, 1)-1) }
@@ -83,7 +91,7 @@ func powerOfTwo(n uint) uint32 { return 1 << bits.Len(max(n, 1)-1) }
 func flowKeys(seed uint64) (keys [7]uint64) {
 	state := seed
 	for i := range keys {
-		state += 0x9e3779b97f4a7c15
+		state += fibonacci
 		z := (state ^ state>>30) * 0xbf58476d1ce4e5b9
 		z = (z ^ z>>27) * 0x94d049bb133111eb
 		keys[i] = (z ^ z>>31) | 1

@@ -364,15 +364,75 @@ func TestFlowCountsSegments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var flows []Flow
-			if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
-				t.Fatal(err)
-			}
+			flows := p.readSamples(t).flows
 			if len(flows) != 1 || flows[0].Packets != test.want || flows[0].Bytes != test.want*headers+payload || flows[0].End != FlowEnded {
 				t.Errorf("%+v, want %d packets", flows, test.want)
 			}
 		})
 	}
+}
+
+// TestFlowEnds ends connections, in an interval and in the one behind what was
+// told before: each is told at once, what was not told before is told with it, and
+// its entry is free. Without credit all of it waits for the interval's end.
+func TestFlowEnds(t *testing.T) {
+	onOneCPU(t)
+	cfg := exportingConfig(ioam.ExportAggregate)
+	cfg.FlowEntries, cfg.ExportLimit = 4, 100
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	const ack, finAck, rst = 0x10, 0x11, 0x04
+	send := func(flags ...byte) {
+		for _, f := range flags {
+			segment := append(plainPacket(7)[:atHBH:atHBH], make([]byte, 20)...)
+			segment[atNext], segment[atLength+1], segment[atHBH+12], segment[atHBH+13] = 6, 20, 5<<4, f
+			run(t, p.tcOut, segment, 0)
+		}
+	}
+	type told struct {
+		packets uint64
+		end     FlowEnd
+	}
+	check := func(when string, flows []Flow, want ...told) {
+		t.Helper()
+		var got []told
+		for _, f := range flows {
+			got = append(got, told{f.Packets, f.End})
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %+v, want %+v", when, got, want)
+		}
+	}
+	collect := func() (flows []Flow) {
+		t.Helper()
+		if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+			t.Fatal(err)
+		}
+		return flows
+	}
+	send(ack, ack, finAck, ack)
+	check("FIN", p.readSamples(t).flows, told{3, FlowEnded})
+	check("an interval", collect(), told{1, FlowInterval})
+	send(ack, rst)
+	check("RST", p.readSamples(t).flows, told{2, FlowEnded})
+	check("nothing left", collect())
+
+	send(ack, ack)
+	var clock abiFlowClock
+	if err := p.maps[mapFlowClock].Lookup(uint32(0), &clock); err != nil {
+		t.Fatal(err)
+	}
+	clock.Epoch++ // which nobody has collected yet
+	if err := p.maps[mapFlowClock].Put(uint32(0), clock); err != nil {
+		t.Fatal(err)
+	}
+	send(ack, finAck, ack)
+	check("FIN in the next interval", p.readSamples(t).flows, told{2, FlowInterval}, told{2, FlowEnded})
+	check("both collected", collect(), told{1, FlowInterval})
+
+	p.setCredit(t, 0)
+	send(ack, finAck, ack)
+	check("no credit", p.readSamples(t).flows)
+	check("no credit, collected", collect(), told{3, FlowEnded})
 }
 
 // TestFlowBeginsAnew follows numbers that begin anew, as those of an encapsulating

@@ -220,7 +220,7 @@ func (t *flowTable) give(wanted func(epoch uint32) bool, each func(Flow)) error 
 		if *(*uint64)(unsafe.Pointer(&id[0])) != entry.Id {
 			continue // it gave way: the ring has it
 		}
-		t.fresh(i, &entry, wanted, sums.add)
+		t.fresh(&entry, wanted, sums.add)
 	}
 	for _, key := range sums.order {
 		each(t.decode(&key, sums.by[key], FlowInterval, now))
@@ -228,24 +228,27 @@ func (t *flowTable) give(wanted func(epoch uint32) bool, each func(Flow)) error 
 	return nil
 }
 
-// evicted gives what is left of a flow that gave way.
-func (t *flowTable) evicted(sample *abiFlowSample, each func(Flow)) {
+// handedOver gives what is left of a flow that ended or gave way.
+func (t *flowTable) handedOver(sample *abiFlowSample, each func(Flow)) {
 	wanted := func(epoch uint32) bool { return newer(epoch, sample.Collected) }
-	now := newFlowTime()
-	t.fresh(int(sample.Index), &sample.Flow, wanted, func(key *abiFlowKey, totals *abiFlowTotals) {
-		each(t.decode(key, totals, FlowEvicted, now))
+	now, end := newFlowTime(), FlowEvicted
+	if sample.Flow.Totals[0].Ended|sample.Flow.Totals[1].Ended != 0 {
+		end = FlowInterval // what it did in one before
+	}
+	t.fresh(&sample.Flow, wanted, func(key *abiFlowKey, totals *abiFlowTotals) {
+		each(t.decode(key, totals, end, now))
 	})
 }
 
 // fresh hands on an entry's totals of the intervals that are wanted, oldest
 // first, unless they have been given.
-func (t *flowTable) fresh(index int, entry *abiFlow, wanted func(uint32) bool, each func(*abiFlowKey, *abiFlowTotals)) {
+func (t *flowTable) fresh(entry *abiFlow, wanted func(uint32) bool, each func(*abiFlowKey, *abiFlowTotals)) {
 	first, second := &entry.Totals[0], &entry.Totals[1]
 	if newer(first.Epoch, second.Epoch) {
 		first, second = second, first
 	}
 	for _, totals := range []*abiFlowTotals{first, second} {
-		if totals.Packets > 0 && wanted(totals.Epoch) && t.take(index, givenFlow{entry.Id, totals.Epoch}) {
+		if totals.Packets > 0 && wanted(totals.Epoch) && t.take(int(entry.Index), givenFlow{entry.Id, totals.Epoch}) {
 			each(&entry.Key, totals)
 		}
 	}

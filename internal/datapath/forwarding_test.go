@@ -326,8 +326,9 @@ func agreeForwarding(t *testing.T, cfg ioam.NodeConfig, key RouteKey, p *program
 		}
 		p.hear()
 		verdict, out := runOn(t, program, frame)
-		postcards := p.readSamples(t).postcards
-		wantPostcards := exports.add(after.Exports)
+		got := p.readSamples(t)
+		postcards, wantPostcards := got.postcards, exports.add(after.Exports)
+		exports.compareEnded(t, got.flows)
 		want := map[bool]uint32{true: 4, false: 7}[isXDP] // XDP_REDIRECT, TC_ACT_REDIRECT
 		if !forward && !isXDP {
 			expected = tagBeside(frame, expected)

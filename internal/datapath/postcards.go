@@ -36,7 +36,7 @@ func (s Samples) take(sample []byte, taiOffset time.Duration, flows func() *flow
 		if table == nil {
 			table = new(flowTable) // it came from one that is gone
 		}
-		table.evicted((*abiFlowSample)(unsafe.Pointer(&sample[0])), s.Flow)
+		table.handedOver((*abiFlowSample)(unsafe.Pointer(&sample[0])), s.Flow)
 	case kind == abiSampleKindSAMPLE_RECORD:
 		record, ok := decodeRecord(sample, taiOffset)
 		if !ok {

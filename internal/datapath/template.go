@@ -34,6 +34,7 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 		if option.DirectExport != nil {
 			header = appendDirectExport(header, *option.DirectExport, &c.Patches[i])
 			c.HasExports = 1
+			c.FlowsByLabel |= boolean(option.DirectExport.FlowID.Kind == ioam.FlowIDLabel)
 			// the export says the queue's depth even where the header has no place for it
 			c.WantsQueue |= boolean(option.DirectExport.Type.Has(ioam.BitQueueDepth))
 			continue
