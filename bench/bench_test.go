@@ -180,7 +180,8 @@ func TestPinsLeaveNothing(t *testing.T) {
 		return string(content)
 	}
 	directory := t.TempDir()
-	path, release, err := privatePins(directory)
+	t.Setenv("TMPDIR", directory)
+	path, release, err := privatePins()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -103,16 +102,6 @@ type measuring struct {
 // runExperiment raises the lines of an experiment and lets its variants take
 // turns.
 func runExperiment(ctx context.Context, o Options, e experiment) (r Result, err error) {
-	directory, err := os.MkdirTemp("", "waymark-bench-")
-	if err != nil {
-		return Result{}, err
-	}
-	defer os.Remove(directory)
-	pins, release, err := privatePins(directory)
-	if err != nil {
-		return Result{}, err
-	}
-	defer release()
 	if o.Ends {
 		e.variants = ends(e.variants)
 	}
@@ -127,7 +116,7 @@ func runExperiment(ctx context.Context, o Options, e experiment) (r Result, err 
 		}
 	}
 	m := &measuring{missing: make(map[string]error), results: make(map[*variant]*series)}
-	if m.site, err = newSite(pins); err != nil {
+	if m.site, err = newSite(); err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, m.site.close()) }()

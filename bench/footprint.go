@@ -62,18 +62,13 @@ func measureFootprint(ctx context.Context, o Options, numbers []int) (r Result, 
 		return Result{}, err
 	}
 	defer os.RemoveAll(directory)
-	pins, release, err := privatePins(directory)
-	if err != nil {
-		return Result{}, err
-	}
-	defer release()
 	f := &footprint{program: o.Program, numbers: numbers, values: make(map[string]map[float64][]float64), bytes: make(map[string]bool)}
 	if f.program == "" {
 		if f.program, err = os.Executable(); err != nil {
 			return Result{}, fmt.Errorf("find the waymark program: %w", err)
 		}
 	}
-	if f.site, err = newSite(pins); err != nil {
+	if f.site, err = newSite(); err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, f.site.close()) }()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -18,7 +19,8 @@ import (
 
 // site is where an experiment takes place: one network namespace with the
 // sources and sinks of all lines, and a namespace for each node. The
-// namespaces have no names: all of it goes with this process.
+// namespaces have no names, nor has the file system of the pins: all of it goes
+// with this process.
 //
 //	source s ──── n0 node n1 ──── n0 node n1 ──── k sink
 //
@@ -26,7 +28,8 @@ import (
 // variants can take turns within milliseconds.
 type site struct {
 	ends    netns.NsHandle
-	pins    string // a directory in a BPF file system
+	pins    string // a BPF file system
+	unpin   func()
 	traffic *traffic
 	lines   map[string]*line // by the treatments of its nodes
 }
@@ -66,9 +69,14 @@ var nodeSysctls = []struct{ name, value string }{
 }
 
 // newSite makes the ends; lines are added one by one.
-func newSite(pins string) (s *site, err error) {
-	s = &site{pins: pins, ends: netns.None(), lines: make(map[string]*line)}
+func newSite() (*site, error) {
+	s := &site{lines: make(map[string]*line)}
+	var err error
+	if s.pins, s.unpin, err = privatePins(); err != nil {
+		return nil, err
+	}
 	if s.ends, err = newNamespace(); err != nil {
+		s.unpin()
 		return nil, err
 	}
 	err = inNamespace(s.ends, func() error { return writeSysctl("net/ipv6/conf/default/disable_ipv6", "1") })
@@ -77,12 +85,13 @@ func newSite(pins string) (s *site, err error) {
 	}
 	if err != nil {
 		s.ends.Close()
+		s.unpin()
 		return nil, err
 	}
 	return s, nil
 }
 
-// close ends all treatments and lets go of the namespaces.
+// close ends all treatments and lets go of namespaces and pins.
 func (s *site) close() error {
 	var errs []error
 	for _, l := range s.lines {
@@ -90,7 +99,30 @@ func (s *site) close() error {
 	}
 	s.traffic.close()
 	s.ends.Close()
+	s.unpin()
 	return errors.Join(errs...)
+}
+
+// privatePins mounts a BPF file system that only this process sees, by a path
+// that leads through its open file; it goes with the process, and nothing is
+// left of where it was mounted.
+func privatePins() (path string, release func(), err error) {
+	directory, err := os.MkdirTemp("", "waymark-bench-")
+	if err != nil {
+		return "", nil, err
+	}
+	defer os.Remove(directory)
+	if err := unix.Mount("bpf", directory, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
+		return "", nil, fmt.Errorf("mount a BPF file system: %w; run as root", err)
+	}
+	fd, err := unix.Open(directory, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if unmount := unix.Unmount(directory, unix.MNT_DETACH); err == nil {
+		err = unmount
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("open the BPF file system: %w", err)
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", fd), func() { unix.Close(fd) }, nil
 }
 
 func (l *line) close() error {

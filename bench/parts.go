@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -48,18 +47,8 @@ type partsRun struct {
 }
 
 func runParts(ctx context.Context, o Options) (r Result, err error) {
-	directory, err := os.MkdirTemp("", "waymark-bench-")
-	if err != nil {
-		return Result{}, err
-	}
-	defer os.RemoveAll(directory)
-	pins, release, err := privatePins(directory)
-	if err != nil {
-		return Result{}, err
-	}
-	defer release()
 	p := &partsRun{steps: make(map[string]*step)}
-	if p.site, err = newSite(pins); err != nil {
+	if p.site, err = newSite(); err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, p.site.close()) }()

@@ -13,7 +13,6 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -346,20 +345,4 @@ func (t *traffic) delay(l *line, s stream, duration time.Duration) (least float6
 		least, packets = min(least, float64(d.Least)), packets+d.Packets
 	}
 	return least, packets, nil
-}
-
-// privatePins mounts a BPF file system that only this process sees, by a path
-// that leads through its open file; it goes with the process.
-func privatePins(directory string) (path string, release func(), err error) {
-	if err := unix.Mount("bpf", directory, "bpf", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700"); err != nil {
-		return "", nil, fmt.Errorf("mount a BPF file system: %w; run as root", err)
-	}
-	fd, err := unix.Open(directory, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if unmount := unix.Unmount(directory, unix.MNT_DETACH); err == nil {
-		err = unmount
-	}
-	if err != nil {
-		return "", nil, fmt.Errorf("open the BPF file system: %w", err)
-	}
-	return fmt.Sprintf("/proc/self/fd/%d", fd), func() { unix.Close(fd) }, nil
 }
