@@ -63,7 +63,7 @@ func TestWriterFollowsRotation(t *testing.T) {
 			t.Errorf("%s has %q, %v; want %q", name, got, err, want)
 		}
 	}
-	if _, err := OpenWriter(filepath.Join(dir, "missing", "x"), true); err == nil || !strings.Contains(err.Error(), "name a file in a directory that exists") {
+	if _, err := OpenWriter(filepath.Join(dir, "missing", "x"), true); err == nil || !strings.HasPrefix(err.Error(), "write records: open ") || !strings.Contains(err.Error(), "name a file in a directory that exists") {
 		t.Errorf("a directory that is missing: %v", err)
 	}
 }

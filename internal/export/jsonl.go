@@ -8,20 +8,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"sync/atomic"
 )
 
 // jsonlQueue is how many records wait for a slow disk: about 4 MB of them.
 const jsonlQueue = 4096
 
-// JSONL appends records to a file, one JSON object per line, and follows the
-// path: a file that was renamed or removed is made anew, so that rotation needs
-// no signal. It never makes the one who offers a record wait.
+// JSONL appends records to a File, one JSON object per line. It never makes the
+// one who offers a record wait.
 type JSONL struct {
 	path  string
 	out   io.Writer
-	file  *os.File // nil for standard output
+	file  *File // nil for standard output
 	queue chan Record
 
 	offered, written, dropped, failed, unencodable atomic.Uint64
@@ -59,22 +57,12 @@ func OpenJSONL(path string, stdout io.Writer) (*JSONL, error) {
 	if path == "-" {
 		return j, nil
 	}
-	if err := j.open(); err != nil {
-		return nil, err
-	}
-	return j, nil
-}
-
-func (j *JSONL) open() error {
-	f, err := os.OpenFile(j.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	file, err := OpenFile(path)
 	if err != nil {
-		return fmt.Errorf("export jsonl: %w; name a file in a directory that exists and may be written", err)
+		return nil, fmt.Errorf("export jsonl: %w", err)
 	}
-	if j.file != nil {
-		j.file.Close()
-	}
-	j.file, j.out = f, f
-	return nil
+	j.file, j.out = file, file
+	return j, nil
 }
 
 // Name says what it is, for people.
@@ -90,39 +78,21 @@ func (j *JSONL) Offer(r Record) {
 	}
 }
 
-// follow opens the path again when it no longer leads to the open file. On
-// error the open file is written on.
-func (j *JSONL) follow() error {
-	if j.file == nil {
-		return nil
-	}
-	there, err := os.Stat(j.path)
-	if err == nil {
-		open, err := j.file.Stat()
-		if err == nil && os.SameFile(there, open) {
-			return nil
-		}
-	}
-	return j.open()
-}
-
-// current writes to the file that is open now.
-type current struct{ *JSONL }
-
-func (c current) Write(b []byte) (int, error) { return c.out.Write(b) }
-
 // Run writes until the context ends, then what is queued, and closes the file.
 func (j *JSONL) Run(ctx context.Context) {
-	w := bufio.NewWriter(current{j})
+	w := bufio.NewWriter(j.out)
 	var buffered uint64 // records in w
 	flush := func() {
-		lost := j.follow()
+		var lost error
+		if j.file != nil {
+			lost = j.file.Follow()
+		}
 		err := w.Flush()
 		j.account(buffered, err)
 		if buffered = 0; err != nil {
-			w.Reset(current{j}) // a bufio.Writer stays broken otherwise
+			w.Reset(j.out) // a bufio.Writer stays broken otherwise
 		} else if lost != nil {
-			j.setFault(lost)
+			j.setFault(fmt.Errorf("export jsonl: %w", lost))
 		}
 	}
 	write := func(r Record) {
@@ -137,7 +107,7 @@ func (j *JSONL) Run(ctx context.Context) {
 		}
 		if _, err = w.Write(append(line, '\n')); err != nil {
 			j.account(1, err)
-			w.Reset(current{j})
+			w.Reset(j.out)
 			return
 		}
 		buffered++
