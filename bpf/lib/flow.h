@@ -112,7 +112,8 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 told)
 		reach = inside + UPPER_LAYER_REACH;
 		packet_pull(ctx, p, whole < reach ? whole : reach);
 	}
-	if (told == TOLD_EITHER && !start)
+	/* from the front, because the number of headers is bounded */
+	if (told == TOLD_EITHER && !start && is_extension(next))
 		u = find_upper(ctx, p, NEXT_HBH, IPV6_HEADER);
 	else
 		u = find_upper(ctx, p, next, inside);
