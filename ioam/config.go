@@ -57,7 +57,7 @@ const (
 	MaxHeaderInsertion      = 512 // bytes of Hop-by-Hop header that one encapsulation may insert
 	MaxFrequency            = 1_000_000
 	MaxEncapsulationOverlap = 16 // encapsulations of one interface whose destination prefixes contain one address
-	MaxCollectors           = 16
+	MaxCollectors           = 32
 	MaxFlowEntries          = 1 << 20 // flows that each CPU keeps
 	MaxExportRate           = 100_000_000
 )
@@ -130,13 +130,13 @@ type NodeConfig struct {
 	Decapsulations  []Decapsulation
 
 	FlowSeed    uint64      // of the flow hash; one value for the whole domain
-	Collectors  []Collector // packets to them are never encapsulated
+	Collectors  []Collector // of the domain; packets to them are never encapsulated
 	ExportLimit uint32      // N: at most one export for every N packets of an interface, 0 for DefaultExportLimit
 	ExportRate  uint32      // postcards per second and node, 0 for DefaultExportRate
 	FlowEntries int         // flows that each CPU keeps for aggregation, 0 for DefaultFlowEntries
 }
 
-// Collector is where this node sends its exports: "IOAM encapsulating nodes
+// Collector is where nodes of the domain send their exports: "IOAM encapsulating nodes
 // that can identify a packet as an IOAM exported packet MUST NOT push a DEX
 // Option-Type into such a packet" (RFC 9326 §3.1.2).
 type Collector struct {

@@ -25,7 +25,7 @@ const (
 	// Why a packet that matched an encapsulation went on as it was.
 	OutcomeEncapNotSelected     // not of a selected flow, or not among the first k of n
 	OutcomeEncapSkippedControl  // ICMPv6 error, neighbour discovery, MLD, link-local or multicast
-	OutcomeEncapSkippedExport   // addressed to a collector of this node
+	OutcomeEncapSkippedExport   // addressed to a collector that this node knows
 	OutcomeEncapSkippedHBH      // inline: a Hop-by-Hop header is there already
 	OutcomeEncapSkippedMTU      // the result would exceed the egress MTU
 	OutcomeEncapSkippedGSO      // offload state that an insertion would break

@@ -18,7 +18,7 @@ var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeTraceOverflow:            {"trace_overflow", "no room for the node data: overflow flag set"},
 	OutcomeEncapNotSelected:         {"encap_not_selected", "matched an encapsulation, but is not of a selected flow, or not among the first k of n"},
 	OutcomeEncapSkippedControl:      {"encap_skipped_control", "not encapsulated: ICMPv6 error, neighbour discovery, MLD, link-local or multicast"},
-	OutcomeEncapSkippedExport:       {"encap_skipped_export", "not encapsulated: addressed to a collector that this node exports to"},
+	OutcomeEncapSkippedExport:       {"encap_skipped_export", "not encapsulated: addressed to a collector that this node knows"},
 	OutcomeEncapSkippedHBH:          {"encap_skipped_hbh", "not encapsulated: has a Hop-by-Hop header already (inline)"},
 	OutcomeEncapSkippedMTU:          {"encap_skipped_mtu", "not encapsulated: would exceed the egress MTU"},
 	OutcomeEncapSkippedGSO:          {"encap_skipped_gso", "not encapsulated: offload state that an insertion would break"},

@@ -202,6 +202,7 @@ func (c *Config) rules() (faults Faults, of []string) {
 		}
 	}
 	c.exportRules(add)
+	c.collectorRules(add)
 	if format := c.Node.TimestampFormat; c.Node.KernelEvents && format != ioam.TimestampPOSIX {
 		add("node.timestamp-format", fmt.Sprintf("the kernel's IOAM writes posix alone, so %v does not go with kernel-events", format),
 			"use posix, or kernel-events: false")

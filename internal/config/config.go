@@ -25,14 +25,15 @@ import (
 
 // Config is the configuration of one node.
 type Config struct {
-	Node           Node            `key:"node" doc:"The node's identity, and how it writes what it knows."`
-	Interfaces     []Interface     `key:"interfaces" doc:"The interfaces that the node serves. One that is not named here is never touched."`
-	Namespaces     []Namespace     `key:"namespaces" doc:"The IOAM namespaces that the node takes part in (RFC 9197 §4.3). Options of other namespaces are forwarded untouched."`
-	Encapsulations []Encapsulation `key:"encapsulations" doc:"Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one with the longest destination prefix acts, among equals the first."`
-	Decapsulations []Decapsulation `key:"decapsulations" doc:"The tunnels that end at this node."`
-	Export         []Export        `key:"export" doc:"Where records go: the traces of removed headers, and what direct exporting gives. Those who ask with \"waymark observe\" get them in any case."`
-	Metrics        Metrics         `key:"metrics" doc:"Counters for Prometheus."`
-	Strict         bool            `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
+	Node           Node               `key:"node" doc:"The node's identity, and how it writes what it knows."`
+	Interfaces     []Interface        `key:"interfaces" doc:"The interfaces that the node serves. One that is not named here is never touched."`
+	Namespaces     []Namespace        `key:"namespaces" doc:"The IOAM namespaces that the node takes part in (RFC 9197 §4.3). Options of other namespaces are forwarded untouched."`
+	Encapsulations []Encapsulation    `key:"encapsulations" doc:"Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one with the longest destination prefix acts, among equals the first."`
+	Decapsulations []Decapsulation    `key:"decapsulations" doc:"The tunnels that end at this node."`
+	Export         []Export           `key:"export" doc:"Where records go: the traces of removed headers, and what direct exporting gives. Those who ask with \"waymark observe\" get them in any case."`
+	Collectors     []CollectorAddress `key:"collectors" absent:"no more are known" doc:"Collectors of the IOAM domain beside those under export: where other nodes export to, as in export.address. Packets to any of both never get an IOAM header here, whoever sends them (RFC 9326 §3.1.2). [] says that there are no more."`
+	Metrics        Metrics            `key:"metrics" doc:"Counters for Prometheus."`
+	Strict         bool               `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 
 	source *source
 }

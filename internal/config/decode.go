@@ -181,7 +181,7 @@ func listCure(text string, c codec) string {
 	if _, err := c.parse(text); err != nil {
 		return "write a list, each item " + c.wants
 	}
-	return fmt.Sprintf("write a list: [%s]", text)
+	return fmt.Sprintf("write a list: [%s]", scalar{text, c.form}.yaml())
 }
 
 func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.Value) {
@@ -220,7 +220,11 @@ func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.V
 			continue
 		}
 		first[key] = keyAt
-		d.value(pair.Value, join(path, key), dst.Field(known[i].index))
+		v := dst.Field(known[i].index)
+		d.value(pair.Value, join(path, key), v)
+		if _, list := pair.Value.(*ast.SequenceNode); list && v.Kind() == reflect.Slice && v.IsNil() && known[i].absent != "" {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // empty says something else than absent
+		}
 	}
 	for _, f := range known {
 		if _, ok := first[f.key]; ok {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -60,28 +59,4 @@ func (c *Config) sourceless(r Resolved) (faults Faults) {
 			"set source to an address of this node, make the destination reachable, or set strict: false to serve it when that is so"))
 	}
 	return faults
-}
-
-// collectors are where this node's own exports go over IPv6.
-func (c *Config) collectors(h Host) []ioam.Collector {
-	var list []ioam.Collector
-	for _, e := range c.Export {
-		if e.Kind != ExportIPFIX {
-			continue
-		}
-		protocol := ioam.NextHeaderTCP
-		if e.Address.Transport == export.UDP {
-			protocol = ioam.NextHeaderUDP
-		}
-		addresses := h.Addresses
-		if literal, err := netip.ParseAddr(e.Address.Host); err == nil {
-			addresses = func(string) []netip.Addr { return []netip.Addr{literal} }
-		}
-		for _, a := range addresses(e.Address.Host) {
-			if a.Is6() && !a.Is4In6() && len(list) < ioam.MaxCollectors {
-				list = append(list, ioam.Collector{Address: a.WithZone(""), Port: e.Address.Port, Protocol: protocol})
-			}
-		}
-	}
-	return list
 }

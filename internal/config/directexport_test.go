@@ -181,22 +181,3 @@ func TestResolveWithoutSource(t *testing.T) {
 		})
 	}
 }
-
-func TestResolveCollectors(t *testing.T) {
-	c := mustParse(t, `export:
-  - {kind: jsonl}
-  - {kind: ipfix, address: "udp://[2001:db8::9]:4000"}
-  - {kind: ipfix, address: "udp://192.0.2.9"}
-  - {kind: ipfix, address: "tls://collector.example"}
-  - {kind: ipfix, address: "tcp://nobody.example:1"}
-`)
-	six, four := netip.MustParseAddr("2001:db8::10"), netip.MustParseAddr("192.0.2.10")
-	r, err := c.Resolve(fakeHost{names: map[string][]netip.Addr{"collector.example": {four, six}}})
-	want := []ioam.Collector{
-		{Address: netip.MustParseAddr("2001:db8::9"), Port: 4000, Protocol: ioam.NextHeaderUDP},
-		{Address: six, Port: 4740, Protocol: ioam.NextHeaderTCP},
-	}
-	if err != nil || fmt.Sprint(r.Node.Collectors) != fmt.Sprint(want) {
-		t.Errorf("%v, %v", r.Node.Collectors, err)
-	}
-}

@@ -12,6 +12,7 @@ import (
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
 	f.Add([]byte(twoInterfaces))
+	f.Add([]byte("collectors: []"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := Parse("F", data)
 		if err != nil {

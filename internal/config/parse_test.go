@@ -29,6 +29,7 @@ encapsulations:
       - trace: {namespace: 123, type: 0xfff002, size: 80}
 decapsulations: [{tunnel-destination: 2001:db8:3::1}]
 export: [{kind: jsonl, path: /tmp/x y}]
+collectors: ["udp://[2001:db8::9]:4000", "tls://collector.example:4740"]
 metrics: {listen: "127.0.0.1:9598"}
 strict: true
 `

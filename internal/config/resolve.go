@@ -51,6 +51,8 @@ type Resolved struct {
 	// are the encapsulations that lack one and are not in Node.
 	Derived    map[netip.Addr]netip.Addr
 	Sourceless []Sourceless
+	// Unspared are collectors whose addresses are not all in Node.
+	Unspared []Unspared
 	// Missing are the interfaces that the configuration names and the host
 	// does not have now. They and their encapsulations are not in Node.
 	Missing []string
@@ -64,6 +66,9 @@ type Sourceless struct {
 
 	index int // of the encapsulation in the configuration
 }
+
+// Unspared is a collector, as it is configured, whose packets may get a header.
+type Unspared struct{ Collector, Cause string }
 
 // Resolve applies the configuration to a host as it is now. Call it again
 // when the host's interfaces, addresses or routes change. The error holds Faults when the
@@ -104,7 +109,7 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 	if c.Strict {
 		faults = append(faults, c.sourceless(out)...)
 	}
-	node.Collectors = c.collectors(h)
+	node.Collectors, out.Unspared = c.collectors(h)
 	b := c.build(node, links, out.Derived, false)
 	faults = append(faults, b.validate(c.source)...)
 	if err := faults.err(); err != nil {

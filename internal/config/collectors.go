@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// namedCollector is a collector of the domain and where the file names it.
+type namedCollector struct {
+	CollectorAddress
+	path    string
+	literal netip.Addr // its host, unless that is a name
+	others  bool       // this node does not export to it
+}
+
+// namedCollectors are the collectors that packets over IPv6 may be sent to, each
+// once: this node's own, then those of other nodes.
+func (c *Config) namedCollectors() []namedCollector {
+	var list []namedCollector
+	type flow struct {
+		host     string
+		port     uint16
+		protocol ioam.NextHeader
+	}
+	seen := map[flow]bool{}
+	add := func(n namedCollector) {
+		literal, err := netip.ParseAddr(n.Host)
+		one := flow{n.Host, n.Port, n.protocol()}
+		if n.Host == "" || seen[one] || err == nil && literal.Unmap().Is4() {
+			return
+		}
+		seen[one], n.literal = true, literal
+		list = append(list, n)
+	}
+	for i, e := range c.Export {
+		if e.Kind == ExportIPFIX {
+			add(namedCollector{CollectorAddress: e.Address, path: fmt.Sprintf("export[%d].address", i)})
+		}
+	}
+	for i, a := range c.Collectors {
+		add(namedCollector{CollectorAddress: a, path: fmt.Sprintf("collectors[%d]", i), others: true})
+	}
+	return list
+}
+
+func (a CollectorAddress) protocol() ioam.NextHeader {
+	if a.Transport == export.UDP {
+		return ioam.NextHeaderUDP
+	}
+	return ioam.NextHeaderTCP
+}
+
+// collectorRules refuses more collectors than the data plane tells apart.
+func (c *Config) collectorRules(add func(path, problem, cure string)) {
+	if list := c.namedCollectors(); len(list) > ioam.MaxCollectors {
+		add(list[ioam.MaxCollectors].path, fmt.Sprintf("%d collectors are too many for export and collectors together", len(list)),
+			fmt.Sprintf("use at most %d", ioam.MaxCollectors))
+	}
+}
+
+// collectors are those that packets are sent to over IPv6, as far as the host
+// knows their addresses. Names come last: they may stand for more than there is
+// room for.
+func (c *Config) collectors(h Host) (list []ioam.Collector, unspared []Unspared) {
+	named := c.namedCollectors()
+	for _, n := range named {
+		if n.literal.IsValid() {
+			list = append(list, ioam.Collector{Address: n.literal.WithZone(""), Port: n.Port, Protocol: n.protocol()})
+		}
+	}
+	for _, n := range named {
+		if n.literal.IsValid() {
+			continue
+		}
+		found, left := 0, 0
+		for _, a := range h.Addresses(n.Host) {
+			switch {
+			case !a.Is6() || a.Is4In6():
+				continue
+			case len(list) == ioam.MaxCollectors:
+				left++
+			default:
+				list = append(list, ioam.Collector{Address: a.WithZone(""), Port: n.Port, Protocol: n.protocol()})
+			}
+			found++
+		}
+		switch {
+		case left > 0:
+			unspared = append(unspared, Unspared{formatCollector(n.CollectorAddress),
+				fmt.Sprintf("%d of its %d addresses are beyond the %d of all collectors together", left, found, ioam.MaxCollectors)})
+		case found == 0 && n.others: // of our own the exporter tells
+			unspared = append(unspared, Unspared{formatCollector(n.CollectorAddress), "its name stands for no IPv6 address now"})
+		}
+	}
+	return list, unspared
+}
