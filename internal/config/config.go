@@ -47,8 +47,8 @@ type Node struct {
 	FlowSeed        FlowSeed             `key:"flow-seed" default:"0x5741594d41524b36" doc:"Seed of the hash that flow IDs are made of and flows selected by. It is one value for the whole IOAM domain; another one selects other flows."`
 	Flows           FlowEntries          `key:"flows" default:"4096" doc:"How many flows each CPU keeps for export: aggregate and export: sample. When there are more, one gives way, and is exported early."`
 	ExportInterval  Period               `key:"export-interval" default:"10s" doc:"How often flows are exported, at least 1s."`
-	ExportLimit     Share                `key:"export-limit" default:"1/100" doc:"1/N: each interface exports at most one postcard or flow for every N packets that it sees (RFC 9326 §3.1.2). What exceeds is suppressed and counted."`
-	ExportRate      ExportRate           `key:"export-rate" default:"10000" doc:"The most postcards per second that the node exports."`
+	ExportLimit     Share                `key:"export-limit" default:"1/100" doc:"1/N: each interface exports at most one postcard, or flow that gives way to another, for every N packets that it sees (RFC 9326 §3.1.2). What exceeds is suppressed and counted. Flows that an interval ends are not among them."`
+	ExportRate      ExportRate           `key:"export-rate" default:"10000" doc:"The most postcards and flows per second that the node exports. Postcards that exceed it are suppressed; flows that an interval ends wait for the next one; both are counted."`
 	KernelEvents    bool                 `key:"kernel-events" default:"false" doc:"Make records of the traces that the kernel's own IOAM fills, too, on interfaces with net.ipv6.conf.NAME.ioam6_enabled (Linux 6.9 or newer): node data as they leave this node, without the packet they are of."`
 	Compatibility   ioam.Compatibility   `key:"compatibility" default:"default" doc:"With default, the node writes real values wherever it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
 }
@@ -178,7 +178,7 @@ type FlowSeed uint64
 // FlowEntries is how many flows each CPU keeps.
 type FlowEntries int
 
-// ExportRate is a number of postcards per second.
+// ExportRate is a number of exports per second.
 type ExportRate uint32
 
 // Share is the N of 1/N.
