@@ -89,13 +89,26 @@ func TestDirectExportRefused(t *testing.T) {
 		{"dex ns 1 trace-type 0x800000 ns 2", "ns: given twice"},
 		{"dex ns 1 trace-type 0x800000 size 4", `"size": unknown word`},
 		{"flows 2/3 dex ns 1 trace-type 0x800000", "flows: 2/3 is not 1/N; want 1/N"},
-		{"dex ns 1 trace-type 0x800000 via fe80::1", "via: not used here"},
+		{"dex ns 1 trace-type 0x800000 via fe80::1", "via: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by an interface; leave it out"},
 		{"dex ns 1 trace-type 0x800000 trace", "trace: want prealloc"},
 	} {
 		c, err := ParseRoute(strings.Fields("add 2001:db8::/64 dev eth1 encap ioam6 " + tt.in))
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %+v, %v; want %s", tt.in, c, err, tt.want)
 		}
+	}
+}
+
+// The command of the paper on Direct Export names a gateway and no interface: the
+// refusal says what to write instead, and that is taken.
+func TestPaperRoute(t *testing.T) {
+	const paper = "add 2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0 "
+	const want = "via: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by an interface; name that interface with dev IF in its place"
+	if c, err := ParseRoute(strings.Fields(paper + "via fe80::1")); err == nil || err.Error() != want {
+		t.Errorf("%+v, %v", c, err)
+	}
+	if c, err := ParseRoute(strings.Fields(paper + "dev eth1")); err != nil || c.Rule.Options[0].DirectExport == nil || c.Rule.Interface != "eth1" {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -122,7 +123,11 @@ func (p *routeParser) clause(verb Verb) error {
 		}
 		return p.encap()
 	case "via", "nexthop", "metric", "preference", "proto", "protocol", "table", "src", "mtu", "scope", "realm", "advmss", "onlink", "pref", "expires", "nhid":
-		return fmt.Errorf("%s: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by dev; leave it out", word)
+		cure := "leave it out"
+		if !slices.Contains(p.list, "dev") {
+			cure = "name that interface with dev IF in its place"
+		}
+		return fmt.Errorf("%s: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by an interface; %s", word, cure)
 	case "to":
 		p.next++
 		if !p.more() {
