@@ -47,7 +47,9 @@ inline, which is for hosts: on a node that forwards, a line on standard error
 says so. Without tunsrc, the address from which the kernel would send to tundst,
 also after addresses and routes changed. flows 1/N takes all packets of one flow
 in N. dex is Direct Export (RFC 9326): ext-flags 0x80 puts a Flow-ID in, 0x40 a
-Sequence Number, 0xc0 both; what nodes do then, their namespace says.
+Sequence Number, 0xc0 both; what nodes do then, their namespace says. Where the
+node knows no collector, a line on standard error says that exports of others may
+get it, too. dev says where packets leave; there is no via.
 
 NAME is the encapsulation's name, made of what it selects by when absent.
 
@@ -108,18 +110,22 @@ func showRules(w io.Writer, rules []config.Encapsulation, words iproute2.RouteCo
 	return nil
 }
 
-// advise says in one line what the agent has against the mode of a rule that is
-// in force now: inline is iproute2's default, and not made for routers.
+// advise says, a line each, what the agent has against a rule that is in force
+// now: its mode, for inline is iproute2's default and not made for routers, and
+// its Direct Exports, where they would be inserted into exports.
 func advise(ctx context.Context, notes io.Writer, c *api.Client, rule config.Encapsulation, err error) error {
-	if err != nil || rule.Mode != ioam.ModeInline {
+	exporting := slices.ContainsFunc(rule.Options, func(o config.Option) bool { return o.DirectExport != nil })
+	if err != nil || rule.Mode != ioam.ModeInline && !exporting {
 		return err
 	}
 	ws, err := c.Warnings(ctx)
 	if err != nil {
 		return nil // the rule is in force, which is what was asked for
 	}
-	if w := health.InlineOnRouter(rule.Name, rule.Interface); slices.Contains(ws, w) {
-		fmt.Fprintf(notes, "waymark: %s: %s; %s\n", w.Severity, w.Text, w.Cure)
+	for _, w := range ws {
+		if exporting && w.Code == health.CollectorsUnknown || w == health.InlineOnRouter(rule.Name, rule.Interface) {
+			fmt.Fprintf(notes, "waymark: %s: %s; %s\n", w.Severity, w.Text, w.Cure)
+		}
 	}
 	return nil
 }

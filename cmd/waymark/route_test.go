@@ -53,3 +53,28 @@ func TestRouteInlineOnRouter(t *testing.T) {
 		}
 	}
 }
+
+// Whoever inserts Direct Exports where no collector is known is told what that
+// does.
+func TestRouteWithoutCollectors(t *testing.T) {
+	w := health.CollectorUnspared("udp://a:4739", "nobody knows it")
+	unknown, err := json.Marshal([]health.Warning{health.InlineOnRouter("other", "eth1"), w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := "waymark: warning: " + w.Text + "; " + w.Cure + "\n"
+	for _, tt := range []struct{ warnings, option, want string }{
+		{string(unknown), "dex ns 123 trace-type 0x800000", said},
+		{string(unknown), "trace prealloc type 0x800000 ns 123 size 12", ""},
+		{"[]", "dex ns 123 trace-type 0x800000", ""},
+	} {
+		f := newFakeAgent(t, map[string]string{"GET /v1/warnings": tt.warnings, "GET /v1/encapsulations": rules})
+		for _, verb := range []string{"add", "replace"} {
+			args := "route " + verb + " 2001:db8:5::/64 encap ioam6 mode encap tundst 2001:db8::3 " + tt.option + " dev eth1"
+			code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(args)...)...)
+			if code != exitOK || stdout != "" || stderr != tt.want {
+				t.Errorf("%s: code %d, stdout %q, stderr\n%s\nwant\n%s", args, code, stdout, stderr, tt.want)
+			}
+		}
+	}
+}

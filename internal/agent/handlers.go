@@ -89,7 +89,7 @@ func (a *Agent) getStatus(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (a *Agent) getWarnings(w http.ResponseWriter, _ *http.Request) error {
-	answer(w, http.StatusOK, nonNil(a.warnings()))
+	answer(w, http.StatusOK, nonNil(a.diagnosis()))
 	return nil
 }
 

@@ -113,6 +113,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		inForce[w.Code]++
 	}
 	for _, k := range health.Kinds() {
+		if k.Severity == health.Hint {
+			continue
+		}
 		gauge(descWarnings, float64(inForce[k.Code]), string(k.Code), string(k.Severity))
 	}
 	gauge(descBuild, 1, a.options.Version, runtime.Version())

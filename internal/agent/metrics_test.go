@@ -60,6 +60,9 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("metrics lack %s", want)
 		}
 	}
+	if strings.Contains(text, `severity="hint"`) {
+		t.Error("hints are among the warnings in force")
+	}
 	if n, want := strings.Count(text, "waymark_packets_total{"), 2*int(ioam.NumOutcomes); n != want {
 		t.Errorf("%d packet series, want %d: every outcome from the start", n, want)
 	}

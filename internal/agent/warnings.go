@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -14,7 +13,10 @@ import (
 )
 
 // warnings is everything that is not as it should be, the severest first.
-func (a *Agent) warnings() []health.Warning {
+func (a *Agent) warnings() []health.Warning { return health.WithoutHints(a.diagnosis()) }
+
+// diagnosis is that, and what could be done better.
+func (a *Agent) diagnosis() []health.Warning {
 	s := a.state.Load()
 	ws := append(health.CheckNode(a.facts(s)), a.ownWarnings(s)...)
 	health.Sort(ws)
@@ -51,22 +53,23 @@ func (a *Agent) facts(s *state) health.Node {
 			n.Unsent = append(n.Unsent, ns.ID)
 		}
 	}
+	n.Unsecured, n.NoCollectors = a.unsecured(s.config.Export), s.config.CollectorsUnknown()
 	own := map[netip.Addr]bool{}
+	isOwn := func(ip netip.Addr) bool {
+		if _, asked := own[ip]; !asked { // mostly it is one for all
+			own[ip] = a.options.System.HasAddress(ip)
+		}
+		return own[ip]
+	}
 	for _, e := range s.resolved.Node.Encapsulations {
 		fact := health.Encapsulation{Name: e.Name, Interface: names[e.Interface], Insertion: health.Insertion(e), Options: len(e.Options)}
-		fact.Unjoined = slices.ContainsFunc(e.Options, func(o ioam.InsertedOption) bool {
-			d := o.DirectExport
-			return d != nil && d.ExtensionFlags&ioam.ExtensionSequence != 0 && d.ExtensionFlags&ioam.ExtensionFlowID == 0
-		})
-		if e.Mode == ioam.ModeInline {
-			fact.Inline = true
-			fact.Own = e.Match.Source.IsSingleIP() && a.options.System.HasAddress(e.Match.Source.Addr())
-		} else {
+		fact.Unjoined = inserts(e, unjoined)
+		fact.Own = e.Match.Source.IsSingleIP() && isOwn(e.Match.Source.Addr())
+		fact.Exporting, fact.Unselective = !fact.Own && maybeExports(e), unselective(s.resolved.Node, e)
+		fact.Inline = e.Mode == ioam.ModeInline
+		if !fact.Inline {
 			fact.Source, fact.Destination = e.TunnelSource, e.TunnelDestination
-			if _, asked := own[e.TunnelSource]; !asked { // mostly it is one for all
-				own[e.TunnelSource] = a.options.System.HasAddress(e.TunnelSource)
-			}
-			fact.NotOurs = !own[e.TunnelSource]
+			fact.NotOurs = !isOwn(e.TunnelSource)
 			fact.NoRoute = a.options.System.NoRoute(e.TunnelDestination)
 			fact.PathMTU = a.paths.table.MTU(e.TunnelDestination)
 		}
@@ -84,6 +87,7 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 			"write what shall stay into "+a.options.ConfigFile+" ('waymark agent config' prints it)"))
 	}
 	ws = append(ws, sourcelessWarnings(s.resolved.Sourceless)...)
+	ws = append(ws, unsparedWarnings(s.resolved)...)
 	if fault := a.reloadFault.Load(); fault != nil {
 		ws = append(ws, health.New(health.ReloadFailed, "",
 			"the last reload failed, and what ran before runs on: "+*fault,

@@ -5,6 +5,7 @@ package config
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/ioam"
@@ -46,6 +47,13 @@ func (c *Config) namedCollectors() []namedCollector {
 		add(namedCollector{CollectorAddress: a, path: fmt.Sprintf("collectors[%d]", i), others: true})
 	}
 	return list
+}
+
+// CollectorsUnknown tells that the configuration neither names a collector nor
+// says that the domain has none.
+func (c *Config) CollectorsUnknown() bool {
+	exports := func(e Export) bool { return e.Kind == ExportIPFIX }
+	return c.Collectors == nil && !slices.ContainsFunc(c.Export, exports)
 }
 
 func (a CollectorAddress) protocol() ioam.NextHeader {

@@ -61,7 +61,8 @@ func warnings() []byte {
 	b.WriteString(`# Warnings
 
 What ` + "`waymark status`" + `, ` + "`waymark doctor`" + ` and ` + "`waymark agent stop --remove`" + ` warn of.
-Each warning names its cure.
+Each warning names its cure. A hint is told by ` + "`waymark doctor`" + ` and the API's list of
+warnings alone.
 
 | code | severity | meaning |
 |---|---|---|

@@ -15,13 +15,14 @@ type Severity string
 
 // The severities, least first.
 const (
+	Hint     Severity = "hint"    // works, but an RFC advises against it: told where one asks for diagnosis
 	Info     Severity = "info"    // works, but not in the best way
 	Degraded Severity = "warning" // some packets are not measured, or not well
 	Error    Severity = "error"   // does not work, or tells something false
 )
 
 func (s Severity) rank() int {
-	return slices.Index([]Severity{Info, Degraded, Error}, s)
+	return slices.Index([]Severity{Hint, Info, Degraded, Error}, s)
 }
 
 // Code names a kind of warning; it is stable.
@@ -36,8 +37,11 @@ const (
 	CapabilityMissing  Code = "capability_missing"
 	ClockUnsynced      Code = "clock_unsynchronised"
 	CollectorAway      Code = "collector_away"
+	CollectorsUnknown  Code = "collectors_unknown"
 	ExporterFailing    Code = "exporter_failing"
 	ExportsSuppressed  Code = "exports_suppressed"
+	ExportsUnsecured   Code = "exports_unsecured"
+	ExportsUnselective Code = "exports_unselective"
 	ExportsUnsent      Code = "exports_unsent"
 	FastRefused        Code = "fast_refused"
 	InlineForwarded    Code = "inline_forwarded"
@@ -83,8 +87,11 @@ var kinds = []Kind{
 	{CapabilityMissing, Error, "a capability is missing"},
 	{ClockUnsynced, Degraded, "the clock is not synchronised"},
 	{CollectorAway, Degraded, "a collector cannot be reached"},
+	{CollectorsUnknown, Degraded, "exports of other nodes may get a Direct Export"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
 	{ExportsSuppressed, Degraded, "exports were suppressed in the last minute"},
+	{ExportsUnsecured, Hint, "records cross the network without encryption"},
+	{ExportsUnselective, Hint, "every packet of a prefix makes a postcard"},
 	{ExportsUnsent, Degraded, "exports have no exporter"},
 	{InlineForwarded, Degraded, "forwarded packets get a header inserted"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},
@@ -146,6 +153,11 @@ func Sort(ws []Warning) {
 			cmp.Compare(a.Code, b.Code),
 			cmp.Compare(a.Interface, b.Interface))
 	})
+}
+
+// WithoutHints leaves the warnings that something has to be done about.
+func WithoutHints(ws []Warning) []Warning {
+	return slices.DeleteFunc(ws, func(w Warning) bool { return w.Severity == Hint })
 }
 
 // Worst is the greatest severity among warnings, "" without any.

@@ -5,6 +5,7 @@ package health
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -36,6 +37,8 @@ type Encapsulation struct {
 	Inline      bool   // it has mode inline
 	Own         bool   // it matches only what this node sends
 	Unjoined    bool   // a Direct Export of it has Sequence Numbers without Flow-IDs
+	Exporting   bool   // it inserts a Direct Export, into exports of other nodes, too, where they match
+	Unselective bool   // it inserts one into every packet to a prefix, and this node makes a postcard of each
 }
 
 // acceptedOptions is net.ipv6.max_hbh_opts_number unless it is set: a stack
@@ -50,6 +53,8 @@ type Node struct {
 	Missing         []string // configured interfaces that do not exist
 	Encapsulations  []Encapsulation
 	Unsent          []ioam.NamespaceID // exported for, without an exporter
+	Unsecured       []string           // collectors on other hosts that records go to without TLS
+	NoCollectors    bool               // none is named, and nothing says that there is none
 	Forwards        bool               // packets of others
 	OneClock        bool               // all nodes of the domain read this machine's clock
 	PrivatePins     bool               // the BPF file system is in this process's mount namespace alone
@@ -85,6 +90,12 @@ func CheckNode(n Node) []Warning {
 	}
 	if len(n.Unsent) > 0 {
 		ws = append(ws, exportsUnsent(n.Unsent))
+	}
+	if len(n.Unsecured) > 0 {
+		ws = append(ws, exportsUnsecured(n.Unsecured))
+	}
+	if n.NoCollectors && slices.ContainsFunc(n.Encapsulations, func(e Encapsulation) bool { return e.Exporting }) {
+		ws = append(ws, collectorsUnknown())
 	}
 	ws = append(ws, checkClock(n)...)
 	if n.PrivatePins {
@@ -123,6 +134,9 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	}
 	if e.Unjoined {
 		ws = append(ws, sequenceUnjoined(e.Name, e.Interface))
+	}
+	if e.Unselective {
+		ws = append(ws, exportsUnselective(e.Name, e.Interface))
 	}
 	if e.NoRoute != "" {
 		ws = append(ws, New(TunnelUnroutable, e.Interface,

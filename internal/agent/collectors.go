@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// inserts tells whether a rule inserts a Direct Export of a kind.
+func inserts(e ioam.Encapsulation, kind func(*ioam.DirectExportOption) bool) bool {
+	return slices.ContainsFunc(e.Options, func(o ioam.InsertedOption) bool {
+		return o.DirectExport != nil && kind(o.DirectExport)
+	})
+}
+
+// unjoined is one that numbers packets, and does not say of which flow.
+func unjoined(d *ioam.DirectExportOption) bool {
+	return d.ExtensionFlags&ioam.ExtensionSequence != 0 && d.ExtensionFlags&ioam.ExtensionFlowID == 0
+}
+
+// maybeExports tells whether a rule inserts Direct Exports into packets that may
+// be exports themselves.
+func maybeExports(e ioam.Encapsulation) bool {
+	next := e.Match.NextHeader
+	whichever := func(*ioam.DirectExportOption) bool { return true }
+	return inserts(e, whichever) && (next == nil || *next == ioam.NextHeaderUDP || *next == ioam.NextHeaderTCP)
+}
+
+// unselective tells whether a rule inserts a Direct Export into all that goes to
+// a prefix, and the node makes a postcard of each.
+func unselective(node ioam.NodeConfig, e ioam.Encapsulation) bool {
+	named := e.Match
+	if named.Destination.IsSingleIP() || e.Flows > 1 || e.Frequency.K != e.Frequency.N {
+		return false
+	}
+	named.Destination = netip.Prefix{}
+	if named.Source.Bits() == 0 {
+		named.Source = netip.Prefix{} // any
+	}
+	return named == (ioam.Match{}) && inserts(e, func(d *ioam.DirectExportOption) bool {
+		return slices.ContainsFunc(node.Namespaces, func(ns ioam.Namespace) bool { return ns.ID == d.Namespace && ns.Export == ioam.ExportEvery })
+	})
+}
+
+// unsecured are the collectors on other hosts that records go to without TLS.
+func (a *Agent) unsecured(exporters []config.Export) (list []string) {
+	for _, e := range exporters {
+		if e.Kind == config.ExportIPFIX && e.Address.Transport != export.TLS && !a.isHere(e.Address.Host) {
+			list = append(list, config.FormatText(e.Address))
+		}
+	}
+	return list
+}
+
+// isHere tells whether a host, by address or name, is this one.
+func (a *Agent) isHere(host string) bool {
+	var addresses []netip.Addr
+	if literal, err := netip.ParseAddr(host); err == nil {
+		addresses = append(addresses, literal.WithZone(""))
+	} else {
+		addresses = a.names.addresses(host)
+	}
+	elsewhere := func(ip netip.Addr) bool {
+		return !ip.IsLoopback() && !a.options.System.HasAddress(ip)
+	}
+	return len(addresses) > 0 && !slices.ContainsFunc(addresses, elsewhere)
+}
+
+// unsparedWarnings are about collectors that are configured and not known, where
+// that does harm.
+func unsparedWarnings(r config.Resolved) (ws []health.Warning) {
+	if !slices.ContainsFunc(r.Node.Encapsulations, maybeExports) {
+		return nil
+	}
+	for _, u := range r.Unspared {
+		ws = append(ws, health.CollectorUnspared(u.Collector, u.Cause))
+	}
+	return ws
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// exportRule is an encapsulation with a Direct Export; MATCH stands for more keys.
+const exportRule = "encapsulations: [{name: a, interface: eth1, mode: encap, tunnel: {source: 2001:db8::1, destination: 2001:db8:9::1}, MATCH options: [{dex: {namespace: 123, trace-type: 0x800000}}]}]\n"
+
+// A node that may insert Direct Exports into exports, because it does not know
+// where those of other nodes go, says so.
+func TestUnknownCollectors(t *testing.T) {
+	const to = "match: {destination: 2001:db8:2::/64},"
+	for _, tt := range []struct {
+		name, match, config string
+		warned              bool
+	}{
+		{"no exporter", to, "", true},
+		{"a file", to, "export: [{kind: jsonl}]\n", true},
+		{"an exporter", to, "export: [{kind: ipfix, address: \"udp://[2001:db8::9]\"}]\n", false},
+		{"a collector of others", to, "collectors: [\"udp://[2001:db8::9]\"]\n", false},
+		{"no collector in the domain", to, "collectors: []\n", false},
+		{"neither UDP nor TCP", "match: {next-header: icmpv6},", "", false},
+		{"TCP", "match: {next-header: tcp},", "", true},
+		{"what this node sends", "match: {source: 2001:db8::5},", "", false},
+		{"what another sends", "match: {source: 2001:db8::e},", "", true},
+		{"a name without an address", to, "collectors: [\"udp://nobody.invalid\"]\n", true},
+		{"a name, and no Direct Export", to, "collectors: [\"udp://nobody.invalid\"]\n#trace", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text := baseConfig + strings.Replace(exportRule, "MATCH", tt.match, 1) + tt.config
+			if strings.HasSuffix(tt.config, "#trace") {
+				text = strings.Replace(text, "dex: {namespace: 123, trace-type: 0x800000}", "trace: {namespace: 123, type: 0x800000, size: 4}", 1)
+			}
+			h := newHarness(t, text)
+			h.system.elsewhere = mustAddr("2001:db8::e")
+			h.start()
+			if got := h.warned(health.CollectorsUnknown); got != tt.warned {
+				t.Errorf("warned: %v", got)
+			}
+		})
+	}
+}
+
+// Collectors of other nodes are in the data plane beside this node's own, and
+// stay there when somebody changes the configuration at runtime.
+func TestCollectorsOfOthers(t *testing.T) {
+	h := newHarness(t, baseConfig+"export: [{kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}]\ncollectors: [\"tls://[2001:db8::2]\", \"udp://collector.invalid\"]\n")
+	h.system.setCollectors(mustAddr("2001:db8::3"))
+	h.start()
+	want := []ioam.Collector{
+		{Address: mustAddr("2001:db8::1"), Port: 4000, Protocol: ioam.NextHeaderUDP},
+		{Address: mustAddr("2001:db8::2"), Port: 4740, Protocol: ioam.NextHeaderTCP},
+		{Address: mustAddr("2001:db8::3"), Port: 4739, Protocol: ioam.NextHeaderUDP},
+	}
+	if got := h.datapath.running().Node.Collectors; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if err := h.client.AddEncapsulation(t.Context(), derivedRule()); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.datapath.running().Node.Collectors; !slices.Equal(got, want) {
+		t.Errorf("after a change: %v, want %v", got, want)
+	}
+	h.crash()
+	h.start()
+	if got := h.datapath.running().Node; !slices.Equal(got.Collectors, want) || len(got.Encapsulations) != 1 {
+		t.Errorf("of the next agent: %v and %d encapsulations", got.Collectors, len(got.Encapsulations))
+	}
+}
+
+// Hints are for those who ask for a diagnosis: neither status nor metrics have
+// them.
+func TestHintsAreForDoctor(t *testing.T) {
+	const there = "2001:db8::e"
+	exporter := func(address string) string { return fmt.Sprintf("export: [{kind: ipfix, address: %q}]\n", address) }
+	every := strings.Replace(baseConfig, "{id: 123,", "{id: 123, export: every,", 1)
+	for _, tt := range []struct {
+		name, text string
+		code       health.Code
+		told       bool
+	}{
+		{"UDP", baseConfig + exporter("udp://["+there+"]"), health.ExportsUnsecured, true},
+		{"TCP to a name", baseConfig + exporter("tcp://collector.invalid"), health.ExportsUnsecured, true},
+		{"TLS", baseConfig + exporter("tls://["+there+"]"), health.ExportsUnsecured, false},
+		{"loopback", baseConfig + exporter("udp://[::1]"), health.ExportsUnsecured, false},
+		{"an address of this node", baseConfig + exporter("udp://[2001:db8::5]"), health.ExportsUnsecured, false},
+		{"a file", baseConfig + "export: [{kind: jsonl}]\n", health.ExportsUnsecured, false},
+		{"all", every + exportRule, health.ExportsUnselective, true},
+		{"all, of every source", every + strings.Replace(exportRule, "MATCH", "match: {destination: 2001:db8::/32, source: \"::/0\"},", 1), health.ExportsUnselective, true},
+		{"flows", every + strings.Replace(exportRule, "MATCH", "flows: 1/2,", 1), health.ExportsUnselective, false},
+		{"packets", every + strings.Replace(exportRule, "MATCH", "frequency: 1/2,", 1), health.ExportsUnselective, false},
+		{"one host", every + strings.Replace(exportRule, "MATCH", "match: {destination: 2001:db8::7},", 1), health.ExportsUnselective, false},
+		{"one port", every + strings.Replace(exportRule, "MATCH", "match: {destination-port: 53},", 1), health.ExportsUnselective, false},
+		{"flows are summed up", strings.Replace(every, "every", "aggregate", 1) + exportRule, health.ExportsUnselective, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHarness(t, strings.Replace(tt.text, "MATCH", "", 1))
+			h.system.elsewhere = netip.MustParseAddr(there)
+			h.system.setCollectors(netip.MustParseAddr(there))
+			h.start()
+			if got := h.warned(tt.code); got != tt.told {
+				t.Errorf("told: %v", got)
+			}
+			for _, w := range h.status().Warnings {
+				if w.Severity == health.Hint {
+					t.Errorf("status has %+v", w)
+				}
+			}
+		})
+	}
+}
