@@ -15,6 +15,8 @@ const volatile struct {
 	struct rule_key rule_key;
 	struct encapsulation encapsulation;
 	struct frequency frequency;
+	struct frequency_block frequency_block;
+	enum frequency_bound frequency_bound;
 	struct clock_state clock_state;
 	struct record record;
 	struct forwarding forwarding;

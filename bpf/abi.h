@@ -311,10 +311,21 @@ struct encapsulation {
 
 _Static_assert(sizeof(struct encapsulation) == 72 + 32 * 9 + 512, "encapsulation has holes");
 
-/* How many packets an encapsulation has seen; outlives a generation. */
+/* Numbers of packets that a CPU takes at once: what it shares is written so much more seldom. */
+enum frequency_bound {
+	FREQUENCY_BLOCK = 64,
+};
+
+/* The numbers of an encapsulation's packets that no CPU has taken; outlives a generation. */
 struct frequency {
-	__u64 seen;
+	__u64 next;
 	__u8 name[56]; /* of the encapsulation that owns the slot; empty = free */
+};
+
+/* Those that a CPU has taken and not used. */
+struct frequency_block {
+	__u64 next;
+	__u64 end;
 };
 
 struct rule_key {

@@ -119,7 +119,8 @@ struct {
 } encapsulations SEC(".maps");
 
 /*
- * Slot -> packets seen by an encapsulation with a frequency. Kept: k/n stays exact over a reload.
+ * Slot -> numbers for the packets of an encapsulation with a frequency, in blocks that a CPU takes.
+ * Kept: k/n stays exact over a reload.
  * Twice as many as encapsulations: while one generation replaces another, both have theirs.
  */
 struct {
@@ -128,6 +129,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct frequency);
 } frequencies SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2048);
+	__type(key, __u32);
+	__type(value, struct frequency_block);
+} frequency_blocks SEC(".maps");
 
 /* One entry: offset of the clock, written by the agent every second. Kept. */
 struct {
@@ -205,7 +213,7 @@ struct {
 	__type(value, struct sequence_set);
 } sequences SEC(".maps");
 
-/* Collectors that this node exports to. Generation; at most 64. */
+/* Collectors of the domain: this node's and others'. Generation; at most 64. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);

@@ -131,8 +131,8 @@ type NodeConfig struct {
 
 	FlowSeed    uint64      // of the flow hash; one value for the whole domain
 	Collectors  []Collector // of the domain; packets to them are never encapsulated
-	ExportLimit uint32      // N: at most one export for every N packets of an interface, 0 for DefaultExportLimit
-	ExportRate  uint32      // postcards per second and node, 0 for DefaultExportRate
+	ExportLimit uint32      // N: at most one postcard, or flow told before its interval ends, for N packets of an interface, 0 for DefaultExportLimit
+	ExportRate  uint32      // of these, per second and node, and of flows when an interval ends, 0 for DefaultExportRate
 	FlowEntries int         // flows that each CPU keeps for aggregation, 0 for DefaultFlowEntries
 }
 

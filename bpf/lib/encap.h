@@ -15,19 +15,25 @@ static __always_inline __u32 u32_min(__u32 a, __u32 b)
 	return a < b ? a : b;
 }
 
-/* First k of every n, over all CPUs. */
+/* First k of every n, over all CPUs, each of which uses the numbers of a block before the next. */
 static __always_inline int is_selected(const struct encapsulation *e)
 {
+	struct frequency_block *mine;
 	struct frequency *f;
-	__u64 seen;
 
 	if (e->frequency_k >= e->frequency_n)
 		return 1;
-	f = bpf_map_lookup_elem(&frequencies, &e->frequency_slot);
-	if (!f)
+	mine = bpf_map_lookup_elem(&frequency_blocks, &e->frequency_slot);
+	if (!mine)
 		return 0;
-	seen = __sync_fetch_and_add(&f->seen, 1);
-	return seen % e->frequency_n < e->frequency_k;
+	if (mine->next == mine->end) {
+		f = bpf_map_lookup_elem(&frequencies, &e->frequency_slot);
+		if (!f)
+			return 0;
+		mine->next = __sync_fetch_and_add(&f->next, FREQUENCY_BLOCK);
+		mine->end = mine->next + FREQUENCY_BLOCK;
+	}
+	return mine->next++ % e->frequency_n < e->frequency_k;
 }
 
 /* Longer headers are written by the helper: its call costs as much as this many words. */

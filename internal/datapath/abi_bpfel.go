@@ -181,9 +181,21 @@ const (
 
 type abiFrequency struct {
 	_    structs.HostLayout
-	Seen uint64
+	Next uint64
 	Name [56]uint8
 }
+
+type abiFrequencyBlock struct {
+	_    structs.HostLayout
+	Next uint64
+	End  uint64
+}
+
+type abiFrequencyBound uint32
+
+const (
+	abiFrequencyBoundFREQUENCY_BLOCK abiFrequencyBound = 64
+)
 
 type abiIngressInterface struct {
 	_                 structs.HostLayout

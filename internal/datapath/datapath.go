@@ -173,7 +173,7 @@ func (d *Datapath) Apply(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	stale, fresh, err := g.assignFrequencies(d.shared[mapFrequencies])
+	stale, fresh, err := g.assignFrequencies(d.shared)
 	if err == nil {
 		err = d.replace(g, cfg.Attach, names, devices)
 	}

@@ -14,35 +14,36 @@ import (
 
 // Maps of one generation, and those that outlive generations.
 const (
-	mapCounters       = "counters"
-	mapNamespaceIndex = "namespace_index"
-	mapNamespaces     = "namespaces"
-	mapInterfaces     = "interfaces"
-	mapDecapsulations = "decapsulations"
-	mapRules          = "rules"
-	mapRuleTrie       = "rule_trie"
-	mapEncapsulations = "encapsulations"
-	mapFrequencies    = "frequencies"
-	mapClock          = "clock"
-	mapRecords        = "records"
-	mapRecordsWanted  = "records_wanted"
-	mapNextHops       = "next_hops"
-	mapForwarding     = "forwarding"
-	mapDevices        = "devices"
-	mapNeighbours     = "neighbours"
-	mapFlows          = "flows"
-	mapFlowClock      = "flow_clock"
-	mapExports        = "exports"
-	mapExportCredits  = "export_credits"
-	mapExportRates    = "export_rates"
-	mapArrivals       = "arrivals"
-	mapSequences      = "sequences"
-	mapCollectors     = "collectors"
+	mapCounters        = "counters"
+	mapNamespaceIndex  = "namespace_index"
+	mapNamespaces      = "namespaces"
+	mapInterfaces      = "interfaces"
+	mapDecapsulations  = "decapsulations"
+	mapRules           = "rules"
+	mapRuleTrie        = "rule_trie"
+	mapEncapsulations  = "encapsulations"
+	mapFrequencies     = "frequencies"
+	mapFrequencyBlocks = "frequency_blocks"
+	mapClock           = "clock"
+	mapRecords         = "records"
+	mapRecordsWanted   = "records_wanted"
+	mapNextHops        = "next_hops"
+	mapForwarding      = "forwarding"
+	mapDevices         = "devices"
+	mapNeighbours      = "neighbours"
+	mapFlows           = "flows"
+	mapFlowClock       = "flow_clock"
+	mapExports         = "exports"
+	mapExportCredits   = "export_credits"
+	mapExportRates     = "export_rates"
+	mapArrivals        = "arrivals"
+	mapSequences       = "sequences"
+	mapCollectors      = "collectors"
 )
 
 // sharedMaps outlive generations and belong to no interface.
 var sharedMaps = []string{
-	mapFrequencies, mapClock, mapRecords, mapRecordsWanted, mapForwarding, mapDevices, mapNeighbours,
+	mapFrequencies, mapFrequencyBlocks, mapClock, mapRecords, mapRecordsWanted, mapForwarding, mapDevices, mapNeighbours,
 	mapFlowClock, mapExports, mapExportRates, mapArrivals,
 }
 
@@ -209,7 +210,8 @@ func fillRings(records *ebpf.Map, spec *ebpf.MapSpec, cpus int) error {
 // goes on where it was, and gives new ones a free slot. Stale slots are those
 // that nobody owns any more, fresh ones those newly taken: the caller frees the
 // former once the generation is in place, the latter when it cannot be.
-func (g *generation) assignFrequencies(frequencies *ebpf.Map) (stale, fresh []uint32, err error) {
+func (g *generation) assignFrequencies(shared mapSet) (stale, fresh []uint32, err error) {
+	frequencies := shared[mapFrequencies]
 	slots := make(map[[56]byte]uint32)
 	var free []uint32
 	var slot uint32
@@ -232,8 +234,8 @@ func (g *generation) assignFrequencies(frequencies *ebpf.Map) (stale, fresh []ui
 				return nil, fresh, errors.New("no slot left to count an encapsulation's frequency; remove encapsulations that are not used")
 			}
 			at, free = free[0], free[1:]
-			if err := frequencies.Put(at, abiFrequency{Name: key}); err != nil {
-				return nil, fresh, fmt.Errorf("fill map %s: %w", mapFrequencies, err)
+			if err := beginFrequency(shared, at, key); err != nil {
+				return nil, fresh, err
 			}
 			fresh = append(fresh, at)
 		}
@@ -244,6 +246,21 @@ func (g *generation) assignFrequencies(frequencies *ebpf.Map) (stale, fresh []ui
 		stale = append(stale, at)
 	}
 	return stale, fresh, nil
+}
+
+// beginFrequency gives a slot that no program uses to an encapsulation.
+func beginFrequency(shared mapSet, slot uint32, key [56]byte) error {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return fmt.Errorf("count CPUs: %w", err)
+	}
+	if err := shared[mapFrequencyBlocks].Put(slot, make([]abiFrequencyBlock, cpus)); err != nil {
+		return fmt.Errorf("fill map %s: %w", mapFrequencyBlocks, err)
+	}
+	if err := shared[mapFrequencies].Put(slot, abiFrequency{Name: key}); err != nil {
+		return fmt.Errorf("fill map %s: %w", mapFrequencies, err)
+	}
+	return nil
 }
 
 // freeFrequencies gives slots back.

@@ -93,7 +93,7 @@ func (g *generation) createAll(specs map[string]*ebpf.MapSpec, all mapSet) (*flo
 	if err := fillRings(all[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
 		return nil, err
 	}
-	if _, _, err := g.assignFrequencies(all[mapFrequencies]); err != nil {
+	if _, _, err := g.assignFrequencies(all); err != nil {
 		return nil, err
 	}
 	if err := beginFlows(all[mapFlowClock]); err != nil {
