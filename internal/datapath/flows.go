@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -33,6 +34,8 @@ const (
 type flowTable struct {
 	flows, clock *ebpf.Map
 	memory       *ebpf.Memory
+	scratch      abiFlow // an entry that is being read
+	fence        atomic.Uint64
 
 	mu      sync.Mutex
 	given   []givenFlow // by entry
@@ -203,29 +206,42 @@ func (t *flowTable) drain(each func(Flow)) error {
 func (t *flowTable) give(wanted func(epoch uint32) bool, each func(Flow)) error {
 	now := newFlowTime()
 	sums := flowSums{by: make(map[abiFlowKey]*abiFlowTotals)}
-	var entry abiFlow
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(&entry)), flowSize)
-	id := make([]byte, 8)
 	for i := range t.given {
-		at := int64(i) * int64(flowSize)
-		if _, err := t.memory.ReadAt(raw, at); err != nil {
+		entry, ok, err := t.entry(int64(i) * int64(flowSize))
+		if err != nil {
 			return fmt.Errorf("read the table of flows: %w", err)
 		}
-		if entry.Id == 0 {
-			continue
+		if ok { // else it gave way: the ring has it
+			t.fresh(entry, wanted, sums.add)
 		}
-		if _, err := t.memory.ReadAt(id, at+flowIDOffset); err != nil {
-			return fmt.Errorf("read the table of flows: %w", err)
-		}
-		if *(*uint64)(unsafe.Pointer(&id[0])) != entry.Id {
-			continue // it gave way: the ring has it
-		}
-		t.fresh(&entry, wanted, sums.add)
 	}
 	for _, key := range sums.order {
 		each(t.decode(&key, sums.by[key], FlowInterval, now))
 	}
 	return nil
+}
+
+// entry reads what is at an offset, unless there is nothing, or another flow
+// came to be there meanwhile. What it returns is good until the next call.
+func (t *flowTable) entry(at int64) (*abiFlow, bool, error) {
+	var id [2]uint64
+	read := func(i int) error {
+		_, err := t.memory.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&id[i])), 8), at+flowIDOffset)
+		t.fence.Add(1) // reads stay on their side of it
+		return err
+	}
+	if err := read(0); err != nil || id[0] == 0 {
+		return nil, false, err
+	}
+	_, err := t.memory.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&t.scratch)), flowSize), at)
+	if err != nil {
+		return nil, false, err
+	}
+	t.fence.Add(1)
+	if err := read(1); err != nil {
+		return nil, false, err
+	}
+	return &t.scratch, id[0] == id[1], nil
 }
 
 // handedOver gives what is left of a flow that ended or gave way.
