@@ -205,6 +205,10 @@ func (kernel) Addresses(name string) []netip.Addr {
 	return found
 }
 
+// TunnelSource is the source that an agent in this network namespace gives to a
+// tunnel whose configuration has none.
+func TunnelSource(to netip.Addr) (netip.Addr, error) { return config.SourceOf(kernel{}, to) }
+
 func (kernel) SourceTo(dst netip.Addr) (netip.Addr, error) {
 	routes, err := netlink.RouteGet(dst.AsSlice())
 	if err != nil {
