@@ -117,8 +117,8 @@ type Options struct {
 	Duration time.Duration
 	// Rounds is how often each variant and its baseline take turns.
 	Rounds int
-	// Ends leaves out what is between the ends of each curve.
-	Ends bool
+	// Brief leaves out what is measured in earnest only.
+	Brief bool
 	// Version is waymark's own, and Program its file; empty: the running one.
 	Version, Program string
 	// Progress is told now and then what is being done; may be nil.
@@ -167,9 +167,9 @@ func All() []Benchmark {
 		table("all-in-one", "800 bytes, 5% of the packets, 5 namespaces of 3 fields", allInOneExperiment),
 		table("delay", "added delay of each node, 1 to 7 namespaces (figure 12)", delayExperiment),
 		table("fast", "forwarding without the stack, with and without IOAM", fastExperiment),
-		inPassing(table("dex-encap", "Direct Export at the node that inserts it (DEX paper, figures 3 to 5)", dexEncapsulationExperiment)),
-		inPassing(table("dex-transit", "Direct Export on its way (DEX paper, figures 6 and 7)", dexTransitExperiment)),
-		inPassing(table("dex-decap", "Direct Export at the node that removes it (DEX paper, figures 8 and 9)", dexDecapsulationExperiment)),
+		table("dex-encap", "Direct Export at the node that inserts it (DEX paper, figures 3 to 5)", dexEncapsulationExperiment),
+		table("dex-transit", "Direct Export on its way (DEX paper, figures 6 and 7)", dexTransitExperiment),
+		table("dex-decap", "Direct Export at the node that removes it (DEX paper, figures 8 and 9)", dexDecapsulationExperiment),
 		{
 			Name:  "exporter",
 			Title: "the IPFIX exporter alone: processor time for a record, and memory",
@@ -190,33 +190,28 @@ func All() []Benchmark {
 	}
 }
 
-// Measuring of one variant and one it is compared with, in passing and in earnest.
+// Rounds, and how long one measurement takes in each, in passing and in earnest;
+// less of both where hundreds are measured.
 const (
-	shortRounds, fullRounds = 3, 11
-	shortBurst, fullBurst   = 40 * time.Millisecond, 150 * time.Millisecond
+	shortRounds, fullRounds, manyRounds = 3, 11, 9
+	shortBurst, fullBurst, manyBurst    = 40 * time.Millisecond, 150 * time.Millisecond, 120 * time.Millisecond
+
+	many = 200 // measurements in a round
 )
 
 // table is a benchmark whose variants take turns.
 func table(name, title string, make func() experiment) Benchmark {
-	bursts := 0
-	for _, v := range make().variants {
-		bursts += len(v.members())
+	e := make()
+	rounds, burst := fullRounds, fullBurst
+	if e.bursts() > many {
+		rounds, burst = manyRounds, manyBurst
 	}
 	return Benchmark{
 		Name: name, Title: title, make: make,
-		Short: Options{Duration: time.Duration(bursts*shortRounds) * shortBurst, Rounds: shortRounds},
-		Full:  Options{Duration: time.Duration(bursts*fullRounds) * fullBurst, Rounds: fullRounds},
+		Short: Options{Duration: time.Duration(e.brief().bursts()*shortRounds) * shortBurst, Rounds: shortRounds, Brief: true},
+		Full:  Options{Duration: time.Duration(e.bursts()*rounds) * burst, Rounds: rounds},
 		run:   func(ctx context.Context, o Options) (Result, error) { return runExperiment(ctx, o, make()) },
 	}
-}
-
-// inPassing leaves out what is between the ends of curves when a table of many
-// variants is measured in short.
-func inPassing(b Benchmark) Benchmark {
-	all, some := b.make().variants, ends(b.make().variants)
-	b.Short.Ends = true
-	b.Short.Duration = b.Short.Duration * time.Duration(len(some)) / time.Duration(len(all))
-	return b
 }
 
 // Find looks a benchmark up by its name.

@@ -95,7 +95,7 @@ func TestExperiments(t *testing.T) {
 			if e.variants[0].timed {
 				figure = "ns"
 			}
-			e.variants = ends(e.variants)
+			e.variants = ends(e.brief().variants)
 			b.run = func(ctx context.Context, o Options) (Result, error) { return runExperiment(ctx, o, e) }
 			r := quick(t, b, figure)
 			if len(r.Points) != len(e.variants) {
@@ -108,6 +108,19 @@ func TestExperiments(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ends are the variants with the least and the greatest x of each curve.
+func ends(list []*variant) []*variant {
+	end := make(map[string][2]float64)
+	for _, v := range list {
+		was, ok := end[v.name]
+		if !ok {
+			was = [2]float64{v.x, v.x}
+		}
+		end[v.name] = [2]float64{min(was[0], v.x), max(was[1], v.x)}
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(v *variant) bool { return v.x > end[v.name][0] && v.x < end[v.name][1] })
 }
 
 func TestFootprint(t *testing.T) {

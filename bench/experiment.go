@@ -6,9 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/ioam"
@@ -24,6 +28,9 @@ type experiment struct {
 	notes    []string
 	// apart keeps whoever reads samples off the CPU that forwards.
 	apart bool
+	// together is how many variants take turns with one measurement of what all
+	// of them are compared with; 0 is one.
+	together int
 }
 
 // variant is one point of a curve: packets through a line.
@@ -50,6 +57,8 @@ type variant struct {
 	// exports is how the first node exports what the first of wants counts; none
 	// for packets without anything to export.
 	exports ioam.ExportMode
+	// thorough variants are left out when a benchmark runs in passing.
+	thorough bool
 
 	key    string // of the line
 	looked bool
@@ -74,15 +83,53 @@ func has(node int, hook datapath.Hook, outcome ioam.Outcome) want {
 	return want{node: node, hook: hook, outcome: outcome}
 }
 
-// members are the variants that take turns in a round.
-func (v *variant) members() []*variant {
-	list := []*variant{v}
-	for _, other := range []*variant{v.plain, v.against} {
+// turn is variants that are compared with the same ones.
+type turn []*variant
+
+// turns divides the variants of an experiment, in their order.
+func (e experiment) turns() []turn {
+	type others struct{ against, plain *variant }
+	var list []turn
+	open := make(map[others]int) // the turn that has room
+	for _, v := range e.variants {
+		key := others{v.against, v.plain}
+		if i, ok := open[key]; ok && len(list[i]) < e.together {
+			list[i] = append(list[i], v)
+			continue
+		}
+		open[key] = len(list)
+		list = append(list, turn{v})
+	}
+	return list
+}
+
+// members are what is measured in a turn.
+func (t turn) members() (list []*variant) {
+	for _, other := range []*variant{t[0].against, t[0].plain} {
 		if other != nil && !slices.Contains(list, other) {
-			list = append([]*variant{other}, list...)
+			list = append(list, other)
+		}
+	}
+	for _, v := range t {
+		if !slices.Contains(list, v) {
+			list = append(list, v)
 		}
 	}
 	return list
+}
+
+// bursts is how many measurements a round has.
+func (e experiment) bursts() (n int) {
+	for _, t := range e.turns() {
+		n += len(t.members())
+	}
+	return n
+}
+
+// brief is the experiment as it is measured in passing.
+func (e experiment) brief() experiment {
+	e.variants = slices.DeleteFunc(slices.Clone(e.variants), func(v *variant) bool { return v.thorough })
+	return e
 }
 
 // series is what was measured of a variant: a value for each round, and what
@@ -95,15 +142,25 @@ type series struct {
 // measuring is an experiment in progress.
 type measuring struct {
 	site    *site
-	missing map[string]error // lines that this kernel cannot have
 	results map[*variant]*series
+
+	guard   sync.Mutex       // of what follows, while lines are raised
+	missing map[string]error // lines that this kernel cannot have
 }
 
 // runExperiment raises the lines of an experiment and lets its variants take
 // turns.
 func runExperiment(ctx context.Context, o Options, e experiment) (r Result, err error) {
-	if o.Ends {
-		e.variants = ends(e.variants)
+	if o.Brief {
+		e = e.brief()
+	}
+	m := &measuring{missing: make(map[string]error), results: make(map[*variant]*series)}
+	if m.site, err = newSite(); err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, m.site.close()) }()
+	if err := m.raise(ctx, o, e); err != nil {
+		return Result{}, err
 	}
 	if e.apart {
 		apart, release, fault := keepApart()
@@ -115,16 +172,8 @@ func runExperiment(ctx context.Context, o Options, e experiment) (r Result, err 
 			e.notes = append(slices.Clone(e.notes), "There is one CPU: who reads postcards takes its time from the node.")
 		}
 	}
-	m := &measuring{missing: make(map[string]error), results: make(map[*variant]*series)}
-	if m.site, err = newSite(); err != nil {
-		return Result{}, err
-	}
-	defer func() { err = errors.Join(err, m.site.close()) }()
-	if err := m.raise(ctx, o, e); err != nil {
-		return Result{}, err
-	}
 	e.variants = slices.DeleteFunc(slices.Clone(e.variants), func(v *variant) bool { return m.missing[v.key] != nil })
-	if err := m.rounds(ctx, o, e.variants); err != nil {
+	if err := m.rounds(ctx, o, e); err != nil {
 		return Result{}, err
 	}
 	for _, l := range m.site.lines {
@@ -142,54 +191,66 @@ func runExperiment(ctx context.Context, o Options, e experiment) (r Result, err 
 	return r, nil
 }
 
-// raise makes every line that a variant or its baseline needs.
+// raise makes every line that a variant or its baseline needs, several at a
+// time: most of it is the kernel's verifier at work.
 func (m *measuring) raise(ctx context.Context, o Options, e experiment) error {
 	o.progress("raising the lines of %d variants", len(e.variants))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.NumCPU())
+	begun := make(map[string]bool)
 	for _, v := range e.variants {
-		for _, each := range v.members() {
-			var names []string
-			for _, t := range each.line {
-				names = append(names, t.name)
-			}
-			if each.sinkInXDP {
-				names = append(names, "sink in XDP")
-			}
-			each.key = strings.Join(names, " | ")
-			if m.site.lines[each.key] != nil || m.missing[each.key] != nil {
+		for _, each := range (turn{v}).members() {
+			each.key = each.lineKey()
+			if begun[each.key] {
 				continue
 			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			err := m.site.add(each.key, each.line, each.sinkInXDP)
-			switch {
-			case errors.Is(err, errNoKernelIOAM):
-				m.missing[each.key] = err
-			case err != nil:
-				return fmt.Errorf("%s: %w", each.name, err)
-			}
+			number := len(begun)
+			begun[each.key] = true
+			group.Go(func() error {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				err := m.site.add(number, each.key, each.line, each.sinkInXDP)
+				switch {
+				case errors.Is(err, errNoKernelIOAM):
+					m.guard.Lock()
+					defer m.guard.Unlock()
+					m.missing[each.key] = err
+				case err != nil:
+					return fmt.Errorf("%s: %w", each.name, err)
+				}
+				return nil
+			})
 		}
 	}
-	return nil
+	return group.Wait()
+}
+
+// lineKey tells lines apart.
+func (v *variant) lineKey() string {
+	var names []string
+	for _, t := range v.line {
+		names = append(names, t.name)
+	}
+	if v.sinkInXDP {
+		names = append(names, "sink in XDP")
+	}
+	return strings.Join(names, " | ")
 }
 
 // rounds measures every variant once a round, in an order that is turned round
 // every time.
-func (m *measuring) rounds(ctx context.Context, o Options, list []*variant) error {
-	bursts := 0
-	for _, v := range list {
-		bursts += len(v.members())
-	}
-	share := o.Duration / time.Duration(o.Rounds*max(bursts, 1))
-	list = slices.Clone(list)
+func (m *measuring) rounds(ctx context.Context, o Options, e experiment) error {
+	share := o.Duration / time.Duration(o.Rounds*max(e.bursts(), 1))
+	list := e.turns()
 	for round := range o.Rounds {
 		o.progress("round %d of %d", round+1, o.Rounds)
-		for _, v := range list {
+		for _, t := range list {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := m.turn(v, share, round%2 == 1); err != nil {
-				return fmt.Errorf("%s at %v: %w", v.name, v.x, err)
+			if err := m.turn(t, share, round%2 == 1); err != nil {
+				return err
 			}
 		}
 		slices.Reverse(list)
@@ -197,10 +258,10 @@ func (m *measuring) rounds(ctx context.Context, o Options, list []*variant) erro
 	return nil
 }
 
-// turn measures a variant and what it is compared with, one right after the
+// turn measures variants and what they are compared with, one right after the
 // other: what else the machine does meets them alike.
-func (m *measuring) turn(v *variant, share time.Duration, backwards bool) error {
-	list := v.members()
+func (m *measuring) turn(t turn, share time.Duration, backwards bool) error {
+	list := t.members()
 	if backwards {
 		slices.Reverse(list)
 	}
@@ -208,23 +269,28 @@ func (m *measuring) turn(v *variant, share time.Duration, backwards bool) error 
 	for _, each := range list {
 		value, err := m.burst(each, share)
 		if err != nil {
-			return fmt.Errorf("%s: %w", each.name, err)
+			return fmt.Errorf("%s at %v: %s: %w", t[0].name, t[0].x, each.name, err)
 		}
 		values[each] = value
 	}
-	s := m.results[v]
-	if s == nil {
-		s = &series{}
-		m.results[v] = s
-	}
-	s.own = append(s.own, values[v])
-	if v.against != nil {
-		s.against = append(s.against, values[v.against])
-	}
-	if v.plain != nil {
-		s.plain = append(s.plain, values[v.plain])
+	for _, v := range t {
+		s := m.seriesOf(v)
+		s.own = append(s.own, values[v])
+		if v.against != nil {
+			s.against = append(s.against, values[v.against])
+		}
+		if v.plain != nil {
+			s.plain = append(s.plain, values[v.plain])
+		}
 	}
 	return nil
+}
+
+func (m *measuring) seriesOf(v *variant) *series {
+	if m.results[v] == nil {
+		m.results[v] = &series{}
+	}
+	return m.results[v]
 }
 
 // burst measures a variant once. The first time, it looks at what arrives.
@@ -324,19 +390,6 @@ func (w want) of(counters []datapath.Counters, index ioam.IfIndex) uint64 {
 		}
 	}
 	return 0
-}
-
-// ends are the variants with the least and the greatest x of each curve.
-func ends(list []*variant) []*variant {
-	end := make(map[string][2]float64)
-	for _, v := range list {
-		was, ok := end[v.name]
-		if !ok {
-			was = [2]float64{v.x, v.x}
-		}
-		end[v.name] = [2]float64{min(was[0], v.x), max(was[1], v.x)}
-	}
-	return slices.DeleteFunc(slices.Clone(list), func(v *variant) bool { return v.x > end[v.name][0] && v.x < end[v.name][1] })
 }
 
 // point sums a variant up: medians over the rounds.

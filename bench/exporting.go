@@ -37,12 +37,7 @@ func (m *measuring) exports(v *variant, l *line, before, after [][]datapath.Coun
 	}
 	n.reader.catchUp(is.Written)
 	made.Dropped = n.reader.takeDropped()
-	s := m.results[v]
-	if s == nil {
-		s = &series{}
-		m.results[v] = s
-	}
-	s.exports.add(made)
+	m.seriesOf(v).exports.add(made)
 	return nil
 }
 

@@ -72,7 +72,7 @@ func measureFootprint(ctx context.Context, o Options, numbers []int) (r Result, 
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, f.site.close()) }()
-	if err := f.site.add("untreated", []treatment{untreated}, false); err != nil {
+	if err := f.site.add(0, "untreated", []treatment{untreated}, false); err != nil {
 		return Result{}, err
 	}
 	f.node = f.site.lines["untreated"].nodes[0]

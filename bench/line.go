@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -31,7 +32,9 @@ type site struct {
 	pins    string // a BPF file system
 	unpin   func()
 	traffic *traffic
-	lines   map[string]*line // by the treatments of its nodes
+
+	guard sync.Mutex       // of lines, while they are raised
+	lines map[string]*line // by the treatments of its nodes
 }
 
 // line is a chain of nodes between a source and a sink.
@@ -136,9 +139,8 @@ func (l *line) close() error {
 	return errors.Join(errs...)
 }
 
-// add raises a line whose nodes are treated as said.
-func (s *site) add(key string, treatments []treatment, sinkInXDP bool) (err error) {
-	number := len(s.lines)
+// add raises a line whose nodes are treated as said; each has a number.
+func (s *site) add(number int, key string, treatments []treatment, sinkInXDP bool) (err error) {
 	l := &line{}
 	defer func() {
 		if err != nil {
@@ -176,6 +178,8 @@ func (s *site) add(key string, treatments []treatment, sinkInXDP bool) (err erro
 	if err := s.traffic.collect(l.sink, sinkInXDP); err != nil {
 		return err
 	}
+	s.guard.Lock()
+	defer s.guard.Unlock()
 	s.lines[key] = l
 	return nil
 }

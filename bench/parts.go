@@ -52,11 +52,11 @@ func runParts(ctx context.Context, o Options) (r Result, err error) {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, p.site.close()) }()
-	if err := p.site.add("untreated", []treatment{untreated}, false); err != nil {
+	if err := p.site.add(0, "untreated", []treatment{untreated}, false); err != nil {
 		return Result{}, err
 	}
 	p.node = p.site.lines["untreated"].nodes[0]
-	if err := p.site.add("fast", []treatment{transit(datapath.AttachXDP).forwardingFast()}, true); err != nil {
+	if err := p.site.add(1, "fast", []treatment{transit(datapath.AttachXDP).forwardingFast()}, true); err != nil {
 		return Result{}, err
 	}
 	// the kernel is asked for a route in the namespace of who runs the program

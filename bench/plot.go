@@ -23,11 +23,11 @@ type figurePanel struct {
 	curves []*curve
 }
 
-// curve is the points of one variant, or of a paper.
+// curve is the points of one variant, or what a paper has beside it.
 type curve struct {
 	name         string
 	x, y, spread []float64
-	published    bool
+	source       string // of the paper's; empty: ours
 	baseline     bool
 }
 
@@ -39,7 +39,8 @@ type unit struct {
 
 // sizeSuffix ends the names of variants that differ only in the frame's size,
 // and in a way to forward or what is varied, where that divides a figure.
-var sizeSuffix = regexp.MustCompile(`, ((?:(?:` + throughStack + `|` + withoutStack + `|` + byParameter + `), )?\d+ bytes)$`)
+var sizeSuffix = regexp.MustCompile(`, ((?:(?:` + throughStack + `|` + withoutStack + `|` + byParameter + `.+|` +
+	asInPaper + `|` + againstKernel + `), )?\d+ bytes)$`)
 
 // Plot draws a result as SVG, with the values of papers beside it.
 func (r Result) Plot() ([]byte, error) {
@@ -50,12 +51,12 @@ func (r Result) Plot() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	panels := r.panels(papers.of(r.Name))
+	panels := r.panels(papers)
 	drawn := drawBars
 	if slices.ContainsFunc(panels, func(p *figurePanel) bool { return p.most() >= 3 }) {
 		drawn = drawCurves
 		for _, p := range panels {
-			p.curves = slices.DeleteFunc(p.curves, func(c *curve) bool { return c.baseline || len(c.x) < 2 && !c.published })
+			p.curves = slices.DeleteFunc(p.curves, func(c *curve) bool { return c.baseline || len(c.x) < 2 && c.source == "" })
 		}
 		panels = slices.DeleteFunc(panels, func(p *figurePanel) bool { return len(p.curves) == 0 })
 	}
@@ -65,49 +66,85 @@ func (r Result) Plot() ([]byte, error) {
 // most is how many points the longest curve has.
 func (p *figurePanel) most() (n int) {
 	for _, c := range p.curves {
-		if !c.published {
+		if c.source == "" {
 			n = max(n, len(c.x))
 		}
 	}
 	return n
 }
 
-// panels sorts the points by the frame's size, where names have it, and by
-// what they are a measure of.
-func (r Result) panels(values []published) []*figurePanel {
-	var list []*figurePanel
-	at := func(title string, u unit) *figurePanel {
-		for _, p := range list {
-			if p.title == title && p.unit == u {
-				return p
-			}
+const paperFigure = "figure "
+
+// layout is panels in the order of their first curves.
+type layout []*figurePanel
+
+func (l *layout) panel(title string, u unit) *figurePanel {
+	for _, p := range *l {
+		if p.title == title && p.unit == u {
+			return p
 		}
-		list = append(list, &figurePanel{title: title, unit: u})
-		return list[len(list)-1]
+	}
+	*l = append(*l, &figurePanel{title: title, unit: u})
+	return (*l)[len(*l)-1]
+}
+
+// panels sorts the points by the frame's size, where names have it, and by
+// what they are a measure of; figures of a paper that have titles come first,
+// each with our curves.
+func (r Result) panels(papers publication) []*figurePanel {
+	var list layout
+	values, inFigure := papers.of(r.Name), make(map[string]bool)
+	for _, v := range values {
+		if papers.Papers[v.Paper].Figures[v.Figure] != "" {
+			inFigure[v.Beside] = true
+		}
 	}
 	for _, p := range r.Points {
 		name, title := split(p.Variant)
 		value, u := r.figure(p)
-		if u == memoryUnit && value == 0 || u == addedUnit && p.isBaseline() {
-			continue // has no place on a logarithmic axis, or is not added to anything
+		switch {
+		case u == memoryUnit && value == 0 || u == addedUnit && p.isBaseline():
+			// has no place on a logarithmic axis, or is not added to anything
+		case inFigure[p.Variant] && strings.HasPrefix(title, asInPaper):
+		default:
+			list.panel(title, u).curve(name, "").add(p, value, u)
 		}
-		spread := 0.0
-		if p.Spread != nil {
-			spread = *p.Spread * u.factor
-		}
-		c := at(title, u).curve(name, false)
-		c.x, c.y, c.spread = append(c.x, p.X), append(c.y, value*u.factor), append(c.spread, spread)
-		c.baseline = c.baseline || p.PPS != nil && p.isBaseline()
 	}
 	for _, v := range values {
 		name, title := split(v.Beside)
-		shown := fmt.Sprintf("%s: %s", v.source(), name)
-		c := at(title, rateUnit).curve(shown, true)
-		for _, x := range v.X {
-			c.x, c.y, c.spread = append(c.x, x), append(c.y, v.Ratio*rateUnit.factor), append(c.spread, 0)
+		if figure := papers.Papers[v.Paper].Figures[v.Figure]; figure != "" {
+			name, title = v.label(), paperFigure+v.Figure+": "+figure
+			for _, p := range r.Points {
+				if p.Variant == v.Beside {
+					list.panel(title, rateUnit).curve(name, "").add(p, p.Ratio, rateUnit)
+				}
+			}
+		}
+		c := list.panel(title, rateUnit).curve(name, v.source())
+		for i, x := range v.X {
+			c.x, c.y, c.spread = append(c.x, x), append(c.y, v.ratio(i)*rateUnit.factor), append(c.spread, 0)
 		}
 	}
+	slices.SortStableFunc(list, func(a, b *figurePanel) int { return b.rank() - a.rank() })
 	return list
+}
+
+// rank is 1 for a figure of a paper, which comes first.
+func (p *figurePanel) rank() int {
+	if strings.HasPrefix(p.title, paperFigure) {
+		return 1
+	}
+	return 0
+}
+
+// add adds a point with its figure.
+func (c *curve) add(p Point, value float64, u unit) {
+	spread := 0.0
+	if p.Spread != nil {
+		spread = *p.Spread * u.factor
+	}
+	c.x, c.y, c.spread = append(c.x, p.X), append(c.y, value*u.factor), append(c.spread, spread)
+	c.baseline = c.baseline || p.PPS != nil && p.isBaseline()
 }
 
 func split(variant string) (name, size string) {
@@ -117,14 +154,24 @@ func split(variant string) (name, size string) {
 	return variant, ""
 }
 
-func (p *figurePanel) curve(name string, published bool) *curve {
+func (p *figurePanel) curve(name, source string) *curve {
 	for _, c := range p.curves {
-		if c.name == name {
+		if c.name == name && c.source == source {
 			return c
 		}
 	}
-	p.curves = append(p.curves, &curve{name: name, published: published})
+	p.curves = append(p.curves, &curve{name: name, source: source})
 	return p.curves[len(p.curves)-1]
+}
+
+// sources are where what is published in the panel is from.
+func (p *figurePanel) sources() (list []string) {
+	for _, c := range p.curves {
+		if c.source != "" && !slices.Contains(list, c.source) {
+			list = append(list, c.source)
+		}
+	}
+	return list
 }
 
 // Units of rates, of memory, and of what a packet takes longer.

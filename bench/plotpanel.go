@@ -18,7 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Colours that people with any sight of colours tell apart; glyphs differ, too.
+// Colours that people with any sight of colours tell apart; marks differ, too.
 var (
 	white   = color.RGBA{0xff, 0xff, 0xff, 0xff}
 	black   = color.RGBA{0x10, 0x10, 0x10, 0xff}
@@ -28,28 +28,7 @@ var (
 		{0x00, 0x72, 0xb2, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xd5, 0x5e, 0x00, 0xff},
 		{0xcc, 0x79, 0xa7, 0xff}, {0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff},
 	}
-	glyphs = []draw.GlyphDrawer{
-		draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.PyramidGlyph{}, draw.BoxGlyph{}, draw.PlusGlyph{},
-	}
 )
-
-// diamond is the hollow glyph of published values.
-type diamond struct{}
-
-// DrawGlyph implements draw.GlyphDrawer.
-func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
-	r := s.Radius
-	var p vg.Path
-	p.Move(vg.Point{X: at.X, Y: at.Y + r})
-	p.Line(vg.Point{X: at.X + r, Y: at.Y})
-	p.Line(vg.Point{X: at.X, Y: at.Y - r})
-	p.Line(vg.Point{X: at.X - r, Y: at.Y})
-	p.Close()
-	c.SetColor(white)
-	c.Fill(p)
-	c.SetLineStyle(draw.LineStyle{Color: s.Color, Width: vg.Points(1.4)})
-	c.Stroke(p)
-}
 
 // sans is the letters of all figures.
 var sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
@@ -96,64 +75,28 @@ func above(c draw.Canvas, p *plot.Plot, x string, legend *plot.Legend, lines int
 // drawCurves draws lines over x.
 var drawCurves = drawing{
 	size: func(p *figurePanel) (vg.Length, vg.Length) {
-		return panelWidth, panelHeight + vg.Length(len(p.curves)+2)*legendLine
+		return panelWidth, panelHeight + vg.Length(p.legendLines()+2)*legendLine
 	},
 	onto: func(r Result, panel *figurePanel, c draw.Canvas) error {
 		p, legend := newAxes(panel.title, panel.unit.label), newLegend()
 		var xs, ys []float64
-		number := 0
-		for _, curve := range panel.curves {
-			xs, ys = append(xs, curve.x...), append(ys, curve.y...)
-			if err := curve.add(p, &legend, number); err != nil {
+		for number, pair := range panel.pairs() {
+			if err := pair.draw(p, &legend, styled(number)); err != nil {
 				return err
 			}
-			if !curve.published {
-				number++
-			}
+		}
+		for _, c := range panel.curves {
+			xs, ys = append(xs, c.x...), append(ys, c.y...)
+		}
+		for _, source := range panel.sources() {
+			legend.Add("published: "+source+", hollow, in the shape and colour of ours", hollow{color: black, outline: diamond})
 		}
 		if err := scale(p, panel, xs, ys); err != nil {
 			return err
 		}
-		above(c, p, r.Axis, &legend, len(panel.curves))
+		above(c, p, r.Axis, &legend, panel.legendLines())
 		return nil
 	},
-}
-
-// add draws a curve, with bars from quartile to quartile.
-func (c *curve) add(p *plot.Plot, legend *plot.Legend, number int) error {
-	var points plotter.XYs
-	var errors plotter.YErrors
-	for i := range c.x {
-		points = append(points, plotter.XY{X: c.x[i], Y: c.y[i]})
-		errors = append(errors, struct{ Low, High float64 }{c.spread[i] / 2, c.spread[i] / 2})
-	}
-	line, scatter, err := plotter.NewLinePoints(points)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
-	}
-	line.Width, scatter.Radius = vg.Points(1.3), vg.Points(2.6)
-	if c.published {
-		scatter.Color, scatter.Shape, scatter.Radius = black, diamond{}, vg.Points(4.2)
-		p.Add(scatter)
-		legend.Add("published: "+c.name, scatter)
-		return nil
-	}
-	line.Color, scatter.Color = palette[number%len(palette)], palette[number%len(palette)]
-	scatter.Shape = glyphs[number%len(glyphs)]
-	if number >= len(palette) {
-		line.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
-	}
-	bars, err := plotter.NewYErrorBars(struct {
-		plotter.XYs
-		plotter.YErrors
-	}{points, errors})
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
-	}
-	bars.Color, bars.CapWidth = line.Color, vg.Points(3)
-	p.Add(bars, line, scatter)
-	legend.Add(c.name, line, scatter)
-	return nil
 }
 
 // scale chooses the axes: x at the values that were measured, y from 0.
@@ -294,7 +237,7 @@ func (r row) add(p *plot.Plot, at, most float64) (mark *plotter.Scatter, err err
 	if mark, err = plotter.NewScatter(plotter.XYs{{X: r.published, Y: at}}); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.name, err)
 	}
-	mark.Shape, mark.Color, mark.Radius = diamond{}, black, vg.Points(4.2)
+	mark.Shape, mark.Color, mark.Radius = shape{diamond, true}, black, vg.Points(publishedRadius)
 	p.Add(mark)
 	return mark, nil
 }
@@ -319,17 +262,16 @@ func (p *figurePanel) rows() []row {
 	var list []row
 	for _, c := range p.curves {
 		for i := range c.x {
-			if !c.published {
+			if c.source == "" {
 				list = append(list, row{name: c.name, x: c.x[i], y: c.y[i]})
 			}
 		}
 	}
 	for _, c := range p.curves {
-		source, name, _ := strings.Cut(c.name, ": ")
 		for i := range c.x {
 			for j := range list {
-				if c.published && list[j].name == name && list[j].x == c.x[i] {
-					list[j].published, list[j].source = c.y[i], source
+				if c.source != "" && list[j].name == c.name && list[j].x == c.x[i] {
+					list[j].published, list[j].source = c.y[i], c.source
 				}
 			}
 		}

@@ -21,6 +21,8 @@ type paper struct {
 	Title   string `json:"title"`
 	Authors string `json:"authors"`
 	Setup   string `json:"setup"`
+	// Figures are titles of figures that are drawn by themselves, by number.
+	Figures map[string]string `json:"figures,omitempty"`
 }
 
 // published is a value of a paper beside one of our curves.
@@ -28,12 +30,14 @@ type published struct {
 	Experiment string    `json:"experiment"`
 	Beside     string    `json:"beside"` // our variant
 	X          []float64 `json:"x"`
-	Ratio      float64   `json:"ratio"` // to the paper's kernel without IOAM
-	PPS        float64   `json:"pps,omitempty"`
-	Paper      string    `json:"paper"`
-	Figure     string    `json:"figure"`         // empty: it is in the text alone
-	Page       int       `json:"page,omitempty"` // where the source at hand has pages
-	Read       string    `json:"read"`           // from where: the text, or a curve
+	// One ratio for each x, or one for all, to the paper's kernel without IOAM.
+	Ratios []float64 `json:"ratios"`
+	PPS    float64   `json:"pps,omitempty"`
+	Series string    `json:"series,omitempty"` // as its figure has it, where that is not our name
+	Paper  string    `json:"paper"`
+	Figure string    `json:"figure"`         // empty: it is in the text alone
+	Page   int       `json:"page,omitempty"` // where the source at hand has pages
+	Read   string    `json:"read"`           // from where: the text, or a curve
 }
 
 // unpublished is a figure without values that could be taken.
@@ -66,6 +70,18 @@ func (p publication) of(experiment string) []published {
 		}
 	}
 	return list
+}
+
+// ratio is that at the i-th x.
+func (v published) ratio(i int) float64 { return v.Ratios[min(i, len(v.Ratios)-1)] }
+
+// label is the name in a figure.
+func (v published) label() string {
+	if v.Series != "" {
+		return v.Series
+	}
+	name, _ := split(v.Beside)
+	return name
 }
 
 // source names where a value is from.

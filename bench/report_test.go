@@ -45,19 +45,22 @@ func TestPublished(t *testing.T) {
 	if len(papers.Values) == 0 {
 		t.Fatal("no value")
 	}
+	ours := make(map[string]map[string][]float64) // by experiment and variant
 	for _, v := range papers.Values {
-		b, err := Find(v.Experiment)
-		if err != nil || b.make == nil {
-			t.Errorf("%q is no experiment: %v", v.Experiment, err)
-			continue
+		if ours[v.Experiment] == nil {
+			b, err := Find(v.Experiment)
+			if err != nil || b.make == nil {
+				t.Fatalf("%q is no experiment: %v", v.Experiment, err)
+			}
+			ours[v.Experiment] = curvesOf(b.make())
 		}
 		for _, x := range v.X {
-			is := func(ours *variant) bool { return ours.name == v.Beside && ours.x == x }
-			if !slices.ContainsFunc(b.make().variants, is) {
+			if !slices.Contains(ours[v.Experiment][v.Beside], x) {
 				t.Errorf("%s has no variant %q at %v", v.Experiment, v.Beside, x)
 			}
 		}
-		if v.Ratio <= 0 || v.Ratio > 1 || v.Read == "" || papers.Papers[v.Paper].Title == "" {
+		impossible := func(ratio float64) bool { return ratio <= 0 || ratio > 1 }
+		if len(v.Ratios) != 1 && len(v.Ratios) != len(v.X) || slices.ContainsFunc(v.Ratios, impossible) || v.Read == "" || papers.Papers[v.Paper].Title == "" {
 			t.Errorf("%+v", v)
 		}
 	}

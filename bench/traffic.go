@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -69,8 +70,10 @@ type sink struct{ tc, xdp link.Link }
 type traffic struct {
 	ends       netns.NsHandle
 	collection *ebpf.Collection
-	sinks      map[int]sink // by the sink's interface
 	release    func()
+
+	guard sync.Mutex   // of sinks, while lines are raised
+	sinks map[int]sink // by the sink's interface
 }
 
 func newTraffic(ends netns.NsHandle) (*traffic, error) {
@@ -101,6 +104,8 @@ func (t *traffic) collect(device netlink.Link, inXDP bool) error {
 		if inXDP {
 			s.xdp, err = link.AttachXDP(link.XDPOptions{Program: programs[trafficProgSinkXdp], Interface: index, Flags: link.XDPDriverMode})
 		}
+		t.guard.Lock()
+		defer t.guard.Unlock()
 		t.sinks[index] = s
 		return err
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
+	"github.com/waymark-net/waymark/internal/agent"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -26,6 +27,7 @@ type treatment struct {
 	config func(in, out ioam.IfIndex) ioam.NodeConfig // nil: no program of ours
 	attach datapath.AttachMode
 	read   reading
+	derive bool // sources of tunnels are the agent's to find
 	fast   bool // the node forwards without the stack
 	asks   bool // and asks the kernel for the way of every packet
 
@@ -48,13 +50,21 @@ func (n *node) treat(t treatment, pins string) error {
 		return nil
 	}
 	var d *datapath.Datapath
+	in, out := n.inIndex(), n.outIndex()
+	config := t.config(in, out)
 	err := inNamespace(n.ns, func() (err error) {
+		for i := range config.Encapsulations {
+			if e := &config.Encapsulations[i]; t.derive {
+				if e.TunnelSource, err = agent.TunnelSource(e.TunnelDestination); err != nil {
+					return err
+				}
+			}
+		}
 		if d, err = datapath.Open(datapath.Options{PinPath: pins}); err != nil {
 			return err
 		}
 		n.stops = append(n.stops, func() error { return inNamespace(n.ns, d.Remove) })
-		in, out := n.inIndex(), n.outIndex()
-		cfg := datapath.Config{Node: t.config(in, out), Attach: map[ioam.IfIndex]datapath.AttachMode{in: t.attach, out: t.attach}}
+		cfg := datapath.Config{Node: config, Attach: map[ioam.IfIndex]datapath.AttachMode{in: t.attach, out: t.attach}}
 		if t.fast {
 			cfg.Fast = map[ioam.IfIndex]bool{in: true}
 		}
@@ -76,7 +86,7 @@ func (n *node) treat(t treatment, pins string) error {
 			return err
 		}
 	}
-	return n.read(d, t.config(n.inIndex(), n.outIndex()), t.read)
+	return n.read(d, config, t.read)
 }
 
 // beat is how often the programs are told that somebody watches the routes,

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bench
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// The experiments of the paper on Direct Export in Linux, at its parameters: one
+// node on one CPU, packets of 1500 bytes, and an option in some percent of them;
+// and beside them ours, by what else makes a difference here.
+
+// percents of the packets that have an option; the paper's are more.
+var (
+	percents      = []float64{1, 10, 100}
+	paperPercents = []float64{0.001, 0.01, 0.1, 1, 5, 10, 25, 50, 100}
+)
+
+// paperTypes are the trace types of the paper, which finds that they make no
+// difference; the first is that of everything else.
+var paperTypes = []ioam.TraceType{
+	typeNodeID, 0x400000, 0x200000, typeFraction, 0x040000, 0x020000, 0x008000, 0x004000, typeNamespaceWide,
+}
+
+// someTypes are those that are measured in passing, too.
+var someTypes = []ioam.TraceType{typeNodeID, typeFraction, typeNamespaceWide}
+
+// Trace types of a time, of data of 8 octets, and of what the paper has not.
+const (
+	typeFraction      ioam.TraceType = 0x100000
+	typeNamespaceWide ioam.TraceType = 0x002000
+	typeOnlyDelay     ioam.TraceType = 0x080000
+)
+
+// exportWay is a way to export, and who reads.
+type exportWay struct {
+	name string
+	way  ioam.ExportMode
+	read reading
+}
+
+var (
+	everyUnread   = exportWay{"nobody wants records", ioam.ExportEvery, unread}
+	everyRead     = exportWay{"every, postcards read", ioam.ExportEvery, readOnly}
+	everyExported = exportWay{"every, " + string(exported), ioam.ExportEvery, exported}
+	aggregated    = exportWay{"aggregate", ioam.ExportAggregate, exported}
+	sampled       = exportWay{"sample of 1 in 100", ioam.ExportSample, exported}
+)
+
+func (x directExport) exporting(w exportWay) directExport {
+	x.way, x.read = w.way, w.read
+	return x
+}
+
+// parameter is what differs in an experiment beside the ways to export.
+type parameter struct {
+	name string
+	set  func(*directExport)
+}
+
+// Panels of a figure, but for those of the papers.
+const (
+	throughStack  = "through the stack"
+	withoutStack  = "fast forwarding"
+	byParameter   = "by parameter: "
+	asInPaper     = "as in the paper"
+	againstKernel = "against the kernel's plain forwarding"
+)
+
+func panelOf(fast bool) string {
+	if fast {
+		return withoutStack
+	}
+	return throughStack
+}
+
+// What the kernel and our programs take from packets, exports aside.
+const (
+	kernelWithOption = "the kernel alone, packets with the option"
+	oursWithout      = "our programs, nothing of Direct Export configured, plain packets"
+	oursWithOption   = "our programs, nothing of Direct Export configured, packets with the option"
+)
+
+// directExports makes the variants of an experiment. Those of one node with the
+// same packets share what they are compared with.
+type directExports struct {
+	experiment
+	shared map[likeness]*variant
+}
+
+// likeness is what variants without Direct Export have in common.
+type likeness struct {
+	node                    string
+	length, every, numbered int
+	fast                    bool
+}
+
+// bare are packets without an option, sent as those of x would be, through a node.
+func (d *directExports) bare(x directExport, name string, t treatment, size, n int) *variant {
+	send := x.packets(size, n, false)
+	key := likeness{t.name, len(send.frame), send.every, send.numbered, x.fast}
+	if d.shared[key] == nil {
+		d.shared[key] = &variant{name: name, line: []treatment{t}, send: send, sinkInXDP: x.fast, arrives: unchanged}
+	}
+	return d.shared[key]
+}
+
+func (d *directExports) kernelForwarding(x directExport, size, n int) *variant {
+	return d.bare(x, "kernel forwarding", untreated, size, n)
+}
+
+func (d *directExports) sameNode(x directExport, size, n int) *variant {
+	return d.bare(x, "the same node without Direct Export", x.without().node(1), size, n)
+}
+
+// add adds the node with an option in some percent of the packets, beside itself
+// without Direct Export.
+func (d *directExports) add(x directExport, name, panel string, size int, percent float64) *variant {
+	n := int(math.Round(100 / percent))
+	v := &variant{
+		line: []treatment{x.node(n)}, send: x.packets(size, n, true), sinkInXDP: x.fast,
+		arrives: x.arrives(), wants: x.wants(1 / float64(n)), exports: x.way,
+	}
+	d.variants = append(d.variants, v.is(fmt.Sprintf("%s, %s, %d bytes", name, panel, size), percent, d.sameNode(x, size, n)))
+	return v
+}
+
+// ways adds a way to export, beside the kernel's plain forwarding too, with its aims.
+func (d *directExports) ways(x directExport, w exportWay, size int) {
+	for _, percent := range percents {
+		v := d.add(x.exporting(w), w.name, panelOf(x.fast), size, percent)
+		v.plain = d.kernelForwarding(x, size, v.send.every)
+		switch {
+		case x.fast && w.way == ioam.ExportAggregate && percent == 100:
+			v.plainAim = 2.5
+		case x.fast || w.read != exported:
+		case percent == 1:
+			v.aim = 0.995
+		case percent == 100 && w.way == ioam.ExportAggregate:
+			v.aim = 0.94
+		case percent == 100 && w.way == ioam.ExportEvery:
+			v.aim = 0.85
+		}
+	}
+}
+
+// parameters adds what a parameter changes, where an option is in every packet
+// at least.
+func (d *directExports) parameters(x directExport, list []parameter) {
+	for _, fast := range []bool{false, true} {
+		for _, w := range []exportWay{everyRead, aggregated, sampled} {
+			for _, p := range list {
+				each := x.exporting(w)
+				each.fast = fast
+				p.set(&each)
+				for _, percent := range percents {
+					v := d.add(each, p.name, byParameter+w.name+", "+panelOf(fast), longPacket, percent)
+					v.thorough = percent < 100
+				}
+			}
+		}
+	}
+}
+
+// asPublished adds what the paper's figures show, at all of its percents. Its
+// options have no extension.
+func (d *directExports) asPublished(x directExport, list []parameter) {
+	x = x.exporting(everyRead)
+	x.flags = 0
+	for _, p := range list {
+		each := x
+		p.set(&each)
+		for _, percent := range paperPercents {
+			v := d.add(each, everyRead.name+", "+p.name, asInPaper, longPacket, percent)
+			v.thorough = !slices.Contains(percents, percent) || !slices.Contains(someTypes, each.kind)
+		}
+	}
+}
+
+// prices adds what the kernel and our programs take from packets that have an
+// option when nothing of it is configured.
+func (d *directExports) prices(x directExport, size int) {
+	for _, percent := range percents {
+		n := int(math.Round(100 / percent))
+		base, node := d.kernelForwarding(x, size, n), x.without().node(1)
+		add := func(name string, v *variant) {
+			name = fmt.Sprintf("%s, %s, %d bytes", name, againstKernel, size)
+			d.variants = append(d.variants, v.is(name, percent, base))
+		}
+		with := x.packets(size, n, true)
+		add(kernelWithOption, &variant{line: []treatment{untreated}, send: with, arrives: unchanged})
+		add(oursWithout, &variant{line: []treatment{node}, send: base.send, arrives: unchanged})
+		add(oursWithOption, &variant{line: []treatment{node}, send: with, arrives: x.arrives(), wants: x.wants(1 / float64(n))})
+	}
+}
+
+// dexExperiment has all ways to export, then parameters, then the paper's own.
+func dexExperiment(x directExport, parameters, published []parameter) experiment {
+	d := &directExports{shared: make(map[likeness]*variant), experiment: experiment{
+		x: "percent", axis: "percent of the packets that have an option", apart: true, together: 6,
+		baseline: "the same node without Direct Export, and packets of the same length without an option",
+		notes:    dexNotes,
+	}}
+	for _, size := range []int{shortPacket, longPacket} {
+		for _, fast := range []bool{false, true} {
+			for _, w := range []exportWay{everyUnread, everyRead, everyExported, aggregated, sampled} {
+				each := x
+				each.fast = fast
+				d.ways(each, w, size)
+			}
+		}
+		if x.role != ioam.RoleEncapsulating {
+			d.prices(x, size)
+		}
+	}
+	d.parameters(x, parameters)
+	d.asPublished(x, published)
+	return d.experiment
+}
+
+var dexNotes = []string{
+	"An option is of trace type 0x800000, with Flow-ID and Sequence Number, in a tunnel where it is removed and inline elsewhere; " +
+		"\"by parameter\" changes one of these. 78 bytes are a frame without an option, 1500 a packet with one.",
+	"\"As in the paper\" has the paper's own parameters: options without an extension, and one of these changed. " +
+		"It has all nine trace types; of those, \"by parameter\" has one whose data is of 8 octets.",
+	"Limits of exports are set so that they are not met. Whoever reads is on another CPU than source, node and sink: postcards are thrown away (\"read\"), " +
+		"or encoded as IPFIX, sent over UDP in messages of 1452 octets, and received there, too. \"Aggregate\" and \"sample\" are exported like that, each second.",
+	"A postcard that finds no room in its ring costs the node less than one that does: see how many were lost.",
+	"Fast forwarding ends in a sink in XDP, and so does the kernel's forwarding beside it (\"against plain packets\").",
+	"\"Against the kernel's plain forwarding\" has that of plain packets of the same length as its baseline.",
+}
+
+func ofType(kind ioam.TraceType) parameter {
+	return parameter{"trace type " + kind.String(), func(x *directExport) { x.kind = kind }}
+}
+
+func inMode(name string, mode ioam.Mode, derived bool) parameter {
+	return parameter{name, func(x *directExport) { x.mode, x.derived = mode, derived }}
+}
+
+var (
+	noExtension   = parameter{"no extension", func(x *directExport) { x.flags = 0 }}
+	flowAlone     = parameter{"Flow-ID alone", func(x *directExport) { x.flags = ioam.ExtensionFlowID }}
+	allExtensions = parameter{"Flow-ID and Sequence Number", func(x *directExport) { x.flags = bothExtensions }}
+
+	givenSource   = inMode("in a tunnel of given source", ioam.ModeEncap, false)
+	derivedSource = inMode("in a tunnel of derived source", ioam.ModeEncap, true)
+	automatic     = inMode("mode auto, in a tunnel of derived source", ioam.ModeAuto, true)
+	inTunnel      = inMode("in a tunnel", ioam.ModeEncap, false)
+	inline        = inMode("inline", ioam.ModeInline, false)
+)
+
+// publishedParameters are those of the paper's figures: trace types, extensions,
+// and modes if it varies them.
+func publishedParameters(modes ...parameter) []parameter {
+	var list []parameter
+	for _, kind := range paperTypes {
+		list = append(list, ofType(kind))
+	}
+	return append(append(list, flowAlone, allExtensions), modes...)
+}
+
+// dexEncapsulationExperiment is figures 3 to 5.
+func dexEncapsulationExperiment() experiment {
+	x := directExport{role: ioam.RoleEncapsulating, flags: bothExtensions, kind: typeNodeID}
+	return dexExperiment(x,
+		[]parameter{noExtension, flowAlone, ofType(typeNamespaceWide), givenSource, automatic},
+		publishedParameters(givenSource, derivedSource))
+}
+
+// dexTransitExperiment is figures 6 and 7.
+func dexTransitExperiment() experiment {
+	x := directExport{role: ioam.RoleTransit, flags: bothExtensions, kind: typeNodeID}
+	return dexExperiment(x,
+		[]parameter{noExtension, flowAlone, ofType(typeNamespaceWide), ofType(typeOnlyDelay), inTunnel},
+		publishedParameters())
+}
+
+// dexDecapsulationExperiment is figures 8 and 9, which have a tunnel.
+func dexDecapsulationExperiment() experiment {
+	x := directExport{role: ioam.RoleDecapsulating, mode: ioam.ModeEncap, flags: bothExtensions, kind: typeNodeID}
+	return dexExperiment(x,
+		[]parameter{noExtension, flowAlone, ofType(typeNamespaceWide), inline},
+		publishedParameters())
+}
