@@ -20,7 +20,7 @@ const (
 	liveFrames = 1 << 1 // BPF_F_TEST_XDP_LIVE_FRAMES
 	batchSize  = 64     // frames; what NAPI takes at once
 
-	firstBurst = 20_000
+	firstPace  = 1e6 // packets per second, until a line has shown its own
 	leastBurst = 2000
 	looked     = 256 // packets that are sent to be looked at
 )
@@ -238,10 +238,11 @@ const window = 10 * time.Millisecond
 // in the middle half of the windows in which nothing but sending went on, and
 // how many arrived in all.
 func (t *traffic) rate(l *line, s stream, duration time.Duration) (pps float64, packets uint64, err error) {
-	times := uint32(firstBurst)
-	if l.pace > 0 {
-		times = max(uint32(l.pace*duration.Seconds()), leastBurst)
+	pace := l.pace
+	if pace == 0 {
+		pace = firstPace
 	}
+	times := max(uint32(pace*duration.Seconds()), leastBurst)
 	before, err := t.received()
 	if err != nil {
 		return 0, 0, err
