@@ -3,7 +3,7 @@
 package collect
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,18 +11,22 @@ import (
 	"github.com/waymark-net/waymark/internal/export"
 )
 
+// writeAt is how many bytes wait for one call of the kernel.
+const writeAt = 1 << 16
+
 // Writer is an Output: JSON, an object in a line, or text for people.
 type Writer struct {
-	json  bool
-	file  *export.File // nil: a stream that it did not open
-	to    *bufio.Writer
-	lines *json.Encoder
+	json    bool
+	to      io.Writer
+	file    *export.File // to, unless that is a stream that it did not open
+	waiting bytes.Buffer // whole events
+	lines   *json.Encoder
 }
 
 // NewWriter writes to an open stream.
 func NewWriter(to io.Writer, asJSON bool) *Writer {
-	w := &Writer{json: asJSON, to: bufio.NewWriterSize(to, 1<<16)}
-	w.lines = json.NewEncoder(w.to)
+	w := &Writer{json: asJSON, to: to}
+	w.lines = json.NewEncoder(&w.waiting)
 	w.lines.SetEscapeHTML(false)
 	return w
 }
@@ -39,25 +43,30 @@ func OpenWriter(path string, asJSON bool) (*Writer, error) {
 }
 
 // Write writes an event; what is written may wait for Flush.
-func (w *Writer) Write(e Event) (err error) {
-	if w.json {
-		err = w.lines.Encode(e)
-	} else {
-		_, err = w.to.WriteString(e.Text())
+func (w *Writer) Write(e Event) error {
+	if !w.json {
+		w.waiting.WriteString(e.Text())
+	} else if err := w.lines.Encode(e); err != nil {
+		return told(err)
 	}
-	return told(err)
+	if w.waiting.Len() < writeAt {
+		return nil
+	}
+	return w.Flush()
 }
 
 // Flush writes what waits. Where the path leads nowhere now, the open file is
 // written on.
 func (w *Writer) Flush() error {
-	if w.to.Buffered() == 0 {
+	if w.waiting.Len() == 0 {
 		return nil
 	}
 	if w.file != nil {
 		_ = w.file.Follow()
 	}
-	return told(w.to.Flush())
+	_, err := w.to.Write(w.waiting.Bytes())
+	w.waiting.Reset()
+	return told(err)
 }
 
 // Close closes a file that it opened.

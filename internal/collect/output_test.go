@@ -5,6 +5,7 @@ package collect
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -69,6 +70,46 @@ func TestWriterFollowsRotation(t *testing.T) {
 }
 
 // Every counter is in the statistics' JSON and among the metrics, by one name.
+// However much waits, a file that was rotated ends with a whole line, and the next
+// one begins with one.
+func TestWriterKeepsLinesWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "paths.jsonl")
+	w, err := OpenWriter(path, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const count = 4 * writeAt / 1000
+	event := line(strings.Repeat("x", 1000))
+	for n := range count {
+		if err := w.Write(event); err != nil {
+			t.Fatal(err)
+		}
+		if n == count/2 {
+			if err := os.Rename(path, path+".1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(w.Flush(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for _, p := range []string{path + ".1", path} {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for l := range strings.Lines(string(b)) {
+			if lines++; l != `"`+string(event)+"\"\n" {
+				t.Fatalf("line %d, in %s, has %d bytes", lines, filepath.Base(p), len(l))
+			}
+		}
+	}
+	if lines != count {
+		t.Errorf("%d lines, want %d", lines, count)
+	}
+}
+
 func TestStatistics(t *testing.T) {
 	c, _, send := offline(t, Config{}, ipfix.UDP)
 	x := newExporter(t, ipfix.UDP, 1)
