@@ -73,4 +73,5 @@ var waymarkElements = []Element{
 	{ID: 23, Name: "ioamConnectionLostRecordTotalCount", Type: Unsigned64, Semantics: TotalCounter, Description: "Records lost because the connection to the collector was, or refused by the network."},
 	{ID: 24, Name: "ioamUnencodableRecordTotalCount", Type: Unsigned64, Semantics: TotalCounter, Description: "Records that could not be encoded."},
 	{ID: 25, Name: "ioamRecordSource", Type: Unsigned8, Semantics: Identifier, Description: "Who told of the packet, when it is not Waymark's programs: 1 the Linux kernel's own IOAM."},
+	{ID: 26, Name: "ioamDirectExportFlags", Type: Unsigned8, Semantics: Flags, Description: "Flags of a Direct Export option, none of which is assigned yet (RFC 9326 §3.1)."},
 }

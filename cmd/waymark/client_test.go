@@ -264,7 +264,7 @@ func TestObserve(t *testing.T) {
 // exports of its own.
 func TestObserveText(t *testing.T) {
 	const postcard = `{"kind":"postcard","time":"2026-11-21T05:21:00.000000001Z","node":"beta","role":"transit","ingress":"eth0","egress":"eth1","option":"direct-export",` +
-		`"namespace":123,"trace_type":"0x880000","extension_flags":"0xc0","flow_id":7,"sequence":42,` +
+		`"namespace":123,"trace_type":"0x880000","flags":"0x00","extension_flags":"0xc0","flow_id":7,"sequence":42,` +
 		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0,"length":128},` +
 		`"data":{"hop_limit":63,"node_id":2,"transit_delay_ns":18250}}`
 	const flow = `{"kind":"flow","time":"2026-11-21T05:21:10Z","node":"beta","role":"transit","ingress":"eth0","egress":"eth1","namespace":123,"trace_type":"0x880000","flow_id":7,` +

@@ -86,6 +86,7 @@ func (x *Exports) Postcard(c datapath.Postcard) *export.Postcard {
 		Option:         ioam.IOAMDirectExport.String(),
 		Namespace:      c.Option.Namespace,
 		TraceType:      c.Option.Type,
+		Flags:          export.Hex8(c.Option.Flags),
 		ExtensionFlags: export.Hex8(c.Option.ExtensionFlags),
 		FlowID:         present(c.Option.FlowID, c.Option.HasFlowID()),
 		Sequence:       present(c.Option.Sequence, c.Option.HasSequence()),

@@ -150,6 +150,8 @@ func (r *reading) own(v ipfix.Value) {
 		counted(&r.report, v)
 	case 25: // ioamRecordSource
 		plain(&r.source, v)
+	case 26: // ioamDirectExportFlags
+		plain(&r.dexFlags, v)
 	default:
 		r.ownFlow(v)
 	}

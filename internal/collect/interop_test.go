@@ -131,7 +131,7 @@ func randomRecord(r *rand.Rand, n int) export.Record {
 			Kind: export.KindPostcard, Time: at, Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
 			Option: ioam.IOAMDirectExport.String(), Namespace: ioam.NamespaceID(r.Uint32()), Packet: p, Raw: randomData(r, at),
 		}
-		c.TraceType = c.Raw.Type
+		c.TraceType, c.Flags = c.Raw.Type, export.Hex8(r.Uint32())
 		if r.IntN(2) == 0 {
 			c.ExtensionFlags |= extensionFlowID
 			c.FlowID = export.NewField(r.Uint32(), true)

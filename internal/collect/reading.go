@@ -24,6 +24,7 @@ type reading struct {
 	role             export.Field[export.NodeRole]
 	option           export.Field[ioam.IOAMType]
 	traceType        export.Field[ioam.TraceType]
+	dexFlags         export.Hex8
 	extension        export.Field[export.Hex8]
 	flowID, sequence export.Field[uint32]
 	seconds          export.Field[uint32] // of the node's timestamp, as it is in the packet

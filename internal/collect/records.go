@@ -82,7 +82,7 @@ func (c *Collector) postcard(from origin, r *reading, now time.Time) {
 		Ingress: c.names.iface(from.exporter, r.ingress), Egress: c.names.iface(from.exporter, r.egress),
 		IngressIfIndex: r.ingress, EgressIfIndex: r.egress,
 		Option: r.optionType(ioam.IOAMDirectExport).String(), Namespace: r.namespace.Value, TraceType: r.traceType.Value,
-		ExtensionFlags: r.extension.Value, FlowID: r.flowID, Sequence: r.sequence, Packet: r.packet, Data: r.data,
+		Flags: r.dexFlags, ExtensionFlags: r.extension.Value, FlowID: r.flowID, Sequence: r.sequence, Packet: r.packet, Data: r.data,
 	}
 	joinable := r.flowID.Valid && r.sequence.Valid && r.role.Valid
 	if !joinable {

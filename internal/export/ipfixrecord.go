@@ -139,6 +139,7 @@ func (e *encoding) postcard(p *Postcard) error {
 	w.Uint(uint64(ioam.IOAMDirectExport))
 	w.Uint(uint64(p.Namespace))
 	w.Uint(uint64(p.TraceType))
+	w.Uint(uint64(p.Flags))
 	w.Uint(uint64(p.ExtensionFlags))
 	if e.layout.shape.flowID {
 		w.Uint(uint64(p.FlowID.Value))

@@ -82,7 +82,7 @@ func TestPostcardElements(t *testing.T) {
 		want   string
 	}{
 		{"all there is", func(*Postcard) {}, saidTime + saidPacket + saidPorts + "ipTotalLength=128 " + saidLinks +
-			"ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=16252928 ioamExtensionFlags=192 ioamDexFlowId=305419896 ioamDexSequenceNumber=7 " +
+			"ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=16252928 ioamDirectExportFlags=5 ioamExtensionFlags=192 ioamDexFlowId=305419896 ioamDexSequenceNumber=7 " +
 			"ioamTimestampNanoseconds=2026-11-21T05:21:00.000000001Z ioamHopLimit=63 ioamNodeId=2 ioamIngressInterfaceId=201 ioamEgressInterfaceId=202 " +
 			"ioamTimestampSeconds=1784643451 ioamTimestampFraction=999999 ioamTransitDelayNanoseconds=18250"},
 		{"without ports, ids and time", func(p *Postcard) {
@@ -91,16 +91,16 @@ func TestPostcardElements(t *testing.T) {
 			p.TraceType, p.Raw = 0x800000, ioam.NodeData{Type: 0x800000, Bytes: unhex(t, "ffffffff")}
 		}, saidTime + strings.Replace(saidPacket, "=17", "=58", 1) + "ipTotalLength=128 " +
 			"observationPointId=3 ingressInterface=2 egressInterface=3 ioamNodeRole=1 " +
-			"ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=8388608 ioamExtensionFlags=0 ioamHopLimit=255 ioamNodeId=16777215"},
+			"ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=8388608 ioamDirectExportFlags=5 ioamExtensionFlags=0 ioamHopLimit=255 ioamNodeId=16777215"},
 		{"a packet that is not known, undefined bits, and a snapshot", func(p *Postcard) {
 			p.Packet, p.TraceType = Packet{}, 0x800ffe
 			p.Raw = ioam.NodeData{Type: 0x800ffe, Bytes: append(unhex(t, "3f000002"), unhex(t, strings.Repeat("ffffffff", 10)+"02000309 7261636b 20370000")...)}
-		}, saidTime + saidLinks + "ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=8392702 ioamExtensionFlags=192 " +
+		}, saidTime + saidLinks + "ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=8392702 ioamDirectExportFlags=5 ioamExtensionFlags=192 " +
 			"ioamDexFlowId=305419896 ioamDexSequenceNumber=7 ioamHopLimit=63 ioamNodeId=2 ioamSchemaId=777 ioamOpaqueStateSnapshot=7261636b20370000"},
 		{"no snapshot, no time, wide", func(p *Postcard) {
 			p.Packet, p.TraceType = Packet{}, 0x20f002
 			p.Raw = ioam.NodeData{Type: 0x20f002, Bytes: unhex(t, "ffffffff 3f00000001 53158e 000311f1000315da cafec0caf00dc0de 00000010 00ffffff")}
-		}, saidTime + saidLinks + "ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=2158594 ioamExtensionFlags=192 " +
+		}, saidTime + saidLinks + "ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=2158594 ioamDirectExportFlags=5 ioamExtensionFlags=192 " +
 			"ioamDexFlowId=305419896 ioamDexSequenceNumber=7 ioamTimestampNanoseconds=1900-01-01 " +
 			"ioamTimestampSeconds=4294967295 ioamHopLimit=63 ioamNodeIdWide=22222222 ioamIngressInterfaceIdWide=201201 ioamEgressInterfaceIdWide=202202 " +
 			"ioamNamespaceDataWide=14627340617589309662 ioamBufferOccupancy=16 ioamSchemaId=16777215 ioamOpaqueStateSnapshot="},

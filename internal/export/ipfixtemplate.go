@@ -77,7 +77,7 @@ func (s shape) fields() []string {
 	add(!isHop, "egressInterface", "ioamNodeRole")
 	add(s.kind != kindFlow, "ioamOptionType")
 	add(true, "ioamNamespaceId", "ioamTraceType")
-	add(s.kind == kindPostcard, "ioamExtensionFlags")
+	add(s.kind == kindPostcard, "ioamDirectExportFlags", "ioamExtensionFlags")
 	add(s.flowID, "ioamDexFlowId")
 	add(s.sequence, "ioamDexSequenceNumber")
 	if s.kind == kindFlow {

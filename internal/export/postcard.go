@@ -22,6 +22,7 @@ type Postcard struct {
 	Option         string           `json:"option"` // IOAM option-type
 	Namespace      ioam.NamespaceID `json:"namespace"`
 	TraceType      ioam.TraceType   `json:"trace_type"`
+	Flags          Hex8             `json:"flags"`
 	ExtensionFlags Hex8             `json:"extension_flags"`
 	FlowID         Field[uint32]    `json:"flow_id,omitzero"`  // absent when the option has none
 	Sequence       Field[uint32]    `json:"sequence,omitzero"` // absent when the option has none

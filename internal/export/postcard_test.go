@@ -18,7 +18,7 @@ func postcard(t testing.TB) *Postcard {
 	p := &Postcard{
 		Kind: KindPostcard, Time: time.Date(2026, 11, 21, 5, 21, 0, 1, time.UTC), Node: "porthos", Role: Transit,
 		Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3, Option: ioam.IOAMDirectExport.String(),
-		Namespace: 123, TraceType: 0xf80000, ExtensionFlags: 0xc0,
+		Namespace: 123, TraceType: 0xf80000, Flags: 5, ExtensionFlags: 0xc0,
 		FlowID: NewField[uint32](0x12345678, true), Sequence: NewField[uint32](7, true), Packet: udpPacket(),
 		Raw: ioam.NodeData{Type: 0xf80000, Bytes: unhex(t, "3f000002 00c900ca 6a5f7f7b 000f423f 0000474a")},
 	}
@@ -42,7 +42,7 @@ func flow() *Flow {
 const (
 	postcardJSON = `{"kind":"postcard","time":"2026-11-21T05:21:00.000000001Z","node":"porthos","role":"transit",` +
 		`"ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"option":"direct-export","namespace":123,` +
-		`"trace_type":"0xf80000","extension_flags":"0xc0","flow_id":305419896,"sequence":7,` + recordUDP +
+		`"trace_type":"0xf80000","flags":"0x05","extension_flags":"0xc0","flow_id":305419896,"sequence":7,` + recordUDP +
 		`"data":{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-07-21T14:17:31.999999Z","transit_delay_ns":18250}}`
 	flowJSON = `{"kind":"flow","time":"2026-11-21T05:21:00Z","node":"porthos","role":"transit",` +
 		`"ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"namespace":123,"trace_type":"0xf80000","flow_id":305419896,` +
