@@ -109,6 +109,32 @@ func TestRecordsReachObserversAndFiles(t *testing.T) {
 	}
 }
 
+// A trace says how long its packet took to this node, where the encapsulating
+// node's timestamp tells.
+func TestPathDelayOfATrace(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	lines := observe(t, h.client, api.RecordFilter{})
+	const header = "1104" + "0100" + "31220000" + "007b1800" + "b0000000" + "3e000003ffffffffffffffff" + "3f0000026b49d1ff000f4236"
+	for _, tt := range []struct {
+		header string
+		want   export.Field[uint32]
+	}{
+		{header, export.NewField[uint32](10, true)}, // 10.001 µs
+		{strings.Replace(header, "000f4236", "ffffffff", 1), export.Field[uint32]{}},
+	} {
+		r := removed(t, "2001:db8:2::2")
+		var err error
+		if r.Header, err = hex.DecodeString(tt.header); err != nil {
+			t.Fatal(err)
+		}
+		h.datapath.records <- r
+		if r := receive(t, lines); r.PathDelay != tt.want || len(r.Nodes) != 2 {
+			t.Errorf("path delay %+v, want %+v, of %+v", r.PathDelay, tt.want, r)
+		}
+	}
+}
+
 func TestMalformedRecordsAreCounted(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()

@@ -62,6 +62,7 @@ func (a *Agent) record(r datapath.Record) {
 			a.records.malformed.Add(1) // the nodes that can be read are there
 		}
 		out.Node, out.Interface, out.IfIndex = a.options.NodeName, interfaceName(s, r.Interface), r.Interface
+		out.MeasurePathDelay(r.Time)
 		a.offer(&out)
 	}
 }

@@ -66,6 +66,8 @@ func (r *reading) iana(v ipfix.Value) {
 		}
 	case 322, 323, 324, 325: // observationTimeSeconds, observationTimeMilliseconds, observationTimeMicroseconds, observationTimeNanoseconds
 		moment(&r.at, v)
+	case 530: // pathDelayMeanDeltaMicroseconds: of a trace, that of its packet
+		counted(&r.pathDelay, v)
 	}
 }
 

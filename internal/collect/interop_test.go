@@ -174,6 +174,9 @@ func randomRecord(r *rand.Rand, n int) export.Record {
 		record.Raw = append(record.Raw, raw)
 		record.Nodes = append(record.Nodes, export.Node(raw, export.Clock{}))
 	}
+	if record.Raw != nil && r.IntN(2) == 0 {
+		record.PathDelay = export.NewField(r.Uint32(), true)
+	}
 	if record.Nodes == nil {
 		record.Nodes = []export.TraceNode{}
 	}

@@ -40,6 +40,7 @@ type reading struct {
 	traceFlags         export.Field[ioam.TraceFlags]
 	remaining          export.Field[uint8]
 	source             export.Source
+	pathDelay          export.Field[uint32]
 
 	ioam  bool  // there is an element that only IOAM has
 	fault Fault // the first

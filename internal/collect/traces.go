@@ -69,6 +69,9 @@ func (c *Collector) hop(from origin, r *reading, now time.Time) {
 		c.traces.hops += count
 	}
 	p.trace.Nodes[index], p.has[index] = r.data, true
+	if r.pathDelay.Present { // one hop tells it
+		p.trace.PathDelay = r.pathDelay
+	}
 	if p.count++; p.count == count {
 		c.finish(p)
 	}
@@ -119,6 +122,6 @@ func (c *Collector) trace(from origin, r *reading) *export.TraceRecord {
 		Option: r.optionType(ioam.IOAMPreallocatedTrace).String(), Namespace: r.namespace.Value, TraceType: r.traceType.Value,
 		Overflow:  export.Field[bool]{Value: flags.Value&ioam.FlagOverflow != 0, Present: flags.Present, Valid: flags.Valid},
 		Remaining: export.Field[int]{Value: int(remaining.Value), Present: remaining.Present, Valid: remaining.Valid},
-		Packet:    r.packet,
+		PathDelay: r.pathDelay, Packet: r.packet,
 	}
 }

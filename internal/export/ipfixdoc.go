@@ -23,7 +23,7 @@ type RecordField struct{ Spec, When string }
 func RecordFormats() []RecordFormat {
 	return []RecordFormat{
 		{"Postcard", formatOf(shape{kind: kindPostcard, packet: packetPorts}.general())},
-		{"Node of a trace", formatOf(shape{kind: kindHop, packet: packetPorts}.general())},
+		{"Node of a trace", formatOf(shape{kind: kindHop, packet: packetPorts, pathDelay: true}.general())},
 		{"Node of a trace that the kernel's own IOAM told of", formatOf(shape{kind: kindKernelHop}.general())},
 		{"Flow", formatOf(shape{kind: kindFlow, packet: packetPorts}.general())},
 	}
@@ -55,6 +55,7 @@ func formatOf(full shape) []RecordField {
 	without("the packet has ports", func(s *shape) { s.packet = packetPortless })
 	without("there is a Flow-ID", func(s *shape) { s.flowID = false })
 	without("there is a Sequence Number", func(s *shape) { s.sequence = false })
+	without("the last node of a trace whose path delay is known", func(s *shape) { s.pathDelay = false })
 	for bit := range ioam.BitReserved {
 		without(fmt.Sprintf("trace type bit %d", bit), func(s *shape) { s.traceType &^= 1 << (23 - bit) })
 	}

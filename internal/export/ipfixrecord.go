@@ -162,6 +162,8 @@ func (e *encoding) hop(r *TraceRecord, index int, report uint32) error {
 	if r.Source == SourceKernel {
 		s.kind = kindKernelHop
 	}
+	// Once for each trace, so that collectors count it once.
+	s.pathDelay = r.PathDelay.Valid && index == len(r.Raw)-1
 	w, err := e.begin(s)
 	if err != nil {
 		return err
@@ -196,6 +198,11 @@ func (e *encoding) hop(r *TraceRecord, index int, report uint32) error {
 		w.Uint(uint64(r.Remaining.Value))
 	} else {
 		w.Uint(uint64(r.Source))
+	}
+	if s.pathDelay {
+		for range pathDelayFields {
+			w.Uint(uint64(r.PathDelay.Value))
+		}
 	}
 	if err := e.data(&w, raw, at); err != nil {
 		return err

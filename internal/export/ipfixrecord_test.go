@@ -160,6 +160,8 @@ func pathOfTwo(t testing.TB) *TraceRecord {
 
 func TestTraceElements(t *testing.T) {
 	head := saidTime + saidPacket + saidPorts + "ipTotalLength=128 observationPointId=2 ingressInterface=2 ioamOptionType=0 ioamNamespaceId=123 ioamTraceType=10485760 ioamReportId=9 "
+	delayed := pathOfTwo(t)
+	delayed.PathDelay = NewField[uint32](31, true)
 	empty := pathOfTwo(t)
 	empty.Nodes, empty.Raw, empty.Overflow, empty.Remaining, empty.Option = nil, nil, NewField(false, true), NewField(4, true), "incremental"
 	for _, tt := range []struct {
@@ -170,6 +172,10 @@ func TestTraceElements(t *testing.T) {
 	}{
 		{"first", pathOfTwo(t), 0, head + "ioamHopIndex=0 ioamHopCount=2 ioamTraceFlags=8 ioamRemainingLength=0 ioamTimestampNanoseconds=1900-01-01 ioamHopLimit=63 ioamNodeId=2 ioamTimestampSeconds=4294967295"},
 		{"second", pathOfTwo(t), 1, head + "ioamHopIndex=1 ioamHopCount=2 ioamTraceFlags=8 ioamRemainingLength=0 ioamTimestampNanoseconds=2026-07-21T14:17:32Z ioamHopLimit=62 ioamNodeId=3 ioamTimestampSeconds=1784643452"},
+		{"first of a path with a delay", delayed, 0, head + "ioamHopIndex=0 ioamHopCount=2 ioamTraceFlags=8 ioamRemainingLength=0 ioamTimestampNanoseconds=1900-01-01 ioamHopLimit=63 ioamNodeId=2 ioamTimestampSeconds=4294967295"},
+		{"last of a path with a delay", delayed, 1, head + "ioamHopIndex=1 ioamHopCount=2 ioamTraceFlags=8 ioamRemainingLength=0 " +
+			"pathDelayMeanDeltaMicroseconds=31 pathDelayMinDeltaMicroseconds=31 pathDelayMaxDeltaMicroseconds=31 " +
+			"ioamTimestampNanoseconds=2026-07-21T14:17:32Z ioamHopLimit=62 ioamNodeId=3 ioamTimestampSeconds=1784643452"},
 		{"none", empty, 0, strings.Replace(head, "ioamOptionType=0", "ioamOptionType=1", 1) + "ioamHopIndex=0 ioamHopCount=0 ioamTraceFlags=0 ioamRemainingLength=4 ioamTimestampNanoseconds=1900-01-01 ioamHopLimit=255 ioamNodeId=16777215 ioamTimestampSeconds=4294967295"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

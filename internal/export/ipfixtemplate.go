@@ -24,6 +24,7 @@ type shape struct {
 	packet    uint8 // packetUnknown…
 	flowID    bool
 	sequence  bool
+	pathDelay bool
 	traceType ioam.TraceType // only bits that have elements
 }
 
@@ -86,6 +87,7 @@ func (s shape) fields() []string {
 	add(isHop, "ioamReportId", "ioamHopIndex", "ioamHopCount")
 	add(s.kind == kindHop, "ioamTraceFlags", "ioamRemainingLength")
 	add(s.kind == kindKernelHop, "ioamRecordSource")
+	add(s.pathDelay, pathDelayFields...)
 	add(s.traceType.Has(ioam.BitTimestampSeconds), "ioamTimestampNanoseconds")
 	for bit, specs := range dataFields {
 		add(s.traceType.Has(bit), specs...)
@@ -101,6 +103,10 @@ var flowFields = []string{
 	"ioamTransitDelayMinNanoseconds", "ioamTransitDelayMaxNanoseconds", "ioamTransitDelaySumNanoseconds", "ioamTransitDelayDeltaCount",
 	"ioamSequenceGapDeltaCount", "ioamReorderedPacketDeltaCount", "minimumTTL", "maximumTTL", "flowEndReason",
 }
+
+// pathDelayFields are statistics over the packets of a record, which here is one:
+// they are the same. The sum needs a count of packets beside it (RFC 9951 §7.2).
+var pathDelayFields = []string{"pathDelayMeanDeltaMicroseconds", "pathDelayMinDeltaMicroseconds", "pathDelayMaxDeltaMicroseconds"}
 
 // general is the shape that has every field that a record of s may have. What
 // the record lacks is "not available" then.

@@ -53,9 +53,10 @@ type TraceRecord struct {
 	Namespace ioam.NamespaceID `json:"namespace"`
 	TraceType ioam.TraceType   `json:"trace_type"`
 	Overflow  Field[bool]      `json:"overflow,omitzero"`
-	Remaining Field[int]       `json:"remaining,omitzero"` // RemainingLen: free space in 4-byte units
-	Packet    Packet           `json:"packet,omitzero"`    // absent when the source of the record does not know it
-	Nodes     []TraceNode      `json:"nodes"`              // in path order
+	Remaining Field[int]       `json:"remaining,omitzero"`     // RemainingLen: free space in 4-byte units
+	PathDelay Field[uint32]    `json:"path_delay_us,omitzero"` // see MeasurePathDelay; absent when it is not known
+	Packet    Packet           `json:"packet,omitzero"`        // absent when the source of the record does not know it
+	Nodes     []TraceNode      `json:"nodes"`                  // in path order
 
 	// Raw is what Nodes was read from, node by node. IPFIX exports it as it is.
 	Raw []ioam.NodeData `json:"-"`
