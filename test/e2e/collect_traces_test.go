@@ -17,7 +17,7 @@ import (
 )
 
 // The traces that a decapsulating node exports over IPFIX, by UDP and by TCP,
-// are those that its observers see.
+// are those that its observers see, path delay included.
 func TestCollectTraces(t *testing.T) {
 	const count = 20
 	top := domain(t, modes(config.Attach(tcModes()[0]))[0])
@@ -58,6 +58,10 @@ node: {id: 3`)
 	for _, r := range seen {
 		if got := times[text(t, r)]; got != 2 {
 			t.Errorf("%d times: %s", got, text(t, r))
+		}
+		way := r.Nodes[2].Timestamp.Value.Sub(r.Nodes[0].Timestamp.Value) // by what stood in the packet
+		if d := time.Duration(r.PathDelay.Value)*time.Microsecond - way; !r.PathDelay.Valid || way <= 0 || d.Abs() > time.Microsecond {
+			t.Errorf("path delay %+v us, want %v", r.PathDelay, way)
 		}
 	}
 	if diff := cmp.Diff(map[string]uint64{"traces": 2 * count, "hops": 6 * count, "traces_cut": 0}, map[string]uint64{
