@@ -48,6 +48,7 @@ type Agent struct {
 	records       records
 	recordsLost   recently
 	suppressed    recently
+	lossTimes     lossTimes
 	exportLost    recently
 	flows         flowAllowance
 	paths         paths
@@ -243,6 +244,7 @@ func (a *Agent) noteLosses() {
 	if lost, suppressed, err := a.losses(); err == nil {
 		a.recordsLost.add(time.Now(), lost)
 		a.suppressed.add(time.Now(), suppressed)
+		a.lossTimes.note(time.Now(), lost+suppressed)
 	}
 }
 

@@ -124,7 +124,7 @@ func TestIPFIXExport(t *testing.T) {
 	eventually(t, "the trace has arrived", func() bool {
 		return first.count("ingressInterface=2", "ioamHopIndex=0", "ioamHopCount=1", "ioamNodeId=2", "ipTotalLength=128", "destinationTransportPort=9", domain) == 1
 	})
-	for _, want := range []string{"observationDomainName=gamma", "interfaceName=eth0", "ioamLostRecordTotalCount=4", "ioamSuppressedRecordTotalCount=5"} {
+	for _, want := range []string{"observationDomainName=gamma", "interfaceName=eth0", "ignoredPacketTotalCount=9 ioamSuppressedRecordTotalCount=5 ioamLostRecordTotalCount=4"} {
 		if first.count(want) == 0 {
 			t.Errorf("the collector was not told %s: %q", want, first.lines)
 		}

@@ -86,6 +86,7 @@ func (a *Agent) exportFacts() export.Facts {
 	f := export.Facts{Node: a.options.NodeName}
 	if lost, suppressed, err := a.losses(); err == nil {
 		f.Lost, f.Suppressed = lost, suppressed
+		f.FirstLoss, f.LastLoss = a.lossTimes.note(time.Now(), lost+suppressed)
 	}
 	if s := a.state.Load(); s != nil {
 		for _, i := range s.resolved.Node.Interfaces {
@@ -173,4 +174,27 @@ func (r *recently) growth(total uint64) uint64 {
 		return 0
 	}
 	return total - r.samples[0].total
+}
+
+// lossTimes is when losses were first and last noticed by this agent, which looks
+// each few seconds: the data plane counts them, and keeps no time.
+type lossTimes struct {
+	mu          sync.Mutex
+	total       uint64
+	first, last time.Time
+}
+
+// note takes their number, and gives the times; both are zero while there are
+// none.
+func (l *lossTimes) note(now time.Time, total uint64) (first, last time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if total > l.total {
+		if l.first.IsZero() {
+			l.first = now
+		}
+		l.last = now
+	}
+	l.total = total
+	return l.first, l.last
 }

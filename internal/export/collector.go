@@ -47,6 +47,9 @@ type Facts struct {
 	Interfaces []Link
 	Suppressed uint64 // records that a rate limit suppressed
 	Lost       uint64 // records that found no room on their way to the exporters
+
+	// When the first and the last of both were noticed; zero: there is none.
+	FirstLoss, LastLoss time.Time
 }
 
 // Link is a network interface.
@@ -60,6 +63,7 @@ type Link struct {
 // collector never makes them wait.
 type Collector struct {
 	config    CollectorConfig
+	process   uint32 // its exportingProcessId
 	templates *templates
 	facts     func() Facts
 	log       *slog.Logger
@@ -67,6 +71,7 @@ type Collector struct {
 	announce  chan struct{} // names changed
 
 	exported, lost, unencodable, rejected, messages, octets atomic.Uint64
+	unsent                                                  unsentCounter
 
 	connected atomic.Bool
 	fault     atomic.Pointer[awayFault]
@@ -75,13 +80,18 @@ type Collector struct {
 // awayFault is why the collector cannot be reached.
 type awayFault struct{ text, cure string }
 
+// processes is how many exporting processes there were: each has a session, and
+// losses, of its own.
+var processes atomic.Uint32
+
 // NewCollector checks what can be checked without the collector. Nothing is sent
 // before Run.
 func NewCollector(config CollectorConfig, x *IPFIX, facts func() Facts, log *slog.Logger) (*Collector, error) {
 	c := &Collector{
-		config: config, templates: x.templates, facts: facts, queue: newQueue(), announce: make(chan struct{}, 1),
+		config: config, process: processes.Add(1), templates: x.templates, facts: facts, queue: newQueue(), announce: make(chan struct{}, 1),
 		log: log.With("collector", config.Name()),
 	}
+	c.queue.forgo = c.forgo
 	if _, _, err := net.SplitHostPort(config.Address); err != nil {
 		return nil, fmt.Errorf("export ipfix: %w; write HOST:PORT", err)
 	}
@@ -105,7 +115,8 @@ func (c *Collector) Announce() {
 }
 
 // refused counts a record that could not be encoded.
-func (c *Collector) refused(err error) {
+func (c *Collector) refused(err error, w weight) {
+	c.unsent.add(w)
 	if c.rejected.Add(1) == 1 {
 		c.log.Warn("a record cannot be encoded; more are only counted", "error", err)
 	}

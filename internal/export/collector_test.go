@@ -5,6 +5,7 @@ package export
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"net"
 	"slices"
@@ -29,7 +30,8 @@ func newIPFIX(t testing.TB) *IPFIX {
 }
 
 func testFacts() Facts {
-	return Facts{Node: "porthos", Interfaces: []Link{{2, "eth0"}, {3, "eth1"}}, Suppressed: 11, Lost: 12}
+	return Facts{Node: "porthos", Interfaces: []Link{{2, "eth0"}, {3, "eth1"}}, Suppressed: 11, Lost: 12,
+		FirstLoss: time.Date(2026, 11, 21, 5, 0, 1, 500, time.UTC), LastLoss: time.Date(2026, 11, 21, 5, 20, 59, 0, time.UTC)}
 }
 
 func newCollector(t testing.TB, x *IPFIX, c CollectorConfig) *Collector {
@@ -104,13 +106,18 @@ func TestOptions(t *testing.T) {
 	c := newCollector(t, x, CollectorConfig{Transport: UDP, Address: r.udp("[::1]:0"), Domain: 2, Refresh: time.Second})
 	cut := postcard(t)
 	cut.Raw.Bytes = nil
+	began := time.Now()
 	offer(x, c, cut, 3)
+	u := c.unsent.read()
+	if u.first.Before(began) || u.last.Before(u.first) || u.last.After(time.Now()) {
+		t.Errorf("given up between %v and %v", u.first, u.last)
+	}
 	stop := run(c)
 	offer(x, c, postcard(t), 50)
 	waitFor(t, "receiving all", func() bool { return r.records() == 50 })
 	before := r.templates()
 	waitFor(t, "templates again", func() bool { return r.templates() > before })
-	waitFor(t, "statistics", func() bool { return len(r.options()) >= 8 })
+	waitFor(t, "statistics", func() bool { return len(r.options()) >= 12 })
 	stop()
 	r.close()
 	list := r.options()
@@ -119,14 +126,19 @@ func TestOptions(t *testing.T) {
 		"observationDomainId=2 observationDomainName=" + name,
 		"ingressInterface=2 interfaceName=" + hex.EncodeToString([]byte("eth0")),
 		"ingressInterface=3 interfaceName=" + hex.EncodeToString([]byte("eth1")),
-		"observationDomainId=2 exportedMessageTotalCount=0 exportedOctetTotalCount=0 exportedFlowRecordTotalCount=0 notSentFlowTotalCount=3 " +
-			"ioamSuppressedRecordTotalCount=11 ioamLostRecordTotalCount=12 ioamQueueFullRecordTotalCount=0 ioamConnectionLostRecordTotalCount=0 ioamUnencodableRecordTotalCount=3",
+		"observationDomainId=2 exportedMessageTotalCount=0 exportedFlowRecordTotalCount=0 exportedOctetTotalCount=0",
+		"observationDomainId=2 ignoredPacketTotalCount=23 observationTimeSeconds=2026-11-21T05:00:01Z observationTimeSeconds=2026-11-21T05:20:59Z " +
+			"ioamSuppressedRecordTotalCount=11 ioamLostRecordTotalCount=12",
+		fmt.Sprintf("exportingProcessId=%d notSentFlowTotalCount=3 notSentPacketTotalCount=3 notSentOctetTotalCount=384 "+
+			"observationTimeMilliseconds=%s observationTimeMilliseconds=%s "+
+			"ioamQueueFullRecordTotalCount=0 ioamConnectionLostRecordTotalCount=0 ioamUnencodableRecordTotalCount=3",
+			c.process, u.first.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano), u.last.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)),
 	}
-	if !slices.Equal(list[:4], want) {
-		t.Errorf("at first\n%s\nwant\n%s", strings.Join(list[:4], "\n"), strings.Join(want, "\n"))
+	if !slices.Equal(list[:6], want) {
+		t.Errorf("at first\n%s\nwant\n%s", strings.Join(list[:6], "\n"), strings.Join(want, "\n"))
 	}
-	if !strings.Contains(list[7], "exportedFlowRecordTotalCount=50 notSentFlowTotalCount=3 ") {
-		t.Errorf("then\n%s", list[7])
+	if !strings.Contains(list[9], "exportedFlowRecordTotalCount=50 exportedOctetTotalCount=") {
+		t.Errorf("then\n%s", list[9])
 	}
 }
 

@@ -41,13 +41,13 @@ func (x *IPFIX) Offer(r Record, to []*Collector) {
 	defer x.scratch.Put(e)
 	switch r := r.(type) {
 	case *Postcard:
-		e.give(to, e.postcard(r))
+		e.give(to, r, 0, e.postcard(r))
 	case *Flow:
-		e.give(to, e.flow(r))
+		e.give(to, r, 0, e.flow(r))
 	case *TraceRecord:
 		report := x.report.Add(1)
 		for i := range max(len(r.Raw), 1) { // a trace without nodes has a record too
-			e.give(to, e.hop(r, i, report))
+			e.give(to, r, i, e.hop(r, i, report))
 		}
 	}
 }
@@ -59,10 +59,11 @@ type encoding struct {
 	buf       []byte  // the last record
 }
 
-func (e *encoding) give(to []*Collector, err error) {
+// give hands on what was encoded of a record, or that it was not.
+func (e *encoding) give(to []*Collector, r Record, index int, err error) {
 	for _, c := range to {
 		if err != nil {
-			c.refused(err)
+			c.refused(err, weigh(r, index))
 		} else {
 			c.queue.put(e.layout.index, e.buf)
 		}

@@ -130,13 +130,16 @@ type layout struct {
 	template *ipfix.Template
 	fixed    int // fields of the bits of typeFixed
 	octets   int // of these fields
+
+	// Where records have these values, if they do.
+	length, packets, bytes, hopIndex int
 }
 
 // templates has a template for each shape of record that there was, the same
 // for all collectors of an enterprise number.
 type templates struct {
-	registry                 *ipfix.Registry
-	statistics, domain, link *ipfix.Template // of options
+	registry *ipfix.Registry
+	options  [numOptions]*ipfix.Template
 
 	known atomic.Pointer[map[shape]*layout]
 	mu    sync.Mutex // of making one
@@ -151,28 +154,12 @@ func newTemplates(enterprise ipfix.Enterprise) (*templates, error) {
 	t := &templates{registry: registry}
 	t.known.Store(&map[shape]*layout{})
 	t.list.Store(&[]*layout{})
-	for i, to := range []**ipfix.Template{&t.domain, &t.link, &t.statistics} {
-		o := optionsFormats[i]
-		if *to, err = registry.OptionsTemplate(ipfix.MinTemplateID+ipfix.TemplateID(i), []string{o.scope}, o.specs...); err != nil {
+	for i, o := range optionsFormats {
+		if t.options[i], err = registry.OptionsTemplate(ipfix.MinTemplateID+ipfix.TemplateID(i), []string{o.scope}, o.specs...); err != nil {
 			return nil, err
 		}
 	}
 	return t, nil
-}
-
-// optionsFormats are the options templates. Statistics are those of RFC 7011
-// §4.1 and §4.3, and what was lost before the exporter and in it, by cause.
-var optionsFormats = []struct {
-	name, scope string
-	specs       []string
-}{
-	{"Observation domain", "observationDomainId", []string{"observationDomainName"}},
-	{"Interface", "ingressInterface", []string{"interfaceName"}},
-	{"Statistics", "observationDomainId", []string{
-		"exportedMessageTotalCount", "exportedOctetTotalCount", "exportedFlowRecordTotalCount", "notSentFlowTotalCount",
-		"ioamSuppressedRecordTotalCount", "ioamLostRecordTotalCount",
-		"ioamQueueFullRecordTotalCount", "ioamConnectionLostRecordTotalCount", "ioamUnencodableRecordTotalCount",
-	}},
 }
 
 // of is the layout for records of a shape.
@@ -208,6 +195,8 @@ func (t *templates) make(s shape) (*layout, error) {
 	if l.template, err = t.registry.Template(firstDataTemplate+ipfix.TemplateID(l.index), s.fields()...); err != nil {
 		return nil, err
 	}
+	l.length, l.packets = l.offset("ipTotalLength"), l.offset("packetDeltaCount")
+	l.bytes, l.hopIndex = l.offset("octetDeltaCount"), l.offset("ioamHopIndex")
 	next := make(map[shape]*layout, len(known)+1)
 	for k, v := range known {
 		next[k] = v

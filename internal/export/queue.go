@@ -29,6 +29,14 @@ type block struct {
 
 const entryHeader = 4
 
+func (b *block) append(layout uint16, record []byte) *block {
+	b.data = binary.NativeEndian.AppendUint16(b.data, layout)
+	b.data = binary.NativeEndian.AppendUint16(b.data, uint16(len(record)))
+	b.data = append(b.data, record...)
+	b.records++
+	return b
+}
+
 // next reads the record at an offset; end is where the one behind it is.
 func (b *block) next(at int) (layout uint16, record []byte, end int) {
 	layout = binary.NativeEndian.Uint16(b.data[at:])
@@ -39,7 +47,8 @@ func (b *block) next(at int) (layout uint16, record []byte, end int) {
 // queue is a bounded queue of encoded records for one reader. When it is full,
 // its oldest block goes, and the records in it are counted.
 type queue struct {
-	wake chan struct{} // something for the reader that waits
+	wake  chan struct{} // something for the reader that waits
+	forgo func(*block)  // is told of what is not sent
 
 	mu      sync.Mutex
 	blocks  []*block // the oldest first; the last one is being filled
@@ -51,7 +60,7 @@ type queue struct {
 	closed  bool
 }
 
-func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
+func newQueue() *queue { return &queue{wake: make(chan struct{}, 1), forgo: func(*block) {}} }
 
 // put copies a record into the queue.
 func (q *queue) put(layout uint16, record []byte) {
@@ -61,6 +70,7 @@ func (q *queue) put(layout uint16, record []byte) {
 	need := entryHeader + len(record)
 	if q.closed || need > blockLen {
 		q.dropped++
+		q.forgo(new(block).append(layout, record))
 		return
 	}
 	last := len(q.blocks) - 1
@@ -68,11 +78,7 @@ func (q *queue) put(layout uint16, record []byte) {
 		q.extend()
 		last = len(q.blocks) - 1
 	}
-	b := q.blocks[last]
-	b.data = binary.NativeEndian.AppendUint16(b.data, layout)
-	b.data = binary.NativeEndian.AppendUint16(b.data, uint16(len(record)))
-	b.data = append(b.data, record...)
-	b.records++
+	q.blocks[last].append(layout, record)
 }
 
 // extend begins a block, and tells the reader: of the first record, and of each
@@ -82,6 +88,7 @@ func (q *queue) extend() {
 		oldest := q.blocks[0]
 		q.blocks = append(q.blocks[:0], q.blocks[1:]...)
 		q.dropped += uint64(oldest.records)
+		q.forgo(oldest)
 		q.reuse(oldest)
 	}
 	if n := len(q.spare); n > 0 {
@@ -180,6 +187,7 @@ func (q *queue) close() (left uint64) {
 	defer q.mu.Unlock()
 	for _, b := range q.blocks {
 		left += uint64(b.records)
+		q.forgo(b)
 	}
 	q.blocks, q.spare, q.closed = nil, nil, true
 	return left

@@ -40,6 +40,7 @@ type sent struct {
 	length   int
 	records  uint64 // data records that were offered
 	skipped  uint64 // records that no message has room for
+	unsent   weight // of these
 	block    *block // of the last of them; nil: the message has none
 	offset   int    // behind that, in the block
 	consumed int    // how many of these records are the block's
@@ -73,7 +74,7 @@ func newSession(c *Collector, l link) (*session, error) {
 	if s.encoder, err = ipfix.NewEncoder(transport, c.config.Domain, s.limitNow); err != nil {
 		return nil, err
 	}
-	for _, t := range []*ipfix.Template{c.templates.domain, c.templates.link, c.templates.statistics} {
+	for _, t := range c.templates.options {
 		if err := s.encoder.Define(t); err != nil {
 			return nil, err
 		}
@@ -198,6 +199,7 @@ func (s *session) add(b *block) error {
 			continue
 		default:
 			s.message.skipped++
+			s.message.unsent.add(list[index].weigh(record))
 		}
 		s.message.block, s.message.offset = b, end
 		s.message.consumed++
@@ -253,7 +255,10 @@ func (s *session) confirm() error {
 		m := s.pending[n]
 		n++
 		s.c.exported.Add(m.records)
-		s.c.unencodable.Add(m.skipped)
+		if m.skipped > 0 {
+			s.c.unencodable.Add(m.skipped)
+			s.c.unsent.add(m.unsent)
+		}
 		s.c.octets.Add(uint64(m.length))
 		if m.length > 0 {
 			s.c.messages.Add(1)
@@ -318,31 +323,22 @@ func (s *session) tell(now time.Time) error {
 
 // options adds the options records.
 func (s *session) options() error {
-	facts, t := s.c.facts(), s.c.templates
-	if err := s.option(t.domain, func(w *ipfix.RecordWriter) {
+	facts, t := s.c.facts(), &s.c.templates.options
+	if err := s.option(t[optionDomain], func(w *ipfix.RecordWriter) {
 		w.Uint(uint64(s.c.config.Domain))
 		w.Text(facts.Node)
 	}); err != nil {
 		return err
 	}
 	for _, l := range facts.Interfaces {
-		if err := s.option(t.link, func(w *ipfix.RecordWriter) {
+		if err := s.option(t[optionLink], func(w *ipfix.RecordWriter) {
 			w.Uint(uint64(l.Index))
 			w.Text(l.Name)
 		}); err != nil {
 			return err
 		}
 	}
-	stats := s.c.Stats()
-	return s.option(t.statistics, func(w *ipfix.RecordWriter) {
-		w.Uint(uint64(s.c.config.Domain))
-		for _, v := range []uint64{
-			stats.Messages, stats.Octets, stats.Written, stats.Dropped + stats.Lost + stats.Unencodable,
-			facts.Suppressed, facts.Lost, stats.Dropped, stats.Lost, stats.Unencodable,
-		} {
-			w.Uint(v)
-		}
-	})
+	return s.statistics(facts)
 }
 
 // option adds an options record. One that has no room is left out.
