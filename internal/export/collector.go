@@ -63,7 +63,6 @@ type Link struct {
 // collector never makes them wait.
 type Collector struct {
 	config    CollectorConfig
-	process   uint32 // its exportingProcessId
 	templates *templates
 	facts     func() Facts
 	log       *slog.Logger
@@ -71,10 +70,12 @@ type Collector struct {
 	announce  chan struct{} // names changed
 
 	exported, lost, unencodable, rejected, messages, octets atomic.Uint64
-	unsent                                                  unsentCounter
 
 	connected atomic.Bool
 	fault     atomic.Pointer[awayFault]
+
+	process uint32 // its exportingProcessId
+	unsent  unsentCounter
 }
 
 // awayFault is why the collector cannot be reached.
@@ -88,10 +89,9 @@ var processes atomic.Uint32
 // before Run.
 func NewCollector(config CollectorConfig, x *IPFIX, facts func() Facts, log *slog.Logger) (*Collector, error) {
 	c := &Collector{
-		config: config, process: processes.Add(1), templates: x.templates, facts: facts, queue: newQueue(), announce: make(chan struct{}, 1),
+		config: config, templates: x.templates, facts: facts, queue: newQueue(), announce: make(chan struct{}, 1),
 		log: log.With("collector", config.Name()),
 	}
-	c.queue.forgo = c.forgo
 	if _, _, err := net.SplitHostPort(config.Address); err != nil {
 		return nil, fmt.Errorf("export ipfix: %w; write HOST:PORT", err)
 	}
@@ -100,6 +100,7 @@ func NewCollector(config CollectorConfig, x *IPFIX, facts func() Facts, log *slo
 			return nil, err
 		}
 	}
+	c.process, c.queue.forgo = processes.Add(1), c.forgo
 	return c, nil
 }
 
