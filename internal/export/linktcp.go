@@ -192,7 +192,7 @@ func (l *tcpLink) finish() {
 	_ = l.tcp.SetWriteDeadline(l.finishing) // what is being written
 }
 
-func (l *tcpLink) confirmed() (uint64, error) {
+func (l *tcpLink) confirmed() (uint64, []uint64, error) {
 	waiting, fault := 0, 0
 	var err error
 	if outer := l.raw.Control(func(fd uintptr) {
@@ -200,10 +200,10 @@ func (l *tcpLink) confirmed() (uint64, error) {
 			fault, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
 		}
 	}); outer != nil {
-		return l.end, outer
+		return l.end, nil, outer
 	}
 	if err != nil {
-		return l.end, err
+		return l.end, nil, err
 	}
 	acknowledged := l.octets.Load() - min(uint64(waiting), l.octets.Load())
 	n := 0
@@ -213,15 +213,15 @@ func (l *tcpLink) confirmed() (uint64, error) {
 	}
 	l.marks = append(l.marks[:0], l.marks[n:]...)
 	if fault != 0 {
-		return l.end, syscall.Errno(fault)
+		return l.end, nil, syscall.Errno(fault)
 	}
-	return l.end, nil
+	return l.end, nil, nil
 }
 
 // close resets a connection that still has something to send: it will be counted
 // as lost or sent again, so it must not arrive now.
 func (l *tcpLink) close() {
-	if _, err := l.confirmed(); err != nil || len(l.marks) > 0 {
+	if _, _, err := l.confirmed(); err != nil || len(l.marks) > 0 {
 		_ = l.tcp.SetLinger(0) // it is closed in any case
 		l.tcp.Close()
 	} else {

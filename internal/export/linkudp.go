@@ -32,26 +32,41 @@ const (
 // maxBatch is how many datagrams the kernel cuts from one buffer.
 const maxBatch = 64
 
-// settleTime is how long a refusal may take to come back.
-const settleTime = 100 * time.Millisecond
+// settleTime is how long a refusal may take to come back, unless maxUnsettled
+// octets, a part of the queue, were sent meanwhile.
+const (
+	settleTime   = 100 * time.Millisecond
+	maxUnsettled = 1 << 20
+)
 
 // udpLink is a connected UDP socket. A datagram counts as taken when the network
-// has not refused it until the next one was sent or settleTime is over: more
-// cannot be known (RFC 7011 §10.3).
+// has not refused it within settleTime: more cannot be known (RFC 7011 §10.3).
 type udpLink struct {
-	conn     *net.UDPConn
-	raw      syscall.RawConn
-	v4       bool
-	size     int  // the configured limit, 0: none
-	now      int  // the limit that the path has now
-	plain    bool // the kernel or the device cannot cut buffers
-	written  uint64
-	settled  uint64
-	last     time.Time
-	began    time.Time
-	segment  []byte // control message
-	segments *uint16
-	never    chan struct{}
+	conn      *net.UDPConn
+	raw       syscall.RawConn
+	v4        bool
+	size      int  // the configured limit, 0: none
+	now       int  // the limit that the path has now
+	plain     bool // the kernel or the device cannot cut buffers
+	written   uint64
+	before    uint64     // what was written before the last call of write
+	unsettled []datagram // sent, and not yet taken
+	settled   uint64
+	lost      []uint64 // see confirmed
+	last      time.Time
+	began     time.Time
+	segment   []byte // control message
+	segments  *uint16
+	never     chan struct{}
+}
+
+// datagram is a message that was sent, and may still be refused.
+type datagram struct {
+	end    uint64 // octets of all messages up to here
+	length int
+	number uint32 // its Sequence Number (RFC 7011 §3.1)
+	at     time.Time
+	lost   bool // a router on the path had no room for it
 }
 
 func (c CollectorConfig) dialUDP(ctx context.Context) (link, error) {
@@ -71,7 +86,7 @@ func (c CollectorConfig) dialUDP(ctx context.Context) (link, error) {
 	header.SetLen(unix.CmsgLen(2))
 	l.segments = (*uint16)(unsafe.Pointer(&l.segment[unix.CmsgLen(0)]))
 	if l.raw, err = l.conn.SyscallConn(); err == nil {
-		err = l.discover(unix.IPV6_PMTUDISC_DO)
+		err = errors.Join(l.discover(unix.IPV6_PMTUDISC_DO), l.listen())
 	}
 	if err != nil {
 		conn.Close()
@@ -133,19 +148,28 @@ func (l *udpLink) write(out []byte, sizes []int) error {
 	for len(sizes) > 0 {
 		n, octets := equal(sizes)
 		if err := l.send(out[:octets], sizes[0], n); err != nil {
-			if !errors.Is(err, unix.ECONNREFUSED) {
-				l.settled = l.written // these were not refused
-			}
+			l.settle(len(l.unsettled)) // what the network refused is not among them
 			return err
 		}
-		l.settled = before
-		l.written += uint64(octets)
+		l.before = before
 		out, sizes = out[octets:], sizes[n:]
 	}
 	l.last = time.Now()
 	l.pace(l.written - before)
 	return nil
 }
+
+// note remembers messages of a length that were sent.
+func (l *udpLink) note(b []byte, length int) {
+	now := time.Now()
+	for ; len(b) > 0; b = b[length:] {
+		l.written += uint64(length)
+		l.unsettled = append(l.unsettled, datagram{end: l.written, length: length, number: sequence(b), at: now})
+	}
+}
+
+// sequence is a message's Sequence Number.
+func sequence(message []byte) uint32 { return binary.BigEndian.Uint32(message[8:]) }
 
 // A collector that has just begun to listen would lose what has waited for it,
 // if all came at once: the rate begins at firstRate octets a second, and is
@@ -164,14 +188,13 @@ func (l *udpLink) pace(octets uint64) {
 	time.Sleep(time.Duration(octets) * time.Second / (firstRate << n))
 }
 
-// equal is how many messages can be cut from one buffer: all are as long as the
-// first, but for the last, which may be shorter.
+// equal is how many messages can be cut from one buffer. All are of one length:
+// between virtual devices a buffer comes uncut to a router, which refuses all of
+// it or nothing.
 func equal(sizes []int) (n, octets int) {
-	for n < len(sizes) && n < maxBatch && sizes[n] <= sizes[0] && octets+sizes[n] <= maxDatagrams {
+	for n < len(sizes) && n < maxBatch && sizes[n] == sizes[0] && octets+sizes[n] <= maxDatagrams {
 		octets += sizes[n]
-		if n++; sizes[n-1] < sizes[0] {
-			break
-		}
+		n++
 	}
 	return n, octets
 }
@@ -184,37 +207,64 @@ const maxDatagrams = 65507
 func (l *udpLink) send(b []byte, length, n int) error {
 	if n > 1 && !l.plain {
 		*l.segments = uint16(length)
-		_, _, err := l.conn.WriteMsgUDP(b, l.segment, nil)
-		switch {
-		case err == nil || errors.Is(err, unix.ECONNREFUSED):
-			return err
+		switch err := l.try(b, l.segment); {
+		case err == nil:
+			l.note(b, length)
+			return nil
+		case errors.Is(err, unix.EMSGSIZE), errors.Is(err, unix.EINVAL) && l.exceeded(length): // Linux before 6.14 calls it invalid
 		case errors.Is(err, unix.EIO), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOPROTOOPT):
 			l.plain = true // the device computes no checksums, or the kernel is built without
-		case !errors.Is(err, unix.EMSGSIZE):
+		default:
 			return err
 		}
 	}
-	for len(b) > 0 {
-		m := b[:binary.BigEndian.Uint16(b[2:])] // the message's own length
-		_, err := l.conn.Write(m)
+	for ; len(b) > 0; b = b[length:] {
+		err := l.try(b[:length], nil)
 		if errors.Is(err, unix.EMSGSIZE) {
-			err = l.fragmented(m)
+			err = l.fragmented(b[:length])
 		}
 		if err != nil {
 			return err
 		}
-		b = b[len(m):]
+		l.note(b[:length], length)
 	}
 	return nil
 }
 
-// fragmented sends a message that was made before the path MTU fell. Those that
-// follow are shorter.
+// maxTries is how often a datagram is sent that others keep from being sent.
+const maxTries = 16
+
+// try sends a buffer. A call that fails because the network had refused another
+// datagram has sent nothing.
+func (l *udpLink) try(b, control []byte) (err error) {
+	for range maxTries {
+		if _, _, err = l.conn.WriteMsgUDP(b, control, nil); err == nil {
+			return nil
+		}
+		heard, refused := l.hear()
+		if refused != nil {
+			return refused
+		}
+		if !heard {
+			return err // it is this one, and our own host says so
+		}
+	}
+	return err
+}
+
+// exceeded tells whether messages of a length are too long for the path of now.
+func (l *udpLink) exceeded(length int) bool {
+	l.measure()
+	return length > l.now
+}
+
+// fragmented sends a message that was made before the path MTU fell, and that our
+// own host has therefore not sent. Those that follow are shorter.
 func (l *udpLink) fragmented(m []byte) error {
-	if err := l.discover(unix.IPV6_PMTUDISC_DONT); err != nil {
+	if err := l.discover(unix.IPV6_PMTUDISC_WANT); err != nil {
 		return err
 	}
-	_, err := l.conn.Write(m)
+	err := l.try(m, nil)
 	if back := l.discover(unix.IPV6_PMTUDISC_DO); err == nil {
 		err = back
 	}
@@ -222,22 +272,35 @@ func (l *udpLink) fragmented(m []byte) error {
 	return err
 }
 
-func (l *udpLink) confirmed() (uint64, error) {
-	refusal := 0
-	if err := l.control(func(fd int) (err error) {
-		refusal, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+func (l *udpLink) confirmed() (end uint64, lost []uint64, err error) {
+	pending := 0
+	if err = l.control(func(fd int) (err error) {
+		pending, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 		return err
-	}); err != nil {
-		return l.settled, err
+	}); err == nil && pending != 0 {
+		var heard bool
+		if heard, err = l.hear(); !heard { // there was no memory to keep it
+			err = l.refused(refusal{errno: syscall.Errno(pending)})
+		}
 	}
-	switch errno := syscall.Errno(refusal); {
-	case errno == unix.EMSGSIZE: // a router on the path says so
-		l.measure()
-	case errno != 0:
-		return l.settled, errno
+	n := 0
+	for now := time.Now(); n < len(l.unsettled); n++ {
+		if d := &l.unsettled[n]; now.Sub(d.at) <= settleTime && l.written-d.end < maxUnsettled {
+			break
+		}
 	}
-	if time.Since(l.last) > settleTime {
-		l.settled = l.written
+	l.settle(n)
+	lost, l.lost = l.lost, nil
+	return l.settled, lost, err
+}
+
+// settle ends the waiting for refusals of the first n datagrams.
+func (l *udpLink) settle(n int) {
+	for _, d := range l.unsettled[:n] {
+		l.settled = d.end
+		if d.lost {
+			l.lost = append(l.lost, d.end)
+		}
 	}
-	return l.settled, nil
+	l.unsettled = append(l.unsettled[:0], l.unsettled[n:]...)
 }

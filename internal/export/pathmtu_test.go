@@ -6,39 +6,45 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 )
 
-// inNamespace runs a test again in a network namespace of its own; it tells
-// whether this is that run.
-func inNamespace(t *testing.T) bool {
+const inside = "WAYMARK_EXPORT_TEST_NAMESPACE"
+
+// inNamespace runs a test again in a network namespace of its own, with others
+// beside it; it tells whether this is that run.
+func inNamespace(t *testing.T, others ...string) bool {
 	t.Helper()
-	const inside = "WAYMARK_EXPORT_TEST_NAMESPACE"
 	if os.Getenv(inside) != "" {
 		return true
 	}
 	name := fmt.Sprintf("wm-export-%d", os.Getpid())
-	if b, err := exec.Command("ip", "netns", "add", name).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s (network namespaces need root)", err, b)
+	for _, other := range append([]string{""}, others...) {
+		ip(t, "netns", "add", name+other)
+		defer ip(t, "netns", "delete", name+other)
 	}
-	defer func() {
-		if b, err := exec.Command("ip", "netns", "delete", name).CombinedOutput(); err != nil {
-			t.Errorf("%v: %s", err, b)
-		}
-	}()
 	cmd := exec.Command("ip", "netns", "exec", name, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.v")
-	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Env = append(os.Environ(), inside+"="+name)
 	if b, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, b)
 	}
 	return false
 }
 
+// beside is the name of a namespace beside that of the test.
+func beside(other string) string { return os.Getenv(inside) + other }
+
+func ip(t *testing.T, args ...string) {
+	t.Helper()
+	if b, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		t.Fatalf("ip %s: %v: %s (network namespaces need root)", strings.Join(args, " "), err, b)
+	}
+}
+
 func setMTU(t *testing.T, mtu int) {
 	t.Helper()
-	if b, err := exec.Command("ip", "link", "set", "lo", "up", "mtu", fmt.Sprint(mtu)).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, b)
-	}
+	ip(t, "link", "set", "lo", "up", "mtu", fmt.Sprint(mtu))
 }
 
 // Messages are as long as the path MTU lets them be, and none is lost when that

@@ -67,6 +67,21 @@ func (q *queue) put(layout uint16, record []byte) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.offered++
+	q.add(layout, record)
+}
+
+// again takes back the records of a block up to an offset, as if they came now.
+func (q *queue) again(b *block, to int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for at := b.start; at < to; {
+		layout, record, end := b.next(at)
+		q.add(layout, record)
+		at = end
+	}
+}
+
+func (q *queue) add(layout uint16, record []byte) {
 	need := entryHeader + len(record)
 	if q.closed || need > blockLen {
 		q.dropped++

@@ -22,9 +22,10 @@ type link interface {
 	limit() int
 	// write sends messages, which stand one behind the other in out.
 	write(out []byte, sizes []int) error
-	// confirmed is how many octets need not be sent again, and the error that
-	// the connection has met since it was asked last.
-	confirmed() (uint64, error)
+	// confirmed tells how many octets of messages are settled, by their ends which
+	// of these messages did not arrive (since it was asked last), and the error
+	// that the connection has met since.
+	confirmed() (end uint64, lost []uint64, err error)
 	// gone is closed when the collector has ended the connection; ended says why.
 	gone() <-chan struct{}
 	ended() error
@@ -116,6 +117,9 @@ func (s *session) exchange(ctx context.Context) error {
 		if err := s.confirm(); err != nil {
 			return err
 		}
+		if s.link.limit() < s.limitNow {
+			s.refresh = time.Time{} // another path: the templates may have met its limit
+		}
 		if s.c.config.Transport != UDP || time.Since(began) > 2*settleTime {
 			s.c.reached()
 		}
@@ -139,20 +143,24 @@ func (s *session) exchange(ctx context.Context) error {
 // drain sends what is queued, and waits until it is confirmed.
 func (s *session) drain() error {
 	deadline := time.Now().Add(closingTime)
-	for time.Now().Before(deadline) {
-		b, _ := s.c.queue.ready(0)
-		if b == nil {
-			break
+	for {
+		for time.Now().Before(deadline) {
+			b, _ := s.c.queue.ready(0)
+			if b == nil {
+				break
+			}
+			if err := s.add(b); err != nil {
+				return err
+			}
 		}
-		if err := s.add(b); err != nil {
+		if err := s.tell(time.Now()); err != nil { // the last statistics
 			return err
 		}
+		s.await(deadline)
+		if s.c.queue.stats().waiting == 0 || !time.Now().Before(deadline) {
+			return nil
+		}
 	}
-	if err := s.tell(time.Now()); err != nil { // the last statistics
-		return err
-	}
-	s.await(deadline)
-	return nil
 }
 
 // partingTime is how long a collector that has ended the connection may still
@@ -172,11 +180,8 @@ func (s *session) await(deadline time.Time) {
 // add puts the records of a block into messages.
 func (s *session) add(b *block) error {
 	s.held = append(s.held, b)
-	if l := s.link.limit(); l != s.limitNow {
-		if err := s.encoder.SetLimit(l); err != nil {
-			return err
-		}
-		s.limitNow = l
+	if err := s.resize(); err != nil {
+		return err
 	}
 	list := *s.c.templates.list.Load()
 	s.message.consumed = 0
@@ -185,9 +190,10 @@ func (s *session) add(b *block) error {
 		t := list[index].template
 		err := s.encoder.Add(t, record)
 		if errors.Is(err, ipfix.ErrTemplateUndefined) {
-			if err = s.encoder.Define(t); err == nil {
-				err = s.encoder.Add(t, record)
+			if err := s.define(t); err != nil {
+				return err
 			}
+			err = s.encoder.Add(t, record)
 		}
 		switch {
 		case err == nil:
@@ -206,6 +212,50 @@ func (s *session) add(b *block) error {
 		at = end
 	}
 	return nil
+}
+
+// resize heeds the link's limit.
+func (s *session) resize() error {
+	l := s.link.limit()
+	if l == s.limitNow {
+		return nil
+	}
+	s.limitNow = l
+	return s.encoder.SetLimit(l)
+}
+
+// define makes a template known. Over UDP a message of its own tells of it, which
+// every path has room for: with one that is lost, collectors would lose all that
+// comes until the next refresh.
+func (s *session) define(t *ipfix.Template) error {
+	if s.c.config.Transport != UDP {
+		return known(s.encoder.Define(t))
+	}
+	if err := s.finish(); err != nil {
+		return err
+	}
+	if err := s.encoder.SetLimit(MinMessageSize); err != nil {
+		return err
+	}
+	if err := known(s.encoder.Define(t)); err != nil {
+		return err
+	}
+	if err := s.addTemplates(); err != nil {
+		return err
+	}
+	if err := s.finish(); err != nil {
+		return err
+	}
+	return s.encoder.SetLimit(s.limitNow)
+}
+
+// known passes over templates that no message has room for: their records are
+// counted when they come.
+func known(err error) error {
+	if errors.Is(err, ipfix.ErrTooLong) {
+		return nil
+	}
+	return err
 }
 
 // finish ends a message, and writes those that are ready when they are many.
@@ -249,19 +299,16 @@ func (s *session) write() error {
 
 // confirm counts what the collector has, and gives up the blocks of it.
 func (s *session) confirm() error {
-	end, err := s.link.confirmed()
+	end, lost, err := s.link.confirmed()
 	n := 0
 	for n < len(s.pending) && s.pending[n].end <= end {
 		m := s.pending[n]
 		n++
-		s.c.exported.Add(m.records)
-		if m.skipped > 0 {
-			s.c.unencodable.Add(m.skipped)
-			s.c.unsent.add(m.unsent)
-		}
-		s.c.octets.Add(uint64(m.length))
-		if m.length > 0 {
-			s.c.messages.Add(1)
+		if len(lost) > 0 && lost[0] == m.end {
+			lost = lost[1:]
+			s.again(m)
+		} else {
+			s.count(m)
 		}
 		if m.block != nil {
 			s.settle(m)
@@ -269,6 +316,34 @@ func (s *session) confirm() error {
 	}
 	s.pending = append(s.pending[:0], s.pending[n:]...)
 	return err
+}
+
+// count counts a message that was exported.
+func (s *session) count(m sent) {
+	s.c.exported.Add(m.records)
+	if m.skipped > 0 {
+		s.c.unencodable.Add(m.skipped)
+		s.c.unsent.add(m.unsent)
+	}
+	s.c.octets.Add(uint64(m.length))
+	if m.length > 0 {
+		s.c.messages.Add(1)
+	}
+}
+
+// again gives the queue what a message has of the held blocks: all up to its end,
+// as the messages before it are settled.
+func (s *session) again(m sent) {
+	if m.block == nil {
+		return
+	}
+	for _, b := range s.held {
+		if b == m.block {
+			break
+		}
+		s.c.queue.again(b, len(b.data))
+	}
+	s.c.queue.again(m.block, m.offset)
 }
 
 // settle gives up what a message has of the held blocks.
@@ -294,20 +369,39 @@ func (s *session) restore() {
 // others those that are new, then names and statistics.
 func (s *session) tell(now time.Time) error {
 	s.refresh = now.Add(s.c.config.Refresh)
+	if err := s.resize(); err != nil {
+		return err
+	}
+	if s.c.config.Transport == UDP { // as define
+		if err := s.encoder.SetLimit(MinMessageSize); err != nil {
+			return err
+		}
+	}
 	for _, l := range (*s.c.templates.list.Load())[s.defined:] {
 		s.defined++
-		if err := s.encoder.Define(l.template); err != nil && !errors.Is(err, ipfix.ErrTooLong) {
+		if err := known(s.encoder.Define(l.template)); err != nil {
 			return err
 		}
 	}
 	if s.c.config.Transport == UDP {
 		s.encoder.Refresh(now, 0, 0)
 	}
+	if err := s.addTemplates(); err != nil {
+		return err
+	}
+	if err := s.options(); err != nil {
+		return err
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	return s.encoder.SetLimit(s.limitNow)
+}
+
+// addTemplates adds the templates that are due.
+func (s *session) addTemplates() error {
 	for {
 		err := s.encoder.AddTemplates()
-		if err == nil {
-			break
-		}
 		if !errors.Is(err, ipfix.ErrMessageFull) {
 			return err
 		}
@@ -315,10 +409,6 @@ func (s *session) tell(now time.Time) error {
 			return err
 		}
 	}
-	if err := s.options(); err != nil {
-		return err
-	}
-	return s.flush()
 }
 
 // options adds the options records.

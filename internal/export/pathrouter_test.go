@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Namespaces of a path, beside that of the exporter:
+//
+//	exporter --- near [router] far --- collector
+const (
+	router = "-r"
+	beyond = "-b" // the collector's
+)
+
+// raisePath makes the path, with an MTU for its far link.
+func raisePath(t *testing.T, far int) {
+	t.Helper()
+	r, b := beside(router), beside(beyond)
+	ip(t, "link", "add", "out", "type", "veth", "peer", "name", "near", "netns", r)
+	ip(t, "-n", r, "link", "add", "far", "type", "veth", "peer", "name", "in", "netns", b)
+	for _, forwarding := range []string{"net.ipv6.conf.all.forwarding=1", "net.ipv4.conf.all.forwarding=1"} {
+		ip(t, "netns", "exec", r, "sysctl", "-qw", forwarding)
+	}
+	for _, a := range []struct{ namespace, device, v6, v4 string }{
+		{beside(""), "out", "2001:db8:1::1/64", "192.0.2.1/26"},
+		{r, "near", "2001:db8:1::2/64", "192.0.2.2/26"},
+		{r, "far", "2001:db8:2::1/64", "192.0.2.65/26"},
+		{b, "in", "2001:db8:2::2/64", "192.0.2.66/26"},
+	} {
+		ip(t, "-n", a.namespace, "addr", "add", a.v6, "dev", a.device, "nodad")
+		ip(t, "-n", a.namespace, "addr", "add", a.v4, "dev", a.device)
+		ip(t, "-n", a.namespace, "link", "set", a.device, "up")
+	}
+	ip(t, "route", "add", "2001:db8:2::/64", "via", "2001:db8:1::2")
+	ip(t, "route", "add", "192.0.2.64/26", "via", "192.0.2.2")
+	ip(t, "-n", b, "route", "add", "2001:db8:1::/64", "via", "2001:db8:2::1")
+	ip(t, "-n", b, "route", "add", "192.0.2.0/26", "via", "192.0.2.65")
+	setFar(t, far)
+}
+
+func setFar(t *testing.T, mtu int) {
+	t.Helper()
+	ip(t, "-n", beside(router), "link", "set", "far", "mtu", fmt.Sprint(mtu))
+}
+
+func lowerPath(t *testing.T) {
+	t.Helper()
+	ip(t, "link", "delete", "out")
+	ip(t, "-n", beside(router), "link", "delete", "far")
+}
+
+// beyondPath runs something in the collector's namespace; sockets stay there.
+func beyondPath(t *testing.T, do func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	enter := func(path string) int {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	here, there := enter("/proc/thread-self/ns/net"), enter("/run/netns/"+beside(beyond))
+	defer unix.Close(here)
+	defer unix.Close(there)
+	if err := unix.Setns(there, unix.CLONE_NEWNET); err != nil {
+		t.Fatal(err)
+	}
+	do()
+	if err := unix.Setns(here, unix.CLONE_NEWNET); err != nil {
+		t.Fatal(err) // and the thread ends with the test
+	}
+	runtime.UnlockOSThread()
+}
+
+var farEnds = []struct {
+	address string
+	headers int
+}{{"[2001:db8:2::2]:0", 48}, {"192.0.2.66:0", 28}}
+
+// A link behind a router that is smaller than ours costs no record, and whatever
+// passes it can be decoded.
+func TestPathMTUBehindRouter(t *testing.T) {
+	if !inNamespace(t, router, beyond) {
+		return
+	}
+	for _, end := range farEnds {
+		raisePath(t, 1300)
+		r, x := newReceiver(t), newIPFIX(t)
+		address := ""
+		beyondPath(t, func() { address = r.udp(end.address) })
+		c := newCollector(t, x, CollectorConfig{Transport: UDP, Address: address})
+		stop := run(c)
+		waitFor(t, "the first options", func() bool { return len(r.options()) > 0 }) // neighbours are found
+		p, templates, began := postcard(t), r.templates(), time.Now()
+		offer(x, c, p, 20) // two messages, one of them too big
+		waitFor(t, "receiving", func() bool { return r.records() == 20 })
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("%s: the first records took %v", address, took)
+		}
+		waitFor(t, "the templates again", func() bool { return r.templates() >= 2*templates })
+		offer(x, c, p, 2000)
+		waitFor(t, "receiving", func() bool { return r.records() == 2020 })
+		if n := r.longest(0); n > 1300-end.headers || n <= 1300-end.headers-130 {
+			t.Errorf("%s: messages of up to %d octets", address, n)
+		}
+		stop()
+		r.close()
+		// What was sent in vain has numbers, too.
+		if s := check(t, c); s.Written != 2020 || s.Missed() != 0 || r.records() != 2020 || r.missed == 0 || r.missed > 20 {
+			t.Errorf("%s: received %d, missed %d, of %+v", address, r.records(), r.missed, s)
+		}
+		lowerPath(t)
+	}
+}
+
+// What is under way when a link behind a router shrinks is sent again, and
+// nothing twice.
+func TestPathMTUFallsBehindRouter(t *testing.T) {
+	if !inNamespace(t, router, beyond) {
+		return
+	}
+	for _, end := range farEnds {
+		raisePath(t, 1500)
+		r, x := newReceiver(t), newIPFIX(t)
+		address := ""
+		beyondPath(t, func() { address = r.udp(end.address) })
+		c := newCollector(t, x, CollectorConfig{Transport: UDP, Address: address})
+		stop := run(c)
+		waitFor(t, "the first options", func() bool { return len(r.options()) > 0 })
+		p, offered, began := postcard(t), 0, time.Now()
+		for step, far := range []int{1500, 1400, 1300} {
+			setFar(t, far)
+			for time.Since(began) < time.Duration(step+1)*500*time.Millisecond {
+				offer(x, c, p, 20)
+				offered += 20
+				time.Sleep(200 * time.Microsecond)
+			}
+		}
+		waitFor(t, "receiving", func() bool { return r.records() >= offered })
+		stop()
+		r.close()
+		if n := r.longest(r.count() - 100); n > 1300-end.headers {
+			t.Errorf("%s: messages of up to %d octets", address, n)
+		}
+		if s := check(t, c); int(s.Written) != offered || s.Missed() != 0 || r.records() != offered || r.missed == 0 {
+			t.Errorf("%s: received %d, missed %d, of %+v", address, r.records(), r.missed, s)
+		}
+		t.Logf("%s: offered %d, sent in vain %d", address, offered, r.missed)
+		lowerPath(t)
+	}
+}
