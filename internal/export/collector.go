@@ -68,6 +68,7 @@ type Collector struct {
 	log       *slog.Logger
 	queue     *queue
 	announce  chan struct{} // names changed
+	dial      func(context.Context) (link, error)
 
 	exported, lost, unencodable, rejected, messages, octets atomic.Uint64
 
@@ -90,7 +91,7 @@ var processes atomic.Uint32
 func NewCollector(config CollectorConfig, x *IPFIX, facts func() Facts, log *slog.Logger) (*Collector, error) {
 	c := &Collector{
 		config: config, templates: x.templates, facts: facts, queue: newQueue(), announce: make(chan struct{}, 1),
-		log: log.With("collector", config.Name()),
+		dial: config.dial, log: log.With("collector", config.Name()),
 	}
 	if _, _, err := net.SplitHostPort(config.Address); err != nil {
 		return nil, fmt.Errorf("export ipfix: %w; write HOST:PORT", err)
@@ -165,7 +166,7 @@ func (c *Collector) Run(ctx context.Context) {
 
 // connect is one session, from its connection to its end.
 func (c *Collector) connect(ctx context.Context) error {
-	l, err := c.config.dial(ctx)
+	l, err := c.dial(ctx)
 	if err != nil {
 		return err
 	}
