@@ -298,7 +298,7 @@ func TestPrintStatus(t *testing.T) {
 			{Name: "eth9", Boundary: "strip", Forwarding: "stack"},
 		},
 		Records: api.Records{Read: 4, Exporters: []api.Exporter{{Name: "jsonl:/x", Written: 3, Failed: 1, Error: "disk full"},
-			{Name: "ipfix:udp://[::1]:4739", Written: 5, Queued: 6, Messages: 7, Connected: new(true)},
+			{Name: "ipfix:udp://[::1]:4739", Written: 5, Queued: 6, Messages: 7, Unsure: 2, Connected: new(true)},
 			{Name: "ipfix:tls://[::1]:4740", Queued: 8, Error: "connection refused", Connected: new(false)}},
 			KernelEvents: &api.KernelEvents{Received: 10, Malformed: 11, Lost: 12}},
 		Warnings: []health.Warning{health.New(health.InterfaceMissing, "eth9", "interface eth9 is missing", "create it")},
@@ -329,7 +329,7 @@ eth0       6          7           8              9
 records read 4, malformed 0; observers 0, dropped for them 0
 events of the kernel's own IOAM read 10, malformed 11, lost 12
 exporter jsonl:/x: written 3, dropped 0, failed 1 (disk full)
-exporter ipfix:udp://[::1]:4739: connected, written 5, dropped 0, failed 0, queued 6, messages 7
+exporter ipfix:udp://[::1]:4739: connected, written 5, dropped 0, failed 0, queued 6, messages 7, perhaps not read 2
 exporter ipfix:tls://[::1]:4740: not connected, written 0, dropped 0, failed 0, queued 8, messages 0 (connection refused)
 
 warning: interface_missing (eth9): a configured interface is missing

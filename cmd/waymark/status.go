@@ -191,6 +191,9 @@ func printRecords(w io.Writer, r api.Records) {
 		if e.Connected != nil {
 			fmt.Fprintf(w, ", queued %d, messages %d", e.Queued, e.Messages)
 		}
+		if e.Unsure > 0 {
+			fmt.Fprintf(w, ", perhaps not read %d", e.Unsure)
+		}
 		if e.Error != "" {
 			fmt.Fprintf(w, " (%s)", e.Error)
 		}

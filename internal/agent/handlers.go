@@ -371,7 +371,7 @@ func (a *Agent) status() (api.Status, error) {
 		shown := api.Exporter{Name: e.name, Written: e.Written, Dropped: e.Dropped, Failed: e.Lost + e.Unencodable,
 			Queued: e.Waiting(), Error: e.Error}
 		if e.network {
-			shown.Connected, shown.Messages, shown.Octets = &e.Connected, e.Messages, e.Octets
+			shown.Connected, shown.Messages, shown.Octets, shown.Unsure = &e.Connected, e.Messages, e.Octets, e.Unsure
 		}
 		out.Records.Exporters = append(out.Records.Exporters, shown)
 	}

@@ -40,6 +40,7 @@ var (
 	descExportQueued    = desc("export_queued_records", "Records on their way through an exporter.", "exporter")
 	descExportMessages  = desc("export_messages_total", "IPFIX messages that an exporter sent.", "exporter")
 	descExportOctets    = desc("export_octets_total", "Octets of these messages.", "exporter")
+	descExportUnsure    = desc("export_unsure_total", "Of the records written, how many at most collectors may not have read that broke their connections.", "exporter")
 	descExportConnected = desc("export_connected", "Whether an exporter reaches its collector, as far as can be told: 1 or 0.", "exporter")
 	descPathMTU         = desc("path_mtu_bytes", "The path MTU of a tunnel, where one is known that is smaller than its interface's.", "destination")
 	descTooBig          = desc("packet_too_big_total", "Packet Too Big messages that arrived, by what followed.", "result")
@@ -55,7 +56,7 @@ var descs = []*prometheus.Desc{
 	descPackets, descToStack, descRecordsWritten, descRecordsLost, descPostcards, descSuppressed, descFlowsSuppressed, descFlowsEvicted,
 	descSequences, descRecordsRead, descRecordsBad, descKernelEvents, descKernelBad, descKernelLost,
 	descObservers, descObserverDropped, descExportWritten, descExportDropped, descExportQueued,
-	descExportMessages, descExportOctets, descExportConnected, descPathMTU, descTooBig, descReloads,
+	descExportMessages, descExportOctets, descExportUnsure, descExportConnected, descPathMTU, descTooBig, descReloads,
 	descInterface, descWarnings, descBuild, descScrapeFailed,
 }
 
@@ -139,6 +140,7 @@ func (c collector) collectExporters(counter func(*prometheus.Desc, uint64, ...st
 		}
 		counter(descExportMessages, s.Messages, s.name)
 		counter(descExportOctets, s.Octets, s.name)
+		counter(descExportUnsure, s.Unsure, s.name)
 		connected := 0.0
 		if s.Connected {
 			connected = 1

@@ -100,6 +100,7 @@ type Exporter struct {
 	Connected *bool  `json:"connected,omitempty"`
 	Messages  uint64 `json:"messages,omitempty"`
 	Octets    uint64 `json:"octets,omitempty"`
+	Unsure    uint64 `json:"unsure,omitempty"` // of Written at most: collectors that broke their connections may not have read them
 }
 
 // Schema is the content of an opaque state snapshot.

@@ -28,6 +28,7 @@ func (l *briefLink) write(out []byte, _ []int) error {
 	return nil
 }
 func (l *briefLink) confirmed() (uint64, []uint64, error) { return l.taken, nil, nil }
+func (l *briefLink) unread() uint64                       { return 0 }
 func (l *briefLink) gone() <-chan struct{}                { return l.over }
 func (l *briefLink) ended() error                         { return errEnded }
 func (l *briefLink) finish()                              {}

@@ -70,7 +70,7 @@ type Collector struct {
 	announce  chan struct{} // names changed
 	dial      func(context.Context) (link, error)
 
-	exported, lost, unencodable, rejected, messages, octets atomic.Uint64
+	exported, lost, unsure, unencodable, rejected, messages, octets atomic.Uint64
 
 	connected atomic.Bool
 	fault     atomic.Pointer[awayFault]
@@ -203,7 +203,7 @@ func (c *Collector) Stats() Stats {
 	s := Stats{
 		Offered: q.offered + c.rejected.Load(), Written: c.exported.Load(), Dropped: q.dropped,
 		Lost: c.lost.Load(), Unencodable: c.rejected.Load() + c.unencodable.Load(),
-		Messages: c.messages.Load(), Octets: c.octets.Load(), Connected: c.connected.Load(),
+		Messages: c.messages.Load(), Octets: c.octets.Load(), Unsure: c.unsure.Load(), Connected: c.connected.Load(),
 	}
 	if fault := c.fault.Load(); fault != nil {
 		s.Error, s.Cure = fault.text, fault.cure

@@ -210,7 +210,7 @@ func TestRestarts(t *testing.T) {
 	s := check(t, c)
 	r.shutdown()
 	received += r.records()
-	if s.Offered != 30600 || received < int(s.Written) || s.Missed() != 0 {
+	if s.Offered != 30600 || received < int(s.Written) || s.Missed() != 0 || s.Unsure != 0 {
 		t.Errorf("received %d of %+v", received, s)
 	}
 	t.Logf("received %d, %d of them twice", received, received-int(s.Written))
@@ -257,6 +257,9 @@ func TestKilledCollectors(t *testing.T) {
 		received += r.records()
 		if s.Lost+s.Unencodable != 0 || received == 0 || received > int(s.Offered) || s.Messages == 0 {
 			t.Errorf("%s: received %d of %+v", transport, received, s)
+		}
+		if transport == TCP && (s.Unsure == 0 || int(s.Written) > received+int(s.Unsure)) {
+			t.Errorf("received %d of %+v, more is missing than is unsure", received, s)
 		}
 		t.Logf("%s: received %d of %+v", transport, received, s)
 	}

@@ -40,6 +40,7 @@ type Stats struct {
 	// Of exporters over the network.
 	Messages  uint64
 	Octets    uint64
+	Unsure    uint64 // of Written at most: a connection broke, and the collector may not have read them
 	Connected bool
 	Cure      string // of Error, "" unless it is about credentials
 }

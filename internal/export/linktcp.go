@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,6 +52,7 @@ type tcpLink struct {
 	raw     syscall.RawConn
 	conn    net.Conn // tcp, or TLS over it
 	size    int
+	room    uint64        // see unread
 	octets  atomic.Uint64 // written to tcp, TLS' own included
 	written uint64        // octets of messages
 	marks   []mark        // not acknowledged
@@ -136,10 +138,13 @@ func (l *tcpLink) open(ctx context.Context, c CollectorConfig) (err error) {
 	}
 	var option error
 	err = l.raw.Control(func(fd uintptr) {
-		option = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(stallTime.Milliseconds()))
+		var scale uint8
+		scale, option = peerScale(int(fd))
+		l.room = maxWindow<<scale + uint64(l.size) // and a message of which it has read a part
+		option = errors.Join(option, unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(stallTime.Milliseconds())))
 	})
 	if err = errors.Join(err, option); err != nil {
-		return fmt.Errorf("set the connection's timeout: %w", err)
+		return fmt.Errorf("prepare the connection: %w", err)
 	}
 	under := counted{l.tcp, &l.octets}
 	if l.conn = under; c.Transport == TLS {
@@ -156,7 +161,23 @@ func (l *tcpLink) open(ctx context.Context, c CollectorConfig) (err error) {
 	return nil
 }
 
+// maxWindow is the greatest receive window without its scale (RFC 9293 §3.1).
+const maxWindow = 65535
+
+// peerScale is the scale of the peer's windows, which it chose so that they can
+// tell of all that it is ready to hold (RFC 7323 §2.3).
+func peerScale(fd int) (uint8, error) {
+	var info [unix.SizeofTCPInfo]byte
+	size := uint32(len(info))
+	if _, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.IPPROTO_TCP, unix.TCP_INFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0); errno != 0 {
+		return 0, errno
+	}
+	return info[6] & 0xf, nil // tcpi_snd_wscale, which TCPInfo of Go leaves out
+}
+
 func (l *tcpLink) limit() int            { return l.size }
+func (l *tcpLink) unread() uint64        { return l.room }
 func (l *tcpLink) gone() <-chan struct{} { return l.over }
 
 // write writes each message by itself: so it is known which are acknowledged.

@@ -138,6 +138,7 @@ func (l *udpLink) measure() {
 }
 
 func (l *udpLink) limit() int            { return l.now }
+func (l *udpLink) unread() uint64        { return 0 } // nor is anything acknowledged
 func (l *udpLink) gone() <-chan struct{} { return l.never }
 func (l *udpLink) ended() error          { return nil }
 func (l *udpLink) finish()               {}

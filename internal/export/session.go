@@ -26,6 +26,8 @@ type link interface {
 	// of these messages did not arrive (since it was asked last), and the error
 	// that the connection has met since.
 	confirmed() (end uint64, lost []uint64, err error)
+	// unread is how many octets may be confirmed that the collector has not read.
+	unread() uint64
 	// gone is closed when the collector has ended the connection; ended says why.
 	gone() <-chan struct{}
 	ended() error
@@ -60,6 +62,7 @@ type session struct {
 	total    uint64   // octets of all finished messages
 	pending  []sent   // not confirmed
 	message  sent     // the one being written
+	last     unread   // that are confirmed
 	refresh  time.Time
 	defined  int // how many of the templates the encoder has
 	limitNow int
@@ -67,6 +70,7 @@ type session struct {
 
 func newSession(c *Collector, l link) (*session, error) {
 	s := &session{c: c, link: l, out: make([]byte, 0, batchLen+maxMessageSize), limitNow: l.limit()}
+	s.last.room = l.unread()
 	transport := ipfix.TCP
 	if c.config.Transport == UDP {
 		transport = ipfix.UDP
@@ -92,6 +96,9 @@ func (s *session) run(ctx context.Context) error {
 		err = s.drain()
 	}
 	_ = s.confirm() // the last word of a connection that has failed
+	if len(s.pending) > 0 || err != nil && !errors.Is(err, errEnded) {
+		s.c.unsure.Add(s.last.sum.records) // broken: a host with nothing unread ends a connection in order
+	}
 	s.restore()
 	return err
 }
@@ -326,6 +333,7 @@ func (s *session) count(m sent) {
 		s.c.unsent.add(m.unsent)
 	}
 	s.c.octets.Add(uint64(m.length))
+	s.last.add(uint64(m.length), m.records)
 	if m.length > 0 {
 		s.c.messages.Add(1)
 	}
