@@ -21,8 +21,9 @@ AGREEMENT_PACKETS ?= 1000000
 # Packages with goroutines that share memory; the others gain nothing from -race.
 RACE := ./internal/agent/... ./internal/api/... ./internal/collect/... ./internal/export/... ./internal/lab/... ./internal/pathmtu/... ./internal/routing/... ./ipfix/...
 TEST_TIMEOUT ?= 15m
+SOAK ?= 10m
 
-.PHONY: build generate check test bench benchmarks instructions demo fuzz docs help
+.PHONY: build generate check test bench benchmarks instructions demo fuzz soak docs help
 
 build: ## Build bin/waymark, one static binary
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/waymark ./cmd/waymark
@@ -61,6 +62,10 @@ demo: ## Install what is missing and watch packets cross a five-node IOAM domain
 fuzz: ## Run every fuzz target for FUZZTIME (30s), then a million packets through the agreement test (root)
 	scripts/setup.sh test
 	scripts/fuzz.sh '$(FUZZTIME)' '$(AGREEMENT_PACKETS)'
+
+soak: ## Export at full rate for SOAK (10m) while the collector is ended or killed ten times (root)
+	scripts/setup.sh test
+	WAYMARK_SOAK='$(SOAK)' CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestDirectExportCollectorRestarts$$' ./test/e2e
 
 docs: ## Write docs/reference from the code
 	go run ./cmd/waymark docs docs/reference

@@ -109,3 +109,18 @@ func TestCollectorDiesUnread(t *testing.T) {
 		check(t, c)
 	}
 }
+
+// A collector that ends in order has read all.
+func TestCollectorEndsInOrder(t *testing.T) {
+	r, x := newReceiver(t), newIPFIX(t)
+	c := newCollector(t, x, CollectorConfig{Transport: TCP, Address: r.listen(TCP, "[::1]:0")})
+	stop := run(c)
+	offer(x, c, postcard(t), 1000)
+	waitFor(t, "sending all", func() bool { return c.Stats().Written == 1000 })
+	r.shutdown()
+	waitFor(t, "noticing it", func() bool { return !c.Stats().Connected })
+	stop()
+	if s := check(t, c); s.Unsure != 0 || r.records() != 1000 {
+		t.Errorf("received %d of %+v", r.records(), s)
+	}
+}
