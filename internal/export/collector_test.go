@@ -210,7 +210,8 @@ func TestRestarts(t *testing.T) {
 	s := check(t, c)
 	r.shutdown()
 	received += r.records()
-	if s.Offered != 30600 || received < int(s.Written) || s.Missed() != 0 {
+	// a collector that is too slow to take its leave breaks the connection
+	if s.Offered != 30600 || received+int(s.Unsure) < int(s.Written) || s.Missed() != 0 {
 		t.Errorf("received %d of %+v", received, s)
 	}
 	t.Logf("received %d, %d of them twice", received, received-int(s.Written))
