@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// TestFlowEviction has more flows than the table holds. With credit, what gives
+// way is told; without, what finds no place is counted as suppressed.
+func TestFlowEviction(t *testing.T) {
+	onOneCPU(t)
+	for _, test := range []struct {
+		name   string
+		credit uint64
+	}{{"credit", 1 << 40}, {"no credit", 0}} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := exportingConfig(ioam.ExportAggregate)
+			cfg.FlowEntries, cfg.ExportLimit = 4, 1000
+			p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+			p.setCredit(t, test.credit)
+			before := p.snapshotCounters(t)
+			const flows, rounds = 9, 20
+			for range rounds {
+				for flow := range flows {
+					run(t, p.tcOut, plainPacket(uint32(flow)), 0)
+				}
+			}
+			told := p.readSamples(t).flows
+			evicted := len(told)
+			if err := p.flows.collect(func(f Flow) { told = append(told, f) }); err != nil {
+				t.Fatal(err)
+			}
+			sum := uint64(0)
+			for _, f := range told {
+				sum += f.Packets
+			}
+			got := moved(before, p.snapshotCounters(t))
+			suppressed := got[abiCounterCOUNTER_EXPORTS_SUPPRESSED]
+			if sum+suppressed != flows*rounds || got[abiCounterCOUNTER_FLOWS_EVICTED] != uint64(evicted) {
+				t.Errorf("%d packets told and %d suppressed of %d; %d flows came by the ring, %v", sum, suppressed, flows*rounds, evicted, got)
+			}
+			if test.credit > 0 && (suppressed > 0 || evicted == 0) || test.credit == 0 && (suppressed == 0 || evicted > 0) {
+				t.Errorf("%d suppressed, %d evicted", suppressed, evicted)
+			}
+		})
+	}
+}
+
+// TestFlowsAreToldOnce collects interval after interval: each packet is in one,
+// an interval without packets tells nothing, and a flow that was told gives way
+// without a word.
+func TestFlowsAreToldOnce(t *testing.T) {
+	onOneCPU(t)
+	cfg := exportingConfig(ioam.ExportAggregate)
+	cfg.FlowEntries = 4
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	collect := func() (flows []Flow) {
+		t.Helper()
+		if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+			t.Fatal(err)
+		}
+		return flows
+	}
+	for interval := range 5 {
+		for range interval {
+			run(t, p.tcOut, plainPacket(1), 0)
+		}
+		flows := collect()
+		if interval == 0 && len(flows) > 0 || interval > 0 && (len(flows) != 1 || flows[0].Packets != uint64(interval) || flows[0].Skipped > 0) {
+			t.Fatalf("interval %d: %+v", interval, flows)
+		}
+	}
+	for flow := range uint32(8) {
+		run(t, p.tcOut, plainPacket(10+flow), 0)
+		if flow%4 == 3 {
+			if flows := collect(); len(flows) != 4 {
+				t.Fatalf("%+v", flows)
+			}
+		}
+	}
+	if flows := p.readSamples(t).flows; len(flows) > 0 {
+		t.Errorf("flows that were told came again: %+v", flows)
+	}
+}
+
+// TestFlowCountsSegments counts an offloaded packet as what the card will make
+// of it: three packets, each with its headers, and the end of a connection. The
+// kernel forgets their number where a packet grows, and a guest never told it.
+func TestFlowCountsSegments(t *testing.T) {
+	onOneCPU(t)
+	cfg := rightConfig()
+	cfg.Namespaces[0].Export = ioam.ExportAggregate
+	cfg.FlowEntries = 4
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	const fin, headers, payload = 0x01, 40 + 20, 300
+	option := ioam.DirectExport{Namespace: 123, Type: 0xc00000}.Option(0)
+	header, err := ioam.AppendExtensionHeader(nil, 6, option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := append(rightPacket()[:atHBH:atHBH], header...)
+	tcp := make([]byte, 20)
+	tcp[12], tcp[13] = 5<<4, fin
+	frame = append(append(frame, tcp...), make([]byte, payload)...)
+	binary.BigEndian.PutUint16(frame[atLength:], uint16(len(frame)-atHBH))
+	for _, test := range []struct {
+		name           string
+		size, segments uint32
+		want           uint64
+	}{
+		{"told", payload / 3, 3, 3},
+		{"not told", payload / 3, 0, 3},
+		{"not told, the last one short", payload/3 + 1, 0, 3},
+		{"not told, one byte over", payload/3 - 1, 0, 4},
+		{"not offloaded", 0, 0, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := p.tcOut.Run(&ebpf.RunOptions{
+				Data: frame, DataOut: make([]byte, len(frame)+1024),
+				Context: &skb{IngressIfindex: 2, GSOSize: test.size, GSOSegs: test.segments},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			flows := p.readSamples(t).flows
+			if len(flows) != 1 || flows[0].Packets != test.want || flows[0].Bytes != test.want*headers+payload || flows[0].End != FlowEnded {
+				t.Errorf("%+v, want %d packets", flows, test.want)
+			}
+		})
+	}
+}
+
+// TestFlowEnds ends connections, in an interval and in the one behind what was
+// told before: each is told at once, what was not told before is told with it, and
+// its entry is free. Without credit all of it waits for the interval's end.
+func TestFlowEnds(t *testing.T) {
+	onOneCPU(t)
+	cfg := exportingConfig(ioam.ExportAggregate)
+	cfg.FlowEntries, cfg.ExportLimit = 4, 100
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	const ack, finAck, rst = 0x10, 0x11, 0x04
+	send := func(flags ...byte) {
+		for _, f := range flags {
+			segment := append(plainPacket(7)[:atHBH:atHBH], make([]byte, 20)...)
+			segment[atNext], segment[atLength+1], segment[atHBH+12], segment[atHBH+13] = 6, 20, 5<<4, f
+			run(t, p.tcOut, segment, 0)
+		}
+	}
+	type told struct {
+		packets uint64
+		end     FlowEnd
+	}
+	check := func(when string, flows []Flow, want ...told) {
+		t.Helper()
+		var got []told
+		for _, f := range flows {
+			got = append(got, told{f.Packets, f.End})
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %+v, want %+v", when, got, want)
+		}
+	}
+	collect := func() (flows []Flow) {
+		t.Helper()
+		if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+			t.Fatal(err)
+		}
+		return flows
+	}
+	send(ack, ack, finAck, ack)
+	check("FIN", p.readSamples(t).flows, told{3, FlowEnded})
+	check("an interval", collect(), told{1, FlowInterval})
+	send(ack, rst)
+	check("RST", p.readSamples(t).flows, told{2, FlowEnded})
+	check("nothing left", collect())
+
+	send(ack, ack)
+	var clock abiFlowClock
+	if err := p.maps[mapFlowClock].Lookup(uint32(0), &clock); err != nil {
+		t.Fatal(err)
+	}
+	clock.Epoch++ // which nobody has collected yet
+	if err := p.maps[mapFlowClock].Put(uint32(0), clock); err != nil {
+		t.Fatal(err)
+	}
+	send(ack, finAck, ack)
+	check("FIN in the next interval", p.readSamples(t).flows, told{2, FlowInterval}, told{2, FlowEnded})
+	check("both collected", collect(), told{1, FlowInterval})
+
+	p.setCredit(t, 0)
+	send(ack, finAck, ack)
+	check("no credit", p.readSamples(t).flows)
+	check("no credit, collected", collect(), told{3, FlowEnded})
+}
+
+// TestFlowBeginsAnew follows numbers that begin anew, as those of an encapsulating
+// node that was restarted do: neither is all that follows late, nor is a packet
+// that strays from far behind a new beginning.
+func TestFlowBeginsAnew(t *testing.T) {
+	onOneCPU(t)
+	cfg := rightConfig()
+	cfg.Namespaces[0].Export = ioam.ExportAggregate
+	cfg.FlowEntries, cfg.ExportLimit = 4, 1
+	for _, test := range []struct {
+		name          string
+		numbers       []uint32
+		skipped, late uint32
+	}{
+		{"in order", []uint32{5, 6, 7}, 0, 0},
+		{"a loss", []uint32{5, 9}, 3, 0},
+		{"late", []uint32{5, 9, 6, 7}, 1, 2},
+		{"the same again", []uint32{5, 5, 5, 6}, 0, 0},
+		{"anew", []uint32{5000, 5001, 3, 4, 5, 7}, 1, 1},
+		{"a stray", []uint32{5000, 5001, 7, 5002, 5003}, 0, 1},
+		{"over the end", []uint32{1<<32 - 2, 1<<32 - 1, 0, 2}, 1, 0},
+	} {
+		p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+		for _, n := range test.numbers {
+			run(t, p.tcOut, numberedPacket(t, n), 2)
+		}
+		var flows []Flow
+		if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+			t.Fatal(err)
+		}
+		if len(flows) != 1 || flows[0].Skipped != test.skipped || flows[0].Late != test.late || flows[0].Packets != uint64(len(test.numbers)) {
+			t.Errorf("%s: %+v", test.name, flows)
+		}
+		p.close()
+	}
+}
+
+// TestFlowOverCPUs has the packets of one flow come over one CPU, another (the
+// same where there is one), and both: it is told as one flow, of which nothing is
+// missing but what was lost.
+func TestFlowOverCPUs(t *testing.T) {
+	cpus := onOneCPU(t)
+	first, last := cpus[0], cpus[len(cpus)-1]
+	cfg := rightConfig()
+	cfg.Namespaces[0].Export = ioam.ExportAggregate
+	cfg.FlowEntries, cfg.ExportLimit = 4, 1
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	number := uint32(100)
+	packets := func(cpu, n int) {
+		moveTo(t, cpu)
+		for range n {
+			run(t, p.tcOut, numberedPacket(t, number), 2)
+			number++
+		}
+	}
+	for i, interval := range []struct {
+		do      func()
+		packets uint64
+		skipped uint32
+	}{
+		{func() { packets(first, 5); packets(last, 5); packets(first, 5) }, 15, 0},
+		{func() { packets(last, 5) }, 5, 0},
+		{func() { number += 3; packets(first, 5); number++; packets(last, 2) }, 7, 4},
+	} {
+		interval.do()
+		var flows []Flow
+		if err := p.flows.collect(func(f Flow) { flows = append(flows, f) }); err != nil {
+			t.Fatal(err)
+		}
+		if len(flows) != 1 || flows[0].Packets != interval.packets || flows[0].Skipped != interval.skipped || flows[0].Late != 0 {
+			t.Errorf("interval %d: %+v", i, flows)
+		}
+	}
+}
+
+// numberedPacket is a packet in transit with a Sequence Number.
+func numberedPacket(t *testing.T, n uint32) []byte {
+	t.Helper()
+	option := ioam.DirectExport{Namespace: 123, Type: 0xc00000, ExtensionFlags: ioam.ExtensionSequence, Sequence: n}.Option(0)
+	header, err := ioam.AppendExtensionHeader(nil, 17, option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := append(rightPacket()[:atHBH:atHBH], header...)
+	frame = append(frame, rightPacket()[atUDP:]...)
+	binary.BigEndian.PutUint16(frame[atLength:], uint16(len(frame)-atHBH))
+	return frame
+}
