@@ -102,8 +102,9 @@ func RunExporter(ctx context.Context, kind, address string, duration time.Durati
 			x.offer(make1(n))
 			n++
 		}
-		for s := x.collector.Stats(); s.Offered > s.Written+inFlight; s = x.collector.Stats() {
-			time.Sleep(50 * time.Microsecond)
+		if err := x.awaitRoom(ctx, done); err != nil {
+			stop()
+			return ExporterRun{}, err
 		}
 		runtime.Gosched()
 	}
@@ -118,6 +119,21 @@ func RunExporter(ctx context.Context, kind, address string, duration time.Durati
 	r, err := runSince(began)
 	r.Records, r.Messages, r.Octets = s.Written, s.Messages, s.Octets
 	return r, err
+}
+
+// awaitRoom waits until few enough records are left to send. It fails when the
+// context ends, or the exporter, which would send none any more.
+func (x *exporter) awaitRoom(ctx context.Context, done <-chan error) error {
+	for s := x.collector.Stats(); s.Offered > s.Written+s.Dropped+s.Unencodable+inFlight; s = x.collector.Stats() {
+		select {
+		case <-ctx.Done():
+			return errors.Join(<-done, ctx.Err())
+		case err := <-done:
+			return errors.Join(err, ctx.Err(), fmt.Errorf("the exporter ended with %d of %d records sent", s.Written, s.Offered))
+		case <-time.After(50 * time.Microsecond):
+		}
+	}
+	return nil
 }
 
 // throwAway makes records and nothing of them.

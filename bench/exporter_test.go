@@ -4,6 +4,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -144,5 +145,32 @@ func TestExportsAreHeldToPackets(t *testing.T) {
 				t.Errorf("%d packets are to be in flows", l.aggregated)
 			}
 		})
+	}
+}
+
+// Whoever makes records does not wait for an exporter that has ended, nor
+// beyond the end of the context.
+func TestExporterThatEnds(t *testing.T) {
+	x, err := newExporter("[::1]:9", place(nodeConfig(), ours, other))
+	if err != nil {
+		t.Fatal(err)
+	}
+	make1 := exportedKinds["postcard-node"].maker(x)
+	for n := range uint32(inFlight + together) {
+		x.offer(make1(n))
+	}
+	done := make(chan error, 1)
+	done <- nil
+	if err := x.awaitRoom(context.Background(), done); err == nil || !strings.Contains(err.Error(), "ended with 0 of 40512 records sent") {
+		t.Errorf("of an exporter that has ended: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	go func() {
+		<-ctx.Done()
+		done <- nil
+	}()
+	if err := x.awaitRoom(ctx, done); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("after the end of the context: %v", err)
 	}
 }
