@@ -15,6 +15,7 @@ export PATH := $(PATH):/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
 VERSION = $(shell scripts/version.sh)
+COMMIT = $(shell git -c safe.directory='*' rev-parse --short=12 HEAD 2>/dev/null)
 FUZZTIME ?= 30s
 NAMES ?=
 AGREEMENT_PACKETS ?= 1000000
@@ -26,7 +27,7 @@ SOAK ?= 10m
 .PHONY: build generate check test bench benchmarks instructions demo fuzz soak docs help
 
 build: ## Build bin/waymark, one static binary
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/waymark ./cmd/waymark
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/waymark ./cmd/waymark
 
 generate: ## Compile the BPF programs with the pinned compiler (clang 19) and write their Go bindings
 	scripts/compiler.sh

@@ -34,7 +34,7 @@ type Result struct {
 	X      string   `json:"x,omitempty"` // the same in a word or two; bytes when absent
 	Notes  []string `json:"notes,omitempty"`
 
-	// Versions are those of waymark (which names the commit), of Go, and of ip.
+	// Versions are those of waymark, with its commit, of Go, and of ip.
 	Versions map[string]string `json:"versions,omitempty"`
 }
 
@@ -119,8 +119,9 @@ type Options struct {
 	Rounds int
 	// Brief leaves out what is measured in earnest only.
 	Brief bool
-	// Version is waymark's own, and Program its file; empty: the running one.
-	Version, Program string
+	// Version and Commit are waymark's own, and Program is its file; empty: the
+	// running one.
+	Version, Commit, Program string
 	// Progress is told now and then what is being done; may be nil.
 	Progress func(string)
 }
@@ -242,7 +243,7 @@ func (b Benchmark) Run(ctx context.Context, o Options) (Result, error) {
 	}
 	r.Name, r.Rounds, r.Time = b.Name, o.Rounds, started.UTC().Format(time.RFC3339)
 	r.Machine, r.Kernel = machine()
-	r.Versions = versions(o.Version)
+	r.Versions = versions(o.Version, o.Commit)
 	return r, nil
 }
 

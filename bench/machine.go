@@ -39,10 +39,12 @@ func machine() (machine, kernel string) {
 }
 
 // versions are those of what a figure depends on beside machine and kernel.
-func versions(waymark string) map[string]string {
+func versions(waymark, commit string) map[string]string {
 	list := map[string]string{"go": runtime.Version()}
-	if waymark != "" {
-		list["waymark"] = waymark
+	for name, value := range map[string]string{"waymark": waymark, "commit": commit} {
+		if value != "" {
+			list[name] = value
+		}
 	}
 	if out, err := exec.Command("ip", "-V").Output(); err == nil {
 		list["ip"] = strings.TrimPrefix(strings.TrimSpace(string(out)), "ip utility, ")

@@ -5,9 +5,17 @@
 #
 # Runs benchmarks in earnest (all of them, or those that are named), keeps their
 # results in bench/results, and writes docs/benchmarks.md and its figures from
-# all results that are there.
+# all results that are there. One that fails does not keep the others from
+# running; what has been measured is written also when this is interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+# Results name the version: it has to be that of this tree.
+built=$(bin/waymark version) tree=$(scripts/version.sh)
+if [ "$built" != "waymark $tree" ]; then
+	echo "benchmarks: bin/waymark is '$built', and this tree is $tree; run: make build" >&2
+	exit 1
+fi
 
 if [ $# -eq 0 ]; then
 	mapfile -t names < <(bin/waymark bench list | awk '{ print $1 }')
@@ -15,11 +23,38 @@ if [ $# -eq 0 ]; then
 fi
 mkdir -p bench/results docs/benchmarks
 new=$(mktemp)
-trap 'rm -f "$new"' EXIT
+failed=()
+
+report() {
+	local status=$?
+	trap - EXIT
+	trap '' INT TERM
+	if ! compgen -G 'bench/results/*.json' >/dev/null; then
+		echo "benchmarks: there are no results to report" >&2
+	elif bin/waymark bench report --figures docs/benchmarks bench/results/*.json >"$new"; then
+		cp "$new" docs/benchmarks.md
+	else
+		status=1
+	fi
+	rm -f "$new"
+	if [ ${#failed[@]} -gt 0 ]; then
+		echo "benchmarks: these failed, and their last results stay: ${failed[*]}" >&2
+		[ "$status" -ne 0 ] || status=1
+	fi
+	exit "$status"
+}
+trap report EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
 for name in "$@"; do
-	# A run that fails leaves the last one's result.
-	bin/waymark bench run "$name" --json >"$new"
+	status=0
+	bin/waymark bench run "$name" --json >"$new" || status=$?
+	if [ "$status" -eq 130 ]; then # interrupted, as its exit code says
+		exit "$status"
+	elif [ "$status" -ne 0 ]; then
+		failed+=("$name")
+		continue
+	fi
 	cp "$new" "bench/results/$name.json"
 done
-bin/waymark bench report --figures docs/benchmarks bench/results/*.json >"$new"
-cp "$new" docs/benchmarks.md

@@ -93,7 +93,7 @@ bind footprint, which waits for agents to start.`,
 }
 
 func runBench(cmd *cobra.Command, b bench.Benchmark, o bench.Options, asJSON bool, figure string) error {
-	o.Version = version
+	o.Version, o.Commit = version, builtFrom()
 	o.Progress = func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", b.Name, text) }
 	r, err := b.Run(cmd.Context(), o)
 	if err != nil {

@@ -6,12 +6,34 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
 
-// version is set by the build.
-var version = "devel"
+// version and commit are set by the build.
+var version, commit = "devel", ""
+
+// builtFrom is the commit, or what Go knows of it where make did not build;
+// empty when nobody knows.
+func builtFrom() string {
+	if commit != "" {
+		return commit
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	known := make(map[string]string)
+	for _, s := range info.Settings {
+		known[s.Key] = s.Value
+	}
+	revision := known["vcs.revision"]
+	if revision != "" && known["vcs.modified"] == "true" {
+		revision += "-dirty"
+	}
+	return revision
+}
 
 func newVersionCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
