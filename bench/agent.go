@@ -11,11 +11,14 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/agent"
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/datapath"
 )
 
 // agentPatience is how long an agent may take to answer, or to end.
@@ -30,10 +33,11 @@ const (
 
 // What there are aims for.
 const (
-	agentStart    = "agent: start"
-	agentMemory   = "agent: resident memory"
-	agentIdle     = "agent: processor time of an idle second"
-	agentWatching = agentIdle + ", watching routes"
+	agentStart      = "agent: start"
+	agentMemory     = "agent: resident memory"
+	agentIdleMemory = agentMemory + ", idle"
+	agentIdle       = "agent: processor time of an idle second"
+	watching        = ", watching routes"
 )
 
 const nodeYAML = `node: {id: 2, id-wide: 22222222}
@@ -63,6 +67,8 @@ func encapsulationsYAML(n int) string {
 
 // runningAgent is an agent in the node's namespace.
 type runningAgent struct {
+	node    *node
+	place   api.Place
 	command *exec.Cmd
 	client  *api.Client
 	ended   chan error
@@ -72,12 +78,13 @@ type runningAgent struct {
 
 // start runs an agent until it answers.
 func (f *footprint) start(ctx context.Context, file string) (*runningAgent, error) {
-	a := &runningAgent{command: exec.Command(f.program, "agent", "run", "--config", file), ended: make(chan error, 1)}
+	a := &runningAgent{node: f.node, command: exec.Command(f.program, "agent", "run", "--config", file), ended: make(chan error, 1)}
 	a.command.Stdout, a.command.Stderr = &a.log, &a.log
-	var place api.Place
+	// The terminal's interrupt is ours to handle: an agent leaves its programs.
+	a.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var started time.Time
 	err := inNamespace(f.node.ns, func() (err error) {
-		if place, err = api.Here(); err != nil {
+		if a.place, err = api.Here(); err != nil {
 			return err
 		}
 		started = time.Now()
@@ -86,7 +93,7 @@ func (f *footprint) start(ctx context.Context, file string) (*runningAgent, erro
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", f.program, err)
 	}
-	a.client = api.NewClient(place.Socket())
+	a.client = api.NewClient(a.place.Socket())
 	go func() { a.ended <- a.command.Wait() }()
 	for {
 		if _, err := a.client.Status(ctx); err == nil {
@@ -104,9 +111,20 @@ func (f *footprint) start(ctx context.Context, file string) (*runningAgent, erro
 	}
 }
 
-// kill ends an agent for a reason, and tells what it said.
+// kill ends an agent for a reason, takes away what it has attached and pinned,
+// and tells what it said.
 func (a *runningAgent) kill(reason error) error {
-	return errors.Join(reason, a.command.Process.Kill(), <-a.ended, errors.New(a.log.String()))
+	errs := []error{reason, a.command.Process.Kill(), <-a.ended}
+	errs = append(errs, inNamespace(a.node.ns, func() error {
+		_, _, err := agent.Remove(a.place, func(pins string) (agent.Datapath, error) {
+			return datapath.Open(datapath.Options{PinPath: pins})
+		})
+		return err
+	}))
+	if a.log.Len() > 0 {
+		errs = append(errs, errors.New(a.log.String()))
+	}
+	return errors.Join(errs...)
 }
 
 // remove takes away what the agent attached, and waits for its end.
@@ -144,14 +162,16 @@ func (f *footprint) agent(ctx context.Context, g grown, n int, file string) erro
 	return a.remove(ctx)
 }
 
-// idle measures what an agent takes while nothing happens, per second.
-func (f *footprint) idle(ctx context.Context, curve, file string) error {
+// idle measures what an agent takes while nothing happens: memory, and
+// processor time per second. The curves' names end as said.
+func (f *footprint) idle(ctx context.Context, suffix, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, agentPatience)
 	defer cancel()
 	a, err := f.start(ctx, file)
 	if err != nil {
 		return err
 	}
+	f.add(agentStart+suffix, 1, float64(a.start.Nanoseconds()), false)
 	select {
 	case <-ctx.Done():
 		return a.kill(ctx.Err())
@@ -171,7 +191,12 @@ func (f *footprint) idle(ctx context.Context, curve, file string) error {
 	if err != nil {
 		return a.kill(err)
 	}
-	f.add(curve, 1, float64((after-before).Nanoseconds())/time.Since(began).Seconds(), false)
+	f.add(agentIdle+suffix, 1, float64((after-before).Nanoseconds())/time.Since(began).Seconds(), false)
+	resident, err := residentMemory(a.command.Process.Pid)
+	if err != nil {
+		return a.kill(err)
+	}
+	f.add(agentIdleMemory+suffix, 1, resident, true)
 	return a.remove(ctx)
 }
 

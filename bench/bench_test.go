@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"os/exec"
@@ -15,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -110,19 +113,6 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
-// ends are the variants with the least and the greatest x of each curve.
-func ends(list []*variant) []*variant {
-	end := make(map[string][2]float64)
-	for _, v := range list {
-		was, ok := end[v.name]
-		if !ok {
-			was = [2]float64{v.x, v.x}
-		}
-		end[v.name] = [2]float64{min(was[0], v.x), max(was[1], v.x)}
-	}
-	return slices.DeleteFunc(slices.Clone(list), func(v *variant) bool { return v.x > end[v.name][0] && v.x < end[v.name][1] })
-}
-
 func TestFootprint(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "waymark")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../cmd/waymark").CombinedOutput(); err != nil {
@@ -148,13 +138,67 @@ func TestFootprint(t *testing.T) {
 		}
 	}
 	for name, points := range map[string]int{
-		"map clock": 1, "map namespaces, by namespaces": 2, "map encapsulations, by encapsulations": 2, "map next_hops, with fast forwarding": 1,
+		"map clock": 1, "map namespaces, by namespaces": 2, "map encapsulations, by encapsulations": 2, "map next_hops, by next-hops": len(destinations),
 		"agent: resident memory, by namespaces": 2, "agent: start, by encapsulations": 2, "reload, by namespaces": 2,
-		agentIdle: 1, agentWatching: 1,
+		agentIdle: 1, agentIdle + watching: 1, agentIdleMemory: 1, agentIdleMemory + watching: 1, agentStart: 1, agentStart + watching: 1,
 	} {
 		if got[name] != points {
 			t.Errorf("%d points of %q instead of %d", got[name], name, points)
 		}
+	}
+	for name := range footprintAims {
+		if got[name]+got[name+by+"namespaces"] == 0 {
+			t.Errorf("the aim of %q is no figure's", name)
+		}
+	}
+}
+
+// An agent that is measured goes with all it attached and pinned, also when
+// measuring it is broken off, and when it has ended by itself.
+func TestFootprintLeavesNothing(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "waymark")
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../cmd/waymark").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	file := filepath.Join(t.TempDir(), "node.yaml")
+	if err := os.WriteFile(file, []byte(nodeYAML), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := s.add(0, "untreated", []treatment{untreated}, false); err != nil {
+		t.Fatal(err)
+	}
+	f := &footprint{site: s, node: s.lines["untreated"].nodes[0], program: program}
+	for name, end := range map[string]func(cancel func(), a *runningAgent){
+		"broken off": func(cancel func(), _ *runningAgent) { cancel() },
+		"ended":      func(_ func(), a *runningAgent) { a.command.Process.Signal(os.Interrupt) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			a, err := f.start(ctx, file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pins := filepath.Join(api.Root, "bpf", a.place.ID)
+			if _, err := os.Stat(pins); err != nil {
+				t.Fatalf("the agent has pinned nothing: %v", err)
+			}
+			end(cancel, a)
+			time.Sleep(100 * time.Millisecond)
+			if err := a.remove(ctx); err == nil {
+				t.Error("it was removed as if nothing had happened")
+			}
+			for _, left := range []string{pins, a.place.Dir} {
+				if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s is left: %v", left, err)
+				}
+			}
+		})
 	}
 }
 

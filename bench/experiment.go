@@ -132,6 +132,28 @@ func (e experiment) brief() experiment {
 	return e
 }
 
+// ends are the variants with the least and the greatest x of each curve.
+func ends(list []*variant) []*variant {
+	end := make(map[string][2]float64)
+	for _, v := range list {
+		was, ok := end[v.name]
+		if !ok {
+			was = [2]float64{v.x, v.x}
+		}
+		end[v.name] = [2]float64{min(was[0], v.x), max(was[1], v.x)}
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(v *variant) bool { return v.x > end[v.name][0] && v.x < end[v.name][1] })
+}
+
+// endsInPassing leaves what is between the ends of each curve to measuring in
+// earnest.
+func (e *experiment) endsInPassing() {
+	kept := ends(e.variants)
+	for _, v := range e.variants {
+		v.thorough = !slices.Contains(kept, v)
+	}
+}
+
 // series is what was measured of a variant: a value for each round, and what
 // the variants that it is compared with had in the same round.
 type series struct {

@@ -117,13 +117,13 @@ func (f *footprint) round(ctx context.Context, round int, directory string) erro
 		}
 	}
 	file := filepath.Join(directory, "idle.yaml")
-	for _, each := range []struct{ curve, yaml string }{
-		{agentIdle, nodeYAML}, {agentWatching, strings.ReplaceAll(nodeYAML, "egress]", "egress], forwarding: fast")},
+	for _, each := range []struct{ suffix, yaml string }{
+		{"", nodeYAML}, {watching, strings.ReplaceAll(nodeYAML, "egress]", "egress], forwarding: fast")},
 	} {
 		if err := os.WriteFile(file, []byte(each.yaml), 0o600); err != nil {
 			return err
 		}
-		if err := f.idle(ctx, each.curve, file); err != nil {
+		if err := f.idle(ctx, each.suffix, file); err != nil {
 			return fmt.Errorf("an idle agent: %w", err)
 		}
 	}
@@ -132,7 +132,9 @@ func (f *footprint) round(ctx context.Context, round int, directory string) erro
 
 // footprintAims are the most that the project asks for where there is one: bytes, or ns.
 var footprintAims = map[string]float64{
-	agentStart: 1e9, agentMemory: 40e6, agentIdle: 5e6, agentWatching: 10e6,
+	agentStart: 1e9, agentStart + watching: 1e9,
+	agentMemory: 40e6, agentIdleMemory: 40e6, agentIdleMemory + watching: 40e6,
+	agentIdle: 5e6, agentIdle + watching: 10e6,
 }
 
 func (f *footprint) add(curve string, x int, value float64, inBytes bool) {
@@ -168,20 +170,25 @@ func (f *footprint) memory(g grown, n int) error {
 	return nil
 }
 
-// fastMemory adds what fast forwarding takes beside that.
+// fastMemory adds what fast forwarding takes beside that, by how many
+// destinations are remembered.
 func (f *footprint) fastMemory() error {
-	cfg := datapath.Config{Node: nodeConfig(), Fast: map[ioam.IfIndex]bool{other: true}}
-	runner, err := datapath.NewRunner(cfg, other, datapath.HookIngressXDP, datapath.HookEgressTC)
-	if err != nil {
-		return err
+	for _, n := range destinations {
+		cfg := datapath.Config{Node: nodeConfig(), Fast: map[ioam.IfIndex]bool{other: true}, NextHops: n}
+		runner, err := datapath.NewRunner(cfg, other, datapath.HookIngressXDP, datapath.HookEgressTC)
+		if err != nil {
+			return err
+		}
+		held, err := runner.Memory()
+		runner.Close()
+		if err != nil {
+			return err
+		}
+		f.add("map next_hops"+by+"next-hops", n, float64(held["next_hops"]), true)
+		if n == 1 {
+			f.add("programs, with fast forwarding", n, float64(held["programs"]), true)
+		}
 	}
-	defer runner.Close()
-	held, err := runner.Memory()
-	if err != nil {
-		return err
-	}
-	f.add("map next_hops, with fast forwarding", 1, float64(held["next_hops"]), true)
-	f.add("programs, with fast forwarding", 1, float64(held["programs"]), true)
 	return nil
 }
 
@@ -218,6 +225,8 @@ func (f *footprint) result() Result {
 		Notes: []string{
 			"Maps are as the kernel counts them, all CPUs together. Programs and the map \"counters\" are those of one interface, other maps are shared by all.",
 			"\"Load and attach\" and \"reload\" are of the data plane at two interfaces; the agent's start is from its process to its first answer, its reload from request to answer.",
+			"\"next-hops\" is the setting of this name: how many destinations each CPU remembers for fast forwarding. Without fast forwarding the map has one set.",
+			"Resident memory is that of the agent's process right after its first answer; \"idle\": some seconds later, when nothing has happened since.",
 			"The processor time of an idle second is that of all of the agent's threads, without traffic and without anybody who wants records.",
 		},
 	}

@@ -11,8 +11,19 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// counts are how many of a thing a node has, or meets, where that is varied.
-var counts = []int{1, 3, 10, 30, 100, 300, 1000}
+// counts are how many of a thing a node has, or meets, where that is varied, and
+// destinations how many of those.
+var (
+	counts       = []int{1, 3, 10, 30, 100, 300, 1000}
+	destinations = []int{1, 10, 100, 1000, 4096, 16384, 65536}
+)
+
+// What nodes that forward fast remember for each CPU: the default, and as many
+// as there are destinations at most.
+const (
+	defaultNextHops = 16384
+	manyNextHops    = 65536
+)
 
 // Where the 16 bits are that tell flows, namespaces and destinations apart.
 const (
@@ -32,26 +43,60 @@ func coresExperiment() experiment {
 	e := experiment{
 		x: "CPUs", axis: "CPUs that send, forward and receive",
 		baseline: "the same packets on as many CPUs, forwarded by the kernel: no program, no IOAM",
-		notes:    []string{"A flow is a source address. Each CPU sends all of them. Who reads the records of decapsulation needs a CPU, too."},
+		notes: []string{
+			"A flow is a source address. Each CPU sends all of them. Who reads the records of decapsulation needs a CPU, too.",
+			"Fast forwarding ends in a sink in XDP, and so does the kernel's forwarding that it is compared with.",
+		},
 	}
-	tunnel := carried{ioam.ModeEncap, always, pathInEach(1, typeIDs)}
 	for cores := 1; cores <= min(runtime.NumCPU(), 2); cores++ {
 		for _, flows := range []int{1, manyFlows} {
-			add := func(what string, v, against *variant) *variant {
-				v.send.senders = cores
-				v.send = v.send.varied(flows, 2, atSource)
-				e.variants = append(e.variants, v.is(fmt.Sprintf("%s, flows: %d", what, flows), float64(cores), against))
-				return v
-			}
-			base := add("kernel forwarding", untreatedPackets("", 0, plain(destination, 78), 1), nil)
-			add("encapsulation in a tunnel", tunnel.encapsulating(78), base)
-			traced := add("kernel forwarding, traced packets", untreatedPackets("", 0, tunnel.packet(78, 1), 1), nil)
-			add("the kernel's own IOAM transit", tunnel.transiting(78, kernelOwn), traced)
-			add("our transit", tunnel.transiting(78, transit(datapath.AttachXDP)), traced)
-			add("decapsulation", tunnel.decapsulating(78), traced)
+			e.variants = append(e.variants, coresVariants(cores, flows)...)
 		}
 	}
 	return e
+}
+
+func coresVariants(cores, flows int) (list []*variant) {
+	const size = 78
+	tunnel := carried{ioam.ModeEncap, always, pathInEach(1, typeIDs)}
+	sampled := tunnel
+	sampled.frequency.N = 100
+	add := func(what string, v, against *variant) *variant {
+		v.send.senders = cores
+		v.send = v.send.varied(flows, 2, atSource)
+		list = append(list, v.is(fmt.Sprintf("%s, flows: %d", what, flows), float64(cores), against))
+		return v
+	}
+	base := add("kernel forwarding", untreatedPackets("", 0, plain(destination, size), 1), nil)
+	add("encapsulation in a tunnel", tunnel.encapsulating(size), base)
+	add("encapsulation of 1 in 100", sampled.encapsulating(size), base)
+	traced := add("kernel forwarding, traced packets", untreatedPackets("", 0, tunnel.packet(size, 1), 1), nil)
+	add("the kernel's own IOAM transit", tunnel.transiting(size, kernelOwn), traced)
+	add("our transit", tunnel.transiting(size, transit(datapath.AttachXDP)), traced)
+	add("decapsulation", tunnel.decapsulating(size), traced)
+	unread := tunnel.decapsulating(size)
+	unread.line[0] = decapsulate(tunnel.mode, false)
+	add("decapsulation, nobody wants records", unread, traced)
+
+	inXDP := func(what string, frame []byte) *variant {
+		v := untreatedPackets("", 0, frame, 1)
+		v.sinkInXDP = true
+		return add("kernel forwarding"+what+", sink in XDP", v, nil)
+	}
+	base, traced = inXDP("", plain(destination, size)), inXDP(", traced packets", tunnel.packet(size, 1))
+	fast := func(what string, v, against *variant, wants ...want) {
+		v.line[0], v.sinkInXDP, v.wants = v.line[0].forwardingFast(), true, wants
+		add("fast forwarding, "+what, v, against)
+	}
+	fast("encapsulation in a tunnel", tunnel.encapsulating(size), base, has(0, hookForwarded, ioam.OutcomeEncapTunneled))
+	fast("encapsulation of 1 in 100", sampled.encapsulating(size), base,
+		want{hook: hookForwarded, outcome: ioam.OutcomeEncapTunneled, share: sampled.share()})
+	fast("transit", tunnel.transiting(size, transit(datapath.AttachXDP)), traced, has(0, hookForwarded, ioam.OutcomeTraceFilled))
+	unread = tunnel.decapsulating(size)
+	unread.line[0] = decapsulate(tunnel.mode, false)
+	fast("decapsulation, nobody wants records", unread, traced,
+		has(0, datapath.HookIngressXDP, ioam.OutcomeTunnelDecapsulated), has(0, hookForwarded, ioam.OutcomeNoIOAM))
+	return list
 }
 
 // scaleExperiment is what a packet costs when there is much to choose from.
@@ -61,14 +106,15 @@ func scaleExperiment() experiment {
 		x: "number", axis: "how many there are; packets ask for each in turn",
 		baseline: "the same packets forwarded by the kernel: no program, no IOAM",
 		notes: []string{
-			"\"Destinations\" are subnets, all of which one encapsulation matches.",
+			"\"Destinations\" are subnets, all of which one encapsulation matches. What a node that forwards fast remembers is for each CPU; " +
+				"it and the kernel that it is compared with end in a sink in XDP.",
 		},
 	}
 	add := func(name string, n int, t treatment, send stream, arrives arrival, wants ...want) {
 		send.values = n
 		base := untreatedPackets("kernel forwarding", float64(n), send.frame, 1)
-		base.send = send
-		v := &variant{line: []treatment{t}, send: send, arrives: arrives, wants: wants}
+		base.send, base.sinkInXDP = send, t.fast
+		v := &variant{line: []treatment{t}, send: send, sinkInXDP: t.fast, arrives: arrives, wants: wants}
 		e.variants = append(e.variants, v.is(name, float64(n), base))
 	}
 	option := oneNode(typeIDs)
@@ -78,10 +124,17 @@ func scaleExperiment() experiment {
 	plainTo := stream{frame: plain(netip.MustParseAddr(prefixOfSubnets+"2"), sizeOfScale)}.varied(1, firstSubnet, atSubnet)
 	for _, n := range counts {
 		add("transit, namespaces", n, manyNamespaces(n), traced, filled, transits()...)
+		add("the kernel's own IOAM transit, namespaces", n, kernelIn(firstNamespace, n), traced, filled)
 		add("encapsulation, encapsulations", n, manyEncapsulations(n), plainTo, grown, inserted)
-		add("encapsulation, destinations", n, oneForAll(), plainTo, grown, inserted)
-		add("fast encapsulation, destinations", n, oneForAll().forwardingFast(), plainTo, grown, has(0, hookForwarded, ioam.OutcomeEncapInserted))
 	}
+	for _, n := range destinations {
+		add("encapsulation, destinations", n, oneForAll(), plainTo, grown, inserted)
+		for _, remembered := range []int{defaultNextHops, manyNextHops} {
+			add(fmt.Sprintf("fast encapsulation, destinations, %d remembered", remembered), n, oneForAll().forwardingFast().remembering(remembered),
+				plainTo, grown, has(0, hookForwarded, ioam.OutcomeEncapInserted))
+		}
+	}
+	e.endsInPassing()
 	return e
 }
 

@@ -5,15 +5,12 @@ package bench
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
-	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/agent"
 	"github.com/waymark-net/waymark/internal/datapath"
@@ -23,18 +20,28 @@ import (
 // treatment is what a node does with the packets that it forwards; the zero
 // value leaves them to the kernel. Treatments of one name are the same.
 type treatment struct {
-	name   string
-	config func(in, out ioam.IfIndex) ioam.NodeConfig // nil: no program of ours
-	attach datapath.AttachMode
-	read   reading
-	derive bool // sources of tunnels are the agent's to find
-	fast   bool // the node forwards without the stack
-	asks   bool // and asks the kernel for the way of every packet
+	name     string
+	config   func(in, out ioam.IfIndex) ioam.NodeConfig // nil: no program of ours
+	attach   datapath.AttachMode
+	read     reading
+	derive   bool // sources of tunnels are the agent's to find
+	fast     bool // the node forwards without the stack
+	asks     bool // and asks the kernel for the way of every packet
+	nextHops int  // destinations that each CPU remembers then; 0: as configured by default
 
-	kernel bool // the kernel's own IOAM, with node id 2 and namespaces
-	// hooks attaches programs that do nothing where ours would be.
-	hooks bool
+	kernel *namespaceRange // the kernel's own IOAM, with node id 2 and namespaces
+	hooks  []emptyHook     // programs that do nothing
 }
+
+// namespaceRange is so many namespaces from one on.
+type namespaceRange struct{ first, n int }
+
+// emptyHook is where a program that does nothing is: at the interface that
+// packets arrive at or at the one they leave by, at its ingress or egress.
+type emptyHook struct{ out, egress bool }
+
+// everyHook is where a node that passes traces on has our programs.
+var everyHook = []emptyHook{{false, false}, {false, true}, {true, false}, {true, true}}
 
 // errNoKernelIOAM says that a kernel has no IOAM of its own.
 var errNoKernelIOAM = errors.New("this kernel has no IOAM of its own (Linux 5.15), or ip does not know it")
@@ -42,10 +49,10 @@ var errNoKernelIOAM = errors.New("this kernel has no IOAM of its own (Linux 5.15
 // treat starts a treatment; close of the line ends it.
 func (n *node) treat(t treatment, pins string) error {
 	switch {
-	case t.kernel:
-		return n.kernelIOAM()
-	case t.hooks:
-		return n.attachEmpty(t.attach)
+	case t.kernel != nil:
+		return n.kernelIOAM(*t.kernel)
+	case t.hooks != nil:
+		return n.attachEmpty(t.hooks, t.attach)
 	case t.config == nil:
 		return nil
 	}
@@ -66,7 +73,7 @@ func (n *node) treat(t treatment, pins string) error {
 		n.stops = append(n.stops, func() error { return inNamespace(n.ns, d.Remove) })
 		cfg := datapath.Config{Node: config, Attach: map[ioam.IfIndex]datapath.AttachMode{in: t.attach, out: t.attach}}
 		if t.fast {
-			cfg.Fast = map[ioam.IfIndex]bool{in: true}
+			cfg.Fast, cfg.NextHops = map[ioam.IfIndex]bool{in: true}, t.nextHops
 		}
 		if err := cfg.Node.Validate(); err != nil {
 			return err
@@ -128,7 +135,7 @@ func (n *node) keepWatch(d *datapath.Datapath, key datapath.RouteKey) error {
 }
 
 // kernelIOAM makes the node a kernel IOAM node with the ids of ours.
-func (n *node) kernelIOAM() error {
+func (n *node) kernelIOAM(in namespaceRange) error {
 	return inNamespace(n.ns, func() error {
 		for _, s := range []struct{ name, value string }{
 			{"net/ipv6/ioam6_id", "2"},
@@ -141,21 +148,22 @@ func (n *node) kernelIOAM() error {
 				return errors.Join(errNoKernelIOAM, err)
 			}
 		}
-		for i := range mostOptions {
-			out, err := exec.Command("ip", "ioam", "namespace", "add", strconv.Itoa(namespace+i), "data", "0xdeadbeef").CombinedOutput()
-			if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
-				return errors.Join(errNoKernelIOAM, err)
-			}
-			if err != nil {
-				return errors.Join(errNoKernelIOAM, fmt.Errorf("ip ioam namespace add: %w: %s", err, strings.TrimSpace(string(out))))
-			}
+		var commands strings.Builder
+		for i := range in.n {
+			fmt.Fprintf(&commands, "ioam namespace add %d data 0xdeadbeef\n", in.first+i)
+		}
+		ip := exec.Command("ip", "-batch", "-")
+		ip.Stdin = strings.NewReader(commands.String())
+		if out, err := ip.CombinedOutput(); err != nil {
+			return errors.Join(errNoKernelIOAM, fmt.Errorf("ip ioam namespace add: %w: %s", err, strings.TrimSpace(string(out))))
 		}
 		return nil
 	})
 }
 
-// attachEmpty puts empty programs where a node that passes traces on has ours.
-func (n *node) attachEmpty(mode datapath.AttachMode) error {
+// attachEmpty puts programs that do nothing into hooks; the mode is that of
+// ingress.
+func (n *node) attachEmpty(hooks []emptyHook, mode datapath.AttachMode) error {
 	spec, err := loadHooks()
 	if err != nil {
 		return err
@@ -165,24 +173,27 @@ func (n *node) attachEmpty(mode datapath.AttachMode) error {
 		return fmt.Errorf("load programs that do nothing: %w", err)
 	}
 	defer programs.Close() // links keep them
+	xdp, tc := programs.Programs[hooksProgEmptyXdp], programs.Programs[hooksProgEmptyTc]
 	return inNamespace(n.ns, func() error {
-		for _, device := range []netlink.Link{n.in, n.out} {
-			index := device.Attrs().Index
-			attachments := []func() (link.Link, error){func() (link.Link, error) {
-				return link.AttachTCX(link.TCXOptions{Program: programs.Programs[hooksProgEmptyTc], Interface: index, Attach: ebpf.AttachTCXEgress})
-			}, func() (link.Link, error) {
-				if mode == datapath.AttachXDP {
-					return link.AttachXDP(link.XDPOptions{Program: programs.Programs[hooksProgEmptyXdp], Interface: index, Flags: link.XDPDriverMode})
-				}
-				return link.AttachTCX(link.TCXOptions{Program: programs.Programs[hooksProgEmptyTc], Interface: index, Attach: ebpf.AttachTCXIngress})
-			}}
-			for _, attach := range attachments {
-				l, err := attach()
-				if err != nil {
-					return fmt.Errorf("attach an empty program to %s: %w", device.Attrs().Name, err)
-				}
-				n.stops = append(n.stops, l.Close)
+		for _, hook := range hooks {
+			device := n.in
+			if hook.out {
+				device = n.out
 			}
+			var l link.Link
+			var err error
+			switch index := device.Attrs().Index; {
+			case hook.egress:
+				l, err = link.AttachTCX(link.TCXOptions{Program: tc, Interface: index, Attach: ebpf.AttachTCXEgress})
+			case mode == datapath.AttachXDP:
+				l, err = link.AttachXDP(link.XDPOptions{Program: xdp, Interface: index, Flags: link.XDPDriverMode})
+			default:
+				l, err = link.AttachTCX(link.TCXOptions{Program: tc, Interface: index, Attach: ebpf.AttachTCXIngress})
+			}
+			if err != nil {
+				return fmt.Errorf("attach an empty program to %s: %w", device.Attrs().Name, err)
+			}
+			n.stops = append(n.stops, l.Close)
 		}
 		return nil
 	})
@@ -191,11 +202,19 @@ func (n *node) attachEmpty(mode datapath.AttachMode) error {
 // Treatments of several experiments.
 var (
 	untreated = treatment{name: "untreated"}
-	kernelOwn = treatment{name: "kernel's own IOAM", kernel: true}
+	kernelOwn = kernelIn(namespace, mostOptions)
+	// emptyArrival and emptyDeparture have one hook alone on the packets' way.
+	emptyArrival   = treatment{name: "empty program at xdp ingress", hooks: []emptyHook{{}}, attach: datapath.AttachXDP}
+	emptyDeparture = treatment{name: "empty program at tcx egress", hooks: []emptyHook{{out: true, egress: true}}, attach: datapath.AttachTCX}
 )
 
+// kernelIn is the kernel's own IOAM in so many namespaces.
+func kernelIn(first, n int) treatment {
+	return treatment{name: fmt.Sprintf("kernel's own IOAM in %d namespaces from %d on", n, first), kernel: &namespaceRange{first, n}}
+}
+
 func emptyHooks(mode datapath.AttachMode) treatment {
-	return treatment{name: "empty programs at " + string(mode), hooks: true, attach: mode}
+	return treatment{name: "empty programs at " + string(mode), hooks: everyHook, attach: mode}
 }
 
 // transit passes traces on in every namespace of the experiments.
@@ -266,6 +285,13 @@ func (t treatment) forwardingFast() treatment {
 // asking has a node that forwards without the stack use no cache.
 func (t treatment) asking() treatment {
 	t.name, t.asks = "the kernel asked for each packet: "+t.name, true
+	return t
+}
+
+// remembering has a node that forwards without the stack remember so many
+// destinations for each CPU.
+func (t treatment) remembering(nextHops int) treatment {
+	t.name, t.nextHops = fmt.Sprintf("%d next hops: %s", nextHops, t.name), nextHops
 	return t
 }
 
