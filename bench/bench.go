@@ -158,9 +158,9 @@ var all = sync.OnceValue(func() []Benchmark {
 		},
 		{
 			Name:  "parts",
-			Title: "nanoseconds of each part of fast forwarding, and what sets its limit",
+			Title: "nanoseconds of each part of a packet's way, and what sets its limit",
 			Short: Options{Duration: 10 * time.Second, Rounds: 5},
-			Full:  Options{Duration: time.Minute, Rounds: 25},
+			Full:  Options{Duration: 2 * time.Minute, Rounds: 25},
 			run:   runParts,
 		},
 		table("forwarding", "every treatment by one node, the kernel's own IOAM and empty hooks beside it", forwardingExperiment),

@@ -214,14 +214,21 @@ func TestParts(t *testing.T) {
 	took := make(map[string]float64)
 	for _, p := range r.Points {
 		what, _, _ := strings.Cut(p.Variant, ":")
-		if took[what] += *p.NS; *p.NS < -3 || p.Reference <= 0 {
+		took[what] += *p.NS
+		if isLive := what == "hook"; *p.NS < -3 && !isLive || p.Reference <= 0 {
 			t.Errorf("%s: %v ns after %v", p.Variant, *p.NS, p.Reference)
 		}
 	}
-	for _, what := range []string{"parse", "fill", "clock", "lookup", "match", "insert", "redirect"} {
+	for _, what := range []string{
+		"parse", "fill", "clock", "lookup", "match", "insert", "redirect", "decapsulate", "record", "stack",
+		"at egress, complete", "at egress, match", "at egress, grow", "at egress, insert",
+	} {
 		if took[what] < 1 {
 			t.Errorf("%s takes %v ns", what, took[what])
 		}
+	}
+	if took["stack"] < 100 {
+		t.Errorf("the stack takes %v ns", took["stack"])
 	}
 	if took["lookup"] < 2*took["send"] {
 		t.Errorf("lookup and send take %v ns", took)
@@ -326,7 +333,8 @@ func TestAims(t *testing.T) {
 	}
 	document := string(content)
 	for _, want := range []string{
-		"Of 2 aims, 1 were met. Missed: slow (0 bytes).", "Of 2 aims, 1 were met. Missed: lame (0 bytes).",
+		"Of 2 aims, 1 were met. Missed:\n\n- *slow* (0 bytes) takes 30.1 ns, 0.3% more than the aim of 30 ns.\n\n",
+		"Of 2 aims, 1 were met. Missed:\n\n- *lame* (0 bytes) takes 1000 ns a packet where the aim allows 1000.\n\n",
 		"| slow | 0 | 30.1 |", "≤ 30, missed", "≤ 30, met", "≥ -4%, missed", "| aimless | 0 | 1000000.0 | – | – |",
 	} {
 		if !strings.Contains(document, want) {

@@ -129,7 +129,7 @@ func (r *costRun) point(c costCase, cfg ioam.NodeConfig) (*costPoint, error) {
 	}
 	p.restore = r.restorers[kind]
 	if p.completes() {
-		frame, err := p.arrive(cfg)
+		frame, err := arrived(datapath.Config{Node: cfg}, other, c.frame)
 		if err != nil {
 			return nil, err
 		}
@@ -148,14 +148,14 @@ func (c costCase) completes() bool {
 	return c.hook == datapath.HookEgressTC && c.outcome == ioam.OutcomeTraceFilled
 }
 
-// arrive passes the frame through the ingress hook of the node's other interface.
-func (c costCase) arrive(cfg ioam.NodeConfig) ([]byte, error) {
-	ingress, err := datapath.NewRunner(datapath.Config{Node: cfg}, other, datapath.HookIngressTC)
+// arrived is a frame behind the ingress hook of an interface.
+func arrived(cfg datapath.Config, index ioam.IfIndex, frame []byte) ([]byte, error) {
+	ingress, err := datapath.NewRunner(cfg, index, datapath.HookIngressTC)
 	if err != nil {
 		return nil, err
 	}
 	defer ingress.Close()
-	frame, err := runOnce(ingress.Program(datapath.HookIngressTC), c.frame, skb{})
+	frame, err = runOnce(ingress.Program(datapath.HookIngressTC), frame, skb{})
 	if err == nil {
 		frame[ethernetHeader+7]-- // the stack's own work: the hop limit
 	}

@@ -214,6 +214,8 @@ func ingressCases(hook datapath.Hook) []costCase {
 		make1("", ioam.OutcomeRemovalPartial, "decapsulate", traced([]byte{5, 2, 0, 0}, removed)),
 		make1("node and interface ids, with a record", ioam.OutcomeInlineRemoved, "decapsulate", padded(102, removed)),
 		make1("node and interface ids, with a record", ioam.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner, trace(namespace, typeIDs))),
+		make1("9 options of type 0xc00000, with a record", ioam.OutcomeTunnelDecapsulated, "decapsulate",
+			tunnelled(inner, repeat(trace(namespace, typeIDs), mostOptions)...)),
 		make1("with timestamps and a record", ioam.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner, trace(namespace, typeTimes))),
 		make1("no IOAM left in it, no record", ioam.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner)),
 	}

@@ -52,8 +52,10 @@ type variant struct {
 	against *variant
 	// plain is the same without a Hop-by-Hop header, where against has one.
 	plain *variant
-	// The least ratio to either that the project asks for; 0: none.
+	// The least ratio to either that the project asks for; 0: none. The limit is
+	// what may keep it from there.
 	aim, plainAim float64
+	limit         *limit
 	// exports is how the first node exports what the first of wants counts; none
 	// for packets without anything to export.
 	exports ioam.ExportMode

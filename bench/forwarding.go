@@ -3,8 +3,6 @@
 package bench
 
 import (
-	"fmt"
-
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -29,6 +27,27 @@ func transits() []want {
 		has(0, datapath.HookEgressTC, ioam.OutcomeTraceFilled),
 	}
 }
+
+// What of the rate has to be left at least, and of that of plain packets with
+// fast forwarding.
+const (
+	idleAim          = 0.99
+	transitAim       = 0.96 // and of decapsulation
+	encapsulationAim = 0.92
+	namespacesAim    = 0.85 // of 9, 264 bytes
+	fastAim          = 3
+	askingAim        = 1.75
+)
+
+// Names that limits refer to.
+const (
+	hooksAlone  = "hooks alone: programs that do nothing"
+	atDeparture = " at tcx egress"
+	asking      = ", no cache"
+)
+
+// aims gives a variant an aim, and what keeps it from there.
+func (v *variant) aims(aim float64, l *limit) { v.aim, v.limit = aim, l }
 
 // forwardingExperiment is every treatment of a packet by one node.
 func forwardingExperiment() experiment { return forwardingOf(sizes) }
@@ -65,34 +84,39 @@ func forwardingVariants(size int) []*variant {
 		tunnelled(plain(destination, size)[ethernetHeader:], trace(namespace, typeIDs)), 1)
 	ids.plain, times.plain, tunnel.plain = plainBase, plainBase, plainBase
 	list := []*variant{plainBase, ids, times, tunnel}
-	add := func(name string, base *variant, t treatment, arrives arrival, aim float64, wants ...want) {
-		v := &variant{name: name, x: x, line: []treatment{t}, send: base.send, against: base, arrives: arrives, wants: wants, aim: aim}
+	add := func(name string, base *variant, t treatment, arrives arrival, wants ...want) *variant {
+		v := &variant{name: name, x: x, line: []treatment{t}, send: base.send, against: base, arrives: arrives, wants: wants}
 		if base != plainBase {
 			v.plain = plainBase
 		}
 		list = append(list, v)
+		return v
 	}
-	add("kernel's own IOAM transit, ids", ids, kernelOwn, filled, 0)
-	add("kernel's own IOAM transit, with timestamps", times, kernelOwn, filled, 0)
+	add("kernel's own IOAM transit, ids", ids, kernelOwn, filled)
+	add("kernel's own IOAM transit, with timestamps", times, kernelOwn, filled)
 	for _, mode := range []datapath.AttachMode{datapath.AttachXDP, datapath.AttachTCX} {
 		at := " at " + string(mode)
 		passes := []want{has(0, datapath.HookIngressXDP, ioam.OutcomeNoIOAM), has(0, datapath.HookEgressTC, ioam.OutcomeNoIOAM)}
-		add("hooks alone: programs that do nothing"+at+", plain packets", plainBase, emptyHooks(mode), unchanged, 0)
-		add("hooks alone: programs that do nothing"+at+", ids", ids, emptyHooks(mode), unchanged, 0)
-		add("our programs"+at+", plain packets", plainBase, transit(mode), unchanged, 0, passes...)
-		add("our transit"+at+", ids", ids, transit(mode), filled, 0.96, transits()...)
-		add("our transit"+at+", with timestamps", times, transit(mode), filled, 0.92, transits()...)
+		add(hooksAlone+at+", plain packets", plainBase, emptyHooks(mode), unchanged)
+		add(hooksAlone+at+", ids", ids, emptyHooks(mode), unchanged)
+		add("our programs"+at+", plain packets", plainBase, transit(mode), unchanged, passes...).aims(idleAim, idleLimit(mode))
+		add("our transit"+at+", ids", ids, transit(mode), filled, transits()...).aims(transitAim, transitLimit(mode, false))
+		add("our transit"+at+", with timestamps", times, transit(mode), filled, transits()...).aims(transitAim, transitLimit(mode, true))
 	}
-	always := ioam.Frequency{K: 1, N: 1}
+	add(hooksAlone+atDeparture+", plain packets", plainBase, emptyDeparture, unchanged)
+	add(hooksAlone+" at xdp, tunnelled with a trace", tunnel, emptyHooks(datapath.AttachXDP), unchanged)
 	inserted, wrapped := has(0, datapath.HookEgressTC, ioam.OutcomeEncapInserted), has(0, datapath.HookEgressTC, ioam.OutcomeEncapTunneled)
-	add("our encapsulation inline, ids", plainBase, encapsulate(ioam.ModeInline, always, oneNode(typeIDs)), longer(24), 0.91, inserted)
-	add("our encapsulation in a tunnel, ids", plainBase, encapsulate(ioam.ModeEncap, always, oneNode(typeIDs)), longer(64), 0.91, wrapped)
-	add("our encapsulation in a tunnel, with timestamps", plainBase, encapsulate(ioam.ModeEncap, always, oneNode(typeTimes)), longer(72), 0.91, wrapped)
-	for _, read := range []bool{false, true} {
-		by := map[bool]string{false: "nobody wants records", true: "records read"}[read]
-		add(fmt.Sprintf("our decapsulation at xdp, %s", by), tunnel, decapsulate(ioam.ModeEncap, read), longer(-64), 0,
-			has(0, datapath.HookIngressXDP, ioam.OutcomeTunnelDecapsulated))
-	}
+	add("our encapsulation inline, ids", plainBase, encapsulate(ioam.ModeInline, always, oneNode(typeIDs)), longer(24), inserted).
+		aims(encapsulationAim, encapsulationLimit("encap_inserted, one option, type 0xc00000"))
+	add("our encapsulation in a tunnel, ids", plainBase, encapsulate(ioam.ModeEncap, always, oneNode(typeIDs)), longer(64), wrapped).
+		aims(encapsulationAim, encapsulationLimit("encap_tunneled, one option, type 0xc00000"))
+	add("our encapsulation in a tunnel, with timestamps", plainBase, encapsulate(ioam.ModeEncap, always, oneNode(typeTimes)), longer(72), wrapped).
+		aims(encapsulationAim, encapsulationLimit("encap_tunneled, one option with timestamps, type 0xf00000"))
+	removed := has(0, datapath.HookIngressXDP, ioam.OutcomeTunnelDecapsulated)
+	add("our decapsulation at xdp, nobody wants records", tunnel, decapsulate(ioam.ModeEncap, false), longer(-64), removed).
+		aims(transitAim, decapsulationLimit(false))
+	add("our decapsulation at xdp, records read", tunnel, decapsulate(ioam.ModeEncap, true), longer(-64), removed).
+		aims(transitAim, decapsulationLimit(true))
 	return list
 }
 
@@ -110,7 +134,7 @@ func fastExperiment() experiment {
 		x: "bytes", axis: "bytes of a frame without IOAM; packets with a trace have as many where it fits",
 		baseline: "the same packets forwarded by the kernel to the same sink: no program, ioam6_enabled off",
 		notes: []string{"A sink in tc makes the kernel build an skb for each redirected frame, which is not the node's work; " +
-			"a sink in XDP takes it as it is: the aims are for that.",
+			"a sink in XDP takes it as it is: the aims are for that, and for the comparison with plain packets.",
 			"\"No cache\": as with rules by ports, the kernel is asked for the way of every packet."},
 	}
 	for _, size := range sizes {
@@ -137,19 +161,23 @@ func fastVariants(size int, sinkInXDP bool) []*variant {
 	ids := kernel("trace with ids", filling(size, trace(namespace, typeIDs)), bare)
 	times := kernel("trace with timestamps", filling(size, trace(namespace, typeTimes)), bare)
 	tunnel := kernel("tunnelled with a trace", tunnelled(plain(destination, size)[ethernetHeader:], trace(namespace, typeIDs)), bare)
-	fast := func(name string, t treatment, against *variant, arrives arrival, outcome ioam.Outcome, wants ...want) {
-		v := &variant{line: []treatment{t}, send: against.send, arrives: arrives, wants: append(wants, has(0, hookForwarded, outcome))}
-		other := bare
+	with := func(v, against *variant, name string) *variant {
+		v.send = against.send
 		if against == bare {
-			other = nil
+			return add(name, v, against, nil)
 		}
-		add("fast forwarding, "+name, v, against, other)
-		switch {
-		case !sinkInXDP || against == bare && outcome == ioam.OutcomeNoIOAM:
-		case t.asks:
-			v.aim = 1.75
-		default:
-			v.aim = 3
+		return add(name, v, against, bare)
+	}
+	with(&variant{line: []treatment{kernelOwn}, arrives: filled}, ids, "the kernel's own IOAM transit, ids")
+	with(&variant{line: []treatment{kernelOwn}, arrives: filled}, times, "the kernel's own IOAM transit, with timestamps")
+	fast := func(name string, t treatment, against *variant, arrives arrival, outcome ioam.Outcome, wants ...want) {
+		v := &variant{line: []treatment{t}, arrives: arrives, wants: append(wants, has(0, hookForwarded, outcome))}
+		with(v, against, "fast forwarding, "+name)
+		if sinkInXDP && (against != bare || outcome != ioam.OutcomeNoIOAM) {
+			v.plainAim, v.limit = fastAim, fastLimit(suffix, outcome, against == times)
+			if t.asks {
+				v.plainAim, v.limit = askingAim, askingLimit(suffix)
+			}
 		}
 	}
 	through := transit(datapath.AttachXDP).forwardingFast()
@@ -163,7 +191,7 @@ func fastVariants(size int, sinkInXDP bool) []*variant {
 	fast("encapsulation inline, ids", inline, bare, longer(24), ioam.OutcomeEncapInserted)
 	fast("encapsulation in a tunnel, ids", wrap, bare, longer(64), ioam.OutcomeEncapTunneled)
 	fast("decapsulation, nobody wants records", unwrap, tunnel, longer(-64), ioam.OutcomeNoIOAM, removed)
-	const asking = ", no cache"
+	fast("plain packets"+asking, through.asking(), bare, unchanged, ioam.OutcomeNoIOAM)
 	fast("transit, ids"+asking, through.asking(), ids, filled, ioam.OutcomeTraceFilled)
 	fast("encapsulation in a tunnel, ids"+asking, wrap.asking(), bare, longer(64), ioam.OutcomeEncapTunneled)
 	fast("decapsulation, nobody wants records"+asking, unwrap.asking(), tunnel, longer(-64), ioam.OutcomeNoIOAM, removed)

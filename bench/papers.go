@@ -19,6 +19,8 @@ import (
 const (
 	// hops is how many nodes write into a trace.
 	hops = 3
+	// roles are those of nodes, and the kernel's own.
+	roles = 4
 	// lineSize is the frame of the experiments on a line, in bytes.
 	lineSize = 1200
 )
@@ -129,6 +131,35 @@ func (c carried) transiting(size int, t treatment) *variant {
 	return v
 }
 
+// transitingSome is the node in the middle where a share of the packets have
+// traces, among plain ones of their length; the node that it is compared with
+// gets plain ones alone, from a source that does the same work.
+func (c carried) transitingSome(size int, t treatment) (v, base *variant) {
+	v = c.transiting(size, t)
+	v.send.rest, v.send.every = plain(destination, len(v.send.frame)), int(c.frequency.N)
+	for i := range v.wants {
+		v.wants[i].share = c.share()
+	}
+	v.arrives = func(sent, arrived []byte) error {
+		if sent[atNextHeader] != nextHBH {
+			return unchanged(sent, arrived)
+		}
+		return filled(sent, arrived)
+	}
+	base = untreatedPackets("kernel without IOAM", 0, v.send.rest, 1)
+	base.send.rest, base.send.every = v.send.rest, v.send.every
+	return v, base
+}
+
+// transits adds the node in the middle, ours and the kernel's.
+func (e *experiment) transits(c carried, size int, x float64) {
+	ours, base := c.transitingSome(size, transit(datapath.AttachXDP))
+	kernels, _ := c.transitingSome(size, kernelOwn)
+	e.variants = append(e.variants,
+		ours.is(sized("transit node", size), x, base),
+		kernels.is(sized("transit node, the kernel's own IOAM", size), x, base))
+}
+
 // decapsulating is the node that removes them, aramis.
 func (c carried) decapsulating(size int) *variant {
 	return &variant{
@@ -167,6 +198,7 @@ func sized(name string, size int) string { return fmt.Sprintf("%s, %d bytes", na
 
 const (
 	kernelBaseline = "plain packets of the same size, forwarded by the kernel: no program, no IOAM"
+	mixesTransit   = "A transit node gets packets with traces among plain ones of their length, and the node that it is compared with as many, all of them plain."
 	namesNodes     = "A node alone is compared with one plain node, the line of three with a line of three."
 )
 
@@ -189,6 +221,7 @@ func baselineExperiment() experiment {
 		for i := range on.line {
 			registered.wants = append(registered.wants, has(i, datapath.HookEgressTC, ioam.OutcomeNoIOAM))
 		}
+		registered.aims(idleAim, registeredLimit(nodes))
 		e.variants = append(e.variants, base, registered.is(what+", registered, no IOAM", x, base), on.is(what+", IOAM on", x, base))
 		if nodes == 1 {
 			e.variants = append(e.variants,
@@ -202,7 +235,7 @@ func baselineExperiment() experiment {
 
 // frequencyExperiment is figure 11, and 9 of the earlier paper.
 func frequencyExperiment() experiment {
-	e := experiment{x: "percent", axis: "percent of the packets that get a trace", baseline: kernelBaseline, notes: []string{namesNodes}}
+	e := experiment{x: "percent", axis: "percent of the packets that get a trace", baseline: kernelBaseline, notes: []string{namesNodes, mixesTransit}}
 	for _, size := range append(sizes, lineSize) {
 		nodes, mode := 1, ioam.ModeEncap
 		if size == lineSize {
@@ -217,9 +250,20 @@ func frequencyExperiment() experiment {
 				continue
 			}
 			e.variants = append(e.variants, c.encapsulating(size).is(sized("encapsulating node", size), percent, base))
+			if isPowerOf10(one) {
+				e.transits(c, size, percent)
+			}
 		}
 	}
+	e.endsInPassing()
 	return e
+}
+
+func isPowerOf10(n uint32) bool {
+	for n%10 == 0 {
+		n /= 10
+	}
+	return n == 1
 }
 
 // roles adds each node alone, and the kernel's own transit node.
@@ -233,7 +277,7 @@ func (e *experiment) roles(c carried, size int, x float64, base *variant) {
 
 // growing is an experiment on a header that grows.
 func growing(x, axis string, most, mostOnLine int, options func(n int) []ioam.TraceOption) experiment {
-	e := experiment{x: x, axis: axis, baseline: kernelBaseline, notes: []string{namesNodes}}
+	e := experiment{x: x, axis: axis, baseline: kernelBaseline, notes: []string{namesNodes}, together: roles}
 	for _, size := range sizes {
 		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), 1)
 		for n := 1; n <= most; n++ {
@@ -245,6 +289,7 @@ func growing(x, axis string, most, mostOnLine int, options func(n int) []ioam.Tr
 		c := carried{ioam.ModeInline, always, options(n)}
 		e.variants = append(e.variants, c.whole(lineSize).is(sized("line of three nodes", lineSize), float64(n), base))
 	}
+	e.endsInPassing()
 	return e
 }
 
@@ -257,16 +302,22 @@ func optionsExperiment() experiment {
 
 // namespacesExperiment is figure 14, and 11 of the earlier paper.
 func namespacesExperiment() experiment {
-	return growing("namespaces", "namespaces, each with a trace of one field", mostOptions, mostOptions, func(n int) []ioam.TraceOption {
+	e := growing("namespaces", "namespaces, each with a trace of one field", mostOptions, mostOptions, func(n int) []ioam.TraceOption {
 		return pathInEach(n, fields(1))
 	})
+	for _, v := range e.variants {
+		if node := v.line[0]; len(v.line) == 1 && node.config != nil && v.x == mostOptions {
+			v.aims(namespacesAim, namespacesLimit(v.wants[0].outcome, len(v.against.send.frame)))
+		}
+	}
+	return e
 }
 
 // allInOneExperiment is the later paper's example: 800 bytes, 5%, 5 namespaces
 // with 3 fields each.
 func allInOneExperiment() experiment {
 	const size = 800
-	e := experiment{x: "percent", axis: "percent of the packets that get a trace", baseline: kernelBaseline, notes: []string{namesNodes}}
+	e := experiment{x: "percent", axis: "percent of the packets that get a trace", baseline: kernelBaseline, notes: []string{namesNodes, mixesTransit}}
 	for _, nodes := range []int{1, hops} {
 		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), nodes)
 		for _, one := range []uint32{20, 1} {
@@ -276,6 +327,9 @@ func allInOneExperiment() experiment {
 				v, name = c.whole(size), "line of three nodes"
 			}
 			e.variants = append(e.variants, v.is(sized(name, size), 100/float64(one), base))
+			if nodes == 1 {
+				e.transits(c, size, 100/float64(one))
+			}
 		}
 	}
 	return e
@@ -284,7 +338,7 @@ func allInOneExperiment() experiment {
 // delayExperiment is figure 12 of the earlier paper.
 func delayExperiment() experiment {
 	e := experiment{x: "namespaces", axis: "namespaces, each with a trace of one field", baseline: "plain packets of the same size, forwarded by a kernel without IOAM",
-		notes: []string{"The least delay of packets that are sent one by one, less that of plain packets."}}
+		notes: []string{"The least delay of packets that are sent one by one, less that of plain packets."}, together: roles}
 	base := untreatedPackets("kernel without IOAM", 0, plain(destination, lineSize), 1)
 	base.timed = true
 	for n := 1; n <= 7; n++ {
@@ -298,6 +352,7 @@ func delayExperiment() experiment {
 	for _, v := range e.variants {
 		v.timed = true
 	}
+	e.endsInPassing()
 	return e
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -28,37 +29,65 @@ type step struct {
 	plane   *datapath.Forwarding // nil where nothing is forwarded
 	program *ebpf.Program
 	frame   []byte
-	grows   int // bytes that the program adds
+	grows   int  // bytes that the program adds
+	keep    bool // behind the IPv6 header
+	restore *restorer
+	in      skb
+	records bool // each packet writes one
 	counted func(datapath.Counters) uint64
 
 	took []float64 // ns, by round
 }
 
-// partsRun measures the parts of fast forwarding.
+// runs is how often the step runs at a time.
+func (s *step) runs() int {
+	if s.records {
+		return recordRuns
+	}
+	return batchRuns
+}
+
+// partsRun measures the parts of a packet's way.
 type partsRun struct {
 	site    *site
 	node    *node
-	restore *restorer
-	empty   *ebpf.Program
+	xdp, tc *restorer
+	empty   []*ebpf.Program
 	steps   map[string]*step
 	order   []*step
 
-	grow, shrink, live []float64 // ns, by round
+	grow, shrink, egressGrow, egressShrink []float64            // ns, by round
+	live                                   map[string][]float64 // ns, by line and round
+}
+
+// Lines that live frames pass.
+const (
+	liveStack     = "untreated"
+	liveArrival   = "a hook at ingress"
+	liveDeparture = "a hook at egress"
+	liveFast      = "fast"
+)
+
+var liveLines = []struct {
+	name string
+	treatment
+}{
+	{liveStack, untreated}, {liveArrival, emptyArrival}, {liveDeparture, emptyDeparture},
+	{liveFast, transit(datapath.AttachXDP).forwardingFast()},
 }
 
 func runParts(ctx context.Context, o Options) (r Result, err error) {
-	p := &partsRun{steps: make(map[string]*step)}
+	p := &partsRun{steps: make(map[string]*step), live: make(map[string][]float64)}
 	if p.site, err = newSite(); err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, p.site.close()) }()
-	if err := p.site.add(0, "untreated", []treatment{untreated}, false); err != nil {
-		return Result{}, err
+	for i, l := range liveLines {
+		if err := p.site.add(i, l.name, []treatment{l.treatment}, l.fast); err != nil {
+			return Result{}, err
+		}
 	}
-	p.node = p.site.lines["untreated"].nodes[0]
-	if err := p.site.add(1, "fast", []treatment{transit(datapath.AttachXDP).forwardingFast()}, true); err != nil {
-		return Result{}, err
-	}
+	p.node = p.site.lines[liveStack].nodes[0]
 	// the kernel is asked for a route in the namespace of who runs the program
 	err = inNamespace(p.node.ns, func() error {
 		defer p.close()
@@ -76,11 +105,13 @@ func (p *partsRun) close() {
 			s.node.Close()
 		}
 	}
-	if p.restore != nil {
-		p.restore.close()
+	for _, r := range []*restorer{p.xdp, p.tc} {
+		if r != nil {
+			r.close()
+		}
 	}
-	if p.empty != nil {
-		p.empty.Close()
+	for _, program := range p.empty {
+		program.Close()
 	}
 }
 
@@ -95,14 +126,31 @@ func (p *partsRun) measure(ctx context.Context, o Options) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := p.round(share*3/4, round%2 == 1); err != nil {
+		if err := p.round(share/2, round%2 == 1); err != nil {
 			return err
 		}
-		pps, _, err := p.site.traffic.rate(p.site.lines["fast"], stream{frame: plain(destination, sizeOfParts)}, share/4)
-		if err != nil {
+		if err := p.frames(share / 2); err != nil {
 			return err
 		}
-		p.live = append(p.live, 1e9/pps)
+	}
+	return nil
+}
+
+// frames lets live frames pass each line in turn for a while.
+func (p *partsRun) frames(share time.Duration) error {
+	took, lines := make(map[string][]float64), slices.Clone(liveLines)
+	for began := time.Now(); time.Since(began) < share || len(took) == 0; slices.Reverse(lines) {
+		for _, l := range lines {
+			s := stream{frame: plain(destination, sizeOfParts)}
+			pps, _, err := p.site.traffic.rate(p.site.lines[l.name], s, shortBurst)
+			if err != nil {
+				return err
+			}
+			took[l.name] = append(took[l.name], 1e9/pps)
+		}
+	}
+	for _, l := range lines {
+		p.live[l.name] = append(p.live[l.name], middle(took[l.name]))
 	}
 	return nil
 }
@@ -120,10 +168,9 @@ func (p *partsRun) round(share time.Duration, backwards bool) error {
 			return err
 		}
 	}
-	turns, runs := make(map[*step][]float64), uint64(0)
+	turns, batches := make(map[*step][]float64), 0
 	var total time.Duration
-	for batch := 0; batch < leastTurns || total < share; batch++ {
-		runs += batchRuns
+	for ; batches < leastTurns || total < share; batches++ {
 		for i := range p.order {
 			s := p.order[i]
 			if backwards {
@@ -133,8 +180,8 @@ func (p *partsRun) round(share time.Duration, backwards bool) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
-			if total += took; batch > 0 { // the first warms up
-				turns[s] = append(turns[s], float64(took.Nanoseconds())/batchRuns)
+			if total += took; batches > 0 { // the first warms up
+				turns[s] = append(turns[s], float64(took.Nanoseconds())/float64(s.runs()))
 			}
 		}
 	}
@@ -144,16 +191,34 @@ func (p *partsRun) round(share time.Duration, backwards bool) error {
 		if err != nil {
 			return err
 		}
-		if n := after - before[s]; s.node != nil && n+n/batchRuns+1 < runs {
+		if n, runs := after-before[s], uint64(batches*s.runs()); s.node != nil && n+n/batchRuns+1 < runs {
 			return fmt.Errorf("only %d of %d packets were what is measured: %s", n, runs, s.name)
 		}
 	}
-	a, err := p.restore.measureAdjustments(false, batchRuns)
+	a, err := p.xdp.middleAdjustments(false, batches)
 	if err != nil {
 		return err
 	}
 	p.grow, p.shrink = append(p.grow, a.grow), append(p.shrink, a.shrink)
+	if a, err = p.tc.middleAdjustments(true, batches); err != nil {
+		return err
+	}
+	p.egressGrow, p.egressShrink = append(p.egressGrow, a.grow), append(p.egressShrink, a.shrink)
 	return nil
+}
+
+// middleAdjustments is what a change of length takes in the middle of so many
+// measurements.
+func (r *restorer) middleAdjustments(keep bool, times int) (adjustments, error) {
+	var grow, shrink []float64
+	for range times {
+		a, err := r.measureAdjustments(keep, batchRuns)
+		if err != nil {
+			return adjustments{}, err
+		}
+		grow, shrink = append(grow, a.grow), append(shrink, a.shrink)
+	}
+	return adjustments{grow: middle(grow), shrink: middle(shrink)}, nil
 }
 
 func (s *step) count() (uint64, error) {
@@ -173,23 +238,37 @@ func (p *partsRun) batch(s *step) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	what := restoration{size: restoredBytes, length: len(s.frame) + s.grows}
-	return p.restore.run(s.program, s.frame, what, skb{}, batchRuns)
+	what := restoration{size: restoredBytes, length: len(s.frame) + s.grows, keep: s.keep}
+	took, err := s.restore.run(s.program, s.frame, what, s.in, s.runs())
+	if err == nil && s.records {
+		err = s.node.DiscardRecords()
+	}
+	return took, err
 }
 
 // load makes every step.
 func (p *partsRun) load() (err error) {
-	if p.restore, err = newRestorer(ebpf.XDP); err != nil {
+	if p.xdp, err = newRestorer(ebpf.XDP); err != nil {
+		return err
+	}
+	if p.tc, err = newRestorer(ebpf.SchedCLS); err != nil {
 		return err
 	}
 	spec, err := loadHooks()
 	if err != nil {
 		return err
 	}
-	if p.empty, err = ebpf.NewProgram(spec.Programs[hooksProgEmptyXdp]); err != nil {
-		return fmt.Errorf("load a program that does nothing: %w", err)
+	for _, each := range []struct {
+		step, program string
+		restore       *restorer
+	}{{stepNothing, hooksProgEmptyXdp, p.xdp}, {stepEgressNothing, hooksProgEmptyTc, p.tc}} {
+		program, err := ebpf.NewProgram(spec.Programs[each.program])
+		if err != nil {
+			return fmt.Errorf("load a program that does nothing: %w", err)
+		}
+		p.empty = append(p.empty, program)
+		p.order = append(p.order, &step{name: each.step, program: program, restore: each.restore, frame: plain(elsewhere, sizeOfParts)})
 	}
-	p.order = append(p.order, &step{name: stepNothing, program: p.empty, frame: plain(elsewhere, sizeOfParts)})
 	for _, l := range stepsOfParts() {
 		s, err := p.loadStep(l)
 		if err != nil {
@@ -211,26 +290,46 @@ func (p *partsRun) loadStep(l stepSpec) (*step, error) {
 	if err := cfg.Node.Validate(); err != nil {
 		return nil, err
 	}
-	runner, err := datapath.NewRunner(cfg, p.node.inIndex(), datapath.HookIngressXDP)
+	s := &step{name: l.name, restore: p.xdp, grows: l.grows, keep: l.keep, records: l.records, counted: l.counted}
+	index, hook := p.node.inIndex(), datapath.HookIngressXDP
+	if l.egress {
+		s.restore, s.in = p.tc, arrivedAt(index)
+		index, hook = p.node.outIndex(), datapath.HookEgressTC
+	}
+	s.frame = with(l.frame, 0, 0, 0, 0, 0, 0, 0) // the address of a Runner's interfaces
+	if l.arrives {
+		var err error
+		if s.frame, err = arrived(cfg, p.node.inIndex(), s.frame); err != nil {
+			return nil, err
+		}
+	}
+	runner, err := datapath.NewRunner(cfg, index, hook)
 	if err != nil {
 		return nil, err
 	}
-	s := &step{name: l.name, node: runner, program: runner.Program(datapath.HookIngressXDP), grows: l.grows, counted: l.counted}
-	s.frame = with(l.frame, 0, 0, 0, 0, 0, 0, 0) // the address of a Runner's interfaces
-	if !l.fast {
-		return s, nil
-	}
-	if s.plane, err = runner.Forwarding(); err == nil {
-		err = s.plane.Renew(l.key)
-	}
-	if err == nil && !l.noDevice {
-		err = s.plane.SetDevices([]ioam.IfIndex{p.node.outIndex()})
-	}
-	if err != nil {
+	s.node, s.program = runner, runner.Program(hook)
+	if err := s.prepare(l, p.node.outIndex()); err != nil {
 		runner.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+// prepare tells the programs what an agent would.
+func (s *step) prepare(l stepSpec, out ioam.IfIndex) (err error) {
+	if l.unread {
+		return s.node.SetRecordsWanted(false)
+	}
+	if !l.fast {
+		return nil
+	}
+	if s.plane, err = s.node.Forwarding(); err != nil {
+		return err
+	}
+	if err := s.plane.Renew(l.key); err != nil || l.noDevice {
+		return err
+	}
+	return s.plane.SetDevices([]ioam.IfIndex{out})
 }
 
 // result takes the differences.
@@ -244,7 +343,7 @@ func (p *partsRun) result() Result {
 	}
 	for _, part := range parts() {
 		var over, ratio, reference []float64
-		for i := range p.live {
+		for i := range p.grow {
 			took, before := part.of(p, i)
 			over, ratio, reference = append(over, took), append(ratio, (before+took)/before), append(reference, before)
 		}

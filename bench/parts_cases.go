@@ -13,9 +13,14 @@ type stepSpec struct {
 	config   ioam.NodeConfig
 	frame    []byte
 	grows    int
+	keep     bool // it grows behind the IPv6 header
 	fast     bool
 	noDevice bool // no interface can send
 	key      datapath.RouteKey
+	egress   bool // at the tc hook of the interface that the packet leaves by
+	arrives  bool // through our program at ingress, before that
+	unread   bool // nobody wants records
+	records  bool // each packet writes one
 	counted  func(datapath.Counters) uint64
 }
 
@@ -33,11 +38,44 @@ const (
 	stepMatched  = "an encapsulation that does not select it"
 	stepInserted = "a header inserted"
 	stepLonger   = "a longer header inserted"
+
+	stepRemoved  = "a tunnel removed"
+	stepRecorded = "a tunnel removed, with a record"
+
+	stepEgressNothing  = "at egress, a program that does nothing"
+	stepEgressPlain    = "at egress, a plain packet"
+	stepCompleted      = "at egress, a trace with ids"
+	stepEgressMatched  = "at egress, an encapsulation that does not select it"
+	stepEgressInserted = "at egress, a header inserted"
+)
+
+// The parts.
+const (
+	partParse         = "parse: link and IPv6 header"
+	partHeader        = "parse: Hop-by-Hop header with one option"
+	partFill          = "fill: namespace found, ids written"
+	partClock         = "clock: one reading, two fields more"
+	partAsked         = "lookup: next hop asked from the kernel, beyond the cache"
+	partGrow          = "grow: bpf_xdp_adjust_head"
+	partInsert        = "insert: all else of 24 bytes inline"
+	partRedirect      = "redirect: the kernel, both links and both ends"
+	partDecapsulate   = "decapsulate: tunnel with a trace removed, nobody wants a record"
+	partRecord        = "record: written for a reader"
+	partHookArrival   = "hook: the kernel's XDP at ingress, a program that does nothing"
+	partHookDeparture = "hook: the kernel's tcx at egress, a program that does nothing"
+	partStack         = "stack: the kernel's forwarding, both links and both ends"
+	partEgressParse   = "at egress, parse: link and IPv6 header"
+	partComplete      = "at egress, complete: the way out's id"
+	partEgressMatch   = "at egress, match: one encapsulation, not selected"
+	partEgressGrow    = "at egress, grow: bpf_skb_adjust_room"
+	partEgressInsert  = "at egress, insert: all else of 24 bytes inline"
 )
 
 const (
 	shortHeader = 24 // bytes of the inserted header
 	moreHeader  = 48 // and of the longer one beyond that
+	// of an outer IPv6 header and a trace with ids
+	tunnelHeaders = ipv6Header + shortHeader
 )
 
 func stepsOfParts() []stepSpec {
@@ -50,6 +88,9 @@ func stepsOfParts() []stepSpec {
 	left := func(r datapath.StackReason) func(datapath.Counters) uint64 {
 		return func(c datapath.Counters) uint64 { return c.ToStack[r] }
 	}
+	departed := func(o ioam.Outcome) func(datapath.Counters) uint64 {
+		return func(c datapath.Counters) uint64 { return c.Egress[o] }
+	}
 	const atHopLimit = ethernetHeader + 7
 	packet := plain(destination, sizeOfParts)
 	ids := oneNode(typeIDs)
@@ -57,6 +98,9 @@ func stepsOfParts() []stepSpec {
 	longer.Size += moreHeader
 	sampled := encapsulation(ioam.ModeInline, ids)
 	sampled.Encapsulations[0].Frequency = ioam.Frequency{K: 1, N: ioam.MaxFrequency}
+	removing := nodeConfig()
+	removing.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
+	wrapped := tunnelled(ipv6(source, destination, nextNone, make([]byte, sizeOfParts-ethernetHeader-ipv6Header-tunnelHeaders)), trace(namespace, typeIDs))
 	return []stepSpec{
 		{name: stepPlain, config: nodeConfig(), frame: packet, counted: arrived(ioam.OutcomeNoIOAM)},
 		{name: stepParsed, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespaceUnknown, typeIDs)), counted: arrived(ioam.OutcomeNamespaceUnknown)},
@@ -69,6 +113,15 @@ func stepsOfParts() []stepSpec {
 		{name: stepMatched, config: sampled, frame: packet, fast: true, counted: forwarded(ioam.OutcomeEncapNotSelected)},
 		{name: stepInserted, config: encapsulation(ioam.ModeInline, ids), frame: packet, fast: true, grows: shortHeader, counted: forwarded(ioam.OutcomeEncapInserted)},
 		{name: stepLonger, config: encapsulation(ioam.ModeInline, longer), frame: packet, fast: true, grows: shortHeader + moreHeader, counted: forwarded(ioam.OutcomeEncapInserted)},
+
+		{name: stepRemoved, config: removing, frame: wrapped, grows: -tunnelHeaders, unread: true, counted: arrived(ioam.OutcomeTunnelDecapsulated)},
+		{name: stepRecorded, config: removing, frame: wrapped, grows: -tunnelHeaders, records: true, counted: arrived(ioam.OutcomeTunnelDecapsulated)},
+		{name: stepEgressPlain, config: nodeConfig(), frame: packet, egress: true, counted: departed(ioam.OutcomeNoIOAM)},
+		{name: stepCompleted, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeIDs)), egress: true, arrives: true,
+			counted: departed(ioam.OutcomeTraceFilled)},
+		{name: stepEgressMatched, config: sampled, frame: packet, egress: true, counted: departed(ioam.OutcomeEncapNotSelected)},
+		{name: stepEgressInserted, config: encapsulation(ioam.ModeInline, ids), frame: packet, egress: true, grows: shortHeader, keep: true,
+			counted: departed(ioam.OutcomeEncapInserted)},
 	}
 }
 
@@ -88,15 +141,18 @@ func between(with, without string) func(*partsRun, int) (float64, float64) {
 	}
 }
 
-func parts() []part {
+func parts() []part { return append(partsOfForwarding(), partsOfStack()...) }
+
+// partsOfForwarding are those of a packet that is forwarded without the stack.
+func partsOfForwarding() []part {
 	return []part{
-		{"parse: link and IPv6 header", between(stepPlain, stepNothing),
+		{partParse, between(stepPlain, stepNothing),
 			"some loads, and a counter of this CPU, whose address is computed inline. Behind a network card, the first access to the packet misses the cache, and that is the limit; here it is warm."},
-		{"parse: Hop-by-Hop header with one option", between(stepParsed, stepPlain),
+		{partHeader, between(stepParsed, stepPlain),
 			"the verifier. It wants each access held to the frame's end, and each option in a function of its own, whose results pass through memory, lest it follow every combination."},
-		{"fill: namespace found, ids written", between(stepIDs, stepParsed),
+		{partFill, between(stepIDs, stepParsed),
 			"two array lookups, which are inline, and the verifier again: the trace type is read anew before each field."},
-		{"clock: one reading, two fields more", between(stepTimes, stepIDs),
+		{partClock, between(stepTimes, stepIDs),
 			"the helper `bpf_ktime_get_tai_ns`, and in it the processor's counter, which a virtual machine reads no faster than its host lets it. One reading serves a packet; none is made where no field asks for it."},
 		{"decide: whether the packet is any router's", between(stepDecided, stepPlain),
 			"comparisons with what has been read already, and the second counter."},
@@ -104,22 +160,62 @@ func parts() []part {
 			"three helpers, for the frame's length, the coarse clock and the device (which is not there), and one cache line of the next hop: with more destinations than the processor's caches hold, memory."},
 		{"send: device found, link header written", between(stepSent, stepFound),
 			"the helper `bpf_redirect_map`: a hash lookup of the device, done by the helper before the kernel does it."},
-		{"lookup: next hop asked from the kernel, beyond the cache", between(stepAsked, stepSent),
+		{partAsked, between(stepAsked, stepSent),
 			"the helper `bpf_fib_lookup`: rules, route and neighbour, as the stack would look. This is what the cache saves."},
 		{"match: one encapsulation, not selected", between(stepMatched, stepSent),
 			"the rule's comparisons, and one atomic addition: *k of n* is exact over all CPUs."},
-		{"grow: bpf_xdp_adjust_head", func(p *partsRun, round int) (float64, float64) {
+		{partGrow, func(p *partsRun, round int) (float64, float64) {
 			return p.grow[round], p.steps[stepMatched].took[round]
 		}, "the helper's call; it moves a pointer, and no bytes."},
-		{"insert: all else of 24 bytes inline", func(p *partsRun, round int) (float64, float64) {
+		{partInsert, func(p *partsRun, round int) (float64, float64) {
 			before := p.steps[stepMatched].took[round] + p.grow[round]
 			return p.steps[stepInserted].took[round] - p.shrink[round] - before, before
 		}, "a second look at the packet, which the verifier demands behind each change of its length: the IPv6 header is moved, the prebuilt one copied in words of 8 bytes, and the node's values are patched. What sampling takes is not in it."},
 		{"copy: 48 bytes more of the prebuilt header", between(stepLonger, stepInserted),
 			"a check against the frame's end for each 8 bytes, by the verifier's demand; beyond 80 bytes one call of `bpf_xdp_store_bytes` is cheaper."},
-		{"redirect: the kernel, both links and both ends", func(p *partsRun, round int) (float64, float64) {
+		{partRedirect, func(p *partsRun, round int) (float64, float64) {
 			program := p.steps[stepSent].took[round] - p.steps[stepNothing].took[round]
-			return p.live[round] - program, program
+			return p.live[liveFast][round] - program, program
 		}, "the driver, here veth: source, two links and a sink in XDP, measured with live frames, less the program's time. No program can do better than this."},
+	}
+}
+
+// partsOfStack are those of a packet that goes through the stack.
+func partsOfStack() []part {
+	return []part{
+		{partDecapsulate, func(p *partsRun, round int) (float64, float64) {
+			before := p.steps[stepPlain].took[round]
+			return p.steps[stepRemoved].took[round] - p.grow[round] - before, before
+		}, "that of a Hop-by-Hop header, and one call of `bpf_xdp_adjust_head`; the link header is moved."},
+		{partRecord, between(stepRecorded, stepRemoved),
+			"a place in the ring (`bpf_ringbuf_reserve`), into which the header is copied. Waking the reader, and what it does with the record, are not in it."},
+		{partStack, func(p *partsRun, round int) (float64, float64) {
+			nothing := p.steps[stepNothing].took[round]
+			return p.live[liveStack][round] - nothing, nothing
+		}, "the kernel: source, an skb made, route and neighbour found, two links and a sink in tc, measured with live frames. It is what losses are parts of."},
+		{partHookArrival, liveBetween(liveArrival, liveStack),
+			"the driver, here veth, which makes a frame fit for the program, and an skb of what it leaves; live frames."},
+		{partHookDeparture, liveBetween(liveDeparture, liveStack),
+			"the kernel's way into programs at egress, with the link header's place found and lost again; live frames."},
+		{partEgressParse, between(stepEgressPlain, stepEgressNothing),
+			"as at ingress."},
+		{partComplete, between(stepCompleted, stepEgressPlain),
+			"the verifier, as at ingress: the packet is read a second time, for only here the interface that it leaves by is known."},
+		{partEgressMatch, between(stepEgressMatched, stepEgressPlain),
+			"as with fast forwarding."},
+		{partEgressGrow, func(p *partsRun, round int) (float64, float64) {
+			return p.egressGrow[round], p.steps[stepEgressMatched].took[round]
+		}, "the helper's call: it makes the headers writable, moves those in front of the room, and keeps the skb's offsets right."},
+		{partEgressInsert, func(p *partsRun, round int) (float64, float64) {
+			before := p.steps[stepEgressMatched].took[round] + p.egressGrow[round]
+			return p.steps[stepEgressInserted].took[round] - p.egressShrink[round] - before, before
+		}, "as with fast forwarding. What sampling takes is not in it."},
+	}
+}
+
+// liveBetween is the difference of two lines' times for a packet.
+func liveBetween(with, without string) func(*partsRun, int) (float64, float64) {
+	return func(p *partsRun, round int) (float64, float64) {
+		return p.live[with][round] - p.live[without][round], p.live[without][round]
 	}
 }

@@ -43,7 +43,7 @@ func (r Result) columns() []column {
 		}
 		if r.any(func(p Point) bool { return p.PlainAim != 0 }) {
 			list = append(list, column{"aim", func(p Point) string {
-				return aimText(p.PlainAim, p.PlainRatio >= p.PlainAim, fmt.Sprintf("≥ %.1f times", p.PlainAim))
+				return aimText(p.PlainAim, p.PlainRatio >= p.PlainAim, fmt.Sprintf("≥ %v times", p.PlainAim))
 			}})
 		}
 		if r.any(func(p Point) bool { return p.Exports != nil }) {

@@ -140,6 +140,11 @@ func (r *Runner) Program(h Hook) *ebpf.Program { return r.programs[h] }
 // ForwardsFast must not be asked.
 func (r *Runner) Forwarding() (*Forwarding, error) { return newForwarding(r.maps) }
 
+// SetRecordsWanted says whether anybody asks for records; at first, somebody does.
+func (r *Runner) SetRecordsWanted(wanted bool) error {
+	return setRecordsWanted(r.maps[mapRecordsWanted], wanted)
+}
+
 // Counters reads what the programs have counted, summed over CPUs.
 func (r *Runner) Counters() (Counters, error) {
 	s := served{counters: r.maps[mapCounters]}
