@@ -56,6 +56,7 @@ func forwardingOf(sizes []int) experiment {
 	e := experiment{
 		x: "bytes", axis: "bytes of a frame without IOAM; packets with a trace have as many where it fits",
 		baseline: "the same packets forwarded by the kernel: no program, ioam6_enabled off",
+		apart:    true,
 	}
 	for _, size := range sizes {
 		e.variants = append(e.variants, forwardingVariants(size)...)
