@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -31,6 +32,8 @@ const (
 // stream is a steady flow of numbered datagrams from alpha to beta.
 type stream struct {
 	label            uint64 // the run's own
+	size             int
+	thread           chan int // the sender's, once
 	sender, receiver *net.UDPConn
 	enough           chan struct{}
 	done             sync.WaitGroup
@@ -49,10 +52,16 @@ type streamResult struct {
 // startStream sends until stop, for 30 seconds at most.
 func startStream(t *testing.T, l *lab.Lab) *stream {
 	t.Helper()
+	return startStreamOf(t, l, streamSize)
+}
+
+// startStreamOf sends datagrams of a size, whatever routers say about it.
+func startStreamOf(t *testing.T, l *lab.Lab, size int) *stream {
+	t.Helper()
 	from, _ := l.Topology().Address("alpha")
 	to, _ := l.Topology().Address("beta")
 	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9000))
-	s := &stream{label: rand.Uint64(), enough: make(chan struct{})}
+	s := &stream{label: rand.Uint64(), size: size, thread: make(chan int, 1), enough: make(chan struct{})}
 	err := l.Node("beta").Do(func() (err error) { s.receiver, err = net.ListenUDP("udp6", at); return err })
 	if err == nil {
 		err = control(s.receiver, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20)
@@ -62,6 +71,9 @@ func startStream(t *testing.T, l *lab.Lab) *stream {
 			s.sender, err = net.DialUDP("udp6", net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), at)
 			return err
 		})
+	}
+	if err == nil {
+		err = control(s.sender, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_INTERFACE)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -75,8 +87,15 @@ func startStream(t *testing.T, l *lab.Lab) *stream {
 
 func (s *stream) send() {
 	defer s.done.Done()
-	b := make([]byte, streamSize)
-	binary.BigEndian.PutUint64(b[streamSize-16:], s.label)
+	runtime.LockOSThread() // it ends with the goroutine
+	s.thread <- unix.Gettid()
+	b := make([]byte, s.size)
+	number := func(n int) { // at both ends: errors quote the first
+		for _, at := range []int{0, len(b) - 16} {
+			binary.BigEndian.PutUint64(b[at:], s.label)
+			binary.BigEndian.PutUint64(b[at+8:], uint64(n))
+		}
+	}
 	start := time.Now()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -91,7 +110,7 @@ func (s *stream) send() {
 			skipped, due = skipped+due-streamBurst, streamBurst
 		}
 		for range due {
-			binary.BigEndian.PutUint64(b[streamSize-8:], uint64(len(s.result.sent)))
+			number(len(s.result.sent))
 			s.result.sent = append(s.result.sent, time.Now())
 			if _, err := s.sender.Write(b); err != nil && !errors.Is(err, unix.ENETUNREACH) && !errors.Is(err, unix.EHOSTUNREACH) && !errors.Is(err, unix.EACCES) {
 				s.fault = err // beside what a router may say about an earlier one
@@ -103,7 +122,7 @@ func (s *stream) send() {
 
 func (s *stream) receive() {
 	defer s.done.Done()
-	b, highest := make([]byte, 2*streamSize), -1
+	b, highest := make([]byte, 2*s.size), -1
 	for {
 		n, err := s.receiver.Read(b)
 		if err != nil {
@@ -128,6 +147,24 @@ func (s *stream) receive() {
 	}
 }
 
+// stay has all be sent from one CPU, which then forwards it, too.
+func (s *stream) stay(t *testing.T) {
+	t.Helper()
+	thread := <-s.thread
+	var allowed, one unix.CPUSet
+	if err := unix.SchedGetaffinity(thread, &allowed); err != nil {
+		t.Fatal(err)
+	}
+	for cpu := 0; one.Count() == 0; cpu++ {
+		if allowed.IsSet(cpu) {
+			one.Set(cpu)
+		}
+	}
+	if err := unix.SchedSetaffinity(thread, &one); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // number finds the number of a datagram of the stream in a frame that ends
 // with it.
 func (s *stream) number(frame []byte) (int, bool) {
@@ -135,6 +172,16 @@ func (s *stream) number(frame []byte) (int, bool) {
 		return 0, false
 	}
 	return int(binary.BigEndian.Uint64(frame[len(frame)-8:])), true
+}
+
+// quoted finds the number of a datagram of the stream that an ICMPv6 error
+// quotes.
+func (s *stream) quoted(packet []byte) (int, bool) {
+	const at = 40 + 8 + 40 + 8
+	if len(packet) < at+16 {
+		return 0, false
+	}
+	return s.number(packet[at : at+16])
 }
 
 // end stops both ends, what is on its way included.
@@ -178,6 +225,16 @@ func (r streamResult) lost(from, to time.Time) (numbers []int) {
 		}
 	}
 	return numbers
+}
+
+// sentIn counts what was sent in a time.
+func (r streamResult) sentIn(from, to time.Time) (n int) {
+	for _, at := range r.sent {
+		if !at.Before(from) && at.Before(to) {
+			n++
+		}
+	}
+	return n
 }
 
 // checkWhole wants everything that was sent in a time to have come.
