@@ -62,6 +62,10 @@ func notInXDP(link netlink.Link) string {
 	case "veth": // keeps the same, but shows it
 		return ""
 	case "tuntap", "tun":
+		// without a header before each frame, nothing can be left open in it
+		if tap, ok := link.(*netlink.Tuntap); ok && tap.Mode == netlink.TUNTAP_MODE_TAP && tap.Flags&netlink.TUNTAP_VNET_HDR == 0 {
+			return ""
+		}
 		return "packets of virtual machines may lack their checksums, which XDP cannot see; set attach: tcx"
 	case "bond", "team":
 		return "an inactive member's packets are not for the stack, which XDP cannot see; set attach: tcx"

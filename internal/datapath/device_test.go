@@ -27,7 +27,9 @@ func TestFastIn(t *testing.T) {
 	}{
 		{"not asked for", &netlink.Veth{LinkAttrs: attributes}, false, false, false},
 		{"veth", &netlink.Veth{LinkAttrs: attributes}, true, true, true},
-		{"tap", &netlink.Tuntap{LinkAttrs: attributes}, true, false, true},
+		{"tap of a virtual machine", &netlink.Tuntap{LinkAttrs: attributes, Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_VNET_HDR}, true, false, true},
+		{"tap of whole frames", &netlink.Tuntap{LinkAttrs: attributes, Mode: netlink.TUNTAP_MODE_TAP}, true, true, true},
+		{"tap that tells nothing", &netlink.Tuntap{LinkAttrs: attributes}, true, false, true},
 		{"bond", &netlink.Bond{LinkAttrs: attributes}, true, false, true},
 		{"features unknown", &netlink.Device{LinkAttrs: attributes}, true, false, true},
 		{"member", &netlink.Veth{LinkAttrs: inMaster}, true, false, false},

@@ -120,17 +120,22 @@ func from(destination string, next, hopLimit byte, body []byte) []byte {
 	return p
 }
 
-// seal puts the upper layer's checksum in its place, at an offset behind the
-// header.
-func seal(p []byte, at int) []byte {
-	sum := uint32(len(p)-40) + uint32(p[6])
-	for i := 8; i < len(p); i++ {
-		sum += uint32(p[i]) << (8 * (1 - i&1))
+// folded is the sum of 16-bit words (RFC 1071).
+func folded(b []byte, begin int) uint16 {
+	sum := begin
+	for i, c := range b {
+		sum += int(c) << (8 * (1 - i&1))
 	}
 	for sum > 0xffff {
 		sum = sum>>16 + sum&0xffff
 	}
-	binary.BigEndian.PutUint16(p[40+at:], ^uint16(sum))
+	return uint16(sum)
+}
+
+// seal puts the upper layer's checksum in its place, at an offset behind the
+// header.
+func seal(p []byte, at int) []byte {
+	binary.BigEndian.PutUint16(p[40+at:], ^folded(p[8:], len(p)-40+int(p[6])))
 	return p
 }
 
