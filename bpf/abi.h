@@ -162,7 +162,7 @@ struct node_config {
 	__u8 pad[2];
 	__u32 flow_sets;      /* of one CPU, a power of two */
 	__u32 export_limit;   /* packets that pay for a postcard */
-	__u32 export_rate;    /* postcards in 2^27 ns */
+	__u32 export_rate;    /* postcards, and flows told early, in 2^27 ns */
 	__u64 collector_bits; /* of addresses that may be collectors', whose packets get no header */
 	__u64 flow_keys[7];   /* of the flow hash, the same in the domain */
 	__u64 table_keys[8];  /* of the table of flows */

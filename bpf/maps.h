@@ -130,6 +130,7 @@ struct {
 	__type(value, struct frequency);
 } frequencies SEC(".maps");
 
+/* Slot -> numbers that this CPU has taken there, and not used. Kept as well. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 2048);

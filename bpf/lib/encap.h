@@ -26,7 +26,7 @@ static __always_inline int is_selected(const struct encapsulation *e)
 	mine = bpf_map_lookup_elem(&frequency_blocks, &e->frequency_slot);
 	if (!mine)
 		return 0;
-	if (mine->next == mine->end) {
+	if (mine->next >= mine->end) {
 		f = bpf_map_lookup_elem(&frequencies, &e->frequency_slot);
 		if (!f)
 			return 0;

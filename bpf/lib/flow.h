@@ -7,7 +7,6 @@
 #include "upper.h"
 
 #define UDP_HEADER	8
-#define FIBONACCI	0x9e3779b97f4a7c15ULL /* 2^64 by the golden ratio */
 #define FLOW_LABEL_MASK bpf_htonl(0x000fffff)
 
 /* The export that is being made, on this CPU: hooks do not interrupt each other. */

@@ -14,8 +14,7 @@
 #define CLASS_LABEL_MASK     bpf_htonl(0x0fffffff)
 #define ICMPV6_ECHO_REQUEST  128
 #define ICMPV6_ECHO_REPLY    129
-#define MULTIPLIER_A	     0x9e3779b97f4a7c15ULL
-#define MULTIPLIER_B	     0xc2b2ae3d27d4eb4fULL
+#define SECOND_MULTIPLIER    0xc2b2ae3d27d4eb4fULL
 #define NEIGHBOUR_USED_EVERY 500 /* units of 2^20 ns */
 
 /* The way out that was found for a packet. */
@@ -38,19 +37,19 @@ struct wanted {
  */
 static __always_inline __u32 next_hop_tag(__u32 generation)
 {
-	return generation + NODE.ifindex * 0x9e3779b1U;
+	return generation + NODE.ifindex * FIBONACCI_32;
 }
 
 static __always_inline struct next_hop_set *find_set(const struct ipv6 *ip6, const struct wanted *w)
 {
-	__u64 h = (ip6->destination[0] ^ NODE.hash_seed) * MULTIPLIER_A;
+	__u64 h = (ip6->destination[0] ^ NODE.hash_seed) * FIBONACCI;
 	__u32 index;
 
-	h = (h ^ h >> 32 ^ ip6->destination[1]) * MULTIPLIER_B;
+	h = (h ^ h >> 32 ^ ip6->destination[1]) * SECOND_MULTIPLIER;
 	if (w->key & KEY_FLOW) {
-		h = (h ^ h >> 32 ^ ip6->source[0]) * MULTIPLIER_A;
-		h = (h ^ h >> 32 ^ ip6->source[1]) * MULTIPLIER_B;
-		h = (h ^ h >> 32 ^ ip6->class_label ^ ip6->next_header) * MULTIPLIER_A;
+		h = (h ^ h >> 32 ^ ip6->source[0]) * FIBONACCI;
+		h = (h ^ h >> 32 ^ ip6->source[1]) * SECOND_MULTIPLIER;
+		h = (h ^ h >> 32 ^ ip6->class_label ^ ip6->next_header) * FIBONACCI;
 	}
 	/* only the highest bits of a product depend on all of its factors' */
 	index = bpf_get_smp_processor_id() * NODE.next_hop_sets +

@@ -9,6 +9,10 @@
 #include "../config.h"
 #include "../maps.h"
 
+/* 2^64 and 2^32 by the golden ratio, odd: multiples lie far apart. */
+#define FIBONACCI    0x9e3779b97f4a7c15ULL
+#define FIBONACCI_32 0x9e3779b1U
+
 static __always_inline struct ioam_namespace *find_namespace(__u32 id)
 {
 	__u32 hash = id * NODE.namespace_hash.multiplier >> NODE.namespace_hash.shift;

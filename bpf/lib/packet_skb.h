@@ -77,7 +77,8 @@ static __always_inline __u32 packet_segments(context *ctx, __u32 payload)
 
 	if (!size || ctx->gso_segs)
 		return ctx->gso_segs;
-	return (payload + size - 1) / size;
+	/* who says that headers are longer than the packet is not believed */
+	return (__s32)payload <= 0 ? 1 : (payload + size - 1) / size;
 }
 
 static __always_inline int load_bytes(context *ctx, __u32 offset, void *to, __u32 length)

@@ -7,10 +7,10 @@
 #define WAYMARK_SEQUENCE_H
 
 #include "counters.h"
+#include "lookup.h"
 
 #define SEQUENCE_TRIES	  64
 #define NEXT_SEQUENCE	  (1ULL << 32)
-#define FIBONACCI_32	  0x9e3779b1U
 #define SEQUENCE_SET_MASK (SEQUENCE_SETS - 1)
 
 /* Units of 2^20 ns, of a clock that costs little and moves with the kernel's tick. */

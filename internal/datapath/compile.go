@@ -34,6 +34,14 @@ func (c interfaceConstants) of(mode AttachMode) abiNodeConfig {
 	return node
 }
 
+// removes tells whether the ingress hook may take a header out of a packet.
+func (c interfaceConstants) removes() bool {
+	if ioam.Role(c.node.Roles)&ioam.RoleIngress == 0 {
+		return ioam.Boundary(c.node.Boundary) == ioam.BoundaryStrip
+	}
+	return c.node.HasDecapsulations > 0 || c.node.HasRemovals > 0
+}
+
 // generation is a configuration in the form of the maps that the programs read.
 type generation struct {
 	interfaces     []interfaceConstants

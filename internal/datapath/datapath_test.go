@@ -5,6 +5,7 @@ package datapath_test
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -395,5 +396,53 @@ func TestSameIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// TestRecordsOfTheEnd reads what waits when no reader is there any more: nothing
+// that programs wrote is lost with a data plane that is removed.
+func TestRecordsOfTheEnd(t *testing.T) {
+	l := raise(t, "wm-dp-end")
+	ping := l.Topology().Traffic[0]
+	serve := func(node string, change func(*datapath.Config)) (d *datapath.Datapath) {
+		t.Helper()
+		err := l.Node(node).Do(func() (err error) {
+			if d, err = datapath.Open(datapath.Options{PinPath: pintest.Directory(t)}); err != nil {
+				return err
+			}
+			c := configuration(index(t), datapath.AttachAuto)
+			change(&c)
+			return d.Apply(c)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := l.Node(node).Do(d.Remove); err != nil {
+				t.Error(err)
+			}
+		})
+		return d
+	}
+	far := serve("far", func(c *datapath.Config) { c.Node.Namespaces[0].Remove = true })
+	serve("near", func(c *datapath.Config) {
+		c.Node.Encapsulations = []ioam.Encapsulation{{
+			Name: "all", Interface: c.Node.Interfaces[0].Index, Mode: ioam.ModeInline, Frequency: ioam.Frequency{K: 1, N: 1},
+			Match:   ioam.Match{Destination: netip.MustParsePrefix("2001:db8::2/128")},
+			Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
+		}}
+	})
+	if err := far.SetRecordsWanted(true); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := l.Send(t.Context(), ping); err != nil || r.Received != ping.Count {
+		t.Fatalf("ping: %+v, %v", r, err)
+	}
+	if err := far.SetRecordsWanted(false); err != nil {
+		t.Fatal(err)
+	}
+	var records int
+	if err := far.ReadWaiting(datapath.Samples{Record: func(datapath.Record) { records++ }}); err != nil || records != ping.Count {
+		t.Errorf("%d records of %d packets, %v", records, ping.Count, err)
 	}
 }

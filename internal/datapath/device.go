@@ -19,6 +19,9 @@ type device struct {
 	address    [6]byte
 	veth       bool
 	fast       bool // it is to forward without the stack
+	// virtual: frames may come with the place of their checksum told beside them,
+	// where the driver looks behind XDP. Bytes that XDP cuts out make it wrong.
+	virtual, tap bool
 	// why it cannot do that at all, or not in XDP; "" when it can
 	notRouted, notInXDP string
 }
@@ -28,7 +31,8 @@ func ethernet(ioam.IfIndex) device { return device{linkHeader: 14} }
 
 // deviceOf reads what the programs have to know of a device.
 func deviceOf(link netlink.Link, fast bool) device {
-	d := device{veth: link.Type() == "veth", fast: fast}
+	d := device{veth: link.Type() == "veth", fast: fast, tap: isTap(link)}
+	d.virtual = d.tap && !handsOverWhole(link)
 	if link.Attrs().EncapType == "ether" || link.Attrs().EncapType == "loopback" {
 		d.linkHeader = 14
 	}
@@ -58,16 +62,15 @@ func notRouted(link netlink.Link) string {
 // notInXDP says why frames of a device cannot be forwarded in XDP: because it
 // keeps from XDP what they need.
 func notInXDP(link netlink.Link) string {
-	switch link.Type() {
-	case "veth": // keeps the same, but shows it
+	switch {
+	case link.Type() == "veth": // keeps the same, but shows it
 		return ""
-	case "tuntap", "tun":
-		// without a header before each frame, nothing can be left open in it
-		if tap, ok := link.(*netlink.Tuntap); ok && tap.Mode == netlink.TUNTAP_MODE_TAP && tap.Flags&netlink.TUNTAP_VNET_HDR == 0 {
+	case isTap(link):
+		if handsOverWhole(link) {
 			return ""
 		}
 		return "packets of virtual machines may lack their checksums, which XDP cannot see; set attach: tcx"
-	case "bond", "team":
+	case link.Type() == "bond", link.Type() == "team":
 		return "an inactive member's packets are not for the stack, which XDP cannot see; set attach: tcx"
 	}
 	if takesTags(link.Attrs().Name) {
@@ -75,6 +78,18 @@ func notInXDP(link netlink.Link) string {
 	}
 	return ""
 }
+
+func isTap(link netlink.Link) bool { return link.Type() == "tuntap" || link.Type() == "tun" }
+
+// handsOverWhole tells of a tap whose frames have no header before them: nothing
+// can be left open in them.
+func handsOverWhole(link netlink.Link) bool {
+	tap, ok := link.(*netlink.Tuntap)
+	return ok && tap.Mode == netlink.TUNTAP_MODE_TAP && tap.Flags&netlink.TUNTAP_VNET_HDR == 0
+}
+
+// notCutInXDP is why XDP may not take headers out of a virtual device's frames.
+const notCutInXDP = "packets of virtual machines may lack their checksums, whose place is told beside them and would be wrong when XDP removes a header"
 
 // Of linux/ethtool.h.
 const (
@@ -126,15 +141,16 @@ func (d device) refused(mode AttachMode) string {
 }
 
 // isCurrent tells whether the device is still what the programs were told, as
-// far as that can change.
+// far as that can change: a tap is what the last one to open it asked for.
 func (d device) isCurrent(index ioam.IfIndex) bool {
-	if !d.fast {
+	if !d.fast && !d.tap {
 		return true
 	}
 	link, err := netlink.LinkByIndex(int(index))
 	if err != nil {
 		return true // who watches interfaces will see that it is gone
 	}
-	now := deviceOf(link, true)
-	return bytes.Equal(now.address[:], d.address[:]) && now.notRouted == d.notRouted && now.notInXDP == d.notInXDP
+	now := deviceOf(link, d.fast)
+	return now.virtual == d.virtual && (!d.fast || bytes.Equal(now.address[:], d.address[:])) &&
+		now.notRouted == d.notRouted && now.notInXDP == d.notInXDP
 }

@@ -37,11 +37,16 @@ func onOneCPU(t *testing.T) (cpus []int) {
 
 func moveTo(t *testing.T, cpu int) {
 	t.Helper()
-	var one unix.CPUSet
-	one.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
+	if err := moveThread(cpu); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// moveThread is moveTo for another goroutine than the test's.
+func moveThread(cpu int) error {
+	var one unix.CPUSet
+	one.Set(cpu)
+	return unix.SchedSetaffinity(0, &one)
 }
 
 // flowIdentity is what makes exports those of one flow (docs/data-plane.md,

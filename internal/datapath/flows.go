@@ -172,20 +172,31 @@ func (t *flowTable) collect(each func(Flow)) error {
 	if err := t.clock.Lookup(uint32(0), &clock); err != nil {
 		return fmt.Errorf("read the interval of flows: %w", err)
 	}
+	// An agent that was killed may have left an interval that ended: it is read
+	// before programs need its place for the next one.
+	if before := clock.Epoch - 1; newer(before, clock.Collected) {
+		if err := t.giveUntil(&clock, before, each); err != nil {
+			return err
+		}
+	}
 	ended := clock.Epoch
 	clock.Epoch++
 	if err := t.clock.Put(uint32(0), clock); err != nil {
 		return fmt.Errorf("begin an interval of flows: %w", err)
 	}
 	time.Sleep(flowSettling)
-	// an agent that was killed may have left more than one
+	return t.giveUntil(&clock, ended, each)
+}
+
+// giveUntil gives the flows of the intervals up to one that ended, and says so.
+func (t *flowTable) giveUntil(clock *abiFlowClock, ended uint32, each func(Flow)) error {
 	wanted := func(epoch uint32) bool { return newer(epoch, clock.Collected) && !newer(epoch, ended) }
 	if err := t.give(wanted, each); err != nil {
 		return err
 	}
 	t.forget(ended)
 	clock.Collected = ended
-	if err := t.clock.Put(uint32(0), clock); err != nil {
+	if err := t.clock.Put(uint32(0), *clock); err != nil {
 		return fmt.Errorf("end an interval of flows: %w", err)
 	}
 	return nil

@@ -4,7 +4,10 @@ package datapath
 
 import (
 	"encoding/binary"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -286,4 +289,57 @@ func numberedPacket(t *testing.T, n uint32) []byte {
 	frame = append(frame, rightPacket()[atUDP:]...)
 	binary.BigEndian.PutUint16(frame[atLength:], uint16(len(frame)-atHBH))
 	return frame
+}
+
+// TestFlowsOfKilledAgent takes over from an agent that was killed when it had
+// begun an interval, and not read the one before: while packets keep coming, each
+// of them is told.
+func TestFlowsOfKilledAgent(t *testing.T) {
+	cpus := onOneCPU(t)
+	cfg := exportingConfig(ioam.ExportAggregate)
+	cfg.FlowEntries = 4
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	const before = 1000
+	for range before {
+		run(t, p.tcOut, plainPacket(1), 0)
+	}
+	var clock abiFlowClock
+	if err := p.maps[mapFlowClock].Lookup(uint32(0), &clock); err != nil {
+		t.Fatal(err)
+	}
+	clock.Epoch++
+	if err := p.maps[mapFlowClock].Put(uint32(0), clock); err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	var later atomic.Uint64
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with this
+		if err := moveThread(cpus[0]); err != nil {
+			t.Error(err)
+			return
+		}
+		options := &ebpf.RunOptions{Data: plainPacket(1), DataOut: make([]byte, 2048), Context: &skb{}}
+		for !stop.Load() {
+			if _, err := p.tcOut.Run(options); err != nil {
+				t.Error(err)
+				return
+			}
+			later.Add(1)
+		}
+	})
+	told := uint64(0)
+	collect := func() {
+		if err := p.flows.collect(func(f Flow) { told += f.Packets }); err != nil {
+			t.Error(err)
+		}
+	}
+	collect()
+	stop.Store(true)
+	sender.Wait()
+	collect()
+	if sent := before + later.Load(); told != sent || later.Load() == 0 {
+		t.Errorf("%d packets told of %d, %d of them behind the kill", told, sent, later.Load())
+	}
 }

@@ -5,6 +5,7 @@ package datapath
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -149,10 +150,23 @@ func TestFrequencySlots(t *testing.T) {
 	if _, fresh, err := generationOf("all", 1).assignFrequencies(p.maps); err != nil || len(fresh) != 0 {
 		t.Fatalf("%d slots for rules without a frequency, %v", len(fresh), err)
 	}
+	used := make([]abiFrequencyBlock, ebpf.MustPossibleCPU())
+	for i := range used {
+		used[i] = abiFrequencyBlock{Next: 5, End: 64}
+	}
 	for _, prefix := range []string{"a", "b", "c"} {
 		stale, fresh, err := generationOf(prefix, 2).assignFrequencies(p.maps)
 		if err != nil || len(fresh) != ioam.MaxEncapsulations {
 			t.Fatalf("%d fresh slots, %v", len(fresh), err)
+		}
+		for _, slot := range fresh { // an encapsulation begins at its own first number
+			var blocks []abiFrequencyBlock
+			if err := p.maps[mapFrequencyBlocks].Lookup(slot, &blocks); err != nil || slices.ContainsFunc(blocks, func(b abiFrequencyBlock) bool { return b.Next != b.End }) {
+				t.Fatalf("slot %d begins with %v (%v)", slot, blocks, err)
+			}
+			if err := p.maps[mapFrequencyBlocks].Put(slot, used); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if prefix == "b" { // an attempt that failed
 			stale = fresh

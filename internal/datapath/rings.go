@@ -114,7 +114,24 @@ func (d *Datapath) ReadSamples(ctx context.Context, to Samples) error {
 		return err
 	}
 	defer closeRings(rings)
-	return readRings(ctx, rings, d.demand, d.taiOffset, func(sample []byte, offset time.Duration) { to.take(sample, offset, d.flowTable) })
+	return readRings(ctx, rings, d.demand, d.taiOffset, d.taking(to))
+}
+
+// ReadWaiting hands on what programs have written and nobody has read, those
+// included that are at it now. It is for the end, when ReadSamples has returned
+// and records are not wanted any more.
+func (d *Datapath) ReadWaiting(to Samples) error {
+	rings, err := openRings(d.shared[mapRecords])
+	if err != nil {
+		return err
+	}
+	defer closeRings(rings)
+	time.Sleep(flowSettling)
+	return readWaiting(rings, d.taiOffset(), d.taking(to))
+}
+
+func (d *Datapath) taking(to Samples) func([]byte, time.Duration) {
+	return func(sample []byte, offset time.Duration) { to.take(sample, offset, d.flowTable) }
 }
 
 func readRings(ctx context.Context, rings []*ring, wish *demand, offset func() time.Duration, each func(sample []byte, taiOffset time.Duration)) error {

@@ -16,6 +16,7 @@ type prepared struct {
 	*served
 	created bool // its directory is this transaction's
 	want    AttachMode
+	notXDP  string // why auto passes XDP over; "" = it does not
 	// ingress programs by mode: with auto, XDP and the one to fall back on
 	ingress map[AttachMode]*ebpf.Program
 	egress  *ebpf.Program
@@ -43,6 +44,12 @@ func (t *transaction) prepare(in interfaceConstants, want AttachMode, generation
 		p.served, p.created = s, true
 	}
 	t.interfaces = append(t.interfaces, p)
+	if in.device.virtual && in.removes() {
+		p.notXDP = notCutInXDP
+		if p.want == AttachXDP {
+			return attachError(in.index, true, AttachXDP, errors.New(p.notXDP))
+		}
+	}
 
 	credits, err := newExportCredits(t.datapath.specs[mapExportCredits], in.node.ExportLimit)
 	if err != nil {
@@ -56,7 +63,7 @@ func (t *transaction) prepare(in interfaceConstants, want AttachMode, generation
 	if p.egress, err = hookEgressTC.program(in.node, all); err != nil {
 		return err
 	}
-	if p.want == AttachAuto || p.want == AttachXDP {
+	if p.mayUseXDP() {
 		if p.ingress[AttachXDP], err = hookIngressXDP.program(in.of(AttachXDP), all); err != nil {
 			return err
 		}
@@ -99,12 +106,16 @@ func (t *transaction) commit() error {
 	return nil
 }
 
+func (p *prepared) mayUseXDP() bool {
+	return p.want == AttachXDP || p.want == AttachAuto && p.notXDP == ""
+}
+
 // modes are the attachments to try, best first.
 func (p *prepared) modes(ingress bool) []AttachMode {
 	switch {
-	case p.want == AttachAuto && ingress:
+	case p.want == AttachAuto && ingress && p.mayUseXDP():
 		return []AttachMode{AttachXDP, AttachTCX, AttachClsact}
-	case p.want == AttachAuto || p.want == AttachXDP && !ingress:
+	case p.want == AttachAuto, p.want == AttachXDP && !ingress:
 		return []AttachMode{AttachTCX, AttachClsact}
 	}
 	return []AttachMode{p.want}
@@ -125,6 +136,9 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 	at := &p.served.egress
 	if ingress {
 		at = &p.served.ingress
+	}
+	if ingress && p.notXDP != "" {
+		p.served.xdpRefused = p.notXDP
 	}
 	current := *at
 	if current != nil && !current.alive() {
