@@ -165,7 +165,7 @@ func (c NodeConfig) validateExport(root faults) {
 		f.add("export-limit", fmt.Sprintf("use 1/n with n ≤ %d", MaxFrequency), "1/%d is not possible", c.ExportLimit)
 	}
 	if c.ExportRate > MaxExportRate {
-		f.add("export-rate", fmt.Sprintf("use at most %d", MaxExportRate), "%d postcards per second are too many", c.ExportRate)
+		f.add("export-rate", fmt.Sprintf("use at most %d", MaxExportRate), "%d exports per second are too many", c.ExportRate)
 	}
 	if c.FlowEntries < 0 || c.FlowEntries > MaxFlowEntries {
 		f.add("flows", fmt.Sprintf("use 1…%d", MaxFlowEntries), "%d flows are not possible", c.FlowEntries)

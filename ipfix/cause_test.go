@@ -209,8 +209,10 @@ func TestSequence(t *testing.T) {
 		"some late":         {{0, 3, true, 0, false}, {9, 1, true, 6, false}, {3, 3, true, 0, true}, {6, 3, true, 0, true}, {10, 1, true, 0, false}},
 		"restart": {{900, 1, true, 0, false}, {0, 1, true, 0, true}, {1, 1, true, 0, true}, {2, 1, true, 0, true}, {3, 1, true, 0, true},
 			{4, 1, true, 0, true}, {5, 1, true, 0, true}, {6, 1, true, 0, true}, {7, 1, true, 0, true}, {10, 1, true, 2, false}},
-		"records not counted":  {{0, 3, true, 0, false}, {3, 1, false, 0, false}, {90, 1, true, 0, false}, {91, 1, true, 0, false}},
-		"gap, and not counted": {{0, 3, true, 0, false}, {5, 1, false, 2, false}, {90, 1, true, 0, false}},
+		"restart after many records": {{3 << 30, 1, true, 0, false}, {40, 2, true, 0, true}, {42, 1, true, 0, false}, {50, 1, true, 7, false}},
+		"great gap over the wrap":    {{1<<32 - 70000, 1, true, 0, false}, {40, 1, true, 70039, false}},
+		"records not counted":        {{0, 3, true, 0, false}, {3, 1, false, 0, false}, {90, 1, true, 0, false}, {91, 1, true, 0, false}},
+		"gap, and not counted":       {{0, 3, true, 0, false}, {5, 1, false, 2, false}, {90, 1, true, 0, false}},
 	} {
 		var q sequence
 		for i, s := range steps {

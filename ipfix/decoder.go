@@ -22,7 +22,8 @@ var (
 
 // Limits bound what senders can make a [Decoder] keep (RFC 7011 §11.4). A zero
 // field stands for its default; with all defaults senders make it keep at most
-// some 35 MB.
+// some 35 MB. A quarter of the sessions and templates is left to connections:
+// senders over UDP can be forged, and would keep them out.
 type Limits struct {
 	Sessions         int // transport sessions: 1024
 	Domains          int // observation domains of a session: 64
@@ -41,6 +42,14 @@ func (l Limits) withDefaults() Limits {
 		Fields:           cmp.Or(l.Fields, 256),
 		ValueLen:         cmp.Or(l.ValueLen, 8192),
 	}
+}
+
+// share is how much of a limit over all sessions those of a transport may use up.
+func (t Transport) share(limit int) int {
+	if t == UDP {
+		return limit - limit/4
+	}
+	return limit
 }
 
 // DecoderConfig is what a [Decoder] is made of. Zero fields stand for defaults.
@@ -123,9 +132,9 @@ func (d *Decoder) Open(key SessionKey, now time.Time) (*Session, error) {
 		s.touch(now)
 		return s, nil
 	}
-	if len(d.sessions) >= d.limits.Sessions {
+	if limit := key.Transport.share(d.limits.Sessions); len(d.sessions) >= limit {
 		d.makeRoom(now)
-		if len(d.sessions) >= d.limits.Sessions {
+		if len(d.sessions) >= limit {
 			return nil, ErrSessionLimit
 		}
 	}
@@ -245,7 +254,7 @@ func (s *Session) expired(k known, now time.Time) bool {
 func (s *Session) learn(d *domain, k known) bool {
 	if _, replaces := d.templates[k.id]; !replaces {
 		limits := s.decoder.limits
-		if s.templates >= limits.SessionTemplates || s.decoder.templates.Load() >= int64(limits.Templates) {
+		if s.templates >= limits.SessionTemplates || s.decoder.templates.Load() >= int64(s.transport.share(limits.Templates)) {
 			return false
 		}
 	}
@@ -278,6 +287,14 @@ func (s *Session) forget(d *domain, id TemplateID) {
 // an exporter that has started anew; fewer are late or come twice.
 const restartLen = 8
 
+// A number below restartNumber that seems to be more than restartGap ahead is of
+// an exporter that has started anew, too: numbers wrap, so half of all restarts
+// would otherwise look like a gap of up to 2³¹ records.
+const (
+	restartNumber = 1 << 16
+	restartGap    = 1 << 24
+)
+
 // sequence follows the sequence numbers of a domain.
 type sequence struct {
 	started bool
@@ -292,6 +309,8 @@ func (q *sequence) follow(number, records uint32, counted bool) (missed uint32, 
 	ahead := int32(number - q.next) // modulo 2³² (RFC 7011 §3.1)
 	switch {
 	case !q.started:
+	case ahead > restartGap && number < restartNumber:
+		outOfOrder = true
 	case ahead > 0:
 		missed = uint32(ahead)
 	case ahead < 0:

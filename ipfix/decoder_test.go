@@ -163,6 +163,27 @@ func TestTemplateLimitOfAllSessions(t *testing.T) {
 	}
 }
 
+// Senders over UDP, whoever they are, leave room for connections.
+func TestRoomForConnections(t *testing.T) {
+	d := NewDecoder(DecoderConfig{Limits: Limits{Sessions: 8, Templates: 8}})
+	refused := 0
+	for n := range 20 {
+		s, err := d.Open(key(UDP, n), exportTime)
+		if err != nil {
+			refused++
+			continue
+		}
+		if _, err := s.Decode(sets(t, 0, portTemplate, nameTemplate), exportTime); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d.Sessions() != 6 || d.Templates() != 6 || refused == 0 {
+		t.Errorf("%d sessions and %d templates over UDP, %d refused", d.Sessions(), d.Templates(), refused)
+	}
+	s := open(t, d, key(TCP, 1), exportTime)
+	checkProblems(t, decode(t, s, sets(t, 0, portTemplate, nameTemplate)).Problems, NumCauses)
+}
+
 // A sender that does its worst keeps to the limits.
 func TestHostileSenders(t *testing.T) {
 	limits := Limits{Sessions: 8, Domains: 4, SessionTemplates: 16, Templates: 64, Fields: 8}

@@ -187,6 +187,11 @@ func (e *Encoder) Finish(exportTime time.Time) []byte {
 	return buf
 }
 
+// Ahead is how far the export time of the last message lies ahead of now: what
+// the clock was set back, less the time since. It is negative where nothing was.
+// Only a new session, by [Encoder.Reset], has lower export times.
+func (e *Encoder) Ahead(now time.Time) time.Duration { return time.Unix(e.latest, 0).Sub(now) }
+
 // openSet begins a set (RFC 7011 §3.3.2).
 func (e *Encoder) openSet(id uint16) {
 	e.set = len(e.buf)

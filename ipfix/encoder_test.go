@@ -303,6 +303,29 @@ func TestEncoderExportTime(t *testing.T) {
 	}
 }
 
+// A clock that is set back keeps no template from being sent again.
+func TestEncoderClockSetBack(t *testing.T) {
+	e := encoder(t, UDP, 1000, template(t, 256, "packetDeltaCount"), optionsTemplate(t, 257, "observationDomainId", "exportedMessageTotalCount[4]"))
+	if err := e.AddTemplates(); err != nil {
+		t.Fatal(err)
+	}
+	e.Finish(exportTime)
+	back := exportTime.Add(-time.Hour)
+	if n := e.Refresh(back, 0, time.Minute); n != 2 {
+		t.Errorf("%d templates are due, want 2", n)
+	}
+	if err := e.AddTemplates(); err != nil {
+		t.Fatal(err)
+	}
+	e.Finish(back)
+	if ahead := e.Ahead(back); ahead != time.Hour {
+		t.Errorf("ahead by %v", ahead)
+	}
+	if e.Reset(); e.Ahead(back) > 0 {
+		t.Errorf("a new session is ahead by %v", e.Ahead(back))
+	}
+}
+
 func TestEncoderWithoutStart(t *testing.T) {
 	flow := template(t, 256, "packetDeltaCount")
 	e := encoder(t, UDP, 1000, flow)

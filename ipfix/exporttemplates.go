@@ -72,7 +72,8 @@ func (e *Encoder) Withdraw(id TemplateID) error {
 
 // Refresh makes those templates due again that were last sent at least so long
 // ago, as UDP needs it (RFC 7011 §8.4): templateRefreshTimeout and
-// optionsTemplateRefreshTimeout of RFC 6728. With 0 all are due. The caller
+// optionsTemplateRefreshTimeout of RFC 6728. With 0 all are due, and so are those
+// that were sent later than now, when the clock was set back. The caller
 // decides when to ask; [Encoder.Add] and [Encoder.AddTemplates] send what is due.
 // It returns how many template records are due.
 func (e *Encoder) Refresh(now time.Time, templates, options time.Duration) int {
@@ -81,7 +82,7 @@ func (e *Encoder) Refresh(now time.Time, templates, options time.Duration) int {
 		if x.template.scope > 0 {
 			age = options
 		}
-		if !x.due && !x.retired && now.Sub(time.Unix(x.sent, 0)) >= age {
+		if since := now.Sub(time.Unix(x.sent, 0)); !x.due && !x.retired && (since >= age || since < 0) {
 			x.due = true
 			e.due = append(e.due, action{x, false})
 		}
