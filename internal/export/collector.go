@@ -47,6 +47,7 @@ type Facts struct {
 	Interfaces []Link
 	Suppressed uint64 // records that a rate limit suppressed
 	Lost       uint64 // records that found no room on their way to the exporters
+	Ignored    uint64 // packets of both, as far as is known: at least one of each
 
 	// When the first and the last of both were noticed; zero: there is none.
 	FirstLoss, LastLoss time.Time
@@ -69,6 +70,7 @@ type Collector struct {
 	queue     *queue
 	announce  chan struct{} // names changed
 	dial      func(context.Context) (link, error)
+	now       func() time.Time // of the day, which may be set back
 
 	exported, lost, unsure, unencodable, rejected, messages, octets atomic.Uint64
 
@@ -91,7 +93,7 @@ var processes atomic.Uint32
 func NewCollector(config CollectorConfig, x *IPFIX, facts func() Facts, log *slog.Logger) (*Collector, error) {
 	c := &Collector{
 		config: config, templates: x.templates, facts: facts, queue: newQueue(), announce: make(chan struct{}, 1),
-		dial: config.dial, log: log.With("collector", config.Name()),
+		dial: config.dial, now: time.Now, log: log.With("collector", config.Name()),
 	}
 	if _, _, err := net.SplitHostPort(config.Address); err != nil {
 		return nil, fmt.Errorf("export ipfix: %w; write HOST:PORT", err)
@@ -151,6 +153,9 @@ func (c *Collector) Run(ctx context.Context) {
 		if ctx.Err() != nil || err == nil {
 			return
 		}
+		if errors.Is(err, errClock) {
+			continue
+		}
 		if time.Since(began) > steady {
 			wait = firstWait
 		}
@@ -184,9 +189,24 @@ func (c *Collector) away(err error) {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		text = errno.Error() // without the ports, which change
 	}
-	if before := c.fault.Swap(&awayFault{text, credentialCure(err)}); before == nil || before.text != text {
-		c.log.Warn("the collector cannot be reached; records wait in a bounded queue", "error", text)
+	cure := awayCure(err)
+	if before := c.fault.Swap(&awayFault{text, cure}); before == nil || before.text != text {
+		c.log.Warn("the collector cannot be reached; records wait in a bounded queue", "error", text, "cure", cure)
 	}
+}
+
+// awayCure says what to do about a collector that cannot be reached.
+func awayCure(err error) string {
+	var name *net.DNSError
+	switch cure := credentialCure(err); {
+	case cure != "":
+		return cure
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return "see to this node's route and the link to it, or take it out of export"
+	case errors.As(err, &name):
+		return "correct its name in export, or give its address"
+	}
+	return "start it, let its packets through, or take it out of export"
 }
 
 // reached notes that the collector takes messages, as far as can be told.

@@ -30,7 +30,7 @@ func newIPFIX(t testing.TB) *IPFIX {
 }
 
 func testFacts() Facts {
-	return Facts{Node: "porthos", Interfaces: []Link{{2, "eth0"}, {3, "eth1"}}, Suppressed: 11, Lost: 12,
+	return Facts{Node: "porthos", Interfaces: []Link{{2, "eth0"}, {3, "eth1"}}, Suppressed: 11, Lost: 12, Ignored: 123,
 		FirstLoss: time.Date(2026, 11, 21, 5, 0, 1, 500, time.UTC), LastLoss: time.Date(2026, 11, 21, 5, 20, 59, 0, time.UTC)}
 }
 
@@ -127,7 +127,7 @@ func TestOptions(t *testing.T) {
 		"ingressInterface=2 interfaceName=" + hex.EncodeToString([]byte("eth0")),
 		"ingressInterface=3 interfaceName=" + hex.EncodeToString([]byte("eth1")),
 		"observationDomainId=2 exportedMessageTotalCount=0 exportedFlowRecordTotalCount=0 exportedOctetTotalCount=0",
-		"observationDomainId=2 ignoredPacketTotalCount=23 observationTimeSeconds=2026-11-21T05:00:01Z observationTimeSeconds=2026-11-21T05:20:59Z " +
+		"observationDomainId=2 ignoredPacketTotalCount=123 observationTimeSeconds=2026-11-21T05:00:01Z observationTimeSeconds=2026-11-21T05:20:59Z " +
 			"ioamSuppressedRecordTotalCount=11 ioamLostRecordTotalCount=12",
 		fmt.Sprintf("exportingProcessId=%d notSentFlowTotalCount=3 notSentPacketTotalCount=3 notSentOctetTotalCount=384 "+
 			"observationTimeMilliseconds=%s observationTimeMilliseconds=%s "+

@@ -8,11 +8,13 @@ import (
 	"os"
 )
 
-// File is a file to append to that follows its path: one that was renamed or
-// removed is made anew, so that rotation needs no signal.
+// File is a file to append lines to that follows its path: one that was renamed
+// or removed is made anew, so that rotation needs no signal. A part of a line that
+// it ends with is ended first.
 type File struct {
-	path string
-	open *os.File
+	path  string
+	open  *os.File
+	lines *Lines
 }
 
 // OpenFile opens a file to append to, or makes it; a relative path starts from
@@ -33,8 +35,25 @@ func (f *File) reopen() error {
 	if f.open != nil {
 		f.open.Close()
 	}
-	f.open = open
+	f.open, f.lines = open, &Lines{to: open, torn: isTorn(f.path)}
 	return nil
+}
+
+// isTorn tells whether a file ends in the middle of a line, as far as it may be
+// read: a disk was full when somebody wrote it last.
+func isTorn(path string) bool {
+	there, err := os.Stat(path)
+	if err != nil || !there.Mode().IsRegular() || there.Size() == 0 {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	last := []byte{'\n'}
+	_, err = f.ReadAt(last, there.Size()-1)
+	return err == nil && last[0] != '\n'
 }
 
 // Follow opens the path again when it no longer leads to the open file. On
@@ -51,8 +70,8 @@ func (f *File) Follow() error {
 	return f.reopen()
 }
 
-// Write appends to the file that is open.
-func (f *File) Write(b []byte) (int, error) { return f.open.Write(b) }
+// Write appends lines to the file that is open.
+func (f *File) Write(b []byte) (int, error) { return f.lines.Write(b) }
 
 // Close closes it; it follows its path no more.
 func (f *File) Close() error { return f.open.Close() }

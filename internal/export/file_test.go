@@ -37,13 +37,13 @@ func TestFileFollowsRotation(t *testing.T) {
 		anew         bool   // the path is opened again
 		kept, onward string // in the rotated file, if there is one, and behind the path
 	}{
-		{"renamed", rename, true, "one two ", "three "},
+		{"renamed", rename, true, "one\ntwo\n", "three\n"},
 		{"renamed, and made anew", func(path string) error {
-			return errors.Join(rename(path), os.WriteFile(path, []byte("other "), 0o600))
-		}, true, "one two ", "other three "},
-		{"removed", os.Remove, true, "", "three "},
-		{"truncated", func(path string) error { return os.Truncate(path, 0) }, false, "", "three "},
-		{"untouched", func(string) error { return nil }, false, "", "one two three "},
+			return errors.Join(rename(path), os.WriteFile(path, []byte("other\n"), 0o600))
+		}, true, "one\ntwo\n", "other\nthree\n"},
+		{"removed", os.Remove, true, "", "three\n"},
+		{"truncated", func(path string) error { return os.Truncate(path, 0) }, false, "", "three\n"},
+		{"untouched", func(string) error { return nil }, false, "", "one\ntwo\nthree\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "traces.jsonl")
@@ -53,8 +53,8 @@ func TestFileFollowsRotation(t *testing.T) {
 			}
 			defer f.Close()
 			first := f.open
-			faults := errors.Join(appendFollowing(t, f, "one "), appendFollowing(t, f, "two "),
-				tt.rotate(path), appendFollowing(t, f, "three "))
+			faults := errors.Join(appendFollowing(t, f, "one\n"), appendFollowing(t, f, "two\n"),
+				tt.rotate(path), appendFollowing(t, f, "three\n"))
 			if faults != nil {
 				t.Error(faults)
 			}
@@ -84,7 +84,7 @@ func TestFileKeepsWhatItHas(t *testing.T) {
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"one ", "two "} {
+	for _, text := range []string{"one\n", "two\n"} {
 		err := appendFollowing(t, f, text)
 		if !errors.Is(err, os.ErrNotExist) || !strings.HasSuffix(err.Error(), "; name a file in a directory that exists and may be written") {
 			t.Errorf("error %v, want the fault and its cure", err)
@@ -93,11 +93,11 @@ func TestFileKeepsWhatItHas(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := appendFollowing(t, f, "three "); err != nil {
+	if err := appendFollowing(t, f, "three\n"); err != nil {
 		t.Error(err)
 	}
-	holds(t, filepath.Join(dir+".away", "traces.jsonl"), "one two ")
-	holds(t, path, "three ")
+	holds(t, filepath.Join(dir+".away", "traces.jsonl"), "one\ntwo\n")
+	holds(t, path, "three\n")
 }
 
 // A closed file is not made anew.
@@ -110,7 +110,7 @@ func TestFileClosed(t *testing.T) {
 	if err := errors.Join(f.Close(), os.Remove(path)); err != nil {
 		t.Fatal(err)
 	}
-	_, write := f.Write([]byte("one "))
+	_, write := f.Write([]byte("one\n"))
 	for what, err := range map[string]error{"follow": f.Follow(), "write": write, "close": f.Close()} {
 		if !errors.Is(err, os.ErrClosed) {
 			t.Errorf("%s: %v, want %v", what, err, os.ErrClosed)

@@ -235,7 +235,7 @@ func TestTshark(t *testing.T) {
 		"abstimeend":               minute + "000000000 UTC," + strings.Repeat(second+"999000000 UTC,", 2) + strings.Repeat(minute+"000000000 UTC,", 3),
 		"observation_domain_name":  "porthos,porthos",
 		"if_name":                  "eth0,eth1,eth0,eth1",
-		"ignore_packets":           "23,23",
+		"ignore_packets":           "123,123",
 		"observation_time_seconds": "Nov 21, 2026 05:00:01.000000000 UTC," + second + "000000000 UTC,Nov 21, 2026 05:00:01.000000000 UTC," + second + "000000000 UTC",
 		"notsent_flows":            "1,1",
 		"notsent_packets":          "1,1",

@@ -69,7 +69,7 @@ func TestGoflow2(t *testing.T) {
 		"options ingressInterface=00000002 interfaceName=65746830",
 		"options ingressInterface=00000003 interfaceName=65746831",
 		"options observationDomainId=00000002 exportedMessageTotalCount=" + rawNothing + " exportedFlowRecordTotalCount=" + rawNothing + " exportedOctetTotalCount=" + rawNothing,
-		"options observationDomainId=00000002 ignoredPacketTotalCount=0000000000000017 observationTimeSeconds=6b012551 observationTimeSeconds=6b012a3b " +
+		"options observationDomainId=00000002 ignoredPacketTotalCount=000000000000007b observationTimeSeconds=6b012551 observationTimeSeconds=6b012a3b " +
 			"32473/15=000000000000000b 32473/16=000000000000000c",
 		"options exportingProcessId=PROCESS notSentFlowTotalCount=" + rawNothing + " notSentPacketTotalCount=" + rawNothing + " notSentOctetTotalCount=" + rawNothing +
 			" observationTimeMilliseconds=" + rawNothing + " observationTimeMilliseconds=" + rawNothing +

@@ -52,7 +52,7 @@ func (s *session) statistics(facts Facts) error {
 		return err
 	}
 	if err := s.option(t[optionIgnored], func(w *ipfix.RecordWriter) {
-		uints(w, uint64(s.c.config.Domain), facts.Suppressed+facts.Lost) // each is of a packet
+		uints(w, uint64(s.c.config.Domain), facts.Ignored)
 		moment(w, facts.FirstLoss)
 		moment(w, facts.LastLoss)
 		uints(w, facts.Suppressed, facts.Lost)

@@ -3,7 +3,7 @@
 package export
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,6 +21,9 @@ type JSONL struct {
 	out   io.Writer
 	file  *File // nil for standard output
 	queue chan Record
+
+	lines    []byte // to be written, each with its end
+	buffered uint64 // how many
 
 	offered, written, dropped, failed, unencodable atomic.Uint64
 	fault                                          atomic.Pointer[string] // of the last write; nil when it succeeded
@@ -42,7 +45,7 @@ type Stats struct {
 	Octets    uint64
 	Unsure    uint64 // of Written at most: a connection broke, and the collector may not have read them
 	Connected bool
-	Cure      string // of Error, "" unless it is about credentials
+	Cure      string // of Error
 }
 
 // Waiting is how many records are on their way.
@@ -54,7 +57,7 @@ func (s Stats) Missed() uint64 { return s.Dropped + s.Lost + s.Unencodable }
 // OpenJSONL opens a file to append to, a relative path from the working
 // directory; "-" is stdout. Nothing is written before Run.
 func OpenJSONL(path string, stdout io.Writer) (*JSONL, error) {
-	j := &JSONL{path: path, out: stdout, queue: make(chan Record, jsonlQueue)}
+	j := &JSONL{path: path, out: NewLines(stdout), queue: make(chan Record, jsonlQueue)}
 	if path == "-" {
 		return j, nil
 	}
@@ -81,73 +84,73 @@ func (j *JSONL) Offer(r Record) {
 
 // Run writes until the context ends, then what is queued, and closes the file.
 func (j *JSONL) Run(ctx context.Context) {
-	w := bufio.NewWriter(j.out)
-	var buffered uint64 // records in w
-	flush := func() {
-		var lost error
-		if j.file != nil {
-			lost = j.file.Follow()
-		}
-		err := w.Flush()
-		j.account(buffered, err)
-		if buffered = 0; err != nil {
-			w.Reset(j.out) // a bufio.Writer stays broken otherwise
-		} else if lost != nil {
-			j.setFault(fmt.Errorf("export jsonl: %w", lost))
-		}
-	}
-	write := func(r Record) {
-		line, err := json.Marshal(r)
-		if err != nil {
-			j.unencodable.Add(1)
-			j.setFault(err)
-			return
-		}
-		if len(line)+1 > w.Available() {
-			flush()
-		}
-		if _, err = w.Write(append(line, '\n')); err != nil {
-			j.account(1, err)
-			w.Reset(j.out)
-			return
-		}
-		buffered++
-	}
 	for {
 		select {
 		case r := <-j.queue:
-			write(r)
+			j.write(r)
 			for len(j.queue) > 0 {
-				write(<-j.queue)
+				j.write(<-j.queue)
 			}
-			flush()
+			j.flush()
 		case <-ctx.Done():
 			for len(j.queue) > 0 {
-				write(<-j.queue)
+				j.write(<-j.queue)
 			}
-			flush()
+			j.flush()
 			j.Close()
 			return
 		}
 	}
 }
 
+// jsonlBuffer is how many bytes of lines are written at once.
+const jsonlBuffer = 4096
+
+func (j *JSONL) write(r Record) {
+	line, err := json.Marshal(r)
+	if err != nil {
+		j.unencodable.Add(1)
+		j.setFault(err)
+		return
+	}
+	if len(j.lines)+len(line)+1 > jsonlBuffer {
+		j.flush()
+	}
+	j.lines = append(append(j.lines, line...), '\n')
+	j.buffered++
+}
+
+// flush writes the lines that wait. Those that are whole are written, whatever
+// becomes of the others.
+func (j *JSONL) flush() {
+	if j.buffered == 0 {
+		return
+	}
+	var lost error
+	if j.file != nil {
+		lost = j.file.Follow()
+	}
+	n, err := j.out.Write(j.lines)
+	whole := uint64(bytes.Count(j.lines[:n], newline))
+	j.written.Add(whole)
+	j.failed.Add(j.buffered - whole)
+	j.lines, j.buffered = j.lines[:0], 0
+	switch {
+	case err != nil:
+		j.setFault(err)
+	case lost != nil:
+		j.setFault(fmt.Errorf("export jsonl: %w", lost))
+	default:
+		j.fault.Store(nil)
+	}
+}
+
+var newline = []byte{'\n'}
+
 // Close closes the file of an exporter that does not run.
 func (j *JSONL) Close() {
 	if j.file != nil {
 		j.file.Close()
-	}
-}
-
-// account counts n records as written, or as failed by err.
-func (j *JSONL) account(n uint64, err error) {
-	switch {
-	case err != nil:
-		j.failed.Add(n)
-		j.setFault(err)
-	case n > 0:
-		j.written.Add(n)
-		j.fault.Store(nil)
 	}
 }
 

@@ -154,7 +154,7 @@ func (l *tcpLink) open(ctx context.Context, c CollectorConfig) (err error) {
 		}
 		secure := tls.Client(under, config)
 		if err := secure.HandshakeContext(ctx); err != nil {
-			return fmt.Errorf("TLS: %w", err)
+			return fmt.Errorf("handshake: %w", err)
 		}
 		l.conn = secure
 	}

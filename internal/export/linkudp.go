@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -58,6 +59,7 @@ type udpLink struct {
 	segment   []byte // control message
 	segments  *uint16
 	never     chan struct{}
+	late      atomic.Bool // writing must not wait any more
 }
 
 // datagram is a message that was sent, and may still be refused.
@@ -141,7 +143,7 @@ func (l *udpLink) limit() int            { return l.now }
 func (l *udpLink) unread() uint64        { return 0 } // nor is anything acknowledged
 func (l *udpLink) gone() <-chan struct{} { return l.never }
 func (l *udpLink) ended() error          { return nil }
-func (l *udpLink) finish()               {}
+func (l *udpLink) finish()               { time.AfterFunc(closingTime, func() { l.late.Store(true) }) }
 func (l *udpLink) close()                { l.conn.Close() }
 
 func (l *udpLink) write(out []byte, sizes []int) error {
@@ -215,12 +217,14 @@ func (l *udpLink) send(b []byte, length, n int) error {
 		case errors.Is(err, unix.EMSGSIZE), errors.Is(err, unix.EINVAL) && l.exceeded(length): // Linux before 6.14 calls it invalid
 		case errors.Is(err, unix.EIO), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOPROTOOPT):
 			l.plain = true // the device computes no checksums, or the kernel is built without
+		case errors.Is(err, unix.ENOBUFS):
+			l.plain = true // a queue that cuts buffers may drop a part of one, and tell nobody
 		default:
 			return err
 		}
 	}
 	for ; len(b) > 0; b = b[length:] {
-		err := l.try(b[:length], nil)
+		err := l.wait(b[:length])
 		if errors.Is(err, unix.EMSGSIZE) {
 			err = l.fragmented(b[:length])
 		}
@@ -230,6 +234,22 @@ func (l *udpLink) send(b []byte, length, n int) error {
 		l.note(b[:length], length)
 	}
 	return nil
+}
+
+// Waits for the queue of our own device, when it is full: at most crowdedTime for
+// a datagram.
+const (
+	crowdedWait = time.Millisecond
+	crowdedTime = time.Second
+)
+
+// wait sends a datagram as soon as our own host has room for it.
+func (l *udpLink) wait(b []byte) error {
+	for began := time.Now(); ; time.Sleep(crowdedWait) {
+		if err := l.try(b, nil); !errors.Is(err, unix.ENOBUFS) || l.late.Load() || time.Since(began) > crowdedTime {
+			return err
+		}
+	}
 }
 
 // maxTries is how often a datagram is sent that others keep from being sent.

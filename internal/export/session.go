@@ -96,7 +96,8 @@ func (s *session) run(ctx context.Context) error {
 		err = s.drain()
 	}
 	_ = s.confirm() // the last word of a connection that has failed
-	if len(s.pending) > 0 || err != nil && !errors.Is(err, errEnded) {
+	inOrder := err == nil || errors.Is(err, errEnded) || errors.Is(err, errClock)
+	if len(s.pending) > 0 || !inOrder {
 		s.c.unsure.Add(s.last.sum.records) // broken: a host with nothing unread ends a connection in order
 	}
 	s.restore()
@@ -110,6 +111,10 @@ func (s *session) exchange(ctx context.Context) error {
 		return err
 	}
 	for ctx.Err() == nil {
+		if s.encoder.Ahead(s.c.now()) > maxAhead {
+			s.await(time.Now().Add(partingTime))
+			return errClock
+		}
 		b := s.c.queue.take(ctx, flushAfter, s.link.gone())
 		if b != nil {
 			if err := s.add(b); err != nil {
@@ -169,6 +174,14 @@ func (s *session) drain() error {
 		}
 	}
 }
+
+// maxAhead is how far the node's clock may be behind the time of a message: where
+// it was set back, messages of this session would have the time of before
+// (RFC 7011 §8.2), and their records would seem older than they are.
+const maxAhead = time.Second
+
+// errClock: the clock was set back, which takes a new session.
+var errClock = errors.New("the clock was set back")
 
 // partingTime is how long a collector that has ended the connection may still
 // acknowledge what is under way.
@@ -269,7 +282,7 @@ func known(err error) error {
 func (s *session) finish() error {
 	start := len(s.out)
 	if !s.encoder.Empty() {
-		s.out = s.encoder.Finish(time.Now())
+		s.out = s.encoder.Finish(s.c.now())
 		s.sizes = append(s.sizes, len(s.out)-start)
 	} else if s.message.block == nil {
 		return nil
@@ -392,7 +405,7 @@ func (s *session) tell(now time.Time) error {
 		}
 	}
 	if s.c.config.Transport == UDP {
-		s.encoder.Refresh(now, 0, 0)
+		s.encoder.Refresh(s.c.now(), 0, 0)
 	}
 	if err := s.addTemplates(); err != nil {
 		return err

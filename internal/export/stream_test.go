@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -211,6 +212,92 @@ func TestJSONLCountsFailuresAndRecovers(t *testing.T) {
 	stop()
 	if s := j.Stats(); s != (Stats{Offered: 3, Written: 1, Lost: 2}) || strings.Count(w.out.String(), "\n") != 1 {
 		t.Errorf("after the repair: stats %+v, output %q", s, w.out.String())
+	}
+}
+
+// fullDisk has so many bytes free.
+type fullDisk struct {
+	mu   sync.Mutex
+	free int
+	out  bytes.Buffer
+}
+
+func (w *fullDisk) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, _ := w.out.Write(b[:min(len(b), w.free)])
+	if w.free -= n; n < len(b) {
+		return n, syscall.ENOSPC
+	}
+	return n, nil
+}
+
+func (w *fullDisk) clean() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free = 1 << 30
+}
+
+// A disk that fills up within a line costs that line and those behind it: lines
+// that are whole count as written, and what comes later begins a line of its own.
+func TestJSONLTornLine(t *testing.T) {
+	line, err := json.Marshal(record(1, "::1", "::2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &fullDisk{free: 2*(len(line)+1) + len(line)/2}
+	j, err := OpenJSONL("-", w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		j.Offer(record(1, "::1", "::2"))
+	}
+	stop := start(j)
+	waitFor(t, "failing", func() bool { return j.Stats().Lost > 0 })
+	if s := j.Stats(); s.Written != 2 || s.Lost != 2 {
+		t.Errorf("stats %+v, want 2 written and 2 lost", s)
+	}
+	w.clean()
+	j.Offer(record(2, "::1", "::2"))
+	waitFor(t, "recovering", func() bool { return j.Stats().Waiting() == 0 })
+	stop()
+	whole := 0
+	for l := range strings.Lines(w.out.String()) {
+		if r, err := ParseRecord([]byte(l)); err == nil && r != nil {
+			whole++
+		}
+	}
+	if s := j.Stats(); whole != int(s.Written) || s.Written != 3 || s.Lost != 2 {
+		t.Errorf("%d whole lines of %+v in %q", whole, s, w.out.String())
+	}
+}
+
+// So is one that somebody left in the file before.
+func TestJSONLTornFile(t *testing.T) {
+	for _, before := range []string{"", "{}\n", "{}\n{\"ki"} {
+		path := filepath.Join(t.TempDir(), "records")
+		if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, err := OpenJSONL(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.Offer(record(1, "::1", "::2"))
+		start(j)()
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := before
+		if strings.HasSuffix(before, "i") {
+			want += "\n"
+		}
+		rest, found := strings.CutPrefix(string(got), want)
+		if _, err := ParseRecord([]byte(rest)); !found || err != nil {
+			t.Errorf("%q became %q (%v)", before, got, err)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -285,8 +286,22 @@ func TestCuresOfOtherFaults(t *testing.T) {
 		if cure := credentialCure(err); cure != "" {
 			t.Errorf("%v: %s", err, cure)
 		}
+		if cure := awayCure(err); !strings.HasPrefix(cure, "start it") {
+			t.Errorf("%v: %s", err, cure)
+		}
 	}
-	if cure := credentialCure(fmt.Errorf("TLS: %w", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}})); !strings.Contains(cure, "valid now") {
+	dial := func(err error) error { return &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", err)} }
+	for cure, err := range map[string]error{
+		"start it, let its packets through": dial(syscall.ECONNREFUSED),
+		"see to this node's route":          dial(syscall.ENETUNREACH),
+		"correct its name":                  &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}},
+		"set tls.ca to the authority":       fmt.Errorf("handshake: %w", x509.UnknownAuthorityError{}),
+	} {
+		if text := awayCure(err); !strings.HasPrefix(text, cure) {
+			t.Errorf("%v: %s; want %s", err, text, cure)
+		}
+	}
+	if cure := credentialCure(fmt.Errorf("handshake: %w", &tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.Expired}})); !strings.Contains(cure, "valid now") {
 		t.Errorf("expired: %q", cure)
 	}
 	_, err := TLSFiles{CA: "/nowhere.pem"}.load("[::1]:1")

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package export
+
+import (
+	"os/exec"
+	"testing"
+)
+
+// A queue of our own device that is full makes the exporter wait. It ends no
+// session and costs no record.
+func TestFullDeviceQueue(t *testing.T) {
+	if !inNamespace(t, router, beyond) {
+		return
+	}
+	for _, end := range farEnds {
+		raisePath(t, 1500)
+		// The queue has room for less than a socket's buffer, and cuts nothing.
+		if b, err := exec.Command("tc", "qdisc", "add", "dev", "out", "root", "tbf", "rate", "40mbit", "burst", "80k", "limit", "100k").CombinedOutput(); err != nil {
+			t.Fatalf("tc: %v: %s", err, b)
+		}
+		r, x := newReceiver(t), newIPFIX(t)
+		address := ""
+		beyondPath(t, func() { address = r.udp(end.address) })
+		c := newCollector(t, x, CollectorConfig{Transport: UDP, Address: address})
+		stop := run(c)
+		waitFor(t, "the first options", func() bool { return len(r.options()) > 0 })
+		p := postcard(t)
+		offer(x, c, p, 20000)
+		waitFor(t, "receiving", func() bool { return r.records() == 20000 })
+		stop()
+		r.close()
+		if s := check(t, c); s.Written != 20000 || r.records() != 20000 || r.missed != 0 || r.decoder.Sessions() != 1 {
+			t.Errorf("%s: received %d, missed %d, in %d sessions, of %+v", address, r.records(), r.missed, r.decoder.Sessions(), s)
+		}
+		lowerPath(t)
+	}
+}
