@@ -113,6 +113,7 @@ type Collector struct {
 type listener interface {
 	Endpoint() Endpoint
 	serve(ctx context.Context) error
+	end() // makes serve take what has come, and end
 	Close() error
 }
 
@@ -179,7 +180,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, l := range c.sockets {
 		group.Go(func() error { return l.serve(ctx) })
-		defer context.AfterFunc(ctx, func() { l.Close() })()
+		defer context.AfterFunc(ctx, l.end)()
 	}
 	group.Go(func() error { c.tend(ctx); return nil })
 	err := group.Wait()
@@ -294,6 +295,11 @@ func (c *Collector) count(change func(*Stats)) {
 func (c *Collector) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, l := range c.sockets {
+		if d, ok := l.(*datagrams); ok {
+			d.countDropped()
+		}
+	}
 	s := c.stats
 	s.Join, s.Waiting = c.joiner.Stats(), c.joiner.Waiting()
 	return s

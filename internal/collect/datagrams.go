@@ -4,11 +4,11 @@ package collect
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/socketdrops"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -24,8 +25,10 @@ type datagrams struct {
 	collector *Collector
 	conn      *net.UDPConn
 	endpoint  Endpoint
+	ending    atomic.Bool
 	closed    atomic.Bool
-	dropped   uint32 // the kernel's count
+	raw       syscall.RawConn
+	dropped   uint32 // the kernel's count, at the last look
 }
 
 func (c *Collector) listenDatagrams(e Endpoint) (listener, error) {
@@ -39,22 +42,23 @@ func (c *Collector) listenDatagrams(e Endpoint) (listener, error) {
 	}}
 	packets, err := config.ListenPacket(context.Background(), e.network(), e.Address.String())
 	if err != nil {
-		return nil, fmt.Errorf("listen at %v: %w", e, err)
+		return nil, fmt.Errorf("listen at %v: %w", e, ListenFault(err, "--listen"))
 	}
 	conn := packets.(*net.UDPConn)
 	e.Address = conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	if size < c.config.datagramsBuffer {
 		c.config.Note(fmt.Sprintf("%v has a buffer of %d bytes, and bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d", e, size, c.config.datagramsBuffer))
 	}
-	return &datagrams{collector: c, conn: conn, endpoint: e}, nil
+	own, err := conn.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &datagrams{collector: c, conn: conn, raw: own, endpoint: e}, nil
 }
 
 // prepare enlarges a socket's buffer, beyond the system's limit where that is
-// allowed, and makes the kernel tell what it drops. size is what it got.
+// allowed. size is what it got.
 func prepare(fd, want int) (size int, err error) {
-	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RXQ_OVFL, 1); err != nil {
-		return 0, fmt.Errorf("count dropped datagrams: %w", err)
-	}
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, want) != nil {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, want); err != nil {
 			return 0, fmt.Errorf("enlarge the socket's buffer: %w", err)
@@ -71,15 +75,31 @@ func (d *datagrams) Close() error {
 	if d.closed.Swap(true) {
 		return nil
 	}
+	d.collector.count(func(*Stats) { d.countDropped() })
 	return d.conn.Close()
 }
 
+// drainTime is how long no datagram comes when a socket is empty.
+const drainTime = 5 * time.Millisecond
+
+// end lets serve read what waits, for partingTime at most if more comes all the
+// time.
+func (d *datagrams) end() {
+	d.ending.Store(true)
+	_ = d.conn.SetReadDeadline(time.Now().Add(drainTime))
+	time.AfterFunc(partingTime, func() { d.Close() })
+}
+
 func (d *datagrams) serve(context.Context) error {
-	buffer, control := make([]byte, 1<<16), make([]byte, unix.CmsgSpace(4))
+	defer d.Close()
+	buffer := make([]byte, 1<<16)
 	for {
-		n, controls, _, from, err := d.conn.ReadMsgUDPAddrPort(buffer, control)
+		if d.ending.Load() {
+			_ = d.conn.SetReadDeadline(time.Now().Add(drainTime))
+		}
+		n, from, err := d.conn.ReadFromUDPAddrPort(buffer)
 		switch {
-		case d.closed.Load():
+		case d.closed.Load() || errors.Is(err, os.ErrDeadlineExceeded):
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("%v: %w", d.endpoint, err)
@@ -89,7 +109,6 @@ func (d *datagrams) serve(context.Context) error {
 			time.Sleep(d.collector.config.flushInterval)
 			continue
 		}
-		d.countDropped(control[:controls])
 		d.take(from, buffer[:n])
 	}
 }
@@ -105,16 +124,11 @@ func (d *datagrams) take(from netip.AddrPort, octets []byte) {
 	d.collector.message(session, join.Exporter{Addr: from.Addr()}, octets)
 }
 
-// countDropped reads how many datagrams the kernel dropped since the socket was
-// opened, which it tells with the next one when there are any.
-func (d *datagrams) countDropped(control []byte) {
-	const header = unix.SizeofCmsghdr
-	if len(control) < header+4 {
-		return
+// countDropped counts what the kernel has dropped since the last look. The
+// collector's lock is held.
+func (d *datagrams) countDropped() {
+	if total, err := socketdrops.Total(d.raw); err == nil { // else it is closed, and has counted
+		d.collector.stats.SocketDropped += uint64(total - d.dropped) // 32 bits that wrap
+		d.dropped = total
 	}
-	total := binary.NativeEndian.Uint32(control[header:])
-	if lost := total - d.dropped; lost > 0 {
-		d.collector.count(func(s *Stats) { s.SocketDropped += uint64(lost) })
-	}
-	d.dropped = total
 }

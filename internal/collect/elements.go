@@ -19,6 +19,10 @@ const (
 // §4.4.2.5); what is greater is not available.
 const delayOverflow = 1 << 31
 
+// maxSnapshot is how many octets the length of an opaque state snapshot can tell:
+// 8 bits count units of 4 octets (RFC 9197 §4.4.2.13).
+const maxSnapshot = 4 * 255
+
 // iana takes a value of IANA's elements.
 func (r *reading) iana(v ipfix.Value) {
 	switch v.Field.ID {
@@ -108,6 +112,10 @@ func (r *reading) published(v ipfix.Value) {
 	case 13: // ioamSchemaId
 		number(&r.schema, v, 1<<24-1)
 	case 14: // ioamOpaqueStateSnapshot
+		if len(v.Octets) > maxSnapshot {
+			r.note(FaultValue)
+			return
+		}
 		r.snapshot = bytes.Clone(v.Octets)
 	case 15: // ioamDexFlowId
 		counted(&r.flowID, v)

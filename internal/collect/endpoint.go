@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -47,7 +50,7 @@ func ParseEndpoint(s string) (Endpoint, error) {
 		}
 	}
 	if err != nil {
-		return e, fmt.Errorf("%q: want an address behind %s://, as in %s://[::1]:%d", s, scheme, scheme, standard)
+		return e, fmt.Errorf("%q: want an address, and a port up to 65535, behind %s://, as in %s://[::1]:%d, or [::] for every address of this machine", s, scheme, scheme, standard)
 	}
 	e.Address = address
 	return e, nil
@@ -68,6 +71,23 @@ func (e Endpoint) network() string {
 		return "udp"
 	}
 	return "tcp"
+}
+
+// ListenFault is why a flag's address cannot be listened at, in the kernel's
+// words, with a cure.
+func ListenFault(err error, flag string) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return fmt.Errorf("%w; give %s an address and port of this machine", err, flag)
+	}
+	cure := "give " + flag + " an address of this machine, or [::] for all of them"
+	switch errno {
+	case unix.EADDRINUSE:
+		cure = "end the program that listens there ('ss -lntup' names it), or give " + flag + " another port"
+	case unix.EACCES, unix.EPERM:
+		cure = "run it as root, or give " + flag + " a port from 1024"
+	}
+	return fmt.Errorf("%w; %s", errno, cure)
 }
 
 var errNoCertificate = errors.New("TLS needs a certificate; give --tls-cert and --tls-key")

@@ -69,6 +69,13 @@ func TestWriterFollowsRotation(t *testing.T) {
 	}
 }
 
+// Who collected nothing is told that.
+func TestStatisticsOfNothing(t *testing.T) {
+	if text := new(Stats).Record().Text(); text != "statistics: nothing has arrived\n" {
+		t.Errorf("%q", text)
+	}
+}
+
 // Every counter is in the statistics' JSON and among the metrics, by one name.
 // However much waits, a file that was rotated ends with a whole line, and the next
 // one begins with one.

@@ -127,6 +127,8 @@ func TestPostcards(t *testing.T) {
 		{"yesterday", usual.with(field{"observationTimeNanoseconds", start.Add(-25 * time.Hour)}), FaultTime, false},
 		{"an hour ago", usual.with(field{"observationTimeNanoseconds", start.Add(-time.Hour)}), noFault, false},
 		{"without a time", usual.without("observationTimeNanoseconds"), noFault, false},
+		{"the longest snapshot", usual.with(num("ioamSchemaId", 1), field{"ioamOpaqueStateSnapshot", make([]byte, 1020)}), noFault, false},
+		{"a longer one", usual.with(num("ioamSchemaId", 1), field{"ioamOpaqueStateSnapshot", make([]byte, 1021)}), FaultValue, false},
 		{"an unknown reason for its end", usual.with(num("flowEndReason", 9)), noFault, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

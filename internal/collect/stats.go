@@ -119,7 +119,6 @@ type Statistics struct {
 // Text is the record for people: a line for each counter that is not 0.
 func (s *Statistics) Text() string {
 	var b strings.Builder
-	b.WriteString("statistics\n")
 	write := func(prefix string, counts []Count) {
 		for _, c := range counts {
 			if c.Value > 0 {
@@ -131,7 +130,10 @@ func (s *Statistics) Text() string {
 	write("path ", s.stats.Paths())
 	write("malformed ", s.stats.Malformed())
 	write("impossible ", s.stats.Impossible())
-	return b.String()
+	if b.Len() == 0 {
+		return "statistics: nothing has arrived\n"
+	}
+	return "statistics\n" + b.String()
 }
 
 // Record makes a record of the counters.

@@ -66,13 +66,15 @@ type streams struct {
 func (c *Collector) listenStream(e Endpoint) (listener, error) {
 	l, err := net.ListenTCP(e.network(), net.TCPAddrFromAddrPort(e.Address))
 	if err != nil {
-		return nil, fmt.Errorf("listen at %v: %w", e, err)
+		return nil, fmt.Errorf("listen at %v: %w", e, ListenFault(err, "--listen"))
 	}
 	e.Address = l.Addr().(*net.TCPAddr).AddrPort()
 	return &streams{collector: c, listener: l, endpoint: e}, nil
 }
 
 func (l *streams) Endpoint() Endpoint { return l.endpoint }
+
+func (l *streams) end() { l.Close() }
 
 // Close ends serve.
 func (l *streams) Close() error {
@@ -132,7 +134,7 @@ func (l *streams) connection(ctx context.Context, raw *net.TCPConn, exporter net
 		if err := secured.HandshakeContext(ctx); err != nil {
 			if ctx.Err() == nil {
 				c.count(func(s *Stats) { s.HandshakesFailed++ })
-				c.note("%v refuses %v: %v", l.endpoint, exporter, err)
+				c.note("%v: no session with %v: %v", l.endpoint, exporter, handshakeFault(err))
 			}
 			return
 		}

@@ -5,8 +5,11 @@ package collect
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strings"
 )
 
 // LoadTLS reads the collector's certificate and key, in PEM, and those of the
@@ -30,4 +33,26 @@ func LoadTLS(certificate, key, clientCA string) (*tls.Config, error) {
 		return nil, fmt.Errorf("%s has no certificate; name a file of certificates in PEM", clientCA)
 	}
 	return config, nil
+}
+
+// handshakeFault is why an exporter has no session, with the cure where one is
+// known.
+func handshakeFault(err error) error {
+	var (
+		alert    *net.OpError
+		plain    tls.RecordHeaderError
+		unproven *tls.CertificateVerificationError
+		cure     string
+	)
+	switch {
+	case errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(err.Error(), "certificate"):
+		cure = "the exporter does not trust this collector's certificate: give it the authority that signed --tls-cert, and send it to an address or name that the certificate has"
+	case errors.As(err, &plain):
+		cure = "the exporter speaks no TLS: have it do so, or receive it at tcp://"
+	case errors.As(err, &unproven), strings.Contains(err.Error(), "didn't provide a certificate"):
+		cure = "give the exporter a certificate that an authority in --tls-client-ca has signed"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, cure)
 }

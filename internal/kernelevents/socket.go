@@ -8,9 +8,10 @@ import (
 	"os"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/socketdrops"
 )
 
 // socket is a netlink socket that reads into a buffer of the caller's and tells
@@ -81,27 +82,5 @@ func (s *socket) interrupt() { _ = s.file.SetReadDeadline(time.Now()) }
 
 func (s *socket) close() { _ = s.file.Close() }
 
-// memoryInfo is the index of the drops in what SO_MEMINFO gives, and its length
-// (linux/sock_diag.h).
-const (
-	memoryInfoDrops  = 8
-	memoryInfoLength = 9
-)
-
 // dropped is how many datagrams found no room since the socket was made.
-func (s *socket) dropped() (uint32, error) {
-	var info [memoryInfoLength]uint32
-	length := uint32(unsafe.Sizeof(info))
-	var errno syscall.Errno
-	err := s.raw.Control(func(fd uintptr) {
-		_, _, errno = unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_MEMINFO,
-			uintptr(unsafe.Pointer(&info[0])), uintptr(unsafe.Pointer(&length)), 0)
-	})
-	switch {
-	case err != nil:
-		return 0, err
-	case errno != 0:
-		return 0, errno
-	}
-	return info[memoryInfoDrops], nil
-}
+func (s *socket) dropped() (uint32, error) { return socketdrops.Total(s.raw) }
