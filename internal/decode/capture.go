@@ -46,6 +46,7 @@ func (e *CaptureError) Unwrap() error { return e.Err }
 // Causes of a CaptureError.
 var (
 	ErrNotCapture = errors.New("this is neither a pcap nor a pcapng capture; convert it with editcap")
+	ErrEmpty      = errors.New("the capture is empty: what was to write it may have failed")
 	ErrCut        = errors.New("the capture ends in the middle of a record")
 )
 
@@ -89,6 +90,9 @@ func NewReader(r io.Reader) (*Reader, error) {
 	c := &counter{r: r}
 	reader := &Reader{in: bufio.NewReaderSize(c, 1<<16), read: c}
 	magic, err := reader.in.Peek(4)
+	if len(magic) == 0 && errors.Is(err, io.EOF) {
+		return nil, &CaptureError{Packet: 1, Err: ErrEmpty}
+	}
 	if err != nil {
 		return nil, &CaptureError{Packet: 1, Err: ErrNotCapture}
 	}

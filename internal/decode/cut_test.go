@@ -15,17 +15,27 @@ import (
 	"github.com/waymark-net/waymark/internal/export"
 )
 
+var knownLinks = []LinkType{LinkEthernet, LinkRawBSD, LinkRawOBSD, LinkRaw, LinkSLL, LinkIPv6, LinkSLL2}
+
 // A capture that is cut anywhere gives the packets before the cut, and says
 // where it was cut unless that was behind a whole record.
 func TestCutCaptures(t *testing.T) {
-	first, second := udp(0, options(t, 17, trace(1, 2))), udp(0, options(t, 17, trace(2, 3)))
+	for _, link := range knownLinks {
+		t.Run(fmt.Sprint("link type ", link), func(t *testing.T) { cutCaptures(t, link) })
+	}
+}
+
+func cutCaptures(t *testing.T, link LinkType) {
+	first, second := frame(link, udp(0, options(t, 17, trace(1, 2)))), frame(link, udp(0, options(t, 17, trace(2, 3))))
 	const one = "1/2>2001:db8:2::2"
 	const both = one + " 2/3>2001:db8:2::2"
 	record := 16 + len(first)
-	for cut, capture := 0, pcap(t, LinkRaw, first, second); cut <= len(capture); cut++ {
+	for cut, capture := 0, pcap(t, link, first, second); cut <= len(capture); cut++ {
 		r := decodeCapture(t, capture[:cut])
 		want, fault := "", ""
 		switch {
+		case cut == 0:
+			fault = "packet 1 at offset 0: the capture is empty: what was to write it may have failed"
 		case cut < 4:
 			fault = "packet 1 at offset 0: this is neither a pcap nor a pcapng capture; convert it with editcap"
 		case cut < 24:
@@ -50,8 +60,14 @@ func TestCutCaptures(t *testing.T) {
 // The same for the blocks of pcapng: a section, an interface, two packets and
 // the statistics.
 func TestCutBlocks(t *testing.T) {
-	first, second := udp(0, options(t, 17, trace(1, 2))), udp(0, options(t, 17, trace(2, 3)))
-	capture := pcapng(t, LinkRaw, first, second)
+	for _, link := range knownLinks {
+		t.Run(fmt.Sprint("link type ", link), func(t *testing.T) { cutBlocks(t, link) })
+	}
+}
+
+func cutBlocks(t *testing.T, link LinkType) {
+	first, second := frame(link, udp(0, options(t, 17, trace(1, 2)))), frame(link, udp(0, options(t, 17, trace(2, 3))))
+	capture := pcapng(t, link, first, second)
 	found := []string{"", "", "", "1/2>2001:db8:2::2", "1/2>2001:db8:2::2 2/3>2001:db8:2::2", "1/2>2001:db8:2::2 2/3>2001:db8:2::2"}
 	packets := []int{0, 0, 0, 1, 2, 2} // behind so many whole blocks
 	starts := blockStarts(capture)
@@ -200,6 +216,45 @@ func TestSnapLengthBeforeIOAM(t *testing.T) {
 		case len(found.Faults) != 1 || tt.fault == "" || !strings.Contains(found.Faults[0].Error(), "IPv6 packet, "+tt.fault) ||
 			!strings.Contains(found.Faults[0].Error(), fmt.Sprintf("the capture kept %d of", tt.kept)):
 			t.Errorf("%s: %v, want %q", tt.name, found.Faults, tt.fault)
+		}
+	}
+}
+
+// Wherever the snap length cuts, on whatever link layer, the trace is found or
+// the cut is told: in the link layer's own header, too.
+func TestSnapLengthOfLinkLayers(t *testing.T) {
+	packet := udp(0, options(t, 17, trace(1, 2)))
+	frames := map[string]struct {
+		link LinkType
+		data []byte
+	}{
+		"one VLAN tag":  {LinkEthernet, tagged(packet, 0x8100)},
+		"two VLAN tags": {LinkEthernet, tagged(packet, 0x88a8, 0x8100)},
+	}
+	for _, link := range knownLinks {
+		frames[fmt.Sprint("link type ", link)] = struct {
+			link LinkType
+			data []byte
+		}{link, frame(link, packet)}
+	}
+	for name, f := range frames {
+		whole := len(f.data) - 8 // all but UDP
+		for kept := range len(f.data) {
+			found := Find(Packet{Number: 1, Link: f.link, Data: f.data[:kept], Length: len(f.data)}, export.Clock{})
+			told := len(found.Faults) == 1 && strings.Contains(found.Faults[0].Error(), fmt.Sprintf("the capture kept %d of the packet's %d bytes", kept, len(f.data)))
+			if kept < whole && (len(found.Records) != 0 || !told) || kept >= whole && (len(found.Records) != 1 || len(found.Faults) != 0) {
+				t.Errorf("%s, %d of %d bytes: %d records, faults %v", name, kept, len(f.data), len(found.Records), found.Faults)
+			}
+		}
+		if header := len(f.data) - len(packet); header > 0 {
+			cut := Find(Packet{Number: 1, Link: f.link, Data: f.data[:header-1], Length: len(f.data)}, export.Clock{})
+			if len(cut.Faults) != 1 || !strings.HasPrefix(cut.Faults[0].Error(), "no whole link-layer header (") {
+				t.Errorf("%s: %v", name, cut.Faults)
+			}
+			short := Find(Packet{Number: 1, Link: f.link, Data: f.data[:header-1], Length: header - 1}, export.Clock{})
+			if len(short.Faults) != 0 {
+				t.Errorf("%s, short on the wire: %v", name, short.Faults)
+			}
 		}
 	}
 }

@@ -2,7 +2,10 @@
 
 package decode
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"errors"
+)
 
 // LinkType is the format of the link layer, a LINKTYPE_ number of pcap.
 type LinkType uint16
@@ -38,8 +41,12 @@ func (l LinkType) Known() bool {
 	return false
 }
 
-// ipv6 finds the IPv6 packet behind the link layer; nil when there is none.
-func (l LinkType) ipv6(frame []byte) []byte {
+// errNoWholeLink is a frame that ends before what says whether IPv6 is in it.
+var errNoWholeLink = errors.New("no whole link-layer header")
+
+// ipv6 finds the IPv6 packet behind the link layer; nil when there is none. The
+// error says that the frame ends too early to tell.
+func (l LinkType) ipv6(frame []byte) ([]byte, error) {
 	var header, protocol int
 	switch l {
 	case LinkEthernet:
@@ -49,25 +56,31 @@ func (l LinkType) ipv6(frame []byte) []byte {
 	case LinkSLL2:
 		header, protocol = 20, 0
 	case LinkRawBSD, LinkRawOBSD, LinkRaw, LinkIPv6:
-		if len(frame) == 0 || frame[0]>>4 != 6 {
-			return nil
+		switch {
+		case len(frame) == 0:
+			return nil, errNoWholeLink
+		case frame[0]>>4 != 6:
+			return nil, nil
 		}
-		return frame
+		return frame, nil
 	default:
-		return nil
+		return nil, nil
 	}
 	if len(frame) < header {
-		return nil
+		return nil, errNoWholeLink
 	}
 	kind, rest := etherType(binary.BigEndian.Uint16(frame[protocol:])), frame[header:]
 	for range maxVLANTags {
-		if kind != etherTypeVLAN && kind != etherTypeQinQ || len(rest) < 4 {
+		if kind != etherTypeVLAN && kind != etherTypeQinQ {
 			break
+		}
+		if len(rest) < 4 {
+			return nil, errNoWholeLink
 		}
 		kind, rest = etherType(binary.BigEndian.Uint16(rest[2:])), rest[4:]
 	}
 	if kind != etherTypeIPv6 {
-		return nil
+		return nil, nil
 	}
-	return rest
+	return rest, nil
 }

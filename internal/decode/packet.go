@@ -20,18 +20,21 @@ const (
 type Found struct {
 	Records []export.Record       // traces and Direct Exports, in the order of their options
 	Others  map[ioam.IOAMType]int // other IOAM options
-	Faults  []error               // what could not be read, from the IPv6 header on
+	Faults  []error               // what could not be read
 }
 
 // Find finds the IOAM of a packet: in the Hop-by-Hop and Destination Options
 // headers, of the packet itself and of the IPv6 packets that it tunnels.
 func Find(p Packet, clock export.Clock) Found {
 	found := Found{Others: map[ioam.IOAMType]int{}}
-	ip := p.Link.ipv6(p.Data)
+	w := walker{packet: p, clock: clock, found: &found}
+	ip, err := p.Link.ipv6(p.Data)
+	if err != nil && len(p.Data) < p.Length { // else it is no shorter on the wire
+		found.Faults = append(found.Faults, w.cut(err))
+	}
 	if ip == nil {
 		return found
 	}
-	w := walker{packet: p, clock: clock, found: &found}
 	w.walk(ip, p.Length-(len(p.Data)-len(ip)), 0)
 	return found
 }
@@ -44,10 +47,15 @@ type walker struct {
 }
 
 func (w *walker) fault(offset int, err error) {
+	w.found.Faults = append(w.found.Faults, fmt.Errorf("IPv6 packet, offset %d: %w", w.base+offset, w.cut(err)))
+}
+
+// cut names the snap length as the likely cause of err, if it cut the packet.
+func (w *walker) cut(err error) error {
 	if kept := len(w.packet.Data); kept < w.packet.Length {
-		err = fmt.Errorf("%w (the capture kept %d of the packet's %d bytes; capture with a larger snap length)", err, kept, w.packet.Length)
+		return fmt.Errorf("%w (the capture kept %d of the packet's %d bytes; capture with a larger snap length)", err, kept, w.packet.Length)
 	}
-	w.found.Faults = append(w.found.Faults, fmt.Errorf("IPv6 packet, offset %d: %w", w.base+offset, err))
+	return err
 }
 
 // walk reads one IPv6 packet; wire is its length on the wire, link padding
