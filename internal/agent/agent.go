@@ -159,8 +159,7 @@ func (a *Agent) initialize(file *state) error {
 		a.metricsServer.close()
 		return err
 	}
-	a.logMissing()
-	a.logSourceless()
+	a.logWarnings()
 	a.noteLosses()
 	a.exportLost.add(time.Now(), 0)
 	return nil
@@ -197,8 +196,8 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 
 // end leaves the data plane, or takes it away.
 func (a *Agent) end(removing bool) error {
-	a.collectFlows() // of tables that are gone nobody else will
-	a.endRecords()
+	a.endRecords(removing)
+	a.collectFlows()    // of tables that are gone nobody else will
 	a.exporters.close() // while the data plane still has its counters
 	if !removing {
 		return a.datapath.Close()

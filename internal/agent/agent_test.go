@@ -343,15 +343,15 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	eventually(t, "the look was repeated", func() bool { return served()["eth1"] == 10 })
 }
 
-// What is missing at start and at reload is logged, a line for each.
-func TestMissingInterfacesAreLogged(t *testing.T) {
+// What a start and a reload find wrong is logged with its cure, a line for each.
+func TestWarningsAreLogged(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.system.setLinks(func(l map[string]config.Link) { clear(l) })
 	h.start()
 	missing := func(name string) int {
 		lines := 0
 		for line := range strings.SplitSeq(h.log.String(), "\n") {
-			if strings.Contains(line, "level=WARN") && strings.Contains(line, "is missing") && strings.Contains(line, "interface="+name) {
+			if strings.Contains(line, "level=WARN") && strings.Contains(line, "warning=interface_missing interface="+name+" cure=") {
 				lines++
 			}
 		}

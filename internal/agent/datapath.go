@@ -31,6 +31,7 @@ type Datapath interface {
 	Interfaces() []datapath.InterfaceStatus
 	Counters() ([]datapath.Counters, error)
 	ReadSamples(context.Context, datapath.Samples) error
+	ReadWaiting(datapath.Samples) error
 	CollectFlows(func(datapath.Flow)) error
 	SetTAIOffset(time.Duration) error
 	SetRecordsWanted(bool) error

@@ -65,6 +65,9 @@ func TestFlowsWithinRate(t *testing.T) {
 	if _, all, err := h.agent.losses(); err != nil || all != suppressed {
 		t.Errorf("%d suppressed in all (%v), want %d", all, err, suppressed)
 	}
+	if f := h.agent.exportFacts(); f.Suppressed != suppressed || f.Ignored != flowPackets*suppressed {
+		t.Errorf("collectors are told of %d records and %d packets, want %d of %d packets each", f.Suppressed, f.Ignored, suppressed, flowPackets)
+	}
 }
 
 func TestFlowAllowance(t *testing.T) {

@@ -168,6 +168,7 @@ func (a *Agent) flowInterval() time.Duration {
 type flowAllowance struct {
 	collected  time.Time // when it last did
 	suppressed atomic.Uint64
+	more       atomic.Uint64 // packets of these, beyond one each
 }
 
 // grant gives what a rate per second allows for the time since the last one
@@ -186,6 +187,7 @@ func (a *Agent) collectFlows() {
 	err := a.datapath.CollectFlows(func(f datapath.Flow) {
 		if left == 0 {
 			a.flows.suppressed.Add(1)
+			a.flows.more.Add(max(f.Packets, 1) - 1)
 			return
 		}
 		left--

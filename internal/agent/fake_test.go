@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -31,6 +32,7 @@ type fakeDatapath struct {
 	closed   int
 	removed  int
 	records  chan datapath.Record
+	waiting  []datapath.Record // that nobody has read
 	broken   chan error
 	flows    atomic.Int64 // of each interval
 }
@@ -96,9 +98,12 @@ func (d *fakeDatapath) setCounters(c ...datapath.Counters) {
 	d.counters = c
 }
 
+// flowPackets is how many packets each of the fake's flows has.
+const flowPackets = 3
+
 func (d *fakeDatapath) CollectFlows(each func(datapath.Flow)) error {
 	for range d.flows.Load() {
-		each(datapath.Flow{Role: ioam.RoleTransit, Namespace: 123, Packets: 1})
+		each(datapath.Flow{Role: ioam.RoleTransit, Namespace: 123, Packets: flowPackets})
 	}
 	return nil
 }
@@ -114,6 +119,16 @@ func (d *fakeDatapath) ReadSamples(ctx context.Context, to datapath.Samples) err
 			to.Record(r)
 		}
 	}
+}
+
+func (d *fakeDatapath) ReadWaiting(to datapath.Samples) error {
+	if d.wanted.Load() {
+		return errors.New("more are written meanwhile")
+	}
+	for _, r := range d.waiting {
+		to.Record(r)
+	}
+	return nil
 }
 
 func (d *fakeDatapath) SetRecordsWanted(wanted bool) error {

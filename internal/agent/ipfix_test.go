@@ -197,6 +197,29 @@ func TestIPFIXExportAtTheEnd(t *testing.T) {
 	eventually(t, "all have arrived", func() bool { return c.count("ioamNodeId=2") == 100 })
 }
 
+// What waits in a data plane that is removed is sent; in one that stays, it is
+// the next agent's.
+func TestIPFIXExportAtTheRemoval(t *testing.T) {
+	for _, removing := range []bool{true, false} {
+		c := newIPFIXCollector(t, "[::1]:0")
+		h := newHarness(t, baseConfig+fmt.Sprintf("export: [{kind: ipfix, address: %q}]\n", c.address()))
+		h.datapath.waiting = []datapath.Record{removed(t, "2001:db8:2::2")}
+		h.start()
+		if _, err := h.client.Stop(t.Context(), api.Stop{Remove: removing}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-h.done; err != nil {
+			t.Fatal(err)
+		}
+		h.done <- nil
+		if removing {
+			eventually(t, "it has arrived", func() bool { return c.count("ioamNodeId=2") == 1 })
+		} else if n := c.count("ioamNodeId=2"); n != 0 || !h.datapath.wanted.Load() {
+			t.Errorf("%d records were sent that are the next agent's", n)
+		}
+	}
+}
+
 func TestCollectorAway(t *testing.T) {
 	gone := newIPFIXCollector(t, "[::1]:0")
 	address := gone.conn.LocalAddr().String()
@@ -208,9 +231,11 @@ func TestCollectorAway(t *testing.T) {
 	if log := h.log.String(); !strings.Contains(log, "the collector cannot be reached") || !strings.Contains(log, "connection refused") {
 		t.Errorf("the log does not say so:\n%s", log)
 	}
-	if e := h.status().Records.Exporters[0]; e.Queued != 1 || *e.Connected || e.Error == "" {
-		t.Errorf("status %+v", e)
-	}
+	// between two attempts: during one, the record is under way
+	eventually(t, "the record waits", func() bool {
+		e := h.status().Records.Exporters[0]
+		return e.Queued == 1 && !*e.Connected && e.Error != ""
+	})
 	back := newIPFIXCollector(t, address)
 	eventually(t, "the record arrives", func() bool { return back.count("ioamNodeId=2") == 1 })
 	eventually(t, "no warning", func() bool { return !h.warned(health.CollectorAway) })

@@ -85,7 +85,7 @@ func (a *Agent) offer(r export.Record) {
 func (a *Agent) exportFacts() export.Facts {
 	f := export.Facts{Node: a.options.NodeName}
 	if lost, suppressed, err := a.losses(); err == nil {
-		f.Lost, f.Suppressed = lost, suppressed
+		f.Lost, f.Suppressed, f.Ignored = lost, suppressed, lost+suppressed+a.flows.more.Load()
 		f.FirstLoss, f.LastLoss = a.lossTimes.note(time.Now(), lost+suppressed)
 	}
 	if s := a.state.Load(); s != nil {
@@ -118,16 +118,22 @@ func (a *Agent) askForRecords() {
 }
 
 // endRecords leaves records in the rings for the next agent only if it has an
-// exporter for them: observers come anew.
-func (a *Agent) endRecords() {
+// exporter for them: observers come anew. Where the rings go, they are read.
+func (a *Agent) endRecords(removing bool) {
 	a.records.asking.Lock()
 	defer a.records.asking.Unlock()
 	a.records.ended = true
-	if a.exporters.any() {
+	if a.exporters.any() && !removing {
 		return
 	}
 	if err := a.datapath.SetRecordsWanted(false); err != nil {
 		a.log.Warn("records are written that nobody wants", "error", err)
+	}
+	if !removing {
+		return
+	}
+	if err := a.datapath.ReadWaiting(a.samples()); err != nil {
+		a.log.Warn("the last records could not be read", "error", err)
 	}
 }
 

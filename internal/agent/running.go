@@ -73,13 +73,6 @@ func (a *Agent) start(file *state) error {
 	return nil
 }
 
-// logMissing says which configured interfaces the agent waits for.
-func (a *Agent) logMissing() {
-	for _, name := range a.state.Load().resolved.Missing {
-		a.log.Warn("a configured interface is missing; it is served as soon as it appears", "interface", name)
-	}
-}
-
 func (a *Agent) forget(path string) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		a.log.Warn("forget the changes made at runtime", "error", err)
@@ -113,8 +106,7 @@ func (a *Agent) Reload() error {
 	if modified {
 		a.log.Warn("changes made at runtime have ended with the reload")
 	}
-	a.logMissing()
-	a.logSourceless()
+	a.logWarnings()
 	return nil
 }
 
@@ -172,7 +164,9 @@ func (a *Agent) refresh() error {
 		return err
 	}
 	a.log.Info("interfaces or addresses changed", "served", len(next.resolved.Node.Interfaces), "missing", next.resolved.Missing)
-	a.logSourceless()
+	for _, w := range sourcelessWarnings(a.state.Load().resolved.Sourceless) {
+		a.logWarning(w)
+	}
 	return nil
 }
 

@@ -229,8 +229,7 @@ func (m *metricsServer) fail(err error) {
 		return
 	}
 	m.told = err.Error()
-	w := metricsWarning(err)
-	m.agent.log.Warn(w.Text, "warning", w.Code, "cure", w.Cure)
+	m.agent.logWarning(metricsWarning(err))
 }
 
 func (m *metricsServer) stop() {

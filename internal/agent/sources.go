@@ -49,12 +49,6 @@ func sourcelessWarnings(list []config.Sourceless) []health.Warning {
 	return ws
 }
 
-func (a *Agent) logSourceless() {
-	for _, s := range a.state.Load().resolved.Sourceless {
-		a.log.Warn("an encapsulation waits for a source of its tunnel", "encapsulation", s.Encapsulation, "destination", s.Destination, "cause", s.Cause)
-	}
-}
-
 // checkSource refuses a rule typed now whose tunnel would have no source.
 func (a *Agent) checkSource(e config.Encapsulation) error {
 	if e.Tunnel == nil || e.Tunnel.Source.IsValid() || e.Mode == ioam.ModeInline {

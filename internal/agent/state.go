@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"time"
@@ -35,19 +34,11 @@ func (s *state) with(c *config.Config) *state {
 	return &next
 }
 
-// maxConfigFile is more than package config accepts.
-const maxConfigFile = 4 << 20
-
 // loadFile reads and checks the configuration file, also against the host.
 func loadFile(path string, h config.Host) (*state, error) {
-	f, err := os.Open(path)
+	data, err := config.Read(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w; name a configuration file that can be read", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfigFile))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, err
 	}
 	c, err := config.ParseFor(h, path, data)
 	if err != nil {

@@ -3,8 +3,9 @@
 package agent
 
 import (
-	"cmp"
+	"context"
 	"fmt"
+	"log/slog"
 	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/config"
@@ -78,6 +79,34 @@ func (a *Agent) facts(s *state) health.Node {
 	return n
 }
 
+// logWarnings logs what a start or a reload finds wrong with the node, for an
+// operator who looks at nothing but the log. What comes later is in the status,
+// or in the log with its cause.
+func (a *Agent) logWarnings() {
+	s := a.state.Load()
+	ws := append(health.WithoutHints(health.CheckNode(a.facts(s))), sourcelessWarnings(s.resolved.Sourceless)...)
+	ws = append(ws, a.fastWarnings()...)
+	health.Sort(ws)
+	for _, w := range ws {
+		a.logWarning(w)
+	}
+}
+
+func (a *Agent) logWarning(w health.Warning) {
+	level := slog.LevelWarn
+	switch w.Severity {
+	case health.Error:
+		level = slog.LevelError
+	case health.Info:
+		level = slog.LevelInfo
+	}
+	attributes := []any{"warning", w.Code}
+	if w.Interface != "" {
+		attributes = append(attributes, "interface", w.Interface)
+	}
+	a.log.Log(context.Background(), level, w.Text, append(attributes, "cure", w.Cure)...)
+}
+
 // ownWarnings are about the agent itself.
 func (a *Agent) ownWarnings(s *state) []health.Warning {
 	var ws []health.Warning
@@ -93,13 +122,7 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 			"the last reload failed, and what ran before runs on: "+*fault,
 			"correct the file, check it with 'waymark config check', and reload"))
 	}
-	for _, i := range a.datapath.Interfaces() {
-		if i.FastRefused != "" {
-			ws = append(ws, health.New(health.FastRefused, i.Name,
-				i.Name+" leaves all to the stack, although it is to forward fast: "+i.FastRefused,
-				"do that, or set forwarding: stack"))
-		}
-	}
+	ws = append(ws, a.fastWarnings()...)
 	if fault := a.routeWatch.fault.Load(); fault != nil {
 		ws = append(ws, health.New(health.RoutesUnwatched, "",
 			"interfaces that forward fast leave their packets to the stack, because its routes are not watched: "+*fault,
@@ -121,11 +144,23 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 		if s.network && s.Error != "" {
 			ws = append(ws, health.New(health.CollectorAway, "",
 				fmt.Sprintf("%s cannot be reached, and %d records wait for it: %s", s.name, s.Waiting(), s.Error),
-				cmp.Or(s.Cure, "start it, let its packets through, or take it out of export")+"; the agent tries again by itself"))
+				s.Cure+"; the agent tries again by itself"))
 		}
 	}
 	if n := a.exportLost.growth(a.totalExportLost()); n > 0 {
 		ws = append(ws, a.exporterWarning(n))
+	}
+	return ws
+}
+
+func (a *Agent) fastWarnings() []health.Warning {
+	var ws []health.Warning
+	for _, i := range a.datapath.Interfaces() {
+		if i.FastRefused != "" {
+			ws = append(ws, health.New(health.FastRefused, i.Name,
+				i.Name+" leaves all to the stack, although it is to forward fast: "+i.FastRefused,
+				"do that, or set forwarding: stack"))
+		}
 	}
 	return ws
 }

@@ -46,10 +46,15 @@ func Parse(name string, data []byte) (*Config, error) { return parse(name, data,
 
 // ParseFor is Parse for the host that the configuration is to serve: an
 // interface that a strict file names and the host lacks is one of the faults,
-// and so is a file for TLS that is not right.
+// and so are a file for TLS that is not right and, in a file that is right by
+// itself, what does not suit the host.
 func ParseFor(h Host, name string, data []byte) (*Config, error) {
 	return parse(name, data, func(d *decoder, c *Config) {
-		d.missing(c, h)
+		if len(d.faults) == 0 {
+			d.unsuited(c, h)
+		} else {
+			d.missing(c, h)
+		}
 		wrong, unread := d.files(c)
 		d.faults = append(append(d.faults, wrong...), unread...)
 	})

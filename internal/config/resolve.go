@@ -3,6 +3,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -133,8 +134,21 @@ func (c *Config) missing(i int) *Fault {
 		"create it, correct its name, or set strict: false to serve it when it appears")
 }
 
+// unsuited reports what Resolve has against the host, so that it is told with
+// what else is wrong. What the host cannot tell is Resolve's own to say.
+func (d *decoder) unsuited(c *Config, h Host) {
+	here := *c
+	here.Export, here.Collectors = nil, nil // looking up their names takes time, and is no fault
+	_, err := here.Resolve(h)
+	var faults Faults
+	if errors.As(err, &faults) {
+		d.faults = append(d.faults, faults...)
+	}
+}
+
 // missing reports the interfaces that a strict file names and the host lacks,
-// and the tunnel sources that it leaves to a host that has none. What the host cannot tell is Resolve's to say.
+// and the tunnel sources that it leaves to a host that has none, of a file that
+// cannot be resolved.
 func (d *decoder) missing(c *Config, h Host) {
 	if !c.Strict {
 		return

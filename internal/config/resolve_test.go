@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -164,6 +165,39 @@ func TestResolveFindsFaultsOfTheHost(t *testing.T) {
 	_, err := c.Resolve(fakeHost{links: map[string]Link{"eth0": {Index: 1}, "eth1": {Index: 2}}})
 	if err == nil || !strings.HasPrefix(err.Error(), "test.yaml:4:5: interfaces[2].id: 777 is the id of interfaces[1] too") {
 		t.Errorf("%v", err)
+	}
+}
+
+// What the host has against a file that is right by itself is told in one go:
+// what it lacks, what collides with its ids, and its files.
+func TestFaultsOfTheHostTogether(t *testing.T) {
+	const text = `strict: true
+interfaces:
+  - {name: gone0}
+  - {name: eth0, id: 777, role: [egress]}
+  - {name: eth1}
+namespaces: [{id: 123}]
+encapsulations:
+  - {name: a, interface: eth0, tunnel: {destination: "2001:db8::9"}, options: [{trace: {namespace: 123, type: 0x800000, size: 4}}]}
+export:
+  - {kind: ipfix, address: "tls://collector.example.net", tls: {ca: /nonexistent/ca.pem}}
+`
+	host := fakeHost{links: map[string]Link{"eth0": {Index: 1}, "eth1": {Index: 2}}}
+	_, err := ParseFor(host, "test.yaml", []byte(text))
+	var got []string
+	for line := range strings.Lines(fmt.Sprint(err)) {
+		place, _, _ := strings.Cut(line, ";")
+		got = append(got, place)
+	}
+	want := []string{
+		`test.yaml:3:12: there is no interface "gone0" here`,
+		`test.yaml:5:5: interfaces[2].id: 777 is the id of interfaces[1] too`,
+		`test.yaml:5:5: interfaces[2].id-wide: 7777 is the wide id of interfaces[1] too`,
+		`test.yaml:8:40: encapsulations[0].tunnel has no source: no route to 2001:db8::9`,
+		`test.yaml:10:69: export[0].tls.ca: open /nonexistent/ca.pem: no such file or directory`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
