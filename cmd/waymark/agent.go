@@ -97,9 +97,14 @@ again: as a whole, or with a fault not at all. The log goes to standard error.`,
 			if err != nil {
 				return err
 			}
-			return runAgent(cmd.Context(), agent.Options{
+			err = runAgent(cmd.Context(), agent.Options{
 				ConfigFile: path, Place: place, NodeName: name, OneClock: oneClock, Version: version, Log: log, Stdout: cmd.OutOrStdout(),
 			})
+			var faults config.Faults
+			if errors.As(err, &faults) {
+				return reportFaults(cmd, faults)
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "the configuration `FILE`")

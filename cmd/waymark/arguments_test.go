@@ -24,6 +24,7 @@ func TestMisplacedArguments(t *testing.T) {
 		"stop":                          `unknown command "stop" for "waymark"; did you mean 'waymark agent stop'?`,
 		"check node.yaml":               `unknown command "check" for "waymark"; did you mean 'waymark config check'?`,
 		"run":                           `unknown command "run" for "waymark"; did you mean 'waymark agent run' or 'waymark bench run'?`,
+		"collect --wait 5":              `invalid argument "5" for "--wait" flag: time: missing unit in duration "5"; write one, as in 5s, 200ms or 1m`,
 		"status foo":                    `waymark status takes no argument, but got "foo"; see 'waymark status --help'`,
 		"observe eth0":                  `waymark observe takes no argument, but got "eth0"; see 'waymark observe --help'`,
 		"agent stop now":                `waymark agent stop takes no argument, but got "now"; see 'waymark agent stop --help'`,
@@ -32,7 +33,7 @@ func TestMisplacedArguments(t *testing.T) {
 		"decode":                        "FILE is missing; see 'waymark decode --help'",
 		"lab exec":                      "NODE is missing; see 'waymark lab exec --help'",
 		"lab up a b":                    "waymark lab up takes one TOPOLOGY or FILE, but got 2: a b; see 'waymark lab up --help'",
-		"completion ksh":                `invalid argument "ksh" for "waymark completion"; see 'waymark completion --help'`,
+		"completion ksh":                `there is no completion for "ksh"; write one of bash, zsh, fish`,
 	} {
 		code, stdout, stderr := runCLI(t, "", strings.Fields(args)...)
 		if code != exitUsage || stdout != "" || stderr != "waymark: "+want+"\n" {

@@ -341,8 +341,19 @@ warning: interface_missing (eth9): a configured interface is missing
 	}
 }
 
+// An agent of a node that hears only its kernel serves no interface.
+func TestStatusWithoutInterfaces(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{"GET /v1/status": emptyStatus})
+	code, stdout, _ := runCLI(t, "", "--socket", f.socket, "status")
+	if code != exitOK || !strings.Contains(stdout, "\n\nno interface is configured: packets are left alone\n\nrecords") || strings.Contains(stdout, "INDEX") {
+		t.Errorf("code %d, %s", code, stdout)
+	}
+}
+
+const emptyStatus = `{"version":"1.0","interfaces":[],"namespaces":[],"encapsulations":[],"decapsulations":[],"records":{"exporters":[]},"warnings":[]}`
+
 func TestStatusJSON(t *testing.T) {
-	f := newFakeAgent(t, map[string]string{"GET /v1/status": `{"version":"1.0","interfaces":[],"namespaces":[],"encapsulations":[],"decapsulations":[],"records":{"exporters":[]},"warnings":[]}`})
+	f := newFakeAgent(t, map[string]string{"GET /v1/status": emptyStatus})
 	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "--json", "status")
 	var s api.Status
 	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitOK || s.Version != "1.0" {
@@ -408,6 +419,10 @@ func TestDoctor(t *testing.T) {
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
 	nothing := func() []string { return nil }
 	healthy := diagnose(t.Context(), k, health.ReadClock, absent, nothing)
+	var told strings.Builder
+	if err := printDiagnosis(&told, healthy); err != nil || !strings.Contains(told.String(), "absent   start one with 'waymark agent run --config FILE'\n") {
+		t.Errorf("%v, %s", err, told.String())
+	}
 	if healthy.Agent != "absent" || health.Worst(healthy.Warnings) == health.Error {
 		t.Errorf("a healthy machine: %+v", healthy)
 	}

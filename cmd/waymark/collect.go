@@ -182,7 +182,7 @@ func (f *collectFlags) serveMetrics(c *collect.Collector) (stop func(), err erro
 	}
 	l, err := net.Listen("tcp", f.metrics)
 	if err != nil {
-		return nil, fmt.Errorf("serve metrics: %w; give --metrics ADDRESS:PORT of this machine", err)
+		return nil, fmt.Errorf("serve metrics at %s: %w", f.metrics, collect.ListenFault(err, "--metrics"))
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c)

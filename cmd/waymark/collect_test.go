@@ -47,8 +47,8 @@ func TestCollectUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"--listen tls://[::1]:0 --tls-cert " + missing + " --tls-key " + missing: "name a certificate and its key, in PEM",
 		"--listen udp://[::1]:0 --output " + missing:                             "name a file in a directory that exists",
-		"--listen udp://[::1]:0 --metrics [::1]:x":                               "give --metrics ADDRESS:PORT",
-		"--listen udp://192.0.2.1:0":                                             "listen at udp://192.0.2.1:0",
+		"--listen udp://[::1]:0 --metrics [::1]:x":                               "give --metrics an address and port of this machine",
+		"--listen udp://192.0.2.1:0":                                             "listen at udp://192.0.2.1:0: cannot assign requested address; give --listen an address of this machine",
 	} {
 		if code, _, stderr := runCLI(t, "", append([]string{"collect"}, strings.Fields(args)...)...); code != exitFailure || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stderr %q; want %q", args, code, stderr, want)

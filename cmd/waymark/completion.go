@@ -3,6 +3,9 @@
 package main
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 )
 
@@ -13,10 +16,14 @@ func newCompletionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "Print the completion script of a shell",
+		Long: `Print the script that lets a shell complete the words of waymark: for this
+session, or in a file that the shell reads when it starts. That for bash needs
+the package bash-completion.`,
 		Example: `  source <(waymark completion bash)
+  waymark completion bash > /etc/bash_completion.d/waymark
   waymark completion zsh > "${fpath[1]}/_waymark"
   waymark completion fish > ~/.config/fish/completions/waymark.fish`,
-		Args:                  cobra.MatchAll(oneArgument("SHELL"), cobra.OnlyValidArgs),
+		Args:                  cobra.MatchAll(oneArgument("SHELL"), knownShell),
 		ValidArgs:             shells,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -31,6 +38,13 @@ func newCompletionCommand() *cobra.Command {
 			}
 		},
 	}
+}
+
+func knownShell(_ *cobra.Command, args []string) error {
+	if !slices.Contains(shells, args[0]) {
+		return usagef("there is no completion for %q; write one of %s", args[0], strings.Join(shells, ", "))
+	}
+	return nil
 }
 
 // completeWords lets shells complete a flag that takes one of a few words.

@@ -99,8 +99,10 @@ func printDiagnosis(w io.Writer, d diagnosis) error {
 	switch {
 	case len(d.Left) > 0:
 		fmt.Fprintf(t, "agent\t%s\tits programs still serve %s\n", d.Agent, strings.Join(d.Left, ", "))
-	case d.Agent == "running" || d.Agent == "absent":
-		fmt.Fprintf(t, "agent\t%s\t\n", d.Agent)
+	case d.Agent == "running":
+		fmt.Fprintln(t, "agent\trunning\tit serves this network namespace")
+	case d.Agent == "absent":
+		fmt.Fprintln(t, "agent\tabsent\tstart one with 'waymark agent run --config FILE'")
 	default:
 		fmt.Fprintf(t, "agent\tunknown\t%s\n", d.Agent)
 	}

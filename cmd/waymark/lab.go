@@ -30,7 +30,7 @@ func newLabCommand(opts *options) *cobra.Command {
 		newLabShowCommand(opts, &name),
 		newLabListCommand(opts),
 		newLabTrafficCommand(opts, &name),
-		newLabDemoCommand(),
+		newLabDemoCommand(opts),
 	)
 	cmd.Long = `A lab is a topology of nodes, each a network namespace called LAB-NODE, joined
 by veth pairs and served by agents. It lasts until it is taken down.
@@ -283,7 +283,7 @@ func sendTraffic(cmd *cobra.Command, l *lab.Lab, wanted []string, asJSON bool) e
 	return errors.Join(faults...)
 }
 
-func newLabDemoCommand() *cobra.Command {
+func newLabDemoCommand(opts *options) *cobra.Command {
 	name := demo.DefaultName
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -293,18 +293,19 @@ the way of every traced packet as it is reported, and prove that what beta
 received carries no IOAM. It ends by itself and leaves nothing behind.
 
 On a terminal each packet is a small block; otherwise one line, and the last line
-is "demo: traced=N delivered=N ioam_bytes_at_beta=0". The exit code is 0 only when
-packets were traced, all of them arrived, and no byte of IOAM did.`,
+is "demo: traced=N delivered=N ioam_bytes_at_beta=0". With --json, each packet is
+its record, and the last line an object of these numbers. The exit code is 0 only
+when packets were traced, all of them arrived, and no byte of IOAM did.`,
 		Args: onlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			program, err := os.Executable()
 			if err != nil {
 				return fmt.Errorf("find this program: %w", err)
 			}
-			terminal := isTerminal(cmd.OutOrStdout())
+			terminal := isTerminal(cmd.OutOrStdout()) && !opts.json
 			return tidily(cmd, func(ctx context.Context) error {
 				return demo.Run(ctx, demo.Options{
-					Program: program, Name: name, Out: cmd.OutOrStdout(), Log: labLog(cmd),
+					Program: program, Name: name, Out: cmd.OutOrStdout(), Log: labLog(cmd), JSON: opts.json,
 					Terminal: terminal, Colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 				})
 			})

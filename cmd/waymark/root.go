@@ -143,6 +143,9 @@ interrupted (SIGINT, SIGTERM), also where only that ends a command, as it does
 	root.PersistentFlags().BoolVar(&opts.json, "json", false, "print JSON instead of text")
 	root.PersistentFlags().StringVar(&opts.socket, "socket", "", "`PATH` of the agent's API socket (default: the agent of this network namespace)")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if strings.Contains(err.Error(), "missing unit in duration") {
+			return usagef("%w; write one, as in 5s, 200ms or 1m", err)
+		}
 		return usagef("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 

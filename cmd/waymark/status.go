@@ -64,9 +64,13 @@ func printStatus(w io.Writer, s api.Status, now time.Time) error {
 		fmt.Fprintf(&b, "metrics %s\n", s.Metrics)
 	}
 	b.WriteByte('\n')
-	printInterfaces(&b, s.Interfaces)
-	printOutcomes(&b, s.Interfaces)
-	printExports(&b, s.Interfaces)
+	if len(s.Interfaces) > 0 {
+		printInterfaces(&b, s.Interfaces)
+		printOutcomes(&b, s.Interfaces)
+		printExports(&b, s.Interfaces)
+	} else {
+		b.WriteString("no interface is configured: packets are left alone\n")
+	}
 	printDomain(&b, s)
 	printRecords(&b, s.Records)
 	if len(s.Warnings) > 0 {

@@ -29,6 +29,7 @@ type Options struct {
 	Out      io.Writer
 	Terminal bool // blocks instead of lines
 	Colour   bool
+	JSON     bool // records and the result alone
 	Log      *slog.Logger
 }
 
@@ -63,7 +64,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
-	show := &printer{out: o.Out, terminal: o.Terminal, colour: o.Colour, names: newNames(t)}
+	show := &printer{out: o.Out, terminal: o.Terminal, colour: o.Colour, json: o.JSON, names: newNames(t)}
 	show.heading("Raising alpha - athos - porthos - aramis - beta in network namespaces")
 	start := time.Now()
 	l, err := lab.Up(ctx, t, lab.Options{Name: o.Name, Program: o.Program, Owned: true, Log: o.Log})
@@ -81,6 +82,16 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	return s.conclude()
+}
+
+// result is the demo's last line as JSON.
+type result struct {
+	Kind       string `json:"kind"`   // always "demo"
+	Traced     int    `json:"traced"` // packets
+	Delivered  int    `json:"delivered"`
+	IOAMAtBeta int    `json:"ioam_bytes_at_beta"`
+	Exported   int    `json:"exported"`
+	Joined     int    `json:"joined"`
 }
 
 // session is one run of the demo.
@@ -228,14 +239,17 @@ func (s *session) conclude() error {
 	}
 	s.show.line("Inside the domain, %s sent on %d packets with %d bytes of IOAM.", middle, marked, within)
 	s.show.line("Outside, %s received %d packets with %d bytes of IOAM: every packet was scanned.", receiver, packets, residue)
-	if s.show.terminal {
+	switch {
+	case s.show.json:
+		s.show.record(result{"demo", len(traced), delivered, residue, s.joined.exported, complete})
+	case s.show.terminal:
 		colour := green
 		if len(s.faults) > 0 {
 			colour = red
 		}
 		s.show.line("%s", s.show.paint(colour, fmt.Sprintf("%d packets carried a trace, %d of them were delivered; %d were exported by all nodes, %d joined; %d bytes of IOAM left the domain.",
 			len(traced), delivered, s.joined.exported, complete, residue)))
-	} else {
+	default:
 		s.show.line("demo: exported=%d joined=%d", s.joined.exported, complete)
 		s.show.line("demo: traced=%d delivered=%d ioam_bytes_at_beta=%d", len(traced), delivered, residue)
 	}

@@ -73,7 +73,7 @@ func TestPrint(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
 			p := &printer{out: &out, terminal: tt.terminal, names: lineNames(t)}
-			p.way("trace", record(t, tt.record))
+			p.way("trace", nil, record(t, tt.record))
 			if out.String() != tt.want {
 				t.Errorf("printed\n%s\nwant\n%s", out.String(), tt.want)
 			}
@@ -85,7 +85,7 @@ func TestColourOnlyWhenAsked(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		var out bytes.Buffer
 		p := &printer{out: &out, terminal: true, colour: colour, names: lineNames(t)}
-		p.way("trace", record(t, udpRecord))
+		p.way("trace", nil, record(t, udpRecord))
 		if got := strings.Contains(out.String(), "\x1b["); got != colour {
 			t.Errorf("colour %v: escapes are there: %v", colour, got)
 		}

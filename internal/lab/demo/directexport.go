@@ -53,7 +53,7 @@ func (j *joined) Write(e collect.Event) error {
 	for i := range p.Nodes {
 		way.Nodes = append(way.Nodes, p.Nodes[i].TraceNode)
 	}
-	j.show.way("path", way)
+	j.show.way("path", p, way)
 	j.lock.Lock()
 	defer j.lock.Unlock()
 	if p.Complete {

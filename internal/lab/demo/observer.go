@@ -52,7 +52,7 @@ func (o *observer) take(line []byte) error {
 	if r.Kind != "trace" {
 		return nil
 	}
-	o.show.way("trace", &r)
+	o.show.way("trace", json.RawMessage(line), &r)
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	o.traced = append(o.traced, r.Packet)

@@ -3,6 +3,7 @@
 package demo
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -11,12 +12,13 @@ import (
 )
 
 // printer writes what happens: blocks with some colour on a terminal, else one
-// plain ASCII line for each thing.
+// plain ASCII line for each thing; or the records alone, as JSON.
 type printer struct {
 	lock     sync.Mutex
 	out      io.Writer
 	terminal bool
 	colour   bool
+	json     bool
 	names    *names
 	number   map[string]int // of ways, by what they come from
 }
@@ -38,6 +40,9 @@ func (p *printer) paint(code, text string) string {
 
 // line writes one line of prose.
 func (p *printer) line(format string, args ...any) {
+	if p.json {
+		return
+	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	fmt.Fprintf(p.out, format+"\n", args...)
@@ -45,6 +50,9 @@ func (p *printer) line(format string, args ...any) {
 
 // heading begins a part.
 func (p *printer) heading(format string, args ...any) {
+	if p.json {
+		return
+	}
 	text := fmt.Sprintf(format, args...)
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -55,8 +63,12 @@ func (p *printer) heading(format string, args ...any) {
 }
 
 // way writes the way of one packet, which a trace holds or postcards were joined
-// into.
-func (p *printer) way(source string, r *export.TraceRecord) {
+// into: record is that.
+func (p *printer) way(source string, record any, r *export.TraceRecord) {
+	if p.json {
+		p.record(record)
+		return
+	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	if p.number == nil {
@@ -68,6 +80,15 @@ func (p *printer) way(source string, r *export.TraceRecord) {
 		return
 	}
 	io.WriteString(p.out, p.plain(source, p.number[source], r))
+}
+
+// record writes one line of JSON.
+func (p *printer) record(v any) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	lines := json.NewEncoder(p.out)
+	lines.SetEscapeHTML(false)
+	_ = lines.Encode(v) // a reader that is gone ends the program by SIGPIPE
 }
 
 // plain is one line:
