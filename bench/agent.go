@@ -114,13 +114,17 @@ func (f *footprint) start(ctx context.Context, file string) (*runningAgent, erro
 // kill ends an agent for a reason, takes away what it has attached and pinned,
 // and tells what it said.
 func (a *runningAgent) kill(reason error) error {
-	errs := []error{reason, a.command.Process.Kill(), <-a.ended}
-	errs = append(errs, inNamespace(a.node.ns, func() error {
+	end := errors.Join(a.command.Process.Kill(), <-a.ended)
+	removed := inNamespace(a.node.ns, func() error {
 		_, _, err := agent.Remove(a.place, func(pins string) (agent.Datapath, error) {
 			return datapath.Open(datapath.Options{PinPath: pins})
 		})
 		return err
-	}))
+	})
+	if errors.Is(reason, context.Canceled) { // it did nothing wrong
+		return errors.Join(reason, removed)
+	}
+	errs := []error{reason, end, removed}
 	if a.log.Len() > 0 {
 		errs = append(errs, errors.New(a.log.String()))
 	}

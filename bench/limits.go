@@ -206,10 +206,15 @@ func transitLimit(mode datapath.AttachMode, timed bool) *limit {
 		l.ours = figuresOf("cost", "tc ingress: trace_filled, node and interface ids, type 0xc00000", "tc egress: trace_filled, node and interface ids, type 0xc00000")
 	}
 	if timed {
-		l.why += ", and a reading of the clock (`bpf_ktime_get_tai_ns`)"
-		l.plus = figuresOf("parts", partClock)
+		l.readClock()
 	}
 	return l
+}
+
+// readClock is for packets that take the time.
+func (l *limit) readClock() {
+	l.why += ", and a reading of the clock (`bpf_ktime_get_tai_ns`)"
+	l.plus = figuresOf("parts", partClock)
 }
 
 // encapsulationLimit is for an outcome at egress.
@@ -243,8 +248,7 @@ func fastLimit(sink string, outcome ioam.Outcome, timed bool) *limit {
 		l.ours = figuresOf("parts", partDecapsulate)
 	}
 	if timed {
-		l.why += ", and a reading of the clock (`bpf_ktime_get_tai_ns`)"
-		l.plus = figuresOf("parts", partClock)
+		l.readClock()
 	}
 	return l
 }
