@@ -34,7 +34,7 @@ install_tools() {
 	local tool missing=()
 	declare -A package=(
 		[qemu-system-x86_64]=qemu-system-x86 [busybox]=busybox-static
-		[cpio]=cpio [depmod]=kmod [xz]=xz-utils [ip]=iproute2
+		[cpio]=cpio [depmod]=kmod [xz]=xz-utils [ip]=iproute2 [ethtool]=ethtool
 	)
 	for tool in "${!package[@]}"; do
 		PATH=$PATH:/sbin:/usr/sbin command -v "$tool" >/dev/null || missing+=("${package[$tool]}")
@@ -149,6 +149,8 @@ tests kernel 1800 e2e.test -test.run TestKernelTransit
 tests transfers 3600 e2e.test -test.short -test.run 'TestTransfer|TestEqualPaths'
 tests masters 3600 e2e.test -test.run 'TestArrivalBy|TestTunnelPathMTU'
 tests agents 3600 e2e.test -test.run 'TestAgent|TestRuntime'
+tests exports 3600 e2e.test -test.run 'TestDirectExport|TestCollectPaths|TestCollectTraces'
+tests fast 3600 e2e.test -test.run 'TestForwardFast|TestForwardSameBytes|TestForwardLeavesToStack'
 tests forwarding 3600 datapath.test -test.run TestForwardingAgreement
 tests agreement 3600 datapath.test -test.run TestAgreement
 echo "kernels: kernel's complaints:"
@@ -178,6 +180,7 @@ make_initramfs() {
 	cp "$(command -v busybox)" "$target/bin/busybox"
 	"$target/bin/busybox" --list | grep -vx busybox | while read -r applet; do ln -s busybox "$target/bin/$applet"; done
 	add_program "$(command -v ip)" "$target"
+	add_program "$(command -v ethtool)" "$target"
 	cp "$work"/bin/* "$target/bin/"
 	add_modules "$work/$series" "$release" "$target"
 	write_init >"$target/init"
