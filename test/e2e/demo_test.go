@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -32,10 +33,10 @@ type demonstration struct {
 }
 
 // startDemo runs the demo without a terminal.
-func startDemo(t *testing.T, name string) *demonstration {
+func startDemo(t *testing.T, name string, flags ...string) *demonstration {
 	t.Helper()
 	d := &demonstration{ended: make(chan struct{})}
-	cmd := exec.Command(program, "lab", "demo", "--name", name)
+	cmd := exec.Command(program, append([]string{"lab", "demo", "--name", name}, flags...)...)
 	cmd.Stdout, cmd.Stderr = d, d
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -205,6 +206,27 @@ func TestDemoWithoutReader(t *testing.T) {
 	checkNothingLeft(t, name, ids)
 }
 
+// checkJSON wants nothing but records in a demo's output, and the result last.
+func checkJSON(t *testing.T, out string) {
+	t.Helper()
+	kinds := map[string]int{}
+	var last struct {
+		Kind                                string
+		Traced, Delivered, Exported, Joined int
+		IOAM                                *int `json:"ioam_bytes_at_beta"`
+	}
+	for line := range strings.Lines(out) {
+		if err := json.Unmarshal([]byte(line), &last); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		kinds[last.Kind]++
+	}
+	if last.Kind != "demo" || kinds["demo"] != 1 || len(kinds) != 3 || last.IOAM == nil || *last.IOAM != 0 || last.Traced < 16 ||
+		last.Traced != kinds["trace"] || last.Delivered != last.Traced || last.Joined != kinds["path"] || last.Exported != last.Joined || last.Joined < 9 {
+		t.Errorf("the last line does not say what came before, %v:\n%s", kinds, out)
+	}
+}
+
 func TestDemoAfterKill(t *testing.T) {
 	name := labName()
 	out := startDemo(t, name)
@@ -216,9 +238,10 @@ func TestDemoAfterKill(t *testing.T) {
 	if err := out.wait(t); err == nil {
 		t.Error("the killed demo exits with 0")
 	}
-	out = startDemo(t, name)
+	out = startDemo(t, name, "--json")
 	if err := out.wait(t); err != nil {
 		t.Errorf("the demo after a killed one: %v\n%s", err, out)
 	}
+	checkJSON(t, out.String())
 	checkNothingLeft(t, name, killed)
 }

@@ -97,7 +97,7 @@ type account struct{ written, unsure, received uint64 }
 // counts for it.
 func endLife(t *testing.T, l *lab.Lab, c *counting, before account, kill bool) account {
 	t.Helper()
-	received := c.end(kill)
+	received := c.end(kill, func() uint64 { return statusOf(t, l, "athos").Records.Read })
 	await(t, "the exporter has noticed it", 10*time.Second, func() bool { return !*statusOf(t, l, "athos").Records.Exporters[0].Connected })
 	e := statusOf(t, l, "athos").Records.Exporters[0]
 	now := account{e.Written, e.Unsure, before.received + received}
@@ -129,20 +129,23 @@ func startCounting(t *testing.T, l *lab.Lab) *counting {
 }
 
 // end ends it, and gives how many postcards it has received. One that is killed
-// hangs before: so its host has some that it has not read.
-func (c *counting) end(kill bool) uint64 {
+// hangs before, until there was more for it: so its host has some that it has not
+// read. made is how many there have been.
+func (c *counting) end(kill bool, made func() uint64) uint64 {
 	c.t.Helper()
-	signals := []os.Signal{os.Interrupt}
-	if kill {
-		signals = []os.Signal{syscall.SIGSTOP, os.Kill}
-	}
-	for i, s := range signals {
-		if i > 0 {
-			time.Sleep(200 * time.Millisecond)
-		}
+	signal := func(s os.Signal) {
 		if err := c.cmd.Process.Signal(s); err != nil {
 			c.t.Fatal(err)
 		}
+	}
+	if kill {
+		signal(syscall.SIGSTOP)
+		before := made()
+		await(c.t, "more postcards", 10*time.Second, func() bool { return made() > before+5000 })
+		time.Sleep(200 * time.Millisecond)
+		signal(os.Kill)
+	} else {
+		signal(os.Interrupt)
 	}
 	c.ended = true
 	if err := c.cmd.Wait(); err != nil && !kill {

@@ -204,17 +204,23 @@ func pass(t *testing.T, l *lab.Lab, packets [][]byte) map[int][][]byte {
 	return got
 }
 
+// randomPackets are numbered from 1.
+func randomPackets(t *testing.T, count int) (packets [][]byte) {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	m := maker{rand.New(rand.NewPCG(seed, 0))}
+	for number := 1; number <= count; number++ {
+		packets = append(packets, m.packet(t, number))
+	}
+	return packets
+}
+
 // Packets come through a router byte for byte the same, whoever forwards them.
 func TestForwardSameBytes(t *testing.T) {
 	needRedirection(t)
 	const count = 1500
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	m := maker{rand.New(rand.NewPCG(seed, 0))}
-	var packets [][]byte
-	for number := 1; number <= count; number++ {
-		packets = append(packets, m.packet(t, number))
-	}
+	packets := randomPackets(t, count)
 	l := raiseFastChain(t)
 	fast := pass(t, l, packets)
 	f := forwardsOf(t, l, "router")

@@ -82,7 +82,7 @@ func raiseExits(t *testing.T) *lab.Lab {
 	}
 	must(t, l.Node("alpha"), "ethtool", "-K", "eth0", "gro", "on")
 	must(t, l.Node("alpha"), "sysctl", "-qw", "net.ipv6.conf.eth0.disable_ipv6=1")
-	awaitDevices()
+	awaitRouting()
 	return l
 }
 

@@ -10,10 +10,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -88,12 +88,12 @@ func (p *tapEnd) read() {
 
 // frame is a packet as it is written: behind what its driver needs, a header
 // like that of a device that sums the upper layer's bytes (struct virtio_net_hdr)
-// among it.
-func (p *tapEnd) frame(router net.HardwareAddr, packet []byte, sumAt uint16) []byte {
+// among it. These begin at an offset in the packet.
+func (p *tapEnd) frame(router net.HardwareAddr, packet []byte, upper, sumAt uint16) []byte {
 	f := make([]byte, p.header)
 	if sumAt > 0 {
 		f[0] = 1 // VIRTIO_NET_HDR_F_NEEDS_CSUM
-		binary.NativeEndian.PutUint16(f[6:], 14+40)
+		binary.NativeEndian.PutUint16(f[6:], 14+upper)
 		binary.NativeEndian.PutUint16(f[8:], sumAt)
 	}
 	return slices.Concat(f, router, p.peer, []byte{0x86, 0xdd}, packet)
@@ -108,7 +108,7 @@ func passTaps(t *testing.T, l *lab.Lab, in, out *tapEnd, packets [][]byte) map[i
 	last[6] = 59
 	router := linkAddress(t, l.Node("router"), "eth0")
 	for i, p := range append(packets[:len(packets):len(packets)], last) {
-		if _, err := in.file.Write(in.frame(router, p, 0)); err != nil {
+		if _, err := in.file.Write(in.frame(router, p, 0, 0)); err != nil {
 			t.Fatal(err)
 		}
 		if i%50 == 0 {
@@ -129,10 +129,10 @@ func passTaps(t *testing.T, l *lab.Lab, in, out *tapEnd, packets [][]byte) map[i
 	return got
 }
 
-// raiseTaps is fastChain with taps where its hosts were.
-func raiseTaps(t *testing.T, flags uint16) (l *lab.Lab, in, out *tapEnd) {
+// raiseTaps is a chain with taps where its hosts were, served by a hook.
+func raiseTaps(t *testing.T, text string, flags uint16, hook string) (l *lab.Lab, in, out *tapEnd) {
 	t.Helper()
-	top, err := lab.Parse("taps", []byte(fastChain))
+	top, err := lab.Parse("taps", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,11 +142,11 @@ func raiseTaps(t *testing.T, flags uint16) (l *lab.Lab, in, out *tapEnd) {
 	l = raise(t, top)
 	in = newTap(t, l.Node("router"), "eth0", flags, 1500, "2001:db8:1::1/64", "2001:db8:1::2")
 	out = newTap(t, l.Node("router"), "eth1", flags, 1400, "2001:db8:2::1/64", "2001:db8:2::2")
-	await(t, "native XDP on the taps", 10*time.Second, func() bool {
+	await(t, hook+" on the taps", 10*time.Second, func() bool {
 		a, b := statusInterface(t, l, "router", "eth0"), statusInterface(t, l, "router", "eth1")
-		return a.IngressHook == "xdp" && b.IngressHook == "xdp"
+		return a.IngressHook == hook && b.IngressHook == hook
 	})
-	awaitDevices()
+	awaitRouting()
 	return l, in, out
 }
 
@@ -157,14 +157,8 @@ func raiseTaps(t *testing.T, flags uint16) (l *lab.Lab, in, out *tapEnd) {
 func TestForwardTaps(t *testing.T) {
 	needRedirection(t)
 	const count = 1000
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	m := maker{rand.New(rand.NewPCG(seed, 0))}
-	var packets [][]byte
-	for number := 1; number <= count; number++ {
-		packets = append(packets, m.packet(t, number))
-	}
-	l, in, out := raiseTaps(t, 0)
+	packets := randomPackets(t, count)
+	l, in, out := raiseTaps(t, fastChain, 0, "xdp")
 	came, fast := map[string]map[int][][]byte{}, map[string]forwards{}
 	for _, way := range []string{"driver", "generic", "stack"} {
 		if way == "stack" {
@@ -216,22 +210,34 @@ func (p *tapEnd) bound(t *testing.T, limit int) {
 	}
 }
 
+// warnsOfTap wants a warning about the router's first tap.
+func warnsOfTap(t *testing.T, l *lab.Lab, code health.Code) {
+	t.Helper()
+	warnings := statusOf(t, l, "router").Warnings
+	if !slices.ContainsFunc(warnings, func(w health.Warning) bool { return w.Code == code && w.Interface == "eth0" }) {
+		t.Errorf("no %s tells of eth0: %+v", code, warnings)
+	}
+}
+
+// openChecksum leaves the checksum of a UDP packet to whom sends it: only the
+// pseudo-header is summed up. at is its place in the UDP header.
+func openChecksum(whole []byte) (open []byte, at uint16) {
+	at, open = 6, bytes.Clone(whole)
+	binary.BigEndian.PutUint16(open[40+at:], folded(open[8:40], len(open)-40+17))
+	return open, at
+}
+
 // A virtual machine's tap may leave checksums open in a header that no program
 // sees: its packets go through the stack, which closes them, and a warning says
 // so.
 func TestForwardTapOfVirtualMachine(t *testing.T) {
-	l, in, out := raiseTaps(t, unix.IFF_VNET_HDR)
-	refused := slices.ContainsFunc(statusOf(t, l, "router").Warnings, func(w health.Warning) bool {
-		return w.Code == health.FastRefused && w.Interface == "eth0"
-	})
-	if !refused {
-		t.Errorf("no warning tells of eth0: %+v", statusOf(t, l, "router").Warnings)
-	}
-	const at = 6
+	keeps := strings.NewReplacer(", remove: true", "", `decapsulations:
+        - {tunnel-destination: "2001:db8:2::9"}`, "decapsulations: []").Replace(fastChain)
+	l, in, out := raiseTaps(t, keeps, unix.IFF_VNET_HDR, "xdp")
+	warnsOfTap(t, l, health.FastRefused)
 	whole := toPort("2001:db8:2::2")
-	open := bytes.Clone(whole)
-	binary.BigEndian.PutUint16(open[40+at:], folded(open[8:40], len(open)-40+17)) // of the pseudo-header
-	if _, err := in.file.Write(in.frame(linkAddress(t, l.Node("router"), "eth0"), open, at)); err != nil {
+	open, at := openChecksum(whole)
+	if _, err := in.file.Write(in.frame(linkAddress(t, l.Node("router"), "eth0"), open, 40, at)); err != nil {
 		t.Fatal(err)
 	}
 	came := passTaps(t, l, in, out, nil)[1]

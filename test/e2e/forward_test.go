@@ -41,12 +41,12 @@ func openEnds(t *testing.T, l *lab.Lab, nodes ...string) {
 		must(t, l.Node(node), "ethtool", "-K", "eth0", "gro", "on")
 	}
 	must(t, l.Node("alpha"), "ethtool", "-K", "eth0", "tx", "off")
-	awaitDevices()
+	awaitRouting()
 }
 
-// awaitDevices waits until agents know which devices can send: mostly they are
-// told at once, but on a busy machine only their look once a second is sure.
-func awaitDevices() { time.Sleep(1500 * time.Millisecond) }
+// awaitRouting waits until agents know which devices can send and which neighbours
+// there are: mostly they are told at once, but on a busy machine only a second is sure.
+func awaitRouting() { time.Sleep(1500 * time.Millisecond) }
 
 // forwards is what a node has forwarded so far.
 type forwards struct {
@@ -243,7 +243,7 @@ func TestForwardWithOpenChecksums(t *testing.T) {
 	l := raise(t, top)
 	must(t, l.Node("athos"), "ethtool", "-K", "eth1", "tx", "off")
 	must(t, l.Node("beta"), "ethtool", "-K", "eth0", "gro", "on")
-	awaitDevices()
+	awaitRouting()
 	send(t, l, "alpha",
 		lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 1400, Port: 9000},
 		lab.Traffic{Kind: lab.KindTCP, Bytes: 16 << 20, Port: 9001})

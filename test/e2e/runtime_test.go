@@ -224,16 +224,36 @@ func TestAgentRefusesAndRemoves(t *testing.T) {
 	if attached() {
 		t.Error("the program is still there after stop --remove")
 	}
-	place, err := l.Node("porthos").Place()
+	checkNothingThere(t, l, "porthos")
+	if out := mustIn(t, l, "porthos", "agent", "stop", "--remove"); !strings.Contains(out, "none has left anything") {
+		t.Errorf("removing nothing says %s", out)
+	}
+
+	rewrite(t, l, "porthos", func(c string) string {
+		return strings.Replace(c, "interfaces:\n", "interfaces:\n  - {name: gone0}\n", 1) + "colour: red\nstrict: true\n"
+	})
+	out, err = in(t, l, "porthos", "agent", "run", "--config", file)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if exitCode(err) != 1 || len(lines) != 2 || !strings.HasPrefix(lines[0], file+":") || !strings.Contains(lines[0], `no interface "gone0"`) ||
+		!strings.HasPrefix(lines[1], file+":") || !strings.Contains(lines[1], "colour") {
+		t.Errorf("an agent with a missing interface and an unknown key: %v, %s", err, out)
+	}
+	if attached() {
+		t.Error("an agent with a wrong file has attached a program")
+	}
+	checkNothingThere(t, l, "porthos")
+}
+
+// checkNothingThere wants neither a runtime directory nor pins of a node.
+func checkNothingThere(t *testing.T, l *lab.Lab, node string) {
+	t.Helper()
+	place, err := l.Node(node).Place()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{place.Dir, filepath.Join(api.Root, "bpf", place.ID)} {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is left: %v", path, err)
+			t.Errorf("%s is there: %v", path, err)
 		}
-	}
-	if out := mustIn(t, l, "porthos", "agent", "stop", "--remove"); !strings.Contains(out, "none has left anything") {
-		t.Errorf("removing nothing says %s", out)
 	}
 }
