@@ -26,9 +26,15 @@ import (
 // quick runs a benchmark as briefly as it can be run, and checks its JSON.
 func quick(t *testing.T, b Benchmark, figure string) Result {
 	t.Helper()
-	r, err := b.Run(context.Background(), Options{Duration: 50 * time.Millisecond, Rounds: 2})
-	if err != nil {
-		t.Fatalf("%+v", err)
+	var r Result
+	for range 3 { // others may be at work on the machine
+		var err error
+		if r, err = b.Run(context.Background(), Options{Duration: 50 * time.Millisecond, Rounds: 2}); err != nil {
+			t.Fatalf("%+v", err)
+		}
+		if !slices.ContainsFunc(r.Points, func(p Point) bool { return p.Ratio <= 0 }) {
+			break
+		}
 	}
 	encoded, err := json.Marshal(r)
 	if err != nil {
@@ -54,9 +60,7 @@ func quick(t *testing.T, b Benchmark, figure string) Result {
 		_, ns := p["ns"].(float64)
 		_, pps := p["pps"].(float64)
 		ratio, _ := p["ratio"].(float64)
-		_, ok := p[figure].(float64)
-		// a cost that is measured so briefly has any sign, a rate has not
-		if !ok || ns == pps || ratio == 0 || pps && ratio < 0 || p["x"].(float64) < 0 {
+		if _, ok := p[figure].(float64); !ok || ns == pps || ratio <= 0 || p["x"].(float64) < 0 {
 			t.Errorf("%v: %v", p["variant"], p)
 		}
 	}
@@ -132,7 +136,8 @@ func TestFootprint(t *testing.T) {
 		case (p.NS == nil) == (p.Bytes == nil):
 			t.Errorf("%s: %+v", p.Variant, p)
 		case strings.HasPrefix(p.Variant, agentIdle):
-			if *p.NS < 1e5 || *p.NS > 1e8 { // a tenth of a CPU: it does not sleep
+			// a busy machine makes each wake dearer, but not many times
+			if *p.NS < 1e5 || *p.NS > 4*footprintAims[p.Variant] {
 				t.Errorf("%s: %v ns; the aim is %v", p.Variant, *p.NS, p.Aim)
 			}
 		case p.NS != nil && *p.NS < 1e6, p.Bytes != nil && *p.Bytes < 100 && !strings.HasPrefix(p.Variant, "map rule_trie"):

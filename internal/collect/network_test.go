@@ -40,16 +40,7 @@ func run(t *testing.T, config Config, endpoints ...string) (*Collector, *memory,
 	out := &memory{}
 	config.Output, config.Enterprise, config.flushInterval = out, enterprise, 5*time.Millisecond
 	config.Note = func(text string) { t.Log(text) }
-	c, err := New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Open(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
+	c, cancel, done := begin(t, config)
 	t.Cleanup(func() {
 		cancel()
 		select {
@@ -62,6 +53,23 @@ func run(t *testing.T, config Config, endpoints ...string) (*Collector, *memory,
 		}
 	})
 	return c, out, c.Endpoints()
+}
+
+// begin runs a collector until it is cancelled; done tells how it ended.
+func begin(t *testing.T, config Config) (c *Collector, cancel func(), done <-chan error) {
+	t.Helper()
+	c, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Open(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	return c, cancel, ended
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {
@@ -190,8 +198,10 @@ func TestTransports(t *testing.T) {
 	}
 }
 
-// Exporters over TLS need a certificate of the authority.
-func TestTLSRefuses(t *testing.T) {
+// strangers gives a collector's authority and TLS, and an exporter's certificate
+// that another authority has signed.
+func strangers(t *testing.T) (a *authority, secured *tls.Config, pair tls.Certificate) {
+	t.Helper()
 	a, stranger := newAuthority(t), newAuthority(t)
 	a.sign("collector", false)
 	stranger.sign("exporter", false)
@@ -199,10 +209,16 @@ func TestTLSRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := tls.LoadX509KeyPair(stranger.file("exporter.pem"), stranger.file("exporter.key"))
+	pair, err = tls.LoadX509KeyPair(stranger.file("exporter.pem"), stranger.file("exporter.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return a, secured, pair
+}
+
+// Exporters over TLS need a certificate of the authority.
+func TestTLSRefuses(t *testing.T) {
+	a, secured, pair := strangers(t)
 	c, out, at := run(t, Config{TLS: secured}, "tls://[::1]:0")
 	for name, config := range map[string]*tls.Config{
 		"none":         {InsecureSkipVerify: true},
@@ -333,16 +349,7 @@ func TestEndReadsWhatWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(Config{Listen: []Endpoint{e}, Output: &memory{}, Enterprise: enterprise, datagramsBuffer: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Open(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx) }()
+	c, cancel, done := begin(t, Config{Listen: []Endpoint{e}, Output: &memory{}, Enterprise: enterprise, datagramsBuffer: 1 << 20})
 	conn, message := dial(t, c.Endpoints()[0]), newExporter(t, ipfix.UDP, 1).message(start, 0, packet(0)...)
 	send(t, conn, message)
 	eventually(t, "it receives", func() bool { return c.Stats().Messages == 1 })

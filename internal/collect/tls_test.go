@@ -11,17 +11,7 @@ import (
 
 // A handshake that fails is told with what to change, and at which side.
 func TestHandshakeFaultsHaveCures(t *testing.T) {
-	a, stranger := newAuthority(t), newAuthority(t)
-	a.sign("collector", false)
-	stranger.sign("exporter", false)
-	secured, err := LoadTLS(a.file("collector.pem"), a.file("collector.key"), a.file("authority.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pair, err := tls.LoadX509KeyPair(stranger.file("exporter.pem"), stranger.file("exporter.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, secured, pair := strangers(t)
 	shake := func(config *tls.Config) func(net.Conn) {
 		return func(conn net.Conn) {
 			if c := tls.Client(conn, config); c.Handshake() == nil {

@@ -3,7 +3,6 @@
 package datapath
 
 import (
-	"encoding/binary"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -19,16 +18,8 @@ func TestFlowOfFalseTCPHeader(t *testing.T) {
 	cfg.Namespaces[0].Export = ioam.ExportAggregate
 	cfg.FlowEntries = 4
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
-	header, err := ioam.AppendExtensionHeader(nil, 6, ioam.DirectExport{Namespace: 123, Type: 0xc00000}.Option(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	frame := append(rightPacket()[:atHBH:atHBH], header...)
-	tcp := make([]byte, 20+20)
-	tcp[12], tcp[13] = 15<<4, 1
-	frame = append(frame, tcp...)
-	binary.BigEndian.PutUint16(frame[atLength:], uint16(len(frame)-atHBH))
-	_, err = p.tcOut.Run(&ebpf.RunOptions{
+	frame := exportedTCP(t, 15, 1, 20)
+	_, err := p.tcOut.Run(&ebpf.RunOptions{
 		Data: frame, DataOut: make([]byte, len(frame)+1024),
 		Context: &skb{IngressIfindex: 2, GSOSize: 1},
 	})

@@ -93,6 +93,22 @@ func TestFlowsAreToldOnce(t *testing.T) {
 	}
 }
 
+// exportedTCP is a packet with a Direct Export and a TCP header that says how many
+// words of 4 octets it has. There are five.
+func exportedTCP(t *testing.T, words, flags byte, payload int) []byte {
+	t.Helper()
+	option := ioam.DirectExport{Namespace: 123, Type: 0xc00000}.Option(0)
+	header, err := ioam.AppendExtensionHeader(nil, 6, option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp := make([]byte, 20+payload)
+	tcp[12], tcp[13] = words<<4, flags
+	frame := append(append(rightPacket()[:atHBH:atHBH], header...), tcp...)
+	binary.BigEndian.PutUint16(frame[atLength:], uint16(len(frame)-atHBH))
+	return frame
+}
+
 // TestFlowCountsSegments counts an offloaded packet as what the card will make
 // of it: three packets, each with its headers, and the end of a connection. The
 // kernel forgets their number where a packet grows, and a guest never told it.
@@ -103,16 +119,7 @@ func TestFlowCountsSegments(t *testing.T) {
 	cfg.FlowEntries = 4
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 	const fin, headers, payload = 0x01, 40 + 20, 300
-	option := ioam.DirectExport{Namespace: 123, Type: 0xc00000}.Option(0)
-	header, err := ioam.AppendExtensionHeader(nil, 6, option)
-	if err != nil {
-		t.Fatal(err)
-	}
-	frame := append(rightPacket()[:atHBH:atHBH], header...)
-	tcp := make([]byte, 20)
-	tcp[12], tcp[13] = 5<<4, fin
-	frame = append(append(frame, tcp...), make([]byte, payload)...)
-	binary.BigEndian.PutUint16(frame[atLength:], uint16(len(frame)-atHBH))
+	frame := exportedTCP(t, 5, fin, payload)
 	for _, test := range []struct {
 		name           string
 		size, segments uint32

@@ -19,19 +19,14 @@ func TestFullDeviceQueue(t *testing.T) {
 		if b, err := exec.Command("tc", "qdisc", "add", "dev", "out", "root", "tbf", "rate", "40mbit", "burst", "80k", "limit", "100k").CombinedOutput(); err != nil {
 			t.Fatalf("tc: %v: %s", err, b)
 		}
-		r, x := newReceiver(t), newIPFIX(t)
-		address := ""
-		beyondPath(t, func() { address = r.udp(end.address) })
-		c := newCollector(t, x, CollectorConfig{Transport: UDP, Address: address})
-		stop := run(c)
-		waitFor(t, "the first options", func() bool { return len(r.options()) > 0 })
+		r, x, c, stop := exportBeyond(t, end.address)
 		p := postcard(t)
 		offer(x, c, p, 20000)
 		waitFor(t, "receiving", func() bool { return r.records() == 20000 })
 		stop()
 		r.close()
 		if s := check(t, c); s.Written != 20000 || r.records() != 20000 || r.missed != 0 || r.decoder.Sessions() != 1 {
-			t.Errorf("%s: received %d, missed %d, in %d sessions, of %+v", address, r.records(), r.missed, r.decoder.Sessions(), s)
+			t.Errorf("%s: received %d, missed %d, in %d sessions, of %+v", c.config.Address, r.records(), r.missed, r.decoder.Sessions(), s)
 		}
 		lowerPath(t)
 	}

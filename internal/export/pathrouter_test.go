@@ -82,6 +82,19 @@ func beyondPath(t *testing.T, do func()) {
 	runtime.UnlockOSThread()
 }
 
+// exportBeyond exports over UDP to a receiver behind the router, until stop. The
+// first options have arrived: neighbours are found.
+func exportBeyond(t *testing.T, listen string) (r *receiver, x *IPFIX, c *Collector, stop func()) {
+	t.Helper()
+	r, x = newReceiver(t), newIPFIX(t)
+	address := ""
+	beyondPath(t, func() { address = r.udp(listen) })
+	c = newCollector(t, x, CollectorConfig{Transport: UDP, Address: address})
+	stop = run(c)
+	waitFor(t, "the first options", func() bool { return len(r.options()) > 0 })
+	return r, x, c, stop
+}
+
 var farEnds = []struct {
 	address string
 	headers int
@@ -95,29 +108,24 @@ func TestPathMTUBehindRouter(t *testing.T) {
 	}
 	for _, end := range farEnds {
 		raisePath(t, 1300)
-		r, x := newReceiver(t), newIPFIX(t)
-		address := ""
-		beyondPath(t, func() { address = r.udp(end.address) })
-		c := newCollector(t, x, CollectorConfig{Transport: UDP, Address: address})
-		stop := run(c)
-		waitFor(t, "the first options", func() bool { return len(r.options()) > 0 }) // neighbours are found
+		r, x, c, stop := exportBeyond(t, end.address)
 		p, templates, began := postcard(t), r.templates(), time.Now()
 		offer(x, c, p, 20) // two messages, one of them too big
 		waitFor(t, "receiving", func() bool { return r.records() == 20 })
 		if took := time.Since(began); took > patience.Of(time.Second) {
-			t.Errorf("%s: the first records took %v", address, took)
+			t.Errorf("%s: the first records took %v", c.config.Address, took)
 		}
 		waitFor(t, "the templates again", func() bool { return r.templates() >= 2*templates })
 		offer(x, c, p, 2000)
 		waitFor(t, "receiving", func() bool { return r.records() == 2020 })
 		if n := r.longest(0); n > 1300-end.headers || n <= 1300-end.headers-130 {
-			t.Errorf("%s: messages of up to %d octets", address, n)
+			t.Errorf("%s: messages of up to %d octets", c.config.Address, n)
 		}
 		stop()
 		r.close()
 		// What was sent in vain has numbers, too.
 		if s := check(t, c); s.Written != 2020 || s.Missed() != 0 || r.records() != 2020 || r.missed == 0 || r.missed > 20 {
-			t.Errorf("%s: received %d, missed %d, of %+v", address, r.records(), r.missed, s)
+			t.Errorf("%s: received %d, missed %d, of %+v", c.config.Address, r.records(), r.missed, s)
 		}
 		lowerPath(t)
 	}
@@ -131,12 +139,7 @@ func TestPathMTUFallsBehindRouter(t *testing.T) {
 	}
 	for _, end := range farEnds {
 		raisePath(t, 1500)
-		r, x := newReceiver(t), newIPFIX(t)
-		address := ""
-		beyondPath(t, func() { address = r.udp(end.address) })
-		c := newCollector(t, x, CollectorConfig{Transport: UDP, Address: address})
-		stop := run(c)
-		waitFor(t, "the first options", func() bool { return len(r.options()) > 0 })
+		r, x, c, stop := exportBeyond(t, end.address)
 		p, offered, began := postcard(t), 0, time.Now()
 		for step, far := range []int{1500, 1400, 1300} {
 			setFar(t, far)
@@ -150,12 +153,12 @@ func TestPathMTUFallsBehindRouter(t *testing.T) {
 		stop()
 		r.close()
 		if n := r.longest(r.count() - 100); n > 1300-end.headers {
-			t.Errorf("%s: messages of up to %d octets", address, n)
+			t.Errorf("%s: messages of up to %d octets", c.config.Address, n)
 		}
 		if s := check(t, c); int(s.Written) != offered || s.Missed() != 0 || r.records() != offered || r.missed == 0 {
-			t.Errorf("%s: received %d, missed %d, of %+v", address, r.records(), r.missed, s)
+			t.Errorf("%s: received %d, missed %d, of %+v", c.config.Address, r.records(), r.missed, s)
 		}
-		t.Logf("%s: offered %d, sent in vain %d", address, offered, r.missed)
+		t.Logf("%s: offered %d, sent in vain %d", c.config.Address, offered, r.missed)
 		lowerPath(t)
 	}
 }
