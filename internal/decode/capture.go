@@ -14,8 +14,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 )
 
@@ -50,9 +48,27 @@ var (
 	ErrCut        = errors.New("the capture ends in the middle of a record")
 )
 
-// source is what the two formats have in common.
+const (
+	// maxCaptured is more than any packet has that a kernel made of many (BIG TCP:
+	// 512 KiB). What a record claims beyond it is not believed.
+	maxCaptured = 4 << 20
+	// maxSilence is how many bytes may follow one another without a packet in
+	// them: a small compressed file can hold any number.
+	maxSilence = 256 << 20
+)
+
+func tooLong(captured uint32) error {
+	return fmt.Errorf("the record says that %d bytes were captured, and %d at most can be read; the file is damaged, or cut its packets with editcap -s %d", captured, maxCaptured, maxCaptured)
+}
+
+func silence(n int64) error {
+	return fmt.Errorf("%d bytes without a packet, and %d at most are read over; the file is damaged, or write its packets again with editcap", n, maxSilence)
+}
+
+// source is what the two formats have in common. What it is given says whether
+// it may read on.
 type source interface {
-	ReadPacketData() ([]byte, gopacket.CaptureInfo, error)
+	next(mayRead func() error) (Packet, error)
 }
 
 // Reader reads the packets of a capture.
@@ -61,6 +77,7 @@ type Reader struct {
 	read   *counter
 	source source
 	number int
+	data   int64 // where the last packet with data ended
 }
 
 // counter counts the bytes that were read.
@@ -97,9 +114,9 @@ func NewReader(r io.Reader) (*Reader, error) {
 		return nil, &CaptureError{Packet: 1, Err: ErrNotCapture}
 	}
 	if binary.BigEndian.Uint32(magic) == 0x0a0d0d0a {
-		reader.source, err = pcapgo.NewNgReader(reader.in, pcapgo.NgReaderOptions{WantMixedLinkType: true})
+		reader.source, err = newNgReader(reader.in)
 	} else if isPcap(magic) {
-		reader.source, err = pcapgo.NewReader(reader.in)
+		reader.source, err = newPcapReader(reader.in)
 	} else {
 		err = ErrNotCapture
 	}
@@ -118,41 +135,76 @@ func isPcap(magic []byte) bool {
 	return false
 }
 
+// pcapReader reads the older format.
+type pcapReader struct {
+	*pcapgo.Reader
+	in    *bufio.Reader
+	order binary.ByteOrder
+}
+
+func newPcapReader(in *bufio.Reader) (*pcapReader, error) {
+	magic, err := in.Peek(1)
+	if err != nil {
+		return nil, err
+	}
+	r := &pcapReader{in: in, order: binary.LittleEndian}
+	if magic[0] == 0xa1 {
+		r.order = binary.BigEndian
+	}
+	r.Reader, err = pcapgo.NewReader(in)
+	return r, err
+}
+
+// next looks at the record's length before memory is made for it. io.EOF says
+// that there is no record.
+func (r *pcapReader) next(mayRead func() error) (Packet, error) {
+	if err := mayRead(); err != nil {
+		return Packet{}, err
+	}
+	head, err := r.in.Peek(pcapRecordHead)
+	if len(head) == 0 && err != nil {
+		return Packet{}, err
+	}
+	if len(head) == pcapRecordHead {
+		if captured := r.order.Uint32(head[8:]); captured > maxCaptured && captured <= r.Snaplen() {
+			return Packet{}, tooLong(captured)
+		}
+	}
+	data, info, err := r.ReadPacketData()
+	if errors.Is(err, io.EOF) {
+		err = ErrCut // behind the record's header
+	}
+	return Packet{Time: info.Timestamp, Link: LinkType(r.LinkType()), Data: data, Length: info.Length}, err
+}
+
+// pcapRecordHead is the size of what is in front of a packet.
+const pcapRecordHead = 16
+
 // Next returns the next packet, io.EOF at the end, or a *CaptureError, behind
 // which nothing can be read.
 func (r *Reader) Next() (Packet, error) {
 	offset := r.position()
-	data, info, err := r.source.ReadPacketData()
+	p, err := r.source.next(r.mayRead)
+	if errors.Is(err, io.EOF) {
+		return Packet{}, io.EOF
+	}
 	if err != nil {
-		if r.atEnd(err, offset) {
-			return Packet{}, io.EOF
-		}
 		return Packet{}, &CaptureError{Packet: r.number + 1, Offset: offset, Err: cause(err)}
 	}
 	r.number++
-	p := Packet{Number: r.number, Time: info.Timestamp, Data: data, Length: max(info.Length, len(data))}
-	switch s := r.source.(type) {
-	case *pcapgo.NgReader:
-		if link, ok := info.AncillaryData[0].(layers.LinkType); ok {
-			p.Link = LinkType(link)
-		}
-		if in, err := s.Interface(info.InterfaceIndex); err == nil {
-			p.Interface = in.Name
-		}
-	case *pcapgo.Reader:
-		p.Link = LinkType(s.LinkType())
+	p.Number, p.Length = r.number, max(p.Length, len(p.Data))
+	if len(p.Data) > 0 {
+		r.data = r.position()
 	}
 	return p, nil
 }
 
-// atEnd says whether the capture ended behind a whole record. The reader of
-// pcapng returns io.EOF only there; that of pcap also behind a record's header.
-func (r *Reader) atEnd(err error, offset int64) bool {
-	if !errors.Is(err, io.EOF) {
-		return false
+// mayRead says whether there was a packet not too long ago.
+func (r *Reader) mayRead() error {
+	if n := r.position() - r.data; n > maxSilence {
+		return silence(n)
 	}
-	_, isNg := r.source.(*pcapgo.NgReader)
-	return isNg || r.position() == offset
+	return nil
 }
 
 // position is how many bytes the source has taken.

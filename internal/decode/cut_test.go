@@ -153,7 +153,7 @@ func TestCorruptCaptures(t *testing.T) {
 	at := bytes.LastIndex(ng, packet) - 28 // the block of the second packet
 	binary.LittleEndian.PutUint32(ng[at+8:], 7)
 	r := decodeCapture(t, ng)
-	want := fmt.Sprintf("packet 2 at offset %d: Interface id 7 not present in section (have only 1 interfaces)", at)
+	want := fmt.Sprintf("packet 2 at offset %d: interface 7 is not among the 1 of its section", at)
 	if len(r.records) != 1 || len(r.faults) != 1 || r.faults[0] != want {
 		t.Errorf("%q, want %q", r.faults, want)
 	}

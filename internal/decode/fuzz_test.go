@@ -3,6 +3,8 @@
 package decode
 
 import (
+	"bufio"
+	"bytes"
 	"testing"
 	"time"
 
@@ -22,6 +24,34 @@ func FuzzCapture(f *testing.F) {
 		}
 		for _, trigger := range r.triggers {
 			_ = trigger.Text()
+		}
+	})
+}
+
+// FuzzBlocks: what the reader of pcapng gives is in the file, once, in its order,
+// whatever lengths it claims, and no more is kept than it has.
+func FuzzBlocks(f *testing.F) {
+	packet := udp(0, options(f, 17, trace(1, 2)))
+	f.Add(pcapng(f, LinkRaw, packet, packet))
+	resolution := ngOption(optionResolution, []byte{9})
+	f.Add(bytes.Join([][]byte{ngSection(), ngInterfaceBlock(ngOption(optionName, []byte("eth0")), resolution), ngBlock(4, []byte{0, 0, 0, 0}), ngPacket(packet, ngOption(1, []byte("why")))}, nil))
+	f.Add(bytes.Join([][]byte{ngSection(), ngInterfaceBlock(), ngBlock(blockSimplePacket, append([]byte{72, 0, 0, 0}, packet...)), ngSection()}, nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := newNgReader(bufio.NewReader(bytes.NewReader(data)))
+		if err != nil {
+			return
+		}
+		rest, packets := data, 0
+		for {
+			p, err := r.next(func() error { return nil })
+			if err != nil {
+				return
+			}
+			at := bytes.Index(rest, p.Data)
+			if packets++; at < 0 || len(p.Interface) > maxName || len(r.interfaces) > len(data)/20 || packets > len(data)/16 {
+				t.Fatalf("packet %d of %d bytes on %q", packets, len(p.Data), p.Interface)
+			}
+			rest = rest[at+len(p.Data):]
 		}
 	})
 }

@@ -186,7 +186,7 @@ func (w *walker) trace(h header, o ioam.IOAMOption, summary export.Packet) {
 		return
 	}
 	record, err := export.Trace(w.packet.Time, trace, summary, w.clock)
-	record.Interface = w.packet.Interface
+	record.Interface, record.OnItsWay = w.packet.Interface, true
 	w.found.Records = append(w.found.Records, &record)
 	if err != nil {
 		// Offsets count from the trace header, behind 4 bytes of option.
