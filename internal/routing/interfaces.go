@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/netlinkattr"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -21,8 +22,31 @@ import (
 const (
 	attributeProtocolInfo = 12 // IFLA_PROTINFO
 	attributeSettings     = 2  // IFLA_INET6_CONF, 4 bytes each
+	settingForwarding     = 0  // DEVCONF_FORWARDING
+	settingMTU            = 2  // DEVCONF_MTU6
+	settingRedirects      = 4  // DEVCONF_ACCEPT_REDIRECTS
 	settingDisable        = 26 // DEVCONF_DISABLE_IPV6
 )
+
+// link is what decides whether packets that arrive at an interface are simply
+// routed.
+type link struct {
+	index, master, lower ioam.IfIndex
+	name, kind           string
+	mode                 uint32 // a macvlan's
+	address              []byte
+}
+
+// Of linux/if_link.h: in these modes, a macvlan takes only what is sent to its
+// own address.
+const macvlanOwn = 1 | 2 | 4 // private, vepa, bridge
+
+// besides are the kinds of devices on top of another one that take nothing of
+// what is sent, untagged, to that one's own address and goes on from there.
+var besides = []string{
+	"vlan", "veth", "vxlan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "erspan", "ip6erspan",
+	"ipip", "sit", "ip6tnl", "vti", "vti6", "xfrm",
+}
 
 // indexOfLink is the interface that a message about a link is about; 0: none.
 func indexOfLink(message []byte) ioam.IfIndex {
@@ -32,60 +56,182 @@ func indexOfLink(message []byte) ioam.IfIndex {
 	return ioam.IfIndex(binary.NativeEndian.Uint32(message[4:]))
 }
 
-// withoutIPv6 are the interfaces whose disable_ipv6 is set: the kernel neither
-// takes nor sends a packet there, though a route may lead to one.
-func withoutIPv6() (map[ioam.IfIndex]bool, error) {
+// parseLink reads a message about a link; whole: all of it was understood.
+func parseLink(message []byte) (l link, whole bool) {
+	if l.index = indexOfLink(message); l.index == 0 {
+		return l, false
+	}
+	elsewhere := false
+	whole = netlinkattr.Each(message[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) {
+		switch kind {
+		case unix.IFLA_IFNAME:
+			l.name = text(value)
+		case unix.IFLA_ADDRESS:
+			l.address = value
+		case unix.IFLA_MASTER:
+			l.master = indexIn(value)
+		case unix.IFLA_LINK:
+			l.lower = indexIn(value)
+		case unix.IFLA_LINK_NETNSID:
+			elsewhere = true
+		case unix.IFLA_LINKINFO:
+			l.readInfo(value)
+		}
+	})
+	if elsewhere {
+		l.lower = 0
+	}
+	return l, whole
+}
+
+func (l *link) readInfo(info []byte) {
+	netlinkattr.Each(info, func(kind uint16, value []byte) {
+		switch kind {
+		case unix.IFLA_INFO_KIND:
+			l.kind = text(value)
+		case unix.IFLA_INFO_DATA:
+			netlinkattr.Each(value, func(kind uint16, value []byte) {
+				if kind == nl.IFLA_MACVLAN_MODE && len(value) == 4 && (l.kind == "macvlan" || l.kind == "macvtap") {
+					l.mode = binary.NativeEndian.Uint32(value)
+				}
+			})
+		}
+	})
+}
+
+func indexIn(value []byte) ioam.IfIndex {
+	if len(value) != 4 {
+		return 0
+	}
+	return ioam.IfIndex(binary.NativeEndian.Uint32(value))
+}
+
+// diverts says why a link makes the stack do something else than to route what
+// arrives at an interface that forwards fast; "" where it does not.
+func (l link) diverts(entrances map[ioam.IfIndex]datapath.Entrance) string {
+	if e, fast := entrances[l.index]; fast {
+		switch {
+		case l.address != nil && !bytes.Equal(l.address, e.Address[:]):
+			return l.name + " has another address at its link now, which its program gets when the agent has loaded it anew"
+		case l.master != 0:
+			return l.name + " is a member of a VRF, bridge or bond, by which the stack routes"
+		}
+	}
+	if _, fast := entrances[l.lower]; !fast || l.lower == l.index || slices.Contains(besides, l.kind) {
+		return ""
+	}
+	if (l.kind == "macvlan" || l.kind == "macvtap") && l.mode != 0 && l.mode&^macvlanOwn == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s (%s) may take packets from an interface with forwarding: fast", l.name, l.kind)
+}
+
+// diversions reads all links, and says why the first that matters does.
+func diversions(entrances map[ioam.IfIndex]datapath.Entrance) (why string, err error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
-	request.AddData(nl.NewIfInfomsg(unix.AF_INET6))
-	out := make(map[ioam.IfIndex]bool)
-	err := request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, func(m []byte) bool {
-		if index := indexOfLink(m); index != 0 && isDisabled(m) {
-			out[index] = true
+	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	err = request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, func(m []byte) bool {
+		l, whole := parseLink(m)
+		if !whole {
+			why = "a link cannot be read"
+		} else if why == "" {
+			why = l.diverts(entrances)
 		}
 		return true
 	})
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-		return out, fmt.Errorf("read the interfaces' settings: %w", err)
+		return why, fmt.Errorf("read the interfaces: %w", err)
 	}
-	return out, nil
+	return why, nil
 }
 
-func isDisabled(link []byte) (disabled bool) {
-	netlinkattr.Each(link[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) {
-		if kind != attributeProtocolInfo {
-			return
+// settings are what the interfaces' IPv6 is set to, as far as a packet's way out
+// depends on it.
+type settings struct {
+	disabled    map[ioam.IfIndex]bool // nothing enters or leaves, though a route may lead there
+	redirected  map[ioam.IfIndex]bool // others may have changed next hops, which a program is not told
+	smallestMTU uint32
+}
+
+// closed are the interfaces that only the stack may send to.
+func (s *settings) closed(index ioam.IfIndex) bool { return s.disabled[index] || s.redirected[index] }
+
+// isClosed says why packets may be routed to such an interface. In XDP they are
+// sent to listed devices only; a program in tc would send them.
+func (s *settings) isClosed(routes shape) string {
+	if len(s.redirected) > 0 {
+		return "an interface has forwarding 0 and accept_redirects 1, so others may redirect what leaves there"
+	}
+	for index := range routes.leaves {
+		if s.disabled[index] {
+			return "a next hop leads to an interface with disable_ipv6"
 		}
-		netlinkattr.Each(value, func(kind uint16, value []byte) {
-			if kind == attributeSettings && len(value) >= 4*(settingDisable+1) {
-				disabled = binary.NativeEndian.Uint32(value[4*settingDisable:]) != 0
-			}
-		})
-	})
-	return disabled
+	}
+	return ""
 }
 
-// meetsVRF tells whether any of the names is a VRF's or that of a member of one:
-// there the stack routes by the VRF, and a program's lookup by the member.
-func meetsVRF(names map[string]bool) (bool, error) {
-	if len(names) == 0 {
-		return false, nil
-	}
-	links, err := netlink.LinkList()
+func readSettings() (s settings, err error) {
+	s = settings{disabled: make(map[ioam.IfIndex]bool), redirected: make(map[ioam.IfIndex]bool)}
+	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
+	request.AddData(nl.NewIfInfomsg(unix.AF_INET6))
+	err = request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, func(m []byte) bool {
+		s.readLink(m)
+		return true
+	})
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-		return true, fmt.Errorf("read the interfaces: %w", err)
+		return s, fmt.Errorf("read the interfaces' settings: %w", err)
 	}
-	return anyAtVRF(names, links), nil
+	return s, nil
 }
 
-func anyAtVRF(names map[string]bool, links []netlink.Link) bool {
-	isVRF := make(map[int]bool)
-	for _, l := range links {
-		isVRF[l.Attrs().Index] = l.Type() == "vrf"
+func (s *settings) readLink(message []byte) {
+	index := indexOfLink(message)
+	if index == 0 || binary.NativeEndian.Uint32(message[8:])&unix.IFF_LOOPBACK != 0 {
+		return
 	}
-	return slices.ContainsFunc(links, func(l netlink.Link) bool {
-		a := l.Attrs()
-		return names[a.Name] && (isVRF[a.Index] || isVRF[a.MasterIndex])
+	netlinkattr.Each(message[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) {
+		switch kind {
+		case unix.IFLA_MTU:
+			if len(value) == 4 {
+				s.smallestMTU = least(s.smallestMTU, binary.NativeEndian.Uint32(value))
+			}
+		case attributeProtocolInfo:
+			netlinkattr.Each(value, func(kind uint16, value []byte) {
+				if kind == attributeSettings && len(value) >= 4*(settingDisable+1) {
+					s.readInterface(index, value)
+				}
+			})
+		}
 	})
+}
+
+func (s *settings) readInterface(index ioam.IfIndex, values []byte) {
+	setting := func(n int) uint32 { return binary.NativeEndian.Uint32(values[4*n:]) }
+	s.smallestMTU = least(s.smallestMTU, setting(settingMTU))
+	if setting(settingDisable) != 0 {
+		s.disabled[index] = true
+	}
+	// a router does not follow redirects, but the kernel asks each interface
+	// whether it is one
+	if setting(settingForwarding) == 0 && setting(settingRedirects) != 0 {
+		s.redirected[index] = true
+	}
+}
+
+// proxies tells whether the kernel answers for neighbours at an interface that
+// forwards fast: it then takes some of what is sent to them.
+func proxies(entrances map[ioam.IfIndex]datapath.Entrance) (bool, error) {
+	if on, err := sysctl("conf/all/proxy_ndp"); err != nil || on == 0 {
+		return false, err
+	}
+	list, err := netlink.NeighProxyList(0, unix.AF_INET6)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return true, fmt.Errorf("read the proxied neighbours: %w", err)
+	}
+	return slices.ContainsFunc(list, func(n netlink.Neigh) bool {
+		_, fast := entrances[ioam.IfIndex(n.LinkIndex)]
+		return fast
+	}), nil
 }
 
 // text is a string of an attribute, which ends with a zero byte.

@@ -3,12 +3,12 @@
 package routing
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
-	"strings"
+	"slices"
 	"testing"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
@@ -76,47 +76,184 @@ func message(kinds ...uint16) []byte {
 	return b
 }
 
-func TestKeyOfRule(t *testing.T) {
+// rule is a rule's message with attributes of 4 bytes.
+func ruleMessage(kinds ...uint16) []byte {
+	b := message(kinds...)
+	b[7], b[8], b[9], b[10], b[11] = ruleToTable, 0, 0, 0, 0
+	return b
+}
+
+func TestNeedsOfRule(t *testing.T) {
 	for _, tt := range rules {
-		got, arrival := keyOfRule(unhex(t, tt.message))
-		if got != tt.want || (arrival != "") != strings.Contains(tt.name, " iif "+arrival+" ") {
-			t.Errorf("%s: key %d, iif %q; want %d", tt.name, got, arrival, tt.want)
+		if got := needsOfRule(unhex(t, tt.message)); got.key != tt.want || got.why != "" {
+			t.Errorf("%s: key %d, %q; want %d", tt.name, got.key, got.why, tt.want)
 		}
 	}
 	// attributes by their numbers in linux/fib_rules.h
+	known := map[uint16]bool{}
 	for want, kinds := range map[datapath.RouteKey][]uint16{
-		datapath.RouteByDestination: {1, 3, 4, 6, 11, 13, 14, 15, 16, 17, 19, 20, 21},
+		datapath.RouteByDestination: {1, 3, 4, 6, 15, 17, 18, 19, 21},
 		datapath.RouteByFlow:        {2, 25, 26, 27, 30},
-		datapath.RouteByStack:       {10},
-		datapath.RouteByPorts:       {12, 22, 23, 24, 28, 29, 31, 99, 0x3fff},
+		datapath.RouteByPorts:       {22, 23, 24, 28, 29},
 	} {
 		for _, kind := range kinds {
-			if got, _ := keyOfRule(message(15, kind)); got != want {
-				t.Errorf("a rule with attribute %d: key %d, want %d", kind, got, want)
+			known[kind] = true
+			if got := needsOfRule(ruleMessage(kind)); got.key != want || got.why != "" {
+				t.Errorf("a rule with attribute %d: key %d, %q; want %d", kind, got.key, got.why, want)
 			}
 		}
 	}
-	if got, _ := keyOfRule(message(2, 24, 25)); got != datapath.RouteByPorts {
-		t.Errorf("a rule with source and ports: key %d, want %d", got, datapath.RouteByPorts)
+	for kind := uint16(0); kind < 0x4000; kind++ { // all others are the stack's
+		if got := needsOfRule(ruleMessage(15, kind)); !known[kind] && (got.key&datapath.RouteByStack == 0 || got.why == "") {
+			t.Errorf("a rule with attribute %d: key %d, %q", kind, got.key, got.why)
+		}
 	}
-	whole := unhex(t, rules[0].message)
-	for _, broken := range [][]byte{nil, whole[:unix.SizeofRtMsg-1], whole[:unix.SizeofRtMsg+5], append(message(), 0xff, 0xff, 1, 0), append(message(), 3, 0, 1, 0)} {
-		if got, _ := keyOfRule(broken); got != datapath.RouteByPorts {
-			t.Errorf("% x: key %d; what is not understood is asked of the kernel", broken, got)
+	if got := needsOfRule(ruleMessage(2, 24, 25)); got.key != datapath.RouteByPorts {
+		t.Errorf("a rule with source and ports: key %d, want %d", got.key, datapath.RouteByPorts)
+	}
+}
+
+// The values of rules that decide whether a program's lookup does what the
+// stack does.
+func TestNeedsOfRuleValues(t *testing.T) {
+	with := func(change func(b []byte)) []byte {
+		b := ruleMessage(15, 14)
+		copy(b[len(b)-4:], "\xff\xff\xff\xff")
+		if change != nil {
+			change(b)
+		}
+		return b
+	}
+	last := func(kind byte, value string) func(b []byte) {
+		return func(b []byte) {
+			b[len(b)-6] = kind
+			copy(b[len(b)-4:], value)
+		}
+	}
+	flags := func(f uint32) func(b []byte) {
+		return func(b []byte) { binary.NativeEndian.PutUint32(b[8:], f) }
+	}
+	for _, tt := range []struct {
+		name    string
+		message []byte
+		stack   bool
+	}{
+		{"no suppress_prefixlength", with(nil), false},
+		{"suppress_prefixlength 0", with(last(14, "\x00\x00\x00\x00")), true},
+		{"no suppress_ifgroup", with(last(13, "\xff\xff\xff\xff")), false},
+		{"suppress_ifgroup 7", with(last(13, "\x07\x00\x00\x00")), true},
+		{"no mark", with(last(10, "\x00\x00\x00\x00")), false},
+		{"fwmark 1", with(last(10, "\x01\x00\x00\x00")), true},
+		{"fwmark 0/0xff", with(last(16, "\xff\x00\x00\x00")), true},
+		{"fwmark 0/0", with(last(16, "\x00\x00\x00\x00")), false},
+		{"not", with(flags(2)), false},
+		{"unresolved, detached, find a source", with(flags(0x1001c)), false},
+		{"a flag of tomorrow", with(flags(0x20)), true},
+		{"goto", with(func(b []byte) { b[7] = 2 }), false},
+		{"nop", with(func(b []byte) { b[7] = 3 }), false},
+		{"blackhole", with(func(b []byte) { b[7] = 6 }), false},
+		{"unreachable", with(func(b []byte) { b[7] = 7 }), false},
+		{"prohibit", with(func(b []byte) { b[7] = 8 }), false},
+		{"an action of tomorrow", with(func(b []byte) { b[7] = 9 }), true},
+		{"nothing", nil, true},
+		{"a cut header", with(nil)[:unix.SizeofRtMsg-1], true},
+		{"a cut attribute", with(nil)[:unix.SizeofRtMsg+5], true},
+		{"an attribute longer than the message", append(ruleMessage(), 0xff, 0xff, 1, 0), true},
+		{"an attribute shorter than its header", append(ruleMessage(), 3, 0, 1, 0), true},
+	} {
+		got := needsOfRule(tt.message)
+		if (got.key&datapath.RouteByStack != 0) != tt.stack || (got.why != "") != tt.stack {
+			t.Errorf("%s: key %d, %q", tt.name, got.key, got.why)
 		}
 	}
 }
 
-func TestIsSpread(t *testing.T) {
+func TestShapeOfRoute(t *testing.T) {
 	for _, tt := range routes {
-		if got := isSpread(unhex(t, tt.message)); got != tt.want {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		got := shapeOfRoute(unhex(t, tt.message))
+		if tt.want != got.spread || got.mtu != 0 || got.locked != 0 || got.why != "" {
+			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}
 	whole := unhex(t, routes[0].message)
 	for _, broken := range [][]byte{nil, whole[:unix.SizeofRtMsg-1], whole[:unix.SizeofRtMsg+5], append(message(), 0xff, 0xff, 1, 0)} {
-		if !isSpread(broken) {
-			t.Errorf("% x is not spread; what is not understood may be", broken)
+		if s := shapeOfRoute(broken); !s.spread || s.why == "" {
+			t.Errorf("% x: %+v; what is not understood is the stack's", broken, s)
+		}
+	}
+	known := []uint16{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 20, 21, 22, 23, 24, 30}
+	for kind := range uint16(0x4000) {
+		b := message(kind)
+		clear(b[8:12])
+		if kind == unix.RTA_METRICS || kind == unix.RTA_MULTIPATH {
+			b = b[:len(b)-4]
+			b[12] = 4
+		}
+		if got := shapeOfRoute(b); (got.why == "") != slices.Contains(known, kind) {
+			t.Errorf("a route with attribute %d: %+v", kind, got)
+		}
+	}
+	odd := bytes.Clone(whole)
+	odd[10] |= 1 // a flag of tomorrow
+	if s := shapeOfRoute(odd); s.why == "" {
+		t.Error("a flag that is not known goes unnoticed")
+	}
+}
+
+// attribute is one of netlink's.
+func attribute(kind uint16, value []byte) []byte {
+	b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(value)))
+	b = append(binary.NativeEndian.AppendUint16(b, kind), value...)
+	return append(b, make([]byte, -len(b)&3)...)
+}
+
+func number(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+
+func TestShapeOfMetrics(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		metrics     []byte
+		mtu, locked uint32
+		stack       bool
+	}{
+		{"none", nil, 0, 0, false},
+		{"mtu 1300", attribute(2, number(1300)), 1300, 0, false},
+		{"mtu lock 1300", append(attribute(1, number(4)), attribute(2, number(1300))...), 0, 1300, false},
+		{"another lock", append(attribute(1, number(8)), attribute(2, number(1300))...), 1300, 0, false},
+		{"advmss, hoplimit, congctl", slices.Concat(attribute(8, number(1200)), attribute(10, number(3)), attribute(16, []byte("reno\x00"))), 0, 0, false},
+		{"features ecn", attribute(12, number(1)), 0, 0, false},
+		{"features allfrag", attribute(12, number(8)), 0, 0, true},
+		{"a metric of tomorrow", attribute(18, number(1)), 0, 0, true},
+		{"a cut one", attribute(2, number(1300))[:6], 0, 0, true},
+	} {
+		b := message()
+		clear(b[8:])
+		got := shapeOfRoute(append(b, attribute(unix.RTA_METRICS, tt.metrics)...))
+		if got.mtu != tt.mtu || got.locked != tt.locked || (got.why != "") != tt.stack || got.spread {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+}
+
+func TestShapeOfNextHop(t *testing.T) {
+	header := make([]byte, nextHopHeader)
+	for _, tt := range []struct {
+		name    string
+		message []byte
+		stack   bool
+		leaves  ioam.IfIndex
+	}{
+		{"via an interface", slices.Concat(header, attribute(1, number(7)), attribute(5, number(3)), attribute(6, make([]byte, 16))), false, 3},
+		{"a group", slices.Concat(header, attribute(1, number(7)), attribute(3, []byte{0, 0}), attribute(2, make([]byte, 16))), false, 0},
+		{"a resilient group", slices.Concat(header, attribute(1, number(7)), attribute(3, []byte{1, 0}), attribute(12, nil)), true, 0},
+		{"a black hole", slices.Concat(header, attribute(1, number(7)), attribute(4, nil)), false, 0},
+		{"an attribute of tomorrow", slices.Concat(header, attribute(1, number(7)), attribute(18, nil)), true, 0},
+		{"a cut one", append(header[:8:8], 8, 0, 1, 0), true, 0},
+		{"nothing", nil, true, 0},
+	} {
+		got := shapeOfNextHop(tt.message)
+		if (got.why != "") != tt.stack || !got.spread || len(got.leaves) != min(int(tt.leaves), 1) || tt.leaves != 0 && !got.leaves[tt.leaves] {
+			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}
 }
@@ -141,20 +278,17 @@ func FuzzRule(f *testing.F) {
 		f.Add(unhex(f, tt.message))
 	}
 	f.Fuzz(func(t *testing.T, rule []byte) {
-		switch key, _ := keyOfRule(rule); key {
-		case datapath.RouteByDestination, datapath.RouteByFlow, datapath.RouteByPorts:
-		default:
-			if key&datapath.RouteByStack == 0 {
-				t.Errorf("key %d", key)
-			}
+		n := needsOfRule(rule)
+		if (n.key&datapath.RouteByStack != 0) != (n.why != "") {
+			t.Errorf("key %d, %q", n.key, n.why)
 		}
 		// more in a rule never asks for less
 		if len(rule) < unix.SizeofRtMsg || len(rule)%unix.NLA_ALIGNTO > 0 || !netlinkattr.Each(rule[unix.SizeofRtMsg:], func(uint16, []byte) {}) {
 			return
 		}
 		more := append(append([]byte(nil), rule...), message(2, 24)[unix.SizeofRtMsg:]...)
-		if key, _ := keyOfRule(more); key&datapath.RouteByPorts != datapath.RouteByPorts {
-			t.Error("ports in a rule go unnoticed")
+		if got := needsOfRule(more); got.key != n.key|datapath.RouteByPorts || got.why != n.why {
+			t.Errorf("with ports: key %d, %q; without: %d, %q", got.key, got.why, n.key, n.why)
 		}
 	})
 }
@@ -166,9 +300,34 @@ func FuzzRoute(f *testing.F) {
 	f.Fuzz(func(t *testing.T, route []byte) {
 		var seen traits
 		seen.note(unix.RTM_NEWROUTE, 0, route)
-		if seen.spread.Load() != isSpread(route) {
-			t.Error("a message and a dump of the same route differ")
+		if got, want := seen.routes.all(), shapeOfRoute(route); got.spread != want.spread || got.why != want.why || got.mtu != want.mtu {
+			t.Errorf("a message %+v and a dump %+v of the same route differ", got, want)
 		}
+	})
+}
+
+func FuzzNextHop(f *testing.F) {
+	f.Add(slices.Concat(make([]byte, nextHopHeader), attribute(1, number(7)), attribute(3, []byte{1, 0}), attribute(5, number(3))))
+	f.Fuzz(func(t *testing.T, hop []byte) {
+		s := shapeOfNextHop(hop)
+		if !s.spread || s.why == "" && (len(hop) < nextHopHeader || !netlinkattr.Each(hop[nextHopHeader:], func(uint16, []byte) {})) {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+func FuzzLink(f *testing.F) {
+	f.Add(slices.Concat(make([]byte, 4), number(7), make([]byte, 8), attribute(unix.IFLA_LINK, number(3)),
+		attribute(unix.IFLA_LINKINFO, append(attribute(unix.IFLA_INFO_KIND, []byte("macvlan\x00")), attribute(unix.IFLA_INFO_DATA, attribute(1, number(8)))...))))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		l, whole := parseLink(message)
+		if whole && l.index == 0 {
+			t.Errorf("%+v", l)
+		}
+		l.diverts(map[ioam.IfIndex]datapath.Entrance{3: {}, l.index: {}})
+		var s settings
+		s.disabled, s.redirected = map[ioam.IfIndex]bool{}, map[ioam.IfIndex]bool{}
+		s.readLink(message)
 	})
 }
 
@@ -184,65 +343,94 @@ func FuzzDevice(f *testing.F) {
 }
 
 // The key is what rules, routes and settings together make of it.
-func TestKey(t *testing.T) {
+func TestRouting(t *testing.T) {
 	const destination, flow, ports, stack = datapath.RouteByDestination, datapath.RouteByFlow, datapath.RouteByPorts, datapath.RouteByStack
+	spread := func(key datapath.RouteKey, hash int) *traits {
+		return &traits{hash: hash, rules: seen[needs, *needs]{read: needs{key: key}}, routes: seen[shape, *shape]{read: shape{spread: true}}}
+	}
+	rules := func(read, added needs) *traits {
+		return &traits{rules: seen[needs, *needs]{read: read, added: added}}
+	}
+	routes := func(read, added shape) *traits {
+		t := &traits{routes: seen[shape, *shape]{read: read, added: added}}
+		t.settings.smallestMTU = 1400
+		return t
+	}
 	for _, tt := range []struct {
-		name               string
-		byRule, added      datapath.RouteKey
-		spread, lost       bool
-		hash               int
-		ipsec, policy, off bool
-		leaving            int32
-		unread             bool
-		want               datapath.RouteKey
+		name string
+		seen *traits
+		want datapath.RouteKey
+		mtu  uint16
 	}{
-		{name: "plain routes", want: destination},
-		{name: "plain routes, policy 3", hash: 3, want: destination},
-		{name: "spread, policy 0", spread: true, want: flow},
-		{name: "spread, policy 1", spread: true, hash: 1, want: ports},
-		{name: "spread, policy 2", spread: true, hash: 2, want: stack},
-		{name: "spread, policy 3", spread: true, hash: 3, want: stack},
-		{name: "rules by source", byRule: flow, want: flow},
-		{name: "rules by source, spread, policy 0", byRule: flow, spread: true, want: flow},
-		{name: "rules by source, spread, policy 1", byRule: flow, spread: true, hash: 1, want: ports},
-		{name: "rules by ports", byRule: ports, want: ports},
-		{name: "rules by ports, spread, policy 0", byRule: ports, spread: true, want: stack},
-		{name: "rules by ports, spread, policy 1", byRule: ports, spread: true, hash: 1, want: ports},
-		{name: "a rule by source came", added: flow, want: flow},
-		{name: "a rule by mark came", byRule: flow, added: stack, want: stack},
-		{name: "rules by marks and ports", byRule: stack | ports, want: stack},
-		{name: "rules by marks, messages lost", byRule: stack, lost: true, want: stack},
-		{name: "IPsec", ipsec: true, want: stack},
-		{name: "a policy came", policy: true, want: stack},
-		{name: "an interface went", leaving: 1, want: stack},
-		{name: "messages lost", lost: true, want: ports},
-		{name: "forwarding is off", off: true, want: stack},
-		{name: "nothing read yet", unread: true, want: stack},
+		{"plain routes", &traits{}, destination, 0},
+		{"plain routes, policy 3", &traits{hash: 3}, destination, 0},
+		{"spread, policy 0", spread(destination, 0), flow, 0},
+		{"spread, policy 1", spread(destination, 1), stack, 0},
+		{"spread, policy 2", spread(destination, 2), stack, 0},
+		{"spread, policy 3", spread(destination, 3), stack, 0},
+		{"rules by source", rules(needs{key: flow}, needs{}), flow, 0},
+		{"rules by source, spread, policy 0", spread(flow, 0), flow, 0},
+		{"rules by ports", rules(needs{key: ports}, needs{}), ports, 0},
+		{"rules by ports, spread, policy 0", spread(ports, 0), stack, 0},
+		{"a rule by source came", rules(needs{}, needs{key: flow}), flow, 0},
+		{"a rule by mark came", rules(needs{key: flow}, byStack("a mark")), stack, 0},
+		{"rules by marks and ports", rules(needs{stack | ports, "a mark"}, needs{}), stack, 0},
+		{"a route with an MTU", routes(shape{mtu: 1300}, shape{}), destination, 1300},
+		{"a route with a smaller MTU came", routes(shape{mtu: 1300}, shape{mtu: 1290}), destination, 1290},
+		{"a locked MTU", routes(shape{locked: 1300}, shape{}), destination, 0},
+		{"a locked MTU above a link's", routes(shape{locked: 1500, mtu: 1450}, shape{}), destination, 1400},
+		{"an MTU above 65535", routes(shape{mtu: 100000}, shape{}), destination, 0},
+		{"a route of tomorrow", routes(shape{why: "tomorrow"}, shape{}), stack, 0},
+		{"a route of tomorrow came", routes(shape{}, shape{why: "tomorrow"}), stack, 0},
+		{"IPsec", &traits{node: ipsecDecides}, stack, 0},
+		{"a policy came", &traits{policies: true}, stack, 0},
+		{"a link that diverts", &traits{links: "a bridge"}, stack, 0},
+		{"a link that diverts came", &traits{link: "a bridge"}, stack, 0},
+		{"an interface went", &traits{leaving: 1}, stack, 0},
+		{"messages lost", &traits{lost: true}, ports, 0},
 	} {
-		seen := &traits{known: !tt.unread, byRule: tt.byRule, hash: tt.hash, off: tt.off, ipsec: tt.ipsec}
-		seen.spread.Store(tt.spread)
-		seen.added.Store(uint32(tt.added))
-		seen.unknown.Store(tt.lost)
-		seen.policies.Store(tt.policy)
-		seen.leaving.Store(tt.leaving)
-		if got := seen.key(); got != tt.want {
-			t.Errorf("%s: key %d, want %d", tt.name, got, tt.want)
+		tt.seen.known = true
+		if tt.mtu == 0 && tt.want != stack {
+			tt.mtu = datapath.AnyMTU
+		}
+		got, why := tt.seen.routing()
+		if want := (datapath.Routing{Key: tt.want, MTU: tt.mtu}); got != want || (why != "") != (tt.want == stack) {
+			t.Errorf("%s: %+v, %q; want %+v", tt.name, got, why, want)
+		}
+		if tt.seen.known = false; true {
+			if got, _ := tt.seen.routing(); got.Key != stack {
+				t.Errorf("%s, nothing read yet: %+v", tt.name, got)
+			}
 		}
 	}
 }
 
-// A VRF and its members are told from all others, and from what is not there.
-func TestAnyAtVRF(t *testing.T) {
-	link := func(index, master int, name string) netlink.LinkAttrs {
-		return netlink.LinkAttrs{Index: index, MasterIndex: master, Name: name}
-	}
-	links := []netlink.Link{
-		&netlink.Veth{LinkAttrs: link(2, 5, "member")}, &netlink.Veth{LinkAttrs: link(3, 0, "alone")}, &netlink.Veth{LinkAttrs: link(4, 6, "port")},
-		&netlink.Vrf{LinkAttrs: link(5, 0, "red")}, &netlink.Bridge{LinkAttrs: link(6, 0, "bridge")},
-	}
-	for name, want := range map[string]bool{"member": true, "red": true, "alone": false, "port": false, "bridge": false, "gone": false} {
-		if got := anyAtVRF(map[string]bool{"other": true, name: true}, links); got != want {
-			t.Errorf("a rule by %s: %v", name, got)
+// What keeps packets from being simply routed is told from all else.
+func TestDiverts(t *testing.T) {
+	entrances := map[ioam.IfIndex]datapath.Entrance{2: {Address: [6]byte{2, 0, 0, 0, 0, 2}}}
+	own, other := []byte{2, 0, 0, 0, 0, 2}, []byte{2, 0, 0, 0, 0, 3}
+	for _, tt := range []struct {
+		name string
+		link link
+		want bool
+	}{
+		{"as the program knows it", link{index: 2, kind: "veth", address: own}, false},
+		{"with another address", link{index: 2, kind: "veth", address: other}, true},
+		{"a member", link{index: 2, master: 9, address: own}, true},
+		{"another interface", link{index: 3, master: 9, address: other}, false},
+		{"a VLAN on top", link{index: 3, lower: 2, kind: "vlan", address: own}, false},
+		{"a tunnel on top", link{index: 3, lower: 2, kind: "vxlan"}, false},
+		{"a macvlan in bridge mode", link{index: 3, lower: 2, kind: "macvlan", mode: 4, address: other}, false},
+		{"a macvlan in passthru mode", link{index: 3, lower: 2, kind: "macvlan", mode: 8, address: own}, true},
+		{"a macvlan in source mode", link{index: 3, lower: 2, kind: "macvlan", mode: 16, address: other}, true},
+		{"a macvlan in a mode that is not said", link{index: 3, lower: 2, kind: "macvlan", address: other}, true},
+		{"an ipvlan", link{index: 3, lower: 2, kind: "ipvlan", address: own}, true},
+		{"a MACsec", link{index: 3, lower: 2, kind: "macsec", address: own}, true},
+		{"what tomorrow brings", link{index: 3, lower: 2, kind: "tomorrow"}, true},
+		{"an ipvlan elsewhere", link{index: 3, lower: 4, kind: "ipvlan"}, false},
+	} {
+		if why := tt.link.diverts(entrances); (why != "") != tt.want {
+			t.Errorf("%s: %q", tt.name, why)
 		}
 	}
 }

@@ -10,183 +10,292 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/netlinkattr"
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// traits is what the choice of a route depends on, as far as was seen.
+// traits is what a packet's way depends on, as far as was seen. Messages add to
+// what was read, until it is read anew.
 type traits struct {
-	// unknown: messages were lost, so all routes must be read.
-	unknown atomic.Bool
-	// spread: some route has several next hops, or asks for the source.
-	spread atomic.Bool
-	// added is what rules ask for that came since all were read.
-	added atomic.Uint32
-	// policies of IPsec came since all were read.
-	policies atomic.Bool
-	// leaving counts looks since an interface went that forwards fast.
-	leaving atomic.Int32
-	isFast  func(ioam.IfIndex) bool
+	entrances func() map[ioam.IfIndex]datapath.Entrance // the interfaces that forward fast
 
-	mu     sync.Mutex
-	known  bool // everything was read once
-	byRule datapath.RouteKey
-	hash   int  // net.ipv6.fib_multipath_hash_policy
-	off    bool // nothing is forwarded, or something could not be read
-	ipsec  bool // some packets are to be encrypted
+	mu    sync.Mutex
+	known bool // everything was read once
 
-	silent    map[ioam.IfIndex]bool // interfaces without IPv6
-	byArrival bool                  // some rule asks for the interface of arrival
+	rules    seen[needs, *needs]
+	routes   seen[shape, *shape]
+	reread   time.Time // routes are not read again before
+	lost     bool      // messages were lost, so routes must be read
+	shrunk   bool      // a route went that may have been the last of its shape
+	unruled  bool      // a rule went
+	links    string    // why a link makes the stack forward all, when all were read
+	link     string    // the same, of one that came since
+	policies bool      // of IPsec came since all were read
+	leaving  int       // looks since an interface went that forwards fast
+
+	settings settings
+	hash     int    // net.ipv6.fib_multipath_hash_policy
+	node     string // why the node's settings make the stack forward all
+}
+
+// seen is what was read of something, and what messages added since.
+type seen[T any, P interface {
+	*T
+	add(T)
+}] struct{ read, added T }
+
+func (s *seen[T, P]) all() T {
+	all := s.read
+	P(&all).add(s.added)
+	return all
 }
 
 // note looks at one message for what changes the way routes are chosen, and
-// tells whether it may change where an IPv6 packet goes. Routes are not counted:
-// what was seen once stays, for it costs little.
+// tells whether it may change where an IPv6 packet goes.
 func (t *traits) note(kind, flags uint16, data []byte) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch kind {
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 		return len(data) > 0 && data[0] == unix.AF_INET6
 	case unix.RTM_DELLINK:
 		// its program may go on in another network namespace, with the
 		// numbers of interfaces there, until the agent has taken it off
-		if len(data) > 0 && data[0] == unix.AF_UNSPEC && t.isFast(indexOfLink(data)) {
-			t.leaving.Store(looksAfterLeaving)
+		if _, fast := t.entrances()[indexOfLink(data)]; fast && data[0] == unix.AF_UNSPEC {
+			t.leaving = looksAfterLeaving
 		}
 	case unix.RTM_NEWLINK:
-		if t.hasByArrival() && hasMaster(data) {
-			t.added.Or(uint32(datapath.RouteByStack)) // until it is known whose member it is
+		if len(data) == 0 || data[0] != unix.AF_UNSPEC {
+			break // of a bridge's port, or of IPv6 alone
+		}
+		if l, whole := parseLink(data); !whole {
+			t.link = "a link cannot be read"
+		} else if why := l.diverts(t.entrances()); why != "" {
+			t.link = why
 		}
 	case unix.RTM_NEWRULE:
-		key, arrival := keyOfRule(data)
-		if arrival != "" {
-			key |= datapath.RouteByStack // until it is known what that is
-		}
-		t.added.Or(uint32(key))
+		t.rules.added.add(needsOfRule(data))
 	case unix.RTM_NEWNEXTHOP:
-		t.spread.Store(true) // a group may be behind any route that names it
+		t.routes.added.add(shapeOfNextHop(data)) // a group may be behind any route that names it
 	case unix.RTM_NEWROUTE:
-		if flags&unix.NLM_F_APPEND != 0 || isSpread(data) {
-			t.spread.Store(true)
-		}
+		t.shrunk = t.shrunk || flags&unix.NLM_F_REPLACE != 0
+		s := shapeOfRoute(data)
+		s.spread = s.spread || flags&unix.NLM_F_APPEND != 0
+		t.routes.added.add(s)
+	case unix.RTM_DELROUTE, unix.RTM_DELNEXTHOP:
+		t.shrunk = true
+	case unix.RTM_DELRULE:
+		t.unruled = true
 	}
 	return true
 }
 
-// hasMaster tells whether a link is a member of another.
-func hasMaster(link []byte) (member bool) {
-	if len(link) < unix.SizeofIfInfomsg {
-		return true
-	}
-	netlinkattr.Each(link[unix.SizeofIfInfomsg:], func(kind uint16, _ []byte) { member = member || kind == unix.IFLA_MASTER })
-	return member
-}
-
-// looksAfterLeaving is for how many looks an interface that forwarded fast, and
-// went, makes the stack forward all.
-const looksAfterLeaving = 2
-
-// routeNextHopID is RTA_NH_ID: the route's next hops are an object of their own.
-const routeNextHopID = 30
-
-// isSpread tells whether a route has several next hops or depends on the source,
-// or may: what is not understood does.
-func isSpread(route []byte) bool {
-	if len(route) < unix.SizeofRtMsg {
-		return true
-	}
-	if nl.DeserializeRtMsg(route).Src_len > 0 {
-		return true
-	}
-	spread := false
-	whole := netlinkattr.Each(route[unix.SizeofRtMsg:], func(kind uint16, _ []byte) {
-		spread = spread || kind == unix.RTA_MULTIPATH || kind == routeNextHopID
-	})
-	return spread || !whole
-}
-
-// key is what the data plane must look at beside the destination.
-func (t *traits) key() datapath.RouteKey {
+// noteLoss is told when messages were lost.
+func (t *traits) noteLoss() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := t.byRule | datapath.RouteKey(t.added.Load())
-	if !t.known || t.off || t.ipsec || t.policies.Load() || t.leaving.Load() > 0 || key&datapath.RouteByStack != 0 {
-		return datapath.RouteByStack
+	t.lost = true
+}
+
+// notePolicy is told of a policy of IPsec.
+func (t *traits) notePolicy() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.policies = true
+}
+
+const (
+	// looksAfterLeaving is for how many looks an interface that forwarded
+	// fast, and went, makes the stack forward all.
+	looksAfterLeaving = 2
+	// What may need less than before is read again soon, but routes may be
+	// many: not before this many times as long as reading took have passed.
+	rereadPause  = 100 * time.Millisecond
+	rereadFactor = 50
+)
+
+// routing is what the data plane must look at beside the destination, and why
+// that is the stack alone, if it is.
+func (t *traits) routing() (datapath.Routing, string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rules, routes := t.rules.all(), t.routes.all()
+	if why := t.whyStack(rules, routes); why != "" {
+		return datapath.Routing{Key: datapath.RouteByStack}, why
 	}
-	if t.unknown.Load() {
+	key := rules.key
+	if t.lost {
 		key = datapath.RouteByPorts // until all has been read
 	}
-	if t.spread.Load() {
-		switch {
-		case t.hash == 0 && key != datapath.RouteByPorts: // source, destination, flow label
-			key |= datapath.RouteByFlow
-		case t.hash == 1: // ports
-			key |= datapath.RouteByPorts
-		default: // the inner packet; fields that the operator chose; ports for rules, but not for the hash
-			return datapath.RouteByStack
-		}
+	if routes.spread {
+		key |= datapath.RouteByFlow // source, destination, flow label
 	}
-	return key
+	return datapath.Routing{Key: key, MTU: t.mtu(routes)}, ""
+}
+
+func (t *traits) whyStack(rules needs, routes shape) string {
+	switch {
+	case !t.known:
+		return "the kernel's routes have not been read yet"
+	case t.leaving > 0:
+		return "an interface with forwarding: fast has just gone"
+	case t.node != "":
+		return t.node
+	case t.policies:
+		return ipsecDecides
+	case rules.why != "":
+		return rules.why
+	case routes.why != "":
+		return routes.why
+	case t.links != "":
+		return t.links
+	case t.link != "":
+		return t.link
+	case routes.spread && t.hash != 0:
+		return fmt.Sprintf("routes have several next hops, and net.ipv6.fib_multipath_hash_policy is %d: the stack hashes what a program does not see", t.hash)
+	case routes.spread && (rules.key == datapath.RouteByPorts || t.lost):
+		return "routes have several next hops, and rules choose by ports"
+	}
+	return ""
+}
+
+const ipsecDecides = "IPsec has policies for what is forwarded"
+
+// mtu is the size up to which the kernel's lookup says the truth about an MTU:
+// it does not regard a route's without a lock, and one with a lock it regards
+// even where the link's is smaller.
+func (t *traits) mtu(routes shape) uint16 {
+	mtu := routes.mtu
+	if smallest := t.settings.smallestMTU; routes.locked > smallest {
+		mtu = least(mtu, smallest)
+	}
+	if mtu == 0 {
+		return datapath.AnyMTU
+	}
+	return uint16(min(mtu, uint32(datapath.AnyMTU)))
 }
 
 // read looks at everything that no message may have told.
 func (t *traits) read() error {
-	var errs []error
-	if t.unknown.Swap(false) || !t.hasRead() {
-		spread, err := anySpread()
-		switch {
-		case spread:
-			t.spread.Store(true)
-		case err != nil:
-			t.unknown.Store(true)
-			errs = append(errs, missing(err))
-		}
+	err := errors.Join(t.readRoutes(), t.readRules(), t.readLinks())
+	node, e := t.readNode()
+	if err = errors.Join(err, e); err != nil {
+		node = "the kernel's routes cannot be read: " + err.Error()
 	}
-	t.added.Store(0)
-	byRule, arrivals, err := keyOfRules()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.node, t.known = node, true
+	t.leaving = max(t.leaving-1, 0)
+	return err
+}
+
+// readRoutes reads them when messages were lost, or when what they need may have
+// become less.
+func (t *traits) readRoutes() error {
+	t.mu.Lock()
+	all := t.routes.all()
+	due := !t.known || t.lost || t.shrunk && !all.plain() && time.Now().After(t.reread)
+	if due { // what comes from now on is added to what is read
+		t.lost, t.shrunk, t.routes.added = false, false, shape{}
+	}
+	t.mu.Unlock()
+	if !due {
+		return nil
+	}
+	began := time.Now()
+	read, err := shapeOfRoutes()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reread = time.Now().Add(max(rereadPause, rereadFactor*time.Since(began)))
 	if err != nil {
-		byRule |= t.ruleKey() | datapath.RouteByPorts
-		errs = append(errs, missing(err))
+		read.add(all)
+		t.lost = true
 	}
-	vrf, err := meetsVRF(arrivals)
-	errs = append(errs, err)
-	if vrf {
-		byRule |= datapath.RouteByStack
+	t.routes.read = read
+	return missing(err)
+}
+
+// refreshIn is when to read again what may need less than it did, if at all.
+func (t *traits) refreshIn() (time.Duration, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	routes := t.routes.all()
+	if !t.unruled && (!t.shrunk || routes.plain()) {
+		return 0, false
 	}
-	silent, err := withoutIPv6()
-	errs = append(errs, err)
-	for index := range silent {
-		if t.isFast(index) { // what arrives there must meet the stack
-			byRule |= datapath.RouteByStack
-		}
+	return max(rereadPause, time.Until(t.reread)), true
+}
+
+// refresh reads it.
+func (t *traits) refresh() error { return errors.Join(t.readRoutes(), t.readRules()) }
+
+func (t *traits) readRules() error {
+	t.mu.Lock()
+	all := t.rules.all()
+	t.rules.added, t.unruled = needs{}, false
+	t.mu.Unlock()
+	read, err := needsOfRules()
+	if err != nil {
+		read.add(all)
+		read.key |= datapath.RouteByPorts
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rules.read = read
+	return missing(err)
+}
+
+func (t *traits) readLinks() error {
+	t.mu.Lock()
+	t.link = ""
+	t.mu.Unlock()
+	why, err := diversions(t.entrances())
+	settings, e := readSettings()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.links, t.settings = why, settings
+	return errors.Join(err, e)
+}
+
+// readNode says why the settings of the whole node make the stack forward all.
+func (t *traits) readNode() (why string, err error) {
 	hash, err := sysctl("fib_multipath_hash_policy")
 	if errors.Is(err, os.ErrNotExist) {
 		hash, err = 0, nil
 	}
-	errs = append(errs, err)
-	forwards, err := sysctl("conf/all/forwarding")
-	errs = append(errs, err)
-
-	t.policies.Store(false)
-	ipsec, err := hasPolicies()
-	errs = append(errs, err)
-	if n := t.leaving.Load(); n > 0 {
-		t.leaving.CompareAndSwap(n, n-1)
-	}
-
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	err = errors.Join(errs...)
-	t.byRule, t.hash, t.ipsec, t.off, t.known = byRule, hash, ipsec, forwards == 0 || err != nil, true
-	t.silent, t.byArrival = silent, len(arrivals) > 0
-	return err
+	t.hash, t.policies = hash, false
+	settings, routes := t.settings, t.routes.all()
+	t.mu.Unlock()
+	entrances := t.entrances()
+	forwards, e := sysctl("conf/all/forwarding")
+	proxied, e2 := proxies(entrances)
+	ipsec, e3 := hasPolicies()
+	if err = errors.Join(err, e, e2, e3); err != nil {
+		return "", err
+	}
+	switch {
+	case forwards == 0:
+		return "net.ipv6.conf.all.forwarding is 0", nil
+	case ipsec:
+		return ipsecDecides, nil
+	case proxied:
+		return "net.ipv6.conf.all.proxy_ndp is set, and there are proxied neighbours at an interface with forwarding: fast", nil
+	}
+	for index, e := range entrances {
+		if settings.disabled[index] { // what arrives there must meet the stack
+			return "an interface with forwarding: fast has disable_ipv6", nil
+		}
+		if why := settings.isClosed(routes); why != "" && e.InTC {
+			return why, nil
+		}
+	}
+	return "", nil
 }
 
 // missing is an error that is more than that something changed while it was read.
@@ -197,118 +306,12 @@ func missing(err error) error {
 	return err
 }
 
-func (t *traits) hasRead() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.known
-}
-
-func (t *traits) hasByArrival() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.byArrival
-}
-
-// sending are those of the interfaces that the kernel lets IPv6 out of.
+// sending are those of the interfaces that the kernel lets IPv6 out of as a
+// program would send it.
 func (t *traits) sending(list []ioam.IfIndex) []ioam.IfIndex {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.DeleteFunc(list, func(i ioam.IfIndex) bool { return t.silent[i] })
-}
-
-func (t *traits) ruleKey() datapath.RouteKey {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.byRule
-}
-
-// anySpread reads every route.
-func anySpread() (bool, error) {
-	request := nl.NewNetlinkRequest(unix.RTM_GETROUTE, unix.NLM_F_DUMP)
-	request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET6}})
-	spread := false
-	err := request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE, func(m []byte) bool {
-		spread = spread || isSpread(m)
-		return !spread
-	})
-	if err != nil {
-		return spread, fmt.Errorf("read the routes: %w", err)
-	}
-	return spread, nil
-}
-
-// The attributes of a policy rule (linux/fib_rules.h), by what they make of the
-// choice of a route.
-var (
-	// known to the data plane in any case, or not about forwarded packets
-	ruleByDestination        = []uint16{1, ruleArrival, 4, 6, 11, 13, 14, 15, 16, 17, 18, 19, 20, 21}
-	ruleArrival       uint16 = 3
-	ruleMark          uint16 = 10
-	// source, DSCP, flow label and its mask, DSCP's mask
-	ruleByFlow = []uint16{2, 25, 26, 27, 30}
-)
-
-// keyOfRules is what the policy rules ask for, and the interfaces of arrival in
-// them. A rule of a kind that is not known here makes the kernel choose for
-// every packet.
-func keyOfRules() (datapath.RouteKey, map[string]bool, error) {
-	request := nl.NewNetlinkRequest(unix.RTM_GETRULE, unix.NLM_F_DUMP)
-	request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET6}})
-	key, arrivals := datapath.RouteByDestination, make(map[string]bool)
-	err := request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWRULE, func(m []byte) bool {
-		one, arrival := keyOfRule(m)
-		if key |= one; arrival != "" {
-			arrivals[arrival] = true
-		}
-		return true
-	})
-	if err != nil {
-		return key, arrivals, fmt.Errorf("read the rules: %w", err)
-	}
-	return key, arrivals, nil
-}
-
-// keyOfRule is what one asks for, and its interface of arrival.
-func keyOfRule(rule []byte) (key datapath.RouteKey, arrival string) {
-	if len(rule) < unix.SizeofRtMsg {
-		return datapath.RouteByPorts, ""
-	}
-	if nl.DeserializeRtMsg(rule).Tos != 0 {
-		key = datapath.RouteByFlow
-	}
-	whole := netlinkattr.Each(rule[unix.SizeofRtMsg:], func(kind uint16, value []byte) {
-		if kind == ruleArrival {
-			arrival = text(value)
-		}
-		switch {
-		case kind == ruleMark:
-			if slices.ContainsFunc(value, func(b byte) bool { return b != 0 }) {
-				key |= datapath.RouteByStack // marks are made where the data plane is not
-			}
-		case slices.Contains(ruleByDestination, kind):
-		case slices.Contains(ruleByFlow, kind):
-			key |= datapath.RouteByFlow
-		default:
-			key |= datapath.RouteByPorts
-		}
-	})
-	if !whole {
-		key |= datapath.RouteByPorts
-	}
-	return key, arrival
-}
-
-// hasPolicies tells whether IPsec has a say in what leaves: then only the stack
-// may send.
-func hasPolicies() (bool, error) {
-	policies, err := netlink.XfrmPolicyList(netlink.FAMILY_V6)
-	switch {
-	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EPERM):
-		return false, nil // a kernel without, or one where nobody could set them
-	case err != nil && !errors.Is(err, netlink.ErrDumpInterrupted):
-		return true, fmt.Errorf("read IPsec's policies: %w", err)
-	}
-	return slices.ContainsFunc(policies, func(p netlink.XfrmPolicy) bool { return p.Dir != netlink.XFRM_DIR_IN }), nil
+	return slices.DeleteFunc(list, t.settings.closed)
 }
 
 func sysctl(name string) (int, error) {

@@ -24,11 +24,11 @@ import (
 
 // Plane is what is told; *datapath.Forwarding has it, and documents it.
 type Plane interface {
-	Renew(datapath.RouteKey) error
+	Renew(datapath.Routing) error
 	Beat() error
 	SetDevices([]ioam.IfIndex) error
 	Neighbours(within time.Duration) ([]datapath.Neighbour, error)
-	ForwardsFast(ioam.IfIndex) bool
+	Entrances() map[ioam.IfIndex]datapath.Entrance
 }
 
 const (
@@ -53,10 +53,11 @@ var groups = []uint{
 }
 
 // Watch keeps the plane told until the context ends. It fails when the kernel
-// can no longer be watched, or the plane not be told.
-func Watch(ctx context.Context, plane Plane, log *slog.Logger) error {
-	w := &watcher{plane: plane, log: log, wake: make(chan struct{}, 1), failed: make(chan error, 4)}
-	w.seen.isFast = plane.ForwardsFast
+// can no longer be watched, or the plane not be told. Whenever that changes,
+// explain gets the reason for which the stack forwards all, "" when it does not.
+func Watch(ctx context.Context, plane Plane, explain func(why string), log *slog.Logger) error {
+	w := &watcher{plane: plane, explain: explain, log: log, wake: make(chan struct{}, 1), failed: make(chan error, 4)}
+	w.seen.entrances = plane.Entrances
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if err := w.listen(ctx); err != nil {
@@ -70,13 +71,16 @@ func Watch(ctx context.Context, plane Plane, log *slog.Logger) error {
 }
 
 type watcher struct {
-	plane  Plane
-	log    *slog.Logger
-	wake   chan struct{} // something changed
-	failed chan error
-	seen   traits      // what routes were seen to depend on
-	linked atomic.Bool // what devices can do may have changed
-	busy   sync.Mutex  // held while something changed that the plane may not know yet
+	plane   Plane
+	explain func(why string)
+	log     *slog.Logger
+	wake    chan struct{} // something changed
+	failed  chan error
+	seen    traits           // what routes were seen to depend on
+	told    datapath.Routing // what the plane was told last
+	why     string           // what was explained last
+	linked  atomic.Bool      // what devices can do may have changed
+	busy    sync.Mutex       // held while something changed that the plane may not know yet
 
 	deviceFault string // why it is not known which devices can send
 }
@@ -98,17 +102,16 @@ func (w *watcher) listen(ctx context.Context) error {
 	}
 	w.hear(ctx, routes, note, func() {
 		w.linked.Store(true)
-		w.seen.unknown.Store(true)
+		w.seen.noteLoss()
 	})
 	policies, err := nl.Subscribe(unix.NETLINK_XFRM, nl.XFRMNLGRP_POLICY)
 	if err == nil { // else the kernel knows no IPsec
-		came := func() { w.seen.policies.Store(true) }
 		w.hear(ctx, policies, func(kind, _ uint16, _ []byte) bool {
-			if kind == nl.XFRM_MSG_NEWPOLICY || kind == nl.XFRM_MSG_UPDPOLICY {
-				came()
+			if kind == nl.XFRM_MSG_NEWPOLICY || kind == nl.XFRM_MSG_UPDPOLICY || kind == messageDefaults {
+				w.seen.notePolicy()
 			}
 			return true
-		}, came)
+		}, w.seen.notePolicy)
 	}
 	devices, err := subscribeDevices()
 	if err != nil {
@@ -158,8 +161,9 @@ func (w *watcher) hear(ctx context.Context, s *nl.NetlinkSocket, matters func(ki
 func (w *watcher) serve(ctx context.Context) error {
 	look := time.NewTicker(lookPeriod)
 	defer look.Stop()
-	wake, rested := w.wake, time.NewTimer(0)
+	wake, rested, refresh := w.wake, time.NewTimer(0), time.NewTimer(0)
 	defer rested.Stop()
+	defer refresh.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -175,6 +179,13 @@ func (w *watcher) serve(ctx context.Context) error {
 			}
 			wake = nil
 			rested.Reset(renewPause)
+			if in, due := w.seen.refreshIn(); due {
+				refresh.Reset(in)
+			}
+		case <-refresh.C:
+			w.busy.Lock()
+			w.settle(w.seen.refresh())
+			w.busy.Unlock()
 		case <-look.C:
 			w.busy.Lock()
 			w.look()
@@ -187,25 +198,42 @@ func (w *watcher) serve(ctx context.Context) error {
 func (w *watcher) renew() error {
 	w.busy.Lock()
 	defer w.busy.Unlock()
-	err := w.plane.Renew(w.seen.key())
+	err := w.tell(w.seen.routing())
 	if w.linked.Swap(false) {
 		w.setDevices()
 	}
 	return err
 }
 
+// tell makes the plane forget what it found, and says what routes depend on.
+func (w *watcher) tell(routing datapath.Routing, why string) error {
+	w.told = routing
+	if why != w.why {
+		w.why = why
+		w.explain(why)
+	}
+	return w.plane.Renew(routing)
+}
+
 // look reads anew what messages may not have told.
 func (w *watcher) look() {
-	before := w.seen.key()
-	if err := w.seen.read(); err != nil {
+	err := w.seen.read()
+	w.setDevices()
+	w.settle(err)
+}
+
+// settle tells what was read anew, if it makes a difference.
+func (w *watcher) settle(err error) {
+	if err != nil {
 		w.log.Warn("the stack forwards all: the kernel's routes are not understood", "error", err)
 	}
-	w.setDevices()
-	if key := w.seen.key(); key != before {
-		w.log.Debug("routes depend on something else now", "key", uint32(key))
-		if err := w.plane.Renew(key); err != nil {
-			w.log.Warn("the data plane does not know of changed routes", "error", err)
-		}
+	routing, why := w.seen.routing()
+	if routing == w.told && why == w.why {
+		return
+	}
+	w.log.Debug("routes depend on something else now", "key", uint32(routing.Key), "mtu", routing.MTU, "why", why)
+	if err := w.tell(routing, why); err != nil {
+		w.log.Warn("the data plane does not know of changed routes", "error", err)
 	}
 }
 

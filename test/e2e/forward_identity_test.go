@@ -90,11 +90,15 @@ func (m maker) upper(next byte) []byte {
 }
 
 // trace is an option with room for more or less than what the router writes;
-// none of its fields tells the time, or a queue's depth.
+// none of its fields is a time, or a queue's depth. Each node's data have its id:
+// where tunnels end, only fast forwarding knows data without one to be its own.
 func (m maker) trace() ioam.Option {
 	kind := ioam.TraceType(m.Uint32()) & 0xc4e002
 	if kind == 0 || m.IntN(3) == 0 {
 		kind = 0xc00000
+	}
+	if !kind.Has(ioam.BitNode) && !kind.Has(ioam.BitNodeWide) {
+		kind |= 0x800000
 	}
 	words := m.IntN(30)
 	return ioam.Trace{

@@ -115,8 +115,8 @@ type choice struct {
 
 var choices = []choice{
 	{"policy 3", "3", nil, true}, // the first one that a watch meets
-	{"policy 1", "1", nil, false},
-	{"policy 1, rule by port", "1", []string{"ipproto udp dport 1-30000", "from 2001:db8:1::12"}, false},
+	{"policy 1", "1", nil, true},
+	{"policy 1, rule by port", "1", []string{"ipproto udp dport 1-30000", "from 2001:db8:1::12"}, true},
 	{"policy 0", "0", nil, false},
 	{"policy 0, rules by source and class", "0", []string{"from 2001:db8:1::10/127", "tos 0x10"}, false},
 	{"policy 0, rule by port", "0", []string{"ipproto udp dport 1-30000"}, true},

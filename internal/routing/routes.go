@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routing
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"net/netip"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/netlinkattr"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// shape is what routes and next hops are seen to have that changes how a packet
+// finds its way, or how large it may be. Only what is listed here is understood;
+// all else is left to the stack.
+type shape struct {
+	spread bool   // several next hops, or the source decides
+	mtu    uint32 // the smallest that is not locked, which the kernel's lookup does not give; 0: none
+	locked uint32 // the largest that is locked; 0: none
+	why    string // the stack forwards all: the reason
+	leaves map[ioam.IfIndex]bool
+}
+
+func (s *shape) add(other shape) {
+	s.spread = s.spread || other.spread
+	s.mtu, s.locked = least(s.mtu, other.mtu), max(s.locked, other.locked)
+	if s.why == "" {
+		s.why = other.why
+	}
+	if len(other.leaves) > 0 {
+		own := s.leaves
+		s.leaves = maps.Clone(other.leaves)
+		maps.Copy(s.leaves, own)
+	}
+}
+
+// leave notes the interface of a next hop that outlives its routes' devices.
+func (s *shape) leave(index ioam.IfIndex) {
+	if s.leaves == nil {
+		s.leaves = make(map[ioam.IfIndex]bool)
+	}
+	s.leaves[index] = true
+}
+
+// plain tells that nothing of it may be gone with a route.
+func (s *shape) plain() bool {
+	return !s.spread && s.mtu == 0 && s.locked == 0 && s.why == "" && len(s.leaves) == 0
+}
+
+// least is the smaller of two sizes, of which 0 is none.
+func least(a, b uint32) uint32 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Of linux/rtnetlink.h, as far as golang.org/x/sys/unix lacks it.
+const (
+	routeNextHopID = 30 // RTA_NH_ID: the route's next hops are an object of their own
+
+	// the flags that say what the route or its device is like, how it was
+	// asked for, and what hardware does
+	routeFlags = 0x7f | unix.RTM_F_NOTIFY | unix.RTM_F_CLONED | unix.RTM_F_EQUALIZE | unix.RTM_F_PREFIX |
+		unix.RTM_F_LOOKUP_TABLE | unix.RTM_F_FIB_MATCH | 0x4000 | 0x8000 | 0x20000000
+
+	metricLock     = 1
+	metricMTU      = 2
+	metricFeatures = 12
+	// ECN, SACK, times, and whether the kernel said so: TCP's own
+	metricFeaturesTCP = 1 | 2 | 4 | 16 | 1<<31
+	metricsKnown      = 17
+)
+
+// shapeOfRoute is that of one route.
+func shapeOfRoute(route []byte) (s shape) {
+	if len(route) < unix.SizeofRtMsg {
+		return shape{spread: true, why: "a route cannot be read"}
+	}
+	header := nl.DeserializeRtMsg(route)
+	s.spread = header.Src_len > 0
+	odd, destination := "", []byte(nil)
+	whole := netlinkattr.Each(route[unix.SizeofRtMsg:], func(kind uint16, value []byte) {
+		switch kind {
+		case unix.RTA_DST:
+			destination = value
+		case unix.RTA_SRC, unix.RTA_IIF, unix.RTA_OIF, unix.RTA_GATEWAY, unix.RTA_PRIORITY, unix.RTA_PREFSRC,
+			unix.RTA_CACHEINFO, unix.RTA_TABLE, unix.RTA_PREF, unix.RTA_EXPIRES, unix.RTA_PAD:
+		case unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP: // the kernel's lookup refuses it
+		case unix.RTA_METRICS:
+			s.readMetrics(value, &odd)
+		case unix.RTA_MULTIPATH:
+			s.spread = true
+			if !knowsNextHops(value) {
+				odd = "has next hops with what is not known here"
+			}
+		case routeNextHopID:
+			s.spread = true
+		default:
+			odd = fmt.Sprintf("has what is not known here (attribute %d)", kind)
+		}
+	})
+	switch {
+	case !whole:
+		s.spread, odd = true, "cannot be read"
+	case header.Flags&^routeFlags != 0:
+		odd = fmt.Sprintf("has flags that are not known here (%#x)", header.Flags)
+	}
+	if odd != "" {
+		s.why = fmt.Sprintf("the route to %s %s", prefixOf(destination, header.Dst_len), odd)
+	}
+	return s
+}
+
+func prefixOf(destination []byte, bits uint8) string {
+	address, ok := netip.AddrFromSlice(destination)
+	if !ok {
+		return "default"
+	}
+	return netip.PrefixFrom(address, int(bits)).String()
+}
+
+// readMetrics looks for those that concern forwarded packets.
+func (s *shape) readMetrics(metrics []byte, odd *string) {
+	var mtu, locks uint32
+	whole := netlinkattr.Each(metrics, func(kind uint16, value []byte) {
+		number := uint32(0)
+		if len(value) == 4 {
+			number = binary.NativeEndian.Uint32(value)
+		}
+		switch {
+		case kind == metricLock:
+			locks = number
+		case kind == metricMTU:
+			mtu = number
+		case kind == metricFeatures && number&^metricFeaturesTCP != 0, kind > metricsKnown:
+			*odd = fmt.Sprintf("has a metric that is not known here (%d)", kind)
+		}
+	})
+	if !whole {
+		*odd = "has metrics that cannot be read"
+	}
+	if locks&(1<<metricMTU) != 0 {
+		s.locked = mtu
+	} else {
+		s.mtu = mtu
+	}
+}
+
+// knowsNextHops tells whether all that a route's next hops have is understood.
+func knowsNextHops(b []byte) bool {
+	for known := true; ; {
+		if len(b) < unix.SizeofRtNexthop {
+			return known && len(b) == 0
+		}
+		length := int(binary.NativeEndian.Uint16(b))
+		if length < unix.SizeofRtNexthop || length > len(b) {
+			return false
+		}
+		whole := netlinkattr.Each(b[unix.SizeofRtNexthop:length], func(kind uint16, _ []byte) {
+			known = known && (kind == unix.RTA_GATEWAY || kind == unix.RTA_ENCAP || kind == unix.RTA_ENCAP_TYPE)
+		})
+		known = known && whole
+		b = b[min((length+unix.NLA_ALIGNTO-1)&^(unix.NLA_ALIGNTO-1), len(b)):]
+	}
+}
+
+// Of linux/nexthop.h.
+const (
+	nextHopHeader     = 8
+	nextHopID         = 1
+	nextHopGroupType  = 3
+	nextHopDeparture  = 5
+	nextHopLastKnown  = 17
+	nextHopOfEachFlow = 0 // the group type by which a hash decides alone
+)
+
+// shapeOfNextHop is that of a next hop that is an object of its own, or a group.
+func shapeOfNextHop(hop []byte) shape {
+	if len(hop) < nextHopHeader {
+		return shape{spread: true, why: "a next hop cannot be read"}
+	}
+	s := shape{spread: true}
+	odd, id := "", uint32(0)
+	whole := netlinkattr.Each(hop[nextHopHeader:], func(kind uint16, value []byte) {
+		switch {
+		case kind == nextHopID && len(value) == 4:
+			id = binary.NativeEndian.Uint32(value)
+		case kind == nextHopDeparture && len(value) == 4:
+			s.leave(ioam.IfIndex(binary.NativeEndian.Uint32(value)))
+		case kind == nextHopGroupType && len(value) == 2 && binary.NativeEndian.Uint16(value) != nextHopOfEachFlow:
+			odd = "is a resilient group, whose flows only the stack keeps alive"
+		case kind > nextHopLastKnown:
+			odd = fmt.Sprintf("has what is not known here (attribute %d)", kind)
+		}
+	})
+	if !whole {
+		odd = "cannot be read"
+	}
+	if odd != "" {
+		s.why = fmt.Sprintf("next hop %d %s", id, odd)
+	}
+	return s
+}
+
+// shapeOfRoutes reads every route and next hop.
+func shapeOfRoutes() (s shape, err error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETROUTE, unix.NLM_F_DUMP)
+	request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET6}})
+	err = request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE, func(m []byte) bool {
+		s.add(shapeOfRoute(m))
+		return true
+	})
+	if err != nil {
+		return s, fmt.Errorf("read the routes: %w", err)
+	}
+	request = nl.NewNetlinkRequest(unix.RTM_GETNEXTHOP, unix.NLM_F_DUMP)
+	request.AddRawData(make([]byte, nextHopHeader))
+	err = request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWNEXTHOP, func(m []byte) bool {
+		hop := shapeOfNextHop(m)
+		hop.spread = false // a route that names it is
+		s.add(hop)
+		return true
+	})
+	if err != nil {
+		return s, fmt.Errorf("read the next hops: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package routing
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/netlinkattr"
+)
+
+// needs is what rules ask for. Only what is listed here is understood; all else
+// is left to the stack.
+type needs struct {
+	key datapath.RouteKey
+	why string // the stack forwards all: the reason, in an operator's words
+}
+
+func (n *needs) add(other needs) {
+	n.key |= other.key
+	if n.why == "" {
+		n.why = other.why
+	}
+}
+
+// byStack is a need that no program can meet.
+func byStack(format string, values ...any) needs {
+	return needs{datapath.RouteByStack, fmt.Sprintf(format, values...)}
+}
+
+// The attributes of a policy rule (linux/fib_rules.h).
+const (
+	ruleDestination         = 1
+	ruleSource              = 2
+	ruleArrival             = 3
+	ruleGoto                = 4
+	rulePriority            = 6
+	ruleMark                = 10
+	ruleTunnel              = 12
+	ruleSuppressGroup       = 13
+	ruleSuppressLength      = 14
+	ruleTable               = 15
+	ruleMask                = 16
+	ruleDeparture           = 17
+	rulePad                 = 18
+	ruleVRF                 = 19
+	ruleUser                = 20
+	ruleProtocol            = 21
+	ruleNextHeader          = 22
+	ruleSourcePorts         = 23
+	ruleDestinationPorts    = 24
+	ruleClass               = 25
+	ruleLabel               = 26
+	ruleLabelMask           = 27
+	ruleSourcePortMask      = 28
+	ruleDestinationPortMask = 29
+	ruleClassMask           = 30
+)
+
+// Of a rule's header: what is done with what it matches, and its flags.
+const (
+	ruleToTable     = 1
+	ruleJump        = 2
+	ruleNothing     = 3
+	ruleBlackhole   = 6
+	ruleUnreachable = 7
+	ruleProhibit    = 8
+
+	// permanent, invert, unresolved, detached from interfaces, find a source
+	ruleFlags = 0x1f | 0x10000
+)
+
+// needsOfRule is what one rule asks for.
+func needsOfRule(rule []byte) (n needs) {
+	if len(rule) < unix.SizeofRtMsg {
+		return byStack("a rule cannot be read")
+	}
+	var priority, flags uint32 = 0, binary.NativeEndian.Uint32(rule[8:])
+	var odd string
+	whole := netlinkattr.Each(rule[unix.SizeofRtMsg:], func(kind uint16, value []byte) {
+		if kind == rulePriority && len(value) == 4 {
+			priority = binary.NativeEndian.Uint32(value)
+			return
+		}
+		key, why := needOfSelector(kind, value)
+		if n.key |= key; odd == "" {
+			odd = why
+		}
+	})
+	header := nl.DeserializeRtMsg(rule)
+	if header.Tos != 0 {
+		n.key |= datapath.RouteByFlow
+	}
+	switch action := header.Type; {
+	case !whole:
+		odd = "cannot be read"
+	case flags&^ruleFlags != 0:
+		odd = fmt.Sprintf("has flags that are not known here (%#x)", flags)
+	case action != ruleToTable && action != ruleJump && action != ruleNothing &&
+		action != ruleBlackhole && action != ruleUnreachable && action != ruleProhibit:
+		odd = fmt.Sprintf("does what is not known here (%d)", action)
+	}
+	if odd != "" {
+		n.add(byStack("rule %d %s", priority, odd))
+	}
+	return n
+}
+
+// needOfSelector is what one attribute of a rule asks for, or why it is beyond a
+// program.
+func needOfSelector(kind uint16, value []byte) (datapath.RouteKey, string) {
+	switch kind {
+	case ruleDestination, ruleArrival, ruleGoto, ruleTable, ruleDeparture, rulePad, ruleProtocol:
+	case ruleVRF: // matches only what arrives in a VRF, and that goes to the stack
+	case ruleSource, ruleClass, ruleClassMask, ruleLabel, ruleLabelMask:
+		return datapath.RouteByFlow, ""
+	case ruleNextHeader, ruleSourcePorts, ruleDestinationPorts, ruleSourcePortMask, ruleDestinationPortMask:
+		return datapath.RouteByPorts, ""
+	case ruleMark, ruleMask:
+		if !isAll(value, 0) { // marks are made where the data plane is not
+			return 0, "chooses by a mark (fwmark)"
+		}
+	case ruleSuppressLength, ruleSuppressGroup:
+		if !isAll(value, 0xff) {
+			return 0, "suppresses routes (suppress_prefixlength, suppress_ifgroup), which the kernel does for the stack only"
+		}
+	case ruleTunnel:
+		return 0, "chooses by a tunnel's number (tun_id)"
+	case ruleUser:
+		return 0, "chooses by a user (uidrange)"
+	default:
+		return 0, fmt.Sprintf("chooses by what is not known here (attribute %d)", kind)
+	}
+	return datapath.RouteByDestination, ""
+}
+
+func isAll(value []byte, want byte) bool {
+	for _, b := range value {
+		if b != want {
+			return false
+		}
+	}
+	return true
+}
+
+// needsOfRules is what all rules together ask for.
+func needsOfRules() (n needs, err error) {
+	request := nl.NewNetlinkRequest(unix.RTM_GETRULE, unix.NLM_F_DUMP)
+	request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET6}})
+	err = request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWRULE, func(m []byte) bool {
+		n.add(needsOfRule(m))
+		return true
+	})
+	if err != nil {
+		return n, fmt.Errorf("read the rules: %w", err)
+	}
+	return n, nil
+}
