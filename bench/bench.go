@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/instant"
 )
 
 // Result is one run of a benchmark. Fields may be added, never changed.
@@ -29,11 +31,11 @@ type Result struct {
 	Baseline string  `json:"baseline"`
 	Points   []Point `json:"points"`
 
-	Time   string   `json:"time"`        // RFC 3339, UTC
-	Rounds int      `json:"rounds"`      // how often each variant and its baseline took turns
-	Axis   string   `json:"axis"`        // what x is
-	X      string   `json:"x,omitempty"` // the same in a word or two; bytes when absent
-	Notes  []string `json:"notes,omitempty"`
+	Time   instant.Time `json:"time"`
+	Rounds int          `json:"rounds"`      // how often each variant and its baseline took turns
+	Axis   string       `json:"axis"`        // what x is
+	X      string       `json:"x,omitempty"` // the same in a word or two; bytes when absent
+	Notes  []string     `json:"notes,omitempty"`
 
 	// Versions are those of waymark, with its commit, of Go, and of ip.
 	Versions map[string]string `json:"versions,omitempty"`
@@ -245,7 +247,7 @@ func (b Benchmark) Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("benchmark %s: %w", b.Name, err)
 	}
-	r.Name, r.Rounds, r.Time = b.Name, o.Rounds, started.UTC().Format(time.RFC3339)
+	r.Name, r.Rounds, r.Time = b.Name, o.Rounds, instant.Of(started)
 	r.Machine, r.Kernel = machine()
 	r.Versions = versions(o.Version, o.Commit)
 	return r, nil

@@ -86,12 +86,24 @@ func costConfigs() map[string]ioam.NodeConfig {
 	c.Namespaces = append(c.Namespaces, ioam.Namespace{ID: namespaceRemoved, Remove: true})
 	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
 	configs["decapsulate"] = c
+	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd, Bare: true}}
+	configs["decapsulate bare"] = c
+	prefix := func(a netip.Addr, bits int) netip.Prefix { return netip.PrefixFrom(a, bits).Masked() }
+	sources := []netip.Prefix{prefix(tunnelEnd, 128), prefix(source, 64), prefix(destination, 64), prefix(tunnelStart, 128)}
+	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd, Sources: sources, Bare: true}}
+	configs["decapsulate sources"] = c
+	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd, Sources: sources[:1], Bare: true}}
+	configs["decapsulate others"] = c
 
 	for _, policy := range []ioam.Boundary{ioam.BoundaryDrop, ioam.BoundaryStrip, ioam.BoundaryIgnore} {
 		c := nodeConfig()
 		c.Interfaces[0].Roles, c.Interfaces[0].Boundary = 0, policy
 		configs["edge "+policy.String()] = c
 	}
+	c = nodeConfig()
+	c.Interfaces[0].Roles = 0
+	c.TunnelDestinations = []netip.Addr{tunnelStart, tunnelEnd}
+	configs["edge guard"] = c
 	for _, mode := range []ioam.Mode{ioam.ModeInline, ioam.ModeEncap} {
 		for _, kind := range []ioam.TraceType{typeIDs, typeTimes, typeAll} {
 			for _, options := range []int{1, mostOptions} {
@@ -102,6 +114,14 @@ func costConfigs() map[string]ioam.NodeConfig {
 	c = encapsulation(ioam.ModeInline, oneNode(typeIDs))
 	c.Encapsulations[0].Frequency = ioam.Frequency{K: 1, N: ioam.MaxFrequency}
 	configs["sample"] = c
+	unfilled := oneNode(typeIDs)
+	unfilled.Namespace = namespaceUnknown
+	configs["unfilled"] = encapsulation(ioam.ModeInline, unfilled)
+	small := oneNode(typeIDs)
+	small.Size = 4
+	c = encapsulation(ioam.ModeInline, small)
+	c.Compatibility = ioam.CompatibilityMainline
+	configs["too small"] = c
 	maps.Copy(configs, exportConfigs())
 	return configs
 }
@@ -191,6 +211,7 @@ func bothHooks(hook datapath.Hook, in skb) []costCase {
 		make1("", ioam.OutcomeBoundaryStripped, "edge strip", ids, 0),
 		make1("", ioam.OutcomeBoundaryStripPartial, "edge strip", traced(routerAlert, trace(namespace, typeIDs)), 0),
 		make1("", ioam.OutcomeBoundaryDropped, "edge drop", ids, 0),
+		make1("", ioam.OutcomeBoundaryUnprovenDropped, "edge drop", with(ids, ethernetHeader+ipv6Header+1, 200), 0),
 		make1("", ioam.OutcomeMalformedIPv6, "transit", with(ids, ethernetHeader, 0x50), 0),
 		make1("", ioam.OutcomeMalformedHeader, "transit", with(ids, ethernetHeader+ipv6Header+1, 200), 0),
 		make1("", ioam.OutcomeMalformedTooManyOptions, "transit", traced(repeat([]byte{0x31, 2, 0, 2}, mostOptions+1)...), 0),
@@ -217,7 +238,14 @@ func ingressCases(hook datapath.Hook) []costCase {
 		make1("9 options of type 0xc00000, with a record", ioam.OutcomeTunnelDecapsulated, "decapsulate",
 			tunnelled(inner, repeat(trace(namespace, typeIDs), mostOptions)...)),
 		make1("with timestamps and a record", ioam.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner, trace(namespace, typeTimes))),
-		make1("no IOAM left in it, no record", ioam.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner)),
+		make1("cut short", ioam.OutcomeMalformedTunnel, "decapsulate", with(tunnelled(inner, trace(namespace, typeIDs)), ethernetHeader+4, 1, 0)),
+		make1("no IOAM left in it, no record", ioam.OutcomeTunnelDecapsulated, "decapsulate bare", tunnelled(inner)),
+		make1("from one of four sources, no record", ioam.OutcomeTunnelDecapsulated, "decapsulate sources", tunnelled(inner)),
+		make1("", ioam.OutcomeDecapRefusedSource, "decapsulate others", tunnelled(inner)),
+		make1("", ioam.OutcomeDecapRefusedBare, "decapsulate", tunnelled(inner)),
+		make1("", ioam.OutcomeDecapRefusedInner, "decapsulate bare", tunnelled(ipv6(source, destination, nextICMP, append([]byte{136, 0, 0, 0}, make([]byte, 20)...)))),
+		make1("", ioam.OutcomeBoundaryTunnelDropped, "edge guard", tunnelled(inner)),
+		make1("at an edge that guards tunnels", ioam.OutcomeNoIOAM, "edge guard", plain(destination, 78)),
 	}
 }
 
@@ -232,6 +260,8 @@ func egressCases() []costCase {
 		make1("", ioam.OutcomeUntouched, "transit", traced(trace(namespace, typeIDs))),
 		make1("", ioam.OutcomeEncapNotSelected, "sample", packet),
 		make1("ICMPv6 error", ioam.OutcomeEncapSkippedControl, inline, error1),
+		make1("", ioam.OutcomeEncapUnfilled, "unfilled", packet),
+		make1("", ioam.OutcomeEncapOverflow, "too small", packet),
 		make1("", ioam.OutcomeEncapSkippedHBH, inline, padded(78, []byte{5, 2, 0, 0})),
 		make1("jumbogram", ioam.OutcomeEncapSkippedMTU, inline, with(packet, ethernetHeader+4, 0, 0)),
 		make1("TCP", ioam.OutcomeEncapSkippedGSO, inline, with(packet, atNextHeader, 6)),

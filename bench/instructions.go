@@ -46,7 +46,7 @@ func instructionConfigs() map[string]datapath.Config {
 		"all":              {Node: allFeatures()},
 		"transit mainline": {Node: mainline},
 	}
-	for _, same := range []string{"transit", "decapsulate", "edge drop", "edge strip", "edge ignore"} {
+	for _, same := range []string{"transit", "decapsulate", "edge drop", "edge strip", "edge ignore", "edge guard"} {
 		configs[same] = datapath.Config{Node: cost[same]}
 	}
 	for name, config := range map[string]string{
@@ -67,7 +67,7 @@ func allFeatures() ioam.NodeConfig {
 	c.Namespaces[0].Schema = &ioam.Schema{ID: 777, Data: []byte("rack 7")}
 	c.Encapsulations[0].Options[0].Trace.Size += 8 // the schema's data
 	c.Namespaces = append(c.Namespaces, ioam.Namespace{ID: namespaceRemoved, Remove: true})
-	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
+	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd, Sources: []netip.Prefix{netip.PrefixFrom(tunnelStart, 64).Masked()}}}
 	udp, class, label := ioam.NextHeader(nextUDP), uint8(0x2e), uint32(0x12345)
 	c.Encapsulations = append(c.Encapsulations, ioam.Encapsulation{
 		Name: "every criterion", Interface: ours, Mode: ioam.ModeInline, Frequency: ioam.Frequency{K: 3, N: 7},

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 const intro = `# Benchmarks
@@ -262,7 +263,7 @@ func (p publication) write(b *strings.Builder) {
 // write adds a result; all are those that it may refer to.
 func (r Result) write(b *strings.Builder, all measured) {
 	fmt.Fprintf(b, "\n## Results: %s\n\n![%s](benchmarks/%s.svg)\n\n", r.Name, r.heading(), r.Name)
-	fmt.Fprintf(b, "%s, %s; %s, %d rounds", r.Machine, r.Kernel, r.Time, r.Rounds)
+	fmt.Fprintf(b, "%s, %s; %s, %d rounds", r.Machine, r.Kernel, r.Time.Format(time.RFC3339), r.Rounds)
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
 		fmt.Fprintf(b, "; %s %s", name, r.Versions[name])
 	}

@@ -326,7 +326,7 @@ func (s *step) prepare(l stepSpec, out ioam.IfIndex) (err error) {
 	if s.plane, err = s.node.Forwarding(); err != nil {
 		return err
 	}
-	if err := s.plane.Renew(l.key); err != nil || l.noDevice {
+	if err := s.plane.Renew(datapath.Routing{Key: l.key, MTU: datapath.AnyMTU}); err != nil || l.noDevice {
 		return err
 	}
 	return s.plane.SetDevices([]ioam.IfIndex{out})

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -283,7 +284,7 @@ func (r Result) drawTitle(all draw.Canvas, papers publication) {
 	}
 	line(13, 5*vg.Millimeter, r.heading())
 	line(8, 10*vg.Millimeter, "Baseline: "+r.Baseline+".")
-	line(8, 14*vg.Millimeter, r.Machine+", "+r.Kernel+"; "+r.Time)
+	line(8, 14*vg.Millimeter, r.Machine+", "+r.Kernel+"; "+r.Time.Format(time.RFC3339))
 	sources := make(map[string]bool)
 	for _, v := range papers.of(r.Name) {
 		sources[v.Paper] = true

@@ -107,7 +107,7 @@ func (n *node) keepWatch(d *datapath.Datapath, key datapath.RouteKey) error {
 		return err
 	}
 	err = inNamespace(n.ns, func() error { return f.SetDevices([]ioam.IfIndex{n.inIndex(), n.outIndex()}) })
-	if err := errors.Join(err, f.Renew(key)); err != nil {
+	if err := errors.Join(err, f.Renew(datapath.Routing{Key: key, MTU: datapath.AnyMTU})); err != nil {
 		return err
 	}
 	stop, done := make(chan struct{}), make(chan error, 1)

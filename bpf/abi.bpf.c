@@ -18,6 +18,8 @@ const volatile struct {
 	struct frequency_block frequency_block;
 	enum frequency_bound frequency_bound;
 	struct clock_state clock_state;
+	struct path_mtu path_mtu;
+	enum path_mtu_bound path_mtu_bound;
 	struct record record;
 	struct forwarding forwarding;
 	struct next_hop_set next_hop_set;
@@ -33,4 +35,6 @@ const volatile struct {
 	struct sequence_set sequence_set;
 	struct collector collector;
 	struct arrival arrival;
+	struct tunnel_end tunnel_end;
+	struct source_prefix source_prefix;
 } abi = {};

@@ -26,17 +26,25 @@ enum outcome {
 	OUTCOME_ENCAP_SKIPPED_HEADROOM,
 	OUTCOME_ENCAP_INSERTED,
 	OUTCOME_ENCAP_TUNNELED,
+	OUTCOME_ENCAP_UNFILLED,
+	OUTCOME_ENCAP_OVERFLOW,
 	OUTCOME_REMOVAL_PARTIAL,
 	OUTCOME_DECAP_FAILED,
+	OUTCOME_DECAP_REFUSED_SOURCE,
+	OUTCOME_DECAP_REFUSED_BARE,
+	OUTCOME_DECAP_REFUSED_INNER,
 	OUTCOME_INLINE_REMOVED,
 	OUTCOME_TUNNEL_DECAPSULATED,
 	OUTCOME_BOUNDARY_IGNORED,
 	OUTCOME_BOUNDARY_STRIP_PARTIAL,
 	OUTCOME_BOUNDARY_STRIPPED,
 	OUTCOME_BOUNDARY_DROPPED,
+	OUTCOME_BOUNDARY_UNPROVEN_DROPPED,
+	OUTCOME_BOUNDARY_TUNNEL_DROPPED,
 	OUTCOME_MALFORMED_IPV6,
 	OUTCOME_MALFORMED_HEADER,
 	OUTCOME_MALFORMED_TOO_MANY_OPTIONS,
+	OUTCOME_MALFORMED_TUNNEL,
 	OUTCOME_MALFORMED_ALIGNMENT,
 	OUTCOME_MALFORMED_OPTION_LENGTH,
 	OUTCOME_MALFORMED_NODE_LENGTH,
@@ -89,6 +97,7 @@ enum limit {
 	MAX_ENCAP_OVERLAP = 16,
 	MAX_HEADER_INSERTION = 512,
 	MAX_HBH = 2048,
+	MAX_TUNNEL_SOURCES = 64,
 	RECORD_PACKET = 80,
 	NO_RULE = 0xffffffff,
 };
@@ -129,11 +138,27 @@ struct perfect_hash {
 	__u32 shift;
 };
 
+/* What is taken out of the tunnels to one destination. */
+struct tunnel_end {
+	__u32 first_source; /* of its prefixes, in tunnel_sources */
+	__u32 sources;	    /* how many there are; 0 = packets of any source */
+	__u32 bare;	    /* packets without IOAM of a namespace of this node, too */
+};
+
+/* A prefix of outer sources, as in the packet. */
+struct source_prefix {
+	__u64 address[2];
+	__u64 mask[2];
+};
+
 /* Constants of one program, in read-only data: what is off is not even loaded. */
 struct node_config {
 	__u64 node_id_wide;
 	__u64 fixed_time;	/* tests only: instead of the clock, ns; 0 = the clock */
 	__u64 decapsulation[2]; /* the only tunnel destination, if there is but one */
+	struct tunnel_end end;	/* and what is taken there */
+	__u32 tunnels_guarded; /* tunnel destinations that the edge keeps outsiders from; 2: more than one */
+	__u64 guarded[2]; /* the only one */
 	__u32 node_id;
 	__u32 ifindex;
 	__u32 interface_id_wide;
@@ -159,7 +184,8 @@ struct node_config {
 	__u8 is_veth; /* frames may be another stack's packets, their checksums not computed yet */
 	__u8 has_exports;     /* some namespace exports */
 	__u8 inserts_exports; /* some encapsulation has a Direct Export */
-	__u8 pad[2];
+	__u8 has_sources;     /* some decapsulation takes packets of certain sources alone */
+	__u8 inserts_inline;  /* some encapsulation of the node may */
 	__u32 flow_sets;      /* of one CPU, a power of two */
 	__u32 export_limit;   /* packets that pay for a postcard */
 	__u32 export_rate;    /* postcards, and flows told early, in 2^27 ns */
@@ -168,7 +194,7 @@ struct node_config {
 	__u64 table_keys[8];  /* of the table of flows */
 };
 
-_Static_assert(sizeof(struct node_config) == 240, "node_config has holes");
+_Static_assert(sizeof(struct node_config) == 272, "node_config has holes");
 
 /* An interface of the node, for packets that arrived there or are to leave there. */
 struct ingress_interface {
@@ -195,7 +221,8 @@ enum forwarding_key {
 struct forwarding {
 	__u64 alive;	  /* when the agent said last that it watches, CLOCK_MONOTONIC, ns */
 	__u32 generation; /* counts changes: next hops of an older one are not used */
-	__u32 key;	  /* enum forwarding_key */
+	__u16 key;	  /* enum forwarding_key */
+	__u16 mtu;	  /* larger packets are the stack's: some route's MTU may be smaller */
 };
 
 /* How long an agent counts as alive for next hops that were found before, and for new ones; ns. */
@@ -305,11 +332,14 @@ struct encapsulation {
 	__u64 destination[2];
 	__u32 flows_below; /* hashes from here on are not selected; 0 = all are */
 	__u32 index;	   /* of this one */
+	__u8 inserted;	   /* enum outcome of an insertion inline */
+	__u8 tunneled;	   /* and in a tunnel */
+	__u8 pad[6];
 	struct patch patches[MAX_IOAM_OPTIONS];
 	__u64 header[MAX_HEADER_INSERTION / 8]; /* as in the packet */
 };
 
-_Static_assert(sizeof(struct encapsulation) == 72 + 32 * 9 + 512, "encapsulation has holes");
+_Static_assert(sizeof(struct encapsulation) == 80 + 32 * 9 + 512, "encapsulation has holes");
 
 /* Numbers of packets that a CPU takes at once: what it shares is written so much more seldom. */
 enum frequency_bound {
@@ -326,6 +356,17 @@ struct frequency {
 struct frequency_block {
 	__u64 next;
 	__u64 end;
+};
+
+/* What the path to a destination carries, as a Packet Too Big message said. */
+struct path_mtu {
+	__u32 mtu;
+	__u32 heard; /* when, in units of 2^30 ns */
+};
+
+enum path_mtu_bound {
+	PATH_MTUS = 16384,
+	PATH_MTU_AGE = 559, /* ten minutes (RFC 8201 §4), in units of 2^30 ns */
 };
 
 struct rule_key {

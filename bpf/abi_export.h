@@ -93,8 +93,9 @@ struct flow_totals {
 	__u32 epoch; /* the interval; what is older than the reader's is nobody's */
 	__u8 hop_limit_min;
 	__u8 hop_limit_max;
-	__u8 ended; /* TCP's FIN or RST was seen */
-	__u8 pad[5];
+	__u8 ended;   /* TCP's FIN or RST was seen */
+	__u8 anew;    /* numbers began anew; those before are not counted */
+	__u32 strays; /* numbers from far behind, which are not counted */
 };
 
 _Static_assert(sizeof(struct flow_totals) == 72, "flow_totals has holes");
@@ -126,7 +127,7 @@ struct flow {
 	__u32 again;
 	__u32 numbered; /* there was a Sequence Number */
 	__u32 index;	/* of the entry, over all CPUs */
-	__u32 pad;
+	__u32 refused;	/* in a set's first entry: when a packet last found no place; 0 = never */
 	struct flow_totals totals[2]; /* of even and of odd intervals */
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Every map of the data plane. The agent sizes those of a generation (namespaces and their index, interfaces,
- * decapsulations, rules, rule_trie, encapsulations) to what is configured, replaces them with
+ * decapsulations, tunnel sources and destinations, rules, rule_trie, encapsulations) to what is configured, replaces them with
  * the programs, and keeps the others.
  */
 #ifndef WAYMARK_MAPS_H
@@ -85,13 +85,32 @@ struct {
 	__type(value, __u32);
 } neighbours SEC(".maps");
 
-/* Tunnel destinations that end here. Generation; at most 256. */
+/* Tunnel destination that ends here -> what is taken there. Generation; at most 256. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__uint(key_size, 16);
+	__type(value, struct tunnel_end);
+} decapsulations SEC(".maps");
+
+/* Prefixes that tunnels may come from, by decapsulation. Generation; at most 256 times 64. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct source_prefix);
+} tunnel_sources SEC(".maps");
+
+/*
+ * Tunnel destinations of the domain, as far as this node knows them, wherever they are. Generation;
+ * at most 3328.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
 	__uint(key_size, 16);
 	__type(value, __u32);
-} decapsulations SEC(".maps");
+} tunnel_destinations SEC(".maps");
 
 /* Criteria of encapsulations, in chains: longest destination first. Generation; at most 1024. */
 struct {
@@ -213,6 +232,17 @@ struct {
 	__type(key, __u32);
 	__type(value, struct sequence_set);
 } sequences SEC(".maps");
+
+/*
+ * Destinations -> what their paths carry, where an inline header made a packet too large. The least
+ * recently used gives way. Kept; 1.5 MiB where an encapsulation inserts inline.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1);
+	__uint(key_size, 16);
+	__type(value, struct path_mtu);
+} path_mtus SEC(".maps");
 
 /* Collectors of the domain: this node's and others'. Generation; at most 64. */
 struct {

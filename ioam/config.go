@@ -2,7 +2,10 @@
 
 package ioam
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // NamespaceID identifies an IOAM namespace (RFC 9197 §4.3).
 type NamespaceID uint16
@@ -49,6 +52,8 @@ const (
 	MaxNamespaces           = 1024
 	MaxEncapsulations       = 1024
 	MaxDecapsulations       = 256
+	MaxTunnelSources        = 64 // prefixes of one decapsulation
+	MaxTunnelDestinations   = 2048
 	MaxOptionsPerPacket     = 9   // IOAM options that one Hop-by-Hop header may carry
 	MaxOptionsPerHeader     = 32  // options in one header, padding included
 	MaxExtensionHeaders     = 8   // headers walked to find the upper layer
@@ -128,6 +133,10 @@ type NodeConfig struct {
 	Namespaces      []Namespace
 	Encapsulations  []Encapsulation
 	Decapsulations  []Decapsulation
+
+	// TunnelDestinations are those of the domain besides the ones of
+	// Encapsulations and Decapsulations: what the edge keeps outsiders from.
+	TunnelDestinations []netip.Addr
 
 	FlowSeed    uint64      // of the flow hash; one value for the whole domain
 	Collectors  []Collector // of the domain; packets to them are never encapsulated
@@ -273,4 +282,22 @@ type Encapsulation struct {
 // Decapsulation is a tunnel that ends at this node.
 type Decapsulation struct {
 	TunnelDestination netip.Addr
+	Sources           []netip.Prefix // of the outer header; nil: any
+	Bare              bool           // take packets without IOAM of a namespace of this node, too
+}
+
+// KnownTunnelDestinations are the ends of the domain's tunnels as far as the
+// node knows them, each once, in order.
+func (c NodeConfig) KnownTunnelDestinations() []netip.Addr {
+	list := slices.Clone(c.TunnelDestinations)
+	for _, d := range c.Decapsulations {
+		list = append(list, d.TunnelDestination)
+	}
+	for _, e := range c.Encapsulations {
+		if e.Mode != ModeInline {
+			list = append(list, e.TunnelDestination)
+		}
+	}
+	slices.SortFunc(list, netip.Addr.Compare)
+	return slices.Compact(list)
 }

@@ -15,6 +15,9 @@ func (n *Node) Egress(f Frame) Result {
 		return unchanged(f, OutcomeUntouched)
 	}
 	p, outcome, ok := parse(bytes.Clone(f.Data), f.Link)
+	if iface.isEdgeThatDrops(RoleEgress) && isUnproven(f, p, outcome, ok) {
+		return dropUnproven(f)
+	}
 	if !ok {
 		return unchanged(f, outcome)
 	}
@@ -35,7 +38,7 @@ func (n *Node) Egress(f Frame) Result {
 
 // completeAll completes the node data that this node's ingress hook wrote.
 func (n *Node) completeAll(f Frame, p packet, iface *Interface, byMaster bool) Result {
-	if fault, bad := p.malformed(); bad {
+	if fault, bad := p.malformed(n.config.Compatibility); bad {
 		return unchanged(f, fault)
 	}
 	outcome := Outcome(0)
@@ -76,9 +79,10 @@ func (n *Node) complete(option Option, f Frame, iface *Interface, byMaster bool)
 		return OutcomeUntouched
 	}
 	own := NodeData{Type: trace.Type, Bytes: trace.Data[start : start+length]}
-	// Who came by a master may have passed a member that is not served, and so
-	// carry another node's data, or what this node finished some other time.
-	if wrote, told := n.wrote(own); !wrote || byMaster && (!told || !isUnfinished(own)) {
+	// What came by a member that is not served, or inside a tunnel, may carry
+	// another node's data, or what this node finished some other time.
+	unproven := byMaster || len(n.decapsulations) > 0
+	if wrote, proven := n.wrote(own); !wrote || unproven && (!proven || !isUnfinished(own)) {
 		return OutcomeUntouched
 	}
 	if field := own.Field(BitInterfaces); field != nil {
@@ -99,14 +103,14 @@ func (n *Node) complete(option Option, f Frame, iface *Interface, byMaster bool)
 	return OutcomeTraceFilled
 }
 
-// wrote reports whether node data hold this node's id; told is false when their
-// type has none.
-func (n *Node) wrote(data NodeData) (wrote, told bool) {
+// wrote reports whether node data hold this node's id, if their type has one;
+// that proves something unless the id is "not available".
+func (n *Node) wrote(data NodeData) (wrote, proven bool) {
 	if field := data.Field(BitNode); field != nil {
-		return NodeID(binary.BigEndian.Uint32(field))&NodeIDUnavailable == n.config.ID, true
+		return NodeID(binary.BigEndian.Uint32(field))&NodeIDUnavailable == n.config.ID, n.config.ID != NodeIDUnavailable
 	}
 	if field := data.Field(BitNodeWide); field != nil {
-		return NodeIDWide(binary.BigEndian.Uint64(field))&NodeIDWideUnavailable == n.config.IDWide, true
+		return NodeIDWide(binary.BigEndian.Uint64(field))&NodeIDWideUnavailable == n.config.IDWide, n.config.IDWide != NodeIDWideUnavailable
 	}
 	return true, false
 }

@@ -114,17 +114,18 @@ func TestTransitDelay(t *testing.T) {
 func TestCompletedDelayStays(t *testing.T) {
 	for _, value := range []string{"00000007", "ffffffff", "7fffffff"} {
 		packet := ipv6(NextHeaderHopByHop, unhex(t, "3b020100 31120000 007b1000 88000000 3f000002 "+value))
-		result := mustNode(t, testConfig()).Egress(egressFrame(packet))
+		result := mustNode(t, transitConfig()).Egress(egressFrame(packet))
 		if result.Outcome != OutcomeTraceFilled || !bytes.Equal(result.Data, packet) {
 			t.Errorf("%s: %v %x", value, result.Outcome, result.Data[40:])
 		}
 	}
 }
 
-// Without a node id in the type, the newest data are taken for this node's.
+// Without a node id in the type, a node that ends no tunnels takes the newest
+// data to be its own.
 func TestCompletionWithoutID(t *testing.T) {
 	packet := ipv6(NextHeaderHopByHop, unhex(t, "3b020100 310e0000 007b0800 40000000 00c9ffff 01020000"))
-	result := mustNode(t, testConfig()).Egress(egressFrame(packet))
+	result := mustNode(t, transitConfig()).Egress(egressFrame(packet))
 	if want := unhex(t, "3b020100 310e0000 007b0800 40000000 00c900ca 01020000"); result.Outcome != OutcomeTraceFilled || !bytes.Equal(result.Data[40:], want) {
 		t.Errorf("%v %x, want %x", result.Outcome, result.Data[40:], want)
 	}

@@ -2,10 +2,7 @@
 
 package ioam
 
-import (
-	"cmp"
-	"net/netip"
-)
+import "net/netip"
 
 // encapsulate is data-plane.md, egress step 4; otherwise is the outcome when no
 // rule matches.
@@ -15,37 +12,31 @@ func (n *Node) encapsulate(f Frame, p packet, iface *Interface, otherwise Outcom
 	if !ok {
 		return unchanged(f, otherwise)
 	}
-	if isControl(p, upper) {
+	rule := &n.config.Encapsulations[index]
+	inline := rule.Mode == ModeInline || rule.Mode == ModeAuto && f.Ingress == 0
+	if isControl(p, upper, !inline) {
 		return unchanged(f, OutcomeEncapSkippedControl)
 	}
-	rule := &n.config.Encapsulations[index]
 	if n.exportsTo(p, upper) {
 		return unchanged(f, OutcomeEncapSkippedExport)
 	}
 	hash := n.flowHash(p, upper)
-	if rule.Flows > 1 {
-		choice := hash
-		if rule.hasLabelAsFlowID() {
-			choice = n.labelHash(p)
-		}
-		if choice >= uint32(1<<32/uint64(rule.Flows)) {
-			return unchanged(f, OutcomeEncapNotSelected)
-		}
-	}
-	if !n.selected(index, rule.Frequency) {
+	if !n.takesFlow(rule, p, hash) || !n.selected(index, rule.Frequency) {
 		return unchanged(f, OutcomeEncapNotSelected)
 	}
-	inline := rule.Mode == ModeInline || rule.Mode == ModeAuto && f.Ingress == 0
 	if inline && p.nextHeader() == NextHeaderHopByHop {
 		return unchanged(f, OutcomeEncapSkippedHBH) // at most one per packet (RFC 8200 §4.1)
 	}
 
-	insertion, pathMTU := insertedHeaderLen(rule.Options), 0
-	if !inline {
+	insertion := insertedHeaderLen(rule.Options)
+	limits := mtus{link: iface.MTU, route: f.PathMTU}
+	if inline {
+		limits.learned = n.pathMTU(p.destination(), f.Time)
+	} else {
 		insertion += ipv6HeaderLen
-		pathMTU = rule.PathMTU
+		limits.tunnel = rule.PathMTU
 	}
-	gsoSize, outcome, ok := fits(f, p, upper, insertion, iface.MTU, pathMTU)
+	gsoSize, outcome, ok := fits(f, p, upper, insertion, limits)
 	if !ok {
 		return unchanged(f, outcome)
 	}
@@ -57,7 +48,7 @@ func (n *Node) encapsulate(f Frame, p packet, iface *Interface, otherwise Outcom
 		payload = 0 // GSO; fits lets nothing else through
 	}
 	h := n.departing(f, p, iface)
-	header, triggers := n.buildHeader(rule, p, hash, h)
+	header, triggers, lacking := n.buildHeader(rule, p, hash, h)
 	result := Result{Verdict: Pass, GSOSize: gsoSize, Exports: n.exports(triggers, Export{
 		Role: RoleEncapsulating, Ingress: f.Ingress, Egress: f.Interface, HopLimit: h.hopLimit, Time: f.Time,
 		TransitDelay: DataUnavailable, QueueDepth: h.queue, Flow: flowOf(p.ip), Length: len(p.ip), Ends: endsFlow(p.ip),
@@ -69,6 +60,7 @@ func (n *Node) encapsulate(f Frame, p packet, iface *Interface, otherwise Outcom
 		result.Outcome = OutcomeEncapTunneled
 		result.Data = insertTunnel(p, header, payload, rule)
 	}
+	result.Outcome = max(result.Outcome, lacking)
 	return result
 }
 
@@ -110,20 +102,34 @@ func inRange(r *PortRange, port uint16, known bool) bool {
 }
 
 // isControl reports whether the packet keeps the network itself working: it
-// must arrive even where IOAM does not.
-func isControl(p packet, upper upperLayer) bool {
+// must arrive even where IOAM does not; or whether the end of the tunnel would
+// refuse it.
+func isControl(p packet, upper upperLayer, tunnel bool) bool {
 	source, destination := p.source(), p.destination()
 	if isMulticast(destination) || isLinkLocalUnicast(destination) ||
 		isUnspecified(source) || isMulticast(source) || isLinkLocalUnicast(source) {
+		return true
+	}
+	if tunnel && isOfLink(p, upper) {
 		return true
 	}
 	if !upper.known || upper.next != NextHeaderICMPv6 || len(p.ip) <= upper.offset {
 		return false
 	}
 	kind := p.ip[upper.offset]
-	return kind < 128 || // errors (RFC 4443 §2.1)
-		kind >= 130 && kind <= 137 || // MLD (RFC 2710), neighbour discovery (RFC 4861 §4)
-		kind == 143 // MLDv2 (RFC 3810 §5.2)
+	return kind < 128 || isLinkMessage(kind) // errors (RFC 4443 §2.1)
+}
+
+// takesFlow reports whether the packet's flow, which has the hash, is one of
+// those that the rule takes.
+func (n *Node) takesFlow(rule *Encapsulation, p packet, hash uint32) bool {
+	if rule.Flows <= 1 {
+		return true
+	}
+	if rule.hasLabelAsFlowID() {
+		hash = n.labelHash(p)
+	}
+	return hash < uint32(1<<32/uint64(rule.Flows))
 }
 
 // selected counts a matching packet and reports whether it is among the first
@@ -160,8 +166,9 @@ func insertedHeaderLen(options []InsertedOption) int {
 
 // buildHeader returns the rule's Hop-by-Hop header with this node's data, its
 // Next Header not set yet, and the Direct Exports in it. It uses up Sequence
-// Numbers.
-func (n *Node) buildHeader(rule *Encapsulation, p packet, hash uint32, h hop) (header []byte, triggers []DirectExport) {
+// Numbers. The outcome is that of the traces that lack this node's data, 0 when
+// none does.
+func (n *Node) buildHeader(rule *Encapsulation, p packet, hash uint32, h hop) (header []byte, triggers []DirectExport, lacking Outcome) {
 	options := make([]Option, 0, len(rule.Options))
 	for _, o := range rule.Options {
 		if o.DirectExport != nil {
@@ -178,22 +185,35 @@ func (n *Node) buildHeader(rule *Encapsulation, p packet, hash uint32, h hop) (h
 			Type:         t.Type,
 			Data:         make([]byte, t.Size),
 		}
-		trace.record(n.appendNodeData(nil, t.Type, n.namespaces[t.Namespace], h))
+		if namespace, ok := n.namespaces[t.Namespace]; !ok {
+			lacking = max(lacking, OutcomeEncapUnfilled)
+		} else if trace.record(n.appendNodeData(nil, t.Type, namespace, h)) == OutcomeTraceOverflow {
+			lacking = max(lacking, OutcomeEncapOverflow)
+		}
 		options = append(options, trace.Option())
 	}
 	header, _ = AppendExtensionHeader(nil, 0, options...) // Validate checked the sizes
-	return header, triggers
+	return header, triggers, lacking
+}
+
+// mtus are what bounds a packet that grows, in bytes; 0 is no bound.
+type mtus struct {
+	link, tunnel int
+	// These speak of packets that are larger than any path carries.
+	route, learned int
+}
+
+// carry reports whether a packet of some length fits all of them.
+func (m mtus) carry(length int64) bool {
+	fits := func(mtu int) bool { return mtu == 0 || length <= int64(mtu) }
+	return fits(m.link) && fits(m.tunnel) && (length <= minimumMTU || fits(m.route) && fits(m.learned))
 }
 
 // fits reports whether the packet may grow, and the segment size of GSO then.
-// The MTUs are those of the interface and of the tunnel's path, 0 when not
-// known or, the latter, when there is no tunnel.
-func fits(f Frame, p packet, upper upperLayer, insertion, interfaceMTU, pathMTU int) (gsoSize uint32, outcome Outcome, ok bool) {
-	const noLimit = 1 << 30
-	mtu := min(cmp.Or(interfaceMTU, noLimit), cmp.Or(pathMTU, noLimit))
+func fits(f Frame, p packet, upper upperLayer, insertion int, limits mtus) (gsoSize uint32, outcome Outcome, ok bool) {
 	if f.GSOSize == 0 {
 		payload := p.payloadLength()
-		if payload == 0 || payload+insertion > 0xffff || len(p.ip)+insertion > mtu {
+		if payload == 0 || payload+insertion > 0xffff || !limits.carry(int64(len(p.ip)+insertion)) {
 			return 0, OutcomeEncapSkippedMTU, false
 		}
 		return 0, 0, true
@@ -206,14 +226,15 @@ func fits(f Frame, p packet, upper upperLayer, insertion, interfaceMTU, pathMTU 
 		if int64(f.GSOSize) <= 2*int64(insertion) {
 			return 0, OutcomeEncapSkippedGSO, false
 		}
-		if pathMTU != 0 && int64(upper.offset+tcpHeaderLen(p, upper))+int64(f.GSOSize) > int64(pathMTU) {
+		segment := int64(upper.offset+tcpHeaderLen(p, upper)) + int64(f.GSOSize)
+		if limits.tunnel != 0 && segment > int64(limits.tunnel) {
 			return 0, OutcomeEncapSkippedMTU, false
 		}
 		return f.GSOSize - uint32(insertion), 0, true
 	case upper.known && upper.next == NextHeaderUDP:
 		// Segments are datagrams, whose size is the sender's.
 		const udpHeaderLen = 8
-		if int64(upper.offset+udpHeaderLen+insertion)+int64(f.GSOSize) > int64(mtu) {
+		if !limits.carry(int64(upper.offset+udpHeaderLen+insertion) + int64(f.GSOSize)) {
 			return 0, OutcomeEncapSkippedMTU, false
 		}
 		return f.GSOSize, 0, true

@@ -124,7 +124,7 @@ func (p *packet) triggers() []DirectExport {
 	var list []DirectExport
 	for _, option := range p.options {
 		if isDirectExport(option) {
-			d, _ := DecodeDirectExport(option.Data[2:]) // malformed checked its length
+			d, _ := DecodeDirectExport(option.Data[2:])
 			list = append(list, d)
 		}
 	}

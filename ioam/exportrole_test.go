@@ -4,6 +4,7 @@ package ioam
 
 import (
 	"bytes"
+	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
@@ -192,7 +193,13 @@ func TestExportsDecapsulating(t *testing.T) {
 		{"with a trace", carrying(t, withTrace), remove, OutcomeInlineRemoved, true, true,
 			func(e *Export) { e.Option = DirectExport{Namespace: 123, Type: 0x800000} }},
 		{"no export", carrying(t, dexHeader), func(c *NodeConfig) { remove(c); c.Namespaces[0].Export = ExportNone }, OutcomeInlineRemoved, false, false, nil},
-		{"unknown namespace in a tunnel", set(49, 7)(tunnelCarrying(t, dexHeader)), nil, OutcomeTunnelDecapsulated, false, false, nil},
+		{"unknown namespace in a tunnel", set(49, 7)(tunnelCarrying(t, dexHeader)), nil, OutcomeDecapRefusedBare, false, false, nil},
+		{"unknown namespace in a tunnel that may be bare", set(49, 7)(tunnelCarrying(t, dexHeader)),
+			func(c *NodeConfig) { c.Decapsulations[0].Bare = true }, OutcomeTunnelDecapsulated, false, false, nil},
+		{"from another source", tunnelCarrying(t, dexHeader),
+			func(c *NodeConfig) {
+				c.Decapsulations[0].Sources = []netip.Prefix{netip.MustParsePrefix("2001:db8:9::/64")}
+			}, OutcomeDecapRefusedSource, false, false, nil},
 		{"too short", set(51, 0xf0)(carrying(t, dexHeader)), remove, OutcomeMalformedOptionLength, false, false, nil},
 		{"at the edge", carrying(t, dexHeader), func(c *NodeConfig) { remove(c); c.Interfaces[0].Roles, c.Interfaces[0].Boundary = 0, BoundaryStrip }, OutcomeBoundaryStripped, false, false, nil},
 	} {
@@ -213,8 +220,12 @@ func TestExportsDecapsulating(t *testing.T) {
 			if result.Outcome != test.outcome || result.Record != nil != test.record {
 				t.Errorf("%v, want %v; record %+v", result.Outcome, test.outcome, result.Record)
 			}
-			if removed := result.Outcome == OutcomeInlineRemoved || result.Outcome == OutcomeTunnelDecapsulated; removed && !bytes.Equal(result.Data, labelledUDP()) {
-				t.Errorf("went on as\n%x", result.Data)
+			left := labelledUDP()
+			if result.Outcome == OutcomeTunnelDecapsulated {
+				left[7] = 60 // the tunnel's
+			}
+			if removed := result.Outcome == OutcomeInlineRemoved || result.Outcome == OutcomeTunnelDecapsulated; removed && !bytes.Equal(result.Data, left) {
+				t.Errorf("went on as\n%x, want\n%x", result.Data, left)
 			}
 		})
 	}

@@ -24,21 +24,33 @@ func (n *Node) Ingress(f Frame) Result {
 	if !served {
 		return unchanged(f, OutcomeUntouched)
 	}
-	p, outcome, ok := parse(bytes.Clone(f.Data), f.Link)
+	inDomain := iface.Roles&RoleIngress != 0
+	p, outcome, ok := parseIPv6(bytes.Clone(f.Data), f.Link)
+	if ok && !inDomain && iface.Boundary == BoundaryDrop && n.guards(p) {
+		result := unchanged(f, OutcomeBoundaryTunnelDropped)
+		result.Verdict = Drop
+		return result
+	}
+	if ok {
+		outcome, ok = p.parseHeader()
+	}
+	if iface.isEdgeThatDrops(RoleIngress) && isUnproven(f, p, outcome, ok) {
+		return dropUnproven(f)
+	}
 	if !ok {
 		return unchanged(f, outcome)
 	}
-	inDomain := iface.Roles&RoleIngress != 0
-	if len(p.options) == 0 {
-		if inDomain && n.tunnelEnds(p) {
-			return n.decapsulate(f, p)
-		}
+	n.hear(p, f.Time)
+	if !inDomain && len(p.options) == 0 {
 		return unchanged(f, OutcomeNoIOAM)
 	}
 	if !inDomain {
 		return atBoundary(f, p, iface.Boundary)
 	}
-	if fault, bad := p.malformed(); bad {
+	if len(p.options) == 0 {
+		return n.endBareTunnel(f, p)
+	}
+	if fault, bad := p.malformed(n.config.Compatibility); bad {
 		result := unchanged(f, fault)
 		if n.config.Compatibility == CompatibilityMainline {
 			result.Verdict = Drop // as ipv6_hop_ioam does in Linux
@@ -46,7 +58,15 @@ func (n *Node) Ingress(f Frame) Result {
 		return result
 	}
 
-	remove := n.removalOf(p)
+	remove := removeNothing
+	switch tunnel := n.judgeTunnel(p); {
+	case tunnel == OutcomeTunnelDecapsulated:
+		remove = removeTunnel
+	case tunnel != OutcomeNoIOAM:
+		return unchanged(f, tunnel)
+	case slices.ContainsFunc(p.options, n.removable):
+		remove = removeInline
+	}
 	h := n.arriving(f, p, iface, remove)
 	outcome = 0
 	for _, option := range p.options {
@@ -54,7 +74,7 @@ func (n *Node) Ingress(f Frame) Result {
 	}
 	switch remove {
 	case removeTunnel:
-		return n.decapsulate(f, p)
+		return n.endTunnel(f, p)
 	case removeInline:
 		return n.removeInline(f, p)
 	}
@@ -79,19 +99,6 @@ func (n *Node) arriving(f Frame, p packet, iface *Interface, remove removal) hop
 	return h
 }
 
-// removalOf decides what to remove from a packet whose IOAM options are valid.
-func (n *Node) removalOf(p packet) removal {
-	if n.tunnelEnds(p) {
-		return removeTunnel
-	}
-	for _, option := range p.options {
-		if n.removable(option) {
-			return removeInline
-		}
-	}
-	return removeNothing
-}
-
 // removable reports whether a validated option is a trace or a Direct Export of
 // a namespace marked remove.
 func (n *Node) removable(option Option) bool {
@@ -99,11 +106,23 @@ func (n *Node) removable(option Option) bool {
 	return namespace != nil && namespace.Remove
 }
 
-// tunnelEnds reports whether an IPv6-in-IPv6 tunnel of this node holds the
-// packet.
-func (n *Node) tunnelEnds(p packet) bool {
-	_, tunnel := p.tunneled()
-	return tunnel && n.decapsulations[p.destination()]
+// endBareTunnel takes a packet without IOAM out of its tunnel, if that ends here.
+func (n *Node) endBareTunnel(f Frame, p packet) Result {
+	if outcome := n.judgeTunnel(p); outcome != OutcomeTunnelDecapsulated {
+		return unchanged(f, outcome)
+	}
+	return n.endTunnel(f, p)
+}
+
+// endTunnel decapsulates, unless an option says that who does not know it
+// discards the packet (RFC 8200 §4.2).
+func (n *Node) endTunnel(f Frame, p packet) Result {
+	if p.discard {
+		result := unchanged(f, OutcomeRemovalPartial)
+		result.Data = p.frame
+		return result
+	}
+	return n.decapsulate(f, p)
 }
 
 // decapsulate removes the outer IPv6 header and the Hop-by-Hop header.
@@ -118,13 +137,15 @@ func (n *Node) decapsulate(f Frame, p packet) Result {
 	if outerECN == ce && innerECN != notECT || outerECN == ect1 && innerECN == ect0 { // RFC 6040 §4.2
 		inner.ip[1] = inner.ip[1]&^(3<<4) | outerECN<<4
 	}
+	// Each router that the tunnel passed counts (RFC 8200 §3, Hop Limit).
+	inner.ip[7] = min(inner.hopLimit(), p.hopLimit())
 	n.report(f, p, &result)
 	return result
 }
 
 // removeInline removes the Hop-by-Hop header, if all of it may go.
 func (n *Node) removeInline(f Frame, p packet) Result {
-	whole := p.pure
+	whole := p.pure && !p.isFollowed()
 	for _, option := range p.options {
 		whole = whole && n.removable(option)
 	}

@@ -66,6 +66,7 @@ type packetCase struct {
 	want    func(t testing.TB, in []byte) []byte
 	record  bool
 	kernel  bool // dropped with compatibility mainline
+	unknown bool // with compatibility mainline, an option-type that is not processed
 }
 
 var ingressCases = []packetCase{
@@ -115,9 +116,12 @@ var ingressCases = []packetCase{
 	{name: "incremental", mutate: set(47, 1), outcome: OutcomeOptionUnsupported, want: unchangedBytes},
 	{name: "DEX of the namespace", mutate: header("3b010100 110a0004 007b0000 80000000"), outcome: OutcomeDirectExport, want: unchangedBytes},
 	{name: "DEX with both fields", mutate: header("3b020100 11120004 007b00c0 80000000 00000000 00000000"), outcome: OutcomeDirectExport, want: unchangedBytes},
-	{name: "DEX, second field missing", mutate: header("3b020100 110e0004 007b00c0 80000000 00000000 01020000"), outcome: OutcomeMalformedOptionLength, want: unchangedBytes, kernel: true},
-	{name: "DEX, unknown field missing", mutate: header("3b010100 110a0004 007b0001 80000000"), outcome: OutcomeMalformedOptionLength, want: unchangedBytes, kernel: true},
-	{name: "DEX in 0x31, cut", mutate: header("3b010100 31080004 007b0000 80000100"), outcome: OutcomeMalformedOptionLength, want: unchangedBytes, kernel: true},
+	{name: "DEX, second field missing", mutate: header("3b020100 110e0004 007b00c0 80000000 00000000 01020000"), outcome: OutcomeMalformedOptionLength, want: unchangedBytes, unknown: true},
+	{name: "DEX, unknown field missing", mutate: header("3b010100 110a0004 007b0001 80000000"), outcome: OutcomeMalformedOptionLength, want: unchangedBytes, unknown: true},
+	{name: "DEX in 0x31, cut", mutate: header("3b010100 31080004 007b0000 80000100"), outcome: OutcomeMalformedOptionLength, want: unchangedBytes, unknown: true},
+	{name: "DEX in 0x31 of two bytes", mutate: header("3b000100 31020004"), outcome: OutcomeMalformedOptionLength, want: unchangedBytes, unknown: true},
+	{name: "DEX in 0x31, not aligned", mutate: header("3b020000 00310a00 04007b00 00800000 00010300 00000100"), outcome: OutcomeMalformedAlignment, want: unchangedBytes, kernel: true},
+	{name: "option without data at the end, not aligned", mutate: header("3b000102 00003100"), outcome: OutcomeMalformedAlignment, want: unchangedBytes, kernel: true},
 	{name: "DEX of a removed namespace", mutate: header("3b010100 110a0004 012c0000 80000000"), outcome: OutcomeInlineRemoved, want: withoutHeader},
 	{name: "DEX removed with a trace kept", mutate: header("3b040100 110a0004 012c0000 80000000 310e0000 007b0801 80000000 00000000 01020000 00000000"), outcome: OutcomeRemovalPartial,
 		want: headerBytes("3b040100 110a0004 012c0000 80000000 310e0000 007b0800 80000000 3f000002 01020000 00000000")},
@@ -154,6 +158,10 @@ var ingressCases = []packetCase{
 		outcome: OutcomeRemovalPartial, want: headerBytes("3b040100 310e0000 012c0800 80000000 3f000002 310e0000 007b0800 80000000 3f000002 01020000")},
 	{name: "inline removal, router alert", mutate: header("3b030100 310e0000 012c0801 80000000 00000000 05020000 01040000 00000000"),
 		outcome: OutcomeRemovalPartial, want: headerBytes("3b030100 310e0000 012c0800 80000000 3f000002 05020000 01040000 00000000")},
+	{name: "inline removal, followed", mutate: func(p []byte) []byte {
+		p[40], p[48], p[49] = 0, 1, 0x2c
+		return ipv6(NextHeaderHopByHop, append(p[40:], unhex(panicTB{}, rightHeader)...))
+	}, outcome: OutcomeRemovalPartial, want: then2(headerBytes(filledHeader), then(set(40, 0), set(48, 1), set(49, 0x2c)))},
 	{name: "tunnel not ours", mutate: func(p []byte) []byte { p[40] = 41; return append(p, inner()...) },
 		outcome: OutcomeTraceFilled, want: then2(headerBytes(filledHeader), set(40, 41))},
 }
@@ -261,8 +269,12 @@ func testIngressCase(t *testing.T, test packetCase, link func([]byte) []byte) {
 	for _, config := range []NodeConfig{testConfig(), mainlineConfig()} {
 		result := mustNode(t, config).Ingress(frame)
 		verdict := Pass
+		outcome := outcome
 		if test.kernel && config.Compatibility == CompatibilityMainline {
 			verdict = Drop
+		}
+		if test.unknown && config.Compatibility == CompatibilityMainline {
+			outcome = OutcomeOptionUnsupported
 		}
 		if result.Outcome != outcome || result.Verdict != verdict {
 			t.Errorf("%v: %v %v, want %v %v", config.Compatibility, result.Outcome, result.Verdict, outcome, verdict)
@@ -312,7 +324,25 @@ func TestIngressBoundary(t *testing.T) {
 		{"strip shared", BoundaryStrip, foreign, OutcomeBoundaryStripPartial, Pass, unchangedBytes},
 		{"strip malformed", BoundaryStrip, set(50, 0x18)(rightPacket(t)), OutcomeBoundaryStripped, Pass, withoutHeader},
 		{"no IOAM", BoundaryDrop, inner(), OutcomeNoIOAM, Pass, unchangedBytes},
-		{"tunnel", BoundaryDrop, withDestination(ipv6(NextHeaderIPv6, inner()), tunnelDestination), OutcomeNoIOAM, Pass, unchangedBytes},
+		{"tunnel elsewhere", BoundaryDrop, ipv6(NextHeaderIPv6, inner()), OutcomeNoIOAM, Pass, unchangedBytes},
+		{"drop too many", BoundaryDrop, manyIOAM(10)(nil), OutcomeBoundaryUnprovenDropped, Drop, unchangedBytes},
+		{"drop too many, no IOAM", BoundaryDrop, manyPads(33, "")(nil), OutcomeBoundaryUnprovenDropped, Drop, unchangedBytes},
+		{"drop beyond the frame", BoundaryDrop, cut(41)(rightPacket(t)), OutcomeBoundaryUnprovenDropped, Drop, unchangedBytes},
+		{"drop beyond the payload", BoundaryDrop, set(5, 31)(rightPacket(t)), OutcomeBoundaryUnprovenDropped, Drop, unchangedBytes},
+		{"drop option beyond", BoundaryDrop, set(45, 27)(rightPacket(t)), OutcomeBoundaryUnprovenDropped, Drop, unchangedBytes},
+		{"drop second header", BoundaryDrop, followed(t, "00000104 00000000"), OutcomeBoundaryUnprovenDropped, Drop, unchangedBytes},
+		{"drop both headers", BoundaryDrop, followed(t, "00"+rightHeader[2:]), OutcomeBoundaryDropped, Drop, unchangedBytes},
+		{"drop other option", BoundaryDrop, replaceHeader(t, rightPacket(t), "3b001e04 00000000"), OutcomeNoIOAM, Pass, unchangedBytes},
+		{"drop 39 bytes", BoundaryDrop, cut(39)(rightPacket(t)), OutcomeMalformedIPv6, Pass, unchangedBytes},
+		{"drop 0x11 of others", BoundaryDrop, replaceHeader(t, rightPacket(t), "3b010100 110a0104 00010000 80000000"), OutcomeNoIOAM, Pass, unchangedBytes},
+		{"drop not aligned", BoundaryDrop, replaceHeader(t, rightPacket(t), "3b020000 00310e00 00007b08 01800000 00000000 00010100"), OutcomeBoundaryDropped, Drop, unchangedBytes},
+		{"strip too many", BoundaryStrip, manyIOAM(10)(nil), OutcomeMalformedTooManyOptions, Pass, unchangedBytes},
+		{"strip option beyond", BoundaryStrip, set(45, 27)(rightPacket(t)), OutcomeMalformedHeader, Pass, unchangedBytes},
+		{"strip both headers", BoundaryStrip, followed(t, "00"+rightHeader[2:]), OutcomeBoundaryUnprovenDropped, Drop, unchangedBytes},
+		{"strip shared, followed", BoundaryStrip, followed(t, "00030100 310e0000 007b0801 80000000 00000000 05020000 01040000 00000000"), OutcomeBoundaryUnprovenDropped, Drop, unchangedBytes},
+		{"strip second header", BoundaryStrip, followed(t, "00000104 00000000"), OutcomeNoIOAM, Pass, unchangedBytes},
+		{"ignore too many", BoundaryIgnore, manyIOAM(10)(nil), OutcomeMalformedTooManyOptions, Pass, unchangedBytes},
+		{"ignore both headers", BoundaryIgnore, followed(t, "00"+rightHeader[2:]), OutcomeBoundaryIgnored, Pass, unchangedBytes},
 	} {
 		for _, egress := range []bool{false, true} {
 			config := testConfig()
@@ -329,6 +359,11 @@ func TestIngressBoundary(t *testing.T) {
 			}
 		}
 	}
+}
+
+// followed is a packet with two Hop-by-Hop headers, the second with a trace.
+func followed(t testing.TB, first string) []byte {
+	return ipv6(NextHeaderHopByHop, append(unhex(t, first), unhex(t, rightHeader)...))
 }
 
 func TestDecapsulation(t *testing.T) {
@@ -354,7 +389,9 @@ func TestDecapsulation(t *testing.T) {
 			test.packet[innerAt+1] |= test.inside
 			want := inner()
 			want[1] |= test.wantInside
-			result := mustNode(t, testConfig()).Ingress(Frame{Data: ethernet(test.packet), Interface: ifIngress, Time: testTime})
+			config := testConfig()
+			config.Decapsulations[0].Bare = test.header == ""
+			result := mustNode(t, config).Ingress(Frame{Data: ethernet(test.packet), Interface: ifIngress, Time: testTime})
 			if result.Outcome != OutcomeTunnelDecapsulated || result.Verdict != Pass {
 				t.Fatalf("%v %v", result.Outcome, result.Verdict)
 			}
@@ -371,6 +408,21 @@ func TestDecapsulation(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A packet that leaves a tunnel has the hop limit that it would have without.
+func TestHopLimitOfTunnels(t *testing.T) {
+	for _, test := range []struct{ outer, inner, want byte }{{64, 64, 64}, {61, 64, 61}, {64, 3, 3}, {1, 255, 1}, {0, 1, 0}} {
+		packet := tunnelPacket(t)
+		at := len(packet) - len(inner())
+		packet[7], packet[at+7] = test.outer, test.inner
+		result := mustNode(t, testConfig()).Ingress(Frame{Data: packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
+		want := inner()
+		want[7] = test.want
+		if result.Outcome != OutcomeTunnelDecapsulated || !bytes.Equal(result.Data, want) {
+			t.Errorf("%d in %d: %v, %x; want hop limit %d", test.inner, test.outer, result.Outcome, result.Data, test.want)
+		}
 	}
 }
 

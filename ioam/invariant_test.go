@@ -14,18 +14,20 @@ var (
 	ingressOutcomes = []Outcome{
 		OutcomeNotIPv6, OutcomeNoIOAM, OutcomeOptionUnsupported, OutcomeNamespaceUnknown, OutcomeOverflowSet, OutcomeDirectExport,
 		OutcomeTraceFilled, OutcomeTraceOverflow, OutcomeRemovalPartial, OutcomeInlineRemoved, OutcomeTunnelDecapsulated,
-		OutcomeBoundaryIgnored, OutcomeBoundaryStripPartial, OutcomeBoundaryStripped, OutcomeBoundaryDropped,
-		OutcomeMalformedIPv6, OutcomeMalformedHeader, OutcomeMalformedTooManyOptions, OutcomeMalformedAlignment,
+		OutcomeDecapRefusedSource, OutcomeDecapRefusedBare, OutcomeDecapRefusedInner,
+		OutcomeBoundaryIgnored, OutcomeBoundaryStripPartial, OutcomeBoundaryStripped, OutcomeBoundaryDropped, OutcomeBoundaryUnprovenDropped, OutcomeBoundaryTunnelDropped,
+		OutcomeMalformedIPv6, OutcomeMalformedHeader, OutcomeMalformedTooManyOptions, OutcomeMalformedTunnel, OutcomeMalformedAlignment,
 		OutcomeMalformedOptionLength, OutcomeMalformedNodeLength, OutcomeMalformedRemainingLength,
 	}
 	egressOutcomes = []Outcome{
 		OutcomeNotIPv6, OutcomeNoIOAM, OutcomeUntouched, OutcomeOptionUnsupported, OutcomeNamespaceUnknown, OutcomeOverflowSet,
 		OutcomeDirectExport, OutcomeTraceFilled, OutcomeEncapNotSelected, OutcomeEncapSkippedControl, OutcomeEncapSkippedExport, OutcomeEncapSkippedHBH, OutcomeEncapSkippedMTU,
-		OutcomeEncapSkippedGSO, OutcomeEncapInserted, OutcomeEncapTunneled,
-		OutcomeBoundaryIgnored, OutcomeBoundaryStripPartial, OutcomeBoundaryStripped, OutcomeBoundaryDropped,
+		OutcomeEncapSkippedGSO, OutcomeEncapInserted, OutcomeEncapTunneled, OutcomeEncapUnfilled, OutcomeEncapOverflow,
+		OutcomeBoundaryIgnored, OutcomeBoundaryStripPartial, OutcomeBoundaryStripped, OutcomeBoundaryDropped, OutcomeBoundaryUnprovenDropped,
 		OutcomeMalformedIPv6, OutcomeMalformedHeader, OutcomeMalformedTooManyOptions, OutcomeMalformedAlignment,
 		OutcomeMalformedOptionLength, OutcomeMalformedNodeLength, OutcomeMalformedRemainingLength,
 	}
+	added   = []Outcome{OutcomeEncapInserted, OutcomeEncapTunneled, OutcomeEncapUnfilled, OutcomeEncapOverflow}
 	inPlace = []Outcome{
 		OutcomeOptionUnsupported, OutcomeNamespaceUnknown, OutcomeOverflowSet, OutcomeDirectExport, OutcomeTraceFilled, OutcomeTraceOverflow, OutcomeRemovalPartial,
 	}
@@ -64,12 +66,12 @@ func checkedRun(t *testing.T, config NodeConfig, f Frame, egress bool) Result {
 	if !slices.Contains(allowed, result.Outcome) {
 		t.Fatalf("outcome %v at this hook", result.Outcome)
 	}
-	mayDrop := result.Outcome == OutcomeBoundaryDropped ||
+	mayDrop := result.Outcome == OutcomeBoundaryDropped || result.Outcome == OutcomeBoundaryUnprovenDropped || result.Outcome == OutcomeBoundaryTunnelDropped ||
 		!egress && config.Compatibility == CompatibilityMainline && slices.Contains(kernelDrops, result.Outcome)
 	if (result.Verdict == Drop) != mayDrop {
 		t.Fatalf("%v of %v", result.Verdict, result.Outcome)
 	}
-	checkBytes(t, f, result)
+	checkBytes(t, config, f, result)
 	checkTold(t, config, f, result, egress)
 	return result
 }
@@ -83,7 +85,7 @@ func checkTold(t *testing.T, config NodeConfig, f Frame, result Result, egress b
 	switch {
 	case result.Outcome == OutcomeInlineRemoved || result.Outcome == OutcomeTunnelDecapsulated:
 		carrier, role = mustParse(t, f.Data, f.Link), RoleDecapsulating
-	case result.Outcome == OutcomeEncapInserted || result.Outcome == OutcomeEncapTunneled:
+	case slices.Contains(added, result.Outcome):
 		carrier, role = mustParse(t, result.Data, f.Link), RoleEncapsulating
 	case egress && (f.Ingress == ifIngress || f.Ingress == ifEgress) && (result.Outcome == OutcomeUntouched || slices.Contains(inPlace, result.Outcome)):
 		carrier, role = mustParse(t, result.Data, f.Link), RoleTransit
@@ -115,16 +117,16 @@ func checkTold(t *testing.T, config NodeConfig, f Frame, result Result, egress b
 }
 
 // checkBytes checks the frame that goes on against the one that came.
-func checkBytes(t *testing.T, f Frame, result Result) {
+func checkBytes(t *testing.T, config NodeConfig, f Frame, result Result) {
 	t.Helper()
 	switch result.Outcome {
 	case OutcomeInlineRemoved, OutcomeBoundaryStripped, OutcomeTunnelDecapsulated:
 		checkRemoved(t, f, result)
-	case OutcomeEncapInserted, OutcomeEncapTunneled:
+	case OutcomeEncapInserted, OutcomeEncapTunneled, OutcomeEncapUnfilled, OutcomeEncapOverflow:
 		checkInserted(t, f, result)
 	default:
 		if slices.Contains(inPlace, result.Outcome) {
-			checkInPlace(t, f, result)
+			checkInPlace(t, config, f, result)
 		} else if !bytes.Equal(f.Data, result.Data) {
 			t.Fatalf("%v changed\n%x to\n%x", result.Outcome, f.Data, result.Data)
 		}
@@ -143,13 +145,13 @@ func mustParse(t *testing.T, frame []byte, link Link) packet {
 
 // checkInPlace: nothing but flags, RemainingLen and node data of traces may
 // differ, and the packet stays as valid as it was.
-func checkInPlace(t *testing.T, f Frame, result Result) {
+func checkInPlace(t *testing.T, config NodeConfig, f Frame, result Result) {
 	t.Helper()
 	if len(f.Data) != len(result.Data) {
 		t.Fatalf("%v changed the length", result.Outcome)
 	}
 	was, is := mustParse(t, f.Data, f.Link), mustParse(t, result.Data, f.Link)
-	if fault, bad := is.malformed(); bad {
+	if fault, bad := is.malformed(config.Compatibility); bad {
 		t.Fatalf("%v made %v", result.Outcome, fault)
 	}
 	blank := func(p packet) []byte {
@@ -200,7 +202,8 @@ func checkRemoved(t *testing.T, f Frame, result Result) {
 	}
 	ip := result.Data[len(was.link):]
 	if rest := was.ip[ipv6HeaderLen+len(was.header):]; tunnel {
-		if ecn := ip[1] ^ rest[0:2][1]; ecn&^0x30 != 0 || !bytes.Equal(ip[2:], rest[2:]) || ip[0] != rest[0] {
+		if ecn := ip[1] ^ rest[1]; ecn&^0x30 != 0 || !bytes.Equal(ip[2:7], rest[2:7]) || !bytes.Equal(ip[8:], rest[8:]) ||
+			ip[7] != min(rest[7], was.hopLimit()) || ip[0] != rest[0] {
 			t.Fatalf("inner packet\n%x became\n%x", rest, ip)
 		}
 	} else if !bytes.Equal(ip[ipv6HeaderLen:], rest) || ip[6] != was.header[0] || !bytes.Equal(ip[7:40], was.ip[7:40]) {
@@ -223,7 +226,7 @@ func checkRemoved(t *testing.T, f Frame, result Result) {
 func checkInserted(t *testing.T, f Frame, result Result) {
 	t.Helper()
 	was, is := mustParse(t, bytes.Clone(f.Data), f.Link), mustParse(t, result.Data, f.Link)
-	if fault, bad := is.malformed(); bad || len(is.options) == 0 || !is.pure || len(is.header) > MaxHeaderInsertion {
+	if fault, bad := is.malformed(CompatibilityDefault); bad || len(is.options) == 0 || !is.pure || len(is.header) > MaxHeaderInsertion {
 		t.Fatalf("inserted %x: %v", is.header, fault)
 	}
 	if is.hopLimit() != was.hopLimit() || is.trafficClass() != was.trafficClass() || is.flowLabel() != was.flowLabel() {
@@ -241,7 +244,7 @@ func checkInserted(t *testing.T, f Frame, result Result) {
 			t.Fatalf("payload length grew by %d, the packet by %d", is.payloadLength()-was.payloadLength(), grown)
 		}
 	}
-	if result.Outcome == OutcomeEncapTunneled {
+	if len(is.ip)-len(was.ip) > len(is.header) { // a tunnel
 		if !bytes.Equal(is.ip[ipv6HeaderLen+len(is.header):], was.ip) {
 			t.Fatal("the inner packet changed")
 		}

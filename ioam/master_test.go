@@ -29,7 +29,7 @@ func TestCompletionByMaster(t *testing.T) {
 		{"wide, unfinished", RoleIngress, "3b030100 31160000 007b1800 80400000" + ids + "000311f1 ffffffff 01020000", OutcomeTraceFilled},
 		{"wide, finished", RoleIngress, "3b030100 31160000 007b1800 80400000" + ids + "000311f1 000315da 01020000", OutcomeUntouched},
 	} {
-		config := testConfig()
+		config := transitConfig()
 		config.Masters = []Master{{Index: master, ID: 201, IDWide: 201201, Roles: test.roles}}
 		frame := egressFrame(ipv6(NextHeaderHopByHop, unhex(t, test.header)))
 		frame.Ingress = master

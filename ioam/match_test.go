@@ -67,9 +67,9 @@ func TestMatch(t *testing.T) {
 		{"ESP is an upper layer", chain(t, 50, "11000400 00000000", udp(4)), Match{NextHeader: ptr(NextHeader(50))}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			node := mustNode(t, encapConfig(ModeEncap, func(e *Encapsulation) { e.Match = test.match }))
+			node := mustNode(t, encapConfig(ModeInline, func(e *Encapsulation) { e.Match = test.match }))
 			result := node.Egress(egressFrame(test.packet))
-			if got := result.Outcome == OutcomeEncapTunneled; got != test.want || !got && result.Outcome != OutcomeNoIOAM {
+			if got := result.Outcome == OutcomeEncapInserted; got != test.want || !got && result.Outcome != OutcomeNoIOAM {
 				t.Errorf("%v", result.Outcome)
 			}
 		})

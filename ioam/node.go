@@ -4,7 +4,6 @@ package ioam
 
 import (
 	"encoding/binary"
-	"net/netip"
 	"slices"
 )
 
@@ -38,6 +37,11 @@ type Frame struct {
 	// number of segments is for the caller's counters.
 	GSOSize     uint32
 	GSOSegments uint32
+
+	// Egress hook: the largest packet that may be sent by the packet's route, as
+	// far as the kernel knows (data-plane.md, "Path MTU"), 0 when it knows of no
+	// bound. It holds what grows beyond the 1280 bytes that every path carries.
+	PathMTU int
 }
 
 // Verdict is what becomes of a frame.
@@ -94,10 +98,13 @@ type Node struct {
 	interfaces     map[IfIndex]*Interface
 	masters        map[IfIndex]*Interface // what is known of an arrival through them
 	namespaces     map[NamespaceID]*Namespace
-	decapsulations map[[16]byte]bool
-	matched        []uint64 // packets that matched each encapsulation, for its frequency
-	flowKeys       [7]uint64
-	sequences      map[numberedFlow]uint32 // the next Sequence Number of each flow
+	decapsulations map[[16]byte]*Decapsulation
+	// tunnelDestinations are all that the node knows of, wherever they are.
+	tunnelDestinations map[[16]byte]bool
+	matched            []uint64 // packets that matched each encapsulation, for its frequency
+	flowKeys           [7]uint64
+	sequences          map[numberedFlow]uint32 // the next Sequence Number of each flow
+	learned            map[[16]byte]learnedMTU // by destination
 }
 
 // NewNode returns a node with a configuration that [NodeConfig.Validate]
@@ -111,15 +118,17 @@ func NewNode(config NodeConfig) (*Node, error) {
 	config.Namespaces = slices.Clone(config.Namespaces)
 	config.Encapsulations = slices.Clone(config.Encapsulations)
 	config.Collectors = slices.Clone(config.Collectors)
+	config.Decapsulations = slices.Clone(config.Decapsulations)
 	n := &Node{
 		config:         config,
 		interfaces:     make(map[IfIndex]*Interface),
 		masters:        make(map[IfIndex]*Interface),
 		namespaces:     make(map[NamespaceID]*Namespace),
-		decapsulations: make(map[[16]byte]bool),
+		decapsulations: make(map[[16]byte]*Decapsulation),
 		matched:        make([]uint64, len(config.Encapsulations)),
 		flowKeys:       flowKeys(config.FlowSeed),
 		sequences:      make(map[numberedFlow]uint32),
+		learned:        make(map[[16]byte]learnedMTU),
 	}
 	for i := range config.Interfaces {
 		n.interfaces[config.Interfaces[i].Index] = &config.Interfaces[i]
@@ -130,8 +139,12 @@ func NewNode(config NodeConfig) (*Node, error) {
 	for i := range config.Namespaces {
 		n.namespaces[config.Namespaces[i].ID] = &config.Namespaces[i]
 	}
-	for _, d := range config.Decapsulations {
-		n.decapsulations[d.TunnelDestination.As16()] = true
+	for i, d := range config.Decapsulations {
+		n.decapsulations[d.TunnelDestination.As16()] = &config.Decapsulations[i]
+	}
+	n.tunnelDestinations = make(map[[16]byte]bool)
+	for _, a := range config.KnownTunnelDestinations() {
+		n.tunnelDestinations[a.As16()] = true
 	}
 	return n, nil
 }
@@ -158,6 +171,9 @@ func atBoundary(f Frame, p packet, policy Boundary) Result {
 	case BoundaryIgnore:
 		return unchanged(f, OutcomeBoundaryIgnored)
 	case BoundaryStrip:
+		if p.isFollowed() {
+			return dropUnproven(f)
+		}
 		if !p.pure {
 			return unchanged(f, OutcomeBoundaryStripPartial)
 		}
@@ -210,4 +226,4 @@ func isLinkLocalUnicast(a [16]byte) bool { return a[0] == 0xfe && a[1]&0xc0 == 0
 func isMulticast(a [16]byte) bool { return a[0] == 0xff }
 
 // isUnspecified is :: (RFC 4291 §2.5.2).
-func isUnspecified(a [16]byte) bool { return a == netip.IPv6Unspecified().As16() }
+func isUnspecified(a [16]byte) bool { return a == [16]byte{} }

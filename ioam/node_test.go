@@ -43,6 +43,13 @@ func testConfig() NodeConfig {
 	}
 }
 
+// transitConfig is of a node that ends no tunnels.
+func transitConfig() NodeConfig {
+	config := testConfig()
+	config.Decapsulations = nil
+	return config
+}
+
 func mainlineConfig() NodeConfig {
 	config := testConfig()
 	config.Compatibility = CompatibilityMainline

@@ -32,24 +32,32 @@ const (
 	OutcomeEncapSkippedHeadroom // the kernel gave no room in the buffer
 	OutcomeEncapInserted        // header inserted inline
 	OutcomeEncapTunneled        // outer IPv6 header and Hop-by-Hop header added
+	OutcomeEncapUnfilled        // one of these, with a trace whose namespace is not configured: left to others to fill
+	OutcomeEncapOverflow        // one of these, with a trace too small for this node's own data: overflow flag set
 
 	// Removal.
 	OutcomeRemovalPartial     // something else shares the header: unchanged but for the node data
 	OutcomeDecapFailed        // the kernel refused to shrink the packet: unchanged but for the node data
+	OutcomeDecapRefusedSource // a tunnel that ends here, from a source that its end does not take: unchanged
+	OutcomeDecapRefusedBare   // a tunnel that ends here, without IOAM of a namespace of this node: unchanged
+	OutcomeDecapRefusedInner  // a tunnel that ends here, holding what belongs to a link alone: unchanged
 	OutcomeInlineRemoved      // Hop-by-Hop header removed
 	OutcomeTunnelDecapsulated // outer IPv6 header and extension header removed
 
 	// The domain's edge.
-	OutcomeBoundaryIgnored      // left as it was, by policy
-	OutcomeBoundaryStripPartial // policy strip, but something else shares the header: unchanged
-	OutcomeBoundaryStripped     // Hop-by-Hop header removed, by policy
-	OutcomeBoundaryDropped      // dropped, by policy
+	OutcomeBoundaryIgnored         // left as it was, by policy
+	OutcomeBoundaryStripPartial    // policy strip, but something else shares the header: unchanged
+	OutcomeBoundaryStripped        // Hop-by-Hop header removed, by policy
+	OutcomeBoundaryDropped         // IOAM: dropped, by policy
+	OutcomeBoundaryUnprovenDropped // not proven to be free of IOAM: dropped, by policy
+	OutcomeBoundaryTunnelDropped   // an outsider's tunnel to one of the domain's tunnel destinations: dropped, by policy
 
 	// Malformed packets: forwarded as they came (compatibility mainline drops
 	// those that the kernel drops).
 	OutcomeMalformedIPv6            // truncated header or wrong version
 	OutcomeMalformedHeader          // Hop-by-Hop header beyond the packet, or an option beyond the header
 	OutcomeMalformedTooManyOptions  // more options than MaxOptionsPerHeader, or more IOAM options than MaxOptionsPerPacket
+	OutcomeMalformedTunnel          // tunnel that ends here, cut short, or its inner packet is longer than it
 	OutcomeMalformedAlignment       // IOAM option not aligned to 4n
 	OutcomeMalformedOptionLength    // option too short for its IOAM header
 	OutcomeMalformedNodeLength      // NodeLen inconsistent with the trace type

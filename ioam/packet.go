@@ -19,11 +19,20 @@ type packet struct {
 	header  []byte   // the Hop-by-Hop header, nil without one
 	options []Option // the IOAM options in it
 	pure    bool     // nothing but IOAM options and padding is in it
+	discard bool     // something else is, and says: who does not know me discards the packet
 }
 
 // parse is data-plane.md, "Parsing". When ok is false, the packet goes on
 // unchanged with the outcome.
 func parse(frame []byte, link Link) (p packet, outcome Outcome, ok bool) {
+	if p, outcome, ok = parseIPv6(frame, link); ok {
+		outcome, ok = p.parseHeader()
+	}
+	return p, outcome, ok
+}
+
+// parseIPv6 is parse as far as the IPv6 header.
+func parseIPv6(frame []byte, link Link) (p packet, outcome Outcome, ok bool) {
 	at, isIPv6 := linkHeaderLen(frame, link)
 	if !isIPv6 {
 		return p, OutcomeNotIPv6, false
@@ -32,22 +41,26 @@ func parse(frame []byte, link Link) (p packet, outcome Outcome, ok bool) {
 	if len(p.ip) < ipv6HeaderLen || p.ip[0]>>4 != 6 {
 		return p, OutcomeMalformedIPv6, false
 	}
+	return p, 0, true
+}
+
+// parseHeader is the rest of parse.
+func (p *packet) parseHeader() (outcome Outcome, ok bool) {
 	// A Hop-by-Hop header is only ever the first (RFC 8200 §4.1).
 	if p.nextHeader() != NextHeaderHopByHop {
-		return p, 0, true
+		return 0, true
 	}
 	header, err := DecodeExtensionHeader(p.ip[ipv6HeaderLen:])
 	if err != nil {
-		return p, OutcomeMalformedHeader, false
+		return OutcomeMalformedHeader, false
 	}
 	// Payload length 0: a jumbogram (RFC 2675 §3) or a packet that the kernel
 	// aggregated beyond 64 KiB.
 	if length := p.payloadLength(); length != 0 && length < len(header.Bytes) {
-		return p, OutcomeMalformedHeader, false
+		return OutcomeMalformedHeader, false
 	}
 	p.header = header.Bytes
-	outcome, ok = p.findOptions(header)
-	return p, outcome, ok
+	return p.findOptions(header)
 }
 
 // linkHeaderLen is the length of the link-layer header; ok is false when no
@@ -65,7 +78,7 @@ func linkHeaderLen(frame []byte, link Link) (length int, ok bool) {
 		if etherType == etherTypeIPv6 {
 			return at + 2, true
 		}
-		if etherType != etherTypeVLAN && etherType != etherTypeQinQ {
+		if !isTag(etherType) {
 			return 0, false
 		}
 		at += 4
@@ -93,6 +106,7 @@ func (p *packet) findOptions(header ExtensionHeader) (outcome Outcome, ok bool) 
 			p.options = append(p.options, option)
 		case !option.Type.IsPadding():
 			p.pure = false
+			p.discard = p.discard || option.Type&discardBits != 0
 		}
 	}
 	return 0, true
@@ -112,7 +126,7 @@ func setPayloadLength(ip []byte, length int) {
 
 // malformed is the first fault of the first faulty IOAM option (data-plane.md,
 // ingress step 3).
-func (p *packet) malformed() (outcome Outcome, ok bool) {
+func (p *packet) malformed(as Compatibility) (outcome Outcome, ok bool) {
 	for _, option := range p.options {
 		// The header begins 40 bytes into the packet, so its own offsets have
 		// the packet's alignment.
@@ -122,8 +136,8 @@ func (p *packet) malformed() (outcome Outcome, ok bool) {
 		if len(option.Data) < 2 {
 			return OutcomeMalformedOptionLength, true
 		}
-		if isDirectExport(option) {
-			if _, err := DecodeDirectExport(option.Data[2:]); err != nil {
+		if IOAMType(option.Data[1]) == IOAMDirectExport {
+			if !isDirectExport(option) && as == CompatibilityDefault {
 				return OutcomeMalformedOptionLength, true
 			}
 			continue
@@ -151,9 +165,14 @@ func isPreallocatedTrace(option Option) bool {
 	return option.Type == OptionIOAM && IOAMType(option.Data[1]) == IOAMPreallocatedTrace
 }
 
-// isDirectExport needs an IOAM option of at least 2 bytes.
+// isDirectExport needs an IOAM option of at least 2 bytes. One that is too
+// short is, as to Linux, of an option-type that the node does not process.
 func isDirectExport(option Option) bool {
-	return IOAMType(option.Data[1]) == IOAMDirectExport
+	if IOAMType(option.Data[1]) != IOAMDirectExport {
+		return false
+	}
+	_, err := DecodeDirectExport(option.Data[2:])
+	return err == nil
 }
 
 // tunneled returns the IPv6 packet that is behind the IPv6 header and the

@@ -57,9 +57,15 @@ func randomConfig(s source) NodeConfig {
 				Type:      randomType(s)&TraceTypeSupported | 0x800000,
 			}
 			o.Size = sizeFor(s, config, o, 120)
+			switch rare := s.below(16); {
+			case rare == 0:
+				o.Namespace = 7
+			case rare == 1 && config.Compatibility == CompatibilityMainline:
+				o.Size = 4 + 4*s.below(o.Size/4)
+			}
 			e.Options = append(e.Options, Traces(o)...)
 		}
-		for _, namespace := range []NamespaceID{123, 200, 300}[:max(0, s.below(6)-2)] {
+		for _, namespace := range []NamespaceID{123, 200, 7, 300}[:max(0, s.below(7)-2)] {
 			e.Options = append(e.Options, InsertedOption{DirectExport: &DirectExportOption{
 				Namespace:      namespace,
 				Type:           randomType(s)&DirectExportTypeSupported | 0x800000,
@@ -73,7 +79,21 @@ func randomConfig(s source) NodeConfig {
 		}
 		config.Encapsulations = append(config.Encapsulations, e)
 	}
+	end := &config.Decapsulations[0]
+	end.Bare = s.below(2) == 0
+	end.Sources = oneOf(s, nil, nil, []netip.Prefix{netip.MustParsePrefix("2001:db8:9::/48")},
+		[]netip.Prefix{netip.MustParsePrefix("2001:db8:9::/48"), netip.MustParsePrefix("2001:db8:1::/64")})
 	return config
+}
+
+// randomInner is a packet in a tunnel, now and then one that belongs to a link.
+func randomInner(s source) []byte {
+	packet := oneOf(s, inner(), ipv6(NextHeaderICMPv6, []byte{byte(128 + s.below(32)), 0, 0, 0}), ipv6(NextHeaderFragment, randomBytes(s, 8+s.below(8))))
+	packet[7] = byte(oneOf(s, 64, 255))
+	if s.below(4) == 0 {
+		packet = withDestination(packet, netip.MustParseAddr(oneOf(s, "ff02::1", "fe80::1", "::1")))
+	}
+	return packet
 }
 
 // sizeFor is a random size that holds the node's own data, mostly not above
@@ -183,7 +203,7 @@ func randomPacket(s source) []byte {
 	payload := oneOf(s,
 		func() []byte { return udp(s.below(1500)) },
 		func() []byte { return randomBytes(s, s.below(64)) },
-		func() []byte { return inner() },
+		func() []byte { return randomInner(s) },
 	)()
 	next := oneOf(s, NextHeaderUDP, NextHeaderTCP, NextHeaderICMPv6, NextHeaderIPv6, NextHeaderFragment, NextHeaderNone)
 	for range s.below(3) {
@@ -304,7 +324,7 @@ func TestChain(t *testing.T) {
 			next.Namespaces[1].Schema = oneOf(s, nil, &Schema{ID: SchemaID(hop)}, &Schema{ID: SchemaID(hop), Data: randomBytes(s, s.below(20))})
 			next.Decapsulations = nil
 			if hop == hops-1 {
-				next.Decapsulations = []Decapsulation{{tunnelDestination}}
+				next.Decapsulations = []Decapsulation{{TunnelDestination: tunnelDestination}}
 			}
 			account(next)
 			frame.Data[7]-- // the router between the hooks

@@ -20,6 +20,7 @@ func (c NodeConfig) Validate() error {
 	c.validateNamespaces(root)
 	c.validateEncapsulations(root)
 	c.validateDecapsulations(root)
+	c.validateTunnelDestinations(root)
 	c.validateExport(root)
 	if len(list) == 0 {
 		return nil
@@ -143,22 +144,6 @@ func (c NodeConfig) validateNamespaces(root faults) {
 	}
 }
 
-func (c NodeConfig) validateDecapsulations(root faults) {
-	if len(c.Decapsulations) > MaxDecapsulations {
-		root.add("decapsulations", fmt.Sprintf("use at most %d", MaxDecapsulations), "%d decapsulations", len(c.Decapsulations))
-	}
-	destinations := map[netip.Addr]int{}
-	for i, d := range c.Decapsulations {
-		f := root.in("decapsulations[%d]", i)
-		if !validateTunnelAddress(f, "tunnel-destination", d.TunnelDestination) {
-			continue
-		}
-		if j, dup := seen(destinations, d.TunnelDestination, i); dup {
-			f.add("tunnel-destination", "list each address once", "%v is in decapsulations[%d] too", d.TunnelDestination, j)
-		}
-	}
-}
-
 func (c NodeConfig) validateExport(root faults) {
 	f := root.in("node")
 	if c.ExportLimit > MaxFrequency {
@@ -183,28 +168,4 @@ func (c NodeConfig) validateExport(root faults) {
 			f.add("address", "use udp, tcp or tls", "protocol %d carries no exports", collector.Protocol)
 		}
 	}
-}
-
-// validateTunnelAddress checks an end of an IPv6-in-IPv6 tunnel.
-func validateTunnelAddress(f faults, field string, address netip.Addr) bool {
-	const cure = "use a unicast IPv6 address, such as 2001:db8:3::1"
-	switch {
-	case !address.IsValid():
-		f.add(field, cure, "no address")
-	case address.Is4() || address.Is4In6():
-		f.add(field, cure, "%v is an IPv4 address", address)
-	case address.IsUnspecified():
-		f.add(field, cure, "%v is the unspecified address", address)
-	case address.IsLoopback():
-		f.add(field, cure, "%v is the loopback address", address)
-	case address.IsMulticast():
-		f.add(field, cure, "%v is a multicast address", address)
-	case address.IsLinkLocalUnicast():
-		f.add(field, "use an address that is valid beyond the link, such as 2001:db8:3::1", "%v is a link-local address", address)
-	case address.Zone() != "":
-		f.add(field, "leave out the part behind %", "%v has a zone", address)
-	default:
-		return true
-	}
-	return false
 }

@@ -78,7 +78,7 @@ func TestValidateLimits(t *testing.T) {
 	}
 	config.Encapsulations[0].Match.FlowLabel = ptr(uint32(0xfffff))
 	for i := len(config.Decapsulations); i < MaxDecapsulations; i++ {
-		config.Decapsulations = append(config.Decapsulations, Decapsulation{netip.AddrFrom16([16]byte{0x20, 2, byte(i)})})
+		config.Decapsulations = append(config.Decapsulations, Decapsulation{TunnelDestination: netip.AddrFrom16([16]byte{0x20, 2, byte(i)})})
 	}
 	for range MaxOptionsPerPacket - 1 {
 		config.Encapsulations[0].Options = append(config.Encapsulations[0].Options, Traces(TraceOption{123, 0x800000, 4})...)
@@ -190,11 +190,9 @@ var configMutations = []struct {
 	{"encapsulations[0].options", "520 bytes", func(c *NodeConfig) {
 		c.Encapsulations[0].Options = Traces(TraceOption{123, 0x800000, 244}, TraceOption{123, 0x800000, 244})
 	}},
-	{"encapsulations[1].options[1].namespace", "unknown", func(c *NodeConfig) { c.Encapsulations[1].Options[1].Trace.Namespace = 7 }},
 	{"encapsulations[0].flows", "too many", func(c *NodeConfig) { c.Encapsulations[0].Flows = MaxFrequency + 1 }},
 	{"encapsulations[0].options[0].trace", "neither", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = InsertedOption{} }},
 	{"encapsulations[0].options[0].trace", "both", func(c *NodeConfig) { c.Encapsulations[0].Options[0].DirectExport = &DirectExportOption{} }},
-	{"encapsulations[0].options[1].namespace", "unknown", dex(DirectExportOption{Namespace: 7, Type: 0x800000})},
 	{"encapsulations[0].options[1].trace-type", "none", dex(DirectExportOption{Namespace: 123})},
 	{"encapsulations[0].options[1].trace-type", "undefined", dex(DirectExportOption{Namespace: 123, Type: 0x800004})},
 	{"encapsulations[0].options[1].trace-type", "checksum complement", dex(DirectExportOption{Namespace: 123, Type: 0x810000})},
@@ -268,7 +266,7 @@ var configMutations = []struct {
 	{"decapsulations[1].tunnel-destination", "twice", func(c *NodeConfig) { c.Decapsulations = append(c.Decapsulations, c.Decapsulations[0]) }},
 	{"decapsulations", "too many", func(c *NodeConfig) {
 		for i := range MaxDecapsulations {
-			c.Decapsulations = append(c.Decapsulations, Decapsulation{netip.AddrFrom16([16]byte{0x20, 2, byte(i)})})
+			c.Decapsulations = append(c.Decapsulations, Decapsulation{TunnelDestination: netip.AddrFrom16([16]byte{0x20, 2, byte(i)})})
 		}
 	}},
 }

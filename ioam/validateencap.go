@@ -16,10 +16,6 @@ func (c NodeConfig) validateEncapsulations(root faults) {
 	for _, iface := range c.Interfaces {
 		interfaces[iface.Index] = iface
 	}
-	namespaces := map[NamespaceID]*Namespace{}
-	for i := range c.Namespaces {
-		namespaces[c.Namespaces[i].ID] = &c.Namespaces[i]
-	}
 	names := map[string]int{}
 	for i, e := range c.Encapsulations {
 		f := root.in("encapsulations[%d]", i)
@@ -37,7 +33,7 @@ func (c NodeConfig) validateEncapsulations(root faults) {
 		e.validateFlows(f)
 		e.Frequency.validate(f)
 		e.validateTunnel(f)
-		e.validateOptions(f, namespaces)
+		c.validateOptions(f, e)
 	}
 	c.validateOverlap(root)
 }

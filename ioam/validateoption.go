@@ -4,7 +4,7 @@ package ioam
 
 import "fmt"
 
-func (e Encapsulation) validateOptions(f faults, namespaces map[NamespaceID]*Namespace) {
+func (c NodeConfig) validateOptions(f faults, e Encapsulation) {
 	if len(e.Options) < 1 || len(e.Options) > MaxOptionsPerPacket {
 		f.add("options", fmt.Sprintf("give 1…%d", MaxOptionsPerPacket), "%d options", len(e.Options))
 	}
@@ -15,9 +15,9 @@ func (e Encapsulation) validateOptions(f faults, namespaces map[NamespaceID]*Nam
 		case o.Trace != nil && o.DirectExport != nil:
 			at.add("trace", "give each its own entry of the list", "a trace and a Direct Export in one option")
 		case o.Trace != nil:
-			o.Trace.validate(at, namespaces)
+			c.validateTrace(at, *o.Trace)
 		case o.DirectExport != nil:
-			o.DirectExport.validate(at, namespaces)
+			o.DirectExport.validate(at)
 			// A collector joins postcards by namespace, Flow-ID and Sequence Number.
 			if j, dup := seen(triggers, o.DirectExport.Namespace, i); dup {
 				at.add("namespace", "give each Direct Export of a header its own namespace",
@@ -33,8 +33,7 @@ func (e Encapsulation) validateOptions(f faults, namespaces map[NamespaceID]*Nam
 	}
 }
 
-func (o TraceOption) validate(f faults, namespaces map[NamespaceID]*Namespace) {
-	namespace := validateNamespaceOf(f, o.Namespace, namespaces)
+func (c NodeConfig) validateTrace(f faults, o TraceOption) {
 	unusable := o.Type.Validate()
 	if unusable != nil {
 		f.add("type", fmt.Sprintf("use bits of %v", TraceTypeSupported), "%v", unusable)
@@ -43,35 +42,44 @@ func (o TraceOption) validate(f faults, namespaces map[NamespaceID]*Namespace) {
 		f.add("size", fmt.Sprintf("use a multiple of 4 in 4…%d", MaxTraceDataSize), "%d bytes are not possible", o.Size)
 		return
 	}
-	if unusable == nil {
-		o.validateRoom(f, namespace)
+	if unusable == nil && c.Compatibility != CompatibilityMainline { // Linux sends such a trace, too
+		c.validateRoom(f, o)
 	}
 }
 
-func validateNamespaceOf(f faults, id NamespaceID, namespaces map[NamespaceID]*Namespace) *Namespace {
-	namespace := namespaces[id]
-	if namespace == nil {
-		f.add("namespace", "configure it under namespaces", "namespace %d is not configured", id)
+// OwnDataLen is how many bytes this node writes into a trace that it inserts;
+// without the namespace none, and the length is what any node writes at least.
+func (c NodeConfig) OwnDataLen(o TraceOption) (length int, known bool) {
+	length = 4 * o.Type.NodeLen()
+	for _, namespace := range c.Namespaces {
+		if namespace.ID != o.Namespace {
+			continue
+		}
+		if o.Type.HasSnapshot() {
+			length += len(appendSnapshot(nil, namespace.Schema))
+		}
+		return length, true
 	}
-	return namespace
+	return length, false
 }
 
-// validateRoom refuses a trace in which not even this node's own data fit.
-func (o TraceOption) validateRoom(f faults, namespace *Namespace) {
-	own := 4 * o.Type.NodeLen()
-	if o.Type.HasSnapshot() && namespace != nil {
-		own += len(appendSnapshot(nil, namespace.Schema))
+// validateRoom refuses a trace in which not even this node's own data fit, or,
+// where it writes none, those of no node.
+func (c NodeConfig) validateRoom(f faults, o TraceOption) {
+	own, known := c.OwnDataLen(o)
+	whose := "this node's own data"
+	if !known {
+		whose = "one node's data"
 	}
 	switch {
 	case own > MaxTraceDataSize:
-		f.add("type", "use fewer bits, or a shorter schema", "this node's own data take %d bytes, and a trace has at most %d", own, MaxTraceDataSize)
+		f.add("type", "use fewer bits, or a shorter schema", "%s take %d bytes, and a trace has at most %d", whose, own, MaxTraceDataSize)
 	case own > o.Size:
-		f.add("size", fmt.Sprintf("use %d bytes for each node of the path", own), "%d bytes do not even hold this node's own data of %d", o.Size, own)
+		f.add("size", fmt.Sprintf("use %d bytes for each node of the path", own), "%d bytes do not even hold %s of %d", o.Size, whose, own)
 	}
 }
 
-func (o DirectExportOption) validate(f faults, namespaces map[NamespaceID]*Namespace) {
-	validateNamespaceOf(f, o.Namespace, namespaces)
+func (o DirectExportOption) validate(f faults) {
 	if err := o.Type.Validate(); err != nil {
 		f.add("trace-type", fmt.Sprintf("use bits of %v", DirectExportTypeSupported), "%v", err)
 	} else if o.Type.Has(BitChecksumComplement) { // RFC 9326 §3.2, IOAM-Trace-Type

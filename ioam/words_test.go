@@ -99,7 +99,7 @@ func TestOutcomes(t *testing.T) {
 		}
 		roundTrip(t, outcome, outcome.String())
 	}
-	if len(names) != int(NumOutcomes) || NumOutcomes.String() != "outcome_33" || NumOutcomes.Malformed() {
+	if len(names) != int(NumOutcomes) || NumOutcomes.String() != fmt.Sprintf("outcome_%d", len(names)) || NumOutcomes.Malformed() {
 		t.Errorf("%d names, %v", len(names), NumOutcomes)
 	}
 	for want, outcome := range map[string]Outcome{

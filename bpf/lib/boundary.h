@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What both hooks share: opening the Hop-by-Hop header, removing it, the domain's edge. */
+/* What both hooks share: opening packet and Hop-by-Hop header, removing it, the domain's edge. */
 #ifndef WAYMARK_BOUNDARY_H
 #define WAYMARK_BOUNDARY_H
 
@@ -16,6 +16,28 @@ struct result {
 	/* STACK_NONE: the packet may be forwarded here; else why not */
 	enum stack_reason reason;
 };
+
+/* Whether this hook is an edge that drops: what it passes is proven to be free of IOAM. */
+#define DROPS_IOAM(role) (!(NODE.roles & (role)) && NODE.boundary == BOUNDARY_DROP)
+
+/* Finds the IPv6 header; anything but OUTCOME_NO_IOAM ends the packet's treatment. */
+static __always_inline enum outcome open_packet(context *ctx, struct packet *p, enum role role,
+						const struct ipv6 **found)
+{
+	const struct ipv6 *ip6;
+
+	if (packet_open(ctx, p))
+		return DROPS_IOAM(role) && is_buried(p) ? OUTCOME_BOUNDARY_UNPROVEN_DROPPED
+							: OUTCOME_NOT_IPV6;
+	ip6 = at(p, 0, IPV6_HEADER);
+	*found = ip6;
+	if (ip6 && (bpf_ntohl(ip6->class_label) >> 28) == 6)
+		return OUTCOME_NO_IOAM;
+	/* out of reach, but there */
+	if (DROPS_IOAM(role) && !ip6 && packet_length(ctx, p) >= IPV6_HEADER)
+		return OUTCOME_BOUNDARY_UNPROVEN_DROPPED;
+	return OUTCOME_MALFORMED_IPV6;
+}
 
 /* Finds the Hop-by-Hop header and its options; anything but OUTCOME_NO_IOAM is a fault. */
 static __always_inline enum outcome open_header(context *ctx, struct packet *p, struct scan *s)
@@ -73,6 +95,29 @@ static __always_inline int remove_header(context *ctx, struct packet *p, __u32 l
 	return 0;
 }
 
+/* Whether a second Hop-by-Hop header follows: never valid, unless the first one goes. */
+static __always_inline int is_followed(const struct packet *p)
+{
+	const __u8 *hbh = at(p, IPV6_HEADER, 8);
+
+	return !hbh || hbh[0] == NEXT_HBH;
+}
+
+/* Whether a header, as it was opened, may be, or may leave behind, IOAM that was not found. */
+static __always_inline int is_unproven(const struct packet *p, const struct scan *s,
+				       enum outcome opened)
+{
+	return opened != OUTCOME_NO_IOAM || (!s->count && is_followed(p));
+}
+
+static __always_inline struct result drop_unproven(void)
+{
+	struct result result = {
+		.outcome = OUTCOME_BOUNDARY_UNPROVEN_DROPPED, .drop = 1, .reason = STACK_BOUNDARY};
+
+	return result;
+}
+
 /* IOAM where it must not pass (RFC 9197 §4.1: no leak from the domain). */
 static __always_inline struct result at_boundary(context *ctx, struct packet *p,
 						 const struct scan *s)
@@ -84,6 +129,8 @@ static __always_inline struct result at_boundary(context *ctx, struct packet *p,
 	} else if (NODE.boundary == BOUNDARY_DROP) {
 		result.outcome = OUTCOME_BOUNDARY_DROPPED;
 		result.drop = 1;
+	} else if (is_followed(p)) {
+		return drop_unproven();
 	} else if (s->foreign) {
 		result.outcome = OUTCOME_BOUNDARY_STRIP_PARTIAL;
 	} else if (remove_header(ctx, p, s->length)) {

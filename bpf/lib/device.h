@@ -4,10 +4,7 @@
 #define WAYMARK_DEVICE_H
 
 #include "clock.h"
-#include "ipv6.h"
 #include "kernel.h"
-
-#define MINIMUM_MTU 1280 /* RFC 8200 §5 */
 
 /* MTU of the device; 0 when the kernel does not say. */
 static __always_inline __u32 device_mtu(struct __sk_buff *ctx)
@@ -18,6 +15,15 @@ static __always_inline __u32 device_mtu(struct __sk_buff *ctx)
 	if (skb)
 		return skb->dev->mtu;
 	return bpf_check_mtu(ctx, 0, &mtu, 0, 0) < 0 ? 0 : mtu;
+}
+
+/* Bytes before the frame in its head, which it can grow into. */
+static __always_inline __u64 headroom(struct __sk_buff *ctx)
+{
+	struct sk_buff *skb = kernel_skb(ctx);
+
+	return skb ? skb->data - skb->head
+		   : PROBE((struct sk_buff *)ctx, data) - PROBE((struct sk_buff *)ctx, head);
 }
 
 /*
@@ -31,24 +37,6 @@ static __always_inline int is_cuttable(struct __sk_buff *ctx)
 
 	return skb && !BPF_CORE_READ_BITFIELD(skb, encapsulation) &&
 	       BPF_CORE_READ_BITFIELD(skb, ip_summed) == CHECKSUM_PARTIAL;
-}
-
-/*
- * Whether the path carries `length` bytes, as far as this host has learned (RFC 8201): only
- * asked for its own packets, which other nodes' Packet Too Big would make it no smaller.
- */
-static __always_inline int path_carries(struct __sk_buff *ctx, const struct ipv6 *ip6, __u32 length)
-{
-	struct bpf_fib_lookup fib = {.family = 10 /* AF_INET6 */};
-
-	if (length <= MINIMUM_MTU)
-		return 1;
-	fib.tot_len = length;
-	fib.ifindex = ctx->ifindex;
-	__builtin_memcpy(fib.ipv6_src, ip6->source, 16);
-	__builtin_memcpy(fib.ipv6_dst, ip6->destination, 16);
-	return bpf_fib_lookup(ctx, &fib, sizeof(fib), BPF_FIB_LOOKUP_OUTPUT) !=
-	       BPF_FIB_LKUP_RET_FRAG_NEEDED;
 }
 
 /* Packets in its queue (mainline: bytes), or all-ones where a program cannot tell. */

@@ -61,6 +61,10 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 	struct scan s = {};
 
 	result->outcome = open_header(ctx, p, &s);
+	if (DROPS_IOAM(ROLE_EGRESS) && is_unproven(p, &s, result->outcome)) {
+		*result = drop_unproven();
+		return 1;
+	}
 	if (result->outcome != OUTCOME_NO_IOAM)
 		return 1;
 	if (!s.count)
@@ -85,14 +89,10 @@ static __always_inline struct result egress(context *ctx)
 	struct result result = {};
 	const struct ipv6 *ip6;
 
-	if (packet_open(ctx, &p))
+	result.outcome = open_packet(ctx, &p, ROLE_EGRESS, &ip6);
+	result.drop = result.outcome == OUTCOME_BOUNDARY_UNPROVEN_DROPPED;
+	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
-	ip6 = at(&p, 0, IPV6_HEADER);
-	if (!ip6 || (bpf_ntohl(ip6->class_label) >> 28) != 6) {
-		result.outcome = OUTCOME_MALFORMED_IPV6;
-		return result;
-	}
-	result.outcome = OUTCOME_NO_IOAM;
 	if (ip6->next_header == NEXT_HBH && with_header(ctx, &p, &result)) {
 		result.drop |= p.broken;
 		return result;

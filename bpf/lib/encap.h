@@ -237,14 +237,14 @@ static __always_inline enum outcome put_outer(struct packet *p, const struct enc
 	ip6->next_header = NEXT_HBH;
 	ip6->payload_length = bpf_htons(payload > 0xffff ? 0 : payload);
 	if (!g->tunnel)
-		return OUTCOME_ENCAP_INSERTED;
+		return e->inserted;
 	ip6->class_label = inner->class_label;
 	ip6->hop_limit = inner->hop_limit;
 	ip6->source[0] = e->source[0];
 	ip6->source[1] = e->source[1];
 	ip6->destination[0] = e->destination[0];
 	ip6->destination[1] = e->destination[1];
-	return OUTCOME_ENCAP_TUNNELED;
+	return e->tunneled;
 }
 
 /* What is to be told of the insertion, once it is done. */
@@ -271,8 +271,8 @@ static __always_inline void complete_insertion(context *ctx, const struct packet
 {
 	struct exporting *x;
 
-	if (!NODE.inserts_exports ||
-	    (outcome != OUTCOME_ENCAP_INSERTED && outcome != OUTCOME_ENCAP_TUNNELED))
+	if (!NODE.inserts_exports || outcome < OUTCOME_ENCAP_INSERTED ||
+	    outcome > OUTCOME_ENCAP_OVERFLOW)
 		return;
 	x = export_here();
 	if (x && x->inserted != NO_RULE)
@@ -304,7 +304,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	g.tunnel = e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && p->arrived);
 	g.bytes = e->header_length + (g.tunnel ? IPV6_HEADER : 0);
 	g.path_mtu = g.tunnel ? e->path_mtu : 0;
-	if (is_control(p, ip6, &u))
+	if (is_control(p, ip6, &u, g.tunnel))
 		return OUTCOME_ENCAP_SKIPPED_CONTROL;
 	if (is_export_packet(p, ip6, &u))
 		return OUTCOME_ENCAP_SKIPPED_EXPORT;

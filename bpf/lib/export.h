@@ -184,8 +184,11 @@ static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 
 	}
 	f = find_victim_flow(set, clock);
 	if (!is_collected(f, clock)) {
-		if (!hand_over(e, f, clock->collected))
+		if (!hand_over(e, f, clock->collected)) {
+			/* Its packets were not counted: they are not missing. */
+			set->ways[0].refused = now | 1;
 			return 0;
+		}
 		count(COUNTER_FLOWS_EVICTED);
 	}
 	free_entry(f);
@@ -211,16 +214,19 @@ static __always_inline void follow_sequence(struct flow *f, struct flow_totals *
 	if (!f->numbered || ahead > 0) {
 		f->sequence = sequence;
 	} else if (!ahead) {
-		if (t->numbers)
-			return; /* segments of one packet share a number */
+		return; /* segments of one packet share a number */
 	} else if (ahead >= -MOST_LATE) {
 		t->late++;
 	} else if (f->again == sequence) {
 		f->sequence = sequence;
-		t->numbers = 0;
+		t->anew = 1;
+		t->numbers = t->strays ? 1 : 0; /* the one before is of the new ones */
+		t->lowest = t->highest = sequence - 1;
+		t->strays = 0;
 	} else {
 		f->again = sequence + 1;
 		t->late++;
+		t->strays++;
 		return;
 	}
 	f->numbered = 1;

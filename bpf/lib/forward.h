@@ -28,7 +28,8 @@ struct path {
 struct wanted {
 	__u32 tag;
 	__u32 now; /* units of 2^20 ns */
-	__u32 key;
+	__u16 key;
+	__u16 mtu; /* what the kernel says is true up to here */
 };
 
 /*
@@ -171,7 +172,9 @@ static __always_inline enum stack_reason ask_kernel(context *ctx, const struct p
 	if (result < 0)
 		return STACK_ROUTE;
 	path->ifindex = result ? 0 : fib->ifindex;
-	path->mtu = result ? (__u32)reason_of(result) : fib->mtu_result;
+	path->mtu = fib->mtu_result < w->mtu ? fib->mtu_result : w->mtu;
+	if (result)
+		path->mtu = reason_of(result);
 	__builtin_memcpy(path->macs, fib->dmac, 6);
 	__builtin_memcpy((void *)path->macs + 6, fib->smac, 6);
 	if (!result)
@@ -207,7 +210,7 @@ static __always_inline enum stack_reason is_everyday(const struct packet *p, con
 		return STACK_LINK;
 	if (ip6->hop_limit <= 1)
 		return STACK_HOP_LIMIT;
-	if (is_link_scoped(ip6) || !ip6->source[0] || !ip6->destination[0])
+	if (has_local_address(ip6))
 		return STACK_PACKET;
 	if (ip6->next_header == NEXT_ICMPV6) {
 		type = at(p, IPV6_HEADER, 1);
@@ -245,6 +248,7 @@ __noinline int find_next_hop(context *ctx, struct path *path)
 		return STACK_AGENT;
 	w.now = now >> 20;
 	w.key = f->key;
+	w.mtu = f->mtu;
 	w.tag = next_hop_tag(f->generation);
 	/* what was found before is of use only while the agent sees changes */
 	if (silent <= (__s64)FORWARDING_CACHED_FOR && !(w.key & KEY_UNCACHED)) {

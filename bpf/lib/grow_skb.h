@@ -4,6 +4,7 @@
 #define WAYMARK_GROW_SKB_H
 
 #include "device.h"
+#include "path_skb.h"
 #include "upper.h"
 
 /* What is to be inserted. */
@@ -39,7 +40,7 @@ static __always_inline enum outcome may_grow(context *ctx, const struct packet *
 					     const struct ipv6 *ip6, const struct upper *u,
 					     const struct growth *g)
 {
-	__u32 whole = packet_length(ctx, p), length = whole, mtu;
+	__u32 length = packet_length(ctx, p), mtu;
 	__u32 payload = bpf_ntohs(ip6->payload_length);
 
 	if (ctx->gso_size) {
@@ -63,12 +64,20 @@ static __always_inline enum outcome may_grow(context *ctx, const struct packet *
 	mtu = device_mtu(ctx);
 	if (g->path_mtu && g->path_mtu < mtu)
 		mtu = g->path_mtu;
-	if (length + g->bytes > mtu)
-		return OUTCOME_ENCAP_SKIPPED_MTU;
-	if (!g->tunnel && !p->arrived && !ctx->gso_size &&
-	    !path_carries(ctx, ip6, whole + g->bytes))
-		return OUTCOME_ENCAP_SKIPPED_MTU;
-	return OUTCOME_NO_IOAM;
+	length += g->bytes;
+	return length > mtu || !path_carries(ctx, ip6, length, g->tunnel)
+		       ? OUTCOME_ENCAP_SKIPPED_MTU
+		       : OUTCOME_NO_IOAM;
+}
+
+/*
+ * Whether the head has to be replaced by a larger one while a socket is charged for the packet. The
+ * kernel then leaves the bytes that it accounts for (truesize) as they were: on this machine a
+ * receiver that joined the packet with others would account for less than it gets.
+ */
+static __always_inline int outgrows_account(context *ctx, __u32 bytes)
+{
+	return ctx->sk && ctx->len > ctx->data_end - ctx->data && headroom(ctx) < bytes;
 }
 
 /* Makes the room; anything but OUTCOME_NO_IOAM: there is none, and nothing changed. */
@@ -76,7 +85,7 @@ static __always_inline enum outcome packet_grow(context *ctx, struct packet *p, 
 						const struct upper *u)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET;
-	int err;
+	int err, apart;
 
 	if (tag_take(ctx, p, &g->tag))
 		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
@@ -84,10 +93,14 @@ static __always_inline enum outcome packet_grow(context *ctx, struct packet *p, 
 		flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
 	if (g->tunnel && ctx->gso_size)
 		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
+	apart = outgrows_account(ctx, g->bytes);
 	if (g->tunnel)
 		err = bpf_skb_adjust_room(ctx, g->bytes, BPF_ADJ_ROOM_MAC, flags);
 	else
 		err = bpf_skb_adjust_room(ctx, g->bytes, BPF_ADJ_ROOM_NET, flags);
+	/* packets with data in their head are not joined */
+	if (!err && apart)
+		bpf_skb_pull_data(ctx, ctx->data_end - ctx->data + 1);
 	if (!err)
 		return OUTCOME_NO_IOAM;
 	tag_put_back(ctx, p, &g->tag);

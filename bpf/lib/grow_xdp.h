@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "kernel.h"
+#include "pathmtu.h"
 #include "upper.h"
 
 /* What is to be inserted. */
@@ -53,9 +54,11 @@ static __always_inline enum outcome may_grow(context *ctx, const struct packet *
 					     const struct growth *g)
 {
 	(void)ctx;
-	(void)ip6;
 	(void)u;
-	return path_is_narrow(p, g) ? OUTCOME_ENCAP_SKIPPED_MTU : OUTCOME_NO_IOAM;
+	if (path_is_narrow(p, g) ||
+	    (!g->tunnel && is_known_too_big(ip6, bytes_at_hand(p) + g->bytes)))
+		return OUTCOME_ENCAP_SKIPPED_MTU;
+	return OUTCOME_NO_IOAM;
 }
 
 /* What is redirected waits in no queue that a program could see. */

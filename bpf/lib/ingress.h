@@ -6,52 +6,14 @@
 #include "boundary.h"
 #include "export.h"
 #include "forward.h"
-
-#define ECN_MASK bpf_htonl(0x00300000)
-#define ECN_CE	 bpf_htonl(0x00300000)
-#define ECN_ECT0 bpf_htonl(0x00200000)
-#define ECN_ECT1 bpf_htonl(0x00100000)
+#include "pathmtu.h"
+#include "tunnel_end.h"
 
 enum removal {
 	REMOVE_NOTHING,
 	REMOVE_TUNNEL,
 	REMOVE_INLINE,
 };
-
-/* Cuts the outer headers off; congestion noted on them is kept (RFC 6040 §4.2). */
-static __always_inline int remove_tunnel(context *ctx, struct packet *p, __u32 length)
-{
-	const struct ipv6 *outer = at(p, 0, IPV6_HEADER);
-	struct ipv6 *inner = at(p, length, IPV6_HEADER);
-	__be32 ecn, own;
-
-	if (!outer || !inner)
-		return -1;
-	ecn = outer->class_label & ECN_MASK;
-	own = inner->class_label & ECN_MASK;
-	if (own && (ecn == ECN_CE || (ecn == ECN_ECT1 && own == ECN_ECT0)))
-		put32(p, &inner->class_label, (inner->class_label & ~ECN_MASK) | ecn);
-	packet_commit_sum(ctx, p);
-	return packet_remove(ctx, p, 0, length);
-}
-
-static __always_inline int ends_here(const struct packet *p, const struct ipv6 *ip6, __u8 next,
-				     __u32 offset)
-{
-	const __u8 *inner;
-
-	if (!NODE.has_decapsulations || !(NODE.roles & ROLE_INGRESS) || next != NEXT_IPV6)
-		return 0;
-	inner = at(p, offset, IPV6_HEADER);
-	if (!inner || inner[0] >> 4 != 6)
-		return 0;
-	if (NODE.has_decapsulations == 1)
-		return ip6->destination[0] == NODE.decapsulation[0] &&
-		       ip6->destination[1] == NODE.decapsulation[1];
-	__u64 address[2] = {ip6->destination[0], ip6->destination[1]};
-
-	return bpf_map_lookup_elem(&decapsulations, address) != 0;
-}
 
 /* Removes as decided, with a record of the header if anybody asks for one. */
 static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32 length,
@@ -86,6 +48,13 @@ static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32
 static __always_inline int is_removed(enum outcome outcome)
 {
 	return outcome == OUTCOME_TUNNEL_DECAPSULATED || outcome == OUTCOME_INLINE_REMOVED;
+}
+
+static __always_inline int is_refused(enum outcome outcome)
+{
+	return (outcome >= OUTCOME_DECAP_REFUSED_SOURCE &&
+		outcome <= OUTCOME_DECAP_REFUSED_INNER) ||
+	       outcome == OUTCOME_MALFORMED_TUNNEL;
 }
 
 /* The interface of departure, if it is served; of a master, only the stack knows the member. */
@@ -199,7 +168,8 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	struct result result = {.reason = STACK_HEADERS};
 	const struct ipv6 *ip6;
 	const __u8 *hbh;
-	int partial, removed, wanted, exported;
+	enum outcome tunnel;
+	int partial, removed, wanted, exported, followed;
 	__u32 hop_limit;
 	__u64 tai = 0;
 
@@ -215,17 +185,25 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	hbh = at(p, IPV6_HEADER, 8);
 	if (!ip6 || !hbh)
 		return result;
-	if (ends_here(p, ip6, hbh[0], IPV6_HEADER + s->length))
+	followed = hbh[0] == NEXT_HBH;
+	hop_limit = (ip6->hop_limit - 1) & 0xff;
+	tunnel = find_tunnel(ctx, p, hbh[0], s->length, s);
+	if (is_refused(tunnel)) {
+		result.outcome = tunnel;
+		return result;
+	}
+	if (tunnel == OUTCOME_TUNNEL_DECAPSULATED)
 		removal = REMOVE_TUNNEL;
 	else if (s->removable)
 		removal = REMOVE_INLINE;
 	if (NODE.fast && removal == REMOVE_NOTHING)
 		result.reason = find_transit_path(ctx, p, s, path);
-	partial = removal == REMOVE_INLINE && (s->foreign || s->removable != s->count);
+	partial = removal == REMOVE_TUNNEL ? s->discards
+					   : removal == REMOVE_INLINE && (s->foreign || followed ||
+									  s->removable != s->count);
 	removed = removal != REMOVE_NOTHING && !partial;
 	exported = NODE.has_exports && s->export_types && are_records_wanted();
 	wanted = removed && s->traces && are_records_wanted();
-	hop_limit = (ip6->hop_limit - 1) & 0xff;
 	/* one reading of the clock serves all options and the record */
 	if (wanted || (!removed && s->types & TIMED_AT_INGRESS) ||
 	    (exported && !removed && s->export_types & DELAYED))
@@ -252,9 +230,11 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 }
 
 /* A tunnel that ends here and carries no IOAM any more: its headers go without a record. */
-static __always_inline enum outcome bare_tunnel(context *ctx, struct packet *p, __u32 length)
+static __always_inline enum outcome bare_tunnel(context *ctx, struct packet *p, __u32 length,
+						int discards)
 {
 	const struct ipv6 *ip6;
+	enum outcome outcome;
 	const __u8 *hbh;
 
 	if (!NODE.has_decapsulations)
@@ -262,11 +242,14 @@ static __always_inline enum outcome bare_tunnel(context *ctx, struct packet *p, 
 	packet_pull(ctx, p, 2 * IPV6_HEADER + length);
 	ip6 = at(p, 0, IPV6_HEADER);
 	hbh = at(p, IPV6_HEADER, 8);
-	if (!ip6 || !hbh ||
-	    !ends_here(p, ip6, length ? hbh[0] : ip6->next_header, IPV6_HEADER + length))
+	if (!ip6 || !hbh)
 		return OUTCOME_NO_IOAM;
-	return remove_tunnel(ctx, p, IPV6_HEADER + length) ? OUTCOME_DECAP_FAILED
-							   : OUTCOME_TUNNEL_DECAPSULATED;
+	outcome = find_tunnel(ctx, p, length ? hbh[0] : ip6->next_header, length, 0);
+	if (outcome != OUTCOME_TUNNEL_DECAPSULATED)
+		return outcome;
+	if (discards)
+		return OUTCOME_REMOVAL_PARTIAL;
+	return remove_tunnel(ctx, p, IPV6_HEADER + length) ? OUTCOME_DECAP_FAILED : outcome;
 }
 
 static __always_inline struct result with_header(context *ctx, struct packet *p, struct path *path)
@@ -275,11 +258,13 @@ static __always_inline struct result with_header(context *ctx, struct packet *p,
 	struct scan s = {.egress_id = 0xffff, .egress_id_wide = UNAVAILABLE};
 
 	result.outcome = open_header(ctx, p, &s);
+	if (DROPS_IOAM(ROLE_INGRESS) && is_unproven(p, &s, result.outcome))
+		return drop_unproven();
 	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
 	if (s.count)
 		return with_options(ctx, p, &s, path);
-	result.outcome = bare_tunnel(ctx, p, s.length);
+	result.outcome = bare_tunnel(ctx, p, s.length, s.discards);
 	if (is_removed(result.outcome))
 		result.reason = STACK_UNDECIDED;
 	return result;
@@ -289,18 +274,28 @@ static __always_inline struct result ingress(context *ctx, struct packet *p, str
 {
 	struct result result = {.reason = STACK_LINK};
 	const struct ipv6 *ip6;
+	__u8 next;
 
-	if (packet_open(ctx, p))
+	result.outcome = open_packet(ctx, p, ROLE_INGRESS, &ip6);
+	result.drop = result.outcome == OUTCOME_BOUNDARY_UNPROVEN_DROPPED;
+	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
-	ip6 = at(p, 0, IPV6_HEADER);
-	if (!ip6 || (bpf_ntohl(ip6->class_label) >> 28) != 6) {
-		result.outcome = OUTCOME_MALFORMED_IPV6;
+	next = ip6->next_header;
+	if (is_guarded_tunnel(ctx, p)) {
+		result.outcome = OUTCOME_BOUNDARY_TUNNEL_DROPPED;
+		result.drop = 1;
 		return result;
 	}
-	if (ip6->next_header == NEXT_HBH)
+	if (next == NEXT_HBH)
 		return with_header(ctx, p, path);
-	result.outcome = ip6->next_header == NEXT_IPV6 ? bare_tunnel(ctx, p, 0) : OUTCOME_NO_IOAM;
-	if (result.outcome != OUTCOME_DECAP_FAILED)
+	if (NODE.inserts_inline && next == NEXT_ICMPV6) {
+		hear_too_big(ctx, p->l3);
+		packet_load(ctx, p);
+	}
+	if (next == NEXT_IPV6)
+		result.outcome = bare_tunnel(ctx, p, 0, 0);
+	result.reason = STACK_HEADERS;
+	if (result.outcome == OUTCOME_NO_IOAM || is_removed(result.outcome))
 		result.reason = STACK_UNDECIDED;
 	return result;
 }

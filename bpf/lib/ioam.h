@@ -19,9 +19,10 @@ enum ioam_type {
 	IOAM_DEX = 4,
 };
 
-#define TRACE_OFFSET	 12 /* node data, from the option's first byte */
-#define DEX_OFFSET	 12 /* what Extension-Flags announce */
-#define TRACE_OPTION_MIN 10 /* option length of a trace without data */
+#define OPTION_DISCARDS	 0xc0 /* who does not know the type: 00 = skips the option (RFC 8200 §4.2) */
+#define TRACE_OFFSET	 12   /* node data, from the option's first byte */
+#define DEX_OFFSET	 12   /* what Extension-Flags announce */
+#define TRACE_OPTION_MIN 10   /* option length of a trace without data */
 
 /* The trace header's first word: Namespace-ID, NodeLen, flags, RemainingLen. */
 #define TRACE_NAMESPACE(word) ((word) >> 16)
@@ -66,6 +67,7 @@ struct scan {
 	__u8 rest;	/* the greatest outcome of the others */
 	__u8 leaving;	/* the way out is known, and with it the interface's ids */
 	__u8 foreign;	/* whether anything else but padding is there */
+	__u8 discards;	/* whether that says: who does not know me discards the packet */
 	__u8 fault;	/* the first IOAM option's that is not sound, or 0 */
 	__u8 removable; /* options whose namespace is to be removed here */
 	__u8 untidy;	/* not laid out as encapsulating nodes do: a stack may object to it */
@@ -105,14 +107,17 @@ static __always_inline __u32 extension_octets(__u32 header)
 static __always_inline enum outcome check_option(const struct packet *p, __u32 offset,
 						 struct option *o)
 {
+	/* too short a Direct Export is, to Linux, like any option-type that it does not know */
+	const enum outcome short_export =
+		NODE.mainline ? OUTCOME_OPTION_UNSUPPORTED : OUTCOME_MALFORMED_OPTION_LENGTH;
 	const __u8 *option = at(p, offset, 4);
 	const __be32 *header;
 	__u32 length;
 
-	if (!option)
-		return OUTCOME_MALFORMED_OPTION_LENGTH;
 	if (offset & 3)
 		return OUTCOME_MALFORMED_ALIGNMENT;
+	if (!option)
+		return OUTCOME_MALFORMED_OPTION_LENGTH;
 	length = option[1];
 	if (length < 2)
 		return OUTCOME_MALFORMED_OPTION_LENGTH;
@@ -120,7 +125,7 @@ static __always_inline enum outcome check_option(const struct packet *p, __u32 o
 	    (option[0] != OPTION_IOAM || option[3] != IOAM_PREALLOCATED_TRACE))
 		return OUTCOME_OPTION_UNSUPPORTED;
 	if (length < TRACE_OPTION_MIN)
-		return OUTCOME_MALFORMED_OPTION_LENGTH;
+		return option[3] == IOAM_DEX ? short_export : OUTCOME_MALFORMED_OPTION_LENGTH;
 	header = at(p, offset + 4, 8);
 	if (!header)
 		return OUTCOME_MALFORMED_OPTION_LENGTH;
@@ -128,7 +133,7 @@ static __always_inline enum outcome check_option(const struct packet *p, __u32 o
 	o->type = bpf_ntohl(header[1]);
 	if (option[3] == IOAM_DEX)
 		return length < TRACE_OPTION_MIN + extension_octets(o->header)
-			       ? OUTCOME_MALFORMED_OPTION_LENGTH
+			       ? short_export
 			       : OUTCOME_DIRECT_EXPORT;
 	o->words = (length - TRACE_OPTION_MIN) >> 2;
 	if (TRACE_REMAINING(o->header) > o->words)
@@ -262,6 +267,7 @@ __noinline int scan_options(context *ctx, __u32 l3, struct scan *s)
 		}
 		if (!is_ioam(p, offset, type, length)) {
 			s->foreign = 1;
+			s->discards |= type & OPTION_DISCARDS;
 			continue;
 		}
 		if (note_option(p, s, offset))

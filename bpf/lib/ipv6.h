@@ -48,6 +48,20 @@ static __always_inline int is_link_scoped(const struct ipv6 *ip6)
 	       (source & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000);
 }
 
+static __always_inline int is_tag(__be16 type)
+{
+	return type == bpf_htons(ETHERTYPE_VLAN) || type == bpf_htons(ETHERTYPE_QINQ);
+}
+
+/*
+ * Whether either address is none that a router forwards by: of a link, or one that begins with 64
+ * zero bits, as the unspecified and the loopback address and those that hold an IPv4 address do.
+ */
+static __always_inline int has_local_address(const struct ipv6 *ip6)
+{
+	return is_link_scoped(ip6) || !ip6->source[0] || !ip6->destination[0];
+}
+
 /* Finds the IPv6 header: its offset, or 0xffff when this is another protocol. */
 static __always_inline __u32 find_ipv6(const void *data, const void *end)
 {
@@ -60,19 +74,30 @@ static __always_inline __u32 find_ipv6(const void *data, const void *end)
 	type = *(const __be16 *)(data + 12);
 	if (type == bpf_htons(ETHERTYPE_IPV6))
 		return ETHERNET_HEADER;
-	if (type != bpf_htons(ETHERTYPE_VLAN) && type != bpf_htons(ETHERTYPE_QINQ))
+	if (!is_tag(type))
 		return 0xffff;
 	if (data + ETHERNET_HEADER + VLAN_TAG > end)
 		return 0xffff;
 	type = *(const __be16 *)(data + 16);
 	if (type == bpf_htons(ETHERTYPE_IPV6))
 		return ETHERNET_HEADER + VLAN_TAG;
-	if (type != bpf_htons(ETHERTYPE_VLAN) && type != bpf_htons(ETHERTYPE_QINQ))
+	if (!is_tag(type))
 		return 0xffff;
 	if (data + ETHERNET_HEADER + 2 * VLAN_TAG > end)
 		return 0xffff;
 	type = *(const __be16 *)(data + 20);
 	return type == bpf_htons(ETHERTYPE_IPV6) ? ETHERNET_HEADER + 2 * VLAN_TAG : 0xffff;
+}
+
+/* Whether IPv6, or yet another tag, is after a third tag, where it is not looked for. */
+static __always_inline int is_buried(const struct packet *p)
+{
+	const __be16 *types = p->data + ETHERNET_HEADER - 2;
+
+	if (NODE.link_header == 0 || p->data + ETHERNET_HEADER + 3 * VLAN_TAG > p->end)
+		return 0;
+	return is_tag(types[0]) && is_tag(types[2]) && is_tag(types[4]) &&
+	       (types[6] == bpf_htons(ETHERTYPE_IPV6) || is_tag(types[6]));
 }
 
 static __always_inline __u32 extension_length(__u8 next_header, __u8 length)

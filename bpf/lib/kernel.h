@@ -31,14 +31,34 @@ struct netdev_queue {
 	struct Qdisc *qdisc;
 };
 
+struct ipv6_devconf {
+	__s32 mtu6;
+};
+
+struct inet6_dev {
+	struct ipv6_devconf cnf;
+};
+
 struct net_device {
 	struct netdev_queue *_tx;
 	unsigned int real_num_tx_queues;
 	unsigned int mtu;
+	struct inet6_dev *ip6_ptr;
+};
+
+struct dst_metrics {
+	__u32 metrics[2];
+};
+
+struct dst_entry {
+	unsigned long _metrics;
 };
 
 struct sk_buff {
 	struct net_device *dev;
+	unsigned long _skb_refdst;
+	unsigned char *head;
+	unsigned char *data;
 	__u8 ip_summed : 2;
 	__u8 encapsulation : 1;
 	__u32 vlan_all;
@@ -61,6 +81,15 @@ struct xdp_frame {
 
 extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
 extern void *bpf_rdonly_cast(const void *object, __u32 type) __ksym __weak;
+
+/* Reads a field of a kernel structure before Linux 6.2, where programs cannot look themselves. */
+#define PROBE(object, field)                                                              \
+	({                                                                                \
+		typeof((object)->field) value = 0;                                        \
+		bpf_probe_read_kernel(&value, sizeof(value),                              \
+				      __builtin_preserve_access_index(&(object)->field)); \
+		value;                                                                    \
+	})
 
 /* The packet as the kernel has it; NULL before Linux 6.2. */
 static __always_inline struct sk_buff *kernel_skb(struct __sk_buff *ctx)

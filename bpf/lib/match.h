@@ -103,18 +103,23 @@ static __always_inline struct encapsulation *find_encapsulation(context *ctx,
 	return bpf_map_lookup_elem(&encapsulations, &index);
 }
 
-/* Packets that a network's own working hangs on, which no operator means to tag. */
+/*
+ * Packets that a network's own working hangs on, which no operator means to tag; and those that the
+ * end of a tunnel would refuse.
+ */
 static __always_inline int is_control(const struct packet *p, const struct ipv6 *ip6,
-				      const struct upper *u)
+				      const struct upper *u, int tunnel)
 {
 	const __u8 *type;
 
 	if (is_link_scoped(ip6) || !(ip6->source[0] | ip6->source[1]))
 		return 1;
+	if (tunnel && (!ip6->source[0] || !ip6->destination[0]))
+		return 1;
 	if (u->next_header != NEXT_ICMPV6 || !u->offset)
-		return 0;
+		return tunnel && is_extension(u->next_header);
 	type = at(p, u->offset, 1);
-	return type && (*type < 128 || (*type >= 130 && *type <= 137) || *type == 143);
+	return type ? *type < 128 || is_link_type(*type) : tunnel;
 }
 
 #endif

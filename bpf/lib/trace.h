@@ -11,6 +11,9 @@
 #include "clock.h"
 #include "ioam.h"
 
+#define NO_NODE_ID	0xffffffU /* "not available" */
+#define NO_NODE_ID_WIDE 0xffffffffffffffULL
+
 #define HAS(type, n) ((type) >> (31 - (n)) & 1)
 
 static __always_inline void put32(struct packet *p, __be32 *at, __be32 value)
@@ -168,7 +171,7 @@ __noinline int fill_option(context *ctx, __u32 l3, const struct scan *s, __u32 i
 	return outcome;
 }
 
-/* Whether the data at `offset` carry this node's id; `otherwise` when the type has none. */
+/* Whether the data at `offset` carry this node's id; `otherwise` when no id tells nodes apart. */
 static __always_inline int is_own(const struct packet *p, __u32 type, __u32 layout, __u32 offset,
 				  int otherwise)
 {
@@ -176,13 +179,15 @@ static __always_inline int is_own(const struct packet *p, __u32 type, __u32 layo
 
 	if (type & TRACE_BIT(0)) {
 		word = at(p, offset, 4);
-		return word && (bpf_ntohl(*word) & 0xffffff) == NODE.node_id;
+		return word && (bpf_ntohl(*word) & 0xffffff) == NODE.node_id &&
+		       (otherwise | (NODE.node_id != NO_NODE_ID));
 	}
 	if (type & TRACE_BIT(8)) {
 		offset += (node_length(layout & 0xff000000) & 0xf) << 2;
 		word = at(p, offset, 8);
 		return word && (bpf_ntohl(word[0]) & 0xffffff) == NODE.node_id_wide >> 32 &&
-		       bpf_ntohl(word[1]) == (__u32)NODE.node_id_wide;
+		       bpf_ntohl(word[1]) == (__u32)NODE.node_id_wide &&
+		       (otherwise | (NODE.node_id_wide != NO_NODE_ID_WIDE));
 	}
 	return otherwise;
 }
@@ -259,15 +264,17 @@ static __always_inline void complete_fields(struct packet *p, __u32 type, __u32 
 }
 
 /*
- * Egress: finishes what this node's ingress hook wrote into a sound trace. A packet that came by
- * a master may have come by a member that is not served: it must be plain then that the data are
- * ours, and not finished. Not inlined: see scan_options().
+ * Egress: finishes what this node's ingress hook wrote into a sound trace. It must be plain that the
+ * data are ours, and not finished, where no hook may have seen this header: the packet came by a
+ * master, perhaps by a member that is not served, or perhaps inside a tunnel. Not inlined: see
+ * scan_options().
  */
 __noinline int complete_option(context *ctx, const struct scan *s, __u32 master_index_l3, __u64 tai,
 			       __u32 queue)
 {
 	struct packet packet = {.l3 = master_index_l3 & 0xff}, *p = &packet;
-	__u32 index = master_index_l3 >> 8 & 0xff, by_master = master_index_l3 >> 16, offset, left;
+	__u32 index = master_index_l3 >> 8 & 0xff, offset, left;
+	__u32 unproven = master_index_l3 >> 16 | NODE.has_decapsulations;
 	const volatile __u32 *again;
 	struct ioam_namespace *ns;
 	const struct option *o;
@@ -288,8 +295,8 @@ __noinline int complete_option(context *ctx, const struct scan *s, __u32 master_
 	packet_load(ctx, p);
 	offset = o->offset + TRACE_OFFSET + (left << 2);
 	again = &o->type;
-	if (!is_own(p, *again, *again, offset, !by_master) ||
-	    (by_master && !is_unfinished(p, *again, *again, offset)))
+	if (!is_own(p, *again, *again, offset, !unproven) ||
+	    (unproven && !is_unfinished(p, *again, *again, offset)))
 		return OUTCOME_UNTOUCHED;
 	complete_fields(p, *again, *again, offset, tai, queue);
 	packet_commit_sum(ctx, p);

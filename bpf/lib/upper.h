@@ -55,4 +55,29 @@ static __always_inline struct upper find_upper(context *ctx, const struct packet
 	return u;
 }
 
+/*
+ * ICMPv6 messages that no router forwards (RFC 4890 §4.3.3): MLD, neighbour discovery with its
+ * inverse, SEND, multicast router discovery. Bit 0 is type 128.
+ */
+#define LINK_MESSAGES 0x03b0e3fcU
+
+static __always_inline int is_link_type(__u8 type)
+{
+	return type >> 5 == 4 && LINK_MESSAGES >> (type & 31) & 1;
+}
+
+/*
+ * Whether an upper layer is such a message, or may be one because it was not reached. It does not
+ * matter in fragments other than the first: without the first one they are not reassembled.
+ */
+static __always_inline int is_link_message(const struct packet *p, const struct upper *u)
+{
+	const __u8 *type;
+
+	if (u->next_header != NEXT_ICMPV6 || !u->offset)
+		return is_extension(u->next_header);
+	type = at(p, u->offset, 1);
+	return !type || is_link_type(*type);
+}
+
 #endif

@@ -70,8 +70,9 @@ func (c *Config) build(node ioam.NodeConfig, links map[int]ioam.Interface, deriv
 		}
 	}
 	for _, d := range c.Decapsulations {
-		b.node.Decapsulations = append(b.node.Decapsulations, ioam.Decapsulation(d))
+		b.node.Decapsulations = append(b.node.Decapsulations, d.node())
 	}
+	b.node.TunnelDestinations = c.tunnelDestinations(b.encapsulations)
 	return b
 }
 
@@ -200,9 +201,14 @@ func (c *Config) rules() (faults Faults, of []string) {
 			add(fmt.Sprintf("interfaces[%d].name", i), fmt.Sprintf("%q cannot be the name of an interface", in.Name),
 				"write 1 to 15 characters without spaces, / and :")
 		}
+		if in.passesQueues() && c.Node.Compatibility == ioam.CompatibilityMainline {
+			add(fmt.Sprintf("interfaces[%d].forwarding", i), fmt.Sprintf("fast with attach %s goes past the queue whose depth Linux writes, so it does not go with compatibility mainline", in.Attach),
+				"use attach: tcx (clsact before Linux 6.6), forwarding: stack, or compatibility: default")
+		}
 	}
 	c.exportRules(add)
 	c.collectorRules(add)
+	c.tunnelRules(add)
 	if format := c.Node.TimestampFormat; c.Node.KernelEvents && format != ioam.TimestampPOSIX {
 		add("node.timestamp-format", fmt.Sprintf("the kernel's IOAM writes posix alone, so %v does not go with kernel-events", format),
 			"use posix, or kernel-events: false")
@@ -229,6 +235,12 @@ func (c *Config) rules() (faults Faults, of []string) {
 		}
 	}
 	return faults, of
+}
+
+// passesQueues reports whether packets that arrive here may leave without meeting
+// the queue of the interface of departure: XDP sends them past it.
+func (in Interface) passesQueues() bool {
+	return in.Forwarding == ForwardingFast && in.Attach != "tcx" && in.Attach != "clsact"
 }
 
 // anySource stands for a tunnel source that only a host can tell. Nobody has it
@@ -269,8 +281,10 @@ var influences = []struct {
 	own      bool
 }{
 	{"interfaces", "encapsulations.interface", false},
-	{"namespaces", "encapsulations.options.trace.namespace", false},
-	{"namespaces", "encapsulations.options.dex.namespace", false},
+	{"node.compatibility", "interfaces.forwarding", false},
+	{"interfaces.attach", "interfaces.forwarding", true},
+	{"node.compatibility", "encapsulations.options.trace.size", false},
+	{"node.compatibility", "encapsulations.options.trace.type", false},
 	{"encapsulations.options", "encapsulations.options.dex.namespace", true},
 	{"encapsulations.flows", "encapsulations.options.dex.flow-id", true},
 	{"encapsulations.options.dex.extension-flags", "encapsulations.options.dex.flow-id", true},

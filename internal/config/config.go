@@ -25,23 +25,24 @@ import (
 
 // Config is the configuration of one node.
 type Config struct {
-	Node           Node               `key:"node" doc:"The node's identity, and how it writes what it knows."`
-	Interfaces     []Interface        `key:"interfaces" doc:"The interfaces that the node serves. One that is not named here is never touched."`
-	Namespaces     []Namespace        `key:"namespaces" doc:"The IOAM namespaces that the node takes part in (RFC 9197 §4.3). Options of other namespaces are forwarded untouched."`
-	Encapsulations []Encapsulation    `key:"encapsulations" doc:"Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one with the longest destination prefix acts, among equals the first."`
-	Decapsulations []Decapsulation    `key:"decapsulations" doc:"The tunnels that end at this node."`
-	Export         []Export           `key:"export" doc:"Where records go: the traces of removed headers, and what direct exporting gives. Those who ask with \"waymark observe\" get them in any case."`
-	Collectors     []CollectorAddress `key:"collectors" absent:"no more are known" doc:"Collectors of the IOAM domain beside those under export: where other nodes export to, as in export.address. Packets to any of both never get an IOAM header here, whoever sends them (RFC 9326 §3.1.2). [] says that there are no more."`
-	Metrics        Metrics            `key:"metrics" doc:"Counters for Prometheus."`
-	Strict         bool               `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
+	Node               Node               `key:"node" doc:"The node's identity, and how it writes what it knows."`
+	Interfaces         []Interface        `key:"interfaces" doc:"The interfaces that the node serves. One that is not named here is never touched."`
+	Namespaces         []Namespace        `key:"namespaces" doc:"The IOAM namespaces that the node takes part in (RFC 9197 §4.3). Options of other namespaces are forwarded untouched."`
+	Encapsulations     []Encapsulation    `key:"encapsulations" doc:"Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one with the longest destination prefix acts, among equals the first."`
+	Decapsulations     []Decapsulation    `key:"decapsulations" doc:"The tunnels that end at this node."`
+	TunnelDestinations []netip.Addr       `key:"tunnel-destinations" absent:"no more are known" doc:"Tunnel destinations of the IOAM domain besides those under encapsulations and decapsulations. At the domain's edge (an interface without the role ingress whose boundary is drop), packets from outside that are, or may be, in an IPv6-in-IPv6 tunnel to any of these are dropped; others to the same address pass. At most 1024."`
+	Export             []Export           `key:"export" doc:"Where records go: the traces of removed headers, and what direct exporting gives. Those who ask with \"waymark observe\" get them in any case."`
+	Collectors         []CollectorAddress `key:"collectors" absent:"no more are known" doc:"Collectors of the IOAM domain beside those under export: where other nodes export to, as in export.address. Packets to any of both never get an IOAM header here, whoever sends them (RFC 9326 §3.1.2). [] says that there are no more."`
+	Metrics            Metrics            `key:"metrics" doc:"Counters for Prometheus."`
+	Strict             bool               `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 
 	source *source
 }
 
 // Node is the identity of the node and the profile it follows.
 type Node struct {
-	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id" doc:"Node id of trace field 0 (RFC 9197 §4.4.2.1)."`
-	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide" doc:"Node id of trace field 8 (RFC 9197 §4.4.2.9)."`
+	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id, also after it changed" doc:"Node id of trace field 0 (RFC 9197 §4.4.2.1)."`
+	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide, also after it changed" doc:"Node id of trace field 8 (RFC 9197 §4.4.2.9)."`
 	TimestampFormat ioam.TimestampFormat `key:"timestamp-format" default:"posix" doc:"Format of the timestamps (RFC 8877): posix is seconds and microseconds of UTC; ptp is seconds and nanoseconds of TAI; ntp is seconds since 1900 of UTC and a binary fraction."`
 	NextHops        NextHops             `key:"next-hops" default:"16384" doc:"How many destinations each CPU remembers the way to, for interfaces that forward fast; 64 bytes each. It is rounded up to a power of two."`
 	FlowSeed        FlowSeed             `key:"flow-seed" default:"0x5741594d41524b36" doc:"Seed of the hash that flow IDs are made of and flows selected by. It is one value for the whole IOAM domain; another one selects other flows."`
@@ -56,12 +57,12 @@ type Node struct {
 // Interface is one interface that the node serves.
 type Interface struct {
 	Name       string                `key:"name" required:"true" doc:"The interface's name."`
-	ID         *ioam.InterfaceID     `key:"id" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id" doc:"Interface id of trace field 1 (RFC 9197 §4.4.2.2)."`
-	IDWide     *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide" doc:"Interface id of trace field 9 (RFC 9197 §4.4.2.10)."`
+	ID         *ioam.InterfaceID     `key:"id" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id, also after it changed" doc:"Interface id of trace field 1 (RFC 9197 §4.4.2.2)."`
+	IDWide     *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide, also after it changed" doc:"Interface id of trace field 9 (RFC 9197 §4.4.2.10)."`
 	Role       []ioam.Role           `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress lets it out. Without either, it is the domain's edge."`
-	Boundary   ioam.Boundary         `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role: drop drops the packet, strip removes the header when IOAM is all it holds, ignore forwards the packet untouched."`
+	Boundary   ioam.Boundary         `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role: drop drops the packet (and one that cannot be read far enough to prove that it has none), strip removes the header when IOAM is all it holds, ignore forwards the packet untouched."`
 	Attach     Attach                `key:"attach" default:"auto" doc:"The hook that takes arriving packets; auto is the first of the others that kernel and driver support."`
-	Forwarding Forwarding            `key:"forwarding" default:"stack" doc:"Who forwards what arrives here: stack is the kernel's network stack. fast sends everyday packets on before the stack sees them, past netfilter, traffic control and IPsec policies; whatever is not everyday is left to the stack."`
+	Forwarding Forwarding            `key:"forwarding" default:"stack" doc:"Who forwards what arrives here: stack is the kernel's network stack. fast sends everyday packets on before the stack sees them, past netfilter, traffic control and IPsec policies; whatever is not everyday is left to the stack. In XDP it knows no queue depth, so compatibility: mainline takes it with attach: tcx or clsact alone."`
 }
 
 // Namespace is one IOAM namespace that the node takes part in.
@@ -118,7 +119,7 @@ type Option struct {
 
 // DirectExportOption is a Direct Export to insert.
 type DirectExportOption struct {
-	Namespace      ioam.NamespaceID  `key:"namespace" required:"true" doc:"Namespace-ID; it must be in namespaces, where export says what this node does itself. No two Direct Exports of a header share one."`
+	Namespace      ioam.NamespaceID  `key:"namespace" required:"true" doc:"Namespace-ID; its export, under namespaces, says what this node does itself: nothing when it is not there. No two Direct Exports of a header share one."`
 	TraceType      ioam.TraceType    `key:"trace-type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node exports. Bits 7, 12 to 21 and 23 are refused."`
 	ExtensionFlags []ExtensionFlag   `key:"extension-flags" default:"[]" doc:"The optional fields that the option carries: flow-id tells flows apart, sequence numbers the packets of each from 0. With both, a collector can join what all nodes export of one packet."`
 	FlowID         ioam.FlowIDSource `key:"flow-id" default:"hash" doc:"The Flow-ID: hash is of addresses, ports, protocol and flow label; flow-label is the packet's IPv6 flow label; a number is the same for all packets."`
@@ -127,14 +128,16 @@ type DirectExportOption struct {
 
 // TraceOption is a pre-allocated trace to insert.
 type TraceOption struct {
-	Namespace ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID; it must be in namespaces."`
+	Namespace ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID. When it is not in namespaces, this node does not fill the trace and leaves it to others, as Linux does."`
 	Type      ioam.TraceType   `key:"type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node writes. Bits 12 to 21 and 23 are refused."`
-	Size      DataSize         `key:"size" required:"true" doc:"Bytes of node data to pre-allocate: what one node writes by type, times the nodes of the path; this node's own data must fit."`
+	Size      DataSize         `key:"size" required:"true" doc:"Bytes of node data to pre-allocate: what one node writes by type, times the nodes of the path. This node's own data must fit; with compatibility: mainline, a trace that does not hold them is inserted with the overflow flag and without data."`
 }
 
 // Decapsulation is a tunnel that ends at this node.
 type Decapsulation struct {
-	TunnelDestination netip.Addr `key:"tunnel-destination" required:"true" doc:"Destination address of the outer header. No tunnel device is needed."`
+	TunnelDestination netip.Addr     `key:"tunnel-destination" required:"true" doc:"Destination address of the outer header. No tunnel device is needed."`
+	Sources           []netip.Prefix `key:"sources" absent:"any" doc:"Prefixes of the outer source addresses that packets are taken from, 1 to 64: those of the encapsulating nodes. Packets of other sources go on as they came (decap_refused_source)."`
+	Bare              *bool          `key:"bare" absent:"true with sources, else false" doc:"Whether packets are taken that carry no IOAM of a namespace of this node. Without it, these go on as they came (decap_refused_bare). true without sources lets any sender that reaches the tunnel's end send packets into the network as if from here."`
 }
 
 // Metrics is where counters are served.

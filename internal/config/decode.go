@@ -126,6 +126,9 @@ func (d *decoder) scalar(node ast.Node, at position, path string, c codec, dst r
 		if dst.Kind() == reflect.String && text != "" {
 			cure += fmt.Sprintf("; as text, %s needs quotes", text)
 		}
+		if c.form == formText && (kind == ast.MappingType || kind == ast.MappingValueType) {
+			cure += ", in quotes" // its colons make a mapping of it
+		}
 		d.fault(at, path, fmt.Sprintf("%s is %s", named(path), describe(node)), cure)
 		return
 	}
@@ -205,7 +208,8 @@ func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.V
 			d.fault(keyAt, path, fmt.Sprintf("%s has a key that is not a word", named(path)), "use the keys "+keyList(known))
 			continue
 		}
-		i := slices.IndexFunc(known, func(f field) bool { return f.key == key })
+		quoted := pair.Key.GetToken().Type == token.DoubleQuoteType // as all of JSON's
+		i := slices.IndexFunc(known, func(f field) bool { return f.key == key || quoted && f.key == fileKey(key) })
 		if i < 0 {
 			cure := "use the keys " + keyList(known)
 			if meant := meantKey(key, known); meant != "" {
@@ -215,6 +219,7 @@ func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.V
 			d.fault(keyAt, join(path, key), fmt.Sprintf("unknown key %q in %s", key, named(path)), cure)
 			continue
 		}
+		key = known[i].key
 		if before, ok := first[key]; ok {
 			d.fault(keyAt, join(path, key), fmt.Sprintf("key %q of %s stands already in line %d", key, named(path), before.line), "remove one")
 			continue

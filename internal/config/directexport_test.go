@@ -130,7 +130,6 @@ func TestFaultsOfDirectExport(t *testing.T) {
 			`3:170: encapsulations[0].options[0].dex.flow-id: "none" is not a number; write hash, flow-label, or a number from 0 to 0xffffffff`,
 			`3:189: encapsulations[0].options[0].dex.option-type: 0x32 is not an option type of IOAM; write 0x11 or 0x31`}},
 		{"all of several options", rule("", "{dex: {namespace: 9, trace-type: 0x810000}}, {dex: {namespace: 123, trace-type: 0}}, {dex: {namespace: 123, trace-type: 0x800800}}"), []string{
-			`3:87: encapsulations[0].options[0].dex.namespace: namespace 9 is not configured; configure it under namespaces`,
 			`3:102: encapsulations[0].options[0].dex.trace-type: 0x810000 has the checksum complement (bit 7), which means nothing in a Direct Export; use bits of 0xfef002`,
 			`3:149: encapsulations[0].options[1].dex.trace-type: trace type not usable: 0 asks for no data; use bits of 0xfef002`,
 			`3:172: encapsulations[0].options[2].dex.namespace: 123 is the namespace of options[1] too; give each Direct Export of a header its own namespace`,

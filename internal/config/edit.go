@@ -4,6 +4,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/waymark-net/waymark/ioam"
@@ -15,8 +16,10 @@ import (
 func (c *Config) edit(change func(*Config)) (*Config, error) {
 	next := *c
 	next.source = nil
+	next.Interfaces = slices.Clone(c.Interfaces)
 	next.Namespaces = slices.Clone(c.Namespaces)
 	next.Encapsulations = slices.Clone(c.Encapsulations)
+	next.Decapsulations = slices.Clone(c.Decapsulations)
 	change(&next)
 	if err := next.atRuntime(next.check()).err(); err != nil {
 		return nil, err
@@ -108,4 +111,49 @@ func (c *Config) encapsulation(name string) int {
 
 func (c *Config) namespace(id ioam.NamespaceID) int {
 	return slices.IndexFunc(c.Namespaces, func(ns Namespace) bool { return ns.ID == id })
+}
+
+// SetInterface gives an interface its roles and its policy at the domain's edge;
+// nil leaves one as it is.
+func (c *Config) SetInterface(name string, roles *ioam.Role, boundary *ioam.Boundary) (*Config, error) {
+	i := slices.IndexFunc(c.Interfaces, func(in Interface) bool { return in.Name == name })
+	if i < 0 {
+		return nil, refuse("interfaces", fmt.Sprintf("%q is not an interface that this node serves", name),
+			"add it to interfaces in the configuration file, then: waymark agent reload")
+	}
+	return c.edit(func(next *Config) {
+		if roles != nil {
+			next.Interfaces[i].Role = nil
+			for _, role := range []ioam.Role{ioam.RoleIngress, ioam.RoleEgress} {
+				if *roles&role != 0 {
+					next.Interfaces[i].Role = append(next.Interfaces[i].Role, role)
+				}
+			}
+		}
+		if boundary != nil {
+			next.Interfaces[i].Boundary = *boundary
+		}
+	})
+}
+
+// AddDecapsulation lets a tunnel end here.
+func (c *Config) AddDecapsulation(d Decapsulation) (*Config, error) {
+	if c.decapsulation(d.TunnelDestination) >= 0 {
+		return nil, refuse("decapsulations", fmt.Sprintf("decapsulation %s exists already", d.TunnelDestination),
+			fmt.Sprintf("to change it, remove it first with: waymark decapsulation del %s", d.TunnelDestination))
+	}
+	return c.edit(func(next *Config) { next.Decapsulations = append(next.Decapsulations, d) })
+}
+
+// RemoveDecapsulation lets a tunnel no longer end here.
+func (c *Config) RemoveDecapsulation(destination netip.Addr) (*Config, error) {
+	i := c.decapsulation(destination)
+	if i < 0 {
+		return nil, refuse("decapsulations", fmt.Sprintf("there is no decapsulation %s", destination), "list them with: waymark decapsulation show")
+	}
+	return c.edit(func(next *Config) { next.Decapsulations = slices.Delete(next.Decapsulations, i, i+1) })
+}
+
+func (c *Config) decapsulation(destination netip.Addr) int {
+	return slices.IndexFunc(c.Decapsulations, func(d Decapsulation) bool { return d.TunnelDestination == destination })
 }

@@ -5,6 +5,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -80,8 +81,7 @@ func encapsulationEdits(extra Encapsulation) []edit {
 			wantErr: `encapsulation "a" exists already; overwrite it with: waymark route replace, or give the new one another name`},
 		{name: "add an empty one", edit: func(c *Config) (*Config, error) { return c.AddEncapsulation(Encapsulation{Interface: "eth0"}) },
 			wantErr: "encapsulation \"\": no name; give it a name: it appears in status and metrics\nencapsulation \"\": 0 options; give 1…9"},
-		{name: "add one without its namespace", edit: func(c *Config) (*Config, error) { return c.AddEncapsulation(inNamespace(extra, 9)) },
-			wantErr: `encapsulation "c": namespace 9 is not configured; add it with: waymark ioam namespace add 9`},
+		{name: "add one without its namespace", edit: func(c *Config) (*Config, error) { return c.AddEncapsulation(inNamespace(extra, 9)) }, has: "namespace: 9"},
 		{name: "add one on an interface that is not served", edit: func(c *Config) (*Config, error) {
 			e := extra
 			e.Interface = "eth7"
@@ -113,8 +113,11 @@ func encapsulationEdits(extra Encapsulation) []edit {
 			return next, err
 		}, has: "frequency: 7/77\n"},
 		{name: "replace one that is not there", edit: func(c *Config) (*Config, error) { return c.ReplaceEncapsulation(extra) }, has: "name: c\n"},
-		{name: "replace one by one that is wrong", edit: func(c *Config) (*Config, error) { return c.ReplaceEncapsulation(inNamespace(c.Encapsulations[1], 9)) },
-			wantErr: `encapsulation "b": namespace 9 is not configured; add it with: waymark ioam namespace add 9`},
+		{name: "replace one by one that is wrong", edit: func(c *Config) (*Config, error) {
+			e := c.Encapsulations[1]
+			e.Options = nil
+			return c.ReplaceEncapsulation(e)
+		}, wantErr: `encapsulation "b": 0 options; give 1…9`},
 		{name: "remove an encapsulation", edit: func(c *Config) (*Config, error) { return c.RemoveEncapsulation("a") }, lacks: "name: a\n"},
 		{name: "remove one that is not there", edit: func(c *Config) (*Config, error) { return c.RemoveEncapsulation("z") },
 			wantErr: `there is no encapsulation "z"; list them with: waymark route show`},
@@ -145,4 +148,43 @@ func (tt edit) check(t *testing.T) {
 		t.Errorf("still %q in:\n%s", tt.lacks, text)
 	}
 	mustParse(t, text)
+}
+
+func TestEditsOfInterfacesAndDecapsulations(t *testing.T) {
+	both, none, egress, strip := ioam.RoleIngress|ioam.RoleEgress, ioam.Role(0), ioam.RoleEgress, ioam.BoundaryStrip
+	end := netip.MustParseAddr("2001:db8:ff::3")
+	ending := func(c *Config) *Config {
+		next, err := c.AddDecapsulation(Decapsulation{TunnelDestination: end})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	for _, tt := range []edit{
+		{name: "roles", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth1", &both, nil) }, has: "    role: [ingress, egress]\n    boundary: drop\n"},
+		{name: "boundary", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth0", nil, &strip) }, has: "role: [ingress, egress]\n    boundary: strip\n"},
+		{name: "both", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth0", &egress, &strip) }, has: "role: [egress]\n    boundary: strip\n"},
+		{name: "an interface that is not served", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth7", nil, &strip) },
+			wantErr: `"eth7" is not an interface that this node serves; add it to interfaces in the configuration file, then: waymark agent reload`},
+		{name: "a role that is in use", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth1", &none, nil) },
+			wantErr: `encapsulation "b": "eth1" lacks the egress role, so nothing may leave there; give it that role with: waymark interface set IF role ROLES; or remove what is to leave there with: waymark route del name NAME`},
+		{name: "add a decapsulation", edit: func(c *Config) (*Config, error) { return ending(c), nil }, has: "tunnel-destination: 2001:db8:ff::3\n"},
+		{name: "add one twice", edit: func(c *Config) (*Config, error) {
+			return ending(c).AddDecapsulation(Decapsulation{TunnelDestination: end})
+		}, wantErr: "decapsulation 2001:db8:ff::3 exists already; to change it, remove it first with: waymark decapsulation del 2001:db8:ff::3"},
+		{name: "add one that no tunnel can have", edit: func(c *Config) (*Config, error) {
+			return c.AddDecapsulation(Decapsulation{TunnelDestination: netip.MustParseAddr("ff02::1")})
+		}, wantErr: "decapsulation ff02::1: ff02::1 is a multicast address; use a unicast IPv6 address, such as 2001:db8:3::1"},
+		{name: "remove a decapsulation", edit: func(c *Config) (*Config, error) {
+			next, err := ending(c).AddDecapsulation(Decapsulation{TunnelDestination: netip.MustParseAddr("2001:db8:ff::4")})
+			if err != nil {
+				return nil, err
+			}
+			return next.RemoveDecapsulation(end)
+		}, has: "decapsulations:\n  - tunnel-destination: 2001:db8:ff::4\nexport"},
+		{name: "remove one that is not there", edit: func(c *Config) (*Config, error) { return c.RemoveDecapsulation(end) },
+			wantErr: "there is no decapsulation 2001:db8:ff::3; list them with: waymark decapsulation show"},
+	} {
+		t.Run(tt.name, tt.check)
+	}
 }

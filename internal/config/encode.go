@@ -89,7 +89,7 @@ func writeList(b *strings.Builder, list []any, indent int) {
 	if _, ok := list[0].(scalar); ok {
 		words := make([]string, len(list))
 		for i, item := range list {
-			words[i] = item.(scalar).yaml()
+			words[i] = item.(scalar).listed()
 		}
 		b.WriteString(" [" + strings.Join(words, ", ") + "]\n")
 		return
@@ -123,6 +123,15 @@ func (s scalar) yaml() string {
 	return s.text
 }
 
+// listed is yaml in a list between brackets, where the parser takes a prefix
+// without quotes for a mapping.
+func (s scalar) listed() string {
+	if text := s.yaml(); s.form != formText || !strings.Contains(s.text, ":") || text != s.text {
+		return text
+	}
+	return strconv.Quote(s.text)
+}
+
 // MarshalJSON writes a number as such, what is hexadecimal in YAML as text.
 func (s scalar) MarshalJSON() ([]byte, error) {
 	switch s.form {
@@ -136,6 +145,13 @@ func (s scalar) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s.text)
 }
 
+// jsonKey is a key of the file as JSON has it: all keys in JSON have
+// underscores, all in YAML hyphens.
+func jsonKey(key string) string { return strings.ReplaceAll(key, "-", "_") }
+
+// fileKey is the key of the file that JSON means; it takes the file's own too.
+func fileKey(key string) string { return strings.ReplaceAll(key, "_", "-") }
+
 // MarshalJSON keeps the order of the keys.
 func (t *tree) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
@@ -143,7 +159,7 @@ func (t *tree) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(strconv.AppendQuote(b, key), ':')
+		b = append(strconv.AppendQuote(b, jsonKey(key)), ':')
 		value, err := json.Marshal(t.values[i])
 		if err != nil {
 			return nil, err
@@ -153,26 +169,38 @@ func (t *tree) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// MarshalJSON writes the configuration with the keys of the file.
+// MarshalJSON writes the configuration with the keys of the file, as jsonKey spells them.
 func (c *Config) MarshalJSON() ([]byte, error) { return marshalJSON(c) }
 
-// MarshalJSON writes the namespace with the keys of the file.
+// MarshalJSON writes the namespace with the keys of the file, as jsonKey spells them.
 func (n Namespace) MarshalJSON() ([]byte, error) { return marshalJSON(&n) }
 
 // UnmarshalJSON reads a namespace as strictly as the file.
 func (n *Namespace) UnmarshalJSON(data []byte) error { return decodeFragment(data, n) }
 
-// MarshalJSON writes the schema with the keys of the file.
+// MarshalJSON writes the schema with the keys of the file, as jsonKey spells them.
 func (s Schema) MarshalJSON() ([]byte, error) { return marshalJSON(&s) }
 
 // UnmarshalJSON reads a schema as strictly as the file.
 func (s *Schema) UnmarshalJSON(data []byte) error { return decodeFragment(data, s) }
 
-// MarshalJSON writes the encapsulation with the keys of the file.
+// MarshalJSON writes the encapsulation with the keys of the file, as jsonKey spells them.
 func (e Encapsulation) MarshalJSON() ([]byte, error) { return marshalJSON(&e) }
 
 // UnmarshalJSON reads an encapsulation as strictly as the file.
 func (e *Encapsulation) UnmarshalJSON(data []byte) error { return decodeFragment(data, e) }
+
+// MarshalJSON writes the interface with the keys of the file.
+func (in Interface) MarshalJSON() ([]byte, error) { return marshalJSON(&in) }
+
+// UnmarshalJSON reads an interface as strictly as the file.
+func (in *Interface) UnmarshalJSON(data []byte) error { return decodeFragment(data, in) }
+
+// MarshalJSON writes the decapsulation with the keys of the file.
+func (d Decapsulation) MarshalJSON() ([]byte, error) { return marshalJSON(&d) }
+
+// UnmarshalJSON reads a decapsulation as strictly as the file.
+func (d *Decapsulation) UnmarshalJSON(data []byte) error { return decodeFragment(data, d) }
 
 func marshalJSON(v any) ([]byte, error) {
 	return treeOf(reflect.ValueOf(v).Elem()).MarshalJSON()

@@ -67,7 +67,7 @@ func TestFaultsOfForm(t *testing.T) {
 			`3:10: metrics uses an alias, which this file does not know; write the value itself`}},
 		{"empty", "# nothing\n", []string{`1:1: the file is empty; write at least: node: {}`}},
 		{"two documents", "node: {}\n---\nnode: {}\n", []string{`3:1: the file holds several documents; keep one, without --- between`}},
-		{"no mapping", "[1, 2]", []string{`1:1: the file is a list; write a mapping with the keys node, interfaces, namespaces, encapsulations, decapsulations, export, collectors, metrics, strict`}},
+		{"no mapping", "[1, 2]", []string{`1:1: the file is a list; write a mapping with the keys node, interfaces, namespaces, encapsulations, decapsulations, tunnel-destinations, export, collectors, metrics, strict`}},
 		{"syntax", "node:\n  id: 2\n id-wide: 3\n", []string{`3:2: this is not YAML: value is not allowed in this context; correct the text here or in the line above`}},
 		{"tab", "node:\n\tid: 2\n", []string{`2:1: this is not YAML: a tab stands where only spaces may; indent with spaces`}},
 		{"tab in a list", "interfaces:\n  - name: e\n\tid: 2\n", []string{`3:1: this is not YAML: a tab stands where only spaces may; indent with spaces`}},
@@ -123,8 +123,13 @@ func TestFaultsOfEncapsulations(t *testing.T) {
 			`3:55: encapsulations[0].options: 0 options; give 1…9`}},
 		{"interface without egress", "interfaces: [{name: a}]\nnamespaces: [{id: 123}]\nencapsulations: [{name: x, interface: a, " + inline + ", " + trace + "}]", []string{
 			`3:39: encapsulations[0].interface: "a" lacks the egress role, so nothing may leave there; add egress to its role`}},
-		{"unknown namespace", rule(inline, "options: [{trace: {namespace: 9, type: 0x800000, size: 4}}]"), []string{
-			`7:35: encapsulations[0].options[0].trace.namespace: namespace 9 is not configured; configure it under namespaces`}},
+		{"mainline, fast in XDP", "node: {compatibility: mainline}\ninterfaces: [{name: a, forwarding: fast}, {name: b, forwarding: fast, attach: xdp}, {name: c, forwarding: fast, attach: tcx}, {name: d, forwarding: fast, attach: clsact}, {name: e, attach: xdp}]", []string{
+			`2:36: interfaces[0].forwarding: fast with attach auto goes past the queue whose depth Linux writes, so it does not go with compatibility mainline; use attach: tcx (clsact before Linux 6.6), forwarding: stack, or compatibility: default`,
+			`2:65: interfaces[1].forwarding: fast with attach xdp goes past the queue whose depth Linux writes, so it does not go with compatibility mainline; use attach: tcx (clsact before Linux 6.6), forwarding: stack, or compatibility: default`}},
+		{"mainline, fast in an unknown hook", "node: {compatibility: mainline}\ninterfaces: [{name: a, forwarding: fast, attach: tc}]", []string{
+			`2:50: interfaces[0].attach: "tc" is not known here; write one of auto, xdp, tcx, clsact`}},
+		{"no room for any node", rule(inline, "options: [{trace: {namespace: 9, type: 0xc00000, size: 4}}]"), []string{
+			`7:60: encapsulations[0].options[0].trace.size: 4 bytes do not even hold one node's data of 8; use 8 bytes for each node of the path`}},
 		{"prefix with host bits", rule(inline, trace, "match: {destination: 2001:db8::1/64}"), []string{
 			`8:26: encapsulations[0].match.destination: 2001:db8::1/64 has bits set behind its prefix length (the prefix is 2001:db8::/64); write an IPv6 prefix such as 2001:db8:2::/64`}},
 		{"prefix length", rule(inline, trace, "match: {destination: 2001:db8::/129}"), []string{

@@ -27,7 +27,12 @@ encapsulations:
     tunnel: {source: 2001:db8:1::2, destination: 2001:db8:3::1}
     options:
       - trace: {namespace: 123, type: 0xfff002, size: 80}
-decapsulations: [{tunnel-destination: 2001:db8:3::1}]
+decapsulations:
+  - {tunnel-destination: 2001:db8:3::1}
+  - {tunnel-destination: 2001:db8:3::2, sources: ["2001:db8:ff::/48", "2001:db8:1::2"]}
+  - {tunnel-destination: 2001:db8:3::3, sources: ["::/0"], bare: false}
+  - {tunnel-destination: 2001:db8:3::4, bare: true}
+tunnel-destinations: [2001:db8:4::1, 2001:db8:4::2]
 export: [{kind: jsonl, path: /tmp/x y}]
 collectors: ["udp://[2001:db8::9]:4000", "tls://collector.example:4740"]
 metrics: {listen: "127.0.0.1:9598"}
@@ -164,7 +169,7 @@ func TestMarshalRoundTrip(t *testing.T) {
 	if again := mustParse(t, string(text)); !same(c, again) {
 		t.Errorf("JSON read again differs:\n%s", text)
 	}
-	for _, part := range []string{`"data":"0xdeadbeef"`, `"type":"0xfff002"`, `"id":2,`, `"source-port":"1000-2000"`, `"destination-port":53`, `"strict":true`} {
+	for _, part := range []string{`"data":"0xdeadbeef"`, `"type":"0xfff002"`, `"id":2,`, `"source_port":"1000-2000"`, `"destination_port":53`, `"strict":true`} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("JSON lacks %s:\n%s", part, text)
 		}

@@ -14,7 +14,7 @@ import (
 // The values of an edited copy stand in no file: a fault names the entry in
 // place of a path, and its cure is a command where one helps.
 
-var entryPath = regexp.MustCompile(`^(namespaces|encapsulations)\[(\d+)\]`)
+var entryPath = regexp.MustCompile(`^(interfaces|namespaces|encapsulations|decapsulations)\[(\d+)\]`)
 
 // atRuntime words faults of c so, for those who typed the change.
 func (c *Config) atRuntime(faults Faults) Faults {
@@ -33,23 +33,21 @@ func (c *Config) atRuntime(faults Faults) Faults {
 
 // command is what to type against a fault; "" where its own cure is right.
 func (c *Config) command(path, problem string) string {
-	var encapsulation, option int
 	switch {
 	case path == "encapsulations":
 		return "remove one with: waymark route del name NAME"
 	case path == "namespaces":
 		return "remove one with: waymark ioam namespace del ID"
+	case path == "decapsulations":
+		return "remove one with: waymark decapsulation del ADDR"
+	case strings.HasSuffix(path, ".interface") && strings.Contains(problem, "lacks the egress role"):
+		return "give it that role with: waymark interface set IF role ROLES; or remove what is to leave there with: waymark route del name NAME"
 	case strings.HasSuffix(path, ".interface"):
 		return "give it the role egress under interfaces in the configuration file, then: waymark agent reload"
 	case strings.HasSuffix(path, ".dex.flow-id") && strings.Contains(problem, "carries"):
 		return "add ext-flags 0x80, or leave flow-id out"
 	case strings.HasSuffix(path, ".match.destination") && strings.Contains(problem, "match one destination"):
 		return fmt.Sprintf("remove one of them with: waymark route del name NAME; %d may overlap on one interface", ioam.MaxEncapsulationOverlap)
-	}
-	if n, _ := fmt.Sscanf(path, "encapsulations[%d].options[%d]", &encapsulation, &option); n == 2 &&
-		strings.HasSuffix(path, ".namespace") && strings.Contains(problem, "is not configured") {
-		id, _ := c.Encapsulations[encapsulation].Options[option].namespace()
-		return fmt.Sprintf("add it with: waymark ioam namespace add %d", id)
 	}
 	return ""
 }
@@ -60,6 +58,10 @@ func (c *Config) entryName(list, index string) string {
 	switch {
 	case err == nil && list == "encapsulations" && i < len(c.Encapsulations):
 		return fmt.Sprintf("encapsulation %q", c.Encapsulations[i].Name)
+	case err == nil && list == "interfaces" && i < len(c.Interfaces):
+		return fmt.Sprintf("interface %s", c.Interfaces[i].Name)
+	case err == nil && list == "decapsulations" && i < len(c.Decapsulations):
+		return fmt.Sprintf("decapsulation %s", c.Decapsulations[i].TunnelDestination)
 	case err == nil && list == "namespaces" && i < len(c.Namespaces):
 		return fmt.Sprintf("namespace %d", c.Namespaces[i].ID)
 	}

@@ -67,6 +67,9 @@ type abiEncapsulation struct {
 	Destination   [2]uint64
 	FlowsBelow    uint32
 	Index         uint32
+	Inserted      uint8
+	Tunneled      uint8
+	Pad           [6]uint8
 	Patches       [9]abiPatch
 	Header        [64]uint64
 }
@@ -96,7 +99,7 @@ type abiFlow struct {
 	Again    uint32
 	Numbered uint32
 	Index    uint32
-	Pad      uint32
+	Refused  uint32
 	Totals   [2]abiFlowTotals
 }
 
@@ -161,14 +164,16 @@ type abiFlowTotals struct {
 	HopLimitMin uint8
 	HopLimitMax uint8
 	Ended       uint8
-	Pad         [5]uint8
+	Anew        uint8
+	Strays      uint32
 }
 
 type abiForwarding struct {
 	_          structs.HostLayout
 	Alive      uint64
 	Generation uint32
-	Key        uint32
+	Key        uint16
+	Mtu        uint16
 }
 
 type abiForwardingKey uint32
@@ -253,6 +258,9 @@ type abiNodeConfig struct {
 	NodeIdWide        uint64
 	FixedTime         uint64
 	Decapsulation     [2]uint64
+	End               abiTunnelEnd
+	TunnelsGuarded    uint32
+	Guarded           [2]uint64
 	NodeId            uint32
 	Ifindex           uint32
 	InterfaceIdWide   uint32
@@ -278,7 +286,8 @@ type abiNodeConfig struct {
 	IsVeth            uint8
 	HasExports        uint8
 	InsertsExports    uint8
-	Pad               [2]uint8
+	HasSources        uint8
+	InsertsInline     uint8
 	FlowSets          uint32
 	ExportLimit       uint32
 	ExportRate        uint32
@@ -308,22 +317,30 @@ const (
 	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 15
 	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 16
 	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 17
-	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 18
-	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 19
-	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 20
-	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 21
-	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 22
-	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 23
-	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 24
-	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 25
-	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 26
-	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 27
-	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 28
-	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 29
-	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 30
-	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 31
-	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 32
-	abiOutcomeNUM_OUTCOMES                       abiOutcome = 33
+	abiOutcomeOUTCOME_ENCAP_UNFILLED             abiOutcome = 18
+	abiOutcomeOUTCOME_ENCAP_OVERFLOW             abiOutcome = 19
+	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 20
+	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 21
+	abiOutcomeOUTCOME_DECAP_REFUSED_SOURCE       abiOutcome = 22
+	abiOutcomeOUTCOME_DECAP_REFUSED_BARE         abiOutcome = 23
+	abiOutcomeOUTCOME_DECAP_REFUSED_INNER        abiOutcome = 24
+	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 25
+	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 26
+	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 27
+	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 28
+	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 29
+	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 30
+	abiOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  abiOutcome = 31
+	abiOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    abiOutcome = 32
+	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 33
+	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 34
+	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 35
+	abiOutcomeOUTCOME_MALFORMED_TUNNEL           abiOutcome = 36
+	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 37
+	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 38
+	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 39
+	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 40
+	abiOutcomeNUM_OUTCOMES                       abiOutcome = 41
 )
 
 type abiPatch struct {
@@ -342,6 +359,19 @@ type abiPatch struct {
 	FixedFlowId   uint32
 	Pad           uint32
 }
+
+type abiPathMtu struct {
+	_     structs.HostLayout
+	Mtu   uint32
+	Heard uint32
+}
+
+type abiPathMtuBound uint32
+
+const (
+	abiPathMtuBoundPATH_MTUS    abiPathMtuBound = 16384
+	abiPathMtuBoundPATH_MTU_AGE abiPathMtuBound = 559
+)
 
 type abiPerfectHash struct {
 	_          structs.HostLayout
@@ -421,6 +451,12 @@ type abiSequenceSet struct {
 	}
 }
 
+type abiSourcePrefix struct {
+	_       structs.HostLayout
+	Address [2]uint64
+	Mask    [2]uint64
+}
+
 type abiStackReason uint32
 
 const (
@@ -440,6 +476,13 @@ const (
 	abiStackReasonSTACK_BOUNDARY    abiStackReason = 13
 	abiStackReasonNUM_STACK_REASONS abiStackReason = 14
 )
+
+type abiTunnelEnd struct {
+	_           structs.HostLayout
+	FirstSource uint32
+	Sources     uint32
+	Bare        uint32
+}
 
 // Names of all BPF objects in the ELF.
 //

@@ -93,7 +93,11 @@ func agree(t *testing.T, cfg ioam.NodeConfig, p *programs, program *ebpf.Program
 	before := p.snapshotCounters(t)
 	counted := make(map[abiCounter]uint64)
 	exports := newExpectedExports(cfg)
+	p.forgetPathMTUs(t)
 	for compared := 0; compared < (packetsPerConfig+2)/3; compared++ {
+		if base == abiCounterCOUNTER_EGRESS && g.IntN(20) == 0 { // somewhere on the node
+			counted[abiCounterCOUNTER_INGRESS+abiCounter(p.hearTooBig(t, node, g))]++
+		}
 		frame := g.frame()
 		for program.Type() == ebpf.SchedCLS && len(frame) < 14+40 {
 			frame = g.frame() // the facility refuses an skb shorter than its protocol's header
@@ -138,6 +142,30 @@ func agree(t *testing.T, cfg ioam.NodeConfig, p *programs, program *ebpf.Program
 	exports.compareFlows(t, p)
 }
 
+// hearTooBig gives a Packet Too Big message to a program at ingress and to the
+// reference node. What they make of it shows at egress.
+func (p *programs) hearTooBig(t *testing.T, node *ioam.Node, g generator) ioam.Outcome {
+	t.Helper()
+	program, frame := []*ebpf.Program{p.xdp, p.tcIn}[g.IntN(2)], g.tooBig()
+	run(t, program, frame, 0)
+	return node.Ingress(ioam.Frame{Data: frame, Interface: 1, Time: fixedTime}).Outcome
+}
+
+// forgetPathMTUs empties the table of what was heard.
+func (p *programs) forgetPathMTUs(t *testing.T) {
+	t.Helper()
+	m, ok := p.maps[mapPathMTUs]
+	if !ok {
+		return
+	}
+	var key, none [16]byte
+	for m.NextKey(nil, &key) == nil && key != none {
+		if err := m.Delete(key); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // readsQueues tells whether this kernel lets a program look into its own
 // structures (Linux 6.2), where the depth of a queue is.
 func readsQueues(t *testing.T) bool {
@@ -160,12 +188,13 @@ func unreachable(hook string, o ioam.Outcome) bool {
 	switch o {
 	case ioam.OutcomeEncapSkippedGSO, ioam.OutcomeEncapSkippedHeadroom, ioam.OutcomeDecapFailed:
 		return true
-	case ioam.OutcomeTraceOverflow, ioam.OutcomeRemovalPartial, ioam.OutcomeInlineRemoved, ioam.OutcomeTunnelDecapsulated:
+	case ioam.OutcomeTraceOverflow, ioam.OutcomeRemovalPartial, ioam.OutcomeInlineRemoved, ioam.OutcomeTunnelDecapsulated,
+		ioam.OutcomeDecapRefusedSource, ioam.OutcomeDecapRefusedBare, ioam.OutcomeDecapRefusedInner, ioam.OutcomeBoundaryTunnelDropped, ioam.OutcomeMalformedTunnel:
 		return hook == "tc egress"
 	case ioam.OutcomeUntouched:
 		return hook != "tc egress"
 	}
-	return o >= ioam.OutcomeEncapNotSelected && o <= ioam.OutcomeEncapTunneled && hook != "tc egress"
+	return o >= ioam.OutcomeEncapNotSelected && o <= ioam.OutcomeEncapOverflow && hook != "tc egress"
 }
 
 // tagBeside takes the outermost VLAN tag off a frame whose length changed: the

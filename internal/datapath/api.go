@@ -121,6 +121,8 @@ type Flow struct {
 	DelaySum                 time.Duration
 	DelayMin, DelayMax       time.Duration // of those
 	Skipped                  uint32        // Sequence Numbers that were expected since the flow was last told, and did not come
+	SkippedUnknown           bool          // how many of them cannot be known
+	Paid                     bool          // the limits of exports were applied when it ended or gave way
 	Late                     uint32        // packets that came behind one with a later Sequence Number on the same CPU
 	HopLimitMin, HopLimitMax uint8
 }

@@ -50,10 +50,11 @@ type generation struct {
 	nextHopSets    uint32 // of each CPU
 	namespaces     []abiIoamNamespace
 	namespaceHash  perfectHash
-	decapsulations [][16]byte
+	tunnelEnds     tunnelEnds
 	rules          []abiRule
 	trie           map[abiRuleKey]uint32
 	encapsulations []abiEncapsulation
+	insertsInline  bool
 	exporting      exporting
 	// owners names the encapsulation of each entry of encapsulations.
 	owners []string
@@ -66,14 +67,15 @@ func compile(cfg ioam.NodeConfig, nextHops int, deviceOf func(ioam.IfIndex) devi
 		trie:        make(map[abiRuleKey]uint32),
 		nextHopSets: 1,
 		exporting:   compileExporting(cfg),
+		tunnelEnds:  compileTunnelEnds(cfg),
 	}
+	g.insertsInline = slices.ContainsFunc(cfg.Encapsulations, func(e ioam.Encapsulation) bool {
+		return e.Mode != ioam.ModeEncap
+	})
 	removals := false
 	for _, ns := range cfg.Namespaces {
 		g.namespaces = append(g.namespaces, compileNamespace(ns))
 		removals = removals || ns.Remove
-	}
-	for _, d := range cfg.Decapsulations {
-		g.decapsulations = append(g.decapsulations, d.TunnelDestination.As16())
 	}
 	for _, i := range cfg.Interfaces {
 		g.ingress = append(g.ingress, abiIngressInterface{
@@ -93,24 +95,22 @@ func compile(cfg ioam.NodeConfig, nextHops int, deviceOf func(ioam.IfIndex) devi
 	for _, i := range cfg.Interfaces {
 		dev := deviceOf(i.Index)
 		node := abiNodeConfig{
-			NodeIdWide:        uint64(cfg.IDWide),
-			NodeId:            uint32(cfg.ID),
-			Ifindex:           uint32(i.Index),
-			InterfaceIdWide:   uint32(i.IDWide),
-			InterfaceId:       uint16(i.ID),
-			Roles:             uint8(i.Roles),
-			Boundary:          uint8(i.Boundary),
-			TimestampFormat:   uint8(cfg.TimestampFormat),
-			Mainline:          boolean(cfg.Compatibility == ioam.CompatibilityMainline),
-			LinkHeader:        dev.linkHeader,
-			HasDecapsulations: uint8(min(len(cfg.Decapsulations), 2)),
-			HasRemovals:       boolean(removals),
-			NamespaceHash:     abiPerfectHash{Multiplier: g.namespaceHash.multiplier, Shift: g.namespaceHash.shift},
-			InterfaceHash:     abiPerfectHash{Multiplier: g.interfaceHash.multiplier, Shift: g.interfaceHash.shift},
+			NodeIdWide:      uint64(cfg.IDWide),
+			NodeId:          uint32(cfg.ID),
+			Ifindex:         uint32(i.Index),
+			InterfaceIdWide: uint32(i.IDWide),
+			InterfaceId:     uint16(i.ID),
+			Roles:           uint8(i.Roles),
+			Boundary:        uint8(i.Boundary),
+			TimestampFormat: uint8(cfg.TimestampFormat),
+			Mainline:        boolean(cfg.Compatibility == ioam.CompatibilityMainline),
+			LinkHeader:      dev.linkHeader,
+			HasRemovals:     boolean(removals),
+			NamespaceHash:   abiPerfectHash{Multiplier: g.namespaceHash.multiplier, Shift: g.namespaceHash.shift},
+			InterfaceHash:   abiPerfectHash{Multiplier: g.interfaceHash.multiplier, Shift: g.interfaceHash.shift},
+			InsertsInline:   boolean(g.insertsInline),
 		}
-		if len(cfg.Decapsulations) == 1 {
-			node.Decapsulation = addressWords(cfg.Decapsulations[0].TunnelDestination)
-		}
+		g.tunnelEnds.constants(&node)
 		g.exporting.constants(&node)
 		g.compileRules(cfg, i, &node)
 		if dev.fast {

@@ -24,6 +24,7 @@ func TestCongestionOfTunnels(t *testing.T) {
 	}
 	cfg := rightConfig()
 	decapsulating(&cfg)
+	cfg.Decapsulations[0].Bare = true
 	p := loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP, hookIngressTC)
 	node, err := ioam.NewNode(cfg)
 	if err != nil {

@@ -56,7 +56,9 @@ type Datapath struct {
 	served   map[ioam.IfIndex]*served
 	tunnels  tunnels // under applying
 
-	leftFlows []Flow // of tables that are gone, not collected yet
+	gaps     *flowGaps
+	counting *counting // of the last Apply, under applying; nil before the first one
+	reading  emptied
 
 	// decapsulations are those of the last Apply; nil before the first one.
 	decapsulations [][16]byte
@@ -81,7 +83,9 @@ func Open(options Options) (*Datapath, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Datapath{options: options, specs: specs, served: make(map[ioam.IfIndex]*served), demand: newDemand()}
+	d := &Datapath{options: options, specs: specs, served: make(map[ioam.IfIndex]*served), demand: newDemand(), gaps: newFlowGaps()}
+	d.gaps.read = d.readThrough
+	d.gaps.distrust() // what an earlier agent has read is not known
 	if d.shared, err = openShared(options.PinPath, specs); err != nil {
 		return nil, err
 	}
@@ -89,7 +93,7 @@ func Open(options Options) (*Datapath, error) {
 		d.shared.close()
 		return nil, err
 	}
-	if d.tables, err = recoverTables(options.PinPath, specs, d.shared); err != nil {
+	if d.tables, err = recoverTables(options.PinPath, specs, d.shared, d.gaps); err != nil {
 		d.shared.close()
 		return nil, err
 	}
@@ -175,7 +179,7 @@ func (d *Datapath) Apply(cfg Config) error {
 	}
 	stale, fresh, err := g.assignFrequencies(d.shared)
 	if err == nil {
-		err = d.replace(g, cfg.Attach, names, devices)
+		err = d.replace(g, countingOf(cfg.Node), cfg.Attach, names, devices)
 	}
 	if err != nil {
 		return errors.Join(err, freeFrequencies(d.shared[mapFrequencies], fresh))
@@ -188,7 +192,7 @@ func (d *Datapath) Apply(cfg Config) error {
 }
 
 // replace loads a generation and swaps it for the running one.
-func (d *Datapath) replace(g *generation, modes map[ioam.IfIndex]AttachMode, names map[ioam.IfIndex]string, devices map[ioam.IfIndex]device) error {
+func (d *Datapath) replace(g *generation, count *counting, modes map[ioam.IfIndex]AttachMode, names map[ioam.IfIndex]string, devices map[ioam.IfIndex]device) error {
 	maps, err := g.create(d.specs)
 	if err != nil {
 		return err
@@ -226,7 +230,8 @@ func (d *Datapath) replace(g *generation, modes map[ioam.IfIndex]AttachMode, nam
 	}
 	d.retire(g)
 	d.useTables(tables)
-	d.decapsulations = append([][16]byte{}, g.decapsulations...)
+	d.countAs(count, swap.attached)
+	d.decapsulations = append([][16]byte{}, g.tunnelEnds.addresses...)
 	return nil
 }
 

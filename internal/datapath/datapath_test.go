@@ -5,6 +5,7 @@ package datapath_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -61,6 +62,15 @@ func index(t *testing.T) ioam.IfIndex {
 		t.Fatal(err)
 	}
 	return ioam.IfIndex(device.Attrs().Index)
+}
+
+func linkAddress(t *testing.T) []byte {
+	t.Helper()
+	device, err := netlink.LinkByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return device.Attrs().HardwareAddr
 }
 
 func configuration(i ioam.IfIndex, mode datapath.AttachMode) datapath.Config {
@@ -312,15 +322,16 @@ func TestInterfaceGone(t *testing.T) {
 		if err := d.Apply(cfg); err != nil {
 			return err
 		}
-		if f, err := d.Forwarding(); err != nil || f.ForwardsFast(i) {
+		if f, err := d.Forwarding(); err != nil || len(f.Entrances()) > 0 {
 			return fmt.Errorf("interface %d is taken to forward fast: %v", i, err)
 		}
 		cfg.Fast = map[ioam.IfIndex]bool{i: true}
 		if err := d.Apply(cfg); err != nil {
 			return err
 		}
-		if f, err := d.Forwarding(); err != nil || !f.ForwardsFast(i) || f.ForwardsFast(i+1) {
-			return fmt.Errorf("it is not known that interface %d alone forwards fast: %v", i, err)
+		want := map[ioam.IfIndex]datapath.Entrance{i: {Address: [6]byte(linkAddress(t)), InTC: d.Interfaces()[0].Ingress != datapath.AttachXDP}}
+		if f, err := d.Forwarding(); err != nil || !maps.Equal(f.Entrances(), want) {
+			return fmt.Errorf("%+v forward fast, want %+v: %v", f.Entrances(), want, err)
 		}
 		d.Close()
 		device, err := netlink.LinkByName("eth0")
@@ -340,7 +351,7 @@ func TestInterfaceGone(t *testing.T) {
 		if left := d.Interfaces(); len(left) != 0 {
 			return fmt.Errorf("still served: %+v", left)
 		}
-		if f, err := d.Forwarding(); err != nil || f.ForwardsFast(i) {
+		if f, err := d.Forwarding(); err != nil || len(f.Entrances()) > 0 {
 			return fmt.Errorf("interface %d is taken to forward fast still: %v", i, err)
 		}
 		return d.Remove()

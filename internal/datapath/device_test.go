@@ -74,7 +74,7 @@ func TestNextHopsOfNeighbours(t *testing.T) {
 		Interfaces: []ioam.Interface{{Index: arrivalIndex, Name: "in", ID: 1, MTU: 1500}},
 	}
 	p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP)
-	p.routes(t, RouteByDestination, 0)
+	p.routes(t, Routing{MTU: AnyMTU}, 0)
 	for i := range destinations {
 		frame := append(slices.Concat(arrivalAddress, neighbourAddress), 0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 59, 64)
 		frame = append(frame, addresses[0].AsSlice()...)

@@ -16,33 +16,36 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	egressTCMapArrivals        = "arrivals"
-	egressTCMapClock           = "clock"
-	egressTCMapCollectors      = "collectors"
-	egressTCMapCounters        = "counters"
-	egressTCMapDecapsulations  = "decapsulations"
-	egressTCMapDevices         = "devices"
-	egressTCMapEncapsulations  = "encapsulations"
-	egressTCMapExportCredits   = "export_credits"
-	egressTCMapExportRates     = "export_rates"
-	egressTCMapExports         = "exports"
-	egressTCMapFlowClock       = "flow_clock"
-	egressTCMapFlows           = "flows"
-	egressTCMapForwarding      = "forwarding"
-	egressTCMapFrequencies     = "frequencies"
-	egressTCMapFrequencyBlocks = "frequency_blocks"
-	egressTCMapInterfaces      = "interfaces"
-	egressTCMapNamespaceIndex  = "namespace_index"
-	egressTCMapNamespaces      = "namespaces"
-	egressTCMapNeighbours      = "neighbours"
-	egressTCMapNextHops        = "next_hops"
-	egressTCMapRecords         = "records"
-	egressTCMapRecordsWanted   = "records_wanted"
-	egressTCMapRuleTrie        = "rule_trie"
-	egressTCMapRules           = "rules"
-	egressTCMapSequences       = "sequences"
-	egressTCProgEgressTc       = "egress_tc"
-	egressTCVarNODE            = "NODE"
+	egressTCMapArrivals           = "arrivals"
+	egressTCMapClock              = "clock"
+	egressTCMapCollectors         = "collectors"
+	egressTCMapCounters           = "counters"
+	egressTCMapDecapsulations     = "decapsulations"
+	egressTCMapDevices            = "devices"
+	egressTCMapEncapsulations     = "encapsulations"
+	egressTCMapExportCredits      = "export_credits"
+	egressTCMapExportRates        = "export_rates"
+	egressTCMapExports            = "exports"
+	egressTCMapFlowClock          = "flow_clock"
+	egressTCMapFlows              = "flows"
+	egressTCMapForwarding         = "forwarding"
+	egressTCMapFrequencies        = "frequencies"
+	egressTCMapFrequencyBlocks    = "frequency_blocks"
+	egressTCMapInterfaces         = "interfaces"
+	egressTCMapNamespaceIndex     = "namespace_index"
+	egressTCMapNamespaces         = "namespaces"
+	egressTCMapNeighbours         = "neighbours"
+	egressTCMapNextHops           = "next_hops"
+	egressTCMapPathMtus           = "path_mtus"
+	egressTCMapRecords            = "records"
+	egressTCMapRecordsWanted      = "records_wanted"
+	egressTCMapRuleTrie           = "rule_trie"
+	egressTCMapRules              = "rules"
+	egressTCMapSequences          = "sequences"
+	egressTCMapTunnelDestinations = "tunnel_destinations"
+	egressTCMapTunnelSources      = "tunnel_sources"
+	egressTCProgEgressTc          = "egress_tc"
+	egressTCVarNODE               = "NODE"
 )
 
 // loadEgressTC returns the embedded CollectionSpec for egressTC.
@@ -94,31 +97,34 @@ type egressTCProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type egressTCMapSpecs struct {
-	Arrivals        *ebpf.MapSpec `ebpf:"arrivals"`
-	Clock           *ebpf.MapSpec `ebpf:"clock"`
-	Collectors      *ebpf.MapSpec `ebpf:"collectors"`
-	Counters        *ebpf.MapSpec `ebpf:"counters"`
-	Decapsulations  *ebpf.MapSpec `ebpf:"decapsulations"`
-	Devices         *ebpf.MapSpec `ebpf:"devices"`
-	Encapsulations  *ebpf.MapSpec `ebpf:"encapsulations"`
-	ExportCredits   *ebpf.MapSpec `ebpf:"export_credits"`
-	ExportRates     *ebpf.MapSpec `ebpf:"export_rates"`
-	Exports         *ebpf.MapSpec `ebpf:"exports"`
-	FlowClock       *ebpf.MapSpec `ebpf:"flow_clock"`
-	Flows           *ebpf.MapSpec `ebpf:"flows"`
-	Forwarding      *ebpf.MapSpec `ebpf:"forwarding"`
-	Frequencies     *ebpf.MapSpec `ebpf:"frequencies"`
-	FrequencyBlocks *ebpf.MapSpec `ebpf:"frequency_blocks"`
-	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
-	NamespaceIndex  *ebpf.MapSpec `ebpf:"namespace_index"`
-	Namespaces      *ebpf.MapSpec `ebpf:"namespaces"`
-	Neighbours      *ebpf.MapSpec `ebpf:"neighbours"`
-	NextHops        *ebpf.MapSpec `ebpf:"next_hops"`
-	Records         *ebpf.MapSpec `ebpf:"records"`
-	RecordsWanted   *ebpf.MapSpec `ebpf:"records_wanted"`
-	RuleTrie        *ebpf.MapSpec `ebpf:"rule_trie"`
-	Rules           *ebpf.MapSpec `ebpf:"rules"`
-	Sequences       *ebpf.MapSpec `ebpf:"sequences"`
+	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
+	Clock              *ebpf.MapSpec `ebpf:"clock"`
+	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
+	Counters           *ebpf.MapSpec `ebpf:"counters"`
+	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
+	Devices            *ebpf.MapSpec `ebpf:"devices"`
+	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
+	ExportCredits      *ebpf.MapSpec `ebpf:"export_credits"`
+	ExportRates        *ebpf.MapSpec `ebpf:"export_rates"`
+	Exports            *ebpf.MapSpec `ebpf:"exports"`
+	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
+	Flows              *ebpf.MapSpec `ebpf:"flows"`
+	Forwarding         *ebpf.MapSpec `ebpf:"forwarding"`
+	Frequencies        *ebpf.MapSpec `ebpf:"frequencies"`
+	FrequencyBlocks    *ebpf.MapSpec `ebpf:"frequency_blocks"`
+	Interfaces         *ebpf.MapSpec `ebpf:"interfaces"`
+	NamespaceIndex     *ebpf.MapSpec `ebpf:"namespace_index"`
+	Namespaces         *ebpf.MapSpec `ebpf:"namespaces"`
+	Neighbours         *ebpf.MapSpec `ebpf:"neighbours"`
+	NextHops           *ebpf.MapSpec `ebpf:"next_hops"`
+	PathMtus           *ebpf.MapSpec `ebpf:"path_mtus"`
+	Records            *ebpf.MapSpec `ebpf:"records"`
+	RecordsWanted      *ebpf.MapSpec `ebpf:"records_wanted"`
+	RuleTrie           *ebpf.MapSpec `ebpf:"rule_trie"`
+	Rules              *ebpf.MapSpec `ebpf:"rules"`
+	Sequences          *ebpf.MapSpec `ebpf:"sequences"`
+	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
+	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
 }
 
 // egressTCVariableSpecs contains global variables before they are loaded into the kernel.
@@ -148,31 +154,34 @@ func (o *egressTCObjects) Close() error {
 //
 // It can be passed to loadEgressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type egressTCMaps struct {
-	Arrivals        *ebpf.Map `ebpf:"arrivals"`
-	Clock           *ebpf.Map `ebpf:"clock"`
-	Collectors      *ebpf.Map `ebpf:"collectors"`
-	Counters        *ebpf.Map `ebpf:"counters"`
-	Decapsulations  *ebpf.Map `ebpf:"decapsulations"`
-	Devices         *ebpf.Map `ebpf:"devices"`
-	Encapsulations  *ebpf.Map `ebpf:"encapsulations"`
-	ExportCredits   *ebpf.Map `ebpf:"export_credits"`
-	ExportRates     *ebpf.Map `ebpf:"export_rates"`
-	Exports         *ebpf.Map `ebpf:"exports"`
-	FlowClock       *ebpf.Map `ebpf:"flow_clock"`
-	Flows           *ebpf.Map `ebpf:"flows"`
-	Forwarding      *ebpf.Map `ebpf:"forwarding"`
-	Frequencies     *ebpf.Map `ebpf:"frequencies"`
-	FrequencyBlocks *ebpf.Map `ebpf:"frequency_blocks"`
-	Interfaces      *ebpf.Map `ebpf:"interfaces"`
-	NamespaceIndex  *ebpf.Map `ebpf:"namespace_index"`
-	Namespaces      *ebpf.Map `ebpf:"namespaces"`
-	Neighbours      *ebpf.Map `ebpf:"neighbours"`
-	NextHops        *ebpf.Map `ebpf:"next_hops"`
-	Records         *ebpf.Map `ebpf:"records"`
-	RecordsWanted   *ebpf.Map `ebpf:"records_wanted"`
-	RuleTrie        *ebpf.Map `ebpf:"rule_trie"`
-	Rules           *ebpf.Map `ebpf:"rules"`
-	Sequences       *ebpf.Map `ebpf:"sequences"`
+	Arrivals           *ebpf.Map `ebpf:"arrivals"`
+	Clock              *ebpf.Map `ebpf:"clock"`
+	Collectors         *ebpf.Map `ebpf:"collectors"`
+	Counters           *ebpf.Map `ebpf:"counters"`
+	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
+	Devices            *ebpf.Map `ebpf:"devices"`
+	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
+	ExportCredits      *ebpf.Map `ebpf:"export_credits"`
+	ExportRates        *ebpf.Map `ebpf:"export_rates"`
+	Exports            *ebpf.Map `ebpf:"exports"`
+	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
+	Flows              *ebpf.Map `ebpf:"flows"`
+	Forwarding         *ebpf.Map `ebpf:"forwarding"`
+	Frequencies        *ebpf.Map `ebpf:"frequencies"`
+	FrequencyBlocks    *ebpf.Map `ebpf:"frequency_blocks"`
+	Interfaces         *ebpf.Map `ebpf:"interfaces"`
+	NamespaceIndex     *ebpf.Map `ebpf:"namespace_index"`
+	Namespaces         *ebpf.Map `ebpf:"namespaces"`
+	Neighbours         *ebpf.Map `ebpf:"neighbours"`
+	NextHops           *ebpf.Map `ebpf:"next_hops"`
+	PathMtus           *ebpf.Map `ebpf:"path_mtus"`
+	Records            *ebpf.Map `ebpf:"records"`
+	RecordsWanted      *ebpf.Map `ebpf:"records_wanted"`
+	RuleTrie           *ebpf.Map `ebpf:"rule_trie"`
+	Rules              *ebpf.Map `ebpf:"rules"`
+	Sequences          *ebpf.Map `ebpf:"sequences"`
+	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
+	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
 }
 
 func (m *egressTCMaps) Close() error {
@@ -197,11 +206,14 @@ func (m *egressTCMaps) Close() error {
 		m.Namespaces,
 		m.Neighbours,
 		m.NextHops,
+		m.PathMtus,
 		m.Records,
 		m.RecordsWanted,
 		m.RuleTrie,
 		m.Rules,
 		m.Sequences,
+		m.TunnelDestinations,
+		m.TunnelSources,
 	)
 }
 

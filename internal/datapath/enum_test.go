@@ -50,7 +50,8 @@ func TestLimits(t *testing.T) {
 		"MAX_ENCAP_OVERLAP":     ioam.MaxEncapsulationOverlap,
 		"MAX_HEADER_INSERTION":  ioam.MaxHeaderInsertion,
 		"MAX_HBH":               8 * 256, // RFC 8200 §4.3: the length field counts 8 bytes behind the first 8
-		"RECORD_PACKET":         80,      // documented with Record
+		"MAX_TUNNEL_SOURCES":    ioam.MaxTunnelSources,
+		"RECORD_PACKET":         80, // documented with Record
 		"NO_RULE":               noRule,
 	}
 	if !maps.Equal(got, want) {

@@ -61,60 +61,139 @@ type flowIdentity struct {
 	flow            ioam.Flow
 }
 
-// flowSum is what a flow should come to.
-type flowSum struct {
+// expectedFlow is what a flow should come to.
+type expectedFlow struct {
 	packets, bytes  uint64
 	delays          uint32
 	delaySum        time.Duration
 	late            uint32
 	lowest, highest uint8
 
+	parts []*expectedPart // of the entries that it had, one after the other
+	ended bool
+}
+
+// expectedPart is what one entry has of Sequence Numbers.
+type expectedPart struct {
 	numbered bool
 	latest   uint32
 	again    uint32
-	numbers  []uint32
-	ended    bool
+	numbers  []uint32 // since they began anew
+	strays   int
+	anew     bool
 }
 
-// missing is what is not there between the first and the last number, as those
-// that went around 2^32 would have it; duplicates make up for losses. Behind a
-// highest number that was told before, it is what is not there from that one on.
-func (s *flowSum) missing(role ioam.ExportRole, told map[flowIdentity]uint32, identity flowIdentity) uint32 {
-	if len(s.numbers) == 0 || role == ioam.RoleEncapsulating {
-		return 0
+// add notes a number and says whether it is late.
+func (p *expectedPart) add(number uint32) (late bool) {
+	ahead := int32(number - p.latest)
+	switch {
+	case !p.numbered || ahead > 0:
+		p.latest, p.numbers = number, append(p.numbers, number)
+	case ahead == 0: // the same again
+	case ahead >= -1000:
+		late, p.numbers = true, append(p.numbers, number)
+	case number == p.again: // they began anew, with the stray before
+		p.latest, p.numbers, p.anew, p.strays = number, []uint32{number - 1, number}, true, 0
+	default:
+		late, p.again, p.strays = true, number+1, p.strays+1
 	}
-	lowest, highest := s.numbers[0], s.numbers[0]
-	for _, n := range s.numbers {
+	p.numbered = true
+	return late
+}
+
+// span is the first and the last number, as those that went around 2^32 would
+// have it.
+func span(numbers []uint32) (lowest, highest uint32) {
+	lowest, highest = numbers[0], numbers[0]
+	for _, n := range numbers {
 		if int32(n-highest) > 0 {
 			highest = n
 		} else if int32(n-lowest) < 0 {
 			lowest = n
 		}
 	}
-	span := int64(highest-lowest) + 1
-	if before, ok := told[identity]; ok {
-		if ahead := int32(highest - before); ahead > 0 {
-			span = int64(ahead)
-		} else if ahead >= -1000 {
-			span, highest = 0, before
+	return lowest, highest
+}
+
+// expectedNumbers is what is known of a flow that was told.
+type expectedNumbers struct {
+	highest       uint32
+	balance, told int64
+}
+
+// isWhole says whether the flow goes on from where it was told, without a gap.
+func (s *expectedFlow) isWhole(last expectedNumbers, known bool) bool {
+	p := s.parts[0]
+	if len(s.parts) > 1 || p.anew || p.strays > 0 || len(p.numbers) == 0 {
+		return false
+	}
+	lowest, highest := span(p.numbers)
+	return uint32(len(p.numbers)) == highest-lowest+1 && (known && lowest == last.highest+1 || !known && lowest == 0)
+}
+
+// missing is what is not there from the highest number on that was told before,
+// or from the first one on; duplicates make up for losses. sure is false when
+// numbers of several entries cannot be put together.
+func (s *expectedFlow) missing(last expectedNumbers, known bool) (now expectedNumbers, missing int64, sure bool) {
+	var all []uint32
+	came, parts, anew, apart := int64(0), 0, false, false
+	live := s.parts[len(s.parts)-1]
+	for _, p := range append([]*expectedPart{live}, s.parts[:len(s.parts)-1]...) {
+		came += int64(len(p.numbers) + p.strays)
+		anew = anew || p.anew
+		if len(p.numbers)+p.strays > 0 {
+			parts++
+		}
+		if len(p.numbers) > 0 && len(all) > 0 {
+			lowest, highest := span(p.numbers)
+			from, to := span(all)
+			apart = apart || int32(lowest-to) > 1000 || int32(from-highest) > 1000
+		}
+		all = append(all, p.numbers...)
+	}
+	switch {
+	case anew && parts > 1, apart && !known, len(all) == 0 && !known:
+		return now, 0, false
+	case len(all) == 0:
+		last.balance = max(last.balance-came, -last.told)
+		return last, 0, true
+	}
+	lowest, highest := span(all)
+	now.highest = highest
+	expected := int64(highest-lowest) + 1
+	if ahead := int32(highest - last.highest); known && !anew && ahead >= -1000 && ahead <= 1<<30 {
+		expected = int64(max(ahead, 0))
+		now.balance, now.told = last.balance, last.told
+		if ahead < 0 {
+			now.highest = last.highest
 		}
 	}
-	told[identity] = highest
-	return uint32(max(span-int64(len(s.numbers)), 0))
+	now.balance += expected - came
+	missing = max(now.balance, 0)
+	now.told += missing
+	now.balance = max(now.balance-missing, -now.told)
+	return now, missing, true
+}
+
+// stream is what numbers are counted by.
+type stream struct {
+	namespace ioam.NamespaceID
+	flowID    uint32
 }
 
 // expectedExports restates what becomes of exports.
 type expectedExports struct {
 	namespaces map[ioam.NamespaceID]ioam.Namespace
-	flows      map[flowIdentity]*flowSum
-	ended      map[flowIdentity][]*flowSum // not told yet
-	told       map[flowIdentity]uint32     // the highest Sequence Number
+	flows      map[flowIdentity]*expectedFlow
+	ended      map[flowIdentity][]*expectedFlow // to be told at once
+	told       map[flowIdentity]expectedNumbers
+	streams    map[stream]map[flowIdentity]bool // which flows each has
 }
 
 func newExpectedExports(cfg ioam.NodeConfig) *expectedExports {
 	x := &expectedExports{
-		make(map[ioam.NamespaceID]ioam.Namespace), make(map[flowIdentity]*flowSum),
-		make(map[flowIdentity][]*flowSum), make(map[flowIdentity]uint32),
+		make(map[ioam.NamespaceID]ioam.Namespace), make(map[flowIdentity]*expectedFlow),
+		make(map[flowIdentity][]*expectedFlow), make(map[flowIdentity]expectedNumbers), make(map[stream]map[flowIdentity]bool),
 	}
 	for _, ns := range cfg.Namespaces {
 		x.namespaces[ns.ID] = ns
@@ -139,7 +218,7 @@ func (x *expectedExports) aggregate(e ioam.Export, sample uint32) bool {
 	}
 	sum := x.flows[identity]
 	if sum == nil {
-		sum = &flowSum{lowest: 255}
+		sum = &expectedFlow{lowest: 255, parts: []*expectedPart{{}}}
 		x.flows[identity] = sum
 	}
 	chosenBy := uint32(sum.packets)
@@ -152,25 +231,62 @@ func (x *expectedExports) aggregate(e ioam.Export, sample uint32) bool {
 	}
 	if e.Option.HasSequence() {
 		chosenBy = e.Option.Sequence
-		number := e.Option.Sequence
-		switch ahead := int32(number - sum.latest); {
-		case !sum.numbered || ahead > 0:
-			sum.latest, sum.numbers = number, append(sum.numbers, number)
-		case ahead == 0: // the same again
-		case ahead >= -1000:
-			sum.late, sum.numbers = sum.late+1, append(sum.numbers, number)
-		case number == sum.again: // they began anew
-			sum.latest, sum.numbers = number, []uint32{number}
-		default:
-			sum.late, sum.again = sum.late+1, number+1
+		if sum.parts[len(sum.parts)-1].add(e.Option.Sequence) {
+			sum.late++
 		}
-		sum.numbered = true
+		if of := (stream{e.Option.Namespace, e.Option.FlowID}); e.Option.HasFlowID() && e.Role != ioam.RoleEncapsulating {
+			if x.streams[of] == nil {
+				x.streams[of] = make(map[flowIdentity]bool)
+			}
+			x.streams[of][identity] = true
+		}
 	}
-	if sum.ended = e.Ends; e.Ends {
-		delete(x.flows, identity)
-		x.ended[identity] = append(x.ended[identity], sum)
+	if e.Ends {
+		x.end(identity, sum)
 	}
 	return sample > 0 && chosenBy%sample == 0
+}
+
+// misses says whether the flow's numbers can be missing.
+func (f flowIdentity) misses() bool {
+	return f.extensionFlags&ioam.ExtensionSequence != 0 && f.role != ioam.RoleEncapsulating
+}
+
+// end is the end of a connection: it is told at once when nothing is missing.
+func (x *expectedExports) end(identity flowIdentity, sum *expectedFlow) {
+	sum.ended = true
+	last, known := x.told[identity]
+	if identity.misses() {
+		if !sum.isWhole(last, known) {
+			sum.parts = append(sum.parts, &expectedPart{})
+			return
+		}
+		_, last.highest = span(sum.parts[0].numbers)
+		x.told[identity] = last
+	}
+	delete(x.flows, identity)
+	x.ended[identity] = append(x.ended[identity], sum)
+}
+
+// isMissing says whether a flow tells of its numbers what it should.
+func (x *expectedExports) isMissing(f Flow, want *expectedFlow, identity flowIdentity) bool {
+	if !identity.misses() {
+		return f.Skipped == 0 && !f.SkippedUnknown
+	}
+	last, known := x.told[identity]
+	now, missing, sure := want.missing(last, known)
+	if !sure {
+		delete(x.told, identity)
+		return f.SkippedUnknown || f.Skipped == 0
+	}
+	shared := identity.extensionFlags&ioam.ExtensionFlowID != 0 && len(x.streams[stream{f.Namespace, f.FlowID}]) > 1
+	if f.SkippedUnknown {
+		now.told -= missing
+		x.told[identity] = now
+		return shared && missing > 0
+	}
+	x.told[identity] = now
+	return int64(f.Skipped) == missing
 }
 
 // compareFlows holds the flows that programs have left to the expected ones.
@@ -208,13 +324,15 @@ func (x *expectedExports) compare(t *testing.T, f Flow) {
 	t.Helper()
 	identity := flowIdentity{f.Role, f.Ingress, f.Egress, f.Namespace, f.Type, f.ExtensionFlags, f.FlowID, f.Flow}
 	want := x.flows[identity]
+	numbers := func() bool { return x.isMissing(f, want, identity) }
 	if ended := x.ended[identity]; len(ended) > 0 {
 		want, x.ended[identity] = ended[0], ended[1:]
+		numbers = func() bool { return f.Skipped == 0 && !f.SkippedUnknown }
 	} else {
 		delete(x.flows, identity)
 	}
 	if want == nil || want.ended != (f.End == FlowEnded) || f.Packets != want.packets || f.Bytes != want.bytes || f.DelayCount != want.delays || f.DelaySum != want.delaySum ||
-		f.Skipped != want.missing(f.Role, x.told, identity) || f.Late != want.late || f.HopLimitMin != want.lowest || f.HopLimitMax != want.highest {
+		!numbers() || f.Late != want.late || f.HopLimitMin != want.lowest || f.HopLimitMax != want.highest {
 		t.Errorf("flow %+v, want %+v", f, want)
 	}
 	if age := time.Since(f.First); age < -time.Second || age > 10*time.Minute || f.Last.Before(f.First) {

@@ -4,7 +4,6 @@ package datapath
 
 import (
 	"fmt"
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +20,8 @@ const (
 	flowSize = int(unsafe.Sizeof(abiFlow{}))
 	// flowIDOffset is where an entry says whose it is.
 	flowIDOffset = int64(unsafe.Offsetof(abiFlow{}.Id))
+	// refusedOffset is where a set's first entry says when a packet found no place.
+	refusedOffset = int64(unsafe.Offsetof(abiFlow{}.Refused))
 	// coarseUnit is the unit of a flow's times.
 	coarseUnit = 1 << 20
 	// flowSettling is how long a program that began in one interval may still
@@ -37,9 +38,11 @@ type flowTable struct {
 	scratch      abiFlow // an entry that is being read
 	fence        atomic.Uint64
 
-	mu      sync.Mutex
-	given   []givenFlow // by entry
-	numbers map[abiFlowKey]numbered
+	gaps *flowGaps
+	cpus int
+
+	mu    sync.Mutex
+	given []givenFlow // by entry
 }
 
 // givenFlow is the last that was told about an entry.
@@ -48,59 +51,18 @@ type givenFlow struct {
 	epoch uint32
 }
 
-// numbered is the highest Sequence Number that was told of a flow, and when.
-type numbered struct{ highest, epoch uint32 }
-
-const (
-	// mostLate is how far behind a Sequence Number may be that is only late;
-	// those farther behind began anew.
-	mostLate = int32(abiExportBoundMOST_LATE)
-	// numbersKept is how many intervals a flow may be silent without its losses
-	// in between being forgotten.
-	numbersKept = 8
-)
-
-// missing is how many Sequence Numbers were expected since the last time and
-// did not come. The node that gives the numbers misses none.
-func (t *flowTable) missing(key *abiFlowKey, totals *abiFlowTotals) uint32 {
-	if totals.Numbers == 0 || ioam.ExportRole(key.Role) == ioam.RoleEncapsulating {
-		return 0
+func newFlowTable(flows, clock *ebpf.Map, gaps *flowGaps) (*flowTable, error) {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, fmt.Errorf("count CPUs: %w", err)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	expected := totals.Highest - totals.Lowest + 1
-	now := numbered{totals.Highest, totals.Epoch}
-	if last, ok := t.numbers[*key]; ok {
-		switch ahead := int32(totals.Highest - last.highest); {
-		case ahead > 0:
-			expected = uint32(ahead)
-		case ahead >= -mostLate:
-			expected, now.highest = 0, last.highest
-		}
-	}
-	if t.numbers == nil {
-		t.numbers = make(map[abiFlowKey]numbered)
-	}
-	t.numbers[*key] = now
-	return uint32(max(int64(expected)-int64(totals.Numbers), 0))
-}
-
-// forget lets go of numbers of flows that have been silent for long.
-func (t *flowTable) forget(epoch uint32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	maps.DeleteFunc(t.numbers, func(_ abiFlowKey, n numbered) bool { return epoch-n.epoch > numbersKept })
-}
-
-func newFlowTable(flows, clock *ebpf.Map) (*flowTable, error) {
 	memory, err := flows.Memory()
 	if err != nil {
 		return nil, fmt.Errorf("map the table of flows: %w", err)
 	}
-	return &flowTable{
-		flows: flows, clock: clock, memory: memory,
-		given: make([]givenFlow, int(flows.MaxEntries())*flowWays),
-	}, nil
+	entries := int(flows.MaxEntries()) * flowWays
+	gaps.size(entries)
+	return &flowTable{flows: flows, clock: clock, memory: memory, gaps: gaps, cpus: cpus, given: make([]givenFlow, entries)}, nil
 }
 
 // beginFlows begins the first interval, where there was none.
@@ -115,52 +77,6 @@ func beginFlows(clock *ebpf.Map) error {
 		return fmt.Errorf("begin an interval of flows: %w", err)
 	}
 	return nil
-}
-
-// CollectFlows ends the interval of flows, begins the next, and gives what
-// flows did in the one that ended. It does nothing while no namespace
-// aggregates.
-func (d *Datapath) CollectFlows(each func(Flow)) error {
-	d.applying.Lock() // the table stays
-	defer d.applying.Unlock()
-	left := d.takeLeftFlows()
-	for _, f := range left {
-		each(f)
-	}
-	if t := d.flowTable(); t != nil {
-		return t.collect(each)
-	}
-	return nil
-}
-
-func (d *Datapath) flowTable() *flowTable {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.tables.flows
-}
-
-// useTables makes tables those in use. Flows of a table that goes are kept
-// until they are collected.
-func (d *Datapath) useTables(next *tables) {
-	if old := d.tables.flows; old != nil && old != next.flows {
-		time.Sleep(flowSettling)
-		err := old.drain(func(f Flow) { d.leftFlows = append(d.leftFlows, f) })
-		if err != nil {
-			d.options.Log.Warn("read the last flows of a table", "error", err)
-		}
-	}
-	if err := next.adopt(d.options.PinPath, d.tables); err != nil {
-		d.options.Log.Warn("keep tables for the next agent", "error", err)
-	}
-	d.tables = next
-}
-
-func (d *Datapath) takeLeftFlows() []Flow {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	left := d.leftFlows
-	d.leftFlows = nil
-	return left
 }
 
 // newer reports whether an interval comes after another; they wrap.
@@ -191,10 +107,14 @@ func (t *flowTable) collect(each func(Flow)) error {
 // giveUntil gives the flows of the intervals up to one that ended, and says so.
 func (t *flowTable) giveUntil(clock *abiFlowClock, ended uint32, each func(Flow)) error {
 	wanted := func(epoch uint32) bool { return newer(epoch, clock.Collected) && !newer(epoch, ended) }
-	if err := t.give(wanted, each); err != nil {
+	sums := newFlowSums()
+	if err := t.sum(wanted, sums.merge); err != nil {
 		return err
 	}
-	t.forget(ended)
+	if err := t.give(sums, ended, each); err != nil {
+		return err
+	}
+	t.gaps.forget(ended)
 	clock.Collected = ended
 	if err := t.clock.Put(uint32(0), *clock); err != nil {
 		return fmt.Errorf("end an interval of flows: %w", err)
@@ -202,32 +122,119 @@ func (t *flowTable) giveUntil(clock *abiFlowClock, ended uint32, each func(Flow)
 	return nil
 }
 
-// drain gives everything that has not been given, of a table that no program
-// uses any more.
-func (t *flowTable) drain(each func(Flow)) error {
+// drain hands over everything that has not been given, of a table that no
+// program uses any more.
+func (t *flowTable) drain() error {
 	var clock abiFlowClock
 	if err := t.clock.Lookup(uint32(0), &clock); err != nil {
 		return fmt.Errorf("read the interval of flows: %w", err)
 	}
-	return t.give(func(epoch uint32) bool { return newer(epoch, clock.Collected) }, each)
+	return t.sum(func(epoch uint32) bool { return newer(epoch, clock.Collected) }, t.gaps.keep)
 }
 
-// give gives the totals of intervals, summed over CPUs, of every entry that keeps
-// its flow while it is read.
-func (t *flowTable) give(wanted func(epoch uint32) bool, each func(Flow)) error {
+// sum hands on totals of intervals, of every entry that keeps its flow while it
+// is read: what gave way comes through a ring.
+func (t *flowTable) sum(wanted func(epoch uint32) bool, each func(*abiFlowKey, *flowSum)) error {
+	return t.scan(func(entry *abiFlow) {
+		t.fresh(entry, wanted, func(totals *abiFlowTotals) {
+			each(&entry.Key, newFlowSum(totals, entry.Index, FlowInterval))
+		})
+	})
+}
+
+// give gives sums, and what was held for the intervals up to the one that ended.
+func (t *flowTable) give(sums *flowSums, ended uint32, each func(Flow)) error {
+	if !t.gaps.read() {
+		t.gaps.distrust()
+	}
+	t.gaps.take(ended, sums)
+	var next *flowSums
+	if t.gaps.lacks(sums) {
+		t.gaps.wait(lateness)
+		if !t.gaps.read() {
+			t.gaps.distrust()
+		}
+		var err error
+		if next, err = t.peek(ended); err != nil {
+			return err
+		}
+	}
 	now := newFlowTime()
-	sums := flowSums{by: make(map[abiFlowKey]*abiFlowTotals)}
+	for _, key := range sums.order {
+		s := sums.by[key]
+		f := decodeFlow(&key, &s.totals, s.end, now)
+		f.Paid = s.early
+		missing, known := t.gaps.settle(&key, s, next.of(&key), func(since, now flowTicks) bool { return t.hasRefused(s, since, now) })
+		f.Skipped, f.SkippedUnknown = missing, !known
+		each(f)
+	}
+	return nil
+}
+
+// peek is what flows have done since an interval; it stays to be given.
+func (t *flowTable) peek(ended uint32) (*flowSums, error) {
+	sums := newFlowSums()
+	err := t.scan(func(entry *abiFlow) {
+		for i := range entry.Totals {
+			if totals := &entry.Totals[i]; totals.Packets > 0 && newer(totals.Epoch, ended) {
+				sums.merge(&entry.Key, newFlowSum(totals, entry.Index, FlowInterval))
+			}
+		}
+	})
+	t.gaps.look(sums)
+	return sums, err
+}
+
+// hasRefused says whether a packet of a flow may have found no place on some CPU
+// since a time.
+func (t *flowTable) hasRefused(s *flowSum, since, now flowTicks) bool {
+	if t.memory == nil {
+		return true
+	}
+	perCPU := len(t.given) / t.cpus
+	for _, index := range s.indexes {
+		for cpu := range t.cpus {
+			first := cpu*perCPU + int(index)%perCPU/flowWays*flowWays
+			if at, err := t.refusal(first); err != nil || at != 0 && at.isSince(since, now) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// refusal is when a set last had no place for a packet; 0 = never.
+func (t *flowTable) refusal(first int) (at flowTicks, err error) {
+	_, err = t.memory.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&at)), 4), int64(first)*int64(flowSize)+refusedOffset)
+	return at, err
+}
+
+// distrustRefusals is for a change of keys, by which flows get other sets: when
+// they found no place in the old ones is not known of the new ones.
+func (t *flowTable) distrustRefusals() error {
+	for first := 0; first < len(t.given); first += flowWays {
+		at, err := t.refusal(first)
+		if err != nil {
+			return fmt.Errorf("read the table of flows: %w", err)
+		}
+		if at != 0 {
+			t.gaps.distrust()
+			return nil
+		}
+	}
+	return nil
+}
+
+// scan reads every entry that keeps its flow meanwhile.
+func (t *flowTable) scan(each func(*abiFlow)) error {
 	for i := range t.given {
 		entry, ok, err := t.entry(int64(i) * int64(flowSize))
 		if err != nil {
 			return fmt.Errorf("read the table of flows: %w", err)
 		}
-		if ok { // else it gave way: the ring has it
-			t.fresh(entry, wanted, sums.add)
+		if ok {
+			each(entry)
 		}
-	}
-	for _, key := range sums.order {
-		each(t.decode(&key, sums.by[key], FlowInterval, now))
 	}
 	return nil
 }
@@ -255,28 +262,38 @@ func (t *flowTable) entry(at int64) (*abiFlow, bool, error) {
 	return &t.scratch, id[0] == id[1], nil
 }
 
-// handedOver gives what is left of a flow that ended or gave way.
+// handedOver takes what is left of a flow that ended or gave way, and gives it
+// unless the flow's packets on other CPUs have to be known before.
 func (t *flowTable) handedOver(sample *abiFlowSample, each func(Flow)) {
 	wanted := func(epoch uint32) bool { return newer(epoch, sample.Collected) }
 	now, end := newFlowTime(), FlowEvicted
 	if sample.Flow.Totals[0].Ended|sample.Flow.Totals[1].Ended != 0 {
 		end = FlowInterval // what it did in one before
 	}
-	t.fresh(&sample.Flow, wanted, func(key *abiFlowKey, totals *abiFlowTotals) {
-		each(t.decode(key, totals, end, now))
+	key := &sample.Flow.Key
+	t.fresh(&sample.Flow, wanted, func(totals *abiFlowTotals) {
+		part := newFlowSum(totals, sample.Flow.Index, end)
+		part.early = true
+		done := t.gaps.hand(key, part)
+		if done == partHeld {
+			return
+		}
+		f := decodeFlow(key, totals, end, now)
+		f.Paid, f.SkippedUnknown = true, done == partUnsure
+		each(f)
 	})
 }
 
 // fresh hands on an entry's totals of the intervals that are wanted, oldest
 // first, unless they have been given.
-func (t *flowTable) fresh(entry *abiFlow, wanted func(uint32) bool, each func(*abiFlowKey, *abiFlowTotals)) {
+func (t *flowTable) fresh(entry *abiFlow, wanted func(uint32) bool, each func(*abiFlowTotals)) {
 	first, second := &entry.Totals[0], &entry.Totals[1]
 	if newer(first.Epoch, second.Epoch) {
 		first, second = second, first
 	}
 	for _, totals := range []*abiFlowTotals{first, second} {
 		if totals.Packets > 0 && wanted(totals.Epoch) && t.take(int(entry.Index), givenFlow{entry.Id, totals.Epoch}) {
-			each(&entry.Key, totals)
+			each(totals)
 		}
 	}
 }
@@ -288,80 +305,41 @@ func (t *flowTable) take(index int, now givenFlow) bool {
 	if index >= len(t.given) {
 		return true // of a table that is gone
 	}
-	if given := t.given[index]; given.id == now.id && !newer(now.epoch, given.epoch) {
+	switch given := t.given[index]; {
+	case given.id != 0 && int64(given.id-now.id) > 0:
+		return true // the ring is behind: the entry has another flow, which was given
+	case given.id == now.id && !newer(now.epoch, given.epoch):
 		return false
 	}
 	t.given[index] = now
 	return true
 }
 
-// flowSums are totals by flow: packets of one may come over several CPUs.
-type flowSums struct {
-	by    map[abiFlowKey]*abiFlowTotals
-	order []abiFlowKey
-}
-
-func (s *flowSums) add(key *abiFlowKey, t *abiFlowTotals) {
-	sum := s.by[*key]
-	if sum == nil {
-		sum = new(abiFlowTotals)
-		*sum = *t
-		s.by[*key] = sum
-		s.order = append(s.order, *key)
-		return
-	}
-	sum.Packets += t.Packets
-	sum.Bytes += t.Bytes
-	sum.DelaySum += t.DelaySum
-	sum.DelayCount += t.DelayCount
-	sum.DelayMin, sum.DelayMax = min(sum.DelayMin, t.DelayMin), max(sum.DelayMax, t.DelayMax)
-	sum.First, sum.Last = earlier(sum.First, t.First), later(sum.Last, t.Last)
-	if sum.Numbers == 0 {
-		sum.Lowest, sum.Highest = t.Lowest, t.Highest
-	} else if t.Numbers > 0 {
-		sum.Lowest, sum.Highest = earlier(sum.Lowest, t.Lowest), later(sum.Highest, t.Highest)
-	}
-	sum.Numbers += t.Numbers
-	sum.Late += t.Late
-	sum.Epoch = later(sum.Epoch, t.Epoch)
-	sum.HopLimitMin, sum.HopLimitMax = min(sum.HopLimitMin, t.HopLimitMin), max(sum.HopLimitMax, t.HopLimitMax)
-	sum.Ended |= t.Ended
-}
-
-// earlier and later order what wraps.
-func earlier(a, b uint32) uint32 {
-	if newer(a, b) {
-		return b
-	}
-	return a
-}
-
-func later(a, b uint32) uint32 {
-	if newer(a, b) {
-		return a
-	}
-	return b
-}
-
 // flowTime turns the times of flows into UTC.
 type flowTime struct {
 	wall  time.Time
-	ticks uint32
+	ticks flowTicks
 }
+
+// flowTicks is a time in units of 2^20 ns of CLOCK_MONOTONIC; it wraps in 52 days.
+type flowTicks uint32
+
+// isSince says whether a time that is past is not before another one.
+func (t flowTicks) isSince(since, now flowTicks) bool { return now-t <= now-since }
 
 func newFlowTime() flowTime {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
 		return flowTime{wall: time.Now()}
 	}
-	return flowTime{wall: time.Now(), ticks: uint32(ts.Nano() / coarseUnit)}
+	return flowTime{wall: time.Now(), ticks: flowTicks(ts.Nano() / coarseUnit)}
 }
 
 func (t flowTime) of(ticks uint32) time.Time {
-	return t.wall.Add(-time.Duration(int32(t.ticks-ticks)) * coarseUnit).UTC()
+	return t.wall.Add(-time.Duration(int32(uint32(t.ticks)-ticks)) * coarseUnit).UTC()
 }
 
-func (t *flowTable) decode(key *abiFlowKey, totals *abiFlowTotals, end FlowEnd, now flowTime) Flow {
+func decodeFlow(key *abiFlowKey, totals *abiFlowTotals, end FlowEnd, now flowTime) Flow {
 	if totals.Ended != 0 {
 		end = FlowEnded
 	}
@@ -383,7 +361,6 @@ func (t *flowTable) decode(key *abiFlowKey, totals *abiFlowTotals, end FlowEnd, 
 		DelaySum:       time.Duration(totals.DelaySum),
 		DelayMin:       time.Duration(totals.DelayMin),
 		DelayMax:       time.Duration(totals.DelayMax),
-		Skipped:        t.missing(key, totals),
 		Late:           totals.Late,
 		HopLimitMin:    totals.HopLimitMin,
 		HopLimitMax:    totals.HopLimitMax,

@@ -90,6 +90,22 @@ const (
 	RouteByStack = RouteKey(abiForwardingKeyKEY_STACK)
 )
 
+// AnyMTU is for routes whose MTU the kernel's lookup gives.
+const AnyMTU uint16 = 0xffff
+
+// Routing is what routes are chosen by, and how large a packet may be for the
+// kernel's lookup to say the truth about its path's MTU.
+type Routing struct {
+	Key RouteKey
+	MTU uint16
+}
+
+// Entrance is an interface that forwards fast.
+type Entrance struct {
+	Address [6]byte // at its link, as its program knows it
+	InTC    bool    // else in XDP
+}
+
 // Forwarding is what fast forwarding is told about the kernel's routes. Its
 // generations go on from those of an earlier agent, whose next hops are not used.
 type Forwarding struct {
@@ -98,7 +114,7 @@ type Forwarding struct {
 	devices    *ebpf.Map
 	neighbours *ebpf.Map
 	generation uint32
-	key        RouteKey
+	routing    Routing
 	begin      time.Time // and what the monotonic clock said then
 	beginNS    uint64
 }
@@ -115,7 +131,7 @@ func (d *Datapath) Forwarding() (*Forwarding, error) {
 func newForwarding(maps mapSet) (*Forwarding, error) {
 	f := &Forwarding{
 		devices: maps[mapDevices], neighbours: maps[mapNeighbours],
-		key: RouteByStack, // until Renew says what routes are chosen by
+		routing: Routing{Key: RouteByStack}, // until Renew says what routes are chosen by
 	}
 	var err error
 	if f.beginNS, err = monotonic(); err != nil {
@@ -136,9 +152,9 @@ func newForwarding(maps mapSet) (*Forwarding, error) {
 // Renew makes the programs forget every next hop, and says by what routes are
 // chosen from now on. Call it after every change of a route, rule, neighbour,
 // link or address.
-func (f *Forwarding) Renew(key RouteKey) error {
+func (f *Forwarding) Renew(routing Routing) error {
 	f.generation++
-	f.key = key
+	f.routing = routing
 	return f.Beat()
 }
 
@@ -149,7 +165,7 @@ func (f *Forwarding) Beat() error {
 }
 
 func (f *Forwarding) put(alive uint64) error {
-	state := abiForwarding{Alive: alive, Generation: f.generation, Key: uint32(f.key)}
+	state := abiForwarding{Alive: alive, Generation: f.generation, Key: uint16(f.routing.Key), Mtu: f.routing.MTU}
 	if _, err := f.state.WriteAt(unsafe.Slice((*byte)(unsafe.Pointer(&state)), unsafe.Sizeof(state)), 0); err != nil {
 		return fmt.Errorf("write the state of forwarding: %w", err)
 	}
@@ -164,13 +180,18 @@ func monotonic() (uint64, error) {
 	return uint64(t.Nano()), nil
 }
 
-// ForwardsFast tells whether packets that arrive at an interface are forwarded
-// without the stack where that can be done.
-func (f *Forwarding) ForwardsFast(index ioam.IfIndex) bool {
+// Entrances are the interfaces whose packets are forwarded without the stack
+// where that can be done.
+func (f *Forwarding) Entrances() map[ioam.IfIndex]Entrance {
 	f.datapath.mu.Lock()
 	defer f.datapath.mu.Unlock()
-	s := f.datapath.served[index]
-	return s != nil && s.device.fast
+	out := make(map[ioam.IfIndex]Entrance)
+	for index, s := range f.datapath.served {
+		if s.ingress != nil && s.device.fastIn(s.ingress.mode) {
+			out[index] = Entrance{Address: s.device.address, InTC: s.ingress.mode != AttachXDP}
+		}
+	}
+	return out
 }
 
 // SetDevices names the interfaces that can send what XDP redirects to them.

@@ -84,13 +84,13 @@ func enterRouter(t *testing.T) {
 // routes prepares what an agent would: the devices that can send, and a watch
 // that lasts as long as the test. An agent that is silent was heard of so long
 // ago whenever hear is called: seconds may pass between two packets.
-func (p *programs) routes(t *testing.T, key RouteKey, silent time.Duration) {
+func (p *programs) routes(t *testing.T, routing Routing, silent time.Duration) {
 	t.Helper()
 	f, err := newForwarding(p.maps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.key, f.generation = key, 1
+	f.routing, f.generation = routing, 1
 	p.hear = func() {
 		t.Helper()
 		now, err := monotonic()
@@ -139,18 +139,18 @@ func TestBeats(t *testing.T) {
 				t.Fatal(err)
 			}
 			const late = uint64(time.Second)
-			if got.Alive > now || now-got.Alive > late || got.Alive < want.Alive || got.Generation != want.Generation || got.Key != want.Key {
+			if got.Alive > now || now-got.Alive > late || got.Alive < want.Alive || got.Generation != want.Generation || got.Key != want.Key || got.Mtu != want.Mtu {
 				t.Errorf("the programs are told %+v at %d, want %+v", got, now, want)
 			}
 		}
 		if err := f.Beat(); err != nil {
 			t.Fatal(err)
 		}
-		holds(abiForwarding{Generation: before, Key: uint32(RouteByStack)})
-		if err := f.Renew(RouteByFlow); err != nil {
+		holds(abiForwarding{Generation: before, Key: uint16(RouteByStack)})
+		if err := f.Renew(Routing{Key: RouteByFlow, MTU: 1400}); err != nil {
 			t.Fatal(err)
 		}
-		holds(abiForwarding{Generation: before + 1, Key: uint32(RouteByFlow)})
+		holds(abiForwarding{Generation: before + 1, Key: uint16(RouteByFlow), Mtu: 1400})
 		begun, err := monotonic()
 		if err != nil {
 			t.Fatal(err)
@@ -159,20 +159,20 @@ func TestBeats(t *testing.T) {
 		if err := f.Beat(); err != nil {
 			t.Fatal(err)
 		}
-		holds(abiForwarding{Alive: begun, Generation: before + 1, Key: uint32(RouteByFlow)})
+		holds(abiForwarding{Alive: begun, Generation: before + 1, Key: uint16(RouteByFlow), Mtu: 1400})
 	}
 }
 
 // forwardable restates which packets go on without the stack, given what the
 // ingress core made of them (docs/data-plane.md, "Fast forwarding").
-func forwardable(cfg ioam.NodeConfig, key RouteKey, arrived []byte, after ioam.Result, completes bool) bool {
+func forwardable(cfg ioam.NodeConfig, routing Routing, arrived []byte, after ioam.Result, completes bool) bool {
 	frame := after.Data
 	if after.Verdict == ioam.Drop || len(frame) < 14+40 || !bytes.Equal(frame[:6], arrivalAddress) ||
 		frame[12] != 0x86 || frame[13] != 0xdd || frame[14]>>4 != 6 {
 		return false
 	}
 	ip := frame[14:]
-	if len(ip) == 40 || int(ip[4])<<8+int(ip[5])+40 != len(ip) || len(ip) > departureMTU || ip[7] <= 1 {
+	if len(ip) == 40 || int(ip[4])<<8+int(ip[5])+40 != len(ip) || len(ip) > longest(routing) || ip[7] <= 1 {
 		return false
 	}
 	source, destination := ip[8:24], ip[24:40]
@@ -188,14 +188,14 @@ func forwardable(cfg ioam.NodeConfig, key RouteKey, arrived []byte, after ioam.R
 	if next == 0 && len(ip) > 40 {
 		upper = ip[40]
 	}
-	if key == RouteByPorts && slices.Contains([]byte{0, 43, 44, 51, 60}, upper) {
+	if routing.Key == RouteByPorts && slices.Contains([]byte{0, 43, 44, 51, 60}, upper) {
 		return false // only the stack looks for ports there
 	}
 	if next == 58 {
 		return len(ip) > 40 && (ip[40] == 128 || ip[40] == 129)
 	}
 	if next != 0 {
-		return after.Outcome != ioam.OutcomeDecapFailed
+		return (after.Outcome < ioam.OutcomeDecapFailed || after.Outcome > ioam.OutcomeDecapRefusedInner) && after.Outcome != ioam.OutcomeMalformedTunnel
 	}
 	switch after.Outcome {
 	case ioam.OutcomeOptionUnsupported, ioam.OutcomeNamespaceUnknown, ioam.OutcomeOverflowSet,
@@ -217,6 +217,9 @@ func forwardable(cfg ioam.NodeConfig, key RouteKey, arrived []byte, after ioam.R
 	}
 	return !completes || cfg.Interfaces[1].Roles&ioam.RoleEgress != 0
 }
+
+// longest is the size up to which packets are forwarded.
+func longest(routing Routing) int { return min(departureMTU, int(routing.MTU)) }
 
 // fastArrival lets the interface of arrival forward fast.
 func fastArrival(i ioam.IfIndex) device {
@@ -258,10 +261,14 @@ func TestForwardingAgreement(t *testing.T) {
 		}
 		p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP, hookIngressTC)
 		key := []RouteKey{RouteByDestination, RouteByFlow, RouteByPorts}[g.IntN(3)]
-		p.routes(t, key, map[RouteKey]time.Duration{RouteByPorts: time.Second}[key])
+		routing := Routing{Key: key, MTU: AnyMTU}
+		if g.IntN(4) == 0 { // routes that have one are elsewhere
+			routing.MTU = uint16(100 + g.IntN(2*departureMTU))
+		}
+		p.routes(t, routing, map[RouteKey]time.Duration{RouteByPorts: time.Second}[key])
 		for _, program := range []*ebpf.Program{p.xdp, p.tcIn} {
 			name := program.Type().String()
-			redirected[name] += agreeForwarding(t, cfg, key, p, program, g)
+			redirected[name] += agreeForwarding(t, cfg, routing, p, program, g)
 			if t.Failed() {
 				t.Fatalf("%s, configuration %d: %+v", name, done, cfg)
 			}
@@ -278,13 +285,14 @@ func TestForwardingAgreement(t *testing.T) {
 }
 
 // agreeForwarding compares one program with the reference node and a router.
-func agreeForwarding(t *testing.T, cfg ioam.NodeConfig, key RouteKey, p *programs, program *ebpf.Program, g generator) (redirected int) {
+func agreeForwarding(t *testing.T, cfg ioam.NodeConfig, routing Routing, p *programs, program *ebpf.Program, g generator) (redirected int) {
 	t.Helper()
 	node, err := ioam.NewNode(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	node.TAIOffset = taiUTC.Nanoseconds()
+	leaving := afterFill(t, cfg)
 	isXDP := program.Type() == ebpf.XDP
 	exports := newExpectedExports(cfg)
 	// tells how much a packet would grow, without counting it
@@ -306,21 +314,21 @@ func agreeForwarding(t *testing.T, cfg ioam.NodeConfig, key RouteKey, p *program
 		}
 		in := ioam.Frame{Data: frame, Interface: arrivalIndex, Time: fixedTime}
 		after := node.Ingress(in)
-		expected, forward := after.Data, !mayHaveSum && forwardable(cfg, key, frame, after, isXDP)
+		expected, forward := after.Data, !mayHaveSum && forwardable(cfg, routing, frame, after, isXDP)
 		if forward {
 			in.Data, in.Interface, in.Ingress = routed(after.Data), departureIndex, arrivalIndex
 			if isXDP && after.Outcome != ioam.OutcomeTraceFilled {
 				growth := len(always.Egress(in).Data) - len(after.Data)
-				forward = growth <= 0 || len(after.Data)-14+growth <= departureMTU && growth <= room+seen*(len(frame)-len(after.Data))
+				forward = growth <= 0 || len(after.Data)-14+growth <= longest(routing) && growth <= room+seen*(len(frame)-len(after.Data))
 			}
 		}
 		if forward {
 			expected = in.Data
 			if isXDP {
 				in.Arrived = fixedTime
-				leaving := node.Egress(in)
-				expected = leaving.Data
-				after.Exports = append(after.Exports, leaving.Exports...)
+				left := leaving.Egress(in)
+				expected = left.Data
+				after.Exports = append(after.Exports, left.Exports...)
 			}
 			redirected++
 		}
@@ -350,6 +358,19 @@ func routed(frame []byte) []byte {
 	copy(frame[6:], departureAddress)
 	frame[14+7]--
 	return frame
+}
+
+// afterFill is the node at egress of what it forwards in one go: nothing that
+// was inside a tunnel comes by with a header, so it is known to have filled it.
+func afterFill(t *testing.T, cfg ioam.NodeConfig) *ioam.Node {
+	t.Helper()
+	cfg.Decapsulations = nil
+	node, err := ioam.NewNode(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.TAIOffset = taiUTC.Nanoseconds()
+	return node
 }
 
 // everyPacket is a node that encapsulates whatever matches.

@@ -44,7 +44,11 @@ func (g generator) bytes(n int) []byte {
 // frame is an Ethernet frame of a random kind.
 func (g generator) frame() []byte {
 	frame := append(g.bytes(12)[:0:12], g.bytes(12)...)
-	for range max(g.IntN(6)-3, 0) {
+	tags := max(g.IntN(6)-3, 0)
+	if g.IntN(40) == 0 {
+		tags = 3 + g.IntN(2)
+	}
+	for range tags {
 		frame = binary.BigEndian.AppendUint16(frame, []uint16{0x8100, 0x88a8}[g.IntN(2)])
 		frame = binary.BigEndian.AppendUint16(frame, uint16(g.Uint32()))
 	}
@@ -53,8 +57,33 @@ func (g generator) frame() []byte {
 	} else {
 		frame = binary.BigEndian.AppendUint16(frame, 0x86dd)
 	}
+	if g.IntN(8) == 0 {
+		return append(frame, g.tunnel()...)
+	}
 	frame = append(frame, g.packet(0)...)
+	if g.IntN(20) == 0 {
+		frame = append(frame, g.bytes(g.IntN(20))...) // Ethernet's padding
+	}
 	return g.damage(frame)
+}
+
+// tunnel is a sound IPv6-in-IPv6 packet to one that may end tunnels.
+func (g generator) tunnel() []byte {
+	inner := g.packet(1)
+	if g.IntN(3) > 0 { // addresses that are forwarded
+		copy(inner[8:], addresses[g.IntN(4)].AsSlice())
+		copy(inner[24:], addresses[g.IntN(4)].AsSlice())
+	}
+	body, next := inner, byte(41)
+	if g.IntN(3) > 0 {
+		body, next = append(g.hopByHop(next), inner...), 0
+	}
+	packet := binary.BigEndian.AppendUint32(nil, 6<<28|uint32(g.IntN(4))<<20)
+	packet = binary.BigEndian.AppendUint16(packet, uint16(len(body)))
+	packet = append(packet, next, 64)
+	packet = append(packet, g.address().AsSlice()...)
+	packet = append(packet, addresses[1+2*g.IntN(2)].AsSlice()...)
+	return append(packet, body...)
 }
 
 // damage breaks a frame now and then.
@@ -88,6 +117,8 @@ func (g generator) packet(depth int) []byte {
 	length := len(body)
 	if g.IntN(40) == 0 {
 		length = 0
+	} else if depth > 0 && g.IntN(8) == 0 {
+		length = max(length+g.IntN(9)-4, 0)
 	}
 	packet = binary.BigEndian.AppendUint16(packet, uint16(length))
 	packet = append(packet, next, byte([]int{0, 1, 64, 255}[g.IntN(4)]))
@@ -101,11 +132,47 @@ func (g generator) upper(next byte, depth int) []byte {
 	case 41:
 		return g.packet(depth + 1)
 	case 58:
-		return append([]byte{[]byte{1, 2, 128, 129, 135, 143}[g.IntN(6)], 0, 0, 0}, g.bytes(4+g.IntN(30))...)
+		return append([]byte{[]byte{1, 2, 128, 129, 135, 143, 149, 153, 160, byte(g.Uint32())}[g.IntN(10)], 0, 0, 0}, g.bytes(4+g.IntN(30))...)
 	}
 	body := binary.BigEndian.AppendUint16(nil, uint16(4240+g.IntN(4)))
 	body = binary.BigEndian.AppendUint16(body, uint16(9+g.IntN(3)))
-	return append(body, g.bytes(g.IntN(60))...)
+	size := g.IntN(60)
+	if g.IntN(6) == 0 {
+		size = 1000 + g.IntN(400) // what not every path carries when it has grown
+	}
+	return append(body, g.bytes(size)...)
+}
+
+// tooBig is a frame with a Packet Too Big message, mostly about a packet that
+// has grown inline.
+func (g generator) tooBig() []byte {
+	source, destination := g.address().AsSlice(), g.address().AsSlice()
+	quoted := binary.BigEndian.AppendUint32(nil, 6<<28)
+	quoted = binary.BigEndian.AppendUint16(quoted, uint16(1240+g.IntN(300)))
+	quoted = append(append(append(quoted, 0, 64), source...), destination...)
+	quoted = append(quoted, 17, 1, 1, 0, []byte{0x31, 0x11}[g.IntN(2)], 10, 0, 0)
+	if g.IntN(4) == 0 {
+		quoted[[]int{0, 6, 8 + g.IntN(16), 42, 43, 44}[g.IntN(6)]] ^= 1 << g.IntN(8)
+	}
+	message := binary.BigEndian.AppendUint32([]byte{2, 0, 0, 0}, uint32(1270+g.IntN(200)))
+	if g.IntN(10) == 0 {
+		message[0] ^= 1 << g.IntN(8)
+	}
+	if g.IntN(10) == 0 {
+		message[4+g.IntN(4)] ^= 1 << g.IntN(8)
+	}
+	message = append(message, quoted...)
+	message = append(message, g.bytes(g.IntN(3)*100)...)
+	packet := binary.BigEndian.AppendUint32(nil, 6<<28)
+	packet = binary.BigEndian.AppendUint16(packet, uint16(len(message)))
+	packet = append(append(packet, 58, 64), addresses[0].AsSlice()...)
+	packet = append(append(packet, source...), message...)
+	frame := append(g.bytes(12), 0x86, 0xdd)
+	frame = append(frame, packet...)
+	if g.IntN(10) == 0 {
+		frame = frame[:14+40+g.IntN(len(packet)-40)]
+	}
+	return frame
 }
 
 func (g generator) extension(next byte, body []byte) (byte, []byte) {
@@ -135,7 +202,8 @@ func (g generator) hopByHop(next byte) []byte {
 	for range g.IntN(4) {
 		switch g.IntN(12) {
 		case 0:
-			header = append(header, 5, 2, 0, 0) // router alert
+			// router alert, and options that no node knows
+			header = append(header, []byte{5, 0x1e, 0x5e, 0x9e, 0xde}[max(g.IntN(8)-3, 0)], 2, 0, 0)
 		case 1:
 			header = append(header, 0x11, 10, 0, byte(g.IntN(6)))
 			header = append(header, g.bytes(8)...)
@@ -153,6 +221,9 @@ func (g generator) hopByHop(next byte) []byte {
 	}
 	for range max(g.IntN(12)-9, 0) * 4 {
 		header = append(header, 0x31, 2, 0, 9)
+	}
+	if g.IntN(30) == 0 {
+		header = append(header, make([]byte, 25+g.IntN(15))...) // as many as are looked at, or more
 	}
 	if pad := (8 - len(header)%8) % 8; pad == 1 {
 		header = append(header, 0)
@@ -273,17 +344,30 @@ func (g generator) config() ioam.NodeConfig {
 		cfg.Collectors = []ioam.Collector{{Address: addresses[2], Port: 10, Protocol: 17}, {Address: addresses[1], Port: 9, Protocol: 6}}
 	}
 	if g.IntN(2) == 0 {
-		cfg.Decapsulations = []ioam.Decapsulation{{TunnelDestination: addresses[3]}, {TunnelDestination: addresses[1]}}[:1+g.IntN(2)]
+		cfg.Decapsulations = []ioam.Decapsulation{g.decapsulation(addresses[3]), g.decapsulation(addresses[1])}[:1+g.IntN(2)]
+	}
+	if g.IntN(2) == 0 {
+		cfg.TunnelDestinations = addresses[:4][:1+g.IntN(3)]
 	}
 	if cfg.Interfaces[0].Roles&ioam.RoleEgress != 0 {
 		for i := range []int{0, 1, 3, 12}[g.IntN(4)] {
-			cfg.Encapsulations = append(cfg.Encapsulations, g.encapsulation(i, cfg.Namespaces))
+			cfg.Encapsulations = append(cfg.Encapsulations, g.encapsulation(i, cfg))
 		}
 	}
 	return cfg
 }
 
-func (g generator) encapsulation(number int, namespaces []ioam.Namespace) ioam.Encapsulation {
+// decapsulation takes packets of any source, or of some.
+func (g generator) decapsulation(end netip.Addr) ioam.Decapsulation {
+	d := ioam.Decapsulation{TunnelDestination: end, Bare: g.IntN(2) == 0}
+	for range max(g.IntN(6)-2, 0) {
+		d.Sources = append(d.Sources, netip.PrefixFrom(addresses[g.IntN(4)], []int{48, 64, 127, 128}[g.IntN(4)]).Masked())
+	}
+	return d
+}
+
+func (g generator) encapsulation(number int, cfg ioam.NodeConfig) ioam.Encapsulation {
+	namespaces := cfg.Namespaces
 	e := ioam.Encapsulation{
 		Name: string(rune('a' + number)), Interface: 1, Mode: ioam.Mode(g.IntN(3)),
 		TunnelSource: addresses[0], TunnelDestination: addresses[3],
@@ -333,19 +417,30 @@ func (g generator) encapsulation(number int, namespaces []ioam.Namespace) ioam.E
 		options, largest = 4+g.IntN(6), 40
 	}
 	for i := range options {
-		if i < len(namespaces) && g.IntN(2) == 0 { // a namespace has one at most
-			e.Options = append(e.Options, ioam.InsertedOption{DirectExport: g.insertedExport(namespaces[i], e.Flows)})
+		if i <= len(namespaces) && g.IntN(2) == 0 { // a namespace has one at most
+			id := ioam.NamespaceID(namespaceIDs[4])
+			if i < len(namespaces) {
+				id = namespaces[i].ID
+			}
+			e.Options = append(e.Options, ioam.InsertedOption{DirectExport: g.insertedExport(id, e.Flows)})
 			continue
 		}
 		kind := ioam.TraceType(g.Uint32()&0xfff002) | []ioam.TraceType{0x800000, 0x400000, 2}[g.IntN(3)]
-		e.Options = append(e.Options, ioam.Traces(g.option(namespaces[g.IntN(len(namespaces))], kind, largest))...)
+		trace := g.option(namespaces[g.IntN(len(namespaces))], kind, largest)
+		switch rare := g.IntN(16); {
+		case rare == 0: // none of this node's
+			trace.Namespace = ioam.NamespaceID(namespaceIDs[4])
+		case rare == 1 && cfg.Compatibility == ioam.CompatibilityMainline:
+			trace.Size = 4 + 4*g.IntN(trace.Size/4)
+		}
+		e.Options = append(e.Options, ioam.Traces(trace)...)
 	}
 	return e
 }
 
-func (g generator) insertedExport(ns ioam.Namespace, flows uint32) *ioam.DirectExportOption {
+func (g generator) insertedExport(ns ioam.NamespaceID, flows uint32) *ioam.DirectExportOption {
 	o := &ioam.DirectExportOption{
-		Namespace:      ns.ID,
+		Namespace:      ns,
 		Type:           ioam.TraceType(g.Uint32()&0xfef002) | 0x400000,
 		ExtensionFlags: byte(g.IntN(4)) << 6,
 		FlowID:         ioam.FlowIDSource{Kind: ioam.FlowIDKind(g.IntN(3))},

@@ -16,33 +16,36 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	ingressTCMapArrivals        = "arrivals"
-	ingressTCMapClock           = "clock"
-	ingressTCMapCollectors      = "collectors"
-	ingressTCMapCounters        = "counters"
-	ingressTCMapDecapsulations  = "decapsulations"
-	ingressTCMapDevices         = "devices"
-	ingressTCMapEncapsulations  = "encapsulations"
-	ingressTCMapExportCredits   = "export_credits"
-	ingressTCMapExportRates     = "export_rates"
-	ingressTCMapExports         = "exports"
-	ingressTCMapFlowClock       = "flow_clock"
-	ingressTCMapFlows           = "flows"
-	ingressTCMapForwarding      = "forwarding"
-	ingressTCMapFrequencies     = "frequencies"
-	ingressTCMapFrequencyBlocks = "frequency_blocks"
-	ingressTCMapInterfaces      = "interfaces"
-	ingressTCMapNamespaceIndex  = "namespace_index"
-	ingressTCMapNamespaces      = "namespaces"
-	ingressTCMapNeighbours      = "neighbours"
-	ingressTCMapNextHops        = "next_hops"
-	ingressTCMapRecords         = "records"
-	ingressTCMapRecordsWanted   = "records_wanted"
-	ingressTCMapRuleTrie        = "rule_trie"
-	ingressTCMapRules           = "rules"
-	ingressTCMapSequences       = "sequences"
-	ingressTCProgIngressTc      = "ingress_tc"
-	ingressTCVarNODE            = "NODE"
+	ingressTCMapArrivals           = "arrivals"
+	ingressTCMapClock              = "clock"
+	ingressTCMapCollectors         = "collectors"
+	ingressTCMapCounters           = "counters"
+	ingressTCMapDecapsulations     = "decapsulations"
+	ingressTCMapDevices            = "devices"
+	ingressTCMapEncapsulations     = "encapsulations"
+	ingressTCMapExportCredits      = "export_credits"
+	ingressTCMapExportRates        = "export_rates"
+	ingressTCMapExports            = "exports"
+	ingressTCMapFlowClock          = "flow_clock"
+	ingressTCMapFlows              = "flows"
+	ingressTCMapForwarding         = "forwarding"
+	ingressTCMapFrequencies        = "frequencies"
+	ingressTCMapFrequencyBlocks    = "frequency_blocks"
+	ingressTCMapInterfaces         = "interfaces"
+	ingressTCMapNamespaceIndex     = "namespace_index"
+	ingressTCMapNamespaces         = "namespaces"
+	ingressTCMapNeighbours         = "neighbours"
+	ingressTCMapNextHops           = "next_hops"
+	ingressTCMapPathMtus           = "path_mtus"
+	ingressTCMapRecords            = "records"
+	ingressTCMapRecordsWanted      = "records_wanted"
+	ingressTCMapRuleTrie           = "rule_trie"
+	ingressTCMapRules              = "rules"
+	ingressTCMapSequences          = "sequences"
+	ingressTCMapTunnelDestinations = "tunnel_destinations"
+	ingressTCMapTunnelSources      = "tunnel_sources"
+	ingressTCProgIngressTc         = "ingress_tc"
+	ingressTCVarNODE               = "NODE"
 )
 
 // loadIngressTC returns the embedded CollectionSpec for ingressTC.
@@ -94,31 +97,34 @@ type ingressTCProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCMapSpecs struct {
-	Arrivals        *ebpf.MapSpec `ebpf:"arrivals"`
-	Clock           *ebpf.MapSpec `ebpf:"clock"`
-	Collectors      *ebpf.MapSpec `ebpf:"collectors"`
-	Counters        *ebpf.MapSpec `ebpf:"counters"`
-	Decapsulations  *ebpf.MapSpec `ebpf:"decapsulations"`
-	Devices         *ebpf.MapSpec `ebpf:"devices"`
-	Encapsulations  *ebpf.MapSpec `ebpf:"encapsulations"`
-	ExportCredits   *ebpf.MapSpec `ebpf:"export_credits"`
-	ExportRates     *ebpf.MapSpec `ebpf:"export_rates"`
-	Exports         *ebpf.MapSpec `ebpf:"exports"`
-	FlowClock       *ebpf.MapSpec `ebpf:"flow_clock"`
-	Flows           *ebpf.MapSpec `ebpf:"flows"`
-	Forwarding      *ebpf.MapSpec `ebpf:"forwarding"`
-	Frequencies     *ebpf.MapSpec `ebpf:"frequencies"`
-	FrequencyBlocks *ebpf.MapSpec `ebpf:"frequency_blocks"`
-	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
-	NamespaceIndex  *ebpf.MapSpec `ebpf:"namespace_index"`
-	Namespaces      *ebpf.MapSpec `ebpf:"namespaces"`
-	Neighbours      *ebpf.MapSpec `ebpf:"neighbours"`
-	NextHops        *ebpf.MapSpec `ebpf:"next_hops"`
-	Records         *ebpf.MapSpec `ebpf:"records"`
-	RecordsWanted   *ebpf.MapSpec `ebpf:"records_wanted"`
-	RuleTrie        *ebpf.MapSpec `ebpf:"rule_trie"`
-	Rules           *ebpf.MapSpec `ebpf:"rules"`
-	Sequences       *ebpf.MapSpec `ebpf:"sequences"`
+	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
+	Clock              *ebpf.MapSpec `ebpf:"clock"`
+	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
+	Counters           *ebpf.MapSpec `ebpf:"counters"`
+	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
+	Devices            *ebpf.MapSpec `ebpf:"devices"`
+	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
+	ExportCredits      *ebpf.MapSpec `ebpf:"export_credits"`
+	ExportRates        *ebpf.MapSpec `ebpf:"export_rates"`
+	Exports            *ebpf.MapSpec `ebpf:"exports"`
+	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
+	Flows              *ebpf.MapSpec `ebpf:"flows"`
+	Forwarding         *ebpf.MapSpec `ebpf:"forwarding"`
+	Frequencies        *ebpf.MapSpec `ebpf:"frequencies"`
+	FrequencyBlocks    *ebpf.MapSpec `ebpf:"frequency_blocks"`
+	Interfaces         *ebpf.MapSpec `ebpf:"interfaces"`
+	NamespaceIndex     *ebpf.MapSpec `ebpf:"namespace_index"`
+	Namespaces         *ebpf.MapSpec `ebpf:"namespaces"`
+	Neighbours         *ebpf.MapSpec `ebpf:"neighbours"`
+	NextHops           *ebpf.MapSpec `ebpf:"next_hops"`
+	PathMtus           *ebpf.MapSpec `ebpf:"path_mtus"`
+	Records            *ebpf.MapSpec `ebpf:"records"`
+	RecordsWanted      *ebpf.MapSpec `ebpf:"records_wanted"`
+	RuleTrie           *ebpf.MapSpec `ebpf:"rule_trie"`
+	Rules              *ebpf.MapSpec `ebpf:"rules"`
+	Sequences          *ebpf.MapSpec `ebpf:"sequences"`
+	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
+	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
 }
 
 // ingressTCVariableSpecs contains global variables before they are loaded into the kernel.
@@ -148,31 +154,34 @@ func (o *ingressTCObjects) Close() error {
 //
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCMaps struct {
-	Arrivals        *ebpf.Map `ebpf:"arrivals"`
-	Clock           *ebpf.Map `ebpf:"clock"`
-	Collectors      *ebpf.Map `ebpf:"collectors"`
-	Counters        *ebpf.Map `ebpf:"counters"`
-	Decapsulations  *ebpf.Map `ebpf:"decapsulations"`
-	Devices         *ebpf.Map `ebpf:"devices"`
-	Encapsulations  *ebpf.Map `ebpf:"encapsulations"`
-	ExportCredits   *ebpf.Map `ebpf:"export_credits"`
-	ExportRates     *ebpf.Map `ebpf:"export_rates"`
-	Exports         *ebpf.Map `ebpf:"exports"`
-	FlowClock       *ebpf.Map `ebpf:"flow_clock"`
-	Flows           *ebpf.Map `ebpf:"flows"`
-	Forwarding      *ebpf.Map `ebpf:"forwarding"`
-	Frequencies     *ebpf.Map `ebpf:"frequencies"`
-	FrequencyBlocks *ebpf.Map `ebpf:"frequency_blocks"`
-	Interfaces      *ebpf.Map `ebpf:"interfaces"`
-	NamespaceIndex  *ebpf.Map `ebpf:"namespace_index"`
-	Namespaces      *ebpf.Map `ebpf:"namespaces"`
-	Neighbours      *ebpf.Map `ebpf:"neighbours"`
-	NextHops        *ebpf.Map `ebpf:"next_hops"`
-	Records         *ebpf.Map `ebpf:"records"`
-	RecordsWanted   *ebpf.Map `ebpf:"records_wanted"`
-	RuleTrie        *ebpf.Map `ebpf:"rule_trie"`
-	Rules           *ebpf.Map `ebpf:"rules"`
-	Sequences       *ebpf.Map `ebpf:"sequences"`
+	Arrivals           *ebpf.Map `ebpf:"arrivals"`
+	Clock              *ebpf.Map `ebpf:"clock"`
+	Collectors         *ebpf.Map `ebpf:"collectors"`
+	Counters           *ebpf.Map `ebpf:"counters"`
+	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
+	Devices            *ebpf.Map `ebpf:"devices"`
+	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
+	ExportCredits      *ebpf.Map `ebpf:"export_credits"`
+	ExportRates        *ebpf.Map `ebpf:"export_rates"`
+	Exports            *ebpf.Map `ebpf:"exports"`
+	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
+	Flows              *ebpf.Map `ebpf:"flows"`
+	Forwarding         *ebpf.Map `ebpf:"forwarding"`
+	Frequencies        *ebpf.Map `ebpf:"frequencies"`
+	FrequencyBlocks    *ebpf.Map `ebpf:"frequency_blocks"`
+	Interfaces         *ebpf.Map `ebpf:"interfaces"`
+	NamespaceIndex     *ebpf.Map `ebpf:"namespace_index"`
+	Namespaces         *ebpf.Map `ebpf:"namespaces"`
+	Neighbours         *ebpf.Map `ebpf:"neighbours"`
+	NextHops           *ebpf.Map `ebpf:"next_hops"`
+	PathMtus           *ebpf.Map `ebpf:"path_mtus"`
+	Records            *ebpf.Map `ebpf:"records"`
+	RecordsWanted      *ebpf.Map `ebpf:"records_wanted"`
+	RuleTrie           *ebpf.Map `ebpf:"rule_trie"`
+	Rules              *ebpf.Map `ebpf:"rules"`
+	Sequences          *ebpf.Map `ebpf:"sequences"`
+	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
+	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
 }
 
 func (m *ingressTCMaps) Close() error {
@@ -197,11 +206,14 @@ func (m *ingressTCMaps) Close() error {
 		m.Namespaces,
 		m.Neighbours,
 		m.NextHops,
+		m.PathMtus,
 		m.Records,
 		m.RecordsWanted,
 		m.RuleTrie,
 		m.Rules,
 		m.Sequences,
+		m.TunnelDestinations,
+		m.TunnelSources,
 	)
 }
 

@@ -16,33 +16,36 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	ingressXDPMapArrivals        = "arrivals"
-	ingressXDPMapClock           = "clock"
-	ingressXDPMapCollectors      = "collectors"
-	ingressXDPMapCounters        = "counters"
-	ingressXDPMapDecapsulations  = "decapsulations"
-	ingressXDPMapDevices         = "devices"
-	ingressXDPMapEncapsulations  = "encapsulations"
-	ingressXDPMapExportCredits   = "export_credits"
-	ingressXDPMapExportRates     = "export_rates"
-	ingressXDPMapExports         = "exports"
-	ingressXDPMapFlowClock       = "flow_clock"
-	ingressXDPMapFlows           = "flows"
-	ingressXDPMapForwarding      = "forwarding"
-	ingressXDPMapFrequencies     = "frequencies"
-	ingressXDPMapFrequencyBlocks = "frequency_blocks"
-	ingressXDPMapInterfaces      = "interfaces"
-	ingressXDPMapNamespaceIndex  = "namespace_index"
-	ingressXDPMapNamespaces      = "namespaces"
-	ingressXDPMapNeighbours      = "neighbours"
-	ingressXDPMapNextHops        = "next_hops"
-	ingressXDPMapRecords         = "records"
-	ingressXDPMapRecordsWanted   = "records_wanted"
-	ingressXDPMapRuleTrie        = "rule_trie"
-	ingressXDPMapRules           = "rules"
-	ingressXDPMapSequences       = "sequences"
-	ingressXDPProgIngressXdp     = "ingress_xdp"
-	ingressXDPVarNODE            = "NODE"
+	ingressXDPMapArrivals           = "arrivals"
+	ingressXDPMapClock              = "clock"
+	ingressXDPMapCollectors         = "collectors"
+	ingressXDPMapCounters           = "counters"
+	ingressXDPMapDecapsulations     = "decapsulations"
+	ingressXDPMapDevices            = "devices"
+	ingressXDPMapEncapsulations     = "encapsulations"
+	ingressXDPMapExportCredits      = "export_credits"
+	ingressXDPMapExportRates        = "export_rates"
+	ingressXDPMapExports            = "exports"
+	ingressXDPMapFlowClock          = "flow_clock"
+	ingressXDPMapFlows              = "flows"
+	ingressXDPMapForwarding         = "forwarding"
+	ingressXDPMapFrequencies        = "frequencies"
+	ingressXDPMapFrequencyBlocks    = "frequency_blocks"
+	ingressXDPMapInterfaces         = "interfaces"
+	ingressXDPMapNamespaceIndex     = "namespace_index"
+	ingressXDPMapNamespaces         = "namespaces"
+	ingressXDPMapNeighbours         = "neighbours"
+	ingressXDPMapNextHops           = "next_hops"
+	ingressXDPMapPathMtus           = "path_mtus"
+	ingressXDPMapRecords            = "records"
+	ingressXDPMapRecordsWanted      = "records_wanted"
+	ingressXDPMapRuleTrie           = "rule_trie"
+	ingressXDPMapRules              = "rules"
+	ingressXDPMapSequences          = "sequences"
+	ingressXDPMapTunnelDestinations = "tunnel_destinations"
+	ingressXDPMapTunnelSources      = "tunnel_sources"
+	ingressXDPProgIngressXdp        = "ingress_xdp"
+	ingressXDPVarNODE               = "NODE"
 )
 
 // loadIngressXDP returns the embedded CollectionSpec for ingressXDP.
@@ -94,31 +97,34 @@ type ingressXDPProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressXDPMapSpecs struct {
-	Arrivals        *ebpf.MapSpec `ebpf:"arrivals"`
-	Clock           *ebpf.MapSpec `ebpf:"clock"`
-	Collectors      *ebpf.MapSpec `ebpf:"collectors"`
-	Counters        *ebpf.MapSpec `ebpf:"counters"`
-	Decapsulations  *ebpf.MapSpec `ebpf:"decapsulations"`
-	Devices         *ebpf.MapSpec `ebpf:"devices"`
-	Encapsulations  *ebpf.MapSpec `ebpf:"encapsulations"`
-	ExportCredits   *ebpf.MapSpec `ebpf:"export_credits"`
-	ExportRates     *ebpf.MapSpec `ebpf:"export_rates"`
-	Exports         *ebpf.MapSpec `ebpf:"exports"`
-	FlowClock       *ebpf.MapSpec `ebpf:"flow_clock"`
-	Flows           *ebpf.MapSpec `ebpf:"flows"`
-	Forwarding      *ebpf.MapSpec `ebpf:"forwarding"`
-	Frequencies     *ebpf.MapSpec `ebpf:"frequencies"`
-	FrequencyBlocks *ebpf.MapSpec `ebpf:"frequency_blocks"`
-	Interfaces      *ebpf.MapSpec `ebpf:"interfaces"`
-	NamespaceIndex  *ebpf.MapSpec `ebpf:"namespace_index"`
-	Namespaces      *ebpf.MapSpec `ebpf:"namespaces"`
-	Neighbours      *ebpf.MapSpec `ebpf:"neighbours"`
-	NextHops        *ebpf.MapSpec `ebpf:"next_hops"`
-	Records         *ebpf.MapSpec `ebpf:"records"`
-	RecordsWanted   *ebpf.MapSpec `ebpf:"records_wanted"`
-	RuleTrie        *ebpf.MapSpec `ebpf:"rule_trie"`
-	Rules           *ebpf.MapSpec `ebpf:"rules"`
-	Sequences       *ebpf.MapSpec `ebpf:"sequences"`
+	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
+	Clock              *ebpf.MapSpec `ebpf:"clock"`
+	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
+	Counters           *ebpf.MapSpec `ebpf:"counters"`
+	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
+	Devices            *ebpf.MapSpec `ebpf:"devices"`
+	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
+	ExportCredits      *ebpf.MapSpec `ebpf:"export_credits"`
+	ExportRates        *ebpf.MapSpec `ebpf:"export_rates"`
+	Exports            *ebpf.MapSpec `ebpf:"exports"`
+	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
+	Flows              *ebpf.MapSpec `ebpf:"flows"`
+	Forwarding         *ebpf.MapSpec `ebpf:"forwarding"`
+	Frequencies        *ebpf.MapSpec `ebpf:"frequencies"`
+	FrequencyBlocks    *ebpf.MapSpec `ebpf:"frequency_blocks"`
+	Interfaces         *ebpf.MapSpec `ebpf:"interfaces"`
+	NamespaceIndex     *ebpf.MapSpec `ebpf:"namespace_index"`
+	Namespaces         *ebpf.MapSpec `ebpf:"namespaces"`
+	Neighbours         *ebpf.MapSpec `ebpf:"neighbours"`
+	NextHops           *ebpf.MapSpec `ebpf:"next_hops"`
+	PathMtus           *ebpf.MapSpec `ebpf:"path_mtus"`
+	Records            *ebpf.MapSpec `ebpf:"records"`
+	RecordsWanted      *ebpf.MapSpec `ebpf:"records_wanted"`
+	RuleTrie           *ebpf.MapSpec `ebpf:"rule_trie"`
+	Rules              *ebpf.MapSpec `ebpf:"rules"`
+	Sequences          *ebpf.MapSpec `ebpf:"sequences"`
+	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
+	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
 }
 
 // ingressXDPVariableSpecs contains global variables before they are loaded into the kernel.
@@ -148,31 +154,34 @@ func (o *ingressXDPObjects) Close() error {
 //
 // It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressXDPMaps struct {
-	Arrivals        *ebpf.Map `ebpf:"arrivals"`
-	Clock           *ebpf.Map `ebpf:"clock"`
-	Collectors      *ebpf.Map `ebpf:"collectors"`
-	Counters        *ebpf.Map `ebpf:"counters"`
-	Decapsulations  *ebpf.Map `ebpf:"decapsulations"`
-	Devices         *ebpf.Map `ebpf:"devices"`
-	Encapsulations  *ebpf.Map `ebpf:"encapsulations"`
-	ExportCredits   *ebpf.Map `ebpf:"export_credits"`
-	ExportRates     *ebpf.Map `ebpf:"export_rates"`
-	Exports         *ebpf.Map `ebpf:"exports"`
-	FlowClock       *ebpf.Map `ebpf:"flow_clock"`
-	Flows           *ebpf.Map `ebpf:"flows"`
-	Forwarding      *ebpf.Map `ebpf:"forwarding"`
-	Frequencies     *ebpf.Map `ebpf:"frequencies"`
-	FrequencyBlocks *ebpf.Map `ebpf:"frequency_blocks"`
-	Interfaces      *ebpf.Map `ebpf:"interfaces"`
-	NamespaceIndex  *ebpf.Map `ebpf:"namespace_index"`
-	Namespaces      *ebpf.Map `ebpf:"namespaces"`
-	Neighbours      *ebpf.Map `ebpf:"neighbours"`
-	NextHops        *ebpf.Map `ebpf:"next_hops"`
-	Records         *ebpf.Map `ebpf:"records"`
-	RecordsWanted   *ebpf.Map `ebpf:"records_wanted"`
-	RuleTrie        *ebpf.Map `ebpf:"rule_trie"`
-	Rules           *ebpf.Map `ebpf:"rules"`
-	Sequences       *ebpf.Map `ebpf:"sequences"`
+	Arrivals           *ebpf.Map `ebpf:"arrivals"`
+	Clock              *ebpf.Map `ebpf:"clock"`
+	Collectors         *ebpf.Map `ebpf:"collectors"`
+	Counters           *ebpf.Map `ebpf:"counters"`
+	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
+	Devices            *ebpf.Map `ebpf:"devices"`
+	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
+	ExportCredits      *ebpf.Map `ebpf:"export_credits"`
+	ExportRates        *ebpf.Map `ebpf:"export_rates"`
+	Exports            *ebpf.Map `ebpf:"exports"`
+	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
+	Flows              *ebpf.Map `ebpf:"flows"`
+	Forwarding         *ebpf.Map `ebpf:"forwarding"`
+	Frequencies        *ebpf.Map `ebpf:"frequencies"`
+	FrequencyBlocks    *ebpf.Map `ebpf:"frequency_blocks"`
+	Interfaces         *ebpf.Map `ebpf:"interfaces"`
+	NamespaceIndex     *ebpf.Map `ebpf:"namespace_index"`
+	Namespaces         *ebpf.Map `ebpf:"namespaces"`
+	Neighbours         *ebpf.Map `ebpf:"neighbours"`
+	NextHops           *ebpf.Map `ebpf:"next_hops"`
+	PathMtus           *ebpf.Map `ebpf:"path_mtus"`
+	Records            *ebpf.Map `ebpf:"records"`
+	RecordsWanted      *ebpf.Map `ebpf:"records_wanted"`
+	RuleTrie           *ebpf.Map `ebpf:"rule_trie"`
+	Rules              *ebpf.Map `ebpf:"rules"`
+	Sequences          *ebpf.Map `ebpf:"sequences"`
+	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
+	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
 }
 
 func (m *ingressXDPMaps) Close() error {
@@ -197,11 +206,14 @@ func (m *ingressXDPMaps) Close() error {
 		m.Namespaces,
 		m.Neighbours,
 		m.NextHops,
+		m.PathMtus,
 		m.Records,
 		m.RecordsWanted,
 		m.RuleTrie,
 		m.Rules,
 		m.Sequences,
+		m.TunnelDestinations,
+		m.TunnelSources,
 	)
 }
 

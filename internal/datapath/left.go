@@ -132,9 +132,9 @@ func decapsulationsOf(program *ebpf.Program) ([][16]byte, error) {
 		}
 		var list [][16]byte
 		var address [16]byte
-		var one uint32
+		var end []byte // in the shape of the version that left it
 		entries := m.Iterate()
-		for entries.Next(&address, &one) {
+		for entries.Next(&address, &end) {
 			list = append(list, address)
 		}
 		return list, entries.Err()

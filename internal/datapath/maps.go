@@ -19,6 +19,8 @@ const (
 	mapNamespaces      = "namespaces"
 	mapInterfaces      = "interfaces"
 	mapDecapsulations  = "decapsulations"
+	mapTunnelSources   = "tunnel_sources"
+	mapTunnelEnds      = "tunnel_destinations"
 	mapRules           = "rules"
 	mapRuleTrie        = "rule_trie"
 	mapEncapsulations  = "encapsulations"
@@ -38,6 +40,7 @@ const (
 	mapExportRates     = "export_rates"
 	mapArrivals        = "arrivals"
 	mapSequences       = "sequences"
+	mapPathMTUs        = "path_mtus"
 	mapCollectors      = "collectors"
 )
 
@@ -71,7 +74,9 @@ func (g *generation) create(specs map[string]*ebpf.MapSpec) (mapSet, error) {
 		mapNamespaceIndex: g.namespaceHash.size(),
 		mapNamespaces:     len(g.namespaces),
 		mapInterfaces:     g.interfaceHash.size(),
-		mapDecapsulations: len(g.decapsulations),
+		mapDecapsulations: len(g.tunnelEnds.ends),
+		mapTunnelSources:  len(g.tunnelEnds.sources),
+		mapTunnelEnds:     len(g.tunnelEnds.guarded),
 		mapRules:          len(g.rules),
 		mapRuleTrie:       len(g.trie),
 		mapEncapsulations: len(g.encapsulations),
@@ -111,8 +116,14 @@ func (g *generation) fill(maps mapSet) error {
 	for _, in := range g.ingress {
 		errs = append(errs, put(mapInterfaces, g.interfaceHash.of(in.Ifindex), in))
 	}
-	for _, address := range g.decapsulations {
-		errs = append(errs, put(mapDecapsulations, address, uint32(1)))
+	for i, address := range g.tunnelEnds.addresses {
+		errs = append(errs, put(mapDecapsulations, address, g.tunnelEnds.ends[i]))
+	}
+	for i, source := range g.tunnelEnds.sources {
+		errs = append(errs, put(mapTunnelSources, uint32(i), source))
+	}
+	for _, address := range g.tunnelEnds.guarded {
+		errs = append(errs, put(mapTunnelEnds, address.As16(), uint32(1)))
 	}
 	for i, rule := range g.rules {
 		errs = append(errs, put(mapRules, uint32(i), rule))

@@ -32,11 +32,7 @@ func (s Samples) take(sample []byte, taiOffset time.Duration, flows func() *flow
 	case kind == abiSampleKindSAMPLE_POSTCARD && len(sample) >= postcardSize:
 		s.Postcard(decodePostcard((*abiPostcard)(unsafe.Pointer(&sample[0])), taiOffset))
 	case kind == abiSampleKindSAMPLE_FLOW && len(sample) >= flowSampleSize:
-		table := flows()
-		if table == nil {
-			table = new(flowTable) // it came from one that is gone
-		}
-		table.handedOver((*abiFlowSample)(unsafe.Pointer(&sample[0])), s.Flow)
+		flows().handedOver((*abiFlowSample)(unsafe.Pointer(&sample[0])), s.Flow)
 	case kind == abiSampleKindSAMPLE_RECORD:
 		record, ok := decodeRecord(sample, taiOffset)
 		if !ok {

@@ -16,8 +16,15 @@ import (
 // SetRecordsWanted says whether anybody asks for records. While nobody does,
 // none is written and none is lost; a new data plane begins so.
 func (d *Datapath) SetRecordsWanted(wanted bool) error {
+	var before uint32
+	if err := d.shared[mapRecordsWanted].Lookup(uint32(0), &before); err != nil {
+		return fmt.Errorf("read whether records are wanted: %w", err)
+	}
 	if err := setRecordsWanted(d.shared[mapRecordsWanted], wanted); err != nil {
 		return err
+	}
+	if wanted && before == 0 {
+		d.gaps.distrust() // flows were not counted
 	}
 	d.demand.set(wanted)
 	return nil

@@ -53,6 +53,9 @@ type ring struct {
 	// system call would have to be watched.
 	file *os.File
 	wait syscall.RawConn
+	// asked counts who wants to know that the ring was seen empty; nil when nobody can ask.
+	asked     *atomic.Uint64
+	seenEmpty atomic.Uint64 // how many had asked when it last was
 }
 
 // openRings opens the ring of every CPU.
@@ -114,6 +117,11 @@ func (d *Datapath) ReadSamples(ctx context.Context, to Samples) error {
 		return err
 	}
 	defer closeRings(rings)
+	for _, r := range rings {
+		r.asked = &d.reading.asked
+	}
+	d.reading.rings.Store(&rings)
+	defer d.reading.rings.Store(nil)
 	return readRings(ctx, rings, d.demand, d.taiOffset, d.taking(to))
 }
 
@@ -224,11 +232,24 @@ func (r *ring) serve(ctx context.Context, offset func() time.Duration, each func
 	}
 }
 
+// isEmpty also says so to who asked before.
+func (r *ring) isEmpty() bool {
+	if r.asked == nil {
+		return r.reader.AvailableBytes() == 0
+	}
+	asked := r.asked.Load()
+	if r.reader.AvailableBytes() > 0 {
+		return false
+	}
+	r.seenEmpty.Store(asked)
+	return true
+}
+
 // empty hands over what is in the ring. One that never runs empty does not keep
 // it from ending.
 func (r *ring) empty(ctx context.Context, offset func() time.Duration, each func(sample []byte, taiOffset time.Duration)) error {
 	var raw ringbuf.Record
-	for r.reader.AvailableBytes() > 0 && ctx.Err() == nil {
+	for ctx.Err() == nil && !r.isEmpty() {
 		r.reader.SetDeadline(time.Unix(1, 0)) // it need not wait
 		correction := offset()
 		for n := 0; n < recordsPerRound && ctx.Err() == nil; n++ {

@@ -99,7 +99,7 @@ func (g *generation) createAll(specs map[string]*ebpf.MapSpec, all mapSet) (*flo
 	if err := beginFlows(all[mapFlowClock]); err != nil {
 		return nil, err
 	}
-	none := &tables{maps: make(mapSet)}
+	none := &tables{maps: make(mapSet), gaps: newFlowGaps()}
 	own, err := none.next(g, specs, all)
 	if err != nil {
 		return nil, err

@@ -17,9 +17,10 @@ import (
 type tables struct {
 	maps  mapSet
 	flows *flowTable // of mapFlows; nil without
+	gaps  *flowGaps  // of all tables
 }
 
-var tableNames = []string{mapFlows, mapSequences}
+var tableNames = []string{mapFlows, mapSequences, mapPathMTUs}
 
 // tableSizes are the entries of the tables that a generation needs.
 func (g *generation) tableSizes(cpus int) map[string]uint32 {
@@ -30,12 +31,15 @@ func (g *generation) tableSizes(cpus int) map[string]uint32 {
 	if g.exporting.sequences {
 		sizes[mapSequences] = uint32(abiExportBoundSEQUENCE_SETS)
 	}
+	if g.insertsInline {
+		sizes[mapPathMTUs] = uint32(abiPathMtuBoundPATH_MTUS)
+	}
 	return sizes
 }
 
 // recoverTables opens what an earlier agent left.
-func recoverTables(pinPath string, specs map[string]*ebpf.MapSpec, shared mapSet) (*tables, error) {
-	t := &tables{maps: make(mapSet)}
+func recoverTables(pinPath string, specs map[string]*ebpf.MapSpec, shared mapSet, gaps *flowGaps) (*tables, error) {
+	t := &tables{maps: make(mapSet), gaps: gaps}
 	for _, name := range tableNames {
 		m, err := ebpf.LoadPinnedMap(filepath.Join(pinPath, name), nil)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +62,7 @@ func recoverTables(pinPath string, specs map[string]*ebpf.MapSpec, shared mapSet
 
 func (t *tables) openFlows(shared mapSet) (err error) {
 	if m, ok := t.maps[mapFlows]; ok {
-		t.flows, err = newFlowTable(m, shared[mapFlowClock])
+		t.flows, err = newFlowTable(m, shared[mapFlowClock], t.gaps)
 	}
 	return err
 }
@@ -70,7 +74,7 @@ func (t *tables) next(g *generation, specs map[string]*ebpf.MapSpec, shared mapS
 	if err != nil {
 		return nil, fmt.Errorf("count CPUs: %w", err)
 	}
-	next := &tables{maps: make(mapSet)}
+	next := &tables{maps: make(mapSet), gaps: t.gaps}
 	for name, size := range g.tableSizes(cpus) {
 		if m, ok := t.maps[name]; ok && m.MaxEntries() == size {
 			next.maps[name] = m

@@ -5,6 +5,7 @@ package datapath
 import (
 	"cmp"
 	"encoding/binary"
+	"slices"
 
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -27,6 +28,8 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 		Destination: addressWords(e.TunnelDestination),
 		Options:     uint32(len(e.Options)),
 		PathMtu:     uint32(e.PathMTU),
+		Inserted:    uint8(ioam.OutcomeEncapInserted),
+		Tunneled:    uint8(ioam.OutcomeEncapTunneled),
 	}
 	c.FlowsBelow = flowsBelow(e.Flows)
 	header := []byte{0, 0, 1, 0} // next header and length later; PadN aligns options to 4n
@@ -39,7 +42,9 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 			c.WantsQueue |= boolean(option.DirectExport.Type.Has(ioam.BitQueueDepth))
 			continue
 		}
-		header = appendTraceOption(header, cfg, out, *option.Trace, &c.Patches[i])
+		var lacking ioam.Outcome
+		header, lacking = appendTraceOption(header, cfg, out, *option.Trace, &c.Patches[i])
+		c.Inserted, c.Tunneled = max(c.Inserted, uint8(lacking)), max(c.Tunneled, uint8(lacking))
 		if c.Patches[i].Seconds != 0 || c.Patches[i].Fraction != 0 {
 			c.WantsTime = 1
 		}
@@ -58,16 +63,21 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 	return c
 }
 
-// appendTraceOption appends one option with this node's data at its tail.
-func appendTraceOption(header []byte, cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, p *abiPatch) []byte {
+// appendTraceOption appends one option with this node's data at its tail. A
+// trace without them has the outcome that says why, else 0.
+func appendTraceOption(header []byte, cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, p *abiPatch) ([]byte, ioam.Outcome) {
 	header = append(header, optionIOAM, uint8(2+traceHeaderLength+o.Size), 0, 0)
-	data := ownData(cfg, out, o, uint16(len(header)+traceHeaderLength), o.Size, p)
+	end := len(header) + traceHeaderLength + o.Size
+	data, lacking := ownData(cfg, out, o, end, p)
 	lengths := uint16(o.Type.NodeLen())<<11 | uint16((o.Size-len(data))/4)
+	if lacking == ioam.OutcomeEncapOverflow {
+		lengths |= uint16(ioam.FlagOverflow) << 7
+	}
 	header = binary.BigEndian.AppendUint16(header, uint16(o.Namespace))
 	header = binary.BigEndian.AppendUint16(header, lengths)
 	header = binary.BigEndian.AppendUint32(header, uint32(o.Type)<<8)
 	header = append(header, make([]byte, o.Size-len(data))...)
-	return append(header, data...)
+	return append(header, data...), lacking
 }
 
 // appendDirectExport appends one option, and notes what differs per packet.
@@ -92,20 +102,26 @@ func appendDirectExport(header []byte, o ioam.DirectExportOption, p *abiPatch) [
 	return header
 }
 
-// ownData builds this node's data, which validation found to fit, and the
-// offsets of what differs per packet.
-func ownData(cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, start uint16, size int, p *abiPatch) []byte {
-	var ns ioam.Namespace
-	for _, candidate := range cfg.Namespaces {
-		if candidate.ID == o.Namespace {
-			ns = candidate
-		}
+// ownData builds this node's data, which end where the option does, and the
+// offsets of what differs per packet; or says why it writes none. Linux does the
+// same (net/ipv6): ioam6_do_fill leaves a trace of a namespace that it does not
+// know as it is, and for one that is too small ioam6_fill_trace_data sets the
+// overflow flag and leaves RemainingLen.
+func ownData(cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, end int, p *abiPatch) ([]byte, ioam.Outcome) {
+	known := slices.IndexFunc(cfg.Namespaces, func(ns ioam.Namespace) bool { return ns.ID == o.Namespace })
+	if known < 0 {
+		return nil, ioam.OutcomeEncapUnfilled
 	}
+	ns := cfg.Namespaces[known]
 	var tail []byte
 	if o.Type.HasSnapshot() {
 		tail = snapshot(ns.Schema)
 	}
-	start += uint16(size - 4*o.Type.NodeLen() - len(tail))
+	length := 4*o.Type.NodeLen() + len(tail)
+	if length > o.Size {
+		return nil, ioam.OutcomeEncapOverflow
+	}
+	start := uint16(end - length)
 
 	var data []byte
 	at := func(bit int, field *uint16, within int) {
@@ -144,7 +160,7 @@ func ownData(cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, start 
 	for bit := 11; bit <= 21; bit++ {
 		put32(bit, ioam.DataUnavailable)
 	}
-	return append(data, tail...)
+	return append(data, tail...), 0
 }
 
 // snapshot is an opaque state snapshot on the wire (RFC 9197 §4.4.2.13).

@@ -26,6 +26,7 @@ type prepared struct {
 type transaction struct {
 	datapath   *Datapath
 	interfaces []*prepared
+	attached   bool // packets may have met no program before
 	undo       []func() error
 }
 
@@ -172,7 +173,7 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 		if mode == AttachXDP {
 			p.served.xdpRefused = ""
 		}
-		*at = a
+		*at, t.attached = a, true
 		t.undo = append(t.undo, func() error {
 			*at = nil
 			return a.detach()

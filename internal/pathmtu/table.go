@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -51,9 +52,9 @@ func (r Result) String() string {
 // Path is what is known of the path to a tunnel's destination (RFC 8201 §5.2:
 // one value for each destination). It is kept for the next agent in this form.
 type Path struct {
-	Destination netip.Addr `json:"destination"`
-	MTU         int        `json:"mtu"`   // bytes of an IPv6 packet
-	Until       time.Time  `json:"until"` // it is forgotten
+	Destination netip.Addr   `json:"destination"`
+	MTU         int          `json:"mtu"`   // bytes of an IPv6 packet
+	Until       instant.Time `json:"until"` // it is forgotten
 }
 
 // Table holds the path MTUs of tunnels: never more than there are tunnels. The
@@ -98,14 +99,14 @@ func (t *Table) take(big TooBig, tunnels []Tunnel, now time.Time) Result {
 	case big.Length != 0 && int64(big.Length) <= int64(big.MTU):
 		return Implausible
 	case has && int64(big.MTU) == int64(known.MTU):
-		known.Until = now.Add(Lifetime)
+		known.Until = instant.Of(now.Add(Lifetime))
 		t.paths[big.Destination] = known
 		return Unchanged
 	case has && int64(big.MTU) > int64(known.MTU), !has && largest != 0 && int64(big.MTU) >= int64(largest), big.MTU > maxMTU:
 		return Unchanged
 	}
 	t.makeRoom(tunnels)
-	t.set(Path{Destination: big.Destination, MTU: int(big.MTU), Until: now.Add(Lifetime)})
+	t.set(Path{Destination: big.Destination, MTU: int(big.MTU), Until: instant.Of(now.Add(Lifetime))})
 	return Lowered
 }
 
@@ -142,7 +143,7 @@ func (t *Table) Expire(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for destination, p := range t.paths {
-		if !now.Before(p.Until) {
+		if !now.Before(p.Until.Time) {
 			delete(t.paths, destination)
 			t.change(destination)
 		}
@@ -180,7 +181,7 @@ func (t *Table) Restore(paths []Path, now time.Time) {
 	for _, p := range paths[:min(len(paths), ioam.MaxEncapsulations)] {
 		left := p.Until.Sub(now)
 		if p.Destination.Is6() && p.MTU >= Minimum && p.MTU <= maxMTU && left > 0 {
-			p.Until = now.Add(min(left, Lifetime)) // whatever the clock did meanwhile
+			p.Until = instant.Of(now.Add(min(left, Lifetime))) // whatever the clock did meanwhile
 			t.set(p)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -118,7 +119,7 @@ func TestTableIsBounded(t *testing.T) {
 	}
 	var many []Path
 	for i := range 2 * ioam.MaxEncapsulations {
-		many = append(many, Path{netip.AddrFrom16([16]byte{0x20, 14: byte(i >> 8), 15: byte(i)}), 1500, start.Add(time.Minute)})
+		many = append(many, Path{netip.AddrFrom16([16]byte{0x20, 14: byte(i >> 8), 15: byte(i)}), 1500, instant.Of(start.Add(time.Minute))})
 	}
 	table.Restore(many, start)
 	if n := len(table.Paths()); n > ioam.MaxEncapsulations+2 {
@@ -130,14 +131,14 @@ func TestRestore(t *testing.T) {
 	address := func(i byte) netip.Addr { return netip.AddrFrom16([16]byte{0x20, 1, 15: i}) }
 	var table Table
 	table.Restore([]Path{
-		{address(1), 1500, start.Add(time.Minute)},
-		{address(2), 1500, start},                    // over
-		{address(3), 1500, start.Add(2 * time.Hour)}, // the clock was set back
-		{address(4), 1279, start.Add(time.Minute)},
-		{address(5), 1 << 20, start.Add(time.Minute)},
-		{netip.Addr{}, 1500, start.Add(time.Minute)},
+		{address(1), 1500, instant.Of(start.Add(time.Minute))},
+		{address(2), 1500, instant.Of(start)},                    // over
+		{address(3), 1500, instant.Of(start.Add(2 * time.Hour))}, // the clock was set back
+		{address(4), 1279, instant.Of(start.Add(time.Minute))},
+		{address(5), 1 << 20, instant.Of(start.Add(time.Minute))},
+		{netip.Addr{}, 1500, instant.Of(start.Add(time.Minute))},
 	}, start)
-	want := []Path{{address(1), 1500, start.Add(time.Minute)}, {address(3), 1500, start.Add(Lifetime)}}
+	want := []Path{{address(1), 1500, instant.Of(start.Add(time.Minute))}, {address(3), 1500, instant.Of(start.Add(Lifetime))}}
 	if got := table.Paths(); !slices.Equal(got, want) {
 		t.Errorf("restored %v, want %v", got, want)
 	}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What the paths of packets carry that grow inline, learned from Packet Too Big messages that quote
+ * such a packet (docs/data-plane.md, "Path MTU"). Included behind packet_*.h.
+ */
+#ifndef WAYMARK_PATHMTU_H
+#define WAYMARK_PATHMTU_H
+
+#include "../config.h"
+#include "../maps.h"
+#include "ioam.h"
+
+#define MINIMUM_MTU    1280 /* RFC 8200 §5 */
+#define ICMPV6_TOO_BIG 2    /* RFC 4443 §3.2 */
+
+static __always_inline __u32 path_clock(void)
+{
+	return bpf_ktime_get_coarse_ns() >> 30;
+}
+
+/* What is known of the path to a destination now; NULL: nothing. */
+static __always_inline struct path_mtu *find_path_mtu(const __u64 *destination)
+{
+	__u64 address[2] = {destination[0], destination[1]};
+	struct path_mtu *known = bpf_map_lookup_elem(&path_mtus, address);
+
+	return known && path_clock() - known->heard <= PATH_MTU_AGE ? known : 0;
+}
+
+/* Whether a packet that has grown inline is known to be too large for its path. */
+static __always_inline int is_known_too_big(const struct ipv6 *ip6, __u32 length)
+{
+	const struct path_mtu *known;
+
+	if (length <= MINIMUM_MTU)
+		return 0;
+	known = find_path_mtu(ip6->destination);
+	return known && known->mtu < length;
+}
+
+struct too_big {
+	__u8 type;
+	__u8 code;
+	__be16 checksum;
+	__be32 mtu;
+};
+
+/*
+ * Learns from an ICMPv6 message that says what a path carries, if the packet that it quotes has a
+ * header as this node inserts it. What it is about may be another node's packet, if this one
+ * inserts into those. Not inlined: see scan_options().
+ */
+__noinline int hear_too_big(context *ctx, __u32 l3)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	const struct ipv6 *ip6, *quoted;
+	const struct too_big *message;
+	const __u8 *header;
+	struct path_mtu heard = {}, *known;
+	__u64 destination[2];
+
+	packet_load(ctx, p);
+	packet_pull(ctx, p, 2 * IPV6_HEADER + sizeof(*message) + 8);
+	ip6 = at(p, 0, IPV6_HEADER);
+	message = at(p, IPV6_HEADER, sizeof(*message));
+	quoted = at(p, IPV6_HEADER + sizeof(*message), IPV6_HEADER);
+	header = at(p, 2 * IPV6_HEADER + sizeof(*message), 8);
+	if (!ip6 || !message || !quoted || !header || message->type != ICMPV6_TOO_BIG)
+		return 0;
+	if (bpf_ntohl(quoted->class_label) >> 28 != 6 || quoted->next_header != NEXT_HBH ||
+	    quoted->source[0] != ip6->destination[0] || quoted->source[1] != ip6->destination[1])
+		return 0;
+	if (header[2] != OPTION_PADN || header[3] ||
+	    (header[4] != OPTION_IOAM && header[4] != OPTION_IOAM_IMMUTABLE))
+		return 0;
+	heard.mtu = bpf_ntohl(message->mtu);
+	heard.heard = path_clock();
+	/* below the minimum it is to be discarded (RFC 8201 §4); what would have fitted is not true */
+	if (heard.mtu < MINIMUM_MTU ||
+	    heard.mtu >= (__u32)bpf_ntohs(quoted->payload_length) + IPV6_HEADER)
+		return 0;
+	destination[0] = quoted->destination[0];
+	destination[1] = quoted->destination[1];
+	known = find_path_mtu(destination);
+	if (!known || known->mtu >= heard.mtu)
+		bpf_map_update_elem(&path_mtus, destination, &heard, BPF_ANY);
+	return 0;
+}
+
+#endif

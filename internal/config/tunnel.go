@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// maxTunnelDestinations leaves room for those of encapsulations.
+const maxTunnelDestinations = ioam.MaxTunnelDestinations - ioam.MaxEncapsulations
+
+// TakesBare tells whether packets without IOAM are taken out of the tunnel:
+// where sources are named, they vouch for them.
+func (d Decapsulation) TakesBare() bool {
+	if d.Bare != nil {
+		return *d.Bare
+	}
+	return len(d.Sources) > 0
+}
+
+func (d Decapsulation) node() ioam.Decapsulation {
+	return ioam.Decapsulation{TunnelDestination: d.TunnelDestination, Sources: d.Sources, Bare: d.TakesBare()}
+}
+
+// tunnelDestinations are those that the file lists, and those of encapsulations
+// other than these in use: the node cannot use them now, and protects them all
+// the same.
+func (c *Config) tunnelDestinations(inUse []int) []netip.Addr {
+	list := slices.Clone(c.TunnelDestinations)
+	for i, e := range c.Encapsulations {
+		if !slices.Contains(inUse, i) && e.Tunnel != nil && !slices.Contains(list, e.Tunnel.Destination) {
+			list = append(list, e.Tunnel.Destination)
+		}
+	}
+	return list
+}
+
+func (c *Config) tunnelRules(add func(path, problem, cure string)) {
+	if n := len(c.TunnelDestinations); n > maxTunnelDestinations {
+		add("tunnel-destinations", fmt.Sprintf("%d tunnel destinations are too many", n), fmt.Sprintf("use at most %d", maxTunnelDestinations))
+	}
+}

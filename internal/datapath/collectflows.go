@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// readThroughTime bounds how long the end of an interval waits for the readers
+// of rings.
+const readThroughTime = time.Second
+
+// CollectFlows ends the interval of flows, begins the next, and gives what
+// flows did in the one that ended. Without a table it gives what is left of the
+// last one.
+func (d *Datapath) CollectFlows(each func(Flow)) error {
+	d.applying.Lock() // the table stays
+	defer d.applying.Unlock()
+	t := d.flowTable()
+	if t.flows != nil {
+		return t.collect(each)
+	}
+	if !t.gaps.holds() {
+		return nil
+	}
+	var clock abiFlowClock
+	if err := d.shared[mapFlowClock].Lookup(uint32(0), &clock); err != nil {
+		return fmt.Errorf("read the interval of flows: %w", err)
+	}
+	d.gaps.distrust()
+	return t.give(newFlowSums(), clock.Epoch, each)
+}
+
+// flowTable is the one in use; it is empty when no namespace aggregates.
+func (d *Datapath) flowTable() *flowTable {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tables.flows == nil {
+		return &flowTable{gaps: d.gaps}
+	}
+	return d.tables.flows
+}
+
+// useTables makes tables those in use. Flows of a table that goes are kept
+// until they are collected.
+func (d *Datapath) useTables(next *tables) {
+	if old := d.tables.flows; old != nil {
+		if err := old.distrustRefusals(); err != nil {
+			d.options.Log.Warn("read the table of flows", "error", err)
+		}
+		if old != next.flows {
+			time.Sleep(flowSettling)
+			if err := old.drain(); err != nil {
+				d.options.Log.Warn("read the last flows of a table", "error", err)
+			}
+		}
+	}
+	if err := next.adopt(d.options.PinPath, d.tables); err != nil {
+		d.options.Log.Warn("keep tables for the next agent", "error", err)
+	}
+	d.tables = next
+}
+
+// counting is what of a configuration decides which packets are counted.
+type counting struct {
+	roles          map[ioam.IfIndex]ioam.Role
+	masters        []ioam.Master
+	aggregated     map[ioam.NamespaceID]bool
+	decapsulations []ioam.Decapsulation
+}
+
+func countingOf(cfg ioam.NodeConfig) *counting {
+	c := &counting{
+		roles: make(map[ioam.IfIndex]ioam.Role), masters: cfg.Masters,
+		aggregated: make(map[ioam.NamespaceID]bool), decapsulations: cfg.Decapsulations,
+	}
+	for _, i := range cfg.Interfaces {
+		c.roles[i.Index] = i.Roles
+	}
+	for _, ns := range cfg.Namespaces {
+		c.aggregated[ns.ID] = ns.Export == ioam.ExportAggregate || ns.Export == ioam.ExportSample
+	}
+	return c
+}
+
+// countAs notes what is counted from now on: what was not before, or met no
+// program, is not missing.
+func (d *Datapath) countAs(next *counting, attached bool) {
+	if attached || !reflect.DeepEqual(d.counting, next) {
+		d.gaps.distrust()
+	}
+	d.counting = next
+}
+
+// emptied is how a caller waits until every ring was seen empty.
+type emptied struct {
+	asked atomic.Uint64
+	rings atomic.Pointer[[]*ring]
+}
+
+// readThrough waits until what programs have written is read; false says that
+// nobody reads it, or too slowly.
+func (d *Datapath) readThrough() bool {
+	rings := d.reading.rings.Load()
+	if rings == nil {
+		return false
+	}
+	ask := d.reading.asked.Add(1)
+	deadline := time.Now().Add(readThroughTime)
+	for _, r := range *rings {
+		var poked time.Time
+		for ; r.seenEmpty.Load() < ask; time.Sleep(100 * time.Microsecond) {
+			now := time.Now()
+			if now.After(deadline) {
+				return false
+			}
+			if now.Sub(poked) > 10*time.Millisecond {
+				if poked = now; r.poke() != nil {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}

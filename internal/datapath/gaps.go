@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"hash/maphash"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+const (
+	// mostLate is how far behind a Sequence Number may be that is only late;
+	// those farther behind began anew.
+	mostLate = int32(abiExportBoundMOST_LATE)
+	// mostAhead is how far ahead one may be; those farther ahead began anew.
+	mostAhead = 1 << 30
+	// numbersKept is how many intervals a flow may be silent without its losses
+	// in between being forgotten.
+	numbersKept = 8
+	// lateness is how long a packet of an interval that ended may still be on its
+	// way over another CPU before it counts as missing.
+	lateness = 200 * time.Millisecond
+	// leastKept is how many flows are remembered however small the table is.
+	leastKept = 4096
+)
+
+// flowGaps reckons which Sequence Numbers are missing (docs/data-plane.md,
+// "Direct Export"). It outlives tables of flows, and holds what flows did that
+// ended or gave way until their interval is collected, for their packets on
+// other CPUs belong to it.
+type flowGaps struct {
+	wait func(time.Duration) // for late packets
+	read func() bool         // reads what is in the rings; false when it cannot
+
+	mu      sync.Mutex
+	most    int // flows that are held, and flows that are remembered
+	held    map[heldFlow]*flowSum
+	numbers map[abiFlowKey]numbered
+	streams map[flowStream]sharing
+	seed    maphash.Seed
+	doubted bool
+	doubt   flowTicks // when packets may last have come uncounted
+}
+
+// heldFlow is a flow in one interval.
+type heldFlow struct {
+	key   abiFlowKey
+	epoch uint32
+}
+
+// numbered is what is known of a flow's Sequence Numbers.
+type numbered struct {
+	highest uint32
+	epoch   uint32    // that it was told in
+	last    flowTicks // that came
+	// balance is how many numbers up to the highest did not come and are not told
+	// as missing; below 0, how many came that had been told.
+	balance int64
+	told    int64
+}
+
+func newFlowGaps() *flowGaps {
+	return &flowGaps{
+		wait: time.Sleep, read: func() bool { return true },
+		most: leastKept, seed: maphash.MakeSeed(),
+		held:    make(map[heldFlow]*flowSum),
+		numbers: make(map[abiFlowKey]numbered),
+		streams: make(map[flowStream]sharing),
+	}
+}
+
+// flowStream is what numbers are counted by (RFC 9326 §3.2). Without Flow-ID,
+// each flow is taken to have numbers of its own.
+type flowStream struct {
+	namespace uint16
+	flowID    uint32
+}
+
+// sharing is the two flows of a stream that were seen last, the latest first.
+type sharing struct {
+	flows [2]struct {
+		flow uint64 // a hash; 0 = none
+		last flowTicks
+	}
+	epoch uint32
+}
+
+func (s sharing) note(flow uint64, t *abiFlowTotals) sharing {
+	at, last := &s.flows, flowTicks(t.Last)
+	if at[0].flow != flow {
+		if at[1].flow == flow {
+			last = flowTicks(later(uint32(last), uint32(at[1].last)))
+		}
+		at[1] = at[0]
+		at[0].flow, at[0].last = flow, last
+	}
+	at[0].last = flowTicks(later(uint32(at[0].last), uint32(last)))
+	s.epoch = later(s.epoch, t.Epoch)
+	return s
+}
+
+// byOthers says whether another flow took numbers since a time.
+func (s sharing) byOthers(flow uint64, since, now flowTicks) bool {
+	for _, other := range s.flows {
+		if other.flow != 0 && other.flow != flow && other.last.isSince(since, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// misses says whether a flow's numbers can be missing: there are some, and they
+// are not this node's own.
+func misses(key *abiFlowKey) bool {
+	return uint8(key.Type)&ioam.ExtensionSequence != 0 && ioam.ExportRole(key.Role) != ioam.RoleEncapsulating
+}
+
+func (g *flowGaps) flow(key *abiFlowKey) uint64 { return maphash.Comparable(g.seed, *key) | 1 }
+
+// note says that a flow was seen.
+func (g *flowGaps) note(key *abiFlowKey, t *abiFlowTotals) {
+	if !misses(key) || uint8(key.Type)&ioam.ExtensionFlowID == 0 {
+		return
+	}
+	stream := flowStream{key.NamespaceId, key.FlowId}
+	s, ok := g.streams[stream]
+	if !ok && len(g.streams) >= g.most {
+		return
+	}
+	if !ok {
+		s.epoch = t.Epoch
+	}
+	g.streams[stream] = s.note(g.flow(key), t)
+}
+
+// isShared says whether others took numbers of the flow's stream since a time:
+// then nobody can say whose numbers are missing.
+func (g *flowGaps) isShared(key *abiFlowKey, since, now flowTicks) bool {
+	if uint8(key.Type)&ioam.ExtensionFlowID == 0 {
+		return false
+	}
+	s, ok := g.streams[flowStream{key.NamespaceId, key.FlowId}]
+	return !ok || s.byOthers(g.flow(key), since, now)
+}
+
+// size bounds memory by the entries of the table of flows.
+func (g *flowGaps) size(entries int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.most = max(entries, leastKept)
+}
+
+// distrust says that packets may have come uncounted until now.
+func (g *flowGaps) distrust() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.doubted, g.doubt = true, newFlowTime().ticks
+}
+
+// isDoubtful says whether packets may have come uncounted since a time.
+func (g *flowGaps) isDoubtful(since, now flowTicks) bool {
+	return g.doubted && g.doubt.isSince(since, now)
+}
+
+// follow is what is known of a flow's numbers with those of one more interval,
+// and since when those may have come that were expected. Sure is false when
+// numbers of several CPUs cannot be put together.
+func (g *flowGaps) follow(key *abiFlowKey, s *flowSum) (now numbered, since flowTicks, sure bool) {
+	t := &s.totals
+	last, ok := g.numbers[*key]
+	now, since, sure = numbered{highest: t.Highest, epoch: t.Epoch, last: flowTicks(t.Last)}, flowTicks(t.First), len(s.ranges) == 1 || t.Anew == 0
+	if ok {
+		since = last.last
+		now.last = flowTicks(later(t.Last, uint32(last.last)))
+	}
+	since -= flowTicks(lateness / coarseUnit)
+	came := int64(t.Numbers) + int64(t.Strays) // a stray fills a number, or was told as missing
+	if t.Numbers == 0 {
+		now.highest = last.highest
+		now.balance, now.told = last.balance-came, last.told
+		return now, since, sure && ok
+	}
+	expected := int64(t.Highest-t.Lowest) + 1
+	switch ahead := int32(t.Highest - last.highest); {
+	case !ok:
+		sure = sure && !s.split
+	case t.Anew != 0, ahead < -mostLate, ahead > mostAhead:
+	default:
+		expected, now.balance, now.told = int64(max(ahead, 0)), last.balance, last.told
+		now.highest = later(t.Highest, last.highest)
+	}
+	now.balance += expected - came
+	return now, since, sure
+}
+
+// lacks says whether some flow lacks numbers that may still come.
+func (g *flowGaps) lacks(sums *flowSums) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ticks := newFlowTime().ticks
+	for key, s := range sums.by {
+		if !misses(&key) {
+			continue
+		}
+		now, since, sure := g.follow(&key, s)
+		if sure && now.balance > 0 && !g.isDoubtful(since, ticks) && !g.isShared(&key, since, ticks) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle is how many of a flow's numbers are missing, and not told before. next
+// is what came in the interval that runs, nil when nothing did; refused says
+// whether the flow's packets may have found no place since a time.
+func (g *flowGaps) settle(key *abiFlowKey, s, next *flowSum, refused func(since, now flowTicks) bool) (missing uint32, known bool) {
+	if !misses(key) {
+		return 0, true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now, since, sure := g.follow(key, s)
+	if !sure {
+		delete(g.numbers, *key)
+		return 0, s.totals.Numbers == 0
+	}
+	ticks := newFlowTime().ticks
+	known = now.balance <= 0 || !g.isDoubtful(since, ticks) && !g.isShared(key, since, ticks) && !refused(since, ticks)
+	if known {
+		missing = uint32(min(max(now.balance-next.upTo(now.highest), 0), 1<<32-1))
+	} else {
+		now.balance = 0
+	}
+	now.balance -= int64(missing)
+	now.told += int64(missing)
+	now.balance = max(now.balance, -now.told)
+	if _, ok := g.numbers[*key]; ok || len(g.numbers) < g.most {
+		g.numbers[*key] = now
+	} else {
+		g.doubted, g.doubt = true, ticks
+	}
+	return missing, known
+}
+
+// handover is what becomes of a part of a flow that ended or gave way.
+type handover uint8
+
+const (
+	// partHeld waits for the end of its interval.
+	partHeld handover = iota
+	// partWhole can be told: nothing is missing since the flow was told last.
+	partWhole
+	// partUnsure is told because there is no room to hold it.
+	partUnsure
+)
+
+// hand takes what a CPU had of a flow that ended or gave way.
+func (g *flowGaps) hand(key *abiFlowKey, part *flowSum) handover {
+	if !misses(key) {
+		return partWhole
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	t := &part.totals
+	g.note(key, t)
+	at := heldFlow{*key, t.Epoch}
+	if s := g.held[at]; s != nil {
+		s.merge(part)
+		return partHeld
+	}
+	last, ok := g.numbers[*key]
+	whole := t.Numbers > 0 && t.Anew == 0 && t.Strays == 0 && t.Highest-t.Lowest+1 == t.Numbers
+	if whole && (ok && t.Lowest == last.highest+1 || !ok && t.Lowest == 0 && len(g.numbers) < g.most) {
+		last.highest, last.epoch, last.last = t.Highest, t.Epoch, flowTicks(later(t.Last, uint32(last.last)))
+		g.numbers[*key] = last
+		return partWhole
+	}
+	if len(g.held) >= g.most {
+		g.doubted, g.doubt = true, newFlowTime().ticks
+		return partUnsure
+	}
+	g.held[at] = part
+	return partHeld
+}
+
+// keep holds a part of a table that is gone, whatever it is.
+func (g *flowGaps) keep(key *abiFlowKey, part *flowSum) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at := heldFlow{*key, part.totals.Epoch}
+	if s := g.held[at]; s != nil {
+		s.merge(part)
+	} else {
+		g.held[at] = part
+	}
+}
+
+// take adds what is held of intervals up to one to sums.
+func (g *flowGaps) take(epoch uint32, sums *flowSums) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for at, s := range g.held {
+		if !newer(at.epoch, epoch) {
+			sums.merge(&at.key, s)
+			delete(g.held, at)
+		}
+	}
+	for key, s := range sums.by {
+		g.note(&key, &s.totals)
+	}
+}
+
+// look adds what is held to sums, and leaves it.
+func (g *flowGaps) look(sums *flowSums) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for at, s := range g.held {
+		sums.merge(&at.key, s.clone())
+	}
+	for key, s := range sums.by {
+		g.note(&key, &s.totals)
+	}
+}
+
+// holds says whether anything waits for the end of its interval.
+func (g *flowGaps) holds() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.held) > 0
+}
+
+// forget lets go of flows that have been silent for long.
+func (g *flowGaps) forget(epoch uint32) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	silent := func(since uint32) bool { return int32(epoch-since) > numbersKept }
+	maps.DeleteFunc(g.numbers, func(_ abiFlowKey, n numbered) bool { return silent(n.epoch) })
+	maps.DeleteFunc(g.streams, func(_ flowStream, s sharing) bool { return silent(s.epoch) })
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// delivery is a packet that comes to a node, and where.
+type delivery struct {
+	number uint32
+	cpu    int
+	ends   bool // a FIN, perhaps that of an earlier connection of the same ports
+}
+
+// deliveries numbers packets, loses some, and lets the others overtake each other
+// by at most depth. Neither the first nor the last one is lost: what is before
+// and after them is not known.
+func deliveries(r *rand.Rand, first uint32, count, cpus, depth int, loss float64) (list []delivery, lost []uint32) {
+	cpu, sticky := 0, r.Float64()
+	type placed struct {
+		delivery
+		place int
+	}
+	var order []placed
+	for i := range count {
+		number := first + uint32(i)
+		if i > depth && i < count-depth-1 && r.Float64() < loss {
+			lost = append(lost, number)
+			continue
+		}
+		if r.Float64() > sticky {
+			cpu = r.IntN(cpus)
+		}
+		at := i
+		if i > depth && i < count-depth-1 {
+			at += r.IntN(depth + 1)
+		}
+		order = append(order, placed{delivery{number, cpu, r.IntN(40) == 0}, at})
+	}
+	slices.SortStableFunc(order, func(a, b placed) int { return a.place - b.place })
+	for _, p := range order {
+		list = append(list, p.delivery)
+	}
+	return list, lost
+}
+
+// lostBelow is how many of the lost numbers are not above one.
+func lostBelow(lost []uint32, highest uint32) (n uint64) {
+	for _, number := range lost {
+		if int32(highest-number) >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// simulated is what the programs make of one flow, on several CPUs.
+type simulated struct {
+	key   abiFlowKey
+	epoch uint32
+	now   flowTicks
+	parts map[int]*simulatedPart // by CPU
+}
+
+// simulatedPart is an entry; its numbers are those of the intervals.
+type simulatedPart struct {
+	state  expectedPart
+	totals map[uint32]*abiFlowTotals
+}
+
+func (s *simulated) add(d delivery) {
+	p := s.parts[d.cpu]
+	if p == nil {
+		p = &simulatedPart{totals: map[uint32]*abiFlowTotals{}}
+		s.parts[d.cpu] = p
+	}
+	t := p.totals[s.epoch]
+	if t == nil {
+		t = &abiFlowTotals{Epoch: s.epoch, First: uint32(s.now)}
+		p.totals[s.epoch] = t
+		p.state.numbers = nil
+	}
+	p.state.add(d.number)
+	t.Packets++
+	t.Last, t.Numbers = uint32(s.now), uint32(len(p.state.numbers))
+	t.Lowest, t.Highest = span(p.state.numbers)
+}
+
+// handOver ends or evicts what a CPU has of the flow.
+func (s *simulated) handOver(g *flowGaps, cpu int) (told uint64) {
+	p := s.parts[cpu]
+	if p == nil {
+		return 0
+	}
+	delete(s.parts, cpu)
+	for epoch := s.epoch - 1; epoch != s.epoch+1; epoch++ {
+		if t := p.totals[epoch]; t != nil {
+			if g.hand(&s.key, newFlowSum(t, 0, FlowEvicted)) != partHeld {
+				told += t.Packets
+			}
+		}
+	}
+	return told
+}
+
+// sums takes what CPUs have of an interval.
+func (s *simulated) sums(epoch uint32) *flowSums {
+	sums := newFlowSums()
+	for cpu := range len(s.parts) + 8 {
+		if p := s.parts[cpu]; p != nil && p.totals[epoch] != nil {
+			sums.merge(&s.key, newFlowSum(p.totals[epoch], 0, FlowInterval))
+		}
+	}
+	return sums
+}
+
+// TestGapsOfRandomFlows has the packets of a flow come over several CPUs, out of
+// order, with parts that end or give way and intervals that end anywhere: what
+// is told as missing never exceeds what was lost, and in the end it is that.
+func TestGapsOfRandomFlows(t *testing.T) {
+	for seed := range uint64(600) {
+		r := rand.New(rand.NewPCG(7, seed))
+		cpus, depth, loss := 1+r.IntN(6), r.IntN(60), []float64{0, 0, 0.01, 0.2}[r.IntN(4)]
+		list, lost := deliveries(r, []uint32{0, 1<<32 - 500, 70_000}[r.IntN(3)], 200+r.IntN(3000), cpus, depth, loss)
+		g := newFlowGaps()
+		s := &simulated{epoch: 1, now: newFlowTime().ticks, parts: map[int]*simulatedPart{}}
+		s.key.Role, s.key.Type, s.key.FlowId = uint8(ioam.RoleTransit), uint32(ioam.ExtensionFlowID|ioam.ExtensionSequence), 5
+		packets, missing, at := uint64(0), uint64(0), 0
+		evicting, interval := r.IntN(2)*r.IntN(100), 1+r.IntN(len(list))
+		step := func(until int) {
+			for ; at < min(until, len(list)); at++ {
+				s.add(list[at])
+				if list[at].ends || evicting > 0 && r.IntN(evicting) == 0 {
+					packets += s.handOver(g, list[at].cpu)
+				}
+			}
+		}
+		for at < len(list) || len(s.sums(s.epoch).order) > 0 || len(g.held) > 0 {
+			step(at + 1 + r.IntN(interval))
+			ended := s.epoch
+			s.epoch++
+			sums := s.sums(ended)
+			for _, p := range s.parts {
+				delete(p.totals, ended)
+			}
+			g.take(ended, sums)
+			var next *flowSums
+			if g.lacks(sums) {
+				step(at + 2*depth + 2) // what was on its way
+				next = s.sums(s.epoch)
+				g.look(next)
+			}
+			for key, sum := range sums.by {
+				n, known := g.settle(&key, sum, next.of(&key), func(_, _ flowTicks) bool { return false })
+				packets, missing = packets+sum.totals.Packets, missing+uint64(n)
+				if most := lostBelow(lost, sum.totals.Highest); !known || missing > most {
+					t.Fatalf("seed %d, interval %d: %d missing, known %v; %d were lost", seed, ended, missing, known, most)
+				}
+			}
+			g.forget(ended)
+		}
+		if packets != uint64(len(list)) || missing != uint64(len(lost)) {
+			t.Fatalf("seed %d: %d packets told of %d, %d missing, %d were lost", seed, packets, len(list), missing, len(lost))
+		}
+	}
+}
+
+// part is a flow's part in an interval, with its first and last number.
+func part(epoch, lowest, highest, numbers uint32, change ...func(*abiFlowTotals)) *flowSum {
+	now := uint32(newFlowTime().ticks)
+	t := &abiFlowTotals{Packets: uint64(numbers), Numbers: numbers, Lowest: lowest, Highest: highest, Epoch: epoch, First: now, Last: now}
+	for _, c := range change {
+		c(t)
+	}
+	return newFlowSum(t, 0, FlowInterval)
+}
+
+// TestGapsThatCannotBeKnown has reasons for which nobody knows what is missing:
+// that is said, of a flow that lacks numbers, and not of one that does not.
+func TestGapsThatCannotBeKnown(t *testing.T) {
+	never := func(_, _ flowTicks) bool { return false }
+	anew := func(t *abiFlowTotals) { t.Anew = 1 }
+	type told struct {
+		missing uint32
+		known   bool
+	}
+	for _, test := range []struct {
+		name  string
+		do    func(g *flowGaps, key abiFlowKey, sums *flowSums)
+		other func(since, now flowTicks) bool
+		want  told
+	}{
+		{"lost", func(_ *flowGaps, key abiFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) }, never, told{3, true}},
+		{"uncounted before", func(g *flowGaps, key abiFlowKey, sums *flowSums) {
+			g.distrust()
+			sums.merge(&key, part(1, 0, 9, 7))
+		}, never, told{0, false}},
+		{"uncounted before, nothing missing", func(g *flowGaps, key abiFlowKey, sums *flowSums) {
+			g.distrust()
+			sums.merge(&key, part(1, 0, 9, 10))
+		}, never, told{0, true}},
+		{"no place in the table", func(_ *flowGaps, key abiFlowKey, sums *flowSums) { sums.merge(&key, part(1, 0, 9, 7)) },
+			func(_, _ flowTicks) bool { return true }, told{0, false}},
+		{"another flow has the Flow-ID", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
+			sums.merge(&key, part(1, 0, 9, 7))
+			key.SourcePort++
+			sums.merge(&key, part(1, 2, 5, 3))
+		}, never, told{0, false}},
+		{"another flow has another Flow-ID", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
+			sums.merge(&key, part(1, 0, 9, 7))
+			key.FlowId++
+			sums.merge(&key, part(1, 2, 5, 3))
+		}, never, told{3, true}},
+		{"another flow had the Flow-ID long ago", func(g *flowGaps, key abiFlowKey, sums *flowSums) {
+			other := key
+			other.SourcePort++
+			long := func(t *abiFlowTotals) { t.Last -= uint32(time.Minute / coarseUnit) }
+			g.note(&other, &part(1, 2, 5, 3, long).totals)
+			sums.merge(&key, part(1, 0, 9, 7))
+		}, never, told{3, true}},
+		{"anew on one CPU of two", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
+			sums.merge(&key, part(1, 50_000, 50_009, 5))
+			sums.merge(&key, part(1, 3, 9, 7, anew))
+		}, never, told{0, false}},
+		{"anew on one CPU", func(_ *flowGaps, key abiFlowKey, sums *flowSums) { sums.merge(&key, part(1, 3, 9, 5, anew)) }, never, told{2, true}},
+		{"far apart on two CPUs", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
+			sums.merge(&key, part(1, 50_000, 50_009, 10))
+			sums.merge(&key, part(1, 0, 9, 10))
+		}, never, told{0, false}},
+		{"strays", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
+			sums.merge(&key, part(1, 0, 9, 7, func(t *abiFlowTotals) { t.Strays = 2 }))
+		}, never, told{1, true}},
+		{"the node that numbers", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
+			key.Role = uint8(ioam.RoleEncapsulating)
+			sums.merge(&key, part(1, 0, 9, 7))
+		}, never, told{0, true}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g, sums := newFlowGaps(), newFlowSums()
+			key := abiFlowKey{Role: uint8(ioam.RoleTransit), NamespaceId: 123, FlowId: 5, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
+			test.do(g, key, sums)
+			g.take(1, sums)
+			first := sums.order[0]
+			missing, known := g.settle(&first, sums.by[first], nil, test.other)
+			if got := (told{missing, known}); got != test.want {
+				t.Errorf("%+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestGapsAreBounded has more flows than are remembered and held: memory does not
+// grow, and of those that are not remembered no loss is made up.
+func TestGapsAreBounded(t *testing.T) {
+	g := newFlowGaps()
+	key := func(i uint32) abiFlowKey {
+		return abiFlowKey{Role: uint8(ioam.RoleTransit), FlowId: i, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
+	}
+	unsure := 0
+	for i := range uint32(3 * leastKept) {
+		k := key(i)
+		if g.hand(&k, part(1, 0, 2, 2)) == partUnsure {
+			unsure++
+		}
+	}
+	if len(g.held) != leastKept || unsure != 2*leastKept || len(g.streams) > leastKept {
+		t.Errorf("%d held, %d not, %d streams", len(g.held), unsure, len(g.streams))
+	}
+	for epoch := uint32(1); epoch < 4; epoch++ {
+		sums := newFlowSums()
+		for i := range uint32(3 * leastKept) {
+			k := key(i)
+			sums.merge(&k, part(epoch, epoch*10, epoch*10+9, 10))
+		}
+		g.take(epoch, sums)
+		for _, k := range sums.order {
+			if n, _ := g.settle(&k, sums.by[k], nil, func(_, _ flowTicks) bool { return false }); n > 0 && epoch > 1 {
+				t.Fatalf("interval %d, flow %d: %d missing", epoch, k.FlowId, n)
+			}
+		}
+		g.forget(epoch)
+	}
+	if len(g.held) > 0 || len(g.numbers) > leastKept || len(g.streams) > leastKept {
+		t.Errorf("%d held, %d flows, %d streams", len(g.held), len(g.numbers), len(g.streams))
+	}
+	g.forget(4 + numbersKept)
+	if len(g.numbers)+len(g.streams) > 0 {
+		t.Errorf("%d flows and %d streams are kept for ever", len(g.numbers), len(g.streams))
+	}
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import "encoding/binary"
+
+// isEdgeThatDrops reports whether an interface passes nothing in a direction
+// that is not proven to be free of IOAM (data-plane.md, "The domain's edge").
+func (i *Interface) isEdgeThatDrops(direction Role) bool {
+	return i.Roles&direction == 0 && i.Boundary == BoundaryDrop
+}
+
+// isUnproven reports whether a frame, as it was parsed, may hold IOAM that was
+// not found.
+func isUnproven(f Frame, p packet, parsed Outcome, ok bool) bool {
+	switch {
+	case ok:
+		return len(p.options) == 0 && p.isFollowed()
+	case parsed == OutcomeNotIPv6:
+		return f.Link == LinkEthernet && isBuried(f.Data)
+	}
+	return parsed == OutcomeMalformedHeader || parsed == OutcomeMalformedTooManyOptions
+}
+
+func dropUnproven(f Frame) Result {
+	result := unchanged(f, OutcomeBoundaryUnprovenDropped)
+	result.Verdict = Drop
+	return result
+}
+
+// isFollowed reports whether another Hop-by-Hop header is after the first one,
+// where none is valid (RFC 8200 §4.1).
+func (p *packet) isFollowed() bool {
+	return p.header != nil && NextHeader(p.header[0]) == NextHeaderHopByHop
+}
+
+// isBuried reports whether IPv6, or another tag, is after a third VLAN tag.
+func isBuried(frame []byte) bool {
+	const first, depth = 12, 3
+	if len(frame) < first+4*depth+2 {
+		return false
+	}
+	for i := range depth {
+		if !isTag(binary.BigEndian.Uint16(frame[first+4*i:])) {
+			return false
+		}
+	}
+	etherType := binary.BigEndian.Uint16(frame[first+4*depth:])
+	return etherType == etherTypeIPv6 || isTag(etherType)
+}
+
+func isTag(etherType uint16) bool { return etherType == etherTypeVLAN || etherType == etherTypeQinQ }
+
+// isWholeTunnel reports whether a tunnel's packet is there in full, and the
+// packet in it is within it.
+func (p *packet) isWholeTunnel() bool {
+	inner := p.ip[ipv6HeaderLen+len(p.header):]
+	length := ipv6HeaderLen + int(binary.BigEndian.Uint16(inner[4:]))
+	if outer := p.payloadLength(); outer != 0 {
+		return ipv6HeaderLen+outer <= len(p.ip) && len(p.header)+length <= outer
+	}
+	return length <= len(inner) // a jumbogram, as for the Hop-by-Hop header
+}

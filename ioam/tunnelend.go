@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ioam
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// judgeTunnel says whether a packet, whose IOAM options are valid, is to be
+// taken out of a tunnel: OutcomeTunnelDecapsulated; OutcomeNoIOAM when it is in
+// none that ends here; else why it is refused (data-plane.md, "Tunnel ends").
+func (n *Node) judgeTunnel(p packet) Outcome {
+	ip, tunnel := p.tunneled()
+	end, here := n.decapsulations[p.destination()]
+	if !tunnel || !here {
+		return OutcomeNoIOAM
+	}
+	from := netip.AddrFrom16(p.source())
+	isFrom := func(source netip.Prefix) bool { return source.Contains(from) }
+	isKnown := func(o Option) bool { return n.namespaceOf(o) != nil }
+	switch {
+	case !p.isWholeTunnel():
+		return OutcomeMalformedTunnel
+	case len(end.Sources) > 0 && !slices.ContainsFunc(end.Sources, isFrom):
+		return OutcomeDecapRefusedSource
+	case !end.Bare && !slices.ContainsFunc(p.options, isKnown):
+		return OutcomeDecapRefusedBare
+	case isOfLink(packet{ip: ip}, findUpperLayer(ip)):
+		return OutcomeDecapRefusedInner
+	}
+	return OutcomeTunnelDecapsulated
+}
+
+// guards reports whether a packet from outside is, or may be, in a tunnel to
+// an end that this node knows.
+func (n *Node) guards(p packet) bool {
+	if !n.tunnelDestinations[p.destination()] {
+		return false
+	}
+	last := findUpperLayer(p.ip).next
+	return last == NextHeaderIPv6 || isExtensionHeader(last)
+}
+
+// isOfLink reports whether a packet has no business beyond a link, or may have
+// none because its upper layer cannot be found. It does not matter in fragments
+// other than the first: without the first one they are not reassembled.
+func isOfLink(p packet, upper upperLayer) bool {
+	if isLocal(p.source()) || isLocal(p.destination()) || isExtensionHeader(upper.next) {
+		return true
+	}
+	if !upper.known || upper.next != NextHeaderICMPv6 {
+		return false
+	}
+	return len(p.ip) <= upper.offset || isLinkMessage(p.ip[upper.offset])
+}
+
+// isLocal reports whether no router forwards by an address: of a link, or
+// beginning with 64 zero bits, as the unspecified and the loopback address and
+// those that hold an IPv4 address do (RFC 4291 §2.5, 2.7).
+func isLocal(a [16]byte) bool {
+	return isMulticast(a) || isLinkLocalUnicast(a) || [8]byte(a[:8]) == [8]byte{}
+}
+
+// isLinkMessage reports whether no router forwards ICMPv6 messages of a type
+// (RFC 4890 §4.3.3).
+func isLinkMessage(kind uint8) bool {
+	switch {
+	case kind >= 130 && kind <= 137, // MLD (RFC 2710), neighbour discovery (RFC 4861 §4)
+		kind == 141, kind == 142, // inverse neighbour discovery (RFC 3122)
+		kind == 143,              // MLDv2 (RFC 3810 §5.2)
+		kind == 148, kind == 149, // SEND (RFC 3971 §6.4)
+		kind >= 151 && kind <= 153: // multicast router discovery (RFC 4286)
+		return true
+	}
+	return false
+}
