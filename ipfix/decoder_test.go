@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -188,9 +189,11 @@ func TestRoomForConnections(t *testing.T) {
 func TestHostileSenders(t *testing.T) {
 	limits := Limits{Sessions: 8, Domains: 4, SessionTemplates: 16, Templates: 64, Fields: 8}
 	d := NewDecoder(DecoderConfig{Limits: limits})
+	refused := 0
 	for n := range 2000 {
 		s, err := d.Open(key(UDP, n%20), exportTime)
 		if err != nil {
+			refused++
 			continue
 		}
 		b := sets(t, uint32(n), fmt.Sprintf("0002 000c %04x 0001 0007 0002", 256+n%5000))
@@ -211,6 +214,9 @@ func TestHostileSenders(t *testing.T) {
 	if len(d.sessions) > limits.Sessions || d.Templates() > limits.Templates || counted != d.Templates() {
 		t.Errorf("%d sessions, %d templates, %d counted", len(d.sessions), d.Templates(), counted)
 	}
+	if len(d.sessions) == 0 || counted == 0 || refused > 1500 {
+		t.Errorf("%d of 2000 messages were not looked at; %d sessions, %d templates are left", refused, len(d.sessions), counted)
+	}
 }
 
 // Goroutines share a decoder.
@@ -218,6 +224,7 @@ func TestConcurrentSessions(t *testing.T) {
 	d := NewDecoder(DecoderConfig{Limits: Limits{Sessions: 3}})
 	message := sets(t, 0, portTemplate, portData)
 	var group sync.WaitGroup
+	var decoded atomic.Int32
 	for n := range 8 {
 		group.Go(func() {
 			for range 200 {
@@ -225,6 +232,7 @@ func TestConcurrentSessions(t *testing.T) {
 				if err != nil {
 					continue
 				}
+				decoded.Add(1)
 				if _, err := s.Decode(message, exportTime); err != nil && !errors.Is(err, ErrSessionClosed) {
 					t.Error(err)
 				}
@@ -239,6 +247,9 @@ func TestConcurrentSessions(t *testing.T) {
 	}
 	if d.Sessions() != 0 || d.Templates() != 0 {
 		t.Errorf("%d sessions, %d templates are left", d.Sessions(), d.Templates())
+	}
+	if decoded.Load() < 100 {
+		t.Errorf("%d of 1600 messages were decoded", decoded.Load())
 	}
 }
 

@@ -60,7 +60,7 @@ var waymarkElements = []Element{
 	{ID: 10, Name: "ioamTransitDelayMaxNanoseconds", Type: Unsigned32, Units: Nanoseconds, Description: "Greatest time in the node since the last report."},
 	{ID: 11, Name: "ioamTransitDelaySumNanoseconds", Type: Unsigned64, Semantics: DeltaCounter, Units: Nanoseconds, Description: "Sum of the times in the node since the last report."},
 	{ID: 12, Name: "ioamTransitDelayDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets whose time in the node is part of the sum."},
-	{ID: 13, Name: "ioamSequenceGapDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Sequence numbers of the flow that were skipped since the last report."},
+	{ID: 13, Name: "ioamSequenceGapDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets of the flow that are missing, by their sequence numbers, since the last report; not in a record when that is not known."},
 	{ID: 14, Name: "ioamReorderedPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets that came after one with a later sequence number, since the last report."},
 	{ID: 15, Name: "ioamSuppressedRecordTotalCount", Type: Unsigned64, Semantics: TotalCounter, Description: "Records that a rate limit suppressed (RFC 9326 §3.1.2)."},
 	{ID: 16, Name: "ioamLostRecordTotalCount", Type: Unsigned64, Semantics: TotalCounter, Description: "Records that found no room on their way to the exporting process."},

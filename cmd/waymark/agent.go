@@ -22,7 +22,9 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/supervisor"
 )
 
 // stopTimeout is how long an agent may take to end.
@@ -46,9 +48,13 @@ func (o *options) client() (*api.Client, error) {
 // left names the interfaces that programs of an ended agent still serve. Only
 // of this network namespace that can be told.
 func (o *options) left() []string {
-	if o.socket != "" {
+	if o.socket != "" || o.programsLeft == nil {
 		return nil
 	}
+	return o.programsLeft()
+}
+
+func localLeft() []string {
 	place, err := api.Here()
 	if err != nil {
 		return nil
@@ -75,7 +81,9 @@ func newAgentRunCommand() *cobra.Command {
 		Use:   "run --config FILE",
 		Short: "Run the agent in the foreground",
 		Long: `Run the agent in the foreground until SIGTERM or SIGINT. SIGHUP loads the file
-again: as a whole, or with a fault not at all. The log goes to standard error.`,
+again: as a whole, or with a fault not at all. The log goes to standard error. A
+service manager that asks for it (NOTIFY_SOCKET, as with systemd's Type=notify)
+gets reports: ready, reloading, stopping, the state, and signs of life.`,
 		Example: "  waymark agent run --config /etc/waymark/node.yaml",
 		Args:    onlyFlag("config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -97,14 +105,10 @@ again: as a whole, or with a fault not at all. The log goes to standard error.`,
 			if err != nil {
 				return err
 			}
-			err = runAgent(cmd.Context(), agent.Options{
+			return runAgent(cmd.Context(), agent.Options{
 				ConfigFile: path, Place: place, NodeName: name, OneClock: oneClock, Version: version, Log: log, Stdout: cmd.OutOrStdout(),
+				Manager: supervisor.New(log),
 			})
-			var faults config.Faults
-			if errors.As(err, &faults) {
-				return reportFaults(cmd, faults)
-			}
-			return err
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "the configuration `FILE`")
@@ -125,6 +129,12 @@ func newLog(w io.Writer, format, level string) (*slog.Logger, error) {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, options)), nil
 	case "json":
+		options.ReplaceAttr = func(_ []string, a slog.Attr) slog.Attr {
+			if a.Value.Kind() == slog.KindTime {
+				a.Value = slog.StringValue(instant.Format(a.Value.Time()))
+			}
+			return a
+		}
 		return slog.New(slog.NewJSONHandler(w, options)), nil
 	}
 	return nil, usagef("--log-format %q: want text or json", format)
@@ -164,7 +174,7 @@ func newAgentReloadCommand(opts *options) *cobra.Command {
 		Short: "Load the configuration file again",
 		Long: `Load the configuration file again. It takes over as a whole, and changes made at
 runtime end, which is said; with a fault nothing changes, and every fault is
-printed.`,
+printed. It returns when the new configuration is in force, or refused.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
@@ -176,28 +186,24 @@ printed.`,
 			err = c.Reload(cmd.Context())
 			var refused *api.Error
 			switch errors.As(err, &refused); {
-			case err != nil && refused == nil:
-				return err
-			case opts.json && refused == nil:
-				return printResult(cmd, true, reloadResult{OK: true, RuntimeChangesEnded: ended})
-			case opts.json:
-				return printResult(cmd, false, reloadResult{Error: refused.Message, Faults: refused.Faults})
 			case refused != nil && len(refused.Faults) > 0:
-				return reportFaults(cmd, refused.Faults)
-			case err == nil && ended:
+				return refused.Faults
+			case err != nil:
+				return err
+			case opts.json:
+				return printJSON(cmd.OutOrStdout(), reloadResult{OK: true, RuntimeChangesEnded: ended})
+			case ended:
 				fmt.Fprintln(cmd.ErrOrStderr(), "changes made at runtime have ended: the file alone is in force")
 			}
-			return err
+			return nil
 		},
 	}
 }
 
 // reloadResult is the JSON of agent reload.
 type reloadResult struct {
-	OK                  bool          `json:"ok"`
-	RuntimeChangesEnded bool          `json:"runtime_changes_ended,omitempty"`
-	Error               string        `json:"error,omitempty"`
-	Faults              config.Faults `json:"faults,omitempty"`
+	OK                  bool `json:"ok"`
+	RuntimeChangesEnded bool `json:"runtime_changes_ended,omitempty"`
 }
 
 func newAgentStopCommand(opts *options) *cobra.Command {
@@ -227,6 +233,7 @@ still tunnel here lose their traced packets.`,
 
 // stopResult is the JSON of agent stop.
 type stopResult struct {
+	OK       bool             `json:"ok"`
 	Removed  bool             `json:"removed"`
 	Warnings []health.Warning `json:"warnings"`
 }
@@ -236,7 +243,7 @@ func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bo
 	if err != nil {
 		return err
 	}
-	result := stopResult{Removed: remove}
+	result := stopResult{OK: true, Removed: remove}
 	answer, err := api.NewClient(socket).Stop(ctx, api.Stop{Remove: remove})
 	result.Warnings = answer.Warnings
 	switch {

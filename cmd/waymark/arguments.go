@@ -4,9 +4,11 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // noArguments refuses arguments.
@@ -46,6 +48,31 @@ func atMostOne(name string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// noEmptyValues refuses flags that were given an empty value, as an unset variable
+// of a script gives: what it would have named is not the default.
+func noEmptyValues(cmd *cobra.Command, _ []string) (err error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		} else if f.Value.Type() != "string" {
+			return
+		}
+		if err == nil && slices.Contains(values, "") {
+			err = usagef("--%s has an empty value; give one, or leave --%s out%s", f.Name, f.Name, without(f))
+		}
+	})
+	return err
+}
+
+// without says what holds without a flag.
+func without(f *pflag.Flag) string {
+	if _, ok := f.Value.(pflag.SliceValue); ok || f.DefValue == "" {
+		return ""
+	}
+	return " for " + f.DefValue
 }
 
 // someArguments wants at least one.

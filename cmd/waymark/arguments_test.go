@@ -3,9 +3,14 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Who gives an argument where none belongs, or a word without its group, is
@@ -24,7 +29,7 @@ func TestMisplacedArguments(t *testing.T) {
 		"stop":                          `unknown command "stop" for "waymark"; did you mean 'waymark agent stop'?`,
 		"check node.yaml":               `unknown command "check" for "waymark"; did you mean 'waymark config check'?`,
 		"run":                           `unknown command "run" for "waymark"; did you mean 'waymark agent run' or 'waymark bench run'?`,
-		"collect --wait 5":              `invalid argument "5" for "--wait" flag: time: missing unit in duration "5"; write one, as in 5s, 200ms or 1m`,
+		"collect --wait 5":              `--wait "5": want a time with its unit, such as 5s, 200ms or 1m`,
 		"status foo":                    `waymark status takes no argument, but got "foo"; see 'waymark status --help'`,
 		"observe eth0":                  `waymark observe takes no argument, but got "eth0"; see 'waymark observe --help'`,
 		"agent stop now":                `waymark agent stop takes no argument, but got "now"; see 'waymark agent stop --help'`,
@@ -49,5 +54,54 @@ func TestCommandExitCodes(t *testing.T) {
 		if got := (commandError{err}).code(); err == nil || got != want {
 			t.Errorf("%s: %v, code %d, want %d", name, err, got, want)
 		}
+	}
+}
+
+// TestEmptyValues gives every flag that takes text an empty value: it is refused
+// before anything happens, and the error says what to do.
+func TestEmptyValues(t *testing.T) {
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel() // a command that was not refused ends soon
+	cli := func(args ...string) (code int, stdout, stderr string) {
+		var out, errs bytes.Buffer
+		code = run(interrupted, args, strings.NewReader(""), &out, &errs)
+		return code, out.String(), errs.String()
+	}
+	tried := 0
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+		if !cmd.Runnable() {
+			return
+		}
+		cmd.InitDefaultHelpFlag()
+		visit := func(f *pflag.Flag) {
+			if kind := f.Value.Type(); kind != "string" && kind != "stringArray" && kind != "stringSlice" {
+				return
+			}
+			tried++
+			args := append(strings.Fields(cmd.CommandPath())[1:], "--"+f.Name, "")
+			for _, arguments := range [][]string{nil, {"x"}, {"x", "y"}} { // one of them is the right number
+				code, stdout, stderr := cli(append(args, arguments...)...)
+				if code != exitUsage || stdout != "" {
+					t.Errorf("waymark %q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+				}
+				if strings.Contains(stderr, "--"+f.Name+" has an empty value; give one, or leave --"+f.Name+" out") {
+					return
+				}
+			}
+			t.Errorf("waymark %q: no error says that --%s is empty", args, f.Name)
+		}
+		cmd.LocalFlags().VisitAll(visit)
+	}
+	walk(newRoot(&options{}))
+	if tried < 20 {
+		t.Errorf("%d flags were tried", tried)
+	}
+	_, _, stderr := cli("lab", "up", "--name", "", "line")
+	if want := "waymark: --name has an empty value; give one, or leave --name out for waymark\n"; stderr != want {
+		t.Errorf("%q, want %q", stderr, want)
 	}
 }

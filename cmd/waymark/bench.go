@@ -20,7 +20,7 @@ import (
 
 func newBenchCommand(opts *options) *cobra.Command {
 	cmd := newGroup("bench", "Measure what the data plane costs on this machine",
-		newBenchRunCommand(opts), newBenchListCommand(opts), newBenchReportCommand(), newBenchInstructionsCommand(), newBenchExporterCommand())
+		newBenchRunCommand(opts), newBenchListCommand(opts), newBenchReportCommand(opts), newBenchInstructionsCommand(opts), newBenchExporterCommand())
 	cmd.Long = `Measure what the data plane costs on this machine: nanoseconds per packet and
 outcome, packets per second through forwarding nodes in the experiments of the
 IOAM papers, memory, and the time to get ready. Without a subcommand, every
@@ -151,7 +151,7 @@ func draw(r bench.Result, file string) error {
 	return os.WriteFile(file, figure, 0o644)
 }
 
-func newBenchReportCommand() *cobra.Command {
+func newBenchReportCommand(opts *options) *cobra.Command {
 	var figures string
 	cmd := &cobra.Command{
 		Use:     "report [FILE...]",
@@ -159,6 +159,9 @@ func newBenchReportCommand() *cobra.Command {
 		Example: "  waymark bench report bench/results/*.json > docs/benchmarks.md\n  waymark bench report --figures docs/benchmarks bench/results/*.json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := opts.withoutJSON("the document in Markdown"); err != nil {
+				return err
+			}
 			var results []bench.Result
 			for _, name := range args {
 				content, err := os.ReadFile(name)
@@ -190,13 +193,13 @@ func newBenchReportCommand() *cobra.Command {
 }
 
 // newBenchInstructionsCommand is for the project's own build.
-func newBenchInstructionsCommand() *cobra.Command {
+func newBenchInstructionsCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:    "instructions FILE",
 		Short:  "Write how many instructions of each program the kernel's verifier looks at",
 		Hidden: true,
 		Args:   oneArgument("FILE"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			counts, err := bench.CountInstructions()
 			if err != nil {
 				return err
@@ -205,7 +208,7 @@ func newBenchInstructionsCommand() *cobra.Command {
 			if _, err := counts.WriteTo(&table); err != nil {
 				return err
 			}
-			return os.WriteFile(args[0], table.Bytes(), 0o644)
+			return opts.done(cmd.OutOrStdout(), os.WriteFile(args[0], table.Bytes(), 0o644))
 		},
 	}
 }
@@ -220,7 +223,7 @@ func newBenchExporterCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			duration, err := time.ParseDuration(args[1])
 			if err != nil {
-				return usagef("TIME: %w", err)
+				return usagef("TIME %s: %s", args[1], durationWords)
 			}
 			address := ""
 			if len(args) > 2 {

@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -85,15 +86,15 @@ func newFakeAgent(t *testing.T, answers map[string]string) *fakeAgent {
 
 const rules = `[
  {"name":"core","interface":"eth1","match":{"destination":"2001:db8:2::/64"},"frequency":"1/100","mode":"encap","tunnel":{"source":"2001:db8::1","destination":"2001:db8::3"},"options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]},
- {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination-port":"9"},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]},
+ {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":"9"},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]},
  {"name":"other","interface":"eth2","match":{"destination":"2001:db8:2::/64"},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]}]`
 
 // TestRequests holds each command line to the request that it makes.
 func TestRequests(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": rules, "POST /v1/stop": `{"warnings":[]}`})
 	for _, tt := range []struct{ args, want string }{
-		{"ioam namespace add 124 data 0x1 wide 2", `POST /v1/namespaces {"id":124,"data":"0x00000001","data-wide":"0x0000000000000002","remove":false,"export":"none"}`},
-		{"ioam n a 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data-wide":"0xffffffffffffffff","remove":false,"export":"none"}`},
+		{"ioam namespace add 124 data 0x1 wide 2", `POST /v1/namespaces {"id":124,"data":"0x00000001","data_wide":"0x0000000000000002","remove":false,"export":"none"}`},
+		{"ioam n a 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"none"}`},
 		{"ioam namespace del 124", "DELETE /v1/namespaces/124"},
 		{"ioam namespace set 124 schema 777", `PUT /v1/namespaces/124/schema {"schema":777}`},
 		{"ioam namespace set 124 export every", `PUT /v1/namespaces/124/export {"export":"every"}`},
@@ -103,17 +104,23 @@ func TestRequests(t *testing.T) {
 		{"ioam s d 777", "DELETE /v1/schemas/777"},
 		{"route add 2001:db8:9::/64 encap ioam6 mode encap tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1",
 			`POST /v1/encapsulations {"name":"route-2001-db8-9--_64-eth1","interface":"eth1","match":{"destination":"2001:db8:9::/64"},"flows":"1/1","frequency":"1/1","mode":"encap","tunnel":{"destination":"2001:db8::3"},"options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]}`},
-		{"ioam namespace add 124 export sample 100", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data-wide":"0xffffffffffffffff","remove":false,"export":"sample","sample":100}`},
+		{"ioam namespace add 124 export sample 100", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"sample","sample":100}`},
 		{"route add 2001:db8:9::/64 encap ioam6 flows 1/64 mode encap tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0 dev eth1",
-			`POST /v1/encapsulations {"name":"route-2001-db8-9--_64-eth1","interface":"eth1","match":{"destination":"2001:db8:9::/64"},"flows":"1/64","frequency":"1/1","mode":"encap","tunnel":{"destination":"2001:db8::3"},"options":[{"dex":{"namespace":123,"trace-type":"0xc00000","extension-flags":["flow-id","sequence"],"flow-id":"hash","option-type":"0x11"}}]}`},
-		{"ioam ns add 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data-wide":"0xffffffffffffffff","remove":false,"export":"none"}`},
+			`POST /v1/encapsulations {"name":"route-2001-db8-9--_64-eth1","interface":"eth1","match":{"destination":"2001:db8:9::/64"},"flows":"1/64","frequency":"1/1","mode":"encap","tunnel":{"destination":"2001:db8::3"},"options":[{"dex":{"namespace":123,"trace_type":"0xc00000","extension_flags":["flow-id","sequence"],"flow_id":"hash","option_type":"0x11"}}]}`},
+		{"ioam ns add 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"none"}`},
 		{"i name d 124", "DELETE /v1/namespaces/124"},
 		{"r d 2001:db8:2::/64 dport 9", "DELETE /v1/encapsulations/port9"},
 		{"route del name core", "DELETE /v1/encapsulations/core"},
 		{"route replace 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
-			`PUT /v1/encapsulations/port9 {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination-port":9},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`PUT /v1/encapsulations/port9 {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":9},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route replace 2001:db8:2::/64 dport 8 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
-			`POST /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-8","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination-port":8},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`POST /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-8","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":8},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+		{"route change 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
+			`PUT /v1/encapsulations/port9 {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":9},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+		{"route chg default encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name core",
+			`PUT /v1/encapsulations/core {"name":"core","interface":"eth1","match":{"destination":"::/0"},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+		{"route append 2001:db8:2::/64 dport 8 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
+			`POST /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-8","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":8},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route rep default encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name core",
 			`PUT /v1/encapsulations/core {"name":"core","interface":"eth1","match":{"destination":"::/0"},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route del name port9", "DELETE /v1/encapsulations/port9"},
@@ -144,7 +151,9 @@ func TestRefusals(t *testing.T) {
 		{"ioam namespace add x", exitUsage, `ioam namespace: namespace id "x": want a number`},
 		{"ioam colour", exitUsage, `unknown command "colour" for "waymark ioam"`},
 		{"route add default", exitUsage, "route: encap ioam6 is missing"},
-		{"route change default dev eth1", exitUsage, "route: change: not supported here: use replace"},
+		{"route change default dev eth1", exitUsage, "route: encap ioam6 is missing"},
+		{"route change 2001:db8:7::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1", exitFailure, "waymark: route change: no such route; list them with: waymark route show"},
+		{"route change 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name nothing", exitFailure, "waymark: route change: no such route"},
 		{"route del 2001:db8:2::/64", exitFailure, "waymark: route del: 3 routes fit, and nothing was changed; say which by one of these:\n" +
 			"  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dport 9 dev eth1 name port9\n  2001:db8:2::/64 dev eth2 name other\n"},
 		{"route del 2001:db8:2::/64 dev eth1", exitFailure, "route del: 2 routes fit"},
@@ -188,7 +197,7 @@ func TestNoAgent(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "none")
 	for _, args := range []string{"status", "observe", "ioam namespace show", "route show", "agent reload", "agent stop", "agent stop --remove", "agent config"} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", socket}, strings.Fields(args)...)...)
-		if code != exitFailure || stdout != "" || !strings.HasPrefix(stderr, "waymark: nobody answers at "+socket+"; ") {
+		if code != exitFailure || stdout != "" || !strings.HasPrefix(stderr, "waymark: no agent answers at "+socket+"; ") {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}
@@ -207,14 +216,14 @@ func TestNothingToStop(t *testing.T) {
 
 func TestShow(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{
-		"GET /v1/namespaces":     `[{"id":123,"data":"0xdeadbeef","data-wide":"0xcafec0caf00dc0de","schema":{"id":777,"data":"rack 7"},"remove":true},{"id":5,"export":"every"},{"id":6,"export":"sample","sample":100}]`,
+		"GET /v1/namespaces":     `[{"id":123,"data":"0xdeadbeef","data_wide":"0xcafec0caf00dc0de","schema":{"id":777,"data":"rack 7"},"remove":true},{"id":5,"export":"every"},{"id":6,"export":"sample","sample":100}]`,
 		"GET /v1/schemas":        `[{"id":777,"data":"rack 7","namespaces":[123]},{"id":778,"data":"x"}]`,
 		"GET /v1/encapsulations": rules,
 		"GET /v1/config":         "node: {id: 2}\n",
 	})
 	for _, tt := range []struct{ args, want string }{
 		{"ioam namespace show", "namespace 123 [schema 777], data 0xdeadbeef, wide 0xcafec0caf00dc0de, remove\nnamespace 5, export every\nnamespace 6, export sample 100\n"},
-		{"ioam schema", "schema 777 [namespace 123], data \"rack 7\"\nschema 778, data \"x\"\n"},
+		{"ioam schema", "schema 777 [namespace 123], data: 72 61 63 6b 20 37 00 00\nschema 778, data: 78 00 00 00\n"},
 		{"--json ioam schema show", `[{"id":777,"data":"rack 7","namespaces":[123]},{"id":778,"data":"x"}]` + "\n"},
 		{"route show dev eth2", "2001:db8:2::/64 encap ioam6 freq 1/1 mode inline trace prealloc type 0x800000 ns 123 size 12 dev eth2 name other\n"},
 		{"route show name core", "2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1 name core\n"},
@@ -229,7 +238,7 @@ func TestShow(t *testing.T) {
 		}
 	}
 	code, stdout, _ := runCLI(t, "", "--socket", f.socket, "--json", "agent", "config")
-	if code != exitOK || !json.Valid([]byte(stdout)) || !strings.Contains(stdout, `"timestamp-format":"posix"`) {
+	if code != exitOK || !json.Valid([]byte(stdout)) || !strings.Contains(stdout, `"timestamp_format":"posix"`) {
 		t.Errorf("agent config --json: code %d, %s", code, stdout)
 	}
 }
@@ -237,8 +246,8 @@ func TestShow(t *testing.T) {
 const traceLine = `{"kind":"trace","time":"2026-11-21T05:21:00.000000001Z","node":"gamma","interface":"eth0","option":"pre-allocated",` +
 	`"namespace":123,"trace_type":"0xfff002","overflow":true,"remaining":0,` +
 	`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0,"length":128},` +
-	`"nodes":[{"hop_limit":64,"node_id":1,"ingress_id":null,"egress_id":11,"timestamp":"2026-11-21T05:20:59.9999Z","transit_delay_ns":null},` +
-	`{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-11-21T05:20:59.999938Z","transit_delay_ns":18250,"queue_depth":3,"snapshot":{"schema":777,"data":"cmFjayA3AAA="}},` +
+	`"nodes":[{"hop_limit":64,"node_id":1,"ingress_id":null,"egress_id":11,"timestamp":"2026-11-21T05:20:59.999900000Z","transit_delay_ns":null},` +
+	`{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-11-21T05:20:59.999938000Z","transit_delay_ns":18250,"queue_depth":3,"snapshot":{"schema":777,"data":"cmFjayA3AAA="}},` +
 	`{"hop_limit":62,"node_id_wide":33,"ingress_id_wide":301,"egress_id_wide":null,"timestamp":null,"transit_delay_ns":null,"transit_delay_overflow":true}]}`
 
 func TestObserve(t *testing.T) {
@@ -255,7 +264,8 @@ func TestObserve(t *testing.T) {
 	}
 
 	code, stdout, stderr = runCLI(t, "", "--socket", f.socket, "observe", "--json")
-	if code != exitFailure || stdout != traceLine+"\n"+lost+"\n"+later+"\n"+traceLine+"\n"+traceLine+"\n" || !strings.Contains(stderr, "the agent has ended") {
+	ended := `{"kind":"error","ok":false,"error":"the agent has ended"}`
+	if code != exitFailure || stdout != traceLine+"\n"+later+"\n"+traceLine+"\n"+traceLine+"\n"+ended+"\n" || stderr != lost+"\n" {
 		t.Errorf("code %d, stderr %q, stdout\n%s", code, stderr, stdout)
 	}
 }
@@ -267,9 +277,9 @@ func TestObserveText(t *testing.T) {
 		`"namespace":123,"trace_type":"0x880000","flags":"0x00","extension_flags":"0xc0","flow_id":7,"sequence":42,` +
 		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0,"length":128},` +
 		`"data":{"hop_limit":63,"node_id":2,"transit_delay_ns":18250}}`
-	const flow = `{"kind":"flow","time":"2026-11-21T05:21:10Z","node":"beta","role":"transit","ingress":"eth0","egress":"eth1","namespace":123,"trace_type":"0x880000","flow_id":7,` +
+	const flow = `{"kind":"flow","time":"2026-11-21T05:21:10.000000000Z","node":"beta","role":"transit","ingress":"eth0","egress":"eth1","namespace":123,"trace_type":"0x880000","flow_id":7,` +
 		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0},` +
-		`"packets":10,"bytes":1280,"first":"2026-11-21T05:21:00Z","last":"2026-11-21T05:21:09Z","sequence_gaps":1,"reordered":0,"hop_limit":{"min":63,"max":63},"end_reason":"interval"}`
+		`"packets":10,"bytes":1280,"first":"2026-11-21T05:21:00.000000000Z","last":"2026-11-21T05:21:09.000000000Z","sequence_gaps":1,"reordered":0,"hop_limit":{"min":63,"max":63},"end_reason":"interval"}`
 	exports := newFakeAgent(t, map[string]string{"GET /v1/records": postcard + "\n" + flow + "\n"})
 	code, out, errs := runCLI(t, "", "--socket", exports.socket, "observe", "--count", "2")
 	if code != exitOK || !strings.Contains(out, "postcard of a transit node") || !strings.Contains(out, "sequence 42\n") || !strings.Contains(out, "10 packets, 1280 bytes in 9s  1 missing") {
@@ -289,7 +299,7 @@ func TestObserveText(t *testing.T) {
 func TestPrintStatus(t *testing.T) {
 	s := api.Status{
 		Version: "1.0", Agent: "netns-7", PID: 42, ConfigFile: "/etc/waymark/node.yaml", Modified: true,
-		Started: time.Unix(0, 0).UTC(), Loaded: time.Unix(60, 0).UTC(),
+		Started: instant.Of(time.Unix(0, 0)), Loaded: instant.Of(time.Unix(60, 0)),
 		Node: api.Node{Name: "gamma", ID: 2, IDWide: uint64(ioam.NodeIDWideUnavailable), TimestampFormat: "posix", Compatibility: "default"},
 		Interfaces: []api.Interface{
 			{Name: "eth0", Index: 2, ID: 201, Roles: []string{"ingress", "egress"}, Boundary: "drop", Forwarding: "fast", MTU: 1500, IngressHook: "xdp", EgressHook: "tcx",
@@ -369,7 +379,7 @@ func TestStopWarns(t *testing.T) {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, stdout, stderr = runCLI(t, "", "--socket", f.socket, "--json", "agent", "stop", "--remove")
-	if code != exitOK || stdout != `{"removed":true,`+warnings+"}\n" || stderr != "" {
+	if code != exitOK || stdout != `{"ok":true,"removed":true,`+warnings+"}\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
@@ -377,13 +387,13 @@ func TestStopWarns(t *testing.T) {
 // TestDoctorWithoutAgent tells what an agent has left that has ended.
 func TestDoctorWithoutAgent(t *testing.T) {
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
-	d := diagnose(t.Context(), health.Kernel{}, health.ReadClock, absent, func() []string { return []string{"eth0", "eth1"} })
+	d := diagnose(t.Context(), health.Kernel{}, health.ReadClock, absent, &options{programsLeft: func() []string { return []string{"eth0", "eth1"} }})
 	told := slices.ContainsFunc(d.Warnings, func(w health.Warning) bool { return w.Code == health.AgentEnded })
 	var b strings.Builder
 	if err := printDiagnosis(&b, d); err != nil {
 		t.Fatal(err)
 	}
-	if d.Agent != "absent" || !told || !strings.Contains(b.String(), "absent   its programs still serve eth0, eth1") {
+	if d.Agent != "absent" || !told || !bad(d.Warnings, false) || !strings.Contains(b.String(), "absent   its programs still serve eth0, eth1") {
 		t.Errorf("%+v\n%s", d, &b)
 	}
 }
@@ -402,13 +412,13 @@ func TestReloadResult(t *testing.T) {
 	}
 	const faults = `"error":"f:3:1: a; b\nf:4:1: c; d","faults":[{"file":"f","line":3,"column":1,"problem":"a","cure":"b"},{"file":"f","line":4,"column":1,"problem":"c","cure":"d"}]`
 	bad := newFakeAgent(t, map[string]string{"POST /v1/reload": "{" + faults + "}"})
-	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "--json", "agent", "reload"); code != exitFailure || stdout != `{"ok":false,`+faults+"}\n" || stderr != "" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "--json", "agent", "reload"); code != exitFailure || stdout != `{"kind":"error","ok":false,`+faults+"}\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "agent", "reload"); code != exitFailure || stdout != "" || stderr != "f:3:1: a; b\nf:4:1: c; d\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket+".none", "--json", "agent", "reload"); code != exitFailure || stdout != "" || !strings.Contains(stderr, "nobody answers at") {
+	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket+".none", "--json", "agent", "reload"); code != exitFailure || stderr != "" || !strings.HasPrefix(stdout, `{"kind":"error","ok":false,"error":"no agent answers at `) {
 		t.Errorf("without an agent: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
@@ -417,7 +427,7 @@ func TestDoctor(t *testing.T) {
 	k := health.Kernel{Release: "6.12", Capability: 1<<63 - 1, BTF: true, JIT: health.Support{Yes: true}, Classifier: health.Support{Yes: true},
 		XDP: health.Support{Yes: true}, TCX: health.Support{Yes: true}, RingBuffer: health.Support{Yes: true}, TAI: health.Support{Yes: true}}
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
-	nothing := func() []string { return nil }
+	nothing := &options{}
 	healthy := diagnose(t.Context(), k, health.ReadClock, absent, nothing)
 	var told strings.Builder
 	if err := printDiagnosis(&told, healthy); err != nil || !strings.Contains(told.String(), "absent   start one with 'waymark agent run --config FILE'\n") {
@@ -453,7 +463,31 @@ func TestDoctorExitCode(t *testing.T) {
 	}
 	code, stdout, _ = runCLI(t, "", "--socket", f.socket, "--json", "doctor")
 	var d diagnosis
-	if err := json.Unmarshal([]byte(stdout), &d); err != nil || code != exitFailure || d.Agent != "running" || len(d.Checks) < 10 {
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil || code != exitFailure || d.OK || d.Agent != "running" || len(d.Checks) < 10 {
 		t.Errorf("code %d, %v, %s", code, err, stdout)
+	}
+	code, stdout, stderr = runCLI(t, "", "--socket", f.socket+".none", "doctor")
+	if code != exitFailure || stderr != "" || !strings.Contains(stdout, "error: agent_unasked: the agent cannot be asked\n") || !strings.Contains(stdout, "no agent answers at "+f.socket+".none") {
+		t.Errorf("no agent at --socket: code %d, stderr %q, stdout\n%s", code, stderr, stdout)
+	}
+}
+
+// Warnings fail with --strict alone, what is less never.
+func TestDoctorStrict(t *testing.T) {
+	for _, tt := range []struct {
+		severity    health.Severity
+		bad, strict bool
+	}{{"", false, false}, {health.Hint, false, false}, {health.Info, false, false}, {health.Degraded, false, true}, {health.Error, true, true}} {
+		var ws []health.Warning
+		if tt.severity != "" {
+			ws = append(ws, health.Warning{Severity: health.Hint}, health.Warning{Severity: tt.severity})
+		}
+		if bad(ws, false) != tt.bad || bad(ws, true) != tt.strict {
+			t.Errorf("%q: %v, with --strict %v", tt.severity, bad(ws, false), bad(ws, true))
+		}
+	}
+	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"jit_disabled","severity":"warning","title":"x","text":"y","cure":"z"}]`})
+	if code, _, _ := runCLI(t, "", "--socket", f.socket, "doctor", "--strict"); code != exitFailure {
+		t.Errorf("code %d with a warning and --strict", code)
 	}
 }

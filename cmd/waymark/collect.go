@@ -56,8 +56,9 @@ Only this machine can send to it, unless --listen names another address: [::] is
 every address, IPv4 included. Who can send is not asked over UDP and TCP; with
 --tls-client-ca, exporters over TLS need a certificate of that authority.
 
-What is malformed is counted by cause and stops nothing; the counters are printed
-when it ends. An interruption (Ctrl-C, SIGTERM) is its usual end.`,
+What is malformed is counted by cause and stops nothing. The counters are printed
+on standard error when it ends and each --stats, with --json as one object of the
+kind "statistics". An interruption (Ctrl-C, SIGTERM) is its usual end.`,
 		Example: `  waymark collect
   waymark collect --json --listen udp://[::]:4739 --output paths.jsonl
   waymark collect --listen tls://[::] --tls-cert my.pem --tls-key my.key`,
@@ -80,7 +81,7 @@ when it ends. An interruption (Ctrl-C, SIGTERM) is its usual end.`,
 	flags.DurationVar(&f.wait, "wait", f.wait, "`TIME` to wait for the postcards of a packet")
 	flags.IntVar(&f.keep, "keep", f.keep, "`NUMBER` of postcards that may wait or be remembered, about 1 KB each; the oldest packets give way")
 	flags.IntVar(&f.count, "count", 0, "end after this `NUMBER` of paths and records")
-	flags.DurationVar(&f.stats, "stats", 0, "print the counters each `TIME`")
+	flags.DurationVar(&f.stats, "stats", 0, "print the counters each `TIME`, too")
 	flags.StringVar(&f.metrics, "metrics", "", "serve the counters to Prometheus at `ADDRESS:PORT`")
 	flags.Uint32Var(&f.enterprise, "enterprise", f.enterprise, "private enterprise `NUMBER` under which exporters have Waymark's own elements")
 	return cmd
@@ -134,10 +135,8 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, asJSON boo
 			return err
 		}
 	}
-	config.Output = writer
-	if f.count > 0 {
-		config.Output = &countedOutput{writer, f.count}
-	}
+	output := &collectOutput{Writer: writer, notes: notes, json: asJSON, left: f.count}
+	config.Output = output
 	c, err := collect.New(config)
 	if err != nil {
 		return errors.Join(err, writer.Close())
@@ -161,18 +160,8 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, asJSON boo
 	case err == nil && f.count > 0: // without a count, an interruption is the way to end
 		err = cmd.Context().Err()
 	}
-	return errors.Join(err, f.sum(c, writer, asJSON, notes), writer.Close())
-}
-
-// sum tells the counters: to people as a note, to programs as the last record.
-func (f *collectFlags) sum(c *collect.Collector, writer *collect.Writer, asJSON bool, notes io.Writer) error {
 	stats := c.Stats()
-	record := stats.Record()
-	if !asJSON {
-		_, err := io.WriteString(notes, "waymark: "+record.Text())
-		return err
-	}
-	return errors.Join(writer.Write(record), writer.Flush())
+	return errors.Join(err, writer.Flush(), output.count(stats.Record()), writer.Close())
 }
 
 // serveMetrics serves /metrics, if asked to.
@@ -193,21 +182,36 @@ func (f *collectFlags) serveMetrics(c *collect.Collector) (stop func(), err erro
 	return func() { server.Close() }, nil
 }
 
-// countedOutput ends the collector behind so many records; statistics do not
-// count.
-type countedOutput struct {
+// collectOutput separates what was received from what the collector says of
+// itself, so that a reader of the one need not know the other. With a count, it
+// ends the collector after that many records.
+type collectOutput struct {
 	*collect.Writer
-	left int
+	notes io.Writer
+	json  bool
+	left  int // records still wanted; 0 is without end
 }
 
-func (o *countedOutput) Write(e collect.Event) error {
+func (o *collectOutput) Write(e collect.Event) error {
+	if s, ok := e.(*collect.Statistics); ok {
+		return o.count(s)
+	}
 	if err := o.Writer.Write(e); err != nil {
 		return err
 	}
-	if _, statistics := e.(*collect.Statistics); !statistics {
+	if o.left > 0 {
 		if o.left--; o.left == 0 {
 			return errors.Join(errEnough, o.Flush())
 		}
 	}
 	return nil
+}
+
+// count writes the counters: a sentence each, or one object.
+func (o *collectOutput) count(s *collect.Statistics) error {
+	if o.json {
+		return printJSON(o.notes, s)
+	}
+	_, err := io.WriteString(o.notes, "waymark: "+s.Text())
+	return err
 }

@@ -12,7 +12,7 @@ import (
 // shells are those whose completion can be written.
 var shells = []string{"bash", "zsh", "fish"}
 
-func newCompletionCommand() *cobra.Command {
+func newCompletionCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "Print the completion script of a shell",
@@ -27,6 +27,9 @@ the package bash-completion.`,
 		ValidArgs:             shells,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := opts.withoutJSON("the script of a shell"); err != nil {
+				return err
+			}
 			out := cmd.OutOrStdout()
 			switch args[0] {
 			case "zsh":

@@ -49,7 +49,7 @@ Exit codes: 0 nothing is wrong; 1 something is, or the file cannot be read.`,
 				return err
 			}
 			if opts.json {
-				return printResult(cmd, c != nil, checkResult{File: args[0], OK: c != nil, Faults: faults, Warnings: unread})
+				return printCheck(cmd.OutOrStdout(), args[0], faults, unread)
 			}
 			for _, f := range unread {
 				warning := *f
@@ -60,7 +60,10 @@ Exit codes: 0 nothing is wrong; 1 something is, or the file cannot be read.`,
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: no faults; %s, %s, %s, %s\n", args[0], counted(len(c.Interfaces), "interface"),
 					counted(len(c.Namespaces), "namespace"), counted(len(c.Encapsulations), "encapsulation"), counted(len(c.Decapsulations), "decapsulation"))
 			}
-			return reportFaults(cmd, faults)
+			if len(faults) > 0 {
+				return faults
+			}
+			return nil
 		},
 	}
 }
@@ -73,12 +76,26 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// checkResult is the JSON of config check.
+// checkResult is the JSON of config check; with faults, it has the keys of a
+// failure.
 type checkResult struct {
+	Kind     string        `json:"kind,omitempty"`
 	File     string        `json:"file"`
 	OK       bool          `json:"ok"`
+	Error    string        `json:"error,omitempty"`
 	Faults   config.Faults `json:"faults,omitempty"`
 	Warnings config.Faults `json:"warnings,omitempty"` // an agent on this machine would refuse it
+}
+
+func printCheck(w io.Writer, file string, faults, warnings config.Faults) error {
+	if len(faults) == 0 {
+		return printJSON(w, checkResult{File: file, OK: true, Warnings: warnings})
+	}
+	f := newFailure(faults)
+	if err := printJSON(w, checkResult{Kind: f.Kind, File: file, Error: f.Error, Faults: f.Faults, Warnings: warnings}); err != nil {
+		return err
+	}
+	return errReported
 }
 
 func newConfigShowCommand(opts *options) *cobra.Command {
@@ -92,10 +109,7 @@ func newConfigShowCommand(opts *options) *cobra.Command {
 				return err
 			}
 			c, err := config.Parse(args[0], data)
-			var faults config.Faults
 			switch {
-			case errors.As(err, &faults):
-				return reportFaults(cmd, faults)
 			case err != nil:
 				return err
 			case opts.json:
@@ -130,26 +144,6 @@ func readConfig(cmd *cobra.Command, file string) ([]byte, error) {
 	case <-cmd.Context().Done(): // a terminal may say nothing for ever
 		return nil, cmd.Context().Err()
 	}
-}
-
-// reportFaults prints one line per fault, as compilers do.
-func reportFaults(cmd *cobra.Command, faults config.Faults) error {
-	if len(faults) == 0 {
-		return nil
-	}
-	fmt.Fprintln(cmd.ErrOrStderr(), faults)
-	return errReported
-}
-
-// printResult writes as JSON what a command did, or why it could not.
-func printResult(cmd *cobra.Command, ok bool, result any) error {
-	if err := printJSON(cmd.OutOrStdout(), result); err != nil {
-		return err
-	}
-	if !ok {
-		return errReported
-	}
-	return nil
 }
 
 // printJSON writes one value on one line.

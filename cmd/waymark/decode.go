@@ -38,6 +38,9 @@ receives.
 Nothing in a packet says in which format its timestamps are: --timestamp-format
 does. When most of a file's are far from the times of capture, a remark says so.
 
+Memory is bounded whatever a file claims: a packet has at most 4 MiB, a section of
+pcapng 16384 interfaces, and 256 MiB without a packet end the file.
+
 What cannot be decoded is reported on standard error with its packet and
 offset; the exit code is then 1, after everything that could be decoded.
 Interrupted, it decodes for a second what still arrives.`,
@@ -72,30 +75,53 @@ func decodeFiles(cmd *cobra.Command, files []string, clock export.Clock, asJSON 
 	writeNow := func(r export.Record) error {
 		return errors.Join(write(r), out.Flush())
 	}
-	complete := true
+	var notes notes
+	notes.to = cmd.ErrOrStderr()
 	for _, file := range files {
 		emit := write
 		if file == "-" { // may be a capture that is still running
 			emit = writeNow
 		}
-		ok, err := decodeFile(cmd, file, clock, emit)
+		err := decodeFile(cmd, file, clock, emit, &notes)
 		if flushErr := out.Flush(); err == nil && flushErr != nil {
 			err = fmt.Errorf("write the records: %w", flushErr)
 		}
 		if err != nil {
 			return err
 		}
-		complete = complete && ok
 	}
-	if !complete {
-		return errReported
-	}
-	return nil
+	return notes.err()
 }
 
-// decodeFile says whether all of the file could be decoded; an error is one of
-// the output, or the context's.
-func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(export.Record) error) (bool, error) {
+// notes are what cannot be decoded, said as it is found.
+type notes struct {
+	to    io.Writer
+	first string
+	count int
+}
+
+func (n *notes) add(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if n.count++; n.count == 1 {
+		n.first = text
+	}
+	fmt.Fprintf(n.to, "waymark: %s\n", text)
+}
+
+// err sums up; nil when there is nothing.
+func (n *notes) err() error {
+	switch n.count {
+	case 0:
+		return nil
+	case 1:
+		return notedError{n.first}
+	}
+	return notedError{fmt.Sprintf("%s; and %d more on standard error", n.first, n.count-1)}
+}
+
+// decodeFile notes what of the file cannot be decoded; an error is one of the
+// output, or the context's.
+func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(export.Record) error, notes *notes) error {
 	stderr := cmd.ErrOrStderr()
 	name, source := file, io.Reader(nil)
 	if file == "-" {
@@ -103,13 +129,13 @@ func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(e
 	} else {
 		f, err := os.Open(file)
 		if err != nil {
-			fmt.Fprintf(stderr, "waymark: %v; name a capture that can be read\n", err)
-			return false, nil
+			notes.add("%v; name a capture that can be read", err)
+			return nil
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.IsDir() {
-			fmt.Fprintf(stderr, "waymark: %s is a directory; name the captures in it\n", file)
-			return false, nil
+			notes.add("%s is a directory; name the captures in it", file)
+			return nil
 		}
 		source = f
 	}
@@ -117,15 +143,15 @@ func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(e
 	defer in.Close()
 	report := func(err error) {
 		if !in.interrupted {
-			fmt.Fprintf(stderr, "waymark: %s: %v\n", name, err)
+			notes.add("%s: %v", name, err)
 		}
 	}
-	summary, complete, err := decode.Capture(in, clock, emit, report)
+	summary, _, err := decode.Capture(in, clock, emit, report)
 	switch {
 	case err != nil:
-		return false, fmt.Errorf("write the records: %w", err)
+		return fmt.Errorf("write the records: %w", err)
 	case in.interrupted:
-		return false, cmd.Context().Err()
+		return cmd.Context().Err()
 	}
 	for _, kind := range slices.Sorted(maps.Keys(summary.Others)) {
 		fmt.Fprintf(stderr, "waymark: %s: %d %v options are not shown: only traces and direct exports are\n", name, summary.Others[kind], ioam.IOAMType(kind))
@@ -133,5 +159,5 @@ func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(e
 	if remark := summary.Times.Remark(); remark != "" {
 		fmt.Fprintf(stderr, "waymark: %s: %s\n", name, remark)
 	}
-	return complete, nil
+	return nil
 }

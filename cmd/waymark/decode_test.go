@@ -43,7 +43,7 @@ func TestDecode(t *testing.T) {
 func TestDecodeJSON(t *testing.T) {
 	const remark = "waymark: standard input: read as %s, 1 of 1 timestamps are not within 10s of the time of capture; with --timestamp-format posix they are near\n"
 	for format, want := range map[string]struct{ timestamp, stderr string }{
-		"posix": {`"2026-07-21T14:17:31.999999Z"`, ""},
+		"posix": {`"2026-07-21T14:17:31.999999000Z"`, ""},
 		"ptp":   {`"2026-07-21T14:16:54.000999999Z"`, fmt.Sprintf(remark, "ptp")},
 		"ntp":   {`"2092-08-26T20:45:47.000232831Z"`, fmt.Sprintf(remark, "ntp")}, // the seconds after 2036
 	} {
@@ -63,7 +63,7 @@ func TestDecodeFaults(t *testing.T) {
 	whole := capture(t)
 	cut := write(t, "cut.pcap", whole+whole[24:24+30])
 	code, stdout, stderr := runCLI(t, whole, "decode", "--json", cut, cut+".none", "-")
-	if code != exitFailure || strings.Count(stdout, "\n") != 2 {
+	if code != exitFailure || strings.Count(stdout, "\n") != 3 || !strings.Contains(stdout, "}\n"+`{"kind":"error","ok":false,"error":"`+cut+`: packet 2 at offset 120: the capture ends in the middle of a record; and 1 more on standard error"}`+"\n") {
 		t.Errorf("code %d, stdout %s", code, stdout)
 	}
 	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")

@@ -9,14 +9,14 @@ import (
 )
 
 // newDocsCommand is for the project's own build.
-func newDocsCommand() *cobra.Command {
+func newDocsCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:    "docs DIR",
 		Short:  "Write the reference documentation into a directory",
 		Hidden: true,
 		Args:   oneArgument("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return docgen.Write(args[0], cmd.Root())
+			return opts.done(cmd.OutOrStdout(), docgen.Write(args[0], cmd.Root()))
 		},
 	}
 }

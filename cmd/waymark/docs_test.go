@@ -16,7 +16,7 @@ import (
 )
 
 func TestReferenceIsCurrent(t *testing.T) {
-	for name, want := range docgen.Pages(newRootCommand()) {
+	for name, want := range docgen.Pages(newRoot(&options{})) {
 		got, err := os.ReadFile(filepath.Join("../../docs/reference", name))
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("docs/reference/%s is not current (%v); run: make docs", name, err)
@@ -35,7 +35,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newRootCommand())
+	walk(newRoot(&options{}))
 }
 
 func TestManPages(t *testing.T) {
@@ -69,7 +69,7 @@ func TestLiteralLinesFit(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newRootCommand())
+	walk(newRoot(&options{}))
 }
 
 func TestDocsCommandWritesThePages(t *testing.T) {
@@ -77,7 +77,7 @@ func TestDocsCommandWritesThePages(t *testing.T) {
 	if code, _, stderr := runCLI(t, "", "docs", dir); code != exitOK {
 		t.Fatal(stderr)
 	}
-	for name, want := range docgen.Pages(newRootCommand()) {
+	for name, want := range docgen.Pages(newRoot(&options{})) {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s differs from what the test reads: %v", name, err)
 		}

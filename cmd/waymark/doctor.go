@@ -19,6 +19,7 @@ import (
 
 // diagnosis is the JSON of doctor.
 type diagnosis struct {
+	OK       bool             `json:"ok"` // the exit code is 0
 	Checks   []health.Check   `json:"checks"`
 	Agent    string           `json:"agent"`    // running, absent, or why it cannot be asked
 	Left     []string         `json:"left"`     // interfaces that an ended agent's programs serve
@@ -26,20 +27,25 @@ type diagnosis struct {
 }
 
 func newDoctorCommand(opts *options) *cobra.Command {
-	return &cobra.Command{
+	strict := false
+	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check this machine and the running agent, and name cures",
 		Long: `Check what this machine offers, and ask the running agent, if there is one, what
 is not as it should be. Each warning has a code and a cure.
 
-Exit codes: 0 nothing is wrong but for warnings; 1 an error was found.`,
+An agent that has ended is an error while its programs still treat packets.
+
+Exit codes: 0 nothing is wrong, or nothing worse than a warning; 1 an error was
+found, or with --strict a warning.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
 			if err != nil {
 				return err
 			}
-			d := diagnose(cmd.Context(), health.ReadKernel(), health.ReadClock, c, opts.left)
+			d := diagnose(cmd.Context(), health.ReadKernel(), health.ReadClock, c, opts)
+			d.OK = !bad(d.Warnings, strict)
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
@@ -48,15 +54,23 @@ Exit codes: 0 nothing is wrong but for warnings; 1 an error was found.`,
 			} else {
 				err = printDiagnosis(cmd.OutOrStdout(), d)
 			}
-			if err == nil && health.Worst(d.Warnings) == health.Error {
+			if err == nil && !d.OK {
 				return errReported
 			}
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&strict, "strict", false, "a warning fails, too")
+	return cmd
 }
 
-func diagnose(ctx context.Context, k health.Kernel, readClock func() (health.Clock, error), c *api.Client, left func() []string) diagnosis {
+// bad reports whether something is worse than what passes.
+func bad(ws []health.Warning, strict bool) bool {
+	worst := health.Worst(ws)
+	return worst == health.Error || strict && worst == health.Degraded
+}
+
+func diagnose(ctx context.Context, k health.Kernel, readClock func() (health.Clock, error), c *api.Client, opts *options) diagnosis {
 	d := diagnosis{Checks: health.CheckKernel(k), Agent: "running", Left: []string{}, Warnings: []health.Warning{}}
 	ws, err := c.Warnings(ctx)
 	// The agent knows whether its domain needs a synchronised clock.
@@ -70,14 +84,16 @@ func diagnose(ctx context.Context, k health.Kernel, readClock func() (health.Clo
 		}
 	}
 	switch {
-	case errors.Is(err, api.ErrNoAgent):
+	case errors.Is(err, api.ErrNoAgent) && opts.socket == "":
 		d.Agent = "absent"
-		if names := left(); len(names) > 0 {
+		if names := opts.left(); len(names) > 0 {
 			d.Left = names
 			d.Warnings = append(d.Warnings, health.EndedAgent(names))
 		}
 	case err != nil:
+		err = opts.withoutAgent(err)
 		d.Agent = err.Error()
+		d.Warnings = append(d.Warnings, health.UnaskedAgent(err))
 	}
 	for _, w := range ws {
 		if !unsynced(w) { // the machine's, and there already

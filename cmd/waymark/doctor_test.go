@@ -31,7 +31,7 @@ func TestDoctorHeedsOneClock(t *testing.T) {
 			socket = newFakeAgent(t, map[string]string{"GET /v1/warnings": tt.answer}).socket
 		}
 		clock := func() (health.Clock, error) { return health.Clock{Synchronised: tt.synchronised}, nil }
-		d := diagnose(t.Context(), health.Kernel{}, clock, api.NewClient(socket), func() []string { return nil })
+		d := diagnose(t.Context(), health.Kernel{}, clock, api.NewClient(socket), &options{})
 		i := slices.IndexFunc(d.Checks, func(c health.Check) bool { return c.Name == "clock" })
 		if i < 0 || d.Checks[i].State != tt.state {
 			t.Errorf("%s: checks %+v, want the clock's to be %s", tt.name, d.Checks, tt.state)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // newHelpCommand is cobra's own, except that an unknown command is an error.
@@ -37,6 +38,71 @@ func newHelpCommand() *cobra.Command {
 			return about.Help() // rest, if any, is the command's own grammar
 		},
 	}
+}
+
+// commandHelp is the help of a command as JSON.
+type commandHelp struct {
+	Command     string        `json:"command"` // with those that it is part of
+	Usage       string        `json:"usage,omitempty"`
+	Short       string        `json:"short"`
+	Long        string        `json:"long,omitempty"`
+	Example     string        `json:"example,omitempty"`
+	Flags       []flagHelp    `json:"flags"`
+	GlobalFlags []flagHelp    `json:"global_flags,omitempty"` // of the command that was asked for
+	Commands    []commandHelp `json:"commands,omitempty"`
+}
+
+// flagHelp is the help of a flag as JSON.
+type flagHelp struct {
+	Name      string `json:"name"`
+	Shorthand string `json:"shorthand,omitempty"`
+	Type      string `json:"type"`
+	Value     string `json:"value,omitempty"` // what help calls its value
+	Default   string `json:"default,omitempty"`
+	Usage     string `json:"usage"`
+}
+
+// helpInJSON is the help that --json asks for: of a command and all below it.
+func helpInJSON(opts *options, text func(*cobra.Command, []string)) func(*cobra.Command, []string) {
+	return func(cmd *cobra.Command, args []string) {
+		if !opts.json {
+			text(cmd, args)
+			return
+		}
+		help := newCommandHelp(cmd)
+		if cmd.HasParent() {
+			help.GlobalFlags = newFlagHelp(cmd.InheritedFlags())
+		}
+		if err := printJSON(cmd.OutOrStdout(), help); err != nil {
+			cmd.PrintErrln("waymark:", err)
+		}
+	}
+}
+
+func newCommandHelp(cmd *cobra.Command) commandHelp {
+	cmd.InitDefaultHelpFlag()
+	help := commandHelp{Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example, Flags: newFlagHelp(cmd.NonInheritedFlags())}
+	if cmd.Runnable() && !cmd.HasSubCommands() {
+		help.Usage = cmd.UseLine()
+	}
+	for _, child := range cmd.Commands() {
+		if child.IsAvailableCommand() || child.Name() == "help" {
+			help.Commands = append(help.Commands, newCommandHelp(child))
+		}
+	}
+	return help
+}
+
+func newFlagHelp(flags *pflag.FlagSet) []flagHelp {
+	list := []flagHelp{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		value, usage := pflag.UnquoteUsage(f)
+		list = append(list, flagHelp{f.Name, f.Shorthand, f.Value.Type(), value, f.DefValue, usage})
+	})
+	return list
 }
 
 // usageWithoutAliases leaves out the list of aliases: they are abbreviations.

@@ -44,7 +44,7 @@ func TestHelpHasNoAliases(t *testing.T) {
 }
 
 func TestHelpCompletes(t *testing.T) {
-	for args, want := range map[string]string{"dec": "decode\t", "config ch": "check\t"} {
+	for args, want := range map[string]string{"deco": "decode\t", "deca": "decapsulation\t", "config ch": "check\t"} {
 		_, stdout, _ := runCLI(t, "", append([]string{"__complete", "help"}, strings.Fields(args)...)...)
 		if !strings.HasPrefix(stdout, want) {
 			t.Errorf("help %s completes to %q, want %q", args, stdout, want)

@@ -54,14 +54,14 @@ postcard of every N-th packet).`,
 			}
 			switch ctx := cmd.Context(); words.Verb {
 			case iproute2.Add:
-				return c.AddNamespace(ctx, words.Namespace)
+				return opts.done(cmd.OutOrStdout(), c.AddNamespace(ctx, words.Namespace))
 			case iproute2.Del:
-				return c.RemoveNamespace(ctx, words.Namespace.ID)
+				return opts.done(cmd.OutOrStdout(), c.RemoveNamespace(ctx, words.Namespace.ID))
 			case iproute2.Set:
 				if ns := words.Namespace; words.SetExport {
-					return c.SetExport(ctx, ns.ID, api.NamespaceExport{Export: ns.Export, Sample: uint32(ns.Sample)})
+					return opts.done(cmd.OutOrStdout(), c.SetExport(ctx, ns.ID, api.NamespaceExport{Export: ns.Export, Sample: uint32(ns.Sample)}))
 				}
-				return c.SetSchema(ctx, words.Namespace.ID, words.Schema)
+				return opts.done(cmd.OutOrStdout(), c.SetSchema(ctx, words.Namespace.ID, words.Schema))
 			}
 			list, err := c.Namespaces(cmd.Context())
 			if err != nil {
@@ -110,6 +110,9 @@ func newSchemaCommand(opts *options) *cobra.Command {
 		Use:     "schema [show | add ID DATA | del ID]",
 		Aliases: abbreviations("schema"),
 		Short:   "Show, add and remove schemas: the opaque state snapshots of namespaces",
+		Long: `Show, add and remove schemas, the opaque state snapshots of namespaces, in the
+words of 'ip ioam schema'. show prints the octets in hex, padded with zeros as
+they are on the wire; --json gives the text that was added.`,
 		Example: `  waymark ioam schema add 777 "rack 7"
   waymark ioam schema show`,
 		Args: cobra.ArbitraryArgs,
@@ -127,9 +130,9 @@ func newSchemaCommand(opts *options) *cobra.Command {
 			}
 			switch ctx := cmd.Context(); words.Verb {
 			case iproute2.Add:
-				return c.AddSchema(ctx, api.Schema{ID: words.Schema.ID, Data: words.Schema.Data})
+				return opts.done(cmd.OutOrStdout(), c.AddSchema(ctx, api.Schema{ID: words.Schema.ID, Data: words.Schema.Data}))
 			case iproute2.Del:
-				return c.RemoveSchema(ctx, words.Schema.ID)
+				return opts.done(cmd.OutOrStdout(), c.RemoveSchema(ctx, words.Schema.ID))
 			}
 			list, err := c.Schemas(cmd.Context())
 			if err != nil {
@@ -143,6 +146,8 @@ func newSchemaCommand(opts *options) *cobra.Command {
 	}
 }
 
+// printSchemas writes what 'ip ioam schema show' does: the octets as they are on
+// the wire, padded with zeros to a multiple of 4.
 func printSchemas(w io.Writer, list []api.Schema) error {
 	var b strings.Builder
 	for _, s := range list {
@@ -150,7 +155,8 @@ func printSchemas(w io.Writer, list []api.Schema) error {
 		for _, ns := range s.Namespaces {
 			fmt.Fprintf(&b, " [namespace %d]", ns)
 		}
-		fmt.Fprintf(&b, ", data %q\n", s.Data)
+		padding := strings.Repeat("\x00", (4-len(s.Data)%4)%4)
+		fmt.Fprintf(&b, ", data: % x\n", s.Data+padding)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

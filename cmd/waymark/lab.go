@@ -25,7 +25,7 @@ func newLabCommand(opts *options) *cobra.Command {
 	name := lab.DefaultName
 	cmd := newGroup("lab", "Raise networks of namespaces on this machine and try things out in them",
 		newLabUpCommand(opts, &name),
-		newLabDownCommand(&name),
+		newLabDownCommand(opts, &name),
 		newLabExecCommand(&name),
 		newLabShowCommand(opts, &name),
 		newLabListCommand(opts),
@@ -63,11 +63,6 @@ is interrupted, everything it has made is removed.`,
 				which = args[0]
 			}
 			t, err := lab.Load(which)
-			var faults *lab.Faults
-			if errors.As(err, &faults) {
-				fmt.Fprintln(cmd.ErrOrStderr(), faults)
-				return errReported
-			}
 			if err != nil {
 				return err
 			}
@@ -97,7 +92,7 @@ func raiseLab(cmd *cobra.Command, t *lab.Topology, name string) (*lab.Lab, error
 	return l, err
 }
 
-func newLabDownCommand(name *string) *cobra.Command {
+func newLabDownCommand(opts *options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
 		Short: "Take a lab down, with all that runs in it",
@@ -107,7 +102,7 @@ func newLabDownCommand(name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return tidily(cmd, l.Down)
+			return opts.done(cmd.OutOrStdout(), tidily(cmd, l.Down))
 		},
 	}
 }
@@ -292,8 +287,9 @@ func newLabDemoCommand(opts *options) *cobra.Command {
 the way of every traced packet as it is reported, and prove that what beta
 received carries no IOAM. It ends by itself and leaves nothing behind.
 
-On a terminal each packet is a small block; otherwise one line, and the last line
-is "demo: traced=N delivered=N ioam_bytes_at_beta=0". With --json, each packet is
+On a terminal each packet is a small block; otherwise one line, and the last two
+lines are "demo: exported=N joined=N delivered=N", of Direct Exports, and "demo:
+traced=N delivered=N ioam_bytes_at_beta=0", of traces. With --json, each packet is
 its record, and the last line an object of these numbers. The exit code is 0 only
 when packets were traced, all of them arrived, and no byte of IOAM did.`,
 		Args: onlyFlag("name"),

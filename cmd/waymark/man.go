@@ -12,7 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/docgen"
 )
 
-func newManCommand() *cobra.Command {
+func newManCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages into a directory",
@@ -29,7 +29,7 @@ of the environment's SOURCE_DATE_EPOCH where that is set, else of today.`,
 				}
 				day = time.Unix(seconds, 0)
 			}
-			return docgen.WriteMan(args[0], cmd.Root(), version, day)
+			return opts.done(cmd.OutOrStdout(), docgen.WriteMan(args[0], cmd.Root(), version, day))
 		},
 	}
 }

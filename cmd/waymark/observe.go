@@ -35,8 +35,9 @@ know. Of direct exporting, print this node's postcards and flows: a line for the
 packet or flow, then one for what the node measured. Times are UTC. With --json,
 each record is one line.
 
-An observer that is too slow loses records, and is told how many; packets never
-wait for it. Without --count it goes on until it is interrupted.`,
+An observer that is too slow loses records; packets never wait for it. Standard
+error has how many: a sentence, or with --json an object of the kind "lost".
+Without --count it goes on until it is interrupted.`,
 		Example: "  waymark observe --destination 2001:db8:2::/64 --count 10",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -126,8 +127,8 @@ func (o *observation) line(line []byte) error {
 	if err := json.Unmarshal(line, &kind); err != nil {
 		return fmt.Errorf("the agent's record is not understood: %w", err)
 	}
-	if kind.Kind == "lost" {
-		fmt.Fprintf(o.notes, "waymark: %d records were lost: this observer is too slow\n", kind.Count)
+	if kind.Kind == api.KindLost { // of this observer, and no record
+		return o.lost(line, kind.Count)
 	}
 	known, err := o.print(line)
 	if err != nil {
@@ -139,6 +140,16 @@ func (o *observation) line(line []byte) error {
 		}
 	}
 	return nil
+}
+
+// lost says that records are missing here.
+func (o *observation) lost(line []byte, count uint64) error {
+	if o.json {
+		_, err := fmt.Fprintf(o.notes, "%s\n", line)
+		return err
+	}
+	_, err := fmt.Fprintf(o.notes, "waymark: %d records were lost: this observer is too slow\n", count)
+	return err
 }
 
 // print writes a record; known tells whether the line is one.

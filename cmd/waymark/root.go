@@ -7,52 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/waymark-net/waymark/internal/api"
 )
-
-// Exit codes, part of the command line's contract.
-const (
-	exitOK          = 0   // done
-	exitFailure     = 1   // what was asked for failed, or a check found faults
-	exitUsage       = 2   // the command line itself is wrong; nothing was done
-	exitNoExec      = 126 // the command for a lab's node may not be executed, as shells say it
-	exitNotFound    = 127 // there is no such command for a lab's node, as shells say it
-	exitInterrupted = 130 // Ctrl-C, as shells say it: 128 and the signal's number
-)
-
-// usageError marks an error that the command line causes by itself.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-// usagef makes an error that ends the program with exitUsage.
-func usagef(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...)}
-}
-
-// commandError marks an error of finding the command for a lab's node.
-type commandError struct{ err error }
-
-func (e commandError) Error() string { return e.err.Error() }
-func (e commandError) Unwrap() error { return e.err }
-
-// code is the exit code that a shell would end with.
-func (e commandError) code() int {
-	if errors.Is(e.err, fs.ErrPermission) {
-		return exitNoExec
-	}
-	return exitNotFound
-}
-
-// errReported ends the program with exitFailure when the faults have been
-// printed already.
-var errReported = errors.New("faults were reported")
 
 // options are the persistent flags, and what a subcommand needs to honour them.
 type options struct {
@@ -62,6 +20,10 @@ type options struct {
 	// defaultSocket finds the API socket of the agent that serves the network
 	// namespace this process runs in.
 	defaultSocket func() (string, error)
+
+	// programsLeft names the interfaces of this network namespace that programs
+	// of an ended agent still serve.
+	programsLeft func() []string
 }
 
 // socketPath is the agent's API socket: --socket, else the default.
@@ -77,42 +39,17 @@ func (o *options) socketPath() (string, error) {
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRootCommand()
+	opts := &options{defaultSocket: localSocket, programsLeft: localLeft}
+	root := newRoot(opts)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	if socket := root.PersistentFlags().Lookup("socket"); socket.Changed && errors.Is(err, api.ErrNoAgent) {
-		err = fmt.Errorf("nobody answers at %s; name the socket of an agent that runs, or leave --socket out to ask the agent of this network namespace", socket.Value)
-	}
-	var usage usageError
-	var command commandError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.Is(err, errReported):
-		return exitFailure
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		for _, line := range interruption(err) {
-			fmt.Fprintf(stderr, "waymark: %s\n", line)
-		}
-		return exitInterrupted
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "waymark: %v\n", err)
-		return exitUsage
-	case errors.As(err, &command):
-		fmt.Fprintf(stderr, "waymark: %v\n", err)
-		return command.code()
-	default:
-		fmt.Fprintf(stderr, "waymark: %v\n", err)
-		return exitFailure
-	}
+	return opts.conclude(ctx, args, root.ExecuteContext(ctx), stdout, stderr)
 }
 
-// newRootCommand builds the whole command tree.
-func newRootCommand() *cobra.Command {
-	opts := &options{defaultSocket: localSocket}
+// newRoot builds the whole command tree.
+func newRoot(opts *options) *cobra.Command {
 	var showVersion bool
 	root := &cobra.Command{
 		Use:   "waymark",
@@ -120,7 +57,11 @@ func newRootCommand() *cobra.Command {
 		Long: `Waymark tells, for live IPv6 traffic on stock Linux kernels, which way packets
 went and how long each hop held them (IOAM, RFC 9197 and RFC 9486).
 
-Results go to standard output, everything else to standard error.
+Results go to standard output, everything else to standard error. With --json,
+results are JSON, and an error is an object on standard output as well, the last
+one: {"kind":"error","ok":false,"error":"a sentence; a cure"}, and "faults" with
+file, line, column, problem and cure where a file or a request is at fault. What
+only changes something prints {"ok":true}. An interruption is no error.
 
 The words of 'ioam' and 'route' may be shortened as those of 'ip' may: 'waymark
 r s' is 'waymark route show'.
@@ -131,6 +72,8 @@ interrupted (SIGINT, SIGTERM), also where only that ends a command, as it does
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
+
+		PersistentPreRunE: noEmptyValues,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if showVersion && len(args) == 0 {
 				return printVersion(cmd.OutOrStdout(), opts.json)
@@ -142,24 +85,20 @@ interrupted (SIGINT, SIGTERM), also where only that ends a command, as it does
 	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
 	root.PersistentFlags().BoolVar(&opts.json, "json", false, "print JSON instead of text")
 	root.PersistentFlags().StringVar(&opts.socket, "socket", "", "`PATH` of the agent's API socket (default: the agent of this network namespace)")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if strings.Contains(err.Error(), "missing unit in duration") {
-			return usagef("%w; write one, as in 5s, 200ms or 1m", err)
-		}
-		return usagef("%w; see '%s --help'", err, cmd.CommandPath())
-	})
+	root.SetFlagErrorFunc(flagError)
 
 	root.AddCommand(newAgentCommand(opts), newStatusCommand(opts), newObserveCommand(opts), newCollectCommand(opts),
-		newIOAMCommand(opts), newRouteCommand(opts), newDoctorCommand(opts))
+		newIOAMCommand(opts), newRouteCommand(opts), newInterfaceCommand(opts), newDecapsulationCommand(opts), newDoctorCommand(opts))
 	root.AddCommand(newConfigCommand(opts))
 	root.AddCommand(newDecodeCommand(opts))
 	root.AddCommand(newLabCommand(opts))
 	root.AddCommand(newBenchCommand(opts))
-	root.AddCommand(newCompletionCommand())
-	root.AddCommand(newManCommand())
-	root.AddCommand(newDocsCommand())
+	root.AddCommand(newCompletionCommand(opts))
+	root.AddCommand(newManCommand(opts))
+	root.AddCommand(newDocsCommand(opts))
 	root.AddCommand(newVersionCommand(opts))
 	root.SetHelpCommand(newHelpCommand())
+	root.SetHelpFunc(helpInJSON(opts, root.HelpFunc()))
 	root.SetUsageFunc(usageWithoutAliases(root.UsageFunc()))
 	markUsageErrors(root)
 	return root

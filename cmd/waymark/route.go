@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,20 +20,16 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-func newRouteCommand(opts *options) *cobra.Command {
-	return &cobra.Command{
-		Use:     "route [show | add PREFIX … encap ioam6 … dev IF | replace … | del PREFIX …]",
-		Aliases: abbreviations("route"),
-		Short:   "Change the encapsulations of the running agent, in the words of 'ip -6 route … encap ioam6'",
-		Long: `Change which packets get an IOAM header, in the words of 'ip -6 route … encap
+const routeHelp = `Change which packets get an IOAM header, in the words of 'ip -6 route … encap
 ioam6' and 'ip rule'. A "route" here is an encapsulation by destination prefix:
 packets to PREFIX that leave by IF get the header. The kernel's routes stay as
 they are and still decide where packets go. Changes are in force at once and last
 until the next reload.
 
-  route {add|replace} PREFIX [CRITERIA] encap ioam6 [freq K/N]
-        [flows 1/N] [mode inline|encap|auto] [tunsrc ADDR] [tundst ADDR]
-        OPTION... dev IF [name NAME]
+  route {add|append|change|replace} PREFIX [CRITERIA] encap ioam6
+        [freq K/N] [flows 1/N] [mode inline|encap|auto] [tunsrc ADDR]
+        [tundst ADDR]
+        OPTION... [via ADDR] [metric NUMBER] dev IF [name NAME]
   route del {PREFIX|name NAME} [CRITERIA] [dev IF]
   route show [PREFIX] [CRITERIA] [dev IF] [name NAME]
 
@@ -49,14 +46,23 @@ also after addresses and routes changed. flows 1/N takes all packets of one flow
 in N. dex is Direct Export (RFC 9326): ext-flags 0x80 puts a Flow-ID in, 0x40 a
 Sequence Number, 0xc0 both; what nodes do then, their namespace says. Where the
 node knows no collector, a line on standard error says that exports of others may
-get it, too. dev says where packets leave; there is no via.
+get it, too. dev says where packets leave. via, metric, proto, pref, onlink and
+table main are taken, so that lines for 'ip -6 route' paste: they are the kernel's
+own, a line on standard error says so, and the rule acts on all that leaves by IF.
 
 NAME is the encapsulation's name, made of what it selects by when absent.
 
 What show prints, add and replace take, and del takes it too. replace overwrites
 the rule of that NAME; without NAME, the one with the same PREFIX, CRITERIA and
-IF; when there is none, it adds one. del removes one rule: where its words mean
-several, it names them and removes none.`,
+IF; when there is none, it adds one, where change fails. append is add. del
+removes one rule: where its words mean several, it names them and removes none.`
+
+func newRouteCommand(opts *options) *cobra.Command {
+	return &cobra.Command{
+		Use:     "route [show | add PREFIX … encap ioam6 … dev IF | change … | replace … | del PREFIX …]",
+		Aliases: abbreviations("route"),
+		Short:   "Change the encapsulations of the running agent, in the words of 'ip -6 route … encap ioam6'",
+		Long:    routeHelp,
 		Example: `  waymark route add 2001:db8:2::/64 encap ioam6 freq 1/100 \
       mode encap tundst 2001:db8:ff::3 \
       trace prealloc type 0x800000 ns 123 size 12 dev eth1
@@ -79,14 +85,18 @@ several, it names them and removes none.`,
 			if err != nil {
 				return err
 			}
+			if len(words.Kernels) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "waymark: hint: %s: the kernel's routes stay as they are and decide it; this rule acts on all that leaves by %s\n",
+					strings.Join(words.Kernels, ", "), cmp.Or(words.Rule.Interface, "its interface"))
+			}
 			switch ctx := cmd.Context(); words.Verb {
-			case iproute2.Add:
-				return advise(ctx, cmd.ErrOrStderr(), c, words.Rule, c.AddEncapsulation(ctx, words.Rule))
-			case iproute2.Replace:
+			case iproute2.Add, iproute2.Append:
+				return opts.done(cmd.OutOrStdout(), advise(ctx, cmd.ErrOrStderr(), c, words.Rule, c.AddEncapsulation(ctx, words.Rule)))
+			case iproute2.Change, iproute2.Replace:
 				rule, err := replaceRule(ctx, c, words)
-				return advise(ctx, cmd.ErrOrStderr(), c, rule, err)
+				return opts.done(cmd.OutOrStdout(), advise(ctx, cmd.ErrOrStderr(), c, rule, err))
 			case iproute2.Del:
-				return deleteRule(ctx, c, words)
+				return opts.done(cmd.OutOrStdout(), deleteRule(ctx, c, words))
 			}
 			rules, err := c.Encapsulations(cmd.Context())
 			if err != nil {
@@ -111,11 +121,12 @@ func showRules(w io.Writer, rules []config.Encapsulation, words iproute2.RouteCo
 }
 
 // advise says, a line each, what the agent has against a rule that is in force
-// now: its mode, for inline is iproute2's default and not made for routers, and
-// its Direct Exports, where they would be inserted into exports.
+// now: its mode, for inline is iproute2's default and not made for routers; its
+// Direct Exports, where they would be inserted into exports; and what it inserts
+// without this node's data.
 func advise(ctx context.Context, notes io.Writer, c *api.Client, rule config.Encapsulation, err error) error {
 	exporting := slices.ContainsFunc(rule.Options, func(o config.Option) bool { return o.DirectExport != nil })
-	if err != nil || rule.Mode != ioam.ModeInline && !exporting {
+	if err != nil {
 		return err
 	}
 	ws, err := c.Warnings(ctx)
@@ -123,33 +134,40 @@ func advise(ctx context.Context, notes io.Writer, c *api.Client, rule config.Enc
 		return nil // the rule is in force, which is what was asked for
 	}
 	for _, w := range ws {
-		if exporting && w.Code == health.CollectorsUnknown || w == health.InlineOnRouter(rule.Name, rule.Interface) {
+		inline := rule.Mode == ioam.ModeInline && w == health.InlineOnRouter(rule.Name, rule.Interface)
+		if exporting && w.Code == health.CollectorsUnknown || inline || health.IsUnfilled(w, rule.Name) {
 			fmt.Fprintf(notes, "waymark: %s: %s; %s\n", w.Severity, w.Text, w.Cure)
 		}
 	}
 	return nil
 }
 
-// replaceRule overwrites the rule that the words mean, else adds it; it gives
-// the rule that is in force then.
+// replaceRule overwrites the rule that the words mean; where there is none,
+// replace adds it, and change fails, as iproute2's. It gives the rule that is in
+// force then.
 func replaceRule(ctx context.Context, c *api.Client, words iproute2.RouteCommand) (config.Encapsulation, error) {
 	rule := words.Rule
-	if words.Named {
+	if words.Named && words.Verb == iproute2.Replace {
 		return rule, c.ReplaceEncapsulation(ctx, rule)
 	}
 	rules, err := c.Encapsulations(ctx)
 	if err != nil {
 		return rule, err
 	}
-	same := slices.DeleteFunc(rules, func(e config.Encapsulation) bool { return !iproute2.SameKey(e, rule) })
+	same := slices.DeleteFunc(rules, func(e config.Encapsulation) bool {
+		return words.Named && e.Name != rule.Name || !words.Named && !iproute2.SameKey(e, rule)
+	})
 	switch len(same) {
 	case 0:
+		if words.Verb == iproute2.Change {
+			return rule, errors.New("route change: no such route; list them with: waymark route show, add it with: waymark route add")
+		}
 		return rule, c.AddEncapsulation(ctx, rule)
 	case 1:
 		rule.Name = same[0].Name
 		return rule, c.ReplaceEncapsulation(ctx, rule)
 	}
-	return rule, ambiguous("replace", same, "name the one you mean")
+	return rule, ambiguous(string(words.Verb), same, "name the one you mean")
 }
 
 func deleteRule(ctx context.Context, c *api.Client, words iproute2.RouteCommand) error {

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/iproute2"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -33,12 +31,6 @@ func newStatusCommand(opts *options) *cobra.Command {
 				return err
 			}
 			s, err := c.Status(cmd.Context())
-			if errors.Is(err, api.ErrNoAgent) {
-				if left := opts.left(); len(left) > 0 {
-					w := health.EndedAgent(left)
-					return fmt.Errorf("%s; %s", w.Text, w.Cure)
-				}
-			}
 			if err != nil {
 				return err
 			}
@@ -52,7 +44,7 @@ func newStatusCommand(opts *options) *cobra.Command {
 
 func printStatus(w io.Writer, s api.Status, now time.Time) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "agent %s, process %d, version %s, up %v\n", s.Agent, s.PID, s.Version, now.Sub(s.Started).Truncate(time.Second))
+	fmt.Fprintf(&b, "agent %s, process %d, version %s, up %v\n", s.Agent, s.PID, s.Version, now.Sub(s.Started.Time).Truncate(time.Second))
 	fmt.Fprintf(&b, "configuration %s, loaded %s", s.ConfigFile, s.Loaded.Local().Format(time.DateTime))
 	if s.Modified {
 		b.WriteString(", changed at runtime since")
@@ -165,6 +157,9 @@ func printDomain(w io.Writer, s api.Status) {
 	for _, p := range s.PathMTUs {
 		fmt.Fprintf(w, "path to %s carries %d bytes, as far as known until %s\n", p.Destination, p.MTU, p.Until.Local().Format(time.TimeOnly))
 	}
+	if len(s.TunnelErrors) > 0 {
+		fmt.Fprintln(w, "ICMPv6 errors that may be about tunnelled packets:", counts(s.TunnelErrors))
+	}
 	for n, d := range s.Decapsulations {
 		if n == 0 {
 			fmt.Fprintln(w)
@@ -203,4 +198,13 @@ func printRecords(w io.Writer, r api.Records) {
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// counts shows numbers by name.
+func counts(m map[string]uint64) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, fmt.Sprintf("%s %d", name, m[name]))
+	}
+	return strings.Join(list, ", ")
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/supervisor"
 )
 
 // Options are fixed for the life of an agent.
@@ -29,6 +30,7 @@ type Options struct {
 	Log        *slog.Logger
 	Stdout     io.Writer // of an exporter to "-"
 	Ready      func()    // called once everything runs; may be nil
+	Manager    *supervisor.Manager
 
 	// System and Open are the machine and its data plane; nil is the real one.
 	System System
@@ -52,9 +54,11 @@ type Agent struct {
 	exportLost    recently
 	flows         flowAllowance
 	paths         paths
+	tunnelErrors  tunnelErrors
 	names         names
-	wake          chan struct{} // something changed that the configuration depends on
-	routeWatch    watch         // of what the kernel forwards by
+	wake          chan struct{}          // something changed that the configuration depends on
+	routeWatch    watch                  // of what the kernel forwards by
+	byStack       atomic.Pointer[string] // why the stack forwards what was to go fast; nil when it does not
 	kernelEvents  kernelEvents
 	taiOffset     atomic.Int64 // nanoseconds, as the data plane was last told
 
@@ -128,8 +132,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.options.Ready != nil {
 		a.options.Ready()
 	}
+	a.options.Manager.Ready(a.condition())
 
 	remove, err := a.serve(ctx, server)
+	a.options.Manager.Stopping(ending(remove))
 	a.change.Lock()
 	a.ending = true
 	a.change.Unlock()
@@ -177,6 +183,7 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 	group.Go(func() error { a.followNames(working); return nil })
 	group.Go(func() error { a.hearTooBig(working); return nil })
 	group.Go(func() error { a.followPathMTUs(working); return nil })
+	group.Go(func() error { a.relayTunnelErrors(working); return nil })
 	group.Go(func() error { a.followRoutes(working); return nil })
 	group.Go(func() error { a.followKernelEvents(working); return nil })
 	select {
@@ -216,11 +223,14 @@ const (
 // tick does what is due by time alone.
 func (a *Agent) tick(ctx context.Context) {
 	for n := 1; sleep(ctx, clockPeriod); n++ {
+		a.options.Manager.Alive()
 		a.followClock()
 		a.followSources()
+		a.followIDs(n)
 		if n%metricsPeriod != 0 {
 			continue
 		}
+		a.options.Manager.Status(a.condition())
 		a.metricsServer.retry()
 		a.noteLosses()
 		a.exportLost.add(time.Now(), a.totalExportLost())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -69,6 +70,9 @@ func (a *Agent) postcard(c datapath.Postcard) {
 
 func (a *Agent) flow(f datapath.Flow) {
 	a.records.read.Add(1)
+	if f.SkippedUnknown {
+		a.flows.unknown.Add(1)
+	}
 	a.offer(a.exports().Flow(f))
 }
 
@@ -76,7 +80,7 @@ func (a *Agent) flow(f datapath.Flow) {
 func (x *Exports) Postcard(c datapath.Postcard) *export.Postcard {
 	return &export.Postcard{
 		Kind:           export.KindPostcard,
-		Time:           c.Time,
+		Time:           instant.Of(c.Time),
 		Node:           x.name,
 		Role:           export.NodeRole(c.Role),
 		Ingress:        x.names[c.Ingress],
@@ -99,7 +103,7 @@ func (x *Exports) Postcard(c datapath.Postcard) *export.Postcard {
 func (x *Exports) Flow(f datapath.Flow) *export.Flow {
 	out := &export.Flow{
 		Kind:           export.KindFlow,
-		Time:           time.Now().UTC(),
+		Time:           instant.Of(time.Now()),
 		Node:           x.name,
 		Role:           export.NodeRole(f.Role),
 		Ingress:        x.names[f.Ingress],
@@ -112,12 +116,14 @@ func (x *Exports) Flow(f datapath.Flow) *export.Flow {
 		Packet:         exportedPacket(f.Flow, 0),
 		Packets:        f.Packets,
 		Bytes:          f.Bytes,
-		First:          f.First,
-		Last:           f.Last,
-		SequenceGaps:   uint64(f.Skipped),
-		Reordered:      uint64(f.Late),
+		First:          instant.Of(f.First),
+		Last:           instant.Of(f.Last),
 		HopLimit:       export.HopLimits{Min: f.HopLimitMin, Max: f.HopLimitMax},
 		EndReason:      endReasons[f.End],
+	}
+	if f.ExtensionFlags&ioam.ExtensionSequence != 0 {
+		out.SequenceGaps = export.Field[uint64]{Value: uint64(f.Skipped), Present: true, Valid: !f.SkippedUnknown}
+		out.Reordered = export.NewField(uint64(f.Late), true)
 	}
 	if f.DelayCount > 0 {
 		out.TransitDelay = &export.Delays{
@@ -155,8 +161,10 @@ func exportedPacket(f ioam.Flow, length int) export.Packet {
 
 // followFlows exports flows at the end of each interval.
 func (a *Agent) followFlows(ctx context.Context) {
-	for sleep(ctx, a.flowInterval()) {
+	for took := time.Duration(0); sleep(ctx, max(a.flowInterval()-took, 0)); {
+		began := time.Now()
 		a.collectFlows()
+		took = time.Since(began)
 	}
 }
 
@@ -169,6 +177,7 @@ type flowAllowance struct {
 	collected  time.Time // when it last did
 	suppressed atomic.Uint64
 	more       atomic.Uint64 // packets of these, beyond one each
+	unknown    atomic.Uint64 // flows of which nobody knows what is missing
 }
 
 // grant gives what a rate per second allows for the time since the last one
@@ -185,12 +194,15 @@ func (f *flowAllowance) grant(now time.Time, rate uint32, interval time.Duration
 func (a *Agent) collectFlows() {
 	left := a.flows.grant(time.Now(), a.state.Load().resolved.Node.ExportRate, a.flowInterval())
 	err := a.datapath.CollectFlows(func(f datapath.Flow) {
-		if left == 0 {
+		switch {
+		case f.Paid: // when it was handed over
+		case left == 0:
 			a.flows.suppressed.Add(1)
 			a.flows.more.Add(max(f.Packets, 1) - 1)
 			return
+		default:
+			left--
 		}
-		left--
 		a.flow(f)
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/routing"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -198,6 +199,7 @@ type fakeSystem struct {
 	events      fakeKernelEvents
 	watches     atomic.Int32 // of routes, under way
 	blind       error        // why routes cannot be watched
+	odd         string       // why the stack forwards all
 	mu          sync.Mutex
 	links       map[string]config.Link
 	clock       health.Clock
@@ -212,6 +214,10 @@ type fakeSystem struct {
 	collectors  []netip.Addr // of every name
 	deaf        error        // why no Packet Too Big is heard
 	tooBig      chan []byte  // messages that arrive
+	errors      chan icmpv6.Message
+	sent        chan []byte       // packets
+	ids         map[string]uint64 // settings of ids, by name; absent: the kernel's default
+	idsRead     int
 }
 
 func newFakeSystem() *fakeSystem {
@@ -219,6 +225,9 @@ func newFakeSystem() *fakeSystem {
 		links:  map[string]config.Link{"eth0": {Index: 2, MTU: 1500, Up: true}, "eth1": {Index: 3, MTU: 1700, Up: true}},
 		clock:  health.Clock{Synchronised: true, TAIOffset: 37 * time.Second},
 		tooBig: make(chan []byte),
+		errors: make(chan icmpv6.Message),
+		sent:   make(chan []byte, 16),
+		ids:    map[string]uint64{},
 		events: fakeKernelEvents{traces: make(chan ioam.Trace)},
 	}
 }
@@ -248,14 +257,6 @@ func (s *fakeSystem) setLinks(change func(map[string]config.Link)) {
 	}
 }
 
-func (s *fakeSystem) NodeID() (ioam.NodeID, error)         { return ioam.NodeIDUnavailable, nil }
-func (s *fakeSystem) NodeIDWide() (ioam.NodeIDWide, error) { return ioam.NodeIDWideUnavailable, nil }
-func (s *fakeSystem) InterfaceID(string) (ioam.InterfaceID, error) {
-	return ioam.InterfaceIDUnavailable, nil
-}
-func (s *fakeSystem) InterfaceIDWide(string) (ioam.InterfaceIDWide, error) {
-	return ioam.InterfaceIDWideUnavailable, nil
-}
 func (s *fakeSystem) NoRoute(netip.Addr) string { return "" }
 func (s *fakeSystem) HasAddress(a netip.Addr) bool {
 	s.mu.Lock()
@@ -328,13 +329,14 @@ func (s *fakeSystem) WatchLinks(ctx context.Context, changed func()) error {
 	return nil
 }
 
-func (s *fakeSystem) WatchRoutes(ctx context.Context, _ routing.Plane, _ *slog.Logger) error {
+func (s *fakeSystem) WatchRoutes(ctx context.Context, _ routing.Plane, explain func(why string), _ *slog.Logger) error {
 	s.mu.Lock()
-	blind := s.blind
+	blind, odd := s.blind, s.odd
 	s.mu.Unlock()
 	if blind != nil {
 		return blind
 	}
+	explain(odd)
 	s.watches.Add(1)
 	defer s.watches.Add(-1)
 	<-ctx.Done()
@@ -355,6 +357,24 @@ func (s *fakeSystem) WatchTooBig(ctx context.Context, listening func(), heard fu
 			return nil
 		case message := <-s.tooBig:
 			heard(message)
+		}
+	}
+}
+
+func (s *fakeSystem) WatchTunnelErrors(ctx context.Context, listening func(), heard func(icmpv6.Message, func([]byte) error)) error {
+	s.mu.Lock()
+	deaf := s.deaf
+	s.mu.Unlock()
+	if deaf != nil {
+		return deaf
+	}
+	listening()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case m := <-s.errors:
+			heard(m, func(packet []byte) error { s.sent <- packet; return nil })
 		}
 	}
 }

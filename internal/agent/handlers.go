@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -56,6 +57,11 @@ var apiRoutes = []route{
 	{"POST /v1/encapsulations", (*Agent).postEncapsulation},
 	{"PUT /v1/encapsulations/{name}", (*Agent).putEncapsulation},
 	{"DELETE /v1/encapsulations/{name}", (*Agent).deleteEncapsulation},
+	{"GET /v1/interfaces", (*Agent).getInterfaces},
+	{"PATCH /v1/interfaces/{name}", (*Agent).patchInterface},
+	{"GET /v1/decapsulations", (*Agent).getDecapsulations},
+	{"POST /v1/decapsulations", (*Agent).postDecapsulation},
+	{"DELETE /v1/decapsulations/{address}", (*Agent).deleteDecapsulation},
 	{"POST /v1/reload", (*Agent).postReload},
 	{"POST /v1/stop", (*Agent).postStop},
 }
@@ -295,7 +301,7 @@ func writeRecords(encoder *json.Encoder, o *export.Observer, first export.Record
 		}
 	}
 	if n := o.TakeLost(); n > 0 {
-		return encoder.Encode(api.Lost{Kind: "lost", Count: n}) == nil
+		return encoder.Encode(api.Lost{Kind: api.KindLost, Count: n}) == nil
 	}
 	return true
 }
@@ -321,7 +327,13 @@ func recordFilter(r *http.Request) (export.Filter, error) {
 		default:
 			err = errors.New("unknown; filter by namespace, source or destination")
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case key == "namespace":
+			return f, badRequest{fmt.Errorf("namespace: %q: want a number from 0 to 65535", values[0])}
+		case key == "source" || key == "destination":
+			return f, badRequest{fmt.Errorf("%s: %q: want an IPv6 prefix", key, values[0])}
+		default:
 			return f, badRequest{fmt.Errorf("%s: %w", key, err)}
 		}
 	}
@@ -348,9 +360,9 @@ func (a *Agent) status() (api.Status, error) {
 		Version:    a.options.Version,
 		Agent:      a.options.Place.ID,
 		PID:        os.Getpid(),
-		Started:    a.started.UTC(),
+		Started:    instant.Of(a.started),
 		ConfigFile: a.options.ConfigFile,
-		Loaded:     s.loaded.UTC(),
+		Loaded:     instant.Of(s.loaded),
 		Modified:   s.modified,
 		Node: api.Node{Name: a.options.NodeName, ID: uint32(node.ID), IDWide: uint64(node.IDWide),
 			TimestampFormat: node.TimestampFormat.String(), Compatibility: node.Compatibility.String()},
@@ -359,6 +371,7 @@ func (a *Agent) status() (api.Status, error) {
 		Encapsulations: nonNil(s.config.Encapsulations),
 		Decapsulations: []netip.Addr{},
 		PathMTUs:       nonNil(a.paths.table.Paths()),
+		TunnelErrors:   a.tunnelErrorCounts(),
 		Warnings:       nonNil(a.warnings()),
 		Metrics:        a.metricsServer.url(),
 		Records: api.Records{Read: a.records.read.Load(), Malformed: a.records.malformed.Load(),

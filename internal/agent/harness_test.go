@@ -17,6 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/supervisor"
 )
 
 // harness is an agent over fakes.
@@ -31,6 +32,7 @@ type harness struct {
 	log      *syncBuffer
 	cancel   context.CancelFunc
 	done     chan error
+	manager  *supervisor.Manager
 }
 
 // syncBuffer is a log that a test reads while it is written.
@@ -81,7 +83,7 @@ func (h *harness) run() error {
 		ConfigFile: h.file, Place: h.place, NodeName: "gamma", Version: "test", System: h.system,
 		Log:   slog.New(slog.NewTextHandler(h.log, nil)),
 		Open:  func(api.Place, *slog.Logger) (Datapath, bool, error) { return h.datapath, false, nil },
-		Ready: func() { close(ready) },
+		Ready: func() { close(ready) }, Manager: h.manager,
 	})
 	h.cancel, h.done = cancel, make(chan error, 1)
 	go func() { h.done <- h.agent.Run(ctx) }()

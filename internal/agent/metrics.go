@@ -26,6 +26,7 @@ var (
 	descPostcards       = desc("postcards_total", "Postcards that the data plane wrote.", "interface")
 	descSuppressed      = desc("exports_suppressed_total", "Postcards, and flows that did not make room for another, that the limits of exports suppressed.", "interface")
 	descFlowsSuppressed = desc("flows_suppressed_total", "Flows that export-rate suppressed when their interval ended.")
+	descFlowsUnsure     = desc("flows_gaps_unknown_total", "Flow records that do not say how many packets are missing, because it cannot be known.")
 	descFlowsEvicted    = desc("flows_evicted_total", "Flows that gave way to others, and were exported early.", "interface")
 	descSequences       = desc("sequences_evicted_total", "Flows whose Sequence Numbers begin anew, because others needed the place.", "interface")
 	descRecordsRead     = desc("records_read_total", "Records that the agent read.")
@@ -44,6 +45,7 @@ var (
 	descExportConnected = desc("export_connected", "Whether an exporter reaches its collector, as far as can be told: 1 or 0.", "exporter")
 	descPathMTU         = desc("path_mtu_bytes", "The path MTU of a tunnel, where one is known that is smaller than its interface's.", "destination")
 	descTooBig          = desc("packet_too_big_total", "Packet Too Big messages that arrived, by what followed.", "result")
+	descTunnelErrors    = desc("tunnel_errors_total", "ICMPv6 errors that arrived and may be about a tunnelled packet, by what followed.", "result")
 	descReloads         = desc("reloads_total", "Reloads of the configuration file.", "result")
 	descInterface       = desc("interface_info", "How an interface is served; the value is 1.", "interface", "ingress_hook", "egress_hook")
 	descWarnings        = desc("health_warnings", "Health warnings in force.", "code", "severity")
@@ -53,10 +55,10 @@ var (
 
 // descs is every metric of ours.
 var descs = []*prometheus.Desc{
-	descPackets, descToStack, descRecordsWritten, descRecordsLost, descPostcards, descSuppressed, descFlowsSuppressed, descFlowsEvicted,
+	descPackets, descToStack, descRecordsWritten, descRecordsLost, descPostcards, descSuppressed, descFlowsSuppressed, descFlowsUnsure, descFlowsEvicted,
 	descSequences, descRecordsRead, descRecordsBad, descKernelEvents, descKernelBad, descKernelLost,
 	descObservers, descObserverDropped, descExportWritten, descExportDropped, descExportQueued,
-	descExportMessages, descExportOctets, descExportUnsure, descExportConnected, descPathMTU, descTooBig, descReloads,
+	descExportMessages, descExportOctets, descExportUnsure, descExportConnected, descPathMTU, descTooBig, descTunnelErrors, descReloads,
 	descInterface, descWarnings, descBuild, descScrapeFailed,
 }
 
@@ -97,12 +99,16 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descObservers, float64(a.stream.Observers()))
 	counter(descObserverDropped, a.stream.Dropped())
 	counter(descFlowsSuppressed, a.flows.suppressed.Load())
+	counter(descFlowsUnsure, a.flows.unknown.Load())
 	c.collectExporters(counter, gauge)
 	for _, p := range a.paths.table.Paths() {
 		gauge(descPathMTU, float64(p.MTU), p.Destination.String())
 	}
 	for _, c := range a.paths.table.Counts() {
 		counter(descTooBig, c.Messages, c.Result.String())
+	}
+	for _, c := range a.tunnelErrors.relay.Counts() {
+		counter(descTunnelErrors, c.Errors, c.Result.String())
 	}
 	counter(descReloads, a.reloads.Load(), "ok")
 	counter(descReloads, a.reloadsFailed.Load(), "failed")

@@ -52,9 +52,15 @@ func tunnels(s *state) []pathmtu.Tunnel {
 // hearTooBig listens for Packet Too Big messages about tunnelled packets: the
 // source of these is this node, and the kernel knows of no such tunnel.
 func (a *Agent) hearTooBig(ctx context.Context) {
-	listening := func() { a.paths.fault.Store(nil) }
+	a.hear(ctx, "the path MTU of tunnels is not watched", &a.paths.fault, func(listening func()) error {
+		return a.options.System.WatchTooBig(ctx, listening, a.heard)
+	})
+}
+
+// hear listens until the context ends, and keeps why it cannot.
+func (a *Agent) hear(ctx context.Context, without string, fault *atomic.Pointer[string], watch func(listening func()) error) {
 	for {
-		err := a.options.System.WatchTooBig(ctx, listening, a.heard)
+		err := watch(func() { fault.Store(nil) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -62,8 +68,8 @@ func (a *Agent) hearTooBig(ctx context.Context) {
 			err = errors.New("the socket was closed")
 		}
 		text := err.Error()
-		if before := a.paths.fault.Swap(&text); before == nil || *before != text {
-			a.log.Warn("the path MTU of tunnels is not watched", "error", err)
+		if before := fault.Swap(&text); before == nil || *before != text {
+			a.log.Warn(without, "error", err)
 		}
 		if !sleep(ctx, listenRetry) {
 			return

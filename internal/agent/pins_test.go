@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/kmsgtest"
 )
 
 func needRoot(t *testing.T) {
@@ -29,7 +30,7 @@ func needRoot(t *testing.T) {
 func TestMain(m *testing.M) {
 	root := os.Getenv("WAYMARK_TEST_PINS")
 	if root == "" {
-		os.Exit(m.Run())
+		os.Exit(kmsgtest.Run(m))
 	}
 	pins, err := preparePins(root)
 	if err == nil {

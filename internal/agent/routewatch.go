@@ -2,7 +2,11 @@
 
 package agent
 
-import "context"
+import (
+	"context"
+
+	"github.com/waymark-net/waymark/internal/health"
+)
 
 // followRoutes watches what the kernel forwards by, while interfaces forward
 // fast. While nothing is watched, the programs notice: they ask the kernel for
@@ -19,5 +23,31 @@ func (a *Agent) watchRoutes(ctx context.Context, begun func()) error {
 		return err
 	}
 	begun()
-	return a.options.System.WatchRoutes(ctx, plane, a.log)
+	defer a.byStack.Store(nil)
+	return a.options.System.WatchRoutes(ctx, plane, a.explainStack, a.log)
+}
+
+// explainStack notes why the stack forwards all although interfaces are to
+// forward fast.
+func (a *Agent) explainStack(why string) {
+	if why == "" {
+		if a.byStack.Swap(nil) == nil {
+			return
+		}
+		a.log.Info("interfaces with forwarding: fast forward without the stack")
+		return
+	}
+	a.byStack.Store(&why)
+	a.log.Info("the stack forwards all packets", "why", why)
+}
+
+// stackWarnings says the same to who asks for the status.
+func (a *Agent) stackWarnings() []health.Warning {
+	why := a.byStack.Load()
+	if why == nil {
+		return nil
+	}
+	return []health.Warning{health.New(health.FastSuspended, "",
+		"the stack forwards all packets, although interfaces are to forward fast: "+*why,
+		"change what is named here, or set forwarding: stack; docs/how-to/forward-fast.md lists what goes to the stack")}
 }

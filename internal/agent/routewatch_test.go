@@ -4,6 +4,7 @@ package agent
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +40,23 @@ func TestRoutesAreWatched(t *testing.T) {
 		}
 		eventually(t, "routes are not watched", func() bool { return h.system.watches.Load() == 0 })
 	}
+}
+
+// TestStackForwardsAll wants the reason in the status, while it is so.
+func TestStackForwardsAll(t *testing.T) {
+	h := newHarness(t, fastConfig)
+	h.system.odd = "rule 100 suppresses routes"
+	h.start()
+	eventually(t, "it is warned", func() bool {
+		return slices.ContainsFunc(h.status().Warnings, func(w health.Warning) bool {
+			return w.Code == health.FastSuspended && strings.Contains(w.Text, "rule 100 suppresses routes")
+		})
+	})
+	h.write(baseConfig)
+	if err := h.agent.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "nothing is to go fast, so nothing is warned of", func() bool { return !h.warned(health.FastSuspended) })
 }
 
 // TestRoutesCannotBeWatched wants a warning, and another try.

@@ -42,11 +42,12 @@ func (a *Agent) apply(next *state, strict bool) error {
 		return fmt.Errorf("the data plane: %w", err)
 	}
 	swap.commit()
-	a.state.Store(next)
+	before := a.state.Swap(next)
 	a.exporters.announce()
 	a.metricsServer.set(next.config.Metrics.Listen)
 	a.routeWatch.set(len(resolved.Fast) > 0)
 	a.askForRecords()
+	a.logIDs(before, next)
 	return nil
 }
 
@@ -87,6 +88,8 @@ func (a *Agent) Reload() error {
 	if a.state.Load() == nil || a.ending {
 		return errors.New("the agent is not running")
 	}
+	a.options.Manager.Reloading()
+	defer func() { a.options.Manager.Ready(a.condition()) }() // what runs is ready, also when the file is refused
 	modified := a.state.Load().modified
 	file, err := loadFile(a.options.ConfigFile, a.options.System)
 	if err == nil {
@@ -163,7 +166,7 @@ func (a *Agent) refresh() error {
 	if err := a.apply(&next, false); err != nil {
 		return err
 	}
-	a.log.Info("interfaces or addresses changed", "served", len(next.resolved.Node.Interfaces), "missing", next.resolved.Missing)
+	a.log.Info("interfaces, addresses or ids changed", "served", len(next.resolved.Node.Interfaces), "missing", next.resolved.Missing)
 	for _, w := range sourcelessWarnings(a.state.Load().resolved.Sourceless) {
 		a.logWarning(w)
 	}
@@ -193,6 +196,7 @@ const (
 func (a *Agent) followLinks(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- a.options.System.WatchLinks(ctx, a.look) }()
+	logged := ""
 	for {
 		select {
 		case <-ctx.Done():
@@ -207,10 +211,16 @@ func (a *Agent) followLinks(ctx context.Context) error {
 		if !sleep(ctx, settleTime) {
 			return nil
 		}
-		if err := a.refresh(); err != nil {
-			a.logEach(slog.LevelWarn, "the interfaces' change is not in force yet", err)
-			time.AfterFunc(retryTime, a.look)
+		err := a.refresh()
+		if err == nil {
+			logged = ""
+			continue
 		}
+		if text := err.Error(); text != logged { // it is tried again every second
+			a.logEach(slog.LevelWarn, "the change of interfaces or ids is not in force yet", err)
+			logged = text
+		}
+		time.AfterFunc(retryTime, a.look)
 	}
 }
 

@@ -20,9 +20,11 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/kernelevents"
 	"github.com/waymark-net/waymark/internal/pathmtu"
 	"github.com/waymark-net/waymark/internal/routing"
+	"github.com/waymark-net/waymark/internal/tunnelerror"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -37,9 +39,13 @@ type System interface {
 	// arrives, from its ICMPv6 header on, until the context ends; listening,
 	// once it begins.
 	WatchTooBig(ctx context.Context, listening func(), heard func(message []byte)) error
+	// WatchTunnelErrors calls heard with each ICMPv6 error that arrives, and with
+	// what sends a packet of any source, until the context ends; listening, once
+	// it begins.
+	WatchTunnelErrors(ctx context.Context, listening func(), heard func(m icmpv6.Message, send func(packet []byte) error)) error
 	// WatchRoutes tells the plane what the kernel forwards by, until the
-	// context ends.
-	WatchRoutes(ctx context.Context, plane routing.Plane, log *slog.Logger) error
+	// context ends. explain gets why the stack forwards all, "" when not.
+	WatchRoutes(ctx context.Context, plane routing.Plane, explain func(why string), log *slog.Logger) error
 	// WatchKernelEvents calls heard with each trace that the kernel's own IOAM
 	// has filled, until the context ends; listening, once it begins.
 	WatchKernelEvents(ctx context.Context, count *kernelevents.Counters, listening func(), heard func(ioam.Trace)) error
@@ -113,14 +119,21 @@ func (kernel) InterfaceIDWide(name string) (ioam.InterfaceIDWide, error) {
 // interface without IPv6, has no such setting: its value is the kernel's
 // default.
 func sysctl[T ~uint16 | ~uint32 | ~uint64](name string, bits int, absent T) (T, error) {
-	b, err := os.ReadFile(filepath.Join("/proc/sys/net/ipv6", name))
+	path := filepath.Join("/proc/sys/net/ipv6", name)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) // what os.File does besides costs several times that, every second
 	if errors.Is(err, os.ErrNotExist) {
 		return absent, nil
 	}
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("open %s: %w", path, err)
 	}
-	v, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, bits)
+	defer unix.Close(fd)
+	var b [32]byte
+	n, err := unix.Read(fd, b[:])
+	if err != nil {
+		return 0, fmt.Errorf("read %s: %w", path, err)
+	}
+	v, err := strconv.ParseUint(strings.TrimSpace(string(b[:n])), 10, bits)
 	if err != nil {
 		return 0, fmt.Errorf("net.ipv6.%s: %w", name, err)
 	}
@@ -171,11 +184,26 @@ func (kernel) WatchTooBig(ctx context.Context, listening func(), heard func([]by
 	}
 	defer l.Close()
 	listening()
-	return l.Read(ctx, heard)
+	return l.Read(ctx, func(m icmpv6.Message) { heard(m.Body) })
 }
 
-func (kernel) WatchRoutes(ctx context.Context, plane routing.Plane, log *slog.Logger) error {
-	return routing.Watch(ctx, plane, log)
+func (kernel) WatchTunnelErrors(ctx context.Context, listening func(), heard func(icmpv6.Message, func([]byte) error)) error {
+	sender, err := icmpv6.NewSender()
+	if err != nil {
+		return err
+	}
+	defer sender.Close()
+	l, err := tunnelerror.Listen()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	listening()
+	return l.Read(ctx, func(m icmpv6.Message) { heard(m, sender.Send) })
+}
+
+func (kernel) WatchRoutes(ctx context.Context, plane routing.Plane, explain func(why string), log *slog.Logger) error {
+	return routing.Watch(ctx, plane, explain, log)
 }
 
 func (kernel) WatchKernelEvents(ctx context.Context, count *kernelevents.Counters, listening func(), heard func(ioam.Trace)) error {

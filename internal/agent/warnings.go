@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -54,6 +55,7 @@ func (a *Agent) facts(s *state) health.Node {
 			n.Unsent = append(n.Unsent, ns.ID)
 		}
 	}
+	n.Ends, n.NoIngress = ends(s.config), !slices.ContainsFunc(s.config.Interfaces, func(i config.Interface) bool { return slices.Contains(i.Role, ioam.RoleIngress) })
 	n.Unsecured, n.NoCollectors = a.unsecured(s.config.Export), s.config.CollectorsUnknown()
 	own := map[netip.Addr]bool{}
 	isOwn := func(ip netip.Addr) bool {
@@ -67,6 +69,7 @@ func (a *Agent) facts(s *state) health.Node {
 		fact.Unjoined = inserts(e, unjoined)
 		fact.Own = e.Match.Source.IsSingleIP() && isOwn(e.Match.Source.Addr())
 		fact.Exporting, fact.Unselective = !fact.Own && maybeExports(e), unselective(s.resolved.Node, e)
+		fact.Unknown, fact.TooSmall = unfilled(s.resolved.Node, e)
 		fact.Inline = e.Mode == ioam.ModeInline
 		if !fact.Inline {
 			fact.Source, fact.Destination = e.TunnelSource, e.TunnelDestination
@@ -76,7 +79,50 @@ func (a *Agent) facts(s *state) health.Node {
 		}
 		n.Encapsulations = append(n.Encapsulations, fact)
 	}
+	for _, d := range s.resolved.Node.Decapsulations {
+		isAny := func(p netip.Prefix) bool { return p.Bits() == 0 }
+		n.Decapsulations = append(n.Decapsulations, health.Decapsulation{
+			Destination:  d.TunnelDestination,
+			AnySource:    len(d.Sources) == 0 || slices.ContainsFunc(d.Sources, isAny),
+			Bare:         d.Bare,
+			NoNamespaces: len(s.resolved.Node.Namespaces) == 0,
+		})
+	}
 	return n
+}
+
+// ends are the tunnels and the namespaces' traces that are to end at this node.
+func ends(c *config.Config) (list []string) {
+	for _, d := range c.Decapsulations {
+		list = append(list, fmt.Sprintf("tunnels to %s", d.TunnelDestination))
+	}
+	for _, ns := range c.Namespaces {
+		if ns.Remove {
+			list = append(list, fmt.Sprintf("options of namespace %d", ns.ID))
+		}
+	}
+	return list
+}
+
+// unfilled are the namespaces of the options that this node inserts and does not
+// know, and of the traces that are too small for its own data.
+func unfilled(node ioam.NodeConfig, e ioam.Encapsulation) (unknown, tooSmall []ioam.NamespaceID) {
+	for _, o := range e.Options {
+		var trace ioam.TraceOption
+		switch {
+		case o.Trace != nil:
+			trace = *o.Trace
+		case o.DirectExport != nil:
+			trace = ioam.TraceOption{Namespace: o.DirectExport.Namespace, Size: ioam.MaxTraceDataSize}
+		}
+		switch own, known := node.OwnDataLen(trace); {
+		case !known && !slices.Contains(unknown, trace.Namespace):
+			unknown = append(unknown, trace.Namespace)
+		case known && own > trace.Size && !slices.Contains(tooSmall, trace.Namespace):
+			tooSmall = append(tooSmall, trace.Namespace)
+		}
+	}
+	return unknown, tooSmall
 }
 
 // logWarnings logs what a start or a reload finds wrong with the node, for an
@@ -128,10 +174,16 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 			"interfaces that forward fast leave their packets to the stack, because its routes are not watched: "+*fault,
 			"set forwarding: stack, or mend what is said here; the agent tries again every second"))
 	}
+	ws = append(ws, a.stackWarnings()...)
 	ws = append(ws, a.kernelEventWarnings()...)
 	if fault := a.paths.fault.Load(); fault != nil && len(tunnels(s)) > 0 {
 		ws = append(ws, health.New(health.PathMTUUnwatched, "",
 			"Packet Too Big messages are not heard, so packets that a tunnel makes too large for a link of its path are lost: "+*fault,
+			"give the agent CAP_NET_RAW (AmbientCapabilities and CapabilityBoundingSet in its systemd unit)"))
+	}
+	if fault := a.tunnelErrors.fault.Load(); fault != nil && len(tunnels(s)) > 0 {
+		ws = append(ws, health.New(health.TunnelErrorsUnheard, "",
+			"ICMPv6 errors about tunnelled packets are not heard, so the packets' senders do not get them, and traceroute lacks the nodes inside tunnels: "+*fault,
 			"give the agent CAP_NET_RAW (AmbientCapabilities and CapabilityBoundingSet in its systemd unit)"))
 	}
 	if err := a.metricsServer.fault(); err != nil {

@@ -210,6 +210,35 @@ func (c *Client) RemoveEncapsulation(ctx context.Context, name string) error {
 	return c.do(ctx, http.MethodDelete, "/v1/encapsulations/"+url.PathEscape(name), nil, nil)
 }
 
+// Interfaces lists the interfaces as they are configured now.
+func (c *Client) Interfaces(ctx context.Context) ([]config.Interface, error) {
+	var list []config.Interface
+	err := c.do(ctx, http.MethodGet, "/v1/interfaces", nil, &list)
+	return list, err
+}
+
+// SetInterface changes an interface.
+func (c *Client) SetInterface(ctx context.Context, name string, change InterfaceChange) error {
+	return c.do(ctx, http.MethodPatch, "/v1/interfaces/"+url.PathEscape(name), change, nil)
+}
+
+// Decapsulations lists the tunnels that end at the node.
+func (c *Client) Decapsulations(ctx context.Context) ([]config.Decapsulation, error) {
+	var list []config.Decapsulation
+	err := c.do(ctx, http.MethodGet, "/v1/decapsulations", nil, &list)
+	return list, err
+}
+
+// AddDecapsulation lets a tunnel end at the node.
+func (c *Client) AddDecapsulation(ctx context.Context, d config.Decapsulation) error {
+	return c.do(ctx, http.MethodPost, "/v1/decapsulations", d, nil)
+}
+
+// RemoveDecapsulation lets a tunnel no longer end at the node.
+func (c *Client) RemoveDecapsulation(ctx context.Context, destination netip.Addr) error {
+	return c.do(ctx, http.MethodDelete, "/v1/decapsulations/"+url.PathEscape(destination.String()), nil, nil)
+}
+
 // RecordFilter selects records; the zero value selects all.
 type RecordFilter struct {
 	Namespace   *ioam.NamespaceID

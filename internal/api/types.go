@@ -4,10 +4,10 @@ package api
 
 import (
 	"net/netip"
-	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/pathmtu"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -18,16 +18,17 @@ type Status struct {
 	Version        string                 `json:"version"`
 	Agent          string                 `json:"agent"` // the network namespace's id
 	PID            int                    `json:"pid"`
-	Started        time.Time              `json:"started"`
+	Started        instant.Time           `json:"started"`
 	ConfigFile     string                 `json:"config_file"`
-	Loaded         time.Time              `json:"loaded"`
+	Loaded         instant.Time           `json:"loaded"`
 	Modified       bool                   `json:"modified"` // runtime changes are in force
 	Node           Node                   `json:"node"`
 	Interfaces     []Interface            `json:"interfaces"`
 	Namespaces     []config.Namespace     `json:"namespaces"`
 	Encapsulations []config.Encapsulation `json:"encapsulations"`
 	Decapsulations []netip.Addr           `json:"decapsulations"`
-	PathMTUs       []pathmtu.Path         `json:"path_mtus"` // of tunnels, those that are known
+	PathMTUs       []pathmtu.Path         `json:"path_mtus"`     // of tunnels, those that are known
+	TunnelErrors   map[string]uint64      `json:"tunnel_errors"` // ICMPv6 errors that arrived while there were tunnels, by what followed, zeros left out
 	Records        Records                `json:"records"`
 	Warnings       []health.Warning       `json:"warnings"`
 	Metrics        string                 `json:"metrics,omitempty"` // URL of the metrics
@@ -122,6 +123,13 @@ type NamespaceExport struct {
 	Sample uint32          `json:"sample,omitempty"`
 }
 
+// InterfaceChange sets roles and the policy at the domain's edge; what is absent
+// stays. No role is [].
+type InterfaceChange struct {
+	Role     *[]ioam.Role   `json:"role,omitempty"`
+	Boundary *ioam.Boundary `json:"boundary,omitempty"`
+}
+
 // Stop asks the agent to end.
 type Stop struct {
 	Remove bool `json:"remove"` // detach and unpin first
@@ -132,10 +140,13 @@ type Stopped struct {
 	Warnings []health.Warning `json:"warnings"` // of what the removal broke elsewhere
 }
 
+// KindLost is the kind of [Lost].
+const KindLost = "lost"
+
 // Lost is a line in a stream of records: this many did not fit the observer's
 // queue.
 type Lost struct {
-	Kind  string `json:"kind"` // "lost"
+	Kind  string `json:"kind"` // KindLost
 	Count uint64 `json:"count"`
 }
 

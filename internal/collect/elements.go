@@ -59,9 +59,9 @@ func (r *reading) iana(v ipfix.Value) {
 	case 149: // observationDomainId
 		counted(&r.domain, v)
 	case 150, 152, 154, 156: // flowStartSeconds, flowStartMilliseconds, flowStartMicroseconds, flowStartNanoseconds
-		moment(&r.flow.First, v)
+		moment(&r.flow.First.Time, v)
 	case 151, 153, 155, 157: // flowEndSeconds, flowEndMilliseconds, flowEndMicroseconds, flowEndNanoseconds
-		moment(&r.flow.Last, v)
+		moment(&r.flow.Last.Time, v)
 	case 224: // ipTotalLength
 		plain64(&r.packet.Length, v)
 	case 300: // observationDomainName
@@ -183,9 +183,9 @@ func (r *reading) ownFlow(v ipfix.Value) {
 	case 12: // ioamTransitDelayDeltaCount
 		plain(&f.TransitDelay.Count, v)
 	case 13: // ioamSequenceGapDeltaCount
-		plain(&f.SequenceGaps, v)
+		counted(&f.SequenceGaps, v)
 	case 14: // ioamReorderedPacketDeltaCount
-		plain(&f.Reordered, v)
+		counted(&f.Reordered, v)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -128,7 +129,7 @@ func randomRecord(r *rand.Rand, n int) export.Record {
 	switch n % 3 {
 	case 0:
 		c := &export.Postcard{
-			Kind: export.KindPostcard, Time: at, Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
+			Kind: export.KindPostcard, Time: instant.Of(at), Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
 			Option: ioam.IOAMDirectExport.String(), Namespace: ioam.NamespaceID(r.Uint32()), Packet: p, Raw: randomData(r, at),
 		}
 		c.TraceType, c.Flags = c.Raw.Type, export.Hex8(r.Uint32())
@@ -148,10 +149,16 @@ func randomRecord(r *rand.Rand, n int) export.Record {
 	case 1:
 		p.Length = 0
 		f := &export.Flow{
-			Kind: export.KindFlow, Time: at, Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
+			Kind: export.KindFlow, Time: instant.Of(at), Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
 			Namespace: ioam.NamespaceID(r.Uint32()), TraceType: ioam.TraceType(r.IntN(1 << 24)), Packet: p,
-			Packets: 1 + r.Uint64N(1<<40), Bytes: r.Uint64(), First: at.Add(-time.Second), Last: at,
-			SequenceGaps: r.Uint64N(9), Reordered: r.Uint64N(9), HopLimit: export.HopLimits{Min: 60, Max: uint8(60 + r.IntN(190))}, EndReason: export.EndInterval,
+			Packets: 1 + r.Uint64N(1<<40), Bytes: r.Uint64(), First: instant.Of(at.Add(-time.Second)), Last: instant.Of(at),
+			HopLimit: export.HopLimits{Min: 60, Max: uint8(60 + r.IntN(190))}, EndReason: export.EndInterval,
+		}
+		if r.IntN(3) > 0 {
+			f.SequenceGaps, f.Reordered = export.NewField(r.Uint64N(9), true), export.NewField(r.Uint64N(9), true)
+			if r.IntN(2) == 0 {
+				f.SequenceGaps = export.Field[uint64]{Present: true}
+			}
 		}
 		if r.IntN(2) == 0 {
 			f.FlowID = export.NewField(r.Uint32(), true)
@@ -229,7 +236,7 @@ func TestAgentsToPath(t *testing.T) {
 		for k, transport := range []export.Transport{export.UDP, export.TCP}[:1+i%2] {
 			offer, stop := agent(t, export.CollectorConfig{Transport: transport, Address: at[k].Address.String(), Domain: uint32(i + 1)})
 			card := &export.Postcard{
-				Kind: export.KindPostcard, Time: now.Add(time.Duration(i) * time.Microsecond), Role: role, IngressIfIndex: 2, EgressIfIndex: 3, Namespace: 123,
+				Kind: export.KindPostcard, Time: instant.Of(now.Add(time.Duration(i) * time.Microsecond)), Role: role, IngressIfIndex: 2, EgressIfIndex: 3, Namespace: 123,
 				TraceType: 0x800000, ExtensionFlags: 0xc0, FlowID: export.NewField(uint32(7), true), Sequence: export.NewField(uint32(0), true),
 				Packet: export.Packet{Source: netip.MustParseAddr("2001:db8::1"), Destination: netip.MustParseAddr("2001:db8::2"), NextHeader: 58, Length: 64},
 				Raw:    ioam.NodeData{Type: 0x800000, Bytes: []byte{byte(64 - i), 0, 0, byte(i + 1)}},

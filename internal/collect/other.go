@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -19,7 +20,7 @@ import (
 // never changed.
 type OtherRecord struct {
 	Kind     string           `json:"kind"` // "record", "options" for an options record
-	Time     time.Time        `json:"time"` // when it was exported
+	Time     instant.Time     `json:"time"` // when it was exported
 	Node     string           `json:"node,omitempty"`
 	Exporter netip.Addr       `json:"exporter"`
 	Domain   uint32           `json:"domain"` // Observation Domain ID
@@ -37,7 +38,7 @@ type ElementValue struct {
 // newOtherRecord copies a record.
 func newOtherRecord(from origin, node string, record ipfix.DataRecord) *OtherRecord {
 	o := &OtherRecord{
-		Kind: "record", Time: from.at, Node: node, Exporter: from.exporter.Addr, Domain: from.exporter.Domain,
+		Kind: "record", Time: instant.Of(from.at), Node: node, Exporter: from.exporter.Addr, Domain: from.exporter.Domain,
 		Template: record.Template.ID(), Elements: []ElementValue{},
 	}
 	if record.Template.Scope() > 0 {
@@ -77,7 +78,7 @@ func plainValue(v ipfix.Value) any {
 		return s
 	}
 	if t, ok := v.Time(); ok && t.Year() <= 9999 {
-		return t.Format(time.RFC3339Nano)
+		return instant.Format(t)
 	}
 	return hex.EncodeToString(v.Octets)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -18,7 +19,7 @@ import (
 // are a contract: they are added to, never changed.
 type PathRecord struct {
 	Kind      string           `json:"kind"`          // always "path"
-	Time      time.Time        `json:"time,omitzero"` // at the first node that told it
+	Time      instant.Time     `json:"time,omitzero"` // at the first node that told it
 	Namespace ioam.NamespaceID `json:"namespace"`
 	TraceType ioam.TraceType   `json:"trace_type"`
 	FlowID    uint32           `json:"flow_id"`
@@ -79,7 +80,7 @@ func newPathRecord(p *join.Path) *PathRecord {
 			n.SincePrevious = nanoseconds(since)
 		}
 		if r.Time.IsZero() {
-			r.Time = card.Time
+			r.Time = instant.Of(card.Time)
 		}
 		r.Nodes[i] = n
 	}
@@ -109,7 +110,7 @@ func nanoseconds(d time.Duration) *int64 {
 func (r *PathRecord) Text() string {
 	var b strings.Builder
 	if !r.Time.IsZero() {
-		b.WriteString(r.Time.UTC().Format("2006-01-02T15:04:05.000000000Z") + "  ")
+		b.WriteString(r.Time.String() + "  ")
 	}
 	if r.Packet.Source.IsValid() {
 		b.WriteString(r.Packet.String() + ", ")

@@ -117,6 +117,9 @@ func (r *reading) settle() {
 	if d.Timestamp.Present {
 		d.TimestampFraction = export.Field[uint32]{} // is a part of it
 	}
+	if f := &r.flow; f.Reordered.Present && !f.SequenceGaps.Present {
+		f.SequenceGaps.Present = true // there are numbers, and what is missing is not known
+	}
 	if f := &r.flow; f.TransitDelay != nil && f.TransitDelay.Count == 0 {
 		f.TransitDelay = nil
 	}

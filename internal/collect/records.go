@@ -7,6 +7,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -68,17 +69,20 @@ func (r *reading) check(exported time.Time) {
 		r.note(FaultTraceIndex)
 	}
 	f := &r.flow
-	if !f.Last.IsZero() && f.Last.Before(f.First) || f.HopLimit.Max != 0 && f.HopLimit.Max < f.HopLimit.Min ||
+	if !f.Last.IsZero() && f.Last.Before(f.First.Time) || beyond(f.First) || beyond(f.Last) || f.HopLimit.Max != 0 && f.HopLimit.Max < f.HopLimit.Min ||
 		r.packets.Valid && r.packets.Value == 0 && r.octets.Value > 0 ||
 		f.TransitDelay != nil && f.TransitDelay.Count > 0 && f.TransitDelay.Max < f.TransitDelay.Min {
 		r.note(FaultFlow)
 	}
 }
 
+// beyond reports a time that RFC 3339 cannot hold, and so no record.
+func beyond(t instant.Time) bool { return !t.IsZero() && instant.Of(t.Time).IsZero() }
+
 // postcard joins a postcard, or shows it as it is.
 func (c *Collector) postcard(from origin, r *reading, now time.Time) {
 	p := &export.Postcard{
-		Kind: export.KindPostcard, Time: r.at, Node: c.names.node(from.exporter), Role: r.role.Value,
+		Kind: export.KindPostcard, Time: instant.Of(r.at), Node: c.names.node(from.exporter), Role: r.role.Value,
 		Ingress: c.names.iface(from.exporter, r.ingress), Egress: c.names.iface(from.exporter, r.egress),
 		IngressIfIndex: r.ingress, EgressIfIndex: r.egress,
 		Option: r.optionType(ioam.IOAMDirectExport).String(), Namespace: r.namespace.Value, TraceType: r.traceType.Value,
@@ -133,9 +137,9 @@ func (r *reading) nodeTime() time.Time {
 
 func (c *Collector) flow(from origin, r *reading) *export.Flow {
 	f := r.flow
-	f.Kind, f.Time, f.Node, f.Role = export.KindFlow, r.at, c.names.node(from.exporter), r.role.Value
+	f.Kind, f.Time, f.Node, f.Role = export.KindFlow, instant.Of(r.at), c.names.node(from.exporter), r.role.Value
 	if f.Time.IsZero() {
-		f.Time = from.at
+		f.Time = instant.Of(from.at)
 	}
 	f.Ingress, f.Egress = c.names.iface(from.exporter, r.ingress), c.names.iface(from.exporter, r.egress)
 	f.IngressIfIndex, f.EgressIfIndex = r.ingress, r.egress

@@ -15,6 +15,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -36,12 +37,12 @@ func TestPath(t *testing.T) {
 		}
 		send(x.message(start, 0, card))
 	}
-	want := `{"kind":"path","time":"2026-11-21T12:00:00Z","namespace":123,"trace_type":"0x8a0000","flow_id":7,"sequence":5,` +
+	want := `{"kind":"path","time":"2026-11-21T12:00:00.000000000Z","namespace":123,"trace_type":"0x8a0000","flow_id":7,"sequence":5,` +
 		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":74565,"length":148},` +
 		`"complete":true,"nodes":[` +
-		`{"node":"athos","exporter":"2001:db8::5","role":"encapsulating","ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"hop_limit":63,"node_id":1,"timestamp":"2026-11-21T12:00:00Z","transit_delay_ns":null,"queue_depth":0},` +
-		`{"node":"porthos","exporter":"2001:db8::5","role":"transit","ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"hop_limit":62,"node_id":2,"timestamp":"2026-11-21T12:00:00.00001Z","transit_delay_ns":9876,"queue_depth":0,"since_previous_ns":10000},` +
-		`{"node":"aramis","exporter":"2001:db8::5","role":"decapsulating","ingress":"eth0","ingress_ifindex":2,"hop_limit":61,"node_id":3,"timestamp":"2026-11-21T12:00:00.000025Z","transit_delay_ns":null,"queue_depth":0,"since_previous_ns":15000}],` +
+		`{"node":"athos","exporter":"2001:db8::5","role":"encapsulating","ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"hop_limit":63,"node_id":1,"timestamp":"2026-11-21T12:00:00.000000000Z","transit_delay_ns":null,"queue_depth":0},` +
+		`{"node":"porthos","exporter":"2001:db8::5","role":"transit","ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"hop_limit":62,"node_id":2,"timestamp":"2026-11-21T12:00:00.000010000Z","transit_delay_ns":9876,"queue_depth":0,"since_previous_ns":10000},` +
+		`{"node":"aramis","exporter":"2001:db8::5","role":"decapsulating","ingress":"eth0","ingress_ifindex":2,"hop_limit":61,"node_id":3,"timestamp":"2026-11-21T12:00:00.000025000Z","transit_delay_ns":null,"queue_depth":0,"since_previous_ns":15000}],` +
 		`"delay_ns":25000}`
 	if lines := out.lines(t); len(lines) != 1 || lines[0] != want {
 		t.Fatalf("got  %s\nwant %s", strings.Join(lines, "\n"), want)
@@ -166,7 +167,7 @@ func TestRaw(t *testing.T) {
 	if !ok || p.Role != export.Transit || p.Data.HopLimit.Value != 62 || p.Sequence.Value != 0 || !p.Sequence.Valid || p.IngressIfIndex != 2 {
 		t.Errorf("postcard %+v", out.all()[1])
 	}
-	if want := `"kind":"options","time":"2026-11-21T12:00:00Z","node":"athos","exporter":"2001:db8::5","domain":1,"template":257,` +
+	if want := `"kind":"options","time":"2026-11-21T12:00:00.000000000Z","node":"athos","exporter":"2001:db8::5","domain":1,"template":257,` +
 		`"elements":[{"name":"observationDomainId","value":1},{"name":"observationDomainName","value":"athos"},{"name":"exportedMessageTotalCount","value":12}]`; !strings.Contains(lines[3], want) {
 		t.Errorf("%s\nlacks %s", lines[3], want)
 	}
@@ -245,9 +246,9 @@ func TestFlow(t *testing.T) {
 		t.Fatalf("%T", out.all()[0])
 	}
 	want := &export.Flow{
-		Kind: "flow", Time: start.Add(10 * time.Second), Role: export.Transit, IngressIfIndex: 2, EgressIfIndex: 3, Namespace: 123, TraceType: 0x880000,
-		FlowID: export.NewField(uint32(7), true), Packet: got.Packet, Packets: 100, Bytes: 14800, First: start, Last: start.Add(time.Second),
-		TransitDelay: &export.Delays{Min: 5000, Max: 9000, Sum: 700000, Count: 100}, SequenceGaps: 2, Reordered: 1,
+		Kind: "flow", Time: instant.Of(start.Add(10 * time.Second)), Role: export.Transit, IngressIfIndex: 2, EgressIfIndex: 3, Namespace: 123, TraceType: 0x880000,
+		FlowID: export.NewField(uint32(7), true), Packet: got.Packet, Packets: 100, Bytes: 14800, First: instant.Of(start), Last: instant.Of(start.Add(time.Second)),
+		TransitDelay: &export.Delays{Min: 5000, Max: 9000, Sum: 700000, Count: 100}, SequenceGaps: export.NewField(uint64(2), true), Reordered: export.NewField(uint64(1), true),
 		HopLimit: export.HopLimits{Min: 62, Max: 63}, EndReason: export.EndInterval,
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
@@ -261,6 +262,7 @@ func TestFlow(t *testing.T) {
 	}
 	for name, bad := range map[string]fields{
 		"ends before it starts":    flow.with(field{"flowEndNanoseconds", start.Add(-time.Second)}),
+		"ends after the year 9999": flow.with(field{"flowEndMilliseconds", time.Date(200_000, 1, 1, 0, 0, 0, 0, time.UTC)}, field{"flowEndNanoseconds", time.Unix(0, 0)}),
 		"octets without a packet":  flow.with(num("packetDeltaCount", 0)),
 		"hop limits turned around": flow.with(num("minimumTTL", 64)),
 		"delays turned around":     flow.with(num("ioamTransitDelayMinNanoseconds", 9001)),

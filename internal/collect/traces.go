@@ -8,6 +8,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -117,7 +118,7 @@ func (c *Collector) trace(from origin, r *reading) *export.TraceRecord {
 	}
 	flags, remaining := r.traceFlags, r.remaining
 	return &export.TraceRecord{
-		Kind: export.KindTrace, Source: r.source, Time: at, Node: c.names.node(from.exporter),
+		Kind: export.KindTrace, Source: r.source, Time: instant.Of(at), Node: c.names.node(from.exporter),
 		Interface: c.names.iface(from.exporter, r.ingress), IfIndex: r.ingress,
 		Option: r.optionType(ioam.IOAMPreallocatedTrace).String(), Namespace: r.namespace.Value, TraceType: r.traceType.Value,
 		Overflow:  export.Field[bool]{Value: flags.Value&ioam.FlagOverflow != 0, Present: flags.Present, Valid: flags.Valid},

@@ -130,7 +130,7 @@ func (e *encoding) postcard(p *Postcard) error {
 		return err
 	}
 	for range 3 { // observed, start, end
-		moment(&w, p.Time)
+		moment(&w, p.Time.Time)
 	}
 	packet(&w, s, &p.Packet)
 	w.Uint(uint64(point(p.Role, p.IngressIfIndex, p.EgressIfIndex)))
@@ -148,7 +148,7 @@ func (e *encoding) postcard(p *Postcard) error {
 	if e.layout.shape.sequence {
 		w.Uint(uint64(p.Sequence.Value))
 	}
-	if err := e.data(&w, p.Raw, p.Time); err != nil {
+	if err := e.data(&w, p.Raw, p.Time.Time); err != nil {
 		return err
 	}
 	return e.end(&w)
@@ -181,7 +181,7 @@ func (e *encoding) hop(r *TraceRecord, index int, report uint32) error {
 		raw, at = r.Raw[index], r.Nodes[index].Timestamp.Value
 	}
 	for range 3 { // observed, start, end
-		moment(&w, r.Time)
+		moment(&w, r.Time.Time)
 	}
 	packet(&w, s, &r.Packet)
 	if s.kind == kindHop {
@@ -212,12 +212,15 @@ func (e *encoding) hop(r *TraceRecord, index int, report uint32) error {
 }
 
 func (e *encoding) flow(f *Flow) error {
-	s := shape{kind: kindFlow, packet: packetShape(&f.Packet), flowID: f.FlowID.Present}
+	s := shape{
+		kind: kindFlow, packet: packetShape(&f.Packet), flowID: f.FlowID.Present,
+		gaps: f.SequenceGaps.Valid, reordered: f.Reordered.Valid,
+	}
 	w, err := e.begin(s)
 	if err != nil {
 		return err
 	}
-	moment(&w, f.Time)
+	moment(&w, f.Time.Time)
 	packet(&w, s, &f.Packet)
 	w.Uint(uint64(point(f.Role, f.IngressIfIndex, f.EgressIfIndex)))
 	w.Uint(uint64(f.IngressIfIndex))
@@ -231,8 +234,8 @@ func (e *encoding) flow(f *Flow) error {
 	w.Uint(f.Packets)
 	w.Uint(f.Bytes)
 	for range 2 { // milliseconds, nanoseconds
-		moment(&w, f.First)
-		moment(&w, f.Last)
+		moment(&w, f.First.Time)
+		moment(&w, f.Last.Time)
 	}
 	d := f.TransitDelay
 	if d == nil {
@@ -242,8 +245,12 @@ func (e *encoding) flow(f *Flow) error {
 	w.Uint(uint64(d.Max))
 	w.Uint(d.Sum)
 	w.Uint(d.Count)
-	w.Uint(f.SequenceGaps)
-	w.Uint(f.Reordered)
+	if s.gaps {
+		w.Uint(f.SequenceGaps.Value)
+	}
+	if s.reordered {
+		w.Uint(f.Reordered.Value)
+	}
 	w.Uint(uint64(f.HopLimit.Min))
 	w.Uint(uint64(f.HopLimit.Max))
 	w.Uint(uint64(f.EndReason))

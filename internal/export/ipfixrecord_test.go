@@ -124,16 +124,23 @@ func TestFlowElements(t *testing.T) {
 	const rest = "ioamSequenceGapDeltaCount=2 ioamReorderedPacketDeltaCount=1 minimumTTL=62 maximumTTL=63 flowEndReason=2"
 	bare := flow()
 	bare.TransitDelay, bare.FlowID = nil, Field[uint32]{}
+	unsure, unnumbered := flow(), flow()
+	unsure.SequenceGaps = Field[uint64]{Present: true}
+	unnumbered.SequenceGaps, unnumbered.Reordered = Field[uint64]{}, Field[uint64]{}
+	const delays = "ioamTransitDelayMinNanoseconds=5000 ioamTransitDelayMaxNanoseconds=20000 ioamTransitDelaySumNanoseconds=990000 ioamTransitDelayDeltaCount=99 "
 	for _, tt := range []struct {
 		flow *Flow
 		want string
 	}{
 		{flow(), "observationTimeNanoseconds=2026-11-21T05:21:00Z " + saidPacket + saidPorts + saidLinks +
-			"ioamNamespaceId=123 ioamTraceType=16252928 ioamDexFlowId=305419896 " + counts +
-			"ioamTransitDelayMinNanoseconds=5000 ioamTransitDelayMaxNanoseconds=20000 ioamTransitDelaySumNanoseconds=990000 ioamTransitDelayDeltaCount=99 " + rest},
+			"ioamNamespaceId=123 ioamTraceType=16252928 ioamDexFlowId=305419896 " + counts + delays + rest},
 		{bare, "observationTimeNanoseconds=2026-11-21T05:21:00Z " + saidPacket + saidPorts + saidLinks +
 			"ioamNamespaceId=123 ioamTraceType=16252928 " + counts +
 			"ioamTransitDelayMinNanoseconds=4294967295 ioamTransitDelayMaxNanoseconds=4294967295 ioamTransitDelaySumNanoseconds=0 ioamTransitDelayDeltaCount=0 " + rest},
+		{unsure, "observationTimeNanoseconds=2026-11-21T05:21:00Z " + saidPacket + saidPorts + saidLinks +
+			"ioamNamespaceId=123 ioamTraceType=16252928 ioamDexFlowId=305419896 " + counts + delays + strings.TrimPrefix(rest, "ioamSequenceGapDeltaCount=2 ")},
+		{unnumbered, "observationTimeNanoseconds=2026-11-21T05:21:00Z " + saidPacket + saidPorts + saidLinks +
+			"ioamNamespaceId=123 ioamTraceType=16252928 ioamDexFlowId=305419896 " + counts + delays + "minimumTTL=62 maximumTTL=63 flowEndReason=2"},
 	} {
 		x := newIPFIX(t)
 		tmpl, record := encoded(t, x, func(e *encoding) error { return e.flow(tt.flow) })

@@ -25,6 +25,8 @@ type shape struct {
 	flowID    bool
 	sequence  bool
 	pathDelay bool
+	gaps      bool           // of a flow: how many packets are missing
+	reordered bool           // of a flow: and how many came late
 	traceType ioam.TraceType // only bits that have elements
 }
 
@@ -82,7 +84,11 @@ func (s shape) fields() []string {
 	add(s.flowID, "ioamDexFlowId")
 	add(s.sequence, "ioamDexSequenceNumber")
 	if s.kind == kindFlow {
-		return append(list, flowFields...)
+		add(true, flowFields...)
+		add(s.gaps, "ioamSequenceGapDeltaCount")
+		add(s.reordered, "ioamReorderedPacketDeltaCount")
+		add(true, "minimumTTL", "maximumTTL", "flowEndReason")
+		return list
 	}
 	add(isHop, "ioamReportId", "ioamHopIndex", "ioamHopCount")
 	add(s.kind == kindHop, "ioamTraceFlags", "ioamRemainingLength")
@@ -96,12 +102,12 @@ func (s shape) fields() []string {
 	return list
 }
 
-// flowFields have times in milliseconds too, for the same reason.
+// flowFields, which all flows have, have times in milliseconds too, for the same
+// reason.
 var flowFields = []string{
 	"packetDeltaCount", "octetDeltaCount",
 	"flowStartMilliseconds", "flowEndMilliseconds", "flowStartNanoseconds", "flowEndNanoseconds",
 	"ioamTransitDelayMinNanoseconds", "ioamTransitDelayMaxNanoseconds", "ioamTransitDelaySumNanoseconds", "ioamTransitDelayDeltaCount",
-	"ioamSequenceGapDeltaCount", "ioamReorderedPacketDeltaCount", "minimumTTL", "maximumTTL", "flowEndReason",
 }
 
 // pathDelayFields are statistics over the packets of a record, which here is one:

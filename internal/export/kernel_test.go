@@ -30,7 +30,7 @@ func kernelTrace(t *testing.T) *TraceRecord {
 func TestKernelTrace(t *testing.T) {
 	const want = `{"kind":"trace","time":"2026-11-21T05:21:00.000000001Z","node":"porthos","source":"kernel","option":"pre-allocated",` +
 		`"namespace":123,"trace_type":"0xa00000","nodes":[{"hop_limit":63,"node_id":2,"timestamp":null},` +
-		`{"hop_limit":62,"node_id":3,"timestamp":"2026-07-21T14:17:32Z"}]}`
+		`{"hop_limit":62,"node_id":3,"timestamp":"2026-07-21T14:17:32.000000000Z"}]}`
 	record := kernelTrace(t)
 	line, err := json.Marshal(record)
 	if err != nil || string(line) != want {

@@ -3,8 +3,7 @@
 package export
 
 import (
-	"time"
-
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -12,7 +11,7 @@ import (
 // (RFC 9326). Its JSON names are a contract: they are added to, never changed.
 type Postcard struct {
 	Kind           string           `json:"kind"` // KindPostcard
-	Time           time.Time        `json:"time,omitzero"`
+	Time           instant.Time     `json:"time,omitzero"`
 	Node           string           `json:"node,omitempty"` // the node that exports
 	Role           NodeRole         `json:"role"`
 	Ingress        string           `json:"ingress,omitempty"` // interface; absent where the packet came from no link
@@ -42,7 +41,7 @@ func (p *Postcard) Decode(clock Clock) { p.Data = Node(p.Raw, clock) }
 // JSON names are a contract: they are added to, never changed.
 type Flow struct {
 	Kind           string           `json:"kind"`           // KindFlow
-	Time           time.Time        `json:"time,omitzero"`  // when the record was made
+	Time           instant.Time     `json:"time,omitzero"`  // when the record was made
 	Node           string           `json:"node,omitempty"` // the node that exports
 	Role           NodeRole         `json:"role"`
 	Ingress        string           `json:"ingress,omitempty"`
@@ -55,11 +54,11 @@ type Flow struct {
 	Packet         Packet           `json:"packet"`           // without a length
 	Packets        uint64           `json:"packets"`          // since the record before
 	Bytes          uint64           `json:"bytes"`            // since the record before, from the IPv6 header on
-	First          time.Time        `json:"first"`            // time of the first of these packets
-	Last           time.Time        `json:"last"`             // time of the last of these packets
+	First          instant.Time     `json:"first,omitzero"`   // time of the first of these packets
+	Last           instant.Time     `json:"last,omitzero"`    // time of the last of these packets
 	TransitDelay   *Delays          `json:"transit_delay_ns,omitempty"`
-	SequenceGaps   uint64           `json:"sequence_gaps"` // sequence numbers that were skipped
-	Reordered      uint64           `json:"reordered"`     // packets behind one with a later sequence number
+	SequenceGaps   Field[uint64]    `json:"sequence_gaps,omitzero"` // packets that are missing; absent without sequence numbers
+	Reordered      Field[uint64]    `json:"reordered,omitzero"`     // packets that came after one with a later sequence number; absent without them
 	HopLimit       HopLimits        `json:"hop_limit"`
 	EndReason      EndReason        `json:"end_reason"`
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -16,7 +17,7 @@ import (
 func postcard(t testing.TB) *Postcard {
 	t.Helper()
 	p := &Postcard{
-		Kind: KindPostcard, Time: time.Date(2026, 11, 21, 5, 21, 0, 1, time.UTC), Node: "porthos", Role: Transit,
+		Kind: KindPostcard, Time: instant.Of(time.Date(2026, 11, 21, 5, 21, 0, 1, time.UTC)), Node: "porthos", Role: Transit,
 		Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3, Option: ioam.IOAMDirectExport.String(),
 		Namespace: 123, TraceType: 0xf80000, Flags: 5, ExtensionFlags: 0xc0,
 		FlowID: NewField[uint32](0x12345678, true), Sequence: NewField[uint32](7, true), Packet: udpPacket(),
@@ -31,10 +32,10 @@ func flow() *Flow {
 	packet := udpPacket()
 	packet.Length = 0
 	return &Flow{
-		Kind: KindFlow, Time: at, Node: "porthos", Role: Transit, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
+		Kind: KindFlow, Time: instant.Of(at), Node: "porthos", Role: Transit, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
 		Namespace: 123, TraceType: 0xf80000, FlowID: NewField[uint32](0x12345678, true), Packet: packet,
-		Packets: 100, Bytes: 12800, First: at.Add(-time.Second), Last: at.Add(-time.Millisecond),
-		TransitDelay: &Delays{Min: 5000, Max: 20000, Sum: 990000, Count: 99}, SequenceGaps: 2, Reordered: 1,
+		Packets: 100, Bytes: 12800, First: instant.Of(at.Add(-time.Second)), Last: instant.Of(at.Add(-time.Millisecond)),
+		TransitDelay: &Delays{Min: 5000, Max: 20000, Sum: 990000, Count: 99}, SequenceGaps: NewField(uint64(2), true), Reordered: NewField(uint64(1), true),
 		HopLimit: HopLimits{Min: 62, Max: 63}, EndReason: EndInterval,
 	}
 }
@@ -43,11 +44,11 @@ const (
 	postcardJSON = `{"kind":"postcard","time":"2026-11-21T05:21:00.000000001Z","node":"porthos","role":"transit",` +
 		`"ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"option":"direct-export","namespace":123,` +
 		`"trace_type":"0xf80000","flags":"0x05","extension_flags":"0xc0","flow_id":305419896,"sequence":7,` + recordUDP +
-		`"data":{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-07-21T14:17:31.999999Z","transit_delay_ns":18250}}`
-	flowJSON = `{"kind":"flow","time":"2026-11-21T05:21:00Z","node":"porthos","role":"transit",` +
+		`"data":{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-07-21T14:17:31.999999000Z","transit_delay_ns":18250}}`
+	flowJSON = `{"kind":"flow","time":"2026-11-21T05:21:00.000000000Z","node":"porthos","role":"transit",` +
 		`"ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"namespace":123,"trace_type":"0xf80000","flow_id":305419896,` +
 		`"packet":{"source":"2001:db8:1::2","destination":"2001:db8:2::2","next_header":17,"source_port":4242,"destination_port":9,"flow_label":0},` +
-		`"packets":100,"bytes":12800,"first":"2026-11-21T05:20:59Z","last":"2026-11-21T05:20:59.999Z",` +
+		`"packets":100,"bytes":12800,"first":"2026-11-21T05:20:59.000000000Z","last":"2026-11-21T05:20:59.999000000Z",` +
 		`"transit_delay_ns":{"min":5000,"max":20000,"sum":990000,"count":99},"sequence_gaps":2,"reordered":1,` +
 		`"hop_limit":{"min":62,"max":63},"end_reason":"interval"}`
 )
@@ -58,6 +59,9 @@ func TestRecordJSON(t *testing.T) {
 	bare.Packet, bare.Egress, bare.EgressIfIndex = Packet{}, "", 0
 	bare.Raw = ioam.NodeData{Type: 0x800000, Bytes: unhex(t, "ffffffff")}
 	bare.Decode(Clock{})
+	unsure := flow()
+	unsure.SequenceGaps = Field[uint64]{Present: true}
+	rare.SequenceGaps, rare.Reordered = Field[uint64]{}, Field[uint64]{}
 	rare.TransitDelay, rare.FlowID, rare.EndReason, rare.Role = nil, Field[uint32]{}, 9, 0
 	without := func(s string, parts ...string) string {
 		for i := 0; i < len(parts); i += 2 {
@@ -77,8 +81,9 @@ func TestRecordJSON(t *testing.T) {
 		{"postcard without what may be absent", without(head, `"flow_id":305419896,"sequence":7,`, "", recordUDP, "", `"egress":"eth1",`, "",
 			`,"egress_ifindex":3`, "", `"0xc0"`, `"0x00"`, "transit", "decapsulating") + `"data":{"hop_limit":null,"node_id":null}}`, bare},
 		{"flow", flowJSON, flow()},
+		{"flow of which nobody knows what is missing", without(flowJSON, `"sequence_gaps":2`, `"sequence_gaps":null`), unsure},
 		{"flow without what may be absent, and numbers that have no name", without(flowJSON, `"flow_id":305419896,`, "",
-			`"transit_delay_ns":{"min":5000,"max":20000,"sum":990000,"count":99},`, "", `"interval"`, `"number-9"`, `"transit"`, `"number-0"`), rare},
+			`"transit_delay_ns":{"min":5000,"max":20000,"sum":990000,"count":99},`, "", `"sequence_gaps":2,"reordered":1,`, "", `"interval"`, `"number-9"`, `"transit"`, `"number-0"`), rare},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := json.Marshal(tt.record)
@@ -109,9 +114,11 @@ func TestParseRecord(t *testing.T) {
 
 func TestPostcardText(t *testing.T) {
 	bare := postcard(t)
-	bare.FlowID, bare.Sequence, bare.Ingress, bare.Role, bare.Node, bare.Time = Field[uint32]{}, Field[uint32]{}, "", Encapsulating, "", time.Time{}
+	bare.FlowID, bare.Sequence, bare.Ingress, bare.Role, bare.Node, bare.Time = Field[uint32]{}, Field[uint32]{}, "", Encapsulating, "", instant.Time{}
 	short := flow()
-	short.TransitDelay, short.SequenceGaps, short.Reordered, short.HopLimit.Max, short.EndReason = nil, 0, 0, 62, EndIdle
+	short.TransitDelay, short.SequenceGaps, short.Reordered, short.HopLimit.Max, short.EndReason = nil, Field[uint64]{}, Field[uint64]{}, 62, EndIdle
+	unsure := flow()
+	unsure.SequenceGaps = Field[uint64]{Present: true}
 	for _, tt := range []struct {
 		record Record
 		want   string
@@ -124,6 +131,8 @@ func TestPostcardText(t *testing.T) {
 			"    100 packets, 12800 bytes in 999ms  held 10us (5us to 20us)  2 missing  1 reordered  hop limit 62 to 63  interval\n"},
 		{short, "2026-11-21T05:21:00.000000000Z  porthos eth0 > eth1  flow at a transit node, [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, namespace 123, type 0xf80000, flow 0x12345678\n" +
 			"    100 packets, 12800 bytes in 999ms  hop limit 62  idle\n"},
+		{unsure, "2026-11-21T05:21:00.000000000Z  porthos eth0 > eth1  flow at a transit node, [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, namespace 123, type 0xf80000, flow 0x12345678\n" +
+			"    100 packets, 12800 bytes in 999ms  held 10us (5us to 20us)  missing unknown  1 reordered  hop limit 62 to 63  interval\n"},
 	} {
 		if got := tt.record.Text(); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)

@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/instant"
 )
 
 // Text is the postcard for people: a line for the packet, then one for what the
 // node says.
 func (p *Postcard) Text() string {
 	var b strings.Builder
-	writeStart(&b, p.Time, p.Node, p.Ingress, p.Egress)
+	writeStart(&b, p.Time.Time, p.Node, p.Ingress, p.Egress)
 	fmt.Fprintf(&b, "postcard of %s node, %s, namespace %d, type %v%s", article(p.Role), p.Packet, p.Namespace, p.TraceType, ids(p.FlowID))
 	if p.Sequence.Present {
 		fmt.Fprintf(&b, ", sequence %s", text(p.Sequence))
@@ -27,17 +29,20 @@ func (p *Postcard) Text() string {
 // packets met.
 func (f *Flow) Text() string {
 	var b strings.Builder
-	writeStart(&b, f.Time, f.Node, f.Ingress, f.Egress)
+	writeStart(&b, f.Time.Time, f.Node, f.Ingress, f.Egress)
 	fmt.Fprintf(&b, "flow at %s node, %s, namespace %d, type %v%s\n", article(f.Role), f.Packet, f.Namespace, f.TraceType, ids(f.FlowID))
-	fmt.Fprintf(&b, "    %d packets, %d bytes in %s", f.Packets, f.Bytes, Duration(f.Last.Sub(f.First)))
+	fmt.Fprintf(&b, "    %d packets, %d bytes in %s", f.Packets, f.Bytes, Duration(f.Last.Sub(f.First.Time)))
 	if d := f.TransitDelay; d != nil && d.Count > 0 {
 		fmt.Fprintf(&b, "  held %s (%s to %s)", Duration(time.Duration(d.Sum/d.Count)), Duration(time.Duration(d.Min)), Duration(time.Duration(d.Max)))
 	}
-	if f.SequenceGaps > 0 {
-		fmt.Fprintf(&b, "  %d missing", f.SequenceGaps)
+	switch {
+	case f.SequenceGaps.Value > 0:
+		fmt.Fprintf(&b, "  %d missing", f.SequenceGaps.Value)
+	case f.SequenceGaps.Present && !f.SequenceGaps.Valid:
+		b.WriteString("  missing unknown")
 	}
-	if f.Reordered > 0 {
-		fmt.Fprintf(&b, "  %d reordered", f.Reordered)
+	if f.Reordered.Value > 0 {
+		fmt.Fprintf(&b, "  %d reordered", f.Reordered.Value)
 	}
 	fmt.Fprintf(&b, "  hop limit %d", f.HopLimit.Min)
 	if f.HopLimit.Max != f.HopLimit.Min {
@@ -49,7 +54,7 @@ func (f *Flow) Text() string {
 // writeStart writes when and where a packet was seen.
 func writeStart(b *strings.Builder, at time.Time, node, ingress, egress string) {
 	if !at.IsZero() {
-		b.WriteString(at.UTC().Format("2006-01-02T15:04:05.000000000Z") + "  ")
+		b.WriteString(instant.Format(at) + "  ")
 	}
 	if node != "" {
 		b.WriteString(node + " ")

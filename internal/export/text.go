@@ -57,7 +57,7 @@ type Names interface {
 func (r TraceRecord) Text() string {
 	var b strings.Builder
 	if !r.Time.IsZero() {
-		b.WriteString(r.Time.UTC().Format("2006-01-02T15:04:05.000000000Z") + "  ")
+		b.WriteString(r.Time.String() + "  ")
 	}
 	if r.Node != "" || r.Interface != "" {
 		b.WriteString(strings.TrimSpace(r.Node+" "+r.Interface) + "  ")
@@ -72,12 +72,8 @@ func (r TraceRecord) Text() string {
 	if r.Remaining.Value > 0 {
 		fmt.Fprintf(&b, ", %d bytes free", 4*r.Remaining.Value)
 	}
-	if total, ok := r.EndToEnd(); ok {
-		way := "end to end"
-		if r.Source == SourceKernel { // its packet went on
-			way = "to here"
-		}
-		fmt.Fprintf(&b, ", %s %s", Duration(total), way)
+	if total, over, ok := r.Elapsed(); ok {
+		fmt.Fprintf(&b, ", %s %s", Duration(total), over)
 	}
 	return b.String() + "\n" + r.PathText(nil)
 }
@@ -98,7 +94,7 @@ func (r TraceRecord) PathText(names Names) string {
 }
 
 // PathLine is the path in one line for logs: "NODE KEY=VALUE …; NODE …;
-// end-to-end=TIME", times in microseconds. Of optional fields it has those
+// end-to-end=TIME", or what of [TraceRecord.Elapsed] it is, times in microseconds. Of optional fields it has those
 // with a value. names may be nil.
 func (r TraceRecord) PathLine(names Names) string {
 	var parts []string
@@ -108,20 +104,40 @@ func (r TraceRecord) PathLine(names Names) string {
 	if r.Overflow.Value {
 		parts = append(parts, "overflow")
 	}
-	if total, ok := r.EndToEnd(); ok {
-		parts = append(parts, "end-to-end="+micros(total))
+	if total, over, ok := r.Elapsed(); ok {
+		parts = append(parts, strings.ReplaceAll(string(over), " ", "-")+"="+micros(total))
 	}
 	return strings.Join(parts, "; ")
 }
 
-// EndToEnd is the time from the first node that knew it to the last; ok is
-// false when fewer than two did.
-func (r TraceRecord) EndToEnd() (total time.Duration, ok bool) {
+// Stretch is what part of a packet's way a time is for.
+type Stretch string
+
+// The stretches that the times of a trace can be for.
+const (
+	EndToEnd    Stretch = "end to end"    // from the first node to the one that took the trace off
+	ToHere      Stretch = "to here"       // to the last node before the packet was seen on its way
+	FirstToLast Stretch = "first to last" // of the times that are there: others are missing
+)
+
+// Elapsed is the time from the first node that knew it to the last, and for what
+// of the way that is; ok is false when fewer than two did.
+func (r TraceRecord) Elapsed() (total time.Duration, over Stretch, ok bool) {
 	for _, h := range r.hops(nil) {
 		total += h.since
 		ok = ok || h.timed
 	}
-	return total, ok
+	if !ok {
+		return 0, "", false
+	}
+	whole := r.Nodes[0].Timestamp.Valid && r.Nodes[len(r.Nodes)-1].Timestamp.Valid && !r.Overflow.Value
+	switch {
+	case !whole:
+		return total, FirstToLast, true
+	case r.Source == SourceKernel || r.OnItsWay:
+		return total, ToHere, true
+	}
+	return total, EndToEnd, true
 }
 
 // hop is what one node wrote, and what follows from the nodes before it.

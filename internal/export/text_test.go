@@ -113,10 +113,12 @@ func TestPathTimes(t *testing.T) {
 		times []Field[time.Time]
 		want  string // the nodes' times, then the whole way's
 	}{
-		{[]Field[time.Time]{at(1), at(39)}, "at 00:00:00.000001000 +38us =38us"},
-		{[]Field[time.Time]{unknown, at(5), unknown, at(8)}, "- at 00:00:00.000005000 - +3us =3us"},
-		{[]Field[time.Time]{at(5), at(3)}, "at 00:00:00.000005000 -2us =-2us"},
-		{[]Field[time.Time]{at(5), at(5)}, "at 00:00:00.000005000 +0s =0us"},
+		{[]Field[time.Time]{at(1), at(39)}, "at 00:00:00.000001000 +38us end-to-end=38us"},
+		{[]Field[time.Time]{unknown, at(5), unknown, at(8)}, "- at 00:00:00.000005000 - +3us first-to-last=3us"},
+		{[]Field[time.Time]{at(5), at(8), unknown}, "at 00:00:00.000005000 +3us - first-to-last=3us"},
+		{[]Field[time.Time]{at(5), unknown, at(8)}, "at 00:00:00.000005000 - +3us end-to-end=3us"},
+		{[]Field[time.Time]{at(5), at(3)}, "at 00:00:00.000005000 -2us end-to-end=-2us"},
+		{[]Field[time.Time]{at(5), at(5)}, "at 00:00:00.000005000 +0s end-to-end=0us"},
 		{[]Field[time.Time]{at(5)}, "at 00:00:00.000005000"},
 		{[]Field[time.Time]{unknown, unknown}, "- -"},
 		{nil, ""},
@@ -126,11 +128,45 @@ func TestPathTimes(t *testing.T) {
 			r.Nodes = append(r.Nodes, TraceNode{Timestamp: f})
 		}
 		got := strings.Join(strings.Fields(strings.ReplaceAll(r.PathText(nil), "node -", "")), " ")
-		if _, total, ok := strings.Cut(r.PathLine(nil), "end-to-end"); ok {
-			got += " " + total
+		if parts := strings.Split(r.PathLine(nil), "; "); strings.Contains(parts[len(parts)-1], "=") && len(parts) > 1 && !strings.HasPrefix(parts[len(parts)-1], "node") {
+			got += " " + parts[len(parts)-1]
 		}
 		if got != tt.want {
 			t.Errorf("%s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+// A time is end to end only where the trace ended: not of a packet that was seen
+// on its way, whatever room its trace had left, nor where a time is missing.
+func TestElapsed(t *testing.T) {
+	timed := func() TraceRecord {
+		var r TraceRecord
+		for us := range int64(3) {
+			r.Nodes = append(r.Nodes, TraceNode{Timestamp: NewField(time.UnixMicro(us), true)})
+		}
+		return r
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*TraceRecord)
+		want   Stretch
+		line   string
+	}{
+		{"taken off", func(*TraceRecord) {}, EndToEnd, "; end-to-end=2us"},
+		{"taken off, with room", func(r *TraceRecord) { r.Remaining = NewField(4, true) }, EndToEnd, "; end-to-end=2us"},
+		{"captured", func(r *TraceRecord) { r.OnItsWay = true }, ToHere, "; to-here=2us"},
+		{"captured, with room", func(r *TraceRecord) { r.OnItsWay, r.Remaining = true, NewField(4, true) }, ToHere, "; to-here=2us"},
+		{"of the kernel", func(r *TraceRecord) { r.Source = SourceKernel }, ToHere, "; to-here=2us"},
+		{"overflow", func(r *TraceRecord) { r.Overflow = NewField(true, true) }, FirstToLast, "; first-to-last=2us"},
+		{"captured, overflow", func(r *TraceRecord) { r.OnItsWay, r.Overflow = true, NewField(true, true) }, FirstToLast, "; first-to-last=2us"},
+		{"first unknown", func(r *TraceRecord) { r.Nodes[0].Timestamp.Valid = false }, FirstToLast, "; first-to-last=1us"},
+	} {
+		r := timed()
+		tt.change(&r)
+		_, over, ok := r.Elapsed()
+		if !ok || over != tt.want || !strings.HasSuffix(r.PathLine(nil), tt.line) || !strings.Contains(r.Text(), "us "+string(tt.want)+"\n") {
+			t.Errorf("%s: %q, %v; %s; %s", tt.name, over, ok, r.PathLine(nil), r.Text())
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -27,6 +28,9 @@ func (f Field[T]) MarshalJSON() ([]byte, error) {
 	if !f.Valid {
 		return []byte("null"), nil
 	}
+	if at, ok := any(f.Value).(time.Time); ok {
+		return instant.Of(at).MarshalJSON()
+	}
 	return json.Marshal(f.Value)
 }
 
@@ -44,10 +48,11 @@ func (f *Field[T]) UnmarshalJSON(data []byte) error {
 // are added to, never changed.
 type TraceRecord struct {
 	Kind      string           `json:"kind"` // always "trace"
-	Time      time.Time        `json:"time,omitzero"`
+	Time      instant.Time     `json:"time,omitzero"`
 	Node      string           `json:"node,omitempty"`      // the node that reports
 	Interface string           `json:"interface,omitempty"` // where the packet was seen
 	IfIndex   ioam.IfIndex     `json:"-"`                   // of Interface
+	OnItsWay  bool             `json:"-"`                   // the packet went on with the trace, and other nodes may have written
 	Source    Source           `json:"source,omitempty"`    // absent when it is Waymark's programs
 	Option    string           `json:"option"`              // IOAM option-type
 	Namespace ioam.NamespaceID `json:"namespace"`
@@ -144,10 +149,7 @@ func Trace(at time.Time, trace ioam.Trace, packet Packet, clock Clock) (TraceRec
 		Remaining: NewField(int(trace.RemainingLen), true),
 		Packet:    packet,
 		Nodes:     []TraceNode{},
-	}
-	// A capture can hold times that RFC 3339 cannot.
-	if at = at.UTC(); at.Year() >= 1 && at.Year() <= 9999 {
-		r.Time = at
+		Time:      instant.Of(at),
 	}
 	nodes, err := trace.Nodes()
 	r.Raw = nodes

@@ -54,7 +54,7 @@ func TestTraceJSON(t *testing.T) {
 			name:  "what a kernel node writes for every bit, no schema",
 			trace: "007b7800 fff00200 3f000002 00c900ca 6a5f7f7b 000f423f ffffffff ffffffff 00000000 ffffffff 3f000000 0153158e 000311f1 000315da ffffffff ffffffff ffffffff 00ffffff",
 			want: recordHead + `"trace_type":"0xfff002","overflow":false,"remaining":0,` + recordUDP +
-				`"nodes":[{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-07-21T14:17:31.999999Z","transit_delay_ns":null,` +
+				`"nodes":[{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-07-21T14:17:31.999999000Z","transit_delay_ns":null,` +
 				`"namespace_data":null,"queue_depth":0,"checksum_complement":null,"node_id_wide":22222222,"ingress_id_wide":201201,"egress_id_wide":202202,` +
 				`"namespace_data_wide":null,"buffer_occupancy":null,"snapshot":null}]}`,
 		},
@@ -62,7 +62,7 @@ func TestTraceJSON(t *testing.T) {
 			name:  "all values, with a snapshot",
 			trace: "007b7800 fff00200 3f000002 00c900ca 6a5f7f7b 000f423f 0000474a deadbeef 00000007 0000abcd 3f000000 0153158e 000311f1 000315da cafec0ca f00dc0de 00000010 02000309 7261636b 20370000",
 			want: recordHead + `"trace_type":"0xfff002","overflow":false,"remaining":0,` + recordUDP +
-				`"nodes":[{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-07-21T14:17:31.999999Z","transit_delay_ns":18250,` +
+				`"nodes":[{"hop_limit":63,"node_id":2,"ingress_id":201,"egress_id":202,"timestamp":"2026-07-21T14:17:31.999999000Z","transit_delay_ns":18250,` +
 				`"namespace_data":"0xdeadbeef","queue_depth":7,"checksum_complement":"0x0000abcd","node_id_wide":22222222,"ingress_id_wide":201201,"egress_id_wide":202202,` +
 				`"namespace_data_wide":"0xcafec0caf00dc0de","buffer_occupancy":16,"snapshot":{"schema":777,"data":"cmFjayA3AAA="}}]}`,
 		},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -15,7 +16,7 @@ import (
 // are a contract: they are added to, never changed.
 type Trigger struct {
 	Kind           string           `json:"kind"` // KindTrigger
-	Time           time.Time        `json:"time,omitzero"`
+	Time           instant.Time     `json:"time,omitzero"`
 	Interface      string           `json:"interface,omitempty"` // where the packet was seen
 	Namespace      ioam.NamespaceID `json:"namespace"`
 	Flags          Hex8             `json:"flags"`
@@ -32,7 +33,7 @@ const KindTrigger = "direct-export"
 // NewTrigger is the record of an option.
 func NewTrigger(at time.Time, d ioam.DirectExport, packet Packet) *Trigger {
 	t := &Trigger{
-		Kind: KindTrigger, Time: at, Namespace: d.Namespace, Flags: Hex8(d.Flags), ExtensionFlags: Hex8(d.ExtensionFlags),
+		Kind: KindTrigger, Time: instant.Of(at), Namespace: d.Namespace, Flags: Hex8(d.Flags), ExtensionFlags: Hex8(d.ExtensionFlags),
 		TraceType: d.Type, Packet: packet,
 	}
 	if d.HasFlowID() {
@@ -50,7 +51,7 @@ func (t *Trigger) about() (ioam.NamespaceID, *Packet) { return t.Namespace, &t.P
 func (t *Trigger) Text() string {
 	var b strings.Builder
 	if !t.Time.IsZero() {
-		b.WriteString(t.Time.UTC().Format("2006-01-02T15:04:05.000000000Z") + "  ")
+		b.WriteString(t.Time.String() + "  ")
 	}
 	if t.Interface != "" {
 		b.WriteString(t.Interface + "  ")

@@ -16,6 +16,13 @@ func EndedAgent(interfaces []string) Warning {
 		"start the agent again ('waymark agent run --config FILE', or 'systemctl start waymark'), or take its programs off ('waymark agent stop --remove')")
 }
 
+// UnaskedAgent warns that what an agent knows could not be asked, so that the
+// warnings that are missing say nothing.
+func UnaskedAgent(err error) Warning {
+	return New(AgentUnasked, "", fmt.Sprintf("what the agent warns of is not known: %v", err),
+		"see whether it runs ('systemctl status waymark'), and its log; start it again where it does not answer")
+}
+
 // RemovedTunnelEnds warns that a node whose data plane was removed no longer
 // decapsulates, and what that does to others; unknown is why it is not known
 // which tunnels ended there.

@@ -30,46 +30,54 @@ type Code string
 
 // The codes of warnings.
 const (
-	AgentEnded         Code = "agent_ended"
-	BPFFSPrivate       Code = "bpffs_private"
-	BPFUnusable        Code = "bpf_unusable"
-	BTFMissing         Code = "btf_missing"
-	CapabilityMissing  Code = "capability_missing"
-	ClockUnsynced      Code = "clock_unsynchronised"
-	CollectorAway      Code = "collector_away"
-	CollectorsUnknown  Code = "collectors_unknown"
-	ExporterFailing    Code = "exporter_failing"
-	ExportsSuppressed  Code = "exports_suppressed"
-	ExportsUnsecured   Code = "exports_unsecured"
-	ExportsUnselective Code = "exports_unselective"
-	ExportsUnsent      Code = "exports_unsent"
-	FastRefused        Code = "fast_refused"
-	InlineForwarded    Code = "inline_forwarded"
-	InterfaceMissing   Code = "interface_missing"
-	JITDisabled        Code = "jit_disabled"
-	KernelUnheard      Code = "kernel_events_unheard"
-	KernelIOAM6        Code = "kernel_ioam6_enabled"
-	LROEnabled         Code = "lro_enabled"
-	MemlockLimited     Code = "memlock_limited"
-	MetricsUnavailable Code = "metrics_unavailable"
-	MTUBelowMinimum    Code = "mtu_below_minimum"
-	MTUTooSmall        Code = "mtu_too_small"
-	OptionsOverLimit   Code = "options_over_limit"
-	PathMTULowered     Code = "path_mtu_lowered"
-	PathMTUUnwatched   Code = "path_mtu_unwatched"
-	RecordsLost        Code = "records_lost"
-	ReloadFailed       Code = "reload_failed"
-	RingBufferMissing  Code = "ring_buffer_missing"
-	RoutesUnwatched    Code = "routes_unwatched"
-	RuntimeChanges     Code = "runtime_changes"
-	SequenceUnjoined   Code = "sequence_unjoined"
-	TAIOffsetZero      Code = "tai_offset_zero"
-	TAIUnsupported     Code = "tai_unsupported"
-	TCXMissing         Code = "tcx_missing"
-	TunnelEndRemoved   Code = "tunnel_end_removed"
-	TunnelUnroutable   Code = "tunnel_unroutable"
-	XDPFallback        Code = "xdp_fallback"
-	XDPMissing         Code = "xdp_missing"
+	AgentEnded          Code = "agent_ended"
+	AgentUnasked        Code = "agent_unasked"
+	BPFFSPrivate        Code = "bpffs_private"
+	BPFUnusable         Code = "bpf_unusable"
+	BTFMissing          Code = "btf_missing"
+	CapabilityMissing   Code = "capability_missing"
+	ClockUnsynced       Code = "clock_unsynchronised"
+	CollectorAway       Code = "collector_away"
+	CollectorsUnknown   Code = "collectors_unknown"
+	DecapsulationIdle   Code = "decapsulation_idle"
+	DecapsulationOpen   Code = "decapsulation_open"
+	DecapUnreached      Code = "decapsulation_unreached"
+	ExporterFailing     Code = "exporter_failing"
+	ExportsSuppressed   Code = "exports_suppressed"
+	ExportsUnsecured    Code = "exports_unsecured"
+	ExportsUnselective  Code = "exports_unselective"
+	ExportsUnsent       Code = "exports_unsent"
+	FastRefused         Code = "fast_refused"
+	FastSuspended       Code = "fast_suspended"
+	InlineForwarded     Code = "inline_forwarded"
+	InterfaceMissing    Code = "interface_missing"
+	JITDisabled         Code = "jit_disabled"
+	KernelIOAM6         Code = "kernel_ioam6_enabled"
+	KernelUnheard       Code = "kernel_events_unheard"
+	LROEnabled          Code = "lro_enabled"
+	MemlockLimited      Code = "memlock_limited"
+	MetricsUnavailable  Code = "metrics_unavailable"
+	MTUBelowMinimum     Code = "mtu_below_minimum"
+	MTUTooSmall         Code = "mtu_too_small"
+	NamespaceUnfilled   Code = "namespace_unfilled"
+	OptionsOverLimit    Code = "options_over_limit"
+	PathMTULowered      Code = "path_mtu_lowered"
+	PathMTUUnwatched    Code = "path_mtu_unwatched"
+	RecordsLost         Code = "records_lost"
+	ReloadFailed        Code = "reload_failed"
+	RingBufferMissing   Code = "ring_buffer_missing"
+	RoutesUnwatched     Code = "routes_unwatched"
+	RuntimeChanges      Code = "runtime_changes"
+	SequenceUnjoined    Code = "sequence_unjoined"
+	TAIOffsetZero       Code = "tai_offset_zero"
+	TAIUnsupported      Code = "tai_unsupported"
+	TCXMissing          Code = "tcx_missing"
+	TraceTooSmall       Code = "trace_too_small"
+	TunnelEndRemoved    Code = "tunnel_end_removed"
+	TunnelErrorsUnheard Code = "tunnel_errors_unheard"
+	TunnelUnroutable    Code = "tunnel_unroutable"
+	XDPFallback         Code = "xdp_fallback"
+	XDPMissing          Code = "xdp_missing"
 )
 
 // Kind is what all warnings of one code share.
@@ -80,7 +88,8 @@ type Kind struct {
 }
 
 var kinds = []Kind{
-	{AgentEnded, Degraded, "no agent runs, but its programs do"},
+	{AgentEnded, Error, "no agent runs, but its programs do"},
+	{AgentUnasked, Error, "the agent cannot be asked"},
 	{BPFFSPrivate, Degraded, "pins do not outlive this mount namespace"},
 	{BPFUnusable, Error, "the kernel refuses BPF programs"},
 	{BTFMissing, Degraded, "the kernel has no BTF"},
@@ -88,6 +97,9 @@ var kinds = []Kind{
 	{ClockUnsynced, Degraded, "the clock is not synchronised"},
 	{CollectorAway, Degraded, "a collector cannot be reached"},
 	{CollectorsUnknown, Degraded, "exports of other nodes may get a Direct Export"},
+	{DecapsulationIdle, Degraded, "a tunnel ends here, and nothing is taken out of it"},
+	{DecapsulationOpen, Hint, "a tunnel that ends here takes packets of any sender"},
+	{DecapUnreached, Degraded, "nothing can end at this node"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
 	{ExportsSuppressed, Degraded, "exports were suppressed in the last minute"},
 	{ExportsUnsecured, Hint, "records cross the network without encryption"},
@@ -103,7 +115,9 @@ var kinds = []Kind{
 	{MetricsUnavailable, Degraded, "metrics are not served"},
 	{MTUBelowMinimum, Error, "the MTU leaves less than 1280 bytes beside the insertion"},
 	{FastRefused, Degraded, "an interface cannot forward fast"},
+	{FastSuspended, Degraded, "the stack forwards what was to go fast"},
 	{MTUTooSmall, Degraded, "the MTU is too small for full-size packets and the insertion"},
+	{NamespaceUnfilled, Info, "a node inserts what it does not fill"},
 	{OptionsOverLimit, Degraded, "an encapsulation inserts more options than Linux accepts by default"},
 	{PathMTULowered, Degraded, "a link on a tunnel's path is too small for full-size packets and the insertion"},
 	{PathMTUUnwatched, Degraded, "the path MTU of tunnels is not watched"},
@@ -116,7 +130,9 @@ var kinds = []Kind{
 	{TAIOffsetZero, Degraded, "the kernel does not know TAI"},
 	{TAIUnsupported, Error, "BPF programs cannot read TAI"},
 	{TCXMissing, Info, "the kernel has no tcx"},
+	{TraceTooSmall, Degraded, "a trace is too small for any data"},
 	{TunnelEndRemoved, Degraded, "tunnels no longer end here"},
+	{TunnelErrorsUnheard, Degraded, "errors about tunnelled packets do not reach their senders"},
 	{TunnelUnroutable, Degraded, "a tunnel's destination has no route"},
 	{XDPFallback, Info, "native XDP is not used"},
 	{XDPMissing, Info, "the kernel has no XDP"},

@@ -100,6 +100,11 @@ func TestCheckNode(t *testing.T) {
 		{"missing", func(n *Node) { n.Missing = []string{"eth7"} }, InterfaceMissing, "eth7", "does not exist", "create"},
 		{"one byte short", func(n *Node) { n.Interfaces[1].MTU = 1619 }, MTUTooSmall, "eth1", "adds 120 bytes, the MTU of eth1 is 1619: packets over 1499 bytes", "mtu 1620"},
 		{"host", func(n *Node) { n.Interfaces = n.Interfaces[1:] }, MTUTooSmall, "eth1", "packets over 1500 bytes", "mtu 1740"},
+		{"nothing arrives", func(n *Node) {
+			n.NoIngress, n.Ends = true, []string{"tunnels to 2001:db8::3", "options of namespace 7"}
+		}, DecapUnreached, "", "tunnels to 2001:db8::3, options of namespace 7 cannot end here", "add ingress"},
+		{"unknown namespaces", func(n *Node) { n.Encapsulations[0].Unknown = []ioam.NamespaceID{7, 9} }, NamespaceUnfilled, "eth1", "encapsulation core inserts options of namespaces 7, 9, not configured here", "waymark ioam namespace add 7"},
+		{"too small", func(n *Node) { n.Encapsulations[0].TooSmall = []ioam.NamespaceID{7} }, TraceTooSmall, "eth1", "encapsulation core inserts traces of namespace 7 that do not hold", "raise their size"},
 		{"nine options", func(n *Node) { n.Encapsulations[0].Options = 9 }, OptionsOverLimit, "eth1", "9 options into one header", "max_hbh_opts_number=9"},
 		{"below 1280", func(n *Node) { n.Interfaces[1].MTU = 1399 }, MTUBelowMinimum, "eth1", "packets over 1279 bytes", "mtu 1400"},
 		{"no route", func(n *Node) { n.Encapsulations[0].NoRoute = "no route" }, TunnelUnroutable, "eth1", "tunnel destination 2001:db8::1: no route", "add a route"},

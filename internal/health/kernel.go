@@ -158,7 +158,7 @@ func checkCapability(k Kernel) Check {
 		return failed("capabilities", New(CapabilityMissing, "", "this process lacks "+strings.Join(missing, ", ")+": it can neither run an agent nor find out whether this machine could", capabilityCure))
 	}
 	if k.Capability&(1<<unix.CAP_NET_RAW) == 0 {
-		return failed("capabilities", New(PathMTUUnwatched, "", "this process lacks CAP_NET_RAW (to hear Packet Too Big messages)", capabilityCure))
+		return failed("capabilities", New(PathMTUUnwatched, "", "this process lacks CAP_NET_RAW (to hear and relay ICMPv6 errors about tunnelled packets)", capabilityCure))
 	}
 	return passed("capabilities", "what the agent needs is there")
 }

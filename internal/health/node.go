@@ -31,14 +31,16 @@ type Encapsulation struct {
 	Options     int        // in its Hop-by-Hop header, padding not counted
 	Source      netip.Addr // of the tunnel, where there is one; so is Destination
 	Destination netip.Addr
-	NotOurs     bool   // the source is no address of this node
-	NoRoute     string // why the tunnel destination cannot be reached
-	PathMTU     int    // of the tunnel, bytes; 0 when not known
-	Inline      bool   // it has mode inline
-	Own         bool   // it matches only what this node sends
-	Unjoined    bool   // a Direct Export of it has Sequence Numbers without Flow-IDs
-	Exporting   bool   // it inserts a Direct Export, into exports of other nodes, too, where they match
-	Unselective bool   // it inserts one into every packet to a prefix, and this node makes a postcard of each
+	NotOurs     bool               // the source is no address of this node
+	NoRoute     string             // why the tunnel destination cannot be reached
+	PathMTU     int                // of the tunnel, bytes; 0 when not known
+	Inline      bool               // it has mode inline
+	Own         bool               // it matches only what this node sends
+	Unjoined    bool               // a Direct Export of it has Sequence Numbers without Flow-IDs
+	Exporting   bool               // it inserts a Direct Export, into exports of other nodes, too, where they match
+	Unselective bool               // it inserts one into every packet to a prefix, and this node makes a postcard of each
+	Unknown     []ioam.NamespaceID // of its options, those that this node does not know
+	TooSmall    []ioam.NamespaceID // of its traces, those that this node's own data do not fit into
 }
 
 // acceptedOptions is net.ipv6.max_hbh_opts_number unless it is set: a stack
@@ -52,7 +54,10 @@ type Node struct {
 	Interfaces      []Interface
 	Missing         []string // configured interfaces that do not exist
 	Encapsulations  []Encapsulation
+	Decapsulations  []Decapsulation
 	Unsent          []ioam.NamespaceID // exported for, without an exporter
+	Ends            []string           // tunnels and namespaces that are to end here
+	NoIngress       bool               // no interface has the ingress role
 	Unsecured       []string           // collectors on other hosts that records go to without TLS
 	NoCollectors    bool               // none is named, and nothing says that there is none
 	Forwards        bool               // packets of others
@@ -87,6 +92,12 @@ func CheckNode(n Node) []Warning {
 	}
 	for _, e := range n.Encapsulations {
 		ws = append(ws, checkEncapsulation(n, e)...)
+	}
+	if n.NoIngress && len(n.Ends) > 0 {
+		ws = append(ws, unreached(n.Ends))
+	}
+	for _, d := range n.Decapsulations {
+		ws = append(ws, checkDecapsulation(d)...)
 	}
 	if len(n.Unsent) > 0 {
 		ws = append(ws, exportsUnsent(n.Unsent))
@@ -138,6 +149,7 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	if e.Unselective {
 		ws = append(ws, exportsUnselective(e.Name, e.Interface))
 	}
+	ws = append(ws, unfilled(e)...)
 	if e.NoRoute != "" {
 		ws = append(ws, New(TunnelUnroutable, e.Interface,
 			fmt.Sprintf("encapsulation %s: tunnel destination %s: %s", e.Name, e.Destination, e.NoRoute),
@@ -145,7 +157,7 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	}
 	if e.NotOurs {
 		ws = append(ws, New(PathMTUUnwatched, e.Interface,
-			fmt.Sprintf("encapsulation %s: tunnel source %s is not an address of this node, so Packet Too Big messages go elsewhere: packets that have grown too large for a link of the path are lost", e.Name, e.Source),
+			fmt.Sprintf("encapsulation %s: tunnel source %s is not an address of this node, so ICMPv6 errors about its packets go elsewhere: packets that have grown too large for a link of the path are lost, and senders do not hear of what is lost inside the tunnel", e.Name, e.Source),
 			fmt.Sprintf("set tunnel.source to an address of this node that the domain has a route to, or add it: ip address add %s/128 dev lo", e.Source)))
 	}
 	if e.Options > acceptedOptions {

@@ -4,9 +4,10 @@
 // ioam6 …": iproute2's grammar, abbreviations, defaults and refusals, with the
 // cause and the cure in every error. It is stricter in two ways: a word given
 // twice is an error everywhere, and a word that would have no effect is
-// refused rather than swallowed. It is more lenient in one: the order of the
-// clauses before "trace" and "dex" does not matter. Words of its own say what
-// iproute2 cannot: flows, flow-id, option-type, and export.
+// refused, or kept apart to be reported when it is about the kernel's route. It
+// is more lenient in one: the order of the clauses before "trace" and "dex" does
+// not matter. Words of its own say what iproute2 cannot: flows, flow-id,
+// option-type, and export; and the commands "interface" and "decapsulation".
 package iproute2
 
 import (
@@ -25,6 +26,8 @@ type Verb string
 // The verbs; iproute2's synonyms (delete, list, lst) are folded into them.
 const (
 	Add     Verb = "add"
+	Append  Verb = "append"
+	Change  Verb = "change"
 	Replace Verb = "replace"
 	Del     Verb = "del"
 	Show    Verb = "show"
@@ -36,7 +39,7 @@ const (
 var verbs = []struct {
 	spelling string
 	verb     Verb
-}{{"add", Add}, {"show", Show}, {"set", Set}, {"replace", Replace}, {"delete", Del}, {"list", Show}, {"lst", Show}}
+}{{"add", Add}, {"append", Append}, {"change", Change}, {"chg", Change}, {"show", Show}, {"set", Set}, {"replace", Replace}, {"delete", Del}, {"list", Show}, {"lst", Show}}
 
 // words is a cursor over the words of a command.
 type words struct {

@@ -89,7 +89,7 @@ func TestDirectExportRefused(t *testing.T) {
 		{"dex ns 1 trace-type 0x800000 ns 2", "ns: given twice"},
 		{"dex ns 1 trace-type 0x800000 size 4", `"size": unknown word`},
 		{"flows 2/3 dex ns 1 trace-type 0x800000", "flows: 2/3 is not 1/N; want 1/N"},
-		{"dex ns 1 trace-type 0x800000 via fe80::1", "via: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by an interface; leave it out"},
+		{"dex ns 1 trace-type 0x800000 mtu 1280", "mtu: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by an interface; leave it out; 'waymark status' names the size that packets may have"},
 		{"dex ns 1 trace-type 0x800000 trace", "trace: want prealloc"},
 	} {
 		c, err := ParseRoute(strings.Fields("add 2001:db8::/64 dev eth1 encap ioam6 " + tt.in))
@@ -103,7 +103,7 @@ func TestDirectExportRefused(t *testing.T) {
 // refusal says what to write instead, and that is taken.
 func TestPaperRoute(t *testing.T) {
 	const paper = "add 2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0 "
-	const want = "via: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by an interface; name that interface with dev IF in its place"
+	const want = "dev is missing: via alone does not say by which interface the packets leave; add dev IF"
 	if c, err := ParseRoute(strings.Fields(paper + "via fe80::1")); err == nil || err.Error() != want {
 		t.Errorf("%+v, %v", c, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -14,11 +13,15 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// RouteCommand is "route add|replace|del|show …": a rule by destination prefix.
+// RouteCommand is "route add|append|change|replace|del|show …": a rule by
+// destination prefix.
 type RouteCommand struct {
 	Verb Verb
+	// Kernels are the words that are about the kernel's route alone, which stays as
+	// it is: next hop and metric.
+	Kernels []string
 	// Rule is what to add; a tunnel without source has the one that the kernel
-	// would use. For Replace, Named says whether its name was given or made. Del and Show
+	// would use. For Change and Replace, Named says whether its name was given or made. Del and Show
 	// use what is given of it, see Selects.
 	Rule  config.Encapsulation
 	Named bool
@@ -28,10 +31,7 @@ type RouteCommand struct {
 // and what to do instead.
 var otherVerbs = []struct{ spelling, instead string }{
 	{"get", "'route show' lists the rules, and 'ip -6 route get ADDRESS' says by which interface packets leave"},
-	{"change", "use replace, which overwrites a rule, or adds it"},
-	{"chg", "use replace, which overwrites a rule, or adds it"},
 	{"prepend", "use add; among equal prefixes the rule that was there first acts"},
-	{"append", "use add, which puts the rule behind the others"},
 	{"test", "use show"},
 	{"flush", "remove rules one by one with del"},
 	{"save", "'waymark agent config' prints all that is in force"},
@@ -50,12 +50,13 @@ func ParseRoute(args []string) (RouteCommand, error) {
 
 type routeParser struct {
 	words
-	seen map[string]bool
-	rule config.Encapsulation
+	seen    map[string]bool
+	rule    config.Encapsulation
+	kernels []string
 }
 
 func (p *routeParser) parse() (RouteCommand, error) {
-	verb, err := p.verb(Add, Replace, Del, Show)
+	verb, err := p.verb(Add, Append, Change, Replace, Del, Show)
 	if err != nil {
 		for _, v := range otherVerbs {
 			if word := p.list[0]; word != "" && strings.HasPrefix(v.spelling, word) {
@@ -77,12 +78,14 @@ func (p *routeParser) parse() (RouteCommand, error) {
 	case verb == Del:
 	case p.rule.Options == nil:
 		return RouteCommand{}, fmt.Errorf("encap ioam6 is missing: %s is for IOAM rules here, not for routes", verb)
+	case p.rule.Interface == "" && p.seen["via"]:
+		return RouteCommand{}, errors.New("dev is missing: via alone does not say by which interface the packets leave; add dev IF")
 	case p.rule.Interface == "":
 		return RouteCommand{}, errors.New("dev is missing: name the interface by which the packets leave")
 	case !named:
 		p.rule.Name = RouteName(p.rule)
 	}
-	return RouteCommand{Verb: verb, Rule: p.rule, Named: named}, nil
+	return RouteCommand{Verb: verb, Rule: p.rule, Named: named, Kernels: p.kernels}, nil
 }
 
 // once takes a keyword, which may stand only once.
@@ -98,9 +101,9 @@ func (p *routeParser) once() (string, error) {
 // clause reads one clause of the route itself.
 func (p *routeParser) clause(verb Verb) error {
 	switch word := p.peek(); word {
-	case "dev", "name", "from", "ipproto", "sport", "dport", "tos", "dsfield", "flowlabel":
-		if word == "dsfield" {
-			p.list[p.next] = "tos" // its synonym
+	case "dev", "oif", "name", "from", "ipproto", "sport", "dport", "tos", "dsfield", "flowlabel":
+		if synonym := map[string]string{"dsfield": "tos", "oif": "dev"}[word]; synonym != "" {
+			p.list[p.next] = synonym
 		}
 		word, err := p.once()
 		if err != nil {
@@ -122,12 +125,13 @@ func (p *routeParser) clause(verb Verb) error {
 			return errors.New("encap: not used with show; give PREFIX, dev, name or what the rule selects by")
 		}
 		return p.encap()
-	case "via", "nexthop", "metric", "preference", "proto", "protocol", "table", "src", "mtu", "scope", "realm", "advmss", "onlink", "pref", "expires", "nhid":
-		cure := "leave it out"
-		if !slices.Contains(p.list, "dev") {
-			cure = "name that interface with dev IF in its place"
+	case "via", "metric", "preference", "priority", "proto", "protocol", "pref", "onlink", "table":
+		if verb == Show {
+			return fmt.Errorf("%s: not used with show; the kernel's routes have it, see 'ip -6 route show'", word)
 		}
-		return fmt.Errorf("%s: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by an interface; %s", word, cure)
+		return p.kernelRoute()
+	case "nexthop", "nhid", "src", "mtu", "advmss", "hoplimit", "scope", "realm", "realms", "expires":
+		return fmt.Errorf("%s: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by an interface; %s", word, refusedCures[word])
 	case "to":
 		p.next++
 		if !p.more() {
@@ -141,6 +145,69 @@ func (p *routeParser) clause(verb Verb) error {
 	prefix, err := parsePrefix(word)
 	p.rule.Match.Destination = prefix
 	return err
+}
+
+// refusedCures are the words of "ip route" that would mean something that no
+// rule does here, and what to do instead.
+var refusedCures = map[string]string{
+	"nexthop":  "leave it out, and add one rule for each dev",
+	"nhid":     "leave it out, and name the interface with dev IF",
+	"src":      "leave it out; to choose packets by their source, say from PREFIX",
+	"mtu":      "leave it out; 'waymark status' names the size that packets may have",
+	"advmss":   "leave it out",
+	"hoplimit": "leave it out",
+	"scope":    "leave it out",
+	"realm":    "leave it out",
+	"realms":   "leave it out",
+	"expires":  "leave it out, and remove the rule with del in time",
+}
+
+// kernelRoute reads what a line for "ip -6 route" says of the kernel's route
+// alone. It means nothing for the rule, and is kept to be reported.
+func (p *routeParser) kernelRoute() error {
+	word, err := p.once()
+	if err != nil {
+		return err
+	}
+	said := word
+	switch word {
+	case "via":
+		if p.more() && p.peek() == "inet6" {
+			p.next++
+		}
+		via, err := p.take(word)
+		if err != nil {
+			return err
+		}
+		addr, err := netip.ParseAddr(via)
+		if err != nil || !addr.Is6() || addr.Is4In6() || addr.IsMulticast() {
+			return fmt.Errorf("via %q: want the IPv6 address of a router", via)
+		}
+		said += " " + via
+	case "table":
+		table, err := p.take(word)
+		if err != nil {
+			return err
+		}
+		if table != "main" && table != "254" {
+			return fmt.Errorf("table %s: a rule acts on all that leaves by an interface, whatever table its route is in; leave it out, and choose packets by from, tos or ipproto", table)
+		}
+		said += " " + table
+	case "metric", "preference", "priority":
+		n, err := p.number(word, 32)
+		if err != nil {
+			return err
+		}
+		said += fmt.Sprint(" ", n)
+	case "proto", "protocol", "pref":
+		value, err := p.take(word)
+		if err != nil {
+			return err
+		}
+		said += " " + value
+	}
+	p.kernels = append(p.kernels, said)
+	return nil
 }
 
 // selector reads the value of a keyword of "ip rule", of dev or of name.

@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/supervisor"
 )
 
 // bpfDirectory is where agents pin what must outlive them, each in a directory
@@ -111,6 +114,10 @@ func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, er
 	// agent's; the session's leader leads its process group, too.
 	cmd := n.Command(context.WithoutCancel(ctx), n.lab.program, "agent", "run", "--config", a.Config, "--node-name", n.Name(), "--one-clock")
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { // it is not the service that the lab is run by
+		name, _, _ := strings.Cut(variable, "=")
+		return slices.Contains(supervisor.Environment, name)
+	})
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return nil, err

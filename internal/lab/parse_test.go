@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -231,7 +232,7 @@ func TestOneAddressPlan(t *testing.T) {
 		}
 		node, _, _ := strings.Cut(name, " ")
 		lab := line.Node(node).Agent.Settings
-		if *c.Node.ID != *lab.Node.ID || !slices.Equal(c.Decapsulations, lab.Decapsulations) {
+		if *c.Node.ID != *lab.Node.ID || !reflect.DeepEqual(c.Decapsulations, lab.Decapsulations) {
 			t.Errorf("%s has id %d and decapsulates %v, the lab's has %d and %v", name, *c.Node.ID, c.Decapsulations, *lab.Node.ID, lab.Decapsulations)
 		}
 		for i, in := range c.Interfaces {

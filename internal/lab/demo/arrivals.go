@@ -126,18 +126,26 @@ func readFlow(p lab.Packet) (f flow, size int, ok bool) {
 	return f, size, true
 }
 
-// delivered counts the traced packets that arrived. A ping or datagram needs a
-// packet of its own flow and length; TCP segments need as many bytes of their
-// connection.
-func (a *arrivals) delivered(traced []export.Packet) int {
+// delivered counts the packets of each list that arrived. A ping or datagram
+// needs a packet of its own flow and length; TCP segments need as many bytes of
+// their connection.
+func (a *arrivals) delivered(sent ...[]export.Packet) []int {
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	left := make(map[flow]int, len(a.flows))
 	for f, n := range a.flows {
 		left[f] = n
 	}
-	count := 0
-	for _, p := range traced {
+	counts := make([]int, len(sent))
+	for i, packets := range sent {
+		counts[i] = take(left, packets)
+	}
+	return counts
+}
+
+// take takes packets off what has arrived, and counts those that were there.
+func take(left map[flow]int, packets []export.Packet) (count int) {
+	for _, p := range packets {
 		f := flow{source: p.Source, destination: p.Destination, next: p.NextHeader, length: p.Length}
 		if p.SourcePort != nil && p.DestinationPort != nil {
 			f.from, f.to = *p.SourcePort, *p.DestinationPort

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ioam"
@@ -82,16 +81,6 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	return s.conclude()
-}
-
-// result is the demo's last line as JSON.
-type result struct {
-	Kind       string `json:"kind"`   // always "demo"
-	Traced     int    `json:"traced"` // packets
-	Delivered  int    `json:"delivered"`
-	IOAMAtBeta int    `json:"ioam_bytes_at_beta"`
-	Exported   int    `json:"exported"`
-	Joined     int    `json:"joined"`
 }
 
 // session is one run of the demo.
@@ -206,52 +195,4 @@ func (s *session) send(ctx context.Context, t lab.Traffic) error {
 
 func (s *session) fault(format string, args ...any) {
 	s.faults = append(s.faults, fmt.Errorf(format, args...))
-}
-
-// conclude prints the summary and gives the verdict.
-func (s *session) conclude() error {
-	traced := s.records.packets()
-	delivered := s.arrived.delivered(traced)
-	packets, _, residue, truncated := s.arrived.snapshot()
-	_, marked, within, _ := s.inside.snapshot()
-	if len(traced) == 0 {
-		s.fault("no packet carried a trace")
-	}
-	if delivered != len(traced) {
-		s.fault("%d of %d traced packets did not reach %s", len(traced)-delivered, len(traced), receiver)
-	}
-	if residue > 0 {
-		s.fault("%s received %d bytes of IOAM", receiver, residue)
-	}
-	if truncated > 0 {
-		s.fault("%d packets at %s were too long to be scanned as a whole", truncated, receiver)
-	}
-	complete, partial := s.joined.counts()
-	if s.joined.exported == 0 || complete != s.joined.exported || partial > 0 {
-		s.fault("of %d packets with a Direct Export, %d were joined into whole paths and %d into others", s.joined.exported, complete, partial)
-	}
-	if len(traced) > 0 && marked == 0 {
-		s.fault("the scan found no IOAM at %s either, so it proves nothing", middle)
-	}
-	s.show.heading("Summary")
-	if least, half, most, ok := s.records.delays(); ok {
-		s.show.line("From athos to aramis: %s at least, %s in the middle, %s at most.", export.Duration(least), export.Duration(half), export.Duration(most))
-	}
-	s.show.line("Inside the domain, %s sent on %d packets with %d bytes of IOAM.", middle, marked, within)
-	s.show.line("Outside, %s received %d packets with %d bytes of IOAM: every packet was scanned.", receiver, packets, residue)
-	switch {
-	case s.show.json:
-		s.show.record(result{"demo", len(traced), delivered, residue, s.joined.exported, complete})
-	case s.show.terminal:
-		colour := green
-		if len(s.faults) > 0 {
-			colour = red
-		}
-		s.show.line("%s", s.show.paint(colour, fmt.Sprintf("%d packets carried a trace, %d of them were delivered; %d were exported by all nodes, %d joined; %d bytes of IOAM left the domain.",
-			len(traced), delivered, s.joined.exported, complete, residue)))
-	default:
-		s.show.line("demo: exported=%d joined=%d", s.joined.exported, complete)
-		s.show.line("demo: traced=%d delivered=%d ioam_bytes_at_beta=%d", len(traced), delivered, residue)
-	}
-	return errors.Join(s.faults...)
 }

@@ -41,6 +41,8 @@ type joined struct {
 	lock     sync.Mutex
 	complete int
 	partial  int
+	packets  []export.Packet // of all paths
+	totals   []time.Duration // from end to end, of those whose ends gave a time
 }
 
 // Write takes what the collector gives.
@@ -56,6 +58,10 @@ func (j *joined) Write(e collect.Event) error {
 	j.show.way("path", p, way)
 	j.lock.Lock()
 	defer j.lock.Unlock()
+	j.packets = append(j.packets, p.Packet)
+	if p.Delay != nil {
+		j.totals = append(j.totals, time.Duration(*p.Delay))
+	}
 	if p.Complete {
 		j.complete++
 		return nil
@@ -72,6 +78,13 @@ func (j *joined) counts() (complete, partial int) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
 	return j.complete, j.partial
+}
+
+// seen are the packets of all paths, and the delays of those that have one.
+func (j *joined) seen() ([]export.Packet, []time.Duration) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	return slices.Clone(j.packets), slices.Clone(j.totals)
 }
 
 // directExport changes the nodes to Direct Export, sends traffic, and waits until

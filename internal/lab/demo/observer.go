@@ -56,7 +56,7 @@ func (o *observer) take(line []byte) error {
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	o.traced = append(o.traced, r.Packet)
-	if total, ok := r.EndToEnd(); ok {
+	if total, over, ok := r.Elapsed(); ok && over == export.EndToEnd {
 		o.totals = append(o.totals, total)
 	}
 	o.last = time.Now()
@@ -109,13 +109,9 @@ func (o *observer) packets() []export.Packet {
 	return slices.Clone(o.traced)
 }
 
-// delays are the least, the middle and the greatest end-to-end delay.
-func (o *observer) delays() (least, middle, most time.Duration, ok bool) {
+// delays are the end-to-end delays so far.
+func (o *observer) delays() []time.Duration {
 	o.lock.Lock()
 	defer o.lock.Unlock()
-	if len(o.totals) == 0 {
-		return 0, 0, 0, false
-	}
-	sorted := slices.Sorted(slices.Values(o.totals))
-	return sorted[0], sorted[len(sorted)/2], sorted[len(sorted)-1], true
+	return slices.Clone(o.totals)
 }

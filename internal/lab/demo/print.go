@@ -100,8 +100,8 @@ func (p *printer) plain(source string, number int, r *export.TraceRecord) string
 // block is a heading above the path.
 func (p *printer) block(number int, r *export.TraceRecord) string {
 	total := "not timed"
-	if t, ok := r.EndToEnd(); ok {
-		total = export.Duration(t) + " end to end"
+	if t, over, ok := r.Elapsed(); ok {
+		total = export.Duration(t) + " " + string(over)
 	}
 	port := ""
 	if r.Packet.DestinationPort != nil {

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// durationWords says what a time looks like.
+const durationWords = "want a time with its unit, such as 5s, 200ms or 1m"
+
+// flagError words what is wrong with the flags of a command line, without the
+// words of the language that this is written in.
+func flagError(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	var unknown *pflag.NotExistError
+	see := fmt.Sprintf("; see '%s --help'", cmd.CommandPath())
+	switch {
+	case errors.As(err, &invalid):
+		flag := invalid.GetFlag()
+		return usagef("--%s %q: %s", flag.Name, invalid.GetValue(), wants(flag.Value.Type(), err))
+	case errors.As(err, &missing):
+		flag := missing.GetFlag()
+		name, _ := pflag.UnquoteUsage(flag)
+		return usagef("--%s needs a value: --%s %s%s", flag.Name, flag.Name, name, see)
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return usagef("unknown flag: -%c%s", unknown.GetSpecifiedName()[0], see)
+	}
+	return usagef("%w%s", err, see)
+}
+
+// wants says what a flag of a type takes, by pflag's name of the type.
+func wants(kind string, err error) string {
+	switch {
+	case kind == "duration":
+		return durationWords
+	case kind == "bool":
+		return "want true or false"
+	case strings.HasPrefix(kind, "float"):
+		return "want a number"
+	case strings.HasPrefix(kind, "uint"):
+		bits, sizeErr := strconv.Atoi(strings.TrimPrefix(kind, "uint"))
+		if sizeErr != nil {
+			bits = strconv.IntSize
+		}
+		return fmt.Sprintf("want a whole number from 0 to %d", ^uint64(0)>>(64-bits))
+	case strings.HasPrefix(kind, "int") && errors.Is(err, strconv.ErrRange):
+		return "this number is out of range"
+	case strings.HasPrefix(kind, "int"):
+		return "want a whole number"
+	}
+	return "this is not understood: " + err.Error()
+}

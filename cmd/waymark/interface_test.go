@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/health"
+)
+
+const (
+	servedInterfaces = `[{"name":"eth0","boundary":"strip"},{"name":"eth1","id":102,"role":["ingress","egress"]}]`
+	endingTunnels    = `[{"tunnel_destination":"2001:db8:ff::3"},{"tunnel_destination":"2001:db8:ff::4"}]`
+)
+
+func TestInterfaceAndDecapsulation(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{"GET /v1/interfaces": servedInterfaces, "GET /v1/decapsulations": endingTunnels, "GET /v1/warnings": "[]"})
+	refusing := newFakeAgent(t, map[string]string{"PATCH /v1/interfaces/eth0": `{"error":"no"}`, "DELETE /v1/decapsulations/2001:db8::9": `{"error":"no"}`})
+	for _, tt := range []struct {
+		agent               *fakeAgent
+		args                string
+		code                int
+		asked, stdout, says string // says: on standard error
+	}{
+		{f, "interface", exitOK, "", "eth0 role none boundary strip\neth1 role ingress,egress boundary drop\n", ""},
+		{f, "interface show eth1", exitOK, "", "eth1 role ingress,egress boundary drop\n", ""},
+		{f, "interface show dev eth0", exitOK, "", "eth0 role none boundary strip\n", ""},
+		{f, "--json interface show eth0", exitOK, "", `[{"name":"eth0","role":[],"boundary":"strip","attach":"auto","forwarding":"stack"}]` + "\n", ""},
+		{f, "interface show eth9", exitFailure, "", "", `"eth9" is not an interface that this node serves`},
+		{f, "interface set eth0 role none", exitOK, `PATCH /v1/interfaces/eth0 {"role":[]}`, "", ""},
+		{f, "interface set eth0 role ingress,egress boundary ignore", exitOK, `PATCH /v1/interfaces/eth0 {"role":["ingress","egress"],"boundary":"ignore"}`, "", ""},
+		{f, "interface set dev eth0 boundary drop", exitOK, `PATCH /v1/interfaces/eth0 {"boundary":"drop"}`, "", ""},
+		{refusing, "interface set eth0 boundary drop", exitFailure, `PATCH /v1/interfaces/eth0 {"boundary":"drop"}`, "", "waymark: no\n"},
+		{f, "interface set", exitUsage, "", "", "the interface is missing"},
+		{f, "interface set eth0", exitUsage, "", "", "nothing to set"},
+		{f, "interface set eth0 role transit", exitUsage, "", "", `role "transit": want none, ingress, egress or ingress,egress`},
+		{f, "interface set eth0 boundary open", exitUsage, "", "", "boundary"},
+		{f, "interface set eth0 role none role none", exitUsage, "", "", "role: given twice"},
+		{f, "interface set eth0 id 5", exitUsage, "", "", `"id": want role ROLES or boundary POLICY; the rest of an interface is set in the configuration file`},
+		{f, "interface grow", exitUsage, "", "", "say one of set, show"},
+		{f, "decapsulation", exitOK, "", "2001:db8:ff::3\n2001:db8:ff::4\n", ""},
+		{f, "--json decap show", exitOK, "", endingTunnels + "\n", ""},
+		{f, "decapsulation add 2001:db8:ff::5", exitOK, `POST /v1/decapsulations {"tunnel_destination":"2001:db8:ff::5"}`, "", ""},
+		{f, "decapsulation del 2001:db8:ff::3", exitOK, "DELETE /v1/decapsulations/2001:db8:ff::3", "", "waymark: warning: this node no longer decapsulates packets to 2001:db8:ff::3"},
+		{refusing, "decapsulation del 2001:db8::9", exitFailure, "DELETE /v1/decapsulations/2001:db8::9", "", "waymark: no\n"},
+		{f, "decapsulation add", exitUsage, "", "", "decapsulation add ADDR: a value is missing"},
+		{f, "decapsulation add here", exitUsage, "", "", `"here": want the tunnel's destination`},
+		{f, "decapsulation add 2001:db8:ff::5 source 2001:db8:ff::/64 source 2001:db8::1 nobare", exitOK,
+			`POST /v1/decapsulations {"tunnel_destination":"2001:db8:ff::5","sources":["2001:db8:ff::/64","2001:db8::1/128"],"bare":false}`, "", ""},
+		{f, "decapsulation add 2001:db8:ff::5 bare", exitOK, `{"tunnel_destination":"2001:db8:ff::5","bare":true}`, "", ""},
+		{f, "decapsulation add 2001:db8:ff::5 bare nobare", exitUsage, "", "", "bare or nobare: given twice"},
+		{f, "decapsulation add 2001:db8:ff::5 source", exitUsage, "", "", "source: a value is missing"},
+		{f, "decapsulation add 2001:db8:ff::5 source here", exitUsage, "", "", `source "here": want an IPv6 prefix or address`},
+		{f, "decapsulation add 2001:db8:ff::5 now", exitUsage, "", "", `"now": want source PREFIX, bare or nobare`},
+		{f, "decapsulation del 2001:db8:ff::5 now", exitUsage, "", "", `"now": nothing more is expected here`},
+		{f, "decapsulation show all", exitUsage, "", "", `"all": nothing more is expected here`},
+	} {
+		tt.agent.asked = nil
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", tt.agent.socket}, strings.Fields(tt.args)...)...)
+		asked := strings.Join(tt.agent.asked, "; ")
+		if code != tt.code || stdout != tt.stdout || !strings.Contains(stderr, tt.says) || tt.says == "" && stderr != "" || !strings.Contains(asked, tt.asked) || tt.asked == "" && strings.Contains(asked, "{") {
+			t.Errorf("%s: code %d, stdout %q, stderr %q, asked %s", tt.args, code, stdout, stderr, asked)
+		}
+	}
+}
+
+// A change after which nothing can end at the node, such as the loss of the last
+// ingress role, is warned of.
+func TestChangesThatNothingEndsAfter(t *testing.T) {
+	w := health.New(health.DecapUnreached, "", "nothing ends", "add a role")
+	warnings, err := json.Marshal([]health.Warning{health.New(health.TCXMissing, "", "other", ""), w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": string(warnings)})
+	for _, args := range []string{"interface set eth0 role none", "decapsulation add 2001:db8::1"} {
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(args)...)...)
+		if code != exitOK || stdout != "" || stderr != "waymark: warning: nothing ends; add a role\n" {
+			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestCompletionOfInterfacesAndDecapsulations(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{"GET /v1/interfaces": servedInterfaces, "GET /v1/decapsulations": endingTunnels})
+	for args, want := range map[string]string{
+		"interface ":                         "show\nset\n",
+		"interface set ":                     "eth0\neth1\n",
+		"interface set eth1 ":                "role\nboundary\n",
+		"interface set eth1 role ":           "none\ningress\negress\ningress,egress\n",
+		"interface set eth1 role none ":      "role\nboundary\n",
+		"interface set eth1 boundary i":      "ignore\n",
+		"interface show eth1 ":               "",
+		"decapsulation ":                     "show\nadd\ndel\n",
+		"decapsulation del 2001:db8:ff::4":   "2001:db8:ff::4\n",
+		"decapsulation add ":                 "",
+		"decapsulation del 2001:db8:ff::4 2": "",
+	} {
+		_, stdout, _ := runCLI(t, "", append([]string{"__complete", "--socket", f.socket}, strings.Split(args, " ")...)...)
+		if stdout != want+":4\n" {
+			t.Errorf("%q: %q, want %q", args, stdout, want)
+		}
+	}
+}

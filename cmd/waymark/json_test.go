@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
+)
+
+// walkCommands calls see for every command that does something, hidden ones and
+// help included.
+func walkCommands(cmd *cobra.Command, see func(*cobra.Command)) {
+	if !cmd.HasSubCommands() {
+		see(cmd)
+	}
+	for _, child := range cmd.Commands() {
+		walkCommands(child, see)
+	}
+}
+
+// A command that fails says so in one object with --json, and in words without:
+// every command, whatever it fails at.
+func TestErrorsInJSON(t *testing.T) {
+	dir := shortDir(t)
+	none, bad := filepath.Join(dir, "none"), filepath.Join(dir, "bad.yaml")
+	if err := os.WriteFile(bad, []byte(wrongConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		command, args string
+		code          int
+		faults        int
+	}{
+		{"agent run", "--config " + none, exitFailure, 0},
+		{"agent run", "--config " + bad, exitFailure, 2},
+		{"agent run", "", exitUsage, 0},
+		{"agent reload", "--socket " + none, exitFailure, 0},
+		{"agent stop", "--socket " + none, exitFailure, 0},
+		{"agent config", "--socket " + none, exitFailure, 0},
+		{"status", "--socket " + none, exitFailure, 0},
+		{"status", "now", exitUsage, 0},
+		{"observe", "--socket " + none, exitFailure, 0},
+		{"observe", "--count abc", exitUsage, 0},
+		{"collect", "--listen udp://127.0.0.1:0 --output " + none + "/x", exitFailure, 0},
+		{"ioam namespace", "show --socket " + none, exitFailure, 0},
+		{"ioam namespace", "add 1 --socket " + none, exitFailure, 0},
+		{"ioam schema", "del 1 --socket " + none, exitFailure, 0},
+		{"route", "show --socket " + none, exitFailure, 0},
+		{"interface", "show --socket " + none, exitFailure, 0},
+		{"interface", "set eth0 id 5", exitUsage, 0},
+		{"decapsulation", "add 2001:db8::1 --socket " + none, exitFailure, 0},
+		{"route", "add nonsense", exitUsage, 0},
+		{"doctor", "--nonsense", exitUsage, 0},
+		{"config check", none, exitFailure, 0},
+		{"config check", bad, exitFailure, 2},
+		{"config show", bad, exitFailure, 2},
+		{"decode", none, exitFailure, 0},
+		{"lab up", none + ".yaml", exitFailure, 0},
+		{"lab up", bad, exitFailure, 1},
+		{"lab down", "--name nosuchlab", exitFailure, 0},
+		{"lab exec", "--name nosuchlab node", exitFailure, 0},
+		{"lab show", "--name nosuchlab", exitFailure, 0},
+		{"lab list", "x", exitUsage, 0},
+		{"lab traffic", "--name nosuchlab", exitFailure, 0},
+		{"lab demo", "x", exitUsage, 0},
+		{"bench run", "nosuch", exitUsage, 0},
+		{"bench list", "x", exitUsage, 0},
+		{"bench report", none, exitUsage, 0},
+		{"bench instructions", "", exitUsage, 0},
+		{"bench exporter", "kind 5", exitUsage, 0},
+		{"completion", "bash", exitUsage, 0},
+		{"completion", "ksh", exitUsage, 0},
+		{"man", bad + "/x", exitFailure, 0},
+		{"docs", bad + "/x", exitFailure, 0},
+		{"version", "x", exitUsage, 0},
+		{"help", "nosuch", exitUsage, 0},
+		{"", "nosuch --json", exitUsage, 0},
+		{"", "--nosuch --json", exitUsage, 0}, // --json was not read when this was found
+	} {
+		args := append(strings.Fields(tt.command), strings.Fields(tt.args)...)
+		code, stdout, stderr := runCLI(t, "", append([]string{"--json"}, args...)...)
+		var got failure
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != tt.code || got.Kind != "error" || got.OK || got.Error == "" ||
+			len(got.Faults) != tt.faults || !strings.HasSuffix(stdout, "}\n") {
+			t.Errorf("waymark --json %q: code %d, want %d; %v, %d faults, want %d, stdout %q", args, code, tt.code, err, len(got.Faults), tt.faults, stdout)
+		}
+		if stderr != "" && tt.command != "decode" { // which goes on, and notes each thing as it finds it
+			t.Errorf("waymark --json %q says it once more: %q", args, stderr)
+		}
+		args = slices.DeleteFunc(args, func(a string) bool { return a == "--json" })
+		code, stdout, stderr = runCLI(t, "", args...)
+		said := strings.HasPrefix(stderr, "waymark: ") || tt.faults > 0 && strings.HasPrefix(stderr, bad+":")
+		if tt.command != "completion" && tt.command != "bench report" && (code != tt.code || stdout != "" || !said) {
+			t.Errorf("waymark %q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+// No command is left out of the table above, which is read from this file.
+func TestErrorsOfEveryCommand(t *testing.T) {
+	text, err := os.ReadFile("json_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := newRoot(&options{})
+	walkCommands(root, func(cmd *cobra.Command) {
+		name := strings.TrimPrefix(cmd.CommandPath(), "waymark ")
+		if !strings.Contains(string(text), "\t\t{\""+name+"\", ") {
+			t.Errorf("no row of TestErrorsInJSON is of %s", cmd.CommandPath())
+		}
+	})
+}
+
+// What only changes something prints an object as well.
+func TestDoneInJSON(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": rules})
+	for _, args := range []string{
+		"ioam namespace add 124", "ioam namespace del 124", "ioam namespace set 124 schema 7", "ioam namespace set 124 export every",
+		"ioam schema add 7 x", "ioam schema del 7", "interface set eth0 role none", "decapsulation add 2001:db8::1", "route del 2001:db8:2::/64 dport 9 dev eth1",
+		"route add 2001:db8:9::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 12 dev eth1",
+		"route replace 2001:db8:9::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 12 dev eth1",
+		"agent reload", "man " + t.TempDir(), "docs " + t.TempDir(),
+	} {
+		code, stdout, stderr := runCLI(t, "", append([]string{"--json", "--socket", f.socket}, strings.Fields(args)...)...)
+		if code != exitOK || stdout != `{"ok":true}`+"\n" || stderr != "" {
+			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+}
+
+// The help of every command has a form in JSON, in the three ways to ask for it.
+func TestHelpInJSON(t *testing.T) {
+	_, all, _ := runCLI(t, "", "help", "--json")
+	var whole commandHelp
+	if err := json.Unmarshal([]byte(all), &whole); err != nil || whole.Command != "waymark" || len(whole.Commands) < 10 {
+		t.Fatalf("%v: %s", err, all)
+	}
+	for _, args := range []string{"--json", "--json --help", "--help --json"} {
+		if code, stdout, stderr := runCLI(t, "", strings.Fields(args)...); code != exitOK || stdout != all || stderr != "" {
+			t.Errorf("waymark %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+	walkCommands(newRoot(&options{}), func(cmd *cobra.Command) {
+		words := strings.Fields(cmd.CommandPath())[1:]
+		for _, args := range [][]string{append([]string{"help", "--json"}, words...), append(words, "--json", "--help")} {
+			code, stdout, _ := runCLI(t, "", args...)
+			var help commandHelp
+			if err := json.Unmarshal([]byte(stdout), &help); err != nil || code != exitOK || help.Command != cmd.CommandPath() || help.Usage == "" || len(help.GlobalFlags) == 0 {
+				t.Errorf("%q: code %d, %v, %s", args, code, err, stdout)
+			}
+		}
+	})
+}
+
+// goWords are those of the language's own errors.
+var goWords = regexp.MustCompile(`strconv|parsing|invalid syntax|invalid argument|time: |value out of range`)
+
+// Every flag of every command says in plain words what it wants.
+func TestWrongValuesOfFlags(t *testing.T) {
+	seen := map[string]bool{}
+	check := func(words []string, flag *pflag.Flag, value string) {
+		args := append(slices.Clone(words), "--"+flag.Name+"="+value)
+		code, stdout, stderr := runCLI(t, "", args...)
+		if code != exitUsage || stdout != "" || goWords.MatchString(stderr) || !strings.HasPrefix(stderr, "waymark: --"+flag.Name+" ") ||
+			!strings.Contains(stderr, "want") && !strings.Contains(stderr, "out of range") {
+			t.Errorf("waymark %q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
+		}
+	}
+	walkCommands(newRoot(&options{}), func(cmd *cobra.Command) {
+		words := strings.Fields(cmd.CommandPath())[1:]
+		see := func(flag *pflag.Flag) {
+			seen[flag.Value.Type()] = true
+			if flag.Value.Type() == "string" || flag.Value.Type() == "stringArray" {
+				return // each value is checked by its command
+			}
+			for _, value := range []string{"abc", "", "99999999999999999999x", "1e99999"} {
+				check(words, flag, value)
+			}
+			if strings.Contains(flag.Value.Type(), "int") {
+				check(words, flag, "99999999999999999999")
+				check(words, flag, "1.5")
+			}
+		}
+		cmd.InitDefaultHelpFlag()
+		cmd.NonInheritedFlags().VisitAll(see)
+		cmd.InheritedFlags().VisitAll(see)
+		code, _, stderr := runCLI(t, "", append(words, "--socket")...)
+		if code != exitUsage || !strings.HasPrefix(stderr, "waymark: --socket needs a value: --socket PATH; see '") {
+			t.Errorf("%q --socket: code %d, stderr %q", words, code, stderr)
+		}
+	})
+	for _, kind := range []string{"bool", "int", "uint32", "duration", "string", "stringArray"} {
+		if !seen[kind] {
+			t.Errorf("no flag is of the type %s", kind)
+		}
+	}
+}
+
+func TestWordsOfFlagTypes(t *testing.T) {
+	for kind, want := range map[string]string{
+		"bool": "want true or false", "int": "want a whole number", "int64": "want a whole number",
+		"uint8": "want a whole number from 0 to 255", "uint32": "want a whole number from 0 to 4294967295",
+		"uint": "want a whole number from 0 to 18446744073709551615", "float64": "want a number",
+		"duration": "want a time with its unit, such as 5s, 200ms or 1m",
+	} {
+		if got := wants(kind, os.ErrInvalid); got != want {
+			t.Errorf("%s: %q, want %q", kind, got, want)
+		}
+	}
+}
+
+var jsonSpelling = regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`)
+
+// jsonKeys calls see for every key of a decoded document.
+func jsonKeys(v any, see func(string)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			see(key)
+			jsonKeys(inner, see)
+		}
+	case []any:
+		for _, inner := range v {
+			jsonKeys(inner, see)
+		}
+	}
+}
+
+// Every key that any command prints in JSON has underscores, if anything.
+func TestKeysOfEveryCommand(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatal(files, err)
+	}
+	var status api.Status
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Parse(file, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status.Namespaces = append(status.Namespaces, c.Namespaces...)
+		status.Encapsulations = append(status.Encapsulations, c.Encapsulations...)
+	}
+	status.Interfaces = []api.Interface{{Name: "eth0", Ingress: map[string]uint64{"no_ioam": 1}, NativeXDPRefused: "x"}}
+	status.Records.KernelEvents = &api.KernelEvents{}
+	status.Warnings = []health.Warning{health.EndedAgent([]string{"eth0"})}
+	in := func(v any) string {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	running, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFakeAgent(t, map[string]string{
+		"GET /v1/status": in(status), "GET /v1/warnings": in(status.Warnings), "GET /v1/namespaces": in(status.Namespaces),
+		"GET /v1/encapsulations": in(status.Encapsulations), "GET /v1/schemas": `[{"id":1,"data":"x","namespaces":[1]}]`,
+		"GET /v1/config": string(running), "GET /v1/records": traceLine + "\n", "POST /v1/stop": `{"warnings":[]}`,
+	})
+	seen := map[string]bool{}
+	lines := []string{"status", "agent config", "agent reload", "agent stop", "ioam namespace show", "ioam schema show", "route show", "observe",
+		"doctor", "lab list", "bench list", "version", "help", "decode -", "config check -"}
+	for _, file := range files {
+		lines = append(lines, "config show "+file)
+	}
+	for _, args := range lines {
+		_, stdout, stderr := runCLI(t, capture(t), append([]string{"--json", "--socket", f.socket}, strings.Fields(args)...)...)
+		documents := json.NewDecoder(strings.NewReader(stdout))
+		for n := 0; n == 0 || documents.More(); n++ {
+			var v any
+			if err := documents.Decode(&v); err != nil {
+				t.Fatalf("%s: %v: stdout %q, stderr %q", args, err, stdout, stderr)
+			}
+			jsonKeys(v, func(key string) {
+				seen[key] = true
+				if !jsonSpelling.MatchString(key) {
+					t.Errorf("%s prints the key %q", args, key)
+				}
+			})
+		}
+	}
+	for _, key := range []string{"id_wide", "data_wide", "kernel_events", "extension_flags", "trace_type", "no_ioam"} {
+		if !seen[key] {
+			t.Errorf("no command printed %q", key)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func (a *Agent) getInterfaces(w http.ResponseWriter, _ *http.Request) error {
+	answer(w, http.StatusOK, nonNil(a.state.Load().config.Interfaces))
+	return nil
+}
+
+func (a *Agent) patchInterface(w http.ResponseWriter, r *http.Request) error {
+	var change api.InterfaceChange
+	if err := decode(r, &change); err != nil {
+		return err
+	}
+	var roles *ioam.Role
+	if change.Role != nil {
+		roles = new(ioam.Role)
+		for _, role := range *change.Role {
+			*roles |= role
+		}
+	}
+	return done(w, a.editConfig(func(c *config.Config) (*config.Config, error) {
+		return c.SetInterface(r.PathValue("name"), roles, change.Boundary)
+	}))
+}
+
+func (a *Agent) getDecapsulations(w http.ResponseWriter, _ *http.Request) error {
+	answer(w, http.StatusOK, nonNil(a.state.Load().config.Decapsulations))
+	return nil
+}
+
+func (a *Agent) postDecapsulation(w http.ResponseWriter, r *http.Request) error {
+	var d config.Decapsulation
+	if err := decode(r, &d); err != nil {
+		return err
+	}
+	return done(w, a.editConfig(func(c *config.Config) (*config.Config, error) { return c.AddDecapsulation(d) }))
+}
+
+func (a *Agent) deleteDecapsulation(w http.ResponseWriter, r *http.Request) error {
+	destination, err := netip.ParseAddr(r.PathValue("address"))
+	if err != nil {
+		return badRequest{fmt.Errorf("%q is no address", r.PathValue("address"))}
+	}
+	return done(w, a.editConfig(func(c *config.Config) (*config.Config, error) { return c.RemoveDecapsulation(destination) }))
+}
+
+// editConfig changes the running configuration.
+func (a *Agent) editConfig(change func(*config.Config) (*config.Config, error)) error {
+	return a.edit(func(s *state) (*state, error) {
+		c, err := change(s.config)
+		if err != nil {
+			return nil, err
+		}
+		return s.with(c), nil
+	})
+}

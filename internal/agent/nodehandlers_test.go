@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Roles, boundaries and decapsulations are changed at runtime: in force at once,
+// kept over a restart, ended by a reload; what is refused changes nothing.
+func TestInterfacesAndDecapsulationsChange(t *testing.T) {
+	ctx, end := context.Background(), mustAddr("2001:db8:ff::3")
+	h := newHarness(t, baseConfig)
+	h.start()
+	before := h.datapath.running().Node
+	strip := ioam.BoundaryStrip
+	change := api.InterfaceChange{Role: &[]ioam.Role{}, Boundary: &strip}
+	if err := h.client.SetInterface(ctx, "eth0", change); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: end}); err != nil {
+		t.Fatal(err)
+	}
+	changed := func(when string) {
+		t.Helper()
+		node := h.datapath.running().Node
+		if in := node.Interfaces[0]; in.Roles != 0 || in.Boundary != strip || node.Interfaces[1].Roles != before.Interfaces[1].Roles {
+			t.Errorf("%s: interfaces %+v", when, node.Interfaces)
+		}
+		if d := node.Decapsulations; len(d) != len(before.Decapsulations)+1 || d[len(d)-1].TunnelDestination != end {
+			t.Errorf("%s: decapsulations %+v", when, d)
+		}
+		if s := h.status(); !s.Modified || s.Interfaces[0].Boundary != "strip" || len(s.Decapsulations) != len(before.Decapsulations)+1 {
+			t.Errorf("%s: status %+v", when, s)
+		}
+	}
+	changed("at once")
+	list, err := h.client.Interfaces(ctx)
+	ends, err2 := h.client.Decapsulations(ctx)
+	if err != nil || err2 != nil || len(list) != 2 || list[0].Boundary != strip || len(ends) != len(before.Decapsulations)+1 {
+		t.Errorf("lists %+v, %+v (%v, %v)", list, ends, err, err2)
+	}
+
+	applied := h.datapath.applications()
+	for want, err := range map[string]error{
+		`"eth9" is not an interface`:                      h.client.SetInterface(ctx, "eth9", change),
+		"decapsulation 2001:db8:ff::3 exists already":     h.client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: end}),
+		"there is no decapsulation 2001:db8:ff::9":        h.client.RemoveDecapsulation(ctx, mustAddr("2001:db8:ff::9")),
+		"decapsulation ::: :: is the unspecified address": h.client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: netip.IPv6Unspecified()}),
+		"\"invalid IP\" is not an address":                h.client.AddDecapsulation(ctx, config.Decapsulation{}),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	if h.datapath.applications() != applied {
+		t.Error("what was refused was applied")
+	}
+
+	h.crash()
+	h.start()
+	changed("after a restart")
+	if err := h.client.RemoveDecapsulation(ctx, end); err != nil {
+		t.Fatal(err)
+	}
+	if d := h.datapath.running().Node.Decapsulations; len(d) != len(before.Decapsulations) {
+		t.Errorf("decapsulations after the removal: %+v", d)
+	}
+	if err := h.client.Reload(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if in := h.datapath.running().Node.Interfaces[0]; in.Roles != before.Interfaces[0].Roles || in.Boundary != before.Interfaces[0].Boundary {
+		t.Errorf("after a reload: %+v", in)
+	}
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/supervisor"
+)
+
+// serviceManager hears what services report, as systemd does.
+type serviceManager struct {
+	t      *testing.T
+	socket *net.UnixConn
+}
+
+func newServiceManager(t *testing.T) *serviceManager {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	return &serviceManager{t, socket}
+}
+
+// next is the next message with this line, or one that begins so; those before
+// it may only be signs of life and states.
+func (m *serviceManager) next(begin string) []string {
+	m.t.Helper()
+	buffer := make([]byte, 4096)
+	for {
+		_ = m.socket.SetReadDeadline(time.Now().Add(patience.Of(10 * time.Second)))
+		n, err := m.socket.Read(buffer)
+		if err != nil {
+			m.t.Fatalf("no message %s: %v", begin, err)
+		}
+		lines := strings.Split(string(buffer[:n]), "\n")
+		if slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, begin) }) {
+			return lines
+		}
+		if lines[0] != "WATCHDOG=1" && !strings.HasPrefix(lines[0], "STATUS=") {
+			m.t.Fatalf("%q came before %s", lines, begin)
+		}
+	}
+}
+
+func (m *serviceManager) want(lines ...string) {
+	m.t.Helper()
+	if got := m.next(lines[0]); !slices.Equal(got, lines) {
+		m.t.Errorf("the service manager hears %q, want %q", got, lines)
+	}
+}
+
+// reloading wants the begin of a reload, at a time of the monotonic clock that is
+// now (systemd.service(5)).
+func (m *serviceManager) reloading() {
+	m.t.Helper()
+	var now unix.Timespec
+	lines := m.next("RELOADING=1")
+	i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "MONOTONIC_USEC=") })
+	if i < 0 {
+		m.t.Fatalf("a reload without its time: %q", lines)
+	}
+	at, err := strconv.ParseInt(strings.TrimPrefix(lines[i], "MONOTONIC_USEC="), 10, 64)
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		m.t.Fatal(err)
+	}
+	if err != nil || at > now.Nano()/1000 || now.Nano()/1000-at > patience.Of(time.Minute).Microseconds() || slices.Contains(lines, "") {
+		m.t.Errorf("a reload at %q, now %d", lines, now.Nano()/1000)
+	}
+}
+
+// An agent under a service manager reports each step: also that it is ready
+// again when a file was refused, because what ran before runs on.
+func TestServiceManager(t *testing.T) {
+	m := newServiceManager(t)
+	t.Setenv("WATCHDOG_USEC", "60000000")
+	h := newHarness(t, "node: {id: 2}\ninterfaces: [{name: eth0, role: [ingress]}, {name: eth9}]\n")
+	h.manager = supervisor.New(slog.New(slog.DiscardHandler))
+	h.start()
+	m.want("READY=1", "STATUS=serves eth0; missing: eth9")
+	m.next("WATCHDOG=1")
+
+	if err := h.client.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.reloading()
+	m.want("READY=1", "STATUS=serves eth0; missing: eth9")
+
+	h.write("node: {id: x}\ninterfaces: [{name: eth0, color: red}]\n")
+	if err := h.client.Reload(t.Context()); err == nil {
+		t.Fatal("a broken file was loaded")
+	}
+	m.reloading()
+	got := m.next("READY=1")
+	if !regexp.MustCompile(`^STATUS=serves eth0; missing: eth9; the last reload failed, what ran before runs on: .*node\.yaml:1:12: .* \(and 1 more\)$`).MatchString(got[len(got)-1]) {
+		t.Errorf("after a refused file: %q", got)
+	}
+	if err := h.end(); err != nil {
+		t.Fatal(err)
+	}
+	m.want("STOPPING=1", "STATUS=ends; packets keep their treatment")
+}
+
+// Without a service manager, or with one that does not listen, the agent runs;
+// the log says so once.
+func TestServiceManagerAway(t *testing.T) {
+	for _, path := range []string{"", filepath.Join(t.TempDir(), "none")} {
+		t.Setenv("NOTIFY_SOCKET", path)
+		var log bytes.Buffer
+		m := supervisor.New(slog.New(slog.NewTextHandler(&log, nil)))
+		for range 3 {
+			m.Ready("x")
+			m.Alive()
+		}
+		if got := strings.Count(log.String(), "\n"); got != map[bool]int{true: 0, false: 1}[path == ""] {
+			t.Errorf("%q: the log is %q", path, &log)
+		}
+	}
+	var none *supervisor.Manager
+	none.Ready("x")
+	none.Reloading()
+	none.Status("x")
+	none.Alive()
+	none.Stopping("x")
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/internal/tunnelerror"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// tunnelErrors is what relays ICMPv6 errors about tunnelled packets. All but the
+// relay and the fault belongs to the one who hears.
+type tunnelErrors struct {
+	relay tunnelerror.Relay
+	fault atomic.Pointer[string] // why nothing is heard; nil when it is
+
+	state *state // that node is of
+	node  *ioam.Node
+
+	own      map[netip.Addr]bool // whether an address is this node's, lately
+	ownSince time.Time
+	logged   time.Time // that a tunnel's headers are refused
+}
+
+const (
+	// ownPeriod is how long an answer about an address holds.
+	ownPeriod = time.Second
+	// maxOwn bounds how many are kept.
+	maxOwn = 1024
+	// refusalPeriod bounds how often the log says that headers are refused.
+	refusalPeriod = time.Minute
+)
+
+// relayTunnelErrors tells the sources of packets what became of these in a
+// tunnel: its own source is this node, and the kernel knows of no such tunnel.
+func (a *Agent) relayTunnelErrors(ctx context.Context) {
+	a.hear(ctx, "errors about tunnelled packets are not relayed", &a.tunnelErrors.fault, func(listening func()) error {
+		return a.options.System.WatchTunnelErrors(ctx, listening, a.heardError)
+	})
+}
+
+func (a *Agent) heardError(m icmpv6.Message, send func(packet []byte) error) {
+	e := &a.tunnelErrors
+	s := a.state.Load()
+	if len(tunnels(s)) == 0 {
+		return
+	}
+	if e.state != s {
+		node, err := ioam.NewNode(s.resolved.Node)
+		if err != nil {
+			a.log.Warn("errors about tunnelled packets are not relayed", "error", err)
+			return
+		}
+		e.state, e.node = s, node
+	}
+	now := time.Now()
+	result := e.relay.Hear(m, tunnelerror.Node{Reference: e.node, HasAddress: a.hasAddress}, now, send)
+	isRefusal := result == tunnelerror.TunnelOwn && icmpv6.Type(m.Body[0]) == icmpv6.ParameterProblem
+	if isRefusal && now.Sub(e.logged) >= refusalPeriod {
+		e.logged = now
+		a.log.Warn("a node refuses packets of a tunnel, and they are lost", "node", m.Source, "code", m.Body[1])
+	}
+}
+
+// hasAddress asks the kernel once a second for each address.
+func (a *Agent) hasAddress(address netip.Addr) bool {
+	e := &a.tunnelErrors
+	if now := time.Now(); now.Sub(e.ownSince) >= ownPeriod || len(e.own) >= maxOwn {
+		e.own, e.ownSince = make(map[netip.Addr]bool), now
+	}
+	own, known := e.own[address]
+	if !known {
+		own = a.options.System.HasAddress(address)
+		e.own[address] = own
+	}
+	return own
+}
+
+// tunnelErrorCounts are the results that have happened.
+func (a *Agent) tunnelErrorCounts() map[string]uint64 {
+	out := map[string]uint64{}
+	for _, c := range a.tunnelErrors.relay.Counts() {
+		if c.Errors > 0 {
+			out[c.Result.String()] = c.Errors
+		}
+	}
+	return out
+}

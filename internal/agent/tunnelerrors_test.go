@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// exceeded is a router's error about a UDP packet that the running node has
+// encapsulated, and the packet.
+func (h *harness) exceeded(to string) (m icmpv6.Message, inner []byte) {
+	h.t.Helper()
+	node, err := ioam.NewNode(h.agent.state.Load().resolved.Node)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	inner = []byte{0x60, 0, 0, 0, 0, 12, 17, 1}
+	inner = append(inner, netip.MustParseAddr("2001:db8:1::2").AsSlice()...)
+	inner = append(inner, netip.MustParseAddr(to).AsSlice()...)
+	inner = append(inner, "UDP, a probe"...)
+	result := node.Egress(ioam.Frame{Data: bytes.Clone(inner), Link: ioam.LinkNone, Interface: 3, Ingress: 2})
+	body := append([]byte{3, 0, 0, 0, 0, 0, 0, 0}, result.Data...)
+	return icmpv6.Message{Body: body, Source: netip.MustParseAddr("2001:db8:12::2"), HopLimit: 64}, inner
+}
+
+// A router's error reaches the source of the packet in the tunnel, by what runs
+// at that time; status and metrics count it.
+func TestTunnelErrors(t *testing.T) {
+	h := newHarness(t, tunnelConfig)
+	h.system.elsewhere = netip.MustParseAddr("2001:db8:1::2")
+	h.start()
+	m, inner := h.exceeded("2001:db8:a::1")
+	h.system.errors <- m
+	select {
+	case p := <-h.system.sent:
+		if [16]byte(p[8:24]) != m.Source.As16() || !bytes.Equal(p[24:40], inner[8:24]) || p[7] != 63 || !bytes.Equal(p[48:], inner) {
+			t.Errorf("sent %x", p)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("nothing was sent")
+	}
+	other, _ := h.exceeded("2001:db8:99::1") // by no rule
+	h.system.errors <- other
+	eventually(t, "both are counted", func() bool {
+		n := h.status().TunnelErrors
+		return len(n) == 2 && n["relayed"] == 1 && n["foreign"] == 1
+	})
+	if h.warned(health.TunnelErrorsUnheard) {
+		t.Error("warned, and errors are heard")
+	}
+	h.write(strings.ReplaceAll(tunnelConfig, "namespace: 123, type: 0x800000, size: 4", "namespace: 123, type: 0x800000, size: 8"))
+	if err := h.client.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.system.errors <- m
+	eventually(t, "what ran before is foreign", func() bool { return h.status().TunnelErrors["foreign"] == 2 })
+	if len(h.system.sent) > 0 {
+		t.Error("an error about what no rule inserts was relayed")
+	}
+}
+
+// A packet of this node is in no tunnel of mode auto; addresses are asked for
+// once a second, and what is known of them is bounded.
+func TestTunnelErrorsOfThisNode(t *testing.T) {
+	h := newHarness(t, tunnelConfig)
+	h.start()
+	for to, relayed := range map[string]bool{"2001:db8:a::1": true, "2001:db8:b::1": false} {
+		m, _ := h.exceeded(to)
+		before := h.status().TunnelErrors
+		h.system.errors <- m
+		eventually(t, to, func() bool {
+			now := h.status().TunnelErrors
+			return (now["relayed"] == before["relayed"]+1) == relayed && (now["foreign"] == before["foreign"]+1) == !relayed
+		})
+	}
+	if err := h.end(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint32(3 * maxOwn) {
+		h.agent.hasAddress(netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint32([]byte{0x20, 11: 0}, i))))
+		if n := len(h.agent.tunnelErrors.own); n > maxOwn {
+			t.Fatalf("%d addresses are kept", n)
+		}
+	}
+}
+
+// A node that refuses the headers is named in the log, once.
+func TestTunnelHeadersRefused(t *testing.T) {
+	h := newHarness(t, tunnelConfig)
+	h.start()
+	m, _ := h.exceeded("2001:db8:a::1")
+	m.Body[0], m.Body[1] = byte(icmpv6.ParameterProblem), 2
+	for range 3 {
+		h.system.errors <- m
+	}
+	eventually(t, "all are counted", func() bool { return h.status().TunnelErrors["tunnel_own"] == 3 })
+	if n := strings.Count(h.log.String(), "refuses packets of a tunnel"); n != 1 || !strings.Contains(h.log.String(), "2001:db8:12::2") {
+		t.Errorf("%d lines:\n%s", n, h.log)
+	}
+}
+
+func TestTunnelErrorsUnheard(t *testing.T) {
+	for _, test := range []struct {
+		name, config string
+		warned       bool
+	}{{"tunnels", tunnelConfig, true}, {"no tunnel", baseConfig, false}} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHarness(t, test.config)
+			h.system.deaf = errors.New("operation not permitted")
+			h.start()
+			eventually(t, "the agent knows", func() bool { return h.agent.tunnelErrors.fault.Load() != nil })
+			if h.warned(health.TunnelErrorsUnheard) != test.warned {
+				t.Errorf("warned %v, want %v", !test.warned, test.warned)
+			}
+		})
+	}
+}

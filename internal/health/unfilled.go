@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// unfilledBy begins what is said of an encapsulation.
+func unfilledBy(encapsulation string) string {
+	return fmt.Sprintf("encapsulation %s inserts ", encapsulation)
+}
+
+// IsUnfilled reports whether a warning is about what an encapsulation inserts
+// without this node's data.
+func IsUnfilled(w Warning, encapsulation string) bool {
+	return (w.Code == NamespaceUnfilled || w.Code == TraceTooSmall) && strings.HasPrefix(w.Text, unfilledBy(encapsulation))
+}
+
+// unfilled lists what an encapsulation inserts without this node's data. That is
+// right where a host only starts traces, and else most likely a mistake.
+func unfilled(e Encapsulation) []Warning {
+	var ws []Warning
+	if len(e.Unknown) > 0 {
+		ws = append(ws, New(NamespaceUnfilled, e.Interface,
+			unfilledBy(e.Name)+fmt.Sprintf("options of %s, not configured here: such traces leave without this node's data, for others to fill (encap_unfilled), and this node exports nothing of such Direct Exports",
+				namespaceList(e.Unknown)),
+			fmt.Sprintf("if this node shall fill them, add it under namespaces, or: waymark ioam namespace add %d", e.Unknown[0])))
+	}
+	if len(e.TooSmall) > 0 {
+		ws = append(ws, New(TraceTooSmall, e.Interface,
+			unfilledBy(e.Name)+fmt.Sprintf("traces of %s that do not hold this node's own data: they leave with the overflow flag (encap_overflow), and no node writes into them",
+				namespaceList(e.TooSmall)),
+			"raise their size to what one node writes, times the nodes of the path; or use fewer bits of the type, or a shorter schema"))
+	}
+	return ws
+}
+
+func namespaceList(ids []ioam.NamespaceID) string {
+	words := make([]string, len(ids))
+	for i, id := range ids {
+		words[i] = fmt.Sprint(id)
+	}
+	if len(ids) == 1 {
+		return "namespace " + words[0]
+	}
+	return "namespaces " + strings.Join(words, ", ")
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iproute2
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// InterfaceCommand is "interface set|show …", in the manner of iproute2, which
+// has no such command.
+type InterfaceCommand struct {
+	Verb     Verb
+	Name     string         // Show: "" is all
+	Role     *ioam.Role     // Set; nil leaves it
+	Boundary *ioam.Boundary // Set; nil leaves it
+}
+
+// ParseInterface reads what follows "interface".
+func ParseInterface(args []string) (InterfaceCommand, error) {
+	var c InterfaceCommand
+	w := &words{list: args}
+	var err error
+	if c.Verb, err = w.verb(Set, Show); err != nil {
+		return c, err
+	}
+	if w.more() && w.peek() == "dev" {
+		w.next++
+	}
+	if w.more() {
+		c.Name, _ = w.take("")
+	}
+	if c.Verb == Show {
+		return c, w.end()
+	}
+	if c.Name == "" {
+		return c, errors.New("the interface is missing: interface set IF role ROLES, or boundary POLICY")
+	}
+	for w.more() {
+		switch word, _ := w.take(""); {
+		case word == "role" && c.Role == nil:
+			c.Role, err = w.roles()
+		case word == "boundary" && c.Boundary == nil:
+			c.Boundary, err = w.boundary()
+		case word == "role" || word == "boundary":
+			err = fmt.Errorf("%s: given twice", word)
+		default:
+			err = fmt.Errorf("%q: want role ROLES or boundary POLICY; the rest of an interface is set in the configuration file", word)
+		}
+		if err != nil {
+			return c, err
+		}
+	}
+	if c.Role == nil && c.Boundary == nil {
+		return c, errors.New("nothing to set: give role ROLES or boundary POLICY")
+	}
+	return c, nil
+}
+
+// roles reads none, or a list of ingress and egress with commas.
+func (w *words) roles() (*ioam.Role, error) {
+	word, err := w.take("role")
+	if err != nil {
+		return nil, err
+	}
+	var roles ioam.Role
+	if roles.UnmarshalText([]byte(word)) != nil {
+		return nil, fmt.Errorf("role %q: want none, ingress, egress or ingress,egress", word)
+	}
+	return &roles, nil
+}
+
+func (w *words) boundary() (*ioam.Boundary, error) {
+	word, err := w.take("boundary")
+	if err != nil {
+		return nil, err
+	}
+	policy, err := config.ParseText[ioam.Boundary](word)
+	if err != nil {
+		return nil, fmt.Errorf("boundary %w", err)
+	}
+	return &policy, nil
+}
+
+// FormatInterface writes an interface as the words that set it so.
+func FormatInterface(in config.Interface) string {
+	var roles ioam.Role
+	for _, role := range in.Role {
+		roles |= role
+	}
+	return shell([]string{in.Name, "role", roles.String(), "boundary", in.Boundary.String()})
+}
+
+// DecapsulationCommand is "decapsulation add|del|show …", in the manner of
+// iproute2, which has no such command.
+type DecapsulationCommand struct {
+	Verb          Verb
+	Decapsulation config.Decapsulation // Add; Del uses its address alone
+}
+
+// ParseDecapsulation reads what follows "decapsulation".
+func ParseDecapsulation(args []string) (DecapsulationCommand, error) {
+	var c DecapsulationCommand
+	w := &words{list: args}
+	var err error
+	if c.Verb, err = w.verb(Add, Del, Show); err != nil {
+		return c, err
+	}
+	if c.Verb == Show {
+		return c, w.end()
+	}
+	word, err := w.take("decapsulation " + string(c.Verb) + " ADDR")
+	if err != nil {
+		return c, err
+	}
+	if c.Decapsulation.TunnelDestination, err = netip.ParseAddr(word); err != nil {
+		return c, fmt.Errorf("%q: want the tunnel's destination, an IPv6 address of this node", word)
+	}
+	if c.Verb == Add {
+		return c, w.decapsulation(&c.Decapsulation)
+	}
+	return c, w.end()
+}
+
+// decapsulation reads whose packets a decapsulation takes.
+func (w *words) decapsulation(d *config.Decapsulation) error {
+	for w.more() {
+		switch word, _ := w.take(""); {
+		case word == "source":
+			from, err := w.prefix()
+			if err != nil {
+				return err
+			}
+			d.Sources = append(d.Sources, from)
+		case (word == "bare" || word == "nobare") && d.Bare == nil:
+			bare := word == "bare"
+			d.Bare = &bare
+		case word == "bare" || word == "nobare":
+			return errors.New("bare or nobare: given twice")
+		default:
+			return fmt.Errorf("%q: want source PREFIX, bare or nobare", word)
+		}
+	}
+	return nil
+}
+
+// prefix reads the prefix of outer sources; an address is a prefix of 128 bits.
+func (w *words) prefix() (netip.Prefix, error) {
+	word, err := w.take("source")
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	if address, err := netip.ParseAddr(word); err == nil {
+		return netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(word)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("source %q: want an IPv6 prefix or address of encapsulating nodes, such as 2001:db8:ff::/64", word)
+	}
+	return prefix, nil
+}
+
+// FormatDecapsulation writes a decapsulation as the words that add it.
+func FormatDecapsulation(d config.Decapsulation) string {
+	list := []string{d.TunnelDestination.String()}
+	for _, source := range d.Sources {
+		list = append(list, "source", source.String())
+	}
+	if d.Bare != nil && *d.Bare {
+		list = append(list, "bare")
+	} else if d.Bare != nil {
+		list = append(list, "nobare")
+	}
+	return shell(list)
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/export"
+)
+
+// result is the demo's last line as JSON: of packets with a trace, then of packets
+// with a Direct Export.
+type result struct {
+	Kind              string `json:"kind"`   // always "demo"
+	Traced            int    `json:"traced"` // packets
+	Delivered         int    `json:"delivered"`
+	IOAMAtBeta        int    `json:"ioam_bytes_at_beta"` // of both
+	Exported          int    `json:"exported"`           // packets
+	Joined            int    `json:"joined"`
+	ExportedDelivered int    `json:"exported_delivered"`
+}
+
+// conclude prints the summary and gives the verdict.
+func (s *session) conclude() error {
+	traced := s.records.packets()
+	exported, totals := s.joined.seen()
+	delivered := s.arrived.delivered(traced, exported)
+	_, _, residue, _ := s.arrived.snapshot()
+	complete, partial := s.joined.counts()
+	r := result{"demo", len(traced), delivered[0], residue, s.joined.exported, complete, delivered[1]}
+	s.judge(r, partial)
+	s.show.heading("Summary")
+	s.summarise(r, append(totals, s.records.delays()...))
+	switch {
+	case s.show.json:
+		s.show.record(r)
+	case s.show.terminal:
+		colour := green
+		if len(s.faults) > 0 {
+			colour = red
+		}
+		s.show.line("%s", s.show.paint(colour, fmt.Sprintf("%d packets carried a trace and %d a Direct Export, of which %d were joined into paths; %d and %d were delivered; %d bytes of IOAM left the domain.",
+			r.Traced, r.Exported, r.Joined, r.Delivered, r.ExportedDelivered, residue)))
+	default:
+		s.show.line("demo: exported=%d joined=%d delivered=%d", r.Exported, r.Joined, r.ExportedDelivered)
+		s.show.line("demo: traced=%d delivered=%d ioam_bytes_at_beta=%d", r.Traced, r.Delivered, residue)
+	}
+	return errors.Join(s.faults...)
+}
+
+// judge notes what is not as it should be.
+func (s *session) judge(r result, partial int) {
+	_, _, _, truncated := s.arrived.snapshot()
+	_, marked, _, _ := s.inside.snapshot()
+	if r.Traced == 0 {
+		s.fault("no packet carried a trace")
+	}
+	if r.Delivered != r.Traced {
+		s.fault("%d of %d traced packets did not reach %s", r.Traced-r.Delivered, r.Traced, receiver)
+	}
+	if r.IOAMAtBeta > 0 {
+		s.fault("%s received %d bytes of IOAM", receiver, r.IOAMAtBeta)
+	}
+	if truncated > 0 {
+		s.fault("%d packets at %s were too long to be scanned as a whole", truncated, receiver)
+	}
+	if r.Exported == 0 || r.Joined != r.Exported || partial > 0 {
+		s.fault("of %d packets with a Direct Export, %d were joined into whole paths and %d into others", r.Exported, r.Joined, partial)
+	}
+	if paths := r.Joined + partial; r.ExportedDelivered != paths {
+		s.fault("%d of %d packets with a Direct Export did not reach %s", paths-r.ExportedDelivered, paths, receiver)
+	}
+	if r.Traced > 0 && marked == 0 {
+		s.fault("the scan found no IOAM at %s either, so it proves nothing", middle)
+	}
+}
+
+// summarise says what was seen, of traces and Direct Exports alike.
+func (s *session) summarise(r result, totals []time.Duration) {
+	packets, _, residue, _ := s.arrived.snapshot()
+	_, marked, within, _ := s.inside.snapshot()
+	s.show.line("%d packets carried IOAM, %d a trace and %d a Direct Export; %s received %d of them.",
+		r.Traced+r.Exported, r.Traced, r.Exported, receiver, r.Delivered+r.ExportedDelivered)
+	if slices.Sort(totals); len(totals) > 0 {
+		s.show.line("From athos to aramis, %d of them: %s at least, %s in the middle, %s at most.", len(totals),
+			export.Duration(totals[0]), export.Duration(totals[len(totals)/2]), export.Duration(totals[len(totals)-1]))
+	}
+	s.show.line("Inside the domain, %s sent on %d packets with %d bytes of IOAM.", middle, marked, within)
+	s.show.line("Outside, %s received %d packets, those that were never to carry IOAM included, with %d bytes of IOAM: every packet was scanned.", receiver, packets, residue)
+}
