@@ -19,9 +19,10 @@ COMMIT = $(shell git -c safe.directory='*' rev-parse --short=12 HEAD 2>/dev/null
 FUZZTIME ?= 30s
 NAMES ?=
 AGREEMENT_PACKETS ?= 1000000
+WAYS ?= 3000
 # Packages with goroutines that share memory; the others gain nothing from -race.
 RACE := ./internal/agent/... ./internal/api/... ./internal/collect/... ./internal/export/... ./internal/lab/... ./internal/pathmtu/... ./internal/routing/... ./ipfix/...
-TEST_TIMEOUT ?= 15m
+TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 
 .PHONY: build generate check test bench benchmarks instructions demo fuzz soak docs help
@@ -62,7 +63,7 @@ demo: ## Install what is missing and watch packets cross a five-node IOAM domain
 
 fuzz: ## Run every fuzz target for FUZZTIME (30s), then a million packets through the agreement test (root)
 	scripts/setup.sh test
-	scripts/fuzz.sh '$(FUZZTIME)' '$(AGREEMENT_PACKETS)'
+	scripts/fuzz.sh '$(FUZZTIME)' '$(AGREEMENT_PACKETS)' '$(WAYS)'
 
 soak: ## Export at full rate for SOAK (10m) while the collector is ended or killed ten times (root)
 	scripts/setup.sh test

@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Usage: fuzz.sh FUZZTIME PACKETS
+# Usage: fuzz.sh FUZZTIME PACKETS WAYS
 #
 # Runs every fuzz target for FUZZTIME, one after the other, then the agreement
-# test between the BPF programs and the reference node with PACKETS packets.
+# test between the BPF programs and the reference node with PACKETS packets, and
+# compares fast forwarding with the kernel's in WAYS configurations.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 fuzztime=$1
 packets=$2
+ways=$3
 ran=0
 
 log=$(mktemp)
@@ -52,3 +54,11 @@ if ! grep -q '^Test' <<<"$agreement"; then
 fi
 echo "fuzz: agreement of $packets packets"
 WAYMARK_AGREEMENT_PACKETS=$packets go test -count=1 -timeout 2h -run Agreement ./internal/datapath
+
+random=$(go test -list RandomWays ./test/e2e)
+if ! grep -q '^Test' <<<"$random"; then
+	echo "fuzz: test/e2e has no random comparison with the kernel" >&2
+	exit 1
+fi
+echo "fuzz: $ways configurations of a router"
+WAYMARK_WAYS=$ways go test -count=1 -timeout 4h -v -run RandomWays ./test/e2e

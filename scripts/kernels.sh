@@ -148,6 +148,8 @@ step demo 1800 waymark lab demo
 tests kernel 1800 e2e.test -test.run TestKernelTransit
 tests transfers 3600 e2e.test -test.short -test.run 'TestTransfer|TestEqualPaths'
 tests masters 3600 e2e.test -test.run 'TestArrivalBy|TestTunnelPathMTU'
+tests paths 3600 e2e.test -test.short -test.run TestNarrowPath
+tests account 1800 datapath.test -test.run TestAccountOfOwnPackets
 tests agents 3600 e2e.test -test.run 'TestAgent|TestRuntime'
 tests exports 3600 e2e.test -test.run 'TestDirectExport|TestCollectPaths|TestCollectTraces'
 tests fast 3600 e2e.test -test.run 'TestForwardFast|TestForwardSameBytes|TestForwardLeavesToStack'

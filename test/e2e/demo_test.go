@@ -5,6 +5,8 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -22,7 +24,7 @@ var demoLimit = patience.Of(time.Minute)
 
 var verdict = regexp.MustCompile(`(?m)^demo: traced=(\d+) delivered=(\d+) ioam_bytes_at_beta=(\d+)\n\z`)
 
-var joinedPaths = regexp.MustCompile(`(?m)^demo: exported=(\d+) joined=(\d+)\ndemo: traced=`)
+var joinedPaths = regexp.MustCompile(`(?m)^demo: exported=(\d+) joined=(\d+) delivered=(\d+)\ndemo: traced=`)
 
 // demonstration is a running `waymark lab demo`.
 type demonstration struct {
@@ -109,16 +111,40 @@ func TestDemo(t *testing.T) {
 	}
 	joined := joinedPaths.FindStringSubmatch(out.String())
 	paths := len(regexp.MustCompile(strings.Replace(whole.String(), "^trace ", "^path ", 1)).FindAllString(out.String(), -1))
-	if joined == nil || joined[1] != joined[2] || joined[2] != strconv.Itoa(paths) || paths < 9 {
+	if joined == nil || joined[1] != joined[2] || joined[2] != joined[3] || joined[2] != strconv.Itoa(paths) || paths < 9 {
 		t.Errorf("exported and joined %v, %d whole paths; want every ping and datagram and some TCP in\n%s", joined, paths, out)
 	}
 	if kinds["ping"] != 5 || kinds["udp"] != 10 || kinds["tcp"] == 0 || kinds["ping"]+kinds["udp"]+kinds["tcp"] != traced {
 		t.Errorf("whole traces are %v of %d in\n%s", kinds, traced, out)
 	}
+	if want := fmt.Sprintf("\n%d packets carried IOAM, %d a trace and %d a Direct Export; beta received %d of them.\n", traced+paths, traced, paths, traced+paths); !strings.Contains(out.String(), want) {
+		t.Errorf("the summary does not count what the lines above it show, %q in\n%s", want, out)
+	}
+	checkLeastDelay(t, out.String())
 	if strings.Contains(out.String(), "\x1b") {
 		t.Error("there are colours without a terminal")
 	}
 	checkNothingLeft(t, name, ids)
+}
+
+// checkLeastDelay wants the summary's least delay to be that of the lines above.
+func checkLeastDelay(t *testing.T, out string) {
+	t.Helper()
+	least := time.Duration(math.MaxInt64)
+	for _, m := range regexp.MustCompile(`end-to-end=([\d.]+us)`).FindAllStringSubmatch(out, -1) {
+		one, err := time.ParseDuration(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		least = min(least, one)
+	}
+	m := regexp.MustCompile(`(?m)^From athos to aramis, \d+ of them: (\S+) at least`).FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("there is no summary of delays in\n%s", out)
+	}
+	if said, err := time.ParseDuration(m[1]); err != nil || said != least {
+		t.Errorf("the summary's least delay is %s, %v, that of the lines above it %v", m[1], err, least)
+	}
 }
 
 // insist signals a process again and again until it has ended.
@@ -213,6 +239,7 @@ func checkJSON(t *testing.T, out string) {
 	var last struct {
 		Kind                                string
 		Traced, Delivered, Exported, Joined int
+		ExportedDelivered                   int  `json:"exported_delivered"`
 		IOAM                                *int `json:"ioam_bytes_at_beta"`
 	}
 	for line := range strings.Lines(out) {
@@ -222,7 +249,7 @@ func checkJSON(t *testing.T, out string) {
 		kinds[last.Kind]++
 	}
 	if last.Kind != "demo" || kinds["demo"] != 1 || len(kinds) != 3 || last.IOAM == nil || *last.IOAM != 0 || last.Traced < 16 ||
-		last.Traced != kinds["trace"] || last.Delivered != last.Traced || last.Joined != kinds["path"] || last.Exported != last.Joined || last.Joined < 9 {
+		last.Traced != kinds["trace"] || last.Delivered != last.Traced || last.Joined != kinds["path"] || last.Exported != last.Joined || last.ExportedDelivered != last.Joined || last.Joined < 9 {
 		t.Errorf("the last line does not say what came before, %v:\n%s", kinds, out)
 	}
 }

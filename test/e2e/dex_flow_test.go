@@ -140,7 +140,7 @@ func aggregateFlows(t *testing.T, l *lab.Lab, c *collecting) {
 	ended, measured, intervals := map[string]bool{}, uint64(0), 0
 	for _, f := range flows {
 		// a connection that moves to another CPU may be numbered in another order than it is sent
-		if f.Reordered > 0 && f.Packet.NextHeader != 6 || f.HopLimit != (export.HopLimits{Min: hopLimits[f.Node], Max: hopLimits[f.Node]}) || f.Last.Before(f.First) {
+		if f.Reordered.Value > 0 && f.Packet.NextHeader != 6 || f.HopLimit != (export.HopLimits{Min: hopLimits[f.Node], Max: hopLimits[f.Node]}) || f.Last.Before(f.First.Time) {
 			t.Errorf("flow %+v", f)
 		}
 		if f.EndReason == export.EndOfFlow && f.Packet.NextHeader == 6 {

@@ -36,11 +36,18 @@ func TestAgentThatHasEnded(t *testing.T) {
 	signalAgent(t, l, "aramis", syscall.SIGKILL)
 	await(t, "the agent's end", 10*time.Second, func() bool { return syscall.Kill(pid, 0) != nil })
 
-	code, stdout, stderr := inNode(t, l, "aramis", "status")
-	for _, want := range []string{"still treat the packets on eth0, eth1", "waymark agent run --config FILE", "waymark agent stop --remove"} {
-		if code != 1 || stdout != "" || !strings.Contains(stderr, want) {
-			t.Errorf("status: code %d, stdout %q, stderr %q; want %q", code, stdout, stderr, want)
+	var code int
+	var stdout, stderr string
+	for _, args := range []string{"status", "observe", "agent reload", "agent config", "route show", "ioam namespace show", "ioam schema show"} {
+		for _, want := range []string{"still treat the packets on eth0, eth1", "waymark agent run --config FILE", "waymark agent stop --remove"} {
+			code, stdout, stderr = inNode(t, l, "aramis", strings.Fields(args)...)
+			if code != 1 || stdout != "" || !strings.Contains(stderr, want) {
+				t.Errorf("%s: code %d, stdout %q, stderr %q; want %q", args, code, stdout, stderr, want)
+			}
 		}
+	}
+	if code, stdout, stderr = inNode(t, l, "aramis", "doctor"); code != 1 || stderr != "" || !strings.Contains(stdout, "error: agent_ended") {
+		t.Errorf("doctor: code %d, stderr %q, stdout\n%s", code, stderr, stdout)
 	}
 	_, stdout, stderr = inNode(t, l, "aramis", "--json", "doctor")
 	var doctor struct {

@@ -26,6 +26,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
@@ -169,10 +170,10 @@ func timeless(t *testing.T, lines []string) (records []string) {
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		if since := time.Since(r.Time); since < 0 || since > time.Hour {
+		if since := time.Since(r.Time.Time); since < 0 || since > time.Hour {
 			t.Errorf("%s: its time is not when it was", line)
 		}
-		r.Time = time.Time{}
+		r.Time = instant.Time{}
 		records = append(records, text(t, r))
 	}
 	return records

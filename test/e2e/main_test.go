@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/kmsgtest"
 )
 
 // program is the path of the built waymark.
@@ -31,7 +33,7 @@ func runTests(m *testing.M) (int, error) {
 	}
 	// where there is no Go, as on the machines of scripts/kernels.sh
 	if program = os.Getenv("WAYMARK_PROGRAM"); program != "" {
-		return m.Run(), nil
+		return kmsgtest.Run(m), nil
 	}
 	directory, err := os.MkdirTemp("", "waymark-e2e-")
 	if err != nil {
@@ -44,5 +46,5 @@ func runTests(m *testing.M) (int, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build waymark: %w\n%s", err, out)
 	}
-	return m.Run(), nil
+	return kmsgtest.Run(m), nil
 }

@@ -10,20 +10,34 @@ import (
 
 // Datagrams that come faster than a slow link takes them wait at the node that
 // encapsulates, or at one that completes their traces: its queue depth shows how
-// many are in front of each.
+// many are in front of each. One that follows Linux gives their bytes, also where
+// it forwards fast in tc.
 func TestQueueDepth(t *testing.T) {
 	if !readsQueues(t) {
 		t.Skip("this kernel keeps its queues from programs (Linux 6.2)")
 	}
-	for i, node := range []string{"athos", "porthos"} {
-		t.Run(node, func(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		node    string
+		place   int // of the node, on the path
+		changes []string
+		unit    uint32 // of one packet
+	}{
+		{name: "athos", node: "athos", unit: 1},
+		{name: "porthos", node: "porthos", place: 1, unit: 1},
+		{name: "porthos, mainline, fast in tc", node: "porthos", place: 1, unit: 14 + 40 + 88 + 40 + 8 + 1100,
+			changes: []string{"node: {", "node: {compatibility: mainline, ", ", role:", ", forwarding: fast, role:"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			top := domain(t, modes(tcModes()[0])[0])
 			reconfigure(t, top, "athos", "type: 0xf80000, size: 60", "type: 0xfa0000, size: 72")
+			reconfigure(t, top, tt.node, tt.changes...)
 			l := raise(t, top)
 			// 50 datagrams of 1268 bytes, of which the bucket holds two
-			must(t, l.Node(node), "tc", "qdisc", "replace", "dev", "eth1", "root", "tbf", "rate", "4mbit", "burst", "3000", "limit", "1000000")
+			must(t, l.Node(tt.node), "tc", "qdisc", "replace", "dev", "eth1", "root", "tbf", "rate", "4mbit", "burst", "3000", "limit", "1000000")
 			traces := keep(t, l, "aramis")
 			const count = 50
+			awaitRouting()
 			send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 1100, Port: 9000})
 			var deepest uint32
 			for n, r := range traces.read(t, count) {
@@ -32,11 +46,14 @@ func TestQueueDepth(t *testing.T) {
 				}
 				for j, other := range r.Nodes[:2] {
 					depth := other.QueueDepth
-					if !depth.Valid || depth.Value > uint32(n) || j != i && depth.Value != 0 {
-						t.Errorf("trace %d: queue depth of node %d is %+v; only %s has a queue, of %d at most", n, j+1, depth, node, n)
+					if !depth.Valid || depth.Value > tt.unit*uint32(n) || depth.Value%tt.unit != 0 || j != tt.place && depth.Value != 0 {
+						t.Errorf("trace %d: queue depth of node %d is %+v; only %s has a queue, of %d packets at most", n, j+1, depth, tt.node, n)
 					}
 				}
-				deepest = max(deepest, r.Nodes[i].QueueDepth.Value)
+				deepest = max(deepest, r.Nodes[tt.place].QueueDepth.Value/tt.unit)
+			}
+			if f := forwardsOf(t, l, tt.node); (f.stack == 0) != (tt.changes != nil) {
+				t.Errorf("the stack of %s forwarded %d packets", tt.node, f.stack)
 			}
 			if deepest < 10 {
 				t.Errorf("the deepest queue has %d packets; %d were sent at once", deepest, count)

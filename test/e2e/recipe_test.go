@@ -40,7 +40,7 @@ func TestCaptureRecipe(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, out, &diagnostics)
 	}
-	const packet = `(?m)^\S+Z  eth1  2001:db8:1::2 > 2001:db8:2::2, ICMPv6, 104 bytes, .* end to end\n` +
+	const packet = `(?m)^\S+Z  eth1  2001:db8:1::2 > 2001:db8:2::2, ICMPv6, 104 bytes, .* to here\n` +
 		` +node 1  101 > 102  hop limit 63  at [\d:.]+ +held -\n` +
 		` +node 2  201 > 202  hop limit 62  \+[\d.]+[um]s +held [\d.]+[um]s\n`
 	whole := len(regexp.MustCompile(packet).FindAll(out, -1))

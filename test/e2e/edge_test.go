@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/lab"
+)
+
+// hidden is a domain between two hosts: an edge towards each, and in the middle
+// a node that is to be the kernel's own.
+const hidden = `
+name: hidden
+permanent-neighbours: true
+nodes:
+  - {name: left, routes: [{to: "::/0", via: 2001:db8:1::1}]}
+  - name: router
+    routes: [{to: 2001:db8:2::/64, via: 2001:db8:12::2}]
+    agent:
+      node: {id: 1}
+      interfaces:
+        - {name: eth0, id: 101, role: [], boundary: %[2]s, attach: %[1]s}
+        - {name: eth1, id: 102, role: [ingress, egress], attach: %[1]s}
+      namespaces: [{id: 123}]
+  - name: core
+    routes: [{to: 2001:db8:2::/64, via: 2001:db8:23::3}, {to: 2001:db8:1::/64, via: 2001:db8:12::1}]
+  - name: exit
+    routes: [{to: 2001:db8:1::/64, via: 2001:db8:23::2}]
+    agent:
+      node: {id: 3}
+      interfaces:
+        - {name: eth0, id: 301, role: [ingress, egress], attach: %[1]s}
+        - {name: eth1, id: 302, role: [], boundary: drop, attach: %[1]s}
+      namespaces: [{id: 123, remove: %[3]v}]
+  - {name: right, routes: [{to: "::/0", via: 2001:db8:2::1}]}
+links:
+  - ends:
+      - {node: left, interface: eth0, addresses: 2001:db8:1::2/64}
+      - {node: router, interface: eth0, addresses: 2001:db8:1::1/64}
+  - ends:
+      - {node: router, interface: eth1, addresses: 2001:db8:12::1/64}
+      - {node: core, interface: eth0, addresses: 2001:db8:12::2/64}
+  - ends:
+      - {node: core, interface: eth1, addresses: 2001:db8:23::2/64}
+      - {node: exit, interface: eth0, addresses: 2001:db8:23::3/64}
+  - ends:
+      - {node: exit, interface: eth1, addresses: 2001:db8:2::1/64}
+      - {node: right, interface: eth0, addresses: 2001:db8:2::2/64}
+`
+
+// raiseHidden brings the domain up, with the kernel's IOAM in the middle.
+func raiseHidden(t *testing.T, attach config.Attach, boundary string, remove bool) *lab.Lab {
+	t.Helper()
+	l := raiseText(t, "hidden", fmt.Sprintf(hidden, attach, boundary, remove))
+	setUpKernel(t, l.Node("core"))
+	return l
+}
+
+// beyondOurs is a header with a trace, then more options and padding than a
+// Waymark node looks at, and no more than the kernel takes.
+func beyondOurs() []byte {
+	options := [][]byte{traceOption(123, 0x800000, 0, 3, 12)}
+	for range 5 {
+		options = append(options, make([]byte, 7), []byte{0x1e, 0})
+	}
+	return hopByHop(2, options...)
+}
+
+// followed is a header and a second one.
+func followed(first, second []byte) []byte {
+	return append(append([]byte{0}, first[1:]...), second...)
+}
+
+func oneTrace() []byte { return hopByHop(2, traceOption(123, 0x800000, 0, 2, 8)) }
+
+// marked are those of the packets that carry IOAM.
+func marked(packets map[int][]byte) (ids []int) {
+	for id, p := range packets {
+		if lab.IOAMBytes(slices.Concat(make([]byte, 12), []byte{0x86, 0xdd}, p)) > 0 {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// A trace in a header that an edge cannot read to its end, or behind another
+// header, is one that a kernel node inside would fill: an edge that drops lets
+// it neither in nor out.
+func TestEdgeDropsTheUnproven(t *testing.T) {
+	foreign := hopByHop(2, []byte{0x1e, 4, 0, 0, 0, 0})
+	packets := [][]byte{
+		packet(0, 64, beyondOurs(), []byte("more options")),
+		packet(1, 64, followed(foreign, oneTrace()), []byte("behind another")),
+		packet(2, 64, followed(oneTrace(), oneTrace()), []byte("behind another of its kind")),
+		packet(3, 64, oneTrace(), []byte("plainly")),
+		packet(4, 64, foreign, []byte("no IOAM")),
+	}
+	dropped := map[string]uint64{"boundary_unproven_dropped": 2, "boundary_dropped": 2}
+	none := map[string]uint64{"boundary_unproven_dropped": 0, "boundary_dropped": 0}
+	for _, attach := range append([]config.Attach{"xdp"}, tcModes()...) {
+		for _, tt := range []struct {
+			boundary     string
+			router, exit map[string]uint64
+		}{
+			{"drop", dropped, none},
+			{"ignore", none, dropped},
+		} {
+			t.Run(fmt.Sprintf("%s, in by %s", attach, tt.boundary), func(t *testing.T) {
+				t.Parallel()
+				l := raiseHidden(t, attach, tt.boundary, false)
+				inside := sentHeaders(t, l, "core", "eth1")
+				got := exchange(t, l, packets)
+				if ids := marked(got); len(ids) > 0 {
+					t.Errorf("packets %v left the domain with IOAM: %x", ids, got[ids[0]])
+				}
+				if !bytes.Equal(got[4][40:], packets[4][40:]) {
+					t.Errorf("the packet without IOAM became %x", got[4])
+				}
+				checkCounters(t, l, "router", tt.router)
+				checkCounters(t, l, "exit", tt.exit)
+				filled := 0
+				for _, header := range inside() {
+					if bytes.Contains(header, []byte{62, 0, 0, 2}) {
+						filled++
+					}
+				}
+				// what the edge lets in, the kernel's node fills where the first header has a trace
+				if want := map[string]int{"drop": 0, "ignore": 3}[tt.boundary]; filled != want {
+					t.Errorf("the kernel's node filled %d packets, want %d", filled, want)
+				}
+			})
+		}
+	}
+}
+
+// An edge that strips does not turn a second header, where no node looks for
+// IOAM, into the first.
+func TestStripAdmitsNoSecondHeader(t *testing.T) {
+	for _, attach := range append([]config.Attach{"xdp"}, tcModes()...) {
+		t.Run(string(attach), func(t *testing.T) {
+			l := raiseHidden(t, attach, "strip", true)
+			traces := keep(t, l, "exit")
+			got := exchange(t, l, [][]byte{
+				packet(0, 64, followed(oneTrace(), oneTrace()), []byte("forged")),
+				packet(1, 64, oneTrace(), []byte("plainly")),
+			})
+			if _, arrived := got[0]; arrived || len(marked(got)) > 0 || len(got[1]) != 40+7 {
+				t.Errorf("arrived: %x", got)
+			}
+			checkCounters(t, l, "router", map[string]uint64{"boundary_unproven_dropped": 1, "boundary_stripped": 1})
+			checkCounters(t, l, "exit", map[string]uint64{"inline_removed": 0})
+			if records := traces.read(t, 0); len(records) > 0 {
+				t.Errorf("forged: %+v", records)
+			}
+		})
+	}
+}

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
+)
+
+// The narrow path: host – router – far, whose second link has a smaller MTU.
+// Sometimes the host is a router itself, for a node behind it.
+const (
+	narrowMTU       = 1400
+	narrowInsertion = 80
+	narrowTopology  = `
+name: narrow
+nodes:
+  - name: host
+    forwarding: false
+    routes: [{to: "::/0", via: 2001:db8:71::2}]
+    agent:
+      node: {id: 1}
+      interfaces:
+        - {name: eth0, id: 101, attach: ATTACH, role: [ingress, egress]}
+      namespaces:
+        - {id: 123}
+      encapsulations:
+        - name: own
+          interface: eth0
+          match: {destination: "2001:db8:f::/48"}
+          MODE
+          options:
+            - trace: {namespace: 123, type: 0xf80000, size: 60}
+  - name: behind
+    routes: [{to: "::/0", via: 2001:db8:70::2}]
+  - name: router
+    routes: [{to: "2001:db8:f::/48", via: 2001:db8:72::2}, {to: "2001:db8:70::/64", via: 2001:db8:71::1}]
+  - name: far
+    forwarding: false
+    routes: [{to: "::/0", via: 2001:db8:72::1}]
+links:
+  - mtu: 1500
+    ends:
+      - {node: host, interface: eth0, addresses: "2001:db8:71::1/64"}
+      - {node: router, interface: eth0, addresses: "2001:db8:71::2/64"}
+  - mtu: 1500
+    ends:
+      - {node: behind, interface: eth0, addresses: "2001:db8:70::1/64"}
+      - {node: host, interface: eth1, addresses: "2001:db8:70::2/64"}
+  - mtu: 1400
+    ends:
+      - {node: router, interface: eth1, addresses: "2001:db8:72::1/64"}
+      - {node: far, interface: eth0, addresses: "2001:db8:72::2/64"}
+`
+)
+
+// narrowPath is a lab in which each destination is used once: what is known of
+// one says nothing about another.
+type narrowPath struct {
+	*lab.Lab
+	destinations uint16
+}
+
+func raiseNarrow(t *testing.T, mode string, attach config.Attach) *narrowPath {
+	t.Helper()
+	way := "mode: " + mode
+	if mode == "auto" {
+		way += "\n          tunnel: {source: 2001:db8:71::1, destination: 2001:db8:72::2}"
+	}
+	source := strings.NewReplacer("MODE", way, "ATTACH", string(attach)).Replace(narrowTopology)
+	top, err := lab.Parse("narrow.yaml", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &narrowPath{Lab: raise(t, top)}
+	must(t, n.Node("far"), "ip", "-6", "route", "add", "local", "2001:db8:f::/48", "dev", "lo")
+	return n
+}
+
+// set changes a setting of the host's kernel.
+func (n *narrowPath) set(t *testing.T, name, value string) {
+	t.Helper()
+	if err := n.Node("host").Do(func() error {
+		return os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0)
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// destination is an address of far that nothing is known of.
+func (n *narrowPath) destination() netip.Addr {
+	n.destinations++
+	a := netip.MustParseAddr("2001:db8:f::").As16()
+	binary.BigEndian.PutUint16(a[14:], n.destinations)
+	return netip.AddrFrom16(a)
+}
+
+// echo sends pings whose IPv6 packets have a length and returns how many of
+// them were answered.
+func (n *narrowPath) echo(t *testing.T, to netip.Addr, length, count int) (answered int) {
+	t.Helper()
+	var conn *net.IPConn
+	if err := n.Node("host").Do(func() (err error) {
+		conn, err = net.DialIP("ip6:ipv6-icmp", nil, &net.IPAddr{IP: to.AsSlice()})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	request := make([]byte, length-40)
+	request[0], request[5] = 128, byte(length)
+	answer := make([]byte, 1<<16)
+	for i := range count {
+		request[7] = byte(i)
+		if _, err := conn.Write(request); err != nil {
+			t.Errorf("ping of %d bytes: %v", length, err)
+			return answered
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(patience.Of(200 * time.Millisecond))); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			got, err := conn.Read(answer)
+			if err != nil {
+				break
+			}
+			if got == len(request) && answer[0] == 129 && answer[7] == byte(i) {
+				answered++
+				break
+			}
+		}
+	}
+	return answered
+}
+
+// datagrams sends UDP whose IPv6 packets have a length, on a socket with a way
+// to discover the path MTU and perhaps cut from one large packet, and returns
+// how many of them came.
+func (n *narrowPath) datagrams(t *testing.T, to netip.Addr, length, count, discover, segments int) (came int) {
+	t.Helper()
+	var receiver, sender *net.UDPConn
+	address, everywhere := &net.UDPAddr{IP: to.AsSlice(), Port: 9000}, &net.UDPAddr{Port: 9000}
+	if err := errors.Join(
+		n.Node("far").Do(func() (err error) { receiver, err = net.ListenUDP("udp6", everywhere); return err }),
+		n.Node("host").Do(func() (err error) { sender, err = net.DialUDP("udp6", nil, address); return err }),
+	); err != nil {
+		t.Fatal(err)
+	}
+	defer receiver.Close()
+	defer sender.Close()
+	if err := control(sender, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, discover); err != nil {
+		t.Fatal(err)
+	}
+	if segments > 1 {
+		if err := control(sender, unix.SOL_UDP, unix.UDP_SEGMENT, length-48); err != nil {
+			t.Fatal(err)
+		}
+	}
+	payload, got := make([]byte, segments*(length-48)), make([]byte, 1<<16)
+	for range count {
+		if _, err := sender.Write(payload); err != nil {
+			t.Errorf("UDP of %d bytes: %v", length, err)
+			return came
+		}
+		if err := receiver.SetReadDeadline(time.Now().Add(patience.Of(200 * time.Millisecond))); err != nil {
+			t.Fatal(err)
+		}
+		for range segments {
+			if _, err := receiver.Read(got); err == nil {
+				came++
+			}
+		}
+	}
+	return came
+}
+
+// upload is a TCP transfer to far, whose receiver asks for segments of a size,
+// 0 for what its interface gives. A connection that stands still again and again
+// does not keep the limit.
+type upload struct {
+	from  string
+	to    netip.Addr
+	mss   int
+	bytes int // at once, several segments in one packet of the kernel's
+	limit time.Duration
+	times int // 0 is once; each is on its way alone
+}
+
+// transfer is a host's upload that nothing holds up.
+func (n *narrowPath) transfer(t *testing.T, to netip.Addr, mss int) error {
+	t.Helper()
+	return n.upload(t, upload{from: "host", to: to, mss: mss, bytes: 4 << 20, limit: 5 * time.Second})
+}
+
+func (n *narrowPath) upload(t *testing.T, s upload) error {
+	t.Helper()
+	limit := patience.Of(s.limit)
+	far := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var set error
+		return errors.Join(raw.Control(func(fd uintptr) {
+			if s.mss > 0 {
+				set = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, s.mss)
+			}
+		}), set)
+	}}
+	address := net.JoinHostPort(s.to.String(), "9001")
+	var listener net.Listener
+	if err := n.Node("far").Do(func() (err error) {
+		listener, err = far.Listen(t.Context(), "tcp6", "[::]:9001")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	received := make(chan int64, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			received <- 0
+			return
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(limit))
+		count, _ := io.Copy(io.Discard, conn)
+		received <- count
+	}()
+	start := time.Now()
+	err := n.Node(s.from).Do(func() error {
+		conn, err := net.DialTimeout("tcp6", address, limit)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
+			return err
+		}
+		for i := range max(s.times, 1) {
+			if i > 0 {
+				time.Sleep(time.Millisecond)
+			}
+			if _, err := conn.Write(make([]byte, s.bytes)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		listener.Close()
+	}
+	if want, count := int64(max(s.times, 1)*s.bytes), <-received; count != want || err != nil {
+		return fmt.Errorf("%d of %d bytes came within %v: %v", count, want, time.Since(start), err)
+	}
+	return nil
+}
+
+// knowledge is what the host knows of a path before it is used.
+type knowledge struct {
+	name    string
+	prepare func(t *testing.T, n *narrowPath, to netip.Addr)
+	exact   bool // nothing need be lost to find it out
+}
+
+func knowledges() []knowledge {
+	route := func(mtu ...string) func(t *testing.T, n *narrowPath, to netip.Addr) {
+		return func(t *testing.T, n *narrowPath, to netip.Addr) {
+			args := append([]string{"ip", "-6", "route", "replace", to.String(), "via", "2001:db8:71::2"}, mtu...)
+			must(t, n.Node("host"), args...)
+		}
+	}
+	return []knowledge{
+		{"nothing", func(*testing.T, *narrowPath, netip.Addr) {}, false},
+		{"learned", func(t *testing.T, n *narrowPath, to netip.Addr) { n.echo(t, to, 1500, 1) }, true},
+		{"route", route("mtu", "1400"), true},
+		{"locked route", route("mtu", "lock", "1400"), true},
+		{"interface", func(t *testing.T, n *narrowPath, to netip.Addr) {
+			n.set(t, "net/ipv6/conf/eth0/mtu", "1400")
+		}, true},
+	}
+}
+
+// A host that inserts into its own packets reaches what is behind a link with a
+// smaller MTU as if it did not insert: what cannot carry the header goes without
+// it, whatever the host is, and however it has come to know the path.
+func TestNarrowPath(t *testing.T) {
+	type variant struct {
+		mode   string
+		attach config.Attach
+	}
+	variants, offloads := []variant{{"inline", "xdp"}, {"inline", tcModes()[0]}, {"auto", tcModes()[0]}}, []string{"on", "off"}
+	if testing.Short() {
+		variants, offloads = variants[1:2], offloads[:1]
+	}
+	for _, tt := range variants {
+		t.Run(fmt.Sprintf("%s/%s", tt.mode, tt.attach), func(t *testing.T) {
+			t.Parallel()
+			n := raiseNarrow(t, tt.mode, tt.attach)
+			for _, forwarding := range []string{"0", "1"} {
+				n.set(t, "net/ipv6/conf/all/forwarding", forwarding)
+				for _, offload := range offloads {
+					must(t, n.Node("host"), "ethtool", "-K", "eth0", "tso", offload, "gso", offload, "tx-udp-segmentation", offload)
+					for _, k := range knowledges() {
+						t.Run(fmt.Sprintf("forwarding=%s/gso=%s/%s", forwarding, offload, k.name), func(t *testing.T) {
+							checkNarrow(t, n, k)
+						})
+					}
+				}
+			}
+		})
+	}
+}
+
+func checkNarrow(t *testing.T, n *narrowPath, k knowledge) {
+	n.set(t, "net/ipv6/conf/eth0/mtu", "1500")
+	to := n.destination()
+	k.prepare(t, n, to)
+	if !k.exact && n.echo(t, to, narrowMTU, 1) > 0 {
+		t.Fatal("a ping that fills the path arrived with a header; it was to be what the host learns by")
+	}
+	for _, length := range []int{100, 1280 - narrowInsertion, narrowMTU - narrowInsertion, narrowMTU - narrowInsertion + 1, 1380, narrowMTU} {
+		inserted, skipped := settled(t, n.Lab, "host", "encap_inserted"), counter(t, n.Lab, "host", "encap_skipped_mtu")
+		if got := n.echo(t, to, length, 3); got != 3 {
+			t.Errorf("%d of 3 pings of %d bytes were answered", got, length)
+		}
+		if length+narrowInsertion <= narrowMTU {
+			inserted += 3
+		} else {
+			skipped += 3
+		}
+		checkCounters(t, n.Lab, "host", map[string]uint64{"encap_inserted": inserted, "encap_skipped_mtu": skipped})
+	}
+	for _, length := range []int{narrowMTU + 1, 1500, 4000} { // in fragments
+		if got := n.echo(t, to, length, 3); got != 3 {
+			t.Errorf("%d of 3 pings of %d bytes were answered", got, length)
+		}
+	}
+	for name, discover := range map[string]int{
+		"want": unix.IPV6_PMTUDISC_WANT, "do": unix.IPV6_PMTUDISC_DO, "probe": unix.IPV6_PMTUDISC_PROBE,
+		"interface": unix.IPV6_PMTUDISC_INTERFACE, "omit": unix.IPV6_PMTUDISC_OMIT,
+	} {
+		for _, length := range []int{1300, 1340, narrowMTU} {
+			if got := n.datagrams(t, to, length, 3, discover, 1); got != 3 {
+				t.Errorf("%d of 3 datagrams of %d bytes came, discovery %s", got, length, name)
+			}
+		}
+	}
+	for _, length := range []int{600, 1340} {
+		if got := n.datagrams(t, to, length, 2, unix.IPV6_PMTUDISC_WANT, 20); got != 40 {
+			t.Errorf("%d of 40 segments of %d bytes came", got, length)
+		}
+	}
+	for _, mss := range []int{0, 1220, 1300, 1320, 1340} {
+		to := n.destination()
+		k.prepare(t, n, to)
+		if err := n.transfer(t, to, mss); err != nil {
+			t.Errorf("TCP with an MSS of %d: %v", mss, err)
+		}
+	}
+}
+
+// What is known of paths is the programs' own: an agent that has ended, or has
+// another configuration, takes nothing of it away.
+func TestNarrowPathWithoutAgent(t *testing.T) {
+	n := raiseNarrow(t, "inline", tcModes()[0])
+	known := n.destination()
+	if n.echo(t, known, narrowMTU, 1) > 0 {
+		t.Fatal("a ping that fills the path arrived with a header; it was to be what the host learns by")
+	}
+	mustIn(t, n.Lab, "host", "agent", "reload")
+	must(t, n.Node("host"), "ip", "-6", "route", "flush", "cache") // what the kernel has learned
+	if got := n.echo(t, known, narrowMTU, 3); got != 3 {
+		t.Errorf("after a reload, %d of 3 pings were answered", got)
+	}
+	mustIn(t, n.Lab, "host", "agent", "stop")
+	must(t, n.Node("host"), "ip", "-6", "route", "flush", "cache")
+	if got := n.echo(t, known, narrowMTU, 3); got != 3 {
+		t.Errorf("without an agent, %d of 3 pings were answered", got)
+	}
+	if err := n.transfer(t, n.destination(), 1340); err != nil {
+		t.Errorf("TCP by a path that nothing was known of, without an agent: %v", err)
+	}
+}
+
+// Where no Packet Too Big message comes back, TCP still gets through: what it
+// sends again goes without a header.
+func TestNarrowPathInSilence(t *testing.T) {
+	n := raiseNarrow(t, "inline", tcModes()[0])
+	// what the router itself has to say finds no route
+	must(t, n.Node("router"), "ip", "-6", "route", "add", "blackhole", "2001:db8:71::1/128", "table", "99")
+	must(t, n.Node("router"), "ip", "-6", "rule", "add", "iif", "lo", "ipproto", "58", "lookup", "99")
+	to := n.destination()
+	if n.echo(t, to, narrowMTU, 2) > 0 || n.echo(t, to, narrowMTU, 1) > 0 {
+		t.Fatal("the host has learned what the path carries")
+	}
+	if err := n.upload(t, upload{from: "host", to: to, mss: 1340, bytes: 1328, limit: 20 * time.Second, times: 5}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A router that inserts into others' packets learns from the messages that it
+// forwards to their sources.
+func TestNarrowPathOfOthers(t *testing.T) {
+	for _, attach := range []config.Attach{"xdp", tcModes()[0]} {
+		t.Run(string(attach), func(t *testing.T) {
+			n := raiseNarrow(t, "inline", attach)
+			n.set(t, "net/ipv6/conf/all/forwarding", "1")
+			for _, mss := range []int{1300, 1340} {
+				if err := n.upload(t, upload{from: "behind", to: n.destination(), mss: mss, bytes: 4 << 20, limit: 5 * time.Second}); err != nil {
+					t.Errorf("TCP with an MSS of %d: %v", mss, err)
+				}
+			}
+			if counter(t, n.Lab, "host", "encap_inserted") == 0 || counter(t, n.Lab, "host", "encap_skipped_mtu") == 0 {
+				t.Error("no packet that was forwarded grew, or none was too large")
+			}
+		})
+	}
+}
