@@ -13,7 +13,7 @@ static __always_inline __u32 device_mtu(struct __sk_buff *ctx)
 	__u32 mtu = 0;
 
 	if (skb)
-		return skb->dev->mtu;
+		return device_of(skb)->mtu;
 	return bpf_check_mtu(ctx, 0, &mtu, 0, 0) < 0 ? 0 : mtu;
 }
 
@@ -43,12 +43,15 @@ static __always_inline int is_cuttable(struct __sk_buff *ctx)
 static __always_inline __u32 queue_depth(struct __sk_buff *ctx)
 {
 	struct sk_buff *skb = kernel_skb(ctx);
+	struct net_device *device;
 	struct Qdisc *qdisc;
 
-	/* of several queues, the packet's own is chosen only behind this hook */
-	if (!skb || skb->dev->real_num_tx_queues != 1)
+	if (!skb)
 		return UNAVAILABLE;
-	qdisc = skb->dev->_tx->qdisc;
+	device = device_of(skb);
+	if (device->real_num_tx_queues != 1) /* the packet's own queue is chosen after this hook */
+		return UNAVAILABLE;
+	qdisc = device->_tx->qdisc;
 	if (!qdisc || qdisc->flags & TCQ_F_CPUSTATS)
 		return UNAVAILABLE;
 	return NODE.mainline ? qdisc->qstats.backlog : qdisc->q.qlen;

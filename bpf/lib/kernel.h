@@ -97,6 +97,16 @@ static __always_inline struct sk_buff *kernel_skb(struct __sk_buff *ctx)
 	return bpf_cast_to_kern_ctx ? bpf_cast_to_kern_ctx(ctx) : 0;
 }
 
+/*
+ * The device that a packet leaves or came by. The verifier searches the kernel's types by name each
+ * time it meets a pointer read from a trusted structure, and again on every path; the cast saves that.
+ */
+static __always_inline struct net_device *device_of(struct sk_buff *skb)
+{
+	skb = bpf_rdonly_cast(skb, bpf_core_type_id_kernel(struct sk_buff));
+	return skb->dev;
+}
+
 /* The frame as the kernel has it; NULL before Linux 6.2. */
 static __always_inline struct xdp_buff *kernel_xdp(struct xdp_md *ctx)
 {

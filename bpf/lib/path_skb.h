@@ -46,7 +46,7 @@ static __always_inline __u32 link_mtu(struct __sk_buff *ctx)
 	if (!bpf_core_field_exists(((struct inet6_dev *)0)->cnf.mtu6))
 		return 0;
 	if (skb) {
-		ipv6 = skb->dev->ip6_ptr;
+		ipv6 = device_of(skb)->ip6_ptr;
 		return ipv6 ? ipv6->cnf.mtu6 : 0;
 	}
 	device = PROBE((struct sk_buff *)ctx, dev);
