@@ -19,7 +19,8 @@ import (
 var (
 	downTimeout      = patience.Of(30 * time.Second) // for everything
 	agentStopTimeout = patience.Of(10 * time.Second) // for taking one agent's programs away
-	killGrace        = patience.Of(time.Second)      // for killed processes to be gone
+	killTimeout      = patience.Of(10 * time.Second) // for killed processes to be gone: one that loads a program ends after the verifier
+	lastExit         = patience.Of(time.Second)      // for processes that others started in a namespace
 )
 
 // LeftError says what Down could not remove.
@@ -84,7 +85,7 @@ func reportInhabitants(name string) error {
 	}
 	defer handle.Close()
 	var pids []int
-	for deadline := time.Now().Add(killGrace); ; time.Sleep(readyPoll) {
+	for deadline := time.Now().Add(lastExit); ; time.Sleep(readyPoll) {
 		pids, err = inhabitants(handle)
 		if err != nil || len(pids) == 0 {
 			return err

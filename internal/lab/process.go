@@ -138,7 +138,7 @@ func terminate(ctx context.Context, processes []processRecord) error {
 			faults = append(faults, err)
 		}
 	}
-	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), killGrace)
+	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancelLast()
 	for _, p := range processes {
 		for p.alive() && sleep(last, readyPoll) == nil {
