@@ -11,6 +11,7 @@ import (
 // the command line talks to that of the namespace it runs in, what one is told
 // no other hears, and where none runs, none is found.
 func TestAgentsOfNamespacesNeverMeet(t *testing.T) {
+	t.Parallel()
 	l := raise(t, builtin(t, "line"))
 	nodes := []string{"athos", "porthos", "aramis"}
 	check := func(with string) {

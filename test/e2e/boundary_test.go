@@ -66,6 +66,7 @@ links:
 // Where packets leave the domain by an interface without the role egress, each
 // policy does what it says to those with IOAM, and nothing to others.
 func TestLeavingEdge(t *testing.T) {
+	t.Parallel()
 	l := raiseText(t, "edges", fmt.Sprintf(edges, tcModes()[0]))
 	const count = 20
 	for _, tt := range []struct {

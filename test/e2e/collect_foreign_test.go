@@ -22,6 +22,7 @@ import (
 // An exporter that nobody here wrote: softflowd's flows arrive with their values,
 // over UDP and TCP, in milliseconds and nanoseconds.
 func TestCollectForeignExporter(t *testing.T) {
+	t.Parallel()
 	const packets = 7
 	directory := t.TempDir()
 	capture := filepath.Join(directory, "packets.pcap")

@@ -35,6 +35,7 @@ node: {export-limit: 1/1, export-rate: 1000000, id: %d`, id+1))
 // Packets that cross the domain give whole paths; those that are lost on the
 // link to aramis are not seen behind porthos.
 func TestCollectPaths(t *testing.T) {
+	t.Parallel()
 	const count, small, large = 50, 100, 1400
 	l := raise(t, directExporting(t))
 	// What is longer is dropped by aramis' end of the link.

@@ -84,6 +84,7 @@ func postcards(t *testing.T) []byte {
 // OpenSSL's client delivers postcards over TLS when both sides can prove who
 // they are, and is refused otherwise.
 func TestCollectTLS(t *testing.T) {
+	t.Parallel()
 	directory := t.TempDir()
 	certificates(t, directory, "authority", "collector", "exporter")
 	certificates(t, directory, "stranger", "intruder")

@@ -19,6 +19,7 @@ import (
 // The traces that a decapsulating node exports over IPFIX, by UDP and by TCP,
 // are those that its observers see, path delay included.
 func TestCollectTraces(t *testing.T) {
+	t.Parallel()
 	const count = 20
 	top := domain(t, modes(config.Attach(tcModes()[0]))[0])
 	reconfigure(t, top, "aramis", "node: {id: 3", `export:

@@ -75,6 +75,7 @@ var (
 // An outsider's tunnels to a decapsulating node neither replace its neighbours
 // nor give it routers: the edge refuses them alone, and so does the node alone.
 func TestTunnelsOfAnOutsider(t *testing.T) {
+	t.Parallel()
 	for _, attach := range []string{"xdp", string(tcModes()[0])} {
 		for _, tt := range []struct {
 			name, boundary, decapsulation string

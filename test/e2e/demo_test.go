@@ -79,6 +79,7 @@ func (d *demonstration) wait(t *testing.T) error {
 }
 
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	name := labName()
 	start := time.Now()
 	out := startDemo(t, name)
@@ -173,6 +174,7 @@ func exitCode(err error) int {
 // Interrupted at any time and however often, the demo removes what it made;
 // killed, the next run of that name does.
 func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		signal syscall.Signal
@@ -205,6 +207,7 @@ func TestDemoInterrupted(t *testing.T) {
 
 // `waymark lab demo | head -1` leaves nothing either.
 func TestDemoWithoutReader(t *testing.T) {
+	t.Parallel()
 	name := labName()
 	reader, writer, err := os.Pipe()
 	if err != nil {
@@ -255,6 +258,7 @@ func checkJSON(t *testing.T, out string) {
 }
 
 func TestDemoAfterKill(t *testing.T) {
+	t.Parallel()
 	name := labName()
 	out := startDemo(t, name)
 	out.awaitOutput(t, "\ntrace 1: ")

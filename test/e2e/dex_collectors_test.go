@@ -28,6 +28,7 @@ const collectorsOfOthers = `collectors: ["udp://[2001:db8:2::2]", "tcp://[2001:d
 // Direct Export; without, they do, other nodes make postcards of them, and the
 // node warns of that.
 func TestDirectExportsOfOthers(t *testing.T) {
+	t.Parallel()
 	for _, forwarding := range []string{"stack", "fast"} {
 		t.Run(forwarding, func(t *testing.T) {
 			if forwarding == "fast" {

@@ -113,6 +113,7 @@ func dexFlows(t *testing.T) *lab.Topology {
 // packets one by one; a sample is of the same packets everywhere; limits hold;
 // and nobody pays for what nobody wants.
 func TestDirectExportFlows(t *testing.T) {
+	t.Parallel()
 	l, c := raiseCollecting(t, dexFlows(t))
 	t.Run("aggregate", func(t *testing.T) { aggregateFlows(t, l, c) })
 	t.Run("sample", func(t *testing.T) { sampleFlows(t, l, c) })

@@ -214,6 +214,7 @@ func gapsTo(flows []export.Flow, port uint16) map[string]gaps {
 // Packets of connections that several CPUs handle, and that end there, are
 // missing where they were lost, and nowhere else.
 func TestDirectExportGaps(t *testing.T) {
+	t.Parallel()
 	top := directExports(t, "export: every}", "export: aggregate}")
 	for _, node := range routers {
 		reconfigure(t, top, node, ", role:", ", attach: "+string(tcModes()[0])+", role:")

@@ -16,6 +16,7 @@ import (
 // option types, also beside a trace, which it fills; that it reported nothing is
 // told.
 func TestDirectExportThroughKernel(t *testing.T) {
+	t.Parallel()
 	top := directExports(t)
 	top.Node("porthos").Agent = nil
 	setMTU(top, 1500, 2000)

@@ -14,6 +14,7 @@ import (
 // Each flow's packets go one of two equal ways, which their paths show; of flows
 // that are chosen, all packets, and of others none.
 func TestDirectExportEqualPaths(t *testing.T) {
+	t.Parallel()
 	top := builtin(t, "ecmp")
 	all := []string{"athos", "porthos", "dartagnan", "aramis"}
 	for _, node := range all {

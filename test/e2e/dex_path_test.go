@@ -64,6 +64,7 @@ encapsulations:
 // nodes tell a collector the whole of it. The option arrives as it was sent,
 // none leaves the domain, and what nodes export carries none.
 func TestDirectExportPaths(t *testing.T) {
+	t.Parallel()
 	for _, tt := range dexWays() {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.fast {
@@ -116,6 +117,7 @@ func TestDirectExportPaths(t *testing.T) {
 // its way: wherever the trace stands, a node's postcard tells the delay that the
 // node wrote into it.
 func TestDirectExportBesideTrace(t *testing.T) {
+	t.Parallel()
 	// behind the other option, porthos' data are among the header's last 8 bytes
 	const trace = "trace: {namespace: 123, type: 0x080000, size: 12}"
 	const count = 20

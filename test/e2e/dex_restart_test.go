@@ -10,7 +10,8 @@ import (
 )
 
 // Agents are reloaded, with another size of their tables of flows, and killed and
-// started again, under traffic: each packet is in exactly one flow record.
+// started again, under traffic: each packet is in exactly one flow record. It does not
+// run beside others: an agent must be killed before its next interval is sent.
 func TestDirectExportFlowsOutliveAgents(t *testing.T) {
 	top := directExports(t, "export: every}", "export: aggregate}", "node: {", "node: {flows: 64, ")
 	l, c := raiseCollecting(t, top)

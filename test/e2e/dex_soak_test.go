@@ -20,6 +20,7 @@ import (
 // them was received, or is counted where it was lost, or may have been. WAYMARK_SOAK
 // says for how long (10m, for example).
 func TestDirectExportCollectorRestarts(t *testing.T) {
+	t.Parallel()
 	lasts, restarts := 12*time.Second, 3
 	if s := os.Getenv("WAYMARK_SOAK"); s != "" {
 		d, err := time.ParseDuration(s)

@@ -18,6 +18,7 @@ const unknownToTshark = "Unknown Data (not interpreted)"
 // tshark finds no fault with packets that carry a Direct Export, alone and beside
 // a trace, and finds the option in each.
 func TestTsharkDirectExport(t *testing.T) {
+	t.Parallel()
 	checkControl(t)
 	const beside = "\n      - trace: {namespace: 123, type: 0xf80000, size: 60}"
 	for _, tt := range []struct{ name, option, found string }{

@@ -63,6 +63,7 @@ func (s *sentList) all() []sent {
 // the address that the kernel would choose; when that changes, so does the
 // tunnel, and Sequence Numbers go on.
 func TestDirectExportFromDerivedSource(t *testing.T) {
+	t.Parallel()
 	l := raise(t, builtin(t, "line"))
 	var seen sentList
 	capture, err := l.Capture("porthos", "eth0", lab.CaptureOptions{Each: seen.see})

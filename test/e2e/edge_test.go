@@ -93,6 +93,7 @@ func marked(packets map[int][]byte) (ids []int) {
 // header, is one that a kernel node inside would fill: an edge that drops lets
 // it neither in nor out.
 func TestEdgeDropsTheUnproven(t *testing.T) {
+	t.Parallel()
 	foreign := hopByHop(2, []byte{0x1e, 4, 0, 0, 0, 0})
 	packets := [][]byte{
 		packet(0, 64, beyondOurs(), []byte("more options")),
@@ -142,6 +143,7 @@ func TestEdgeDropsTheUnproven(t *testing.T) {
 // An edge that strips does not turn a second header, where no node looks for
 // IOAM, into the first.
 func TestStripAdmitsNoSecondHeader(t *testing.T) {
+	t.Parallel()
 	for _, attach := range append([]config.Attach{"xdp"}, tcModes()...) {
 		t.Run(string(attach), func(t *testing.T) {
 			l := raiseHidden(t, attach, "strip", true)

@@ -30,6 +30,7 @@ func inNode(t *testing.T, l *lab.Lab, node string, args ...string) (code int, st
 // Whoever looks at a node whose agent has died is told that its programs go on,
 // and whoever removes the end of a tunnel, that others lose packets by it.
 func TestAgentThatHasEnded(t *testing.T) {
+	t.Parallel()
 	l := raise(t, builtin(t, "line"))
 	top := l.Topology().Node("aramis")
 	pid := agentProcess(t, l, "aramis")

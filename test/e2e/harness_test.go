@@ -134,10 +134,13 @@ func (o *transcript) String() string {
 	return o.text.String()
 }
 
+// sideBySide is how much longer a test waits because others run beside it.
+const sideBySide = 4
+
 // await waits until something holds, limit on a machine of its own.
 func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
 	t.Helper()
-	limit = patience.Of(limit)
+	limit = patience.Of(sideBySide * limit)
 	for deadline := time.Now().Add(limit); !holds(); time.Sleep(patience.Of(10 * time.Millisecond)) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within %v", what, limit)

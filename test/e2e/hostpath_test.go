@@ -13,6 +13,7 @@ import (
 // carries 1500 bytes: once the host has learned that, packets that would grow
 // beyond go on without, and smaller ones have their traces.
 func TestHostPathMTU(t *testing.T) {
+	t.Parallel()
 	const pathMTU, headers, insertion = 1500, 48, 80
 	l := narrow(t, transfer{attach: tcModes()[0], aramis: []string{"{id: 123}", "{id: 123, remove: true}"}})
 	datagrams := lab.Traffic{Kind: lab.KindUDP, From: "athos", To: "beta", Count: 1, Size: pathMTU - headers, Port: 9000}

@@ -108,6 +108,7 @@ func isWithinLimits(header []byte) bool {
 // TestKernelVerdicts gives thousands of random headers to the kernel's transit
 // and to ours: the same packets go on, and with the same bytes.
 func TestKernelVerdicts(t *testing.T) {
+	t.Parallel()
 	l := raiseText(t, "chain", chain)
 	router := l.Node("router")
 	r := rand.New(rand.NewPCG(9486, 6))

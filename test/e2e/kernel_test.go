@@ -212,6 +212,7 @@ func mainlineRouter(index func(string) ioam.IfIndex) ioam.NodeConfig {
 
 // TestKernelTransit compares our transit with the kernel's, byte by byte.
 func TestKernelTransit(t *testing.T) {
+	t.Parallel()
 	l := raiseText(t, "chain", chain)
 	router := l.Node("router")
 	all := probes()

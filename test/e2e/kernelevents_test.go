@@ -290,6 +290,7 @@ func (d *nodeData) record(r ipfix.DataRecord) {
 // TestKernelEvents compares what the agent of a node without our programs
 // exports, in three ways, with what the kernel wrote into the packets.
 func TestKernelEvents(t *testing.T) {
+	t.Parallel()
 	l := raiseText(t, "chain", chain)
 	router := l.Node("router")
 	received := receive(t, router, 4739)
@@ -351,6 +352,7 @@ func TestKernelEvents(t *testing.T) {
 // TestKernelEventsOverrun holds an agent while more events come than its socket
 // has room for: each is exported, or counted as lost.
 func TestKernelEventsOverrun(t *testing.T) {
+	t.Parallel()
 	const count, batches = 2500, 10
 	l := raiseText(t, "chain", chain)
 	a := hearKernel(t, l, "  - {kind: jsonl, path: /dev/null}\n")

@@ -38,6 +38,7 @@ func pairFile(t *testing.T) string {
 }
 
 func TestLabCommands(t *testing.T) {
+	t.Parallel()
 	name := labName()
 	down := func() { _, _, _ = waymark(t, "lab", "down", "--name", name) }
 	if code, _, stderr := waymark(t, "lab", "up", "--name", name, pairFile(t)); code != 0 {
@@ -90,6 +91,7 @@ func TestLabCommands(t *testing.T) {
 
 // What `lab exec` left running ends with the lab.
 func TestLabDownEndsExec(t *testing.T) {
+	t.Parallel()
 	name := labName()
 	if code, _, stderr := waymark(t, "lab", "up", "--name", name, pairFile(t)); code != 0 {
 		t.Fatalf("lab up: %d, %s", code, stderr)
@@ -119,6 +121,7 @@ func TestLabDownEndsExec(t *testing.T) {
 // An interrupted `lab up` leaves nothing, whenever the signals come and however
 // often, and has nothing to say but that.
 func TestLabUpInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, agents := range []int{0, 1, 3} {
 		name := labName()
 		var stderr transcript
@@ -146,6 +149,7 @@ func TestLabUpInterrupted(t *testing.T) {
 
 // An interrupted `lab down` goes on to its end.
 func TestLabDownInterrupted(t *testing.T) {
+	t.Parallel()
 	name := labName()
 	if code, _, stderr := waymark(t, "lab", "up", "--name", name, "line"); code != 0 {
 		t.Fatalf("lab up: %d, %s", code, stderr)
@@ -187,6 +191,7 @@ func TestLabDownInterrupted(t *testing.T) {
 // `lab show` tells living agents from dead ones, and one that was started again
 // by hand serves and ends like the lab's own.
 func TestLabShowsAgents(t *testing.T) {
+	t.Parallel()
 	l := raise(t, builtin(t, "line"))
 	shown := func(row ...string) func() bool {
 		return func() bool {
@@ -230,6 +235,7 @@ func TestLabShowsAgents(t *testing.T) {
 
 // A node without links is shown, too.
 func TestLabShowsLonelyNode(t *testing.T) {
+	t.Parallel()
 	top, err := lab.Parse("one.yaml", []byte("name: one\nnodes: [{name: hermit}]\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -241,6 +247,7 @@ func TestLabShowsLonelyNode(t *testing.T) {
 }
 
 func TestLabCompletion(t *testing.T) {
+	t.Parallel()
 	name := labName()
 	if code, _, stderr := waymark(t, "lab", "up", "--name", name, pairFile(t)); code != 0 {
 		t.Fatalf("lab up: %d, %s", code, stderr)

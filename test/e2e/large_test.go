@@ -76,6 +76,7 @@ func allRemoved(t *testing.T, l *lab.Lab, tt transfer) (added uint64) {
 // Large packets of a VXLAN, which the kernel cuts by what is inside, cross a
 // domain without a trace; its smaller ones get theirs.
 func TestLargePacketsOfVXLAN(t *testing.T) {
+	t.Parallel()
 	for _, tt := range modes(tcModes()[0]) {
 		t.Run(tt.mode, func(t *testing.T) {
 			l := raise(t, domain(t, tt))
@@ -107,6 +108,7 @@ func TestLargePacketsOfVXLAN(t *testing.T) {
 // TCP packets beyond 64 KiB, whose length is in a jumbo option, go on without a
 // trace, and the kernel cuts them.
 func TestBigTCP(t *testing.T) {
+	t.Parallel()
 	for _, tt := range modes(tcModes()[0]) {
 		t.Run(tt.mode, func(t *testing.T) {
 			l := raise(t, domain(t, tt))

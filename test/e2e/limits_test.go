@@ -7,6 +7,7 @@ import "testing"
 // A host's own large UDP packets leave by an interface that sums nothing: the
 // kernel could not cut them once they have grown.
 func TestSegmentsOfHostWithoutChecksums(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"auto", "encap"} {
 		t.Run(mode, func(t *testing.T) {
 			l := raise(t, domain(t, transfer{attach: "tcx", athos: []string{"mode: auto", "mode: " + mode}, aramis: []string{"{id: 123}", "{id: 123, remove: true}"}}))

@@ -108,6 +108,7 @@ func awaitWay(t *testing.T, l *lab.Lab, traces *journal, want string) {
 // Packets that arrive on a port of a bridge seem to arrive on the bridge:
 // traces are completed as ever, and nothing is said that is not certain.
 func TestArrivalByBridge(t *testing.T) {
+	t.Parallel()
 	for _, tt := range transfers() {
 		if tt.mode != "encap" {
 			continue
@@ -163,6 +164,7 @@ func TestArrivalByBridge(t *testing.T) {
 
 // The same for a VRF, which takes the place of both its members.
 func TestArrivalByVRF(t *testing.T) {
+	t.Parallel()
 	for _, tt := range transfers() {
 		if tt.mode != "encap" {
 			continue

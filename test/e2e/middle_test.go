@@ -15,6 +15,7 @@ import (
 // Between an encapsulating and a decapsulating node of ours, the kernel's own
 // transit node writes its part of every trace.
 func TestKernelInTheMiddle(t *testing.T) {
+	t.Parallel()
 	for _, tt := range modes("xdp") {
 		t.Run(tt.mode, func(t *testing.T) {
 			top := builtin(t, "line")

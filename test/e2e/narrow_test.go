@@ -155,14 +155,14 @@ func (n *narrowPath) echo(t *testing.T, to netip.Addr, length, count int) (answe
 func (n *narrowPath) datagrams(t *testing.T, to netip.Addr, length, count, discover, segments int) (came int) {
 	t.Helper()
 	var receiver, sender *net.UDPConn
-	address, everywhere := &net.UDPAddr{IP: to.AsSlice(), Port: 9000}, &net.UDPAddr{Port: 9000}
-	if err := errors.Join(
-		n.Node("far").Do(func() (err error) { receiver, err = net.ListenUDP("udp6", everywhere); return err }),
-		n.Node("host").Do(func() (err error) { sender, err = net.DialUDP("udp6", nil, address); return err }),
-	); err != nil {
+	if err := n.Node("far").Do(func() (err error) { receiver, err = net.ListenUDP("udp6", nil); return err }); err != nil {
 		t.Fatal(err)
 	}
 	defer receiver.Close()
+	address := &net.UDPAddr{IP: to.AsSlice(), Port: receiver.LocalAddr().(*net.UDPAddr).Port}
+	if err := n.Node("host").Do(func() (err error) { sender, err = net.DialUDP("udp6", nil, address); return err }); err != nil {
+		t.Fatal(err)
+	}
 	defer sender.Close()
 	if err := control(sender, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, discover); err != nil {
 		t.Fatal(err)
@@ -298,6 +298,7 @@ func knowledges() []knowledge {
 // smaller MTU as if it did not insert: what cannot carry the header goes without
 // it, whatever the host is, and however it has come to know the path.
 func TestNarrowPath(t *testing.T) {
+	t.Parallel()
 	type variant struct {
 		mode   string
 		attach config.Attach
@@ -376,6 +377,7 @@ func checkNarrow(t *testing.T, n *narrowPath, k knowledge) {
 // What is known of paths is the programs' own: an agent that has ended, or has
 // another configuration, takes nothing of it away.
 func TestNarrowPathWithoutAgent(t *testing.T) {
+	t.Parallel()
 	n := raiseNarrow(t, "inline", tcModes()[0])
 	known := n.destination()
 	if n.echo(t, known, narrowMTU, 1) > 0 {
@@ -399,6 +401,7 @@ func TestNarrowPathWithoutAgent(t *testing.T) {
 // Where no Packet Too Big message comes back, TCP still gets through: what it
 // sends again goes without a header.
 func TestNarrowPathInSilence(t *testing.T) {
+	t.Parallel()
 	n := raiseNarrow(t, "inline", tcModes()[0])
 	// what the router itself has to say finds no route
 	must(t, n.Node("router"), "ip", "-6", "route", "add", "blackhole", "2001:db8:71::1/128", "table", "99")
@@ -415,6 +418,7 @@ func TestNarrowPathInSilence(t *testing.T) {
 // A router that inserts into others' packets learns from the messages that it
 // forwards to their sources.
 func TestNarrowPathOfOthers(t *testing.T) {
+	t.Parallel()
 	for _, attach := range []config.Attach{"xdp", tcModes()[0]} {
 		t.Run(string(attach), func(t *testing.T) {
 			n := raiseNarrow(t, "inline", attach)

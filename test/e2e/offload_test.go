@@ -99,6 +99,7 @@ func control(conn *net.UDPConn, level, option, value int) error {
 // Large UDP packets get one trace each where their segments can grow, and go on
 // without where they cannot.
 func TestUDPSegmentation(t *testing.T) {
+	t.Parallel()
 	for _, tt := range modes(tcModes()[0]) {
 		t.Run(tt.mode, func(t *testing.T) {
 			top := domain(t, tt)
@@ -193,6 +194,7 @@ func checkSums(t *testing.T, path string, least int) {
 // The kernel cuts GSO packets behind our egress program, and sums the pieces:
 // none is longer than the link allows.
 func TestSegmentsWithinMTU(t *testing.T) {
+	t.Parallel()
 	const mtu = 1500
 	for _, tt := range modes(tcModes()[0]) {
 		t.Run(tt.mode, func(t *testing.T) {
@@ -223,6 +225,7 @@ func TestSegmentsWithinMTU(t *testing.T) {
 // Packets that athos itself sends are not summed yet when they get the header:
 // cut and summed behind us or not at all, they come out right.
 func TestChecksumPartial(t *testing.T) {
+	t.Parallel()
 	l := raise(t, domain(t, transfer{attach: tcModes()[0], aramis: []string{"{id: 123}", "{id: 123, remove: true}"}}))
 	const size, each, calls = 1400, 20, 20
 	for _, tt := range []struct {

@@ -134,6 +134,7 @@ func configureNine(t *testing.T, top *lab.Topology, namespaces []ioam.NamespaceI
 // Nine options, in one namespace and in several: each node fills each of them,
 // to the byte, and each is reported as a trace of its own, in their order.
 func TestNineOptions(t *testing.T) {
+	t.Parallel()
 	for _, tt := range modes("xdp") {
 		for _, namespaces := range [][]ioam.NamespaceID{{123}, {123, 456, 7, 65535}} {
 			t.Run(fmt.Sprintf("%s, %d namespaces", tt.mode, len(namespaces)), func(t *testing.T) {

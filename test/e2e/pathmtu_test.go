@@ -31,6 +31,7 @@ func narrow(t *testing.T, tt transfer) *lab.Lab {
 // A link inside the domain that has no room for the tunnel costs one datagram:
 // then full ones go on as they are, and smaller ones have their traces.
 func TestTunnelPathMTU(t *testing.T) {
+	t.Parallel()
 	full := lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 20, Interval: patience.Of(100 * time.Millisecond), Size: 1452, Port: 9000}
 	for _, tt := range transfers() {
 		if tt.mode != "encap" {
@@ -106,6 +107,7 @@ func checkAlpha(t *testing.T, l *lab.Lab) {
 
 // A transfer through such a domain arrives, and nothing of it is lost twice.
 func TestTransferByNarrowPath(t *testing.T) {
+	t.Parallel()
 	for _, tt := range transfers() {
 		if tt.mode != "encap" {
 			continue

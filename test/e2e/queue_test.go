@@ -13,6 +13,7 @@ import (
 // many are in front of each. One that follows Linux gives their bytes, also where
 // it forwards fast in tc.
 func TestQueueDepth(t *testing.T) {
+	t.Parallel()
 	if !readsQueues(t) {
 		t.Skip("this kernel keeps its queues from programs (Linux 6.2)")
 	}

@@ -14,6 +14,7 @@ import (
 // The capture recipe of docs/lab.md, as it is printed but for the lab's name and
 // the file's, shows every time of every packet.
 func TestCaptureRecipe(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/lab.md")
 	if err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ func signalAgent(t *testing.T, l *lab.Lab, node string, sig syscall.Signal) {
 // While agents are reloaded, stopped, killed and started again, not one packet
 // is lost and not one goes without its treatment.
 func TestAgentsComeAndGoUnderTraffic(t *testing.T) {
+	t.Parallel()
 	all := []string{"athos", "porthos", "aramis"}
 	for _, tt := range []struct {
 		name string

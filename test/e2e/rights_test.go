@@ -15,6 +15,7 @@ import (
 // An agent without a capability that it needs says which, and what to do, and
 // leaves nothing.
 func TestStartWithoutCapabilities(t *testing.T) {
+	t.Parallel()
 	l := raiseText(t, "chain", chain)
 	file := filepath.Join(t.TempDir(), "node.yaml")
 	if err := os.WriteFile(file, []byte("interfaces: [{name: eth0, role: [ingress, egress]}]\nmetrics: {listen: none}\n"), 0o600); err != nil {

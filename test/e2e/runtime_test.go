@@ -73,6 +73,7 @@ func rewrite(t *testing.T, l *lab.Lab, node string, change func(string) string) 
 // The words of iproute2 change what a running agent does to packets, for as
 // long as they say.
 func TestRuntimeChanges(t *testing.T) {
+	t.Parallel()
 	l := raise(t, builtin(t, "line"))
 	mustIn(t, l, "athos", "ioam", "namespace", "add", "124", "data", "0xcafe0001")
 	mustIn(t, l, "aramis", "ioam", "namespace", "add", "124")
@@ -134,6 +135,7 @@ func TestRuntimeChanges(t *testing.T) {
 
 // An interface is served whenever it is there.
 func TestInterfacesComeAndGo(t *testing.T) {
+	t.Parallel()
 	l := raise(t, builtin(t, "line"))
 	node := l.Node("porthos")
 	rewrite(t, l, "porthos", func(c string) string {
@@ -176,6 +178,7 @@ func TestInterfacesComeAndGo(t *testing.T) {
 // A second agent of a namespace is refused, a broken file changes nothing, and
 // what a killed agent has left can be removed.
 func TestAgentRefusesAndRemoves(t *testing.T) {
+	t.Parallel()
 	l := raise(t, builtin(t, "line"))
 	file := filepath.Join(l.Directory(), "porthos.yaml")
 	if out, err := in(t, l, "porthos", "agent", "run", "--config", file); err == nil || !strings.Contains(out, "serves this network namespace already (process ") {

@@ -13,6 +13,7 @@ import (
 
 // Packets of several pages, which XDP programs see in fragments of memory.
 func TestJumbo(t *testing.T) {
+	t.Parallel()
 	const count = 20
 	for _, tt := range modes("xdp") {
 		t.Run(tt.mode, func(t *testing.T) {
@@ -55,6 +56,7 @@ func TestJumbo(t *testing.T) {
 // Every fragment of a datagram gets a trace; behind the domain they make the
 // same datagram.
 func TestFragments(t *testing.T) {
+	t.Parallel()
 	const count, size, pieces = 20, 4000, 3
 	for _, tt := range transfers() {
 		t.Run(fmt.Sprintf("%s by %s", tt.mode, tt.attach), func(t *testing.T) {

@@ -91,6 +91,7 @@ func (p *tap) next(source []byte) ([]byte, error) {
 // Frames with 0 to 2 VLAN tags get a trace and lose it again, and come out with
 // the tags that they had.
 func TestTaggedFrames(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []struct{ name, rule, remove, added, removed string }{
 		{"inline", "mode: inline", "true", "encap_inserted", "inline_removed"},
 		{"encap", `mode: encap, tunnel: {source: "2001:db8:ff::1", destination: "2001:db8:ff::3"}`, "false", "encap_tunneled", "tunnel_decapsulated"},

@@ -20,6 +20,7 @@ import (
 // XDP cuts out of the frame would make that wrong: there, headers are removed in
 // tc, and the checksum is closed where it belongs.
 func TestTapOfVirtualMachineRemoves(t *testing.T) {
+	t.Parallel()
 	tc := string(tcModes()[0])
 	l, in, out := raiseTaps(t, fastChain, unix.IFF_VNET_HDR, tc)
 	warnsOfTap(t, l, health.XDPFallback)

@@ -310,6 +310,7 @@ func journey(t *testing.T, l *lab.Lab) map[string]map[string]answer {
 // With Waymark and without it, traceroute and the errors that senders see are
 // the same, hop for hop.
 func TestTraceroute(t *testing.T) {
+	t.Parallel()
 	var without map[string]map[string]answer
 	t.Run("without", func(t *testing.T) {
 		without = journey(t, raiseRoad(t, treatment{}))

@@ -136,6 +136,7 @@ func transfers() []transfer {
 // Every packet of a transfer with offloads on is traced; it arrives unchanged
 // and without IOAM.
 func TestTransfer(t *testing.T) {
+	t.Parallel()
 	for _, tt := range transfers() {
 		t.Run(fmt.Sprintf("%s by %s", tt.mode, tt.attach), func(t *testing.T) {
 			top := builtin(t, "line")
@@ -192,6 +193,7 @@ func checkTransfer(t *testing.T, l *lab.Lab, tt transfer) {
 // ones go on without a trace; nothing is lost. tc at athos lets GSO packets in;
 // XDP at porthos makes the kernel segment them before they leave athos.
 func TestTransferWithoutRoom(t *testing.T) {
+	t.Parallel()
 	const mtu = 1500
 	top := builtin(t, "line")
 	for i := range top.Links {
@@ -223,6 +225,7 @@ func TestTransferWithoutRoom(t *testing.T) {
 
 // The traces of several flows show both of two equal paths, each flow one.
 func TestEqualPathsInTraces(t *testing.T) {
+	t.Parallel()
 	l := raise(t, builtin(t, "ecmp"))
 	place, err := l.Node("aramis").Place()
 	if err != nil {

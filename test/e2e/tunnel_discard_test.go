@@ -29,6 +29,7 @@ func inTunnel(option byte, inner []byte) []byte {
 // packet, is discarded by the stack, which reports it; so is one whose packet
 // inside goes beyond it. Neither goes on.
 func TestTunnelsThatTheStackDiscards(t *testing.T) {
+	t.Parallel()
 	plain := func(id int, text string) []byte {
 		p := packet(id, 64, nil, []byte(text))
 		p[6] = 59
@@ -45,7 +46,7 @@ func TestTunnelsThatTheStackDiscards(t *testing.T) {
 		t.Run(string(attach), func(t *testing.T) {
 			serve(t, l.Node("router"), datapath.AttachMode(attach), func(index func(string) ioam.IfIndex) ioam.NodeConfig {
 				c := mainlineRouter(index)
-				c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: netip.MustParseAddr("2001:db8:1::1")}}
+				c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: netip.MustParseAddr("2001:db8:1::1"), Bare: true}}
 				return c
 			})
 			var mu sync.Mutex

@@ -25,6 +25,7 @@ var (
 // A socket's owner hears what became of a packet, on a host and on the
 // encapsulating node itself.
 func TestTunnelErrorsReachSockets(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"encap", "auto"} {
 		t.Run(mode, func(t *testing.T) {
 			l := raiseRoad(t, treatment{mode, "xdp", "stack"})
@@ -114,6 +115,7 @@ func fromPorthos(body []byte) []byte {
 // What quotes no packet that athos has encapsulated goes no farther; of a flood
 // of errors that do, a bounded number does. All are counted.
 func TestForgedTunnelErrors(t *testing.T) {
+	t.Parallel()
 	l := raiseRoad(t, treatment{"encap", "xdp", "fast"})
 	right := quotedBy(t, l)
 	await(t, "the first error is counted", 5*time.Second, func() bool { return statusOf(t, l, "athos").TunnelErrors["relayed"] == 1 })
@@ -188,6 +190,7 @@ func TestForgedTunnelErrors(t *testing.T) {
 
 // An error that comes by an interface which is not served is relayed, too.
 func TestTunnelErrorsByAnotherWay(t *testing.T) {
+	t.Parallel()
 	l := raiseRoad(t, treatment{"encap", "xdp", "stack"})
 	must(t, l.Node("athos"), "ip", "link", "add", "aside", "type", "veth", "peer", "name", "aside", "netns", l.Node("porthos").Namespace())
 	for node, address := range map[string]string{"athos": "2001:db8:99::1/64", "porthos": "2001:db8:99::2/64"} {

@@ -12,6 +12,7 @@ import (
 // the path, and left alone where the overflow flag is set: the kernel's transit
 // node and ours do the same.
 func TestUnfilledTraces(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name     string
 		athos    []string
