@@ -203,7 +203,7 @@ struct ingress_interface {
 	__u16 interface_id;
 	__u8 roles;
 	__u8 is_master; /* of served interfaces: others may be its members, too */
-	__u8 has_encapsulations;
+	__u8 insertion; /* the most that its encapsulations add, in units of 8 bytes; 0: none */
 	__u8 has_trie;
 	__u8 needs_upper;
 	__u8 pad;

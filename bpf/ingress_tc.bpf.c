@@ -10,6 +10,22 @@
 #include "lib/ingress.h"
 
 /*
+ * Whether an insertion may make the packet larger than its route allows. The stack's packets carry
+ * their route to the egress hook, redirected ones do not: that hook sees the link's MTU alone.
+ */
+static __always_inline int may_outgrow_route(context *ctx, const struct packet *p,
+					     const struct ipv6 *ip6, const struct path *path)
+{
+	__u32 length = packet_length(ctx, p) + ((__u32)p->out->insertion << 3), mtu = 0;
+
+	if (ip6->next_header == NEXT_HBH) /* has IOAM, and gets no more here */
+		return 0;
+	if (length <= path->mtu || ctx->gso_size) /* TCP's segments are cut no larger than before */
+		return 0;
+	return bpf_check_mtu(ctx, path->ifindex, &mtu, 0, 0) < 0 || path->mtu < mtu;
+}
+
+/*
  * A router's step; the egress hook does the rest. Where the kernel keeps a sum over the packet's
  * bytes, it has to be told; an insertion's bytes it would not be told.
  */
@@ -22,8 +38,12 @@ static __always_inline int forward(context *ctx, struct packet *p, const struct 
 	(void)ingress;
 	if (!ip6)
 		return -STACK_PACKET;
-	if (p->out && p->out->has_encapsulations && has_sum(ctx))
-		return -STACK_CHECKSUM;
+	if (p->out && p->out->insertion) {
+		if (has_sum(ctx))
+			return -STACK_CHECKSUM;
+		if (may_outgrow_route(ctx, p, ip6, path))
+			return -STACK_MTU;
+	}
 	word = (__be32 *)&ip6->payload_length; /* with next header and hop limit behind it */
 	put32(p, word, bpf_htonl(bpf_ntohl(*word) - 1));
 	packet_commit_sum(ctx, p);

@@ -41,7 +41,7 @@ static __always_inline int forward(context *ctx, struct packet *p, const struct 
 	ip6->hop_limit--;
 	if (outcome == OUTCOME_NOT_IPV6)
 		outcome = OUTCOME_NO_IOAM;
-	if (outcome == OUTCOME_NO_IOAM && p->out && p->out->has_encapsulations) {
+	if (outcome == OUTCOME_NO_IOAM && p->out && p->out->insertion) {
 		outcome = encapsulate_here(ctx, path);
 		complete_insertion(ctx, p, outcome);
 		packet_load(ctx, p);

@@ -15,7 +15,7 @@ func (i *Interface) isEdgeThatDrops(direction Role) bool {
 func isUnproven(f Frame, p packet, parsed Outcome, ok bool) bool {
 	switch {
 	case ok:
-		return len(p.options) == 0 && p.isFollowed()
+		return len(p.options) == 0 && p.mayHideHopByHop()
 	case parsed == OutcomeNotIPv6:
 		return f.Link == LinkEthernet && isBuried(f.Data)
 	}
@@ -32,6 +32,20 @@ func dropUnproven(f Frame) Result {
 // where none is valid (RFC 8200 §4.1).
 func (p *packet) isFollowed() bool {
 	return p.header != nil && NextHeader(p.header[0]) == NextHeaderHopByHop
+}
+
+// mayHideHopByHop reports whether the extension headers after the first
+// Hop-by-Hop header, or after the IPv6 header, hold a Hop-by-Hop header or were
+// not read to their end. It is not valid there (RFC 8200 §4.1), but stacks on the
+// way may remove what is before it, or insert something. A later fragment is
+// harmless: without the first one it is not reassembled.
+func (p *packet) mayHideHopByHop() bool {
+	next, at := NextHeader(p.ip[6]), ipv6HeaderLen
+	if p.header != nil {
+		next, at = NextHeader(p.header[0]), ipv6HeaderLen+len(p.header)
+	}
+	u := walkExtensionHeaders(p.ip, next, at)
+	return u.hopByHop || !u.known && !u.fragment
 }
 
 // isBuried reports whether IPv6, or another tag, is after a third VLAN tag.

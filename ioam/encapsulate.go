@@ -164,6 +164,21 @@ func insertedHeaderLen(options []InsertedOption) int {
 	return (length + 7) &^ 7
 }
 
+// Insertion is how many bytes an encapsulation adds to a packet at most: the
+// Hop-by-Hop header, whose length is a multiple of 8 bytes (RFC 8200 §4.3), and
+// an IPv6 header unless the mode is inline.
+func (e Encapsulation) Insertion() int {
+	n := 4 // before the options
+	for _, o := range e.Options {
+		n += o.Len()
+	}
+	n = (n + 7) &^ 7
+	if e.Mode != ModeInline {
+		n += ipv6HeaderLen
+	}
+	return n
+}
+
 // buildHeader returns the rule's Hop-by-Hop header with this node's data, its
 // Next Header not set yet, and the Direct Exports in it. It uses up Sequence
 // Numbers. The outcome is that of the traces that lack this node's data, 0 when

@@ -259,3 +259,26 @@ func TestFrequency(t *testing.T) {
 		}
 	}
 }
+
+func TestInsertion(t *testing.T) {
+	option := func(size int) InsertedOption { return InsertedOption{Trace: &TraceOption{Size: size}} }
+	for _, tt := range []struct {
+		mode  Mode
+		sizes []int
+		want  int
+	}{
+		{ModeInline, []int{4}, 24},
+		{ModeInline, []int{64}, 80},
+		{ModeEncap, []int{64}, 120},
+		{ModeAuto, []int{4, 8}, 80},
+		{ModeInline, []int{244}, 264},
+	} {
+		e := Encapsulation{Mode: tt.mode}
+		for _, s := range tt.sizes {
+			e.Options = append(e.Options, option(s))
+		}
+		if got := e.Insertion(); got != tt.want {
+			t.Errorf("mode %v, sizes %v: %d bytes, want %d", tt.mode, tt.sizes, got, tt.want)
+		}
+	}
+}

@@ -171,7 +171,7 @@ func atBoundary(f Frame, p packet, policy Boundary) Result {
 	case BoundaryIgnore:
 		return unchanged(f, OutcomeBoundaryIgnored)
 	case BoundaryStrip:
-		if p.isFollowed() {
+		if p.mayHideHopByHop() {
 			return dropUnproven(f)
 		}
 		if !p.pure {

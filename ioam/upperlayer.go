@@ -9,21 +9,30 @@ import (
 
 // upperLayer is what a walk over the extension headers of a packet found.
 type upperLayer struct {
-	next   NextHeader // the last Next Header value reached
-	known  bool       // next is the upper layer, and begins at offset
-	offset int        // bytes from the IPv6 header
+	next     NextHeader // the last Next Header value reached
+	known    bool       // next is the upper layer, and begins at offset
+	offset   int        // bytes from the IPv6 header
+	hopByHop bool       // one of the headers is a Hop-by-Hop header
+	fragment bool       // of a packet's fragments, this is not the first
 }
 
 // findUpperLayer walks at most MaxExtensionHeaders extension headers
 // (RFC 8200 §4.1). The packet has at least an IPv6 header.
 func findUpperLayer(ip []byte) upperLayer {
-	next, at := NextHeader(ip[6]), ipv6HeaderLen
+	return walkExtensionHeaders(ip, NextHeader(ip[6]), ipv6HeaderLen)
+}
+
+// walkExtensionHeaders walks from an offset on, where the header next begins.
+func walkExtensionHeaders(ip []byte, next NextHeader, at int) (u upperLayer) {
 	for range MaxExtensionHeaders {
+		u.next = next
 		if !isExtensionHeader(next) {
-			return upperLayer{next, true, at}
+			u.known, u.offset = true, at
+			return u
 		}
+		u.hopByHop = u.hopByHop || next == NextHeaderHopByHop
 		if len(ip) < at+8 { // the least that any extension header has
-			return upperLayer{next: next}
+			return u
 		}
 		header := ip[at:]
 		length := (int(header[1]) + 1) * 8
@@ -32,14 +41,16 @@ func findUpperLayer(ip []byte) upperLayer {
 			length = 8 // RFC 8200 §4.5
 			if binary.BigEndian.Uint16(header[2:])>>3 != 0 {
 				// Only the first fragment has the upper-layer header.
-				return upperLayer{next: NextHeader(header[0])}
+				u.next, u.fragment = NextHeader(header[0]), true
+				return u
 			}
 		case NextHeaderAH:
 			length = (int(header[1]) + 2) * 4 // RFC 4302 §2.2
 		}
 		next, at = NextHeader(header[0]), at+length
 	}
-	return upperLayer{next, !isExtensionHeader(next), at}
+	u.next, u.known, u.offset = next, !isExtensionHeader(next), at
+	return u
 }
 
 func isExtensionHeader(next NextHeader) bool {

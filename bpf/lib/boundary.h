@@ -4,6 +4,7 @@
 #define WAYMARK_BOUNDARY_H
 
 #include "trace.h"
+#include "upper.h"
 
 /* Without IOAM, or without it by now: the way out has not been looked for yet. */
 #define STACK_UNDECIDED NUM_STACK_REASONS
@@ -95,19 +96,19 @@ static __always_inline int remove_header(context *ctx, struct packet *p, __u32 l
 	return 0;
 }
 
-/* Whether a second Hop-by-Hop header follows: never valid, unless the first one goes. */
-static __always_inline int is_followed(const struct packet *p)
+/* Whether headers after the first Hop-by-Hop header may hide another: see may_hide_hbh(). */
+static __always_inline int is_followed(context *ctx, struct packet *p, const struct scan *s)
 {
 	const __u8 *hbh = at(p, IPV6_HEADER, 8);
 
-	return !hbh || hbh[0] == NEXT_HBH;
+	return !hbh || may_hide_hbh(ctx, p, hbh[0], IPV6_HEADER + s->length);
 }
 
-/* Whether a header, as it was opened, may be, or may leave behind, IOAM that was not found. */
-static __always_inline int is_unproven(const struct packet *p, const struct scan *s,
+/* Whether a packet, as its header was opened, may hold IOAM that was not found. */
+static __always_inline int is_unproven(context *ctx, struct packet *p, const struct scan *s,
 				       enum outcome opened)
 {
-	return opened != OUTCOME_NO_IOAM || (!s->count && is_followed(p));
+	return opened != OUTCOME_NO_IOAM || (!s->count && is_followed(ctx, p, s));
 }
 
 static __always_inline struct result drop_unproven(void)
@@ -129,7 +130,7 @@ static __always_inline struct result at_boundary(context *ctx, struct packet *p,
 	} else if (NODE.boundary == BOUNDARY_DROP) {
 		result.outcome = OUTCOME_BOUNDARY_DROPPED;
 		result.drop = 1;
-	} else if (is_followed(p)) {
+	} else if (is_followed(ctx, p, s)) {
 		return drop_unproven();
 	} else if (s->foreign) {
 		result.outcome = OUTCOME_BOUNDARY_STRIP_PARTIAL;

@@ -61,7 +61,7 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 	struct scan s = {};
 
 	result->outcome = open_header(ctx, p, &s);
-	if (DROPS_IOAM(ROLE_EGRESS) && is_unproven(p, &s, result->outcome)) {
+	if (DROPS_IOAM(ROLE_EGRESS) && is_unproven(ctx, p, &s, result->outcome)) {
 		*result = drop_unproven();
 		return 1;
 	}
@@ -88,15 +88,19 @@ static __always_inline struct result egress(context *ctx)
 	struct packet p = {.arrived = ctx->ingress_ifindex};
 	struct result result = {};
 	const struct ipv6 *ip6;
+	__u8 next;
 
 	result.outcome = open_packet(ctx, &p, ROLE_EGRESS, &ip6);
 	result.drop = result.outcome == OUTCOME_BOUNDARY_UNPROVEN_DROPPED;
 	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
-	if (ip6->next_header == NEXT_HBH && with_header(ctx, &p, &result)) {
+	next = ip6->next_header;
+	if (next == NEXT_HBH && with_header(ctx, &p, &result)) {
 		result.drop |= p.broken;
 		return result;
 	}
+	if (DROPS_IOAM(ROLE_EGRESS) && next != NEXT_HBH && may_hide_hbh(ctx, &p, next, IPV6_HEADER))
+		return drop_unproven();
 	if (NODE.has_encapsulations) {
 		enum outcome outcome = encapsulate(ctx, &p);
 

@@ -166,7 +166,7 @@ static __always_inline enum stack_reason ask_kernel(context *ctx, const struct p
 	fib->flowinfo = ip6->class_label & CLASS_LABEL_MASK;
 	__builtin_memcpy(fib->ipv6_src, ip6->source, 16);
 	__builtin_memcpy(fib->ipv6_dst, ip6->destination, 16);
-	if (!set && add_ports(p, fib))
+	if (w->key & KEY_UNCACHED && add_ports(p, fib))
 		return STACK_ROUTE;
 	result = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
 	if (result < 0)

@@ -70,11 +70,18 @@ static __always_inline enum stack_reason find_plain_path(context *ctx, struct pa
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	enum stack_reason reason;
+	__u8 next;
 
 	if (!ip6 || ip6->next_header == NEXT_HBH)
 		return STACK_HEADERS;
+	next = ip6->next_header;
 	reason = find_path(ctx, p, path);
-	return reason ? reason : find_out(p, path);
+	if (!reason)
+		reason = find_out(p, path);
+	/* the hook that looks what other headers hide comes after the stack */
+	if (!reason && is_extension(next) && p->out && !(p->out->roles & ROLE_EGRESS))
+		reason = STACK_BOUNDARY;
+	return reason;
 }
 
 static __always_inline void fill_options(context *ctx, struct packet *p, const struct scan *s,
@@ -258,7 +265,7 @@ static __always_inline struct result with_header(context *ctx, struct packet *p,
 	struct scan s = {.egress_id = 0xffff, .egress_id_wide = UNAVAILABLE};
 
 	result.outcome = open_header(ctx, p, &s);
-	if (DROPS_IOAM(ROLE_INGRESS) && is_unproven(p, &s, result.outcome))
+	if (DROPS_IOAM(ROLE_INGRESS) && is_unproven(ctx, p, &s, result.outcome))
 		return drop_unproven();
 	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
@@ -288,6 +295,8 @@ static __always_inline struct result ingress(context *ctx, struct packet *p, str
 	}
 	if (next == NEXT_HBH)
 		return with_header(ctx, p, path);
+	if (DROPS_IOAM(ROLE_INGRESS) && may_hide_hbh(ctx, p, next, IPV6_HEADER))
+		return drop_unproven();
 	if (NODE.inserts_inline && next == NEXT_ICMPV6) {
 		hear_too_big(ctx, p->l3);
 		packet_load(ctx, p);

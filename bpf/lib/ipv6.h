@@ -111,9 +111,10 @@ static __always_inline __u32 extension_length(__u8 next_header, __u8 length)
 
 static __always_inline int is_extension(__u8 next_header)
 {
-	return next_header == NEXT_HBH || next_header == NEXT_ROUTING ||
-	       next_header == NEXT_DESTINATION || next_header == NEXT_FRAGMENT ||
-	       next_header == NEXT_AH;
+	const __u64 extensions = 1ULL << NEXT_HBH | 1ULL << NEXT_ROUTING | 1ULL << NEXT_FRAGMENT |
+				 1ULL << NEXT_AH | 1ULL << NEXT_DESTINATION;
+
+	return next_header < 64 && extensions >> next_header & 1;
 }
 
 #endif

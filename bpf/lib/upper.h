@@ -13,14 +13,17 @@ struct upper {
 /* How far into a packet extension headers are followed when they are not at hand. */
 #define UPPER_LAYER_REACH 512
 
+#define WALK_LATER_FRAGMENT (1U << 24) /* not the first: the rest of its data is no header */
+#define WALK_HBH	    (1U << 25) /* one of the headers is a Hop-by-Hop header */
+
 /*
- * Walks extension headers, the first of which is at an offset: next header << 16 | offset. Not
- * inlined: see scan_options().
+ * Walks extension headers, the first of which is at an offset: next header << 16 | offset, and the
+ * flags above. The offset is 0 if the upper layer was not reached. Not inlined: see scan_options().
  */
 __noinline int walk_extensions(context *ctx, __u32 l3, __u32 first, __u32 begin)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
-	__u32 offset = begin & 0xfff, next = first & 0xff;
+	__u32 offset = begin & 0xfff, next = first & 0xff, found = 0;
 
 	packet_load(ctx, p);
 #pragma clang loop unroll(disable)
@@ -29,15 +32,33 @@ __noinline int walk_extensions(context *ctx, __u32 l3, __u32 first, __u32 begin)
 
 		if (!is_extension(next))
 			break;
+		if (next == NEXT_HBH)
+			found = WALK_HBH;
 		h = at(p, offset, 8);
 		if (!h)
-			return next << 16;
+			return found | next << 16;
 		if (next == NEXT_FRAGMENT && *(const __be16 *)(h + 2) & bpf_htons(0xfff8))
-			return (__u32)h[0] << 16;
+			return found | WALK_LATER_FRAGMENT | (__u32)h[0] << 16;
 		offset += extension_length(next, h[1]);
 		next = h[0];
 	}
-	return is_extension(next) ? next << 16 : next << 16 | offset;
+	return found | (is_extension(next) ? next << 16 : next << 16 | offset);
+}
+
+/*
+ * Whether the headers from an offset on, the first of which is given, hold a Hop-by-Hop header or
+ * were not read to their end. A later fragment is harmless: without the first one it goes nowhere.
+ */
+static __always_inline int may_hide_hbh(context *ctx, struct packet *p, __u8 first, __u32 begin)
+{
+	__u32 whole, reach = begin + UPPER_LAYER_REACH, found;
+
+	if (!is_extension(first))
+		return 0;
+	whole = packet_length(ctx, p);
+	packet_pull(ctx, p, whole < reach ? whole : reach);
+	found = walk_extensions(ctx, p->l3, first, begin);
+	return found & WALK_HBH || !(found & (WALK_LATER_FRAGMENT | 0xffff));
 }
 
 /* The upper layer behind the header at an offset, whose type is given. */

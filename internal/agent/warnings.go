@@ -65,7 +65,7 @@ func (a *Agent) facts(s *state) health.Node {
 		return own[ip]
 	}
 	for _, e := range s.resolved.Node.Encapsulations {
-		fact := health.Encapsulation{Name: e.Name, Interface: names[e.Interface], Insertion: health.Insertion(e), Options: len(e.Options)}
+		fact := health.Encapsulation{Name: e.Name, Interface: names[e.Interface], Insertion: e.Insertion(), Options: len(e.Options)}
 		fact.Unjoined = inserts(e, unjoined)
 		fact.Own = e.Match.Source.IsSingleIP() && isOwn(e.Match.Source.Addr())
 		fact.Exporting, fact.Unselective = !fact.Own && maybeExports(e), unselective(s.resolved.Node, e)

@@ -203,17 +203,17 @@ const (
 )
 
 type abiIngressInterface struct {
-	_                 structs.HostLayout
-	Ifindex           uint32
-	InterfaceIdWide   uint32
-	InterfaceId       uint16
-	Roles             uint8
-	IsMaster          uint8
-	HasEncapsulations uint8
-	HasTrie           uint8
-	NeedsUpper        uint8
-	Pad               uint8
-	FirstRule         uint32
+	_               structs.HostLayout
+	Ifindex         uint32
+	InterfaceIdWide uint32
+	InterfaceId     uint16
+	Roles           uint8
+	IsMaster        uint8
+	Insertion       uint8
+	HasTrie         uint8
+	NeedsUpper      uint8
+	Pad             uint8
+	FirstRule       uint32
 }
 
 type abiIoamNamespace struct {

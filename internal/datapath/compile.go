@@ -172,6 +172,7 @@ func (g *generation) compileRules(cfg ioam.NodeConfig, in ioam.Interface, node *
 	if len(own) == 0 {
 		return
 	}
+	insertion := 0 // at most 512 bytes and an IPv6 header: its eighth fits a byte
 	slices.SortStableFunc(own, func(a, b ioam.Encapsulation) int {
 		da, db := destination(a), destination(b)
 		return cmp.Or(db.Bits()-da.Bits(), da.Addr().Compare(db.Addr()))
@@ -181,6 +182,7 @@ func (g *generation) compileRules(cfg ioam.NodeConfig, in ioam.Interface, node *
 		rule := compileRule(e.Match)
 		rule.Encapsulation = uint32(len(g.encapsulations))
 		rule.Next = noRule
+		insertion = max(insertion, e.Insertion())
 		if i+1 < len(own) {
 			rule.Next = first + uint32(i) + 1
 		}
@@ -201,7 +203,7 @@ func (g *generation) compileRules(cfg ioam.NodeConfig, in ioam.Interface, node *
 	}
 	for i := range g.ingress {
 		if out := &g.ingress[i]; out.Ifindex == uint32(in.Index) {
-			out.HasEncapsulations, out.HasTrie = node.HasEncapsulations, node.HasTrie
+			out.Insertion, out.HasTrie = uint8(insertion/8), node.HasTrie
 			out.NeedsUpper, out.FirstRule = node.NeedsUpper, node.FirstRule
 		}
 	}

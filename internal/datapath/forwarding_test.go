@@ -191,8 +191,11 @@ func forwardable(cfg ioam.NodeConfig, routing Routing, arrived []byte, after ioa
 	if routing.Key == RouteByPorts && slices.Contains([]byte{0, 43, 44, 51, 60}, upper) {
 		return false // only the stack looks for ports there
 	}
-	if next == 58 {
-		return len(ip) > 40 && (ip[40] == 128 || ip[40] == 129)
+	if next == 58 && (len(ip) == 40 || ip[40] != 128 && ip[40] != 129) {
+		return false
+	}
+	if next != 0 && !completes && len(ip)+largestInsertion(cfg) > longest(routing) {
+		return false // routes have smaller MTUs here than the link, the only one that the egress hook sees
 	}
 	if next != 0 {
 		return (after.Outcome < ioam.OutcomeDecapFailed || after.Outcome > ioam.OutcomeDecapRefusedInner) && after.Outcome != ioam.OutcomeMalformedTunnel
@@ -216,6 +219,14 @@ func forwardable(cfg ioam.NodeConfig, routing Routing, arrived []byte, after ioa
 		at += 2 + int(header[at+1])
 	}
 	return !completes || cfg.Interfaces[1].Roles&ioam.RoleEgress != 0
+}
+
+// largestInsertion is the most that encapsulations add; 0: there is none.
+func largestInsertion(cfg ioam.NodeConfig) (most int) {
+	for _, e := range cfg.Encapsulations {
+		most = max(most, e.Insertion())
+	}
+	return most
 }
 
 // longest is the size up to which packets are forwarded.

@@ -89,6 +89,27 @@ func stripped(f []byte) []byte {
 
 func mainline(c *ioam.NodeConfig) { c.Compatibility = ioam.CompatibilityMainline }
 
+// fragmentHeader is that of a packet in one fragment, before a Hop-by-Hop header.
+var fragmentHeader = []byte{0, 0, 0, 0, 0, 0, 0, 1}
+
+// destinationOptions are headers of padding, before UDP.
+func destinationOptions(n int) (headers []byte) {
+	for range n {
+		headers = append(headers, 60, 0, 1, 4, 0, 0, 0, 0)
+	}
+	headers[len(headers)-8] = 17
+	return headers
+}
+
+// after puts headers between the IPv6 and the Hop-by-Hop header.
+func after(first byte, headers []byte) func([]byte) []byte {
+	return func(f []byte) []byte {
+		f = slices.Insert(f, atHBH, headers...)
+		f[atNext], f[atLength+1] = first, f[atLength+1]+byte(len(headers))
+		return f
+	}
+}
+
 func boundary(b ioam.Boundary) func(*ioam.NodeConfig) {
 	return func(c *ioam.NodeConfig) { c.Interfaces[2].Boundary = b }
 }
@@ -237,6 +258,19 @@ var ingressMutations = []mutation{
 	{name: "edge, strip, followed", on: 3, config: boundary(ioam.BoundaryStrip), change: set(atHBH, 0), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
 	{name: "edge, strip, no IOAM, followed", on: 3, config: boundary(ioam.BoundaryStrip), change: set(atHBH, 0, 4, 1, 0, 0x3e), outcome: ioam.OutcomeNoIOAM},
 	{name: "edge, ignore, followed", on: 3, config: boundary(ioam.BoundaryIgnore), change: set(atHBH, 0), outcome: ioam.OutcomeBoundaryIgnored},
+	{name: "edge, after a fragment header", on: 3, change: after(44, fragmentHeader), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, in a later fragment", on: 3, change: after(44, []byte{0, 0, 0, 8, 0, 0, 0, 1}), outcome: ioam.OutcomeNoIOAM},
+	{name: "edge, after a routing header", on: 3, change: after(43, []byte{0, 0, 4, 0, 0, 0, 0, 0}), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, after destination options", on: 3, change: after(60, []byte{0, 0, 1, 4, 0, 0, 0, 0}), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, after an authentication header", on: 3, change: after(51, make([]byte, 8)), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, eight headers", on: 3, change: after(60, destinationOptions(8)), outcome: ioam.OutcomeNoIOAM},
+	{name: "edge, nine headers", on: 3, change: after(60, destinationOptions(9)), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, cut in another header", on: 3, change: then(set(atNext, 60), func(f []byte) []byte { return f[:atHBH+7] }), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, no IOAM, then a fragment header", on: 3, change: then(set(atHBH, 44, 4, 1, 0, 0x3e), set(atUDP, fragmentHeader...)), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, strip, then a fragment header", on: 3, config: boundary(ioam.BoundaryStrip), change: then(set(atHBH, 44), set(atUDP, fragmentHeader...)), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, strip, after a fragment header", on: 3, config: boundary(ioam.BoundaryStrip), change: after(44, fragmentHeader), outcome: ioam.OutcomeNoIOAM},
+	{name: "edge, ignore, after a fragment header", on: 3, config: boundary(ioam.BoundaryIgnore), change: after(44, fragmentHeader), outcome: ioam.OutcomeNoIOAM},
+	{name: "after a fragment header", change: after(44, fragmentHeader), outcome: ioam.OutcomeNoIOAM},
 	{name: "edge, another option", on: 3, change: set(atOption, 0x3e), outcome: ioam.OutcomeNoIOAM},
 	{name: "edge, no IOAM", on: 3, change: set(atNext, 17), outcome: ioam.OutcomeNoIOAM},
 	{name: "namespace to be removed", change: set(atTrace+1, 7), outcome: ioam.OutcomeInlineRemoved, want: stripped, records: 1},

@@ -47,29 +47,6 @@ func TestSortAndWorst(t *testing.T) {
 	}
 }
 
-func TestInsertion(t *testing.T) {
-	option := func(size int) ioam.InsertedOption { return ioam.InsertedOption{Trace: &ioam.TraceOption{Size: size}} }
-	for _, tt := range []struct {
-		mode  ioam.Mode
-		sizes []int
-		want  int
-	}{
-		{ioam.ModeInline, []int{4}, 24},
-		{ioam.ModeInline, []int{64}, 80},
-		{ioam.ModeEncap, []int{64}, 120},
-		{ioam.ModeAuto, []int{4, 8}, 80},
-		{ioam.ModeInline, []int{244}, 264},
-	} {
-		e := ioam.Encapsulation{Mode: tt.mode}
-		for _, s := range tt.sizes {
-			e.Options = append(e.Options, option(s))
-		}
-		if got := Insertion(e); got != tt.want {
-			t.Errorf("mode %v, sizes %v: %d bytes, want %d", tt.mode, tt.sizes, got, tt.want)
-		}
-	}
-}
-
 // healthyNode has nothing to warn about; each test spoils one thing.
 func healthyNode() Node {
 	return Node{

@@ -65,20 +65,6 @@ type Node struct {
 	PrivatePins     bool               // the BPF file system is in this process's mount namespace alone
 }
 
-// Insertion is how many bytes an encapsulation adds to a packet at most: the
-// Hop-by-Hop header (4 bytes before the options, a multiple of 8 in all) and, unless inline, an IPv6 header.
-func Insertion(e ioam.Encapsulation) int {
-	n := 4
-	for _, o := range e.Options {
-		n += o.Len()
-	}
-	n = (n + 7) &^ 7
-	if e.Mode != ioam.ModeInline {
-		n += 40
-	}
-	return n
-}
-
 // CheckNode checks a running node.
 func CheckNode(n Node) []Warning {
 	var ws []Warning

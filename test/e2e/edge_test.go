@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -78,6 +79,13 @@ func followed(first, second []byte) []byte {
 
 func oneTrace() []byte { return hopByHop(2, traceOption(123, 0x800000, 0, 2, 8)) }
 
+// underneath is a packet with a trace in a Hop-by-Hop header after another one.
+func underneath(id int, first byte, header []byte) []byte {
+	p := packet(id, 64, slices.Concat(header, oneTrace()), []byte("underneath"))
+	p[6] = first
+	return p
+}
+
 // marked are those of the packets that carry IOAM.
 func marked(packets map[int][]byte) (ids []int) {
 	for id, p := range packets {
@@ -101,8 +109,11 @@ func TestEdgeDropsTheUnproven(t *testing.T) {
 		packet(2, 64, followed(oneTrace(), oneTrace()), []byte("behind another of its kind")),
 		packet(3, 64, oneTrace(), []byte("plainly")),
 		packet(4, 64, foreign, []byte("no IOAM")),
+		underneath(5, 44, []byte{0, 0, 0, 0, 0, 0, 0, 1}),
+		underneath(6, 43, []byte{0, 0, 4, 0, 0, 0, 0, 0}),
+		underneath(7, 60, []byte{0, 0, 1, 4, 0, 0, 0, 0}),
 	}
-	dropped := map[string]uint64{"boundary_unproven_dropped": 2, "boundary_dropped": 2}
+	dropped := map[string]uint64{"boundary_unproven_dropped": 5, "boundary_dropped": 2}
 	none := map[string]uint64{"boundary_unproven_dropped": 0, "boundary_dropped": 0}
 	for _, attach := range append([]config.Attach{"xdp"}, tcModes()...) {
 		for _, tt := range []struct {
@@ -160,6 +171,58 @@ func TestStripAdmitsNoSecondHeader(t *testing.T) {
 			if records := traces.read(t, 0); len(records) > 0 {
 				t.Errorf("forged: %+v", records)
 			}
+		})
+	}
+}
+
+// A node on the way may remove the header that is before a Hop-by-Hop header,
+// here SRv6's End with penultimate segment popping (RFC 8986 §4.16.1): what an
+// edge that drops lets in would then be a trace of the domain.
+func TestEdgeAdmitsNoHeaderUnderneath(t *testing.T) {
+	t.Parallel()
+	const segment = "2001:db8:ffff::1"
+	for _, attach := range append([]config.Attach{"xdp"}, tcModes()...) {
+		for boundary, want := range map[string]map[string]uint64{
+			"drop":   {"boundary_unproven_dropped": 1, "inline_removed": 0},
+			"ignore": {"boundary_unproven_dropped": 0, "inline_removed": 1},
+		} {
+			t.Run(fmt.Sprintf("%s, %s", attach, boundary), func(t *testing.T) {
+				l := raiseHidden(t, attach, boundary, true)
+				must(t, l.Node("router"), "ip", "-6", "route", "add", segment, "via", "2001:db8:12::2")
+				must(t, l.Node("core"), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1")
+				must(t, l.Node("core"), "ip", "-6", "route", "add", segment, "encap", "seg6local", "action", "End", "flavors", "psp", "dev", "eth1")
+				routing := append([]byte{0, 4, 4, 1, 1, 0, 0, 0}, rightAddress.AsSlice()...)
+				forged := underneath(1, 43, append(routing, netip.MustParseAddr(segment).AsSlice()...))
+				copy(forged[24:40], netip.MustParseAddr(segment).AsSlice())
+				exchange(t, l, [][]byte{forged})
+				for node, outcome := range map[string]string{"router": "boundary_unproven_dropped", "exit": "inline_removed"} {
+					checkCounters(t, l, node, map[string]uint64{outcome: want[outcome]})
+				}
+			})
+		}
+	}
+}
+
+// The stack of an edge may put a routing header before a trace on the way out
+// (SRv6's inline mode): the trace does not leave with it.
+func TestEdgeKeepsTracesUnderneath(t *testing.T) {
+	t.Parallel()
+	for _, attach := range append([]config.Attach{"xdp"}, tcModes()...) {
+		t.Run(string(attach), func(t *testing.T) {
+			l := raiseHidden(t, attach, "ignore", false)
+			const segment = "2001:db8:ffff::2"
+			must(t, l.Node("exit"), "ip", "-6", "route", "add", segment, "via", rightAddress.String())
+			must(t, l.Node("exit"), "ip", "-6", "route", "add", rightAddress.String(), "encap", "seg6", "mode", "inline", "segs", segment, "dev", "eth1")
+			plain := packet(1, 64, nil, []byte("plainly"))
+			plain[6] = 59
+			got := exchange(t, l, [][]byte{packet(0, 64, oneTrace(), []byte("leaves")), plain})
+			if p, ok := got[0]; ok {
+				t.Errorf("the trace left: %x", p)
+			}
+			if p := got[1]; len(p) < 40 || p[6] != 43 {
+				t.Errorf("without a trace: %x", p)
+			}
+			checkCounters(t, l, "exit", map[string]uint64{"boundary_unproven_dropped": 1})
 		})
 	}
 }
