@@ -32,6 +32,7 @@ func TestCaptureRecipe(t *testing.T) {
 	script := strings.NewReplacer(
 		"waymark lab exec ", "waymark lab exec --name "+l.Name()+" ",
 		"waymark lab traffic ", "waymark lab traffic --name "+l.Name()+" ",
+		"sleep 2", "sleep 5", "duration:5", "duration:12", // others use the machine, too
 		"/tmp/", directory+"/").Replace(recipe)
 	cmd := exec.Command("bash", "-euc", script)
 	cmd.Env = append(os.Environ(), "PATH="+directory+":"+os.Getenv("PATH"))

@@ -96,6 +96,7 @@ func quotedBy(t *testing.T, l *lab.Lab) []byte {
 	if kind, _, _ := socketError(t, l.Node("alpha"), roadsBegin, 2); kind != byte(messages.TimeExceeded) {
 		t.Fatalf("type %d", kind)
 	}
+	await(t, "athos hears porthos", 2*time.Second, func() bool { return len(e.soFar()) > 0 })
 	heard := e.stop(t)
 	if len(heard) != 1 || heard[0].Source != porthosEnd {
 		t.Fatalf("athos heard %+v, want one error of porthos", heard)
