@@ -188,8 +188,12 @@ func forwardable(cfg ioam.NodeConfig, routing Routing, arrived []byte, after ioa
 	if next == 0 && len(ip) > 40 {
 		upper = ip[40]
 	}
-	if routing.Key == RouteByPorts && slices.Contains([]byte{0, 43, 44, 51, 60}, upper) {
+	extensions := []byte{0, 43, 44, 51, 60}
+	if routing.Key == RouteByPorts && slices.Contains(extensions, upper) {
 		return false // only the stack looks for ports there
+	}
+	if next != 0 && slices.Contains(extensions, next) && cfg.Interfaces[1].Roles&ioam.RoleEgress == 0 {
+		return false // the edge looks what the header hides
 	}
 	if next == 58 && (len(ip) == 40 || ip[40] != 128 && ip[40] != 129) {
 		return false
