@@ -80,3 +80,18 @@ func TestInterfacesAndDecapsulationsChange(t *testing.T) {
 		t.Errorf("after a reload: %+v", in)
 	}
 }
+
+// Sources that are there and list none do not mean any source.
+func TestDecapsulationWithoutSources(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	for _, sources := range []string{"[]", "null"} {
+		status, body := request(t, h, "POST", "/v1/decapsulations", `{"tunnel_destination":"2001:db8:ff::3","sources":`+sources+`}`)
+		if status != 422 || !strings.Contains(body, "no source is listed") {
+			t.Errorf("sources %s: %d %s", sources, status, body)
+		}
+	}
+	if h.datapath.applications() != 1 {
+		t.Error("what was refused was applied")
+	}
+}

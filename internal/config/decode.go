@@ -62,6 +62,24 @@ type field struct {
 	required    bool
 }
 
+// absentAny is what the absence of a key means that restricts something.
+const absentAny = "any"
+
+// differsEmpty reports whether a list that is written, and holds nothing, is not
+// the same as an absent one. A list without a value counts as empty only where
+// absence means any: who wrote the key wanted to restrict something, and the
+// items may have been commented out.
+func (f field) differsEmpty(node ast.Node) bool {
+	switch node.Type() {
+	case ast.SequenceType:
+		return f.absent != ""
+	case ast.NullType:
+		return f.absent == absentAny
+	default:
+		return false
+	}
+}
+
 // fields lists the keys of a struct type, in the file's order.
 func fields(t reflect.Type) []field {
 	var list []field
@@ -227,8 +245,8 @@ func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.V
 		first[key] = keyAt
 		v := dst.Field(known[i].index)
 		d.value(pair.Value, join(path, key), v)
-		if _, list := pair.Value.(*ast.SequenceNode); list && v.Kind() == reflect.Slice && v.IsNil() && known[i].absent != "" {
-			v.Set(reflect.MakeSlice(v.Type(), 0, 0)) // empty says something else than absent
+		if v.Kind() == reflect.Slice && v.IsNil() && known[i].differsEmpty(pair.Value) {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
 		}
 	}
 	for _, f := range known {

@@ -61,6 +61,12 @@ func TestFaultsOfTunnelEnds(t *testing.T) {
 	checkFaults(t, []faultCase{
 		{"no source", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: []}]", []string{
 			`3:61: decapsulations[0].sources: no source is listed, so no packet would be taken out of its tunnel; list the prefixes of the encapsulating nodes, or leave it out`}},
+		{"sources without a value", named + "decapsulations:\n  - tunnel-destination: 2001:db8::1\n    sources:\n    bare: true", []string{
+			`5:13: decapsulations[0].sources: no source is listed, so no packet would be taken out of its tunnel; list the prefixes of the encapsulating nodes, or leave it out`}},
+		{"null sources", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: null}]", []string{
+			`3:61: decapsulations[0].sources: no source is listed, so no packet would be taken out of its tunnel; list the prefixes of the encapsulating nodes, or leave it out`}},
+		{"a tilde for sources", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: ~}]", []string{
+			`3:61: decapsulations[0].sources: no source is listed, so no packet would be taken out of its tunnel; list the prefixes of the encapsulating nodes, or leave it out`}},
 		{"an IPv4 source", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: [192.0.2.0/24]}]", []string{
 			`3:62: decapsulations[0].sources[0]: 192.0.2.0 is an IPv4 address; write an IPv6 prefix such as 2001:db8:2::/64`}},
 		{"host bits", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: [\"2001:db8::1/64\"]}]", []string{
