@@ -59,7 +59,7 @@ func (a *Agent) heardError(m icmpv6.Message, send func(packet []byte) error) {
 		e.state, e.node = s, node
 	}
 	now := time.Now()
-	result := e.relay.Hear(m, tunnelerror.Node{Reference: e.node, HasAddress: a.hasAddress}, now, send)
+	result := e.relay.Hear(m, tunnelerror.Node{Reference: e.node, HasAddress: a.hasAddress, Outside: s.resolved.Outside}, now, send)
 	isRefusal := result == tunnelerror.TunnelOwn && icmpv6.Type(m.Body[0]) == icmpv6.ParameterProblem
 	if isRefusal && now.Sub(e.logged) >= refusalPeriod {
 		e.logged = now

@@ -69,6 +69,32 @@ func TestTunnelErrors(t *testing.T) {
 	}
 }
 
+// What arrives at the domain's edge cannot be an error of a router inside.
+func TestTunnelErrorsFromOutside(t *testing.T) {
+	h := newHarness(t, strings.Replace(tunnelConfig, "id: 201, role: [ingress, egress]", "id: 201", 1))
+	h.system.elsewhere = netip.MustParseAddr("2001:db8:1::2")
+	h.start()
+	m, _ := h.exceeded("2001:db8:a::1")
+	m.Interface = 2
+	h.system.errors <- m
+	eventually(t, "it is counted", func() bool { return h.status().TunnelErrors["outside"] == 1 })
+	for _, inside := range []ioam.IfIndex{3, 9} { // served, and not
+		m.Interface = inside
+		h.system.errors <- m
+	}
+	eventually(t, "two are relayed", func() bool { return h.status().TunnelErrors["relayed"] == 2 })
+	h.write(tunnelConfig)
+	if err := h.client.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.Interface = 2
+	h.system.errors <- m
+	eventually(t, "the interface is inside now", func() bool { return h.status().TunnelErrors["relayed"] == 3 })
+	if n := h.status().TunnelErrors["outside"]; n != 1 || len(h.system.sent) != 3 {
+		t.Errorf("%d from outside, %d sent", n, len(h.system.sent))
+	}
+}
+
 // A packet of this node is in no tunnel of mode auto; addresses are asked for
 // once a second, and what is known of them is bounded.
 func TestTunnelErrorsOfThisNode(t *testing.T) {

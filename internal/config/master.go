@@ -46,3 +46,29 @@ func masters(interfaces []ioam.Interface, masterOf map[ioam.IfIndex]ioam.IfIndex
 	}
 	return list
 }
+
+// outside are the served interfaces at the domain's edge whose boundary is drop,
+// and the masters all of whose members are. An interface with the role egress
+// alone is none of them: errors about what leaves there come back by it.
+func outside(interfaces []ioam.Interface, masterOf map[ioam.IfIndex]ioam.IfIndex) map[ioam.IfIndex]bool {
+	out, served := map[ioam.IfIndex]bool{}, map[ioam.IfIndex]bool{}
+	for _, i := range interfaces {
+		served[i.Index] = true
+		if i.Roles == 0 && i.Boundary == ioam.BoundaryDrop {
+			out[i.Index] = true
+		}
+	}
+	for range nesting {
+		all := map[ioam.IfIndex]bool{}
+		for member, master := range masterOf {
+			before, known := all[master]
+			all[master] = out[member] && (before || !known)
+		}
+		for master, isOutside := range all {
+			if isOutside && !served[master] {
+				out[master] = true
+			}
+		}
+	}
+	return out
+}

@@ -71,8 +71,49 @@ func TestResolveMasters(t *testing.T) {
 	if err := r.Node.Validate(); err != nil {
 		t.Error(err)
 	}
+	c.Interfaces[0].Role, c.Interfaces[0].Boundary, c.Encapsulations = nil, ioam.BoundaryDrop, nil
+	if r, err = c.Resolve(host); err != nil || !reflect.DeepEqual(r.Outside, map[ioam.IfIndex]bool{4: true, 20: true}) {
+		t.Errorf("outside are %v, %v", r.Outside, err)
+	}
 	host.broken = "masters"
 	if _, err := c.Resolve(host); err == nil || err.Error() != "look up the masters of interfaces: no such file" {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestOutside(t *testing.T) {
+	const in, out = ioam.RoleIngress, ioam.RoleEgress
+	interfaces := []ioam.Interface{
+		{Index: 1, Boundary: ioam.BoundaryDrop}, {Index: 2, Boundary: ioam.BoundaryDrop},
+		{Index: 3, Boundary: ioam.BoundaryStrip}, {Index: 4, Boundary: ioam.BoundaryIgnore},
+		{Index: 5, Boundary: ioam.BoundaryDrop, Roles: in}, {Index: 6, Boundary: ioam.BoundaryDrop, Roles: out},
+		{Index: 7, Boundary: ioam.BoundaryDrop, Roles: in | out},
+	}
+	type of = map[ioam.IfIndex]ioam.IfIndex
+	for _, test := range []struct {
+		name     string
+		masterOf of
+		want     []ioam.IfIndex // besides 1 and 2
+	}{
+		{"no masters", nil, nil},
+		{"a master of one", of{1: 20}, []ioam.IfIndex{20}},
+		{"of both", of{1: 20, 2: 20}, []ioam.IfIndex{20}},
+		{"of one inside", of{1: 20, 7: 20}, nil},
+		{"of one that is not served", of{1: 20, 8: 20}, nil},
+		{"of one inside alone", of{6: 20}, nil},
+		{"of one that strips", of{1: 20, 3: 20}, nil},
+		{"of others", of{8: 20}, nil},
+		{"a master's master", of{1: 20, 20: 30}, []ioam.IfIndex{20, 30}},
+		{"which has another member", of{1: 20, 20: 30, 8: 30}, []ioam.IfIndex{20}},
+		{"served inside", of{1: 7}, nil},
+		{"of itself", of{1: 20, 20: 20}, nil},
+	} {
+		want := map[ioam.IfIndex]bool{1: true, 2: true}
+		for _, i := range test.want {
+			want[i] = true
+		}
+		if got := outside(interfaces, test.masterOf); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", test.name, got, want)
+		}
 	}
 }

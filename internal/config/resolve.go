@@ -54,6 +54,8 @@ type Resolved struct {
 	Sourceless []Sourceless
 	// Unspared are collectors whose addresses are not all in Node.
 	Unspared []Unspared
+	// Outside are the devices by which nothing from inside the domain arrives.
+	Outside map[ioam.IfIndex]bool
 	// Missing are the interfaces that the configuration names and the host
 	// does not have now. They and their encapsulations are not in Node.
 	Missing []string
@@ -117,13 +119,15 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		return Resolved{}, err
 	}
 	out.Node = b.node
+	var masterOf map[ioam.IfIndex]ioam.IfIndex
 	if members {
-		masterOf, err := h.Masters()
-		if err != nil {
+		var err error
+		if masterOf, err = h.Masters(); err != nil {
 			return Resolved{}, fmt.Errorf("look up the masters of interfaces: %w", err)
 		}
 		out.Node.Masters = masters(out.Node.Interfaces, masterOf)
 	}
+	out.Outside = outside(out.Node.Interfaces, masterOf)
 	return out, nil
 }
 

@@ -81,6 +81,7 @@ func TestResolve(t *testing.T) {
 		Attach:  map[ioam.IfIndex]string{4: "tcx", 9: "auto"},
 		Fast:    map[ioam.IfIndex]bool{9: true},
 		Derived: map[netip.Addr]netip.Addr{},
+		Outside: map[ioam.IfIndex]bool{},
 		Node: ioam.NodeConfig{
 			ID: 7, IDWide: 77, FlowSeed: 0x5741594d41524b36, FlowEntries: 4096, ExportLimit: 100, ExportRate: 10000,
 			Interfaces: []ioam.Interface{

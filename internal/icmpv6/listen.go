@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // Type is that of a message (RFC 4443 §2.1).
@@ -40,7 +42,8 @@ const defaultHopLimit = 64
 type Message struct {
 	Body         []byte // from the ICMPv6 header on
 	Source       netip.Addr
-	HopLimit     uint8 // as it arrived
+	Interface    ioam.IfIndex // by which it arrived; 0 when the kernel does not say
+	HopLimit     uint8        // as it arrived
 	TrafficClass uint8
 }
 
@@ -75,7 +78,8 @@ func Listen(longest, perSecond int, types ...Type) (*Listener, error) {
 	return &Listener{ip, longest, perSecond}, nil
 }
 
-// prepare blocks every other type, and asks for what IPv6 headers say.
+// prepare blocks every other type, and asks for what IPv6 headers say and for
+// the interface of arrival.
 func prepare(fd int, types []Type) error {
 	var filter unix.ICMPv6Filter
 	for i := range filter.Data {
@@ -86,6 +90,7 @@ func prepare(fd int, types []Type) error {
 	}
 	return errors.Join(
 		unix.SetsockoptICMPv6Filter(fd, unix.IPPROTO_ICMPV6, unix.ICMPV6_FILTER, &filter),
+		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1),
 		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1),
 		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1))
 }
@@ -124,7 +129,7 @@ func (l *Listener) Read(ctx context.Context, heard func(Message)) error {
 	}
 }
 
-// read takes what the kernel says of the IPv6 header.
+// read takes what the kernel says of the IPv6 header and of the way of arrival.
 func (m *Message) read(control []byte) {
 	list, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
@@ -134,11 +139,13 @@ func (m *Message) read(control []byte) {
 		if c.Header.Level != unix.IPPROTO_IPV6 || len(c.Data) < 4 {
 			continue
 		}
-		switch value := uint8(binary.NativeEndian.Uint32(c.Data)); c.Header.Type {
-		case unix.IPV6_HOPLIMIT:
+		switch value := uint8(binary.NativeEndian.Uint32(c.Data)); {
+		case c.Header.Type == unix.IPV6_HOPLIMIT:
 			m.HopLimit = value
-		case unix.IPV6_TCLASS:
+		case c.Header.Type == unix.IPV6_TCLASS:
 			m.TrafficClass = value
+		case c.Header.Type == unix.IPV6_PKTINFO && len(c.Data) >= unix.SizeofInet6Pktinfo: // the index follows an address
+			m.Interface = ioam.IfIndex(binary.NativeEndian.Uint32(c.Data[16:]))
 		}
 	}
 }

@@ -43,7 +43,10 @@ func alone(t *testing.T, f func() error) {
 	}
 }
 
-// message is an error of some type, with some bytes behind its header.
+// loopback is the index of lo in a network namespace of its own.
+const loopback = 1
+
+// message is an error of some type, with some bytes after its header.
 func message(kind Type, last byte) []byte {
 	return append([]byte{byte(kind), 0, 0, 0, 0, 0, 5, 0}, bytes.Repeat([]byte{last}, 60)...)
 }
@@ -87,8 +90,8 @@ func TestListen(t *testing.T) {
 		select {
 		case got := <-heard:
 			copy(got.Body[2:4], want[2:4]) // the kernel's checksum
-			if !bytes.Equal(got.Body, want) || got.Source != netip.IPv6Loopback() || got.HopLimit != 7 || got.TrafficClass != 0xb8 {
-				t.Errorf("heard %+v, want %x with hop limit 7 and traffic class 0xb8", got, want)
+			if !bytes.Equal(got.Body, want) || got.Source != netip.IPv6Loopback() || got.Interface != loopback || got.HopLimit != 7 || got.TrafficClass != 0xb8 {
+				t.Errorf("heard %+v, want %x by interface %d with hop limit 7 and traffic class 0xb8", got, want, loopback)
 			}
 		case <-time.After(5 * time.Second):
 			t.Fatal("nothing was heard")

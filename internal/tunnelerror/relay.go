@@ -49,12 +49,13 @@ const (
 	Foreign          // about no packet that this node encapsulates
 	TooShort         // it quotes too little of the packet inside
 	Malformed        // no error, or from an address that no router has
+	Outside          // about a packet of this node, but it came from outside of the domain
 	TunnelOwn        // caused by the tunnel's headers: without them it would not be
 	Unsent           // the kernel did not send it
 	numResults
 )
 
-var resultNames = [numResults]string{"relayed", "limited", "foreign", "too_short", "malformed", "tunnel_own", "unsent"}
+var resultNames = [numResults]string{"relayed", "limited", "foreign", "too_short", "malformed", "outside", "tunnel_own", "unsent"}
 
 // String is the result's name.
 func (r Result) String() string {
@@ -69,6 +70,7 @@ func (r Result) String() string {
 type Node struct {
 	Reference  *ioam.Node
 	HasAddress func(netip.Addr) bool
+	Outside    map[ioam.IfIndex]bool // the devices by which no error from inside the domain arrives
 }
 
 // Relay relays errors at a bounded rate and counts what became of them. The zero
@@ -93,6 +95,8 @@ func (r *Relay) Hear(m icmpv6.Message, node Node, now time.Time, send func(packe
 func (r *Relay) relay(m icmpv6.Message, node Node, now time.Time, send func(packet []byte) error) Result {
 	e, result := examine(m, node.Reference)
 	switch {
+	case (result == Relayed || result == TunnelOwn) && node.Outside[m.Interface]:
+		return Outside
 	case result != Relayed:
 		return result
 	case !r.take(now):

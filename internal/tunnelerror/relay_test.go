@@ -23,6 +23,9 @@ var (
 	start  = time.Date(2026, 11, 22, 14, 0, 0, 0, time.UTC)
 )
 
+// elsewhere says of every address that it is not this node's.
+func elsewhere(netip.Addr) bool { return false }
+
 // encapsulating is a node that takes all into a tunnel.
 func encapsulating(t testing.TB, mode ioam.Mode) *ioam.Node {
 	t.Helper()
@@ -100,6 +103,7 @@ func TestRelay(t *testing.T) {
 	bareWithLabel, bareWords := extended(inner)
 	from := func(a netip.Addr, m icmpv6.Message) icmpv6.Message { m.Source = a; return m }
 	right := message(icmpv6.TimeExceeded, 0, 0, quote)
+	by := func(i ioam.IfIndex, m icmpv6.Message) icmpv6.Message { m.Interface = i; return m }
 	limit := func(n uint8) icmpv6.Message { m := right; m.HopLimit = n; return m }
 	for _, test := range []struct {
 		name    string
@@ -135,6 +139,11 @@ func TestRelay(t *testing.T) {
 		{"no type", message(0, 0, 0, quote), Malformed, nil},
 		{"7 bytes", icmpv6.Message{Body: right.Body[:7], Source: router, HopLimit: 64}, Malformed, nil},
 		{"nothing quoted", message(icmpv6.TimeExceeded, 0, 0, nil), TooShort, nil},
+		{"from outside of the domain", by(7, right), Outside, nil},
+		{"parameter problem from outside", by(7, message(icmpv6.ParameterProblem, 2, 44, quote)), Outside, nil},
+		{"from outside, with no hop left", by(7, limit(1)), Outside, nil},
+		{"from outside, about another's packet", by(7, message(icmpv6.TimeExceeded, 0, 0, inner)), Foreign, nil},
+		{"by another interface", by(8, right), Relayed, want(icmpv6.TimeExceeded, 0, 0, inner)},
 		{"from a link-local address", from(netip.MustParseAddr("fe80::1"), right), Malformed, nil},
 		{"from a multicast group", from(netip.MustParseAddr("ff02::1"), right), Malformed, nil},
 		{"from nowhere", from(netip.IPv6Unspecified(), right), Malformed, nil},
@@ -145,7 +154,7 @@ func TestRelay(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var r Relay
 			var sent []byte
-			result := r.Hear(test.message, Node{node, func(netip.Addr) bool { return false }}, start, func(p []byte) error { sent = p; return nil })
+			result := r.Hear(test.message, Node{Reference: node, HasAddress: elsewhere, Outside: map[ioam.IfIndex]bool{7: true}}, start, func(p []byte) error { sent = p; return nil })
 			if result != test.result || !bytes.Equal(sent, test.want) {
 				t.Errorf("%v\n%x\nwant %v\n%x", result, sent, test.result, test.want)
 			}
@@ -166,7 +175,7 @@ func TestRelayToThisNode(t *testing.T) {
 		m := message(icmpv6.TimeExceeded, 0, 0, tunnelled(t, node, datagram(100)))
 		var r Relay
 		var sent []byte
-		own := Node{node, func(a netip.Addr) bool { return a == host }}
+		own := Node{Reference: node, HasAddress: func(a netip.Addr) bool { return a == host }}
 		if got := r.Hear(m, own, start, func(p []byte) error { sent = p; return nil }); got != result {
 			t.Errorf("%v: %v, want %v", mode, got, result)
 		}
@@ -178,7 +187,7 @@ func TestRelayToThisNode(t *testing.T) {
 
 // A flood is limited: at once, and over time.
 func TestLimit(t *testing.T) {
-	node := Node{encapsulating(t, ioam.ModeEncap), func(netip.Addr) bool { return false }}
+	node := Node{Reference: encapsulating(t, ioam.ModeEncap), HasAddress: elsewhere}
 	right := message(icmpv6.TimeExceeded, 0, 0, tunnelled(t, node.Reference, datagram(100)))
 	foreign := message(icmpv6.TimeExceeded, 0, 0, datagram(100))
 	var r Relay
@@ -200,12 +209,17 @@ func TestLimit(t *testing.T) {
 	flood(start, 1000, burst)
 	flood(start.Add(10*time.Millisecond), 100, 10)
 	flood(start.Add(5*time.Millisecond), 10, 0) // the clock went back
+	outside := right
+	outside.Interface, node.Outside = 7, map[ioam.IfIndex]bool{7: true}
+	for range 1000 { // take nothing from the bucket, either
+		r.Hear(outside, node, start.Add(time.Hour), send)
+	}
 	flood(start.Add(time.Hour), 1000, burst)
 	counts := map[Result]uint64{}
 	for _, c := range r.Counts() {
 		counts[c.Result] = c.Errors
 	}
-	if counts[Relayed] != 2*burst+10 || counts[Limited] != 2110-2*burst-10 || counts[Foreign] != 2110 {
+	if counts[Relayed] != 2*burst+10 || counts[Limited] != 2110-2*burst-10 || counts[Foreign] != 2110 || counts[Outside] != 1000 {
 		t.Errorf("counted %v", counts)
 	}
 	if got := r.Hear(right, node, start.Add(2*time.Hour), func([]byte) error { return errors.New("no route") }); got != Unsent {
@@ -260,7 +274,7 @@ func FuzzRelay(f *testing.F) {
 		var r Relay
 		m := icmpv6.Message{Body: bytes.Clone(body), Source: router, HopLimit: hopLimit}
 		var sent []byte
-		result := r.Hear(m, Node{node, func(netip.Addr) bool { return false }}, start, func(p []byte) error { sent = p; return nil })
+		result := r.Hear(m, Node{Reference: node, HasAddress: elsewhere, Outside: map[ioam.IfIndex]bool{7: true}}, start, func(p []byte) error { sent = p; return nil })
 		if (result == Relayed) != (sent != nil) || !bytes.Equal(m.Body, body) {
 			t.Fatalf("%v, sent %x", result, sent)
 		}

@@ -189,6 +189,31 @@ func TestForgedTunnelErrors(t *testing.T) {
 	}
 }
 
+// What porthos has quoted does not make athos send anything when alpha, which is
+// outside of the domain, sends it.
+func TestTunnelErrorsFromOutside(t *testing.T) {
+	t.Parallel()
+	l := raiseRoad(t, treatment{"encap", "xdp", "stack"})
+	right := quotedBy(t, l)
+	await(t, "the first error is counted", 5*time.Second, func() bool { return statusOf(t, l, "athos").TunnelErrors["relayed"] == 1 })
+	var sender *messages.Sender
+	if err := l.Node("alpha").Do(func() (err error) { sender, err = messages.NewSender(); return err }); err != nil {
+		t.Fatal(err)
+	}
+	defer sender.Close()
+	alpha := listen(t, l.Node("alpha"))
+	const forged = 3
+	for range forged {
+		if err := sender.Send(fromPorthos(right)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "they are refused", 5*time.Second, func() bool { return statusOf(t, l, "athos").TunnelErrors["outside"] == forged })
+	if heard, n := alpha.stop(t), statusOf(t, l, "athos").TunnelErrors["relayed"]; len(heard) > 0 || n != 1 {
+		t.Errorf("alpha heard %+v; athos relayed %d", heard, n)
+	}
+}
+
 // An error that comes by an interface which is not served is relayed, too.
 func TestTunnelErrorsByAnotherWay(t *testing.T) {
 	t.Parallel()
