@@ -49,17 +49,18 @@ func unselective(node ioam.NodeConfig, e ioam.Encapsulation) bool {
 }
 
 // unsecured are the collectors on other hosts that records go to without TLS.
-func (a *Agent) unsecured(exporters []config.Export) (list []string) {
+func (a *Agent) unsecured(exporters []config.Export, isOwn func(netip.Addr) bool) (list []string) {
 	for _, e := range exporters {
-		if e.Kind == config.ExportIPFIX && e.Address.Transport != export.TLS && !a.isHere(e.Address.Host) {
+		if e.Kind == config.ExportIPFIX && e.Address.Transport != export.TLS && !a.isHere(e.Address.Host, isOwn) {
 			list = append(list, config.FormatText(e.Address))
 		}
 	}
 	return list
 }
 
-// isHere tells whether a host, by address or name, is this one.
-func (a *Agent) isHere(host string) bool {
+// isHere reports whether a host, by address or name, is the one with these own
+// addresses.
+func (a *Agent) isHere(host string, isOwn func(netip.Addr) bool) bool {
 	var addresses []netip.Addr
 	if literal, err := netip.ParseAddr(host); err == nil {
 		addresses = append(addresses, literal.WithZone(""))
@@ -67,7 +68,7 @@ func (a *Agent) isHere(host string) bool {
 		addresses = a.names.addresses(host)
 	}
 	elsewhere := func(ip netip.Addr) bool {
-		return !ip.IsLoopback() && !a.options.System.HasAddress(ip)
+		return !ip.IsLoopback() && !isOwn(ip)
 	}
 	return len(addresses) > 0 && !slices.ContainsFunc(addresses, elsewhere)
 }

@@ -218,6 +218,8 @@ type fakeSystem struct {
 	sent        chan []byte       // packets
 	ids         map[string]uint64 // settings of ids, by name; absent: the kernel's default
 	idsRead     int
+
+	addressesRead atomic.Int32 // how often
 }
 
 func newFakeSystem() *fakeSystem {
@@ -258,10 +260,12 @@ func (s *fakeSystem) setLinks(change func(map[string]config.Link)) {
 }
 
 func (s *fakeSystem) NoRoute(netip.Addr) string { return "" }
-func (s *fakeSystem) HasAddress(a netip.Addr) bool {
+func (s *fakeSystem) OwnAddresses() func(netip.Addr) bool {
+	s.addressesRead.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return a != s.elsewhere
+	elsewhere := s.elsewhere
+	return func(a netip.Addr) bool { return a != elsewhere }
 }
 func (s *fakeSystem) SourceTo(netip.Addr) (netip.Addr, error) {
 	s.mu.Lock()

@@ -56,8 +56,9 @@ type System interface {
 	InterfaceHealth(name string, mtu int) health.Interface
 	// NoRoute says why an address cannot be reached, "" when it can.
 	NoRoute(dst netip.Addr) string
-	// HasAddress tells whether an address is one of this node's.
-	HasAddress(a netip.Addr) bool
+	// OwnAddresses is a look at this node's addresses: it reports of each address
+	// whether it was one of them.
+	OwnAddresses() func(netip.Addr) bool
 }
 
 // kernel is the System of the network namespace that this process runs in.
@@ -216,7 +217,7 @@ func (kernel) InterfaceHealth(name string, mtu int) health.Interface {
 	return health.ReadInterface(name, mtu)
 }
 
-func (kernel) HasAddress(a netip.Addr) bool { return health.HasAddress(a) }
+func (kernel) OwnAddresses() func(netip.Addr) bool { return health.OwnAddresses() }
 
 func (kernel) NoRoute(dst netip.Addr) string { return health.NoRoute(dst) }
 

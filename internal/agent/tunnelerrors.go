@@ -22,16 +22,14 @@ type tunnelErrors struct {
 	state *state // that node is of
 	node  *ioam.Node
 
-	own      map[netip.Addr]bool // whether an address is this node's, lately
-	ownSince time.Time
-	logged   time.Time // that a tunnel's headers are refused
+	isOwn   func(netip.Addr) bool // whether an address was this node's at ownRead
+	ownRead time.Time
+	logged  time.Time // that a tunnel's headers are refused
 }
 
 const (
-	// ownPeriod is how long an answer about an address holds.
+	// ownPeriod is how often this node's addresses are read at most.
 	ownPeriod = time.Second
-	// maxOwn bounds how many are kept.
-	maxOwn = 1024
 	// refusalPeriod bounds how often the log says that headers are refused.
 	refusalPeriod = time.Minute
 )
@@ -67,18 +65,13 @@ func (a *Agent) heardError(m icmpv6.Message, send func(packet []byte) error) {
 	}
 }
 
-// hasAddress asks the kernel once a second for each address.
+// hasAddress reports whether an address was this node's a second ago or later.
 func (a *Agent) hasAddress(address netip.Addr) bool {
 	e := &a.tunnelErrors
-	if now := time.Now(); now.Sub(e.ownSince) >= ownPeriod || len(e.own) >= maxOwn {
-		e.own, e.ownSince = make(map[netip.Addr]bool), now
+	if now := time.Now(); e.isOwn == nil || now.Sub(e.ownRead) >= ownPeriod {
+		e.isOwn, e.ownRead = a.options.System.OwnAddresses(), now
 	}
-	own, known := e.own[address]
-	if !known {
-		own = a.options.System.HasAddress(address)
-		e.own[address] = own
-	}
-	return own
+	return e.isOwn(address)
 }
 
 // tunnelErrorCounts are the results that have happened.

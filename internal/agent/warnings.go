@@ -56,14 +56,8 @@ func (a *Agent) facts(s *state) health.Node {
 		}
 	}
 	n.Ends, n.NoIngress = ends(s.config), !slices.ContainsFunc(s.config.Interfaces, func(i config.Interface) bool { return slices.Contains(i.Role, ioam.RoleIngress) })
-	n.Unsecured, n.NoCollectors = a.unsecured(s.config.Export), s.config.CollectorsUnknown()
-	own := map[netip.Addr]bool{}
-	isOwn := func(ip netip.Addr) bool {
-		if _, asked := own[ip]; !asked { // mostly it is one for all
-			own[ip] = a.options.System.HasAddress(ip)
-		}
-		return own[ip]
-	}
+	isOwn := a.options.System.OwnAddresses()
+	n.Unsecured, n.NoCollectors = a.unsecured(s.config.Export, isOwn), s.config.CollectorsUnknown()
 	for _, e := range s.resolved.Node.Encapsulations {
 		fact := health.Encapsulation{Name: e.Name, Interface: names[e.Interface], Insertion: e.Insertion(), Options: len(e.Options)}
 		fact.Unjoined = inserts(e, unjoined)

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"unsafe"
 
@@ -55,14 +54,21 @@ func lroEnabled(name string) bool {
 	return errno == 0 && value.data&ethFlagLRO != 0
 }
 
-// HasAddress tells whether an address is one of this network namespace's; true
-// also when it cannot be found out.
-func HasAddress(a netip.Addr) bool {
+// OwnAddresses reads the addresses of this network namespace, and reports of each
+// address whether it is one of them. Where they cannot be read, every address
+// counts as one.
+func OwnAddresses() func(netip.Addr) bool {
 	list, err := net.InterfaceAddrs()
-	return err != nil || slices.ContainsFunc(list, func(own net.Addr) bool {
-		prefix, err := netip.ParsePrefix(own.String())
-		return err == nil && prefix.Addr() == a
-	})
+	if err != nil {
+		return func(netip.Addr) bool { return true }
+	}
+	own := make(map[netip.Addr]bool, len(list))
+	for _, a := range list {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			own[prefix.Addr()] = true
+		}
+	}
+	return func(a netip.Addr) bool { return own[a] }
 }
 
 // NoRoute says why an address cannot be reached, "" when it can.
