@@ -149,6 +149,11 @@ func TestTunnelErrorsUnheard(t *testing.T) {
 			if h.warned(health.TunnelErrorsUnheard) != test.warned {
 				t.Errorf("warned %v, want %v", !test.warned, test.warned)
 			}
+			for _, w := range h.agent.warnings() { // a firewall has the same effect, which the agent cannot see
+				if (w.Code == health.TunnelErrorsUnheard || w.Code == health.PathMTUUnwatched) && !strings.Contains(w.Cure, "state invalid") {
+					t.Errorf("%s: %s", w.Code, w.Cure)
+				}
+			}
 		})
 	}
 }

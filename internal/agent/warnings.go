@@ -147,6 +147,11 @@ func (a *Agent) logWarning(w health.Warning) {
 	a.log.Log(context.Background(), level, w.Text, append(attributes, "cure", w.Cure)...)
 }
 
+// unheardCure lets the agent hear ICMPv6 errors about tunnelled packets. It names
+// the firewall, because the agent cannot see that one drops them.
+const unheardCure = "give the agent CAP_NET_RAW (AmbientCapabilities and CapabilityBoundingSet in its systemd unit); " +
+	"where a firewall drops packets of state invalid, let it first accept ICMPv6 types 1 to 4 to tunnel sources"
+
 // ownWarnings are about the agent itself.
 func (a *Agent) ownWarnings(s *state) []health.Warning {
 	var ws []health.Warning
@@ -173,12 +178,12 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 	if fault := a.paths.fault.Load(); fault != nil && len(tunnels(s)) > 0 {
 		ws = append(ws, health.New(health.PathMTUUnwatched, "",
 			"Packet Too Big messages are not heard, so packets that a tunnel makes too large for a link of its path are lost: "+*fault,
-			"give the agent CAP_NET_RAW (AmbientCapabilities and CapabilityBoundingSet in its systemd unit)"))
+			unheardCure))
 	}
 	if fault := a.tunnelErrors.fault.Load(); fault != nil && len(tunnels(s)) > 0 {
 		ws = append(ws, health.New(health.TunnelErrorsUnheard, "",
 			"ICMPv6 errors about tunnelled packets are not heard, so the packets' senders do not get them, and traceroute lacks the nodes inside tunnels: "+*fault,
-			"give the agent CAP_NET_RAW (AmbientCapabilities and CapabilityBoundingSet in its systemd unit)"))
+			unheardCure))
 	}
 	if err := a.metricsServer.fault(); err != nil {
 		ws = append(ws, metricsWarning(err))
