@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -62,7 +61,7 @@ type Agent struct {
 	kernelEvents  kernelEvents
 	taiOffset     atomic.Int64 // nanoseconds, as the data plane was last told
 
-	change sync.Mutex                 // held while what runs is being replaced
+	change changeLock                 // held while what runs is being replaced
 	state  atomic.Pointer[state]      // what runs
 	view   atomic.Pointer[exportView] // of it, for exports
 	ending bool                       // under change: no more changes
@@ -218,12 +217,16 @@ func (a *Agent) end(removing bool) error {
 const (
 	clockPeriod   = time.Second
 	metricsPeriod = 5 // in clock periods
+	// changeLimit is more than a change of what runs takes: with very many
+	// interfaces that may be half a minute.
+	changeLimit = time.Minute
 )
 
 // tick does what is due by time alone.
 func (a *Agent) tick(ctx context.Context) {
+	stuck := false
 	for n := 1; sleep(ctx, clockPeriod); n++ {
-		a.options.Manager.Alive()
+		stuck = a.reportAlive(stuck)
 		a.followClock()
 		a.followSources()
 		a.followIDs(n)
@@ -235,6 +238,21 @@ func (a *Agent) tick(ctx context.Context) {
 		a.noteLosses()
 		a.exportLost.add(time.Now(), a.totalExportLost())
 	}
+}
+
+// reportAlive gives the service manager a sign of life, unless a change of what
+// runs does not end: this clock would go on, while no interface, configuration
+// or path MTU is followed any more. It returns whether that is so.
+func (a *Agent) reportAlive(before bool) (stuck bool) {
+	held := a.change.heldFor(time.Now())
+	if held < changeLimit {
+		a.options.Manager.Alive()
+		return false
+	}
+	if !before {
+		a.log.Error("a change of what runs has not ended; the service manager gets no signs of life until it does", "after", held.Round(time.Second))
+	}
+	return true
 }
 
 // losses are how many records and events of the kernel found no room and how

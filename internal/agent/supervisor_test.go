@@ -117,6 +117,42 @@ func TestServiceManager(t *testing.T) {
 	m.want("STOPPING=1", "STATUS=ends; packets keep their treatment")
 }
 
+// An agent whose change of what runs does not end gives no sign of life, although
+// its clock goes on: the service manager is to start it again.
+func TestWatchdogSeesAStuckChange(t *testing.T) {
+	m := newServiceManager(t)
+	t.Setenv("WATCHDOG_USEC", "60000000")
+	h := newHarness(t, baseConfig)
+	h.manager = supervisor.New(slog.New(slog.DiscardHandler))
+	h.start()
+	m.next("READY=1")
+	long := func(held time.Duration) {
+		since := time.Now().Add(-held)
+		h.agent.change.since.Store(&since)
+	}
+	h.agent.change.Lock()
+	long(30 * time.Second)
+	m.next("WATCHDOG=1") // as long as a large configuration may take
+
+	long(changeLimit)
+	for silent := false; !silent; {
+		_ = m.socket.SetReadDeadline(time.Now().Add(2*clockPeriod + clockPeriod/2))
+		_, err := m.socket.Read(make([]byte, 4096))
+		if silent = err != nil; !silent && h.agent.change.heldFor(time.Now()) > changeLimit+10*clockPeriod {
+			t.Error("the agent says that it is alive")
+			break
+		}
+	}
+	if n := strings.Count(h.log.String(), "has not ended"); n != 1 {
+		t.Errorf("the log says it %d times:\n%s", n, h.log)
+	}
+	h.agent.change.Unlock()
+	m.next("WATCHDOG=1")
+	if h.agent.change.heldFor(time.Now()) != 0 {
+		t.Error("a lock that nothing holds is held")
+	}
+}
+
 // Without a service manager, or with one that does not listen, the agent runs;
 // the log says so once.
 func TestServiceManagerAway(t *testing.T) {
