@@ -215,11 +215,10 @@ func (r *ngReader) option(i *ngInterface, code uint16, length uint32) error {
 }
 
 // unitsPerSecond reads a resolution: a negative power of 10, or of 2 with the
-// first bit; 0 for those that 64 bits cannot have.
+// first bit, so that 0 is whole seconds; the result is 0 for those that 64 bits
+// cannot have.
 func unitsPerSecond(resolution byte) uint64 {
 	switch exponent := resolution & 0x7f; {
-	case resolution == 0:
-		return 1e6
 	case resolution > 0x7f && exponent < 64:
 		return 1 << exponent
 	case resolution > 19:

@@ -3,7 +3,9 @@
 package decode
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -88,6 +90,37 @@ func TestAgainstTshark(t *testing.T) {
 	for name, n := range tsharktest.Compare(t, file, export.Clock{Format: ioam.TimestampPOSIX}, r.records) {
 		if n < 100 {
 			t.Errorf("only %d values of %s were compared", n, name)
+		}
+	}
+}
+
+// A resolution of an interface's times means the same to tshark, up to the
+// nanoseconds that its arithmetic has room for.
+func TestResolutionsAgainstTshark(t *testing.T) {
+	packet := udp(0, options(t, 17, randomTrace(rand.New(rand.NewPCG(3, 4))).Option()))
+	for _, resolution := range []byte{0, 1, 3, 6, 9, 0x80, 0x81, 0x8a, 0x94, 0xa0} {
+		const seconds = 1_000_003
+		units := unitsPerSecond(resolution)
+		block := ngPacket(packet)
+		at := uint64(seconds)*units + units/4
+		binary.LittleEndian.PutUint32(block[12:], uint32(at>>32))
+		binary.LittleEndian.PutUint32(block[16:], uint32(at))
+		capture := bytes.Join([][]byte{ngSection(), ngInterfaceBlock(ngOption(optionResolution, []byte{resolution})), block}, nil)
+		file := filepath.Join(t.TempDir(), "one.pcapng")
+		if err := os.WriteFile(file, capture, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewReader(bytes.NewReader(capture))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := fmt.Sprintf("%d.%09d", p.Time.Unix(), p.Time.Nanosecond())
+		if theirs := tshark.Run(t, file, "frame", "-e", "frame.time_epoch"); len(theirs) != 1 || theirs[0] != ours {
+			t.Errorf("resolution %#x, time %d: we read %s, tshark %s", resolution, at, ours, theirs)
 		}
 	}
 }
