@@ -51,6 +51,7 @@ type Agent struct {
 	suppressed    recently
 	lossTimes     lossTimes
 	exportLost    recently
+	errorsLost    recently // ICMPv6 errors
 	flows         flowAllowance
 	paths         paths
 	tunnelErrors  tunnelErrors
@@ -273,6 +274,7 @@ func (a *Agent) noteLosses() {
 		a.suppressed.add(time.Now(), suppressed)
 		a.lossTimes.note(time.Now(), lost+suppressed)
 	}
+	a.errorsLost.add(time.Now(), a.totalErrorsLost())
 }
 
 func (a *Agent) totalExportLost() uint64 {

@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/routing"
+	"github.com/waymark-net/waymark/internal/socketdrops"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -219,7 +220,8 @@ type fakeSystem struct {
 	ids         map[string]uint64 // settings of ids, by name; absent: the kernel's default
 	idsRead     int
 
-	addressesRead atomic.Int32 // how often
+	addressesRead atomic.Int32  // how often
+	dropped       atomic.Uint32 // by each of the sockets that hear errors
 }
 
 func newFakeSystem() *fakeSystem {
@@ -347,13 +349,15 @@ func (s *fakeSystem) WatchRoutes(ctx context.Context, _ routing.Plane, explain f
 	return nil
 }
 
-func (s *fakeSystem) WatchTooBig(ctx context.Context, listening func(), heard func([]byte)) error {
+func (s *fakeSystem) WatchTooBig(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func([]byte)) error {
 	s.mu.Lock()
 	deaf := s.deaf
 	s.mu.Unlock()
 	if deaf != nil {
 		return deaf
 	}
+	lost.Begin(func() (uint32, error) { return s.dropped.Load(), nil })
+	defer lost.End()
 	listening()
 	for {
 		select {
@@ -365,13 +369,15 @@ func (s *fakeSystem) WatchTooBig(ctx context.Context, listening func(), heard fu
 	}
 }
 
-func (s *fakeSystem) WatchTunnelErrors(ctx context.Context, listening func(), heard func(icmpv6.Message, func([]byte) error)) error {
+func (s *fakeSystem) WatchTunnelErrors(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func(icmpv6.Message, func([]byte) error)) error {
 	s.mu.Lock()
 	deaf := s.deaf
 	s.mu.Unlock()
 	if deaf != nil {
 		return deaf
 	}
+	lost.Begin(func() (uint32, error) { return s.dropped.Load(), nil })
+	defer lost.End()
 	listening()
 	for {
 		select {

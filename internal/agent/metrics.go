@@ -107,9 +107,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	for _, c := range a.paths.table.Counts() {
 		counter(descTooBig, c.Messages, c.Result.String())
 	}
+	counter(descTooBig, a.paths.lost.Lost(), resultLost)
 	for _, c := range a.tunnelErrors.relay.Counts() {
 		counter(descTunnelErrors, c.Errors, c.Result.String())
 	}
+	counter(descTunnelErrors, a.tunnelErrors.lost.Lost(), resultLost)
 	counter(descReloads, a.reloads.Load(), "ok")
 	counter(descReloads, a.reloadsFailed.Load(), "failed")
 	for _, i := range a.datapath.Interfaces() {

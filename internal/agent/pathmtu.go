@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/pathmtu"
+	"github.com/waymark-net/waymark/internal/socketdrops"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -21,6 +22,7 @@ type paths struct {
 	table pathmtu.Table
 	wake  chan struct{}          // something changed
 	fault atomic.Pointer[string] // why nothing is heard; nil when it is
+	lost  socketdrops.Counter    // messages that were not heard
 }
 
 const (
@@ -53,7 +55,7 @@ func tunnels(s *state) []pathmtu.Tunnel {
 // source of these is this node, and the kernel knows of no such tunnel.
 func (a *Agent) hearTooBig(ctx context.Context) {
 	a.hear(ctx, "the path MTU of tunnels is not watched", &a.paths.fault, func(listening func()) error {
-		return a.options.System.WatchTooBig(ctx, listening, a.heard)
+		return a.options.System.WatchTooBig(ctx, &a.paths.lost, listening, a.heard)
 	})
 }
 

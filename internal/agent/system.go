@@ -24,6 +24,7 @@ import (
 	"github.com/waymark-net/waymark/internal/kernelevents"
 	"github.com/waymark-net/waymark/internal/pathmtu"
 	"github.com/waymark-net/waymark/internal/routing"
+	"github.com/waymark-net/waymark/internal/socketdrops"
 	"github.com/waymark-net/waymark/internal/tunnelerror"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -37,12 +38,12 @@ type System interface {
 	WatchLinks(ctx context.Context, changed func()) error
 	// WatchTooBig calls heard with each ICMPv6 Packet Too Big message that
 	// arrives, from its ICMPv6 header on, until the context ends; listening,
-	// once it begins.
-	WatchTooBig(ctx context.Context, listening func(), heard func(message []byte)) error
+	// once it begins. lost counts those that found no room.
+	WatchTooBig(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func(message []byte)) error
 	// WatchTunnelErrors calls heard with each ICMPv6 error that arrives, and with
 	// what sends a packet of any source, until the context ends; listening, once
-	// it begins.
-	WatchTunnelErrors(ctx context.Context, listening func(), heard func(m icmpv6.Message, send func(packet []byte) error)) error
+	// it begins. lost counts those that found no room.
+	WatchTunnelErrors(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func(m icmpv6.Message, send func(packet []byte) error)) error
 	// WatchRoutes tells the plane what the kernel forwards by, until the
 	// context ends. explain gets why the stack forwards all, "" when not.
 	WatchRoutes(ctx context.Context, plane routing.Plane, explain func(why string), log *slog.Logger) error
@@ -178,17 +179,19 @@ func watchOnce(ctx context.Context, changed func()) error {
 	return nil
 }
 
-func (kernel) WatchTooBig(ctx context.Context, listening func(), heard func([]byte)) error {
+func (kernel) WatchTooBig(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func([]byte)) error {
 	l, err := pathmtu.Listen()
 	if err != nil {
 		return err
 	}
 	defer l.Close()
+	lost.Begin(l.Dropped)
+	defer lost.End()
 	listening()
 	return l.Read(ctx, func(m icmpv6.Message) { heard(m.Body) })
 }
 
-func (kernel) WatchTunnelErrors(ctx context.Context, listening func(), heard func(icmpv6.Message, func([]byte) error)) error {
+func (kernel) WatchTunnelErrors(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func(icmpv6.Message, func([]byte) error)) error {
 	sender, err := icmpv6.NewSender()
 	if err != nil {
 		return err
@@ -199,6 +202,8 @@ func (kernel) WatchTunnelErrors(ctx context.Context, listening func(), heard fun
 		return err
 	}
 	defer l.Close()
+	lost.Begin(l.Dropped)
+	defer lost.End()
 	listening()
 	return l.Read(ctx, func(m icmpv6.Message) { heard(m, sender.Send) })
 }

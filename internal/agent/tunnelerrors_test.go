@@ -157,3 +157,36 @@ func TestTunnelErrorsUnheard(t *testing.T) {
 		})
 	}
 }
+
+// What finds no room in the sockets is counted and, where there are tunnels,
+// warned about.
+func TestTunnelErrorsLost(t *testing.T) {
+	for _, test := range []struct {
+		name, config string
+		warned       bool
+	}{{"tunnels", tunnelConfig, true}, {"no tunnel", baseConfig, false}} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHarness(t, test.config)
+			h.start()
+			eventually(t, "the sockets are open", func() bool { h.system.dropped.Store(7); return h.status().TunnelErrors["lost"] == 7 })
+			eventually(t, "both are in the metrics", func() bool {
+				b, err := h.client.Metrics(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return strings.Contains(string(b), `waymark_tunnel_errors_total{result="lost"} 7`) &&
+					strings.Contains(string(b), `waymark_packet_too_big_total{result="lost"} 7`)
+			})
+			if h.warned(health.TunnelErrorsLost) != test.warned {
+				t.Errorf("warned %v, want %v", !test.warned, test.warned)
+			}
+			h.agent.noteLosses()
+			h.agent.errorsLost.mu.Lock() // a minute later
+			h.agent.errorsLost.samples = h.agent.errorsLost.samples[len(h.agent.errorsLost.samples)-1:]
+			h.agent.errorsLost.mu.Unlock()
+			if h.warned(health.TunnelErrorsLost) {
+				t.Error("warned of what is over")
+			}
+		})
+	}
+}

@@ -185,6 +185,7 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 			"ICMPv6 errors about tunnelled packets are not heard, so the packets' senders do not get them, and traceroute lacks the nodes inside tunnels: "+*fault,
 			unheardCure))
 	}
+	ws = append(ws, a.lostErrorWarnings(s)...)
 	if err := a.metricsServer.fault(); err != nil {
 		ws = append(ws, metricsWarning(err))
 	}

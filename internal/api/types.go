@@ -28,7 +28,7 @@ type Status struct {
 	Encapsulations []config.Encapsulation `json:"encapsulations"`
 	Decapsulations []netip.Addr           `json:"decapsulations"`
 	PathMTUs       []pathmtu.Path         `json:"path_mtus"`     // of tunnels, those that are known
-	TunnelErrors   map[string]uint64      `json:"tunnel_errors"` // ICMPv6 errors that arrived while there were tunnels, by what followed, zeros left out
+	TunnelErrors   map[string]uint64      `json:"tunnel_errors"` // ICMPv6 errors that arrived while there were tunnels, by what followed, and those lost at any time; zeros left out
 	Records        Records                `json:"records"`
 	Warnings       []health.Warning       `json:"warnings"`
 	Metrics        string                 `json:"metrics,omitempty"` // URL of the metrics

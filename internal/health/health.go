@@ -74,6 +74,7 @@ const (
 	TCXMissing          Code = "tcx_missing"
 	TraceTooSmall       Code = "trace_too_small"
 	TunnelEndRemoved    Code = "tunnel_end_removed"
+	TunnelErrorsLost    Code = "tunnel_errors_lost"
 	TunnelErrorsUnheard Code = "tunnel_errors_unheard"
 	TunnelUnroutable    Code = "tunnel_unroutable"
 	XDPFallback         Code = "xdp_fallback"
@@ -132,6 +133,7 @@ var kinds = []Kind{
 	{TCXMissing, Info, "the kernel has no tcx"},
 	{TraceTooSmall, Degraded, "a trace is too small for any data"},
 	{TunnelEndRemoved, Degraded, "tunnels no longer end here"},
+	{TunnelErrorsLost, Degraded, "ICMPv6 errors were lost in the last minute"},
 	{TunnelErrorsUnheard, Degraded, "errors about tunnelled packets do not reach their senders"},
 	{TunnelUnroutable, Degraded, "a tunnel's destination has no route"},
 	{XDPFallback, Info, "native XDP is not used"},

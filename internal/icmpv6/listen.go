@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/socketdrops"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -50,6 +51,7 @@ type Message struct {
 // Listener receives messages of some types.
 type Listener struct {
 	conn      *net.IPConn
+	raw       syscall.RawConn
 	longest   int
 	perSecond int
 }
@@ -57,7 +59,7 @@ type Listener struct {
 // Listen opens a raw socket that only messages of some types reach (RFC 3542
 // §3.2), in the network namespace of the calling thread. Of a message, the
 // first bytes are read; more messages in a second wait in the socket's buffer,
-// and beyond it are lost.
+// and beyond it are lost and counted ([Listener.Dropped]).
 func Listen(longest, perSecond int, types ...Type) (*Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
@@ -75,7 +77,11 @@ func Listen(longest, perSecond int, types ...Type) (*Listener, error) {
 		conn.Close()
 		return nil, errors.New("open a socket for ICMPv6: not a raw socket")
 	}
-	return &Listener{ip, longest, perSecond}, nil
+	raw, err := ip.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open a socket for ICMPv6: %w", err), ip.Close())
+	}
+	return &Listener{ip, raw, longest, perSecond}, nil
 }
 
 // prepare blocks every other type, and asks for what IPv6 headers say and for
@@ -149,6 +155,10 @@ func (m *Message) read(control []byte) {
 		}
 	}
 }
+
+// Dropped is how many messages found no room in the socket's buffer since the
+// listener was made; it wraps.
+func (l *Listener) Dropped() (uint32, error) { return socketdrops.Total(l.raw) }
 
 // Close ends the listener.
 func (l *Listener) Close() error { return l.conn.Close() }

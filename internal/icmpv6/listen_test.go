@@ -106,6 +106,44 @@ func TestListen(t *testing.T) {
 	}
 }
 
+// Of a flood, what is not heard is counted.
+func TestListenUnderFlood(t *testing.T) {
+	var l *Listener
+	var sender net.PacketConn
+	alone(t, func() (err error) {
+		if l, err = Listen(64, 100_000, TooBig); err != nil {
+			return err
+		}
+		sender, err = net.ListenPacket("ip6:ipv6-icmp", "::1")
+		return err
+	})
+	defer sender.Close()
+	const flood = 2000
+	long := append(message(TooBig, 1), make([]byte, 1000)...)
+	for range flood {
+		if _, err := sender.WriteTo(long, &net.IPAddr{IP: net.IPv6loopback}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost, err := l.Dropped()
+	if err != nil || lost == 0 || lost >= flood {
+		t.Fatalf("%d of %d messages were lost, %v", lost, flood, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	heard := uint32(0)
+	if err := l.Read(ctx, func(Message) {
+		if heard++; heard+lost == flood {
+			cancel()
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	if heard+lost != flood {
+		t.Errorf("%d were heard and %d lost of %d", heard, lost, flood)
+	}
+}
+
 // TestListenWithoutRight opens a socket as an agent without CAP_NET_RAW would.
 func TestListenWithoutRight(t *testing.T) {
 	alone(t, func() error {

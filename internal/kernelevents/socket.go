@@ -17,9 +17,8 @@ import (
 // socket is a netlink socket that reads into a buffer of the caller's and tells
 // what it dropped; the netlink library's does neither.
 type socket struct {
-	file    *os.File
-	raw     syscall.RawConn
-	counted uint32 // of what it dropped, by who counts
+	file *os.File
+	raw  syscall.RawConn
 }
 
 // subscribe makes one that is in a multicast group.

@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/socketdrops"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -34,10 +34,7 @@ const datagramLength = 4096
 type Counters struct {
 	received  atomic.Uint64
 	malformed atomic.Uint64
-
-	mu   sync.Mutex
-	lost uint64
-	open *socket // of the watch
+	lost      socketdrops.Counter
 }
 
 // Received is how many events were read, the malformed ones included.
@@ -47,39 +44,7 @@ func (c *Counters) Received() uint64 { return c.received.Load() }
 func (c *Counters) Malformed() uint64 { return c.malformed.Load() }
 
 // Lost is how many events found no room in the socket's buffer.
-func (c *Counters) Lost() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.look()
-	return c.lost
-}
-
-// look adds what the open socket dropped since the last look. The caller holds
-// c.mu.
-func (c *Counters) look() {
-	if c.open == nil {
-		return
-	}
-	total, err := c.open.dropped()
-	if err != nil { // only of a kernel before 4.6
-		return
-	}
-	c.lost += uint64(total - c.open.counted) // 32 bits that wrap
-	c.open.counted = total
-}
-
-func (c *Counters) begin(s *socket) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.open = s
-}
-
-func (c *Counters) end() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.look()
-	c.open = nil
-}
+func (c *Counters) Lost() uint64 { return c.lost.Lost() }
 
 // Watch subscribes to the events of the network namespace of the calling thread,
 // with a buffer of that many bytes, calls listening, and then heard with each
@@ -95,11 +60,11 @@ func Watch(ctx context.Context, buffer int, count *Counters, listening func(), h
 	if err != nil {
 		return err
 	}
-	count.begin(s)
+	count.lost.Begin(s.dropped)
 	stop := context.AfterFunc(ctx, s.interrupt)
 	defer func() {
 		stop()
-		count.end() // before the socket is gone, and what it dropped with it
+		count.lost.End() // before the socket is gone, and what it dropped with it
 		s.close()
 	}()
 	listening()

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -183,26 +185,36 @@ func TestOverrun(t *testing.T) {
 	}
 }
 
+// subscriber is the address of the only generic netlink socket of this network
+// namespace that is in a group.
+func subscriber(t *testing.T) uint32 {
+	t.Helper()
+	b, err := os.ReadFile("/proc/thread-self/net/netlink")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) { // sk, protocol, address, groups, …
+		f := strings.Fields(line)
+		if f[1] != strconv.Itoa(unix.NETLINK_GENERIC) || f[3] == "00000000" {
+			continue
+		}
+		port, err := strconv.ParseUint(f[2], 10, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint32(port)
+	}
+	t.Fatalf("no socket is in a group:\n%s", b)
+	return 0
+}
+
 // TestForeign sends to the socket as any process may.
 func TestForeign(t *testing.T) {
 	inNamespace(t)
 	var c Counters
 	var heard atomic.Uint64
 	end := watch(t, DefaultBuffer, &c, func(ioam.Trace) { heard.Add(1) })
-	c.mu.Lock()
-	raw := c.open.raw
-	c.mu.Unlock()
-	var port uint32
-	if err := raw.Control(func(fd uintptr) {
-		name, err := unix.Getsockname(int(fd))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		port = name.(*unix.SockaddrNetlink).Pid
-	}); err != nil {
-		t.Fatal(err)
-	}
+	port := subscriber(t)
 	family, _, err := find()
 	if err != nil {
 		t.Fatal(err)
