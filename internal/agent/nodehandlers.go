@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -21,6 +22,9 @@ func (a *Agent) patchInterface(w http.ResponseWriter, r *http.Request) error {
 	var change api.InterfaceChange
 	if err := decode(r, &change); err != nil {
 		return err
+	}
+	if change == (api.InterfaceChange{}) {
+		return badRequest{errors.New("nothing to set; give role, boundary, or both")}
 	}
 	var roles *ioam.Role
 	if change.Role != nil {

@@ -4,7 +4,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 
@@ -93,5 +95,53 @@ func TestDecapsulationWithoutSources(t *testing.T) {
 	}
 	if h.datapath.applications() != 1 {
 		t.Error("what was refused was applied")
+	}
+}
+
+// What sets nothing, or what is so already, does not make the configuration that
+// runs another one than the file's.
+func TestChangesOfNothing(t *testing.T) {
+	ctx := context.Background()
+	h := newHarness(t, tunnelConfig)
+	h.start()
+	for _, body := range []string{"{}", `{"role":null,"boundary":null}`} {
+		if status, answer := request(t, h, "PATCH", "/v1/interfaces/eth0", body); status != 400 || !strings.Contains(answer, "nothing to set") {
+			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
+	c := h.agent.state.Load().config
+	for name, change := range map[string]func() error{
+		"boundary": func() error {
+			return h.client.SetInterface(ctx, "eth0", api.InterfaceChange{Boundary: &c.Interfaces[0].Boundary})
+		},
+		"role in another order": func() error {
+			return h.client.SetInterface(ctx, "eth0", api.InterfaceChange{Role: &[]ioam.Role{ioam.RoleEgress, ioam.RoleIngress}})
+		},
+		"encapsulation": func() error { return h.client.ReplaceEncapsulation(ctx, c.Encapsulations[1]) },
+		"export":        func() error { return h.client.SetExport(ctx, 123, api.NamespaceExport{}) },
+	} {
+		if err := change(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := h.datapath.applications(); n != 1 || h.status().Modified {
+			t.Errorf("%s: applied %d times, modified %v", name, n, h.status().Modified)
+		}
+	}
+	if _, err := os.Stat(h.place.RunningFile()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a state is kept: %v", err)
+	}
+	id := ioam.SchemaID(9)
+	if err := h.client.AddSchema(ctx, api.Schema{ID: id, Data: "new"}); err != nil || !h.status().Modified {
+		t.Errorf("a schema that nothing uses yet: modified %v, %v", h.status().Modified, err)
+	}
+}
+
+// A list of roles in the file keeps its order when nothing changes.
+func TestRolesKeepTheirOrder(t *testing.T) {
+	h := newHarness(t, strings.Replace(baseConfig, "role: [ingress, egress]", "role: [egress, ingress]", 1))
+	h.start()
+	both := []ioam.Role{ioam.RoleIngress, ioam.RoleEgress}
+	if err := h.client.SetInterface(context.Background(), "eth0", api.InterfaceChange{Role: &both}); err != nil || h.status().Modified {
+		t.Errorf("modified %v, %v", h.status().Modified, err)
 	}
 }

@@ -122,16 +122,20 @@ func (a *Agent) logEach(level slog.Level, message string, err error) {
 }
 
 // edit makes a changed copy of the running configuration what runs, and keeps
-// it for the next agent.
+// it for the next agent. A change of nothing is done already.
 func (a *Agent) edit(change func(*state) (*state, error)) error {
 	a.change.Lock()
 	defer a.change.Unlock()
 	if a.ending {
 		return errors.New("the agent is ending")
 	}
-	next, err := change(a.state.Load())
+	before := a.state.Load()
+	next, err := change(before)
 	if err != nil {
 		return err
+	}
+	if next.equals(before) {
+		return nil
 	}
 	if err := a.apply(next, false); err != nil {
 		return err

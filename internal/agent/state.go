@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -32,6 +33,11 @@ func (s *state) with(c *config.Config) *state {
 	next.config, next.modified = c, true
 	next.schemas = maps.Clone(s.schemas)
 	return &next
+}
+
+// equals reports whether two states run the same.
+func (s *state) equals(other *state) bool {
+	return bytes.Equal(s.config.Marshal(), other.config.Marshal()) && maps.Equal(s.schemas, other.schemas)
 }
 
 // loadFile reads and checks the configuration file, also against the host.

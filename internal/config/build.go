@@ -41,10 +41,7 @@ func (c *Config) build(node ioam.NodeConfig, links map[int]ioam.Interface, deriv
 		if !ok {
 			continue
 		}
-		link.Name, link.Boundary = in.Name, in.Boundary
-		for _, role := range in.Role {
-			link.Roles |= role
-		}
+		link.Name, link.Boundary, link.Roles = in.Name, in.Boundary, in.roles()
 		if _, twice := index[in.Name]; !twice {
 			index[in.Name] = link.Index
 		}

@@ -122,7 +122,7 @@ func (c *Config) SetInterface(name string, roles *ioam.Role, boundary *ioam.Boun
 			"add it to interfaces in the configuration file, then: waymark agent reload")
 	}
 	return c.edit(func(next *Config) {
-		if roles != nil {
+		if roles != nil && *roles != next.Interfaces[i].roles() {
 			next.Interfaces[i].Role = nil
 			for _, role := range []ioam.Role{ioam.RoleIngress, ioam.RoleEgress} {
 				if *roles&role != 0 {
@@ -134,6 +134,14 @@ func (c *Config) SetInterface(name string, roles *ioam.Role, boundary *ioam.Boun
 			next.Interfaces[i].Boundary = *boundary
 		}
 	})
+}
+
+// roles are those of an interface, whatever their order.
+func (in Interface) roles() (all ioam.Role) {
+	for _, role := range in.Role {
+		all |= role
+	}
+	return all
 }
 
 // AddDecapsulation lets a tunnel end here.
