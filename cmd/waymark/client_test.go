@@ -25,7 +25,7 @@ import (
 // fakeAgent answers from a table and remembers what it was asked.
 type fakeAgent struct {
 	socket  string
-	answers map[string]string // "METHOD PATH" → body; absent: 204
+	answers map[string]string // "METHOD PATH" → body, after "404 " where that is the status; absent: 204
 
 	mu    sync.Mutex
 	asked []string // "METHOD PATH BODY"
@@ -37,7 +37,10 @@ func (f *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.asked = append(f.asked, strings.TrimSpace(r.Method+" "+r.URL.String()+" "+string(body)))
 	f.mu.Unlock()
 	answer, ok := f.answers[r.Method+" "+r.URL.Path]
+	gone, isGone := strings.CutPrefix(answer, "404 ")
 	switch {
+	case isGone:
+		http.Error(w, gone, http.StatusNotFound)
 	case !ok:
 		w.WriteHeader(http.StatusNoContent)
 	case strings.HasPrefix(answer, `{"error":`):
@@ -116,9 +119,9 @@ func TestRequests(t *testing.T) {
 		{"route replace 2001:db8:2::/64 dport 8 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
 			`POST /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-8","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":8},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route change 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
-			`PUT /v1/encapsulations/port9 {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":9},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`PUT /v1/encapsulations/port9?existing=true {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":9},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route chg default encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name core",
-			`PUT /v1/encapsulations/core {"name":"core","interface":"eth1","match":{"destination":"::/0"},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`PUT /v1/encapsulations/core?existing=true {"name":"core","interface":"eth1","match":{"destination":"::/0"},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route append 2001:db8:2::/64 dport 8 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
 			`POST /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-8","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":8},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route rep default encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name core",
@@ -139,8 +142,10 @@ func TestRequests(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{
-		"GET /v1/encapsulations": rules,
-		"POST /v1/namespaces":    `{"error":"namespace 123 exists already; remove it first"}`,
+		"GET /v1/encapsulations":         rules,
+		"PUT /v1/encapsulations/port9":   `404 {"error":"there is no encapsulation \"port9\"; list them with: waymark route show"}`,
+		"PUT /v1/encapsulations/nothing": `404 {"error":"there is no encapsulation \"nothing\"; list them with: waymark route show"}`,
+		"POST /v1/namespaces":            `{"error":"namespace 123 exists already; remove it first"}`,
 	})
 	for _, tt := range []struct {
 		args string
@@ -154,6 +159,7 @@ func TestRefusals(t *testing.T) {
 		{"route change default dev eth1", exitUsage, "route: encap ioam6 is missing"},
 		{"route change 2001:db8:7::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1", exitFailure, "waymark: route change: no such route; list them with: waymark route show"},
 		{"route change 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name nothing", exitFailure, "waymark: route change: no such route"},
+		{"route change 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1", exitFailure, "waymark: route change: no such route; list them with: waymark route show"}, // removed since the command looked
 		{"route del 2001:db8:2::/64", exitFailure, "waymark: route del: 3 routes fit, and nothing was changed; say which by one of these:\n" +
 			"  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dport 9 dev eth1 name port9\n  2001:db8:2::/64 dev eth2 name other\n"},
 		{"route del 2001:db8:2::/64 dev eth1", exitFailure, "route del: 2 routes fit"},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -142,30 +143,43 @@ func advise(ctx context.Context, notes io.Writer, c *api.Client, rule config.Enc
 	return nil
 }
 
+var errNothingToChange = errors.New("route change: no such route; list them with: waymark route show, add it with: waymark route add")
+
 // replaceRule overwrites the rule that the words mean; where there is none,
-// replace adds it, and change fails, as iproute2's. It gives the rule that is in
-// force then.
+// replace adds it, and change fails, as iproute2's. The agent decides that, also
+// when the rule has gone since its name was looked up. It gives the rule that is
+// in force then.
 func replaceRule(ctx context.Context, c *api.Client, words iproute2.RouteCommand) (config.Encapsulation, error) {
 	rule := words.Rule
-	if words.Named && words.Verb == iproute2.Replace {
-		return rule, c.ReplaceEncapsulation(ctx, rule)
+	put := c.ReplaceEncapsulation
+	if words.Verb == iproute2.Change {
+		put = func(ctx context.Context, rule config.Encapsulation) error {
+			err := c.ChangeEncapsulation(ctx, rule)
+			if answer := (*api.Error)(nil); errors.As(err, &answer) && answer.Status == http.StatusNotFound {
+				return errNothingToChange
+			}
+			return err
+		}
+	}
+	if words.Named {
+		return rule, put(ctx, rule)
 	}
 	rules, err := c.Encapsulations(ctx)
 	if err != nil {
 		return rule, err
 	}
 	same := slices.DeleteFunc(rules, func(e config.Encapsulation) bool {
-		return words.Named && e.Name != rule.Name || !words.Named && !iproute2.SameKey(e, rule)
+		return !iproute2.SameKey(e, rule)
 	})
 	switch len(same) {
 	case 0:
 		if words.Verb == iproute2.Change {
-			return rule, errors.New("route change: no such route; list them with: waymark route show, add it with: waymark route add")
+			return rule, errNothingToChange
 		}
 		return rule, c.AddEncapsulation(ctx, rule)
 	case 1:
 		rule.Name = same[0].Name
-		return rule, c.ReplaceEncapsulation(ctx, rule)
+		return rule, put(ctx, rule)
 	}
 	return rule, ambiguous(string(words.Verb), same, "name the one you mean")
 }

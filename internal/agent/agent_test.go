@@ -237,26 +237,6 @@ func TestRefusedEditKeepsWhatRuns(t *testing.T) {
 	}
 }
 
-func TestReplaceEncapsulation(t *testing.T) {
-	ctx := context.Background()
-	h := newHarness(t, baseConfig)
-	h.start()
-	rule := config.Encapsulation{Name: "a/b c", Interface: "eth1", Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeEncap,
-		Tunnel:  &config.Tunnel{Destination: netip.MustParseAddr("2001:db8::9")},
-		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}}}}
-	before := len(h.datapath.running().Node.Encapsulations)
-	for _, n := range []uint32{1, 7} {
-		rule.Frequency.N = n
-		if err := h.client.ReplaceEncapsulation(ctx, rule); err != nil {
-			t.Fatal(err)
-		}
-		es := h.datapath.running().Node.Encapsulations
-		if last := es[len(es)-1]; len(es) != before+1 || last.Name != rule.Name || last.Frequency.N != n || last.TunnelSource != mustAddr("2001:db8::99") {
-			t.Errorf("after frequency 1/%d: %+v", n, es)
-		}
-	}
-}
-
 func TestSchemas(t *testing.T) {
 	ctx := context.Background()
 	h := newHarness(t, baseConfig)

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
@@ -212,7 +213,28 @@ func (a *Agent) putEncapsulation(w http.ResponseWriter, r *http.Request) error {
 	if name := r.PathValue("name"); e.Name != name {
 		return badRequest{fmt.Errorf("the encapsulation is called %q in the path and %q in the body", name, e.Name)}
 	}
-	return done(w, a.setEncapsulation(e, (*config.Config).ReplaceEncapsulation))
+	existing, err := existingOnly(r)
+	if err != nil {
+		return err
+	}
+	return done(w, a.setEncapsulation(e, func(c *config.Config, e config.Encapsulation) (*config.Config, error) {
+		if existing && !c.HasEncapsulation(e.Name) {
+			return nil, notFound{fmt.Errorf("there is no encapsulation %q; list them with: waymark route show", e.Name)}
+		}
+		return c.ReplaceEncapsulation(e)
+	}))
+}
+
+// existingOnly reports whether a request is to change what is there, and to add
+// nothing.
+func existingOnly(r *http.Request) (existing bool, err error) {
+	for key, values := range r.URL.Query() {
+		if key != "existing" || len(values) != 1 || values[0] != "true" && values[0] != "false" {
+			return false, badRequest{fmt.Errorf("%s=%s is not understood; only existing=true or existing=false may be here", key, strings.Join(values, ","))}
+		}
+		existing = values[0] == "true"
+	}
+	return existing, nil
 }
 
 func (a *Agent) deleteEncapsulation(w http.ResponseWriter, r *http.Request) error {

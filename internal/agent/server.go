@@ -112,7 +112,10 @@ func refuse(w http.ResponseWriter, err error) {
 	var faults config.Faults
 	var refused refusal
 	var bad badRequest
+	var missing notFound
 	switch {
+	case errors.As(err, &missing):
+		status = http.StatusNotFound
 	case errors.As(err, &bad):
 		status = http.StatusBadRequest
 	case errors.As(err, &faults), errors.As(err, &refused):
@@ -125,6 +128,11 @@ func refuse(w http.ResponseWriter, err error) {
 type badRequest struct{ err error }
 
 func (b badRequest) Error() string { return b.err.Error() }
+
+// notFound is a request to change what is not there.
+type notFound struct{ err error }
+
+func (n notFound) Error() string { return n.err.Error() }
 
 // decode reads a request's body into v, strictly.
 func decode(r *http.Request, v any) error {

@@ -205,6 +205,12 @@ func (c *Client) ReplaceEncapsulation(ctx context.Context, e config.Encapsulatio
 	return c.do(ctx, http.MethodPut, "/v1/encapsulations/"+url.PathEscape(e.Name), e, nil)
 }
 
+// ChangeEncapsulation is ReplaceEncapsulation of a rule that must be there; else
+// the error is an [Error] of status 404.
+func (c *Client) ChangeEncapsulation(ctx context.Context, e config.Encapsulation) error {
+	return c.do(ctx, http.MethodPut, "/v1/encapsulations/"+url.PathEscape(e.Name)+"?existing=true", e, nil)
+}
+
 // RemoveEncapsulation removes a rule by name.
 func (c *Client) RemoveEncapsulation(ctx context.Context, name string) error {
 	return c.do(ctx, http.MethodDelete, "/v1/encapsulations/"+url.PathEscape(name), nil, nil)

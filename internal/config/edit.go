@@ -105,6 +105,9 @@ func (c *Config) RemoveEncapsulation(name string) (*Config, error) {
 	return c.edit(func(next *Config) { next.Encapsulations = slices.Delete(next.Encapsulations, i, i+1) })
 }
 
+// HasEncapsulation reports whether there is a rule of that name.
+func (c *Config) HasEncapsulation(name string) bool { return c.encapsulation(name) >= 0 }
+
 func (c *Config) encapsulation(name string) int {
 	return slices.IndexFunc(c.Encapsulations, func(e Encapsulation) bool { return e.Name == name })
 }

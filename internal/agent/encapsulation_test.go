@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func TestReplaceEncapsulation(t *testing.T) {
+	ctx := context.Background()
+	h := newHarness(t, baseConfig)
+	h.start()
+	rule := config.Encapsulation{Name: "a/b c", Interface: "eth1", Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeEncap,
+		Tunnel:  &config.Tunnel{Destination: netip.MustParseAddr("2001:db8::9")},
+		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}}}}
+	before := len(h.datapath.running().Node.Encapsulations)
+	for _, n := range []uint32{1, 7} {
+		rule.Frequency.N = n
+		if err := h.client.ReplaceEncapsulation(ctx, rule); err != nil {
+			t.Fatal(err)
+		}
+		es := h.datapath.running().Node.Encapsulations
+		if last := es[len(es)-1]; len(es) != before+1 || last.Name != rule.Name || last.Frequency.N != n || last.TunnelSource != mustAddr("2001:db8::99") {
+			t.Errorf("after frequency 1/%d: %+v", n, es)
+		}
+	}
+}
+
+// A change is refused where there is nothing to change, whatever was so when the
+// caller looked.
+func TestChangeEncapsulation(t *testing.T) {
+	ctx := context.Background()
+	h := newHarness(t, tunnelConfig)
+	h.start()
+	rule := h.agent.state.Load().config.Encapsulations[0]
+	rule.Frequency = ioam.Frequency{K: 1, N: 7}
+	if err := h.client.ChangeEncapsulation(ctx, rule); err != nil || h.datapath.running().Node.Encapsulations[0].Frequency.N != 7 {
+		t.Errorf("%v, %+v", err, h.datapath.running().Node.Encapsulations[0])
+	}
+	if err := h.client.RemoveEncapsulation(ctx, rule.Name); err != nil {
+		t.Fatal(err)
+	}
+	before := h.datapath.applications()
+	var answer *api.Error
+	if err := h.client.ChangeEncapsulation(ctx, rule); !errors.As(err, &answer) || answer.Status != 404 || !strings.Contains(answer.Message, `there is no encapsulation "one"; `) {
+		t.Errorf("%v, %+v", err, answer)
+	}
+	body, err := json.Marshal(rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"existing=yes", "existing=true&existing=false", "exists=true"} {
+		if status, answer := request(t, h, "PUT", "/v1/encapsulations/one?"+query, string(body)); status != 400 || !strings.Contains(answer, "existing") {
+			t.Errorf("%s: %d %s", query, status, answer)
+		}
+	}
+	if h.datapath.applications() != before {
+		t.Error("what was refused was applied")
+	}
+	if status, answer := request(t, h, "PUT", "/v1/encapsulations/one?existing=false", string(body)); status != 204 {
+		t.Errorf("existing=false: %d %s", status, answer)
+	}
+}
