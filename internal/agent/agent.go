@@ -52,6 +52,7 @@ type Agent struct {
 	lossTimes     lossTimes
 	exportLost    recently
 	errorsLost    recently // ICMPv6 errors
+	refused       refusals
 	flows         flowAllowance
 	paths         paths
 	tunnelErrors  tunnelErrors
@@ -238,6 +239,7 @@ func (a *Agent) tick(ctx context.Context) {
 		a.metricsServer.retry()
 		a.noteLosses()
 		a.exportLost.add(time.Now(), a.totalExportLost())
+		a.logRefusals()
 	}
 }
 
@@ -275,6 +277,7 @@ func (a *Agent) noteLosses() {
 		a.lossTimes.note(time.Now(), lost+suppressed)
 	}
 	a.errorsLost.add(time.Now(), a.totalErrorsLost())
+	a.noteRefusals()
 }
 
 func (a *Agent) totalExportLost() uint64 {

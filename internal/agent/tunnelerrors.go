@@ -17,11 +17,13 @@ import (
 )
 
 // tunnelErrors is what relays ICMPv6 errors about tunnelled packets. All but the
-// relay, the fault and what is lost belongs to the one who hears.
+// relay, the fault, what is lost and the refusal belongs to the one who hears.
 type tunnelErrors struct {
 	relay tunnelerror.Relay
 	fault atomic.Pointer[string] // why nothing is heard; nil when it is
 	lost  socketdrops.Counter    // errors that were not heard
+
+	refusal atomic.Pointer[sentBack] // the last one
 
 	state *state // that node is of
 	node  *ioam.Node
@@ -34,8 +36,22 @@ type tunnelErrors struct {
 const (
 	// ownPeriod is how often this node's addresses are read at most.
 	ownPeriod = time.Second
-	// refusalPeriod bounds how often the log says that headers are refused.
+	// refusalPeriod is how long a refusal is warned of, and how often the log says
+	// so at most.
 	refusalPeriod = time.Minute
+)
+
+// sentBack is the warning of a node that refused a packet of a tunnel.
+type sentBack struct {
+	at      time.Time
+	warning health.Warning
+}
+
+// codePort is of a kernel that knows tunnels, but not this one (RFC 4443 §3.1);
+// codeNextHeader is of one that knows none (§3.4).
+const (
+	codePort       = 4
+	codeNextHeader = 1
 )
 
 // relayTunnelErrors tells the sources of packets what became of these in a
@@ -62,11 +78,35 @@ func (a *Agent) heardError(m icmpv6.Message, send func(packet []byte) error) {
 	}
 	now := time.Now()
 	result := e.relay.Hear(m, tunnelerror.Node{Reference: e.node, HasAddress: a.hasAddress, Outside: s.resolved.Outside}, now, send)
-	isRefusal := result == tunnelerror.TunnelOwn && icmpv6.Type(m.Body[0]) == icmpv6.ParameterProblem
-	if isRefusal && now.Sub(e.logged) >= refusalPeriod {
-		e.logged = now
-		a.log.Warn("a node refuses packets of a tunnel, and they are lost", "node", m.Source, "code", m.Body[1])
+	a.noteRefusal(m, result, now)
+}
+
+// noteRefusal keeps that a node sent a packet of a tunnel back, and logs it.
+func (a *Agent) noteRefusal(m icmpv6.Message, result tunnelerror.Result, now time.Time) {
+	if result != tunnelerror.TunnelOwn && result != tunnelerror.Relayed {
+		return
 	}
+	kind, code := icmpv6.Type(m.Body[0]), m.Body[1]
+	headers := result == tunnelerror.TunnelOwn && kind == icmpv6.ParameterProblem
+	atEnd := headers && code == codeNextHeader || kind == icmpv6.Unreachable && code == codePort
+	if !headers && !atEnd {
+		return
+	}
+	e, w := &a.tunnelErrors, health.RefusedByNode(m.Source, quotedDestination(m), atEnd)
+	e.refusal.Store(&sentBack{now, w})
+	if now.Sub(e.logged) >= refusalPeriod {
+		e.logged = now
+		a.logWarning(w)
+	}
+}
+
+// quotedDestination is where the packet that an error quotes was going to.
+func quotedDestination(m icmpv6.Message) netip.Addr {
+	const at = icmpv6.HeaderLen + 24
+	if len(m.Body) < at+16 {
+		return netip.Addr{}
+	}
+	return netip.AddrFrom16([16]byte(m.Body[at : at+16]))
 }
 
 // hasAddress reports whether an address was this node's a second ago or later.

@@ -6,8 +6,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
@@ -73,15 +73,7 @@ func (a *Agent) facts(s *state) health.Node {
 		}
 		n.Encapsulations = append(n.Encapsulations, fact)
 	}
-	for _, d := range s.resolved.Node.Decapsulations {
-		isAny := func(p netip.Prefix) bool { return p.Bits() == 0 }
-		n.Decapsulations = append(n.Decapsulations, health.Decapsulation{
-			Destination:  d.TunnelDestination,
-			AnySource:    len(d.Sources) == 0 || slices.ContainsFunc(d.Sources, isAny),
-			Bare:         d.Bare,
-			NoNamespaces: len(s.resolved.Node.Namespaces) == 0,
-		})
-	}
+	n.Decapsulations = decapsulationFacts(s)
 	return n
 }
 
@@ -186,6 +178,10 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 			unheardCure))
 	}
 	ws = append(ws, a.lostErrorWarnings(s)...)
+	ws = append(ws, a.refusalWarnings(s)...)
+	if r := a.tunnelErrors.refusal.Load(); r != nil && time.Since(r.at) < refusalPeriod && len(tunnels(s)) > 0 {
+		ws = append(ws, r.warning)
+	}
 	if err := a.metricsServer.fault(); err != nil {
 		ws = append(ws, metricsWarning(err))
 	}

@@ -41,6 +41,7 @@ const (
 	CollectorsUnknown   Code = "collectors_unknown"
 	DecapsulationIdle   Code = "decapsulation_idle"
 	DecapsulationOpen   Code = "decapsulation_open"
+	DecapRefused        Code = "decapsulation_refused"
 	DecapUnreached      Code = "decapsulation_unreached"
 	ExporterFailing     Code = "exporter_failing"
 	ExportsSuppressed   Code = "exports_suppressed"
@@ -76,6 +77,7 @@ const (
 	TunnelEndRemoved    Code = "tunnel_end_removed"
 	TunnelErrorsLost    Code = "tunnel_errors_lost"
 	TunnelErrorsUnheard Code = "tunnel_errors_unheard"
+	TunnelRefused       Code = "tunnel_refused"
 	TunnelUnroutable    Code = "tunnel_unroutable"
 	XDPFallback         Code = "xdp_fallback"
 	XDPMissing          Code = "xdp_missing"
@@ -100,6 +102,7 @@ var kinds = []Kind{
 	{CollectorsUnknown, Degraded, "exports of other nodes may get a Direct Export"},
 	{DecapsulationIdle, Degraded, "a tunnel ends here, and nothing is taken out of it"},
 	{DecapsulationOpen, Hint, "a tunnel that ends here takes packets of any sender"},
+	{DecapRefused, Degraded, "packets of a tunnel that ends here are refused"},
 	{DecapUnreached, Degraded, "nothing can end at this node"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
 	{ExportsSuppressed, Degraded, "exports were suppressed in the last minute"},
@@ -135,6 +138,7 @@ var kinds = []Kind{
 	{TunnelEndRemoved, Degraded, "tunnels no longer end here"},
 	{TunnelErrorsLost, Degraded, "ICMPv6 errors were lost in the last minute"},
 	{TunnelErrorsUnheard, Degraded, "errors about tunnelled packets do not reach their senders"},
+	{TunnelRefused, Degraded, "a node refuses packets of a tunnel"},
 	{TunnelUnroutable, Degraded, "a tunnel's destination has no route"},
 	{XDPFallback, Info, "native XDP is not used"},
 	{XDPMissing, Info, "the kernel has no XDP"},

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// A tunnel's end that takes too few packets out says so, with the counter and
+// the cure, in the warnings and once in the log.
+func TestRefusedTunnelsAreWarnedOf(t *testing.T) {
+	const config = `
+node: {id: 2}
+metrics: {listen: none}
+interfaces: [{name: eth0, role: [ingress, egress]}, {name: eth1}]
+namespaces: [{id: 123}]
+decapsulations: [{tunnel-destination: "2001:db8:ff::3", sources: ["2001:db8:ff::7"], bare: false}, {tunnel-destination: "2001:db8:ff::4"}]
+`
+	for _, tt := range []struct {
+		name                string
+		source, bare, taken uint64
+		says                string // "" is no warning
+		lacks               string
+	}{
+		{"nothing", 0, 0, 0, "", ""},
+		{"all taken", 0, 0, 150, "", ""},
+		{"a few of many", 3, 3, 1000, "", ""},
+		{"wrong source", 150, 0, 0, "150 packets to 2001:db8:ff::3 were refused in the last minute (decap_refused_source)", "2001:db8:ff::4"},
+		{"wrong namespace", 0, 20, 100, "20 packets to 2001:db8:ff::3, 2001:db8:ff::4 were refused in the last minute (decap_refused_bare)", "decap_refused_source"},
+	} {
+		h := newHarness(t, config)
+		h.start()
+		var c datapath.Counters
+		c.Index, c.Name = 2, "eth0"
+		c.Ingress[ioam.OutcomeDecapRefusedSource], c.Ingress[ioam.OutcomeDecapRefusedBare], c.Ingress[ioam.OutcomeTunnelDecapsulated] = tt.source, tt.bare, tt.taken
+		h.datapath.setCounters(c)
+		if got := h.warned(health.DecapRefused); got != (tt.says != "") {
+			t.Errorf("%s: warned %v", tt.name, got)
+		}
+		for _, w := range h.agent.warnings() {
+			if w.Code == health.DecapRefused && (!strings.Contains(w.Text, tt.says) || tt.lacks != "" && strings.Contains(w.Text, tt.lacks) || w.Severity != health.Degraded) {
+				t.Errorf("%s: %+v", tt.name, w)
+			}
+		}
+		if err := h.end(); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 { // as the clock does
+			h.agent.logRefusals()
+		}
+		want := 0
+		if tt.says != "" {
+			want = 1
+		}
+		if n := strings.Count(h.log.String(), "warning=decapsulation_refused"); n != want {
+			t.Errorf("%s: %d lines, want %d:\n%s", tt.name, n, want, h.log)
+		}
+	}
+}
+
+// The encapsulating node warns of a tunnel's end that sends its packets back,
+// and of what its kernel sends where it knows of tunnels.
+func TestRefusingTunnelEndIsWarnedOf(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		kind icmpv6.Type
+		code byte
+		says string // "" is no warning
+	}{
+		{"next header", icmpv6.ParameterProblem, 1, "sources"},
+		{"port", icmpv6.Unreachable, 4, "sources"},
+		{"option", icmpv6.ParameterProblem, 2, "Hop-by-Hop"},
+		{"route", icmpv6.Unreachable, 0, ""},
+	} {
+		h := newHarness(t, tunnelConfig)
+		h.start()
+		m, _ := h.exceeded("2001:db8:a::1")
+		m.Body[0], m.Body[1] = byte(tt.kind), tt.code
+		h.system.errors <- m
+		eventually(t, "it is counted", func() bool { return len(h.status().TunnelErrors) > 0 })
+		eventually(t, tt.name, func() bool { return h.warned(health.TunnelRefused) == (tt.says != "") })
+		for _, w := range h.agent.warnings() {
+			if w.Code == health.TunnelRefused && (!strings.Contains(w.Text, "2001:db8:12::2") || !strings.Contains(w.Cure, tt.says)) {
+				t.Errorf("%s: %+v", tt.name, w)
+			}
+		}
+	}
+}
