@@ -136,8 +136,8 @@ type TraceOption struct {
 // Decapsulation is a tunnel that ends at this node.
 type Decapsulation struct {
 	TunnelDestination netip.Addr     `key:"tunnel-destination" required:"true" doc:"Destination address of the outer header. No tunnel device is needed."`
-	Sources           []netip.Prefix `key:"sources" absent:"any" doc:"Prefixes of the outer source addresses that packets are taken from, 1 to 64: those of the encapsulating nodes. Packets of other sources go on as they came (decap_refused_source)."`
-	Bare              *bool          `key:"bare" absent:"true with sources, else false" doc:"Whether packets are taken that carry no IOAM of a namespace of this node. Without it, these go on as they came (decap_refused_bare). true without sources lets any sender that reaches the tunnel's end send packets into the network as if from here."`
+	Sources           []netip.Prefix `key:"sources" absent:"any" doc:"Prefixes of the outer source addresses that packets are taken from, 1 to 64: those of the encapsulating nodes. Packets of other sources stay in their tunnel (decap_refused_source): the kernel of this node, to which they are addressed, then discards them, unless it has a tunnel of its own for them."`
+	Bare              *bool          `key:"bare" absent:"true with sources, else false" doc:"Whether packets are taken that carry no IOAM of a namespace of this node. Without it, these stay in their tunnel (decap_refused_bare), and the kernel discards them as it does those of other sources. true without sources lets any sender that reaches the tunnel's end send packets into the network as if from here."`
 }
 
 // Metrics is where counters are served.
