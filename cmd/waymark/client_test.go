@@ -323,7 +323,7 @@ func TestPrintStatus(t *testing.T) {
 	time.Local = time.UTC
 	defer func() { time.Local = zone }()
 	var b strings.Builder
-	if err := printStatus(&b, s, time.Unix(3661, 0)); err != nil {
+	if err := printStatus(&b, s, nil, time.Unix(3661, 0)); err != nil {
 		t.Fatal(err)
 	}
 	want := `agent netns-7, process 42, version 1.0, up 1h1m1s

@@ -104,3 +104,32 @@ func TestCompletionOfInterfacesAndDecapsulations(t *testing.T) {
 		}
 	}
 }
+
+// The other commands in iproute2's words offer these, and no files.
+func TestCompletionOfRoutesAndIOAM(t *testing.T) {
+	for args, want := range map[string]string{
+		"route ":              "show\nadd\nappend\nchange\nreplace\ndel\n",
+		"route a":             "add\nappend\n",
+		"route add ":          "",
+		"ioam namespace ":     "show\nadd\ndel\nset\n",
+		"ioam namespace add ": "",
+		"ioam schema ":        "show\nadd\ndel\n",
+	} {
+		_, stdout, _ := runCLI(t, "", append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		if stdout != want+":4\n" {
+			t.Errorf("%q: %q, want %q", args, stdout, want)
+		}
+	}
+}
+
+// The status shows the rules of tunnels that end here, as decapsulation does.
+func TestStatusShowsWhatTunnelEndsTake(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{
+		"GET /v1/status":         `{"decapsulations":["2001:db8:ff::3","2001:db8:ff::4"]}`,
+		"GET /v1/decapsulations": `[{"tunnel_destination":"2001:db8:ff::3","sources":["2001:db8:ff::7/128"],"bare":false}]`,
+	})
+	_, stdout, stderr := runCLI(t, "", "--socket", f.socket, "status")
+	if want := "tunnel ends at 2001:db8:ff::3 source 2001:db8:ff::7/128 nobare\ntunnel ends at 2001:db8:ff::4\n"; !strings.Contains(stdout, want) {
+		t.Errorf("%s%s, want %s", stdout, stderr, want)
+	}
+}

@@ -39,7 +39,8 @@ postcard of every N-th packet).`,
   waymark ioam namespace add 124 export sample 100
   waymark ioam namespace set 123 schema 777
   waymark ioam namespace show`,
-		Args: cobra.ArbitraryArgs,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completeFirst("show", "add", "del", "set"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asksHelp(args) {
 				return cmd.Help()
@@ -115,7 +116,8 @@ words of 'ip ioam schema'. show prints the octets in hex, padded with zeros as
 they are on the wire; --json gives the text that was added.`,
 		Example: `  waymark ioam schema add 777 "rack 7"
   waymark ioam schema show`,
-		Args: cobra.ArbitraryArgs,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completeFirst("show", "add", "del"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asksHelp(args) {
 				return cmd.Help()

@@ -73,7 +73,8 @@ func newRouteCommand(opts *options) *cobra.Command {
       tundst 2001:db8:ff::3 dex ns 123 trace-type 0xc00000 \
       ext-flags 0xc0 dev eth1
   waymark route del 2001:db8:2::/64 dev eth1`,
-		Args: cobra.ArbitraryArgs,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completeFirst("show", "add", "append", "change", "replace", "del"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asksHelp(args) {
 				return cmd.Help()

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/iproute2"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -37,12 +38,18 @@ func newStatusCommand(opts *options) *cobra.Command {
 			if opts.json {
 				return printJSON(cmd.OutOrStdout(), s)
 			}
-			return printStatus(cmd.OutOrStdout(), s, time.Now())
+			var ends []config.Decapsulation
+			if len(s.Decapsulations) > 0 {
+				ends, _ = c.Decapsulations(cmd.Context()) // without them, the status has the addresses
+			}
+			return printStatus(cmd.OutOrStdout(), s, ends, time.Now())
 		},
 	}
 }
 
-func printStatus(w io.Writer, s api.Status, now time.Time) error {
+// printStatus writes the status; ends has the rules of the tunnels that end here,
+// as far as known.
+func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now time.Time) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "agent %s, process %d, version %s, up %v\n", s.Agent, s.PID, s.Version, now.Sub(s.Started.Time).Truncate(time.Second))
 	fmt.Fprintf(&b, "configuration %s, loaded %s", s.ConfigFile, s.Loaded.Local().Format(time.DateTime))
@@ -63,7 +70,7 @@ func printStatus(w io.Writer, s api.Status, now time.Time) error {
 	} else {
 		b.WriteString("no interface is configured: packets are left alone\n")
 	}
-	printDomain(&b, s)
+	printDomain(&b, s, ends)
 	printRecords(&b, s.Records)
 	if len(s.Warnings) > 0 {
 		b.WriteByte('\n')
@@ -143,7 +150,7 @@ func printExports(w io.Writer, list []api.Interface) {
 }
 
 // printDomain shows the configuration's lists, those that have entries.
-func printDomain(w io.Writer, s api.Status) {
+func printDomain(w io.Writer, s api.Status, ends []config.Decapsulation) {
 	if len(s.Namespaces) > 0 {
 		fmt.Fprintln(w)
 		_ = printNamespaces(w, s.Namespaces) // to memory
@@ -164,7 +171,11 @@ func printDomain(w io.Writer, s api.Status) {
 		if n == 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintln(w, "tunnel ends at", d)
+		rule := config.Decapsulation{TunnelDestination: d}
+		if k := slices.IndexFunc(ends, func(end config.Decapsulation) bool { return end.TunnelDestination == d }); k >= 0 {
+			rule = ends[k]
+		}
+		fmt.Fprintln(w, "tunnel ends at", iproute2.FormatDecapsulation(rule))
 	}
 }
 
