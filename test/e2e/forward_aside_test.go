@@ -60,7 +60,7 @@ func deliver(t *testing.T, l *lab.Lab, from string, count int) (came int) {
 	const port = 9000
 	var receiver, sender *net.UDPConn
 	to := netip.AddrPortFrom(netip.MustParseAddr("2001:db8:2::2"), port)
-	err := l.Node("far").Do(func() (err error) {
+	err := bind(l.Node("far"), func() (err error) {
 		receiver, err = net.ListenUDP("udp6", net.UDPAddrFromAddrPort(to))
 		return err
 	})

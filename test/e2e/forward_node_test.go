@@ -39,7 +39,7 @@ type taker struct {
 func startTaker(t *testing.T, n *lab.Node, s *stream) *taker {
 	t.Helper()
 	k := &taker{}
-	err := n.Do(func() (err error) {
+	err := bind(n, func() (err error) {
 		k.conn, err = net.ListenUDP("udp6", &net.UDPAddr{Port: 9000})
 		return err
 	})

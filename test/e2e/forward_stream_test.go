@@ -62,7 +62,7 @@ func startStreamOf(t *testing.T, l *lab.Lab, size int) *stream {
 	to, _ := l.Topology().Address("beta")
 	at := net.UDPAddrFromAddrPort(netip.AddrPortFrom(to, 9000))
 	s := &stream{label: rand.Uint64(), size: size, thread: make(chan int, 1), enough: make(chan struct{})}
-	err := l.Node("beta").Do(func() (err error) { s.receiver, err = net.ListenUDP("udp6", at); return err })
+	err := bind(l.Node("beta"), func() (err error) { s.receiver, err = net.ListenUDP("udp6", at); return err })
 	if err == nil {
 		err = control(s.receiver, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20)
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -144,6 +145,17 @@ func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
 	for deadline := time.Now().Add(limit); !holds(); time.Sleep(patience.Of(10 * time.Millisecond)) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within %v", what, limit)
+		}
+	}
+}
+
+// bind opens a socket at a fixed port in a node. It tries again while a process
+// that another test is starting still holds the descriptor of the last one.
+func bind(n *lab.Node, open func() error) error {
+	for until := time.Now().Add(patience.Of(2 * time.Second)); ; time.Sleep(time.Millisecond) {
+		err := n.Do(open)
+		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(until) {
+			return err
 		}
 	}
 }

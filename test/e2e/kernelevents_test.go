@@ -191,7 +191,7 @@ type nodeData struct {
 func receive(t *testing.T, n *lab.Node, port int) *nodeData {
 	t.Helper()
 	var conn *net.UDPConn
-	err := n.Do(func() (err error) {
+	err := bind(n, func() (err error) {
 		conn, err = net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv6loopback, Port: port})
 		return err
 	})

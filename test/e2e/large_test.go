@@ -20,7 +20,7 @@ import (
 func transferTo(t *testing.T, l *lab.Lab, address string, size int) {
 	t.Helper()
 	var listener net.Listener
-	if err := l.Node("beta").Do(func() (err error) {
+	if err := bind(l.Node("beta"), func() (err error) {
 		listener, err = net.Listen("tcp6", net.JoinHostPort(address, "9001"))
 		return err
 	}); err != nil {

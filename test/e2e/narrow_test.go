@@ -221,7 +221,7 @@ func (n *narrowPath) upload(t *testing.T, s upload) error {
 	}}
 	address := net.JoinHostPort(s.to.String(), "9001")
 	var listener net.Listener
-	if err := n.Node("far").Do(func() (err error) {
+	if err := bind(n.Node("far"), func() (err error) {
 		listener, err = far.Listen(t.Context(), "tcp6", "[::]:9001")
 		return err
 	}); err != nil {

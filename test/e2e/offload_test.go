@@ -47,7 +47,7 @@ func (s *segmented) run(t *testing.T, l *lab.Lab) {
 	to := &net.UDPAddr{IP: destination.AsSlice(), Port: 9000}
 	var receiver, sender *net.UDPConn
 	open := func(node string, f func() error) {
-		if err := l.Node(node).Do(f); err != nil {
+		if err := bind(l.Node(node), f); err != nil {
 			t.Fatal(err)
 		}
 	}
