@@ -23,5 +23,5 @@ if [ -n "$race" ]; then
 	CGO_ENABLED=1 go test -count=1 -timeout "$timeout" -race $race || status=1
 fi
 # shellcheck disable=SC2086
-CGO_ENABLED=0 go test -count=1 -parallel 6 -timeout "$timeout" $rest || status=1
+CGO_ENABLED=0 go test -count=1 -parallel 4 -timeout "$timeout" $rest || status=1
 exit $status

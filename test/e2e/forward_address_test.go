@@ -21,7 +21,6 @@ const addressBound = 100 * time.Millisecond
 // the agent has heard of the change, and those to the new one are forwarded; what
 // leaves by an interface carries the address that it has.
 func TestForwardFollowsLinkAddresses(t *testing.T) {
-	t.Parallel()
 	for _, attach := range []string{"xdp", string(tcModes()[0])} {
 		t.Run(attach, func(t *testing.T) {
 			if attach == "xdp" {

@@ -18,7 +18,6 @@ import (
 // stack forwards, until a new agent comes: no packet is lost, and changed routes
 // count as soon as what was remembered is not used any more.
 func TestForwardWithoutAgent(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	const helped = 5 * time.Second
 	l := raiseTwoWays(t, twoWays(t))
@@ -67,7 +66,6 @@ func TestForwardWithoutAgent(t *testing.T) {
 
 // A reload changes how packets are forwarded, and loses and doubles none.
 func TestForwardReload(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	top := domain(t, modes("xdp")[0])
 	forwardFast(t, top, routers...)
@@ -127,7 +125,6 @@ func rewriteAs(t *testing.T, l *lab.Lab, node, forwarding string) {
 // send what XDP redirects any more: as soon as the kernel says so, the stack
 // sends, and no more is lost.
 func TestForwardToDeviceThatCannot(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	const bound = 50 * time.Millisecond
 	top := domain(t, modes("xdp")[0])

@@ -144,7 +144,6 @@ func pushTags(t *testing.T, n *lab.Node, name string) {
 // packet's bytes, which look like those of an untagged one: only the stack knows
 // that it is a member of no VLAN.
 func TestForwardTagBeside(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	const count = 50
 	l := raiseAside(t, "xdp", "")
@@ -174,7 +173,6 @@ func TestForwardTagBeside(t *testing.T) {
 // In tc, the hop limit is told to it; those that are to get a header, which it
 // cannot be told of, go through the stack. All arrive whole.
 func TestForwardOutOfVXLAN(t *testing.T) {
-	t.Parallel()
 	const count = 50
 	for _, tt := range []struct{ name, encapsulations string }{
 		{"as they are", ""},

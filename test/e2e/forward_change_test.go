@@ -127,7 +127,6 @@ func (c *crossing) stop(t *testing.T) streamResult {
 
 // Packets follow the kernel's routes as they change, and none is lost for it.
 func TestForwardFollowsRoutes(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	l := raiseTwoWays(t, twoWays(t))
 	athos := l.Node("athos")
@@ -231,7 +230,6 @@ func linkAddress(t *testing.T, n *lab.Node, name string) (address net.HardwareAd
 // When the interface that packets leave by goes down, they take the other way
 // within the bound; once it is gone, at once.
 func TestForwardSurvivesLinks(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	l := raiseTwoWays(t, twoWays(t))
 	athos, porthos := l.Node("athos"), l.Node("porthos")

@@ -133,7 +133,6 @@ func flapAtRandom(t *testing.T, l *lab.Lab, seed uint64) flapLosses {
 // none is lost that forwarding by the stack would not lose, but for those to a
 // link that broke, until that is heard of.
 func TestForwardFlaps(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -222,7 +222,6 @@ func randomPackets(t *testing.T, count int) (packets [][]byte) {
 
 // Packets come through a router byte for byte the same, whoever forwards them.
 func TestForwardSameBytes(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	const count = 1500
 	packets := randomPackets(t, count)

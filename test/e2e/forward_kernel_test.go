@@ -85,7 +85,6 @@ var customs = []custom{
 
 // TestForwardByNewSelectors is the same for rules that iproute2 may not know yet.
 func TestForwardByNewSelectors(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	w := raiseTwins(t, "xdp")
 	w.both(t, toFirst, toSecond)
@@ -179,7 +178,6 @@ func (w *twins) set(t *testing.T, setting string) {
 // Whatever a router is configured with, packets leave it as they leave the
 // kernel; what every router has does not keep them from going fast.
 func TestForwardAsTheKernel(t *testing.T) {
-	t.Parallel()
 	for _, attach := range []string{"xdp", string(tcModes()[0])} {
 		t.Run(attach, func(t *testing.T) {
 			if attach == "xdp" {

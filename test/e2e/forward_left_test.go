@@ -393,7 +393,6 @@ func (r leftover) checkAnswer(t *testing.T, p []byte) {
 // it does without fast forwarding, to the byte: it forwards, takes, answers or
 // drops it. Each is counted once, by its reason.
 func TestForwardLeavesToStack(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	l := raiseExits(t)
 	w := watchExits(t, l)

@@ -139,7 +139,6 @@ func (c choice) with(t *testing.T, n *lab.Node, send func()) {
 // Every flow takes the way that the stack would give it, whatever routes and
 // rules tell flows apart by.
 func TestForwardSameWays(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	top := builtin(t, "ecmp")
 	top.Node("porthos").Agent, top.Node("dartagnan").Agent = nil, nil

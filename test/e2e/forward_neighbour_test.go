@@ -44,7 +44,6 @@ func neighbourOf(t *testing.T, n *lab.Node, address string) (found netlink.Neigh
 // A neighbour that only fast forwarding sends to is confirmed by the kernel like
 // any other while it answers; when it is gone, the kernel notices.
 func TestForwardKeepsNeighbours(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	top := twoWays(t)
 	top.PermanentNeighbours = false

@@ -22,7 +22,6 @@ import (
 // Packets follow what the router itself becomes: another node's address that
 // becomes its own, and an MTU.
 func TestForwardFollowsNode(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	l := raiseTwoWays(t, twoWays(t))
 	t.Run("address", func(t *testing.T) { followAddress(t, l) })
@@ -184,7 +183,6 @@ func followMTU(t *testing.T, l *lab.Lab) {
 // kernel's own doing: with an agent that hears nothing, and next hops that are
 // believed in all the same, none is lost once the interface is gone.
 func TestForwardToVanishedInterface(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	l := raiseTwoWays(t, twoWays(t))
 	athos := l.Node("athos")

@@ -305,7 +305,6 @@ func numberOf(t *testing.T, variable string, otherwise uint64) uint64 {
 // packets leave a router as they leave the kernel. WAYMARK_WAYS is how many
 // configurations are tried, WAYMARK_SEED repeats a run.
 func TestForwardRandomWays(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	count := int(numberOf(t, "WAYMARK_WAYS", randomConfigurations))
 	seed := numberOf(t, "WAYMARK_SEED", rand.Uint64())

@@ -155,7 +155,6 @@ func raiseTaps(t *testing.T, text string, flags uint16, hook string) (l *lab.Lab
 // byte for byte what the stack's path gives. Where the driver makes an skb first,
 // the kernel's generic XDP runs the same program, to the same effect.
 func TestForwardTaps(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	const count = 1000
 	packets := randomPackets(t, count)
@@ -232,7 +231,6 @@ func openChecksum(whole []byte) (open []byte, at uint16) {
 // sees: its packets go through the stack, which closes them, and a warning says
 // so.
 func TestForwardTapOfVirtualMachine(t *testing.T) {
-	t.Parallel()
 	keeps := strings.NewReplacer(", remove: true", "", `decapsulations:
         - {tunnel-destination: "2001:db8:2::9"}`, "decapsulations: []").Replace(fastChain)
 	l, in, out := raiseTaps(t, keeps, unix.IFF_VNET_HDR, "xdp")

@@ -103,7 +103,6 @@ const wayOfLine = "1 101>102 hop limit 63, 2 201>202 hop limit 62, 3 301>- hop l
 // All traffic crosses three routers past their stacks: whole, traced, and
 // without IOAM behind them.
 func TestForwardFast(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	const count, size = 50, 1400
 	for _, tt := range modes("xdp") {
@@ -204,7 +203,6 @@ func checkLeft(t *testing.T, node string, f forwards, reasons ...string) {
 
 // In tc, packets go past the stack's routing, too, offloaded ones as they are.
 func TestForwardFastInTC(t *testing.T) {
-	t.Parallel()
 	const count, size = 50, 1400
 	for _, attach := range tcModes() {
 		t.Run(string(attach), func(t *testing.T) {
@@ -238,7 +236,6 @@ func TestForwardFastInTC(t *testing.T) {
 // athos, whose device sums; the other routers forward it fast. beta sums nothing,
 // so its answers are everywhere the stack's. All arrives whole.
 func TestForwardWithOpenChecksums(t *testing.T) {
-	t.Parallel()
 	needRedirection(t)
 	const count = 50
 	top := domain(t, modes("xdp")[0])

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package e2e tests the built program from outside, as people use it: in
-// topologies of network namespaces, with real traffic.
+// topologies of network namespaces, with real traffic. Tests run side by side, but
+// for those of fast forwarding: they hold the agent to how soon it sees a change.
 package e2e
 
 import (
