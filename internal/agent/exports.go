@@ -177,7 +177,7 @@ type flowAllowance struct {
 	collected  time.Time // when it last did
 	suppressed atomic.Uint64
 	more       atomic.Uint64 // packets of these, beyond one each
-	unknown    atomic.Uint64 // flows of which nobody knows what is missing
+	unknown    atomic.Uint64 // flows whose number of missing packets is not known
 }
 
 // grant gives what a rate per second allows for the time since the last one
