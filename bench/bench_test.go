@@ -20,7 +20,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // quick runs a benchmark as briefly as it can be run, and checks its JSON.
@@ -283,15 +283,15 @@ func TestPinsLeaveNothing(t *testing.T) {
 
 // Only what the kernel alone decides has no packet that leads to it.
 func TestEveryOutcomeIsMeasured(t *testing.T) {
-	unreachable := []ioam.Outcome{ioam.OutcomeDecapFailed, ioam.OutcomeEncapSkippedHeadroom}
-	for _, o := range ioam.Outcomes() {
+	unreachable := []model.Outcome{model.OutcomeDecapFailed, model.OutcomeEncapSkippedHeadroom}
+	for _, o := range model.Outcomes() {
 		measured := slices.ContainsFunc(costCases(), func(c costCase) bool { return c.outcome == o })
 		if measured == slices.Contains(unreachable, o) {
 			t.Errorf("%s: measured: %v", o, measured)
 		}
 	}
 	for _, hook := range []datapath.Hook{datapath.HookIngressXDP, datapath.HookIngressTC, datapath.HookEgressTC} {
-		for _, o := range []ioam.Outcome{ioam.OutcomeTraceFilled, ioam.OutcomeBoundaryDropped, ioam.OutcomeMalformedHeader} {
+		for _, o := range []model.Outcome{model.OutcomeTraceFilled, model.OutcomeBoundaryDropped, model.OutcomeMalformedHeader} {
 			if !slices.ContainsFunc(costCases(), func(c costCase) bool { return c.hook == hook && c.outcome == o }) {
 				t.Errorf("%s at %s is not measured", o, hook)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 const (
@@ -105,7 +105,7 @@ func (r *costRun) prepare(cases []costCase) error {
 }
 
 // point loads what a case needs and does not share with an earlier one.
-func (r *costRun) point(c costCase, cfg ioam.NodeConfig) (*costPoint, error) {
+func (r *costRun) point(c costCase, cfg model.NodeConfig) (*costPoint, error) {
 	key := fmt.Sprintf("%s at %s", c.config, c.hook)
 	node := r.nodes[key]
 	if node == nil {
@@ -137,7 +137,7 @@ func (r *costRun) point(c costCase, cfg ioam.NodeConfig) (*costPoint, error) {
 	}
 	var err error
 	p.what, err = findRestoration(p.program, p.frame, p.in)
-	if p.outcome == ioam.OutcomeEncapNotSelected {
+	if p.outcome == model.OutcomeEncapNotSelected {
 		p.what.length = len(p.frame) // that was the one that is selected
 	}
 	return p, err
@@ -145,11 +145,11 @@ func (r *costRun) point(c costCase, cfg ioam.NodeConfig) (*costPoint, error) {
 
 // completes tells whether the packet must have come through our own ingress hook.
 func (c costCase) completes() bool {
-	return c.hook == datapath.HookEgressTC && c.outcome == ioam.OutcomeTraceFilled
+	return c.hook == datapath.HookEgressTC && c.outcome == model.OutcomeTraceFilled
 }
 
 // arrived is a frame behind the ingress hook of an interface.
-func arrived(cfg datapath.Config, index ioam.IfIndex, frame []byte) ([]byte, error) {
+func arrived(cfg datapath.Config, index model.IfIndex, frame []byte) ([]byte, error) {
 	ingress, err := datapath.NewRunner(cfg, index, datapath.HookIngressTC)
 	if err != nil {
 		return nil, err
@@ -262,11 +262,11 @@ func (p *costPoint) check(before, after datapath.Counters, runs uint64) (uint64,
 	if p.hook == datapath.HookEgressTC {
 		was, is = before.Egress, after.Egress
 	}
-	want := make(map[ioam.Outcome]uint64)
-	want[ioam.OutcomeNoIOAM] += runs
+	want := make(map[model.Outcome]uint64)
+	want[model.OutcomeNoIOAM] += runs
 	want[p.outcome] += runs
 	var all uint64
-	for o := range ioam.NumOutcomes {
+	for o := range model.NumOutcomes {
 		n := is[o] - was[o]
 		all += n
 		switch {
@@ -286,8 +286,8 @@ func (p *costPoint) check(before, after datapath.Counters, runs uint64) (uint64,
 }
 
 // mayAlso allows for the one packet in a million that a sampling node selects.
-func (c costCase) mayAlso(o ioam.Outcome) bool {
-	return c.outcome == ioam.OutcomeEncapNotSelected && o == ioam.OutcomeEncapInserted
+func (c costCase) mayAlso(o model.Outcome) bool {
+	return c.outcome == model.OutcomeEncapNotSelected && o == model.OutcomeEncapInserted
 }
 
 // result sums a case up.

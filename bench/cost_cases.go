@@ -8,13 +8,14 @@ import (
 	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // The interfaces of the node under test; the programs are of the first.
 const (
-	ours  = ioam.IfIndex(1)
-	other = ioam.IfIndex(2)
+	ours  = model.IfIndex(1)
+	other = model.IfIndex(2)
 )
 
 const (
@@ -30,14 +31,14 @@ const (
 	typeDelay   ioam.TraceType = 0xf80000
 	typeAll     ioam.TraceType = 0xfff002
 	typeNodeID  ioam.TraceType = 0x800000
-	mostOptions                = ioam.MaxOptionsPerPacket
+	mostOptions                = model.MaxOptionsPerPacket
 )
 
 // costCase is one packet that ends in one outcome at one hook.
 type costCase struct {
 	hook    datapath.Hook
 	detail  string
-	outcome ioam.Outcome
+	outcome model.Outcome
 	config  string
 	frame   []byte
 	in      skb
@@ -54,7 +55,7 @@ func (c costCase) name() string {
 
 // records tells whether the outcome writes a record; the rings hold a few thousand.
 func (c costCase) records() bool {
-	return c.outcome == ioam.OutcomeInlineRemoved || c.outcome == ioam.OutcomeTunnelDecapsulated || writesPostcards(c.config)
+	return c.outcome == model.OutcomeInlineRemoved || c.outcome == model.OutcomeTunnelDecapsulated || writesPostcards(c.config)
 }
 
 // plain is the packet to compare with: as long, and none of our business.
@@ -62,40 +63,40 @@ func (c costCase) plain() []byte { return plain(elsewhere, max(len(c.frame), 62)
 
 // nodeConfig is a node of two interfaces that passes traces on, in as many
 // namespaces as a packet can have options.
-func nodeConfig() ioam.NodeConfig {
-	both := ioam.RoleIngress | ioam.RoleEgress
-	c := ioam.NodeConfig{
+func nodeConfig() model.NodeConfig {
+	both := model.RoleIngress | model.RoleEgress
+	c := model.NodeConfig{
 		ID: 2, IDWide: 22222222,
-		Interfaces: []ioam.Interface{
+		Interfaces: []model.Interface{
 			{Index: ours, Name: "eth0", ID: 201, IDWide: 201201, Roles: both, MTU: 1500},
 			{Index: other, Name: "eth1", ID: 202, IDWide: 202202, Roles: both, MTU: 1500},
 		},
 	}
 	for i := range ioam.NamespaceID(mostOptions) {
-		c.Namespaces = append(c.Namespaces, ioam.Namespace{ID: namespace + i, Data: 0xdeadbeef, DataWide: 0xcafec0caf00dc0de})
+		c.Namespaces = append(c.Namespaces, model.Namespace{ID: namespace + i, Data: 0xdeadbeef, DataWide: 0xcafec0caf00dc0de})
 	}
 	return c
 }
 
 // costConfigs are the nodes under test. Each has what its cases need and no
 // more: what a node does not use is not in its programs.
-func costConfigs() map[string]ioam.NodeConfig {
-	configs := map[string]ioam.NodeConfig{"transit": nodeConfig()}
+func costConfigs() map[string]model.NodeConfig {
+	configs := map[string]model.NodeConfig{"transit": nodeConfig()}
 
 	c := nodeConfig()
-	c.Namespaces = append(c.Namespaces, ioam.Namespace{ID: namespaceRemoved, Remove: true})
-	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
+	c.Namespaces = append(c.Namespaces, model.Namespace{ID: namespaceRemoved, Remove: true})
+	c.Decapsulations = []model.Decapsulation{{TunnelDestination: tunnelEnd}}
 	configs["decapsulate"] = c
-	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd, Bare: true}}
+	c.Decapsulations = []model.Decapsulation{{TunnelDestination: tunnelEnd, Bare: true}}
 	configs["decapsulate bare"] = c
 	prefix := func(a netip.Addr, bits int) netip.Prefix { return netip.PrefixFrom(a, bits).Masked() }
 	sources := []netip.Prefix{prefix(tunnelEnd, 128), prefix(source, 64), prefix(destination, 64), prefix(tunnelStart, 128)}
-	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd, Sources: sources, Bare: true}}
+	c.Decapsulations = []model.Decapsulation{{TunnelDestination: tunnelEnd, Sources: sources, Bare: true}}
 	configs["decapsulate sources"] = c
-	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd, Sources: sources[:1], Bare: true}}
+	c.Decapsulations = []model.Decapsulation{{TunnelDestination: tunnelEnd, Sources: sources[:1], Bare: true}}
 	configs["decapsulate others"] = c
 
-	for _, policy := range []ioam.Boundary{ioam.BoundaryDrop, ioam.BoundaryStrip, ioam.BoundaryIgnore} {
+	for _, policy := range []model.Boundary{model.BoundaryDrop, model.BoundaryStrip, model.BoundaryIgnore} {
 		c := nodeConfig()
 		c.Interfaces[0].Roles, c.Interfaces[0].Boundary = 0, policy
 		configs["edge "+policy.String()] = c
@@ -104,49 +105,49 @@ func costConfigs() map[string]ioam.NodeConfig {
 	c.Interfaces[0].Roles = 0
 	c.TunnelDestinations = []netip.Addr{tunnelStart, tunnelEnd}
 	configs["edge guard"] = c
-	for _, mode := range []ioam.Mode{ioam.ModeInline, ioam.ModeEncap} {
+	for _, mode := range []model.Mode{model.ModeInline, model.ModeEncap} {
 		for _, kind := range []ioam.TraceType{typeIDs, typeTimes, typeAll} {
 			for _, options := range []int{1, mostOptions} {
 				configs[encapsulating(mode, kind, options)] = encapsulation(mode, alike(options, oneNode(kind))...)
 			}
 		}
 	}
-	c = encapsulation(ioam.ModeInline, oneNode(typeIDs))
-	c.Encapsulations[0].Frequency = ioam.Frequency{K: 1, N: ioam.MaxFrequency}
+	c = encapsulation(model.ModeInline, oneNode(typeIDs))
+	c.Encapsulations[0].Frequency = model.Frequency{K: 1, N: model.MaxFrequency}
 	configs["sample"] = c
 	unfilled := oneNode(typeIDs)
 	unfilled.Namespace = namespaceUnknown
-	configs["unfilled"] = encapsulation(ioam.ModeInline, unfilled)
+	configs["unfilled"] = encapsulation(model.ModeInline, unfilled)
 	small := oneNode(typeIDs)
 	small.Size = 4
-	c = encapsulation(ioam.ModeInline, small)
-	c.Compatibility = ioam.CompatibilityMainline
+	c = encapsulation(model.ModeInline, small)
+	c.Compatibility = model.CompatibilityMainline
 	configs["too small"] = c
 	maps.Copy(configs, exportConfigs())
 	return configs
 }
 
-func encapsulating(mode ioam.Mode, kind ioam.TraceType, options int) string {
+func encapsulating(mode model.Mode, kind ioam.TraceType, options int) string {
 	return fmt.Sprintf("%s %s %d", mode, kind, options)
 }
 
 // encapsulation is a node that inserts options.
-func encapsulation(mode ioam.Mode, options ...ioam.TraceOption) ioam.NodeConfig {
-	e := ioam.Encapsulation{
-		Name: "measured", Interface: ours, Mode: mode, Options: ioam.Traces(options...),
-		Match: ioam.Match{Destination: netip.PrefixFrom(destination, 64).Masked()},
+func encapsulation(mode model.Mode, options ...model.TraceOption) model.NodeConfig {
+	e := model.Encapsulation{
+		Name: "measured", Interface: ours, Mode: mode, Options: model.Traces(options...),
+		Match: model.Match{Destination: netip.PrefixFrom(destination, 64).Masked()},
 	}
-	if mode != ioam.ModeInline {
+	if mode != model.ModeInline {
 		e.TunnelSource, e.TunnelDestination = tunnelStart, tunnelEnd
 	}
 	c := nodeConfig()
-	c.Encapsulations = []ioam.Encapsulation{e}
+	c.Encapsulations = []model.Encapsulation{e}
 	return c
 }
 
 // oneNode is a trace with room for the data of one node.
-func oneNode(kind ioam.TraceType) ioam.TraceOption {
-	return ioam.TraceOption{Namespace: namespace, Type: kind, Size: dataSize(kind)}
+func oneNode(kind ioam.TraceType) model.TraceOption {
+	return model.TraceOption{Namespace: namespace, Type: kind, Size: dataSize(kind)}
 }
 
 // dataSize is how many bytes a node without a schema writes.
@@ -158,8 +159,8 @@ func dataSize(kind ioam.TraceType) int {
 	return size
 }
 
-func alike(n int, o ioam.TraceOption) []ioam.TraceOption {
-	out := make([]ioam.TraceOption, n)
+func alike(n int, o model.TraceOption) []model.TraceOption {
+	out := make([]model.TraceOption, n)
 	for i := range out {
 		out[i] = o
 	}
@@ -192,86 +193,86 @@ const (
 func bothHooks(hook datapath.Hook, in skb) []costCase {
 	ids := traced(trace(namespace, typeIDs))
 	routerAlert := []byte{5, 2, 0, 0}
-	make1 := func(detail string, outcome ioam.Outcome, config string, frame []byte, aim float64) costCase {
+	make1 := func(detail string, outcome model.Outcome, config string, frame []byte, aim float64) costCase {
 		return costCase{hook, detail, outcome, config, frame, in, aim}
 	}
 	fillAim, timeAim := 30.0, 75.0
 	return []costCase{
-		make1("", ioam.OutcomeNotIPv6, "transit", with(plain(destination, 78), 12, 0x08, 0x06), 0),
-		make1("Hop-by-Hop header with a router alert", ioam.OutcomeNoIOAM, "transit", padded(78, routerAlert), 0),
-		make1("node and interface ids, type 0xc00000", ioam.OutcomeTraceFilled, "transit", ids, fillAim),
-		make1("with timestamps, type 0xf00000", ioam.OutcomeTraceFilled, "transit", traced(trace(namespace, typeTimes)), timeAim),
-		make1("with timestamps and delay, type 0xf80000", ioam.OutcomeTraceFilled, "transit", traced(trace(namespace, typeDelay)), 0),
-		make1("every bit, type 0xfff002", ioam.OutcomeTraceFilled, "transit", traced(trace(namespace, typeAll)), 0),
-		make1("9 options of type 0xc00000", ioam.OutcomeTraceFilled, "transit", traced(repeat(trace(namespace, typeIDs), mostOptions)...), 0),
-		make1("", ioam.OutcomeOptionUnsupported, "transit", with(ids, atIOAMType, 2), 0),
-		make1("", ioam.OutcomeNamespaceUnknown, "transit", traced(trace(namespaceUnknown, typeIDs)), 0),
-		make1("", ioam.OutcomeOverflowSet, "transit", with(ids, atNodeLen, ids[atNodeLen]|1<<overflowShift), 0),
-		make1("", ioam.OutcomeBoundaryIgnored, "edge ignore", ids, 0),
-		make1("", ioam.OutcomeBoundaryStripped, "edge strip", ids, 0),
-		make1("", ioam.OutcomeBoundaryStripPartial, "edge strip", traced(routerAlert, trace(namespace, typeIDs)), 0),
-		make1("", ioam.OutcomeBoundaryDropped, "edge drop", ids, 0),
-		make1("", ioam.OutcomeBoundaryUnprovenDropped, "edge drop", with(ids, ethernetHeader+ipv6Header+1, 200), 0),
-		make1("", ioam.OutcomeMalformedIPv6, "transit", with(ids, ethernetHeader, 0x50), 0),
-		make1("", ioam.OutcomeMalformedHeader, "transit", with(ids, ethernetHeader+ipv6Header+1, 200), 0),
-		make1("", ioam.OutcomeMalformedTooManyOptions, "transit", traced(repeat([]byte{0x31, 2, 0, 2}, mostOptions+1)...), 0),
-		make1("", ioam.OutcomeMalformedAlignment, "transit", with(ids, atOption-2, 1, 1, 0, 0x31, 10, 0, 0), 0),
-		make1("", ioam.OutcomeMalformedOptionLength, "transit", with(ids, atOption+1, 1, 0, 1, 15), 0),
-		make1("", ioam.OutcomeMalformedNodeLength, "transit", with(ids, atNodeLen, 3<<3), 0),
-		make1("", ioam.OutcomeMalformedRemainingLength, "transit", with(ids, atRemaining, 50), 0),
+		make1("", model.OutcomeNotIPv6, "transit", with(plain(destination, 78), 12, 0x08, 0x06), 0),
+		make1("Hop-by-Hop header with a router alert", model.OutcomeNoIOAM, "transit", padded(78, routerAlert), 0),
+		make1("node and interface ids, type 0xc00000", model.OutcomeTraceFilled, "transit", ids, fillAim),
+		make1("with timestamps, type 0xf00000", model.OutcomeTraceFilled, "transit", traced(trace(namespace, typeTimes)), timeAim),
+		make1("with timestamps and delay, type 0xf80000", model.OutcomeTraceFilled, "transit", traced(trace(namespace, typeDelay)), 0),
+		make1("every bit, type 0xfff002", model.OutcomeTraceFilled, "transit", traced(trace(namespace, typeAll)), 0),
+		make1("9 options of type 0xc00000", model.OutcomeTraceFilled, "transit", traced(repeat(trace(namespace, typeIDs), mostOptions)...), 0),
+		make1("", model.OutcomeOptionUnsupported, "transit", with(ids, atIOAMType, 2), 0),
+		make1("", model.OutcomeNamespaceUnknown, "transit", traced(trace(namespaceUnknown, typeIDs)), 0),
+		make1("", model.OutcomeOverflowSet, "transit", with(ids, atNodeLen, ids[atNodeLen]|1<<overflowShift), 0),
+		make1("", model.OutcomeBoundaryIgnored, "edge ignore", ids, 0),
+		make1("", model.OutcomeBoundaryStripped, "edge strip", ids, 0),
+		make1("", model.OutcomeBoundaryStripPartial, "edge strip", traced(routerAlert, trace(namespace, typeIDs)), 0),
+		make1("", model.OutcomeBoundaryDropped, "edge drop", ids, 0),
+		make1("", model.OutcomeBoundaryUnprovenDropped, "edge drop", with(ids, ethernetHeader+ipv6Header+1, 200), 0),
+		make1("", model.OutcomeMalformedIPv6, "transit", with(ids, ethernetHeader, 0x50), 0),
+		make1("", model.OutcomeMalformedHeader, "transit", with(ids, ethernetHeader+ipv6Header+1, 200), 0),
+		make1("", model.OutcomeMalformedTooManyOptions, "transit", traced(repeat([]byte{0x31, 2, 0, 2}, mostOptions+1)...), 0),
+		make1("", model.OutcomeMalformedAlignment, "transit", with(ids, atOption-2, 1, 1, 0, 0x31, 10, 0, 0), 0),
+		make1("", model.OutcomeMalformedOptionLength, "transit", with(ids, atOption+1, 1, 0, 1, 15), 0),
+		make1("", model.OutcomeMalformedNodeLength, "transit", with(ids, atNodeLen, 3<<3), 0),
+		make1("", model.OutcomeMalformedRemainingLength, "transit", with(ids, atRemaining, 50), 0),
 	}
 }
 
 func ingressCases(hook datapath.Hook) []costCase {
 	inner := ipv6(source, destination, nextUDP, udp(24))
 	removed := trace(namespaceRemoved, typeIDs)
-	make1 := func(detail string, outcome ioam.Outcome, config string, frame []byte) costCase {
+	make1 := func(detail string, outcome model.Outcome, config string, frame []byte) costCase {
 		return costCase{hook, detail, outcome, config, frame, skb{}, 0}
 	}
 	full := with(traced(trace(namespace, typeIDs)), atRemaining, 1)
 	return []costCase{
-		make1("", ioam.OutcomeTraceOverflow, "transit", full),
-		make1("node and interface ids, node also decapsulates", ioam.OutcomeTraceFilled, "decapsulate", traced(trace(namespace, typeIDs))),
-		make1("", ioam.OutcomeRemovalPartial, "decapsulate", traced([]byte{5, 2, 0, 0}, removed)),
-		make1("node and interface ids, with a record", ioam.OutcomeInlineRemoved, "decapsulate", padded(102, removed)),
-		make1("node and interface ids, with a record", ioam.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner, trace(namespace, typeIDs))),
-		make1("9 options of type 0xc00000, with a record", ioam.OutcomeTunnelDecapsulated, "decapsulate",
+		make1("", model.OutcomeTraceOverflow, "transit", full),
+		make1("node and interface ids, node also decapsulates", model.OutcomeTraceFilled, "decapsulate", traced(trace(namespace, typeIDs))),
+		make1("", model.OutcomeRemovalPartial, "decapsulate", traced([]byte{5, 2, 0, 0}, removed)),
+		make1("node and interface ids, with a record", model.OutcomeInlineRemoved, "decapsulate", padded(102, removed)),
+		make1("node and interface ids, with a record", model.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner, trace(namespace, typeIDs))),
+		make1("9 options of type 0xc00000, with a record", model.OutcomeTunnelDecapsulated, "decapsulate",
 			tunnelled(inner, repeat(trace(namespace, typeIDs), mostOptions)...)),
-		make1("with timestamps and a record", ioam.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner, trace(namespace, typeTimes))),
-		make1("cut short", ioam.OutcomeMalformedTunnel, "decapsulate", with(tunnelled(inner, trace(namespace, typeIDs)), ethernetHeader+4, 1, 0)),
-		make1("no IOAM left in it, no record", ioam.OutcomeTunnelDecapsulated, "decapsulate bare", tunnelled(inner)),
-		make1("from one of four sources, no record", ioam.OutcomeTunnelDecapsulated, "decapsulate sources", tunnelled(inner)),
-		make1("", ioam.OutcomeDecapRefusedSource, "decapsulate others", tunnelled(inner)),
-		make1("", ioam.OutcomeDecapRefusedBare, "decapsulate", tunnelled(inner)),
-		make1("", ioam.OutcomeDecapRefusedInner, "decapsulate bare", tunnelled(ipv6(source, destination, nextICMP, append([]byte{136, 0, 0, 0}, make([]byte, 20)...)))),
-		make1("", ioam.OutcomeBoundaryTunnelDropped, "edge guard", tunnelled(inner)),
-		make1("at an edge that guards tunnels", ioam.OutcomeNoIOAM, "edge guard", plain(destination, 78)),
+		make1("with timestamps and a record", model.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner, trace(namespace, typeTimes))),
+		make1("cut short", model.OutcomeMalformedTunnel, "decapsulate", with(tunnelled(inner, trace(namespace, typeIDs)), ethernetHeader+4, 1, 0)),
+		make1("no IOAM left in it, no record", model.OutcomeTunnelDecapsulated, "decapsulate bare", tunnelled(inner)),
+		make1("from one of four sources, no record", model.OutcomeTunnelDecapsulated, "decapsulate sources", tunnelled(inner)),
+		make1("", model.OutcomeDecapRefusedSource, "decapsulate others", tunnelled(inner)),
+		make1("", model.OutcomeDecapRefusedBare, "decapsulate", tunnelled(inner)),
+		make1("", model.OutcomeDecapRefusedInner, "decapsulate bare", tunnelled(ipv6(source, destination, nextICMP, append([]byte{136, 0, 0, 0}, make([]byte, 20)...)))),
+		make1("", model.OutcomeBoundaryTunnelDropped, "edge guard", tunnelled(inner)),
+		make1("at an edge that guards tunnels", model.OutcomeNoIOAM, "edge guard", plain(destination, 78)),
 	}
 }
 
 func egressCases() []costCase {
 	packet := plain(destination, 78)
-	inline := encapsulating(ioam.ModeInline, typeIDs, 1)
-	make1 := func(detail string, outcome ioam.Outcome, config string, frame []byte) costCase {
+	inline := encapsulating(model.ModeInline, typeIDs, 1)
+	make1 := func(detail string, outcome model.Outcome, config string, frame []byte) costCase {
 		return costCase{datapath.HookEgressTC, detail, outcome, config, frame, arrivedAt(other), 0}
 	}
 	error1 := ethernet(ipv6(source, destination, nextICMP, append([]byte{1, 0, 0, 0}, make([]byte, 20)...)))
 	cases := []costCase{
-		make1("", ioam.OutcomeUntouched, "transit", traced(trace(namespace, typeIDs))),
-		make1("", ioam.OutcomeEncapNotSelected, "sample", packet),
-		make1("ICMPv6 error", ioam.OutcomeEncapSkippedControl, inline, error1),
-		make1("", ioam.OutcomeEncapUnfilled, "unfilled", packet),
-		make1("", ioam.OutcomeEncapOverflow, "too small", packet),
-		make1("", ioam.OutcomeEncapSkippedHBH, inline, padded(78, []byte{5, 2, 0, 0})),
-		make1("jumbogram", ioam.OutcomeEncapSkippedMTU, inline, with(packet, ethernetHeader+4, 0, 0)),
-		make1("TCP", ioam.OutcomeEncapSkippedGSO, inline, with(packet, atNextHeader, 6)),
+		make1("", model.OutcomeUntouched, "transit", traced(trace(namespace, typeIDs))),
+		make1("", model.OutcomeEncapNotSelected, "sample", packet),
+		make1("ICMPv6 error", model.OutcomeEncapSkippedControl, inline, error1),
+		make1("", model.OutcomeEncapUnfilled, "unfilled", packet),
+		make1("", model.OutcomeEncapOverflow, "too small", packet),
+		make1("", model.OutcomeEncapSkippedHBH, inline, padded(78, []byte{5, 2, 0, 0})),
+		make1("jumbogram", model.OutcomeEncapSkippedMTU, inline, with(packet, ethernetHeader+4, 0, 0)),
+		make1("TCP", model.OutcomeEncapSkippedGSO, inline, with(packet, atNextHeader, 6)),
 	}
 	cases[0].in = skb{}
 	cases[len(cases)-1].in.GSOSize, cases[len(cases)-1].in.GSOSegs = 16, 1
-	for _, mode := range []ioam.Mode{ioam.ModeInline, ioam.ModeEncap} {
-		outcome := ioam.OutcomeEncapInserted
-		if mode == ioam.ModeEncap {
-			outcome = ioam.OutcomeEncapTunneled
+	for _, mode := range []model.Mode{model.ModeInline, model.ModeEncap} {
+		outcome := model.OutcomeEncapInserted
+		if mode == model.ModeEncap {
+			outcome = model.OutcomeEncapTunneled
 		}
 		for _, v := range []struct {
 			detail  string
@@ -284,7 +285,7 @@ func egressCases() []costCase {
 			{"9 options of type 0xc00000", typeIDs, mostOptions},
 		} {
 			c := make1(v.detail, outcome, encapsulating(mode, v.kind, v.options), packet)
-			if mode == ioam.ModeInline && v.kind == typeIDs && v.options == 1 {
+			if mode == model.ModeInline && v.kind == typeIDs && v.options == 1 {
 				c.aim = 60
 			}
 			cases = append(cases, c)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -16,39 +17,39 @@ const (
 	exportingEncapsulation = "encapsulation that exports: "
 )
 
-var exportModes = map[string]ioam.ExportMode{
-	"nothing": ioam.ExportNone, "every": ioam.ExportEvery, "aggregate": ioam.ExportAggregate, "sample": ioam.ExportSample,
+var exportModes = map[string]model.ExportMode{
+	"nothing": model.ExportNone, "every": model.ExportEvery, "aggregate": model.ExportAggregate, "sample": model.ExportSample,
 }
 
 // collecting is the address of a collector that the measured packets' prefix has.
 var collecting = netip.MustParseAddr("2001:db8:2::c")
 
 // exporting makes a node export, without a limit that would be met.
-func exporting(c ioam.NodeConfig, way ioam.ExportMode) ioam.NodeConfig {
-	c.ExportLimit, c.ExportRate = 1, ioam.MaxExportRate
-	c.Collectors = []ioam.Collector{{Address: collecting, Port: 9, Protocol: nextUDP}}
+func exporting(c model.NodeConfig, way model.ExportMode) model.NodeConfig {
+	c.ExportLimit, c.ExportRate = 1, model.MaxExportRate
+	c.Collectors = []model.Collector{{Address: collecting, Port: 9, Protocol: nextUDP}}
 	c.Namespaces[0].Export = way
-	if way == ioam.ExportSample {
+	if way == model.ExportSample {
 		c.Namespaces[0].Sample = sampleEvery
 	}
 	return c
 }
 
 // exportConfigs are nodes that export.
-func exportConfigs() map[string]ioam.NodeConfig {
-	configs := make(map[string]ioam.NodeConfig)
+func exportConfigs() map[string]model.NodeConfig {
+	configs := make(map[string]model.NodeConfig)
 	for name, way := range exportModes {
 		c := exporting(nodeConfig(), way)
 		configs[exportingTransit+name] = c
 
-		c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
+		c.Decapsulations = []model.Decapsulation{{TunnelDestination: tunnelEnd}}
 		configs[exportingDecapsulation+name] = c
 
 		c.Decapsulations = nil
-		c.Encapsulations = []ioam.Encapsulation{{
-			Name: "measured", Interface: ours, Mode: ioam.ModeInline,
-			Match:   ioam.Match{Destination: netip.PrefixFrom(destination, 64).Masked()},
-			Options: []ioam.InsertedOption{directExport{kind: typeNodeID, flags: bothExtensions}.option()},
+		c.Encapsulations = []model.Encapsulation{{
+			Name: "measured", Interface: ours, Mode: model.ModeInline,
+			Match:   model.Match{Destination: netip.PrefixFrom(destination, 64).Masked()},
+			Options: []model.InsertedOption{directExport{kind: typeNodeID, flags: bothExtensions}.option()},
 		}}
 		configs[exportingEncapsulation+name] = c
 	}
@@ -59,7 +60,7 @@ func exportConfigs() map[string]ioam.NodeConfig {
 func exportCases() []costCase {
 	var cases []costCase
 	frame := func(kind ioam.TraceType) []byte { return padded(110, directExportOption(kind, bothExtensions)) }
-	add := func(hook datapath.Hook, detail string, outcome ioam.Outcome, config string, frame []byte) {
+	add := func(hook datapath.Hook, detail string, outcome model.Outcome, config string, frame []byte) {
 		in := skb{}
 		if hook == datapath.HookEgressTC {
 			in = arrivedAt(other)
@@ -67,28 +68,28 @@ func exportCases() []costCase {
 		cases = append(cases, costCase{hook, detail, outcome, config, frame, in, 0})
 	}
 	for _, hook := range []datapath.Hook{datapath.HookIngressXDP, datapath.HookIngressTC} {
-		add(hook, "nothing exported", ioam.OutcomeDirectExport, exportingTransit+"nothing", frame(typeNodeID))
-		add(hook, "exported at egress", ioam.OutcomeDirectExport, exportingTransit+"aggregate", frame(typeNodeID))
-		add(hook, "exported at egress, with transit delay", ioam.OutcomeDirectExport, exportingTransit+"aggregate", frame(typeOnlyDelay))
+		add(hook, "nothing exported", model.OutcomeDirectExport, exportingTransit+"nothing", frame(typeNodeID))
+		add(hook, "exported at egress", model.OutcomeDirectExport, exportingTransit+"aggregate", frame(typeNodeID))
+		add(hook, "exported at egress, with transit delay", model.OutcomeDirectExport, exportingTransit+"aggregate", frame(typeOnlyDelay))
 		inner := ipv6(source, destination, nextUDP, udp(24))
 		for _, way := range []string{"nothing", "aggregate", "every"} {
-			add(hook, "Direct Export, "+way, ioam.OutcomeTunnelDecapsulated, exportingDecapsulation+way,
+			add(hook, "Direct Export, "+way, model.OutcomeTunnelDecapsulated, exportingDecapsulation+way,
 				tunnelled(inner, directExportOption(typeNodeID, bothExtensions)))
 		}
 	}
 	hook := datapath.HookEgressTC
 	for _, way := range []string{"nothing", "aggregate", "every"} {
-		add(hook, "transit, "+way, ioam.OutcomeDirectExport, exportingTransit+way, frame(typeNodeID))
+		add(hook, "transit, "+way, model.OutcomeDirectExport, exportingTransit+way, frame(typeNodeID))
 	}
 	chosen := frame(typeNodeID)
-	add(hook, "transit, sample, chosen", ioam.OutcomeDirectExport, exportingTransit+"sample", chosen)
-	add(hook, "transit, sample, not chosen", ioam.OutcomeDirectExport, exportingTransit+"sample", with(chosen, atSequence+3, 1))
-	add(hook, "transit, aggregate, with transit delay", ioam.OutcomeDirectExport, exportingTransit+"aggregate", frame(typeOnlyDelay))
+	add(hook, "transit, sample, chosen", model.OutcomeDirectExport, exportingTransit+"sample", chosen)
+	add(hook, "transit, sample, not chosen", model.OutcomeDirectExport, exportingTransit+"sample", with(chosen, atSequence+3, 1))
+	add(hook, "transit, aggregate, with transit delay", model.OutcomeDirectExport, exportingTransit+"aggregate", frame(typeOnlyDelay))
 	for _, way := range []string{"nothing", "aggregate", "sample", "every"} {
-		add(hook, "Direct Export with flow hash and sequence, "+way, ioam.OutcomeEncapInserted, exportingEncapsulation+way, plain(destination, 78))
+		add(hook, "Direct Export with flow hash and sequence, "+way, model.OutcomeEncapInserted, exportingEncapsulation+way, plain(destination, 78))
 	}
 	return append(cases, costCase{
-		hook, "a collector's", ioam.OutcomeEncapSkippedExport, exportingEncapsulation + "aggregate", plain(collecting, 78), arrivedAt(other), 0,
+		hook, "a collector's", model.OutcomeEncapSkippedExport, exportingEncapsulation + "aggregate", plain(collecting, 78), arrivedAt(other), 0,
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -39,16 +40,16 @@ const (
 // exportWay is a way to export, and who reads.
 type exportWay struct {
 	name string
-	way  ioam.ExportMode
+	way  model.ExportMode
 	read reading
 }
 
 var (
-	everyUnread   = exportWay{"nobody wants records", ioam.ExportEvery, unread}
-	everyRead     = exportWay{"every, postcards read", ioam.ExportEvery, readOnly}
-	everyExported = exportWay{"every, " + string(exported), ioam.ExportEvery, exported}
-	aggregated    = exportWay{"aggregate", ioam.ExportAggregate, exported}
-	sampled       = exportWay{"sample of 1 in 100", ioam.ExportSample, exported}
+	everyUnread   = exportWay{"nobody wants records", model.ExportEvery, unread}
+	everyRead     = exportWay{"every, postcards read", model.ExportEvery, readOnly}
+	everyExported = exportWay{"every, " + string(exported), model.ExportEvery, exported}
+	aggregated    = exportWay{"aggregate", model.ExportAggregate, exported}
+	sampled       = exportWay{"sample of 1 in 100", model.ExportSample, exported}
 )
 
 func (x directExport) exporting(w exportWay) directExport {
@@ -135,14 +136,14 @@ func (d *directExports) ways(x directExport, w exportWay, size int) {
 		v := d.add(x.exporting(w), w.name, panelOf(x.fast), size, percent)
 		v.plain = d.kernelForwarding(x, size, v.send.every)
 		switch {
-		case x.fast && w.way == ioam.ExportAggregate && percent == 100:
+		case x.fast && w.way == model.ExportAggregate && percent == 100:
 			v.plainAim = 2.5
 		case x.fast || w.read != exported:
 		case percent == 1:
 			v.aim = 0.995
-		case percent == 100 && w.way == ioam.ExportAggregate:
+		case percent == 100 && w.way == model.ExportAggregate:
 			v.aim = 0.94
-		case percent == 100 && w.way == ioam.ExportEvery:
+		case percent == 100 && w.way == model.ExportEvery:
 			v.aim = 0.85
 		}
 	}
@@ -213,7 +214,7 @@ func dexExperiment(x directExport, parameters, published []parameter) experiment
 				d.ways(each, w, size)
 			}
 		}
-		if x.role != ioam.RoleEncapsulating {
+		if x.role != model.RoleEncapsulating {
 			d.prices(x, size)
 		}
 	}
@@ -238,7 +239,7 @@ func ofType(kind ioam.TraceType) parameter {
 	return parameter{"trace type " + kind.String(), func(x *directExport) { x.kind = kind }}
 }
 
-func inMode(name string, mode ioam.Mode, derived bool) parameter {
+func inMode(name string, mode model.Mode, derived bool) parameter {
 	return parameter{name, func(x *directExport) { x.mode, x.derived = mode, derived }}
 }
 
@@ -247,11 +248,11 @@ var (
 	flowAlone     = parameter{"Flow-ID alone", func(x *directExport) { x.flags = ioam.ExtensionFlowID }}
 	allExtensions = parameter{"Flow-ID and Sequence Number", func(x *directExport) { x.flags = bothExtensions }}
 
-	givenSource   = inMode("in a tunnel of given source", ioam.ModeEncap, false)
-	derivedSource = inMode("in a tunnel of derived source", ioam.ModeEncap, true)
-	automatic     = inMode("mode auto, in a tunnel of derived source", ioam.ModeAuto, true)
-	inTunnel      = inMode("in a tunnel", ioam.ModeEncap, false)
-	inline        = inMode("inline", ioam.ModeInline, false)
+	givenSource   = inMode("in a tunnel of given source", model.ModeEncap, false)
+	derivedSource = inMode("in a tunnel of derived source", model.ModeEncap, true)
+	automatic     = inMode("mode auto, in a tunnel of derived source", model.ModeAuto, true)
+	inTunnel      = inMode("in a tunnel", model.ModeEncap, false)
+	inline        = inMode("inline", model.ModeInline, false)
 )
 
 // publishedParameters are those of the paper's figures: trace types, extensions,
@@ -266,7 +267,7 @@ func publishedParameters(modes ...parameter) []parameter {
 
 // dexEncapsulationExperiment is figures 3 to 5.
 func dexEncapsulationExperiment() experiment {
-	x := directExport{role: ioam.RoleEncapsulating, flags: bothExtensions, kind: typeNodeID}
+	x := directExport{role: model.RoleEncapsulating, flags: bothExtensions, kind: typeNodeID}
 	return dexExperiment(x,
 		[]parameter{noExtension, flowAlone, ofType(typeNamespaceWide), givenSource, automatic},
 		publishedParameters(givenSource, derivedSource))
@@ -274,7 +275,7 @@ func dexEncapsulationExperiment() experiment {
 
 // dexTransitExperiment is figures 6 and 7.
 func dexTransitExperiment() experiment {
-	x := directExport{role: ioam.RoleTransit, flags: bothExtensions, kind: typeNodeID}
+	x := directExport{role: model.RoleTransit, flags: bothExtensions, kind: typeNodeID}
 	return dexExperiment(x,
 		[]parameter{noExtension, flowAlone, ofType(typeNamespaceWide), ofType(typeOnlyDelay), inTunnel},
 		publishedParameters())
@@ -282,7 +283,7 @@ func dexTransitExperiment() experiment {
 
 // dexDecapsulationExperiment is figures 8 and 9, which have a tunnel.
 func dexDecapsulationExperiment() experiment {
-	x := directExport{role: ioam.RoleDecapsulating, mode: ioam.ModeEncap, flags: bothExtensions, kind: typeNodeID}
+	x := directExport{role: model.RoleDecapsulating, mode: model.ModeEncap, flags: bothExtensions, kind: typeNodeID}
 	return dexExperiment(x,
 		[]parameter{noExtension, flowAlone, ofType(typeNamespaceWide), inline},
 		publishedParameters())

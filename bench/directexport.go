@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -25,11 +26,11 @@ const bothExtensions = ioam.ExtensionFlowID | ioam.ExtensionSequence
 
 // directExport is what a node does with options of Direct Export.
 type directExport struct {
-	role  ioam.ExportRole
-	mode  ioam.Mode
+	role  model.ExportRole
+	mode  model.Mode
 	flags uint8
 	kind  ioam.TraceType
-	way   ioam.ExportMode
+	way   model.ExportMode
 	read  reading
 	fast  bool
 
@@ -38,25 +39,25 @@ type directExport struct {
 
 // told is what of it a node is configured with; the rest is in packets alone.
 func (x directExport) told() directExport {
-	inserts := x.role == ioam.RoleEncapsulating && x.way != ioam.ExportNone
+	inserts := x.role == model.RoleEncapsulating && x.way != model.ExportNone
 	if !inserts {
 		x.flags, x.kind, x.derived = 0, 0, false
 	}
-	if !inserts && x.role != ioam.RoleDecapsulating {
-		x.mode = ioam.ModeInline
+	if !inserts && x.role != model.RoleDecapsulating {
+		x.mode = model.ModeInline
 	}
 	return x
 }
 
 // without is the same node with nothing of Direct Export in its configuration.
 func (x directExport) without() directExport {
-	x.way, x.read = ioam.ExportNone, unread
+	x.way, x.read = model.ExportNone, unread
 	return x.told()
 }
 
 // option is what an encapsulating node inserts.
-func (x directExport) option() ioam.InsertedOption {
-	return ioam.InsertedOption{DirectExport: &ioam.DirectExportOption{Namespace: namespace, Type: x.kind, ExtensionFlags: x.flags}}
+func (x directExport) option() model.InsertedOption {
+	return model.InsertedOption{DirectExport: &model.DirectExportOption{Namespace: namespace, Type: x.kind, ExtensionFlags: x.flags}}
 }
 
 // directExportOption is an option in a packet, aligned as hopByHop has it.
@@ -69,7 +70,7 @@ func directExportOption(kind ioam.TraceType, flags uint8) []byte {
 // overhead is how many bytes the option adds to a packet.
 func (x directExport) overhead() int {
 	n := len(hopByHop(nextNone, nil, directExportOption(x.kind, x.flags)))
-	if x.mode != ioam.ModeInline {
+	if x.mode != model.ModeInline {
 		n += ipv6Header
 	}
 	return n
@@ -86,7 +87,7 @@ func (x directExport) bare(size int) int {
 // packets are those that reach the node: with an option in one of n, or with
 // none, but sent alike.
 func (x directExport) packets(size, n int, carrying bool) stream {
-	if x.role == ioam.RoleEncapsulating {
+	if x.role == model.RoleEncapsulating {
 		return stream{frame: plain(destination, x.bare(size))}
 	}
 	length := x.bare(size) + x.overhead()
@@ -99,7 +100,7 @@ func (x directExport) packets(size, n int, carrying bool) stream {
 	}
 	option := directExportOption(x.kind, x.flags)
 	s.frame = padded(length, option)
-	if x.mode != ioam.ModeInline {
+	if x.mode != model.ModeInline {
 		s.frame = tunnelled(plain(destination, x.bare(size))[ethernetHeader:], option)
 	}
 	return s
@@ -109,13 +110,13 @@ func (x directExport) packets(size, n int, carrying bool) stream {
 func (x directExport) node(n int) treatment {
 	x = x.told()
 	name := fmt.Sprintf("direct export %+v, one in %d", x, n)
-	if x.role != ioam.RoleEncapsulating {
+	if x.role != model.RoleEncapsulating {
 		name = fmt.Sprintf("direct export %+v", x)
 	}
-	t := treatment{name: name, read: x.read, derive: x.derived, attach: datapath.AttachXDP, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+	t := treatment{name: name, read: x.read, derive: x.derived, attach: datapath.AttachXDP, config: func(in, out model.IfIndex) model.NodeConfig {
 		return x.config(in, out, n)
 	}}
-	if x.role == ioam.RoleEncapsulating {
+	if x.role == model.RoleEncapsulating {
 		t.attach = datapath.AttachTCX
 	}
 	if x.fast {
@@ -126,39 +127,39 @@ func (x directExport) node(n int) treatment {
 
 // config is the node's, without a limit that would be met. Without a way to
 // export, nothing in it concerns Direct Export.
-func (x directExport) config(in, out ioam.IfIndex, n int) ioam.NodeConfig {
+func (x directExport) config(in, out model.IfIndex, n int) model.NodeConfig {
 	c := nodeConfig()
-	if x.way != ioam.ExportNone {
+	if x.way != model.ExportNone {
 		c = x.triggered(c, n)
 	}
-	if x.role == ioam.RoleDecapsulating && x.mode == ioam.ModeEncap {
-		c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
+	if x.role == model.RoleDecapsulating && x.mode == model.ModeEncap {
+		c.Decapsulations = []model.Decapsulation{{TunnelDestination: tunnelEnd}}
 	}
 	c = place(c, in, out)
-	if x.role == ioam.RoleEncapsulating {
+	if x.role == model.RoleEncapsulating {
 		c.Interfaces = c.Interfaces[1:]
 	}
 	return c
 }
 
 // triggered adds exports to a node, and what makes them.
-func (x directExport) triggered(c ioam.NodeConfig, n int) ioam.NodeConfig {
+func (x directExport) triggered(c model.NodeConfig, n int) model.NodeConfig {
 	c = exporting(c, x.way)
 	switch {
-	case x.role == ioam.RoleEncapsulating:
-		e := ioam.Encapsulation{
-			Name: "measured", Interface: ours, Mode: x.mode, Options: []ioam.InsertedOption{x.option()},
-			Match:     ioam.Match{Destination: netip.PrefixFrom(destination, 64).Masked()},
-			Frequency: ioam.Frequency{K: 1, N: uint32(n)},
+	case x.role == model.RoleEncapsulating:
+		e := model.Encapsulation{
+			Name: "measured", Interface: ours, Mode: x.mode, Options: []model.InsertedOption{x.option()},
+			Match:     model.Match{Destination: netip.PrefixFrom(destination, 64).Masked()},
+			Frequency: model.Frequency{K: 1, N: uint32(n)},
 		}
-		if x.mode != ioam.ModeInline {
+		if x.mode != model.ModeInline {
 			e.TunnelDestination = tunnelEnd
 		}
-		if x.mode != ioam.ModeInline && !x.derived {
+		if x.mode != model.ModeInline && !x.derived {
 			e.TunnelSource = tunnelStart
 		}
-		c.Encapsulations = []ioam.Encapsulation{e}
-	case x.role == ioam.RoleDecapsulating && x.mode == ioam.ModeInline:
+		c.Encapsulations = []model.Encapsulation{e}
+	case x.role == model.RoleDecapsulating && x.mode == model.ModeInline:
 		c.Namespaces[0].Remove = true
 	}
 	return c
@@ -167,9 +168,9 @@ func (x directExport) triggered(c ioam.NodeConfig, n int) ioam.NodeConfig {
 // arrives is how packets look behind the node.
 func (x directExport) arrives() arrival {
 	switch x.role {
-	case ioam.RoleEncapsulating:
+	case model.RoleEncapsulating:
 		return sometimesLonger(x.overhead())
-	case ioam.RoleDecapsulating:
+	case model.RoleDecapsulating:
 		return sometimesLonger(-x.overhead())
 	}
 	return unchanged
@@ -177,24 +178,24 @@ func (x directExport) arrives() arrival {
 
 // wants are the outcomes; the first is that of the packets that are exported.
 func (x directExport) wants(share float64) []want {
-	outcome := ioam.OutcomeDirectExport
+	outcome := model.OutcomeDirectExport
 	hook := datapath.HookEgressTC
 	switch {
-	case x.role == ioam.RoleEncapsulating && x.mode == ioam.ModeInline:
-		outcome = ioam.OutcomeEncapInserted
-	case x.role == ioam.RoleEncapsulating:
-		outcome = ioam.OutcomeEncapTunneled
-	case x.role == ioam.RoleDecapsulating && x.mode == ioam.ModeInline:
-		outcome, hook = ioam.OutcomeInlineRemoved, datapath.HookIngressXDP
-	case x.role == ioam.RoleDecapsulating:
-		outcome, hook = ioam.OutcomeTunnelDecapsulated, datapath.HookIngressXDP
+	case x.role == model.RoleEncapsulating && x.mode == model.ModeInline:
+		outcome = model.OutcomeEncapInserted
+	case x.role == model.RoleEncapsulating:
+		outcome = model.OutcomeEncapTunneled
+	case x.role == model.RoleDecapsulating && x.mode == model.ModeInline:
+		outcome, hook = model.OutcomeInlineRemoved, datapath.HookIngressXDP
+	case x.role == model.RoleDecapsulating:
+		outcome, hook = model.OutcomeTunnelDecapsulated, datapath.HookIngressXDP
 	}
 	if x.fast && hook == datapath.HookEgressTC {
 		hook = hookForwarded
 	}
 	list := []want{{hook: hook, outcome: outcome, share: share}}
-	if x.fast && x.role == ioam.RoleDecapsulating {
-		list = append(list, has(0, hookForwarded, ioam.OutcomeNoIOAM))
+	if x.fast && x.role == model.RoleDecapsulating {
+		list = append(list, has(0, hookForwarded, model.OutcomeNoIOAM))
 	}
 	return list
 }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // experiment is a table: what is sent through which lines, and what has to
@@ -58,7 +58,7 @@ type variant struct {
 	limit         *limit
 	// exports is how the first node exports what the first of wants counts; none
 	// for packets without anything to export.
-	exports ioam.ExportMode
+	exports model.ExportMode
 	// thorough variants are left out when a benchmark runs in passing.
 	thorough bool
 
@@ -73,7 +73,7 @@ type arrival func(sent, arrived []byte) error
 type want struct {
 	node    int // 0 is the first of the line
 	hook    datapath.Hook
-	outcome ioam.Outcome
+	outcome model.Outcome
 	share   float64 // 0: all of them
 }
 
@@ -81,7 +81,7 @@ type want struct {
 const hookForwarded datapath.Hook = "fast forwarding"
 
 // has wants all packets to have an outcome at the node's ingress or egress.
-func has(node int, hook datapath.Hook, outcome ioam.Outcome) want {
+func has(node int, hook datapath.Hook, outcome model.Outcome) want {
 	return want{node: node, hook: hook, outcome: outcome}
 }
 
@@ -394,14 +394,14 @@ func (v *variant) check(l *line, before, after [][]datapath.Counters, packets ui
 }
 
 // interfaceOf is the interface that counts.
-func (w want) interfaceOf(l *line) ioam.IfIndex {
+func (w want) interfaceOf(l *line) model.IfIndex {
 	if w.hook == datapath.HookEgressTC {
 		return l.nodes[w.node].outIndex()
 	}
 	return l.nodes[w.node].inIndex()
 }
 
-func (w want) of(counters []datapath.Counters, index ioam.IfIndex) uint64 {
+func (w want) of(counters []datapath.Counters, index model.IfIndex) uint64 {
 	for _, c := range counters {
 		switch {
 		case c.Index != index:

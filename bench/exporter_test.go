@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 func TestExporterBenchmark(t *testing.T) {
@@ -99,28 +99,28 @@ func TestExportsAreHeldToPackets(t *testing.T) {
 	device := func(index int) netlink.Link { return &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}} }
 	counted := func(packets, postcards, lost, suppressed uint64) [][]datapath.Counters {
 		c := datapath.Counters{Index: 2, Postcards: postcards, RecordsLost: lost, ExportsSuppressed: suppressed}
-		c.Egress[ioam.OutcomeDirectExport] = packets
+		c.Egress[model.OutcomeDirectExport] = packets
 		return [][]datapath.Counters{{{Index: 1}, c}}
 	}
 	for _, test := range []struct {
 		name                                 string
-		way                                  ioam.ExportMode
+		way                                  model.ExportMode
 		read                                 bool
 		packets, postcards, lost, suppressed uint64
 		want                                 string
 	}{
-		{"every", ioam.ExportEvery, true, 1000, 900, 100, 0, ""},
-		{"every, one missing", ioam.ExportEvery, true, 1000, 999, 0, 0, "999 postcards of 1000 packets"},
-		{"every, one too many", ioam.ExportEvery, true, 1000, 1001, 0, 0, "1001 postcards"},
-		{"every, limited", ioam.ExportEvery, true, 1000, 999, 0, 1, "suppressed 1"},
-		{"nobody", ioam.ExportEvery, false, 1000, 0, 0, 0, ""},
-		{"nobody, a postcard", ioam.ExportEvery, false, 1000, 1, 0, 0, "nobody wants"},
-		{"aggregate", ioam.ExportAggregate, true, 1000, 0, 0, 0, ""},
-		{"aggregate, a postcard", ioam.ExportAggregate, true, 1000, 1, 0, 0, "1 postcards"},
-		{"sample", ioam.ExportSample, true, 1000, 10, 1, 0, ""},
-		{"sample of few", ioam.ExportSample, true, 20, 0, 0, 0, ""},
-		{"sample, too few", ioam.ExportSample, true, 1000, 8, 0, 0, "8 postcards"},
-		{"sample, too many", ioam.ExportSample, true, 1000, 12, 0, 0, "12 postcards"},
+		{"every", model.ExportEvery, true, 1000, 900, 100, 0, ""},
+		{"every, one missing", model.ExportEvery, true, 1000, 999, 0, 0, "999 postcards of 1000 packets"},
+		{"every, one too many", model.ExportEvery, true, 1000, 1001, 0, 0, "1001 postcards"},
+		{"every, limited", model.ExportEvery, true, 1000, 999, 0, 1, "suppressed 1"},
+		{"nobody", model.ExportEvery, false, 1000, 0, 0, 0, ""},
+		{"nobody, a postcard", model.ExportEvery, false, 1000, 1, 0, 0, "nobody wants"},
+		{"aggregate", model.ExportAggregate, true, 1000, 0, 0, 0, ""},
+		{"aggregate, a postcard", model.ExportAggregate, true, 1000, 1, 0, 0, "1 postcards"},
+		{"sample", model.ExportSample, true, 1000, 10, 1, 0, ""},
+		{"sample of few", model.ExportSample, true, 20, 0, 0, 0, ""},
+		{"sample, too few", model.ExportSample, true, 1000, 8, 0, 0, "8 postcards"},
+		{"sample, too many", model.ExportSample, true, 1000, 12, 0, 0, "12 postcards"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			n := &node{in: device(1), out: device(2)}
@@ -129,7 +129,7 @@ func TestExportsAreHeldToPackets(t *testing.T) {
 				n.reader.postcards.Store(5 + test.postcards)
 			}
 			l := &line{nodes: []*node{n}}
-			v := &variant{exports: test.way, wants: []want{has(0, datapath.HookEgressTC, ioam.OutcomeDirectExport)}}
+			v := &variant{exports: test.way, wants: []want{has(0, datapath.HookEgressTC, model.OutcomeDirectExport)}}
 			m := &measuring{results: make(map[*variant]*series)}
 			err := m.exports(v, l, counted(7, 5, 3, 2), counted(7+test.packets, 5+test.postcards, 3+test.lost, 2+test.suppressed))
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
@@ -141,7 +141,7 @@ func TestExportsAreHeldToPackets(t *testing.T) {
 			if got := m.results[v].exports; got.Written != test.postcards || got.Lost != test.lost {
 				t.Errorf("%+v", got)
 			}
-			if aggregated := test.way != ioam.ExportEvery; aggregated != (l.aggregated == test.packets) {
+			if aggregated := test.way != model.ExportEvery; aggregated != (l.aggregated == test.packets) {
 				t.Errorf("%d packets are to be in flows", l.aggregated)
 			}
 		})

@@ -6,13 +6,13 @@ import (
 	"fmt"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // exports notes what became of the exports of a burst, and holds them to how
 // the node exports: each is there, or counted as lost.
 func (m *measuring) exports(v *variant, l *line, before, after [][]datapath.Counters) error {
-	if v.exports == ioam.ExportNone || len(v.wants) == 0 {
+	if v.exports == model.ExportNone || len(v.wants) == 0 {
 		return nil
 	}
 	n := l.nodes[v.wants[0].node]
@@ -27,12 +27,12 @@ func (m *measuring) exports(v *variant, l *line, before, after [][]datapath.Coun
 		return fmt.Errorf("%d postcards that nobody wants", postcards)
 	case n.reader == nil:
 		return nil
-	case v.exports == ioam.ExportEvery && postcards != due,
-		v.exports == ioam.ExportAggregate && postcards > 0,
-		v.exports == ioam.ExportSample && (postcards+1 < due/sampleEvery || postcards > due/sampleEvery+1):
+	case v.exports == model.ExportEvery && postcards != due,
+		v.exports == model.ExportAggregate && postcards > 0,
+		v.exports == model.ExportSample && (postcards+1 < due/sampleEvery || postcards > due/sampleEvery+1):
 		return fmt.Errorf("%d postcards of %d packets", postcards, due)
 	}
-	if v.exports != ioam.ExportEvery {
+	if v.exports != model.ExportEvery {
 		l.aggregated += due
 	}
 	n.reader.catchUp(is.Written)

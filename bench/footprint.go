@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // decades are how many of a thing a node has, from one on.
@@ -38,7 +38,7 @@ const by = ", by "
 // grown is one of the things that a node may have many of.
 type grown struct {
 	name   string
-	config func(c ioam.NodeConfig, n int) ioam.NodeConfig
+	config func(c model.NodeConfig, n int) model.NodeConfig
 	yaml   func(n int) string
 }
 
@@ -174,7 +174,7 @@ func (f *footprint) memory(g grown, n int) error {
 // destinations are remembered.
 func (f *footprint) fastMemory() error {
 	for _, n := range destinations {
-		cfg := datapath.Config{Node: nodeConfig(), Fast: map[ioam.IfIndex]bool{other: true}, NextHops: n}
+		cfg := datapath.Config{Node: nodeConfig(), Fast: map[model.IfIndex]bool{other: true}, NextHops: n}
 		runner, err := datapath.NewRunner(cfg, other, datapath.HookIngressXDP, datapath.HookEgressTC)
 		if err != nil {
 			return err

@@ -4,7 +4,7 @@ package bench
 
 import (
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // sizes of plain frames, in bytes: the least that pktgen sends, and the
@@ -23,8 +23,8 @@ func untreatedPackets(name string, x float64, frame []byte, nodes int) *variant 
 // transits are what happens to a traced packet at a transit node.
 func transits() []want {
 	return []want{
-		has(0, datapath.HookIngressXDP, ioam.OutcomeTraceFilled),
-		has(0, datapath.HookEgressTC, ioam.OutcomeTraceFilled),
+		has(0, datapath.HookIngressXDP, model.OutcomeTraceFilled),
+		has(0, datapath.HookEgressTC, model.OutcomeTraceFilled),
 	}
 }
 
@@ -97,7 +97,7 @@ func forwardingVariants(size int) []*variant {
 	add("kernel's own IOAM transit, with timestamps", times, kernelOwn, filled)
 	for _, mode := range []datapath.AttachMode{datapath.AttachXDP, datapath.AttachTCX} {
 		at := " at " + string(mode)
-		passes := []want{has(0, datapath.HookIngressXDP, ioam.OutcomeNoIOAM), has(0, datapath.HookEgressTC, ioam.OutcomeNoIOAM)}
+		passes := []want{has(0, datapath.HookIngressXDP, model.OutcomeNoIOAM), has(0, datapath.HookEgressTC, model.OutcomeNoIOAM)}
 		add(hooksAlone+at+", plain packets", plainBase, emptyHooks(mode), unchanged)
 		add(hooksAlone+at+", ids", ids, emptyHooks(mode), unchanged)
 		add("our programs"+at+", plain packets", plainBase, transit(mode), unchanged, passes...).aims(idleAim, idleLimit(mode))
@@ -106,17 +106,17 @@ func forwardingVariants(size int) []*variant {
 	}
 	add(hooksAlone+atDeparture+", plain packets", plainBase, emptyDeparture, unchanged)
 	add(hooksAlone+" at xdp, tunnelled with a trace", tunnel, emptyHooks(datapath.AttachXDP), unchanged)
-	inserted, wrapped := has(0, datapath.HookEgressTC, ioam.OutcomeEncapInserted), has(0, datapath.HookEgressTC, ioam.OutcomeEncapTunneled)
-	add("our encapsulation inline, ids", plainBase, encapsulate(ioam.ModeInline, always, oneNode(typeIDs)), longer(24), inserted).
+	inserted, wrapped := has(0, datapath.HookEgressTC, model.OutcomeEncapInserted), has(0, datapath.HookEgressTC, model.OutcomeEncapTunneled)
+	add("our encapsulation inline, ids", plainBase, encapsulate(model.ModeInline, always, oneNode(typeIDs)), longer(24), inserted).
 		aims(encapsulationAim, encapsulationLimit("encap_inserted, one option, type 0xc00000"))
-	add("our encapsulation in a tunnel, ids", plainBase, encapsulate(ioam.ModeEncap, always, oneNode(typeIDs)), longer(64), wrapped).
+	add("our encapsulation in a tunnel, ids", plainBase, encapsulate(model.ModeEncap, always, oneNode(typeIDs)), longer(64), wrapped).
 		aims(encapsulationAim, encapsulationLimit("encap_tunneled, one option, type 0xc00000"))
-	add("our encapsulation in a tunnel, with timestamps", plainBase, encapsulate(ioam.ModeEncap, always, oneNode(typeTimes)), longer(72), wrapped).
+	add("our encapsulation in a tunnel, with timestamps", plainBase, encapsulate(model.ModeEncap, always, oneNode(typeTimes)), longer(72), wrapped).
 		aims(encapsulationAim, encapsulationLimit("encap_tunneled, one option with timestamps, type 0xf00000"))
-	removed := has(0, datapath.HookIngressXDP, ioam.OutcomeTunnelDecapsulated)
-	add("our decapsulation at xdp, nobody wants records", tunnel, decapsulate(ioam.ModeEncap, false), longer(-64), removed).
+	removed := has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated)
+	add("our decapsulation at xdp, nobody wants records", tunnel, decapsulate(model.ModeEncap, false), longer(-64), removed).
 		aims(transitAim, decapsulationLimit(false))
-	add("our decapsulation at xdp, records read", tunnel, decapsulate(ioam.ModeEncap, true), longer(-64), removed).
+	add("our decapsulation at xdp, records read", tunnel, decapsulate(model.ModeEncap, true), longer(-64), removed).
 		aims(transitAim, decapsulationLimit(true))
 	return list
 }
@@ -171,10 +171,10 @@ func fastVariants(size int, sinkInXDP bool) []*variant {
 	}
 	with(&variant{line: []treatment{kernelOwn}, arrives: filled}, ids, "the kernel's own IOAM transit, ids")
 	with(&variant{line: []treatment{kernelOwn}, arrives: filled}, times, "the kernel's own IOAM transit, with timestamps")
-	fast := func(name string, t treatment, against *variant, arrives arrival, outcome ioam.Outcome, wants ...want) {
+	fast := func(name string, t treatment, against *variant, arrives arrival, outcome model.Outcome, wants ...want) {
 		v := &variant{line: []treatment{t}, arrives: arrives, wants: append(wants, has(0, hookForwarded, outcome))}
 		with(v, against, "fast forwarding, "+name)
-		if sinkInXDP && (against != bare || outcome != ioam.OutcomeNoIOAM) {
+		if sinkInXDP && (against != bare || outcome != model.OutcomeNoIOAM) {
 			v.plainAim, v.limit = fastAim, fastLimit(suffix, outcome, against == times)
 			if t.asks {
 				v.plainAim, v.limit = askingAim, askingLimit(suffix)
@@ -182,19 +182,19 @@ func fastVariants(size int, sinkInXDP bool) []*variant {
 		}
 	}
 	through := transit(datapath.AttachXDP).forwardingFast()
-	inline := encapsulate(ioam.ModeInline, always, oneNode(typeIDs)).forwardingFast()
-	wrap := encapsulate(ioam.ModeEncap, always, oneNode(typeIDs)).forwardingFast()
-	unwrap := decapsulate(ioam.ModeEncap, false).forwardingFast()
-	removed := has(0, datapath.HookIngressXDP, ioam.OutcomeTunnelDecapsulated)
-	fast("plain packets", through, bare, unchanged, ioam.OutcomeNoIOAM)
-	fast("transit, ids", through, ids, filled, ioam.OutcomeTraceFilled)
-	fast("transit, with timestamps", through, times, filled, ioam.OutcomeTraceFilled)
-	fast("encapsulation inline, ids", inline, bare, longer(24), ioam.OutcomeEncapInserted)
-	fast("encapsulation in a tunnel, ids", wrap, bare, longer(64), ioam.OutcomeEncapTunneled)
-	fast("decapsulation, nobody wants records", unwrap, tunnel, longer(-64), ioam.OutcomeNoIOAM, removed)
-	fast("plain packets"+asking, through.asking(), bare, unchanged, ioam.OutcomeNoIOAM)
-	fast("transit, ids"+asking, through.asking(), ids, filled, ioam.OutcomeTraceFilled)
-	fast("encapsulation in a tunnel, ids"+asking, wrap.asking(), bare, longer(64), ioam.OutcomeEncapTunneled)
-	fast("decapsulation, nobody wants records"+asking, unwrap.asking(), tunnel, longer(-64), ioam.OutcomeNoIOAM, removed)
+	inline := encapsulate(model.ModeInline, always, oneNode(typeIDs)).forwardingFast()
+	wrap := encapsulate(model.ModeEncap, always, oneNode(typeIDs)).forwardingFast()
+	unwrap := decapsulate(model.ModeEncap, false).forwardingFast()
+	removed := has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated)
+	fast("plain packets", through, bare, unchanged, model.OutcomeNoIOAM)
+	fast("transit, ids", through, ids, filled, model.OutcomeTraceFilled)
+	fast("transit, with timestamps", through, times, filled, model.OutcomeTraceFilled)
+	fast("encapsulation inline, ids", inline, bare, longer(24), model.OutcomeEncapInserted)
+	fast("encapsulation in a tunnel, ids", wrap, bare, longer(64), model.OutcomeEncapTunneled)
+	fast("decapsulation, nobody wants records", unwrap, tunnel, longer(-64), model.OutcomeNoIOAM, removed)
+	fast("plain packets"+asking, through.asking(), bare, unchanged, model.OutcomeNoIOAM)
+	fast("transit, ids"+asking, through.asking(), ids, filled, model.OutcomeTraceFilled)
+	fast("encapsulation in a tunnel, ids"+asking, wrap.asking(), bare, longer(64), model.OutcomeEncapTunneled)
+	fast("decapsulation, nobody wants records"+asking, unwrap.asking(), tunnel, longer(-64), model.OutcomeNoIOAM, removed)
 	return list
 }

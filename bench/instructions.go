@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -38,10 +39,10 @@ var hooks = []datapath.Hook{datapath.HookIngressXDP, datapath.HookIngressTC, dat
 func instructionConfigs() map[string]datapath.Config {
 	cost := costConfigs()
 	mainline := cost["transit"]
-	mainline.Compatibility = ioam.CompatibilityMainline
+	mainline.Compatibility = model.CompatibilityMainline
 	configs := map[string]datapath.Config{
-		"inline":           {Node: cost[encapsulating(ioam.ModeInline, typeIDs, 1)]},
-		"tunnel":           {Node: cost[encapsulating(ioam.ModeEncap, typeIDs, 1)]},
+		"inline":           {Node: cost[encapsulating(model.ModeInline, typeIDs, 1)]},
+		"tunnel":           {Node: cost[encapsulating(model.ModeEncap, typeIDs, 1)]},
 		"sampling":         {Node: cost["sample"]},
 		"all":              {Node: allFeatures()},
 		"transit mainline": {Node: mainline},
@@ -56,27 +57,27 @@ func instructionConfigs() map[string]datapath.Config {
 		configs[name] = datapath.Config{Node: cost[config]}
 	}
 	for _, fast := range []string{"transit", "all", "aggregate, transit"} {
-		configs[fast+" fast"] = datapath.Config{Node: configs[fast].Node, Fast: map[ioam.IfIndex]bool{ours: true}}
+		configs[fast+" fast"] = datapath.Config{Node: configs[fast].Node, Fast: map[model.IfIndex]bool{ours: true}}
 	}
 	return configs
 }
 
 // allFeatures is a node that does everything at once.
-func allFeatures() ioam.NodeConfig {
-	c := encapsulation(ioam.ModeEncap, oneNode(typeAll))
-	c.Namespaces[0].Schema = &ioam.Schema{ID: 777, Data: []byte("rack 7")}
+func allFeatures() model.NodeConfig {
+	c := encapsulation(model.ModeEncap, oneNode(typeAll))
+	c.Namespaces[0].Schema = &model.Schema{ID: 777, Data: []byte("rack 7")}
 	c.Encapsulations[0].Options[0].Trace.Size += 8 // the schema's data
-	c.Namespaces = append(c.Namespaces, ioam.Namespace{ID: namespaceRemoved, Remove: true})
-	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd, Sources: []netip.Prefix{netip.PrefixFrom(tunnelStart, 64).Masked()}}}
+	c.Namespaces = append(c.Namespaces, model.Namespace{ID: namespaceRemoved, Remove: true})
+	c.Decapsulations = []model.Decapsulation{{TunnelDestination: tunnelEnd, Sources: []netip.Prefix{netip.PrefixFrom(tunnelStart, 64).Masked()}}}
 	udp, class, label := ioam.NextHeader(nextUDP), uint8(0x2e), uint32(0x12345)
-	c.Encapsulations = append(c.Encapsulations, ioam.Encapsulation{
-		Name: "every criterion", Interface: ours, Mode: ioam.ModeInline, Frequency: ioam.Frequency{K: 3, N: 7},
-		Match: ioam.Match{
+	c.Encapsulations = append(c.Encapsulations, model.Encapsulation{
+		Name: "every criterion", Interface: ours, Mode: model.ModeInline, Frequency: model.Frequency{K: 3, N: 7},
+		Match: model.Match{
 			Destination: netip.PrefixFrom(elsewhere, 64).Masked(), Source: netip.PrefixFrom(source, 64).Masked(),
-			NextHeader: &udp, SourcePort: &ioam.PortRange{From: 1, To: 4242}, DestinationPort: &ioam.PortRange{From: 9, To: 9},
+			NextHeader: &udp, SourcePort: &model.PortRange{From: 1, To: 4242}, DestinationPort: &model.PortRange{From: 9, To: 9},
 			TrafficClass: &class, FlowLabel: &label,
 		},
-		Options: ioam.Traces(ioam.TraceOption{Namespace: namespace, Type: typeDelay, Size: 4 * typeDelay.NodeLen()}),
+		Options: model.Traces(model.TraceOption{Namespace: namespace, Type: typeDelay, Size: 4 * typeDelay.NodeLen()}),
 	})
 	return c
 }

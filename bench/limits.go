@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // limit is what keeps a variant from its aim, in terms of what was measured.
@@ -77,7 +77,7 @@ func (r Result) limits() map[[2]any]*limit {
 	}
 	for _, v := range b.make().variants {
 		l := v.limit
-		if l == nil && v.exports != ioam.ExportNone {
+		if l == nil && v.exports != model.ExportNone {
 			l = exportLimit(v.name)
 		}
 		list[[2]any{v.name, v.x}] = l
@@ -176,14 +176,14 @@ func registeredLimit(nodes int) *limit {
 }
 
 // namespacesLimit is for 9 traces, added to plain frames of a size.
-func namespacesLimit(outcome ioam.Outcome, size int) *limit {
+func namespacesLimit(outcome model.Outcome, size int) *limit {
 	const nine = ", 9 options of type 0xc00000"
 	var l *limit
 	switch outcome {
-	case ioam.OutcomeTraceFilled:
+	case model.OutcomeTraceFilled:
 		l = &limit{why: whyHooks, floor: alone(datapath.AttachXDP, "ids")}
 		l.ours = figuresOf("cost", "xdp ingress: trace_filled"+nine, "tc egress: trace_filled"+nine)
-	case ioam.OutcomeEncapTunneled:
+	case model.OutcomeEncapTunneled:
 		l = encapsulationLimit("encap_tunneled" + nine)
 	default:
 		l = decapsulationLimit(true)
@@ -237,12 +237,12 @@ func decapsulationLimit(read bool) *limit {
 }
 
 // fastLimit is for packets whose next hop is in the cache.
-func fastLimit(sink string, outcome ioam.Outcome, timed bool) *limit {
+func fastLimit(sink string, outcome model.Outcome, timed bool) *limit {
 	l := &limit{why: "forwarding alone, of a packet without IOAM", floor: reference{variant: "fast forwarding, plain packets" + sink}}
 	switch outcome {
-	case ioam.OutcomeTraceFilled:
+	case model.OutcomeTraceFilled:
 		l.ours = figuresOf("parts", partHeader, partFill)
-	case ioam.OutcomeEncapInserted, ioam.OutcomeEncapTunneled:
+	case model.OutcomeEncapInserted, model.OutcomeEncapTunneled:
 		l.ours = figuresOf("parts", partGrow, partInsert)
 	default:
 		l.ours = figuresOf("parts", partDecapsulate)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // site is where an experiment takes place: one network namespace with the
@@ -57,8 +57,8 @@ type node struct {
 	stops    []func() error // end the treatment
 }
 
-func (n *node) inIndex() ioam.IfIndex  { return ioam.IfIndex(n.in.Attrs().Index) }
-func (n *node) outIndex() ioam.IfIndex { return ioam.IfIndex(n.out.Attrs().Index) }
+func (n *node) inIndex() model.IfIndex  { return model.IfIndex(n.in.Attrs().Index) }
+func (n *node) outIndex() model.IfIndex { return model.IfIndex(n.out.Attrs().Index) }
 
 var nodeSysctls = []struct{ name, value string }{
 	{"net/ipv6/conf/all/disable_ipv6", "0"},

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"net/netip"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -77,12 +78,12 @@ func hopByHop(next byte, body []byte, options ...[]byte) []byte {
 
 // trace is a pre-allocated trace option with room for one node's data.
 func trace(id ioam.NamespaceID, kind ioam.TraceType) []byte {
-	return traceOption(ioam.TraceOption{Namespace: id, Type: kind, Size: dataSize(kind)}, 0)
+	return traceOption(model.TraceOption{Namespace: id, Type: kind, Size: dataSize(kind)}, 0)
 }
 
 // traceOption is a pre-allocated trace option into which some nodes have
 // written their data.
-func traceOption(t ioam.TraceOption, written int) []byte {
+func traceOption(t model.TraceOption, written int) []byte {
 	free := t.Size - written*dataSize(t.Type)
 	o := []byte{0x31, byte(10 + t.Size), 0, 0}
 	o = binary.BigEndian.AppendUint16(o, uint16(t.Namespace))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -42,13 +43,13 @@ func fields(n int) (kind ioam.TraceType) {
 }
 
 // path is a trace with room for every node of the way.
-func path(id ioam.NamespaceID, kind ioam.TraceType) ioam.TraceOption {
-	return ioam.TraceOption{Namespace: id, Type: kind, Size: hops * dataSize(kind)}
+func path(id ioam.NamespaceID, kind ioam.TraceType) model.TraceOption {
+	return model.TraceOption{Namespace: id, Type: kind, Size: hops * dataSize(kind)}
 }
 
 // pathInEach is a trace of the type in each of so many namespaces.
-func pathInEach(namespaces int, kind ioam.TraceType) []ioam.TraceOption {
-	var list []ioam.TraceOption
+func pathInEach(namespaces int, kind ioam.TraceType) []model.TraceOption {
+	var list []model.TraceOption
 	for i := range ioam.NamespaceID(namespaces) {
 		list = append(list, path(namespace+i, kind))
 	}
@@ -56,7 +57,7 @@ func pathInEach(namespaces int, kind ioam.TraceType) []ioam.TraceOption {
 }
 
 // header is the options of a packet whose first nodes have written their data.
-func header(options []ioam.TraceOption, written int) [][]byte {
+func header(options []model.TraceOption, written int) [][]byte {
 	var list [][]byte
 	for _, o := range options {
 		list = append(list, traceOption(o, written))
@@ -65,9 +66,9 @@ func header(options []ioam.TraceOption, written int) [][]byte {
 }
 
 // overhead is how many bytes a mode adds to a packet.
-func overhead(mode ioam.Mode, options []ioam.TraceOption) int {
+func overhead(mode model.Mode, options []model.TraceOption) int {
 	n := len(hopByHop(nextNone, nil, header(options, 0)...))
-	if mode == ioam.ModeEncap {
+	if mode == model.ModeEncap {
 		n += ipv6Header
 	}
 	return n
@@ -75,37 +76,37 @@ func overhead(mode ioam.Mode, options []ioam.TraceOption) int {
 
 // traces in packets of an experiment.
 type carried struct {
-	mode      ioam.Mode
-	frequency ioam.Frequency
-	options   []ioam.TraceOption
+	mode      model.Mode
+	frequency model.Frequency
+	options   []model.TraceOption
 }
 
 func (c carried) share() float64 { return float64(c.frequency.K) / float64(c.frequency.N) }
 
-var always = ioam.Frequency{K: 1, N: 1}
+var always = model.Frequency{K: 1, N: 1}
 
 // packet is a frame as it reaches a node after so many others: with the size
 // that the mode gives to a plain one.
 func (c carried) packet(size, written int) []byte {
-	if c.mode == ioam.ModeEncap {
+	if c.mode == model.ModeEncap {
 		return tunnelled(plain(destination, size)[ethernetHeader:], header(c.options, written)...)
 	}
 	return padded(size+overhead(c.mode, c.options), header(c.options, written)...)
 }
 
 // added and removed are the outcomes of encapsulation and decapsulation.
-func (c carried) added() ioam.Outcome {
-	if c.mode == ioam.ModeEncap {
-		return ioam.OutcomeEncapTunneled
+func (c carried) added() model.Outcome {
+	if c.mode == model.ModeEncap {
+		return model.OutcomeEncapTunneled
 	}
-	return ioam.OutcomeEncapInserted
+	return model.OutcomeEncapInserted
 }
 
-func (c carried) removed() ioam.Outcome {
-	if c.mode == ioam.ModeEncap {
-		return ioam.OutcomeTunnelDecapsulated
+func (c carried) removed() model.Outcome {
+	if c.mode == model.ModeEncap {
+		return model.OutcomeTunnelDecapsulated
 	}
-	return ioam.OutcomeInlineRemoved
+	return model.OutcomeInlineRemoved
 }
 
 // encapsulating is the node that adds the options, athos.
@@ -182,7 +183,7 @@ func (c carried) whole(size int) *variant {
 		arrives: unchanged,
 		wants: []want{
 			{node: 0, hook: datapath.HookEgressTC, outcome: c.added(), share: c.share()},
-			{node: 1, hook: datapath.HookIngressXDP, outcome: ioam.OutcomeTraceFilled, share: c.share()},
+			{node: 1, hook: datapath.HookIngressXDP, outcome: model.OutcomeTraceFilled, share: c.share()},
 			{node: 2, hook: datapath.HookIngressXDP, outcome: c.removed(), share: c.share()},
 		},
 	}
@@ -208,18 +209,18 @@ func baselineExperiment() experiment {
 		namesNodes, "\"Registered\": the programs run, and the packets match no encapsulation.",
 	}}
 	for _, size := range append(sizes, lineSize) {
-		one := carried{ioam.ModeEncap, always, pathInEach(1, fields(1))}
+		one := carried{model.ModeEncap, always, pathInEach(1, fields(1))}
 		nodes, what := 1, "encapsulating node"
 		on := one.encapsulating(size)
 		if size == lineSize {
-			one.mode, nodes, what = ioam.ModeInline, hops, "line of three nodes"
+			one.mode, nodes, what = model.ModeInline, hops, "line of three nodes"
 			on = one.whole(size)
 		}
 		x := float64(size)
 		base := untreatedPackets(what+", kernel without IOAM", x, plain(destination, size), nodes)
 		registered := &variant{line: on.line, send: stream{frame: plain(elsewhere, size)}, arrives: unchanged}
 		for i := range on.line {
-			registered.wants = append(registered.wants, has(i, datapath.HookEgressTC, ioam.OutcomeNoIOAM))
+			registered.wants = append(registered.wants, has(i, datapath.HookEgressTC, model.OutcomeNoIOAM))
 		}
 		registered.aims(idleAim, registeredLimit(nodes))
 		e.variants = append(e.variants, base, registered.is(what+", registered, no IOAM", x, base), on.is(what+", IOAM on", x, base))
@@ -237,13 +238,13 @@ func baselineExperiment() experiment {
 func frequencyExperiment() experiment {
 	e := experiment{x: "percent", axis: "percent of the packets that get a trace", baseline: kernelBaseline, notes: []string{namesNodes, mixesTransit}}
 	for _, size := range append(sizes, lineSize) {
-		nodes, mode := 1, ioam.ModeEncap
+		nodes, mode := 1, model.ModeEncap
 		if size == lineSize {
-			nodes, mode = hops, ioam.ModeInline
+			nodes, mode = hops, model.ModeInline
 		}
 		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), nodes)
 		for _, one := range []uint32{10_000, 1000, 100, 50, 20, 10, 4, 2, 1} {
-			c := carried{mode, ioam.Frequency{K: 1, N: one}, pathInEach(1, fields(1))}
+			c := carried{mode, model.Frequency{K: 1, N: one}, pathInEach(1, fields(1))}
 			percent := 100 / float64(one)
 			if nodes > 1 {
 				e.variants = append(e.variants, c.whole(size).is(sized("line of three nodes", size), percent, base))
@@ -276,17 +277,17 @@ func (e *experiment) roles(c carried, size int, x float64, base *variant) {
 }
 
 // growing is an experiment on a header that grows.
-func growing(x, axis string, most, mostOnLine int, options func(n int) []ioam.TraceOption) experiment {
+func growing(x, axis string, most, mostOnLine int, options func(n int) []model.TraceOption) experiment {
 	e := experiment{x: x, axis: axis, baseline: kernelBaseline, notes: []string{namesNodes}, together: roles}
 	for _, size := range sizes {
 		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), 1)
 		for n := 1; n <= most; n++ {
-			e.roles(carried{ioam.ModeEncap, always, options(n)}, size, float64(n), base)
+			e.roles(carried{model.ModeEncap, always, options(n)}, size, float64(n), base)
 		}
 	}
 	base := untreatedPackets("kernel without IOAM", 0, plain(destination, lineSize), hops)
 	for n := 1; n <= mostOnLine; n++ {
-		c := carried{ioam.ModeInline, always, options(n)}
+		c := carried{model.ModeInline, always, options(n)}
 		e.variants = append(e.variants, c.whole(lineSize).is(sized("line of three nodes", lineSize), float64(n), base))
 	}
 	e.endsInPassing()
@@ -295,14 +296,14 @@ func growing(x, axis string, most, mostOnLine int, options func(n int) []ioam.Tr
 
 // optionsExperiment is figure 13, and 10 of the earlier paper.
 func optionsExperiment() experiment {
-	return growing("fields", "fields of one trace (\"options\" in the papers)", 9, len(fieldBits), func(n int) []ioam.TraceOption {
+	return growing("fields", "fields of one trace (\"options\" in the papers)", 9, len(fieldBits), func(n int) []model.TraceOption {
 		return pathInEach(1, fields(n))
 	})
 }
 
 // namespacesExperiment is figure 14, and 11 of the earlier paper.
 func namespacesExperiment() experiment {
-	e := growing("namespaces", "namespaces, each with a trace of one field", mostOptions, mostOptions, func(n int) []ioam.TraceOption {
+	e := growing("namespaces", "namespaces, each with a trace of one field", mostOptions, mostOptions, func(n int) []model.TraceOption {
 		return pathInEach(n, fields(1))
 	})
 	for _, v := range e.variants {
@@ -321,7 +322,7 @@ func allInOneExperiment() experiment {
 	for _, nodes := range []int{1, hops} {
 		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), nodes)
 		for _, one := range []uint32{20, 1} {
-			c := carried{ioam.ModeEncap, ioam.Frequency{K: 1, N: one}, pathInEach(5, fields(3))}
+			c := carried{model.ModeEncap, model.Frequency{K: 1, N: one}, pathInEach(5, fields(3))}
 			v, name := c.encapsulating(size), "encapsulating node"
 			if nodes > 1 {
 				v, name = c.whole(size), "line of three nodes"
@@ -342,7 +343,7 @@ func delayExperiment() experiment {
 	base := untreatedPackets("kernel without IOAM", 0, plain(destination, lineSize), 1)
 	base.timed = true
 	for n := 1; n <= 7; n++ {
-		c, x := carried{ioam.ModeInline, always, pathInEach(n, fields(1))}, float64(n)
+		c, x := carried{model.ModeInline, always, pathInEach(n, fields(1))}, float64(n)
 		e.variants = append(e.variants,
 			c.encapsulating(lineSize).is("athos, encapsulating", x, base),
 			c.transiting(lineSize, transit(datapath.AttachXDP)).is("porthos, transit", x, base),

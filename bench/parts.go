@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // sizeOfParts is the length of every frame, and restoredBytes are put back of
@@ -285,7 +285,7 @@ func (p *partsRun) load() (err error) {
 func (p *partsRun) loadStep(l stepSpec) (*step, error) {
 	cfg := datapath.Config{Node: place(l.config, p.node.inIndex(), p.node.outIndex())}
 	if l.fast {
-		cfg.Fast = map[ioam.IfIndex]bool{p.node.inIndex(): true}
+		cfg.Fast = map[model.IfIndex]bool{p.node.inIndex(): true}
 	}
 	if err := cfg.Node.Validate(); err != nil {
 		return nil, err
@@ -316,7 +316,7 @@ func (p *partsRun) loadStep(l stepSpec) (*step, error) {
 }
 
 // prepare tells the programs what an agent would.
-func (s *step) prepare(l stepSpec, out ioam.IfIndex) (err error) {
+func (s *step) prepare(l stepSpec, out model.IfIndex) (err error) {
 	if l.unread {
 		return s.node.SetRecordsWanted(false)
 	}
@@ -329,7 +329,7 @@ func (s *step) prepare(l stepSpec, out ioam.IfIndex) (err error) {
 	if err := s.plane.Renew(datapath.Routing{Key: l.key, MTU: datapath.AnyMTU}); err != nil || l.noDevice {
 		return err
 	}
-	return s.plane.SetDevices([]ioam.IfIndex{out})
+	return s.plane.SetDevices([]model.IfIndex{out})
 }
 
 // result takes the differences.

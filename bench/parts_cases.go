@@ -4,13 +4,13 @@ package bench
 
 import (
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // stepSpec says what a step runs.
 type stepSpec struct {
 	name     string
-	config   ioam.NodeConfig
+	config   model.NodeConfig
 	frame    []byte
 	grows    int
 	keep     bool // it grows behind the IPv6 header
@@ -79,16 +79,16 @@ const (
 )
 
 func stepsOfParts() []stepSpec {
-	arrived := func(o ioam.Outcome) func(datapath.Counters) uint64 {
+	arrived := func(o model.Outcome) func(datapath.Counters) uint64 {
 		return func(c datapath.Counters) uint64 { return c.Ingress[o] }
 	}
-	forwarded := func(o ioam.Outcome) func(datapath.Counters) uint64 {
+	forwarded := func(o model.Outcome) func(datapath.Counters) uint64 {
 		return func(c datapath.Counters) uint64 { return c.Forwarded[o] }
 	}
 	left := func(r datapath.StackReason) func(datapath.Counters) uint64 {
 		return func(c datapath.Counters) uint64 { return c.ToStack[r] }
 	}
-	departed := func(o ioam.Outcome) func(datapath.Counters) uint64 {
+	departed := func(o model.Outcome) func(datapath.Counters) uint64 {
 		return func(c datapath.Counters) uint64 { return c.Egress[o] }
 	}
 	const atHopLimit = ethernetHeader + 7
@@ -96,32 +96,32 @@ func stepsOfParts() []stepSpec {
 	ids := oneNode(typeIDs)
 	longer := ids
 	longer.Size += moreHeader
-	sampled := encapsulation(ioam.ModeInline, ids)
-	sampled.Encapsulations[0].Frequency = ioam.Frequency{K: 1, N: ioam.MaxFrequency}
+	sampled := encapsulation(model.ModeInline, ids)
+	sampled.Encapsulations[0].Frequency = model.Frequency{K: 1, N: model.MaxFrequency}
 	removing := nodeConfig()
-	removing.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
+	removing.Decapsulations = []model.Decapsulation{{TunnelDestination: tunnelEnd}}
 	wrapped := tunnelled(ipv6(source, destination, nextNone, make([]byte, sizeOfParts-ethernetHeader-ipv6Header-tunnelHeaders)), trace(namespace, typeIDs))
 	return []stepSpec{
-		{name: stepPlain, config: nodeConfig(), frame: packet, counted: arrived(ioam.OutcomeNoIOAM)},
-		{name: stepParsed, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespaceUnknown, typeIDs)), counted: arrived(ioam.OutcomeNamespaceUnknown)},
-		{name: stepIDs, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeIDs)), counted: arrived(ioam.OutcomeTraceFilled)},
-		{name: stepTimes, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeTimes)), counted: arrived(ioam.OutcomeTraceFilled)},
+		{name: stepPlain, config: nodeConfig(), frame: packet, counted: arrived(model.OutcomeNoIOAM)},
+		{name: stepParsed, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespaceUnknown, typeIDs)), counted: arrived(model.OutcomeNamespaceUnknown)},
+		{name: stepIDs, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeIDs)), counted: arrived(model.OutcomeTraceFilled)},
+		{name: stepTimes, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeTimes)), counted: arrived(model.OutcomeTraceFilled)},
 		{name: stepDecided, config: nodeConfig(), frame: with(packet, atHopLimit, 1), fast: true, counted: left(datapath.StackHopLimit)},
 		{name: stepFound, config: nodeConfig(), frame: packet, fast: true, noDevice: true, counted: left(datapath.StackDevice)},
-		{name: stepSent, config: nodeConfig(), frame: packet, fast: true, counted: forwarded(ioam.OutcomeNoIOAM)},
-		{name: stepAsked, config: nodeConfig(), frame: packet, fast: true, key: datapath.RouteByPorts, counted: forwarded(ioam.OutcomeNoIOAM)},
-		{name: stepMatched, config: sampled, frame: packet, fast: true, counted: forwarded(ioam.OutcomeEncapNotSelected)},
-		{name: stepInserted, config: encapsulation(ioam.ModeInline, ids), frame: packet, fast: true, grows: shortHeader, counted: forwarded(ioam.OutcomeEncapInserted)},
-		{name: stepLonger, config: encapsulation(ioam.ModeInline, longer), frame: packet, fast: true, grows: shortHeader + moreHeader, counted: forwarded(ioam.OutcomeEncapInserted)},
+		{name: stepSent, config: nodeConfig(), frame: packet, fast: true, counted: forwarded(model.OutcomeNoIOAM)},
+		{name: stepAsked, config: nodeConfig(), frame: packet, fast: true, key: datapath.RouteByPorts, counted: forwarded(model.OutcomeNoIOAM)},
+		{name: stepMatched, config: sampled, frame: packet, fast: true, counted: forwarded(model.OutcomeEncapNotSelected)},
+		{name: stepInserted, config: encapsulation(model.ModeInline, ids), frame: packet, fast: true, grows: shortHeader, counted: forwarded(model.OutcomeEncapInserted)},
+		{name: stepLonger, config: encapsulation(model.ModeInline, longer), frame: packet, fast: true, grows: shortHeader + moreHeader, counted: forwarded(model.OutcomeEncapInserted)},
 
-		{name: stepRemoved, config: removing, frame: wrapped, grows: -tunnelHeaders, unread: true, counted: arrived(ioam.OutcomeTunnelDecapsulated)},
-		{name: stepRecorded, config: removing, frame: wrapped, grows: -tunnelHeaders, records: true, counted: arrived(ioam.OutcomeTunnelDecapsulated)},
-		{name: stepEgressPlain, config: nodeConfig(), frame: packet, egress: true, counted: departed(ioam.OutcomeNoIOAM)},
+		{name: stepRemoved, config: removing, frame: wrapped, grows: -tunnelHeaders, unread: true, counted: arrived(model.OutcomeTunnelDecapsulated)},
+		{name: stepRecorded, config: removing, frame: wrapped, grows: -tunnelHeaders, records: true, counted: arrived(model.OutcomeTunnelDecapsulated)},
+		{name: stepEgressPlain, config: nodeConfig(), frame: packet, egress: true, counted: departed(model.OutcomeNoIOAM)},
 		{name: stepCompleted, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeIDs)), egress: true, arrives: true,
-			counted: departed(ioam.OutcomeTraceFilled)},
-		{name: stepEgressMatched, config: sampled, frame: packet, egress: true, counted: departed(ioam.OutcomeEncapNotSelected)},
-		{name: stepEgressInserted, config: encapsulation(ioam.ModeInline, ids), frame: packet, egress: true, grows: shortHeader, keep: true,
-			counted: departed(ioam.OutcomeEncapInserted)},
+			counted: departed(model.OutcomeTraceFilled)},
+		{name: stepEgressMatched, config: sampled, frame: packet, egress: true, counted: departed(model.OutcomeEncapNotSelected)},
+		{name: stepEgressInserted, config: encapsulation(model.ModeInline, ids), frame: packet, egress: true, grows: shortHeader, keep: true,
+			counted: departed(model.OutcomeEncapInserted)},
 	}
 }
 

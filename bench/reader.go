@@ -17,7 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/export"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -46,7 +46,7 @@ type reader struct {
 const flowInterval = time.Second
 
 // read begins to take the samples of a node.
-func (n *node) read(d *datapath.Datapath, config ioam.NodeConfig, by reading) error {
+func (n *node) read(d *datapath.Datapath, config model.NodeConfig, by reading) error {
 	if by == unread {
 		return nil
 	}
@@ -95,7 +95,7 @@ func (n *node) read(d *datapath.Datapath, config ioam.NodeConfig, by reading) er
 }
 
 // export has samples encoded and sent to a collector of our own.
-func (r *reader) export(samples *datapath.Samples, config ioam.NodeConfig) (err error) {
+func (r *reader) export(samples *datapath.Samples, config model.NodeConfig) (err error) {
 	if r.collector, err = newCollector(); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ type exporter struct {
 	to        []*export.Collector
 }
 
-func newExporter(address string, config ioam.NodeConfig) (*exporter, error) {
+func newExporter(address string, config model.NodeConfig) (*exporter, error) {
 	x := &exporter{}
 	var err error
 	if x.records, err = agent.NewExports("dut", config, 0); err != nil {

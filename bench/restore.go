@@ -9,7 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // skb is the kernel's struct __sk_buff as far as a run may set it.
@@ -230,4 +230,4 @@ func (a adjustments) cost(what restoration, frame []byte) float64 {
 }
 
 // arrivedAt is the context of a packet that came in by an interface.
-func arrivedAt(i ioam.IfIndex) skb { return skb{IngressIfindex: uint32(i)} }
+func arrivedAt(i model.IfIndex) skb { return skb{IngressIfindex: uint32(i)} }

@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 func prepared(t *testing.T, cases []costCase) *costRun {
@@ -31,7 +31,7 @@ func TestRestore(t *testing.T) {
 			t.Errorf("%s: %v", p.name(), err)
 			continue
 		}
-		if p.mayAlso(ioam.OutcomeEncapInserted) {
+		if p.mayAlso(model.OutcomeEncapInserted) {
 			continue // its first packet is another than the rest
 		}
 		once, err := runOnce(p.program, p.frame, p.in)
@@ -74,11 +74,11 @@ func (p *costPoint) lastOf(times uint32) ([]byte, error) {
 // not take that for a measurement. (In XDP, the headers of a tunnel are still
 // there when the frame grows over them again.)
 func TestMissingRestorationIsNoticed(t *testing.T) {
-	changing := []ioam.Outcome{
-		ioam.OutcomeTraceFilled, ioam.OutcomeTraceOverflow, ioam.OutcomeEncapInserted,
-		ioam.OutcomeInlineRemoved, ioam.OutcomeTunnelDecapsulated, ioam.OutcomeBoundaryStripped,
+	changing := []model.Outcome{
+		model.OutcomeTraceFilled, model.OutcomeTraceOverflow, model.OutcomeEncapInserted,
+		model.OutcomeInlineRemoved, model.OutcomeTunnelDecapsulated, model.OutcomeBoundaryStripped,
 	}
-	seen := make(map[ioam.Outcome]bool)
+	seen := make(map[model.Outcome]bool)
 	var cases []costCase
 	for _, c := range costCases() {
 		for _, o := range changing {

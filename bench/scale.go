@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -59,7 +60,7 @@ func coresExperiment() experiment {
 
 func coresVariants(cores, flows int) (list []*variant) {
 	const size = 78
-	tunnel := carried{ioam.ModeEncap, always, pathInEach(1, typeIDs)}
+	tunnel := carried{model.ModeEncap, always, pathInEach(1, typeIDs)}
 	sampled := tunnel
 	sampled.frequency.N = 100
 	add := func(what string, v, against *variant) *variant {
@@ -89,14 +90,14 @@ func coresVariants(cores, flows int) (list []*variant) {
 		v.line[0], v.sinkInXDP, v.wants = v.line[0].forwardingFast(), true, wants
 		add("fast forwarding, "+what, v, against)
 	}
-	fast("encapsulation in a tunnel", tunnel.encapsulating(size), base, has(0, hookForwarded, ioam.OutcomeEncapTunneled))
+	fast("encapsulation in a tunnel", tunnel.encapsulating(size), base, has(0, hookForwarded, model.OutcomeEncapTunneled))
 	fast("encapsulation of 1 in 100", sampled.encapsulating(size), base,
-		want{hook: hookForwarded, outcome: ioam.OutcomeEncapTunneled, share: sampled.share()})
-	fast("transit", tunnel.transiting(size, transit(datapath.AttachXDP)), traced, has(0, hookForwarded, ioam.OutcomeTraceFilled))
+		want{hook: hookForwarded, outcome: model.OutcomeEncapTunneled, share: sampled.share()})
+	fast("transit", tunnel.transiting(size, transit(datapath.AttachXDP)), traced, has(0, hookForwarded, model.OutcomeTraceFilled))
 	unread = tunnel.decapsulating(size)
 	unread.line[0] = decapsulate(tunnel.mode, false)
 	fast("decapsulation, nobody wants records", unread, traced,
-		has(0, datapath.HookIngressXDP, ioam.OutcomeTunnelDecapsulated), has(0, hookForwarded, ioam.OutcomeNoIOAM))
+		has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated), has(0, hookForwarded, model.OutcomeNoIOAM))
 	return list
 }
 
@@ -119,8 +120,8 @@ func scaleExperiment() experiment {
 		e.variants = append(e.variants, v.is(name, float64(n), base))
 	}
 	option := oneNode(typeIDs)
-	grown := longer(overhead(ioam.ModeInline, []ioam.TraceOption{option}))
-	inserted := has(0, datapath.HookEgressTC, ioam.OutcomeEncapInserted)
+	grown := longer(overhead(model.ModeInline, []model.TraceOption{option}))
+	inserted := has(0, datapath.HookEgressTC, model.OutcomeEncapInserted)
 	traced := stream{frame: padded(sizeOfScale, trace(firstNamespace, typeIDs))}.varied(1, firstNamespace, atNamespace)
 	plainTo := stream{frame: plain(netip.MustParseAddr(prefixOfSubnets+"2"), sizeOfScale)}.varied(1, firstSubnet, atSubnet)
 	for _, n := range counts {
@@ -132,7 +133,7 @@ func scaleExperiment() experiment {
 		add("encapsulation, destinations", n, oneForAll(), plainTo, grown, inserted)
 		for _, remembered := range []int{defaultNextHops, manyNextHops} {
 			add(fmt.Sprintf("fast encapsulation, destinations, %d remembered", remembered), n, oneForAll().forwardingFast().remembering(remembered),
-				plainTo, grown, has(0, hookForwarded, ioam.OutcomeEncapInserted))
+				plainTo, grown, has(0, hookForwarded, model.OutcomeEncapInserted))
 		}
 	}
 	e.endsInPassing()
@@ -141,35 +142,35 @@ func scaleExperiment() experiment {
 
 // manyNamespaces is a transit node of n namespaces.
 func manyNamespaces(n int) treatment {
-	return treatment{name: fmt.Sprintf("transit, %d namespaces", n), attach: datapath.AttachXDP, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+	return treatment{name: fmt.Sprintf("transit, %d namespaces", n), attach: datapath.AttachXDP, config: func(in, out model.IfIndex) model.NodeConfig {
 		return withNamespaces(place(nodeConfig(), in, out), n)
 	}}
 }
 
-func withNamespaces(c ioam.NodeConfig, n int) ioam.NodeConfig {
+func withNamespaces(c model.NodeConfig, n int) model.NodeConfig {
 	c.Namespaces = nil
 	for i := range ioam.NamespaceID(n) {
-		c.Namespaces = append(c.Namespaces, ioam.Namespace{ID: firstNamespace + i, Data: 0xdeadbeef})
+		c.Namespaces = append(c.Namespaces, model.Namespace{ID: firstNamespace + i, Data: 0xdeadbeef})
 	}
 	return c
 }
 
 // manyEncapsulations is a node with an encapsulation for each of n subnets.
 func manyEncapsulations(n int) treatment {
-	return treatment{name: fmt.Sprintf("%d encapsulations", n), attach: datapath.AttachTCX, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+	return treatment{name: fmt.Sprintf("%d encapsulations", n), attach: datapath.AttachTCX, config: func(in, out model.IfIndex) model.NodeConfig {
 		return withEncapsulations(place(nodeConfig(), in, out), n)
 	}}
 }
 
-func withEncapsulations(c ioam.NodeConfig, n int) ioam.NodeConfig {
+func withEncapsulations(c model.NodeConfig, n int) model.NodeConfig {
 	c.Encapsulations, c.Namespaces = nil, c.Namespaces[:1]
 	for i := range n {
 		subnet := netip.MustParseAddr(prefixOfSubnets).As16()
 		subnet[6], subnet[7] = byte((firstSubnet+i)>>8), byte(firstSubnet+i)
-		c.Encapsulations = append(c.Encapsulations, ioam.Encapsulation{
-			Name: fmt.Sprintf("subnet %d", i), Interface: c.Interfaces[1].Index, Mode: ioam.ModeInline,
-			Match:   ioam.Match{Destination: netip.PrefixFrom(netip.AddrFrom16(subnet), 64)},
-			Options: ioam.Traces(oneNode(typeIDs)),
+		c.Encapsulations = append(c.Encapsulations, model.Encapsulation{
+			Name: fmt.Sprintf("subnet %d", i), Interface: c.Interfaces[1].Index, Mode: model.ModeInline,
+			Match:   model.Match{Destination: netip.PrefixFrom(netip.AddrFrom16(subnet), 64)},
+			Options: model.Traces(oneNode(typeIDs)),
 		})
 	}
 	return c
@@ -177,7 +178,7 @@ func withEncapsulations(c ioam.NodeConfig, n int) ioam.NodeConfig {
 
 // oneForAll is a node with one encapsulation for every subnet.
 func oneForAll() treatment {
-	return treatment{name: "one encapsulation", attach: datapath.AttachTCX, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+	return treatment{name: "one encapsulation", attach: datapath.AttachTCX, config: func(in, out model.IfIndex) model.NodeConfig {
 		c := withEncapsulations(place(nodeConfig(), in, out), 1)
 		c.Encapsulations[0].Match.Destination = netip.MustParsePrefix(everySubnetPrefix)
 		return c

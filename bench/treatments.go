@@ -14,6 +14,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent"
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -21,7 +22,7 @@ import (
 // value leaves them to the kernel. Treatments of one name are the same.
 type treatment struct {
 	name     string
-	config   func(in, out ioam.IfIndex) ioam.NodeConfig // nil: no program of ours
+	config   func(in, out model.IfIndex) model.NodeConfig // nil: no program of ours
 	attach   datapath.AttachMode
 	read     reading
 	derive   bool // sources of tunnels are the agent's to find
@@ -71,9 +72,9 @@ func (n *node) treat(t treatment, pins string) error {
 			return err
 		}
 		n.stops = append(n.stops, func() error { return inNamespace(n.ns, d.Remove) })
-		cfg := datapath.Config{Node: config, Attach: map[ioam.IfIndex]datapath.AttachMode{in: t.attach, out: t.attach}}
+		cfg := datapath.Config{Node: config, Attach: map[model.IfIndex]datapath.AttachMode{in: t.attach, out: t.attach}}
 		if t.fast {
-			cfg.Fast, cfg.NextHops = map[ioam.IfIndex]bool{in: true}, t.nextHops
+			cfg.Fast, cfg.NextHops = map[model.IfIndex]bool{in: true}, t.nextHops
 		}
 		if err := cfg.Node.Validate(); err != nil {
 			return err
@@ -106,7 +107,7 @@ func (n *node) keepWatch(d *datapath.Datapath, key datapath.RouteKey) error {
 	if err != nil {
 		return err
 	}
-	err = inNamespace(n.ns, func() error { return f.SetDevices([]ioam.IfIndex{n.inIndex(), n.outIndex()}) })
+	err = inNamespace(n.ns, func() error { return f.SetDevices([]model.IfIndex{n.inIndex(), n.outIndex()}) })
 	if err := errors.Join(err, f.Renew(datapath.Routing{Key: key, MTU: datapath.AnyMTU})); err != nil {
 		return err
 	}
@@ -219,13 +220,13 @@ func emptyHooks(mode datapath.AttachMode) treatment {
 
 // transit passes traces on in every namespace of the experiments.
 func transit(mode datapath.AttachMode) treatment {
-	return treatment{name: "transit at " + string(mode), attach: mode, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+	return treatment{name: "transit at " + string(mode), attach: mode, config: func(in, out model.IfIndex) model.NodeConfig {
 		return place(nodeConfig(), in, out)
 	}}
 }
 
 // place says which interfaces a configuration of ours and other is for.
-func place(c ioam.NodeConfig, in, out ioam.IfIndex) ioam.NodeConfig {
+func place(c model.NodeConfig, in, out model.IfIndex) model.NodeConfig {
 	c.Interfaces[0].Index, c.Interfaces[0].Name = in, "n0"
 	c.Interfaces[1].Index, c.Interfaces[1].Name = out, "n1"
 	for i := range c.Encapsulations {
@@ -236,9 +237,9 @@ func place(c ioam.NodeConfig, in, out ioam.IfIndex) ioam.NodeConfig {
 
 // encapsulate adds options to packets that come from outside the domain: only
 // the interface that they leave by is served.
-func encapsulate(mode ioam.Mode, frequency ioam.Frequency, options ...ioam.TraceOption) treatment {
+func encapsulate(mode model.Mode, frequency model.Frequency, options ...model.TraceOption) treatment {
 	name := fmt.Sprintf("encapsulation mode %d, %d of %d, %v", mode, frequency.K, frequency.N, options)
-	return treatment{name: name, attach: datapath.AttachTCX, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+	return treatment{name: name, attach: datapath.AttachTCX, config: func(in, out model.IfIndex) model.NodeConfig {
 		c := place(encapsulation(mode, options...), in, out)
 		c.Encapsulations[0].Frequency = frequency
 		c.Interfaces = c.Interfaces[1:]
@@ -247,20 +248,20 @@ func encapsulate(mode ioam.Mode, frequency ioam.Frequency, options ...ioam.Trace
 }
 
 // decapsulate takes the tunnel off, or inline options in any namespace.
-func decapsulate(mode ioam.Mode, read bool) treatment {
+func decapsulate(mode model.Mode, read bool) treatment {
 	name, by := fmt.Sprintf("decapsulation mode %d, records read: %v", mode, read), unread
 	if read {
 		by = readOnly
 	}
-	return treatment{name: name, attach: datapath.AttachXDP, read: by, config: func(in, out ioam.IfIndex) ioam.NodeConfig {
+	return treatment{name: name, attach: datapath.AttachXDP, read: by, config: func(in, out model.IfIndex) model.NodeConfig {
 		c := place(nodeConfig(), in, out)
-		if mode == ioam.ModeInline {
+		if mode == model.ModeInline {
 			for i := range c.Namespaces {
 				c.Namespaces[i].Remove = true
 			}
 			return c
 		}
-		c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: tunnelEnd}}
+		c.Decapsulations = []model.Decapsulation{{TunnelDestination: tunnelEnd}}
 		return c
 	}}
 }
@@ -270,12 +271,12 @@ func decapsulate(mode ioam.Mode, read bool) treatment {
 func (t treatment) forwardingFast() treatment {
 	config := t.config
 	t.name, t.fast, t.attach = "fast forwarding, "+t.name, true, datapath.AttachXDP
-	t.config = func(in, out ioam.IfIndex) ioam.NodeConfig {
+	t.config = func(in, out model.IfIndex) model.NodeConfig {
 		c := config(in, out)
 		if len(c.Interfaces) == 1 {
 			outside := place(nodeConfig(), in, out).Interfaces[0]
 			outside.Roles = 0
-			c.Interfaces = append([]ioam.Interface{outside}, c.Interfaces...)
+			c.Interfaces = append([]model.Interface{outside}, c.Interfaces...)
 		}
 		return c
 	}
@@ -302,7 +303,7 @@ func (t treatment) called(id ioam.NodeID) treatment {
 		return t
 	}
 	t.name = fmt.Sprintf("node %d: %s", id, t.name)
-	t.config = func(in, out ioam.IfIndex) ioam.NodeConfig {
+	t.config = func(in, out model.IfIndex) model.NodeConfig {
 		c := config(in, out)
 		c.ID = id
 		for i := range c.Interfaces {

@@ -6,7 +6,7 @@
 #include <linux/types.h>
 #include "abi_export.h"
 
-/* Keep in step with ioam/outcome.go; a test compares names and numbers. */
+/* Keep in step with internal/model/outcome.go; a test compares names and numbers. */
 enum outcome {
 	OUTCOME_NOT_IPV6,
 	OUTCOME_NO_IOAM,

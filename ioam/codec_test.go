@@ -154,7 +154,7 @@ func TestDecodeErrors(t *testing.T) {
 }
 
 func TestOptionsAreViews(t *testing.T) {
-	buffer := unhex(t, filledHeader+"aabb")
+	buffer := unhex(t, "3b030100 311a0000 007b1002 c0000000 00000000 00000000 3f000002 00c9ffff aabb")
 	header, err := DecodeExtensionHeader(buffer)
 	if err != nil || header.NextHeader != NextHeaderNone || len(header.Bytes) != 32 {
 		t.Fatalf("%+v %v", header, err)

@@ -35,17 +35,17 @@ func (d DirectExport) HasFlowID() bool { return d.ExtensionFlags&ExtensionFlowID
 // HasSequence reports whether the option has a Sequence Number.
 func (d DirectExport) HasSequence() bool { return d.ExtensionFlags&ExtensionSequence != 0 }
 
-// directExportLen is the length in bytes that Extension-Flags ask for: "the
+// Len is the length in bytes of what follows the IOAM Option-Type: "the
 // Extension-Flags field explicitly indicates the length" (RFC 9326 §3.2).
-func directExportLen(extensionFlags uint8) int {
-	return DirectExportLen + 4*bits.OnesCount8(extensionFlags)
+func (d DirectExport) Len() int {
+	return DirectExportLen + 4*bits.OnesCount8(d.ExtensionFlags)
 }
 
 // DecodeDirectExport decodes what follows the IOAM Option-Type. Optional
 // fields that it does not know, the reserved octet and whatever follows are
 // ignored. The cause of an error is ErrTruncated.
 func DecodeDirectExport(b []byte) (DirectExport, error) {
-	if len(b) < DirectExportLen || len(b) < directExportLen(b[3]) {
+	if len(b) < DirectExportLen || len(b) < (DirectExport{ExtensionFlags: b[3]}).Len() {
 		return DirectExport{}, fault(len(b), "RFC 9326 §3.2", ErrTruncated)
 	}
 	d := DirectExport{
@@ -69,7 +69,7 @@ func DecodeDirectExport(b []byte) (DirectExport, error) {
 // Append appends the option's data. Optional fields that this package does not
 // know are 0.
 func (d DirectExport) Append(dst []byte) []byte {
-	end := len(dst) + directExportLen(d.ExtensionFlags)
+	end := len(dst) + d.Len()
 	dst = binary.BigEndian.AppendUint16(dst, uint16(d.Namespace))
 	dst = append(dst, d.Flags, d.ExtensionFlags)
 	dst = binary.BigEndian.AppendUint32(dst, uint32(d.Type)<<8)

@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ioam implements in-situ OAM for IPv6: the data formats of RFC 9197
+// Package ioam is a codec for in-situ OAM in IPv6: the data formats of RFC 9197
 // (trace, with its namespaces and node data) and RFC 9326 (Direct Export) in
 // the Hop-by-Hop and Destination Options headers of RFC 8200, as RFC 9486
 // carries them.
 //
-// It has two layers.
-//
-// The codec decodes without copying and encodes by appending:
+// It decodes without copying and encodes by appending:
 // [DecodeExtensionHeader], [ExtensionHeader.Options], [Option.IOAM],
 // [IOAMOption.Trace], [Trace.Nodes] and the accessors of [NodeData] lead from
 // the bytes of a packet to what one node wrote, [IOAMOption.DirectExport] to
-// what nodes are to export. Every bound comes from the
-// buffer, never from a length field alone; errors are [*DecodeError] values
-// that wrap one of the Err… sentinels.
-//
-// The reference node, [Node], is an IOAM encapsulating, transit and
-// decapsulating node in obvious code: packet bytes, interface and time in;
-// verdict, new bytes, outcome, record and exports out. It implements docs/data-plane.md
-// and is what the data plane is held to, byte for byte.
+// what nodes are to export. Every bound comes from the buffer, never from a
+// length field alone. Errors are [*DecodeError] values that wrap one of the
+// Err… sentinels.
 //
 // All multi-byte fields are in network byte order. Lengths are in bytes
 // unless a comment says "4-byte units", as NodeLen and RemainingLen are on the

@@ -39,9 +39,9 @@ const (
 	OptionIOAMStatic OptionType = 0x11
 )
 
-// discardBits are those of an option's type that say what a node does that does
-// not know it: 00 = skips the option, else discards the packet (RFC 8200 §4.2).
-const discardBits OptionType = 0xc0
+// Discards reports whether a node that does not know the option discards the
+// packet, rather than skip the option (RFC 8200 §4.2).
+func (t OptionType) Discards() bool { return t&0xc0 != 0 }
 
 // IsPadding reports whether t is Pad1 or PadN.
 func (t OptionType) IsPadding() bool { return t == OptionPad1 || t == OptionPadN }

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// TransitDelayOverflow in the transit delay means 2^31 ns or more (RFC 9197 §4.4.2.5).
+const TransitDelayOverflow uint32 = 1 << 31
+
 // NodeData is what one node wrote into a trace (RFC 9197 §4.4.2). Each
 // accessor's last result is false when the trace type lacks the field, when the
 // bytes end before it, or when the field is all-ones, which means "not
@@ -140,9 +143,9 @@ func (d NodeData) TransitDelay() (ns uint32, overflow, ok bool) {
 	switch {
 	case !ok:
 		return 0, false, false
-	case v == delayOverflow:
+	case v == TransitDelayOverflow:
 		return 0, true, true
-	case v&delayOverflow != 0:
+	case v&TransitDelayOverflow != 0:
 		return 0, false, false
 	}
 	return v, false, true
@@ -182,4 +185,14 @@ func (d NodeData) Snapshot() (Snapshot, bool) {
 		return Snapshot{}, false
 	}
 	return Snapshot{Schema: schema, Data: d.Bytes[at+4 : end : end]}, true
+}
+
+// AppendSnapshot appends a node's opaque state snapshot, its data padded with
+// zeros to a multiple of 4 bytes (§4.4.2.13). A node without a schema writes
+// SchemaIDNone and no data.
+func AppendSnapshot(dst []byte, schema SchemaID, data []byte) []byte {
+	units := (len(data) + 3) / 4
+	dst = binary.BigEndian.AppendUint32(dst, uint32(units)<<24|uint32(schema))
+	dst = append(dst, data...)
+	return append(dst, make([]byte, 4*units-len(data))...)
 }

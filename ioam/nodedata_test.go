@@ -111,7 +111,7 @@ func TestTimestamps(t *testing.T) {
 		{TimestampPTP, 1795238460 + 37, 1234, moment},
 		{TimestampNTP, 4004227260, 5299, moment}, // 1234 ns · 2^32 / 10^9 = 5299.99
 	} {
-		seconds, fraction := test.format.Fields(testTime, int64(offset))
+		seconds, fraction := test.format.Fields(moment.Add(offset).UnixNano(), int64(offset))
 		if seconds != test.seconds || fraction != test.fraction {
 			t.Errorf("%v: %d %d, want %d %d", test.format, seconds, fraction, test.seconds, test.fraction)
 		}

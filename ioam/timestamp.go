@@ -2,15 +2,58 @@
 
 package ioam
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 const (
 	second = 1_000_000_000 // nanoseconds
 	// ntpEpoch is the number of seconds from 1900-01-01 to 1970-01-01 (RFC 8877 §4.2.1).
 	ntpEpoch = 2_208_988_800
-	// delayOverflow in the transit delay means 2^31 ns or more (RFC 9197 §4.4.2.5).
-	delayOverflow uint32 = 1 << 31
 )
+
+// TimestampFormat is the format of trace fields 2 and 3 (RFC 9197 §5, RFC 8877).
+type TimestampFormat uint8
+
+const (
+	// TimestampPOSIX is seconds and microseconds since 1970-01-01 UTC.
+	TimestampPOSIX TimestampFormat = iota
+	// TimestampPTP is seconds and nanoseconds since 1970-01-01 TAI.
+	TimestampPTP
+	// TimestampNTP is seconds since 1900-01-01 UTC and a fraction in units of 2^-32 s.
+	TimestampNTP
+)
+
+var timestampFormatWords = []string{"posix", "ptp", "ntp"}
+
+// String returns "posix", "ptp" or "ntp".
+func (f TimestampFormat) String() string {
+	if int(f) < len(timestampFormatWords) {
+		return timestampFormatWords[f]
+	}
+	return fmt.Sprintf("%d", uint8(f))
+}
+
+// MarshalText is [TimestampFormat.String]; an unknown value is an error.
+func (f TimestampFormat) MarshalText() ([]byte, error) {
+	if int(f) < len(timestampFormatWords) {
+		return []byte(timestampFormatWords[f]), nil
+	}
+	return nil, fmt.Errorf("%d is not a timestamp format", uint8(f))
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (f *TimestampFormat) UnmarshalText(text []byte) error {
+	i := slices.Index(timestampFormatWords, string(text))
+	if i < 0 {
+		return fmt.Errorf("%q is not a timestamp format; use %s", text, strings.Join(timestampFormatWords, ", "))
+	}
+	*f = TimestampFormat(i)
+	return nil
+}
 
 // Fields returns trace fields 2 and 3 for a time in nanoseconds of TAI since
 // 1970-01-01 TAI; taiOffset is TAI − UTC in nanoseconds (RFC 9197 §5). Both

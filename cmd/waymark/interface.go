@@ -15,7 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/iproute2"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 func newInterfaceCommand(opts *options) *cobra.Command {
@@ -53,8 +53,8 @@ show prints. 'waymark status' has what an interface does and counts.`,
 			if words.Verb == iproute2.Set {
 				change := api.InterfaceChange{Boundary: words.Boundary}
 				if words.Role != nil {
-					change.Role = &[]ioam.Role{}
-					for _, role := range []ioam.Role{ioam.RoleIngress, ioam.RoleEgress} {
+					change.Role = &[]model.Role{}
+					for _, role := range []model.Role{model.RoleIngress, model.RoleEgress} {
 						if *words.Role&role != 0 {
 							*change.Role = append(*change.Role, role)
 						}

@@ -12,6 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/iproute2"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -94,7 +95,7 @@ func printNamespaces(w io.Writer, list []config.Namespace) error {
 		if ns.Remove {
 			b.WriteString(", remove")
 		}
-		if ns.Export != ioam.ExportNone {
+		if ns.Export != model.ExportNone {
 			fmt.Fprintf(&b, ", export %v", ns.Export)
 		}
 		if ns.Sample != 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -80,7 +81,7 @@ Without --count it goes on until it is interrupted.`,
 // neither exports anything nor hears the kernel's events.
 func removesNothing(s api.Status) bool {
 	return len(s.Decapsulations) == 0 && s.Records.KernelEvents == nil &&
-		!slices.ContainsFunc(s.Namespaces, func(ns config.Namespace) bool { return ns.Remove || ns.Export != ioam.ExportNone })
+		!slices.ContainsFunc(s.Namespaces, func(ns config.Namespace) bool { return ns.Remove || ns.Export != model.ExportNone })
 }
 
 func observeFilter(namespace, source, destination string) (api.RecordFilter, error) {

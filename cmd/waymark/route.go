@@ -18,7 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/iproute2"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 const routeHelp = `Change which packets get an IOAM header, in the words of 'ip -6 route … encap
@@ -136,7 +136,7 @@ func advise(ctx context.Context, notes io.Writer, c *api.Client, rule config.Enc
 		return nil // the rule is in force, which is what was asked for
 	}
 	for _, w := range ws {
-		inline := rule.Mode == ioam.ModeInline && w == health.InlineOnRouter(rule.Name, rule.Interface)
+		inline := rule.Mode == model.ModeInline && w == health.InlineOnRouter(rule.Name, rule.Interface)
 		if exporting && w.Code == health.CollectorsUnknown || inline || health.IsUnfilled(w, rule.Name) {
 			fmt.Fprintf(notes, "waymark: %s: %s; %s\n", w.Severity, w.Text, w.Cure)
 		}

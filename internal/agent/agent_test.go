@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -209,7 +210,7 @@ func TestRefusedEditKeepsWhatRuns(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
 	before := h.datapath.applications()
-	rule := config.Encapsulation{Name: "x", Interface: "eth7", Frequency: ioam.Frequency{K: 1, N: 1}, Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}}}}
+	rule := config.Encapsulation{Name: "x", Interface: "eth7", Frequency: model.Frequency{K: 1, N: 1}, Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}}}}
 	for _, tt := range []struct {
 		name string
 		call func() error
@@ -217,7 +218,7 @@ func TestRefusedEditKeepsWhatRuns(t *testing.T) {
 	}{
 		{"namespace twice", func() error { return h.client.AddNamespace(ctx, config.Namespace{ID: 123}) }, "namespace 123 exists already; remove it first with: waymark ioam namespace del 123"},
 		{"no such namespace", func() error { return h.client.RemoveNamespace(ctx, 9) }, "there is no namespace 9"},
-		{"export of no namespace", func() error { return h.client.SetExport(ctx, 9, api.NamespaceExport{Export: ioam.ExportEvery}) }, "add it with: waymark ioam namespace add 9"},
+		{"export of no namespace", func() error { return h.client.SetExport(ctx, 9, api.NamespaceExport{Export: model.ExportEvery}) }, "add it with: waymark ioam namespace add 9"},
 		{"schema of no namespace", func() error { return h.client.SetSchema(ctx, 9, nil) }, "add it with: waymark ioam namespace add 9"},
 		{"schema twice", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 777, Data: "x"}) }, "schema 777 exists already; remove it first with: waymark ioam schema del 777"},
 		{"empty schema", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 1}) }, "0 bytes"},
@@ -241,7 +242,7 @@ func TestSchemas(t *testing.T) {
 	ctx := context.Background()
 	h := newHarness(t, baseConfig)
 	h.start()
-	bound := func() *ioam.Schema { return h.datapath.running().Node.Namespaces[0].Schema }
+	bound := func() *model.Schema { return h.datapath.running().Node.Namespaces[0].Schema }
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -277,7 +278,7 @@ func TestSchemas(t *testing.T) {
 func TestExportIsSet(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
-	for _, want := range []api.NamespaceExport{{Export: ioam.ExportSample, Sample: 100}, {Export: ioam.ExportEvery}, {}} {
+	for _, want := range []api.NamespaceExport{{Export: model.ExportSample, Sample: 100}, {Export: model.ExportEvery}, {}} {
 		if err := h.client.SetExport(context.Background(), 123, want); err != nil {
 			t.Fatal(err)
 		}
@@ -290,8 +291,8 @@ func TestExportIsSet(t *testing.T) {
 func TestInterfacesComeAndGo(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
-	served := func() map[string]ioam.IfIndex {
-		m := map[string]ioam.IfIndex{}
+	served := func() map[string]model.IfIndex {
+		m := map[string]model.IfIndex{}
 		for _, i := range h.datapath.running().Node.Interfaces {
 			m[i.Name] = i.Index
 		}

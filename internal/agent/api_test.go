@@ -23,8 +23,8 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // removed is a record as the data plane makes it: a UDP packet of 128 bytes
@@ -40,7 +40,7 @@ func removed(t *testing.T, destination string) datapath.Record {
 	copy(packet[8:], netip.MustParseAddr("2001:db8:1::2").AsSlice())
 	copy(packet[24:], netip.MustParseAddr(destination).AsSlice())
 	packet[41], packet[43] = 42, 9 // ports
-	return datapath.Record{Time: time.Unix(1_800_000_000, 1).UTC(), Interface: 2, Outcome: ioam.OutcomeTunnelDecapsulated, Length: 128, Packet: packet, Header: header}
+	return datapath.Record{Time: time.Unix(1_800_000_000, 1).UTC(), Interface: 2, Outcome: model.OutcomeTunnelDecapsulated, Length: 128, Packet: packet, Header: header}
 }
 
 // observe reads records in the background until the test ends.

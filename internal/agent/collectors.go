@@ -9,32 +9,33 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // inserts tells whether a rule inserts a Direct Export of a kind.
-func inserts(e ioam.Encapsulation, kind func(*ioam.DirectExportOption) bool) bool {
-	return slices.ContainsFunc(e.Options, func(o ioam.InsertedOption) bool {
+func inserts(e model.Encapsulation, kind func(*model.DirectExportOption) bool) bool {
+	return slices.ContainsFunc(e.Options, func(o model.InsertedOption) bool {
 		return o.DirectExport != nil && kind(o.DirectExport)
 	})
 }
 
 // unjoined is one that numbers packets, and does not say of which flow.
-func unjoined(d *ioam.DirectExportOption) bool {
+func unjoined(d *model.DirectExportOption) bool {
 	return d.ExtensionFlags&ioam.ExtensionSequence != 0 && d.ExtensionFlags&ioam.ExtensionFlowID == 0
 }
 
 // maybeExports tells whether a rule inserts Direct Exports into packets that may
 // be exports themselves.
-func maybeExports(e ioam.Encapsulation) bool {
+func maybeExports(e model.Encapsulation) bool {
 	next := e.Match.NextHeader
-	whichever := func(*ioam.DirectExportOption) bool { return true }
+	whichever := func(*model.DirectExportOption) bool { return true }
 	return inserts(e, whichever) && (next == nil || *next == ioam.NextHeaderUDP || *next == ioam.NextHeaderTCP)
 }
 
 // unselective tells whether a rule inserts a Direct Export into all that goes to
 // a prefix, and the node makes a postcard of each.
-func unselective(node ioam.NodeConfig, e ioam.Encapsulation) bool {
+func unselective(node model.NodeConfig, e model.Encapsulation) bool {
 	named := e.Match
 	if named.Destination.IsSingleIP() || e.Flows > 1 || e.Frequency.K != e.Frequency.N {
 		return false
@@ -43,8 +44,8 @@ func unselective(node ioam.NodeConfig, e ioam.Encapsulation) bool {
 	if named.Source.Bits() == 0 {
 		named.Source = netip.Prefix{} // any
 	}
-	return named == (ioam.Match{}) && inserts(e, func(d *ioam.DirectExportOption) bool {
-		return slices.ContainsFunc(node.Namespaces, func(ns ioam.Namespace) bool { return ns.ID == d.Namespace && ns.Export == ioam.ExportEvery })
+	return named == (model.Match{}) && inserts(e, func(d *model.DirectExportOption) bool {
+		return slices.ContainsFunc(node.Namespaces, func(ns model.Namespace) bool { return ns.ID == d.Namespace && ns.Export == model.ExportEvery })
 	})
 }
 

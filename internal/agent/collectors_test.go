@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -57,7 +58,7 @@ func TestCollectorsOfOthers(t *testing.T) {
 	h := newHarness(t, baseConfig+"export: [{kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}]\ncollectors: [\"tls://[2001:db8::2]\", \"udp://collector.invalid\"]\n")
 	h.system.setCollectors(mustAddr("2001:db8::3"))
 	h.start()
-	want := []ioam.Collector{
+	want := []model.Collector{
 		{Address: mustAddr("2001:db8::1"), Port: 4000, Protocol: ioam.NextHeaderUDP},
 		{Address: mustAddr("2001:db8::2"), Port: 4740, Protocol: ioam.NextHeaderTCP},
 		{Address: mustAddr("2001:db8::3"), Port: 4739, Protocol: ioam.NextHeaderUDP},

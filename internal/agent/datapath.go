@@ -20,7 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Datapath is what the agent needs of the data plane; *datapath.Datapath has
@@ -64,11 +64,11 @@ func openDatapath(place api.Place, log *slog.Logger) (Datapath, bool, error) {
 func generation(r config.Resolved, nextHops int, pathMTU func(netip.Addr) int) datapath.Config {
 	r.Node.Encapsulations = slices.Clone(r.Node.Encapsulations)
 	for i := range r.Node.Encapsulations {
-		if e := &r.Node.Encapsulations[i]; e.Mode != ioam.ModeInline {
+		if e := &r.Node.Encapsulations[i]; e.Mode != model.ModeInline {
 			e.PathMTU = pathMTU(e.TunnelDestination)
 		}
 	}
-	c := datapath.Config{Node: r.Node, Attach: make(map[ioam.IfIndex]datapath.AttachMode, len(r.Attach))}
+	c := datapath.Config{Node: r.Node, Attach: make(map[model.IfIndex]datapath.AttachMode, len(r.Attach))}
 	for index, mode := range r.Attach {
 		c.Attach[index] = datapath.AttachMode(mode)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Exports that nobody gets, or that nobody can join, are warned of.
@@ -88,7 +88,7 @@ func TestFlowAllowance(t *testing.T) {
 			t.Errorf("%v later: %d flows, want %d", step.after, got, step.want)
 		}
 	}
-	if got := new(flowAllowance).grant(now, 0, time.Second); got != ioam.DefaultExportRate {
+	if got := new(flowAllowance).grant(now, 0, time.Second); got != model.DefaultExportRate {
 		t.Errorf("without a rate: %d flows", got)
 	}
 }

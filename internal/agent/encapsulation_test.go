@@ -12,14 +12,14 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 func TestReplaceEncapsulation(t *testing.T) {
 	ctx := context.Background()
 	h := newHarness(t, baseConfig)
 	h.start()
-	rule := config.Encapsulation{Name: "a/b c", Interface: "eth1", Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeEncap,
+	rule := config.Encapsulation{Name: "a/b c", Interface: "eth1", Frequency: model.Frequency{K: 1, N: 1}, Mode: model.ModeEncap,
 		Tunnel:  &config.Tunnel{Destination: netip.MustParseAddr("2001:db8::9")},
 		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}}}}
 	before := len(h.datapath.running().Node.Encapsulations)
@@ -42,7 +42,7 @@ func TestChangeEncapsulation(t *testing.T) {
 	h := newHarness(t, tunnelConfig)
 	h.start()
 	rule := h.agent.state.Load().config.Encapsulations[0]
-	rule.Frequency = ioam.Frequency{K: 1, N: 7}
+	rule.Frequency = model.Frequency{K: 1, N: 7}
 	if err := h.client.ChangeEncapsulation(ctx, rule); err != nil || h.datapath.running().Node.Encapsulations[0].Frequency.N != 7 {
 		t.Errorf("%v, %+v", err, h.datapath.running().Node.Encapsulations[0])
 	}

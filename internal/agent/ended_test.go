@@ -17,7 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // TestLeftByAnEndedAgent asks for, and removes, what an agent leaves that ends
@@ -43,9 +43,9 @@ func TestLeftByAnEndedAgent(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		err = d.Apply(datapath.Config{Node: ioam.NodeConfig{
-			Interfaces:     []ioam.Interface{{Index: ioam.IfIndex(device.Attrs().Index), Name: "wma", Roles: ioam.RoleIngress}},
-			Decapsulations: []ioam.Decapsulation{{TunnelDestination: mustAddr("2001:db8:3::1")}},
+		err = d.Apply(datapath.Config{Node: model.NodeConfig{
+			Interfaces:     []model.Interface{{Index: model.IfIndex(device.Attrs().Index), Name: "wma", Roles: model.RoleIngress}},
+			Decapsulations: []model.Decapsulation{{TunnelDestination: mustAddr("2001:db8:3::1")}},
 		}})
 		if err != nil {
 			t.Error(err)

@@ -11,25 +11,27 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // Exports turns what programs export into records.
 type Exports struct {
 	name  string // of the node
-	node  *ioam.Node
-	names map[ioam.IfIndex]string
+	node  *reference.Node
+	names map[model.IfIndex]string
 }
 
 // NewExports is for the exports of a node with that name and configuration, while
 // TAI − UTC is the offset, in ns.
-func NewExports(name string, config ioam.NodeConfig, taiOffset int64) (*Exports, error) {
-	node, err := ioam.NewNode(config)
+func NewExports(name string, config model.NodeConfig, taiOffset int64) (*Exports, error) {
+	node, err := reference.NewNode(config)
 	if err != nil {
 		return nil, err
 	}
 	node.TAIOffset = taiOffset
-	x := &Exports{name: name, node: node, names: make(map[ioam.IfIndex]string)}
+	x := &Exports{name: name, node: node, names: make(map[model.IfIndex]string)}
 	for _, i := range config.Interfaces {
 		x.names[i.Index] = i.Name
 	}
@@ -52,7 +54,7 @@ func (a *Agent) exports() *Exports {
 	}
 	x, err := NewExports(a.options.NodeName, s.resolved.Node, offset)
 	if err != nil { // it runs, so it is valid
-		x, _ = NewExports(a.options.NodeName, ioam.NodeConfig{}, offset)
+		x, _ = NewExports(a.options.NodeName, model.NodeConfig{}, offset)
 	}
 	a.view.Store(&exportView{state: s, offset: offset, exports: x})
 	return x
@@ -144,7 +146,7 @@ func present(v uint32, has bool) export.Field[uint32] {
 	return export.Field[uint32]{Value: v, Present: has, Valid: has}
 }
 
-func exportedPacket(f ioam.Flow, length int) export.Packet {
+func exportedPacket(f model.Flow, length int) export.Packet {
 	p := export.Packet{
 		Source:      f.Source,
 		Destination: f.Destination,
@@ -188,7 +190,7 @@ func (f *flowAllowance) grant(now time.Time, rate uint32, interval time.Duration
 		since = min(max(now.Sub(f.collected), time.Second), interval)
 	}
 	f.collected = now
-	return uint64(since.Seconds() * float64(cmp.Or(rate, ioam.DefaultExportRate)))
+	return uint64(since.Seconds() * float64(cmp.Or(rate, model.DefaultExportRate)))
 }
 
 func (a *Agent) collectFlows() {

@@ -17,6 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/routing"
 	"github.com/waymark-net/waymark/internal/socketdrops"
 	"github.com/waymark-net/waymark/ioam"
@@ -105,7 +106,7 @@ const flowPackets = 3
 
 func (d *fakeDatapath) CollectFlows(each func(datapath.Flow)) error {
 	for range d.flows.Load() {
-		each(datapath.Flow{Role: ioam.RoleTransit, Namespace: 123, Packets: flowPackets})
+		each(datapath.Flow{Role: model.RoleTransit, Namespace: 123, Packets: flowPackets})
 	}
 	return nil
 }
@@ -208,7 +209,7 @@ type fakeSystem struct {
 	router      bool // it forwards
 	noClock     error
 	changed     func()
-	masters     map[ioam.IfIndex]ioam.IfIndex
+	masters     map[model.IfIndex]model.IfIndex
 	elsewhere   netip.Addr   // the only address that is not this node's
 	source      netip.Addr   // of every tunnel; invalid: 2001:db8::99
 	sourceError error        // instead of a source
@@ -243,7 +244,7 @@ func (s *fakeSystem) Link(name string) (config.Link, bool, error) {
 	return l, ok, nil
 }
 
-func (s *fakeSystem) Masters() (map[ioam.IfIndex]ioam.IfIndex, error) {
+func (s *fakeSystem) Masters() (map[model.IfIndex]model.IfIndex, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.masters), nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -67,7 +68,7 @@ func (a *Agent) logIDs(before, now *state) {
 	}
 	follow("net.ipv6.ioam6_id", now.config.Node.ID != nil || before.config.Node.ID != nil, was.ID, is.ID)
 	follow("net.ipv6.ioam6_id_wide", now.config.Node.IDWide != nil || before.config.Node.IDWide != nil, was.IDWide, is.IDWide)
-	old := map[ioam.IfIndex]ioam.Interface{}
+	old := map[model.IfIndex]model.Interface{}
 	for _, in := range was.Interfaces {
 		old[in.Index] = in
 	}

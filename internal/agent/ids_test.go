@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -47,12 +48,12 @@ func TestIDsFollowTheKernel(t *testing.T) {
 	for _, tt := range []struct {
 		setting string
 		value   uint64
-		is      func(ioam.NodeConfig) uint64
+		is      func(model.NodeConfig) uint64
 		line    string
 	}{
-		{"id", 5, func(c ioam.NodeConfig) uint64 { return uint64(c.ID) }, "setting=net.ipv6.ioam6_id was=16777215 is=5"},
-		{"eth0.id", 6, func(c ioam.NodeConfig) uint64 { return uint64(c.Interfaces[0].ID) }, "setting=net.ipv6.conf.eth0.ioam6_id was=65535 is=6"},
-		{"eth0.wide", 9, func(c ioam.NodeConfig) uint64 { return uint64(c.Interfaces[0].IDWide) }, "setting=net.ipv6.conf.eth0.ioam6_id_wide was=4294967295 is=9"},
+		{"id", 5, func(c model.NodeConfig) uint64 { return uint64(c.ID) }, "setting=net.ipv6.ioam6_id was=16777215 is=5"},
+		{"eth0.id", 6, func(c model.NodeConfig) uint64 { return uint64(c.Interfaces[0].ID) }, "setting=net.ipv6.conf.eth0.ioam6_id was=65535 is=6"},
+		{"eth0.wide", 9, func(c model.NodeConfig) uint64 { return uint64(c.Interfaces[0].IDWide) }, "setting=net.ipv6.conf.eth0.ioam6_id_wide was=4294967295 is=9"},
 	} {
 		h.system.setID(tt.setting, tt.value)
 		eventually(t, tt.setting+" follows", func() bool { return tt.is(h.datapath.running().Node) == tt.value })
@@ -91,8 +92,8 @@ func TestLooksForIDsAreBounded(t *testing.T) {
 	file.WriteString("node: {}\nmetrics: {listen: none}\ninterfaces:\n")
 	h := newHarness(t, "")
 	h.system.setLinks(func(l map[string]config.Link) {
-		for i := range ioam.MaxInterfaces {
-			l[fmt.Sprint("port", i)] = config.Link{Index: ioam.IfIndex(100 + i), MTU: 1500}
+		for i := range model.MaxInterfaces {
+			l[fmt.Sprint("port", i)] = config.Link{Index: model.IfIndex(100 + i), MTU: 1500}
 			fmt.Fprintf(&file, "  - {name: port%d}\n", i)
 		}
 	})
@@ -110,8 +111,8 @@ func TestLooksForIDsAreBounded(t *testing.T) {
 	if got := read() - before; got < 2+2*idsPerLook || got > (looks+1)*(2+2*idsPerLook) {
 		t.Errorf("%d settings were read in %d looks, of %d at most each", got, looks, 2+2*idsPerLook)
 	}
-	h.system.setID(fmt.Sprintf("port%d.id", ioam.MaxInterfaces-1), 77)
+	h.system.setID(fmt.Sprintf("port%d.id", model.MaxInterfaces-1), 77)
 	eventually(t, "the last interface's turn", func() bool {
-		return h.datapath.running().Node.Interfaces[ioam.MaxInterfaces-1].ID == 77
+		return h.datapath.running().Node.Interfaces[model.MaxInterfaces-1].ID == 77
 	})
 }

@@ -5,21 +5,21 @@ package agent
 import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // interfaces tells of every configured interface, also of those that are
 // missing, in the configuration's order.
 func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interface {
-	resolved := map[string]ioam.Interface{}
+	resolved := map[string]model.Interface{}
 	for _, i := range s.resolved.Node.Interfaces {
 		resolved[i.Name] = i
 	}
-	served := map[ioam.IfIndex]datapath.InterfaceStatus{}
+	served := map[model.IfIndex]datapath.InterfaceStatus{}
 	for _, i := range a.datapath.Interfaces() {
 		served[i.Index] = i
 	}
-	counted := map[ioam.IfIndex]datapath.Counters{}
+	counted := map[model.IfIndex]datapath.Counters{}
 	for _, c := range counters {
 		counted[c.Index] = c
 	}
@@ -57,9 +57,9 @@ func reasons(counts [datapath.NumStackReasons]uint64) map[string]uint64 {
 	return out
 }
 
-func nonZero(counts [ioam.NumOutcomes]uint64) map[string]uint64 {
+func nonZero(counts [model.NumOutcomes]uint64) map[string]uint64 {
 	out := map[string]uint64{}
-	for _, o := range ioam.Outcomes() {
+	for _, o := range model.Outcomes() {
 		if counts[o] > 0 {
 			out[o.String()] = counts[o]
 		}

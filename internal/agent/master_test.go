@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -16,32 +17,32 @@ import (
 func TestMastersChange(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
-	running := func() []ioam.Master { return h.datapath.running().Node.Masters }
-	enslave := func(masters map[ioam.IfIndex]ioam.IfIndex) {
+	running := func() []model.Master { return h.datapath.running().Node.Masters }
+	enslave := func(masters map[model.IfIndex]model.IfIndex) {
 		h.system.setLinks(func(l map[string]config.Link) {
 			eth0 := l["eth0"]
 			eth0.IsMember = masters[eth0.Index] != 0
 			l["eth0"], h.system.masters = eth0, maps.Clone(masters)
 		})
 	}
-	both := ioam.RoleIngress | ioam.RoleEgress
+	both := model.RoleIngress | model.RoleEgress
 	if running() != nil {
 		t.Fatalf("masters %+v at start", running())
 	}
 	for _, step := range []struct {
 		name    string
-		masters map[ioam.IfIndex]ioam.IfIndex
-		want    []ioam.Master
+		masters map[model.IfIndex]model.IfIndex
+		want    []model.Master
 	}{
-		{"joined", map[ioam.IfIndex]ioam.IfIndex{2: 20}, []ioam.Master{{Index: 20, ID: 201, IDWide: ioam.InterfaceIDWideUnavailable, Roles: both}}},
-		{"not alone", map[ioam.IfIndex]ioam.IfIndex{2: 20, 8: 20}, []ioam.Master{{Index: 20, ID: ioam.InterfaceIDUnavailable, IDWide: ioam.InterfaceIDWideUnavailable, Roles: both}}},
-		{"left", map[ioam.IfIndex]ioam.IfIndex{8: 20}, nil},
+		{"joined", map[model.IfIndex]model.IfIndex{2: 20}, []model.Master{{Index: 20, ID: 201, IDWide: ioam.InterfaceIDWideUnavailable, Roles: both}}},
+		{"not alone", map[model.IfIndex]model.IfIndex{2: 20, 8: 20}, []model.Master{{Index: 20, ID: ioam.InterfaceIDUnavailable, IDWide: ioam.InterfaceIDWideUnavailable, Roles: both}}},
+		{"left", map[model.IfIndex]model.IfIndex{8: 20}, nil},
 	} {
 		enslave(step.masters)
 		eventually(t, step.name, func() bool { return reflect.DeepEqual(running(), step.want) })
 	}
 	before := h.datapath.applications()
-	enslave(map[ioam.IfIndex]ioam.IfIndex{8: 20, 9: 20})
+	enslave(map[model.IfIndex]model.IfIndex{8: 20, 9: 20})
 	h.system.setLinks(func(l map[string]config.Link) { l["eth1"] = config.Link{Index: 3, MTU: 9000} })
 	eventually(t, "a look was taken", func() bool { return h.status().Interfaces[1].MTU == 9000 })
 	if n := h.datapath.applications(); n != before {

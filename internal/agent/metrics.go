@@ -10,7 +10,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -167,7 +167,7 @@ func (c collector) collectPackets(counter func(*prometheus.Desc, uint64, ...stri
 	}
 	fast := c.agent.state.Load().resolved.Fast
 	for _, i := range counters {
-		for _, o := range ioam.Outcomes() {
+		for _, o := range model.Outcomes() {
 			counter(descPackets, i.Ingress[o], i.Name, "ingress", o.String())
 			counter(descPackets, i.Egress[o], i.Name, "egress", o.String())
 		}
@@ -186,7 +186,7 @@ func (c collector) collectPackets(counter func(*prometheus.Desc, uint64, ...stri
 
 // collectForwarding gives what an interface forwarded without the stack.
 func collectForwarding(c datapath.Counters, counter func(*prometheus.Desc, uint64, ...string)) {
-	for _, o := range ioam.Outcomes() {
+	for _, o := range model.Outcomes() {
 		counter(descPackets, c.Forwarded[o], c.Name, "forwarding", o.String())
 	}
 	for r := datapath.StackNone + 1; r < datapath.NumStackReasons; r++ {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 func TestMetrics(t *testing.T) {
@@ -21,7 +21,7 @@ func TestMetrics(t *testing.T) {
 	var c datapath.Counters
 	c.Index, c.Name, c.RecordsWritten, c.RecordsLost = 2, "eth0", 5, 3
 	c.Postcards, c.ExportsSuppressed, c.FlowsEvicted, c.SequencesEvicted = 7, 8, 9, 10
-	c.Ingress[ioam.OutcomeTraceFilled], c.Egress[ioam.OutcomeEncapInserted] = 11, 22
+	c.Ingress[model.OutcomeTraceFilled], c.Egress[model.OutcomeEncapInserted] = 11, 22
 	h.datapath.setCounters(c)
 	h.system.setIOAM6(true)
 	h.datapath.records <- removed(t, "2001:db8:2::2")
@@ -63,7 +63,7 @@ func TestMetrics(t *testing.T) {
 	if strings.Contains(text, `severity="hint"`) {
 		t.Error("hints are among the warnings in force")
 	}
-	if n, want := strings.Count(text, "waymark_packets_total{"), 2*int(ioam.NumOutcomes); n != want {
+	if n, want := strings.Count(text, "waymark_packets_total{"), 2*int(model.NumOutcomes); n != want {
 		t.Errorf("%d packet series, want %d: every outcome from the start", n, want)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 func (a *Agent) getInterfaces(w http.ResponseWriter, _ *http.Request) error {
@@ -26,9 +26,9 @@ func (a *Agent) patchInterface(w http.ResponseWriter, r *http.Request) error {
 	if change == (api.InterfaceChange{}) {
 		return badRequest{errors.New("nothing to set; give role, boundary, or both")}
 	}
-	var roles *ioam.Role
+	var roles *model.Role
 	if change.Role != nil {
-		roles = new(ioam.Role)
+		roles = new(model.Role)
 		for _, role := range *change.Role {
 			*roles |= role
 		}

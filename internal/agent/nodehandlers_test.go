@@ -12,6 +12,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -22,8 +23,8 @@ func TestInterfacesAndDecapsulationsChange(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
 	before := h.datapath.running().Node
-	strip := ioam.BoundaryStrip
-	change := api.InterfaceChange{Role: &[]ioam.Role{}, Boundary: &strip}
+	strip := model.BoundaryStrip
+	change := api.InterfaceChange{Role: &[]model.Role{}, Boundary: &strip}
 	if err := h.client.SetInterface(ctx, "eth0", change); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestChangesOfNothing(t *testing.T) {
 			return h.client.SetInterface(ctx, "eth0", api.InterfaceChange{Boundary: &c.Interfaces[0].Boundary})
 		},
 		"role in another order": func() error {
-			return h.client.SetInterface(ctx, "eth0", api.InterfaceChange{Role: &[]ioam.Role{ioam.RoleEgress, ioam.RoleIngress}})
+			return h.client.SetInterface(ctx, "eth0", api.InterfaceChange{Role: &[]model.Role{model.RoleEgress, model.RoleIngress}})
 		},
 		"encapsulation": func() error { return h.client.ReplaceEncapsulation(ctx, c.Encapsulations[1]) },
 		"export":        func() error { return h.client.SetExport(ctx, 123, api.NamespaceExport{}) },
@@ -140,7 +141,7 @@ func TestChangesOfNothing(t *testing.T) {
 func TestRolesKeepTheirOrder(t *testing.T) {
 	h := newHarness(t, strings.Replace(baseConfig, "role: [ingress, egress]", "role: [egress, ingress]", 1))
 	h.start()
-	both := []ioam.Role{ioam.RoleIngress, ioam.RoleEgress}
+	both := []model.Role{model.RoleIngress, model.RoleEgress}
 	if err := h.client.SetInterface(context.Background(), "eth0", api.InterfaceChange{Role: &both}); err != nil || h.status().Modified {
 		t.Errorf("modified %v, %v", h.status().Modified, err)
 	}

@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pathmtu"
 	"github.com/waymark-net/waymark/internal/socketdrops"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // paths is what is known of the paths of tunnels.
@@ -38,13 +38,13 @@ const (
 
 // tunnels are the configured encapsulations that make tunnels.
 func tunnels(s *state) []pathmtu.Tunnel {
-	mtus := make(map[ioam.IfIndex]int)
+	mtus := make(map[model.IfIndex]int)
 	for _, i := range s.resolved.Node.Interfaces {
 		mtus[i.Index] = i.MTU
 	}
 	var out []pathmtu.Tunnel
 	for _, e := range s.resolved.Node.Encapsulations {
-		if e.Mode != ioam.ModeInline {
+		if e.Mode != model.ModeInline {
 			out = append(out, pathmtu.Tunnel{Source: e.TunnelSource, Destination: e.TunnelDestination, MTU: mtus[e.Interface]})
 		}
 	}
@@ -118,7 +118,7 @@ func (a *Agent) applyPathMTUs() {
 	a.change.Lock()
 	defer a.change.Unlock()
 	for _, e := range a.state.Load().resolved.Node.Encapsulations {
-		if e.Mode == ioam.ModeInline || !changed[e.TunnelDestination] {
+		if e.Mode == model.ModeInline || !changed[e.TunnelDestination] {
 			continue
 		}
 		if err := a.datapath.SetPathMTU(e.Name, a.paths.table.MTU(e.TunnelDestination)); err != nil {

@@ -10,25 +10,26 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // What the data plane exports of a packet is told to the last field.
 func TestPostcardOfAnExport(t *testing.T) {
-	x, err := NewExports("porthos", ioam.NodeConfig{
+	x, err := NewExports("porthos", model.NodeConfig{
 		ID:         2,
-		Interfaces: []ioam.Interface{{Index: 2, Name: "eth0", ID: 201, IDWide: 201}, {Index: 3, Name: "eth1", ID: 202, IDWide: 202}},
-		Namespaces: []ioam.Namespace{{ID: 123}},
+		Interfaces: []model.Interface{{Index: 2, Name: "eth0", ID: 201, IDWide: 201}, {Index: 3, Name: "eth1", ID: 202, IDWide: 202}},
+		Namespaces: []model.Namespace{{ID: 123}},
 	}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := x.Postcard(datapath.Postcard{
 		Time: time.Date(2026, 11, 21, 5, 21, 0, 1, time.UTC),
-		Export: ioam.Export{
-			Role: ioam.ExportRole(2), Ingress: 2, Egress: 3, HopLimit: 63,
+		Export: model.Export{
+			Role: model.ExportRole(2), Ingress: 2, Egress: 3, HopLimit: 63,
 			Option: ioam.DirectExport{Namespace: 123, Flags: 0x85, ExtensionFlags: 0xc1, Type: 0xc00000, FlowID: 7, Sequence: 9},
-			Flow: ioam.Flow{
+			Flow: model.Flow{
 				Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"), NextHeader: 17,
 				SourcePort: 4242, DestinationPort: 9, FlowLabel: 5,
 			},

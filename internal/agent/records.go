@@ -9,6 +9,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -137,7 +138,7 @@ func (a *Agent) endRecords(removing bool) {
 	}
 }
 
-func interfaceName(s *state, index ioam.IfIndex) string {
+func interfaceName(s *state, index model.IfIndex) string {
 	for _, i := range s.resolved.Node.Interfaces {
 		if i.Index == index {
 			return i.Name

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // refusals tells how many packets of tunnels that end here were refused lately.
@@ -21,9 +21,9 @@ type refusals struct {
 func (a *Agent) totalRefusals() (r health.Refusals, err error) {
 	counters, err := a.datapath.Counters()
 	for _, c := range counters {
-		r.Source += c.Ingress[ioam.OutcomeDecapRefusedSource]
-		r.Bare += c.Ingress[ioam.OutcomeDecapRefusedBare]
-		r.Taken += c.Ingress[ioam.OutcomeTunnelDecapsulated]
+		r.Source += c.Ingress[model.OutcomeDecapRefusedSource]
+		r.Bare += c.Ingress[model.OutcomeDecapRefusedBare]
+		r.Taken += c.Ingress[model.OutcomeTunnelDecapsulated]
 	}
 	return r, err
 }

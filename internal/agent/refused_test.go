@@ -9,7 +9,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/icmpv6"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // A tunnel's end that takes too few packets out says so, with the counter and
@@ -38,7 +38,7 @@ decapsulations: [{tunnel-destination: "2001:db8:ff::3", sources: ["2001:db8:ff::
 		h.start()
 		var c datapath.Counters
 		c.Index, c.Name = 2, "eth0"
-		c.Ingress[ioam.OutcomeDecapRefusedSource], c.Ingress[ioam.OutcomeDecapRefusedBare], c.Ingress[ioam.OutcomeTunnelDecapsulated] = tt.source, tt.bare, tt.taken
+		c.Ingress[model.OutcomeDecapRefusedSource], c.Ingress[model.OutcomeDecapRefusedBare], c.Ingress[model.OutcomeTunnelDecapsulated] = tt.source, tt.bare, tt.taken
 		h.datapath.setCounters(c)
 		if got := h.warned(health.DecapRefused); got != (tt.says != "") {
 			t.Errorf("%s: warned %v", tt.name, got)

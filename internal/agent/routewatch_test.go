@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // fastConfig lets eth0 forward fast.
@@ -28,7 +28,7 @@ func TestRoutesAreWatched(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "routes are watched", func() bool { return h.system.watches.Load() == 1 })
-		if c := h.datapath.running(); len(c.Fast) != 1 || !c.Fast[ioam.IfIndex(h.status().Interfaces[0].Index)] || c.NextHops != 16384 {
+		if c := h.datapath.running(); len(c.Fast) != 1 || !c.Fast[model.IfIndex(h.status().Interfaces[0].Index)] || c.NextHops != 16384 {
 			t.Errorf("the data plane was given %v, %d", c.Fast, c.NextHops)
 		}
 		if got := h.status().Interfaces; got[0].Forwarding != "fast" || got[1].Forwarding != "stack" {

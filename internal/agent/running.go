@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // apply makes next what runs. On error nothing that runs has changed. The
@@ -180,7 +180,7 @@ func (a *Agent) refresh() error {
 // withoutMTU is what the data plane would see a difference in: it asks the
 // kernel for MTUs itself.
 func withoutMTU(r config.Resolved) config.Resolved {
-	interfaces := make([]ioam.Interface, len(r.Node.Interfaces))
+	interfaces := make([]model.Interface, len(r.Node.Interfaces))
 	copy(interfaces, r.Node.Interfaces)
 	for i := range interfaces {
 		interfaces[i].MTU = 0

@@ -8,6 +8,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -56,8 +57,8 @@ func refusef(format string, args ...any) error { return refusal{fmt.Sprintf(form
 
 // Bounds of a schema added by the API, which no namespace uses yet.
 const (
-	maxSchemas    = ioam.MaxNamespaces
-	maxSchemaData = ioam.MaxTraceDataSize - 4 // what one trace option can carry
+	maxSchemas    = model.MaxNamespaces
+	maxSchemaData = model.MaxTraceDataSize - 4 // what one trace option can carry
 )
 
 func (a *Agent) addSchema(schema api.Schema) error {

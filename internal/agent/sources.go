@@ -12,7 +12,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // look wakes followLinks.
@@ -51,7 +51,7 @@ func sourcelessWarnings(list []config.Sourceless) []health.Warning {
 
 // checkSource refuses a rule typed now whose tunnel would have no source.
 func (a *Agent) checkSource(e config.Encapsulation) error {
-	if e.Tunnel == nil || e.Tunnel.Source.IsValid() || e.Mode == ioam.ModeInline {
+	if e.Tunnel == nil || e.Tunnel.Source.IsValid() || e.Mode == model.ModeInline {
 		return nil
 	}
 	if _, err := config.SourceOf(a.options.System, e.Tunnel.Destination); err != nil {

@@ -12,12 +12,13 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // derivedRule has a tunnel without a source.
 func derivedRule() config.Encapsulation {
-	return config.Encapsulation{Name: "core", Interface: "eth1", Mode: ioam.ModeEncap, Frequency: ioam.Frequency{K: 1, N: 1},
+	return config.Encapsulation{Name: "core", Interface: "eth1", Mode: model.ModeEncap, Frequency: model.Frequency{K: 1, N: 1},
 		Tunnel:  &config.Tunnel{Destination: mustAddr("2001:db8:9::1")},
 		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}}}}
 }
@@ -105,7 +106,7 @@ func TestCollectorsAreKnown(t *testing.T) {
 	h := newHarness(t, baseConfig+"export:\n  - {kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}\n  - {kind: ipfix, address: \"tcp://collector.invalid\"}\n")
 	h.system.setCollectors(mustAddr("2001:db8::2"))
 	h.start()
-	want := []ioam.Collector{
+	want := []model.Collector{
 		{Address: mustAddr("2001:db8::1"), Port: 4000, Protocol: ioam.NextHeaderUDP},
 		{Address: mustAddr("2001:db8::2"), Port: 4739, Protocol: ioam.NextHeaderTCP},
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/kernelevents"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pathmtu"
 	"github.com/waymark-net/waymark/internal/routing"
 	"github.com/waymark-net/waymark/internal/socketdrops"
@@ -75,13 +76,13 @@ func (kernel) Link(name string) (config.Link, bool, error) {
 		return config.Link{}, false, err
 	}
 	a := l.Attrs()
-	return config.Link{Index: ioam.IfIndex(a.Index), MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0, IsMember: a.MasterIndex != 0}, true, nil
+	return config.Link{Index: model.IfIndex(a.Index), MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0, IsMember: a.MasterIndex != 0}, true, nil
 }
 
 // listTries is how often a list is asked for that changes while it is read.
 const listTries = 5
 
-func (kernel) Masters() (map[ioam.IfIndex]ioam.IfIndex, error) {
+func (kernel) Masters() (map[model.IfIndex]model.IfIndex, error) {
 	links, err := netlink.LinkList()
 	for range listTries {
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -92,10 +93,10 @@ func (kernel) Masters() (map[ioam.IfIndex]ioam.IfIndex, error) {
 	if err != nil {
 		return nil, err
 	}
-	masters := make(map[ioam.IfIndex]ioam.IfIndex)
+	masters := make(map[model.IfIndex]model.IfIndex)
 	for _, l := range links {
 		if a := l.Attrs(); a.MasterIndex != 0 {
-			masters[ioam.IfIndex(a.Index)] = ioam.IfIndex(a.MasterIndex)
+			masters[model.IfIndex(a.Index)] = model.IfIndex(a.MasterIndex)
 		}
 	}
 	return masters, nil

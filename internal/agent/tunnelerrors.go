@@ -11,9 +11,9 @@ import (
 
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/internal/socketdrops"
 	"github.com/waymark-net/waymark/internal/tunnelerror"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // tunnelErrors is what relays ICMPv6 errors about tunnelled packets. All but the
@@ -26,7 +26,7 @@ type tunnelErrors struct {
 	refusal atomic.Pointer[sentBack] // the last one
 
 	state *state // that node is of
-	node  *ioam.Node
+	node  *reference.Node
 
 	isOwn   func(netip.Addr) bool // whether an address was this node's at ownRead
 	ownRead time.Time
@@ -69,7 +69,7 @@ func (a *Agent) heardError(m icmpv6.Message, send func(packet []byte) error) {
 		return
 	}
 	if e.state != s {
-		node, err := ioam.NewNode(s.resolved.Node)
+		node, err := reference.NewNode(s.resolved.Node)
 		if err != nil {
 			a.log.Warn("errors about tunnelled packets are not relayed", "error", err)
 			return

@@ -13,14 +13,15 @@ import (
 
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/icmpv6"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/reference"
 )
 
 // exceeded is a router's error about a UDP packet that the running node has
 // encapsulated, and the packet.
 func (h *harness) exceeded(to string) (m icmpv6.Message, inner []byte) {
 	h.t.Helper()
-	node, err := ioam.NewNode(h.agent.state.Load().resolved.Node)
+	node, err := reference.NewNode(h.agent.state.Load().resolved.Node)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func (h *harness) exceeded(to string) (m icmpv6.Message, inner []byte) {
 	inner = append(inner, netip.MustParseAddr("2001:db8:1::2").AsSlice()...)
 	inner = append(inner, netip.MustParseAddr(to).AsSlice()...)
 	inner = append(inner, "UDP, a probe"...)
-	result := node.Egress(ioam.Frame{Data: bytes.Clone(inner), Link: ioam.LinkNone, Interface: 3, Ingress: 2})
+	result := node.Egress(reference.Frame{Data: bytes.Clone(inner), Link: reference.LinkNone, Interface: 3, Ingress: 2})
 	body := append([]byte{3, 0, 0, 0, 0, 0, 0, 0}, result.Data...)
 	return icmpv6.Message{Body: body, Source: netip.MustParseAddr("2001:db8:12::2"), HopLimit: 64}, inner
 }
@@ -78,7 +79,7 @@ func TestTunnelErrorsFromOutside(t *testing.T) {
 	m.Interface = 2
 	h.system.errors <- m
 	eventually(t, "it is counted", func() bool { return h.status().TunnelErrors["outside"] == 1 })
-	for _, inside := range []ioam.IfIndex{3, 9} { // served, and not
+	for _, inside := range []model.IfIndex{3, 9} { // served, and not
 		m.Interface = inside
 		h.system.errors <- m
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -37,7 +38,7 @@ func (a *Agent) facts(s *state) health.Node {
 	if clock, err := a.options.System.Clock(); err == nil {
 		n.Clock = clock
 	}
-	names := map[ioam.IfIndex]string{}
+	names := map[model.IfIndex]string{}
 	for _, i := range s.resolved.Node.Interfaces {
 		names[i.Index] = i.Name
 		n.Interfaces = append(n.Interfaces, a.options.System.InterfaceHealth(i.Name, i.MTU))
@@ -51,11 +52,11 @@ func (a *Agent) facts(s *state) health.Node {
 		}
 	}
 	for _, ns := range s.resolved.Node.Namespaces {
-		if ns.Export != ioam.ExportNone && len(s.config.Export) == 0 {
+		if ns.Export != model.ExportNone && len(s.config.Export) == 0 {
 			n.Unsent = append(n.Unsent, ns.ID)
 		}
 	}
-	n.Ends, n.NoIngress = ends(s.config), !slices.ContainsFunc(s.config.Interfaces, func(i config.Interface) bool { return slices.Contains(i.Role, ioam.RoleIngress) })
+	n.Ends, n.NoIngress = ends(s.config), !slices.ContainsFunc(s.config.Interfaces, func(i config.Interface) bool { return slices.Contains(i.Role, model.RoleIngress) })
 	isOwn := a.options.System.OwnAddresses()
 	n.Unsecured, n.NoCollectors = a.unsecured(s.config.Export, isOwn), s.config.CollectorsUnknown()
 	for _, e := range s.resolved.Node.Encapsulations {
@@ -64,7 +65,7 @@ func (a *Agent) facts(s *state) health.Node {
 		fact.Own = e.Match.Source.IsSingleIP() && isOwn(e.Match.Source.Addr())
 		fact.Exporting, fact.Unselective = !fact.Own && maybeExports(e), unselective(s.resolved.Node, e)
 		fact.Unknown, fact.TooSmall = unfilled(s.resolved.Node, e)
-		fact.Inline = e.Mode == ioam.ModeInline
+		fact.Inline = e.Mode == model.ModeInline
 		if !fact.Inline {
 			fact.Source, fact.Destination = e.TunnelSource, e.TunnelDestination
 			fact.NotOurs = !isOwn(e.TunnelSource)
@@ -92,14 +93,14 @@ func ends(c *config.Config) (list []string) {
 
 // unfilled are the namespaces of the options that this node inserts and does not
 // know, and of the traces that are too small for its own data.
-func unfilled(node ioam.NodeConfig, e ioam.Encapsulation) (unknown, tooSmall []ioam.NamespaceID) {
+func unfilled(node model.NodeConfig, e model.Encapsulation) (unknown, tooSmall []ioam.NamespaceID) {
 	for _, o := range e.Options {
-		var trace ioam.TraceOption
+		var trace model.TraceOption
 		switch {
 		case o.Trace != nil:
 			trace = *o.Trace
 		case o.DirectExport != nil:
-			trace = ioam.TraceOption{Namespace: o.DirectExport.Namespace, Size: ioam.MaxTraceDataSize}
+			trace = model.TraceOption{Namespace: o.DirectExport.Namespace, Size: model.MaxTraceDataSize}
 		}
 		switch own, known := node.OwnDataLen(trace); {
 		case !known && !slices.Contains(unknown, trace.Namespace):

@@ -8,6 +8,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pathmtu"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -119,15 +120,15 @@ type SchemaBinding struct {
 // NamespaceExport says what a node does with the Direct Exports of a namespace;
 // the sample is the n of "sample".
 type NamespaceExport struct {
-	Export ioam.ExportMode `json:"export"`
-	Sample uint32          `json:"sample,omitempty"`
+	Export model.ExportMode `json:"export"`
+	Sample uint32           `json:"sample,omitempty"`
 }
 
 // InterfaceChange sets roles and the policy at the domain's edge; what is absent
 // stays. No role is [].
 type InterfaceChange struct {
-	Role     *[]ioam.Role   `json:"role,omitempty"`
-	Boundary *ioam.Boundary `json:"boundary,omitempty"`
+	Role     *[]model.Role   `json:"role,omitempty"`
+	Boundary *model.Boundary `json:"boundary,omitempty"`
 }
 
 // Stop asks the agent to end.

@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Bounds of the names that exporters tell.
@@ -28,7 +28,7 @@ type names struct {
 
 type interfaceKey struct {
 	join.Exporter
-	index ioam.IfIndex
+	index model.IfIndex
 }
 
 func newNames() names {
@@ -70,6 +70,6 @@ func printable(name string) string {
 
 func (n *names) node(from join.Exporter) string { return n.nodes[from] }
 
-func (n *names) iface(from join.Exporter, index ioam.IfIndex) string {
+func (n *names) iface(from join.Exporter, index model.IfIndex) string {
 	return n.interfaces[interfaceKey{from, index}]
 }

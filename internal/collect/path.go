@@ -12,6 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -37,12 +38,12 @@ type PathRecord struct {
 
 // LastSeen is the node behind which a packet was not seen.
 type LastSeen struct {
-	Node     string                     `json:"node,omitempty"`
-	Exporter netip.Addr                 `json:"exporter"`
-	NodeID   export.Field[ioam.NodeID]  `json:"node_id,omitzero"`
-	HopLimit export.Field[uint8]        `json:"hop_limit,omitzero"`
-	Egress   string                     `json:"egress,omitempty"`
-	EgressID export.Field[ioam.IfIndex] `json:"egress_ifindex,omitzero"`
+	Node     string                      `json:"node,omitempty"`
+	Exporter netip.Addr                  `json:"exporter"`
+	NodeID   export.Field[ioam.NodeID]   `json:"node_id,omitzero"`
+	HopLimit export.Field[uint8]         `json:"hop_limit,omitzero"`
+	Egress   string                      `json:"egress,omitempty"`
+	EgressID export.Field[model.IfIndex] `json:"egress_ifindex,omitzero"`
 }
 
 // PathNode is what one node reported of the packet. Timestamp is the node's, or
@@ -53,8 +54,8 @@ type PathNode struct {
 	Role           export.NodeRole `json:"role"`
 	Ingress        string          `json:"ingress,omitempty"`
 	Egress         string          `json:"egress,omitempty"`
-	IngressIfIndex ioam.IfIndex    `json:"ingress_ifindex,omitempty"`
-	EgressIfIndex  ioam.IfIndex    `json:"egress_ifindex,omitempty"`
+	IngressIfIndex model.IfIndex   `json:"ingress_ifindex,omitempty"`
+	EgressIfIndex  model.IfIndex   `json:"egress_ifindex,omitempty"`
 	export.TraceNode
 	SincePrevious *int64 `json:"since_previous_ns,omitempty"` // negative where clocks differ
 }
@@ -196,7 +197,7 @@ func (n *PathNode) cells() []string {
 }
 
 // link is an interface's name, else its index.
-func link(name string, index ioam.IfIndex) string {
+func link(name string, index model.IfIndex) string {
 	switch {
 	case name != "":
 		return name

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -16,7 +17,7 @@ import (
 type reading struct {
 	at               time.Time // of the observation; zero: not told
 	packet           export.Packet
-	ingress, egress  ioam.IfIndex
+	ingress, egress  model.IfIndex
 	interfaceName    string
 	domain           export.Field[uint32]
 	domainName       string

@@ -12,13 +12,14 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // built is the node's configuration made of a Config, which may leave entries
 // out: the indices say which entry each one came from.
 type built struct {
-	node           ioam.NodeConfig
+	node           model.NodeConfig
 	interfaces     []int
 	encapsulations []int
 }
@@ -27,7 +28,7 @@ type built struct {
 // their place in the configuration, with the tunnel sources that are derived, by
 // destination. Encapsulations on other interfaces or without a source are left
 // out, or kept without an interface and with any source when all is set.
-func (c *Config) build(node ioam.NodeConfig, links map[int]ioam.Interface, derived map[netip.Addr]netip.Addr, all bool) built {
+func (c *Config) build(node model.NodeConfig, links map[int]model.Interface, derived map[netip.Addr]netip.Addr, all bool) built {
 	b := built{node: node}
 	b.node.TimestampFormat = c.Node.TimestampFormat
 	b.node.Compatibility = c.Node.Compatibility
@@ -35,7 +36,7 @@ func (c *Config) build(node ioam.NodeConfig, links map[int]ioam.Interface, deriv
 	b.node.FlowEntries = int(c.Node.Flows)
 	b.node.ExportLimit = uint32(c.Node.ExportLimit)
 	b.node.ExportRate = uint32(c.Node.ExportRate)
-	index := map[string]ioam.IfIndex{}
+	index := map[string]model.IfIndex{}
 	for i, in := range c.Interfaces {
 		link, ok := links[i]
 		if !ok {
@@ -73,22 +74,22 @@ func (c *Config) build(node ioam.NodeConfig, links map[int]ioam.Interface, deriv
 	return b
 }
 
-func (n Namespace) node() ioam.Namespace {
-	out := ioam.Namespace{
+func (n Namespace) node() model.Namespace {
+	out := model.Namespace{
 		ID: n.ID, Data: uint32(n.Data), DataWide: uint64(n.DataWide), Remove: n.Remove,
 		Export: n.Export, Sample: uint32(n.Sample),
 	}
 	if n.Schema != nil {
-		out.Schema = &ioam.Schema{ID: n.Schema.ID, Data: []byte(n.Schema.Data)}
+		out.Schema = &model.Schema{ID: n.Schema.ID, Data: []byte(n.Schema.Data)}
 	}
 	return out
 }
 
-func (e Encapsulation) node(link ioam.IfIndex) ioam.Encapsulation {
-	out := ioam.Encapsulation{
+func (e Encapsulation) node(link model.IfIndex) model.Encapsulation {
+	out := model.Encapsulation{
 		Name:      e.Name,
 		Interface: link,
-		Match: ioam.Match{
+		Match: model.Match{
 			Destination:     e.Match.Destination,
 			Source:          e.Match.Source,
 			NextHeader:      e.Match.NextHeader,
@@ -105,9 +106,9 @@ func (e Encapsulation) node(link ioam.IfIndex) ioam.Encapsulation {
 		out.TunnelSource, out.TunnelDestination = e.Tunnel.Source, e.Tunnel.Destination
 	}
 	for _, o := range e.Options {
-		var option ioam.InsertedOption // stays empty, and invalid, when there is none
+		var option model.InsertedOption // stays empty, and invalid, when there is none
 		if t := o.Trace; t != nil {
-			option.Trace = &ioam.TraceOption{Namespace: t.Namespace, Type: t.Type, Size: int(t.Size)}
+			option.Trace = &model.TraceOption{Namespace: t.Namespace, Type: t.Type, Size: int(t.Size)}
 		}
 		if o.DirectExport != nil {
 			option.DirectExport = o.DirectExport.node()
@@ -121,7 +122,7 @@ func (e Encapsulation) node(link ioam.IfIndex) ioam.Encapsulation {
 // the file.
 func (b built) validate(s *source) Faults {
 	err := b.node.Validate()
-	var all *ioam.ConfigError
+	var all *model.ConfigError
 	switch {
 	case err == nil:
 		return nil
@@ -166,12 +167,12 @@ func (b built) renumber(text string) string {
 // check lists everything that is wrong with c, whatever host it is for.
 // Identities that only a host knows count as not configured.
 func (c *Config) check() Faults {
-	node := ioam.NodeConfig{ID: ioam.NodeIDUnavailable, IDWide: ioam.NodeIDWideUnavailable}
+	node := model.NodeConfig{ID: ioam.NodeIDUnavailable, IDWide: ioam.NodeIDWideUnavailable}
 	c.identify(&node)
-	links := map[int]ioam.Interface{}
+	links := map[int]model.Interface{}
 	for i, in := range c.Interfaces {
-		link := ioam.Interface{
-			Index: ioam.IfIndex(i + 1), MTU: maxMTU,
+		link := model.Interface{
+			Index: model.IfIndex(i + 1), MTU: maxMTU,
 			ID: ioam.InterfaceIDUnavailable, IDWide: ioam.InterfaceIDWideUnavailable,
 		}
 		in.identify(&link)
@@ -198,7 +199,7 @@ func (c *Config) rules() (faults Faults, of []string) {
 			add(fmt.Sprintf("interfaces[%d].name", i), fmt.Sprintf("%q cannot be the name of an interface", in.Name),
 				"write 1 to 15 characters without spaces, / and :")
 		}
-		if in.passesQueues() && c.Node.Compatibility == ioam.CompatibilityMainline {
+		if in.passesQueues() && c.Node.Compatibility == model.CompatibilityMainline {
 			add(fmt.Sprintf("interfaces[%d].forwarding", i), fmt.Sprintf("fast with attach %s goes past the queue whose depth Linux writes, so it does not go with compatibility mainline", in.Attach),
 				"use attach: tcx (clsact before Linux 6.6), forwarding: stack, or compatibility: default")
 		}
@@ -215,13 +216,13 @@ func (c *Config) rules() (faults Faults, of []string) {
 		if strings.ContainsFunc(e.Name, unicode.IsControl) {
 			add(path+".name", fmt.Sprintf("%q has control characters", e.Name), "leave them out: it appears in status and metrics")
 		}
-		if e.Tunnel == nil && e.Mode != ioam.ModeInline {
+		if e.Tunnel == nil && e.Mode != model.ModeInline {
 			of = append(of, path+".tunnel")
 			faults = append(faults, c.source.fault(path+".mode", fmt.Sprintf("%s has mode %v and no tunnel", path, e.Mode),
 				"add tunnel: {destination: ADDRESS}, or set mode: inline"))
 		}
 		for j, o := range e.Options {
-			if d := o.DirectExport; d != nil && d.FlowID.Kind != ioam.FlowIDHash && len(d.ExtensionFlags) == 0 {
+			if d := o.DirectExport; d != nil && d.FlowID.Kind != model.FlowIDHash && len(d.ExtensionFlags) == 0 {
 				add(fmt.Sprintf("%s.options[%d].dex.flow-id", path, j), "the option neither carries a flow-id nor numbers packets by it",
 					"add extension-flags: [flow-id], or leave flow-id out")
 			}
@@ -252,7 +253,7 @@ func validInterfaceName(name string) bool {
 // maxMTU is the MTU of an interface that is not known yet.
 const maxMTU = 65535
 
-func (c *Config) identify(node *ioam.NodeConfig) {
+func (c *Config) identify(node *model.NodeConfig) {
 	if c.Node.ID != nil {
 		node.ID = *c.Node.ID
 	}
@@ -261,7 +262,7 @@ func (c *Config) identify(node *ioam.NodeConfig) {
 	}
 }
 
-func (in Interface) identify(link *ioam.Interface) {
+func (in Interface) identify(link *model.Interface) {
 	if in.ID != nil {
 		link.ID = *in.ID
 	}

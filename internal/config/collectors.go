@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -65,20 +66,20 @@ func (a CollectorAddress) protocol() ioam.NextHeader {
 
 // collectorRules refuses more collectors than the data plane tells apart.
 func (c *Config) collectorRules(add func(path, problem, cure string)) {
-	if list := c.namedCollectors(); len(list) > ioam.MaxCollectors {
-		add(list[ioam.MaxCollectors].path, fmt.Sprintf("%d collectors are too many for export and collectors together", len(list)),
-			fmt.Sprintf("use at most %d", ioam.MaxCollectors))
+	if list := c.namedCollectors(); len(list) > model.MaxCollectors {
+		add(list[model.MaxCollectors].path, fmt.Sprintf("%d collectors are too many for export and collectors together", len(list)),
+			fmt.Sprintf("use at most %d", model.MaxCollectors))
 	}
 }
 
 // collectors are those that packets are sent to over IPv6, as far as the host
 // knows their addresses. Names come last: they may stand for more than there is
 // room for.
-func (c *Config) collectors(h Host) (list []ioam.Collector, unspared []Unspared) {
+func (c *Config) collectors(h Host) (list []model.Collector, unspared []Unspared) {
 	named := c.namedCollectors()
 	for _, n := range named {
 		if n.literal.IsValid() {
-			list = append(list, ioam.Collector{Address: n.literal.WithZone(""), Port: n.Port, Protocol: n.protocol()})
+			list = append(list, model.Collector{Address: n.literal.WithZone(""), Port: n.Port, Protocol: n.protocol()})
 		}
 	}
 	for _, n := range named {
@@ -90,17 +91,17 @@ func (c *Config) collectors(h Host) (list []ioam.Collector, unspared []Unspared)
 			switch {
 			case !a.Is6() || a.Is4In6():
 				continue
-			case len(list) == ioam.MaxCollectors:
+			case len(list) == model.MaxCollectors:
 				left++
 			default:
-				list = append(list, ioam.Collector{Address: a.WithZone(""), Port: n.Port, Protocol: n.protocol()})
+				list = append(list, model.Collector{Address: a.WithZone(""), Port: n.Port, Protocol: n.protocol()})
 			}
 			found++
 		}
 		switch {
 		case left > 0:
 			unspared = append(unspared, Unspared{formatCollector(n.CollectorAddress),
-				fmt.Sprintf("%d of its %d addresses are beyond the %d of all collectors together", left, found, ioam.MaxCollectors)})
+				fmt.Sprintf("%d of its %d addresses are beyond the %d of all collectors together", left, found, model.MaxCollectors)})
 		case found == 0 && n.others: // of our own the exporter tells
 			unspared = append(unspared, Unspared{formatCollector(n.CollectorAddress), "its name stands for no IPv6 address now"})
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -29,7 +30,7 @@ collectors:
 `)
 	six, four := netip.MustParseAddr("2001:db8::10"), netip.MustParseAddr("192.0.2.10")
 	r, err := c.Resolve(fakeHost{names: map[string][]netip.Addr{"collector.example": {four, six}, "four.example": {four}}})
-	want := []ioam.Collector{
+	want := []model.Collector{
 		{Address: netip.MustParseAddr("2001:db8::9"), Port: 4000, Protocol: ioam.NextHeaderUDP},
 		{Address: netip.MustParseAddr("2001:db8::11"), Port: 4739, Protocol: ioam.NextHeaderUDP},
 		{Address: six, Port: 4740, Protocol: ioam.NextHeaderTCP},
@@ -55,7 +56,7 @@ func repeated(n int, format string) string {
 // Names that stand for more addresses than there is room for take none from the
 // other collectors, and what is left out is told.
 func TestNamesBeyondTheBound(t *testing.T) {
-	const literals = ioam.MaxCollectors - 3
+	const literals = model.MaxCollectors - 3
 	c := mustParse(t, "collectors:\n  - udp://many.example\n"+repeated(literals, "  - udp://[2001:db8::1:%d]\n")+"  - udp://late.example\n")
 	var many []netip.Addr
 	for i := range byte(5) {
@@ -63,10 +64,10 @@ func TestNamesBeyondTheBound(t *testing.T) {
 	}
 	r, err := c.Resolve(fakeHost{names: map[string][]netip.Addr{"many.example": many, "late.example": many[:1]}})
 	want := []Unspared{
-		{"udp://many.example:4739", fmt.Sprintf("2 of its 5 addresses are beyond the %d of all collectors together", ioam.MaxCollectors)},
-		{"udp://late.example:4739", fmt.Sprintf("1 of its 1 addresses are beyond the %d of all collectors together", ioam.MaxCollectors)},
+		{"udp://many.example:4739", fmt.Sprintf("2 of its 5 addresses are beyond the %d of all collectors together", model.MaxCollectors)},
+		{"udp://late.example:4739", fmt.Sprintf("1 of its 1 addresses are beyond the %d of all collectors together", model.MaxCollectors)},
 	}
-	if err != nil || !slices.Equal(r.Unspared, want) || len(r.Node.Collectors) != ioam.MaxCollectors {
+	if err != nil || !slices.Equal(r.Unspared, want) || len(r.Node.Collectors) != model.MaxCollectors {
 		t.Fatalf("%v, %v, %d collectors", err, r.Unspared, len(r.Node.Collectors))
 	}
 	for i, n := range r.Node.Collectors {
@@ -88,7 +89,7 @@ func TestNoMoreCollectors(t *testing.T) {
 }
 
 func TestFaultsOfCollectors(t *testing.T) {
-	const most = ioam.MaxCollectors
+	const most = model.MaxCollectors
 	exporters := repeated(most, "  - {kind: ipfix, address: \"udp://[2001:db8::1:%d]\"}\n")
 	tooMany := fmt.Sprintf("%d collectors are too many for export and collectors together; use at most %d", most+1, most)
 	checkFaults(t, []faultCase{

@@ -12,6 +12,7 @@ package config
 import (
 	"net/netip"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -51,7 +52,7 @@ type Node struct {
 	ExportLimit     Share                `key:"export-limit" default:"1/100" doc:"1/N: each interface exports at most one postcard, or flow that gives way to another, for every N packets that it sees (RFC 9326 §3.1.2). What exceeds is suppressed and counted. Flows that an interval ends are not among them."`
 	ExportRate      ExportRate           `key:"export-rate" default:"10000" doc:"The most postcards and flows per second that the node exports. Postcards that exceed it are suppressed; flows that an interval ends wait for the next one; both are counted."`
 	KernelEvents    bool                 `key:"kernel-events" default:"false" doc:"Make records of the traces that the kernel's own IOAM fills, too, on interfaces with net.ipv6.conf.NAME.ioam6_enabled (Linux 6.9 or newer): node data as they leave this node, without the packet they are of."`
-	Compatibility   ioam.Compatibility   `key:"compatibility" default:"default" doc:"With default, the node writes real values wherever it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
+	Compatibility   model.Compatibility  `key:"compatibility" default:"default" doc:"With default, the node writes real values wherever it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
 }
 
 // Interface is one interface that the node serves.
@@ -59,8 +60,8 @@ type Interface struct {
 	Name       string                `key:"name" required:"true" doc:"The interface's name."`
 	ID         *ioam.InterfaceID     `key:"id" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id, also after it changed" doc:"Interface id of trace field 1 (RFC 9197 §4.4.2.2)."`
 	IDWide     *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide, also after it changed" doc:"Interface id of trace field 9 (RFC 9197 §4.4.2.10)."`
-	Role       []ioam.Role           `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress lets it out. Without either, it is the domain's edge."`
-	Boundary   ioam.Boundary         `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role: drop drops the packet (and one that cannot be read far enough to prove that it has none), strip removes the header when IOAM is all it holds, ignore forwards the packet untouched."`
+	Role       []model.Role          `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress lets it out. Without either, it is the domain's edge."`
+	Boundary   model.Boundary        `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role: drop drops the packet (and one that cannot be read far enough to prove that it has none), strip removes the header when IOAM is all it holds, ignore forwards the packet untouched."`
 	Attach     Attach                `key:"attach" default:"auto" doc:"The hook that takes arriving packets; auto is the first of the others that kernel and driver support."`
 	Forwarding Forwarding            `key:"forwarding" default:"stack" doc:"Who forwards what arrives here: stack is the kernel's network stack. fast sends everyday packets on before the stack sees them, past netfilter, traffic control and IPsec policies; whatever is not everyday is left to the stack. In XDP it knows no queue depth, so compatibility: mainline takes it with attach: tcx or clsact alone."`
 }
@@ -72,7 +73,7 @@ type Namespace struct {
 	DataWide DataWide         `key:"data-wide" default:"0xffffffffffffffff" doc:"Namespace data of trace field 10; all-ones is \"not available\"."`
 	Schema   *Schema          `key:"schema" absent:"no snapshot" doc:"The opaque state snapshot that the node adds (trace bit 22, RFC 9197 §4.4.2.13)."`
 	Remove   bool             `key:"remove" default:"false" doc:"Remove inline trace and Direct Export options of this namespace on receipt: this node is where they end."`
-	Export   ioam.ExportMode  `key:"export" default:"none" doc:"What this node does when a packet carries a Direct Export option of this namespace (RFC 9326): every makes a postcard of every packet; aggregate adds packets to their flow, which is exported every export-interval; sample does that and makes a postcard of every n-th packet, the same ones at all nodes when packets carry a Sequence Number."`
+	Export   model.ExportMode `key:"export" default:"none" doc:"What this node does when a packet carries a Direct Export option of this namespace (RFC 9326): every makes a postcard of every packet; aggregate adds packets to their flow, which is exported every export-interval; sample does that and makes a postcard of every n-th packet, the same ones at all nodes when packets carry a Sequence Number."`
 	Sample   Sample           `key:"sample" absent:"no sampling" doc:"The n of export: sample, where it is required."`
 }
 
@@ -84,14 +85,14 @@ type Schema struct {
 
 // Encapsulation is one rule that adds IOAM to packets.
 type Encapsulation struct {
-	Name      string         `key:"name" required:"true" doc:"The rule's name, unique in the node."`
-	Interface string         `key:"interface" required:"true" doc:"The egress interface; it must be named in interfaces."`
-	Match     Match          `key:"match" doc:"Which packets; absent criteria match everything."`
-	Flows     Share          `key:"flows" default:"1/1" doc:"1/N: only packets of one in N flows, chosen by the flow hash. All packets of a flow are chosen, or none."`
-	Frequency ioam.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets, of the chosen flows."`
-	Mode      ioam.Mode      `key:"mode" default:"auto" doc:"inline puts the header behind the packet's own IPv6 header; encap puts an outer IPv6 header with it in front; auto is inline for packets that this node generates and encap for those it forwards, as RFC 8200 asks."`
-	Tunnel    *Tunnel        `key:"tunnel" absent:"no tunnel" doc:"The outer header of modes encap and auto."`
-	Options   []Option       `key:"options" required:"true" doc:"The IOAM options to insert, 1 to 9."`
+	Name      string          `key:"name" required:"true" doc:"The rule's name, unique in the node."`
+	Interface string          `key:"interface" required:"true" doc:"The egress interface; it must be named in interfaces."`
+	Match     Match           `key:"match" doc:"Which packets; absent criteria match everything."`
+	Flows     Share           `key:"flows" default:"1/1" doc:"1/N: only packets of one in N flows, chosen by the flow hash. All packets of a flow are chosen, or none."`
+	Frequency model.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets, of the chosen flows."`
+	Mode      model.Mode      `key:"mode" default:"auto" doc:"inline puts the header behind the packet's own IPv6 header; encap puts an outer IPv6 header with it in front; auto is inline for packets that this node generates and encap for those it forwards, as RFC 8200 asks."`
+	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel" doc:"The outer header of modes encap and auto."`
+	Options   []Option        `key:"options" required:"true" doc:"The IOAM options to insert, 1 to 9."`
 }
 
 // Match selects packets.
@@ -99,8 +100,8 @@ type Match struct {
 	Destination     netip.Prefix     `key:"destination" absent:"any" doc:"IPv6 destination prefix."`
 	Source          netip.Prefix     `key:"source" absent:"any" doc:"IPv6 source prefix."`
 	NextHeader      *ioam.NextHeader `key:"next-header" absent:"any" doc:"Upper-layer protocol behind all extension headers: a number, or one of tcp, udp, icmpv6, sctp, dccp, udplite, ipv6, gre, esp, none."`
-	SourcePort      *ioam.PortRange  `key:"source-port" absent:"any" doc:"A port, or a range FROM-TO. Only TCP, UDP, UDP-Lite, SCTP and DCCP packets have ports."`
-	DestinationPort *ioam.PortRange  `key:"destination-port" absent:"any" doc:"As source-port."`
+	SourcePort      *model.PortRange `key:"source-port" absent:"any" doc:"A port, or a range FROM-TO. Only TCP, UDP, UDP-Lite, SCTP and DCCP packets have ports."`
+	DestinationPort *model.PortRange `key:"destination-port" absent:"any" doc:"As source-port."`
 	TrafficClass    *TrafficClass    `key:"traffic-class" absent:"any" doc:"The IPv6 traffic class, all 8 bits."`
 	FlowLabel       *FlowLabel       `key:"flow-label" absent:"any" doc:"The IPv6 flow label."`
 }
@@ -119,11 +120,11 @@ type Option struct {
 
 // DirectExportOption is a Direct Export to insert.
 type DirectExportOption struct {
-	Namespace      ioam.NamespaceID  `key:"namespace" required:"true" doc:"Namespace-ID; its export, under namespaces, says what this node does itself: nothing when it is not there. No two Direct Exports of a header share one."`
-	TraceType      ioam.TraceType    `key:"trace-type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node exports. Bits 7, 12 to 21 and 23 are refused."`
-	ExtensionFlags []ExtensionFlag   `key:"extension-flags" default:"[]" doc:"The optional fields that the option carries: flow-id tells flows apart, sequence numbers the packets of each from 0. With both, a collector can join what all nodes export of one packet."`
-	FlowID         ioam.FlowIDSource `key:"flow-id" default:"hash" doc:"The Flow-ID: hash is of addresses, ports, protocol and flow label; flow-label is the packet's IPv6 flow label; a number is the same for all packets."`
-	OptionType     ioam.OptionType   `key:"option-type" default:"0x11" doc:"Option type in the Hop-by-Hop header: 0x11 for what does not change on the way (RFC 9486 §3), 0x31 as other implementations send it. Both are understood."`
+	Namespace      ioam.NamespaceID   `key:"namespace" required:"true" doc:"Namespace-ID; its export, under namespaces, says what this node does itself: nothing when it is not there. No two Direct Exports of a header share one."`
+	TraceType      ioam.TraceType     `key:"trace-type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node exports. Bits 7, 12 to 21 and 23 are refused."`
+	ExtensionFlags []ExtensionFlag    `key:"extension-flags" default:"[]" doc:"The optional fields that the option carries: flow-id tells flows apart, sequence numbers the packets of each from 0. With both, a collector can join what all nodes export of one packet."`
+	FlowID         model.FlowIDSource `key:"flow-id" default:"hash" doc:"The Flow-ID: hash is of addresses, ports, protocol and flow label; flow-label is the packet's IPv6 flow label; a number is the same for all packets."`
+	OptionType     ioam.OptionType    `key:"option-type" default:"0x11" doc:"Option type in the Hop-by-Hop header: 0x11 for what does not change on the way (RFC 9486 §3), 0x31 as other implementations send it. Both are understood."`
 }
 
 // TraceOption is a pre-allocated trace to insert.

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // derives tells whether the source of the tunnel is the host's to say.
 func (e Encapsulation) derives() bool {
-	return e.Tunnel != nil && e.Mode != ioam.ModeInline && !e.Tunnel.Source.IsValid()
+	return e.Tunnel != nil && e.Mode != model.ModeInline && !e.Tunnel.Source.IsValid()
 }
 
 // deriveSources asks the host for the sources that the configuration leaves to

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -32,22 +33,22 @@ func parseShare(s string) (Share, error) {
 
 func formatShare(n Share) string { return fmt.Sprintf("1/%d", max(n, 1)) }
 
-func parseFlowID(s string) (ioam.FlowIDSource, error) {
+func parseFlowID(s string) (model.FlowIDSource, error) {
 	switch s {
 	case "hash":
-		return ioam.FlowIDSource{Kind: ioam.FlowIDHash}, nil
+		return model.FlowIDSource{Kind: model.FlowIDHash}, nil
 	case "flow-label":
-		return ioam.FlowIDSource{Kind: ioam.FlowIDLabel}, nil
+		return model.FlowIDSource{Kind: model.FlowIDLabel}, nil
 	}
 	n, err := parseUint(s, 32)
-	return ioam.FlowIDSource{Kind: ioam.FlowIDFixed, Fixed: uint32(n)}, err
+	return model.FlowIDSource{Kind: model.FlowIDFixed, Fixed: uint32(n)}, err
 }
 
-func formatFlowID(f ioam.FlowIDSource) string {
+func formatFlowID(f model.FlowIDSource) string {
 	switch f.Kind {
-	case ioam.FlowIDHash:
+	case model.FlowIDHash:
 		return "hash"
-	case ioam.FlowIDLabel:
+	case model.FlowIDLabel:
 		return "flow-label"
 	}
 	return fmt.Sprintf("0x%08x", f.Fixed)
@@ -61,8 +62,8 @@ func parseOptionType(s string) (ioam.OptionType, error) {
 	return ioam.OptionType(n), err
 }
 
-func (o DirectExportOption) node() *ioam.DirectExportOption {
-	out := &ioam.DirectExportOption{Namespace: o.Namespace, Type: o.TraceType, FlowID: o.FlowID, OptionType: o.OptionType}
+func (o DirectExportOption) node() *model.DirectExportOption {
+	out := &model.DirectExportOption{Namespace: o.Namespace, Type: o.TraceType, FlowID: o.FlowID, OptionType: o.OptionType}
 	for _, f := range o.ExtensionFlags {
 		out.ExtensionFlags |= uint8(f)
 	}

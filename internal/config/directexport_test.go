@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -48,9 +49,9 @@ func TestDirectExport(t *testing.T) {
 	if n.FlowSeed != 1 || n.FlowEntries != 8 || n.ExportLimit != 1 || n.ExportRate != 5 || time.Duration(c.Node.ExportInterval) != 90*time.Second {
 		t.Errorf("the node is %+v", n)
 	}
-	for i, want := range []ioam.Namespace{
-		{ID: 123, Export: ioam.ExportSample, Sample: 100}, {ID: 124, Export: ioam.ExportEvery},
-		{ID: 125, Export: ioam.ExportAggregate, Remove: true}, {ID: 126},
+	for i, want := range []model.Namespace{
+		{ID: 123, Export: model.ExportSample, Sample: 100}, {ID: 124, Export: model.ExportEvery},
+		{ID: 125, Export: model.ExportAggregate, Remove: true}, {ID: 126},
 	} {
 		want.Data, want.DataWide = ioam.DataUnavailable, ioam.DataWideUnavailable
 		if n.Namespaces[i] != want {
@@ -58,16 +59,16 @@ func TestDirectExport(t *testing.T) {
 		}
 	}
 	a, b := n.Encapsulations[0], n.Encapsulations[1]
-	want := []ioam.InsertedOption{
-		{DirectExport: &ioam.DirectExportOption{Namespace: 123, Type: 0xc00000, ExtensionFlags: 0xc0, OptionType: ioam.OptionIOAMStatic}},
-		{Trace: &ioam.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}},
-		{DirectExport: &ioam.DirectExportOption{Namespace: 124, Type: 0xfe8000, ExtensionFlags: 0x40, FlowID: ioam.FlowIDSource{Kind: ioam.FlowIDLabel}, OptionType: ioam.OptionIOAM}},
+	want := []model.InsertedOption{
+		{DirectExport: &model.DirectExportOption{Namespace: 123, Type: 0xc00000, ExtensionFlags: 0xc0, OptionType: ioam.OptionIOAMStatic}},
+		{Trace: &model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}},
+		{DirectExport: &model.DirectExportOption{Namespace: 124, Type: 0xfe8000, ExtensionFlags: 0x40, FlowID: model.FlowIDSource{Kind: model.FlowIDLabel}, OptionType: ioam.OptionIOAM}},
 	}
 	if a.Flows != 64 || !reflect.DeepEqual(a.Options, want) {
 		t.Errorf("a is %+v", a)
 	}
-	want = []ioam.InsertedOption{{DirectExport: &ioam.DirectExportOption{
-		Namespace: 126, Type: 0x800000, ExtensionFlags: 0x80, FlowID: ioam.FlowIDSource{Kind: ioam.FlowIDFixed, Fixed: 7}, OptionType: ioam.OptionIOAMStatic}}}
+	want = []model.InsertedOption{{DirectExport: &model.DirectExportOption{
+		Namespace: 126, Type: 0x800000, ExtensionFlags: 0x80, FlowID: model.FlowIDSource{Kind: model.FlowIDFixed, Fixed: 7}, OptionType: ioam.OptionIOAMStatic}}}
 	if b.Flows != 1 || b.TunnelSource != source || b.TunnelDestination != destination || !reflect.DeepEqual(b.Options, want) {
 		t.Errorf("b is %+v", b)
 	}

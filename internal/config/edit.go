@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -59,7 +60,7 @@ func (c *Config) SetSchema(id ioam.NamespaceID, schema *Schema) (*Config, error)
 
 // SetExport says what this node does with the Direct Exports of a namespace; the
 // n is that of [ioam.ExportSample].
-func (c *Config) SetExport(id ioam.NamespaceID, mode ioam.ExportMode, n Sample) (*Config, error) {
+func (c *Config) SetExport(id ioam.NamespaceID, mode model.ExportMode, n Sample) (*Config, error) {
 	i := c.namespace(id)
 	if i < 0 {
 		return nil, noNamespace(id, fmt.Sprintf("add it with: waymark ioam namespace add %d", id))
@@ -90,8 +91,8 @@ func (c *Config) ReplaceEncapsulation(e Encapsulation) (*Config, error) {
 
 // setDefaults fills in what a rule that no file holds may lack.
 func (e *Encapsulation) setDefaults() {
-	if e.Frequency == (ioam.Frequency{}) {
-		e.Frequency = ioam.Frequency{K: 1, N: 1}
+	if e.Frequency == (model.Frequency{}) {
+		e.Frequency = model.Frequency{K: 1, N: 1}
 	}
 	e.Flows = max(e.Flows, 1)
 }
@@ -118,7 +119,7 @@ func (c *Config) namespace(id ioam.NamespaceID) int {
 
 // SetInterface gives an interface its roles and its policy at the domain's edge;
 // nil leaves one as it is.
-func (c *Config) SetInterface(name string, roles *ioam.Role, boundary *ioam.Boundary) (*Config, error) {
+func (c *Config) SetInterface(name string, roles *model.Role, boundary *model.Boundary) (*Config, error) {
 	i := slices.IndexFunc(c.Interfaces, func(in Interface) bool { return in.Name == name })
 	if i < 0 {
 		return nil, refuse("interfaces", fmt.Sprintf("%q is not an interface that this node serves", name),
@@ -127,7 +128,7 @@ func (c *Config) SetInterface(name string, roles *ioam.Role, boundary *ioam.Boun
 	return c.edit(func(next *Config) {
 		if roles != nil && *roles != next.Interfaces[i].roles() {
 			next.Interfaces[i].Role = nil
-			for _, role := range []ioam.Role{ioam.RoleIngress, ioam.RoleEgress} {
+			for _, role := range []model.Role{model.RoleIngress, model.RoleEgress} {
 				if *roles&role != 0 {
 					next.Interfaces[i].Role = append(next.Interfaces[i].Role, role)
 				}
@@ -140,7 +141,7 @@ func (c *Config) SetInterface(name string, roles *ioam.Role, boundary *ioam.Boun
 }
 
 // roles are those of an interface, whatever their order.
-func (in Interface) roles() (all ioam.Role) {
+func (in Interface) roles() (all model.Role) {
 	for _, role := range in.Role {
 		all |= role
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -46,10 +47,10 @@ var namespaceEdits = []edit{
 		return c.RemoveNamespace(123)
 	}, has: "id: 5\n", lacks: "id: 123\n"},
 	{name: "set a schema", edit: func(c *Config) (*Config, error) { return c.SetSchema(123, &Schema{ID: 9, Data: "rack 9"}) }, has: `"rack 9"`, lacks: `data: abc`},
-	{name: "set an export", edit: func(c *Config) (*Config, error) { return c.SetExport(123, ioam.ExportSample, 9) }, has: "export: sample\n    sample: 9\n", lacks: "export: none"},
-	{name: "export of no namespace", edit: func(c *Config) (*Config, error) { return c.SetExport(5, ioam.ExportEvery, 0) },
+	{name: "set an export", edit: func(c *Config) (*Config, error) { return c.SetExport(123, model.ExportSample, 9) }, has: "export: sample\n    sample: 9\n", lacks: "export: none"},
+	{name: "export of no namespace", edit: func(c *Config) (*Config, error) { return c.SetExport(5, model.ExportEvery, 0) },
 		wantErr: `there is no namespace 5; add it with: waymark ioam namespace add 5`},
-	{name: "sample of nothing", edit: func(c *Config) (*Config, error) { return c.SetExport(123, ioam.ExportSample, 0) },
+	{name: "sample of nothing", edit: func(c *Config) (*Config, error) { return c.SetExport(123, model.ExportSample, 0) },
 		wantErr: `namespace 123: export sample does not say of which packets; use n in 1…1000000: a postcard of every n-th packet`},
 	{name: "take a schema away", edit: func(c *Config) (*Config, error) { return c.SetSchema(123, nil) }, lacks: "schema:"},
 	{name: "schema of no namespace", edit: func(c *Config) (*Config, error) { return c.SetSchema(5, nil) },
@@ -89,7 +90,7 @@ func encapsulationEdits(extra Encapsulation) []edit {
 		}, wantErr: `encapsulation "c": "eth7" is not an interface that this node serves; give it the role egress under interfaces in the configuration file, then: waymark agent reload`},
 		{name: "add one without a tunnel", edit: func(c *Config) (*Config, error) {
 			e := extra
-			e.Mode, e.Tunnel = ioam.ModeEncap, nil
+			e.Mode, e.Tunnel = model.ModeEncap, nil
 			return c.AddEncapsulation(e)
 		}, wantErr: `encapsulation "c": has mode encap and no tunnel; add tunnel: {destination: ADDRESS}, or set mode: inline`},
 		{name: "add too many that overlap", edit: func(c *Config) (*Config, error) {
@@ -105,7 +106,7 @@ func encapsulationEdits(extra Encapsulation) []edit {
 		}, wantErr: `17 encapsulations match one destination; remove one of them with: waymark route del name NAME; 16 may overlap on one interface`},
 		{name: "replace one", edit: func(c *Config) (*Config, error) {
 			e := c.Encapsulations[0]
-			e.Frequency = ioam.Frequency{K: 7, N: 77}
+			e.Frequency = model.Frequency{K: 7, N: 77}
 			next, err := c.ReplaceEncapsulation(e)
 			if err == nil && (next.Encapsulations[0].Name != "a" || len(next.Encapsulations) != 2) {
 				err = errors.New("it lost its place")
@@ -151,7 +152,7 @@ func (tt edit) check(t *testing.T) {
 }
 
 func TestEditsOfInterfacesAndDecapsulations(t *testing.T) {
-	both, none, egress, strip := ioam.RoleIngress|ioam.RoleEgress, ioam.Role(0), ioam.RoleEgress, ioam.BoundaryStrip
+	both, none, egress, strip := model.RoleIngress|model.RoleEgress, model.Role(0), model.RoleEgress, model.BoundaryStrip
 	end := netip.MustParseAddr("2001:db8:ff::3")
 	ending := func(c *Config) *Config {
 		next, err := c.AddDecapsulation(Decapsulation{TunnelDestination: end})

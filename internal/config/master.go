@@ -2,25 +2,28 @@
 
 package config
 
-import "github.com/waymark-net/waymark/ioam"
+import (
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+)
 
 // nesting is how deep Linux lets devices be members of one another.
-const nesting = ioam.MaxMasters / ioam.MaxInterfaces
+const nesting = model.MaxMasters / model.MaxInterfaces
 
 // masters are the devices that packets seem to arrive on which arrived on a
 // member of theirs: the masters of served interfaces, the masters of those, and
 // so on. What is served itself is left out.
-func masters(interfaces []ioam.Interface, masterOf map[ioam.IfIndex]ioam.IfIndex) []ioam.Master {
-	served := map[ioam.IfIndex]bool{}
+func masters(interfaces []model.Interface, masterOf map[model.IfIndex]model.IfIndex) []model.Master {
+	served := map[model.IfIndex]bool{}
 	for _, i := range interfaces {
 		served[i.Index] = true
 	}
-	members := map[ioam.IfIndex]int{}
+	members := map[model.IfIndex]int{}
 	for _, m := range masterOf {
 		members[m]++
 	}
-	var list []ioam.Master
-	at := map[ioam.IfIndex]int{}
+	var list []model.Master
+	at := map[model.IfIndex]int{}
 	for _, i := range interfaces {
 		only := true
 		master := masterOf[i.Index]
@@ -34,7 +37,7 @@ func masters(interfaces []ioam.Interface, masterOf map[ioam.IfIndex]ioam.IfIndex
 				list[n].Roles |= i.Roles
 				list[n].ID, list[n].IDWide = ioam.InterfaceIDUnavailable, ioam.InterfaceIDWideUnavailable
 			} else if !served[master] {
-				m := ioam.Master{Index: master, ID: ioam.InterfaceIDUnavailable, IDWide: ioam.InterfaceIDWideUnavailable, Roles: i.Roles}
+				m := model.Master{Index: master, ID: ioam.InterfaceIDUnavailable, IDWide: ioam.InterfaceIDWideUnavailable, Roles: i.Roles}
 				if only {
 					m.ID, m.IDWide = i.ID, i.IDWide
 				}
@@ -50,16 +53,16 @@ func masters(interfaces []ioam.Interface, masterOf map[ioam.IfIndex]ioam.IfIndex
 // outside are the served interfaces at the domain's edge whose boundary is drop,
 // and the masters all of whose members are. An interface with the role egress
 // alone is none of them: errors about what leaves there come back by it.
-func outside(interfaces []ioam.Interface, masterOf map[ioam.IfIndex]ioam.IfIndex) map[ioam.IfIndex]bool {
-	out, served := map[ioam.IfIndex]bool{}, map[ioam.IfIndex]bool{}
+func outside(interfaces []model.Interface, masterOf map[model.IfIndex]model.IfIndex) map[model.IfIndex]bool {
+	out, served := map[model.IfIndex]bool{}, map[model.IfIndex]bool{}
 	for _, i := range interfaces {
 		served[i.Index] = true
-		if i.Roles == 0 && i.Boundary == ioam.BoundaryDrop {
+		if i.Roles == 0 && i.Boundary == model.BoundaryDrop {
 			out[i.Index] = true
 		}
 	}
 	for range nesting {
-		all := map[ioam.IfIndex]bool{}
+		all := map[model.IfIndex]bool{}
 		for member, master := range masterOf {
 			before, known := all[master]
 			all[master] = out[member] && (before || !known)

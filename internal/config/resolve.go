@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // Link is a network interface of a host as it is now.
 type Link struct {
-	Index ioam.IfIndex
+	Index model.IfIndex
 	MTU   int
 	Up    bool
 	// IsMember tells that the interface has a master.
@@ -26,7 +27,7 @@ type Host interface {
 	Link(name string) (link Link, ok bool, err error)
 	// Masters gives each interface that is a member of another one (of a
 	// bridge, a VRF, a bond) that master.
-	Masters() (map[ioam.IfIndex]ioam.IfIndex, error)
+	Masters() (map[model.IfIndex]model.IfIndex, error)
 	// NodeID and NodeIDWide are net.ipv6.ioam6_id and ioam6_id_wide.
 	NodeID() (ioam.NodeID, error)
 	NodeIDWide() (ioam.NodeIDWide, error)
@@ -42,11 +43,11 @@ type Host interface {
 
 // Resolved is a configuration applied to one host.
 type Resolved struct {
-	Node ioam.NodeConfig
+	Node model.NodeConfig
 	// Attach is the hook that each interface asks for: auto, xdp, tcx or clsact.
-	Attach map[ioam.IfIndex]string
+	Attach map[model.IfIndex]string
 	// Fast are the interfaces that forward fast.
-	Fast map[ioam.IfIndex]bool
+	Fast map[model.IfIndex]bool
 	// Derived are the sources of tunnels whose configuration gives none, by
 	// their destination; one that this host has none for is invalid. Sourceless
 	// are the encapsulations that lack one and are not in Node.
@@ -55,7 +56,7 @@ type Resolved struct {
 	// Unspared are collectors whose addresses are not all in Node.
 	Unspared []Unspared
 	// Outside are the devices by which nothing from inside the domain arrives.
-	Outside map[ioam.IfIndex]bool
+	Outside map[model.IfIndex]bool
 	// Missing are the interfaces that the configuration names and the host
 	// does not have now. They and their encapsulations are not in Node.
 	Missing []string
@@ -77,12 +78,12 @@ type Unspared struct{ Collector, Cause string }
 // when the host's interfaces, addresses or routes change. The error holds Faults when the
 // configuration does not suit the host.
 func (c *Config) Resolve(h Host) (Resolved, error) {
-	node := ioam.NodeConfig{}
+	node := model.NodeConfig{}
 	if err := c.nodeIdentity(h, &node); err != nil {
 		return Resolved{}, err
 	}
-	out := Resolved{Attach: map[ioam.IfIndex]string{}, Fast: map[ioam.IfIndex]bool{}}
-	links := map[int]ioam.Interface{}
+	out := Resolved{Attach: map[model.IfIndex]string{}, Fast: map[model.IfIndex]bool{}}
+	links := map[int]model.Interface{}
 	members := false
 	var faults Faults
 	for i, in := range c.Interfaces {
@@ -97,7 +98,7 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 			out.Missing = append(out.Missing, in.Name)
 			continue
 		}
-		served := ioam.Interface{Index: link.Index, MTU: link.MTU}
+		served := model.Interface{Index: link.Index, MTU: link.MTU}
 		if err := in.identity(h, &served); err != nil {
 			return Resolved{}, err
 		}
@@ -119,7 +120,7 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		return Resolved{}, err
 	}
 	out.Node = b.node
-	var masterOf map[ioam.IfIndex]ioam.IfIndex
+	var masterOf map[model.IfIndex]model.IfIndex
 	if members {
 		var err error
 		if masterOf, err = h.Masters(); err != nil {
@@ -176,7 +177,7 @@ func (d *decoder) missing(c *Config, h Host) {
 }
 
 // nodeIdentity takes the node's ids from the configuration, else from the host.
-func (c *Config) nodeIdentity(h Host, node *ioam.NodeConfig) (err error) {
+func (c *Config) nodeIdentity(h Host, node *model.NodeConfig) (err error) {
 	if c.Node.ID == nil {
 		if node.ID, err = h.NodeID(); err != nil {
 			return fmt.Errorf("read the kernel's node id: %w; set node.id", err)
@@ -192,7 +193,7 @@ func (c *Config) nodeIdentity(h Host, node *ioam.NodeConfig) (err error) {
 }
 
 // identity takes the interface's ids from the configuration, else from the host.
-func (in Interface) identity(h Host, link *ioam.Interface) (err error) {
+func (in Interface) identity(h Host, link *model.Interface) (err error) {
 	if in.ID == nil {
 		if link.ID, err = h.InterfaceID(in.Name); err != nil {
 			return fmt.Errorf("read the kernel's id of interface %s: %w; set its id", in.Name, err)

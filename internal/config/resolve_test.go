@@ -11,13 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // fakeHost has the interfaces in links; all its sysctls are 7 but for "broken".
 type fakeHost struct {
 	links   map[string]Link
-	masters map[ioam.IfIndex]ioam.IfIndex
+	masters map[model.IfIndex]model.IfIndex
 	broken  string
 	sources map[netip.Addr]netip.Addr
 	names   map[string][]netip.Addr
@@ -40,7 +41,7 @@ func (h fakeHost) Link(name string) (Link, bool, error) {
 	return l, ok, nil
 }
 
-func (h fakeHost) Masters() (map[ioam.IfIndex]ioam.IfIndex, error) {
+func (h fakeHost) Masters() (map[model.IfIndex]model.IfIndex, error) {
 	return h.masters, h.sysctl("masters")
 }
 
@@ -78,26 +79,26 @@ func TestResolve(t *testing.T) {
 	label := uint32(5)
 	tunnel := c.Encapsulations[1].Tunnel
 	want := Resolved{
-		Attach:  map[ioam.IfIndex]string{4: "tcx", 9: "auto"},
-		Fast:    map[ioam.IfIndex]bool{9: true},
+		Attach:  map[model.IfIndex]string{4: "tcx", 9: "auto"},
+		Fast:    map[model.IfIndex]bool{9: true},
 		Derived: map[netip.Addr]netip.Addr{},
-		Outside: map[ioam.IfIndex]bool{},
-		Node: ioam.NodeConfig{
+		Outside: map[model.IfIndex]bool{},
+		Node: model.NodeConfig{
 			ID: 7, IDWide: 77, FlowSeed: 0x5741594d41524b36, FlowEntries: 4096, ExportLimit: 100, ExportRate: 10000,
-			Interfaces: []ioam.Interface{
-				{Index: 4, Name: "eth0", ID: 777, IDWide: 7777, Roles: ioam.RoleIngress | ioam.RoleEgress, Boundary: ioam.BoundaryIgnore, MTU: 1500},
-				{Index: 9, Name: "eth1", ID: 8, IDWide: 88, Roles: ioam.RoleEgress, MTU: 9000},
+			Interfaces: []model.Interface{
+				{Index: 4, Name: "eth0", ID: 777, IDWide: 7777, Roles: model.RoleIngress | model.RoleEgress, Boundary: model.BoundaryIgnore, MTU: 1500},
+				{Index: 9, Name: "eth1", ID: 8, IDWide: 88, Roles: model.RoleEgress, MTU: 9000},
 			},
-			Namespaces: []ioam.Namespace{{
+			Namespaces: []model.Namespace{{
 				ID: 123, Data: ioam.DataUnavailable, DataWide: ioam.DataWideUnavailable,
-				Schema: &ioam.Schema{ID: 1, Data: []byte("abc")},
+				Schema: &model.Schema{ID: 1, Data: []byte("abc")},
 			}},
-			Encapsulations: []ioam.Encapsulation{
-				{Name: "a", Interface: 4, Flows: 1, Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeInline,
-					Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})},
-				{Name: "b", Interface: 9, Flows: 1, Frequency: ioam.Frequency{K: 1, N: 1}, Mode: ioam.ModeAuto, Match: ioam.Match{FlowLabel: &label},
+			Encapsulations: []model.Encapsulation{
+				{Name: "a", Interface: 4, Flows: 1, Frequency: model.Frequency{K: 1, N: 1}, Mode: model.ModeInline,
+					Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})},
+				{Name: "b", Interface: 9, Flows: 1, Frequency: model.Frequency{K: 1, N: 1}, Mode: model.ModeAuto, Match: model.Match{FlowLabel: &label},
 					TunnelSource: tunnel.Source, TunnelDestination: tunnel.Destination,
-					Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0x800000, Size: 8})},
+					Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 8})},
 			},
 		},
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -47,7 +48,7 @@ func (c *Config) command(path, problem string) string {
 	case strings.HasSuffix(path, ".dex.flow-id") && strings.Contains(problem, "carries"):
 		return "add ext-flags 0x80, or leave flow-id out"
 	case strings.HasSuffix(path, ".match.destination") && strings.Contains(problem, "match one destination"):
-		return fmt.Sprintf("remove one of them with: waymark route del name NAME; %d may overlap on one interface", ioam.MaxEncapsulationOverlap)
+		return fmt.Sprintf("remove one of them with: waymark route del name NAME; %d may overlap on one interface", model.MaxEncapsulationOverlap)
 	}
 	return ""
 }

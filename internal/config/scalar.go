@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -51,19 +52,19 @@ func newCodec[T any](f form, wants string, parse func(string) (T, error), text f
 var codecs = map[reflect.Type]codec{
 	reflect.TypeFor[bool]():   newCodec(formBool, "true or false", parseBool, strconv.FormatBool),
 	reflect.TypeFor[string](): newCodec(formText, "text", parseText, func(s string) string { return s }),
-	reflect.TypeFor[DataSize](): newCodec(formNumber, fmt.Sprintf("a multiple of 4 from 4 to %d", ioam.MaxTraceDataSize),
+	reflect.TypeFor[DataSize](): newCodec(formNumber, fmt.Sprintf("a multiple of 4 from 4 to %d", model.MaxTraceDataSize),
 		parseInteger[DataSize](31), func(v DataSize) string { return strconv.Itoa(int(v)) }),
 
 	reflect.TypeFor[NextHops](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", maxNextHops), parseNextHops,
 		func(n NextHops) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[FlowEntries](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", ioam.MaxFlowEntries),
-		parseFrom1[FlowEntries](ioam.MaxFlowEntries), func(n FlowEntries) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[ExportRate](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", ioam.MaxExportRate),
-		parseFrom1[ExportRate](ioam.MaxExportRate), func(n ExportRate) string { return strconv.Itoa(int(n)) }),
-	reflect.TypeFor[Sample](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", ioam.MaxFrequency),
-		parseFrom1[Sample](ioam.MaxFrequency), func(n Sample) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[FlowEntries](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", model.MaxFlowEntries),
+		parseFrom1[FlowEntries](model.MaxFlowEntries), func(n FlowEntries) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[ExportRate](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", model.MaxExportRate),
+		parseFrom1[ExportRate](model.MaxExportRate), func(n ExportRate) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[Sample](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", model.MaxFrequency),
+		parseFrom1[Sample](model.MaxFrequency), func(n Sample) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[FlowSeed]():             hexadecimal[FlowSeed](64),
-	reflect.TypeFor[Share]():                newCodec(formText, fmt.Sprintf("1/N with 1 ≤ N ≤ %d, such as 1/100", ioam.MaxFrequency), parseShare, formatShare),
+	reflect.TypeFor[Share]():                newCodec(formText, fmt.Sprintf("1/N with 1 ≤ N ≤ %d, such as 1/100", model.MaxFrequency), parseShare, formatShare),
 	reflect.TypeFor[ioam.NodeID]():          unsigned[ioam.NodeID](24),
 	reflect.TypeFor[ioam.NodeIDWide]():      unsigned[ioam.NodeIDWide](56),
 	reflect.TypeFor[ioam.InterfaceID]():     unsigned[ioam.InterfaceID](16),
@@ -78,9 +79,9 @@ var codecs = map[reflect.Type]codec{
 
 	reflect.TypeFor[netip.Addr]():   newCodec(formText, "an IPv6 address such as 2001:db8::1", parseAddr, netip.Addr.String),
 	reflect.TypeFor[netip.Prefix](): newCodec(formText, "an IPv6 prefix such as 2001:db8:2::/64", parsePrefix, netip.Prefix.String),
-	reflect.TypeFor[ioam.Frequency](): newCodec(formText, fmt.Sprintf("K/N with 1 ≤ K ≤ N ≤ %d, such as 1/100", ioam.MaxFrequency),
-		parseFrequency, func(f ioam.Frequency) string { return fmt.Sprintf("%d/%d", f.K, f.N) }),
-	reflect.TypeFor[ioam.PortRange](): newCodec(formNumber, "a port such as 4242 or a range such as 1000-2000", parsePorts, formatPorts),
+	reflect.TypeFor[model.Frequency](): newCodec(formText, fmt.Sprintf("K/N with 1 ≤ K ≤ N ≤ %d, such as 1/100", model.MaxFrequency),
+		parseFrequency, func(f model.Frequency) string { return fmt.Sprintf("%d/%d", f.K, f.N) }),
+	reflect.TypeFor[model.PortRange](): newCodec(formNumber, "a port such as 4242 or a range such as 1000-2000", parsePorts, formatPorts),
 	reflect.TypeFor[ioam.NextHeader](): newCodec(formNumber, "a number from 0 to 255 or one of "+strings.Join(nextHeaderNames(), ", "),
 		parseNextHeader, formatNextHeader),
 	reflect.TypeFor[Listen](): newCodec(formText, "an address and port such as \"[::1]:9598\", or none", parseListen,
@@ -89,22 +90,22 @@ var codecs = map[reflect.Type]codec{
 	reflect.TypeFor[ioam.TimestampFormat](): words(
 		word[ioam.TimestampFormat]{"posix", ioam.TimestampPOSIX}, word[ioam.TimestampFormat]{"ptp", ioam.TimestampPTP},
 		word[ioam.TimestampFormat]{"ntp", ioam.TimestampNTP}),
-	reflect.TypeFor[ioam.Compatibility](): words(
-		word[ioam.Compatibility]{"default", ioam.CompatibilityDefault}, word[ioam.Compatibility]{"mainline", ioam.CompatibilityMainline}),
-	reflect.TypeFor[ioam.Role](): words(
-		word[ioam.Role]{"ingress", ioam.RoleIngress}, word[ioam.Role]{"egress", ioam.RoleEgress}),
-	reflect.TypeFor[ioam.Boundary](): words(
-		word[ioam.Boundary]{"drop", ioam.BoundaryDrop}, word[ioam.Boundary]{"strip", ioam.BoundaryStrip},
-		word[ioam.Boundary]{"ignore", ioam.BoundaryIgnore}),
-	reflect.TypeFor[ioam.Mode](): words(
-		word[ioam.Mode]{"inline", ioam.ModeInline}, word[ioam.Mode]{"encap", ioam.ModeEncap}, word[ioam.Mode]{"auto", ioam.ModeAuto}),
-	reflect.TypeFor[ioam.ExportMode](): words(
-		word[ioam.ExportMode]{"none", ioam.ExportNone}, word[ioam.ExportMode]{"every", ioam.ExportEvery},
-		word[ioam.ExportMode]{"aggregate", ioam.ExportAggregate}, word[ioam.ExportMode]{"sample", ioam.ExportSample}),
+	reflect.TypeFor[model.Compatibility](): words(
+		word[model.Compatibility]{"default", model.CompatibilityDefault}, word[model.Compatibility]{"mainline", model.CompatibilityMainline}),
+	reflect.TypeFor[model.Role](): words(
+		word[model.Role]{"ingress", model.RoleIngress}, word[model.Role]{"egress", model.RoleEgress}),
+	reflect.TypeFor[model.Boundary](): words(
+		word[model.Boundary]{"drop", model.BoundaryDrop}, word[model.Boundary]{"strip", model.BoundaryStrip},
+		word[model.Boundary]{"ignore", model.BoundaryIgnore}),
+	reflect.TypeFor[model.Mode](): words(
+		word[model.Mode]{"inline", model.ModeInline}, word[model.Mode]{"encap", model.ModeEncap}, word[model.Mode]{"auto", model.ModeAuto}),
+	reflect.TypeFor[model.ExportMode](): words(
+		word[model.ExportMode]{"none", model.ExportNone}, word[model.ExportMode]{"every", model.ExportEvery},
+		word[model.ExportMode]{"aggregate", model.ExportAggregate}, word[model.ExportMode]{"sample", model.ExportSample}),
 	reflect.TypeFor[ExtensionFlag](): words(
 		word[ExtensionFlag]{"flow-id", ExtensionFlag(ioam.ExtensionFlowID)}, word[ExtensionFlag]{"sequence", ExtensionFlag(ioam.ExtensionSequence)}),
-	reflect.TypeFor[ioam.FlowIDSource](): newCodec(formHex, "hash, flow-label, or a number from 0 to 0xffffffff", parseFlowID, formatFlowID),
-	reflect.TypeFor[ioam.OptionType]():   newCodec(formHex, "0x11 or 0x31", parseOptionType, func(t ioam.OptionType) string { return fmt.Sprintf("0x%02x", uint8(t)) }),
+	reflect.TypeFor[model.FlowIDSource](): newCodec(formHex, "hash, flow-label, or a number from 0 to 0xffffffff", parseFlowID, formatFlowID),
+	reflect.TypeFor[ioam.OptionType]():    newCodec(formHex, "0x11 or 0x31", parseOptionType, func(t ioam.OptionType) string { return fmt.Sprintf("0x%02x", uint8(t)) }),
 	reflect.TypeFor[Attach](): words(
 		word[Attach]{"auto", "auto"}, word[Attach]{"xdp", "xdp"}, word[Attach]{"tcx", "tcx"}, word[Attach]{"clsact", "clsact"}),
 	reflect.TypeFor[Forwarding](): words(
@@ -257,23 +258,23 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
-func parseFrequency(s string) (ioam.Frequency, error) { return parseFraction(s, "K/N") }
+func parseFrequency(s string) (model.Frequency, error) { return parseFraction(s, "K/N") }
 
 // parseFraction reads K/N; form is how the one who reads a fault is to write it.
-func parseFraction(s, form string) (ioam.Frequency, error) {
+func parseFraction(s, form string) (model.Frequency, error) {
 	first, second, _ := strings.Cut(s, "/")
 	k, errK := parseUint(first, 32)
 	n, errN := parseUint(second, 32)
 	if errK != nil || errN != nil {
-		return ioam.Frequency{}, fmt.Errorf("%q is not %s", s, form)
+		return model.Frequency{}, fmt.Errorf("%q is not %s", s, form)
 	}
-	if k < 1 || k > n || n > ioam.MaxFrequency {
-		return ioam.Frequency{}, fmt.Errorf("%s is not possible", s)
+	if k < 1 || k > n || n > model.MaxFrequency {
+		return model.Frequency{}, fmt.Errorf("%s is not possible", s)
 	}
-	return ioam.Frequency{K: uint32(k), N: uint32(n)}, nil
+	return model.Frequency{K: uint32(k), N: uint32(n)}, nil
 }
 
-func parsePorts(s string) (ioam.PortRange, error) {
+func parsePorts(s string) (model.PortRange, error) {
 	first, last, isRange := strings.Cut(s, "-")
 	if !isRange {
 		last = first
@@ -281,15 +282,15 @@ func parsePorts(s string) (ioam.PortRange, error) {
 	from, errFrom := parseUint(first, 16)
 	to, errTo := parseUint(last, 16)
 	if errFrom != nil || errTo != nil {
-		return ioam.PortRange{}, fmt.Errorf("%q is neither a port nor a range of ports", s)
+		return model.PortRange{}, fmt.Errorf("%q is neither a port nor a range of ports", s)
 	}
 	if from > to {
-		return ioam.PortRange{}, fmt.Errorf("the range %s ends before it begins", s)
+		return model.PortRange{}, fmt.Errorf("the range %s ends before it begins", s)
 	}
-	return ioam.PortRange{From: uint16(from), To: uint16(to)}, nil
+	return model.PortRange{From: uint16(from), To: uint16(to)}, nil
 }
 
-func formatPorts(p ioam.PortRange) string {
+func formatPorts(p model.PortRange) string {
 	if p.From == p.To {
 		return strconv.Itoa(int(p.From))
 	}

@@ -7,11 +7,11 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // maxTunnelDestinations leaves room for those of encapsulations.
-const maxTunnelDestinations = ioam.MaxTunnelDestinations - ioam.MaxEncapsulations
+const maxTunnelDestinations = model.MaxTunnelDestinations - model.MaxEncapsulations
 
 // TakesBare tells whether packets without IOAM are taken out of the tunnel:
 // where sources are named, they vouch for them.
@@ -22,8 +22,8 @@ func (d Decapsulation) TakesBare() bool {
 	return len(d.Sources) > 0
 }
 
-func (d Decapsulation) node() ioam.Decapsulation {
-	return ioam.Decapsulation{TunnelDestination: d.TunnelDestination, Sources: d.Sources, Bare: d.TakesBare()}
+func (d Decapsulation) node() model.Decapsulation {
+	return model.Decapsulation{TunnelDestination: d.TunnelDestination, Sources: d.Sources, Bare: d.TakesBare()}
 }
 
 // tunnelDestinations are those that the file lists, and those of encapsulations

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 const served = "interfaces: [{name: eth0, role: [ingress, egress]}]\n"
 
 func TestTunnelEnds(t *testing.T) {
 	c := mustParse(t, full)
-	got := c.build(ioam.NodeConfig{}, nil, nil, true).node
+	got := c.build(model.NodeConfig{}, nil, nil, true).node
 	sources := func(list ...string) (out []netip.Prefix) {
 		for _, p := range list {
 			out = append(out, netip.MustParsePrefix(p))
@@ -25,7 +25,7 @@ func TestTunnelEnds(t *testing.T) {
 		return out
 	}
 	address := netip.MustParseAddr
-	want := []ioam.Decapsulation{
+	want := []model.Decapsulation{
 		{TunnelDestination: address("2001:db8:3::1")},
 		{TunnelDestination: address("2001:db8:3::2"), Sources: sources("2001:db8:ff::/48", "2001:db8:1::2/128"), Bare: true},
 		{TunnelDestination: address("2001:db8:3::3"), Sources: sources("::/0")},
@@ -38,7 +38,7 @@ func TestTunnelEnds(t *testing.T) {
 		t.Errorf("tunnel destinations %v, want %v", got.TunnelDestinations, want)
 	}
 	// an encapsulation that waits for its interface protects its tunnel's end
-	left := c.build(ioam.NodeConfig{}, nil, nil, false).node
+	left := c.build(model.NodeConfig{}, nil, nil, false).node
 	if want := address("2001:db8:3::1"); len(left.Encapsulations) > 0 || !slices.Contains(left.TunnelDestinations, want) {
 		t.Errorf("%d encapsulations, tunnel destinations %v, want %v among them", len(left.Encapsulations), left.TunnelDestinations, want)
 	}

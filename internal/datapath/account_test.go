@@ -17,9 +17,9 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/pintest"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // The kernel's TCP joins received packets whose data are in pages alone, and
@@ -49,13 +49,13 @@ func TestAccountOfOwnPackets(t *testing.T) {
 						})
 					}
 					grown := serve(t, l.Node("near"), mode, func(c *datapath.Config) {
-						c.Node.Encapsulations = []ioam.Encapsulation{{
-							Name: "own", Interface: c.Node.Interfaces[0].Index, Mode: ioam.ModeInline,
-							Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0xc00000, Size: size}),
+						c.Node.Encapsulations = []model.Encapsulation{{
+							Name: "own", Interface: c.Node.Interfaces[0].Index, Mode: model.ModeInline,
+							Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0xc00000, Size: size}),
 						}}
 					})
 					stream(t, l, bytes)
-					if n := grown(ioam.OutcomeEncapInserted); n < 100 {
+					if n := grown(model.OutcomeEncapInserted); n < 100 {
 						t.Errorf("%d packets grew", n)
 					}
 					if total, failing := packets(), short(); total < 100 || failing > 0 {
@@ -69,7 +69,7 @@ func TestAccountOfOwnPackets(t *testing.T) {
 
 // serve runs a data plane on a node until the test ends; outcome is how many
 // packets left with one.
-func serve(t *testing.T, n *lab.Node, mode datapath.AttachMode, change func(*datapath.Config)) (outcome func(ioam.Outcome) uint64) {
+func serve(t *testing.T, n *lab.Node, mode datapath.AttachMode, change func(*datapath.Config)) (outcome func(model.Outcome) uint64) {
 	t.Helper()
 	path := pintest.Directory(t)
 	do := func(f func() error) {
@@ -87,7 +87,7 @@ func serve(t *testing.T, n *lab.Node, mode datapath.AttachMode, change func(*dat
 		return d.Apply(c)
 	})
 	t.Cleanup(func() { do(d.Remove) })
-	return func(o ioam.Outcome) (count uint64) {
+	return func(o model.Outcome) (count uint64) {
 		counters, err := d.Counters()
 		if err != nil {
 			t.Error(err)

@@ -15,7 +15,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/reference"
 )
 
 // packetsPerConfig spreads the cost of loading programs.
@@ -35,7 +36,7 @@ func TestAgreement(t *testing.T) {
 	}
 	t.Logf("%d packets, seed %d", packets, seed)
 	onOneCPU(t)
-	seen := make(map[string]map[ioam.Outcome]int)
+	seen := make(map[string]map[model.Outcome]int)
 	for done := uint64(0); done < uint64(packets); done += packetsPerConfig {
 		g := generator{rand.New(rand.NewPCG(seed, done))}
 		cfg := g.config()
@@ -53,7 +54,7 @@ func TestAgreement(t *testing.T) {
 			{"tc egress", p.tcOut, abiCounterCOUNTER_EGRESS},
 		} {
 			if seen[c.name] == nil {
-				seen[c.name] = make(map[ioam.Outcome]int)
+				seen[c.name] = make(map[model.Outcome]int)
 			}
 			agree(t, cfg, p, c.program, c.base, g, seen[c.name])
 			if t.Failed() {
@@ -63,7 +64,7 @@ func TestAgreement(t *testing.T) {
 		p.close()
 	}
 	for hook, outcomes := range seen {
-		for _, o := range ioam.Outcomes() {
+		for _, o := range model.Outcomes() {
 			t.Logf("%-12s %-32s %d", hook, o, outcomes[o])
 			// a seed of chance may leave a rare outcome out
 			if outcomes[o] == 0 != unreachable(hook, o) && (seed == 1 || packets >= 1_000_000) {
@@ -75,16 +76,16 @@ func TestAgreement(t *testing.T) {
 
 // agree compares one program with the reference node over many packets, and
 // what was counted with what should have been.
-func agree(t *testing.T, cfg ioam.NodeConfig, p *programs, program *ebpf.Program, base abiCounter, g generator, seen map[ioam.Outcome]int) {
+func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base abiCounter, g generator, seen map[model.Outcome]int) {
 	t.Helper()
-	node, err := ioam.NewNode(cfg)
+	node, err := reference.NewNode(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	node.TAIOffset = taiUTC.Nanoseconds()
-	reference := node.Ingress
+	oracle := node.Ingress
 	if base == abiCounterCOUNTER_EGRESS {
-		reference = node.Egress
+		oracle = node.Egress
 	}
 	queueKnown := readsQueues(t)
 	wanted := g.IntN(4) > 0
@@ -102,11 +103,11 @@ func agree(t *testing.T, cfg ioam.NodeConfig, p *programs, program *ebpf.Program
 		for program.Type() == ebpf.SchedCLS && len(frame) < 14+40 {
 			frame = g.frame() // the facility refuses an skb shorter than its protocol's header
 		}
-		in := ioam.Frame{Data: frame, Interface: 1, Time: fixedTime, QueueKnown: queueKnown}
+		in := reference.Frame{Data: frame, Interface: 1, Time: fixedTime, QueueKnown: queueKnown}
 		if base == abiCounterCOUNTER_EGRESS {
-			in.Ingress = []ioam.IfIndex{0, 1, 2, 8, 9}[g.IntN(5)]
+			in.Ingress = []model.IfIndex{0, 1, 2, 8, 9}[g.IntN(5)]
 		}
-		expected := reference(in)
+		expected := oracle(in)
 		verdict, out := run(t, program, frame, in.Ingress)
 		got := p.readSamples(t)
 		records := got.records
@@ -128,7 +129,7 @@ func agree(t *testing.T, cfg ioam.NodeConfig, p *programs, program *ebpf.Program
 			counted[abiCounterCOUNTER_RECORDS_WRITTEN]++
 			recorded = len(records) == 1 && sameRecord(records[0], expected.Record)
 		}
-		if dropped(program, verdict) != (expected.Verdict == ioam.Drop) || !bytes.Equal(out, expected.Data) || !recorded ||
+		if dropped(program, verdict) != (expected.Verdict == reference.Drop) || !bytes.Equal(out, expected.Data) || !recorded ||
 			!samePostcards(got.postcards, postcards) {
 			t.Errorf("arrived %d, frame\n%s\nthe programs: verdict %d, records %+v, postcards %+v\n%s\nthe reference: %v %v %+v %+v\n%s",
 				in.Ingress, hex.Dump(frame), int32(verdict), records, got.postcards, hex.Dump(out),
@@ -144,11 +145,11 @@ func agree(t *testing.T, cfg ioam.NodeConfig, p *programs, program *ebpf.Program
 
 // hearTooBig gives a Packet Too Big message to a program at ingress and to the
 // reference node. What they make of it shows at egress.
-func (p *programs) hearTooBig(t *testing.T, node *ioam.Node, g generator) ioam.Outcome {
+func (p *programs) hearTooBig(t *testing.T, node *reference.Node, g generator) model.Outcome {
 	t.Helper()
 	program, frame := []*ebpf.Program{p.xdp, p.tcIn}[g.IntN(2)], g.tooBig()
 	run(t, program, frame, 0)
-	return node.Ingress(ioam.Frame{Data: frame, Interface: 1, Time: fixedTime}).Outcome
+	return node.Ingress(reference.Frame{Data: frame, Interface: 1, Time: fixedTime}).Outcome
 }
 
 // forgetPathMTUs empties the table of what was heard.
@@ -184,17 +185,17 @@ func readsQueues(t *testing.T) bool {
 
 // unreachable are the outcomes that random packets cannot have here: those of
 // the other hook, of GSO, and of a kernel without memory.
-func unreachable(hook string, o ioam.Outcome) bool {
+func unreachable(hook string, o model.Outcome) bool {
 	switch o {
-	case ioam.OutcomeEncapSkippedGSO, ioam.OutcomeEncapSkippedHeadroom, ioam.OutcomeDecapFailed:
+	case model.OutcomeEncapSkippedGSO, model.OutcomeEncapSkippedHeadroom, model.OutcomeDecapFailed:
 		return true
-	case ioam.OutcomeTraceOverflow, ioam.OutcomeRemovalPartial, ioam.OutcomeInlineRemoved, ioam.OutcomeTunnelDecapsulated,
-		ioam.OutcomeDecapRefusedSource, ioam.OutcomeDecapRefusedBare, ioam.OutcomeDecapRefusedInner, ioam.OutcomeBoundaryTunnelDropped, ioam.OutcomeMalformedTunnel:
+	case model.OutcomeTraceOverflow, model.OutcomeRemovalPartial, model.OutcomeInlineRemoved, model.OutcomeTunnelDecapsulated,
+		model.OutcomeDecapRefusedSource, model.OutcomeDecapRefusedBare, model.OutcomeDecapRefusedInner, model.OutcomeBoundaryTunnelDropped, model.OutcomeMalformedTunnel:
 		return hook == "tc egress"
-	case ioam.OutcomeUntouched:
+	case model.OutcomeUntouched:
 		return hook != "tc egress"
 	}
-	return o >= ioam.OutcomeEncapNotSelected && o <= ioam.OutcomeEncapOverflow && hook != "tc egress"
+	return o >= model.OutcomeEncapNotSelected && o <= model.OutcomeEncapOverflow && hook != "tc egress"
 }
 
 // tagBeside takes the outermost VLAN tag off a frame whose length changed: the

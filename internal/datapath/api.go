@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -31,12 +32,12 @@ type Options struct {
 
 // Config is one generation of the data plane's configuration.
 type Config struct {
-	Node ioam.NodeConfig
+	Node model.NodeConfig
 	// Attach gives the mode of each interface; absent ones are AttachAuto.
-	Attach map[ioam.IfIndex]AttachMode
+	Attach map[model.IfIndex]AttachMode
 	// Fast names the interfaces whose arriving packets are forwarded without
 	// the stack where that can be done.
-	Fast map[ioam.IfIndex]bool
+	Fast map[model.IfIndex]bool
 	// NextHops is how many destinations each CPU remembers; 0 is 16384. It is
 	// rounded up to a power of two.
 	NextHops int
@@ -44,7 +45,7 @@ type Config struct {
 
 // InterfaceStatus says how one interface is served.
 type InterfaceStatus struct {
-	Index   ioam.IfIndex
+	Index   model.IfIndex
 	Name    string
 	Ingress AttachMode // xdp, tcx or clsact
 	Egress  AttachMode // tcx or clsact
@@ -58,13 +59,13 @@ type InterfaceStatus struct {
 // Counters of one interface since its programs were first attached; they do
 // not go back on a restart of the agent.
 type Counters struct {
-	Index   ioam.IfIndex
+	Index   model.IfIndex
 	Name    string
-	Ingress [ioam.NumOutcomes]uint64
-	Egress  [ioam.NumOutcomes]uint64
+	Ingress [model.NumOutcomes]uint64
+	Egress  [model.NumOutcomes]uint64
 	// Forwarded counts packets that arrived here and were forwarded without
 	// the stack, by what the egress core said of them.
-	Forwarded [ioam.NumOutcomes]uint64
+	Forwarded [model.NumOutcomes]uint64
 	// ToStack counts packets that fast forwarding left to the stack, by reason.
 	ToStack        [NumStackReasons]uint64
 	RecordsWritten uint64
@@ -78,17 +79,17 @@ type Counters struct {
 // Record is one removed header, with what is needed to name its packet.
 type Record struct {
 	Time      time.Time // UTC
-	Interface ioam.IfIndex
-	Outcome   ioam.Outcome // inline_removed or tunnel_decapsulated
-	Length    int          // bytes of the IPv6 packet that goes on
-	Packet    []byte       // its first bytes, at most 80, from the IPv6 header
-	Header    []byte       // the Hop-by-Hop header that was removed, with this node's data
+	Interface model.IfIndex
+	Outcome   model.Outcome // inline_removed or tunnel_decapsulated
+	Length    int           // bytes of the IPv6 packet that goes on
+	Packet    []byte        // its first bytes, at most 80, from the IPv6 header
+	Header    []byte        // the Hop-by-Hop header that was removed, with this node's data
 }
 
 // Postcard is what a program tells about one packet with a Direct Export
 // (RFC 9326 §3.1.2).
 type Postcard struct {
-	ioam.Export
+	model.Export
 	Time time.Time // UTC
 }
 
@@ -106,13 +107,13 @@ const (
 
 // Flow is what the exports of one flow came to in an interval.
 type Flow struct {
-	Role            ioam.ExportRole
-	Ingress, Egress ioam.IfIndex // 0: not known, or none
+	Role            model.ExportRole
+	Ingress, Egress model.IfIndex // 0: not known, or none
 	Namespace       ioam.NamespaceID
 	Type            ioam.TraceType
 	ExtensionFlags  uint8
 	FlowID          uint32 // 0 when the option has none
-	Flow            ioam.Flow
+	Flow            model.Flow
 	End             FlowEnd
 
 	Packets, Bytes           uint64

@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Our filter's place in clsact; the handle tells it from other people's.
@@ -24,7 +24,7 @@ const (
 
 // attachment is one program on one hook of an interface.
 type attachment struct {
-	index   ioam.IfIndex
+	index   model.IfIndex
 	ingress bool
 	mode    AttachMode
 	link    link.Link     // nil for clsact
@@ -39,7 +39,7 @@ func (a *attachment) pinName() string {
 }
 
 // attach puts a program on the hook and pins what keeps it there.
-func attach(directory string, index ioam.IfIndex, ingress bool, mode AttachMode, program *ebpf.Program) (*attachment, error) {
+func attach(directory string, index model.IfIndex, ingress bool, mode AttachMode, program *ebpf.Program) (*attachment, error) {
 	a := &attachment{index: index, ingress: ingress, mode: mode, program: program}
 	var err error
 	switch mode {
@@ -71,7 +71,7 @@ func attach(directory string, index ioam.IfIndex, ingress bool, mode AttachMode,
 	return a, nil
 }
 
-func attachError(index ioam.IfIndex, ingress bool, mode AttachMode, err error) error {
+func attachError(index model.IfIndex, ingress bool, mode AttachMode, err error) error {
 	direction := "egress"
 	if ingress {
 		direction = "ingress"
@@ -146,7 +146,7 @@ func (a *attachment) close() {
 
 // recover finds the attachments that an earlier agent left on an interface.
 // Links whose interface is gone are forgotten.
-func recoverAttachments(directory string, index ioam.IfIndex) ([]*attachment, error) {
+func recoverAttachments(directory string, index model.IfIndex) ([]*attachment, error) {
 	var found []*attachment
 	for _, ingress := range []bool{true, false} {
 		for _, mode := range []AttachMode{AttachXDP, AttachTCX} {
@@ -185,12 +185,12 @@ func recoverAttachments(directory string, index ioam.IfIndex) ([]*attachment, er
 }
 
 // linkInterface is where a link is attached; 0 when its interface is gone.
-func linkInterface(info *link.Info) ioam.IfIndex {
+func linkInterface(info *link.Info) model.IfIndex {
 	if x := info.XDP(); x != nil {
-		return ioam.IfIndex(x.Ifindex)
+		return model.IfIndex(x.Ifindex)
 	}
 	if x := info.TCX(); x != nil {
-		return ioam.IfIndex(x.Ifindex)
+		return model.IfIndex(x.Ifindex)
 	}
 	return 0
 }
@@ -203,7 +203,7 @@ func filterParent(ingress bool) uint32 {
 }
 
 // replaceFilter installs or swaps our clsact filter in one step.
-func replaceFilter(index ioam.IfIndex, ingress bool, program *ebpf.Program) error {
+func replaceFilter(index model.IfIndex, ingress bool, program *ebpf.Program) error {
 	qdisc := &netlink.GenericQdisc{
 		QdiscAttrs: netlink.QdiscAttrs{
 			LinkIndex: int(index), Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
@@ -222,7 +222,7 @@ func replaceFilter(index ioam.IfIndex, ingress bool, program *ebpf.Program) erro
 	})
 }
 
-func findFilter(index ioam.IfIndex, ingress bool) (*netlink.BpfFilter, error) {
+func findFilter(index model.IfIndex, ingress bool) (*netlink.BpfFilter, error) {
 	device, err := netlink.LinkByIndex(int(index))
 	if err != nil {
 		if errors.As(err, &netlink.LinkNotFoundError{}) {
@@ -242,7 +242,7 @@ func findFilter(index ioam.IfIndex, ingress bool) (*netlink.BpfFilter, error) {
 	return nil, nil
 }
 
-func recoverFilter(index ioam.IfIndex, ingress bool) (*attachment, error) {
+func recoverFilter(index model.IfIndex, ingress bool) (*attachment, error) {
 	filter, err := findFilter(index, ingress)
 	if filter == nil || err != nil {
 		return nil, err
@@ -254,7 +254,7 @@ func recoverFilter(index ioam.IfIndex, ingress bool) (*attachment, error) {
 	return &attachment{index: index, ingress: ingress, mode: AttachClsact, program: program}, nil
 }
 
-func removeFilter(index ioam.IfIndex, ingress bool) error {
+func removeFilter(index model.IfIndex, ingress bool) error {
 	filter, err := findFilter(index, ingress)
 	if filter == nil || err != nil {
 		return err

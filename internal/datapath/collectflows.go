@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -68,22 +69,22 @@ func (d *Datapath) useTables(next *tables) {
 
 // counting is what of a configuration decides which packets are counted.
 type counting struct {
-	roles          map[ioam.IfIndex]ioam.Role
-	masters        []ioam.Master
+	roles          map[model.IfIndex]model.Role
+	masters        []model.Master
 	aggregated     map[ioam.NamespaceID]bool
-	decapsulations []ioam.Decapsulation
+	decapsulations []model.Decapsulation
 }
 
-func countingOf(cfg ioam.NodeConfig) *counting {
+func countingOf(cfg model.NodeConfig) *counting {
 	c := &counting{
-		roles: make(map[ioam.IfIndex]ioam.Role), masters: cfg.Masters,
+		roles: make(map[model.IfIndex]model.Role), masters: cfg.Masters,
 		aggregated: make(map[ioam.NamespaceID]bool), decapsulations: cfg.Decapsulations,
 	}
 	for _, i := range cfg.Interfaces {
 		c.roles[i.Index] = i.Roles
 	}
 	for _, ns := range cfg.Namespaces {
-		c.aggregated[ns.ID] = ns.Export == ioam.ExportAggregate || ns.Export == ioam.ExportSample
+		c.aggregated[ns.ID] = ns.Export == model.ExportAggregate || ns.Export == model.ExportSample
 	}
 	return c
 }

@@ -9,7 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // maxListedRules is how many rules of an interface are walked as one list;
@@ -22,7 +22,7 @@ const noRule = 1<<32 - 1
 // interfaceConstants is what is read-only data for one interface; whether it
 // forwards fast depends on the mode of attachment, too.
 type interfaceConstants struct {
-	index  ioam.IfIndex
+	index  model.IfIndex
 	node   abiNodeConfig
 	device device
 }
@@ -36,8 +36,8 @@ func (c interfaceConstants) of(mode AttachMode) abiNodeConfig {
 
 // removes tells whether the ingress hook may take a header out of a packet.
 func (c interfaceConstants) removes() bool {
-	if ioam.Role(c.node.Roles)&ioam.RoleIngress == 0 {
-		return ioam.Boundary(c.node.Boundary) == ioam.BoundaryStrip
+	if model.Role(c.node.Roles)&model.RoleIngress == 0 {
+		return model.Boundary(c.node.Boundary) == model.BoundaryStrip
 	}
 	return c.node.HasDecapsulations > 0 || c.node.HasRemovals > 0
 }
@@ -62,15 +62,15 @@ type generation struct {
 
 // compile turns a valid configuration into maps and constants. It computes
 // here whatever need not be computed per packet.
-func compile(cfg ioam.NodeConfig, nextHops int, deviceOf func(ioam.IfIndex) device) (*generation, error) {
+func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) device) (*generation, error) {
 	g := &generation{
 		trie:        make(map[abiRuleKey]uint32),
 		nextHopSets: 1,
 		exporting:   compileExporting(cfg),
 		tunnelEnds:  compileTunnelEnds(cfg),
 	}
-	g.insertsInline = slices.ContainsFunc(cfg.Encapsulations, func(e ioam.Encapsulation) bool {
-		return e.Mode != ioam.ModeEncap
+	g.insertsInline = slices.ContainsFunc(cfg.Encapsulations, func(e model.Encapsulation) bool {
+		return e.Mode != model.ModeEncap
 	})
 	removals := false
 	for _, ns := range cfg.Namespaces {
@@ -103,7 +103,7 @@ func compile(cfg ioam.NodeConfig, nextHops int, deviceOf func(ioam.IfIndex) devi
 			Roles:           uint8(i.Roles),
 			Boundary:        uint8(i.Boundary),
 			TimestampFormat: uint8(cfg.TimestampFormat),
-			Mainline:        boolean(cfg.Compatibility == ioam.CompatibilityMainline),
+			Mainline:        boolean(cfg.Compatibility == model.CompatibilityMainline),
 			LinkHeader:      dev.linkHeader,
 			HasRemovals:     boolean(removals),
 			NamespaceHash:   abiPerfectHash{Multiplier: g.namespaceHash.multiplier, Shift: g.namespaceHash.shift},
@@ -140,7 +140,7 @@ func (g *generation) findHashes() (err error) {
 	return err
 }
 
-func compileNamespace(ns ioam.Namespace) abiIoamNamespace {
+func compileNamespace(ns model.Namespace) abiIoamNamespace {
 	out := abiIoamNamespace{
 		Id:       uint32(ns.ID),
 		DataWide: be64(ns.DataWide),
@@ -161,8 +161,8 @@ func compileNamespace(ns ioam.Namespace) abiIoamNamespace {
 // which rules are to be tried: longest destination prefix first, then as
 // configured. A prefix's chain goes on with that of the next shorter prefix
 // that contains it, so a single longest-prefix lookup finds all candidates.
-func (g *generation) compileRules(cfg ioam.NodeConfig, in ioam.Interface, node *abiNodeConfig) {
-	var own []ioam.Encapsulation
+func (g *generation) compileRules(cfg model.NodeConfig, in model.Interface, node *abiNodeConfig) {
+	var own []model.Encapsulation
 	for _, e := range cfg.Encapsulations {
 		if e.Interface == in.Index {
 			own = append(own, e)
@@ -173,7 +173,7 @@ func (g *generation) compileRules(cfg ioam.NodeConfig, in ioam.Interface, node *
 		return
 	}
 	insertion := 0 // at most 512 bytes and an IPv6 header: its eighth fits a byte
-	slices.SortStableFunc(own, func(a, b ioam.Encapsulation) int {
+	slices.SortStableFunc(own, func(a, b model.Encapsulation) int {
 		da, db := destination(a), destination(b)
 		return cmp.Or(db.Bits()-da.Bits(), da.Addr().Compare(db.Addr()))
 	})
@@ -211,7 +211,7 @@ func (g *generation) compileRules(cfg ioam.NodeConfig, in ioam.Interface, node *
 
 // compileTrie enters the head of each prefix's chain and mends where chains go
 // on: rules are sorted, so equal prefixes are neighbours and shorter ones follow.
-func (g *generation) compileTrie(index ioam.IfIndex, sorted []ioam.Encapsulation, first uint32) {
+func (g *generation) compileTrie(index model.IfIndex, sorted []model.Encapsulation, first uint32) {
 	for i := 0; i < len(sorted); {
 		prefix := destination(sorted[i])
 		end := i
@@ -240,24 +240,24 @@ func (g *generation) compileTrie(index ioam.IfIndex, sorted []ioam.Encapsulation
 }
 
 // destination is the prefix that orders a rule; none is ::/0.
-func destination(e ioam.Encapsulation) netip.Prefix {
+func destination(e model.Encapsulation) netip.Prefix {
 	if !e.Match.Destination.IsValid() {
 		return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 	}
 	return e.Match.Destination.Masked()
 }
 
-func compileRule(m ioam.Match) abiRule {
+func compileRule(m model.Match) abiRule {
 	r := abiRule{SourcePortTo: 1<<16 - 1, DestinationPortTo: 1<<16 - 1}
 	r.Destination, r.DestinationMask = prefixWords(m.Destination)
 	r.Source, r.SourceMask = prefixWords(m.Source)
 	if m.NextHeader != nil {
 		r.NextHeader, r.HasNextHeader = uint8(*m.NextHeader), 1
 	}
-	if m.SourcePort != nil && *m.SourcePort != (ioam.PortRange{}) {
+	if m.SourcePort != nil && *m.SourcePort != (model.PortRange{}) {
 		r.SourcePortFrom, r.SourcePortTo, r.HasPorts = m.SourcePort.From, m.SourcePort.To, 1
 	}
-	if m.DestinationPort != nil && *m.DestinationPort != (ioam.PortRange{}) {
+	if m.DestinationPort != nil && *m.DestinationPort != (model.PortRange{}) {
 		r.DestinationPortFrom, r.DestinationPortTo, r.HasPorts = m.DestinationPort.From, m.DestinationPort.To, 1
 	}
 	var word, mask uint32

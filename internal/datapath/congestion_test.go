@@ -8,7 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/reference"
 )
 
 // TestCongestionOfTunnels removes a tunnel around each mark in each: RFC 6040
@@ -26,7 +26,7 @@ func TestCongestionOfTunnels(t *testing.T) {
 	decapsulating(&cfg)
 	cfg.Decapsulations[0].Bare = true
 	p := loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP, hookIngressTC)
-	node, err := ioam.NewNode(cfg)
+	node, err := reference.NewNode(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +48,8 @@ func TestCongestionOfTunnels(t *testing.T) {
 						t.Errorf("%s: %v: verdict %d, %x; want %s", name, program.Type(), int32(verdict), out, marks[want[inner][outer]])
 					}
 				}
-				result := node.Ingress(ioam.Frame{Data: f, Interface: 1, Time: fixedTime})
-				if result.Verdict != ioam.Pass || len(result.Data) != 14+48 || result.Data[class]>>4&3 != want[inner][outer] {
+				result := node.Ingress(reference.Frame{Data: f, Interface: 1, Time: fixedTime})
+				if result.Verdict != reference.Pass || len(result.Data) != 14+48 || result.Data[class]>>4&3 != want[inner][outer] {
 					t.Errorf("%s: the reference node: %v, %x; want %s", name, result.Verdict, result.Data, marks[want[inner][outer]])
 				}
 			}

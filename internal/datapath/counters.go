@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Counters reads what every interface has counted, summed over CPUs.
@@ -39,7 +39,7 @@ func (s *served) read() (Counters, error) {
 		}
 		return sum
 	}
-	for outcome := range ioam.NumOutcomes {
+	for outcome := range model.NumOutcomes {
 		c.Ingress[outcome] = get(abiCounterCOUNTER_INGRESS + abiCounter(outcome))
 		c.Egress[outcome] = get(abiCounterCOUNTER_EGRESS + abiCounter(outcome))
 		c.Forwarded[outcome] = get(abiCounterCOUNTER_FORWARD + abiCounter(outcome))

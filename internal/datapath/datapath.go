@@ -26,12 +26,12 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // served is an interface with programs on it.
 type served struct {
-	index      ioam.IfIndex
+	index      model.IfIndex
 	name       string
 	device     device
 	counters   *ebpf.Map
@@ -53,7 +53,7 @@ type Datapath struct {
 	// while hooks are swapped, not while the verifier works.
 	applying sync.Mutex
 	mu       sync.Mutex
-	served   map[ioam.IfIndex]*served
+	served   map[model.IfIndex]*served
 	tunnels  tunnels // under applying
 
 	gaps     *flowGaps
@@ -83,7 +83,7 @@ func Open(options Options) (*Datapath, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Datapath{options: options, specs: specs, served: make(map[ioam.IfIndex]*served), demand: newDemand(), gaps: newFlowGaps()}
+	d := &Datapath{options: options, specs: specs, served: make(map[model.IfIndex]*served), demand: newDemand(), gaps: newFlowGaps()}
 	d.gaps.read = d.readThrough
 	d.gaps.distrust() // what an earlier agent has read is not known
 	if d.shared, err = openShared(options.PinPath, specs); err != nil {
@@ -104,11 +104,11 @@ func Open(options Options) (*Datapath, error) {
 	return d, nil
 }
 
-func (d *Datapath) directory(index ioam.IfIndex) string {
+func (d *Datapath) directory(index model.IfIndex) string {
 	return interfaceDirectory(d.options.PinPath, index)
 }
 
-func interfaceDirectory(pinPath string, index ioam.IfIndex) string {
+func interfaceDirectory(pinPath string, index model.IfIndex) string {
 	return filepath.Join(pinPath, interfacePrefix+strconv.FormatUint(uint64(index), 10))
 }
 
@@ -143,7 +143,7 @@ func (d *Datapath) recover() error {
 }
 
 // open makes an interface's directory and counters.
-func (d *Datapath) open(index ioam.IfIndex) (*served, error) {
+func (d *Datapath) open(index model.IfIndex) (*served, error) {
 	s := &served{index: index}
 	directory := d.directory(index)
 	if err := os.MkdirAll(directory, 0o700); err != nil {
@@ -163,8 +163,8 @@ func (d *Datapath) Apply(cfg Config) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	started := time.Now()
-	devices := make(map[ioam.IfIndex]device)
-	names := make(map[ioam.IfIndex]string)
+	devices := make(map[model.IfIndex]device)
+	names := make(map[model.IfIndex]string)
 	for _, i := range cfg.Node.Interfaces {
 		link, err := netlink.LinkByIndex(int(i.Index))
 		if err != nil {
@@ -173,7 +173,7 @@ func (d *Datapath) Apply(cfg Config) error {
 		devices[i.Index] = deviceOf(link, cfg.Fast[i.Index])
 		names[i.Index] = link.Attrs().Name
 	}
-	g, err := compile(cfg.Node, cfg.NextHops, func(i ioam.IfIndex) device { return devices[i] })
+	g, err := compile(cfg.Node, cfg.NextHops, func(i model.IfIndex) device { return devices[i] })
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (d *Datapath) Apply(cfg Config) error {
 }
 
 // replace loads a generation and swaps it for the running one.
-func (d *Datapath) replace(g *generation, count *counting, modes map[ioam.IfIndex]AttachMode, names map[ioam.IfIndex]string, devices map[ioam.IfIndex]device) error {
+func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfIndex]AttachMode, names map[model.IfIndex]string, devices map[model.IfIndex]device) error {
 	maps, err := g.create(d.specs)
 	if err != nil {
 		return err
@@ -319,7 +319,7 @@ func (d *Datapath) Close() error {
 		}
 		s.counters.Close()
 	}
-	d.served = make(map[ioam.IfIndex]*served)
+	d.served = make(map[model.IfIndex]*served)
 	d.tunnels.close()
 	d.tables.close()
 	d.shared.close()

@@ -21,8 +21,8 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pintest"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // wire is two nodes with a link between them; the programs go on one of them.
@@ -55,13 +55,13 @@ func raise(t *testing.T, name string) *lab.Lab {
 	return l
 }
 
-func index(t *testing.T) ioam.IfIndex {
+func index(t *testing.T) model.IfIndex {
 	t.Helper()
 	device, err := netlink.LinkByName("eth0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ioam.IfIndex(device.Attrs().Index)
+	return model.IfIndex(device.Attrs().Index)
 }
 
 func linkAddress(t *testing.T) []byte {
@@ -73,14 +73,14 @@ func linkAddress(t *testing.T) []byte {
 	return device.Attrs().HardwareAddr
 }
 
-func configuration(i ioam.IfIndex, mode datapath.AttachMode) datapath.Config {
+func configuration(i model.IfIndex, mode datapath.AttachMode) datapath.Config {
 	return datapath.Config{
-		Node: ioam.NodeConfig{
+		Node: model.NodeConfig{
 			ID: 2, IDWide: 2,
-			Interfaces: []ioam.Interface{{Index: i, Name: "eth0", ID: 1, IDWide: 1, Roles: ioam.RoleIngress | ioam.RoleEgress}},
-			Namespaces: []ioam.Namespace{{ID: 123}},
+			Interfaces: []model.Interface{{Index: i, Name: "eth0", ID: 1, IDWide: 1, Roles: model.RoleIngress | model.RoleEgress}},
+			Namespaces: []model.Namespace{{ID: 123}},
 		},
-		Attach: map[ioam.IfIndex]datapath.AttachMode{i: mode},
+		Attach: map[model.IfIndex]datapath.AttachMode{i: mode},
 	}
 }
 
@@ -92,7 +92,7 @@ func seen(t *testing.T, d *datapath.Datapath) (ingress, egress uint64) {
 		t.Fatal(err)
 	}
 	for _, c := range counters {
-		for o := range ioam.NumOutcomes {
+		for o := range model.NumOutcomes {
 			ingress += c.Ingress[o]
 			egress += c.Egress[o]
 		}
@@ -290,7 +290,7 @@ func TestFailedApply(t *testing.T) {
 		before := fmt.Sprint(d.Interfaces())
 		bad := configuration(index(t), mode)
 		// loopback has no native XDP: it fails behind eth0, which was swapped by then
-		bad.Node.Interfaces = append(bad.Node.Interfaces, ioam.Interface{Index: 1, Name: "lo", ID: 2, IDWide: 2})
+		bad.Node.Interfaces = append(bad.Node.Interfaces, model.Interface{Index: 1, Name: "lo", ID: 2, IDWide: 2})
 		bad.Attach[1] = datapath.AttachXDP
 		if err := d.Apply(bad); err == nil {
 			return fmt.Errorf("native XDP on loopback was accepted")
@@ -325,11 +325,11 @@ func TestInterfaceGone(t *testing.T) {
 		if f, err := d.Forwarding(); err != nil || len(f.Entrances()) > 0 {
 			return fmt.Errorf("interface %d is taken to forward fast: %v", i, err)
 		}
-		cfg.Fast = map[ioam.IfIndex]bool{i: true}
+		cfg.Fast = map[model.IfIndex]bool{i: true}
 		if err := d.Apply(cfg); err != nil {
 			return err
 		}
-		want := map[ioam.IfIndex]datapath.Entrance{i: {Address: [6]byte(linkAddress(t)), InTC: d.Interfaces()[0].Ingress != datapath.AttachXDP}}
+		want := map[model.IfIndex]datapath.Entrance{i: {Address: [6]byte(linkAddress(t)), InTC: d.Interfaces()[0].Ingress != datapath.AttachXDP}}
 		if f, err := d.Forwarding(); err != nil || !maps.Equal(f.Entrances(), want) {
 			return fmt.Errorf("%+v forward fast, want %+v: %v", f.Entrances(), want, err)
 		}
@@ -437,10 +437,10 @@ func TestRecordsOfTheEnd(t *testing.T) {
 	}
 	far := serve("far", func(c *datapath.Config) { c.Node.Namespaces[0].Remove = true })
 	serve("near", func(c *datapath.Config) {
-		c.Node.Encapsulations = []ioam.Encapsulation{{
-			Name: "all", Interface: c.Node.Interfaces[0].Index, Mode: ioam.ModeInline, Frequency: ioam.Frequency{K: 1, N: 1},
-			Match:   ioam.Match{Destination: netip.MustParsePrefix("2001:db8::2/128")},
-			Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
+		c.Node.Encapsulations = []model.Encapsulation{{
+			Name: "all", Interface: c.Node.Interfaces[0].Index, Mode: model.ModeInline, Frequency: model.Frequency{K: 1, N: 1},
+			Match:   model.Match{Destination: netip.MustParsePrefix("2001:db8::2/128")},
+			Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
 		}}
 	})
 	if err := far.SetRecordsWanted(true); err != nil {

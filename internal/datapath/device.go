@@ -9,7 +9,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // device is what the programs have to know of an interface beside its
@@ -27,7 +27,7 @@ type device struct {
 }
 
 // ethernet is an interface that forwards through the stack.
-func ethernet(ioam.IfIndex) device { return device{linkHeader: 14} }
+func ethernet(model.IfIndex) device { return device{linkHeader: 14} }
 
 // deviceOf reads what the programs have to know of a device.
 func deviceOf(link netlink.Link, fast bool) device {
@@ -142,7 +142,7 @@ func (d device) refused(mode AttachMode) string {
 
 // isCurrent tells whether the device is still what the programs were told, as
 // far as that can change: a tap is what the last one to open it asked for.
-func (d device) isCurrent(index ioam.IfIndex) bool {
+func (d device) isCurrent(index model.IfIndex) bool {
 	if !d.fast && !d.tap {
 		return true
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // TestFastIn holds devices to where they may forward fast. The kernel's devices
@@ -69,9 +69,9 @@ func TestDeviceIsCurrent(t *testing.T) {
 func TestNextHopsOfNeighbours(t *testing.T) {
 	enterRouter(t)
 	const destinations = 256
-	cfg := ioam.NodeConfig{
+	cfg := model.NodeConfig{
 		ID:         2,
-		Interfaces: []ioam.Interface{{Index: arrivalIndex, Name: "in", ID: 1, MTU: 1500}},
+		Interfaces: []model.Interface{{Index: arrivalIndex, Name: "in", ID: 1, MTU: 1500}},
 	}
 	p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP)
 	p.routes(t, Routing{MTU: AnyMTU}, 0)

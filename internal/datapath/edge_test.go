@@ -10,12 +10,13 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // egressed gives a frame to the egress program as if it had arrived at
 // interface 1, and wants verdict, bytes, and one counter.
-func egressed(t *testing.T, p *programs, frame, want []byte, outcome ioam.Outcome, drop bool) {
+func egressed(t *testing.T, p *programs, frame, want []byte, outcome model.Outcome, drop bool) {
 	t.Helper()
 	before := p.snapshotCounters(t)
 	verdict, out := run(t, p.tcOut, frame, 1)
@@ -43,7 +44,7 @@ func TestEdgeMutations(t *testing.T) {
 		if m.on != 3 || len(frame) < atHBH { // the facility refuses an skb that is shorter
 			continue
 		}
-		if m.outcome == ioam.OutcomeBoundaryTunnelDropped { // the ends are guarded at ingress alone
+		if m.outcome == model.OutcomeBoundaryTunnelDropped { // the ends are guarded at ingress alone
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
@@ -103,9 +104,9 @@ func TestCompletionMutations(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			frame := tt.change(rightPacket())
-			want, outcome := slices.Clone(frame), ioam.OutcomeUntouched
+			want, outcome := slices.Clone(frame), model.OutcomeUntouched
 			if tt.complete > 0 {
-				want, outcome = set(tt.complete, 0, 202)(want), ioam.OutcomeTraceFilled
+				want, outcome = set(tt.complete, 0, 202)(want), model.OutcomeTraceFilled
 			}
 			egressed(t, tt.p, frame, want, outcome, false)
 		})

@@ -10,7 +10,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/ipv6"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // enumNames are the names of an enum's values, as the programs' BTF has them.
@@ -44,13 +45,13 @@ func TestLimits(t *testing.T) {
 		got[v.Name] = v.Value
 	}
 	want := map[string]uint64{
-		"MAX_IOAM_OPTIONS":      ioam.MaxOptionsPerPacket,
-		"MAX_OPTIONS":           ioam.MaxOptionsPerHeader,
-		"MAX_EXTENSION_HEADERS": ioam.MaxExtensionHeaders,
-		"MAX_ENCAP_OVERLAP":     ioam.MaxEncapsulationOverlap,
-		"MAX_HEADER_INSERTION":  ioam.MaxHeaderInsertion,
+		"MAX_IOAM_OPTIONS":      model.MaxOptionsPerPacket,
+		"MAX_OPTIONS":           model.MaxOptionsPerHeader,
+		"MAX_EXTENSION_HEADERS": ipv6.MaxExtensionHeaders,
+		"MAX_ENCAP_OVERLAP":     model.MaxEncapsulationOverlap,
+		"MAX_HEADER_INSERTION":  model.MaxHeaderInsertion,
 		"MAX_HBH":               8 * 256, // RFC 8200 §4.3: the length field counts 8 bytes behind the first 8
-		"MAX_TUNNEL_SOURCES":    ioam.MaxTunnelSources,
+		"MAX_TUNNEL_SOURCES":    model.MaxTunnelSources,
 		"RECORD_PACKET":         80, // documented with Record
 		"NO_RULE":               noRule,
 	}
@@ -62,7 +63,7 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A reload takes slots for the new encapsulations before it frees the old ones'.
-	if room := specs[mapFrequencies].MaxEntries; room < 2*ioam.MaxEncapsulations {
-		t.Errorf("%d frequencies can be counted; two generations may need %d", room, 2*ioam.MaxEncapsulations)
+	if room := specs[mapFrequencies].MaxEntries; room < 2*model.MaxEncapsulations {
+		t.Errorf("%d frequencies can be counted; two generations may need %d", room, 2*model.MaxEncapsulations)
 	}
 }

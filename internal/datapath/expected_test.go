@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -52,13 +53,13 @@ func moveThread(cpu int) error {
 // flowIdentity is what makes exports those of one flow (docs/data-plane.md,
 // "Direct Export").
 type flowIdentity struct {
-	role            ioam.ExportRole
-	ingress, egress ioam.IfIndex
+	role            model.ExportRole
+	ingress, egress model.IfIndex
 	namespace       ioam.NamespaceID
 	traceType       ioam.TraceType
 	extensionFlags  uint8
 	flowID          uint32
-	flow            ioam.Flow
+	flow            model.Flow
 }
 
 // expectedFlow is what a flow should come to.
@@ -183,16 +184,16 @@ type stream struct {
 
 // expectedExports restates what becomes of exports.
 type expectedExports struct {
-	namespaces map[ioam.NamespaceID]ioam.Namespace
+	namespaces map[ioam.NamespaceID]model.Namespace
 	flows      map[flowIdentity]*expectedFlow
 	ended      map[flowIdentity][]*expectedFlow // to be told at once
 	told       map[flowIdentity]expectedNumbers
 	streams    map[stream]map[flowIdentity]bool // which flows each has
 }
 
-func newExpectedExports(cfg ioam.NodeConfig) *expectedExports {
+func newExpectedExports(cfg model.NodeConfig) *expectedExports {
 	x := &expectedExports{
-		make(map[ioam.NamespaceID]ioam.Namespace), make(map[flowIdentity]*expectedFlow),
+		make(map[ioam.NamespaceID]model.Namespace), make(map[flowIdentity]*expectedFlow),
 		make(map[flowIdentity][]*expectedFlow), make(map[flowIdentity]expectedNumbers), make(map[stream]map[flowIdentity]bool),
 	}
 	for _, ns := range cfg.Namespaces {
@@ -202,17 +203,17 @@ func newExpectedExports(cfg ioam.NodeConfig) *expectedExports {
 }
 
 // add takes a packet's exports and returns those that become postcards.
-func (x *expectedExports) add(exports []ioam.Export) (postcards []ioam.Export) {
+func (x *expectedExports) add(exports []model.Export) (postcards []model.Export) {
 	for _, e := range exports {
 		ns := x.namespaces[e.Option.Namespace]
-		if ns.Export == ioam.ExportEvery || x.aggregate(e, ns.Sample) && ns.Export == ioam.ExportSample {
+		if ns.Export == model.ExportEvery || x.aggregate(e, ns.Sample) && ns.Export == model.ExportSample {
 			postcards = append(postcards, e)
 		}
 	}
 	return postcards
 }
 
-func (x *expectedExports) aggregate(e ioam.Export, sample uint32) bool {
+func (x *expectedExports) aggregate(e model.Export, sample uint32) bool {
 	identity := flowIdentity{
 		e.Role, e.Ingress, e.Egress, e.Option.Namespace, e.Option.Type, e.Option.ExtensionFlags, e.Option.FlowID, e.Flow,
 	}
@@ -234,7 +235,7 @@ func (x *expectedExports) aggregate(e ioam.Export, sample uint32) bool {
 		if sum.parts[len(sum.parts)-1].add(e.Option.Sequence) {
 			sum.late++
 		}
-		if of := (stream{e.Option.Namespace, e.Option.FlowID}); e.Option.HasFlowID() && e.Role != ioam.RoleEncapsulating {
+		if of := (stream{e.Option.Namespace, e.Option.FlowID}); e.Option.HasFlowID() && e.Role != model.RoleEncapsulating {
 			if x.streams[of] == nil {
 				x.streams[of] = make(map[flowIdentity]bool)
 			}
@@ -249,7 +250,7 @@ func (x *expectedExports) aggregate(e ioam.Export, sample uint32) bool {
 
 // misses says whether the flow's numbers can be missing.
 func (f flowIdentity) misses() bool {
-	return f.extensionFlags&ioam.ExtensionSequence != 0 && f.role != ioam.RoleEncapsulating
+	return f.extensionFlags&ioam.ExtensionSequence != 0 && f.role != model.RoleEncapsulating
 }
 
 // end is the end of a connection: it is told at once when nothing is missing.
@@ -340,7 +341,7 @@ func (x *expectedExports) compare(t *testing.T, f Flow) {
 	}
 }
 
-func samePostcards(got []Postcard, want []ioam.Export) bool {
+func samePostcards(got []Postcard, want []model.Export) bool {
 	if len(got) != len(want) {
 		return false
 	}

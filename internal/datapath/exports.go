@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -30,20 +31,20 @@ type exporting struct {
 	sequences  bool // and numbers packets
 }
 
-func compileExporting(cfg ioam.NodeConfig) exporting {
+func compileExporting(cfg model.NodeConfig) exporting {
 	x := exporting{
-		limit:    cmp.Or(cfg.ExportLimit, ioam.DefaultExportLimit),
+		limit:    cmp.Or(cfg.ExportLimit, model.DefaultExportLimit),
 		flowKeys: flowKeys(cfg.FlowSeed),
 	}
-	rate := float64(cmp.Or(cfg.ExportRate, ioam.DefaultExportRate))
+	rate := float64(cmp.Or(cfg.ExportRate, model.DefaultExportRate))
 	x.rate = uint32(max(rate/exportWindowsPerSecond, 1))
 	for i := range x.tableKeys {
 		x.tableKeys[i] = rand.Uint64() | 1
 	}
 	for _, ns := range cfg.Namespaces {
-		x.hasExports = x.hasExports || ns.Export != ioam.ExportNone
-		if ns.Export == ioam.ExportAggregate || ns.Export == ioam.ExportSample {
-			entries := uint(cmp.Or(cfg.FlowEntries, ioam.DefaultFlowEntries))
+		x.hasExports = x.hasExports || ns.Export != model.ExportNone
+		if ns.Export == model.ExportAggregate || ns.Export == model.ExportSample {
+			entries := uint(cmp.Or(cfg.FlowEntries, model.DefaultFlowEntries))
 			x.flowSets = powerOfTwo((entries + uint(flowWays) - 1) / uint(flowWays))
 		}
 	}

@@ -14,20 +14,21 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // exportingConfig encapsulates everything that leaves by interface 1 inline,
 // with a Flow-ID from the flow label and a Sequence Number.
-func exportingConfig(mode ioam.ExportMode) ioam.NodeConfig {
+func exportingConfig(mode model.ExportMode) model.NodeConfig {
 	cfg := rightConfig()
 	cfg.Namespaces[0].Export = mode
-	cfg.ExportLimit, cfg.ExportRate = 1, ioam.MaxExportRate
-	cfg.Encapsulations = []ioam.Encapsulation{{
+	cfg.ExportLimit, cfg.ExportRate = 1, model.MaxExportRate
+	cfg.Encapsulations = []model.Encapsulation{{
 		Name: "exports", Interface: 1,
-		Options: []ioam.InsertedOption{{DirectExport: &ioam.DirectExportOption{
+		Options: []model.InsertedOption{{DirectExport: &model.DirectExportOption{
 			Namespace: 123, Type: 0xc00000, ExtensionFlags: ioam.ExtensionFlowID | ioam.ExtensionSequence,
-			FlowID: ioam.FlowIDSource{Kind: ioam.FlowIDLabel},
+			FlowID: model.FlowIDSource{Kind: model.FlowIDLabel},
 		}}},
 	}}
 	return cfg
@@ -66,7 +67,7 @@ func insertedSequence(t testing.TB, frame []byte) uint32 {
 // TestSequenceOnSeveralCPUs numbers one flow on all CPUs at once: no number may
 // be missing or come twice.
 func TestSequenceOnSeveralCPUs(t *testing.T) {
-	p := loadPrograms(t, exportingConfig(ioam.ExportNone), 1, fixedTime, hookEgressTC)
+	p := loadPrograms(t, exportingConfig(model.ExportNone), 1, fixedTime, hookEgressTC)
 	const workers, each = 4, 5000
 	var got [workers][]uint32
 	var group sync.WaitGroup
@@ -91,7 +92,7 @@ func TestSequenceOnSeveralCPUs(t *testing.T) {
 // TestSequenceEviction has more flows in one set than it holds: the one that was
 // silent for longest begins anew, and that is counted.
 func TestSequenceEviction(t *testing.T) {
-	p := loadPrograms(t, exportingConfig(ioam.ExportNone), 1, fixedTime, hookEgressTC)
+	p := loadPrograms(t, exportingConfig(model.ExportNone), 1, fixedTime, hookEgressTC)
 	set := func(flow uint32) uint32 { return flow * 0x9e3779b1 >> 16 }
 	var labels []uint32
 	for label := uint32(1); len(labels) < 3; label++ {
@@ -121,7 +122,7 @@ func TestSequenceEviction(t *testing.T) {
 // TestSequenceOfNewFlowOnTwoCPUs lets two CPUs begin a flow at once, in sets that
 // others fill: it gets one way of its set, and no number comes twice.
 func TestSequenceOfNewFlowOnTwoCPUs(t *testing.T) {
-	p := loadPrograms(t, exportingConfig(ioam.ExportNone), 1, fixedTime, hookEgressTC)
+	p := loadPrograms(t, exportingConfig(model.ExportNone), 1, fixedTime, hookEgressTC)
 	inSet := make(map[uint32][]uint32)
 	for label := uint32(1); label < 1<<20; label++ {
 		set := label * 0x9e3779b1 >> 16
@@ -158,7 +159,7 @@ func TestSequenceOfNewFlowOnTwoCPUs(t *testing.T) {
 // hundred packets, and nothing of the others but their number.
 func TestExportLimit(t *testing.T) {
 	onOneCPU(t)
-	cfg := exportingConfig(ioam.ExportEvery)
+	cfg := exportingConfig(model.ExportEvery)
 	cfg.ExportLimit = 100
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 	p.setCredit(t, 0)
@@ -178,7 +179,7 @@ func TestExportLimit(t *testing.T) {
 // at once is bounded.
 func TestExportCreditIsBounded(t *testing.T) {
 	onOneCPU(t)
-	cfg := exportingConfig(ioam.ExportEvery)
+	cfg := exportingConfig(model.ExportEvery)
 	cfg.ExportLimit = 3
 	cfg.Encapsulations[0].Match.FlowLabel = new(uint32)
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
@@ -199,7 +200,7 @@ func TestExportCreditIsBounded(t *testing.T) {
 func TestExportRate(t *testing.T) {
 	onOneCPU(t)
 	const allowed, packets = 20, 200 // in a window
-	cfg := exportingConfig(ioam.ExportEvery)
+	cfg := exportingConfig(model.ExportEvery)
 	cfg.ExportRate = allowed*1e9>>27 + 1
 	second := cfg.Encapsulations[0]
 	second.Name, second.Interface = "exports too", 2
@@ -226,7 +227,7 @@ func TestExportRate(t *testing.T) {
 
 // onInterface loads the egress program of one more interface of the
 // configuration, with credit of its own.
-func (p *programs) onInterface(t *testing.T, cfg ioam.NodeConfig, index ioam.IfIndex) *ebpf.Program {
+func (p *programs) onInterface(t *testing.T, cfg model.NodeConfig, index model.IfIndex) *ebpf.Program {
 	t.Helper()
 	specs, err := mapSpecs()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // TestFlowOfFalseTCPHeader gives an offloaded packet a TCP header that is longer
@@ -15,7 +15,7 @@ import (
 func TestFlowOfFalseTCPHeader(t *testing.T) {
 	onOneCPU(t)
 	cfg := rightConfig()
-	cfg.Namespaces[0].Export = ioam.ExportAggregate
+	cfg.Namespaces[0].Export = model.ExportAggregate
 	cfg.FlowEntries = 4
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 	frame := exportedTCP(t, 15, 1, 20)

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -345,9 +346,9 @@ func decodeFlow(key *abiFlowKey, totals *abiFlowTotals, end FlowEnd, now flowTim
 	}
 	return Flow{
 		End:            end,
-		Role:           ioam.ExportRole(key.Role),
-		Ingress:        ioam.IfIndex(key.Ingress),
-		Egress:         ioam.IfIndex(key.Egress),
+		Role:           model.ExportRole(key.Role),
+		Ingress:        model.IfIndex(key.Ingress),
+		Egress:         model.IfIndex(key.Egress),
 		Namespace:      ioam.NamespaceID(key.NamespaceId),
 		Type:           ioam.TraceType(key.Type >> 8),
 		ExtensionFlags: uint8(key.Type),
@@ -367,8 +368,8 @@ func decodeFlow(key *abiFlowKey, totals *abiFlowTotals, end FlowEnd, now flowTim
 	}
 }
 
-func decodeFlowKey(key *abiFlowKey) ioam.Flow {
-	return ioam.Flow{
+func decodeFlowKey(key *abiFlowKey) model.Flow {
+	return model.Flow{
 		Source:          addressOf(key.Source),
 		Destination:     addressOf(key.Destination),
 		FlowLabel:       be32(key.FlowLabel),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -24,7 +25,7 @@ func TestFlowEviction(t *testing.T) {
 		credit uint64
 	}{{"credit", 1 << 40}, {"no credit", 0}} {
 		t.Run(test.name, func(t *testing.T) {
-			cfg := exportingConfig(ioam.ExportAggregate)
+			cfg := exportingConfig(model.ExportAggregate)
 			cfg.FlowEntries, cfg.ExportLimit = 4, 1000
 			p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 			p.setCredit(t, test.credit)
@@ -61,7 +62,7 @@ func TestFlowEviction(t *testing.T) {
 // without a word.
 func TestFlowsAreToldOnce(t *testing.T) {
 	onOneCPU(t)
-	cfg := exportingConfig(ioam.ExportAggregate)
+	cfg := exportingConfig(model.ExportAggregate)
 	cfg.FlowEntries = 4
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 	collect := func() (flows []Flow) {
@@ -115,7 +116,7 @@ func exportedTCP(t *testing.T, words, flags byte, payload int) []byte {
 func TestFlowCountsSegments(t *testing.T) {
 	onOneCPU(t)
 	cfg := rightConfig()
-	cfg.Namespaces[0].Export = ioam.ExportAggregate
+	cfg.Namespaces[0].Export = model.ExportAggregate
 	cfg.FlowEntries = 4
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 	const fin, headers, payload = 0x01, 40 + 20, 300
@@ -152,7 +153,7 @@ func TestFlowCountsSegments(t *testing.T) {
 // its entry is free. Without credit all of it waits for the interval's end.
 func TestFlowEnds(t *testing.T) {
 	onOneCPU(t)
-	cfg := exportingConfig(ioam.ExportAggregate)
+	cfg := exportingConfig(model.ExportAggregate)
 	cfg.FlowEntries, cfg.ExportLimit = 4, 100
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 	const ack, finAck, rst = 0x10, 0x11, 0x04
@@ -216,7 +217,7 @@ func TestFlowEnds(t *testing.T) {
 func TestFlowBeginsAnew(t *testing.T) {
 	onOneCPU(t)
 	cfg := rightConfig()
-	cfg.Namespaces[0].Export = ioam.ExportAggregate
+	cfg.Namespaces[0].Export = model.ExportAggregate
 	cfg.FlowEntries, cfg.ExportLimit = 4, 1
 	for _, test := range []struct {
 		name          string
@@ -253,7 +254,7 @@ func TestFlowOverCPUs(t *testing.T) {
 	cpus := onOneCPU(t)
 	first, last := cpus[0], cpus[len(cpus)-1]
 	cfg := rightConfig()
-	cfg.Namespaces[0].Export = ioam.ExportAggregate
+	cfg.Namespaces[0].Export = model.ExportAggregate
 	cfg.FlowEntries, cfg.ExportLimit = 4, 1
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 	number := uint32(100)
@@ -303,7 +304,7 @@ func numberedPacket(t *testing.T, n uint32) []byte {
 // of them is told.
 func TestFlowsOfKilledAgent(t *testing.T) {
 	cpus := onOneCPU(t)
-	cfg := exportingConfig(ioam.ExportAggregate)
+	cfg := exportingConfig(model.ExportAggregate)
 	cfg.FlowEntries = 4
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 	const before = 1000

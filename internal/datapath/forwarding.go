@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // defaultNextHops is how many destinations each CPU remembers: a mebibyte.
@@ -182,10 +182,10 @@ func monotonic() (uint64, error) {
 
 // Entrances are the interfaces whose packets are forwarded without the stack
 // where that can be done.
-func (f *Forwarding) Entrances() map[ioam.IfIndex]Entrance {
+func (f *Forwarding) Entrances() map[model.IfIndex]Entrance {
 	f.datapath.mu.Lock()
 	defer f.datapath.mu.Unlock()
-	out := make(map[ioam.IfIndex]Entrance)
+	out := make(map[model.IfIndex]Entrance)
 	for index, s := range f.datapath.served {
 		if s.ingress != nil && s.device.fastIn(s.ingress.mode) {
 			out[index] = Entrance{Address: s.device.address, InTC: s.ingress.mode != AttachXDP}
@@ -195,7 +195,7 @@ func (f *Forwarding) Entrances() map[ioam.IfIndex]Entrance {
 }
 
 // SetDevices names the interfaces that can send what XDP redirects to them.
-func (f *Forwarding) SetDevices(indexes []ioam.IfIndex) error {
+func (f *Forwarding) SetDevices(indexes []model.IfIndex) error {
 	wanted := make(map[uint32]bool, len(indexes))
 	for _, index := range indexes {
 		wanted[uint32(index)] = true
@@ -225,7 +225,7 @@ func (f *Forwarding) SetDevices(indexes []ioam.IfIndex) error {
 // Neighbour is a next hop that packets are sent to past the stack.
 type Neighbour struct {
 	Address   netip.Addr
-	Interface ioam.IfIndex
+	Interface model.IfIndex
 }
 
 // Neighbours lists those that were sent to within the given time, to the
@@ -243,7 +243,7 @@ func (f *Forwarding) Neighbours(within time.Duration) ([]Neighbour, error) {
 		if uint32(now>>20)-used > uint32(within>>20) {
 			continue
 		}
-		out = append(out, Neighbour{Address: addressOf(key.Address), Interface: ioam.IfIndex(key.Ifindex)})
+		out = append(out, Neighbour{Address: addressOf(key.Address), Interface: model.IfIndex(key.Ifindex)})
 	}
 	if err := it.Err(); err != nil && !errors.Is(err, ebpf.ErrIterationAborted) {
 		return nil, fmt.Errorf("list the neighbours in use: %w", err)

@@ -19,14 +19,15 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/reference"
 )
 
 // The router of these tests: packets arrive at one interface, and what is for
 // 2001:db8:2::/47 leaves by the other one.
 const (
-	arrivalIndex   = ioam.IfIndex(1011)
-	departureIndex = ioam.IfIndex(1012)
+	arrivalIndex   = model.IfIndex(1011)
+	departureIndex = model.IfIndex(1012)
 	departureMTU   = 600
 )
 
@@ -50,7 +51,7 @@ func enterRouter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	addLink := func(name string, index ioam.IfIndex, address net.HardwareAddr, mtu int) netlink.Link {
+	addLink := func(name string, index model.IfIndex, address net.HardwareAddr, mtu int) netlink.Link {
 		link := &netlink.Veth{
 			LinkAttrs: netlink.LinkAttrs{Name: name, Index: int(index), HardwareAddr: address, MTU: mtu},
 			PeerName:  name + "-peer",
@@ -106,7 +107,7 @@ func (p *programs) routes(t *testing.T, routing Routing, silent time.Duration) {
 		}
 	}
 	p.hear()
-	if err := f.SetDevices([]ioam.IfIndex{arrivalIndex, departureIndex}); err != nil {
+	if err := f.SetDevices([]model.IfIndex{arrivalIndex, departureIndex}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -165,9 +166,9 @@ func TestBeats(t *testing.T) {
 
 // forwardable restates which packets go on without the stack, given what the
 // ingress core made of them (docs/data-plane.md, "Fast forwarding").
-func forwardable(cfg ioam.NodeConfig, routing Routing, arrived []byte, after ioam.Result, completes bool) bool {
+func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after reference.Result, completes bool) bool {
 	frame := after.Data
-	if after.Verdict == ioam.Drop || len(frame) < 14+40 || !bytes.Equal(frame[:6], arrivalAddress) ||
+	if after.Verdict == reference.Drop || len(frame) < 14+40 || !bytes.Equal(frame[:6], arrivalAddress) ||
 		frame[12] != 0x86 || frame[13] != 0xdd || frame[14]>>4 != 6 {
 		return false
 	}
@@ -192,7 +193,7 @@ func forwardable(cfg ioam.NodeConfig, routing Routing, arrived []byte, after ioa
 	if routing.Key == RouteByPorts && slices.Contains(extensions, upper) {
 		return false // only the stack looks for ports there
 	}
-	if next != 0 && slices.Contains(extensions, next) && cfg.Interfaces[1].Roles&ioam.RoleEgress == 0 {
+	if next != 0 && slices.Contains(extensions, next) && cfg.Interfaces[1].Roles&model.RoleEgress == 0 {
 		return false // the edge looks what the header hides
 	}
 	if next == 58 && (len(ip) == 40 || ip[40] != 128 && ip[40] != 129) {
@@ -202,11 +203,11 @@ func forwardable(cfg ioam.NodeConfig, routing Routing, arrived []byte, after ioa
 		return false // routes have smaller MTUs here than the link, the only one that the egress hook sees
 	}
 	if next != 0 {
-		return (after.Outcome < ioam.OutcomeDecapFailed || after.Outcome > ioam.OutcomeDecapRefusedInner) && after.Outcome != ioam.OutcomeMalformedTunnel
+		return (after.Outcome < model.OutcomeDecapFailed || after.Outcome > model.OutcomeDecapRefusedInner) && after.Outcome != model.OutcomeMalformedTunnel
 	}
 	switch after.Outcome {
-	case ioam.OutcomeOptionUnsupported, ioam.OutcomeNamespaceUnknown, ioam.OutcomeOverflowSet,
-		ioam.OutcomeDirectExport, ioam.OutcomeTraceFilled, ioam.OutcomeTraceOverflow:
+	case model.OutcomeOptionUnsupported, model.OutcomeNamespaceUnknown, model.OutcomeOverflowSet,
+		model.OutcomeDirectExport, model.OutcomeTraceFilled, model.OutcomeTraceOverflow:
 	default:
 		return false
 	}
@@ -222,11 +223,11 @@ func forwardable(cfg ioam.NodeConfig, routing Routing, arrived []byte, after ioa
 		}
 		at += 2 + int(header[at+1])
 	}
-	return !completes || cfg.Interfaces[1].Roles&ioam.RoleEgress != 0
+	return !completes || cfg.Interfaces[1].Roles&model.RoleEgress != 0
 }
 
 // largestInsertion is the most that encapsulations add; 0: there is none.
-func largestInsertion(cfg ioam.NodeConfig) (most int) {
+func largestInsertion(cfg model.NodeConfig) (most int) {
 	for _, e := range cfg.Encapsulations {
 		most = max(most, e.Insertion())
 	}
@@ -237,7 +238,7 @@ func largestInsertion(cfg ioam.NodeConfig) (most int) {
 func longest(routing Routing) int { return min(departureMTU, int(routing.MTU)) }
 
 // fastArrival lets the interface of arrival forward fast.
-func fastArrival(i ioam.IfIndex) device {
+func fastArrival(i model.IfIndex) device {
 	return device{linkHeader: 14, fast: i == arrivalIndex, address: [6]byte(arrivalAddress)}
 }
 
@@ -269,7 +270,7 @@ func TestForwardingAgreement(t *testing.T) {
 			cfg.Encapsulations[i].Interface = departureIndex
 		}
 		if len(cfg.Encapsulations) == 0 && g.IntN(3) == 0 {
-			cfg.Interfaces[1].Roles = ioam.RoleIngress
+			cfg.Interfaces[1].Roles = model.RoleIngress
 		}
 		if err := cfg.Validate(); err != nil {
 			t.Fatal(err)
@@ -300,9 +301,9 @@ func TestForwardingAgreement(t *testing.T) {
 }
 
 // agreeForwarding compares one program with the reference node and a router.
-func agreeForwarding(t *testing.T, cfg ioam.NodeConfig, routing Routing, p *programs, program *ebpf.Program, g generator) (redirected int) {
+func agreeForwarding(t *testing.T, cfg model.NodeConfig, routing Routing, p *programs, program *ebpf.Program, g generator) (redirected int) {
 	t.Helper()
-	node, err := ioam.NewNode(cfg)
+	node, err := reference.NewNode(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,12 +328,12 @@ func agreeForwarding(t *testing.T, cfg ioam.NodeConfig, routing Routing, p *prog
 			copy(frame[14+24:], addresses[1+g.IntN(2)].AsSlice())
 			frame[14+7] = 64
 		}
-		in := ioam.Frame{Data: frame, Interface: arrivalIndex, Time: fixedTime}
+		in := reference.Frame{Data: frame, Interface: arrivalIndex, Time: fixedTime}
 		after := node.Ingress(in)
 		expected, forward := after.Data, !mayHaveSum && forwardable(cfg, routing, frame, after, isXDP)
 		if forward {
 			in.Data, in.Interface, in.Ingress = routed(after.Data), departureIndex, arrivalIndex
-			if isXDP && after.Outcome != ioam.OutcomeTraceFilled {
+			if isXDP && after.Outcome != model.OutcomeTraceFilled {
 				growth := len(always.Egress(in).Data) - len(after.Data)
 				forward = growth <= 0 || len(after.Data)-14+growth <= longest(routing) && growth <= room+seen*(len(frame)-len(after.Data))
 			}
@@ -377,10 +378,10 @@ func routed(frame []byte) []byte {
 
 // afterFill is the node at egress of what it forwards in one go: nothing that
 // was inside a tunnel comes by with a header, so it is known to have filled it.
-func afterFill(t *testing.T, cfg ioam.NodeConfig) *ioam.Node {
+func afterFill(t *testing.T, cfg model.NodeConfig) *reference.Node {
 	t.Helper()
 	cfg.Decapsulations = nil
-	node, err := ioam.NewNode(cfg)
+	node, err := reference.NewNode(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,13 +390,13 @@ func afterFill(t *testing.T, cfg ioam.NodeConfig) *ioam.Node {
 }
 
 // everyPacket is a node that encapsulates whatever matches.
-func everyPacket(t *testing.T, cfg ioam.NodeConfig) *ioam.Node {
+func everyPacket(t *testing.T, cfg model.NodeConfig) *reference.Node {
 	t.Helper()
 	cfg.Encapsulations = slices.Clone(cfg.Encapsulations)
 	for i := range cfg.Encapsulations {
-		cfg.Encapsulations[i].Frequency = ioam.Frequency{}
+		cfg.Encapsulations[i].Frequency = model.Frequency{}
 	}
-	node, err := ioam.NewNode(cfg)
+	node, err := reference.NewNode(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

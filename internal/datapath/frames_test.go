@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -310,46 +311,46 @@ func (g generator) traceType() ioam.TraceType {
 }
 
 // config is a random configuration of interfaces 1 and 2 over the same pools.
-func (g generator) config() ioam.NodeConfig {
-	cfg := ioam.NodeConfig{
+func (g generator) config() model.NodeConfig {
+	cfg := model.NodeConfig{
 		ID: 2, IDWide: 22222222,
 		TimestampFormat: ioam.TimestampFormat(g.IntN(3)),
-		Compatibility:   ioam.Compatibility(g.IntN(2)),
-		Interfaces: []ioam.Interface{
-			{Index: 1, Name: "eth0", ID: 201, IDWide: 201201, Roles: ioam.Role(g.IntN(4)), Boundary: ioam.Boundary(g.IntN(3)), MTU: 65536},
-			{Index: 2, Name: "eth1", ID: 202, IDWide: 202202, Roles: ioam.RoleIngress | ioam.RoleEgress, MTU: 65536},
+		Compatibility:   model.Compatibility(g.IntN(2)),
+		Interfaces: []model.Interface{
+			{Index: 1, Name: "eth0", ID: 201, IDWide: 201201, Roles: model.Role(g.IntN(4)), Boundary: model.Boundary(g.IntN(3)), MTU: 65536},
+			{Index: 2, Name: "eth1", ID: 202, IDWide: 202202, Roles: model.RoleIngress | model.RoleEgress, MTU: 65536},
 		},
 	}
-	if cfg.Compatibility == ioam.CompatibilityMainline {
+	if cfg.Compatibility == model.CompatibilityMainline {
 		cfg.TimestampFormat = ioam.TimestampPOSIX
 	}
 	if g.IntN(3) > 0 {
-		cfg.Interfaces[0].Roles = ioam.RoleIngress | ioam.RoleEgress
+		cfg.Interfaces[0].Roles = model.RoleIngress | model.RoleEgress
 	}
 	if g.IntN(3) > 0 {
-		cfg.Masters = []ioam.Master{{Index: 8, ID: 208, IDWide: 208208, Roles: ioam.Role(g.IntN(4)) | ioam.RoleIngress}}
+		cfg.Masters = []model.Master{{Index: 8, ID: 208, IDWide: 208208, Roles: model.Role(g.IntN(4)) | model.RoleIngress}}
 	}
 	for _, id := range namespaceIDs[1:4] {
-		ns := ioam.Namespace{ID: ioam.NamespaceID(id), Data: g.Uint32(), DataWide: g.Uint64(), Remove: g.IntN(4) == 0}
-		if ns.Export = ioam.ExportMode(g.IntN(4)); ns.Export == ioam.ExportSample {
+		ns := model.Namespace{ID: ioam.NamespaceID(id), Data: g.Uint32(), DataWide: g.Uint64(), Remove: g.IntN(4) == 0}
+		if ns.Export = model.ExportMode(g.IntN(4)); ns.Export == model.ExportSample {
 			ns.Sample = 1 + g.Uint32N(3)
 		}
 		if g.IntN(2) == 0 {
-			ns.Schema = &ioam.Schema{ID: 777, Data: g.bytes(1 + g.IntN(30))}
+			ns.Schema = &model.Schema{ID: 777, Data: g.bytes(1 + g.IntN(30))}
 		}
 		cfg.Namespaces = append(cfg.Namespaces, ns)
 	}
-	cfg.FlowSeed, cfg.ExportLimit, cfg.ExportRate, cfg.FlowEntries = g.Uint64(), 1, ioam.MaxExportRate, 16384
+	cfg.FlowSeed, cfg.ExportLimit, cfg.ExportRate, cfg.FlowEntries = g.Uint64(), 1, model.MaxExportRate, 16384
 	if g.IntN(2) == 0 {
-		cfg.Collectors = []ioam.Collector{{Address: addresses[2], Port: 10, Protocol: 17}, {Address: addresses[1], Port: 9, Protocol: 6}}
+		cfg.Collectors = []model.Collector{{Address: addresses[2], Port: 10, Protocol: 17}, {Address: addresses[1], Port: 9, Protocol: 6}}
 	}
 	if g.IntN(2) == 0 {
-		cfg.Decapsulations = []ioam.Decapsulation{g.decapsulation(addresses[3]), g.decapsulation(addresses[1])}[:1+g.IntN(2)]
+		cfg.Decapsulations = []model.Decapsulation{g.decapsulation(addresses[3]), g.decapsulation(addresses[1])}[:1+g.IntN(2)]
 	}
 	if g.IntN(2) == 0 {
 		cfg.TunnelDestinations = addresses[:4][:1+g.IntN(3)]
 	}
-	if cfg.Interfaces[0].Roles&ioam.RoleEgress != 0 {
+	if cfg.Interfaces[0].Roles&model.RoleEgress != 0 {
 		for i := range []int{0, 1, 3, 12}[g.IntN(4)] {
 			cfg.Encapsulations = append(cfg.Encapsulations, g.encapsulation(i, cfg))
 		}
@@ -358,21 +359,21 @@ func (g generator) config() ioam.NodeConfig {
 }
 
 // decapsulation takes packets of any source, or of some.
-func (g generator) decapsulation(end netip.Addr) ioam.Decapsulation {
-	d := ioam.Decapsulation{TunnelDestination: end, Bare: g.IntN(2) == 0}
+func (g generator) decapsulation(end netip.Addr) model.Decapsulation {
+	d := model.Decapsulation{TunnelDestination: end, Bare: g.IntN(2) == 0}
 	for range max(g.IntN(6)-2, 0) {
 		d.Sources = append(d.Sources, netip.PrefixFrom(addresses[g.IntN(4)], []int{48, 64, 127, 128}[g.IntN(4)]).Masked())
 	}
 	return d
 }
 
-func (g generator) encapsulation(number int, cfg ioam.NodeConfig) ioam.Encapsulation {
+func (g generator) encapsulation(number int, cfg model.NodeConfig) model.Encapsulation {
 	namespaces := cfg.Namespaces
-	e := ioam.Encapsulation{
-		Name: string(rune('a' + number)), Interface: 1, Mode: ioam.Mode(g.IntN(3)),
+	e := model.Encapsulation{
+		Name: string(rune('a' + number)), Interface: 1, Mode: model.Mode(g.IntN(3)),
 		TunnelSource: addresses[0], TunnelDestination: addresses[3],
 	}
-	if e.Mode == ioam.ModeInline {
+	if e.Mode == model.ModeInline {
 		e.TunnelSource, e.TunnelDestination = netip.Addr{}, netip.Addr{}
 	}
 	if g.IntN(3) == 0 {
@@ -393,10 +394,10 @@ func (g generator) encapsulation(number int, cfg ioam.NodeConfig) ioam.Encapsula
 	}
 	carriesPorts := e.Match.NextHeader == nil || *e.Match.NextHeader == 6 || *e.Match.NextHeader == 17
 	if carriesPorts && g.IntN(4) == 0 {
-		e.Match.SourcePort = &ioam.PortRange{From: 4240, To: uint16(4240 + g.IntN(3))}
+		e.Match.SourcePort = &model.PortRange{From: 4240, To: uint16(4240 + g.IntN(3))}
 	}
 	if carriesPorts && g.IntN(4) == 0 {
-		e.Match.DestinationPort = &ioam.PortRange{From: 9, To: uint16(9 + g.IntN(3))}
+		e.Match.DestinationPort = &model.PortRange{From: 9, To: uint16(9 + g.IntN(3))}
 	}
 	if g.IntN(4) == 0 {
 		class := uint8(g.IntN(4))
@@ -407,7 +408,7 @@ func (g generator) encapsulation(number int, cfg ioam.NodeConfig) ioam.Encapsula
 		e.Match.FlowLabel = &label
 	}
 	if g.IntN(3) == 0 {
-		e.Frequency = ioam.Frequency{K: uint32(1 + g.IntN(3)), N: uint32(3 + g.IntN(4))}
+		e.Frequency = model.Frequency{K: uint32(1 + g.IntN(3)), N: uint32(3 + g.IntN(4))}
 	}
 	if g.IntN(4) == 0 {
 		e.Flows = 1 + g.Uint32N(3)
@@ -422,7 +423,7 @@ func (g generator) encapsulation(number int, cfg ioam.NodeConfig) ioam.Encapsula
 			if i < len(namespaces) {
 				id = namespaces[i].ID
 			}
-			e.Options = append(e.Options, ioam.InsertedOption{DirectExport: g.insertedExport(id, e.Flows)})
+			e.Options = append(e.Options, model.InsertedOption{DirectExport: g.insertedExport(id, e.Flows)})
 			continue
 		}
 		kind := ioam.TraceType(g.Uint32()&0xfff002) | []ioam.TraceType{0x800000, 0x400000, 2}[g.IntN(3)]
@@ -430,32 +431,32 @@ func (g generator) encapsulation(number int, cfg ioam.NodeConfig) ioam.Encapsula
 		switch rare := g.IntN(16); {
 		case rare == 0: // none of this node's
 			trace.Namespace = ioam.NamespaceID(namespaceIDs[4])
-		case rare == 1 && cfg.Compatibility == ioam.CompatibilityMainline:
+		case rare == 1 && cfg.Compatibility == model.CompatibilityMainline:
 			trace.Size = 4 + 4*g.IntN(trace.Size/4)
 		}
-		e.Options = append(e.Options, ioam.Traces(trace)...)
+		e.Options = append(e.Options, model.Traces(trace)...)
 	}
 	return e
 }
 
-func (g generator) insertedExport(ns ioam.NamespaceID, flows uint32) *ioam.DirectExportOption {
-	o := &ioam.DirectExportOption{
+func (g generator) insertedExport(ns ioam.NamespaceID, flows uint32) *model.DirectExportOption {
+	o := &model.DirectExportOption{
 		Namespace:      ns,
 		Type:           ioam.TraceType(g.Uint32()&0xfef002) | 0x400000,
 		ExtensionFlags: byte(g.IntN(4)) << 6,
-		FlowID:         ioam.FlowIDSource{Kind: ioam.FlowIDKind(g.IntN(3))},
+		FlowID:         model.FlowIDSource{Kind: model.FlowIDKind(g.IntN(3))},
 		OptionType:     []ioam.OptionType{0, ioam.OptionIOAM, ioam.OptionIOAMStatic}[g.IntN(3)],
 	}
-	if o.FlowID.Kind == ioam.FlowIDFixed {
+	if o.FlowID.Kind == model.FlowIDFixed {
 		if o.FlowID.Fixed = g.Uint32(); flows > 1 {
-			o.FlowID = ioam.FlowIDSource{}
+			o.FlowID = model.FlowIDSource{}
 		}
 	}
 	return o
 }
 
 // option is a trace that holds this node's own data, and perhaps others'.
-func (g generator) option(ns ioam.Namespace, kind ioam.TraceType, largest int) ioam.TraceOption {
+func (g generator) option(ns model.Namespace, kind ioam.TraceType, largest int) model.TraceOption {
 	own := 4 * kind.NodeLen()
 	if kind.HasSnapshot() {
 		own += len(snapshot(ns.Schema))
@@ -463,5 +464,5 @@ func (g generator) option(ns ioam.Namespace, kind ioam.TraceType, largest int) i
 	if own > largest {
 		kind, own = 0x800000, 4
 	}
-	return ioam.TraceOption{Namespace: ns.ID, Type: kind, Size: own + 4*g.IntN((largest-own)/4+1)}
+	return model.TraceOption{Namespace: ns.ID, Type: kind, Size: own + 4*g.IntN((largest-own)/4+1)}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // TestFrequencyBlockPassed finds a CPU's numbers past the end of their block, as
@@ -15,7 +15,7 @@ import (
 // the next packet takes a new block rather than count on by itself for ever.
 func TestFrequencyBlockPassed(t *testing.T) {
 	onOneCPU(t)
-	cfg := exportingConfig(ioam.ExportEvery)
+	cfg := exportingConfig(model.ExportEvery)
 	cfg.Encapsulations[0].Frequency.K, cfg.Encapsulations[0].Frequency.N = 1, 2
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 	const block = uint64(abiFrequencyBoundFREQUENCY_BLOCK)

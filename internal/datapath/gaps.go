@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -115,7 +116,7 @@ func (s sharing) byOthers(flow uint64, since, now flowTicks) bool {
 // misses says whether a flow's numbers can be missing: there are some, and they
 // are not this node's own.
 func misses(key *abiFlowKey) bool {
-	return uint8(key.Type)&ioam.ExtensionSequence != 0 && ioam.ExportRole(key.Role) != ioam.RoleEncapsulating
+	return uint8(key.Type)&ioam.ExtensionSequence != 0 && model.ExportRole(key.Role) != model.RoleEncapsulating
 }
 
 func (g *flowGaps) flow(key *abiFlowKey) uint64 { return maphash.Comparable(g.seed, *key) | 1 }

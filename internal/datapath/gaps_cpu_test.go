@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -33,7 +34,7 @@ func TestFlowEndsOnOneOfTwoCPUs(t *testing.T) {
 	cpus := onOneCPU(t)
 	first, last := cpus[0], cpus[len(cpus)-1]
 	cfg := rightConfig()
-	cfg.Namespaces[0].Export = ioam.ExportAggregate
+	cfg.Namespaces[0].Export = model.ExportAggregate
 	cfg.FlowEntries, cfg.ExportLimit = 4, 1
 	const packets = 100
 	for _, end := range []byte{0x01, 0x04} { // FIN, RST
@@ -75,8 +76,8 @@ func TestRandomFlowsOnSeveralCPUs(t *testing.T) {
 	for seed := range uint64(24) {
 		r := rand.New(rand.NewPCG(11, seed))
 		cfg := rightConfig()
-		cfg.Namespaces[0].Export = ioam.ExportAggregate
-		cfg.FlowEntries, cfg.ExportLimit, cfg.ExportRate = 4, 1000, ioam.MaxExportRate
+		cfg.Namespaces[0].Export = model.ExportAggregate
+		cfg.FlowEntries, cfg.ExportLimit, cfg.ExportRate = 4, 1000, model.MaxExportRate
 		run := &randomRun{
 			t: t, r: r, cpus: cpus, p: loadPrograms(t, cfg, 1, fixedTime, hookEgressTC),
 			others: []int{0, 0, 6}[seed%3], refusing: seed%4 == 3, sharing: seed%5 == 4,

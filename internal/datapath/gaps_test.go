@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -130,7 +131,7 @@ func TestGapsOfRandomFlows(t *testing.T) {
 		list, lost := deliveries(r, []uint32{0, 1<<32 - 500, 70_000}[r.IntN(3)], 200+r.IntN(3000), cpus, depth, loss)
 		g := newFlowGaps()
 		s := &simulated{epoch: 1, now: newFlowTime().ticks, parts: map[int]*simulatedPart{}}
-		s.key.Role, s.key.Type, s.key.FlowId = uint8(ioam.RoleTransit), uint32(ioam.ExtensionFlowID|ioam.ExtensionSequence), 5
+		s.key.Role, s.key.Type, s.key.FlowId = uint8(model.RoleTransit), uint32(ioam.ExtensionFlowID|ioam.ExtensionSequence), 5
 		packets, missing, at := uint64(0), uint64(0), 0
 		evicting, interval := r.IntN(2)*r.IntN(100), 1+r.IntN(len(list))
 		step := func(until int) {
@@ -237,13 +238,13 @@ func TestGapsThatCannotBeKnown(t *testing.T) {
 			sums.merge(&key, part(1, 0, 9, 7, func(t *abiFlowTotals) { t.Strays = 2 }))
 		}, never, told{1, true}},
 		{"the node that numbers", func(_ *flowGaps, key abiFlowKey, sums *flowSums) {
-			key.Role = uint8(ioam.RoleEncapsulating)
+			key.Role = uint8(model.RoleEncapsulating)
 			sums.merge(&key, part(1, 0, 9, 7))
 		}, never, told{0, true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g, sums := newFlowGaps(), newFlowSums()
-			key := abiFlowKey{Role: uint8(ioam.RoleTransit), NamespaceId: 123, FlowId: 5, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
+			key := abiFlowKey{Role: uint8(model.RoleTransit), NamespaceId: 123, FlowId: 5, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
 			test.do(g, key, sums)
 			g.take(1, sums)
 			first := sums.order[0]
@@ -260,7 +261,7 @@ func TestGapsThatCannotBeKnown(t *testing.T) {
 func TestGapsAreBounded(t *testing.T) {
 	g := newFlowGaps()
 	key := func(i uint32) abiFlowKey {
-		return abiFlowKey{Role: uint8(ioam.RoleTransit), FlowId: i, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
+		return abiFlowKey{Role: uint8(model.RoleTransit), FlowId: i, Type: uint32(ioam.ExtensionFlowID | ioam.ExtensionSequence)}
 	}
 	unsure := 0
 	for i := range uint32(3 * leastKept) {

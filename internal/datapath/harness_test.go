@@ -11,7 +11,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/reference"
 )
 
 // fixedTime is what the programs of a test read instead of the clock.
@@ -33,13 +34,13 @@ type programs struct {
 	hear     func() // of the agent that watches routes; set by routes
 }
 
-func loadPrograms(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, clock int64, hooks ...hook) *programs {
+func loadPrograms(t testing.TB, cfg model.NodeConfig, index model.IfIndex, clock int64, hooks ...hook) *programs {
 	t.Helper()
 	return loadProgramsOn(t, cfg, index, ethernet, clock, hooks...)
 }
 
 // loadProgramsOn loads them for interfaces of certain devices.
-func loadProgramsOn(t testing.TB, cfg ioam.NodeConfig, index ioam.IfIndex, devices func(ioam.IfIndex) device, clock int64, hooks ...hook) *programs {
+func loadProgramsOn(t testing.TB, cfg model.NodeConfig, index model.IfIndex, devices func(model.IfIndex) device, clock int64, hooks ...hook) *programs {
 	t.Helper()
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Fatal(err)
@@ -203,7 +204,7 @@ type skb struct {
 }
 
 // run gives a frame to a program; the verdict is the program's own number.
-func run(t testing.TB, program *ebpf.Program, frame []byte, arrived ioam.IfIndex) (uint32, []byte) {
+func run(t testing.TB, program *ebpf.Program, frame []byte, arrived model.IfIndex) (uint32, []byte) {
 	t.Helper()
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+1024)}
 	if program.Type() == ebpf.SchedCLS {
@@ -224,7 +225,7 @@ func dropped(program *ebpf.Program, verdict uint32) bool {
 	return verdict == 2
 }
 
-func sameRecord(a Record, b *ioam.Record) bool {
+func sameRecord(a Record, b *reference.Record) bool {
 	return b != nil && a.Time.Equal(time.Unix(0, b.Time).Add(-taiUTC)) && a.Interface == b.Interface &&
 		a.Outcome == b.Outcome && a.Length == b.Length && bytes.Equal(a.Packet, b.Packet) &&
 		bytes.Equal(a.Header, b.Header)

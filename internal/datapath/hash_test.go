@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 func TestPerfectHash(t *testing.T) {
@@ -29,7 +29,7 @@ func TestPerfectHash(t *testing.T) {
 			t.Errorf("%d keys need a table of %d", len(keys), h.size())
 		}
 	}
-	for _, count := range []int{0, 1, 2, 3, 9, 100, 1000, ioam.MaxNamespaces} {
+	for _, count := range []int{0, 1, 2, 3, 9, 100, 1000, model.MaxNamespaces} {
 		ids := make([]uint32, count)
 		for i, id := range random.Perm(1 << 16)[:count] {
 			ids[i] = uint32(id)
@@ -37,7 +37,7 @@ func TestPerfectHash(t *testing.T) {
 		check(ids, max(16, min(count*count, 1<<16)))
 	}
 	for range 20 {
-		indexes := make([]uint32, ioam.MaxInterfaces)
+		indexes := make([]uint32, model.MaxInterfaces)
 		for i := range indexes {
 			indexes[i] = random.Uint32()
 		}

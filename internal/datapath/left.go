@@ -16,25 +16,25 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 const interfacePrefix = "interface_"
 
 // pinnedInterfaces are the interfaces that have pins.
-func pinnedInterfaces(pinPath string) ([]ioam.IfIndex, error) {
+func pinnedInterfaces(pinPath string) ([]model.IfIndex, error) {
 	entries, err := os.ReadDir(pinPath)
 	if err != nil {
 		return nil, fmt.Errorf("read the pins: %w", err)
 	}
-	var list []ioam.IfIndex
+	var list []model.IfIndex
 	for _, entry := range entries {
 		number, ok := strings.CutPrefix(entry.Name(), interfacePrefix)
 		if !ok {
 			continue
 		}
 		if n, err := strconv.ParseUint(number, 10, 32); err == nil {
-			list = append(list, ioam.IfIndex(n))
+			list = append(list, model.IfIndex(n))
 		}
 	}
 	slices.Sort(list)

@@ -14,9 +14,9 @@ import (
 	"github.com/vishvananda/netns"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/pintest"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // TestLeft asks for what a data plane has left that nobody serves any more.
@@ -53,7 +53,7 @@ func TestLeft(t *testing.T) {
 					t.Errorf("before anything is attached: %+v", list)
 				}
 				c := configuration(index(t), mode)
-				c.Node.Decapsulations = []ioam.Decapsulation{{TunnelDestination: ends[1]}, {TunnelDestination: ends[0]}}
+				c.Node.Decapsulations = []model.Decapsulation{{TunnelDestination: ends[1]}, {TunnelDestination: ends[0]}}
 				if err := d.Apply(c); err != nil {
 					return err
 				}
@@ -89,7 +89,7 @@ func TestNothingIsLeftOnAnInterfaceThatIsGone(t *testing.T) {
 			return err
 		}
 		c := configuration(index(t), datapath.AttachAuto)
-		c.Node.Decapsulations = []ioam.Decapsulation{{TunnelDestination: netip.MustParseAddr("2001:db8:3::1")}}
+		c.Node.Decapsulations = []model.Decapsulation{{TunnelDestination: netip.MustParseAddr("2001:db8:3::1")}}
 		if err := d.Apply(c); err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // TestFrequencyAcrossCPUs wants k/n to be exact when all CPUs send at once, but
@@ -25,9 +25,9 @@ func TestFrequencyAcrossCPUs(t *testing.T) {
 
 func testFrequencyAcrossCPUs(t *testing.T, each, left int) {
 	cfg := rightConfig()
-	cfg.Encapsulations = []ioam.Encapsulation{{
-		Name: "some", Interface: 1, Mode: ioam.ModeInline, Frequency: ioam.Frequency{K: 3, N: 7},
-		Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
+	cfg.Encapsulations = []model.Encapsulation{{
+		Name: "some", Interface: 1, Mode: model.ModeInline, Frequency: model.Frequency{K: 3, N: 7},
+		Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
 	}}
 	p := loadPrograms(t, cfg, 1, 0, hookEgressTC)
 	plain := stripped(rightPacket())
@@ -53,8 +53,8 @@ func testFrequencyAcrossCPUs(t *testing.T, each, left int) {
 	}
 	wait.Wait()
 	got := moved(before, p.snapshotCounters(t))
-	inserted := got[abiCounterCOUNTER_EGRESS+abiCounter(ioam.OutcomeEncapInserted)]
-	skipped := got[abiCounterCOUNTER_EGRESS+abiCounter(ioam.OutcomeEncapNotSelected)]
+	inserted := got[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapInserted)]
+	skipped := got[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapNotSelected)]
 	least, most := cpus*(each-left)*3/7-cpus, cpus*(each+left)*3/7+cpus
 	if left == 0 {
 		least, most = least+cpus, most-cpus
@@ -102,11 +102,11 @@ func TestNobodyReads(t *testing.T) {
 // when the next generation has it under the same name.
 func TestFrequencySurvives(t *testing.T) {
 	cfg := rightConfig()
-	encapsulation := func(name string) ioam.Encapsulation {
-		return ioam.Encapsulation{Name: name, Interface: 1, Mode: ioam.ModeInline, Frequency: ioam.Frequency{K: 1, N: 2},
-			Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24})}
+	encapsulation := func(name string) model.Encapsulation {
+		return model.Encapsulation{Name: name, Interface: 1, Mode: model.ModeInline, Frequency: model.Frequency{K: 1, N: 2},
+			Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24})}
 	}
-	cfg.Encapsulations = []ioam.Encapsulation{encapsulation("a"), encapsulation("b")}
+	cfg.Encapsulations = []model.Encapsulation{encapsulation("a"), encapsulation("b")}
 	p := loadPrograms(t, cfg, 1, 0, hookEgressTC)
 	slots := func(names ...string) (out []uint32, stale []uint32) {
 		g := &generation{owners: names, encapsulations: make([]abiEncapsulation, len(names))}
@@ -140,7 +140,7 @@ func TestFrequencySurvives(t *testing.T) {
 func TestFrequencySlots(t *testing.T) {
 	p := loadPrograms(t, rightConfig(), 1, 0)
 	generationOf := func(prefix string, n uint32) *generation {
-		g := &generation{encapsulations: make([]abiEncapsulation, ioam.MaxEncapsulations)}
+		g := &generation{encapsulations: make([]abiEncapsulation, model.MaxEncapsulations)}
 		for i := range g.encapsulations {
 			g.owners = append(g.owners, fmt.Sprint(prefix, i))
 			g.encapsulations[i].FrequencyK, g.encapsulations[i].FrequencyN = 1, n
@@ -156,7 +156,7 @@ func TestFrequencySlots(t *testing.T) {
 	}
 	for _, prefix := range []string{"a", "b", "c"} {
 		stale, fresh, err := generationOf(prefix, 2).assignFrequencies(p.maps)
-		if err != nil || len(fresh) != ioam.MaxEncapsulations {
+		if err != nil || len(fresh) != model.MaxEncapsulations {
 			t.Fatalf("%d fresh slots, %v", len(fresh), err)
 		}
 		for _, slot := range fresh { // an encapsulation begins at its own first number

@@ -14,7 +14,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // The right packet of the tables: Ethernet, IPv6, a Hop-by-Hop header with one
@@ -46,26 +46,26 @@ func rightPacket() []byte {
 	return append(f, 0, 16, 0, 0, 'w', 'a', 'y', 'm', 'a', 'r', 'k', '.')
 }
 
-func rightConfig() ioam.NodeConfig {
-	both := ioam.RoleIngress | ioam.RoleEgress
-	return ioam.NodeConfig{
+func rightConfig() model.NodeConfig {
+	both := model.RoleIngress | model.RoleEgress
+	return model.NodeConfig{
 		ID: 2, IDWide: 22222222,
-		Interfaces: []ioam.Interface{
+		Interfaces: []model.Interface{
 			{Index: 1, Name: "eth0", ID: 201, IDWide: 201201, Roles: both, MTU: 65536},
 			{Index: 2, Name: "eth1", ID: 202, IDWide: 202202, Roles: both, MTU: 65536},
 			{Index: 3, Name: "edge", ID: 203, IDWide: 203203, MTU: 65536},
 		},
-		Namespaces: []ioam.Namespace{{ID: 123}, {ID: 7, Remove: true}},
+		Namespaces: []model.Namespace{{ID: 123}, {ID: 7, Remove: true}},
 	}
 }
 
 // mutation is the right packet with one thing changed.
 type mutation struct {
 	name    string
-	on      ioam.IfIndex // 1 when zero
-	config  func(*ioam.NodeConfig)
+	on      model.IfIndex // 1 when zero
+	config  func(*model.NodeConfig)
 	change  func(f []byte) []byte
-	outcome ioam.Outcome
+	outcome model.Outcome
 	drop    bool
 	want    func(f []byte) []byte // the frame that goes on, from the changed one; nil = unchanged
 	records uint64
@@ -87,7 +87,7 @@ func stripped(f []byte) []byte {
 	return set(atLength, 0, 16, 17)(f)
 }
 
-func mainline(c *ioam.NodeConfig) { c.Compatibility = ioam.CompatibilityMainline }
+func mainline(c *model.NodeConfig) { c.Compatibility = model.CompatibilityMainline }
 
 // fragmentHeader is that of a packet in one fragment, before a Hop-by-Hop header.
 var fragmentHeader = []byte{0, 0, 0, 0, 0, 0, 0, 1}
@@ -110,17 +110,17 @@ func after(first byte, headers []byte) func([]byte) []byte {
 	}
 }
 
-func boundary(b ioam.Boundary) func(*ioam.NodeConfig) {
-	return func(c *ioam.NodeConfig) { c.Interfaces[2].Boundary = b }
+func boundary(b model.Boundary) func(*model.NodeConfig) {
+	return func(c *model.NodeConfig) { c.Interfaces[2].Boundary = b }
 }
 
-func decapsulating(c *ioam.NodeConfig) {
-	c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: addresses[1]}}
+func decapsulating(c *model.NodeConfig) {
+	c.Decapsulations = []model.Decapsulation{{TunnelDestination: addresses[1]}}
 }
 
 // from is decapsulating what comes from prefixes.
-func from(prefixes ...string) func(*ioam.NodeConfig) {
-	return func(c *ioam.NodeConfig) {
+func from(prefixes ...string) func(*model.NodeConfig) {
+	return func(c *model.NodeConfig) {
 		decapsulating(c)
 		c.Decapsulations[0].Bare = true
 		for _, p := range prefixes {
@@ -130,7 +130,7 @@ func from(prefixes ...string) func(*ioam.NodeConfig) {
 }
 
 // guarding knows tunnels that end elsewhere.
-func guarding(c *ioam.NodeConfig) {
+func guarding(c *model.NodeConfig) {
 	c.TunnelDestinations = []netip.Addr{addresses[3], addresses[1]}
 }
 
@@ -188,146 +188,146 @@ func tagged(tags int) func([]byte) []byte {
 }
 
 var ingressMutations = []mutation{
-	{name: "none", outcome: ioam.OutcomeTraceFilled, want: filled},
-	{name: "IPv4", change: set(atEtherType, 8, 0), outcome: ioam.OutcomeNotIPv6},
-	{name: "ARP", change: set(atEtherType, 8, 6), outcome: ioam.OutcomeNotIPv6},
-	{name: "version 4", change: set(atIPv6, 0x45), outcome: ioam.OutcomeMalformedIPv6},
-	{name: "cut in the IPv6 header", change: func(f []byte) []byte { return f[:atIPv6+39] }, outcome: ioam.OutcomeMalformedIPv6},
-	{name: "no Hop-by-Hop header", change: set(atNext, 17), outcome: ioam.OutcomeNoIOAM},
-	{name: "another option", change: set(atOption, 0x3e), outcome: ioam.OutcomeNoIOAM},
-	{name: "cut in the Hop-by-Hop header", change: func(f []byte) []byte { return f[:atUDP-1] }, outcome: ioam.OutcomeMalformedHeader},
-	{name: "payload shorter than the header", change: set(atLength, 0, 39), outcome: ioam.OutcomeMalformedHeader},
-	{name: "option beyond the header", change: set(atOption+1, 35), outcome: ioam.OutcomeMalformedHeader},
-	{name: "padding beyond the header", change: set(atHBH+3, 0xff), outcome: ioam.OutcomeMalformedHeader},
-	{name: "36 options", change: func(f []byte) []byte { clear(f[atHBH+2 : atUDP]); return f }, outcome: ioam.OutcomeMalformedTooManyOptions},
-	{name: "option not aligned", change: set(atHBH+2, 0, 0x31, 35), outcome: ioam.OutcomeMalformedAlignment},
-	{name: "option of one byte", change: set(atOption, 0x31, 1, 0, 1, 31, 0), outcome: ioam.OutcomeMalformedOptionLength},
-	{name: "trace of nine bytes", change: set(atOption, 0x31, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 23), outcome: ioam.OutcomeMalformedOptionLength},
-	{name: "NodeLen 3", change: set(atTrace+2, 0x18), outcome: ioam.OutcomeMalformedNodeLength},
-	{name: "RemainingLen 7", change: set(atTrace+3, 7), outcome: ioam.OutcomeMalformedRemainingLength},
-	{name: "mainline, RemainingLen 7", config: mainline, change: set(atTrace+3, 7), outcome: ioam.OutcomeMalformedRemainingLength, drop: true},
-	{name: "mainline, not aligned", config: mainline, change: set(atHBH+2, 0, 0x31, 35), outcome: ioam.OutcomeMalformedAlignment, drop: true},
-	{name: "incremental trace", change: set(atOption+3, 1), outcome: ioam.OutcomeOptionUnsupported},
-	{name: "DEX in 0x11", change: set(atOption, 0x11, 34, 0, 4), outcome: ioam.OutcomeDirectExport},
-	{name: "DEX in 0x31", change: set(atOption, 0x31, 34, 0, 4), outcome: ioam.OutcomeDirectExport},
-	{name: "DEX of namespace 124", change: set(atOption, 0x11, 34, 0, 4, 0, 124), outcome: ioam.OutcomeNamespaceUnknown},
-	{name: "DEX with eight extensions", change: set(atOption, 0x11, 34, 0, 4, 0, 123, 0, 0xff), outcome: ioam.OutcomeMalformedOptionLength},
-	{name: "DEX with six extensions", change: set(atOption, 0x11, 34, 0, 4, 0, 123, 0, 0x3f), outcome: ioam.OutcomeDirectExport},
-	{name: "DEX of nine bytes in 0x11", change: set(atOption, 0x11, 9, 0, 4), outcome: ioam.OutcomeNoIOAM},
-	{name: "DEX of nine bytes in 0x31", change: set(atOption, 0x31, 9, 0, 4), outcome: ioam.OutcomeMalformedOptionLength},
-	{name: "mainline, DEX of nine bytes in 0x31", config: mainline, change: set(atOption, 0x31, 9, 0, 4), outcome: ioam.OutcomeOptionUnsupported},
-	{name: "mainline, DEX of two bytes in 0x31", config: mainline, change: set(atOption, 0x31, 2, 0, 4, 1, 28), outcome: ioam.OutcomeOptionUnsupported},
-	{name: "mainline, DEX of one byte in 0x31", config: mainline, change: set(atOption, 0x31, 1, 0, 1, 31, 0), outcome: ioam.OutcomeMalformedOptionLength, drop: true},
-	{name: "mainline, DEX with eight extensions", config: mainline, change: set(atOption, 0x11, 34, 0, 4, 0, 123, 0, 0xff), outcome: ioam.OutcomeOptionUnsupported},
-	{name: "mainline, short DEX before a trace", config: mainline, change: shortExport(0x10), outcome: ioam.OutcomeTraceFilled,
+	{name: "none", outcome: model.OutcomeTraceFilled, want: filled},
+	{name: "IPv4", change: set(atEtherType, 8, 0), outcome: model.OutcomeNotIPv6},
+	{name: "ARP", change: set(atEtherType, 8, 6), outcome: model.OutcomeNotIPv6},
+	{name: "version 4", change: set(atIPv6, 0x45), outcome: model.OutcomeMalformedIPv6},
+	{name: "cut in the IPv6 header", change: func(f []byte) []byte { return f[:atIPv6+39] }, outcome: model.OutcomeMalformedIPv6},
+	{name: "no Hop-by-Hop header", change: set(atNext, 17), outcome: model.OutcomeNoIOAM},
+	{name: "another option", change: set(atOption, 0x3e), outcome: model.OutcomeNoIOAM},
+	{name: "cut in the Hop-by-Hop header", change: func(f []byte) []byte { return f[:atUDP-1] }, outcome: model.OutcomeMalformedHeader},
+	{name: "payload shorter than the header", change: set(atLength, 0, 39), outcome: model.OutcomeMalformedHeader},
+	{name: "option beyond the header", change: set(atOption+1, 35), outcome: model.OutcomeMalformedHeader},
+	{name: "padding beyond the header", change: set(atHBH+3, 0xff), outcome: model.OutcomeMalformedHeader},
+	{name: "36 options", change: func(f []byte) []byte { clear(f[atHBH+2 : atUDP]); return f }, outcome: model.OutcomeMalformedTooManyOptions},
+	{name: "option not aligned", change: set(atHBH+2, 0, 0x31, 35), outcome: model.OutcomeMalformedAlignment},
+	{name: "option of one byte", change: set(atOption, 0x31, 1, 0, 1, 31, 0), outcome: model.OutcomeMalformedOptionLength},
+	{name: "trace of nine bytes", change: set(atOption, 0x31, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 23), outcome: model.OutcomeMalformedOptionLength},
+	{name: "NodeLen 3", change: set(atTrace+2, 0x18), outcome: model.OutcomeMalformedNodeLength},
+	{name: "RemainingLen 7", change: set(atTrace+3, 7), outcome: model.OutcomeMalformedRemainingLength},
+	{name: "mainline, RemainingLen 7", config: mainline, change: set(atTrace+3, 7), outcome: model.OutcomeMalformedRemainingLength, drop: true},
+	{name: "mainline, not aligned", config: mainline, change: set(atHBH+2, 0, 0x31, 35), outcome: model.OutcomeMalformedAlignment, drop: true},
+	{name: "incremental trace", change: set(atOption+3, 1), outcome: model.OutcomeOptionUnsupported},
+	{name: "DEX in 0x11", change: set(atOption, 0x11, 34, 0, 4), outcome: model.OutcomeDirectExport},
+	{name: "DEX in 0x31", change: set(atOption, 0x31, 34, 0, 4), outcome: model.OutcomeDirectExport},
+	{name: "DEX of namespace 124", change: set(atOption, 0x11, 34, 0, 4, 0, 124), outcome: model.OutcomeNamespaceUnknown},
+	{name: "DEX with eight extensions", change: set(atOption, 0x11, 34, 0, 4, 0, 123, 0, 0xff), outcome: model.OutcomeMalformedOptionLength},
+	{name: "DEX with six extensions", change: set(atOption, 0x11, 34, 0, 4, 0, 123, 0, 0x3f), outcome: model.OutcomeDirectExport},
+	{name: "DEX of nine bytes in 0x11", change: set(atOption, 0x11, 9, 0, 4), outcome: model.OutcomeNoIOAM},
+	{name: "DEX of nine bytes in 0x31", change: set(atOption, 0x31, 9, 0, 4), outcome: model.OutcomeMalformedOptionLength},
+	{name: "mainline, DEX of nine bytes in 0x31", config: mainline, change: set(atOption, 0x31, 9, 0, 4), outcome: model.OutcomeOptionUnsupported},
+	{name: "mainline, DEX of two bytes in 0x31", config: mainline, change: set(atOption, 0x31, 2, 0, 4, 1, 28), outcome: model.OutcomeOptionUnsupported},
+	{name: "mainline, DEX of one byte in 0x31", config: mainline, change: set(atOption, 0x31, 1, 0, 1, 31, 0), outcome: model.OutcomeMalformedOptionLength, drop: true},
+	{name: "mainline, DEX with eight extensions", config: mainline, change: set(atOption, 0x11, 34, 0, 4, 0, 123, 0, 0xff), outcome: model.OutcomeOptionUnsupported},
+	{name: "mainline, short DEX before a trace", config: mainline, change: shortExport(0x10), outcome: model.OutcomeTraceFilled,
 		want: func(f []byte) []byte { return set(atData+8, 63, 0, 0, 2, 0, 201, 0xff, 0xff)(set(atTrace+8+3, 0)(f)) }},
-	{name: "mainline, short DEX before a faulty trace", config: mainline, change: shortExport(0x18), outcome: ioam.OutcomeMalformedNodeLength, drop: true},
-	{name: "DEX to be removed", change: set(atOption, 0x11, 34, 0, 4, 0, 7), outcome: ioam.OutcomeInlineRemoved, want: stripped},
-	{name: "a shim in 0x11", change: set(atOption, 0x11, 34, 1, 4), outcome: ioam.OutcomeNoIOAM},
-	{name: "namespace 124", change: set(atTrace+1, 124), outcome: ioam.OutcomeNamespaceUnknown},
-	{name: "overflow flag", change: set(atTrace+2, 0x14), outcome: ioam.OutcomeOverflowSet},
-	{name: "no room", change: set(atTrace+3, 1), outcome: ioam.OutcomeTraceOverflow, want: set(atTrace+2, 0x14)},
-	{name: "hop limit 0", change: set(atHopLimit, 0), outcome: ioam.OutcomeTraceFilled,
+	{name: "mainline, short DEX before a faulty trace", config: mainline, change: shortExport(0x18), outcome: model.OutcomeMalformedNodeLength, drop: true},
+	{name: "DEX to be removed", change: set(atOption, 0x11, 34, 0, 4, 0, 7), outcome: model.OutcomeInlineRemoved, want: stripped},
+	{name: "a shim in 0x11", change: set(atOption, 0x11, 34, 1, 4), outcome: model.OutcomeNoIOAM},
+	{name: "namespace 124", change: set(atTrace+1, 124), outcome: model.OutcomeNamespaceUnknown},
+	{name: "overflow flag", change: set(atTrace+2, 0x14), outcome: model.OutcomeOverflowSet},
+	{name: "no room", change: set(atTrace+3, 1), outcome: model.OutcomeTraceOverflow, want: set(atTrace+2, 0x14)},
+	{name: "hop limit 0", change: set(atHopLimit, 0), outcome: model.OutcomeTraceFilled,
 		want: func(f []byte) []byte { return set(atData+16, 255)(filled(f)) }},
-	{name: "edge, drop", on: 3, outcome: ioam.OutcomeBoundaryDropped, drop: true},
-	{name: "edge, ignore", on: 3, config: boundary(ioam.BoundaryIgnore), outcome: ioam.OutcomeBoundaryIgnored},
-	{name: "edge, strip", on: 3, config: boundary(ioam.BoundaryStrip), outcome: ioam.OutcomeBoundaryStripped, want: stripped},
-	{name: "edge, strip, another option too", on: 3, config: boundary(ioam.BoundaryStrip),
-		change: set(atOption, 0x31, 26, 0, 0, 0, 123, 0x10, 4, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3e, 6, 0, 0, 0, 0, 0, 0), outcome: ioam.OutcomeBoundaryStripPartial},
-	{name: "edge, 36 options", on: 3, change: func(f []byte) []byte { clear(f[atHBH+2 : atUDP]); return f }, outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, trace and 34 options", on: 3, change: traceBefore(34), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, strip, trace and 34 options", on: 3, config: boundary(ioam.BoundaryStrip), change: traceBefore(34), outcome: ioam.OutcomeMalformedTooManyOptions},
-	{name: "edge, ignore, trace and 34 options", on: 3, config: boundary(ioam.BoundaryIgnore), change: traceBefore(34), outcome: ioam.OutcomeMalformedTooManyOptions},
-	{name: "edge, cut in the Hop-by-Hop header", on: 3, change: func(f []byte) []byte { return f[:atUDP-1] }, outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, cut behind the IPv6 header", on: 3, change: func(f []byte) []byte { return f[:atHBH+1] }, outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, payload shorter than the header", on: 3, change: set(atLength, 0, 39), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, option beyond the header", on: 3, change: set(atOption+1, 35), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, no length", on: 3, change: set(atLength, 0, 0), outcome: ioam.OutcomeBoundaryDropped, drop: true},
-	{name: "edge, not aligned", on: 3, change: set(atHBH+2, 0, 0x31, 35), outcome: ioam.OutcomeBoundaryDropped, drop: true},
-	{name: "edge, two tags", on: 3, change: tagged(2), outcome: ioam.OutcomeBoundaryDropped, drop: true},
-	{name: "edge, three tags", on: 3, change: tagged(3), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, four tags", on: 3, change: tagged(4), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, another protocol behind three tags", on: 3, change: func(f []byte) []byte { return set(24, 8, 0)(tagged(3)(f)) }, outcome: ioam.OutcomeNotIPv6},
-	{name: "edge, strip, three tags", on: 3, config: boundary(ioam.BoundaryStrip), change: tagged(3), outcome: ioam.OutcomeNotIPv6},
-	{name: "three tags", change: tagged(3), outcome: ioam.OutcomeNotIPv6},
-	{name: "edge, cut in the IPv6 header", on: 3, change: func(f []byte) []byte { return f[:atIPv6+39] }, outcome: ioam.OutcomeMalformedIPv6},
-	{name: "edge, version 4", on: 3, change: set(atIPv6, 0x45), outcome: ioam.OutcomeMalformedIPv6},
-	{name: "edge, a shim in 0x11", on: 3, change: set(atOption, 0x11, 34, 1, 4), outcome: ioam.OutcomeNoIOAM},
-	{name: "edge, followed", on: 3, change: set(atHBH, 0), outcome: ioam.OutcomeBoundaryDropped, drop: true},
-	{name: "edge, no IOAM, followed", on: 3, change: set(atHBH, 0, 4, 1, 0, 0x3e), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, strip, followed", on: 3, config: boundary(ioam.BoundaryStrip), change: set(atHBH, 0), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, strip, no IOAM, followed", on: 3, config: boundary(ioam.BoundaryStrip), change: set(atHBH, 0, 4, 1, 0, 0x3e), outcome: ioam.OutcomeNoIOAM},
-	{name: "edge, ignore, followed", on: 3, config: boundary(ioam.BoundaryIgnore), change: set(atHBH, 0), outcome: ioam.OutcomeBoundaryIgnored},
-	{name: "edge, after a fragment header", on: 3, change: after(44, fragmentHeader), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, in a later fragment", on: 3, change: after(44, []byte{0, 0, 0, 8, 0, 0, 0, 1}), outcome: ioam.OutcomeNoIOAM},
-	{name: "edge, after a routing header", on: 3, change: after(43, []byte{0, 0, 4, 0, 0, 0, 0, 0}), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, after destination options", on: 3, change: after(60, []byte{0, 0, 1, 4, 0, 0, 0, 0}), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, after an authentication header", on: 3, change: after(51, make([]byte, 8)), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, eight headers", on: 3, change: after(60, destinationOptions(8)), outcome: ioam.OutcomeNoIOAM},
-	{name: "edge, nine headers", on: 3, change: after(60, destinationOptions(9)), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, cut in another header", on: 3, change: then(set(atNext, 60), func(f []byte) []byte { return f[:atHBH+7] }), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, no IOAM, then a fragment header", on: 3, change: then(set(atHBH, 44, 4, 1, 0, 0x3e), set(atUDP, fragmentHeader...)), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, strip, then a fragment header", on: 3, config: boundary(ioam.BoundaryStrip), change: then(set(atHBH, 44), set(atUDP, fragmentHeader...)), outcome: ioam.OutcomeBoundaryUnprovenDropped, drop: true},
-	{name: "edge, strip, after a fragment header", on: 3, config: boundary(ioam.BoundaryStrip), change: after(44, fragmentHeader), outcome: ioam.OutcomeNoIOAM},
-	{name: "edge, ignore, after a fragment header", on: 3, config: boundary(ioam.BoundaryIgnore), change: after(44, fragmentHeader), outcome: ioam.OutcomeNoIOAM},
-	{name: "after a fragment header", change: after(44, fragmentHeader), outcome: ioam.OutcomeNoIOAM},
-	{name: "edge, another option", on: 3, change: set(atOption, 0x3e), outcome: ioam.OutcomeNoIOAM},
-	{name: "edge, no IOAM", on: 3, change: set(atNext, 17), outcome: ioam.OutcomeNoIOAM},
-	{name: "namespace to be removed", change: set(atTrace+1, 7), outcome: ioam.OutcomeInlineRemoved, want: stripped, records: 1},
-	{name: "namespace to be removed, followed", change: func(f []byte) []byte { return set(atHBH, 0)(set(atTrace+1, 7)(f)) }, outcome: ioam.OutcomeRemovalPartial, want: filled},
+	{name: "edge, drop", on: 3, outcome: model.OutcomeBoundaryDropped, drop: true},
+	{name: "edge, ignore", on: 3, config: boundary(model.BoundaryIgnore), outcome: model.OutcomeBoundaryIgnored},
+	{name: "edge, strip", on: 3, config: boundary(model.BoundaryStrip), outcome: model.OutcomeBoundaryStripped, want: stripped},
+	{name: "edge, strip, another option too", on: 3, config: boundary(model.BoundaryStrip),
+		change: set(atOption, 0x31, 26, 0, 0, 0, 123, 0x10, 4, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3e, 6, 0, 0, 0, 0, 0, 0), outcome: model.OutcomeBoundaryStripPartial},
+	{name: "edge, 36 options", on: 3, change: func(f []byte) []byte { clear(f[atHBH+2 : atUDP]); return f }, outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, trace and 34 options", on: 3, change: traceBefore(34), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, strip, trace and 34 options", on: 3, config: boundary(model.BoundaryStrip), change: traceBefore(34), outcome: model.OutcomeMalformedTooManyOptions},
+	{name: "edge, ignore, trace and 34 options", on: 3, config: boundary(model.BoundaryIgnore), change: traceBefore(34), outcome: model.OutcomeMalformedTooManyOptions},
+	{name: "edge, cut in the Hop-by-Hop header", on: 3, change: func(f []byte) []byte { return f[:atUDP-1] }, outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, cut behind the IPv6 header", on: 3, change: func(f []byte) []byte { return f[:atHBH+1] }, outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, payload shorter than the header", on: 3, change: set(atLength, 0, 39), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, option beyond the header", on: 3, change: set(atOption+1, 35), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, no length", on: 3, change: set(atLength, 0, 0), outcome: model.OutcomeBoundaryDropped, drop: true},
+	{name: "edge, not aligned", on: 3, change: set(atHBH+2, 0, 0x31, 35), outcome: model.OutcomeBoundaryDropped, drop: true},
+	{name: "edge, two tags", on: 3, change: tagged(2), outcome: model.OutcomeBoundaryDropped, drop: true},
+	{name: "edge, three tags", on: 3, change: tagged(3), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, four tags", on: 3, change: tagged(4), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, another protocol behind three tags", on: 3, change: func(f []byte) []byte { return set(24, 8, 0)(tagged(3)(f)) }, outcome: model.OutcomeNotIPv6},
+	{name: "edge, strip, three tags", on: 3, config: boundary(model.BoundaryStrip), change: tagged(3), outcome: model.OutcomeNotIPv6},
+	{name: "three tags", change: tagged(3), outcome: model.OutcomeNotIPv6},
+	{name: "edge, cut in the IPv6 header", on: 3, change: func(f []byte) []byte { return f[:atIPv6+39] }, outcome: model.OutcomeMalformedIPv6},
+	{name: "edge, version 4", on: 3, change: set(atIPv6, 0x45), outcome: model.OutcomeMalformedIPv6},
+	{name: "edge, a shim in 0x11", on: 3, change: set(atOption, 0x11, 34, 1, 4), outcome: model.OutcomeNoIOAM},
+	{name: "edge, followed", on: 3, change: set(atHBH, 0), outcome: model.OutcomeBoundaryDropped, drop: true},
+	{name: "edge, no IOAM, followed", on: 3, change: set(atHBH, 0, 4, 1, 0, 0x3e), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, strip, followed", on: 3, config: boundary(model.BoundaryStrip), change: set(atHBH, 0), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, strip, no IOAM, followed", on: 3, config: boundary(model.BoundaryStrip), change: set(atHBH, 0, 4, 1, 0, 0x3e), outcome: model.OutcomeNoIOAM},
+	{name: "edge, ignore, followed", on: 3, config: boundary(model.BoundaryIgnore), change: set(atHBH, 0), outcome: model.OutcomeBoundaryIgnored},
+	{name: "edge, after a fragment header", on: 3, change: after(44, fragmentHeader), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, in a later fragment", on: 3, change: after(44, []byte{0, 0, 0, 8, 0, 0, 0, 1}), outcome: model.OutcomeNoIOAM},
+	{name: "edge, after a routing header", on: 3, change: after(43, []byte{0, 0, 4, 0, 0, 0, 0, 0}), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, after destination options", on: 3, change: after(60, []byte{0, 0, 1, 4, 0, 0, 0, 0}), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, after an authentication header", on: 3, change: after(51, make([]byte, 8)), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, eight headers", on: 3, change: after(60, destinationOptions(8)), outcome: model.OutcomeNoIOAM},
+	{name: "edge, nine headers", on: 3, change: after(60, destinationOptions(9)), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, cut in another header", on: 3, change: then(set(atNext, 60), func(f []byte) []byte { return f[:atHBH+7] }), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, no IOAM, then a fragment header", on: 3, change: then(set(atHBH, 44, 4, 1, 0, 0x3e), set(atUDP, fragmentHeader...)), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, strip, then a fragment header", on: 3, config: boundary(model.BoundaryStrip), change: then(set(atHBH, 44), set(atUDP, fragmentHeader...)), outcome: model.OutcomeBoundaryUnprovenDropped, drop: true},
+	{name: "edge, strip, after a fragment header", on: 3, config: boundary(model.BoundaryStrip), change: after(44, fragmentHeader), outcome: model.OutcomeNoIOAM},
+	{name: "edge, ignore, after a fragment header", on: 3, config: boundary(model.BoundaryIgnore), change: after(44, fragmentHeader), outcome: model.OutcomeNoIOAM},
+	{name: "after a fragment header", change: after(44, fragmentHeader), outcome: model.OutcomeNoIOAM},
+	{name: "edge, another option", on: 3, change: set(atOption, 0x3e), outcome: model.OutcomeNoIOAM},
+	{name: "edge, no IOAM", on: 3, change: set(atNext, 17), outcome: model.OutcomeNoIOAM},
+	{name: "namespace to be removed", change: set(atTrace+1, 7), outcome: model.OutcomeInlineRemoved, want: stripped, records: 1},
+	{name: "namespace to be removed, followed", change: func(f []byte) []byte { return set(atHBH, 0)(set(atTrace+1, 7)(f)) }, outcome: model.OutcomeRemovalPartial, want: filled},
 	{name: "namespace to be removed, another option too",
 		change:  set(atOption, 0x31, 26, 0, 0, 0, 7, 0x10, 2, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3e, 6, 0, 0, 0, 0, 0, 0),
-		outcome: ioam.OutcomeRemovalPartial,
+		outcome: model.OutcomeRemovalPartial,
 		want:    func(f []byte) []byte { return set(atData, 63, 0, 0, 2, 0, 201, 0xff, 0xff)(set(atTrace+3, 0)(f)) }},
-	{name: "tunnel that ends here", config: decapsulating, change: tunnelled, outcome: ioam.OutcomeTunnelDecapsulated,
+	{name: "tunnel that ends here", config: decapsulating, change: tunnelled, outcome: model.OutcomeTunnelDecapsulated,
 		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, records: 1},
-	{name: "tunnel whose outer hop limit is the lower one", config: decapsulating, outcome: ioam.OutcomeTunnelDecapsulated,
+	{name: "tunnel whose outer hop limit is the lower one", config: decapsulating, outcome: model.OutcomeTunnelDecapsulated,
 		change: func(f []byte) []byte { return set(atHopLimit, 3)(tunnelled(f)) },
 		want:   func(f []byte) []byte { return set(atHopLimit, 3)(append(f[:14:14], f[atUDP:]...)) }, records: 1},
-	{name: "tunnel without a trace whose outer hop limit is the lower one", config: from(), outcome: ioam.OutcomeTunnelDecapsulated,
+	{name: "tunnel without a trace whose outer hop limit is the lower one", config: from(), outcome: model.OutcomeTunnelDecapsulated,
 		change: func(f []byte) []byte { return set(atOption, 0x1e)(set(atHopLimit, 3)(tunnelled(f))) },
 		want:   func(f []byte) []byte { return set(atHopLimit, 3)(append(f[:14:14], f[atUDP:]...)) }},
-	{name: "tunnel with Ethernet padding", config: decapsulating, change: func(f []byte) []byte { return append(tunnelled(f), 0, 0) }, outcome: ioam.OutcomeTunnelDecapsulated,
+	{name: "tunnel with Ethernet padding", config: decapsulating, change: func(f []byte) []byte { return append(tunnelled(f), 0, 0) }, outcome: model.OutcomeTunnelDecapsulated,
 		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, records: 1},
-	{name: "tunnel, inner into the padding", config: decapsulating, change: func(f []byte) []byte { return set(atUDP+5, 9)(append(tunnelled(f), 0)) }, outcome: ioam.OutcomeMalformedTunnel},
-	{name: "tunnel, inner beyond the frame", config: decapsulating, change: func(f []byte) []byte { return set(atUDP+5, 9)(tunnelled(f)) }, outcome: ioam.OutcomeMalformedTunnel},
-	{name: "tunnel, no length, inner beyond the frame", config: decapsulating, change: func(f []byte) []byte { return set(atLength, 0, 0)(set(atUDP+5, 9)(tunnelled(f))) }, outcome: ioam.OutcomeMalformedTunnel},
-	{name: "tunnel, beyond the frame", config: decapsulating, change: func(f []byte) []byte { return set(atLength, 0, 89)(tunnelled(f)) }, outcome: ioam.OutcomeMalformedTunnel},
-	{name: "tunnel, ends in the inner header", config: decapsulating, change: func(f []byte) []byte { return set(atLength, 0, 79)(tunnelled(f)) }, outcome: ioam.OutcomeMalformedTunnel},
-	{name: "tunnel, inner shorter", config: decapsulating, change: func(f []byte) []byte { return set(atUDP+5, 0)(tunnelled(f)) }, outcome: ioam.OutcomeTunnelDecapsulated,
+	{name: "tunnel, inner into the padding", config: decapsulating, change: func(f []byte) []byte { return set(atUDP+5, 9)(append(tunnelled(f), 0)) }, outcome: model.OutcomeMalformedTunnel},
+	{name: "tunnel, inner beyond the frame", config: decapsulating, change: func(f []byte) []byte { return set(atUDP+5, 9)(tunnelled(f)) }, outcome: model.OutcomeMalformedTunnel},
+	{name: "tunnel, no length, inner beyond the frame", config: decapsulating, change: func(f []byte) []byte { return set(atLength, 0, 0)(set(atUDP+5, 9)(tunnelled(f))) }, outcome: model.OutcomeMalformedTunnel},
+	{name: "tunnel, beyond the frame", config: decapsulating, change: func(f []byte) []byte { return set(atLength, 0, 89)(tunnelled(f)) }, outcome: model.OutcomeMalformedTunnel},
+	{name: "tunnel, ends in the inner header", config: decapsulating, change: func(f []byte) []byte { return set(atLength, 0, 79)(tunnelled(f)) }, outcome: model.OutcomeMalformedTunnel},
+	{name: "tunnel, inner shorter", config: decapsulating, change: func(f []byte) []byte { return set(atUDP+5, 0)(tunnelled(f)) }, outcome: model.OutcomeTunnelDecapsulated,
 		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, records: 1},
-	{name: "tunnel, no IOAM, discard", config: from(), change: func(f []byte) []byte { return set(atOption, 0x9e)(tunnelled(f)) }, outcome: ioam.OutcomeRemovalPartial},
-	{name: "tunnel, no IOAM, skip", config: from(), change: func(f []byte) []byte { return set(atOption, 0x3e)(tunnelled(f)) }, outcome: ioam.OutcomeTunnelDecapsulated,
+	{name: "tunnel, no IOAM, discard", config: from(), change: func(f []byte) []byte { return set(atOption, 0x9e)(tunnelled(f)) }, outcome: model.OutcomeRemovalPartial},
+	{name: "tunnel, no IOAM, skip", config: from(), change: func(f []byte) []byte { return set(atOption, 0x3e)(tunnelled(f)) }, outcome: model.OutcomeTunnelDecapsulated,
 		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }},
-	{name: "tunnel, trace and discard", config: decapsulating, change: func(f []byte) []byte { return sharedWith(0x5e)(tunnelled(f)) }, outcome: ioam.OutcomeRemovalPartial,
+	{name: "tunnel, trace and discard", config: decapsulating, change: func(f []byte) []byte { return sharedWith(0x5e)(tunnelled(f)) }, outcome: model.OutcomeRemovalPartial,
 		want: func(f []byte) []byte { return set(atData, 63, 0, 0, 2, 0, 201, 0xff, 0xff)(set(atTrace+3, 0)(f)) }},
-	{name: "tunnel, trace and skip", config: decapsulating, change: func(f []byte) []byte { return sharedWith(0x1e)(tunnelled(f)) }, outcome: ioam.OutcomeTunnelDecapsulated,
+	{name: "tunnel, trace and skip", config: decapsulating, change: func(f []byte) []byte { return sharedWith(0x1e)(tunnelled(f)) }, outcome: model.OutcomeTunnelDecapsulated,
 		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, records: 1},
-	{name: "tunnel behind a second header", config: decapsulating, change: func(f []byte) []byte { return set(atHBH, 0)(tunnelled(f)) }, outcome: ioam.OutcomeTraceFilled, want: filled},
-	{name: "tunnel that ends here, from one of its sources", config: from("2001:db8:7::/64", "2001:db8:1::1/128"), change: tunnelled, outcome: ioam.OutcomeTunnelDecapsulated,
+	{name: "tunnel behind a second header", config: decapsulating, change: func(f []byte) []byte { return set(atHBH, 0)(tunnelled(f)) }, outcome: model.OutcomeTraceFilled, want: filled},
+	{name: "tunnel that ends here, from one of its sources", config: from("2001:db8:7::/64", "2001:db8:1::1/128"), change: tunnelled, outcome: model.OutcomeTunnelDecapsulated,
 		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, records: 1},
-	{name: "tunnel that ends here, from another source", config: from("2001:db8:7::/64", "2001:db8:1::2/127"), change: tunnelled, outcome: ioam.OutcomeDecapRefusedSource},
-	{name: "tunnel that ends here, namespace 124", config: decapsulating, change: then(tunnelled, set(atTrace+1, 124)), outcome: ioam.OutcomeDecapRefusedBare},
-	{name: "bare tunnel that ends here", config: decapsulating, change: bare, outcome: ioam.OutcomeDecapRefusedBare},
-	{name: "bare tunnel that ends here, from one of its sources", config: from("2001:db8:1::/64"), change: bare, outcome: ioam.OutcomeTunnelDecapsulated,
+	{name: "tunnel that ends here, from another source", config: from("2001:db8:7::/64", "2001:db8:1::2/127"), change: tunnelled, outcome: model.OutcomeDecapRefusedSource},
+	{name: "tunnel that ends here, namespace 124", config: decapsulating, change: then(tunnelled, set(atTrace+1, 124)), outcome: model.OutcomeDecapRefusedBare},
+	{name: "bare tunnel that ends here", config: decapsulating, change: bare, outcome: model.OutcomeDecapRefusedBare},
+	{name: "bare tunnel that ends here, from one of its sources", config: from("2001:db8:1::/64"), change: bare, outcome: model.OutcomeTunnelDecapsulated,
 		want: func(f []byte) []byte { return append(f[:14:14], f[atHBH:]...) }},
-	{name: "tunnel that ends here, from link-local inside", config: decapsulating, change: then(tunnelled, set(atInner+8, 0xfe, 0x80)), outcome: ioam.OutcomeDecapRefusedInner},
-	{name: "tunnel that ends here, to multicast inside", config: decapsulating, change: then(tunnelled, set(atInner+24, 0xff)), outcome: ioam.OutcomeDecapRefusedInner},
-	{name: "tunnel that ends here, to loopback inside", config: decapsulating, change: then(tunnelled, set(atInner+24, make([]byte, 8)...)), outcome: ioam.OutcomeDecapRefusedInner},
-	{name: "tunnel that ends here, an advertisement inside", config: decapsulating, change: then(tunnelled, set(atInner+6, 58), set(atInner+40, 136)), outcome: ioam.OutcomeDecapRefusedInner},
+	{name: "tunnel that ends here, from link-local inside", config: decapsulating, change: then(tunnelled, set(atInner+8, 0xfe, 0x80)), outcome: model.OutcomeDecapRefusedInner},
+	{name: "tunnel that ends here, to multicast inside", config: decapsulating, change: then(tunnelled, set(atInner+24, 0xff)), outcome: model.OutcomeDecapRefusedInner},
+	{name: "tunnel that ends here, to loopback inside", config: decapsulating, change: then(tunnelled, set(atInner+24, make([]byte, 8)...)), outcome: model.OutcomeDecapRefusedInner},
+	{name: "tunnel that ends here, an advertisement inside", config: decapsulating, change: then(tunnelled, set(atInner+6, 58), set(atInner+40, 136)), outcome: model.OutcomeDecapRefusedInner},
 	{name: "tunnel that ends here, an advertisement after options inside", config: decapsulating,
-		change: then(tunnelled, set(atInner+6, 60), set(atInner+40, 58, 0, 1, 4), func(f []byte) []byte { return append(f, 134, 0, 0, 0) }), outcome: ioam.OutcomeDecapRefusedInner},
-	{name: "tunnel that ends here, an echo request inside", config: decapsulating, change: then(tunnelled, set(atInner+6, 58), set(atInner+40, 128)), outcome: ioam.OutcomeTunnelDecapsulated,
+		change: then(tunnelled, set(atInner+6, 60), set(atInner+40, 58, 0, 1, 4), func(f []byte) []byte { return append(f, 134, 0, 0, 0) }), outcome: model.OutcomeDecapRefusedInner},
+	{name: "tunnel that ends here, an echo request inside", config: decapsulating, change: then(tunnelled, set(atInner+6, 58), set(atInner+40, 128)), outcome: model.OutcomeTunnelDecapsulated,
 		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, records: 1},
-	{name: "edge, a tunnel's end", on: 3, config: decapsulating, change: tunnelled, outcome: ioam.OutcomeBoundaryTunnelDropped, drop: true},
-	{name: "edge, one of several tunnels' ends", on: 3, config: guarding, change: bare, outcome: ioam.OutcomeBoundaryTunnelDropped, drop: true},
-	{name: "edge, a fragment to a tunnel's end", on: 3, config: guarding, change: then(bare, set(atNext, 44), set(atHBH, 41, 0, 0, 8)), outcome: ioam.OutcomeBoundaryTunnelDropped, drop: true},
-	{name: "edge, UDP to a tunnel's end", on: 3, config: guarding, change: then(bare, set(atNext, 17)), outcome: ioam.OutcomeNoIOAM},
-	{name: "edge, strip, a tunnel's end", on: 3, config: func(c *ioam.NodeConfig) { guarding(c); boundary(ioam.BoundaryStrip)(c) }, change: bare, outcome: ioam.OutcomeNoIOAM},
-	{name: "edge, another tunnel", on: 3, change: bare, outcome: ioam.OutcomeNoIOAM},
-	{name: "tunnel of others", change: tunnelled, outcome: ioam.OutcomeTraceFilled, want: filled},
+	{name: "edge, a tunnel's end", on: 3, config: decapsulating, change: tunnelled, outcome: model.OutcomeBoundaryTunnelDropped, drop: true},
+	{name: "edge, one of several tunnels' ends", on: 3, config: guarding, change: bare, outcome: model.OutcomeBoundaryTunnelDropped, drop: true},
+	{name: "edge, a fragment to a tunnel's end", on: 3, config: guarding, change: then(bare, set(atNext, 44), set(atHBH, 41, 0, 0, 8)), outcome: model.OutcomeBoundaryTunnelDropped, drop: true},
+	{name: "edge, UDP to a tunnel's end", on: 3, config: guarding, change: then(bare, set(atNext, 17)), outcome: model.OutcomeNoIOAM},
+	{name: "edge, strip, a tunnel's end", on: 3, config: func(c *model.NodeConfig) { guarding(c); boundary(model.BoundaryStrip)(c) }, change: bare, outcome: model.OutcomeNoIOAM},
+	{name: "edge, another tunnel", on: 3, change: bare, outcome: model.OutcomeNoIOAM},
+	{name: "tunnel of others", change: tunnelled, outcome: model.OutcomeTraceFilled, want: filled},
 	{name: "tunnel without a header in it", config: decapsulating, change: func(f []byte) []byte { return tunnelled(f)[:atUDP+39] },
-		outcome: ioam.OutcomeTraceFilled, want: filled},
+		outcome: model.OutcomeTraceFilled, want: filled},
 }
 
 // TestIngressMutations holds both ingress programs to verdict, bytes, the one
@@ -383,8 +383,8 @@ func TestIngressMutations(t *testing.T) {
 
 // TestOutcomes holds the programs' numbers to the public ones.
 func TestOutcomes(t *testing.T) {
-	if int(abiOutcomeNUM_OUTCOMES) != int(ioam.NumOutcomes) {
-		t.Fatalf("%d outcomes, want %d", abiOutcomeNUM_OUTCOMES, ioam.NumOutcomes)
+	if int(abiOutcomeNUM_OUTCOMES) != int(model.NumOutcomes) {
+		t.Fatalf("%d outcomes, want %d", abiOutcomeNUM_OUTCOMES, model.NumOutcomes)
 	}
 	spec, err := loadAbi()
 	if err != nil {
@@ -394,7 +394,7 @@ func TestOutcomes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range ioam.Outcomes() {
+	for _, o := range model.Outcomes() {
 		if got := names[uint64(o)]; got != "OUTCOME_"+upper(o.String()) {
 			t.Errorf("outcome %d is %s to the programs, %s to Go", o, got, o)
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pintest"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // TestSetPathMTU changes a running encapsulation's path MTU; a packet of 104
@@ -19,16 +19,16 @@ func TestSetPathMTU(t *testing.T) {
 	l := raise(t, "wm-dp-pmtu")
 	ping := l.Topology().Traffic[0]
 	near, far := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2")
-	tunnelled := func(i ioam.IfIndex, name string, pathMTU int) datapath.Config {
+	tunnelled := func(i model.IfIndex, name string, pathMTU int) datapath.Config {
 		cfg := configuration(i, tcModes(t)[0])
-		cfg.Node.Encapsulations = []ioam.Encapsulation{{
-			Name: name, Interface: i, Mode: ioam.ModeEncap, PathMTU: pathMTU,
+		cfg.Node.Encapsulations = []model.Encapsulation{{
+			Name: name, Interface: i, Mode: model.ModeEncap, PathMTU: pathMTU,
 			TunnelSource: near, TunnelDestination: far,
-			Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}),
+			Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4}),
 		}}
 		return cfg
 	}
-	open := func(node, path string, configure func(ioam.IfIndex) datapath.Config) (d *datapath.Datapath, i ioam.IfIndex) {
+	open := func(node, path string, configure func(model.IfIndex) datapath.Config) (d *datapath.Datapath, i model.IfIndex) {
 		t.Helper()
 		err := l.Node(node).Do(func() (err error) {
 			i = index(t)
@@ -42,13 +42,13 @@ func TestSetPathMTU(t *testing.T) {
 		}
 		return d, i
 	}
-	end, _ := open("far", pintest.Directory(t), func(i ioam.IfIndex) datapath.Config {
+	end, _ := open("far", pintest.Directory(t), func(i model.IfIndex) datapath.Config {
 		cfg := configuration(i, tcModes(t)[0])
-		cfg.Node.Decapsulations = []ioam.Decapsulation{{TunnelDestination: far}}
+		cfg.Node.Decapsulations = []model.Decapsulation{{TunnelDestination: far}}
 		return cfg
 	})
 	defer end.Remove()
-	d, i := open("near", pintest.Directory(t), func(i ioam.IfIndex) datapath.Config { return tunnelled(i, "core", 0) })
+	d, i := open("near", pintest.Directory(t), func(i model.IfIndex) datapath.Config { return tunnelled(i, "core", 0) })
 	defer d.Remove()
 	reapply := func(name string, pathMTU int) error {
 		return l.Node("near").Do(func() error { return d.Apply(tunnelled(i, name, pathMTU)) })
@@ -57,17 +57,17 @@ func TestSetPathMTU(t *testing.T) {
 	for _, step := range []struct {
 		name   string
 		change func() error
-		want   ioam.Outcome
+		want   model.Outcome
 	}{
-		{"not known", func() error { return nil }, ioam.OutcomeEncapTunneled},
-		{"too small", func() error { return d.SetPathMTU("core", length-1) }, ioam.OutcomeEncapSkippedMTU},
-		{"another one's", func() error { return d.SetPathMTU("other", length) }, ioam.OutcomeEncapSkippedMTU},
-		{"large enough", func() error { return d.SetPathMTU("core", length) }, ioam.OutcomeEncapTunneled},
-		{"configured", func() error { return reapply("core", length-1) }, ioam.OutcomeEncapSkippedMTU},
-		{"forgotten", func() error { return d.SetPathMTU("core", 0) }, ioam.OutcomeEncapTunneled},
-		{"a new generation", func() error { return reapply("other", 0) }, ioam.OutcomeEncapTunneled},
-		{"of which it is", func() error { return d.SetPathMTU("other", length-1) }, ioam.OutcomeEncapSkippedMTU},
-		{"of which it is not", func() error { return d.SetPathMTU("core", length) }, ioam.OutcomeEncapSkippedMTU},
+		{"not known", func() error { return nil }, model.OutcomeEncapTunneled},
+		{"too small", func() error { return d.SetPathMTU("core", length-1) }, model.OutcomeEncapSkippedMTU},
+		{"another one's", func() error { return d.SetPathMTU("other", length) }, model.OutcomeEncapSkippedMTU},
+		{"large enough", func() error { return d.SetPathMTU("core", length) }, model.OutcomeEncapTunneled},
+		{"configured", func() error { return reapply("core", length-1) }, model.OutcomeEncapSkippedMTU},
+		{"forgotten", func() error { return d.SetPathMTU("core", 0) }, model.OutcomeEncapTunneled},
+		{"a new generation", func() error { return reapply("other", 0) }, model.OutcomeEncapTunneled},
+		{"of which it is", func() error { return d.SetPathMTU("other", length-1) }, model.OutcomeEncapSkippedMTU},
+		{"of which it is not", func() error { return d.SetPathMTU("core", length) }, model.OutcomeEncapSkippedMTU},
 	} {
 		if err := step.change(); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
@@ -92,7 +92,7 @@ func send(t *testing.T, l *lab.Lab, ping lab.Traffic) error {
 }
 
 // outcomes are the encapsulations' that the egress hook counts meanwhile.
-func outcomes(d *datapath.Datapath, meanwhile func() error) (map[ioam.Outcome]uint64, error) {
+func outcomes(d *datapath.Datapath, meanwhile func() error) (map[model.Outcome]uint64, error) {
 	before, err := d.Counters()
 	if err != nil {
 		return nil, err
@@ -104,8 +104,8 @@ func outcomes(d *datapath.Datapath, meanwhile func() error) (map[ioam.Outcome]ui
 	if err != nil {
 		return nil, err
 	}
-	moved := make(map[ioam.Outcome]uint64)
-	for o := ioam.OutcomeEncapSkippedHBH; o <= ioam.OutcomeEncapTunneled; o++ {
+	moved := make(map[model.Outcome]uint64)
+	for o := model.OutcomeEncapSkippedHBH; o <= model.OutcomeEncapTunneled; o++ {
 		if n := after[0].Egress[o] - before[0].Egress[o]; n > 0 {
 			moved[o] = n
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -49,10 +50,10 @@ func decodePostcard(raw *abiPostcard, taiOffset time.Duration) Postcard {
 	key := &raw.Key
 	return Postcard{
 		Time: time.Unix(0, int64(raw.Time)).Add(-taiOffset).UTC(),
-		Export: ioam.Export{
-			Role:    ioam.ExportRole(key.Role),
-			Ingress: ioam.IfIndex(key.Ingress),
-			Egress:  ioam.IfIndex(key.Egress),
+		Export: model.Export{
+			Role:    model.ExportRole(key.Role),
+			Ingress: model.IfIndex(key.Ingress),
+			Egress:  model.IfIndex(key.Egress),
 			Option: ioam.DirectExport{
 				Namespace:      ioam.NamespaceID(key.NamespaceId),
 				Flags:          raw.Flags,

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // SetRecordsWanted says whether anybody asks for records. While nobody does,
@@ -63,8 +63,8 @@ func decodeRecord(sample []byte, taiOffset time.Duration) (Record, bool) {
 	}
 	return Record{
 		Time:      time.Unix(0, int64(raw.Time)).Add(-taiOffset).UTC(),
-		Interface: ioam.IfIndex(raw.Ifindex),
-		Outcome:   ioam.Outcome(raw.Outcome),
+		Interface: model.IfIndex(raw.Ifindex),
+		Outcome:   model.Outcome(raw.Outcome),
 		Length:    int(raw.Length),
 		Packet:    append([]byte(nil), raw.Packet[:raw.PacketLength]...),
 		Header:    append([]byte(nil), header[:raw.HeaderLength]...),

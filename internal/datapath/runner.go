@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Hook is a place where a program looks at packets.
@@ -33,7 +33,7 @@ type Runner struct {
 
 // NewRunner loads the programs that an Ethernet interface of a configuration
 // would get, as Apply does, for the hooks that are named.
-func NewRunner(cfg Config, index ioam.IfIndex, hooks ...Hook) (*Runner, error) {
+func NewRunner(cfg Config, index model.IfIndex, hooks ...Hook) (*Runner, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("raise the memory lock limit: %w; run as root or with CAP_SYS_RESOURCE", err)
 	}
@@ -41,7 +41,7 @@ func NewRunner(cfg Config, index ioam.IfIndex, hooks ...Hook) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := compile(cfg.Node, cfg.NextHops, func(i ioam.IfIndex) device {
+	g, err := compile(cfg.Node, cfg.NextHops, func(i model.IfIndex) device {
 		d := ethernet(i)
 		d.fast = cfg.Fast[i]
 		return d
@@ -57,7 +57,7 @@ func NewRunner(cfg Config, index ioam.IfIndex, hooks ...Hook) (*Runner, error) {
 	return r, nil
 }
 
-func (r *Runner) load(g *generation, specs map[string]*ebpf.MapSpec, index ioam.IfIndex, hooks []Hook) error {
+func (r *Runner) load(g *generation, specs map[string]*ebpf.MapSpec, index model.IfIndex, hooks []Hook) error {
 	if _, err := g.createAll(specs, r.maps); err != nil {
 		return err
 	}

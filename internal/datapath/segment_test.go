@@ -9,7 +9,8 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/reference"
 )
 
 // TestSegmentPathMTU holds large TCP packets to a tunnel's path MTU. The
@@ -18,13 +19,13 @@ import (
 func TestSegmentPathMTU(t *testing.T) {
 	const pathMTU, tcpAt = 1400, 40
 	cfg := rightConfig()
-	cfg.Encapsulations = []ioam.Encapsulation{{
-		Name: "core", Interface: 1, Mode: ioam.ModeEncap, PathMTU: pathMTU,
+	cfg.Encapsulations = []model.Encapsulation{{
+		Name: "core", Interface: 1, Mode: model.ModeEncap, PathMTU: pathMTU,
 		TunnelSource: addresses[0], TunnelDestination: addresses[3],
-		Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
+		Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
 	}}
 	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
-	node, err := ioam.NewNode(cfg)
+	node, err := reference.NewNode(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +34,14 @@ func TestSegmentPathMTU(t *testing.T) {
 		headerLen int // of TCP
 		length    int // of it and what follows
 		segment   uint32
-		outcome   ioam.Outcome
+		outcome   model.Outcome
 	}{
-		{"up to it", 32, 3000, pathMTU - tcpAt - 32, ioam.OutcomeEncapSkippedGSO},
-		{"beyond it", 32, 3000, pathMTU - tcpAt - 31, ioam.OutcomeEncapSkippedMTU},
-		{"beyond it by options", 36, 3000, pathMTU - tcpAt - 32, ioam.OutcomeEncapSkippedMTU},
-		{"header beyond the packet, up to it", 20, 12, pathMTU - tcpAt - 60, ioam.OutcomeEncapSkippedGSO},
-		{"header beyond the packet, beyond it", 20, 12, pathMTU - tcpAt - 59, ioam.OutcomeEncapSkippedMTU},
-		{"too small to be cut smaller", 20, 3000, 160, ioam.OutcomeEncapSkippedGSO},
+		{"up to it", 32, 3000, pathMTU - tcpAt - 32, model.OutcomeEncapSkippedGSO},
+		{"beyond it", 32, 3000, pathMTU - tcpAt - 31, model.OutcomeEncapSkippedMTU},
+		{"beyond it by options", 36, 3000, pathMTU - tcpAt - 32, model.OutcomeEncapSkippedMTU},
+		{"header beyond the packet, up to it", 20, 12, pathMTU - tcpAt - 60, model.OutcomeEncapSkippedGSO},
+		{"header beyond the packet, beyond it", 20, 12, pathMTU - tcpAt - 59, model.OutcomeEncapSkippedMTU},
+		{"too small to be cut smaller", 20, 3000, 160, model.OutcomeEncapSkippedGSO},
 	} {
 		frame := rightPacket()[:atHBH]
 		segment := make([]byte, max(test.length, 13))
@@ -61,8 +62,8 @@ func TestSegmentPathMTU(t *testing.T) {
 		if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, want) {
 			t.Errorf("%s: counters moved by %v, want %v", test.name, got, want)
 		}
-		expected := node.Egress(ioam.Frame{Data: frame, Interface: 1, Ingress: 2, Time: fixedTime, GSOSize: test.segment, GSOSegments: 2}).Outcome
-		if test.outcome == ioam.OutcomeEncapSkippedMTU != (expected == ioam.OutcomeEncapSkippedMTU) {
+		expected := node.Egress(reference.Frame{Data: frame, Interface: 1, Ingress: 2, Time: fixedTime, GSOSize: test.segment, GSOSegments: 2}).Outcome
+		if test.outcome == model.OutcomeEncapSkippedMTU != (expected == model.OutcomeEncapSkippedMTU) {
 			t.Errorf("%s: the reference node says %v", test.name, expected)
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pintest"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // openTap makes a tap, or opens one that is there, as a virtual machine does.
@@ -51,22 +51,22 @@ func TestTapOfVirtualMachine(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		i := ioam.IfIndex(link.Attrs().Index)
+		i := model.IfIndex(link.Attrs().Index)
 		d, err := datapath.Open(datapath.Options{PinPath: pintest.Directory(t)})
 		if err != nil {
 			return err
 		}
 		defer d.Remove()
-		config := func(mode datapath.AttachMode, change func(*ioam.NodeConfig)) datapath.Config {
+		config := func(mode datapath.AttachMode, change func(*model.NodeConfig)) datapath.Config {
 			c := configuration(i, mode)
 			c.Node.Interfaces[0].Name = "tap0"
 			change(&c.Node)
 			return c
 		}
-		keep := func(*ioam.NodeConfig) {}
-		remove := func(c *ioam.NodeConfig) { c.Namespaces[0].Remove = true }
-		strip := func(c *ioam.NodeConfig) {
-			c.Interfaces[0].Roles, c.Interfaces[0].Boundary = ioam.RoleEgress, ioam.BoundaryStrip
+		keep := func(*model.NodeConfig) {}
+		remove := func(c *model.NodeConfig) { c.Namespaces[0].Remove = true }
+		strip := func(c *model.NodeConfig) {
+			c.Interfaces[0].Roles, c.Interfaces[0].Boundary = model.RoleEgress, model.BoundaryStrip
 		}
 		served := func(c datapath.Config, want datapath.AttachMode) {
 			t.Helper()
@@ -85,7 +85,7 @@ func TestTapOfVirtualMachine(t *testing.T) {
 		served(config(datapath.AttachAuto, remove), tcx)
 		served(config(datapath.AttachXDP, keep), datapath.AttachXDP)
 		served(config(datapath.AttachAuto, keep), datapath.AttachXDP)
-		for _, change := range []func(*ioam.NodeConfig){remove, strip} {
+		for _, change := range []func(*model.NodeConfig){remove, strip} {
 			if err := d.Apply(config(datapath.AttachXDP, change)); err == nil || !strings.Contains(err.Error(), "attach: tcx") {
 				t.Errorf("headers may be removed: %v", err)
 			}

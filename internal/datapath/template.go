@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -19,7 +20,7 @@ const (
 
 // compileEncapsulation prebuilds the Hop-by-Hop header that a rule inserts,
 // with this node's own data in it, and notes what is left to a packet.
-func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encapsulation) abiEncapsulation {
+func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Encapsulation) abiEncapsulation {
 	c := abiEncapsulation{
 		Mode:        uint32(e.Mode),
 		FrequencyK:  e.Frequency.K,
@@ -28,8 +29,8 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 		Destination: addressWords(e.TunnelDestination),
 		Options:     uint32(len(e.Options)),
 		PathMtu:     uint32(e.PathMTU),
-		Inserted:    uint8(ioam.OutcomeEncapInserted),
-		Tunneled:    uint8(ioam.OutcomeEncapTunneled),
+		Inserted:    uint8(model.OutcomeEncapInserted),
+		Tunneled:    uint8(model.OutcomeEncapTunneled),
 	}
 	c.FlowsBelow = flowsBelow(e.Flows)
 	header := []byte{0, 0, 1, 0} // next header and length later; PadN aligns options to 4n
@@ -37,12 +38,12 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 		if option.DirectExport != nil {
 			header = appendDirectExport(header, *option.DirectExport, &c.Patches[i])
 			c.HasExports = 1
-			c.FlowsByLabel |= boolean(option.DirectExport.FlowID.Kind == ioam.FlowIDLabel)
+			c.FlowsByLabel |= boolean(option.DirectExport.FlowID.Kind == model.FlowIDLabel)
 			// the export says the queue's depth even where the header has no place for it
 			c.WantsQueue |= boolean(option.DirectExport.Type.Has(ioam.BitQueueDepth))
 			continue
 		}
-		var lacking ioam.Outcome
+		var lacking model.Outcome
 		header, lacking = appendTraceOption(header, cfg, out, *option.Trace, &c.Patches[i])
 		c.Inserted, c.Tunneled = max(c.Inserted, uint8(lacking)), max(c.Tunneled, uint8(lacking))
 		if c.Patches[i].Seconds != 0 || c.Patches[i].Fraction != 0 {
@@ -65,12 +66,12 @@ func compileEncapsulation(cfg ioam.NodeConfig, out ioam.Interface, e ioam.Encaps
 
 // appendTraceOption appends one option with this node's data at its tail. A
 // trace without them has the outcome that says why, else 0.
-func appendTraceOption(header []byte, cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, p *abiPatch) ([]byte, ioam.Outcome) {
+func appendTraceOption(header []byte, cfg model.NodeConfig, out model.Interface, o model.TraceOption, p *abiPatch) ([]byte, model.Outcome) {
 	header = append(header, optionIOAM, uint8(2+traceHeaderLength+o.Size), 0, 0)
 	end := len(header) + traceHeaderLength + o.Size
 	data, lacking := ownData(cfg, out, o, end, p)
 	lengths := uint16(o.Type.NodeLen())<<11 | uint16((o.Size-len(data))/4)
-	if lacking == ioam.OutcomeEncapOverflow {
+	if lacking == model.OutcomeEncapOverflow {
 		lengths |= uint16(ioam.FlagOverflow) << 7
 	}
 	header = binary.BigEndian.AppendUint16(header, uint16(o.Namespace))
@@ -81,7 +82,7 @@ func appendTraceOption(header []byte, cfg ioam.NodeConfig, out ioam.Interface, o
 }
 
 // appendDirectExport appends one option, and notes what differs per packet.
-func appendDirectExport(header []byte, o ioam.DirectExportOption, p *abiPatch) []byte {
+func appendDirectExport(header []byte, o model.DirectExportOption, p *abiPatch) []byte {
 	start := len(header)
 	header = append(header, uint8(cmp.Or(o.OptionType, ioam.OptionIOAMStatic)), 0, 0, uint8(ioam.IOAMDirectExport))
 	p.DirectExport = uint16(len(header))
@@ -107,10 +108,10 @@ func appendDirectExport(header []byte, o ioam.DirectExportOption, p *abiPatch) [
 // same (net/ipv6): ioam6_do_fill leaves a trace of a namespace that it does not
 // know as it is, and for one that is too small ioam6_fill_trace_data sets the
 // overflow flag and leaves RemainingLen.
-func ownData(cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, end int, p *abiPatch) ([]byte, ioam.Outcome) {
-	known := slices.IndexFunc(cfg.Namespaces, func(ns ioam.Namespace) bool { return ns.ID == o.Namespace })
+func ownData(cfg model.NodeConfig, out model.Interface, o model.TraceOption, end int, p *abiPatch) ([]byte, model.Outcome) {
+	known := slices.IndexFunc(cfg.Namespaces, func(ns model.Namespace) bool { return ns.ID == o.Namespace })
 	if known < 0 {
-		return nil, ioam.OutcomeEncapUnfilled
+		return nil, model.OutcomeEncapUnfilled
 	}
 	ns := cfg.Namespaces[known]
 	var tail []byte
@@ -119,7 +120,7 @@ func ownData(cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, end in
 	}
 	length := 4*o.Type.NodeLen() + len(tail)
 	if length > o.Size {
-		return nil, ioam.OutcomeEncapOverflow
+		return nil, model.OutcomeEncapOverflow
 	}
 	start := uint16(end - length)
 
@@ -164,7 +165,7 @@ func ownData(cfg ioam.NodeConfig, out ioam.Interface, o ioam.TraceOption, end in
 }
 
 // snapshot is an opaque state snapshot on the wire (RFC 9197 §4.4.2.13).
-func snapshot(s *ioam.Schema) []byte {
+func snapshot(s *model.Schema) []byte {
 	if s == nil {
 		return binary.BigEndian.AppendUint32(nil, snapshotNoSchema)
 	}

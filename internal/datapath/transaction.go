@@ -8,7 +8,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // prepared is an interface whose new programs are loaded, not attached yet.
@@ -192,7 +192,7 @@ func (t *transaction) swap(a *attachment, program *ebpf.Program) error {
 	return nil
 }
 
-func (t *transaction) restore(index ioam.IfIndex, old *attachment, at **attachment) error {
+func (t *transaction) restore(index model.IfIndex, old *attachment, at **attachment) error {
 	a, err := attach(t.datapath.directory(index), index, old.ingress, old.mode, old.program)
 	if err == nil {
 		*at = a

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // passing is what TestTransparency makes of a frame by looking at it: whether a
@@ -101,9 +101,9 @@ func holdsIOAM(options []byte) bool {
 func TestTransparency(t *testing.T) {
 	cfg := rightConfig()
 	decapsulating(&cfg)
-	cfg.Encapsulations = []ioam.Encapsulation{{
-		Name: "elsewhere", Interface: 1, Match: ioam.Match{Destination: netip.MustParsePrefix("2001:db8:ffff::/48")},
-		Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
+	cfg.Encapsulations = []model.Encapsulation{{
+		Name: "elsewhere", Interface: 1, Match: model.Match{Destination: netip.MustParsePrefix("2001:db8:ffff::/48")},
+		Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
 	}}
 	p := loadPrograms(t, cfg, 1, 0, hookIngressXDP, hookIngressTC, hookEgressTC)
 	g := generator{rand.New(rand.NewPCG(7, 7))}

@@ -5,7 +5,7 @@ package datapath
 import (
 	"net/netip"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // tunnelEnds is what the programs know of tunnels' ends.
@@ -16,7 +16,7 @@ type tunnelEnds struct {
 	guarded   []netip.Addr // wherever they end
 }
 
-func compileTunnelEnds(cfg ioam.NodeConfig) tunnelEnds {
+func compileTunnelEnds(cfg model.NodeConfig) tunnelEnds {
 	t := tunnelEnds{guarded: cfg.KnownTunnelDestinations()}
 	for _, d := range cfg.Decapsulations {
 		t.addresses = append(t.addresses, d.TunnelDestination.As16())
@@ -40,7 +40,7 @@ func (t tunnelEnds) constants(node *abiNodeConfig) {
 	if len(t.ends) == 1 {
 		node.Decapsulation, node.End = addressWords(netip.AddrFrom16(t.addresses[0])), t.ends[0]
 	}
-	if ioam.Role(node.Roles)&ioam.RoleIngress != 0 || ioam.Boundary(node.Boundary) != ioam.BoundaryDrop {
+	if model.Role(node.Roles)&model.RoleIngress != 0 || model.Boundary(node.Boundary) != model.BoundaryDrop {
 		return
 	}
 	node.TunnelsGuarded = uint32(min(len(t.guarded), 2))

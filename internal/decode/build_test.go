@@ -22,7 +22,7 @@ import (
 var captured = time.Date(2026, 11, 21, 5, 21, 0, 123456000, time.UTC)
 
 // ipv6 is an IPv6 packet.
-func ipv6(next ioam.NextHeader, source, destination string, payload []byte) []byte {
+func ipv6Packet(next ioam.NextHeader, source, destination string, payload []byte) []byte {
 	b := make([]byte, ipv6HeaderLen, ipv6HeaderLen+len(payload))
 	binary.BigEndian.PutUint32(b, 0x60012345)
 	binary.BigEndian.PutUint16(b[4:], uint16(len(payload)))
@@ -36,7 +36,7 @@ func ipv6(next ioam.NextHeader, source, destination string, payload []byte) []by
 // udp is an IPv6 packet with 8 bytes of UDP, behind the extension headers.
 func udp(next ioam.NextHeader, headers ...[]byte) []byte {
 	payload := append(bytes.Join(headers, nil), 0x10, 0x92, 0, 9, 0, 8, 0, 0)
-	b := ipv6(next, "2001:db8:1::2", "2001:db8:2::2", payload)
+	b := ipv6Packet(next, "2001:db8:1::2", "2001:db8:2::2", payload)
 	sum := uint32(17 + 8) // of the pseudo-header (RFC 8200 §8.1), with both addresses
 	for at := 8; at < ipv6HeaderLen; at += 2 {
 		sum += uint32(binary.BigEndian.Uint16(b[at:]))

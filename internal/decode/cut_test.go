@@ -204,8 +204,8 @@ func TestSnapLengthBeforeIOAM(t *testing.T) {
 		{"authentication header", udp(51, authentication, behind), 47, "offset 40: no whole extension header"},
 		{"fragment header", udp(44, fragment, behind), 47, "offset 40: no whole extension header"},
 		{"options behind a routing header", udp(43, routing, behind), 60, "offset 64: "},
-		{"before the tunnelled packet", ipv6(41, "2001:db8::1", "2001:db8::2", inner), 40, "offset 40: no whole IPv6 header"},
-		{"tunnelled behind a routing header", ipv6(43, "2001:db8::1", "2001:db8::2", append(append([]byte{41}, routing[1:]...), inner...)), 50, "offset 50: no whole IPv6 header"},
+		{"before the tunnelled packet", ipv6Packet(41, "2001:db8::1", "2001:db8::2", inner), 40, "offset 40: no whole IPv6 header"},
+		{"tunnelled behind a routing header", ipv6Packet(43, "2001:db8::1", "2001:db8::2", append(append([]byte{41}, routing[1:]...), inner...)), 50, "offset 50: no whole IPv6 header"},
 		{"in the payload", udp(17, make([]byte, 100)), 44, ""},
 		{"behind the options", udp(0, behind), len(udp(0, behind)) - 8, ""},
 	} {

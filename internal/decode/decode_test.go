@@ -79,13 +79,13 @@ func TestWhereTracesAre(t *testing.T) {
 		want   string
 	}{
 		{"inline", udp(0, options(t, 17, trace(123, 2))), "123/2>2001:db8:2::2"},
-		{"tunnel", ipv6(0, a, b, append(options(t, 41, trace(123, 2)), inner...)), "123/2>2001:db8:2::2"},
-		{"tunnel in a tunnel", ipv6(0, a, b, append(options(t, 41, trace(123, 2)),
-			ipv6(0, b, a, append(options(t, 41, trace(124, 3)), inner...))...)), "123/2>2001:db8:a::1 124/3>2001:db8:2::2"},
-		{"tunnel around inline", ipv6(0, a, b, append(options(t, 41, trace(123, 2)), udp(0, options(t, 17, trace(124, 3)))...)),
+		{"tunnel", ipv6Packet(0, a, b, append(options(t, 41, trace(123, 2)), inner...)), "123/2>2001:db8:2::2"},
+		{"tunnel in a tunnel", ipv6Packet(0, a, b, append(options(t, 41, trace(123, 2)),
+			ipv6Packet(0, b, a, append(options(t, 41, trace(124, 3)), inner...))...)), "123/2>2001:db8:a::1 124/3>2001:db8:2::2"},
+		{"tunnel around inline", ipv6Packet(0, a, b, append(options(t, 41, trace(123, 2)), udp(0, options(t, 17, trace(124, 3)))...)),
 			"123/2>2001:db8:2::2 124/3>2001:db8:2::2"},
-		{"a tunnel without options around inline", ipv6(41, a, b, udp(0, options(t, 17, trace(124, 3)))), "124/3>2001:db8:2::2"},
-		{"tunnel behind a routing header", ipv6(0, a, b, bytes.Join([][]byte{options(t, 43, trace(123, 2)), routing, inner}, nil)), "123/2>2001:db8:2::2"},
+		{"a tunnel without options around inline", ipv6Packet(41, a, b, udp(0, options(t, 17, trace(124, 3)))), "124/3>2001:db8:2::2"},
+		{"tunnel behind a routing header", ipv6Packet(0, a, b, bytes.Join([][]byte{options(t, 43, trace(123, 2)), routing, inner}, nil)), "123/2>2001:db8:2::2"},
 		{"several options", udp(0, options(t, 17, trace(1, 2), trace(2, 3), trace(3, 4))), "1/2>2001:db8:2::2 2/3>2001:db8:2::2 3/4>2001:db8:2::2"},
 		{"destination options", udp(60, options(t, 17, trace(123, 2))), "123/2>2001:db8:2::2"},
 		{"both headers", udp(0, options(t, 60, trace(123, 2)), options(t, 17, trace(124, 3))), "123/2>2001:db8:2::2 124/3>2001:db8:2::2"},
@@ -106,7 +106,7 @@ func TestWhereTracesAre(t *testing.T) {
 func TestNestingIsBounded(t *testing.T) {
 	packet := udp(0, options(t, 17, trace(123, 2)))
 	for range maxTunnels + 1 {
-		packet = ipv6(41, "2001:db8::1", "2001:db8::2", packet)
+		packet = ipv6Packet(41, "2001:db8::1", "2001:db8::2", packet)
 	}
 	if r := decodeCapture(t, pcap(t, LinkRaw, packet)); len(r.lines) != 0 {
 		t.Errorf("%q", r.lines)
@@ -167,7 +167,7 @@ func TestMalformedPackets(t *testing.T) {
 		{"remaining length", change(51, 99), "packet 1: IPv6 packet, offset 51: RemainingLen beyond the node data list (RFC 9197 §4.4.1)", 1},
 		{"node length", change(50, 0x10), "packet 1: IPv6 packet, offset 50: NodeLen inconsistent with the trace type (RFC 9197 §4.4.1)", 1},
 		{"no whole IPv6 header", good[:39], "packet 1: IPv6 packet, offset 0: no whole IPv6 header", 0},
-		{"no whole inner header", ipv6(41, "2001:db8::1", "2001:db8::2", good[:20]), "packet 1: IPv6 packet, offset 40: no whole IPv6 header", 0},
+		{"no whole inner header", ipv6Packet(41, "2001:db8::1", "2001:db8::2", good[:20]), "packet 1: IPv6 packet, offset 40: no whole IPv6 header", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := decodeCapture(t, pcap(t, LinkRaw, tt.packet, good))

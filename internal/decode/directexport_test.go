@@ -47,7 +47,7 @@ func TestDirectExports(t *testing.T) {
 		{"in Destination Options", udp(60, options(t, 17, directExport(0x80).Option(0))),
 			`"flags":"0x00","extension_flags":"0x80","trace_type":"0xc00000","flow_id":305419896,` + packet + `72}}`,
 			"72 bytes, namespace 123, type 0xc00000, direct export, flow 0x12345678"},
-		{"around a tunnel", ipv6(0, "2001:db8:f::1", "2001:db8:f::2", append(options(t, 41, directExport(0).Option(0)), tunnelled...)),
+		{"around a tunnel", ipv6Packet(0, "2001:db8:f::1", "2001:db8:f::2", append(options(t, 41, directExport(0).Option(0)), tunnelled...)),
 			`"flags":"0x00","extension_flags":"0x00","trace_type":"0xc00000",` + packet + `48}}`, "48 bytes, namespace 123, type 0xc00000, direct export"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -62,7 +62,7 @@ func FuzzPacket(f *testing.F) {
 	f.Add(inner)
 	f.Add(udp(0, options(f, 17, directExport(0xc0).Option(0))))
 	f.Add(udp(60, options(f, 44, trace(1, 2), trace(3, 4))))
-	f.Add(ipv6(0, "2001:db8::1", "2001:db8::2", append(options(f, 41, trace(1, 2)), inner...)))
+	f.Add(ipv6Packet(0, "2001:db8::1", "2001:db8::2", append(options(f, 41, trace(1, 2)), inner...)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := Packet{Number: 1, Time: time.Unix(1, 0), Link: LinkRaw, Data: data, Length: len(data)}
 		for _, record := range Find(p, export.Clock{}).Records {

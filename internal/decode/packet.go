@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -115,7 +116,7 @@ var errNoWholeHeader = errors.New("no whole extension header (RFC 8200 §4)")
 // extension headers.
 func (w *walker) headers(ip []byte) (list []header, next ioam.NextHeader, at int) {
 	next, at = ioam.NextHeader(ip[6]), ipv6HeaderLen
-	for range ioam.MaxExtensionHeaders {
+	for range ipv6.MaxExtensionHeaders {
 		rest := ip[min(at, len(ip)):]
 		switch next {
 		case ioam.NextHeaderHopByHop, ioam.NextHeaderDestination:

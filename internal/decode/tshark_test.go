@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/internal/tsharktest"
 	"github.com/waymark-net/waymark/ioam"
@@ -46,7 +47,7 @@ func randomTrace(rng *rand.Rand) ioam.Trace {
 			node = binary.BigEndian.AppendUint32(node, units<<24|rng.Uint32N(1<<24))
 			node = append(node, make([]byte, 4*units)...)
 		}
-		if len(t.Data)+len(node) > ioam.MaxTraceDataSize {
+		if len(t.Data)+len(node) > model.MaxTraceDataSize {
 			break
 		}
 		t.Data = append(t.Data, node...)

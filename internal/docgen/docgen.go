@@ -13,7 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // note stands at the end of every page.
@@ -50,7 +50,7 @@ number is the packet's. What leads to each is in
 | number | outcome | meaning |
 |---|---|---|
 `)
-	for _, o := range ioam.Outcomes() {
+	for _, o := range model.Outcomes() {
 		fmt.Fprintf(&b, "| %d | `%s` | %s |\n", o, o, o.Meaning())
 	}
 	return []byte(b.String())

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Transport is how messages reach a collector.
@@ -55,7 +55,7 @@ type Facts struct {
 
 // Link is a network interface.
 type Link struct {
-	Index ioam.IfIndex
+	Index model.IfIndex
 	Name  string
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -259,7 +260,7 @@ func (e *encoding) flow(f *Flow) error {
 
 // point is the interface at which packets are observed: an encapsulating node
 // has them when they leave.
-func point(r NodeRole, ingress, egress ioam.IfIndex) ioam.IfIndex {
+func point(r NodeRole, ingress, egress model.IfIndex) model.IfIndex {
 	if r == Encapsulating || ingress == 0 {
 		return egress
 	}

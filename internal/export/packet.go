@@ -5,6 +5,7 @@ package export
 import (
 	"net/netip"
 
+	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -23,7 +24,7 @@ type Packet struct {
 // first bytes; length is the whole packet's. ok is false when b does not begin
 // with an IPv6 header.
 func ParsePacket(b []byte, length int) (p Packet, ok bool) {
-	s, ok := ioam.Summarize(b)
+	s, ok := ipv6.Summarize(b)
 	if !ok {
 		return Packet{}, false
 	}

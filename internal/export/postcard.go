@@ -4,6 +4,7 @@ package export
 
 import (
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -16,8 +17,8 @@ type Postcard struct {
 	Role           NodeRole         `json:"role"`
 	Ingress        string           `json:"ingress,omitempty"` // interface; absent where the packet came from no link
 	Egress         string           `json:"egress,omitempty"`  // interface; absent where it is not known
-	IngressIfIndex ioam.IfIndex     `json:"ingress_ifindex,omitempty"`
-	EgressIfIndex  ioam.IfIndex     `json:"egress_ifindex,omitempty"`
+	IngressIfIndex model.IfIndex    `json:"ingress_ifindex,omitempty"`
+	EgressIfIndex  model.IfIndex    `json:"egress_ifindex,omitempty"`
 	Option         string           `json:"option"` // IOAM option-type
 	Namespace      ioam.NamespaceID `json:"namespace"`
 	TraceType      ioam.TraceType   `json:"trace_type"`
@@ -46,8 +47,8 @@ type Flow struct {
 	Role           NodeRole         `json:"role"`
 	Ingress        string           `json:"ingress,omitempty"`
 	Egress         string           `json:"egress,omitempty"`
-	IngressIfIndex ioam.IfIndex     `json:"ingress_ifindex,omitempty"`
-	EgressIfIndex  ioam.IfIndex     `json:"egress_ifindex,omitempty"`
+	IngressIfIndex model.IfIndex    `json:"ingress_ifindex,omitempty"`
+	EgressIfIndex  model.IfIndex    `json:"egress_ifindex,omitempty"`
 	Namespace      ioam.NamespaceID `json:"namespace"`
 	TraceType      ioam.TraceType   `json:"trace_type"`
 	FlowID         Field[uint32]    `json:"flow_id,omitzero"` // absent when the options have none

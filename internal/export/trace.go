@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -51,7 +52,7 @@ type TraceRecord struct {
 	Time      instant.Time     `json:"time,omitzero"`
 	Node      string           `json:"node,omitempty"`      // the node that reports
 	Interface string           `json:"interface,omitempty"` // where the packet was seen
-	IfIndex   ioam.IfIndex     `json:"-"`                   // of Interface
+	IfIndex   model.IfIndex    `json:"-"`                   // of Interface
 	OnItsWay  bool             `json:"-"`                   // the packet went on with the trace, and other nodes may have written
 	Source    Source           `json:"source,omitempty"`    // absent when it is Waymark's programs
 	Option    string           `json:"option"`              // IOAM option-type

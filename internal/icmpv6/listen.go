@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/socketdrops"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // Type is that of a message (RFC 4443 §2.1).
@@ -43,8 +43,8 @@ const defaultHopLimit = 64
 type Message struct {
 	Body         []byte // from the ICMPv6 header on
 	Source       netip.Addr
-	Interface    ioam.IfIndex // by which it arrived; 0 when the kernel does not say
-	HopLimit     uint8        // as it arrived
+	Interface    model.IfIndex // by which it arrived; 0 when the kernel does not say
+	HopLimit     uint8         // as it arrived
 	TrafficClass uint8
 }
 
@@ -151,7 +151,7 @@ func (m *Message) read(control []byte) {
 		case c.Header.Type == unix.IPV6_TCLASS:
 			m.TrafficClass = value
 		case c.Header.Type == unix.IPV6_PKTINFO && len(c.Data) >= unix.SizeofInet6Pktinfo: // the index follows an address
-			m.Interface = ioam.IfIndex(binary.NativeEndian.Uint32(c.Data[16:]))
+			m.Interface = model.IfIndex(binary.NativeEndian.Uint32(c.Data[16:]))
 		}
 	}
 }

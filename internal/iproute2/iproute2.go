@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -191,12 +192,12 @@ func (w *words) export(ns *config.Namespace) error {
 	if ns.Export.UnmarshalText([]byte(word)) != nil {
 		return fmt.Errorf("export %q: want none, every, aggregate or sample N", word)
 	}
-	if ns.Export != ioam.ExportSample {
+	if ns.Export != model.ExportSample {
 		return nil
 	}
 	n, err := w.number("export sample", 32)
-	if err == nil && (n < 1 || n > ioam.MaxFrequency) {
-		err = fmt.Errorf("export sample %d: want N from 1 to %d, for a postcard of every N-th packet", n, ioam.MaxFrequency)
+	if err == nil && (n < 1 || n > model.MaxFrequency) {
+		err = fmt.Errorf("export sample %d: want N from 1 to %d, for a postcard of every N-th packet", n, model.MaxFrequency)
 	}
 	ns.Sample = config.Sample(n)
 	return err
@@ -255,4 +256,4 @@ func ParseSchema(args []string) (SchemaCommand, error) {
 
 // maxSchemaData is the room that a trace option leaves to a snapshot's data,
 // whose own header takes 4 bytes.
-const maxSchemaData = ioam.MaxTraceDataSize - 4
+const maxSchemaData = model.MaxTraceDataSize - 4

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -103,7 +104,7 @@ const trace = "trace prealloc type 0x800000 ns 123 size 12"
 
 func TestParseRoute(t *testing.T) {
 	prefix, addr := netip.MustParsePrefix, netip.MustParseAddr
-	once := ioam.Frequency{K: 1, N: 1}
+	once := model.Frequency{K: 1, N: 1}
 	options := []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}}}
 	for _, tt := range []struct {
 		in   string
@@ -114,14 +115,14 @@ func TestParseRoute(t *testing.T) {
 			Flows: 1, Frequency: once, Options: options}},
 		{"add default encap ioam6 freq 3/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 " + trace + " dev eth1 name core", config.Encapsulation{
 			Name: "core", Interface: "eth1", Match: config.Match{Destination: prefix("::/0")},
-			Flows: 1, Frequency: ioam.Frequency{K: 3, N: 100}, Mode: ioam.ModeEncap, Options: options,
+			Flows: 1, Frequency: model.Frequency{K: 3, N: 100}, Mode: model.ModeEncap, Options: options,
 			Tunnel: &config.Tunnel{Source: addr("2001:db8::1"), Destination: addr("2001:db8::3")}}},
 		{"add dev eth1 to 2001:db8::1 encap ioam6 tundst 2001:db8::3 mode auto trace prealloc size 12 ns 0x7b type 8388608", config.Encapsulation{
 			Name: "route-2001-db8--1_128-eth1", Interface: "eth1", Match: config.Match{Destination: prefix("2001:db8::1/128")},
-			Flows: 1, Frequency: once, Mode: ioam.ModeAuto, Options: options, Tunnel: &config.Tunnel{Destination: addr("2001:db8::3")}}},
+			Flows: 1, Frequency: once, Mode: model.ModeAuto, Options: options, Tunnel: &config.Tunnel{Destination: addr("2001:db8::3")}}},
 		{"replace 2001:db8::1 dport 9 tos 1 encap ioam6 " + trace + " " + trace + " dev eth1", config.Encapsulation{
 			Name: "route-2001-db8--1_128-eth1-tos-0x01-dport-9", Interface: "eth1", Flows: 1, Frequency: once, Options: append(options, options...),
-			Match: config.Match{Destination: prefix("2001:db8::1/128"), DestinationPort: &ioam.PortRange{From: 9, To: 9}, TrafficClass: new(config.TrafficClass(1))}}},
+			Match: config.Match{Destination: prefix("2001:db8::1/128"), DestinationPort: &model.PortRange{From: 9, To: 9}, TrafficClass: new(config.TrafficClass(1))}}},
 		{"del name 'core 1'", config.Encapsulation{Name: "core 1"}},
 		{"del 2001:db8:2::/64", config.Encapsulation{Match: config.Match{Destination: prefix("2001:db8:2::/64")}}},
 		{"del name core", config.Encapsulation{Name: "core"}},
@@ -248,12 +249,12 @@ func splitShell(line string) []string {
 // everything is a rule that uses every word there is.
 func everything() config.Encapsulation {
 	tcp, class, label := ioam.NextHeaderTCP, config.TrafficClass(0x2e), config.FlowLabel(0x12345)
-	source, destination := ioam.PortRange{From: 1000, To: 2000}, ioam.PortRange{From: 9, To: 9}
+	source, destination := model.PortRange{From: 1000, To: 2000}, model.PortRange{From: 9, To: 9}
 	return config.Encapsulation{
 		Name: "it's core", Interface: "eth1.7",
 		Match: config.Match{Destination: netip.MustParsePrefix("2001:db8:2::/64"), Source: netip.MustParsePrefix("2001:db8::/32"),
 			NextHeader: &tcp, SourcePort: &source, DestinationPort: &destination, TrafficClass: &class, FlowLabel: &label},
-		Flows: 1, Frequency: ioam.Frequency{K: 3, N: 100}, Mode: ioam.ModeAuto,
+		Flows: 1, Frequency: model.Frequency{K: 3, N: 100}, Mode: model.ModeAuto,
 		Tunnel: &config.Tunnel{Source: netip.MustParseAddr("2001:db8::1"), Destination: netip.MustParseAddr("2001:db8::3")},
 		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}},
 			{Trace: &config.TraceOption{Namespace: 5, Type: 0xf00002, Size: 244}}},
@@ -330,15 +331,15 @@ func randomRule(r *rand.Rand) config.Encapsulation {
 	maybe(func() { e.Match.Destination = netip.MustParsePrefix("::/0") })
 	maybe(func() { e.Match.Source = full.Match.Source })
 	maybe(func() { h := ioam.NextHeader(r.IntN(256)); e.Match.NextHeader = &h })
-	maybe(func() { e.Match.SourcePort = &ioam.PortRange{From: uint16(r.IntN(9)), To: 9} })
-	maybe(func() { e.Match.DestinationPort = &ioam.PortRange{From: 9, To: uint16(9 + r.IntN(3))} })
-	maybe(func() { e.Match.SourcePort = &ioam.PortRange{} })
+	maybe(func() { e.Match.SourcePort = &model.PortRange{From: uint16(r.IntN(9)), To: 9} })
+	maybe(func() { e.Match.DestinationPort = &model.PortRange{From: 9, To: uint16(9 + r.IntN(3))} })
+	maybe(func() { e.Match.SourcePort = &model.PortRange{} })
 	maybe(func() { c := config.TrafficClass(r.IntN(256)); e.Match.TrafficClass = &c })
 	maybe(func() { l := config.FlowLabel(r.IntN(1 << 20)); e.Match.FlowLabel = &l })
 	maybe(func() { e.Name = RouteName(e) })
 	maybe(func() { e.Name = []string{"$(x) y", "a b", "ü", "\"", "'", "*", "-"}[r.IntN(7)] })
-	maybe(func() { e.Mode = ioam.ModeEncap })
-	maybe(func() { e.Mode, e.Tunnel = ioam.ModeInline, nil })
+	maybe(func() { e.Mode = model.ModeEncap })
+	maybe(func() { e.Mode, e.Tunnel = model.ModeInline, nil })
 	maybe(func() { e.Options = e.Options[:1] })
 	maybe(func() { e.Flows = config.Share(1 + r.IntN(3)) })
 	maybe(func() { e.Options = append(slices.Clone(e.Options), randomDirectExport(r)) })

@@ -8,16 +8,16 @@ import (
 	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/config"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // InterfaceCommand is "interface set|show …", in the manner of iproute2, which
 // has no such command.
 type InterfaceCommand struct {
 	Verb     Verb
-	Name     string         // Show: "" is all
-	Role     *ioam.Role     // Set; nil leaves it
-	Boundary *ioam.Boundary // Set; nil leaves it
+	Name     string          // Show: "" is all
+	Role     *model.Role     // Set; nil leaves it
+	Boundary *model.Boundary // Set; nil leaves it
 }
 
 // ParseInterface reads what follows "interface".
@@ -62,24 +62,24 @@ func ParseInterface(args []string) (InterfaceCommand, error) {
 }
 
 // roles reads none, or a list of ingress and egress with commas.
-func (w *words) roles() (*ioam.Role, error) {
+func (w *words) roles() (*model.Role, error) {
 	word, err := w.take("role")
 	if err != nil {
 		return nil, err
 	}
-	var roles ioam.Role
+	var roles model.Role
 	if roles.UnmarshalText([]byte(word)) != nil {
 		return nil, fmt.Errorf("role %q: want none, ingress, egress or ingress,egress", word)
 	}
 	return &roles, nil
 }
 
-func (w *words) boundary() (*ioam.Boundary, error) {
+func (w *words) boundary() (*model.Boundary, error) {
 	word, err := w.take("boundary")
 	if err != nil {
 		return nil, err
 	}
-	policy, err := config.ParseText[ioam.Boundary](word)
+	policy, err := config.ParseText[model.Boundary](word)
 	if err != nil {
 		return nil, fmt.Errorf("boundary %w", err)
 	}
@@ -88,7 +88,7 @@ func (w *words) boundary() (*ioam.Boundary, error) {
 
 // FormatInterface writes an interface as the words that set it so.
 func FormatInterface(in config.Interface) string {
-	var roles ioam.Role
+	var roles model.Role
 	for _, role := range in.Role {
 		roles |= role
 	}

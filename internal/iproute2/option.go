@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -75,8 +76,8 @@ func (p *routeParser) traceValue(word string, t *config.TraceOption) (err error)
 		if err != nil {
 			return err
 		}
-		if n%4 != 0 || n < 4 || n > ioam.MaxTraceDataSize {
-			return fmt.Errorf("size %d: want a multiple of 4 from 4 to %d", n, ioam.MaxTraceDataSize)
+		if n%4 != 0 || n < 4 || n > model.MaxTraceDataSize {
+			return fmt.Errorf("size %d: want a multiple of 4 from 4 to %d", n, model.MaxTraceDataSize)
 		}
 		t.Size = config.DataSize(n)
 	}
@@ -181,7 +182,7 @@ func optionWords(o config.Option) []string {
 	if flags != 0 {
 		words = append(words, "ext-flags", fmt.Sprintf("0x%02x", uint8(flags)))
 	}
-	if d.FlowID != (ioam.FlowIDSource{}) {
+	if d.FlowID != (model.FlowIDSource{}) {
 		words = append(words, "flow-id", config.FormatText(d.FlowID))
 	}
 	if d.OptionType != ioam.OptionIOAMStatic {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -20,7 +21,7 @@ func randomDirectExport(r *rand.Rand) config.Option {
 	return config.Option{DirectExport: &config.DirectExportOption{
 		Namespace: ioam.NamespaceID(r.IntN(3)), TraceType: ioam.TraceType(1+r.IntN(3)) << 22,
 		ExtensionFlags: [][]config.ExtensionFlag{nil, {flowIDFlag}, {sequenceFlag}, {flowIDFlag, sequenceFlag}}[r.IntN(4)],
-		FlowID:         ioam.FlowIDSource{Kind: ioam.FlowIDKind(r.IntN(2))},
+		FlowID:         model.FlowIDSource{Kind: model.FlowIDKind(r.IntN(2))},
 		OptionType:     []ioam.OptionType{ioam.OptionIOAMStatic, ioam.OptionIOAM}[r.IntN(2)],
 	}}
 }
@@ -48,9 +49,9 @@ func TestParseDirectExport(t *testing.T) {
 			"dex ns 123 trace-type 0xc00000 ext-flags 0xc0"},
 		{"dex ns 123 trace-type 0xc00000 flow-id hash option-type 0x11", []config.Option{dex(config.DirectExportOption{})}, "dex ns 123 trace-type 0xc00000"},
 		{"dex ns 123 trace-type 0xc00000 flow-id flow-label option-type 0x31",
-			[]config.Option{dex(config.DirectExportOption{FlowID: ioam.FlowIDSource{Kind: ioam.FlowIDLabel}, OptionType: ioam.OptionIOAM})}, ""},
+			[]config.Option{dex(config.DirectExportOption{FlowID: model.FlowIDSource{Kind: model.FlowIDLabel}, OptionType: ioam.OptionIOAM})}, ""},
 		{"dex ns 123 trace-type 0xc00000 ext-flags 0x80 flow-id 7",
-			[]config.Option{dex(config.DirectExportOption{ExtensionFlags: []config.ExtensionFlag{flowIDFlag}, FlowID: ioam.FlowIDSource{Kind: ioam.FlowIDFixed, Fixed: 7}})},
+			[]config.Option{dex(config.DirectExportOption{ExtensionFlags: []config.ExtensionFlag{flowIDFlag}, FlowID: model.FlowIDSource{Kind: model.FlowIDFixed, Fixed: 7}})},
 			"dex ns 123 trace-type 0xc00000 ext-flags 0x80 flow-id 0x00000007"},
 		{traceWords + " dex ns 123 trace-type 0xc00000 " + traceWords, []config.Option{trace, dex(config.DirectExportOption{}), trace}, ""},
 	} {
@@ -136,10 +137,10 @@ func TestSelectsDirectExport(t *testing.T) {
 
 func TestNamespaceExport(t *testing.T) {
 	for in, want := range map[string]config.Namespace{
-		"export every":       {Export: ioam.ExportEvery},
-		"export aggregate":   {Export: ioam.ExportAggregate},
+		"export every":       {Export: model.ExportEvery},
+		"export aggregate":   {Export: model.ExportAggregate},
 		"export none":        {},
-		"export sample 0x64": {Export: ioam.ExportSample, Sample: 100},
+		"export sample 0x64": {Export: model.ExportSample, Sample: 100},
 	} {
 		want.ID, want.Data, want.DataWide = 5, 1, config.DataWide(ioam.DataWideUnavailable)
 		c, err := ParseNamespace(strings.Fields("add 5 " + in + " data 1"))

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -221,9 +222,9 @@ func (p *routeParser) selector(word, value string) (err error) {
 	case "ipproto":
 		m.NextHeader, err = parseText[ioam.NextHeader](value)
 	case "sport":
-		m.SourcePort, err = parseText[ioam.PortRange](value)
+		m.SourcePort, err = parseText[model.PortRange](value)
 	case "dport":
-		m.DestinationPort, err = parseText[ioam.PortRange](value)
+		m.DestinationPort, err = parseText[model.PortRange](value)
 	case "tos":
 		m.TrafficClass, err = parseText[config.TrafficClass](value)
 	case "flowlabel":
@@ -274,7 +275,7 @@ func (p *routeParser) encap() error {
 		return fmt.Errorf("encap %s: only ioam6 is served here; use 'ip route' for others", kind)
 	}
 	e := &p.rule
-	e.Frequency, e.Flows, e.Mode = ioam.Frequency{K: 1, N: 1}, 1, ioam.ModeInline
+	e.Frequency, e.Flows, e.Mode = model.Frequency{K: 1, N: 1}, 1, model.ModeInline
 	var source, destination netip.Addr
 	for {
 		if !p.more() {
@@ -309,8 +310,8 @@ func (p *routeParser) encap() error {
 	}
 }
 
-func (p *routeParser) frequency() (ioam.Frequency, error) {
-	var none ioam.Frequency
+func (p *routeParser) frequency() (model.Frequency, error) {
+	var none model.Frequency
 	word, err := p.take("freq")
 	if err != nil {
 		return none, err
@@ -327,18 +328,18 @@ func (p *routeParser) frequency() (ioam.Frequency, error) {
 	if err != nil {
 		return none, err
 	}
-	if k < 1 || k > n || n > ioam.MaxFrequency {
-		return none, fmt.Errorf("freq %s: the first K of every N packets need 1 ≤ K ≤ N ≤ %d", word, ioam.MaxFrequency)
+	if k < 1 || k > n || n > model.MaxFrequency {
+		return none, fmt.Errorf("freq %s: the first K of every N packets need 1 ≤ K ≤ N ≤ %d", word, model.MaxFrequency)
 	}
-	return ioam.Frequency{K: uint32(k), N: uint32(n)}, nil
+	return model.Frequency{K: uint32(k), N: uint32(n)}, nil
 }
 
-func (p *routeParser) mode() (ioam.Mode, error) {
+func (p *routeParser) mode() (model.Mode, error) {
 	word, err := p.take("mode")
 	if err != nil {
 		return 0, err
 	}
-	var mode ioam.Mode
+	var mode model.Mode
 	if mode.UnmarshalText([]byte(word)) != nil {
 		return 0, fmt.Errorf("mode %q: want inline, encap or auto", word)
 	}
@@ -365,11 +366,11 @@ func (p *routeParser) tunnelAddress(name string) (netip.Addr, error) {
 // tunnel checks the addresses against the mode.
 func (p *routeParser) tunnel(source, destination netip.Addr) error {
 	switch mode := p.rule.Mode; {
-	case mode == ioam.ModeInline && source.IsValid():
+	case mode == model.ModeInline && source.IsValid():
 		return errors.New("tunsrc: mode inline adds no outer header; leave it out, or say mode encap or auto")
-	case mode == ioam.ModeInline && destination.IsValid():
+	case mode == model.ModeInline && destination.IsValid():
 		return errors.New("tundst: mode inline adds no outer header; leave it out, or say mode encap or auto")
-	case mode != ioam.ModeInline && !destination.IsValid():
+	case mode != model.ModeInline && !destination.IsValid():
 		return fmt.Errorf("tundst is missing: mode %s needs the address of the node that decapsulates", mode)
 	case destination.IsValid():
 		p.rule.Tunnel = &config.Tunnel{Source: source, Destination: destination}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Lifetime is how long a path MTU holds behind the last message that told it:
@@ -178,7 +178,7 @@ func (t *Table) Paths() []Path {
 func (t *Table) Restore(paths []Path, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, p := range paths[:min(len(paths), ioam.MaxEncapsulations)] {
+	for _, p := range paths[:min(len(paths), model.MaxEncapsulations)] {
 		left := p.Until.Sub(now)
 		if p.Destination.Is6() && p.MTU >= Minimum && p.MTU <= maxMTU && left > 0 {
 			p.Until = instant.Of(now.Add(min(left, Lifetime))) // whatever the clock did meanwhile

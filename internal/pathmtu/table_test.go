@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 var start = time.Date(2026, 11, 21, 5, 21, 0, 0, time.UTC)
@@ -118,11 +118,11 @@ func TestTableIsBounded(t *testing.T) {
 		}
 	}
 	var many []Path
-	for i := range 2 * ioam.MaxEncapsulations {
+	for i := range 2 * model.MaxEncapsulations {
 		many = append(many, Path{netip.AddrFrom16([16]byte{0x20, 14: byte(i >> 8), 15: byte(i)}), 1500, instant.Of(start.Add(time.Minute))})
 	}
 	table.Restore(many, start)
-	if n := len(table.Paths()); n > ioam.MaxEncapsulations+2 {
+	if n := len(table.Paths()); n > model.MaxEncapsulations+2 {
 		t.Errorf("%d paths restored", n)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/netlinkattr"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // The kernel's generic netlink family "netdev" (Linux 6.3), as its
@@ -59,7 +59,7 @@ func subscribeDevices() (*nl.NetlinkSocket, error) {
 
 // sendingDevices are those that can send what XDP redirects to them now. A
 // veth can while its other end receives in batches (NAPI).
-func sendingDevices() ([]ioam.IfIndex, error) {
+func sendingDevices() ([]model.IfIndex, error) {
 	family, err := netlink.GenlFamilyGet(netdevFamily)
 	if err != nil {
 		return nil, fmt.Errorf("the kernel does not tell what devices can do (needs Linux 6.3): %w", err)
@@ -82,7 +82,7 @@ func sendingDevices() ([]ioam.IfIndex, error) {
 
 // readDevices reads a dump to its end. The family does not mark its messages as
 // parts of one, and the library's own reader ends with the first.
-func readDevices(socket *nl.NetlinkSocket) (out []ioam.IfIndex, err error) {
+func readDevices(socket *nl.NetlinkSocket) (out []model.IfIndex, err error) {
 	for {
 		messages, _, err := socket.Receive()
 		if err != nil {
@@ -102,14 +102,14 @@ func readDevices(socket *nl.NetlinkSocket) (out []ioam.IfIndex, err error) {
 	}
 }
 
-func parseDevice(message []byte) (index ioam.IfIndex, sends bool) {
+func parseDevice(message []byte) (index model.IfIndex, sends bool) {
 	if len(message) < genericHeaderLength {
 		return 0, false
 	}
 	whole := netlinkattr.Each(message[genericHeaderLength:], func(kind uint16, value []byte) {
 		switch {
 		case kind == attributeIndex && len(value) == 4:
-			index = ioam.IfIndex(binary.NativeEndian.Uint32(value))
+			index = model.IfIndex(binary.NativeEndian.Uint32(value))
 		case kind == attributeFeatures && len(value) == 8:
 			sends = binary.NativeEndian.Uint64(value)&featureTransmit != 0
 		}

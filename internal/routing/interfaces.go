@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/netlinkattr"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // What linux/if_link.h and linux/ipv6.h say of an interface's IPv6 settings.
@@ -31,7 +31,7 @@ const (
 // link is what decides whether packets that arrive at an interface are simply
 // routed.
 type link struct {
-	index, master, lower ioam.IfIndex
+	index, master, lower model.IfIndex
 	name, kind           string
 	mode                 uint32 // a macvlan's
 	address              []byte
@@ -49,11 +49,11 @@ var besides = []string{
 }
 
 // indexOfLink is the interface that a message about a link is about; 0: none.
-func indexOfLink(message []byte) ioam.IfIndex {
+func indexOfLink(message []byte) model.IfIndex {
 	if len(message) < unix.SizeofIfInfomsg {
 		return 0
 	}
-	return ioam.IfIndex(binary.NativeEndian.Uint32(message[4:]))
+	return model.IfIndex(binary.NativeEndian.Uint32(message[4:]))
 }
 
 // parseLink reads a message about a link; whole: all of it was understood.
@@ -99,16 +99,16 @@ func (l *link) readInfo(info []byte) {
 	})
 }
 
-func indexIn(value []byte) ioam.IfIndex {
+func indexIn(value []byte) model.IfIndex {
 	if len(value) != 4 {
 		return 0
 	}
-	return ioam.IfIndex(binary.NativeEndian.Uint32(value))
+	return model.IfIndex(binary.NativeEndian.Uint32(value))
 }
 
 // diverts says why a link makes the stack do something else than to route what
 // arrives at an interface that forwards fast; "" where it does not.
-func (l link) diverts(entrances map[ioam.IfIndex]datapath.Entrance) string {
+func (l link) diverts(entrances map[model.IfIndex]datapath.Entrance) string {
 	if e, fast := entrances[l.index]; fast {
 		switch {
 		case l.address != nil && !bytes.Equal(l.address, e.Address[:]):
@@ -127,7 +127,7 @@ func (l link) diverts(entrances map[ioam.IfIndex]datapath.Entrance) string {
 }
 
 // diversions reads all links, and says why the first that matters does.
-func diversions(entrances map[ioam.IfIndex]datapath.Entrance) (why string, err error) {
+func diversions(entrances map[model.IfIndex]datapath.Entrance) (why string, err error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 	err = request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, func(m []byte) bool {
@@ -148,13 +148,13 @@ func diversions(entrances map[ioam.IfIndex]datapath.Entrance) (why string, err e
 // settings are what the interfaces' IPv6 is set to, as far as a packet's way out
 // depends on it.
 type settings struct {
-	disabled    map[ioam.IfIndex]bool // nothing enters or leaves, though a route may lead there
-	redirected  map[ioam.IfIndex]bool // others may have changed next hops, which a program is not told
+	disabled    map[model.IfIndex]bool // nothing enters or leaves, though a route may lead there
+	redirected  map[model.IfIndex]bool // others may have changed next hops, which a program is not told
 	smallestMTU uint32
 }
 
 // closed are the interfaces that only the stack may send to.
-func (s *settings) closed(index ioam.IfIndex) bool { return s.disabled[index] || s.redirected[index] }
+func (s *settings) closed(index model.IfIndex) bool { return s.disabled[index] || s.redirected[index] }
 
 // isClosed says why packets may be routed to such an interface. In XDP they are
 // sent to listed devices only; a program in tc would send them.
@@ -171,7 +171,7 @@ func (s *settings) isClosed(routes shape) string {
 }
 
 func readSettings() (s settings, err error) {
-	s = settings{disabled: make(map[ioam.IfIndex]bool), redirected: make(map[ioam.IfIndex]bool)}
+	s = settings{disabled: make(map[model.IfIndex]bool), redirected: make(map[model.IfIndex]bool)}
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 	request.AddData(nl.NewIfInfomsg(unix.AF_INET6))
 	err = request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWLINK, func(m []byte) bool {
@@ -205,7 +205,7 @@ func (s *settings) readLink(message []byte) {
 	})
 }
 
-func (s *settings) readInterface(index ioam.IfIndex, values []byte) {
+func (s *settings) readInterface(index model.IfIndex, values []byte) {
 	setting := func(n int) uint32 { return binary.NativeEndian.Uint32(values[4*n:]) }
 	s.smallestMTU = least(s.smallestMTU, setting(settingMTU))
 	if setting(settingDisable) != 0 {
@@ -220,7 +220,7 @@ func (s *settings) readInterface(index ioam.IfIndex, values []byte) {
 
 // proxies tells whether the kernel answers for neighbours at an interface that
 // forwards fast: it then takes some of what is sent to them.
-func proxies(entrances map[ioam.IfIndex]datapath.Entrance) (bool, error) {
+func proxies(entrances map[model.IfIndex]datapath.Entrance) (bool, error) {
 	if on, err := sysctl("conf/all/proxy_ndp"); err != nil || on == 0 {
 		return false, err
 	}
@@ -229,7 +229,7 @@ func proxies(entrances map[ioam.IfIndex]datapath.Entrance) (bool, error) {
 		return true, fmt.Errorf("read the proxied neighbours: %w", err)
 	}
 	return slices.ContainsFunc(list, func(n netlink.Neigh) bool {
-		_, fast := entrances[ioam.IfIndex(n.LinkIndex)]
+		_, fast := entrances[model.IfIndex(n.LinkIndex)]
 		return fast
 	}), nil
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // useNeighbours tells the kernel which neighbours are in use, so that it
@@ -47,7 +47,7 @@ func idle(used []datapath.Neighbour, known []netlink.Neigh) (requests []netlink.
 	}
 	for _, n := range known {
 		address, ok := netip.AddrFromSlice(n.IP)
-		if !ok || n.State != netlink.NUD_STALE || !wanted[datapath.Neighbour{Address: address, Interface: ioam.IfIndex(n.LinkIndex)}] {
+		if !ok || n.State != netlink.NUD_STALE || !wanted[datapath.Neighbour{Address: address, Interface: model.IfIndex(n.LinkIndex)}] {
 			continue
 		}
 		requests = append(requests, netlink.Neigh{

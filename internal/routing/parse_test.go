@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/netlinkattr"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // What Linux 6.18 says of policy rules, as `ip -6 rule` shows them.
@@ -47,7 +47,7 @@ var routes = []struct {
 var devices = []struct {
 	name    string
 	message string
-	index   ioam.IfIndex
+	index   model.IfIndex
 	sends   bool
 }{
 	{"lo", "0101000008000100010000000c00030000000000000000000c00050000000000000000000c0006000000000000000000", 1, false},
@@ -241,7 +241,7 @@ func TestShapeOfNextHop(t *testing.T) {
 		name    string
 		message []byte
 		stack   bool
-		leaves  ioam.IfIndex
+		leaves  model.IfIndex
 	}{
 		{"via an interface", slices.Concat(header, attribute(1, number(7)), attribute(5, number(3)), attribute(6, make([]byte, 16))), false, 3},
 		{"a group", slices.Concat(header, attribute(1, number(7)), attribute(3, []byte{0, 0}), attribute(2, make([]byte, 16))), false, 0},
@@ -324,9 +324,9 @@ func FuzzLink(f *testing.F) {
 		if whole && l.index == 0 {
 			t.Errorf("%+v", l)
 		}
-		l.diverts(map[ioam.IfIndex]datapath.Entrance{3: {}, l.index: {}})
+		l.diverts(map[model.IfIndex]datapath.Entrance{3: {}, l.index: {}})
 		var s settings
-		s.disabled, s.redirected = map[ioam.IfIndex]bool{}, map[ioam.IfIndex]bool{}
+		s.disabled, s.redirected = map[model.IfIndex]bool{}, map[model.IfIndex]bool{}
 		s.readLink(message)
 	})
 }
@@ -407,7 +407,7 @@ func TestRouting(t *testing.T) {
 
 // What keeps packets from being simply routed is told from all else.
 func TestDiverts(t *testing.T) {
-	entrances := map[ioam.IfIndex]datapath.Entrance{2: {Address: [6]byte{2, 0, 0, 0, 0, 2}}}
+	entrances := map[model.IfIndex]datapath.Entrance{2: {Address: [6]byte{2, 0, 0, 0, 0, 2}}}
 	own, other := []byte{2, 0, 0, 0, 0, 2}, []byte{2, 0, 0, 0, 0, 3}
 	for _, tt := range []struct {
 		name string

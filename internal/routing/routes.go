@@ -11,8 +11,8 @@ import (
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/netlinkattr"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // shape is what routes and next hops are seen to have that changes how a packet
@@ -23,7 +23,7 @@ type shape struct {
 	mtu    uint32 // the smallest that is not locked, which the kernel's lookup does not give; 0: none
 	locked uint32 // the largest that is locked; 0: none
 	why    string // the stack forwards all: the reason
-	leaves map[ioam.IfIndex]bool
+	leaves map[model.IfIndex]bool
 }
 
 func (s *shape) add(other shape) {
@@ -40,9 +40,9 @@ func (s *shape) add(other shape) {
 }
 
 // leave notes the interface of a next hop that outlives its routes' devices.
-func (s *shape) leave(index ioam.IfIndex) {
+func (s *shape) leave(index model.IfIndex) {
 	if s.leaves == nil {
-		s.leaves = make(map[ioam.IfIndex]bool)
+		s.leaves = make(map[model.IfIndex]bool)
 	}
 	s.leaves[index] = true
 }
@@ -192,7 +192,7 @@ func shapeOfNextHop(hop []byte) shape {
 		case kind == nextHopID && len(value) == 4:
 			id = binary.NativeEndian.Uint32(value)
 		case kind == nextHopDeparture && len(value) == 4:
-			s.leave(ioam.IfIndex(binary.NativeEndian.Uint32(value)))
+			s.leave(model.IfIndex(binary.NativeEndian.Uint32(value)))
 		case kind == nextHopGroupType && len(value) == 2 && binary.NativeEndian.Uint16(value) != nextHopOfEachFlow:
 			odd = "is a resilient group, whose flows only the stack keeps alive"
 		case kind > nextHopLastKnown:

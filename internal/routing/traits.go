@@ -16,13 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // traits is what a packet's way depends on, as far as was seen. Messages add to
 // what was read, until it is read anew.
 type traits struct {
-	entrances func() map[ioam.IfIndex]datapath.Entrance // the interfaces that forward fast
+	entrances func() map[model.IfIndex]datapath.Entrance // the interfaces that forward fast
 
 	mu    sync.Mutex
 	known bool // everything was read once
@@ -308,7 +308,7 @@ func missing(err error) error {
 
 // sending are those of the interfaces that the kernel lets IPv6 out of as a
 // program would send it.
-func (t *traits) sending(list []ioam.IfIndex) []ioam.IfIndex {
+func (t *traits) sending(list []model.IfIndex) []model.IfIndex {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.DeleteFunc(list, t.settings.closed)

@@ -19,16 +19,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Plane is what is told; *datapath.Forwarding has it, and documents it.
 type Plane interface {
 	Renew(datapath.Routing) error
 	Beat() error
-	SetDevices([]ioam.IfIndex) error
+	SetDevices([]model.IfIndex) error
 	Neighbours(within time.Duration) ([]datapath.Neighbour, error)
-	Entrances() map[ioam.IfIndex]datapath.Entrance
+	Entrances() map[model.IfIndex]datapath.Entrance
 }
 
 const (

@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
-	"github.com/waymark-net/waymark/ioam"
 )
 
 // fakePlane notes what it is told.
@@ -31,9 +31,9 @@ type fakePlane struct {
 	mu          sync.Mutex
 	renewals    []renewal
 	beats       int
-	devices     []ioam.IfIndex
+	devices     []model.IfIndex
 	neighbours  []datapath.Neighbour
-	fast        map[ioam.IfIndex]datapath.Entrance
+	fast        map[model.IfIndex]datapath.Entrance
 	why         string // what was explained last
 	broken      error
 	devicesTold atomic.Int64
@@ -60,7 +60,7 @@ func (p *fakePlane) Beat() error {
 	return p.broken
 }
 
-func (p *fakePlane) SetDevices(devices []ioam.IfIndex) error {
+func (p *fakePlane) SetDevices(devices []model.IfIndex) error {
 	p.devicesTold.Add(1)
 	p.devicesMu.Lock()
 	defer p.devicesMu.Unlock()
@@ -78,7 +78,7 @@ func (p *fakePlane) Neighbours(time.Duration) ([]datapath.Neighbour, error) {
 
 // Entrances are the interfaces that a test says, at the addresses that they had
 // then.
-func (p *fakePlane) Entrances() map[ioam.IfIndex]datapath.Entrance {
+func (p *fakePlane) Entrances() map[model.IfIndex]datapath.Entrance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fast
@@ -88,13 +88,13 @@ func (p *fakePlane) Entrances() map[ioam.IfIndex]datapath.Entrance {
 // are now.
 func (p *fakePlane) forwardFast(t *testing.T, names ...string) {
 	t.Helper()
-	fast := map[ioam.IfIndex]datapath.Entrance{}
+	fast := map[model.IfIndex]datapath.Entrance{}
 	for _, name := range names {
 		l, err := netlink.LinkByName(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fast[ioam.IfIndex(l.Attrs().Index)] = datapath.Entrance{Address: [6]byte(l.Attrs().HardwareAddr)}
+		fast[model.IfIndex(l.Attrs().Index)] = datapath.Entrance{Address: [6]byte(l.Attrs().HardwareAddr)}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -341,7 +341,7 @@ func TestWatchDevices(t *testing.T) {
 		return func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			return slices.Contains(p.devices, ioam.IfIndex(v0.Attrs().Index)) == want
+			return slices.Contains(p.devices, model.IfIndex(v0.Attrs().Index)) == want
 		}
 	}
 	for range 10 {
@@ -365,7 +365,7 @@ func TestWatchNeighbours(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index := ioam.IfIndex(v0.Attrs().Index)
+	index := model.IfIndex(v0.Attrs().Index)
 	p := &fakePlane{neighbours: []datapath.Neighbour{{Address: netip.MustParseAddr("2001:db8:1::99"), Interface: index}}} // unknown
 	type entry struct{ state, flags int }
 	want := map[string]entry{}

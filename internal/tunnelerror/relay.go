@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -68,9 +70,9 @@ func (r Result) String() string {
 // Node is what is known of this node. The reference node is not safe for
 // concurrent use.
 type Node struct {
-	Reference  *ioam.Node
+	Reference  *reference.Node
 	HasAddress func(netip.Addr) bool
-	Outside    map[ioam.IfIndex]bool // the devices by which no error from inside the domain arrives
+	Outside    map[model.IfIndex]bool // the devices by which no error from inside the domain arrives
 }
 
 // Relay relays errors at a bounded rate and counts what became of them. The zero
@@ -154,13 +156,13 @@ func (r *Relay) Counts() []Count {
 
 // quoting is an error about a packet that this node has encapsulated.
 type quoting struct {
-	inner      ioam.Quoted
+	inner      reference.Quoted
 	extensions []byte // behind the quote (RFC 4884 §4)
 }
 
 // examine finds out what an error is about; Relayed means that the packet's
 // source is to hear of it.
-func examine(m icmpv6.Message, node *ioam.Node) (e quoting, result Result) {
+func examine(m icmpv6.Message, node *reference.Node) (e quoting, result Result) {
 	if len(m.Body) < icmpv6.HeaderLen || len(m.Body) > longest || !isRouters(m.Source) {
 		return e, Malformed
 	}
@@ -175,7 +177,7 @@ func examine(m icmpv6.Message, node *ioam.Node) (e quoting, result Result) {
 	var err error
 	e.inner, err = node.Quoted(quote)
 	switch {
-	case errors.Is(err, ioam.ErrQuoteTooShort):
+	case errors.Is(err, reference.ErrQuoteTooShort):
 		return e, TooShort
 	case err != nil:
 		return e, Foreign

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -27,16 +29,16 @@ var (
 func elsewhere(netip.Addr) bool { return false }
 
 // encapsulating is a node that takes all into a tunnel.
-func encapsulating(t testing.TB, mode ioam.Mode) *ioam.Node {
+func encapsulating(t testing.TB, mode model.Mode) *reference.Node {
 	t.Helper()
-	both := ioam.RoleIngress | ioam.RoleEgress
-	node, err := ioam.NewNode(ioam.NodeConfig{
+	both := model.RoleIngress | model.RoleEgress
+	node, err := reference.NewNode(model.NodeConfig{
 		ID:         1,
-		Interfaces: []ioam.Interface{{Index: 1, Name: "eth0", ID: 1, IDWide: 1}, {Index: 2, Name: "eth1", ID: 2, IDWide: 2, Roles: both}},
-		Namespaces: []ioam.Namespace{{ID: 123}},
-		Encapsulations: []ioam.Encapsulation{{
+		Interfaces: []model.Interface{{Index: 1, Name: "eth0", ID: 1, IDWide: 1}, {Index: 2, Name: "eth1", ID: 2, IDWide: 2, Roles: both}},
+		Namespaces: []model.Namespace{{ID: 123}},
+		Encapsulations: []model.Encapsulation{{
 			Name: "all", Interface: 2, Mode: mode, TunnelSource: begin, TunnelDestination: end,
-			Options: ioam.Traces(ioam.TraceOption{Namespace: 123, Type: 0xf80000, Size: 60}),
+			Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0xf80000, Size: 60}),
 		}},
 	})
 	if err != nil {
@@ -59,12 +61,12 @@ func datagram(length int) []byte {
 const removed = 40 + 80
 
 // tunnelled is a packet in the tunnel, as the router quotes it.
-func tunnelled(t testing.TB, node *ioam.Node, inner []byte) []byte {
+func tunnelled(t testing.TB, node *reference.Node, inner []byte) []byte {
 	t.Helper()
 	inner = bytes.Clone(inner)
 	inner[7] = 3
-	result := node.Egress(ioam.Frame{Data: inner, Link: ioam.LinkNone, Interface: 2, Ingress: 1})
-	if result.Outcome != ioam.OutcomeEncapTunneled || len(result.Data) != len(inner)+removed {
+	result := node.Egress(reference.Frame{Data: inner, Link: reference.LinkNone, Interface: 2, Ingress: 1})
+	if result.Outcome != model.OutcomeEncapTunneled || len(result.Data) != len(inner)+removed {
 		t.Fatalf("%v, %d bytes", result.Outcome, len(result.Data))
 	}
 	result.Data[7] = 1
@@ -96,14 +98,14 @@ func extended(quote []byte) (padded []byte, words uint32) {
 }
 
 func TestRelay(t *testing.T) {
-	node := encapsulating(t, ioam.ModeEncap)
+	node := encapsulating(t, model.ModeEncap)
 	inner := datagram(100)
 	quote := tunnelled(t, node, inner)
 	withLabel, words := extended(quote)
 	bareWithLabel, bareWords := extended(inner)
 	from := func(a netip.Addr, m icmpv6.Message) icmpv6.Message { m.Source = a; return m }
 	right := message(icmpv6.TimeExceeded, 0, 0, quote)
-	by := func(i ioam.IfIndex, m icmpv6.Message) icmpv6.Message { m.Interface = i; return m }
+	by := func(i model.IfIndex, m icmpv6.Message) icmpv6.Message { m.Interface = i; return m }
 	limit := func(n uint8) icmpv6.Message { m := right; m.HopLimit = n; return m }
 	for _, test := range []struct {
 		name    string
@@ -154,7 +156,7 @@ func TestRelay(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var r Relay
 			var sent []byte
-			result := r.Hear(test.message, Node{Reference: node, HasAddress: elsewhere, Outside: map[ioam.IfIndex]bool{7: true}}, start, func(p []byte) error { sent = p; return nil })
+			result := r.Hear(test.message, Node{Reference: node, HasAddress: elsewhere, Outside: map[model.IfIndex]bool{7: true}}, start, func(p []byte) error { sent = p; return nil })
 			if result != test.result || !bytes.Equal(sent, test.want) {
 				t.Errorf("%v\n%x\nwant %v\n%x", result, sent, test.result, test.want)
 			}
@@ -170,7 +172,7 @@ func TestRelay(t *testing.T) {
 // What this node sends itself is in a tunnel only by mode encap; its errors have
 // arrived.
 func TestRelayToThisNode(t *testing.T) {
-	for mode, result := range map[ioam.Mode]Result{ioam.ModeEncap: Relayed, ioam.ModeAuto: Foreign} {
+	for mode, result := range map[model.Mode]Result{model.ModeEncap: Relayed, model.ModeAuto: Foreign} {
 		node := encapsulating(t, mode)
 		m := message(icmpv6.TimeExceeded, 0, 0, tunnelled(t, node, datagram(100)))
 		var r Relay
@@ -187,7 +189,7 @@ func TestRelayToThisNode(t *testing.T) {
 
 // A flood is limited: at once, and over time.
 func TestLimit(t *testing.T) {
-	node := Node{Reference: encapsulating(t, ioam.ModeEncap), HasAddress: elsewhere}
+	node := Node{Reference: encapsulating(t, model.ModeEncap), HasAddress: elsewhere}
 	right := message(icmpv6.TimeExceeded, 0, 0, tunnelled(t, node.Reference, datagram(100)))
 	foreign := message(icmpv6.TimeExceeded, 0, 0, datagram(100))
 	var r Relay
@@ -210,7 +212,7 @@ func TestLimit(t *testing.T) {
 	flood(start.Add(10*time.Millisecond), 100, 10)
 	flood(start.Add(5*time.Millisecond), 10, 0) // the clock went back
 	outside := right
-	outside.Interface, node.Outside = 7, map[ioam.IfIndex]bool{7: true}
+	outside.Interface, node.Outside = 7, map[model.IfIndex]bool{7: true}
 	for range 1000 { // take nothing from the bucket, either
 		r.Hear(outside, node, start.Add(time.Hour), send)
 	}
@@ -261,7 +263,7 @@ func holdsIOAM(packet []byte) bool {
 // FuzzRelay never panics; what it sends is an error of the same type from the
 // same router, no longer than what came, and without a byte of the outer headers.
 func FuzzRelay(f *testing.F) {
-	node := encapsulating(f, ioam.ModeEncap)
+	node := encapsulating(f, model.ModeEncap)
 	quote := tunnelled(f, node, datagram(100))
 	withLabel, words := extended(quote)
 	for _, m := range []icmpv6.Message{
@@ -274,7 +276,7 @@ func FuzzRelay(f *testing.F) {
 		var r Relay
 		m := icmpv6.Message{Body: bytes.Clone(body), Source: router, HopLimit: hopLimit}
 		var sent []byte
-		result := r.Hear(m, Node{Reference: node, HasAddress: elsewhere, Outside: map[ioam.IfIndex]bool{7: true}}, start, func(p []byte) error { sent = p; return nil })
+		result := r.Hear(m, Node{Reference: node, HasAddress: elsewhere, Outside: map[model.IfIndex]bool{7: true}}, start, func(p []byte) error { sent = p; return nil })
 		if (result == Relayed) != (sent != nil) || !bytes.Equal(m.Body, body) {
 			t.Fatalf("%v, sent %x", result, sent)
 		}

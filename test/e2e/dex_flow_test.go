@@ -18,7 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // amount is what a flow, or a capture, comes to.
@@ -228,7 +228,7 @@ func limitExports(t *testing.T, l *lab.Lab) {
 	send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Interval: 20 * time.Microsecond, Size: 100, Port: 9003})
 	for _, node := range routers {
 		written, suppressed, packets := since(node)
-		if least, most := uint64(count/ioam.DefaultExportLimit), packets/ioam.DefaultExportLimit+burst; written < least || written > most {
+		if least, most := uint64(count/model.DefaultExportLimit), packets/model.DefaultExportLimit+burst; written < least || written > most {
 			t.Errorf("%s: %d postcards, want %d to %d", node, written, least, most)
 		}
 		if written+suppressed != first+count {

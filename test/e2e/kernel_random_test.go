@@ -12,6 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -102,7 +103,7 @@ func isWithinLimits(header []byte) bool {
 			own++
 		}
 	}
-	return options <= ioam.MaxOptionsPerHeader && own <= ioam.MaxOptionsPerPacket
+	return options <= model.MaxOptionsPerHeader && own <= model.MaxOptionsPerPacket
 }
 
 // TestKernelVerdicts gives thousands of random headers to the kernel's transit

@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/pintest"
 	"github.com/waymark-net/waymark/ioam"
@@ -150,7 +151,7 @@ func clearKernel(t *testing.T, n *lab.Node) {
 }
 
 // serve puts our programs on the router.
-func serve(t *testing.T, n *lab.Node, mode datapath.AttachMode, cfg func(index func(string) ioam.IfIndex) ioam.NodeConfig) *datapath.Datapath {
+func serve(t *testing.T, n *lab.Node, mode datapath.AttachMode, cfg func(index func(string) model.IfIndex) model.NodeConfig) *datapath.Datapath {
 	t.Helper()
 	var d *datapath.Datapath
 	err := n.Do(func() (err error) {
@@ -161,14 +162,14 @@ func serve(t *testing.T, n *lab.Node, mode datapath.AttachMode, cfg func(index f
 		if err := d.SetTAIOffset(kernelTAIOffset()); err != nil {
 			return err
 		}
-		node := cfg(func(name string) ioam.IfIndex {
+		node := cfg(func(name string) model.IfIndex {
 			device, err := netlink.LinkByName(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return ioam.IfIndex(device.Attrs().Index)
+			return model.IfIndex(device.Attrs().Index)
 		})
-		attach := make(map[ioam.IfIndex]datapath.AttachMode)
+		attach := make(map[model.IfIndex]datapath.AttachMode)
 		for _, i := range node.Interfaces {
 			attach[i.Index] = mode
 		}
@@ -196,16 +197,16 @@ func kernelTAIOffset() time.Duration {
 }
 
 // mainlineRouter is setUpKernel in our configuration.
-func mainlineRouter(index func(string) ioam.IfIndex) ioam.NodeConfig {
-	return ioam.NodeConfig{
-		ID: 2, IDWide: 22222222, Compatibility: ioam.CompatibilityMainline,
-		Interfaces: []ioam.Interface{
-			{Index: index("eth0"), Name: "eth0", ID: 201, IDWide: 201201, Roles: ioam.RoleIngress | ioam.RoleEgress, MTU: 1500},
-			{Index: index("eth1"), Name: "eth1", ID: 202, IDWide: 202202, Roles: ioam.RoleIngress | ioam.RoleEgress, MTU: 1500},
+func mainlineRouter(index func(string) model.IfIndex) model.NodeConfig {
+	return model.NodeConfig{
+		ID: 2, IDWide: 22222222, Compatibility: model.CompatibilityMainline,
+		Interfaces: []model.Interface{
+			{Index: index("eth0"), Name: "eth0", ID: 201, IDWide: 201201, Roles: model.RoleIngress | model.RoleEgress, MTU: 1500},
+			{Index: index("eth1"), Name: "eth1", ID: 202, IDWide: 202202, Roles: model.RoleIngress | model.RoleEgress, MTU: 1500},
 		},
-		Namespaces: []ioam.Namespace{
+		Namespaces: []model.Namespace{
 			{ID: 123, Data: 0xdeadbeef, DataWide: 0xcafec0caf00dc0de},
-			{ID: 456, Data: 0x01020304, DataWide: 0x05060708090a0b0c, Schema: &ioam.Schema{ID: 777, Data: []byte("rack 7, row 3")}},
+			{ID: 456, Data: 0x01020304, DataWide: 0x05060708090a0b0c, Schema: &model.Schema{ID: 777, Data: []byte("rack 7, row 3")}},
 		},
 	}
 }

@@ -13,12 +13,13 @@ import (
 
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // nineTypes are the trace types of nine options: values that are the same for
 // every packet, in lengths that differ from one option to the next.
-var nineTypes = [ioam.MaxOptionsPerPacket]ioam.TraceType{
+var nineTypes = [model.MaxOptionsPerPacket]ioam.TraceType{
 	0x800000, 0xc00000, 0xc40000, 0x800000, 0xc0e000, 0xc00000, 0x840000, 0x800000, 0xc40000,
 }
 

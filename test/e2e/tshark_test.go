@@ -18,6 +18,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/internal/tsharktest"
 	"github.com/waymark-net/waymark/ioam"
@@ -53,7 +54,7 @@ var options = []struct {
 	{9106, []string{"namespace: 456, type: 0x0f1000, size: 60"}},
 	{9107, []string{"namespace: 123, type: 0x100000, size: 100", "namespace: 456, type: 0x200000, size: 8"}},
 	{9108, []string{"namespace: 789, type: 0xfff000, size: 120"}}, // porthos does not know it
-	{9109, slices.Repeat([]string{"namespace: 123, type: 0x800000, size: 12"}, ioam.MaxOptionsPerPacket)},
+	{9109, slices.Repeat([]string{"namespace: 123, type: 0x800000, size: 12"}, model.MaxOptionsPerPacket)},
 }
 
 // variety is a domain with all the options.

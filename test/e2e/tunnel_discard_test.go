@@ -13,7 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/lab"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // inTunnel puts a packet into a tunnel to the router, with another option in
@@ -44,9 +44,9 @@ func TestTunnelsThatTheStackDiscards(t *testing.T) {
 	l := raiseText(t, "chain", chain)
 	for _, attach := range append([]config.Attach{"xdp"}, tcModes()...) {
 		t.Run(string(attach), func(t *testing.T) {
-			serve(t, l.Node("router"), datapath.AttachMode(attach), func(index func(string) ioam.IfIndex) ioam.NodeConfig {
+			serve(t, l.Node("router"), datapath.AttachMode(attach), func(index func(string) model.IfIndex) model.NodeConfig {
 				c := mainlineRouter(index)
-				c.Decapsulations = []ioam.Decapsulation{{TunnelDestination: netip.MustParseAddr("2001:db8:1::1"), Bare: true}}
+				c.Decapsulations = []model.Decapsulation{{TunnelDestination: netip.MustParseAddr("2001:db8:1::1"), Bare: true}}
 				return c
 			})
 			var mu sync.Mutex

@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -175,7 +176,7 @@ func withDirectExport(c config.Config) *config.Config {
 	c.Node.ExportLimit = 1 // every packet: there are few
 	c.Namespaces = slices.Clone(c.Namespaces)
 	for i := range c.Namespaces {
-		c.Namespaces[i].Export = ioam.ExportEvery
+		c.Namespaces[i].Export = model.ExportEvery
 	}
 	c.Encapsulations = slices.Clone(c.Encapsulations)
 	for i := range c.Encapsulations {
@@ -202,7 +203,7 @@ func (s *session) inserted(ctx context.Context) (sum uint64, err error) {
 	}
 	status, err := api.NewClient(place.Socket()).Status(ctx)
 	for _, i := range status.Interfaces {
-		sum += i.Egress[ioam.OutcomeEncapTunneled.String()]
+		sum += i.Egress[model.OutcomeEncapTunneled.String()]
 	}
 	return sum, err
 }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+// Outcome is what a hook did with a packet. Every packet that a hook looks at
+// ends in exactly one. Where several apply, as when a packet carries several
+// options, the numerically greatest is the packet's outcome.
+//
+// The numbers are those of enum outcome in bpf/abi.h; a test compares them.
+type Outcome uint8
+
+const (
+	OutcomeNotIPv6 Outcome = iota // not an IPv6 packet
+	OutcomeNoIOAM                 // IPv6 without IOAM, and nothing to insert
+
+	// What happened to options that arrived.
+	OutcomeUntouched         // egress: IOAM that this node's ingress did not fill: untouched
+	OutcomeOptionUnsupported // IOAM option-type this node does not process: untouched
+	OutcomeNamespaceUnknown  // namespace not configured: untouched
+	OutcomeOverflowSet       // the overflow flag was set before: untouched
+	OutcomeDirectExport      // Direct Export: read, left as it was
+	OutcomeTraceFilled       // ingress: node data written; egress: completed
+	OutcomeTraceOverflow     // no room for the node data: overflow flag set
+
+	// Why a packet that matched an encapsulation went on as it was.
+	OutcomeEncapNotSelected     // not of a selected flow, or not among the first k of n
+	OutcomeEncapSkippedControl  // ICMPv6 error, neighbour discovery, MLD, link-local or multicast
+	OutcomeEncapSkippedExport   // addressed to a collector that this node knows
+	OutcomeEncapSkippedHBH      // inline: a Hop-by-Hop header is there already
+	OutcomeEncapSkippedMTU      // the result would exceed the egress MTU
+	OutcomeEncapSkippedGSO      // offload state that an insertion would break
+	OutcomeEncapSkippedHeadroom // the kernel gave no room in the buffer
+	OutcomeEncapInserted        // header inserted inline
+	OutcomeEncapTunneled        // outer IPv6 header and Hop-by-Hop header added
+	OutcomeEncapUnfilled        // one of these, with a trace whose namespace is not configured: left to others to fill
+	OutcomeEncapOverflow        // one of these, with a trace too small for this node's own data: overflow flag set
+
+	// Removal.
+	OutcomeRemovalPartial     // something else shares the header: unchanged but for the node data
+	OutcomeDecapFailed        // the kernel refused to shrink the packet: unchanged but for the node data
+	OutcomeDecapRefusedSource // a tunnel that ends here, from a source that its end does not take: unchanged
+	OutcomeDecapRefusedBare   // a tunnel that ends here, without IOAM of a namespace of this node: unchanged
+	OutcomeDecapRefusedInner  // a tunnel that ends here, holding what belongs to a link alone: unchanged
+	OutcomeInlineRemoved      // Hop-by-Hop header removed
+	OutcomeTunnelDecapsulated // outer IPv6 header and extension header removed
+
+	// The domain's edge.
+	OutcomeBoundaryIgnored         // left as it was, by policy
+	OutcomeBoundaryStripPartial    // policy strip, but something else shares the header: unchanged
+	OutcomeBoundaryStripped        // Hop-by-Hop header removed, by policy
+	OutcomeBoundaryDropped         // IOAM: dropped, by policy
+	OutcomeBoundaryUnprovenDropped // not proven to be free of IOAM: dropped, by policy
+	OutcomeBoundaryTunnelDropped   // an outsider's tunnel to one of the domain's tunnel destinations: dropped, by policy
+
+	// Malformed packets: forwarded as they came (compatibility mainline drops
+	// those that the kernel drops).
+	OutcomeMalformedIPv6            // truncated header or wrong version
+	OutcomeMalformedHeader          // Hop-by-Hop header beyond the packet, or an option beyond the header
+	OutcomeMalformedTooManyOptions  // more options than MaxOptionsPerHeader, or more IOAM options than MaxOptionsPerPacket
+	OutcomeMalformedTunnel          // tunnel that ends here, cut short, or its inner packet is longer than it
+	OutcomeMalformedAlignment       // IOAM option not aligned to 4n
+	OutcomeMalformedOptionLength    // option too short for its IOAM header
+	OutcomeMalformedNodeLength      // NodeLen inconsistent with the trace type
+	OutcomeMalformedRemainingLength // RemainingLen beyond the option
+
+	// NumOutcomes is the number of outcomes.
+	NumOutcomes
+)

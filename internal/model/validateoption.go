@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func (c NodeConfig) validateOptions(f faults, e Encapsulation) {
+	if len(e.Options) < 1 || len(e.Options) > MaxOptionsPerPacket {
+		f.add("options", fmt.Sprintf("give 1…%d", MaxOptionsPerPacket), "%d options", len(e.Options))
+	}
+	triggers := map[ioam.NamespaceID]int{}
+	for i, o := range e.Options {
+		at := f.in(".options[%d]", i)
+		switch {
+		case o.Trace != nil && o.DirectExport != nil:
+			at.add("trace", "give each its own entry of the list", "a trace and a Direct Export in one option")
+		case o.Trace != nil:
+			c.validateTrace(at, *o.Trace)
+		case o.DirectExport != nil:
+			o.DirectExport.validate(at)
+			// A collector joins postcards by namespace, Flow-ID and Sequence Number.
+			if j, dup := seen(triggers, o.DirectExport.Namespace, i); dup {
+				at.add("namespace", "give each Direct Export of a header its own namespace",
+					"%d is the namespace of options[%d] too", o.DirectExport.Namespace, j)
+			}
+		default:
+			at.add("trace", "add trace: {…} or dex: {…}", "neither a trace nor a Direct Export")
+		}
+	}
+	if length := e.HeaderLen(); length > MaxHeaderInsertion {
+		f.add("options", fmt.Sprintf("use smaller sizes: the header may have %d bytes", MaxHeaderInsertion),
+			"they need a header of %d bytes", length)
+	}
+}
+
+func (c NodeConfig) validateTrace(f faults, o TraceOption) {
+	unusable := o.Type.Validate()
+	if unusable != nil {
+		f.add("type", fmt.Sprintf("use bits of %v", ioam.TraceTypeSupported), "%v", unusable)
+	}
+	if o.Size < 4 || o.Size > MaxTraceDataSize || o.Size%4 != 0 {
+		f.add("size", fmt.Sprintf("use a multiple of 4 in 4…%d", MaxTraceDataSize), "%d bytes are not possible", o.Size)
+		return
+	}
+	if unusable == nil && c.Compatibility != CompatibilityMainline { // Linux sends such a trace, too
+		c.validateRoom(f, o)
+	}
+}
+
+// OwnDataLen is how many bytes this node writes into a trace that it inserts;
+// without the namespace none, and the length is what any node writes at least.
+func (c NodeConfig) OwnDataLen(o TraceOption) (length int, known bool) {
+	length = 4 * o.Type.NodeLen()
+	for _, namespace := range c.Namespaces {
+		if namespace.ID != o.Namespace {
+			continue
+		}
+		if o.Type.HasSnapshot() {
+			length += len(namespace.Schema.Append(nil))
+		}
+		return length, true
+	}
+	return length, false
+}
+
+// validateRoom refuses a trace in which not even this node's own data fit, or,
+// where it writes none, those of no node.
+func (c NodeConfig) validateRoom(f faults, o TraceOption) {
+	own, known := c.OwnDataLen(o)
+	whose := "this node's own data"
+	if !known {
+		whose = "one node's data"
+	}
+	switch {
+	case own > MaxTraceDataSize:
+		f.add("type", "use fewer bits, or a shorter schema", "%s take %d bytes, and a trace has at most %d", whose, own, MaxTraceDataSize)
+	case own > o.Size:
+		f.add("size", fmt.Sprintf("use %d bytes for each node of the path", own), "%d bytes do not even hold %s of %d", o.Size, whose, own)
+	}
+}
+
+func (o DirectExportOption) validate(f faults) {
+	if err := o.Type.Validate(); err != nil {
+		f.add("trace-type", fmt.Sprintf("use bits of %v", ioam.DirectExportTypeSupported), "%v", err)
+	} else if o.Type.Has(ioam.BitChecksumComplement) { // RFC 9326 §3.2, IOAM-Trace-Type
+		f.add("trace-type", fmt.Sprintf("use bits of %v", ioam.DirectExportTypeSupported),
+			"%v has the checksum complement (bit 7), which means nothing in a Direct Export", o.Type)
+	}
+	if unknown := o.ExtensionFlags &^ (ioam.ExtensionFlowID | ioam.ExtensionSequence); unknown != 0 {
+		f.add("extension-flags", "use flow-id and sequence", "unknown Extension-Flags 0x%02x", unknown)
+	}
+	switch {
+	case o.FlowID.Kind > FlowIDFixed:
+		f.add("flow-id", "use hash, flow-label or a number", "unknown source %d of the Flow-ID", o.FlowID.Kind)
+	case o.FlowID.Kind != FlowIDFixed && o.FlowID.Fixed != 0:
+		f.add("flow-id", "use hash, flow-label or a number", "both a source of the Flow-ID and its value")
+	}
+	if o.OptionType != 0 && o.OptionType != ioam.OptionIOAMStatic && o.OptionType != ioam.OptionIOAM {
+		f.add("option-type", "use 0x11, or 0x31", "0x%02x is not an option type of IOAM", uint8(o.OptionType))
+	}
+}

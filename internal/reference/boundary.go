@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reference
+
+import (
+	"encoding/binary"
+	"github.com/waymark-net/waymark/internal/ipv6"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// isEdgeThatDrops reports whether an interface passes nothing in a direction
+// that is not proven to be free of IOAM (data-plane.md, "The domain's edge").
+func isEdgeThatDrops(i *model.Interface, direction model.Role) bool {
+	return i.Roles&direction == 0 && i.Boundary == model.BoundaryDrop
+}
+
+// isUnproven reports whether a frame, as it was parsed, may hold IOAM that was
+// not found.
+func isUnproven(f Frame, p packet, parsed model.Outcome, ok bool) bool {
+	switch {
+	case ok:
+		return len(p.options) == 0 && p.mayHideHopByHop()
+	case parsed == model.OutcomeNotIPv6:
+		return f.Link == LinkEthernet && isBuried(f.Data)
+	}
+	return parsed == model.OutcomeMalformedHeader || parsed == model.OutcomeMalformedTooManyOptions
+}
+
+func dropUnproven(f Frame) Result {
+	result := unchanged(f, model.OutcomeBoundaryUnprovenDropped)
+	result.Verdict = Drop
+	return result
+}
+
+// isFollowed reports whether another Hop-by-Hop header is after the first one,
+// where none is valid (RFC 8200 §4.1).
+func (p *packet) isFollowed() bool {
+	return p.header != nil && ioam.NextHeader(p.header[0]) == ioam.NextHeaderHopByHop
+}
+
+// mayHideHopByHop reports whether the extension headers after the first
+// Hop-by-Hop header, or after the IPv6 header, hold a Hop-by-Hop header or were
+// not read to their end. It is not valid there (RFC 8200 §4.1), but stacks on the
+// way may remove what is before it, or insert something. A later fragment is
+// harmless: without the first one it is not reassembled.
+func (p *packet) mayHideHopByHop() bool {
+	next, at := ioam.NextHeader(p.ip[6]), ipv6.HeaderLen
+	if p.header != nil {
+		next, at = ioam.NextHeader(p.header[0]), ipv6.HeaderLen+len(p.header)
+	}
+	u := ipv6.Walk(p.ip, next, at)
+	return u.HopByHop || !u.Known && !u.Fragment
+}
+
+// isBuried reports whether IPv6, or another tag, is after a third VLAN tag.
+func isBuried(frame []byte) bool {
+	const first, depth = 12, 3
+	if len(frame) < first+4*depth+2 {
+		return false
+	}
+	for i := range depth {
+		if !isTag(binary.BigEndian.Uint16(frame[first+4*i:])) {
+			return false
+		}
+	}
+	etherType := binary.BigEndian.Uint16(frame[first+4*depth:])
+	return etherType == etherTypeIPv6 || isTag(etherType)
+}
+
+func isTag(etherType uint16) bool { return etherType == etherTypeVLAN || etherType == etherTypeQinQ }
+
+// isWholeTunnel reports whether a tunnel's packet is there in full, and the
+// packet in it is within it.
+func (p *packet) isWholeTunnel() bool {
+	inner := p.ip[ipv6.HeaderLen+len(p.header):]
+	length := ipv6.HeaderLen + int(binary.BigEndian.Uint16(inner[4:]))
+	if outer := p.payloadLength(); outer != 0 {
+		return ipv6.HeaderLen+outer <= len(p.ip) && len(p.header)+length <= outer
+	}
+	return length <= len(inner) // a jumbogram, as for the Hop-by-Hop header
+}

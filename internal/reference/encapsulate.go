@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reference
+
+import (
+	"github.com/waymark-net/waymark/internal/ipv6"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"net/netip"
+)
+
+// encapsulate is data-plane.md, egress step 4; otherwise is the outcome when no
+// rule matches.
+func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise model.Outcome) Result {
+	upper := ipv6.FindUpperLayer(p.ip)
+	index, ok := n.ruleFor(p, upper, iface)
+	if !ok {
+		return unchanged(f, otherwise)
+	}
+	rule := &n.config.Encapsulations[index]
+	inline := rule.Mode == model.ModeInline || rule.Mode == model.ModeAuto && f.Ingress == 0
+	if isControl(p, upper, !inline) {
+		return unchanged(f, model.OutcomeEncapSkippedControl)
+	}
+	if n.exportsTo(p, upper) {
+		return unchanged(f, model.OutcomeEncapSkippedExport)
+	}
+	hash := n.flowHash(p, upper)
+	if !n.takesFlow(rule, p, hash) || !n.selected(index, rule.Frequency) {
+		return unchanged(f, model.OutcomeEncapNotSelected)
+	}
+	if inline && p.nextHeader() == ioam.NextHeaderHopByHop {
+		return unchanged(f, model.OutcomeEncapSkippedHBH) // at most one per packet (RFC 8200 §4.1)
+	}
+
+	insertion := rule.HeaderLen()
+	limits := mtus{link: iface.MTU, route: f.PathMTU}
+	if inline {
+		limits.learned = n.pathMTU(p.destination(), f.Time)
+	} else {
+		insertion += ipv6.HeaderLen
+		limits.tunnel = rule.PathMTU
+	}
+	gsoSize, outcome, ok := fits(f, p, upper, insertion, limits)
+	if !ok {
+		return unchanged(f, outcome)
+	}
+	payload := p.payloadLength()
+	if payload == 0 {
+		payload = len(p.ip) - ipv6.HeaderLen
+	}
+	if payload += insertion; payload > 0xffff {
+		payload = 0 // GSO; fits lets nothing else through
+	}
+	h := n.departing(f, p, iface)
+	header, triggers, lacking := n.buildHeader(rule, p, hash, h)
+	result := Result{Verdict: Pass, GSOSize: gsoSize, Exports: n.exports(triggers, model.Export{
+		Role: model.RoleEncapsulating, Ingress: f.Ingress, Egress: f.Interface, HopLimit: h.hopLimit, Time: f.Time,
+		TransitDelay: ioam.DataUnavailable, QueueDepth: h.queue, Flow: flowOf(p.ip), Length: len(p.ip), Ends: endsFlow(p.ip),
+	})}
+	if inline {
+		result.Outcome = model.OutcomeEncapInserted
+		result.Data = insertInline(p, header, payload)
+	} else {
+		result.Outcome = model.OutcomeEncapTunneled
+		result.Data = insertTunnel(p, header, payload, rule)
+	}
+	result.Outcome = max(result.Outcome, lacking)
+	return result
+}
+
+// ruleFor returns the index of the encapsulation that acts on the packet: the
+// longest destination prefix, then configuration order.
+func (n *Node) ruleFor(p packet, upper ipv6.UpperLayer, iface *model.Interface) (index int, ok bool) {
+	longest := -1
+	for i, rule := range n.config.Encapsulations {
+		if rule.Interface != iface.Index || !matches(rule.Match, p, upper) {
+			continue
+		}
+		if length := max(rule.Match.Destination.Bits(), 0); length > longest {
+			index, longest = i, length
+		}
+	}
+	return index, longest >= 0
+}
+
+func matches(m model.Match, p packet, upper ipv6.UpperLayer) bool {
+	source, destination, hasPorts := upper.Ports(p.ip)
+	return inPrefix(m.Destination, p.destination()) &&
+		inPrefix(m.Source, p.source()) &&
+		(m.NextHeader == nil || *m.NextHeader == upper.Next) &&
+		inRange(m.SourcePort, source, hasPorts) &&
+		inRange(m.DestinationPort, destination, hasPorts) &&
+		(m.TrafficClass == nil || *m.TrafficClass == p.trafficClass()) &&
+		(m.FlowLabel == nil || *m.FlowLabel == p.flowLabel())
+}
+
+func inPrefix(prefix netip.Prefix, address [16]byte) bool {
+	return !prefix.IsValid() || prefix.Contains(netip.AddrFrom16(address))
+}
+
+func inRange(r *model.PortRange, port uint16, known bool) bool {
+	if r == nil || *r == (model.PortRange{}) {
+		return true
+	}
+	return known && r.From <= port && port <= r.To
+}
+
+// isControl reports whether the packet keeps the network itself working: it
+// must arrive even where IOAM does not; or whether the end of the tunnel would
+// refuse it.
+func isControl(p packet, upper ipv6.UpperLayer, tunnel bool) bool {
+	source, destination := p.source(), p.destination()
+	if isMulticast(destination) || isLinkLocalUnicast(destination) ||
+		isUnspecified(source) || isMulticast(source) || isLinkLocalUnicast(source) {
+		return true
+	}
+	if tunnel && isOfLink(p, upper) {
+		return true
+	}
+	if !upper.Known || upper.Next != ioam.NextHeaderICMPv6 || len(p.ip) <= upper.Offset {
+		return false
+	}
+	kind := p.ip[upper.Offset]
+	return kind < 128 || isLinkMessage(kind) // errors (RFC 4443 §2.1)
+}
+
+// takesFlow reports whether the packet's flow, which has the hash, is one of
+// those that the rule takes.
+func (n *Node) takesFlow(rule *model.Encapsulation, p packet, hash uint32) bool {
+	if rule.Flows <= 1 {
+		return true
+	}
+	if hasLabelAsFlowID(rule) {
+		hash = n.labelHash(p)
+	}
+	return hash < uint32(1<<32/uint64(rule.Flows))
+}
+
+// selected counts a matching packet and reports whether it is among the first
+// K of every N.
+func (n *Node) selected(index int, frequency model.Frequency) bool {
+	count := n.matched[index]
+	n.matched[index]++
+	return frequency.N == 0 || count%uint64(frequency.N) < uint64(frequency.K)
+}
+
+// departing is what this node says about a packet that it encapsulates.
+func (n *Node) departing(f Frame, p packet, iface *model.Interface) hop {
+	from, _ := n.arrival(f)
+	return hop{
+		hopLimit:  p.hopLimit(), // an outer header has the same
+		ingress:   from,
+		egress:    iface,
+		time:      f.Time,
+		timeKnown: f.Ingress != 0 || n.config.Compatibility == model.CompatibilityDefault,
+		delay:     ioam.DataUnavailable,
+		queue:     n.queueDepth(f),
+	}
+}
+
+// buildHeader returns the rule's Hop-by-Hop header with this node's data, its
+// Next Header not set yet, and the Direct Exports in it. It uses up Sequence
+// Numbers. The outcome is that of the traces that lack this node's data, 0 when
+// none does.
+func (n *Node) buildHeader(rule *model.Encapsulation, p packet, hash uint32, h hop) (header []byte, triggers []ioam.DirectExport, lacking model.Outcome) {
+	options := make([]ioam.Option, 0, len(rule.Options))
+	for _, o := range rule.Options {
+		if o.DirectExport != nil {
+			d := n.directExport(*o.DirectExport, p, hash)
+			triggers = append(triggers, d)
+			options = append(options, d.Option(o.DirectExport.OptionType))
+			continue
+		}
+		t := o.Trace
+		trace := ioam.Trace{
+			Namespace:    t.Namespace,
+			NodeLen:      uint8(t.Type.NodeLen()),
+			RemainingLen: uint8(t.Size / 4),
+			Type:         t.Type,
+			Data:         make([]byte, t.Size),
+		}
+		if namespace, ok := n.namespaces[t.Namespace]; !ok {
+			lacking = max(lacking, model.OutcomeEncapUnfilled)
+		} else if record(&trace, n.appendNodeData(nil, t.Type, namespace, h)) == model.OutcomeTraceOverflow {
+			lacking = max(lacking, model.OutcomeEncapOverflow)
+		}
+		options = append(options, trace.Option())
+	}
+	header, _ = ioam.AppendExtensionHeader(nil, 0, options...) // Validate checked the sizes
+	return header, triggers, lacking
+}
+
+// mtus are what bounds a packet that grows, in bytes; 0 is no bound.
+type mtus struct {
+	link, tunnel int
+	// These speak of packets that are larger than any path carries.
+	route, learned int
+}
+
+// carry reports whether a packet of some length fits all of them.
+func (m mtus) carry(length int64) bool {
+	fits := func(mtu int) bool { return mtu == 0 || length <= int64(mtu) }
+	return fits(m.link) && fits(m.tunnel) && (length <= minimumMTU || fits(m.route) && fits(m.learned))
+}
+
+// fits reports whether the packet may grow, and the segment size of GSO then.
+func fits(f Frame, p packet, upper ipv6.UpperLayer, insertion int, limits mtus) (gsoSize uint32, outcome model.Outcome, ok bool) {
+	if f.GSOSize == 0 {
+		payload := p.payloadLength()
+		if payload == 0 || payload+insertion > 0xffff || !limits.carry(int64(len(p.ip)+insertion)) {
+			return 0, model.OutcomeEncapSkippedMTU, false
+		}
+		return 0, 0, true
+	}
+	switch {
+	case p.payloadLength() == 0: // BIG TCP: its jumbo option is lost when headers move
+	case upper.Known && upper.Next == ioam.NextHeaderTCP:
+		// A byte stream may be cut anywhere: smaller segments take the
+		// insertion, so none becomes larger than it was.
+		if int64(f.GSOSize) <= 2*int64(insertion) {
+			return 0, model.OutcomeEncapSkippedGSO, false
+		}
+		segment := int64(upper.Offset+tcpHeaderLen(p, upper)) + int64(f.GSOSize)
+		if limits.tunnel != 0 && segment > int64(limits.tunnel) {
+			return 0, model.OutcomeEncapSkippedMTU, false
+		}
+		return f.GSOSize - uint32(insertion), 0, true
+	case upper.Known && upper.Next == ioam.NextHeaderUDP:
+		// Segments are datagrams, whose size is the sender's.
+		const udpHeaderLen = 8
+		if !limits.carry(int64(upper.Offset+udpHeaderLen+insertion) + int64(f.GSOSize)) {
+			return 0, model.OutcomeEncapSkippedMTU, false
+		}
+		return f.GSOSize, 0, true
+	}
+	return 0, model.OutcomeEncapSkippedGSO, false
+}
+
+// tcpHeaderLen is the length of a TCP header with its options (RFC 9293 §3.1),
+// the longest there is when the packet ends before it.
+func tcpHeaderLen(p packet, upper ipv6.UpperLayer) int {
+	const dataOffsetAt, longest = 12, 60
+	if len(p.ip) <= upper.Offset+dataOffsetAt {
+		return longest
+	}
+	return int(p.ip[upper.Offset+dataOffsetAt]>>4) * 4
+}
+
+// insertInline puts the header right behind the IPv6 header (RFC 8200 §4.1).
+func insertInline(p packet, header []byte, payload int) []byte {
+	header[0] = byte(p.nextHeader())
+	frame := append([]byte{}, p.link...)
+	frame = append(frame, p.ip[:ipv6.HeaderLen]...)
+	frame = append(frame, header...)
+	frame = append(frame, p.ip[ipv6.HeaderLen:]...)
+
+	ip := frame[len(p.link):]
+	ip[6] = byte(ioam.NextHeaderHopByHop)
+	setPayloadLength(ip, payload)
+	return frame
+}
+
+// insertTunnel puts an outer IPv6 header and the header in front: in-flight
+// insertion into a forwarded packet is not allowed (RFC 8200 §4).
+func insertTunnel(p packet, header []byte, payload int, rule *model.Encapsulation) []byte {
+	source, destination := rule.TunnelSource.As16(), rule.TunnelDestination.As16()
+	header[0] = byte(ioam.NextHeaderIPv6)
+	frame := append([]byte{}, p.link...)
+	frame = append(frame, p.ip[:4]...) // version, traffic class, flow label
+	frame = append(frame, 0, 0, byte(ioam.NextHeaderHopByHop), p.hopLimit())
+	frame = append(frame, source[:]...)
+	frame = append(frame, destination[:]...)
+	frame = append(frame, header...)
+	frame = append(frame, p.ip...)
+
+	setPayloadLength(frame[len(p.link):], payload)
+	return frame
+}

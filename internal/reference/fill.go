@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reference
+
+import (
+	"encoding/binary"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// hop is what a node can say about a packet here and now.
+type hop struct {
+	hopLimit  uint8
+	ingress   *model.Interface // nil: not available
+	egress    *model.Interface // nil: not available
+	time      int64            // nanoseconds of TAI
+	timeKnown bool
+	delay     uint32 // field 4 as it is written
+	queue     uint32 // field 6 as it is written
+}
+
+// appendNodeData appends a node's data: the fields in the order of their bits,
+// then the snapshot (RFC 9197 §4.4.2).
+func (n *Node) appendNodeData(dst []byte, t ioam.TraceType, namespace *model.Namespace, h hop) []byte {
+	for bit := range ioam.BitReserved {
+		if t.Has(bit) {
+			dst = n.appendField(dst, bit, namespace, h)
+		}
+	}
+	return dst
+}
+
+func (n *Node) appendField(dst []byte, bit int, namespace *model.Namespace, h hop) []byte {
+	u32, u64 := binary.BigEndian.AppendUint32, binary.BigEndian.AppendUint64
+	switch bit {
+	case ioam.BitNode:
+		return u32(dst, uint32(h.hopLimit)<<24|uint32(n.config.ID))
+	case ioam.BitNodeWide:
+		return u64(dst, uint64(h.hopLimit)<<56|uint64(n.config.IDWide))
+	case ioam.BitInterfaces:
+		ingress, egress := ioam.InterfaceIDUnavailable, ioam.InterfaceIDUnavailable
+		if h.ingress != nil {
+			ingress = h.ingress.ID
+		}
+		if h.egress != nil {
+			egress = h.egress.ID
+		}
+		return u32(dst, uint32(ingress)<<16|uint32(egress))
+	case ioam.BitInterfacesWide:
+		ingress, egress := ioam.InterfaceIDWideUnavailable, ioam.InterfaceIDWideUnavailable
+		if h.ingress != nil {
+			ingress = h.ingress.IDWide
+		}
+		if h.egress != nil {
+			egress = h.egress.IDWide
+		}
+		return u64(dst, uint64(ingress)<<32|uint64(egress))
+	case ioam.BitTimestampSeconds, ioam.BitTimestampFraction:
+		if !h.timeKnown {
+			return u32(dst, ioam.DataUnavailable)
+		}
+		seconds, fraction := n.config.TimestampFormat.Fields(h.time, n.TAIOffset)
+		if bit == ioam.BitTimestampSeconds {
+			return u32(dst, seconds)
+		}
+		return u32(dst, fraction)
+	case ioam.BitTransitDelay:
+		return u32(dst, h.delay)
+	case ioam.BitNamespaceData:
+		return u32(dst, namespace.Data)
+	case ioam.BitNamespaceDataWide:
+		return u64(dst, namespace.DataWide)
+	case ioam.BitQueueDepth:
+		return u32(dst, h.queue)
+	case ioam.BitSnapshot:
+		return namespace.Schema.Append(dst)
+	}
+	// The checksum complement, which IPv6 extension headers do not need (no
+	// checksum covers them); buffer occupancy; and the undefined bits, whose
+	// fields are 4 bytes of all-ones (RFC 9197 §4.4.1).
+	return u32(dst, ioam.DataUnavailable)
+}
+
+// fill writes this node's data into the trace of a validated option
+// (data-plane.md, ingress step 5).
+func (n *Node) fill(option ioam.Option, h hop) model.Outcome {
+	trace, namespace, outcome, ok := n.knownTrace(option)
+	if !ok {
+		return outcome
+	}
+	own := n.appendNodeData(nil, trace.Type, namespace, h)
+	outcome = record(&trace, own)
+	copy(option.Data[2:], trace.AppendHeader(nil))
+	return outcome
+}
+
+// record puts a node's data into a pre-allocated trace, or sets the overflow
+// flag: RFC 9197 §4.4.1, Flags and RemainingLen.
+func record(t *ioam.Trace, own []byte) model.Outcome {
+	units := len(own) / 4
+	if t.RemainingLen == 0 || int(t.RemainingLen) < units {
+		t.Flags |= ioam.FlagOverflow
+		return model.OutcomeTraceOverflow
+	}
+	t.RemainingLen -= uint8(units)
+	copy(t.Data[4*int(t.RemainingLen):], own)
+	return model.OutcomeTraceFilled
+}
+
+// transitDelay is the value of field 4 for a packet that stayed from a
+// placeholder's time until now, in nanoseconds of TAI (RFC 9197 §4.4.2.5).
+func transitDelay(now int64, placeholder uint32) uint32 {
+	quarters := (uint32(uint64(now)/4) - placeholder) & 0x7fffffff
+	if ns := uint64(quarters) * 4; ns < uint64(ioam.TransitDelayOverflow) {
+		return uint32(ns)
+	}
+	return ioam.TransitDelayOverflow
+}
+
+// delayPlaceholder lets a packet carry its time of arrival to the egress hook:
+// units of 4 ns under a top bit that means "overflow" to any reader.
+func delayPlaceholder(now int64) uint32 {
+	value := ioam.TransitDelayOverflow | uint32(uint64(now)/4)&0x7fffffff
+	if value == ioam.DataUnavailable {
+		value--
+	}
+	return value
+}
+
+// queueDepth is the value of field 6: Linux gives bytes, RFC 9197 §4.4.2.7
+// asks for buffers.
+func (n *Node) queueDepth(f Frame) uint32 {
+	switch {
+	case !f.QueueKnown:
+		return ioam.DataUnavailable
+	case n.config.Compatibility == model.CompatibilityMainline:
+		return f.QueueBytes
+	}
+	return f.QueuePackets
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reference
+
+import (
+	"encoding/binary"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"slices"
+)
+
+// Link is the kind of link-layer header that a frame begins with.
+type Link uint8
+
+const (
+	// LinkEthernet is an Ethernet header with up to two VLAN tags.
+	LinkEthernet Link = iota
+	// LinkNone is none: the frame begins with the IP header.
+	LinkNone
+)
+
+// Frame is a packet at a hook, with what the hook knows about it.
+type Frame struct {
+	Data      []byte // from the link layer to the end; the node never changes it
+	Link      Link
+	Interface model.IfIndex // where the hook is
+	Ingress   model.IfIndex // egress hook: where the packet arrived, 0 when this node generated it
+	Time      int64         // nanoseconds of TAI since 1970-01-01 TAI
+	Arrived   int64         // egress hook: when this node's ingress hook saw the packet, as Time; 0 when not remembered
+
+	// The egress queue, at the egress hook; without QueueKnown it is "not
+	// available".
+	QueueKnown   bool
+	QueuePackets uint32
+	QueueBytes   uint32
+
+	// Generic segmentation offload: the kernel will cut the packet later. The
+	// size is that of a segment's payload in bytes, 0 when it is not GSO. The
+	// number of segments is for the caller's counters.
+	GSOSize     uint32
+	GSOSegments uint32
+
+	// Egress hook: the largest packet that may be sent by the packet's route, as
+	// far as the kernel knows (data-plane.md, "Path MTU"), 0 when it knows of no
+	// bound. It holds what grows beyond the 1280 bytes that every path carries.
+	PathMTU int
+}
+
+// Verdict is what becomes of a frame.
+type Verdict uint8
+
+const (
+	// Pass lets it go on.
+	Pass Verdict = iota
+	// Drop ends it.
+	Drop
+)
+
+// String returns "pass" or "drop".
+func (v Verdict) String() string {
+	if v == Drop {
+		return "drop"
+	}
+	return "pass"
+}
+
+// Result is what a hook did with a frame.
+type Result struct {
+	Verdict Verdict
+	Data    []byte // the frame that goes on or is dropped; the input itself when nothing changed
+	Outcome model.Outcome
+	Record  *Record // of a removed header with a pre-allocated trace, else nil
+	Exports []model.Export
+	GSOSize uint32 // bytes; as in the frame unless the insertion made segments smaller
+}
+
+// RecordPacketSize is the most of a packet that a record holds, in bytes.
+const RecordPacketSize = 80
+
+// Record is one removed Hop-by-Hop header, with what names its packet.
+type Record struct {
+	Time      int64         // of arrival, nanoseconds of TAI
+	Interface model.IfIndex // where it arrived
+	Outcome   model.Outcome // OutcomeInlineRemoved or OutcomeTunnelDecapsulated
+	Length    int           // bytes of the IPv6 packet that goes on
+	Packet    []byte        // its first bytes, at most RecordPacketSize, from the IPv6 header
+	Header    []byte        // the removed Hop-by-Hop header, with this node's data
+}
+
+// Node is the reference IOAM node: encapsulating, transit and decapsulating
+// (RFC 9197 §4.2), as docs/data-plane.md specifies. It is not safe for
+// concurrent use, as it counts packets for [Frequency] and numbers them for
+// [DirectExport].
+type Node struct {
+	// TAIOffset is TAI − UTC in nanoseconds, for the timestamp formats that
+	// are UTC. It may be set at any time.
+	TAIOffset int64
+
+	config         model.NodeConfig
+	interfaces     map[model.IfIndex]*model.Interface
+	masters        map[model.IfIndex]*model.Interface // what is known of an arrival through them
+	namespaces     map[ioam.NamespaceID]*model.Namespace
+	decapsulations map[[16]byte]*model.Decapsulation
+	// tunnelDestinations are all that the node knows of, wherever they are.
+	tunnelDestinations map[[16]byte]bool
+	matched            []uint64 // packets that matched each encapsulation, for its frequency
+	flowKeys           [7]uint64
+	sequences          map[numberedFlow]uint32 // the next Sequence Number of each flow
+	learned            map[[16]byte]learnedMTU // by destination
+}
+
+// NewNode returns a node with a configuration that [NodeConfig.Validate]
+// accepts. It keeps a copy of the configuration's lists, not of what they point
+// to.
+func NewNode(config model.NodeConfig) (*Node, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	config.Interfaces = slices.Clone(config.Interfaces)
+	config.Namespaces = slices.Clone(config.Namespaces)
+	config.Encapsulations = slices.Clone(config.Encapsulations)
+	config.Collectors = slices.Clone(config.Collectors)
+	config.Decapsulations = slices.Clone(config.Decapsulations)
+	n := &Node{
+		config:         config,
+		interfaces:     make(map[model.IfIndex]*model.Interface),
+		masters:        make(map[model.IfIndex]*model.Interface),
+		namespaces:     make(map[ioam.NamespaceID]*model.Namespace),
+		decapsulations: make(map[[16]byte]*model.Decapsulation),
+		matched:        make([]uint64, len(config.Encapsulations)),
+		flowKeys:       flowKeys(config.FlowSeed),
+		sequences:      make(map[numberedFlow]uint32),
+		learned:        make(map[[16]byte]learnedMTU),
+	}
+	for i := range config.Interfaces {
+		n.interfaces[config.Interfaces[i].Index] = &config.Interfaces[i]
+	}
+	for _, m := range config.Masters {
+		n.masters[m.Index] = &model.Interface{Index: m.Index, ID: m.ID, IDWide: m.IDWide, Roles: m.Roles}
+	}
+	for i := range config.Namespaces {
+		n.namespaces[config.Namespaces[i].ID] = &config.Namespaces[i]
+	}
+	for i, d := range config.Decapsulations {
+		n.decapsulations[d.TunnelDestination.As16()] = &config.Decapsulations[i]
+	}
+	n.tunnelDestinations = make(map[[16]byte]bool)
+	for _, a := range config.KnownTunnelDestinations() {
+		n.tunnelDestinations[a.As16()] = true
+	}
+	return n, nil
+}
+
+// arrival is where a frame arrived, nil when that is not served; byMaster is
+// true when it may have been another member of the same master.
+func (n *Node) arrival(f Frame) (from *model.Interface, byMaster bool) {
+	if from, ok := n.interfaces[f.Ingress]; ok {
+		return from, false
+	}
+	from, byMaster = n.masters[f.Ingress]
+	return from, byMaster
+}
+
+// unchanged is a frame that goes on as it came.
+func unchanged(f Frame, outcome model.Outcome) Result {
+	return Result{Verdict: Pass, Data: f.Data, Outcome: outcome, GSOSize: f.GSOSize}
+}
+
+// atBoundary applies the policy of an interface that lacks the role for IOAM
+// in this direction: no leak out of or into the domain (RFC 9486 §4).
+func atBoundary(f Frame, p packet, policy model.Boundary) Result {
+	switch policy {
+	case model.BoundaryIgnore:
+		return unchanged(f, model.OutcomeBoundaryIgnored)
+	case model.BoundaryStrip:
+		if p.mayHideHopByHop() {
+			return dropUnproven(f)
+		}
+		if !p.pure {
+			return unchanged(f, model.OutcomeBoundaryStripPartial)
+		}
+		result := unchanged(f, model.OutcomeBoundaryStripped)
+		result.Data = p.removeHeader()
+		return result
+	}
+	result := unchanged(f, model.OutcomeBoundaryDropped)
+	result.Verdict = Drop
+	return result
+}
+
+// knownTrace returns the trace of a validated option and its namespace, when
+// the node takes part in it and there may be room; else the outcome.
+func (n *Node) knownTrace(option ioam.Option) (ioam.Trace, *model.Namespace, model.Outcome, bool) {
+	if isDirectExport(option) {
+		if n.namespaceOf(option) == nil {
+			return ioam.Trace{}, nil, model.OutcomeNamespaceUnknown, false
+		}
+		return ioam.Trace{}, nil, model.OutcomeDirectExport, false
+	}
+	if !isPreallocatedTrace(option) {
+		return ioam.Trace{}, nil, model.OutcomeOptionUnsupported, false
+	}
+	trace, _ := ioam.DecodeTrace(option.Data[2:]) // malformed checked its length
+	namespace, ok := n.namespaces[trace.Namespace]
+	if !ok {
+		// "the node MUST NOT change the contents" (RFC 9197 §4.4.1).
+		return ioam.Trace{}, nil, model.OutcomeNamespaceUnknown, false
+	}
+	if trace.Flags&ioam.FlagOverflow != 0 {
+		return ioam.Trace{}, nil, model.OutcomeOverflowSet, false
+	}
+	return trace, namespace, 0, true
+}
+
+// namespaceOf returns the configured namespace of a validated option, nil
+// without one; a trace and a Direct Export both begin with its ID.
+func (n *Node) namespaceOf(option ioam.Option) *model.Namespace {
+	if !isPreallocatedTrace(option) && !isDirectExport(option) {
+		return nil
+	}
+	return n.namespaces[ioam.NamespaceID(binary.BigEndian.Uint16(option.Data[2:]))]
+}
+
+// isLinkLocalUnicast is fe80::/10 (RFC 4291 §2.5.6).
+func isLinkLocalUnicast(a [16]byte) bool { return a[0] == 0xfe && a[1]&0xc0 == 0x80 }
+
+// isMulticast is ff00::/8 (RFC 4291 §2.7).
+func isMulticast(a [16]byte) bool { return a[0] == 0xff }
+
+// isUnspecified is :: (RFC 4291 §2.5.2).
+func isUnspecified(a [16]byte) bool { return a == [16]byte{} }

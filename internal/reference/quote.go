@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reference
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"github.com/waymark-net/waymark/internal/ipv6"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"net/netip"
+)
+
+// The reasons why a quote does not lead to the source of a packet.
+var (
+	ErrQuoteForeign  = errors.New("not a packet that this node encapsulates")
+	ErrQuoteTooShort = errors.New("too little is quoted of the inner packet")
+)
+
+// quotedAtLeast is what a host needs of the upper layer to find the socket:
+// ports, or an echo's identifier (RFC 4443 §2.4 c quotes more where it can).
+const quotedAtLeast = 8
+
+// Quoted is the packet inside a tunnelled one that an ICMPv6 error quotes.
+type Quoted struct {
+	// Packet is the quote as it would be without the tunnel: no outer header,
+	// no Hop-by-Hop header, and the hop limit and the traffic class that
+	// routers had given to the outer header.
+	Packet []byte
+	// Length is that of the whole packet inside, bytes.
+	Length int
+	// Removed is how much of the quote was in front of it, bytes.
+	Removed int
+	Source  netip.Addr
+	// Own reports whether the encapsulation takes this node's own packets into
+	// the tunnel, too; if not, none of them is in there.
+	Own bool
+}
+
+// Quoted reads the beginning of a tunnelled packet, as an ICMPv6 error quotes
+// it (RFC 4443 §2.4 c). It must be one that this node encapsulates: the tunnel,
+// the Hop-by-Hop header with its options, and what is inside must be what one
+// of the encapsulations makes. The quote is not changed; the error is
+// ErrQuoteForeign or ErrQuoteTooShort.
+func (n *Node) Quoted(quote []byte) (Quoted, error) {
+	if len(quote) < ipv6.HeaderLen {
+		return Quoted{}, ErrQuoteTooShort
+	}
+	outer := packet{ip: quote}
+	if quote[0]>>4 != 6 || outer.nextHeader() != ioam.NextHeaderHopByHop || !n.isTunnel(outer) {
+		return Quoted{}, ErrQuoteForeign
+	}
+	header, err := ioam.DecodeExtensionHeader(quote[ipv6.HeaderLen:])
+	if err != nil {
+		return Quoted{}, ErrQuoteTooShort
+	}
+	outer.header = header.Bytes
+	removed := ipv6.HeaderLen + len(outer.header)
+	inner := packet{ip: quote[removed:]}
+	if header.NextHeader != ioam.NextHeaderIPv6 {
+		return Quoted{}, ErrQuoteForeign
+	}
+	if len(inner.ip) < ipv6.HeaderLen {
+		return Quoted{}, ErrQuoteTooShort
+	}
+	length := ipv6.HeaderLen + inner.payloadLength()
+	payload := len(outer.header) + length
+	if payload > 0xffff {
+		payload = 0 // of a packet that was still to be cut (GSO)
+	}
+	if inner.ip[0]>>4 != 6 || inner.payloadLength() == 0 || outer.payloadLength() != payload ||
+		outer.flowLabel() != inner.flowLabel() || outer.hopLimit() > inner.hopLimit() {
+		return Quoted{}, ErrQuoteForeign
+	}
+	inner.ip = inner.ip[:min(len(inner.ip), length)]
+	if len(inner.ip) < min(ipv6.HeaderLen+quotedAtLeast, length) {
+		return Quoted{}, ErrQuoteTooShort
+	}
+	switch parsed, _, ok := parse(inner.ip, LinkNone); {
+	case !ok && len(inner.ip) < length:
+		return Quoted{}, ErrQuoteTooShort // within its own Hop-by-Hop header
+	case !ok || len(parsed.options) > 0:
+		return Quoted{}, ErrQuoteForeign // IOAM is not encapsulated, and its sender is not to see it
+	}
+	ok, own := n.isEncapsulated(outer, inner)
+	if !ok {
+		return Quoted{}, ErrQuoteForeign
+	}
+	q := Quoted{Packet: bytes.Clone(inner.ip), Length: length, Removed: removed, Source: netip.AddrFrom16(inner.source()), Own: own}
+	// What routers change on the way (RFC 8200 §3, §7) they changed out there.
+	copy(q.Packet[:2], quote[:2])
+	q.Packet[1] = q.Packet[1]&0xf0 | inner.ip[1]&0x0f
+	q.Packet[7] = outer.hopLimit()
+	return q, nil
+}
+
+// isTunnel reports whether the packet has the addresses of some tunnel.
+func (n *Node) isTunnel(outer packet) bool {
+	for i := range n.config.Encapsulations {
+		if hasEnds(&n.config.Encapsulations[i], outer) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasEnds reports whether the rule makes a tunnel with the addresses of the packet.
+func hasEnds(e *model.Encapsulation, outer packet) bool {
+	return e.Mode != model.ModeInline && e.TunnelSource.As16() == outer.source() && e.TunnelDestination.As16() == outer.destination()
+}
+
+// isEncapsulated reports whether some rule makes such a packet of what is
+// inside, and whether it would of this node's own packets, too.
+func (n *Node) isEncapsulated(outer, inner packet) (ok, own bool) {
+	upper := ipv6.FindUpperLayer(inner.ip)
+	if isControl(inner, upper, true) || n.exportsTo(inner, upper) {
+		return false, false // they are never encapsulated, ICMPv6 errors among them (RFC 4443 §2.4 e)
+	}
+	if a := netip.AddrFrom16(inner.source()); a.IsLoopback() || a.Is4In6() {
+		return false, false // nowhere to send to
+	}
+	hash := n.flowHash(inner, upper)
+	for i := range n.config.Interfaces {
+		index, matches := n.ruleFor(inner, upper, &n.config.Interfaces[i])
+		if !matches {
+			continue
+		}
+		rule := &n.config.Encapsulations[index]
+		if hasEnds(rule, outer) && n.takesFlow(rule, inner, hash) && inserts(rule, ioam.ExtensionHeader{Bytes: outer.header}) {
+			ok, own = true, own || rule.Mode == model.ModeEncap
+		}
+	}
+	return ok, own
+}
+
+// inserts reports whether the rule inserts such a header, whatever nodes on the
+// way have written into it.
+func inserts(e *model.Encapsulation, header ioam.ExtensionHeader) bool {
+	if len(header.Bytes) != e.HeaderLen() {
+		return false
+	}
+	at, count := 4, 0 // behind the first padding
+	for option, err := range header.Options() {
+		switch {
+		case err != nil:
+			return false
+		case option.Type.IsPadding():
+			continue
+		case count == len(e.Options) || option.Offset != at || !isWritten(e.Options[count], option):
+			return false
+		}
+		at += e.Options[count].Len()
+		count++
+	}
+	return count == len(e.Options)
+}
+
+// isWritten reports whether an option is the inserted one, with or without what
+// nodes on the way write.
+func isWritten(o model.InsertedOption, option ioam.Option) bool {
+	if 2+len(option.Data) != o.Len() || option.Data[0] != 0 {
+		return false
+	}
+	if t := o.Trace; t != nil {
+		trace, err := ioam.DecodeTrace(option.Data[2:])
+		return err == nil && option.Type == ioam.OptionIOAM && isPreallocatedTrace(option) &&
+			trace.Namespace == t.Namespace && trace.Type == t.Type && int(trace.NodeLen) == t.Type.NodeLen() &&
+			trace.Flags&^ioam.FlagOverflow == 0 && trace.Reserved == 0 &&
+			int(trace.RemainingLen) <= t.Size/4
+	}
+	d := o.DirectExport
+	kind := d.OptionType
+	if kind == 0 {
+		kind = ioam.OptionIOAMStatic
+	}
+	if option.Type != kind || !isDirectExport(option) {
+		return false
+	}
+	quoted, err := ioam.DecodeDirectExport(option.Data[2:])
+	return err == nil && quoted.Namespace == d.Namespace && quoted.Flags == 0 &&
+		quoted.ExtensionFlags == d.ExtensionFlags && quoted.Type == d.Type &&
+		binary.BigEndian.Uint32(option.Data[6:])&0xff == 0
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reference
+
+import (
+	"encoding/binary"
+	"github.com/waymark-net/waymark/internal/ipv6"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"time"
+)
+
+const (
+	minimumMTU      = 1280             // RFC 8200 §5
+	pathMTULifetime = 10 * time.Minute // RFC 8201 §4
+	icmpv6TooBig    = 2                // RFC 4443 §3.2
+	tooBigLen       = 8                // type, code, checksum, MTU
+)
+
+// learnedMTU is what a Packet Too Big message said of the path to a destination.
+type learnedMTU struct {
+	mtu   int
+	heard int64 // as Frame.Time
+}
+
+// insertsInline reports whether some encapsulation may insert a header right
+// behind a packet's own IPv6 header.
+func (n *Node) insertsInline() bool {
+	for _, e := range n.config.Encapsulations {
+		if e.Mode != model.ModeEncap {
+			return true
+		}
+	}
+	return false
+}
+
+// hear is data-plane.md, "Path MTU": it learns from a Packet Too Big message
+// that quotes a packet with a header as this node inserts it.
+func (n *Node) hear(p packet, now int64) {
+	const quotedAt = ipv6.HeaderLen + tooBigLen
+	if !n.insertsInline() || p.nextHeader() != ioam.NextHeaderICMPv6 ||
+		len(p.ip) < quotedAt+ipv6.HeaderLen+8 || p.ip[ipv6.HeaderLen] != icmpv6TooBig {
+		return
+	}
+	mtu := int64(binary.BigEndian.Uint32(p.ip[ipv6.HeaderLen+4:]))
+	quoted := packet{ip: p.ip[quotedAt:]}
+	header := quoted.ip[ipv6.HeaderLen:]
+	begins := header[2] == byte(ioam.OptionPadN) && header[3] == 0 &&
+		(header[4] == byte(ioam.OptionIOAM) || header[4] == byte(ioam.OptionIOAMStatic))
+	if quoted.ip[0]>>4 != 6 || quoted.nextHeader() != ioam.NextHeaderHopByHop || quoted.source() != p.destination() || !begins {
+		return
+	}
+	if mtu < minimumMTU || mtu >= int64(quoted.payloadLength()+ipv6.HeaderLen) {
+		return
+	}
+	destination := quoted.destination()
+	if known := n.pathMTU(destination, now); known == 0 || int(mtu) <= known {
+		n.learned[destination] = learnedMTU{int(mtu), now}
+	}
+}
+
+// pathMTU is what was heard of the path to a destination within the last ten
+// minutes, 0 when nothing was.
+func (n *Node) pathMTU(destination [16]byte, now int64) int {
+	known, ok := n.learned[destination]
+	if !ok || now-known.heard > int64(pathMTULifetime) {
+		return 0
+	}
+	return known.mtu
+}
