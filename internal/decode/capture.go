@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-
-	"github.com/gopacket/gopacket/pcapgo"
 )
 
 // Packet is one packet of a capture.
@@ -115,8 +113,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	}
 	if binary.BigEndian.Uint32(magic) == 0x0a0d0d0a {
 		reader.source, err = newNgReader(reader.in)
-	} else if isPcap(magic) {
-		reader.source, err = newPcapReader(reader.in)
+	} else if order := pcapOrder(magic); order != nil {
+		reader.source, err = newPcapReader(reader.in, order)
 	} else {
 		err = ErrNotCapture
 	}
@@ -125,60 +123,6 @@ func NewReader(r io.Reader) (*Reader, error) {
 	}
 	return reader, nil
 }
-
-// isPcap knows microseconds and nanoseconds in both byte orders.
-func isPcap(magic []byte) bool {
-	switch binary.BigEndian.Uint32(magic) {
-	case 0xa1b2c3d4, 0xd4c3b2a1, 0xa1b23c4d, 0x4d3cb2a1:
-		return true
-	}
-	return false
-}
-
-// pcapReader reads the older format.
-type pcapReader struct {
-	*pcapgo.Reader
-	in    *bufio.Reader
-	order binary.ByteOrder
-}
-
-func newPcapReader(in *bufio.Reader) (*pcapReader, error) {
-	magic, err := in.Peek(1)
-	if err != nil {
-		return nil, err
-	}
-	r := &pcapReader{in: in, order: binary.LittleEndian}
-	if magic[0] == 0xa1 {
-		r.order = binary.BigEndian
-	}
-	r.Reader, err = pcapgo.NewReader(in)
-	return r, err
-}
-
-// next looks at the record's length before memory is made for it. io.EOF says
-// that there is no record.
-func (r *pcapReader) next(mayRead func() error) (Packet, error) {
-	if err := mayRead(); err != nil {
-		return Packet{}, err
-	}
-	head, err := r.in.Peek(pcapRecordHead)
-	if len(head) == 0 && err != nil {
-		return Packet{}, err
-	}
-	if len(head) == pcapRecordHead {
-		if captured := r.order.Uint32(head[8:]); captured > maxCaptured && captured <= r.Snaplen() {
-			return Packet{}, tooLong(captured)
-		}
-	}
-	data, info, err := r.ReadPacketData()
-	if errors.Is(err, io.EOF) {
-		err = ErrCut // behind the record's header
-	}
-	return Packet{Time: info.Timestamp, Link: LinkType(r.LinkType()), Data: data, Length: info.Length}, err
-}
-
-// pcapRecordHead is the size of what is in front of a packet.
-const pcapRecordHead = 16
 
 // Next returns the next packet, io.EOF at the end, or a *CaptureError, behind
 // which nothing can be read.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
@@ -122,6 +123,24 @@ func blockStarts(capture []byte) []int {
 	return starts
 }
 
+// A file of the other byte order, with nanoseconds, as machines of that order
+// write it.
+func TestBigEndianPcap(t *testing.T) {
+	packet := udp(0, options(t, 17, trace(1, 2)))
+	b := binary.BigEndian.AppendUint32(nil, pcapNanoseconds)
+	for _, word := range []uint32{2<<16 | 4, 0, 0, 65535, uint32(LinkRaw), 1_700_000_000, 123_456_789, uint32(len(packet)), uint32(len(packet))} {
+		b = binary.BigEndian.AppendUint32(b, word)
+	}
+	r, err := NewReader(bytes.NewReader(append(b, packet...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.Next()
+	if want := time.Unix(1_700_000_000, 123_456_789); err != nil || !p.Time.Equal(want) || p.Link != LinkRaw || !bytes.Equal(p.Data, packet) {
+		t.Errorf("%v, %+v; want %v", err, p, want)
+	}
+}
+
 func TestCorruptCaptures(t *testing.T) {
 	packet := udp(0, options(t, 17, trace(1, 2)))
 	record := 16 + len(packet)
@@ -132,9 +151,9 @@ func TestCorruptCaptures(t *testing.T) {
 		value uint32
 		want  string
 	}{
-		{"a length beyond the end", 24 + record + 8, 3_000_000_000, fmt.Sprintf("packet 2 at offset %d: capture length exceeds snap length", 24+record)},
-		{"more captured than there was", 24 + record + 12, 1, fmt.Sprintf("packet 2 at offset %d: capture length exceeds original packet length", 24+record)},
-		{"version", 4, 9, "packet 1 at offset 0: Unknown major version 9"},
+		{"a length beyond the end", 24 + record + 8, 3_000_000_000, fmt.Sprintf("packet 2 at offset %d: the record says that 3000000000 bytes were captured, and the file's head that 65536 are the most; the file is damaged", 24+record)},
+		{"more captured than there was", 24 + record + 12, 1, fmt.Sprintf("packet 2 at offset %d: the record says that 72 bytes were captured of a packet of 1; the file is damaged", 24+record)},
+		{"version", 4, 9, "packet 1 at offset 0: pcap version 9.0 is not understood; convert it with editcap"},
 		{"magic", 0, 0xdeadbeef, "packet 1 at offset 0: this is neither a pcap nor a pcapng capture"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

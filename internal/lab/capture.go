@@ -14,9 +14,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gopacket/gopacket"
-	"github.com/gopacket/gopacket/layers"
-	"github.com/gopacket/gopacket/pcapgo"
 	"golang.org/x/sys/unix"
 )
 
@@ -48,8 +45,7 @@ type CaptureStats struct {
 // Capture reads every packet of an interface, both ways.
 type Capture struct {
 	file    *os.File
-	pcap    *pcapgo.Writer
-	buffer  *bufio.Writer
+	pcap    *bufio.Writer // nil when none is asked for
 	each    func(Packet)
 	done    chan struct{}
 	once    sync.Once
@@ -67,9 +63,8 @@ func (l *Lab) Capture(node, name string, o CaptureOptions) (*Capture, error) {
 	}
 	c := &Capture{each: o.Each, done: make(chan struct{})}
 	if o.Writer != nil {
-		c.buffer = bufio.NewWriter(o.Writer)
-		c.pcap = pcapgo.NewWriterNanos(c.buffer)
-		if err := c.pcap.WriteFileHeader(captureSnapLength, layers.LinkTypeEthernet); err != nil {
+		c.pcap = bufio.NewWriter(o.Writer)
+		if err := writePcapHead(c.pcap); err != nil {
 			return nil, fmt.Errorf("write the capture: %w", err)
 		}
 	}
@@ -153,8 +148,8 @@ func (c *Capture) run() {
 		c.stats.Dropped = int(stats.Drops)
 	})
 	c.err = errors.Join(err, fault, cerr)
-	if c.buffer != nil {
-		c.err = errors.Join(c.err, c.buffer.Flush())
+	if c.pcap != nil {
+		c.err = errors.Join(c.err, c.pcap.Flush())
 	}
 }
 
@@ -188,8 +183,7 @@ func (c *Capture) handle(p Packet) error {
 	if c.pcap == nil {
 		return nil
 	}
-	info := gopacket.CaptureInfo{Timestamp: p.Time, CaptureLength: len(p.Data), Length: p.Length}
-	if err := c.pcap.WritePacket(info, p.Data); err != nil {
+	if err := writePcapRecord(c.pcap, p); err != nil {
 		return fmt.Errorf("write the capture: %w", err)
 	}
 	return nil

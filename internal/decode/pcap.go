@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package decode
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Sizes of the older format (draft-ietf-opsawg-pcap §4 and §5).
+const (
+	pcapFileHead   = 24 // of the file
+	pcapRecordHead = 16 // what is in front of a packet
+	// pcapAnyCaptured is how long a packet may be even if the file's head says
+	// less: some writers understate it.
+	pcapAnyCaptured = 64 << 10
+)
+
+// Magic numbers of pcap, read in the file's byte order.
+const (
+	pcapMicroseconds = 0xa1b2c3d4
+	pcapNanoseconds  = 0xa1b23c4d
+)
+
+// pcapOrder is the byte order of a file that begins like this, nil when it is
+// no pcap.
+func pcapOrder(magic []byte) binary.ByteOrder {
+	for _, order := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
+		if m := order.Uint32(magic); m == pcapMicroseconds || m == pcapNanoseconds {
+			return order
+		}
+	}
+	return nil
+}
+
+// pcapReader reads the older format.
+type pcapReader struct {
+	in         *bufio.Reader
+	order      binary.ByteOrder
+	unit       time.Duration // of the part of a time below a second
+	snapLength uint32
+	link       LinkType
+}
+
+func newPcapReader(in *bufio.Reader, order binary.ByteOrder) (*pcapReader, error) {
+	head := make([]byte, pcapFileHead)
+	if _, err := io.ReadFull(in, head); err != nil {
+		return nil, err
+	}
+	if major, minor := order.Uint16(head[4:]), order.Uint16(head[6:]); major != 2 || minor != 4 {
+		return nil, fmt.Errorf("pcap version %d.%d is not understood; convert it with editcap", major, minor)
+	}
+	r := &pcapReader{in: in, order: order, unit: time.Microsecond, snapLength: order.Uint32(head[16:]), link: LinkType(order.Uint32(head[20:]))}
+	if order.Uint32(head) == pcapNanoseconds {
+		r.unit = time.Nanosecond
+	}
+	return r, nil
+}
+
+// next looks at the record's length before memory is made for it. io.EOF says
+// that there is no record.
+func (r *pcapReader) next(mayRead func() error) (Packet, error) {
+	if err := mayRead(); err != nil {
+		return Packet{}, err
+	}
+	var head [pcapRecordHead]byte
+	if _, err := io.ReadFull(r.in, head[:]); err != nil {
+		return Packet{}, err
+	}
+	captured, length := r.order.Uint32(head[8:]), r.order.Uint32(head[12:])
+	switch {
+	case captured > max(r.snapLength, pcapAnyCaptured):
+		return Packet{}, fmt.Errorf("the record says that %d bytes were captured, and the file's head that %d are the most; the file is damaged", captured, r.snapLength)
+	case captured > maxCaptured:
+		return Packet{}, tooLong(captured)
+	case captured > length:
+		return Packet{}, fmt.Errorf("the record says that %d bytes were captured of a packet of %d; the file is damaged", captured, length)
+	}
+	p := Packet{
+		Time: time.Unix(int64(r.order.Uint32(head[:])), int64(r.order.Uint32(head[4:]))*int64(r.unit)).UTC(),
+		Link: r.link, Data: make([]byte, captured), Length: int(length),
+	}
+	_, err := io.ReadFull(r.in, p.Data)
+	if errors.Is(err, io.EOF) {
+		err = ErrCut // behind the record's header
+	}
+	return p, err
+}
