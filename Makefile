@@ -16,6 +16,7 @@ export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
 VERSION = $(shell scripts/version.sh)
 COMMIT = $(shell git -c safe.directory='*' rev-parse --short=12 HEAD 2>/dev/null)
+BUILD := github.com/waymark-net/waymark/internal/commandline
 FUZZTIME ?= 30s
 NAMES ?=
 AGREEMENT_PACKETS ?= 1000000
@@ -27,8 +28,8 @@ SOAK ?= 10m
 
 .PHONY: build generate check test bench benchmarks instructions demo fuzz soak docs help
 
-build: ## Build bin/waymark, one static binary
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/waymark ./cmd/waymark
+build: ## Build bin/waymark, one static binary, and bin/waymark-bench, which measures it
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)' -o bin/ ./cmd/waymark ./cmd/waymark-bench
 
 generate: ## Compile the BPF programs with the pinned compiler (clang 19) and write their Go bindings
 	scripts/compiler.sh
@@ -46,7 +47,7 @@ test: ## Install what is missing, run every check and every test (root)
 bench: ## Run every benchmark in short, in less than ten minutes (root)
 	scripts/setup.sh bench
 	$(MAKE) build
-	bin/waymark bench
+	bin/waymark-bench run --short
 
 benchmarks: ## Run every benchmark in earnest, or those in NAMES, and write docs/benchmarks.md (root)
 	scripts/setup.sh bench
@@ -54,7 +55,7 @@ benchmarks: ## Run every benchmark in earnest, or those in NAMES, and write docs
 	scripts/benchmarks.sh $(NAMES)
 
 instructions: ## Write the table of verified instructions that make check compares with (root)
-	go run ./cmd/waymark bench instructions bench/instructions.txt
+	go run ./cmd/waymark-bench instructions bench/instructions.txt
 
 demo: ## Install what is missing and watch packets cross a five-node IOAM domain (root)
 	@scripts/setup.sh demo
@@ -71,6 +72,7 @@ soak: ## Export at full rate for SOAK (10m) while the collector is ended or kill
 
 docs: ## Write docs/reference from the code
 	go run ./cmd/waymark docs docs/reference
+	go run ./cmd/waymark-bench docs docs/reference
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -12,6 +12,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -122,9 +124,12 @@ type Options struct {
 	Rounds int
 	// Brief leaves out what is measured in earnest only.
 	Brief bool
-	// Version and Commit are waymark's own, and Program is its file; empty: the
-	// running one.
-	Version, Commit, Program string
+	// Version and Commit are of the tree that this program was built from.
+	Version, Commit string
+	// Program is this program's file; empty: the running one.
+	Program string
+	// Agent is the file of waymark; empty: the one in Program's directory.
+	Agent string
 	// Progress is told now and then what is being done; may be nil.
 	Progress func(string)
 }
@@ -133,6 +138,34 @@ func (o Options) progress(format string, args ...any) {
 	if o.Progress != nil {
 		o.Progress(fmt.Sprintf(format, args...))
 	}
+}
+
+// program is this program's file.
+func (o Options) program() (string, error) {
+	if o.Program != "" {
+		return o.Program, nil
+	}
+	file, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program's file: %w", err)
+	}
+	return file, nil
+}
+
+// agent is the file of waymark.
+func (o Options) agent() (string, error) {
+	if o.Agent != "" {
+		return o.Agent, nil
+	}
+	own, err := o.program()
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(filepath.Dir(own), "waymark")
+	if _, err := os.Stat(file); err != nil {
+		return "", fmt.Errorf("agents are of the program waymark: %w; run: make build, or name it with --program", err)
+	}
+	return file, nil
 }
 
 // Benchmark is one thing to measure.

@@ -125,7 +125,7 @@ func TestFootprint(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../cmd/waymark").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	r, err := measureFootprint(context.Background(), Options{Rounds: 2, Program: program}, []int{1, 100})
+	r, err := measureFootprint(context.Background(), Options{Rounds: 2, Agent: program}, []int{1, 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +385,7 @@ func TestDocumentIsCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile("../docs/benchmarks.md")
-	const cure = "run: bin/waymark bench report --figures docs/benchmarks bench/results/*.json > docs/benchmarks.md"
+	const cure = "run: bin/waymark-bench report --figures docs/benchmarks bench/results/*.json > docs/benchmarks.md"
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("docs/benchmarks.md is not current (%v); %s", err, cure)
 	}

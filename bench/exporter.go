@@ -191,11 +191,9 @@ func (k exportedKind) maker(x *exporter) func(n uint32) export.Record {
 
 // runExporterBenchmark lets processes that export, and some that do not, take turns.
 func runExporterBenchmark(ctx context.Context, o Options) (r Result, err error) {
-	program := o.Program
-	if program == "" {
-		if program, err = os.Executable(); err != nil {
-			return Result{}, fmt.Errorf("find the waymark program: %w", err)
-		}
+	program, err := o.program()
+	if err != nil {
+		return Result{}, err
 	}
 	apart, release, err := keepApart()
 	if err != nil {
@@ -268,7 +266,7 @@ func (s *exporterSeries) points(name string) []Point {
 
 // exporterProcess has a process run RunExporter, and takes what it sends.
 func exporterProcess(ctx context.Context, program, kind string, exports bool, duration time.Duration) (run ExporterRun, err error) {
-	arguments := []string{"bench", "exporter", kind, duration.String()}
+	arguments := []string{"exporter", kind, duration.String()}
 	var c *collector
 	if exports {
 		if c, err = newCollector(); err != nil {

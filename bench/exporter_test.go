@@ -20,8 +20,8 @@ import (
 )
 
 func TestExporterBenchmark(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "waymark")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../cmd/waymark").CombinedOutput(); err != nil {
+	program := filepath.Join(t.TempDir(), "waymark-bench")
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../cmd/waymark-bench").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	r, err := runExporterBenchmark(context.Background(), Options{Duration: 2 * time.Second, Rounds: 1, Program: program})

@@ -62,11 +62,9 @@ func measureFootprint(ctx context.Context, o Options, numbers []int) (r Result, 
 		return Result{}, err
 	}
 	defer os.RemoveAll(directory)
-	f := &footprint{program: o.Program, numbers: numbers, values: make(map[string]map[float64][]float64), bytes: make(map[string]bool)}
-	if f.program == "" {
-		if f.program, err = os.Executable(); err != nil {
-			return Result{}, fmt.Errorf("find the waymark program: %w", err)
-		}
+	f := &footprint{numbers: numbers, values: make(map[string]map[float64][]float64), bytes: make(map[string]bool)}
+	if f.program, err = o.agent(); err != nil {
+		return Result{}, err
 	}
 	if f.site, err = newSite(); err != nil {
 		return Result{}, err

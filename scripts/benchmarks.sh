@@ -11,14 +11,17 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Results name the version: it has to be that of this tree.
-built=$(bin/waymark version) tree=$(scripts/version.sh)
-if [ "$built" != "waymark $tree" ]; then
-	echo "benchmarks: bin/waymark is '$built', and this tree is $tree; run: make build" >&2
-	exit 1
-fi
+tree=$(scripts/version.sh)
+for program in waymark waymark-bench; do
+	built=$("bin/$program" version)
+	if [ "$built" != "$program $tree" ]; then
+		echo "benchmarks: bin/$program is '$built', and this tree is $tree; run: make build" >&2
+		exit 1
+	fi
+done
 
 if [ $# -eq 0 ]; then
-	mapfile -t names < <(bin/waymark bench list | awk '{ print $1 }')
+	mapfile -t names < <(bin/waymark-bench list | awk '{ print $1 }')
 	set -- "${names[@]}"
 fi
 mkdir -p bench/results docs/benchmarks
@@ -31,7 +34,7 @@ report() {
 	trap '' INT TERM
 	if ! compgen -G 'bench/results/*.json' >/dev/null; then
 		echo "benchmarks: there are no results to report" >&2
-	elif bin/waymark bench report --figures docs/benchmarks bench/results/*.json >"$new"; then
+	elif bin/waymark-bench report --figures docs/benchmarks bench/results/*.json >"$new"; then
 		cp "$new" docs/benchmarks.md
 	else
 		status=1
@@ -49,7 +52,7 @@ trap 'exit 143' TERM
 
 for name in "$@"; do
 	status=0
-	bin/waymark bench run "$name" --json >"$new" || status=$?
+	bin/waymark-bench run "$name" --json >"$new" || status=$?
 	if [ "$status" -eq 130 ]; then # interrupted, as its exit code says
 		exit "$status"
 	elif [ "$status" -ne 0 ]; then

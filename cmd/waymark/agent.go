@@ -19,6 +19,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent"
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
@@ -63,7 +64,7 @@ func localLeft() []string {
 }
 
 func newAgentCommand(opts *options) *cobra.Command {
-	cmd := newGroup("agent", "Run the agent of this network namespace, reload it, stop it",
+	cmd := commandline.Group("agent", "Run the agent of this network namespace, reload it, stop it",
 		newAgentRunCommand(), newAgentReloadCommand(opts), newAgentStopCommand(opts), newAgentConfigCommand(opts))
 	cmd.Long = `The agent serves one network namespace: it loads the programs, applies the
 configuration, reads records and answers the other commands. Agents of several
@@ -85,10 +86,10 @@ again: as a whole, or with a fault not at all. The log goes to standard error. A
 service manager that asks for it (NOTIFY_SOCKET, as with systemd's Type=notify)
 gets reports: ready, reloading, stopping, the state, and signs of life.`,
 		Example: "  waymark agent run --config /etc/waymark/node.yaml",
-		Args:    onlyFlag("config"),
+		Args:    commandline.OnlyFlag("config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
-				return usagef("--config FILE is missing")
+				return commandline.Usagef("--config FILE is missing")
 			}
 			log, err := newLog(cmd.ErrOrStderr(), format, level)
 			if err != nil {
@@ -106,7 +107,7 @@ gets reports: ready, reloading, stopping, the state, and signs of life.`,
 				return err
 			}
 			return runAgent(cmd.Context(), agent.Options{
-				ConfigFile: path, Place: place, NodeName: name, OneClock: oneClock, Version: version, Log: log, Stdout: cmd.OutOrStdout(),
+				ConfigFile: path, Place: place, NodeName: name, OneClock: oneClock, Version: commandline.Version(), Log: log, Stdout: cmd.OutOrStdout(),
 				Manager: supervisor.New(log),
 			})
 		},
@@ -122,7 +123,7 @@ gets reports: ready, reloading, stopping, the state, and signs of life.`,
 func newLog(w io.Writer, format, level string) (*slog.Logger, error) {
 	var least slog.Level
 	if err := least.UnmarshalText([]byte(level)); err != nil {
-		return nil, usagef("--log-level %q: want debug, info, warn or error", level)
+		return nil, commandline.Usagef("--log-level %q: want debug, info, warn or error", level)
 	}
 	options := &slog.HandlerOptions{Level: least}
 	switch format {
@@ -137,7 +138,7 @@ func newLog(w io.Writer, format, level string) (*slog.Logger, error) {
 		}
 		return slog.New(slog.NewJSONHandler(w, options)), nil
 	}
-	return nil, usagef("--log-format %q: want text or json", format)
+	return nil, commandline.Usagef("--log-format %q: want text or json", format)
 }
 
 // runAgent runs an agent that reloads on SIGHUP, from the first moment on:
@@ -175,7 +176,7 @@ func newAgentReloadCommand(opts *options) *cobra.Command {
 		Long: `Load the configuration file again. It takes over as a whole, and changes made at
 runtime end, which is said; with a fault nothing changes, and every fault is
 printed. It returns when the new configuration is in force, or refused.`,
-		Args: noArguments,
+		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
 			if err != nil {
@@ -190,8 +191,8 @@ printed. It returns when the new configuration is in force, or refused.`,
 				return refused.Faults
 			case err != nil:
 				return err
-			case opts.json:
-				return printJSON(cmd.OutOrStdout(), reloadResult{OK: true, RuntimeChangesEnded: ended})
+			case opts.JSON:
+				return commandline.PrintJSON(cmd.OutOrStdout(), reloadResult{OK: true, RuntimeChangesEnded: ended})
 			case ended:
 				fmt.Fprintln(cmd.ErrOrStderr(), "changes made at runtime have ended: the file alone is in force")
 			}
@@ -215,7 +216,7 @@ func newAgentStopCommand(opts *options) *cobra.Command {
 programs are taken off every interface, and counters are gone. --remove also
 works when no agent runs. Where tunnels ended at this node, it warns: nodes that
 still tunnel here lose their traced packets.`,
-		Args: noArguments,
+		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			late := fmt.Errorf("the agent has not ended within %v; its log says what it waits for", stopTimeout)
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), stopTimeout, late)
@@ -255,13 +256,13 @@ func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bo
 		err = agent.WaitEnded(ctx, api.Place{Dir: filepath.Dir(socket)})
 	}
 	switch {
-	case !opts.json:
+	case !opts.JSON:
 		return errors.Join(err, printWarnings(cmd.ErrOrStderr(), result.Warnings))
 	case err != nil:
 		return err
 	}
 	result.Warnings = append([]health.Warning{}, result.Warnings...) // [] rather than null
-	return printJSON(cmd.OutOrStdout(), result)
+	return commandline.PrintJSON(cmd.OutOrStdout(), result)
 }
 
 // nothingToStop says that no agent runs, and what the last one has left on
@@ -292,7 +293,7 @@ func newAgentConfigCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
 		Short: "Print the running configuration, with what was changed at runtime",
-		Args:  noArguments,
+		Args:  commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
 			if err != nil {
@@ -302,12 +303,12 @@ func newAgentConfigCommand(opts *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if opts.json {
+			if opts.JSON {
 				running, err := config.Parse("running", yaml)
 				if err != nil {
 					return err
 				}
-				return printJSON(cmd.OutOrStdout(), running)
+				return commandline.PrintJSON(cmd.OutOrStdout(), running)
 			}
 			_, err = cmd.OutOrStdout().Write(yaml)
 			return err

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/waymark-net/waymark/internal/commandline"
 )
 
 // Who gives an argument where none belongs, or a word without its group, is
@@ -28,7 +30,7 @@ func TestMisplacedArguments(t *testing.T) {
 		"reload":                        `unknown command "reload" for "waymark"; did you mean 'waymark agent reload'?`,
 		"stop":                          `unknown command "stop" for "waymark"; did you mean 'waymark agent stop'?`,
 		"check node.yaml":               `unknown command "check" for "waymark"; did you mean 'waymark config check'?`,
-		"run":                           `unknown command "run" for "waymark"; did you mean 'waymark agent run' or 'waymark bench run'?`,
+		"run":                           `unknown command "run" for "waymark"; did you mean 'waymark agent run'?`,
 		"collect --wait 5":              `--wait "5": want a time with its unit, such as 5s, 200ms or 1m`,
 		"status foo":                    `waymark status takes no argument, but got "foo"; see 'waymark status --help'`,
 		"observe eth0":                  `waymark observe takes no argument, but got "eth0"; see 'waymark observe --help'`,
@@ -41,7 +43,7 @@ func TestMisplacedArguments(t *testing.T) {
 		"completion ksh":                `there is no completion for "ksh"; write one of bash, zsh, fish`,
 	} {
 		code, stdout, stderr := runCLI(t, "", strings.Fields(args)...)
-		if code != exitUsage || stdout != "" || stderr != "waymark: "+want+"\n" {
+		if code != commandline.ExitUsage || stdout != "" || stderr != "waymark: "+want+"\n" {
 			t.Errorf("waymark %s: code %d, stdout %q, stderr\n%swant\nwaymark: %s", args, code, stdout, stderr, want)
 		}
 	}
@@ -51,7 +53,7 @@ func TestCommandExitCodes(t *testing.T) {
 	text := write(t, "text", "")
 	for name, want := range map[string]int{"waymark-no-such-command": exitNotFound, text + ".none": exitNotFound, text: exitNoExec} {
 		_, err := exec.LookPath(name)
-		if got := (commandError{err}).code(); err == nil || got != want {
+		if got := (commandError{err}).ExitCode(); err == nil || got != want {
 			t.Errorf("%s: %v, code %d, want %d", name, err, got, want)
 		}
 	}
@@ -85,7 +87,7 @@ func TestEmptyValues(t *testing.T) {
 			args := append(strings.Fields(cmd.CommandPath())[1:], "--"+f.Name, "")
 			for _, arguments := range [][]string{nil, {"x"}, {"x", "y"}} { // one of them is the right number
 				code, stdout, stderr := cli(append(args, arguments...)...)
-				if code != exitUsage || stdout != "" {
+				if code != commandline.ExitUsage || stdout != "" {
 					t.Errorf("waymark %q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 				}
 				if strings.Contains(stderr, "--"+f.Name+" has an empty value; give one, or leave --"+f.Name+" out") {
@@ -96,7 +98,7 @@ func TestEmptyValues(t *testing.T) {
 		}
 		cmd.LocalFlags().VisitAll(visit)
 	}
-	walk(newRoot(&options{}))
+	walk(newRoot(newOptions()))
 	if tried < 20 {
 		t.Errorf("%d flags were tried", tried)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
@@ -134,7 +135,7 @@ func TestRequests(t *testing.T) {
 		{"agent stop --remove", `POST /v1/stop {"remove":true}`},
 	} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(tt.args)...)...)
-		if code != exitOK || stdout != "" || stderr != "" || f.last() != tt.want {
+		if code != commandline.ExitOK || stdout != "" || stderr != "" || f.last() != tt.want {
 			t.Errorf("%s: code %d, stdout %q, stderr %q, asked\n%s\nwant\n%s", tt.args, code, stdout, stderr, f.last(), tt.want)
 		}
 	}
@@ -152,26 +153,26 @@ func TestRefusals(t *testing.T) {
 		code int
 		want string
 	}{
-		{"ioam namespace add 123", exitFailure, "waymark: namespace 123 exists already; remove it first\n"},
-		{"ioam namespace add x", exitUsage, `ioam namespace: namespace id "x": want a number`},
-		{"ioam colour", exitUsage, `unknown command "colour" for "waymark ioam"`},
-		{"route add default", exitUsage, "route: encap ioam6 is missing"},
-		{"route change default dev eth1", exitUsage, "route: encap ioam6 is missing"},
-		{"route change 2001:db8:7::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1", exitFailure, "waymark: route change: no such route; list them with: waymark route show"},
-		{"route change 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name nothing", exitFailure, "waymark: route change: no such route"},
-		{"route change 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1", exitFailure, "waymark: route change: no such route; list them with: waymark route show"}, // removed since the command looked
-		{"route del 2001:db8:2::/64", exitFailure, "waymark: route del: 3 routes fit, and nothing was changed; say which by one of these:\n" +
+		{"ioam namespace add 123", commandline.ExitFailure, "waymark: namespace 123 exists already; remove it first\n"},
+		{"ioam namespace add x", commandline.ExitUsage, `ioam namespace: namespace id "x": want a number`},
+		{"ioam colour", commandline.ExitUsage, `unknown command "colour" for "waymark ioam"`},
+		{"route add default", commandline.ExitUsage, "route: encap ioam6 is missing"},
+		{"route change default dev eth1", commandline.ExitUsage, "route: encap ioam6 is missing"},
+		{"route change 2001:db8:7::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1", commandline.ExitFailure, "waymark: route change: no such route; list them with: waymark route show"},
+		{"route change 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name nothing", commandline.ExitFailure, "waymark: route change: no such route"},
+		{"route change 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1", commandline.ExitFailure, "waymark: route change: no such route; list them with: waymark route show"}, // removed since the command looked
+		{"route del 2001:db8:2::/64", commandline.ExitFailure, "waymark: route del: 3 routes fit, and nothing was changed; say which by one of these:\n" +
 			"  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dport 9 dev eth1 name port9\n  2001:db8:2::/64 dev eth2 name other\n"},
-		{"route del 2001:db8:2::/64 dev eth1", exitFailure, "route del: 2 routes fit"},
-		{"route del 2001:db8:7::/64", exitFailure, "waymark: route del: no such route; list them with: waymark route show\n"},
-		{"route del name nothing", exitFailure, "no such route"},
-		{"observe --namespace 70000", exitUsage, `--namespace "70000"`},
-		{"observe --source 192.0.2.0/24", exitUsage, `--source "192.0.2.0/24": want an IPv6 prefix`},
-		{"observe --count -1", exitUsage, "--count -1"},
-		{"agent run", exitUsage, "--config FILE is missing"},
-		{"agent run --config x --log-format xml", exitUsage, `--log-format "xml"`},
-		{"agent run --config x --log-level loud", exitUsage, `--log-level "loud"`},
-		{"status now", exitUsage, "waymark status"},
+		{"route del 2001:db8:2::/64 dev eth1", commandline.ExitFailure, "route del: 2 routes fit"},
+		{"route del 2001:db8:7::/64", commandline.ExitFailure, "waymark: route del: no such route; list them with: waymark route show\n"},
+		{"route del name nothing", commandline.ExitFailure, "no such route"},
+		{"observe --namespace 70000", commandline.ExitUsage, `--namespace "70000"`},
+		{"observe --source 192.0.2.0/24", commandline.ExitUsage, `--source "192.0.2.0/24": want an IPv6 prefix`},
+		{"observe --count -1", commandline.ExitUsage, "--count -1"},
+		{"agent run", commandline.ExitUsage, "--config FILE is missing"},
+		{"agent run --config x --log-format xml", commandline.ExitUsage, `--log-format "xml"`},
+		{"agent run --config x --log-level loud", commandline.ExitUsage, `--log-level "loud"`},
+		{"status now", commandline.ExitUsage, "waymark status"},
 	} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(tt.args)...)...)
 		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) {
@@ -185,7 +186,7 @@ func TestReplaceRefusesTwins(t *testing.T) {
 	twin := strings.Replace(rules, `"name":"core"`, `"name":"twin"`, 1)
 	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": strings.TrimSuffix(rules, "]") + "," + strings.TrimPrefix(twin, "[")})
 	code, _, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields("route replace 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1")...)...)
-	if want := "route replace: 2 routes fit, and nothing was changed; name the one you mean:\n  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dev eth1 name twin\n"; code != exitFailure || !strings.Contains(stderr, want) || !strings.HasPrefix(f.last(), "GET ") {
+	if want := "route replace: 2 routes fit, and nothing was changed; name the one you mean:\n  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dev eth1 name twin\n"; code != commandline.ExitFailure || !strings.Contains(stderr, want) || !strings.HasPrefix(f.last(), "GET ") {
 		t.Errorf("code %d, stderr %q, asked %s", code, stderr, f.last())
 	}
 }
@@ -193,7 +194,7 @@ func TestReplaceRefusesTwins(t *testing.T) {
 // iproute2 has help as a word.
 func TestHelpAsWord(t *testing.T) {
 	for args, want := range map[string]string{"route help": "route del {PREFIX", "ioam ns help": "wide DATA64", "ioam schema help": "add ID DATA"} {
-		if code, stdout, stderr := runCLI(t, "", strings.Fields(args)...); code != exitOK || !strings.Contains(stdout, want) || stderr != "" {
+		if code, stdout, stderr := runCLI(t, "", strings.Fields(args)...); code != commandline.ExitOK || !strings.Contains(stdout, want) || stderr != "" {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}
@@ -203,7 +204,7 @@ func TestNoAgent(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "none")
 	for _, args := range []string{"status", "observe", "ioam namespace show", "route show", "agent reload", "agent stop", "agent stop --remove", "agent config"} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", socket}, strings.Fields(args)...)...)
-		if code != exitFailure || stdout != "" || !strings.HasPrefix(stderr, "waymark: no agent answers at "+socket+"; ") {
+		if code != commandline.ExitFailure || stdout != "" || !strings.HasPrefix(stderr, "waymark: no agent answers at "+socket+"; ") {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}
@@ -239,12 +240,12 @@ func TestShow(t *testing.T) {
 		{"agent config", "node: {id: 2}\n"},
 	} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(tt.args)...)...)
-		if code != exitOK || stdout != tt.want || stderr != "" {
+		if code != commandline.ExitOK || stdout != tt.want || stderr != "" {
 			t.Errorf("%s: code %d, stderr %q, stdout\n%s\nwant\n%s", tt.args, code, stderr, stdout, tt.want)
 		}
 	}
 	code, stdout, _ := runCLI(t, "", "--socket", f.socket, "--json", "agent", "config")
-	if code != exitOK || !json.Valid([]byte(stdout)) || !strings.Contains(stdout, `"timestamp_format":"posix"`) {
+	if code != commandline.ExitOK || !json.Valid([]byte(stdout)) || !strings.Contains(stdout, `"timestamp_format":"posix"`) {
 		t.Errorf("agent config --json: code %d, %s", code, stdout)
 	}
 }
@@ -262,7 +263,7 @@ func TestObserve(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/records": strings.Join([]string{traceLine, lost, later, traceLine, traceLine}, "\n") + "\n"})
 
 	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "observe", "--count", "2", "--namespace", "0x7b", "--source", "2001:db8:1::2", "--destination", "2001:db8:2::9/64")
-	if code != exitOK || strings.Count(stdout, "2001:db8:1::2") != 2 || !strings.Contains(stderr, "7 records were lost") {
+	if code != commandline.ExitOK || strings.Count(stdout, "2001:db8:1::2") != 2 || !strings.Contains(stderr, "7 records were lost") {
 		t.Errorf("code %d, stdout\n%s\nstderr %q", code, stdout, stderr)
 	}
 	if want := "GET /v1/records?destination=2001%3Adb8%3A2%3A%3A%2F64&namespace=123&source=2001%3Adb8%3A1%3A%3A2%2F128"; f.last() != want {
@@ -271,7 +272,7 @@ func TestObserve(t *testing.T) {
 
 	code, stdout, stderr = runCLI(t, "", "--socket", f.socket, "observe", "--json")
 	ended := `{"kind":"error","ok":false,"error":"the agent has ended"}`
-	if code != exitFailure || stdout != traceLine+"\n"+later+"\n"+traceLine+"\n"+traceLine+"\n"+ended+"\n" || stderr != lost+"\n" {
+	if code != commandline.ExitFailure || stdout != traceLine+"\n"+later+"\n"+traceLine+"\n"+traceLine+"\n"+ended+"\n" || stderr != lost+"\n" {
 		t.Errorf("code %d, stderr %q, stdout\n%s", code, stderr, stdout)
 	}
 }
@@ -288,7 +289,7 @@ func TestObserveText(t *testing.T) {
 		`"packets":10,"bytes":1280,"first":"2026-11-21T05:21:00.000000000Z","last":"2026-11-21T05:21:09.000000000Z","sequence_gaps":1,"reordered":0,"hop_limit":{"min":63,"max":63},"end_reason":"interval"}`
 	exports := newFakeAgent(t, map[string]string{"GET /v1/records": postcard + "\n" + flow + "\n"})
 	code, out, errs := runCLI(t, "", "--socket", exports.socket, "observe", "--count", "2")
-	if code != exitOK || !strings.Contains(out, "postcard of a transit node") || !strings.Contains(out, "sequence 42\n") || !strings.Contains(out, "10 packets, 1280 bytes in 9s  1 missing") {
+	if code != commandline.ExitOK || !strings.Contains(out, "postcard of a transit node") || !strings.Contains(out, "sequence 42\n") || !strings.Contains(out, "10 packets, 1280 bytes in 9s  1 missing") {
 		t.Errorf("code %d, stderr %q, stdout\n%s", code, errs, out)
 	}
 	f := newFakeAgent(t, map[string]string{"GET /v1/records": traceLine + "\n"})
@@ -361,7 +362,7 @@ warning: interface_missing (eth9): a configured interface is missing
 func TestStatusWithoutInterfaces(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/status": emptyStatus})
 	code, stdout, _ := runCLI(t, "", "--socket", f.socket, "status")
-	if code != exitOK || !strings.Contains(stdout, "\n\nno interface is configured: packets are left alone\n\nrecords") || strings.Contains(stdout, "INDEX") {
+	if code != commandline.ExitOK || !strings.Contains(stdout, "\n\nno interface is configured: packets are left alone\n\nrecords") || strings.Contains(stdout, "INDEX") {
 		t.Errorf("code %d, %s", code, stdout)
 	}
 }
@@ -372,7 +373,7 @@ func TestStatusJSON(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/status": emptyStatus})
 	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "--json", "status")
 	var s api.Status
-	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitOK || s.Version != "1.0" {
+	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != commandline.ExitOK || s.Version != "1.0" {
 		t.Errorf("code %d, %v, stdout %s, stderr %s", code, err, stdout, stderr)
 	}
 }
@@ -381,11 +382,11 @@ func TestStopWarns(t *testing.T) {
 	const warnings = `"warnings":[{"code":"tunnel_end_removed","severity":"warning","title":"x","text":"y","cure":"z"}]`
 	f := newFakeAgent(t, map[string]string{"POST /v1/stop": "{" + warnings + "}"})
 	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "agent", "stop", "--remove")
-	if code != exitOK || stdout != "" || stderr != "warning: tunnel_end_removed: x\n  y\n  cure: z\n" {
+	if code != commandline.ExitOK || stdout != "" || stderr != "warning: tunnel_end_removed: x\n  y\n  cure: z\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, stdout, stderr = runCLI(t, "", "--socket", f.socket, "--json", "agent", "stop", "--remove")
-	if code != exitOK || stdout != `{"ok":true,"removed":true,`+warnings+"}\n" || stderr != "" {
+	if code != commandline.ExitOK || stdout != `{"ok":true,"removed":true,`+warnings+"}\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
@@ -406,25 +407,25 @@ func TestDoctorWithoutAgent(t *testing.T) {
 
 func TestReloadResult(t *testing.T) {
 	good := newFakeAgent(t, nil)
-	if code, stdout, stderr := runCLI(t, "", "--socket", good.socket, "--json", "agent", "reload"); code != exitOK || stdout != `{"ok":true}`+"\n" || stderr != "" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", good.socket, "--json", "agent", "reload"); code != commandline.ExitOK || stdout != `{"ok":true}`+"\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	changed := newFakeAgent(t, map[string]string{"GET /v1/status": `{"modified":true}`})
-	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "agent", "reload"); code != exitOK || stdout != "" || stderr != "changes made at runtime have ended: the file alone is in force\n" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "agent", "reload"); code != commandline.ExitOK || stdout != "" || stderr != "changes made at runtime have ended: the file alone is in force\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "--json", "agent", "reload"); code != exitOK || stdout != `{"ok":true,"runtime_changes_ended":true}`+"\n" || stderr != "" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "--json", "agent", "reload"); code != commandline.ExitOK || stdout != `{"ok":true,"runtime_changes_ended":true}`+"\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	const faults = `"error":"f:3:1: a; b\nf:4:1: c; d","faults":[{"file":"f","line":3,"column":1,"problem":"a","cure":"b"},{"file":"f","line":4,"column":1,"problem":"c","cure":"d"}]`
 	bad := newFakeAgent(t, map[string]string{"POST /v1/reload": "{" + faults + "}"})
-	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "--json", "agent", "reload"); code != exitFailure || stdout != `{"kind":"error","ok":false,`+faults+"}\n" || stderr != "" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "--json", "agent", "reload"); code != commandline.ExitFailure || stdout != `{"kind":"error","ok":false,`+faults+"}\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "agent", "reload"); code != exitFailure || stdout != "" || stderr != "f:3:1: a; b\nf:4:1: c; d\n" {
+	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket, "agent", "reload"); code != commandline.ExitFailure || stdout != "" || stderr != "f:3:1: a; b\nf:4:1: c; d\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket+".none", "--json", "agent", "reload"); code != exitFailure || stderr != "" || !strings.HasPrefix(stdout, `{"kind":"error","ok":false,"error":"no agent answers at `) {
+	if code, stdout, stderr := runCLI(t, "", "--socket", bad.socket+".none", "--json", "agent", "reload"); code != commandline.ExitFailure || stderr != "" || !strings.HasPrefix(stdout, `{"kind":"error","ok":false,"error":"no agent answers at `) {
 		t.Errorf("without an agent: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
@@ -464,36 +465,16 @@ func TestDoctor(t *testing.T) {
 func TestDoctorExitCode(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"kernel_ioam6_enabled","severity":"error","title":"x","interface":"eth0","text":"y","cure":"z"}]`})
 	code, stdout, stderr := runCLI(t, "", "--socket", f.socket, "doctor")
-	if code != exitFailure || stderr != "" || !strings.Contains(stdout, "error: kernel_ioam6_enabled (eth0): x\n") {
+	if code != commandline.ExitFailure || stderr != "" || !strings.Contains(stdout, "error: kernel_ioam6_enabled (eth0): x\n") {
 		t.Errorf("code %d, stderr %q, stdout\n%s", code, stderr, stdout)
 	}
 	code, stdout, _ = runCLI(t, "", "--socket", f.socket, "--json", "doctor")
 	var d diagnosis
-	if err := json.Unmarshal([]byte(stdout), &d); err != nil || code != exitFailure || d.OK || d.Agent != "running" || len(d.Checks) < 10 {
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil || code != commandline.ExitFailure || d.OK || d.Agent != "running" || len(d.Checks) < 10 {
 		t.Errorf("code %d, %v, %s", code, err, stdout)
 	}
 	code, stdout, stderr = runCLI(t, "", "--socket", f.socket+".none", "doctor")
-	if code != exitFailure || stderr != "" || !strings.Contains(stdout, "error: agent_unasked: the agent cannot be asked\n") || !strings.Contains(stdout, "no agent answers at "+f.socket+".none") {
+	if code != commandline.ExitFailure || stderr != "" || !strings.Contains(stdout, "error: agent_unasked: the agent cannot be asked\n") || !strings.Contains(stdout, "no agent answers at "+f.socket+".none") {
 		t.Errorf("no agent at --socket: code %d, stderr %q, stdout\n%s", code, stderr, stdout)
-	}
-}
-
-// Warnings fail with --strict alone, what is less never.
-func TestDoctorStrict(t *testing.T) {
-	for _, tt := range []struct {
-		severity    health.Severity
-		bad, strict bool
-	}{{"", false, false}, {health.Hint, false, false}, {health.Info, false, false}, {health.Degraded, false, true}, {health.Error, true, true}} {
-		var ws []health.Warning
-		if tt.severity != "" {
-			ws = append(ws, health.Warning{Severity: health.Hint}, health.Warning{Severity: tt.severity})
-		}
-		if bad(ws, false) != tt.bad || bad(ws, true) != tt.strict {
-			t.Errorf("%q: %v, with --strict %v", tt.severity, bad(ws, false), bad(ws, true))
-		}
-	}
-	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"jit_disabled","severity":"warning","title":"x","text":"y","cure":"z"}]`})
-	if code, _, _ := runCLI(t, "", "--socket", f.socket, "doctor", "--strict"); code != exitFailure {
-		t.Errorf("code %d with a warning and --strict", code)
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -62,13 +63,13 @@ kind "statistics". An interruption (Ctrl-C, SIGTERM) is its usual end.`,
 		Example: `  waymark collect
   waymark collect --json --listen udp://[::]:4739 --output paths.jsonl
   waymark collect --listen tls://[::] --tls-cert my.pem --tls-key my.key`,
-		Args: noArguments,
+		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			config, err := f.config()
 			if err != nil {
 				return err
 			}
-			return f.run(cmd, config, opts.json)
+			return f.run(cmd, config, opts.JSON)
 		},
 	}
 	flags := cmd.Flags()
@@ -97,25 +98,25 @@ func (f *collectFlags) config() (collect.Config, error) {
 	for _, text := range f.listen {
 		e, err := collect.ParseEndpoint(text)
 		if err != nil {
-			return c, usagef("--listen %w", err)
+			return c, commandline.Usagef("--listen %w", err)
 		}
 		c.Listen, secured = append(c.Listen, e), secured || e.TLS
 	}
 	switch {
 	case f.wait <= 0 || f.wait > time.Hour:
-		return c, usagef("--wait %v: want a time up to 1h", f.wait)
+		return c, commandline.Usagef("--wait %v: want a time up to 1h", f.wait)
 	case f.keep < 1 || f.keep > math.MaxInt32:
-		return c, usagef("--keep %d: want a number from 1 to %d", f.keep, math.MaxInt32)
+		return c, commandline.Usagef("--keep %d: want a number from 1 to %d", f.keep, math.MaxInt32)
 	case f.count < 0:
-		return c, usagef("--count %d: want a number from 0; 0 is without end", f.count)
+		return c, commandline.Usagef("--count %d: want a number from 0; 0 is without end", f.count)
 	case f.stats < 0 || f.stats > 0 && f.stats < time.Millisecond:
-		return c, usagef("--stats %v: want a time from 1ms, or 0", f.stats)
+		return c, commandline.Usagef("--stats %v: want a time from 1ms, or 0", f.stats)
 	case f.enterprise == uint32(ipfix.EnterpriseIANA) || f.enterprise == uint32(ipfix.EnterpriseIOAM):
-		return c, usagef("--enterprise %d: this number has elements of its own; want that of your exporters", f.enterprise)
+		return c, commandline.Usagef("--enterprise %d: this number has elements of its own; want that of your exporters", f.enterprise)
 	case secured && (f.certificate == "" || f.key == ""):
-		return c, usagef("--listen tls://…: TLS needs --tls-cert and --tls-key")
+		return c, commandline.Usagef("--listen tls://…: TLS needs --tls-cert and --tls-key")
 	case !secured && f.certificate+f.key+f.clientCA != "":
-		return c, usagef("certificates are for TLS; add --listen tls://ADDRESS:PORT")
+		return c, commandline.Usagef("certificates are for TLS; add --listen tls://ADDRESS:PORT")
 	case !secured:
 		return c, nil
 	}
@@ -210,7 +211,7 @@ func (o *collectOutput) Write(e collect.Event) error {
 // count writes the counters: a sentence each, or one object.
 func (o *collectOutput) count(s *collect.Statistics) error {
 	if o.json {
-		return printJSON(o.notes, s)
+		return commandline.PrintJSON(o.notes, s)
 	}
 	_, err := io.WriteString(o.notes, "waymark: "+s.Text())
 	return err

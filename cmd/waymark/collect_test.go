@@ -18,6 +18,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -39,7 +40,7 @@ func TestCollectUsage(t *testing.T) {
 		"udp://[::1]:4739":        "takes no argument",
 		"--enterprise 4294967296": `--enterprise "4294967296": want a whole number from 0 to 4294967295`,
 	} {
-		if code, stdout, stderr := runCLI(t, "", append([]string{"collect"}, strings.Fields(args)...)...); code != exitUsage || stdout != "" || !strings.Contains(stderr, want) {
+		if code, stdout, stderr := runCLI(t, "", append([]string{"collect"}, strings.Fields(args)...)...); code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stdout %q, stderr %q; want %q", args, code, stdout, stderr, want)
 		}
 	}
@@ -50,7 +51,7 @@ func TestCollectUsage(t *testing.T) {
 		"--listen udp://[::1]:0 --metrics [::1]:x":                               "give --metrics an address and port of this machine",
 		"--listen udp://192.0.2.1:0":                                             "listen at udp://192.0.2.1:0: cannot assign requested address; give --listen an address of this machine",
 	} {
-		if code, _, stderr := runCLI(t, "", append([]string{"collect"}, strings.Fields(args)...)...); code != exitFailure || !strings.Contains(stderr, want) {
+		if code, _, stderr := runCLI(t, "", append([]string{"collect"}, strings.Fields(args)...)...); code != commandline.ExitFailure || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stderr %q; want %q", args, code, stderr, want)
 		}
 	}
@@ -115,13 +116,13 @@ func TestCollectRuns(t *testing.T) {
 		stdout string // expressions
 		stderr string
 	}{
-		{"", exitOK, `packetDeltaCount=12\n$`, `(?s)receives at udp://.*statistics\n.* 1  other: `},
-		{"--json", exitOK, `^\{"kind":"record".*\n$`, `receives at.*\n\{"kind":"statistics".*"other":1.*\n$`},
-		{"--json --count 1", exitOK, `^\{"kind":"record".*\n$`, `receives at.*\n\{"kind":"statistics".*\n$`},
-		{"--count 2", exitInterrupted, `packetDeltaCount=12\n$`, `waymark: interrupted\n$`},
-		{"--json --output " + file, exitOK, `^$`, `receives at`},
-		{"--metrics 127.0.0.1:0", exitOK, `packetDeltaCount=12`, `receives at`},
-		{"--stats 20ms", exitOK, `^.*packetDeltaCount=12\n$`, `(?s)receives at.*statistics\n.* other: .*statistics\n.* other: `},
+		{"", commandline.ExitOK, `packetDeltaCount=12\n$`, `(?s)receives at udp://.*statistics\n.* 1  other: `},
+		{"--json", commandline.ExitOK, `^\{"kind":"record".*\n$`, `receives at.*\n\{"kind":"statistics".*"other":1.*\n$`},
+		{"--json --count 1", commandline.ExitOK, `^\{"kind":"record".*\n$`, `receives at.*\n\{"kind":"statistics".*\n$`},
+		{"--count 2", commandline.ExitInterrupted, `packetDeltaCount=12\n$`, `waymark: interrupted\n$`},
+		{"--json --output " + file, commandline.ExitOK, `^$`, `receives at`},
+		{"--metrics 127.0.0.1:0", commandline.ExitOK, `packetDeltaCount=12`, `receives at`},
+		{"--stats 20ms", commandline.ExitOK, `^.*packetDeltaCount=12\n$`, `(?s)receives at.*statistics\n.* other: .*statistics\n.* other: `},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var stdout, stderr spoken

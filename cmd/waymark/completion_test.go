@@ -6,12 +6,14 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/commandline"
 )
 
 func TestCompletion(t *testing.T) {
 	for shell, want := range map[string]string{"bash": "__start_waymark", "zsh": "#compdef waymark", "fish": "complete -c waymark"} {
 		code, stdout, stderr := runCLI(t, "", "completion", shell)
-		if code != exitOK || stderr != "" || !strings.Contains(stdout, want) {
+		if code != commandline.ExitOK || stderr != "" || !strings.Contains(stdout, want) {
 			t.Errorf("%s: code %d, stderr %q, %d bytes without %q", shell, code, stderr, len(stdout), want)
 		}
 		if shell == "bash" {
@@ -22,7 +24,7 @@ func TestCompletion(t *testing.T) {
 			}
 		}
 	}
-	if code, stdout, stderr := runCLI(t, "", "completion", "tcsh"); code != exitUsage || stdout != "" || !strings.Contains(stderr, "tcsh") {
+	if code, stdout, stderr := runCLI(t, "", "completion", "tcsh"); code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, "tcsh") {
 		t.Errorf("unknown shell: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

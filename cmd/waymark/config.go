@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,16 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 )
 
 func newConfigCommand(opts *options) *cobra.Command {
-	cmd := newGroup("config", "Check and show configuration files", newConfigCheckCommand(opts), newConfigShowCommand(opts))
+	cmd := commandline.Group("config", "Check and show configuration files", newConfigCheckCommand(opts), newConfigShowCommand(opts))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && (args[0] == "-" || strings.ContainsAny(args[0], "./")) {
-			return usagef("%q is no command of %q; say '%s check %s'", args[0], cmd.CommandPath(), cmd.CommandPath(), args[0])
+			return commandline.Usagef("%q is no command of %q; say '%s check %s'", args[0], cmd.CommandPath(), cmd.CommandPath(), args[0])
 		}
-		return groupRun(cmd, args)
+		return commandline.GroupRun(cmd, args)
 	}
 	return cmd
 }
@@ -37,7 +37,7 @@ agent refuses it; one that can be read must be right. With --json, faults and
 warnings are part of the result on standard output.
 
 Exit codes: 0 nothing is wrong; 1 something is, or the file cannot be read.`,
-		Args: oneArgument("FILE"),
+		Args: commandline.OneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := readConfig(cmd, args[0])
 			if err != nil {
@@ -48,7 +48,7 @@ Exit codes: 0 nothing is wrong; 1 something is, or the file cannot be read.`,
 			if err != nil && !errors.As(err, &faults) {
 				return err
 			}
-			if opts.json {
+			if opts.JSON {
 				return printCheck(cmd.OutOrStdout(), args[0], faults, unread)
 			}
 			for _, f := range unread {
@@ -89,20 +89,20 @@ type checkResult struct {
 
 func printCheck(w io.Writer, file string, faults, warnings config.Faults) error {
 	if len(faults) == 0 {
-		return printJSON(w, checkResult{File: file, OK: true, Warnings: warnings})
+		return commandline.PrintJSON(w, checkResult{File: file, OK: true, Warnings: warnings})
 	}
 	f := newFailure(faults)
-	if err := printJSON(w, checkResult{Kind: f.Kind, File: file, Error: f.Error, Faults: f.Faults, Warnings: warnings}); err != nil {
+	if err := commandline.PrintJSON(w, checkResult{Kind: f.Kind, File: file, Error: f.Error, Faults: f.Faults, Warnings: warnings}); err != nil {
 		return err
 	}
-	return errReported
+	return commandline.ErrReported
 }
 
 func newConfigShowCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show FILE",
 		Short: "Print a configuration file with every default filled in",
-		Args:  oneArgument("FILE"),
+		Args:  commandline.OneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := readConfig(cmd, args[0])
 			if err != nil {
@@ -112,8 +112,8 @@ func newConfigShowCommand(opts *options) *cobra.Command {
 			switch {
 			case err != nil:
 				return err
-			case opts.json:
-				return printJSON(cmd.OutOrStdout(), c)
+			case opts.JSON:
+				return commandline.PrintJSON(cmd.OutOrStdout(), c)
 			}
 			_, err = cmd.OutOrStdout().Write(c.Marshal())
 			return err
@@ -144,11 +144,4 @@ func readConfig(cmd *cobra.Command, file string) ([]byte, error) {
 	case <-cmd.Context().Done(): // a terminal may say nothing for ever
 		return nil, cmd.Context().Err()
 	}
-}
-
-// printJSON writes one value on one line.
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/commandline"
 )
 
 func write(t *testing.T, name, text string) string {
@@ -24,21 +26,21 @@ const wrongConfig = "node: {id: x}\ninterfaces: [{name: eth0, color: red}]\n"
 func TestConfigCheck(t *testing.T) {
 	good := write(t, "good.yaml", "node: {id: 5}\ninterfaces: [{name: eth0}]\n")
 	code, stdout, stderr := runCLI(t, "", "config", "check", good)
-	if code != exitOK || stderr != "" || stdout != good+": no faults; 1 interface, 0 namespaces, 0 encapsulations, 0 decapsulations\n" {
+	if code != commandline.ExitOK || stderr != "" || stdout != good+": no faults; 1 interface, 0 namespaces, 0 encapsulations, 0 decapsulations\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	bad := write(t, "bad.yaml", wrongConfig)
 	code, stdout, stderr = runCLI(t, "", "config", "check", bad)
 	lines := strings.Split(stderr, "\n")
-	if code != exitFailure || stdout != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], bad+":1:12: ") || !strings.HasPrefix(lines[1], bad+":2:27: ") {
+	if code != commandline.ExitFailure || stdout != "" || len(lines) != 3 || !strings.HasPrefix(lines[0], bad+":1:12: ") || !strings.HasPrefix(lines[1], bad+":2:27: ") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, stdout, stderr = runCLI(t, wrongConfig, "config", "check", "-")
-	if code != exitFailure || stdout != "" || !strings.HasPrefix(stderr, "-:1:12: ") {
+	if code != commandline.ExitFailure || stdout != "" || !strings.HasPrefix(stderr, "-:1:12: ") {
 		t.Errorf("standard input: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, _, stderr = runCLI(t, "", "config", "check", bad+".none")
-	if code != exitFailure || !strings.HasPrefix(stderr, "waymark: open ") {
+	if code != commandline.ExitFailure || !strings.HasPrefix(stderr, "waymark: open ") {
 		t.Errorf("no file: code %d, stderr %q", code, stderr)
 	}
 }
@@ -58,29 +60,29 @@ func TestConfigCheckJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &result); err != nil {
 		t.Fatal(err)
 	}
-	if code != exitFailure || result.OK || len(result.Faults) != 2 || result.Faults[1].Line != 2 || result.Faults[1].Path != "interfaces[0].color" || result.Faults[1].Cure == "" {
+	if code != commandline.ExitFailure || result.OK || len(result.Faults) != 2 || result.Faults[1].Line != 2 || result.Faults[1].Path != "interfaces[0].color" || result.Faults[1].Cure == "" {
 		t.Errorf("code %d, %+v", code, result)
 	}
-	if code, stdout, _ := runCLI(t, "node: {}", "config", "check", "--json", "-"); code != exitOK || stdout != `{"file":"-","ok":true}`+"\n" {
+	if code, stdout, _ := runCLI(t, "node: {}", "config", "check", "--json", "-"); code != commandline.ExitOK || stdout != `{"file":"-","ok":true}`+"\n" {
 		t.Errorf("code %d, %s", code, stdout)
 	}
 }
 
 func TestConfigShow(t *testing.T) {
 	code, stdout, stderr := runCLI(t, "node: {id: 0x10}", "config", "show", "-")
-	if code != exitOK || stderr != "" || !strings.HasPrefix(stdout, "node:\n  id: 16\n  timestamp-format: posix\n") {
+	if code != commandline.ExitOK || stderr != "" || !strings.HasPrefix(stdout, "node:\n  id: 16\n  timestamp-format: posix\n") {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, again, _ := runCLI(t, stdout, "config", "show", "-")
-	if code != exitOK || again != stdout {
+	if code != commandline.ExitOK || again != stdout {
 		t.Errorf("shown again: code %d, %q", code, again)
 	}
 	code, stdout, _ = runCLI(t, "node: {id: 0x10}", "--json", "config", "show", "-")
-	if code != exitOK || !strings.HasPrefix(stdout, `{"node":{"id":16,`) || !json.Valid([]byte(stdout)) {
+	if code != commandline.ExitOK || !strings.HasPrefix(stdout, `{"node":{"id":16,`) || !json.Valid([]byte(stdout)) {
 		t.Errorf("JSON: code %d, %s", code, stdout)
 	}
 	code, stdout, stderr = runCLI(t, wrongConfig, "config", "show", "-")
-	if code != exitFailure || stdout != "" || strings.Count(stderr, "\n") != 2 {
+	if code != commandline.ExitFailure || stdout != "" || strings.Count(stderr, "\n") != 2 {
 		t.Errorf("wrong file: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }
@@ -93,18 +95,18 @@ func TestConfigCheckReadsTLSFiles(t *testing.T) {
 		return "export:\n  - kind: ipfix\n    address: tls://[2001:db8::9]\n    tls: {ca: " + ca + "}\n"
 	}
 	code, stdout, stderr := runCLI(t, text(empty+".none"), "config", "check", "-")
-	if code != exitOK || !strings.HasPrefix(stdout, "-: no faults") || !strings.HasPrefix(stderr, "-:4:15: warning: export[0].tls.ca: open "+empty+".none: no such file or directory; ") {
+	if code != commandline.ExitOK || !strings.HasPrefix(stdout, "-: no faults") || !strings.HasPrefix(stderr, "-:4:15: warning: export[0].tls.ca: open "+empty+".none: no such file or directory; ") {
 		t.Errorf("missing: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, stdout, _ = runCLI(t, text(empty+".none"), "--json", "config", "check", "-")
-	if code != exitOK || !strings.HasPrefix(stdout, `{"file":"-","ok":true,"warnings":[{"file":"-","line":4,"column":15,"path":"export[0].tls.ca",`) {
+	if code != commandline.ExitOK || !strings.HasPrefix(stdout, `{"file":"-","ok":true,"warnings":[{"file":"-","line":4,"column":15,"path":"export[0].tls.ca",`) {
 		t.Errorf("missing: code %d, %s", code, stdout)
 	}
 	code, stdout, stderr = runCLI(t, text(empty), "config", "check", "-")
-	if code != exitFailure || stdout != "" || !strings.HasPrefix(stderr, "-:4:15: export[0].tls.ca: "+empty+" has no certificate; ") {
+	if code != commandline.ExitFailure || stdout != "" || !strings.HasPrefix(stderr, "-:4:15: export[0].tls.ca: "+empty+" has no certificate; ") {
 		t.Errorf("empty: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	if code, _, stderr := runCLI(t, text(empty), "config", "show", "-"); code != exitOK || stderr != "" {
+	if code, _, stderr := runCLI(t, text(empty), "config", "show", "-"); code != commandline.ExitOK || stderr != "" {
 		t.Errorf("show: code %d, stderr %q", code, stderr)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/decode"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/ioam"
@@ -46,13 +47,13 @@ offset; the exit code is then 1, after everything that could be decoded.
 Interrupted, it decodes for a second what still arrives.`,
 		Example: `  waymark decode capture.pcapng
   tcpdump -i eth1 -w - ip6 | waymark decode --json -`,
-		Args: someArguments("FILE"),
+		Args: commandline.SomeArguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			clock := export.Clock{TAIOffset: taiOffset}
 			if err := clock.Format.UnmarshalText([]byte(format)); err != nil {
-				return usagef("--timestamp-format: %w", err)
+				return commandline.Usagef("--timestamp-format: %w", err)
 			}
-			return decodeFiles(cmd, args, clock, opts.json)
+			return decodeFiles(cmd, args, clock, opts.JSON)
 		},
 	}
 	cmd.Flags().StringVar(&format, "timestamp-format", format, "`FORMAT` of the timestamps: posix, ptp or ntp")

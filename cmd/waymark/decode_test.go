@@ -11,6 +11,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/commandline"
 )
 
 // capture is a pcap file of one raw IPv6 packet: one node's id and time in an
@@ -34,7 +36,7 @@ func TestDecode(t *testing.T) {
 		code, stdout, stderr := runCLI(t, capture(t), args...)
 		want := "2026-07-21T14:17:31.000001000Z  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 80 bytes, namespace 123, type 0xb00000\n" +
 			"    node 2  hop limit 63  at 14:17:31.999999000\n"
-		if code != exitOK || stdout != want || stderr != "" {
+		if code != commandline.ExitOK || stdout != want || stderr != "" {
 			t.Errorf("%q: code %d, stderr %q, stdout\n%s\nwant\n%s", args, code, stderr, stdout, want)
 		}
 	}
@@ -48,11 +50,11 @@ func TestDecodeJSON(t *testing.T) {
 		"ntp":   {`"2092-08-26T20:45:47.000232831Z"`, fmt.Sprintf(remark, "ntp")}, // the seconds after 2036
 	} {
 		code, stdout, stderr := runCLI(t, capture(t), "decode", "--json", "--timestamp-format", format, "-")
-		if code != exitOK || stderr != want.stderr || !strings.Contains(stdout, `"timestamp":`+want.timestamp) || strings.Count(stdout, "\n") != 1 {
+		if code != commandline.ExitOK || stderr != want.stderr || !strings.Contains(stdout, `"timestamp":`+want.timestamp) || strings.Count(stdout, "\n") != 1 {
 			t.Errorf("%s: code %d, stderr %q, stdout %s; want %q", format, code, stderr, stdout, want)
 		}
 	}
-	if code, _, stderr := runCLI(t, "", "decode", "--timestamp-format", "unix", "-"); code != exitUsage || !strings.Contains(stderr, "posix, ptp, ntp") {
+	if code, _, stderr := runCLI(t, "", "decode", "--timestamp-format", "unix", "-"); code != commandline.ExitUsage || !strings.Contains(stderr, "posix, ptp, ntp") {
 		t.Errorf("unknown format: code %d, stderr %q", code, stderr)
 	}
 }
@@ -63,7 +65,7 @@ func TestDecodeFaults(t *testing.T) {
 	whole := capture(t)
 	cut := write(t, "cut.pcap", whole+whole[24:24+30])
 	code, stdout, stderr := runCLI(t, whole, "decode", "--json", cut, cut+".none", "-")
-	if code != exitFailure || strings.Count(stdout, "\n") != 3 || !strings.Contains(stdout, "}\n"+`{"kind":"error","ok":false,"error":"`+cut+`: packet 2 at offset 120: the capture ends in the middle of a record; and 1 more on standard error"}`+"\n") {
+	if code != commandline.ExitFailure || strings.Count(stdout, "\n") != 3 || !strings.Contains(stdout, "}\n"+`{"kind":"error","ok":false,"error":"`+cut+`: packet 2 at offset 120: the capture ends in the middle of a record; and 1 more on standard error"}`+"\n") {
 		t.Errorf("code %d, stdout %s", code, stdout)
 	}
 	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
@@ -71,7 +73,7 @@ func TestDecodeFaults(t *testing.T) {
 		!strings.HasPrefix(lines[1], "waymark: open "+cut+".none: ") {
 		t.Errorf("%q", lines)
 	}
-	if code, _, _ := runCLI(t, "", "decode"); code != exitUsage {
+	if code, _, _ := runCLI(t, "", "decode"); code != commandline.ExitUsage {
 		t.Errorf("no file: code %d", code)
 	}
 }
@@ -97,7 +99,7 @@ func TestDecodeShowsPacketsAsTheyCome(t *testing.T) {
 		}
 	}
 	feed.Close()
-	if code := <-done; code != exitOK {
+	if code := <-done; code != commandline.ExitOK {
 		t.Errorf("code %d", code)
 	}
 }
@@ -112,16 +114,16 @@ func TestDecodeInterrupted(t *testing.T) {
 		packets int
 		stderr  string
 	}{
-		{"with the input", func(w *io.PipeWriter) { _, _ = io.WriteString(w, capture(t)[24:]); w.Close() }, exitOK, 2, ""},
-		{"in silence", func(*io.PipeWriter) {}, exitInterrupted, 1, "waymark: interrupted\n"},
-		{"in the middle of a record", func(w *io.PipeWriter) { _, _ = io.WriteString(w, capture(t)[24:40]) }, exitInterrupted, 1, "waymark: interrupted\n"},
+		{"with the input", func(w *io.PipeWriter) { _, _ = io.WriteString(w, capture(t)[24:]); w.Close() }, commandline.ExitOK, 2, ""},
+		{"in silence", func(*io.PipeWriter) {}, commandline.ExitInterrupted, 1, "waymark: interrupted\n"},
+		{"in the middle of a record", func(w *io.PipeWriter) { _, _ = io.WriteString(w, capture(t)[24:40]) }, commandline.ExitInterrupted, 1, "waymark: interrupted\n"},
 		{"while more and more comes", func(w *io.PipeWriter) {
 			for {
 				if _, err := io.WriteString(w, capture(t)[24:]); err != nil {
 					return
 				}
 			}
-		}, exitInterrupted, 2, "waymark: interrupted\n"},
+		}, commandline.ExitInterrupted, 2, "waymark: interrupted\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -156,7 +158,7 @@ func TestDecodeInterrupted(t *testing.T) {
 
 func TestDecodeDirectory(t *testing.T) {
 	dir := t.TempDir()
-	if code, stdout, stderr := runCLI(t, "", "decode", dir); code != exitFailure || stdout != "" || stderr != "waymark: "+dir+" is a directory; name the captures in it\n" {
+	if code, stdout, stderr := runCLI(t, "", "decode", dir); code != commandline.ExitFailure || stdout != "" || stderr != "waymark: "+dir+" is a directory; name the captures in it\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/docgen"
 )
 
@@ -14,9 +15,9 @@ func newDocsCommand(opts *options) *cobra.Command {
 		Use:    "docs DIR",
 		Short:  "Write the reference documentation into a directory",
 		Hidden: true,
-		Args:   oneArgument("DIR"),
+		Args:   commandline.OneArgument("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return opts.done(cmd.OutOrStdout(), docgen.Write(args[0], cmd.Root()))
+			return opts.Done(cmd.OutOrStdout(), docgen.Write(args[0], cmd.Root()))
 		},
 	}
 }

@@ -12,11 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/docgen"
 )
 
 func TestReferenceIsCurrent(t *testing.T) {
-	for name, want := range docgen.Pages(newRoot(&options{})) {
+	for name, want := range docgen.Pages(newRoot(newOptions())) {
 		got, err := os.ReadFile(filepath.Join("../../docs/reference", name))
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("docs/reference/%s is not current (%v); run: make docs", name, err)
@@ -35,22 +36,22 @@ func TestCommandsAreDocumented(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newRoot(&options{}))
+	walk(newRoot(newOptions()))
 }
 
 func TestManPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	t.Setenv("SOURCE_DATE_EPOCH", "1795000000")
-	if code, _, stderr := runCLI(t, "", "man", dir); code != exitOK {
+	if code, _, stderr := runCLI(t, "", "man", dir); code != commandline.ExitOK {
 		t.Fatal(stderr)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "waymark-config-check.1"))
-	heading := `.TH "WAYMARK\-CONFIG\-CHECK" "1" "2026-11-18" "Waymark ` + version + `" "Waymark manual"`
+	heading := `.TH "WAYMARK\-CONFIG\-CHECK" "1" "2026-11-18" "Waymark ` + commandline.Version() + `" "Waymark manual"`
 	if err != nil || !bytes.HasPrefix(page, []byte(heading+"\n")) || !bytes.Contains(page, []byte("Report everything that is wrong")) {
 		t.Errorf("%v: want %s in\n%s", err, heading, page)
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "today")
-	if code, _, stderr := runCLI(t, "", "man", dir); code != exitUsage || !strings.Contains(stderr, "SOURCE_DATE_EPOCH") {
+	if code, _, stderr := runCLI(t, "", "man", dir); code != commandline.ExitUsage || !strings.Contains(stderr, "SOURCE_DATE_EPOCH") {
 		t.Errorf("code %d, %s", code, stderr)
 	}
 }
@@ -69,15 +70,15 @@ func TestLiteralLinesFit(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(newRoot(&options{}))
+	walk(newRoot(newOptions()))
 }
 
 func TestDocsCommandWritesThePages(t *testing.T) {
 	dir := t.TempDir()
-	if code, _, stderr := runCLI(t, "", "docs", dir); code != exitOK {
+	if code, _, stderr := runCLI(t, "", "docs", dir); code != commandline.ExitOK {
 		t.Fatal(stderr)
 	}
-	for name, want := range docgen.Pages(newRoot(&options{})) {
+	for name, want := range docgen.Pages(newRoot(newOptions())) {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s differs from what the test reads: %v", name, err)
 		}

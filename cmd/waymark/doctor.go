@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/health"
 )
 
@@ -38,7 +39,7 @@ An agent that has ended is an error while its programs still treat packets.
 
 Exit codes: 0 nothing is wrong, or nothing worse than a warning; 1 an error was
 found, or with --strict a warning.`,
-		Args: noArguments,
+		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
 			if err != nil {
@@ -49,13 +50,13 @@ found, or with --strict a warning.`,
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
-			if opts.json {
-				err = printJSON(cmd.OutOrStdout(), d)
+			if opts.JSON {
+				err = commandline.PrintJSON(cmd.OutOrStdout(), d)
 			} else {
 				err = printDiagnosis(cmd.OutOrStdout(), d)
 			}
 			if err == nil && !d.OK {
-				return errReported
+				return commandline.ErrReported
 			}
 			return err
 		},

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/health"
 )
 
@@ -49,5 +50,25 @@ func TestDoctorHeedsOneClock(t *testing.T) {
 		if one := strings.Contains(d.Checks[i].Detail, "--one-clock"); one != (tt.name == "an agent with --one-clock") {
 			t.Errorf("%s: %s", tt.name, d.Checks[i].Detail)
 		}
+	}
+}
+
+// Warnings fail with --strict alone, what is less never.
+func TestDoctorStrict(t *testing.T) {
+	for _, tt := range []struct {
+		severity    health.Severity
+		bad, strict bool
+	}{{"", false, false}, {health.Hint, false, false}, {health.Info, false, false}, {health.Degraded, false, true}, {health.Error, true, true}} {
+		var ws []health.Warning
+		if tt.severity != "" {
+			ws = append(ws, health.Warning{Severity: health.Hint}, health.Warning{Severity: tt.severity})
+		}
+		if bad(ws, false) != tt.bad || bad(ws, true) != tt.strict {
+			t.Errorf("%q: %v, with --strict %v", tt.severity, bad(ws, false), bad(ws, true))
+		}
+	}
+	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": `[{"code":"jit_disabled","severity":"warning","title":"x","text":"y","cure":"z"}]`})
+	if code, _, _ := runCLI(t, "", "--socket", f.socket, "doctor", "--strict"); code != commandline.ExitFailure {
+		t.Errorf("code %d with a warning and --strict", code)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/commandline"
 )
 
 func TestHelpCommand(t *testing.T) {
@@ -14,17 +16,17 @@ func TestHelpCommand(t *testing.T) {
 		code int
 		want string // of stdout, or of stderr when the code is not 0
 	}{
-		{"help", exitOK, "Exit codes: 0 done"},
-		{"help decode", exitOK, "Show the IOAM traces and direct exports in packet captures"},
-		{"help r add", exitOK, "Change which packets get an IOAM header"},
-		{"help ioam n", exitOK, "waymark ioam namespace add 123"},
-		{"help nosuch", exitUsage, `waymark: unknown command "nosuch" for "waymark"; see 'waymark --help'`},
-		{"help staus", exitUsage, `did you mean status?`},
-		{"help lab nosuch", exitUsage, `waymark: unknown command "nosuch" for "waymark lab"; see 'waymark lab --help'`},
+		{"help", commandline.ExitOK, "Exit codes: 0 done"},
+		{"help decode", commandline.ExitOK, "Show the IOAM traces and direct exports in packet captures"},
+		{"help r add", commandline.ExitOK, "Change which packets get an IOAM header"},
+		{"help ioam n", commandline.ExitOK, "waymark ioam namespace add 123"},
+		{"help nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark"; see 'waymark --help'`},
+		{"help staus", commandline.ExitUsage, `did you mean status?`},
+		{"help lab nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark lab"; see 'waymark lab --help'`},
 	} {
 		code, stdout, stderr := runCLI(t, "", strings.Fields(tt.args)...)
 		said, silent := stdout, stderr
-		if tt.code != exitOK {
+		if tt.code != commandline.ExitOK {
 			said, silent = stderr, stdout
 		}
 		if code != tt.code || !strings.Contains(said, tt.want) || silent != "" {
@@ -37,7 +39,7 @@ func TestHelpCommand(t *testing.T) {
 func TestHelpHasNoAliases(t *testing.T) {
 	for _, args := range [][]string{{"route", "--help"}, {"ioam", "n", "--help"}} {
 		code, stdout, _ := runCLI(t, "", args...)
-		if code != exitOK || strings.Contains(stdout, "Aliases") || !strings.Contains(stdout, "Usage:") {
+		if code != commandline.ExitOK || strings.Contains(stdout, "Aliases") || !strings.Contains(stdout, "Usage:") {
 			t.Errorf("%q: code %d, stdout\n%s", args, code, stdout)
 		}
 	}
@@ -54,16 +56,16 @@ func TestHelpCompletes(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--version"}} {
-		if code, stdout, stderr := runCLI(t, "", args...); code != exitOK || stdout != "waymark "+version+"\n" || stderr != "" {
+		if code, stdout, stderr := runCLI(t, "", args...); code != commandline.ExitOK || stdout != "waymark "+commandline.Version()+"\n" || stderr != "" {
 			t.Errorf("%q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 		code, stdout, _ := runCLI(t, "", append(args, "--json")...)
 		var got struct{ Version, Go, Platform string }
-		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK || got.Version != version || got.Go == "" || got.Platform == "" {
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != commandline.ExitOK || got.Version != commandline.Version() || got.Go == "" || got.Platform == "" {
 			t.Errorf("%q --json: code %d, %v, %s", args, code, err, stdout)
 		}
 	}
-	if code, stdout, stderr := runCLI(t, "", "--version", "nonsense"); code != exitUsage || stdout != "" || !strings.Contains(stderr, "nonsense") {
+	if code, stdout, stderr := runCLI(t, "", "--version", "nonsense"); code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, "nonsense") {
 		t.Errorf("--version nonsense: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/iproute2"
@@ -44,7 +45,7 @@ show prints. 'waymark status' has what an interface does and counts.`,
 			}
 			words, err := iproute2.ParseInterface(args)
 			if err != nil {
-				return usagef("interface: %w; see '%s --help'", err, cmd.CommandPath())
+				return commandline.Usagef("interface: %w; see '%s --help'", err, cmd.CommandPath())
 			}
 			c, err := opts.client()
 			if err != nil {
@@ -60,13 +61,13 @@ show prints. 'waymark status' has what an interface does and counts.`,
 						}
 					}
 				}
-				return opts.done(cmd.OutOrStdout(), adviseEnds(cmd.Context(), cmd.ErrOrStderr(), c, c.SetInterface(cmd.Context(), words.Name, change)))
+				return opts.Done(cmd.OutOrStdout(), adviseEnds(cmd.Context(), cmd.ErrOrStderr(), c, c.SetInterface(cmd.Context(), words.Name, change)))
 			}
 			list, err := c.Interfaces(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return showInterfaces(cmd.OutOrStdout(), list, words.Name, opts.json)
+			return showInterfaces(cmd.OutOrStdout(), list, words.Name, opts.JSON)
 		},
 	}
 	cmd.ValidArgsFunction = completeInterfaceWords(opts)
@@ -79,7 +80,7 @@ func showInterfaces(w io.Writer, list []config.Interface, name string, asJSON bo
 		return fmt.Errorf("interface show: %q is not an interface that this node serves; list them with: waymark interface show", name)
 	}
 	if asJSON {
-		return printJSON(w, append([]config.Interface{}, chosen...)) // [] rather than null
+		return commandline.PrintJSON(w, append([]config.Interface{}, chosen...)) // [] rather than null
 	}
 	for _, in := range chosen {
 		if _, err := fmt.Fprintln(w, iproute2.FormatInterface(in)); err != nil {
@@ -116,7 +117,7 @@ lost: remove their encapsulations first.`,
 			}
 			words, err := iproute2.ParseDecapsulation(args)
 			if err != nil {
-				return usagef("decapsulation: %w; see '%s --help'", err, cmd.CommandPath())
+				return commandline.Usagef("decapsulation: %w; see '%s --help'", err, cmd.CommandPath())
 			}
 			c, err := opts.client()
 			if err != nil {
@@ -124,7 +125,7 @@ lost: remove their encapsulations first.`,
 			}
 			switch ctx := cmd.Context(); words.Verb {
 			case iproute2.Add:
-				return opts.done(cmd.OutOrStdout(), adviseEnds(ctx, cmd.ErrOrStderr(), c, c.AddDecapsulation(ctx, words.Decapsulation)))
+				return opts.Done(cmd.OutOrStdout(), adviseEnds(ctx, cmd.ErrOrStderr(), c, c.AddDecapsulation(ctx, words.Decapsulation)))
 			case iproute2.Del:
 				ended := words.Decapsulation.TunnelDestination
 				if err := c.RemoveDecapsulation(ctx, ended); err != nil {
@@ -133,14 +134,14 @@ lost: remove their encapsulations first.`,
 				for _, w := range health.RemovedTunnelEnds([]netip.Addr{ended}, nil) {
 					fmt.Fprintf(cmd.ErrOrStderr(), "waymark: %s: %s\n", w.Severity, w.Text)
 				}
-				return opts.done(cmd.OutOrStdout(), nil)
+				return opts.Done(cmd.OutOrStdout(), nil)
 			}
 			list, err := c.Decapsulations(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if opts.json {
-				return printJSON(cmd.OutOrStdout(), list)
+			if opts.JSON {
+				return commandline.PrintJSON(cmd.OutOrStdout(), list)
 			}
 			for _, d := range list {
 				if _, err := fmt.Fprintln(cmd.OutOrStdout(), iproute2.FormatDecapsulation(d)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/health"
 )
 
@@ -24,38 +25,38 @@ func TestInterfaceAndDecapsulation(t *testing.T) {
 		code                int
 		asked, stdout, says string // says: on standard error
 	}{
-		{f, "interface", exitOK, "", "eth0 role none boundary strip\neth1 role ingress,egress boundary drop\n", ""},
-		{f, "interface show eth1", exitOK, "", "eth1 role ingress,egress boundary drop\n", ""},
-		{f, "interface show dev eth0", exitOK, "", "eth0 role none boundary strip\n", ""},
-		{f, "--json interface show eth0", exitOK, "", `[{"name":"eth0","role":[],"boundary":"strip","attach":"auto","forwarding":"stack"}]` + "\n", ""},
-		{f, "interface show eth9", exitFailure, "", "", `"eth9" is not an interface that this node serves`},
-		{f, "interface set eth0 role none", exitOK, `PATCH /v1/interfaces/eth0 {"role":[]}`, "", ""},
-		{f, "interface set eth0 role ingress,egress boundary ignore", exitOK, `PATCH /v1/interfaces/eth0 {"role":["ingress","egress"],"boundary":"ignore"}`, "", ""},
-		{f, "interface set dev eth0 boundary drop", exitOK, `PATCH /v1/interfaces/eth0 {"boundary":"drop"}`, "", ""},
-		{refusing, "interface set eth0 boundary drop", exitFailure, `PATCH /v1/interfaces/eth0 {"boundary":"drop"}`, "", "waymark: no\n"},
-		{f, "interface set", exitUsage, "", "", "the interface is missing"},
-		{f, "interface set eth0", exitUsage, "", "", "nothing to set"},
-		{f, "interface set eth0 role transit", exitUsage, "", "", `role "transit": want none, ingress, egress or ingress,egress`},
-		{f, "interface set eth0 boundary open", exitUsage, "", "", "boundary"},
-		{f, "interface set eth0 role none role none", exitUsage, "", "", "role: given twice"},
-		{f, "interface set eth0 id 5", exitUsage, "", "", `"id": want role ROLES or boundary POLICY; the rest of an interface is set in the configuration file`},
-		{f, "interface grow", exitUsage, "", "", "say one of set, show"},
-		{f, "decapsulation", exitOK, "", "2001:db8:ff::3\n2001:db8:ff::4\n", ""},
-		{f, "--json decap show", exitOK, "", endingTunnels + "\n", ""},
-		{f, "decapsulation add 2001:db8:ff::5", exitOK, `POST /v1/decapsulations {"tunnel_destination":"2001:db8:ff::5"}`, "", ""},
-		{f, "decapsulation del 2001:db8:ff::3", exitOK, "DELETE /v1/decapsulations/2001:db8:ff::3", "", "waymark: warning: this node no longer decapsulates packets to 2001:db8:ff::3"},
-		{refusing, "decapsulation del 2001:db8::9", exitFailure, "DELETE /v1/decapsulations/2001:db8::9", "", "waymark: no\n"},
-		{f, "decapsulation add", exitUsage, "", "", "decapsulation add ADDR: a value is missing"},
-		{f, "decapsulation add here", exitUsage, "", "", `"here": want the tunnel's destination`},
-		{f, "decapsulation add 2001:db8:ff::5 source 2001:db8:ff::/64 source 2001:db8::1 nobare", exitOK,
+		{f, "interface", commandline.ExitOK, "", "eth0 role none boundary strip\neth1 role ingress,egress boundary drop\n", ""},
+		{f, "interface show eth1", commandline.ExitOK, "", "eth1 role ingress,egress boundary drop\n", ""},
+		{f, "interface show dev eth0", commandline.ExitOK, "", "eth0 role none boundary strip\n", ""},
+		{f, "--json interface show eth0", commandline.ExitOK, "", `[{"name":"eth0","role":[],"boundary":"strip","attach":"auto","forwarding":"stack"}]` + "\n", ""},
+		{f, "interface show eth9", commandline.ExitFailure, "", "", `"eth9" is not an interface that this node serves`},
+		{f, "interface set eth0 role none", commandline.ExitOK, `PATCH /v1/interfaces/eth0 {"role":[]}`, "", ""},
+		{f, "interface set eth0 role ingress,egress boundary ignore", commandline.ExitOK, `PATCH /v1/interfaces/eth0 {"role":["ingress","egress"],"boundary":"ignore"}`, "", ""},
+		{f, "interface set dev eth0 boundary drop", commandline.ExitOK, `PATCH /v1/interfaces/eth0 {"boundary":"drop"}`, "", ""},
+		{refusing, "interface set eth0 boundary drop", commandline.ExitFailure, `PATCH /v1/interfaces/eth0 {"boundary":"drop"}`, "", "waymark: no\n"},
+		{f, "interface set", commandline.ExitUsage, "", "", "the interface is missing"},
+		{f, "interface set eth0", commandline.ExitUsage, "", "", "nothing to set"},
+		{f, "interface set eth0 role transit", commandline.ExitUsage, "", "", `role "transit": want none, ingress, egress or ingress,egress`},
+		{f, "interface set eth0 boundary open", commandline.ExitUsage, "", "", "boundary"},
+		{f, "interface set eth0 role none role none", commandline.ExitUsage, "", "", "role: given twice"},
+		{f, "interface set eth0 id 5", commandline.ExitUsage, "", "", `"id": want role ROLES or boundary POLICY; the rest of an interface is set in the configuration file`},
+		{f, "interface grow", commandline.ExitUsage, "", "", "say one of set, show"},
+		{f, "decapsulation", commandline.ExitOK, "", "2001:db8:ff::3\n2001:db8:ff::4\n", ""},
+		{f, "--json decap show", commandline.ExitOK, "", endingTunnels + "\n", ""},
+		{f, "decapsulation add 2001:db8:ff::5", commandline.ExitOK, `POST /v1/decapsulations {"tunnel_destination":"2001:db8:ff::5"}`, "", ""},
+		{f, "decapsulation del 2001:db8:ff::3", commandline.ExitOK, "DELETE /v1/decapsulations/2001:db8:ff::3", "", "waymark: warning: this node no longer decapsulates packets to 2001:db8:ff::3"},
+		{refusing, "decapsulation del 2001:db8::9", commandline.ExitFailure, "DELETE /v1/decapsulations/2001:db8::9", "", "waymark: no\n"},
+		{f, "decapsulation add", commandline.ExitUsage, "", "", "decapsulation add ADDR: a value is missing"},
+		{f, "decapsulation add here", commandline.ExitUsage, "", "", `"here": want the tunnel's destination`},
+		{f, "decapsulation add 2001:db8:ff::5 source 2001:db8:ff::/64 source 2001:db8::1 nobare", commandline.ExitOK,
 			`POST /v1/decapsulations {"tunnel_destination":"2001:db8:ff::5","sources":["2001:db8:ff::/64","2001:db8::1/128"],"bare":false}`, "", ""},
-		{f, "decapsulation add 2001:db8:ff::5 bare", exitOK, `{"tunnel_destination":"2001:db8:ff::5","bare":true}`, "", ""},
-		{f, "decapsulation add 2001:db8:ff::5 bare nobare", exitUsage, "", "", "bare or nobare: given twice"},
-		{f, "decapsulation add 2001:db8:ff::5 source", exitUsage, "", "", "source: a value is missing"},
-		{f, "decapsulation add 2001:db8:ff::5 source here", exitUsage, "", "", `source "here": want an IPv6 prefix or address`},
-		{f, "decapsulation add 2001:db8:ff::5 now", exitUsage, "", "", `"now": want source PREFIX, bare or nobare`},
-		{f, "decapsulation del 2001:db8:ff::5 now", exitUsage, "", "", `"now": nothing more is expected here`},
-		{f, "decapsulation show all", exitUsage, "", "", `"all": nothing more is expected here`},
+		{f, "decapsulation add 2001:db8:ff::5 bare", commandline.ExitOK, `{"tunnel_destination":"2001:db8:ff::5","bare":true}`, "", ""},
+		{f, "decapsulation add 2001:db8:ff::5 bare nobare", commandline.ExitUsage, "", "", "bare or nobare: given twice"},
+		{f, "decapsulation add 2001:db8:ff::5 source", commandline.ExitUsage, "", "", "source: a value is missing"},
+		{f, "decapsulation add 2001:db8:ff::5 source here", commandline.ExitUsage, "", "", `source "here": want an IPv6 prefix or address`},
+		{f, "decapsulation add 2001:db8:ff::5 now", commandline.ExitUsage, "", "", `"now": want source PREFIX, bare or nobare`},
+		{f, "decapsulation del 2001:db8:ff::5 now", commandline.ExitUsage, "", "", `"now": nothing more is expected here`},
+		{f, "decapsulation show all", commandline.ExitUsage, "", "", `"all": nothing more is expected here`},
 	} {
 		tt.agent.asked = nil
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", tt.agent.socket}, strings.Fields(tt.args)...)...)
@@ -77,7 +78,7 @@ func TestChangesThatNothingEndsAfter(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": string(warnings)})
 	for _, args := range []string{"interface set eth0 role none", "decapsulation add 2001:db8::1"} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(args)...)...)
-		if code != exitOK || stdout != "" || stderr != "waymark: warning: nothing ends; add a role\n" {
+		if code != commandline.ExitOK || stdout != "" || stderr != "waymark: warning: nothing ends; add a role\n" {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}

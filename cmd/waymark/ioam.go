@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/iproute2"
 	"github.com/waymark-net/waymark/internal/model"
@@ -17,7 +18,7 @@ import (
 )
 
 func newIOAMCommand(opts *options) *cobra.Command {
-	cmd := newGroup("ioam", "Change namespaces and schemas of the running agent, in the words of 'ip ioam'",
+	cmd := commandline.Group("ioam", "Change namespaces and schemas of the running agent, in the words of 'ip ioam'",
 		newNamespaceCommand(opts), newSchemaCommand(opts))
 	cmd.Long = `Change IOAM namespaces and schemas of the running agent. The words, their
 abbreviations and defaults are those of 'ip ioam'. Changes are in force at once
@@ -48,7 +49,7 @@ postcard of every N-th packet).`,
 			}
 			words, err := iproute2.ParseNamespace(args)
 			if err != nil {
-				return usagef("ioam namespace: %w; see '%s --help'", err, cmd.CommandPath())
+				return commandline.Usagef("ioam namespace: %w; see '%s --help'", err, cmd.CommandPath())
 			}
 			c, err := opts.client()
 			if err != nil {
@@ -56,21 +57,21 @@ postcard of every N-th packet).`,
 			}
 			switch ctx := cmd.Context(); words.Verb {
 			case iproute2.Add:
-				return opts.done(cmd.OutOrStdout(), c.AddNamespace(ctx, words.Namespace))
+				return opts.Done(cmd.OutOrStdout(), c.AddNamespace(ctx, words.Namespace))
 			case iproute2.Del:
-				return opts.done(cmd.OutOrStdout(), c.RemoveNamespace(ctx, words.Namespace.ID))
+				return opts.Done(cmd.OutOrStdout(), c.RemoveNamespace(ctx, words.Namespace.ID))
 			case iproute2.Set:
 				if ns := words.Namespace; words.SetExport {
-					return opts.done(cmd.OutOrStdout(), c.SetExport(ctx, ns.ID, api.NamespaceExport{Export: ns.Export, Sample: uint32(ns.Sample)}))
+					return opts.Done(cmd.OutOrStdout(), c.SetExport(ctx, ns.ID, api.NamespaceExport{Export: ns.Export, Sample: uint32(ns.Sample)}))
 				}
-				return opts.done(cmd.OutOrStdout(), c.SetSchema(ctx, words.Namespace.ID, words.Schema))
+				return opts.Done(cmd.OutOrStdout(), c.SetSchema(ctx, words.Namespace.ID, words.Schema))
 			}
 			list, err := c.Namespaces(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if opts.json {
-				return printJSON(cmd.OutOrStdout(), list)
+			if opts.JSON {
+				return commandline.PrintJSON(cmd.OutOrStdout(), list)
 			}
 			return printNamespaces(cmd.OutOrStdout(), list)
 		},
@@ -125,7 +126,7 @@ they are on the wire; --json gives the text that was added.`,
 			}
 			words, err := iproute2.ParseSchema(args)
 			if err != nil {
-				return usagef("ioam schema: %w; see '%s --help'", err, cmd.CommandPath())
+				return commandline.Usagef("ioam schema: %w; see '%s --help'", err, cmd.CommandPath())
 			}
 			c, err := opts.client()
 			if err != nil {
@@ -133,16 +134,16 @@ they are on the wire; --json gives the text that was added.`,
 			}
 			switch ctx := cmd.Context(); words.Verb {
 			case iproute2.Add:
-				return opts.done(cmd.OutOrStdout(), c.AddSchema(ctx, api.Schema{ID: words.Schema.ID, Data: words.Schema.Data}))
+				return opts.Done(cmd.OutOrStdout(), c.AddSchema(ctx, api.Schema{ID: words.Schema.ID, Data: words.Schema.Data}))
 			case iproute2.Del:
-				return opts.done(cmd.OutOrStdout(), c.RemoveSchema(ctx, words.Schema.ID))
+				return opts.Done(cmd.OutOrStdout(), c.RemoveSchema(ctx, words.Schema.ID))
 			}
 			list, err := c.Schemas(cmd.Context())
 			if err != nil {
 				return err
 			}
-			if opts.json {
-				return printJSON(cmd.OutOrStdout(), list)
+			if opts.JSON {
+				return commandline.PrintJSON(cmd.OutOrStdout(), list)
 			}
 			return printSchemas(cmd.OutOrStdout(), list)
 		},
@@ -164,3 +165,15 @@ func printSchemas(w io.Writer, list []api.Schema) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
+
+// abbreviations are the prefixes by which iproute2 would know a word.
+func abbreviations(word string) []string {
+	var list []string
+	for n := 1; n < len(word); n++ {
+		list = append(list, word[:n])
+	}
+	return list
+}
+
+// asksHelp is for commands with iproute2's grammar, where help is a word.
+func asksHelp(args []string) bool { return len(args) == 1 && args[0] == "help" }

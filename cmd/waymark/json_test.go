@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 )
@@ -43,51 +44,51 @@ func TestErrorsInJSON(t *testing.T) {
 		code          int
 		faults        int
 	}{
-		{"agent run", "--config " + none, exitFailure, 0},
-		{"agent run", "--config " + bad, exitFailure, 2},
-		{"agent run", "", exitUsage, 0},
-		{"agent reload", "--socket " + none, exitFailure, 0},
-		{"agent stop", "--socket " + none, exitFailure, 0},
-		{"agent config", "--socket " + none, exitFailure, 0},
-		{"status", "--socket " + none, exitFailure, 0},
-		{"status", "now", exitUsage, 0},
-		{"observe", "--socket " + none, exitFailure, 0},
-		{"observe", "--count abc", exitUsage, 0},
-		{"collect", "--listen udp://127.0.0.1:0 --output " + none + "/x", exitFailure, 0},
-		{"ioam namespace", "show --socket " + none, exitFailure, 0},
-		{"ioam namespace", "add 1 --socket " + none, exitFailure, 0},
-		{"ioam schema", "del 1 --socket " + none, exitFailure, 0},
-		{"route", "show --socket " + none, exitFailure, 0},
-		{"interface", "show --socket " + none, exitFailure, 0},
-		{"interface", "set eth0 id 5", exitUsage, 0},
-		{"decapsulation", "add 2001:db8::1 --socket " + none, exitFailure, 0},
-		{"route", "add nonsense", exitUsage, 0},
-		{"doctor", "--nonsense", exitUsage, 0},
-		{"config check", none, exitFailure, 0},
-		{"config check", bad, exitFailure, 2},
-		{"config show", bad, exitFailure, 2},
-		{"decode", none, exitFailure, 0},
-		{"lab up", none + ".yaml", exitFailure, 0},
-		{"lab up", bad, exitFailure, 1},
-		{"lab down", "--name nosuchlab", exitFailure, 0},
-		{"lab exec", "--name nosuchlab node", exitFailure, 0},
-		{"lab show", "--name nosuchlab", exitFailure, 0},
-		{"lab list", "x", exitUsage, 0},
-		{"lab traffic", "--name nosuchlab", exitFailure, 0},
-		{"lab demo", "x", exitUsage, 0},
-		{"bench run", "nosuch", exitUsage, 0},
-		{"bench list", "x", exitUsage, 0},
-		{"bench report", none, exitUsage, 0},
-		{"bench instructions", "", exitUsage, 0},
-		{"bench exporter", "kind 5", exitUsage, 0},
-		{"completion", "bash", exitUsage, 0},
-		{"completion", "ksh", exitUsage, 0},
-		{"man", bad + "/x", exitFailure, 0},
-		{"docs", bad + "/x", exitFailure, 0},
-		{"version", "x", exitUsage, 0},
-		{"help", "nosuch", exitUsage, 0},
-		{"", "nosuch --json", exitUsage, 0},
-		{"", "--nosuch --json", exitUsage, 0}, // --json was not read when this was found
+		{"agent run", "--config " + none, commandline.ExitFailure, 0},
+		{"agent run", "--config " + bad, commandline.ExitFailure, 2},
+		{"agent run", "", commandline.ExitUsage, 0},
+		{"agent reload", "--socket " + none, commandline.ExitFailure, 0},
+		{"agent stop", "--socket " + none, commandline.ExitFailure, 0},
+		{"agent config", "--socket " + none, commandline.ExitFailure, 0},
+		{"status", "--socket " + none, commandline.ExitFailure, 0},
+		{"status", "now", commandline.ExitUsage, 0},
+		{"observe", "--socket " + none, commandline.ExitFailure, 0},
+		{"observe", "--count abc", commandline.ExitUsage, 0},
+		{"collect", "--listen udp://127.0.0.1:0 --output " + none + "/x", commandline.ExitFailure, 0},
+		{"ioam namespace", "show --socket " + none, commandline.ExitFailure, 0},
+		{"ioam namespace", "add 1 --socket " + none, commandline.ExitFailure, 0},
+		{"ioam schema", "del 1 --socket " + none, commandline.ExitFailure, 0},
+		{"route", "show --socket " + none, commandline.ExitFailure, 0},
+		{"interface", "show --socket " + none, commandline.ExitFailure, 0},
+		{"interface", "set eth0 id 5", commandline.ExitUsage, 0},
+		{"decapsulation", "add 2001:db8::1 --socket " + none, commandline.ExitFailure, 0},
+		{"route", "add nonsense", commandline.ExitUsage, 0},
+		{"doctor", "--nonsense", commandline.ExitUsage, 0},
+		{"config check", none, commandline.ExitFailure, 0},
+		{"config check", bad, commandline.ExitFailure, 2},
+		{"config show", bad, commandline.ExitFailure, 2},
+		{"decode", none, commandline.ExitFailure, 0},
+		{"lab up", none + ".yaml", commandline.ExitFailure, 0},
+		{"lab up", bad, commandline.ExitFailure, 1},
+		{"lab down", "--name nosuchlab", commandline.ExitFailure, 0},
+		{"lab exec", "--name nosuchlab node", commandline.ExitFailure, 0},
+		{"lab show", "--name nosuchlab", commandline.ExitFailure, 0},
+		{"lab list", "x", commandline.ExitUsage, 0},
+		{"lab traffic", "--name nosuchlab", commandline.ExitFailure, 0},
+		{"lab demo", "x", commandline.ExitUsage, 0},
+		{"bench run", "nosuch", commandline.ExitUsage, 0},
+		{"bench list", "x", commandline.ExitUsage, 0},
+		{"bench report", none, commandline.ExitUsage, 0},
+		{"bench instructions", "", commandline.ExitUsage, 0},
+		{"bench exporter", "kind 5", commandline.ExitUsage, 0},
+		{"completion", "bash", commandline.ExitUsage, 0},
+		{"completion", "ksh", commandline.ExitUsage, 0},
+		{"man", bad + "/x", commandline.ExitFailure, 0},
+		{"docs", bad + "/x", commandline.ExitFailure, 0},
+		{"version", "x", commandline.ExitUsage, 0},
+		{"help", "nosuch", commandline.ExitUsage, 0},
+		{"", "nosuch --json", commandline.ExitUsage, 0},
+		{"", "--nosuch --json", commandline.ExitUsage, 0}, // --json was not read when this was found
 	} {
 		args := append(strings.Fields(tt.command), strings.Fields(tt.args)...)
 		code, stdout, stderr := runCLI(t, "", append([]string{"--json"}, args...)...)
@@ -114,7 +115,7 @@ func TestErrorsOfEveryCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := newRoot(&options{})
+	root := newRoot(newOptions())
 	walkCommands(root, func(cmd *cobra.Command) {
 		name := strings.TrimPrefix(cmd.CommandPath(), "waymark ")
 		if !strings.Contains(string(text), "\t\t{\""+name+"\", ") {
@@ -134,7 +135,7 @@ func TestDoneInJSON(t *testing.T) {
 		"agent reload", "man " + t.TempDir(), "docs " + t.TempDir(),
 	} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--json", "--socket", f.socket}, strings.Fields(args)...)...)
-		if code != exitOK || stdout != `{"ok":true}`+"\n" || stderr != "" {
+		if code != commandline.ExitOK || stdout != `{"ok":true}`+"\n" || stderr != "" {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}
@@ -143,21 +144,21 @@ func TestDoneInJSON(t *testing.T) {
 // The help of every command has a form in JSON, in the three ways to ask for it.
 func TestHelpInJSON(t *testing.T) {
 	_, all, _ := runCLI(t, "", "help", "--json")
-	var whole commandHelp
+	var whole commandline.Help
 	if err := json.Unmarshal([]byte(all), &whole); err != nil || whole.Command != "waymark" || len(whole.Commands) < 10 {
 		t.Fatalf("%v: %s", err, all)
 	}
 	for _, args := range []string{"--json", "--json --help", "--help --json"} {
-		if code, stdout, stderr := runCLI(t, "", strings.Fields(args)...); code != exitOK || stdout != all || stderr != "" {
+		if code, stdout, stderr := runCLI(t, "", strings.Fields(args)...); code != commandline.ExitOK || stdout != all || stderr != "" {
 			t.Errorf("waymark %s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}
-	walkCommands(newRoot(&options{}), func(cmd *cobra.Command) {
+	walkCommands(newRoot(newOptions()), func(cmd *cobra.Command) {
 		words := strings.Fields(cmd.CommandPath())[1:]
 		for _, args := range [][]string{append([]string{"help", "--json"}, words...), append(words, "--json", "--help")} {
 			code, stdout, _ := runCLI(t, "", args...)
-			var help commandHelp
-			if err := json.Unmarshal([]byte(stdout), &help); err != nil || code != exitOK || help.Command != cmd.CommandPath() || help.Usage == "" || len(help.GlobalFlags) == 0 {
+			var help commandline.Help
+			if err := json.Unmarshal([]byte(stdout), &help); err != nil || code != commandline.ExitOK || help.Command != cmd.CommandPath() || help.Usage == "" || len(help.GlobalFlags) == 0 {
 				t.Errorf("%q: code %d, %v, %s", args, code, err, stdout)
 			}
 		}
@@ -173,12 +174,12 @@ func TestWrongValuesOfFlags(t *testing.T) {
 	check := func(words []string, flag *pflag.Flag, value string) {
 		args := append(slices.Clone(words), "--"+flag.Name+"="+value)
 		code, stdout, stderr := runCLI(t, "", args...)
-		if code != exitUsage || stdout != "" || goWords.MatchString(stderr) || !strings.HasPrefix(stderr, "waymark: --"+flag.Name+" ") ||
+		if code != commandline.ExitUsage || stdout != "" || goWords.MatchString(stderr) || !strings.HasPrefix(stderr, "waymark: --"+flag.Name+" ") ||
 			!strings.Contains(stderr, "want") && !strings.Contains(stderr, "out of range") {
 			t.Errorf("waymark %q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}
-	walkCommands(newRoot(&options{}), func(cmd *cobra.Command) {
+	walkCommands(newRoot(newOptions()), func(cmd *cobra.Command) {
 		words := strings.Fields(cmd.CommandPath())[1:]
 		see := func(flag *pflag.Flag) {
 			seen[flag.Value.Type()] = true
@@ -197,26 +198,13 @@ func TestWrongValuesOfFlags(t *testing.T) {
 		cmd.NonInheritedFlags().VisitAll(see)
 		cmd.InheritedFlags().VisitAll(see)
 		code, _, stderr := runCLI(t, "", append(words, "--socket")...)
-		if code != exitUsage || !strings.HasPrefix(stderr, "waymark: --socket needs a value: --socket PATH; see '") {
+		if code != commandline.ExitUsage || !strings.HasPrefix(stderr, "waymark: --socket needs a value: --socket PATH; see '") {
 			t.Errorf("%q --socket: code %d, stderr %q", words, code, stderr)
 		}
 	})
 	for _, kind := range []string{"bool", "int", "uint32", "duration", "string", "stringArray"} {
 		if !seen[kind] {
 			t.Errorf("no flag is of the type %s", kind)
-		}
-	}
-}
-
-func TestWordsOfFlagTypes(t *testing.T) {
-	for kind, want := range map[string]string{
-		"bool": "want true or false", "int": "want a whole number", "int64": "want a whole number",
-		"uint8": "want a whole number from 0 to 255", "uint32": "want a whole number from 0 to 4294967295",
-		"uint": "want a whole number from 0 to 18446744073709551615", "float64": "want a number",
-		"duration": "want a time with its unit, such as 5s, 200ms or 1m",
-	} {
-		if got := wants(kind, os.ErrInvalid); got != want {
-			t.Errorf("%s: %q, want %q", kind, got, want)
 		}
 	}
 }
@@ -278,7 +266,7 @@ func TestKeysOfEveryCommand(t *testing.T) {
 	})
 	seen := map[string]bool{}
 	lines := []string{"status", "agent config", "agent reload", "agent stop", "ioam namespace show", "ioam schema show", "route show", "observe",
-		"doctor", "lab list", "bench list", "version", "help", "decode -", "config check -"}
+		"doctor", "lab list", "version", "help", "decode -", "config check -"}
 	for _, file := range files {
 		lines = append(lines, "config show "+file)
 	}

@@ -17,13 +17,14 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/lab/demo"
 )
 
 func newLabCommand(opts *options) *cobra.Command {
 	name := lab.DefaultName
-	cmd := newGroup("lab", "Raise networks of namespaces on this machine and try things out in them",
+	cmd := commandline.Group("lab", "Raise networks of namespaces on this machine and try things out in them",
 		newLabUpCommand(opts, &name),
 		newLabDownCommand(opts, &name),
 		newLabExecCommand(&name),
@@ -55,7 +56,7 @@ func newLabUpCommand(opts *options, name *string) *cobra.Command {
 		Long: `Raise a built-in topology (default: line) or the one in a YAML file: make its
 namespaces and links, and start its agents. When anything fails, or the command
 is interrupted, everything it has made is removed.`,
-		Args:              atMostOne("TOPOLOGY or FILE"),
+		Args:              commandline.AtMostOne("TOPOLOGY or FILE"),
 		ValidArgsFunction: completeTopologies,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			which := "line"
@@ -70,7 +71,7 @@ is interrupted, everything it has made is removed.`,
 			if err != nil {
 				return err
 			}
-			return printLab(cmd.OutOrStdout(), l, opts.json)
+			return printLab(cmd.OutOrStdout(), l, opts.JSON)
 		},
 	}
 }
@@ -96,13 +97,13 @@ func newLabDownCommand(opts *options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
 		Short: "Take a lab down, with all that runs in it",
-		Args:  onlyFlag("name"),
+		Args:  commandline.OnlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := lab.Open(*name)
 			if err != nil {
 				return err
 			}
-			return opts.done(cmd.OutOrStdout(), tidily(cmd, l.Down))
+			return opts.Done(cmd.OutOrStdout(), tidily(cmd, l.Down))
 		},
 	}
 }
@@ -115,7 +116,7 @@ func newLabExecCommand(name *string) *cobra.Command {
 126 says that it may not be executed, 127 that there is none of that name. Only
 the network namespace changes: /sys and the mounts are those of the machine.`,
 		Example:               "  waymark lab exec alpha -- ping -c 3 2001:db8:2::2\n  waymark lab exec aramis -- waymark observe",
-		Args:                  someArguments("NODE"),
+		Args:                  commandline.SomeArguments("NODE"),
 		ValidArgsFunction:     completeNodes(name),
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -174,13 +175,13 @@ func newLabShowCommand(opts *options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show",
 		Short: "Show the nodes, links and processes of a lab",
-		Args:  onlyFlag("name"),
+		Args:  commandline.OnlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := lab.Open(*name)
 			if err != nil {
 				return err
 			}
-			return printLab(cmd.OutOrStdout(), l, opts.json)
+			return printLab(cmd.OutOrStdout(), l, opts.JSON)
 		},
 	}
 }
@@ -189,7 +190,7 @@ func newLabListCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the labs that are up, and the built-in topologies",
-		Args:  noArguments,
+		Args:  commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			names, err := lab.List()
 			if err != nil {
@@ -199,7 +200,7 @@ func newLabListCommand(opts *options) *cobra.Command {
 				Labs       []string `json:"labs"`
 				Topologies []string `json:"topologies"`
 			}{append([]string{}, names...), lab.BuiltinNames()}
-			if opts.json {
+			if opts.JSON {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(list)
 			}
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
@@ -229,7 +230,7 @@ func newLabTrafficCommand(opts *options, name *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return sendTraffic(cmd, l, args, opts.json)
+			return sendTraffic(cmd, l, args, opts.JSON)
 		},
 	}
 }
@@ -246,7 +247,7 @@ func sendTraffic(cmd *cobra.Command, l *lab.Lab, wanted []string, asJSON bool) e
 	}
 	for _, w := range wanted {
 		if _, ok := known[w]; !ok {
-			return usagef("the topology has no traffic called %s; it has %s", w, strings.Join(all, ", "))
+			return commandline.Usagef("the topology has no traffic called %s; it has %s", w, strings.Join(all, ", "))
 		}
 	}
 	var faults []error
@@ -292,16 +293,16 @@ lines are "demo: exported=N joined=N delivered=N", of Direct Exports, and "demo:
 traced=N delivered=N ioam_bytes_at_beta=0", of traces. With --json, each packet is
 its record, and the last line an object of these numbers. The exit code is 0 only
 when packets were traced, all of them arrived, and no byte of IOAM did.`,
-		Args: onlyFlag("name"),
+		Args: commandline.OnlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			program, err := os.Executable()
 			if err != nil {
 				return fmt.Errorf("find this program: %w", err)
 			}
-			terminal := isTerminal(cmd.OutOrStdout()) && !opts.json
+			terminal := isTerminal(cmd.OutOrStdout()) && !opts.JSON
 			return tidily(cmd, func(ctx context.Context) error {
 				return demo.Run(ctx, demo.Options{
-					Program: program, Name: name, Out: cmd.OutOrStdout(), Log: labLog(cmd), JSON: opts.json,
+					Program: program, Name: name, Out: cmd.OutOrStdout(), Log: labLog(cmd), JSON: opts.JSON,
 					Terminal: terminal, Colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 				})
 			})

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/model"
@@ -40,14 +41,14 @@ An observer that is too slow loses records; packets never wait for it. Standard
 error has how many: a sentence, or with --json an object of the kind "lost".
 Without --count it goes on until it is interrupted.`,
 		Example: "  waymark observe --destination 2001:db8:2::/64 --count 10",
-		Args:    noArguments,
+		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := observeFilter(namespace, source, destination)
 			if err != nil {
 				return err
 			}
 			if count < 0 {
-				return usagef("--count %d: want a number from 0; 0 is without end", count)
+				return commandline.Usagef("--count %d: want a number from 0; 0 is without end", count)
 			}
 			c, err := opts.client()
 			if err != nil {
@@ -57,7 +58,7 @@ Without --count it goes on until it is interrupted.`,
 			if s, err := c.Status(cmd.Context()); err == nil && removesNothing(s) {
 				fmt.Fprintln(cmd.ErrOrStderr(), "waymark: this node removes no traces, so none will come: it has neither decapsulations nor a namespace with remove, or with export for Direct Exports; observe where the domain ends")
 			}
-			o := observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.json, left: count}
+			o := observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.JSON, left: count}
 			err = c.Observe(cmd.Context(), filter, nil, o.line)
 			switch {
 			case errors.Is(err, errEnough):
@@ -89,7 +90,7 @@ func observeFilter(namespace, source, destination string) (api.RecordFilter, err
 	if namespace != "" {
 		n, err := strconv.ParseUint(namespace, 0, 16)
 		if err != nil {
-			return f, usagef("--namespace %q: want a number from 0 to 65535", namespace)
+			return f, commandline.Usagef("--namespace %q: want a number from 0 to 65535", namespace)
 		}
 		id := ioam.NamespaceID(n)
 		f.Namespace = &id
@@ -106,7 +107,7 @@ func observeFilter(namespace, source, destination string) (api.RecordFilter, err
 			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 		}
 		if err != nil || !prefix.Addr().Is6() {
-			return f, usagef("--%s %q: want an IPv6 prefix or address", p.flag, p.value)
+			return f, commandline.Usagef("--%s %q: want an IPv6 prefix or address", p.flag, p.value)
 		}
 		*p.prefix = prefix.Masked()
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/commandline"
 )
 
 // Who interrupts a stream is told so by the exit code, also where that is the
@@ -37,8 +39,8 @@ func TestObserveInterrupted(t *testing.T) {
 		code   int
 		stderr string
 	}{
-		"observe":           {exitInterrupted, "waymark: interrupted\n"},
-		"observe --count 2": {exitInterrupted, "waymark: interrupted\n"},
+		"observe":           {commandline.ExitInterrupted, "waymark: interrupted\n"},
+		"observe --count 2": {commandline.ExitInterrupted, "waymark: interrupted\n"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		out := &cancelling{cancel: cancel}
@@ -74,7 +76,7 @@ func TestObserveWhereNothingEnds(t *testing.T) {
 	} {
 		f := newFakeAgent(t, map[string]string{"GET /v1/status": status, "GET /v1/records": traceLine + "\n"})
 		code, _, stderr := runCLI(t, "", "--socket", f.socket, "observe", "--count", "1")
-		if code != exitOK || strings.HasPrefix(stderr, "waymark: this node removes no traces, so none will come: ") != warned || strings.Count(stderr, "\n") > 1 {
+		if code != commandline.ExitOK || strings.HasPrefix(stderr, "waymark: this node removes no traces, so none will come: ") != warned || strings.Count(stderr, "\n") > 1 {
 			t.Errorf("%s: code %d, stderr %q", status, code, stderr)
 		}
 	}

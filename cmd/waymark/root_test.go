@@ -5,14 +5,13 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/commandline"
 )
 
 // runCLI executes one command line as main does.
@@ -32,9 +31,9 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"--nonsense"}, `waymark: unknown flag: --nonsense; see 'waymark --help'`},
 	} {
 		code, stdout, stderr := runCLI(t, "", tt.args...)
-		if code != exitUsage || stdout != "" || !strings.HasPrefix(stderr, tt.want) {
+		if code != commandline.ExitUsage || stdout != "" || !strings.HasPrefix(stderr, tt.want) {
 			t.Errorf("waymark %q: code %d, stdout %q, stderr %q; want code %d and stderr %q",
-				tt.args, code, stdout, stderr, exitUsage, tt.want)
+				tt.args, code, stdout, stderr, commandline.ExitUsage, tt.want)
 		}
 	}
 }
@@ -42,7 +41,7 @@ func TestUsageErrors(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{nil, {"--help"}} {
 		code, stdout, stderr := runCLI(t, "", args...)
-		if code != exitOK || stderr != "" || !strings.Contains(stdout, "Exit codes: 0 done") {
+		if code != commandline.ExitOK || stderr != "" || !strings.Contains(stdout, "Exit codes: 0 done") {
 			t.Errorf("waymark %q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}
@@ -70,25 +69,8 @@ func TestInterruption(t *testing.T) {
 		code := run(ctx, append([]string{"--socket", socket}, args...), silent, &stdout, &stderr)
 		timer.Stop()
 		cancel()
-		if code != exitInterrupted || stdout.Len() != 0 || stderr.String() != "waymark: interrupted\n" {
+		if code != commandline.ExitInterrupted || stdout.Len() != 0 || stderr.String() != "waymark: interrupted\n" {
 			t.Errorf("%v: code %d, stdout %q, stderr %q", args, code, &stdout, &stderr)
-		}
-	}
-}
-
-func TestInterruptionHidesNothing(t *testing.T) {
-	canceled, other := fmt.Errorf("wait: %w", context.Canceled), errors.New("the lab is left behind")
-	for _, tt := range []struct {
-		err  error
-		want []string
-	}{
-		{canceled, []string{"interrupted"}},
-		{errors.Join(canceled, other), []string{"interrupted", other.Error()}},
-		{fmt.Errorf("raise: %w", errors.Join(other, canceled)), []string{"interrupted", other.Error()}},
-		{fmt.Errorf("interrupted; everything has been removed: %w", context.Canceled), []string{"interrupted; everything has been removed: context canceled"}},
-	} {
-		if got := interruption(tt.err); !slices.Equal(got, tt.want) {
-			t.Errorf("%v: %q, want %q", tt.err, got, tt.want)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/iproute2"
@@ -81,7 +82,7 @@ func newRouteCommand(opts *options) *cobra.Command {
 			}
 			words, err := iproute2.ParseRoute(args)
 			if err != nil {
-				return usagef("route: %w; see '%s --help'", err, cmd.CommandPath())
+				return commandline.Usagef("route: %w; see '%s --help'", err, cmd.CommandPath())
 			}
 			c, err := opts.client()
 			if err != nil {
@@ -93,18 +94,18 @@ func newRouteCommand(opts *options) *cobra.Command {
 			}
 			switch ctx := cmd.Context(); words.Verb {
 			case iproute2.Add, iproute2.Append:
-				return opts.done(cmd.OutOrStdout(), advise(ctx, cmd.ErrOrStderr(), c, words.Rule, c.AddEncapsulation(ctx, words.Rule)))
+				return opts.Done(cmd.OutOrStdout(), advise(ctx, cmd.ErrOrStderr(), c, words.Rule, c.AddEncapsulation(ctx, words.Rule)))
 			case iproute2.Change, iproute2.Replace:
 				rule, err := replaceRule(ctx, c, words)
-				return opts.done(cmd.OutOrStdout(), advise(ctx, cmd.ErrOrStderr(), c, rule, err))
+				return opts.Done(cmd.OutOrStdout(), advise(ctx, cmd.ErrOrStderr(), c, rule, err))
 			case iproute2.Del:
-				return opts.done(cmd.OutOrStdout(), deleteRule(ctx, c, words))
+				return opts.Done(cmd.OutOrStdout(), deleteRule(ctx, c, words))
 			}
 			rules, err := c.Encapsulations(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return showRules(cmd.OutOrStdout(), rules, words, opts.json)
+			return showRules(cmd.OutOrStdout(), rules, words, opts.JSON)
 		},
 	}
 }
@@ -112,7 +113,7 @@ func newRouteCommand(opts *options) *cobra.Command {
 func showRules(w io.Writer, rules []config.Encapsulation, words iproute2.RouteCommand, asJSON bool) error {
 	chosen := slices.DeleteFunc(rules, func(e config.Encapsulation) bool { return !words.Selects(e) })
 	if asJSON {
-		return printJSON(w, append([]config.Encapsulation{}, chosen...)) // [] rather than null
+		return commandline.PrintJSON(w, append([]config.Encapsulation{}, chosen...)) // [] rather than null
 	}
 	for _, e := range chosen {
 		if _, err := fmt.Fprintln(w, iproute2.FormatRoute(e)); err != nil {

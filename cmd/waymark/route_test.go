@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/health"
 )
 
@@ -45,10 +46,10 @@ func TestRouteInlineOnRouter(t *testing.T) {
 			want = "waymark: warning: " + w.Text + "; " + w.Cure + "\n"
 		}
 		if tt.agent == refusing {
-			if code != exitFailure || stderr != "waymark: no\n" {
+			if code != commandline.ExitFailure || stderr != "waymark: no\n" {
 				t.Errorf("refused: code %d, stderr %q", code, stderr)
 			}
-		} else if code != exitOK || stdout != "" || stderr != want {
+		} else if code != commandline.ExitOK || stdout != "" || stderr != want {
 			t.Errorf("%s: code %d, stdout %q, stderr\n%s\nwant\n%s", tt.args, code, stdout, stderr, want)
 		}
 	}
@@ -72,7 +73,7 @@ func TestRouteWithoutCollectors(t *testing.T) {
 		for _, verb := range []string{"add", "replace"} {
 			args := "route " + verb + " 2001:db8:5::/64 encap ioam6 mode encap tundst 2001:db8::3 " + tt.option + " dev eth1"
 			code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(args)...)...)
-			if code != exitOK || stdout != "" || stderr != tt.want {
+			if code != commandline.ExitOK || stdout != "" || stderr != tt.want {
 				t.Errorf("%s: code %d, stdout %q, stderr\n%s\nwant\n%s", args, code, stdout, stderr, tt.want)
 			}
 		}
@@ -92,7 +93,7 @@ func TestRoutePastes(t *testing.T) {
 		f := newFakeAgent(t, map[string]string{"GET /v1/warnings": "[]", "GET /v1/encapsulations": rules})
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket, "route"}, strings.Fields(tt.args)...)...)
 		said, rest, _ := strings.Cut(strings.TrimPrefix(stderr, "waymark: hint: "), ": the kernel's routes stay as they are")
-		if code != exitOK || stdout != "" || said != tt.said || !strings.Contains(rest, "leaves by eth") || strings.Count(stderr, "\n") != 1 {
+		if code != commandline.ExitOK || stdout != "" || said != tt.said || !strings.Contains(rest, "leaves by eth") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: code %d, stdout %q, stderr %q, want %q", tt.args, code, stdout, stderr, tt.said)
 		}
 	}

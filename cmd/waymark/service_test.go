@@ -61,7 +61,7 @@ func TestServiceFile(t *testing.T) {
 	for _, key := range []string{"Service.ExecStartPre", "Service.ExecStart", "Service.ExecReload"} {
 		for _, line := range settings[key] {
 			words, ok := strings.CutPrefix(line, "/usr/local/bin/waymark ")
-			root := newRoot(&options{})
+			root := newRoot(newOptions())
 			cmd, rest, err := root.Find(strings.Fields(words))
 			if !ok || err != nil || cmd.HasSubCommands() || cmd.ParseFlags(rest) != nil || cmd.ValidateArgs(cmd.Flags().Args()) != nil {
 				t.Errorf("%s=%s is no command line of waymark: %v", key, line, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/iproute2"
 	"github.com/waymark-net/waymark/ioam"
@@ -25,7 +26,7 @@ func newStatusCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
 		Short: "Show the running agent: interfaces, outcomes, records, warnings",
-		Args:  noArguments,
+		Args:  commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
 			if err != nil {
@@ -35,8 +36,8 @@ func newStatusCommand(opts *options) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if opts.json {
-				return printJSON(cmd.OutOrStdout(), s)
+			if opts.JSON {
+				return commandline.PrintJSON(cmd.OutOrStdout(), s)
 			}
 			var ends []config.Decapsulation
 			if len(s.Decapsulations) > 0 {

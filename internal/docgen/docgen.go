@@ -34,6 +34,15 @@ func Pages(root *cobra.Command) map[string][]byte {
 	return pages
 }
 
+// Commands is the page of a program's commands.
+func Commands(root *cobra.Command) []byte { return append(commands(root), note...) }
+
+// WriteCommands writes the page of a program's commands, by its name, into a
+// directory, which it makes.
+func WriteCommands(dir string, root *cobra.Command) error {
+	return write(dir, map[string][]byte{root.Name() + ".md": Commands(root)})
+}
+
 // Write writes the pages into a directory, which it makes.
 func Write(dir string, root *cobra.Command) error { return write(dir, Pages(root)) }
 
@@ -76,7 +85,7 @@ warnings alone.
 // commands documents every command that help shows.
 func commands(root *cobra.Command) []byte {
 	var b strings.Builder
-	b.WriteString("# Commands\n")
+	fmt.Fprintf(&b, "# Commands of %s\n", root.Name())
 	writeProse(&b, root)
 	b.WriteString("\n## Flags of every command\n")
 	writeLines(&b, usages(root.PersistentFlags()))

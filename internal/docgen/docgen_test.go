@@ -112,7 +112,7 @@ func TestManPagesAreClean(t *testing.T) {
 }
 
 func TestCommandReference(t *testing.T) {
-	want := "# Commands\n\nWay shows it.\n\nSecond paragraph.\n\n## Flags of every command\n\n```\n      --json   print JSON\n```\n" +
+	want := "# Commands of way\n\nWay shows it.\n\nSecond paragraph.\n\n## Flags of every command\n\n```\n      --json   print JSON\n```\n" +
 		"\n## way route\n\nChange routes, 'as ip':\n\n```\nroute add PREFIX\n      [name NAME]\n\nNAME := \\text\n```\n\n.hidden is no macro.\n" +
 		"\n```\nway route [show | add PREFIX … dev IF] [flags]\n```\n" +
 		"\nExamples:\n\n```\nway route show\nway route add \"2001:db8::/64\" \\\n    dev eth0\n```\n" +

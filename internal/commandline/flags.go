@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package commandline
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// durationWords says what a time looks like.
-const durationWords = "want a time with its unit, such as 5s, 200ms or 1m"
+// DurationWords says what a time looks like.
+const DurationWords = "want a time with its unit, such as 5s, 200ms or 1m"
 
 // flagError words what is wrong with the flags of a command line, without the
 // words of the language that this is written in.
@@ -25,22 +25,22 @@ func flagError(cmd *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &invalid):
 		flag := invalid.GetFlag()
-		return usagef("--%s %q: %s", flag.Name, invalid.GetValue(), wants(flag.Value.Type(), err))
+		return Usagef("--%s %q: %s", flag.Name, invalid.GetValue(), wants(flag.Value.Type(), err))
 	case errors.As(err, &missing):
 		flag := missing.GetFlag()
 		name, _ := pflag.UnquoteUsage(flag)
-		return usagef("--%s needs a value: --%s %s%s", flag.Name, flag.Name, name, see)
+		return Usagef("--%s needs a value: --%s %s%s", flag.Name, flag.Name, name, see)
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
-		return usagef("unknown flag: -%c%s", unknown.GetSpecifiedName()[0], see)
+		return Usagef("unknown flag: -%c%s", unknown.GetSpecifiedName()[0], see)
 	}
-	return usagef("%w%s", err, see)
+	return Usagef("%w%s", err, see)
 }
 
 // wants says what a flag of a type takes, by pflag's name of the type.
 func wants(kind string, err error) string {
 	switch {
 	case kind == "duration":
-		return durationWords
+		return DurationWords
 	case kind == "bool":
 		return "want true or false"
 	case strings.HasPrefix(kind, "float"):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package commandline
 
 import (
 	"strings"
@@ -30,26 +30,26 @@ func newHelpCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil {
-				return usageError{err}
+				return UsageError{err}
 			}
 			if len(rest) > 0 && about.HasSubCommands() {
-				return groupRun(about, rest)
+				return GroupRun(about, rest)
 			}
 			return about.Help() // rest, if any, is the command's own grammar
 		},
 	}
 }
 
-// commandHelp is the help of a command as JSON.
-type commandHelp struct {
-	Command     string        `json:"command"` // with those that it is part of
-	Usage       string        `json:"usage,omitempty"`
-	Short       string        `json:"short"`
-	Long        string        `json:"long,omitempty"`
-	Example     string        `json:"example,omitempty"`
-	Flags       []flagHelp    `json:"flags"`
-	GlobalFlags []flagHelp    `json:"global_flags,omitempty"` // of the command that was asked for
-	Commands    []commandHelp `json:"commands,omitempty"`
+// Help is the help of a command as JSON.
+type Help struct {
+	Command     string     `json:"command"` // with those that it is part of
+	Usage       string     `json:"usage,omitempty"`
+	Short       string     `json:"short"`
+	Long        string     `json:"long,omitempty"`
+	Example     string     `json:"example,omitempty"`
+	Flags       []flagHelp `json:"flags"`
+	GlobalFlags []flagHelp `json:"global_flags,omitempty"` // of the command that was asked for
+	Commands    []Help     `json:"commands,omitempty"`
 }
 
 // flagHelp is the help of a flag as JSON.
@@ -63,31 +63,31 @@ type flagHelp struct {
 }
 
 // helpInJSON is the help that --json asks for: of a command and all below it.
-func helpInJSON(opts *options, text func(*cobra.Command, []string)) func(*cobra.Command, []string) {
+func (o *Options) helpInJSON(text func(*cobra.Command, []string)) func(*cobra.Command, []string) {
 	return func(cmd *cobra.Command, args []string) {
-		if !opts.json {
+		if !o.JSON {
 			text(cmd, args)
 			return
 		}
-		help := newCommandHelp(cmd)
+		help := newHelp(cmd)
 		if cmd.HasParent() {
 			help.GlobalFlags = newFlagHelp(cmd.InheritedFlags())
 		}
-		if err := printJSON(cmd.OutOrStdout(), help); err != nil {
-			cmd.PrintErrln("waymark:", err)
+		if err := PrintJSON(cmd.OutOrStdout(), help); err != nil {
+			cmd.PrintErrln(o.program+":", err)
 		}
 	}
 }
 
-func newCommandHelp(cmd *cobra.Command) commandHelp {
+func newHelp(cmd *cobra.Command) Help {
 	cmd.InitDefaultHelpFlag()
-	help := commandHelp{Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example, Flags: newFlagHelp(cmd.NonInheritedFlags())}
+	help := Help{Command: cmd.CommandPath(), Short: cmd.Short, Long: cmd.Long, Example: cmd.Example, Flags: newFlagHelp(cmd.NonInheritedFlags())}
 	if cmd.Runnable() && !cmd.HasSubCommands() {
 		help.Usage = cmd.UseLine()
 	}
 	for _, child := range cmd.Commands() {
 		if child.IsAvailableCommand() || child.Name() == "help" {
-			help.Commands = append(help.Commands, newCommandHelp(child))
+			help.Commands = append(help.Commands, newHelp(child))
 		}
 	}
 	return help
@@ -114,15 +114,3 @@ func usageWithoutAliases(usage func(*cobra.Command) error) func(*cobra.Command) 
 		return usage(cmd)
 	}
 }
-
-// abbreviations are the prefixes by which iproute2 would know a word.
-func abbreviations(word string) []string {
-	var list []string
-	for n := 1; n < len(word); n++ {
-		list = append(list, word[:n])
-	}
-	return list
-}
-
-// asksHelp is for commands with iproute2's grammar, where help is a word.
-func asksHelp(args []string) bool { return len(args) == 1 && args[0] == "help" }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package commandline
 
 import (
 	"fmt"
@@ -11,12 +11,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version and commit are set by the build.
+// Version is the version of this tree, set by the build with the commit.
+func Version() string { return version }
+
+// version and commit are set by the linker.
 var version, commit = "devel", ""
 
-// builtFrom is the commit, or what Go knows of it where make did not build;
+// BuiltFrom is the commit, or what Go knows of it where make did not build;
 // empty when nobody knows.
-func builtFrom() string {
+func BuiltFrom() string {
 	if commit != "" {
 		return commit
 	}
@@ -35,21 +38,21 @@ func builtFrom() string {
 	return revision
 }
 
-func newVersionCommand(opts *options) *cobra.Command {
+func newVersionCommand(opts *Options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  noArguments,
+		Args:  NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printVersion(cmd.OutOrStdout(), opts.json)
+			return opts.printVersion(cmd.OutOrStdout())
 		},
 	}
 }
 
-func printVersion(w io.Writer, asJSON bool) error {
-	if asJSON {
-		return printJSON(w, map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
+func (o *Options) printVersion(w io.Writer) error {
+	if o.JSON {
+		return PrintJSON(w, map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
 	}
-	_, err := fmt.Fprintln(w, "waymark", version)
+	_, err := fmt.Fprintln(w, o.program, version)
 	return err
 }

@@ -5,17 +5,19 @@ package main
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/commandline"
 )
 
 // What other programs read of a benchmark: every figure with its ratio to the
 // baseline of the same run.
-func TestBenchRunJSON(t *testing.T) {
-	code, out, stderr := runWaymark("bench", "run", "cost", "--json", "--duration", "100ms", "--rounds", "1")
+func TestRunJSON(t *testing.T) {
+	code, out, stderr := runBench("run", "cost", "--json", "--duration", "100ms", "--rounds", "1")
 	var result struct {
 		Name, Machine, Kernel, Baseline string
 		Points                          []map[string]any
 	}
-	if err := json.Unmarshal([]byte(out), &result); err != nil || code != exitOK {
+	if err := json.Unmarshal([]byte(out), &result); err != nil || code != commandline.ExitOK {
 		t.Fatalf("exit code %d, %v, %s", code, err, stderr)
 	}
 	if result.Name != "cost" || result.Machine == "" || result.Kernel == "" || result.Baseline == "" || len(result.Points) == 0 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package commandline
 
 import (
 	"fmt"
@@ -11,40 +11,40 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// noArguments refuses arguments.
-func noArguments(cmd *cobra.Command, args []string) error {
+// NoArguments refuses arguments.
+func NoArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef("%s takes no argument, but got %q; see '%s --help'", cmd.CommandPath(), args[0], cmd.CommandPath())
+		return Usagef("%s takes no argument, but got %q; see '%s --help'", cmd.CommandPath(), args[0], cmd.CommandPath())
 	}
 	return nil
 }
 
-// onlyFlag refuses arguments, for a command where one was probably meant as
+// OnlyFlag refuses arguments, for a command where one was probably meant as
 // the value of this flag.
-func onlyFlag(flag string) cobra.PositionalArgs {
+func OnlyFlag(flag string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 || cmd.Flags().Changed(flag) {
-			return noArguments(cmd, args)
+			return NoArguments(cmd, args)
 		}
-		return usagef("%s takes no argument; say --%s %s", cmd.CommandPath(), flag, args[0])
+		return Usagef("%s takes no argument; say --%s %s", cmd.CommandPath(), flag, args[0])
 	}
 }
 
-// oneArgument wants exactly one, and calls it name.
-func oneArgument(name string) cobra.PositionalArgs {
+// OneArgument wants exactly one, and calls it name.
+func OneArgument(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := someArguments(name)(cmd, args); err != nil {
+		if err := SomeArguments(name)(cmd, args); err != nil {
 			return err
 		}
-		return atMostOne(name)(cmd, args)
+		return AtMostOne(name)(cmd, args)
 	}
 }
 
-// atMostOne wants one argument or none.
-func atMostOne(name string) cobra.PositionalArgs {
+// AtMostOne wants one argument or none.
+func AtMostOne(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 1 {
-			return usagef("%s takes one %s, but got %d: %s; see '%s --help'", cmd.CommandPath(), name, len(args), strings.Join(args, " "), cmd.CommandPath())
+			return Usagef("%s takes one %s, but got %d: %s; see '%s --help'", cmd.CommandPath(), name, len(args), strings.Join(args, " "), cmd.CommandPath())
 		}
 		return nil
 	}
@@ -61,7 +61,7 @@ func noEmptyValues(cmd *cobra.Command, _ []string) (err error) {
 			return
 		}
 		if err == nil && slices.Contains(values, "") {
-			err = usagef("--%s has an empty value; give one, or leave --%s out%s", f.Name, f.Name, without(f))
+			err = Usagef("--%s has an empty value; give one, or leave --%s out%s", f.Name, f.Name, without(f))
 		}
 	})
 	return err
@@ -75,11 +75,11 @@ func without(f *pflag.Flag) string {
 	return " for " + f.DefValue
 }
 
-// someArguments wants at least one.
-func someArguments(name string) cobra.PositionalArgs {
+// SomeArguments wants at least one.
+func SomeArguments(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return usagef("%s is missing; see '%s --help'", name, cmd.CommandPath())
+			return Usagef("%s is missing; see '%s --help'", name, cmd.CommandPath())
 		}
 		return nil
 	}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/bench"
+	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/docgen"
+)
+
+func newRunCommand(opts *commandline.Options) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run NAME",
+		Short: "Run one benchmark in earnest, or all in short",
+		Long: `Run one benchmark in earnest, or in short; with --short and no NAME all of them,
+which takes less than ten minutes. With --json, one object is printed: name, machine, kernel,
+baseline and points; each point has a variant, x, ns, pps or bytes, and the ratio
+to the baseline measured in the same run. With --plot, it is drawn as well, with
+the values of the IOAM papers beside it where they have any. --duration does not
+bind footprint, which waits for agents to start.`,
+		Example: "  waymark-bench run --short\n  waymark-bench run cost\n  waymark-bench run frequency --json --plot frequency.svg\n  waymark-bench run forwarding --duration 1m",
+		Args:    commandline.AtMostOne("NAME"),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var names []cobra.Completion
+			for _, b := range bench.All() {
+				if len(args) == 0 {
+					names = append(names, cobra.CompletionWithDesc(b.Name, b.Title))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return f.runAll(cmd, opts)
+			}
+			return f.runOne(cmd, opts, args[0])
+		},
+	}
+	cmd.Flags().BoolVar(&f.short, "short", false, "measure in passing")
+	cmd.Flags().StringVar(&f.figure, "plot", "", "`FILE` for the figure, as SVG")
+	cmd.Flags().DurationVar(&f.duration, "duration", 0, "`TIME` to measure, without setting up (default: the benchmark's own)")
+	cmd.Flags().IntVar(&f.rounds, "rounds", 0, "`NUMBER` of turns that each variant and its baseline take (default: the benchmark's own)")
+	cmd.Flags().StringVar(&f.program, "program", "", "`FILE` of the program waymark, whose agents are measured (default: beside this program)")
+	return cmd
+}
+
+// runFlags are the flags of run.
+type runFlags struct {
+	short    bool
+	figure   string
+	duration time.Duration
+	rounds   int
+	program  string
+}
+
+func (f *runFlags) runAll(cmd *cobra.Command, opts *commandline.Options) error {
+	for _, flag := range []string{"plot", "duration", "rounds"} {
+		if cmd.Flags().Changed(flag) {
+			return commandline.Usagef("--%s is for one benchmark; name one, or leave --%s out", flag, flag)
+		}
+	}
+	if !f.short {
+		return commandline.Usagef("NAME is missing; name a benchmark, or run all of them in short with --short")
+	}
+	for _, b := range bench.All() {
+		if err := f.run(cmd, opts, b, b.Short); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *runFlags) runOne(cmd *cobra.Command, opts *commandline.Options, name string) error {
+	b, err := bench.Find(name)
+	if err != nil {
+		return commandline.Usagef("%w", err)
+	}
+	o := b.Full
+	if f.short {
+		o = b.Short
+	}
+	own := o.Rounds
+	if cmd.Flags().Changed("duration") {
+		o.Duration = f.duration
+	}
+	if cmd.Flags().Changed("rounds") {
+		o.Rounds = f.rounds
+	}
+	if o.Rounds < 1 {
+		return commandline.Usagef("--rounds %d: give at least 1, or leave it out for %d", o.Rounds, own)
+	}
+	if o.Duration/time.Duration(o.Rounds) < bench.MinRound {
+		return commandline.Usagef("--duration %v: too short for %d rounds; give at least %v for each, or fewer --rounds", o.Duration, o.Rounds, bench.MinRound)
+	}
+	return f.run(cmd, opts, b, o)
+}
+
+func (f *runFlags) run(cmd *cobra.Command, opts *commandline.Options, b bench.Benchmark, o bench.Options) error {
+	o.Version, o.Commit, o.Agent = commandline.Version(), commandline.BuiltFrom(), f.program
+	o.Progress = func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", b.Name, text) }
+	r, err := b.Run(cmd.Context(), o)
+	if err != nil {
+		return err
+	}
+	if f.figure != "" {
+		if err := draw(r, f.figure); err != nil {
+			return err
+		}
+	}
+	if !opts.JSON {
+		return r.WriteText(cmd.OutOrStdout())
+	}
+	encoder := json.NewEncoder(cmd.OutOrStdout())
+	encoder.SetIndent("", " ")
+	return encoder.Encode(r)
+}
+
+func newListCommand(opts *commandline.Options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the benchmarks",
+		Args:  commandline.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return listBenchmarks(cmd.OutOrStdout(), opts.JSON)
+		},
+	}
+}
+
+func listBenchmarks(w io.Writer, asJSON bool) error {
+	type entry struct {
+		Name  string `json:"name"`
+		Title string `json:"title"`
+	}
+	var list []entry
+	for _, b := range bench.All() {
+		list = append(list, entry{b.Name, b.Title})
+	}
+	if asJSON {
+		return json.NewEncoder(w).Encode(list)
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, e := range list {
+		fmt.Fprintln(table, strings.Join([]string{e.Name, e.Title}, "\t"))
+	}
+	return table.Flush()
+}
+
+// draw writes a result's figure.
+func draw(r bench.Result, file string) error {
+	figure, err := r.Plot()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, figure, 0o644)
+}
+
+func newReportCommand(opts *commandline.Options) *cobra.Command {
+	var figures string
+	cmd := &cobra.Command{
+		Use:     "report [FILE...]",
+		Short:   "Print results saved as JSON as a Markdown document",
+		Example: "  waymark-bench report bench/results/*.json > docs/benchmarks.md\n  waymark-bench report --figures docs/benchmarks bench/results/*.json",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := opts.WithoutJSON("the document in Markdown"); err != nil {
+				return err
+			}
+			var results []bench.Result
+			for _, name := range args {
+				content, err := os.ReadFile(name)
+				if err != nil {
+					return err
+				}
+				var r bench.Result
+				if err := json.Unmarshal(content, &r); err != nil {
+					return fmt.Errorf("%s holds no result: %w; make one with: waymark-bench run NAME --json", name, err)
+				}
+				results = append(results, r)
+				if figures == "" {
+					continue
+				}
+				if err := draw(r, filepath.Join(figures, r.Name+".svg")); err != nil {
+					return err
+				}
+			}
+			document, err := bench.Markdown(results)
+			if err != nil {
+				return err
+			}
+			_, err = cmd.OutOrStdout().Write(document)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&figures, "figures", "", "`DIRECTORY` to write the figures to that the document shows")
+	return cmd
+}
+
+// newInstructionsCommand is for the project's own build.
+func newInstructionsCommand(opts *commandline.Options) *cobra.Command {
+	return &cobra.Command{
+		Use:    "instructions FILE",
+		Short:  "Write how many instructions of each program the kernel's verifier looks at",
+		Hidden: true,
+		Args:   commandline.OneArgument("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			counts, err := bench.CountInstructions()
+			if err != nil {
+				return err
+			}
+			var table bytes.Buffer
+			if _, err := counts.WriteTo(&table); err != nil {
+				return err
+			}
+			return opts.Done(cmd.OutOrStdout(), os.WriteFile(args[0], table.Bytes(), 0o644))
+		},
+	}
+}
+
+// newExporterCommand is the process that the benchmark "exporter" measures.
+func newExporterCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    "exporter KIND TIME [ADDRESS]",
+		Short:  "Make records for a time, and export them to a UDP collector",
+		Hidden: true,
+		Args:   cobra.RangeArgs(2, 3),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			duration, err := time.ParseDuration(args[1])
+			if err != nil {
+				return commandline.Usagef("TIME %s: %s", args[1], commandline.DurationWords)
+			}
+			address := ""
+			if len(args) > 2 {
+				address = args[2]
+			}
+			run, err := bench.RunExporter(cmd.Context(), args[0], address, duration)
+			if err != nil {
+				return err
+			}
+			return json.NewEncoder(cmd.OutOrStdout()).Encode(run)
+		},
+	}
+}
+
+// newDocsCommand is for the project's own build.
+func newDocsCommand(opts *commandline.Options) *cobra.Command {
+	return &cobra.Command{
+		Use:    "docs DIR",
+		Short:  "Write the reference page of this program into a directory",
+		Hidden: true,
+		Args:   commandline.OneArgument("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return opts.Done(cmd.OutOrStdout(), docgen.WriteCommands(args[0], cmd.Root()))
+		},
+	}
+}

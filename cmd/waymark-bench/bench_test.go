@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/bench"
+	"github.com/waymark-net/waymark/internal/commandline"
+)
+
+func runBench(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(context.Background(), args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestList(t *testing.T) {
+	code, out, _ := runBench("list", "--json")
+	var list []struct{ Name, Title string }
+	if err := json.Unmarshal([]byte(out), &list); err != nil || code != commandline.ExitOK {
+		t.Fatalf("exit code %d, %v: %s", code, err, out)
+	}
+	if len(list) != len(bench.All()) || list[0].Name != "cost" || list[1].Name != "parts" || list[0].Title == "" {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"run", "NAME is missing; name a benchmark, or run all of them in short with --short"},
+		{"run --rounds 3 --short", "--rounds is for one benchmark; name one, or leave --rounds out"},
+		{"run cost parts", "waymark-bench run takes one NAME, but got 2"},
+		{"run nothing", "there are cost, parts, forwarding"},
+		{"nothing", `unknown command "nothing"`},
+		{"run cost --duration 0s", "--duration 0s: too short"},
+		{"run cost --duration 1ns", "--duration 1ns: too short for 25 rounds; give at least 100ms for each, or fewer --rounds"},
+		{"run cost --duration 99ms --rounds 1", "give at least 100ms for each"},
+		{"run cost --rounds 0", "--rounds 0: give at least 1, or leave it out for 25"},
+		{"run cost --rounds -1", "--rounds -1: give at least 1"},
+		{"run cost --rounds 9000000000000000000", "--duration 3m0s: too short"},
+	} {
+		if code, _, stderr := runBench(strings.Fields(tt.args)...); code != commandline.ExitUsage || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%s: exit code %d, %q; want %q", tt.args, code, stderr, tt.want)
+		}
+	}
+}
+
+func TestCompletes(t *testing.T) {
+	if _, out, _ := runBench("__complete", "run", ""); !strings.HasPrefix(out, "cost\t") || !strings.Contains(out, "\nforwarding\t") {
+		t.Errorf("%q", out)
+	}
+	if _, out, _ := runBench("__complete", "run", "cost", ""); strings.Contains(out, "forwarding") {
+		t.Errorf("a second name: %q", out)
+	}
+}
+
+func TestReport(t *testing.T) {
+	ns := 12.5
+	content, err := json.Marshal(bench.Result{Name: "cost", Machine: "a machine", Points: []bench.Point{{Variant: "a variant", NS: &ns}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, bad := filepath.Join(t.TempDir(), "good.json"), filepath.Join(t.TempDir(), "bad.json")
+	if err := os.WriteFile(good, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(bad, []byte("figures"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, _ := runBench("report", good)
+	if code != commandline.ExitOK || !strings.Contains(out, "| a variant | 0 | 12.5 |") || !strings.Contains(out, "a machine") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	if !strings.Contains(out, "| 12.5 | – |") {
+		t.Errorf("a result without a spread prints one: %s", out)
+	}
+	if code, _, stderr := runBench("report", bad); code != commandline.ExitFailure || !strings.Contains(stderr, "waymark-bench run") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package commandline
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// shells are those whose completion can be written.
+var shells = []string{"bash", "zsh", "fish"}
+
+func newCompletionCommand(opts *Options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish",
+		Short: "Print the completion script of a shell",
+		Long: `Print the script that lets a shell complete the words of ` + opts.program + `: for this
+session, or in a file that the shell reads when it starts. That for bash needs
+the package bash-completion.`,
+		Example: strings.ReplaceAll(`  source <(PROGRAM completion bash)
+  PROGRAM completion bash > /etc/bash_completion.d/PROGRAM
+  PROGRAM completion zsh > "${fpath[1]}/_PROGRAM"
+  PROGRAM completion fish > ~/.config/fish/completions/PROGRAM.fish`, "PROGRAM", opts.program),
+		Args:                  cobra.MatchAll(OneArgument("SHELL"), knownShell),
+		ValidArgs:             shells,
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := opts.WithoutJSON("the script of a shell"); err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			switch args[0] {
+			case "zsh":
+				return cmd.Root().GenZshCompletion(out)
+			case "fish":
+				return cmd.Root().GenFishCompletion(out, true)
+			default:
+				return cmd.Root().GenBashCompletionV2(out, true)
+			}
+		},
+	}
+}
+
+func knownShell(_ *cobra.Command, args []string) error {
+	if !slices.Contains(shells, args[0]) {
+		return Usagef("there is no completion for %q; write one of %s", args[0], strings.Join(shells, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package commandline is what Waymark's programs have in common on the command
+// line: usage errors and exit codes, --json, help, versions, completions and
+// manual pages.
+package commandline
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Options are what every program knows of its command line.
+type Options struct {
+	JSON bool // results and errors are JSON
+
+	// Failure makes the object that --json prints of an error; nil: NewFailure.
+	Failure func(error) any
+	// Text makes the lines that standard error gets of an error; nil: one, with
+	// the program's name.
+	Text func(error) []string
+
+	program string
+}
+
+// NewRoot begins a program's command tree. Once it has its own commands, Finish
+// adds those that all programs have.
+func (o *Options) NewRoot(program, short string) *cobra.Command {
+	var showVersion bool
+	o.program = program
+	root := &cobra.Command{
+		Use:           program,
+		Short:         short,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.ArbitraryArgs,
+
+		PersistentPreRunE: noEmptyValues,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if showVersion && len(args) == 0 {
+				return o.printVersion(cmd.OutOrStdout())
+			}
+			return GroupRun(cmd, args)
+		},
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.Flags().BoolVar(&showVersion, "version", false, "print the version")
+	root.PersistentFlags().BoolVar(&o.JSON, "json", false, "print JSON instead of text")
+	return root
+}
+
+// Finish ends the command tree that NewRoot began.
+func (o *Options) Finish(root *cobra.Command) {
+	root.AddCommand(newCompletionCommand(o), newManCommand(o), newVersionCommand(o))
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(newHelpCommand())
+	root.SetHelpFunc(o.helpInJSON(root.HelpFunc()))
+	root.SetUsageFunc(usageWithoutAliases(root.UsageFunc()))
+	markUsageErrors(root)
+}
+
+// PrintJSON prints a result as one line.
+func PrintJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Done ends a command that has no result but that it did what was asked.
+func (o *Options) Done(out io.Writer, err error) error {
+	if err != nil || !o.JSON {
+		return err
+	}
+	return PrintJSON(out, struct {
+		OK bool `json:"ok"`
+	}{true})
+}
+
+// WithoutJSON refuses --json for a command whose result is a document in
+// another language.
+func (o *Options) WithoutJSON(result string) error {
+	if !o.JSON {
+		return nil
+	}
+	return Usagef("%s has no form in JSON; leave --json out", result)
+}
+
+// GroupRun is the action of a command that only holds subcommands: without
+// arguments it prints help, and a word that names no subcommand is an error
+// (cobra alone would print the help and succeed).
+func GroupRun(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	cmd.SuggestionsMinimumDistance = 2
+	if known := elsewhere(cmd, args[0]); len(known) > 0 {
+		msg += "; did you mean " + strings.Join(known, " or ") + "?"
+	} else if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		msg += "; did you mean " + strings.Join(near, " or ") + "?"
+	} else {
+		msg += fmt.Sprintf("; see '%s --help'", cmd.CommandPath())
+	}
+	return Usagef("%s", msg)
+}
+
+// Group makes a command that only holds subcommands.
+func Group(use, short string, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ArbitraryArgs,
+		RunE:  GroupRun,
+	}
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// markUsageErrors makes every command's check of its arguments end in
+// ExitUsage.
+func markUsageErrors(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			var usage UsageError
+			if err != nil && !errors.As(err, &usage) {
+				return Usagef("%w; see '%s --help'", err, cmd.CommandPath())
+			}
+			return err
+		}
+	}
+	for _, child := range cmd.Commands() {
+		markUsageErrors(child)
+	}
+}
