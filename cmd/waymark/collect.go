@@ -12,13 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -174,10 +173,8 @@ func (f *collectFlags) serveMetrics(c *collect.Collector) (stop func(), err erro
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics at %s: %w", f.metrics, collect.ListenFault(err, "--metrics"))
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(c)
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", metrics.Handler(c.Collect))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go server.Serve(l)
 	return func() { server.Close() }, nil

@@ -5,16 +5,14 @@ package agent
 import (
 	"runtime"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("waymark_"+name, help, labels, nil)
+func desc(name, help string, labels ...string) *metrics.Desc {
+	return &metrics.Desc{Name: "waymark_" + name, Help: help, Labels: labels}
 }
 
 // The metrics; docs/reference/metrics.md has the same list, and a test compares.
@@ -53,42 +51,14 @@ var (
 	descScrapeFailed    = desc("counters_readable", "Whether the data plane's counters could be read: 1 or 0.")
 )
 
-// descs is every metric of ours.
-var descs = []*prometheus.Desc{
-	descPackets, descToStack, descRecordsWritten, descRecordsLost, descPostcards, descSuppressed, descFlowsSuppressed, descFlowsUnsure, descFlowsEvicted,
-	descSequences, descRecordsRead, descRecordsBad, descKernelEvents, descKernelBad, descKernelLost,
-	descObservers, descObserverDropped, descExportWritten, descExportDropped, descExportQueued,
-	descExportMessages, descExportOctets, descExportUnsure, descExportConnected, descPathMTU, descTooBig, descTunnelErrors, descReloads,
-	descInterface, descWarnings, descBuild, descScrapeFailed,
-}
-
 // collector reads the agent's counters when somebody asks.
 type collector struct{ agent *Agent }
 
-// registry has the agent's metrics and those of its process, and nothing that
-// another package registers by itself.
-func (a *Agent) registry() *prometheus.Registry {
-	r := prometheus.NewRegistry()
-	r.MustRegister(collector{a}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return r
-}
-
-// Describe implements prometheus.Collector.
-func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range descs {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c collector) Collect(ch chan<- prometheus.Metric) {
+// Collect adds what the agent and the data plane have counted.
+func (c collector) Collect(g *metrics.Gatherer) {
 	a := c.agent
-	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
-	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
+	counter := func(d *metrics.Desc, v uint64, labels ...string) { g.Add(d, float64(v), labels...) }
+	gauge := func(d *metrics.Desc, v float64, labels ...string) { g.Add(d, v, labels...) }
 	readable := c.collectPackets(counter)
 	gauge(descScrapeFailed, readable)
 	counter(descRecordsRead, a.records.read.Load())
@@ -131,7 +101,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // collectExporters gives what became of records.
-func (c collector) collectExporters(counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+func (c collector) collectExporters(counter func(*metrics.Desc, uint64, ...string), gauge func(*metrics.Desc, float64, ...string)) {
 	done := map[string]bool{}
 	for _, s := range c.agent.exporters.stats() {
 		if done[s.name] {
@@ -159,7 +129,7 @@ func (c collector) collectExporters(counter func(*prometheus.Desc, uint64, ...st
 
 // collectPackets gives every outcome, also those that have not happened, so
 // that a rate is right from the first packet on.
-func (c collector) collectPackets(counter func(*prometheus.Desc, uint64, ...string)) float64 {
+func (c collector) collectPackets(counter func(*metrics.Desc, uint64, ...string)) float64 {
 	counters, err := c.agent.datapath.Counters()
 	if err != nil {
 		c.agent.log.Warn("read the counters", "error", err)
@@ -185,7 +155,7 @@ func (c collector) collectPackets(counter func(*prometheus.Desc, uint64, ...stri
 }
 
 // collectForwarding gives what an interface forwarded without the stack.
-func collectForwarding(c datapath.Counters, counter func(*prometheus.Desc, uint64, ...string)) {
+func collectForwarding(c datapath.Counters, counter func(*metrics.Desc, uint64, ...string)) {
 	for _, o := range model.Outcomes() {
 		counter(descPackets, c.Forwarded[o], c.Name, "forwarding", o.String())
 	}

@@ -12,8 +12,18 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 )
+
+// descs is every metric of ours.
+var descs = []*metrics.Desc{
+	descPackets, descToStack, descRecordsWritten, descRecordsLost, descPostcards, descSuppressed, descFlowsSuppressed, descFlowsUnsure, descFlowsEvicted,
+	descSequences, descRecordsRead, descRecordsBad, descKernelEvents, descKernelBad, descKernelLost,
+	descObservers, descObserverDropped, descExportWritten, descExportDropped, descExportQueued,
+	descExportMessages, descExportOctets, descExportUnsure, descExportConnected, descPathMTU, descTooBig, descTunnelErrors, descReloads,
+	descInterface, descWarnings, descBuild, descScrapeFailed,
+}
 
 func TestMetrics(t *testing.T) {
 	h := newHarness(t, baseConfig)

@@ -14,11 +14,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/metrics"
 )
 
 // Limits of those who talk to the agent.
@@ -82,7 +81,7 @@ func (s *server) shutdown() {
 // public are the pages that the network may see, too.
 func (a *Agent) public() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry(), promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	mux.Handle("GET /metrics", metrics.Handler(collector{a}.Collect, metrics.Process))
 	mux.HandleFunc("GET /healthz", a.healthz)
 	return mux
 }

@@ -2,10 +2,10 @@
 
 package collect
 
-import "github.com/prometheus/client_golang/prometheus"
+import "github.com/waymark-net/waymark/internal/metrics"
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("waymark_collect_"+name, help, labels, nil)
+func desc(name, help string, labels ...string) *metrics.Desc {
+	return &metrics.Desc{Name: "waymark_collect_" + name, Help: help, Labels: labels}
 }
 
 // Metrics with a label; every counter of Stats.Counts has one of its own.
@@ -18,24 +18,18 @@ var (
 	descTemplates  = desc("templates", "Templates of all sessions.")
 )
 
-// Describe implements prometheus.Collector.
-func (c *Collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect implements prometheus.Collector. All series are there from the start.
-func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+// Collect adds the collector's metrics. All series are there from the start.
+func (c *Collector) Collect(g *metrics.Gatherer) {
 	s := c.Stats()
-	series := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, kind, v, labels...)
-	}
 	for _, n := range s.Counts() {
-		series(desc(n.Name+"_total", n.Meaning), prometheus.CounterValue, float64(n.Value))
+		g.Add(desc(n.Name+"_total", n.Meaning), float64(n.Value))
 	}
-	for d, counts := range map[*prometheus.Desc][]Count{descPaths: s.Paths(), descMalformed: s.Malformed(), descImpossible: s.Impossible()} {
+	for d, counts := range map[*metrics.Desc][]Count{descPaths: s.Paths(), descMalformed: s.Malformed(), descImpossible: s.Impossible()} {
 		for _, n := range counts {
-			series(d, prometheus.CounterValue, float64(n.Value), n.Name)
+			g.Add(d, float64(n.Value), n.Name)
 		}
 	}
-	series(descWaiting, prometheus.GaugeValue, float64(s.Waiting))
-	series(descSessions, prometheus.GaugeValue, float64(c.decoder.Sessions()))
-	series(descTemplates, prometheus.GaugeValue, float64(c.decoder.Templates()))
+	g.Add(descWaiting, float64(s.Waiting))
+	g.Add(descSessions, float64(c.decoder.Sessions()))
+	g.Add(descTemplates, float64(c.decoder.Templates()))
 }

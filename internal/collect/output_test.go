@@ -12,10 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -146,25 +144,23 @@ func TestStatistics(t *testing.T) {
 		t.Errorf("%s\nhas counters that are 0", text)
 	}
 
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(c)
 	answer := httptest.NewRecorder()
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
-	metrics := map[string]bool{}
+	metrics.Handler(c.Collect).ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	lines := map[string]bool{}
 	for s := bufio.NewScanner(answer.Body); s.Scan(); {
-		metrics[s.Text()] = true
+		lines[s.Text()] = true
 	}
 	for _, want := range []string{
 		"waymark_collect_messages_total 2", "waymark_collect_postcards_total 5", `waymark_collect_paths_total{reason="complete"} 1`,
 		`waymark_collect_malformed_total{cause="version"} 1`, `waymark_collect_malformed_total{cause="sequence_gap"} 0`,
 		`waymark_collect_impossible_total{cause="namespace_missing"} 1`, "waymark_collect_waiting_packets 1", "waymark_collect_sessions 1", "waymark_collect_templates 2",
 	} {
-		if !metrics[want] {
+		if !lines[want] {
 			t.Errorf("metrics lack %s", want)
 		}
 	}
 	series := 0
-	for m := range metrics {
+	for m := range lines {
 		if !strings.HasPrefix(m, "#") {
 			series++
 		}
