@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -52,10 +53,7 @@ func Tree(root string) ([]Finding, error) {
 		}
 		name = filepath.ToSlash(name)
 		if entry.IsDir() {
-			if name == ".git" || name == "bin" || name == "build" || entry.Name() == "testdata" {
-				return filepath.SkipDir
-			}
-			return nil
+			return intoDirectory(name)
 		}
 		if !entry.Type().IsRegular() {
 			return nil
@@ -65,6 +63,15 @@ func Tree(root string) ([]Finding, error) {
 		return err
 	})
 	return findings, err
+}
+
+// intoDirectory says whether a walk goes into a directory: what git, builds and
+// tests put there is not looked at.
+func intoDirectory(name string) error {
+	if name == ".git" || name == "bin" || name == "build" || path.Base(name) == "testdata" {
+		return filepath.SkipDir
+	}
+	return nil
 }
 
 func checkFile(root, name string) ([]Finding, error) {

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package check
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const module = "github.com/waymark-net/waymark/"
+
+// layers says which packages of ours a package may import; "..." stands for
+// all below. Tests may import what they like.
+var layers = map[string]string{
+	// Public packages: codecs that import nothing of ours.
+	"ioam":  "",
+	"ipfix": "",
+
+	// What a node is: no kernel, no output.
+	"internal/ipv6":      "ioam",
+	"internal/model":     "ioam internal/ipv6",
+	"internal/reference": "ioam internal/ipv6 internal/model",
+
+	// What touches the kernel knows no record, no sink and no configuration file.
+	"internal/datapath":     "ioam internal/model",
+	"internal/routing":      "internal/datapath internal/model internal/netlinkattr",
+	"internal/kernelevents": "ioam internal/netlinkattr internal/socketdrops",
+	"internal/icmpv6":       "internal/model internal/socketdrops",
+	"internal/tunnelerror":  "ioam internal/icmpv6 internal/model internal/reference",
+	"internal/pathmtu":      "internal/icmpv6 internal/instant internal/model",
+	"internal/netlinkattr":  "",
+	"internal/socketdrops":  "",
+
+	// Records, and where they go: nothing of the data plane.
+	"internal/export":       "ioam ipfix internal/instant internal/ipv6 internal/model",
+	"internal/decode":       "ioam internal/export internal/ipv6",
+	"internal/collect":      "ioam ipfix internal/collect/join internal/export internal/instant internal/metrics internal/model internal/socketdrops",
+	"internal/collect/join": "ioam internal/export",
+
+	// Configuration and control.
+	"internal/config":   "ioam ipfix internal/export internal/model",
+	"internal/iproute2": "ioam internal/config internal/model",
+	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
+	"internal/health":   "ioam",
+	"internal/agent": "ioam ipfix internal/api internal/config internal/datapath internal/export internal/health internal/icmpv6 " +
+		"internal/instant internal/kernelevents internal/metrics internal/model internal/pathmtu internal/reference internal/routing " +
+		"internal/socketdrops internal/supervisor internal/tunnelerror",
+	"internal/instant":    "",
+	"internal/metrics":    "",
+	"internal/supervisor": "",
+
+	"internal/lab":      "internal/api internal/config internal/patience internal/supervisor",
+	"internal/lab/demo": "ioam ipfix internal/api internal/collect internal/config internal/export internal/lab internal/model internal/patience",
+	"internal/patience": "",
+
+	// Programs parse and call. The router's has no benchmark in it.
+	"internal/docgen":      "ipfix internal/config internal/export internal/health internal/model",
+	"internal/commandline": "internal/docgen",
+	"cmd/waymark":          "ioam ipfix internal/...",
+	"cmd/waymark-bench":    "bench/... internal/commandline internal/docgen",
+
+	"bench": "ioam ipfix internal/agent internal/api internal/datapath internal/export internal/instant internal/model",
+
+	"scripts/check": "",
+}
+
+// testPackages are for tests alone: nothing else imports them, and they may
+// import everything.
+var testPackages = []string{"internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
+
+// outsiders are modules that not every package may import, with those that may.
+var outsiders = map[string]string{
+	// bench has BPF programs of its own: sources, sinks, empty hooks.
+	"github.com/cilium/ebpf":              "internal/datapath bench",
+	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
+	"github.com/goccy/go-yaml":            "internal/config internal/lab",
+	"github.com/gopacket/gopacket":        "",
+	"github.com/prometheus/client_golang": "",
+	"github.com/spf13/cobra":              "cmd/... internal/commandline internal/docgen",
+	"github.com/spf13/pflag":              "cmd/... internal/commandline internal/docgen",
+	"github.com/vishvananda/netlink":      "bench internal/agent internal/datapath internal/health internal/kernelevents internal/lab internal/routing",
+	"github.com/vishvananda/netns":        "bench internal/lab",
+	"gonum.org/v1/plot":                   "bench",
+	"github.com/google/go-cmp":            "",
+	"github.com/netsampler/goflow2/v2":    "",
+}
+
+// Layers checks who imports whom.
+func Layers(root string) ([]Finding, error) {
+	var findings []Finding
+	seen := make(map[string]bool)
+	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if entry.IsDir() {
+			return intoDirectory(name)
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		seen[path.Dir(name)] = true
+		found, err := imports(root, name)
+		findings = append(findings, found...)
+		return err
+	})
+	for _, name := range slices.Sorted(maps.Keys(layers)) {
+		if !seen[name] {
+			findings = append(findings, Finding{layersFile, 1, name + " stands in the table, and is no package; delete its line"})
+		}
+	}
+	return findings, err
+}
+
+const layersFile = "scripts/check/layers.go"
+
+// imports checks those of one file.
+func imports(root, name string) ([]Finding, error) {
+	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+	if err != nil {
+		return nil, err
+	}
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, content, parser.ImportsOnly)
+	if err != nil {
+		return nil, fmt.Errorf("parse %s: %w", name, err)
+	}
+	var findings []Finding
+	importer := path.Dir(name)
+	if matches(testPackages, importer) {
+		return nil, nil
+	}
+	if _, ok := layers[importer]; !ok {
+		return []Finding{{name, 1, fmt.Sprintf("%s has no line in %s; say there what it may import", importer, layersFile)}}, nil
+	}
+	for _, each := range file.Imports {
+		imported, err := strconv.Unquote(each.Path.Value)
+		if err != nil {
+			return nil, fmt.Errorf("parse %s: %w", name, err)
+		}
+		if wrong := wrongImport(importer, imported); wrong != "" {
+			findings = append(findings, Finding{name, files.Position(each.Pos()).Line, wrong})
+		}
+	}
+	return findings, nil
+}
+
+// wrongImport says why a package may not import another; empty if it may.
+func wrongImport(importer, imported string) string {
+	if ours, ok := strings.CutPrefix(imported, module); ok {
+		switch {
+		case matches(testPackages, ours):
+			return ours + " is for tests alone"
+		case !matches(strings.Fields(layers[importer]), ours):
+			return fmt.Sprintf("%s may not import %s; %s says who may import whom", importer, ours, layersFile)
+		}
+		return ""
+	}
+	for outsider, importers := range outsiders {
+		if matches([]string{outsider + "/..."}, imported) && !matches(strings.Fields(importers), importer) {
+			return fmt.Sprintf("%s may not import %s; %s says who may", importer, outsider, layersFile)
+		}
+	}
+	return ""
+}
+
+// matches reports whether a package is one of the list, or below one that ends
+// in "/...".
+func matches(list []string, name string) bool {
+	return slices.ContainsFunc(list, func(pattern string) bool {
+		above, all := strings.CutSuffix(pattern, "/...")
+		return name == above || all && strings.HasPrefix(name, above+"/")
+	})
+}
