@@ -152,17 +152,17 @@ func (f *footprint) agent(ctx context.Context, g grown, n int, file string) erro
 	if err != nil {
 		return err
 	}
-	f.add(agentStart+by+g.name, n, float64(a.start.Nanoseconds()), false)
+	f.add(numberOf(agentStart, g.name), n, float64(a.start.Nanoseconds()), false)
 	resident, err := residentMemory(a.command.Process.Pid)
 	if err != nil {
 		return a.kill(err)
 	}
-	f.add(agentMemory+by+g.name, n, resident, true)
+	f.add(numberOf(agentMemory, g.name), n, resident, true)
 	started := time.Now()
 	if err := a.client.Reload(ctx); err != nil {
 		return a.kill(err)
 	}
-	f.add("agent: reload"+by+g.name, n, float64(time.Since(started).Nanoseconds()), false)
+	f.add(numberOf("agent: reload", g.name), n, float64(time.Since(started).Nanoseconds()), false)
 	return a.remove(ctx)
 }
 
@@ -175,7 +175,7 @@ func (f *footprint) idle(ctx context.Context, suffix, file string) error {
 	if err != nil {
 		return err
 	}
-	f.add(agentStart+suffix, 1, float64(a.start.Nanoseconds()), false)
+	f.add(numberOf(agentStart+suffix, ""), 1, float64(a.start.Nanoseconds()), false)
 	select {
 	case <-ctx.Done():
 		return a.kill(ctx.Err())
@@ -195,12 +195,12 @@ func (f *footprint) idle(ctx context.Context, suffix, file string) error {
 	if err != nil {
 		return a.kill(err)
 	}
-	f.add(agentIdle+suffix, 1, float64((after-before).Nanoseconds())/time.Since(began).Seconds(), false)
+	f.add(numberOf(agentIdle+suffix, ""), 1, float64((after-before).Nanoseconds())/time.Since(began).Seconds(), false)
 	resident, err := residentMemory(a.command.Process.Pid)
 	if err != nil {
 		return a.kill(err)
 	}
-	f.add(agentIdleMemory+suffix, 1, resident, true)
+	f.add(numberOf(agentIdleMemory+suffix, ""), 1, resident, true)
 	return a.remove(ctx)
 }
 

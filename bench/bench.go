@@ -22,98 +22,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/instant"
 )
-
-// Result is one run of a benchmark. Fields may be added, never changed.
-type Result struct {
-	Name     string  `json:"name"`
-	Machine  string  `json:"machine"`
-	Kernel   string  `json:"kernel"`
-	Baseline string  `json:"baseline"`
-	Points   []Point `json:"points"`
-
-	Time   instant.Time `json:"time"`
-	Rounds int          `json:"rounds"`      // how often each variant and its baseline took turns
-	Axis   string       `json:"axis"`        // what x is
-	X      string       `json:"x,omitempty"` // the same in a word or two; bytes when absent
-	Notes  []string     `json:"notes,omitempty"`
-
-	// Versions are those of waymark, with its commit, of Go, and of ip.
-	Versions map[string]string `json:"versions,omitempty"`
-}
-
-// Point is one variant. It has one of three figures: NS is nanoseconds, per
-// packet over the baseline's or to get ready; PPS is packets per second; Bytes
-// is memory. Ratio is to the baseline: of the time, the rate or the memory.
-type Point struct {
-	Variant string   `json:"variant"`
-	X       float64  `json:"x"`
-	NS      *float64 `json:"ns,omitempty"`
-	PPS     *float64 `json:"pps,omitempty"`
-	Bytes   *float64 `json:"bytes,omitempty"`
-	Ratio   float64  `json:"ratio"`
-
-	// Spread is the distance between the quartiles: of NS, or of Ratio; for a
-	// variant that is its own baseline, of the rate in parts of its median. One
-	// round has none.
-	Spread *float64 `json:"spread,omitempty"`
-	// Reference is what the baseline took in the same run: ns or packets per second.
-	Reference float64 `json:"reference"`
-	// PlainRatio compares with plain packets of the same length that no
-	// program looks at; 0 when the variant has no such comparison.
-	PlainRatio float64 `json:"plain_ratio,omitempty"`
-	// Restore is what restoring the frame's length took, already taken off NS.
-	Restore float64 `json:"restore_ns,omitempty"`
-	// Instructions is how many the kernel's verifier looked at.
-	Instructions uint32 `json:"verified_instructions,omitempty"`
-	// Aim is the greatest NS or Bytes, or the least Ratio, that the project asks for.
-	Aim float64 `json:"aim,omitempty"`
-	// PlainAim is the least PlainRatio that the project asks for.
-	PlainAim float64 `json:"plain_aim,omitempty"`
-	// Exports is what became of exports meanwhile; nil when none were made.
-	Exports *Exports `json:"exports,omitempty"`
-}
-
-// Exports counts what became of postcards in all rounds of a variant.
-type Exports struct {
-	Written    uint64 `json:"written"`    // into the rings
-	Lost       uint64 `json:"lost"`       // found no room in the rings: their reader was too slow
-	Suppressed uint64 `json:"suppressed"` // by the limits of exports
-	Dropped    uint64 `json:"dropped"`    // found no room in the exporter's queue
-}
-
-// loss is the part of the postcards that no collector can have seen.
-func (e Exports) loss() float64 {
-	if e.Written+e.Lost == 0 {
-		return 0
-	}
-	return float64(e.Lost+e.Dropped) / float64(e.Written+e.Lost)
-}
-
-// Met tells whether a point reaches its aims; one without an aim does.
-func (p Point) Met() bool {
-	if p.PlainAim != 0 && p.PlainRatio < p.PlainAim {
-		return false
-	}
-	switch {
-	case p.Aim == 0:
-		return true
-	case p.NS != nil:
-		return *p.NS <= p.Aim
-	case p.Bytes != nil:
-		return *p.Bytes <= p.Aim
-	}
-	return p.Ratio >= p.Aim
-}
-
-// isBaseline tells whether others are compared with this point.
-func (p Point) isBaseline() bool {
-	if p.PPS != nil {
-		return p.Ratio == 1 && *p.PPS == p.Reference
-	}
-	return p.NS != nil && p.Ratio == 1 && *p.NS == p.Reference
-}
 
 // Options say how thoroughly to measure.
 type Options struct {
@@ -175,7 +86,7 @@ type Benchmark struct {
 	// Short and Full are how long to measure in passing and in earnest.
 	Short, Full Options
 	make        func() experiment // nil when it is not a table of variants
-	run         func(context.Context, Options) (Result, error)
+	run         func(context.Context, Options) (report.Result, error)
 }
 
 // All lists the benchmarks.
@@ -250,8 +161,19 @@ func table(name, title string, make func() experiment) Benchmark {
 		Name: name, Title: title, make: make,
 		Short: Options{Duration: time.Duration(e.brief().bursts()*shortRounds) * shortBurst, Rounds: shortRounds, Brief: true},
 		Full:  Options{Duration: time.Duration(e.bursts()*rounds) * burst, Rounds: rounds},
-		run:   func(ctx context.Context, o Options) (Result, error) { return runExperiment(ctx, o, make()) },
+		run:   func(ctx context.Context, o Options) (report.Result, error) { return runExperiment(ctx, o, make()) },
 	}
+}
+
+// Ordered has results as All has benchmarks.
+func Ordered(results []report.Result) []report.Result {
+	at := make(map[string]int)
+	for i, b := range All() {
+		at[b.Name] = i
+	}
+	results = slices.Clone(results)
+	slices.SortStableFunc(results, func(a, b report.Result) int { return at[a.Name] - at[b.Name] })
+	return results
 }
 
 // Find looks a benchmark up by its name.
@@ -271,16 +193,16 @@ func Find(name string) (Benchmark, error) {
 const MinRound = 100 * time.Millisecond
 
 // Run measures.
-func (b Benchmark) Run(ctx context.Context, o Options) (Result, error) {
+func (b Benchmark) Run(ctx context.Context, o Options) (report.Result, error) {
 	if o.Duration <= 0 || o.Rounds < 1 {
-		return Result{}, fmt.Errorf("benchmark %s: nothing to measure in %v and %d rounds; give a positive duration", b.Name, o.Duration, o.Rounds)
+		return report.Result{}, fmt.Errorf("benchmark %s: nothing to measure in %v and %d rounds; give a positive duration", b.Name, o.Duration, o.Rounds)
 	}
 	started := time.Now()
 	r, err := b.run(ctx, o)
 	if err != nil {
-		return Result{}, fmt.Errorf("benchmark %s: %w", b.Name, err)
+		return report.Result{}, fmt.Errorf("benchmark %s: %w", b.Name, err)
 	}
-	r.Name, r.Rounds, r.Time = b.Name, o.Rounds, instant.Of(started)
+	r.Name, r.Title, r.Rounds, r.Time = b.Name, b.Title, o.Rounds, instant.Of(started)
 	r.Machine, r.Kernel = machine()
 	r.Versions = versions(o.Version, o.Commit)
 	return r, nil

@@ -18,21 +18,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
 // quick runs a benchmark as briefly as it can be run, and checks its JSON.
-func quick(t *testing.T, b Benchmark, figure string) Result {
+func quick(t *testing.T, b Benchmark, figure string) report.Result {
 	t.Helper()
-	var r Result
+	var r report.Result
 	for range 3 { // others may be at work on the machine
 		var err error
 		if r, err = b.Run(context.Background(), Options{Duration: 50 * time.Millisecond, Rounds: 2}); err != nil {
 			t.Fatalf("%+v", err)
 		}
-		if !slices.ContainsFunc(r.Points, func(p Point) bool { return p.Ratio <= 0 }) {
+		if !slices.ContainsFunc(r.Points, func(p report.Point) bool { return p.Ratio <= 0 }) {
 			break
 		}
 	}
@@ -106,7 +107,7 @@ func TestExperiments(t *testing.T) {
 				figure = "ns"
 			}
 			e.variants = ends(e.brief().variants)
-			b.run = func(ctx context.Context, o Options) (Result, error) { return runExperiment(ctx, o, e) }
+			b.run = func(ctx context.Context, o Options) (report.Result, error) { return runExperiment(ctx, o, e) }
 			r := quick(t, b, figure)
 			if len(r.Points) != len(e.variants) {
 				t.Errorf("%d points of %d variants: %s", len(r.Points), len(e.variants), r.Notes)
@@ -135,9 +136,9 @@ func TestFootprint(t *testing.T) {
 		switch {
 		case (p.NS == nil) == (p.Bytes == nil):
 			t.Errorf("%s: %+v", p.Variant, p)
-		case strings.HasPrefix(p.Variant, agentIdle):
+		case strings.HasPrefix(p.Dimensions.Treatment, agentIdle):
 			// a busy machine makes each wake dearer, but not many times
-			if *p.NS < 1e5 || *p.NS > 4*footprintAims[p.Variant] {
+			if *p.NS < 1e5 || *p.NS > 4*footprintAims[p.Dimensions.Treatment] {
 				t.Errorf("%s: %v ns; the aim is %v", p.Variant, *p.NS, p.Aim)
 			}
 		case p.NS != nil && *p.NS < 1e6, p.Bytes != nil && *p.Bytes < 100 && !strings.HasPrefix(p.Variant, "map rule_trie"):
@@ -154,7 +155,7 @@ func TestFootprint(t *testing.T) {
 		}
 	}
 	for name := range footprintAims {
-		if got[name]+got[name+by+"namespaces"] == 0 {
+		if got[name]+got[name+", by namespaces"] == 0 {
 			t.Errorf("the aim of %q is no figure's", name)
 		}
 	}
@@ -229,7 +230,7 @@ func TestParts(t *testing.T) {
 }
 
 // implausible tells which parts cannot have taken what they seem to.
-func implausible(points []Point) (faults []string) {
+func implausible(points []report.Point) (faults []string) {
 	took := make(map[string]float64)
 	for _, p := range points {
 		what, _, _ := strings.Cut(p.Variant, ":")
@@ -339,51 +340,24 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-func TestAims(t *testing.T) {
-	ns := func(v float64) *float64 { return &v }
-	r := Result{Name: "cost", Points: []Point{
-		{Variant: "quick", NS: ns(30), Aim: 30}, {Variant: "slow", NS: ns(30.1), Aim: 30}, {Variant: "aimless", NS: ns(1e6)},
-	}}
-	f := Result{Name: "forwarding", Points: []Point{
-		{Variant: "fast", PPS: ns(1e6), Ratio: 0.96, Aim: 0.96}, {Variant: "lame", PPS: ns(1e6), Ratio: 0.9599, Aim: 0.96},
-	}}
-	content, err := Markdown([]Result{r, f})
-	if err != nil {
-		t.Fatal(err)
-	}
-	document := string(content)
-	for _, want := range []string{
-		"Of 2 aims, 1 were met. Missed:\n\n- *slow* (0 bytes) takes 30.1 ns, 0.3% more than the aim of 30 ns.\n\n",
-		"Of 2 aims, 1 were met. Missed:\n\n- *lame* (0 bytes) takes 1000 ns a packet where the aim allows 1000.\n\n",
-		"| slow | 0 | 30.1 |", "≤ 30, missed", "≤ 30, met", "≥ -4%, missed", "| aimless | 0 | 1000000.0 | – | – |",
-	} {
-		if !strings.Contains(document, want) {
-			t.Errorf("the document lacks %q", want)
-		}
-	}
-}
-
 func TestDocumentIsCurrent(t *testing.T) {
 	names, err := filepath.Glob("results/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var results []Result
+	var results []report.Result
 	for _, name := range names {
 		content, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var r Result
+		var r report.Result
 		if err := json.Unmarshal(content, &r); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		results = append(results, r)
 	}
-	want, err := Markdown(results)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := report.Markdown(Ordered(results))
 	got, err := os.ReadFile("../docs/benchmarks.md")
 	const cure = "run: bin/waymark-bench report --figures docs/benchmarks bench/results/*.json > docs/benchmarks.md"
 	if err != nil || !bytes.Equal(got, want) {

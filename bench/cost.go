@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -37,31 +38,31 @@ type costPoint struct {
 	over, reference, ratio, restoring []float64 // by round
 }
 
-func runCost(ctx context.Context, o Options) (Result, error) {
+func runCost(ctx context.Context, o Options) (report.Result, error) {
 	release, err := pinThread(0)
 	if err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	defer release()
 	run := &costRun{nodes: make(map[string]*datapath.Runner), restorers: make(map[ebpf.ProgramType]*restorer)}
 	defer run.close()
 	o.progress("loading the programs of %d configurations", len(costConfigs()))
 	if err := run.prepare(costCases()); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	share := o.Duration / time.Duration(o.Rounds*len(run.points)*2)
 	for round := range o.Rounds {
 		o.progress("round %d of %d", round+1, o.Rounds)
 		for _, p := range run.points {
 			if err := ctx.Err(); err != nil {
-				return Result{}, err
+				return report.Result{}, err
 			}
 			if err := p.measure(share, round%2 == 1); err != nil {
-				return Result{}, fmt.Errorf("%s: %w", p.name(), err)
+				return report.Result{}, fmt.Errorf("%s: %w", p.is(), err)
 			}
 		}
 	}
-	r := Result{
+	r := report.Result{
 		Baseline: "the same program on a plain IPv6 packet of the same length",
 		Axis:     "bytes of the frame", X: "bytes",
 		Notes: []string{
@@ -72,7 +73,7 @@ func runCost(ctx context.Context, o Options) (Result, error) {
 	for _, p := range run.points {
 		point, err := p.result()
 		if err != nil {
-			return Result{}, err
+			return report.Result{}, err
 		}
 		r.Points = append(r.Points, point)
 	}
@@ -93,11 +94,11 @@ func (r *costRun) prepare(cases []costCase) error {
 	for _, c := range cases {
 		cfg, ok := configs[c.config]
 		if !ok {
-			return fmt.Errorf("%s: no configuration is called %q", c.name(), c.config)
+			return fmt.Errorf("%s: no configuration is called %q", c.is(), c.config)
 		}
 		p, err := r.point(c, cfg)
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.name(), err)
+			return fmt.Errorf("%s: %w", c.is(), err)
 		}
 		r.points = append(r.points, p)
 	}
@@ -291,20 +292,18 @@ func (c costCase) mayAlso(o model.Outcome) bool {
 }
 
 // result sums a case up.
-func (p *costPoint) result() (Point, error) {
+func (p *costPoint) result() (report.Point, error) {
 	info, err := p.program.Info()
 	if err != nil {
-		return Point{}, fmt.Errorf("%s: read the program's data: %w", p.name(), err)
+		return report.Point{}, fmt.Errorf("%s: read the program's data: %w", p.is(), err)
 	}
 	instructions, _ := info.VerifiedInstructions()
-	ns := round(median(p.over), 1)
-	point := Point{
-		Variant: p.name(), X: float64(len(p.frame)), NS: &ns,
-		Ratio: round(median(p.ratio), 3), Spread: spread(p.over, 1),
-		Reference: round(median(p.reference), 1), Instructions: instructions, Aim: p.aim,
-	}
+	ns := report.Round(median(p.over), 1)
+	point := report.NewPoint(p.is(), float64(len(p.frame)))
+	point.NS, point.Ratio, point.Spread = &ns, report.Round(median(p.ratio), 3), spread(p.over, 1)
+	point.Reference, point.Instructions, point.Aim = report.Round(median(p.reference), 1), instructions, p.aim
 	if p.what.length != len(p.frame) {
-		point.Restore = round(median(p.restoring), 1)
+		point.Restore = report.Round(median(p.restoring), 1)
 	}
 	return point, nil
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -45,12 +46,8 @@ type costCase struct {
 	aim     float64
 }
 
-func (c costCase) name() string {
-	name := fmt.Sprintf("%s: %s", c.hook, c.outcome)
-	if c.detail != "" {
-		name += ", " + c.detail
-	}
-	return name
+func (c costCase) is() report.Dimensions {
+	return report.Dimensions{Hook: string(c.hook), Outcome: c.outcome.String(), Format: c.detail}
 }
 
 // records tells whether the outcome writes a record; the rings hold a few thousand.

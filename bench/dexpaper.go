@@ -3,10 +3,10 @@
 package bench
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -63,28 +63,12 @@ type parameter struct {
 	set  func(*directExport)
 }
 
-// Panels of a figure, but for those of the papers.
-const (
-	throughStack  = "through the stack"
-	withoutStack  = "fast forwarding"
-	byParameter   = "by parameter: "
-	asInPaper     = "as in the paper"
-	againstKernel = "against the kernel's plain forwarding"
-)
-
-func panelOf(fast bool) string {
+func wayOf(fast bool) report.Way {
 	if fast {
-		return withoutStack
+		return report.WayFast
 	}
-	return throughStack
+	return report.WayStack
 }
-
-// What the kernel and our programs take from packets, exports aside.
-const (
-	kernelWithOption = "the kernel alone, packets with the option"
-	oursWithout      = "our programs, nothing of Direct Export configured, plain packets"
-	oursWithOption   = "our programs, nothing of Direct Export configured, packets with the option"
-)
 
 // directExports makes the variants of an experiment. Those of one node with the
 // same packets share what they are compared with.
@@ -101,39 +85,41 @@ type likeness struct {
 }
 
 // bare are packets without an option, sent as those of x would be, through a node.
-func (d *directExports) bare(x directExport, name string, t treatment, size, n int) *variant {
+func (d *directExports) bare(x directExport, is report.Dimensions, t treatment, size, n int) *variant {
 	send := x.packets(size, n, false)
 	key := likeness{t.name, len(send.frame), send.every, send.numbered, x.fast}
 	if d.shared[key] == nil {
-		d.shared[key] = &variant{name: name, line: []treatment{t}, send: send, sinkInXDP: x.fast, arrives: unchanged}
+		d.shared[key] = &variant{is: is, line: []treatment{t}, send: send, sinkInXDP: x.fast, arrives: unchanged}
 	}
 	return d.shared[key]
 }
 
 func (d *directExports) kernelForwarding(x directExport, size, n int) *variant {
-	return d.bare(x, "kernel forwarding", untreated, size, n)
+	return d.bare(x, kernelForwards(""), untreated, size, n)
 }
 
 func (d *directExports) sameNode(x directExport, size, n int) *variant {
-	return d.bare(x, "the same node without Direct Export", x.without().node(1), size, n)
+	return d.bare(x, report.Dimensions{Treatment: "the same node without Direct Export"}, x.without().node(1), size, n)
 }
 
 // add adds the node with an option in some percent of the packets, beside itself
 // without Direct Export.
-func (d *directExports) add(x directExport, name, panel string, size int, percent float64) *variant {
+func (d *directExports) add(x directExport, is report.Dimensions, percent float64) *variant {
+	size := is.Size
 	n := int(math.Round(100 / percent))
 	v := &variant{
 		line: []treatment{x.node(n)}, send: x.packets(size, n, true), sinkInXDP: x.fast,
 		arrives: x.arrives(), wants: x.wants(1 / float64(n)), exports: x.way,
 	}
-	d.variants = append(d.variants, v.is(fmt.Sprintf("%s, %s, %d bytes", name, panel, size), percent, d.sameNode(x, size, n)))
+	d.variants = append(d.variants, v.at(is, percent, d.sameNode(x, size, n)))
 	return v
 }
 
 // ways adds a way to export, beside the kernel's plain forwarding too, with its aims.
 func (d *directExports) ways(x directExport, w exportWay, size int) {
 	for _, percent := range percents {
-		v := d.add(x.exporting(w), w.name, panelOf(x.fast), size, percent)
+		is := report.Dimensions{Treatment: w.name, Way: wayOf(x.fast), Size: size}
+		v := d.add(x.exporting(w), is, percent)
 		v.plain = d.kernelForwarding(x, size, v.send.every)
 		switch {
 		case x.fast && w.way == model.ExportAggregate && percent == 100:
@@ -146,6 +132,8 @@ func (d *directExports) ways(x directExport, w exportWay, size int) {
 		case percent == 100 && w.way == model.ExportEvery:
 			v.aim = 0.85
 		}
+		is.Treatment = everyUnread.name
+		v.limit = &report.Limit{Why: "the option itself, with nobody to export for", Floor: report.Reference{Variant: is}}
 	}
 }
 
@@ -159,7 +147,8 @@ func (d *directExports) parameters(x directExport, list []parameter) {
 				each.fast = fast
 				p.set(&each)
 				for _, percent := range percents {
-					v := d.add(each, p.name, byParameter+w.name+", "+panelOf(fast), longPacket, percent)
+					is := report.Dimensions{Treatment: p.name, Comparison: report.ByParameter, Export: w.name, Way: wayOf(fast), Size: longPacket}
+					v := d.add(each, is, percent)
 					v.thorough = percent < 100
 				}
 			}
@@ -176,7 +165,7 @@ func (d *directExports) asPublished(x directExport, list []parameter) {
 		each := x
 		p.set(&each)
 		for _, percent := range paperPercents {
-			v := d.add(each, everyRead.name+", "+p.name, asInPaper, longPacket, percent)
+			v := d.add(each, report.Dimensions{Treatment: everyRead.name, Format: p.name, Comparison: report.AsInPaper, Size: longPacket}, percent)
 			v.thorough = !slices.Contains(percents, percent) || !slices.Contains(someTypes, each.kind)
 		}
 	}
@@ -188,14 +177,16 @@ func (d *directExports) prices(x directExport, size int) {
 	for _, percent := range percents {
 		n := int(math.Round(100 / percent))
 		base, node := d.kernelForwarding(x, size, n), x.without().node(1)
-		add := func(name string, v *variant) {
-			name = fmt.Sprintf("%s, %s, %d bytes", name, againstKernel, size)
-			d.variants = append(d.variants, v.is(name, percent, base))
+		add := func(is report.Dimensions, v *variant) {
+			is.Comparison, is.Size = report.AgainstKernel, size
+			d.variants = append(d.variants, v.at(is, percent, base))
 		}
 		with := x.packets(size, n, true)
-		add(kernelWithOption, &variant{line: []treatment{untreated}, send: with, arrives: unchanged})
-		add(oursWithout, &variant{line: []treatment{node}, send: base.send, arrives: unchanged})
-		add(oursWithOption, &variant{line: []treatment{node}, send: with, arrives: x.arrives(), wants: x.wants(1 / float64(n))})
+		add(report.Dimensions{Treatment: "the kernel alone", By: report.ByKernel, Format: "packets with the option"}, &variant{line: []treatment{untreated}, send: with, arrives: unchanged})
+		unconfigured := report.Dimensions{Treatment: "our programs, nothing of Direct Export configured", Format: plainPackets}
+		add(unconfigured, &variant{line: []treatment{node}, send: base.send, arrives: unchanged})
+		unconfigured.Format = "packets with the option"
+		add(unconfigured, &variant{line: []treatment{node}, send: with, arrives: x.arrives(), wants: x.wants(1 / float64(n))})
 	}
 }
 

@@ -11,46 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/waymark-net/waymark/bench/report"
 )
-
-// Each figure of the paper is a panel, in which everything published is beside a
-// curve of ours, and looks like no other.
-func TestFiguresOfPaper(t *testing.T) {
-	papers, err := papersValues()
-	if err != nil {
-		t.Fatal(err)
-	}
-	series := make(map[string]int)
-	for _, name := range []string{"dex-encap", "dex-transit", "dex-decap"} {
-		b, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range invented(b).panels(papers) {
-			title, isFigure := strings.CutPrefix(p.title, "figure ")
-			looks := make(map[string]bool)
-			for i, pair := range p.pairs() {
-				looks[fmt.Sprint(styled(i).outline, styled(i).color)] = true
-				switch {
-				case pair.ours == nil, isFigure && len(pair.published) != 1, !isFigure && len(pair.published) > 0:
-					t.Errorf("%s: %+v", p.title, pair)
-				case isFigure && !slices.Equal(pair.ours.x, pair.published[0].x):
-					t.Errorf("%s: %s has %v beside %v", p.title, pair.name, pair.ours.x, pair.published[0].x)
-				}
-			}
-			if isFigure {
-				number, _, _ := strings.Cut(title, ":")
-				series[number] = len(p.pairs())
-			}
-			if len(looks) < min(len(p.pairs()), len(outlines)) {
-				t.Errorf("%s: %d of %d curves look different", p.title, len(looks), len(p.pairs()))
-			}
-		}
-	}
-	if difference := cmp.Diff(map[string]int{"3": 9, "4": 3, "5": 3, "6": 9, "7": 3, "8": 9, "9": 3}, series); difference != "" {
-		t.Error(difference)
-	}
-}
 
 // What a run in passing leaves out are points between others, or what is seen in
 // other curves as well: no way to export, and no parameter.
@@ -60,13 +22,12 @@ func TestBrief(t *testing.T) {
 		short := curvesOf(e.brief())
 		for name, full := range curvesOf(e) {
 			want := percents
-			_, panel := split(name)
 			switch {
-			case strings.HasPrefix(panel, byParameter):
+			case name.Comparison == report.ByParameter:
 				want = percents[2:]
-			case strings.HasPrefix(panel, asInPaper) && len(full) != len(paperPercents):
+			case name.Comparison == report.AsInPaper && len(full) != len(paperPercents):
 				t.Errorf("%s has %v", name, full)
-			case short[name] == nil && strings.Contains(name, "trace type"):
+			case short[name] == nil && strings.Contains(name.Format, "trace type"):
 				want = nil
 			}
 			if difference := cmp.Diff(want, short[name]); difference != "" {
@@ -74,17 +35,19 @@ func TestBrief(t *testing.T) {
 			}
 		}
 		for _, kind := range []string{"0x800000", "0x100000", "0x002000"} {
-			if !slices.ContainsFunc(slices.Collect(maps.Keys(short)), func(name string) bool { return strings.Contains(name, kind+", as in the paper") }) {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(short)), func(d report.Dimensions) bool {
+				return d.Comparison == report.AsInPaper && strings.Contains(d.Format, kind)
+			}) {
 				t.Errorf("trace type %s is left out", kind)
 			}
 		}
 	}
 }
 
-func curvesOf(e experiment) map[string][]float64 {
-	curves := make(map[string][]float64)
+func curvesOf(e experiment) map[report.Dimensions][]float64 {
+	curves := make(map[report.Dimensions][]float64)
 	for _, v := range e.variants {
-		curves[v.name] = append(curves[v.name], v.x)
+		curves[v.is] = append(curves[v.is], v.x)
 	}
 	return curves
 }
@@ -106,18 +69,18 @@ func TestDurations(t *testing.T) {
 
 // Every variant has one turn, after what it is compared with.
 func TestTurns(t *testing.T) {
-	a, b, plain := &variant{name: "a"}, &variant{name: "b"}, &variant{name: "plain"}
+	a, b, plain := called("a"), called("b"), called("plain")
 	list := []*variant{a}
 	for i, against := range []*variant{a, a, b, a, a, b, a} {
-		list = append(list, &variant{name: fmt.Sprint(i), against: against})
+		list = append(list, &variant{is: ofNode(fmt.Sprint(i), 0), against: against})
 	}
-	list = append(list, &variant{name: "both", against: a, plain: plain})
+	list = append(list, &variant{is: ofNode("both", 0), against: a, plain: plain})
 	names := func(together int) (out []string) {
 		e := experiment{variants: list, together: together}
 		for _, turn := range e.turns() {
 			var members []string
 			for _, v := range turn.members() {
-				members = append(members, v.name)
+				members = append(members, v.is.Treatment)
 			}
 			out = append(out, strings.Join(members, " "))
 		}
@@ -133,3 +96,5 @@ func TestTurns(t *testing.T) {
 		t.Errorf("%d measurements", n)
 	}
 }
+
+func called(name string) *variant { return &variant{is: ofNode(name, 0)} }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -35,7 +36,7 @@ type experiment struct {
 
 // variant is one point of a curve: packets through a line.
 type variant struct {
-	name    string // of the curve
+	is      report.Dimensions // the curve
 	x       float64
 	line    []treatment // one for each node
 	send    stream
@@ -55,7 +56,7 @@ type variant struct {
 	// The least ratio to either that the project asks for; 0: none. The limit is
 	// what may keep it from there.
 	aim, plainAim float64
-	limit         *limit
+	limit         *report.Limit
 	// exports is how the first node exports what the first of wants counts; none
 	// for packets without anything to export.
 	exports model.ExportMode
@@ -136,15 +137,15 @@ func (e experiment) brief() experiment {
 
 // ends are the variants with the least and the greatest x of each curve.
 func ends(list []*variant) []*variant {
-	end := make(map[string][2]float64)
+	end := make(map[report.Dimensions][2]float64)
 	for _, v := range list {
-		was, ok := end[v.name]
+		was, ok := end[v.is]
 		if !ok {
 			was = [2]float64{v.x, v.x}
 		}
-		end[v.name] = [2]float64{min(was[0], v.x), max(was[1], v.x)}
+		end[v.is] = [2]float64{min(was[0], v.x), max(was[1], v.x)}
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(v *variant) bool { return v.x > end[v.name][0] && v.x < end[v.name][1] })
+	return slices.DeleteFunc(slices.Clone(list), func(v *variant) bool { return v.x > end[v.is][0] && v.x < end[v.is][1] })
 }
 
 // endsInPassing leaves what is between the ends of each curve to measuring in
@@ -160,7 +161,7 @@ func (e *experiment) endsInPassing() {
 // the variants that it is compared with had in the same round.
 type series struct {
 	own, against, plain []float64
-	exports             Exports
+	exports             report.Exports
 }
 
 // measuring is an experiment in progress.
@@ -174,22 +175,22 @@ type measuring struct {
 
 // runExperiment raises the lines of an experiment and lets its variants take
 // turns.
-func runExperiment(ctx context.Context, o Options, e experiment) (r Result, err error) {
+func runExperiment(ctx context.Context, o Options, e experiment) (r report.Result, err error) {
 	if o.Brief {
 		e = e.brief()
 	}
 	m := &measuring{missing: make(map[string]error), results: make(map[*variant]*series)}
 	if m.site, err = newSite(); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	defer func() { err = errors.Join(err, m.site.close()) }()
 	if err := m.raise(ctx, o, e); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	if e.apart {
 		apart, release, fault := keepApart()
 		if fault != nil {
-			return Result{}, fault
+			return report.Result{}, fault
 		}
 		defer func() { err = errors.Join(err, release()) }()
 		if !apart {
@@ -198,14 +199,14 @@ func runExperiment(ctx context.Context, o Options, e experiment) (r Result, err 
 	}
 	e.variants = slices.DeleteFunc(slices.Clone(e.variants), func(v *variant) bool { return m.missing[v.key] != nil })
 	if err := m.rounds(ctx, o, e); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	for _, l := range m.site.lines {
 		if err := l.checkFlows(); err != nil {
-			return Result{}, err
+			return report.Result{}, err
 		}
 	}
-	r = Result{Baseline: e.baseline, Axis: e.axis, X: e.x, Notes: slices.Clone(e.notes)}
+	r = report.Result{Baseline: e.baseline, Axis: e.axis, X: e.x, Notes: slices.Clone(e.notes)}
 	for key, reason := range m.missing {
 		r.Notes = append(r.Notes, fmt.Sprintf("Not measured: %s. %v.", key, reason))
 	}
@@ -241,7 +242,7 @@ func (m *measuring) raise(ctx context.Context, o Options, e experiment) error {
 					defer m.guard.Unlock()
 					m.missing[each.key] = err
 				case err != nil:
-					return fmt.Errorf("%s: %w", each.name, err)
+					return fmt.Errorf("%s: %w", each.is, err)
 				}
 				return nil
 			})
@@ -293,7 +294,7 @@ func (m *measuring) turn(t turn, share time.Duration, backwards bool) error {
 	for _, each := range list {
 		value, err := m.burst(each, share)
 		if err != nil {
-			return fmt.Errorf("%s at %v: %s: %w", t[0].name, t[0].x, each.name, err)
+			return fmt.Errorf("%s at %v: %s: %w", t[0].is, t[0].x, each.is, err)
 		}
 		values[each] = value
 	}
@@ -417,7 +418,7 @@ func (w want) of(counters []datapath.Counters, index model.IfIndex) uint64 {
 }
 
 // point sums a variant up: medians over the rounds.
-func (m *measuring) point(v *variant) Point {
+func (m *measuring) point(v *variant) report.Point {
 	s := m.results[v]
 	against := s.against
 	if v.against == nil {
@@ -427,8 +428,12 @@ func (m *measuring) point(v *variant) Point {
 	for i, own := range s.own {
 		ratios[i], added[i] = own/against[i], own-against[i]
 	}
-	p := Point{Variant: v.name, X: v.x, Aim: v.aim, PlainAim: v.plainAim, Ratio: round(median(ratios), 4), Reference: round(median(against), 0)}
-	if s.exports != (Exports{}) {
+	p := report.NewPoint(v.is, v.x)
+	p.Aim, p.PlainAim, p.Ratio, p.Reference = v.aim, v.plainAim, report.Round(median(ratios), 4), report.Round(median(against), 0)
+	if v.aim != 0 || v.plainAim != 0 {
+		p.Limit = v.limit
+	}
+	if s.exports != (report.Exports{}) {
 		p.Exports = &s.exports
 	}
 	relative := make([]float64, len(s.own))
@@ -454,11 +459,11 @@ func (m *measuring) point(v *variant) Point {
 	for i, own := range s.own {
 		ratios[i] = own / s.plain[i]
 	}
-	p.PlainRatio = round(median(ratios), 4)
+	p.PlainRatio = report.Round(median(ratios), 4)
 	return p
 }
 
 func figure(v float64, digits int) *float64 {
-	v = round(v, digits)
+	v = report.Round(v, digits)
 	return &v
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/model"
@@ -190,14 +191,14 @@ func (k exportedKind) maker(x *exporter) func(n uint32) export.Record {
 }
 
 // runExporterBenchmark lets processes that export, and some that do not, take turns.
-func runExporterBenchmark(ctx context.Context, o Options) (r Result, err error) {
+func runExporterBenchmark(ctx context.Context, o Options) (r report.Result, err error) {
 	program, err := o.program()
 	if err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	apart, release, err := keepApart()
 	if err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	share := o.Duration / time.Duration(o.Rounds*len(exportedOrder)*2)
@@ -213,11 +214,11 @@ func runExporterBenchmark(ctx context.Context, o Options) (r Result, err error) 
 				sums[kind] = &exporterSeries{}
 			}
 			if err := sums[kind].turn(ctx, program, kind, share, round%2 == 1); err != nil {
-				return Result{}, fmt.Errorf("%s: %w", exportedKinds[kind].name, err)
+				return report.Result{}, fmt.Errorf("%s: %w", exportedKinds[kind].name, err)
 			}
 		}
 	}
-	r = Result{
+	r = report.Result{
 		Baseline: "the same records made and thrown away",
 		Axis:     "processors that the exporter may use", X: "CPUs",
 		Notes: []string{"A time is that of the processor for one record, the kernel's part of sending it included: 1000 ns are a million records per second."},
@@ -255,13 +256,14 @@ func (s *exporterSeries) turn(ctx context.Context, program, kind string, share t
 	return nil
 }
 
-func (s *exporterSeries) points(name string) []Point {
+func (s *exporterSeries) points(name string) []report.Point {
 	ns, memory := figure(median(s.own), 0), figure(median(s.resident), 0)
-	return []Point{
-		{Variant: name, X: 1, NS: ns, Ratio: round(median(s.ratios), 3), Spread: spread(s.own, 0), Reference: round(median(s.thrown), 0), Aim: exporterAim},
-		{Variant: "resident memory, " + name, X: 1, Bytes: memory, Ratio: round(*memory/median(s.bare), 3), Spread: spread(s.resident, 0),
-			Reference: round(median(s.bare), 0), Aim: exporterMemoryAim},
-	}
+	processor, resident := report.NewPoint(report.Dimensions{Treatment: name}, 1), report.NewPoint(report.Dimensions{Treatment: "resident memory", Format: name}, 1)
+	processor.NS, processor.Ratio, processor.Spread = ns, report.Round(median(s.ratios), 3), spread(s.own, 0)
+	processor.Reference, processor.Aim = report.Round(median(s.thrown), 0), exporterAim
+	resident.Bytes, resident.Ratio, resident.Spread = memory, report.Round(*memory/median(s.bare), 3), spread(s.resident, 0)
+	resident.Reference, resident.Aim = report.Round(median(s.bare), 0), exporterMemoryAim
+	return []report.Point{processor, resident}
 }
 
 // exporterProcess has a process run RunExporter, and takes what it sends.

@@ -5,6 +5,7 @@ package bench
 import (
 	"fmt"
 
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -17,7 +18,7 @@ func (m *measuring) exports(v *variant, l *line, before, after [][]datapath.Coun
 	}
 	n := l.nodes[v.wants[0].node]
 	was, is := sumExports(before[v.wants[0].node]), sumExports(after[v.wants[0].node])
-	made := Exports{Written: is.Written - was.Written, Lost: is.Lost - was.Lost, Suppressed: is.Suppressed - was.Suppressed}
+	made := report.Exports{Written: is.Written - was.Written, Lost: is.Lost - was.Lost, Suppressed: is.Suppressed - was.Suppressed}
 	due := v.counted(l, before, after)
 	postcards := made.Written + made.Lost
 	switch {
@@ -37,21 +38,14 @@ func (m *measuring) exports(v *variant, l *line, before, after [][]datapath.Coun
 	}
 	n.reader.catchUp(is.Written)
 	made.Dropped = n.reader.takeDropped()
-	m.seriesOf(v).exports.add(made)
+	m.seriesOf(v).exports.Add(made)
 	return nil
 }
 
-func (e *Exports) add(other Exports) {
-	e.Written += other.Written
-	e.Lost += other.Lost
-	e.Suppressed += other.Suppressed
-	e.Dropped += other.Dropped
-}
-
 // sumExports sums over a node's interfaces.
-func sumExports(counters []datapath.Counters) (e Exports) {
+func sumExports(counters []datapath.Counters) (e report.Exports) {
 	for _, c := range counters {
-		e.add(Exports{Written: c.Postcards, Lost: c.RecordsLost, Suppressed: c.ExportsSuppressed})
+		e.Add(report.Exports{Written: c.Postcards, Lost: c.RecordsLost, Suppressed: c.ExportsSuppressed})
 	}
 	return e
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -27,13 +28,15 @@ type footprint struct {
 	node    *node
 	program string // waymark's own
 	numbers []int
-	order   []string
-	values  map[string]map[float64][]float64
-	bytes   map[string]bool // curves in bytes; the others are times in ns
+	order   []report.Dimensions
+	values  map[report.Dimensions]map[float64][]float64
+	bytes   map[report.Dimensions]bool // curves in bytes; the others are times in ns
 }
 
-// by stands between what was measured and what there is a number of.
-const by = ", by "
+// numberOf is what was measured, by the number of a thing.
+func numberOf(what, thing string) report.Dimensions {
+	return report.Dimensions{Treatment: what, NumberOf: thing}
+}
 
 // grown is one of the things that a node may have many of.
 type grown struct {
@@ -49,38 +52,38 @@ func allGrown() []grown {
 	}
 }
 
-func runFootprint(ctx context.Context, o Options) (Result, error) {
+func runFootprint(ctx context.Context, o Options) (report.Result, error) {
 	return measureFootprint(ctx, o, decades)
 }
 
 // measureFootprint measures memory and the time to get ready, for numbers that
 // begin with one. It takes as long as it takes: the duration of the options is
 // not used.
-func measureFootprint(ctx context.Context, o Options, numbers []int) (r Result, err error) {
+func measureFootprint(ctx context.Context, o Options, numbers []int) (r report.Result, err error) {
 	directory, err := os.MkdirTemp("", "waymark-bench-")
 	if err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	defer os.RemoveAll(directory)
-	f := &footprint{numbers: numbers, values: make(map[string]map[float64][]float64), bytes: make(map[string]bool)}
+	f := &footprint{numbers: numbers, values: make(map[report.Dimensions]map[float64][]float64), bytes: make(map[report.Dimensions]bool)}
 	if f.program, err = o.agent(); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	if f.site, err = newSite(); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	defer func() { err = errors.Join(err, f.site.close()) }()
 	if err := f.site.add(0, "untreated", []treatment{untreated}, false); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	f.node = f.site.lines["untreated"].nodes[0]
 	if err := f.fastMemory(); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	for round := range o.Rounds {
 		o.progress("round %d of %d", round+1, o.Rounds)
 		if err := f.round(ctx, round, directory); err != nil {
-			return Result{}, err
+			return report.Result{}, err
 		}
 	}
 	return f.result(), nil
@@ -135,7 +138,7 @@ var footprintAims = map[string]float64{
 	agentIdle: 5e6, agentIdle + watching: 10e6,
 }
 
-func (f *footprint) add(curve string, x int, value float64, inBytes bool) {
+func (f *footprint) add(curve report.Dimensions, x int, value float64, inBytes bool) {
 	if f.values[curve] == nil {
 		f.values[curve] = make(map[float64][]float64)
 		f.order = append(f.order, curve)
@@ -158,13 +161,13 @@ func (f *footprint) memory(g grown, n int) error {
 	var all uint64
 	for _, name := range slices.Sorted(maps.Keys(held)) {
 		if name == "programs" {
-			f.add("programs"+by+g.name, n, float64(held[name]), true)
+			f.add(numberOf("programs", g.name), n, float64(held[name]), true)
 			continue
 		}
 		all += held[name]
-		f.add("map "+name+by+g.name, n, float64(held[name]), true)
+		f.add(numberOf("map "+name, g.name), n, float64(held[name]), true)
 	}
-	f.add("all maps"+by+g.name, n, float64(all), true)
+	f.add(numberOf("all maps", g.name), n, float64(all), true)
 	return nil
 }
 
@@ -182,9 +185,9 @@ func (f *footprint) fastMemory() error {
 		if err != nil {
 			return err
 		}
-		f.add("map next_hops"+by+"next-hops", n, float64(held["next_hops"]), true)
+		f.add(numberOf("map next_hops", "next-hops"), n, float64(held["next_hops"]), true)
 		if n == 1 {
-			f.add("programs, with fast forwarding", n, float64(held["programs"]), true)
+			f.add(numberOf("programs, with fast forwarding", ""), n, float64(held["programs"]), true)
 		}
 	}
 	return nil
@@ -207,7 +210,7 @@ func (f *footprint) load(g grown, n int, pins string) error {
 			if err := d.Apply(cfg); err != nil {
 				return errors.Join(err, d.Remove())
 			}
-			f.add(what+by+g.name, n, float64(time.Since(started).Nanoseconds()), false)
+			f.add(numberOf(what, g.name), n, float64(time.Since(started).Nanoseconds()), false)
 			started = time.Now()
 		}
 		return d.Remove()
@@ -216,8 +219,8 @@ func (f *footprint) load(g grown, n int, pins string) error {
 
 // result compares each figure with that of one. A map that has one size has
 // one point.
-func (f *footprint) result() Result {
-	r := Result{
+func (f *footprint) result() report.Result {
+	r := report.Result{
 		Baseline: "the same with one",
 		Axis:     "how many there are", X: "number",
 		Notes: []string{
@@ -228,14 +231,14 @@ func (f *footprint) result() Result {
 			"The processor time of an idle second is that of all of the agent's threads, without traffic and without anybody who wants records.",
 		},
 	}
-	varies := make(map[string]bool) // by the curve's name without what it is by
+	varies := make(map[string]bool) // by what was measured
 	for curve, values := range f.values {
-		what, _, _ := strings.Cut(curve, by)
+		what := curve.Treatment
 		varies[what] = varies[what] || !f.bytes[curve] || !isConstant(values)
 	}
 	shown := make(map[string]bool)
 	for _, curve := range f.order {
-		what, _, _ := strings.Cut(curve, by)
+		what := curve.Treatment
 		values := f.values[curve]
 		switch {
 		case varies[what] && !f.bytes[curve], !isConstant(values):
@@ -244,7 +247,7 @@ func (f *footprint) result() Result {
 			}
 		case !varies[what] && !shown[what]:
 			shown[what] = true
-			r.Points = append(r.Points, f.point(curve, what, 1))
+			r.Points = append(r.Points, f.point(curve, numberOf(what, ""), 1))
 		}
 	}
 	return r
@@ -259,15 +262,16 @@ func isConstant(values map[float64][]float64) bool {
 	return true
 }
 
-func (f *footprint) point(curve, name string, x float64) Point {
+func (f *footprint) point(curve, is report.Dimensions, x float64) report.Point {
 	values := f.values[curve][x]
 	one := median(f.values[curve][1])
-	p := Point{Variant: name, X: x, Ratio: 1, Reference: round(one, 0), Spread: spread(values, 0)}
-	if what, _, _ := strings.Cut(curve, by); x == 1 {
-		p.Aim = footprintAims[what]
+	p := report.NewPoint(is, x)
+	p.Ratio, p.Reference, p.Spread = 1, report.Round(one, 0), spread(values, 0)
+	if x == 1 {
+		p.Aim = footprintAims[curve.Treatment]
 	}
 	if one > 0 {
-		p.Ratio = round(median(values)/one, 3)
+		p.Ratio = report.Round(median(values)/one, 3)
 	}
 	if f.bytes[curve] {
 		p.Bytes = figure(median(values), 0)

@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -12,12 +13,13 @@ import (
 var sizes = []int{78, 1236}
 
 // untreatedPackets are packets that the kernel forwards through so many nodes.
-func untreatedPackets(name string, x float64, frame []byte, nodes int) *variant {
+func untreatedPackets(d report.Dimensions, x float64, frame []byte, nodes int) *variant {
 	line := make([]treatment, nodes)
 	for i := range line {
 		line[i] = untreated
 	}
-	return &variant{name: name, x: x, line: line, send: stream{frame: frame}, arrives: unchanged}
+	d.By = report.ByKernel
+	return &variant{is: d, x: x, line: line, send: stream{frame: frame}, arrives: unchanged}
 }
 
 // transits are what happens to a traced packet at a transit node.
@@ -39,15 +41,27 @@ const (
 	askingAim        = 1.75
 )
 
-// Names that limits refer to.
+// Treatments and formats of packets, in words.
 const (
-	hooksAlone  = "hooks alone: programs that do nothing"
-	atDeparture = " at tcx egress"
-	asking      = ", no cache"
+	hooksAlone       = "hooks alone: programs that do nothing"
+	kernelForwarding = "kernel forwarding"
+	ourTransit       = "our transit"
+	withIDs          = "ids"
+	withTimes        = "with timestamps"
+	plainPackets     = "plain packets"
+	tunnelledTrace   = "tunnelled with a trace"
 )
 
+// atDeparture is the hook where packets leave.
+const atDeparture = "tcx egress"
+
+// emptyAt are programs that do nothing.
+func emptyAt(hook, format string) report.Dimensions {
+	return report.Dimensions{Treatment: hooksAlone, By: report.ByEmptyProgram, Hook: hook, Format: format}
+}
+
 // aims gives a variant an aim, and what keeps it from there.
-func (v *variant) aims(aim float64, l *limit) { v.aim, v.limit = aim, l }
+func (v *variant) aims(aim float64, l *report.Limit) { v.aim, v.limit = aim, l }
 
 // forwardingExperiment is every treatment of a packet by one node.
 func forwardingExperiment() experiment { return forwardingOf(sizes) }
@@ -78,47 +92,57 @@ func latencyExperiment() experiment {
 
 func forwardingVariants(size int) []*variant {
 	x := float64(size)
-	plainBase := untreatedPackets("kernel forwarding, no IOAM", x, plain(destination, size), 1)
-	ids := untreatedPackets("kernel forwarding, trace with ids in the packet, untreated", x, filling(size, trace(namespace, typeIDs)), 1)
-	times := untreatedPackets("kernel forwarding, trace with timestamps in the packet, untreated", x, filling(size, trace(namespace, typeTimes)), 1)
-	tunnel := untreatedPackets("kernel forwarding, tunnelled with a trace, untreated", x,
+	plainBase := untreatedPackets(kernelForwards("no IOAM"), x, plain(destination, size), 1)
+	ids := untreatedPackets(kernelForwards("trace with ids in the packet, untreated"), x, filling(size, trace(namespace, typeIDs)), 1)
+	times := untreatedPackets(kernelForwards("trace with timestamps in the packet, untreated"), x, filling(size, trace(namespace, typeTimes)), 1)
+	tunnel := untreatedPackets(kernelForwards("tunnelled with a trace, untreated"), x,
 		tunnelled(plain(destination, size)[ethernetHeader:], trace(namespace, typeIDs)), 1)
 	ids.plain, times.plain, tunnel.plain = plainBase, plainBase, plainBase
 	list := []*variant{plainBase, ids, times, tunnel}
-	add := func(name string, base *variant, t treatment, arrives arrival, wants ...want) *variant {
-		v := &variant{name: name, x: x, line: []treatment{t}, send: base.send, against: base, arrives: arrives, wants: wants}
+	add := func(d report.Dimensions, base *variant, t treatment, arrives arrival, wants ...want) *variant {
+		v := &variant{is: d, x: x, line: []treatment{t}, send: base.send, against: base, arrives: arrives, wants: wants}
 		if base != plainBase {
 			v.plain = plainBase
 		}
 		list = append(list, v)
 		return v
 	}
-	add("kernel's own IOAM transit, ids", ids, kernelOwn, filled)
-	add("kernel's own IOAM transit, with timestamps", times, kernelOwn, filled)
+	own := report.Dimensions{Treatment: "kernel's own IOAM transit", By: report.ByKernelIOAM, Format: withIDs}
+	add(own, ids, kernelOwn, filled)
+	own.Format = withTimes
+	add(own, times, kernelOwn, filled)
 	for _, mode := range []datapath.AttachMode{datapath.AttachXDP, datapath.AttachTCX} {
-		at := " at " + string(mode)
+		at := string(mode)
+		ours := report.Dimensions{Treatment: ourTransit, Hook: at}
 		passes := []want{has(0, datapath.HookIngressXDP, model.OutcomeNoIOAM), has(0, datapath.HookEgressTC, model.OutcomeNoIOAM)}
-		add(hooksAlone+at+", plain packets", plainBase, emptyHooks(mode), unchanged)
-		add(hooksAlone+at+", ids", ids, emptyHooks(mode), unchanged)
-		add("our programs"+at+", plain packets", plainBase, transit(mode), unchanged, passes...).aims(idleAim, idleLimit(mode))
-		add("our transit"+at+", ids", ids, transit(mode), filled, transits()...).aims(transitAim, transitLimit(mode, false))
-		add("our transit"+at+", with timestamps", times, transit(mode), filled, transits()...).aims(transitAim, transitLimit(mode, true))
+		add(emptyAt(at, plainPackets), plainBase, emptyHooks(mode), unchanged)
+		add(emptyAt(at, withIDs), ids, emptyHooks(mode), unchanged)
+		add(report.Dimensions{Treatment: "our programs", Hook: at, Format: plainPackets}, plainBase, transit(mode), unchanged, passes...).aims(idleAim, idleLimit(mode))
+		ours.Format = withIDs
+		add(ours, ids, transit(mode), filled, transits()...).aims(transitAim, transitLimit(mode, false))
+		ours.Format = withTimes
+		add(ours, times, transit(mode), filled, transits()...).aims(transitAim, transitLimit(mode, true))
 	}
-	add(hooksAlone+atDeparture+", plain packets", plainBase, emptyDeparture, unchanged)
-	add(hooksAlone+" at xdp, tunnelled with a trace", tunnel, emptyHooks(datapath.AttachXDP), unchanged)
+	add(emptyAt(atDeparture, plainPackets), plainBase, emptyDeparture, unchanged)
+	add(emptyAt("xdp", tunnelledTrace), tunnel, emptyHooks(datapath.AttachXDP), unchanged)
 	inserted, wrapped := has(0, datapath.HookEgressTC, model.OutcomeEncapInserted), has(0, datapath.HookEgressTC, model.OutcomeEncapTunneled)
-	add("our encapsulation inline, ids", plainBase, encapsulate(model.ModeInline, always, oneNode(typeIDs)), longer(24), inserted).
-		aims(encapsulationAim, encapsulationLimit("encap_inserted, one option, type 0xc00000"))
-	add("our encapsulation in a tunnel, ids", plainBase, encapsulate(model.ModeEncap, always, oneNode(typeIDs)), longer(64), wrapped).
-		aims(encapsulationAim, encapsulationLimit("encap_tunneled, one option, type 0xc00000"))
-	add("our encapsulation in a tunnel, with timestamps", plainBase, encapsulate(model.ModeEncap, always, oneNode(typeTimes)), longer(72), wrapped).
-		aims(encapsulationAim, encapsulationLimit("encap_tunneled, one option with timestamps, type 0xf00000"))
+	add(report.Dimensions{Treatment: "our encapsulation inline", Format: withIDs}, plainBase, encapsulate(model.ModeInline, always, oneNode(typeIDs)), longer(24), inserted).
+		aims(encapsulationAim, encapsulationLimit(model.OutcomeEncapInserted, "one option, type 0xc00000"))
+	add(report.Dimensions{Treatment: "our encapsulation in a tunnel", Format: withIDs}, plainBase, encapsulate(model.ModeEncap, always, oneNode(typeIDs)), longer(64), wrapped).
+		aims(encapsulationAim, encapsulationLimit(model.OutcomeEncapTunneled, "one option, type 0xc00000"))
+	add(report.Dimensions{Treatment: "our encapsulation in a tunnel", Format: withTimes}, plainBase, encapsulate(model.ModeEncap, always, oneNode(typeTimes)), longer(72), wrapped).
+		aims(encapsulationAim, encapsulationLimit(model.OutcomeEncapTunneled, "one option with timestamps, type 0xf00000"))
 	removed := has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated)
-	add("our decapsulation at xdp, nobody wants records", tunnel, decapsulate(model.ModeEncap, false), longer(-64), removed).
+	add(report.Dimensions{Treatment: "our decapsulation", Hook: "xdp", Format: "nobody wants records"}, tunnel, decapsulate(model.ModeEncap, false), longer(-64), removed).
 		aims(transitAim, decapsulationLimit(false))
-	add("our decapsulation at xdp, records read", tunnel, decapsulate(model.ModeEncap, true), longer(-64), removed).
+	add(report.Dimensions{Treatment: "our decapsulation", Hook: "xdp", Format: "records read"}, tunnel, decapsulate(model.ModeEncap, true), longer(-64), removed).
 		aims(transitAim, decapsulationLimit(true))
 	return list
+}
+
+// kernelForwards is the kernel's forwarding of packets.
+func kernelForwards(format string) report.Dimensions {
+	return report.Dimensions{Treatment: kernelForwarding, By: report.ByKernel, Format: format}
 }
 
 // filling is a traced frame of the length, without a payload when that is short.
@@ -146,38 +170,47 @@ func fastExperiment() experiment {
 	return e
 }
 
+// Sinks, by the hook at which they take packets.
+const (
+	sinkTC  = "tc"
+	sinkXDP = "XDP"
+)
+
 func fastVariants(size int, sinkInXDP bool) []*variant {
-	suffix := map[bool]string{false: ", sink in tc", true: ", sink in XDP"}[sinkInXDP]
+	sink := map[bool]string{false: sinkTC, true: sinkXDP}[sinkInXDP]
 	x := float64(size)
 	var list []*variant
-	add := func(name string, v, against, bare *variant) *variant {
+	add := func(d report.Dimensions, v, against, bare *variant) *variant {
 		v.sinkInXDP, v.plain = sinkInXDP, bare
-		list = append(list, v.is(name+suffix, x, against))
+		d.Sink = sink
+		list = append(list, v.at(d, x, against))
 		return v
 	}
-	kernel := func(name string, frame []byte, bare *variant) *variant {
-		return add("kernel forwarding, "+name, untreatedPackets("", x, frame, 1), nil, bare)
+	kernel := func(format string, frame []byte, bare *variant) *variant {
+		return add(kernelForwards(format), untreatedPackets(report.Dimensions{}, x, frame, 1), nil, bare)
 	}
-	bare := kernel("plain packets", plain(destination, size), nil)
+	bare := kernel(plainPackets, plain(destination, size), nil)
 	ids := kernel("trace with ids", filling(size, trace(namespace, typeIDs)), bare)
 	times := kernel("trace with timestamps", filling(size, trace(namespace, typeTimes)), bare)
-	tunnel := kernel("tunnelled with a trace", tunnelled(plain(destination, size)[ethernetHeader:], trace(namespace, typeIDs)), bare)
-	with := func(v, against *variant, name string) *variant {
+	tunnel := kernel(tunnelledTrace, tunnelled(plain(destination, size)[ethernetHeader:], trace(namespace, typeIDs)), bare)
+	with := func(v, against *variant, d report.Dimensions) *variant {
 		v.send = against.send
 		if against == bare {
-			return add(name, v, against, nil)
+			return add(d, v, against, nil)
 		}
-		return add(name, v, against, bare)
+		return add(d, v, against, bare)
 	}
-	with(&variant{line: []treatment{kernelOwn}, arrives: filled}, ids, "the kernel's own IOAM transit, ids")
-	with(&variant{line: []treatment{kernelOwn}, arrives: filled}, times, "the kernel's own IOAM transit, with timestamps")
-	fast := func(name string, t treatment, against *variant, arrives arrival, outcome model.Outcome, wants ...want) {
+	own := report.Dimensions{Treatment: theKernelsTransit, By: report.ByKernelIOAM, Format: withIDs}
+	with(&variant{line: []treatment{kernelOwn}, arrives: filled}, ids, own)
+	own.Format = withTimes
+	with(&variant{line: []treatment{kernelOwn}, arrives: filled}, times, own)
+	fast := func(name, format string, t treatment, against *variant, arrives arrival, outcome model.Outcome, wants ...want) {
 		v := &variant{line: []treatment{t}, arrives: arrives, wants: append(wants, has(0, hookForwarded, outcome))}
-		with(v, against, "fast forwarding, "+name)
+		with(v, against, report.Dimensions{Way: report.WayFast, Treatment: name, Format: format, NoCache: t.asks})
 		if sinkInXDP && (against != bare || outcome != model.OutcomeNoIOAM) {
-			v.plainAim, v.limit = fastAim, fastLimit(suffix, outcome, against == times)
+			v.plainAim, v.limit = fastAim, fastLimit(sink, outcome, against == times)
 			if t.asks {
-				v.plainAim, v.limit = askingAim, askingLimit(suffix)
+				v.plainAim, v.limit = askingAim, askingLimit(sink)
 			}
 		}
 	}
@@ -186,15 +219,15 @@ func fastVariants(size int, sinkInXDP bool) []*variant {
 	wrap := encapsulate(model.ModeEncap, always, oneNode(typeIDs)).forwardingFast()
 	unwrap := decapsulate(model.ModeEncap, false).forwardingFast()
 	removed := has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated)
-	fast("plain packets", through, bare, unchanged, model.OutcomeNoIOAM)
-	fast("transit, ids", through, ids, filled, model.OutcomeTraceFilled)
-	fast("transit, with timestamps", through, times, filled, model.OutcomeTraceFilled)
-	fast("encapsulation inline, ids", inline, bare, longer(24), model.OutcomeEncapInserted)
-	fast("encapsulation in a tunnel, ids", wrap, bare, longer(64), model.OutcomeEncapTunneled)
-	fast("decapsulation, nobody wants records", unwrap, tunnel, longer(-64), model.OutcomeNoIOAM, removed)
-	fast("plain packets"+asking, through.asking(), bare, unchanged, model.OutcomeNoIOAM)
-	fast("transit, ids"+asking, through.asking(), ids, filled, model.OutcomeTraceFilled)
-	fast("encapsulation in a tunnel, ids"+asking, wrap.asking(), bare, longer(64), model.OutcomeEncapTunneled)
-	fast("decapsulation, nobody wants records"+asking, unwrap.asking(), tunnel, longer(-64), model.OutcomeNoIOAM, removed)
+	fast(plainPackets, "", through, bare, unchanged, model.OutcomeNoIOAM)
+	fast("transit", withIDs, through, ids, filled, model.OutcomeTraceFilled)
+	fast("transit", withTimes, through, times, filled, model.OutcomeTraceFilled)
+	fast("encapsulation inline", withIDs, inline, bare, longer(24), model.OutcomeEncapInserted)
+	fast("encapsulation in a tunnel", withIDs, wrap, bare, longer(64), model.OutcomeEncapTunneled)
+	fast("decapsulation", "nobody wants records", unwrap, tunnel, longer(-64), model.OutcomeNoIOAM, removed)
+	fast(plainPackets, "", through.asking(), bare, unchanged, model.OutcomeNoIOAM)
+	fast("transit", withIDs, through.asking(), ids, filled, model.OutcomeTraceFilled)
+	fast("encapsulation in a tunnel", withIDs, wrap.asking(), bare, longer(64), model.OutcomeEncapTunneled)
+	fast("decapsulation", "nobody wants records", unwrap.asking(), tunnel, longer(-64), model.OutcomeNoIOAM, removed)
 	return list
 }

@@ -3,8 +3,7 @@
 package bench
 
 import (
-	"fmt"
-
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -147,7 +146,7 @@ func (c carried) transitingSome(size int, t treatment) (v, base *variant) {
 		}
 		return filled(sent, arrived)
 	}
-	base = untreatedPackets("kernel without IOAM", 0, v.send.rest, 1)
+	base = untreatedPackets(ofNode(withoutIOAM, 0), 0, v.send.rest, 1)
 	base.send.rest, base.send.every = v.send.rest, v.send.every
 	return v, base
 }
@@ -157,8 +156,8 @@ func (e *experiment) transits(c carried, size int, x float64) {
 	ours, base := c.transitingSome(size, transit(datapath.AttachXDP))
 	kernels, _ := c.transitingSome(size, kernelOwn)
 	e.variants = append(e.variants,
-		ours.is(sized("transit node", size), x, base),
-		kernels.is(sized("transit node, the kernel's own IOAM", size), x, base))
+		ours.at(ofNode(transitNode, size), x, base),
+		kernels.at(ofKernelNode(transitNode, size), x, base))
 }
 
 // decapsulating is the node that removes them, aramis.
@@ -189,13 +188,35 @@ func (c carried) whole(size int) *variant {
 	}
 }
 
-// is gives a variant its place in a table.
-func (v *variant) is(name string, x float64, against *variant) *variant {
-	v.name, v.x, v.against = name, x, against
+// at gives a variant its place in a table.
+func (v *variant) at(d report.Dimensions, x float64, against *variant) *variant {
+	v.is, v.x, v.against = d, x, against
 	return v
 }
 
-func sized(name string, size int) string { return fmt.Sprintf("%s, %d bytes", name, size) }
+// ofNode is what a node does, with packets of a size where curves differ in that.
+func ofNode(treatment string, size int) report.Dimensions {
+	return report.Dimensions{Treatment: treatment, Size: size}
+}
+
+// ofKernelNode is the same of the kernel's own IOAM.
+func ofKernelNode(treatment string, size int) report.Dimensions {
+	d := ofNode(treatment, size)
+	d.By, d.Format = report.ByKernelIOAM, kernelsOwn
+	return d
+}
+
+// What nodes do in the papers' experiments.
+const (
+	encapsulatingNode = "encapsulating node"
+	transitNode       = "transit node"
+	decapsulatingNode = "decapsulating node"
+	threeNodes        = "line of three nodes"
+	kernelsOwn        = "the kernel's own IOAM"
+	theKernelsTransit = kernelsOwn + " transit"
+	withoutIOAM       = "kernel without IOAM"
+	ioamOn            = "IOAM on"
+)
 
 const (
 	kernelBaseline = "plain packets of the same size, forwarded by the kernel: no program, no IOAM"
@@ -210,25 +231,26 @@ func baselineExperiment() experiment {
 	}}
 	for _, size := range append(sizes, lineSize) {
 		one := carried{model.ModeEncap, always, pathInEach(1, fields(1))}
-		nodes, what := 1, "encapsulating node"
+		nodes, what := 1, encapsulatingNode
 		on := one.encapsulating(size)
 		if size == lineSize {
-			one.mode, nodes, what = model.ModeInline, hops, "line of three nodes"
+			one.mode, nodes, what = model.ModeInline, hops, threeNodes
 			on = one.whole(size)
 		}
 		x := float64(size)
-		base := untreatedPackets(what+", kernel without IOAM", x, plain(destination, size), nodes)
+		state := func(format string) report.Dimensions { return report.Dimensions{Treatment: what, Format: format} }
+		base := untreatedPackets(state(withoutIOAM), x, plain(destination, size), nodes)
 		registered := &variant{line: on.line, send: stream{frame: plain(elsewhere, size)}, arrives: unchanged}
 		for i := range on.line {
 			registered.wants = append(registered.wants, has(i, datapath.HookEgressTC, model.OutcomeNoIOAM))
 		}
 		registered.aims(idleAim, registeredLimit(nodes))
-		e.variants = append(e.variants, base, registered.is(what+", registered, no IOAM", x, base), on.is(what+", IOAM on", x, base))
+		e.variants = append(e.variants, base, registered.at(state("registered, no IOAM"), x, base), on.at(state(ioamOn), x, base))
 		if nodes == 1 {
 			e.variants = append(e.variants,
-				one.transiting(size, transit(datapath.AttachXDP)).is("transit node, IOAM on", x, base),
-				one.transiting(size, kernelOwn).is("transit node, the kernel's own IOAM", x, base),
-				one.decapsulating(size).is("decapsulating node, IOAM on", x, base))
+				one.transiting(size, transit(datapath.AttachXDP)).at(report.Dimensions{Treatment: transitNode, Format: ioamOn}, x, base),
+				one.transiting(size, kernelOwn).at(ofKernelNode(transitNode, 0), x, base),
+				one.decapsulating(size).at(report.Dimensions{Treatment: decapsulatingNode, Format: ioamOn}, x, base))
 		}
 	}
 	return e
@@ -242,15 +264,15 @@ func frequencyExperiment() experiment {
 		if size == lineSize {
 			nodes, mode = hops, model.ModeInline
 		}
-		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), nodes)
+		base := untreatedPackets(ofNode(withoutIOAM, 0), 0, plain(destination, size), nodes)
 		for _, one := range []uint32{10_000, 1000, 100, 50, 20, 10, 4, 2, 1} {
 			c := carried{mode, model.Frequency{K: 1, N: one}, pathInEach(1, fields(1))}
 			percent := 100 / float64(one)
 			if nodes > 1 {
-				e.variants = append(e.variants, c.whole(size).is(sized("line of three nodes", size), percent, base))
+				e.variants = append(e.variants, c.whole(size).at(ofNode(threeNodes, size), percent, base))
 				continue
 			}
-			e.variants = append(e.variants, c.encapsulating(size).is(sized("encapsulating node", size), percent, base))
+			e.variants = append(e.variants, c.encapsulating(size).at(ofNode(encapsulatingNode, size), percent, base))
 			if isPowerOf10(one) {
 				e.transits(c, size, percent)
 			}
@@ -270,25 +292,25 @@ func isPowerOf10(n uint32) bool {
 // roles adds each node alone, and the kernel's own transit node.
 func (e *experiment) roles(c carried, size int, x float64, base *variant) {
 	e.variants = append(e.variants,
-		c.encapsulating(size).is(sized("encapsulating node", size), x, base),
-		c.transiting(size, transit(datapath.AttachXDP)).is(sized("transit node", size), x, base),
-		c.transiting(size, kernelOwn).is(sized("transit node, the kernel's own IOAM", size), x, base),
-		c.decapsulating(size).is(sized("decapsulating node", size), x, base))
+		c.encapsulating(size).at(ofNode(encapsulatingNode, size), x, base),
+		c.transiting(size, transit(datapath.AttachXDP)).at(ofNode(transitNode, size), x, base),
+		c.transiting(size, kernelOwn).at(ofKernelNode(transitNode, size), x, base),
+		c.decapsulating(size).at(ofNode(decapsulatingNode, size), x, base))
 }
 
 // growing is an experiment on a header that grows.
 func growing(x, axis string, most, mostOnLine int, options func(n int) []model.TraceOption) experiment {
 	e := experiment{x: x, axis: axis, baseline: kernelBaseline, notes: []string{namesNodes}, together: roles}
 	for _, size := range sizes {
-		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), 1)
+		base := untreatedPackets(ofNode(withoutIOAM, 0), 0, plain(destination, size), 1)
 		for n := 1; n <= most; n++ {
 			e.roles(carried{model.ModeEncap, always, options(n)}, size, float64(n), base)
 		}
 	}
-	base := untreatedPackets("kernel without IOAM", 0, plain(destination, lineSize), hops)
+	base := untreatedPackets(ofNode(withoutIOAM, 0), 0, plain(destination, lineSize), hops)
 	for n := 1; n <= mostOnLine; n++ {
 		c := carried{model.ModeInline, always, options(n)}
-		e.variants = append(e.variants, c.whole(lineSize).is(sized("line of three nodes", lineSize), float64(n), base))
+		e.variants = append(e.variants, c.whole(lineSize).at(ofNode(threeNodes, lineSize), float64(n), base))
 	}
 	e.endsInPassing()
 	return e
@@ -320,14 +342,14 @@ func allInOneExperiment() experiment {
 	const size = 800
 	e := experiment{x: "percent", axis: "percent of the packets that get a trace", baseline: kernelBaseline, notes: []string{namesNodes, mixesTransit}}
 	for _, nodes := range []int{1, hops} {
-		base := untreatedPackets("kernel without IOAM", 0, plain(destination, size), nodes)
+		base := untreatedPackets(ofNode(withoutIOAM, 0), 0, plain(destination, size), nodes)
 		for _, one := range []uint32{20, 1} {
 			c := carried{model.ModeEncap, model.Frequency{K: 1, N: one}, pathInEach(5, fields(3))}
-			v, name := c.encapsulating(size), "encapsulating node"
+			v, name := c.encapsulating(size), encapsulatingNode
 			if nodes > 1 {
-				v, name = c.whole(size), "line of three nodes"
+				v, name = c.whole(size), threeNodes
 			}
-			e.variants = append(e.variants, v.is(sized(name, size), 100/float64(one), base))
+			e.variants = append(e.variants, v.at(ofNode(name, size), 100/float64(one), base))
 			if nodes == 1 {
 				e.transits(c, size, 100/float64(one))
 			}
@@ -340,15 +362,15 @@ func allInOneExperiment() experiment {
 func delayExperiment() experiment {
 	e := experiment{x: "namespaces", axis: "namespaces, each with a trace of one field", baseline: "plain packets of the same size, forwarded by a kernel without IOAM",
 		notes: []string{"The least delay of packets that are sent one by one, less that of plain packets."}, together: roles}
-	base := untreatedPackets("kernel without IOAM", 0, plain(destination, lineSize), 1)
+	base := untreatedPackets(ofNode(withoutIOAM, 0), 0, plain(destination, lineSize), 1)
 	base.timed = true
 	for n := 1; n <= 7; n++ {
 		c, x := carried{model.ModeInline, always, pathInEach(n, fields(1))}, float64(n)
 		e.variants = append(e.variants,
-			c.encapsulating(lineSize).is("athos, encapsulating", x, base),
-			c.transiting(lineSize, transit(datapath.AttachXDP)).is("porthos, transit", x, base),
-			c.transiting(lineSize, kernelOwn).is("porthos, the kernel's own IOAM", x, base),
-			c.decapsulating(lineSize).is("aramis, decapsulating", x, base))
+			c.encapsulating(lineSize).at(report.Dimensions{Treatment: "athos, encapsulating"}, x, base),
+			c.transiting(lineSize, transit(datapath.AttachXDP)).at(report.Dimensions{Treatment: "porthos, transit"}, x, base),
+			c.transiting(lineSize, kernelOwn).at(ofKernelNode("porthos", 0), x, base),
+			c.decapsulating(lineSize).at(report.Dimensions{Treatment: "aramis, decapsulating"}, x, base))
 	}
 	for _, v := range e.variants {
 		v.timed = true
@@ -361,25 +383,28 @@ func delayExperiment() experiment {
 func kernelExperiment() experiment {
 	e := experiment{x: "bytes written", axis: "bytes that the node writes", baseline: "the same packets forwarded by the kernel: no program, ioam6_enabled off"}
 	for _, size := range sizes {
-		bare := untreatedPackets(sized("kernel forwarding, plain packets", size), 0, plain(destination, size), 1)
+		forwards := func(format string) report.Dimensions {
+			return report.Dimensions{Treatment: kernelForwarding, Format: format, Size: size}
+		}
+		bare := untreatedPackets(forwards(plainPackets), 0, plain(destination, size), 1)
 		e.variants = append(e.variants, bare)
 		for _, kind := range []ioam.TraceType{typeNodeID, typeIDs, typeTimes, typeDelay, typeAll} {
 			x := float64(dataSize(kind))
-			base := untreatedPackets(sized("kernel forwarding, traced packets", size), x, filling(size, trace(namespace, kind)), 1)
+			base := untreatedPackets(forwards("traced packets"), x, filling(size, trace(namespace, kind)), 1)
 			list := []*variant{base}
 			for _, t := range []struct {
-				name string
+				is report.Dimensions
 				treatment
 			}{
-				{"the kernel's own IOAM transit", kernelOwn},
-				{"our transit at xdp", transit(datapath.AttachXDP)},
-				{"our transit at tcx", transit(datapath.AttachTCX)},
+				{report.Dimensions{Treatment: theKernelsTransit, By: report.ByKernelIOAM, Size: size}, kernelOwn},
+				{report.Dimensions{Treatment: ourTransit, Hook: "xdp", Size: size}, transit(datapath.AttachXDP)},
+				{report.Dimensions{Treatment: ourTransit, Hook: "tcx", Size: size}, transit(datapath.AttachTCX)},
 			} {
 				v := &variant{line: []treatment{t.treatment}, send: base.send, arrives: filled}
 				if t.config != nil {
 					v.wants = transits()
 				}
-				list = append(list, v.is(sized(t.name, size), x, base))
+				list = append(list, v.at(t.is, x, base))
 			}
 			for _, v := range list {
 				v.plain = bare

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -76,15 +77,15 @@ var liveLines = []struct {
 	{liveFast, transit(datapath.AttachXDP).forwardingFast()},
 }
 
-func runParts(ctx context.Context, o Options) (r Result, err error) {
+func runParts(ctx context.Context, o Options) (r report.Result, err error) {
 	p := &partsRun{steps: make(map[string]*step), live: make(map[string][]float64)}
 	if p.site, err = newSite(); err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	defer func() { err = errors.Join(err, p.site.close()) }()
 	for i, l := range liveLines {
 		if err := p.site.add(i, l.name, []treatment{l.treatment}, l.fast); err != nil {
-			return Result{}, err
+			return report.Result{}, err
 		}
 	}
 	p.node = p.site.lines[liveStack].nodes[0]
@@ -94,7 +95,7 @@ func runParts(ctx context.Context, o Options) (r Result, err error) {
 		return p.measure(ctx, o)
 	})
 	if err != nil {
-		return Result{}, err
+		return report.Result{}, err
 	}
 	return p.result(), nil
 }
@@ -333,8 +334,8 @@ func (s *step) prepare(l stepSpec, out model.IfIndex) (err error) {
 }
 
 // result takes the differences.
-func (p *partsRun) result() Result {
-	r := Result{
+func (p *partsRun) result() report.Result {
+	r := report.Result{
 		Baseline: "the program and packet with all but this part",
 		Axis:     "bytes of the frame", X: "bytes",
 		Notes: []string{
@@ -347,10 +348,10 @@ func (p *partsRun) result() Result {
 			took, before := part.of(p, i)
 			over, ratio, reference = append(over, took), append(ratio, (before+took)/before), append(reference, before)
 		}
-		r.Points = append(r.Points, Point{
-			Variant: part.name, X: sizeOfParts, NS: figure(median(over), 1), Spread: spread(over, 1),
-			Reference: round(median(reference), 1), Ratio: round(median(ratio), 3),
-		})
+		p := report.NewPoint(part.is(), sizeOfParts)
+		p.NS, p.Spread = figure(median(over), 1), spread(over, 1)
+		p.Reference, p.Ratio = report.Round(median(reference), 1), report.Round(median(ratio), 3)
+		r.Points = append(r.Points, p)
 		r.Notes = append(r.Notes, fmt.Sprintf("*%s*: %s", part.name, part.limit))
 	}
 	return r

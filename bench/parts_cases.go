@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 )
@@ -128,10 +129,16 @@ func stepsOfParts() []stepSpec {
 // part is a part of the way of a packet.
 type part struct {
 	name string
+	by   report.Worker // ours when empty
 	// of is what it took in a round, and what all before it took, in ns.
 	of    func(p *partsRun, round int) (took, before float64)
 	limit string // what sets the limit
 }
+
+func (p part) is() report.Dimensions { return report.Dimensions{Treatment: p.name, By: p.by} }
+
+// ofPart are the dimensions of a part of ours.
+func ofPart(name string) report.Dimensions { return part{name: name}.is() }
 
 // between is the difference of two steps.
 func between(with, without string) func(*partsRun, int) (float64, float64) {
@@ -146,34 +153,34 @@ func parts() []part { return append(partsOfForwarding(), partsOfStack()...) }
 // partsOfForwarding are those of a packet that is forwarded without the stack.
 func partsOfForwarding() []part {
 	return []part{
-		{partParse, between(stepPlain, stepNothing),
+		{partParse, "", between(stepPlain, stepNothing),
 			"some loads, and a counter of this CPU, whose address is computed inline. Behind a network card, the first access to the packet misses the cache, and that is the limit; here it is warm."},
-		{partHeader, between(stepParsed, stepPlain),
+		{partHeader, "", between(stepParsed, stepPlain),
 			"the verifier. It wants each access held to the frame's end, and each option in a function of its own, whose results pass through memory, lest it follow every combination."},
-		{partFill, between(stepIDs, stepParsed),
+		{partFill, "", between(stepIDs, stepParsed),
 			"two array lookups, which are inline, and the verifier again: the trace type is read anew before each field."},
-		{partClock, between(stepTimes, stepIDs),
+		{partClock, "", between(stepTimes, stepIDs),
 			"the helper `bpf_ktime_get_tai_ns`, and in it the processor's counter, which a virtual machine reads no faster than its host lets it. One reading serves a packet; none is made where no field asks for it."},
-		{"decide: whether the packet is any router's", between(stepDecided, stepPlain),
+		{"decide: whether the packet is any router's", "", between(stepDecided, stepPlain),
 			"comparisons with what has been read already, and the second counter."},
-		{"lookup: next hop found in the cache", between(stepFound, stepDecided),
+		{"lookup: next hop found in the cache", "", between(stepFound, stepDecided),
 			"three helpers, for the frame's length, the coarse clock and the device (which is not there), and one cache line of the next hop: with more destinations than the processor's caches hold, memory."},
-		{"send: device found, link header written", between(stepSent, stepFound),
+		{"send: device found, link header written", "", between(stepSent, stepFound),
 			"the helper `bpf_redirect_map`: a hash lookup of the device, done by the helper before the kernel does it."},
-		{partAsked, between(stepAsked, stepSent),
+		{partAsked, report.ByKernel, between(stepAsked, stepSent),
 			"the helper `bpf_fib_lookup`: rules, route and neighbour, as the stack would look. This is what the cache saves."},
-		{"match: one encapsulation, not selected", between(stepMatched, stepSent),
+		{"match: one encapsulation, not selected", "", between(stepMatched, stepSent),
 			"the rule's comparisons, and one atomic addition: *k of n* is exact over all CPUs."},
-		{partGrow, func(p *partsRun, round int) (float64, float64) {
+		{partGrow, "", func(p *partsRun, round int) (float64, float64) {
 			return p.grow[round], p.steps[stepMatched].took[round]
 		}, "the helper's call; it moves a pointer, and no bytes."},
-		{partInsert, func(p *partsRun, round int) (float64, float64) {
+		{partInsert, "", func(p *partsRun, round int) (float64, float64) {
 			before := p.steps[stepMatched].took[round] + p.grow[round]
 			return p.steps[stepInserted].took[round] - p.shrink[round] - before, before
 		}, "a second look at the packet, which the verifier demands behind each change of its length: the IPv6 header is moved, the prebuilt one copied in words of 8 bytes, and the node's values are patched. What sampling takes is not in it."},
-		{"copy: 48 bytes more of the prebuilt header", between(stepLonger, stepInserted),
+		{"copy: 48 bytes more of the prebuilt header", "", between(stepLonger, stepInserted),
 			"a check against the frame's end for each 8 bytes, by the verifier's demand; beyond 80 bytes one call of `bpf_xdp_store_bytes` is cheaper."},
-		{partRedirect, func(p *partsRun, round int) (float64, float64) {
+		{partRedirect, report.ByKernel, func(p *partsRun, round int) (float64, float64) {
 			program := p.steps[stepSent].took[round] - p.steps[stepNothing].took[round]
 			return p.live[liveFast][round] - program, program
 		}, "the driver, here veth: source, two links and a sink in XDP, measured with live frames, less the program's time. No program can do better than this."},
@@ -183,30 +190,30 @@ func partsOfForwarding() []part {
 // partsOfStack are those of a packet that goes through the stack.
 func partsOfStack() []part {
 	return []part{
-		{partDecapsulate, func(p *partsRun, round int) (float64, float64) {
+		{partDecapsulate, "", func(p *partsRun, round int) (float64, float64) {
 			before := p.steps[stepPlain].took[round]
 			return p.steps[stepRemoved].took[round] - p.grow[round] - before, before
 		}, "that of a Hop-by-Hop header, and one call of `bpf_xdp_adjust_head`; the link header is moved."},
-		{partRecord, between(stepRecorded, stepRemoved),
+		{partRecord, "", between(stepRecorded, stepRemoved),
 			"a place in the ring (`bpf_ringbuf_reserve`), into which the header is copied. Waking the reader, and what it does with the record, are not in it."},
-		{partStack, func(p *partsRun, round int) (float64, float64) {
+		{partStack, report.ByKernel, func(p *partsRun, round int) (float64, float64) {
 			nothing := p.steps[stepNothing].took[round]
 			return p.live[liveStack][round] - nothing, nothing
 		}, "the kernel: source, an skb made, route and neighbour found, two links and a sink in tc, measured with live frames. It is what losses are parts of."},
-		{partHookArrival, liveBetween(liveArrival, liveStack),
+		{partHookArrival, report.ByKernel, liveBetween(liveArrival, liveStack),
 			"the driver, here veth, which makes a frame fit for the program, and an skb of what it leaves; live frames."},
-		{partHookDeparture, liveBetween(liveDeparture, liveStack),
+		{partHookDeparture, report.ByKernel, liveBetween(liveDeparture, liveStack),
 			"the kernel's way into programs at egress, with the link header's place found and lost again; live frames."},
-		{partEgressParse, between(stepEgressPlain, stepEgressNothing),
+		{partEgressParse, "", between(stepEgressPlain, stepEgressNothing),
 			"as at ingress."},
-		{partComplete, between(stepCompleted, stepEgressPlain),
+		{partComplete, "", between(stepCompleted, stepEgressPlain),
 			"the verifier, as at ingress: the packet is read a second time, for only here the interface that it leaves by is known."},
-		{partEgressMatch, between(stepEgressMatched, stepEgressPlain),
+		{partEgressMatch, "", between(stepEgressMatched, stepEgressPlain),
 			"as with fast forwarding."},
-		{partEgressGrow, func(p *partsRun, round int) (float64, float64) {
+		{partEgressGrow, "", func(p *partsRun, round int) (float64, float64) {
 			return p.egressGrow[round], p.steps[stepEgressMatched].took[round]
 		}, "the helper's call: it makes the headers writable, moves those in front of the room, and keeps the skb's offsets right."},
-		{partEgressInsert, func(p *partsRun, round int) (float64, float64) {
+		{partEgressInsert, "", func(p *partsRun, round int) (float64, float64) {
 			before := p.steps[stepEgressMatched].took[round] + p.egressGrow[round]
 			return p.steps[stepEgressInserted].took[round] - p.egressShrink[round] - before, before
 		}, "as with fast forwarding. What sampling takes is not in it."},

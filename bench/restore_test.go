@@ -28,7 +28,7 @@ func prepared(t *testing.T, cases []costCase) *costRun {
 func TestRestore(t *testing.T) {
 	for _, p := range prepared(t, costCases()).points {
 		if err := p.measure(0, false); err != nil {
-			t.Errorf("%s: %v", p.name(), err)
+			t.Errorf("%s: %v", p.is(), err)
 			continue
 		}
 		if p.mayAlso(model.OutcomeEncapInserted) {
@@ -46,7 +46,7 @@ func TestRestore(t *testing.T) {
 			once, many = once[:ethernetHeader+ipv6Header], many[:ethernetHeader+ipv6Header]
 		}
 		if !bytes.Equal(once, many) {
-			t.Errorf("%s: one run leaves\n%x, a hundred\n%x", p.name(), once, many)
+			t.Errorf("%s: one run leaves\n%x, a hundred\n%x", p.is(), once, many)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestMissingRestorationIsNoticed(t *testing.T) {
 	for _, p := range prepared(t, cases).points {
 		p.what = restoration{length: len(p.frame)}
 		if err := p.measure(0, true); err == nil {
-			t.Errorf("%s: nothing was restored, and nobody noticed", p.name())
+			t.Errorf("%s: nothing was restored, and nobody noticed", p.is())
 		}
 	}
 }

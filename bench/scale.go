@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"runtime"
 
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -63,40 +64,44 @@ func coresVariants(cores, flows int) (list []*variant) {
 	tunnel := carried{model.ModeEncap, always, pathInEach(1, typeIDs)}
 	sampled := tunnel
 	sampled.frequency.N = 100
-	add := func(what string, v, against *variant) *variant {
+	add := func(d report.Dimensions, v, against *variant) *variant {
+		d.Flows = flows
 		v.send.senders = cores
 		v.send = v.send.varied(flows, 2, atSource)
-		list = append(list, v.is(fmt.Sprintf("%s, flows: %d", what, flows), float64(cores), against))
+		list = append(list, v.at(d, float64(cores), against))
 		return v
 	}
-	base := add("kernel forwarding", untreatedPackets("", 0, plain(destination, size), 1), nil)
-	add("encapsulation in a tunnel", tunnel.encapsulating(size), base)
-	add("encapsulation of 1 in 100", sampled.encapsulating(size), base)
-	traced := add("kernel forwarding, traced packets", untreatedPackets("", 0, tunnel.packet(size, 1), 1), nil)
-	add("the kernel's own IOAM transit", tunnel.transiting(size, kernelOwn), traced)
-	add("our transit", tunnel.transiting(size, transit(datapath.AttachXDP)), traced)
-	add("decapsulation", tunnel.decapsulating(size), traced)
+	base := add(kernelForwards(""), untreatedPackets(report.Dimensions{}, 0, plain(destination, size), 1), nil)
+	add(ofNode("encapsulation in a tunnel", 0), tunnel.encapsulating(size), base)
+	add(ofNode("encapsulation of 1 in 100", 0), sampled.encapsulating(size), base)
+	traced := add(kernelForwards("traced packets"), untreatedPackets(report.Dimensions{}, 0, tunnel.packet(size, 1), 1), nil)
+	add(report.Dimensions{Treatment: theKernelsTransit, By: report.ByKernelIOAM}, tunnel.transiting(size, kernelOwn), traced)
+	add(ofNode(ourTransit, 0), tunnel.transiting(size, transit(datapath.AttachXDP)), traced)
+	add(ofNode("decapsulation", 0), tunnel.decapsulating(size), traced)
 	unread := tunnel.decapsulating(size)
 	unread.line[0] = decapsulate(tunnel.mode, false)
-	add("decapsulation, nobody wants records", unread, traced)
+	add(report.Dimensions{Treatment: "decapsulation", Format: "nobody wants records"}, unread, traced)
 
-	inXDP := func(what string, frame []byte) *variant {
-		v := untreatedPackets("", 0, frame, 1)
+	inXDP := func(format string, frame []byte) *variant {
+		v := untreatedPackets(report.Dimensions{}, 0, frame, 1)
 		v.sinkInXDP = true
-		return add("kernel forwarding"+what+", sink in XDP", v, nil)
+		d := kernelForwards(format)
+		d.Sink = sinkXDP
+		return add(d, v, nil)
 	}
-	base, traced = inXDP("", plain(destination, size)), inXDP(", traced packets", tunnel.packet(size, 1))
-	fast := func(what string, v, against *variant, wants ...want) {
+	base, traced = inXDP("", plain(destination, size)), inXDP("traced packets", tunnel.packet(size, 1))
+	fast := func(d report.Dimensions, v, against *variant, wants ...want) {
 		v.line[0], v.sinkInXDP, v.wants = v.line[0].forwardingFast(), true, wants
-		add("fast forwarding, "+what, v, against)
+		d.Way = report.WayFast
+		add(d, v, against)
 	}
-	fast("encapsulation in a tunnel", tunnel.encapsulating(size), base, has(0, hookForwarded, model.OutcomeEncapTunneled))
-	fast("encapsulation of 1 in 100", sampled.encapsulating(size), base,
+	fast(ofNode("encapsulation in a tunnel", 0), tunnel.encapsulating(size), base, has(0, hookForwarded, model.OutcomeEncapTunneled))
+	fast(ofNode("encapsulation of 1 in 100", 0), sampled.encapsulating(size), base,
 		want{hook: hookForwarded, outcome: model.OutcomeEncapTunneled, share: sampled.share()})
-	fast("transit", tunnel.transiting(size, transit(datapath.AttachXDP)), traced, has(0, hookForwarded, model.OutcomeTraceFilled))
+	fast(ofNode("transit", 0), tunnel.transiting(size, transit(datapath.AttachXDP)), traced, has(0, hookForwarded, model.OutcomeTraceFilled))
 	unread = tunnel.decapsulating(size)
 	unread.line[0] = decapsulate(tunnel.mode, false)
-	fast("decapsulation, nobody wants records", unread, traced,
+	fast(report.Dimensions{Treatment: "decapsulation", Format: "nobody wants records"}, unread, traced,
 		has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated), has(0, hookForwarded, model.OutcomeNoIOAM))
 	return list
 }
@@ -112,12 +117,12 @@ func scaleExperiment() experiment {
 				"it and the kernel that it is compared with end in a sink in XDP.",
 		},
 	}
-	add := func(name string, n int, t treatment, send stream, arrives arrival, wants ...want) {
+	add := func(d report.Dimensions, n int, t treatment, send stream, arrives arrival, wants ...want) {
 		send.values = n
-		base := untreatedPackets("kernel forwarding", float64(n), send.frame, 1)
+		base := untreatedPackets(kernelForwards(""), float64(n), send.frame, 1)
 		base.send, base.sinkInXDP = send, t.fast
 		v := &variant{line: []treatment{t}, send: send, sinkInXDP: t.fast, arrives: arrives, wants: wants}
-		e.variants = append(e.variants, v.is(name, float64(n), base))
+		e.variants = append(e.variants, v.at(d, float64(n), base))
 	}
 	option := oneNode(typeIDs)
 	grown := longer(overhead(model.ModeInline, []model.TraceOption{option}))
@@ -125,14 +130,14 @@ func scaleExperiment() experiment {
 	traced := stream{frame: padded(sizeOfScale, trace(firstNamespace, typeIDs))}.varied(1, firstNamespace, atNamespace)
 	plainTo := stream{frame: plain(netip.MustParseAddr(prefixOfSubnets+"2"), sizeOfScale)}.varied(1, firstSubnet, atSubnet)
 	for _, n := range counts {
-		add("transit, namespaces", n, manyNamespaces(n), traced, filled, transits()...)
-		add("the kernel's own IOAM transit, namespaces", n, kernelIn(firstNamespace, n), traced, filled)
-		add("encapsulation, encapsulations", n, manyEncapsulations(n), plainTo, grown, inserted)
+		add(report.Dimensions{Treatment: "transit", Format: "namespaces"}, n, manyNamespaces(n), traced, filled, transits()...)
+		add(report.Dimensions{Treatment: theKernelsTransit, By: report.ByKernelIOAM, Format: "namespaces"}, n, kernelIn(firstNamespace, n), traced, filled)
+		add(report.Dimensions{Treatment: "encapsulation", Format: "encapsulations"}, n, manyEncapsulations(n), plainTo, grown, inserted)
 	}
 	for _, n := range destinations {
-		add("encapsulation, destinations", n, oneForAll(), plainTo, grown, inserted)
+		add(report.Dimensions{Treatment: "encapsulation", Format: "destinations"}, n, oneForAll(), plainTo, grown, inserted)
 		for _, remembered := range []int{defaultNextHops, manyNextHops} {
-			add(fmt.Sprintf("fast encapsulation, destinations, %d remembered", remembered), n, oneForAll().forwardingFast().remembering(remembered),
+			add(report.Dimensions{Treatment: "fast encapsulation", Format: fmt.Sprintf("destinations, %d remembered", remembered)}, n, oneForAll().forwardingFast().remembering(remembered),
 				plainTo, grown, has(0, hookForwarded, model.OutcomeEncapInserted))
 		}
 	}

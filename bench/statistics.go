@@ -5,6 +5,8 @@ package bench
 import (
 	"math"
 	"slices"
+
+	"github.com/waymark-net/waymark/bench/report"
 )
 
 // quantile is the value below which the fraction q of the values lies; between
@@ -43,12 +45,6 @@ func spread(values []float64, digits int) *float64 {
 	if len(values) < 2 {
 		return nil
 	}
-	s := round(quantile(values, 0.75)-quantile(values, 0.25), digits)
+	s := report.Round(quantile(values, 0.75)-quantile(values, 0.25), digits)
 	return &s
-}
-
-// round keeps what a measurement can tell.
-func round(v float64, digits int) float64 {
-	scale := math.Pow(10, float64(digits))
-	return math.Round(v*scale) / scale
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/bench"
+	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/docgen"
 )
@@ -26,11 +27,12 @@ func newRunCommand(opts *commandline.Options) *cobra.Command {
 		Use:   "run NAME",
 		Short: "Run one benchmark in earnest, or all in short",
 		Long: `Run one benchmark in earnest, or in short; with --short and no NAME all of them,
-which takes less than ten minutes. With --json, one object is printed: name, machine, kernel,
-baseline and points; each point has a variant, x, ns, pps or bytes, and the ratio
-to the baseline measured in the same run. With --plot, it is drawn as well, with
-the values of the IOAM papers beside it where they have any. --duration does not
-bind footprint, which waits for agents to start.`,
+which takes less than ten minutes. With --json, one object is printed for each:
+name, machine, kernel, baseline and points; each point has a variant, its
+dimensions, x, ns, pps or bytes, and the ratio to the baseline measured in the
+same run. With --plot, it is drawn as well, with the values of the IOAM papers
+beside it where they have any. --duration does not bind footprint, which waits
+for agents to start.`,
 		Example: "  waymark-bench run --short\n  waymark-bench run cost\n  waymark-bench run frequency --json --plot frequency.svg\n  waymark-bench run forwarding --duration 1m",
 		Args:    commandline.AtMostOne("NAME"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -159,7 +161,7 @@ func listBenchmarks(w io.Writer, asJSON bool) error {
 }
 
 // draw writes a result's figure.
-func draw(r bench.Result, file string) error {
+func draw(r report.Result, file string) error {
 	figure, err := r.Plot()
 	if err != nil {
 		return err
@@ -178,13 +180,13 @@ func newReportCommand(opts *commandline.Options) *cobra.Command {
 			if err := opts.WithoutJSON("the document in Markdown"); err != nil {
 				return err
 			}
-			var results []bench.Result
+			var results []report.Result
 			for _, name := range args {
 				content, err := os.ReadFile(name)
 				if err != nil {
 					return err
 				}
-				var r bench.Result
+				var r report.Result
 				if err := json.Unmarshal(content, &r); err != nil {
 					return fmt.Errorf("%s holds no result: %w; make one with: waymark-bench run NAME --json", name, err)
 				}
@@ -196,11 +198,7 @@ func newReportCommand(opts *commandline.Options) *cobra.Command {
 					return err
 				}
 			}
-			document, err := bench.Markdown(results)
-			if err != nil {
-				return err
-			}
-			_, err = cmd.OutOrStdout().Write(document)
+			_, err := cmd.OutOrStdout().Write(report.Markdown(bench.Ordered(results)))
 			return err
 		},
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package report
 
 import (
 	_ "embed"
@@ -27,9 +27,10 @@ type paper struct {
 
 // published is a value of a paper beside one of our curves.
 type published struct {
-	Experiment string    `json:"experiment"`
-	Beside     string    `json:"beside"` // our variant
-	X          []float64 `json:"x"`
+	Experiment string `json:"experiment"`
+	// Beside is our variant.
+	Beside Dimensions `json:"beside"`
+	X      []float64  `json:"x"`
 	// One ratio for each x, or one for all, to the paper's kernel without IOAM.
 	Ratios []float64 `json:"ratios"`
 	PPS    float64   `json:"pps,omitempty"`
@@ -56,7 +57,7 @@ var publishedJSON []byte
 var papersValues = sync.OnceValues(func() (publication, error) {
 	var p publication
 	if err := json.Unmarshal(publishedJSON, &p); err != nil {
-		return publication{}, fmt.Errorf("bench/published.json: %w", err)
+		return publication{}, fmt.Errorf("bench/report/published.json: %w", err)
 	}
 	return p, nil
 })
@@ -80,8 +81,7 @@ func (v published) label() string {
 	if v.Series != "" {
 		return v.Series
 	}
-	name, _ := split(v.Beside)
-	return name
+	return v.Beside.name()
 }
 
 // source names where a value is from.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package report
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ func (r Result) columns() []column {
 		)
 		if aims {
 			list = append(list, column{"aim", func(p Point) string {
-				return aimText(p.Aim, p.Ratio >= p.Aim, "≥ "+strconv.FormatFloat(round(100*(p.Aim-1), 1), 'f', -1, 64)+"%")
+				return aimText(p.Aim, p.Ratio >= p.Aim, "≥ "+strconv.FormatFloat(Round(100*(p.Aim-1), 1), 'f', -1, 64)+"%")
 			}})
 		}
 		if r.any(func(p Point) bool { return p.PlainRatio != 0 && p.PlainRatio != p.Ratio }) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package report
 
 import (
 	"cmp"
@@ -253,6 +253,7 @@ func digits(most float64) int {
 // row is one bar.
 type row struct {
 	name      string
+	by        Worker
 	x, y      float64
 	published float64 // 0: none
 	source    string
@@ -263,7 +264,7 @@ func (p *figurePanel) rows() []row {
 	for _, c := range p.curves {
 		for i := range c.x {
 			if c.source == "" {
-				list = append(list, row{name: c.name, x: c.x[i], y: c.y[i]})
+				list = append(list, row{name: c.name, by: c.by, x: c.x[i], y: c.y[i]})
 			}
 		}
 	}
@@ -284,10 +285,10 @@ func (p *figurePanel) rows() []row {
 
 // colour tells the kernel's work from ours.
 func (r row) colour() color.Color {
-	switch {
-	case strings.Contains(r.name, "kernel's own"):
+	switch r.by {
+	case ByKernelIOAM:
 		return kernelsBars
-	case strings.Contains(r.name, "kernel"), strings.HasPrefix(r.name, "hooks alone"):
+	case ByKernel, ByEmptyProgram:
 		return baselineBars
 	}
 	return ourBars

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bench
+package report
 
 import (
 	"bytes"
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -27,6 +26,7 @@ type figurePanel struct {
 // curve is the points of one variant, or what a paper has beside it.
 type curve struct {
 	name         string
+	by           Worker
 	x, y, spread []float64
 	source       string // of the paper's; empty: ours
 	baseline     bool
@@ -37,11 +37,6 @@ type unit struct {
 	label  string
 	factor float64
 }
-
-// sizeSuffix ends the names of variants that differ only in the frame's size,
-// and in a way to forward or what is varied, where that divides a figure.
-var sizeSuffix = regexp.MustCompile(`, ((?:(?:` + throughStack + `|` + withoutStack + `|` + byParameter + `.+|` +
-	asInPaper + `|` + againstKernel + `), )?\d+ bytes)$`)
 
 // Plot draws a result as SVG, with the values of papers beside it.
 func (r Result) Plot() ([]byte, error) {
@@ -94,34 +89,34 @@ func (l *layout) panel(title string, u unit) *figurePanel {
 // each with our curves.
 func (r Result) panels(papers publication) []*figurePanel {
 	var list layout
-	values, inFigure := papers.of(r.Name), make(map[string]bool)
+	values, inFigure := papers.of(r.Name), make(map[Dimensions]bool)
 	for _, v := range values {
 		if papers.Papers[v.Paper].Figures[v.Figure] != "" {
 			inFigure[v.Beside] = true
 		}
 	}
 	for _, p := range r.Points {
-		name, title := split(p.Variant)
+		d := p.Dimensions
 		value, u := r.figure(p)
 		switch {
 		case u == memoryUnit && value == 0 || u == addedUnit && p.isBaseline():
 			// has no place on a logarithmic axis, or is not added to anything
-		case inFigure[p.Variant] && strings.HasPrefix(title, asInPaper):
+		case inFigure[d] && d.Comparison == AsInPaper:
 		default:
-			list.panel(title, u).curve(name, "").add(p, value, u)
+			list.panel(d.panel(), u).curve(d.name(), d.By, "").add(p, value, u)
 		}
 	}
 	for _, v := range values {
-		name, title := split(v.Beside)
+		name, title := v.Beside.name(), v.Beside.panel()
 		if figure := papers.Papers[v.Paper].Figures[v.Figure]; figure != "" {
 			name, title = v.label(), paperFigure+v.Figure+": "+figure
 			for _, p := range r.Points {
-				if p.Variant == v.Beside {
-					list.panel(title, rateUnit).curve(name, "").add(p, p.Ratio, rateUnit)
+				if p.Dimensions == v.Beside {
+					list.panel(title, rateUnit).curve(name, v.Beside.By, "").add(p, p.Ratio, rateUnit)
 				}
 			}
 		}
-		c := list.panel(title, rateUnit).curve(name, v.source())
+		c := list.panel(title, rateUnit).curve(name, v.Beside.By, v.source())
 		for i, x := range v.X {
 			c.x, c.y, c.spread = append(c.x, x), append(c.y, v.ratio(i)*rateUnit.factor), append(c.spread, 0)
 		}
@@ -148,20 +143,13 @@ func (c *curve) add(p Point, value float64, u unit) {
 	c.baseline = c.baseline || p.PPS != nil && p.isBaseline()
 }
 
-func split(variant string) (name, size string) {
-	if found := sizeSuffix.FindStringSubmatch(variant); found != nil {
-		return strings.TrimSuffix(variant, found[0]), found[1]
-	}
-	return variant, ""
-}
-
-func (p *figurePanel) curve(name, source string) *curve {
+func (p *figurePanel) curve(name string, by Worker, source string) *curve {
 	for _, c := range p.curves {
 		if c.name == name && c.source == source {
 			return c
 		}
 	}
-	p.curves = append(p.curves, &curve{name: name, source: source})
+	p.curves = append(p.curves, &curve{name: name, by: by, source: source})
 	return p.curves[len(p.curves)-1]
 }
 
@@ -301,13 +289,13 @@ func (r Result) drawTitle(all draw.Canvas, papers publication) {
 
 // heading says what is shown.
 func (r Result) heading() string {
-	if b, err := Find(r.Name); err == nil {
-		return b.Name + ": " + b.Title
+	if r.Title != "" {
+		return r.Name + ": " + r.Title
 	}
 	return r.Name
 }
 
-// isLogarithmic tells whether values spread over more than two decades.
+// isLogarithmic reports whether values spread over more than two decades.
 func isLogarithmic(values []float64) bool {
 	least, most := math.Inf(1), 0.0
 	for _, v := range values {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import "fmt"
+
+// Limit is what keeps a variant from its aim, in terms of what was measured.
+type Limit struct {
+	Why   string      `json:"why"`            // what sets it
+	Floor Reference   `json:"floor"`          // packets that meet all of that, or that and what is in Plus
+	Plus  []Reference `json:"plus,omitempty"` // times that come on top of the floor
+	Ours  []Reference `json:"ours,omitempty"` // times of our programs beyond all that, caches warm
+}
+
+// Reference names a figure; without a benchmark, one of the same result, and
+// without an x, at the same x.
+type Reference struct {
+	Benchmark string     `json:"benchmark,omitempty"`
+	Variant   Dimensions `json:"variant"`
+	X         float64    `json:"x,omitempty"`
+}
+
+// measured are results that a reference may lead to.
+type measured []Result
+
+// find is the point of a reference: at the x, but for times, whose frames have
+// lengths of their own. Results of other machines say nothing here.
+func (m measured) find(from Result, r Reference, x float64) (Point, bool) {
+	if r.X != 0 {
+		x = r.X
+	}
+	for _, other := range m {
+		same := other.Name == r.Benchmark || r.Benchmark == "" && other.Name == from.Name
+		if !same || other.Machine != from.Machine || other.Kernel != from.Kernel {
+			continue
+		}
+		for _, p := range other.Points {
+			if p.Dimensions == r.Variant && (p.X == x || p.NS != nil) {
+				return p, true
+			}
+		}
+	}
+	return Point{}, false
+}
+
+// sum adds times up; false when one was not measured.
+func (m measured) sum(from Result, list []Reference) (ns float64, ok bool) {
+	for _, each := range list {
+		p, found := m.find(from, each, 0)
+		if !found || p.NS == nil {
+			return 0, false
+		}
+		ns += *p.NS
+	}
+	return ns, true
+}
+
+// distance says in a sentence how far a point is from its aim, and from the
+// limit that keeps it from there.
+func (r Result) distance(p Point, l *Limit, m measured) string {
+	name := fmt.Sprintf("*%s* (%v %s)", p.Variant, p.X, r.xName())
+	if p.PPS == nil {
+		value, figure := p.NS, p.figure()
+		switch {
+		case value == nil:
+			value = p.Bytes
+		case *value < 1000:
+			figure = fmt.Sprintf("%.1f ns", *value)
+		}
+		return fmt.Sprintf("%s takes %s, %.1f%% more than the aim of %s.", name, figure, 100*(*value/p.Aim-1), p.aimFigure())
+	}
+	own := 1e9 / *p.PPS
+	ratio := func(q Point) float64 { return q.Ratio }
+	aim := p.Aim
+	if p.PlainAim != 0 && p.PlainRatio < p.PlainAim {
+		ratio, aim = func(q Point) float64 { return q.PlainRatio }, p.PlainAim
+	}
+	base := own * ratio(p)
+	text := fmt.Sprintf("%s takes %.0f ns a packet where the aim allows %.0f", name, own, base/aim)
+	if l == nil {
+		return text + "."
+	}
+	floor, ok := m.find(r, l.Floor, p.X)
+	plus, measuredToo := m.sum(r, l.Plus)
+	if !ok || !measuredToo || ratio(floor) <= 0 {
+		return text + "."
+	}
+	least := base/ratio(floor) + plus
+	within := "which is within the aim"
+	if least > base/aim {
+		within = "which alone is beyond the aim"
+	}
+	text += fmt.Sprintf(": %s, makes it %.0f, %s", l.Why, least, within)
+	if own-least < 1 {
+		return text + "; ours is at that limit."
+	}
+	text += fmt.Sprintf("; ours is %.0f ns from that limit", own-least)
+	if ns, ok := m.sum(r, l.Ours); ok && len(l.Ours) > 0 {
+		text += fmt.Sprintf(", of which our programs take %.0f when all they touch is in the caches", ns)
+	}
+	return text + "."
+}

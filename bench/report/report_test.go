@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// textOf is what is written in an SVG document.
+func textOf(t *testing.T, document []byte) string {
+	t.Helper()
+	var text strings.Builder
+	for decoder := xml.NewDecoder(bytes.NewReader(document)); ; {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return text.String()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, ok := token.(xml.CharData); ok {
+			text.Write(data)
+			text.WriteByte('\n')
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	memory, time, spread := 1536.0*1024, 85.25e6, 2048.0
+	r := Result{Name: "footprint", X: "number", Points: []Point{
+		{Variant: "all maps", X: 10, Bytes: &memory, Ratio: 1.5, Spread: &spread, Aim: 1 << 20}, {Variant: "reload", X: 1000, NS: &time, Ratio: 1, Aim: 90e6},
+		{Variant: "start", X: 1, NS: &time, Ratio: 1},
+	}}
+	document := shown(t, r)
+	for _, want := range []string{
+		"| VARIANT | NUMBER | FIGURE | SPREAD | AIM | OF THE BASELINE |", "| all maps | 10 | 1.50 MiB | 2048 bytes | ≤ 1.00 MiB, missed | 1.50 |",
+		"| reload | 1000 | 85.2 ms | – | ≤ 90.0 ms, met | 1.00 |", "| start | 1 | 85.2 ms | – | – | 1.00 |",
+	} {
+		if !strings.Contains(document, want) {
+			t.Errorf("the document lacks %q", want)
+		}
+	}
+}
+
+// committed are the results in bench/results, by name.
+func committed(t *testing.T) map[string]Result {
+	t.Helper()
+	names, err := filepath.Glob("../results/*.json")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no results: %v", err)
+	}
+	results := make(map[string]Result)
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r Result
+		if err := json.Unmarshal(content, &r); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		results[r.Name] = r
+	}
+	return results
+}
+
+// Results have the dimensions of each point, and the sentence that is made of them.
+func TestSentences(t *testing.T) {
+	for name, r := range committed(t) {
+		seen := make(map[Point]bool)
+		for _, p := range r.Points {
+			key := Point{Dimensions: p.Dimensions, X: p.X}
+			if p.Dimensions == (Dimensions{}) || p.Variant != p.Dimensions.String() || seen[key] {
+				t.Errorf("%s: %q of %+v at %v, there already: %v", name, p.Variant, p.Dimensions, p.X, seen[key])
+			}
+			seen[key] = true
+		}
+	}
+}
+
+// Everything that the summary shows was measured, and it stays a summary.
+func TestSummary(t *testing.T) {
+	results := committed(t)
+	for _, h := range headlines() {
+		if !results[h.benchmark].any(func(p Point) bool { return p.Dimensions == h.variant && p.X == h.x }) {
+			t.Errorf("%s has no %q at %v", h.benchmark, h.variant, h.x)
+		}
+	}
+	document, err := os.ReadFile("../../docs/benchmarks.md")
+	if lines := bytes.Count(document, []byte("\n")); err != nil || lines > 300 {
+		t.Errorf("docs/benchmarks.md has %d lines (%v); 300 are the most", lines, err)
+	}
+}
+
+// Every published value has a point of ours at the same x.
+func TestPublished(t *testing.T) {
+	papers, err := papersValues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(papers.Values) == 0 {
+		t.Fatal("no value")
+	}
+	results := committed(t)
+	for _, v := range papers.Values {
+		r := results[v.Experiment]
+		for _, x := range v.X {
+			if !r.any(func(p Point) bool { return p.Dimensions == v.Beside && p.X == x }) {
+				t.Errorf("%s has no variant %q at %v", v.Experiment, v.Beside, x)
+			}
+		}
+		impossible := func(ratio float64) bool { return ratio <= 0 || ratio > 1 }
+		if len(v.Ratios) != 1 && len(v.Ratios) != len(v.X) || slices.ContainsFunc(v.Ratios, impossible) || v.Read == "" || papers.Papers[v.Paper].Title == "" {
+			t.Errorf("%+v", v)
+		}
+	}
+}
+
+// A figure names every curve, what is on its axes, and the papers.
+func TestPlot(t *testing.T) {
+	papers, err := papersValues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range committed(t) {
+		t.Run(name, func(t *testing.T) {
+			figure, err := r.Plot()
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := textOf(t, figure)
+			wanted := []string{r.Title, r.Machine}
+			for _, p := range r.Points {
+				if p.Aim != 0 && p.PPS != nil {
+					wanted = append(wanted, p.Dimensions.name())
+				}
+			}
+			for _, v := range papers.of(name) {
+				wanted = append(wanted, "published", v.source(), papers.Papers[v.Paper].Title)
+			}
+			for _, want := range wanted {
+				if !strings.Contains(text, want) {
+					t.Errorf("the figure lacks %q", want)
+				}
+			}
+		})
+	}
+	if _, err := (Result{Name: "cost"}).Plot(); err == nil {
+		t.Error("nothing was drawn")
+	}
+}
+
+// Each figure of the paper is a panel, in which everything published is beside a
+// curve of ours, and looks like no other.
+func TestFiguresOfPaper(t *testing.T) {
+	papers, err := papersValues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := make(map[string]int)
+	for _, name := range []string{"dex-encap", "dex-transit", "dex-decap"} {
+		for _, p := range committed(t)[name].panels(papers) {
+			title, isFigure := strings.CutPrefix(p.title, "figure ")
+			looks := make(map[string]bool)
+			for i, pair := range p.pairs() {
+				looks[fmt.Sprint(styled(i).outline, styled(i).color)] = true
+				switch {
+				case pair.ours == nil, isFigure && len(pair.published) != 1, !isFigure && len(pair.published) > 0:
+					t.Errorf("%s: %+v", p.title, pair)
+				case isFigure && !slices.Equal(pair.ours.x, pair.published[0].x):
+					t.Errorf("%s: %s has %v beside %v", p.title, pair.name, pair.ours.x, pair.published[0].x)
+				}
+			}
+			if isFigure {
+				number, _, _ := strings.Cut(title, ":")
+				series[number] = len(p.pairs())
+			}
+			if len(looks) < min(len(p.pairs()), len(outlines)) {
+				t.Errorf("%s: %d of %d curves look different", p.title, len(looks), len(p.pairs()))
+			}
+		}
+	}
+	if difference := cmp.Diff(map[string]int{"3": 9, "4": 3, "5": 3, "6": 9, "7": 3, "8": 9, "9": 3}, series); difference != "" {
+		t.Error(difference)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	rate := func(ns float64) *float64 { pps := 1e9 / ns; return &pps }
+	ns := func(v float64) *float64 { return &v }
+	transit := Dimensions{Treatment: "our transit", Hook: "xdp", Format: "ids"}
+	empty := Dimensions{Treatment: "hooks alone", By: ByEmptyProgram}
+	part := func(name string) Dimensions { return Dimensions{Treatment: name} }
+	limit := &Limit{Why: "the hooks", Floor: Reference{Variant: empty}, Ours: []Reference{{"parts", part("parse"), 0}, {"parts", part("fill"), 0}}}
+	of := func(took, alone float64) Result {
+		r := Result{Name: "forwarding", Machine: "one", Points: []Point{NewPoint(transit, 78), NewPoint(empty, 78), NewPoint(empty, 1236)}}
+		r.Points[0].PPS, r.Points[0].Ratio, r.Points[0].Aim, r.Points[0].Limit = rate(took), 500/took, 0.8, limit
+		r.Points[1].PPS, r.Points[1].Ratio = rate(alone), 500/alone
+		r.Points[2].PPS, r.Points[2].Ratio = rate(900), 0.5
+		return r
+	}
+	times := Result{Name: "parts", Machine: "one"}
+	for _, name := range []string{"parse", "fill"} {
+		p := NewPoint(part(name), 118)
+		p.NS = ns(25)
+		times.Points = append(times.Points, p)
+	}
+	elsewhere := times
+	elsewhere.Machine = "another"
+	const begin = "*our transit at xdp, ids* (78 bytes) takes 700 ns a packet where the aim allows 625: the hooks, makes it "
+	for _, test := range []struct {
+		name   string
+		result Result
+		others []Result
+		want   string
+	}{
+		{"limit within the aim", of(700, 600), []Result{times}, begin +
+			"600, which is within the aim; ours is 100 ns from that limit, of which our programs take 50 when all they touch is in the caches."},
+		{"limit beyond the aim", of(700, 650), nil, begin + "650, which alone is beyond the aim; ours is 50 ns from that limit."},
+		{"parts of another machine", of(700, 650), []Result{elsewhere}, begin + "650, which alone is beyond the aim; ours is 50 ns from that limit."},
+		{"at the limit", of(700, 700), nil, begin + "700, which alone is beyond the aim; ours is at that limit."},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := test.result.Points[0]
+			if got := test.result.distance(p, p.Limit, append(test.others, test.result)); got != test.want {
+				t.Errorf("%s\ninstead of\n%s", got, test.want)
+			}
+		})
+	}
+	fast := Result{Name: "fast", Points: []Point{NewPoint(transit, 78), NewPoint(empty, 78)}}
+	fast.Points[0].PPS, fast.Points[0].Ratio, fast.Points[0].PlainRatio, fast.Points[0].PlainAim = rate(300), 1.9, 1.5, 1.75
+	fast.Points[1].PPS, fast.Points[1].Ratio, fast.Points[1].PlainRatio = rate(270), 1.7, 5./3
+	got := fast.distance(fast.Points[0], limit, measured{fast})
+	if want := "takes 300 ns a packet where the aim allows 257: "; !strings.Contains(got, want) || !strings.Contains(got, "makes it 270, which alone is beyond") {
+		t.Errorf("%s", got)
+	}
+}
+
+// What is met and missed, in the summary and in the table at a terminal.
+func TestAims(t *testing.T) {
+	ns := func(v float64) *float64 { return &v }
+	r := Result{Name: "cost", Points: []Point{
+		{Variant: "quick", NS: ns(30), Aim: 30}, {Variant: "slow", NS: ns(30.1), Aim: 30}, {Variant: "aimless", NS: ns(1e6)},
+	}}
+	f := Result{Name: "forwarding", Points: []Point{
+		{Variant: "fast", PPS: ns(1e6), Ratio: 0.96, Aim: 0.96}, {Variant: "lame", PPS: ns(1e6), Ratio: 0.9599, Aim: 0.96},
+	}}
+	text := string(Markdown([]Result{r, f})) + shown(t, r) + shown(t, f)
+	for _, want := range []string{
+		"\ncost:\n\n- *slow* (0 bytes) takes 30.1 ns, 0.3% more than the aim of 30 ns.\n",
+		"\nforwarding:\n\n- *lame* (0 bytes) takes 1000 ns a packet where the aim allows 1000.\n",
+		"[JSON](../bench/results/cost.json) | 0 | 1 of 2 |", "| slow | 0 | 30.1 |", "≤ 30, missed", "≤ 30, met", "≥ -4%, missed", "| aimless | 0 | 1000000.0 | – | – |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q lacks %q", text, want)
+		}
+	}
+}
+
+// shown is the table at a terminal, with bars between its cells.
+func shown(t *testing.T, r Result) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	return "| " + regexp.MustCompile(`\n|  +`).ReplaceAllString(b.String(), " | ")
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package report holds the results of benchmarks, and makes of them what people
+// read: tables, figures, and docs/benchmarks.md. It measures nothing.
+package report
+
+import (
+	"math"
+
+	"github.com/waymark-net/waymark/internal/instant"
+)
+
+// NewPoint is the point of a variant at an x, without its figures.
+func NewPoint(d Dimensions, x float64) Point { return Point{Variant: d.String(), Dimensions: d, X: x} }
+
+// Result is one run of a benchmark. Fields may be added, never changed.
+type Result struct {
+	Name     string  `json:"name"`
+	Title    string  `json:"title,omitempty"`
+	Machine  string  `json:"machine"`
+	Kernel   string  `json:"kernel"`
+	Baseline string  `json:"baseline"`
+	Points   []Point `json:"points"`
+
+	Time   instant.Time `json:"time"`
+	Rounds int          `json:"rounds"`      // how often each variant and its baseline took turns
+	Axis   string       `json:"axis"`        // what x is
+	X      string       `json:"x,omitempty"` // the same in a word or two; bytes when absent
+	Notes  []string     `json:"notes,omitempty"`
+
+	// Versions are those of waymark, with its commit, of Go, and of ip.
+	Versions map[string]string `json:"versions,omitempty"`
+}
+
+// Point is one variant. It has one of three figures: NS is nanoseconds, per
+// packet over the baseline's or to get ready; PPS is packets per second; Bytes
+// is memory. Ratio is to the baseline: of the time, the rate or the memory.
+type Point struct {
+	Variant string  `json:"variant"` // the sentence of the dimensions
+	X       float64 `json:"x"`
+
+	Dimensions Dimensions `json:"dimensions"`
+
+	NS    *float64 `json:"ns,omitempty"`
+	PPS   *float64 `json:"pps,omitempty"`
+	Bytes *float64 `json:"bytes,omitempty"`
+	Ratio float64  `json:"ratio"`
+
+	// Spread is the distance between the quartiles: of NS, or of Ratio; for a
+	// variant that is its own baseline, of the rate in parts of its median. One
+	// round has none.
+	Spread *float64 `json:"spread,omitempty"`
+	// Reference is what the baseline took in the same run: ns or packets per second.
+	Reference float64 `json:"reference"`
+	// PlainRatio compares with plain packets of the same length that no
+	// program looks at; 0 when the variant has no such comparison.
+	PlainRatio float64 `json:"plain_ratio,omitempty"`
+	// Restore is what restoring the frame's length took, already taken off NS.
+	Restore float64 `json:"restore_ns,omitempty"`
+	// Instructions is how many the kernel's verifier looked at.
+	Instructions uint32 `json:"verified_instructions,omitempty"`
+	// Aim is the greatest NS or Bytes, or the least Ratio, that the project asks for.
+	Aim float64 `json:"aim,omitempty"`
+	// PlainAim is the least PlainRatio that the project asks for.
+	PlainAim float64 `json:"plain_aim,omitempty"`
+	// Limit is what may keep the variant from its aim.
+	Limit *Limit `json:"limit,omitempty"`
+	// Exports is what became of exports meanwhile; nil when none were made.
+	Exports *Exports `json:"exports,omitempty"`
+}
+
+// Exports counts what became of postcards in all rounds of a variant.
+type Exports struct {
+	Written    uint64 `json:"written"`    // into the rings
+	Lost       uint64 `json:"lost"`       // found no room in the rings: their reader was too slow
+	Suppressed uint64 `json:"suppressed"` // by the limits of exports
+	Dropped    uint64 `json:"dropped"`    // found no room in the exporter's queue
+}
+
+// Add adds what became of others.
+func (e *Exports) Add(other Exports) {
+	e.Written += other.Written
+	e.Lost += other.Lost
+	e.Suppressed += other.Suppressed
+	e.Dropped += other.Dropped
+}
+
+// loss is the part of the postcards that no collector can have seen.
+func (e Exports) loss() float64 {
+	if e.Written+e.Lost == 0 {
+		return 0
+	}
+	return float64(e.Lost+e.Dropped) / float64(e.Written+e.Lost)
+}
+
+// Met reports whether a point reaches its aims; one without an aim does.
+func (p Point) Met() bool {
+	if p.PlainAim != 0 && p.PlainRatio < p.PlainAim {
+		return false
+	}
+	switch {
+	case p.Aim == 0:
+		return true
+	case p.NS != nil:
+		return *p.NS <= p.Aim
+	case p.Bytes != nil:
+		return *p.Bytes <= p.Aim
+	}
+	return p.Ratio >= p.Aim
+}
+
+// isBaseline reports whether others are compared with this point.
+func (p Point) isBaseline() bool {
+	if p.PPS != nil {
+		return p.Ratio == 1 && *p.PPS == p.Reference
+	}
+	return p.NS != nil && p.Ratio == 1 && *p.NS == p.Reference
+}
+
+// Round keeps what a measurement can tell.
+func Round(v float64, digits int) float64 {
+	scale := math.Pow(10, float64(digits))
+	return math.Round(v*scale) / scale
+}
