@@ -31,7 +31,7 @@ which takes less than ten minutes. With --json, one object is printed for each:
 name, machine, kernel, baseline and points; each point has a variant, its
 dimensions, x, ns, pps or bytes, and the ratio to the baseline measured in the
 same run. With --plot, it is drawn as well, with the values of the IOAM papers
-beside it where they have any. --duration does not bind footprint, which waits
+next to it where they have any. --duration does not bind footprint, which waits
 for agents to start.`,
 		Example: "  waymark-bench run --short\n  waymark-bench run cost\n  waymark-bench run frequency --json --plot frequency.svg\n  waymark-bench run forwarding --duration 1m",
 		Args:    commandline.AtMostOne("NAME"),
@@ -55,7 +55,7 @@ for agents to start.`,
 	cmd.Flags().StringVar(&f.figure, "plot", "", "`FILE` for the figure, as SVG")
 	cmd.Flags().DurationVar(&f.duration, "duration", 0, "`TIME` to measure, without setting up (default: the benchmark's own)")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 0, "`NUMBER` of turns that each variant and its baseline take (default: the benchmark's own)")
-	cmd.Flags().StringVar(&f.program, "program", "", "`FILE` of the program waymark, whose agents are measured (default: beside this program)")
+	cmd.Flags().StringVar(&f.program, "program", "", "`FILE` of the program waymark, whose agents are measured (default: the one in the directory of this program)")
 	return cmd
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/lab"
 )
 
-// Exit codes beside those of all programs.
+// Exit codes besides those of all programs.
 const (
 	exitNoExec   = 126 // the command for a lab's node may not be executed, as shells say it
 	exitNotFound = 127 // there is no such command for a lab's node, as shells say it

@@ -86,7 +86,7 @@ func (r *pcapReader) next(mayRead func() error) (Packet, error) {
 	}
 	_, err := io.ReadFull(r.in, p.Data)
 	if errors.Is(err, io.EOF) {
-		err = ErrCut // behind the record's header
+		err = ErrCut // after the record's header
 	}
 	return p, err
 }
