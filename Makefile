@@ -68,7 +68,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s), then a million packets throug
 
 soak: ## Export at full rate for SOAK (10m) while the collector is ended or killed ten times (root)
 	scripts/setup.sh test
-	WAYMARK_SOAK='$(SOAK)' CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestDirectExportCollectorRestarts$$' ./test/e2e
+	WAYMARK_SOAK='$(SOAK)' CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestDirectExportCollectorRestarts$$' ./test/e2e/directexport
 
 docs: ## Write docs/reference from the code
 	go run ./cmd/waymark docs docs/reference

@@ -55,10 +55,10 @@ fi
 echo "fuzz: agreement of $packets packets"
 WAYMARK_AGREEMENT_PACKETS=$packets go test -count=1 -timeout 2h -run Agreement ./internal/datapath
 
-random=$(go test -list RandomWays ./test/e2e)
+random=$(go test -list RandomWays ./test/e2e/forward)
 if ! grep -q '^Test' <<<"$random"; then
-	echo "fuzz: test/e2e has no random comparison with the kernel" >&2
+	echo "fuzz: test/e2e/forward has no random comparison with the kernel" >&2
 	exit 1
 fi
 echo "fuzz: $ways configurations of a router"
-WAYMARK_WAYS=$ways go test -count=1 -timeout 4h -v -run RandomWays ./test/e2e
+WAYMARK_WAYS=$ways go test -count=1 -timeout 4h -v -run RandomWays ./test/e2e/forward

@@ -92,7 +92,10 @@ build_programs() {
 	for package in datapath health; do
 		go test -c -trimpath -ldflags '-s -w' -o "$target/$package.test" "./internal/$package"
 	done
-	go test -c -trimpath -ldflags '-s -w' -o "$target/e2e.test" ./test/e2e
+	for package in test/e2e/*/; do
+		package=$(basename "$package")
+		go test -c -trimpath -ldflags '-s -w' -o "$target/e2e-$package.test" "./test/e2e/$package"
+	done
 }
 
 # The machine's first process. Each step is named, timed and judged here; the
@@ -145,14 +148,16 @@ tests probes 300 health.test -test.run 'TestProbes|TestReadClock'
 tests attach 1800 datapath.test -test.run 'TestMode|TestAuto|TestFailedApply|TestInterfaceGone|Left|TestNamespaceGone'
 tests mutations 1800 datapath.test -test.run 'TestIngressMutations|TestTransparency|TestOutcomes'
 step demo 1800 waymark lab demo
-tests kernel 1800 e2e.test -test.run TestKernelTransit
-tests transfers 3600 e2e.test -test.short -test.run 'TestTransfer|TestEqualPaths'
-tests masters 3600 e2e.test -test.run 'TestArrivalBy|TestTunnelPathMTU'
-tests paths 3600 e2e.test -test.short -test.run TestNarrowPath
+tests kernel 1800 e2e-kernel.test -test.run TestKernelTransit
+tests transfers 3600 e2e-trace.test -test.short -test.run 'TestTransfer|TestEqualPaths'
+tests masters 3600 e2e-trace.test -test.run TestArrivalBy
+tests pathmtu 3600 e2e-tunnel.test -test.run TestTunnelPathMTU
+tests paths 3600 e2e-tunnel.test -test.short -test.run TestNarrowPath
 tests account 1800 datapath.test -test.run TestAccountOfOwnPackets
-tests agents 3600 e2e.test -test.run 'TestAgent|TestRuntime'
-tests exports 3600 e2e.test -test.run 'TestDirectExport|TestCollectPaths|TestCollectTraces'
-tests fast 3600 e2e.test -test.run 'TestForwardFast|TestForwardSameBytes|TestForwardLeavesToStack'
+tests agents 3600 e2e-agent.test -test.run 'TestAgent|TestRuntime'
+tests exports 3600 e2e-directexport.test -test.run TestDirectExport
+tests collect 3600 e2e-collect.test -test.run 'TestCollectPaths|TestCollectTraces'
+tests fast 3600 e2e-forward.test -test.run 'TestForwardFast|TestForwardSameBytes|TestForwardLeavesToStack'
 tests forwarding 3600 datapath.test -test.run TestForwardingAgreement
 tests agreement 3600 datapath.test -test.run TestAgreement
 echo "kernels: kernel's complaints:"

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/collect"
+)
+
+// Collecting is waymark collect, running.
+type Collecting struct {
+	T             *testing.T
+	Cmd           *exec.Cmd
+	output, notes *Transcript
+	At            []string // ADDRESS:PORT where it listens
+	Ended         bool
+}
+
+var endpoints = regexp.MustCompile(`receives at (.*)\n`)
+
+// StartCollect starts the program that cmd is, with `collect --json` and
+// arguments, and waits until it listens. start starts it.
+func StartCollect(t *testing.T, cmd *exec.Cmd, start func() error) *Collecting {
+	t.Helper()
+	c := &Collecting{T: t, Cmd: cmd, output: &Transcript{}, notes: &Transcript{}}
+	cmd.Stdout, cmd.Stderr = c.output, c.notes
+	if err := start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if !c.Ended {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+		if t.Failed() {
+			t.Logf("collect said:\n%s\nand wrote:\n%s", c.notes, c.output)
+		}
+	})
+	Await(t, "collect listens", 10*time.Second, func() bool { return strings.Contains(c.notes.String(), "receives at ") })
+	for _, e := range strings.Split(endpoints.FindStringSubmatch(c.notes.String())[1], ", ") {
+		_, address, _ := strings.Cut(e, "://")
+		c.At = append(c.At, address)
+	}
+	return c
+}
+
+// Lines are the whole lines so far.
+func (c *Collecting) Lines() []string {
+	text := c.output.String()
+	if text = text[:strings.LastIndexByte(text, '\n')+1]; text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+}
+
+// Stop interrupts it, as people do, and gives its records and statistics.
+func (c *Collecting) Stop() (records []string, stats collect.Statistics) {
+	c.T.Helper()
+	if err := c.Cmd.Process.Signal(os.Interrupt); err != nil {
+		c.T.Fatal(err)
+	}
+	c.Ended = true
+	if err := c.Cmd.Wait(); err != nil {
+		c.T.Errorf("collect ended with %v", err)
+	}
+	notes := strings.Split(strings.TrimSuffix(c.notes.String(), "\n"), "\n")
+	last := notes[len(notes)-1]
+	if err := json.Unmarshal([]byte(last), &stats); err != nil || stats.Kind != "statistics" {
+		c.T.Fatalf("the last note is %s (%v)", last, err)
+	}
+	return c.Lines(), stats
+}
+
+// CheckNothingWrong checks that nothing was malformed, impossible or dropped.
+func CheckNothingWrong(t *testing.T, s collect.Statistics) {
+	t.Helper()
+	for _, counts := range []map[string]uint64{s.Malformed, s.Impossible} {
+		for name, n := range counts {
+			if n > 0 {
+				t.Errorf("%s: %d", name, n)
+			}
+		}
+	}
+	for _, name := range []string{"socket_dropped", "sessions_refused", "connections_refused", "connections_timed_out", "connections_broken", "handshakes_failed"} {
+		if n, known := s.Counts[name]; n > 0 || !known {
+			t.Errorf("%s: %d (%v)", name, n, known)
+		}
+	}
+}

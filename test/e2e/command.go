@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
+)
+
+// Line is a trace as a line of JSON.
+func Line(t *testing.T, r export.TraceRecord) string {
+	t.Helper()
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// ExitCode is that of a command that was waited for; -1 when a signal ended it.
+func ExitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+// Waymark runs the program to its end.
+func Waymark(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute)) // cleanups run it, too
+	defer cancel()
+	cmd := exec.CommandContext(ctx, Program, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// AgentProcess is the number of the running agent of a node.
+func AgentProcess(t *testing.T, l *lab.Lab, node string) int {
+	t.Helper()
+	status, err := l.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range status.Processes {
+		if p.Node == node && strings.Contains(p.Command, " agent run ") {
+			return p.PID
+		}
+	}
+	t.Fatalf("no agent runs in %s", node)
+	return 0
+}
+
+// SignalAgent sends a signal to the agent of a node.
+func SignalAgent(t *testing.T, l *lab.Lab, node string, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(AgentProcess(t, l, node), sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Restart ends an agent by a signal and starts it again.
+func Restart(t *testing.T, l *lab.Lab, node string, sig syscall.Signal) {
+	t.Helper()
+	pid := AgentProcess(t, l, node)
+	SignalAgent(t, l, node, sig)
+	Await(t, "the agent's end", 10*time.Second, func() bool { return syscall.Kill(pid, 0) != nil })
+	time.Sleep(100 * time.Millisecond) // packets go on without it
+	if _, err := l.Node(node).StartAgent(t.Context(), l.Topology().Node(node).Agent.Config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// In runs the program in a node and returns what it wrote.
+func In(t *testing.T, l *lab.Lab, node string, args ...string) (string, error) {
+	t.Helper()
+	out, err := l.Node(node).Command(t.Context(), Program, args...).CombinedOutput()
+	return string(out), err
+}
+
+// MustIn runs the program in a node and returns what it wrote; it has to succeed.
+func MustIn(t *testing.T, l *lab.Lab, node string, args ...string) string {
+	t.Helper()
+	out, err := In(t, l, node, args...)
+	if err != nil {
+		t.Fatalf("in %s: waymark %s: %v\n%s", node, strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// Rewrite changes the configuration file of a node's agent.
+func Rewrite(t *testing.T, l *lab.Lab, node string, change func(string) string) {
+	t.Helper()
+	before := string(l.Topology().Node(node).Agent.Config)
+	after := change(before)
+	if after == before {
+		t.Fatalf("the change of the configuration of %s changes nothing", node)
+	}
+	if err := os.WriteFile(filepath.Join(l.Directory(), node+".yaml"), []byte(after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

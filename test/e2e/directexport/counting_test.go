@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package directexport
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// account is what the exporter has written and collectors have received.
+type account struct{ written, unsure, received uint64 }
+
+// endLife ends a collector, and compares what it received with what the exporter
+// counts for it.
+func endLife(t *testing.T, l *lab.Lab, c *counting, before account, kill bool) account {
+	t.Helper()
+	received, cut := c.end(kill, func() uint64 { return e2e.StatusOf(t, l, "athos").Records.Read })
+	e2e.Await(t, "the exporter has noticed it", 10*time.Second, func() bool { return !*e2e.StatusOf(t, l, "athos").Records.Exporters[0].Connected })
+	e := e2e.StatusOf(t, l, "athos").Records.Exporters[0]
+	now := account{e.Written, e.Unsure, before.received + received}
+	written, unsure := now.written-before.written, now.unsure-before.unsure
+	said := fmt.Sprintf("a collector (killed: %v) received %d of %d that were written, %d of them unsure", kill, received, written, unsure)
+	t.Log(said)
+	if received > written || written > received+unsure || kill && received == written || !cut && received < written {
+		t.Error(said)
+	}
+	return now
+}
+
+// counting is a collector of which only the number of postcards matters.
+type counting struct {
+	*e2e.Collecting
+	lines *lineCounter
+}
+
+// startCounting runs one in beta.
+func startCounting(t *testing.T, l *lab.Lab) *counting {
+	t.Helper()
+	cmd := l.Node("beta").Command(t.Context(), e2e.Program, "collect", "--json", "--records",
+		"--listen", fmt.Sprintf("tcp://[::]:%d", collectorPort))
+	lines := &lineCounter{with: []byte(`{"kind":"postcard",`)}
+	return &counting{e2e.StartCollect(t, cmd.Cmd, func() error {
+		cmd.Stdout = lines
+		return cmd.Start()
+	}), lines}
+}
+
+// partingTime is how long a collector that ends lets exporters take to end their
+// connections; then it cuts them.
+const partingTime = 2 * time.Second
+
+// end ends it, and gives how many postcards it has received, and whether it has
+// cut connections. One that is killed hangs before, until there was more for it:
+// so its host has some that it has not read. made is how many there have been.
+func (c *counting) end(kill bool, made func() uint64) (received uint64, cut bool) {
+	c.T.Helper()
+	signal := func(s os.Signal) {
+		if err := c.Cmd.Process.Signal(s); err != nil {
+			c.T.Fatal(err)
+		}
+	}
+	if kill {
+		signal(syscall.SIGSTOP)
+		before := made()
+		e2e.Await(c.T, "more postcards", 10*time.Second, func() bool { return made() > before+5000 })
+		time.Sleep(200 * time.Millisecond)
+		signal(os.Kill)
+	} else {
+		signal(os.Interrupt)
+	}
+	c.Ended = true
+	start := time.Now()
+	if err := c.Cmd.Wait(); err != nil && !kill {
+		c.T.Fatalf("collect ended with %v", err)
+	}
+	return c.lines.count, kill || time.Since(start) >= partingTime
+}
+
+// lineCounter counts the whole lines that begin in one way.
+type lineCounter struct {
+	with  []byte
+	rest  []byte
+	count uint64
+}
+
+func (c *lineCounter) Write(b []byte) (int, error) {
+	c.rest = append(c.rest, b...)
+	whole := c.rest
+	for {
+		line, behind, found := bytes.Cut(whole, []byte{'\n'})
+		if !found {
+			break
+		}
+		if whole = behind; bytes.HasPrefix(line, c.with) {
+			c.count++
+		}
+	}
+	c.rest = append(c.rest[:0], whole...)
+	return len(b), nil
+}

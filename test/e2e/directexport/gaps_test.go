@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package directexport
+
+import (
+	"maps"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// gaps is what a node tells of missing packets, and of packets that came.
+type gaps struct {
+	packets, missing uint64
+	unknown          int
+}
+
+// gapsTo sums flow records to a port by node.
+func gapsTo(flows []export.Flow, port uint16) map[string]gaps {
+	sums := map[string]gaps{}
+	for _, f := range flows {
+		if portOf(f.Packet) != port {
+			continue
+		}
+		g := sums[f.Node]
+		g.packets += f.Packets
+		g.missing += f.SequenceGaps.Value
+		if !f.SequenceGaps.Valid {
+			g.unknown++
+		}
+		sums[f.Node] = g
+	}
+	return sums
+}
+
+// Packets of connections that several CPUs handle, and that end there, are
+// missing where they were lost, and nowhere else.
+func TestDirectExportGaps(t *testing.T) {
+	t.Parallel()
+	top := directExports(t, "export: every}", "export: aggregate}")
+	for _, node := range e2e.Routers {
+		e2e.Reconfigure(t, top, node, ", role:", ", attach: "+string(e2e.TCModes()[0])+", role:")
+	}
+	l, c := raiseCollecting(t, top)
+	const port = 9100
+	discard(t, l, port)
+	time.Sleep(2 * time.Second) // what came before programs were attached is not known
+	type traffic struct {
+		name, network string
+		connections   int
+		writes, size  int
+		every         time.Duration
+		drops         bool
+	}
+	drops := startDropper(t, l.Node("porthos"), "eth0")
+	for _, tt := range []traffic{
+		{"TCP", "tcp", 12, 300, 1200, 100 * time.Microsecond, false},
+		{"UDP", "udp", 3, 2000, 200, time.Millisecond, false},
+		{"TCP with losses", "tcp", 1, 4000, 1200, 300 * time.Microsecond, true},
+		{"UDP with losses", "udp", 1, 2000, 200, time.Millisecond, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := len(c.Lines())
+			if tt.drops {
+				drops.restart(t)
+			}
+			lost := drops.dropped(t)
+			for range tt.connections {
+				if err := spread(l, tt.network, port, tt.writes, tt.size, tt.every); err != nil {
+					t.Fatal(err)
+				}
+			}
+			lost = drops.dropped(t) - lost
+			if lost == 0 != !tt.drops {
+				t.Fatalf("%d packets were dropped of %d", lost, drops.seen(t))
+			}
+			var sums map[string]gaps
+			settled := time.Now()
+			e2e.Await(t, "the last flow records", 30*time.Second, func() bool {
+				now := gapsTo(readCollected(t, c.Lines()[before:]).flows, port)
+				if !maps.Equal(now, sums) {
+					sums, settled = now, time.Now()
+				}
+				return time.Since(settled) > 3*time.Second // intervals have one
+			})
+			t.Logf("%d dropped: %+v", lost, sums)
+			for _, node := range e2e.Routers {
+				want := gaps{packets: sums["athos"].packets}
+				if node != "athos" {
+					want.missing = lost
+				}
+				// of offloaded packets, segments are counted, and numbers are missing
+				if got := sums[node]; got.missing != want.missing || got.unknown > 0 || tt.network == "udp" && got.packets != want.packets-want.missing {
+					t.Errorf("%s: %+v, want %+v", node, got, want)
+				}
+			}
+		})
+	}
+	if _, err := os.Stat("/sys/devices/system/cpu/cpu1"); err != nil {
+		t.Log("this machine has one CPU: packets could not come over several")
+	}
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2e holds what the tests of the built program share: topologies of
+// network namespaces, traffic through them, and what agents report. The tests
+// are in the directories below, one package a subject.
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/kmsgtest"
+)
+
+// Program is the path of the built waymark.
+var Program string
+
+// Run runs the tests of a package, as its TestMain does, with the program that
+// WAYMARK_PROGRAM names, or one that it builds. It returns the exit code.
+func Run(m *testing.M) int {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	return code
+}
+
+func run(m *testing.M) (int, error) {
+	if os.Geteuid() != 0 {
+		return 1, errors.New("these tests make network namespaces; run them as root")
+	}
+	if Program = os.Getenv("WAYMARK_PROGRAM"); Program != "" {
+		return kmsgtest.Run(m), nil
+	}
+	directory, err := os.MkdirTemp("", "waymark-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(directory)
+	Program = filepath.Join(directory, "waymark")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", Program, "github.com/waymark-net/waymark/cmd/waymark")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("build waymark: %w\n%s", err, out)
+	}
+	return kmsgtest.Run(m), nil
+}

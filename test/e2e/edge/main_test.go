@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package edge tests the edge of the domain: what passes it, and what outsiders
+// send.
+package edge
+
+import (
+	"os"
+	"testing"
+
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+func TestMain(m *testing.M) { os.Exit(e2e.Run(m)) }

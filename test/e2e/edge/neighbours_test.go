@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package edge
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// tunnelFrom puts an outer header, and perhaps a Hop-by-Hop header, in front.
+func tunnelFrom(source netip.Addr, header, inner []byte) []byte {
+	next := byte(41)
+	if header != nil {
+		next = 0
+	}
+	p := binary.BigEndian.AppendUint32(nil, 6<<28)
+	p = binary.BigEndian.AppendUint16(p, uint16(len(header)+len(inner)))
+	p = append(p, next, 64)
+	p = append(append(p, source.AsSlice()...), tunnelEnd.AsSlice()...)
+	return append(append(p, header...), inner...)
+}
+
+// traceHeader is a Hop-by-Hop header with an empty trace of namespace 123.
+func traceHeader() []byte {
+	header := []byte{41, 4, 1, 0, 0x31, 34, 0, 0, 0, 123, 0x10, 6, 0xc0, 0, 0, 0}
+	return append(header, make([]byte, 24)...)
+}
+
+// onLink is a packet that seems to come from a neighbour: hop limit 255.
+func onLink(t *testing.T, source, destination string, next layers.IPProtocol, upper ...gopacket.SerializableLayer) []byte {
+	t.Helper()
+	ip := &layers.IPv6{Version: 6, NextHeader: next, HopLimit: 255, SrcIP: net.ParseIP(source), DstIP: net.ParseIP(destination)}
+	for _, layer := range upper {
+		if summed, ok := layer.(interface {
+			SetNetworkLayerForChecksum(gopacket.NetworkLayer) error
+		}); ok {
+			if err := summed.SetNetworkLayerForChecksum(ip); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	buffer := gopacket.NewSerializeBuffer()
+	options := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
+	if err := gopacket.SerializeLayers(buffer, options, append([]gopacket.SerializableLayer{ip}, upper...)...); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}
+
+func advertised(t *testing.T, kind uint8, body gopacket.SerializableLayer) []byte {
+	t.Helper()
+	head := &layers.ICMPv6{TypeCode: layers.CreateICMPv6TypeCode(kind, 0)}
+	return onLink(t, "fe80::bad", "ff02::1", layers.IPProtocolICMPv6, head, body)
+}
+
+// neighbourAdvertisement says that athos has another address.
+func neighbourAdvertisement(t *testing.T) []byte {
+	return advertised(t, layers.ICMPv6TypeNeighborAdvertisement, &layers.ICMPv6NeighborAdvertisement{
+		Flags: 0xa0, TargetAddress: athosInner.AsSlice(), // router, override
+		Options: layers.ICMPv6Options{{Type: layers.ICMPv6OptTargetAddress, Data: falseRoute}},
+	})
+}
+
+// routerAdvertisement offers a router, a prefix and a small MTU.
+func routerAdvertisement(t *testing.T) []byte {
+	prefix := append([]byte{64, 0xc0, 0, 0, 0x0e, 0x10, 0, 0, 0x0e, 0x10, 0, 0, 0, 0}, net.ParseIP("2001:db8:bad::")...)
+	return advertised(t, layers.ICMPv6TypeRouterAdvertisement, &layers.ICMPv6RouterAdvertisement{
+		HopLimit: 64, RouterLifetime: 1800,
+		Options: layers.ICMPv6Options{
+			{Type: layers.ICMPv6OptSourceAddress, Data: falseRoute},
+			{Type: layers.ICMPv6OptMTU, Data: []byte{0, 0, 0, 0, 0x05, 0x00}},
+			{Type: layers.ICMPv6OptPrefixInfo, Data: prefix},
+		},
+	})
+}
+
+// redirect names another way to the users' network.
+func redirect(t *testing.T) []byte {
+	return advertised(t, layers.ICMPv6TypeRedirect, &layers.ICMPv6Redirect{
+		TargetAddress: net.ParseIP("fe80::bad"), DestinationAddress: e2e.LeftAddress.AsSlice(),
+	})
+}
+
+func linkDatagram(t *testing.T) []byte {
+	return onLink(t, e2e.LeftAddress.String(), e2e.RightAddress.String(), layers.IPProtocolUDP, &layers.UDP{SrcPort: 4242, DstPort: 9}, gopacket.Payload("waymark"))
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package forward
+
+import (
+	"encoding/binary"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// Packets follow what the router itself becomes: another node's address that
+// becomes its own, and an MTU.
+func TestForwardFollowsNode(t *testing.T) {
+	e2e.NeedRedirection(t)
+	l := raiseTwoWays(t, twoWays(t))
+	t.Run("address", func(t *testing.T) { followAddress(t, l) })
+	t.Run("MTU", func(t *testing.T) { followMTU(t, l) })
+}
+
+// followAddress: what is sent to an address that has become the router's own is
+// delivered there, until it is not any more; none is lost.
+func followAddress(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	c := startCrossing(t, l)
+	// of what arrives fast, a capture sees what its stack gets
+	c.seen["athos"] = watchArrivals(t, l, c.stream, "athos", "eth0")
+	takes := startTaker(t, l.Node("athos"), c.stream)
+	for _, device := range []string{"lo", "eth1", "eth0"} {
+		// with a route to its prefix, the kernel would for a moment have no other
+		c.change(t, "athos", "ip", "-6", "addr", "add", "2001:db8:2::2/128", "dev", device, "nodad", "noprefixroute")
+		time.Sleep(changePause)
+		c.change(t, "porthos", "ip", "-6", "addr", "del", "2001:db8:2::2/128", "dev", device)
+		time.Sleep(changePause)
+	}
+	r := c.stop(t)
+	taken := takes.stop()
+	for _, number := range taken {
+		r.came = append(r.came, make([]uint8, max(0, number+1-len(r.came)))...)
+		if r.came[number]++; r.came[number] > 1 {
+			t.Fatalf("datagram %d came to athos and beta", number)
+		}
+	}
+	r.checkWhole(t, r.sent[0], time.Now())
+	if want := int(3 * (changePause - changeBound).Seconds() * streamRate / 4); len(taken) < want {
+		t.Errorf("athos took %d datagrams, want at least %d", len(taken), want)
+	}
+}
+
+// followMTU: while a link is too narrow, the sender is told for each datagram;
+// once it is not, all come. Only while a narrower one is not heard of, what is
+// sent to it may vanish.
+func followMTU(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	const size, wide, narrow = 1400 - 48, "1700", 1300
+	const pause = 2*changeBound + 200*time.Millisecond
+	before := e2e.ForwardsOf(t, l, "athos")
+	s := startStreamOf(t, l, size)
+	errors, capture := watchTooBig(t, l, s, "2001:db8:1::1")
+	changes := []change{{done: time.Now(), way: wide}}
+	time.Sleep(pause)
+	for _, mtu := range []string{"1300", wide, "1300", wide} {
+		began := time.Now()
+		e2e.Must(t, l.Node("athos"), "ip", "link", "set", "eth1", "mtu", mtu)
+		changes = append(changes, change{began, time.Now(), mtu})
+		time.Sleep(pause)
+	}
+	changes = append(changes, change{began: time.Now()})
+	r := s.stop(t)
+	if stats, err := capture.Stop(); err != nil || stats.Dropped > 0 {
+		t.Fatal(err, stats)
+	}
+	answered, vanished := 0, 0
+	for number, at := range r.sent {
+		came := number < len(r.came) && r.came[number] > 0
+		mtus := errors.mtus[number]
+		answered += len(mtus)
+		i := 0
+		for i+2 < len(changes) && at.After(changes[i+1].began.Add(-changeBound)) {
+			i++
+		}
+		now := changes[i]
+		settled := at.After(now.done.Add(changeBound))
+		switch {
+		case came && len(mtus) > 0, len(mtus) > 1, len(mtus) == 1 && mtus[0] != narrow:
+			t.Fatalf("datagram %d came: %v, and was answered with the MTUs %v", number, came, mtus)
+		case came || len(mtus) > 0:
+			if settled && came != (now.way == wide) {
+				t.Fatalf("datagram %d, sent %v after the MTU became %s, came: %v", number, at.Sub(now.done), now.way, came)
+			}
+		case settled, now.way == wide:
+			t.Fatalf("datagram %d, sent %v after the MTU became %s, vanished", number, at.Sub(now.done), now.way)
+		default:
+			vanished++
+		}
+	}
+	f := e2e.ForwardsOf(t, l, "athos")
+	t.Logf("%d datagrams, %d of them too big, and %d that vanished", len(r.sent), answered, vanished)
+	if n := int(f.ToStack["mtu"] - before.ToStack["mtu"]); n < answered || answered < streamRate/10 {
+		t.Errorf("athos answered %d packets, and left %d to the stack as too big", answered, n)
+	}
+}
+
+// What was sent to an interface goes elsewhere as soon as it is no more, by the
+// kernel's own doing: with an agent that hears nothing, and next hops that are
+// believed in all the same, none is lost once the interface is gone.
+func TestForwardToVanishedInterface(t *testing.T) {
+	e2e.NeedRedirection(t)
+	l := raiseTwoWays(t, twoWays(t))
+	athos := l.Node("athos")
+	e2e.Must(t, athos, "ip", "-6", "route", "add", "2001:db8:2::/64", "via", "2001:db8:14::2", "metric", "2048")
+	place, err := athos.Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched, err := ebpf.LoadPinnedMap(filepath.Join(api.Root, "bpf", place.ID, "forwarding"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watched.Close()
+	before := e2e.ForwardsOf(t, l, "athos")
+	c := startCrossing(t, l)
+	c.stream.stay(t) // each CPU remembers for itself
+	pid := e2e.AgentProcess(t, l, "athos")
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	believe(t, watched)
+	time.Sleep(50 * time.Millisecond)
+	began := time.Now()
+	e2e.Must(t, athos, "ip", "link", "del", "eth1")
+	c.note("dartagnan", began)
+	done := c.changes[1].done
+	time.Sleep(changePause)
+	heard := time.Now()
+	byStack := e2e.StackForwards(t, l, "athos") - before.Stack
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	r := c.stop(t)
+	r.checkWhole(t, r.sent[0], began)
+	r.checkWhole(t, done, time.Now())
+	sent := r.sentIn(done, heard)
+	f := e2e.ForwardsOf(t, l, "athos")
+	t.Logf("%d datagrams were lost in the %v of the command; the stack forwarded %d of the next %d", len(r.lost(began, done)), done.Sub(began), byStack, sent)
+	if byStack == 0 || f.ToStack["device"]-before.ToStack["device"] < byStack {
+		t.Errorf("the stack of athos forwarded %d of %d packets that were to leave by an interface that was gone; left to it: %v", byStack, sent, f.ToStack)
+	}
+	if n := f.Sum() - before.Sum(); n < uint64(r.sentIn(r.sent[0], began)) {
+		t.Errorf("athos forwarded only %d packets fast", n)
+	}
+}
+
+// believe has a node's programs take next hops for watched for some seconds,
+// beginning with none.
+func believe(t *testing.T, forwarding *ebpf.Map) {
+	t.Helper()
+	value := make([]byte, 16) // struct forwarding
+	if err := forwarding.Lookup(uint32(0), &value); err != nil {
+		t.Fatal(err)
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
+	}
+	generation := binary.NativeEndian.Uint32(value[8:])
+	binary.NativeEndian.PutUint64(value, uint64(now.Nano())+uint64(3*time.Second))
+	binary.NativeEndian.PutUint32(value[8:], generation+1<<20) // none that the agent will name
+	if err := forwarding.Put(uint32(0), value); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package trace tests traces of real traffic: every packet arrives, and its trace
+// is whole.
+package trace
+
+import (
+	"os"
+	"testing"
+
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+func TestMain(m *testing.M) { os.Exit(e2e.Run(m)) }

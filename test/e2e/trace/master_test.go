@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// awaitWay sends packets until traces show a way, as the agents learn of what
+// has changed; then all of them must.
+func awaitWay(t *testing.T, l *lab.Lab, traces *e2e.Journal, want string) {
+	t.Helper()
+	one := lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 1, Size: 100, Port: 9000}
+	var got []export.TraceRecord
+	e2e.Await(t, "a trace of the way "+want, 10*time.Second, func() bool {
+		if r, err := l.Send(t.Context(), one); err != nil || r.Lost() > 0 {
+			return false // neighbours have to be found again
+		}
+		got = traces.Read(t, 1)
+		return len(got) == 1 && e2e.Way(got[0]) == want
+	})
+	const count = 20
+	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 100, Port: 9000})
+	for i, r := range traces.Read(t, count) {
+		if got := e2e.Way(r); got != want || !r.Nodes[1].TransitDelay.Valid {
+			t.Fatalf("trace %d: %s, delay of the second node %+v; want %s and a delay", i, got, r.Nodes[1].TransitDelay, want)
+		}
+	}
+}
+
+// Packets that arrive on a port of a bridge seem to arrive on the bridge:
+// traces are completed as ever, and nothing is said that is not certain.
+func TestArrivalByBridge(t *testing.T) {
+	t.Parallel()
+	for _, tt := range e2e.Transfers() {
+		if tt.Mode != "encap" {
+			continue
+		}
+		t.Run(string(tt.Attach), func(t *testing.T) {
+			l := e2e.Raise(t, e2e.Domain(t, tt))
+			traces := e2e.Keep(t, l, "aramis")
+			const rest = ", 2 201>202 hop limit 62, 3 301>- hop limit 61"
+			awaitWay(t, l, traces, "1 101>102 hop limit 63"+rest)
+
+			inBridge := func(node, address string, routes map[string][]string) {
+				t.Helper()
+				err := l.Node(node).Do(func() error {
+					br, err := e2e.Bridge("br0", "eth0")
+					if err != nil {
+						return err
+					}
+					return e2e.Arrange(e2e.Arrangement{Master: br, Members: []string{"eth0"}, On: "br0", Address: map[string]string{"eth0": address}, Routes: routes})
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			inBridge("porthos", "2001:db8:12::2/64", map[string][]string{"2001:db8:12::1": {"2001:db8:1::/64", "2001:db8:ff::1/128"}})
+			awaitWay(t, l, traces, "1 101>102 hop limit 63"+rest)
+			inBridge("athos", "2001:db8:1::1/64", nil)
+			awaitWay(t, l, traces, "1 101>102 hop limit 63"+rest)
+
+			// a port that is not served: it may have been that one
+			err := l.Node("athos").Do(func() error {
+				attrs := netlink.NewLinkAttrs()
+				attrs.Name = "port1"
+				if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "peer1"}); err != nil {
+					return err
+				}
+				port, err := netlink.LinkByName("port1")
+				if err != nil {
+					return err
+				}
+				br, err := netlink.LinkByName("br0")
+				if err != nil {
+					return err
+				}
+				return netlink.LinkSetMaster(port, br)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			awaitWay(t, l, traces, "1 ->102 hop limit 63"+rest)
+		})
+	}
+}
+
+// The same for a VRF, which takes the place of both its members.
+func TestArrivalByVRF(t *testing.T) {
+	t.Parallel()
+	for _, tt := range e2e.Transfers() {
+		if tt.Mode != "encap" {
+			continue
+		}
+		t.Run(string(tt.Attach), func(t *testing.T) {
+			const table = 100
+			l := e2e.Raise(t, e2e.Domain(t, tt))
+			traces := e2e.Keep(t, l, "aramis")
+			attrs := netlink.NewLinkAttrs()
+			attrs.Name = "domain"
+			err := l.Node("porthos").Do(func() error {
+				return e2e.Arrange(e2e.Arrangement{
+					Master: &netlink.Vrf{LinkAttrs: attrs, Table: table}, Members: []string{"eth0", "eth1"}, Table: table,
+					Address: map[string]string{"eth0": "2001:db8:12::2/64", "eth1": "2001:db8:23::1/64"},
+					Routes: map[string][]string{
+						"2001:db8:12::1": {"2001:db8:1::/64", "2001:db8:ff::1/128"},
+						"2001:db8:23::2": {"2001:db8:2::/64", "2001:db8:ff::3/128"},
+					},
+				})
+			})
+			if errors.Is(err, unix.EOPNOTSUPP) {
+				t.Skip("this kernel has no VRF")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			awaitWay(t, l, traces, "1 101>102 hop limit 63, 2 201>202 hop limit 62, 3 301>- hop limit 61")
+		})
+	}
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// Datagrams that come faster than a slow link takes them wait at the node that
+// encapsulates, or at one that completes their traces: its queue depth shows how
+// many are in front of each. One that follows Linux gives their bytes, also where
+// it forwards fast in tc.
+func TestQueueDepth(t *testing.T) {
+	t.Parallel()
+	if !e2e.ReadsQueues(t) {
+		t.Skip("this kernel keeps its queues from programs (Linux 6.2)")
+	}
+	for _, tt := range []struct {
+		name    string
+		node    string
+		place   int // of the node, on the path
+		changes []string
+		unit    uint32 // of one packet
+	}{
+		{name: "athos", node: "athos", unit: 1},
+		{name: "porthos", node: "porthos", place: 1, unit: 1},
+		{name: "porthos, mainline, fast in tc", node: "porthos", place: 1, unit: 14 + 40 + 88 + 40 + 8 + 1100,
+			changes: []string{"node: {", "node: {compatibility: mainline, ", ", role:", ", forwarding: fast, role:"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			top := e2e.Domain(t, e2e.Modes(e2e.TCModes()[0])[0])
+			e2e.Reconfigure(t, top, "athos", "type: 0xf80000, size: 60", "type: 0xfa0000, size: 72")
+			e2e.Reconfigure(t, top, tt.node, tt.changes...)
+			l := e2e.Raise(t, top)
+			// 50 datagrams of 1268 bytes, of which the bucket holds two
+			e2e.Must(t, l.Node(tt.node), "tc", "qdisc", "replace", "dev", "eth1", "root", "tbf", "rate", "4mbit", "burst", "3000", "limit", "1000000")
+			traces := e2e.Keep(t, l, "aramis")
+			const count = 50
+			e2e.AwaitRouting()
+			e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 1100, Port: 9000})
+			var deepest uint32
+			for n, r := range traces.Read(t, count) {
+				if len(r.Nodes) != 3 {
+					t.Fatalf("trace %d has %d nodes", n, len(r.Nodes))
+				}
+				for j, other := range r.Nodes[:2] {
+					depth := other.QueueDepth
+					if !depth.Valid || depth.Value > tt.unit*uint32(n) || depth.Value%tt.unit != 0 || j != tt.place && depth.Value != 0 {
+						t.Errorf("trace %d: queue depth of node %d is %+v; only %s has a queue, of %d packets at most", n, j+1, depth, tt.node, n)
+					}
+				}
+				deepest = max(deepest, r.Nodes[tt.place].QueueDepth.Value/tt.unit)
+			}
+			if f := e2e.ForwardsOf(t, l, tt.node); (f.Stack == 0) != (tt.changes != nil) {
+				t.Errorf("the stack of %s forwarded %d packets", tt.node, f.Stack)
+			}
+			if deepest < 10 {
+				t.Errorf("the deepest queue has %d packets; %d were sent at once", deepest, count)
+			}
+		})
+	}
+}

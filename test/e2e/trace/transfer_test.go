@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// Every packet of a transfer with offloads on is traced; it arrives unchanged
+// and without IOAM.
+func TestTransfer(t *testing.T) {
+	t.Parallel()
+	for _, tt := range e2e.Transfers() {
+		t.Run(fmt.Sprintf("%s by %s", tt.Mode, tt.Attach), func(t *testing.T) {
+			top := e2e.Builtin(t, "line")
+			e2e.Reconfigure(t, top, "athos", append(tt.Athos, "frequency: 1/10", "frequency: 1/1")...)
+			e2e.Reconfigure(t, top, "aramis", tt.Aramis...)
+			for _, node := range []string{"athos", "porthos", "aramis"} {
+				e2e.Reconfigure(t, top, node, ", role:", fmt.Sprintf(", attach: %s, role:", tt.Attach))
+			}
+			l := e2e.Raise(t, top)
+			beta := e2e.StartScan(t, l, "beta", "eth0")
+			r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindTCP, From: "alpha", To: "beta", Bytes: tt.Size, Port: 9001})
+			stats := beta.Stop(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%.2f Gbit/s; beta received %d packets, its capture missed %d", float64(r.Bytes)*8/r.Duration.Seconds()/1e9, beta.Packets.Load(), stats.Dropped)
+			if beta.Packets.Load() == 0 || beta.IOAMBytes.Load() > 0 {
+				t.Errorf("beta received %d packets with %d bytes of IOAM", beta.Packets.Load(), beta.IOAMBytes.Load())
+			}
+			e2e.CheckTransfer(t, l, tt)
+		})
+	}
+}
+
+// Over links with no room to spare, GSO packets get smaller segments and plain
+// ones go on without a trace; nothing is lost. tc at athos lets GSO packets in;
+// XDP at porthos makes the kernel segment them before they leave athos.
+func TestTransferWithoutRoom(t *testing.T) {
+	t.Parallel()
+	const mtu = 1500
+	top := e2e.Builtin(t, "line")
+	for i := range top.Links {
+		top.Links[i].MTU = mtu
+	}
+	e2e.Reconfigure(t, top, "athos", "frequency: 1/10", "frequency: 1/1", ", role:", fmt.Sprintf(", attach: %s, role:", e2e.TCModes()[0]))
+	e2e.Reconfigure(t, top, "porthos", ", role:", ", attach: xdp, role:")
+	l := e2e.Raise(t, top)
+	inside := e2e.StartScan(t, l, "porthos", "eth0")
+	if _, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindTCP, From: "alpha", To: "beta", Bytes: 64 << 20, Port: 9001}); err != nil {
+		t.Fatal(err)
+	}
+	inside.Stop(t)
+	if inside.Marked.Load() == 0 || inside.Longest.Load() > mtu {
+		t.Errorf("of %d packets, %d had a trace and the longest %d bytes; want some, and at most %d", inside.Packets.Load(), inside.Marked.Load(), inside.Longest.Load(), mtu)
+	}
+	t.Logf("%d of %d segments had a trace; athos skipped %d packets for the MTU, %d for GSO", inside.Marked.Load(), inside.Packets.Load(),
+		e2e.Counter(t, l, "athos", "encap_skipped_mtu"), e2e.Counter(t, l, "athos", "encap_skipped_gso"))
+	before := e2e.Counter(t, l, "athos", "encap_skipped_mtu")
+	const count = 20
+	r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: time.Millisecond, Size: mtu - 48, Port: 9000})
+	if err != nil || r.Lost() > 0 {
+		t.Errorf("full-sized datagrams: %+v, %v", r, err)
+	}
+	if n := e2e.Counter(t, l, "athos", "encap_skipped_mtu") - before; n != count {
+		t.Errorf("encap_skipped_mtu rose by %d, want the %d datagrams", n, count)
+	}
+}
+
+// The traces of several flows show both of two equal paths, each flow one.
+func TestEqualPathsInTraces(t *testing.T) {
+	t.Parallel()
+	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
+	place, err := l.Node("aramis").Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	ways := make(chan [2]uint32, 1024) // destination port, node in the middle
+	go func() {
+		ended <- api.NewClient(place.Socket()).Observe(ctx, api.RecordFilter{}, func() { close(ready) }, func(line []byte) error {
+			var r export.TraceRecord
+			if err := json.Unmarshal(bytes.Clone(line), &r); err != nil {
+				return err
+			}
+			if r.Kind == "trace" && r.Packet.DestinationPort != nil && len(r.Nodes) == 3 {
+				ways <- [2]uint32{uint32(*r.Packet.DestinationPort), uint32(r.Nodes[1].NodeID.Value)}
+			}
+			return nil
+		})
+	}()
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	const flows, count = 16, 4
+	for i := range flows {
+		r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Size: 64, Port: uint16(9000 + i)})
+		if err != nil || r.Lost() > 0 {
+			t.Errorf("flow %d: %+v, %v", i, r, err)
+		}
+	}
+	used, by := map[uint32]int{}, map[uint32]ioam.NodeID{}
+	for range flows * count {
+		select {
+		case w := <-ways:
+			used[w[1]]++
+			if before, seen := by[w[0]]; seen && before != ioam.NodeID(w[1]) {
+				t.Errorf("the flow to port %d went by nodes %d and %d", w[0], before, w[1])
+			}
+			by[w[0]] = ioam.NodeID(w[1])
+		case <-time.After(patience.Of(5 * time.Second)):
+			t.Fatalf("only %v packets were traced, want %d", used, flows*count)
+		}
+	}
+	cancel()
+	<-ended
+	if used[2] == 0 || used[4] == 0 || used[2]+used[4] != flows*count {
+		t.Errorf("packets by node are %v; want both 2 and 4, and no other", used)
+	}
+}

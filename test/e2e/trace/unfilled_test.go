@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package trace
+
+import (
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// What an encapsulating node sends without its own data is filled by the nodes of
+// the path, and left alone where the overflow flag is set: the kernel's transit
+// node and ours do the same.
+func TestUnfilledTraces(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name     string
+		athos    []string
+		added    string
+		way      string
+		overflow bool
+		left     int // words
+	}{
+		{"unknown namespace", []string{"- {id: 123}", "- {id: 9}"}, "encap_unfilled",
+			"2 201>202 hop limit 62, 3 301>- hop limit 61", false, 5},
+		{"too small", []string{"node: {", "node: {compatibility: mainline, ", "type: 0xf80000, size: 60", "type: 0xc00000, size: 4"}, "encap_overflow",
+			"", true, 1},
+	} {
+		for _, mode := range e2e.Modes("xdp") {
+			for _, transit := range []string{"kernel", "ours"} {
+				t.Run(tt.name+", "+mode.Mode+", "+transit, func(t *testing.T) {
+					t.Parallel()
+					top := e2e.Domain(t, mode)
+					e2e.Reconfigure(t, top, "athos", tt.athos...)
+					if transit == "kernel" {
+						top.Node("porthos").Agent = nil
+					}
+					l := e2e.Raise(t, top)
+					if transit == "kernel" {
+						e2e.SetUpKernel(t, l.Node("porthos"))
+					}
+					beta, traces := e2e.StartScan(t, l, "beta", "eth0"), e2e.Keep(t, l, "aramis")
+					const count = 20
+					e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 100, Port: 9000})
+					e2e.CheckCounters(t, l, "athos", map[string]uint64{tt.added: count})
+					for i, r := range traces.Read(t, count) {
+						if got := e2e.Way(r); got != tt.way || r.Overflow.Value != tt.overflow || r.Remaining.Value != tt.left {
+							t.Fatalf("trace %d: %q, overflow %v, %d words left; want %q, %v, %d", i, got, r.Overflow.Value, r.Remaining.Value, tt.way, tt.overflow, tt.left)
+						}
+					}
+					if beta.Stop(t); beta.Packets.Load() < count || beta.IOAMBytes.Load() > 0 {
+						t.Errorf("beta received %d packets with %d bytes of IOAM", beta.Packets.Load(), beta.IOAMBytes.Load())
+					}
+				})
+			}
+		}
+	}
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/tshark"
+)
+
+// Wire is a capture of what an interface receives, as a file.
+type Wire struct {
+	Path    string
+	file    *os.File
+	capture *lab.Capture
+}
+
+// StartWire writes what passes an interface into a file.
+func StartWire(t *testing.T, l *lab.Lab, node, name string) *Wire {
+	t.Helper()
+	w := &Wire{Path: filepath.Join(t.TempDir(), node+".pcap")}
+	var err error
+	if w.file, err = os.Create(w.Path); err != nil {
+		t.Fatal(err)
+	}
+	if w.capture, err = l.Capture(node, name, lab.CaptureOptions{Writer: w.file}); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Stop ends the capture, which must have missed nothing.
+func (w *Wire) Stop(t *testing.T) {
+	t.Helper()
+	stats, err := w.capture.Stop()
+	if err := errors.Join(err, w.file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if stats.Dropped > 0 {
+		t.Errorf("the capture missed %d packets", stats.Dropped)
+	}
+}
+
+// Complaints takes packets in which tshark finds something to warn of, or only
+// to note. That a connection ends is no fault, nor that a busy machine's TCP sent
+// something twice, and its opinion on TCP's sequence numbers is not asked for.
+const Complaints = "_ws.malformed || (_ws.expert.severity >= 0x600000 && !tcp.options.sack.dsack) || " +
+	"(_ws.expert.severity >= 0x400000 && !(tcp.flags.fin == 1) && !tcp.options.sack.dsack)"
+
+// AsData keeps tshark from guessing what our payload may be.
+var AsData = []string{"-o", "tcp.analyze_sequence_numbers:FALSE", "-d", "udp.port==9000-9109,data", "-d", "tcp.port==9001,data"}
+
+// CheckControl makes sure that tshark does complain when there is reason to.
+func CheckControl(t *testing.T) {
+	t.Helper()
+	for name, option := range map[string][]byte{
+		"NodeLen contradicts the trace type": TraceOption(123, 0x800000, 0, 18, 80),
+		"RemainingLen beyond the option":     TraceOption(123, 0x800000, 0, 21, 80),
+	} {
+		if name == "NodeLen contradicts the trace type" {
+			option[6] = 2 << 3
+		}
+		frame := append([]byte{0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 2, 0x86, 0xdd}, Packet(1, 64, HopByHop(2, option), []byte("payload"))...)
+		path := filepath.Join(t.TempDir(), "control.pcap")
+		file, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		w := pcapgo.NewWriter(file)
+		if err := w.WriteFileHeader(1<<16, layers.LinkTypeEthernet); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: time.Now(), CaptureLength: len(frame), Length: len(frame)}, frame); err != nil {
+			t.Fatal(err)
+		}
+		if lines := tshark.Run(t, path, Complaints, "-e", "_ws.expert.message"); len(lines) != 1 {
+			t.Errorf("%s: tshark does not complain: %q", name, lines)
+		}
+	}
+}
