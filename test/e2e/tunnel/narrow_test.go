@@ -216,8 +216,13 @@ func TestNarrowPathOfOthers(t *testing.T) {
 			n := raiseNarrow(t, "inline", attach)
 			n.set(t, "net/ipv6/conf/all/forwarding", "1")
 			for _, mss := range []int{1300, 1340} {
-				if err := n.upload(t, upload{from: "behind", to: n.destination(), mss: mss, bytes: 4 << 20, limit: 5 * time.Second}); err != nil {
-					t.Errorf("TCP with an MSS of %d: %v", mss, err)
+				to := n.destination()
+				// much at once, of which the kernel makes smaller segments; then full segments, each alone
+				for _, s := range []upload{{bytes: 4 << 20}, {bytes: mss - 12, times: 5}} {
+					s.from, s.to, s.mss, s.limit = "behind", to, mss, 5*time.Second
+					if err := n.upload(t, s); err != nil {
+						t.Errorf("TCP with an MSS of %d, %d bytes at once: %v", mss, s.bytes, err)
+					}
 				}
 			}
 			if e2e.Counter(t, n.Lab, "host", "encap_inserted") == 0 || e2e.Counter(t, n.Lab, "host", "encap_skipped_mtu") == 0 {
