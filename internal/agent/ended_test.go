@@ -11,20 +11,20 @@ import (
 	"testing"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // TestLeftByAnEndedAgent asks for, and removes, what an agent leaves that ends
 // without being told to remove it.
 func TestLeftByAnEndedAgent(t *testing.T) {
-	inNamespace(t, func() {
-		addVeth(t, "wma", "wmb")
+	testnet.Alone(t, func() {
+		testnet.AddVeth(t, "wma", "wmb", 1600)
 		place, err := api.Here()
 		if err != nil {
 			t.Error(err)
@@ -78,7 +78,7 @@ func TestLeftByAnEndedAgent(t *testing.T) {
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	pins := filepath.Join(root, "bpf")
-	needRoot(t)
+	testnet.NeedRoot(t)
 	if err := mountBPF(pins); err != nil {
 		t.Fatal(err)
 	}
@@ -101,18 +101,15 @@ func TestSweep(t *testing.T) {
 		d.Close()
 	}
 	gone, alive, own, unknown := api.At(root, 1), api.At(root, 2), api.At(root, 3), api.At(root, 4)
-	var held netns.NsHandle
-	inNamespace(t, func() { leave(gone) })
-	inNamespace(t, func() { leave(own) })
-	inNamespace(t, func() {
+	var held *testnet.Namespace
+	testnet.Alone(t, func() { leave(gone) })
+	testnet.Alone(t, func() { leave(own) })
+	testnet.Alone(t, func() {
 		leave(alive)
-		var err error
-		if held, err = netns.Get(); err != nil {
-			t.Error(err)
-		}
+		held = testnet.Here(t)
 	})
 	defer held.Close()
-	inNamespace(t, func() { leave(unknown) })
+	testnet.Alone(t, func() { leave(unknown) })
 	if err := os.Remove(filepath.Join(pins, unknown.ID, "loopback")); err != nil { // as another version may leave it
 		t.Fatal(err)
 	}

@@ -16,14 +16,8 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/kmsgtest"
+	"github.com/waymark-net/waymark/test/testnet"
 )
-
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("needs root; run it as root")
-	}
-}
 
 // TestMain is also the process that TestPinsOutlivePrivateMounts runs in a
 // mount namespace of its own, as under "ip netns exec".
@@ -40,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestPinsOutlivePrivateMounts(t *testing.T) {
-	needRoot(t)
+	testnet.NeedRoot(t)
 	for _, before := range []bool{false, true} { // a mount that is there already
 		t.Run(fmt.Sprintf("mounted=%v", before), func(t *testing.T) {
 			root := t.TempDir()

@@ -6,80 +6,20 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
-	"runtime"
 	"sync/atomic"
 	"testing"
-
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// The first thread of a process is parked rather than ended when its goroutine
-// ends locked: it would keep a namespace for ever.
-func init() { runtime.LockOSThread() }
-
-// inNamespace runs fn on a thread in a network namespace of its own.
-func inNamespace(t *testing.T, fn func()) {
-	t.Helper()
-	needRoot(t)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with the namespace
-		ns, err := netns.New()
-		if err != nil {
-			t.Errorf("make a network namespace: %v", err)
-			return
-		}
-		defer ns.Close()
-		fn()
-	}()
-	<-done
-}
-
-func addVeth(t *testing.T, name, peer string) {
-	t.Helper()
-	link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: 1600}, PeerName: peer}
-	if err := netlink.LinkAdd(link); err != nil {
-		t.Errorf("add %s: %v", name, err)
-	}
-}
-
-func setUp(t *testing.T, name, address string) {
-	t.Helper()
-	l, err := netlink.LinkByName(name)
-	if err == nil {
-		err = netlink.LinkSetUp(l)
-	}
-	if err == nil && address != "" {
-		var a *netlink.Addr
-		if a, err = netlink.ParseAddr(address); err == nil {
-			a.Flags = 0x02 // IFA_F_NODAD
-			err = netlink.AddrAdd(l, a)
-		}
-	}
-	if err != nil {
-		t.Errorf("bring %s up: %v", name, err)
-	}
-}
-
-func writeSysctl(t *testing.T, name, value string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join("/proc/sys/net/ipv6", name), []byte(value), 0o644); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestKernelSystem(t *testing.T) {
-	inNamespace(t, func() {
-		addVeth(t, "wma", "wmb")
-		setUp(t, "wma", "2001:db8:5::1/64")
-		setUp(t, "wmb", "")
+	testnet.Alone(t, func() {
+		testnet.AddVeth(t, "wma", "wmb", 1600)
+		testnet.SetUp(t, "wma", "2001:db8:5::1/64")
+		testnet.SetUp(t, "wmb")
 		var k kernel
 		l, ok, err := k.Link("wma")
 		if err != nil || !ok || l.MTU != 1600 || !l.Up || l.Index == 0 {
@@ -91,10 +31,10 @@ func TestKernelSystem(t *testing.T) {
 		if id, err := k.NodeID(); err != nil || id != ioam.NodeIDUnavailable {
 			t.Errorf("node id %d, %v; want the kernel's default", id, err)
 		}
-		writeSysctl(t, "ioam6_id", "77")
-		writeSysctl(t, "ioam6_id_wide", "7777777")
-		writeSysctl(t, "conf/wma/ioam6_id", "201")
-		writeSysctl(t, "conf/wma/ioam6_id_wide", "201201")
+		testnet.Set(t, "ipv6/ioam6_id", "77")
+		testnet.Set(t, "ipv6/ioam6_id_wide", "7777777")
+		testnet.Set(t, "ipv6/conf/wma/ioam6_id", "201")
+		testnet.Set(t, "ipv6/conf/wma/ioam6_id_wide", "201201")
 		id, errA := k.NodeID()
 		wide, errB := k.NodeIDWide()
 		short, errC := k.InterfaceID("wma")
@@ -108,12 +48,12 @@ func TestKernelSystem(t *testing.T) {
 		if h := k.InterfaceHealth("wma", 1600); h != (health.Interface{Name: "wma", MTU: 1600}) {
 			t.Errorf("health of a veth: %+v", h)
 		}
-		writeSysctl(t, "conf/wma/ioam6_enabled", "1")
+		testnet.Set(t, "ipv6/conf/wma/ioam6_enabled", "1")
 		if h := k.InterfaceHealth("wma", 1600); !h.KernelIOAM6 {
 			t.Errorf("ioam6_enabled is not seen: %+v", h)
 		}
 		for _, forwards := range []bool{false, true} {
-			writeSysctl(t, "conf/all/forwarding", map[bool]string{false: "0", true: "1"}[forwards])
+			testnet.Set(t, "ipv6/conf/all/forwarding", map[bool]string{false: "0", true: "1"}[forwards])
 			if k.Forwards() != forwards {
 				t.Errorf("whether this node forwards: %v", !forwards)
 			}
@@ -134,7 +74,7 @@ func TestKernelSystem(t *testing.T) {
 }
 
 func TestKernelWatchesLinks(t *testing.T) {
-	inNamespace(t, func() {
+	testnet.Alone(t, func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		var changes atomic.Int64
 		begun, done := make(chan struct{}), make(chan error, 1)
@@ -143,23 +83,12 @@ func TestKernelWatchesLinks(t *testing.T) {
 				close(begun)
 			}
 		}
-		ns, err := netns.Get()
-		if err != nil {
-			t.Error(err)
-			cancel()
-			return
-		}
-		defer ns.Close()
+		ns := testnet.Here(t)
 		go func() {
-			runtime.LockOSThread()
-			if err := netns.Set(ns); err != nil {
-				done <- err
-				return
-			}
-			done <- kernel{}.WatchLinks(ctx, changed)
+			done <- ns.Do(func() error { return kernel{}.WatchLinks(ctx, changed) })
 		}()
 		<-begun
-		addVeth(t, "wma", "wmb")
+		testnet.AddVeth(t, "wma", "wmb", 1600)
 		eventually(t, "an interface that appears is seen", func() bool { return changes.Load() > 1 })
 		cancel()
 		if err := <-done; err != nil {
@@ -169,7 +98,7 @@ func TestKernelWatchesLinks(t *testing.T) {
 }
 
 func TestRemoveWithoutAgent(t *testing.T) {
-	needRoot(t)
+	testnet.NeedRoot(t)
 	place := api.At(t.TempDir(), 9)
 	removed, _, err := Remove(place, func(string) (Datapath, error) { return nil, errors.New("nothing to open") })
 	if removed || err != nil {

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // The router of these tests: packets arrive at one interface, and what is for
@@ -41,10 +41,7 @@ var (
 // the router's interfaces, addresses, routes and neighbours.
 func enterRouter(t *testing.T) {
 	t.Helper()
-	runtime.LockOSThread() // never unlocked: the thread ends with the test
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Fatal(err)
-	}
+	testnet.Enter(t)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {

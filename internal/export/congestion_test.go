@@ -3,22 +3,21 @@
 package export
 
 import (
-	"os/exec"
 	"testing"
+
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // A queue of our own device that is full makes the exporter wait. It ends no
 // session and costs no record.
 func TestFullDeviceQueue(t *testing.T) {
-	if !inNamespace(t, router, beyond) {
+	if !testnet.Process(t, router, beyond) {
 		return
 	}
 	for _, end := range farEnds {
 		raisePath(t, 1500)
 		// The queue has room for less than a socket's buffer, and cuts nothing.
-		if b, err := exec.Command("tc", "qdisc", "add", "dev", "out", "root", "tbf", "rate", "40mbit", "burst", "80k", "limit", "100k").CombinedOutput(); err != nil {
-			t.Fatalf("tc: %v: %s", err, b)
-		}
+		testnet.Run(t, "tc qdisc add dev out root tbf rate 40mbit burst 80k limit 100k")
 		r, x, c, stop := exportBeyond(t, end.address)
 		p := postcard(t)
 		offer(x, c, p, 20000)

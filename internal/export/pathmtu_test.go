@@ -4,53 +4,20 @@ package export
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/test/testnet"
 )
-
-const inside = "WAYMARK_EXPORT_TEST_NAMESPACE"
-
-// inNamespace runs a test again in a network namespace of its own, with others
-// beside it; it tells whether this is that run.
-func inNamespace(t *testing.T, others ...string) bool {
-	t.Helper()
-	if os.Getenv(inside) != "" {
-		return true
-	}
-	name := fmt.Sprintf("wm-export-%d", os.Getpid())
-	for _, other := range append([]string{""}, others...) {
-		ip(t, "netns", "add", name+other)
-		defer ip(t, "netns", "delete", name+other)
-	}
-	cmd := exec.Command("ip", "netns", "exec", name, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1", "-test.v")
-	cmd.Env = append(os.Environ(), inside+"="+name)
-	if b, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, b)
-	}
-	return false
-}
-
-// beside is the name of a namespace beside that of the test.
-func beside(other string) string { return os.Getenv(inside) + other }
-
-func ip(t *testing.T, args ...string) {
-	t.Helper()
-	if b, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
-		t.Fatalf("ip %s: %v: %s (network namespaces need root)", strings.Join(args, " "), err, b)
-	}
-}
 
 func setMTU(t *testing.T, mtu int) {
 	t.Helper()
-	ip(t, "link", "set", "lo", "up", "mtu", fmt.Sprint(mtu))
+	testnet.Run(t, fmt.Sprintf("ip link set lo up mtu %d", mtu))
 }
 
 // Messages are as long as the path MTU lets them be, and none is lost when that
 // falls.
 func TestPathMTU(t *testing.T) {
-	if !inNamespace(t) {
+	if !testnet.Process(t) {
 		return
 	}
 	for _, tt := range []struct {

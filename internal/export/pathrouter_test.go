@@ -4,16 +4,14 @@ package export
 
 import (
 	"fmt"
-	"runtime"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// Namespaces of a path, beside that of the exporter:
+// Namespaces of a path, besides that of the exporter:
 //
 //	exporter --- near [router] far --- collector
 const (
@@ -24,62 +22,32 @@ const (
 // raisePath makes the path, with an MTU for its far link.
 func raisePath(t *testing.T, far int) {
 	t.Helper()
-	r, b := beside(router), beside(beyond)
-	ip(t, "link", "add", "out", "type", "veth", "peer", "name", "near", "netns", r)
-	ip(t, "-n", r, "link", "add", "far", "type", "veth", "peer", "name", "in", "netns", b)
-	for _, forwarding := range []string{"net.ipv6.conf.all.forwarding=1", "net.ipv4.conf.all.forwarding=1"} {
-		ip(t, "netns", "exec", r, "sysctl", "-qw", forwarding)
-	}
+	r, b := testnet.Other(router), testnet.Other(beyond)
+	testnet.Run(t, "ip link add out type veth peer name near netns "+r)
+	testnet.Run(t, "ip -n "+r+" link add far type veth peer name in netns "+b)
+	testnet.Run(t, "ip netns exec "+r+" sysctl -qw net.ipv6.conf.all.forwarding=1 net.ipv4.conf.all.forwarding=1")
 	for _, a := range []struct{ namespace, device, v6, v4 string }{
-		{beside(""), "out", "2001:db8:1::1/64", "192.0.2.1/26"},
+		{testnet.Other(""), "out", "2001:db8:1::1/64", "192.0.2.1/26"},
 		{r, "near", "2001:db8:1::2/64", "192.0.2.2/26"},
 		{r, "far", "2001:db8:2::1/64", "192.0.2.65/26"},
 		{b, "in", "2001:db8:2::2/64", "192.0.2.66/26"},
 	} {
-		ip(t, "-n", a.namespace, "addr", "add", a.v6, "dev", a.device, "nodad")
-		ip(t, "-n", a.namespace, "addr", "add", a.v4, "dev", a.device)
-		ip(t, "-n", a.namespace, "link", "set", a.device, "up")
+		ip := "ip -n " + a.namespace
+		testnet.Run(t, fmt.Sprintf("%s addr add %s dev %s nodad; %s addr add %s dev %s; %s link set %s up", ip, a.v6, a.device, ip, a.v4, a.device, ip, a.device))
 	}
-	ip(t, "route", "add", "2001:db8:2::/64", "via", "2001:db8:1::2")
-	ip(t, "route", "add", "192.0.2.64/26", "via", "192.0.2.2")
-	ip(t, "-n", b, "route", "add", "2001:db8:1::/64", "via", "2001:db8:2::1")
-	ip(t, "-n", b, "route", "add", "192.0.2.0/26", "via", "192.0.2.65")
+	testnet.Run(t, "ip route add 2001:db8:2::/64 via 2001:db8:1::2; ip route add 192.0.2.64/26 via 192.0.2.2")
+	testnet.Run(t, fmt.Sprintf("ip -n %s route add 2001:db8:1::/64 via 2001:db8:2::1; ip -n %s route add 192.0.2.0/26 via 192.0.2.65", b, b))
 	setFar(t, far)
 }
 
 func setFar(t *testing.T, mtu int) {
 	t.Helper()
-	ip(t, "-n", beside(router), "link", "set", "far", "mtu", fmt.Sprint(mtu))
+	testnet.Run(t, fmt.Sprintf("ip -n %s link set far mtu %d", testnet.Other(router), mtu))
 }
 
 func lowerPath(t *testing.T) {
 	t.Helper()
-	ip(t, "link", "delete", "out")
-	ip(t, "-n", beside(router), "link", "delete", "far")
-}
-
-// beyondPath runs something in the collector's namespace; sockets stay there.
-func beyondPath(t *testing.T, do func()) {
-	t.Helper()
-	runtime.LockOSThread()
-	enter := func(path string) int {
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fd
-	}
-	here, there := enter("/proc/thread-self/ns/net"), enter("/run/netns/"+beside(beyond))
-	defer unix.Close(here)
-	defer unix.Close(there)
-	if err := unix.Setns(there, unix.CLONE_NEWNET); err != nil {
-		t.Fatal(err)
-	}
-	do()
-	if err := unix.Setns(here, unix.CLONE_NEWNET); err != nil {
-		t.Fatal(err) // and the thread ends with the test
-	}
-	runtime.UnlockOSThread()
+	testnet.Run(t, "ip link delete out; ip -n "+testnet.Other(router)+" link delete far")
 }
 
 // exportBeyond exports over UDP to a receiver behind the router, until stop. The
@@ -88,7 +56,9 @@ func exportBeyond(t *testing.T, listen string) (r *receiver, x *IPFIX, c *Collec
 	t.Helper()
 	r, x = newReceiver(t), newIPFIX(t)
 	address := ""
-	beyondPath(t, func() { address = r.udp(listen) })
+	if err := testnet.DoIn(t, testnet.Other(beyond), func() error { address = r.udp(listen); return nil }); err != nil {
+		t.Fatal(err)
+	}
 	c = newCollector(t, x, CollectorConfig{Transport: UDP, Address: address})
 	stop = run(c)
 	waitFor(t, "the first options", func() bool { return len(r.options()) > 0 })
@@ -103,7 +73,7 @@ var farEnds = []struct {
 // A link behind a router that is smaller than ours costs no record, and whatever
 // passes it can be decoded.
 func TestPathMTUBehindRouter(t *testing.T) {
-	if !inNamespace(t, router, beyond) {
+	if !testnet.Process(t, router, beyond) {
 		return
 	}
 	for _, end := range farEnds {
@@ -134,7 +104,7 @@ func TestPathMTUBehindRouter(t *testing.T) {
 // What is under way when a link behind a router shrinks is sent again, and
 // nothing twice.
 func TestPathMTUFallsBehindRouter(t *testing.T) {
-	if !inNamespace(t, router, beyond) {
+	if !testnet.Process(t, router, beyond) {
 		return
 	}
 	for _, end := range farEnds {

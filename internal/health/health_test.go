@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 func TestKinds(t *testing.T) {
@@ -198,12 +198,13 @@ func TestMissingCapabilities(t *testing.T) {
 // TestProbes asks the kernel that runs the tests: where it ships what the
 // product needs, the probes must find it.
 func TestProbes(t *testing.T) {
+	testnet.NeedRoot(t)
 	k := ReadKernel()
 	if k.Release == "" {
 		t.Error("no kernel release")
 	}
-	if os.Geteuid() != 0 || len(MissingCapabilities(k.Capability)) > 0 {
-		t.Fatal("probes need root; run it as root")
+	if missing := MissingCapabilities(k.Capability); len(missing) > 0 {
+		t.Fatalf("probes need the capabilities %v", missing)
 	}
 	for name, s := range map[string]Support{"classifier": k.Classifier, "xdp": k.XDP, "ring buffer": k.RingBuffer, "tai": k.TAI} {
 		if !s.Yes {
@@ -217,16 +218,10 @@ func TestProbes(t *testing.T) {
 	if k.JIT.Err != nil || k.JIT.Yes != (strings.TrimSpace(string(setting)) != "0") {
 		t.Errorf("bpf_jit_enable is %s, and we say %+v", setting, k.JIT)
 	}
-	inside := make(chan Support)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the namespace
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			t.Error(err)
-		}
-		inside <- ReadKernel().JIT
-	}()
-	if s := <-inside; s != k.JIT {
-		t.Errorf("in a network namespace: %+v, outside %+v", s, k.JIT)
+	var inside Support
+	testnet.Alone(t, func() { inside = ReadKernel().JIT })
+	if inside != k.JIT {
+		t.Errorf("in a network namespace: %+v, outside %+v", inside, k.JIT)
 	}
 	if s := probeHelper(progTypeSchedCLS, math.MaxInt32); s.Yes || s.Err != nil {
 		t.Errorf("a helper that does not exist: %+v, want a plain no", s)

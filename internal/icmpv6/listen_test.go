@@ -9,36 +9,23 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // alone runs a function in a network namespace of its own, with a loopback
 // interface.
 func alone(t *testing.T, f func() error) {
 	t.Helper()
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-		done <- func() error {
-			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-				return err
-			}
-			lo, err := netlink.LinkByName("lo")
-			if err != nil {
-				return err
-			}
-			if err := netlink.LinkSetUp(lo); err != nil {
-				return err
-			}
-			return f()
-		}()
-	}()
-	if err := <-done; err != nil {
+	err := testnet.New(t).Do(func() error {
+		testnet.SetUp(t, "lo")
+		return f()
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }

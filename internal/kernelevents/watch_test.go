@@ -10,53 +10,32 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // inNamespace puts the test into a network namespace whose loopback interface is
 // a receiving interface of the kernel's IOAM, in namespace 123.
 func inNamespace(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("this test makes a network namespace; run it as root")
-	}
-	runtime.LockOSThread() // and never unlocks: the thread ends with the test
-	ns, err := netns.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ns.Close() })
+	testnet.Enter(t)
 	if _, _, err := find(); errors.Is(err, ErrFamily) || errors.Is(err, ErrGroup) {
 		t.Skip(err)
 	}
-	lo, err := netlink.LinkByName("lo")
-	if err == nil {
-		err = netlink.LinkSetUp(lo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testnet.SetUp(t, "lo")
 	for name, value := range map[string]string{"ioam6_id": "2", "conf/lo/ioam6_enabled": "1", "conf/lo/ioam6_id": "201"} {
-		if err := os.WriteFile("/proc/sys/net/ipv6/"+name, []byte(value), 0); err != nil {
-			t.Fatal(err)
-		}
+		testnet.Set(t, "ipv6/"+name, value)
 	}
-	if out, err := exec.Command("ip", "ioam", "namespace", "add", "123").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	testnet.Run(t, "ip ioam namespace add 123")
 }
 
 // flood sends n packets with a trace for one node to this node itself, with
@@ -88,19 +67,12 @@ func flood(t *testing.T, n int) {
 func watch(t *testing.T, buffer int, count *Counters, heard func(ioam.Trace)) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	here, err := netns.Get()
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := testnet.Here(t)
 	listening, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		runtime.LockOSThread()
-		defer here.Close()
-		if err := netns.Set(here); err != nil {
-			ended <- err
-			return
-		}
-		ended <- Watch(ctx, buffer, count, func() { close(listening) }, heard)
+		ended <- here.Do(func() error {
+			return Watch(ctx, buffer, count, func() { close(listening) }, heard)
+		})
 	}()
 	select {
 	case <-listening:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // What keeps packets from being simply routed where they are to go fast is heard
@@ -16,7 +17,7 @@ import (
 func TestWatchEntrance(t *testing.T) {
 	enterNamespace(t)
 	const plain, stack, soon, later = datapath.RouteByDestination, datapath.RouteByStack, 100 * time.Millisecond, 2500 * time.Millisecond
-	run(t, "ip link add v4 address 02:00:00:00:00:04 type veth peer name v5;ip link add b0 type bridge")
+	testnet.Run(t, "ip link add v4 address 02:00:00:00:00:04 type veth peer name v5;ip link add b0 type bridge")
 	p := &fakePlane{}
 	p.forwardFast(t, "v4")
 	watch(t, p)
@@ -43,7 +44,7 @@ func TestWatchEntrance(t *testing.T) {
 		{"true", plain, 2 * later},
 	} {
 		_, before := p.key()
-		run(t, tt.command)
+		testnet.Run(t, tt.command)
 		await(t, tt.command, tt.within, func() bool {
 			key, n := p.key()
 			p.mu.Lock()
@@ -74,7 +75,7 @@ func TestWatchMTU(t *testing.T) {
 		{"ip -6 route add 2001:db8:5::/64 via 2001:db8:1::2 mtu lock 9000", 1500, soon},
 	} {
 		_, before := p.key()
-		run(t, tt.command)
+		testnet.Run(t, tt.command)
 		await(t, tt.command, tt.within, func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -109,7 +110,7 @@ func TestWatchVRF(t *testing.T) {
 		{"ip link del red", datapath.RouteByDestination, later},
 	} {
 		_, before := p.key()
-		run(t, tt.command)
+		testnet.Run(t, tt.command)
 		await(t, tt.command, tt.within, func() bool { key, n := p.key(); return n > before && key == tt.want })
 	}
 }

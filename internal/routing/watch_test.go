@@ -7,9 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
-	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,12 +16,12 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // fakePlane notes what it is told.
@@ -121,52 +119,24 @@ func (p *fakePlane) explain(why string) {
 // with a router's settings and one link.
 func enterNamespace(t *testing.T) {
 	t.Helper()
-	runtime.LockOSThread() // never unlocked: the thread ends with the test
-	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-		t.Fatal(err)
-	}
-	set(t, "net/ipv6/conf/all/forwarding", "1")
-	set(t, "net/ipv6/fib_multipath_hash_policy", "0")
-	run(t, "ip link set lo up")
-	run(t, "ip link add v0 type veth peer name v1")
-	run(t, "ip link set v0 up")
-	run(t, "ip link set v1 up")
-	run(t, "ip -6 addr add 2001:db8:1::1/64 dev v0 nodad")
-}
-
-func set(t *testing.T, name, value string) {
-	t.Helper()
-	if err := os.WriteFile("/proc/sys/"+name, []byte(value), 0); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func run(t *testing.T, command string) {
-	t.Helper()
-	for part := range strings.SplitSeq(command, ";") {
-		words := strings.Fields(part)
-		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", part, err, out)
-		}
-	}
+	testnet.Enter(t)
+	testnet.Set(t, "ipv6/conf/all/forwarding", "1")
+	testnet.Set(t, "ipv6/fib_multipath_hash_policy", "0")
+	testnet.Run(t, "ip link set lo up")
+	testnet.Run(t, "ip link add v0 type veth peer name v1")
+	testnet.Run(t, "ip link set v0 up")
+	testnet.Run(t, "ip link set v1 up")
+	testnet.Run(t, "ip -6 addr add 2001:db8:1::1/64 dev v0 nodad")
 }
 
 // watch watches the test's namespace until the test ends, which wants no fault.
 func watch(t *testing.T, p *fakePlane) {
 	t.Helper()
-	here, err := netns.Get()
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := testnet.Here(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // never unlocked, as above
-		if err := netns.Set(here); err != nil {
-			done <- err
-			return
-		}
-		done <- Watch(ctx, p, p.explain, slog.New(slog.DiscardHandler))
+		done <- here.Do(func() error { return Watch(ctx, p, p.explain, slog.New(slog.DiscardHandler)) })
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -178,7 +148,6 @@ func watch(t *testing.T, p *fakePlane) {
 		case <-time.After(2 * time.Second):
 			t.Error("the watch did not end")
 		}
-		here.Close()
 	})
 	await(t, "the first key", time.Second, func() bool { _, n := p.key(); return n > 0 })
 }
@@ -242,7 +211,7 @@ func TestWatch(t *testing.T) {
 		{"sysctl -qw net.ipv6.conf.v0.disable_ipv6=1", datapath.RouteByFlow, soon}, // its address goes
 	} {
 		_, before := p.key()
-		run(t, tt.command)
+		testnet.Run(t, tt.command)
 		await(t, tt.command, tt.within, func() bool { key, n := p.key(); return n > before && key == tt.want })
 	}
 }
@@ -264,7 +233,7 @@ func TestWatchBegins(t *testing.T) {
 	} {
 		t.Run(command, func(t *testing.T) {
 			enterNamespace(t)
-			run(t, command)
+			testnet.Run(t, command)
 			seen := traits{entrances: (&fakePlane{}).Entrances}
 			err := seen.read()
 			if got, why := seen.routing(); err != nil || got.Key != want || (why != "") != (want == datapath.RouteByStack) {
@@ -345,9 +314,9 @@ func TestWatchDevices(t *testing.T) {
 		}
 	}
 	for range 10 {
-		run(t, "ethtool -K v1 gro on")
+		testnet.Run(t, "ethtool -K v1 gro on")
 		await(t, "v0 can send", 100*time.Millisecond, has(true))
-		run(t, "ethtool -K v1 gro off")
+		testnet.Run(t, "ethtool -K v1 gro off")
 		await(t, "v0 cannot send any more", 100*time.Millisecond, has(false))
 	}
 	for range 100 { // what the request holds in memory must not matter
@@ -382,7 +351,7 @@ func TestWatchNeighbours(t *testing.T) {
 		{"2001:db8:1::7", "nud stale extern_learn", true, entry{netlink.NUD_DELAY, netlink.NTF_EXT_LEARNED}},
 		{"2001:db8:1::8", "nud stale router", true, entry{netlink.NUD_DELAY, netlink.NTF_ROUTER}},
 	} {
-		run(t, "ip -6 neigh add "+n.address+" lladdr 02:00:00:00:00:02 dev v0 "+n.words)
+		testnet.Run(t, "ip -6 neigh add "+n.address+" lladdr 02:00:00:00:00:02 dev v0 "+n.words)
 		want[n.address] = n.want
 		if n.used {
 			p.neighbours = append(p.neighbours, datapath.Neighbour{Address: netip.MustParseAddr(n.address), Interface: index})
@@ -446,7 +415,7 @@ func TestWatchBeatsWhenDone(t *testing.T) {
 	release := sync.OnceFunc(p.devicesMu.Unlock)
 	defer release()
 	told := p.devicesTold.Load()
-	run(t, "ip link set v0 mtu 1400")
+	testnet.Run(t, "ip link set v0 mtu 1400")
 	await(t, "the change", time.Second, func() bool { return p.devicesTold.Load() > told })
 	beats := count()
 	time.Sleep(5 * beatPeriod)
