@@ -40,6 +40,7 @@ func Raise(t *testing.T, top *lab.Topology) *lab.Lab {
 		if t.Failed() {
 			showLogs(t, l.Directory())
 		}
+		ids = append(ids, AgentIDs(t, name)...) // started later
 		if err := l.Down(context.Background()); err != nil {
 			t.Errorf("take the lab down: %v", err)
 		}

@@ -9,9 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -37,8 +34,6 @@ const dex = "dex: {namespace: 123, trace-type: 0xfe0000, extension-flags: [flow-
 const toCollector = `export: [{kind: ipfix, address: "udp://[2001:db8:2::2]:4739", message-size: 1200}]
 `
 
-var exportLine = regexp.MustCompile(`(?m)^export: .*\n`)
-
 // directExports is `line` with a Direct Export in everything that leaves athos
 // towards the domain, exported to a collector in beta, behind the domain, and
 // without limits. changes are of the three configurations.
@@ -62,16 +57,14 @@ func directExports(t *testing.T, changes ...string) *lab.Topology {
 	return top
 }
 
-// raiseCollecting raises a topology and runs `waymark collect` in beta. Only then
-// do agents get their exporters: over UDP, a collector that comes later misses
-// the templates.
+// raiseCollecting raises a topology, runs `waymark collect` in beta, and only then
+// starts the agents: over UDP, a collector that comes later misses the templates.
 func raiseCollecting(t *testing.T, top *lab.Topology, args ...string) (*lab.Lab, *e2e.Collecting) {
 	t.Helper()
-	whole := map[string][]byte{}
+	agents := map[string]*lab.AgentSpec{}
 	for i := range top.Nodes {
 		if n := &top.Nodes[i]; n.Agent != nil {
-			whole[n.Name] = n.Agent.Config
-			n.Agent.Config = []byte(exportLine.ReplaceAllString(string(n.Agent.Config), ""))
+			agents[n.Name], n.Agent = n.Agent, nil
 		}
 	}
 	l := e2e.Raise(t, top)
@@ -81,12 +74,11 @@ func raiseCollecting(t *testing.T, top *lab.Topology, args ...string) (*lab.Lab,
 	}
 	cmd := l.Node("beta").Command(t.Context(), e2e.Program, slices.Concat([]string{"collect", "--json"}, listen, args)...)
 	c := e2e.StartCollect(t, cmd.Cmd, cmd.Start)
-	for node, config := range whole {
-		l.Topology().Node(node).Agent.Config = config
-		if err := os.WriteFile(filepath.Join(l.Directory(), node+".yaml"), config, 0o600); err != nil {
+	for node, agent := range agents {
+		l.Topology().Node(node).Agent = agent
+		if _, err := l.Node(node).StartAgent(t.Context(), agent.Config); err != nil {
 			t.Fatal(err)
 		}
-		e2e.MustIn(t, l, node, "agent", "reload")
 		awaitExporters(t, l, node)
 	}
 	return l, c
