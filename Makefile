@@ -26,7 +26,7 @@ RACE := ./internal/agent/... ./internal/api/... ./internal/collect/... ./interna
 TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 
-.PHONY: build generate check test bench benchmarks instructions demo fuzz soak docs help
+.PHONY: build generate check test test-short bench benchmarks instructions demo fuzz soak docs help
 
 build: ## Build bin/waymark, one static binary, and bin/waymark-bench, which measures it
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)' -o bin/ ./cmd/waymark ./cmd/waymark-bench
@@ -42,7 +42,10 @@ test: ## Install what is missing, run every check and every test (root)
 	scripts/setup.sh test
 	$(MAKE) check
 	$(MAKE) build
-	scripts/test.sh '$(TEST_TIMEOUT)' $(RACE)
+	WAYMARK_PROGRAM='$(CURDIR)/bin/waymark' scripts/test.sh '$(TEST_TIMEOUT)' $(RACE)
+
+test-short: ## Run, in less than a minute, the tests that need neither root nor BPF
+	CGO_ENABLED=0 go test -short -p 4 $$(go list ./... | grep -v /test/e2e)
 
 bench: ## Run every benchmark in short, in less than ten minutes (root)
 	scripts/setup.sh bench
@@ -75,4 +78,4 @@ docs: ## Write docs/reference from the code
 	go run ./cmd/waymark-bench docs docs/reference
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -22,11 +22,13 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // quick runs a benchmark as briefly as it can be run, and checks its JSON.
 func quick(t *testing.T, b Benchmark, figure string) report.Result {
 	t.Helper()
+	testnet.NeedRoot(t)
 	var r report.Result
 	for range 3 { // others may be at work on the machine
 		var err error
@@ -96,6 +98,7 @@ func TestCost(t *testing.T) {
 // Every experiment runs, as briefly as it can, with the ends of every curve:
 // each variant is held to what arrives and to the nodes' counters.
 func TestExperiments(t *testing.T) {
+	testnet.NeedRoot(t)
 	for _, b := range All() {
 		if b.make == nil {
 			continue
@@ -122,6 +125,7 @@ func TestExperiments(t *testing.T) {
 }
 
 func TestFootprint(t *testing.T) {
+	testnet.NeedRoot(t)
 	program := filepath.Join(t.TempDir(), "waymark")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../cmd/waymark").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -164,6 +168,7 @@ func TestFootprint(t *testing.T) {
 // An agent that is measured goes with all it attached and pinned, also when
 // measuring it is broken off, and when it has ended by itself.
 func TestFootprintLeavesNothing(t *testing.T) {
+	testnet.NeedRoot(t)
 	program := filepath.Join(t.TempDir(), "waymark")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../cmd/waymark").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -213,6 +218,7 @@ func TestFootprintLeavesNothing(t *testing.T) {
 // Every part takes some time, and what is known to be dear more than the rest: in
 // one of three measurements at least, as others may be at work on the machine.
 func TestParts(t *testing.T) {
+	testnet.NeedRoot(t)
 	var faults []string
 	for range 3 {
 		r, err := runParts(context.Background(), Options{Duration: 2 * time.Second, Rounds: 3})
@@ -257,6 +263,7 @@ func implausible(points []report.Point) (faults []string) {
 }
 
 func TestPinsLeaveNothing(t *testing.T) {
+	testnet.NeedRoot(t)
 	mounts := func() string {
 		content, err := os.ReadFile("/proc/self/mounts")
 		if err != nil {

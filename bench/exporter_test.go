@@ -17,9 +17,11 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 func TestExporterBenchmark(t *testing.T) {
+	testnet.NeedRoot(t)
 	program := filepath.Join(t.TempDir(), "waymark-bench")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", program, "../cmd/waymark-bench").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

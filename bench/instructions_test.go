@@ -10,10 +10,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // TestInstructions holds the programs to the committed table.
 func TestInstructions(t *testing.T) {
+	testnet.NeedRoot(t)
 	table, err := ReadInstructions("instructions.txt")
 	if err != nil {
 		t.Fatal(err)

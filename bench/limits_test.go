@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/bench/report"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // Whatever has an aim says what keeps it from there, in figures that are measured.
 func TestLimits(t *testing.T) {
+	testnet.NeedRoot(t)
 	times := map[string][]report.Dimensions{}
 	for _, p := range parts() {
 		times["parts"] = append(times["parts"], p.is())

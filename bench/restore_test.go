@@ -11,10 +11,12 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 func prepared(t *testing.T, cases []costCase) *costRun {
 	t.Helper()
+	testnet.NeedRoot(t)
 	run := &costRun{nodes: make(map[string]*datapath.Runner), restorers: make(map[ebpf.ProgramType]*restorer)}
 	t.Cleanup(run.close)
 	if err := run.prepare(cases); err != nil {
@@ -101,6 +103,7 @@ func TestMissingRestorationIsNoticed(t *testing.T) {
 
 // A calibration ends with the length it began with, or the kernel refuses.
 func TestAdjustments(t *testing.T) {
+	testnet.NeedRoot(t)
 	for _, kind := range []ebpf.ProgramType{ebpf.XDP, ebpf.SchedCLS} {
 		r, err := newRestorer(kind)
 		if err != nil {

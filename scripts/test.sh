@@ -4,7 +4,9 @@
 # Usage: test.sh TIMEOUT RACE-PATTERN...
 #
 # Runs every Go test once: the packages that match a RACE-PATTERN under the
-# race detector, the others as the shipped binary is built, without cgo.
+# race detector, the others as the shipped binary is built, without cgo. Both
+# kinds run at the same time, several packages each: many tests wait more than
+# they compute. WAYMARK_PROGRAM is the built program, tested from outside.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,14 +16,23 @@ shift
 all=$(go list ./...)
 race=$(go list "$@" 2>/dev/null || true)
 rest=$(comm -23 <(sort <<<"$all") <(sort <<<"$race"))
-# the longest first, since packages are tested two at a time
-rest=$(grep -E '/(test/e2e/.*|bench)$' <<<"$rest" | sort -r; grep -vE '/(test/e2e/.*|bench)$' <<<"$rest")
+# the longest first
+long='/(test/e2e/(forward|directexport)|bench)$'
+rest=$(
+	grep -E "$long" <<<"$rest" | sort -r
+	grep -E '/test/e2e/' <<<"$rest" | grep -vE "$long"
+	grep -vE "/test/e2e/|$long" <<<"$rest"
+)
 
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 status=0
-if [ -n "$race" ]; then
-	# shellcheck disable=SC2086 # one word per package
-	CGO_ENABLED=1 go test -count=1 -timeout "$timeout" -race $race || status=1
-fi
+# shellcheck disable=SC2086 # one word per package
+CGO_ENABLED=1 go test -count=1 -p 1 -timeout "$timeout" -race $race >"$log" 2>&1 &
+racing=$!
+# make check has compared the instructions.
 # shellcheck disable=SC2086
-CGO_ENABLED=0 go test -count=1 -parallel 4 -timeout "$timeout" $rest || status=1
+CGO_ENABLED=0 go test -count=1 -p 3 -parallel 4 -skip '^TestInstructions$' -timeout "$timeout" $rest || status=1
+wait "$racing" || status=1
+cat "$log"
 exit $status

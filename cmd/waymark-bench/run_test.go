@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // What other programs read of a benchmark: every figure with its ratio to the
 // baseline of the same run.
 func TestRunJSON(t *testing.T) {
+	testnet.NeedRoot(t)
 	code, out, stderr := runBench("run", "cost", "--json", "--duration", "100ms", "--rounds", "1")
 	var result struct {
 		Name, Machine, Kernel, Baseline string

@@ -23,6 +23,7 @@ import (
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pintest"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // wire is two nodes with a link between them; the programs go on one of them.
@@ -39,6 +40,7 @@ traffic: [{name: ping, kind: ping, from: near, to: far, count: 20, interval: 5ms
 
 func raise(t *testing.T, name string) *lab.Lab {
 	t.Helper()
+	testnet.NeedRoot(t)
 	topology, err := lab.Parse("wire", []byte(wire))
 	if err != nil {
 		t.Fatal(err)

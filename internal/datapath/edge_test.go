@@ -12,6 +12,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // egressed gives a frame to the egress program as if it had arrived at
@@ -35,6 +36,7 @@ func egressed(t *testing.T, p *programs, frame, want []byte, outcome model.Outco
 // TestEdgeMutations holds the egress program to the edge's rules, which are the
 // same in both directions but for tunnels.
 func TestEdgeMutations(t *testing.T) {
+	testnet.NeedRoot(t)
 	all, loaded := t, make(map[string]*programs)
 	for _, m := range ingressMutations {
 		frame := rightPacket()

@@ -112,6 +112,7 @@ func (p *programs) routes(t *testing.T, routing Routing, silent time.Duration) {
 // TestBeats wants each beat in the programs' memory, with the time of their
 // clock; a new agent goes on from the generations of the one before.
 func TestBeats(t *testing.T) {
+	testnet.NeedRoot(t)
 	specs, err := mapSpecs()
 	if err != nil {
 		t.Fatal(err)

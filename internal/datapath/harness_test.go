@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // fixedTime is what the programs of a test read instead of the clock.
@@ -42,6 +43,7 @@ func loadPrograms(t testing.TB, cfg model.NodeConfig, index model.IfIndex, clock
 // loadProgramsOn loads them for interfaces of certain devices.
 func loadProgramsOn(t testing.TB, cfg model.NodeConfig, index model.IfIndex, devices func(model.IfIndex) device, clock int64, hooks ...hook) *programs {
 	t.Helper()
+	testnet.NeedRoot(t)
 	if err := rlimit.RemoveMemlock(); err != nil {
 		t.Fatal(err)
 	}

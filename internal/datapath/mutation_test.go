@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // The right packet of the tables: Ethernet, IPv6, a Hop-by-Hop header with one
@@ -333,6 +334,7 @@ var ingressMutations = []mutation{
 // TestIngressMutations holds both ingress programs to verdict, bytes, the one
 // counter, records, and that no other counter moved.
 func TestIngressMutations(t *testing.T) {
+	testnet.NeedRoot(t)
 	all := t                             // as long as it runs, programs stay
 	loaded := make(map[string]*programs) // by configuration: to load takes longest
 	for _, m := range ingressMutations {

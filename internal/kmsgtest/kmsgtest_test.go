@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // records is a log: each read gives a record, then an error.
@@ -84,9 +86,7 @@ func TestContext(t *testing.T) {
 // The log of this machine is read from where it ends: what is written now, and
 // nothing from before. What a process writes is no complaint.
 func TestOpen(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Fatal("needs root; run it as root")
-	}
+	testnet.NeedRoot(t)
 	log, err := open()
 	if err != nil {
 		t.Fatal(err)

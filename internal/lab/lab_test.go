@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 var labNumber atomic.Int32
@@ -27,9 +28,7 @@ var labNumber atomic.Int32
 // testOptions gives a lab a name that no other test has.
 func testOptions(t *testing.T) Options {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Fatal("a lab needs root; run the tests as root")
-	}
+	testnet.NeedRoot(t)
 	return Options{
 		Name:      fmt.Sprintf("wl%d-%d", os.Getpid(), labNumber.Add(1)),
 		directory: filepath.Join(t.TempDir(), "lab"),

@@ -11,12 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 // Directory is a directory for pins that the test has for itself, where agents
 // keep theirs. It need not exist yet, and is gone after the test.
 func Directory(t testing.TB) string {
 	t.Helper()
+	testnet.NeedRoot(t)
 	root := filepath.Join(api.Root, "bpf")
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		t.Fatal(err)

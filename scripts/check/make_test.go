@@ -14,10 +14,10 @@ import (
 )
 
 // Newcomers and continuous integration rely on these, by name.
-var promised = []string{"build", "generate", "check", "test", "bench", "demo", "fuzz", "docs", "help"}
+var promised = []string{"build", "generate", "check", "test", "test-short", "bench", "demo", "fuzz", "docs", "help"}
 
 // makeWord is a target in running text or in a block of commands.
-var makeWord = regexp.MustCompile("(?m)(?:^|`)make ([a-z]+)")
+var makeWord = regexp.MustCompile("(?m)(?:^|`)make ([a-z]+(?:-[a-z]+)*)")
 
 // Every target that is promised, or that a document or message tells people to
 // make, is there, and `make help` lists it.
