@@ -7,6 +7,8 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 func TestTraceType(t *testing.T) {
@@ -84,7 +86,7 @@ func TestAppendExtensionHeader(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, err := AppendExtensionHeader([]byte{0xaa}, NextHeaderNone, test.options...)
-			if want := append([]byte{0xaa}, unhex(t, test.want)...); err != nil || !bytes.Equal(got, want) {
+			if want := append([]byte{0xaa}, craft.Hex(t, test.want)...); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%x %v, want %x", got, err, want)
 			}
 		})
@@ -103,7 +105,7 @@ func TestAppendExtensionHeader(t *testing.T) {
 // A fault has its cause, its offset and the section that it breaks.
 func TestDecodeErrors(t *testing.T) {
 	lastError := func(h string) error {
-		header, err := DecodeExtensionHeader(unhex(t, h))
+		header, err := DecodeExtensionHeader(craft.Hex(t, h))
 		for _, optionErr := range header.Options() {
 			err = errors.Join(err, optionErr)
 		}
@@ -122,7 +124,7 @@ func TestDecodeErrors(t *testing.T) {
 		_, err = tr.Nodes()
 		return err
 	}
-	data := func(h string) []byte { return unhex(t, h) }
+	data := func(h string) []byte { return craft.Hex(t, h) }
 	for _, test := range []struct {
 		name    string
 		err     error
@@ -154,7 +156,7 @@ func TestDecodeErrors(t *testing.T) {
 }
 
 func TestOptionsAreViews(t *testing.T) {
-	buffer := unhex(t, "3b030100 311a0000 007b1002 c0000000 00000000 00000000 3f000002 00c9ffff aabb")
+	buffer := craft.Hex(t, "3b030100 311a0000 007b1002 c0000000 00000000 00000000 3f000002 00c9ffff aabb")
 	header, err := DecodeExtensionHeader(buffer)
 	if err != nil || header.NextHeader != NextHeaderNone || len(header.Bytes) != 32 {
 		t.Fatalf("%+v %v", header, err)
@@ -184,7 +186,7 @@ func TestOptionsAreViews(t *testing.T) {
 // Three nodes, the middle one with a snapshot of two units, in a capture that
 // was cut after every possible byte.
 func TestNodesInPathOrder(t *testing.T) {
-	list := unhex(t, `00000000 3d000003 00ffffff 3e000002 02000309 7261636b 20370000 3f000001 00ffffff`)
+	list := craft.Hex(t, `00000000 3d000003 00ffffff 3e000002 02000309 7261636b 20370000 3f000001 00ffffff`)
 	for _, incremental := range []bool{false, true} {
 		trace := Trace{Incremental: incremental, NodeLen: 1, RemainingLen: 1, Type: 0x800002, Data: list}
 		if incremental {
@@ -241,7 +243,7 @@ func TestTraceHeaderFields(t *testing.T) {
 	want := Trace{Namespace: 0xfedc, NodeLen: 0x15, Flags: 0xa, RemainingLen: 0x55, Type: 0x123456, Reserved: 0x78, Data: []byte{1, 2, 3}}
 	wire := want.Append(nil)
 	// 10101 1010 1010101
-	if !bytes.Equal(wire, unhex(t, "fedcad55 12345678 010203")) {
+	if !bytes.Equal(wire, craft.Hex(t, "fedcad55 12345678 010203")) {
 		t.Fatalf("%x", wire)
 	}
 	got, err := DecodeTrace(wire)

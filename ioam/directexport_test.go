@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // The figure of RFC 9326 §3.2, filled in by hand: what follows the IOAM
@@ -28,7 +30,7 @@ var directExportVectors = []struct {
 func TestDirectExportVectors(t *testing.T) {
 	for _, vector := range directExportVectors {
 		t.Run(vector.name, func(t *testing.T) {
-			b := unhex(t, vector.bytes)
+			b := craft.Hex(t, vector.bytes)
 			got, err := DecodeDirectExport(b)
 			if err != nil || got != vector.want {
 				t.Errorf("decoded as %+v, %v", got, err)
@@ -47,7 +49,7 @@ func TestDirectExportVectors(t *testing.T) {
 			}
 		})
 	}
-	unknown := unhex(t, "007b00a0 c0000000 0a0b0c0d deadbeef")
+	unknown := craft.Hex(t, "007b00a0 c0000000 0a0b0c0d deadbeef")
 	if got, err := DecodeDirectExport(unknown); err != nil || got.FlowID != 0x0a0b0c0d || got.Sequence != 0 {
 		t.Errorf("an unknown field behind the Flow ID: %+v, %v", got, err)
 	}
@@ -62,7 +64,7 @@ func TestDirectExportOption(t *testing.T) {
 		OptionIOAM:       "31120004 007b00c0 c0000000 00000001 00000002",
 	} {
 		header, err := AppendExtensionHeader(nil, NextHeaderNone, d.Option(asked))
-		if err != nil || !bytes.Equal(header, append(unhex(t, "3b020100"), unhex(t, want)...)) {
+		if err != nil || !bytes.Equal(header, append(craft.Hex(t, "3b020100"), craft.Hex(t, want)...)) {
 			t.Fatalf("0x%02x: %x, %v", asked, header, err)
 		}
 		for option, err := range (ExtensionHeader{Bytes: header}).Options() {
@@ -83,7 +85,7 @@ func TestDirectExportOption(t *testing.T) {
 		!errors.Is(err, ErrNotDirectExport) || fault.Offset != 7 || fault.Section != "RFC 9326 §3.2" {
 		t.Errorf("an edge-to-edge option: %v", err)
 	}
-	short := IOAMOption{Type: IOAMDirectExport, Offset: 4, Data: unhex(t, "007b00c0 c0000000 00000001")}
+	short := IOAMOption{Type: IOAMDirectExport, Offset: 4, Data: craft.Hex(t, "007b00c0 c0000000 00000001")}
 	if _, err := short.DirectExport(); !errors.As(err, &fault) ||
 		!errors.Is(err, ErrOptionLength) || fault.Offset != 5 || fault.Section != "RFC 9326 §3.2" {
 		t.Errorf("an option that is too short: %v", err)
@@ -92,7 +94,7 @@ func TestDirectExportOption(t *testing.T) {
 
 func FuzzDirectExport(f *testing.F) {
 	for _, vector := range directExportVectors {
-		f.Add(unhex(f, vector.bytes))
+		f.Add(craft.Hex(f, vector.bytes))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, err := DecodeDirectExport(b)

@@ -5,6 +5,8 @@ package ioam
 import (
 	"bytes"
 	"testing"
+
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // kernelHeaders are Hop-by-Hop headers as they arrive at a Linux 6.18 transit
@@ -22,11 +24,11 @@ const dexHeader = "11030100 11160004 007b00e0 ca000000 0a0b0c0d 00000007 eeeeeee
 
 func FuzzExtensionHeader(f *testing.F) {
 	for _, header := range kernelHeaders {
-		f.Add(unhex(f, header))
+		f.Add(craft.Hex(f, header))
 	}
-	f.Add(unhex(f, "3b00c204 00010000"))
-	f.Add(unhex(f, "3b010100 110a0004 00010000 80000000"))
-	f.Add(unhex(f, dexHeader))
+	f.Add(craft.Hex(f, "3b00c204 00010000"))
+	f.Add(craft.Hex(f, "3b010100 110a0004 00010000 80000000"))
+	f.Add(craft.Hex(f, dexHeader))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		header, err := DecodeExtensionHeader(b)
 		if err != nil {
@@ -146,10 +148,10 @@ func checkTrace(t *testing.T, trace Trace) {
 
 func FuzzTrace(f *testing.F) {
 	for _, header := range kernelHeaders {
-		f.Add(unhex(f, header)[8:], false)
+		f.Add(craft.Hex(f, header)[8:], false)
 	}
-	f.Add(unhex(f, "007b0801 80000200 00000000 3d000003 00ffffff 3e000002 02000309 7261636b 20370000"), false)
-	f.Add(unhex(f, "007b0801 80000200 3d000003 00ffffff 3e000002 02000309 7261636b 20370000"), true)
+	f.Add(craft.Hex(f, "007b0801 80000200 00000000 3d000003 00ffffff 3e000002 02000309 7261636b 20370000"), false)
+	f.Add(craft.Hex(f, "007b0801 80000200 3d000003 00ffffff 3e000002 02000309 7261636b 20370000"), true)
 	f.Fuzz(func(t *testing.T, b []byte, incremental bool) {
 		if len(b) > 2048 {
 			return // no header is longer

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"testing"
 	"time"
+
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // read calls every accessor and returns what is available.
@@ -71,7 +73,7 @@ func TestNodeDataFields(t *testing.T) {
 		{"cut", 0xfff002, "3f000002 00c900ca 000000", map[string]uint64{"hop limit": 63, "id": 2, "ingress": 201, "egress": 202}},
 		{"empty", 0xfff002, "", map[string]uint64{}},
 	} {
-		got := read(NodeData{Type: test.kind, Bytes: unhex(t, test.hex)})
+		got := read(NodeData{Type: test.kind, Bytes: craft.Hex(t, test.hex)})
 		for name := range test.want {
 			if v, ok := got[name]; !ok || v != test.want[name] {
 				t.Errorf("%s: %s is %d (%v), want %d", test.name, name, v, ok, test.want[name])
@@ -85,7 +87,7 @@ func TestNodeDataFields(t *testing.T) {
 }
 
 func TestUndefinedFields(t *testing.T) {
-	d := NodeData{Type: 0x800804, Bytes: unhex(t, "3f000002 00000011 00000022")}
+	d := NodeData{Type: 0x800804, Bytes: craft.Hex(t, "3f000002 00000011 00000022")}
 	if v, ok := d.Uint32(12); !ok || v != 0x11 {
 		t.Errorf("bit 12: %x %v", v, ok)
 	}
@@ -153,7 +155,7 @@ func TestNodeTimestamp(t *testing.T) {
 		{0x300000, "ffffffff 00000007", time.Time{}, false},
 		{0x100000, "00000007", time.Time{}, false},
 	} {
-		got, ok := NodeData{Type: test.kind, Bytes: unhex(t, test.hex)}.Timestamp(TimestampPOSIX, 0)
+		got, ok := NodeData{Type: test.kind, Bytes: craft.Hex(t, test.hex)}.Timestamp(TimestampPOSIX, 0)
 		if ok != test.ok || !got.Equal(test.want) {
 			t.Errorf("%s: %v %v, want %v", test.hex, got, ok, test.want)
 		}

@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // sets makes a message of domain 7 from sets in hexadecimal.
 func sets(t testing.TB, sequence uint32, list ...string) []byte {
 	t.Helper()
-	b := unhex(t, "000a 0000 6b012a3c 00000000 00000007"+strings.Join(list, ""))
+	b := craft.Hex(t, "000a 0000 6b012a3c 00000000 00000007"+strings.Join(list, ""))
 	binary.BigEndian.PutUint16(b[2:], uint16(len(b)))
 	binary.BigEndian.PutUint32(b[8:], sequence)
 	return b

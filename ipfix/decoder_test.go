@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 func open(t testing.TB, d *Decoder, k SessionKey, now time.Time) *Session {
@@ -37,7 +39,7 @@ func TestTemplatesAreOfTheirSessionAndDomain(t *testing.T) {
 	checkProblems(t, decode(t, a, sets(t, 0, portData)).Problems, NumCauses)
 	checkProblems(t, decode(t, b, sets(t, 0, portData)).Problems, CauseUnknownTemplate)
 	other := append(sets(t, 0)[:15], 8)
-	other = append(other, unhex(t, portData)...)
+	other = append(other, craft.Hex(t, portData)...)
 	binary.BigEndian.PutUint16(other[2:], uint16(len(other)))
 	checkProblems(t, decode(t, a, other).Problems, CauseUnknownTemplate)
 
@@ -288,7 +290,7 @@ func TestReadMessage(t *testing.T) {
 // Values are none when their field has another type or their octets are none.
 func TestValuesThatAreNone(t *testing.T) {
 	value := func(kind DataType, length uint16, octets string) Value {
-		return Value{&Field{Length: length, Element: &Element{Name: "x", Type: kind, Range: Range{1, 2}}}, unhex(t, octets)}
+		return Value{&Field{Length: length, Element: &Element{Name: "x", Type: kind, Range: Range{1, 2}}}, craft.Hex(t, octets)}
 	}
 	tooLong := value(Unsigned64, VariableLength, "000000000000000000")
 	for name, ok := range map[string]bool{

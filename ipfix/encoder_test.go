@@ -8,6 +8,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // setIDs gives the ids of a message's sets.
@@ -45,15 +47,15 @@ func TestEncoderPadding(t *testing.T) {
 	short, shorter := template(t, 256, "flowLabelIPv6[3]"), template(t, 257, "ipTTL")
 	e := encoder(t, TCP, 1000, short, shorter)
 	b := message(t, e, short, []byte{1, 2, 3}, []byte{4, 5, 6})
-	if got, want := b[len(b)-12:], unhex(t, "0100 000c 010203 040506 0000"); !bytes.Equal(got, want) {
+	if got, want := b[len(b)-12:], craft.Hex(t, "0100 000c 010203 040506 0000"); !bytes.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)
 	}
 	b = message(t, e, shorter, []byte{9})
-	if got, want := b[headerLen:], unhex(t, "0101 0005 09"); !bytes.Equal(got, want) {
+	if got, want := b[headerLen:], craft.Hex(t, "0101 0005 09"); !bytes.Equal(got, want) {
 		t.Errorf("padding of 3 octets would be records: %x", got)
 	}
 	b = message(t, e, shorter, []byte{9}, []byte{9}, []byte{9}, []byte{9})
-	if got, want := b[headerLen:], unhex(t, "0101 0008 09090909"); !bytes.Equal(got, want) {
+	if got, want := b[headerLen:], craft.Hex(t, "0101 0008 09090909"); !bytes.Equal(got, want) {
 		t.Errorf("%x", got)
 	}
 }
@@ -204,7 +206,7 @@ func TestEncoderWithdrawal(t *testing.T) {
 	}
 	b := e.Finish(exportTime)
 	wantSets(t, b, 256, 2, 3, 2, 256)
-	if withdrawal := unhex(t, "0002 0008 0100 0000 0003 0008 0101 0000"); !bytes.Contains(b, withdrawal) {
+	if withdrawal := craft.Hex(t, "0002 0008 0100 0000 0003 0008 0101 0000"); !bytes.Contains(b, withdrawal) {
 		t.Errorf("no withdrawal in %x", b)
 	}
 	if m := decode(t, s, b); len(m.Problems) > 0 || m.Records != 2 || len(m.Templates) != 1 || s.templates != 1 {

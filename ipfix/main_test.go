@@ -3,9 +3,7 @@
 package ipfix
 
 import (
-	"encoding/hex"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 )
@@ -100,13 +98,4 @@ func decode(t testing.TB, s *Session, b []byte) *Message {
 		t.Fatalf("%x: %v", b, err)
 	}
 	return m
-}
-
-func unhex(t testing.TB, text string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.NewReplacer(" ", "", "\n", "", "\t", "").Replace(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // testElements have every data type, numbered and named by it.
@@ -70,7 +72,7 @@ func TestRecordValues(t *testing.T) {
 	} {
 		tmpl := typed(t, c.spec)
 		got := record(t, tmpl, c.write)
-		if c.want != "" && !bytes.Equal(got, unhex(t, c.want)) {
+		if c.want != "" && !bytes.Equal(got, craft.Hex(t, c.want)) {
 			t.Errorf("%s: %x, want %s", c.spec, got, c.want)
 		}
 		// A second way to the same octets: in front of and behind other fields.

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"net/netip"
 	"testing"
+
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // The examples of RFC 7011 appendix A, with enterprise number 32473 where it
@@ -115,7 +117,7 @@ func TestRFC7011Encode(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, want := e.Finish(exportTime)[headerLen:], unhex(t, c.want); !bytes.Equal(got, want) {
+		if got, want := e.Finish(exportTime)[headerLen:], craft.Hex(t, c.want); !bytes.Equal(got, want) {
 			t.Errorf("%s: got\n%x, want\n%x", c.name, got, want)
 		}
 	}
@@ -124,7 +126,7 @@ func TestRFC7011Encode(t *testing.T) {
 // rfcMessage is the message that appendix A describes: 152 octets.
 func rfcMessage(t testing.TB) []byte {
 	t.Helper()
-	return unhex(t, "000a 0098 69200000 00000000 00000001"+rfcTemplate+rfcData+rfcOptionsTemplate+
+	return craft.Hex(t, "000a 0098 69200000 00000000 00000001"+rfcTemplate+rfcData+rfcOptionsTemplate+
 		"0102 0014 00000001 0159 27d9 00000002 02b2 4fb2")
 }
 
@@ -178,7 +180,7 @@ func TestRFC7011VariableLength(t *testing.T) {
 	}{{5, "05"}, {254, "fe"}, {255, "ff00ff"}, {1000, "ff03e8"}} {
 		text := string(bytes.Repeat([]byte("x"), c.n))
 		got := record(t, tmpl, func(w *RecordWriter) { w.Text(text) })
-		if want := append(unhex(t, c.prefix), text...); !bytes.Equal(got, want) {
+		if want := append(craft.Hex(t, c.prefix), text...); !bytes.Equal(got, want) {
 			t.Errorf("%d octets: %x", c.n, got[:4])
 		}
 		m := decode(t, session(t, UDP, Limits{}), message(t, encoder(t, UDP, 65535, tmpl), tmpl, got))
@@ -190,7 +192,7 @@ func TestRFC7011VariableLength(t *testing.T) {
 		}
 	}
 	// The 3-octet form may be used for short values, too (§7).
-	m := decode(t, session(t, UDP, Limits{}), unhex(t, "000a 0028 69200000 00000000 00000007"+"0002 000c 0100 0001 0052 ffff"+"0100 000c ff0005 68656c6c6f"))
+	m := decode(t, session(t, UDP, Limits{}), craft.Hex(t, "000a 0028 69200000 00000000 00000007"+"0002 000c 0100 0001 0052 ffff"+"0100 000c ff0005 68656c6c6f"))
 	for r := range m.Sets[0].Records() {
 		if v, _ := r.Value(EnterpriseIANA, 82); string(v.Octets) != "hello" {
 			t.Errorf("%q", v.Octets)

@@ -3,7 +3,6 @@
 package ipfix
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/tshark"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // capture writes messages as UDP datagrams to port 4739 into a pcap file.
@@ -26,15 +26,7 @@ func capture(t *testing.T, messages ...[]byte) string {
 		b = binary.BigEndian.AppendUint32(b, word)
 	}
 	for i, m := range messages {
-		packet := make([]byte, 48, 48+len(m))
-		binary.BigEndian.PutUint32(packet, 6<<28)
-		binary.BigEndian.PutUint16(packet[4:], uint16(8+len(m)))
-		packet[6], packet[7], packet[23], packet[39] = 17, 64, 1, 1
-		for at, v := range []int{4739, 4739, 8 + len(m), 0} {
-			binary.BigEndian.PutUint16(packet[40+2*at:], uint16(v))
-		}
-		packet = append(packet, m...)
-		binary.BigEndian.PutUint16(packet[46:], checksum(packet))
+		packet := craft.Seal(craft.Between("::1", "::1", craft.UDP).With(craft.Datagram(4739, 4739, m...)))
 		for _, word := range []int{int(exportTime.Unix()), i, len(packet), len(packet)} {
 			b = binary.BigEndian.AppendUint32(b, uint32(word))
 		}
@@ -45,20 +37,6 @@ func capture(t *testing.T, messages ...[]byte) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// checksum is that of UDP over IPv6 (RFC 8200 §8.1).
-func checksum(packet []byte) uint16 {
-	data := bytes.Clone(packet[8:])
-	sum := uint32(17 + len(packet) - 40)
-	if len(data)%2 == 1 {
-		data = append(data, 0)
-	}
-	for at := 0; at < len(data); at += 2 {
-		sum += uint32(binary.BigEndian.Uint16(data[at:]))
-	}
-	sum = sum>>16 + sum&0xffff
-	return ^uint16(sum>>16 + sum)
 }
 
 // sample is a message of templates and two of records: fixed and variable

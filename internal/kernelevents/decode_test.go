@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // recorded is a datagram of a 6.18 kernel: namespace 123, type 0x840000, what
@@ -20,15 +21,6 @@ const recorded = "40000000 1e000000 00000000 00000000 01010000 06000100 7b000000
 
 // recordedFamily is the family's number at that kernel.
 const recordedFamily = 30
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // attribute is one netlink attribute, padded.
 func attribute(kind uint16, value ...byte) []byte {
@@ -144,7 +136,7 @@ func TestTake(t *testing.T) {
 func TestRecorded(t *testing.T) {
 	var c Counters
 	var got []string
-	take(unhex(t, recorded), recordedFamily, &c, func(trace ioam.Trace) {
+	take(craft.Hex(t, recorded), recordedFamily, &c, func(trace ioam.Trace) {
 		nodes, err := trace.Nodes()
 		if err != nil {
 			t.Error(err)
@@ -159,7 +151,7 @@ func TestRecorded(t *testing.T) {
 }
 
 func FuzzTake(f *testing.F) {
-	f.Add(unhex(f, recorded))
+	f.Add(craft.Hex(f, recorded))
 	f.Fuzz(func(t *testing.T, datagram []byte) {
 		var c Counters
 		heard := uint64(0)

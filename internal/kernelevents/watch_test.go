@@ -20,6 +20,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
@@ -48,13 +49,10 @@ func flood(t *testing.T, n int) {
 	}
 	defer unix.Close(fd)
 	one := netip.IPv6Loopback().As16()
-	p := append([]byte{0x60, 0, 0, 0, 0, 32, 0, 64}, one[:]...)
-	p = append(p, one[:]...)
-	// Hop-by-Hop: PadN; trace in namespace 123, type 0x840000 (node, namespace
-	// data), 16 bytes of which 8 are filled.
-	p = append(p, 59, 3, 1, 0, 0x31, 26, 0, 0, 0, 123, 0x10, 2, 0x84, 0, 0, 0)
-	p = append(p, make([]byte, 8)...)
-	p = append(p, 0x40, 0, 0, 1, 0, 0, 0, 0)
+	// PadN; a trace in namespace 123, type 0x840000 (node, namespace data), 16
+	// bytes of which 8 are filled.
+	header := craft.Options(craft.NoNext, 2, append([]byte{0x31, 26, 0, 0, 0, 123, 0x10, 2, 0x84, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0x40, 0, 0, 1, 0, 0, 0, 0))
+	p := craft.Between("::1", "::1", craft.HopByHop).With(header)
 	for i := range n {
 		binary.BigEndian.PutUint32(p[len(p)-4:], uint32(i))
 		if err := unix.Sendto(fd, p, 0, &unix.SockaddrInet6{Addr: one}); err != nil {

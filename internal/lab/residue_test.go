@@ -3,9 +3,9 @@
 package lab
 
 import (
-	"encoding/hex"
-	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 const (
@@ -17,32 +17,23 @@ const (
 	traceHeader = "02 0100 310e0000 007b0800 80000000 3f000002 01020000"
 )
 
-func frame(t *testing.T, parts ...string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.ReplaceAll(strings.Join(parts, ""), " ", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 func TestIOAMBytes(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		frame []byte
 		want  int
 	}{
-		{"plain UDP", frame(t, ethernetHeader, innerUDP), 0},
-		{"ARP", frame(t, "ffffffffffff0200000000010806", "0001"), 0},
-		{"too short", frame(t, "0200"), 0},
-		{"MLD report: router alert", frame(t, ethernetHeader, "6000000000100001", addresses, "3a00050200000100", "8f00000000000000"), 0},
-		{"inline trace", frame(t, ethernetHeader, "6000000000200040", addresses, "11", traceHeader, "0fa0000900080000"), 16},
-		{"tunnel", frame(t, ethernetHeader, "6000000000480040", addresses, "29", traceHeader, innerUDP), 16},
-		{"trace inside a tunnel", frame(t, ethernetHeader, "6000000000482940", addresses, "6000000000200040", addresses, "11", traceHeader, "0fa0000900080000"), 16},
-		{"E2E in destination options", frame(t, ethernetHeader, "6000000000103c40", addresses, "3b01", "1106 0003 007b0001", "010400000000"), 8},
-		{"behind a routing header", frame(t, ethernetHeader, "6000000000302b40", addresses, "0002040000000000", addresses[:32], "3b", traceHeader), 16},
-		{"behind a fragment header", frame(t, ethernetHeader, "6000000000182c40", addresses, "3c00000000000001", "3b01", "1106 0003 007b0001", "010400000000"), 8},
-		{"cut in the option", frame(t, ethernetHeader, "6000000000200040", addresses, "1102 0100 310e0000 007b"), 6},
+		{"plain UDP", craft.Hex(t, ethernetHeader, innerUDP), 0},
+		{"ARP", craft.Hex(t, "ffffffffffff0200000000010806", "0001"), 0},
+		{"too short", craft.Hex(t, "0200"), 0},
+		{"MLD report: router alert", craft.Hex(t, ethernetHeader, "6000000000100001", addresses, "3a00050200000100", "8f00000000000000"), 0},
+		{"inline trace", craft.Hex(t, ethernetHeader, "6000000000200040", addresses, "11", traceHeader, "0fa0000900080000"), 16},
+		{"tunnel", craft.Hex(t, ethernetHeader, "6000000000480040", addresses, "29", traceHeader, innerUDP), 16},
+		{"trace inside a tunnel", craft.Hex(t, ethernetHeader, "6000000000482940", addresses, "6000000000200040", addresses, "11", traceHeader, "0fa0000900080000"), 16},
+		{"E2E in destination options", craft.Hex(t, ethernetHeader, "6000000000103c40", addresses, "3b01", "1106 0003 007b0001", "010400000000"), 8},
+		{"behind a routing header", craft.Hex(t, ethernetHeader, "6000000000302b40", addresses, "0002040000000000", addresses[:32], "3b", traceHeader), 16},
+		{"behind a fragment header", craft.Hex(t, ethernetHeader, "6000000000182c40", addresses, "3c00000000000001", "3b01", "1106 0003 007b0001", "010400000000"), 8},
+		{"cut in the option", craft.Hex(t, ethernetHeader, "6000000000200040", addresses, "1102 0100 310e0000 007b"), 6},
 	} {
 		if got := IOAMBytes(tt.frame); got != tt.want {
 			t.Errorf("%s: %d bytes of IOAM, want %d", tt.name, got, tt.want)
@@ -52,7 +43,7 @@ func TestIOAMBytes(t *testing.T) {
 
 func TestTraceRemains(t *testing.T) {
 	// The header's length has been destroyed: no parser finds the option.
-	broken := frame(t, ethernetHeader, "6000000000201140", addresses, "11", traceHeader)
+	broken := craft.Hex(t, ethernetHeader, "6000000000201140", addresses, "11", traceHeader)
 	if IOAMBytes(broken) != 0 {
 		t.Fatal("the parser finds the option; the case is pointless")
 	}
@@ -62,7 +53,7 @@ func TestTraceRemains(t *testing.T) {
 	if TraceRemains(broken, 124, 0x800000) || TraceRemains(broken, 123, 0x400000) {
 		t.Error("a trace was found that is not there")
 	}
-	if TraceRemains(frame(t, ethernetHeader, innerUDP), 123, 0x800000) {
+	if TraceRemains(craft.Hex(t, ethernetHeader, innerUDP), 123, 0x800000) {
 		t.Error("a plain packet has a trace")
 	}
 }

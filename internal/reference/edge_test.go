@@ -4,10 +4,12 @@ package reference
 
 import (
 	"bytes"
+	"testing"
+
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
-	"testing"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // A third VLAN tag hides IPv6 from the edge, which then drops; it passes what
@@ -50,7 +52,7 @@ func TestTunnelLeftToTheStack(t *testing.T) {
 		return withDestination(ipv6Packet(ioam.NextHeaderHopByHop, append(header, inner()...)), tunnelDestination)
 	}
 	shared := func(kind byte) []byte {
-		header := unhex(t, "29030100 310e0000 007b0801 80000000 00000000 05020000 01040000 00000000")
+		header := craft.Hex(t, "29030100 310e0000 007b0801 80000000 00000000 05020000 01040000 00000000")
 		header[20] = kind
 		return withDestination(ipv6Packet(ioam.NextHeaderHopByHop, append(header, inner()...)), tunnelDestination)
 	}
@@ -123,7 +125,7 @@ func TestCompletionBehindTunnels(t *testing.T) {
 		if !test.ids {
 			config.ID, config.IDWide = ioam.NodeIDUnavailable, ioam.NodeIDWideUnavailable
 		}
-		frame := egressFrame(ipv6Packet(ioam.NextHeaderHopByHop, unhex(t, test.header)))
+		frame := egressFrame(ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.header)))
 		result := mustNode(t, config).Egress(frame)
 		if changed := !bytes.Equal(result.Data, frame.Data); result.Outcome != test.outcome || changed != (test.outcome == model.OutcomeTraceFilled) {
 			t.Errorf("%s: %v, changed %v: %x", test.name, result.Outcome, changed, result.Data[40:])
@@ -146,7 +148,7 @@ func TestShortExportAsLinux(t *testing.T) {
 		{"before a trace", "3b030100" + short + trace + "01020000", model.OutcomeTraceFilled, Pass, model.OutcomeMalformedOptionLength},
 		{"before a faulty trace", "3b030100" + short + "310e0000 007b1001 80000000 00000000 01020000", model.OutcomeMalformedNodeLength, Drop, model.OutcomeMalformedOptionLength},
 	} {
-		packet := ipv6Packet(ioam.NextHeaderHopByHop, unhex(t, test.header))
+		packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.header))
 		frame := Frame{Data: packet, Link: LinkNone, Interface: ifIngress, Time: testTime}
 		result := mustNode(t, mainlineConfig()).Ingress(frame)
 		if filled := result.Outcome == model.OutcomeTraceFilled; result.Outcome != test.outcome || result.Verdict != test.verdict || bytes.Equal(result.Data, packet) == filled {

@@ -4,9 +4,11 @@ package reference
 
 import (
 	"bytes"
+	"testing"
+
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
-	"testing"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // allHeader is a trace of type 0xfff002 in namespace 200 with room for one
@@ -38,9 +40,9 @@ func TestCompletion(t *testing.T) {
 			config := testConfig()
 			config.Compatibility, config.TimestampFormat = test.compatibility, test.format
 			node := mustNode(t, config)
-			result := node.Ingress(Frame{Data: ipv6Packet(ioam.NextHeaderHopByHop, unhex(t, allHeader)), Link: LinkNone, Interface: ifIngress, Time: arrival})
+			result := node.Ingress(Frame{Data: ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, allHeader)), Link: LinkNone, Interface: ifIngress, Time: arrival})
 			arrived := bytes.Replace([]byte(test.arrived), []byte("%s"), []byte(hex32(delayPlaceholder(arrival))), 1)
-			if want := unhex(t, string(arrived)); !bytes.Equal(result.Data[56:], want) {
+			if want := craft.Hex(t, string(arrived)); !bytes.Equal(result.Data[56:], want) {
 				t.Fatalf("arrived with\n%x, want\n%x", result.Data[56:], want)
 			}
 			result = node.Egress(Frame{Data: result.Data, Link: LinkNone, Interface: ifEgress, Ingress: ifIngress, Time: departure,
@@ -48,7 +50,7 @@ func TestCompletion(t *testing.T) {
 			if result.Outcome != model.OutcomeTraceFilled {
 				t.Fatal(result.Outcome)
 			}
-			if want := unhex(t, test.left); !bytes.Equal(result.Data[56:], want) {
+			if want := craft.Hex(t, test.left); !bytes.Equal(result.Data[56:], want) {
 				t.Errorf("left with\n%x, want\n%x", result.Data[56:], want)
 			}
 		})
@@ -80,7 +82,7 @@ func TestCompletionMutations(t *testing.T) {
 		{"option beyond", "3b020100 31ff0000 007b1000 80000000 3f000002 01020000", ifIngress, model.OutcomeMalformedHeader},
 	} {
 		for _, config := range []model.NodeConfig{testConfig(), mainlineConfig()} {
-			packet := ipv6Packet(ioam.NextHeaderHopByHop, unhex(t, test.header))
+			packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.header))
 			result := mustNode(t, config).Egress(Frame{Data: packet, Link: LinkNone, Interface: ifEgress, Ingress: test.ingress})
 			if result.Outcome != test.outcome || result.Verdict != Pass || !bytes.Equal(result.Data, packet) {
 				t.Errorf("%s: %v %v %x", test.name, result.Outcome, result.Verdict, result.Data)
@@ -115,7 +117,7 @@ func TestTransitDelay(t *testing.T) {
 // A transit delay that is complete already, or not available, stays.
 func TestCompletedDelayStays(t *testing.T) {
 	for _, value := range []string{"00000007", "ffffffff", "7fffffff"} {
-		packet := ipv6Packet(ioam.NextHeaderHopByHop, unhex(t, "3b020100 31120000 007b1000 88000000 3f000002 "+value))
+		packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b020100 31120000 007b1000 88000000 3f000002 "+value))
 		result := mustNode(t, transitConfig()).Egress(egressFrame(packet))
 		if result.Outcome != model.OutcomeTraceFilled || !bytes.Equal(result.Data, packet) {
 			t.Errorf("%s: %v %x", value, result.Outcome, result.Data[40:])
@@ -126,16 +128,16 @@ func TestCompletedDelayStays(t *testing.T) {
 // Without a node id in the type, a node that ends no tunnels takes the newest
 // data to be its own.
 func TestCompletionWithoutID(t *testing.T) {
-	packet := ipv6Packet(ioam.NextHeaderHopByHop, unhex(t, "3b020100 310e0000 007b0800 40000000 00c9ffff 01020000"))
+	packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b020100 310e0000 007b0800 40000000 00c9ffff 01020000"))
 	result := mustNode(t, transitConfig()).Egress(egressFrame(packet))
-	if want := unhex(t, "3b020100 310e0000 007b0800 40000000 00c900ca 01020000"); result.Outcome != model.OutcomeTraceFilled || !bytes.Equal(result.Data[40:], want) {
+	if want := craft.Hex(t, "3b020100 310e0000 007b0800 40000000 00c900ca 01020000"); result.Outcome != model.OutcomeTraceFilled || !bytes.Equal(result.Data[40:], want) {
 		t.Errorf("%v %x, want %x", result.Outcome, result.Data[40:], want)
 	}
 }
 
 // A packet whose header is not to be removed after all says "not measured".
 func TestNoPlaceholderWhenRemoving(t *testing.T) {
-	packet := ipv6Packet(ioam.NextHeaderHopByHop, unhex(t, "3b030100 310e0000 012c0801 08000000 00000000 05020000 01040000 00000000"))
+	packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b030100 310e0000 012c0801 08000000 00000000 05020000 01040000 00000000"))
 	result := mustNode(t, testConfig()).Ingress(Frame{Data: packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
 	if result.Outcome != model.OutcomeRemovalPartial || !bytes.Equal(result.Data[56:60], []byte{255, 255, 255, 255}) {
 		t.Errorf("%v %x", result.Outcome, result.Data[40:])

@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 func hex32(v uint32) string { return fmt.Sprintf("%08x", v) }
@@ -80,9 +82,9 @@ func TestInsertedBytes(t *testing.T) {
 			frame.Ingress = test.ingress
 			frame.Data, frame.Link = ethernet(packet, etherTypeVLAN), LinkEthernet
 
-			want, outcome := slices.Concat(packet[:40], unhex(t, "11"+test.header), packet[40:]), model.OutcomeEncapInserted
+			want, outcome := slices.Concat(packet[:40], craft.Hex(t, "11"+test.header), packet[40:]), model.OutcomeEncapInserted
 			if test.tunnel {
-				want, outcome = slices.Concat(packet[:40], unhex(t, "29"+test.header), packet), model.OutcomeEncapTunneled
+				want, outcome = slices.Concat(packet[:40], craft.Hex(t, "29"+test.header), packet), model.OutcomeEncapTunneled
 				source, destination := tunnelSource.As16(), tunnelDestination.As16()
 				copy(want[8:], source[:])
 				copy(want[24:], destination[:])
@@ -117,7 +119,7 @@ func TestInsertedOptions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			config := encapConfig(model.ModeInline, func(e *model.Encapsulation) { e.Options = model.Traces(test.options...) })
 			result := mustNode(t, config).Egress(egressFrame(ipv6Packet(ioam.NextHeaderNone, []byte{1})))
-			want := append(unhex(t, test.want), 1)
+			want := append(craft.Hex(t, test.want), 1)
 			if result.Outcome != model.OutcomeEncapInserted || !bytes.Equal(result.Data[40:], want) {
 				t.Errorf("%v\n%x, want\n%x", result.Outcome, result.Data[40:], want)
 			}
@@ -161,8 +163,8 @@ func TestEncapsulationSkipped(t *testing.T) {
 		{"ICMPv6 138", model.ModeInline, icmp(138), model.OutcomeEncapInserted},
 		{"MLDv2 report", model.ModeInline, icmp(143), model.OutcomeEncapSkippedControl},
 		{"ICMPv6 without type", model.ModeInline, func() []byte { return set(5, 4)(ipv6Packet(ioam.NextHeaderICMPv6, nil)) }, model.OutcomeEncapInserted},
-		{"header there, inline", model.ModeInline, func() []byte { return ipv6Packet(ioam.NextHeaderHopByHop, unhex(t, "3b000502 00000000")) }, model.OutcomeEncapSkippedHBH},
-		{"header there, encap", model.ModeEncap, func() []byte { return ipv6Packet(ioam.NextHeaderHopByHop, unhex(t, "3b000502 00000000")) }, model.OutcomeEncapTunneled},
+		{"header there, inline", model.ModeInline, func() []byte { return ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b000502 00000000")) }, model.OutcomeEncapSkippedHBH},
+		{"header there, encap", model.ModeEncap, func() []byte { return ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b000502 00000000")) }, model.OutcomeEncapTunneled},
 		{"IOAM there, inline", model.ModeInline, func() []byte { return set(44, 0x31)(rightPacket(t)) }, model.OutcomeEncapSkippedHBH},
 		{"up to the MTU, inline", model.ModeInline, func() []byte { return ipv6Packet(ioam.NextHeaderUDP, udp(1500-40-8-40)) }, model.OutcomeEncapInserted},
 		{"beyond the MTU, inline", model.ModeInline, func() []byte { return ipv6Packet(ioam.NextHeaderUDP, udp(1500-40-8-39)) }, model.OutcomeEncapSkippedMTU},
@@ -202,7 +204,7 @@ func TestPayloadLengthLimit(t *testing.T) {
 }
 
 func TestGSO(t *testing.T) {
-	fragment := unhex(t, "06000008 00000001")
+	fragment := craft.Hex(t, "06000008 00000001")
 	for _, test := range []struct {
 		name    string
 		next    ioam.NextHeader

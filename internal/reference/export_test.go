@@ -5,12 +5,14 @@ package reference
 import (
 	"bytes"
 	"encoding/binary"
-	"github.com/waymark-net/waymark/internal/ipv6"
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/ipv6"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // exporting lets all namespaces of a configuration export.
@@ -58,10 +60,10 @@ func TestFlowHash(t *testing.T) {
 		{"seed", 1, ipv6Packet(ioam.NextHeaderUDP, udp(10)), hashSeed1},
 		{"label", 0, labelled, hashLabel},
 		{"no ports", 0, ipv6Packet(ioam.NextHeaderNone, []byte{1}), hashNone},
-		{"first fragment", 0, ipv6Packet(ioam.NextHeaderFragment, append(unhex(t, "11000001 00000001"), udp(10)...)), hashUDP},
-		{"later fragment", 0, ipv6Packet(ioam.NextHeaderFragment, append(unhex(t, "11000009 00000001"), udp(10)...)), hashFragment},
+		{"first fragment", 0, ipv6Packet(ioam.NextHeaderFragment, append(craft.Hex(t, "11000001 00000001"), udp(10)...)), hashUDP},
+		{"later fragment", 0, ipv6Packet(ioam.NextHeaderFragment, append(craft.Hex(t, "11000009 00000001"), udp(10)...)), hashFragment},
 		{"ports cut", 0, ipv6Packet(ioam.NextHeaderUDP, udp(10)[:3]), hashFragment},
-		{"behind options", 0, ipv6Packet(ioam.NextHeaderDestination, append(unhex(t, "11000104 00000000"), udp(10)...)), hashUDP},
+		{"behind options", 0, ipv6Packet(ioam.NextHeaderDestination, append(craft.Hex(t, "11000104 00000000"), udp(10)...)), hashUDP},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			config := dexConfig(model.ModeEncap, model.DirectExportOption{ExtensionFlags: ioam.ExtensionFlowID})
@@ -101,7 +103,7 @@ func TestInsertedDirectExport(t *testing.T) {
 			}
 			config := encapConfig(model.ModeInline, func(e *model.Encapsulation) { e.Options = test.options })
 			result := mustNode(t, config).Egress(egressFrame(packet))
-			want := append(unhex(t, test.want), 1)
+			want := append(craft.Hex(t, test.want), 1)
 			if result.Outcome != model.OutcomeEncapInserted || !bytes.Equal(result.Data[40:], want) {
 				t.Errorf("%v\n%x, want\n%x", result.Outcome, result.Data[40:], want)
 			}
@@ -242,16 +244,16 @@ func TestCollectorsAreSpared(t *testing.T) {
 	tcp := port(4739)
 	tcp[6] = byte(ioam.NextHeaderTCP)
 	second := withDestination(bytes.Clone(tcp), netip.MustParseAddr("2001:db8:9::9"))
-	later := ipv6Packet(ioam.NextHeaderFragment, append(unhex(t, "11000009 00000001"), port(4739)[40:]...))
-	laterTCP := ipv6Packet(ioam.NextHeaderFragment, append(unhex(t, "06000009 00000001"), port(4739)[40:]...))
+	later := ipv6Packet(ioam.NextHeaderFragment, append(craft.Hex(t, "11000009 00000001"), port(4739)[40:]...))
+	laterTCP := ipv6Packet(ioam.NextHeaderFragment, append(craft.Hex(t, "06000009 00000001"), port(4739)[40:]...))
 	for _, test := range []struct {
 		name    string
 		packet  []byte
 		outcome model.Outcome
 	}{
 		{"the collector", port(4739), model.OutcomeEncapSkippedExport},
-		{"behind options", ipv6Packet(ioam.NextHeaderDestination, append(unhex(t, "11000104 00000000"), port(4739)[40:]...)), model.OutcomeEncapSkippedExport},
-		{"its first fragment", ipv6Packet(ioam.NextHeaderFragment, append(unhex(t, "11000001 00000001"), port(4739)[40:]...)), model.OutcomeEncapSkippedExport},
+		{"behind options", ipv6Packet(ioam.NextHeaderDestination, append(craft.Hex(t, "11000104 00000000"), port(4739)[40:]...)), model.OutcomeEncapSkippedExport},
+		{"its first fragment", ipv6Packet(ioam.NextHeaderFragment, append(craft.Hex(t, "11000001 00000001"), port(4739)[40:]...)), model.OutcomeEncapSkippedExport},
 		{"another protocol", tcp, model.OutcomeEncapNotSelected},
 		{"another port", port(4740), model.OutcomeEncapNotSelected},
 		{"another address", withDestination(port(4739), netip.MustParseAddr("2001:db8:2::3")), model.OutcomeEncapNotSelected},

@@ -4,13 +4,15 @@ package reference
 
 import (
 	"bytes"
-	"github.com/waymark-net/waymark/internal/ipv6"
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 	"net/netip"
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/ipv6"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 func labelledUDP() []byte {
@@ -85,7 +87,7 @@ var dexOption = ioam.DirectExport{Namespace: 123, Flags: 0, ExtensionFlags: 0xe0
 // carrying is a labelled packet with a Hop-by-Hop header.
 func carrying(t testing.TB, header string) []byte {
 	packet := labelledUDP()
-	carries := ipv6Packet(ioam.NextHeaderHopByHop, append(unhex(t, header), packet[40:]...))
+	carries := ipv6Packet(ioam.NextHeaderHopByHop, append(craft.Hex(t, header), packet[40:]...))
 	copy(carries[:4], packet)
 	return carries
 }
@@ -93,7 +95,7 @@ func carrying(t testing.TB, header string) []byte {
 // tunnelCarrying is a labelled packet in a tunnel of this node, its outer hop
 // limit 60.
 func tunnelCarrying(t testing.TB, header string) []byte {
-	outer := withDestination(ipv6Packet(ioam.NextHeaderHopByHop, append(unhex(t, header), labelledUDP()...)), tunnelDestination)
+	outer := withDestination(ipv6Packet(ioam.NextHeaderHopByHop, append(craft.Hex(t, header), labelledUDP()...)), tunnelDestination)
 	outer[40], outer[7] = byte(ioam.NextHeaderIPv6), 60
 	return outer
 }

@@ -5,11 +5,13 @@ package reference
 import (
 	"bytes"
 	"encoding/binary"
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // rightHeader is a Hop-by-Hop header with one trace: namespace 123, node and
@@ -22,7 +24,7 @@ const rightHeader = "3b030100 311a0000 007b1004 c0000000 00000000 00000000 00000
 const filledHeader = "3b030100 311a0000 007b1002 c0000000 00000000 00000000 3f000002 00c9ffff"
 
 func rightPacket(t testing.TB) []byte {
-	return ipv6Packet(ioam.NextHeaderHopByHop, unhex(t, rightHeader))
+	return ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, rightHeader))
 }
 
 // unchangedBytes says that a packet must go on as it came.
@@ -31,7 +33,7 @@ var unchangedBytes = func(_ testing.TB, in []byte) []byte { return in }
 // headerBytes says that the Hop-by-Hop header must be replaced.
 func headerBytes(hex string) func(testing.TB, []byte) []byte {
 	return func(t testing.TB, in []byte) []byte {
-		header := unhex(t, hex)
+		header := craft.Hex(t, hex)
 		return slices.Concat(in[:40], header, in[40+len(header):])
 	}
 }
@@ -48,7 +50,7 @@ func withoutHeader(_ testing.TB, in []byte) []byte {
 // replaceHeader gives a packet another Hop-by-Hop header.
 func replaceHeader(t testing.TB, packet []byte, hex string) []byte {
 	old := (int(packet[41]) + 1) * 8
-	return ipv6Packet(ioam.NextHeaderHopByHop, append(unhex(t, hex), packet[40+old:]...))
+	return ipv6Packet(ioam.NextHeaderHopByHop, append(craft.Hex(t, hex), packet[40+old:]...))
 }
 
 // inner is a plain packet inside a tunnel, not ECN-capable.
@@ -56,7 +58,7 @@ func inner() []byte { return ipv6Packet(ioam.NextHeaderNone, []byte{1, 2, 3, 4})
 
 // tunnelPacket is rightPacket around inner, to this node's end of the tunnel.
 func tunnelPacket(t testing.TB) []byte {
-	packet := ipv6Packet(ioam.NextHeaderHopByHop, append(unhex(t, rightHeader), inner()...))
+	packet := ipv6Packet(ioam.NextHeaderHopByHop, append(craft.Hex(t, rightHeader), inner()...))
 	packet[40] = byte(ioam.NextHeaderIPv6)
 	return withDestination(packet, tunnelDestination)
 }
@@ -162,7 +164,7 @@ var ingressCases = []packetCase{
 		outcome: model.OutcomeRemovalPartial, want: headerBytes("3b030100 310e0000 012c0800 80000000 3f000002 05020000 01040000 00000000")},
 	{name: "inline removal, followed", mutate: func(p []byte) []byte {
 		p[40], p[48], p[49] = 0, 1, 0x2c
-		return ipv6Packet(ioam.NextHeaderHopByHop, append(p[40:], unhex(panicTB{}, rightHeader)...))
+		return ipv6Packet(ioam.NextHeaderHopByHop, append(p[40:], craft.Hex(panicTB{}, rightHeader)...))
 	}, outcome: model.OutcomeRemovalPartial, want: then2(headerBytes(filledHeader), then(set(40, 0), set(48, 1), set(49, 0x2c)))},
 	{name: "tunnel not ours", mutate: func(p []byte) []byte { p[40] = 41; return append(p, inner()...) },
 		outcome: model.OutcomeTraceFilled, want: then2(headerBytes(filledHeader), set(40, 41))},
@@ -209,7 +211,7 @@ func (panicTB) Fatal(args ...any) { panic(args) }
 // hexadecimal at its very end.
 func manyPads(count int, tail string) func([]byte) []byte {
 	return func([]byte) []byte {
-		last := unhex(panicTB{}, tail)
+		last := craft.Hex(panicTB{}, tail)
 		// Long options first, so that the header's length comes out even.
 		options := make([]byte, 0, 64)
 		short := count
@@ -365,7 +367,7 @@ func TestIngressBoundary(t *testing.T) {
 
 // followed is a packet with two Hop-by-Hop headers, the second with a trace.
 func followed(t testing.TB, first string) []byte {
-	return ipv6Packet(ioam.NextHeaderHopByHop, append(unhex(t, first), unhex(t, rightHeader)...))
+	return ipv6Packet(ioam.NextHeaderHopByHop, append(craft.Hex(t, first), craft.Hex(t, rightHeader)...))
 }
 
 func TestDecapsulation(t *testing.T) {
@@ -405,7 +407,7 @@ func TestDecapsulation(t *testing.T) {
 			}
 			if r := result.Record; r != nil {
 				if r.Time != testTime || r.Interface != ifIngress || r.Outcome != model.OutcomeTunnelDecapsulated ||
-					r.Length != len(want) || !bytes.Equal(r.Packet, want) || !bytes.Equal(r.Header, unhex(t, test.header)) {
+					r.Length != len(want) || !bytes.Equal(r.Packet, want) || !bytes.Equal(r.Header, craft.Hex(t, test.header)) {
 					t.Errorf("record %+v, header\n%x, want\n%s", r, r.Header, test.header)
 				}
 			}
@@ -443,7 +445,7 @@ func TestNotDecapsulated(t *testing.T) {
 }
 
 func TestRecordIsBounded(t *testing.T) {
-	packet := ipv6Packet(ioam.NextHeaderHopByHop, append(unhex(t, rightHeader), make([]byte, 1000)...))
+	packet := ipv6Packet(ioam.NextHeaderHopByHop, append(craft.Hex(t, rightHeader), make([]byte, 1000)...))
 	copy(packet[48:], []byte{1, 0x2c})
 	result := mustNode(t, testConfig()).Ingress(Frame{Data: packet, Link: LinkNone, Interface: ifIngress})
 	if r := result.Record; r == nil || r.Length != 1040 || len(r.Packet) != RecordPacketSize || !bytes.Equal(r.Packet, result.Data[:80]) {
@@ -453,7 +455,7 @@ func TestRecordIsBounded(t *testing.T) {
 
 func TestRemovalOfJumbo(t *testing.T) {
 	for _, test := range []struct{ rest, want int }{{100, 100}, {0xffff, 0xffff}, {0x10000, 0}} {
-		packet := ipv6Packet(ioam.NextHeaderHopByHop, append(unhex(t, rightHeader), make([]byte, test.rest)...))
+		packet := ipv6Packet(ioam.NextHeaderHopByHop, append(craft.Hex(t, rightHeader), make([]byte, test.rest)...))
 		copy(packet[48:], []byte{1, 0x2c})
 		setPayloadLength(packet, 0)
 		result := mustNode(t, testConfig()).Ingress(Frame{Data: packet, Link: LinkNone, Interface: ifIngress})

@@ -4,9 +4,11 @@ package reference
 
 import (
 	"bytes"
+	"testing"
+
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
-	"testing"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // A packet from a master may have come by a member that is not served.
@@ -33,7 +35,7 @@ func TestCompletionByMaster(t *testing.T) {
 	} {
 		config := transitConfig()
 		config.Masters = []model.Master{{Index: master, ID: 201, IDWide: 201201, Roles: test.roles}}
-		frame := egressFrame(ipv6Packet(ioam.NextHeaderHopByHop, unhex(t, test.header)))
+		frame := egressFrame(ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.header)))
 		frame.Ingress = master
 		result := mustNode(t, config).Egress(frame)
 		if result.Outcome != test.outcome {
@@ -57,7 +59,7 @@ func TestEncapsulationByMaster(t *testing.T) {
 		frame := egressFrame(ipv6Packet(ioam.NextHeaderUDP, udp(10)))
 		frame.Ingress = master
 		result := mustNode(t, config).Egress(frame)
-		if want := unhex(t, "29"+test.want); !bytes.Equal(result.Data[40:80], want) {
+		if want := craft.Hex(t, "29"+test.want); !bytes.Equal(result.Data[40:80], want) {
 			t.Errorf("%d: %v %x, want %x", test.id, result.Outcome, result.Data[40:80], want)
 		}
 	}

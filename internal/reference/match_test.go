@@ -4,10 +4,12 @@ package reference
 
 import (
 	"encoding/binary"
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 	"net/netip"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -15,7 +17,7 @@ func ptr[T any](v T) *T { return &v }
 // chain puts extension headers, given in hexadecimal with their own types'
 // Next Header fields, in front of a payload.
 func chain(t testing.TB, first ioam.NextHeader, headers string, payload []byte) []byte {
-	return ipv6Packet(first, append(unhex(t, headers), payload...))
+	return ipv6Packet(first, append(craft.Hex(t, headers), payload...))
 }
 
 func TestMatch(t *testing.T) {

@@ -3,14 +3,13 @@
 package reference
 
 import (
-	"encoding/binary"
-	"encoding/hex"
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // The interfaces of the test node, which has the ids of the kernel vectors; the
@@ -69,26 +68,10 @@ func mustNode(t testing.TB, config model.NodeConfig) *Node {
 	return node
 }
 
-// unhex reads hexadecimal with any white space.
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// ipv6 builds a packet without link layer from 2001:db8:1::2 to
+// ipv6Packet is a packet without link layer from 2001:db8:1::2 to
 // 2001:db8:2::2, hop limit 64.
 func ipv6Packet(next ioam.NextHeader, payload []byte) []byte {
-	source := netip.MustParseAddr("2001:db8:1::2").As16()
-	destination := netip.MustParseAddr("2001:db8:2::2").As16()
-	packet := []byte{0x60, 0, 0, 0, 0, 0, byte(next), 64}
-	binary.BigEndian.PutUint16(packet[4:], uint16(len(payload)))
-	packet = append(packet, source[:]...)
-	packet = append(packet, destination[:]...)
-	return append(packet, payload...)
+	return craft.Between("2001:db8:1::2", "2001:db8:2::2", byte(next)).With(payload)
 }
 
 // withDestination changes the destination address of an IPv6 packet.
@@ -100,13 +83,11 @@ func withDestination(packet []byte, destination netip.Addr) []byte {
 
 // ethernet puts an Ethernet header with VLAN tags in front of an IPv6 packet.
 func ethernet(packet []byte, tags ...uint16) []byte {
-	frame := []byte{2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1}
+	var list []craft.Tag
 	for _, tag := range tags {
-		frame = binary.BigEndian.AppendUint16(frame, tag)
-		frame = binary.BigEndian.AppendUint16(frame, 100)
+		list = append(list, craft.Tag{Type: tag, Control: 100})
 	}
-	frame = binary.BigEndian.AppendUint16(frame, etherTypeIPv6)
-	return append(frame, packet...)
+	return craft.Ethernet([]byte{2, 0, 0, 0, 0, 2}, []byte{2, 0, 0, 0, 0, 1}, packet, list...)
 }
 
 // testTime is 2026-11-21T05:21:00.000001234Z in TAI.

@@ -4,16 +4,18 @@ package reference
 
 import (
 	"bytes"
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // around is a packet in a tunnel to this node's end, with a trace.
 func around(t testing.TB, inner []byte) []byte {
-	packet := ipv6Packet(ioam.NextHeaderHopByHop, append(unhex(t, rightHeader), inner...))
+	packet := ipv6Packet(ioam.NextHeaderHopByHop, append(craft.Hex(t, rightHeader), inner...))
 	packet[40] = byte(ioam.NextHeaderIPv6)
 	return withDestination(packet, tunnelDestination)
 }

@@ -5,10 +5,12 @@ package reference
 import (
 	"bytes"
 	"fmt"
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 	"slices"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // What goes out where this node writes nothing, as Linux does it: NodeLen and
@@ -42,9 +44,9 @@ func TestInsertedUnfilled(t *testing.T) {
 			}
 			packet := ipv6Packet(ioam.NextHeaderNone, []byte{1})
 			result := mustNode(t, config).Egress(egressFrame(packet))
-			want := append(unhex(t, test.want), 1)
+			want := append(craft.Hex(t, test.want), 1)
 			if test.mode == model.ModeEncap {
-				want = slices.Concat(unhex(t, test.want), packet)
+				want = slices.Concat(craft.Hex(t, test.want), packet)
 			}
 			if result.Outcome != test.outcome || result.Verdict != Pass || !bytes.Equal(result.Data[40:], want) {
 				t.Errorf("%v\n%x, want %v\n%x", result.Outcome, result.Data[40:], test.outcome, want)
@@ -62,7 +64,7 @@ func TestInsertedExportOfUnknownNamespace(t *testing.T) {
 	node := mustNode(t, config)
 	for sequence := range 2 {
 		result := node.Egress(egressFrame(ipv6Packet(ioam.NextHeaderNone, []byte{1})))
-		want := unhex(t, "3b020100 110e0004 00070040 80000000 0000000"+fmt.Sprint(sequence)+" 01020000 01")
+		want := craft.Hex(t, "3b020100 110e0004 00070040 80000000 0000000"+fmt.Sprint(sequence)+" 01020000 01")
 		if result.Outcome != model.OutcomeEncapInserted || len(result.Exports) != 0 || !bytes.Equal(result.Data[40:], want) {
 			t.Errorf("%v, %d exports\n%x, want\n%x", result.Outcome, len(result.Exports), result.Data[40:], want)
 		}

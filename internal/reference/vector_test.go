@@ -4,9 +4,11 @@ package reference
 
 import (
 	"bytes"
+	"testing"
+
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
-	"testing"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // What a Linux 6.18 transit node writes: namespace 123, node 2 / 22222222,
@@ -55,7 +57,7 @@ func TestKernelVectors(t *testing.T) {
 	for _, vector := range kernelVectors {
 		t.Run(vector.name, func(t *testing.T) {
 			node := mustNode(t, mainlineConfig())
-			packet := ipv6Packet(ioam.NextHeaderHopByHop, unhex(t, vector.arrive))
+			packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, vector.arrive))
 			arrived := node.Ingress(Frame{Data: packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
 			if arrived.Outcome != vector.ingress || arrived.Verdict != Pass {
 				t.Fatalf("ingress: %v, %v, want %v", arrived.Outcome, arrived.Verdict, vector.ingress)
@@ -65,7 +67,7 @@ func TestKernelVectors(t *testing.T) {
 			if left.Outcome != vector.egress || left.Verdict != Pass {
 				t.Fatalf("egress: %v, %v, want %v", left.Outcome, left.Verdict, vector.egress)
 			}
-			if got, want := left.Data[40:], unhex(t, vector.leave); !bytes.Equal(got, want) {
+			if got, want := left.Data[40:], craft.Hex(t, vector.leave); !bytes.Equal(got, want) {
 				t.Errorf("left with\n%x, want\n%x", got, want)
 			}
 		})

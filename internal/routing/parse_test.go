@@ -5,7 +5,6 @@ package routing
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"slices"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/netlinkattr"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // What Linux 6.18 says of policy rules, as `ip -6 rule` shows them.
@@ -55,15 +55,6 @@ var devices = []struct {
 	{"a veth whose other end has NAPI", "0101000008000100030000000c00030067000000000000000c00050007000000000000000c0006000000000000000000", 3, true},
 }
 
-func unhex(t testing.TB, text string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // message is an rtnetlink message's content with attributes of 4 bytes.
 func message(kinds ...uint16) []byte {
 	b := make([]byte, unix.SizeofRtMsg)
@@ -85,7 +76,7 @@ func ruleMessage(kinds ...uint16) []byte {
 
 func TestNeedsOfRule(t *testing.T) {
 	for _, tt := range rules {
-		if got := needsOfRule(unhex(t, tt.message)); got.key != tt.want || got.why != "" {
+		if got := needsOfRule(craft.Hex(t, tt.message)); got.key != tt.want || got.why != "" {
 			t.Errorf("%s: key %d, %q; want %d", tt.name, got.key, got.why, tt.want)
 		}
 	}
@@ -170,12 +161,12 @@ func TestNeedsOfRuleValues(t *testing.T) {
 
 func TestShapeOfRoute(t *testing.T) {
 	for _, tt := range routes {
-		got := shapeOfRoute(unhex(t, tt.message))
+		got := shapeOfRoute(craft.Hex(t, tt.message))
 		if tt.want != got.spread || got.mtu != 0 || got.locked != 0 || got.why != "" {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 	}
-	whole := unhex(t, routes[0].message)
+	whole := craft.Hex(t, routes[0].message)
 	for _, broken := range [][]byte{nil, whole[:unix.SizeofRtMsg-1], whole[:unix.SizeofRtMsg+5], append(message(), 0xff, 0xff, 1, 0)} {
 		if s := shapeOfRoute(broken); !s.spread || s.why == "" {
 			t.Errorf("% x: %+v; what is not understood is the stack's", broken, s)
@@ -260,11 +251,11 @@ func TestShapeOfNextHop(t *testing.T) {
 
 func TestParseDevice(t *testing.T) {
 	for _, tt := range devices {
-		if index, sends := parseDevice(unhex(t, tt.message)); index != tt.index || sends != tt.sends {
+		if index, sends := parseDevice(craft.Hex(t, tt.message)); index != tt.index || sends != tt.sends {
 			t.Errorf("%s: device %d, sends %v; want %d, %v", tt.name, index, sends, tt.index, tt.sends)
 		}
 	}
-	able := unhex(t, devices[2].message)
+	able := craft.Hex(t, devices[2].message)
 	nameless := append(append([]byte(nil), able[:4]...), able[12:]...)
 	for _, broken := range [][]byte{nil, able[:3], able[:4], able[:12], able[:20], nameless, append(able[:4:4], 0xff, 0xff, 1, 0)} {
 		if index, sends := parseDevice(broken); sends {
@@ -275,7 +266,7 @@ func TestParseDevice(t *testing.T) {
 
 func FuzzRule(f *testing.F) {
 	for _, tt := range rules {
-		f.Add(unhex(f, tt.message))
+		f.Add(craft.Hex(f, tt.message))
 	}
 	f.Fuzz(func(t *testing.T, rule []byte) {
 		n := needsOfRule(rule)
@@ -295,7 +286,7 @@ func FuzzRule(f *testing.F) {
 
 func FuzzRoute(f *testing.F) {
 	for _, tt := range routes {
-		f.Add(unhex(f, tt.message))
+		f.Add(craft.Hex(f, tt.message))
 	}
 	f.Fuzz(func(t *testing.T, route []byte) {
 		var seen traits
@@ -333,7 +324,7 @@ func FuzzLink(f *testing.F) {
 
 func FuzzDevice(f *testing.F) {
 	for _, tt := range devices {
-		f.Add(unhex(f, tt.message))
+		f.Add(craft.Hex(f, tt.message))
 	}
 	f.Fuzz(func(t *testing.T, device []byte) {
 		if index, sends := parseDevice(device); sends && (index == 0 || len(device) < genericHeaderLength+8+12) {

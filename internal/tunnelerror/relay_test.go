@@ -14,6 +14,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 var (
@@ -50,11 +51,9 @@ func encapsulating(t testing.TB, mode model.Mode) *reference.Node {
 // datagram is a UDP packet from the host, as a router sees it that may not
 // forward it any more.
 func datagram(length int) []byte {
-	p := binary.BigEndian.AppendUint16([]byte{0x60, 0x01, 0x23, 0x45}, uint16(length-40))
-	p = append(p, 17, 1)
-	p = append(append(p, host.AsSlice()...), far.AsSlice()...)
-	p = append(p, 0x10, 0x92, 0, 9, 0, byte(length-40), 0, 0)
-	return append(p, bytes.Repeat([]byte("payload."), length)[:length-48]...)
+	body := bytes.Repeat([]byte("payload."), length)[:length-48]
+	h := craft.IPv6{Label: 0x12345, Next: craft.UDP, HopLimit: 1, Source: host, Destination: far}
+	return h.With(craft.Datagram(4242, 9, body...))
 }
 
 // removed is what the tunnel puts in front.

@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 const udpRecord = `{"kind":"trace","time":"2026-11-21T05:21:00.000000001Z","node":"aramis","interface":"eth0","option":"pre-allocated",
@@ -94,17 +95,10 @@ func TestColourOnlyWhenAsked(t *testing.T) {
 
 // packet makes an Ethernet frame of an IPv6 packet.
 func packet(next uint8, from, to uint16, payload []byte) lab.Packet {
-	b := make([]byte, ethernetSize+ipv6Size, 200)
-	binary.BigEndian.PutUint16(b[12:], 0x86dd)
-	ip := b[ethernetSize:]
-	ip[0], ip[6], ip[7] = 0x60, next, 60
-	source, destination := netip.MustParseAddr("2001:db8:1::2").As16(), netip.MustParseAddr("2001:db8:2::2").As16()
-	copy(ip[8:], source[:])
-	copy(ip[24:], destination[:])
-	b = binary.BigEndian.AppendUint16(b, from)
-	b = binary.BigEndian.AppendUint16(b, to)
-	b = append(b, payload...)
-	binary.BigEndian.PutUint16(b[ethernetSize+4:], uint16(4+len(payload)))
+	h := craft.Between("2001:db8:1::2", "2001:db8:2::2", next)
+	h.HopLimit = 60
+	ports := binary.BigEndian.AppendUint32(nil, uint32(from)<<16|uint32(to))
+	b := craft.Ethernet(nil, nil, h.With(ports, payload))
 	return lab.Packet{Length: len(b), Data: b}
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package packet builds packets for tests: IPv6 (RFC 8200), its extension
+// Package craft builds packets for tests: IPv6 (RFC 8200), its extension
 // headers, Ethernet with VLAN tags, and what is carried. It checks nothing, so
 // that a test can build what is wrong.
-package packet
+package craft
 
 import (
 	"bytes"
