@@ -15,6 +15,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // Chain is a router between two hosts; what it does with IOAM is up to the test.
@@ -38,12 +39,8 @@ var (
 
 // Packet is an IPv6 packet whose flow label tells it from others.
 func Packet(id int, hopLimit uint8, extension, payload []byte) []byte {
-	p := binary.BigEndian.AppendUint32(nil, 6<<28|uint32(id))
-	p = binary.BigEndian.AppendUint16(p, uint16(len(extension)+len(payload)))
-	p = append(p, 0, hopLimit)
-	p = append(p, LeftAddress.AsSlice()...)
-	p = append(p, RightAddress.AsSlice()...)
-	return append(append(p, extension...), payload...)
+	h := craft.IPv6{Label: uint32(id), HopLimit: hopLimit, Source: LeftAddress, Destination: RightAddress}
+	return h.With(extension, payload)
 }
 
 // Exchange sends packets from left's interface and returns, by flow label, what
@@ -76,7 +73,7 @@ func Exchange(t *testing.T, l *lab.Lab, packets [][]byte) map[int][]byte {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// the last one is plain, so that its arrival means that all have passed
+	// the last one is plain: once it has arrived, all have passed
 	const marker = 0xfffff
 	last := Packet(marker, 64, nil, []byte("end of the test"))
 	last[6] = 59
@@ -114,10 +111,8 @@ func Inject(name string, destination []byte, packets [][]byte) error {
 	}
 	defer unix.Close(fd)
 	to := &unix.SockaddrLinklayer{Ifindex: device.Attrs().Index, Halen: 6}
-	header := append(append([]byte(nil), destination...), device.Attrs().HardwareAddr...)
-	header = append(header, 0x86, 0xdd)
 	for _, p := range packets {
-		if err := unix.Sendto(fd, append(append([]byte(nil), header...), p...), 0, to); err != nil {
+		if err := unix.Sendto(fd, craft.Ethernet(destination, device.Attrs().HardwareAddr, p), 0, to); err != nil {
 			return fmt.Errorf("send: %w", err)
 		}
 	}

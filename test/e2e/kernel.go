@@ -30,30 +30,6 @@ func TraceOption(namespace uint16, kind ioam.TraceType, flags, remaining, size i
 	return append(o, make([]byte, size)...)
 }
 
-// HopByHop wraps options in a Hop-by-Hop header.
-func HopByHop(pad int, options ...[]byte) []byte {
-	h := []byte{59, 0}
-	if pad == 1 {
-		h = append(h, 0)
-	} else if pad > 1 {
-		h = append(h, 1, byte(pad-2))
-		h = append(h, make([]byte, pad-2)...)
-	}
-	for _, o := range options {
-		h = append(h, o...)
-	}
-	switch rest := (8 - len(h)%8) % 8; rest {
-	case 0:
-	case 1:
-		h = append(h, 0)
-	default:
-		h = append(h, 1, byte(rest-2))
-		h = append(h, make([]byte, rest-2)...)
-	}
-	h[1] = byte(len(h)/8 - 1)
-	return h
-}
-
 // SetUpKernel makes the router a transit node of the kernel's own.
 func SetUpKernel(t *testing.T, n *lab.Node) {
 	t.Helper()

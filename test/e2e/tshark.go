@@ -15,6 +15,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/tshark"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // Wire is a capture of what an interface receives, as a file.
@@ -69,7 +70,8 @@ func CheckControl(t *testing.T) {
 		if name == "NodeLen contradicts the trace type" {
 			option[6] = 2 << 3
 		}
-		frame := append([]byte{0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 2, 0x86, 0xdd}, Packet(1, 64, HopByHop(2, option), []byte("payload"))...)
+		packet := Packet(1, 64, craft.Options(craft.NoNext, 2, option), []byte("payload"))
+		frame := craft.Ethernet([]byte{0, 0, 0, 0, 0, 1}, []byte{0, 0, 0, 0, 0, 2}, packet)
 		path := filepath.Join(t.TempDir(), "control.pcap")
 		file, err := os.Create(path)
 		if err != nil {

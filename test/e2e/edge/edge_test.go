@@ -11,6 +11,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -70,7 +71,7 @@ func beyondOurs() []byte {
 	for range 5 {
 		options = append(options, make([]byte, 7), []byte{0x1e, 0})
 	}
-	return e2e.HopByHop(2, options...)
+	return craft.Options(craft.NoNext, 2, options...)
 }
 
 // followed is a header and a second one.
@@ -78,7 +79,9 @@ func followed(first, second []byte) []byte {
 	return append(append([]byte{0}, first[1:]...), second...)
 }
 
-func oneTrace() []byte { return e2e.HopByHop(2, e2e.TraceOption(123, 0x800000, 0, 2, 8)) }
+func oneTrace() []byte {
+	return craft.Options(craft.NoNext, 2, e2e.TraceOption(123, 0x800000, 0, 2, 8))
+}
 
 // underneath is a packet with a trace in a Hop-by-Hop header after another one.
 func underneath(id int, first byte, header []byte) []byte {
@@ -90,7 +93,7 @@ func underneath(id int, first byte, header []byte) []byte {
 // marked are those of the packets that carry IOAM.
 func marked(packets map[int][]byte) (ids []int) {
 	for id, p := range packets {
-		if lab.IOAMBytes(slices.Concat(make([]byte, 12), []byte{0x86, 0xdd}, p)) > 0 {
+		if lab.IOAMBytes(craft.Ethernet(nil, nil, p)) > 0 {
 			ids = append(ids, id)
 		}
 	}
@@ -103,7 +106,7 @@ func marked(packets map[int][]byte) (ids []int) {
 // it neither in nor out.
 func TestEdgeDropsTheUnproven(t *testing.T) {
 	t.Parallel()
-	foreign := e2e.HopByHop(2, []byte{0x1e, 4, 0, 0, 0, 0})
+	foreign := craft.Options(craft.NoNext, 2, []byte{0x1e, 4, 0, 0, 0, 0})
 	packets := [][]byte{
 		e2e.Packet(0, 64, beyondOurs(), []byte("more options")),
 		e2e.Packet(1, 64, followed(foreign, oneTrace()), []byte("behind another")),

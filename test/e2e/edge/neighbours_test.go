@@ -3,7 +3,6 @@
 package edge
 
 import (
-	"encoding/binary"
 	"net"
 	"net/netip"
 	"testing"
@@ -11,26 +10,22 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
 // tunnelFrom puts an outer header, and perhaps a Hop-by-Hop header, in front.
 func tunnelFrom(source netip.Addr, header, inner []byte) []byte {
-	next := byte(41)
+	h := craft.IPv6{Next: craft.IPv6InIPv6, HopLimit: 64, Source: source, Destination: tunnelEnd}
 	if header != nil {
-		next = 0
+		h.Next = craft.HopByHop
 	}
-	p := binary.BigEndian.AppendUint32(nil, 6<<28)
-	p = binary.BigEndian.AppendUint16(p, uint16(len(header)+len(inner)))
-	p = append(p, next, 64)
-	p = append(append(p, source.AsSlice()...), tunnelEnd.AsSlice()...)
-	return append(append(p, header...), inner...)
+	return h.With(header, inner)
 }
 
 // traceHeader is a Hop-by-Hop header with an empty trace of namespace 123.
 func traceHeader() []byte {
-	header := []byte{41, 4, 1, 0, 0x31, 34, 0, 0, 0, 123, 0x10, 6, 0xc0, 0, 0, 0}
-	return append(header, make([]byte, 24)...)
+	return craft.Options(craft.IPv6InIPv6, 2, e2e.TraceOption(123, 0xc00000, 0, 6, 24))
 }
 
 // onLink is a packet that seems to come from a neighbour: hop limit 255.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -147,10 +148,9 @@ func (m maker) packet(t *testing.T, number int) []byte {
 }
 
 func (m maker) header(number int, next byte, length int, source, destination netip.Addr) []byte {
-	h := binary.BigEndian.AppendUint32(nil, 6<<28|m.Uint32()&0xff<<20|uint32(number))
-	h = binary.BigEndian.AppendUint16(h, uint16(length))
-	h = append(h, next, []byte{1, 2, 64, 64, 64, 255}[m.IntN(6)])
-	return append(append(h, source.AsSlice()...), destination.AsSlice()...)
+	h := craft.IPv6{Class: uint8(m.Uint32()), Label: uint32(number), Next: next, Source: source, Destination: destination}
+	h.HopLimit = []byte{1, 2, 64, 64, 64, 255}[m.IntN(6)]
+	return h.Header(length)
 }
 
 // randomPackets are numbered from 1.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -94,7 +95,7 @@ func (p *tapEnd) frame(router net.HardwareAddr, packet []byte, upper, sumAt uint
 		binary.NativeEndian.PutUint16(f[6:], 14+upper)
 		binary.NativeEndian.PutUint16(f[8:], sumAt)
 	}
-	return slices.Concat(f, router, p.peer, []byte{0x86, 0xdd}, packet)
+	return append(f, craft.Ethernet(router, p.peer, packet)...)
 }
 
 // passTaps sends packets into one tap and returns the frames that came out of
@@ -175,6 +176,6 @@ func warnsOfTap(t *testing.T, l *lab.Lab, code health.Code) {
 // pseudo-header is summed up. at is its place in the UDP header.
 func openChecksum(whole []byte) (open []byte, at uint16) {
 	at, open = 6, bytes.Clone(whole)
-	binary.BigEndian.PutUint16(open[40+at:], folded(open[8:40], len(open)-40+17))
+	binary.BigEndian.PutUint16(open[40+at:], craft.Sum(len(open)-40+17, open[8:40]))
 	return open, at
 }

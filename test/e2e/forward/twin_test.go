@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -312,12 +312,9 @@ type trial struct {
 // newTrial numbers a packet.
 func (w *twins) newTrial(source, destination string, class, next byte, body []byte) trial {
 	w.last = w.last%0xffffe + 1
-	h := binary.BigEndian.AppendUint32(nil, 6<<28|uint32(class)<<20|w.last)
-	h = binary.BigEndian.AppendUint16(h, uint16(len(body)))
-	h = append(h, next, 64)
-	from, to := netip.MustParseAddr(source), netip.MustParseAddr(destination)
-	h = append(append(h, from.AsSlice()...), to.AsSlice()...)
-	frame := slices.Concat(twinAddress(0), nextHopAddress(0, 2), []byte{0x86, 0xdd}, h, body)
+	h := craft.Between(source, destination, next)
+	h.Class, h.Label = class, w.last
+	frame := craft.Ethernet(twinAddress(0), nextHopAddress(0, 2), h.With(body))
 	what := fmt.Sprintf("%s → %s, class %#x, next header %d, %d bytes", source, destination, class, next, len(frame)-14)
 	if next == 6 || next == 17 {
 		what += fmt.Sprintf(", ports %d → %d", binary.BigEndian.Uint16(body), binary.BigEndian.Uint16(body[2:]))
@@ -334,7 +331,7 @@ func (w *twins) pass(t *testing.T, trials []trial) (fast, plain []string) {
 	body := append([]byte{128, 0, 0, 0}, question...)
 	binary.BigEndian.PutUint16(last.frame[14+4:], uint16(len(body)))
 	last.frame = append(last.frame, body...)
-	seal(last.frame[14:], 2)
+	craft.Seal(last.frame[14:])
 	copy(last.frame, w.own)
 	for router, port := range w.ports {
 		for _, p := range append(trials[:len(trials):len(trials)], last) {

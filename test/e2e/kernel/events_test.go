@@ -28,6 +28,7 @@ import (
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -193,7 +194,7 @@ func TestKernelEvents(t *testing.T) {
 `, path))
 	var packets [][]byte
 	for i, option := range tracesToTell() {
-		packets = append(packets, e2e.Packet(i, 64, e2e.HopByHop(2, option), []byte("payload")))
+		packets = append(packets, e2e.Packet(i, 64, craft.Options(craft.NoNext, 2, option), []byte("payload")))
 	}
 	records, data := listed(t, e2e.Exchange(t, l, packets), len(packets))
 	if len(records) != len(packets)-1 {
@@ -254,7 +255,7 @@ func TestKernelEventsOverrun(t *testing.T) {
 	t.Cleanup(goOn)
 	var packets [][]byte
 	for i := range count {
-		packets = append(packets, e2e.Packet(i, 64, e2e.HopByHop(2, e2e.TraceOption(123, 0x800000, 0, 2, 8)), nil))
+		packets = append(packets, e2e.Packet(i, 64, craft.Options(craft.NoNext, 2, e2e.TraceOption(123, 0x800000, 0, 2, 8)), nil))
 	}
 	passed := 0
 	for range batches {

@@ -14,6 +14,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -75,7 +76,7 @@ func probes() []probe {
 func frames(probes []probe, hopLimit uint8) [][]byte {
 	var out [][]byte
 	for i, p := range probes {
-		out = append(out, e2e.Packet(i, hopLimit, e2e.HopByHop(p.pad, p.option), []byte("payload")))
+		out = append(out, e2e.Packet(i, hopLimit, craft.Options(craft.NoNext, p.pad, p.option), []byte("payload")))
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	messages "github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -107,11 +108,8 @@ func quotedBy(t *testing.T, l *lab.Lab) []byte {
 
 // fromPorthos makes a packet of an ICMPv6 message to athos' end of the tunnel.
 func fromPorthos(body []byte) []byte {
-	p := append([]byte{0x60, 0, 0, 0, 0, 0, 58, 64}, porthosEnd.AsSlice()...)
-	p = append(p, netip.MustParseAddr("2001:db8:ff::1").AsSlice()...)
-	p = append(p, body...)
-	messages.Seal(p)
-	return p
+	h := craft.IPv6{Next: craft.ICMPv6, HopLimit: 64, Source: porthosEnd, Destination: netip.MustParseAddr("2001:db8:ff::1")}
+	return craft.Seal(h.With(body))
 }
 
 // What quotes no packet that athos has encapsulated goes no farther; of a flood

@@ -15,6 +15,7 @@ import (
 	messages "github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -37,35 +38,17 @@ func tracerouteProbes(from netip.Addr, hops int) [][]byte {
 		echo := append([]byte{128, 0, 0, 0, 0x12, 0x34, 0, byte(hop)}, "probe of echo"...)
 		syn := []byte{0x82, byte(hop), 0, 80, 1, 2, 3, byte(hop), 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0}
 		for i, p := range []struct {
-			next  byte
-			sumAt int
-			body  []byte
-		}{{17, 6, udp}, {17, 6, large}, {58, 2, echo}, {6, 16, syn}} {
-			if p.next == 17 {
+			next byte
+			body []byte
+		}{{craft.UDP, udp}, {craft.UDP, large}, {craft.ICMPv6, echo}, {craft.TCP, syn}} {
+			if p.next == craft.UDP {
 				binary.BigEndian.PutUint16(p.body[4:], uint16(len(p.body)))
 			}
-			packet := binary.BigEndian.AppendUint32(nil, 0x6b800000|uint32(hop<<4|i))
-			packet = append(packet, byte(len(p.body)>>8), byte(len(p.body)), p.next, byte(hop))
-			packet = append(append(packet, from.AsSlice()...), roadsEnd.AsSlice()...)
-			binary.BigEndian.PutUint16(p.body[p.sumAt:], checksum(packet[8:40], p.next, p.body))
-			all = append(all, append(packet, p.body...))
+			h := craft.IPv6{Class: 0xb8, Label: uint32(hop<<4 | i), Next: p.next, HopLimit: byte(hop), Source: from, Destination: roadsEnd}
+			all = append(all, craft.Seal(h.With(p.body)))
 		}
 	}
 	return all
-}
-
-// checksum is that of an upper layer (RFC 8200 §8.1).
-func checksum(addresses []byte, next byte, body []byte) uint16 {
-	sum := uint32(len(body)) + uint32(next)
-	for _, b := range [][]byte{addresses, body} {
-		for i, v := range b {
-			sum += uint32(v) << (8 * (1 - i%2))
-		}
-	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return ^uint16(sum)
 }
 
 // answer is what came back for a probe.
