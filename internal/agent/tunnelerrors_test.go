@@ -14,6 +14,7 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/reference"
 )
 
@@ -47,7 +48,7 @@ func TestTunnelErrors(t *testing.T) {
 		if [16]byte(p[8:24]) != m.Source.As16() || !bytes.Equal(p[24:40], inner[8:24]) || p[7] != 63 || !bytes.Equal(p[48:], inner) {
 			t.Errorf("sent %x", p)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience.Of(5 * time.Second)):
 		t.Fatal("nothing was sent")
 	}
 	other, _ := h.exceeded("2001:db8:99::1") // by no rule

@@ -21,6 +21,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/tshark"
 )
 
@@ -156,7 +157,7 @@ func datagrams(t *testing.T, records []Record) [][]byte {
 	var list [][]byte
 	for uint64(len(list)) < c.Stats().Messages {
 		b := make([]byte, 2000)
-		if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(patience.Of(5 * time.Second))); err != nil {
 			t.Fatal(err)
 		}
 		n, err := conn.Read(b)

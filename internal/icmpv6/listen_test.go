@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
@@ -80,7 +81,7 @@ func TestListen(t *testing.T) {
 			if !bytes.Equal(got.Body, want) || got.Source != netip.IPv6Loopback() || got.Interface != loopback || got.HopLimit != 7 || got.TrafficClass != 0xb8 {
 				t.Errorf("heard %+v, want %x by interface %d with hop limit 7 and traffic class 0xb8", got, want, loopback)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(patience.Of(5 * time.Second)):
 			t.Fatal("nothing was heard")
 		}
 	}
@@ -116,7 +117,7 @@ func TestListenUnderFlood(t *testing.T) {
 	if err != nil || lost == 0 || lost >= flood {
 		t.Fatalf("%d of %d messages were lost, %v", lost, flood, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(10*time.Second))
 	defer cancel()
 	heard := uint32(0)
 	if err := l.Read(ctx, func(Message) {
@@ -188,7 +189,7 @@ func TestSend(t *testing.T) {
 			if !bytes.Equal(got.Body, packet[40:]) || got.Source != from || got.HopLimit != 9 || got.TrafficClass != 0xb8 {
 				t.Errorf("%d bytes: heard %+v, want %x from %v", length, got, packet[40:], from)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(patience.Of(5 * time.Second)):
 			t.Fatalf("%d bytes: nothing was heard", length)
 		}
 	}

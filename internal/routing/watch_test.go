@@ -145,7 +145,7 @@ func watch(t *testing.T, p *fakePlane) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(2 * time.Second):
+		case <-time.After(patience.Of(2 * time.Second)):
 			t.Error("the watch did not end")
 		}
 	})
@@ -382,7 +382,7 @@ func TestWatchNeighbours(t *testing.T) {
 func TestWatchBeats(t *testing.T) {
 	enterNamespace(t)
 	p := &fakePlane{}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience.Of(10*time.Second))
 	defer cancel()
 	began := time.Now()
 	broken := errors.New("broken")

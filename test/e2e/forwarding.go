@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // NeedRedirection skips where no kernel tells which devices can send what XDP
@@ -37,7 +38,7 @@ func OpenEnds(t *testing.T, l *lab.Lab, nodes ...string) {
 
 // AwaitRouting waits until agents know which devices can send and which neighbours
 // there are: mostly they are told at once, but on a busy machine only a second is sure.
-func AwaitRouting() { time.Sleep(1500 * time.Millisecond) }
+func AwaitRouting() { time.Sleep(patience.Of(1500 * time.Millisecond)) }
 
 // Forwards is what a node has forwarded so far.
 type Forwards struct {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -70,7 +71,7 @@ func (c *counting) end(kill bool, made func() uint64) (received uint64, cut bool
 		signal(syscall.SIGSTOP)
 		before := made()
 		e2e.Await(c.T, "more postcards", 10*time.Second, func() bool { return made() > before+5000 })
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(patience.Of(200 * time.Millisecond))
 		signal(os.Kill)
 	} else {
 		signal(os.Interrupt)

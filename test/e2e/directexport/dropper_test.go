@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 )
 
 // dropper drops, where they arrive, some packets that carry a Hop-by-Hop header.
@@ -127,7 +128,7 @@ func spread(l *lab.Lab, network string, port, writes, size int, every time.Durat
 				return err
 			}
 			defer conn.Close()
-			if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			if err := conn.SetDeadline(time.Now().Add(patience.Of(time.Minute))); err != nil {
 				return err
 			}
 			b := make([]byte, size)

@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -52,7 +53,7 @@ func aggregateFlows(t *testing.T, l *lab.Lab, c *e2e.Collecting) {
 		lab.Traffic{Kind: lab.KindPing, Count: pings, Interval: time.Millisecond, Size: 56},
 		lab.Traffic{Kind: lab.KindUDP, Count: datagrams, Interval: 4 * time.Millisecond, Size: size, Port: 9000},
 		lab.Traffic{Kind: lab.KindTCP, Bytes: 8 << 20, Port: 9001})
-	time.Sleep(200 * time.Millisecond) // the connection's last packets
+	time.Sleep(patience.Of(200 * time.Millisecond)) // the connection's last packets
 	flows := awaitAmounts(t, c, 0, map[string]amount{
 		"58 0":    {pings, pings * (40 + 8 + 56)},
 		"17 9000": {datagrams, datagrams * (40 + 8 + size)},
@@ -201,7 +202,7 @@ func arriveByBridge(t *testing.T, l *lab.Lab, c *e2e.Collecting) {
 		if err != nil || r.Lost() > 0 {
 			return false // neighbours have to be found again
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(patience.Of(200 * time.Millisecond))
 		paths := readCollected(t, c.Lines()[before:]).paths
 		if len(paths) > 0 {
 			last = paths[len(paths)-1]

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -47,7 +48,7 @@ func TestDirectExportGaps(t *testing.T) {
 	l, c := raiseCollecting(t, top)
 	const port = 9100
 	discard(t, l, port)
-	time.Sleep(2 * time.Second) // what came before programs were attached is not known
+	time.Sleep(patience.Of(2 * time.Second)) // what came before programs were attached is not known
 	type traffic struct {
 		name, network string
 		connections   int

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -37,7 +38,7 @@ func TestDirectExportFlowsOutliveAgents(t *testing.T) {
 		e2e.Restart(t, l, node, syscall.SIGKILL)
 		awaitExporters(t, l, node)
 	}
-	time.Sleep(time.Second)
+	time.Sleep(patience.Of(time.Second))
 	sum := stop()
 	if sum.Lost() > 0 || sum.Sent < 1000 {
 		t.Errorf("traffic %+v", sum)

@@ -11,6 +11,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -57,7 +58,7 @@ func TestDirectExportCollectorRestarts(t *testing.T) {
 		e := e2e.StatusOf(t, l, "athos").Records.Exporters[0]
 		return e.Queued == 0 && *e.Connected
 	})
-	time.Sleep(time.Second)
+	time.Sleep(patience.Of(time.Second))
 	sum = endLife(t, l, c, sum, false)
 	status := e2e.StatusOf(t, l, "athos")
 	counts, _ := exportCounts(t, l, "athos")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -66,7 +67,7 @@ func startCrossing(t *testing.T, l *lab.Lab) *crossing {
 		c.seen[node] = watchArrivals(t, l, c.stream, node, "eth0")
 	}
 	c.note("porthos", time.Now())
-	time.Sleep(200 * time.Millisecond)
+	time.Sleep(patience.Of(200 * time.Millisecond))
 	return c
 }
 

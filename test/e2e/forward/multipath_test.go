@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -35,9 +36,9 @@ func TestForwardSameWays(t *testing.T) {
 			before := e2e.ForwardsOf(t, l, "athos")
 			c.with(t, athos, func() {
 				if i > 0 && c.policy != choices[i-1].policy {
-					time.Sleep(1200 * time.Millisecond) // the agent looks at settings once a second
+					time.Sleep(patience.Of(1200 * time.Millisecond)) // the agent looks at settings once a second
 				} else {
-					time.Sleep(100 * time.Millisecond) // of rules it hears
+					time.Sleep(patience.Of(100 * time.Millisecond)) // of rules it hears
 				}
 				got = waysOf(t, l, label, all)
 			})

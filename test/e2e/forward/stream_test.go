@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -193,7 +194,7 @@ func (s *stream) end() {
 	default:
 	}
 	close(s.enough)
-	_ = s.receiver.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+	_ = s.receiver.SetReadDeadline(time.Now().Add(patience.Of(300 * time.Millisecond)))
 	s.done.Wait()
 	s.sender.Close()
 	s.receiver.Close()

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -53,7 +54,7 @@ func startTaker(t *testing.T, n *lab.Node, s *stream) *taker {
 
 // stop returns the numbers of what it took.
 func (k *taker) stop() []int {
-	_ = k.conn.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+	_ = k.conn.SetReadDeadline(time.Now().Add(patience.Of(300 * time.Millisecond)))
 	k.done.Wait()
 	return k.numbers
 }
