@@ -16,8 +16,8 @@ import (
 
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -169,11 +169,11 @@ func runSince(began time.Duration) (r ExporterRun, err error) {
 }
 
 // maker makes the n-th record from what programs would have written.
-func (k exportedKind) maker(x *exporter) func(n uint32) export.Record {
+func (k exportedKind) maker(x *exporter) func(n uint32) record.Record {
 	flow := model.Flow{Source: source, Destination: destination, NextHeader: nextUDP, SourcePort: 4242, DestinationPort: 9}
 	at := time.Now().UTC()
 	if k.flow {
-		return func(n uint32) export.Record {
+		return func(n uint32) record.Record {
 			return x.records.Flow(datapath.Flow{
 				Role: model.RoleTransit, Ingress: ours, Egress: other, Namespace: namespace, Type: k.kind, ExtensionFlags: bothExtensions,
 				FlowID: n, Flow: flow, Packets: 1000, Bytes: 1_500_000, First: at, Last: at.Add(time.Second),
@@ -181,7 +181,7 @@ func (k exportedKind) maker(x *exporter) func(n uint32) export.Record {
 			})
 		}
 	}
-	return func(n uint32) export.Record {
+	return func(n uint32) record.Record {
 		return x.records.Postcard(datapath.Postcard{Time: at, Export: model.Export{
 			Role: model.RoleTransit, Ingress: ours, Egress: other, HopLimit: 63, Time: at.UnixNano(), TransitDelay: 700, QueueDepth: 0,
 			Option: ioam.DirectExport{Namespace: namespace, ExtensionFlags: bothExtensions, Type: k.kind, FlowID: 0x5eed, Sequence: n},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,8 +17,10 @@ import (
 
 	"github.com/waymark-net/waymark/internal/agent"
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
+	recordsink "github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -139,9 +142,7 @@ func (r *reader) takeDropped() uint64 {
 // exporter is an IPFIX exporter as an agent has it.
 type exporter struct {
 	records   *agent.Exports
-	encoder   *export.IPFIX
-	collector *export.Collector
-	to        []*export.Collector
+	collector *ipfixsink.Sink
 }
 
 func newExporter(address string, config model.NodeConfig) (*exporter, error) {
@@ -150,15 +151,11 @@ func newExporter(address string, config model.NodeConfig) (*exporter, error) {
 	if x.records, err = agent.NewExports("dut", config, 0); err != nil {
 		return nil, err
 	}
-	if x.encoder, err = export.NewIPFIX(ipfix.EnterpriseExample); err != nil {
+	c := ipfixsink.Config{Transport: ipfixsink.UDP, Address: address, Domain: 2, MessageSize: messageSize, Refresh: time.Minute}
+	env := recordsink.Environment{Log: slog.New(slog.DiscardHandler), Facts: func() recordsink.Facts { return recordsink.Facts{Node: "dut"} }, Changes: &recordsink.Changes{}, Shared: &sync.Map{}}
+	if x.collector, err = ipfixsink.Open(c, ipfix.EnterpriseExample, env); err != nil {
 		return nil, err
 	}
-	c := export.CollectorConfig{Transport: export.UDP, Address: address, Domain: 2, MessageSize: messageSize, Refresh: time.Minute}
-	facts := func() export.Facts { return export.Facts{Node: "dut"} }
-	if x.collector, err = export.NewCollector(c, x.encoder, facts, slog.New(slog.DiscardHandler)); err != nil {
-		return nil, err
-	}
-	x.to = []*export.Collector{x.collector}
 	return x, nil
 }
 
@@ -166,7 +163,7 @@ func newExporter(address string, config model.NodeConfig) (*exporter, error) {
 // would flatter.
 const messageSize = 1452
 
-func (x *exporter) offer(r export.Record) { x.encoder.Offer(r, x.to) }
+func (x *exporter) offer(r record.Record) { x.collector.Offer(r) }
 
 func (x *exporter) run(ctx context.Context) error {
 	x.collector.Run(ctx)

@@ -220,7 +220,7 @@ func (w *RecordWriter) Time(v time.Time) {
 	case DateTimeMilliseconds:
 		w.integer(uint64(v.UnixMilli()), 8)
 	default:
-		w.ntp(s.kind, v.Unix(), uint64(v.Nanosecond()))
+		w.integer(ntp(s.kind, v.Unix(), uint64(v.Nanosecond())), 8)
 	}
 }
 
@@ -238,21 +238,34 @@ func (w *RecordWriter) UnixNano(v uint64) {
 	case DateTimeMilliseconds:
 		w.integer(v/1e6, 8)
 	default:
-		w.ntp(s.kind, int64(v/1e9), v%1e9)
+		w.integer(ntp(s.kind, int64(v/1e9), v%1e9), 8)
 	}
+}
+
+// AppendTime appends a time in the resolution of a data type: seconds since
+// 1970-01-01 00:00 UTC, and nanoseconds. It is [RecordWriter.Time] for those that
+// write a record without one.
+func AppendTime(dst []byte, kind DataType, seconds int64, nanoseconds uint64) []byte {
+	switch kind {
+	case DateTimeSeconds:
+		return binary.BigEndian.AppendUint32(dst, uint32(seconds))
+	case DateTimeMilliseconds:
+		return binary.BigEndian.AppendUint64(dst, uint64(seconds)*1000+nanoseconds/1_000_000)
+	}
+	return binary.BigEndian.AppendUint64(dst, ntp(kind, seconds, nanoseconds))
 }
 
 // ntpEpoch is 1970 in seconds of NTP, which begin in 1900.
 const ntpEpoch = 2208988800
 
-// ntp writes an NTP timestamp, its era implicit (RFC 7011 §5.2). The fraction is
+// ntp is an NTP timestamp, its era implicit (RFC 7011 §5.2). The fraction is
 // rounded up, so that it gives the same nanosecond when it is read rounded down.
-func (w *RecordWriter) ntp(kind DataType, seconds int64, nanoseconds uint64) {
+func ntp(kind DataType, seconds int64, nanoseconds uint64) uint64 {
 	fraction := (nanoseconds<<32 + 999_999_999) / 1_000_000_000
 	if kind == DateTimeMicroseconds {
 		fraction = microsecondFraction(nanoseconds)
 	}
-	w.integer(uint64(seconds+ntpEpoch)<<32|fraction, 8)
+	return uint64(seconds+ntpEpoch)<<32 | fraction
 }
 
 // microsecondFraction has its last 11 bits zero (RFC 7011 §6.1.9), and is the

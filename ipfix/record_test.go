@@ -256,3 +256,28 @@ func TestElements(t *testing.T) {
 		t.Errorf("%d elements, want %d", len(registry(t).Elements()), n)
 	}
 }
+
+// What AppendTime appends is what a RecordWriter writes.
+func TestAppendTime(t *testing.T) {
+	registry, err := NewRegistry(IANA())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"observationTimeSeconds", "observationTimeMilliseconds", "observationTimeMicroseconds", "observationTimeNanoseconds"} {
+		tmpl, err := registry.Template(256, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []time.Time{time.Unix(0, 0), time.Date(2026, 11, 21, 5, 21, 0, 123456789, time.UTC), time.Date(2040, 1, 1, 0, 0, 0, 999999999, time.UTC)} {
+			w := tmpl.Record(nil)
+			w.Time(at)
+			want, err := w.End()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := AppendTime(nil, tmpl.Fields()[0].Element.Type, at.Unix(), uint64(at.Nanosecond())); !bytes.Equal(got, want) {
+				t.Errorf("%s of %v: %x, want %x", name, at, got, want)
+			}
+		}
+	}
+}

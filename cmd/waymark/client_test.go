@@ -17,9 +17,9 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -293,7 +293,7 @@ func TestObserveText(t *testing.T) {
 		t.Errorf("code %d, stderr %q, stdout\n%s", code, errs, out)
 	}
 	f := newFakeAgent(t, map[string]string{"GET /v1/records": traceLine + "\n"})
-	var r export.TraceRecord
+	var r record.Trace
 	if err := json.Unmarshal([]byte(traceLine), &r); err != nil {
 		t.Fatal(err)
 	}

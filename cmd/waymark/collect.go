@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -190,11 +191,11 @@ type collectOutput struct {
 	left  int // records still wanted; 0 is without end
 }
 
-func (o *collectOutput) Write(e collect.Event) error {
-	if s, ok := e.(*collect.Statistics); ok {
+func (o *collectOutput) Write(r record.Record) error {
+	if s, ok := r.(*record.Statistics); ok {
 		return o.count(s)
 	}
-	if err := o.Writer.Write(e); err != nil {
+	if err := o.Writer.Write(r); err != nil {
 		return err
 	}
 	if o.left > 0 {
@@ -206,9 +207,10 @@ func (o *collectOutput) Write(e collect.Event) error {
 }
 
 // count writes the counters: a sentence each, or one object.
-func (o *collectOutput) count(s *collect.Statistics) error {
+func (o *collectOutput) count(s *record.Statistics) error {
 	if o.json {
-		return commandline.PrintJSON(o.notes, s)
+		_, err := o.notes.Write(record.AppendLine(nil, s))
+		return err
 	}
 	_, err := io.WriteString(o.notes, "waymark: "+s.Text())
 	return err

@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect"
-	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -226,7 +226,7 @@ func TestCollectDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := map[string]bool{}
-	for r := join.Complete + 1; r < join.NumReasons; r++ {
+	for r := record.PathComplete + 1; r < record.NumPathReasons; r++ {
 		names[r.String()] = true
 	}
 	for _, c := range (&collect.Stats{}).Impossible() {

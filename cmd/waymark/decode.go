@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +16,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/decode"
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -49,7 +48,7 @@ Interrupted, it decodes for a second what still arrives.`,
   tcpdump -i eth1 -w - ip6 | waymark decode --json -`,
 		Args: commandline.SomeArguments("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			clock := export.Clock{TAIOffset: taiOffset}
+			clock := record.Clock{TAIOffset: taiOffset}
 			if err := clock.Format.UnmarshalText([]byte(format)); err != nil {
 				return commandline.Usagef("--timestamp-format: %w", err)
 			}
@@ -62,18 +61,19 @@ Interrupted, it decodes for a second what still arrives.`,
 	return cmd
 }
 
-func decodeFiles(cmd *cobra.Command, files []string, clock export.Clock, asJSON bool) error {
+func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, asJSON bool) error {
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	lines := json.NewEncoder(out)
-	lines.SetEscapeHTML(false)
-	write := func(r export.Record) error {
+	var line []byte
+	write := func(r record.Record) (err error) {
 		if asJSON {
-			return lines.Encode(r)
+			line = record.AppendLine(line[:0], r)
+			_, err = out.Write(line)
+		} else {
+			_, err = out.WriteString(r.Text())
 		}
-		_, err := out.WriteString(r.Text())
 		return err
 	}
-	writeNow := func(r export.Record) error {
+	writeNow := func(r record.Record) error {
 		return errors.Join(write(r), out.Flush())
 	}
 	var notes notes
@@ -122,7 +122,7 @@ func (n *notes) err() error {
 
 // decodeFile notes what of the file cannot be decoded; an error is one of the
 // output, or the context's.
-func decodeFile(cmd *cobra.Command, file string, clock export.Clock, emit func(export.Record) error, notes *notes) error {
+func decodeFile(cmd *cobra.Command, file string, clock record.Clock, emit func(record.Record) error, notes *notes) error {
 	stderr := cmd.ErrOrStderr()
 	name, source := file, io.Reader(nil)
 	if file == "-" {

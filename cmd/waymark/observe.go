@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +15,8 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -122,21 +121,17 @@ type observation struct {
 }
 
 func (o *observation) line(line []byte) error {
-	var kind struct {
-		Kind  string `json:"kind"`
-		Count uint64 `json:"count"`
-	}
-	if err := json.Unmarshal(line, &kind); err != nil {
+	r, err := record.Parse(line)
+	if err != nil {
 		return fmt.Errorf("the agent's record is not understood: %w", err)
 	}
-	if kind.Kind == api.KindLost { // of this observer, and no record
-		return o.lost(line, kind.Count)
+	if lost, ok := r.(*record.Lost); ok { // of this observer: it is about no packet
+		return o.lost(line, lost)
 	}
-	known, err := o.print(line)
-	if err != nil {
+	if err := o.print(line, r); err != nil {
 		return err
 	}
-	if known && o.left > 0 {
+	if r != nil && o.left > 0 {
 		if o.left--; o.left == 0 {
 			return errEnough
 		}
@@ -145,25 +140,22 @@ func (o *observation) line(line []byte) error {
 }
 
 // lost says that records are missing here.
-func (o *observation) lost(line []byte, count uint64) error {
+func (o *observation) lost(line []byte, lost *record.Lost) error {
 	if o.json {
 		_, err := fmt.Fprintf(o.notes, "%s\n", line)
 		return err
 	}
-	_, err := fmt.Fprintf(o.notes, "waymark: %d records were lost: this observer is too slow\n", count)
+	_, err := fmt.Fprint(o.notes, "waymark: "+lost.Text())
 	return err
 }
 
-// print writes a record; known tells whether the line is one.
-func (o *observation) print(line []byte) (known bool, err error) {
-	r, err := export.ParseRecord(line)
-	if err != nil {
-		return false, fmt.Errorf("the agent's record is not understood: %w", err)
-	}
-	if o.json {
+// print writes a record, which is nil when its kind is not known.
+func (o *observation) print(line []byte, r record.Record) (err error) {
+	switch {
+	case o.json:
 		_, err = fmt.Fprintf(o.out, "%s\n", line)
-	} else if r != nil {
+	case r != nil:
 		_, err = io.WriteString(o.out, r.Text())
 	}
-	return r != nil, err
+	return err
 }

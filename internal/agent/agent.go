@@ -9,13 +9,14 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
 
@@ -43,8 +44,8 @@ type Agent struct {
 	started       time.Time
 	datapath      Datapath
 	privatePins   bool
-	stream        export.Stream
-	exporters     exporters
+	stream        sink.Stream
+	sinks         sinks
 	metricsServer *metricsServer
 	records       records
 	recordsLost   recently
@@ -99,7 +100,7 @@ func New(o Options) *Agent {
 	a.paths.wake = make(chan struct{}, 1)
 	a.names = names{lookup: o.System.Addresses, known: map[string][]netip.Addr{}}
 	a.routeWatch.wanted, a.kernelEvents.wanted = make(chan bool, 1), make(chan bool, 1)
-	a.exporters.stdout, a.exporters.log, a.exporters.facts = o.Stdout, o.Log, a.exportFacts
+	a.sinks.environment = sink.Environment{Stdout: o.Stdout, Log: o.Log, Facts: a.sinkFacts, Changes: &sink.Changes{}, Shared: &sync.Map{}}
 	a.metricsServer = newMetricsServer(a)
 	return a
 }
@@ -125,7 +126,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	listener, err := listen(a.options.Place.Socket())
 	if err != nil {
-		a.exporters.close()
+		a.sinks.close()
 		return errors.Join(err, a.datapath.Close())
 	}
 	server := newServer(a, listener)
@@ -205,8 +206,8 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 // end leaves the data plane, or takes it away.
 func (a *Agent) end(removing bool) error {
 	a.endRecords(removing)
-	a.collectFlows()    // of tables that are gone nobody else will
-	a.exporters.close() // while the data plane still has its counters
+	a.collectFlows() // of tables that are gone nobody else will
+	a.sinks.close()  // while the data plane still has its counters
 	if !removing {
 		return a.datapath.Close()
 	}
@@ -282,7 +283,7 @@ func (a *Agent) noteLosses() {
 
 func (a *Agent) totalExportLost() uint64 {
 	var total uint64
-	for _, s := range a.exporters.stats() {
+	for _, s := range a.sinks.stats() {
 		total += s.Missed()
 	}
 	return total

@@ -21,10 +21,10 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // removed is a record as the data plane makes it: a UDP packet of 128 bytes
@@ -63,18 +63,18 @@ func observe(t *testing.T, c *api.Client, f api.RecordFilter) <-chan string {
 	return lines
 }
 
-func receive(t *testing.T, lines <-chan string) export.TraceRecord {
+func receive(t *testing.T, lines <-chan string) record.Trace {
 	t.Helper()
 	select {
 	case line := <-lines:
-		var r export.TraceRecord
+		var r record.Trace
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
 		return r
 	case <-time.After(patience.Of(5 * time.Second)):
 		t.Fatal("no record within 5 s")
-		return export.TraceRecord{}
+		return record.Trace{}
 	}
 }
 
@@ -118,10 +118,10 @@ func TestPathDelayOfATrace(t *testing.T) {
 	const header = "1104" + "0100" + "31220000" + "007b1800" + "b0000000" + "3e000003ffffffffffffffff" + "3f0000026b49d1ff000f4236"
 	for _, tt := range []struct {
 		header string
-		want   export.Field[uint32]
+		want   record.Field[uint32]
 	}{
-		{header, export.NewField[uint32](10, true)}, // 10.001 µs
-		{strings.Replace(header, "000f4236", "ffffffff", 1), export.Field[uint32]{}},
+		{header, record.NewField[uint32](10, true)}, // 10.001 µs
+		{strings.Replace(header, "000f4236", "ffffffff", 1), record.Field[uint32]{}},
 	} {
 		r := removed(t, "2001:db8:2::2")
 		var err error
@@ -164,13 +164,12 @@ func TestSlowObserverLosesAndIsTold(t *testing.T) {
 	h.start()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	ready, awake, told := make(chan struct{}), make(chan struct{}), make(chan api.Lost, 1)
+	ready, awake, told := make(chan struct{}), make(chan struct{}), make(chan record.Lost, 1)
 	go func() {
 		_ = h.client.Observe(ctx, api.RecordFilter{}, func() { close(ready) }, func(line []byte) error {
 			<-awake
-			var lost api.Lost
-			if err := json.Unmarshal(line, &lost); err == nil && lost.Kind == "lost" {
-				told <- lost
+			if r, err := record.Parse(line); err == nil && r.Kind() == record.KindLost {
+				told <- *r.(*record.Lost)
 				cancel()
 			}
 			return nil
@@ -199,7 +198,7 @@ func TestObserversAreBounded(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
 	for range maxObservers {
-		defer h.agent.stream.Observe(export.Filter{}, 1).Close()
+		defer h.agent.stream.Observe(record.Filter{}, 1).Close()
 	}
 	if status, body := request(t, h, "GET", "/v1/records", ""); status != 422 || !strings.Contains(body, "64 observe already") {
 		t.Errorf("one too many: %d %s", status, body)

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/waymark-net/waymark/internal/config"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -51,9 +50,9 @@ func unselective(node model.NodeConfig, e model.Encapsulation) bool {
 
 // unsecured are the collectors on other hosts that records go to without TLS.
 func (a *Agent) unsecured(exporters []config.Export, isOwn func(netip.Addr) bool) (list []string) {
-	for _, e := range exporters {
-		if e.Kind == config.ExportIPFIX && e.Address.Transport != export.TLS && !a.isHere(e.Address.Host, isOwn) {
-			list = append(list, config.FormatText(e.Address))
+	for i := range exporters {
+		if to, clear, ok := exporters[i].Remote(); ok && clear && !a.isHere(to.Host, isOwn) {
+			list = append(list, config.FormatText(to))
 		}
 	}
 	return list

@@ -65,7 +65,7 @@ func TestFlowsWithinRate(t *testing.T) {
 	if _, all, err := h.agent.losses(); err != nil || all != suppressed {
 		t.Errorf("%d suppressed in all (%v), want %d", all, err, suppressed)
 	}
-	if f := h.agent.exportFacts(); f.Suppressed != suppressed || f.Ignored != flowPackets*suppressed {
+	if f := h.agent.sinkFacts(); f.Suppressed != suppressed || f.Ignored != flowPackets*suppressed {
 		t.Errorf("collectors are told of %d records and %d packets, want %d of %d packets each", f.Suppressed, f.Ignored, suppressed, flowPackets)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -67,7 +67,9 @@ func (a *Agent) samples() datapath.Samples {
 
 func (a *Agent) postcard(c datapath.Postcard) {
 	a.records.read.Add(1)
-	a.offer(a.exports().Postcard(c))
+	p := a.exports().Postcard(c)
+	p.Clock = a.clock()
+	a.offer(p)
 }
 
 func (a *Agent) flow(f datapath.Flow) {
@@ -79,12 +81,11 @@ func (a *Agent) flow(f datapath.Flow) {
 }
 
 // Postcard is the record of a postcard, without what Raw says.
-func (x *Exports) Postcard(c datapath.Postcard) *export.Postcard {
-	return &export.Postcard{
-		Kind:           export.KindPostcard,
+func (x *Exports) Postcard(c datapath.Postcard) *record.Postcard {
+	return &record.Postcard{
 		Time:           instant.Of(c.Time),
 		Node:           x.name,
-		Role:           export.NodeRole(c.Role),
+		Role:           record.NodeRole(c.Role),
 		Ingress:        x.names[c.Ingress],
 		Egress:         x.names[c.Egress],
 		IngressIfIndex: c.Ingress,
@@ -92,8 +93,8 @@ func (x *Exports) Postcard(c datapath.Postcard) *export.Postcard {
 		Option:         ioam.IOAMDirectExport.String(),
 		Namespace:      c.Option.Namespace,
 		TraceType:      c.Option.Type,
-		Flags:          export.Hex8(c.Option.Flags),
-		ExtensionFlags: export.Hex8(c.Option.ExtensionFlags),
+		Flags:          record.Hex8(c.Option.Flags),
+		ExtensionFlags: record.Hex8(c.Option.ExtensionFlags),
 		FlowID:         present(c.Option.FlowID, c.Option.HasFlowID()),
 		Sequence:       present(c.Option.Sequence, c.Option.HasSequence()),
 		Packet:         exportedPacket(c.Flow, c.Length),
@@ -102,12 +103,11 @@ func (x *Exports) Postcard(c datapath.Postcard) *export.Postcard {
 }
 
 // Flow is the record of a flow, as of now.
-func (x *Exports) Flow(f datapath.Flow) *export.Flow {
-	out := &export.Flow{
-		Kind:           export.KindFlow,
+func (x *Exports) Flow(f datapath.Flow) *record.Flow {
+	out := &record.Flow{
 		Time:           instant.Of(time.Now()),
 		Node:           x.name,
-		Role:           export.NodeRole(f.Role),
+		Role:           record.NodeRole(f.Role),
 		Ingress:        x.names[f.Ingress],
 		Egress:         x.names[f.Egress],
 		IngressIfIndex: f.Ingress,
@@ -120,34 +120,34 @@ func (x *Exports) Flow(f datapath.Flow) *export.Flow {
 		Bytes:          f.Bytes,
 		First:          instant.Of(f.First),
 		Last:           instant.Of(f.Last),
-		HopLimit:       export.HopLimits{Min: f.HopLimitMin, Max: f.HopLimitMax},
+		HopLimit:       record.HopLimits{Min: f.HopLimitMin, Max: f.HopLimitMax},
 		EndReason:      endReasons[f.End],
 	}
 	if f.ExtensionFlags&ioam.ExtensionSequence != 0 {
-		out.SequenceGaps = export.Field[uint64]{Value: uint64(f.Skipped), Present: true, Valid: !f.SkippedUnknown}
-		out.Reordered = export.NewField(uint64(f.Late), true)
+		out.SequenceGaps = record.Field[uint64]{Value: uint64(f.Skipped), Present: true, Valid: !f.SkippedUnknown}
+		out.Reordered = record.NewField(uint64(f.Late), true)
 	}
 	if f.DelayCount > 0 {
-		out.TransitDelay = &export.Delays{
+		out.TransitDelay = &record.Delays{
 			Min: uint32(f.DelayMin), Max: uint32(f.DelayMax), Sum: uint64(f.DelaySum), Count: uint64(f.DelayCount),
 		}
 	}
 	return out
 }
 
-var endReasons = map[datapath.FlowEnd]export.EndReason{
-	datapath.FlowInterval: export.EndInterval,
-	datapath.FlowEnded:    export.EndOfFlow,
-	datapath.FlowEvicted:  export.EndEvicted,
+var endReasons = map[datapath.FlowEnd]record.EndReason{
+	datapath.FlowInterval: record.EndInterval,
+	datapath.FlowEnded:    record.EndOfFlow,
+	datapath.FlowEvicted:  record.EndEvicted,
 }
 
 // present is a field that the option has, or has not.
-func present(v uint32, has bool) export.Field[uint32] {
-	return export.Field[uint32]{Value: v, Present: has, Valid: has}
+func present(v uint32, has bool) record.Field[uint32] {
+	return record.Field[uint32]{Value: v, Present: has, Valid: has}
 }
 
-func exportedPacket(f model.Flow, length int) export.Packet {
-	p := export.Packet{
+func exportedPacket(f model.Flow, length int) record.Packet {
+	p := record.Packet{
 		Source:      f.Source,
 		Destination: f.Destination,
 		NextHeader:  f.NextHeader,

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/netip"
 	"os"
@@ -15,9 +16,10 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -293,7 +295,6 @@ func (a *Agent) getRecords(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
 	control := http.NewResponseController(w)
-	encoder := json.NewEncoder(w)
 	for {
 		if err := control.Flush(); err != nil {
 			return nil // gone
@@ -303,8 +304,8 @@ func (a *Agent) getRecords(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		case <-a.closing:
 			return nil
-		case record := <-o.Records():
-			if !writeRecords(encoder, o, record) {
+		case next := <-o.Records():
+			if !writeRecords(w, o, next) {
 				return nil
 			}
 		}
@@ -313,23 +314,27 @@ func (a *Agent) getRecords(w http.ResponseWriter, r *http.Request) error {
 
 // writeRecords writes a record and those that wait behind it, then how many
 // were lost meanwhile.
-func writeRecords(encoder *json.Encoder, o *export.Observer, first export.Record) bool {
-	if encoder.Encode(first) != nil {
+func writeRecords(w io.Writer, o *sink.Observer, first record.Record) bool {
+	write := func(r record.Record) bool {
+		_, err := w.Write(record.AppendLine(nil, r))
+		return err == nil
+	}
+	if !write(first) {
 		return false
 	}
 	for range len(o.Records()) {
-		if encoder.Encode(<-o.Records()) != nil {
+		if !write(<-o.Records()) {
 			return false
 		}
 	}
 	if n := o.TakeLost(); n > 0 {
-		return encoder.Encode(api.Lost{Kind: api.KindLost, Count: n}) == nil
+		return write(&record.Lost{Count: n})
 	}
 	return true
 }
 
-func recordFilter(r *http.Request) (export.Filter, error) {
-	var f export.Filter
+func recordFilter(r *http.Request) (record.Filter, error) {
+	var f record.Filter
 	for key, values := range r.URL.Query() {
 		if len(values) != 1 {
 			return f, badRequest{fmt.Errorf("%s is given %d times", key, len(values))}
@@ -402,10 +407,10 @@ func (a *Agent) status() (api.Status, error) {
 	for _, d := range s.config.Decapsulations {
 		out.Decapsulations = append(out.Decapsulations, d.TunnelDestination)
 	}
-	for _, e := range a.exporters.stats() {
+	for _, e := range a.sinks.stats() {
 		shown := api.Exporter{Name: e.name, Written: e.Written, Dropped: e.Dropped, Failed: e.Lost + e.Unencodable,
 			Queued: e.Waiting(), Error: e.Error}
-		if e.network {
+		if e.Network {
 			shown.Connected, shown.Messages, shown.Octets, shown.Unsure = &e.Connected, e.Messages, e.Octets, e.Unsure
 		}
 		out.Records.Exporters = append(out.Records.Exporters, shown)

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/kernelevents"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -37,7 +37,7 @@ func (a *Agent) followKernelEvents(ctx context.Context) {
 // kernelEvent hands on a trace that the kernel's own IOAM has filled.
 func (a *Agent) kernelEvent(trace ioam.Trace) {
 	a.records.read.Add(1)
-	out, err := export.KernelTrace(time.Now(), trace, a.clock())
+	out, err := record.NewKernelTrace(time.Now(), trace, a.clock())
 	if err != nil {
 		a.records.malformed.Add(1) // the nodes that can be read are there
 	}

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/kernelevents"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -113,7 +113,7 @@ func TestKernelEventRecord(t *testing.T) {
 		lines = strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
 		return err == nil && strings.Count(string(b), "\n") == 2
 	})
-	var r export.TraceRecord
+	var r record.Trace
 	if err := json.Unmarshal([]byte(lines[0]), &r); err != nil || r.Time.IsZero() {
 		t.Fatalf("%s: %v", lines[0], err)
 	}

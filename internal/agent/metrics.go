@@ -103,17 +103,17 @@ func (c collector) Collect(g *metrics.Gatherer) {
 // collectExporters gives what became of records.
 func (c collector) collectExporters(counter func(*metrics.Desc, uint64, ...string), gauge func(*metrics.Desc, float64, ...string)) {
 	done := map[string]bool{}
-	for _, s := range c.agent.exporters.stats() {
+	for _, s := range c.agent.sinks.stats() {
 		if done[s.name] {
 			continue // two to one file: a series may stand only once
 		}
 		done[s.name] = true
 		counter(descExportWritten, s.Written, s.name)
-		for cause, n := range s.lost() {
+		for cause, n := range s.ByCause() {
 			counter(descExportDropped, n, s.name, cause)
 		}
 		gauge(descExportQueued, float64(s.Waiting()), s.name)
-		if !s.network {
+		if !s.Network {
 			continue
 		}
 		counter(descExportMessages, s.Messages, s.name)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -36,7 +35,6 @@ func TestPostcardOfAnExport(t *testing.T) {
 			Length: 128,
 		},
 	})
-	p.Decode(export.Clock{})
 	const want = `{"kind":"postcard","time":"2026-11-21T05:21:00.000000001Z","node":"porthos","role":"transit",` +
 		`"ingress":"eth0","egress":"eth1","ingress_ifindex":2,"egress_ifindex":3,"option":"direct-export","namespace":123,"trace_type":"0xc00000",` +
 		`"flags":"0x85","extension_flags":"0xc1","flow_id":7,"sequence":9,` +

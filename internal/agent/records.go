@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/datapath"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -33,7 +34,7 @@ type records struct {
 // hands them on. Several goroutines call it at once.
 func (a *Agent) record(r datapath.Record) {
 	a.records.read.Add(1)
-	packet, ok := export.ParsePacket(r.Packet, r.Length)
+	packet, ok := record.ParsePacket(r.Packet, r.Length)
 	header, err := ioam.DecodeExtensionHeader(r.Header)
 	if !ok || err != nil {
 		a.records.malformed.Add(1)
@@ -58,7 +59,7 @@ func (a *Agent) record(r datapath.Record) {
 			a.records.malformed.Add(1)
 			continue
 		}
-		out, err := export.Trace(r.Time, trace, packet, clock)
+		out, err := record.NewTrace(r.Time, trace, packet, clock)
 		if err != nil {
 			a.records.malformed.Add(1) // the nodes that can be read are there
 		}
@@ -68,38 +69,31 @@ func (a *Agent) record(r datapath.Record) {
 	}
 }
 
-// offer hands a record, which nobody changes any more, to the observers and all
-// exporters. Several goroutines call it at once.
-func (a *Agent) offer(r export.Record) {
-	if p, ok := r.(*export.Postcard); ok {
-		if a.stream.Observers() == 0 && !a.exporters.wantFields() {
-			a.exporters.encode(r) // IPFIX exports the octets as they are
-			return
-		}
-		p.Decode(a.clock())
-	}
+// offer hands a record, which does not change any more, to the observers and all
+// sinks. Several goroutines call it at once.
+func (a *Agent) offer(r record.Record) {
 	a.stream.Publish(r)
-	a.exporters.offer(r)
+	a.sinks.offer(r)
 }
 
-// exportFacts are what collectors are told of the node.
-func (a *Agent) exportFacts() export.Facts {
-	f := export.Facts{Node: a.options.NodeName}
+// sinkFacts are what collectors are told of the node.
+func (a *Agent) sinkFacts() sink.Facts {
+	f := sink.Facts{Node: a.options.NodeName}
 	if lost, suppressed, err := a.losses(); err == nil {
 		f.Lost, f.Suppressed, f.Ignored = lost, suppressed, lost+suppressed+a.flows.more.Load()
 		f.FirstLoss, f.LastLoss = a.lossTimes.note(time.Now(), lost+suppressed)
 	}
 	if s := a.state.Load(); s != nil {
 		for _, i := range s.resolved.Node.Interfaces {
-			f.Interfaces = append(f.Interfaces, export.Link{Index: i.Index, Name: i.Name})
+			f.Interfaces = append(f.Interfaces, sink.Interface{Index: i.Index, Name: i.Name})
 		}
 	}
 	return f
 }
 
 // clock says how this node writes times.
-func (a *Agent) clock() export.Clock {
-	return export.Clock{Format: a.state.Load().resolved.Node.TimestampFormat, TAIOffset: time.Duration(a.taiOffset.Load())}
+func (a *Agent) clock() record.Clock {
+	return record.Clock{Format: a.state.Load().resolved.Node.TimestampFormat, TAIOffset: time.Duration(a.taiOffset.Load())}
 }
 
 // askForRecords tells the data plane and the kernel whether anybody wants
@@ -110,7 +104,7 @@ func (a *Agent) askForRecords() {
 	if a.records.ended {
 		return
 	}
-	wanted := a.stream.Observers() > 0 || a.exporters.any()
+	wanted := a.stream.Observers() > 0 || a.sinks.any()
 	if err := a.datapath.SetRecordsWanted(wanted); err != nil {
 		a.log.Warn("the data plane does not know whether records are wanted", "error", err)
 	}
@@ -124,7 +118,7 @@ func (a *Agent) endRecords(removing bool) {
 	a.records.asking.Lock()
 	defer a.records.asking.Unlock()
 	a.records.ended = true
-	if a.exporters.any() && !removing {
+	if a.sinks.any() && !removing {
 		return
 	}
 	if err := a.datapath.SetRecordsWanted(false); err != nil {

@@ -26,7 +26,7 @@ func (a *Agent) apply(next *state, strict bool) error {
 		return err
 	}
 	next.resolved = resolved
-	swap, err := a.exporters.prepare(next.config.Export, resolved.Node.ID)
+	swap, err := a.sinks.prepare(next.config.Export, resolved.Node.ID)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (a *Agent) apply(next *state, strict bool) error {
 	}
 	swap.commit()
 	before := a.state.Swap(next)
-	a.exporters.announce()
+	a.sinks.environment.Changes.Announce()
 	a.metricsServer.set(next.config.Metrics.Listen)
 	a.routeWatch.set(len(resolved.Fast) > 0)
 	a.askForRecords()

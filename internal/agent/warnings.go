@@ -189,8 +189,8 @@ func (a *Agent) ownWarnings(s *state) []health.Warning {
 	if lost, suppressed, err := a.losses(); err == nil {
 		ws = append(ws, lossWarnings(a.recordsLost.growth(lost), a.suppressed.growth(suppressed))...)
 	}
-	for _, s := range a.exporters.stats() {
-		if s.network && s.Error != "" {
+	for _, s := range a.sinks.stats() {
+		if s.Network && s.Error != "" {
 			ws = append(ws, health.New(health.CollectorAway, "",
 				fmt.Sprintf("%s cannot be reached, and %d records wait for it: %s", s.name, s.Waiting(), s.Error),
 				s.Cure+"; the agent tries again by itself"))
@@ -237,7 +237,7 @@ func metricsWarning(err error) health.Warning {
 
 func (a *Agent) exporterWarning(n uint64) health.Warning {
 	text := fmt.Sprintf("exporters lost %d records in the last minute", n)
-	for _, s := range a.exporters.stats() {
+	for _, s := range a.sinks.stats() {
 		if s.Error != "" {
 			text += fmt.Sprintf("; %s: %s", s.name, s.Error)
 		}

@@ -141,16 +141,6 @@ type Stopped struct {
 	Warnings []health.Warning `json:"warnings"` // of what the removal broke elsewhere
 }
 
-// KindLost is the kind of [Lost].
-const KindLost = "lost"
-
-// Lost is a line in a stream of records: this many did not fit the observer's
-// queue.
-type Lost struct {
-	Kind  string `json:"kind"` // KindLost
-	Count uint64 `json:"count"`
-}
-
 // Error is the body of every answer that is not 2xx.
 type Error struct {
 	Status  int           `json:"-"`

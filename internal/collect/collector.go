@@ -20,19 +20,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// Event is what an output gets: a *PathRecord, *export.Postcard, *export.Flow,
-// *export.TraceRecord, *OtherRecord or *Statistics. Each has a JSON form.
-type Event interface {
-	// Text is the event for people.
-	Text() string
-}
-
-// Output takes events, one at a time.
+// Output takes records, one at a time.
 type Output interface {
-	Write(Event) error
+	Write(record.Record) error
 	Flush() error
 }
 
@@ -98,13 +92,14 @@ type Collector struct {
 	tcp     connections
 	sockets []listener
 
-	mu     sync.Mutex // guards what follows, and the output
-	joiner *join.Joiner
-	traces traces
-	names  names
-	stats  Stats
-	failed error // of the output
-	enough func(error)
+	mu       sync.Mutex // guards what follows, and the output
+	joiner   *join.Joiner
+	traces   traces
+	names    names
+	readings map[*ipfix.Template]*record.Reading // of the templates that are in use
+	stats    Stats
+	failed   error // of the output
+	enough   func(error)
 
 	notes notes
 }
@@ -119,13 +114,13 @@ type listener interface {
 
 // New makes a collector, which does nothing before Open.
 func New(config Config) (*Collector, error) {
-	c := &Collector{config: config.withDefaults(), traces: newTraces(), names: newNames(), enough: func(error) {}}
+	c := &Collector{config: config.withDefaults(), traces: newTraces(), names: newNames(), readings: map[*ipfix.Template]*record.Reading{}, enough: func(error) {}}
 	registry, err := ipfix.NewRegistry(ipfix.IANA(), ipfix.IOAM(), ipfix.Waymark(config.Enterprise))
 	if err != nil {
 		return nil, err
 	}
 	c.decoder = ipfix.NewDecoder(ipfix.DecoderConfig{Registry: registry, Limits: config.Limits})
-	c.joiner = join.New(config.Join, func(p *join.Path) { c.emit(newPathRecord(p)) })
+	c.joiner = join.New(config.Join, func(p *join.Path) { c.emit(newPath(p)) })
 	for _, e := range config.Listen {
 		if e.TLS && config.TLS == nil {
 			return nil, errNoCertificate
@@ -232,11 +227,11 @@ func (c *Collector) flush(now time.Time) {
 	}
 }
 
-// emit gives an event to the output; an error ends the collector. The lock is
+// emit gives a record to the output; an error ends the collector. The lock is
 // held.
-func (c *Collector) emit(e Event) {
+func (c *Collector) emit(r record.Record) {
 	if c.failed == nil {
-		c.fail(c.config.Output.Write(e))
+		c.fail(c.config.Output.Write(r))
 	}
 }
 
@@ -266,8 +261,8 @@ func (c *Collector) message(s *ipfix.Session, from join.Exporter, octets []byte)
 	from.Domain = m.Domain
 	at := origin{from, m.ExportTime}
 	for _, set := range m.Sets {
-		for record := range set.Records() {
-			c.record(at, record, now)
+		for data := range set.Records() {
+			c.record(at, data, now)
 		}
 	}
 	return true

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -162,11 +163,11 @@ func packet(sequence uint64) []fields {
 // memory is an Output that keeps everything.
 type memory struct {
 	mu     sync.Mutex
-	events []Event
+	events []record.Record
 	fails  error
 }
 
-func (m *memory) Write(e Event) error {
+func (m *memory) Write(e record.Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.events = append(m.events, e)
@@ -175,10 +176,10 @@ func (m *memory) Write(e Event) error {
 
 func (m *memory) Flush() error { return nil }
 
-func (m *memory) all() []Event {
+func (m *memory) all() []record.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return append([]Event{}, m.events...)
+	return append([]record.Record{}, m.events...)
 }
 
 // lines are the events as JSON.

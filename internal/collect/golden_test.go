@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -47,7 +48,7 @@ func golden(t *testing.T, name string, lines []string) {
 func exported(t *testing.T, names ...string) (messages [][]byte) {
 	t.Helper()
 	for _, name := range names {
-		text, err := os.ReadFile(filepath.Join("../export/testdata", name))
+		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +85,7 @@ func written(t *testing.T, out *memory) []string {
 // What the exporter's golden messages are here.
 func TestGoldenCollected(t *testing.T) {
 	c, out, send := offline(t, Config{Raw: true}, ipfix.UDP)
-	for _, m := range exported(t, "options.txt", "ipfix.txt") {
+	for _, m := range exported(t, "../sink/ipfixsink/testdata/options.txt", "../record/testdata/ipfix.txt") {
 		if !send(m) {
 			t.Fatalf("not understood: %x", m)
 		}
@@ -136,4 +137,25 @@ func TestGoldenPaths(t *testing.T) {
 		text = append(text, strings.TrimSuffix(e.Text(), "\n"))
 	}
 	golden(t, "paths.txt", strings.Split(strings.Join(text, "\n"), "\n"))
+}
+
+// Every record that is written is read again, of whatever kind, and written again
+// in the same way.
+func TestGoldenLinesAreRead(t *testing.T) {
+	for _, name := range []string{"collected.jsonl", "paths.jsonl"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			r, err := record.Parse([]byte(line))
+			if err != nil || r == nil {
+				t.Errorf("%v, %v: %s", r, err, line)
+				continue
+			}
+			if got := string(record.AppendLine(nil, r)); got != line {
+				t.Errorf("got  %swant %s", got, line)
+			}
+		}
+	}
 }

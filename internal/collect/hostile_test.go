@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -135,8 +136,8 @@ func TestFloods(t *testing.T) {
 				c.message(s, join.Exporter{}, x.message(start, 0, packet(uint64(i))[1]))
 			}
 		}, func(t *testing.T, c *Collector) {
-			if c.joiner.Kept() != 5000 || c.Stats().Join.Paths[join.Evicted] == 0 {
-				t.Errorf("%d postcards are kept, %d paths evicted", c.joiner.Kept(), c.Stats().Join.Paths[join.Evicted])
+			if c.joiner.Kept() != 5000 || c.Stats().Join.Paths[record.PathEvicted] == 0 {
+				t.Errorf("%d postcards are kept, %d paths evicted", c.joiner.Kept(), c.Stats().Join.Paths[record.PathEvicted])
 			}
 		}},
 	} {
@@ -159,8 +160,8 @@ func TestFloods(t *testing.T) {
 
 type discard struct{}
 
-func (discard) Write(Event) error { return nil }
-func (discard) Flush() error      { return nil }
+func (discard) Write(record.Record) error { return nil }
+func (discard) Flush() error              { return nil }
 
 func session(t testing.TB, c *Collector, n uint16) *ipfix.Session {
 	t.Helper()
@@ -202,7 +203,7 @@ func TestNoise(t *testing.T) {
 	send(t, conn, newExporter(t, ipfix.TCP, 1).message(start, 0, packet(1<<20)...))
 	eventually(t, "a path", func() bool {
 		for _, e := range out.all() {
-			if p, ok := e.(*PathRecord); ok && p.Sequence == 1<<20 && p.Complete {
+			if p, ok := e.(*record.Path); ok && p.Sequence == 1<<20 && p.Complete {
 				return true
 			}
 		}
@@ -220,7 +221,7 @@ func TestPrintable(t *testing.T) {
 		"athos": "athos", "größe": "größe", "a b": "a b", "a\x1b[2Jb": `"a\x1b[2Jb"`, "a\nb": `"a\nb"`, "\u202eabc": `"\u202eabc"`,
 		strings.Repeat("ä", 100): strings.Repeat("ä", 32),
 	} {
-		if got := printable(name); got != want {
+		if got := record.Printable(name); got != want {
 			t.Errorf("%q becomes %q, want %q", name, got, want)
 		}
 	}

@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/collect/join"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -29,27 +31,29 @@ func TestExportedIsCollected(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		listen    string
-		transport export.Transport
-		files     export.TLSFiles
+		transport ipfixsink.Transport
+		files     ipfixsink.TLSFiles
 	}{
-		{"udp://[::1]:0", export.UDP, export.TLSFiles{}},
-		{"tcp://127.0.0.1:0", export.TCP, export.TLSFiles{}},
-		{"tls://[::1]:0", export.TLS, export.TLSFiles{Certificate: a.file("exporter.pem"), Key: a.file("exporter.key"), CA: a.file("authority.pem")}},
+		{"udp://[::1]:0", ipfixsink.UDP, ipfixsink.TLSFiles{}},
+		{"tcp://127.0.0.1:0", ipfixsink.TCP, ipfixsink.TLSFiles{}},
+		{"tls://[::1]:0", ipfixsink.TLS, ipfixsink.TLSFiles{Certificate: a.file("exporter.pem"), Key: a.file("exporter.key"), CA: a.file("authority.pem")}},
 	} {
 		t.Run(string(tt.transport), func(t *testing.T) {
 			c, out, at := run(t, Config{Raw: true, TLS: secured}, tt.listen)
-			offer, stop := agent(t, export.CollectorConfig{Transport: tt.transport, Address: at[0].Address.String(), Domain: 2, Files: tt.files})
+			offer, stop := agent(t, ipfixsink.Config{Transport: tt.transport, Address: at[0].Address.String(), Domain: 2, Files: tt.files})
 			r := rand.New(rand.NewPCG(3, 4))
 			var want []string
 			for n := range 600 {
-				record := randomRecord(r, n)
-				b, err := json.Marshal(record)
-				if err != nil {
-					t.Fatal(err)
+				made := randomRecord(r, n)
+				collected := made
+				if p, ok := made.(*record.Postcard); ok {
+					without := *p // its times are those of Data, to the nanosecond
+					without.Raw = ioam.NodeData{}
+					collected = &without
 				}
-				want = append(want, string(b))
-				offer(record)
-				if tt.transport == export.UDP && n%50 == 0 { // no faster than the kernel's buffer
+				want = append(want, string(collected.AppendJSON(nil)))
+				offer(made)
+				if tt.transport == ipfixsink.UDP && n%50 == 0 { // no faster than the kernel's buffer
 					eventually(t, "the records so far", func() bool { return len(shown(t, out)) > n })
 				}
 			}
@@ -79,7 +83,7 @@ func shown(t *testing.T, out *memory) []string {
 	t.Helper()
 	var list []string
 	for _, e := range out.all() {
-		if _, options := e.(*OtherRecord); options {
+		if _, options := e.(*record.Other); options {
 			continue
 		}
 		b, err := json.Marshal(e)
@@ -92,17 +96,14 @@ func shown(t *testing.T, out *memory) []string {
 }
 
 // agent runs an exporter of node porthos.
-func agent(t *testing.T, config export.CollectorConfig) (offer func(export.Record), stop func()) {
+func agent(t *testing.T, config ipfixsink.Config) (offer func(record.Record), stop func()) {
 	t.Helper()
-	x, err := export.NewIPFIX(enterprise)
-	if err != nil {
-		t.Fatal(err)
-	}
 	config.Refresh = time.Minute
-	facts := func() export.Facts {
-		return export.Facts{Node: "porthos", Interfaces: []export.Link{{Index: 2, Name: "eth0"}, {Index: 3, Name: "eth1"}}}
+	facts := func() sink.Facts {
+		return sink.Facts{Node: "porthos", Interfaces: []sink.Interface{{Index: 2, Name: "eth0"}, {Index: 3, Name: "eth1"}}}
 	}
-	e, err := export.NewCollector(config, x, facts, slog.New(slog.DiscardHandler))
+	env := sink.Environment{Log: slog.New(slog.DiscardHandler), Facts: facts, Changes: &sink.Changes{}, Shared: &sync.Map{}}
+	e, err := ipfixsink.Open(config, enterprise, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,13 +112,13 @@ func agent(t *testing.T, config export.CollectorConfig) (offer func(export.Recor
 	go func() { e.Run(ctx); close(done) }()
 	stop = func() { cancel(); <-done }
 	t.Cleanup(stop)
-	return func(r export.Record) { x.Offer(r, []*export.Collector{e}) }, stop
+	return e.Offer, stop
 }
 
 // randomRecord is a record as an agent makes one.
-func randomRecord(r *rand.Rand, n int) export.Record {
+func randomRecord(r *rand.Rand, n int) record.Record {
 	at := time.Now().UTC().Add(-time.Duration(r.Int64N(int64(time.Hour))))
-	p := export.Packet{
+	p := record.Packet{
 		Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"),
 		NextHeader: ioam.NextHeader(r.IntN(256)), FlowLabel: uint32(r.IntN(1 << 20)), Length: 40 + r.IntN(65000),
 	}
@@ -125,46 +126,46 @@ func randomRecord(r *rand.Rand, n int) export.Record {
 		source, destination := uint16(r.Uint32()), uint16(r.Uint32())
 		p.SourcePort, p.DestinationPort = &source, &destination
 	}
-	role := export.NodeRole(1 + r.IntN(3))
+	role := record.NodeRole(1 + r.IntN(3))
 	switch n % 3 {
 	case 0:
-		c := &export.Postcard{
-			Kind: export.KindPostcard, Time: instant.Of(at), Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
+		c := &record.Postcard{
+			Time: instant.Of(at), Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
 			Option: ioam.IOAMDirectExport.String(), Namespace: ioam.NamespaceID(r.Uint32()), Packet: p, Raw: randomData(r, at),
 		}
-		c.TraceType, c.Flags = c.Raw.Type, export.Hex8(r.Uint32())
+		c.TraceType, c.Flags = c.Raw.Type, record.Hex8(r.Uint32())
 		if r.IntN(2) == 0 {
-			c.ExtensionFlags |= extensionFlowID
-			c.FlowID = export.NewField(r.Uint32(), true)
+			c.ExtensionFlags |= record.Hex8(ioam.ExtensionFlowID)
+			c.FlowID = record.NewField(r.Uint32(), true)
 		}
 		if r.IntN(2) == 0 {
-			c.ExtensionFlags |= extensionSequence
-			c.Sequence = export.NewField(r.Uint32(), true)
+			c.ExtensionFlags |= record.Hex8(ioam.ExtensionSequence)
+			c.Sequence = record.NewField(r.Uint32(), true)
 		}
-		c.Decode(export.Clock{})
+		c.Data = c.Measured()
 		if c.Data.Timestamp.Valid {
 			c.Data.Timestamp.Value = at // to the nanosecond: that is how it is exported
 		}
 		return c
 	case 1:
 		p.Length = 0
-		f := &export.Flow{
-			Kind: export.KindFlow, Time: instant.Of(at), Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
+		f := &record.Flow{
+			Time: instant.Of(at), Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
 			Namespace: ioam.NamespaceID(r.Uint32()), TraceType: ioam.TraceType(r.IntN(1 << 24)), Packet: p,
 			Packets: 1 + r.Uint64N(1<<40), Bytes: r.Uint64(), First: instant.Of(at.Add(-time.Second)), Last: instant.Of(at),
-			HopLimit: export.HopLimits{Min: 60, Max: uint8(60 + r.IntN(190))}, EndReason: export.EndInterval,
+			HopLimit: record.HopLimits{Min: 60, Max: uint8(60 + r.IntN(190))}, EndReason: record.EndInterval,
 		}
 		if r.IntN(3) > 0 {
-			f.SequenceGaps, f.Reordered = export.NewField(r.Uint64N(9), true), export.NewField(r.Uint64N(9), true)
+			f.SequenceGaps, f.Reordered = record.NewField(r.Uint64N(9), true), record.NewField(r.Uint64N(9), true)
 			if r.IntN(2) == 0 {
-				f.SequenceGaps = export.Field[uint64]{Present: true}
+				f.SequenceGaps = record.Field[uint64]{Present: true}
 			}
 		}
 		if r.IntN(2) == 0 {
-			f.FlowID = export.NewField(r.Uint32(), true)
+			f.FlowID = record.NewField(r.Uint32(), true)
 		}
 		if r.IntN(2) == 0 {
-			f.TransitDelay = &export.Delays{Min: 100, Max: 100 + r.Uint32N(1<<30), Sum: r.Uint64(), Count: 1 + r.Uint64N(1000)}
+			f.TransitDelay = &record.Delays{Min: 100, Max: 100 + r.Uint32N(1<<30), Sum: r.Uint64(), Count: 1 + r.Uint64N(1000)}
 		}
 		return f
 	}
@@ -173,21 +174,21 @@ func randomRecord(r *rand.Rand, n int) export.Record {
 		trace.Flags = ioam.FlagOverflow
 	}
 	trace.Type = randomData(r, at).Type
-	record, _ := export.Trace(at, trace, p, export.Clock{})
-	record.Node, record.Interface, record.IfIndex = "porthos", "eth0", 2
-	record.Nodes = nil
+	out, _ := record.NewTrace(at, trace, p, record.Clock{})
+	out.Node, out.Interface, out.IfIndex = "porthos", "eth0", 2
+	out.Nodes = nil
 	for range r.IntN(5) {
 		raw := randomDataOf(r, trace.Type, at)
-		record.Raw = append(record.Raw, raw)
-		record.Nodes = append(record.Nodes, export.Node(raw, export.Clock{}))
+		out.Raw = append(out.Raw, raw)
+		out.Nodes = append(out.Nodes, record.ReadNodeData(raw, record.Clock{}))
 	}
-	if record.Raw != nil && r.IntN(2) == 0 {
-		record.PathDelay = export.NewField(r.Uint32(), true)
+	if out.Raw != nil && r.IntN(2) == 0 {
+		out.PathDelay = record.NewField(r.Uint32(), true)
 	}
-	if record.Nodes == nil {
-		record.Nodes = []export.TraceNode{}
+	if out.Nodes == nil {
+		out.Nodes = []record.NodeData{}
 	}
-	return &record
+	return &out
 }
 
 func randomData(r *rand.Rand, at time.Time) ioam.NodeData {
@@ -232,13 +233,13 @@ func randomDataOf(r *rand.Rand, trace ioam.TraceType, at time.Time) ioam.NodeDat
 func TestAgentsToPath(t *testing.T) {
 	c, out, at := run(t, Config{}, "udp://[::1]:0", "tcp://[::1]:0")
 	now, sent := time.Now().UTC(), uint64(0)
-	for i, role := range []export.NodeRole{export.Encapsulating, export.Transit, export.Decapsulating} {
-		for k, transport := range []export.Transport{export.UDP, export.TCP}[:1+i%2] {
-			offer, stop := agent(t, export.CollectorConfig{Transport: transport, Address: at[k].Address.String(), Domain: uint32(i + 1)})
-			card := &export.Postcard{
-				Kind: export.KindPostcard, Time: instant.Of(now.Add(time.Duration(i) * time.Microsecond)), Role: role, IngressIfIndex: 2, EgressIfIndex: 3, Namespace: 123,
-				TraceType: 0x800000, ExtensionFlags: 0xc0, FlowID: export.NewField(uint32(7), true), Sequence: export.NewField(uint32(0), true),
-				Packet: export.Packet{Source: netip.MustParseAddr("2001:db8::1"), Destination: netip.MustParseAddr("2001:db8::2"), NextHeader: 58, Length: 64},
+	for i, role := range []record.NodeRole{record.Encapsulating, record.Transit, record.Decapsulating} {
+		for k, transport := range []ipfixsink.Transport{ipfixsink.UDP, ipfixsink.TCP}[:1+i%2] {
+			offer, stop := agent(t, ipfixsink.Config{Transport: transport, Address: at[k].Address.String(), Domain: uint32(i + 1)})
+			card := &record.Postcard{
+				Time: instant.Of(now.Add(time.Duration(i) * time.Microsecond)), Role: role, IngressIfIndex: 2, EgressIfIndex: 3, Namespace: 123,
+				TraceType: 0x800000, ExtensionFlags: 0xc0, FlowID: record.NewField(uint32(7), true), Sequence: record.NewField(uint32(0), true),
+				Packet: record.Packet{Source: netip.MustParseAddr("2001:db8::1"), Destination: netip.MustParseAddr("2001:db8::2"), NextHeader: 58, Length: 64},
 				Raw:    ioam.NodeData{Type: 0x800000, Bytes: []byte{byte(64 - i), 0, 0, byte(i + 1)}},
 			}
 			offer(card)
@@ -248,12 +249,12 @@ func TestAgentsToPath(t *testing.T) {
 		}
 	}
 	eventually(t, "the path", func() bool { return len(out.all()) == 1 })
-	p := out.all()[0].(*PathRecord)
+	p := out.all()[0].(*record.Path)
 	if !p.Complete || len(p.Nodes) != 3 || p.Nodes[1].Node != "porthos" || p.Nodes[1].Egress != "eth1" || *p.Delay != 2000 {
 		t.Errorf("%s", p.Text())
 	}
 	eventually(t, "the second of porthos", func() bool { return c.Stats().Join.Duplicates == 1 })
-	if s := c.Stats(); s.Join.Paths[join.Complete] != 1 || s.Postcards != 4 {
+	if s := c.Stats(); s.Join.Paths[record.PathComplete] != 1 || s.Postcards != 4 {
 		t.Errorf("stats %+v", s)
 	}
 }

@@ -2,7 +2,10 @@
 
 package collect
 
-import "github.com/waymark-net/waymark/internal/metrics"
+import (
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/record"
+)
 
 func desc(name, help string, labels ...string) *metrics.Desc {
 	return &metrics.Desc{Name: "waymark_collect_" + name, Help: help, Labels: labels}
@@ -24,7 +27,7 @@ func (c *Collector) Collect(g *metrics.Gatherer) {
 	for _, n := range s.Counts() {
 		g.Add(desc(n.Name+"_total", n.Meaning), float64(n.Value))
 	}
-	for d, counts := range map[*metrics.Desc][]Count{descPaths: s.Paths(), descMalformed: s.Malformed(), descImpossible: s.Impossible()} {
+	for d, counts := range map[*metrics.Desc][]record.Count{descPaths: s.Paths(), descMalformed: s.Malformed(), descImpossible: s.Impossible()} {
 		for _, n := range counts {
 			g.Add(d, float64(n.Value), n.Name)
 		}

@@ -3,19 +3,16 @@
 package collect
 
 import (
-	"strconv"
-	"strings"
-	"unicode"
-
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/ipfix"
 )
 
 // Bounds of the names that exporters tell.
 const (
 	nodeNameLimit      = 4096
 	interfaceNameLimit = 1 << 14
-	nameLen            = 64
 )
 
 // names are those that exporters told in options records: of their observation
@@ -36,36 +33,24 @@ func newNames() names {
 }
 
 // learn takes what an options record says.
-func (n *names) learn(from join.Exporter, r *reading) {
-	if r.domainName != "" {
+func (n *names) learn(from join.Exporter, r *record.Reading, data ipfix.DataRecord) {
+	domain, iface := r.Names(data)
+	if domain.Name != "" {
 		about := from
-		if r.domain.Valid {
-			about.Domain = r.domain.Value
+		if domain.Domain.Valid {
+			about.Domain = domain.Domain.Value
 		}
-		put(n.nodes, about, r.domainName, nodeNameLimit)
+		put(n.nodes, about, domain.Name, nodeNameLimit)
 	}
-	if index := max(r.ingress, r.egress); r.interfaceName != "" && index != 0 {
-		put(n.interfaces, interfaceKey{from, index}, r.interfaceName, interfaceNameLimit)
+	if iface.Name != "" && iface.Index != 0 {
+		put(n.interfaces, interfaceKey{from, iface.Index}, iface.Name, interfaceNameLimit)
 	}
 }
 
 func put[K comparable](m map[K]string, key K, name string, limit int) {
 	if _, known := m[key]; known || len(m) < limit {
-		m[key] = printable(name)
+		m[key] = record.Printable(name)
 	}
-}
-
-// printable is a name as it may be shown: a terminal obeys some characters.
-func printable(name string) string {
-	if len(name) > nameLen {
-		name = strings.ToValidUTF8(name[:nameLen], "")
-	}
-	for _, c := range name {
-		if !unicode.IsPrint(c) {
-			return strconv.QuoteToASCII(name)
-		}
-	}
-	return name
 }
 
 func (n *names) node(from join.Exporter) string { return n.nodes[from] }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -188,7 +189,7 @@ func TestTransports(t *testing.T) {
 	}
 	eventually(t, "20 paths", func() bool { return len(out.all()) == 20 })
 	for _, e := range out.all() {
-		p := e.(*PathRecord)
+		p := e.(*record.Path)
 		if !p.Complete || p.Nodes[0].Exporter.String() != "127.0.0.1" || p.Nodes[1].Exporter.String() != "127.0.0.1" || p.Nodes[2].Exporter.String() != "::1" {
 			t.Errorf("%s", p.Text())
 		}

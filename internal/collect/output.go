@@ -3,12 +3,11 @@
 package collect
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink/jsonl"
 )
 
 // writeAt is how many bytes wait for one call of the kernel.
@@ -18,22 +17,18 @@ const writeAt = 1 << 16
 type Writer struct {
 	json    bool
 	to      io.Writer
-	file    *export.File // to, unless that is a stream that it did not open
-	waiting bytes.Buffer // whole events
-	lines   *json.Encoder
+	file    *jsonl.File // to, unless that is a stream that it did not open
+	waiting []byte      // whole records
 }
 
 // NewWriter writes to an open stream.
 func NewWriter(to io.Writer, asJSON bool) *Writer {
-	w := &Writer{json: asJSON, to: to}
-	w.lines = json.NewEncoder(&w.waiting)
-	w.lines.SetEscapeHTML(false)
-	return w
+	return &Writer{json: asJSON, to: to}
 }
 
 // OpenWriter appends to a file, which follows its path.
 func OpenWriter(path string, asJSON bool) (*Writer, error) {
-	file, err := export.OpenFile(path)
+	file, err := jsonl.OpenFile(path)
 	if err != nil {
 		return nil, told(err)
 	}
@@ -42,14 +37,14 @@ func OpenWriter(path string, asJSON bool) (*Writer, error) {
 	return w, nil
 }
 
-// Write writes an event; what is written may wait for Flush.
-func (w *Writer) Write(e Event) error {
-	if !w.json {
-		w.waiting.WriteString(e.Text())
-	} else if err := w.lines.Encode(e); err != nil {
-		return told(err)
+// Write writes a record; what is written may wait for Flush.
+func (w *Writer) Write(r record.Record) error {
+	if w.json {
+		w.waiting = record.AppendLine(w.waiting, r)
+	} else {
+		w.waiting = append(w.waiting, r.Text()...)
 	}
-	if w.waiting.Len() < writeAt {
+	if len(w.waiting) < writeAt {
 		return nil
 	}
 	return w.Flush()
@@ -58,14 +53,14 @@ func (w *Writer) Write(e Event) error {
 // Flush writes what waits. Where the path leads nowhere now, the open file is
 // written on.
 func (w *Writer) Flush() error {
-	if w.waiting.Len() == 0 {
+	if len(w.waiting) == 0 {
 		return nil
 	}
 	if w.file != nil {
 		_ = w.file.Follow()
 	}
-	_, err := w.to.Write(w.waiting.Bytes())
-	w.waiting.Reset()
+	_, err := w.to.Write(w.waiting)
+	w.waiting = w.waiting[:0]
 	return told(err)
 }
 

@@ -9,18 +9,21 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// line is an event.
+// line is a record.
 type line string
 
-func (l line) Text() string { return string(l) + "\n" }
+func (l line) Kind() string               { return "line" }
+func (l line) Text() string               { return string(l) + "\n" }
+func (l line) AppendJSON(b []byte) []byte { return strconv.AppendQuote(b, string(l)) }
 
 // A file that was renamed or removed is made anew; where that cannot be, the
 // open one is written on.
@@ -165,7 +168,7 @@ func TestStatistics(t *testing.T) {
 			series++
 		}
 	}
-	if want := len(stats.Counts()) + int(join.NumReasons) + int(ipfix.NumCauses) + int(NumFaults) - 1 + 3; series != want {
+	if want := len(stats.Counts()) + int(record.NumPathReasons) + int(ipfix.NumCauses) + int(NumFaults) - 1 + 3; series != want {
 		t.Errorf("%d series, want %d: every one from the start", series, want)
 	}
 }

@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/instant"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -22,57 +21,115 @@ type origin struct {
 	at       time.Time // export time, by the exporter's clock
 }
 
+// maxReadings bounds how many templates' readings are kept. Beyond it they are
+// made anew.
+const maxReadings = 1 << 12
+
+// reading is how records of a template are read.
+func (c *Collector) reading(t *ipfix.Template) *record.Reading {
+	r := c.readings[t]
+	if r == nil {
+		if len(c.readings) >= maxReadings {
+			clear(c.readings)
+		}
+		r = record.NewReading(t, c.config.Enterprise)
+		c.readings[t] = r
+	}
+	return r
+}
+
 // record takes a data record.
-func (c *Collector) record(from origin, record ipfix.DataRecord, now time.Time) {
+func (c *Collector) record(from origin, data ipfix.DataRecord, now time.Time) {
 	c.stats.Records++
-	r := read(record, c.config.Enterprise)
+	r := c.reading(data.Template)
 	switch {
-	case record.Template.Scope() > 0:
+	case data.Template.Scope() > 0:
 		c.stats.Options++
-		c.names.learn(from.exporter, r)
+		c.names.learn(from.exporter, r, data)
 		if c.config.Raw {
-			c.emit(newOtherRecord(from, c.names.node(from.exporter), record))
+			c.emit(newOther(from, c.names.node(from.exporter), data))
 		}
 		return
-	case !r.ioam:
+	case !r.IOAM:
 		c.stats.Others++
-		c.emit(newOtherRecord(from, c.names.node(from.exporter), record))
+		c.emit(newOther(from, c.names.node(from.exporter), data))
 		return
 	}
-	r.check(from.at)
-	if r.fault != noFault {
-		c.stats.Faults[r.fault]++
-		return
-	}
+	check := checking{enterprise: c.config.Enterprise}
+	var take func()
 	switch {
-	case r.hopIndex.Valid:
-		c.stats.Hops++
-		c.hop(from, r, now)
-	case r.packets.Valid || r.octets.Valid:
-		c.stats.Flows++
-		c.emit(c.flow(from, r))
+	case r.Hop:
+		h := r.HopOf(data, check.beyond)
+		check.about(r, h.Time, from.at)
+		check.hop(h)
+		take = func() { c.stats.Hops++; c.hop(from, h, now) }
+	case r.Flow:
+		f := r.FlowOf(data, check.beyond)
+		check.about(r, f.Time, from.at)
+		check.flow(r, f)
+		take = func() { c.stats.Flows++; c.flow(from, f) }
 	default:
-		c.stats.Postcards++
-		c.postcard(from, r, now)
+		p := r.Postcard(data, check.beyond)
+		check.about(r, p.Time, from.at)
+		take = func() { c.stats.Postcards++; c.postcard(from, p, now) }
+	}
+	if check.fault != noFault {
+		c.stats.Faults[check.fault]++
+		return
+	}
+	take()
+}
+
+// checking looks for what cannot be.
+type checking struct {
+	enterprise ipfix.Enterprise
+	fault      Fault // the first
+}
+
+func (c *checking) note(f Fault) {
+	if c.fault == noFault {
+		c.fault = f
 	}
 }
 
-// check looks for what cannot be.
-func (r *reading) check(exported time.Time) {
-	if !r.namespace.Valid {
-		r.note(FaultNamespace)
+// Elements whose impossible values have a meaning of their own.
+const (
+	elementFlowEndReason ipfix.ElementID = 136
+	elementNodeRole      ipfix.ElementID = 17
+)
+
+// beyond notes a value that is beyond the range of its element. A flow label of
+// more than 20 bits is; a flowEndReason that is new is not wrong.
+func (c *checking) beyond(v ipfix.Value) {
+	switch {
+	case v.Field.Enterprise == ipfix.EnterpriseIANA && v.Field.ID == elementFlowEndReason:
+	case v.Field.Enterprise == c.enterprise && v.Field.ID == elementNodeRole:
+		c.note(FaultRole)
+	default:
+		c.note(FaultValue)
 	}
-	if d := exported.Sub(r.at); !r.at.IsZero() && (d > timeSpan || d < -timeSpan) {
-		r.note(FaultTime)
+}
+
+// about checks what all records need, and the time of an observation.
+func (c *checking) about(r *record.Reading, at instant.Time, exported time.Time) {
+	if !r.Namespace {
+		c.note(FaultNamespace)
 	}
-	if r.hopIndex.Valid && r.hopCount.Valid && r.hopIndex.Value >= max(r.hopCount.Value, 1) {
-		r.note(FaultTraceIndex)
+	if d := exported.Sub(at.Time); !at.IsZero() && (d > timeSpan || d < -timeSpan) {
+		c.note(FaultTime)
 	}
-	f := &r.flow
+}
+
+func (c *checking) hop(h *record.Hop) {
+	if h.Count.Valid && h.Index.Value >= max(h.Count.Value, 1) {
+		c.note(FaultTraceIndex)
+	}
+}
+
+func (c *checking) flow(r *record.Reading, f *record.Flow) {
 	if !f.Last.IsZero() && f.Last.Before(f.First.Time) || beyond(f.First) || beyond(f.Last) || f.HopLimit.Max != 0 && f.HopLimit.Max < f.HopLimit.Min ||
-		r.packets.Valid && r.packets.Value == 0 && r.octets.Value > 0 ||
-		f.TransitDelay != nil && f.TransitDelay.Count > 0 && f.TransitDelay.Max < f.TransitDelay.Min {
-		r.note(FaultFlow)
+		r.Packets && f.Packets == 0 && f.Bytes > 0 || f.TransitDelay != nil && f.TransitDelay.Max < f.TransitDelay.Min {
+		c.note(FaultFlow)
 	}
 }
 
@@ -80,15 +137,11 @@ func (r *reading) check(exported time.Time) {
 func beyond(t instant.Time) bool { return !t.IsZero() && instant.Of(t.Time).IsZero() }
 
 // postcard joins a postcard, or shows it as it is.
-func (c *Collector) postcard(from origin, r *reading, now time.Time) {
-	p := &export.Postcard{
-		Kind: export.KindPostcard, Time: instant.Of(r.at), Node: c.names.node(from.exporter), Role: r.role.Value,
-		Ingress: c.names.iface(from.exporter, r.ingress), Egress: c.names.iface(from.exporter, r.egress),
-		IngressIfIndex: r.ingress, EgressIfIndex: r.egress,
-		Option: r.optionType(ioam.IOAMDirectExport).String(), Namespace: r.namespace.Value, TraceType: r.traceType.Value,
-		Flags: r.dexFlags, ExtensionFlags: r.extension.Value, FlowID: r.flowID, Sequence: r.sequence, Packet: r.packet, Data: r.data,
-	}
-	joinable := r.flowID.Valid && r.sequence.Valid && r.role.Valid
+func (c *Collector) postcard(from origin, p *record.Postcard, now time.Time) {
+	at := p.Time.Time
+	p.Time, p.Node = instant.Of(at), c.names.node(from.exporter)
+	p.Ingress, p.Egress = c.names.iface(from.exporter, p.IngressIfIndex), c.names.iface(from.exporter, p.EgressIfIndex)
+	joinable := p.FlowID.Valid && p.Sequence.Valid && p.Role != 0
 	if !joinable {
 		c.stats.Unjoinable++
 	}
@@ -97,53 +150,41 @@ func (c *Collector) postcard(from origin, r *reading, now time.Time) {
 		return
 	}
 	card := join.Postcard{
-		Key:      join.Key{Namespace: p.Namespace, FlowID: r.flowID.Value, Sequence: r.sequence.Value},
-		Exporter: from.exporter, Node: r.nodeID(), Role: p.Role,
+		Key:      join.Key{Namespace: p.Namespace, FlowID: p.FlowID.Value, Sequence: p.Sequence.Value},
+		Exporter: from.exporter, Node: nodeID(&p.Data), Role: p.Role,
 		HasHopLimit: p.Data.HopLimit.Valid, HopLimit: p.Data.HopLimit.Value,
-		Time: r.nodeTime(), Record: p,
+		Time: nodeTime(p.Data.Timestamp, at), Record: p,
 	}
-	if r.packet.Source.IsValid() {
-		card.Source = r.packet.Source.As16()
+	if p.Packet.Source.IsValid() {
+		card.Source = p.Packet.Source.As16()
 	}
 	c.joiner.Add(card, now)
 }
 
-func (r *reading) optionType(usual ioam.IOAMType) ioam.IOAMType {
-	if r.option.Valid {
-		return r.option.Value
-	}
-	return usual
-}
-
-func (r *reading) nodeID() uint64 {
+func nodeID(d *record.NodeData) uint64 {
 	switch {
-	case r.data.NodeIDWide.Valid:
-		return uint64(r.data.NodeIDWide.Value)
-	case r.data.NodeID.Valid:
-		return uint64(r.data.NodeID.Value)
+	case d.NodeIDWide.Valid:
+		return uint64(d.NodeIDWide.Value)
+	case d.NodeID.Valid:
+		return uint64(d.NodeID.Value)
 	}
 	return join.NoNode
 }
 
 // nodeTime is the node's timestamp, unless it cannot be one; else when the
 // packet was observed.
-func (r *reading) nodeTime() time.Time {
-	t := r.data.Timestamp
-	if d := t.Value.Sub(r.at); !t.Valid || !r.at.IsZero() && (d > timeSpan || d < -timeSpan) {
-		return r.at
+func nodeTime(t record.Field[time.Time], observed time.Time) time.Time {
+	if d := t.Value.Sub(observed); !t.Valid || !observed.IsZero() && (d > timeSpan || d < -timeSpan) {
+		return observed
 	}
 	return t.Value
 }
 
-func (c *Collector) flow(from origin, r *reading) *export.Flow {
-	f := r.flow
-	f.Kind, f.Time, f.Node, f.Role = export.KindFlow, instant.Of(r.at), c.names.node(from.exporter), r.role.Value
+func (c *Collector) flow(from origin, f *record.Flow) {
+	f.Time, f.Node = instant.Of(f.Time.Time), c.names.node(from.exporter)
 	if f.Time.IsZero() {
 		f.Time = instant.Of(from.at)
 	}
-	f.Ingress, f.Egress = c.names.iface(from.exporter, r.ingress), c.names.iface(from.exporter, r.egress)
-	f.IngressIfIndex, f.EgressIfIndex = r.ingress, r.egress
-	f.Namespace, f.TraceType, f.FlowID, f.Packet = r.namespace.Value, r.traceType.Value, r.flowID, r.packet
-	f.Packets, f.Bytes = r.packets.Value, r.octets.Value
-	return &f
+	f.Ingress, f.Egress = c.names.iface(from.exporter, f.IngressIfIndex), c.names.iface(from.exporter, f.EgressIfIndex)
+	c.emit(f)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -57,7 +57,7 @@ func TestPath(t *testing.T) {
 	if document, err := os.ReadFile("../../docs/how-to/collect-postcards.md"); err != nil || !strings.Contains(string(document), "```\n"+wantText+"```\n") {
 		t.Errorf("the how-to shows another path (%v)", err)
 	}
-	if s := c.Stats(); s.Postcards != 3 || s.Options != 9 || s.Join.Paths[join.Complete] != 1 || s.Messages != 9 {
+	if s := c.Stats(); s.Postcards != 3 || s.Options != 9 || s.Join.Paths[record.PathComplete] != 1 || s.Messages != 9 {
 		t.Errorf("stats %+v", s)
 	}
 }
@@ -163,8 +163,8 @@ func TestRaw(t *testing.T) {
 	if len(lines) != 4 || c.Stats().Waiting != 0 {
 		t.Fatalf("%d records, %d packets wait; want 4 and 0", len(lines), c.Stats().Waiting)
 	}
-	p, ok := out.all()[1].(*export.Postcard)
-	if !ok || p.Role != export.Transit || p.Data.HopLimit.Value != 62 || p.Sequence.Value != 0 || !p.Sequence.Valid || p.IngressIfIndex != 2 {
+	p, ok := out.all()[1].(*record.Postcard)
+	if !ok || p.Role != record.Transit || p.Data.HopLimit.Value != 62 || p.Sequence.Value != 0 || !p.Sequence.Valid || p.IngressIfIndex != 2 {
 		t.Errorf("postcard %+v", out.all()[1])
 	}
 	if want := `"kind":"options","time":"2026-11-21T12:00:00.000000000Z","node":"athos","exporter":"2001:db8::5","domain":1,"template":257,` +
@@ -185,10 +185,10 @@ func TestNodeData(t *testing.T) {
 		num("ioamSchemaId", 777), {"ioamOpaqueStateSnapshot", []byte("rack 7")},
 	}
 	base := postcard(1, 2, 62, 0, 0).without("ioamHopLimit", "ioamNodeId", "ioamDexSequenceNumber")
-	read := func(trace uint64, data fields) *export.Postcard {
+	read := func(trace uint64, data fields) *record.Postcard {
 		_, out, send := offline(t, Config{}, ipfix.UDP)
 		send(newExporter(t, ipfix.UDP, 1).message(start, 0, base.with(num("ioamTraceType", trace)).with(data...)))
-		return out.all()[0].(*export.Postcard)
+		return out.all()[0].(*record.Postcard)
 	}
 	got := read(0xfff002, all).Data
 	if got.HopLimit.Value != 62 || got.NodeID.Value != 2 || got.IngressID.Value != 201 || got.EgressID.Valid || !got.EgressID.Present ||
@@ -212,21 +212,6 @@ func TestNodeData(t *testing.T) {
 	}
 }
 
-// The same field twice: in a template with room for field 0 and field 8, the one
-// that the trace type lacks is all ones.
-func TestHopLimitTwice(t *testing.T) {
-	for _, limits := range [][2]uint64{{0xff, 62}, {62, 0xff}} {
-		r := &reading{}
-		element := &ipfix.Element{ID: 1, Type: ipfix.Unsigned8}
-		for _, n := range limits {
-			r.published(ipfix.Value{Field: &ipfix.Field{ID: 1, Length: 1, Element: element}, Octets: []byte{byte(n)}})
-		}
-		if r.data.HopLimit != export.NewField(uint8(62), true) {
-			t.Errorf("%v give %+v", limits, r.data.HopLimit)
-		}
-	}
-}
-
 func TestFlow(t *testing.T) {
 	flow := fields{
 		{"observationTimeNanoseconds", start.Add(10 * time.Second)},
@@ -241,15 +226,15 @@ func TestFlow(t *testing.T) {
 	_, out, send := offline(t, Config{}, ipfix.UDP)
 	x := newExporter(t, ipfix.UDP, 1)
 	send(x.message(start, 0, flow, flow.with(num("ioamTransitDelayDeltaCount", 0), num("ioamTransitDelayMinNanoseconds", 0xffffffff))))
-	got, ok := out.all()[0].(*export.Flow)
+	got, ok := out.all()[0].(*record.Flow)
 	if !ok {
 		t.Fatalf("%T", out.all()[0])
 	}
-	want := &export.Flow{
-		Kind: "flow", Time: instant.Of(start.Add(10 * time.Second)), Role: export.Transit, IngressIfIndex: 2, EgressIfIndex: 3, Namespace: 123, TraceType: 0x880000,
-		FlowID: export.NewField(uint32(7), true), Packet: got.Packet, Packets: 100, Bytes: 14800, First: instant.Of(start), Last: instant.Of(start.Add(time.Second)),
-		TransitDelay: &export.Delays{Min: 5000, Max: 9000, Sum: 700000, Count: 100}, SequenceGaps: export.NewField(uint64(2), true), Reordered: export.NewField(uint64(1), true),
-		HopLimit: export.HopLimits{Min: 62, Max: 63}, EndReason: export.EndInterval,
+	want := &record.Flow{
+		Time: instant.Of(start.Add(10 * time.Second)), Role: record.Transit, IngressIfIndex: 2, EgressIfIndex: 3, Namespace: 123, TraceType: 0x880000,
+		FlowID: record.NewField(uint32(7), true), Packet: got.Packet, Packets: 100, Bytes: 14800, First: instant.Of(start), Last: instant.Of(start.Add(time.Second)),
+		TransitDelay: &record.Delays{Min: 5000, Max: 9000, Sum: 700000, Count: 100}, SequenceGaps: record.NewField(uint64(2), true), Reordered: record.NewField(uint64(1), true),
+		HopLimit: record.HopLimits{Min: 62, Max: 63}, EndReason: record.EndInterval,
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 		t.Error(diff)
@@ -257,7 +242,7 @@ func TestFlow(t *testing.T) {
 	if got.Packet.Source.String() != "2001:db8:1::2" || got.Packet.NextHeader != 58 || got.Packet.SourcePort != nil {
 		t.Errorf("packet %+v", got.Packet)
 	}
-	if out.all()[1].(*export.Flow).TransitDelay != nil {
+	if out.all()[1].(*record.Flow).TransitDelay != nil {
 		t.Error("a flow without measured delays has some")
 	}
 	for name, bad := range map[string]fields{
@@ -306,7 +291,7 @@ func TestTrace(t *testing.T) {
 			c.flush(time.Now().Add(traceWait))
 			var got []string
 			for _, e := range out.all() {
-				r := e.(*export.TraceRecord)
+				r := e.(*record.Trace)
 				ids := []string{}
 				for _, n := range r.Nodes {
 					ids = append(ids, fmt.Sprint(n.NodeID.Value))

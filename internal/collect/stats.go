@@ -3,10 +3,8 @@
 package collect
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -39,111 +37,69 @@ type Stats struct {
 	Waiting int // packets that wait for postcards
 }
 
-// Count is a counter by name.
-type Count struct {
-	Name, Meaning string
-	Value         uint64
-}
-
 // Counts are all counters, in the order of a record's way. Names are those of
 // JSON and, with waymark_collect_ before and _total behind, of metrics.
-func (s *Stats) Counts() []Count {
-	return []Count{
-		{"octets", "Octets that arrived.", s.Octets},
-		{"messages", "Messages that were decoded.", s.Messages},
-		{"records", "Data records in messages.", s.Records},
-		{"socket_dropped", "Datagrams that found no room in a socket's buffer.", s.SocketDropped},
-		{"sessions_refused", "Messages and connections beyond the limit of sessions.", s.SessionsRefused},
-		{"connections", "Connections that were accepted.", s.Connections},
-		{"connections_refused", "Connections beyond a limit.", s.ConnectionsRefused},
-		{"connections_timed_out", "Connections that stopped within a message, or sent none.", s.TimedOut},
-		{"connections_broken", "Connections that ended within a message, or failed.", s.Broken},
-		{"handshakes_failed", "TLS handshakes that failed.", s.HandshakesFailed},
-		{"postcards", "Postcards, before those of them that are counted below.", s.Postcards},
-		{"postcards_unjoinable", "Postcards without Flow-ID, Sequence Number or role, shown as they are.", s.Unjoinable},
-		{"postcards_joined", "Postcards in paths.", s.Join.Joined},
-		{"postcards_duplicate", "Postcards that came twice.", s.Join.Duplicates},
-		{"postcards_repeated", "Postcards of a packet that came twice to a node, or of its segments.", s.Join.Repeated},
-		{"postcards_late", "Postcards behind their path.", s.Join.Late},
-		{"postcards_excess", "Postcards beyond what one path may have.", s.Join.TooMany},
-		{"paths_shared_id", "Paths with one node id from two exporters.", s.Join.SharedIDs},
-		{"flows", "Flow records.", s.Flows},
-		{"hops", "Records of one hop of a trace.", s.Hops},
-		{"traces", "Traces, put together of hops.", s.Traces},
-		{"traces_cut", "Traces some hops of which did not come.", s.TracesCut},
-		{"options", "Options records.", s.Options},
-		{"other", "Records about something else.", s.Others},
+func (s *Stats) Counts() []record.Count {
+	return []record.Count{
+		count("octets", "Octets that arrived.", s.Octets),
+		count("messages", "Messages that were decoded.", s.Messages),
+		count("records", "Data records in messages.", s.Records),
+		count("socket_dropped", "Datagrams that found no room in a socket's buffer.", s.SocketDropped),
+		count("sessions_refused", "Messages and connections beyond the limit of sessions.", s.SessionsRefused),
+		count("connections", "Connections that were accepted.", s.Connections),
+		count("connections_refused", "Connections beyond a limit.", s.ConnectionsRefused),
+		count("connections_timed_out", "Connections that stopped within a message, or sent none.", s.TimedOut),
+		count("connections_broken", "Connections that ended within a message, or failed.", s.Broken),
+		count("handshakes_failed", "TLS handshakes that failed.", s.HandshakesFailed),
+		count("postcards", "Postcards, before those of them that are counted below.", s.Postcards),
+		count("postcards_unjoinable", "Postcards without Flow-ID, Sequence Number or role, shown as they are.", s.Unjoinable),
+		count("postcards_joined", "Postcards in paths.", s.Join.Joined),
+		count("postcards_duplicate", "Postcards that came twice.", s.Join.Duplicates),
+		count("postcards_repeated", "Postcards of a packet that came twice to a node, or of its segments.", s.Join.Repeated),
+		count("postcards_late", "Postcards behind their path.", s.Join.Late),
+		count("postcards_excess", "Postcards beyond what one path may have.", s.Join.TooMany),
+		count("paths_shared_id", "Paths with one node id from two exporters.", s.Join.SharedIDs),
+		count("flows", "Flow records.", s.Flows),
+		count("hops", "Records of one hop of a trace.", s.Hops),
+		count("traces", "Traces, put together of hops.", s.Traces),
+		count("traces_cut", "Traces some hops of which did not come.", s.TracesCut),
+		count("options", "Options records.", s.Options),
+		count("other", "Records about something else.", s.Others),
 	}
 }
 
+func count(name, meaning string, value uint64) record.Count {
+	return record.Count{Name: name, Meaning: meaning, Value: value}
+}
+
 // Paths are the paths by reason.
-func (s *Stats) Paths() []Count {
-	var list []Count
-	for r := range join.NumReasons {
-		list = append(list, Count{r.String(), r.Meaning(), s.Join.Paths[r]})
+func (s *Stats) Paths() []record.Count {
+	var list []record.Count
+	for r := range record.NumPathReasons {
+		list = append(list, record.Count{Name: r.String(), Meaning: r.Meaning(), Value: s.Join.Paths[r]})
 	}
 	return list
 }
 
 // Malformed is what was wrong with messages, by cause.
-func (s *Stats) Malformed() []Count {
-	var list []Count
+func (s *Stats) Malformed() []record.Count {
+	var list []record.Count
 	for c := range ipfix.NumCauses {
-		list = append(list, Count{c.String(), c.Meaning(), s.Problems[c]})
+		list = append(list, record.Count{Name: c.String(), Meaning: c.Meaning(), Value: s.Problems[c]})
 	}
 	return list
 }
 
 // Impossible are the records that were dropped, by cause.
-func (s *Stats) Impossible() []Count {
-	var list []Count
+func (s *Stats) Impossible() []record.Count {
+	var list []record.Count
 	for f := noFault + 1; f < NumFaults; f++ {
-		list = append(list, Count{f.String(), f.Meaning(), s.Faults[f]})
+		list = append(list, record.Count{Name: f.String(), Meaning: f.Meaning(), Value: s.Faults[f]})
 	}
 	return list
 }
 
-// Statistics is a record of a collector's counters, by name. Its JSON names are
-// a contract: they are added to, never changed.
-type Statistics struct {
-	Kind       string            `json:"kind"` // always "statistics"
-	Counts     map[string]uint64 `json:"counts"`
-	Paths      map[string]uint64 `json:"paths"`      // by reason
-	Malformed  map[string]uint64 `json:"malformed"`  // messages and their parts, by cause
-	Impossible map[string]uint64 `json:"impossible"` // records that were dropped, by cause
-	Waiting    int               `json:"waiting"`    // packets that wait for postcards
-
-	stats Stats
-}
-
-// Text is the record for people: a line for each counter that is not 0.
-func (s *Statistics) Text() string {
-	var b strings.Builder
-	write := func(prefix string, counts []Count) {
-		for _, c := range counts {
-			if c.Value > 0 {
-				fmt.Fprintf(&b, "%12d  %s%s: %s\n", c.Value, prefix, c.Name, c.Meaning)
-			}
-		}
-	}
-	write("", s.stats.Counts())
-	write("path ", s.stats.Paths())
-	write("malformed ", s.stats.Malformed())
-	write("impossible ", s.stats.Impossible())
-	if b.Len() == 0 {
-		return "statistics: nothing has arrived\n"
-	}
-	return "statistics\n" + b.String()
-}
-
 // Record makes a record of the counters.
-func (s *Stats) Record() *Statistics {
-	byName := func(counts []Count) map[string]uint64 {
-		m := map[string]uint64{}
-		for _, c := range counts {
-			m[c.Name] = c.Value
-		}
-		return m
-	}
-	return &Statistics{"statistics", byName(s.Counts()), byName(s.Paths()), byName(s.Malformed()), byName(s.Impossible()), s.Waiting, *s}
+func (s *Stats) Record() *record.Statistics {
+	return &record.Statistics{Counts: s.Counts(), Paths: s.Paths(), Malformed: s.Malformed(), Impossible: s.Impossible(), Waiting: s.Waiting}
 }

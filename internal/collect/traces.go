@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/instant"
-	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // hopsLimit is how many records of unfinished traces are kept.
@@ -29,7 +28,7 @@ type traceKey struct {
 type partial struct {
 	key   traceKey
 	since time.Time
-	trace *export.TraceRecord
+	trace *record.Trace
 	has   []bool // by hop
 	count int
 	place *list.Element
@@ -45,33 +44,33 @@ type traces struct {
 func newTraces() traces { return traces{open: map[traceKey]*partial{}, queue: list.New()} }
 
 // hop takes the record of one hop.
-func (c *Collector) hop(from origin, r *reading, now time.Time) {
-	if !r.hopCount.Valid || !r.report.Valid || r.hopCount.Value == 0 {
-		t := c.trace(from, r)
-		t.Nodes = []export.TraceNode{r.data} // nothing to put it together by
-		if r.hopCount.Valid && r.hopCount.Value == 0 {
+func (c *Collector) hop(from origin, h *record.Hop, now time.Time) {
+	if !h.Count.Valid || !h.Report.Valid || h.Count.Value == 0 {
+		t := c.trace(from, h)
+		t.Nodes = []record.NodeData{h.Data} // nothing to put it together by
+		if h.Count.Valid && h.Count.Value == 0 {
 			t.Nodes = t.Nodes[:0] // no node wrote into it
 		}
 		c.stats.Traces++
 		c.emit(t)
 		return
 	}
-	key, count, index := traceKey{from.exporter, r.report.Value}, int(r.hopCount.Value), r.hopIndex.Value
+	key, count, index := traceKey{from.exporter, h.Report.Value}, int(h.Count.Value), h.Index.Value
 	p := c.traces.open[key]
 	if p != nil && (len(p.has) != count || p.has[index]) {
 		c.finish(p) // another trace with its number
 		p = nil
 	}
 	if p == nil {
-		p = &partial{key: key, since: now, trace: c.trace(from, r), has: make([]bool, count)}
-		p.trace.Nodes = make([]export.TraceNode, count)
+		p = &partial{key: key, since: now, trace: c.trace(from, h), has: make([]bool, count)}
+		p.trace.Nodes = make([]record.NodeData, count)
 		p.place = c.traces.queue.PushBack(p)
 		c.traces.open[key] = p
 		c.traces.hops += count
 	}
-	p.trace.Nodes[index], p.has[index] = r.data, true
-	if r.pathDelay.Present { // one hop tells it
-		p.trace.PathDelay = r.pathDelay
+	p.trace.Nodes[index], p.has[index] = h.Data, true
+	if h.PathDelay.Present { // one hop has it
+		p.trace.PathDelay = h.PathDelay
 	}
 	if p.count++; p.count == count {
 		c.finish(p)
@@ -111,18 +110,11 @@ func (c *Collector) expireTraces(now time.Time, wait time.Duration) {
 }
 
 // trace is what all records of a trace say alike.
-func (c *Collector) trace(from origin, r *reading) *export.TraceRecord {
-	at := r.at
-	if at.IsZero() {
-		at = from.at
+func (c *Collector) trace(from origin, h *record.Hop) *record.Trace {
+	t := h.Trace
+	if t.Time.IsZero() {
+		t.Time.Time = from.at
 	}
-	flags, remaining := r.traceFlags, r.remaining
-	return &export.TraceRecord{
-		Kind: export.KindTrace, Source: r.source, Time: instant.Of(at), Node: c.names.node(from.exporter),
-		Interface: c.names.iface(from.exporter, r.ingress), IfIndex: r.ingress,
-		Option: r.optionType(ioam.IOAMPreallocatedTrace).String(), Namespace: r.namespace.Value, TraceType: r.traceType.Value,
-		Overflow:  export.Field[bool]{Value: flags.Value&ioam.FlagOverflow != 0, Present: flags.Present, Valid: flags.Valid},
-		Remaining: export.Field[int]{Value: int(remaining.Value), Present: remaining.Present, Valid: remaining.Valid},
-		PathDelay: r.pathDelay, Packet: r.packet,
-	}
+	t.Time, t.Node, t.Interface = instant.Of(t.Time.Time), c.names.node(from.exporter), c.names.iface(from.exporter, t.IfIndex)
+	return t
 }

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -39,9 +39,9 @@ func (c *Config) namedCollectors() []namedCollector {
 		seen[one], n.literal = true, literal
 		list = append(list, n)
 	}
-	for i, e := range c.Export {
-		if e.Kind == ExportIPFIX {
-			add(namedCollector{CollectorAddress: e.Address, path: fmt.Sprintf("export[%d].address", i)})
+	for i := range c.Export {
+		if to, _, ok := c.Export[i].Remote(); ok {
+			add(namedCollector{CollectorAddress: to, path: fmt.Sprintf("export[%d].address", i)})
 		}
 	}
 	for i, a := range c.Collectors {
@@ -53,12 +53,15 @@ func (c *Config) namedCollectors() []namedCollector {
 // CollectorsUnknown tells that the configuration neither names a collector nor
 // says that the domain has none.
 func (c *Config) CollectorsUnknown() bool {
-	exports := func(e Export) bool { return e.Kind == ExportIPFIX }
+	exports := func(e Export) bool {
+		_, _, ok := e.Remote()
+		return ok
+	}
 	return c.Collectors == nil && !slices.ContainsFunc(c.Export, exports)
 }
 
 func (a CollectorAddress) protocol() ioam.NextHeader {
-	if a.Transport == export.UDP {
+	if a.Transport == ipfixsink.UDP {
 		return ioam.NextHeaderUDP
 	}
 	return ioam.NextHeaderTCP

@@ -55,7 +55,8 @@ func named(path string) string {
 
 // field is one key of a struct.
 type field struct {
-	index       int
+	index       []int  // as reflect.Value.FieldByIndex has it
+	of          string // the value of kind that it belongs to; "" for any
 	key, doc    string
 	def, absent string
 	hasDefault  bool
@@ -80,16 +81,23 @@ func (f field) differsEmpty(node ast.Node) bool {
 	}
 }
 
-// fields lists the keys of a struct type, in the file's order.
+// fields lists the keys of a struct type, in the file's order: also those of
+// structs within it that belong to one value of its key kind.
 func fields(t reflect.Type) []field {
 	var list []field
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
+		if of, ok := tag.Lookup("of"); ok {
+			for _, f := range fields(t.Field(i).Type) {
+				f.index, f.of = append([]int{i}, f.index...), of
+				list = append(list, f)
+			}
+		}
 		key, ok := tag.Lookup("key")
 		if !ok {
 			continue
 		}
-		f := field{index: i, key: key, doc: tag.Get("doc"), absent: tag.Get("absent"), required: tag.Get("required") == "true"}
+		f := field{index: []int{i}, key: key, doc: tag.Get("doc"), absent: tag.Get("absent"), required: tag.Get("required") == "true"}
 		f.def, f.hasDefault = tag.Lookup("default")
 		list = append(list, f)
 	}
@@ -243,7 +251,7 @@ func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.V
 			continue
 		}
 		first[key] = keyAt
-		v := dst.Field(known[i].index)
+		v := dst.FieldByIndex(known[i].index)
 		d.value(pair.Value, join(path, key), v)
 		if v.Kind() == reflect.Slice && v.IsNil() && known[i].differsEmpty(pair.Value) {
 			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
@@ -254,9 +262,9 @@ func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.V
 			continue
 		}
 		if f.required && !d.bad[join(path, f.key)] {
-			d.fault(at, join(path, f.key), fmt.Sprintf("key %q is missing in %s", f.key, named(path)), missingCure(dst.Type().Field(f.index).Type))
+			d.fault(at, join(path, f.key), fmt.Sprintf("key %q is missing in %s", f.key, named(path)), missingCure(dst.Type().FieldByIndex(f.index).Type))
 		}
-		setDefault(f, dst.Field(f.index))
+		setDefault(f, dst.FieldByIndex(f.index))
 	}
 }
 
@@ -271,7 +279,7 @@ func setDefault(f field, dst reflect.Value) {
 		}
 	case !ok && dst.Kind() == reflect.Struct:
 		for _, inner := range fields(dst.Type()) {
-			setDefault(inner, dst.Field(inner.index))
+			setDefault(inner, dst.FieldByIndex(inner.index))
 		}
 	}
 }

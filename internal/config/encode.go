@@ -21,7 +21,7 @@ type tree struct {
 func treeOf(v reflect.Value) *tree {
 	t := &tree{}
 	for _, f := range fields(v.Type()) {
-		value := v.Field(f.index)
+		value := v.FieldByIndex(f.index)
 		if f.absent != "" && value.IsZero() {
 			continue
 		}

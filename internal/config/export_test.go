@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 )
 
 func TestIPFIXExport(t *testing.T) {
@@ -29,17 +29,17 @@ func TestIPFIXExport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []export.CollectorConfig{
-		{Transport: export.UDP, Address: "[2001:db8::9]:4739", Domain: 5, MessageSize: 8952, Refresh: time.Minute},
-		{Transport: export.TLS, Address: "collector.example.net:4740", Source: netip.MustParseAddr("192.0.2.1"), Domain: 77, MessageSize: 1400,
-			Refresh: 10 * time.Minute, Files: export.TLSFiles{Certificate: "/a", Key: "/b", CA: "/c", ServerName: "d"}},
+	want := []ipfixsink.Config{
+		{Transport: ipfixsink.UDP, Address: "[2001:db8::9]:4739", Domain: 5, MessageSize: 8952, Refresh: time.Minute},
+		{Transport: ipfixsink.TLS, Address: "collector.example.net:4740", Source: netip.MustParseAddr("192.0.2.1"), Domain: 77, MessageSize: 1400,
+			Refresh: 10 * time.Minute, Files: ipfixsink.TLSFiles{Certificate: "/a", Key: "/b", CA: "/c", ServerName: "d"}},
 	}
 	for i, w := range want {
-		if got := c.Export[i].Collector(5); got != w {
+		if got := c.Export[i].IPFIX.collector(5); got != w {
 			t.Errorf("got  %+v\nwant %+v", got, w)
 		}
 	}
-	if a, b := c.Export[0].EnterpriseNumber(), c.Export[1].EnterpriseNumber(); a != 32473 || b != 64512 {
+	if a, b := c.Export[0].IPFIX.number(), c.Export[1].IPFIX.number(); a != 32473 || b != 64512 {
 		t.Errorf("enterprise numbers %d and %d", a, b)
 	}
 	shown := string(c.Marshal())
@@ -50,7 +50,7 @@ func TestIPFIXExport(t *testing.T) {
 	if part := "export:\n  - kind: ipfix\n    address: \"udp://[2001:db8::9]:4739\"\n"; !strings.Contains(shown, part) {
 		t.Errorf("no %q in\n%s", part, shown)
 	}
-	if got := c.Export[2].File(); got != "-" {
+	if got := c.Export[2].JSONL.Path; got != "-" {
 		t.Errorf("jsonl without a path writes to %q", got)
 	}
 }

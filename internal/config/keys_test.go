@@ -111,7 +111,7 @@ func TestSpellingOfTags(t *testing.T) {
 			if !yamlSpelling.MatchString(f.key) {
 				t.Errorf("%s has the key %q", typ, f.key)
 			}
-			inner := typ.Field(f.index).Type
+			inner := typ.FieldByIndex(f.index).Type
 			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
 				inner = inner.Elem()
 			}

@@ -133,7 +133,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	var walk func(reflect.Type)
 	walk = func(typ reflect.Type) {
 		for _, f := range fields(typ) {
-			inner := typ.Field(f.index).Type
+			inner := typ.FieldByIndex(f.index).Type
 			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
 				inner = inner.Elem()
 			}

@@ -39,13 +39,13 @@ func writeReference(b *strings.Builder, path string, t reflect.Type) {
 	}
 	var inner []section
 	for _, f := range fields(t) {
-		value, kind := describeType(t.Field(f.index).Type)
+		value, kind := describeType(t.FieldByIndex(f.index).Type)
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.key, cell(value), cell(describeDefault(f)), cell(f.doc))
 		if kind == nil {
 			continue
 		}
 		sub := join(path, f.key)
-		if t.Field(f.index).Type.Kind() == reflect.Slice {
+		if t.FieldByIndex(f.index).Type.Kind() == reflect.Slice {
 			sub += "[]"
 		}
 		inner = append(inner, section{sub, kind})

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -110,13 +110,13 @@ var codecs = map[reflect.Type]codec{
 		word[Attach]{"auto", "auto"}, word[Attach]{"xdp", "xdp"}, word[Attach]{"tcx", "tcx"}, word[Attach]{"clsact", "clsact"}),
 	reflect.TypeFor[Forwarding](): words(
 		word[Forwarding]{"stack", ForwardingStack}, word[Forwarding]{"fast", ForwardingFast}),
-	reflect.TypeFor[ExportKind]():        words(word[ExportKind]{"jsonl", ExportJSONL}, word[ExportKind]{"ipfix", ExportIPFIX}),
+	reflect.TypeFor[ExportKind]():        words(namedWords(exportKinds)...),
 	reflect.TypeFor[CollectorAddress]():  newCodec(formText, "an address such as \"udp://[2001:db8::9]:4739\", \"tcp://…\" or \"tls://…\"", parseCollector, formatCollector),
 	reflect.TypeFor[SourceAddress]():     newCodec(formText, "an IPv4 or IPv6 address of this node", parseSource, func(a SourceAddress) string { return netip.Addr(a).String() }),
 	reflect.TypeFor[ObservationDomain](): unsigned[ObservationDomain](32),
 	reflect.TypeFor[Enterprise](): newCodec(formNumber, "a private enterprise number, but 0 and 10383", parseEnterprise,
 		func(n Enterprise) string { return strconv.FormatUint(uint64(n), 10) }),
-	reflect.TypeFor[MessageSize](): newCodec(formNumber, fmt.Sprintf("a number from %d to 65535", export.MinMessageSize), parseMessageSize,
+	reflect.TypeFor[MessageSize](): newCodec(formNumber, fmt.Sprintf("a number from %d to 65535", ipfixsink.MinMessageSize), parseMessageSize,
 		func(n MessageSize) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[Period](): newCodec(formText, "whole seconds, minutes or hours up to 24h, such as 30s or 10m", parsePeriod, formatPeriod),
 }
@@ -133,6 +133,14 @@ func parseNextHops(s string) (NextHops, error) {
 type word[T comparable] struct {
 	name  string
 	value T
+}
+
+// namedWords are values that are words themselves.
+func namedWords[T ~string](values []T) (list []word[T]) {
+	for _, v := range values {
+		list = append(list, word[T]{string(v), v})
+	}
+	return list
 }
 
 // words reads and writes one of a few words.

@@ -15,7 +15,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -137,8 +137,8 @@ func pcapng(t testing.TB, link LinkType, frames ...[]byte) []byte {
 
 // result is what a capture gave.
 type result struct {
-	records  []export.TraceRecord
-	triggers []export.Trigger
+	records  []record.Trace
+	triggers []record.Trigger
 	lines    []string // the records' JSON
 	faults   []string
 	summary  Summary
@@ -148,20 +148,19 @@ type result struct {
 func decodeCapture(t testing.TB, capture []byte) result {
 	t.Helper()
 	var r result
-	emit := func(record export.Record) error {
-		line, err := json.Marshal(record)
-		switch record := record.(type) {
-		case *export.TraceRecord:
-			r.records = append(r.records, *record)
-		case *export.Trigger:
-			r.triggers = append(r.triggers, *record)
+	emit := func(found record.Record) error {
+		switch found := found.(type) {
+		case *record.Trace:
+			r.records = append(r.records, *found)
+		case *record.Trigger:
+			r.triggers = append(r.triggers, *found)
 		}
-		r.lines = append(r.lines, string(line))
-		return err
+		r.lines = append(r.lines, string(found.AppendJSON(nil)))
+		return nil
 	}
 	report := func(err error) { r.faults = append(r.faults, err.Error()) }
 	var err error
-	r.summary, r.complete, err = Capture(bytes.NewReader(capture), export.Clock{}, emit, report)
+	r.summary, r.complete, err = Capture(bytes.NewReader(capture), record.Clock{}, emit, report)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +176,7 @@ func (r result) found() string {
 	for _, record := range r.records {
 		ns, _ := json.Marshal(record.Namespace)
 		for _, n := range record.Nodes {
-			id, _ := json.Marshal(n.NodeID)
+			id, _ := json.Marshal(n.NodeID.Value)
 			words = append(words, string(ns)+"/"+string(id)+">"+record.Packet.Destination.String())
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 var knownLinks = []LinkType{LinkEthernet, LinkRawBSD, LinkRawOBSD, LinkRaw, LinkSLL, LinkIPv6, LinkSLL2}
@@ -229,7 +229,7 @@ func TestSnapLengthBeforeIOAM(t *testing.T) {
 		{"behind the options", udp(0, behind), len(udp(0, behind)) - 8, ""},
 	} {
 		p := Packet{Number: 1, Link: LinkRaw, Data: tt.packet[:tt.kept], Length: len(tt.packet)}
-		found := Find(p, export.Clock{})
+		found := Find(p, record.Clock{})
 		switch {
 		case tt.fault == "" && len(found.Faults) == 0:
 		case len(found.Faults) != 1 || tt.fault == "" || !strings.Contains(found.Faults[0].Error(), "IPv6 packet, "+tt.fault) ||
@@ -259,18 +259,18 @@ func TestSnapLengthOfLinkLayers(t *testing.T) {
 	for name, f := range frames {
 		whole := len(f.data) - 8 // all but UDP
 		for kept := range len(f.data) {
-			found := Find(Packet{Number: 1, Link: f.link, Data: f.data[:kept], Length: len(f.data)}, export.Clock{})
+			found := Find(Packet{Number: 1, Link: f.link, Data: f.data[:kept], Length: len(f.data)}, record.Clock{})
 			told := len(found.Faults) == 1 && strings.Contains(found.Faults[0].Error(), fmt.Sprintf("the capture kept %d of the packet's %d bytes", kept, len(f.data)))
 			if kept < whole && (len(found.Records) != 0 || !told) || kept >= whole && (len(found.Records) != 1 || len(found.Faults) != 0) {
 				t.Errorf("%s, %d of %d bytes: %d records, faults %v", name, kept, len(f.data), len(found.Records), found.Faults)
 			}
 		}
 		if header := len(f.data) - len(packet); header > 0 {
-			cut := Find(Packet{Number: 1, Link: f.link, Data: f.data[:header-1], Length: len(f.data)}, export.Clock{})
+			cut := Find(Packet{Number: 1, Link: f.link, Data: f.data[:header-1], Length: len(f.data)}, record.Clock{})
 			if len(cut.Faults) != 1 || !strings.HasPrefix(cut.Faults[0].Error(), "no whole link-layer header (") {
 				t.Errorf("%s: %v", name, cut.Faults)
 			}
-			short := Find(Packet{Number: 1, Link: f.link, Data: f.data[:header-1], Length: header - 1}, export.Clock{})
+			short := Find(Packet{Number: 1, Link: f.link, Data: f.data[:header-1], Length: header - 1}, record.Clock{})
 			if len(short.Faults) != 0 {
 				t.Errorf("%s, short on the wire: %v", name, short.Faults)
 			}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -138,7 +138,7 @@ func TestOutputErrorEndsIt(t *testing.T) {
 	full := errors.New("disk full")
 	capture := pcap(t, LinkRaw, udp(0, options(t, 17, trace(1, 2), trace(2, 3))))
 	calls := 0
-	_, _, err := Capture(bytes.NewReader(capture), export.Clock{}, func(export.Record) error { calls++; return full }, func(error) {})
+	_, _, err := Capture(bytes.NewReader(capture), record.Clock{}, func(record.Record) error { calls++; return full }, func(error) {})
 	if !errors.Is(err, full) || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}

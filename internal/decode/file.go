@@ -9,7 +9,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -25,7 +25,7 @@ type Summary struct {
 // Capture reads a capture to its end, or to where it cannot be read on. It
 // gives each record to emit, whose error ends it, and each fault to report;
 // complete is false when there was one.
-func Capture(r io.Reader, clock export.Clock, emit func(export.Record) error, report func(error)) (s Summary, complete bool, err error) {
+func Capture(r io.Reader, clock record.Clock, emit func(record.Record) error, report func(error)) (s Summary, complete bool, err error) {
 	s = Summary{Others: map[ioam.IOAMType]int{}, Unknown: map[LinkType]int{}, Times: newTimes(clock)}
 	complete = true
 	fail := func(err error) { report(err); complete = false }
@@ -49,12 +49,12 @@ func Capture(r io.Reader, clock export.Clock, emit func(export.Record) error, re
 			continue
 		}
 		found := Find(p, clock)
-		for _, record := range found.Records {
-			if err := emit(record); err != nil {
+		for _, r := range found.Records {
+			if err := emit(r); err != nil {
 				return s, complete, err
 			}
 			s.Records++
-			if trace, ok := record.(*export.TraceRecord); ok {
+			if trace, ok := r.(*record.Trace); ok {
 				s.Times.add(p.Time, trace.Raw)
 			}
 		}

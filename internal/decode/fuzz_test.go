@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // FuzzCapture: no file makes the reader panic or hang, and what it gives can
@@ -65,16 +65,16 @@ func FuzzPacket(f *testing.F) {
 	f.Add(ipv6Packet(0, "2001:db8::1", "2001:db8::2", append(options(f, 41, trace(1, 2)), inner...)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := Packet{Number: 1, Time: time.Unix(1, 0), Link: LinkRaw, Data: data, Length: len(data)}
-		for _, record := range Find(p, export.Clock{}).Records {
-			var packet export.Packet
-			switch record := record.(type) {
-			case *export.TraceRecord:
-				packet = record.Packet
-			case *export.Trigger:
-				packet = record.Packet
+		for _, r := range Find(p, record.Clock{}).Records {
+			var packet record.Packet
+			switch r := r.(type) {
+			case *record.Trace:
+				packet = r.Packet
+			case *record.Trigger:
+				packet = r.Packet
 			}
-			if !packet.Source.IsValid() || packet.Length < 0 || record.Text() == "" {
-				t.Fatalf("%+v", record)
+			if !packet.Source.IsValid() || packet.Length < 0 || r.Text() == "" {
+				t.Fatalf("%+v", r)
 			}
 		}
 	})

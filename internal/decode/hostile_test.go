@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // decodeChild is set in a process of its own that decodes standard input, and
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(decodeChild) == "" {
 		os.Exit(m.Run())
 	}
-	s, _, err := Capture(os.Stdin, export.Clock{}, func(export.Record) error { return nil }, func(err error) { fmt.Println("fault:", err) })
+	s, _, err := Capture(os.Stdin, record.Clock{}, func(record.Record) error { return nil }, func(err error) { fmt.Println("fault:", err) })
 	status, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {
 		if strings.HasPrefix(line, "VmHWM:") {

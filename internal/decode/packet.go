@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/ipv6"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -19,14 +19,14 @@ const (
 
 // Found is what one packet carried.
 type Found struct {
-	Records []export.Record       // traces and Direct Exports, in the order of their options
+	Records []record.Record       // traces and Direct Exports, in the order of their options
 	Others  map[ioam.IOAMType]int // other IOAM options
 	Faults  []error               // what could not be read
 }
 
 // Find finds the IOAM of a packet: in the Hop-by-Hop and Destination Options
 // headers, of the packet itself and of the IPv6 packets that it tunnels.
-func Find(p Packet, clock export.Clock) Found {
+func Find(p Packet, clock record.Clock) Found {
 	found := Found{Others: map[ioam.IOAMType]int{}}
 	w := walker{packet: p, clock: clock, found: &found}
 	ip, err := p.Link.ipv6(p.Data)
@@ -42,7 +42,7 @@ func Find(p Packet, clock export.Clock) Found {
 
 type walker struct {
 	packet Packet
-	clock  export.Clock
+	clock  record.Clock
 	found  *Found
 	base   int // offset of the IPv6 header that is being read, from the outermost
 }
@@ -79,9 +79,9 @@ func (w *walker) walk(ip []byte, wire int, tunnels int) {
 		at = min(at, len(ip)) // cut: the fault of the inner packet
 		subject, inner = ip[at:], length-at
 	}
-	summary, ok := export.ParsePacket(subject, innerLength(subject, inner))
+	summary, ok := record.ParsePacket(subject, innerLength(subject, inner))
 	if !ok {
-		summary, _ = export.ParsePacket(ip, length)
+		summary, _ = record.ParsePacket(ip, length)
 	}
 	for _, h := range headers {
 		w.options(h, summary)
@@ -155,7 +155,7 @@ func (w *walker) headers(ip []byte) (list []header, next ioam.NextHeader, at int
 }
 
 // options reads the options of one header.
-func (w *walker) options(h header, summary export.Packet) {
+func (w *walker) options(h header, summary record.Packet) {
 	for option, err := range h.Options() {
 		if err != nil {
 			w.decodeFault(h.offset, err)
@@ -180,28 +180,28 @@ func (w *walker) options(h header, summary export.Packet) {
 	}
 }
 
-func (w *walker) trace(h header, o ioam.IOAMOption, summary export.Packet) {
+func (w *walker) trace(h header, o ioam.IOAMOption, summary record.Packet) {
 	trace, err := o.Trace()
 	if err != nil {
 		w.decodeFault(h.offset, err)
 		return
 	}
-	record, err := export.Trace(w.packet.Time, trace, summary, w.clock)
-	record.Interface, record.OnItsWay = w.packet.Interface, true
-	w.found.Records = append(w.found.Records, &record)
+	r, err := record.NewTrace(w.packet.Time, trace, summary, w.clock)
+	r.Interface, r.OnItsWay = w.packet.Interface, true
+	w.found.Records = append(w.found.Records, &r)
 	if err != nil {
 		// Offsets count from the trace header, behind 4 bytes of option.
 		w.decodeFault(h.offset+o.Offset+4, err)
 	}
 }
 
-func (w *walker) directExport(h header, o ioam.IOAMOption, summary export.Packet) {
+func (w *walker) directExport(h header, o ioam.IOAMOption, summary record.Packet) {
 	d, err := o.DirectExport()
 	if err != nil {
 		w.decodeFault(h.offset, err)
 		return
 	}
-	trigger := export.NewTrigger(w.packet.Time, d, summary)
+	trigger := record.NewTrigger(w.packet.Time, d, summary)
 	trigger.Interface = w.packet.Interface
 	w.found.Records = append(w.found.Records, trigger)
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -18,14 +18,14 @@ const nearTime = 10 * time.Second
 // Times judges by the capture's own times whether timestamps were read as what
 // they are: in a wrong format they are half a minute to many years away.
 type Times struct {
-	clocks []export.Clock // to read them by; the one that was asked for is the first
+	clocks []record.Clock // to read them by; the one that was asked for is the first
 	near   []int          // timestamps that each of clocks brings near
 	seen   int
 }
 
-func newTimes(asked export.Clock) Times {
-	t := Times{clocks: []export.Clock{asked}}
-	for _, c := range []export.Clock{
+func newTimes(asked record.Clock) Times {
+	t := Times{clocks: []record.Clock{asked}}
+	for _, c := range []record.Clock{
 		{Format: ioam.TimestampPOSIX, TAIOffset: asked.TAIOffset},
 		{Format: ioam.TimestampPTP, TAIOffset: asked.TAIOffset},
 		{Format: ioam.TimestampNTP, TAIOffset: asked.TAIOffset},

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestTimes(t *testing.T) {
 	const tai = 37 * time.Second
 	captured := time.Date(2026, 11, 21, 17, 0, 0, 500e6, time.UTC)
-	written := func(c export.Clock, ago ...time.Duration) (nodes []ioam.NodeData) {
+	written := func(c record.Clock, ago ...time.Duration) (nodes []ioam.NodeData) {
 		for _, d := range ago {
 			at := captured.Add(-d)
 			seconds, fraction := c.Format.Fields(at.UnixNano()+int64(c.TAIOffset), int64(c.TAIOffset))
@@ -25,15 +25,15 @@ func TestTimes(t *testing.T) {
 		}
 		return nodes
 	}
-	posix, ptp, ntp := export.Clock{Format: ioam.TimestampPOSIX, TAIOffset: tai}, export.Clock{Format: ioam.TimestampPTP, TAIOffset: tai}, export.Clock{Format: ioam.TimestampNTP, TAIOffset: tai}
-	utc := export.Clock{Format: ioam.TimestampPTP} // TAI is not known
+	posix, ptp, ntp := record.Clock{Format: ioam.TimestampPOSIX, TAIOffset: tai}, record.Clock{Format: ioam.TimestampPTP, TAIOffset: tai}, record.Clock{Format: ioam.TimestampNTP, TAIOffset: tai}
+	utc := record.Clock{Format: ioam.TimestampPTP} // TAI is not known
 	const ms, year = time.Millisecond, 365 * 24 * time.Hour
 	far := func(as, of string) string {
 		return "read as " + as + ", " + of + " timestamps are not within 10s of the time of capture"
 	}
 	for _, tt := range []struct {
 		name  string
-		as    export.Clock
+		as    record.Clock
 		nodes []ioam.NodeData
 		want  string
 	}{

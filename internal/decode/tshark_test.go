@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/internal/tsharktest"
 	"github.com/waymark-net/waymark/ioam"
@@ -88,7 +88,7 @@ func TestAgainstTshark(t *testing.T) {
 	if len(r.records) != len(frames) || !r.complete {
 		t.Fatalf("%d frames: we have %d records and the faults %q", len(frames), len(r.records), r.faults)
 	}
-	for name, n := range tsharktest.Compare(t, file, export.Clock{Format: ioam.TimestampPOSIX}, r.records) {
+	for name, n := range tsharktest.Compare(t, file, record.Clock{Format: ioam.TimestampPOSIX}, r.records) {
 		if n < 100 {
 			t.Errorf("only %d values of %s were compared", n, name)
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -54,7 +54,7 @@ template with all fields, of which those that the trace type, the flags and the
 packet lack are "not available". Node data stand as in the packet, in the order
 of the trace type's bits. A number in brackets is a field's octets.
 `)
-	for _, f := range append(export.RecordFormats(), export.OptionsFormats()...) {
+	for _, f := range append(record.DataFormats(), record.OptionsFormats()...) {
 		fmt.Fprintf(b, "\n### %s\n\n| field | when |\n|---|---|\n", f.Record)
 		for _, field := range f.Fields {
 			fmt.Fprintf(b, "| `%s` | %s |\n", field.Spec, field.When)

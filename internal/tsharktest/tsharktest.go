@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -21,10 +21,10 @@ import (
 type reading struct {
 	name string
 	bit  int
-	ours func(n export.TraceNode) (v uint64, known bool)
+	ours func(n record.NodeData) (v uint64, known bool)
 }
 
-func or[T ~uint8 | ~uint16 | ~uint32 | ~uint64](f export.Field[T], ones uint64) (uint64, bool) {
+func or[T ~uint8 | ~uint16 | ~uint32 | ~uint64](f record.Field[T], ones uint64) (uint64, bool) {
 	if !f.Valid {
 		return ones, true
 	}
@@ -32,38 +32,38 @@ func or[T ~uint8 | ~uint16 | ~uint32 | ~uint64](f export.Field[T], ones uint64) 
 }
 
 // readings are the fields of a node, with times as the clock has them.
-func readings(clock export.Clock) []reading {
+func readings(clock record.Clock) []reading {
 	const ones16, ones24, ones32, ones56, ones64 = 1<<16 - 1, 1<<24 - 1, 1<<32 - 1, 1<<56 - 1, 1<<64 - 1
 	tai, unit := int64(0), 1000 // seconds beyond UTC; nanoseconds of a fraction
 	if clock.Format == ioam.TimestampPTP {
 		tai, unit = int64(clock.TAIOffset/time.Second), 1
 	}
 	return []reading{
-		{"id", ioam.BitNode, func(n export.TraceNode) (uint64, bool) { return or(n.NodeID, ones24) }},
-		{"iif", ioam.BitInterfaces, func(n export.TraceNode) (uint64, bool) { return or(n.IngressID, ones16) }},
-		{"eif", ioam.BitInterfaces, func(n export.TraceNode) (uint64, bool) { return or(n.EgressID, ones16) }},
-		{"tss", ioam.BitTimestampSeconds, func(n export.TraceNode) (uint64, bool) {
+		{"id", ioam.BitNode, func(n record.NodeData) (uint64, bool) { return or(n.NodeID, ones24) }},
+		{"iif", ioam.BitInterfaces, func(n record.NodeData) (uint64, bool) { return or(n.IngressID, ones16) }},
+		{"eif", ioam.BitInterfaces, func(n record.NodeData) (uint64, bool) { return or(n.EgressID, ones16) }},
+		{"tss", ioam.BitTimestampSeconds, func(n record.NodeData) (uint64, bool) {
 			if !n.Timestamp.Valid {
 				return ones32, true
 			}
 			return uint64(n.Timestamp.Value.Unix() + tai), true
 		}},
-		{"tsf", ioam.BitTimestampFraction, func(n export.TraceNode) (uint64, bool) {
+		{"tsf", ioam.BitTimestampFraction, func(n record.NodeData) (uint64, bool) {
 			if n.TimestampFraction.Present {
 				return or(n.TimestampFraction, ones32)
 			}
 			return uint64(n.Timestamp.Value.Nanosecond() / unit), n.Timestamp.Valid
 		}},
-		{"trdelay", ioam.BitTransitDelay, func(n export.TraceNode) (uint64, bool) { return or(n.TransitDelay, ones32) }},
-		{"nsdata", ioam.BitNamespaceData, func(n export.TraceNode) (uint64, bool) { return or(n.NamespaceData, ones32) }},
-		{"qdepth", ioam.BitQueueDepth, func(n export.TraceNode) (uint64, bool) { return or(n.QueueDepth, ones32) }},
-		{"csum", ioam.BitChecksumComplement, func(n export.TraceNode) (uint64, bool) { return or(n.ChecksumComplement, ones32) }},
-		{"id_wide", ioam.BitNodeWide, func(n export.TraceNode) (uint64, bool) { return or(n.NodeIDWide, ones56) }},
-		{"iif_wide", ioam.BitInterfacesWide, func(n export.TraceNode) (uint64, bool) { return or(n.IngressIDWide, ones32) }},
-		{"eif_wide", ioam.BitInterfacesWide, func(n export.TraceNode) (uint64, bool) { return or(n.EgressIDWide, ones32) }},
-		{"nsdata_wide", ioam.BitNamespaceDataWide, func(n export.TraceNode) (uint64, bool) { return or(n.NamespaceDataWide, ones64) }},
-		{"bufoccup", ioam.BitBufferOccupancy, func(n export.TraceNode) (uint64, bool) { return or(n.BufferOccupancy, ones32) }},
-		{"oss.scid", ioam.BitSnapshot, func(n export.TraceNode) (uint64, bool) {
+		{"trdelay", ioam.BitTransitDelay, func(n record.NodeData) (uint64, bool) { return or(n.TransitDelay, ones32) }},
+		{"nsdata", ioam.BitNamespaceData, func(n record.NodeData) (uint64, bool) { return or(n.NamespaceData, ones32) }},
+		{"qdepth", ioam.BitQueueDepth, func(n record.NodeData) (uint64, bool) { return or(n.QueueDepth, ones32) }},
+		{"csum", ioam.BitChecksumComplement, func(n record.NodeData) (uint64, bool) { return or(n.ChecksumComplement, ones32) }},
+		{"id_wide", ioam.BitNodeWide, func(n record.NodeData) (uint64, bool) { return or(n.NodeIDWide, ones56) }},
+		{"iif_wide", ioam.BitInterfacesWide, func(n record.NodeData) (uint64, bool) { return or(n.IngressIDWide, ones32) }},
+		{"eif_wide", ioam.BitInterfacesWide, func(n record.NodeData) (uint64, bool) { return or(n.EgressIDWide, ones32) }},
+		{"nsdata_wide", ioam.BitNamespaceDataWide, func(n record.NodeData) (uint64, bool) { return or(n.NamespaceDataWide, ones64) }},
+		{"bufoccup", ioam.BitBufferOccupancy, func(n record.NodeData) (uint64, bool) { return or(n.BufferOccupancy, ones32) }},
+		{"oss.scid", ioam.BitSnapshot, func(n record.NodeData) (uint64, bool) {
 			if !n.Snapshot.Valid {
 				return ones24, true
 			}
@@ -97,7 +97,7 @@ func (c *column) agrees(theirs []uint64) bool {
 
 // Compare holds records, all that we made of a capture and in its order, to
 // what tshark reads. It returns how many values of each field were compared.
-func Compare(t testing.TB, path string, clock export.Clock, records []export.TraceRecord) map[string]int {
+func Compare(t testing.TB, path string, clock record.Clock, records []record.Trace) map[string]int {
 	t.Helper()
 	fields := readings(clock)
 	const prefix = "ipv6.opt.ioam.trace."
@@ -165,7 +165,7 @@ func unmeasured(delays []uint64) {
 }
 
 // flags are the trace's flags, of which our nodes set one.
-func flags(r export.TraceRecord) uint64 {
+func flags(r record.Trace) uint64 {
 	if r.Overflow.Value {
 		return uint64(ioam.FlagOverflow)
 	}

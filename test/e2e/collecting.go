@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/waymark-net/waymark/internal/collect"
 )
 
 // Collecting is waymark collect, running.
@@ -60,8 +58,17 @@ func (c *Collecting) Lines() []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
+// Statistics are a collector's counters as JSON has them.
+type Statistics struct {
+	Kind       string            `json:"kind"`
+	Counts     map[string]uint64 `json:"counts"`
+	Paths      map[string]uint64 `json:"paths"`
+	Malformed  map[string]uint64 `json:"malformed"`
+	Impossible map[string]uint64 `json:"impossible"`
+}
+
 // Stop interrupts it, as people do, and gives its records and statistics.
-func (c *Collecting) Stop() (records []string, stats collect.Statistics) {
+func (c *Collecting) Stop() (records []string, stats Statistics) {
 	c.T.Helper()
 	if err := c.Cmd.Process.Signal(os.Interrupt); err != nil {
 		c.T.Fatal(err)
@@ -79,7 +86,7 @@ func (c *Collecting) Stop() (records []string, stats collect.Statistics) {
 }
 
 // CheckNothingWrong checks that nothing was malformed, impossible or dropped.
-func CheckNothingWrong(t *testing.T, s collect.Statistics) {
+func CheckNothingWrong(t *testing.T, s Statistics) {
 	t.Helper()
 	for _, counts := range []map[string]uint64{s.Malformed, s.Impossible} {
 		for name, n := range counts {

@@ -15,13 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // Line is a trace as a line of JSON.
-func Line(t *testing.T, r export.TraceRecord) string {
+func Line(t *testing.T, r record.Trace) string {
 	t.Helper()
 	b, err := json.Marshal(r)
 	if err != nil {

@@ -5,7 +5,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,15 +12,15 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // Journal keeps the traces that an agent reports.
 type Journal struct {
 	lock   sync.Mutex
-	traces []export.TraceRecord
+	traces []record.Trace
 	fault  error
 }
 
@@ -50,16 +49,17 @@ func Keep(t *testing.T, l *lab.Lab, node string) *Journal {
 }
 
 func (j *Journal) take(line []byte) error {
-	var r export.TraceRecord
-	if err := json.Unmarshal(bytes.Clone(line), &r); err != nil {
+	r, err := record.Parse(bytes.Clone(line))
+	if err != nil {
 		return err
 	}
-	if r.Kind != "trace" {
+	trace, ok := r.(*record.Trace)
+	if !ok {
 		return fmt.Errorf("the agent reports %s", line)
 	}
 	j.lock.Lock()
 	defer j.lock.Unlock()
-	j.traces = append(j.traces, r)
+	j.traces = append(j.traces, *trace)
 	return nil
 }
 
@@ -70,7 +70,7 @@ func (j *Journal) fail(err error) {
 }
 
 // Read waits for a number of traces and empties the journal.
-func (j *Journal) Read(t *testing.T, want int) []export.TraceRecord {
+func (j *Journal) Read(t *testing.T, want int) []record.Trace {
 	t.Helper()
 	for deadline := time.Now().Add(patience.Of(5 * time.Second)); ; time.Sleep(10 * time.Millisecond) {
 		j.lock.Lock()
@@ -89,7 +89,7 @@ func (j *Journal) Read(t *testing.T, want int) []export.TraceRecord {
 
 // Value shows a field of a trace: "" when the trace type lacks it, "-" when
 // there is no value.
-func Value[T any](f export.Field[T]) string {
+func Value[T any](f record.Field[T]) string {
 	switch {
 	case !f.Present:
 		return ""
@@ -100,7 +100,7 @@ func Value[T any](f export.Field[T]) string {
 }
 
 // Way shows the path of a trace: for each node its ids, interfaces, hop limit.
-func Way(r export.TraceRecord) string {
+func Way(r record.Trace) string {
 	var nodes []string
 	for _, n := range r.Nodes {
 		text := fmt.Sprintf("%s %s>%s", Value(n.NodeID), Value(n.IngressID), Value(n.EgressID))

@@ -11,6 +11,8 @@ package join
 import (
 	"net/netip"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // Defaults of a Config.
@@ -36,13 +38,13 @@ type Config struct {
 // Stats counts what became of postcards and packets. Every postcard was joined,
 // or is waiting, or is counted under what kept it from its path.
 type Stats struct {
-	Joined     uint64             // postcards in paths that were given
-	Duplicates uint64             // postcards that came twice
-	Repeated   uint64             // postcards of a packet that came twice to a node, or of its segments
-	Late       uint64             // postcards behind their path
-	TooMany    uint64             // postcards beyond what one path may have
-	Paths      [NumReasons]uint64 // given, by reason
-	SharedIDs  uint64             // paths with one node id from two exporters
+	Joined     uint64                        // postcards in paths that were given
+	Duplicates uint64                        // postcards that came twice
+	Repeated   uint64                        // postcards of a packet that came twice to a node, or of its segments
+	Late       uint64                        // postcards behind their path
+	TooMany    uint64                        // postcards beyond what one path may have
+	Paths      [record.NumPathReasons]uint64 // given, by reason
+	SharedIDs  uint64                        // paths with one node id from two exporters
 }
 
 // Joiner joins postcards. It is for one goroutine.
@@ -88,7 +90,7 @@ func (j *Joiner) Add(card Postcard, now time.Time) {
 		switch fit := p.fit(&card, j.wait); {
 		case fit == nextPacket:
 			if !p.given {
-				j.give(p, SequenceReused)
+				j.give(p, record.PathSequenceReused)
 			}
 			j.forget(p)
 			p = nil
@@ -112,7 +114,7 @@ func (j *Joiner) Add(card Postcard, now time.Time) {
 	p.add(card)
 	j.kept++
 	if p.complete() {
-		j.give(p, Complete)
+		j.give(p, record.PathComplete)
 	}
 	j.bound()
 }
@@ -134,7 +136,7 @@ func (j *Joiner) Expire(now time.Time) {
 // Flush gives all that wait, as when the collector ends.
 func (j *Joiner) Flush() {
 	for j.pending.first != nil {
-		j.give(j.pending.first, Ended)
+		j.give(j.pending.first, record.PathEnded)
 	}
 }
 
@@ -143,7 +145,7 @@ func (j *Joiner) Flush() {
 func (j *Joiner) bound() {
 	for j.kept > j.keep {
 		if j.given.first == nil {
-			j.give(j.pending.first, Evicted)
+			j.give(j.pending.first, record.PathEvicted)
 		}
 		j.forget(j.given.first)
 	}
@@ -163,11 +165,11 @@ func (j *Joiner) begin(key Key) *packet {
 }
 
 // give emits the path of a packet and remembers the packet.
-func (j *Joiner) give(p *packet, reason Reason) {
+func (j *Joiner) give(p *packet, reason record.PathReason) {
 	j.pending.remove(p)
 	sortPath(p.cards, p.allHopLimits)
 	path := Path{Key: p.key, Postcards: p.cards, Reason: reason, SharedID: p.sharedID()}
-	if reason != Complete {
+	if reason != record.PathComplete {
 		path.Missing = p.missing()
 	}
 	j.stats.Paths[reason]++

@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // card is a postcard of the packet 123/7/0, at so many microseconds.
-func card(node uint64, role export.NodeRole, hopLimit uint8, us int) Postcard {
+func card(node uint64, role record.NodeRole, hopLimit uint8, us int) Postcard {
 	return Postcard{
 		Key:      Key{Namespace: 123, FlowID: 7},
 		Exporter: Exporter{netip.AddrFrom4([4]byte{192, 0, 2, byte(node)}), uint32(node)},
@@ -27,9 +27,9 @@ func card(node uint64, role export.NodeRole, hopLimit uint8, us int) Postcard {
 
 // The path athos, porthos, aramis.
 var (
-	athos   = card(1, export.Encapsulating, 63, 0)
-	porthos = card(2, export.Transit, 62, 10)
-	aramis  = card(3, export.Decapsulating, 61, 25)
+	athos   = card(1, record.Encapsulating, 63, 0)
+	porthos = card(2, record.Transit, 62, 10)
+	aramis  = card(3, record.Decapsulating, 61, 25)
 )
 
 func with(c Postcard, change func(*Postcard)) Postcard { change(&c); return c }
@@ -129,7 +129,7 @@ var pathCases = []pathCase{
 	{"numbers used again, transit first", []step{{0, athos}, {0, porthos}, {0, aramis}, {3 * second, later(porthos, 3*second)}, {3 * second, later(athos, 3*second)}, {3 * second, later(aramis, 3*second)}},
 		[]string{"1 2(10µs) 3(15µs) complete in 25µs", "1 2(10µs) 3(15µs) complete in 25µs"}, Stats{}},
 	{"an earlier packet's", []step{{0, later(athos, ms)}, {0, athos}, {second, Postcard{}}}, []string{"1 not_seen_further after 1"}, Stats{Late: 1}},
-	{"a loop", []step{{0, athos}, {0, porthos}, {0, with(athos, func(c *Postcard) { c.Role, c.HopLimit = export.Transit, 61 })}, {0, with(porthos, func(c *Postcard) { c.HopLimit = 60 })}, {second, Postcard{}}},
+	{"a loop", []step{{0, athos}, {0, porthos}, {0, with(athos, func(c *Postcard) { c.Role, c.HopLimit = record.Transit, 61 })}, {0, with(porthos, func(c *Postcard) { c.HopLimit = 60 })}, {second, Postcard{}}},
 		[]string{"1 2(10µs) 1(-10µs) 2(10µs) not_seen_further after 2"}, Stats{}},
 	{"one node id for two", []step{{0, athos}, {0, with(porthos, func(c *Postcard) { c.Node = 1 })}, {0, aramis}}, []string{"1 1(10µs) 3(15µs) complete in 25µs"}, Stats{SharedIDs: 1}},
 	{"one sequence number in two flows", []step{{0, athos}, {0, with(aramis, func(c *Postcard) { c.FlowID = 8 })}, {0, with(aramis, func(c *Postcard) { c.Source[0] = 1 })}, {second, Postcard{}}},
@@ -152,7 +152,7 @@ func TestPaths(t *testing.T) {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}
 			s := j.Stats()
-			s.Joined, s.Paths = 0, [NumReasons]uint64{}
+			s.Joined, s.Paths = 0, [record.NumPathReasons]uint64{}
 			if s != tt.stats {
 				t.Errorf("stats %+v, want %+v", s, tt.stats)
 			}

@@ -5,7 +5,7 @@ package join
 import (
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // firstRoom is for how many postcards a packet begins with room: a flood of
@@ -43,9 +43,9 @@ func (p *packet) add(c Postcard) {
 		p.distinct++
 	}
 	switch c.Role {
-	case export.Encapsulating:
+	case record.Encapsulating:
 		p.begun, p.from = true, c.HopLimit
-	case export.Decapsulating:
+	case record.Decapsulating:
 		p.ended, p.to = true, c.HopLimit
 	}
 }
@@ -62,18 +62,18 @@ func (p *packet) complete() bool {
 func (p *packet) even() bool { return p.from == p.highest && p.to == p.lowest }
 
 // reason is what is to be said of the packet when its time is over.
-func (p *packet) reason() Reason {
+func (p *packet) reason() record.PathReason {
 	switch {
 	case !p.ended:
-		return NotSeenFurther
+		return record.PathNotSeenFurther
 	case !p.begun:
-		return NoEncapsulating
+		return record.PathNoEncapsulating
 	case !p.allHopLimits:
-		return Complete
+		return record.PathComplete
 	case !p.even():
-		return HopLimitsUneven
+		return record.PathHopLimitsUneven
 	default:
-		return HopMissing // else it were complete
+		return record.PathHopMissing // else it were complete
 	}
 }
 
@@ -116,9 +116,9 @@ func (p *packet) fit(c *Postcard, wait time.Duration) fit {
 		switch {
 		case after == 0:
 			return duplicate
-		case after > wait, after > 0 && c.Role == export.Encapsulating:
+		case after > wait, after > 0 && c.Role == record.Encapsulating:
 			return nextPacket
-		case c.Role == export.Encapsulating:
+		case c.Role == record.Encapsulating:
 			return late
 		default:
 			return repeated

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -36,11 +36,11 @@ type Postcard struct {
 	Key
 	Exporter    Exporter
 	Node        uint64          // node id, or NoNode
-	Role        export.NodeRole // in the order of a path
+	Role        record.NodeRole // in the order of a path
 	HasHopLimit bool
 	HopLimit    uint8
 	Time        time.Time        // at the node, by its clock; zero: not known
-	Record      *export.Postcard // what it was made of; the joiner does not look at it
+	Record      *record.Postcard // what it was made of; the joiner does not look at it
 }
 
 // sameNode tells whether two postcards come from one node at one place of the

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // delivery is a postcard and when it arrives.
@@ -21,12 +21,12 @@ type delivery struct {
 func journey(sequence uint32, nodes int) []Postcard {
 	path := make([]Postcard, nodes)
 	for i := range path {
-		role := export.Transit
+		role := record.Transit
 		switch i {
 		case 0:
-			role = export.Encapsulating
+			role = record.Encapsulating
 		case nodes - 1:
-			role = export.Decapsulating
+			role = record.Decapsulating
 		}
 		path[i] = numbered(card(uint64(i+1), role, uint8(63-i), 10*i), sequence)
 	}
@@ -77,7 +77,7 @@ func TestEveryPacketOnce(t *testing.T) {
 			if !slices.Equal(nodes, want) {
 				t.Errorf("seed %d, packet %d: nodes %v, want %v", seed, n, nodes, want)
 			}
-			if complete := len(want) == lengths[n]; complete != (p.Reason == Complete) {
+			if complete := len(want) == lengths[n]; complete != (p.Reason == record.PathComplete) {
 				t.Errorf("seed %d, packet %d: %d of %d nodes, but %v", seed, n, len(want), lengths[n], p.Reason)
 			}
 		})
@@ -119,12 +119,12 @@ func TestBoundedMemory(t *testing.T) {
 	if most != keep {
 		t.Errorf("up to %d postcards were kept, want %d", most, keep)
 	}
-	if j.Stats().Paths[Evicted] == 0 {
+	if j.Stats().Paths[record.PathEvicted] == 0 {
 		t.Error("no path was evicted")
 	}
 	j.Flush()
-	if j.Waiting() != 0 || j.Stats().Paths[Ended] == 0 {
-		t.Errorf("when it ended %d packets waited, of %d there are paths", j.Waiting(), j.Stats().Paths[Ended])
+	if j.Waiting() != 0 || j.Stats().Paths[record.PathEnded] == 0 {
+		t.Errorf("when it ended %d packets waited, of %d there are paths", j.Waiting(), j.Stats().Paths[record.PathEnded])
 	}
 	checkSum(t, j, len(arrivals))
 }
@@ -144,7 +144,7 @@ func TestNodesOfOnePacket(t *testing.T) {
 	var nodes int
 	j := New(Config{}, func(p *Path) { nodes = len(p.Postcards) })
 	for n := range 1000 {
-		j.Add(card(uint64(n+10), export.Transit, uint8(n), n), start)
+		j.Add(card(uint64(n+10), record.Transit, uint8(n), n), start)
 	}
 	j.Expire(start.Add(DefaultWait))
 	if s := j.Stats(); nodes != nodeLimit || s.TooMany != 1000-nodeLimit {
@@ -178,7 +178,7 @@ func BenchmarkJoin(b *testing.B) {
 	}
 	joined := 0
 	j := New(Config{}, func(p *Path) {
-		if p.Reason == Complete {
+		if p.Reason == record.PathComplete {
 			joined++
 		}
 	})

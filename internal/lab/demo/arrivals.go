@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"sync"
 
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -129,7 +129,7 @@ func readFlow(p lab.Packet) (f flow, size int, ok bool) {
 // delivered counts the packets of each list that arrived. A ping or datagram
 // needs a packet of its own flow and length; TCP segments need as many bytes of
 // their connection.
-func (a *arrivals) delivered(sent ...[]export.Packet) []int {
+func (a *arrivals) delivered(sent ...[]record.Packet) []int {
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	left := make(map[flow]int, len(a.flows))
@@ -144,7 +144,7 @@ func (a *arrivals) delivered(sent ...[]export.Packet) []int {
 }
 
 // take takes packets off what has arrived, and counts those that were there.
-func take(left map[flow]int, packets []export.Packet) (count int) {
+func take(left map[flow]int, packets []record.Packet) (count int) {
 	for _, p := range packets {
 		f := flow{source: p.Source, destination: p.Destination, next: p.NextHeader, length: p.Length}
 		if p.SourcePort != nil && p.DestinationPort != nil {

@@ -15,9 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/collect"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/craft"
 )
 
@@ -38,9 +37,9 @@ func lineNames(t *testing.T) *names {
 	return newNames(top)
 }
 
-func record(t *testing.T, text string) *export.TraceRecord {
+func recordOf(t *testing.T, text string) *record.Trace {
 	t.Helper()
-	r := &export.TraceRecord{}
+	r := &record.Trace{}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +73,7 @@ func TestPrint(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
 			p := &printer{out: &out, terminal: tt.terminal, names: lineNames(t)}
-			p.way("trace", nil, record(t, tt.record))
+			p.way("trace", nil, recordOf(t, tt.record))
 			if out.String() != tt.want {
 				t.Errorf("printed\n%s\nwant\n%s", out.String(), tt.want)
 			}
@@ -86,7 +85,7 @@ func TestColourOnlyWhenAsked(t *testing.T) {
 	for _, colour := range []bool{false, true} {
 		var out bytes.Buffer
 		p := &printer{out: &out, terminal: true, colour: colour, names: lineNames(t)}
-		p.way("trace", nil, record(t, udpRecord))
+		p.way("trace", nil, recordOf(t, udpRecord))
 		if got := strings.Contains(out.String(), "\x1b["); got != colour {
 			t.Errorf("colour %v: escapes are there: %v", colour, got)
 		}
@@ -113,8 +112,8 @@ func newLineArrivals(t *testing.T) *arrivals {
 
 func TestDelivered(t *testing.T) {
 	port := func(p uint16) *uint16 { return &p }
-	traced := func(next uint8, from, to uint16, length int) export.Packet {
-		p := export.Packet{Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"), Length: length}
+	traced := func(next uint8, from, to uint16, length int) record.Packet {
+		p := record.Packet{Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"), Length: length}
 		p.NextHeader = nextUDP
 		if next == 6 {
 			p.NextHeader = nextTCP
@@ -131,15 +130,15 @@ func TestDelivered(t *testing.T) {
 	a.see(packet(6, 1000, 9001, make([]byte, 96))) // two segments of 60 bytes and more, merged
 	for _, tt := range []struct {
 		name   string
-		traced []export.Packet
+		traced []record.Packet
 		want   int
 	}{
-		{"both", []export.Packet{traced(17, 1000, 9000, 104), traced(17, 1000, 9000, 104)}, 2},
-		{"one too many", []export.Packet{traced(17, 1000, 9000, 104), traced(17, 1000, 9000, 104), traced(17, 1000, 9000, 104)}, 2},
-		{"another length", []export.Packet{traced(17, 1000, 9000, 105)}, 0},
-		{"another port", []export.Packet{traced(17, 1001, 9000, 104)}, 0},
-		{"merged segments", []export.Packet{traced(6, 1000, 9001, 60), traced(6, 1000, 9001, 80)}, 2},
-		{"more than came", []export.Packet{traced(6, 1000, 9001, 80), traced(6, 1000, 9001, 80)}, 1},
+		{"both", []record.Packet{traced(17, 1000, 9000, 104), traced(17, 1000, 9000, 104)}, 2},
+		{"one too many", []record.Packet{traced(17, 1000, 9000, 104), traced(17, 1000, 9000, 104), traced(17, 1000, 9000, 104)}, 2},
+		{"another length", []record.Packet{traced(17, 1000, 9000, 105)}, 0},
+		{"another port", []record.Packet{traced(17, 1001, 9000, 104)}, 0},
+		{"merged segments", []record.Packet{traced(6, 1000, 9001, 60), traced(6, 1000, 9001, 80)}, 2},
+		{"more than came", []record.Packet{traced(6, 1000, 9001, 80), traced(6, 1000, 9001, 80)}, 1},
 	} {
 		if got := a.delivered(tt.traced)[0]; got != tt.want {
 			t.Errorf("%s: %d delivered, want %d", tt.name, got, tt.want)
@@ -240,7 +239,7 @@ func TestConclude(t *testing.T) {
 	good := packet(17, 4242, 9000, make([]byte, 104))
 	shown := packet(17, 5000, 9000, make([]byte, 60)) // has had a Direct Export
 	source, port := uint16(5000), uint16(9000)
-	path := export.Packet{Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"), NextHeader: nextUDP,
+	path := record.Packet{Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"), NextHeader: nextUDP,
 		SourcePort: &source, DestinationPort: &port, Length: 104}
 	marked := packet(17, 4242, 9000, []byte{0x31, 18, 0, 0, 0, 123, 0x28, 0, 0xf8, 0, 0, 0, 0, 0, 0, 0})
 	for _, tt := range []struct {
@@ -265,7 +264,7 @@ func TestConclude(t *testing.T) {
 			s := &session{show: &printer{out: &out, names: lineNames(t)}, arrived: newLineArrivals(t), inside: newLineArrivals(t), records: &observer{}}
 			s.records.show, s.joined.show, s.joined.exported = s.show, s.show, 1
 			for range tt.paths {
-				if err := s.joined.Write(&collect.PathRecord{Complete: true, Packet: path, Delay: new(int64(21_000))}); err != nil {
+				if err := s.joined.Write(&record.Path{Complete: true, Packet: path, Delay: new(int64(21_000))}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -14,9 +14,10 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/config"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -42,19 +43,19 @@ type joined struct {
 	lock     sync.Mutex
 	complete int
 	partial  int
-	packets  []export.Packet // of all paths
+	packets  []record.Packet // of all paths
 	totals   []time.Duration // from end to end, of those whose ends gave a time
 }
 
 // Write takes what the collector gives.
-func (j *joined) Write(e collect.Event) error {
-	p, ok := e.(*collect.PathRecord)
+func (j *joined) Write(r record.Record) error {
+	p, ok := r.(*record.Path)
 	if !ok {
 		return nil
 	}
-	way := &export.TraceRecord{Packet: p.Packet}
+	way := &record.Trace{Packet: p.Packet}
 	for i := range p.Nodes {
-		way.Nodes = append(way.Nodes, p.Nodes[i].TraceNode)
+		way.Nodes = append(way.Nodes, p.Nodes[i].NodeData)
 	}
 	j.show.way("path", p, way)
 	j.lock.Lock()
@@ -82,7 +83,7 @@ func (j *joined) counts() (complete, partial int) {
 }
 
 // seen are the packets of all paths, and the delays of those that have one.
-func (j *joined) seen() ([]export.Packet, []time.Duration) {
+func (j *joined) seen() ([]record.Packet, []time.Duration) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
 	return slices.Clone(j.packets), slices.Clone(j.totals)
@@ -170,9 +171,9 @@ func (s *session) change(ctx context.Context, node string) error {
 
 // withDirectExport is a configuration with Direct Exports instead of traces.
 func withDirectExport(c config.Config) *config.Config {
-	c.Export = []config.Export{{Kind: config.ExportIPFIX, Address: config.CollectorAddress{
-		Transport: export.TCP, Host: collectorAddress.Addr().String(), Port: collectorAddress.Port(),
-	}}}
+	c.Export = []config.Export{{Kind: config.ExportIPFIX, IPFIX: config.IPFIX{Address: config.CollectorAddress{
+		Transport: ipfixsink.TCP, Host: collectorAddress.Addr().String(), Port: collectorAddress.Port(),
+	}}}}
 	c.Node.ExportLimit = 1 // every packet: there are few
 	c.Namespaces = slices.Clone(c.Namespaces)
 	for i := range c.Namespaces {

@@ -4,20 +4,19 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // observer collects the records of one agent as they come.
 type observer struct {
 	lock   sync.Mutex
-	traced []export.Packet
+	traced []record.Packet
 	totals []time.Duration
 	last   time.Time
 	ended  chan error
@@ -45,18 +44,19 @@ func newObserver(ctx context.Context, show *printer, stream observe) (*observer,
 
 // take reads one record.
 func (o *observer) take(line []byte) error {
-	var r export.TraceRecord
-	if err := json.Unmarshal(line, &r); err != nil {
+	parsed, err := record.Parse(line)
+	if err != nil {
 		return fmt.Errorf("read a record of the agent: %w", err)
 	}
-	if r.Kind != "trace" {
+	r, ok := parsed.(*record.Trace)
+	if !ok {
 		return nil
 	}
-	o.show.way("trace", json.RawMessage(line), &r)
+	o.show.way("trace", r, r)
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	o.traced = append(o.traced, r.Packet)
-	if total, over, ok := r.Elapsed(); ok && over == export.EndToEnd {
+	if total, over, ok := r.Elapsed(); ok && over == record.EndToEnd {
 		o.totals = append(o.totals, total)
 	}
 	o.last = time.Now()
@@ -103,7 +103,7 @@ func (o *observer) settle(ctx context.Context, next ioam.NextHeader, want int, q
 }
 
 // packets are the traced packets so far.
-func (o *observer) packets() []export.Packet {
+func (o *observer) packets() []record.Packet {
 	o.lock.Lock()
 	defer o.lock.Unlock()
 	return slices.Clone(o.traced)

@@ -3,12 +3,11 @@
 package demo
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // printer writes what happens: blocks with some colour on a terminal, else one
@@ -63,10 +62,10 @@ func (p *printer) heading(format string, args ...any) {
 }
 
 // way writes the way of one packet, which a trace holds or postcards were joined
-// into: record is that.
-func (p *printer) way(source string, record any, r *export.TraceRecord) {
+// into: of is that.
+func (p *printer) way(source string, of record.Record, r *record.Trace) {
 	if p.json {
-		p.record(record)
+		p.write(record.AppendLine(nil, of))
 		return
 	}
 	p.lock.Lock()
@@ -82,26 +81,24 @@ func (p *printer) way(source string, record any, r *export.TraceRecord) {
 	io.WriteString(p.out, p.plain(source, p.number[source], r))
 }
 
-// record writes one line of JSON.
-func (p *printer) record(v any) {
+// write writes one line of JSON.
+func (p *printer) write(line []byte) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	lines := json.NewEncoder(p.out)
-	lines.SetEscapeHTML(false)
-	_ = lines.Encode(v) // a reader that is gone ends the program by SIGPIPE
+	_, _ = p.out.Write(line) // a reader that is gone ends the program by SIGPIPE
 }
 
 // plain is one line:
 // trace 1: udp [A]:P > [B]:Q 148 bytes: athos(1) in=… out=… hop-limit=63; …; end-to-end=…
-func (p *printer) plain(source string, number int, r *export.TraceRecord) string {
+func (p *printer) plain(source string, number int, r *record.Trace) string {
 	return fmt.Sprintf("%s %d: %s %s %d bytes: %s\n", source, number, protocol(r.Packet.NextHeader), r.Packet.Ends(), r.Packet.Length, r.PathLine(p.names))
 }
 
 // block is a heading above the path.
-func (p *printer) block(number int, r *export.TraceRecord) string {
+func (p *printer) block(number int, r *record.Trace) string {
 	total := "not timed"
 	if t, over, ok := r.Elapsed(); ok {
-		total = export.Duration(t) + " " + string(over)
+		total = record.Duration(t) + " " + string(over)
 	}
 	port := ""
 	if r.Packet.DestinationPort != nil {

@@ -3,12 +3,13 @@
 package demo
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 // result is the demo's last line as JSON: of packets with a trace, then of packets
@@ -36,7 +37,11 @@ func (s *session) conclude() error {
 	s.summarise(r, append(totals, s.records.delays()...))
 	switch {
 	case s.show.json:
-		s.show.record(r)
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		s.show.write(append(line, '\n'))
 	case s.show.terminal:
 		colour := green
 		if len(s.faults) > 0 {
@@ -86,7 +91,7 @@ func (s *session) summarise(r result, totals []time.Duration) {
 		r.Traced+r.Exported, r.Traced, r.Exported, receiver, r.Delivered+r.ExportedDelivered)
 	if slices.Sort(totals); len(totals) > 0 {
 		s.show.line("From athos to aramis, %d of them: %s at least, %s in the middle, %s at most.", len(totals),
-			export.Duration(totals[0]), export.Duration(totals[len(totals)/2]), export.Duration(totals[len(totals)-1]))
+			record.Duration(totals[0]), record.Duration(totals[len(totals)/2]), record.Duration(totals[len(totals)-1]))
 	}
 	s.show.line("Inside the domain, %s sent on %d packets with %d bytes of IOAM.", middle, marked, within)
 	s.show.line("Outside, %s received %d packets, those that were never to carry IOAM included, with %d bytes of IOAM: every packet was scanned.", receiver, packets, residue)

@@ -15,9 +15,9 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -36,7 +36,7 @@ func TestRuntimeChanges(t *testing.T) {
 	e2e.MustIn(t, l, "athos", "route", "add", "2001:db8:2::2", "encap", "ioam6", "mode", "encap", "tundst", "2001:db8:ff::3",
 		"trace", "prealloc", "type", "0x840002", "ns", "124", "size", "48", "dev", "eth1")
 
-	traced := func() (r export.TraceRecord) {
+	traced := func() (r record.Trace) {
 		t.Helper()
 		observer := l.Node("aramis").Command(t.Context(), e2e.Program, "observe", "--json", "--count", "1")
 		type result struct {

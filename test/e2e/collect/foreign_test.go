@@ -16,7 +16,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"github.com/waymark-net/waymark/internal/collect"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -41,7 +41,7 @@ func TestCollectForeignExporter(t *testing.T) {
 	lines, stats := c.Stop()
 	e2e.CheckNothingWrong(t, stats)
 	for _, line := range lines {
-		var r collect.OtherRecord
+		var r record.Other
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestCollectForeignExporter(t *testing.T) {
 				t.Errorf("time %s, want %v (%v)", text, want, err)
 			}
 		}
-		if r.Kind != "record" || r.Exporter != netip.MustParseAddr("127.0.0.1") {
+		if r.Kind() != record.KindOther || r.Exporter != netip.MustParseAddr("127.0.0.1") {
 			t.Errorf("%s", line)
 		}
 	}

@@ -3,7 +3,6 @@
 package collect
 
 import (
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"testing"
@@ -12,8 +11,8 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -63,8 +62,9 @@ func TestCollectPaths(t *testing.T) {
 	e2e.CheckNothingWrong(t, stats)
 	sequences, lacking := map[string]bool{}, uint64(0)
 	for _, line := range lines {
-		var p collect.PathRecord
-		if err := json.Unmarshal([]byte(line), &p); err != nil || p.Kind != "path" {
+		r, err := record.Parse([]byte(line))
+		p, ok := r.(*record.Path)
+		if err != nil || !ok {
 			t.Fatalf("%v: %s", err, line)
 		}
 		sequences[fmt.Sprint(p.FlowID, p.Sequence)] = true
@@ -73,7 +73,7 @@ func TestCollectPaths(t *testing.T) {
 			nodes = 3
 		}
 		if lacking += uint64(nodes - len(p.Nodes)); len(p.Nodes) == nodes {
-			checkPath(t, &p, line, whole)
+			checkPath(t, p, line, whole)
 		}
 	}
 	if len(lines) != 2*count || len(sequences) != 2*count {
@@ -105,7 +105,7 @@ func suppressed(t *testing.T, l *lab.Lab) (sum uint64) {
 }
 
 // checkPath checks the path of a packet from alpha to beta.
-func checkPath(t *testing.T, p *collect.PathRecord, line string, whole bool) {
+func checkPath(t *testing.T, p *record.Path, line string, whole bool) {
 	t.Helper()
 	type place struct{ node, role, ingress, egress string }
 	want := []place{{"athos", "encapsulating", "eth0", "eth1"}, {"porthos", "transit", "eth0", "eth1"}, {"aramis", "decapsulating", "eth0", ""}}
@@ -134,7 +134,7 @@ func checkPath(t *testing.T, p *collect.PathRecord, line string, whole bool) {
 	switch {
 	case whole && (!p.Complete || p.LastSeen != nil || p.Delay == nil || *p.Delay < *p.Nodes[2].SincePrevious):
 		t.Errorf("want a whole path: %s", line)
-	case !whole && (p.Complete || p.Reason != "not_seen_further" || p.LastSeen == nil || p.LastSeen.Node != "porthos" || p.LastSeen.Egress != "eth1" || p.Delay != nil):
+	case !whole && (p.Complete || p.Reason != record.PathNotSeenFurther || p.LastSeen == nil || p.LastSeen.Node != "porthos" || p.LastSeen.Egress != "eth1" || p.Delay != nil):
 		t.Errorf("want it not seen behind porthos: %s", line)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -134,7 +134,7 @@ func TestCollectTLS(t *testing.T) {
 		t.Fatalf("%d paths; the client says %q", len(c.Lines()), said)
 	}
 	lines, stats := c.Stop()
-	var p collect.PathRecord
+	var p record.Path
 	if err := json.Unmarshal([]byte(lines[0]), &p); err != nil {
 		t.Fatal(err)
 	}

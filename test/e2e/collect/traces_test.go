@@ -12,8 +12,8 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -51,7 +51,7 @@ node: {id: 3`)
 	e2e.CheckNothingWrong(t, stats)
 	times := map[string]int{}
 	for _, line := range lines {
-		var r export.TraceRecord
+		var r record.Trace
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -19,7 +19,7 @@ import (
 type amount struct{ packets, bytes uint64 }
 
 // amounts sums flow records by node, protocol and destination port.
-func amounts(flows []export.Flow) map[string]amount {
+func amounts(flows []record.Flow) map[string]amount {
 	sums := map[string]amount{}
 	for _, f := range flows {
 		key := fmt.Sprintf("%s %d %d", f.Node, f.Packet.NextHeader, portOf(f.Packet))
@@ -28,7 +28,7 @@ func amounts(flows []export.Flow) map[string]amount {
 	return sums
 }
 
-func portOf(p export.Packet) uint16 {
+func portOf(p record.Packet) uint16 {
 	if p.DestinationPort == nil {
 		return 0
 	}
@@ -37,7 +37,7 @@ func portOf(p export.Packet) uint16 {
 
 // awaitAmounts waits until flow records come to what was sent, at every node, and
 // checks that they stay so.
-func awaitAmounts(t *testing.T, c *e2e.Collecting, from int, want map[string]amount) []export.Flow {
+func awaitAmounts(t *testing.T, c *e2e.Collecting, from int, want map[string]amount) []record.Flow {
 	t.Helper()
 	everywhere := map[string]amount{}
 	for _, node := range e2e.Routers {
@@ -45,7 +45,7 @@ func awaitAmounts(t *testing.T, c *e2e.Collecting, from int, want map[string]amo
 			everywhere[node+" "+flow] = sum
 		}
 	}
-	var flows []export.Flow
+	var flows []record.Flow
 	read := func() map[string]amount {
 		flows = readCollected(t, c.Lines()[from:]).flows
 		return amounts(flows)

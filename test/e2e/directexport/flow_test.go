@@ -11,12 +11,11 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/collect"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -63,12 +62,12 @@ func aggregateFlows(t *testing.T, l *lab.Lab, c *e2e.Collecting) {
 	ended, measured, intervals := map[string]bool{}, uint64(0), 0
 	for _, f := range flows {
 		// a connection that moves to another CPU may be numbered in another order than it is sent
-		if f.Reordered.Value > 0 && f.Packet.NextHeader != 6 || f.HopLimit != (export.HopLimits{Min: hopLimits[f.Node], Max: hopLimits[f.Node]}) || f.Last.Before(f.First.Time) {
+		if f.Reordered.Value > 0 && f.Packet.NextHeader != 6 || f.HopLimit != (record.HopLimits{Min: hopLimits[f.Node], Max: hopLimits[f.Node]}) || f.Last.Before(f.First.Time) {
 			t.Errorf("flow %+v", f)
 		}
-		if f.EndReason == export.EndOfFlow && f.Packet.NextHeader == 6 {
+		if f.EndReason == record.EndOfFlow && f.Packet.NextHeader == 6 {
 			ended[f.Node] = true
-		} else if f.EndReason != export.EndInterval {
+		} else if f.EndReason != record.EndInterval {
 			t.Errorf("%s: flow %+v ended by %v", f.Node, f.Packet, f.EndReason)
 		}
 		if f.Node == "athos" && f.Packet.NextHeader == 17 {
@@ -195,7 +194,7 @@ func arriveByBridge(t *testing.T, l *lab.Lab, c *e2e.Collecting) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var last collect.PathRecord
+	var last record.Path
 	e2e.Await(t, "a path by the bridge", 10*time.Second, func() bool {
 		before := len(c.Lines())
 		r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 1, Size: 100, Port: 9005})

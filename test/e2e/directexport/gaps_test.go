@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -20,7 +20,7 @@ type gaps struct {
 }
 
 // gapsTo sums flow records to a port by node.
-func gapsTo(flows []export.Flow, port uint16) map[string]gaps {
+func gapsTo(flows []record.Flow, port uint16) map[string]gaps {
 	sums := map[string]gaps{}
 	for _, f := range flows {
 		if portOf(f.Packet) != port {

@@ -16,9 +16,8 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/collect"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -97,10 +96,10 @@ func awaitExporters(t *testing.T, l *lab.Lab, nodes ...string) {
 
 // collected is what a collector wrote, by kind.
 type collected struct {
-	paths     []collect.PathRecord
-	flows     []export.Flow
-	postcards []export.Postcard
-	traces    []export.TraceRecord
+	paths     []record.Path
+	flows     []record.Flow
+	postcards []record.Postcard
+	traces    []record.Trace
 }
 
 func readCollected(t *testing.T, lines []string) (c collected) {
@@ -113,16 +112,16 @@ func readCollected(t *testing.T, lines []string) (c collected) {
 		if err = json.Unmarshal([]byte(line), &of); err == nil {
 			switch of.Kind {
 			case "path":
-				c.paths, err = append(c.paths, collect.PathRecord{}), nil
+				c.paths, err = append(c.paths, record.Path{}), nil
 				err = json.Unmarshal([]byte(line), &c.paths[len(c.paths)-1])
-			case export.KindFlow:
-				c.flows = append(c.flows, export.Flow{})
+			case record.KindFlow:
+				c.flows = append(c.flows, record.Flow{})
 				err = json.Unmarshal([]byte(line), &c.flows[len(c.flows)-1])
-			case export.KindPostcard:
-				c.postcards = append(c.postcards, export.Postcard{})
+			case record.KindPostcard:
+				c.postcards = append(c.postcards, record.Postcard{})
 				err = json.Unmarshal([]byte(line), &c.postcards[len(c.postcards)-1])
-			case export.KindTrace:
-				c.traces = append(c.traces, export.TraceRecord{})
+			case record.KindTrace:
+				c.traces = append(c.traces, record.Trace{})
 				err = json.Unmarshal([]byte(line), &c.traces[len(c.traces)-1])
 			default:
 				err = fmt.Errorf("an unexpected kind")
@@ -136,7 +135,7 @@ func readCollected(t *testing.T, lines []string) (c collected) {
 }
 
 // route shows a path: each node with its id, role, interfaces and hop limit.
-func route(p collect.PathRecord) string {
+func route(p record.Path) string {
 	var nodes []string
 	for _, n := range p.Nodes {
 		nodes = append(nodes, fmt.Sprintf("%s(%s) %s %s>%s %s>%s %s", n.Node, e2e.Value(n.NodeID), n.Role, n.Ingress, n.Egress,
@@ -147,7 +146,7 @@ func route(p collect.PathRecord) string {
 
 // checkSequences wants the packets of each flow to be numbered from 0, without
 // a gap, and gives the number of packets.
-func checkSequences(t *testing.T, paths []collect.PathRecord) (packets int) {
+func checkSequences(t *testing.T, paths []record.Path) (packets int) {
 	t.Helper()
 	numbers := map[uint32][]uint32{}
 	for _, p := range paths {

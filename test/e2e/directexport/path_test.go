@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -178,7 +178,7 @@ func raiseDexWay(t *testing.T, tt dexWay) (l *lab.Lab, c *e2e.Collecting, from s
 }
 
 // checkPaths wants every path whole, with times that agree with each other.
-func checkPaths(t *testing.T, tt dexWay, paths []collect.PathRecord) {
+func checkPaths(t *testing.T, tt dexWay, paths []record.Path) {
 	t.Helper()
 	forgotten := 0
 	defer func() { // many packets on their way through a node at once share places

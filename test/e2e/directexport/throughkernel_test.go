@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -64,10 +64,10 @@ func TestDirectExportThroughKernel(t *testing.T) {
 	e2e.CheckNothingWrong(t, stats)
 }
 
-func checkWithoutKernel(t *testing.T, p collect.PathRecord) {
+func checkWithoutKernel(t *testing.T, p record.Path) {
 	t.Helper()
 	const want = "athos(1) encapsulating eth0>eth1 101>102 63, aramis(3) decapsulating eth0> 301>- 61"
-	if got := route(p); p.Complete || p.Reason != "hop_missing" || fmt.Sprint(p.Missing) != "[62]" || got != want {
+	if got := route(p); p.Complete || p.Reason != record.PathHopMissing || fmt.Sprint(p.Missing) != "[62]" || got != want {
 		t.Errorf("complete %v (%s), missing %v: %s", p.Complete, p.Reason, p.Missing, got)
 	}
 }

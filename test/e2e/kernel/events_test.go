@@ -23,10 +23,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
@@ -146,7 +146,7 @@ func listed(t *testing.T, packets map[int][]byte, count int) (records []string, 
 			if trace.Namespace == 999 {
 				continue
 			}
-			r, err := export.KernelTrace(time.Time{}, trace, export.Clock{})
+			r, err := record.NewKernelTrace(time.Time{}, trace, record.Clock{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +166,7 @@ func listed(t *testing.T, packets map[int][]byte, count int) (records []string, 
 func timeless(t *testing.T, lines []string) (records []string) {
 	t.Helper()
 	for _, line := range lines {
-		var r export.TraceRecord
+		var r record.Trace
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -70,7 +70,7 @@ func crossKernel(t *testing.T, l *lab.Lab, tt e2e.Transfer, want string) {
 }
 
 // checkKernelNode checks what does not name the kernel's node in its trace.
-func checkKernelNode(t *testing.T, r export.TraceRecord) {
+func checkKernelNode(t *testing.T, r record.Trace) {
 	t.Helper()
 	athos, kernel, aramis := r.Nodes[0], r.Nodes[1], r.Nodes[2]
 	if !athos.Timestamp.Valid || kernel.Timestamp.Value.Before(athos.Timestamp.Value) || aramis.Timestamp.Value.Before(kernel.Timestamp.Value) ||

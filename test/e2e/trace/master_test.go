@@ -10,8 +10,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -20,7 +20,7 @@ import (
 func awaitWay(t *testing.T, l *lab.Lab, traces *e2e.Journal, want string) {
 	t.Helper()
 	one := lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 1, Size: 100, Port: 9000}
-	var got []export.TraceRecord
+	var got []record.Trace
 	e2e.Await(t, "a trace of the way "+want, 10*time.Second, func() bool {
 		if r, err := l.Send(t.Context(), one); err != nil || r.Lost() > 0 {
 			return false // neighbours have to be found again

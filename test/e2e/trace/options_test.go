@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -149,9 +149,9 @@ func TestNineOptions(t *testing.T) {
 
 // checkNineTraces wants nine traces of each packet, in the order of its
 // options, with what each of three nodes wrote.
-func checkNineTraces(t *testing.T, traces []export.TraceRecord, namespaces []ioam.NamespaceID, count int) {
+func checkNineTraces(t *testing.T, traces []record.Trace, namespaces []ioam.NamespaceID, count int) {
 	t.Helper()
-	byPacket := map[int64][]export.TraceRecord{}
+	byPacket := map[int64][]record.Trace{}
 	for _, r := range traces {
 		byPacket[r.Time.UnixNano()] = append(byPacket[r.Time.UnixNano()], r)
 	}

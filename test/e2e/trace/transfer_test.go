@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -93,7 +93,7 @@ func TestEqualPathsInTraces(t *testing.T) {
 	ways := make(chan [2]uint32, 1024) // destination port, node in the middle
 	go func() {
 		ended <- api.NewClient(place.Socket()).Observe(ctx, api.RecordFilter{}, func() { close(ready) }, func(line []byte) error {
-			var r export.TraceRecord
+			var r record.Trace
 			if err := json.Unmarshal(bytes.Clone(line), &r); err != nil {
 				return err
 			}

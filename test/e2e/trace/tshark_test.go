@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waymark-net/waymark/internal/export"
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/tshark"
 	"github.com/waymark-net/waymark/internal/tsharktest"
 	"github.com/waymark-net/waymark/ioam"
@@ -123,9 +123,9 @@ func compareDecoders(t *testing.T, path, format string, least int) {
 	if len(records) < least {
 		t.Errorf("%d traces in the capture, want at least %d", len(records), least)
 	}
-	clock := export.Clock{Format: ioam.TimestampPOSIX}
+	clock := record.Clock{Format: ioam.TimestampPOSIX}
 	if format == "ptp" {
-		clock = export.Clock{Format: ioam.TimestampPTP, TAIOffset: e2e.KernelTAIOffset()}
+		clock = record.Clock{Format: ioam.TimestampPTP, TAIOffset: e2e.KernelTAIOffset()}
 	}
 	for name, n := range tsharktest.Compare(t, path, clock, records) {
 		if n == 0 {
@@ -135,15 +135,15 @@ func compareDecoders(t *testing.T, path, format string, least int) {
 }
 
 // decoded are the records that `waymark decode` makes of a capture.
-func decoded(t *testing.T, path, format string) []export.TraceRecord {
+func decoded(t *testing.T, path, format string) []record.Trace {
 	t.Helper()
 	code, stdout, stderr := e2e.Waymark(t, "decode", "--json", "--timestamp-format", format, "--tai-offset", e2e.KernelTAIOffset().String(), path)
 	if code != 0 || stderr != "" {
 		t.Fatalf("waymark decode: exit code %d, %s", code, stderr)
 	}
-	var records []export.TraceRecord
+	var records []record.Trace
 	for line := range strings.Lines(stdout) {
-		var r export.TraceRecord
+		var r record.Trace
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Fatal(err)
 		}

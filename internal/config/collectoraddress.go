@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// CollectorAddress is where a collector listens; the zero value is none.
+type CollectorAddress struct {
+	Transport ipfixsink.Transport
+	Host      string
+	Port      uint16
+}
+
+// HostPort is the address without the transport.
+func (a CollectorAddress) HostPort() string {
+	return net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port)))
+}
+
+// SourceAddress is an address of this node, of IPv4 or IPv6.
+type SourceAddress netip.Addr
+
+// ObservationDomain is an Observation Domain ID (RFC 7011 §3.1).
+type ObservationDomain uint32
+
+// Enterprise is a private enterprise number for our own elements.
+type Enterprise uint32
+
+// MessageSize is a length of messages in octets.
+type MessageSize int
+
+// Period is a time of whole seconds.
+type Period time.Duration
+
+// defaultRefresh is less than RFC 6728's 10 minutes: it is how long a collector
+// that was restarted may understand nothing.
+const defaultRefresh = time.Minute
+
+// standardPorts are IANA's (RFC 7011 §10).
+var standardPorts = map[ipfixsink.Transport]uint16{ipfixsink.UDP: 4739, ipfixsink.TCP: 4739, ipfixsink.TLS: 4740}
+
+func parseCollector(s string) (CollectorAddress, error) {
+	scheme, rest, _ := strings.Cut(s, "://")
+	a := CollectorAddress{Transport: ipfixsink.Transport(scheme), Port: standardPorts[ipfixsink.Transport(scheme)]}
+	switch {
+	case a.Port == 0 && strings.Contains(s, "://"):
+		return CollectorAddress{}, fmt.Errorf("%q begins with a transport that is neither udp, tcp nor tls", s)
+	case a.Port == 0:
+		return CollectorAddress{}, fmt.Errorf("%q does not begin with a transport, udp://, tcp:// or tls://", s)
+	case rest == "":
+		return CollectorAddress{}, fmt.Errorf("%q has no host", s)
+	}
+	if err := unbracketed(scheme, rest); err != nil {
+		return CollectorAddress{}, err
+	}
+	host, port, err := net.SplitHostPort(rest)
+	if err != nil { // no port, it seems
+		host, port = rest, strconv.Itoa(int(a.Port))
+		if inner, ok := strings.CutPrefix(host, "["); ok {
+			host, ok = strings.CutSuffix(inner, "]")
+			if !ok {
+				return CollectorAddress{}, fmt.Errorf("%q is not [ADDRESS] or [ADDRESS]:PORT", rest)
+			}
+		}
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return CollectorAddress{}, fmt.Errorf("%q is no port", port)
+	}
+	a.Host, a.Port = host, uint16(n)
+	if addr, err := netip.ParseAddr(host); err == nil {
+		a.Host = addr.String()
+		if addr.IsUnspecified() {
+			return CollectorAddress{}, fmt.Errorf("%s is nobody's address", host)
+		}
+	} else if !validHostName(host) {
+		return CollectorAddress{}, fmt.Errorf("%q is neither an address nor a name", host)
+	}
+	return a, nil
+}
+
+// unbracketed refuses an IPv6 address without brackets that is followed by what
+// may be a port: often it is an address as a whole, too, and another host's.
+func unbracketed(scheme, rest string) error {
+	i := strings.LastIndexByte(rest, ':')
+	if i < 0 {
+		return nil
+	}
+	host, port := rest[:i], rest[i+1:]
+	if a, err := netip.ParseAddr(host); err != nil || !a.Is6() || strings.Trim(port, "0123456789") != "" {
+		return nil
+	}
+	if port == "" {
+		port = strconv.Itoa(int(standardPorts[ipfixsink.Transport(scheme)]))
+	}
+	with := "write " + scheme + "://[" + host + "]:" + port
+	if _, err := netip.ParseAddr(rest); err == nil {
+		return &curedError{fmt.Sprintf("%q may be an address, or the address %s and a port", rest, host),
+			fmt.Sprintf("%s, or %s://[%s] where it is all address", with, scheme, rest)}
+	}
+	return &curedError{fmt.Sprintf("the IPv6 address before the port of %q has no brackets", rest), with}
+}
+
+// validHostName is the rule of RFC 1123 §2.1, without the lengths.
+func validHostName(s string) bool {
+	labels := strings.Split(strings.TrimSuffix(s, "."), ".")
+	return !slices.ContainsFunc(labels, func(l string) bool {
+		return l == "" || l[0] == '-' || l[len(l)-1] == '-' || strings.ContainsFunc(l, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+		})
+	})
+}
+
+func formatCollector(a CollectorAddress) string {
+	if a == (CollectorAddress{}) {
+		return ""
+	}
+	return string(a.Transport) + "://" + a.HostPort()
+}
+
+func parseSource(s string) (SourceAddress, error) {
+	a, err := netip.ParseAddr(s)
+	if err != nil || a.IsUnspecified() || a.Is4In6() {
+		return SourceAddress{}, fmt.Errorf("%q is not an address of a node", s)
+	}
+	return SourceAddress(a), nil
+}
+
+func parseEnterprise(s string) (Enterprise, error) {
+	v, err := parseUint(s, 32)
+	if n := ipfix.Enterprise(v); err == nil && (n == ipfix.EnterpriseIANA || n == ipfix.EnterpriseIOAM) {
+		return 0, fmt.Errorf("%s has elements of its own", s)
+	}
+	return Enterprise(v), err
+}
+
+func parseMessageSize(s string) (MessageSize, error) {
+	v, err := parseUint(s, 16)
+	if err == nil && v < ipfixsink.MinMessageSize {
+		return 0, fmt.Errorf("%s is too small", s)
+	}
+	return MessageSize(v), err
+}
+
+// maxPeriod is a day.
+const maxPeriod = 24 * time.Hour
+
+func parsePeriod(s string) (Period, error) {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a time with its unit", s)
+	case d < time.Second:
+		return 0, fmt.Errorf("%s is less than 1s", s)
+	case d > maxPeriod:
+		return 0, fmt.Errorf("%s is more than 24h", s)
+	case d%time.Second != 0:
+		return 0, fmt.Errorf("%s is not whole seconds", s)
+	}
+	return Period(d), nil
+}
+
+// formatPeriod writes 1m0s as 1m.
+func formatPeriod(p Period) string {
+	s := time.Duration(p).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import "fmt"
+
+// Field is a value that a record may lack. The zero Field is absent: the trace
+// type lacks it. One that is present without a value is "not available", null in
+// JSON.
+type Field[T any] struct {
+	Value   T
+	Present bool
+	Valid   bool // there is a value
+}
+
+// NewField makes a field that is present; ok is whether there is a value.
+func NewField[T any](v T, ok bool) Field[T] {
+	return Field[T]{Value: v, Present: true, Valid: ok}
+}
+
+// Numbers that are written in hexadecimal.
+type (
+	Hex8  uint8
+	Hex32 uint32
+	Hex64 uint64
+)
+
+func (v Hex8) String() string  { return fmt.Sprintf("0x%02x", uint8(v)) }
+func (v Hex32) String() string { return fmt.Sprintf("0x%08x", uint32(v)) }
+func (v Hex64) String() string { return fmt.Sprintf("0x%016x", uint64(v)) }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Flow is what one node exports for the packets of one flow that had a Direct
+// Export option, ingress and egress interface: an aggregate of postcards. Its
+// JSON names are a contract: they are added to, never changed.
+type Flow struct {
+	Time           instant.Time // when the record was made
+	Node           string       // the node that exports
+	Role           NodeRole
+	Ingress        string
+	Egress         string
+	IngressIfIndex model.IfIndex
+	EgressIfIndex  model.IfIndex
+	Namespace      ioam.NamespaceID
+	TraceType      ioam.TraceType
+	FlowID         Field[uint32] // absent when the options have none
+	Packet         Packet        // without a length
+	Packets        uint64        // since the record before
+	Bytes          uint64        // since the record before, from the IPv6 header on
+	First          instant.Time  // time of the first of these packets
+	Last           instant.Time  // time of the last of these packets
+	TransitDelay   *Delays
+	SequenceGaps   Field[uint64] // packets that are missing; absent without sequence numbers
+	Reordered      Field[uint64] // packets that came after one with a later sequence number; absent without them
+	HopLimit       HopLimits
+	EndReason      EndReason
+}
+
+// Kind is "flow".
+func (f *Flow) Kind() string { return KindFlow }
+
+// flows declares the fields of a flow.
+var flows = table[Flow]{
+	field("time", "", "When the record was made.", func(f *Flow) *instant.Time { return &f.Time }, moment()).
+		ipfix(sectionTime, "observationTimeNanoseconds").also(observationTimes...),
+	field("node", "", meaningNode, func(f *Flow) *string { return &f.Node }, present(textual())),
+	field("role", "", meaningRole, func(f *Flow) *NodeRole { return &f.Role }, word[NodeRole]()).
+		ipfix(sectionHeader, "ioamNodeRole"),
+	field("ingress", "", meaningIngress, func(f *Flow) *string { return &f.Ingress }, present(textual())),
+	field("egress", "", meaningEgress, func(f *Flow) *string { return &f.Egress }, present(textual())),
+	hidden((*Flow).point, number[model.IfIndex]()).ipfix(sectionPlace, "observationPointId[4]").unread(),
+	field("ingress_ifindex", "", meaningIfIndex, func(f *Flow) *model.IfIndex { return &f.IngressIfIndex }, present(number[model.IfIndex]())).
+		ipfix(sectionPlace, "ingressInterface"),
+	field("egress_ifindex", "", meaningIfIndex, func(f *Flow) *model.IfIndex { return &f.EgressIfIndex }, present(number[model.IfIndex]())).
+		ipfix(sectionPlace, "egressInterface"),
+	field("namespace", "", meaningNamespace, func(f *Flow) *ioam.NamespaceID { return &f.Namespace }, number[ioam.NamespaceID]()).
+		ipfix(sectionHeader, "ioamNamespaceId"),
+	field("trace_type", "", meaningTraceType, func(f *Flow) *ioam.TraceType { return &f.TraceType }, word[ioam.TraceType]()).
+		ipfix(sectionHeader, "ioamTraceType"),
+	field("flow_id", "", meaningFlowID, func(f *Flow) *Field[uint32] { return &f.FlowID }, optional(number[uint32]())).
+		ipfix(sectionHeader, "ioamDexFlowId").when(flowIDThere),
+	packetField((*Flow).packet, object(packetTable)),
+	field("packets", "packets", "Packets since the record before: add them up.", func(f *Flow) *uint64 { return &f.Packets }, number[uint64]()).
+		ipfix(sectionHeader, "packetDeltaCount"),
+	field("bytes", "bytes", "Bytes of these packets, from the IPv6 header on.", func(f *Flow) *uint64 { return &f.Bytes }, number[uint64]()).
+		ipfix(sectionHeader, "octetDeltaCount"),
+	field("first", "", "Time of the first of these packets, as exact as the kernel's tick: some milliseconds. Absent when another exporter gave none.",
+		func(f *Flow) *instant.Time { return &f.First }, moment()).
+		ipfix(sectionHeader, "flowStartMilliseconds").also("flowStartSeconds", "flowStartMicroseconds"),
+	field("last", "", "Time of the last of these packets.", func(f *Flow) *instant.Time { return &f.Last }, moment()).
+		ipfix(sectionHeader, "flowEndMilliseconds").also("flowEndSeconds", "flowEndMicroseconds"),
+	hidden(func(f *Flow) *instant.Time { return &f.First }, moment()).ipfix(sectionHeader, "flowStartNanoseconds"),
+	hidden(func(f *Flow) *instant.Time { return &f.Last }, moment()).ipfix(sectionHeader, "flowEndNanoseconds"),
+	within(field("transit_delay_ns", "nanoseconds", "How long the node held packets. Absent when the trace type does not ask or no packet's delay was measured.",
+		func(f *Flow) **Delays { return &f.TransitDelay }, pointer(object(delaysTable))), delaysTable, sectionHeader, (*Flow).delays, (*Flow).newDelays).list(),
+	field("sequence_gaps", "packets", "Packets that are missing: how many Sequence Numbers were expected since the record before, less those that came; "+
+		"packets that came twice [hide as many](../limits.md#values). 0 at the encapsulating node, which gives the numbers; absent without them; `null` when some did not come and "+
+		"[it is not known whose they are](../data-plane.md#direct-export): flows share the Flow-ID, or packets went uncounted. "+
+		"Add the numbers up: what is late when an interval ends is in a later record.",
+		func(f *Flow) *Field[uint64] { return &f.SequenceGaps }, optional(number[uint64]())).
+		ipfix(sectionHeader, "ioamSequenceGapDeltaCount").when(gapsKnown),
+	field("reordered", "packets", "Packets that came after one with a later Sequence Number that the same CPU handled; absent without Sequence Numbers.",
+		func(f *Flow) *Field[uint64] { return &f.Reordered }, optional(number[uint64]())).
+		ipfix(sectionHeader, "ioamReorderedPacketDeltaCount").when(reorderedKnown),
+	within(field("hop_limit", "", "Hop limits of these packets.", func(f *Flow) *HopLimits { return &f.HopLimit }, object(hopLimitsTable)),
+		hopLimitsTable, sectionHeader, func(f *Flow) *HopLimits { return &f.HopLimit }, func(f *Flow) *HopLimits { return &f.HopLimit }).list(),
+	field("end_reason", "", "`interval` (`export-interval` is over), `end` (a TCP connection has ended in this direction: reported at once when nothing is missing, "+
+		"else when the interval is over; its last acknowledgements may make another flow), `evicted` (another flow needed the place); from other exporters, `idle`, too.",
+		func(f *Flow) *EndReason { return &f.EndReason }, word[EndReason]()).
+		ipfix(sectionHeader, "flowEndReason"),
+}
+
+var delaysTable = table[Delays]{
+	field("min", "nanoseconds", "The least.", func(d *Delays) *uint32 { return &d.Min }, number[uint32]()).ipfix(sectionHeader, "ioamTransitDelayMinNanoseconds"),
+	field("max", "nanoseconds", "The greatest.", func(d *Delays) *uint32 { return &d.Max }, number[uint32]()).ipfix(sectionHeader, "ioamTransitDelayMaxNanoseconds"),
+	field("sum", "nanoseconds", "Their sum.", func(d *Delays) *uint64 { return &d.Sum }, number[uint64]()).ipfix(sectionHeader, "ioamTransitDelaySumNanoseconds"),
+	field("count", "packets", "Packets whose delay was measured.", func(d *Delays) *uint64 { return &d.Count }, number[uint64]()).ipfix(sectionHeader, "ioamTransitDelayDeltaCount"),
+}
+
+var hopLimitsTable = table[HopLimits]{
+	field("min", "", "The least.", func(h *HopLimits) *uint8 { return &h.Min }, number[uint8]()).ipfix(sectionHeader, "minimumTTL"),
+	field("max", "", "The greatest.", func(h *HopLimits) *uint8 { return &h.Max }, number[uint8]()).ipfix(sectionHeader, "maximumTTL"),
+}
+
+// noDelays is what IPFIX has of a flow without delays.
+var noDelays = Delays{Min: ioam.DataUnavailable, Max: ioam.DataUnavailable}
+
+func (f *Flow) delays() *Delays {
+	if f.TransitDelay == nil {
+		return &noDelays
+	}
+	return f.TransitDelay
+}
+
+func (f *Flow) newDelays() *Delays {
+	if f.TransitDelay == nil {
+		f.TransitDelay = &Delays{}
+	}
+	return f.TransitDelay
+}
+
+func (f *Flow) packet() *Packet { return &f.Packet }
+
+// point is as that of a postcard.
+func (f *Flow) point() *model.IfIndex {
+	if f.Role == Encapsulating || f.IngressIfIndex == 0 {
+		return &f.EgressIfIndex
+	}
+	return &f.IngressIfIndex
+}
+
+func (f *Flow) conditions() conditions {
+	return packetConditions(&f.Packet).with(flowIDThere, f.FlowID.Present).
+		with(gapsKnown, f.SequenceGaps.Valid).with(reorderedKnown, f.Reordered.Valid)
+}
+
+// Delays are the times that packets spent in a node, in nanoseconds.
+type Delays struct {
+	Min   uint32
+	Max   uint32
+	Sum   uint64
+	Count uint64 // packets whose time was measured
+}
+
+// HopLimits are the least and the greatest hop limit.
+type HopLimits struct {
+	Min uint8
+	Max uint8
+}

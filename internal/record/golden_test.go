@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// update writes the golden files anew. They are a contract with those who read
+// records: what they hold does not change, only more is added.
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gotLines, wantLines := strings.SplitAfter(got, "\n"), strings.SplitAfter(string(want), "\n")
+	for i := range max(len(gotLines), len(wantLines)) {
+		var g, w string
+		if i < len(gotLines) {
+			g = gotLines[i]
+		}
+		if i < len(wantLines) {
+			w = wantLines[i]
+		}
+		if g != w {
+			t.Fatalf("%s, line %d:\ngot  %swant %s", name, i+1, g, w)
+		}
+	}
+}
+
+// specimen is a record and what is special about it.
+type specimen struct {
+	name   string
+	record Record
+}
+
+// goldenAt is a time with every digit.
+var goldenAt = time.Date(2026, 11, 21, 5, 21, 0, 123456789, time.UTC)
+
+func goldenPacket(length int) Packet {
+	ports := [2]uint16{34636, 9000}
+	return Packet{Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"), NextHeader: ioam.NextHeaderUDP,
+		SourcePort: &ports[0], DestinationPort: &ports[1], FlowLabel: 0xa1b2c, Length: length}
+}
+
+// goldenData is node data of all fields, each with another value, and a snapshot.
+func goldenData(t testing.TB, base byte) ioam.NodeData {
+	t.Helper()
+	b := unhex(t, "3f010203 0a0b0c0d 6a5f7f7b 000f423f 0000474a deadbeef 00000011 c0de0001"+
+		"3f11121314151617 2122232425262728 3132333435363738 00000041 020309f0 7261636b 20370000")
+	b[3], b[23] = b[3]+base, b[23]+base
+	return ioam.NodeData{Type: 0xfff002, Bytes: b}
+}
+
+func goldenPostcards(t testing.TB) []specimen {
+	full := func() *Postcard {
+		return &Postcard{
+			Time: instant.Of(goldenAt), Node: "porthos", Role: Decapsulating,
+			Ingress: "eth0", Egress: "eth1", IngressIfIndex: 21, EgressIfIndex: 31, Option: ioam.IOAMDirectExport.String(),
+			Namespace: 123, TraceType: 0xfff002, Flags: 5, ExtensionFlags: 0xc0,
+			FlowID: NewField[uint32](0x12345678, true), Sequence: NewField[uint32](7, true), Packet: goldenPacket(148), Raw: goldenData(t, 0),
+		}
+	}
+	all, short, unknown, bare := full(), full(), full(), full()
+	short.TraceType, short.Raw = 0xf80000, ioam.NodeData{Type: 0xf80000, Bytes: unhex(t, "3f000002 00c900ca 6a5f7f7b 000f423f 0000474a")}
+	short.Packet.SourcePort, short.Packet.DestinationPort, short.Packet.NextHeader, short.Role = nil, nil, 58, Encapsulating
+	unknown.TraceType, unknown.Raw = 0xd88002, ioam.NodeData{Type: 0xd88002, Bytes: unhex(t, "ffffffff ffffffff ffffffff ffffffff ffffffffffffffff 00ffffff")}
+	bare.Packet, bare.FlowID, bare.Sequence, bare.ExtensionFlags, bare.Role = Packet{}, Field[uint32]{}, Field[uint32]{}, 0, Transit
+	bare.Node, bare.Ingress, bare.IngressIfIndex, bare.Time = "", "", 0, instant.Time{}
+	bare.TraceType, bare.Raw = 0x100000, ioam.NodeData{Type: 0x100000, Bytes: unhex(t, "000f423f")}
+	over := full()
+	over.TraceType, over.Raw = 0x080000, ioam.NodeData{Type: 0x080000, Bytes: unhex(t, "80000000")}
+	list := []specimen{{"postcard of every field", all}, {"postcard without ports", short}, {"postcard, nothing available", unknown},
+		{"postcard of no known packet", bare}, {"postcard of a long delay", over}}
+	return list
+}
+
+func goldenFlows() []specimen {
+	full := func() *Flow {
+		return &Flow{
+			Time: instant.Of(goldenAt), Node: "porthos", Role: Transit, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 21, EgressIfIndex: 31,
+			Namespace: 123, TraceType: 0xf80000, FlowID: NewField[uint32](0x12345678, true), Packet: goldenPacket(0),
+			Packets: 100, Bytes: 12800, First: instant.Of(goldenAt.Add(-time.Second)), Last: instant.Of(goldenAt.Add(-time.Millisecond)),
+			TransitDelay: &Delays{Min: 5000, Max: 20000, Sum: 990000, Count: 99}, SequenceGaps: NewField(uint64(2), true), Reordered: NewField(uint64(1), true),
+			HopLimit: HopLimits{Min: 62, Max: 63}, EndReason: EndEvicted,
+		}
+	}
+	unsure, bare := full(), full()
+	unsure.SequenceGaps = Field[uint64]{Present: true}
+	bare.SequenceGaps, bare.Reordered, bare.TransitDelay, bare.FlowID, bare.EndReason = Field[uint64]{}, Field[uint64]{}, nil, Field[uint32]{}, 9
+	bare.Packet.SourcePort, bare.Packet.DestinationPort, bare.First, bare.Last = nil, nil, instant.Time{}, instant.Time{}
+	bare.Egress, bare.EgressIfIndex, bare.Role = "", 0, Encapsulating
+	return []specimen{{"flow of every field", full()}, {"flow, missing unknown", unsure}, {"flow of no numbers", bare}}
+}
+
+// goldenTraces has a trace for each kind of sender: ours, and the kernel.
+func goldenTraces(t testing.TB) []specimen {
+	trace := func(typ ioam.TraceType, source Source, raw ...ioam.NodeData) *Trace {
+		r := &Trace{
+			Time: instant.Of(goldenAt), Node: "aramis", Interface: "eth0", IfIndex: 21, Source: source,
+			Option: ioam.IOAMPreallocatedTrace.String(), Namespace: 123, TraceType: typ, Overflow: NewField(true, true), Remaining: NewField(3, true),
+			PathDelay: NewField[uint32](1234, true), Packet: goldenPacket(148), Nodes: []NodeData{}, Raw: raw,
+		}
+		if source == SourceKernel {
+			r.Overflow, r.Remaining, r.PathDelay, r.Packet = Field[bool]{}, Field[int]{}, Field[uint32]{}, Packet{}
+		}
+		for _, d := range raw {
+			r.Nodes = append(r.Nodes, ReadNodeData(d, Clock{}))
+		}
+		return r
+	}
+	a, b := goldenData(t, 0), goldenData(t, 1)
+	empty := trace(0xf80000, 0)
+	empty.Option, empty.Overflow, empty.PathDelay, empty.Packet = ioam.IOAMIncrementalTrace.String(), NewField(false, true), Field[uint32]{}, Packet{}
+	return []specimen{{"trace of every field", trace(0xfff002, 0, a, b)}, {"trace of no node", empty}, {"trace that the kernel filled", trace(0xfff002, SourceKernel, a, b)}}
+}
+
+func goldenTrigger() specimen {
+	d := ioam.DirectExport{Namespace: 123, Flags: 5, ExtensionFlags: 0xc0, Type: 0xf80000, FlowID: 0x12345678, Sequence: 7}
+	t := NewTrigger(goldenAt, d, goldenPacket(148))
+	t.Interface = "eth0"
+	return specimen{"direct export", t}
+}
+
+func goldenAll(t testing.TB) []specimen {
+	list := append(goldenPostcards(t), goldenFlows()...)
+	return append(append(list, goldenTraces(t)...), goldenTrigger())
+}
+
+// What records are in JSON, and as text for people.
+func TestGoldenRecords(t *testing.T) {
+	var lines, text bytes.Buffer
+	for _, n := range goldenAll(t) {
+		line := AppendLine(nil, n.record)
+		lines.Write(line)
+		fmt.Fprintf(&text, "# %s\n%s", n.name, n.record.Text())
+	}
+	golden(t, "records.jsonl", lines.String())
+	golden(t, "records.txt", text.String())
+}
+
+// What records are in IPFIX: a message with the template and the record, and what
+// it says, element by element.
+func TestGoldenIPFIX(t *testing.T) {
+	var b strings.Builder
+	x := newTemplates(t)
+	show := func(name string, encode func(e *Encoding) error) {
+		tmpl, record := encoded(t, x, encode)
+		e, err := ipfix.NewEncoder(ipfix.UDP, 2, 65535)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Start(nil)
+		if err := e.Define(tmpl); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Add(tmpl, record); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "# %s\n%x\n%s\n", name, e.Finish(goldenAt), strings.Join(said(t, x, tmpl, record), "\n"))
+	}
+	for _, n := range goldenAll(t) {
+		switch r := n.record.(type) {
+		case *Postcard:
+			show(n.name, func(e *Encoding) error { return e.Postcard(r) })
+		case *Flow:
+			show(n.name, func(e *Encoding) error { return e.Flow(r) })
+		case *Trace:
+			for i := range max(len(r.Raw), 1) {
+				show(fmt.Sprintf("%s, node %d", n.name, i), func(e *Encoding) error { return e.Hop(r, i, 9) })
+			}
+		}
+	}
+	golden(t, "ipfix.txt", b.String())
+}
+
+// A template that has room for more than the record: what many trace types share.
+func TestGoldenGeneralTemplates(t *testing.T) {
+	var b strings.Builder
+	x := newTemplates(t)
+	for i := range MaxShapes { // more trace types than there are templates
+		p := goldenPostcards(t)[0].record.(*Postcard)
+		p.TraceType = ioam.TraceType(i) << 12
+		p.Raw = ioam.NodeData{Type: p.TraceType, Bytes: make([]byte, 4*p.TraceType.NodeLen())}
+		encoded(t, x, func(e *Encoding) error { return e.Postcard(p) })
+	}
+	for _, n := range goldenAll(t) {
+		var tmpl *ipfix.Template
+		var record []byte
+		switch r := n.record.(type) {
+		case *Postcard:
+			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Postcard(r) })
+		case *Flow:
+			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Flow(r) })
+		case *Trace:
+			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Hop(r, 0, 9) })
+		default:
+			continue
+		}
+		fmt.Fprintf(&b, "# %s\n%x\n%s\n", n.name, record, strings.Join(said(t, x, tmpl, record), "\n"))
+	}
+	golden(t, "ipfix-general.txt", b.String())
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+// The forms of records in JSON, for package encoding/json too.
+
+// AppendJSON appends the trace as an object of JSON.
+func (r *Trace) AppendJSON(b []byte) []byte { return traces.appendJSON(b, KindTrace, r) }
+
+// MarshalJSON is [Trace.AppendJSON].
+func (r Trace) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (r *Trace) UnmarshalJSON(b []byte) error { return traces.parseJSON(r, b) }
+
+// AppendJSON appends the postcard as an object of JSON.
+func (p *Postcard) AppendJSON(b []byte) []byte { return postcards.appendJSON(b, KindPostcard, p) }
+
+// MarshalJSON is [Postcard.AppendJSON].
+func (p Postcard) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (p *Postcard) UnmarshalJSON(b []byte) error { return postcards.parseJSON(p, b) }
+
+// AppendJSON appends the flow as an object of JSON.
+func (f *Flow) AppendJSON(b []byte) []byte { return flows.appendJSON(b, KindFlow, f) }
+
+// MarshalJSON is [Flow.AppendJSON].
+func (f Flow) MarshalJSON() ([]byte, error) { return f.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (f *Flow) UnmarshalJSON(b []byte) error { return flows.parseJSON(f, b) }
+
+// AppendJSON appends the path as an object of JSON.
+func (p *Path) AppendJSON(b []byte) []byte { return paths.appendJSON(b, KindPath, p) }
+
+// MarshalJSON is [Path.AppendJSON].
+func (p Path) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (p *Path) UnmarshalJSON(b []byte) error { return paths.parseJSON(p, b) }
+
+// AppendJSON appends the option as an object of JSON.
+func (t *Trigger) AppendJSON(b []byte) []byte { return triggers.appendJSON(b, KindTrigger, t) }
+
+// MarshalJSON is [Trigger.AppendJSON].
+func (t Trigger) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (t *Trigger) UnmarshalJSON(b []byte) error { return triggers.parseJSON(t, b) }
+
+// AppendJSON appends the record as an object of JSON.
+func (o *Other) AppendJSON(b []byte) []byte { return others.appendJSON(b, o.Kind(), o) }
+
+// MarshalJSON is [Other.AppendJSON].
+func (o Other) MarshalJSON() ([]byte, error) { return o.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (o *Other) UnmarshalJSON(b []byte) error { return others.parseJSON(o, b) }
+
+// AppendJSON appends the number as an object of JSON.
+func (l *Lost) AppendJSON(b []byte) []byte { return losses.appendJSON(b, KindLost, l) }
+
+// MarshalJSON is [Lost.AppendJSON].
+func (l Lost) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (l *Lost) UnmarshalJSON(b []byte) error { return losses.parseJSON(l, b) }
+
+// AppendJSON appends the counters as an object of JSON.
+func (s *Statistics) AppendJSON(b []byte) []byte { return statistics.appendJSON(b, KindStatistics, s) }
+
+// MarshalJSON is [Statistics.AppendJSON].
+func (s Statistics) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (s *Statistics) UnmarshalJSON(b []byte) error { return statistics.parseJSON(s, b) }

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"time"
+
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Postcard is what one node exports for one packet with a Direct Export option
+// (RFC 9326). Its JSON names are a contract: they are added to, never changed.
+type Postcard struct {
+	Time           instant.Time
+	Node           string // the node that exports
+	Role           NodeRole
+	Ingress        string // interface; absent where the packet came from no link
+	Egress         string // interface; absent where it is not known
+	IngressIfIndex model.IfIndex
+	EgressIfIndex  model.IfIndex
+	Option         string // IOAM option-type
+	Namespace      ioam.NamespaceID
+	TraceType      ioam.TraceType
+	Flags          Hex8
+	ExtensionFlags Hex8
+	FlowID         Field[uint32] // absent when the option has none
+	Sequence       Field[uint32] // absent when the option has none
+	Packet         Packet
+	Data           NodeData // what the trace type asks for
+
+	// Raw is what Data says, as the packet would have it, and Clock how to read its
+	// times; a postcard from elsewhere has none. IPFIX exports the octets as they
+	// are, so Data is read of them only for those who ask: see Measured.
+	Raw   ioam.NodeData
+	Clock Clock
+}
+
+// Kind is "postcard".
+func (p *Postcard) Kind() string { return KindPostcard }
+
+// Measured is what the node says of the packet: Data, or what Raw has.
+func (p *Postcard) Measured() NodeData { return *p.measured() }
+
+func (p *Postcard) measured() *NodeData {
+	if p.Raw.Bytes == nil {
+		return &p.Data
+	}
+	n := ReadNodeData(p.Raw, p.Clock)
+	return &n
+}
+
+// postcards declares the fields of a postcard.
+var postcards = table[Postcard]{
+	field("time", "", "When the packet left the node, at the decapsulating node when it arrived, in nanoseconds and whatever the trace type asks for.",
+		func(p *Postcard) *instant.Time { return &p.Time }, moment()).
+		ipfix(sectionTime, "observationTimeNanoseconds", "flowStartMilliseconds", "flowEndMilliseconds").firstRead().also(observationTimes...),
+	field("node", "", meaningNode, func(p *Postcard) *string { return &p.Node }, present(textual())),
+	field("role", "", meaningRole, func(p *Postcard) *NodeRole { return &p.Role }, word[NodeRole]()).
+		ipfix(sectionHeader, "ioamNodeRole"),
+	field("ingress", "", meaningIngress, func(p *Postcard) *string { return &p.Ingress }, present(textual())),
+	field("egress", "", meaningEgress, func(p *Postcard) *string { return &p.Egress }, present(textual())),
+	hidden((*Postcard).point, number[model.IfIndex]()).ipfix(sectionPlace, "observationPointId[4]").unread(),
+	field("ingress_ifindex", "", meaningIfIndex, func(p *Postcard) *model.IfIndex { return &p.IngressIfIndex }, present(number[model.IfIndex]())).
+		ipfix(sectionPlace, "ingressInterface"),
+	field("egress_ifindex", "", meaningIfIndex, func(p *Postcard) *model.IfIndex { return &p.EgressIfIndex }, present(number[model.IfIndex]())).
+		ipfix(sectionPlace, "egressInterface"),
+	field("option", "", "IOAM option-type: `direct-export`.", func(p *Postcard) *string { return &p.Option }, optionType(ioam.IOAMDirectExport)).
+		ipfix(sectionHeader, "ioamOptionType"),
+	field("namespace", "", meaningNamespace, func(p *Postcard) *ioam.NamespaceID { return &p.Namespace }, number[ioam.NamespaceID]()).
+		ipfix(sectionHeader, "ioamNamespaceId"),
+	field("trace_type", "", meaningTraceType, func(p *Postcard) *ioam.TraceType { return &p.TraceType }, word[ioam.TraceType]()).
+		ipfix(sectionHeader, "ioamTraceType"),
+	field("flags", "", "Flags of the option, of which no bit is assigned yet (RFC 9326 §3.1).",
+		func(p *Postcard) *Hex8 { return &p.Flags }, hexadecimal[Hex8](2)).
+		ipfix(sectionHeader, "ioamDirectExportFlags"),
+	field("extension_flags", "", "Extension-Flags of the option: `0x80` is Flow-ID, `0x40` Sequence Number.",
+		func(p *Postcard) *Hex8 { return &p.ExtensionFlags }, hexadecimal[Hex8](2)).
+		ipfix(sectionHeader, "ioamExtensionFlags"),
+	field("flow_id", "", meaningFlowID, func(p *Postcard) *Field[uint32] { return &p.FlowID }, optional(number[uint32]())).
+		ipfix(sectionHeader, "ioamDexFlowId").when(flowIDThere),
+	field("sequence", "", meaningSequence, func(p *Postcard) *Field[uint32] { return &p.Sequence }, optional(number[uint32]())).
+		ipfix(sectionHeader, "ioamDexSequenceNumber").when(sequenceThere),
+	packetField((*Postcard).packet, present(object(packetTable))),
+	withData(field("data", "", "What the trace type asks for: [node data](#node-data).", (*Postcard).measured, object(nodeTable)),
+		sectionHeader, func(p *Postcard) *NodeData { return &p.Data }, func(p *Postcard) (*ioam.NodeData, time.Time) { return &p.Raw, p.Time.Time }),
+}
+
+func (p *Postcard) packet() *Packet { return &p.Packet }
+
+// point is the interface at which packets are observed: an encapsulating node
+// has them when they leave.
+func (p *Postcard) point() *model.IfIndex {
+	if p.Role == Encapsulating || p.IngressIfIndex == 0 {
+		return &p.EgressIfIndex
+	}
+	return &p.IngressIfIndex
+}
+
+func (p *Postcard) conditions() conditions {
+	packet := packetConditions(&p.Packet)
+	return (bitsOf(p.TraceType)|packet).with(lengthKnown, packet != 0).with(flowIDThere, p.FlowID.Present).with(sequenceThere, p.Sequence.Present)
+}
+
+// encodable reports why IPFIX cannot have the postcard.
+func (p *Postcard) encodable() error {
+	if p.Raw.Type != p.TraceType || !whole(&p.Raw) {
+		return errData
+	}
+	return nil
+}

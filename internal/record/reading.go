@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// Reading is how the records of a template are read, whatever its fields and
+// their order are. A collector makes one for each template.
+type Reading struct {
+	IOAM bool // there is an element that only IOAM has
+	Hop  bool // the records are of a node of a trace
+	Flow bool // the records are of flows; without Hop and Flow they are postcards
+
+	Namespace bool // there is a Namespace-ID
+	Packets   bool // there is a number of packets
+
+	traceType, extensions bool
+	postcard              []taking[Postcard]
+	hop                   []taking[Hop]
+	flow                  []taking[Flow]
+	domain                []taking[DomainName]
+	iface                 []taking[InterfaceName]
+}
+
+// What reads each kind of records, by element.
+var (
+	takePostcard  = postcards.takes()
+	takeHop       = hops.takes()
+	takeFlow      = flows.takes()
+	takeDomain    = domainNames.takes()
+	takeInterface = interfaceNames.takes()
+)
+
+// NewReading makes it. enterprise is that of our own elements.
+func NewReading(t *ipfix.Template, enterprise ipfix.Enterprise) *Reading {
+	r := &Reading{}
+	has := func(name string) bool {
+		for _, f := range t.Fields() {
+			if ours(f, enterprise) && f.Element.Name == name {
+				return true
+			}
+		}
+		return false
+	}
+	for _, f := range t.Fields() {
+		r.IOAM = r.IOAM || f.Element != nil && (f.Enterprise == ipfix.EnterpriseIOAM || f.Enterprise == enterprise)
+	}
+	r.Namespace, r.traceType, r.extensions = has("ioamNamespaceId"), has("ioamTraceType"), has("ioamExtensionFlags")
+	r.Hop = has("ioamHopIndex")
+	r.Packets = has("packetDeltaCount")
+	r.Flow = !r.Hop && (r.Packets || has("octetDeltaCount"))
+	switch {
+	case t.Scope() > 0:
+		r.domain, r.iface = plan(t, enterprise, takeDomain), plan(t, enterprise, takeInterface)
+	case r.Hop:
+		r.hop = plan(t, enterprise, takeHop)
+	case r.Flow:
+		r.flow = plan(t, enterprise, takeFlow)
+	default:
+		r.postcard = plan(t, enterprise, takePostcard)
+	}
+	return r
+}
+
+// ours reports whether records may have an element: another enterprise's number
+// may be one that we know by another name.
+func ours(f ipfix.Field, enterprise ipfix.Enterprise) bool {
+	return f.Element != nil && (f.Enterprise == ipfix.EnterpriseIANA || f.Enterprise == ipfix.EnterpriseIOAM || f.Enterprise == enterprise)
+}
+
+// plan is what reads each field of a template, with no take where nothing does.
+func plan[R any](t *ipfix.Template, enterprise ipfix.Enterprise, takes map[string]taking[R]) []taking[R] {
+	list := make([]taking[R], len(t.Fields()))
+	for i, f := range t.Fields() {
+		if ours(f, enterprise) {
+			list[i] = takes[f.Element.Name]
+		}
+	}
+	return list
+}
+
+// read reads a record. Values beyond the range of their elements are not read, but
+// given to beyond.
+func read[R any](plan []taking[R], record ipfix.DataRecord, r *R, beyond func(ipfix.Value)) {
+	i := 0
+	for v := range record.Values() {
+		as, e := plan[i], v.Field.Element
+		i++
+		switch {
+		case e != nil && e.Range != (ipfix.Range{}) && !v.InRange(), as.most > 0 && len(v.Octets) > as.most:
+			beyond(v)
+		case as.take != nil:
+			as.take(r, v)
+		}
+	}
+}
+
+// Postcard reads a postcard.
+func (r *Reading) Postcard(record ipfix.DataRecord, beyond func(ipfix.Value)) *Postcard {
+	p := &Postcard{Option: ioam.IOAMDirectExport.String()}
+	read(r.postcard, record, p, beyond)
+	// The flags say what the option had, where a template has room for more.
+	if r.extensions && p.ExtensionFlags&extensionFlowID == 0 {
+		p.FlowID = Field[uint32]{}
+	}
+	if r.extensions && p.ExtensionFlags&extensionSequence == 0 {
+		p.Sequence = Field[uint32]{}
+	}
+	r.settle(&p.Data, p.TraceType)
+	return p
+}
+
+// Extension-Flags (RFC 9326 §3.2).
+const (
+	extensionFlowID   = 0x80
+	extensionSequence = 0x40
+)
+
+// HopOf reads what a record has of a trace.
+func (r *Reading) HopOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Hop {
+	h := &Hop{Trace: &Trace{Option: ioam.IOAMPreallocatedTrace.String()}}
+	read(r.hop, record, h, beyond)
+	r.settle(&h.Data, h.TraceType)
+	return h
+}
+
+// FlowOf reads a flow.
+func (r *Reading) FlowOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Flow {
+	f := &Flow{}
+	read(r.flow, record, f, beyond)
+	if f.Reordered.Present && !f.SequenceGaps.Present {
+		f.SequenceGaps.Present = true // there are numbers, and what is missing is not known
+	}
+	if f.TransitDelay != nil && f.TransitDelay.Count == 0 {
+		f.TransitDelay = nil
+	}
+	return f
+}
+
+// Names reads what an options record says of names.
+func (r *Reading) Names(record ipfix.DataRecord) (domain DomainName, iface InterfaceName) {
+	none := func(ipfix.Value) {}
+	read(r.domain, record, &domain, none)
+	read(r.iface, record, &iface, none)
+	return domain, iface
+}
+
+// settle draws the conclusions that need several elements.
+func (r *Reading) settle(d *NodeData, t ioam.TraceType) {
+	if d.HopLimit.Value == 0xff && (d.NodeID.Present || d.NodeIDWide.Present) && !d.NodeID.Valid && !d.NodeIDWide.Valid {
+		d.HopLimit.Valid = false // as the rest of its field
+	}
+	if !d.Timestamp.Present && d.TimestampSeconds.Present {
+		d.Timestamp = d.posix()
+	}
+	d.TimestampSeconds = Field[uint32]{}
+	if !d.Snapshot.Present {
+		d.Snapshot = Field[Snapshot]{}
+	}
+	if r.traceType {
+		d.omit(t)
+	}
+	if d.Timestamp.Present {
+		d.TimestampFraction = Field[uint32]{} // is a part of it
+	}
+}
+
+// posix reads seconds and fraction as POSIX time, which is what the published
+// exporter's nodes write; a template does not say.
+func (d *NodeData) posix() Field[time.Time] {
+	fraction := d.TimestampFraction
+	if !fraction.Valid {
+		fraction.Value = 0
+	}
+	at, ok := ioam.TimestampPOSIX.Time(d.TimestampSeconds.Value, fraction.Value, 0)
+	return NewField(at, ok && d.TimestampSeconds.Valid)
+}
+
+// nodeOmissions take out what the trace type lacks.
+var nodeOmissions = nodeTable.omissions()
+
+// omit takes out the fields that the template has room for, but the trace type
+// lacks.
+func (d *NodeData) omit(t ioam.TraceType) {
+	has := bitsOf(t)
+	for _, o := range nodeOmissions {
+		if o.asked&has == 0 {
+			o.blank(d)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"testing"
+
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// The same field twice: in a template with room for field 0 and field 8, the one
+// that the trace type lacks is all ones.
+func TestHopLimitTwice(t *testing.T) {
+	x := newTemplates(t)
+	template, err := x.Registry.Template(256, "ioamNamespaceId", "ioamHopLimit", "ioamHopLimit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limits := range [][2]uint64{{0xff, 62}, {62, 0xff}} {
+		w := template.Record(nil)
+		w.Uint(123)
+		w.Uint(limits[0])
+		w.Uint(limits[1])
+		octets, err := w.End()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reading := NewReading(template, ipfix.EnterpriseExample)
+		p := reading.Postcard(ipfix.DataRecord{Template: template, Octets: octets}, func(v ipfix.Value) { t.Errorf("%v is out of range", v) })
+		if !reading.IOAM || !reading.Namespace || p.Namespace != 123 || p.Data.HopLimit != NewField(uint8(62), true) {
+			t.Errorf("%v give %+v", limits, p.Data.HopLimit)
+		}
+	}
+}
+
+// Every element that is written is read again, but for those that only repeat
+// what others say.
+func TestWhatIsWrittenIsRead(t *testing.T) {
+	repeated := map[string]bool{"observationPointId": true, "flowStartMilliseconds": true, "flowEndMilliseconds": true,
+		"pathDelayMinDeltaMicroseconds": true, "pathDelayMaxDeltaMicroseconds": true}
+	for _, f := range DataFormats() {
+		var takes map[string]bool
+		switch f.Record {
+		case "Postcard":
+			takes = names(takePostcard)
+		case "Flow":
+			takes = names(takeFlow)
+		default:
+			takes = names(takeHop)
+		}
+		for _, field := range f.Fields {
+			if name := elementName(field.Spec); !takes[name] && (!repeated[name] || f.Record == "Flow" && name != "observationPointId") {
+				t.Errorf("%s: %s is written, and not read", f.Record, name)
+			}
+		}
+	}
+}
+
+func names[R any](takes map[string]taking[R]) map[string]bool {
+	m := map[string]bool{}
+	for name := range takes {
+		m[name] = true
+	}
+	return m
+}

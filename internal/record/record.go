@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package record holds what Waymark reports: every kind of record, and for each
+// kind one table of its fields. From the tables come the records' JSON, their
+// IPFIX templates and octets, what a collector reads of these, and the reference.
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Record is what sinks and observers take. It does not change once it was offered.
+type Record interface {
+	// Kind is its kind, as JSON names it.
+	Kind() string
+	// Text is the record for people.
+	Text() string
+	// AppendJSON appends the record as an object of JSON, in one line without its
+	// end. The keys are a contract: they are added to, never changed.
+	AppendJSON([]byte) []byte
+}
+
+// Kinds of records, as JSON names them.
+const (
+	KindTrace      = "trace"
+	KindPostcard   = "postcard"
+	KindFlow       = "flow"
+	KindPath       = "path"
+	KindTrigger    = "direct-export"
+	KindOptions    = "options"
+	KindOther      = "record"
+	KindLost       = "lost"
+	KindStatistics = "statistics"
+)
+
+// kind is what all code knows of a kind of records: an entry is all that a new one
+// needs to be read and documented.
+type kind struct {
+	name, meaning, from string
+	columns             []Column
+	parse               func([]byte) (Record, error)
+}
+
+// kinds are all of them, in the order of the reference.
+var kinds = []kind{
+	newKind(KindTrace, "the trace of one packet, with the data of every node", "`observe`, `jsonl`, `collect`, `decode`, `lab demo`", traces),
+	newKind(KindPostcard, "what one node reports of one packet with a Direct Export option", "`observe`, `jsonl`; `collect`, where it cannot be joined or with `--records`", postcards),
+	newKind(KindFlow, "what one node reports of the packets of one flow", "`observe`, `jsonl`, `collect`", flows),
+	newKind(KindPath, "the postcards of one packet, joined", "`collect`, `lab demo`", paths),
+	newKind(KindTrigger, "the option of one packet: what nodes are asked to report", "`decode`", triggers),
+	optionsKind(newKind(KindOptions, "an IPFIX options record, element by element", "`collect` with `--records`", others)),
+	newKind(KindOther, "an IPFIX record of something else, element by element", "`collect`", others),
+	newKind(KindLost, "records that are missing here, because their reader was too slow", "`observe`, on standard error; the API's stream", losses),
+	newKind(KindStatistics, "the counters of a collector", "`collect`, on standard error", statistics),
+}
+
+func newKind[R any, P interface {
+	*R
+	Record
+}](name, meaning, from string, t table[R]) kind {
+	return kind{name, meaning, from, t.describe(), func(line []byte) (Record, error) {
+		r := P(new(R))
+		return r, t.parseJSON((*R)(r), line)
+	}}
+}
+
+// optionsKind reads records of a kind that differs from another in its name alone.
+func optionsKind(k kind) kind {
+	parse := k.parse
+	k.parse = func(line []byte) (Record, error) {
+		r, err := parse(line)
+		if o, ok := r.(*Other); ok {
+			o.Options = true
+		}
+		return r, err
+	}
+	return k
+}
+
+// Parse reads a record from its JSON; nil for what is none of the kinds.
+func Parse(line []byte) (Record, error) {
+	var of struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal(line, &of); err != nil {
+		return nil, fmt.Errorf("not a record: %w", err)
+	}
+	for _, k := range kinds {
+		if k.name != of.Kind {
+			continue
+		}
+		r, err := k.parse(line)
+		if err != nil {
+			return nil, fmt.Errorf("not a %s: %w", k.name, err)
+		}
+		return r, nil
+	}
+	return nil, nil
+}
+
+// AppendLine appends a record as a line of JSON, with its end.
+func AppendLine(b []byte, r Record) []byte { return append(r.AppendJSON(b), '\n') }
+
+// Filter selects records; the zero value selects all.
+type Filter struct {
+	Namespace   *ioam.NamespaceID
+	Source      netip.Prefix // invalid: any
+	Destination netip.Prefix // invalid: any
+}
+
+// about is a record of packets of a namespace, whose addresses may be invalid.
+type about interface {
+	about() (ioam.NamespaceID, *Packet)
+}
+
+func (r *Trace) about() (ioam.NamespaceID, *Packet)    { return r.Namespace, &r.Packet }
+func (p *Postcard) about() (ioam.NamespaceID, *Packet) { return p.Namespace, &p.Packet }
+func (f *Flow) about() (ioam.NamespaceID, *Packet)     { return f.Namespace, &f.Packet }
+func (p *Path) about() (ioam.NamespaceID, *Packet)     { return p.Namespace, &p.Packet }
+func (t *Trigger) about() (ioam.NamespaceID, *Packet)  { return t.Namespace, &t.Packet }
+
+// Match reports whether the filter selects a record. One that is not about packets
+// is selected by the filter that selects all.
+func (f Filter) Match(r Record) bool {
+	if f == (Filter{}) {
+		return true
+	}
+	of, ok := r.(about)
+	if !ok {
+		return false
+	}
+	namespace, packet := of.about()
+	return (f.Namespace == nil || *f.Namespace == namespace) &&
+		(!f.Source.IsValid() || f.Source.Contains(packet.Source)) &&
+		(!f.Destination.IsValid() || f.Destination.Contains(packet.Destination))
+}

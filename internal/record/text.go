@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// protocols are the names of upper layers that people know.
+var protocols = map[ioam.NextHeader]string{
+	ioam.NextHeaderTCP: "TCP", ioam.NextHeaderUDP: "UDP", ioam.NextHeaderICMPv6: "ICMPv6", ioam.NextHeaderSCTP: "SCTP",
+	ioam.NextHeaderDCCP: "DCCP", ioam.NextHeaderUDPLite: "UDP-Lite", ioam.NextHeaderIPv6: "IPv6", ioam.NextHeaderNone: "no payload",
+}
+
+// Ends is "SOURCE > DESTINATION", with ports where the packet has them.
+func (p Packet) Ends() string {
+	end := func(a netip.Addr, port *uint16) string {
+		if port == nil {
+			return a.String()
+		}
+		return netip.AddrPortFrom(a, *port).String()
+	}
+	return end(p.Source, p.SourcePort) + " > " + end(p.Destination, p.DestinationPort)
+}
+
+// String is "SOURCE > DESTINATION, PROTOCOL, N bytes", of a flow without the
+// bytes.
+func (p Packet) String() string {
+	if !p.Source.IsValid() {
+		return "unknown packet"
+	}
+	name, ok := protocols[p.NextHeader]
+	if !ok {
+		name = "protocol " + strconv.Itoa(int(p.NextHeader))
+	}
+	if p.Length == 0 {
+		return p.Ends() + ", " + name
+	}
+	return fmt.Sprintf("%s, %s, %d bytes", p.Ends(), name, p.Length)
+}
+
+// Names turns the ids in a trace into names; "" is for one that it does not
+// know.
+type Names interface {
+	Node(ioam.NodeID) string
+	Interface(ioam.NodeID, ioam.InterfaceID) string
+}
+
+// Text is the record for people: a line for the packet, then its path.
+func (r Trace) Text() string {
+	var b strings.Builder
+	if !r.Time.IsZero() {
+		b.WriteString(r.Time.String() + "  ")
+	}
+	if r.Node != "" || r.Interface != "" {
+		b.WriteString(strings.TrimSpace(r.Node+" "+r.Interface) + "  ")
+	}
+	fmt.Fprintf(&b, "%s, namespace %d, type %v", r.Packet, r.Namespace, r.TraceType)
+	if r.Option != ioam.IOAMPreallocatedTrace.String() {
+		fmt.Fprintf(&b, ", %s trace", r.Option)
+	}
+	if r.Source != 0 {
+		fmt.Fprintf(&b, ", told by the %v", r.Source)
+	}
+	if r.Remaining.Value > 0 {
+		fmt.Fprintf(&b, ", %d bytes free", 4*r.Remaining.Value)
+	}
+	if total, over, ok := r.Elapsed(); ok {
+		fmt.Fprintf(&b, ", %s %s", Duration(total), over)
+	}
+	return b.String() + "\n" + r.PathText(nil)
+}
+
+// PathText is the path for people: an aligned line for each node. names may be
+// nil.
+func (r Trace) PathText(names Names) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, h := range r.hops(names) {
+		fmt.Fprintln(t, "    "+strings.Join(h.cells(), "\t"))
+	}
+	t.Flush() // to memory
+	if r.Overflow.Value {
+		b.WriteString("    and further nodes, for which the trace had no room\n")
+	}
+	return b.String()
+}
+
+// PathLine is the path in one line for logs: "NODE KEY=VALUE …; NODE …;
+// end-to-end=TIME", or what of [Trace.Elapsed] it is, times in microseconds. Of optional fields it has those
+// with a value. names may be nil.
+func (r Trace) PathLine(names Names) string {
+	var parts []string
+	for _, h := range r.hops(names) {
+		parts = append(parts, strings.Join(h.pairs(), " "))
+	}
+	if r.Overflow.Value {
+		parts = append(parts, "overflow")
+	}
+	if total, over, ok := r.Elapsed(); ok {
+		parts = append(parts, strings.ReplaceAll(string(over), " ", "-")+"="+micros(total))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Stretch is what part of a packet's way a time is for.
+type Stretch string
+
+// The stretches that the times of a trace can be for.
+const (
+	EndToEnd    Stretch = "end to end"    // from the first node to the one that took the trace off
+	ToHere      Stretch = "to here"       // to the last node before the packet was seen on its way
+	FirstToLast Stretch = "first to last" // of the times that are there: others are missing
+)
+
+// Elapsed is the time from the first node that knew it to the last, and for what
+// of the way that is; ok is false when fewer than two did.
+func (r Trace) Elapsed() (total time.Duration, over Stretch, ok bool) {
+	for _, h := range r.hops(nil) {
+		total += h.since
+		ok = ok || h.timed
+	}
+	if !ok {
+		return 0, "", false
+	}
+	whole := r.Nodes[0].Timestamp.Valid && r.Nodes[len(r.Nodes)-1].Timestamp.Valid && !r.Overflow.Value
+	switch {
+	case !whole:
+		return total, FirstToLast, true
+	case r.Source == SourceKernel || r.OnItsWay:
+		return total, ToHere, true
+	}
+	return total, EndToEnd, true
+}
+
+// hop is what one node wrote, and what follows from the nodes before it.
+type hop struct {
+	NodeData
+	names Names
+	since time.Duration // since the latest time that a node before knew
+	timed bool          // since is known
+}
+
+func (r Trace) hops(names Names) []hop {
+	hops := make([]hop, len(r.Nodes))
+	var last Field[time.Time]
+	for i, n := range r.Nodes {
+		hops[i] = hop{NodeData: n, names: names}
+		if !n.Timestamp.Valid {
+			continue
+		}
+		if last.Valid {
+			hops[i].since, hops[i].timed = n.Timestamp.Value.Sub(last.Value), true
+		}
+		last = n.Timestamp
+	}
+	return hops
+}
+
+// cells are the columns of the hop's line; "-" is "not available".
+func (h hop) cells() []string {
+	cells := []string{h.node("node %s")}
+	if h.NodeID.Present && h.NodeIDWide.Present {
+		cells = append(cells, "wide "+text(h.NodeIDWide))
+	}
+	if h.IngressID.Present {
+		cells = append(cells, h.link(h.IngressID)+" > "+h.link(h.EgressID))
+	}
+	if h.IngressIDWide.Present {
+		wide := text(h.IngressIDWide) + " > " + text(h.EgressIDWide)
+		if h.IngressID.Present {
+			wide = "wide " + wide
+		}
+		cells = append(cells, wide)
+	}
+	if h.HopLimit.Present {
+		cells = append(cells, "hop limit "+text(h.HopLimit))
+	}
+	switch {
+	case h.timed && h.since < 0: // two clocks
+		cells = append(cells, Duration(h.since))
+	case h.timed:
+		cells = append(cells, "+"+Duration(h.since))
+	case h.Timestamp.Valid:
+		cells = append(cells, "at "+h.Timestamp.Value.UTC().Format("15:04:05.000000000"))
+	case h.Timestamp.Present:
+		cells = append(cells, "-")
+	}
+	switch {
+	case h.TransitDelayOverflow:
+		cells = append(cells, "held over "+Duration(1<<31))
+	case h.TransitDelay.Valid:
+		cells = append(cells, "held "+Duration(time.Duration(h.TransitDelay.Value)))
+	case h.TransitDelay.Present:
+		cells = append(cells, "held -")
+	}
+	for _, x := range h.extras() {
+		cells = append(cells, x.key+" "+x.value)
+	}
+	return cells
+}
+
+// pairs are the node and KEY=VALUE of what it wrote.
+func (h hop) pairs() []string {
+	pairs := []string{h.node("node(%s)")}
+	add := func(key, value string) { pairs = append(pairs, key+"="+value) }
+	if h.NodeID.Present && h.NodeIDWide.Valid {
+		add("node-wide", text(h.NodeIDWide))
+	}
+	if h.IngressID.Present {
+		add("in", h.link(h.IngressID))
+		add("out", h.link(h.EgressID))
+	}
+	if h.IngressIDWide.Present {
+		add("in-wide", text(h.IngressIDWide))
+		add("out-wide", text(h.EgressIDWide))
+	}
+	if h.HopLimit.Present {
+		add("hop-limit", text(h.HopLimit))
+	}
+	if h.timed {
+		add("hop-delay", micros(h.since))
+	}
+	switch {
+	case h.TransitDelayOverflow:
+		add("transit-delay", "over-"+micros(1<<31))
+	case h.TransitDelay.Valid:
+		add("transit-delay", micros(time.Duration(h.TransitDelay.Value)))
+	}
+	for _, x := range h.extras() {
+		if x.value != none {
+			add(x.key, x.value)
+		}
+	}
+	return pairs
+}
+
+// node is the node's name with its id behind it, else the id in format. The
+// wide id stands in where the trace has no short one.
+func (h hop) node(format string) string {
+	id := none
+	switch {
+	case h.NodeID.Valid:
+		id = text(h.NodeID)
+		if h.names != nil {
+			if name := h.names.Node(h.NodeID.Value); name != "" {
+				return name + "(" + id + ")"
+			}
+		}
+	case !h.NodeID.Present:
+		id = text(h.NodeIDWide)
+	}
+	return fmt.Sprintf(format, id)
+}
+
+// link is the name of one of the node's interfaces with its id behind it, else
+// the id.
+func (h hop) link(id Field[ioam.InterfaceID]) string {
+	if id.Valid && h.NodeID.Valid && h.names != nil {
+		if name := h.names.Interface(h.NodeID.Value, id.Value); name != "" {
+			return name + "(" + text(id) + ")"
+		}
+	}
+	return text(id)
+}
+
+type keyValue struct{ key, value string }
+
+// extras are the fields that few traces have.
+func (h hop) extras() []keyValue {
+	var list []keyValue
+	add := func(key string, present bool, value string) {
+		if present {
+			list = append(list, keyValue{key, value})
+		}
+	}
+	add("fraction", h.TimestampFraction.Present, text(h.TimestampFraction))
+	add("data", h.NamespaceData.Present, text(h.NamespaceData))
+	add("data-wide", h.NamespaceDataWide.Present, text(h.NamespaceDataWide))
+	add("queue", h.QueueDepth.Present, text(h.QueueDepth))
+	add("checksum", h.ChecksumComplement.Present, text(h.ChecksumComplement))
+	add("buffer", h.BufferOccupancy.Present, text(h.BufferOccupancy))
+	schema := none
+	if s := h.Snapshot; s.Valid {
+		schema = fmt.Sprintf("%d:%q", s.Value.Schema, strings.TrimRight(string(s.Value.Data), "\x00"))
+	}
+	add("schema", h.Snapshot.Present, schema)
+	return list
+}
+
+// none is how "not available" is written.
+const none = "-"
+
+func text[T any](f Field[T]) string {
+	if !f.Valid {
+		return none
+	}
+	return fmt.Sprint(f.Value)
+}
+
+// Duration writes a time in the largest fitting unit, in ASCII.
+func Duration(d time.Duration) string { return strings.Replace(d.String(), "µ", "u", 1) }
+
+func micros(d time.Duration) string {
+	return strconv.FormatFloat(float64(d)/float64(time.Microsecond), 'f', -1, 64) + "us"
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// twoNodes is a trace of nodes 2 and 3, the second of which knows little.
+const twoNodes = "007b3002 fe000200 00000000 00000000" +
+	" 3e000003 ffff00ca 6a5f7f7b 0001e848 80000000 ffffffff 00000005 01000309 7261636b" +
+	" 3f000002 00c900ca 6a5f7f7b 0001e460 0000474a deadbeef 00000007 00ffffff"
+
+// wideFields is a trace of one node without the short fields, with overflow.
+const wideFields = "007b5400 01f00000 0000abcd 3f000000 0153158e 000311f1 000315da cafec0ca f00dc0de ffffffff"
+
+func textRecord(t *testing.T, trace string) Trace {
+	t.Helper()
+	decoded := decodeTrace(t, trace)
+	decoded.NodeLen = uint8(decoded.Type.NodeLen())
+	record, err := NewTrace(time.Date(2026, 11, 21, 5, 21, 0, 1, time.UTC), decoded, udpPacket(), Clock{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record.Node, record.Interface = "gamma", "eth0"
+	return record
+}
+
+// fewNames knows node 2 and one of its interfaces.
+type fewNames struct{}
+
+func (fewNames) Node(id ioam.NodeID) string {
+	return map[ioam.NodeID]string{2: "porthos"}[id]
+}
+
+func (fewNames) Interface(node ioam.NodeID, id ioam.InterfaceID) string {
+	return map[string]string{"2/201": "eth0"}[fmt.Sprintf("%d/%d", node, id)]
+}
+
+func TestText(t *testing.T) {
+	const head = "2026-11-21T05:21:00.000000001Z  gamma eth0  [2001:db8:1::2]:4242 > [2001:db8:2::2]:9, UDP, 128 bytes, namespace 123, "
+	for _, tt := range []struct{ name, trace, want, line string }{
+		{
+			"two nodes, the second 1 ms later", twoNodes,
+			head + "type 0xfe0002, 8 bytes free, 1ms end to end\n" +
+				"    node 2  201 > 202  hop limit 63  at 14:17:31.124000000  held 18.25us            data 0xdeadbeef  queue 7  schema -\n" +
+				"    node 3  - > 202    hop limit 62  +1ms                   held over 2.147483648s  data -           queue 5  schema 777:\"rack\"\n",
+			"node(2) in=201 out=202 hop-limit=63 transit-delay=18.25us data=0xdeadbeef queue=7; " +
+				"node(3) in=- out=202 hop-limit=62 hop-delay=1000us transit-delay=over-2147483.648us queue=5 schema=777:\"rack\"; end-to-end=1000us",
+		},
+		{
+			"wide fields and overflow", wideFields,
+			head + "type 0x01f000\n" +
+				"    node 22222222  201201 > 202202  hop limit 63  data-wide 0xcafec0caf00dc0de  checksum 0x0000abcd  buffer -\n" +
+				"    and further nodes, for which the trace had no room\n",
+			"node(22222222) in-wide=201201 out-wide=202202 hop-limit=63 data-wide=0xcafec0caf00dc0de checksum=0x0000abcd; overflow",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			record := textRecord(t, tt.trace)
+			if got := record.Text(); got != tt.want {
+				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
+			}
+			if got := record.PathLine(nil); got != tt.line {
+				t.Errorf("got\n%s\nwant\n%s", got, tt.line)
+			}
+			// What came as JSON, as an observer gets it, reads the same.
+			var again Trace
+			if b, err := json.Marshal(record); err != nil || json.Unmarshal(b, &again) != nil || again.Text() != tt.want {
+				t.Errorf("by way of JSON: %v\n%s", err, again.Text())
+			}
+		})
+	}
+}
+
+func TestPathNames(t *testing.T) {
+	record := textRecord(t, twoNodes)
+	if got, want := record.PathLine(fewNames{}), "porthos(2) in=eth0(201) out=202 hop-limit=63"; !strings.HasPrefix(got, want) {
+		t.Errorf("got  %s\nwant %s …", got, want)
+	}
+	for _, want := range []string{"    porthos(2)  eth0(201) > 202  hop limit 63", "\n    node 3      - > 202"} {
+		if got := record.PathText(fewNames{}); !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+// Short and wide ids of one node stand side by side.
+func TestPathOfBothForms(t *testing.T) {
+	n := NodeData{NodeID: NewField[ioam.NodeID](2, true), NodeIDWide: NewField[ioam.NodeIDWide](22, true),
+		IngressID: NewField[ioam.InterfaceID](201, true), EgressID: NewField[ioam.InterfaceID](0, false),
+		IngressIDWide: NewField[ioam.InterfaceIDWide](2001, true), EgressIDWide: NewField[ioam.InterfaceIDWide](2002, true)}
+	r := Trace{Nodes: []NodeData{n}}
+	if got, want := r.PathText(nil), "    node 2  wide 22  201 > -  wide 2001 > 2002\n"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if got, want := r.PathLine(nil), "node(2) node-wide=22 in=201 out=- in-wide=2001 out-wide=2002"; got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// Times that some nodes do not know, and clocks that differ.
+func TestPathTimes(t *testing.T) {
+	at := func(us int64) Field[time.Time] { return NewField(time.UnixMicro(us).UTC(), true) }
+	unknown := NewField(time.Time{}, false)
+	for _, tt := range []struct {
+		times []Field[time.Time]
+		want  string // the nodes' times, then the whole way's
+	}{
+		{[]Field[time.Time]{at(1), at(39)}, "at 00:00:00.000001000 +38us end-to-end=38us"},
+		{[]Field[time.Time]{unknown, at(5), unknown, at(8)}, "- at 00:00:00.000005000 - +3us first-to-last=3us"},
+		{[]Field[time.Time]{at(5), at(8), unknown}, "at 00:00:00.000005000 +3us - first-to-last=3us"},
+		{[]Field[time.Time]{at(5), unknown, at(8)}, "at 00:00:00.000005000 - +3us end-to-end=3us"},
+		{[]Field[time.Time]{at(5), at(3)}, "at 00:00:00.000005000 -2us end-to-end=-2us"},
+		{[]Field[time.Time]{at(5), at(5)}, "at 00:00:00.000005000 +0s end-to-end=0us"},
+		{[]Field[time.Time]{at(5)}, "at 00:00:00.000005000"},
+		{[]Field[time.Time]{unknown, unknown}, "- -"},
+		{nil, ""},
+	} {
+		var r Trace
+		for _, f := range tt.times {
+			r.Nodes = append(r.Nodes, NodeData{Timestamp: f})
+		}
+		got := strings.Join(strings.Fields(strings.ReplaceAll(r.PathText(nil), "node -", "")), " ")
+		if parts := strings.Split(r.PathLine(nil), "; "); strings.Contains(parts[len(parts)-1], "=") && len(parts) > 1 && !strings.HasPrefix(parts[len(parts)-1], "node") {
+			got += " " + parts[len(parts)-1]
+		}
+		if got != tt.want {
+			t.Errorf("%s\nwant %s", got, tt.want)
+		}
+	}
+}
+
+// A time is end to end only where the trace ended: not of a packet that was seen
+// on its way, whatever room its trace had left, nor where a time is missing.
+func TestElapsed(t *testing.T) {
+	timed := func() Trace {
+		var r Trace
+		for us := range int64(3) {
+			r.Nodes = append(r.Nodes, NodeData{Timestamp: NewField(time.UnixMicro(us), true)})
+		}
+		return r
+	}
+	for _, tt := range []struct {
+		name   string
+		change func(*Trace)
+		want   Stretch
+		line   string
+	}{
+		{"taken off", func(*Trace) {}, EndToEnd, "; end-to-end=2us"},
+		{"taken off, with room", func(r *Trace) { r.Remaining = NewField(4, true) }, EndToEnd, "; end-to-end=2us"},
+		{"captured", func(r *Trace) { r.OnItsWay = true }, ToHere, "; to-here=2us"},
+		{"captured, with room", func(r *Trace) { r.OnItsWay, r.Remaining = true, NewField(4, true) }, ToHere, "; to-here=2us"},
+		{"of the kernel", func(r *Trace) { r.Source = SourceKernel }, ToHere, "; to-here=2us"},
+		{"overflow", func(r *Trace) { r.Overflow = NewField(true, true) }, FirstToLast, "; first-to-last=2us"},
+		{"captured, overflow", func(r *Trace) { r.OnItsWay, r.Overflow = true, NewField(true, true) }, FirstToLast, "; first-to-last=2us"},
+		{"first unknown", func(r *Trace) { r.Nodes[0].Timestamp.Valid = false }, FirstToLast, "; first-to-last=1us"},
+	} {
+		r := timed()
+		tt.change(&r)
+		_, over, ok := r.Elapsed()
+		if !ok || over != tt.want || !strings.HasSuffix(r.PathLine(nil), tt.line) || !strings.Contains(r.Text(), "us "+string(tt.want)+"\n") {
+			t.Errorf("%s: %q, %v; %s; %s", tt.name, over, ok, r.PathLine(nil), r.Text())
+		}
+	}
+}

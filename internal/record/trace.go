@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"time"
+
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// Trace is one trace of one packet. Its JSON names are a contract: they
+// are added to, never changed.
+type Trace struct {
+	Time      instant.Time
+	Node      string        // the node that reports
+	Interface string        // where the packet was seen
+	IfIndex   model.IfIndex // of Interface
+	OnItsWay  bool          // the packet went on with the trace, and other nodes may have written
+	Source    Source        // absent when it is Waymark's programs
+	Option    string        // IOAM option-type
+	Namespace ioam.NamespaceID
+	TraceType ioam.TraceType
+	Overflow  Field[bool]
+	Remaining Field[int]    // RemainingLen: free space in 4-byte units
+	PathDelay Field[uint32] // see MeasurePathDelay; absent when it is not known
+	Packet    Packet        // absent when the source of the record does not know it
+	Nodes     []NodeData    // in path order
+
+	// Raw is what Nodes was read from, node by node. IPFIX exports it as it is.
+	Raw []ioam.NodeData
+}
+
+// NewTrace makes the record of a trace that packet carried at the time at. An
+// inconsistent or cut node data list gives a record of the nodes that can be
+// read, and the error.
+func NewTrace(at time.Time, trace ioam.Trace, packet Packet, clock Clock) (Trace, error) {
+	option := ioam.IOAMPreallocatedTrace
+	if trace.Incremental {
+		option = ioam.IOAMIncrementalTrace
+	}
+	r := Trace{
+		Option:    option.String(),
+		Namespace: trace.Namespace,
+		TraceType: trace.Type,
+		Overflow:  NewField(trace.Flags&ioam.FlagOverflow != 0, true),
+		Remaining: NewField(int(trace.RemainingLen), true),
+		Packet:    packet,
+		Nodes:     []NodeData{},
+		Time:      instant.Of(at),
+	}
+	nodes, err := trace.Nodes()
+	r.Raw = nodes
+	for _, data := range nodes {
+		r.Nodes = append(r.Nodes, ReadNodeData(data, clock))
+	}
+	return r, err
+}
+
+// NewKernelTrace makes the record of a trace of which the kernel's own IOAM told at
+// the time at: it names neither the packet nor the flags nor the free space.
+func NewKernelTrace(at time.Time, trace ioam.Trace, clock Clock) (Trace, error) {
+	r, err := NewTrace(at, trace, Packet{}, clock)
+	r.Source, r.Overflow, r.Remaining = SourceKernel, Field[bool]{}, Field[int]{}
+	return r, err
+}
+
+// Kind is "trace".
+func (r *Trace) Kind() string { return KindTrace }
+
+// traces declares the fields of a trace. IPFIX has a record for each of its nodes:
+// see hops.
+var traces = table[Trace]{
+	field("time", "", "When the packet was seen.", func(r *Trace) *instant.Time { return &r.Time }, moment()).
+		ipfix(sectionTime, "observationTimeNanoseconds", "flowStartMilliseconds", "flowEndMilliseconds").firstRead().also(observationTimes...),
+	field("node", "", meaningNode, func(r *Trace) *string { return &r.Node }, present(textual())),
+	field("interface", "", "Name of the interface at which the packet was seen.", func(r *Trace) *string { return &r.Interface }, present(textual())),
+	hidden(func(r *Trace) *model.IfIndex { return &r.IfIndex }, number[model.IfIndex]()).
+		ipfix(sectionPlace, "observationPointId[4]", "ingressInterface").lastRead().when(ownPrograms),
+	field("source", "", "`kernel` for what the kernel's own IOAM filled, otherwise absent.", func(r *Trace) *Source { return &r.Source }, present(word[Source]())).
+		ipfix(sectionHop, "ioamRecordSource").when(kernelIOAM),
+	field("option", "", "IOAM option-type: `pre-allocated` or `incremental`.", func(r *Trace) *string { return &r.Option }, optionType(ioam.IOAMPreallocatedTrace)).
+		ipfix(sectionHeader, "ioamOptionType"),
+	field("namespace", "", meaningNamespace, func(r *Trace) *ioam.NamespaceID { return &r.Namespace }, number[ioam.NamespaceID]()).
+		ipfix(sectionHeader, "ioamNamespaceId"),
+	field("trace_type", "", meaningTraceType, func(r *Trace) *ioam.TraceType { return &r.TraceType }, word[ioam.TraceType]()).
+		ipfix(sectionHeader, "ioamTraceType"),
+	field("overflow", "", "A node found no room.", func(r *Trace) *Field[bool] { return &r.Overflow }, overflow()).
+		ipfix(sectionHop, "ioamTraceFlags").when(ownPrograms),
+	field("remaining", "4 bytes", "RemainingLen: free space.", func(r *Trace) *Field[int] { return &r.Remaining }, optional(integer[int]())).
+		ipfix(sectionHop, "ioamRemainingLength").when(ownPrograms),
+	// Statistics over the packets of a record, which here is one: they are the same.
+	// The sum needs a count of packets with it (RFC 9951 §7.2).
+	field("path_delay_us", "microseconds", "Path delay of RFC 9951; absent when it is not known. [What it is of](../records.md#trace).",
+		func(r *Trace) *Field[uint32] { return &r.PathDelay }, optional(number[uint32]())).
+		ipfix(sectionHop, "pathDelayMeanDeltaMicroseconds", "pathDelayMinDeltaMicroseconds", "pathDelayMaxDeltaMicroseconds").firstRead().when(pathDelayKnown),
+	packetField(func(r *Trace) *Packet { return &r.Packet }, present(object(packetTable))),
+	field("nodes", "", "The [data](#node-data) of each node, in the order of the path.", func(r *Trace) *[]NodeData { return &r.Nodes }, list(object(nodeTable))),
+}
+
+// overflow is a flag of the trace.
+func overflow() codec[Field[bool]] {
+	c := optional(truth())
+	c.put = func([]ipfix.Field) step[Field[bool]] {
+		return func(b []byte, f *Field[bool]) []byte {
+			flags := ioam.TraceFlags(0)
+			if f.Value {
+				flags = ioam.FlagOverflow
+			}
+			return append(b, byte(flags))
+		}
+	}
+	c.take = func(f *Field[bool], v ipfix.Value) bool {
+		n, ok := v.Uint()
+		if ok {
+			*f = NewField(ioam.TraceFlags(n)&ioam.FlagOverflow != 0, true)
+		}
+		return ok
+	}
+	return c
+}
+
+// Hop is what one data record of IPFIX has of a trace: one node of it.
+type Hop struct {
+	*Trace
+	Report Field[uint32] // tells the traces of an exporter apart
+	Index  Field[uint8]
+	Count  Field[uint8] // nodes of the trace
+	Data   NodeData
+
+	raw *ioam.NodeData
+	at  time.Time // the node's, in UTC
+}
+
+// hops declares what IPFIX has of a node of a trace.
+var hops = append(table[Hop]{
+	hidden(func(h *Hop) *Field[uint32] { return &h.Report }, optional(number[uint32]())).ipfix(sectionHop, "ioamReportId"),
+	hidden(func(h *Hop) *Field[uint8] { return &h.Index }, optional(number[uint8]())).ipfix(sectionHop, "ioamHopIndex"),
+	hidden(func(h *Hop) *Field[uint8] { return &h.Count }, optional(number[uint8]())).ipfix(sectionHop, "ioamHopCount"),
+}, append(part(traces, func(h *Hop) *Trace { return h.Trace }),
+	withData(hidden(func(h *Hop) *NodeData { return &h.Data }, object(nodeTable)), sectionHop,
+		func(h *Hop) *NodeData { return &h.Data }, func(h *Hop) (*ioam.NodeData, time.Time) { return h.raw, h.at }))...)
+
+// hop is what IPFIX has of the node at an index. A trace that no node wrote into
+// has one, too.
+func (r *Trace) hop(h *Hop, index int, report uint32) {
+	*h = Hop{Trace: r, Report: NewField(report, true), Index: NewField(uint8(index), true), Count: NewField(uint8(len(r.Raw)), true), raw: &ioam.NodeData{}}
+	if len(r.Raw) > 0 {
+		h.raw, h.at = &r.Raw[index], r.Nodes[index].Timestamp.Value
+	}
+}
+
+func (h *Hop) conditions() conditions {
+	packet := packetConditions(&h.Packet)
+	last := int(h.Index.Value) == len(h.Raw)-1 // once for each trace, so that collectors count it once
+	return (bitsOf(h.TraceType)|packet).with(lengthKnown, packet != 0).with(pathDelayKnown, h.PathDelay.Valid && last).
+		with(kernelIOAM, h.Source == SourceKernel).with(ownPrograms, h.Source != SourceKernel)
+}
+
+// encodable reports why IPFIX cannot have the node.
+func (h *Hop) encodable() error {
+	if len(h.Raw) != len(h.Nodes) || !whole(h.raw) {
+		return errData
+	}
+	return nil
+}

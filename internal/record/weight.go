@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"encoding/binary"
+
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// Weight is of how many packets a record reports, and of how many octets of them.
+type Weight struct{ Packets, Octets uint64 }
+
+// Add adds a weight.
+func (w *Weight) Add(v Weight) {
+	w.Packets += v.Packets
+	w.Octets += v.Octets
+}
+
+// Weigh is the weight of the record at an index of a trace, 0 of others. The
+// packet of a trace is counted once: with the first node.
+func Weigh(r Record, index int) Weight {
+	switch r := r.(type) {
+	case *Postcard:
+		return Weight{1, uint64(r.Packet.Length)}
+	case *Flow:
+		return Weight{r.Packets, r.Bytes}
+	case *Trace:
+		if index == 0 {
+			return Weight{1, uint64(r.Packet.Length)}
+		}
+	}
+	return Weight{}
+}
+
+// places are where encoded records of a layout have what they weigh, 0 where they
+// do not: none is first.
+type places struct{ length, packets, octets, hopIndex int }
+
+func placesOf(t *ipfix.Template) places {
+	return places{offset(t, "ipTotalLength"), offset(t, "packetDeltaCount"), offset(t, "octetDeltaCount"), offset(t, "ioamHopIndex")}
+}
+
+// Weigh is the weight of an encoded record.
+func (l *Layout) Weigh(record []byte) Weight {
+	if l.shape.kind == dataFlow {
+		return Weight{binary.BigEndian.Uint64(record[l.places.packets:]), binary.BigEndian.Uint64(record[l.places.octets:])}
+	}
+	if l.places.hopIndex > 0 && record[l.places.hopIndex] > 0 {
+		return Weight{}
+	}
+	w := Weight{Packets: 1}
+	if l.places.length > 0 {
+		w.Octets = uint64(binary.BigEndian.Uint32(record[l.places.length:]))
+	}
+	return w
+}
+
+// offset is where records of a template have an element. What stands before has a
+// fixed length.
+func offset(t *ipfix.Template, name string) (at int) {
+	for _, f := range t.Fields() {
+		if f.Element.Name == name {
+			return at
+		}
+		if f.Length == ipfix.VariableLength {
+			break
+		}
+		at += int(f.Length)
+	}
+	return 0
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ipfixsink
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gopacket/gopacket"
+	"github.com/gopacket/gopacket/layers"
+	"github.com/gopacket/gopacket/pcapgo"
+
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/tshark"
+)
+
+// output is what a process writes.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) bytes() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return bytes.Clone(o.b.Bytes())
+}
+
+// launch runs a program until the test ends.
+func launch(t *testing.T, cmd *exec.Cmd) *output {
+	t.Helper()
+	var stdout, stderr output
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // unless it has ended
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s: %s", cmd.Path, stderr.bytes())
+		}
+	})
+	return &stdout
+}
+
+// everything is a record of each kind.
+func everything(t *testing.T) []record.Record {
+	odd := postcard(t)
+	odd.Packet.SourcePort, odd.Packet.DestinationPort, odd.Packet.NextHeader, odd.FlowID = nil, nil, 58, record.Field[uint32]{}
+	path := pathOfTwo(t)
+	path.PathDelay = record.NewField[uint32](31, true)
+	return []record.Record{postcard(t), flow(), path, odd}
+}
+
+// nfcapd reads times, addresses, ports, interfaces and counts, and finds no
+// fault.
+func TestNfdump(t *testing.T) {
+	dir, port := t.TempDir(), freePort(t, "udp")
+	cmd := exec.Command("nfcapd", "-6", "-b", "::1", "-p", fmt.Sprint(port), "-w", dir, "-t", "3600")
+	var log output
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Signal(syscall.SIGTERM)
+	x := newEncoder(t)
+	c := newCollector(t, x, Config{Transport: UDP, Address: fmt.Sprint("[::1]:", port), Domain: 2})
+	waitFor(t, "nfcapd", func() bool { return strings.Contains(string(log.bytes()), "Startup nfcapd") })
+	stop := run(c)
+	for _, r := range everything(t) {
+		offer(x, c, r, 1)
+	}
+	waitFor(t, "sending all", func() bool { return c.Stats().Written == 5 })
+	stop()
+	time.Sleep(100 * time.Millisecond) // nfcapd tells nobody when it has read them
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if want := "Flows: 5, Packets: 100, Bytes: 12800, Sequence Errors: 0, Bad Packets: 0"; !strings.Contains(string(log.bytes()), want) {
+		t.Errorf("nfcapd does not say %q:\n%s", want, log.bytes())
+	}
+	b, err := exec.Command("nfdump", "-q", "-R", dir, "-o", "json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type line struct {
+		First, Last     string
+		Packets         int    `json:"in_packets"`
+		Bytes           int    `json:"in_bytes"`
+		Proto           int    `json:"proto"`
+		SourcePort      int    `json:"src_port"`
+		DestinationPort int    `json:"dst_port"`
+		Source          string `json:"src6_addr"`
+		Destination     string `json:"dst6_addr"`
+		Ingress         int    `json:"input_snmp"`
+		Egress          int    `json:"output_snmp"`
+		Domain          int    `json:"observationDoaminID"` // as nfdump 1.7.1 writes it
+		Point           int    `json:"observationPointID"`
+	}
+	const at = "2026-11-21T05:21:00.000"
+	seen := line{at, at, 0, 0, 17, 4242, 9, "2001:db8:1::2", "2001:db8:2::2", 2, 3, 2, 2}
+	aggregate, hop, odd := seen, seen, seen
+	aggregate.First, aggregate.Last, aggregate.Packets, aggregate.Bytes = "2026-11-21T05:20:59.000", "2026-11-21T05:20:59.999", 100, 12800
+	hop.Egress = 0
+	odd.Proto, odd.SourcePort, odd.DestinationPort = 58, 0, 0
+	var got []line
+	for text := range strings.SplitSeq(strings.ReplaceAll(string(b), "},\n{", "}\x00{"), "\x00") {
+		var l line
+		if err := json.Unmarshal([]byte(strings.Trim(strings.TrimSpace(text), "[],")), &l); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		got = append(got, l)
+	}
+	if want := []line{seen, aggregate, hop, hop, odd}; !slices.Equal(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+// datagrams are what a collector over UDP gets.
+func datagrams(t *testing.T, records []record.Record) [][]byte {
+	t.Helper()
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv6loopback})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	x := newEncoder(t)
+	c := newCollector(t, x, Config{Transport: UDP, Address: conn.LocalAddr().String(), Domain: 2, MessageSize: 1400})
+	for _, r := range records {
+		offer(x, c, r, 1)
+	}
+	stop := run(c)
+	waitFor(t, "sending all", func() bool { return c.Stats().Waiting() == 0 })
+	stop()
+	var list [][]byte
+	for uint64(len(list)) < c.Stats().Messages {
+		b := make([]byte, 2000)
+		if err := conn.SetReadDeadline(time.Now().Add(patience.Of(5 * time.Second))); err != nil {
+			t.Fatal(err)
+		}
+		n, err := conn.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, b[:n])
+	}
+	return list
+}
+
+// pcap writes datagrams to port 4739 into a capture.
+func pcap(t *testing.T, messages [][]byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ipfix.pcap")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := pcapgo.NewWriter(f)
+	if err := w.WriteFileHeader(65536, layers.LinkTypeRaw); err != nil {
+		t.Fatal(err)
+	}
+	ip := &layers.IPv6{Version: 6, NextHeader: layers.IPProtocolUDP, HopLimit: 64, SrcIP: net.ParseIP("2001:db8::1"), DstIP: net.ParseIP("2001:db8::9")}
+	udp := &layers.UDP{SrcPort: 40000, DstPort: 4739}
+	if err := udp.SetNetworkLayerForChecksum(ip); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range messages {
+		b := gopacket.NewSerializeBuffer()
+		if err := gopacket.SerializeLayers(b, gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}, ip, udp, gopacket.Payload(m)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.WritePacket(gopacket.CaptureInfo{Timestamp: time.Now(), CaptureLength: len(b.Bytes()), Length: len(b.Bytes())}, b.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// What tshark shows of enterprise elements, and of IANA's 530 to 532, which it
+// does not know: a postcard's, a flow's, those of a trace's nodes, a postcard's.
+const tsharkPrivate = "02,04,007b,f80000,05,c0,12345678,00000007,eeaba8bc00000005,3f,000002,00c9,00ca,6a5f7f7b,000f423f,0000474a," +
+	"02,007b,f80000,12345678,00001388,00004e20,00000000000f1b30,0000000000000063,0000000000000002,0000000000000001," +
+	"00,007b,a00000,00000001,00,02,08,00,0000000000000000,3f,000002,ffffffff," +
+	"00,007b,a00000,00000001,01,02,08,00,0000001f,0000001f,0000001f,ee09fdfc00000000,3e,000003,6a5f7f7c," +
+	"02,04,007b,f80000,05,c0,00000007,eeaba8bc00000005,3f,000002,00c9,00ca,6a5f7f7b,000f423f,0000474a"
+
+// tshark finds no fault, and reads the values of the elements that it knows.
+func TestTshark(t *testing.T) {
+	const minute, second = "Nov 21, 2026 05:21:00.", "Nov 21, 2026 05:20:59."
+	cut := postcard(t)
+	cut.Raw.Bytes = nil // it is not sent
+	path := pcap(t, datagrams(t, append(everything(t), cut)))
+	if faults := tshark.Run(t, path, "_ws.expert || _ws.malformed", "-e", "_ws.expert.message"); len(faults) > 0 {
+		t.Errorf("tshark complains: %q", faults)
+	}
+	for field, want := range map[string]string{
+		"srcaddrv6":       strings.Repeat("2001:db8:1::2,", 5),
+		"dstaddrv6":       strings.Repeat("2001:db8:2::2,", 5),
+		"srcport":         strings.Repeat("4242,", 4),
+		"dstport":         strings.Repeat("9,", 4),
+		"protocol":        "17,17,17,17,58,",
+		"outputint":       "3,3,3,",
+		"packets":         "100,",
+		"octets":          "12800,",
+		"flow_end_reason": "2,",
+		"ttl_min":         "62,",
+		"ttl_max":         "63,",
+
+		"observation_point_id":         "2,2,2,2,2,",
+		"observation_time_nanoseconds": minute + "000000001 UTC," + minute + "000000000 UTC," + strings.Repeat(minute+"000000001 UTC,", 3),
+		// In milliseconds, and for the flow in nanoseconds too.
+		"abstimestart":             minute + "000000000 UTC," + strings.Repeat(second+"000000000 UTC,", 2) + strings.Repeat(minute+"000000000 UTC,", 3),
+		"abstimeend":               minute + "000000000 UTC," + strings.Repeat(second+"999000000 UTC,", 2) + strings.Repeat(minute+"000000000 UTC,", 3),
+		"observation_domain_name":  "porthos,porthos",
+		"if_name":                  "eth0,eth1,eth0,eth1",
+		"ignore_packets":           "123,123",
+		"observation_time_seconds": "Nov 21, 2026 05:00:01.000000000 UTC," + second + "000000000 UTC,Nov 21, 2026 05:00:01.000000000 UTC," + second + "000000000 UTC",
+		"notsent_flows":            "1,1",
+		"notsent_packets":          "1,1",
+		"notsent_octets":           "128,128",
+		"enterprise_private_entry": "000000000000000b,000000000000000c,0000000000000000,0000000000000000,0000000000000001," + tsharkPrivate +
+			",000000000000000b,000000000000000c,0000000000000000,0000000000000000,0000000000000001",
+		"ip_total_length": "128,128,128,128,",
+	} {
+		lines := slices.DeleteFunc(tshark.Run(t, path, "cflow", "-e", "cflow."+field), func(line string) bool { return line == "" })
+		got := strings.Join(lines, ",")
+		if got != strings.TrimSuffix(want, ",") {
+			t.Errorf("%s: tshark reads %q, want %q", field, got, want)
+		}
+	}
+}

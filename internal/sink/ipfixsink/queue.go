@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ipfixsink
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"time"
+)
+
+// A queue of encoded records has at most maxBlocks blocks, sent and not yet
+// acknowledged ones included: 8 MiB for each collector, at 100 octets a record
+// some 80,000 records.
+const (
+	blockLen  = 64 << 10
+	maxBlocks = 128
+)
+
+// maxSpare is how many empty blocks are kept for a burst.
+const maxSpare = 8
+
+// block is some encoded records, one behind the other: layout, length, octets.
+type block struct {
+	data    []byte
+	records int // from start on
+	start   int // of the first record that is still wanted
+}
+
+const entryHeader = 4
+
+func (b *block) append(layout uint16, record []byte) *block {
+	b.data = binary.NativeEndian.AppendUint16(b.data, layout)
+	b.data = binary.NativeEndian.AppendUint16(b.data, uint16(len(record)))
+	b.data = append(b.data, record...)
+	b.records++
+	return b
+}
+
+// next reads the record at an offset; end is where the one behind it is.
+func (b *block) next(at int) (layout uint16, record []byte, end int) {
+	layout = binary.NativeEndian.Uint16(b.data[at:])
+	end = at + entryHeader + int(binary.NativeEndian.Uint16(b.data[at+2:]))
+	return layout, b.data[at+entryHeader : end], end
+}
+
+// queue is a bounded queue of encoded records for one reader. When it is full,
+// its oldest block goes, and the records in it are counted.
+type queue struct {
+	wake  chan struct{} // something for the reader that waits
+	forgo func(*block)  // is told of what is not sent
+
+	mu      sync.Mutex
+	blocks  []*block // the oldest first; the last one is being filled
+	spare   []*block
+	taken   int       // blocks that the reader has
+	since   time.Time // when the last block was begun
+	offered uint64
+	dropped uint64
+	closed  bool
+}
+
+func newQueue() *queue { return &queue{wake: make(chan struct{}, 1), forgo: func(*block) {}} }
+
+// put copies a record into the queue.
+func (q *queue) put(layout uint16, record []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.offered++
+	q.add(layout, record)
+}
+
+// again takes back the records of a block up to an offset, as if they came now.
+func (q *queue) again(b *block, to int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for at := b.start; at < to; {
+		layout, record, end := b.next(at)
+		q.add(layout, record)
+		at = end
+	}
+}
+
+func (q *queue) add(layout uint16, record []byte) {
+	need := entryHeader + len(record)
+	if q.closed || need > blockLen {
+		q.dropped++
+		q.forgo(new(block).append(layout, record))
+		return
+	}
+	last := len(q.blocks) - 1
+	if last < 0 || len(q.blocks[last].data)+need > blockLen {
+		q.extend()
+		last = len(q.blocks) - 1
+	}
+	q.blocks[last].append(layout, record)
+}
+
+// extend begins a block, and tells the reader: of the first record, and of each
+// block that is full.
+func (q *queue) extend() {
+	for len(q.blocks) > 0 && len(q.blocks)+q.taken >= maxBlocks {
+		oldest := q.blocks[0]
+		q.blocks = append(q.blocks[:0], q.blocks[1:]...)
+		q.dropped += uint64(oldest.records)
+		q.forgo(oldest)
+		q.reuse(oldest)
+	}
+	if n := len(q.spare); n > 0 {
+		q.blocks = append(q.blocks, q.spare[n-1])
+		q.spare = q.spare[:n-1]
+	} else {
+		q.blocks = append(q.blocks, &block{data: make([]byte, 0, blockLen)})
+	}
+	q.since = time.Now()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (q *queue) reuse(b *block) {
+	if len(q.spare) < maxSpare {
+		b.data, b.records, b.start = b.data[:0], 0, 0
+		q.spare = append(q.spare, b)
+	}
+}
+
+// take gives the oldest block, as soon as it is full or so old. While none is,
+// it waits, at most for that age or until the context ends; then it is nil.
+func (q *queue) take(ctx context.Context, age time.Duration, until <-chan struct{}) *block {
+	b, wait := q.ready(age)
+	if b != nil {
+		return b
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case <-q.wake: // begun, or full
+			if b, _ := q.ready(age); b != nil {
+				return b
+			}
+		case <-timer.C:
+			b, _ := q.ready(age)
+			return b
+		case <-until:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// ready takes the oldest block if it is full or so old, else says when to ask
+// again.
+func (q *queue) ready(age time.Duration) (*block, time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.blocks) == 0 {
+		return nil, age
+	}
+	if rest := age - time.Since(q.since); len(q.blocks) == 1 && rest > 0 {
+		return nil, rest
+	}
+	b := q.blocks[0]
+	q.blocks = append(q.blocks[:0], q.blocks[1:]...)
+	q.taken++
+	return b, 0
+}
+
+// release gives back blocks of which nothing is wanted any more.
+func (q *queue) release(blocks ...*block) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, b := range blocks {
+		q.taken--
+		q.reuse(b)
+	}
+}
+
+// restore puts blocks that were taken back to where they were, those of their
+// records that are still wanted.
+func (q *queue) restore(blocks []*block) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.taken -= len(blocks)
+	q.blocks = append(append(make([]*block, 0, len(blocks)+len(q.blocks)), blocks...), q.blocks...)
+}
+
+// more tells whether a full block waits.
+func (q *queue) more() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.blocks) > 1
+}
+
+// close empties the queue and refuses what comes. It tells how many records were
+// in it.
+func (q *queue) close() (left uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, b := range q.blocks {
+		left += uint64(b.records)
+		q.forgo(b)
+	}
+	q.blocks, q.spare, q.closed = nil, nil, true
+	return left
+}
+
+// queueStats are the counts of a queue, of records.
+type queueStats struct {
+	offered, dropped uint64
+	waiting          uint64 // in the queue
+}
+
+func (q *queue) stats() queueStats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := queueStats{offered: q.offered, dropped: q.dropped}
+	for _, b := range q.blocks {
+		s.waiting += uint64(b.records)
+	}
+	return s
+}

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ipfixsink
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// flushAfter is how long a record waits for others to fill a message.
+const flushAfter = 100 * time.Millisecond
+
+// batchLen is how many octets of messages are handed to the kernel at once.
+const batchLen = 60000
+
+// link is a connection to a collector, or a UDP socket that stands for one.
+type link interface {
+	// limit is how many octets a message may have now.
+	limit() int
+	// write sends messages, which stand one behind the other in out.
+	write(out []byte, sizes []int) error
+	// confirmed tells how many octets of messages are settled, by their ends which
+	// of these messages did not arrive (since it was asked last), and the error
+	// that the connection has met since.
+	confirmed() (end uint64, lost []uint64, err error)
+	// unread is how many octets may be confirmed that the collector has not read.
+	unread() uint64
+	// gone is closed when the collector has ended the connection; ended says why.
+	gone() <-chan struct{}
+	ended() error
+	// finish lets writing go on for closingTime at most; another goroutine may
+	// be writing.
+	finish()
+	close()
+}
+
+// sent is a message, and what of the blocks it ends with.
+type sent struct {
+	end      uint64 // octets of all messages up to here
+	length   int
+	records  uint64        // data records that were offered
+	skipped  uint64        // records that no message has room for
+	unsent   record.Weight // of these
+	block    *block        // of the last of them; nil: the message has none
+	offset   int           // behind that, in the block
+	consumed int           // how many of these records are the block's
+}
+
+// session is a transport session (RFC 7011 §2): it makes messages of the queue's
+// blocks. A block is held until all of it is confirmed; what is not when the
+// session ends goes back to the queue.
+type session struct {
+	c        *Sink
+	link     link
+	encoder  *ipfix.Encoder
+	held     []*block // the oldest first
+	out      []byte   // messages to be written, the last one perhaps not finished
+	sizes    []int    // of the finished ones
+	total    uint64   // octets of all finished messages
+	pending  []sent   // not confirmed
+	message  sent     // the one being written
+	last     unread   // that are confirmed
+	refresh  time.Time
+	defined  int // how many of the templates the encoder has
+	limitNow int
+}
+
+func newSession(c *Sink, l link) (*session, error) {
+	s := &session{c: c, link: l, out: make([]byte, 0, batchLen+maxMessageSize), limitNow: l.limit()}
+	s.last.room = l.unread()
+	transport := ipfix.TCP
+	if c.config.Transport == UDP {
+		transport = ipfix.UDP
+	}
+	var err error
+	if s.encoder, err = ipfix.NewEncoder(transport, c.config.Domain, s.limitNow); err != nil {
+		return nil, err
+	}
+	for _, t := range c.options.Templates() {
+		if err := s.encoder.Define(t); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// run exports until the context ends or the connection.
+func (s *session) run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, s.link.finish)
+	defer stop()
+	err := s.exchange(ctx)
+	if err == nil { // the context has ended
+		err = s.drain()
+	}
+	_ = s.confirm() // the last word of a connection that has failed
+	inOrder := err == nil || errors.Is(err, errEnded) || errors.Is(err, errClock)
+	if len(s.pending) > 0 || !inOrder {
+		s.c.unsure.Add(s.last.sum.records) // broken: a host with nothing unread ends a connection in order
+	}
+	s.restore()
+	return err
+}
+
+func (s *session) exchange(ctx context.Context) error {
+	began := time.Now()
+	s.encoder.Start(s.out)
+	if err := s.tell(time.Now()); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if s.encoder.Ahead(s.c.now()) > maxAhead {
+			s.await(time.Now().Add(partingTime))
+			return errClock
+		}
+		b := s.c.queue.take(ctx, flushAfter, s.link.gone())
+		if b != nil {
+			if err := s.add(b); err != nil {
+				return err
+			}
+		}
+		if b == nil || !s.c.queue.more() {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+		if err := s.confirm(); err != nil {
+			return err
+		}
+		if s.link.limit() < s.limitNow {
+			s.refresh = time.Time{} // another path: the templates may have met its limit
+		}
+		if s.c.config.Transport != UDP || time.Since(began) > 2*settleTime {
+			s.c.reached()
+		}
+		select {
+		case <-s.link.gone():
+			s.await(time.Now().Add(partingTime))
+			return s.link.ended()
+		case <-s.c.announce:
+			s.refresh = time.Time{}
+		default:
+		}
+		if now := time.Now(); now.After(s.refresh) {
+			if err := s.tell(now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// drain sends what is queued, and waits until it is confirmed.
+func (s *session) drain() error {
+	deadline := time.Now().Add(closingTime)
+	for {
+		for time.Now().Before(deadline) {
+			b, _ := s.c.queue.ready(0)
+			if b == nil {
+				break
+			}
+			if err := s.add(b); err != nil {
+				return err
+			}
+		}
+		if err := s.tell(time.Now()); err != nil { // the last statistics
+			return err
+		}
+		s.await(deadline)
+		if s.c.queue.stats().waiting == 0 || !time.Now().Before(deadline) {
+			return nil
+		}
+	}
+}
+
+// maxAhead is how far the node's clock may be behind the time of a message: where
+// it was set back, messages of this session would have the time of before
+// (RFC 7011 §8.2), and their records would seem older than they are.
+const maxAhead = time.Second
+
+// errClock: the clock was set back, which takes a new session.
+var errClock = errors.New("the clock was set back")
+
+// partingTime is how long a collector that has ended the connection may still
+// acknowledge what is under way.
+const partingTime = 500 * time.Millisecond
+
+// await waits until everything is confirmed, or never will be.
+func (s *session) await(deadline time.Time) {
+	for time.Now().Before(deadline) {
+		if err := s.confirm(); err != nil || len(s.pending) == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// add puts the records of a block into messages.
+func (s *session) add(b *block) error {
+	s.held = append(s.held, b)
+	if err := s.resize(); err != nil {
+		return err
+	}
+	list := s.c.templates.Layouts()
+	s.message.consumed = 0
+	for at := b.start; at < len(b.data); {
+		index, record, end := b.next(at)
+		t := list[index].Template
+		err := s.encoder.Add(t, record)
+		if errors.Is(err, ipfix.ErrTemplateUndefined) {
+			if err := s.define(t); err != nil {
+				return err
+			}
+			err = s.encoder.Add(t, record)
+		}
+		switch {
+		case err == nil:
+			s.message.records++
+		case errors.Is(err, ipfix.ErrMessageFull):
+			if err := s.finish(); err != nil {
+				return err
+			}
+			continue
+		default:
+			s.message.skipped++
+			s.message.unsent.Add(list[index].Weigh(record))
+		}
+		s.message.block, s.message.offset = b, end
+		s.message.consumed++
+		at = end
+	}
+	return nil
+}
+
+// resize heeds the link's limit.
+func (s *session) resize() error {
+	l := s.link.limit()
+	if l == s.limitNow {
+		return nil
+	}
+	s.limitNow = l
+	return s.encoder.SetLimit(l)
+}
+
+// define makes a template known. Over UDP a message of its own tells of it, which
+// every path has room for: with one that is lost, collectors would lose all that
+// comes until the next refresh.
+func (s *session) define(t *ipfix.Template) error {
+	if s.c.config.Transport != UDP {
+		return known(s.encoder.Define(t))
+	}
+	if err := s.finish(); err != nil {
+		return err
+	}
+	if err := s.encoder.SetLimit(MinMessageSize); err != nil {
+		return err
+	}
+	if err := known(s.encoder.Define(t)); err != nil {
+		return err
+	}
+	if err := s.addTemplates(); err != nil {
+		return err
+	}
+	if err := s.finish(); err != nil {
+		return err
+	}
+	return s.encoder.SetLimit(s.limitNow)
+}
+
+// known passes over templates that no message has room for: their records are
+// counted when they come.
+func known(err error) error {
+	if errors.Is(err, ipfix.ErrTooLong) {
+		return nil
+	}
+	return err
+}
+
+// finish ends a message, and writes those that are ready when they are many.
+func (s *session) finish() error {
+	start := len(s.out)
+	if !s.encoder.Empty() {
+		s.out = s.encoder.Finish(s.c.now())
+		s.sizes = append(s.sizes, len(s.out)-start)
+	} else if s.message.block == nil {
+		return nil
+	}
+	s.total += uint64(len(s.out) - start)
+	m := s.message
+	m.end, m.length = s.total, len(s.out)-start
+	s.pending = append(s.pending, m)
+	s.message = sent{}
+	if len(s.out) >= batchLen || len(s.sizes) >= maxBatch {
+		return s.write()
+	}
+	s.encoder.Start(s.out)
+	return nil
+}
+
+// flush writes all there is.
+func (s *session) flush() error {
+	if err := s.finish(); err != nil || len(s.sizes) == 0 {
+		return err
+	}
+	return s.write()
+}
+
+func (s *session) write() error {
+	err := s.link.write(s.out, s.sizes)
+	s.out, s.sizes = s.out[:0], s.sizes[:0]
+	s.encoder.Start(s.out)
+	if err != nil {
+		return err
+	}
+	return s.confirm()
+}
+
+// confirm counts what the collector has, and gives up the blocks of it.
+func (s *session) confirm() error {
+	end, lost, err := s.link.confirmed()
+	n := 0
+	for n < len(s.pending) && s.pending[n].end <= end {
+		m := s.pending[n]
+		n++
+		if len(lost) > 0 && lost[0] == m.end {
+			lost = lost[1:]
+			s.again(m)
+		} else {
+			s.count(m)
+		}
+		if m.block != nil {
+			s.settle(m)
+		}
+	}
+	s.pending = append(s.pending[:0], s.pending[n:]...)
+	return err
+}
+
+// count counts a message that was exported.
+func (s *session) count(m sent) {
+	s.c.exported.Add(m.records)
+	if m.skipped > 0 {
+		s.c.unencodable.Add(m.skipped)
+		s.c.unsent.add(m.unsent)
+	}
+	s.c.octets.Add(uint64(m.length))
+	s.last.add(uint64(m.length), m.records)
+	if m.length > 0 {
+		s.c.messages.Add(1)
+	}
+}
+
+// again gives the queue what a message has of the held blocks: all up to its end,
+// as the messages before it are settled.
+func (s *session) again(m sent) {
+	if m.block == nil {
+		return
+	}
+	for _, b := range s.held {
+		if b == m.block {
+			break
+		}
+		s.c.queue.again(b, len(b.data))
+	}
+	s.c.queue.again(m.block, m.offset)
+}
+
+// settle gives up what a message has of the held blocks.
+func (s *session) settle(m sent) {
+	for s.held[0] != m.block {
+		s.c.queue.release(s.held[0])
+		s.held = s.held[1:]
+	}
+	m.block.start, m.block.records = m.offset, m.block.records-m.consumed
+	if m.offset == len(m.block.data) {
+		s.c.queue.release(m.block)
+		s.held = s.held[1:]
+	}
+}
+
+// restore puts back what is not confirmed.
+func (s *session) restore() {
+	s.c.queue.restore(s.held)
+	s.held = nil
+}
+
+// tell sends what a collector needs to know: over UDP all templates, over the
+// others those that are new, then names and statistics.
+func (s *session) tell(now time.Time) error {
+	s.refresh = now.Add(s.c.config.Refresh)
+	if err := s.resize(); err != nil {
+		return err
+	}
+	if s.c.config.Transport == UDP { // as define
+		if err := s.encoder.SetLimit(MinMessageSize); err != nil {
+			return err
+		}
+	}
+	for _, l := range s.c.templates.Layouts()[s.defined:] {
+		s.defined++
+		if err := known(s.encoder.Define(l.Template)); err != nil {
+			return err
+		}
+	}
+	if s.c.config.Transport == UDP {
+		s.encoder.Refresh(s.c.now(), 0, 0)
+	}
+	if err := s.addTemplates(); err != nil {
+		return err
+	}
+	facts := s.c.facts()
+	if err := s.tellNames(facts); err != nil {
+		return err
+	}
+	if err := s.tellStatistics(facts); err != nil {
+		return err
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	return s.encoder.SetLimit(s.limitNow)
+}
+
+// addTemplates adds the templates that are due.
+func (s *session) addTemplates() error {
+	for {
+		err := s.encoder.AddTemplates()
+		if !errors.Is(err, ipfix.ErrMessageFull) {
+			return err
+		}
+		if err := s.finish(); err != nil {
+			return err
+		}
+	}
+}
+
+// option adds an options record. One that has no room is left out.
+func (s *session) option(t *ipfix.Template, record []byte) error {
+	err := s.encoder.Add(t, record)
+	if errors.Is(err, ipfix.ErrMessageFull) {
+		if err := s.finish(); err != nil {
+			return err
+		}
+		err = s.encoder.Add(t, record)
+	}
+	if errors.Is(err, ipfix.ErrTooLong) {
+		return nil
+	}
+	return err
+}

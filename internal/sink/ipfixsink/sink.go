@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ipfixsink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+)
+
+// Transport is how messages reach a collector.
+type Transport string
+
+// Transports of IPFIX (RFC 7011 §10).
+const (
+	UDP Transport = "udp"
+	TCP Transport = "tcp"
+	TLS Transport = "tls" // over TCP
+)
+
+// Config names a collector and says how to speak to it.
+type Config struct {
+	Transport   Transport
+	Address     string        // HOST:PORT
+	Source      netip.Addr    // of our socket; invalid: the kernel chooses
+	Domain      uint32        // Observation Domain ID
+	MessageSize int           // octets of a message at most; 0: what the path MTU leaves
+	Refresh     time.Duration // after which templates (UDP), names and statistics are sent again
+	Files       TLSFiles
+}
+
+// Name is how status and metrics name it.
+func (c Config) Name() string { return fmt.Sprintf("ipfix:%s://%s", c.Transport, c.Address) }
+
+// Sink sends to one collector: a queue, a socket and a session (RFC 7011
+// §2), whatever the number of those who offer records. What becomes of a
+// collector never makes them wait.
+type Sink struct {
+	config    Config
+	shared    *Encoder
+	templates *record.Templates
+	options   *record.Options
+	facts     func() sink.Facts
+	log       *slog.Logger
+	queue     *queue
+	changes   *sink.Changes // of the facts
+	announce  <-chan struct{}
+	dial      func(context.Context) (link, error)
+	now       func() time.Time // of the day, which may be set back
+
+	exported, lost, unsure, unencodable, rejected, messages, octets atomic.Uint64
+
+	connected atomic.Bool
+	fault     atomic.Pointer[awayFault]
+
+	process uint32 // its exportingProcessId
+	unsent  unsentCounter
+}
+
+// awayFault is why the collector cannot be reached.
+type awayFault struct{ text, cure string }
+
+// processes is how many exporting processes there were: each has a session, and
+// losses, of its own.
+var processes atomic.Uint32
+
+// New checks what can be checked without the collector. Nothing is sent
+// before Run.
+func New(config Config, x *Encoder, env sink.Environment) (*Sink, error) {
+	c := &Sink{
+		config: config, shared: x, templates: x.templates, options: x.options, facts: env.Facts, changes: env.Changes, queue: newQueue(),
+		dial: config.dial, now: time.Now, log: env.Log.With("collector", config.Name()),
+	}
+	if _, _, err := net.SplitHostPort(config.Address); err != nil {
+		return nil, fmt.Errorf("export ipfix: %w; write HOST:PORT", err)
+	}
+	if config.Transport == TLS {
+		if _, err := config.Files.load(config.Address); err != nil {
+			return nil, err
+		}
+	}
+	c.process, c.queue.forgo = processes.Add(1), c.forgo
+	return c, nil
+}
+
+// Name says what it is, for people.
+func (c *Sink) Name() string { return c.config.Name() }
+
+// refused counts a record that could not be encoded.
+func (c *Sink) refused(err error, w record.Weight) {
+	c.unsent.add(w)
+	if c.rejected.Add(1) == 1 {
+		c.log.Warn("a record cannot be encoded; more are only counted", "error", err)
+	}
+}
+
+// Waits between attempts to reach a collector: doubled each time, and shortened
+// by up to half at random, so that nodes do not come all at once.
+const (
+	firstWait = 250 * time.Millisecond
+	maxWait   = 30 * time.Second
+)
+
+// steady is how long a session lasts that ends the waiting for good.
+const steady = 2 * time.Second
+
+// closingTime is how long the end of an exporter may take.
+const closingTime = 2 * time.Second
+
+// errEnded: the collector closed the connection.
+var errEnded = errors.New("the collector closed the connection")
+
+// Run exports until the context ends, then what is queued, if the collector
+// takes it at once. What is left is lost, and counted.
+func (c *Sink) Run(ctx context.Context) {
+	defer func() { c.lost.Add(c.queue.close()) }()
+	announce, end := c.changes.Subscribe()
+	defer end()
+	c.announce = announce
+	for wait := firstWait; ; {
+		began := time.Now()
+		err := c.connect(ctx)
+		c.connected.Store(false)
+		if ctx.Err() != nil || err == nil {
+			return
+		}
+		if errors.Is(err, errClock) {
+			continue
+		}
+		if time.Since(began) > steady {
+			wait = firstWait
+		}
+		c.away(err)
+		select {
+		case <-time.After(wait - rand.N(wait/2)):
+		case <-ctx.Done():
+			return
+		}
+		wait = min(2*wait, maxWait)
+	}
+}
+
+// connect is one session, from its connection to its end.
+func (c *Sink) connect(ctx context.Context) error {
+	l, err := c.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	s, err := newSession(c, l)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx)
+}
+
+// away notes that the collector cannot be reached, and says so once.
+func (c *Sink) away(err error) {
+	text := err.Error()
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		text = errno.Error() // without the ports, which change
+	}
+	cure := awayCure(err)
+	if before := c.fault.Swap(&awayFault{text, cure}); before == nil || before.text != text {
+		c.log.Warn("the collector cannot be reached; records wait in a bounded queue", "error", text, "cure", cure)
+	}
+}
+
+// awayCure says what to do about a collector that cannot be reached.
+func awayCure(err error) string {
+	var name *net.DNSError
+	switch cure := credentialCure(err); {
+	case cure != "":
+		return cure
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return "see to this node's route and the link to it, or take it out of export"
+	case errors.As(err, &name):
+		return "correct its name in export, or give its address"
+	}
+	return "start it, let its packets through, or take it out of export"
+}
+
+// reached notes that the collector takes messages, as far as can be told.
+func (c *Sink) reached() {
+	c.connected.Store(true)
+	if c.fault.Swap(nil) != nil {
+		c.log.Info("the collector is reached again")
+	}
+}
+
+// Stats is what happened so far.
+func (c *Sink) Stats() sink.Stats {
+	q := c.queue.stats()
+	s := sink.Stats{Network: true,
+		Offered: q.offered + c.rejected.Load(), Written: c.exported.Load(), Dropped: q.dropped,
+		Lost: c.lost.Load(), Unencodable: c.rejected.Load() + c.unencodable.Load(),
+		Messages: c.messages.Load(), Octets: c.octets.Load(), Unsure: c.unsure.Load(), Connected: c.connected.Load(),
+	}
+	if fault := c.fault.Load(); fault != nil {
+		s.Error, s.Cure = fault.text, fault.cure
+	}
+	return s
+}

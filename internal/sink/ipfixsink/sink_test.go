@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ipfixsink
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+const testEnterprise = ipfix.EnterpriseExample
+
+func testEnvironment() sink.Environment {
+	return sink.Environment{Log: slog.New(slog.DiscardHandler), Facts: testFacts, Changes: &sink.Changes{}, Shared: &sync.Map{}}
+}
+
+func newEncoder(t testing.TB) *Encoder {
+	t.Helper()
+	x, err := NewEncoder(testEnterprise)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func testFacts() sink.Facts {
+	return sink.Facts{Node: "porthos", Interfaces: []sink.Interface{{Index: 2, Name: "eth0"}, {Index: 3, Name: "eth1"}}, Suppressed: 11, Lost: 12, Ignored: 123,
+		FirstLoss: time.Date(2026, 11, 21, 5, 0, 1, 500, time.UTC), LastLoss: time.Date(2026, 11, 21, 5, 20, 59, 0, time.UTC)}
+}
+
+func newCollector(t testing.TB, x *Encoder, c Config) *Sink {
+	t.Helper()
+	if c.Refresh == 0 {
+		c.Refresh = time.Minute
+	}
+	out, err := New(c, x, testEnvironment())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// run runs an exporter; the function it returns ends it.
+func run(c *Sink) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { c.Run(ctx); close(done) }()
+	return func() { cancel(); <-done }
+}
+
+// check fails unless the sums agree: what was offered was sent, or lost.
+func check(t testing.TB, c *Sink) sink.Stats {
+	t.Helper()
+	s := c.Stats()
+	if s.Offered != s.Written+s.Missed() {
+		t.Errorf("the sums do not agree: %+v", s)
+	}
+	return s
+}
+
+func offer(x *Encoder, c *Sink, r record.Record, n int) {
+	for range n {
+		x.offer(r, []*Sink{c})
+	}
+}
+
+func TestUDP(t *testing.T) {
+	for _, address := range []string{"[::1]:0", "127.0.0.1:0"} {
+		r, x := newReceiver(t), newEncoder(t)
+		c := newCollector(t, x, Config{Transport: UDP, Address: r.udp(address), Domain: 2, MessageSize: 1400})
+		stop := run(c)
+		offer(x, c, postcard(t), 1000)
+		offer(x, c, flow(), 10)
+		offer(x, c, pathOfTwo(t), 10) // a record for each node
+		waitFor(t, "receiving all", func() bool { return r.records() == 1030 })
+		stop()
+		s := check(t, c)
+		r.close()
+		if s.Written != 1030 || r.missed != 0 || s.Messages != uint64(len(r.messages)) {
+			t.Errorf("%+v; received %d messages, missed %d", s, len(r.messages), r.missed)
+		}
+		full := 0
+		for _, m := range r.messages {
+			if m.Length > 1400 || m.Domain != 2 {
+				t.Errorf("a message of %d octets of domain %d", m.Length, m.Domain)
+			}
+			if m.Length > 1400-150 {
+				full++
+			}
+		}
+		if full < 1000*130/1400 {
+			t.Errorf("%d of %d messages are full", full, len(r.messages))
+		}
+	}
+}
+
+// What RFC 7011 §4 wants a collector to know, and the names.
+func TestOptions(t *testing.T) {
+	r, x := newReceiver(t), newEncoder(t)
+	c := newCollector(t, x, Config{Transport: UDP, Address: r.udp("[::1]:0"), Domain: 2, Refresh: time.Second})
+	cut := postcard(t)
+	cut.Raw.Bytes = nil
+	began := time.Now()
+	offer(x, c, cut, 3)
+	u := c.unsent.read()
+	if u.first.Before(began) || u.last.Before(u.first) || u.last.After(time.Now()) {
+		t.Errorf("given up between %v and %v", u.first, u.last)
+	}
+	stop := run(c)
+	offer(x, c, postcard(t), 50)
+	waitFor(t, "receiving all", func() bool { return r.records() == 50 })
+	before := r.templates()
+	waitFor(t, "templates again", func() bool { return r.templates() > before })
+	waitFor(t, "statistics", func() bool { return len(r.options()) >= 12 })
+	stop()
+	r.close()
+	list := r.options()
+	name := hex.EncodeToString([]byte("porthos"))
+	want := []string{
+		"observationDomainId=2 observationDomainName=" + name,
+		"ingressInterface=2 interfaceName=" + hex.EncodeToString([]byte("eth0")),
+		"ingressInterface=3 interfaceName=" + hex.EncodeToString([]byte("eth1")),
+		"observationDomainId=2 exportedMessageTotalCount=0 exportedFlowRecordTotalCount=0 exportedOctetTotalCount=0",
+		"observationDomainId=2 ignoredPacketTotalCount=123 observationTimeSeconds=2026-11-21T05:00:01Z observationTimeSeconds=2026-11-21T05:20:59Z " +
+			"ioamSuppressedRecordTotalCount=11 ioamLostRecordTotalCount=12",
+		fmt.Sprintf("exportingProcessId=%d notSentFlowTotalCount=3 notSentPacketTotalCount=3 notSentOctetTotalCount=384 "+
+			"observationTimeMilliseconds=%s observationTimeMilliseconds=%s "+
+			"ioamQueueFullRecordTotalCount=0 ioamConnectionLostRecordTotalCount=0 ioamUnencodableRecordTotalCount=3",
+			c.process, u.first.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano), u.last.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)),
+	}
+	if !slices.Equal(list[:6], want) {
+		t.Errorf("at first\n%s\nwant\n%s", strings.Join(list[:6], "\n"), strings.Join(want, "\n"))
+	}
+	if !strings.Contains(list[9], "exportedFlowRecordTotalCount=50 exportedOctetTotalCount=") {
+		t.Errorf("then\n%s", list[9])
+	}
+}
+
+// A collector that is away costs what the queue has no room for, and no more.
+func TestCollectorAway(t *testing.T) {
+	for _, transport := range []Transport{UDP, TCP} {
+		r, x := newReceiver(t), newEncoder(t)
+		address := r.listen(transport, "[::1]:0")
+		r.close()
+		c := newCollector(t, x, Config{Transport: transport, Address: address, MessageSize: 1400, Refresh: time.Second})
+		stop := run(c)
+		waitFor(t, "a refusal", func() bool { return strings.Contains(c.Stats().Error, "refused") })
+		p := postcard(t)
+		began := time.Now()
+		for c.Stats().Dropped == 0 {
+			offer(x, c, p, 1000)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("the one who offers waited: %v", took)
+		}
+		if s := c.Stats(); s.Connected || s.Written != 0 || s.Waiting()*100 > maxBlocks*blockLen {
+			t.Errorf("%s: %+v", transport, s)
+		}
+		offered := c.Stats().Offered
+		back := newReceiver(t)
+		back.listen(transport, address)
+		waitFor(t, "reaching it again", func() bool { s := c.Stats(); return s.Connected && s.Waiting() == 0 })
+		// The next statistics tell a collector what it has missed.
+		waitFor(t, "receiving all", func() bool { return back.accounted() == c.Stats().Written })
+		stop()
+		s := check(t, c)
+		back.close()
+		if s.Offered != offered || s.Lost != 0 || s.Error != "" || back.accounted() != s.Written {
+			t.Errorf("%s: received %d, missed %d, of %+v", transport, back.records(), back.missed, s)
+		}
+		if transport == TCP && back.missed != 0 {
+			t.Errorf("missed %d over TCP", back.missed)
+		}
+	}
+}
+
+// A collector that reads all it was sent when it is restarted gets every record.
+func TestRestarts(t *testing.T) {
+	x := newEncoder(t)
+	r := newReceiver(t)
+	address := r.listen(TCP, "[::1]:0")
+	c := newCollector(t, x, Config{Transport: TCP, Address: address})
+	stop := run(c)
+	p := postcard(t)
+	received := 0
+	for n := range 6 {
+		waitFor(t, "reaching it", func() bool { return c.Stats().Connected })
+		offer(x, c, p, 5000)
+		if n%2 == 0 {
+			want := received + 1
+			waitFor(t, "receiving some", func() bool { return r.records() >= want-received })
+		}
+		r.shutdown()
+		received += r.records()
+		if r.missed != 0 {
+			t.Errorf("missed %d", r.missed)
+		}
+		offer(x, c, p, 100) // while it is away
+		r = newReceiver(t)
+		r.listen(TCP, address)
+	}
+	waitFor(t, "sending all", func() bool { return c.Stats().Waiting() == 0 })
+	stop()
+	s := check(t, c)
+	r.shutdown()
+	received += r.records()
+	// a collector that is too slow to take its leave breaks the connection
+	if s.Offered != 30600 || received+int(s.Unsure) < int(s.Written) || s.Missed() != 0 {
+		t.Errorf("received %d of %+v", received, s)
+	}
+	t.Logf("received %d, %d of them twice", received, received-int(s.Written))
+}
+
+// Collectors that are killed at full rate, with what they have not read: the
+// sums agree, and what arrives was offered.
+func TestKilledCollectors(t *testing.T) {
+	for _, transport := range []Transport{UDP, TCP} {
+		x, r := newEncoder(t), newReceiver(t)
+		address := r.listen(transport, "[::1]:0")
+		c := newCollector(t, x, Config{Transport: transport, Address: address})
+		stop := run(c)
+		p, over, offering := postcard(t), make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(offering)
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					offer(x, c, p, 100)
+					time.Sleep(100 * time.Microsecond)
+				}
+			}
+		}()
+		received := 0
+		for range 5 {
+			before := c.Stats().Messages
+			waitFor(t, "sending", func() bool { return c.Stats().Connected && c.Stats().Messages > before+100 })
+			r.kill()
+			received += r.records()
+			waitFor(t, "noticing it", func() bool { return !c.Stats().Connected })
+			r = newReceiver(t)
+			r.listen(transport, address)
+		}
+		waitFor(t, "reaching it", func() bool { return c.Stats().Connected })
+		close(over)
+		<-offering
+		waitFor(t, "sending all", func() bool { return c.Stats().Waiting() == 0 })
+		stop()
+		s := check(t, c)
+		r.close()
+		received += r.records()
+		if s.Lost+s.Unencodable != 0 || received == 0 || received > int(s.Offered) || s.Messages == 0 {
+			t.Errorf("%s: received %d of %+v", transport, received, s)
+		}
+		if transport == TCP && (s.Unsure == 0 || int(s.Written) > received+int(s.Unsure)) {
+			t.Errorf("received %d of %+v, more is missing than is unsure", received, s)
+		}
+		t.Logf("%s: received %d of %+v", transport, received, s)
+	}
+}
+
+// A collector that takes nothing is no reason to wait, and nothing is delivered
+// that was counted as lost.
+func TestStalledCollector(t *testing.T) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	x := newEncoder(t)
+	c := newCollector(t, x, Config{Transport: TCP, Address: l.Addr().String()})
+	stop := run(c)
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	p := postcard(t)
+	for c.Stats().Dropped == 0 {
+		offer(x, c, p, 1000)
+	}
+	if q := c.queue; len(q.blocks)+q.taken > maxBlocks+1 {
+		t.Errorf("%d blocks, %d taken", len(q.blocks), q.taken)
+	}
+	began := time.Now()
+	stop()
+	if took := time.Since(began); took > 2*closingTime+time.Second {
+		t.Errorf("the end took %v", took)
+	}
+	if s := check(t, c); s.Lost == 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// BenchmarkCollectorUDP is the whole way of a record: encoded, queued, packed,
+// and sent over the loopback interface, where nobody reads it.
+func BenchmarkCollectorUDP(b *testing.B) {
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv6loopback})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	x := newEncoder(b)
+	c := newCollector(b, x, Config{Transport: UDP, Address: conn.LocalAddr().String(), MessageSize: 1452})
+	to := []*Sink{c}
+	stop := run(c)
+	p := postcard(b)
+	b.ReportAllocs()
+	before := cpuTime(b)
+	for b.Loop() {
+		x.offer(p, to)
+	}
+	stop()
+	spent := cpuTime(b) - before
+	s := c.Stats()
+	if s.Written+s.Missed() != s.Offered || s.Offered != uint64(b.N) {
+		b.Errorf("%d records were offered, and %+v", b.N, s)
+	}
+	b.ReportMetric(float64(s.Written)/spent.Seconds(), "sent/cpu-s") // other work of the machine does not count
+	b.ReportMetric(float64(s.Octets)/float64(s.Messages), "octets/message")
+	b.ReportMetric(float64(usage(b).Maxrss)/1024, "MiB-resident") // with the test's own
+	b.ReportMetric(100*float64(s.Missed())/float64(s.Offered), "%missed")
+}
+
+// cpuTime is what the process has used of any CPU.
+func cpuTime(t testing.TB) time.Duration {
+	u := usage(t)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func usage(t testing.TB) (u unix.Rusage) {
+	t.Helper()
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}

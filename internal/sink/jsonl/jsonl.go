@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package jsonl writes records to files, one JSON object per line.
+package jsonl
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+)
+
+// queueLen is how many records wait for a slow disk: about 4 MB of them.
+const queueLen = 4096
+
+// Sink appends records to a File, one JSON object per line. It never makes the
+// one who offers a record wait.
+type Sink struct {
+	path  string
+	out   io.Writer
+	file  *File // nil for standard output
+	queue chan record.Record
+
+	lines    []byte // to be written, each with its end
+	buffered uint64 // how many
+
+	offered, written, dropped, failed atomic.Uint64
+	fault                             atomic.Pointer[string] // of the last write; nil when it succeeded
+}
+
+// Open opens a file to append to, a relative path from the working
+// directory; "-" is stdout. Nothing is written before Run.
+func Open(path string, stdout io.Writer) (*Sink, error) {
+	j := &Sink{path: path, out: NewLines(stdout), queue: make(chan record.Record, queueLen)}
+	if path == "-" {
+		return j, nil
+	}
+	file, err := OpenFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("export jsonl: %w", err)
+	}
+	j.file, j.out = file, file
+	return j, nil
+}
+
+// Name says what it is, for people.
+func (j *Sink) Name() string { return "jsonl:" + j.path }
+
+// Offer queues a record, which nobody changes any more.
+func (j *Sink) Offer(r record.Record) {
+	j.offered.Add(1)
+	select {
+	case j.queue <- r:
+	default:
+		j.dropped.Add(1)
+	}
+}
+
+// Run writes until the context ends, then what is queued, and closes the file.
+func (j *Sink) Run(ctx context.Context) {
+	for {
+		select {
+		case r := <-j.queue:
+			j.write(r)
+			for len(j.queue) > 0 {
+				j.write(<-j.queue)
+			}
+			j.flush()
+		case <-ctx.Done():
+			for len(j.queue) > 0 {
+				j.write(<-j.queue)
+			}
+			j.flush()
+			j.Close()
+			return
+		}
+	}
+}
+
+// buffer is how many bytes of lines are written at once.
+const buffer = 4096
+
+func (j *Sink) write(r record.Record) {
+	before := len(j.lines)
+	j.lines = record.AppendLine(j.lines, r)
+	if before > 0 && len(j.lines) > buffer {
+		line := j.lines[before:]
+		j.lines = j.lines[:before]
+		j.flush()
+		j.lines = append(j.lines, line...)
+	}
+	j.buffered++
+}
+
+// flush writes the lines that wait. Those that are whole are written, whatever
+// becomes of the others.
+func (j *Sink) flush() {
+	if j.buffered == 0 {
+		return
+	}
+	var lost error
+	if j.file != nil {
+		lost = j.file.Follow()
+	}
+	n, err := j.out.Write(j.lines)
+	whole := uint64(bytes.Count(j.lines[:n], newline))
+	j.written.Add(whole)
+	j.failed.Add(j.buffered - whole)
+	j.lines, j.buffered = j.lines[:0], 0
+	switch {
+	case err != nil:
+		j.setFault(err)
+	case lost != nil:
+		j.setFault(fmt.Errorf("export jsonl: %w", lost))
+	default:
+		j.fault.Store(nil)
+	}
+}
+
+var newline = []byte{'\n'}
+
+// Close closes the file of an exporter that does not run.
+func (j *Sink) Close() {
+	if j.file != nil {
+		j.file.Close()
+	}
+}
+
+func (j *Sink) setFault(err error) {
+	text := err.Error()
+	j.fault.Store(&text)
+}
+
+// Stats is what happened so far.
+func (j *Sink) Stats() sink.Stats {
+	s := sink.Stats{Offered: j.offered.Load(), Written: j.written.Load(), Dropped: j.dropped.Load(),
+		Lost: j.failed.Load()}
+	if text := j.fault.Load(); text != nil {
+		s.Error = *text
+	}
+	return s
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+func traceOf(namespace ioam.NamespaceID, source, destination string) *record.Trace {
+	return &record.Trace{Namespace: namespace, Nodes: []record.NodeData{},
+		Packet: record.Packet{Source: netip.MustParseAddr(source), Destination: netip.MustParseAddr(destination)}}
+}
+
+// start runs an exporter; the function it returns ends it.
+func start(j *Sink) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { j.Run(ctx); close(done) }()
+	return func() { cancel(); <-done }
+}
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	limit := patience.Of(20 * time.Second) // attempts to reach a collector become rare
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("%s did not happen within %v", what, limit)
+}
+
+// namespaces are those of the records in a file, in their order.
+func namespaces(t *testing.T, path string) []ioam.NamespaceID {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []ioam.NamespaceID
+	for line := range bytes.Lines(b) {
+		var r record.Trace
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("%s: %q: %v", path, line, err)
+		}
+		list = append(list, r.Namespace)
+	}
+	return list
+}
+
+// Where the path leads nowhere, what is open is written on, and the fault is
+// told until the path leads somewhere again.
+func TestJSONLKeepsWhatItHas(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "traces")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "traces.jsonl")
+	j, err := Open(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := start(j)
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	j.Offer(traceOf(0, "::1", "::2"))
+	waitFor(t, "telling the fault", func() bool {
+		s := j.Stats()
+		return s.Written == 1 && s.Lost == 0 && strings.HasPrefix(s.Error, "export jsonl: open "+path+": no such file or directory; name a file")
+	})
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	j.Offer(traceOf(1, "::1", "::2"))
+	stop()
+	if old, now := namespaces(t, filepath.Join(dir+".away", "traces.jsonl")), namespaces(t, path); !slices.Equal(old, []ioam.NamespaceID{0}) || !slices.Equal(now, []ioam.NamespaceID{1}) {
+		t.Errorf("the file that is away has the records %v, the new one %v", old, now)
+	}
+	if s := j.Stats(); s != (sink.Stats{Offered: 2, Written: 2}) {
+		t.Errorf("stats %+v, want 2 written", s)
+	}
+}
+
+// A relative path starts from the working directory.
+func TestJSONLRelativePath(t *testing.T) {
+	t.Chdir(t.TempDir())
+	j, err := Open("traces.jsonl", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := start(j)
+	j.Offer(traceOf(0, "::1", "::2"))
+	stop()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := namespaces(t, filepath.Join(dir, "traces.jsonl")); len(got) != 1 {
+		t.Errorf("%d records, want 1", len(got))
+	}
+}
+
+// brokenWriter fails until it is repaired.
+type brokenWriter struct {
+	mu       sync.Mutex
+	out      bytes.Buffer
+	repaired bool
+}
+
+func (w *brokenWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.repaired {
+		return 0, errors.New("no space left on device")
+	}
+	return w.out.Write(b)
+}
+
+func (w *brokenWriter) repair() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.repaired = true
+}
+
+func TestJSONLCountsFailuresAndRecovers(t *testing.T) {
+	w := &brokenWriter{}
+	j, err := Open("-", w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Offer(traceOf(1, "::1", "::2"))
+	j.Offer(traceOf(2, "::1", "::2"))
+	stop := start(j)
+	waitFor(t, "failing", func() bool { return j.Stats().Lost == 2 })
+	if s := j.Stats(); s != (sink.Stats{Offered: 2, Lost: 2, Error: "no space left on device"}) {
+		t.Errorf("stats %+v, want 2 failed and the reason", s)
+	}
+	w.repair()
+	j.Offer(traceOf(3, "::1", "::2"))
+	waitFor(t, "recovering", func() bool { return j.Stats().Written == 1 })
+	stop()
+	if s := j.Stats(); s != (sink.Stats{Offered: 3, Written: 1, Lost: 2}) || strings.Count(w.out.String(), "\n") != 1 {
+		t.Errorf("after the repair: stats %+v, output %q", s, w.out.String())
+	}
+}
+
+// fullDisk has so many bytes free.
+type fullDisk struct {
+	mu   sync.Mutex
+	free int
+	out  bytes.Buffer
+}
+
+func (w *fullDisk) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, _ := w.out.Write(b[:min(len(b), w.free)])
+	if w.free -= n; n < len(b) {
+		return n, syscall.ENOSPC
+	}
+	return n, nil
+}
+
+func (w *fullDisk) clean() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free = 1 << 30
+}
+
+// A disk that fills up within a line costs that line and those behind it: lines
+// that are whole count as written, and what comes later begins a line of its own.
+func TestJSONLTornLine(t *testing.T) {
+	line, err := json.Marshal(traceOf(1, "::1", "::2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &fullDisk{free: 2*(len(line)+1) + len(line)/2}
+	j, err := Open("-", w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		j.Offer(traceOf(1, "::1", "::2"))
+	}
+	stop := start(j)
+	waitFor(t, "failing", func() bool { return j.Stats().Lost > 0 })
+	if s := j.Stats(); s.Written != 2 || s.Lost != 2 {
+		t.Errorf("stats %+v, want 2 written and 2 lost", s)
+	}
+	w.clean()
+	j.Offer(traceOf(2, "::1", "::2"))
+	waitFor(t, "recovering", func() bool { return j.Stats().Waiting() == 0 })
+	stop()
+	whole := 0
+	for l := range strings.Lines(w.out.String()) {
+		if r, err := record.Parse([]byte(l)); err == nil && r != nil {
+			whole++
+		}
+	}
+	if s := j.Stats(); whole != int(s.Written) || s.Written != 3 || s.Lost != 2 {
+		t.Errorf("%d whole lines of %+v in %q", whole, s, w.out.String())
+	}
+}
+
+// So is one that somebody left in the file before.
+func TestJSONLTornFile(t *testing.T) {
+	for _, before := range []string{"", "{}\n", "{}\n{\"ki"} {
+		path := filepath.Join(t.TempDir(), "records")
+		if err := os.WriteFile(path, []byte(before), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, err := Open(path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.Offer(traceOf(1, "::1", "::2"))
+		start(j)()
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := before
+		if strings.HasSuffix(before, "i") {
+			want += "\n"
+		}
+		rest, found := strings.CutPrefix(string(got), want)
+		if _, err := record.Parse([]byte(rest)); !found || err != nil {
+			t.Errorf("%q became %q (%v)", before, got, err)
+		}
+	}
+}
+
+func TestJSONLQueueIsBounded(t *testing.T) {
+	var out bytes.Buffer
+	j, err := Open("-", &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := traceOf(1, "::1", "::2")
+	for range queueLen + 7 {
+		j.Offer(r)
+	}
+	start(j)()
+	if s := j.Stats(); s != (sink.Stats{Offered: queueLen + 7, Written: queueLen, Dropped: 7}) || strings.Count(out.String(), "\n") != queueLen {
+		t.Errorf("stats %+v, want %d written and 7 dropped", s, queueLen)
+	}
+}
+
+func TestJSONLRefusesAMissingDirectory(t *testing.T) {
+	_, err := Open(filepath.Join(t.TempDir(), "missing", "x"), nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "export jsonl: open ") || !strings.Contains(err.Error(), "name a file in a directory that exists") {
+		t.Errorf("error %v, want one with a cure", err)
+	}
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jsonl
+
+import "io"
+
+// Lines is a writer of whole lines: one of which only a part could be written, as
+// on a disk that is full, is ended before the next. Counts are of the bytes given.
+type Lines struct {
+	to   io.Writer
+	torn bool // what is written last is a part of a line
+}
+
+// NewLines writes to a stream that is at the begin of a line.
+func NewLines(to io.Writer) *Lines { return &Lines{to: to} }
+
+// Write writes lines, each with its end.
+func (l *Lines) Write(b []byte) (int, error) {
+	if l.torn {
+		if _, err := l.to.Write([]byte{'\n'}); err != nil {
+			return 0, err
+		}
+		l.torn = false
+	}
+	n, err := l.to.Write(b)
+	l.torn = n > 0 && b[n-1] != '\n'
+	return n, err
+}

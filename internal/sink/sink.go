@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sink is what brings records to a place: a file, a collector. Each kind
+// has a package of its own, with its constructor.
+package sink
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// Sink brings records to one place.
+type Sink interface {
+	// Name says what it is, for people.
+	Name() string
+	// Offer takes a record, which does not change any more, or counts that it
+	// cannot. It never waits. Several goroutines call it at once.
+	Offer(record.Record)
+	// Run writes until the context ends, then what waits, and closes the sink.
+	Run(context.Context)
+	// Stats is what happened so far.
+	Stats() Stats
+	// Close closes a sink that does not run.
+	Close()
+}
+
+// Grouped is a Sink that others of its kind can share work with.
+type Grouped interface {
+	Sink
+	// Group finds its own kind among others, and gives what offers a record to all
+	// of these and itself, and the rest.
+	Group(others []Sink) (offer func(record.Record), rest []Sink)
+}
+
+// Offers are what offers a record to all sinks, each once.
+func Offers(sinks []Sink) (offers []func(record.Record)) {
+	for len(sinks) > 0 {
+		first, rest := sinks[0], sinks[1:]
+		offer := first.Offer
+		if g, ok := first.(Grouped); ok {
+			offer, rest = g.Group(rest)
+		}
+		offers, sinks = append(offers, offer), rest
+	}
+	return offers
+}
+
+// Environment is what sinks get of the node.
+type Environment struct {
+	Stdout  io.Writer
+	Log     *slog.Logger
+	Facts   func() Facts
+	Changes *Changes  // of the facts
+	Shared  *sync.Map // what sinks of a kind share, by keys of their own
+}
+
+// Facts are what the options records tell of the node.
+type Facts struct {
+	Node       string // name of the observation domain
+	Interfaces []Interface
+	Suppressed uint64 // records that a rate limit suppressed
+	Lost       uint64 // records that found no room on their way to the sinks
+	Ignored    uint64 // packets of both, as far as is known: at least one of each
+
+	// When the first and the last of both were noticed; zero: there is none.
+	FirstLoss, LastLoss time.Time
+}
+
+// Interface is a network interface.
+type Interface struct {
+	Index model.IfIndex
+	Name  string
+}
+
+// Changes tell sinks that the facts changed. The zero value is ready.
+type Changes struct {
+	mu       sync.Mutex
+	watchers map[chan struct{}]struct{}
+}
+
+// Subscribe gives a channel that has something after a change, until end.
+func (c *Changes) Subscribe() (changed <-chan struct{}, end func()) {
+	ch := make(chan struct{}, 1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watchers == nil {
+		c.watchers = map[chan struct{}]struct{}{}
+	}
+	c.watchers[ch] = struct{}{}
+	return ch, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.watchers, ch)
+	}
+}
+
+// Announce notes a change.
+func (c *Changes) Announce() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ch := range c.watchers {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Stats is what became of the records that a sink was offered. A trace that
+// is exported as IPFIX is a record for each node. What is not yet Written, or
+// lost for one of the causes, is on its way.
+type Stats struct {
+	Offered     uint64
+	Written     uint64
+	Dropped     uint64 // the queue was full
+	Lost        uint64 // could not be written, or the connection to the collector was lost
+	Unencodable uint64 // cannot be encoded
+	Error       string // of the last attempt, "" when it succeeded
+
+	Network bool // it has a connection, and what follows
+
+	Messages  uint64
+	Octets    uint64
+	Unsure    uint64 // of Written at most: a connection broke, and the collector may not have read them
+	Connected bool
+	Cure      string // of Error
+}
+
+// Waiting is how many records are on their way.
+func (s Stats) Waiting() uint64 { return s.Offered - min(s.Offered, s.Written+s.Missed()) }
+
+// Missed is how many records were not written.
+func (s Stats) Missed() uint64 { return s.Dropped + s.Lost + s.Unencodable }
+
+// ByCause are the records that were not written.
+func (s Stats) ByCause() map[string]uint64 {
+	other := "write_failed"
+	if s.Network {
+		other = "connection_lost"
+	}
+	return map[string]uint64{"queue_full": s.Dropped, other: s.Lost, "encode": s.Unencodable}
+}

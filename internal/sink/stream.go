@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sink
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// Stream hands records to observers that come and go. It never waits for one:
+// what does not fit an observer's queue is counted and gone. The zero value is
+// ready.
+type Stream struct {
+	mu        sync.Mutex
+	observers map[*Observer]struct{}
+	dropped   atomic.Uint64
+}
+
+// Observer is one who watches records as they happen.
+type Observer struct {
+	stream *Stream
+	filter record.Filter
+	queue  chan record.Record
+	lost   atomic.Uint64
+}
+
+// Observe begins to watch, with room for so many records that have not been
+// read yet.
+func (s *Stream) Observe(f record.Filter, room int) *Observer {
+	o := &Observer{stream: s, filter: f, queue: make(chan record.Record, room)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.observers == nil {
+		s.observers = map[*Observer]struct{}{}
+	}
+	s.observers[o] = struct{}{}
+	return o
+}
+
+// Publish hands a record, which nobody changes any more, to the observers.
+func (s *Stream) Publish(r record.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for o := range s.observers {
+		if !o.filter.Match(r) {
+			continue
+		}
+		select {
+		case o.queue <- r:
+		default:
+			o.lost.Add(1)
+			s.dropped.Add(1)
+		}
+	}
+}
+
+// Observers is how many watch.
+func (s *Stream) Observers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.observers)
+}
+
+// Dropped is how many records did not fit an observer's queue, over all
+// observers there have been.
+func (s *Stream) Dropped() uint64 { return s.dropped.Load() }
+
+// Records is what the observer has not read yet. It is never closed.
+func (o *Observer) Records() <-chan record.Record { return o.queue }
+
+// TakeLost is how many records have been lost since it was asked last.
+func (o *Observer) TakeLost() uint64 { return o.lost.Swap(0) }
+
+// Close ends the watch.
+func (o *Observer) Close() {
+	o.stream.mu.Lock()
+	defer o.stream.mu.Unlock()
+	delete(o.stream.observers, o)
+}
