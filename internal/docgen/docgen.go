@@ -26,6 +26,7 @@ func Pages(root *cobra.Command) map[string][]byte {
 		"configuration.md": config.Reference(),
 		"ipfix.md":         elements(),
 		"outcomes.md":      outcomes(),
+		"records.md":       fields(),
 		"warnings.md":      warnings(),
 	}
 	for name := range pages {

@@ -41,17 +41,20 @@ var layers = map[string]string{
 	"internal/socketdrops":  "",
 
 	// Records, and where they go: nothing of the data plane.
-	"internal/export":       "ioam ipfix internal/instant internal/ipv6 internal/model",
-	"internal/decode":       "ioam internal/export internal/ipv6",
-	"internal/collect":      "ioam ipfix internal/collect/join internal/export internal/instant internal/metrics internal/model internal/socketdrops",
-	"internal/collect/join": "ioam internal/export",
+	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/model",
+	"internal/sink":           "internal/model internal/record",
+	"internal/sink/jsonl":     "internal/record internal/sink",
+	"internal/sink/ipfixsink": "ipfix internal/instant internal/record internal/sink",
+	"internal/decode":         "ioam internal/record internal/ipv6",
+	"internal/collect":        "ioam ipfix internal/collect/join internal/record internal/sink/jsonl internal/instant internal/metrics internal/model internal/socketdrops",
+	"internal/collect/join":   "ioam internal/record",
 
 	// Configuration and control.
-	"internal/config":   "ioam ipfix internal/export internal/model",
+	"internal/config":   "ioam ipfix internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/model",
 	"internal/iproute2": "ioam internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam",
-	"internal/agent": "ioam ipfix internal/api internal/config internal/datapath internal/export internal/health internal/icmpv6 " +
+	"internal/agent": "ioam ipfix internal/api internal/config internal/datapath internal/record internal/sink internal/health internal/icmpv6 " +
 		"internal/instant internal/kernelevents internal/metrics internal/model internal/pathmtu internal/reference internal/routing " +
 		"internal/socketdrops internal/supervisor internal/tunnelerror",
 	"internal/instant":    "",
@@ -59,17 +62,17 @@ var layers = map[string]string{
 	"internal/supervisor": "",
 
 	"internal/lab":      "internal/api internal/config internal/patience internal/supervisor",
-	"internal/lab/demo": "ioam ipfix internal/api internal/collect internal/config internal/export internal/lab internal/model internal/patience",
+	"internal/lab/demo": "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink/ipfixsink internal/lab internal/model internal/patience",
 	"internal/patience": "",
 
 	// Programs parse and call. The router's has no benchmark in it.
-	"internal/docgen":      "ipfix internal/config internal/export internal/health internal/model",
+	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/docgen",
 	"cmd/waymark":          "ioam ipfix internal/...",
 	"cmd/waymark-bench":    "bench/... internal/commandline internal/docgen",
 
 	// Reports need nothing of what measures.
-	"bench":        "ioam ipfix bench/report internal/agent internal/api internal/datapath internal/export internal/instant internal/model",
+	"bench":        "ioam ipfix bench/report internal/agent internal/api internal/datapath internal/record internal/sink internal/sink/ipfixsink internal/instant internal/model",
 	"bench/report": "internal/instant",
 
 	"scripts/check": "",
