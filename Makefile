@@ -22,7 +22,7 @@ NAMES ?=
 AGREEMENT_PACKETS ?= 1000000
 WAYS ?= 3000
 # Packages with goroutines that share memory; the others gain nothing from -race.
-RACE := ./internal/agent/... ./internal/api/... ./internal/collect/... ./internal/export/... ./internal/lab/... ./internal/pathmtu/... ./internal/routing/... ./ipfix/...
+RACE := ./internal/agent/... ./internal/api/... ./internal/collect/... ./internal/lab/... ./internal/pathmtu/... ./internal/record/... ./internal/routing/... ./internal/sink/... ./ipfix/...
 TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 
