@@ -3,9 +3,7 @@
 package trace
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -93,11 +91,11 @@ func TestEqualPathsInTraces(t *testing.T) {
 	ways := make(chan [2]uint32, 1024) // destination port, node in the middle
 	go func() {
 		ended <- api.NewClient(place.Socket()).Observe(ctx, api.RecordFilter{}, func() { close(ready) }, func(line []byte) error {
-			var r record.Trace
-			if err := json.Unmarshal(bytes.Clone(line), &r); err != nil {
+			parsed, err := record.Parse(line)
+			if err != nil {
 				return err
 			}
-			if r.Kind == "trace" && r.Packet.DestinationPort != nil && len(r.Nodes) == 3 {
+			if r, ok := parsed.(*record.Trace); ok && r.Packet.DestinationPort != nil && len(r.Nodes) == 3 {
 				ways <- [2]uint32{uint32(*r.Packet.DestinationPort), uint32(r.Nodes[1].NodeID.Value)}
 			}
 			return nil
