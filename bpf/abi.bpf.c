@@ -9,7 +9,11 @@ const volatile struct {
 	enum stack_reason stack_reason;
 	enum forwarding_key forwarding_key;
 	struct node_config node_config;
-	struct ingress_interface ingress_interface;
+	struct interface interface;
+	struct tally tally;
+	struct state state;
+	struct destination_key destination_key;
+	enum edge edge;
 	struct ioam_namespace ioam_namespace;
 	struct rule rule;
 	struct rule_key rule_key;
@@ -31,7 +35,6 @@ const volatile struct {
 	struct flow_set flow_set;
 	struct flow_sample flow_sample;
 	struct flow_clock flow_clock;
-	struct export_credit export_credit;
 	struct sequence_set sequence_set;
 	struct collector collector;
 	struct arrival arrival;

@@ -52,7 +52,7 @@ enum outcome {
 	NUM_OUTCOMES,
 };
 
-/* Slots of the counters map of one interface. */
+/* What a tally counts. */
 enum counter {
 	COUNTER_INGRESS = 0,   /* + outcome */
 	COUNTER_EGRESS = 64,   /* + outcome */
@@ -107,6 +107,13 @@ enum role {
 	ROLE_EGRESS = 2,
 };
 
+/* Where an interface drops IOAM: each is a role that it lacks, shifted. */
+enum edge {
+	EDGE_SHIFT = 2,
+	EDGE_INGRESS = ROLE_INGRESS << EDGE_SHIFT,
+	EDGE_EGRESS = ROLE_EGRESS << EDGE_SHIFT,
+};
+
 enum boundary {
 	BOUNDARY_DROP,
 	BOUNDARY_STRIP,
@@ -151,63 +158,100 @@ struct source_prefix {
 	__u64 mask[2];
 };
 
-/* Constants of one program, in read-only data: what is off is not even loaded. */
+/*
+ * Constants of a node, in read-only data of its programs: what is off is not even loaded. A change of
+ * them loads new programs.
+ */
 struct node_config {
 	__u64 node_id_wide;
-	__u64 fixed_time;	/* tests only: instead of the clock, ns; 0 = the clock */
-	__u64 decapsulation[2]; /* the only tunnel destination, if there is but one */
-	struct tunnel_end end;	/* and what is taken there */
-	__u32 tunnels_guarded; /* tunnel destinations that the edge keeps outsiders from; 2: more than one */
-	__u64 guarded[2]; /* the only one */
+	__u64 fixed_time;    /* tests only: instead of the clock, ns; 0 = the clock */
+	__u32 fixed_ifindex; /* tests only: instead of the packet's interface; 0 = that */
 	__u32 node_id;
-	__u32 ifindex;
-	__u32 interface_id_wide;
-	__u16 interface_id;
-	__u8 roles;
-	__u8 boundary;
 	__u8 timestamp_format;
 	__u8 mainline;
 	__u8 link_header;	 /* bytes before an untagged packet: 14 or 0 */
-	__u8 has_decapsulations; /* 2: more than one */
+	__u8 fast;		 /* some interface of this program forwards here what can be */
+	__u8 has_edges;		 /* some interface drops IOAM */
+	__u8 has_decapsulations; /* tunnels end here */
+	__u8 has_sources;	 /* some decapsulation takes packets of certain sources alone */
 	__u8 has_removals;	 /* some namespace is marked `remove` */
 	__u8 has_encapsulations;
-	__u8 has_trie;	  /* rule_first comes from the trie rather than first_rule */
-	__u8 needs_upper; /* some rule asks for the upper layer */
-	__u32 first_rule;
-	struct perfect_hash namespace_hash;
-	struct perfect_hash interface_hash;
-	__u32 next_hop_sets; /* of one CPU, a power of two */
-	__u64 hash_seed;     /* of the next hops' hash */
-	__u32 mac_head;	     /* the interface's address, as in a frame */
-	__u16 mac_tail;
-	__u8 fast;    /* forward here what can be */
-	__u8 is_veth; /* frames may be another stack's packets, their checksums not computed yet */
+	__u8 inserts_inline;  /* some encapsulation may */
 	__u8 has_exports;     /* some namespace exports */
 	__u8 inserts_exports; /* some encapsulation has a Direct Export */
-	__u8 has_sources;     /* some decapsulation takes packets of certain sources alone */
-	__u8 inserts_inline;  /* some encapsulation of the node may */
+	__u32 next_hop_sets;  /* of one CPU, a power of two */
+	__u64 hash_seed;      /* of the next hops' hash */
 	__u32 flow_sets;      /* of one CPU, a power of two */
 	__u32 export_limit;   /* packets that pay for a postcard */
-	__u32 export_rate;    /* postcards, and flows told early, in 2^27 ns */
-	__u64 collector_bits; /* of addresses that may be collectors', whose packets get no header */
-	__u64 flow_keys[7];   /* of the flow hash, the same in the domain */
-	__u64 table_keys[8];  /* of the table of flows */
+	__u32 export_rate;    /* postcards, and flows reported early, in 2^27 ns */
+	__u32 pad;
+	__u64 flow_keys[7];  /* of the flow hash, the same in the domain */
+	__u64 table_keys[8]; /* of the table of flows */
 };
 
-_Static_assert(sizeof(struct node_config) == 272, "node_config has holes");
+_Static_assert(sizeof(struct node_config) == 184, "node_config has holes");
 
-/* An interface of the node, for packets that arrived there or are to leave there. */
-struct ingress_interface {
+/* An interface of the node: of a hook, of arrival, or of departure. */
+struct interface {
 	__u32 ifindex; /* 0: none */
 	__u32 interface_id_wide;
+	__u32 first_rule; /* of its encapsulations; with has_trie, its number in the trie */
+	__u32 mac_head;	  /* its address, as in a frame */
+	__u16 mac_tail;
 	__u16 interface_id;
-	__u8 roles;
-	__u8 is_master; /* of served interfaces: others may be its members, too */
+	__u16 slot; /* of its counters */
+	__u8 roles; /* enum role, and enum edge */
+	__u8 boundary;
 	__u8 insertion; /* the most that its encapsulations add, in units of 8 bytes; 0: none */
 	__u8 has_trie;
-	__u8 needs_upper;
+	__u8 needs_upper; /* some rule asks for the upper layer */
+	__u8 is_master;	  /* of served interfaces: others may be its members, too */
+	__u8 fast;	  /* forward here what can be */
+	__u8 is_veth; /* frames may be another stack's packets, their checksums not computed yet */
+	__u8 half;    /* of the tables that this entry belongs to */
 	__u8 pad;
-	__u32 first_rule;
+};
+
+_Static_assert(sizeof(struct interface) == 32, "interface has holes");
+
+/* What an interface has counted, on one CPU. */
+struct tally {
+	__u64 counters[NUM_COUNTERS]; /* by enum counter */
+	__s64 debt;		      /* packets that are still to pay for exports */
+};
+
+/*
+ * One generation of the tables: where they begin in maps that hold two, and what is looked at for
+ * every packet.
+ */
+struct tables {
+	__u64 decapsulation[2]; /* the only tunnel destination, if there is but one */
+	__u64 guarded[2];	/* the only tunnel destination that is guarded */
+	__u64 collector_bits; /* of addresses that may be collectors', whose packets get no header */
+	struct perfect_hash namespace_hash;
+	struct perfect_hash interface_hash;
+	__u32 namespace_base;
+	__u32 interface_base;
+	struct tunnel_end end; /* what is taken at the only tunnel destination */
+	__u32 decapsulations;  /* 2: more than one */
+	__u32 tunnels_guarded; /* tunnel destinations that the edge keeps outsiders from; 2: more than one */
+	__u32 half;	       /* 0 or 1: which of the two these tables are */
+};
+
+_Static_assert(sizeof(struct tables) == 88, "tables has holes");
+
+/* The tables that packets use, and those that the agent fills next. */
+struct state {
+	__u32 current;
+	__u32 pad;
+	struct tables tables[2];
+};
+
+/* A tunnel destination in one generation of the tables. */
+struct destination_key {
+	__u64 address[2];
+	__u32 half;
+	__u32 pad;
 };
 
 /* Which fields beside the destination decide about a route, as far as routes and rules say. */
@@ -371,7 +415,7 @@ enum path_mtu_bound {
 
 struct rule_key {
 	__u32 prefix_length; /* 32 + that of the address */
-	__u32 ifindex;
+	__u32 tree;	     /* of an interface in a generation */
 	__u8 destination[16];
 };
 

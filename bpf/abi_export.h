@@ -110,9 +110,11 @@ struct exporting {
 	__u32 written;	/* postcards, to wake the reader by */
 	__u32 flows;	/* that came, to number entries */
 	__u64 buffer;	/* where the packet is, as a number */
+	__u32 slot;	/* of the interface's counters */
+	__u32 half;	/* of the tables */
 };
 
-_Static_assert(sizeof(struct exporting) == 128, "exporting has holes");
+_Static_assert(sizeof(struct exporting) == 136, "exporting has holes");
 
 /*
  * A flow of one CPU. The reader takes the totals of an interval when the next one has begun, and
@@ -152,11 +154,6 @@ struct flow_clock {
 	__u32 collected; /* the last one that was read */
 };
 
-/* Credit for exporting, of one CPU and interface. */
-struct export_credit {
-	__u64 packets;
-};
-
 /* A packet's arrival, remembered where its buffer is. */
 struct arrival {
 	__u64 buffer;
@@ -180,7 +177,8 @@ struct collector {
 	__u64 address[2];
 	__be16 port;
 	__u8 protocol;
-	__u8 pad[5];
+	__u8 half; /* of the tables */
+	__u8 pad[4];
 };
 
 #endif

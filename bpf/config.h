@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Read-only data: fixed when a generation is loaded, so the verifier removes what is off. */
+/* What is not in maps: constants, of which the verifier removes what is off, and the tables' state. */
 #ifndef WAYMARK_CONFIG_H
 #define WAYMARK_CONFIG_H
 
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
 #include "abi.h"
 
 const volatile struct node_config NODE = {};
+
+/* Written by the agent alone, in its own memory: one word changes the tables for all hooks at once. */
+volatile struct state STATE SEC(".data.state") = {};
 
 #endif

@@ -9,12 +9,19 @@
 SEC("tc")
 int egress_tc(struct __sk_buff *ctx)
 {
+	struct packet p = {};
 	struct result result;
+	struct tally *tally;
 
-	earn_credit();
-	result = egress(ctx);
+	if (!begin(ctx, &p))
+		return VERDICT_PASS;
+	result = egress(ctx, &p);
 
-	count(COUNTER_EGRESS + result.outcome);
+	tally = find_tally(p.on->slot);
+	if (tally) {
+		pay_debt(tally);
+		add(tally, COUNTER_EGRESS + result.outcome);
+	}
 	return result.drop ? VERDICT_DROP : VERDICT_PASS;
 }
 

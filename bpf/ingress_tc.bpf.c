@@ -16,7 +16,7 @@
 static __always_inline int may_outgrow_route(context *ctx, const struct packet *p,
 					     const struct ipv6 *ip6, const struct path *path)
 {
-	__u32 length = packet_length(ctx, p) + ((__u32)p->out->insertion << 3), mtu = 0;
+	__u32 length = packet_length(ctx, p) + ((__u32)p->insertion << 3), mtu = 0;
 
 	if (ip6->next_header == NEXT_HBH) /* has IOAM, and gets no more here */
 		return 0;
@@ -29,16 +29,16 @@ static __always_inline int may_outgrow_route(context *ctx, const struct packet *
  * A router's step; the egress hook does the rest. Where the kernel keeps a sum over the packet's
  * bytes, it has to be told; an insertion's bytes it would not be told.
  */
-static __always_inline int forward(context *ctx, struct packet *p, const struct result *ingress,
+static __always_inline int forward(context *ctx, struct packet *p, struct result *result,
 				   const struct path *path)
 {
 	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	__be32 *word;
 
-	(void)ingress;
+	(void)result;
 	if (!ip6)
 		return -STACK_PACKET;
-	if (p->out && p->out->insertion) {
+	if (p->insertion) {
 		if (has_sum(ctx))
 			return -STACK_CHECKSUM;
 		if (may_outgrow_route(ctx, p, ip6, path))
@@ -56,7 +56,6 @@ static __always_inline int forward(context *ctx, struct packet *p, const struct 
 SEC("tc")
 int ingress_tc(struct __sk_buff *ctx)
 {
-	earn_credit();
 	return ingress_hook(ctx);
 }
 

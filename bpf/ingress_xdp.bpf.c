@@ -15,25 +15,27 @@
  * The egress core's encapsulation of an untagged packet that is to leave by an interface. Not
  * inlined: see scan_options().
  */
-__noinline int encapsulate_here(context *ctx, const struct path *path)
+__noinline int encapsulate_here(context *ctx, const struct path *path, __u32 from, __u32 half)
 {
-	struct packet packet = {.l3 = ETHERNET_HEADER, .arrived = NODE.ifindex}, *p = &packet;
+	struct packet packet = {.l3 = ETHERNET_HEADER}, *p = &packet;
 
 	if (!path)
 		return OUTCOME_LEFT_TO_STACK;
 	p->mtu = path->mtu;
-	p->out = find_interface(path->ifindex);
-	if (!p->out)
+	p->arrived = from;
+	p->on = find_interface(tables_of(half), from);
+	p->out = find_interface(tables_of(half), path->ifindex);
+	if (!p->on || !p->out)
 		return OUTCOME_NO_IOAM;
 	packet_load(ctx, p);
 	return encapsulate(ctx, p);
 }
 
 /* What the egress hook would do, then out; or the reason to leave the packet to the stack. */
-static __always_inline int forward(context *ctx, struct packet *p, const struct result *ingress,
+static __always_inline int forward(context *ctx, struct packet *p, struct result *result,
 				   const struct path *path)
 {
-	enum outcome outcome = ingress->completed;
+	enum outcome outcome = result->completed;
 	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 
 	if (!ip6)
@@ -41,8 +43,8 @@ static __always_inline int forward(context *ctx, struct packet *p, const struct 
 	ip6->hop_limit--;
 	if (outcome == OUTCOME_NOT_IPV6)
 		outcome = OUTCOME_NO_IOAM;
-	if (outcome == OUTCOME_NO_IOAM && p->out && p->out->insertion) {
-		outcome = encapsulate_here(ctx, path);
+	if (outcome == OUTCOME_NO_IOAM && p->insertion) {
+		outcome = encapsulate_here(ctx, path, p->on->ifindex, p->on->half);
 		complete_insertion(ctx, p, outcome);
 		packet_load(ctx, p);
 		if (outcome == OUTCOME_LEFT_TO_STACK) {
@@ -52,7 +54,7 @@ static __always_inline int forward(context *ctx, struct packet *p, const struct 
 			return -STACK_HEADROOM;
 		}
 	}
-	count(COUNTER_FORWARD + outcome);
+	result->completed = outcome;
 	return leave(p, path);
 }
 
@@ -61,7 +63,6 @@ static __always_inline int forward(context *ctx, struct packet *p, const struct 
 SEC("xdp.frags")
 int ingress_xdp(struct xdp_md *ctx)
 {
-	earn_credit();
 	return ingress_hook(ctx);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Every map of the data plane. The agent sizes those of a generation (namespaces and their index, interfaces,
- * decapsulations, tunnel sources and destinations, rules, rule_trie, encapsulations) to what is configured, replaces them with
- * the programs, and keeps the others.
+ * Every map of the data plane. Those of a generation (namespaces and their index, interfaces,
+ * decapsulations, tunnel sources and destinations, rules, rule_trie, encapsulations, collectors)
+ * hold two: the one that packets use, and the one that the agent fills next. The agent sizes them
+ * to what is configured and replaces them with the programs when more is. It keeps the others.
  */
 #ifndef WAYMARK_MAPS_H
 #define WAYMARK_MAPS_H
@@ -11,13 +12,21 @@
 #include <bpf/bpf_helpers.h>
 #include "abi.h"
 
-/* Counter -> packets, of one interface. Kept: counters never go back. */
-struct {
+/* What an interface has counted. Kept: counters never go back. */
+struct interface_tally {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, NUM_COUNTERS);
+	__uint(max_entries, 1);
+	__uint(key_size, 4);
+	__uint(value_size, sizeof(struct tally));
+};
+
+/* Slot -> tally of an interface. Generation; at most 1024. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u64);
-} counters SEC(".maps");
+	__array(values, struct interface_tally);
+} tallies SEC(".maps");
 
 /* Hash of an IOAM namespace id -> index of its data. Generation; at most 65536, in 8 bytes each. */
 struct {
@@ -36,14 +45,14 @@ struct {
 } namespaces SEC(".maps");
 
 /*
- * Hash of the index of a served interface, or of its master -> its ids, for packets that leave by
- * another. Generation; for 64 indexes mostly below 4096, at most 65536, in 16 bytes each.
+ * Hash of the index of a served interface, or of its master -> it. Generation; for indexes that lie
+ * together about as many as there are, at most 131072, in 32 bytes each.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct ingress_interface);
+	__type(value, struct interface);
 } interfaces SEC(".maps");
 
 /*
@@ -89,7 +98,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
-	__uint(key_size, 16);
+	__type(key, struct destination_key);
 	__type(value, struct tunnel_end);
 } decapsulations SEC(".maps");
 
@@ -108,7 +117,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
-	__uint(key_size, 16);
+	__type(key, struct destination_key);
 	__type(value, __u32);
 } tunnel_destinations SEC(".maps");
 
@@ -120,7 +129,7 @@ struct {
 	__type(value, struct rule);
 } rules SEC(".maps");
 
-/* Egress interface and destination prefix -> first rule of the chain. Generation; at most 1024. */
+/* Tree of an egress interface and destination prefix -> first rule of the chain. Generation; at most 1024. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(max_entries, 1);
@@ -208,14 +217,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } export_rates SEC(".maps");
-
-/* One entry for each CPU, of one interface. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct export_credit);
-} export_credits SEC(".maps");
 
 /* Where a packet's buffer is -> when it arrived, for packets whose delay is asked for. Kept. */
 struct {

@@ -3,6 +3,7 @@
 #ifndef WAYMARK_BOUNDARY_H
 #define WAYMARK_BOUNDARY_H
 
+#include "counters.h"
 #include "trace.h"
 #include "upper.h"
 
@@ -19,7 +20,17 @@ struct result {
 };
 
 /* Whether this hook is an edge that drops: what it passes is proven to be free of IOAM. */
-#define DROPS_IOAM(role) (!(NODE.roles & (role)) && NODE.boundary == BOUNDARY_DROP)
+#define DROPS_IOAM(p, role) (NODE.has_edges && (p)->on->roles & (role) << EDGE_SHIFT)
+
+/*
+ * Begins a run: it keeps to the tables that it finds now. Zero where the interface is not served, or
+ * not yet.
+ */
+static __always_inline int begin(context *ctx, struct packet *p)
+{
+	p->on = find_interface(tables_of(STATE.current), ifindex_here(ctx));
+	return p->on && !p->on->is_master;
+}
 
 /* Finds the IPv6 header; anything but OUTCOME_NO_IOAM ends the packet's treatment. */
 static __always_inline enum outcome open_packet(context *ctx, struct packet *p, enum role role,
@@ -28,14 +39,14 @@ static __always_inline enum outcome open_packet(context *ctx, struct packet *p, 
 	const struct ipv6 *ip6;
 
 	if (packet_open(ctx, p))
-		return DROPS_IOAM(role) && is_buried(p) ? OUTCOME_BOUNDARY_UNPROVEN_DROPPED
-							: OUTCOME_NOT_IPV6;
+		return DROPS_IOAM(p, role) && is_buried(p) ? OUTCOME_BOUNDARY_UNPROVEN_DROPPED
+							   : OUTCOME_NOT_IPV6;
 	ip6 = at(p, 0, IPV6_HEADER);
 	*found = ip6;
 	if (ip6 && (bpf_ntohl(ip6->class_label) >> 28) == 6)
 		return OUTCOME_NO_IOAM;
 	/* out of reach, but there */
-	if (DROPS_IOAM(role) && !ip6 && packet_length(ctx, p) >= IPV6_HEADER)
+	if (DROPS_IOAM(p, role) && !ip6 && packet_length(ctx, p) >= IPV6_HEADER)
 		return OUTCOME_BOUNDARY_UNPROVEN_DROPPED;
 	return OUTCOME_MALFORMED_IPV6;
 }
@@ -53,6 +64,8 @@ static __always_inline enum outcome open_header(context *ctx, struct packet *p, 
 	if (!ip6 || !hbh)
 		return OUTCOME_MALFORMED_HEADER;
 	s->length = ((__u32)hbh[1] + 1) << 3;
+	s->half = p->on->half;
+	s->l3 = p->l3;
 	payload = bpf_ntohs(ip6->payload_length);
 	if (payload && s->length > payload)
 		return OUTCOME_MALFORMED_HEADER;
@@ -125,9 +138,9 @@ static __always_inline struct result at_boundary(context *ctx, struct packet *p,
 {
 	struct result result = {.reason = STACK_BOUNDARY};
 
-	if (NODE.boundary == BOUNDARY_IGNORE) {
+	if (p->on->boundary == BOUNDARY_IGNORE) {
 		result.outcome = OUTCOME_BOUNDARY_IGNORED;
-	} else if (NODE.boundary == BOUNDARY_DROP) {
+	} else if (p->on->boundary == BOUNDARY_DROP) {
 		result.outcome = OUTCOME_BOUNDARY_DROPPED;
 		result.drop = 1;
 	} else if (is_followed(ctx, p, s)) {

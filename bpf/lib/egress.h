@@ -17,7 +17,7 @@ static __always_inline void export_departure(context *ctx, const struct packet *
 
 	if (!ip6)
 		return;
-	e = begin_export(ROLE_TRANSIT, p->arrived, NODE.ifindex, ip6->hop_limit);
+	e = begin_export(p, ROLE_TRANSIT, p->arrived, p->on->ifindex, ip6->hop_limit);
 	if (!e)
 		return;
 	e->postcard.time = tai;
@@ -57,11 +57,11 @@ static __always_inline enum outcome complete_options(context *ctx, struct packet
 /* What the packet's Hop-by-Hop header asks for; nonzero: and that is all. */
 static __always_inline int with_header(context *ctx, struct packet *p, struct result *result)
 {
-	struct ingress_interface *in;
+	struct interface *in;
 	struct scan s = {};
 
 	result->outcome = open_header(ctx, p, &s);
-	if (DROPS_IOAM(ROLE_EGRESS) && is_unproven(ctx, p, &s, result->outcome)) {
+	if (DROPS_IOAM(p, ROLE_EGRESS) && is_unproven(ctx, p, &s, result->outcome)) {
 		*result = drop_unproven();
 		return 1;
 	}
@@ -69,11 +69,13 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 		return 1;
 	if (!s.count)
 		return 0;
-	if (!(NODE.roles & ROLE_EGRESS)) {
+	if (!(p->on->roles & ROLE_EGRESS)) {
 		*result = at_boundary(ctx, p, &s);
 		return 1;
 	}
-	in = find_interface(p->arrived);
+	s.egress_id = p->on->interface_id;
+	s.egress_id_wide = p->on->interface_id_wide;
+	in = find_interface(tables_of(p->on->half), p->arrived);
 	if (in && in->roles & ROLE_INGRESS) {
 		result->outcome = complete_options(ctx, p, &s, in->is_master);
 		return 1;
@@ -83,32 +85,33 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 	return p->arrived != 0;
 }
 
-static __always_inline struct result egress(context *ctx)
+static __always_inline struct result egress(context *ctx, struct packet *p)
 {
-	struct packet p = {.arrived = ctx->ingress_ifindex};
 	struct result result = {};
 	const struct ipv6 *ip6;
 	__u8 next;
 
-	result.outcome = open_packet(ctx, &p, ROLE_EGRESS, &ip6);
+	p->arrived = ctx->ingress_ifindex;
+	result.outcome = open_packet(ctx, p, ROLE_EGRESS, &ip6);
 	result.drop = result.outcome == OUTCOME_BOUNDARY_UNPROVEN_DROPPED;
 	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
 	next = ip6->next_header;
-	if (next == NEXT_HBH && with_header(ctx, &p, &result)) {
-		result.drop |= p.broken;
+	if (next == NEXT_HBH && with_header(ctx, p, &result)) {
+		result.drop |= p->broken;
 		return result;
 	}
-	if (DROPS_IOAM(ROLE_EGRESS) && next != NEXT_HBH && may_hide_hbh(ctx, &p, next, IPV6_HEADER))
+	if (DROPS_IOAM(p, ROLE_EGRESS) && next != NEXT_HBH &&
+	    may_hide_hbh(ctx, p, next, IPV6_HEADER))
 		return drop_unproven();
-	if (NODE.has_encapsulations) {
-		enum outcome outcome = encapsulate(ctx, &p);
+	if (NODE.has_encapsulations && p->on->insertion) {
+		enum outcome outcome = encapsulate(ctx, p);
 
-		complete_insertion(ctx, &p, outcome);
+		complete_insertion(ctx, p, outcome);
 		if (outcome > result.outcome)
 			result.outcome = outcome;
 	}
-	result.drop |= p.broken;
+	result.drop |= p->broken;
 	return result;
 }
 

@@ -104,7 +104,8 @@ __noinline int put_header(context *ctx, const struct encapsulation *e, const str
 static __always_inline void gather(context *ctx, const struct packet *p,
 				   const struct encapsulation *e, struct values *v)
 {
-	struct ingress_interface *in = find_interface(p->arrived);
+	const struct interface *in =
+		COMPLETES ? p->on : find_interface(tables_of(p->on->half), p->arrived);
 
 	v->queue = e->wants_queue ? queue_depth(ctx) : 0;
 	v->ingress_id = in ? in->interface_id : 0xffff;
@@ -132,7 +133,7 @@ static __always_inline int is_export_packet(const struct packet *p, const struct
 	struct collector to = {};
 	const __be16 *ports;
 
-	if (!(NODE.collector_bits >> collector_bit(ip6->destination) & 1) ||
+	if (!(tables_of(p->on->half)->collector_bits >> collector_bit(ip6->destination) & 1) ||
 	    !has_ports(u->next_header))
 		return 0;
 	ports = u->offset ? at(p, u->offset, 4) : 0;
@@ -140,6 +141,7 @@ static __always_inline int is_export_packet(const struct packet *p, const struct
 	to.address[1] = ip6->destination[1];
 	to.port = ports ? ports[1] : 0;
 	to.protocol = u->next_header;
+	to.half = p->on->half;
 	return bpf_map_lookup_elem(&collectors, &to) != 0;
 }
 
@@ -252,7 +254,7 @@ static __always_inline void note_insertion(context *ctx, const struct packet *p,
 					   const struct encapsulation *e, const struct values *v)
 {
 	struct exporting *x =
-		begin_export(ROLE_ENCAPSULATING, p->arrived, OUT(p, ifindex), v->hop_limit);
+		begin_export(p, ROLE_ENCAPSULATING, p->arrived, OUT(p, ifindex), v->hop_limit);
 
 	if (!x)
 		return;

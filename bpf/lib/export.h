@@ -14,23 +14,11 @@
 /* The reader is woken once for so many postcards; else it looks from time to time. */
 #define WAKE_EVERY 512
 
-static __always_inline struct export_credit *credit_here(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&export_credits, &zero);
-}
-
 /* Each packet that a hook sees pays a little for exports. */
-static __always_inline void earn_credit(void)
+static __always_inline void pay_debt(struct tally *tally)
 {
-	struct export_credit *c;
-
-	if (!NODE.has_exports)
-		return;
-	c = credit_here();
-	if (c && c->packets < (__u64)NODE.export_limit * EXPORT_BURST)
-		c->packets++;
+	if (NODE.has_exports && tally->debt > 0)
+		tally->debt--;
 }
 
 /* Whether the node may export one more in this while; CPUs share what they seldom reach. */
@@ -50,18 +38,21 @@ static __always_inline int is_within_rate(void)
 	return (__u32)__sync_fetch_and_add(word, 1) < NODE.export_rate;
 }
 
-/* Credit is the interface's; what is spent in a while is bounded for all of them together. */
-static __always_inline int spend_credit(void)
+/*
+ * Debts are the interface's; what is exported in a while is bounded for all of them together. Not
+ * inlined: the stack is small.
+ */
+__noinline int may_export(__u32 slot)
 {
-	struct export_credit *c = credit_here();
+	struct tally *tally = find_tally(slot);
 
-	if (!c)
+	if (!tally)
 		return 0;
-	if (c->packets < NODE.export_limit || !is_within_rate()) {
-		count(COUNTER_EXPORTS_SUPPRESSED);
+	if (tally->debt > (__s64)NODE.export_limit * (EXPORT_BURST - 1) || !is_within_rate()) {
+		add(tally, COUNTER_EXPORTS_SUPPRESSED);
 		return 0;
 	}
-	c->packets -= NODE.export_limit;
+	tally->debt += NODE.export_limit;
 	return 1;
 }
 
@@ -136,11 +127,11 @@ static __always_inline int hand_over(struct exporting *e, struct flow *f, __u32 
 	struct flow_sample *sample;
 	void *ring = ring_here();
 
-	if (!ring || !spend_credit())
+	if (!ring || !may_export(e->slot))
 		return 0;
 	sample = bpf_ringbuf_reserve(ring, sizeof(*sample), 0);
 	if (!sample) {
-		count(COUNTER_RECORDS_LOST);
+		count(e->slot, COUNTER_RECORDS_LOST);
 		return 0;
 	}
 	sample->kind = SAMPLE_FLOW;
@@ -189,7 +180,7 @@ static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 
 			set->ways[0].refused = now | 1;
 			return 0;
 		}
-		count(COUNTER_FLOWS_EVICTED);
+		count(e->slot, COUNTER_FLOWS_EVICTED);
 	}
 	free_entry(f);
 	id = (__u64)now << 32 | ++e->flows;
@@ -300,16 +291,16 @@ static __always_inline void send_postcard(struct exporting *e)
 {
 	void *ring;
 
-	if (!spend_credit())
+	if (!may_export(e->slot))
 		return;
 	ring = ring_here();
 	if (!e->postcard.time)
 		e->postcard.time = tai_now();
 	e->postcard.kind = SAMPLE_POSTCARD;
 	if (ring && !bpf_ringbuf_output(ring, &e->postcard, sizeof(e->postcard), wake_flags(e)))
-		count(COUNTER_POSTCARDS);
+		count(e->slot, COUNTER_POSTCARDS);
 	else
-		count(COUNTER_RECORDS_LOST);
+		count(e->slot, COUNTER_RECORDS_LOST);
 }
 
 /*
@@ -318,12 +309,15 @@ static __always_inline void send_postcard(struct exporting *e)
  */
 __noinline int export_option(__u32 header, __u32 type, __u32 flow_id, __u32 sequence)
 {
-	struct ioam_namespace *ns = find_namespace(header >> 16);
 	struct exporting *e = export_here();
+	const struct ioam_namespace *ns;
 	struct postcard *c;
 	__u32 delay, queue;
 
-	if (!ns || !e || ns->export == EXPORT_NONE)
+	if (!e)
+		return 0;
+	ns = find_namespace(tables_of(e->half), header >> 16);
+	if (!ns || ns->export == EXPORT_NONE)
 		return 0;
 	c = &e->postcard;
 	c->key.namespace_id = header >> 16;
@@ -390,13 +384,15 @@ static __always_inline __u32 delay_of(__u64 begun, __u64 ended)
 }
 
 /* What the exports of a packet have in common. */
-static __always_inline struct exporting *begin_export(enum export_role role, __u32 ingress,
-						      __u32 egress, __u32 hop_limit)
+static __always_inline struct exporting *begin_export(const struct packet *p, enum export_role role,
+						      __u32 ingress, __u32 egress, __u32 hop_limit)
 {
 	struct exporting *e = export_here();
 
 	if (!e)
 		return 0;
+	e->slot = p->on->slot;
+	e->half = p->on->half;
 	e->postcard.key.role = role;
 	e->postcard.key.ingress = ingress;
 	e->postcard.key.egress = egress;

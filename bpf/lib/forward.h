@@ -27,7 +27,8 @@ struct path {
 /* What is looked for beside the packet's own fields. */
 struct wanted {
 	__u32 tag;
-	__u32 now; /* units of 2^20 ns */
+	__u32 from; /* the interface of arrival */
+	__u32 now;  /* units of 2^20 ns */
 	__u16 key;
 	__u16 mtu; /* what the kernel says is true up to here */
 };
@@ -36,9 +37,9 @@ struct wanted {
  * Generation and interface of arrival in one word: multiples of the golden ratio lie so far apart
  * that two interfaces' tags meet only after a million changes, and no next hop is used that long.
  */
-static __always_inline __u32 next_hop_tag(__u32 generation)
+static __always_inline __u32 next_hop_tag(__u32 generation, __u32 from)
 {
-	return generation + NODE.ifindex * FIBONACCI_32;
+	return generation + from * FIBONACCI_32;
 }
 
 static __always_inline struct next_hop_set *find_set(const struct ipv6 *ip6, const struct wanted *w)
@@ -160,7 +161,7 @@ static __always_inline enum stack_reason ask_kernel(context *ctx, const struct p
 	struct next_hop *n;
 	long result;
 
-	fib->ifindex = NODE.ifindex;
+	fib->ifindex = w->from;
 	fib->tot_len = 1; /* fits; but for tc only a length brings back the path's MTU */
 	fib->l4_protocol = ip6->next_header;
 	fib->flowinfo = ip6->class_label & CLASS_LABEL_MASK;
@@ -205,8 +206,8 @@ static __always_inline enum stack_reason is_everyday(const struct packet *p, con
 
 	if (p->data + ETHERNET_HEADER > p->end)
 		return STACK_LINK;
-	if (*(const __u32 *)ethernet != NODE.mac_head ||
-	    *(const __u16 *)(ethernet + 4) != NODE.mac_tail)
+	if (*(const __u32 *)ethernet != p->on->mac_head ||
+	    *(const __u16 *)(ethernet + 4) != p->on->mac_tail)
 		return STACK_LINK;
 	if (ip6->hop_limit <= 1)
 		return STACK_HOP_LIMIT;
@@ -224,7 +225,7 @@ static __always_inline enum stack_reason is_everyday(const struct packet *p, con
  * Where an untagged packet goes: the reason, if that is to the stack; else *path, whose interface
  * is 0 where its mtu is the reason. Not inlined: see scan_options().
  */
-__noinline int find_next_hop(context *ctx, struct path *path)
+__noinline int find_next_hop(context *ctx, struct path *path, __u32 from)
 {
 	struct packet packet = {.l3 = ETHERNET_HEADER}, *p = &packet;
 	__u64 now = bpf_ktime_get_coarse_ns();
@@ -246,10 +247,11 @@ __noinline int find_next_hop(context *ctx, struct path *path)
 	silent = now - f->alive;
 	if (!f->alive || silent > (__s64)FORWARDING_HELPED_FOR || f->key & KEY_STACK)
 		return STACK_AGENT;
+	w.from = from;
 	w.now = now >> 20;
 	w.key = f->key;
 	w.mtu = f->mtu;
-	w.tag = next_hop_tag(f->generation);
+	w.tag = next_hop_tag(f->generation, from);
 	/* what was found before is of use only while the agent sees changes */
 	if (silent <= (__s64)FORWARDING_CACHED_FOR && !(w.key & KEY_UNCACHED)) {
 		set = find_set(ip6, &w);
@@ -292,15 +294,15 @@ static __always_inline enum stack_reason find_path(context *ctx, const struct pa
 	reason = is_forwardable(ctx, p, ip6, &longest);
 	if (reason)
 		return reason;
-	reason = find_next_hop(ctx, path);
+	reason = find_next_hop(ctx, path, p->on->ifindex);
 	if (reason)
 		return reason;
 	if (!path->ifindex)
 		return path->mtu;
 	if (longest > path->mtu)
 		return STACK_MTU;
-	return path->ifindex != NODE.ifindex && choose_device(path->ifindex) ? STACK_NONE
-									     : STACK_DEVICE;
+	return path->ifindex != p->on->ifindex && choose_device(path->ifindex) ? STACK_NONE
+									       : STACK_DEVICE;
 }
 
 /* Gives the frame its new link header; the packet is on its way then. */

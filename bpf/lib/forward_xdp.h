@@ -10,11 +10,11 @@
  * What a stack on this machine left to a device: the packet's checksum, or its VLAN tag, which is
  * beside the data then.
  */
-static __always_inline enum stack_reason is_left_to_device(context *ctx)
+static __always_inline enum stack_reason is_left_to_device(context *ctx, const struct packet *p)
 {
 	struct sk_buff *skb;
 
-	if (!NODE.is_veth)
+	if (!p->on->is_veth)
 		return STACK_NONE;
 	skb = veth_skb(ctx);
 	if (!skb)
@@ -33,7 +33,7 @@ static __always_inline enum stack_reason is_forwardable(context *ctx, const stru
 	if (!ip6->payload_length || bytes_at_hand(p) != *longest ||
 	    packet_length(ctx, p) != *longest)
 		return STACK_PACKET;
-	return is_left_to_device(ctx);
+	return is_left_to_device(ctx, p);
 }
 
 static __always_inline int choose_device(__u32 ifindex)

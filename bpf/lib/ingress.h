@@ -58,10 +58,16 @@ static __always_inline int is_refused(enum outcome outcome)
 }
 
 /* The interface of departure, if it is served; of a master, only the stack knows the member. */
-static __always_inline enum stack_reason find_out(struct packet *p, const struct path *path)
+static __always_inline enum stack_reason find_out(struct packet *p, const struct path *path,
+						  const struct interface **out)
 {
-	p->out = find_interface(path->ifindex);
-	return p->out && p->out->is_master ? STACK_DEVICE : STACK_NONE;
+	const struct interface *o = find_interface(tables_of(p->on->half), path->ifindex);
+
+	*out = o;
+	if (!o)
+		return STACK_NONE;
+	p->insertion = o->insertion;
+	return o->is_master ? STACK_DEVICE : STACK_NONE;
 }
 
 /* The way out of a packet that has no IOAM, or none any more. */
@@ -69,6 +75,7 @@ static __always_inline enum stack_reason find_plain_path(context *ctx, struct pa
 							 struct path *path)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	const struct interface *out;
 	enum stack_reason reason;
 	__u8 next;
 
@@ -76,11 +83,12 @@ static __always_inline enum stack_reason find_plain_path(context *ctx, struct pa
 		return STACK_HEADERS;
 	next = ip6->next_header;
 	reason = find_path(ctx, p, path);
-	if (!reason)
-		reason = find_out(p, path);
+	if (reason)
+		return reason;
+	reason = find_out(p, path, &out);
 	/* the hook that looks what other headers hide comes after the stack */
-	if (!reason && is_extension(next) && p->out && !(p->out->roles & ROLE_EGRESS))
-		reason = STACK_BOUNDARY;
+	if (!reason && is_extension(next) && out && !(out->roles & ROLE_EGRESS))
+		return STACK_BOUNDARY;
 	return reason;
 }
 
@@ -93,7 +101,7 @@ static __always_inline void fill_options(context *ctx, struct packet *p, const s
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; s->traces && i < MAX_IOAM_OPTIONS && i < s->count; i++) {
 		enum outcome outcome =
-			fill_option(ctx, p->l3, s, i << 16 | stays << 8 | hop_limit, tai);
+			fill_option(ctx, s, p->on, i << 16 | stays << 8 | hop_limit, tai);
 
 		if (outcome > greatest)
 			greatest = outcome;
@@ -112,6 +120,7 @@ static __always_inline void fill_options(context *ctx, struct packet *p, const s
 static __always_inline enum stack_reason find_transit_path(context *ctx, struct packet *p,
 							   struct scan *s, struct path *path)
 {
+	const struct interface *out;
 	enum stack_reason reason;
 
 	if (s->untidy || s->foreign || s->count > MAX_STACK_OPTIONS)
@@ -119,14 +128,14 @@ static __always_inline enum stack_reason find_transit_path(context *ctx, struct 
 	reason = find_path(ctx, p, path);
 	if (reason)
 		return reason;
-	reason = find_out(p, path);
+	reason = find_out(p, path, &out);
 	if (reason || !COMPLETES)
 		return reason;
-	if (!p->out || !(p->out->roles & ROLE_EGRESS))
+	if (!out || !(out->roles & ROLE_EGRESS))
 		return STACK_BOUNDARY;
 	s->leaving = 1;
-	s->egress_id = p->out->interface_id;
-	s->egress_id_wide = p->out->interface_id_wide;
+	s->egress_id = out->interface_id;
+	s->egress_id_wide = out->interface_id_wide;
 	return STACK_NONE;
 }
 
@@ -145,7 +154,7 @@ static __always_inline void export_transit(context *ctx, const struct packet *p,
 			remember_arrival(p, s, tai);
 		return;
 	}
-	e = begin_export(ROLE_TRANSIT, NODE.ifindex, path->ifindex, hop_limit);
+	e = begin_export(p, ROLE_TRANSIT, p->on->ifindex, path->ifindex, hop_limit);
 	if (!e || find_flow(ctx, p->l3, s->length, TOLD_EITHER))
 		return;
 	if (s->export_types & DELAYED) {
@@ -159,7 +168,7 @@ static __always_inline void export_arrival(context *ctx, const struct packet *p,
 					   const struct scan *s, __u32 hop_limit, __u64 tai,
 					   enum removal removal)
 {
-	struct exporting *e = begin_export(ROLE_DECAPSULATING, NODE.ifindex, 0, hop_limit);
+	struct exporting *e = begin_export(p, ROLE_DECAPSULATING, p->on->ifindex, 0, hop_limit);
 
 	if (!e ||
 	    find_flow(ctx, p->l3, s->length, removal == REMOVE_TUNNEL ? TOLD_EITHER : TOLD_REST))
@@ -180,7 +189,7 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	__u32 hop_limit;
 	__u64 tai = 0;
 
-	if (!(NODE.roles & ROLE_INGRESS))
+	if (!(p->on->roles & ROLE_INGRESS))
 		return at_boundary(ctx, p, s);
 	if (s->fault) {
 		result.outcome = s->fault;
@@ -203,7 +212,7 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 		removal = REMOVE_TUNNEL;
 	else if (s->removable)
 		removal = REMOVE_INLINE;
-	if (NODE.fast && removal == REMOVE_NOTHING)
+	if (NODE.fast && p->on->fast && removal == REMOVE_NOTHING)
 		result.reason = find_transit_path(ctx, p, s, path);
 	partial = removal == REMOVE_TUNNEL ? s->discards
 					   : removal == REMOVE_INLINE && (s->foreign || followed ||
@@ -265,7 +274,7 @@ static __always_inline struct result with_header(context *ctx, struct packet *p,
 	struct scan s = {.egress_id = 0xffff, .egress_id_wide = UNAVAILABLE};
 
 	result.outcome = open_header(ctx, p, &s);
-	if (DROPS_IOAM(ROLE_INGRESS) && is_unproven(ctx, p, &s, result.outcome))
+	if (DROPS_IOAM(p, ROLE_INGRESS) && is_unproven(ctx, p, &s, result.outcome))
 		return drop_unproven();
 	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
@@ -295,7 +304,7 @@ static __always_inline struct result ingress(context *ctx, struct packet *p, str
 	}
 	if (next == NEXT_HBH)
 		return with_header(ctx, p, path);
-	if (DROPS_IOAM(ROLE_INGRESS) && may_hide_hbh(ctx, p, next, IPV6_HEADER))
+	if (DROPS_IOAM(p, ROLE_INGRESS) && may_hide_hbh(ctx, p, next, IPV6_HEADER))
 		return drop_unproven();
 	if (NODE.inserts_inline && next == NEXT_ICMPV6) {
 		hear_too_big(ctx, p->l3);

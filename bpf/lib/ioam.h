@@ -62,15 +62,17 @@ struct scan {
 	__u16 egress_id;      /* or all ones */
 	__u16 length;	      /* bytes of the header */
 	__u16 cursor;
-	__u8 count;	/* IOAM options */
-	__u8 traces;	/* sound pre-allocated traces among them */
-	__u8 rest;	/* the greatest outcome of the others */
-	__u8 leaving;	/* the way out is known, and with it the interface's ids */
-	__u8 foreign;	/* whether anything else but padding is there */
-	__u8 discards;	/* whether that says: who does not know me discards the packet */
-	__u8 fault;	/* the first IOAM option's that is not sound, or 0 */
-	__u8 removable; /* options whose namespace is to be removed here */
-	__u8 untidy;	/* not laid out as encapsulating nodes do: a stack may object to it */
+	__u8 l3;	  /* of the packet */
+	__u8 count;	  /* IOAM options */
+	__u8 traces;	  /* sound pre-allocated traces among them */
+	__u8 rest;	  /* the greatest outcome of the others */
+	__u8 foreign;	  /* whether anything else but padding is there */
+	__u8 discards;	  /* whether that says: who does not know me discards the packet */
+	__u8 fault;	  /* the first IOAM option's that is not sound, or 0 */
+	__u8 removable;	  /* options whose namespace is to be removed here */
+	__u8 half : 1;	  /* of the tables */
+	__u8 leaving : 1; /* the way out is known, and with it the interface's ids */
+	__u8 untidy : 1;  /* not laid out as encapsulating nodes do: a stack may object to it */
 	struct option options[MAX_IOAM_OPTIONS];
 };
 
@@ -146,7 +148,7 @@ static __always_inline enum outcome check_option(const struct packet *p, __u32 o
 /* Notes what the namespace of a Direct Export, or of a trace, wants of it. */
 static __always_inline void note_namespace(struct scan *s, struct option *o)
 {
-	struct ioam_namespace *ns = find_namespace(o->header >> 16);
+	struct ioam_namespace *ns = find_namespace(tables_of(s->half), o->header >> 16);
 
 	if (!ns) {
 		if (o->outcome == OUTCOME_DIRECT_EXPORT)

@@ -13,9 +13,22 @@
 #define FIBONACCI    0x9e3779b97f4a7c15ULL
 #define FIBONACCI_32 0x9e3779b1U
 
-static __always_inline struct ioam_namespace *find_namespace(__u32 id)
+/* The tables of a run, of which functions that are not inlined are told the half alone. */
+static __always_inline const struct tables *tables_of(__u32 half)
 {
-	__u32 hash = id * NODE.namespace_hash.multiplier >> NODE.namespace_hash.shift;
+	const struct tables *t;
+
+	half &= 1;
+	opaque(half);
+	t = (const struct tables *)&STATE.tables[half];
+	opaque(t);
+	return t;
+}
+
+static __always_inline struct ioam_namespace *find_namespace(const struct tables *t, __u32 id)
+{
+	__u32 hash =
+		t->namespace_base + (id * t->namespace_hash.multiplier >> t->namespace_hash.shift);
 	__u32 *index = bpf_map_lookup_elem(&namespace_index, &hash);
 	struct ioam_namespace *ns;
 
@@ -25,13 +38,14 @@ static __always_inline struct ioam_namespace *find_namespace(__u32 id)
 	return ns && ns->id == id ? ns : 0;
 }
 
-/* The interface where a packet arrived; NULL when it is not served, or the packet is our own. */
-static __always_inline struct ingress_interface *find_interface(__u32 ifindex)
+/* A served interface, or a master; NULL for others, and for the packets that this node generated. */
+static __always_inline struct interface *find_interface(const struct tables *t, __u32 ifindex)
 {
-	__u32 hash = ifindex * NODE.interface_hash.multiplier >> NODE.interface_hash.shift;
-	struct ingress_interface *in = bpf_map_lookup_elem(&interfaces, &hash);
+	__u32 hash = t->interface_base +
+		     (ifindex * t->interface_hash.multiplier >> t->interface_hash.shift);
+	struct interface *i = bpf_map_lookup_elem(&interfaces, &hash);
 
-	return ifindex && in && in->ifindex == ifindex ? in : 0;
+	return ifindex && i && i->ifindex == ifindex ? i : 0;
 }
 
 #endif

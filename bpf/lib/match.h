@@ -39,7 +39,7 @@ static __always_inline __u32 first_rule(const struct packet *p, const struct ipv
 	if (!OUT(p, has_trie))
 		return OUT(p, first_rule);
 	key.prefix_length = 32 + 128;
-	key.ifindex = OUT(p, ifindex);
+	key.tree = OUT(p, first_rule);
 	__builtin_memcpy(key.destination, ip6->destination, 16);
 	first = bpf_map_lookup_elem(&rule_trie, &key);
 	return first ? *first : NO_RULE;

@@ -10,17 +10,20 @@
 #include <linux/types.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
+#include "../abi.h"
 
 struct packet {
 	void *data;
 	void *end;
-	void *ip6;     /* data + l3 */
-	__u64 sum;     /* change to the checksum of the bytes, where the context keeps one */
-	__u32 l3;      /* bytes before the IPv6 header */
-	__u32 arrived; /* interface of arrival, 0 = generated here; egress only */
-	__u32 broken;  /* its VLAN tag could not be put back: it must not go to another VLAN */
-	__u32 mtu;     /* of the path, if the packet is forwarded here */
-	const struct ingress_interface *out; /* where it will leave, if that is known here */
+	void *ip6;	/* data + l3 */
+	__u64 sum;	/* change to the checksum of the bytes, where the context keeps one */
+	__u32 arrived;	/* interface of arrival, 0 = generated here; egress only */
+	__u16 mtu;	/* of the path, if the packet is forwarded here */
+	__u8 l3;	/* bytes before the IPv6 header */
+	__u8 insertion; /* what the interface of departure may add, in units of 8 bytes */
+	__u8 broken;	/* its VLAN tag could not be put back: it must not go to another VLAN */
+	const struct interface *on;  /* the hook's own */
+	const struct interface *out; /* where it will leave, if that is known here */
 };
 
 /* Keeps the compiler from joining what the verifier has to see apart. */

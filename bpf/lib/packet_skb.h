@@ -19,8 +19,14 @@ typedef struct __sk_buff context;
 /* Every packet that leaves meets the egress hook. */
 #define COMPLETES 0
 
-/* A constant of the interface that a packet leaves by. */
-#define OUT(p, field) ((void)(p), NODE.field)
+/* Of the interface that a packet leaves by: the hook's. */
+#define OUT(p, field) ((p)->on->field)
+
+/* The index of the hook's interface. */
+static __always_inline __u32 ifindex_here(const context *ctx)
+{
+	return NODE.fixed_ifindex ? NODE.fixed_ifindex : ctx->ifindex;
+}
 
 /* Linux 5.13; absent from older headers. */
 #define ADJ_ROOM_FLAGS (BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET)
@@ -45,6 +51,8 @@ static __always_inline void packet_pull(context *ctx, struct packet *p, __u32 le
 /* Finds the IPv6 header; nonzero when there is none. */
 static __always_inline int packet_open(context *ctx, struct packet *p)
 {
+	__u32 l3;
+
 	p->data = (void *)(long)ctx->data;
 	p->end = (void *)(long)ctx->data_end;
 	if (p->data + NODE.link_header + 2 * VLAN_TAG + IPV6_HEADER > p->end) {
@@ -54,9 +62,10 @@ static __always_inline int packet_open(context *ctx, struct packet *p)
 		p->data = (void *)(long)ctx->data;
 		p->end = (void *)(long)ctx->data_end;
 	}
-	p->l3 = find_ipv6(p->data, p->end);
-	if (p->l3 > ETHERNET_HEADER + 2 * VLAN_TAG)
+	l3 = find_ipv6(p->data, p->end);
+	if (l3 > ETHERNET_HEADER + 2 * VLAN_TAG)
 		return -1;
+	p->l3 = l3;
 	p->ip6 = p->data + p->l3;
 	return 0;
 }
@@ -143,15 +152,16 @@ static __always_inline int tag_take(context *ctx, struct packet *p, struct tag *
 
 static __always_inline void tag_put_back(context *ctx, struct packet *p, const struct tag *tag)
 {
+	__u32 l3;
+
 	if (!tag->taken)
 		return;
 	if (bpf_skb_vlan_push(ctx, tag->protocol, tag->tci))
 		p->broken = 1;
 	p->data = (void *)(long)ctx->data;
 	p->end = (void *)(long)ctx->data_end;
-	p->l3 = find_ipv6(p->data, p->end);
-	if (p->l3 > ETHERNET_HEADER + 2 * VLAN_TAG)
-		p->l3 = NODE.link_header;
+	l3 = find_ipv6(p->data, p->end);
+	p->l3 = l3 > ETHERNET_HEADER + 2 * VLAN_TAG ? NODE.link_header : l3;
 	p->ip6 = p->data + p->l3;
 }
 

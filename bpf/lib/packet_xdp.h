@@ -16,8 +16,14 @@ typedef struct xdp_md context;
 /* A packet that is forwarded here does not meet the egress hook any more. */
 #define COMPLETES 1
 
-/* A constant of the interface that a packet leaves by. */
+/* Of the interface that a packet leaves by. */
 #define OUT(p, field) ((p)->out->field)
+
+/* The index of the hook's interface. */
+static __always_inline __u32 ifindex_here(const context *ctx)
+{
+	return NODE.fixed_ifindex ? NODE.fixed_ifindex : ctx->ingress_ifindex;
+}
 
 static __always_inline void packet_load(context *ctx, struct packet *p)
 {
@@ -29,11 +35,14 @@ static __always_inline void packet_load(context *ctx, struct packet *p)
 /* Finds the IPv6 header; nonzero when there is none. */
 static __always_inline int packet_open(context *ctx, struct packet *p)
 {
+	__u32 l3;
+
 	p->data = (void *)(long)ctx->data;
 	p->end = (void *)(long)ctx->data_end;
-	p->l3 = find_ipv6(p->data, p->end);
-	if (p->l3 > ETHERNET_HEADER + 2 * VLAN_TAG)
+	l3 = find_ipv6(p->data, p->end);
+	if (l3 > ETHERNET_HEADER + 2 * VLAN_TAG)
 		return -1;
+	p->l3 = l3;
 	p->ip6 = p->data + p->l3;
 	return 0;
 }

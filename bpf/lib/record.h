@@ -84,7 +84,7 @@ static __always_inline void record_begin(context *ctx, const struct packet *p,
 			record_take(ctx, p, rec, length, MAX_HBH);
 	}
 	if (!rec->held)
-		count(COUNTER_RECORDS_LOST);
+		count(p->on->slot, COUNTER_RECORDS_LOST);
 }
 
 /* Fills in the packet that goes on and hands the record over. */
@@ -96,7 +96,7 @@ static __always_inline void record_end(context *ctx, const struct packet *p,
 	__u64 waiting;
 
 	r->time = tai;
-	r->ifindex = NODE.ifindex;
+	r->ifindex = p->on->ifindex;
 	r->length = length;
 	r->outcome = outcome;
 	r->kind = SAMPLE_RECORD;
@@ -105,7 +105,7 @@ static __always_inline void record_end(context *ctx, const struct packet *p,
 	if (read_some(ctx, p->l3, r->packet, head, RECORD_PACKET))
 		head = 0;
 	r->packet_length = head;
-	count(COUNTER_RECORDS_WRITTEN);
+	count(p->on->slot, COUNTER_RECORDS_WRITTEN);
 	/* waking costs more than a packet: once, by whoever passes the mark */
 	waiting = bpf_ringbuf_query(rec->ring, BPF_RB_AVAIL_DATA);
 	bpf_ringbuf_submit(r, waiting > RING_WAKE_AT && waiting - rec->size <= RING_WAKE_AT

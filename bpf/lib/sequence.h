@@ -7,6 +7,7 @@
 #define WAYMARK_SEQUENCE_H
 
 #include "counters.h"
+#include "flow.h"
 #include "lookup.h"
 
 #define SEQUENCE_TRIES	  64
@@ -43,6 +44,14 @@ static __always_inline struct sequence_slot *find_way(struct sequence_set *set, 
 	return (__s32)(a->used - b->used) <= 0 ? a : b;
 }
 
+static __always_inline void count_eviction(void)
+{
+	struct exporting *e = export_here();
+
+	if (e)
+		count(e->slot, COUNTER_SEQUENCES_EVICTED);
+}
+
 /*
  * Takes the next number. Set and Flow-ID together tell the namespace: of two pairs with the same
  * Flow-ID, the sets differ as the namespaces do. So a word need not hold it, and one exchange
@@ -72,7 +81,7 @@ __noinline __u32 take_sequence(__u32 namespace_id, __u32 flow_id)
 		if (own)
 			return old >> 32;
 		if (old)
-			count(COUNTER_SEQUENCES_EVICTED);
+			count_eviction();
 		/* a CPU that came at the same time may have taken the other way: both give theirs up,
 		 * unless a number was taken there meanwhile */
 		other = way == &set->ways[0] ? &set->ways[1] : &set->ways[0];

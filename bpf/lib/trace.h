@@ -55,9 +55,8 @@ static __always_inline __u32 data_length(const struct option *o, const struct io
 	} while (0)
 
 /* Not inlined: see scan_options(). */
-__noinline int put_snapshot(context *ctx, __u32 l3, __u32 offset, __u32 namespace_id)
+__noinline int put_snapshot(context *ctx, __u32 l3, __u32 offset, const struct ioam_namespace *ns)
 {
-	struct ioam_namespace *ns = find_namespace(namespace_id);
 	struct packet p = {.l3 = l3 & 0xff};
 	__u32 words;
 
@@ -82,8 +81,9 @@ __noinline int put_snapshot(context *ctx, __u32 l3, __u32 offset, __u32 namespac
  * type is read anew for each purpose: see above.
  */
 static __always_inline void put_node_data(context *ctx, struct packet *p, const struct scan *s,
-					  const struct option *o, const struct ioam_namespace *ns,
-					  __u32 offset, __u32 hop_limit, __u64 tai, int stays)
+					  const struct interface *on, const struct option *o,
+					  const struct ioam_namespace *ns, __u32 offset,
+					  __u32 hop_limit, __u64 tai, int stays)
 {
 	const volatile __u32 *again = &o->type;
 	__u32 type = *again, layout = *again, wanted = *again, delay = UNAVAILABLE;
@@ -98,7 +98,7 @@ static __always_inline void put_node_data(context *ctx, struct packet *p, const 
 				? delay_end(delay_begin(tai), tai_now())
 				: delay_begin(tai);
 	PUT32(0, bpf_htonl(hop_limit << 24 | NODE.node_id));
-	PUT32(1, bpf_htonl((__u32)NODE.interface_id << 16 | egress_id));
+	PUT32(1, bpf_htonl((__u32)on->interface_id << 16 | egress_id));
 	PUT32(2, bpf_htonl(time.seconds));
 	PUT32(3, bpf_htonl(time.fraction));
 	if (type & ~0xf0000000U) {
@@ -108,7 +108,7 @@ static __always_inline void put_node_data(context *ctx, struct packet *p, const 
 		PUT32(7, UNAVAILABLE);
 		PUT64(8, bpf_htonl(hop_limit << 24 | (__u32)(NODE.node_id_wide >> 32)),
 		      bpf_htonl((__u32)NODE.node_id_wide));
-		PUT64(9, bpf_htonl(NODE.interface_id_wide), bpf_htonl(egress_id_wide));
+		PUT64(9, bpf_htonl(on->interface_id_wide), bpf_htonl(egress_id_wide));
 		PUT64(10, (__be32)ns->data_wide, (__be32)(ns->data_wide >> 32));
 		PUT32(11, UNAVAILABLE);
 		if (type & 0x000ffc00) {
@@ -124,7 +124,7 @@ static __always_inline void put_node_data(context *ctx, struct packet *p, const 
 			PUT32(21, UNAVAILABLE);
 		}
 		if (type & TRACE_BIT(22))
-			put_snapshot(ctx, p->l3, offset, TRACE_NAMESPACE(o->header));
+			put_snapshot(ctx, p->l3, offset, ns);
 	}
 }
 
@@ -132,22 +132,23 @@ static __always_inline void put_node_data(context *ctx, struct packet *p, const 
  * Transit of a sound trace (RFC 9197 §4.4.1): this node's data and RemainingLen, or the overflow
  * flag. Not inlined: see scan_options().
  */
-__noinline int fill_option(context *ctx, __u32 l3, const struct scan *s, __u32 index_stays_hop,
-			   __u64 tai)
+__noinline int fill_option(context *ctx, const struct scan *s, const struct interface *on,
+			   __u32 index_stays_hop, __u64 tai)
 {
-	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	struct packet packet = {}, *p = &packet;
 	enum outcome outcome = OUTCOME_TRACE_FILLED;
 	__u32 length, left, index = index_stays_hop >> 16;
 	struct ioam_namespace *ns;
 	const struct option *o;
 	__be32 *word;
 
-	if (!s || index >= MAX_IOAM_OPTIONS)
+	if (!s || !on || index >= MAX_IOAM_OPTIONS)
 		return OUTCOME_NO_IOAM;
+	p->l3 = s->l3;
 	o = &s->options[index];
 	if (o->outcome != OUTCOME_TRACE_FILLED)
 		return o->outcome;
-	ns = find_namespace(TRACE_NAMESPACE(o->header));
+	ns = find_namespace(tables_of(s->half), TRACE_NAMESPACE(o->header));
 	if (!ns)
 		return OUTCOME_NAMESPACE_UNKNOWN;
 	if (o->header & TRACE_OVERFLOW)
@@ -164,7 +165,7 @@ __noinline int fill_option(context *ctx, __u32 l3, const struct scan *s, __u32 i
 	} else {
 		left -= length;
 		put32(p, word, bpf_htonl(o->header - length));
-		put_node_data(ctx, p, s, o, ns, o->offset + TRACE_OFFSET + ((left & 0x7f) << 2),
+		put_node_data(ctx, p, s, on, o, ns, o->offset + TRACE_OFFSET + ((left & 0x7f) << 2),
 			      index_stays_hop & 0xff, tai, index_stays_hop >> 8 & 1);
 	}
 	packet_commit_sum(ctx, p);
@@ -225,8 +226,8 @@ static __always_inline int is_unfinished(const struct packet *p, __u32 type, __u
 	return 1;
 }
 
-static __always_inline void complete_fields(struct packet *p, __u32 type, __u32 layout,
-					    __u32 offset, __u64 tai, __u32 queue)
+static __always_inline void complete_fields(struct packet *p, const struct scan *s, __u32 type,
+					    __u32 layout, __u32 offset, __u64 tai, __u32 queue)
 {
 	__be32 *word;
 
@@ -235,7 +236,7 @@ static __always_inline void complete_fields(struct packet *p, __u32 type, __u32 
 		word = at(p, offset, 4);
 		if (!word)
 			return;
-		put32(p, word, (*word & bpf_htonl(0xffff0000)) | bpf_htonl(NODE.interface_id));
+		put32(p, word, (*word & bpf_htonl(0xffff0000)) | bpf_htonl(s->egress_id));
 	}
 	offset += (HAS(layout, 1) + HAS(layout, 2) + HAS(layout, 3)) << 2;
 	if (type & TRACE_BIT(4) && !NODE.mainline) {
@@ -259,7 +260,7 @@ static __always_inline void complete_fields(struct packet *p, __u32 type, __u32 
 		word = at(p, offset, 8);
 		if (!word)
 			return;
-		put32(p, word + 1, bpf_htonl(NODE.interface_id_wide));
+		put32(p, word + 1, bpf_htonl(s->egress_id_wide));
 	}
 }
 
@@ -284,7 +285,7 @@ __noinline int complete_option(context *ctx, const struct scan *s, __u32 master_
 	o = &s->options[index];
 	if (o->outcome != OUTCOME_TRACE_FILLED)
 		return o->outcome;
-	ns = find_namespace(TRACE_NAMESPACE(o->header));
+	ns = find_namespace(tables_of(s->half), TRACE_NAMESPACE(o->header));
 	if (!ns)
 		return OUTCOME_NAMESPACE_UNKNOWN;
 	if (o->header & TRACE_OVERFLOW)
@@ -298,7 +299,7 @@ __noinline int complete_option(context *ctx, const struct scan *s, __u32 master_
 	if (!is_own(p, *again, *again, offset, !unproven) ||
 	    (unproven && !is_unfinished(p, *again, *again, offset)))
 		return OUTCOME_UNTOUCHED;
-	complete_fields(p, *again, *again, offset, tai, queue);
+	complete_fields(p, s, *again, *again, offset, tai, queue);
 	packet_commit_sum(ctx, p);
 	return OUTCOME_TRACE_FILLED;
 }

@@ -39,30 +39,45 @@ static __always_inline int remove_tunnel(context *ctx, struct packet *p, __u32 l
 	return packet_remove(ctx, p, 0, length);
 }
 
+/* What is taken at one of several tunnel destinations. Not inlined: the stack is small. */
+__noinline int find_end(__u64 high, __u64 low, __u32 half, struct tunnel_end *end)
+{
+	struct destination_key key = {.address = {high, low}, .half = half};
+	const struct tunnel_end *found = bpf_map_lookup_elem(&decapsulations, &key);
+
+	if (!found || !end)
+		return 0;
+	*end = *found;
+	return 1;
+}
+
+/* Whether a destination is one of several that are guarded. Not inlined: the stack is small. */
+__noinline int is_guarded(__u64 high, __u64 low, __u32 half)
+{
+	struct destination_key key = {.address = {high, low}, .half = half};
+
+	return bpf_map_lookup_elem(&tunnel_destinations, &key) != 0;
+}
+
 /* Whether this node ends the tunnel that holds the packet, and what it takes there. */
 static __always_inline int ends_here(const struct packet *p, const struct ipv6 *ip6, __u8 next,
 				     __u32 offset, struct tunnel_end *end)
 {
-	const struct tunnel_end *found;
+	const struct tables *t;
 	const __u8 *inner;
 
-	if (!NODE.has_decapsulations || !(NODE.roles & ROLE_INGRESS) || next != NEXT_IPV6)
+	if (!NODE.has_decapsulations || !(p->on->roles & ROLE_INGRESS) || next != NEXT_IPV6)
 		return 0;
 	inner = at(p, offset, IPV6_HEADER);
 	if (!inner || inner[0] >> 4 != 6)
 		return 0;
-	if (NODE.has_decapsulations == 1) {
-		*end = NODE.end;
-		return ip6->destination[0] == NODE.decapsulation[0] &&
-		       ip6->destination[1] == NODE.decapsulation[1];
+	t = tables_of(p->on->half);
+	if (t->decapsulations == 1) {
+		*end = t->end;
+		return ip6->destination[0] == t->decapsulation[0] &&
+		       ip6->destination[1] == t->decapsulation[1];
 	}
-	__u64 address[2] = {ip6->destination[0], ip6->destination[1]};
-
-	found = bpf_map_lookup_elem(&decapsulations, address);
-	if (!found)
-		return 0;
-	*end = *found;
-	return 1;
+	return find_end(ip6->destination[0], ip6->destination[1], p->on->half, end);
 }
 
 /* Whether a tunnel's packet is there in full, and the packet in it, at an offset, is within it. */
@@ -107,10 +122,11 @@ __noinline int is_from_source(context *ctx, __u32 l3, __u32 first, __u32 sources
 	return 0;
 }
 
-static __always_inline int is_known(const struct option *o)
+static __always_inline int is_known(const struct scan *s, const struct option *o)
 {
 	return o->outcome == OUTCOME_DIRECT_EXPORT ||
-	       (o->outcome == OUTCOME_TRACE_FILLED && find_namespace(TRACE_NAMESPACE(o->header)));
+	       (o->outcome == OUTCOME_TRACE_FILLED &&
+		find_namespace(tables_of(s->half), TRACE_NAMESPACE(o->header)));
 }
 
 /* Whether some option is of a namespace of this node. Not inlined: see scan_options(). */
@@ -120,7 +136,7 @@ __noinline int is_some_known(const struct scan *s)
 		return 0;
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
-		if (is_known(&s->options[i]))
+		if (is_known(s, &s->options[i]))
 			return 1;
 	}
 	return 0;
@@ -164,7 +180,7 @@ __noinline int judge_tunnel(context *ctx, __u32 length_l3, const struct scan *s,
 	if (NODE.has_sources && end->sources &&
 	    !is_from_source(ctx, p->l3, end->first_source, end->sources))
 		return OUTCOME_DECAP_REFUSED_SOURCE;
-	if (!end->bare && (!s || !(s->count == 1 ? is_known(&s->options[0]) : is_some_known(s))))
+	if (!end->bare && (!s || !(s->count == 1 ? is_known(s, &s->options[0]) : is_some_known(s))))
 		return OUTCOME_DECAP_REFUSED_BARE;
 	packet_load(ctx, p);
 	inner = at(p, offset, IPV6_HEADER);
@@ -203,24 +219,24 @@ static __always_inline enum outcome find_tunnel(context *ctx, struct packet *p, 
 static __always_inline int is_guarded_tunnel(context *ctx, struct packet *p)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	const struct tables *t;
 	__u32 whole;
 	struct upper u;
 	__u8 next;
 
-	if (!NODE.tunnels_guarded || !ip6)
+	if (!DROPS_IOAM(p, ROLE_INGRESS) || !ip6)
 		return 0;
 	next = ip6->next_header;
 	if (next != NEXT_IPV6 && !is_extension(next))
 		return 0;
-	if (NODE.tunnels_guarded == 1) {
-		if (ip6->destination[0] != NODE.guarded[0] ||
-		    ip6->destination[1] != NODE.guarded[1])
+	t = tables_of(p->on->half);
+	if (!t->tunnels_guarded)
+		return 0;
+	if (t->tunnels_guarded == 1) {
+		if (ip6->destination[0] != t->guarded[0] || ip6->destination[1] != t->guarded[1])
 			return 0;
-	} else {
-		__u64 address[2] = {ip6->destination[0], ip6->destination[1]};
-
-		if (!bpf_map_lookup_elem(&tunnel_destinations, address))
-			return 0;
+	} else if (!is_guarded(ip6->destination[0], ip6->destination[1], p->on->half)) {
+		return 0;
 	}
 	if (next == NEXT_IPV6)
 		return 1;

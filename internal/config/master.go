@@ -8,7 +8,7 @@ import (
 )
 
 // nesting is how deep Linux lets devices be members of one another.
-const nesting = model.MaxMasters / model.MaxInterfaces
+const nesting = 8
 
 // masters are the devices that packets seem to arrive on which arrived on a
 // member of theirs: the masters of served interfaces, the masters of those, and

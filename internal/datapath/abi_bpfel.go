@@ -31,7 +31,8 @@ type abiCollector struct {
 	Address  [2]uint64
 	Port     uint16
 	Protocol uint8
-	Pad      [5]uint8
+	Half     uint8
+	Pad      [4]uint8
 }
 
 type abiCounter uint32
@@ -48,6 +49,21 @@ const (
 	abiCounterCOUNTER_FLOWS_EVICTED      abiCounter = 212
 	abiCounterCOUNTER_SEQUENCES_EVICTED  abiCounter = 213
 	abiCounterNUM_COUNTERS               abiCounter = 214
+)
+
+type abiDestinationKey struct {
+	_       structs.HostLayout
+	Address [2]uint64
+	Half    uint32
+	Pad     uint32
+}
+
+type abiEdge uint32
+
+const (
+	abiEdgeEDGE_SHIFT   abiEdge = 2
+	abiEdgeEDGE_INGRESS abiEdge = 4
+	abiEdgeEDGE_EGRESS  abiEdge = 8
 )
 
 type abiEncapsulation struct {
@@ -84,11 +100,6 @@ const (
 	abiExportBoundSEQUENCE_SETS abiExportBound = 65536
 	abiExportBoundSEQUENCE_WAYS abiExportBound = 2
 )
-
-type abiExportCredit struct {
-	_       structs.HostLayout
-	Packets uint64
-}
 
 type abiFlow struct {
 	_        structs.HostLayout
@@ -202,18 +213,25 @@ const (
 	abiFrequencyBoundFREQUENCY_BLOCK abiFrequencyBound = 64
 )
 
-type abiIngressInterface struct {
+type abiInterface struct {
 	_               structs.HostLayout
 	Ifindex         uint32
 	InterfaceIdWide uint32
+	FirstRule       uint32
+	MacHead         uint32
+	MacTail         uint16
 	InterfaceId     uint16
+	Slot            uint16
 	Roles           uint8
-	IsMaster        uint8
+	Boundary        uint8
 	Insertion       uint8
 	HasTrie         uint8
 	NeedsUpper      uint8
+	IsMaster        uint8
+	Fast            uint8
+	IsVeth          uint8
+	Half            uint8
 	Pad             uint8
-	FirstRule       uint32
 }
 
 type abiIoamNamespace struct {
@@ -257,41 +275,26 @@ type abiNodeConfig struct {
 	_                 structs.HostLayout
 	NodeIdWide        uint64
 	FixedTime         uint64
-	Decapsulation     [2]uint64
-	End               abiTunnelEnd
-	TunnelsGuarded    uint32
-	Guarded           [2]uint64
+	FixedIfindex      uint32
 	NodeId            uint32
-	Ifindex           uint32
-	InterfaceIdWide   uint32
-	InterfaceId       uint16
-	Roles             uint8
-	Boundary          uint8
 	TimestampFormat   uint8
 	Mainline          uint8
 	LinkHeader        uint8
+	Fast              uint8
+	HasEdges          uint8
 	HasDecapsulations uint8
+	HasSources        uint8
 	HasRemovals       uint8
 	HasEncapsulations uint8
-	HasTrie           uint8
-	NeedsUpper        uint8
-	FirstRule         uint32
-	NamespaceHash     abiPerfectHash
-	InterfaceHash     abiPerfectHash
-	NextHopSets       uint32
-	HashSeed          uint64
-	MacHead           uint32
-	MacTail           uint16
-	Fast              uint8
-	IsVeth            uint8
+	InsertsInline     uint8
 	HasExports        uint8
 	InsertsExports    uint8
-	HasSources        uint8
-	InsertsInline     uint8
+	NextHopSets       uint32
+	HashSeed          uint64
 	FlowSets          uint32
 	ExportLimit       uint32
 	ExportRate        uint32
-	CollectorBits     uint64
+	Pad               uint32
 	FlowKeys          [7]uint64
 	TableKeys         [8]uint64
 }
@@ -429,7 +432,7 @@ type abiRule struct {
 type abiRuleKey struct {
 	_            structs.HostLayout
 	PrefixLength uint32
-	Ifindex      uint32
+	Tree         uint32
 	Destination  [16]uint8
 }
 
@@ -476,6 +479,34 @@ const (
 	abiStackReasonSTACK_BOUNDARY    abiStackReason = 13
 	abiStackReasonNUM_STACK_REASONS abiStackReason = 14
 )
+
+type abiState struct {
+	_       structs.HostLayout
+	Current uint32
+	Pad     uint32
+	Tables  [2]abiTables
+}
+
+type abiTables struct {
+	_              structs.HostLayout
+	Decapsulation  [2]uint64
+	Guarded        [2]uint64
+	CollectorBits  uint64
+	NamespaceHash  abiPerfectHash
+	InterfaceHash  abiPerfectHash
+	NamespaceBase  uint32
+	InterfaceBase  uint32
+	End            abiTunnelEnd
+	Decapsulations uint32
+	TunnelsGuarded uint32
+	Half           uint32
+}
+
+type abiTally struct {
+	_        structs.HostLayout
+	Counters [214]uint64
+	Debt     int64
+}
 
 type abiTunnelEnd struct {
 	_           structs.HostLayout

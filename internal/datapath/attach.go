@@ -28,7 +28,8 @@ type attachment struct {
 	ingress bool
 	mode    AttachMode
 	link    link.Link     // nil for clsact
-	program *ebpf.Program // what is attached now; kept for going back
+	program *ebpf.Program // what is attached now; it belongs to its set
+	left    *ebpf.Program // what an earlier agent left, until all is well without it
 }
 
 func (a *attachment) pinName() string {
@@ -139,8 +140,14 @@ func (a *attachment) close() {
 	if a.link != nil {
 		a.link.Close()
 	}
-	if a.program != nil {
-		a.program.Close()
+	a.release()
+}
+
+// release closes the program that an earlier agent left.
+func (a *attachment) release() {
+	if a.left != nil {
+		a.left.Close()
+		a.left = nil
 	}
 }
 
@@ -169,10 +176,11 @@ func recoverAttachments(directory string, index model.IfIndex) ([]*attachment, e
 				continue
 			}
 			a.link = l
-			if a.program, err = ebpf.NewProgramFromID(info.Program); err != nil {
+			if a.left, err = ebpf.NewProgramFromID(info.Program); err != nil {
 				l.Close()
 				return found, fmt.Errorf("open program of %s: %w", path, err)
 			}
+			a.program = a.left
 			found = append(found, a)
 		}
 		if a, err := recoverFilter(index, ingress); err != nil {
@@ -251,7 +259,7 @@ func recoverFilter(index model.IfIndex, ingress bool) (*attachment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the program of the filter on interface %d: %w", index, err)
 	}
-	return &attachment{index: index, ingress: ingress, mode: AttachClsact, program: program}, nil
+	return &attachment{index: index, ingress: ingress, mode: AttachClsact, program: program, left: program}, nil
 }
 
 func removeFilter(index model.IfIndex, ingress bool) error {

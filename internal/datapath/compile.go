@@ -5,7 +5,6 @@ package datapath
 import (
 	"cmp"
 	"encoding/binary"
-	"math/rand/v2"
 	"net/netip"
 	"slices"
 
@@ -19,110 +18,108 @@ const maxListedRules = 8
 // noRule ends a chain of rules.
 const noRule = 1<<32 - 1
 
-// interfaceConstants is what is read-only data for one interface; whether it
-// forwards fast depends on the mode of attachment, too.
-type interfaceConstants struct {
+// compiledInterface is what the programs know of an interface; its slot, and
+// whether it forwards fast, are known when it is attached.
+type compiledInterface struct {
 	index  model.IfIndex
-	node   abiNodeConfig
+	entry  abiInterface
 	device device
 }
 
-// of gives the constants of the program that is attached in a mode.
-func (c interfaceConstants) of(mode AttachMode) abiNodeConfig {
-	node := c.node
-	node.Fast = boolean(c.device.fastIn(mode))
-	return node
-}
-
-// removes tells whether the ingress hook may take a header out of a packet.
-func (c interfaceConstants) removes() bool {
-	if model.Role(c.node.Roles)&model.RoleIngress == 0 {
-		return model.Boundary(c.node.Boundary) == model.BoundaryStrip
-	}
-	return c.node.HasDecapsulations > 0 || c.node.HasRemovals > 0
-}
-
-// generation is a configuration in the form of the maps that the programs read.
+// generation is a configuration in the form of tables: indexes count from where
+// the tables begin.
 type generation struct {
-	interfaces     []interfaceConstants
-	ingress        []abiIngressInterface
+	node           abiNodeConfig // of all programs; link header and fast are each one's own
+	interfaces     []compiledInterface
+	masters        []abiInterface
 	interfaceHash  perfectHash
-	nextHopSets    uint32 // of each CPU
 	namespaces     []abiIoamNamespace
 	namespaceHash  perfectHash
 	tunnelEnds     tunnelEnds
 	rules          []abiRule
 	trie           map[abiRuleKey]uint32
 	encapsulations []abiEncapsulation
-	insertsInline  bool
 	exporting      exporting
 	// owners names the encapsulation of each entry of encapsulations.
 	owners []string
 }
 
-// compile turns a valid configuration into maps and constants. It computes
+// removes reports whether the ingress hook may take a header out of a packet.
+func (g *generation) removes(in compiledInterface) bool {
+	if model.Role(in.entry.Roles)&model.RoleIngress == 0 {
+		return model.Boundary(in.entry.Boundary) == model.BoundaryStrip
+	}
+	return g.node.HasDecapsulations > 0 || g.node.HasRemovals > 0
+}
+
+// compile turns a valid configuration into tables and constants. It computes
 // here whatever need not be computed per packet.
 func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) device) (*generation, error) {
 	g := &generation{
-		trie:        make(map[abiRuleKey]uint32),
-		nextHopSets: 1,
-		exporting:   compileExporting(cfg),
-		tunnelEnds:  compileTunnelEnds(cfg),
+		trie:       make(map[abiRuleKey]uint32),
+		exporting:  compileExporting(cfg),
+		tunnelEnds: compileTunnelEnds(cfg),
 	}
-	g.insertsInline = slices.ContainsFunc(cfg.Encapsulations, func(e model.Encapsulation) bool {
-		return e.Mode != model.ModeEncap
-	})
-	removals := false
+	g.node = abiNodeConfig{
+		NodeIdWide:        uint64(cfg.IDWide),
+		NodeId:            uint32(cfg.ID),
+		TimestampFormat:   uint8(cfg.TimestampFormat),
+		Mainline:          boolean(cfg.Compatibility == model.CompatibilityMainline),
+		HasEncapsulations: boolean(len(cfg.Encapsulations) > 0),
+		InsertsInline: boolean(slices.ContainsFunc(cfg.Encapsulations, func(e model.Encapsulation) bool {
+			return e.Mode != model.ModeEncap
+		})),
+		HasRemovals: boolean(slices.ContainsFunc(cfg.Namespaces, func(ns model.Namespace) bool { return ns.Remove })),
+		NextHopSets: 1,
+	}
+	g.tunnelEnds.constants(&g.node)
+	g.exporting.constants(&g.node)
 	for _, ns := range cfg.Namespaces {
 		g.namespaces = append(g.namespaces, compileNamespace(ns))
-		removals = removals || ns.Remove
+	}
+	own := make(map[model.IfIndex][]model.Encapsulation)
+	for _, e := range cfg.Encapsulations {
+		own[e.Interface] = append(own[e.Interface], e)
 	}
 	for _, i := range cfg.Interfaces {
-		g.ingress = append(g.ingress, abiIngressInterface{
-			Ifindex: uint32(i.Index), InterfaceIdWide: uint32(i.IDWide), InterfaceId: uint16(i.ID), Roles: uint8(i.Roles),
-		})
+		in := compiledInterface{index: i.Index, device: deviceOf(i.Index)}
+		in.entry = compileInterface(i, in.device)
+		if in.entry.Roles>>abiEdgeEDGE_SHIFT != 0 {
+			g.node.HasEdges = 1
+		}
+		if in.device.fast {
+			g.node.NextHopSets = nextHopSets(nextHops)
+		}
+		g.compileRules(cfg, i, own[i.Index], &in.entry)
+		g.interfaces = append(g.interfaces, in)
 	}
 	for _, m := range cfg.Masters {
-		g.ingress = append(g.ingress, abiIngressInterface{
+		g.masters = append(g.masters, abiInterface{
 			Ifindex: uint32(m.Index), InterfaceIdWide: uint32(m.IDWide), InterfaceId: uint16(m.ID), Roles: uint8(m.Roles),
-			IsMaster: 1,
+			IsMaster: 1, Slot: noSlot, FirstRule: noRule,
 		})
 	}
-	if err := g.findHashes(); err != nil {
-		return nil, err
+	return g, g.findHashes()
+}
+
+func compileInterface(i model.Interface, dev device) abiInterface {
+	entry := abiInterface{
+		Ifindex:         uint32(i.Index),
+		InterfaceIdWide: uint32(i.IDWide),
+		InterfaceId:     uint16(i.ID),
+		Roles:           uint8(i.Roles),
+		Boundary:        uint8(i.Boundary),
+		FirstRule:       noRule,
 	}
-	seed := rand.Uint64()
-	for _, i := range cfg.Interfaces {
-		dev := deviceOf(i.Index)
-		node := abiNodeConfig{
-			NodeIdWide:      uint64(cfg.IDWide),
-			NodeId:          uint32(cfg.ID),
-			Ifindex:         uint32(i.Index),
-			InterfaceIdWide: uint32(i.IDWide),
-			InterfaceId:     uint16(i.ID),
-			Roles:           uint8(i.Roles),
-			Boundary:        uint8(i.Boundary),
-			TimestampFormat: uint8(cfg.TimestampFormat),
-			Mainline:        boolean(cfg.Compatibility == model.CompatibilityMainline),
-			LinkHeader:      dev.linkHeader,
-			HasRemovals:     boolean(removals),
-			NamespaceHash:   abiPerfectHash{Multiplier: g.namespaceHash.multiplier, Shift: g.namespaceHash.shift},
-			InterfaceHash:   abiPerfectHash{Multiplier: g.interfaceHash.multiplier, Shift: g.interfaceHash.shift},
-			InsertsInline:   boolean(g.insertsInline),
-		}
-		g.tunnelEnds.constants(&node)
-		g.exporting.constants(&node)
-		g.compileRules(cfg, i, &node)
-		if dev.fast {
-			g.nextHopSets = nextHopSets(nextHops)
-			node.IsVeth = boolean(dev.veth)
-			node.HashSeed, node.NextHopSets = seed, g.nextHopSets
-			node.MacHead = binary.NativeEndian.Uint32(dev.address[:4])
-			node.MacTail = binary.NativeEndian.Uint16(dev.address[4:])
-		}
-		g.interfaces = append(g.interfaces, interfaceConstants{index: i.Index, node: node, device: dev})
+	if i.Boundary == model.BoundaryDrop {
+		entry.Roles |= uint8(^i.Roles&(model.RoleIngress|model.RoleEgress)) << abiEdgeEDGE_SHIFT
 	}
-	return g, nil
+	if dev.fast {
+		entry.IsVeth = boolean(dev.veth)
+		entry.MacHead = binary.NativeEndian.Uint32(dev.address[:4])
+		entry.MacTail = binary.NativeEndian.Uint16(dev.address[4:])
+	}
+	return entry
 }
 
 func (g *generation) findHashes() (err error) {
@@ -130,8 +127,11 @@ func (g *generation) findHashes() (err error) {
 	for _, ns := range g.namespaces {
 		ids = append(ids, ns.Id)
 	}
-	for _, in := range g.ingress {
-		indexes = append(indexes, in.Ifindex)
+	for _, in := range g.interfaces {
+		indexes = append(indexes, in.entry.Ifindex)
+	}
+	for _, m := range g.masters {
+		indexes = append(indexes, m.Ifindex)
 	}
 	if g.namespaceHash, err = findPerfectHash(ids); err != nil {
 		return err
@@ -161,14 +161,7 @@ func compileNamespace(ns model.Namespace) abiIoamNamespace {
 // which rules are to be tried: longest destination prefix first, then as
 // configured. A prefix's chain goes on with that of the next shorter prefix
 // that contains it, so a single longest-prefix lookup finds all candidates.
-func (g *generation) compileRules(cfg model.NodeConfig, in model.Interface, node *abiNodeConfig) {
-	var own []model.Encapsulation
-	for _, e := range cfg.Encapsulations {
-		if e.Interface == in.Index {
-			own = append(own, e)
-		}
-	}
-	node.FirstRule = noRule
+func (g *generation) compileRules(cfg model.NodeConfig, in model.Interface, own []model.Encapsulation, entry *abiInterface) {
 	if len(own) == 0 {
 		return
 	}
@@ -187,31 +180,23 @@ func (g *generation) compileRules(cfg model.NodeConfig, in model.Interface, node
 			rule.Next = first + uint32(i) + 1
 		}
 		g.rules = append(g.rules, rule)
-		compiled := compileEncapsulation(cfg, in, e)
-		compiled.Index = rule.Encapsulation
-		g.encapsulations = append(g.encapsulations, compiled)
+		g.encapsulations = append(g.encapsulations, compileEncapsulation(cfg, in, e))
 		g.owners = append(g.owners, e.Name)
 		if rule.HasNextHeader+rule.HasPorts > 0 {
-			node.NeedsUpper = 1
+			entry.NeedsUpper = 1
 		}
 	}
-	node.HasEncapsulations = 1
-	node.FirstRule = first
+	entry.Insertion, entry.FirstRule = uint8(insertion/8), first
 	if len(own) > maxListedRules {
-		node.HasTrie = 1
-		g.compileTrie(in.Index, own, first)
-	}
-	for i := range g.ingress {
-		if out := &g.ingress[i]; out.Ifindex == uint32(in.Index) {
-			out.Insertion, out.HasTrie = uint8(insertion/8), node.HasTrie
-			out.NeedsUpper, out.FirstRule = node.NeedsUpper, node.FirstRule
-		}
+		tree := uint32(len(g.interfaces))
+		entry.HasTrie, entry.FirstRule = 1, tree
+		g.compileTrie(tree, own, first)
 	}
 }
 
 // compileTrie enters the head of each prefix's chain and mends where chains go
 // on: rules are sorted, so equal prefixes are neighbours and shorter ones follow.
-func (g *generation) compileTrie(index model.IfIndex, sorted []model.Encapsulation, first uint32) {
+func (g *generation) compileTrie(tree uint32, sorted []model.Encapsulation, first uint32) {
 	for i := 0; i < len(sorted); {
 		prefix := destination(sorted[i])
 		end := i
@@ -229,7 +214,7 @@ func (g *generation) compileTrie(index model.IfIndex, sorted []model.Encapsulati
 		g.rules[first+uint32(end)-1].Next = next
 		key := abiRuleKey{
 			PrefixLength: 32 + uint32(prefix.Bits()),
-			Ifindex:      uint32(index),
+			Tree:         tree,
 			Destination:  prefix.Addr().As16(),
 		}
 		if _, taken := g.trie[key]; !taken {

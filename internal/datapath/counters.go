@@ -27,15 +27,13 @@ func (d *Datapath) Counters() ([]Counters, error) {
 
 func (s *served) read() (Counters, error) {
 	c := Counters{Index: s.index, Name: s.name}
-	var perCPU []uint64
-	var failed error
-	get := func(slot abiCounter) (sum uint64) {
-		if err := s.counters.Lookup(uint32(slot), &perCPU); err != nil {
-			failed = fmt.Errorf("read counter %d of interface %d: %w", slot, s.index, err)
-			return 0
-		}
-		for _, n := range perCPU {
-			sum += n
+	var perCPU []abiTally
+	if err := s.tally.Lookup(uint32(0), &perCPU); err != nil {
+		return c, fmt.Errorf("read the counters of interface %d: %w", s.index, err)
+	}
+	get := func(counter abiCounter) (sum uint64) {
+		for i := range perCPU {
+			sum += perCPU[i].Counters[counter]
 		}
 		return sum
 	}
@@ -53,5 +51,5 @@ func (s *served) read() (Counters, error) {
 	c.ExportsSuppressed = get(abiCounterCOUNTER_EXPORTS_SUPPRESSED)
 	c.FlowsEvicted = get(abiCounterCOUNTER_FLOWS_EVICTED)
 	c.SequencesEvicted = get(abiCounterCOUNTER_SEQUENCES_EVICTED)
-	return c, failed
+	return c, nil
 }

@@ -3,18 +3,20 @@
 // Package datapath loads, attaches, configures and reads the BPF programs. It
 // is the only package that knows BPF.
 //
-// A configuration is one generation: programs with their constants, and the
-// maps that hold its tables. Apply loads a whole generation beside the running
-// one and then swaps each hook's program, so start, reload, restart and upgrade
-// are one operation, and a hook never goes without a program, unless its mode of
-// attachment changes. Counters, records, the clock and frequencies outlive
-// generations; all of it is pinned and outlives the agent.
+// All interfaces share one set of programs, whose maps hold the tables of two
+// generations. Apply writes a configuration where packets do not look yet, and
+// one word makes all hooks use it. Where the programs themselves change, or the
+// tables need more room, Apply loads another set and swaps each hook's program:
+// start, restart and upgrade are that operation, and a hook never goes without a
+// program, unless its mode of attachment changes. Counters, records, the clock
+// and frequencies outlive generations; all of it is pinned and outlives the agent.
 package datapath
 
 import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +36,7 @@ type served struct {
 	index      model.IfIndex
 	name       string
 	device     device
-	counters   *ebpf.Map
+	tally      *ebpf.Map // what it has counted
 	ingress    *attachment
 	egress     *attachment
 	xdpRefused string
@@ -54,7 +56,7 @@ type Datapath struct {
 	applying sync.Mutex
 	mu       sync.Mutex
 	served   map[model.IfIndex]*served
-	tunnels  tunnels // under applying
+	set      *programSet // under applying; nil before the first Apply
 
 	gaps     *flowGaps
 	counting *counting // of the last Apply, under applying; nil before the first one
@@ -150,7 +152,7 @@ func (d *Datapath) open(index model.IfIndex) (*served, error) {
 		return nil, fmt.Errorf("make the directory for pins: %w", err)
 	}
 	var err error
-	if s.counters, err = pinned(filepath.Join(directory, mapCounters), d.specs[mapCounters]); err != nil {
+	if s.tally, err = pinned(filepath.Join(directory, pinTally), d.specs[mapTallies].InnerMap); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -163,27 +165,34 @@ func (d *Datapath) Apply(cfg Config) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
 	started := time.Now()
+	links, err := linksOf(cfg.Node.Interfaces)
+	if err != nil {
+		return err
+	}
 	devices := make(map[model.IfIndex]device)
 	names := make(map[model.IfIndex]string)
-	for _, i := range cfg.Node.Interfaces {
-		link, err := netlink.LinkByIndex(int(i.Index))
-		if err != nil {
-			return fmt.Errorf("look up interface %q (%d): %w", i.Name, i.Index, err)
-		}
-		devices[i.Index] = deviceOf(link, cfg.Fast[i.Index])
-		names[i.Index] = link.Attrs().Name
+	for index, link := range links {
+		devices[index], names[index] = deviceOf(link, cfg.Fast[index]), link.Attrs().Name
 	}
 	g, err := compile(cfg.Node, cfg.NextHops, func(i model.IfIndex) device { return devices[i] })
 	if err != nil {
 		return err
 	}
+	if d.set != nil { // what only the generation before the running one used is free
+		<-d.set.quiet
+	}
 	stale, fresh, err := g.assignFrequencies(d.shared)
 	if err == nil {
-		err = d.replace(g, countingOf(cfg.Node), cfg.Attach, names, devices)
+		err = d.replace(g, countingOf(cfg.Node), cfg.Attach)
 	}
 	if err != nil {
 		return errors.Join(err, freeFrequencies(d.shared[mapFrequencies], fresh))
 	}
+	d.mu.Lock()
+	for index, name := range names {
+		d.served[index].name, d.served[index].device = name, devices[index]
+	}
+	d.mu.Unlock()
 	if err := freeFrequencies(d.shared[mapFrequencies], stale); err != nil {
 		d.options.Log.Warn("forget encapsulations that are gone", "error", err)
 	}
@@ -191,47 +200,101 @@ func (d *Datapath) Apply(cfg Config) error {
 	return nil
 }
 
-// replace loads a generation and swaps it for the running one.
-func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfIndex]AttachMode, names map[model.IfIndex]string, devices map[model.IfIndex]device) error {
-	maps, err := g.create(d.specs)
+// linksOf looks interfaces up, all at once.
+func linksOf(interfaces []model.Interface) (map[model.IfIndex]netlink.Link, error) {
+	all, err := netlink.LinkList()
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("list the interfaces: %w", err)
 	}
-	defer maps.close()
-	held, err := g.tunnels(maps)
-	if err != nil {
-		return err
+	present := make(map[model.IfIndex]netlink.Link, len(all))
+	for _, link := range all {
+		present[model.IfIndex(link.Attrs().Index)] = link
 	}
+	links := make(map[model.IfIndex]netlink.Link, len(interfaces))
+	for _, i := range interfaces {
+		link, ok := present[i.Index]
+		if !ok {
+			return nil, fmt.Errorf("look up interface %q (%d): it does not exist", i.Name, i.Index)
+		}
+		links[i.Index] = link
+	}
+	return links, nil
+}
+
+// replace makes a generation the running one: in the other half of the running
+// set's tables, or with a new set of programs.
+func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfIndex]AttachMode) error {
 	tables, err := d.tables.next(g, d.specs, d.shared)
 	if err != nil {
-		held.close()
 		return err
 	}
-	swap := &transaction{datapath: d}
-	for _, in := range g.interfaces {
-		if err := swap.prepare(in, modes[in.index], maps, tables.maps); err != nil {
-			swap.abandon()
+	kept := make(mapSet)
+	maps.Copy(kept, d.shared)
+	maps.Copy(kept, tables.maps)
+	swap := &transaction{datapath: d, set: d.set, interfaces: make(map[model.IfIndex]*prepared)}
+	isNew := d.set == nil || !d.set.serves(g, kept)
+	if isNew {
+		if swap.set, err = newProgramSet(g, d.specs, kept); err != nil {
 			tables.abandon(d.tables)
-			held.close()
+			return err
+		}
+	}
+	if err := d.swap(swap, g, modes, isNew); err != nil {
+		tables.abandon(d.tables)
+		if isNew {
+			swap.set.close()
+		}
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	swap.finish()
+	before := d.set
+	d.set = swap.set
+	d.retire(g)
+	if isNew && before != nil {
+		before.close()
+	}
+	d.set.retire(d.shared[mapRecords])
+	d.useTables(tables)
+	d.countAs(count, swap.attached)
+	d.decapsulations = append([][16]byte{}, g.tunnelEnds.addresses...)
+	return nil
+}
+
+// swap brings a generation into force; on error everything is as it was.
+func (d *Datapath) swap(t *transaction, g *generation, modes map[model.IfIndex]AttachMode, isNew bool) error {
+	for _, in := range g.interfaces {
+		if err := t.prepare(g, in, modes[in.index]); err != nil {
+			t.abandon()
+			return err
+		}
+	}
+	if err := t.set.tally(t.tallies()); err != nil {
+		t.abandon()
+		return err
+	}
+	expected := make(map[model.IfIndex]bool)
+	if isNew { // its programs find their tables when they are attached
+		for _, in := range g.interfaces {
+			expected[in.index] = t.willForwardFast(in)
+		}
+		if err := t.set.activate(g, t.willForwardFast); err != nil {
+			t.abandon()
 			return err
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := swap.commit(); err != nil {
-		tables.abandon(d.tables)
-		held.close()
+	if err := t.commit(); err != nil {
 		return err
 	}
-	d.tunnels.close()
-	d.tunnels = held
-	for index, name := range names {
-		d.served[index].name, d.served[index].device = name, devices[index]
+	if isNew && t.isAsExpected(expected) {
+		return nil
 	}
-	d.retire(g)
-	d.useTables(tables)
-	d.countAs(count, swap.attached)
-	d.decapsulations = append([][16]byte{}, g.tunnelEnds.addresses...)
+	if err := t.set.activate(g, t.forwardsFast); err != nil {
+		return errors.Join(err, t.rollback())
+	}
 	return nil
 }
 
@@ -251,8 +314,13 @@ func (d *Datapath) Intact() bool {
 
 // retire takes the programs off interfaces that are no longer configured.
 func (d *Datapath) retire(g *generation) {
+	kept := make(map[model.IfIndex]bool, len(g.interfaces))
+	for _, in := range g.interfaces {
+		kept[in.index] = true
+	}
+	d.set.forget(func(index model.IfIndex) bool { return kept[index] })
 	for index, s := range d.served {
-		if slices.ContainsFunc(g.interfaces, func(c interfaceConstants) bool { return c.index == index }) {
+		if kept[index] {
 			continue
 		}
 		if err := d.drop(s); err != nil {
@@ -268,10 +336,10 @@ func (d *Datapath) drop(s *served) error {
 	for _, a := range append(s.leftovers, s.ingress, s.egress) {
 		if a != nil {
 			errs = append(errs, a.detach())
-			a.program.Close()
+			a.release()
 		}
 	}
-	s.counters.Close()
+	s.tally.Close()
 	errs = append(errs, os.RemoveAll(d.directory(s.index)))
 	return errors.Join(errs...)
 }
@@ -317,10 +385,13 @@ func (d *Datapath) Close() error {
 				a.close()
 			}
 		}
-		s.counters.Close()
+		s.tally.Close()
 	}
 	d.served = make(map[model.IfIndex]*served)
-	d.tunnels.close()
+	if d.set != nil {
+		d.set.close()
+		d.set = nil
+	}
 	d.tables.close()
 	d.shared.close()
 	return nil
@@ -337,7 +408,10 @@ func (d *Datapath) Remove() error {
 		errs = append(errs, d.drop(s))
 		delete(d.served, index)
 	}
-	d.tunnels.close()
+	if d.set != nil {
+		d.set.close()
+		d.set = nil
+	}
 	d.tables.close()
 	d.shared.close()
 	errs = append(errs, os.RemoveAll(d.options.PinPath))

@@ -19,11 +19,9 @@ const (
 	egressTCMapArrivals           = "arrivals"
 	egressTCMapClock              = "clock"
 	egressTCMapCollectors         = "collectors"
-	egressTCMapCounters           = "counters"
 	egressTCMapDecapsulations     = "decapsulations"
 	egressTCMapDevices            = "devices"
 	egressTCMapEncapsulations     = "encapsulations"
-	egressTCMapExportCredits      = "export_credits"
 	egressTCMapExportRates        = "export_rates"
 	egressTCMapExports            = "exports"
 	egressTCMapFlowClock          = "flow_clock"
@@ -42,10 +40,12 @@ const (
 	egressTCMapRuleTrie           = "rule_trie"
 	egressTCMapRules              = "rules"
 	egressTCMapSequences          = "sequences"
+	egressTCMapTallies            = "tallies"
 	egressTCMapTunnelDestinations = "tunnel_destinations"
 	egressTCMapTunnelSources      = "tunnel_sources"
 	egressTCProgEgressTc          = "egress_tc"
 	egressTCVarNODE               = "NODE"
+	egressTCVarSTATE              = "STATE"
 )
 
 // loadEgressTC returns the embedded CollectionSpec for egressTC.
@@ -100,11 +100,9 @@ type egressTCMapSpecs struct {
 	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
 	Clock              *ebpf.MapSpec `ebpf:"clock"`
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
-	Counters           *ebpf.MapSpec `ebpf:"counters"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
 	Devices            *ebpf.MapSpec `ebpf:"devices"`
 	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
-	ExportCredits      *ebpf.MapSpec `ebpf:"export_credits"`
 	ExportRates        *ebpf.MapSpec `ebpf:"export_rates"`
 	Exports            *ebpf.MapSpec `ebpf:"exports"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
@@ -123,6 +121,7 @@ type egressTCMapSpecs struct {
 	RuleTrie           *ebpf.MapSpec `ebpf:"rule_trie"`
 	Rules              *ebpf.MapSpec `ebpf:"rules"`
 	Sequences          *ebpf.MapSpec `ebpf:"sequences"`
+	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
 	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
 }
@@ -131,7 +130,8 @@ type egressTCMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type egressTCVariableSpecs struct {
-	NODE *ebpf.VariableSpec `ebpf:"NODE"`
+	NODE  *ebpf.VariableSpec `ebpf:"NODE"`
+	STATE *ebpf.VariableSpec `ebpf:"STATE"`
 }
 
 // egressTCObjects contains all objects after they have been loaded into the kernel.
@@ -157,11 +157,9 @@ type egressTCMaps struct {
 	Arrivals           *ebpf.Map `ebpf:"arrivals"`
 	Clock              *ebpf.Map `ebpf:"clock"`
 	Collectors         *ebpf.Map `ebpf:"collectors"`
-	Counters           *ebpf.Map `ebpf:"counters"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
 	Devices            *ebpf.Map `ebpf:"devices"`
 	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
-	ExportCredits      *ebpf.Map `ebpf:"export_credits"`
 	ExportRates        *ebpf.Map `ebpf:"export_rates"`
 	Exports            *ebpf.Map `ebpf:"exports"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
@@ -180,6 +178,7 @@ type egressTCMaps struct {
 	RuleTrie           *ebpf.Map `ebpf:"rule_trie"`
 	Rules              *ebpf.Map `ebpf:"rules"`
 	Sequences          *ebpf.Map `ebpf:"sequences"`
+	Tallies            *ebpf.Map `ebpf:"tallies"`
 	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
 }
@@ -189,11 +188,9 @@ func (m *egressTCMaps) Close() error {
 		m.Arrivals,
 		m.Clock,
 		m.Collectors,
-		m.Counters,
 		m.Decapsulations,
 		m.Devices,
 		m.Encapsulations,
-		m.ExportCredits,
 		m.ExportRates,
 		m.Exports,
 		m.FlowClock,
@@ -212,6 +209,7 @@ func (m *egressTCMaps) Close() error {
 		m.RuleTrie,
 		m.Rules,
 		m.Sequences,
+		m.Tallies,
 		m.TunnelDestinations,
 		m.TunnelSources,
 	)
@@ -221,7 +219,8 @@ func (m *egressTCMaps) Close() error {
 //
 // It can be passed to loadEgressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type egressTCVariables struct {
-	NODE *ebpf.Variable `ebpf:"NODE"`
+	NODE  *ebpf.Variable `ebpf:"NODE"`
+	STATE *ebpf.Variable `ebpf:"STATE"`
 }
 
 // egressTCPrograms contains all programs after they have been loaded into the kernel.

@@ -4,11 +4,7 @@ package datapath
 
 import (
 	"cmp"
-	"fmt"
 	"math/bits"
-	"math/rand/v2"
-
-	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -25,7 +21,6 @@ type exporting struct {
 	rate       uint32 // in a window
 	flowSets   uint32 // of one CPU; 0 when no namespace aggregates
 	flowKeys   [7]uint64
-	tableKeys  [8]uint64
 	collectors []abiCollector
 	inserts    bool // some encapsulation has a Direct Export
 	sequences  bool // and numbers packets
@@ -38,9 +33,6 @@ func compileExporting(cfg model.NodeConfig) exporting {
 	}
 	rate := float64(cmp.Or(cfg.ExportRate, model.DefaultExportRate))
 	x.rate = uint32(max(rate/exportWindowsPerSecond, 1))
-	for i := range x.tableKeys {
-		x.tableKeys[i] = rand.Uint64() | 1
-	}
 	for _, ns := range cfg.Namespaces {
 		x.hasExports = x.hasExports || ns.Export != model.ExportNone
 		if ns.Export == model.ExportAggregate || ns.Export == model.ExportSample {
@@ -70,12 +62,17 @@ func compileExporting(cfg model.NodeConfig) exporting {
 func (x exporting) constants(node *abiNodeConfig) {
 	node.HasExports = boolean(x.hasExports)
 	node.InsertsExports = boolean(x.inserts)
-	for _, c := range x.collectors {
-		node.CollectorBits |= 1 << collectorBit(c.Address)
-	}
 	node.FlowSets = x.flowSets
 	node.ExportLimit, node.ExportRate = x.limit, x.rate
-	node.FlowKeys, node.TableKeys = x.flowKeys, x.tableKeys
+	node.FlowKeys = x.flowKeys
+}
+
+// collectorBits are those of all collectors' addresses.
+func (x exporting) collectorBits() (bits uint64) {
+	for _, c := range x.collectors {
+		bits |= 1 << collectorBit(c.Address)
+	}
+	return bits
 }
 
 // collectorBit is what programs look at before they look a collector up.
@@ -106,34 +103,4 @@ func flowsBelow(n uint32) uint32 {
 		return 0
 	}
 	return uint32(1 << 32 / uint64(n))
-}
-
-// newExportCredits makes an interface's credit for exports. It begins with all
-// that it can save: one that sees few packets could not export for long.
-func newExportCredits(spec *ebpf.MapSpec, limit uint32) (*ebpf.Map, error) {
-	credits, err := ebpf.NewMap(spec)
-	if err != nil {
-		return nil, fmt.Errorf("create map %s: %w", mapExportCredits, err)
-	}
-	if err := setCredits(credits, uint64(limit)*uint64(abiExportBoundEXPORT_BURST)); err != nil {
-		credits.Close()
-		return nil, err
-	}
-	return credits, nil
-}
-
-// setCredits gives every CPU the credit that so many packets earn.
-func setCredits(credits *ebpf.Map, packets uint64) error {
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return fmt.Errorf("count CPUs: %w", err)
-	}
-	perCPU := make([]abiExportCredit, cpus)
-	for i := range perCPU {
-		perCPU[i].Packets = packets
-	}
-	if err := credits.Put(uint32(0), perCPU); err != nil {
-		return fmt.Errorf("fill map %s: %w", mapExportCredits, err)
-	}
-	return nil
 }

@@ -4,7 +4,6 @@ package datapath
 
 import (
 	"encoding/binary"
-	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -229,21 +228,20 @@ func TestExportRate(t *testing.T) {
 // configuration, with credit of its own.
 func (p *programs) onInterface(t *testing.T, cfg model.NodeConfig, index model.IfIndex) *ebpf.Program {
 	t.Helper()
-	specs, err := mapSpecs()
-	if err != nil {
-		t.Fatal(err)
-	}
 	g, err := compile(cfg, 0, ethernet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := &programs{maps: maps.Clone(p.maps)}
-	if other.maps[mapExportCredits], err = newExportCredits(specs[mapExportCredits], 1); err != nil {
+	g.node.FixedTime, g.node.FixedIfindex = uint64(fixedTime), uint32(index)
+	other := &programs{site: site{kept: p.site.kept}}
+	if err := other.site.open(g, index); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		other.site.kept = nil // the other's
+		other.site.close()
+	})
 	other.setCredit(t, 1<<40)
-	i := slices.IndexFunc(g.interfaces, func(in interfaceConstants) bool { return in.index == index })
-	other.load(t, g.interfaces[i], []hook{hookEgressTC})
-	t.Cleanup(func() { other.tcOut.Close(); other.maps[mapExportCredits].Close() })
+	other.load(t, []hookName{hookEgressTC})
 	return other.tcOut
 }

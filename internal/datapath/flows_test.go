@@ -22,7 +22,7 @@ func TestFlowEviction(t *testing.T) {
 	onOneCPU(t)
 	for _, test := range []struct {
 		name   string
-		credit uint64
+		credit int64
 	}{{"credit", 1 << 40}, {"no credit", 0}} {
 		t.Run(test.name, func(t *testing.T) {
 			cfg := exportingConfig(model.ExportAggregate)

@@ -146,7 +146,7 @@ func (x *randomRun) check(seed uint64) {
 				port = sharingPort
 			}
 			if x.refusing && x.r.IntN(20) == 0 {
-				x.p.setCredit(x.t, uint64(x.r.IntN(2))<<40)
+				x.p.setCredit(x.t, int64(x.r.IntN(2))<<40)
 			}
 			x.send(numberedTCP(x.t, 77, d.number, port, flags), d.cpu)
 			if x.others > 0 && x.r.IntN(2) == 0 {

@@ -25,59 +25,59 @@ const (
 // programs is one interface's programs and maps, run through the kernel's
 // program-run facility without being attached.
 type programs struct {
-	maps     mapSet
-	counters *ebpf.Map
-	flows    *flowTable // nil unless some namespace aggregates
-	xdp      *ebpf.Program
-	tcIn     *ebpf.Program
-	tcOut    *ebpf.Program
-	rings    []*ring
-	hear     func() // of the agent that watches routes; set by routes
+	site  site
+	maps  mapSet
+	flows *flowTable // nil unless some namespace aggregates
+	xdp   *ebpf.Program
+	tcIn  *ebpf.Program
+	tcOut *ebpf.Program
+	rings []*ring
+	hear  func() // of the agent that watches routes; set by routes
 }
 
-func loadPrograms(t testing.TB, cfg model.NodeConfig, index model.IfIndex, clock int64, hooks ...hook) *programs {
+func loadPrograms(t testing.TB, cfg model.NodeConfig, index model.IfIndex, clock int64, hooks ...hookName) *programs {
 	t.Helper()
 	return loadProgramsOn(t, cfg, index, ethernet, clock, hooks...)
 }
 
 // loadProgramsOn loads them for interfaces of certain devices.
-func loadProgramsOn(t testing.TB, cfg model.NodeConfig, index model.IfIndex, devices func(model.IfIndex) device, clock int64, hooks ...hook) *programs {
+func loadProgramsOn(t testing.TB, cfg model.NodeConfig, index model.IfIndex, devices func(model.IfIndex) device, clock int64, hooks ...hookName) *programs {
 	t.Helper()
 	testnet.NeedRoot(t)
 	if err := rlimit.RemoveMemlock(); err != nil {
-		t.Fatal(err)
-	}
-	specs, err := mapSpecs()
-	if err != nil {
 		t.Fatal(err)
 	}
 	g, err := compile(cfg, 0, devices)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &programs{maps: make(mapSet)}
+	g.node.FixedTime, g.node.FixedIfindex = uint64(clock), uint32(index)
+	p := &programs{}
 	t.Cleanup(p.close)
-	if p.flows, err = g.createAll(specs, p.maps); err != nil {
+	if err := p.site.open(g, index); err != nil {
 		t.Fatal(err)
 	}
-	p.counters = p.maps[mapCounters]
+	p.maps, p.flows = p.site.set.all, p.site.flows
 	if err := p.maps[mapClock].Put(uint32(0), abiClockState{TaiOffset: taiUTC.Nanoseconds()}); err != nil {
 		t.Fatal(err)
 	}
 	p.setCredit(t, 1<<40) // more than any test spends
-	for _, in := range g.interfaces {
-		if in.index != index {
-			continue
-		}
-		in.node.FixedTime = uint64(clock)
-		p.load(t, in, hooks)
-	}
+	p.load(t, hooks)
 	return p
 }
 
-func (p *programs) setCredit(t testing.TB, packets uint64) {
+// setCredit lets the interface export for what so many packets pay.
+func (p *programs) setCredit(t testing.TB, packets int64) {
 	t.Helper()
-	if err := setCredits(p.maps[mapExportCredits], packets); err != nil {
+	limit := int64(p.site.set.node.ExportLimit)
+	tallies := make([]abiTally, ebpf.MustPossibleCPU())
+	if err := p.site.tally.Lookup(uint32(0), &tallies); err != nil {
+		t.Fatal(err)
+	}
+	for i := range tallies {
+		tallies[i].Debt = limit*int64(abiExportBoundEXPORT_BURST) - packets
+	}
+	if err := p.site.tally.Put(uint32(0), tallies); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -93,17 +93,17 @@ func (p *programs) forgetArrivals(t testing.TB) {
 	}
 }
 
-func (p *programs) load(t testing.TB, in interfaceConstants, hooks []hook) {
+func (p *programs) load(t testing.TB, hooks []hookName) {
 	t.Helper()
 	for _, h := range hooks {
-		program, err := h.program(in.of(h.attach), p.maps)
+		program, err := p.site.program(h)
 		if err != nil {
 			t.Fatalf("%+v", err)
 		}
-		switch h.name {
-		case hookIngressXDP.name:
+		switch h {
+		case hookIngressXDP:
 			p.xdp = program
-		case hookIngressTC.name:
+		case hookIngressTC:
 			p.tcIn = program
 		default:
 			p.tcOut = program
@@ -120,25 +120,20 @@ func (p *programs) wantRecords(t testing.TB, wanted bool) {
 
 func (p *programs) close() {
 	closeRings(p.rings)
-	for _, program := range []*ebpf.Program{p.xdp, p.tcIn, p.tcOut} {
-		if program != nil {
-			program.Close()
-		}
-	}
-	p.maps.close()
+	p.site.close()
 }
 
 // snapshotCounters returns every counter, summed over CPUs.
 func (p *programs) snapshotCounters(t testing.TB) []uint64 {
 	t.Helper()
 	out := make([]uint64, abiCounterNUM_COUNTERS)
-	var perCPU []uint64
-	for i := range out {
-		if err := p.counters.Lookup(uint32(i), &perCPU); err != nil {
-			t.Fatal(err)
-		}
-		for _, n := range perCPU {
-			out[i] += n
+	var perCPU []abiTally
+	if err := p.site.tally.Lookup(uint32(0), &perCPU); err != nil {
+		t.Fatal(err)
+	}
+	for i := range perCPU {
+		for counter, n := range perCPU[i].Counters {
+			out[counter] += n
 		}
 	}
 	return out

@@ -18,11 +18,15 @@ type perfectHash struct {
 
 func (h perfectHash) of(key uint32) uint32 { return key * h.multiplier >> h.shift }
 
+func (h perfectHash) abi() abiPerfectHash {
+	return abiPerfectHash{Multiplier: h.multiplier, Shift: h.shift}
+}
+
 func (h perfectHash) size() int { return 1 << (32 - h.shift) }
 
 const (
 	hashTries   = 1 << 12
-	maxHashBits = 16
+	maxHashBits = 17
 )
 
 // findPerfectHash takes the smallest table for which some odd multiplier has no

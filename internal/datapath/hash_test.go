@@ -37,10 +37,18 @@ func TestPerfectHash(t *testing.T) {
 		check(ids, max(16, min(count*count, 1<<16)))
 	}
 	for range 20 {
-		indexes := make([]uint32, model.MaxInterfaces)
+		indexes := make([]uint32, 100)
 		for i := range indexes {
 			indexes[i] = random.Uint32()
 		}
 		check(indexes, 4096)
+	}
+	// The kernel counts indexes up: those of one machine lie together.
+	for _, first := range []uint32{2, 70_000, 1 << 30} {
+		indexes := make([]uint32, model.MaxInterfaces)
+		for i := range indexes {
+			indexes[i] = first + uint32(i)*2
+		}
+		check(indexes, 4*model.MaxInterfaces)
 	}
 }

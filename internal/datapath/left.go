@@ -3,6 +3,7 @@
 package datapath
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -111,7 +112,7 @@ func (d *Datapath) Decapsulations() ([]netip.Addr, error) {
 	return slices.Compact(list), nil
 }
 
-// decapsulationsOf reads a program's own map: it holds its generation's.
+// decapsulationsOf reads a program's own maps: they hold its generation's.
 func decapsulationsOf(program *ebpf.Program) ([][16]byte, error) {
 	info, err := program.Info()
 	if err != nil {
@@ -119,25 +120,53 @@ func decapsulationsOf(program *ebpf.Program) ([][16]byte, error) {
 	}
 	ids, ok := info.MapIDs()
 	if !ok {
-		return nil, errors.New("the kernel does not tell a program's maps")
+		return nil, errors.New("the kernel does not report a program's maps")
 	}
+	own := make(mapSet)
+	defer own.close()
 	for _, id := range ids {
 		m, err := ebpf.NewMapFromID(id)
 		if err != nil {
 			return nil, err
 		}
-		defer m.Close()
-		if info, err := m.Info(); err != nil || info.Name != mapDecapsulations {
+		info, err := m.Info()
+		if err != nil || own[info.Name] != nil {
+			m.Close()
 			continue
 		}
-		var list [][16]byte
-		var address [16]byte
-		var end []byte // in the shape of the version that left it
-		entries := m.Iterate()
-		for entries.Next(&address, &end) {
-			list = append(list, address)
-		}
-		return list, entries.Err()
+		own[info.Name] = m
 	}
-	return nil, nil
+	return destinations(own[mapDecapsulations], own[mapState])
+}
+
+// destinations are the keys of the generation in use. A version that had but one
+// generation in its maps had no state.
+func destinations(ends, state *ebpf.Map) (list [][16]byte, err error) {
+	if ends == nil {
+		return nil, nil
+	}
+	var current abiState
+	if state != nil {
+		if err := state.Lookup(uint32(0), &current); err != nil {
+			return nil, err
+		}
+	}
+	var key, end []byte // in the shape of the version that left them
+	entries := ends.Iterate()
+	for entries.Next(&key, &end) {
+		if len(key) == 16 {
+			list = append(list, [16]byte(key))
+			continue
+		}
+		var destination abiDestinationKey
+		if len(key) != binary.Size(destination) {
+			return nil, errors.New("another version's program; start its agent to see them")
+		}
+		destination.Address = [2]uint64{binary.NativeEndian.Uint64(key), binary.NativeEndian.Uint64(key[8:])}
+		destination.Half = binary.NativeEndian.Uint32(key[16:])
+		if destination.Half == current.Current {
+			list = append(list, addressOf(destination.Address).As16())
+		}
+	}
+	return list, entries.Err()
 }

@@ -9,19 +9,34 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+// hookName is the name of a hook's program in its object.
+type hookName string
+
+const (
+	hookIngressXDP hookName = "ingress_xdp"
+	hookIngressTC  hookName = "ingress_tc"
+	hookEgressTC   hookName = "egress_tc"
+)
+
 // hook is one place where a program looks at packets.
 type hook struct {
-	name    string // of the program in its object
-	load    func() (*ebpf.CollectionSpec, error)
-	attach  AttachMode
-	ingress bool
+	name hookName
+	load func() (*ebpf.CollectionSpec, error)
 }
 
-var (
-	hookIngressXDP = hook{"ingress_xdp", loadIngressXDP, AttachXDP, true}
-	hookIngressTC  = hook{"ingress_tc", loadIngressTC, AttachTCX, true}
-	hookEgressTC   = hook{"egress_tc", loadEgressTC, AttachTCX, false}
-)
+var hooks = map[hookName]hook{
+	hookIngressXDP: {hookIngressXDP, loadIngressXDP},
+	hookIngressTC:  {hookIngressTC, loadIngressTC},
+	hookEgressTC:   {hookEgressTC, loadEgressTC},
+}
+
+// ingressHook is the hook of a mode of attachment.
+func ingressHook(mode AttachMode) hookName {
+	if mode == AttachXDP {
+		return hookIngressXDP
+	}
+	return hookIngressTC
+}
 
 // mapSpecs are the maps' definitions; every object carries the same.
 func mapSpecs() (map[string]*ebpf.MapSpec, error) {
@@ -51,20 +66,20 @@ func (h hook) program(node abiNodeConfig, maps mapSet) (*ebpf.Program, error) {
 	replacements := make(map[string]*ebpf.Map)
 	for name, m := range maps {
 		if ms, ok := spec.Maps[name]; ok {
-			ms.MaxEntries = m.MaxEntries()
+			ms.MaxEntries, ms.Flags = m.MaxEntries(), m.Flags()
 			replacements[name] = m
 		}
 	}
 	for name := range spec.Programs {
-		if name != h.name {
+		if name != string(h.name) {
 			delete(spec.Programs, name)
 		}
 	}
-	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replacements})
+	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replacements, Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats}})
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", h.name, explain(err))
 	}
-	program := collection.DetachProgram(h.name)
+	program := collection.DetachProgram(string(h.name))
 	collection.Close()
 	return program, nil
 }

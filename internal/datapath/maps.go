@@ -14,7 +14,8 @@ import (
 
 // Maps of one generation, and those that outlive generations.
 const (
-	mapCounters        = "counters"
+	mapTallies         = "tallies"
+	mapState           = ".data.state"
 	mapNamespaceIndex  = "namespace_index"
 	mapNamespaces      = "namespaces"
 	mapInterfaces      = "interfaces"
@@ -36,13 +37,15 @@ const (
 	mapFlows           = "flows"
 	mapFlowClock       = "flow_clock"
 	mapExports         = "exports"
-	mapExportCredits   = "export_credits"
 	mapExportRates     = "export_rates"
 	mapArrivals        = "arrivals"
 	mapSequences       = "sequences"
 	mapPathMTUs        = "path_mtus"
 	mapCollectors      = "collectors"
 )
+
+// pinTally is the pin of an interface's counters.
+const pinTally = "counters"
 
 // sharedMaps outlive generations and belong to no interface.
 var sharedMaps = []string{
@@ -57,91 +60,6 @@ func (s mapSet) close() {
 	for _, m := range s {
 		m.Close()
 	}
-}
-
-// create makes and fills the generation's own maps, each as large as what is in it.
-func (g *generation) create(specs map[string]*ebpf.MapSpec) (mapSet, error) {
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return nil, fmt.Errorf("count CPUs: %w", err)
-	}
-	maps := make(mapSet)
-	fail := func(name string, err error) (mapSet, error) {
-		maps.close()
-		return nil, fmt.Errorf("create map %s: %w", name, err)
-	}
-	sizes := map[string]int{
-		mapNamespaceIndex: g.namespaceHash.size(),
-		mapNamespaces:     len(g.namespaces),
-		mapInterfaces:     g.interfaceHash.size(),
-		mapDecapsulations: len(g.tunnelEnds.ends),
-		mapTunnelSources:  len(g.tunnelEnds.sources),
-		mapTunnelEnds:     len(g.tunnelEnds.guarded),
-		mapRules:          len(g.rules),
-		mapRuleTrie:       len(g.trie),
-		mapEncapsulations: len(g.encapsulations),
-		mapNextHops:       int(g.nextHopSets) * cpus,
-		mapCollectors:     len(g.exporting.collectors),
-	}
-	for name, size := range sizes {
-		spec := specs[name].Copy()
-		spec.MaxEntries = uint32(max(size, 1))
-		m, err := ebpf.NewMap(spec)
-		if err != nil {
-			return fail(name, err)
-		}
-		maps[name] = m
-	}
-	if err := g.fill(maps); err != nil {
-		maps.close()
-		return nil, err
-	}
-	return maps, nil
-}
-
-func (g *generation) fill(maps mapSet) error {
-	put := func(name string, key, value any) error {
-		if err := maps[name].Put(key, value); err != nil {
-			return fmt.Errorf("fill map %s: %w", name, err)
-		}
-		return nil
-	}
-	var errs []error
-	for i, ns := range g.namespaces {
-		errs = append(errs, put(mapNamespaces, uint32(i), ns), put(mapNamespaceIndex, g.namespaceHash.of(ns.Id), uint32(i)))
-	}
-	if len(g.namespaces) == 0 {
-		errs = append(errs, put(mapNamespaces, uint32(0), abiIoamNamespace{Id: noNamespace}))
-	}
-	for _, in := range g.ingress {
-		errs = append(errs, put(mapInterfaces, g.interfaceHash.of(in.Ifindex), in))
-	}
-	for i, address := range g.tunnelEnds.addresses {
-		errs = append(errs, put(mapDecapsulations, address, g.tunnelEnds.ends[i]))
-	}
-	for i, source := range g.tunnelEnds.sources {
-		errs = append(errs, put(mapTunnelSources, uint32(i), source))
-	}
-	for _, address := range g.tunnelEnds.guarded {
-		errs = append(errs, put(mapTunnelEnds, address.As16(), uint32(1)))
-	}
-	for i, rule := range g.rules {
-		errs = append(errs, put(mapRules, uint32(i), rule))
-	}
-	if len(g.rules) == 0 {
-		// index 0 exists in any array: it must not act
-		errs = append(errs, put(mapRules, uint32(0), abiRule{Encapsulation: noRule, Next: noRule}))
-	}
-	for key, first := range g.trie {
-		errs = append(errs, put(mapRuleTrie, key, first))
-	}
-	for i, e := range g.encapsulations {
-		errs = append(errs, put(mapEncapsulations, uint32(i), e))
-	}
-	for _, c := range g.exporting.collectors {
-		errs = append(errs, put(mapCollectors, c, uint32(1)))
-	}
-	return errors.Join(errs...)
 }
 
 // pinned opens a map that outlives generations, or creates and pins it. One

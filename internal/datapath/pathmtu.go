@@ -4,33 +4,7 @@ package datapath
 
 import (
 	"fmt"
-
-	"github.com/cilium/ebpf"
 )
-
-// tunnels is what of the running generation changes without a new one: the
-// encapsulations, whose path MTU is found while they are in use.
-type tunnels struct {
-	encapsulations *ebpf.Map // nil: none
-	entries        []abiEncapsulation
-	owners         []string
-}
-
-// tunnels keeps hold of the map that the generation's programs read.
-func (g *generation) tunnels(maps mapSet) (tunnels, error) {
-	m, err := maps[mapEncapsulations].Clone()
-	if err != nil {
-		return tunnels{}, fmt.Errorf("hold map %s: %w", mapEncapsulations, err)
-	}
-	return tunnels{encapsulations: m, entries: g.encapsulations, owners: g.owners}, nil
-}
-
-func (t *tunnels) close() {
-	if t.encapsulations != nil {
-		t.encapsulations.Close()
-	}
-	*t = tunnels{}
-}
 
 // SetPathMTU tells the programs the path MTU of an encapsulation's tunnel in
 // bytes of an IPv6 packet, 0 for "not known". It holds until the next Apply,
@@ -39,15 +13,21 @@ func (t *tunnels) close() {
 func (d *Datapath) SetPathMTU(encapsulation string, mtu int) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
-	for i, owner := range d.tunnels.owners {
+	if d.set == nil {
+		return nil
+	}
+	half := 1 - d.set.other()
+	running := d.set.filled[half]
+	for i, owner := range running.owners {
 		if owner != encapsulation {
 			continue
 		}
 		// The entry is written as a whole; what a program may be reading of it
 		// right now stays the same, byte for byte.
-		entry := d.tunnels.entries[i]
+		entry := running.encapsulations[i]
+		entry.Index = half*d.set.capacity.encapsulations + uint32(i)
 		entry.PathMtu = uint32(mtu)
-		if err := d.tunnels.encapsulations.Put(uint32(i), entry); err != nil {
+		if err := d.set.maps[mapEncapsulations].Put(entry.Index, entry); err != nil {
 			return fmt.Errorf("set the path MTU of encapsulation %q: %w", encapsulation, err)
 		}
 	}

@@ -5,6 +5,7 @@ package datapath
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -26,20 +27,17 @@ const (
 // Runner is one interface's programs and maps, attached to nothing: for the
 // kernel's program-run facility.
 type Runner struct {
-	maps     mapSet
+	site     site
 	programs map[Hook]*ebpf.Program
 	rings    []*ring // when they have been discarded from
 }
 
 // NewRunner loads the programs that an Ethernet interface of a configuration
-// would get, as Apply does, for the hooks that are named.
+// would get, as Apply does, for the hooks that are named. They take every packet
+// for one of that interface.
 func NewRunner(cfg Config, index model.IfIndex, hooks ...Hook) (*Runner, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("raise the memory lock limit: %w; run as root or with CAP_SYS_RESOURCE", err)
-	}
-	specs, err := mapSpecs()
-	if err != nil {
-		return nil, err
 	}
 	g, err := compile(cfg.Node, cfg.NextHops, func(i model.IfIndex) device {
 		d := ethernet(i)
@@ -49,73 +47,20 @@ func NewRunner(cfg Config, index model.IfIndex, hooks ...Hook) (*Runner, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &Runner{maps: make(mapSet), programs: make(map[Hook]*ebpf.Program)}
-	if err := r.load(g, specs, index, hooks); err != nil {
+	g.node.FixedIfindex = uint32(index)
+	r := &Runner{programs: make(map[Hook]*ebpf.Program)}
+	if err := r.load(g, index, hooks); err != nil {
 		r.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *Runner) load(g *generation, specs map[string]*ebpf.MapSpec, index model.IfIndex, hooks []Hook) error {
-	if _, err := g.createAll(specs, r.maps); err != nil {
+func (r *Runner) load(g *generation, index model.IfIndex, hooks []Hook) error {
+	if err := r.site.open(g, index); err != nil {
 		return err
 	}
-	for _, in := range g.interfaces {
-		if in.index == index {
-			return r.loadPrograms(in, hooks)
-		}
-	}
-	return fmt.Errorf("interface %d is not in the configuration", index)
-}
-
-// createAll makes and fills every map that the programs of one interface use,
-// none of them pinned. Those that it made are in maps also when it fails.
-func (g *generation) createAll(specs map[string]*ebpf.MapSpec, all mapSet) (*flowTable, error) {
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return nil, fmt.Errorf("count CPUs: %w", err)
-	}
-	for _, name := range append([]string{mapCounters}, sharedMaps...) {
-		spec := specs[name].Copy()
-		if name == mapRecords {
-			spec.MaxEntries = uint32(cpus)
-		}
-		m, err := ebpf.NewMap(spec)
-		if err != nil {
-			return nil, fmt.Errorf("create map %s: %w", name, err)
-		}
-		all[name] = m
-	}
-	if err := setRecordsWanted(all[mapRecordsWanted], true); err != nil {
-		return nil, err
-	}
-	if err := fillRings(all[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
-		return nil, err
-	}
-	if _, _, err := g.assignFrequencies(all); err != nil {
-		return nil, err
-	}
-	if err := beginFlows(all[mapFlowClock]); err != nil {
-		return nil, err
-	}
-	none := &tables{maps: make(mapSet), gaps: newFlowGaps()}
-	own, err := none.next(g, specs, all)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(all, own.maps)
-	if all[mapExportCredits], err = newExportCredits(specs[mapExportCredits], g.exporting.limit); err != nil {
-		delete(all, mapExportCredits)
-		return nil, err
-	}
-	generation, err := g.create(specs)
-	maps.Copy(all, generation)
-	return own.flows, err
-}
-
-func (r *Runner) loadPrograms(in interfaceConstants, hooks []Hook) error {
-	known := map[Hook]hook{
+	known := map[Hook]hookName{
 		HookIngressXDP: hookIngressXDP, HookIngressTC: hookIngressTC, HookEgressTC: hookEgressTC,
 	}
 	for _, name := range hooks {
@@ -123,13 +68,111 @@ func (r *Runner) loadPrograms(in interfaceConstants, hooks []Hook) error {
 		if !ok {
 			return fmt.Errorf("no hook is called %q", name)
 		}
-		program, err := h.program(in.of(h.attach), r.maps)
-		if err != nil {
+		var err error
+		if r.programs[name], err = r.site.program(h); err != nil {
 			return err
 		}
-		r.programs[name] = program
 	}
 	return nil
+}
+
+// site is a program set with all that it needs, none of it pinned, for the
+// programs of one interface.
+type site struct {
+	in    compiledInterface
+	set   *programSet
+	kept  mapSet
+	tally *ebpf.Map
+	flows *flowTable // nil unless some namespace aggregates
+}
+
+// open makes and fills every map, but for those kept if they are there. What it
+// made is closed also when it fails.
+func (s *site) open(g *generation, index model.IfIndex) error {
+	specs, err := mapSpecs()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(g.interfaces, func(in compiledInterface) bool { return in.index == index })
+	if i < 0 {
+		return fmt.Errorf("interface %d is not in the configuration", index)
+	}
+	s.in = g.interfaces[i]
+	if s.kept == nil {
+		if s.kept, s.flows, err = g.keep(specs); err != nil {
+			return err
+		}
+	}
+	if s.set, err = newProgramSet(g, specs, s.kept); err != nil {
+		return err
+	}
+	if s.tally, err = ebpf.NewMap(specs[mapTallies].InnerMap); err != nil {
+		return fmt.Errorf("create the counters: %w", err)
+	}
+	if err := s.set.tally(map[model.IfIndex]*ebpf.Map{index: s.tally}); err != nil {
+		return err
+	}
+	return s.set.activate(g, func(in compiledInterface) bool { return in.device.fast })
+}
+
+// program is that of a hook of the interface; it belongs to the site.
+func (s *site) program(h hookName) (*ebpf.Program, error) {
+	return s.set.program(variant{hook: h, linkHeader: s.in.device.linkHeader, fast: s.in.device.fast && h != hookEgressTC})
+}
+
+func (s *site) close() {
+	if s.set != nil {
+		s.set.close()
+	}
+	if s.tally != nil {
+		s.tally.Close()
+	}
+	s.kept.close()
+}
+
+// keep makes the maps that outlive a generation, none of them pinned.
+func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, flows *flowTable, err error) {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, nil, fmt.Errorf("count CPUs: %w", err)
+	}
+	all = make(mapSet)
+	defer func() {
+		if err != nil {
+			all.close()
+			all = nil
+		}
+	}()
+	for _, name := range sharedMaps {
+		spec := specs[name].Copy()
+		if name == mapRecords {
+			spec.MaxEntries = uint32(cpus)
+		}
+		m, err := ebpf.NewMap(spec)
+		if err != nil {
+			return all, nil, fmt.Errorf("create map %s: %w", name, err)
+		}
+		all[name] = m
+	}
+	if err := setRecordsWanted(all[mapRecordsWanted], true); err != nil {
+		return all, nil, err
+	}
+	if err := fillRings(all[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
+		return all, nil, err
+	}
+	if _, _, err := g.assignFrequencies(all); err != nil {
+		return all, nil, err
+	}
+	if err := beginFlows(all[mapFlowClock]); err != nil {
+		return all, nil, err
+	}
+	none := &tables{maps: make(mapSet), gaps: newFlowGaps()}
+	own, err := none.next(g, specs, all)
+	if err != nil {
+		return all, nil, err
+	}
+	maps.Copy(all, own.maps)
+	return all, own.flows, nil
 }
 
 // Program is the program of a hook that was asked for, else nil. It belongs to
@@ -138,16 +181,16 @@ func (r *Runner) Program(h Hook) *ebpf.Program { return r.programs[h] }
 
 // Forwarding gives access to what fast forwarding knows. It serves nothing, so
 // ForwardsFast must not be asked.
-func (r *Runner) Forwarding() (*Forwarding, error) { return newForwarding(r.maps) }
+func (r *Runner) Forwarding() (*Forwarding, error) { return newForwarding(r.site.kept) }
 
 // SetRecordsWanted says whether anybody asks for records; at first, somebody does.
 func (r *Runner) SetRecordsWanted(wanted bool) error {
-	return setRecordsWanted(r.maps[mapRecordsWanted], wanted)
+	return setRecordsWanted(r.site.kept[mapRecordsWanted], wanted)
 }
 
 // Counters reads what the programs have counted, summed over CPUs.
 func (r *Runner) Counters() (Counters, error) {
-	s := served{counters: r.maps[mapCounters]}
+	s := served{tally: r.site.tally}
 	return s.read()
 }
 
@@ -155,14 +198,14 @@ func (r *Runner) Counters() (Counters, error) {
 // as "programs". Before Linux 6.4 the kernel only estimates.
 func (r *Runner) Memory() (map[string]uint64, error) {
 	held := make(map[string]uint64)
-	for name, m := range r.maps {
+	for name, m := range r.site.set.all {
 		n, err := mapMemory(m)
 		if err != nil {
 			return nil, fmt.Errorf("read the size of map %s: %w", name, err)
 		}
 		held[name] = n
 	}
-	rings := r.maps[mapRecords]
+	rings := r.site.kept[mapRecords]
 	for cpu := range rings.MaxEntries() {
 		var ring *ebpf.Map
 		if err := rings.Lookup(cpu, &ring); err != nil {
@@ -198,7 +241,7 @@ func mapMemory(m *ebpf.Map) (uint64, error) {
 // DiscardRecords empties the rings, so that the next records find room.
 func (r *Runner) DiscardRecords() (err error) {
 	if r.rings == nil {
-		if r.rings, err = openRings(r.maps[mapRecords]); err != nil {
+		if r.rings, err = openRings(r.site.kept[mapRecords]); err != nil {
 			return err
 		}
 	}
@@ -208,8 +251,5 @@ func (r *Runner) DiscardRecords() (err error) {
 // Close frees programs and maps.
 func (r *Runner) Close() {
 	closeRings(r.rings)
-	for _, program := range r.programs {
-		program.Close()
-	}
-	r.maps.close()
+	r.site.close()
 }

@@ -31,7 +31,7 @@ func (g *generation) tableSizes(cpus int) map[string]uint32 {
 	if g.exporting.sequences {
 		sizes[mapSequences] = uint32(abiExportBoundSEQUENCE_SETS)
 	}
-	if g.insertsInline {
+	if g.node.InsertsInline == 1 {
 		sizes[mapPathMTUs] = uint32(abiPathMtuBoundPATH_MTUS)
 	}
 	return sizes

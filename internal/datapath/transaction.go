@@ -4,35 +4,35 @@ package datapath
 
 import (
 	"errors"
-	"maps"
+	"slices"
 
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// prepared is an interface whose new programs are loaded, not attached yet.
+// prepared is an interface whose programs are loaded, not attached yet.
 type prepared struct {
 	*served
+	in      compiledInterface
 	created bool // its directory is this transaction's
 	want    AttachMode
 	notXDP  string // why auto passes XDP over; "" = it does not
-	// ingress programs by mode: with auto, XDP and the one to fall back on
-	ingress map[AttachMode]*ebpf.Program
-	egress  *ebpf.Program
 }
 
-// transaction swaps one generation for another, or leaves all as it was.
+// transaction puts a set of programs on the interfaces of a generation, or
+// leaves all as it was.
 type transaction struct {
 	datapath   *Datapath
-	interfaces []*prepared
+	set        *programSet
+	interfaces map[model.IfIndex]*prepared
 	attached   bool // packets may have met no program before
 	undo       []func() error
 }
 
-// prepare loads an interface's programs. Nothing that runs changes.
-func (t *transaction) prepare(in interfaceConstants, want AttachMode, generation, tables mapSet) error {
-	p := &prepared{want: want, ingress: make(map[AttachMode]*ebpf.Program)}
+// prepare loads what an interface needs. Nothing that runs changes.
+func (t *transaction) prepare(g *generation, in compiledInterface, want AttachMode) error {
+	p := &prepared{in: in, want: want}
 	if p.want == "" {
 		p.want = AttachAuto
 	}
@@ -44,67 +44,86 @@ func (t *transaction) prepare(in interfaceConstants, want AttachMode, generation
 		}
 		p.served, p.created = s, true
 	}
-	t.interfaces = append(t.interfaces, p)
-	if in.device.virtual && in.removes() {
+	t.interfaces[in.index] = p
+	if in.device.virtual && g.removes(in) {
 		p.notXDP = notCutInXDP
 		if p.want == AttachXDP {
 			return attachError(in.index, true, AttachXDP, errors.New(p.notXDP))
 		}
 	}
+	if _, err := t.programFor(p, false, ""); err != nil {
+		return err
+	}
+	_, err := t.programFor(p, true, p.expected())
+	return err
+}
 
-	credits, err := newExportCredits(t.datapath.specs[mapExportCredits], in.node.ExportLimit)
-	if err != nil {
-		return err
+// expected is the mode of the ingress hook, unless the driver refuses it.
+func (p *prepared) expected() AttachMode {
+	modes := p.modes(true)
+	if p.ingress != nil && slices.Contains(modes, p.ingress.mode) {
+		return p.ingress.mode
 	}
-	defer credits.Close() // the programs hold it
-	all := mapSet{mapCounters: p.counters, mapExportCredits: credits}
-	maps.Copy(all, generation)
-	maps.Copy(all, tables)
-	maps.Copy(all, t.datapath.shared)
-	if p.egress, err = hookEgressTC.program(in.node, all); err != nil {
-		return err
-	}
-	if p.mayUseXDP() {
-		if p.ingress[AttachXDP], err = hookIngressXDP.program(in.of(AttachXDP), all); err != nil {
-			return err
+	return modes[0]
+}
+
+// willForwardFast reports whether an interface forwards fast once its ingress
+// hook is where it is expected.
+func (t *transaction) willForwardFast(in compiledInterface) bool {
+	return in.device.fastIn(t.interfaces[in.index].expected())
+}
+
+// forwardsFast is the same for the mode that was found to work.
+func (t *transaction) forwardsFast(in compiledInterface) bool {
+	return in.device.fastIn(t.interfaces[in.index].ingress.mode)
+}
+
+// isAsExpected reports whether every interface forwards as it was expected to.
+func (t *transaction) isAsExpected(before map[model.IfIndex]bool) bool {
+	for index, p := range t.interfaces {
+		if before[index] != t.forwardsFast(p.in) {
+			return false
 		}
 	}
-	if p.want != AttachXDP {
-		if p.ingress[AttachTCX], err = hookIngressTC.program(in.of(AttachTCX), all); err != nil {
-			return err
-		}
+	return true
+}
+
+// tallies are the counters of the interfaces.
+func (t *transaction) tallies() map[model.IfIndex]*ebpf.Map {
+	all := make(map[model.IfIndex]*ebpf.Map)
+	for index, p := range t.interfaces {
+		all[index] = p.tally
 	}
-	return nil
+	return all
 }
 
 // commit attaches: egress first, so that no packet is begun at an ingress hook
 // whose egress hook is not there to complete it.
 func (t *transaction) commit() error {
-	for _, p := range t.interfaces {
-		if err := t.place(p, false); err != nil {
-			return errors.Join(err, t.rollback())
-		}
-	}
-	for _, p := range t.interfaces {
-		if err := t.place(p, true); err != nil {
-			return errors.Join(err, t.rollback())
-		}
-	}
-	for _, p := range t.interfaces {
-		t.datapath.served[p.index] = p.served
-		for _, a := range p.leftovers {
-			if err := a.detach(); err != nil {
-				t.datapath.options.Log.Warn("remove an old attachment", "interface", p.index, "error", err)
-			}
-		}
-		p.leftovers = nil
-		for _, program := range p.ingress {
-			if program != nil && program != p.served.ingress.program {
-				program.Close()
+	for _, ingress := range []bool{false, true} {
+		for _, p := range t.interfaces {
+			if err := t.place(p, ingress); err != nil {
+				return errors.Join(err, t.rollback())
 			}
 		}
 	}
 	return nil
+}
+
+// finish lets go of what was kept for going back.
+func (t *transaction) finish() {
+	for index, p := range t.interfaces {
+		t.datapath.served[index] = p.served
+		for _, a := range p.leftovers {
+			if err := a.detach(); err != nil {
+				t.datapath.options.Log.Warn("remove an old attachment", "interface", index, "error", err)
+			}
+			a.release()
+		}
+		p.leftovers = nil
+		p.ingress.release()
+		p.egress.release()
+	}
 }
 
 func (p *prepared) mayUseXDP() bool {
@@ -122,14 +141,12 @@ func (p *prepared) modes(ingress bool) []AttachMode {
 	return []AttachMode{p.want}
 }
 
-func (p *prepared) programFor(ingress bool, mode AttachMode) *ebpf.Program {
-	if !ingress {
-		return p.egress
+func (t *transaction) programFor(p *prepared, ingress bool, mode AttachMode) (*ebpf.Program, error) {
+	v := variant{hook: hookEgressTC, linkHeader: p.in.device.linkHeader}
+	if ingress {
+		v.hook, v.fast = ingressHook(mode), p.in.device.fastIn(mode)
 	}
-	if mode == AttachXDP {
-		return p.ingress[AttachXDP]
-	}
-	return p.ingress[AttachTCX]
+	return t.set.program(v)
 }
 
 // place swaps the program of one hook, or attaches it in the first mode that works.
@@ -149,9 +166,14 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 	modes := p.modes(ingress)
 	if current != nil {
 		for _, mode := range modes {
-			if mode == current.mode {
-				return t.swap(current, p.programFor(ingress, mode))
+			if mode != current.mode {
+				continue
 			}
+			program, err := t.programFor(p, ingress, mode)
+			if err != nil || program == current.program {
+				return err
+			}
+			return t.swap(current, program)
 		}
 		// another mode is asked for: the packet must not meet both
 		if err := current.detach(); err != nil {
@@ -162,7 +184,11 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 	}
 	var errs []error
 	for _, mode := range modes {
-		a, err := attach(t.datapath.directory(p.index), p.index, ingress, mode, p.programFor(ingress, mode))
+		program, err := t.programFor(p, ingress, mode)
+		if err != nil {
+			return err
+		}
+		a, err := attach(t.datapath.directory(p.index), p.index, ingress, mode, program)
 		if err != nil {
 			errs = append(errs, err)
 			if mode == AttachXDP {
@@ -210,21 +236,14 @@ func (t *transaction) rollback() error {
 	return errors.Join(errs...)
 }
 
-// abandon frees what was prepared and is not in use.
+// abandon forgets the interfaces that are new.
 func (t *transaction) abandon() {
-	for _, p := range t.interfaces {
-		for _, program := range p.ingress {
-			if program != nil {
-				program.Close()
-			}
+	for index, p := range t.interfaces {
+		if !p.created {
+			continue
 		}
-		if p.egress != nil {
-			p.egress.Close()
-		}
-		if p.created {
-			if err := t.datapath.drop(p.served); err != nil {
-				t.datapath.options.Log.Warn("forget an interface", "interface", p.index, "error", err)
-			}
+		if err := t.datapath.drop(p.served); err != nil {
+			t.datapath.options.Log.Warn("forget an interface", "interface", index, "error", err)
 		}
 	}
 }

@@ -32,19 +32,20 @@ func compileTunnelEnds(cfg model.NodeConfig) tunnelEnds {
 	return t
 }
 
-// constants are the read-only data of the programs of an interface, whose roles
-// and policy are there already.
+// constants are what programs are compiled for.
 func (t tunnelEnds) constants(node *abiNodeConfig) {
-	node.HasDecapsulations = uint8(min(len(t.ends), 2))
+	node.HasDecapsulations = boolean(len(t.ends) > 0)
 	node.HasSources = boolean(len(t.sources) > 0)
+}
+
+// summarize notes what is looked at for every packet.
+func (t tunnelEnds) summarize(tables *abiTables) {
+	tables.Decapsulations = uint32(min(len(t.ends), 2))
 	if len(t.ends) == 1 {
-		node.Decapsulation, node.End = addressWords(netip.AddrFrom16(t.addresses[0])), t.ends[0]
+		tables.Decapsulation, tables.End = addressWords(netip.AddrFrom16(t.addresses[0])), t.ends[0]
 	}
-	if model.Role(node.Roles)&model.RoleIngress != 0 || model.Boundary(node.Boundary) != model.BoundaryDrop {
-		return
-	}
-	node.TunnelsGuarded = uint32(min(len(t.guarded), 2))
+	tables.TunnelsGuarded = uint32(min(len(t.guarded), 2))
 	if len(t.guarded) == 1 {
-		node.Guarded = addressWords(t.guarded[0])
+		tables.Guarded = addressWords(t.guarded[0])
 	}
 }

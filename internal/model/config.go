@@ -15,8 +15,8 @@ type IfIndex uint32
 
 // Limits of a configuration; each bounds a table or a loop of the data plane.
 const (
-	MaxInterfaces           = 64
-	MaxMasters              = MaxInterfaces * 8 // Linux nests devices 8 deep
+	MaxInterfaces           = 1024
+	MaxMasters              = 1024
 	MaxNamespaces           = 1024
 	MaxEncapsulations       = 1024
 	MaxDecapsulations       = 256

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// variant is one program of a set: what is compiled in besides the node's
+// constants.
+type variant struct {
+	hook       hookName
+	linkHeader uint8
+	fast       bool
+}
+
+// programSet is the programs that all interfaces share, and the maps with the
+// tables of two generations: the one that packets use, and the one before it,
+// whose place the next one takes.
+type programSet struct {
+	node     abiNodeConfig // as it was compiled
+	loaded   abiNodeConfig // with this set's keys
+	capacity capacity
+	maps     mapSet // tables, which belong to the set
+	all      mapSet // and those that outlive it
+	programs map[variant]*ebpf.Program
+	memory   []byte // of mapState
+	filled   [2]*generation
+	slots    map[model.IfIndex]uint32 // of tallies
+	quiet    chan struct{}            // closed when no packet uses the other half any more
+}
+
+// newProgramSet makes the maps for a generation. Programs are loaded as they
+// are asked for.
+func newProgramSet(g *generation, specs map[string]*ebpf.MapSpec, kept mapSet) (*programSet, error) {
+	s := &programSet{
+		node: g.node, loaded: g.node, capacity: g.needs().rounded(),
+		maps: make(mapSet), all: make(mapSet), programs: make(map[variant]*ebpf.Program),
+		slots: make(map[model.IfIndex]uint32), quiet: make(chan struct{}),
+	}
+	close(s.quiet)
+	s.loaded.HashSeed = rand.Uint64()
+	for i := range s.loaded.TableKeys {
+		s.loaded.TableKeys[i] = rand.Uint64() | 1
+	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, fmt.Errorf("count CPUs: %w", err)
+	}
+	sizes := s.capacity.sizes()
+	sizes[mapNextHops] = g.node.NextHopSets * uint32(cpus)
+	sizes[mapTallies] = s.capacity.interfaces
+	sizes[mapState] = 1
+	for name, size := range sizes {
+		spec := specs[name].Copy()
+		spec.MaxEntries = size
+		if name == mapState {
+			spec.Flags |= unix.BPF_F_MMAPABLE
+		}
+		m, err := ebpf.NewMap(spec)
+		if err != nil {
+			s.close()
+			return nil, fmt.Errorf("create map %s: %w", name, err)
+		}
+		s.maps[name], s.all[name] = m, m
+	}
+	for name, m := range kept {
+		s.all[name] = m
+	}
+	if s.memory, err = unix.Mmap(s.maps[mapState].FD(), 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		s.close()
+		return nil, fmt.Errorf("map the state of the tables: %w", err)
+	}
+	return s, nil
+}
+
+// serves reports whether a generation needs no other programs or maps.
+func (s *programSet) serves(g *generation, kept mapSet) bool {
+	if s.node != g.node || !s.capacity.fits(g.needs()) {
+		return false
+	}
+	for name, m := range kept {
+		if s.all[name] != m {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *programSet) state() *abiState { return (*abiState)(unsafe.Pointer(&s.memory[0])) }
+
+// other is the half that packets do not use.
+func (s *programSet) other() uint32 { return 1 - atomic.LoadUint32(&s.state().Current) }
+
+// program returns a program of the set, which owns it.
+func (s *programSet) program(v variant) (*ebpf.Program, error) {
+	if p, ok := s.programs[v]; ok {
+		return p, nil
+	}
+	node := s.loaded
+	node.LinkHeader, node.Fast = v.linkHeader, boolean(v.fast)
+	p, err := hooks[v.hook].program(node, s.all)
+	if err == nil {
+		s.programs[v] = p
+	}
+	return p, err
+}
+
+// tally makes an interface's counters known to the programs.
+func (s *programSet) tally(tallies map[model.IfIndex]*ebpf.Map) error {
+	used := make(map[uint32]bool)
+	for _, slot := range s.slots {
+		used[slot] = true
+	}
+	var slots, counters []uint32
+	slot := uint32(0)
+	for index, m := range tallies {
+		if _, known := s.slots[index]; known {
+			continue
+		}
+		for used[slot] {
+			slot++
+		}
+		used[slot] = true
+		s.slots[index] = slot
+		slots, counters = append(slots, slot), append(counters, uint32(m.FD()))
+	}
+	if len(slots) == 0 {
+		return nil
+	}
+	if _, err := s.maps[mapTallies].BatchUpdate(slots, counters, nil); err != nil {
+		return fmt.Errorf("fill map %s: %w", mapTallies, err)
+	}
+	return nil
+}
+
+// forget gives the slots of interfaces back that are not served any more.
+func (s *programSet) forget(served func(model.IfIndex) bool) {
+	for index := range s.slots {
+		if !served(index) {
+			delete(s.slots, index)
+		}
+	}
+}
+
+// activate writes a generation where packets do not look yet, and makes all
+// hooks use it from one instant on.
+func (s *programSet) activate(g *generation, fast func(compiledInterface) bool) error {
+	<-s.quiet
+	half := s.other()
+	if err := s.write(g, half, fast); err != nil {
+		return err
+	}
+	atomic.StoreUint32(&s.state().Current, half)
+	return nil
+}
+
+// retire waits in the background until no packet uses the generation before.
+func (s *programSet) retire(rings *ebpf.Map) {
+	quiet := make(chan struct{})
+	s.quiet = quiet
+	go func() {
+		defer close(quiet)
+		waitForPrograms(rings)
+	}()
+}
+
+// waitForPrograms returns when every run of a program has ended that was going
+// on: the kernel waits for them after each update of a map of maps.
+func waitForPrograms(rings *ebpf.Map) {
+	var ring *ebpf.Map
+	if rings.Lookup(uint32(0), &ring) == nil {
+		_ = rings.Put(uint32(0), ring)
+		ring.Close()
+	}
+}
+
+func (s *programSet) close() {
+	<-s.quiet
+	if s.memory != nil {
+		_ = unix.Munmap(s.memory)
+		s.memory = nil
+	}
+	for _, p := range s.programs {
+		p.Close()
+	}
+	s.maps.close()
+}
+
+// write fills one half of the tables.
+func (s *programSet) write(g *generation, half uint32, fast func(compiledInterface) bool) error {
+	w := tableWriter{set: s, half: half}
+	w.clear(s.filled[half])
+	s.filled[half] = g
+	w.namespaces(g)
+	w.interfaces(g, fast)
+	w.tunnelEnds(g)
+	w.encapsulations(g)
+	for _, c := range g.exporting.collectors {
+		c.Half = uint8(half)
+		w.put(mapCollectors, c, uint32(1))
+	}
+	if err := errors.Join(w.errs...); err != nil {
+		return err
+	}
+	tables := &s.state().Tables[half]
+	*tables = abiTables{
+		NamespaceHash: g.namespaceHash.abi(), NamespaceBase: half * s.capacity.namespaceIndex,
+		InterfaceHash: g.interfaceHash.abi(), InterfaceBase: half * s.capacity.interfaceTable,
+		CollectorBits: g.exporting.collectorBits(), Half: half,
+	}
+	g.tunnelEnds.summarize(tables)
+	tables.End.FirstSource += half * s.capacity.sources
+	return nil
+}
