@@ -88,11 +88,12 @@ func TestUnusableIDIsLoggedOnce(t *testing.T) {
 // With many interfaces, a second's look takes some of them, and the last one's
 // turn comes, too.
 func TestLooksForIDsAreBounded(t *testing.T) {
+	const ports = 64
 	var file strings.Builder
 	file.WriteString("node: {}\nmetrics: {listen: none}\ninterfaces:\n")
 	h := newHarness(t, "")
 	h.system.setLinks(func(l map[string]config.Link) {
-		for i := range model.MaxInterfaces {
+		for i := range ports {
 			l[fmt.Sprint("port", i)] = config.Link{Index: model.IfIndex(100 + i), MTU: 1500}
 			fmt.Fprintf(&file, "  - {name: port%d}\n", i)
 		}
@@ -111,8 +112,8 @@ func TestLooksForIDsAreBounded(t *testing.T) {
 	if got := read() - before; got < 2+2*idsPerLook || got > (looks+1)*(2+2*idsPerLook) {
 		t.Errorf("%d settings were read in %d looks, of %d at most each", got, looks, 2+2*idsPerLook)
 	}
-	h.system.setID(fmt.Sprintf("port%d.id", model.MaxInterfaces-1), 77)
+	h.system.setID(fmt.Sprintf("port%d.id", ports-1), 77)
 	eventually(t, "the last interface's turn", func() bool {
-		return h.datapath.running().Node.Interfaces[model.MaxInterfaces-1].ID == 77
+		return h.datapath.running().Node.Interfaces[ports-1].ID == 77
 	})
 }

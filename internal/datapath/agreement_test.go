@@ -36,7 +36,7 @@ func TestAgreement(t *testing.T) {
 	}
 	t.Logf("%d packets, seed %d", packets, seed)
 	onOneCPU(t)
-	seen := make(map[string]map[model.Outcome]int)
+	seen, reconfigured := make(map[string]map[model.Outcome]int), 0
 	for done := uint64(0); done < uint64(packets); done += packetsPerConfig {
 		g := generator{rand.New(rand.NewPCG(seed, done))}
 		cfg := g.config()
@@ -44,24 +44,15 @@ func TestAgreement(t *testing.T) {
 			t.Fatalf("configuration %d: %v", done, err)
 		}
 		p := loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP, hookIngressTC, hookEgressTC)
-		for _, c := range []struct {
-			name    string
-			program *ebpf.Program
-			base    abiCounter
-		}{
-			{"xdp ingress", p.xdp, abiCounterCOUNTER_INGRESS},
-			{"tc ingress", p.tcIn, abiCounterCOUNTER_INGRESS},
-			{"tc egress", p.tcOut, abiCounterCOUNTER_EGRESS},
-		} {
-			if seen[c.name] == nil {
-				seen[c.name] = make(map[model.Outcome]int)
-			}
-			agree(t, cfg, p, c.program, c.base, g, seen[c.name])
-			if t.Failed() {
-				t.Fatalf("%s, configuration %d: %+v", c.name, done, cfg)
-			}
+		p.agreeAll(t, cfg, packetsPerConfig, g, seen)
+		if second, ok := p.reconfigure(t, cfg, g); ok {
+			reconfigured++
+			p.agreeAll(t, second, packetsPerConfig/5, g, seen)
 		}
 		p.close()
+	}
+	if reconfigured < packets/packetsPerConfig/4 {
+		t.Errorf("only %d of %d sets of programs got a second configuration", reconfigured, packets/packetsPerConfig)
 	}
 	for hook, outcomes := range seen {
 		for _, o := range model.Outcomes() {
@@ -74,9 +65,85 @@ func TestAgreement(t *testing.T) {
 	}
 }
 
+// agreeAll compares every program of the interface.
+func (p *programs) agreeAll(t *testing.T, cfg model.NodeConfig, packets int, g generator, seen map[string]map[model.Outcome]int) {
+	t.Helper()
+	for _, c := range []struct {
+		name    string
+		program *ebpf.Program
+		base    abiCounter
+	}{
+		{"xdp ingress", p.xdp, abiCounterCOUNTER_INGRESS},
+		{"tc ingress", p.tcIn, abiCounterCOUNTER_INGRESS},
+		{"tc egress", p.tcOut, abiCounterCOUNTER_EGRESS},
+	} {
+		if seen[c.name] == nil {
+			seen[c.name] = make(map[model.Outcome]int)
+		}
+		agree(t, cfg, p, c.program, c.base, packets/3, g, seen[c.name])
+		if t.Failed() {
+			t.Fatalf("%s: %+v", c.name, cfg)
+		}
+	}
+}
+
+// reconfigure gives the loaded programs another configuration, if one of a few
+// needs no other programs.
+func (p *programs) reconfigure(t *testing.T, cfg model.NodeConfig, g generator) (model.NodeConfig, bool) {
+	t.Helper()
+	sizes := p.site.set.filled[0]
+	if sizes == nil {
+		sizes = p.site.set.filled[1]
+	}
+	for range 30 {
+		second := g.config()
+		second.TimestampFormat, second.Compatibility, second.FlowSeed = cfg.TimestampFormat, cfg.Compatibility, cfg.FlowSeed
+		for i := range second.Encapsulations { // frequencies go on by name
+			second.Encapsulations[i].Name = "second " + second.Encapsulations[i].Name
+		}
+		if second.Validate() != nil { // made for the other compatibility
+			continue
+		}
+		compiled, err := compile(second, 0, ethernet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiled.node.FixedTime, compiled.node.FixedIfindex = p.site.set.node.FixedTime, p.site.set.node.FixedIfindex
+		if !p.site.set.serves(compiled, p.site.kept) || !maps.Equal(compiled.tableSizes(1), sizes.tableSizes(1)) {
+			continue
+		}
+		if _, _, err := compiled.assignFrequencies(p.site.kept); err != nil {
+			t.Fatal(err)
+		}
+		p.forgetSequences(t)
+		if err := p.site.set.activate(compiled, func(compiledInterface) bool { return false }); err != nil {
+			t.Fatal(err)
+		}
+		return second, true
+	}
+	return cfg, false
+}
+
+// forgetSequences begins every flow's Sequence Numbers anew, as a new reference
+// node does.
+func (p *programs) forgetSequences(t *testing.T) {
+	t.Helper()
+	m, ok := p.maps[mapSequences]
+	if !ok {
+		return
+	}
+	keys := make([]uint32, m.MaxEntries())
+	for i := range keys {
+		keys[i] = uint32(i)
+	}
+	if _, err := m.BatchUpdate(keys, make([]abiSequenceSet, len(keys)), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // agree compares one program with the reference node over many packets, and
 // what was counted with what should have been.
-func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base abiCounter, g generator, seen map[model.Outcome]int) {
+func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base abiCounter, packets int, g generator, seen map[model.Outcome]int) {
 	t.Helper()
 	node, err := reference.NewNode(cfg)
 	if err != nil {
@@ -95,7 +162,7 @@ func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Progra
 	counted := make(map[abiCounter]uint64)
 	exports := newExpectedExports(cfg)
 	p.forgetPathMTUs(t)
-	for compared := 0; compared < (packetsPerConfig+2)/3; compared++ {
+	for compared := 0; compared <= packets; compared++ {
 		if base == abiCounterCOUNTER_EGRESS && g.IntN(20) == 0 { // somewhere on the node
 			counted[abiCounterCOUNTER_INGRESS+abiCounter(p.hearTooBig(t, node, g))]++
 		}
@@ -159,9 +226,16 @@ func (p *programs) forgetPathMTUs(t *testing.T) {
 	if !ok {
 		return
 	}
-	var key, none [16]byte
-	for m.NextKey(nil, &key) == nil && key != none {
-		if err := m.Delete(key); err != nil {
+	for {
+		var key [16]byte
+		err := m.NextKey(nil, &key)
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			return
+		}
+		if err == nil {
+			err = m.Delete(key)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

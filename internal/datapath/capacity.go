@@ -37,11 +37,14 @@ func (c *capacity) each() []*uint32 {
 	}
 }
 
-// rounded is room for growth: powers of two.
+// rounded is room for growth: powers of two. Tables of hashes are larger than
+// what is in them.
 func (c capacity) rounded() capacity {
 	for _, n := range c.each() {
 		*n = max(powerOfTwo(uint(*n)), smallest)
 	}
+	c.interfaceTable = max(c.interfaceTable, 4*c.interfaces)
+	c.namespaceIndex = max(c.namespaceIndex, 4*c.namespaces)
 	return c
 }
 

@@ -85,7 +85,7 @@ func newProgramSet(g *generation, specs map[string]*ebpf.MapSpec, kept mapSet) (
 
 // serves reports whether a generation needs no other programs or maps.
 func (s *programSet) serves(g *generation, kept mapSet) bool {
-	if s.node != g.node || !s.capacity.fits(g.needs()) {
+	if !s.isCompiledFor(g.node) || !s.capacity.fits(g.needs()) {
 		return false
 	}
 	for name, m := range kept {
@@ -94,6 +94,20 @@ func (s *programSet) serves(g *generation, kept mapSet) bool {
 		}
 	}
 	return true
+}
+
+// isCompiledFor reports whether programs with the set's constants treat packets
+// as those with others would: some features only find nothing to do.
+func (s *programSet) isCompiledFor(node abiNodeConfig) bool {
+	have := s.node
+	for _, feature := range []struct{ have, needed *uint8 }{
+		{&have.HasEdges, &node.HasEdges}, {&have.HasSources, &node.HasSources}, {&have.HasRemovals, &node.HasRemovals},
+		{&have.HasEncapsulations, &node.HasEncapsulations}, {&have.InsertsInline, &node.InsertsInline},
+		{&have.HasExports, &node.HasExports}, {&have.InsertsExports, &node.InsertsExports},
+	} {
+		*feature.needed |= *feature.have
+	}
+	return have == node
 }
 
 func (s *programSet) state() *abiState { return (*abiState)(unsafe.Pointer(&s.memory[0])) }
