@@ -98,12 +98,15 @@ func TestChangesLoadNoPrograms(t *testing.T) {
 				cfg.Node.Interfaces[1].Roles, cfg.Node.Interfaces[1].Boundary = 0, model.BoundaryStrip
 			}},
 			{"an encapsulation", func() { cfg.Node.Encapsulations[3].Options[0].Trace.Size = 64 }},
-			{"no encapsulation", func() { cfg.Node.Encapsulations = nil }},
+			{"fewer encapsulations", func() { cfg.Node.Encapsulations = cfg.Node.Encapsulations[:2] }},
 			{"an interface more", func() {
 				cfg.Node.Interfaces = append(cfg.Node.Interfaces, last)
-				cfg.Node.Encapsulations = []model.Encapsulation{encapsulationTo(number-1, last.Index)}
+				cfg.Node.Encapsulations = append(cfg.Node.Encapsulations, encapsulationTo(number-1, last.Index))
 			}},
-			{"an interface less", func() { cfg.Node.Interfaces = cfg.Node.Interfaces[:number-2]; cfg.Node.Encapsulations = nil }},
+			{"an interface less", func() {
+				cfg.Node.Interfaces = cfg.Node.Interfaces[:number-2]
+				cfg.Node.Encapsulations = cfg.Node.Encapsulations[:2]
+			}},
 		} {
 			change.make()
 			if err := d.Apply(cfg); err != nil {
