@@ -88,14 +88,14 @@ func Open(options Options) (*Datapath, error) {
 	d := &Datapath{options: options, specs: specs, served: make(map[model.IfIndex]*served), demand: newDemand(), gaps: newFlowGaps()}
 	d.gaps.read = d.readThrough
 	d.gaps.distrust() // what an earlier agent has read is not known
-	if d.shared, err = openShared(options.PinPath, specs); err != nil {
+	if d.shared, err = d.openShared(); err != nil {
 		return nil, err
 	}
 	if err := beginFlows(d.shared[mapFlowClock]); err != nil {
 		d.shared.close()
 		return nil, err
 	}
-	if d.tables, err = recoverTables(options.PinPath, specs, d.shared, d.gaps); err != nil {
+	if d.tables, err = d.recoverTables(); err != nil {
 		d.shared.close()
 		return nil, err
 	}
@@ -151,8 +151,11 @@ func (d *Datapath) open(index model.IfIndex) (*served, error) {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory for pins: %w", err)
 	}
-	var err error
-	if s.tally, err = pinned(filepath.Join(directory, pinTally), d.specs[mapTallies].InnerMap); err != nil {
+	path, err := d.pinPathOf(directory, pinTally)
+	if err != nil {
+		return nil, err
+	}
+	if s.tally, err = pinned(path, d.specs[mapTallies].InnerMap); err != nil {
 		return nil, err
 	}
 	return s, nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/cilium/ebpf"
 )
@@ -90,24 +89,28 @@ func pinned(path string, spec *ebpf.MapSpec) (*ebpf.Map, error) {
 }
 
 // openShared opens or creates the maps that all interfaces share.
-func openShared(pinPath string, specs map[string]*ebpf.MapSpec) (mapSet, error) {
+func (d *Datapath) openShared() (mapSet, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, fmt.Errorf("count CPUs: %w", err)
 	}
 	shared := make(mapSet)
 	for _, name := range sharedMaps {
-		spec := specs[name].Copy()
+		spec := d.specs[name].Copy()
 		if name == mapRecords {
 			spec.MaxEntries = uint32(cpus)
 		}
-		if shared[name], err = pinned(filepath.Join(pinPath, name), spec); err != nil {
+		path, err := d.pinPathOf(d.options.PinPath, name)
+		if err == nil {
+			shared[name], err = pinned(path, spec)
+		}
+		if err != nil {
 			delete(shared, name)
 			shared.close()
 			return nil, err
 		}
 	}
-	if err := fillRings(shared[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
+	if err := fillRings(shared[mapRecords], d.specs[mapRecords].InnerMap, cpus); err != nil {
 		shared.close()
 		return nil, err
 	}

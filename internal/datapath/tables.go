@@ -38,10 +38,15 @@ func (g *generation) tableSizes(cpus int) map[string]uint32 {
 }
 
 // recoverTables opens what an earlier agent left.
-func recoverTables(pinPath string, specs map[string]*ebpf.MapSpec, shared mapSet, gaps *flowGaps) (*tables, error) {
-	t := &tables{maps: make(mapSet), gaps: gaps}
+func (d *Datapath) recoverTables() (*tables, error) {
+	t := &tables{maps: make(mapSet), gaps: d.gaps}
 	for _, name := range tableNames {
-		m, err := ebpf.LoadPinnedMap(filepath.Join(pinPath, name), nil)
+		path, err := d.pinPathOf(d.options.PinPath, name)
+		if err != nil {
+			t.close()
+			return nil, err
+		}
+		m, err := ebpf.LoadPinnedMap(path, nil)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -49,7 +54,7 @@ func recoverTables(pinPath string, specs map[string]*ebpf.MapSpec, shared mapSet
 			t.close()
 			return nil, fmt.Errorf("open pinned map %s: %w", name, err)
 		}
-		spec := specs[name].Copy()
+		spec := d.specs[name].Copy()
 		spec.MaxEntries = m.MaxEntries()
 		if spec.Compatible(m) != nil {
 			m.Close() // an older version's: the next generation brings its own
@@ -57,7 +62,7 @@ func recoverTables(pinPath string, specs map[string]*ebpf.MapSpec, shared mapSet
 		}
 		t.maps[name] = m
 	}
-	return t, t.openFlows(shared)
+	return t, t.openFlows(d.shared)
 }
 
 func (t *tables) openFlows(shared mapSet) (err error) {
@@ -115,7 +120,11 @@ func (t *tables) adopt(pinPath string, old *tables) error {
 		if t.maps[name] == old.maps[name] {
 			continue
 		}
-		path := filepath.Join(pinPath, name)
+		file, err := pinFile(name)
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		path := filepath.Join(pinPath, file)
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}

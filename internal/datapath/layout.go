@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/cilium/ebpf/btf"
+)
+
+// layouts are the types that say what kept maps hold: a version that numbers
+// outcomes anew, say, must not read another one's counts.
+var layouts = map[string][]string{
+	pinTally:   {"tally", "outcome", "counter", "stack_reason"},
+	mapRecords: {"record", "postcard", "flow_sample", "flow", "flow_totals", "flow_key", "outcome", "sample_kind"},
+	mapFlows:   {"flow", "flow_totals", "flow_key"},
+}
+
+// loadTypes are the types that programs and agent share.
+var loadTypes = sync.OnceValues(func() (*btf.Spec, error) {
+	spec, err := loadAbi()
+	if err != nil {
+		return nil, err
+	}
+	return spec.Types, nil
+})
+
+// pinFile is the name of a kept map's pin: with a digest of its layout, where
+// that matters.
+func pinFile(name string) (string, error) {
+	names, ok := layouts[name]
+	if !ok {
+		return name, nil
+	}
+	types, err := loadTypes()
+	if err != nil {
+		return "", err
+	}
+	digest := sha256.New()
+	for _, t := range names {
+		found, err := types.AnyTypesByName(t)
+		if err != nil {
+			return "", fmt.Errorf("look up type %s: %w", t, err)
+		}
+		fmt.Fprintf(digest, "%s:", t)
+		switch t := found[0].(type) {
+		case *btf.Enum:
+			for _, v := range t.Values {
+				fmt.Fprintf(digest, "%s=%d,", v.Name, v.Value)
+			}
+		case *btf.Struct:
+			fmt.Fprintf(digest, "%d,", t.Size)
+			for _, m := range t.Members {
+				fmt.Fprintf(digest, "%s@%d,", m.Name, m.Offset)
+			}
+		}
+	}
+	return name + "-" + hex.EncodeToString(digest.Sum(nil)[:4]), nil
+}
+
+// pinPathOf is where a kept map is pinned. Maps with another layout, which an
+// agent of another version left, are given up: what they count begins anew.
+func (d *Datapath) pinPathOf(directory, name string) (string, error) {
+	file, err := pinFile(name)
+	if err != nil {
+		return "", err
+	}
+	entries, err := os.ReadDir(directory)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read the pins: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name() == file || e.Name() != name && !strings.HasPrefix(e.Name(), name+"-") {
+			continue
+		}
+		if err := os.Remove(filepath.Join(directory, e.Name())); err != nil {
+			return "", fmt.Errorf("give up the pin of another version: %w", err)
+		}
+		d.options.Log.Info("another version left a map with another layout; what is in it is given up", "map", name, "pin", filepath.Join(directory, e.Name()))
+	}
+	return filepath.Join(directory, file), nil
+}
