@@ -110,11 +110,13 @@ struct exporting {
 	__u32 written;	/* postcards, to wake the reader by */
 	__u32 flows;	/* that came, to number entries */
 	__u64 buffer;	/* where the packet is, as a number */
+	__u32 delay;	/* of the packet; options may not ask for it */
+	__u32 queue;	/* the same */
 	__u32 slot;	/* of the interface's counters */
 	__u32 half;	/* of the tables */
 };
 
-_Static_assert(sizeof(struct exporting) == 136, "exporting has holes");
+_Static_assert(sizeof(struct exporting) == 144, "exporting has holes");
 
 /*
  * A flow of one CPU. The reader takes the totals of an interval when the next one has begun, and

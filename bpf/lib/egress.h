@@ -21,9 +21,9 @@ static __always_inline void export_departure(context *ctx, const struct packet *
 	if (!e)
 		return;
 	e->postcard.time = tai;
-	e->postcard.queue = queue;
+	e->queue = queue;
 	if (s->export_types & DELAYED)
-		e->postcard.delay = delay_since_arrival(p, s, tai);
+		e->delay = delay_since_arrival(p, s, tai);
 	if (!find_flow(ctx, p->l3, s->length, TOLD_EITHER))
 		export_options(ctx, p->l3, s);
 }

@@ -259,7 +259,7 @@ static __always_inline void note_insertion(context *ctx, const struct packet *p,
 	if (!x)
 		return;
 	x->postcard.time = v->tai;
-	x->postcard.queue = e->wants_queue ? v->queue : UNAVAILABLE;
+	x->queue = e->wants_queue ? v->queue : UNAVAILABLE;
 	note_segments(ctx, x);
 	x->inserted = e->has_exports ? e->index : NO_RULE;
 }

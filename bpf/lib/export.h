@@ -14,11 +14,18 @@
 /* The reader is woken once for so many postcards; else it looks from time to time. */
 #define WAKE_EVERY 512
 
+/* What an interface may owe at most. */
+#define MOST_DEBT ((__s64)NODE.export_limit * EXPORT_BURST)
+
 /* Each packet that a hook sees pays a little for exports. */
 static __always_inline void pay_debt(struct tally *tally)
 {
-	if (NODE.has_exports && tally->debt > 0)
-		tally->debt--;
+	if (!NODE.has_exports || tally->debt <= 0)
+		return;
+	/* the limit may have been larger when the debt was made */
+	if (tally->debt > MOST_DEBT)
+		tally->debt = MOST_DEBT;
+	tally->debt--;
 }
 
 /* Whether the node may export one more in this while; CPUs share what they seldom reach. */
@@ -48,7 +55,7 @@ __noinline int may_export(__u32 slot)
 
 	if (!tally)
 		return 0;
-	if (tally->debt > (__s64)NODE.export_limit * (EXPORT_BURST - 1) || !is_within_rate()) {
+	if (tally->debt > MOST_DEBT - NODE.export_limit || !is_within_rate()) {
 		add(tally, COUNTER_EXPORTS_SUPPRESSED);
 		return 0;
 	}
@@ -312,7 +319,6 @@ __noinline int export_option(__u32 header, __u32 type, __u32 flow_id, __u32 sequ
 	struct exporting *e = export_here();
 	const struct ioam_namespace *ns;
 	struct postcard *c;
-	__u32 delay, queue;
 
 	if (!e)
 		return 0;
@@ -326,16 +332,10 @@ __noinline int export_option(__u32 header, __u32 type, __u32 flow_id, __u32 sequ
 	c->sequence = header & EXTENSION_SEQUENCE ? sequence : 0;
 	c->flags = header >> 8;
 	/* options of one packet need not ask for the same */
-	delay = c->delay;
-	queue = c->queue;
-	if (!(type & TRACE_BIT(4)))
-		c->delay = UNAVAILABLE;
-	if (!(type & TRACE_BIT(6)))
-		c->queue = UNAVAILABLE;
+	c->delay = type & TRACE_BIT(4) ? e->delay : UNAVAILABLE;
+	c->queue = type & TRACE_BIT(6) ? e->queue : UNAVAILABLE;
 	if (ns->export == EXPORT_EVERY || aggregate(e, ns))
 		send_postcard(e);
-	c->delay = delay;
-	c->queue = queue;
 	return 1;
 }
 
@@ -398,8 +398,8 @@ static __always_inline struct exporting *begin_export(const struct packet *p, en
 	e->postcard.key.egress = egress;
 	e->postcard.hop_limit = hop_limit;
 	e->postcard.time = 0;
-	e->postcard.delay = UNAVAILABLE;
-	e->postcard.queue = UNAVAILABLE;
+	e->delay = UNAVAILABLE;
+	e->queue = UNAVAILABLE;
 	return e;
 }
 

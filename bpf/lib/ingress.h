@@ -159,7 +159,7 @@ static __always_inline void export_transit(context *ctx, const struct packet *p,
 		return;
 	if (s->export_types & DELAYED) {
 		e->postcard.time = tai_now();
-		e->postcard.delay = delay_of(tai, e->postcard.time);
+		e->delay = delay_of(tai, e->postcard.time);
 	}
 	export_options(ctx, p->l3, s);
 }
