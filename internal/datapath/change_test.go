@@ -129,3 +129,34 @@ func TestChangesLoadNoPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// While one interface takes another one's place, both have counters: also where
+// the tables have room for no more.
+func TestInterfaceReplacedAtFullRoom(t *testing.T) {
+	const number = 16 // as many as the smallest tables have room for
+	l := raise(t, "wm-dp-full")
+	err := l.Node("near").Do(func() error {
+		cfg := manyInterfaces(t, number+1)
+		d, err := datapath.Open(datapath.Options{PinPath: pintest.Directory(t)})
+		if err != nil {
+			return err
+		}
+		defer d.Remove()
+		all := cfg.Node
+		cfg.Node.Interfaces, cfg.Node.Encapsulations = all.Interfaces[:number], all.Encapsulations[:number]
+		if err := d.Apply(cfg); err != nil {
+			return err
+		}
+		cfg.Node.Interfaces, cfg.Node.Encapsulations = all.Interfaces[1:], all.Encapsulations[1:]
+		if err := d.Apply(cfg); err != nil {
+			return fmt.Errorf("one interface for another: %w", err)
+		}
+		if served := d.Interfaces(); len(served) != number || served[number-1].Index != all.Interfaces[number].Index {
+			t.Errorf("served are %+v", served)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

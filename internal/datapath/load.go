@@ -75,7 +75,7 @@ func (h hook) program(node abiNodeConfig, maps mapSet) (*ebpf.Program, error) {
 			delete(spec.Programs, name)
 		}
 	}
-	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replacements, Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats}})
+	collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replacements})
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", h.name, explain(err))
 	}

@@ -85,7 +85,7 @@ func newProgramSet(g *generation, specs map[string]*ebpf.MapSpec, kept mapSet) (
 
 // serves reports whether a generation needs no other programs or maps.
 func (s *programSet) serves(g *generation, kept mapSet) bool {
-	if !s.isCompiledFor(g.node) || !s.capacity.fits(g.needs()) {
+	if !s.isCompiledFor(g.node) || !s.capacity.fits(g.needs()) || s.slotsWith(g) > s.capacity.interfaces {
 		return false
 	}
 	for name, m := range kept {
@@ -94,6 +94,18 @@ func (s *programSet) serves(g *generation, kept mapSet) bool {
 		}
 	}
 	return true
+}
+
+// slotsWith is how many slots are taken while a generation takes over: those of
+// interfaces that it leaves are free only afterwards.
+func (s *programSet) slotsWith(g *generation) uint32 {
+	taken := uint32(len(s.slots))
+	for _, in := range g.interfaces {
+		if _, has := s.slots[in.index]; !has {
+			taken++
+		}
+	}
+	return taken
 }
 
 // isCompiledFor reports whether programs with the set's constants treat packets
