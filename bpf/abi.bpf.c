@@ -15,6 +15,7 @@ const volatile struct {
 	struct destination_key destination_key;
 	enum edge edge;
 	struct ioam_namespace ioam_namespace;
+	enum option_kind option_kind;
 	struct rule rule;
 	struct rule_key rule_key;
 	struct encapsulation encapsulation;
@@ -30,8 +31,9 @@ const volatile struct {
 	struct neighbour neighbour;
 	enum sample_kind sample_kind;
 	enum flow_id_source flow_id_source;
-	enum export_bound export_bound;
+	enum postcard_bound postcard_bound;
 	struct postcard postcard;
+	struct postcard_head postcard_head;
 	struct flow_set flow_set;
 	struct flow_sample flow_sample;
 	struct flow_clock flow_clock;

@@ -4,7 +4,7 @@
 #define WAYMARK_ABI_H
 
 #include <linux/types.h>
-#include "abi_export.h"
+#include "abi_postcard.h"
 
 /* Keep in step with internal/model/outcome.go; a test compares names and numbers. */
 enum outcome {
@@ -52,16 +52,21 @@ enum outcome {
 	NUM_OUTCOMES,
 };
 
+/* Outcomes of options come first. */
+#define NUM_OPTION_OUTCOMES (OUTCOME_TRACE_OVERFLOW + 1)
+
 /* What a tally counts. */
 enum counter {
-	COUNTER_INGRESS = 0,   /* + outcome */
-	COUNTER_EGRESS = 64,   /* + outcome */
-	COUNTER_FORWARD = 128, /* + what the egress core said of a packet that was forwarded here */
+	COUNTER_INGRESS = 0,   /* + outcome of a packet */
+	COUNTER_EGRESS = 64,   /* + outcome of a packet */
+	COUNTER_FORWARD = 128, /* + outcome at egress of a packet that was forwarded at ingress */
 	COUNTER_STACK = 192,   /* + why fast forwarding left a packet to the stack */
-	COUNTER_RECORDS_WRITTEN = 208,
+	COUNTER_INGRESS_OPTIONS = 208, /* + outcome of an option, unless it is the packet's */
+	COUNTER_EGRESS_OPTIONS = 224,
+	COUNTER_RECORDS_WRITTEN = 240,
 	COUNTER_RECORDS_LOST,
 	COUNTER_POSTCARDS,
-	COUNTER_EXPORTS_SUPPRESSED, /* by the limits of exporting */
+	COUNTER_POSTCARDS_SUPPRESSED, /* by their limits */
 	COUNTER_FLOWS_EVICTED,
 	COUNTER_SEQUENCES_EVICTED,
 	NUM_COUNTERS,
@@ -69,11 +74,11 @@ enum counter {
 
 /* Why fast forwarding leaves a packet to the stack. */
 enum stack_reason {
-	STACK_NONE,    /* it does not */
+	STACK_NONE,    /* the packet is forwarded */
 	STACK_AGENT,   /* no agent watches the routes */
 	STACK_LINK,    /* another protocol, a VLAN, or not this interface's address */
 	STACK_PACKET,  /* not a packet that any router forwards, or in pieces */
-	STACK_HEADERS, /* a header or an outcome that is the stack's business */
+	STACK_HEADERS, /* a header or an outcome that needs the stack */
 	STACK_CONTROL, /* ICMPv6 other than echo */
 	STACK_HOP_LIMIT,
 	STACK_CHECKSUM, /* the neighbour, on this machine, left its checksum to the device */
@@ -87,8 +92,12 @@ enum stack_reason {
 };
 
 _Static_assert((int)NUM_OUTCOMES <= (int)COUNTER_EGRESS, "the counters of the hooks overlap");
-_Static_assert((int)COUNTER_STACK + NUM_STACK_REASONS <= (int)COUNTER_RECORDS_WRITTEN,
+_Static_assert((int)COUNTER_STACK + NUM_STACK_REASONS <= (int)COUNTER_INGRESS_OPTIONS,
 	       "the counters of the reasons overlap");
+_Static_assert((int)COUNTER_INGRESS_OPTIONS + NUM_OPTION_OUTCOMES <= (int)COUNTER_EGRESS_OPTIONS &&
+		       (int)COUNTER_EGRESS_OPTIONS + NUM_OPTION_OUTCOMES <=
+			       (int)COUNTER_RECORDS_WRITTEN,
+	       "the counters of the options overlap");
 
 enum limit {
 	MAX_IOAM_OPTIONS = 9,
@@ -135,7 +144,6 @@ enum mode {
 /* What a sample in a ring is: its first word. */
 enum sample_kind {
 	SAMPLE_RECORD,
-	SAMPLE_POSTCARD,
 	SAMPLE_FLOW,
 };
 
@@ -159,8 +167,8 @@ struct source_prefix {
 };
 
 /*
- * Constants of a node, in read-only data of its programs: what is off is not even loaded. A change of
- * them loads new programs.
+ * Constants of a node, in read-only data of its programs: the verifier removes code that is off. A
+ * change of them loads new programs.
  */
 struct node_config {
 	__u64 node_id_wide;
@@ -177,19 +185,21 @@ struct node_config {
 	__u8 has_removals;	 /* some namespace is marked `remove` */
 	__u8 has_encapsulations;
 	__u8 inserts_inline;  /* some encapsulation may */
-	__u8 has_exports;     /* some namespace exports */
-	__u8 inserts_exports; /* some encapsulation has a Direct Export */
+	__u8 has_postcards;   /* some namespace exports */
+	__u8 inserts_dex;     /* some encapsulation has a Direct Export */
 	__u32 next_hop_sets;  /* of one CPU, a power of two */
-	__u64 hash_seed;      /* of the next hops' hash */
+	__u64 hash_keys[10];  /* of the next hops' hash */
 	__u32 flow_sets;      /* of one CPU, a power of two */
-	__u32 export_limit;   /* packets that pay for a postcard */
-	__u32 export_rate;    /* postcards, and flows reported early, in 2^27 ns */
+	__u32 postcard_limit; /* packets that pay for a postcard */
+	__u32 postcard_rate;  /* postcards, and flows reported early, in 2^27 ns */
+	__u32 stack_options;  /* that the stack takes in one header: net.ipv6.max_hbh_opts_number */
+	__u32 postcard_room;  /* postcards that may wait for a CPU's reader, a power of two */
 	__u32 pad;
-	__u64 flow_keys[7];  /* of the flow hash, the same in the domain */
-	__u64 table_keys[8]; /* of the table of flows */
+	__u64 flow_keys[11];  /* of the flow hash, the same in the domain */
+	__u64 table_keys[14]; /* of the table of flows */
 };
 
-_Static_assert(sizeof(struct node_config) == 184, "node_config has holes");
+_Static_assert(sizeof(struct node_config) == 344, "node_config has holes");
 
 /* An interface of the node: of a hook, of arrival, or of departure. */
 struct interface {
@@ -217,12 +227,12 @@ _Static_assert(sizeof(struct interface) == 32, "interface has holes");
 /* What an interface has counted, on one CPU. */
 struct tally {
 	__u64 counters[NUM_COUNTERS]; /* by enum counter */
-	__s64 debt;		      /* packets that are still to pay for exports */
+	__s64 debt;		      /* packets that are still to pay for postcards */
 };
 
 /*
- * One generation of the tables: where they begin in maps that hold two, and what is looked at for
- * every packet.
+ * One generation of the tables: where they begin in maps that hold two, and what every packet
+ * needs.
  */
 struct tables {
 	__u64 decapsulation[2]; /* the only tunnel destination, if there is but one */
@@ -232,7 +242,7 @@ struct tables {
 	struct perfect_hash interface_hash;
 	__u32 namespace_base;
 	__u32 interface_base;
-	struct tunnel_end end; /* what is taken at the only tunnel destination */
+	struct tunnel_end end; /* which packets are taken at the only tunnel destination */
 	__u32 decapsulations;  /* 2: more than one */
 	__u32 tunnels_guarded; /* tunnel destinations that the edge keeps outsiders from; 2: more than one */
 	__u32 half;	       /* 0 or 1: which of the two these tables are */
@@ -254,7 +264,7 @@ struct destination_key {
 	__u32 pad;
 };
 
-/* Which fields beside the destination decide about a route, as far as routes and rules say. */
+/* Which fields besides the destination decide about a route, according to routes and rules. */
 enum forwarding_key {
 	KEY_FLOW = 1,	  /* source, traffic class, flow label, next header */
 	KEY_UNCACHED = 2, /* ports as well: ask for each packet */
@@ -263,13 +273,29 @@ enum forwarding_key {
 
 /* What the agent knows of the routes, kept up to date while it runs. */
 struct forwarding {
-	__u64 alive;	  /* when the agent said last that it watches, CLOCK_MONOTONIC, ns */
+	__u64 alive; /* when the agent last reported that it watches routes, CLOCK_MONOTONIC, ns */
 	__u32 generation; /* counts changes: next hops of an older one are not used */
 	__u16 key;	  /* enum forwarding_key */
 	__u16 mtu;	  /* larger packets are the stack's: some route's MTU may be smaller */
 };
 
-/* How long an agent counts as alive for next hops that were found before, and for new ones; ns. */
+/* A neighbour that packets are sent to past the stack, which is to keep it alive. */
+struct neighbour {
+	__u64 address[2];
+	__u32 ifindex;
+	__u32 pad;
+};
+
+/* What a CPU remembers: the coarse clock, as read in a tick, and the neighbour it last reported. */
+struct tick {
+	__u64 jiffies;
+	__u64 now; /* CLOCK_MONOTONIC, ns */
+	struct neighbour last;
+	__u32 reported; /* when, in units of 2^20 ns */
+	__u32 pad;
+};
+
+/* How long the agent's report is good for next hops found before, and for new ones; ns. */
 #define FORWARDING_CACHED_FOR 100000000ULL
 #define FORWARDING_HELPED_FOR 5000000000ULL
 
@@ -281,13 +307,13 @@ struct next_hop {
 	__u64 destination[2];
 	__u64 source[2]; /* this and the next: compared if KEY_FLOW */
 	__be32 class_label;
-	__u32 tag;	  /* generation and interface of arrival, see next_hop_tag() */
-	__u32 checked;	  /* when, in units of 2^20 ns */
-	__u32 ifindex;	  /* 0: not to be forwarded here */
+	__u32 tag;     /* generation and interface of arrival, see next_hop_tag() */
+	__u32 checked; /* when, in units of 2^20 ns */
+	__u32 ifindex;
 	__u32 macs[3];	  /* destination and source, as in a frame */
-	__u16 mtu;	  /* of the path as far as this node knows; or the reason why not */
+	__u16 mtu;	  /* of the path as far as this node knows */
 	__u8 next_header; /* compared if KEY_FLOW */
-	__u8 pad;
+	__u8 reason;	  /* enum stack_reason: why the stack has to forward */
 };
 
 #define NEXT_HOP_WAYS 4
@@ -298,13 +324,6 @@ struct next_hop_set {
 
 _Static_assert(sizeof(struct next_hop) == 64, "next_hop has holes");
 
-/* A neighbour that packets are sent to past the stack, which is to keep it alive. */
-struct neighbour {
-	__u64 address[2];
-	__u32 ifindex;
-	__u32 pad;
-};
-
 struct ioam_namespace {
 	__be64 data_wide;
 	__u32 id; /* beyond 16 bits: none */
@@ -314,7 +333,7 @@ struct ioam_namespace {
 	__u8 export;	     /* enum export_mode */
 	__u8 pad;
 	__be32 snapshot[64];
-	__u32 sample; /* EXPORT_SAMPLE: a postcard for each so many packets */
+	__u32 sample; /* EXPORT_SAMPLE: one postcard in this number of packets */
 };
 
 _Static_assert(sizeof(struct ioam_namespace) == 280, "ioam_namespace has holes");
@@ -342,8 +361,17 @@ struct rule {
 
 _Static_assert(sizeof(struct rule) == 96, "rule has holes");
 
-/* Where an option's own data want a value per packet: offsets from the header's start, 0 = not
- * there. */
+/* The modules of option-types. */
+enum option_kind {
+	KIND_OTHER, /* no module, or not sound */
+	KIND_TRACE,
+	KIND_DEX,
+};
+
+/*
+ * Where an inserted option needs a value of its packet: offsets from the start of the header, 0 =
+ * nowhere.
+ */
 struct patch {
 	__u16 hop_limit;
 	__u16 ingress_id;
@@ -352,12 +380,13 @@ struct patch {
 	__u16 queue;
 	__u16 hop_limit_wide;
 	__u16 ingress_id_wide;
-	__u16 direct_export; /* the first word behind the option's type; 0 = a trace */
+	__u16 dex; /* the first word after the option-type */
 	__u16 flow_id;
 	__u16 sequence;
 	__u32 flow_id_source;
 	__u32 fixed_flow_id;
-	__u32 pad;
+	__u8 kind; /* enum option_kind */
+	__u8 pad[3];
 };
 
 struct encapsulation {
@@ -369,7 +398,7 @@ struct encapsulation {
 	__u32 options;
 	__u8 wants_time;
 	__u8 wants_queue;
-	__u8 has_exports;
+	__u8 has_dex;
 	__u8 flows_by_label; /* flows_below is of the hash of the flow label alone */
 	__u32 path_mtu;	     /* of the tunnel's path, 0 = not known; changes while this runs */
 	__u64 source[2];
@@ -385,7 +414,7 @@ struct encapsulation {
 
 _Static_assert(sizeof(struct encapsulation) == 80 + 32 * 9 + 512, "encapsulation has holes");
 
-/* Numbers of packets that a CPU takes at once: what it shares is written so much more seldom. */
+/* Numbers of packets that a CPU takes at once, so that CPUs seldom write what they share. */
 enum frequency_bound {
 	FREQUENCY_BLOCK = 64,
 };
@@ -405,7 +434,7 @@ struct frequency_block {
 /* What the path to a destination carries, as a Packet Too Big message said. */
 struct path_mtu {
 	__u32 mtu;
-	__u32 heard; /* when, in units of 2^30 ns */
+	__u32 learned; /* when, in units of 2^30 ns */
 };
 
 enum path_mtu_bound {
@@ -424,7 +453,7 @@ struct clock_state {
 	__u64 second;	  /* of the last timestamp, in its own scale: saves a division */
 };
 
-/* What a removal tells user space; header_length bytes of the removed header follow. */
+/* What a removal reports to user space; header_length bytes of the removed header follow. */
 struct record {
 	__u32 kind; /* SAMPLE_RECORD */
 	__u32 ifindex;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is not in maps: constants, of which the verifier removes what is off, and the tables' state. */
+/* Global data: constants, with which the verifier removes code, and the state of the tables. */
 #ifndef WAYMARK_CONFIG_H
 #define WAYMARK_CONFIG_H
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The egress hook in tc (tcx or clsact): the last look before the queue. */
-#include "config.h"
-#include "maps.h"
-#include "lib/packet_skb.h"
-#include "lib/counters.h"
-#include "lib/egress.h"
+#include "egress.h"
 
 SEC("tc")
 int egress_tc(struct __sk_buff *ctx)
@@ -22,7 +18,7 @@ int egress_tc(struct __sk_buff *ctx)
 		pay_debt(tally);
 		add(tally, COUNTER_EGRESS + result.outcome);
 	}
-	return result.drop ? VERDICT_DROP : VERDICT_PASS;
+	return result.disposition == DROPPED || p.broken ? VERDICT_DROP : VERDICT_PASS;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -3,7 +3,8 @@
  * Every map of the data plane. Those of a generation (namespaces and their index, interfaces,
  * decapsulations, tunnel sources and destinations, rules, rule_trie, encapsulations, collectors)
  * hold two: the one that packets use, and the one that the agent fills next. The agent sizes them
- * to what is configured and replaces them with the programs when more is. It keeps the others.
+ * to the configuration, and replaces them together with the programs when they become too small. It
+ * keeps the others.
  */
 #ifndef WAYMARK_MAPS_H
 #define WAYMARK_MAPS_H
@@ -75,6 +76,14 @@ struct {
 	__type(value, struct forwarding);
 } forwarding SEC(".maps");
 
+/* One entry for each CPU: the clock of fast forwarding, and the last neighbour. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct tick);
+} ticks SEC(".maps");
+
 /*
  * Interface index -> interfaces that can send what XDP redirects. The kernel takes out those that
  * vanish. Kept; at most 1024.
@@ -94,7 +103,7 @@ struct {
 	__type(value, __u32);
 } neighbours SEC(".maps");
 
-/* Tunnel destination that ends here -> what is taken there. Generation; at most 256. */
+/* Destination of a tunnel that ends here -> which packets are taken there. Generation; at most 256. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -175,8 +184,8 @@ struct {
 } clock SEC(".maps");
 
 /*
- * One entry: whether anybody asks for records; what nobody asks for is not written. Kept, written by
- * the agent.
+ * One entry: whether records have a reader; without one, none are written. Kept, written by the
+ * agent.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -202,21 +211,33 @@ struct {
 	__type(value, struct flow_clock);
 } flow_clock SEC(".maps");
 
-/* One entry for each CPU: the export that is being made. Kept. */
+/* One entry for each CPU: the postcard that is being made. Kept. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct exporting);
-} exports SEC(".maps");
+	__type(value, struct draft);
+} drafts SEC(".maps");
 
-/* One entry, of all CPUs and interfaces: a window of 2^27 ns << 32 | postcards in it. */
+/*
+ * Postcards of each CPU, behind a head: a ring in memory that the agent reads. Kept; up to 3 MiB for
+ * each CPU, and 128 MiB for all, once a namespace exports postcards.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct postcard);
+} postcards SEC(".maps");
+
+/* One entry, of all CPUs and interfaces: a window of 2^27 ns << 32 | postcards granted in it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u64);
-} export_rates SEC(".maps");
+} postcard_rates SEC(".maps");
 
 /* Where a packet's buffer is -> when it arrived, for packets whose delay is asked for. Kept. */
 struct {

@@ -3,8 +3,8 @@
 #ifndef WAYMARK_CLOCK_H
 #define WAYMARK_CLOCK_H
 
-#include "../config.h"
-#include "../maps.h"
+#include "config.h"
+#include "maps.h"
 
 #define NS_PER_S  1000000000ULL
 #define NTP_EPOCH 2208988800ULL /* 1900-01-01 to 1970-01-01, s */
@@ -31,7 +31,7 @@ static __always_inline struct timestamp timestamp_of(__u64 tai)
 		return t;
 	if (NODE.timestamp_format != TIMESTAMP_PTP)
 		ns -= c->tai_offset;
-	/* whoever is first in a second divides, for all; any second that is there serves */
+	/* the first packet in each second divides and caches the quotient; a stale value is harmless */
 	second = *(volatile __u64 *)&c->second;
 	rest = ns - second * NS_PER_S;
 	if (rest >= NS_PER_S) {
@@ -52,7 +52,7 @@ static __always_inline struct timestamp timestamp_of(__u64 tai)
 
 /*
  * The transit delay field between ingress and egress: time of arrival in units of 4 ns under the
- * overflow bit, so that a reader who meets it unfinished sees "overflow" (RFC 9197 §4.4.2.5).
+ * overflow bit, so that a reader of an incomplete trace sees "overflow" (RFC 9197 §4.4.2.5).
  */
 #define DELAY_OVERFLOW 0x80000000U
 #define UNAVAILABLE    0xffffffffU

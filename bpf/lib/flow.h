@@ -1,36 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The flow that an export tells of (docs/data-plane.md, "Direct Export"). */
+/* The flow that a postcard is about (docs/data-plane.md, "Direct Export"). */
 #ifndef WAYMARK_FLOW_H
 #define WAYMARK_FLOW_H
 
 #include "clock.h"
-#include "upper.h"
+#include "context.h"
+#include "draft.h"
+#include "headers.h"
 
 #define UDP_HEADER	8
 #define FLOW_LABEL_MASK bpf_htonl(0x000fffff)
 
-/* The export that is being made, on this CPU: hooks do not interrupt each other. */
-static __always_inline struct exporting *export_here(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&exports, &zero);
-}
-
-static __always_inline int has_ports(__u8 next_header)
-{
-	return next_header == NEXT_TCP || next_header == NEXT_UDP || next_header == NEXT_SCTP ||
-	       next_header == NEXT_DCCP || next_header == NEXT_UDPLITE;
-}
-
 #define TCP_ENDS 0x05 /* FIN, RST */
 
 /*
- * Notes the addresses and the upper layer, found before, of an IPv6 header; `before` are bytes in
- * front of the upper layer that the packet that is told does not have.
+ * Notes the addresses and the upper layer, found before, of a packet with this IPv6 header; `before`
+ * are bytes in front of the upper layer that the packet of the flow does not have.
  */
 static __always_inline void note_flow(const struct packet *p, const struct ipv6 *ip6,
-				      const struct upper *u, struct exporting *e, __u32 before)
+				      const struct headers *h, struct draft *e, __u32 before)
 {
 	struct flow_key *key = &e->postcard.key;
 	const __be16 *ports;
@@ -41,20 +29,20 @@ static __always_inline void note_flow(const struct packet *p, const struct ipv6 
 	key->destination[0] = ip6->destination[0];
 	key->destination[1] = ip6->destination[1];
 	key->flow_label = ip6->class_label & FLOW_LABEL_MASK;
-	key->next_header = u->next_header;
+	key->next_header = h->next_header;
 	key->source_port = 0;
 	key->destination_port = 0;
 	e->ends = 0;
 	e->repeated = 0;
-	if (!u->offset || !has_ports(u->next_header))
+	if (!h->upper || !has_ports(h->next_header))
 		return;
-	ports = at(p, u->offset, 4);
+	ports = at(p, h->upper, 4);
 	if (!ports)
 		return;
 	key->source_port = ports[0];
 	key->destination_port = ports[1];
-	e->repeated = u->offset - before + UDP_HEADER;
-	tcp = u->next_header == NEXT_TCP ? at(p, u->offset + 12, 2) : 0;
+	e->repeated = h->upper - before + UDP_HEADER;
+	tcp = h->next_header == NEXT_TCP ? at(p, h->upper + 12, 2) : 0;
 	if (!tcp)
 		return;
 	e->repeated += (tcp[0] >> 4 << 2) - UDP_HEADER;
@@ -62,30 +50,30 @@ static __always_inline void note_flow(const struct packet *p, const struct ipv6 
 		e->ends = 1;
 }
 
-/* Notes what the noted packet is still to be cut into. */
-static __always_inline void note_segments(context *ctx, struct exporting *e)
+/* Notes how many packets the noted one is still to be cut into. */
+static __always_inline void note_segments(context *ctx, struct draft *e)
 {
 	e->postcard.segments = packet_segments(ctx, e->postcard.length - e->repeated);
 }
 
-/* Which packet is told of, behind or around a Hop-by-Hop header. */
-enum told {
-	TOLD_REST,   /* the packet without the header */
-	TOLD_EITHER, /* the one inside, if there is one, else the packet */
+/* Which packet a postcard is about. */
+enum about {
+	ABOUT_REST,  /* the packet without its Hop-by-Hop header */
+	ABOUT_INNER, /* the packet in the tunnel; without a tunnel, the rest */
 };
 
 /*
- * Notes the flow of a packet with a Hop-by-Hop header of `length` bytes, and what of the packet is
- * told. Not inlined: see scan_options().
+ * Notes the flow of a packet with a Hop-by-Hop header of `length` bytes, and its length. Not inlined:
+ * see scan_options().
  */
-__noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 told)
+__noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 about)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
-	struct exporting *e = export_here();
+	struct draft *e = draft_here();
 	__u32 start = 0, inside = IPV6_HEADER + (length & 0xfff), whole, reach;
 	const struct ipv6 *ip6;
 	const __u8 *hbh;
-	struct upper u;
+	struct headers h;
 	__u8 next;
 
 	if (!e)
@@ -99,7 +87,7 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 told)
 	if (!hbh)
 		return -1;
 	next = hbh[0];
-	if (told == TOLD_EITHER && next == NEXT_IPV6) {
+	if (about == ABOUT_INNER && next == NEXT_IPV6) {
 		ip6 = at(p, inside, IPV6_HEADER);
 		if (ip6 && bpf_ntohl(ip6->class_label) >> 28 == 6) {
 			start = inside;
@@ -112,42 +100,44 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 told)
 		packet_pull(ctx, p, whole < reach ? whole : reach);
 	}
 	/* from the front, because the number of headers is bounded */
-	if (told == TOLD_EITHER && !start && is_extension(next))
-		u = find_upper(ctx, p, NEXT_HBH, IPV6_HEADER);
+	if (about == ABOUT_INNER && !start && is_extension(next))
+		h = find_headers(ctx, p, NEXT_HBH, IPV6_HEADER);
 	else
-		u = find_upper(ctx, p, next, inside);
+		h = find_headers(ctx, p, next, inside);
 	ip6 = at(p, start, IPV6_HEADER);
 	if (!ip6)
 		return -1;
 	start = start ? start : length & 0xfff;
-	note_flow(p, ip6, &u, e, start);
+	note_flow(p, ip6, &h, e, start);
 	e->postcard.length = whole - start;
 	note_segments(ctx, e);
 	return 0;
 }
 
-static __always_inline __u32 fold(__u64 h)
-{
-	h ^= h >> 32;
-	return h * NODE.flow_keys[6] >> 32;
-}
-
 /* The hash of the flow label alone: that of a flow whose rest is zero. */
 static __always_inline __u32 label_hash(const struct ipv6 *ip6)
 {
-	return fold((ip6->class_label & FLOW_LABEL_MASK) * NODE.flow_keys[5]);
+	return (ip6->class_label & FLOW_LABEL_MASK) * NODE.flow_keys[10] >> 32;
 }
 
-/* The hash of the noted flow, the same at every node of the domain. */
+/*
+ * The hash of the noted flow, the same at every node of the domain: words of 32 bits with keys of 64,
+ * of which the highest 32 bits are used (multilinear hashing).
+ */
 static __always_inline __u32 flow_hash(const struct flow_key *key)
 {
 	__u32 ports = key->source_port | (__u32)key->destination_port << 16;
+	__u64 h = ports * NODE.flow_keys[8] + key->next_header * NODE.flow_keys[9] +
+		  key->flow_label * NODE.flow_keys[10];
 
-	return fold(key->source[0] * NODE.flow_keys[0] + key->source[1] * NODE.flow_keys[1] +
-		    key->destination[0] * NODE.flow_keys[2] +
-		    key->destination[1] * NODE.flow_keys[3] +
-		    (ports | (__u64)key->next_header << 32) * NODE.flow_keys[4] +
-		    key->flow_label * NODE.flow_keys[5]);
+#pragma clang loop unroll(full)
+	for (int i = 0; i < 2; i++) {
+		h += (__u32)key->source[i] * NODE.flow_keys[2 * i] +
+		     (key->source[i] >> 32) * NODE.flow_keys[2 * i + 1] +
+		     (__u32)key->destination[i] * NODE.flow_keys[4 + 2 * i] +
+		     (key->destination[i] >> 32) * NODE.flow_keys[5 + 2 * i];
+	}
+	return h >> 32;
 }
 
 #endif

@@ -4,33 +4,27 @@
 #define WAYMARK_INGRESS_H
 
 #include "boundary.h"
-#include "export.h"
-#include "forward.h"
+#include "common_transit.h"
 #include "pathmtu.h"
+#include "record.h"
 #include "tunnel_end.h"
 
-enum removal {
-	REMOVE_NOTHING,
-	REMOVE_TUNNEL,
-	REMOVE_INLINE,
-};
-
-/* Removes as decided, with a record of the header if anybody asks for one. */
-static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32 length,
-					   enum removal removal, int wanted, __u64 tai)
+/* Removes the header, or the tunnel, as decided. Its options are treated only if they are reported. */
+static __always_inline enum outcome remove(context *ctx, struct packet *p, struct options *o,
+					   struct hop *hop, enum disposition disposition)
 {
 	struct recording rec = {};
 	enum outcome outcome;
 	int err;
 
-	if (wanted)
-		record_begin(ctx, p, &rec, length);
-	if (removal == REMOVE_TUNNEL) {
+	if (remove_options(ctx, p, o, hop, disposition == LOSES_TUNNEL ? ABOUT_INNER : ABOUT_REST))
+		record_begin(ctx, p, &rec, o->length);
+	if (disposition == LOSES_TUNNEL) {
 		outcome = OUTCOME_TUNNEL_DECAPSULATED;
-		err = remove_tunnel(ctx, p, IPV6_HEADER + length);
+		err = remove_tunnel(ctx, p, IPV6_HEADER + o->length);
 	} else {
 		outcome = OUTCOME_INLINE_REMOVED;
-		err = remove_header(ctx, p, length);
+		err = remove_header(ctx, p, o->length);
 	}
 	if (!rec.held)
 		return err ? OUTCOME_DECAP_FAILED : outcome;
@@ -38,12 +32,9 @@ static __always_inline enum outcome remove(context *ctx, struct packet *p, __u32
 		bpf_ringbuf_discard(rec.record, BPF_RB_NO_WAKEUP);
 		return OUTCOME_DECAP_FAILED;
 	}
-	record_end(ctx, p, &rec, outcome, tai);
+	record_end(ctx, p, &rec, outcome, hop->tai);
 	return outcome;
 }
-
-/* What Linux takes in one header unless told otherwise: net.ipv6.max_hbh_opts_number. */
-#define MAX_STACK_OPTIONS 8
 
 static __always_inline int is_removed(enum outcome outcome)
 {
@@ -57,197 +48,130 @@ static __always_inline int is_refused(enum outcome outcome)
 	       outcome == OUTCOME_MALFORMED_TUNNEL;
 }
 
-/* The interface of departure, if it is served; of a master, only the stack knows the member. */
-static __always_inline enum stack_reason find_out(struct packet *p, const struct path *path,
-						  const struct interface **out)
-{
-	const struct interface *o = find_interface(tables_of(p->on->half), path->ifindex);
-
-	*out = o;
-	if (!o)
-		return STACK_NONE;
-	p->insertion = o->insertion;
-	return o->is_master ? STACK_DEVICE : STACK_NONE;
-}
-
-/* The way out of a packet that has no IOAM, or none any more. */
+/* Finds the way out of a packet that has no IOAM, or none any more. */
 static __always_inline enum stack_reason find_plain_path(context *ctx, struct packet *p,
 							 struct path *path)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	const struct interface *out;
 	enum stack_reason reason;
-	__u8 next;
 
 	if (!ip6 || ip6->next_header == NEXT_HBH)
 		return STACK_HEADERS;
-	next = ip6->next_header;
-	reason = find_path(ctx, p, path);
+	reason = find_path(ctx, p, path, 1);
 	if (reason)
 		return reason;
 	reason = find_out(p, path, &out);
-	/* the hook that looks what other headers hide comes after the stack */
-	if (!reason && is_extension(next) && out && !(out->roles & ROLE_EGRESS))
-		return STACK_BOUNDARY;
-	return reason;
+	if (reason || !out || out->roles & ROLE_EGRESS)
+		return reason;
+	/* only the egress hook, after the stack, looks for IOAM that other headers hide */
+	ip6 = at(p, 0, IPV6_HEADER);
+	return ip6 && !is_extension(ip6->next_header) ? STACK_NONE : STACK_BOUNDARY;
 }
 
-static __always_inline void fill_options(context *ctx, struct packet *p, const struct scan *s,
-					 __u32 hop_limit, int stays, __u64 tai,
-					 struct result *result)
+/* What this node can say of a packet that it receives. */
+static __always_inline struct hop hop_at_ingress(const struct interface *on, const struct ipv6 *ip6)
 {
-	enum outcome greatest = s->rest, completed = s->rest;
+	struct hop hop = {
+		.queue = UNAVAILABLE,
+		.ingress_id_wide = on->interface_id_wide,
+		.egress_id_wide = UNAVAILABLE,
+		.ingress_id = on->interface_id,
+		.egress_id = 0xffff,
+		.hop_limit = ip6->hop_limit - 1, /* as when it leaves (RFC 9197 §4.4.2.1) */
+	};
 
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; s->traces && i < MAX_IOAM_OPTIONS && i < s->count; i++) {
-		enum outcome outcome =
-			fill_option(ctx, s, p->on, i << 16 | stays << 8 | hop_limit, tai);
-
-		if (outcome > greatest)
-			greatest = outcome;
-		/* no room at ingress is a flag that was set at egress */
-		if (outcome == OUTCOME_TRACE_OVERFLOW)
-			outcome = OUTCOME_OVERFLOW_SET;
-		if (outcome > completed)
-			completed = outcome;
-	}
-	result->outcome = greatest;
-	if (s->leaving)
-		result->completed = completed;
+	return hop;
 }
 
 /* Whether a packet with this header may go on without the stack; then its way out is found. */
-static __always_inline enum stack_reason find_transit_path(context *ctx, struct packet *p,
-							   struct scan *s, struct path *path)
+static __always_inline enum stack_reason find_way_on(context *ctx, struct packet *p,
+						     const struct options *o, struct hop *hop,
+						     struct path *path)
 {
 	const struct interface *out;
 	enum stack_reason reason;
 
-	if (s->untidy || s->foreign || s->count > MAX_STACK_OPTIONS)
+	if (o->untidy || o->foreign || o->count > NODE.stack_options)
 		return STACK_HEADERS;
-	reason = find_path(ctx, p, path);
-	if (reason)
-		return reason;
-	reason = find_out(p, path, &out);
-	if (reason || !COMPLETES)
-		return reason;
-	if (!out || !(out->roles & ROLE_EGRESS))
-		return STACK_BOUNDARY;
-	s->leaving = 1;
-	s->egress_id = out->interface_id;
-	s->egress_id_wide = out->interface_id_wide;
-	return STACK_NONE;
+	reason = find_transit_path(ctx, p, path, &out, 0);
+	if (!reason && COMPLETES && out) {
+		hop->leaves = 1;
+		hop->egress_id = out->interface_id;
+		hop->egress_id_wide = out->interface_id_wide;
+	}
+	return reason;
 }
 
 /*
- * Transit of Direct Exports: where the way out is known, they are made; else the egress hook will,
- * and may want to know when the packet came.
+ * Whether the header must stay: it holds an option whose namespace stays, or one that a node on the
+ * way must know, or a second header would take its place.
  */
-static __always_inline void export_transit(context *ctx, const struct packet *p,
-					   const struct scan *s, const struct path *path,
-					   __u32 hop_limit, __u64 tai, enum stack_reason reason)
+static __always_inline int is_shared(const struct options *o, enum disposition disposition,
+				     __u8 next_header)
 {
-	struct exporting *e;
-
-	if (!(COMPLETES && NODE.fast) || reason) {
-		if (s->export_types & DELAYED)
-			remember_arrival(p, s, tai);
-		return;
-	}
-	e = begin_export(p, ROLE_TRANSIT, p->on->ifindex, path->ifindex, hop_limit);
-	if (!e || find_flow(ctx, p->l3, s->length, TOLD_EITHER))
-		return;
-	if (s->export_types & DELAYED) {
-		e->postcard.time = tai_now();
-		e->delay = delay_of(tai, e->postcard.time);
-	}
-	export_options(ctx, p->l3, s);
+	if (disposition == LOSES_TUNNEL)
+		return o->discards;
+	return o->foreign || next_header == NEXT_HBH || o->removable != o->count;
 }
 
-static __always_inline void export_arrival(context *ctx, const struct packet *p,
-					   const struct scan *s, __u32 hop_limit, __u64 tai,
-					   enum removal removal)
-{
-	struct exporting *e = begin_export(p, ROLE_DECAPSULATING, p->on->ifindex, 0, hop_limit);
-
-	if (!e ||
-	    find_flow(ctx, p->l3, s->length, removal == REMOVE_TUNNEL ? TOLD_EITHER : TOLD_REST))
-		return;
-	e->postcard.time = tai;
-	export_options(ctx, p->l3, s);
-}
-
-static __always_inline struct result with_options(context *ctx, struct packet *p, struct scan *s,
+static __always_inline struct result with_options(context *ctx, struct packet *p, struct options *o,
 						  struct path *path)
 {
-	enum removal removal = REMOVE_NOTHING;
 	struct result result = {.reason = STACK_HEADERS};
+	enum disposition disposition = GOES_ON;
 	const struct ipv6 *ip6;
-	const __u8 *hbh;
 	enum outcome tunnel;
-	int partial, removed, wanted, exported, followed;
-	__u32 hop_limit;
-	__u64 tai = 0;
+	const __u8 *hbh;
+	__u8 next_header;
+	struct hop hop;
 
 	if (!(p->on->roles & ROLE_INGRESS))
-		return at_boundary(ctx, p, s);
-	if (s->fault) {
-		result.outcome = s->fault;
-		result.drop = NODE.mainline;
+		return at_boundary(ctx, p, o);
+	if (o->error) {
+		result.outcome = o->error;
+		if (NODE.mainline)
+			result.disposition = DROPPED;
 		return result;
 	}
-	packet_pull(ctx, p, 2 * IPV6_HEADER + s->length);
+	packet_pull(ctx, p, 2 * IPV6_HEADER + o->length);
 	ip6 = at(p, 0, IPV6_HEADER);
 	hbh = at(p, IPV6_HEADER, 8);
 	if (!ip6 || !hbh)
 		return result;
-	followed = hbh[0] == NEXT_HBH;
-	hop_limit = (ip6->hop_limit - 1) & 0xff;
-	tunnel = find_tunnel(ctx, p, hbh[0], s->length, s);
+	next_header = hbh[0];
+	hop = hop_at_ingress(p->on, ip6);
+	tunnel = find_tunnel(ctx, p, next_header, o->length, o);
 	if (is_refused(tunnel)) {
 		result.outcome = tunnel;
 		return result;
 	}
 	if (tunnel == OUTCOME_TUNNEL_DECAPSULATED)
-		removal = REMOVE_TUNNEL;
-	else if (s->removable)
-		removal = REMOVE_INLINE;
-	if (NODE.fast && p->on->fast && removal == REMOVE_NOTHING)
-		result.reason = find_transit_path(ctx, p, s, path);
-	partial = removal == REMOVE_TUNNEL ? s->discards
-					   : removal == REMOVE_INLINE && (s->foreign || followed ||
-									  s->removable != s->count);
-	removed = removal != REMOVE_NOTHING && !partial;
-	exported = NODE.has_exports && s->export_types && are_records_wanted();
-	wanted = removed && s->traces && are_records_wanted();
-	/* one reading of the clock serves all options and the record */
-	if (wanted || (!removed && s->types & TIMED_AT_INGRESS) ||
-	    (exported && !removed && s->export_types & DELAYED))
-		tai = tai_now();
-	if (exported && removed) {
-		export_arrival(ctx, p, s, hop_limit, tai, removal);
-		packet_load(ctx, p);
+		disposition = LOSES_TUNNEL;
+	else if (o->removable)
+		disposition = LOSES_HEADER;
+	else
+		hop.stays = 1;
+	if (NODE.fast && p->on->fast && hop.stays)
+		result.reason = find_way_on(ctx, p, o, &hop, path);
+	if (disposition != GOES_ON && !is_shared(o, disposition, next_header)) {
+		result.outcome = remove(ctx, p, o, &hop, disposition);
+		if (is_removed(result.outcome))
+			result.reason = STACK_NONE;
+		return result;
 	}
-	/* a header that goes, and that nobody will see, is left as it is */
-	if (!removed || wanted)
-		fill_options(ctx, p, s, hop_limit, removal == REMOVE_NOTHING, tai, &result);
-	/* behind the fill: an arrival is known again by the header that the egress hook will see */
-	if (exported && !removed) {
-		export_transit(ctx, p, s, path, hop_limit, tai, result.reason);
-		packet_load(ctx, p);
-	}
-	if (partial)
+	ingress_options(ctx, p, o, &hop, path->ifindex);
+	result.outcome = o->outcome;
+	if (hop.leaves)
+		result.completed = o->completed;
+	if (disposition != GOES_ON)
 		result.outcome = OUTCOME_REMOVAL_PARTIAL;
-	else if (removed)
-		result.outcome = remove(ctx, p, s->length, removal, wanted, tai);
-	if (is_removed(result.outcome))
-		result.reason = STACK_UNDECIDED;
 	return result;
 }
 
-/* A tunnel that ends here and carries no IOAM any more: its headers go without a record. */
-static __always_inline enum outcome bare_tunnel(context *ctx, struct packet *p, __u32 length,
-						int discards)
+/* Takes a packet without IOAM out of the tunnel that ends here, if one does; without a record. */
+static __always_inline enum outcome bare_tunnel(context *ctx, struct packet *p,
+						const struct options *o, __u32 length)
 {
 	const struct ipv6 *ip6;
 	enum outcome outcome;
@@ -260,10 +184,10 @@ static __always_inline enum outcome bare_tunnel(context *ctx, struct packet *p, 
 	hbh = at(p, IPV6_HEADER, 8);
 	if (!ip6 || !hbh)
 		return OUTCOME_NO_IOAM;
-	outcome = find_tunnel(ctx, p, length ? hbh[0] : ip6->next_header, length, 0);
+	outcome = find_tunnel(ctx, p, length ? hbh[0] : ip6->next_header, length, o);
 	if (outcome != OUTCOME_TUNNEL_DECAPSULATED)
 		return outcome;
-	if (discards)
+	if (o && o->discards)
 		return OUTCOME_REMOVAL_PARTIAL;
 	return remove_tunnel(ctx, p, IPV6_HEADER + length) ? OUTCOME_DECAP_FAILED : outcome;
 }
@@ -271,21 +195,27 @@ static __always_inline enum outcome bare_tunnel(context *ctx, struct packet *p, 
 static __always_inline struct result with_header(context *ctx, struct packet *p, struct path *path)
 {
 	struct result result = {.reason = STACK_HEADERS};
-	struct scan s = {.egress_id = 0xffff, .egress_id_wide = UNAVAILABLE};
+	struct options o = {};
 
-	result.outcome = open_header(ctx, p, &s);
-	if (DROPS_IOAM(p, ROLE_INGRESS) && is_unproven(ctx, p, &s, result.outcome))
-		return drop_unproven();
+	if (p->on->roles & ROLE_INGRESS && common_transit(ctx, p, path, &result))
+		return result;
+	result.outcome = open_header(ctx, p, &o);
+	if (drops_ioam(p, ROLE_INGRESS) && is_unproven(ctx, p, &o, result.outcome))
+		return dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
 	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
-	if (s.count)
-		return with_options(ctx, p, &s, path);
-	result.outcome = bare_tunnel(ctx, p, s.length, s.discards);
+	if (o.count) {
+		result = with_options(ctx, p, &o, path);
+		result.options = o.outcome;
+		return result;
+	}
+	result.outcome = bare_tunnel(ctx, p, &o, o.length);
 	if (is_removed(result.outcome))
-		result.reason = STACK_UNDECIDED;
+		result.reason = STACK_NONE;
 	return result;
 }
 
+/* Treats a packet. Its way out is in *path if it is known. */
 static __always_inline struct result ingress(context *ctx, struct packet *p, struct path *path)
 {
 	struct result result = {.reason = STACK_LINK};
@@ -293,28 +223,26 @@ static __always_inline struct result ingress(context *ctx, struct packet *p, str
 	__u8 next;
 
 	result.outcome = open_packet(ctx, p, ROLE_INGRESS, &ip6);
-	result.drop = result.outcome == OUTCOME_BOUNDARY_UNPROVEN_DROPPED;
+	if (result.outcome == OUTCOME_BOUNDARY_UNPROVEN_DROPPED)
+		result.disposition = DROPPED;
 	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
 	next = ip6->next_header;
-	if (is_guarded_tunnel(ctx, p)) {
-		result.outcome = OUTCOME_BOUNDARY_TUNNEL_DROPPED;
-		result.drop = 1;
-		return result;
-	}
+	if (is_guarded_tunnel(ctx, p))
+		return dropped(OUTCOME_BOUNDARY_TUNNEL_DROPPED);
 	if (next == NEXT_HBH)
 		return with_header(ctx, p, path);
-	if (DROPS_IOAM(p, ROLE_INGRESS) && may_hide_hbh(ctx, p, next, IPV6_HEADER))
-		return drop_unproven();
+	if (drops_ioam(p, ROLE_INGRESS) && may_hide_hbh(ctx, p, next, IPV6_HEADER))
+		return dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
 	if (NODE.inserts_inline && next == NEXT_ICMPV6) {
-		hear_too_big(ctx, p->l3);
+		learn_too_big(ctx, p->l3);
 		packet_load(ctx, p);
 	}
+	result.reason = STACK_HEADERS;
 	if (next == NEXT_IPV6)
 		result.outcome = bare_tunnel(ctx, p, 0, 0);
-	result.reason = STACK_HEADERS;
 	if (result.outcome == OUTCOME_NO_IOAM || is_removed(result.outcome))
-		result.reason = STACK_UNDECIDED;
+		result.reason = STACK_NONE;
 	return result;
 }
 

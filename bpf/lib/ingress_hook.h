@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * What both ingress hooks do around the core: count, drop, go on or leave to the stack. Included
- * behind forward(), which they do in their own ways.
- */
+/* What both ingress hooks do with what the core found: drop, forward or pass, and count. */
 #ifndef WAYMARK_INGRESS_HOOK_H
 #define WAYMARK_INGRESS_HOOK_H
 
+#include "counters.h"
+#include "forward.h"
 #include "ingress.h"
+#include "limits.h"
 
-/* The verdict, or the reason, negative, to leave the packet to the stack; 0: nothing else was tried. */
-static __always_inline int dispose(context *ctx, struct packet *p, struct result *result,
-				   struct path *path)
+static __always_inline int verdict_of(context *ctx, struct packet *p, struct result *result,
+				      struct path *path)
 {
-	if (result->drop || p->broken)
+	if (result->disposition == DROPPED || p->broken)
 		return VERDICT_DROP;
 	if (!NODE.fast || !p->on->fast)
-		return 0;
-	if (result->reason == STACK_UNDECIDED)
+		return VERDICT_PASS;
+	if (!result->reason && !path->ifindex)
 		result->reason = find_plain_path(ctx, p, path);
-	return result->reason ? -(int)result->reason : forward(ctx, p, result, path);
+	if (!result->reason)
+		result->reason = forward(ctx, p, result, path);
+	return result->reason ? VERDICT_PASS : VERDICT_REDIRECT;
 }
 
 static __always_inline int ingress_hook(context *ctx)
@@ -27,22 +28,24 @@ static __always_inline int ingress_hook(context *ctx)
 	struct path path = {};
 	struct result result;
 	struct tally *tally;
-	int disposed;
+	int verdict;
 
 	if (!begin(ctx, &p))
 		return VERDICT_PASS;
 	result = ingress(ctx, &p, &path);
-	disposed = dispose(ctx, &p, &result, &path);
+	verdict = verdict_of(ctx, &p, &result, &path);
 	tally = find_tally(p.on->slot);
-	if (tally) {
-		pay_debt(tally);
-		add(tally, COUNTER_INGRESS + result.outcome);
-		if (disposed < 0)
-			add(tally, COUNTER_STACK - disposed);
-		else if (COMPLETES && disposed == VERDICT_REDIRECT)
-			add(tally, COUNTER_FORWARD + result.completed);
-	}
-	return disposed > 0 ? disposed : VERDICT_PASS;
+	if (!tally)
+		return verdict;
+	pay_debt(tally);
+	add(tally, COUNTER_INGRESS + result.outcome);
+	if (result.options && result.options != result.outcome)
+		add(tally, COUNTER_INGRESS_OPTIONS + result.options);
+	if (NODE.fast && p.on->fast && verdict == VERDICT_PASS)
+		add(tally, COUNTER_STACK + result.reason);
+	else if (COMPLETES && verdict == VERDICT_REDIRECT)
+		add(tally, COUNTER_FORWARD + result.completed);
+	return verdict;
 }
 
 #endif

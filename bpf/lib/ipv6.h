@@ -3,6 +3,7 @@
 #ifndef WAYMARK_IPV6_H
 #define WAYMARK_IPV6_H
 
+#include "config.h"
 #include "packet.h"
 
 #define ETHERTYPE_IPV6	0x86dd
@@ -90,11 +91,11 @@ static __always_inline __u32 find_ipv6(const void *data, const void *end)
 }
 
 /* Whether IPv6, or yet another tag, is after a third tag, where it is not looked for. */
-static __always_inline int is_buried(const struct packet *p)
+static __always_inline int is_buried(const void *data, const void *end)
 {
-	const __be16 *types = p->data + ETHERNET_HEADER - 2;
+	const __be16 *types = data + ETHERNET_HEADER - 2;
 
-	if (NODE.link_header == 0 || p->data + ETHERNET_HEADER + 3 * VLAN_TAG > p->end)
+	if (NODE.link_header == 0 || data + ETHERNET_HEADER + 3 * VLAN_TAG > end)
 		return 0;
 	return is_tag(types[0]) && is_tag(types[2]) && is_tag(types[4]) &&
 	       (types[6] == bpf_htons(ETHERTYPE_IPV6) || is_tag(types[6]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The kernel's own structures, as far as programs look at them; relocated when loaded. */
+/* The parts of the kernel's structures that programs read; relocated when loaded. */
 #ifndef WAYMARK_KERNEL_H
 #define WAYMARK_KERNEL_H
 
@@ -72,10 +72,15 @@ struct xdp_buff {
 	void *data;
 	void *data_meta;
 	void *data_hard_start;
+	__u32 flags;
 };
 
 struct xdp_frame {
 	void *data;
+};
+
+enum xdp_buff_flags {
+	XDP_FLAGS_HAS_FRAGS = 1,
 };
 #pragma clang attribute pop
 
@@ -114,19 +119,19 @@ static __always_inline struct xdp_buff *kernel_xdp(struct xdp_md *ctx)
 }
 
 /*
- * The skb that a frame on a veth still is, or NULL. The driver keeps the pointer behind its struct
+ * The skb that a frame on a veth still is, or NULL. The driver keeps the pointer after its struct
  * xdp_buff, in a structure of a module; a list's head, which begins with one, lends its type.
  */
 static __always_inline struct sk_buff *veth_skb(struct xdp_md *ctx)
 {
 	struct xdp_buff *xdp = kernel_xdp(ctx);
-	struct sk_buff_head *behind;
+	struct sk_buff_head *after;
 
 	if (!xdp)
 		return 0;
-	behind = bpf_rdonly_cast((void *)xdp + bpf_core_type_size(struct xdp_buff),
-				 bpf_core_type_id_kernel(struct sk_buff_head));
-	return behind->next;
+	after = bpf_rdonly_cast((void *)xdp + bpf_core_type_size(struct xdp_buff),
+				bpf_core_type_id_kernel(struct sk_buff_head));
+	return after->next;
 }
 
 #endif

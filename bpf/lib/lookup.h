@@ -6,14 +6,15 @@
 #ifndef WAYMARK_LOOKUP_H
 #define WAYMARK_LOOKUP_H
 
-#include "../config.h"
-#include "../maps.h"
+#include "compiler.h"
+#include "config.h"
+#include "maps.h"
 
 /* 2^64 and 2^32 by the golden ratio, odd: multiples lie far apart. */
 #define FIBONACCI    0x9e3779b97f4a7c15ULL
 #define FIBONACCI_32 0x9e3779b1U
 
-/* The tables of a run, of which functions that are not inlined are told the half alone. */
+/* The tables of a run. Functions that are not inlined get the half as an argument. */
 static __always_inline const struct tables *tables_of(__u32 half)
 {
 	const struct tables *t;

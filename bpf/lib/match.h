@@ -3,7 +3,8 @@
 #ifndef WAYMARK_MATCH_H
 #define WAYMARK_MATCH_H
 
-#include "flow.h"
+#include "headers.h"
+#include "lookup.h"
 
 /* What a rule asks of the upper layer, looked up once per packet. */
 struct ports {
@@ -13,7 +14,7 @@ struct ports {
 };
 
 static __always_inline int rule_matches(const struct ipv6 *ip6, const struct rule *r,
-					const struct upper *u, const struct ports *ports)
+					const struct headers *h, const struct ports *ports)
 {
 	if (((ip6->destination[0] ^ r->destination[0]) & r->destination_mask[0]) |
 	    ((ip6->destination[1] ^ r->destination[1]) & r->destination_mask[1]) |
@@ -23,7 +24,7 @@ static __always_inline int rule_matches(const struct ipv6 *ip6, const struct rul
 		return 0;
 	if (!ports)
 		return 1;
-	if (r->has_next_header && r->next_header != u->next_header)
+	if (r->has_next_header && r->next_header != h->next_header)
 		return 0;
 	return !r->has_ports || (ports->known && ports->source >= r->source_port_from &&
 				 ports->source <= r->source_port_to &&
@@ -46,21 +47,21 @@ static __always_inline __u32 first_rule(const struct packet *p, const struct ipv
 }
 
 /* Walks a chain of rules: index of the encapsulation, or -1. Not inlined: see scan_options(). */
-__noinline int find_rule(context *ctx, __u32 l3, __u32 index, const struct upper *u)
+__noinline int find_rule(context *ctx, __u32 l3, __u32 index, const struct headers *h)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	struct ports ports = {};
 	const struct ipv6 *ip6;
 	const __be16 *word;
 
-	if (!u)
+	if (!h)
 		return -1;
 	packet_load(ctx, p);
 	ip6 = at(p, 0, IPV6_HEADER);
 	if (!ip6)
 		return -1;
-	if (u->offset && has_ports(u->next_header)) {
-		word = at(p, u->offset, 4);
+	if (h->upper && has_ports(h->next_header)) {
+		word = at(p, h->upper, 4);
 		if (word) {
 			ports.source = bpf_ntohs(word[0]);
 			ports.destination = bpf_ntohs(word[1]);
@@ -73,7 +74,7 @@ __noinline int find_rule(context *ctx, __u32 l3, __u32 index, const struct upper
 
 		if (!r)
 			return -1;
-		if (rule_matches(ip6, r, u, &ports))
+		if (rule_matches(ip6, r, h, &ports))
 			return r->encapsulation;
 		index = r->next;
 	}
@@ -84,7 +85,7 @@ __noinline int find_rule(context *ctx, __u32 l3, __u32 index, const struct upper
 static __always_inline struct encapsulation *find_encapsulation(context *ctx,
 								const struct packet *p,
 								const struct ipv6 *ip6,
-								const struct upper *u)
+								const struct headers *h)
 {
 	__u32 index = first_rule(p, ip6);
 
@@ -93,13 +94,13 @@ static __always_inline struct encapsulation *find_encapsulation(context *ctx,
 
 		if (!r)
 			return 0;
-		if (rule_matches(ip6, r, u, 0))
+		if (rule_matches(ip6, r, h, 0))
 			return bpf_map_lookup_elem(&encapsulations, &r->encapsulation);
 		index = r->next;
 		if (index == NO_RULE)
 			return 0;
 	}
-	index = find_rule(ctx, p->l3, index, u);
+	index = find_rule(ctx, p->l3, index, h);
 	return bpf_map_lookup_elem(&encapsulations, &index);
 }
 
@@ -108,7 +109,7 @@ static __always_inline struct encapsulation *find_encapsulation(context *ctx,
  * end of a tunnel would refuse.
  */
 static __always_inline int is_control(const struct packet *p, const struct ipv6 *ip6,
-				      const struct upper *u, int tunnel)
+				      const struct headers *h, int tunnel)
 {
 	const __u8 *type;
 
@@ -116,9 +117,9 @@ static __always_inline int is_control(const struct packet *p, const struct ipv6 
 		return 1;
 	if (tunnel && (!ip6->source[0] || !ip6->destination[0]))
 		return 1;
-	if (u->next_header != NEXT_ICMPV6 || !u->offset)
-		return tunnel && is_extension(u->next_header);
-	type = at(p, u->offset, 1);
+	if (h->next_header != NEXT_ICMPV6 || !h->upper)
+		return tunnel && is_extension(h->next_header);
+	type = at(p, h->upper, 1);
 	return type ? *type < 128 || is_link_type(*type) : tunnel;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The view of a packet that the core works on. Included by packet_xdp.h and packet_skb.h, which
- * add what differs: load(), pull(), grow, shrink, store.
+ * The view of a packet that the core works on. xdp/context.h and skb/context.h add what differs: how
+ * bytes are reached, written and removed.
  */
 #ifndef WAYMARK_PACKET_H
 #define WAYMARK_PACKET_H
@@ -10,27 +10,21 @@
 #include <linux/types.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
-#include "../abi.h"
+#include "abi.h"
+#include "compiler.h"
 
 struct packet {
-	void *data;
 	void *end;
-	void *ip6;	/* data + l3 */
-	__u64 sum;	/* change to the checksum of the bytes, where the context keeps one */
-	__u32 arrived;	/* interface of arrival, 0 = generated here; egress only */
-	__u16 mtu;	/* of the path, if the packet is forwarded here */
-	__u8 l3;	/* bytes before the IPv6 header */
-	__u8 insertion; /* what the interface of departure may add, in units of 8 bytes */
-	__u8 broken;	/* its VLAN tag could not be put back: it must not go to another VLAN */
+	void *ip6;     /* the IPv6 header */
+	__u64 sum;     /* change to the checksum of the bytes, where the context keeps one */
+	__u32 arrived; /* interface of arrival, 0 = generated here; egress only */
+	__u16 mtu;     /* of the path, if the packet is forwarded here */
+	__u8 l3;       /* bytes before the IPv6 header */
+	__u8 broken;   /* its VLAN tag could not be put back: it must not go to another VLAN */
+	__u8 left;     /* only the stack can do, or refuse, the insertion */
 	const struct interface *on;  /* the hook's own */
 	const struct interface *out; /* where it will leave, if that is known here */
 };
-
-/* Keeps the compiler from joining what the verifier has to see apart. */
-#define opaque(x) asm volatile("" : "+r"(x))
-
-/* Lets the compiler read again what it would put aside: the stack is small. */
-#define forget_memory() asm volatile("" ::: "memory")
 
 /* Directly accessible bytes from the IPv6 header on. */
 static __always_inline __u64 bytes_at_hand(const struct packet *p)

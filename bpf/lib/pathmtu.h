@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * What the paths of packets carry that grow inline, learned from Packet Too Big messages that quote
- * such a packet (docs/data-plane.md, "Path MTU"). Included behind packet_*.h.
+ * such a packet (docs/data-plane.md, "Path MTU").
  */
 #ifndef WAYMARK_PATHMTU_H
 #define WAYMARK_PATHMTU_H
 
-#include "../config.h"
-#include "../maps.h"
-#include "ioam.h"
+#include "config.h"
+#include "maps.h"
+#include "context.h"
+#include "ipv6.h"
+#include "option/option.h"
 
 #define MINIMUM_MTU    1280 /* RFC 8200 §5 */
 #define ICMPV6_TOO_BIG 2    /* RFC 4443 §3.2 */
@@ -24,7 +26,7 @@ static __always_inline struct path_mtu *find_path_mtu(const __u64 *destination)
 	__u64 address[2] = {destination[0], destination[1]};
 	struct path_mtu *known = bpf_map_lookup_elem(&path_mtus, address);
 
-	return known && path_clock() - known->heard <= PATH_MTU_AGE ? known : 0;
+	return known && path_clock() - known->learned <= PATH_MTU_AGE ? known : 0;
 }
 
 /* Whether a packet that has grown inline is known to be too large for its path. */
@@ -50,13 +52,13 @@ struct too_big {
  * header as this node inserts it. What it is about may be another node's packet, if this one
  * inserts into those. Not inlined: see scan_options().
  */
-__noinline int hear_too_big(context *ctx, __u32 l3)
+__noinline int learn_too_big(context *ctx, __u32 l3)
 {
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	const struct ipv6 *ip6, *quoted;
 	const struct too_big *message;
 	const __u8 *header;
-	struct path_mtu heard = {}, *known;
+	struct path_mtu learned = {}, *known;
 	__u64 destination[2];
 
 	packet_load(ctx, p);
@@ -73,17 +75,17 @@ __noinline int hear_too_big(context *ctx, __u32 l3)
 	if (header[2] != OPTION_PADN || header[3] ||
 	    (header[4] != OPTION_IOAM && header[4] != OPTION_IOAM_IMMUTABLE))
 		return 0;
-	heard.mtu = bpf_ntohl(message->mtu);
-	heard.heard = path_clock();
-	/* below the minimum it is to be discarded (RFC 8201 §4); what would have fitted is not true */
-	if (heard.mtu < MINIMUM_MTU ||
-	    heard.mtu >= (__u32)bpf_ntohs(quoted->payload_length) + IPV6_HEADER)
+	learned.mtu = bpf_ntohl(message->mtu);
+	learned.learned = path_clock();
+	/* discarded below the minimum (RFC 8201 §4), and where the quoted packet would have fitted */
+	if (learned.mtu < MINIMUM_MTU ||
+	    learned.mtu >= (__u32)bpf_ntohs(quoted->payload_length) + IPV6_HEADER)
 		return 0;
 	destination[0] = quoted->destination[0];
 	destination[1] = quoted->destination[1];
 	known = find_path_mtu(destination);
-	if (!known || known->mtu >= heard.mtu)
-		bpf_map_update_elem(&path_mtus, destination, &heard, BPF_ANY);
+	if (!known || known->mtu >= learned.mtu)
+		bpf_map_update_elem(&path_mtus, destination, &learned, BPF_ANY);
 	return 0;
 }
 

@@ -6,9 +6,8 @@
 #ifndef WAYMARK_RECORD_H
 #define WAYMARK_RECORD_H
 
-#include "clock.h"
+#include "context.h"
 #include "counters.h"
-#include "ioam.h"
 
 #define RING_WAKE_AT (128 * 1024)
 
@@ -38,17 +37,21 @@ static __always_inline int are_records_wanted(void)
 	return wanted && *wanted;
 }
 
+static __always_inline __u32 room_for(__u32 length)
+{
+	return length <= ROOM_SMALL ? ROOM_SMALL : length <= ROOM_LARGE ? ROOM_LARGE : MAX_HBH;
+}
+
 /* A record being made. */
 struct recording {
 	struct record *record;
 	void *ring;
-	__u32 size; /* bytes that it takes in the ring */
 	__u32 held; /* whether there is one */
 };
 
 /*
  * Reserves a record with `room` bytes for the header and copies it there. Older verifiers follow
- * a second check of a record for NULL into both branches: `held` tells what was reserved.
+ * a second check of a record for NULL into both branches, so `held` remembers the first.
  */
 static __always_inline void record_take(context *ctx, const struct packet *p, struct recording *rec,
 					__u32 length, __u32 room)
@@ -63,7 +66,6 @@ static __always_inline void record_take(context *ctx, const struct packet *p, st
 	}
 	r->header_length = length;
 	rec->record = r;
-	rec->size = sizeof(*r) + room;
 	rec->held = 1;
 	opaque(rec->held);
 }
@@ -93,7 +95,7 @@ static __always_inline void record_end(context *ctx, const struct packet *p,
 {
 	struct record *r = rec->record;
 	__u32 length = packet_length(ctx, p), head = length;
-	__u64 waiting;
+	__u64 waiting, size;
 
 	r->time = tai;
 	r->ifindex = p->on->ifindex;
@@ -106,9 +108,10 @@ static __always_inline void record_end(context *ctx, const struct packet *p,
 		head = 0;
 	r->packet_length = head;
 	count(p->on->slot, COUNTER_RECORDS_WRITTEN);
-	/* waking costs more than a packet: once, by whoever passes the mark */
+	/* waking costs more than a packet: only the record that passes the mark does it */
 	waiting = bpf_ringbuf_query(rec->ring, BPF_RB_AVAIL_DATA);
-	bpf_ringbuf_submit(r, waiting > RING_WAKE_AT && waiting - rec->size <= RING_WAKE_AT
+	size = sizeof(*r) + room_for(r->header_length);
+	bpf_ringbuf_submit(r, waiting > RING_WAKE_AT && waiting - size <= RING_WAKE_AT
 				      ? BPF_RB_FORCE_WAKEUP
 				      : BPF_RB_NO_WAKEUP);
 }

@@ -7,7 +7,7 @@
 #define WAYMARK_SEQUENCE_H
 
 #include "counters.h"
-#include "flow.h"
+#include "draft.h"
 #include "lookup.h"
 
 #define SEQUENCE_TRIES	  64
@@ -26,8 +26,8 @@ static __always_inline int is_flow_word(__u64 word, __u32 flow_id)
 }
 
 /*
- * The flow's way of its set: the one that is its own, else one that nobody has, else the one that
- * has not been used for longer. An empty word serves as that of flow 0.
+ * The flow's way of its set: its own, else an empty one, else the one that has not been used for
+ * longer. An empty word serves as that of flow 0.
  */
 static __always_inline struct sequence_slot *find_way(struct sequence_set *set, __u32 flow_id)
 {
@@ -46,15 +46,15 @@ static __always_inline struct sequence_slot *find_way(struct sequence_set *set, 
 
 static __always_inline void count_eviction(void)
 {
-	struct exporting *e = export_here();
+	struct draft *e = draft_here();
 
 	if (e)
 		count(e->slot, COUNTER_SEQUENCES_EVICTED);
 }
 
 /*
- * Takes the next number. Set and Flow-ID together tell the namespace: of two pairs with the same
- * Flow-ID, the sets differ as the namespaces do. So a word need not hold it, and one exchange
+ * Takes the next number. Set and Flow-ID together identify the namespace: for one Flow-ID,
+ * different namespaces have different sets. So a word need not hold it, and one exchange
  * suffices. Not inlined: see scan_options().
  */
 __noinline __u32 take_sequence(__u32 namespace_id, __u32 flow_id)
@@ -62,6 +62,7 @@ __noinline __u32 take_sequence(__u32 namespace_id, __u32 flow_id)
 	__u32 index = (flow_id * FIBONACCI_32 >> 16 ^ namespace_id) & SEQUENCE_SET_MASK;
 	struct sequence_set *set = bpf_map_lookup_elem(&sequences, &index);
 	struct sequence_slot *way, *other;
+	__u32 now;
 
 	if (!set)
 		return 0;
@@ -77,7 +78,9 @@ __noinline __u32 take_sequence(__u32 namespace_id, __u32 flow_id)
 			way = find_way(set, flow_id);
 			continue;
 		}
-		way->used = coarse_now();
+		now = coarse_now();
+		if (way->used != now) /* other CPUs have this line, too */
+			way->used = now;
 		if (own)
 			return old >> 32;
 		if (old)

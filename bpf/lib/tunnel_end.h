@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The ends of tunnels: what is taken out of them here, and what the domain's edge keeps away from
- * them (docs/data-plane.md, "Tunnel ends").
+ * The ends of tunnels: which packets are decapsulated here, and which the domain's edge drops
+ * (docs/data-plane.md, "Tunnel ends").
  */
 #ifndef WAYMARK_TUNNEL_END_H
 #define WAYMARK_TUNNEL_END_H
 
-#include "boundary.h"
-#include "upper.h"
+#include "edit.h"
+#include "headers.h"
+#include "hook.h"
+#include "options.h"
 
 #define ECN_MASK bpf_htonl(0x00300000)
 #define ECN_CE	 bpf_htonl(0x00300000)
@@ -39,7 +41,7 @@ static __always_inline int remove_tunnel(context *ctx, struct packet *p, __u32 l
 	return packet_remove(ctx, p, 0, length);
 }
 
-/* What is taken at one of several tunnel destinations. Not inlined: the stack is small. */
+/* Looks up one of several tunnel destinations. Not inlined: the stack is small. */
 __noinline int find_end(__u64 high, __u64 low, __u32 half, struct tunnel_end *end)
 {
 	struct destination_key key = {.address = {high, low}, .half = half};
@@ -122,21 +124,20 @@ __noinline int is_from_source(context *ctx, __u32 l3, __u32 first, __u32 sources
 	return 0;
 }
 
-static __always_inline int is_known(const struct scan *s, const struct option *o)
+/* Whether an option is one that this node treats, of a namespace that it knows. */
+static __always_inline int is_known(const struct options *o, const struct option *option)
 {
-	return o->outcome == OUTCOME_DIRECT_EXPORT ||
-	       (o->outcome == OUTCOME_TRACE_FILLED &&
-		find_namespace(tables_of(s->half), TRACE_NAMESPACE(o->header)));
+	return option->kind != KIND_OTHER && namespace_of(o, option);
 }
 
-/* Whether some option is of a namespace of this node. Not inlined: see scan_options(). */
-__noinline int is_some_known(const struct scan *s)
+/* Whether some option is. Not inlined: see scan_options(). */
+__noinline int is_some_known(const struct options *o)
 {
-	if (!s)
+	if (!o)
 		return 0;
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < s->count; i++) {
-		if (is_known(s, &s->options[i]))
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+		if (is_known(o, &o->options[i]))
 			return 1;
 	}
 	return 0;
@@ -151,7 +152,7 @@ __noinline int has_link_message(context *ctx, __u32 l3, __u32 offset)
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	__u32 inside = (offset & 0xfff) + IPV6_HEADER, whole, reach = inside + UPPER_LAYER_REACH;
 	const struct ipv6 *inner;
-	struct upper u;
+	struct headers h;
 
 	packet_load(ctx, p);
 	whole = packet_length(ctx, p);
@@ -159,72 +160,63 @@ __noinline int has_link_message(context *ctx, __u32 l3, __u32 offset)
 	inner = at(p, offset & 0xfff, IPV6_HEADER);
 	if (!inner)
 		return 1;
-	u = find_upper(ctx, p, inner->next_header, inside);
-	return is_link_message(p, &u);
+	h = find_headers(ctx, p, inner->next_header, inside);
+	return is_link_message(p, &h);
+}
+
+/* Whether one of the options is known, of which there may be none. */
+static __always_inline int has_known_option(const struct options *o)
+{
+	if (!o)
+		return 0;
+	return o->count == 1 ? is_known(o, &o->options[0]) : is_some_known(o);
 }
 
 /*
- * Whether a packet is taken out of a tunnel that ends here, whose Hop-by-Hop header, of `length`
- * bytes, has the options *s: OUTCOME_TUNNEL_DECAPSULATED, or why it is refused. Not inlined: see
- * scan_options().
+ * What becomes of a packet whose next header, after a Hop-by-Hop header of `length` bytes with the
+ * options *o, is given: OUTCOME_NO_IOAM if it is in no tunnel that ends here.
  */
-__noinline int judge_tunnel(context *ctx, __u32 length_l3, const struct scan *s,
-			    const struct tunnel_end *end)
+static __always_inline enum outcome find_tunnel(context *ctx, struct packet *p, __u8 next,
+						__u32 length, const struct options *o)
 {
-	struct packet packet = {.l3 = length_l3 & 0xff}, *p = &packet;
-	__u32 offset = IPV6_HEADER + (length_l3 >> 8 & 0xfff);
-	const struct ipv6 *inner;
+	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER), *inner;
+	__u32 offset = IPV6_HEADER + length;
+	struct tunnel_end end;
+	enum outcome outcome;
 
-	if (!end)
+	if (!ip6 || !ends_here(p, ip6, next, offset, &end))
+		return OUTCOME_NO_IOAM;
+	if (!is_whole(ctx, p, ip6, offset))
+		return OUTCOME_MALFORMED_TUNNEL;
+	if (NODE.has_sources && end.sources &&
+	    !is_from_source(ctx, p->l3, end.first_source, end.sources))
 		return OUTCOME_DECAP_REFUSED_SOURCE;
-	if (NODE.has_sources && end->sources &&
-	    !is_from_source(ctx, p->l3, end->first_source, end->sources))
-		return OUTCOME_DECAP_REFUSED_SOURCE;
-	if (!end->bare && (!s || !(s->count == 1 ? is_known(s, &s->options[0]) : is_some_known(s))))
+	if (!end.bare && !has_known_option(o))
 		return OUTCOME_DECAP_REFUSED_BARE;
-	packet_load(ctx, p);
 	inner = at(p, offset, IPV6_HEADER);
 	if (!inner || has_local_address(inner))
 		return OUTCOME_DECAP_REFUSED_INNER;
 	if (inner->next_header != NEXT_ICMPV6 && !is_extension(inner->next_header))
 		return OUTCOME_TUNNEL_DECAPSULATED;
-	return has_link_message(ctx, p->l3, offset) ? OUTCOME_DECAP_REFUSED_INNER
-						    : OUTCOME_TUNNEL_DECAPSULATED;
-}
-
-/*
- * What becomes of a packet whose next header, after a Hop-by-Hop header of `length` bytes, is
- * given: OUTCOME_NO_IOAM if it is in no tunnel that ends here.
- */
-static __always_inline enum outcome find_tunnel(context *ctx, struct packet *p, __u8 next,
-						__u32 length, const struct scan *s)
-{
-	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
-	struct tunnel_end end = {};
-	__u32 outcome;
-
-	if (!ip6 || !ends_here(p, ip6, next, IPV6_HEADER + length, &end))
-		return OUTCOME_NO_IOAM;
-	if (!is_whole(ctx, p, ip6, IPV6_HEADER + length))
-		return OUTCOME_MALFORMED_TUNNEL;
-	outcome = judge_tunnel(ctx, length << 8 | p->l3, s, &end);
+	outcome = has_link_message(ctx, p->l3, offset) ? OUTCOME_DECAP_REFUSED_INNER
+						       : OUTCOME_TUNNEL_DECAPSULATED;
 	packet_load(ctx, p);
 	return outcome;
 }
 
 /*
- * Whether an outsider's packet is, or may be, in a tunnel to one of the domain's ends. Others to
- * the same address are none of our business.
+ * Whether an outsider's packet is, or may be, in a tunnel to one of the domain's ends. Other
+ * packets to the same address pass.
  */
 static __always_inline int is_guarded_tunnel(context *ctx, struct packet *p)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	const struct tables *t;
 	__u32 whole;
-	struct upper u;
+	struct headers h;
 	__u8 next;
 
-	if (!DROPS_IOAM(p, ROLE_INGRESS) || !ip6)
+	if (!drops_ioam(p, ROLE_INGRESS) || !ip6)
 		return 0;
 	next = ip6->next_header;
 	if (next != NEXT_IPV6 && !is_extension(next))
@@ -242,8 +234,8 @@ static __always_inline int is_guarded_tunnel(context *ctx, struct packet *p)
 		return 1;
 	whole = packet_length(ctx, p);
 	packet_pull(ctx, p, whole < UPPER_LAYER_REACH ? whole : UPPER_LAYER_REACH);
-	u = find_upper(ctx, p, next, IPV6_HEADER);
-	return u.next_header == NEXT_IPV6 || is_extension(u.next_header);
+	h = find_headers(ctx, p, next, IPV6_HEADER);
+	return h.next_header == NEXT_IPV6 || is_extension(h.next_header);
 }
 
 #endif

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The device that a packet leaves by: its MTU, its queue, what it can cut. */
+/* The device that a packet leaves by: its MTU, and what it can cut. */
 #ifndef WAYMARK_DEVICE_H
 #define WAYMARK_DEVICE_H
 
-#include "clock.h"
 #include "kernel.h"
 
 /* MTU of the device; 0 when the kernel does not say. */
@@ -28,8 +27,8 @@ static __always_inline __u64 headroom(struct __sk_buff *ctx)
 
 /*
  * Whether a large UDP packet is one that the kernel can still cut when it has grown. A tunnel's
- * (VXLAN) is cut by the size of what is inside; a socket on a device without checksums leaves
- * the place of the sum behind as headers move. Where a program cannot look, none is.
+ * (VXLAN) is cut by the size of the inner packet; on a device without checksums, a socket's checksum
+ * offset does not move with the headers. Where a program cannot look, no packet counts as cuttable.
  */
 static __always_inline int is_cuttable(struct __sk_buff *ctx)
 {
@@ -37,24 +36,6 @@ static __always_inline int is_cuttable(struct __sk_buff *ctx)
 
 	return skb && !BPF_CORE_READ_BITFIELD(skb, encapsulation) &&
 	       BPF_CORE_READ_BITFIELD(skb, ip_summed) == CHECKSUM_PARTIAL;
-}
-
-/* Packets in its queue (mainline: bytes), or all-ones where a program cannot tell. */
-static __always_inline __u32 queue_depth(struct __sk_buff *ctx)
-{
-	struct sk_buff *skb = kernel_skb(ctx);
-	struct net_device *device;
-	struct Qdisc *qdisc;
-
-	if (!skb)
-		return UNAVAILABLE;
-	device = device_of(skb);
-	if (device->real_num_tx_queues != 1) /* the packet's own queue is chosen after this hook */
-		return UNAVAILABLE;
-	qdisc = device->_tx->qdisc;
-	if (!qdisc || qdisc->flags & TCQ_F_CPUSTATS)
-		return UNAVAILABLE;
-	return NODE.mainline ? qdisc->qstats.backlog : qdisc->q.qlen;
 }
 
 #endif

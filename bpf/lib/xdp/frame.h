@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What fast forwarding asks of an XDP frame and its way out. */
-#ifndef WAYMARK_FORWARD_XDP_H
-#define WAYMARK_FORWARD_XDP_H
+/* What fast forwarding needs to know about an XDP frame, and how it chooses a device. */
+#ifndef WAYMARK_FRAME_H
+#define WAYMARK_FRAME_H
 
 #include "kernel.h"
-#include "packet_xdp.h"
+#include "maps.h"
+#include "context.h"
 
 /*
- * What a stack on this machine left to a device: the packet's checksum, or its VLAN tag, which is
- * beside the data then.
+ * Whether a stack on this machine left work to a device: the packet's checksum, or its VLAN tag, which
+ * is not in the data then.
  */
 static __always_inline enum stack_reason is_left_to_device(context *ctx, const struct packet *p)
 {
@@ -25,13 +26,21 @@ static __always_inline enum stack_reason is_left_to_device(context *ctx, const s
 									  : STACK_NONE;
 }
 
-/* Whether the frame is one packet as it was sent: in one buffer, nothing behind it. */
+/* Whether the frame is in several buffers, of which the first holds `length` bytes of the packet. */
+static __always_inline int has_fragments(context *ctx, const struct packet *p, __u32 length)
+{
+	struct xdp_buff *xdp = kernel_xdp(ctx);
+
+	return xdp ? xdp->flags & bpf_core_enum_value(enum xdp_buff_flags, XDP_FLAGS_HAS_FRAGS)
+		   : packet_length(ctx, p) != length;
+}
+
+/* Whether the frame is one packet as it was sent: in one buffer, with nothing after it. */
 static __always_inline enum stack_reason is_forwardable(context *ctx, const struct packet *p,
 							const struct ipv6 *ip6, __u32 *longest)
 {
 	*longest = (__u32)bpf_ntohs(ip6->payload_length) + IPV6_HEADER;
-	if (!ip6->payload_length || bytes_at_hand(p) != *longest ||
-	    packet_length(ctx, p) != *longest)
+	if (!ip6->payload_length || bytes_at_hand(p) != *longest || has_fragments(ctx, p, *longest))
 		return STACK_PACKET;
 	return is_left_to_device(ctx, p);
 }

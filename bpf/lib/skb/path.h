@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What this host knows of the path that a packet is about to take. */
-#ifndef WAYMARK_PATH_SKB_H
-#define WAYMARK_PATH_SKB_H
+#ifndef WAYMARK_PATH_H
+#define WAYMARK_PATH_H
 
 #include "kernel.h"
 #include "pathmtu.h"

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Room for a header in a frame that is forwarded here: an Ethernet header, no tag, one buffer. */
-#ifndef WAYMARK_GROW_XDP_H
-#define WAYMARK_GROW_XDP_H
+#ifndef WAYMARK_GROWTH_H
+#define WAYMARK_GROWTH_H
 
 #include "clock.h"
+#include "headers.h"
 #include "kernel.h"
 #include "pathmtu.h"
-#include "upper.h"
 
 /* What is to be inserted. */
 struct growth {
 	__u32 bytes;
 	__u32 path_mtu; /* of the tunnel; 0 = none, or not known */
-	int tunnel;	/* in front of the IPv6 header, else behind it */
+	int tunnel;	/* before the IPv6 header, else after it */
 };
-
-#define OUTCOME_LEFT_TO_STACK NUM_OUTCOMES
 
 /* Bytes that may still be put in front of a frame; a guess before Linux 6.2. */
 static __always_inline __u32 headroom(context *ctx)
@@ -25,7 +23,7 @@ static __always_inline __u32 headroom(context *ctx)
 
 	if (!xdp)
 		return 192;
-	/* the kernel keeps its own description of a frame that it redirects there, and metadata move */
+	/* the kernel keeps struct xdp_frame there when it redirects, and metadata move with the frame */
 	room = (__u64)xdp->data - (__u64)xdp->data_hard_start;
 	meta = (__u64)xdp->data - (__u64)xdp->data_meta;
 	opaque(room);
@@ -41,8 +39,8 @@ static __always_inline int path_is_narrow(const struct packet *p, const struct g
 }
 
 /* Whether only the stack can make the packet grow, or knows that it must not. */
-static __always_inline int is_stacks_business(context *ctx, const struct packet *p,
-					      const struct growth *g)
+static __always_inline int must_leave_to_stack(context *ctx, const struct packet *p,
+					       const struct growth *g)
 {
 	if (path_is_narrow(p, g))
 		return 0; /* it will not grow */
@@ -50,38 +48,31 @@ static __always_inline int is_stacks_business(context *ctx, const struct packet 
 }
 
 static __always_inline enum outcome may_grow(context *ctx, const struct packet *p,
-					     const struct ipv6 *ip6, const struct upper *u,
+					     const struct ipv6 *ip6, const struct headers *h,
 					     const struct growth *g)
 {
 	(void)ctx;
-	(void)u;
+	(void)h;
 	if (path_is_narrow(p, g) ||
 	    (!g->tunnel && is_known_too_big(ip6, bytes_at_hand(p) + g->bytes)))
 		return OUTCOME_ENCAP_SKIPPED_MTU;
 	return OUTCOME_NO_IOAM;
 }
 
-/* What is redirected waits in no queue that a program could see. */
-static __always_inline __u32 queue_depth(context *ctx)
-{
-	(void)ctx;
-	return 0xffffffff;
-}
-
 /* Makes the room; anything but OUTCOME_NO_IOAM: there is none, and nothing changed. */
 static __always_inline enum outcome packet_grow(context *ctx, struct packet *p,
-						const struct growth *g, const struct upper *u)
+						const struct growth *g, const struct headers *h)
 {
 	__u64 *to;
 	const __u64 *from;
 
-	(void)u;
+	(void)h;
 	if (bpf_xdp_adjust_head(ctx, -(int)g->bytes))
 		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
 	packet_load(ctx, p);
 	if (g->tunnel)
 		return OUTCOME_NO_IOAM;
-	/* the IPv6 header moves to the front, lowest word first: they may overlap */
+	/* the IPv6 header moves to the front, lowest word first: source and destination may overlap */
 	to = at(p, 0, IPV6_HEADER);
 	from = at(p, g->bytes, IPV6_HEADER);
 	if (!to || !from)

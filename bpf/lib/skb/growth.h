@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Room for a header in an skb, which may be many packets still to be cut. */
-#ifndef WAYMARK_GROW_SKB_H
-#define WAYMARK_GROW_SKB_H
+#ifndef WAYMARK_GROWTH_H
+#define WAYMARK_GROWTH_H
 
+#include "headers.h"
 #include "device.h"
-#include "path_skb.h"
-#include "upper.h"
+#include "path.h"
 
 /* What is to be inserted. */
 struct growth {
 	struct tag tag;
 	__u32 bytes;
 	__u32 path_mtu; /* of the tunnel; 0 = none, or not known */
-	int tunnel;	/* in front of the IPv6 header, else behind it */
+	int tunnel;	/* before the IPv6 header, else after it */
 };
 
-/* There is nobody else to leave a packet to. */
-#define OUTCOME_LEFT_TO_STACK NUM_OUTCOMES
-
-static __always_inline int is_stacks_business(context *ctx, const struct packet *p,
-					      const struct growth *g)
+static __always_inline int must_leave_to_stack(context *ctx, const struct packet *p,
+					       const struct growth *g)
 {
 	(void)ctx;
 	(void)p;
@@ -28,16 +25,16 @@ static __always_inline int is_stacks_business(context *ctx, const struct packet 
 }
 
 /* Bytes of a TCP header; as many as there can be where it is out of reach. */
-static __always_inline __u32 tcp_header_length(const struct packet *p, const struct upper *u)
+static __always_inline __u32 tcp_header_length(const struct packet *p, const struct headers *h)
 {
-	const __u8 *data_offset = at(p, u->offset + 12, 1);
+	const __u8 *data_offset = at(p, h->upper + 12, 1);
 
 	return data_offset ? *data_offset >> 4 << 2 : 60;
 }
 
 /* Whether the packet, and each of its segments, may grow; OUTCOME_NO_IOAM = yes. */
 static __always_inline enum outcome may_grow(context *ctx, const struct packet *p,
-					     const struct ipv6 *ip6, const struct upper *u,
+					     const struct ipv6 *ip6, const struct headers *h,
 					     const struct growth *g)
 {
 	__u32 length = packet_length(ctx, p), mtu;
@@ -45,19 +42,19 @@ static __always_inline enum outcome may_grow(context *ctx, const struct packet *
 
 	if (ctx->gso_size) {
 		/* BIG TCP: its jumbo option is cut off with the headers that move */
-		if (!u->offset || !payload)
+		if (!h->upper || !payload)
 			return OUTCOME_ENCAP_SKIPPED_GSO;
-		if (u->next_header == NEXT_TCP) {
+		if (h->next_header == NEXT_TCP) {
 			if (ctx->gso_size <= 2 * g->bytes)
 				return OUTCOME_ENCAP_SKIPPED_GSO;
 			/* cut smaller by the growth, segments become as long as they were */
-			length = u->offset + tcp_header_length(p, u) + ctx->gso_size;
+			length = h->upper + tcp_header_length(p, h) + ctx->gso_size;
 			return g->path_mtu && length > g->path_mtu ? OUTCOME_ENCAP_SKIPPED_MTU
 								   : OUTCOME_NO_IOAM;
 		}
-		if (u->next_header != NEXT_UDP || !is_cuttable(ctx))
+		if (h->next_header != NEXT_UDP || !is_cuttable(ctx))
 			return OUTCOME_ENCAP_SKIPPED_GSO;
-		length = u->offset + 8 + ctx->gso_size;
+		length = h->upper + 8 + ctx->gso_size;
 	} else if (!payload || payload + g->bytes > 0xffff) {
 		return OUTCOME_ENCAP_SKIPPED_MTU;
 	}
@@ -82,14 +79,14 @@ static __always_inline int outgrows_account(context *ctx, __u32 bytes)
 
 /* Makes the room; anything but OUTCOME_NO_IOAM: there is none, and nothing changed. */
 static __always_inline enum outcome packet_grow(context *ctx, struct packet *p, struct growth *g,
-						const struct upper *u)
+						const struct headers *h)
 {
 	__u64 flags = BPF_F_ADJ_ROOM_NO_CSUM_RESET;
 	int err, apart;
 
 	if (tag_take(ctx, p, &g->tag))
 		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
-	if (ctx->gso_size && u->next_header == NEXT_UDP)
+	if (ctx->gso_size && h->next_header == NEXT_UDP)
 		flags |= BPF_F_ADJ_ROOM_FIXED_GSO;
 	if (g->tunnel && ctx->gso_size)
 		flags |= BPF_F_ADJ_ROOM_ENCAP_L3_IPV6;
@@ -107,7 +104,7 @@ static __always_inline enum outcome packet_grow(context *ctx, struct packet *p, 
 	return ctx->gso_size ? OUTCOME_ENCAP_SKIPPED_GSO : OUTCOME_ENCAP_SKIPPED_HEADROOM;
 }
 
-/* Puts back what had to be out of the way. */
+/* Puts the VLAN tag back. */
 static __always_inline void packet_grown(context *ctx, struct packet *p, const struct growth *g)
 {
 	tag_put_back(ctx, p, &g->tag);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The part of abi.h that Direct Export needs. */
-#ifndef WAYMARK_ABI_EXPORT_H
-#define WAYMARK_ABI_EXPORT_H
+#ifndef WAYMARK_ABI_POSTCARD_H
+#define WAYMARK_ABI_POSTCARD_H
 
 #include <linux/types.h>
 
@@ -13,11 +13,12 @@ enum export_mode {
 	EXPORT_SAMPLE,
 };
 
-enum export_role {
-	ROLE_NONE,
-	ROLE_ENCAPSULATING,
-	ROLE_TRANSIT,
-	ROLE_DECAPSULATING,
+/* What a node that reports about a packet did with it. */
+enum node_role {
+	NODE_NONE,
+	NODE_ENCAPSULATING,
+	NODE_TRANSIT,
+	NODE_DECAPSULATING,
 };
 
 enum extension_flag {
@@ -32,13 +33,14 @@ enum flow_id_source {
 	FLOW_ID_FIXED,
 };
 
-enum export_bound {
-	FLOW_WAYS = 4,	   /* entries of a set of flows */
-	EXPORT_BURST = 64, /* exports that an interface can save credit for */
-	MOST_LATE = 1000,  /* Sequence Numbers that one that is only late may be behind */
-	ARRIVALS = 256,	   /* that a CPU remembers */
+enum postcard_bound {
+	FLOW_WAYS = 4,	     /* entries of a set of flows */
+	POSTCARD_BURST = 64, /* postcards that an interface can save credit for */
+	MOST_LATE = 1000,    /* a number that is further back is not merely late */
+	ARRIVALS = 256,	     /* that a CPU remembers */
 	SEQUENCE_SETS = 65536,
 	SEQUENCE_WAYS = 2,
+	POSTCARD_HEAD = 2, /* entries in front of a CPU's postcards */
 };
 
 /* What packets of one flow have in common at a node (docs/data-plane.md, "Direct Export"). */
@@ -49,7 +51,7 @@ struct flow_key {
 	__be16 source_port;
 	__be16 destination_port;
 	__u8 next_header;
-	__u8 role; /* enum export_role */
+	__u8 role; /* enum node_role */
 	__u16 namespace_id;
 	__u32 flow_id; /* 0 = the option has none */
 	__u32 ingress;
@@ -60,10 +62,10 @@ struct flow_key {
 
 _Static_assert(sizeof(struct flow_key) == 64, "flow_key has holes");
 
-/* An export of one packet. */
+/* A report about one packet. */
 struct postcard {
-	__u32 kind; /* SAMPLE_POSTCARD */
 	__u32 sequence;
+	__u32 pad;
 	struct flow_key key;
 	__u64 time; /* TAI, ns */
 	__u32 length;
@@ -75,6 +77,20 @@ struct postcard {
 };
 
 _Static_assert(sizeof(struct postcard) == 96, "postcard has holes");
+
+/*
+ * In front of a CPU's postcards: how many were written, and how many were read. The reader's word
+ * has a cache line of its own.
+ */
+struct postcard_head {
+	__u64 written;
+	__u64 look_at; /* programs look how many are read when they have written this many */
+	__u64 pad[6];
+	__u64 read;
+	__u64 pad2[3];
+};
+
+_Static_assert(sizeof(struct postcard_head) == sizeof(struct postcard), "a head is an entry");
 
 /* What a flow did in one interval; times in units of 2^20 ns of CLOCK_MONOTONIC. */
 struct flow_totals {
@@ -89,34 +105,36 @@ struct flow_totals {
 	__u32 numbers; /* Sequence Numbers that came, the same again not counted */
 	__u32 lowest;  /* of them */
 	__u32 highest;
-	__u32 late;  /* packets behind one with a later number */
-	__u32 epoch; /* the interval; what is older than the reader's is nobody's */
+	__u32 late;  /* packets that came after one with a later number */
+	__u32 epoch; /* the interval; totals older than the reader's interval count no more */
 	__u8 hop_limit_min;
 	__u8 hop_limit_max;
-	__u8 ended;   /* TCP's FIN or RST was seen */
-	__u8 anew;    /* numbers began anew; those before are not counted */
-	__u32 strays; /* numbers from far behind, which are not counted */
+	__u8 ended;	/* TCP's FIN or RST was seen */
+	__u8 restarted; /* numbers began again; those before are not counted */
+	__u32 strays;	/* numbers from far back, which are not counted */
 };
 
 _Static_assert(sizeof(struct flow_totals) == 72, "flow_totals has holes");
 
-/* An export while it is made, of one CPU. */
-struct exporting {
+/* A postcard while it is made, of one CPU. */
+struct draft {
 	struct postcard postcard;
 	__u32 hash;	/* of the flow, for encapsulations that want it */
 	__u32 ends;	/* TCP's FIN or RST is in this packet */
 	__u32 inserted; /* index of the encapsulation whose options are to be completed */
 	__u32 repeated; /* bytes of headers that each segment of an offloaded packet has */
-	__u32 written;	/* postcards, to wake the reader by */
+	__u32 written;	/* flows handed over, to wake the reader by */
 	__u32 flows;	/* that came, to number entries */
 	__u64 buffer;	/* where the packet is, as a number */
 	__u32 delay;	/* of the packet; options may not ask for it */
 	__u32 queue;	/* the same */
 	__u32 slot;	/* of the interface's counters */
 	__u32 half;	/* of the tables */
+	__u32 window;	/* of the export rate */
+	__u32 granted;	/* postcards that this CPU may still send in it */
 };
 
-_Static_assert(sizeof(struct exporting) == 144, "exporting has holes");
+_Static_assert(sizeof(struct draft) == 152, "draft has holes");
 
 /*
  * A flow of one CPU. The reader takes the totals of an interval when the next one has begun, and
@@ -127,7 +145,7 @@ struct flow {
 	__u64 id;	/* of this use of the entry; 0 = free, or being written */
 	__u32 hash;	/* of the key */
 	__u32 sequence; /* the latest one */
-	/* of numbers: what would mean that they began anew; without, packets since the flow is here */
+	/* with numbers: the next one would mean that they began again; without: packets of the flow */
 	__u32 again;
 	__u32 numbered; /* there was a Sequence Number */
 	__u32 index;	/* of the entry, over all CPUs */

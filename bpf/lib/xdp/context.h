@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The core's packet over an XDP frame. Included by XDP entry files only. */
-#ifndef WAYMARK_PACKET_XDP_H
-#define WAYMARK_PACKET_XDP_H
+/* The core's packet over an XDP frame. The programs in XDP are compiled with -I lib/xdp. */
+#ifndef WAYMARK_CONTEXT_H
+#define WAYMARK_CONTEXT_H
 
-#include "packet.h"
 #include "ipv6.h"
+#include "packet.h"
 
 typedef struct xdp_md context;
 
@@ -25,11 +25,16 @@ static __always_inline __u32 ifindex_here(const context *ctx)
 	return NODE.fixed_ifindex ? NODE.fixed_ifindex : ctx->ingress_ifindex;
 }
 
+/* The link layer's header. */
+static __always_inline void *frame_start(const context *ctx)
+{
+	return (void *)(long)ctx->data;
+}
+
 static __always_inline void packet_load(context *ctx, struct packet *p)
 {
-	p->data = (void *)(long)ctx->data;
 	p->end = (void *)(long)ctx->data_end;
-	p->ip6 = p->data + p->l3;
+	p->ip6 = frame_start(ctx) + p->l3;
 }
 
 /* Finds the IPv6 header; nonzero when there is none. */
@@ -37,13 +42,12 @@ static __always_inline int packet_open(context *ctx, struct packet *p)
 {
 	__u32 l3;
 
-	p->data = (void *)(long)ctx->data;
 	p->end = (void *)(long)ctx->data_end;
-	l3 = find_ipv6(p->data, p->end);
+	l3 = find_ipv6(frame_start(ctx), p->end);
 	if (l3 > ETHERNET_HEADER + 2 * VLAN_TAG)
 		return -1;
 	p->l3 = l3;
-	p->ip6 = p->data + p->l3;
+	p->ip6 = frame_start(ctx) + p->l3;
 	return 0;
 }
 
@@ -61,7 +65,7 @@ static __always_inline void packet_pull(context *ctx, struct packet *p, __u32 le
 	(void)length;
 }
 
-/* A frame is but one packet. */
+/* A frame is only one packet. */
 static __always_inline __u32 packet_segments(context *ctx, __u32 payload)
 {
 	(void)ctx;
@@ -112,8 +116,8 @@ static __always_inline int move_head(context *ctx, __u32 size, __u32 length)
 }
 
 /*
- * Removes `length` bytes behind the first `keep` (0 or 40) bytes of the IPv6 packet. Not inlined:
- * what is moved takes half of the stack.
+ * Removes `length` bytes after the first `keep` (0 or 40) bytes of the IPv6 packet. Not inlined:
+ * the bytes that move take much of the stack.
  */
 __noinline int cut_frame(context *ctx, __u32 l3, __u32 keep, __u32 length)
 {

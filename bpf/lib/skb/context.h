@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The core's packet over an skb. Included by tc entry files only. */
-#ifndef WAYMARK_PACKET_SKB_H
-#define WAYMARK_PACKET_SKB_H
+/* The core's packet over an skb. The programs in tc are compiled with -I lib/skb. */
+#ifndef WAYMARK_CONTEXT_H
+#define WAYMARK_CONTEXT_H
 
 #include <linux/pkt_cls.h>
 #include "ipv6.h"
@@ -16,7 +16,7 @@ typedef struct __sk_buff context;
 #define VERDICT_REDIRECT TC_ACT_REDIRECT
 #define PACKET_HAS_SUM	 1
 
-/* Every packet that leaves meets the egress hook. */
+/* Every packet that leaves passes the egress hook. */
 #define COMPLETES 0
 
 /* Of the interface that a packet leaves by: the hook's. */
@@ -31,11 +31,16 @@ static __always_inline __u32 ifindex_here(const context *ctx)
 /* Linux 5.13; absent from older headers. */
 #define ADJ_ROOM_FLAGS (BPF_F_ADJ_ROOM_FIXED_GSO | BPF_F_ADJ_ROOM_NO_CSUM_RESET)
 
+/* The link layer's header. */
+static __always_inline void *frame_start(const context *ctx)
+{
+	return (void *)(long)ctx->data;
+}
+
 static __always_inline void packet_load(context *ctx, struct packet *p)
 {
-	p->data = (void *)(long)ctx->data;
 	p->end = (void *)(long)ctx->data_end;
-	p->ip6 = p->data + p->l3;
+	p->ip6 = frame_start(ctx) + p->l3;
 }
 
 /* Makes `length` bytes from the IPv6 header on directly accessible, if the packet has them. */
@@ -53,20 +58,18 @@ static __always_inline int packet_open(context *ctx, struct packet *p)
 {
 	__u32 l3;
 
-	p->data = (void *)(long)ctx->data;
 	p->end = (void *)(long)ctx->data_end;
-	if (p->data + NODE.link_header + 2 * VLAN_TAG + IPV6_HEADER > p->end) {
+	if (frame_start(ctx) + NODE.link_header + 2 * VLAN_TAG + IPV6_HEADER > p->end) {
 		__u32 most = NODE.link_header + 2 * VLAN_TAG + IPV6_HEADER;
 
 		bpf_skb_pull_data(ctx, ctx->len < most ? ctx->len : most);
-		p->data = (void *)(long)ctx->data;
 		p->end = (void *)(long)ctx->data_end;
 	}
-	l3 = find_ipv6(p->data, p->end);
+	l3 = find_ipv6(frame_start(ctx), p->end);
 	if (l3 > ETHERNET_HEADER + 2 * VLAN_TAG)
 		return -1;
 	p->l3 = l3;
-	p->ip6 = p->data + p->l3;
+	p->ip6 = frame_start(ctx) + p->l3;
 	return 0;
 }
 
@@ -77,8 +80,8 @@ static __always_inline __u32 packet_length(context *ctx, const struct packet *p)
 }
 
 /*
- * Packets that an offloaded one with so many bytes behind its headers is still to be cut into; 0 = it
- * is but one. Who made it grow left the number to be found anew.
+ * Number of packets that an offloaded one will be cut into, given the bytes after its headers; 0: it is
+ * only one. Growing a packet clears the number, so it is computed here.
  */
 static __always_inline __u32 packet_segments(context *ctx, __u32 payload)
 {
@@ -86,7 +89,7 @@ static __always_inline __u32 packet_segments(context *ctx, __u32 payload)
 
 	if (!size || ctx->gso_segs)
 		return ctx->gso_segs;
-	/* who says that headers are longer than the packet is not believed */
+	/* a header length beyond the packet is wrong */
 	return (__s32)payload <= 0 ? 1 : (payload + size - 1) / size;
 }
 
@@ -108,7 +111,7 @@ static __always_inline int has_sum(context *ctx)
 	return !skb || BPF_CORE_READ_BITFIELD(skb, ip_summed) == CHECKSUM_COMPLETE;
 }
 
-/* The stack keeps a sum over received bytes: tell it what was changed before bytes go. */
+/* The stack keeps a sum over received bytes: adds what changed, before bytes are removed. */
 static __always_inline void packet_commit_sum(context *ctx, struct packet *p)
 {
 	if (!p->sum || !has_sum(ctx))
@@ -121,7 +124,7 @@ static __always_inline void packet_commit_sum(context *ctx, struct packet *p)
 
 /*
  * bpf_skb_adjust_room wants an untagged packet. With tags in the data, taking the outermost off
- * moves the next one beside the data; it is put back afterwards.
+ * moves the next one out of the data; it is put back afterwards.
  */
 struct tag {
 	__u16 protocol;
@@ -138,10 +141,10 @@ static __always_inline int tag_take(context *ctx, struct packet *p, struct tag *
 		tag->protocol = ctx->vlan_proto;
 		tag->tci = ctx->vlan_tci;
 	} else {
-		if (p->data + ETHERNET_HEADER + VLAN_TAG > p->end)
+		if (frame_start(ctx) + ETHERNET_HEADER + VLAN_TAG > p->end)
 			return -1;
-		tag->protocol = *(__u16 *)(p->data + 12);
-		tag->tci = bpf_ntohs(*(__be16 *)(p->data + 14));
+		tag->protocol = *(__u16 *)(frame_start(ctx) + 12);
+		tag->tci = bpf_ntohs(*(__be16 *)(frame_start(ctx) + 14));
 	}
 	if (bpf_skb_vlan_pop(ctx))
 		return -1;
@@ -158,14 +161,13 @@ static __always_inline void tag_put_back(context *ctx, struct packet *p, const s
 		return;
 	if (bpf_skb_vlan_push(ctx, tag->protocol, tag->tci))
 		p->broken = 1;
-	p->data = (void *)(long)ctx->data;
 	p->end = (void *)(long)ctx->data_end;
-	l3 = find_ipv6(p->data, p->end);
+	l3 = find_ipv6(frame_start(ctx), p->end);
 	p->l3 = l3 > ETHERNET_HEADER + 2 * VLAN_TAG ? NODE.link_header : l3;
-	p->ip6 = p->data + p->l3;
+	p->ip6 = frame_start(ctx) + p->l3;
 }
 
-/* Removes `length` bytes behind the first `keep` (0 or 40) bytes of the IPv6 packet. */
+/* Removes `length` bytes after the first `keep` (0 or 40) bytes of the IPv6 packet. */
 static __always_inline int packet_remove(context *ctx, struct packet *p, __u32 keep, __u32 length)
 {
 	struct tag tag;

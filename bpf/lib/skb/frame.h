@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What fast forwarding asks of an skb and its way out. */
-#ifndef WAYMARK_FORWARD_SKB_H
-#define WAYMARK_FORWARD_SKB_H
+/* What fast forwarding needs to know about an skb, and how it chooses a device. */
+#ifndef WAYMARK_FRAME_H
+#define WAYMARK_FRAME_H
 
 #include "ipv6.h"
-#include "packet_skb.h"
+#include "context.h"
 
 #define TCP_HEADER 20
 
-/* Whether the skb is what its header says; of segments still to be cut, the longest counts. */
+/* Whether the skb has the length that its header says. *longest is that of the longest segment. */
 static __always_inline enum stack_reason is_forwardable(context *ctx, const struct packet *p,
 							const struct ipv6 *ip6, __u32 *longest)
 {

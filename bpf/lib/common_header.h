@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The header of most traced packets: as encapsulating nodes write it, with one trace of ids and
+ * timestamps. The hooks treat it in one piece, without a walk, a list of options or a call; with the
+ * same result as the general path, which treats all others.
+ */
+#ifndef WAYMARK_COMMON_HEADER_H
+#define WAYMARK_COMMON_HEADER_H
+
+#include "context.h"
+#include "ipv6.h"
+#include "lookup.h"
+#include "options.h"
+#include "option/trace.h"
+
+/* The header up to the trace's data. */
+struct common_header {
+	__u8 next_header;
+	__u8 length;
+	__be16 padding;
+	__u8 option_type;
+	__u8 option_length;
+	__u8 reserved;
+	__u8 ioam_type;
+	__be32 word; /* Namespace-ID, NodeLen, flags, RemainingLen */
+	__be32 type;
+};
+
+/* The fields that the trace asks for, of the first four, a bit each; and their length in 4 bytes. */
+#define FIELDS_OF(type)	  ((type) >> 28)
+#define LENGTH_OF(fields) (0x4332322132212110ULL >> (fields) * 4 & 7)
+
+/* Where a node's data are; NULL where four fields, or two without times, are not in the packet. */
+static __always_inline __be32 *common_data(const struct packet *p, __u32 fields, __u32 left)
+{
+	__u32 offset = IPV6_HEADER + sizeof(struct common_header) + (left << 2);
+
+	return fields & 3 ? at(p, offset, 16) : at(p, offset, 8);
+}
+
+/* Whether the header is a common one with a sound trace, which does not overflow. */
+static __always_inline int is_common_trace(const struct packet *p, const struct ipv6 *ip6,
+					   const struct common_header *h)
+{
+	__u32 length = ((__u32)h->length + 1) << 3, room = h->option_length;
+	__u32 type = bpf_ntohl(h->type), word = bpf_ntohl(h->word), left = TRACE_REMAINING(word);
+	const __be32 *end;
+
+	if (h->padding != bpf_htons(0x0100) || h->option_type != OPTION_IOAM ||
+	    h->ioam_type != IOAM_PREALLOCATED_TRACE)
+		return 0;
+	if (!type || type & 0x0fffffff || TRACE_NODELEN(word) != LENGTH_OF(FIELDS_OF(type)) ||
+	    word & TRACE_OVERFLOW || TYPED_OPTION_MIN + 4 * left > room)
+		return 0;
+	if (length > bpf_ntohs(ip6->payload_length) || IPV6_HEADER + length > bytes_at_hand(p))
+		return 0;
+	if (length == 6 + room)
+		return 1;
+	end = at(p, IPV6_HEADER + 6 + room, 4);
+	return length == 10 + room && end && *end == PADN_4;
+}
+
+#endif

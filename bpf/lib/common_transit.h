@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Ingress of a packet with a common header (common_header.h): what with_options() does with it. */
+#ifndef WAYMARK_COMMON_TRANSIT_H
+#define WAYMARK_COMMON_TRANSIT_H
+
+#include "common_header.h"
+#include "hook.h"
+#include "transit_path.h"
+
+/* Whether the trace is filled here: it has room, and its header stays. */
+static __always_inline int is_in_transit(const struct packet *p, const struct common_header *h)
+{
+	__u32 word = bpf_ntohl(h->word), left = TRACE_REMAINING(word), size = TRACE_NODELEN(word);
+	const struct ioam_namespace *ns;
+
+	if (left < size || !common_data(p, FIELDS_OF(bpf_ntohl(h->type)), left - size))
+		return 0;
+	if (NODE.has_decapsulations && h->next_header == NEXT_IPV6)
+		return 0;
+	ns = find_namespace(tables_of(p->on->half), word >> 16);
+	return ns && !(NODE.has_removals && ns->remove);
+}
+
+/* Writes this node's data, before those of the nodes on the way here. */
+static __always_inline int fill_common(struct packet *p, __u32 egress)
+{
+	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
+	struct timestamp time;
+	__u32 word, fields;
+	__be32 *to;
+
+	if (!ip6 || !h)
+		return 0;
+	fields = FIELDS_OF(bpf_ntohl(h->type));
+	word = bpf_ntohl(h->word) - LENGTH_OF(fields);
+	to = common_data(p, fields, TRACE_REMAINING(word));
+	if (!to)
+		return 0;
+	put32(p, &h->word, bpf_htonl(word));
+	if (fields & 8)
+		put32(p, to++, bpf_htonl((__u32)(__u8)(ip6->hop_limit - 1) << 24 | NODE.node_id));
+	if (fields & 4)
+		put32(p, to++, bpf_htonl((__u32)p->on->interface_id << 16 | egress));
+	if (!(fields & 3))
+		return 1;
+	time = timestamp_of(tai_now());
+	if (fields & 2)
+		put32(p, to++, bpf_htonl(time.seconds));
+	if (fields & 1)
+		put32(p, to, bpf_htonl(time.fraction));
+	return 1;
+}
+
+/* Fills the packet's trace, and finds its way out; zero where with_options() has to. */
+static __always_inline int common_transit(context *ctx, struct packet *p, struct path *path,
+					  struct result *result)
+{
+	enum outcome completed = OUTCOME_NOT_IPV6;
+	enum stack_reason reason = STACK_HEADERS;
+	const struct interface *out = 0;
+	const struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
+	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	__u32 egress = 0xffff;
+
+	if (!ip6 || !h || !is_common_trace(p, ip6, h) || !is_in_transit(p, h))
+		return 0;
+	if (NODE.fast && p->on->fast && NODE.stack_options)
+		reason = find_transit_path(ctx, p, path, &out, 1);
+	if (COMPLETES && !reason && out) {
+		egress = out->interface_id;
+		completed = OUTCOME_TRACE_FILLED;
+	}
+	if (!fill_common(p, egress))
+		return 0;
+	packet_commit_sum(ctx, p);
+	result->outcome = OUTCOME_TRACE_FILLED;
+	result->completed = completed;
+	result->reason = reason;
+	return 1;
+}
+
+#endif

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Insertion of a prebuilt Hop-by-Hop header, inline or after an outer IPv6 header. */
+#ifndef WAYMARK_ENCAPSULATE_H
+#define WAYMARK_ENCAPSULATE_H
+
+#include "growth.h"
+#include "match.h"
+#include "modules.h"
+#include "queue.h"
+
+static __always_inline __u32 u32_min(__u32 a, __u32 b)
+{
+	return a < b ? a : b;
+}
+
+/* First k of every n, over all CPUs, each of which uses the numbers of a block before the next. */
+static __always_inline int is_selected(const struct encapsulation *e)
+{
+	struct frequency_block *mine;
+	struct frequency *f;
+
+	if (e->frequency_k >= e->frequency_n)
+		return 1;
+	mine = bpf_map_lookup_elem(&frequency_blocks, &e->frequency_slot);
+	if (!mine)
+		return 0;
+	if (mine->next >= mine->end) {
+		f = bpf_map_lookup_elem(&frequencies, &e->frequency_slot);
+		if (!f)
+			return 0;
+		mine->next = __sync_fetch_and_add(&f->next, FREQUENCY_BLOCK);
+		mine->end = mine->next + FREQUENCY_BLOCK;
+	}
+	return mine->next++ % e->frequency_n < e->frequency_k;
+}
+
+/* Longer headers are written by the helper: its call costs as much as this many words. */
+#define MAX_COPIED_WORDS 10
+
+/*
+ * Writes the prebuilt header after the IPv6 header, word by word unless it is long, and completes its
+ * traces.
+ */
+static __always_inline int write_header(context *ctx, const struct encapsulation *e,
+					const struct departure *departure, __u32 l3)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	__u32 words;
+
+	if (!e || !departure)
+		return -1;
+	words = e->header_length >> 3;
+	if (words > MAX_COPIED_WORDS)
+		store_bytes(ctx, p->l3 + IPV6_HEADER, e->header,
+			    (e->header_length - 1 & (MAX_HEADER_INSERTION - 1)) + 1);
+	packet_load(ctx, p);
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; words <= MAX_COPIED_WORDS && i < MAX_COPIED_WORDS && i < words; i++) {
+		__u64 *to = at(p, IPV6_HEADER + 8 * i, 8);
+
+		if (!to)
+			return -1;
+		*to = e->header[i];
+	}
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < e->options; i++) {
+		insert_option(p, &e->patches[i], departure);
+	}
+	return 0;
+}
+
+/* The same in a call: at egress, the stack is small. */
+__noinline int put_header(context *ctx, const struct encapsulation *e,
+			  const struct departure *departure, __u32 l3)
+{
+	return write_header(ctx, e, departure, l3);
+}
+
+/* What this node can say of a packet that it encapsulates. */
+static __always_inline struct departure departure_of(context *ctx, const struct packet *p,
+						     const struct encapsulation *e,
+						     const struct ipv6 *ip6)
+{
+	const struct interface *in =
+		COMPLETES ? p->on : find_interface(tables_of(p->on->half), p->arrived);
+	struct departure departure = {
+		.hop =
+			{
+				.queue = e->wants_queue ? queue_depth(ctx) : UNAVAILABLE,
+				.ingress_id = in ? in->interface_id : 0xffff,
+				.ingress_id_wide = in ? in->interface_id_wide : UNAVAILABLE,
+				.hop_limit = ip6->hop_limit,
+			},
+	};
+
+	/* the kernel does not stamp what this node generated */
+	if (!e->wants_time || (NODE.mainline && !p->arrived))
+		return departure;
+	departure.hop.tai = tai_now();
+	departure.time = timestamp_of(departure.hop.tai);
+	return departure;
+}
+
+/* A bit of a filter: most destinations' bits are no collector's. */
+static __always_inline __u32 collector_bit(const __u64 *address)
+{
+	return (address[0] ^ address[1]) * FIBONACCI >> 58;
+}
+
+/*
+ * Whether the packet goes to a collector of postcards: it would cause more of them (RFC 9326 §3.1.2).
+ * Later fragments have no port; collectors are there with port 0, too.
+ */
+static __always_inline int is_to_collector(const struct packet *p, const struct ipv6 *ip6,
+					   const struct headers *h)
+{
+	struct collector to = {};
+	const __be16 *ports;
+
+	if (!(tables_of(p->on->half)->collector_bits >> collector_bit(ip6->destination) & 1) ||
+	    !has_ports(h->next_header))
+		return 0;
+	ports = h->upper ? at(p, h->upper, 4) : 0;
+	to.address[0] = ip6->destination[0];
+	to.address[1] = ip6->destination[1];
+	to.port = ports ? ports[1] : 0;
+	to.protocol = h->next_header;
+	to.half = p->on->half;
+	return bpf_map_lookup_elem(&collectors, &to) != 0;
+}
+
+/* Notes the flow of a packet that is to be encapsulated, and returns its hash. */
+static __always_inline __u32 note_own_flow(context *ctx, const struct packet *p,
+					   const struct ipv6 *ip6, const struct headers *h)
+{
+	struct draft *x = draft_here();
+
+	if (!x)
+		return 0;
+	note_flow(p, ip6, h, x, 0);
+	x->postcard.length = packet_length(ctx, p);
+	x->hash = flow_hash(&x->postcard.key);
+	return x->hash;
+}
+
+/* What decides whether the packet's flow is one of those that the encapsulation takes. */
+static __always_inline __u32 choice_of(context *ctx, const struct packet *p,
+				       const struct encapsulation *e, const struct ipv6 *ip6,
+				       const struct headers *h)
+{
+	return e->flows_by_label ? label_hash(ip6) : note_own_flow(ctx, p, ip6, h);
+}
+
+/*
+ * Writes the headers around the prebuilt one. In a tunnel, the packet's own header is after the room
+ * that was made.
+ */
+static __always_inline enum outcome put_outer(struct packet *p, const struct encapsulation *e,
+					      const struct growth *g, __u32 payload)
+{
+	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	__u8 *hbh = at(p, IPV6_HEADER, 8);
+	const struct ipv6 *inner = ip6;
+
+	if (g->tunnel)
+		inner = at(p, g->bytes, IPV6_HEADER);
+	if (!ip6 || !hbh || !inner)
+		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
+	hbh[0] = g->tunnel ? NEXT_IPV6 : inner->next_header;
+	ip6->next_header = NEXT_HBH;
+	ip6->payload_length = bpf_htons(payload > 0xffff ? 0 : payload);
+	if (!g->tunnel)
+		return e->inserted;
+	ip6->class_label = inner->class_label;
+	ip6->hop_limit = inner->hop_limit;
+	ip6->source[0] = e->source[0];
+	ip6->source[1] = e->source[1];
+	ip6->destination[0] = e->destination[0];
+	ip6->destination[1] = e->destination[1];
+	return e->tunneled;
+}
+
+/* Begins the postcards of an insertion, which are made once it is complete. */
+static __always_inline void note_insertion(context *ctx, const struct packet *p,
+					   const struct encapsulation *e, const struct hop *hop)
+{
+	struct draft *d = begin_postcard(p, NODE_ENCAPSULATING, p->arrived, OUT(p, ifindex), hop);
+
+	if (!d)
+		return;
+	note_segments(ctx, d);
+	d->inserted = e->has_dex ? e->index : NO_RULE;
+}
+
+/* What is left to do for a packet that may have been encapsulated. */
+static __always_inline void complete_insertion(context *ctx, const struct packet *p,
+					       enum outcome outcome)
+{
+	if (outcome >= OUTCOME_ENCAP_INSERTED && outcome <= OUTCOME_ENCAP_OVERFLOW)
+		insert_options(ctx, p);
+}
+
+static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
+{
+	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	struct growth g = {};
+	const struct encapsulation *e;
+	enum outcome outcome;
+	struct headers h;
+	struct departure departure;
+	__u32 payload;
+
+	if (!ip6)
+		return OUTCOME_NO_IOAM;
+	if (is_extension(ip6->next_header)) {
+		packet_pull(ctx, p, u32_min(packet_length(ctx, p), UPPER_LAYER_REACH));
+		ip6 = at(p, 0, IPV6_HEADER);
+		if (!ip6)
+			return OUTCOME_NO_IOAM;
+	}
+	h = find_headers(ctx, p, ip6->next_header, IPV6_HEADER);
+	e = find_encapsulation(ctx, p, ip6, &h);
+	if (!e)
+		return OUTCOME_NO_IOAM;
+	g.tunnel = e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && p->arrived);
+	g.bytes = e->header_length + (g.tunnel ? IPV6_HEADER : 0);
+	g.path_mtu = g.tunnel ? e->path_mtu : 0;
+	if (is_control(p, ip6, &h, g.tunnel))
+		return OUTCOME_ENCAP_SKIPPED_CONTROL;
+	if (is_to_collector(p, ip6, &h))
+		return OUTCOME_ENCAP_SKIPPED_EXPORT;
+	if (e->flows_below && choice_of(ctx, p, e, ip6, &h) >= e->flows_below)
+		return OUTCOME_ENCAP_NOT_SELECTED;
+	if (must_leave_to_stack(ctx, p, &g)) {
+		p->left = 1;
+		return OUTCOME_NO_IOAM;
+	}
+	if (!is_selected(e))
+		return OUTCOME_ENCAP_NOT_SELECTED;
+	if (!g.tunnel && ip6->next_header == NEXT_HBH)
+		return OUTCOME_ENCAP_SKIPPED_HBH;
+	outcome = may_grow(ctx, p, ip6, &h, &g);
+	if (outcome != OUTCOME_NO_IOAM)
+		return outcome;
+	if (NODE.inserts_dex && e->has_dex && (!e->flows_below || e->flows_by_label))
+		note_own_flow(ctx, p, ip6, &h);
+	departure = departure_of(ctx, p, e, ip6);
+	payload = bpf_ntohs(ip6->payload_length);
+	if (!payload)
+		payload = packet_length(ctx, p) - IPV6_HEADER;
+	outcome = packet_grow(ctx, p, &g, &h);
+	if (outcome != OUTCOME_NO_IOAM)
+		return outcome;
+	if (COMPLETES)
+		write_header(ctx, e, &departure, p->l3);
+	else
+		put_header(ctx, e, &departure, p->l3);
+	packet_load(ctx, p);
+	outcome = put_outer(p, e, &g, payload + g.bytes);
+	if (NODE.inserts_dex)
+		note_insertion(ctx, p, e, &departure.hop);
+	packet_grown(ctx, p, &g);
+	return outcome;
+}
+
+#endif

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The modules of option-types (option/option.h): which there are, and when each one acts. */
+#ifndef WAYMARK_MODULES_H
+#define WAYMARK_MODULES_H
+
+#include "context.h"
+#include "counters.h"
+#include "option/dex.h"
+#include "option/trace.h"
+#include "queue.h"
+#include "record.h"
+
+/* The module of an option-type. */
+static __always_inline enum option_kind kind_of(__u8 option_type, __u8 ioam_type)
+{
+	if (ioam_type == IOAM_DEX)
+		return KIND_DEX;
+	if (ioam_type == IOAM_PREALLOCATED_TRACE && option_type == OPTION_IOAM)
+		return KIND_TRACE;
+	return KIND_OTHER;
+}
+
+/*
+ * Checks one IOAM option as the kernel does, in its order: OUTCOME_UNTOUCHED if its module can treat
+ * it, OUTCOME_OPTION_UNSUPPORTED if none does, else the error.
+ */
+static __always_inline enum outcome check_option(const struct packet *p, __u32 offset,
+						 struct option *o)
+{
+	const __u8 *option = at(p, offset, 4);
+
+	o->kind = KIND_OTHER;
+	if (offset & 3)
+		return OUTCOME_MALFORMED_ALIGNMENT;
+	if (!option || option[1] < 2)
+		return OUTCOME_MALFORMED_OPTION_LENGTH;
+	o->kind = kind_of(option[0], option[3]);
+	switch (o->kind) {
+	case KIND_TRACE:
+		return trace_check(p, offset, option[1], o);
+	case KIND_DEX:
+		return dex_check(p, offset, option[1], o);
+	}
+	return OUTCOME_OPTION_UNSUPPORTED;
+}
+
+/* Notes an IOAM option; nonzero when there are too many. */
+static __always_inline int note_option(const struct packet *p, struct options *options,
+				       __u32 offset)
+{
+	__u32 slot = options->count;
+	struct option *o;
+
+	if (slot >= MAX_IOAM_OPTIONS)
+		return -1;
+	o = &options->options[slot];
+	options->count = slot + 1;
+	o->offset = offset;
+	o->outcome = check_option(p, offset, o);
+	if (o->outcome >= OUTCOME_MALFORMED_IPV6) {
+		o->kind = KIND_OTHER;
+		if (!options->error)
+			options->error = o->outcome;
+		return 0;
+	}
+	if (o->outcome != OUTCOME_UNTOUCHED) {
+		o->kind = KIND_OTHER;
+		set_outcome(options, o, o->outcome);
+		return 0;
+	}
+	switch (o->kind) {
+	case KIND_TRACE:
+		trace_note(options, o);
+		break;
+	case KIND_DEX:
+		dex_note(options, o);
+		break;
+	}
+	return 0;
+}
+
+/*
+ * What egress has to say of an option that ingress treated: that a trace has no room left is a flag
+ * by then that was set before.
+ */
+static __always_inline enum outcome completed_outcome(enum outcome outcome)
+{
+	return outcome == OUTCOME_TRACE_OVERFLOW ? OUTCOME_OVERFLOW_SET : outcome;
+}
+
+/*
+ * Sums up several options: each that is not the packet's outcome is counted, from a counter on. Mostly
+ * they have one outcome. Not inlined: see scan_options().
+ */
+__noinline int sum_up_several(struct options *o, __u32 slot, __u32 counter)
+{
+	__u32 greatest = 0, completed = 0;
+	struct tally *tally;
+
+	if (!o)
+		return 0;
+	tally = find_tally(slot);
+	if (!(o->seen & (o->seen - 1))) {
+		o->outcome = o->options[0].outcome;
+		o->completed = completed_outcome(o->outcome);
+		if (tally)
+			add_several(tally, counter + o->outcome, o->count - 1);
+		return 0;
+	}
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+		__u32 outcome = o->options[i].outcome, less = outcome, later;
+
+		if (outcome > greatest) {
+			less = greatest;
+			greatest = outcome;
+		}
+		later = completed_outcome(outcome);
+		if (later > completed)
+			completed = later;
+		if (i && tally)
+			add(tally, counter + less);
+	}
+	o->outcome = greatest;
+	o->completed = completed;
+	return 0;
+}
+
+/* Finds the outcome of a packet that goes on with its options: the greatest of theirs. */
+static __always_inline void sum_up(struct options *o, __u32 slot, enum counter counter)
+{
+	if (o->count > 1) {
+		sum_up_several(o, slot, counter);
+		return;
+	}
+	o->outcome = o->options[0].outcome;
+	o->completed = completed_outcome(o->outcome);
+}
+
+/* Ingress of a packet that keeps its header, and leaves by an interface if that is known. */
+static __always_inline void ingress_options(context *ctx, struct packet *p, struct options *o,
+					    struct hop *hop, __u32 egress)
+{
+	int reports = dex_reports(o) && are_records_wanted();
+
+	/* one reading of the clock serves all options */
+	if (trace_needs_arrival(o) || (reports && dex_needs_delay(o)))
+		hop->tai = tai_now();
+	trace_ingress(ctx, o, hop);
+	/* after the traces: the egress hook finds an arrival by the header as it is now */
+	if (reports) {
+		dex_ingress(ctx, p, o, hop, egress);
+		packet_load(ctx, p);
+	}
+	sum_up(o, p->on->slot, COUNTER_INGRESS_OPTIONS);
+}
+
+/* Ingress of a packet whose header is removed; nonzero: a record of the header is wanted. */
+static __always_inline int remove_options(context *ctx, struct packet *p, struct options *o,
+					  struct hop *hop, enum about about)
+{
+	if (!(o->has_trace || dex_reports(o)) || !are_records_wanted())
+		return 0;
+	if (o->has_trace)
+		hop->tai = tai_now();
+	if (dex_reports(o)) {
+		dex_remove(ctx, p, o, hop, about);
+		packet_load(ctx, p);
+	}
+	trace_ingress(ctx, o, hop);
+	sum_up(o, p->on->slot, COUNTER_INGRESS_OPTIONS);
+	return o->has_trace;
+}
+
+/* Egress of a packet whose options the ingress hook treated. */
+static __always_inline void egress_options(context *ctx, struct packet *p, struct options *o,
+					   struct hop *hop)
+{
+	int reports = dex_reports(o) && are_records_wanted();
+
+	if (trace_needs_departure(o) || (reports && dex_needs_delay(o)))
+		hop->tai = tai_now();
+	if (trace_needs_queue(o) || dex_needs_queue(o))
+		hop->queue = queue_depth(ctx);
+	if (reports)
+		dex_egress(ctx, p, o, hop);
+	trace_egress(ctx, o, hop);
+	sum_up(o, p->on->slot, COUNTER_EGRESS_OPTIONS);
+}
+
+/* Completes an option of a header that is being inserted. */
+static __always_inline void insert_option(struct packet *p, const struct patch *patch,
+					  const struct departure *departure)
+{
+	if (patch->kind == KIND_TRACE)
+		trace_insert(p, patch, departure);
+}
+
+/* Completes what needs the inserted header in full. Apart from insertion: the stack is small. */
+static __always_inline void insert_options(context *ctx, const struct packet *p)
+{
+	const struct draft *d;
+
+	if (!NODE.inserts_dex)
+		return;
+	d = draft_here();
+	if (d && d->inserted != NO_RULE)
+		dex_insert(ctx, p->l3);
+}
+
+#endif

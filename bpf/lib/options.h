@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The options of a Hop-by-Hop header (RFC 8200 §4.3, RFC 9486 §3): finding those of IOAM. */
+#ifndef WAYMARK_OPTIONS_H
+#define WAYMARK_OPTIONS_H
+
+#include "context.h"
+#include "ipv6.h"
+#include "modules.h"
+
+/* Highest bits of an option's type; 00: a node that does not know it skips it (RFC 8200 §4.2). */
+#define OPTION_DISCARDS 0xc0
+
+/* 0x11 has older users than RFC 9486: it counts as IOAM only where it cannot be anything else. */
+static __always_inline int is_ioam(const struct packet *p, __u32 offset, __u8 type, __u8 length)
+{
+	const __u8 *option;
+
+	if (type == OPTION_IOAM)
+		return 1;
+	if (type != OPTION_IOAM_IMMUTABLE || offset & 3 || length < 6)
+		return 0;
+	option = at(p, offset, 4);
+	if (!option || option[2])
+		return 0;
+	return option[3] == IOAM_E2E || (option[3] == IOAM_DEX && length >= TYPED_OPTION_MIN);
+}
+
+#define PADN_2 bpf_htonl(0x00000100) /* after a header's first two bytes */
+#define PADN_4 bpf_htonl(0x01020000)
+
+/* The header that encapsulating nodes write: padding, one IOAM option, padding. No walk is needed. */
+static __always_inline int is_common(const struct packet *p, const struct options *o)
+{
+	const __be32 *words = at(p, IPV6_HEADER, 8), *rest;
+	__u32 end;
+
+	if (!words || (words[0] & bpf_htonl(0xffff)) != PADN_2 ||
+	    !is_ioam(p, IPV6_HEADER + 4, ((const __u8 *)words)[4], ((const __u8 *)words)[5]))
+		return 0;
+	end = 6 + ((const __u8 *)words)[5];
+	if (end == o->length)
+		return 1;
+	rest = at(p, IPV6_HEADER + end, 4);
+	return rest && end + 4 == o->length && *rest == PADN_4;
+}
+
+/* Whether padding is where, and what, encapsulating nodes put: at either end of the header. */
+static __always_inline int is_tidy(const struct packet *p, const struct options *o, __u32 offset,
+				   __u32 length)
+{
+	const __be32 *padding;
+
+	if (!length)
+		return offset == IPV6_HEADER + 2;
+	padding = at(p, offset, 4);
+	return length == 2 && offset + 4 == IPV6_HEADER + o->length && padding &&
+	       *padding == PADN_4;
+}
+
+/*
+ * Walks the options of the header, whose length is set; anything but OUTCOME_NO_IOAM is an error of
+ * the header. Not inlined, like everything that loops over a packet: the verifier then follows the
+ * loop once, and not once for each path that leads there. The state of the walk is in *o, where the
+ * verifier does not follow values: iterations look alike to it.
+ */
+__noinline int scan_options(context *ctx, __u32 l3, struct options *o)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	__u32 end;
+
+	if (!o)
+		return OUTCOME_MALFORMED_HEADER;
+	packet_load(ctx, p);
+	end = IPV6_HEADER + (o->length & 0xfff);
+	o->cursor = IPV6_HEADER + 2;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < MAX_OPTIONS; i++) {
+		__u32 offset = o->cursor, type, length;
+		const __u8 *option;
+
+		if (offset >= end)
+			return OUTCOME_NO_IOAM;
+		option = at(p, offset, 1);
+		if (!option)
+			return OUTCOME_MALFORMED_HEADER;
+		type = option[0];
+		if (type == OPTION_PAD1) {
+			o->cursor = offset + 1;
+			o->untidy = 1;
+			continue;
+		}
+		option = at(p, offset, 2);
+		if (!option || offset + 2 > end)
+			return OUTCOME_MALFORMED_HEADER;
+		length = option[1];
+		if (offset + 2 + length > end)
+			return OUTCOME_MALFORMED_HEADER;
+		o->cursor = offset + 2 + length;
+		if (type == OPTION_PADN) {
+			if (!is_tidy(p, o, offset, length))
+				o->untidy = 1;
+			continue;
+		}
+		if (!is_ioam(p, offset, type, length)) {
+			o->foreign = 1;
+			if (type & OPTION_DISCARDS)
+				o->discards = 1;
+			continue;
+		}
+		if (note_option(p, o, offset))
+			return OUTCOME_MALFORMED_TOO_MANY_OPTIONS;
+	}
+	return o->cursor < end ? OUTCOME_MALFORMED_TOO_MANY_OPTIONS : OUTCOME_NO_IOAM;
+}
+
+#endif

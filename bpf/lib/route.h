@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Fast forwarding: where a packet goes, found without the stack (docs/data-plane.md, "Fast
+ * forwarding"). A packet that is not an ordinary one for a router is left to the stack.
+ */
+#ifndef WAYMARK_ROUTE_H
+#define WAYMARK_ROUTE_H
+
+#include "context.h"
+#include "frame.h"
+#include "ipv6.h"
+#include "lookup.h"
+
+#define AF_INET6	    10
+#define CLASS_LABEL_MASK    bpf_htonl(0x0fffffff)
+#define ICMPV6_ECHO_REQUEST 128
+#define ICMPV6_ECHO_REPLY   129
+#define SECOND_MULTIPLIER   0xc2b2ae3d27d4eb4fULL
+/* In units of 2^20 ns: how old a report may be, and how long a CPU need not look. */
+#define NEIGHBOUR_USED_EVERY 500
+#define NEIGHBOUR_KNOWN_FOR  50
+
+/* The way out that was found for a packet. */
+struct path {
+	__u32 ifindex;
+	__u16 mtu;
+	__u8 reason; /* enum stack_reason: why there is none here */
+	__u8 left;   /* an insertion on the way out is left to the stack */
+	__u32 macs[3];
+};
+
+/* What is looked for, besides the packet's own fields. */
+struct wanted {
+	__u32 tag;
+	__u32 from; /* the interface of arrival */
+	__u32 now;  /* units of 2^20 ns */
+	__u16 key;
+	__u16 mtu; /* what the kernel says is true up to here */
+};
+
+/*
+ * Generation and interface of arrival in one word: multiples of the golden ratio lie so far apart
+ * that two interfaces' tags meet only after a million changes, and no next hop is used that long.
+ */
+static __always_inline __u32 next_hop_tag(__u32 generation, __u32 from)
+{
+	return generation + from * FIBONACCI_32;
+}
+
+static __always_inline __u64 hash_address(const __u64 *address, int first)
+{
+	return (__u32)address[0] * NODE.hash_keys[first] +
+	       (address[0] >> 32) * NODE.hash_keys[first + 1] +
+	       (__u32)address[1] * NODE.hash_keys[first + 2] +
+	       (address[1] >> 32) * NODE.hash_keys[first + 3];
+}
+
+/*
+ * Sums of words of 32 bits with random keys of 64, of which the highest 32 bits are used: whatever two
+ * packets differ in, their sets are the same by chance alone (multilinear hashing).
+ */
+static __always_inline struct next_hop_set *find_set(const struct ipv6 *ip6, const struct wanted *w)
+{
+	__u64 h = hash_address(ip6->destination, 0);
+	__u32 index;
+
+	if (w->key & KEY_FLOW)
+		h += hash_address(ip6->source, 4) + ip6->class_label * NODE.hash_keys[8] +
+		     ip6->next_header * NODE.hash_keys[9];
+	index = bpf_get_smp_processor_id() * NODE.next_hop_sets +
+		(__u32)((h >> 32) * NODE.next_hop_sets >> 32);
+	return bpf_map_lookup_elem(&next_hops, &index);
+}
+
+static __always_inline int is_wanted(const struct next_hop *n, const struct ipv6 *ip6,
+				     const struct wanted *w)
+{
+	if (n->tag != w->tag || n->destination[1] != ip6->destination[1] ||
+	    n->destination[0] != ip6->destination[0] || w->now - n->checked >= NEXT_HOP_AGE)
+		return 0;
+	return !(w->key & KEY_FLOW) ||
+	       (n->source[0] == ip6->source[0] && n->source[1] == ip6->source[1] &&
+		n->class_label == ip6->class_label && n->next_header == ip6->next_header);
+}
+
+static __always_inline enum stack_reason reason_of(long result)
+{
+	if (result == BPF_FIB_LKUP_RET_NO_NEIGH)
+		return STACK_NEIGHBOUR;
+	return result == BPF_FIB_LKUP_RET_FRAG_NEEDED ? STACK_MTU : STACK_ROUTE;
+}
+
+/* A question to the kernel; its answer makes room for the neighbour: the stack is small. */
+union lookup {
+	struct bpf_fib_lookup fib;
+	struct neighbour neighbour;
+};
+
+static __always_inline int same_neighbour(const struct neighbour *a, const struct neighbour *b)
+{
+	return a->address[0] == b->address[0] && a->address[1] == b->address[1] &&
+	       a->ifindex == b->ifindex;
+}
+
+/* Reports to the agent that the neighbour is in use, because the stack does not see its packets. */
+static __always_inline void use_neighbour(union lookup *lookup, const __u32 *now)
+{
+	__u32 ifindex = lookup->fib.ifindex, *used;
+	struct tick *tick;
+
+	/* the address lies behind what is written here */
+	__builtin_memcpy(lookup->neighbour.address, lookup->fib.ipv6_dst, 16);
+	lookup->neighbour.ifindex = ifindex;
+	lookup->neighbour.pad = 0;
+	/* the stack has no room for one more key of 0 */
+	tick = bpf_map_lookup_elem(&ticks, &lookup->neighbour.pad);
+	if (tick) {
+		if (*now - tick->reported < NEIGHBOUR_KNOWN_FOR &&
+		    same_neighbour(&tick->last, &lookup->neighbour))
+			return;
+		tick->last = lookup->neighbour;
+		tick->reported = *now;
+	}
+	used = bpf_map_lookup_elem(&neighbours, &lookup->neighbour);
+	if (!used)
+		bpf_map_update_elem(&neighbours, &lookup->neighbour, now, BPF_ANY);
+	else if (*now - *used > NEIGHBOUR_USED_EVERY)
+		*used = *now;
+}
+
+/*
+ * What rules and hashes that look at ports get from the kernel's dissector: the upper layer, here
+ * after a Hop-by-Hop header at most. Nonzero: after another header, where only the stack looks.
+ */
+static __always_inline int add_ports(context *ctx, const struct packet *p,
+				     struct bpf_fib_lookup *fib)
+{
+	__u32 offset = IPV6_HEADER;
+	const __be16 *ports;
+	const __u8 *hbh;
+
+	if (fib->l4_protocol == NEXT_HBH) {
+		hbh = at(p, offset, 8);
+		if (!hbh)
+			return -1;
+		fib->l4_protocol = hbh[0];
+		offset += ((__u32)hbh[1] + 1) << 3;
+	}
+	switch (fib->l4_protocol) {
+	case NEXT_TCP:
+	case NEXT_UDP:
+	case NEXT_DCCP:
+	case NEXT_ESP:
+	case NEXT_SCTP:
+	case NEXT_UDPLITE:
+		break;
+	default:
+		return is_extension(fib->l4_protocol);
+	}
+	ports = at(p, offset, 4);
+	if (!ports) /* the packet has none, or they are out of a program's reach in tc */
+		return packet_length(ctx, p) >= offset + 4 ? -1 : 0;
+	fib->sport = ports[0];
+	fib->dport = ports[1];
+	return 0;
+}
+
+/* The set's first next hop that is of no use any more, else any. */
+static __always_inline struct next_hop *find_victim(struct next_hop_set *set,
+						    const struct wanted *w)
+{
+#pragma clang loop unroll(full)
+	for (int i = 0; i < NEXT_HOP_WAYS; i++) {
+		struct next_hop *n = &set->ways[i];
+
+		if (n->tag != w->tag || w->now - n->checked >= NEXT_HOP_AGE)
+			return n;
+	}
+	return &set->ways[w->now & (NEXT_HOP_WAYS - 1)];
+}
+
+/* Asks the kernel, and keeps the answer in the set, if there is one. */
+static __always_inline enum stack_reason ask_kernel(context *ctx, const struct packet *p,
+						    const struct ipv6 *ip6, const struct wanted *w,
+						    struct next_hop_set *set, struct path *path)
+{
+	union lookup lookup = {.fib = {.family = AF_INET6}};
+	struct bpf_fib_lookup *fib = &lookup.fib;
+	struct next_hop *n;
+	long result;
+
+	fib->ifindex = w->from;
+	fib->tot_len = 1; /* fits; but for tc only a length brings back the path's MTU */
+	fib->l4_protocol = ip6->next_header;
+	fib->flowinfo = ip6->class_label & CLASS_LABEL_MASK;
+	__builtin_memcpy(fib->ipv6_src, ip6->source, 16);
+	__builtin_memcpy(fib->ipv6_dst, ip6->destination, 16);
+	if (w->key & KEY_UNCACHED && add_ports(ctx, p, fib))
+		return STACK_ROUTE;
+	result = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+	if (result < 0)
+		return STACK_ROUTE;
+	path->ifindex = fib->ifindex;
+	path->mtu = fib->mtu_result < w->mtu ? fib->mtu_result : w->mtu;
+	path->reason = result ? reason_of(result) : STACK_NONE;
+	__builtin_memcpy(path->macs, fib->dmac, 6);
+	__builtin_memcpy((void *)path->macs + 6, fib->smac, 6);
+	if (!result)
+		use_neighbour(&lookup, &w->now);
+	opaque(set); /* the verifier has to see the very pointer that is checked */
+	if (!set)
+		return STACK_NONE;
+	n = find_victim(set, w);
+	n->destination[0] = ip6->destination[0];
+	n->destination[1] = ip6->destination[1];
+	n->source[0] = ip6->source[0];
+	n->source[1] = ip6->source[1];
+	n->class_label = ip6->class_label;
+	n->next_header = ip6->next_header;
+	n->tag = w->tag;
+	n->checked = w->now;
+	n->ifindex = path->ifindex;
+	n->mtu = path->mtu;
+	n->reason = path->reason;
+	n->macs[0] = path->macs[0];
+	n->macs[1] = path->macs[1];
+	n->macs[2] = path->macs[2];
+	return STACK_NONE;
+}
+
+/* Whether the packet is one that a router simply forwards (RFC 4291 §2.5, 2.7). */
+static __always_inline enum stack_reason is_ordinary(context *ctx, const struct packet *p,
+						     const struct ipv6 *ip6)
+{
+	const __u8 *ethernet = frame_start(ctx), *type;
+
+	if (ethernet + ETHERNET_HEADER > (__u8 *)p->end)
+		return STACK_LINK;
+	if (*(const __u32 *)ethernet != p->on->mac_head ||
+	    *(const __u16 *)(ethernet + 4) != p->on->mac_tail)
+		return STACK_LINK;
+	if (ip6->hop_limit <= 1)
+		return STACK_HOP_LIMIT;
+	if (has_local_address(ip6))
+		return STACK_PACKET;
+	if (ip6->next_header == NEXT_ICMPV6) {
+		type = at(p, IPV6_HEADER, 1);
+		if (!type || (*type != ICMPV6_ECHO_REQUEST && *type != ICMPV6_ECHO_REPLY))
+			return STACK_CONTROL;
+	}
+	return STACK_NONE;
+}
+
+/*
+ * The coarse clock, which is read once in a tick: a helper costs as much as the whole lookup. It may
+ * be two ticks late, because the kernel counts a tick before it moves the clock on.
+ */
+static __always_inline __u64 time_of_tick(void)
+{
+	__u64 jiffies = bpf_jiffies64();
+	struct tick *tick;
+	__u32 zero = 0;
+
+	tick = bpf_map_lookup_elem(&ticks, &zero);
+	if (!tick)
+		return bpf_ktime_get_coarse_ns();
+	if (tick->jiffies != jiffies) {
+		tick->now = bpf_ktime_get_coarse_ns();
+		tick->jiffies = jiffies;
+	}
+	return tick->now;
+}
+
+/* What is looked for, and where it may be remembered: *set, or NULL if the kernel has to be asked. */
+static __always_inline enum stack_reason find_wanted(const struct ipv6 *ip6, __u32 from,
+						     struct wanted *w, struct next_hop_set **set)
+{
+	const struct forwarding *f;
+	__u32 zero = 0;
+	__s64 silent;
+	__u64 now, state;
+
+	*set = 0;
+	f = bpf_map_lookup_elem(&forwarding, &zero);
+	if (!f)
+		return STACK_AGENT;
+	now = time_of_tick();
+	/* the agent's clock may be ahead of this one by two ticks */
+	silent = now - f->alive;
+	state = *(const volatile __u64 *)&f->generation; /* with key and mtu: of one report */
+	w->from = from;
+	w->now = now >> 20;
+	w->key = state >> 32;
+	w->mtu = state >> 48;
+	w->tag = next_hop_tag(state, from);
+	if (!f->alive || silent > (__s64)FORWARDING_HELPED_FOR || w->key & KEY_STACK)
+		return STACK_AGENT;
+	/* what was found before is of use only while the agent sees changes */
+	if (silent > (__s64)FORWARDING_CACHED_FOR || w->key & KEY_UNCACHED)
+		return STACK_NONE;
+	*set = find_set(ip6, w);
+	return *set ? STACK_NONE : STACK_AGENT;
+}
+
+/* Whether the set remembers the way: then it is in *path. */
+static __always_inline int is_remembered(const struct next_hop_set *set, const struct ipv6 *ip6,
+					 const struct wanted *w, struct path *path)
+{
+#pragma clang loop unroll(full)
+	for (int i = 0; i < NEXT_HOP_WAYS; i++) {
+		const struct next_hop *n = &set->ways[i];
+
+		if (!is_wanted(n, ip6, w))
+			continue;
+		path->ifindex = n->ifindex;
+		path->mtu = n->mtu;
+		path->reason = n->reason;
+		path->macs[0] = n->macs[0];
+		path->macs[1] = n->macs[1];
+		path->macs[2] = n->macs[2];
+		return 1;
+	}
+	return 0;
+}
+
+/*
+ * Finds where an untagged packet goes: *path, which may have a reason as well; or the reason why it
+ * was not looked for. Not inlined: see scan_options().
+ */
+__noinline int find_next_hop(context *ctx, struct path *path, __u32 from)
+{
+	struct packet packet = {.l3 = ETHERNET_HEADER}, *p = &packet;
+	struct next_hop_set *set;
+	enum stack_reason reason;
+	const struct ipv6 *ip6;
+	struct wanted w = {};
+
+	if (!path)
+		return STACK_AGENT;
+	packet_load(ctx, p);
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6)
+		return STACK_PACKET;
+	reason = find_wanted(ip6, from, &w, &set);
+	if (reason)
+		return reason;
+	if (set && is_remembered(set, ip6, &w, path))
+		return STACK_NONE;
+	forget_memory();
+	return ask_kernel(ctx, p, ip6, &w, set, path);
+}
+
+/* The same, for the hot path: a next hop that is remembered is found without a call. */
+static __always_inline enum stack_reason find_next_hop_inline(context *ctx, const struct ipv6 *ip6,
+							      struct path *path, __u32 from)
+{
+	struct next_hop_set *set;
+	struct wanted w = {};
+
+	if (!find_wanted(ip6, from, &w, &set) && set && is_remembered(set, ip6, &w, path))
+		return STACK_NONE;
+	return find_next_hop(ctx, path, from);
+}
+
+/*
+ * Finds the way out of a packet as it is now; anything but STACK_NONE leaves it to the stack. The
+ * device is chosen as well: the program only has to return VERDICT_REDIRECT in the end.
+ */
+static __always_inline enum stack_reason find_path(context *ctx, const struct packet *p,
+						   struct path *path, int hot)
+{
+	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	enum stack_reason reason;
+	__u32 longest;
+
+	if (!ip6 || p->l3 != ETHERNET_HEADER)
+		return STACK_LINK;
+	reason = is_ordinary(ctx, p, ip6);
+	if (reason)
+		return reason;
+	reason = is_forwardable(ctx, p, ip6, &longest);
+	if (reason)
+		return reason;
+	reason = hot ? find_next_hop_inline(ctx, ip6, path, p->on->ifindex)
+		     : find_next_hop(ctx, path, p->on->ifindex);
+	if (reason)
+		return reason;
+	if (path->reason)
+		return path->reason;
+	if (longest > path->mtu)
+		return STACK_MTU;
+	return path->ifindex != p->on->ifindex && choose_device(path->ifindex) ? STACK_NONE
+									       : STACK_DEVICE;
+}
+
+/* Gives the frame its new link header; it leaves by the path then. */
+static __always_inline enum stack_reason leave(context *ctx, const struct packet *p,
+					       const struct path *path)
+{
+	__u8 *ethernet = frame_start(ctx);
+
+	if (ethernet + ETHERNET_HEADER > (__u8 *)p->end)
+		return STACK_PACKET;
+	*(__u32 *)ethernet = path->macs[0];
+	*(__u32 *)(ethernet + 4) = path->macs[1];
+	*(__u32 *)(ethernet + 8) = path->macs[2];
+	*(__be16 *)(ethernet + 12) = bpf_htons(ETHERTYPE_IPV6);
+	return STACK_NONE;
+}
+
+#endif

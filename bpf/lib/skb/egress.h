@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The egress core: boundary, completion, encapsulation (docs/data-plane.md, "Egress"). */
+#ifndef WAYMARK_EGRESS_H
+#define WAYMARK_EGRESS_H
+
+#include "boundary.h"
+#include "common_completion.h"
+#include "encapsulate.h"
+#include "options.h"
+
+/* Completes what the ingress hook wrote; the packet's outcome. */
+static __always_inline enum outcome complete_options(context *ctx, struct packet *p,
+						     struct options *o, __u32 by_master)
+{
+	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	struct hop hop = {
+		.queue = UNAVAILABLE,
+		.egress_id_wide = p->on->interface_id_wide,
+		.egress_id = p->on->interface_id,
+		.hop_limit = ip6 ? ip6->hop_limit : 0,
+		.unproven = by_master | NODE.has_decapsulations,
+	};
+
+	if (o->error)
+		return o->error;
+	egress_options(ctx, p, o, &hop);
+	return o->outcome;
+}
+
+/* What the packet's Hop-by-Hop header asks for; nonzero: and that is all. */
+static __always_inline int with_header(context *ctx, struct packet *p, struct result *result)
+{
+	struct interface *in = find_interface(tables_of(p->on->half), p->arrived);
+	struct options o = {};
+
+	if (p->on->roles & ROLE_EGRESS && in && in->roles & ROLE_INGRESS && !in->is_master &&
+	    common_completion(ctx, p)) {
+		result->outcome = OUTCOME_TRACE_FILLED;
+		return 1;
+	}
+	result->outcome = open_header(ctx, p, &o);
+	if (drops_ioam(p, ROLE_EGRESS) && is_unproven(ctx, p, &o, result->outcome)) {
+		*result = dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
+		return 1;
+	}
+	if (result->outcome != OUTCOME_NO_IOAM)
+		return 1;
+	if (!o.count)
+		return 0;
+	if (!(p->on->roles & ROLE_EGRESS)) {
+		*result = at_boundary(ctx, p, &o);
+		return 1;
+	}
+	if (in && in->roles & ROLE_INGRESS) {
+		result->outcome = complete_options(ctx, p, &o, in->is_master);
+		return 1;
+	}
+	/* one that was forwarded has its trace already; nested ones would be lost on the way */
+	result->outcome = OUTCOME_UNTOUCHED;
+	return p->arrived != 0;
+}
+
+static __always_inline struct result egress(context *ctx, struct packet *p)
+{
+	struct result result = {};
+	const struct ipv6 *ip6;
+	enum outcome outcome;
+	__u8 next;
+
+	p->arrived = ctx->ingress_ifindex;
+	result.outcome = open_packet(ctx, p, ROLE_EGRESS, &ip6);
+	if (result.outcome == OUTCOME_BOUNDARY_UNPROVEN_DROPPED)
+		result.disposition = DROPPED;
+	if (result.outcome != OUTCOME_NO_IOAM)
+		return result;
+	next = ip6->next_header;
+	if (next == NEXT_HBH && with_header(ctx, p, &result))
+		return result;
+	if (drops_ioam(p, ROLE_EGRESS) && next != NEXT_HBH &&
+	    may_hide_hbh(ctx, p, next, IPV6_HEADER))
+		return dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
+	if (!NODE.has_encapsulations || !p->on->insertion)
+		return result;
+	outcome = encapsulate(ctx, p);
+	complete_insertion(ctx, p, outcome);
+	if (outcome > result.outcome)
+		result.outcome = outcome;
+	return result;
+}
+
+#endif

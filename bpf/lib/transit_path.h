@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Where a packet leaves that this node forwards with its header. */
+#ifndef WAYMARK_TRANSIT_PATH_H
+#define WAYMARK_TRANSIT_PATH_H
+
+#include "context.h"
+#include "lookup.h"
+#include "route.h"
+
+/* Finds the interface of departure, if it is served; of a master, only the stack knows the member. */
+static __always_inline enum stack_reason find_out(struct packet *p, const struct path *path,
+						  const struct interface **out)
+{
+	const struct interface *o = find_interface(tables_of(p->on->half), path->ifindex);
+
+	*out = o;
+	if (!o)
+		return STACK_NONE;
+	p->out = o;
+	return o->is_master ? STACK_DEVICE : STACK_NONE;
+}
+
+/* The same of a packet with IOAM: it may not leave the domain. */
+static __always_inline enum stack_reason find_transit_path(context *ctx, struct packet *p,
+							   struct path *path,
+							   const struct interface **out, int hot)
+{
+	enum stack_reason reason = find_path(ctx, p, path, hot);
+
+	if (!reason)
+		reason = find_out(p, path, out);
+	if (!reason && COMPLETES && (!*out || !((*out)->roles & ROLE_EGRESS)))
+		return STACK_BOUNDARY;
+	return reason;
+}
+
+#endif

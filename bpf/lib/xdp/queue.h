@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The depth of the egress queue. */
+#ifndef WAYMARK_QUEUE_H
+#define WAYMARK_QUEUE_H
+
+#include "clock.h"
+#include "context.h"
+
+/* Redirected frames wait in no queue that a program can see. */
+static __always_inline __u32 queue_depth(context *ctx)
+{
+	(void)ctx;
+	return UNAVAILABLE;
+}
+
+#endif
