@@ -43,7 +43,7 @@ func TestTraceType(t *testing.T) {
 			t.Errorf("%v: %v", test.value, err)
 		}
 	}
-	// The formula that Linux uses, on the type as it stands in the packet.
+	// The formula that Linux uses, on the type as in the packet.
 	for value := range TraceType(1 << 24) {
 		if value&0xfff != 0xabc && value > 0xffff && value < 0xff0000 {
 			continue // a sample of the middle
@@ -79,7 +79,7 @@ func TestAppendExtensionHeader(t *testing.T) {
 		{"three before the next", []Option{ioam(5), ioam(2)}, "3b010100 31050000 00000000 31020000"},
 		{"router alert", []Option{{Type: OptionRouterAlert, Data: []byte{0, 0}}}, "3b000502 00000100"},
 		{"jumbo", []Option{{Type: OptionJumbo, Data: []byte{0, 1, 0, 0}}}, "3b00c204 00010000"},
-		{"jumbo behind IOAM", []Option{ioam(2), {Type: OptionJumbo, Data: []byte{0, 1, 0, 0}}}, "3b010100 31020000 0100c204 00010000"},
+		{"jumbo after IOAM", []Option{ioam(2), {Type: OptionJumbo, Data: []byte{0, 1, 0, 0}}}, "3b010100 31020000 0100c204 00010000"},
 		{"padding is computed", []Option{{Type: OptionPadN, Data: make([]byte, 20)}, {Type: OptionPad1}, ioam(2)}, "3b000100 31020000"},
 		{"unaligned options", []Option{{Type: 0x1e, Data: []byte{9}}, {Type: 0x3e, Data: []byte{8}}}, "3b001e01 093e0108"},
 		{"unaligned option", []Option{{Type: 0x1e, Data: []byte{9}}}, "3b001e01 09010100"},
@@ -102,7 +102,7 @@ func TestAppendExtensionHeader(t *testing.T) {
 	}
 }
 
-// A fault has its cause, its offset and the section that it breaks.
+// An error has its cause, its offset and the section that is violated.
 func TestDecodeErrors(t *testing.T) {
 	lastError := func(h string) error {
 		header, err := DecodeExtensionHeader(craft.Hex(t, h))

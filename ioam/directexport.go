@@ -15,7 +15,7 @@ const (
 )
 
 // DirectExportLen is the length in bytes of a Direct Export option without
-// optional fields, behind the IOAM Option-Type.
+// optional fields, after the IOAM Option-Type.
 const DirectExportLen = 8
 
 // DirectExport is a Direct Export option (RFC 9326 §3.2): the trigger to
@@ -41,9 +41,9 @@ func (d DirectExport) Len() int {
 	return DirectExportLen + 4*bits.OnesCount8(d.ExtensionFlags)
 }
 
-// DecodeDirectExport decodes what follows the IOAM Option-Type. Optional
-// fields that it does not know, the reserved octet and whatever follows are
-// ignored. The cause of an error is ErrTruncated.
+// DecodeDirectExport decodes what follows the IOAM Option-Type. Unknown optional
+// fields, the reserved octet and anything after the option are ignored. The cause of an
+// error is ErrTruncated.
 func DecodeDirectExport(b []byte) (DirectExport, error) {
 	if len(b) < DirectExportLen || len(b) < (DirectExport{ExtensionFlags: b[3]}).Len() {
 		return DirectExport{}, fault(len(b), "RFC 9326 §3.2", ErrTruncated)
@@ -66,8 +66,7 @@ func DecodeDirectExport(b []byte) (DirectExport, error) {
 	return d, nil
 }
 
-// Append appends the option's data. Optional fields that this package does not
-// know are 0.
+// Append appends the option's data. Unknown optional fields are 0.
 func (d DirectExport) Append(dst []byte) []byte {
 	end := len(dst) + d.Len()
 	dst = binary.BigEndian.AppendUint16(dst, uint16(d.Namespace))
@@ -82,9 +81,8 @@ func (d DirectExport) Append(dst []byte) []byte {
 	return append(dst, make([]byte, end-len(dst))...)
 }
 
-// Option returns the option to append to a Hop-by-Hop header. RFC 9486 §3 puts
-// it into OptionIOAMStatic, which 0 stands for; other implementations use
-// OptionIOAM.
+// Option returns the option to append to a Hop-by-Hop header. RFC 9486 §3 puts it into
+// OptionIOAMStatic, the default for 0; other implementations use OptionIOAM.
 func (d DirectExport) Option(t OptionType) Option {
 	if t == 0 {
 		t = OptionIOAMStatic

@@ -10,8 +10,8 @@ import (
 	"github.com/waymark-net/waymark/test/craft"
 )
 
-// The figure of RFC 9326 §3.2, filled in by hand: what follows the IOAM
-// Option-Type, and what it says.
+// The figure of RFC 9326 §3.2, filled in by hand: the octets after the IOAM
+// Option-Type, and their meaning.
 var directExportVectors = []struct {
 	name  string
 	bytes string
@@ -51,7 +51,7 @@ func TestDirectExportVectors(t *testing.T) {
 	}
 	unknown := craft.Hex(t, "007b00a0 c0000000 0a0b0c0d deadbeef")
 	if got, err := DecodeDirectExport(unknown); err != nil || got.FlowID != 0x0a0b0c0d || got.Sequence != 0 {
-		t.Errorf("an unknown field behind the Flow ID: %+v, %v", got, err)
+		t.Errorf("an unknown field after the Flow ID: %+v, %v", got, err)
 	}
 }
 

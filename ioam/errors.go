@@ -35,8 +35,8 @@ var (
 	ErrOptionTooLong = errors.New("option data longer than 255 bytes")
 )
 
-// DecodeError says where and against which section of which RFC the bytes are
-// wrong.
+// DecodeError says where the bytes are wrong, and which section of which RFC they
+// violate.
 type DecodeError struct {
 	Offset  int    // bytes from the start of the structure that was decoded
 	Section string // as in "RFC 9197 §4.4.1"

@@ -4,7 +4,7 @@ package ioam
 
 import "iter"
 
-// Next Header values that this package looks for (RFC 8200 §4).
+// Next Header values that this package knows (RFC 8200 §4).
 const (
 	NextHeaderHopByHop    NextHeader = 0
 	NextHeaderTCP         NextHeader = 6
@@ -39,8 +39,8 @@ const (
 	OptionIOAMStatic OptionType = 0x11
 )
 
-// Discards reports whether a node that does not know the option discards the
-// packet, rather than skip the option (RFC 8200 §4.2).
+// Discards reports whether a node that does not know the option discards the packet
+// instead of skipping the option (RFC 8200 §4.2).
 func (t OptionType) Discards() bool { return t&0xc0 != 0 }
 
 // IsPadding reports whether t is Pad1 or PadN.
@@ -65,7 +65,7 @@ func (t OptionType) alignment() (x, y int) {
 type Option struct {
 	Type   OptionType
 	Offset int    // of the type octet, bytes from the start of the extension header
-	Data   []byte // behind the length octet; nil for Pad1
+	Data   []byte // after the length octet; nil for Pad1
 }
 
 // ExtensionHeader is a view of a Hop-by-Hop or Destination Options header
@@ -75,8 +75,8 @@ type ExtensionHeader struct {
 	Bytes      []byte // the whole header, a multiple of 8 bytes
 }
 
-// DecodeExtensionHeader returns a view of the header at the start of b; what
-// follows the header is not looked at.
+// DecodeExtensionHeader returns a view of the header at the start of b; bytes after the
+// header are ignored.
 func DecodeExtensionHeader(b []byte) (ExtensionHeader, error) {
 	if len(b) < 2 {
 		return ExtensionHeader{}, fault(len(b), "RFC 8200 §4.3", ErrTruncated)
@@ -89,9 +89,9 @@ func DecodeExtensionHeader(b []byte) (ExtensionHeader, error) {
 	return ExtensionHeader{NextHeader: NextHeader(b[0]), Bytes: b[:length:length]}, nil
 }
 
-// Options iterates over the header's options in order, padding included. A
-// fault ends the iteration: it comes with the zero Option and is a
-// [*DecodeError] whose offset counts from the start of the header.
+// Options iterates over the header's options in order, padding included. An error ends
+// the iteration: it comes with the zero Option and is a [*DecodeError] whose offset
+// counts from the start of the header.
 func (h ExtensionHeader) Options() iter.Seq2[Option, error] {
 	return func(yield func(Option, error) bool) {
 		for at := 2; at < len(h.Bytes); {

@@ -19,7 +19,7 @@ var kernelHeaders = []string{
 		3f000000 0153158e 000311f1 000315da ffffffff ffffffff ffffffff 00ffffff`,
 }
 
-// dexHeader is a Direct Export with both fields and one that is not known.
+// dexHeader is a Direct Export with both fields and an unknown one.
 const dexHeader = "11030100 11160004 007b00e0 ca000000 0a0b0c0d 00000007 eeeeeeee 01020000"
 
 func FuzzExtensionHeader(f *testing.F) {
@@ -63,7 +63,7 @@ func FuzzExtensionHeader(f *testing.F) {
 	})
 }
 
-// checkOption decodes all that an option may hold.
+// checkOption decodes everything that an option may contain.
 func checkOption(t *testing.T, option Option) {
 	t.Helper()
 	o, err := option.IOAM()
@@ -84,7 +84,7 @@ func checkOption(t *testing.T, option Option) {
 	}
 }
 
-// checkReencoded: the same options, each aligned, in a header without waste.
+// checkReencoded: the same options, each aligned, in a header of minimum length.
 func checkReencoded(t *testing.T, encoded []byte, next NextHeader, want []Option) {
 	t.Helper()
 	header, err := DecodeExtensionHeader(encoded)

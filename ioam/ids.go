@@ -24,8 +24,8 @@ type SchemaID uint32
 // NextHeader is a value of the IPv6 Next Header field (RFC 8200 §4).
 type NextHeader uint8
 
-// Values that Linux uses for what has not been configured; on the wire they
-// mean "not available".
+// Values that Linux uses for ids that are not configured; on the wire they mean "not
+// available".
 const (
 	NodeIDUnavailable          NodeID          = 1<<24 - 1
 	NodeIDWideUnavailable      NodeIDWide      = 1<<56 - 1

@@ -118,8 +118,8 @@ func (d NodeData) TimestampSeconds() (uint32, bool) { return d.Uint32(BitTimesta
 func (d NodeData) TimestampFraction() (uint32, bool) { return d.Uint32(BitTimestampFraction) }
 
 // Timestamp is the time in fields 2 and 3, UTC. Without the fraction it is the
-// full second. Nothing in the packet tells the format; taiOffset is TAI − UTC
-// and matters for TimestampPTP alone. A fraction that the format does not
+// full second. The packet does not say the format; taiOffset is TAI − UTC
+// and matters only for TimestampPTP. A fraction that the format does not
 // allow makes the timestamp unavailable.
 func (d NodeData) Timestamp(format TimestampFormat, taiOffset time.Duration) (time.Time, bool) {
 	seconds, ok := d.TimestampSeconds()
@@ -133,11 +133,10 @@ func (d NodeData) Timestamp(format TimestampFormat, taiOffset time.Duration) (ti
 	return format.Time(seconds, fraction, taiOffset)
 }
 
-// TransitDelay is the time in nanoseconds that the packet spent in the node
-// (§4.4.2.5). Overflow means "2^31 ns or more". Any other value with the top
-// bit set is not one that the RFC defines, and not available: a node of ours
-// leaves such a value when the packet left by an interface that it does not
-// serve.
+// TransitDelay is the time in nanoseconds that the packet spent in the node (§4.4.2.5).
+// Overflow means "2^31 ns or more". The RFC defines no other value with the top bit
+// set; such a value is not available. A Waymark node leaves one when the packet left by
+// an interface that it does not serve.
 func (d NodeData) TransitDelay() (ns uint32, overflow, ok bool) {
 	v, ok := d.Uint32(BitTransitDelay)
 	switch {
@@ -163,7 +162,7 @@ func (d NodeData) QueueDepth() (uint32, bool) { return d.Uint32(BitQueueDepth) }
 // ChecksumComplement is field 7 (§4.4.2.8).
 func (d NodeData) ChecksumComplement() (uint32, bool) { return d.Uint32(BitChecksumComplement) }
 
-// BufferOccupancy is field 11, in units of the node's choice (§4.4.2.12).
+// BufferOccupancy is field 11, in a unit that the node chooses (§4.4.2.12).
 func (d NodeData) BufferOccupancy() (uint32, bool) { return d.Uint32(BitBufferOccupancy) }
 
 // Snapshot is an opaque state snapshot (§4.4.2.13).

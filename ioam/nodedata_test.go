@@ -63,7 +63,7 @@ func TestNodeDataFields(t *testing.T) {
 			"data": 104, "queue": 105, "complement": 106, "id wide": 22222222, "ingress wide": 201201,
 			"egress wide": 202202, "data wide": 0x6b0000006c, "buffer": 109, "schema": 777}},
 		{"wide only", 0x008000, "3e000000 0153158e", map[string]uint64{"hop limit": 62, "id wide": 22222222}},
-		{"fields behind gaps", 0x031000, "00000001 00000002 00000003", map[string]uint64{"queue": 1, "complement": 2, "buffer": 3}},
+		{"fields after gaps", 0x031000, "00000001 00000002 00000003", map[string]uint64{"queue": 1, "complement": 2, "buffer": 3}},
 		{"nothing available", 0xfff002, "ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff 00ffffff", map[string]uint64{}},
 		{"hop limit only", 0x808000, "3fffffff 3effffff ffffffff", map[string]uint64{"hop limit": 63}},
 		{"hop limit from the wide field", 0x808000, "ffffffff 3effffff ffffffff", map[string]uint64{"hop limit": 62}},

@@ -46,13 +46,13 @@ type IOAMOption struct {
 	Offset     int        // of the option in its extension header, bytes
 	Reserved   uint8
 	Type       IOAMType
-	Data       []byte // behind the IOAM Option-Type, aliasing the packet
+	Data       []byte // after the IOAM Option-Type, aliasing the packet
 }
 
-// IsIOAM reports whether the option is to be treated as IOAM: every option of
-// type 0x31, however malformed; and of type 0x11, which has other and older
-// users, what looks like the edge-to-edge or direct-export option that RFC
-// 9486 §3 puts there.
+// IsIOAM reports whether the option is treated as IOAM: every option of type 0x31,
+// however malformed; and an option of type 0x11, which other, older protocols use too,
+// if it looks like the edge-to-edge or direct-export option that RFC 9486 §3 puts
+// there.
 func (o Option) IsIOAM() bool {
 	switch o.Type {
 	case OptionIOAM:

@@ -73,7 +73,7 @@ func (f TimestampFormat) Fields(tai, taiOffset int64) (seconds, fraction uint32)
 
 // Time converts trace fields 2 and 3 to UTC (RFC 9197 §5); false when the
 // fraction is not one of the format. taiOffset is TAI − UTC and matters for
-// TimestampPTP alone. NTP seconds below 2^31 are taken as those after the
+// TimestampPTP only. NTP seconds below 2^31 are read as those after the
 // wraparound of 2036.
 func (f TimestampFormat) Time(seconds, fraction uint32, taiOffset time.Duration) (time.Time, bool) {
 	switch f {

@@ -33,8 +33,8 @@ type Trace struct {
 	Data         []byte // the node data list with the space that is left, aliasing the packet
 }
 
-// DecodeTrace decodes a trace header and takes what follows in b as its node
-// data list. It accepts any values; [Trace.Check] judges them.
+// DecodeTrace decodes a trace header; the rest of b is its node data list. It accepts
+// any values; [Trace.Check] checks them.
 func DecodeTrace(b []byte) (Trace, error) {
 	if len(b) < TraceHeaderLen {
 		return Trace{}, fault(len(b), "RFC 9197 §4.4.1", ErrTruncated)
@@ -93,8 +93,8 @@ func (t Trace) Check() error {
 // data alias the packet.
 //
 // On the wire the newest node comes first (RFC 9197 §4.4.1): in a
-// pre-allocated trace behind the space that remains, in an incremental trace
-// behind the header. A snapshot's length is known only from its own node's
+// pre-allocated trace after the space that remains, in an incremental trace
+// after the header. A snapshot's length is known only from its own node's
 // data, so the list is read from the newest on. Where it ends within a node's
 // data, as in a packet cut short by a capture, Nodes returns the newer ones and
 // an error whose offset counts from the trace header.
@@ -133,7 +133,7 @@ func (t Trace) nodeAt(at int) (NodeData, bool) {
 		if len(rest) < length+4 {
 			return NodeData{}, false
 		}
-		// The snapshot's length counts 4-byte units behind its own header
+		// The snapshot's length counts 4-byte units after its own header
 		// (RFC 9197 §4.4.2.13).
 		length += 4 + 4*int(rest[length])
 	}

@@ -4,13 +4,12 @@ package ipfix
 
 import "fmt"
 
-// Cause is what is wrong with a message, for counting. It is an error, for
+// Cause is the cause of an error in a message, for counting. It is an error, for
 // errors.Is.
 type Cause uint8
 
-// Causes. With those up to [CauseTruncatedRecord] a message is discarded as a
-// whole: it is malformed (RFC 7011 §9.1) or beyond a limit. The others concern a
-// part of it.
+// Causes. Those up to [CauseTruncatedRecord] discard the whole message: it is malformed
+// (RFC 7011 §9.1) or beyond a limit. The others concern a part of it.
 const (
 	CauseTruncatedMessage  Cause = iota // shorter than its header, or than its length field says
 	CauseVersion                        // not version 10
@@ -20,25 +19,25 @@ const (
 	CauseTruncatedTemplate              // a template record reaches beyond its set
 	CauseTruncatedRecord                // a data record reaches beyond its set, or a data set has none
 
-	CauseReservedSet           // set of a reserved kind: left out
-	CauseTemplateInvalid       // template that nothing can be of: left out
-	CauseFieldLimit            // template with more fields than allowed: left out
-	CauseTemplateLimit         // one template more than allowed: left out
-	CauseFieldLength           // field of a length that its type cannot have: its values are octets
-	CauseTemplateRedefined     // over TCP, another template under a number in use: both are forgotten
-	CauseWithdrawalUnknown     // withdrawal of a template that is not known: ignored
+	CauseReservedSet           // set of a reserved kind: skipped
+	CauseTemplateInvalid       // template that no record can have: skipped
+	CauseFieldLimit            // template with more fields than allowed: skipped
+	CauseTemplateLimit         // one template more than allowed: skipped
+	CauseFieldLength           // field of a length that its type cannot have: values read as octets
+	CauseTemplateRedefined     // over TCP, another template under a number in use: both are dropped
+	CauseWithdrawalUnknown     // withdrawal of an unknown template: ignored
 	CauseWithdrawalUDP         // withdrawal over UDP: ignored
-	CauseUnknownTemplate       // data set of a template that is not known: left out
-	CauseValueLimit            // data set with a value longer than allowed: left out
-	CauseOptionsBeforeTemplate // options record about a template that is not known: kept
-	CauseSequenceGap           // records were missed
+	CauseUnknownTemplate       // data set of an unknown template: skipped
+	CauseValueLimit            // data set with a value longer than allowed: skipped
+	CauseOptionsBeforeTemplate // options record about an unknown template: kept
+	CauseSequenceGap           // records are missing
 	CauseSequenceOutOfOrder    // message late, twice, or after a restart of the exporter: kept
 
 	// NumCauses is the number of causes.
 	NumCauses
 )
 
-// causes are names for metrics, meanings for people, and sections of RFC 7011.
+// causes are names for metrics, meanings for operators, and sections of RFC 7011.
 var causes = [NumCauses]struct{ name, meaning, section string }{
 	CauseTruncatedMessage:      {"truncated_message", "the message is shorter than its length field says", "§3.1"},
 	CauseVersion:               {"version", "the message is not of version 10", "§3.1"},
@@ -48,7 +47,7 @@ var causes = [NumCauses]struct{ name, meaning, section string }{
 	CauseTruncatedTemplate:     {"truncated_template", "a template record reaches beyond its set", "§3.4.1"},
 	CauseTruncatedRecord:       {"truncated_record", "a data record reaches beyond its set", "§3.4.3"},
 	CauseReservedSet:           {"reserved_set", "a set is of a reserved kind", "§3.3.2"},
-	CauseTemplateInvalid:       {"template_invalid", "a template's number, scope or fields are none", "§3.4.1"},
+	CauseTemplateInvalid:       {"template_invalid", "a template's number, scope or fields are invalid", "§3.4.1"},
 	CauseFieldLimit:            {"field_limit", "a template has too many fields", "§11.4"},
 	CauseTemplateLimit:         {"template_limit", "there are too many templates", "§11.4"},
 	CauseFieldLength:           {"field_length", "a field has a length that its type cannot have", "§6.2"},
@@ -62,7 +61,7 @@ var causes = [NumCauses]struct{ name, meaning, section string }{
 	CauseSequenceOutOfOrder:    {"sequence_out_of_order", "a message is late, comes twice, or its exporter restarted", "§9"},
 }
 
-// String is the cause's name, as metrics have it.
+// String is the cause's name in metrics.
 func (c Cause) String() string {
 	if c >= NumCauses {
 		return "unknown"
@@ -78,7 +77,7 @@ func (c Cause) Meaning() string {
 	return causes[c].meaning
 }
 
-// Section is the section of RFC 7011 that decides, as in "§3.1".
+// Section is the section of RFC 7011 that applies, as in "§3.1".
 func (c Cause) Section() string {
 	if c >= NumCauses {
 		return ""
@@ -89,15 +88,15 @@ func (c Cause) Section() string {
 // Error is the meaning.
 func (c Cause) Error() string { return c.Meaning() }
 
-// Discards tells whether a message with this fault is discarded as a whole.
+// Discards reports whether a message with this error is discarded as a whole.
 func (c Cause) Discards() bool { return c <= CauseTruncatedRecord }
 
-// Problem is a fault of a message: where it is first and how often it occurs.
+// Problem is an error in a message: where it first occurs and how often.
 type Problem struct {
 	Cause  Cause
 	Offset int    // octets from the start of the message
-	ID     uint16 // of the set or template, when it is about one
-	Count  uint32 // records missed, for CauseSequenceGap; how often, for the others
+	ID     uint16 // of the set or template, if the error is about one
+	Count  uint32 // missing records, for CauseSequenceGap; occurrences, for the others
 }
 
 func (p *Problem) Error() string {

@@ -32,7 +32,7 @@ const (
 	aboutData     = "0102 0010 0100 0000000000000003 0000"
 )
 
-// causeCase is one right message and one fault: what follows rightSets.
+// causeCase is one valid message and one error, which follows rightSets.
 type causeCase struct {
 	name      string
 	transport Transport
@@ -95,7 +95,7 @@ func TestCausesOfDiscarding(t *testing.T) {
 	}
 }
 
-// Causes that leave out or doubt a part of the message.
+// Causes that skip or question a part of the message.
 func TestCauses(t *testing.T) {
 	for _, c := range []causeCase{
 		{"right", TCP, sets(t, 3, rightSets...), NumCauses, 3, 3},
@@ -143,7 +143,7 @@ func TestCausesOfTemplateManagement(t *testing.T) {
 	}
 }
 
-// checkProblems wants one cause, or with NumCauses none.
+// checkProblems expects one cause, or with NumCauses none.
 func checkProblems(t *testing.T, problems []Problem, want Cause) {
 	t.Helper()
 	if want == NumCauses {
@@ -160,7 +160,7 @@ func checkProblems(t *testing.T, problems []Problem, want Cause) {
 	}
 }
 
-// checkUnmoved: what follows the first message is still expected.
+// checkUnmoved: the Sequence Number after the first message is still expected.
 func checkUnmoved(t *testing.T, s *Session) {
 	t.Helper()
 	if m := decode(t, s, sets(t, 3, portData, nameData, aboutData)); len(m.Problems) > 0 || m.Records != 3 {

@@ -2,8 +2,8 @@
 
 package ipfix
 
-// DataType is an abstract data type of RFC 7012 §3.1, by its number in IANA's
-// registry (RFC 5610 §3.1), as informationElementDataType has it.
+// DataType is an abstract data type of RFC 7012 §3.1, by its number in IANA's registry
+// (RFC 5610 §3.1), as in informationElementDataType.
 type DataType uint8
 
 // Abstract data types.
@@ -33,8 +33,8 @@ const (
 	SubTemplateMultiList DataType = 22 // RFC 6313; its values are octets here
 )
 
-// dataTypes gives names, lengths in octets (0: any), and the class that decides
-// how a type is encoded.
+// dataTypes has names, lengths in octets (0: any), and the class that decides how a
+// type is encoded.
 var dataTypes = [...]struct {
 	name   string
 	length uint16
@@ -65,7 +65,7 @@ var dataTypes = [...]struct {
 	SubTemplateMultiList: {"subTemplateMultiList", 0, classOctets},
 }
 
-// class is what data types of one encoding have in common (RFC 7011 §6.1).
+// class groups data types with the same encoding (RFC 7011 §6.1).
 type class uint8
 
 const (
@@ -97,8 +97,8 @@ func (t DataType) String() string {
 	return dataTypes[t].name
 }
 
-// Len is the length of the type's values in octets, 0 when values have lengths
-// of their own.
+// Len is the length of the type's values in octets, 0 when each value has its own
+// length.
 func (t DataType) Len() uint16 {
 	if !t.known() {
 		return 0
@@ -106,7 +106,7 @@ func (t DataType) Len() uint16 {
 	return dataTypes[t].length
 }
 
-// Allows tells whether a template may give a field of this type a length:
+// Allows reports whether a template may give a field of this type a length:
 // reduced sizes for integers, and 4 octets for float64, by RFC 7011 §6.2;
 // [VariableLength] and every other length but 0 for octets, strings and lists (§7).
 func (t DataType) Allows(length uint16) bool {

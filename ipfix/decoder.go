@@ -20,10 +20,10 @@ var (
 	ErrSessionClosed = errors.New("the transport session has ended; open it again")
 )
 
-// Limits bound what senders can make a [Decoder] keep (RFC 7011 §11.4). A zero
-// field stands for its default; with all defaults senders make it keep at most
-// some 35 MB. A quarter of the sessions and templates is left to connections:
-// senders over UDP can be forged, and would keep them out.
+// Limits bound what senders can make a [Decoder] keep (RFC 7011 §11.4). A zero field
+// means its default; with all defaults it keeps at most some 35 MB. A quarter of the
+// sessions and templates is reserved for connections: forged UDP senders would
+// otherwise keep them out.
 type Limits struct {
 	Sessions         int // transport sessions: 1024
 	Domains          int // observation domains of a session: 64
@@ -44,7 +44,7 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// share is how much of a limit over all sessions those of a transport may use up.
+// share is how much of a limit over all sessions the sessions of a transport may use.
 func (t Transport) share(limit int) int {
 	if t == UDP {
 		return limit - limit/4
@@ -52,7 +52,7 @@ func (t Transport) share(limit int) int {
 	return limit
 }
 
-// DecoderConfig is what a [Decoder] is made of. Zero fields stand for defaults.
+// DecoderConfig configures a [Decoder]. Zero fields mean defaults.
 type DecoderConfig struct {
 	Registry         *Registry // nil: no element is known
 	Limits           Limits
@@ -60,8 +60,8 @@ type DecoderConfig struct {
 	IdleTimeout      time.Duration // over UDP, since a session's or domain's last message (§9.3): an hour
 }
 
-// Decoder is what a collecting process knows of its exporters. Goroutines may
-// share it and its sessions.
+// Decoder is a collecting process's state about its exporters. Goroutines may share it
+// and its sessions.
 type Decoder struct {
 	registry  *Registry
 	limits    Limits
@@ -71,10 +71,10 @@ type Decoder struct {
 
 	mu       sync.Mutex
 	sessions map[SessionKey]*Session
-	swept    time.Time // when room was last made for sessions
+	swept    time.Time // when idle sessions were last ended to make room
 }
 
-// SessionKey tells transport sessions apart: a connection, or for UDP what RFC
+// SessionKey identifies a transport session: a connection, or for UDP what RFC
 // 7011 §8.4 names.
 type SessionKey struct {
 	Transport Transport
@@ -123,8 +123,8 @@ func NewDecoder(c DecoderConfig) *Decoder {
 	}
 }
 
-// Open gives the session of a key, and begins it when there is none: once for a
-// connection, for every datagram of UDP. Its error is [ErrSessionLimit].
+// Open returns the session of a key, and begins it when there is none. Call it once for
+// a connection, but for every datagram of UDP. Its error is [ErrSessionLimit].
 func (d *Decoder) Open(key SessionKey, now time.Time) (*Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,8 +143,8 @@ func (d *Decoder) Open(key SessionKey, now time.Time) (*Session, error) {
 	return s, nil
 }
 
-// Close ends a session, as when its connection ends. Its templates are
-// forgotten (RFC 7011 §8.1).
+// Close ends a session, as when its connection ends. Its templates are dropped (RFC
+// 7011 §8.1).
 func (d *Decoder) Close(key SessionKey) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -154,9 +154,9 @@ func (d *Decoder) Close(key SessionKey) {
 	}
 }
 
-// Expire forgets what UDP senders no longer refresh: templates past their
-// lifetime, domains and sessions that are idle. It needs to be called now and
-// then; a template past its lifetime is not used before that either.
+// Expire drops state that UDP senders no longer refresh: templates past their lifetime,
+// and idle domains and sessions. Call it regularly; a template past its lifetime is
+// never used, even before the call.
 func (d *Decoder) Expire(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,8 +172,8 @@ func (d *Decoder) expire(now time.Time) {
 	}
 }
 
-// sweepSpan is the time between two searches for sessions that may end: forged
-// senders must not cause one with each datagram.
+// sweepSpan is the minimum time between two searches for sessions to end, so that
+// forged senders do not cause one with each datagram.
 const sweepSpan = 10 * time.Millisecond
 
 func (d *Decoder) makeRoom(now time.Time) {
@@ -185,8 +185,8 @@ func (d *Decoder) makeRoom(now time.Time) {
 	d.discard()
 }
 
-// discard ends the sessions over UDP that know no template, so that datagrams of
-// forged senders do not keep exporters out.
+// discard ends the UDP sessions without templates, so that forged senders do not keep
+// exporters out.
 func (d *Decoder) discard() {
 	for key, s := range d.sessions {
 		if key.Transport == UDP && s.ignorant() {
@@ -196,14 +196,14 @@ func (d *Decoder) discard() {
 	}
 }
 
-// Sessions is how many sessions there are.
+// Sessions is the number of sessions.
 func (d *Decoder) Sessions() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.sessions)
 }
 
-// Templates is how many templates all sessions have.
+// Templates is the number of templates of all sessions.
 func (d *Decoder) Templates() int { return int(d.templates.Load()) }
 
 func (s *Session) touch(now time.Time) {
@@ -225,7 +225,7 @@ func (s *Session) close() {
 	s.domains, s.templates, s.closed = nil, 0, true
 }
 
-// expire tells whether the whole session is idle; when not, it forgets parts.
+// expire reports whether the whole session is idle; if not, it drops expired parts.
 func (s *Session) expire(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,7 +250,7 @@ func (s *Session) expired(k known, now time.Time) bool {
 	return s.transport == UDP && now.Sub(k.seen) > s.decoder.lifetime
 }
 
-// learn keeps a template, unless that would be one too many.
+// learn keeps a template, unless a limit is reached.
 func (s *Session) learn(d *domain, k known) bool {
 	if _, replaces := d.templates[k.id]; !replaces {
 		limits := s.decoder.limits
@@ -262,8 +262,8 @@ func (s *Session) learn(d *domain, k known) bool {
 	return true
 }
 
-// put keeps a template. Sessions that learn at one time may exceed the limit of
-// all, by one template each.
+// put keeps a template. Concurrent sessions may exceed the limit over all sessions by
+// one template each.
 func (s *Session) put(d *domain, k known) {
 	if _, replaces := d.templates[k.id]; !replaces {
 		s.templates++
@@ -283,13 +283,13 @@ func (s *Session) forget(d *domain, id TemplateID) {
 	}
 }
 
-// restartLen is how many messages in a row, lower than expected, are the sign of
-// an exporter that has started anew; fewer are late or come twice.
+// restartLen is how many messages in a row with a lower number than expected mean that
+// the exporter has restarted; fewer are late or duplicate.
 const restartLen = 8
 
-// A number below restartNumber that seems to be more than restartGap ahead is of
-// an exporter that has started anew, too: numbers wrap, so half of all restarts
-// would otherwise look like a gap of up to 2³¹ records.
+// A number below restartNumber that seems to be more than restartGap ahead also means a
+// restart: numbers wrap, so half of all restarts would otherwise look like a gap of up
+// to 2³¹ records.
 const (
 	restartNumber = 1 << 16
 	restartGap    = 1 << 24
@@ -298,13 +298,13 @@ const (
 // sequence follows the sequence numbers of a domain.
 type sequence struct {
 	started bool
-	next    uint32 // that the next message should have
+	next    uint32 // expected in the next message
 	behind  int    // messages in a row that had a lower number
-	resume  uint32 // what follows them
+	resume  uint32 // expected after them
 }
 
-// follow takes the sequence number of a message with so many records, and gives
-// how many were missed before it.
+// follow takes the sequence number and the number of records of a message, and returns
+// how many records are missing before it.
 func (q *sequence) follow(number, records uint32, counted bool) (missed uint32, outOfOrder bool) {
 	ahead := int32(number - q.next) // modulo 2³² (RFC 7011 §3.1)
 	switch {
@@ -322,7 +322,7 @@ func (q *sequence) follow(number, records uint32, counted bool) (missed uint32, 
 			return missed, outOfOrder
 		}
 	}
-	// Where records could not be counted, the next message begins anew.
+	// If records could not be counted, the next message starts afresh.
 	q.started, q.next, q.behind = counted, number+records, 0
 	return missed, outOfOrder
 }

@@ -28,7 +28,7 @@ func open(t testing.TB, d *Decoder, k SessionKey, now time.Time) *Session {
 	return s
 }
 
-// Sessions and domains do not know each other's templates.
+// Sessions and domains do not share templates.
 func TestTemplatesAreOfTheirSessionAndDomain(t *testing.T) {
 	d := NewDecoder(DecoderConfig{Registry: registry(t)})
 	a, b := open(t, d, key(UDP, 1), exportTime), open(t, d, key(UDP, 2), exportTime)
@@ -43,7 +43,7 @@ func TestTemplatesAreOfTheirSessionAndDomain(t *testing.T) {
 	binary.BigEndian.PutUint16(other[2:], uint16(len(other)))
 	checkProblems(t, decode(t, a, other).Problems, CauseUnknownTemplate)
 
-	// A session that has ended is forgotten (RFC 7011 §8.1).
+	// A session that has ended is dropped (RFC 7011 §8.1).
 	d.Close(key(UDP, 1))
 	if _, err := a.Decode(sets(t, 0, portData), exportTime); !errors.Is(err, ErrSessionClosed) {
 		t.Errorf("%v", err)
@@ -122,7 +122,7 @@ func TestSessionLimit(t *testing.T) {
 	good, tcp := open(t, d, key(UDP, 1), exportTime), open(t, d, key(TCP, 1), exportTime)
 	decode(t, good, sets(t, 0, portTemplate))
 	open(t, d, key(UDP, 2), exportTime)
-	// The one of whom nothing is known makes room.
+	// The one without templates makes room.
 	last := open(t, d, key(UDP, 3), exportTime)
 	decode(t, last, sets(t, 0, portTemplate))
 	if _, err := d.Open(key(UDP, 4), exportTime); !errors.Is(err, ErrSessionLimit) {
@@ -138,8 +138,8 @@ func TestSessionLimit(t *testing.T) {
 	}
 }
 
-// Forged senders of whom nothing is known make room for others, but not with
-// each datagram: to look for them takes time.
+// Forged senders without templates make room for others, but not with each datagram,
+// because searching for them takes time.
 func TestRoomForSessions(t *testing.T) {
 	d := NewDecoder(DecoderConfig{Limits: Limits{Sessions: 3}})
 	for n := range 5 { // the fourth ends three
@@ -166,7 +166,7 @@ func TestTemplateLimitOfAllSessions(t *testing.T) {
 	}
 }
 
-// Senders over UDP, whoever they are, leave room for connections.
+// UDP senders always leave room for connections.
 func TestRoomForConnections(t *testing.T) {
 	d := NewDecoder(DecoderConfig{Limits: Limits{Sessions: 8, Templates: 8}})
 	refused := 0
@@ -187,7 +187,7 @@ func TestRoomForConnections(t *testing.T) {
 	checkProblems(t, decode(t, s, sets(t, 0, portTemplate, nameTemplate)).Problems, NumCauses)
 }
 
-// A sender that does its worst keeps to the limits.
+// Even a hostile sender cannot exceed the limits.
 func TestHostileSenders(t *testing.T) {
 	limits := Limits{Sessions: 8, Domains: 4, SessionTemplates: 16, Templates: 64, Fields: 8}
 	d := NewDecoder(DecoderConfig{Limits: limits})
@@ -287,7 +287,8 @@ func TestReadMessage(t *testing.T) {
 	}
 }
 
-// Values are none when their field has another type or their octets are none.
+// Values are invalid when their field has another type or their octets are not such a
+// value.
 func TestValuesThatAreNone(t *testing.T) {
 	value := func(kind DataType, length uint16, octets string) Value {
 		return Value{&Field{Length: length, Element: &Element{Name: "x", Type: kind, Range: Range{1, 2}}}, craft.Hex(t, octets)}

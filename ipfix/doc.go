@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipfix is the IP Flow Information Export protocol of RFC 7011: its
-// information model (RFC 7012), an encoder for Exporting Processes and a decoder
-// for Collecting Processes. It opens no socket.
+// Package ipfix implements the IP Flow Information Export protocol of RFC 7011: its
+// information model (RFC 7012), an encoder for Exporting Processes and a decoder for
+// Collecting Processes. It opens no socket.
 //
 // A [Registry] knows information elements. [Registry.Template] makes a
 // [Template] of their names, once; everything that can be computed then is.
@@ -28,7 +28,7 @@
 // To collect, [Decoder.Open] gives the [Session] of an exporter, and
 // [Session.Decode] reads a message of it: datagrams as they are, streams cut by
 // [ReadMessage]. A malformed message is discarded as a whole, without an effect.
-// What is wrong has a [Cause], to be counted; all that a sender makes the
+// Every error has a [Cause], to be counted; all that a sender makes the
 // decoder keep is bounded by [Limits].
 //
 // Octets are in network byte order, lengths in octets.

@@ -4,14 +4,14 @@ package ipfix
 
 import "fmt"
 
-// Enterprise is a private enterprise number of IANA; 0 stands for the elements
-// that IANA itself assigns.
+// Enterprise is a private enterprise number of IANA; 0 means the elements that IANA
+// itself assigns.
 type Enterprise uint32
 
 // Enterprise numbers.
 const (
 	EnterpriseIANA    Enterprise = 0
-	EnterpriseIOAM    Enterprise = 10383 // under which the published exporter of IOAM data has its elements
+	EnterpriseIOAM    Enterprise = 10383 // used by the published exporter of IOAM data
 	EnterpriseExample Enterprise = 32473 // for documentation and examples (RFC 5612)
 )
 
@@ -75,11 +75,11 @@ func (u Units) String() string {
 	return names[u]
 }
 
-// Range bounds the values of an integer element, both ends included. Its zero
-// value bounds nothing: the data type does.
+// Range bounds the values of an integer element, both ends included. The zero value
+// sets no bounds besides those of the data type.
 type Range struct{ Min, Max uint64 }
 
-// Contains tells whether a value lies within.
+// Contains reports whether a value lies within.
 func (r Range) Contains(v uint64) bool { return r == Range{} || r.Min <= v && v <= r.Max }
 
 // Element is an information element (RFC 7012 §2.1).
@@ -90,7 +90,7 @@ type Element struct {
 	Type        DataType
 	Semantics   Semantics
 	Units       Units
-	Length      uint16 // octets in a template that asks for none; 0: its type's, or variable
+	Length      uint16 // octets unless a template gives another length; 0: its type's, or variable
 	Range       Range
 	Description string
 }
@@ -109,7 +109,7 @@ func (e *Element) UsualLength() uint16 {
 
 func (e *Element) key() elementKey { return elementKey{e.Enterprise, e.ID} }
 
-// check says what an element may not be.
+// check reports why an element is invalid.
 func (e *Element) check() error {
 	switch {
 	case e.Name == "":
@@ -121,7 +121,7 @@ func (e *Element) check() error {
 	case !e.Type.known():
 		return fmt.Errorf("element %s: data type %d is not one of RFC 7012", e.Name, e.Type)
 	case !e.Type.Allows(e.UsualLength()):
-		return fmt.Errorf("element %s: %d octets are no length of %s (RFC 7011 §6.2)", e.Name, e.Length, e.Type)
+		return fmt.Errorf("element %s: %d octets is not a length of %s (RFC 7011 §6.2)", e.Name, e.Length, e.Type)
 	case e.Range.Min > e.Range.Max:
 		return fmt.Errorf("element %s: its range ends before it begins; exchange %d and %d", e.Name, e.Range.Min, e.Range.Max)
 	}

@@ -44,7 +44,7 @@ func (t Transport) String() string {
 var (
 	// ErrMessageFull: the record belongs into the next message.
 	ErrMessageFull = errors.New("the message is full; finish it and add the record to the next one")
-	// ErrTooLong: no message has room for it.
+	// ErrTooLong: no message has room for the record or template.
 	ErrTooLong = errors.New("too long for any message; raise the limit of messages or shorten the record")
 	// ErrNotRecord: the octets are not a record of the template.
 	ErrNotRecord = errors.New("not a record of this template")
@@ -65,22 +65,22 @@ type Encoder struct {
 	sequence  uint32 // data records in messages before this one
 
 	templates map[TemplateID]*exported
-	order     []*exported // as they were defined
-	due       []action    // what collectors have to be told, in this order
-	told      int         // how many of them the message has
+	order     []*exported // in order of definition
+	due       []action    // changes to send to collectors, in this order
+	told      int         // how many of due are in the message
 	latest    int64       // export time of the last message, in seconds
 
-	buf     []byte // what was in the buffer before, and the message that is being written
-	start   int    // where that begins
+	buf     []byte // the buffer's earlier content, and the message being written
+	start   int    // where the message begins
 	set     int    // where its last set begins, 0: none is open
 	kind    setKind
 	current *Template // of an open data set
 	records uint32    // in the message
 }
 
-// NewEncoder makes the encoder of a transport session's observation domain.
-// Messages have up to limit octets: for UDP, what the path MTU leaves for its
-// payload (RFC 7011 §10.3.3).
+// NewEncoder makes the encoder of a transport session's observation domain. Messages
+// have up to limit octets: for UDP, the payload that the path MTU allows (RFC 7011
+// §10.3.3).
 func NewEncoder(transport Transport, domain uint32, limit int) (*Encoder, error) {
 	if limit < MinMessageLimit || limit > maxMessage {
 		return nil, fmt.Errorf("messages of up to %d octets: choose a limit from %d to %d", limit, MinMessageLimit, maxMessage)
@@ -92,8 +92,8 @@ func NewEncoder(transport Transport, domain uint32, limit int) (*Encoder, error)
 // modulo 2³².
 func (e *Encoder) Sequence() uint32 { return e.sequence }
 
-// SetLimit changes the length of messages from the next one on, as when the path
-// MTU changes. Templates that no longer fit are an error of [Encoder.Add].
+// SetLimit changes the limit of messages from the next one on, as when the path MTU
+// changes. Templates that no longer fit are an error of [Encoder.Add].
 func (e *Encoder) SetLimit(limit int) error {
 	if limit < MinMessageLimit || limit > maxMessage {
 		return fmt.Errorf("messages of up to %d octets: choose a limit from %d to %d", limit, MinMessageLimit, maxMessage)
@@ -102,9 +102,8 @@ func (e *Encoder) SetLimit(limit int) error {
 	return nil
 }
 
-// Start begins a message at the end of dst. A message that was begun and not
-// finished is forgotten: none of its records counts, and what it said of
-// templates is due again.
+// Start begins a message at the end of dst. A message that was started and not finished
+// is discarded: its records do not count, and its template changes are due again.
 func (e *Encoder) Start(dst []byte) {
 	e.buf, e.start, e.told = dst, len(dst), 0
 	e.buf = binary.BigEndian.AppendUint16(e.buf, Version)
@@ -119,10 +118,10 @@ func (e *Encoder) begin() {
 	}
 }
 
-// Add adds a data record, as [RecordWriter.End] gave it, and before it all template
-// records that are due. The template must be defined. [ErrMessageFull] says
-// that the record was not added because the message has no room; templates may
-// have been. A record that no message has room for gives [ErrTooLong].
+// Add adds a data record, as returned by [RecordWriter.End], and before it all template
+// records that are due. The template must be defined. [ErrMessageFull] means that the
+// record was not added because the message has no room; templates may have been. For a
+// record that no message has room for, the error is [ErrTooLong].
 func (e *Encoder) Add(t *Template, record []byte) error {
 	if len(record) < t.minimum || t.fixed && len(record) != t.minimum {
 		return ErrNotRecord
@@ -135,7 +134,7 @@ func (e *Encoder) Add(t *Template, record []byte) error {
 	return e.addFirst(t, record)
 }
 
-// addFirst adds a record that is not just one more of its set.
+// addFirst adds a record that begins a set or follows templates.
 func (e *Encoder) addFirst(t *Template, record []byte) error {
 	e.begin()
 	if known := e.templates[t.id]; known == nil || known.retired || known.template != t && !known.template.Same(t) {
@@ -164,13 +163,12 @@ func (e *Encoder) addFirst(t *Template, record []byte) error {
 	return nil
 }
 
-// Empty tells whether the message has neither records nor templates yet.
+// Empty reports whether the message has neither records nor templates yet.
 func (e *Encoder) Empty() bool { return len(e.buf)-e.start <= headerLen }
 
-// Finish ends the message and returns the buffer with it at the end. The
-// export time is when it leaves. One that lies before that of the last message
-// is replaced by it, because a record must not seem older than its template
-// (RFC 7011 §8.2).
+// Finish ends the message and returns the buffer with it at the end. The export time is
+// when it leaves, but never before that of the last message, because a record must not
+// seem older than its template (RFC 7011 §8.2).
 func (e *Encoder) Finish(exportTime time.Time) []byte {
 	e.begin()
 	e.closeSet()
@@ -187,9 +185,9 @@ func (e *Encoder) Finish(exportTime time.Time) []byte {
 	return buf
 }
 
-// Ahead is how far the export time of the last message lies ahead of now: what
-// the clock was set back, less the time since. It is negative where nothing was.
-// Only a new session, by [Encoder.Reset], has lower export times.
+// Ahead is how far the export time of the last message is ahead of now: by how much the
+// clock was set back, less the time since. It is negative if the clock was not set
+// back. Only a new session, by [Encoder.Reset], has lower export times.
 func (e *Encoder) Ahead(now time.Time) time.Duration { return time.Unix(e.latest, 0).Sub(now) }
 
 // openSet begins a set (RFC 7011 §3.3.2).
@@ -199,8 +197,8 @@ func (e *Encoder) openSet(id uint16) {
 	e.buf = append(e.buf, 0, 0)
 }
 
-// closeSet ends the set with padding to 4 octets, where that is shorter than
-// any record of it (RFC 7011 §3.3.1) and the message has room.
+// closeSet ends the set with padding to 4 octets, if that is shorter than any record of
+// the set (RFC 7011 §3.3.1) and the message has room.
 func (e *Encoder) closeSet() {
 	if e.set == 0 {
 		return

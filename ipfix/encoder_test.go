@@ -12,7 +12,7 @@ import (
 	"github.com/waymark-net/waymark/test/craft"
 )
 
-// setIDs gives the ids of a message's sets.
+// setIDs returns the ids of a message's sets.
 func setIDs(b []byte) []uint16 {
 	var ids []uint16
 	for at := headerLen; at < len(b); at += int(binary.BigEndian.Uint16(b[at+2:])) {
@@ -41,8 +41,7 @@ func wantError(t *testing.T, got, want error) {
 	}
 }
 
-// Records of 3 octets: sets are padded only behind more than their own length
-// would be.
+// Records of 3 octets: sets are padded only when the padding is shorter than a record.
 func TestEncoderPadding(t *testing.T) {
 	short, shorter := template(t, 256, "flowLabelIPv6[3]"), template(t, 257, "ipTTL")
 	e := encoder(t, TCP, 1000, short, shorter)
@@ -143,7 +142,7 @@ func TestEncoderSequence(t *testing.T) {
 	}
 }
 
-// A template goes ahead of the first record that needs it, once.
+// A template is sent once, before the first record that needs it.
 func TestEncoderTemplatesFirst(t *testing.T) {
 	flow := template(t, 256, "packetDeltaCount")
 	options := optionsTemplate(t, 257, "observationDomainId", "exportedMessageTotalCount[4]")
@@ -165,7 +164,7 @@ func TestEncoderTemplatesFirst(t *testing.T) {
 	if err := e.Define(template(t, 256, "packetDeltaCount")); err != nil {
 		t.Error(err)
 	}
-	// A message that is never finished has told nobody.
+	// Templates in a message that is never finished are still due.
 	if err := e.Define(other); err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +292,8 @@ func TestEncoderReset(t *testing.T) {
 	}
 }
 
-// No message is older than one with a template before it (RFC 7011 §8.2).
+// No message has an earlier export time than an earlier message with a template (RFC
+// 7011 §8.2).
 func TestEncoderExportTime(t *testing.T) {
 	e := encoder(t, UDP, 1000)
 	for _, c := range []struct{ at, want int64 }{{100, 100}, {90, 100}, {101, 101}} {

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// exported is a template that the session knows.
+// exported is a template defined in the session.
 type exported struct {
 	template *Template
 	due      bool  // to be sent
 	sent     int64 // export time of the last message with it, in seconds
-	retired  bool  // over UDP: no longer sent, its number not used again
+	retired  bool  // over UDP: no longer sent; its number is not used again
 }
 
-// action is a change of templates that collectors have to be told.
+// action is a change of templates to send to collectors.
 type action struct {
 	*exported
 	withdrawal bool
@@ -29,9 +29,9 @@ func (a action) len() int {
 	return len(a.template.encoded)
 }
 
-// Define makes a template known to the session. It is sent before the first
-// record that needs it, or by [Encoder.AddTemplates]. To define it again changes
-// nothing; [ErrTemplateInUse] says that the number has another template.
+// Define adds a template to the session. It is sent before the first record that needs
+// it, or by [Encoder.AddTemplates]. Defining it again changes nothing;
+// [ErrTemplateInUse] means that the number has another template.
 func (e *Encoder) Define(t *Template) error {
 	if headerLen+setHeaderLen+len(t.encoded) > e.limit {
 		return ErrTooLong
@@ -49,9 +49,9 @@ func (e *Encoder) Define(t *Template) error {
 	return nil
 }
 
-// Withdraw ends the use of a template. Over TCP collectors are told, and the
-// number may be used again (RFC 7011 §8.1). Over UDP they must not be (§8.4):
-// the template is no longer refreshed, and its number stays its own.
+// Withdraw ends the use of a template. Over TCP collectors are notified, and the number
+// may be used again (RFC 7011 §8.1). Over UDP they must not be (§8.4): the template is
+// no longer refreshed, and its number is not reused.
 func (e *Encoder) Withdraw(id TemplateID) error {
 	known := e.templates[id]
 	if known == nil || known.retired {
@@ -70,12 +70,12 @@ func (e *Encoder) Withdraw(id TemplateID) error {
 	return nil
 }
 
-// Refresh makes those templates due again that were last sent at least so long
-// ago, as UDP needs it (RFC 7011 §8.4): templateRefreshTimeout and
-// optionsTemplateRefreshTimeout of RFC 6728. With 0 all are due, and so are those
-// that were sent later than now, when the clock was set back. The caller
-// decides when to ask; [Encoder.Add] and [Encoder.AddTemplates] send what is due.
-// It returns how many template records are due.
+// Refresh makes templates due again that were last sent at least that long ago, as UDP
+// requires (RFC 7011 §8.4): templateRefreshTimeout and optionsTemplateRefreshTimeout of
+// RFC 6728. With 0 all are due; so are those sent later than now, because the clock was
+// set back. The caller decides when to call it; [Encoder.Add] and
+// [Encoder.AddTemplates] send the due ones. It returns how many template records are
+// due.
 func (e *Encoder) Refresh(now time.Time, templates, options time.Duration) int {
 	for _, x := range e.order {
 		age := templates
@@ -90,8 +90,8 @@ func (e *Encoder) Refresh(now time.Time, templates, options time.Duration) int {
 	return len(e.due) - e.told
 }
 
-// Reset begins a new transport session: sequence numbers start at 0, and all
-// templates that are in use are due. A message that was begun is forgotten.
+// Reset begins a new transport session: sequence numbers start at 0, and all templates
+// that are in use are due. An unfinished message is discarded.
 func (e *Encoder) Reset() {
 	e.buf, e.start, e.set, e.current, e.records = nil, 0, 0, nil, 0
 	e.sequence, e.latest, e.told = 0, 0, 0
@@ -105,8 +105,8 @@ func (e *Encoder) Reset() {
 	}
 }
 
-// AddTemplates adds the template records and withdrawals that are due.
-// [ErrMessageFull] says that some are left for the next message.
+// AddTemplates adds the template records and withdrawals that are due. [ErrMessageFull]
+// means that some are left for the next message.
 func (e *Encoder) AddTemplates() error {
 	e.begin()
 	for ; e.told < len(e.due); e.told++ {
@@ -134,8 +134,8 @@ func (e *Encoder) AddTemplates() error {
 	return nil
 }
 
-// kind tells sets apart: one holds only records of one kind (RFC 7011 §3.3.1),
-// and ours either templates or withdrawals.
+// kind distinguishes sets: a set holds only records of one kind (RFC 7011 §3.3.1), and
+// ours hold either templates or withdrawals.
 func (a action) kind() setKind { return setKind{a.template.setID(), a.withdrawal} }
 
 type setKind struct {
@@ -143,7 +143,7 @@ type setKind struct {
 	withdrawal bool
 }
 
-// settle notes what a finished message has told.
+// settle marks the changes in a finished message as sent.
 func (e *Encoder) settle() {
 	for _, a := range e.due[:e.told] {
 		if !a.withdrawal {

@@ -16,7 +16,7 @@ func FuzzRoundTrip(f *testing.F) {
 	f.Fuzz(roundTrip)
 }
 
-// FuzzDecode reads messages of one session, one behind the other. The first
+// FuzzDecode reads messages of one session, one after the other. The first
 // octet chooses the transport.
 func FuzzDecode(f *testing.F) {
 	f.Add(append([]byte{0}, rfcMessage(f)...))
@@ -52,7 +52,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// snapshot is all that a session knows.
+// snapshot is the whole state of a session.
 func snapshot(s *Session) string {
 	text := fmt.Sprint(s.templates, s.decoder.Templates())
 	for _, id := range slices.Sorted(maps.Keys(s.domains)) {
@@ -81,8 +81,8 @@ func checkLimits(t *testing.T, s *Session, limits Limits) {
 	}
 }
 
-// checkMessage: records are those of the message, and what we encode of them
-// decodes to the same octets.
+// checkMessage: records are those of the message, and our encoding of them decodes to
+// the same octets.
 func checkMessage(t *testing.T, m *Message) {
 	t.Helper()
 	records := 0
@@ -109,7 +109,7 @@ func checkMessage(t *testing.T, m *Message) {
 	}
 }
 
-// checkEncoded packs a set that our registry knows again.
+// checkEncoded encodes a set of known elements again.
 func checkEncoded(t *testing.T, set DataSet) {
 	t.Helper()
 	tmpl, err := NewTemplate(set.Template.ID(), set.Template.Scope(), set.Template.Fields()...)

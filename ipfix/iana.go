@@ -4,8 +4,8 @@ package ipfix
 
 import "slices"
 
-// IANA are the elements that IANA assigns and an IPv6 network's telemetry needs.
-// The caller owns the slice.
+// IANA returns the elements assigned by IANA that the telemetry of an IPv6 network
+// needs. The caller owns the slice.
 func IANA() []Element { return slices.Clone(iana) }
 
 // iana follows IANA's registry "IPFIX Information Elements".

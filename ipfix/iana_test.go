@@ -10,9 +10,8 @@ import (
 	"github.com/netsampler/goflow2/v2/decoders/netflow"
 )
 
-// ianaTypes are abstract data types as IANA's registry has them, most of them
-// from RFC 5102, RFC 5477 and RFC 5610; 492 to 502 from RFC 9487, 530 to 533 from
-// RFC 9951.
+// ianaTypes are abstract data types as in IANA's registry, most of them from RFC 5102,
+// RFC 5477 and RFC 5610; 492 to 502 from RFC 9487, 530 to 533 from RFC 9951.
 var ianaTypes = map[DataType][]ElementID{
 	OctetArray: {210, 313, 497, 499},
 	Unsigned8: {
@@ -37,7 +36,7 @@ var ianaTypes = map[DataType][]ElementID{
 	BasicList:            {496},
 }
 
-// ianaNames are those that goflow2 does not know, of RFC 9487 and RFC 9951.
+// ianaNames are the names of RFC 9487 and RFC 9951, which goflow2 does not know.
 var ianaNames = map[ElementID]string{
 	492: "srhFlagsIPv6",
 	493: "srhTagIPv6",
@@ -59,8 +58,8 @@ var ianaNames = map[ElementID]string{
 // goflow2Last is the greatest number that goflow2 has a name for.
 const goflow2Last ElementID = netflow.IPFIX_FIELD_natThresholdEvent
 
-// Numbers, names and types are IANA's: names as goflow2 has them, which others
-// have written.
+// Numbers, names and types are IANA's; the names are compared with goflow2, an
+// independent implementation.
 func TestIANAElements(t *testing.T) {
 	types := map[ElementID]DataType{}
 	for kind, ids := range ianaTypes {
@@ -89,7 +88,7 @@ func TestIANAElements(t *testing.T) {
 	}
 }
 
-// enterpriseElements are names by number, and how many octets each takes.
+// enterpriseElements are names by number, and the octets of each.
 type enterpriseElements []struct {
 	name   string
 	octets uint16

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Message is what a message says. Its records alias the octets that were
-// decoded.
+// Message is a decoded message. Its records alias the octets that were decoded.
 type Message struct {
 	ExportTime time.Time // UTC, whole seconds
 	Sequence   uint32
@@ -17,7 +16,7 @@ type Message struct {
 	Length     int    // octets
 	Records    int    // data records in Sets
 	Sets       []DataSet
-	Templates  []*Template // that are new to the session
+	Templates  []*Template // new to the session
 	Problems   []Problem   // one for each cause
 }
 
@@ -28,22 +27,22 @@ type parser struct {
 	now     time.Time
 	octets  []byte
 	message *Message
-	fields  []Field // of the template that is being read
+	fields  []Field // of the template being read
 	undo    []undo
 	records uint32
-	counted bool // all data records of the message
+	counted bool // all data records of the message were counted
 }
 
-// undo is how a template was before the message.
+// undo is the state of a template before the message.
 type undo struct {
 	id     TemplateID
-	before known // its Template is nil when there was none
+	before known // Template is nil when there was none
 }
 
-// Decode reads a message: all of the datagram, or what [ReadMessage] cut from a
-// stream. Faults of parts are in the message's Problems, and the rest of it is
-// good. A message that is discarded has no effect at all; the error is then a
-// [*Problem] with a cause that [Cause.Discards].
+// Decode reads a message: all of the datagram, or what [ReadMessage] cut from a stream.
+// Errors in parts are in the message's Problems; the rest is valid. A discarded message
+// has no effect at all; the error is then a [*Problem] with a cause that
+// [Cause.Discards].
 func (s *Session) Decode(octets []byte, now time.Time) (*Message, error) {
 	m, problem := decodeHeader(octets)
 	if problem != nil {
@@ -100,7 +99,7 @@ func decodeHeader(b []byte) (*Message, *Problem) {
 	}, nil
 }
 
-// note counts a problem that leaves the message good.
+// note counts a problem that does not discard the message.
 func (p *parser) note(c Cause, offset int, id uint16) {
 	for i := range p.message.Problems {
 		if q := &p.message.Problems[i]; q.Cause == c {
@@ -111,8 +110,8 @@ func (p *parser) note(c Cause, offset int, id uint16) {
 	p.message.Problems = append(p.message.Problems, Problem{c, offset, id, 1})
 }
 
-// sets reads every set, in order: what a set says of templates is for the sets
-// behind it (RFC 7011 §8.1).
+// sets reads every set, in order: templates in a set apply to the sets after it (RFC
+// 7011 §8.1).
 func (p *parser) sets() *Problem {
 	for at := headerLen; at < len(p.octets); {
 		rest := p.octets[at:]
@@ -151,7 +150,7 @@ func (p *parser) data(body []byte, offset int, id TemplateID) *Problem {
 	}
 	set := DataSet{Template: t}
 	end, longest := 0, 0
-	// What is shorter than any record is padding (§3.3.1).
+	// A rest shorter than any record is padding (§3.3.1).
 	for len(body)-end >= t.minimum {
 		n, long, ok := t.cutRecord(body[end:])
 		if !ok {
@@ -181,8 +180,7 @@ func (p *parser) data(body []byte, offset int, id TemplateID) *Problem {
 // elementTemplateID is templateId of IANA.
 const elementTemplateID ElementID = 145
 
-// scopeKnown tells whether the templates that are the scope of an options record
-// are known.
+// scopeKnown reports whether the templates in the scope of an options record are known.
 func (p *parser) scopeKnown(r DataRecord) bool {
 	i := 0
 	for v := range r.Values() {
@@ -206,12 +204,12 @@ func (p *parser) lookup(id TemplateID) *Template {
 	return k.Template
 }
 
-// remember keeps how a template was, for rollBack.
+// remember keeps a template's state for rollBack.
 func (p *parser) remember(id TemplateID) {
 	p.undo = append(p.undo, undo{id, p.domain.templates[id]})
 }
 
-// rollBack makes the templates what they were before the message.
+// rollBack restores the templates as they were before the message.
 func (p *parser) rollBack() {
 	for _, u := range slices.Backward(p.undo) {
 		p.session.forget(p.domain, u.id)

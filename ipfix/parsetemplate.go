@@ -30,9 +30,9 @@ func (p *parser) templates(body []byte, offset int, set uint16) *Problem {
 	return nil
 }
 
-// specifiers reads the rest of a template record: its scope field count, which
-// only options templates have, and its field specifiers (RFC 7011 §3.2). Those
-// that are allowed are left in p.fields. With a scope of −1 the template is none.
+// specifiers reads the rest of a template record: its scope field count, which only
+// options templates have, and its field specifiers (RFC 7011 §3.2). It stores those
+// that are allowed in p.fields. A scope of −1 means that the template is invalid.
 func (p *parser) specifiers(b []byte, count int, set uint16) (n, scope int, ok bool) {
 	if set == setOptionsTemplates {
 		if len(b) < 2 {
@@ -58,7 +58,7 @@ func (p *parser) specifiers(b []byte, count int, set uint16) (n, scope int, ok b
 			f.Enterprise = Enterprise(binary.BigEndian.Uint32(b[n:]))
 			n += 4
 			if f.Enterprise == EnterpriseIANA {
-				scope = -1 // the enterprise bit says that it is not IANA's
+				scope = -1 // the enterprise bit is set, so the element is not IANA's
 			}
 		}
 		if f.Length == 0 {
@@ -88,7 +88,7 @@ func (p *parser) template(id TemplateID, scope, count, offset int) {
 		used = false
 	}
 	if used && before.scope == scope && slices.EqualFunc(before.fields, p.fields, Field.same) {
-		// A second copy: over UDP it prolongs the template's life (§8.4).
+		// A second copy: over UDP it extends the template's lifetime (§8.4).
 		p.remember(id)
 		p.domain.templates[id] = known{before.Template, p.now}
 		return
@@ -100,7 +100,7 @@ func (p *parser) template(id TemplateID, scope, count, offset int) {
 	}
 	p.remember(id)
 	if used && p.session.transport != UDP {
-		// What is sent under this number from now on may mean either (§8.1).
+		// Records under this number may now belong to either template (§8.1).
 		p.note(CauseTemplateRedefined, offset, uint16(id))
 		p.session.forget(p.domain, id)
 		return
@@ -112,7 +112,7 @@ func (p *parser) template(id TemplateID, scope, count, offset int) {
 	p.message.Templates = append(p.message.Templates, t)
 }
 
-// interpreted gives the fields their elements.
+// interpreted returns the fields with their elements.
 func (p *parser) interpreted(offset int, id TemplateID) []Field {
 	fields := slices.Clone(p.fields)
 	for i := range fields {
@@ -129,7 +129,7 @@ func (p *parser) interpreted(offset int, id TemplateID) []Field {
 	return fields
 }
 
-// withdraw ends the use of a template, or of all of a kind (RFC 7011 §8.1).
+// withdraw ends the use of a template, or of all templates of a kind (RFC 7011 §8.1).
 func (p *parser) withdraw(id TemplateID, offset int, set uint16) {
 	if p.session.transport == UDP {
 		p.note(CauseWithdrawalUDP, offset, uint16(id)) // ignored (§8.4)

@@ -32,14 +32,14 @@ func (s *byteSource) below(n int) int {
 	return v % n
 }
 
-// octets gives n octets, zero where the source has no more.
+// octets returns n octets, zero where the source has no more.
 func (s *byteSource) octets(n int) []byte {
 	b := make([]byte, n)
 	s.rest = s.rest[copy(b, s.rest):]
 	return b
 }
 
-// length is one that a type allows, often a short or a variable one.
+// length is a length that a type allows, often a short or a variable one.
 func (s *byteSource) length(kind DataType) uint16 {
 	switch kind.class() {
 	case classUnsigned, classSigned:
@@ -66,7 +66,7 @@ func (s *byteSource) template(r *Registry, id TemplateID) (*Template, error) {
 	return NewTemplate(id, s.below(len(fields)+1), fields...)
 }
 
-// write writes a value for a field, and gives how a [Value] must read it.
+// write writes a value for a field, and returns how a [Value] must read it.
 func (s *byteSource) write(w *RecordWriter, f Field) string {
 	bits := uint(8 * f.Length)
 	switch f.Element.Type.class() {
@@ -117,7 +117,7 @@ func (s *byteSource) writeTime(w *RecordWriter, kind DataType) string {
 	return at.Truncate(resolution).String()
 }
 
-// read gives a value as write does.
+// read returns a value in the same form as write.
 func read(v Value) string {
 	var text any
 	var ok bool
@@ -147,7 +147,7 @@ func read(v Value) string {
 	return fmt.Sprint(text)
 }
 
-// exchange is an exporter and a collector, and what both saw.
+// exchange is an exporter and a collector, with the values that both saw.
 type exchange struct {
 	t              *testing.T
 	encoder        *Encoder
@@ -156,7 +156,7 @@ type exchange struct {
 	sent, received []string // values of a record each
 }
 
-// finish hands the message over and begins another.
+// finish passes the message on and begins another.
 func (x *exchange) finish() {
 	b := x.encoder.Finish(exportTime)
 	if len(b) > x.limit {

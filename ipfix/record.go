@@ -27,10 +27,10 @@ var (
 	ErrFieldCount = errors.New("not one value for each field")
 )
 
-// RecordError says which value could not be encoded.
+// RecordError is the error of a value that could not be encoded.
 type RecordError struct {
 	Template TemplateID
-	Field    int    // counted from 0; how many there are when values are missing
+	Field    int    // counted from 0; the number of values given when some are missing
 	Name     string // of the element
 	Err      error  // one of the sentinels above
 }
@@ -42,13 +42,13 @@ func (e *RecordError) Error() string {
 // Unwrap returns the sentinel.
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// RecordWriter writes one data record: a value for each field, in the template's
-// order, then [RecordWriter.End]. The first error stays; End returns it. Nothing
-// is allocated but for the buffer's growth and errors.
+// RecordWriter writes one data record: a value for each field, in the template's order,
+// then [RecordWriter.End]. The first error is kept; End returns it. Only the buffer's
+// growth and errors allocate memory.
 type RecordWriter struct {
-	buf   []byte // up to pos written; then as long as the other fields are at least
+	buf   []byte // written up to pos; then the minimum length of the other fields
 	pos   int
-	slots []slot // of the fields that follow; none after an error
+	slots []slot // of the remaining fields; none after an error
 
 	template *Template
 	start    int
@@ -79,7 +79,7 @@ func (w *RecordWriter) End() ([]byte, error) {
 	return w.buf, nil
 }
 
-// take gives the field that the next value is for.
+// take returns the field of the next value.
 func (w *RecordWriter) take(c class) (slot, bool) {
 	if len(w.slots) == 0 || w.slots[0].class != c {
 		w.mistake()
@@ -90,7 +90,7 @@ func (w *RecordWriter) take(c class) (slot, bool) {
 	return s, true
 }
 
-// mistake notes that the next field has no such value.
+// mistake notes that the next field cannot have such a value.
 func (w *RecordWriter) mistake() {
 	if len(w.slots) == 0 {
 		w.fail(ErrFieldCount)
@@ -99,7 +99,7 @@ func (w *RecordWriter) mistake() {
 	}
 }
 
-// fail notes an error at the field that comes next.
+// fail notes an error at the next field.
 func (w *RecordWriter) fail(err error) {
 	if w.err != nil {
 		return
@@ -145,7 +145,7 @@ func (w *RecordWriter) Int(v int64) {
 // integer writes the last n octets of v.
 func (w *RecordWriter) integer(v uint64, n uint16) {
 	if rest := w.buf[w.pos:]; len(rest) >= 8 {
-		// The values that follow overwrite what is too much.
+		// Later values overwrite the excess octets.
 		binary.BigEndian.PutUint64(rest, v<<(64-8*n))
 	} else {
 		for i := range int(n) {
@@ -160,8 +160,8 @@ func (w *RecordWriter) octets(v []byte) {
 	w.pos += copy(w.buf[w.pos:], v)
 }
 
-// Float writes a floating point number; in a field of 4 octets the nearest one
-// that has them (RFC 7011 §6.2).
+// Float writes a floating point number; in a field of 4 octets, the nearest number of
+// that size (RFC 7011 §6.2).
 func (w *RecordWriter) Float(v float64) {
 	s, ok := w.take(classFloat)
 	switch {
@@ -224,9 +224,8 @@ func (w *RecordWriter) Time(v time.Time) {
 	}
 }
 
-// UnixNano writes a time in the resolution of its field: nanoseconds since
-// 1970-01-01 00:00 UTC. It is [RecordWriter.Time] for those that have no
-// time.Time.
+// UnixNano writes a time in the resolution of its field: nanoseconds since 1970-01-01
+// 00:00 UTC. It is [RecordWriter.Time] for callers without a time.Time.
 func (w *RecordWriter) UnixNano(v uint64) {
 	s, ok := w.take(classTime)
 	if !ok {
@@ -242,9 +241,9 @@ func (w *RecordWriter) UnixNano(v uint64) {
 	}
 }
 
-// AppendTime appends a time in the resolution of a data type: seconds since
-// 1970-01-01 00:00 UTC, and nanoseconds. It is [RecordWriter.Time] for those that
-// write a record without one.
+// AppendTime appends a time in the resolution of a data type: seconds since 1970-01-01
+// 00:00 UTC, and nanoseconds. It is [RecordWriter.Time] for callers without a
+// RecordWriter.
 func AppendTime(dst []byte, kind DataType, seconds int64, nanoseconds uint64) []byte {
 	switch kind {
 	case DateTimeSeconds:
@@ -255,11 +254,11 @@ func AppendTime(dst []byte, kind DataType, seconds int64, nanoseconds uint64) []
 	return binary.BigEndian.AppendUint64(dst, ntp(kind, seconds, nanoseconds))
 }
 
-// ntpEpoch is 1970 in seconds of NTP, which begin in 1900.
+// ntpEpoch is 1970 in seconds of NTP, which begins in 1900.
 const ntpEpoch = 2208988800
 
-// ntp is an NTP timestamp, its era implicit (RFC 7011 §5.2). The fraction is
-// rounded up, so that it gives the same nanosecond when it is read rounded down.
+// ntp is an NTP timestamp, its era implicit (RFC 7011 §5.2). The fraction is rounded
+// up, so that rounding down on reading gives the same nanosecond.
 func ntp(kind DataType, seconds int64, nanoseconds uint64) uint64 {
 	fraction := (nanoseconds<<32 + 999_999_999) / 1_000_000_000
 	if kind == DateTimeMicroseconds {
@@ -268,14 +267,14 @@ func ntp(kind DataType, seconds int64, nanoseconds uint64) uint64 {
 	return uint64(seconds+ntpEpoch)<<32 | fraction
 }
 
-// microsecondFraction has its last 11 bits zero (RFC 7011 §6.1.9), and is the
-// least such fraction within the microsecond.
+// microsecondFraction is the least fraction within the microsecond whose last 11 bits
+// are zero (RFC 7011 §6.1.9).
 func microsecondFraction(nanoseconds uint64) uint64 {
 	fraction := (nanoseconds/1000<<32 + 999_999) / 1_000_000
 	return (fraction + 1<<11 - 1) &^ (1<<11 - 1)
 }
 
-// Octets writes an octetArray, or a list of RFC 6313 that is encoded already.
+// Octets writes an octetArray, or an encoded list of RFC 6313.
 func (w *RecordWriter) Octets(v []byte) {
 	s, ok := w.take(classOctets)
 	switch {
@@ -291,8 +290,8 @@ func (w *RecordWriter) Octets(v []byte) {
 	}
 }
 
-// Encoded writes the next n fields, which are of fixed length, from octets that
-// are encoded already, as those of a node's IOAM data are.
+// Encoded writes the next n fields, which are of fixed length, from encoded octets,
+// such as those of a node's IOAM data.
 func (w *RecordWriter) Encoded(n int, v []byte) {
 	if n < 0 || n > len(w.slots) {
 		w.fail(ErrFieldCount)
@@ -335,8 +334,8 @@ func (w *RecordWriter) Text(v string) {
 	}
 }
 
-// prefix makes room for a value of variable length, beyond the octet that is
-// there already, and writes its length (RFC 7011 §7).
+// prefix makes room for a value of variable length, besides the octet already there,
+// and writes its length (RFC 7011 §7).
 func (w *RecordWriter) prefix(n int) bool {
 	if n > 65535 {
 		w.refuse(ErrValueLength)

@@ -75,7 +75,7 @@ func TestRecordValues(t *testing.T) {
 		if c.want != "" && !bytes.Equal(got, craft.Hex(t, c.want)) {
 			t.Errorf("%s: %x, want %s", c.spec, got, c.want)
 		}
-		// A second way to the same octets: in front of and behind other fields.
+		// A second way to write the same octets: before and after other fields.
 		wide := typed(t, "unsigned64", c.spec, "unsigned64")
 		inner := record(t, wide, func(w *RecordWriter) { w.Uint(math.MaxUint64); c.write(w); w.Uint(math.MaxUint64) })
 		if !bytes.Equal(inner[8:len(inner)-8], got) || !bytes.Equal(inner[len(inner)-8:], bytes.Repeat([]byte{0xff}, 8)) {
@@ -176,8 +176,8 @@ func TestRegistry(t *testing.T) {
 		t.Error("found an element that does not exist")
 	}
 	for _, c := range []struct{ name, want string }{
-		{"", "no element"}, {"octetDeltacount", "no element"}, {"octetDeltaCount[9]", "no length of unsigned64"},
-		{"octetDeltaCount[v]", "no length"}, {"sourceIPv6Address[8]", "no length"}, {"interfaceName[0]", "no length"},
+		{"", "no element"}, {"octetDeltacount", "no element"}, {"octetDeltaCount[9]", "not a length of unsigned64"},
+		{"octetDeltaCount[v]", "not a length"}, {"sourceIPv6Address[8]", "not a length"}, {"interfaceName[0]", "not a length"},
 		{"interfaceName[x]", "write a length"}, {"interfaceName[65535]", "write a length"}, {"interfaceName[4", "close the bracket"},
 	} {
 		if _, err := r.Field(c.name); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -195,7 +195,7 @@ func TestRegistry(t *testing.T) {
 		{"16 bits", []Element{{ID: 1 << 15, Name: "x"}}, "more than 15 bits"},
 		{"IANA's 0", []Element{{Name: "x"}}, "no number 0"},
 		{"type", []Element{{ID: 9, Name: "x", Type: 99}}, "not one of RFC 7012"},
-		{"length", []Element{{ID: 9, Name: "x", Type: Unsigned8, Length: 2}}, "no length of unsigned8"},
+		{"length", []Element{{ID: 9, Name: "x", Type: Unsigned8, Length: 2}}, "not a length of unsigned8"},
 		{"range", []Element{{ID: 9, Name: "x", Range: Range{2, 1}}}, "ends before it begins"},
 	} {
 		if _, err := NewRegistry(IANA(), c.group); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -218,7 +218,7 @@ func TestTemplateErrors(t *testing.T) {
 		{"number", func() (*Template, error) { return r.Template(255, "ipTTL") }, "from 256 on"},
 		{"no field", func() (*Template, error) { return r.Template(256) }, "at least one field"},
 		{"no scope", func() (*Template, error) { return r.OptionsTemplate(256, nil, "ipTTL") }, "at least one element of its scope"},
-		{"more scope than fields", func() (*Template, error) { return NewTemplate(256, 2, port) }, "no more of scope"},
+		{"more scope than fields", func() (*Template, error) { return NewTemplate(256, 2, port) }, "a scope of at most"},
 		{"unknown field", func() (*Template, error) { return NewTemplate(256, 0, Field{ID: 7, Length: 2}) }, "no values can be encoded"},
 		{"another's element", func() (*Template, error) { return NewTemplate(256, 0, Field{ID: 8, Length: 2, Element: port.Element}) }, "no values"},
 		{"too long", func() (*Template, error) { return r.Template(256, "paddingOctets[65516]") }, "does not fit a message"},
@@ -229,8 +229,8 @@ func TestTemplateErrors(t *testing.T) {
 	}
 }
 
-// Elements keep to RFC 7012 §3.2: what semantics their types can have, and
-// ranges that their types and usual lengths hold.
+// Elements comply with RFC 7012 §3.2: the semantics fit their types, and the ranges fit
+// their types and usual lengths.
 func TestElements(t *testing.T) {
 	for _, e := range registry(t).Elements() {
 		unsignedType := e.Type.class() == classUnsigned
@@ -257,7 +257,7 @@ func TestElements(t *testing.T) {
 	}
 }
 
-// What AppendTime appends is what a RecordWriter writes.
+// AppendTime appends the same octets as a RecordWriter.
 func TestAppendTime(t *testing.T) {
 	registry, err := NewRegistry(IANA())
 	if err != nil {

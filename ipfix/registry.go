@@ -24,7 +24,7 @@ type Registry struct {
 }
 
 // NewRegistry makes a registry of groups of elements, such as [IANA], [IOAM] and
-// [Waymark]. Numbers and names stand for one element each.
+// [Waymark]. Each number and each name must belong to one element only.
 func NewRegistry(groups ...[]Element) (*Registry, error) {
 	r := &Registry{elements: slices.Concat(groups...)}
 	slices.SortStableFunc(r.elements, func(a, b Element) int {
@@ -48,7 +48,7 @@ func NewRegistry(groups ...[]Element) (*Registry, error) {
 	return r, nil
 }
 
-// Elements are all elements by enterprise and number. The caller owns the slice.
+// Elements returns all elements by enterprise and number. The caller owns the slice.
 func (r *Registry) Elements() []Element { return slices.Clone(r.elements) }
 
 // Lookup finds an element by its number. The element must not be changed.
@@ -63,9 +63,9 @@ func (r *Registry) Named(name string) (*Element, bool) {
 	return e, ok
 }
 
-// Field reads a field specification: the name of an element, and its length in
-// brackets where that is not the usual one: a number of octets or v for variable
-// length, as in "octetDeltaCount[4]" and "interfaceName[v]".
+// Field reads a field specification: the name of an element, followed by its length in
+// brackets if that is not the usual one: a number of octets, or v for variable length,
+// as in "octetDeltaCount[4]" and "interfaceName[v]".
 func (r *Registry) Field(spec string) (Field, error) {
 	name, bracket, sized := strings.Cut(spec, "[")
 	e, ok := r.Named(name)
@@ -87,7 +87,7 @@ func (r *Registry) Field(spec string) (Field, error) {
 		}
 	}
 	if !e.Type.Allows(length) {
-		return Field{}, fmt.Errorf("field %q: no length of %s (RFC 7011 §6.2)", spec, e.Type)
+		return Field{}, fmt.Errorf("field %q: not a length of %s (RFC 7011 §6.2)", spec, e.Type)
 	}
 	return Field{Enterprise: e.Enterprise, ID: e.ID, Length: length, Element: e}, nil
 }
@@ -104,7 +104,7 @@ func (r *Registry) fields(specs []string) ([]Field, error) {
 	return fields, nil
 }
 
-// Template makes a template of field specifications.
+// Template makes a template from field specifications.
 func (r *Registry) Template(id TemplateID, specs ...string) (*Template, error) {
 	fields, err := r.fields(specs)
 	if err != nil {
@@ -113,8 +113,8 @@ func (r *Registry) Template(id TemplateID, specs ...string) (*Template, error) {
 	return NewTemplate(id, 0, fields...)
 }
 
-// OptionsTemplate makes an options template of field specifications, those of
-// the scope first (RFC 7011 §3.4.2).
+// OptionsTemplate makes an options template from field specifications, those of the
+// scope first (RFC 7011 §3.4.2).
 func (r *Registry) OptionsTemplate(id TemplateID, scope []string, specs ...string) (*Template, error) {
 	fields, err := r.fields(slices.Concat(scope, specs))
 	if err != nil {

@@ -33,7 +33,7 @@ const (
 	rfcScopeData = "0104 0014 00000001 0159 27d9 00000002 02b2 4fb2"
 )
 
-// exampleElements are those that the examples use beside IANA's.
+// exampleElements are those that the examples use besides IANA's.
 func exampleElements(t *testing.T) *Registry {
 	t.Helper()
 	r, err := NewRegistry(IANA(), []Element{
@@ -56,7 +56,7 @@ var rfcFlows = []struct {
 	{"192.0.2.56", "192.0.2.65", "192.0.2.3", 5, 6534},
 }
 
-// body gives the sets of a message that the encoder makes.
+// body returns the sets of a message that the encoder makes.
 func TestRFC7011Encode(t *testing.T) {
 	r := exampleElements(t)
 	flows, err := r.Template(256, "sourceIPv4Address", "destinationIPv4Address", "ipNextHopIPv4Address", "packetDeltaCount[4]", "octetDeltaCount[4]")
@@ -230,8 +230,7 @@ func TestMalformedHasNoEffect(t *testing.T) {
 	}
 }
 
-// A message that changes every kind of thing before its fault has no effect
-// either.
+// A message that changes templates in every way before its error has no effect either.
 func TestDiscardedAfterChanges(t *testing.T) {
 	for _, transport := range []Transport{UDP, TCP} {
 		s := session(t, transport, Limits{SessionTemplates: 4})

@@ -9,12 +9,11 @@ import (
 	"slices"
 )
 
-// ReadMessage reads one message from a stream, such as a TCP or TLS connection
-// (RFC 7011 §10.4.3), into buf, which grows as needed up to 65535 octets; give
-// it again next time. io.EOF says that the stream ended between two messages,
-// io.ErrUnexpectedEOF that it ended within one. A [*Problem] says that what
-// comes is no message; the stream is then of no more use. Deadlines are the
-// caller's.
+// ReadMessage reads one message from a stream, such as a TCP or TLS connection (RFC
+// 7011 §10.4.3), into buf, which grows as needed up to 65535 octets; pass the result
+// again to the next call. io.EOF means that the stream ended between two messages,
+// io.ErrUnexpectedEOF that it ended within one. A [*Problem] means that the next octets
+// are not a message; the stream is then unusable. The caller sets deadlines.
 func ReadMessage(r io.Reader, buf []byte) ([]byte, error) {
 	buf = slices.Grow(buf[:0], headerLen)[:headerLen]
 	if _, err := io.ReadFull(r, buf); err != nil {

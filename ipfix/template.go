@@ -22,8 +22,8 @@ const (
 	setOptionsTemplates = 3
 )
 
-// VariableLength as the length of a field says that each value has its own
-// (RFC 7011 §7).
+// VariableLength as the length of a field means that each value has its own (RFC 7011
+// §7).
 const VariableLength uint16 = 65535
 
 // Field is a field specifier of a template (RFC 7011 §3.2).
@@ -38,7 +38,7 @@ func (f Field) same(g Field) bool {
 	return f.Enterprise == g.Enterprise && f.ID == g.ID && f.Length == g.Length
 }
 
-// name is for messages to people.
+// name is the field's name in error messages.
 func (f Field) name() string {
 	if f.Element != nil {
 		return f.Element.Name
@@ -52,7 +52,7 @@ type Template struct {
 	id      TemplateID
 	scope   int
 	fields  []Field
-	slots   []slot // what encoding needs of fields, close together
+	slots   []slot // what encoding needs of fields, in compact form
 	minimum int    // octets of the shortest record
 	fixed   bool   // all records have that length
 	encoded []byte // the template record
@@ -65,14 +65,14 @@ type slot struct {
 	length uint16
 }
 
-// NewTemplate makes a template of fields with known elements; the first scope of
-// them are the scope of an options template.
+// NewTemplate makes a template of fields with known elements; if scope is not 0, the
+// first scope fields are the scope of an options template.
 func NewTemplate(id TemplateID, scope int, fields ...Field) (*Template, error) {
 	if id < MinTemplateID {
 		return nil, fmt.Errorf("template %d: use a number from %d on (RFC 7011 §3.4.1)", id, MinTemplateID)
 	}
 	if len(fields) == 0 || scope < 0 || scope > len(fields) {
-		return nil, fmt.Errorf("template %d: %d fields with a scope of %d; give at least one field, and no more of scope than there are", id, len(fields), scope)
+		return nil, fmt.Errorf("template %d: %d fields with a scope of %d; give at least one field, and a scope of at most their number", id, len(fields), scope)
 	}
 	for _, f := range fields {
 		if f.Element == nil || f.Element.key() != (elementKey{f.Enterprise, f.ID}) || !f.Element.Type.Allows(f.Length) {
@@ -87,7 +87,7 @@ func NewTemplate(id TemplateID, scope int, fields ...Field) (*Template, error) {
 	return t, nil
 }
 
-// newTemplate computes what follows from the fields, which it keeps.
+// newTemplate computes what follows from the fields, and keeps the slice.
 func newTemplate(id TemplateID, scope int, fields []Field) *Template {
 	t := &Template{id: id, scope: scope, fields: fields, slots: make([]slot, len(fields)), fixed: true}
 	for i, f := range fields {
@@ -109,7 +109,7 @@ func newTemplate(id TemplateID, scope int, fields []Field) *Template {
 // ID is the template's number.
 func (t *Template) ID() TemplateID { return t.id }
 
-// Scope is how many of the first fields are the scope; 0: no options template.
+// Scope is how many of the first fields are the scope; 0: not an options template.
 func (t *Template) Scope() int { return t.scope }
 
 // Fields are the fields in their order, and must not be changed.
@@ -118,7 +118,7 @@ func (t *Template) Fields() []Field { return t.fields }
 // MinRecordLen is the length in octets of the shortest record.
 func (t *Template) MinRecordLen() int { return t.minimum }
 
-// Same tells whether two templates are one: number, kind and fields.
+// Same reports whether two templates have the same number, kind and fields.
 func (t *Template) Same(u *Template) bool {
 	return t.id == u.id && t.scope == u.scope && slices.EqualFunc(t.fields, u.fields, Field.same)
 }

@@ -72,8 +72,8 @@ func sample(t *testing.T) [][]byte {
 	return messages
 }
 
-// What others have written reads our messages without a complaint, and the
-// values that we wrote.
+// tshark, an independent implementation, reads our messages without a complaint, and
+// the values that we wrote.
 func TestTshark(t *testing.T) {
 	messages := sample(t)
 	path := capture(t, messages...)
@@ -130,7 +130,7 @@ func TestTshark(t *testing.T) {
 	}
 }
 
-// tsharkTimes are nanoseconds behind exportTime as tshark prints them.
+// tsharkTimes are times some nanoseconds after exportTime, as tshark prints them.
 func tsharkTimes(nanoseconds ...int) string {
 	var list []string
 	for _, n := range nanoseconds {
@@ -149,8 +149,8 @@ func enterpriseEntries(postcards ...uint32) string {
 	return strings.Join(append(list, "7261636b2037", "ff", "000009"), ",")
 }
 
-// That tshark has no complaint says something: it has one of a lost message and
-// of a set that is too short.
+// tshark's lack of complaints is meaningful: it complains of a lost message and of a
+// set that is too short.
 func TestTsharkComplains(t *testing.T) {
 	messages := sample(t)
 	if lines := tshark.Run(t, capture(t, messages[0], messages[2]), "_ws.expert", "-e", "frame.number"); len(lines) != 1 || lines[0] != "2" {

@@ -12,15 +12,15 @@ import (
 	"unicode/utf8"
 )
 
-// Value is a value of a data record. Its octets alias the message. The methods
-// that read it tell, as their last result, whether the field has such values and
-// the octets are one.
+// Value is a value of a data record. Its octets alias the message. The last result of
+// its reading methods reports whether the field has such values and the octets are a
+// valid one.
 type Value struct {
 	Field  *Field
 	Octets []byte
 }
 
-// is gives the data type when it belongs to a class.
+// is returns the data type if it belongs to a class.
 func (v Value) is(c class) (DataType, bool) {
 	if v.Field == nil || v.Field.Element == nil || v.Field.Element.Type.class() != c {
 		return 0, false
@@ -36,7 +36,7 @@ func (v Value) Uint() (uint64, bool) {
 	return unsigned(v.Octets), true
 }
 
-// InRange tells whether an unsigned integer lies in the range of its element.
+// InRange reports whether an unsigned integer lies in the range of its element.
 func (v Value) InRange() bool {
 	n, ok := v.Uint()
 	return ok && v.Field.Element.Range.Contains(n)
@@ -73,7 +73,7 @@ func (v Value) Float() (float64, bool) {
 	return 0, false
 }
 
-// Bool reads a boolean; other octets than 1 and 2 are none (RFC 7011 §6.1.5).
+// Bool reads a boolean; octets other than 1 and 2 are invalid (RFC 7011 §6.1.5).
 func (v Value) Bool() (value, ok bool) {
 	if _, ok := v.is(classBoolean); !ok || len(v.Octets) != 1 || v.Octets[0] < 1 || v.Octets[0] > 2 {
 		return false, false
@@ -97,8 +97,8 @@ func (v Value) MAC() (mac [6]byte, ok bool) {
 	return [6]byte(v.Octets), true
 }
 
-// Text reads a string, without the zero octets that end one of fixed length.
-// Octets that are not UTF-8 are none (RFC 7011 §6.1.6).
+// Text reads a string, without the zero octets that end one of fixed length. Octets
+// that are not UTF-8 are invalid (RFC 7011 §6.1.6).
 func (v Value) Text() (string, bool) {
 	if _, ok := v.is(classString); !ok {
 		return "", false
@@ -110,9 +110,9 @@ func (v Value) Text() (string, bool) {
 	return string(octets), utf8.Valid(octets)
 }
 
-// Time reads a time, in UTC. Times of NTP's second era, which begins in 2036,
-// are told from those of the first by their first bit: from 1968 to 2104
-// (RFC 7011 §5.2). One that time.Time cannot hold is none.
+// Time reads a time, in UTC. Times of NTP's second era, which begins in 2036, differ
+// from those of the first in their first bit: from 1968 to 2104 (RFC 7011 §5.2). A time
+// that time.Time cannot hold is invalid.
 func (v Value) Time() (time.Time, bool) {
 	kind, ok := v.is(classTime)
 	if !ok || len(v.Octets) != int(kind.Len()) {
@@ -143,7 +143,7 @@ type DataRecord struct {
 	Octets   []byte
 }
 
-// Values gives the values in the order of the template's fields.
+// Values iterates over the values in the order of the template's fields.
 func (r DataRecord) Values() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		rest := r.Octets
@@ -157,7 +157,7 @@ func (r DataRecord) Values() iter.Seq[Value] {
 	}
 }
 
-// Value gives the first value of an element.
+// Value returns the first value of an element.
 func (r DataRecord) Value(enterprise Enterprise, id ElementID) (Value, bool) {
 	for v := range r.Values() {
 		if v.Field.ID == id && v.Field.Enterprise == enterprise {
@@ -167,8 +167,8 @@ func (r DataRecord) Value(enterprise Enterprise, id ElementID) (Value, bool) {
 	return Value{}, false
 }
 
-// cutValue gives the octets of the first value of b, and how many octets it
-// takes with the length of its own that it may have (RFC 7011 §7).
+// cutValue returns the octets of the first value of b, and how many octets it takes,
+// including its own length field if it has one (RFC 7011 §7).
 func cutValue(b []byte, length uint16) (octets []byte, n int, ok bool) {
 	start, size := 0, int(length)
 	if length == VariableLength {
@@ -197,7 +197,7 @@ type DataSet struct {
 	octets   []byte // of them
 }
 
-// Records gives the records in their order.
+// Records iterates over the records in order.
 func (s DataSet) Records() iter.Seq[DataRecord] {
 	return func(yield func(DataRecord) bool) {
 		rest := s.octets
@@ -211,8 +211,8 @@ func (s DataSet) Records() iter.Seq[DataRecord] {
 	}
 }
 
-// cutRecord gives the length of the first record of b and that of the longest
-// value of variable length in it.
+// cutRecord returns the length of the first record of b and that of its longest value
+// of variable length.
 func (t *Template) cutRecord(b []byte) (n, longest int, ok bool) {
 	if t.fixed {
 		return t.minimum, 0, len(b) >= t.minimum
