@@ -14,7 +14,7 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// appendString writes a string as JSON has it.
+// appendString writes a string in JSON.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -28,16 +28,16 @@ func appendEscaped(b []byte, s string) []byte {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always has a form
+	_ = e.Encode(s) // a string can always be encoded
 	return append(b, bytes.TrimSuffix(out.Bytes(), []byte{'\n'})...)
 }
 
-// appendTime writes a time as JSON has it.
+// appendTime writes a time in JSON.
 func appendTime(b []byte, t time.Time) []byte {
 	return append(t.UTC().AppendFormat(append(b, '"'), instant.Layout), '"')
 }
 
-// putNumber writes a number into a field of so many octets.
+// putNumber writes a number into a field of a given number of octets.
 func putNumber[V unsigned | ~int | ~int64](length uint16) step[V] {
 	switch length {
 	case 1:

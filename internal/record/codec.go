@@ -20,15 +20,15 @@ import (
 // codec is how values of a type are written and read.
 type codec[V any] struct {
 	form   string        // of the value in JSON, for the reference
-	absent func(*V) bool // JSON leaves such a value out; nil: never
+	absent func(*V) bool // JSON omits such a value; nil: never
 	null   bool          // JSON's null is a value; otherwise it is ignored
 	append func([]byte, *V) []byte
 	parse  func(*V, []byte) error
-	blank  func(*V) // makes a value that is not available absent; nil: it always is there
+	blank  func(*V) // makes a value that is not available absent; nil: it is always present
 
-	// IPFIX: how a value is written into fields one after another, and read from
-	// one of them; nil where no element has such values. take reports whether the
-	// element had a value.
+	// IPFIX: how a value is written into consecutive fields, and read from one of them;
+	// nil where no element has such values. take reports whether the element had a
+	// value.
 	put   func([]ipfix.Field) step[V]
 	joint bool // put writes all fields at once; otherwise one
 	take  func(*V, ipfix.Value) bool
@@ -36,7 +36,7 @@ type codec[V any] struct {
 	columns []Column // of an object
 }
 
-// step appends what IPFIX has of a record.
+// step appends a part of a record in IPFIX.
 type step[R any] func([]byte, *R) []byte
 
 type unsigned interface {
@@ -65,7 +65,7 @@ func number[V unsigned]() codec[V] {
 	}
 }
 
-// integer is an integer of Go's own width, or one that may be negative.
+// integer is a Go int, or an integer that may be negative.
 func integer[V ~int | ~int64]() codec[V] {
 	return codec[V]{
 		form:   "number",
@@ -76,7 +76,7 @@ func integer[V ~int | ~int64]() codec[V] {
 			return err
 		},
 		put: func(fields []ipfix.Field) step[V] { return putNumber[V](fields[0].Length) },
-		take: func(v *V, from ipfix.Value) bool { // none is longer than 32 bits
+		take: func(v *V, from ipfix.Value) bool { // no value is longer than 32 bits
 			n, ok := from.Uint()
 			if ok = ok && n < 1<<32; ok {
 				*v = V(n)
@@ -86,7 +86,7 @@ func integer[V ~int | ~int64]() codec[V] {
 	}
 }
 
-// word is a number that JSON has as text.
+// word is a number that is a word in JSON.
 func word[V interface {
 	unsigned
 	fmt.Stringer
@@ -98,7 +98,7 @@ func word[V interface {
 	return c
 }
 
-// hexadecimal is a number that JSON has as text of so many digits.
+// hexadecimal is a number that is text in JSON, with a fixed number of digits.
 func hexadecimal[V unsigned](digits int) codec[V] {
 	c := number[V]()
 	c.form = "hexadecimal"
@@ -143,7 +143,7 @@ func textual() codec[string] {
 	}
 }
 
-// truth is true or false; IPFIX has no elements of the kind.
+// truth is true or false; no element of IPFIX has such values.
 func truth() codec[bool] {
 	return codec[bool]{
 		form:   "boolean",
@@ -152,8 +152,7 @@ func truth() codec[bool] {
 	}
 }
 
-// moment is a point in time, absent when it is the zero one. IPFIX has 1970 for
-// that.
+// moment is a point in time, absent when it is zero. In IPFIX, zero is 1970.
 func moment() codec[instant.Time] {
 	return codec[instant.Time]{
 		form:   "time",
@@ -195,7 +194,7 @@ func address() codec[netip.Addr] {
 	}
 }
 
-// octets are bytes, which JSON has in base64.
+// octets are bytes; base64 in JSON.
 func octets() codec[[]byte] {
 	return codec[[]byte]{
 		form: "base64",
@@ -214,7 +213,7 @@ func octets() codec[[]byte] {
 	}
 }
 
-// present leaves zero values out.
+// present omits zero values.
 func present[V comparable](c codec[V]) codec[V] {
 	c.absent = func(v *V) bool {
 		var zero V
@@ -304,7 +303,7 @@ func pointer[V any](c codec[V]) codec[*V] {
 	return out
 }
 
-// list is values one after another.
+// list is a sequence of values.
 func list[V any](c codec[V]) codec[[]V] {
 	return codec[[]V]{
 		form: "list", columns: c.columns,
@@ -337,8 +336,8 @@ func list[V any](c codec[V]) codec[[]V] {
 	}
 }
 
-// optionType is an IOAM option-type by name; usual is what it is where IPFIX does
-// not say it.
+// optionType is an IOAM option-type by name; usual is the default where IPFIX does not
+// give it.
 func optionType(usual ioam.IOAMType) codec[string] {
 	c := textual()
 	types := map[string]ioam.IOAMType{}
@@ -367,13 +366,13 @@ func optionType(usual ioam.IOAMType) codec[string] {
 	return c
 }
 
-// filled leaves empty lists out.
+// filled omits empty lists.
 func filled[V any](c codec[[]V]) codec[[]V] {
 	c.absent = func(l *[]V) bool { return len(*l) == 0 }
 	return c
 }
 
-// plain is a value of any type that encoding/json knows.
+// plain is a value of any type that encoding/json supports.
 func plain[V any](form string) codec[V] {
 	return codec[V]{
 		form: form,
@@ -388,7 +387,7 @@ func plain[V any](form string) codec[V] {
 	}
 }
 
-// kept is written also when it is the zero value.
+// kept also writes zero values.
 func kept[V any](c codec[V]) codec[V] {
 	c.absent = nil
 	return c

@@ -9,16 +9,16 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// condition decides whether a record has a field in IPFIX. It is the number of a
-// bit of conditions, whose low 24 bits are the trace type: the last of these, which
-// is reserved, stands for always.
+// condition decides whether a record has a field in IPFIX. It is the number of a bit of
+// conditions, whose low 24 bits are the trace type; the last of these, which is
+// reserved, means always.
 type condition uint8
 
 const (
 	always         condition = 0
 	packetKnown    condition = 23 + iota // addresses
 	packetPorts                          // and ports
-	lengthKnown                          // the packet is known, and is one
+	lengthKnown                          // the record is about one known packet
 	flowIDThere                          // the option has it
 	sequenceThere                        // the option has it
 	pathDelayKnown                       // in the record of the last node
@@ -31,7 +31,7 @@ const (
 // bit is the condition that the trace type has a bit.
 func bit(n int) condition { return condition(ioam.BitReserved - n) }
 
-// conditionTexts say in the reference which records have a field.
+// conditionTexts are the texts of the reference for conditions.
 var conditionTexts = map[condition]string{
 	packetKnown:    "the packet is known",
 	packetPorts:    "the packet has ports",
@@ -43,7 +43,7 @@ var conditionTexts = map[condition]string{
 	reorderedKnown: "there are Sequence Numbers",
 }
 
-// String is the condition for the reference, "" for one that is always met.
+// String is the condition's text for the reference, "" for one that is always met.
 func (c condition) String() string {
 	if c != always && c <= bit(0) {
 		return fmt.Sprintf("trace type bit %d", ioam.BitReserved-int(c))
@@ -51,10 +51,10 @@ func (c condition) String() string {
 	return conditionTexts[c]
 }
 
-// conditions are those that a record meets.
+// conditions is the set of conditions that a record meets.
 type conditions uint64
 
-// allow reports whether a field of that condition is among them.
+// allow reports whether a record that meets has has a field with condition c.
 func (has conditions) allow(c condition) bool { return c == always || has>>c&1 != 0 }
 
 // with adds a condition, if it is met.
@@ -72,7 +72,7 @@ const (
 	typeFields                  = typeFixed | typeSnapshot
 )
 
-// bitsOf are the conditions that a trace type meets: those of bits with elements.
+// bitsOf returns the conditions that a trace type meets: those of bits with elements.
 func bitsOf(t ioam.TraceType) conditions { return conditions(t & typeFields) }
 
 // traceType is the inverse of bitsOf.

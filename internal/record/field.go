@@ -4,16 +4,15 @@ package record
 
 import "fmt"
 
-// Field is a value that a record may lack. The zero Field is absent: the trace
-// type lacks it. One that is present without a value is "not available", null in
-// JSON.
+// Field is a value that a record may lack. The zero Field is absent: the trace type
+// lacks it. A Field that is present without a value is "not available", null in JSON.
 type Field[T any] struct {
 	Value   T
 	Present bool
 	Valid   bool // there is a value
 }
 
-// NewField makes a field that is present; ok is whether there is a value.
+// NewField makes a field that is present; ok reports whether it has a value.
 func NewField[T any](v T, ok bool) Field[T] {
 	return Field[T]{Value: v, Present: true, Valid: ok}
 }

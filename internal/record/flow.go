@@ -21,7 +21,7 @@ type Flow struct {
 	EgressIfIndex  model.IfIndex
 	Namespace      ioam.NamespaceID
 	TraceType      ioam.TraceType
-	FlowID         Field[uint32] // absent when the options have none
+	FlowID         Field[uint32] // absent when the options have no Flow-ID
 	Packet         Packet        // without a length
 	Packets        uint64        // since the record before
 	Bytes          uint64        // since the record before, from the IPv6 header on
@@ -58,49 +58,49 @@ var flows = table[Flow]{
 	field("flow_id", "", meaningFlowID, func(f *Flow) *Field[uint32] { return &f.FlowID }, optional(number[uint32]())).
 		ipfix(sectionHeader, "ioamDexFlowId").when(flowIDThere),
 	packetField((*Flow).packet, object(packetTable)),
-	field("packets", "packets", "Packets since the record before: add them up.", func(f *Flow) *uint64 { return &f.Packets }, number[uint64]()).
+	field("packets", "packets", "Packets since the previous record of the flow; add them up.", func(f *Flow) *uint64 { return &f.Packets }, number[uint64]()).
 		ipfix(sectionHeader, "packetDeltaCount"),
 	field("bytes", "bytes", "Bytes of these packets, from the IPv6 header on.", func(f *Flow) *uint64 { return &f.Bytes }, number[uint64]()).
 		ipfix(sectionHeader, "octetDeltaCount"),
-	field("first", "", "Time of the first of these packets, as exact as the kernel's tick: some milliseconds. Absent when another exporter gave none.",
+	field("first", "", "Time of the first of these packets, in the resolution of the kernel's tick: a few milliseconds. Absent when another exporter sent none.",
 		func(f *Flow) *instant.Time { return &f.First }, moment()).
 		ipfix(sectionHeader, "flowStartMilliseconds").also("flowStartSeconds", "flowStartMicroseconds"),
 	field("last", "", "Time of the last of these packets.", func(f *Flow) *instant.Time { return &f.Last }, moment()).
 		ipfix(sectionHeader, "flowEndMilliseconds").also("flowEndSeconds", "flowEndMicroseconds"),
 	hidden(func(f *Flow) *instant.Time { return &f.First }, moment()).ipfix(sectionHeader, "flowStartNanoseconds"),
 	hidden(func(f *Flow) *instant.Time { return &f.Last }, moment()).ipfix(sectionHeader, "flowEndNanoseconds"),
-	within(field("transit_delay_ns", "nanoseconds", "How long the node held packets. Absent when the trace type does not ask or no packet's delay was measured.",
-		func(f *Flow) **Delays { return &f.TransitDelay }, pointer(object(delaysTable))), delaysTable, sectionHeader, (*Flow).delays, (*Flow).newDelays).list(),
-	field("sequence_gaps", "packets", "Packets that are missing: how many Sequence Numbers were expected since the record before, less those that came; "+
-		"packets that came twice [hide as many](../limits.md#values). 0 at the encapsulating node, which gives the numbers; absent without them; `null` when some did not come and "+
-		"[it is not known whose they are](../data-plane.md#direct-export): flows share the Flow-ID, or packets went uncounted. "+
-		"Add the numbers up: what is late when an interval ends is in a later record.",
+	within(field("transit_delay_ns", "nanoseconds", "How long the node held packets. Absent when the trace type does not ask for it, or no packet's delay was measured.",
+		func(f *Flow) **Delays { return &f.TransitDelay }, pointer(object(delaysTable))), delaysTable, sectionHeader, (*Flow).delays, (*Flow).newDelays).listed(),
+	field("sequence_gaps", "packets", "Missing packets: the Sequence Numbers that were expected since the previous record, less those that came; "+
+		"packets that came twice [hide as many](../limits.md#values). 0 at the encapsulating node, which assigns the numbers; absent without them; `null` when some did not come and "+
+		"[it is not known to which flow they belong](../data-plane.md#direct-export): flows share the Flow-ID, or packets were not counted. "+
+		"Add the numbers up: packets that are late when an interval ends are in a later record.",
 		func(f *Flow) *Field[uint64] { return &f.SequenceGaps }, optional(number[uint64]())).
 		ipfix(sectionHeader, "ioamSequenceGapDeltaCount").when(gapsKnown),
-	field("reordered", "packets", "Packets that came after one with a later Sequence Number that the same CPU handled; absent without Sequence Numbers.",
+	field("reordered", "packets", "Packets that came after one with a later Sequence Number on the same CPU; absent without Sequence Numbers.",
 		func(f *Flow) *Field[uint64] { return &f.Reordered }, optional(number[uint64]())).
 		ipfix(sectionHeader, "ioamReorderedPacketDeltaCount").when(reorderedKnown),
 	within(field("hop_limit", "", "Hop limits of these packets.", func(f *Flow) *HopLimits { return &f.HopLimit }, object(hopLimitsTable)),
-		hopLimitsTable, sectionHeader, func(f *Flow) *HopLimits { return &f.HopLimit }, func(f *Flow) *HopLimits { return &f.HopLimit }).list(),
-	field("end_reason", "", "`interval` (`export-interval` is over), `end` (a TCP connection has ended in this direction: reported at once when nothing is missing, "+
-		"else when the interval is over; its last acknowledgements may make another flow), `evicted` (another flow needed the place); from other exporters, `idle`, too.",
+		hopLimitsTable, sectionHeader, func(f *Flow) *HopLimits { return &f.HopLimit }, func(f *Flow) *HopLimits { return &f.HopLimit }).listed(),
+	field("end_reason", "", "`interval` (`export-interval` is over), `end` (a TCP connection has ended in this direction: reported at once if no packet is missing, "+
+		"else when the interval is over; its last acknowledgements may make another flow), `evicted` (replaced by another flow); from other exporters also `idle`.",
 		func(f *Flow) *EndReason { return &f.EndReason }, word[EndReason]()).
 		ipfix(sectionHeader, "flowEndReason"),
 }
 
 var delaysTable = table[Delays]{
-	field("min", "nanoseconds", "The least.", func(d *Delays) *uint32 { return &d.Min }, number[uint32]()).ipfix(sectionHeader, "ioamTransitDelayMinNanoseconds"),
-	field("max", "nanoseconds", "The greatest.", func(d *Delays) *uint32 { return &d.Max }, number[uint32]()).ipfix(sectionHeader, "ioamTransitDelayMaxNanoseconds"),
+	field("min", "nanoseconds", "The minimum.", func(d *Delays) *uint32 { return &d.Min }, number[uint32]()).ipfix(sectionHeader, "ioamTransitDelayMinNanoseconds"),
+	field("max", "nanoseconds", "The maximum.", func(d *Delays) *uint32 { return &d.Max }, number[uint32]()).ipfix(sectionHeader, "ioamTransitDelayMaxNanoseconds"),
 	field("sum", "nanoseconds", "Their sum.", func(d *Delays) *uint64 { return &d.Sum }, number[uint64]()).ipfix(sectionHeader, "ioamTransitDelaySumNanoseconds"),
 	field("count", "packets", "Packets whose delay was measured.", func(d *Delays) *uint64 { return &d.Count }, number[uint64]()).ipfix(sectionHeader, "ioamTransitDelayDeltaCount"),
 }
 
 var hopLimitsTable = table[HopLimits]{
-	field("min", "", "The least.", func(h *HopLimits) *uint8 { return &h.Min }, number[uint8]()).ipfix(sectionHeader, "minimumTTL"),
-	field("max", "", "The greatest.", func(h *HopLimits) *uint8 { return &h.Max }, number[uint8]()).ipfix(sectionHeader, "maximumTTL"),
+	field("min", "", "The minimum.", func(h *HopLimits) *uint8 { return &h.Min }, number[uint8]()).ipfix(sectionHeader, "minimumTTL"),
+	field("max", "", "The maximum.", func(h *HopLimits) *uint8 { return &h.Max }, number[uint8]()).ipfix(sectionHeader, "maximumTTL"),
 }
 
-// noDelays is what IPFIX has of a flow without delays.
+// noDelays is what IPFIX records of a flow without delays contain.
 var noDelays = Delays{Min: ioam.DataUnavailable, Max: ioam.DataUnavailable}
 
 func (f *Flow) delays() *Delays {
@@ -119,7 +119,7 @@ func (f *Flow) newDelays() *Delays {
 
 func (f *Flow) packet() *Packet { return &f.Packet }
 
-// point is as that of a postcard.
+// point is the same as for a postcard.
 func (f *Flow) point() *model.IfIndex {
 	if f.Role == Encapsulating || f.IngressIfIndex == 0 {
 		return &f.EgressIfIndex
@@ -140,7 +140,7 @@ type Delays struct {
 	Count uint64 // packets whose time was measured
 }
 
-// HopLimits are the least and the greatest hop limit.
+// HopLimits are the lowest and the highest hop limit.
 type HopLimits struct {
 	Min uint8
 	Max uint8

@@ -18,12 +18,12 @@ func Kinds() []KindFormat {
 }
 
 // NodeDataColumns are the fields of node data.
-func NodeDataColumns() []Column { return nodeTable.describe() }
+func NodeDataColumns() []Column { return nodeTable.rows().describe() }
 
 // PacketColumns are the fields of a packet.
-func PacketColumns() []Column { return packetTable.describe() }
+func PacketColumns() []Column { return packetTable.rows().describe() }
 
-// DataFormat is what one kind of IPFIX records has, for the reference.
+// DataFormat is the fields of one kind of IPFIX records, for the reference.
 type DataFormat struct {
 	Record string
 	Fields []DataField
@@ -33,21 +33,21 @@ type DataFormat struct {
 // which records have it, "" for all.
 type DataField struct{ Spec, When string }
 
-// DataFormats are those of postcards, traces and flows.
+// DataFormats are the formats of postcards, traces and flows.
 func DataFormats() []DataFormat {
 	const known conditions = 1<<packetKnown | 1<<packetPorts | 1<<lengthKnown
 	postcard, hop := shape{dataPostcard, known}.general(), shape{dataHop, known | 1<<ownPrograms | 1<<pathDelayKnown}.general()
 	kernel := shape{dataHop, 1 << kernelIOAM}.general()
 	flow := known&^(1<<lengthKnown) | 1<<flowIDThere | 1<<gapsKnown | 1<<reorderedKnown
 	return []DataFormat{
-		{"Postcard", dataFields(postcards, postcard.has)},
-		{"Node of a trace", dataFields(hops, hop.has)},
-		{"Node of a trace that the kernel's own IOAM filled", dataFields(hops, kernel.has)},
-		{"Flow", dataFields(flows, flow)},
+		{"Postcard", dataFields(postcards.rows(), postcard.has)},
+		{"Node of a trace", dataFields(hops.rows(), hop.has)},
+		{"Node of a trace that the kernel's own IOAM filled", dataFields(hops.rows(), kernel.has)},
+		{"Flow", dataFields(flows.rows(), flow)},
 	}
 }
 
-func dataFields[R any](t table[R], has conditions) (list []DataField) {
+func dataFields(t rows, has conditions) (list []DataField) {
 	for _, c := range t.inOrder() {
 		for _, e := range c.written(has) {
 			list = append(list, DataField{e.spec, e.when.String()})
@@ -56,18 +56,18 @@ func dataFields[R any](t table[R], has conditions) (list []DataField) {
 	return list
 }
 
-// OptionsFormats are those of the options records; the first field is the scope.
+// OptionsFormats are the formats of options records; the first field is the scope.
 func OptionsFormats() []DataFormat {
 	return []DataFormat{
-		optionsFormat("Observation domain", domainNames),
-		optionsFormat("Interface", interfaceNames),
-		optionsFormat("Metering Process Statistics (RFC 7011 §4.1)", meterings),
-		optionsFormat("Metering Process Reliability Statistics (RFC 7011 §4.2)", ignoreds),
-		optionsFormat("Exporting Process Reliability Statistics (RFC 7011 §4.3)", unsents),
+		optionsFormat("Observation domain", domainNames.rows()),
+		optionsFormat("Interface", interfaceNames.rows()),
+		optionsFormat("Metering Process Statistics (RFC 7011 §4.1)", meterings.rows()),
+		optionsFormat("Metering Process Reliability Statistics (RFC 7011 §4.2)", ignoreds.rows()),
+		optionsFormat("Exporting Process Reliability Statistics (RFC 7011 §4.3)", unsents.rows()),
 	}
 }
 
-func optionsFormat[R any](name string, t table[R]) DataFormat {
+func optionsFormat(name string, t rows) DataFormat {
 	f := DataFormat{name, dataFields(t, 0)}
 	f.Fields[0].When = "scope"
 	return f

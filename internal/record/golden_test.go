@@ -16,10 +16,11 @@ import (
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
-// update writes the golden files anew. They are a contract with those who read
-// records: what they hold does not change, only more is added.
+// update writes the golden files again. They are a contract with readers of records:
+// their content does not change, it is only added to.
 var update = flag.Bool("update", false, "write the golden files")
 
 // golden compares with a file of testdata.
@@ -68,7 +69,7 @@ func goldenPacket(length int) Packet {
 // goldenData is node data of all fields, each with another value, and a snapshot.
 func goldenData(t testing.TB, base byte) ioam.NodeData {
 	t.Helper()
-	b := unhex(t, "3f010203 0a0b0c0d 6a5f7f7b 000f423f 0000474a deadbeef 00000011 c0de0001"+
+	b := craft.Hex(t, "3f010203 0a0b0c0d 6a5f7f7b 000f423f 0000474a deadbeef 00000011 c0de0001"+
 		"3f11121314151617 2122232425262728 3132333435363738 00000041 020309f0 7261636b 20370000")
 	b[3], b[23] = b[3]+base, b[23]+base
 	return ioam.NodeData{Type: 0xfff002, Bytes: b}
@@ -84,14 +85,14 @@ func goldenPostcards(t testing.TB) []specimen {
 		}
 	}
 	all, short, unknown, bare := full(), full(), full(), full()
-	short.TraceType, short.Raw = 0xf80000, ioam.NodeData{Type: 0xf80000, Bytes: unhex(t, "3f000002 00c900ca 6a5f7f7b 000f423f 0000474a")}
+	short.TraceType, short.Raw = 0xf80000, ioam.NodeData{Type: 0xf80000, Bytes: craft.Hex(t, "3f000002 00c900ca 6a5f7f7b 000f423f 0000474a")}
 	short.Packet.SourcePort, short.Packet.DestinationPort, short.Packet.NextHeader, short.Role = nil, nil, 58, Encapsulating
-	unknown.TraceType, unknown.Raw = 0xd88002, ioam.NodeData{Type: 0xd88002, Bytes: unhex(t, "ffffffff ffffffff ffffffff ffffffff ffffffffffffffff 00ffffff")}
+	unknown.TraceType, unknown.Raw = 0xd88002, ioam.NodeData{Type: 0xd88002, Bytes: craft.Hex(t, "ffffffff ffffffff ffffffff ffffffff ffffffffffffffff 00ffffff")}
 	bare.Packet, bare.FlowID, bare.Sequence, bare.ExtensionFlags, bare.Role = Packet{}, Field[uint32]{}, Field[uint32]{}, 0, Transit
 	bare.Node, bare.Ingress, bare.IngressIfIndex, bare.Time = "", "", 0, instant.Time{}
-	bare.TraceType, bare.Raw = 0x100000, ioam.NodeData{Type: 0x100000, Bytes: unhex(t, "000f423f")}
+	bare.TraceType, bare.Raw = 0x100000, ioam.NodeData{Type: 0x100000, Bytes: craft.Hex(t, "000f423f")}
 	over := full()
-	over.TraceType, over.Raw = 0x080000, ioam.NodeData{Type: 0x080000, Bytes: unhex(t, "80000000")}
+	over.TraceType, over.Raw = 0x080000, ioam.NodeData{Type: 0x080000, Bytes: craft.Hex(t, "80000000")}
 	list := []specimen{{"postcard of every field", all}, {"postcard without ports", short}, {"postcard, nothing available", unknown},
 		{"postcard of no known packet", bare}, {"postcard of a long delay", over}}
 	return list
@@ -149,7 +150,7 @@ func goldenAll(t testing.TB) []specimen {
 	return append(append(list, goldenTraces(t)...), goldenTrigger())
 }
 
-// What records are in JSON, and as text for people.
+// Records in JSON, and as text.
 func TestGoldenRecords(t *testing.T) {
 	var lines, text bytes.Buffer
 	for _, n := range goldenAll(t) {
@@ -161,8 +162,8 @@ func TestGoldenRecords(t *testing.T) {
 	golden(t, "records.txt", text.String())
 }
 
-// What records are in IPFIX: a message with the template and the record, and what
-// it says, element by element.
+// Records in IPFIX: a message with the template and the record, and its values, element
+// by element.
 func TestGoldenIPFIX(t *testing.T) {
 	var b strings.Builder
 	x := newTemplates(t)
@@ -196,7 +197,7 @@ func TestGoldenIPFIX(t *testing.T) {
 	golden(t, "ipfix.txt", b.String())
 }
 
-// A template that has room for more than the record: what many trace types share.
+// A template with room for more than the record, which many trace types share.
 func TestGoldenGeneralTemplates(t *testing.T) {
 	var b strings.Builder
 	x := newTemplates(t)

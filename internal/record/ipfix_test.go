@@ -5,7 +5,6 @@ package record
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
+	"github.com/waymark-net/waymark/test/craft"
+	"github.com/waymark-net/waymark/test/elements"
 )
 
 func newTemplates(t testing.TB) *Templates {
@@ -35,7 +36,7 @@ func encoded(t testing.TB, x *Templates, encode func(*Encoding) error) (*ipfix.T
 	return e.Layout.Template, bytes.Clone(e.Octets)
 }
 
-// said is what a decoder reads in a record: "ELEMENT=VALUE", in order.
+// said lists the values that a decoder reads from a record: "ELEMENT=VALUE", in order.
 func said(t testing.TB, x *Templates, tmpl *ipfix.Template, record []byte) []string {
 	t.Helper()
 	e, err := ipfix.NewEncoder(ipfix.TCP, 2, 65535)
@@ -57,24 +58,9 @@ func said(t testing.TB, x *Templates, tmpl *ipfix.Template, record []byte) []str
 	}
 	var list []string
 	for r := range m.Sets[0].Records() {
-		for v := range r.Values() {
-			list = append(list, v.Field.Element.Name+"="+shown(v))
-		}
+		list = append(list, elements.Of(r)...)
 	}
 	return list
-}
-
-func shown(v ipfix.Value) string {
-	if n, ok := v.Uint(); ok {
-		return fmt.Sprint(n)
-	}
-	if a, ok := v.Addr(); ok {
-		return a.String()
-	}
-	if at, ok := v.Time(); ok {
-		return at.Format(time.RFC3339Nano)
-	}
-	return fmt.Sprintf("%x", v.Octets)
 }
 
 const (
@@ -97,18 +83,18 @@ func TestPostcardElements(t *testing.T) {
 		{"without ports, ids and time", func(p *Postcard) {
 			p.Packet.SourcePort, p.Packet.DestinationPort, p.Packet.NextHeader = nil, nil, 58
 			p.FlowID, p.Sequence, p.ExtensionFlags, p.Role = Field[uint32]{}, Field[uint32]{}, 0, Encapsulating
-			p.TraceType, p.Raw = 0x800000, ioam.NodeData{Type: 0x800000, Bytes: unhex(t, "ffffffff")}
+			p.TraceType, p.Raw = 0x800000, ioam.NodeData{Type: 0x800000, Bytes: craft.Hex(t, "ffffffff")}
 		}, saidTime + strings.Replace(saidPacket, "=17", "=58", 1) + "ipTotalLength=128 " +
 			"observationPointId=3 ingressInterface=2 egressInterface=3 ioamNodeRole=1 " +
 			"ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=8388608 ioamDirectExportFlags=5 ioamExtensionFlags=0 ioamHopLimit=255 ioamNodeId=16777215"},
 		{"a packet that is not known, undefined bits, and a snapshot", func(p *Postcard) {
 			p.Packet, p.TraceType = Packet{}, 0x800ffe
-			p.Raw = ioam.NodeData{Type: 0x800ffe, Bytes: append(unhex(t, "3f000002"), unhex(t, strings.Repeat("ffffffff", 10)+"02000309 7261636b 20370000")...)}
+			p.Raw = ioam.NodeData{Type: 0x800ffe, Bytes: append(craft.Hex(t, "3f000002"), craft.Hex(t, strings.Repeat("ffffffff", 10)+"02000309 7261636b 20370000")...)}
 		}, saidTime + saidLinks + "ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=8392702 ioamDirectExportFlags=5 ioamExtensionFlags=192 " +
 			"ioamDexFlowId=305419896 ioamDexSequenceNumber=7 ioamHopLimit=63 ioamNodeId=2 ioamSchemaId=777 ioamOpaqueStateSnapshot=7261636b20370000"},
 		{"no snapshot, no time, wide", func(p *Postcard) {
 			p.Packet, p.TraceType = Packet{}, 0x20f002
-			p.Raw = ioam.NodeData{Type: 0x20f002, Bytes: unhex(t, "ffffffff 3f00000001 53158e 000311f1000315da cafec0caf00dc0de 00000010 00ffffff")}
+			p.Raw = ioam.NodeData{Type: 0x20f002, Bytes: craft.Hex(t, "ffffffff 3f00000001 53158e 000311f1000315da cafec0caf00dc0de 00000010 00ffffff")}
 		}, saidTime + saidLinks + "ioamOptionType=4 ioamNamespaceId=123 ioamTraceType=2158594 ioamDirectExportFlags=5 ioamExtensionFlags=192 " +
 			"ioamDexFlowId=305419896 ioamDexSequenceNumber=7 ioamTimestampNanoseconds=1900-01-01 " +
 			"ioamTimestampSeconds=4294967295 ioamHopLimit=63 ioamNodeIdWide=22222222 ioamIngressInterfaceIdWide=201201 ioamEgressInterfaceIdWide=202202 " +
@@ -162,7 +148,7 @@ func TestFlowElements(t *testing.T) {
 // pathOfTwo is a trace of two nodes, full, with the overflow flag.
 func pathOfTwo(t testing.TB) *Trace {
 	t.Helper()
-	trace, err := ioam.DecodeTrace(unhex(t, "007b1400 a0000000 3e000003 6a5f7f7c 3f000002 ffffffff"))
+	trace, err := ioam.DecodeTrace(craft.Hex(t, "007b1400 a0000000 3e000003 6a5f7f7c 3f000002 ffffffff"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,8 +191,8 @@ func TestTraceElements(t *testing.T) {
 	}
 }
 
-// Packets decide which trace types there are, so templates are bounded; records
-// of the others have the same values among fields that are not available.
+// Packets decide which trace types occur, so templates are bounded; records of the
+// others have the same values among fields that are not available.
 func TestTemplatesAreBounded(t *testing.T) {
 	x := newTemplates(t)
 	other := newTemplates(t)

@@ -2,7 +2,7 @@
 
 package record
 
-// The forms of records in JSON, for package encoding/json too.
+// JSON methods of records, also for package encoding/json.
 
 // AppendJSON appends the trace as an object of JSON.
 func (r *Trace) AppendJSON(b []byte) []byte { return traces.appendJSON(b, KindTrace, r) }

@@ -12,12 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
-// kernelTrace is what the kernel tells of a trace of two nodes.
+// kernelTrace is a trace of two nodes as the kernel reports it.
 func kernelTrace(t *testing.T) *Trace {
 	t.Helper()
-	trace := ioam.Trace{Namespace: 123, NodeLen: 2, Type: 0xa00000, Data: unhex(t, "3e000003 6a5f7f7c 3f000002 ffffffff")}
+	trace := ioam.Trace{Namespace: 123, NodeLen: 2, Type: 0xa00000, Data: craft.Hex(t, "3e000003 6a5f7f7c 3f000002 ffffffff")}
 	r, err := NewKernelTrace(time.Date(2026, 11, 21, 5, 21, 0, 1, time.UTC), trace, Clock{})
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,7 @@ func kernelTrace(t *testing.T) *Trace {
 	return &r
 }
 
-// What the kernel does not tell is absent: in JSON, in text and in IPFIX.
+// Fields that the kernel does not report are absent: in JSON, in text and in IPFIX.
 func TestKernelTrace(t *testing.T) {
 	const want = `{"kind":"trace","time":"2026-11-21T05:21:00.000000001Z","node":"porthos","source":"kernel","option":"pre-allocated",` +
 		`"namespace":123,"trace_type":"0xa00000","nodes":[{"hop_limit":63,"node_id":2,"timestamp":null},` +
@@ -43,7 +44,7 @@ func TestKernelTrace(t *testing.T) {
 	if diff := cmp.Diff(back, Record(record), cmpopts.IgnoreFields(Trace{}, "Raw"), cmpopts.EquateComparable(Packet{})); diff != "" {
 		t.Errorf("read from JSON: %s", diff)
 	}
-	const text = "2026-11-21T05:21:00.000000001Z  porthos  unknown packet, namespace 123, type 0xa00000, told by the kernel\n" +
+	const text = "2026-11-21T05:21:00.000000001Z  porthos  unknown packet, namespace 123, type 0xa00000, reported by the kernel\n" +
 		"    node 2  hop limit 63  -\n" +
 		"    node 3  hop limit 62  at 14:17:32.000000000\n"
 	if got := record.Text(); got != text {
@@ -51,7 +52,7 @@ func TestKernelTrace(t *testing.T) {
 	}
 	timed := kernelTrace(t)
 	timed.Nodes[0].Timestamp = NewField(timed.Nodes[1].Timestamp.Value.Add(-time.Millisecond), true)
-	if got := timed.Text(); !strings.Contains(got, ", told by the kernel, 1ms to here\n") {
+	if got := timed.Text(); !strings.Contains(got, ", reported by the kernel, 1ms to here\n") {
 		t.Errorf("got\n%s, want the time to here", got)
 	}
 	empty := kernelTrace(t)
@@ -74,7 +75,7 @@ func TestKernelTrace(t *testing.T) {
 	}
 }
 
-// Templates of what the kernel tells are bounded like others.
+// Templates for the kernel's traces are bounded like others.
 func TestKernelTemplatesAreBounded(t *testing.T) {
 	x := newTemplates(t)
 	e := x.Encoding()

@@ -4,7 +4,7 @@ package record
 
 import "fmt"
 
-// Source is who told of a packet, with the numbers of IPFIX element
+// Source is the source of a report, with the numbers of IPFIX element
 // ioamRecordSource. The zero value is Waymark's programs.
 type Source uint8
 
@@ -22,7 +22,7 @@ func (s *Source) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// NodeRole is what a node is to a packet (RFC 9197 §4.2), with the numbers of
+// NodeRole is the role of a node for a packet (RFC 9197 §4.2), with the numbers of
 // IPFIX element ioamNodeRole.
 type NodeRole uint8
 
@@ -50,9 +50,9 @@ type EndReason uint8
 
 // Reasons for a flow record.
 const (
-	EndIdle     EndReason = 1 // no packet for long
-	EndInterval EndReason = 2 // the flow goes on
-	EndOfFlow   EndReason = 3 // the flow has ended, or the agent
+	EndIdle     EndReason = 1 // no packet for a long time
+	EndInterval EndReason = 2 // the flow continues
+	EndOfFlow   EndReason = 3 // the flow or the agent has ended
 	EndEvicted  EndReason = 5 // another flow needed its place
 )
 
@@ -73,9 +73,9 @@ type PathReason uint8
 // Reasons, by precedence.
 const (
 	PathComplete        PathReason = iota
-	PathEvicted                    // given up before its time, for want of memory
-	PathSequenceReused             // the next packet with its numbers came before its time was over
-	PathEnded                      // the collector ended before its time was over
+	PathEvicted                    // emitted early for lack of memory
+	PathSequenceReused             // the next packet with its numbers came before the wait was over
+	PathEnded                      // the collector ended before the wait was over
 	PathNotSeenFurther             // no decapsulating node reported it
 	PathNoEncapsulating            // no encapsulating node reported it
 	PathHopMissing                 // a hop limit between the ends was not reported
@@ -85,19 +85,19 @@ const (
 	NumPathReasons
 )
 
-// pathReasons are names for JSON and metrics, and meanings for people.
+// pathReasons are names for JSON and metrics, and meanings for operators.
 var pathReasons = [NumPathReasons]struct{ name, meaning string }{
 	PathComplete:        {"complete", "every node of the path reported the packet"},
-	PathEvicted:         {"evicted", "given up early: too many postcards were waiting"},
-	PathSequenceReused:  {"sequence_reused", "another packet with its sequence number came too soon"},
-	PathEnded:           {"ended", "the collector ended before its time was over"},
+	PathEvicted:         {"evicted", "printed early: too many postcards were waiting"},
+	PathSequenceReused:  {"sequence_reused", "another packet with the same sequence number came too early"},
+	PathEnded:           {"ended", "the collector ended before the wait was over"},
 	PathNotSeenFurther:  {"not_seen_further", "no decapsulating node reported the packet"},
 	PathNoEncapsulating: {"no_encapsulating", "no encapsulating node reported the packet"},
 	PathHopMissing:      {"hop_missing", "a node between two that reported did not"},
-	PathHopLimitsUneven: {"hop_limits_uneven", "hop limits do not fall from the encapsulating to the decapsulating node"},
+	PathHopLimitsUneven: {"hop_limits_uneven", "hop limits do not decrease from the encapsulating to the decapsulating node"},
 }
 
-// String is the reason's name, as JSON and metrics have it.
+// String is the reason's name in JSON and metrics.
 func (r PathReason) String() string {
 	if r >= NumPathReasons {
 		return "unknown"
@@ -105,7 +105,7 @@ func (r PathReason) String() string {
 	return pathReasons[r].name
 }
 
-// Meaning is the reason for people.
+// Meaning is the reason in words.
 func (r PathReason) Meaning() string {
 	if r >= NumPathReasons {
 		return "unknown"
@@ -113,7 +113,8 @@ func (r PathReason) Meaning() string {
 	return pathReasons[r].meaning
 }
 
-// UnmarshalText reads a reason's name. One of a later version is only unknown.
+// UnmarshalText reads a reason's name. An unknown name, as of a later version, is not
+// an error.
 func (r *PathReason) UnmarshalText(text []byte) error {
 	*r = NumPathReasons
 	for i, reason := range pathReasons {
@@ -131,7 +132,7 @@ func named[T ~uint8](names map[T]string, v T) string {
 	return fmt.Sprintf("number-%d", v)
 }
 
-// lookUp finds what has a name, or the number that named writes.
+// lookUp finds the value with a name; it also reads the number that named writes.
 func lookUp[T ~uint8](names map[T]string, text string) (v T, err error) {
 	for v, name := range names {
 		if name == text {

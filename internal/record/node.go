@@ -28,18 +28,18 @@ type NodeData struct {
 	BufferOccupancy      Field[uint32]
 	Snapshot             Field[Snapshot]
 
-	// TimestampSeconds are as they stand in the packet. Only a record that comes
-	// from IPFIX has them, until its fields are settled.
+	// TimestampSeconds are as in the packet. Only a record read from IPFIX has them,
+	// until its fields are settled.
 	TimestampSeconds Field[uint32]
 }
 
-// Snapshot is an opaque state snapshot; JSON has the data in base64.
+// Snapshot is an opaque state snapshot; its data is base64 in JSON.
 type Snapshot struct {
 	Schema ioam.SchemaID
 	Data   []byte
 }
 
-// Clock says how to read the timestamps of a trace: nothing in the packet does.
+// Clock says how to read the timestamps of a trace, because the packet does not.
 type Clock struct {
 	Format    ioam.TimestampFormat
 	TAIOffset time.Duration // TAI − UTC, for PTP timestamps

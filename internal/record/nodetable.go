@@ -10,8 +10,8 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// nodeTable declares node data (RFC 9197 §4.4.2). In IPFIX they stand as in the
-// packet, in the order of the trace type's bits, after the time in UTC.
+// nodeTable declares node data (RFC 9197 §4.4.2). In IPFIX they are as in the packet,
+// in the order of the trace type's bits, after the time in UTC.
 var nodeTable = table[NodeData]{
 	field("hop_limit", "", "Hop limit that the node found.", func(n *NodeData) *Field[uint8] { return &n.HopLimit }, hopLimit()).
 		data(ioam.BitNode, "ioamHopLimit"),
@@ -21,12 +21,12 @@ var nodeTable = table[NodeData]{
 		data(ioam.BitInterfaces, "ioamIngressInterfaceId"),
 	field("egress_id", "", "egress_if_id.", func(n *NodeData) *Field[ioam.InterfaceID] { return &n.EgressID }, known(number[ioam.InterfaceID](), 1<<16-1)).
 		data(ioam.BitInterfaces, "ioamEgressInterfaceId"),
-	field("timestamp", "", "The node's timestamp. In a trace and in `data` it is as exact as the namespace's format: with `posix`, microseconds.",
+	field("timestamp", "", "The node's timestamp. In a trace and in `data` it has the resolution of the node's format: with `posix`, microseconds.",
 		func(n *NodeData) *Field[time.Time] { return &n.Timestamp }, timestamp()).
 		ipfix(sectionTime, "ioamTimestampNanoseconds").when(bit(ioam.BitTimestampSeconds)),
 	hidden(func(n *NodeData) *Field[uint32] { return &n.TimestampSeconds }, known(number[uint32](), 1<<32-1)).
 		data(ioam.BitTimestampSeconds, "ioamTimestampSeconds"),
-	field("timestamp_fraction", "", "Fraction of the timestamp as it stands in the packet, when the trace type has bit 3 without bit 2.",
+	field("timestamp_fraction", "", "Fraction of the timestamp as in the packet, when the trace type has bit 3 without bit 2.",
 		func(n *NodeData) *Field[uint32] { return &n.TimestampFraction }, known(number[uint32](), 1<<32-1)).
 		data(ioam.BitTimestampFraction, "ioamTimestampFraction"),
 	field("transit_delay_ns", "nanoseconds", "How long the node held the packet. When it is 2³¹ or more, it is `null`.",
@@ -36,7 +36,7 @@ var nodeTable = table[NodeData]{
 		func(n *NodeData) *bool { return &n.TransitDelayOverflow }, present(truth())),
 	field("namespace_data", "", "Data of the namespace, 8 digits.", func(n *NodeData) *Field[Hex32] { return &n.NamespaceData }, known(hexadecimal[Hex32](8), 1<<32-1)).
 		data(ioam.BitNamespaceData, "ioamNamespaceData"),
-	field("queue_depth", "as the node counts", "Depth of the queue at the way out: Waymark's nodes count packets.",
+	field("queue_depth", "as the node counts", "Depth of the egress queue; Waymark's nodes count packets.",
 		func(n *NodeData) *Field[uint32] { return &n.QueueDepth }, known(number[uint32](), 1<<32-1)).
 		data(ioam.BitQueueDepth, "ioamQueueDepth"),
 	field("checksum_complement", "", "Checksum Complement, 8 digits.",
@@ -55,11 +55,11 @@ var nodeTable = table[NodeData]{
 	field("namespace_data_wide", "", "Data of the namespace, 16 digits.",
 		func(n *NodeData) *Field[Hex64] { return &n.NamespaceDataWide }, known(hexadecimal[Hex64](16), 1<<64-1)).
 		data(ioam.BitNamespaceDataWide, "ioamNamespaceDataWide"),
-	field("buffer_occupancy", "as the node counts", "How full the buffer at the way out is.",
+	field("buffer_occupancy", "as the node counts", "Occupancy of the egress buffer.",
 		func(n *NodeData) *Field[uint32] { return &n.BufferOccupancy }, known(number[uint32](), 1<<32-1)).
 		data(ioam.BitBufferOccupancy, "ioamBufferOccupancy"),
 	within(field("snapshot", "", "Opaque state snapshot.", func(n *NodeData) *Field[Snapshot] { return &n.Snapshot }, optional(object(snapshotTable))),
-		snapshotTable, sectionHeader, snapshotOf, snapshotOf).when(bit(ioam.BitSnapshot)).taken(takeSchema).list(),
+		snapshotTable, sectionHeader, snapshotOf, snapshotOf).when(bit(ioam.BitSnapshot)).taken(takeSchema).listed(),
 }
 
 var snapshotTable = table[Snapshot]{
@@ -75,21 +75,21 @@ const maxSnapshot = 4 * 255
 
 func snapshotOf(n *NodeData) *Snapshot { return &n.Snapshot.Value }
 
-// data names the element that node data of a bit of the trace type have.
+// data names the element for the node data of a trace type's bit.
 func (c column[R]) data(n int, spec string) column[R] {
 	return c.ipfix(sectionHeader, spec).when(bit(n))
 }
 
-// taken reads the elements in ways of their own.
+// taken sets a separate function to read each element.
 func (c column[R]) taken(takes ...func(*R, ipfix.Value)) column[R] {
 	for i, take := range takes {
-		c.names[i].take = take
+		c.names[i].take = blindTake(take)
 	}
 	return c
 }
 
-// hopLimit is that of bit 0 or bit 8: a template with room for both fills the one
-// that the trace type lacks with ones.
+// hopLimit is the hop limit of bit 0 or bit 8: a template with room for both has
+// all-ones in the one that the trace type lacks.
 func hopLimit() codec[Field[uint8]] {
 	c := optional(number[uint8]())
 	c.take = func(f *Field[uint8], v ipfix.Value) bool {
@@ -102,7 +102,7 @@ func hopLimit() codec[Field[uint8]] {
 	return c
 }
 
-// timestamp is a node's time; octets that are all 0 or all 1 are none.
+// timestamp is a node's time, absent when its octets are all 0 or all 1.
 func timestamp() codec[Field[time.Time]] {
 	c := optional(codec[time.Time]{
 		form:   "time",
@@ -118,7 +118,7 @@ func timestamp() codec[Field[time.Time]] {
 	return c
 }
 
-// unset tells whether octets are all 0 or all 1.
+// unset reports whether octets are all 0 or all 1.
 func unset(octets []byte) bool {
 	for _, b := range octets {
 		if b != octets[0] || b != 0 && b != 0xff {
@@ -128,8 +128,8 @@ func unset(octets []byte) bool {
 	return true
 }
 
-// delayOverflow is the transit delay that says 2³¹ ns or more (RFC 9197
-// §4.4.2.5); what is greater is not available.
+// delayOverflow is the transit delay that means 2³¹ ns or more (RFC 9197 §4.4.2.5); a
+// greater value is not available.
 const delayOverflow = 1 << 31
 
 func takeTransitDelay(n *NodeData, v ipfix.Value) {
@@ -146,25 +146,26 @@ func takeSchema(n *NodeData, v ipfix.Value) {
 	}
 }
 
-// withData declares a node's data. IPFIX has them as they stand in the packet: raw
-// gives the octets, and the time in UTC.
+// withData declares a node's data. IPFIX has them as in the packet: raw returns the
+// octets, and the time in UTC.
 func withData[R any](c column[R], in section, at func(*R) *NodeData, raw func(*R) (*ioam.NodeData, time.Time)) column[R] {
 	c = within(c, nodeTable, in, at, at)
-	c.put = func(has conditions, _ []ipfix.Field) step[R] {
+	c.put = func(has conditions, _ []ipfix.Field) step[opaque] {
 		wanted := has.traceType()
-		return func(b []byte, r *R) []byte {
+		put := step[R](func(b []byte, r *R) []byte {
 			data, at := raw(r)
 			return putData(b, wanted, data, at)
-		}
+		})
+		return blindStep(put)
 	}
 	return c
 }
 
-// unavailable is data of which nothing is available, as long as any.
+// unavailable is node data of maximum length with no field available.
 var unavailable = bytes.Repeat([]byte{0xff}, 4*typeFixed.NodeLen())
 
-// putData writes a node's data into a template that has the fields of a trace type,
-// and before them its timestamp in UTC, all zero when it is not available.
+// putData writes a node's data into a template with the fields of a trace type. The
+// timestamp in UTC comes first, all zero when it is not available.
 func putData(b []byte, wanted ioam.TraceType, raw *ioam.NodeData, at time.Time) []byte {
 	if wanted.Has(ioam.BitTimestampSeconds) {
 		if _, ok := raw.TimestampSeconds(); ok && !at.IsZero() {
@@ -193,7 +194,7 @@ func putData(b []byte, wanted ioam.TraceType, raw *ioam.NodeData, at time.Time) 
 	return putOctets(append(b, byte(id>>16), byte(id>>8), byte(id)), snapshot.Data)
 }
 
-// spread writes the fields that a trace type wants of node data that may lack some.
+// spread writes the fields of a trace type from node data that may lack some of them.
 func spread(b []byte, wanted ioam.TraceType, raw *ioam.NodeData) []byte {
 	for n := range ioam.BitSnapshot {
 		if !wanted.Has(n) {

@@ -31,8 +31,8 @@ var interfaceNames = table[InterfaceName]{
 	hidden(func(i *InterfaceName) *string { return &i.Name }, textual()).ipfix(sectionHeader, "interfaceName"),
 }
 
-// greatest is an index, of which the greatest is read: another exporter may give
-// it for both directions, and 0 in one.
+// greatest is an index of which the greatest value is read: another exporter may send
+// one for each direction, and 0 in one of them.
 func greatest() codec[model.IfIndex] {
 	c := number[model.IfIndex]()
 	c.take = func(i *model.IfIndex, v ipfix.Value) bool {
@@ -45,7 +45,7 @@ func greatest() codec[model.IfIndex] {
 	return c
 }
 
-// Metering is what was sent (RFC 7011 §4.1).
+// Metering counts what was sent (RFC 7011 §4.1).
 type Metering struct {
 	Domain                    uint32
 	Messages, Records, Octets uint64
@@ -58,9 +58,9 @@ var meterings = table[Metering]{
 	hidden(func(m *Metering) *uint64 { return &m.Octets }, number[uint64]()).ipfix(sectionHeader, "exportedOctetTotalCount"),
 }
 
-// Ignored is of which packets there is no record (RFC 7011 §4.2), with the causes.
-// There is no ignoredOctetTotalCount: octets of packets that the data plane makes
-// no record of are not counted.
+// Ignored counts packets without a record (RFC 7011 §4.2), with the causes. There is no
+// ignoredOctetTotalCount: the data plane does not count the octets of packets without a
+// record.
 type Ignored struct {
 	Domain           uint32
 	Packets          uint64
@@ -77,7 +77,7 @@ var ignoreds = table[Ignored]{
 	hidden(func(i *Ignored) *uint64 { return &i.Lost }, number[uint64]()).ipfix(sectionHeader, "ioamLostRecordTotalCount"),
 }
 
-// Unsent is which records were not sent (RFC 7011 §4.3), with the causes.
+// Unsent counts records that were not sent (RFC 7011 §4.3), with the causes.
 type Unsent struct {
 	Process                                uint32
 	Records, Packets, Octets               uint64
@@ -97,7 +97,7 @@ var unsents = table[Unsent]{
 	hidden(func(u *Unsent) *uint64 { return &u.Unencodable }, number[uint64]()).ipfix(sectionHeader, "ioamUnencodableRecordTotalCount"),
 }
 
-// Options write the options records of a session (RFC 7011 §3.4.2.2).
+// Options writes the options records of a session (RFC 7011 §3.4.2.2).
 type Options struct {
 	DomainName    Option[DomainName]
 	InterfaceName Option[InterfaceName]
@@ -106,21 +106,21 @@ type Options struct {
 	Unsent        Option[Unsent]
 }
 
-// Option writes one kind of them.
+// Option writes one kind of options records.
 type Option[R any] struct {
 	Template *ipfix.Template
-	steps    []step[R]
+	steps    []step[opaque]
 }
 
 // Append appends a record.
 func (o *Option[R]) Append(b []byte, r *R) []byte {
 	for _, put := range o.steps {
-		b = put(b, r)
+		b = put(b, blind(r))
 	}
 	return b
 }
 
-// NewOptions makes the options templates, with the first numbers there are.
+// NewOptions makes the options templates, with the first template numbers.
 func NewOptions(registry *ipfix.Registry) (*Options, error) {
 	o, id := &Options{}, ipfix.MinTemplateID
 	var failed error
@@ -132,23 +132,23 @@ func NewOptions(registry *ipfix.Registry) (*Options, error) {
 	return o, failed
 }
 
-// option makes the next template, unless one before failed. The first field is the
+// option makes the next template, unless a previous one failed. The first field is the
 // scope.
 func option[R any](o *Option[R], registry *ipfix.Registry, id *ipfix.TemplateID, t table[R], failed error) error {
 	if failed != nil {
 		return failed
 	}
-	specs := t.specs(0)
+	specs := t.rows().specs(0)
 	template, err := registry.OptionsTemplate(*id, specs[:1], specs[1:]...)
 	if err != nil {
 		return err
 	}
 	*id++
-	o.Template, o.steps = template, t.steps(0, template.Fields())
+	o.Template, o.steps = template, t.rows().steps(0, template.Fields())
 	return nil
 }
 
-// Templates are all of them.
+// Templates are all options templates.
 func (o *Options) Templates() []*ipfix.Template {
 	return []*ipfix.Template{o.DomainName.Template, o.InterfaceName.Template, o.Metering.Template, o.Ignored.Template, o.Unsent.Template}
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// Other is a data record that is not about IOAM, or an options record:
-// its elements as they are. Its JSON names are a contract: they are added to,
-// never changed.
+// Other is a data record that is not about IOAM, or an options record, with its
+// elements as received. Its JSON names are a contract: they are added to, never
+// changed.
 type Other struct {
 	Options  bool         // it is an options record
 	Time     instant.Time // when it was exported
@@ -42,7 +42,7 @@ func (o *Other) Kind() string {
 	return KindOther
 }
 
-// others declares the fields of such a record.
+// others declares the fields of an Other.
 var others = table[Other]{
 	field("time", "", "When it was exported.", func(o *Other) *instant.Time { return &o.Time }, kept(moment())),
 	field("node", "", meaningNode, func(o *Other) *string { return &o.Node }, present(textual())),
@@ -57,7 +57,7 @@ var elementTable = table[ElementValue]{
 	field("value", "", "A number, a boolean or a text; octets in hexadecimal.", func(e *ElementValue) *any { return &e.Value }, plain[any]("number, boolean or text")),
 }
 
-// Text is the record for people, in a line.
+// Text is the record as a line of readable text.
 func (o *Other) Text() string {
 	var b strings.Builder
 	name := o.Node
@@ -74,7 +74,7 @@ func (o *Other) Text() string {
 // maxName is how many bytes of a name are shown.
 const maxName = 64
 
-// Printable is a name as it may be shown: a terminal obeys some characters.
+// Printable makes a name safe to show: some characters control a terminal.
 func Printable(name string) string {
 	if len(name) > maxName {
 		name = strings.ToValidUTF8(name[:maxName], "")

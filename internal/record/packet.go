@@ -20,7 +20,7 @@ type Packet struct {
 	Length          int // bytes, from the IPv6 header on; 0 for a flow
 }
 
-// Sections of what IPFIX has of a packet: JSON has the flow label after the ports.
+// Sections of a packet in IPFIX; in JSON the flow label comes after the ports.
 const (
 	sectionEnds section = iota
 	sectionPorts
@@ -42,7 +42,7 @@ var packetTable = table[Packet]{
 		ipfix(sectionPorts, "destinationTransportPort").when(packetPorts),
 	field("flow_label", "", "IPv6 flow label.", func(p *Packet) *uint32 { return &p.FlowLabel }, number[uint32]()).
 		ipfix(sectionEnds, "flowLabelIPv6").when(packetKnown),
-	field("length", "bytes", "Bytes from the IPv6 header on, without what IOAM added; absent in a flow.",
+	field("length", "bytes", "Bytes from the IPv6 header on, without the bytes of IOAM and its tunnel; absent in a flow.",
 		func(p *Packet) *int { return &p.Length }, present(integer[int]())).
 		ipfix(sectionPorts, "ipTotalLength[4]").when(lengthKnown),
 }
@@ -52,7 +52,7 @@ func packetField[R any](at func(*R) *Packet, as codec[Packet]) column[R] {
 	return within(field("packet", "", "The packet within the tunnel, absent when it is not known.", at, as), packetTable, sectionPacket, at, at)
 }
 
-// packetConditions are what is known of a packet, but for its length.
+// packetConditions says what is known of a packet, except its length.
 func packetConditions(p *Packet) conditions {
 	switch {
 	case !p.Source.Is6() || !p.Destination.Is6():

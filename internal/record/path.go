@@ -10,24 +10,24 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Path is the path of one packet, joined of its postcards. Its JSON names
-// are a contract: they are added to, never changed.
+// Path is the path of one packet, joined from its postcards. Its JSON names are a
+// contract: they are added to, never changed.
 type Path struct {
-	Time      instant.Time // at the first node that told it
+	Time      instant.Time // at the first node that reported a time
 	Namespace ioam.NamespaceID
 	TraceType ioam.TraceType
 	FlowID    uint32
 	Sequence  uint32
 	Packet    Packet
 	Complete  bool
-	Reason    PathReason // why it is not complete
-	LastSeen  *LastSeen  // behind which the packet was not seen
-	Missing   []int      // hop limits that nobody reported
+	Reason    PathReason // why the path is incomplete
+	LastSeen  *LastSeen  // the last node that reported the packet
+	Missing   []int      // hop limits that no node reported
 	Nodes     []PathNode // in path order
 	Delay     *int64     // from the encapsulating to the decapsulating node
 }
 
-// LastSeen is the node behind which a packet was not seen.
+// LastSeen is the last node that reported a packet.
 type LastSeen struct {
 	Node     string
 	Exporter netip.Addr
@@ -37,10 +37,10 @@ type LastSeen struct {
 	EgressID Field[model.IfIndex]
 }
 
-// PathNode is what one node reported of the packet. Timestamp is the node's, or
-// when it observed the packet.
+// PathNode is one node's report about the packet. Timestamp is the node's, or when it
+// observed the packet.
 type PathNode struct {
-	Node           string // its name, when its exporter told it
+	Node           string // name, if its exporter sent it
 	Exporter       netip.Addr
 	Role           NodeRole
 	Ingress        string

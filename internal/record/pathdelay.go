@@ -8,10 +8,10 @@ import (
 )
 
 // MeasurePathDelay sets PathDelay, in microseconds: from the timestamp of the
-// encapsulating node, the first in the trace, to the time at which the node that
-// reports received the packet (RFC 9951). It is not known where that timestamp
-// lacks its fraction, where nobody but one node wrote, which may be the one that
-// reports, and where the clocks differ so much that it is negative.
+// encapsulating node, the first in the trace, to the time at which the reporting node
+// received the packet (RFC 9951). The delay is unknown when that timestamp lacks its
+// fraction, when only one node wrote, which may be the reporting one, and when the
+// clocks differ so much that it is negative.
 func (r *Trace) MeasurePathDelay(received time.Time) {
 	if len(r.Raw) == 0 || len(r.Raw) == 1 && !r.Overflow.Value {
 		return

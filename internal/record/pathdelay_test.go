@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
-// timed is a trace whose encapsulating node wrote the time 1784643451.999990, in
-// the format that seconds and fraction are of; three nodes wrote.
+// timed is a trace whose encapsulating node wrote the time 1784643451.999990, in the
+// format of seconds and fraction; three nodes wrote.
 func timed(t testing.TB, first string, clock Clock) *Trace {
 	t.Helper()
-	trace, err := ioam.DecodeTrace(unhex(t, "007b1800 b0000000 3d000003 ffffffff ffffffff 3e000002 6a5f7f7c 00000005 3f000001 "+first))
+	trace, err := ioam.DecodeTrace(craft.Hex(t, "007b1800 b0000000 3d000003 ffffffff ffffffff 3e000002 6a5f7f7c 00000005 3f000001 "+first))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestPathDelay(t *testing.T) {
 		{"no timestamp", "ffffffff ffffffff", Clock{}, at, nil, Field[uint32]{}},
 		{"seconds alone", "6a5f7f7b ffffffff", Clock{}, at, nil, Field[uint32]{}},
 		{"no such fraction", "6a5f7f7b 3b9aca00", Clock{}, at, nil, Field[uint32]{}},
-		{"nobody wrote", posix, Clock{}, at, func(r *Trace) { r.Nodes, r.Raw = nil, nil }, Field[uint32]{}},
+		{"no node wrote", posix, Clock{}, at, func(r *Trace) { r.Nodes, r.Raw = nil, nil }, Field[uint32]{}},
 		{"one wrote", posix, Clock{}, at, func(r *Trace) { r.Nodes, r.Raw = r.Nodes[:1], r.Raw[:1] }, Field[uint32]{}},
 		{"one wrote, and another had no room", posix, Clock{}, at, func(r *Trace) {
 			r.Nodes, r.Raw, r.Overflow = r.Nodes[:1], r.Raw[:1], NewField(true, true)

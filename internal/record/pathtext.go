@@ -11,7 +11,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// Text is the path for people: a line for the packet, an aligned one for each
+// Text is the path as readable text: a line for the packet, an aligned line for each
 // node, and what is missing.
 func (r *Path) Text() string {
 	var b strings.Builder
@@ -30,7 +30,7 @@ func (r *Path) Text() string {
 	for i := range r.Nodes {
 		fmt.Fprintln(t, "    "+strings.Join(r.Nodes[i].cells(), "\t"))
 	}
-	t.Flush() // to memory
+	t.Flush() // cannot fail: to memory
 	if !r.Complete {
 		b.WriteString("    incomplete: " + r.explain() + "\n")
 	}
@@ -44,7 +44,7 @@ func (r *Path) explain() string {
 		text = "not seen after " + r.Nodes[len(r.Nodes)-1].name() + "; " + text
 	}
 	if len(r.Missing) > 0 {
-		text += fmt.Sprintf("; nobody reported hop limit %s", strings.Trim(fmt.Sprint(r.Missing), "[]"))
+		text += fmt.Sprintf("; no node reported hop limit %s", strings.Trim(fmt.Sprint(r.Missing), "[]"))
 	}
 	return text
 }

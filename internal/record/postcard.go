@@ -3,6 +3,7 @@
 package record
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
@@ -10,11 +11,11 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Postcard is what one node exports for one packet with a Direct Export option
-// (RFC 9326). Its JSON names are a contract: they are added to, never changed.
+// Postcard is one node's export for one packet with a Direct Export option (RFC 9326).
+// Its JSON names are a contract: they are added to, never changed.
 type Postcard struct {
 	Time           instant.Time
-	Node           string // the node that exports
+	Node           string // the exporting node
 	Role           NodeRole
 	Ingress        string // interface; absent where the packet came from no link
 	Egress         string // interface; absent where it is not known
@@ -28,11 +29,11 @@ type Postcard struct {
 	FlowID         Field[uint32] // absent when the option has none
 	Sequence       Field[uint32] // absent when the option has none
 	Packet         Packet
-	Data           NodeData // what the trace type asks for
+	Data           NodeData // the fields of the trace type
 
-	// Raw is what Data says, as the packet would have it, and Clock how to read its
-	// times; a postcard from elsewhere has none. IPFIX exports the octets as they
-	// are, so Data is read of them only for those who ask: see Measured.
+	// Raw has the fields of Data as they would be in a packet, and Clock says how to
+	// read its times; a received postcard has neither. IPFIX exports these octets
+	// unchanged, so Data is read from them only on request: see Measured.
 	Raw   ioam.NodeData
 	Clock Clock
 }
@@ -40,7 +41,25 @@ type Postcard struct {
 // Kind is "postcard".
 func (p *Postcard) Kind() string { return KindPostcard }
 
-// Measured is what the node says of the packet: Data, or what Raw has.
+// Retain is a record for later: a copy of a postcard, because who offers one may use
+// its memory for the next.
+func Retain(r Record) Record {
+	p, ok := r.(*Postcard)
+	if !ok {
+		return r
+	}
+	kept := *p
+	kept.Raw.Bytes = bytes.Clone(p.Raw.Bytes)
+	for _, port := range []**uint16{&kept.Packet.SourcePort, &kept.Packet.DestinationPort} {
+		if *port != nil {
+			value := **port
+			*port = &value
+		}
+	}
+	return &kept
+}
+
+// Measured is the node's data about the packet: Data, or read from Raw.
 func (p *Postcard) Measured() NodeData { return *p.measured() }
 
 func (p *Postcard) measured() *NodeData {
@@ -53,44 +72,58 @@ func (p *Postcard) measured() *NodeData {
 
 // postcards declares the fields of a postcard.
 var postcards = table[Postcard]{
-	field("time", "", "When the packet left the node, at the decapsulating node when it arrived, in nanoseconds and whatever the trace type asks for.",
+	field("time", "", "When the packet left the node; at the decapsulating node, when it arrived. Always present, in nanoseconds.",
 		func(p *Postcard) *instant.Time { return &p.Time }, moment()).
 		ipfix(sectionTime, "observationTimeNanoseconds", "flowStartMilliseconds", "flowEndMilliseconds").firstRead().also(observationTimes...),
 	field("node", "", meaningNode, func(p *Postcard) *string { return &p.Node }, present(textual())),
 	field("role", "", meaningRole, func(p *Postcard) *NodeRole { return &p.Role }, word[NodeRole]()).
-		ipfix(sectionHeader, "ioamNodeRole"),
+		ipfix(sectionHeader, "ioamNodeRole").lasting(),
 	field("ingress", "", meaningIngress, func(p *Postcard) *string { return &p.Ingress }, present(textual())),
 	field("egress", "", meaningEgress, func(p *Postcard) *string { return &p.Egress }, present(textual())),
-	hidden((*Postcard).point, number[model.IfIndex]()).ipfix(sectionPlace, "observationPointId[4]").unread(),
+	hidden((*Postcard).point, number[model.IfIndex]()).ipfix(sectionPlace, "observationPointId[4]").unread().lasting(),
 	field("ingress_ifindex", "", meaningIfIndex, func(p *Postcard) *model.IfIndex { return &p.IngressIfIndex }, present(number[model.IfIndex]())).
-		ipfix(sectionPlace, "ingressInterface"),
+		ipfix(sectionPlace, "ingressInterface").lasting(),
 	field("egress_ifindex", "", meaningIfIndex, func(p *Postcard) *model.IfIndex { return &p.EgressIfIndex }, present(number[model.IfIndex]())).
-		ipfix(sectionPlace, "egressInterface"),
+		ipfix(sectionPlace, "egressInterface").lasting(),
 	field("option", "", "IOAM option-type: `direct-export`.", func(p *Postcard) *string { return &p.Option }, optionType(ioam.IOAMDirectExport)).
-		ipfix(sectionHeader, "ioamOptionType"),
+		ipfix(sectionHeader, "ioamOptionType").lasting(),
 	field("namespace", "", meaningNamespace, func(p *Postcard) *ioam.NamespaceID { return &p.Namespace }, number[ioam.NamespaceID]()).
-		ipfix(sectionHeader, "ioamNamespaceId"),
+		ipfix(sectionHeader, "ioamNamespaceId").lasting(),
 	field("trace_type", "", meaningTraceType, func(p *Postcard) *ioam.TraceType { return &p.TraceType }, word[ioam.TraceType]()).
-		ipfix(sectionHeader, "ioamTraceType"),
+		ipfix(sectionHeader, "ioamTraceType").lasting(),
 	field("flags", "", "Flags of the option, of which no bit is assigned yet (RFC 9326 §3.1).",
 		func(p *Postcard) *Hex8 { return &p.Flags }, hexadecimal[Hex8](2)).
-		ipfix(sectionHeader, "ioamDirectExportFlags"),
+		ipfix(sectionHeader, "ioamDirectExportFlags").lasting(),
 	field("extension_flags", "", "Extension-Flags of the option: `0x80` is Flow-ID, `0x40` Sequence Number.",
 		func(p *Postcard) *Hex8 { return &p.ExtensionFlags }, hexadecimal[Hex8](2)).
-		ipfix(sectionHeader, "ioamExtensionFlags"),
+		ipfix(sectionHeader, "ioamExtensionFlags").lasting(),
 	field("flow_id", "", meaningFlowID, func(p *Postcard) *Field[uint32] { return &p.FlowID }, optional(number[uint32]())).
 		ipfix(sectionHeader, "ioamDexFlowId").when(flowIDThere),
 	field("sequence", "", meaningSequence, func(p *Postcard) *Field[uint32] { return &p.Sequence }, optional(number[uint32]())).
 		ipfix(sectionHeader, "ioamDexSequenceNumber").when(sequenceThere),
 	packetField((*Postcard).packet, present(object(packetTable))),
-	withData(field("data", "", "What the trace type asks for: [node data](#node-data).", (*Postcard).measured, object(nodeTable)),
+	withData(field("data", "", "The fields of the trace type: [node data](#node-data).", (*Postcard).measured, object(nodeTable)),
 		sectionHeader, func(p *Postcard) *NodeData { return &p.Data }, func(p *Postcard) (*ioam.NodeData, time.Time) { return &p.Raw, p.Time.Time }),
 }
 
 func (p *Postcard) packet() *Packet { return &p.Packet }
 
-// point is the interface at which packets are observed: an encapsulating node
-// has them when they leave.
+// origin is what the lasting fields of a postcard are made from.
+type origin struct {
+	role            NodeRole
+	ingress, egress model.IfIndex
+	option          string
+	namespace       ioam.NamespaceID
+	kind            ioam.TraceType
+	flags           [2]Hex8
+}
+
+func (p *Postcard) origin() origin {
+	return origin{p.Role, p.IngressIfIndex, p.EgressIfIndex, p.Option, p.Namespace, p.TraceType, [2]Hex8{p.Flags, p.ExtensionFlags}}
+}
+
+// point is the interface at which packets are observed: at an encapsulating node, the
+// one where they leave.
 func (p *Postcard) point() *model.IfIndex {
 	if p.Role == Encapsulating || p.IngressIfIndex == 0 {
 		return &p.EgressIfIndex
@@ -103,7 +136,7 @@ func (p *Postcard) conditions() conditions {
 	return (bitsOf(p.TraceType)|packet).with(lengthKnown, packet != 0).with(flowIDThere, p.FlowID.Present).with(sequenceThere, p.Sequence.Present)
 }
 
-// encodable reports why IPFIX cannot have the postcard.
+// encodable reports why the postcard cannot be encoded in IPFIX.
 func (p *Postcard) encodable() error {
 	if p.Raw.Type != p.TraceType || !whole(&p.Raw) {
 		return errData

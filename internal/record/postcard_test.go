@@ -5,12 +5,16 @@ package record
 import (
 	"bytes"
 	"encoding/json"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/ipfix"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // postcard is one of a transit node, with the fields of trace type 0xf80000.
@@ -21,7 +25,7 @@ func postcard(t testing.TB) *Postcard {
 		Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3, Option: ioam.IOAMDirectExport.String(),
 		Namespace: 123, TraceType: 0xf80000, Flags: 5, ExtensionFlags: 0xc0,
 		FlowID: NewField[uint32](0x12345678, true), Sequence: NewField[uint32](7, true), Packet: udpPacket(),
-		Raw: ioam.NodeData{Type: 0xf80000, Bytes: unhex(t, "3f000002 00c900ca 6a5f7f7b 000f423f 0000474a")},
+		Raw: ioam.NodeData{Type: 0xf80000, Bytes: craft.Hex(t, "3f000002 00c900ca 6a5f7f7b 000f423f 0000474a")},
 	}
 	p.Data = p.Measured()
 	return p
@@ -57,7 +61,7 @@ func TestRecordJSON(t *testing.T) {
 	bare, rare := postcard(t), flow()
 	bare.FlowID, bare.Sequence, bare.ExtensionFlags, bare.Role = Field[uint32]{}, Field[uint32]{}, 0, Decapsulating
 	bare.Packet, bare.Egress, bare.EgressIfIndex = Packet{}, "", 0
-	bare.Raw = ioam.NodeData{Type: 0x800000, Bytes: unhex(t, "ffffffff")}
+	bare.Raw = ioam.NodeData{Type: 0x800000, Bytes: craft.Hex(t, "ffffffff")}
 	bare.Data = bare.Measured()
 	unsure := flow()
 	unsure.SequenceGaps = Field[uint64]{Present: true}
@@ -81,7 +85,7 @@ func TestRecordJSON(t *testing.T) {
 		{"postcard without what may be absent", without(head, `"flow_id":305419896,"sequence":7,`, "", recordUDP, "", `"egress":"eth1",`, "",
 			`,"egress_ifindex":3`, "", `"0xc0"`, `"0x00"`, "transit", "decapsulating") + `"data":{"hop_limit":null,"node_id":null}}`, bare},
 		{"flow", flowJSON, flow()},
-		{"flow of which nobody knows what is missing", without(flowJSON, `"sequence_gaps":2`, `"sequence_gaps":null`), unsure},
+		{"flow whose missing packets are unknown", without(flowJSON, `"sequence_gaps":2`, `"sequence_gaps":null`), unsure},
 		{"flow without what may be absent, and numbers that have no name", without(flowJSON, `"flow_id":305419896,`, "",
 			`"transit_delay_ns":{"min":5000,"max":20000,"sum":990000,"count":99},`, "", `"sequence_gaps":2,"reordered":1,`, "", `"interval"`, `"number-9"`, `"transit"`, `"number-0"`), rare},
 	} {
@@ -139,5 +143,48 @@ func TestPostcardText(t *testing.T) {
 		if got := tt.record.Text(); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)
 		}
+	}
+}
+
+// One encoder for postcards of several origins, one after another, writes what a new
+// encoder writes for each.
+func TestEncodingKeepsNoOrigin(t *testing.T) {
+	templates, err := NewTemplates(ipfix.EnterpriseExample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, r := templates.Encoding(), rand.New(rand.NewPCG(1, 2))
+	few := func() uint32 { return 1 + r.Uint32N(2) }
+	for range 2000 {
+		kind := []ioam.TraceType{0xc00000, 0x800000}[r.IntN(2)]
+		p := &Postcard{
+			Time: instant.Of(time.Unix(int64(r.Uint32()), 0)), Role: NodeRole(few()), Option: ioam.IOAMDirectExport.String(),
+			IngressIfIndex: model.IfIndex(few()), EgressIfIndex: model.IfIndex(few()), Namespace: ioam.NamespaceID(few()), TraceType: kind,
+			Flags: Hex8(few()), ExtensionFlags: Hex8(few()), FlowID: NewField(r.Uint32(), true), Raw: ioam.NodeData{Type: kind, Bytes: make([]byte, 4*kind.NodeLen())},
+		}
+		if r.IntN(8) == 0 {
+			p.Raw.Bytes = nil // cannot be encoded
+		}
+		alone := templates.Encoding()
+		if got, want := shared.Postcard(p), alone.Postcard(p); (got == nil) != (want == nil) {
+			t.Fatalf("%v, want %v", got, want)
+		} else if want == nil && !bytes.Equal(shared.Octets, alone.Octets) {
+			t.Fatalf("%x\nwant\n%x", shared.Octets, alone.Octets)
+		}
+	}
+}
+
+// What is retained of a postcard does not change with its memory.
+func TestRetain(t *testing.T) {
+	ports := [2]uint16{1, 2}
+	p := &Postcard{Packet: Packet{SourcePort: &ports[0], DestinationPort: &ports[1]}, Raw: ioam.NodeData{Type: 0x800000, Bytes: []byte{1, 2, 3, 4}}}
+	kept := Retain(p)
+	want := string(AppendLine(nil, kept))
+	ports[0], ports[1], p.Raw.Bytes[3], p.Node = 3, 4, 5, "other"
+	if got := string(AppendLine(nil, kept)); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	if f := (&Flow{}); Retain(f) != Record(f) {
+		t.Error("a flow was copied")
 	}
 }

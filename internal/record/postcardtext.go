@@ -10,8 +10,8 @@ import (
 	"github.com/waymark-net/waymark/internal/instant"
 )
 
-// Text is the postcard for people: a line for the packet, then one for what the
-// node says.
+// Text is the postcard as readable text: a line for the packet, then one for the node's
+// data.
 func (p *Postcard) Text() string {
 	var b strings.Builder
 	writeStart(&b, p.Time.Time, p.Node, p.Ingress, p.Egress)
@@ -25,8 +25,8 @@ func (p *Postcard) Text() string {
 	return b.String() + "\n"
 }
 
-// Text is the flow for people: a line for the flow, then one for what its
-// packets met.
+// Text is the flow as readable text: a line for the flow, then one for its counts and
+// delays.
 func (f *Flow) Text() string {
 	var b strings.Builder
 	writeStart(&b, f.Time.Time, f.Node, f.Ingress, f.Egress)

@@ -9,10 +9,10 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// Reading is how the records of a template are read, whatever its fields and
-// their order are. A collector makes one for each template.
+// Reading reads the records of a template with any fields in any order. A collector
+// makes one for each template.
 type Reading struct {
-	IOAM bool // there is an element that only IOAM has
+	IOAM bool // there is an element that only IOAM uses
 	Hop  bool // the records are of a node of a trace
 	Flow bool // the records are of flows; without Hop and Flow they are postcards
 
@@ -20,23 +20,21 @@ type Reading struct {
 	Packets   bool // there is a number of packets
 
 	traceType, extensions bool
-	postcard              []taking[Postcard]
-	hop                   []taking[Hop]
-	flow                  []taking[Flow]
-	domain                []taking[DomainName]
-	iface                 []taking[InterfaceName]
+	data                  []taking // of a postcard, a hop or a flow
+	domain, iface         []taking // of options records
 }
 
-// What reads each kind of records, by element.
+// Functions that read each kind of records, by element.
 var (
-	takePostcard  = postcards.takes()
-	takeHop       = hops.takes()
-	takeFlow      = flows.takes()
-	takeDomain    = domainNames.takes()
-	takeInterface = interfaceNames.takes()
+	takePostcard  = postcards.rows().takes()
+	takeHop       = hops.rows().takes()
+	takeFlow      = flows.rows().takes()
+	takeDomain    = domainNames.rows().takes()
+	takeInterface = interfaceNames.rows().takes()
 )
 
-// NewReading makes it. enterprise is that of our own elements.
+// NewReading makes the Reading of a template. enterprise is the number of our own
+// elements.
 func NewReading(t *ipfix.Template, enterprise ipfix.Enterprise) *Reading {
 	r := &Reading{}
 	has := func(name string) bool {
@@ -58,24 +56,25 @@ func NewReading(t *ipfix.Template, enterprise ipfix.Enterprise) *Reading {
 	case t.Scope() > 0:
 		r.domain, r.iface = plan(t, enterprise, takeDomain), plan(t, enterprise, takeInterface)
 	case r.Hop:
-		r.hop = plan(t, enterprise, takeHop)
+		r.data = plan(t, enterprise, takeHop)
 	case r.Flow:
-		r.flow = plan(t, enterprise, takeFlow)
+		r.data = plan(t, enterprise, takeFlow)
 	default:
-		r.postcard = plan(t, enterprise, takePostcard)
+		r.data = plan(t, enterprise, takePostcard)
 	}
 	return r
 }
 
-// ours reports whether records may have an element: another enterprise's number
-// may be one that we know by another name.
+// ours reports whether records may have an element: under another enterprise, its
+// number may be one that we know by another name.
 func ours(f ipfix.Field, enterprise ipfix.Enterprise) bool {
 	return f.Element != nil && (f.Enterprise == ipfix.EnterpriseIANA || f.Enterprise == ipfix.EnterpriseIOAM || f.Enterprise == enterprise)
 }
 
-// plan is what reads each field of a template, with no take where nothing does.
-func plan[R any](t *ipfix.Template, enterprise ipfix.Enterprise, takes map[string]taking[R]) []taking[R] {
-	list := make([]taking[R], len(t.Fields()))
+// plan says how to read each field of a template; take is nil for a field that is not
+// read.
+func plan(t *ipfix.Template, enterprise ipfix.Enterprise, takes map[string]taking) []taking {
+	list := make([]taking, len(t.Fields()))
 	for i, f := range t.Fields() {
 		if ours(f, enterprise) {
 			list[i] = takes[f.Element.Name]
@@ -85,8 +84,8 @@ func plan[R any](t *ipfix.Template, enterprise ipfix.Enterprise, takes map[strin
 }
 
 // read reads a record. Values beyond the range of their elements are not read, but
-// given to beyond.
-func read[R any](plan []taking[R], record ipfix.DataRecord, r *R, beyond func(ipfix.Value)) {
+// passed to beyond.
+func read(plan []taking, record ipfix.DataRecord, r *opaque, beyond func(ipfix.Value)) {
 	i := 0
 	for v := range record.Values() {
 		as, e := plan[i], v.Field.Element
@@ -103,7 +102,7 @@ func read[R any](plan []taking[R], record ipfix.DataRecord, r *R, beyond func(ip
 // Postcard reads a postcard.
 func (r *Reading) Postcard(record ipfix.DataRecord, beyond func(ipfix.Value)) *Postcard {
 	p := &Postcard{Option: ioam.IOAMDirectExport.String()}
-	read(r.postcard, record, p, beyond)
+	read(r.data, record, blind(p), beyond)
 	// The flags say what the option had, where a template has room for more.
 	if r.extensions && p.ExtensionFlags&extensionFlowID == 0 {
 		p.FlowID = Field[uint32]{}
@@ -121,10 +120,10 @@ const (
 	extensionSequence = 0x40
 )
 
-// HopOf reads what a record has of a trace.
+// HopOf reads a record of one hop of a trace.
 func (r *Reading) HopOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Hop {
 	h := &Hop{Trace: &Trace{Option: ioam.IOAMPreallocatedTrace.String()}}
-	read(r.hop, record, h, beyond)
+	read(r.data, record, blind(h), beyond)
 	r.settle(&h.Data, h.TraceType)
 	return h
 }
@@ -132,9 +131,9 @@ func (r *Reading) HopOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Hop 
 // FlowOf reads a flow.
 func (r *Reading) FlowOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Flow {
 	f := &Flow{}
-	read(r.flow, record, f, beyond)
+	read(r.data, record, blind(f), beyond)
 	if f.Reordered.Present && !f.SequenceGaps.Present {
-		f.SequenceGaps.Present = true // there are numbers, and what is missing is not known
+		f.SequenceGaps.Present = true // there are numbers, but the number of missing packets is unknown
 	}
 	if f.TransitDelay != nil && f.TransitDelay.Count == 0 {
 		f.TransitDelay = nil
@@ -142,18 +141,18 @@ func (r *Reading) FlowOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Flo
 	return f
 }
 
-// Names reads what an options record says of names.
+// Names reads the names in an options record.
 func (r *Reading) Names(record ipfix.DataRecord) (domain DomainName, iface InterfaceName) {
 	none := func(ipfix.Value) {}
-	read(r.domain, record, &domain, none)
-	read(r.iface, record, &iface, none)
+	read(r.domain, record, blind(&domain), none)
+	read(r.iface, record, blind(&iface), none)
 	return domain, iface
 }
 
-// settle draws the conclusions that need several elements.
+// settle sets fields that depend on several elements.
 func (r *Reading) settle(d *NodeData, t ioam.TraceType) {
 	if d.HopLimit.Value == 0xff && (d.NodeID.Present || d.NodeIDWide.Present) && !d.NodeID.Valid && !d.NodeIDWide.Valid {
-		d.HopLimit.Valid = false // as the rest of its field
+		d.HopLimit.Valid = false // like the rest of its field
 	}
 	if !d.Timestamp.Present && d.TimestampSeconds.Present {
 		d.Timestamp = d.posix()
@@ -166,12 +165,12 @@ func (r *Reading) settle(d *NodeData, t ioam.TraceType) {
 		d.omit(t)
 	}
 	if d.Timestamp.Present {
-		d.TimestampFraction = Field[uint32]{} // is a part of it
+		d.TimestampFraction = Field[uint32]{} // the timestamp includes it
 	}
 }
 
-// posix reads seconds and fraction as POSIX time, which is what the published
-// exporter's nodes write; a template does not say.
+// posix reads seconds and fraction as POSIX time, which the nodes of the published
+// exporter write; templates do not give the format.
 func (d *NodeData) posix() Field[time.Time] {
 	fraction := d.TimestampFraction
 	if !fraction.Valid {
@@ -181,16 +180,15 @@ func (d *NodeData) posix() Field[time.Time] {
 	return NewField(at, ok && d.TimestampSeconds.Valid)
 }
 
-// nodeOmissions take out what the trace type lacks.
-var nodeOmissions = nodeTable.omissions()
+// nodeOmissions remove the fields that the trace type lacks.
+var nodeOmissions = nodeTable.rows().omissions()
 
-// omit takes out the fields that the template has room for, but the trace type
-// lacks.
+// omit removes the fields that the template has room for, but the trace type lacks.
 func (d *NodeData) omit(t ioam.TraceType) {
 	has := bitsOf(t)
 	for _, o := range nodeOmissions {
 		if o.asked&has == 0 {
-			o.blank(d)
+			o.blank(blind(d))
 		}
 	}
 }

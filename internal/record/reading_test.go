@@ -33,8 +33,7 @@ func TestHopLimitTwice(t *testing.T) {
 	}
 }
 
-// Every element that is written is read again, but for those that only repeat
-// what others say.
+// Every element that is written is read again, except those that only repeat others.
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	repeated := map[string]bool{"observationPointId": true, "flowStartMilliseconds": true, "flowEndMilliseconds": true,
 		"pathDelayMinDeltaMicroseconds": true, "pathDelayMaxDeltaMicroseconds": true}
@@ -56,7 +55,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 }
 
-func names[R any](takes map[string]taking[R]) map[string]bool {
+func names(takes map[string]taking) map[string]bool {
 	m := map[string]bool{}
 	for name := range takes {
 		m[name] = true

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// fenced is what stands in a document between a line and the end of the fence.
+// fenced is the text of a document between a line and the end of the fence.
 func fenced(t *testing.T, path, begin string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -25,8 +25,8 @@ func fenced(t *testing.T, path, begin string) string {
 	return content
 }
 
-// The record in the README is one that the exporter wrote, but for the line
-// breaks, and the how-to shows the same one as text.
+// The record in the README is one that the exporter wrote, except for line breaks, and
+// the how-to shows the same one as text.
 func TestShownRecord(t *testing.T) {
 	shown := fenced(t, "../../README.md", "```json\n")
 	var line bytes.Buffer

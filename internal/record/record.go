@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package record holds what Waymark reports: every kind of record, and for each
-// kind one table of its fields. From the tables come the records' JSON, their
-// IPFIX templates and octets, what a collector reads of these, and the reference.
+// Package record defines what Waymark reports: every kind of record, and for each kind
+// one table of its fields. The records' JSON, their IPFIX templates and encoding, their
+// decoding in a collector, and the reference are made from the tables.
 package record
 
 import (
@@ -13,18 +13,19 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Record is what sinks and observers take. It does not change once it was offered.
+// Record is what sinks and observers take. It must not change after it was offered,
+// except a postcard: see Retain.
 type Record interface {
-	// Kind is its kind, as JSON names it.
+	// Kind is the record's kind, as in JSON.
 	Kind() string
-	// Text is the record for people.
+	// Text is the record as readable text.
 	Text() string
 	// AppendJSON appends the record as an object of JSON, in one line without its
 	// end. The keys are a contract: they are added to, never changed.
 	AppendJSON([]byte) []byte
 }
 
-// Kinds of records, as JSON names them.
+// Kinds of records, as in JSON.
 const (
 	KindTrace      = "trace"
 	KindPostcard   = "postcard"
@@ -37,8 +38,8 @@ const (
 	KindStatistics = "statistics"
 )
 
-// kind is what all code knows of a kind of records: an entry is all that a new one
-// needs to be read and documented.
+// kind describes a kind of records: a new kind needs only an entry to be read and
+// documented.
 type kind struct {
 	name, meaning, from string
 	columns             []Column
@@ -48,13 +49,13 @@ type kind struct {
 // kinds are all of them, in the order of the reference.
 var kinds = []kind{
 	newKind(KindTrace, "the trace of one packet, with the data of every node", "`observe`, `jsonl`, `collect`, `decode`, `lab demo`", traces),
-	newKind(KindPostcard, "what one node reports of one packet with a Direct Export option", "`observe`, `jsonl`; `collect`, where it cannot be joined or with `--records`", postcards),
-	newKind(KindFlow, "what one node reports of the packets of one flow", "`observe`, `jsonl`, `collect`", flows),
+	newKind(KindPostcard, "one node's report on one packet with a Direct Export option", "`observe`, `jsonl`; `collect`, where it cannot be joined or with `--records`", postcards),
+	newKind(KindFlow, "one node's report on the packets of one flow", "`observe`, `jsonl`, `collect`", flows),
 	newKind(KindPath, "the postcards of one packet, joined", "`collect`, `lab demo`", paths),
-	newKind(KindTrigger, "the option of one packet: what nodes are asked to report", "`decode`", triggers),
+	newKind(KindTrigger, "the option of one packet, as found in a capture", "`decode`", triggers),
 	optionsKind(newKind(KindOptions, "an IPFIX options record, element by element", "`collect` with `--records`", others)),
 	newKind(KindOther, "an IPFIX record of something else, element by element", "`collect`", others),
-	newKind(KindLost, "records that are missing here, because their reader was too slow", "`observe`, on standard error; the API's stream", losses),
+	newKind(KindLost, "the number of records that are missing here because the reader was too slow", "`observe`, on standard error; the API's stream", losses),
 	newKind(KindStatistics, "the counters of a collector", "`collect`, on standard error", statistics),
 }
 
@@ -62,13 +63,13 @@ func newKind[R any, P interface {
 	*R
 	Record
 }](name, meaning, from string, t table[R]) kind {
-	return kind{name, meaning, from, t.describe(), func(line []byte) (Record, error) {
+	return kind{name, meaning, from, t.rows().describe(), func(line []byte) (Record, error) {
 		r := P(new(R))
 		return r, t.parseJSON((*R)(r), line)
 	}}
 }
 
-// optionsKind reads records of a kind that differs from another in its name alone.
+// optionsKind reads records of a kind that differs from another only in its name.
 func optionsKind(k kind) kind {
 	parse := k.parse
 	k.parse = func(line []byte) (Record, error) {
@@ -81,7 +82,7 @@ func optionsKind(k kind) kind {
 	return k
 }
 
-// Parse reads a record from its JSON; nil for what is none of the kinds.
+// Parse reads a record from its JSON; nil when it is of an unknown kind.
 func Parse(line []byte) (Record, error) {
 	var of struct {
 		Kind string `json:"kind"`
@@ -112,7 +113,7 @@ type Filter struct {
 	Destination netip.Prefix // invalid: any
 }
 
-// about is a record of packets of a namespace, whose addresses may be invalid.
+// about is a record about packets of a namespace, whose addresses may be invalid.
 type about interface {
 	about() (ioam.NamespaceID, *Packet)
 }

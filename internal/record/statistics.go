@@ -13,7 +13,7 @@ import (
 
 // Count is a counter by name.
 type Count struct {
-	Name, Meaning string // no meaning when it was read from JSON
+	Name, Meaning string // Meaning is "" when read from JSON
 	Value         uint64
 }
 
@@ -69,7 +69,7 @@ func counters() codec[[]Count] {
 	}
 }
 
-// Text is the record for people: a line for each counter that is not 0.
+// Text is the record as readable text: a line for each counter that is not 0.
 func (s *Statistics) Text() string {
 	var b strings.Builder
 	write := func(prefix string, counts []Count) {
@@ -89,8 +89,8 @@ func (s *Statistics) Text() string {
 	return "statistics\n" + b.String()
 }
 
-// Lost is a place in a stream where records are missing: this many did not fit the
-// observer's queue.
+// Lost marks a place in a stream where records are missing: Count of them did not fit
+// the observer's queue.
 type Lost struct {
 	Count uint64
 }
@@ -103,7 +103,7 @@ var losses = table[Lost]{
 	field("count", "records", "Records that did not fit the observer's queue of 4096, at this place of the stream.", func(l *Lost) *uint64 { return &l.Count }, number[uint64]()),
 }
 
-// Text is the loss for people, in a line.
+// Text is the loss as a line of readable text.
 func (l *Lost) Text() string {
 	return fmt.Sprintf("%d records were lost: this observer is too slow\n", l.Count)
 }

@@ -16,7 +16,7 @@ import (
 type place struct{ column, name int }
 
 // placesIn are the elements of a table that records have under conditions.
-func placesIn[R any](t table[R], has conditions) (list []place) {
+func placesIn(t rows, has conditions) (list []place) {
 	for c := range t {
 		for n, e := range t[c].names {
 			if !e.foreign && e.spec != "" && has.allow(e.when) {
@@ -27,30 +27,39 @@ func placesIn[R any](t table[R], has conditions) (list []place) {
 	return list
 }
 
-// swap gives a table in which two fields stand for each other in IPFIX, with the
-// conditions and the readers of the others.
-func swap[R any](t table[R], a, b place) table[R] {
-	t = slices.Clone(t)
-	t[a.column].names = slices.Clone(t[a.column].names)
-	t[b.column].names = slices.Clone(t[b.column].names)
+// swap returns a table in which two fields are exchanged in IPFIX, each with the
+// conditions and the readers of the other.
+func swap(t rows, a, b place) rows {
+	t = cloned(t)
 	x, y := &t[a.column].names[a.name], &t[b.column].names[b.name]
 	x.spec, y.spec = y.spec, x.spec
 	return t
 }
 
-// values are what a decoder reads in records: sorted, so that only values count.
-func values[R any](t testing.TB, x *Templates, in table[R], has func(*R) conditions, records []*R) (list [][]string) {
+// cloned is a table whose rows may be changed.
+func cloned(t rows) rows {
+	t = slices.Clone(t)
+	for i, r := range t {
+		c := *r
+		c.names = slices.Clone(r.names)
+		t[i] = &c
+	}
+	return t
+}
+
+// values are what a decoder reads from records: sorted, so that only values count.
+func values[R any](t testing.TB, x *Templates, in rows, has func(*R) conditions, records []*R) (list [][]string) {
 	t.Helper()
 	for _, r := range records {
-		template, steps, err := compile(x.Registry, 300, in, has(r))
-		if err != nil {
+		l := &Layout{shape: shape{has: has(r)}}
+		if err := l.compile(x.Registry, 300, in); err != nil {
 			t.Fatal(err)
 		}
 		var octets []byte
-		for _, put := range steps {
-			octets = put(octets, r)
+		for _, put := range l.steps {
+			octets = put(octets, blind(r))
 		}
-		read := said(t, x, template, octets)
+		read := said(t, x, l.Template, octets)
 		slices.Sort(read)
 		list = append(list, read)
 	}
@@ -59,7 +68,7 @@ func values[R any](t testing.TB, x *Templates, in table[R], has func(*R) conditi
 
 // noticed swaps each two fields of equal type and length in IPFIX. The golden
 // records have another value in each, so that none stays unnoticed.
-func noticed[R any](t *testing.T, in table[R], has func(*R) conditions, records []*R) {
+func noticed[R any](t *testing.T, in rows, has func(*R) conditions, records []*R) {
 	t.Helper()
 	x := newTemplates(t)
 	want, pairs := values(t, x, in, has, records), 0
@@ -100,13 +109,13 @@ func TestSwappedFieldsAreNoticed(t *testing.T) {
 	for _, n := range goldenPostcards(t)[:2] {
 		cards = append(cards, n.record.(*Postcard))
 	}
-	t.Run("postcard", func(t *testing.T) { noticed(t, postcards, (*Postcard).conditions, cards) })
+	t.Run("postcard", func(t *testing.T) { noticed(t, postcards.rows(), (*Postcard).conditions, cards) })
 	flow := goldenFlows()[0].record.(*Flow)
-	t.Run("flow", func(t *testing.T) { noticed(t, flows, (*Flow).conditions, []*Flow{flow}) })
+	t.Run("flow", func(t *testing.T) { noticed(t, flows.rows(), (*Flow).conditions, []*Flow{flow}) })
 	trace := goldenTraces(t)[0].record.(*Trace)
 	hop := &Hop{}
 	trace.hop(hop, 1, 9)
-	t.Run("trace", func(t *testing.T) { noticed(t, hops, (*Hop).conditions, []*Hop{hop}) })
+	t.Run("trace", func(t *testing.T) { noticed(t, hops.rows(), (*Hop).conditions, []*Hop{hop}) })
 	jsonSwapsAreNoticed(t, "postcard in JSON", postcards, cards[0])
 	jsonSwapsAreNoticed(t, "flow in JSON", flows, flow)
 	jsonSwapsAreNoticed(t, "trace in JSON", traces, trace)
@@ -115,10 +124,11 @@ func TestSwappedFieldsAreNoticed(t *testing.T) {
 }
 
 // jsonSwapsAreNoticed swaps each two keys of one form in JSON.
-func jsonSwapsAreNoticed[R any](t *testing.T, name string, in table[R], r *R) {
+func jsonSwapsAreNoticed[R any](t *testing.T, name string, table table[R], r *R) {
+	in := table.rows()
 	t.Run(name, func(t *testing.T) {
-		read := func(in table[R]) (m map[string]any) {
-			if err := json.Unmarshal(in.appendJSON(nil, "", r), &m); err != nil {
+		read := func(in rows) (m map[string]any) {
+			if err := json.Unmarshal(in.appendJSON(nil, "", blind(r)), &m); err != nil {
 				t.Fatal(err)
 			}
 			return m
@@ -130,7 +140,7 @@ func jsonSwapsAreNoticed[R any](t *testing.T, name string, in table[R], r *R) {
 				if a.Key == "" || b.Key == "" || a.Form != b.Form || want[a.Key] == nil || want[b.Key] == nil {
 					continue
 				}
-				swapped := slices.Clone(in)
+				swapped := cloned(in)
 				swapped[i].quoted, swapped[j].quoted = b.quoted, a.quoted
 				if reflect.DeepEqual(read(swapped), want) {
 					t.Errorf("%s and %s may be swapped", a.Key, b.Key)
@@ -140,13 +150,13 @@ func jsonSwapsAreNoticed[R any](t *testing.T, name string, in table[R], r *R) {
 	})
 }
 
-// The elements of a bit of the trace type have as many octets as its field, so
-// that node data are a part of a record as they are.
+// The elements of a bit of the trace type have as many octets as its field, so that
+// node data are a part of a record unchanged.
 func TestNodeDataWidths(t *testing.T) {
 	x := newTemplates(t)
 	for n := range 12 {
 		length := 0
-		for _, spec := range nodeTable.specs(1 << bit(n)) {
+		for _, spec := range nodeTable.rows().specs(1 << bit(n)) {
 			f, err := x.Registry.Field(spec)
 			if err != nil {
 				t.Fatal(err)

@@ -21,15 +21,15 @@ const (
 	dataFlow
 )
 
-// shape is what decides which fields a data record has.
+// shape decides which fields a data record has.
 type shape struct {
 	kind dataKind
 	has  conditions
 }
 
-// general is the shape that has every field that a record of s may have. What the
-// record lacks is "not available" then. Packets do not decide what flows have, so
-// they need none.
+// general is the shape with every field that a record of s may have. Fields that the
+// record lacks are then "not available". Packets do not decide the fields of flows, so
+// flows need no general shape.
 func (s shape) general() shape {
 	switch s.kind {
 	case dataPostcard:
@@ -43,25 +43,24 @@ func (s shape) general() shape {
 // Templates of data records have numbers from firstDataTemplate on.
 const firstDataTemplate ipfix.TemplateID = 300
 
-// MaxShapes bounds templates for trace types of their own: packets decide which
-// trace types there are. Others share the general templates.
+// MaxShapes bounds templates for specific trace types, because packets decide which
+// trace types occur. Further ones share the general templates.
 const MaxShapes = 64
 
 // Layout is how records of a shape are written.
 type Layout struct {
-	Index    uint16 // among those of its Templates
+	Index    uint16 // among the layouts of its Templates
 	Template *ipfix.Template
 
 	shape  shape
 	places places
-	// steps of one of these kinds write a record.
-	postcard []step[Postcard]
-	hop      []step[Hop]
-	flow     []step[Flow]
+	steps  []step[opaque] // write a record
+
+	from, to int // of the steps that write lasting fields
 }
 
-// Templates has a template for each shape of record that there was, the same for
-// all who share an encoder.
+// Templates has a template for each shape of record so far, shared by all sinks with
+// the same encoder.
 type Templates struct {
 	Registry *ipfix.Registry
 
@@ -70,8 +69,7 @@ type Templates struct {
 	list  atomic.Pointer[[]*Layout]
 }
 
-// NewTemplates makes templates whose elements of our own are under an enterprise
-// number.
+// NewTemplates makes templates, with our own elements under an enterprise number.
 func NewTemplates(enterprise ipfix.Enterprise) (*Templates, error) {
 	registry, err := ipfix.NewRegistry(ipfix.IANA(), ipfix.IOAM(), ipfix.Waymark(enterprise))
 	if err != nil {
@@ -83,7 +81,7 @@ func NewTemplates(enterprise ipfix.Enterprise) (*Templates, error) {
 	return t, nil
 }
 
-// Layouts are those that there are, by index.
+// Layouts are the layouts so far, by index.
 func (t *Templates) Layouts() []*Layout { return *t.list.Load() }
 
 // of is the layout for records of a shape.
@@ -94,7 +92,7 @@ func (t *Templates) of(s shape) (*Layout, error) {
 	return t.make(s)
 }
 
-// make adds a shape: what is read without a lock is copied.
+// make adds a shape: data that is read without a lock is replaced by a changed copy.
 func (t *Templates) make(s shape) (*Layout, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,11 +111,11 @@ func (t *Templates) make(s shape) (*Layout, error) {
 	var err error
 	switch s.kind {
 	case dataPostcard:
-		l.Template, l.postcard, err = compile(t.Registry, id, postcards, s.has)
+		err = l.compile(t.Registry, id, postcards.rows())
 	case dataHop:
-		l.Template, l.hop, err = compile(t.Registry, id, hops, s.has)
+		err = l.compile(t.Registry, id, hops.rows())
 	case dataFlow:
-		l.Template, l.flow, err = compile(t.Registry, id, flows, s.has)
+		err = l.compile(t.Registry, id, flows.rows())
 	}
 	if err != nil {
 		return nil, err
@@ -134,50 +132,68 @@ func (t *Templates) make(s shape) (*Layout, error) {
 	return l, nil
 }
 
-// compile makes a template of the fields that records have under conditions, and
-// what writes a record of it.
-func compile[R any](registry *ipfix.Registry, id ipfix.TemplateID, t table[R], has conditions) (*ipfix.Template, []step[R], error) {
-	template, err := registry.Template(id, t.specs(has)...)
-	if err != nil {
-		return nil, nil, err
+// compile makes the template with the fields of the shape's records, and the steps that
+// write a record.
+func (l *Layout) compile(registry *ipfix.Registry, id ipfix.TemplateID, t rows) (err error) {
+	if l.Template, err = registry.Template(id, t.specs(l.shape.has)...); err != nil {
+		return err
 	}
-	return template, t.steps(has, template.Fields()), nil
+	l.steps = t.steps(l.shape.has, l.Template.Fields())
+	l.from, l.to = t.lasting(l.shape.has)
+	return nil
 }
 
-// Encoding is where one goroutine encodes records, one after another.
+// Encoding encodes records one after another, in one goroutine.
 type Encoding struct {
 	Layout *Layout // of the last record
 	Octets []byte  // the last record
 
 	templates *Templates
 	hop       Hop
+	last      origin
+	lasting   []byte // the lasting fields of the last postcard, in Layout
 }
 
-// Encoding makes a place to encode in.
+// Encoding makes an Encoding.
 func (t *Templates) Encoding() *Encoding { return &Encoding{templates: t} }
 
 // errData: the node data are not as long as the trace type says.
 var errData = errors.New("the node data do not have the length that their trace type says")
 
-// whole reports whether node data have all that their type says, but for a
-// snapshot.
+// whole reports whether node data have all the fields of their type, except a snapshot.
 func whole(d *ioam.NodeData) bool { return len(d.Bytes) >= 4*(d.Type&typeFixed).NodeLen() }
 
 // begin finds the layout of a shape.
 func (e *Encoding) begin(s shape) (err error) {
 	if e.Layout == nil || e.Layout.shape != s {
+		e.lasting = e.lasting[:0]
 		e.Layout, err = e.templates.of(s)
 	}
 	return err
 }
 
-// write writes a record.
-func write[R any](e *Encoding, steps []step[R], r *R) {
-	b := e.Octets[:0]
+// write writes a record of the layout's kind.
+func (e *Encoding) write(r *opaque) { e.Octets = write(e.Octets[:0], r, e.Layout.steps) }
+
+func write(b []byte, r *opaque, steps []step[opaque]) []byte {
 	for _, put := range steps {
 		b = put(b, r)
 	}
-	e.Octets = b
+	return b
+}
+
+// writeLasting is write for a record of which the lasting fields may be those of the
+// record before.
+func (e *Encoding) writeLasting(r *opaque, of origin) {
+	l := e.Layout
+	b := write(e.Octets[:0], r, l.steps[:l.from])
+	if at := len(b); len(e.lasting) > 0 && of == e.last {
+		b = append(b, e.lasting...)
+	} else {
+		b = write(b, r, l.steps[l.from:l.to])
+		e.lasting, e.last = append(e.lasting[:0], b[at:]...), of
+	}
+	e.Octets = write(b, r, l.steps[l.to:])
 }
 
 // Postcard encodes a postcard.
@@ -188,7 +204,7 @@ func (e *Encoding) Postcard(p *Postcard) error {
 	if err := e.begin(shape{dataPostcard, p.conditions()}); err != nil {
 		return err
 	}
-	write(e, e.Layout.postcard, p)
+	e.writeLasting(blind(p), p.origin())
 	return nil
 }
 
@@ -197,21 +213,21 @@ func (e *Encoding) Flow(f *Flow) error {
 	if err := e.begin(shape{dataFlow, f.conditions()}); err != nil {
 		return err
 	}
-	write(e, e.Layout.flow, f)
+	e.write(blind(f))
 	return nil
 }
 
-// Hop encodes what the node at an index of a trace wrote. report tells the traces
-// of an exporter apart.
+// Hop encodes what the node at an index of a trace wrote. report distinguishes the
+// traces of an exporter.
 func (e *Encoding) Hop(r *Trace, index int, report uint32) error {
 	r.hop(&e.hop, index, report)
-	defer func() { e.hop = Hop{} }() // keeps nothing of the record
+	defer func() { e.hop = Hop{} }() // keep no reference to the record
 	if err := e.hop.encodable(); err != nil {
 		return err
 	}
 	if err := e.begin(shape{dataHop, e.hop.conditions()}); err != nil {
 		return err
 	}
-	write(e, e.Layout.hop, &e.hop)
+	e.write(blind(&e.hop))
 	return nil
 }

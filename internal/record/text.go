@@ -13,7 +13,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// protocols are the names of upper layers that people know.
+// protocols are the common names of upper layers.
 var protocols = map[ioam.NextHeader]string{
 	ioam.NextHeaderTCP: "TCP", ioam.NextHeaderUDP: "UDP", ioam.NextHeaderICMPv6: "ICMPv6", ioam.NextHeaderSCTP: "SCTP",
 	ioam.NextHeaderDCCP: "DCCP", ioam.NextHeaderUDPLite: "UDP-Lite", ioam.NextHeaderIPv6: "IPv6", ioam.NextHeaderNone: "no payload",
@@ -30,8 +30,7 @@ func (p Packet) Ends() string {
 	return end(p.Source, p.SourcePort) + " > " + end(p.Destination, p.DestinationPort)
 }
 
-// String is "SOURCE > DESTINATION, PROTOCOL, N bytes", of a flow without the
-// bytes.
+// String is "SOURCE > DESTINATION, PROTOCOL, N bytes"; without the bytes for a flow.
 func (p Packet) String() string {
 	if !p.Source.IsValid() {
 		return "unknown packet"
@@ -46,14 +45,13 @@ func (p Packet) String() string {
 	return fmt.Sprintf("%s, %s, %d bytes", p.Ends(), name, p.Length)
 }
 
-// Names turns the ids in a trace into names; "" is for one that it does not
-// know.
+// Names turns the ids in a trace into names; "" for unknown ids.
 type Names interface {
 	Node(ioam.NodeID) string
 	Interface(ioam.NodeID, ioam.InterfaceID) string
 }
 
-// Text is the record for people: a line for the packet, then its path.
+// Text is the record as readable text: a line for the packet, then its path.
 func (r Trace) Text() string {
 	var b strings.Builder
 	if !r.Time.IsZero() {
@@ -67,7 +65,7 @@ func (r Trace) Text() string {
 		fmt.Fprintf(&b, ", %s trace", r.Option)
 	}
 	if r.Source != 0 {
-		fmt.Fprintf(&b, ", told by the %v", r.Source)
+		fmt.Fprintf(&b, ", reported by the %v", r.Source)
 	}
 	if r.Remaining.Value > 0 {
 		fmt.Fprintf(&b, ", %d bytes free", 4*r.Remaining.Value)
@@ -78,7 +76,7 @@ func (r Trace) Text() string {
 	return b.String() + "\n" + r.PathText(nil)
 }
 
-// PathText is the path for people: an aligned line for each node. names may be
+// PathText is the path as readable text: an aligned line for each node. names may be
 // nil.
 func (r Trace) PathText(names Names) string {
 	var b strings.Builder
@@ -86,7 +84,7 @@ func (r Trace) PathText(names Names) string {
 	for _, h := range r.hops(names) {
 		fmt.Fprintln(t, "    "+strings.Join(h.cells(), "\t"))
 	}
-	t.Flush() // to memory
+	t.Flush() // cannot fail: to memory
 	if r.Overflow.Value {
 		b.WriteString("    and further nodes, for which the trace had no room\n")
 	}
@@ -94,8 +92,8 @@ func (r Trace) PathText(names Names) string {
 }
 
 // PathLine is the path in one line for logs: "NODE KEY=VALUE …; NODE …;
-// end-to-end=TIME", or what of [Trace.Elapsed] it is, times in microseconds. Of optional fields it has those
-// with a value. names may be nil.
+// end-to-end=TIME", or another stretch of [Trace.Elapsed], with times in microseconds.
+// Optional fields appear when they have a value. names may be nil.
 func (r Trace) PathLine(names Names) string {
 	var parts []string
 	for _, h := range r.hops(names) {
@@ -110,18 +108,18 @@ func (r Trace) PathLine(names Names) string {
 	return strings.Join(parts, "; ")
 }
 
-// Stretch is what part of a packet's way a time is for.
+// Stretch is the part of a packet's path that a time covers.
 type Stretch string
 
-// The stretches that the times of a trace can be for.
+// The stretches that the times of a trace can cover.
 const (
-	EndToEnd    Stretch = "end to end"    // from the first node to the one that took the trace off
-	ToHere      Stretch = "to here"       // to the last node before the packet was seen on its way
-	FirstToLast Stretch = "first to last" // of the times that are there: others are missing
+	EndToEnd    Stretch = "end to end"    // from the first node to the one that removed the trace
+	ToHere      Stretch = "to here"       // to the last node before the packet was observed
+	FirstToLast Stretch = "first to last" // of the known times: others are missing
 )
 
-// Elapsed is the time from the first node that knew it to the last, and for what
-// of the way that is; ok is false when fewer than two did.
+// Elapsed is the time from the first node with a timestamp to the last, and the stretch
+// it covers; ok is false with fewer than two timestamps.
 func (r Trace) Elapsed() (total time.Duration, over Stretch, ok bool) {
 	for _, h := range r.hops(nil) {
 		total += h.since
@@ -144,7 +142,7 @@ func (r Trace) Elapsed() (total time.Duration, over Stretch, ok bool) {
 type hop struct {
 	NodeData
 	names Names
-	since time.Duration // since the latest time that a node before knew
+	since time.Duration // since the latest timestamp of a previous node
 	timed bool          // since is known
 }
 
@@ -184,7 +182,7 @@ func (h hop) cells() []string {
 		cells = append(cells, "hop limit "+text(h.HopLimit))
 	}
 	switch {
-	case h.timed && h.since < 0: // two clocks
+	case h.timed && h.since < 0: // the clocks differ
 		cells = append(cells, Duration(h.since))
 	case h.timed:
 		cells = append(cells, "+"+Duration(h.since))
@@ -207,7 +205,7 @@ func (h hop) cells() []string {
 	return cells
 }
 
-// pairs are the node and KEY=VALUE of what it wrote.
+// pairs are the node and KEY=VALUE for its data.
 func (h hop) pairs() []string {
 	pairs := []string{h.node("node(%s)")}
 	add := func(key, value string) { pairs = append(pairs, key+"="+value) }
@@ -242,8 +240,8 @@ func (h hop) pairs() []string {
 	return pairs
 }
 
-// node is the node's name with its id behind it, else the id in format. The
-// wide id stands in where the trace has no short one.
+// node is the node's name with its id after it, else the id in format. The wide id is
+// used where the trace has no short one.
 func (h hop) node(format string) string {
 	id := none
 	switch {
@@ -260,7 +258,7 @@ func (h hop) node(format string) string {
 	return fmt.Sprintf(format, id)
 }
 
-// link is the name of one of the node's interfaces with its id behind it, else
+// link is the name of one of the node's interfaces with its id after it, else
 // the id.
 func (h hop) link(id Field[ioam.InterfaceID]) string {
 	if id.Valid && h.NodeID.Valid && h.names != nil {

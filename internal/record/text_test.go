@@ -12,7 +12,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// twoNodes is a trace of nodes 2 and 3, the second of which knows little.
+// twoNodes is a trace of nodes 2 and 3; node 3 has few values.
 const twoNodes = "007b3002 fe000200 00000000 00000000" +
 	" 3e000003 ffff00ca 6a5f7f7b 0001e848 80000000 ffffffff 00000005 01000309 7261636b" +
 	" 3f000002 00c900ca 6a5f7f7b 0001e460 0000474a deadbeef 00000007 00ffffff"
@@ -70,7 +70,7 @@ func TestText(t *testing.T) {
 			if got := record.PathLine(nil); got != tt.line {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.line)
 			}
-			// What came as JSON, as an observer gets it, reads the same.
+			// A record read from JSON, as by an observer, has the same text.
 			var again Trace
 			if b, err := json.Marshal(record); err != nil || json.Unmarshal(b, &again) != nil || again.Text() != tt.want {
 				t.Errorf("by way of JSON: %v\n%s", err, again.Text())
@@ -91,7 +91,7 @@ func TestPathNames(t *testing.T) {
 	}
 }
 
-// Short and wide ids of one node stand side by side.
+// Short and wide ids of one node are both shown.
 func TestPathOfBothForms(t *testing.T) {
 	n := NodeData{NodeID: NewField[ioam.NodeID](2, true), NodeIDWide: NewField[ioam.NodeIDWide](22, true),
 		IngressID: NewField[ioam.InterfaceID](201, true), EgressID: NewField[ioam.InterfaceID](0, false),
@@ -105,13 +105,13 @@ func TestPathOfBothForms(t *testing.T) {
 	}
 }
 
-// Times that some nodes do not know, and clocks that differ.
+// Times that are missing at some nodes, and clocks that differ.
 func TestPathTimes(t *testing.T) {
 	at := func(us int64) Field[time.Time] { return NewField(time.UnixMicro(us).UTC(), true) }
 	unknown := NewField(time.Time{}, false)
 	for _, tt := range []struct {
 		times []Field[time.Time]
-		want  string // the nodes' times, then the whole way's
+		want  string // the nodes' times, then the whole path's
 	}{
 		{[]Field[time.Time]{at(1), at(39)}, "at 00:00:00.000001000 +38us end-to-end=38us"},
 		{[]Field[time.Time]{unknown, at(5), unknown, at(8)}, "- at 00:00:00.000005000 - +3us first-to-last=3us"},
@@ -137,8 +137,8 @@ func TestPathTimes(t *testing.T) {
 	}
 }
 
-// A time is end to end only where the trace ended: not of a packet that was seen
-// on its way, whatever room its trace had left, nor where a time is missing.
+// A time is end to end only where the trace ended: not for a packet that was seen on
+// its way, however much room its trace had left, nor if a time is missing.
 func TestElapsed(t *testing.T) {
 	timed := func() Trace {
 		var r Trace

@@ -15,10 +15,10 @@ import (
 // are added to, never changed.
 type Trace struct {
 	Time      instant.Time
-	Node      string        // the node that reports
+	Node      string        // the reporting node
 	Interface string        // where the packet was seen
 	IfIndex   model.IfIndex // of Interface
-	OnItsWay  bool          // the packet went on with the trace, and other nodes may have written
+	OnItsWay  bool          // the packet kept the trace, and other nodes may have written to it
 	Source    Source        // absent when it is Waymark's programs
 	Option    string        // IOAM option-type
 	Namespace ioam.NamespaceID
@@ -29,7 +29,7 @@ type Trace struct {
 	Packet    Packet        // absent when the source of the record does not know it
 	Nodes     []NodeData    // in path order
 
-	// Raw is what Nodes was read from, node by node. IPFIX exports it as it is.
+	// Raw is what Nodes was read from, node by node. IPFIX exports it unchanged.
 	Raw []ioam.NodeData
 }
 
@@ -59,8 +59,8 @@ func NewTrace(at time.Time, trace ioam.Trace, packet Packet, clock Clock) (Trace
 	return r, err
 }
 
-// NewKernelTrace makes the record of a trace of which the kernel's own IOAM told at
-// the time at: it names neither the packet nor the flags nor the free space.
+// NewKernelTrace makes the record of a trace that the kernel's own IOAM reported at the
+// time at. The kernel reports neither the packet nor the flags nor the free space.
 func NewKernelTrace(at time.Time, trace ioam.Trace, clock Clock) (Trace, error) {
 	r, err := NewTrace(at, trace, Packet{}, clock)
 	r.Source, r.Overflow, r.Remaining = SourceKernel, Field[bool]{}, Field[int]{}
@@ -91,7 +91,7 @@ var traces = table[Trace]{
 		ipfix(sectionHop, "ioamTraceFlags").when(ownPrograms),
 	field("remaining", "4 bytes", "RemainingLen: free space.", func(r *Trace) *Field[int] { return &r.Remaining }, optional(integer[int]())).
 		ipfix(sectionHop, "ioamRemainingLength").when(ownPrograms),
-	// Statistics over the packets of a record, which here is one: they are the same.
+	// Statistics over the packets of a record, here only one, so that all are equal.
 	// The sum needs a count of packets with it (RFC 9951 §7.2).
 	field("path_delay_us", "microseconds", "Path delay of RFC 9951; absent when it is not known. [What it is of](../records.md#trace).",
 		func(r *Trace) *Field[uint32] { return &r.PathDelay }, optional(number[uint32]())).
@@ -122,10 +122,10 @@ func overflow() codec[Field[bool]] {
 	return c
 }
 
-// Hop is what one data record of IPFIX has of a trace: one node of it.
+// Hop is one IPFIX data record of a trace: one of its nodes.
 type Hop struct {
 	*Trace
-	Report Field[uint32] // tells the traces of an exporter apart
+	Report Field[uint32] // identifies the trace at its exporter
 	Index  Field[uint8]
 	Count  Field[uint8] // nodes of the trace
 	Data   NodeData
@@ -134,7 +134,7 @@ type Hop struct {
 	at  time.Time // the node's, in UTC
 }
 
-// hops declares what IPFIX has of a node of a trace.
+// hops declares the IPFIX fields of a node of a trace.
 var hops = append(table[Hop]{
 	hidden(func(h *Hop) *Field[uint32] { return &h.Report }, optional(number[uint32]())).ipfix(sectionHop, "ioamReportId"),
 	hidden(func(h *Hop) *Field[uint8] { return &h.Index }, optional(number[uint8]())).ipfix(sectionHop, "ioamHopIndex"),
@@ -143,8 +143,8 @@ var hops = append(table[Hop]{
 	withData(hidden(func(h *Hop) *NodeData { return &h.Data }, object(nodeTable)), sectionHop,
 		func(h *Hop) *NodeData { return &h.Data }, func(h *Hop) (*ioam.NodeData, time.Time) { return h.raw, h.at }))...)
 
-// hop is what IPFIX has of the node at an index. A trace that no node wrote into
-// has one, too.
+// hop sets h to the IPFIX record of the node at an index. A trace that no node wrote
+// into has one, too.
 func (r *Trace) hop(h *Hop, index int, report uint32) {
 	*h = Hop{Trace: r, Report: NewField(report, true), Index: NewField(uint8(index), true), Count: NewField(uint8(len(r.Raw)), true), raw: &ioam.NodeData{}}
 	if len(r.Raw) > 0 {
@@ -159,7 +159,7 @@ func (h *Hop) conditions() conditions {
 		with(kernelIOAM, h.Source == SourceKernel).with(ownPrograms, h.Source != SourceKernel)
 }
 
-// encodable reports why IPFIX cannot have the node.
+// encodable reports why the node cannot be encoded in IPFIX.
 func (h *Hop) encodable() error {
 	if len(h.Raw) != len(h.Nodes) || !whole(h.raw) {
 		return errData

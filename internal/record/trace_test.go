@@ -4,7 +4,6 @@ package record
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"net/netip"
 	"strings"
@@ -12,20 +11,12 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.NewReplacer(" ", "", "\n", "").Replace(s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 func decodeTrace(t *testing.T, s string) ioam.Trace {
 	t.Helper()
-	trace, err := ioam.DecodeTrace(unhex(t, s))
+	trace, err := ioam.DecodeTrace(craft.Hex(t, s))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,5 +130,67 @@ func TestTraceCutShort(t *testing.T) {
 	line, err := json.Marshal(record)
 	if err != nil || strings.Contains(string(line), `"time"`) {
 		t.Errorf("%s, %v: a record without time has a time", line, err)
+	}
+}
+
+func aboutPackets(namespace ioam.NamespaceID, source, destination string) *Trace {
+	return &Trace{Namespace: namespace, Nodes: []NodeData{},
+		Packet: Packet{Source: netip.MustParseAddr(source), Destination: netip.MustParseAddr(destination)}}
+}
+
+func TestFilter(t *testing.T) {
+	ns := ioam.NamespaceID(123)
+	r := aboutPackets(123, "2001:db8:1::2", "2001:db8:2::2")
+	for _, tt := range []struct {
+		name   string
+		filter Filter
+		want   bool
+	}{
+		{"all", Filter{}, true},
+		{"namespace", Filter{Namespace: &ns}, true},
+		{"source", Filter{Source: netip.MustParsePrefix("2001:db8:1::/48")}, true},
+		{"other source", Filter{Source: netip.MustParsePrefix("2001:db8:2::/48")}, false},
+		{"destination", Filter{Destination: netip.MustParsePrefix("2001:db8:2::2/128")}, true},
+		{"other destination", Filter{Namespace: &ns, Destination: netip.MustParsePrefix("2001:db8:1::/48")}, false},
+	} {
+		if got := tt.filter.Match(r); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	if (Filter{Namespace: &ns}).Match(aboutPackets(124, "::1", "::1")) {
+		t.Error("a filter for namespace 123 matches 124")
+	}
+}
+
+func TestParsePacket(t *testing.T) {
+	const addresses = "20010db8000100000000000000000002 20010db8000200000000000000000002"
+	const ports = " 10920009 00000000"
+	for _, tt := range []struct {
+		name, packet string
+		next         ioam.NextHeader
+		ports        bool
+	}{
+		{"udp", "60012345 0008 11 40" + addresses + ports, 17, true},
+		{"icmpv6", "60012345 0008 3a 40" + addresses + "80000000 00000000", 58, false},
+		{"after a hop-by-hop header", "60012345 0010 00 40" + addresses + "1100010400000000" + ports, 17, true},
+		{"ports cut off", "60012345 0008 11 40" + addresses + "109200", 17, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p, ok := ParsePacket(craft.Hex(t, tt.packet), 1234)
+			if !ok || p.FlowLabel != 0x12345 || p.Source.String() != "2001:db8:1::2" || p.Destination.String() != "2001:db8:2::2" {
+				t.Fatalf("%+v, %v", p, ok)
+			}
+			if p.NextHeader != tt.next || p.Length != 1234 {
+				t.Errorf("next header %d, length %d; want %d, 1234", p.NextHeader, p.Length, tt.next)
+			}
+			if has := p.SourcePort != nil && *p.SourcePort == 4242 && *p.DestinationPort == 9; has != tt.ports {
+				t.Errorf("ports %v %v; want them: %v", p.SourcePort, p.DestinationPort, tt.ports)
+			}
+		})
+	}
+	for _, bad := range []string{"", "60", "45000000" + addresses} {
+		if _, ok := ParsePacket(craft.Hex(t, bad), 0); ok {
+			t.Errorf("%q is read as an IPv6 packet", bad)
+		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Trigger is the Direct Export option of a packet as it was captured on a link
-// (RFC 9326): what nodes were asked to export, not what they did. Its JSON names
-// are a contract: they are added to, never changed.
+// Trigger is the Direct Export option of a packet as captured on a link (RFC 9326):
+// what nodes are asked to export, not what they exported. Its JSON names are a
+// contract: they are added to, never changed.
 type Trigger struct {
 	Time           instant.Time
 	Interface      string // where the packet was seen
@@ -58,7 +58,7 @@ func NewTrigger(at time.Time, d ioam.DirectExport, packet Packet) *Trigger {
 	return t
 }
 
-// Text is the option for people, in a line.
+// Text is the option as a line of readable text.
 func (t *Trigger) Text() string {
 	var b strings.Builder
 	if !t.Time.IsZero() {

@@ -8,7 +8,7 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// Weight is of how many packets a record reports, and of how many octets of them.
+// Weight is how many packets a record reports, and their octets.
 type Weight struct{ Packets, Octets uint64 }
 
 // Add adds a weight.
@@ -33,8 +33,8 @@ func Weigh(r Record, index int) Weight {
 	return Weight{}
 }
 
-// places are where encoded records of a layout have what they weigh, 0 where they
-// do not: none is first.
+// places are the offsets of the weighed fields in encoded records of a layout, 0 for
+// absent ones: none of them is the first field.
 type places struct{ length, packets, octets, hopIndex int }
 
 func placesOf(t *ipfix.Template) places {
@@ -56,8 +56,8 @@ func (l *Layout) Weigh(record []byte) Weight {
 	return w
 }
 
-// offset is where records of a template have an element. What stands before has a
-// fixed length.
+// offset is the offset of an element in records of a template. The fields before it
+// have a fixed length.
 func offset(t *ipfix.Template, name string) (at int) {
 	for _, f := range t.Fields() {
 		if f.Element.Name == name {
