@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sink is what brings records to a place: a file, a collector. Each kind
-// has a package of its own, with its constructor.
+// Package sink defines sinks, which write records to a file or send them to a
+// collector. Each kind of sink has its own package.
 package sink
 
 import (
@@ -15,14 +15,15 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// Sink brings records to one place.
+// Sink writes or sends records to one place.
 type Sink interface {
-	// Name says what it is, for people.
+	// Name is the sink's name in status and metrics.
 	Name() string
-	// Offer takes a record, which does not change any more, or counts that it
-	// cannot. It never waits. Several goroutines call it at once.
-	Offer(record.Record)
-	// Run writes until the context ends, then what waits, and closes the sink.
+	// Offer queues records, or counts that they have no room. It never waits, and keeps
+	// postcards only as record.Retain does. Several goroutines call it at once.
+	Offer(...record.Record)
+	// Run writes until the context ends, then writes the queued records and closes the
+	// sink.
 	Run(context.Context)
 	// Stats is what happened so far.
 	Stats() Stats
@@ -33,13 +34,13 @@ type Sink interface {
 // Grouped is a Sink that others of its kind can share work with.
 type Grouped interface {
 	Sink
-	// Group finds its own kind among others, and gives what offers a record to all
-	// of these and itself, and the rest.
-	Group(others []Sink) (offer func(record.Record), rest []Sink)
+	// Group finds its own kind among others, and returns a function that offers
+	// records to all of these and itself, and the rest.
+	Group(others []Sink) (offer func(...record.Record), rest []Sink)
 }
 
-// Offers are what offers a record to all sinks, each once.
-func Offers(sinks []Sink) (offers []func(record.Record)) {
+// Offers returns functions that together offer records once to each sink.
+func Offers(sinks []Sink) (offers []func(...record.Record)) {
 	for len(sinks) > 0 {
 		first, rest := sinks[0], sinks[1:]
 		offer := first.Offer
@@ -51,16 +52,16 @@ func Offers(sinks []Sink) (offers []func(record.Record)) {
 	return offers
 }
 
-// Environment is what sinks get of the node.
+// Environment is what sinks get from the node.
 type Environment struct {
 	Stdout  io.Writer
 	Log     *slog.Logger
 	Facts   func() Facts
 	Changes *Changes  // of the facts
-	Shared  *sync.Map // what sinks of a kind share, by keys of their own
+	Shared  *sync.Map // what sinks of a kind share, under keys that the kind chooses
 }
 
-// Facts are what the options records tell of the node.
+// Facts are what options records report about the node.
 type Facts struct {
 	Node       string // name of the observation domain
 	Interfaces []Interface
@@ -68,7 +69,7 @@ type Facts struct {
 	Lost       uint64 // records that found no room on their way to the sinks
 	Ignored    uint64 // packets of both, as far as is known: at least one of each
 
-	// When the first and the last of both were noticed; zero: there is none.
+	// When the first and the last of both were noticed; zero: none.
 	FirstLoss, LastLoss time.Time
 }
 
@@ -78,13 +79,13 @@ type Interface struct {
 	Name  string
 }
 
-// Changes tell sinks that the facts changed. The zero value is ready.
+// Changes notifies sinks of changed facts. The zero value is ready.
 type Changes struct {
 	mu       sync.Mutex
 	watchers map[chan struct{}]struct{}
 }
 
-// Subscribe gives a channel that has something after a change, until end.
+// Subscribe returns a channel that receives after a change, until end is called.
 func (c *Changes) Subscribe() (changed <-chan struct{}, end func()) {
 	ch := make(chan struct{}, 1)
 	c.mu.Lock()
@@ -100,7 +101,7 @@ func (c *Changes) Subscribe() (changed <-chan struct{}, end func()) {
 	}
 }
 
-// Announce notes a change.
+// Announce notifies all subscribers.
 func (c *Changes) Announce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,9 +113,9 @@ func (c *Changes) Announce() {
 	}
 }
 
-// Stats is what became of the records that a sink was offered. A trace that
-// is exported as IPFIX is a record for each node. What is not yet Written, or
-// lost for one of the causes, is on its way.
+// Stats counts the records that a sink was offered, by result. A trace that is exported
+// as IPFIX is a record for each node. Records that are neither Written nor lost for one
+// of the causes are on their way.
 type Stats struct {
 	Offered     uint64
 	Written     uint64
@@ -123,11 +124,11 @@ type Stats struct {
 	Unencodable uint64 // cannot be encoded
 	Error       string // of the last attempt, "" when it succeeded
 
-	Network bool // it has a connection, and what follows
+	Network bool // the sink has a connection; the fields below are set
 
 	Messages  uint64
 	Octets    uint64
-	Unsure    uint64 // of Written at most: a connection broke, and the collector may not have read them
+	Unsure    uint64 // upper bound; of Written, those that the collector may not have read because a connection broke
 	Connected bool
 	Cure      string // of Error
 }
@@ -138,7 +139,7 @@ func (s Stats) Waiting() uint64 { return s.Offered - min(s.Offered, s.Written+s.
 // Missed is how many records were not written.
 func (s Stats) Missed() uint64 { return s.Dropped + s.Lost + s.Unencodable }
 
-// ByCause are the records that were not written.
+// ByCause counts the records that were not written, by cause.
 func (s Stats) ByCause() map[string]uint64 {
 	other := "write_failed"
 	if s.Network {

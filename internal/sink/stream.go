@@ -9,16 +9,15 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// Stream hands records to observers that come and go. It never waits for one:
-// what does not fit an observer's queue is counted and gone. The zero value is
-// ready.
+// Stream passes records to observers that come and go. It never waits for one: records
+// that do not fit an observer's queue are counted and dropped. The zero value is ready.
 type Stream struct {
 	mu        sync.Mutex
 	observers map[*Observer]struct{}
 	dropped   atomic.Uint64
 }
 
-// Observer is one who watches records as they happen.
+// Observer receives records as they happen.
 type Observer struct {
 	stream *Stream
 	filter record.Filter
@@ -26,8 +25,7 @@ type Observer struct {
 	lost   atomic.Uint64
 }
 
-// Observe begins to watch, with room for so many records that have not been
-// read yet.
+// Observe adds an observer, with room for that many unread records.
 func (s *Stream) Observe(f record.Filter, room int) *Observer {
 	o := &Observer{stream: s, filter: f, queue: make(chan record.Record, room)}
 	s.mu.Lock()
@@ -39,10 +37,19 @@ func (s *Stream) Observe(f record.Filter, room int) *Observer {
 	return o
 }
 
-// Publish hands a record, which nobody changes any more, to the observers.
-func (s *Stream) Publish(r record.Record) {
+// Publish passes records to the observers.
+func (s *Stream) Publish(records ...record.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.observers) == 0 {
+		return
+	}
+	for _, r := range records {
+		s.publish(record.Retain(r))
+	}
+}
+
+func (s *Stream) publish(r record.Record) {
 	for o := range s.observers {
 		if !o.filter.Match(r) {
 			continue
@@ -56,24 +63,24 @@ func (s *Stream) Publish(r record.Record) {
 	}
 }
 
-// Observers is how many watch.
+// Observers is the number of observers.
 func (s *Stream) Observers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.observers)
 }
 
-// Dropped is how many records did not fit an observer's queue, over all
-// observers there have been.
+// Dropped is how many records did not fit an observer's queue, over all observers so
+// far.
 func (s *Stream) Dropped() uint64 { return s.dropped.Load() }
 
-// Records is what the observer has not read yet. It is never closed.
+// Records has the records that the observer has not read yet. It is never closed.
 func (o *Observer) Records() <-chan record.Record { return o.queue }
 
-// TakeLost is how many records have been lost since it was asked last.
+// TakeLost is how many records have been lost since the last call.
 func (o *Observer) TakeLost() uint64 { return o.lost.Swap(0) }
 
-// Close ends the watch.
+// Close removes the observer.
 func (o *Observer) Close() {
 	o.stream.mu.Lock()
 	defer o.stream.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// briefLink is a connection that takes everything, and ends after a while.
+// briefLink is a connection that accepts everything, and ends after a while.
 type briefLink struct {
 	taken uint64
 	over  chan struct{}
@@ -35,15 +35,15 @@ func (l *briefLink) finish()                              {}
 func (l *briefLink) close()                               {}
 
 // The waits between attempts begin at firstWait and double up to maxWait, each
-// shortened by less than half at random; a session that lasts begins them anew, a
-// short one does not.
+// shortened by less than half at random; a session that lasts resets them, a short one
+// does not.
 func TestWaitsBetweenAttempts(t *testing.T) {
 	const long, short = steady + time.Second, steady / 2
 	sessions := map[int]time.Duration{10: long, 13: short, 15: long} // the others are refused
 	want := []time.Duration{
 		250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second,
 		8 * time.Second, 16 * time.Second, maxWait, maxWait, maxWait,
-		firstWait, 2 * firstWait, 4 * firstWait, // behind the first long one
+		firstWait, 2 * firstWait, 4 * firstWait, // after the first long one
 		8 * firstWait, 16 * firstWait, // the short one changes nothing
 		firstWait,
 	}
@@ -68,8 +68,8 @@ func TestWaitsBetweenAttempts(t *testing.T) {
 	}
 }
 
-// waitsBetween runs an exporter whose attempts give sessions, and the others
-// fail. Each wait is from an attempt's end to the next one.
+// waitsBetween runs an exporter of which the given attempts give sessions, and the
+// others fail. Each wait is from an attempt's end to the next one.
 func waitsBetween(t *testing.T, sessions map[int]time.Duration, count int) (waits []time.Duration) {
 	c := newCollector(t, newEncoder(t), Config{Transport: TCP, Address: "[::1]:4739"})
 	ctx, cancel := context.WithCancel(t.Context())

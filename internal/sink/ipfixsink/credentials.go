@@ -13,10 +13,10 @@ import (
 )
 
 // TLSFiles are the credentials of a session over TLS, all in PEM. They are read
-// anew for each connection, so that certificates can be renewed.
+// again for each connection, so that certificates can be renewed.
 type TLSFiles struct {
-	Certificate, Key string // ours; "" for none
-	CA               string // who vouches for the collector; "" for the system's
+	Certificate, Key string // this node's; "" for none
+	CA               string // authorities for the collector's certificate; "" for the system's
 	ServerName       string // the collector's name in its certificate; "" for the address' host
 }
 
@@ -45,7 +45,7 @@ const (
 	TLSAuthority   TLSFile = "ca"
 )
 
-// FileFault is what is wrong with a file, and the cure.
+// FileFault is an error in a file and how to fix it.
 type FileFault struct {
 	File          TLSFile
 	Unread        bool // it cannot be read on this machine
@@ -77,27 +77,27 @@ func (f TLSFiles) read(c *tls.Config) (faults []FileFault) {
 		return pool, content
 	}
 	if f.CA != "" {
-		c.RootCAs, _ = authorities(TLSAuthority, f.CA, "give a file of one or more certificates in PEM that the agent may read")
+		c.RootCAs, _ = authorities(TLSAuthority, f.CA, "use a file of one or more certificates in PEM that the agent may read")
 	}
-	if f.Certificate == "" || f.Key == "" { // with one alone the configuration has a fault
+	if f.Certificate == "" || f.Key == "" { // giving only one is an error in the configuration
 		return faults
 	}
-	_, certificate := authorities(TLSCertificate, f.Certificate, "give our certificate in PEM, in a file that the agent may read")
-	key := open(TLSKey, f.Key, "give the certificate's private key in PEM, in a file that the agent may read")
+	_, certificate := authorities(TLSCertificate, f.Certificate, "use this node's certificate in PEM, in a file that the agent may read")
+	key := open(TLSKey, f.Key, "use the certificate's private key in PEM, in a file that the agent may read")
 	if certificate == nil || key == nil {
 		return faults
 	}
 	own, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
-		return append(faults, FileFault{TLSKey, false, fmt.Sprintf("%s is no key of the certificate %s: %v", f.Key, f.Certificate, err),
-			"give the private key that the certificate was made for, in PEM"})
+		return append(faults, FileFault{TLSKey, false, fmt.Sprintf("%s is not the key of the certificate %s: %v", f.Key, f.Certificate, err),
+			"use the private key of the certificate, in PEM"})
 	}
 	c.Certificates = []tls.Certificate{own}
 	return faults
 }
 
-// credentialCure says what to do about a session that certificates prevent; ""
-// when it is something else that does.
+// credentialCure is the cure for a session that fails because of certificates; ""
+// if it fails for another reason.
 func credentialCure(err error) string {
 	var (
 		file     *FileFault
@@ -114,11 +114,11 @@ func credentialCure(err error) string {
 	case errors.As(err, &name):
 		return "set tls.server-name, or the host of address, to a name that the collector's certificate has"
 	case errors.As(err, &unproven):
-		return "give the collector a certificate that is valid now, and see to this node's clock"
+		return "give the collector a certificate that is valid now, and check this node's clock"
 	case !errors.As(err, &alert) || alert.Op != "remote error" || !strings.Contains(err.Error(), "certificate"):
 		return ""
 	case strings.Contains(err.Error(), "certificate required"):
-		return "set tls.certificate and tls.key: the collector wants a certificate of an authority that it trusts"
+		return "set tls.certificate and tls.key: the collector requires a certificate of an authority that it trusts"
 	}
 	return "set tls.certificate and tls.key to a certificate that is valid now, of an authority that the collector trusts"
 }

@@ -12,18 +12,17 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// Encoder encodes records as IPFIX data records, each once for however many
-// collectors. A postcard or a flow is one data record; a trace is one for each of
-// its nodes, which share a report id.
+// Encoder encodes records as IPFIX data records, each only once for all collectors. A
+// postcard or a flow is one data record; a trace is one for each of its nodes, which
+// share a report id.
 type Encoder struct {
 	templates *record.Templates
 	options   *record.Options
 	report    atomic.Uint32 // the last one
-	scratch   sync.Pool     // of *record.Encoding
+	scratch   sync.Pool     // of *encoding
 }
 
-// NewEncoder makes the encoder of records whose elements of our own are under an
-// enterprise number.
+// NewEncoder makes an encoder with Waymark's own elements under an enterprise number.
 func NewEncoder(enterprise ipfix.Enterprise) (*Encoder, error) {
 	t, err := record.NewTemplates(enterprise)
 	if err != nil {
@@ -34,12 +33,12 @@ func NewEncoder(enterprise ipfix.Enterprise) (*Encoder, error) {
 		return nil, err
 	}
 	x := &Encoder{templates: t, options: options}
-	x.scratch.New = func() any { return t.Encoding() }
+	x.scratch.New = func() any { return &encoding{Encoding: t.Encoding()} }
 	return x, nil
 }
 
-// Open makes the sink of a collector. Sinks whose elements of our own are under one
-// enterprise number share an encoder.
+// Open makes the sink of a collector. Sinks with the same enterprise number share an
+// encoder.
 func Open(config Config, enterprise ipfix.Enterprise, env sink.Environment) (*Sink, error) {
 	if shared, ok := env.Shared.Load(enterprise); ok {
 		return New(config, shared.(*Encoder), env)
@@ -52,40 +51,68 @@ func Open(config Config, enterprise ipfix.Enterprise, env sink.Environment) (*Si
 	return New(config, shared.(*Encoder), env)
 }
 
-// offer encodes a record and puts it into the queues of sinks, all made with this
-// encoder. It keeps nothing of the record, and never waits.
-func (x *Encoder) offer(r record.Record, to []*Sink) {
-	e := x.scratch.Get().(*record.Encoding)
+// encoding is the memory of one call of offer. It is used again.
+type encoding struct {
+	*record.Encoding
+	batch block
+}
+
+// batchLimit is how many octets are encoded before queues get them.
+const batchLimit = 16 << 10
+
+// offer encodes records and puts them into the queues of sinks, all made with this
+// encoder. It keeps no reference to the records, and never waits.
+func (x *Encoder) offer(records []record.Record, to []*Sink) {
+	e := x.scratch.Get().(*encoding)
 	defer x.scratch.Put(e)
-	switch r := r.(type) {
-	case *record.Postcard:
-		give(e, to, r, 0, e.Postcard(r))
-	case *record.Flow:
-		give(e, to, r, 0, e.Flow(r))
-	case *record.Trace:
-		report := x.report.Add(1)
-		for i := range max(len(r.Raw), 1) { // a trace without nodes has a record too
-			give(e, to, r, i, e.Hop(r, i, report))
+	for _, r := range records {
+		switch r := r.(type) {
+		case *record.Postcard:
+			e.give(to, r, 0, e.Postcard(r))
+		case *record.Flow:
+			e.give(to, r, 0, e.Flow(r))
+		case *record.Trace:
+			report := x.report.Add(1)
+			for i := range max(len(r.Raw), 1) { // a trace without nodes has a record too
+				e.give(to, r, i, e.Hop(r, i, report))
+			}
+		}
+		if len(e.batch.data) > batchLimit {
+			e.queue(to)
 		}
 	}
+	e.queue(to)
 }
 
-// give hands on what was encoded of a record, or that it was not.
-func give(e *record.Encoding, to []*Sink, r record.Record, index int, err error) {
+// give takes the encoded record into the batch, or counts that it could not be
+// encoded.
+func (e *encoding) give(to []*Sink, r record.Record, index int, err error) {
+	if err == nil {
+		e.batch.append(e.Layout.Index, e.Octets)
+		return
+	}
 	for _, s := range to {
-		if err != nil {
-			s.refused(err, record.Weigh(r, index))
-		} else {
-			s.queue.put(e.Layout.Index, e.Octets)
-		}
+		s.refused(err, record.Weigh(r, index))
 	}
 }
 
-// Offer encodes a record and queues it.
-func (c *Sink) Offer(r record.Record) { c.shared.offer(r, []*Sink{c}) }
+// queue puts the batch into the queues of sinks.
+func (e *encoding) queue(to []*Sink) {
+	if e.batch.records == 0 {
+		return
+	}
+	for _, s := range to {
+		s.queue.put(&e.batch)
+	}
+	e.batch.data, e.batch.records = e.batch.data[:0], 0
+}
 
-// Group gives what encodes a record once for all sinks with the same encoder.
-func (c *Sink) Group(others []sink.Sink) (offer func(record.Record), rest []sink.Sink) {
+// Offer encodes records and queues them.
+func (c *Sink) Offer(records ...record.Record) { c.shared.offer(records, []*Sink{c}) }
+
+// Group returns a function that encodes records once for all sinks with the same
+// encoder.
+func (c *Sink) Group(others []sink.Sink) (offer func(...record.Record), rest []sink.Sink) {
 	group := []*Sink{c}
 	for _, o := range others {
 		if s, ok := o.(*Sink); ok && s.shared == c.shared {
@@ -94,7 +121,7 @@ func (c *Sink) Group(others []sink.Sink) (offer func(record.Record), rest []sink
 			rest = append(rest, o)
 		}
 	}
-	return func(r record.Record) { c.shared.offer(r, group) }, rest
+	return func(records ...record.Record) { c.shared.offer(records, group) }, rest
 }
 
 // Close does nothing: a sink that does not run has no connection.

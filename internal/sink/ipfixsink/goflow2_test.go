@@ -61,8 +61,8 @@ const (
 	rawNothing = "0000000000000000"
 )
 
-// What goflow2 reads is what was exported: every value of a postcard, a flow, a
-// trace with its path delay, and of all options records.
+// goflow2 reads the exported values: all of a postcard, a flow, a trace with its path
+// delay, and all options records.
 func TestGoflow2(t *testing.T) {
 	want := []string{
 		"options observationDomainId=00000002 observationDomainName=706f7274686f73",

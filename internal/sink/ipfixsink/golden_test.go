@@ -48,7 +48,7 @@ func TestGoldenOptions(t *testing.T) {
 	}
 }
 
-// recorded is a link that keeps what is written.
+// recorded is a link that records what is written.
 type recorded struct{ octets []byte }
 
 func (l *recorded) limit() int { return 1400 }

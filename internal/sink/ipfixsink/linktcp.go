@@ -18,17 +18,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialTimeout is how long a connection, with TLS' handshake, may take to arise.
+// dialTimeout bounds the setup of a connection, with the TLS handshake.
 const dialTimeout = 10 * time.Second
 
-// stallTime is how long a collector may take nothing before its connection
-// counts as lost.
+// stallTime is how long a collector may accept no data before its connection counts as
+// lost.
 const stallTime = 30 * time.Second
 
-// streamMessage is the greatest message over TCP: what a TLS record holds.
+// streamMessage is the largest message over TCP: the size of a TLS record.
 const streamMessage = 16384
 
-// DefaultMessageSize is the greatest message that is sent over a transport
+// DefaultMessageSize is the largest message that is sent over a transport
 // unless a MessageSize is given.
 func DefaultMessageSize(t Transport) int {
 	if t == UDP {
@@ -44,9 +44,8 @@ func (c Config) dial(ctx context.Context) (link, error) {
 	return c.dialTCP(ctx)
 }
 
-// tcpLink is a TCP connection, with or without TLS. What the collector's host
-// has acknowledged is confirmed; whether the collector has read it, only it
-// knows.
+// tcpLink is a TCP connection, with or without TLS. Octets that the collector's host
+// has acknowledged are confirmed; whether the collector has read them is unknown.
 type tcpLink struct {
 	tcp     *net.TCPConn
 	raw     syscall.RawConn
@@ -55,16 +54,16 @@ type tcpLink struct {
 	room    uint64        // see unread
 	octets  atomic.Uint64 // written to tcp, TLS' own included
 	written uint64        // octets of messages
-	marks   []mark        // not acknowledged
+	marks   []mark        // messages that are not acknowledged
 	end     uint64        // octets of messages that are acknowledged
 	over    chan struct{}
-	fault   error // of reading, once over is closed
+	fault   error // of reading; valid once over is closed
 
 	mu        sync.Mutex
-	finishing time.Time // until when writing may go on; zero: as long as it takes
+	finishing time.Time // when writing must end; zero: no limit
 }
 
-// mark says that so many octets of messages take so many of the connection.
+// mark maps octets of messages to octets of the connection.
 type mark struct{ messages, octets uint64 }
 
 // counted counts what TLS writes.
@@ -100,7 +99,7 @@ func (c Config) dialTCP(ctx context.Context) (link, error) {
 	}
 	go func() {
 		defer close(l.over)
-		_, l.fault = io.Copy(io.Discard, l.conn) // collectors have nothing to say
+		_, l.fault = io.Copy(io.Discard, l.conn) // collectors send nothing
 	}()
 	if c.Transport == TLS {
 		if err := l.accepted(); err != nil {
@@ -111,11 +110,11 @@ func (c Config) dialTCP(ctx context.Context) (link, error) {
 	return l, nil
 }
 
-// verdictTime is how long a collector's refusal of our certificate may take.
+// verdictTime is how long to wait for a collector's refusal of our certificate.
 const verdictTime = 300 * time.Millisecond
 
-// accepted waits for a refusal: in TLS 1.3 it comes after the handshake (RFC
-// 8446 §4.4.2.4), and what was sent meanwhile would be acknowledged and lost.
+// accepted waits for a refusal: in TLS 1.3 it comes after the handshake (RFC 8446
+// §4.4.2.4), and messages sent before it would be acknowledged and lost.
 func (l *tcpLink) accepted() error {
 	select {
 	case <-l.over:
@@ -140,7 +139,7 @@ func (l *tcpLink) open(ctx context.Context, c Config) (err error) {
 	err = l.raw.Control(func(fd uintptr) {
 		var scale uint8
 		scale, option = peerScale(int(fd))
-		l.room = maxWindow<<scale + uint64(l.size) // and a message of which it has read a part
+		l.room = maxWindow<<scale + uint64(l.size) // plus a message that it has read in part
 		option = errors.Join(option, unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(stallTime.Milliseconds())))
 	})
 	if err = errors.Join(err, option); err != nil {
@@ -161,11 +160,11 @@ func (l *tcpLink) open(ctx context.Context, c Config) (err error) {
 	return nil
 }
 
-// maxWindow is the greatest receive window without its scale (RFC 9293 §3.1).
+// maxWindow is the largest receive window without its scale (RFC 9293 §3.1).
 const maxWindow = 65535
 
-// peerScale is the scale of the peer's windows, which it chose so that they can
-// tell of all that it is ready to hold (RFC 7323 §2.3).
+// peerScale is the scale of the peer's windows. The peer chose it so that a window can
+// cover its whole buffer (RFC 7323 §2.3).
 func peerScale(fd int) (uint8, error) {
 	var info [unix.SizeofTCPInfo]byte
 	size := uint32(len(info))
@@ -173,14 +172,14 @@ func peerScale(fd int) (uint8, error) {
 		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0); errno != 0 {
 		return 0, errno
 	}
-	return info[6] & 0xf, nil // tcpi_snd_wscale, which TCPInfo of Go leaves out
+	return info[6] & 0xf, nil // tcpi_snd_wscale, which Go's TCPInfo lacks
 }
 
 func (l *tcpLink) limit() int            { return l.size }
 func (l *tcpLink) unread() uint64        { return l.room }
 func (l *tcpLink) gone() <-chan struct{} { return l.over }
 
-// write writes each message by itself: so it is known which are acknowledged.
+// write writes each message separately, to know which ones are acknowledged.
 func (l *tcpLink) write(out []byte, sizes []int) error {
 	if err := l.allow(); err != nil {
 		return err
@@ -196,7 +195,7 @@ func (l *tcpLink) write(out []byte, sizes []int) error {
 	return nil
 }
 
-// allow gives writing its time.
+// allow sets the deadline for writing.
 func (l *tcpLink) allow() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +209,7 @@ func (l *tcpLink) finish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.finishing = time.Now().Add(closingTime)
-	_ = l.tcp.SetWriteDeadline(l.finishing) // what is being written
+	_ = l.tcp.SetWriteDeadline(l.finishing) // also for a write in progress
 }
 
 func (l *tcpLink) confirmed() (uint64, []uint64, error) {
@@ -239,11 +238,11 @@ func (l *tcpLink) confirmed() (uint64, []uint64, error) {
 	return l.end, nil, nil
 }
 
-// close resets a connection that still has something to send: it will be counted
-// as lost or sent again, so it must not arrive now.
+// close resets a connection with unacknowledged messages: they will be counted as lost
+// or sent again, so they must not arrive now.
 func (l *tcpLink) close() {
 	if _, _, err := l.confirmed(); err != nil || len(l.marks) > 0 {
-		_ = l.tcp.SetLinger(0) // it is closed in any case
+		_ = l.tcp.SetLinger(0) // the connection is closed even on error
 		l.tcp.Close()
 	} else {
 		l.conn.Close()

@@ -17,41 +17,40 @@ import (
 
 // Lengths of messages.
 const (
-	// MinMessageSize lets the smallest path of IPv4 (RFC 791) be configured; all
-	// templates fit.
+	// MinMessageSize fits the smallest path of IPv4 (RFC 791), and has room for all
+	// templates.
 	MinMessageSize = 508
-	// maxMessageSize is that of IPFIX.
+	// maxMessageSize is the limit of IPFIX.
 	maxMessageSize = 65535
-	// maxDatagram is what a jumbo frame leaves. Paths with a greater MTU, the
-	// loopback interface's, do not get greater messages: receivers would lose
-	// more with each.
+	// maxDatagram fits a jumbo frame. Paths with a larger MTU, such as the loopback
+	// interface's, do not get larger messages: each lost one would lose more records.
 	maxDatagram = 9000 - 48
-	// minDatagram is what the least MTU of IPv6 leaves (RFC 8200 §5).
+	// minDatagram fits the minimum MTU of IPv6 (RFC 8200 §5).
 	minDatagram = 1280 - 48
 )
 
-// maxBatch is how many datagrams the kernel cuts from one buffer.
+// maxBatch is how many datagrams the kernel can cut from one buffer.
 const maxBatch = 64
 
-// settleTime is how long a refusal may take to come back, unless maxUnsettled
-// octets, a part of the queue, were sent meanwhile.
+// settleTime is how long to wait for a refusal, unless maxUnsettled octets, a part of
+// the queue, were sent meanwhile.
 const (
 	settleTime   = 100 * time.Millisecond
 	maxUnsettled = 1 << 20
 )
 
-// udpLink is a connected UDP socket. A datagram counts as taken when the network
-// has not refused it within settleTime: more cannot be known (RFC 7011 §10.3).
+// udpLink is a connected UDP socket. A datagram counts as delivered when the network
+// has not refused it within settleTime: UDP does not confirm more (RFC 7011 §10.3).
 type udpLink struct {
 	conn      *net.UDPConn
 	raw       syscall.RawConn
 	v4        bool
 	size      int  // the configured limit, 0: none
-	now       int  // the limit that the path has now
+	now       int  // the current limit of the path
 	plain     bool // the kernel or the device cannot cut buffers
 	written   uint64
-	before    uint64     // what was written before the last call of write
-	unsettled []datagram // sent, and not yet taken
+	before    uint64     // octets written before the last call of write
+	unsettled []datagram // sent, and not yet counted as delivered
 	settled   uint64
 	lost      []uint64 // see confirmed
 	last      time.Time
@@ -59,7 +58,7 @@ type udpLink struct {
 	segment   []byte // control message
 	segments  *uint16
 	never     chan struct{}
-	late      atomic.Bool // writing must not wait any more
+	late      atomic.Bool // write must no longer wait
 }
 
 // datagram is a message that was sent, and may still be refused.
@@ -107,8 +106,8 @@ func (l *udpLink) control(call func(fd int) error) error {
 	return err
 }
 
-// discover says what happens to datagrams that exceed the path MTU. IPv4 and
-// IPv6 have the same words for it.
+// discover sets how the kernel handles datagrams that exceed the path MTU. IPv4 and
+// IPv6 have the same constants for that.
 func (l *udpLink) discover(how int) error {
 	return l.control(func(fd int) error {
 		if l.v4 {
@@ -118,13 +117,13 @@ func (l *udpLink) discover(how int) error {
 	})
 }
 
-// measure asks for the path MTU.
+// measure reads the path MTU from the kernel.
 func (l *udpLink) measure() {
 	mtu := 0
 	err := l.control(func(fd int) (err error) {
 		if l.v4 {
 			mtu, err = unix.GetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU)
-			mtu += 20 // the headers are shorter
+			mtu += 20 // IPv4 headers are shorter
 		} else {
 			mtu, err = unix.GetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU)
 		}
@@ -140,7 +139,7 @@ func (l *udpLink) measure() {
 }
 
 func (l *udpLink) limit() int            { return l.now }
-func (l *udpLink) unread() uint64        { return 0 } // nor is anything acknowledged
+func (l *udpLink) unread() uint64        { return 0 } // UDP has no acknowledgements
 func (l *udpLink) gone() <-chan struct{} { return l.never }
 func (l *udpLink) ended() error          { return nil }
 func (l *udpLink) finish()               { time.AfterFunc(closingTime, func() { l.late.Store(true) }) }
@@ -151,7 +150,7 @@ func (l *udpLink) write(out []byte, sizes []int) error {
 	for len(sizes) > 0 {
 		n, octets := equal(sizes)
 		if err := l.send(out[:octets], sizes[0], n); err != nil {
-			l.settle(len(l.unsettled)) // what the network refused is not among them
+			l.settle(len(l.unsettled)) // refused datagrams are no longer among them
 			return err
 		}
 		l.before = before
@@ -174,15 +173,15 @@ func (l *udpLink) note(b []byte, length int) {
 // sequence is a message's Sequence Number.
 func sequence(message []byte) uint32 { return binary.BigEndian.Uint32(message[8:]) }
 
-// A collector that has just begun to listen would lose what has waited for it,
-// if all came at once: the rate begins at firstRate octets a second, and is
-// doubled each settleTime until it is as good as none.
+// A collector that has just started would lose messages if all queued ones came at
+// once: the rate starts at firstRate octets a second, and doubles each settleTime until
+// it no longer limits.
 const (
 	firstRate = 16 << 20
 	doublings = 6
 )
 
-// pace waits as long as the octets just sent take at the rate of now.
+// pace waits as long as the octets just sent take at the current rate.
 func (l *udpLink) pace(octets uint64) {
 	n := l.last.Sub(l.began) / settleTime
 	if n >= doublings {
@@ -191,9 +190,9 @@ func (l *udpLink) pace(octets uint64) {
 	time.Sleep(time.Duration(octets) * time.Second / (firstRate << n))
 }
 
-// equal is how many messages can be cut from one buffer. All are of one length:
-// between virtual devices a buffer comes uncut to a router, which refuses all of
-// it or nothing.
+// equal is how many messages can be cut from one buffer. All have the same length:
+// between virtual devices a router gets the buffer uncut, and refuses all of it or
+// nothing.
 func equal(sizes []int) (n, octets int) {
 	for n < len(sizes) && n < maxBatch && sizes[n] == sizes[0] && octets+sizes[n] <= maxDatagrams {
 		octets += sizes[n]
@@ -202,11 +201,11 @@ func equal(sizes []int) (n, octets int) {
 	return n, octets
 }
 
-// maxDatagrams is how many octets a buffer of them has: as if it were one
-// datagram of IPv4.
+// maxDatagrams is how many octets a buffer of datagrams may have: as many as one IPv4
+// datagram.
 const maxDatagrams = 65507
 
-// send sends n messages of a length in a buffer.
+// send sends n messages of the same length.
 func (l *udpLink) send(b []byte, length, n int) error {
 	if n > 1 && !l.plain {
 		*l.segments = uint16(length)
@@ -214,11 +213,11 @@ func (l *udpLink) send(b []byte, length, n int) error {
 		case err == nil:
 			l.note(b, length)
 			return nil
-		case errors.Is(err, unix.EMSGSIZE), errors.Is(err, unix.EINVAL) && l.exceeded(length): // Linux before 6.14 calls it invalid
+		case errors.Is(err, unix.EMSGSIZE), errors.Is(err, unix.EINVAL) && l.exceeded(length): // Linux before 6.14 returns EINVAL for it
 		case errors.Is(err, unix.EIO), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOPROTOOPT):
-			l.plain = true // the device computes no checksums, or the kernel is built without
+			l.plain = true // the device computes no checksums, or the kernel lacks UDP segmentation
 		case errors.Is(err, unix.ENOBUFS):
-			l.plain = true // a queue that cuts buffers may drop a part of one, and tell nobody
+			l.plain = true // a queue that cuts buffers may drop part of one without an error
 		default:
 			return err
 		}
@@ -236,8 +235,7 @@ func (l *udpLink) send(b []byte, length, n int) error {
 	return nil
 }
 
-// Waits for the queue of our own device, when it is full: at most crowdedTime for
-// a datagram.
+// Waits while the queue of our own device is full: at most crowdedTime for a datagram.
 const (
 	crowdedWait = time.Millisecond
 	crowdedTime = time.Second
@@ -252,11 +250,11 @@ func (l *udpLink) wait(b []byte) error {
 	}
 }
 
-// maxTries is how often a datagram is sent that others keep from being sent.
+// maxTries is how often a datagram is tried while errors of others prevent it.
 const maxTries = 16
 
 // try sends a buffer. A call that fails because the network had refused another
-// datagram has sent nothing.
+// datagram has sent nothing, and is repeated.
 func (l *udpLink) try(b, control []byte) (err error) {
 	for range maxTries {
 		if _, _, err = l.conn.WriteMsgUDP(b, control, nil); err == nil {
@@ -267,20 +265,20 @@ func (l *udpLink) try(b, control []byte) (err error) {
 			return refused
 		}
 		if !heard {
-			return err // it is this one, and our own host says so
+			return err // our own host refuses this one
 		}
 	}
 	return err
 }
 
-// exceeded tells whether messages of a length are too long for the path of now.
+// exceeded reports whether messages of a length are too long for the current path.
 func (l *udpLink) exceeded(length int) bool {
 	l.measure()
 	return length > l.now
 }
 
-// fragmented sends a message that was made before the path MTU fell, and that our
-// own host has therefore not sent. Those that follow are shorter.
+// fragmented sends a message that was made before the path MTU fell, and that our own
+// host therefore refused. Later messages are shorter.
 func (l *udpLink) fragmented(m []byte) error {
 	if err := l.discover(unix.IPV6_PMTUDISC_WANT); err != nil {
 		return err
@@ -300,7 +298,7 @@ func (l *udpLink) confirmed() (end uint64, lost []uint64, err error) {
 		return err
 	}); err == nil && pending != 0 {
 		var heard bool
-		if heard, err = l.hear(); !heard { // there was no memory to keep it
+		if heard, err = l.hear(); !heard { // the kernel had no memory to keep it
 			err = l.refused(refusal{errno: syscall.Errno(pending)})
 		}
 	}
@@ -315,7 +313,7 @@ func (l *udpLink) confirmed() (end uint64, lost []uint64, err error) {
 	return l.settled, lost, err
 }
 
-// settle ends the waiting for refusals of the first n datagrams.
+// settle stops waiting for refusals of the first n datagrams.
 func (l *udpLink) settle(n int) {
 	for _, d := range l.unsettled[:n] {
 		l.settled = d.end

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusal is what the network says of a datagram that it did not deliver.
+// refusal is an ICMP error about a datagram that was not delivered.
 type refusal struct {
 	errno  syscall.Errno
-	mtu    int    // of the path, where the datagram was too big for it; 0: unknown
+	mtu    int    // of the path, if the datagram was too big for it; 0: unknown
 	number uint32 // Sequence Number of the refused message
 	quoted bool   // number is known
 }
 
-// listen makes the kernel keep what ICMP says, with the datagram that it quotes
+// listen makes the kernel keep ICMP errors, with the datagrams that they quote
 // (ip(7), IP_RECVERR).
 func (l *udpLink) listen() error {
 	return l.control(func(fd int) error {
@@ -30,11 +30,11 @@ func (l *udpLink) listen() error {
 	})
 }
 
-// maxHeard is how many refusals are heard at once; the kernel keeps a bounded
+// maxHeard is how many refusals are read at once; the kernel keeps a bounded
 // number of them.
 const maxHeard = 1024
 
-// hear heeds what the network has said since. It tells whether that was anything,
+// hear handles new refusals. It reports whether there was one,
 // and the error that ends the session.
 func (l *udpLink) hear() (heard bool, err error) {
 	for range maxHeard {
@@ -53,8 +53,8 @@ func (l *udpLink) hear() (heard bool, err error) {
 	return heard, err
 }
 
-// next takes the oldest of what the kernel keeps; own: our own host has said it,
-// to one who was about to send.
+// next takes the oldest refusal that the kernel keeps; own means that this host refused
+// a datagram before it was sent.
 func (l *udpLink) next() (r refusal, own bool, err error) {
 	var quote [16]byte // a message's header
 	var control [256]byte
@@ -86,15 +86,15 @@ func (l *udpLink) next() (r refusal, own bool, err error) {
 	return r, own, err
 }
 
-// Destination Unreachable of ICMP for IPv4, and those of its codes by which an
-// administrator refuses (RFC 1812 §5.2.7.1).
+// Destination Unreachable of ICMP for IPv4, and its codes for administrative refusals
+// (RFC 1812 §5.2.7.1).
 const unreachable = 3
 
 var prohibited = []uint8{9, 10, 13}
 
-// refused heeds one refusal. The error is one that ends the session: everything
-// since the refused datagram will be sent again. A route that is missing may come
-// back (a hint, says RFC 1122 §3.2.2.1).
+// refused handles one refusal. Its error ends the session: everything since the refused
+// datagram will be sent again. A missing route does not, because it may come back (RFC
+// 1122 §3.2.2.1 calls it a hint).
 func (l *udpLink) refused(r refusal) error {
 	if r.errno == unix.EMSGSIZE {
 		l.tooBig(r)
@@ -104,7 +104,7 @@ func (l *udpLink) refused(r refusal) error {
 		return nil
 	}
 	first := l.from(r.number)
-	if !r.quoted { // it may be any; those before the last call are the least likely
+	if !r.quoted { // it may be any datagram; those before the last call are the least likely
 		first = slices.IndexFunc(l.unsettled, func(d datagram) bool { return d.end > l.before })
 		first = max(first, 0)
 	}
@@ -113,7 +113,7 @@ func (l *udpLink) refused(r refusal) error {
 	return r.errno
 }
 
-// from is the first datagram with a Sequence Number or a later one.
+// from is the index of the first datagram with that Sequence Number or a later one.
 func (l *udpLink) from(number uint32) int {
 	i := slices.IndexFunc(l.unsettled, func(d datagram) bool { return int32(d.number-number) >= 0 })
 	if i < 0 {
@@ -122,9 +122,9 @@ func (l *udpLink) from(number uint32) int {
 	return i
 }
 
-// tooBig heeds a Packet Too Big. The path keeps the order of datagrams: all that
-// are too big for it and were sent since the refused one met the same router. If
-// none is quoted, they may be any.
+// tooBig handles a Packet Too Big. The path keeps the order of datagrams, so the same
+// router dropped all that are too big and were sent since the refused one. If none is
+// quoted, any that is too big counts as dropped.
 func (l *udpLink) tooBig(r refusal) {
 	l.measure()
 	limit := l.now

@@ -8,7 +8,7 @@ import (
 	"github.com/waymark-net/waymark/internal/sink"
 )
 
-// tellNames adds the options records of names.
+// tellNames adds the options records for names.
 func (s *session) tellNames(facts sink.Facts) error {
 	o := s.c.options
 	name := record.DomainName{Domain: record.NewField(s.c.config.Domain, true), Name: facts.Node}

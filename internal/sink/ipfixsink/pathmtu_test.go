@@ -14,8 +14,7 @@ func setMTU(t *testing.T, mtu int) {
 	testnet.Run(t, fmt.Sprintf("ip link set lo up mtu %d", mtu))
 }
 
-// Messages are as long as the path MTU lets them be, and none is lost when that
-// falls.
+// Messages are as long as the path MTU allows, and none is lost when it falls.
 func TestPathMTU(t *testing.T) {
 	if !testnet.Process(t) {
 		return
@@ -47,7 +46,7 @@ func TestPathMTU(t *testing.T) {
 		offer(x, c, p, 2000)
 		waitFor(t, "receiving", func() bool { return r.records() == 6000 })
 		if n := r.longest(count); n > tt.behind || n <= tt.behind-130 {
-			t.Errorf("%+v: messages of up to %d octets behind the change", tt, n)
+			t.Errorf("%+v: messages of up to %d octets after the change", tt, n)
 		}
 		stop()
 		if s := check(t, c); s.Written != 6000 || r.missed != 0 {

@@ -50,7 +50,7 @@ func lowerPath(t *testing.T) {
 	testnet.Run(t, "ip link delete out; ip -n "+testnet.Other(router)+" link delete far")
 }
 
-// exportBeyond exports over UDP to a receiver behind the router, until stop. The
+// exportBeyond exports over UDP to a receiver beyond the router, until stop. The
 // first options have arrived: neighbours are found.
 func exportBeyond(t *testing.T, listen string) (r *receiver, x *Encoder, c *Sink, stop func()) {
 	t.Helper()
@@ -70,8 +70,8 @@ var farEnds = []struct {
 	headers int
 }{{"[2001:db8:2::2]:0", 48}, {"192.0.2.66:0", 28}}
 
-// A link behind a router that is smaller than ours costs no record, and whatever
-// passes it can be decoded.
+// A link beyond a router with a smaller MTU than ours costs no record, and everything
+// that passes it can be decoded.
 func TestPathMTUBehindRouter(t *testing.T) {
 	if !testnet.Process(t, router, beyond) {
 		return
@@ -93,7 +93,7 @@ func TestPathMTUBehindRouter(t *testing.T) {
 		}
 		stop()
 		r.close()
-		// What was sent in vain has numbers, too.
+		// Lost messages have Sequence Numbers, too.
 		if s := check(t, c); s.Written != 2020 || s.Missed() != 0 || r.records() != 2020 || r.missed == 0 || r.missed > 20 {
 			t.Errorf("%s: received %d, missed %d, of %+v", c.config.Address, r.records(), r.missed, s)
 		}
@@ -101,8 +101,8 @@ func TestPathMTUBehindRouter(t *testing.T) {
 	}
 }
 
-// What is under way when a link behind a router shrinks is sent again, and
-// nothing twice.
+// Messages in flight when the MTU of a link beyond a router shrinks are sent again, and
+// none twice.
 func TestPathMTUFallsBehindRouter(t *testing.T) {
 	if !testnet.Process(t, router, beyond) {
 		return

@@ -20,11 +20,11 @@ const (
 // maxSpare is how many empty blocks are kept for a burst.
 const maxSpare = 8
 
-// block is some encoded records, one behind the other: layout, length, octets.
+// block is a sequence of encoded records: layout, length, octets.
 type block struct {
 	data    []byte
 	records int // from start on
-	start   int // of the first record that is still wanted
+	start   int // offset of the first record that is still needed
 }
 
 const entryHeader = 4
@@ -37,7 +37,7 @@ func (b *block) append(layout uint16, record []byte) *block {
 	return b
 }
 
-// next reads the record at an offset; end is where the one behind it is.
+// next reads the record at an offset; end is the offset of the following one.
 func (b *block) next(at int) (layout uint16, record []byte, end int) {
 	layout = binary.NativeEndian.Uint16(b.data[at:])
 	end = at + entryHeader + int(binary.NativeEndian.Uint16(b.data[at+2:]))
@@ -45,15 +45,15 @@ func (b *block) next(at int) (layout uint16, record []byte, end int) {
 }
 
 // queue is a bounded queue of encoded records for one reader. When it is full,
-// its oldest block goes, and the records in it are counted.
+// its oldest block is dropped, and the records in it are counted.
 type queue struct {
-	wake  chan struct{} // something for the reader that waits
-	forgo func(*block)  // is told of what is not sent
+	wake  chan struct{} // wakes the waiting reader
+	forgo func(*block)  // gets blocks that are not sent
 
 	mu      sync.Mutex
 	blocks  []*block // the oldest first; the last one is being filled
 	spare   []*block
-	taken   int       // blocks that the reader has
+	taken   int       // blocks that the reader holds
 	since   time.Time // when the last block was begun
 	offered uint64
 	dropped uint64
@@ -62,18 +62,27 @@ type queue struct {
 
 func newQueue() *queue { return &queue{wake: make(chan struct{}, 1), forgo: func(*block) {}} }
 
-// put copies a record into the queue.
-func (q *queue) put(layout uint16, record []byte) {
+// put copies the records of a block into the queue.
+func (q *queue) put(b *block) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.offered++
-	q.add(layout, record)
+	q.offered += uint64(b.records)
+	if last := len(q.blocks) - 1; last >= 0 && len(q.blocks[last].data)+len(b.data) <= blockLen {
+		q.blocks[last].data = append(q.blocks[last].data, b.data...)
+		q.blocks[last].records += b.records
+		return
+	}
+	q.addAll(b, len(b.data))
 }
 
-// again takes back the records of a block up to an offset, as if they came now.
+// again queues the records of a block up to an offset once more, after the others.
 func (q *queue) again(b *block, to int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.addAll(b, to)
+}
+
+func (q *queue) addAll(b *block, to int) {
 	for at := b.start; at < to; {
 		layout, record, end := b.next(at)
 		q.add(layout, record)
@@ -96,8 +105,8 @@ func (q *queue) add(layout uint16, record []byte) {
 	q.blocks[last].append(layout, record)
 }
 
-// extend begins a block, and tells the reader: of the first record, and of each
-// block that is full.
+// extend begins a block and wakes the reader: for the first record, and whenever a
+// block is full.
 func (q *queue) extend() {
 	for len(q.blocks) > 0 && len(q.blocks)+q.taken >= maxBlocks {
 		oldest := q.blocks[0]
@@ -126,8 +135,8 @@ func (q *queue) reuse(b *block) {
 	}
 }
 
-// take gives the oldest block, as soon as it is full or so old. While none is,
-// it waits, at most for that age or until the context ends; then it is nil.
+// take returns the oldest block as soon as it is full or as old as age. If it waits for
+// age in vain, or the context ends, it returns nil.
 func (q *queue) take(ctx context.Context, age time.Duration, until <-chan struct{}) *block {
 	b, wait := q.ready(age)
 	if b != nil {
@@ -137,7 +146,7 @@ func (q *queue) take(ctx context.Context, age time.Duration, until <-chan struct
 	defer timer.Stop()
 	for {
 		select {
-		case <-q.wake: // begun, or full
+		case <-q.wake: // a block was begun, or is full
 			if b, _ := q.ready(age); b != nil {
 				return b
 			}
@@ -152,8 +161,8 @@ func (q *queue) take(ctx context.Context, age time.Duration, until <-chan struct
 	}
 }
 
-// ready takes the oldest block if it is full or so old, else says when to ask
-// again.
+// ready takes the oldest block if it is full or as old as age, else returns how long to
+// wait.
 func (q *queue) ready(age time.Duration) (*block, time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -169,7 +178,7 @@ func (q *queue) ready(age time.Duration) (*block, time.Duration) {
 	return b, 0
 }
 
-// release gives back blocks of which nothing is wanted any more.
+// release returns blocks that are no longer needed.
 func (q *queue) release(blocks ...*block) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -179,8 +188,7 @@ func (q *queue) release(blocks ...*block) {
 	}
 }
 
-// restore puts blocks that were taken back to where they were, those of their
-// records that are still wanted.
+// restore puts taken blocks, with the records still needed, back in front of the queue.
 func (q *queue) restore(blocks []*block) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -188,14 +196,14 @@ func (q *queue) restore(blocks []*block) {
 	q.blocks = append(append(make([]*block, 0, len(blocks)+len(q.blocks)), blocks...), q.blocks...)
 }
 
-// more tells whether a full block waits.
+// more reports whether a full block waits.
 func (q *queue) more() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.blocks) > 1
 }
 
-// close empties the queue and refuses what comes. It tells how many records were
+// close empties the queue and refuses further records. It reports how many records were
 // in it.
 func (q *queue) close() (left uint64) {
 	q.mu.Lock()
@@ -208,7 +216,7 @@ func (q *queue) close() (left uint64) {
 	return left
 }
 
-// queueStats are the counts of a queue, of records.
+// queueStats counts the records of a queue.
 type queueStats struct {
 	offered, dropped uint64
 	waiting          uint64 // in the queue

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// numbers takes all that is in a queue: the records' numbers in their order.
+// numbers takes all records from a queue, and returns their numbers in order.
 func numbers(q *queue) (list []uint32) {
 	for {
 		b, _ := q.ready(0)
@@ -27,7 +27,7 @@ func numbers(q *queue) (list []uint32) {
 
 func fill(q *queue, from, to, length int) {
 	for i := from; i < to; i++ {
-		q.put(7, append(binary.BigEndian.AppendUint32(nil, uint32(i)), make([]byte, length-4)...))
+		q.put(new(block).append(7, append(binary.BigEndian.AppendUint32(nil, uint32(i)), make([]byte, length-4)...)))
 	}
 }
 
@@ -48,7 +48,7 @@ func TestQueueDropsTheOldest(t *testing.T) {
 	}
 }
 
-// What the reader has counts too, and comes back to where it was.
+// Blocks that the reader holds count too, and return to their place.
 func TestQueueRestores(t *testing.T) {
 	q := newQueue()
 	fill(q, 0, 1000, 996)
@@ -79,7 +79,7 @@ func TestQueueCloses(t *testing.T) {
 		t.Errorf("%d were left, want 10", left)
 	}
 	fill(q, 10, 12, 100)
-	q.put(0, make([]byte, blockLen)) // no block has room for it
+	q.put(new(block).append(0, make([]byte, blockLen-1))) // no block has room for it
 	if s := q.stats(); s != (queueStats{offered: 13, dropped: 3}) {
 		t.Errorf("%+v", s)
 	}

@@ -14,9 +14,10 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/ipfix"
+	"github.com/waymark-net/waymark/test/elements"
 )
 
-// receiver is a collector of our own, which decodes what arrives.
+// receiver is our own collector, which decodes what arrives.
 type receiver struct {
 	t       testing.TB
 	decoder *ipfix.Decoder
@@ -86,7 +87,7 @@ func (r *receiver) listen(transport Transport, address string) string {
 	return l.Addr().String()
 }
 
-// accounted is how many data records were received, or are known to be missed.
+// accounted is how many data records were received, or are known to be missing.
 func (r *receiver) accounted() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,8 +187,8 @@ func templateOctets(b []byte) (octets int) {
 	return octets
 }
 
-// shutdown ends as a collector that obeys does: it takes no more, and reads what
-// has come.
+// shutdown ends like a well-behaved collector: it accepts no more data, and reads what
+// has arrived.
 func (r *receiver) shutdown() {
 	r.mu.Lock()
 	r.closers[0].Close()
@@ -199,7 +200,7 @@ func (r *receiver) shutdown() {
 	r.ended.Wait()
 }
 
-// kill ends as a process that is killed does: what it has not read is gone.
+// kill ends like a killed process: unread data is lost.
 func (r *receiver) kill() {
 	r.mu.Lock()
 	for _, c := range r.conns {
@@ -229,18 +230,14 @@ func (r *receiver) options() (list []string) {
 				continue
 			}
 			for record := range set.Records() {
-				var values []string
-				for v := range record.Values() {
-					values = append(values, v.Field.Element.Name+"="+shown(v))
-				}
-				list = append(list, strings.Join(values, " "))
+				list = append(list, strings.Join(elements.Of(record), " "))
 			}
 		}
 	}
 	return list
 }
 
-// templates is how many octets of templates came.
+// templates is how many octets of templates arrived.
 func (r *receiver) templates() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -3,10 +3,7 @@
 package ipfixsink
 
 import (
-	"encoding/hex"
-	"fmt"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +11,7 @@ import (
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
-	"github.com/waymark-net/waymark/ipfix"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // postcard is one of a transit node, with the fields of trace type 0xf80000.
@@ -25,7 +22,7 @@ func postcard(t testing.TB) *record.Postcard {
 		Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3, Option: ioam.IOAMDirectExport.String(),
 		Namespace: 123, TraceType: 0xf80000, Flags: 5, ExtensionFlags: 0xc0,
 		FlowID: record.NewField[uint32](0x12345678, true), Sequence: record.NewField[uint32](7, true), Packet: udpPacket(),
-		Raw: ioam.NodeData{Type: 0xf80000, Bytes: unhex(t, "3f000002 00c900ca 6a5f7f7b 000f423f 0000474a")},
+		Raw: ioam.NodeData{Type: 0xf80000, Bytes: craft.Hex(t, "3f000002 00c900ca 6a5f7f7b 000f423f 0000474a")},
 	}
 	return p
 }
@@ -46,7 +43,7 @@ func flow() *record.Flow {
 // pathOfTwo is a trace of two nodes, full, with the overflow flag.
 func pathOfTwo(t testing.TB) *record.Trace {
 	t.Helper()
-	trace, err := ioam.DecodeTrace(unhex(t, "007b1400 a0000000 3e000003 6a5f7f7c 3f000002 ffffffff"))
+	trace, err := ioam.DecodeTrace(craft.Hex(t, "007b1400 a0000000 3e000003 6a5f7f7c 3f000002 ffffffff"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,15 +53,6 @@ func pathOfTwo(t testing.TB) *record.Trace {
 	}
 	r.Node, r.Interface, r.IfIndex = "aramis", "eth0", 2
 	return &r
-}
-
-func unhex(t testing.TB, s string) []byte {
-	t.Helper()
-	b, err := hex.DecodeString(strings.NewReplacer(" ", "", "\n", "").Replace(s))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
 }
 
 func udpPacket() record.Packet {
@@ -84,17 +72,4 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 		}
 	}
 	t.Fatalf("%s did not happen within %v", what, limit)
-}
-
-func shown(v ipfix.Value) string {
-	if n, ok := v.Uint(); ok {
-		return fmt.Sprint(n)
-	}
-	if a, ok := v.Addr(); ok {
-		return a.String()
-	}
-	if at, ok := v.Time(); ok {
-		return at.Format(time.RFC3339Nano)
-	}
-	return fmt.Sprintf("%x", v.Octets)
 }

@@ -17,55 +17,55 @@ const flushAfter = 100 * time.Millisecond
 // batchLen is how many octets of messages are handed to the kernel at once.
 const batchLen = 60000
 
-// link is a connection to a collector, or a UDP socket that stands for one.
+// link is a connection to a collector, or a UDP socket in place of one.
 type link interface {
 	// limit is how many octets a message may have now.
 	limit() int
-	// write sends messages, which stand one behind the other in out.
+	// write sends the messages in out, which follow one another.
 	write(out []byte, sizes []int) error
-	// confirmed tells how many octets of messages are settled, by their ends which
-	// of these messages did not arrive (since it was asked last), and the error
-	// that the connection has met since.
+	// confirmed reports how many octets of messages are settled, and since the last
+	// call, which of these messages were lost (by their ends) and the error of the
+	// connection.
 	confirmed() (end uint64, lost []uint64, err error)
-	// unread is how many octets may be confirmed that the collector has not read.
+	// unread is how many confirmed octets the collector may not have read.
 	unread() uint64
 	// gone is closed when the collector has ended the connection; ended says why.
 	gone() <-chan struct{}
 	ended() error
-	// finish lets writing go on for closingTime at most; another goroutine may
-	// be writing.
+	// finish lets writing continue for at most closingTime; another goroutine may be
+	// writing.
 	finish()
 	close()
 }
 
-// sent is a message, and what of the blocks it ends with.
+// sent is a message, and the place in the blocks where it ends.
 type sent struct {
 	end      uint64 // octets of all messages up to here
 	length   int
 	records  uint64        // data records that were offered
 	skipped  uint64        // records that no message has room for
-	unsent   record.Weight // of these
-	block    *block        // of the last of them; nil: the message has none
-	offset   int           // behind that, in the block
-	consumed int           // how many of these records are the block's
+	unsent   record.Weight // the skipped ones
+	block    *block        // of the last record; nil: the message has none
+	offset   int           // after that record, in the block
+	consumed int           // how many of the message's records are in block
 }
 
-// session is a transport session (RFC 7011 §2): it makes messages of the queue's
-// blocks. A block is held until all of it is confirmed; what is not when the
-// session ends goes back to the queue.
+// session is a transport session (RFC 7011 §2): it makes messages from the queue's
+// blocks. A block is held until all of it is confirmed; records that are not when the
+// session ends go back to the queue.
 type session struct {
 	c        *Sink
 	link     link
 	encoder  *ipfix.Encoder
 	held     []*block // the oldest first
-	out      []byte   // messages to be written, the last one perhaps not finished
+	out      []byte   // messages to be written; the last one may be unfinished
 	sizes    []int    // of the finished ones
 	total    uint64   // octets of all finished messages
-	pending  []sent   // not confirmed
+	pending  []sent   // messages that are not confirmed
 	message  sent     // the one being written
-	last     unread   // that are confirmed
+	last     unread   // the last confirmed ones
 	refresh  time.Time
-	defined  int // how many of the templates the encoder has
+	defined  int // how many templates the encoder has
 	limitNow int
 }
 
@@ -88,7 +88,7 @@ func newSession(c *Sink, l link) (*session, error) {
 	return s, nil
 }
 
-// run exports until the context ends or the connection.
+// run exports until the context or the connection ends.
 func (s *session) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.link.finish)
 	defer stop()
@@ -96,10 +96,10 @@ func (s *session) run(ctx context.Context) error {
 	if err == nil { // the context has ended
 		err = s.drain()
 	}
-	_ = s.confirm() // the last word of a connection that has failed
+	_ = s.confirm() // the last state of a failed connection
 	inOrder := err == nil || errors.Is(err, errEnded) || errors.Is(err, errClock)
 	if len(s.pending) > 0 || !inOrder {
-		s.c.unsure.Add(s.last.sum.records) // broken: a host with nothing unread ends a connection in order
+		s.c.unsure.Add(s.last.sum.records) // the connection broke: a host with nothing unread closes it in order
 	}
 	s.restore()
 	return err
@@ -131,7 +131,7 @@ func (s *session) exchange(ctx context.Context) error {
 			return err
 		}
 		if s.link.limit() < s.limitNow {
-			s.refresh = time.Time{} // another path: the templates may have met its limit
+			s.refresh = time.Time{} // the path changed: templates may have been too long for it
 		}
 		if s.c.config.Transport != UDP || time.Since(began) > 2*settleTime {
 			s.c.reached()
@@ -153,7 +153,7 @@ func (s *session) exchange(ctx context.Context) error {
 	return nil
 }
 
-// drain sends what is queued, and waits until it is confirmed.
+// drain sends the queued records, and waits until they are confirmed.
 func (s *session) drain() error {
 	deadline := time.Now().Add(closingTime)
 	for {
@@ -176,19 +176,19 @@ func (s *session) drain() error {
 	}
 }
 
-// maxAhead is how far the node's clock may be behind the time of a message: where
-// it was set back, messages of this session would have the time of before
-// (RFC 7011 §8.2), and their records would seem older than they are.
+// maxAhead is how far the time of a message may be ahead of the node's clock: after the
+// clock was set back, messages of this session would keep the earlier time (RFC 7011
+// §8.2), and their records would seem older than they are.
 const maxAhead = time.Second
 
-// errClock: the clock was set back, which takes a new session.
+// errClock ends the session because the clock was set back, which needs a new one.
 var errClock = errors.New("the clock was set back")
 
 // partingTime is how long a collector that has ended the connection may still
-// acknowledge what is under way.
+// acknowledge messages in flight.
 const partingTime = 500 * time.Millisecond
 
-// await waits until everything is confirmed, or never will be.
+// await waits until everything is confirmed, the connection fails, or the deadline.
 func (s *session) await(deadline time.Time) {
 	for time.Now().Before(deadline) {
 		if err := s.confirm(); err != nil || len(s.pending) == 0 {
@@ -235,7 +235,7 @@ func (s *session) add(b *block) error {
 	return nil
 }
 
-// resize heeds the link's limit.
+// resize applies the link's limit.
 func (s *session) resize() error {
 	l := s.link.limit()
 	if l == s.limitNow {
@@ -245,9 +245,9 @@ func (s *session) resize() error {
 	return s.encoder.SetLimit(l)
 }
 
-// define makes a template known. Over UDP a message of its own tells of it, which
-// every path has room for: with one that is lost, collectors would lose all that
-// comes until the next refresh.
+// define sends a new template. Over UDP it goes into a separate message, which fits
+// every path: if it were lost, collectors would lose all its records until the next
+// refresh.
 func (s *session) define(t *ipfix.Template) error {
 	if s.c.config.Transport != UDP {
 		return known(s.encoder.Define(t))
@@ -270,8 +270,8 @@ func (s *session) define(t *ipfix.Template) error {
 	return s.encoder.SetLimit(s.limitNow)
 }
 
-// known passes over templates that no message has room for: their records are
-// counted when they come.
+// known ignores templates that fit no message: their records are counted when they
+// come.
 func known(err error) error {
 	if errors.Is(err, ipfix.ErrTooLong) {
 		return nil
@@ -279,7 +279,7 @@ func known(err error) error {
 	return err
 }
 
-// finish ends a message, and writes those that are ready when they are many.
+// finish ends a message, and writes the finished ones when there are enough.
 func (s *session) finish() error {
 	start := len(s.out)
 	if !s.encoder.Empty() {
@@ -300,7 +300,7 @@ func (s *session) finish() error {
 	return nil
 }
 
-// flush writes all there is.
+// flush writes all messages, also the unfinished one.
 func (s *session) flush() error {
 	if err := s.finish(); err != nil || len(s.sizes) == 0 {
 		return err
@@ -318,7 +318,7 @@ func (s *session) write() error {
 	return s.confirm()
 }
 
-// confirm counts what the collector has, and gives up the blocks of it.
+// confirm counts confirmed messages, and releases their blocks.
 func (s *session) confirm() error {
 	end, lost, err := s.link.confirmed()
 	n := 0
@@ -353,8 +353,8 @@ func (s *session) count(m sent) {
 	}
 }
 
-// again gives the queue what a message has of the held blocks: all up to its end,
-// as the messages before it are settled.
+// again queues a lost message's records once more: all held records up to its end,
+// because the messages before it are settled.
 func (s *session) again(m sent) {
 	if m.block == nil {
 		return
@@ -368,7 +368,7 @@ func (s *session) again(m sent) {
 	s.c.queue.again(m.block, m.offset)
 }
 
-// settle gives up what a message has of the held blocks.
+// settle releases a message's records from the held blocks.
 func (s *session) settle(m sent) {
 	for s.held[0] != m.block {
 		s.c.queue.release(s.held[0])
@@ -381,20 +381,19 @@ func (s *session) settle(m sent) {
 	}
 }
 
-// restore puts back what is not confirmed.
+// restore puts unconfirmed blocks back into the queue.
 func (s *session) restore() {
 	s.c.queue.restore(s.held)
 	s.held = nil
 }
 
-// tell sends what a collector needs to know: over UDP all templates, over the
-// others those that are new, then names and statistics.
+// tell sends templates (over UDP all, else new ones), then names and statistics.
 func (s *session) tell(now time.Time) error {
 	s.refresh = now.Add(s.c.config.Refresh)
 	if err := s.resize(); err != nil {
 		return err
 	}
-	if s.c.config.Transport == UDP { // as define
+	if s.c.config.Transport == UDP { // as in define
 		if err := s.encoder.SetLimit(MinMessageSize); err != nil {
 			return err
 		}

@@ -28,23 +28,22 @@ const (
 	TLS Transport = "tls" // over TCP
 )
 
-// Config names a collector and says how to speak to it.
+// Config names a collector and how to send to it.
 type Config struct {
 	Transport   Transport
 	Address     string        // HOST:PORT
 	Source      netip.Addr    // of our socket; invalid: the kernel chooses
 	Domain      uint32        // Observation Domain ID
-	MessageSize int           // octets of a message at most; 0: what the path MTU leaves
-	Refresh     time.Duration // after which templates (UDP), names and statistics are sent again
+	MessageSize int           // maximum octets of a message; 0: as the path MTU allows
+	Refresh     time.Duration // interval at which templates (UDP), names and statistics are sent again
 	Files       TLSFiles
 }
 
-// Name is how status and metrics name it.
+// Name is the collector's name in status and metrics.
 func (c Config) Name() string { return fmt.Sprintf("ipfix:%s://%s", c.Transport, c.Address) }
 
-// Sink sends to one collector: a queue, a socket and a session (RFC 7011
-// §2), whatever the number of those who offer records. What becomes of a
-// collector never makes them wait.
+// Sink sends to one collector: a queue, a socket and a session (RFC 7011 §2). Any
+// number of goroutines may offer records; a slow collector never makes them wait.
 type Sink struct {
 	config    Config
 	shared    *Encoder
@@ -56,7 +55,7 @@ type Sink struct {
 	changes   *sink.Changes // of the facts
 	announce  <-chan struct{}
 	dial      func(context.Context) (link, error)
-	now       func() time.Time // of the day, which may be set back
+	now       func() time.Time // wall clock, which may be set back
 
 	exported, lost, unsure, unencodable, rejected, messages, octets atomic.Uint64
 
@@ -70,12 +69,10 @@ type Sink struct {
 // awayFault is why the collector cannot be reached.
 type awayFault struct{ text, cure string }
 
-// processes is how many exporting processes there were: each has a session, and
-// losses, of its own.
+// processes counts the exporting processes so far: each has its own session and losses.
 var processes atomic.Uint32
 
-// New checks what can be checked without the collector. Nothing is sent
-// before Run.
+// New makes a sink after the checks that need no collector. Nothing is sent before Run.
 func New(config Config, x *Encoder, env sink.Environment) (*Sink, error) {
 	c := &Sink{
 		config: config, shared: x, templates: x.templates, options: x.options, facts: env.Facts, changes: env.Changes, queue: newQueue(),
@@ -93,7 +90,7 @@ func New(config Config, x *Encoder, env sink.Environment) (*Sink, error) {
 	return c, nil
 }
 
-// Name says what it is, for people.
+// Name is the sink's name in status and metrics.
 func (c *Sink) Name() string { return c.config.Name() }
 
 // refused counts a record that could not be encoded.
@@ -104,24 +101,23 @@ func (c *Sink) refused(err error, w record.Weight) {
 	}
 }
 
-// Waits between attempts to reach a collector: doubled each time, and shortened
-// by up to half at random, so that nodes do not come all at once.
+// Waits between attempts to reach a collector: doubled each time, and randomly
+// shortened by up to half, so that nodes do not all connect at once.
 const (
 	firstWait = 250 * time.Millisecond
 	maxWait   = 30 * time.Second
 )
 
-// steady is how long a session lasts that ends the waiting for good.
+// steady is how long a session must last to reset the wait.
 const steady = 2 * time.Second
 
 // closingTime is how long the end of an exporter may take.
 const closingTime = 2 * time.Second
 
-// errEnded: the collector closed the connection.
 var errEnded = errors.New("the collector closed the connection")
 
-// Run exports until the context ends, then what is queued, if the collector
-// takes it at once. What is left is lost, and counted.
+// Run exports until the context ends, then exports the queued records that the
+// collector takes within closingTime. The others are lost and counted.
 func (c *Sink) Run(ctx context.Context) {
 	defer func() { c.lost.Add(c.queue.close()) }()
 	announce, end := c.changes.Subscribe()
@@ -164,7 +160,7 @@ func (c *Sink) connect(ctx context.Context) error {
 	return s.run(ctx)
 }
 
-// away notes that the collector cannot be reached, and says so once.
+// away notes that the collector cannot be reached, and logs that once.
 func (c *Sink) away(err error) {
 	text := err.Error()
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
@@ -176,25 +172,25 @@ func (c *Sink) away(err error) {
 	}
 }
 
-// awayCure says what to do about a collector that cannot be reached.
+// awayCure is the cure for a collector that cannot be reached.
 func awayCure(err error) string {
 	var name *net.DNSError
 	switch cure := credentialCure(err); {
 	case cure != "":
 		return cure
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		return "see to this node's route and the link to it, or take it out of export"
+		return "check this node's route and the link to it, or remove it from export"
 	case errors.As(err, &name):
-		return "correct its name in export, or give its address"
+		return "correct its name in export, or use its address"
 	}
-	return "start it, let its packets through, or take it out of export"
+	return "start it, let its packets through, or remove it from export"
 }
 
-// reached notes that the collector takes messages, as far as can be told.
+// reached notes that the collector accepts messages, as far as is known.
 func (c *Sink) reached() {
 	c.connected.Store(true)
 	if c.fault.Swap(nil) != nil {
-		c.log.Info("the collector is reached again")
+		c.log.Info("the collector can be reached again")
 	}
 }
 

@@ -61,7 +61,7 @@ func run(c *Sink) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// check fails unless the sums agree: what was offered was sent, or lost.
+// check fails unless the sums agree: every offered record was sent or lost.
 func check(t testing.TB, c *Sink) sink.Stats {
 	t.Helper()
 	s := c.Stats()
@@ -73,7 +73,7 @@ func check(t testing.TB, c *Sink) sink.Stats {
 
 func offer(x *Encoder, c *Sink, r record.Record, n int) {
 	for range n {
-		x.offer(r, []*Sink{c})
+		x.offer([]record.Record{r}, []*Sink{c})
 	}
 }
 
@@ -149,7 +149,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A collector that is away costs what the queue has no room for, and no more.
+// An unreachable collector costs only the records that the queue has no room for.
 func TestCollectorAway(t *testing.T) {
 	for _, transport := range []Transport{UDP, TCP} {
 		r, x := newReceiver(t), newEncoder(t)
@@ -173,12 +173,17 @@ func TestCollectorAway(t *testing.T) {
 		back := newReceiver(t)
 		back.listen(transport, address)
 		waitFor(t, "reaching it again", func() bool { s := c.Stats(); return s.Connected && s.Waiting() == 0 })
-		// The next statistics tell a collector what it has missed.
-		waitFor(t, "receiving all", func() bool { return back.accounted() == c.Stats().Written })
+		// On a busy machine, a refusal may come when its datagram counts as delivered.
+		isAll := func(s sink.Stats) bool {
+			n := back.accounted()
+			return n == s.Written || transport == UDP && n < s.Written && n+s.Unsure >= s.Written
+		}
+		// The next statistics report to a collector what it has missed.
+		waitFor(t, "receiving all", func() bool { return isAll(c.Stats()) })
 		stop()
 		s := check(t, c)
 		back.close()
-		if s.Offered != offered || s.Lost != 0 || s.Error != "" || back.accounted() != s.Written {
+		if s.Offered != offered || s.Lost != 0 || s.Error != "" || !isAll(s) {
 			t.Errorf("%s: received %d, missed %d, of %+v", transport, back.records(), back.missed, s)
 		}
 		if transport == TCP && back.missed != 0 {
@@ -187,7 +192,7 @@ func TestCollectorAway(t *testing.T) {
 	}
 }
 
-// A collector that reads all it was sent when it is restarted gets every record.
+// A collector that reads everything before its restart gets every record.
 func TestRestarts(t *testing.T) {
 	x := newEncoder(t)
 	r := newReceiver(t)
@@ -217,15 +222,15 @@ func TestRestarts(t *testing.T) {
 	s := check(t, c)
 	r.shutdown()
 	received += r.records()
-	// a collector that is too slow to take its leave breaks the connection
+	// a collector that is too slow to close breaks the connection
 	if s.Offered != 30600 || received+int(s.Unsure) < int(s.Written) || s.Missed() != 0 {
 		t.Errorf("received %d of %+v", received, s)
 	}
 	t.Logf("received %d, %d of them twice", received, received-int(s.Written))
 }
 
-// Collectors that are killed at full rate, with what they have not read: the
-// sums agree, and what arrives was offered.
+// Collectors that are killed at full rate, with unread data: the sums agree, and every
+// record that arrives was offered.
 func TestKilledCollectors(t *testing.T) {
 	for _, transport := range []Transport{UDP, TCP} {
 		x, r := newEncoder(t), newReceiver(t)
@@ -273,8 +278,8 @@ func TestKilledCollectors(t *testing.T) {
 	}
 }
 
-// A collector that takes nothing is no reason to wait, and nothing is delivered
-// that was counted as lost.
+// A collector that reads nothing does not make callers wait, and no record that was
+// counted as lost is delivered.
 func TestStalledCollector(t *testing.T) {
 	l, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
@@ -307,7 +312,7 @@ func TestStalledCollector(t *testing.T) {
 }
 
 // BenchmarkCollectorUDP is the whole way of a record: encoded, queued, packed,
-// and sent over the loopback interface, where nobody reads it.
+// and sent over the loopback interface, where no one reads it.
 func BenchmarkCollectorUDP(b *testing.B) {
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv6loopback})
 	if err != nil {
@@ -322,7 +327,7 @@ func BenchmarkCollectorUDP(b *testing.B) {
 	b.ReportAllocs()
 	before := cpuTime(b)
 	for b.Loop() {
-		x.offer(p, to)
+		x.offer([]record.Record{p}, to)
 	}
 	stop()
 	spent := cpuTime(b) - before

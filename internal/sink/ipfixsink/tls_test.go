@@ -82,7 +82,7 @@ func (a *authority) issue(t *testing.T, name string, names []string) {
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
 
-// files are those of an exporter that trusts the authority.
+// files are the files of an exporter that trusts the authority.
 func (a *authority) files(own, server string) TLSFiles {
 	f := TLSFiles{CA: a.file("ca.pem"), ServerName: server}
 	if own != "" {
@@ -124,9 +124,9 @@ func TestTLS(t *testing.T) {
 		{"right", a.files("exporter", "collector.example"), "", ""},
 		{"the collector has another name", a.files("exporter", "other.example"), "valid for collector.example, not other.example", "set tls.server-name, or the host of address,"},
 		{"the address is no name of it", a.files("exporter", ""), "cannot validate certificate for ::1", "set tls.server-name, or the host of address,"},
-		{"nobody vouches for it", stranger.files("exporter", "collector.example"), "unknown authority", "set tls.ca"},
-		{"we have no certificate", a.files("", "collector.example"), "certificate required", "set tls.certificate and tls.key: the collector wants"},
-		{"nobody vouches for us", foreign, "unknown certificate authority", "set tls.certificate and tls.key to a certificate that is valid now"},
+		{"its authority is not trusted", stranger.files("exporter", "collector.example"), "unknown authority", "set tls.ca"},
+		{"we have no certificate", a.files("", "collector.example"), "certificate required", "set tls.certificate and tls.key: the collector requires"},
+		{"our authority is not trusted", foreign, "unknown certificate authority", "set tls.certificate and tls.key to a certificate that is valid now"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r, x := newReceiver(t), newEncoder(t)
@@ -242,7 +242,7 @@ func freePort(t *testing.T, network string) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// Every file that is wrong is told, and no fault says what a file holds.
+// Every wrong file is reported, and no error reveals the content of a file.
 func TestTLSFilesChecked(t *testing.T) {
 	a := newAuthority(t)
 	a.issue(t, "exporter", nil)
@@ -260,7 +260,7 @@ func TestTLSFilesChecked(t *testing.T) {
 		{"a directory", TLSFiles{CA: a.dir}, []string{"ca true is a directory"}},
 		{"keys for certificates", TLSFiles{CA: secret, Certificate: secret, Key: secret}, []string{"ca false has no certificate", "certificate false has no certificate"}},
 		{"the key of another", TLSFiles{Certificate: a.file("exporter.pem"), Key: a.file("other.key")}, []string{"key false does not match"}},
-		{"a certificate for the key", TLSFiles{Certificate: a.file("exporter.pem"), Key: a.file("exporter.pem")}, []string{"key false is no key of the certificate"}},
+		{"a certificate for the key", TLSFiles{Certificate: a.file("exporter.pem"), Key: a.file("exporter.pem")}, []string{"key false is not the key of the certificate"}},
 	} {
 		faults := tt.files.Check()
 		if len(faults) != len(tt.want) {
@@ -273,13 +273,13 @@ func TestTLSFilesChecked(t *testing.T) {
 				t.Errorf("%s: %+v; want %s", tt.name, f, tt.want[i])
 			}
 			if strings.Contains(f.Problem, "-----") {
-				t.Errorf("%s: the fault shows what the file holds: %s", tt.name, f.Problem)
+				t.Errorf("%s: the error reveals the content of the file: %s", tt.name, f.Problem)
 			}
 		}
 	}
 }
 
-// What certificates do not prevent has no cure of theirs.
+// Errors that are not about certificates have no cure about certificates.
 func TestCuresOfOtherFaults(t *testing.T) {
 	for _, err := range []error{errEnded, io.EOF, &net.OpError{Op: "dial", Err: errors.New("a certificate")}, &net.OpError{Op: "remote error", Err: errors.New("tls: internal error")}} {
 		if cure := credentialCure(err); cure != "" {
@@ -292,7 +292,7 @@ func TestCuresOfOtherFaults(t *testing.T) {
 	dial := func(err error) error { return &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", err)} }
 	for cure, err := range map[string]error{
 		"start it, let its packets through": dial(syscall.ECONNREFUSED),
-		"see to this node's route":          dial(syscall.ENETUNREACH),
+		"check this node's route":           dial(syscall.ENETUNREACH),
 		"correct its name":                  &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}},
 		"set tls.ca to the authority":       fmt.Errorf("handshake: %w", x509.UnknownAuthorityError{}),
 	} {

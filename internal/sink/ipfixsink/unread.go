@@ -2,9 +2,9 @@
 
 package ipfixsink
 
-// unread counts the records in the last octets that a collector's host has
-// acknowledged: as many octets as that host may hold for a collector that has not
-// read them. The zero value has room for none.
+// unread counts the records in the last acknowledged octets: as many octets as the
+// collector's host may hold while the collector has not read them. The zero value has
+// room for none.
 type unread struct {
 	room  uint64 // octets
 	parts []part // the oldest first, each but the last with at least room/unreadParts octets
@@ -13,8 +13,7 @@ type unread struct {
 
 type part struct{ octets, records uint64 }
 
-// unreadParts is how finely octets are told apart: that, and no more, is what is
-// remembered.
+// unreadParts is how many parts the room is divided into: unread remembers no more.
 const unreadParts = 64
 
 // add notes a message that was acknowledged.

@@ -4,8 +4,11 @@ package ipfixsink
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net"
+	"os"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -13,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/ipfix"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// What is remembered has all records of the last octets, few others, and not
-// many parts.
+// unread counts all records of the last octets and few others, in not many parts.
 func TestUnread(t *testing.T) {
 	for _, room := range []uint64{1, 5000, 1 << 20} {
 		u := unread{room: room}
@@ -44,8 +47,7 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// smallReceiver listens with a receive buffer of so many octets, which no tuning
-// changes.
+// smallReceiver listens with a receive buffer of a fixed number of octets.
 func smallReceiver(t *testing.T, octets int) net.Listener {
 	t.Helper()
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
@@ -63,8 +65,8 @@ func smallReceiver(t *testing.T, octets int) net.Listener {
 	return l
 }
 
-// Records that the host of a collector took, and the collector never read, are
-// written and unsure; those that it must have read are not unsure.
+// Records that a collector's host acknowledged and the collector never read are written
+// and unsure; those that it must have read are not unsure.
 func TestCollectorDiesUnread(t *testing.T) {
 	const buffer = 64 << 10
 	for _, reads := range []int{0, 5000} {
@@ -110,7 +112,7 @@ func TestCollectorDiesUnread(t *testing.T) {
 	}
 }
 
-// A collector that ends in order has read all.
+// A collector that closes in order has read everything.
 func TestCollectorEndsInOrder(t *testing.T) {
 	r, x := newReceiver(t), newEncoder(t)
 	c := newCollector(t, x, Config{Transport: TCP, Address: r.listen(TCP, "[::1]:0")})
@@ -122,5 +124,58 @@ func TestCollectorEndsInOrder(t *testing.T) {
 	stop()
 	if s := check(t, c); s.Unsure != 0 || r.records() != 1000 {
 		t.Errorf("received %d of %+v", r.records(), s)
+	}
+}
+
+// A queue of our own device that is full makes the exporter wait. It ends no
+// session and costs no record.
+func TestFullDeviceQueue(t *testing.T) {
+	if !testnet.Process(t, router, beyond) {
+		return
+	}
+	onOneCPU(t)
+	for _, end := range farEnds {
+		raisePath(t, 1500)
+		// The queue has room for less than a socket's buffer, and cuts nothing.
+		testnet.Run(t, "tc qdisc add dev out root tbf rate 40mbit burst 80k limit 100k")
+		r, x, c, stop := exportBeyond(t, end.address)
+		p := postcard(t)
+		offer(x, c, p, 20000)
+		waitFor(t, "receiving", func() bool { return r.records() == 20000 })
+		stop()
+		r.close()
+		if s := check(t, c); s.Written != 20000 || r.records() != 20000 || r.missed != 0 || r.decoder.Sessions() != 1 {
+			t.Errorf("%s: received %d, missed %d, in %d sessions, of %+v", c.config.Address, r.records(), r.missed, r.decoder.Sessions(), s)
+		}
+		lowerPath(t)
+	}
+}
+
+// onOneCPU keeps all threads of this process, and those to come, on one CPU: a
+// sender that moves between CPUs may send datagrams out of order.
+func onOneCPU(t *testing.T) {
+	t.Helper()
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var one unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &one); err != nil {
+		t.Fatal(err)
+	}
+	first := 0
+	for !one.IsSet(first) {
+		first++
+	}
+	one.Zero()
+	one.Set(first)
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.SchedSetaffinity(id, &one); err != nil && !errors.Is(err, unix.ESRCH) {
+			t.Fatal(err)
+		}
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// unsent is what was in records that were not sent, and when the first and the
-// last of these were given up (RFC 7011 §4.3).
+// unsent is the content of records that were not sent, and when the first and the last
+// of them were dropped (RFC 7011 §4.3).
 type unsent struct {
 	record.Weight
 	first, last time.Time
 }
 
-// unsentCounter counts it. Several goroutines use it at once.
+// unsentCounter counts unsent records. Several goroutines use it at once.
 type unsentCounter struct {
 	mu sync.Mutex
 	unsent

@@ -10,10 +10,11 @@ import (
 
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
-// heavy are records of every kind and shape, and of how many packets and octets
-// they tell.
+// heavy are records of every kind and shape, and how many packets and octets they
+// report.
 func heavy(t *testing.T) map[string]struct {
 	record record.Record
 	want   record.Weight
@@ -22,7 +23,7 @@ func heavy(t *testing.T) map[string]struct {
 	portless, unknown, wide := postcard(t), postcard(t), postcard(t)
 	portless.Packet.SourcePort, portless.Packet.DestinationPort = nil, nil
 	unknown.Packet = record.Packet{}
-	wide.Raw = ioam.NodeData{Type: 0x200002, Bytes: unhex(t, "00000001 01000309 7261636b")}
+	wide.Raw = ioam.NodeData{Type: 0x200002, Bytes: craft.Hex(t, "00000001 01000309 7261636b")}
 	wide.TraceType = wide.Raw.Type
 	wide.Packet.Length = 1 << 20
 	bare := flow()
@@ -49,8 +50,8 @@ func heavy(t *testing.T) map[string]struct {
 	}
 }
 
-// What is in records that are not sent is counted, however they end: when the
-// exporter ends, when it has ended, and when they cannot be encoded.
+// The content of records that are not sent is counted in every case: when the exporter
+// ends, when it has ended, and when they cannot be encoded.
 func TestUnsent(t *testing.T) {
 	for name, tt := range heavy(t) {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +89,7 @@ func nodesOf(r record.Record) []ioam.NodeData {
 	return nil
 }
 
-// A full queue gives up its oldest, and says when: the first time stays.
+// A full queue drops its oldest records, and reports when: the first time is kept.
 func TestUnsentOfFullQueue(t *testing.T) {
 	x := newEncoder(t)
 	c := newCollector(t, x, Config{Transport: UDP, Address: "[::1]:4739"})
@@ -126,8 +127,8 @@ func TestUnsentOfFullQueue(t *testing.T) {
 	}
 }
 
-// What no message has room for is counted once, although it is sent again and
-// again until the collector confirms what stood beside it.
+// A record that no message has room for is counted once, although the records next to
+// it are sent again and again until the collector confirms them.
 func TestUnsentForItsLength(t *testing.T) {
 	r, x := newReceiver(t), newEncoder(t)
 	c, err := New(Config{Transport: UDP, Address: r.udp("[::1]:0"), Domain: 2, MessageSize: 700, Refresh: time.Minute},
@@ -136,7 +137,7 @@ func TestUnsentForItsLength(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := postcard(t)
-	long.Raw = ioam.NodeData{Type: 0x000002, Bytes: append(unhex(t, "c8000309"), make([]byte, 800)...)}
+	long.Raw = ioam.NodeData{Type: 0x000002, Bytes: append(craft.Hex(t, "c8000309"), make([]byte, 800)...)}
 	long.TraceType = long.Raw.Type
 	stop := run(c)
 	offer(x, c, postcard(t), 3)

@@ -8,17 +8,17 @@ import (
 	"os"
 )
 
-// File is a file to append lines to that follows its path: one that was renamed
-// or removed is made anew, so that rotation needs no signal. A part of a line that
-// it ends with is ended first.
+// File is a file to append lines to that follows its path: a file that was renamed or
+// removed is created again, so that rotation needs no signal. If the file ends in the
+// middle of a line, that line is ended first.
 type File struct {
 	path  string
 	open  *os.File
 	lines *Lines
 }
 
-// OpenFile opens a file to append to, or makes it; a relative path starts from
-// the working directory.
+// OpenFile opens a file to append to, or creates it; a relative path starts from the
+// working directory.
 func OpenFile(path string) (*File, error) {
 	f := &File{path: path}
 	if err := f.reopen(); err != nil {
@@ -39,8 +39,8 @@ func (f *File) reopen() error {
 	return nil
 }
 
-// isTorn tells whether a file ends in the middle of a line, as far as it may be
-// read: a disk was full when somebody wrote it last.
+// isTorn reports whether a file ends in the middle of a line, because the disk was full
+// at the last write. It is false for a file that may not be read.
 func isTorn(path string) bool {
 	there, err := os.Stat(path)
 	if err != nil || !there.Mode().IsRegular() || there.Size() == 0 {
@@ -56,8 +56,8 @@ func isTorn(path string) bool {
 	return err == nil && last[0] != '\n'
 }
 
-// Follow opens the path again when it no longer leads to the open file. On
-// error the open file is written on.
+// Follow opens the path again when it no longer leads to the open file. On error,
+// writes continue to the open file.
 func (f *File) Follow() error {
 	open, err := f.open.Stat()
 	if errors.Is(err, os.ErrClosed) {
@@ -73,5 +73,5 @@ func (f *File) Follow() error {
 // Write appends lines to the file that is open.
 func (f *File) Write(b []byte) (int, error) { return f.lines.Write(b) }
 
-// Close closes it; it follows its path no more.
+// Close closes the file, which then no longer follows its path.
 func (f *File) Close() error { return f.open.Close() }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// appendFollowing follows the path, whatever comes of it, and appends.
+// appendFollowing follows the path, ignores errors of that, and appends.
 func appendFollowing(t *testing.T, f *File, text string) (fault error) {
 	t.Helper()
 	fault = f.Follow()
@@ -20,7 +20,7 @@ func appendFollowing(t *testing.T, f *File, text string) (fault error) {
 	return fault
 }
 
-// holds checks what a file has.
+// holds checks the content of a file.
 func holds(t *testing.T, path, want string) {
 	t.Helper()
 	if got, err := os.ReadFile(path); err != nil || string(got) != want {
@@ -28,14 +28,14 @@ func holds(t *testing.T, path, want string) {
 	}
 }
 
-// A rotation needs no signal: what is written next goes where the path leads.
+// A rotation needs no signal: the next line goes to the file at the path.
 func TestFileFollowsRotation(t *testing.T) {
 	rename := func(path string) error { return os.Rename(path, path+".1") }
 	for _, tt := range []struct {
 		name         string
 		rotate       func(path string) error
 		anew         bool   // the path is opened again
-		kept, onward string // in the rotated file, if there is one, and behind the path
+		kept, onward string // in the rotated file, if there is one, and after the path
 	}{
 		{"renamed", rename, true, "one\ntwo\n", "three\n"},
 		{"renamed, and made anew", func(path string) error {
@@ -69,7 +69,7 @@ func TestFileFollowsRotation(t *testing.T) {
 	}
 }
 
-// Where the path cannot be opened, what is open is written on.
+// If the path cannot be opened, writes continue to the open file.
 func TestFileKeepsWhatItHas(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "traces")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -87,7 +87,7 @@ func TestFileKeepsWhatItHas(t *testing.T) {
 	for _, text := range []string{"one\n", "two\n"} {
 		err := appendFollowing(t, f, text)
 		if !errors.Is(err, os.ErrNotExist) || !strings.HasSuffix(err.Error(), "; name a file in a directory that exists and may be written") {
-			t.Errorf("error %v, want the fault and its cure", err)
+			t.Errorf("error %v, want the problem and its cure", err)
 		}
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -100,7 +100,7 @@ func TestFileKeepsWhatItHas(t *testing.T) {
 	holds(t, path, "three\n")
 }
 
-// A closed file is not made anew.
+// A closed file is not made again.
 func TestFileClosed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "traces.jsonl")
 	f, err := OpenFile(path)

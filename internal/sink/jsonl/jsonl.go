@@ -18,7 +18,7 @@ import (
 const queueLen = 4096
 
 // Sink appends records to a File, one JSON object per line. It never makes the
-// one who offers a record wait.
+// caller of Offer wait.
 type Sink struct {
 	path  string
 	out   io.Writer
@@ -26,7 +26,7 @@ type Sink struct {
 	queue chan record.Record
 
 	lines    []byte // to be written, each with its end
-	buffered uint64 // how many
+	buffered uint64 // number of lines
 
 	offered, written, dropped, failed atomic.Uint64
 	fault                             atomic.Pointer[string] // of the last write; nil when it succeeded
@@ -47,20 +47,23 @@ func Open(path string, stdout io.Writer) (*Sink, error) {
 	return j, nil
 }
 
-// Name says what it is, for people.
+// Name is the sink's name in status and metrics.
 func (j *Sink) Name() string { return "jsonl:" + j.path }
 
-// Offer queues a record, which nobody changes any more.
-func (j *Sink) Offer(r record.Record) {
-	j.offered.Add(1)
-	select {
-	case j.queue <- r:
-	default:
-		j.dropped.Add(1)
+// Offer queues records.
+func (j *Sink) Offer(records ...record.Record) {
+	j.offered.Add(uint64(len(records)))
+	for _, r := range records {
+		select {
+		case j.queue <- record.Retain(r):
+		default:
+			j.dropped.Add(1)
+		}
 	}
 }
 
-// Run writes until the context ends, then what is queued, and closes the file.
+// Run writes until the context ends, then writes the queued records and closes the
+// file.
 func (j *Sink) Run(ctx context.Context) {
 	for {
 		select {
@@ -96,8 +99,8 @@ func (j *Sink) write(r record.Record) {
 	j.buffered++
 }
 
-// flush writes the lines that wait. Those that are whole are written, whatever
-// becomes of the others.
+// flush writes the buffered lines. Lines written completely count as written, even if
+// the rest fails.
 func (j *Sink) flush() {
 	if j.buffered == 0 {
 		return

@@ -47,7 +47,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("%s did not happen within %v", what, limit)
 }
 
-// namespaces are those of the records in a file, in their order.
+// namespaces are the namespaces of the records in a file, in order.
 func namespaces(t *testing.T, path string) []ioam.NamespaceID {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -65,8 +65,8 @@ func namespaces(t *testing.T, path string) []ioam.NamespaceID {
 	return list
 }
 
-// Where the path leads nowhere, what is open is written on, and the fault is
-// told until the path leads somewhere again.
+// If the path cannot be opened, writes continue to the open file, and the error is
+// reported until the path can be opened again.
 func TestJSONLKeepsWhatItHas(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "traces")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -82,7 +82,7 @@ func TestJSONLKeepsWhatItHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.Offer(traceOf(0, "::1", "::2"))
-	waitFor(t, "telling the fault", func() bool {
+	waitFor(t, "reporting the error", func() bool {
 		s := j.Stats()
 		return s.Written == 1 && s.Lost == 0 && strings.HasPrefix(s.Error, "export jsonl: open "+path+": no such file or directory; name a file")
 	})
@@ -162,7 +162,7 @@ func TestJSONLCountsFailuresAndRecovers(t *testing.T) {
 	}
 }
 
-// fullDisk has so many bytes free.
+// fullDisk has a limited number of bytes free.
 type fullDisk struct {
 	mu   sync.Mutex
 	free int
@@ -185,8 +185,8 @@ func (w *fullDisk) clean() {
 	w.free = 1 << 30
 }
 
-// A disk that fills up within a line costs that line and those behind it: lines
-// that are whole count as written, and what comes later begins a line of its own.
+// A disk that fills up within a line costs that line and those after it: complete lines
+// count as written, and later records begin a new line.
 func TestJSONLTornLine(t *testing.T) {
 	line, err := json.Marshal(traceOf(1, "::1", "::2"))
 	if err != nil {
@@ -220,7 +220,7 @@ func TestJSONLTornLine(t *testing.T) {
 	}
 }
 
-// So is one that somebody left in the file before.
+// The same holds for a partial line that was already in the file.
 func TestJSONLTornFile(t *testing.T) {
 	for _, before := range []string{"", "{}\n", "{}\n{\"ki"} {
 		path := filepath.Join(t.TempDir(), "records")

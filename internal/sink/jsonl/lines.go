@@ -4,14 +4,14 @@ package jsonl
 
 import "io"
 
-// Lines is a writer of whole lines: one of which only a part could be written, as
-// on a disk that is full, is ended before the next. Counts are of the bytes given.
+// Lines is a writer of whole lines: a line that could be written only in part, as on a
+// full disk, is ended before the next. Counts are of the bytes given.
 type Lines struct {
 	to   io.Writer
-	torn bool // what is written last is a part of a line
+	torn bool // the last write ended in the middle of a line
 }
 
-// NewLines writes to a stream that is at the begin of a line.
+// NewLines writes to a stream that is at the beginning of a line.
 func NewLines(to io.Writer) *Lines { return &Lines{to: to} }
 
 // Write writes lines, each with its end.
