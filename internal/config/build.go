@@ -16,18 +16,18 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// built is the node's configuration made of a Config, which may leave entries
-// out: the indices say which entry each one came from.
+// built is a node configuration made from a Config. Entries may be left out; the
+// indices say which entry of the Config each one came from.
 type built struct {
 	node           model.NodeConfig
 	interfaces     []int
 	encapsulations []int
 }
 
-// build makes the node's configuration of the interfaces that links has, by
-// their place in the configuration, with the tunnel sources that are derived, by
-// destination. Encapsulations on other interfaces or without a source are left
-// out, or kept without an interface and with any source when all is set.
+// build makes the node's configuration from the interfaces in links, by their index in
+// the configuration, and the derived tunnel sources, by destination. Encapsulations on
+// other interfaces or without a source are left out; when all is set, they are kept
+// without an interface or with anySource.
 func (c *Config) build(node model.NodeConfig, links map[int]model.Interface, derived map[netip.Addr]netip.Addr, all bool) built {
 	b := built{node: node}
 	b.node.TimestampFormat = c.Node.TimestampFormat
@@ -106,7 +106,7 @@ func (e Encapsulation) node(link model.IfIndex) model.Encapsulation {
 		out.TunnelSource, out.TunnelDestination = e.Tunnel.Source, e.Tunnel.Destination
 	}
 	for _, o := range e.Options {
-		var option model.InsertedOption // stays empty, and invalid, when there is none
+		var option model.InsertedOption // stays empty, and so invalid, without a kind
 		if t := o.Trace; t != nil {
 			option.Trace = &model.TraceOption{Namespace: t.Namespace, Type: t.Type, Size: int(t.Size)}
 		}
@@ -118,8 +118,7 @@ func (e Encapsulation) node(link model.IfIndex) model.Encapsulation {
 	return out
 }
 
-// validate lists what is wrong with the node's configuration, by the paths of
-// the file.
+// validate lists the errors in the node's configuration, with the paths of the file.
 func (b built) validate(s *source) Faults {
 	err := b.node.Validate()
 	var all *model.ConfigError
@@ -137,8 +136,8 @@ func (b built) validate(s *source) Faults {
 	return faults
 }
 
-// filePath turns a path of the node's configuration into the file's, which
-// says what kind of option each one is.
+// filePath turns a path of the node's configuration into the file's, which includes the
+// kind of each option.
 func (b built) filePath(path string) string {
 	return b.renumber(b.optionPath(path))
 }
@@ -148,7 +147,8 @@ var (
 	listIndex = regexp.MustCompile(`\b(interfaces|encapsulations)\[(\d+)\]`)
 )
 
-// renumber lets the indices in text count the entries that were left out too.
+// renumber changes the indices in text to those of the file, which count the entries
+// that were left out too.
 func (b built) renumber(text string) string {
 	return listIndex.ReplaceAllStringFunc(text, func(s string) string {
 		m := listIndex.FindStringSubmatch(s)
@@ -164,9 +164,24 @@ func (b built) renumber(text string) string {
 	})
 }
 
-// check lists everything that is wrong with c, whatever host it is for.
-// Identities that only a host knows count as not configured.
+// check lists the errors in c that do not depend on the host. Ids that only a host
+// knows count as not configured.
 func (c *Config) check() Faults {
+	own, of := c.rules()
+	faults := own
+	for _, f := range c.anywhere().validate(c.source) {
+		if !slices.ContainsFunc(of, func(path string) bool { return within(f.Path, path) }) {
+			faults = append(faults, f)
+		}
+	}
+	return faults
+}
+
+// Anywhere is the node as the configuration alone makes it. What only a host knows is a
+// placeholder: ids, interface indices and MTUs, and derived tunnel sources.
+func (c *Config) Anywhere() model.NodeConfig { return c.anywhere().node }
+
+func (c *Config) anywhere() built {
 	node := model.NodeConfig{ID: ioam.NodeIDUnavailable, IDWide: ioam.NodeIDWideUnavailable}
 	c.identify(&node)
 	links := map[int]model.Interface{}
@@ -178,18 +193,11 @@ func (c *Config) check() Faults {
 		in.identify(&link)
 		links[i] = link
 	}
-	own, of := c.rules()
-	faults := own
-	for _, f := range c.build(node, links, nil, true).validate(c.source) {
-		if !slices.ContainsFunc(of, func(path string) bool { return within(f.Path, path) }) {
-			faults = append(faults, f)
-		}
-	}
-	return faults
+	return c.build(node, links, nil, true)
 }
 
-// rules lists what only the file's words can say well, and the paths that this
-// is all to be said of.
+// rules lists the errors that are clearest in the words of the file, and the paths
+// whose other errors they replace.
 func (c *Config) rules() (faults Faults, of []string) {
 	add := func(path, problem, cure string) {
 		faults = append(faults, c.source.fault(path, path+": "+problem, cure))
@@ -200,21 +208,21 @@ func (c *Config) rules() (faults Faults, of []string) {
 				"write 1 to 15 characters without spaces, / and :")
 		}
 		if in.passesQueues() && c.Node.Compatibility == model.CompatibilityMainline {
-			add(fmt.Sprintf("interfaces[%d].forwarding", i), fmt.Sprintf("fast with attach %s goes past the queue whose depth Linux writes, so it does not go with compatibility mainline", in.Attach),
+			add(fmt.Sprintf("interfaces[%d].forwarding", i), fmt.Sprintf("fast with attach %s bypasses the queue whose depth Linux writes, so it is not possible with compatibility mainline", in.Attach),
 				"use attach: tcx (clsact before Linux 6.6), forwarding: stack, or compatibility: default")
 		}
 	}
-	c.exportRules(add)
+	c.sinkRules(add)
 	c.collectorRules(add)
 	c.tunnelRules(add)
 	if format := c.Node.TimestampFormat; c.Node.KernelEvents && format != ioam.TimestampPOSIX {
-		add("node.timestamp-format", fmt.Sprintf("the kernel's IOAM writes posix alone, so %v does not go with kernel-events", format),
+		add("node.timestamp-format", fmt.Sprintf("the kernel's IOAM writes only posix, so %v is not possible with kernel-events", format),
 			"use posix, or kernel-events: false")
 	}
 	for i, e := range c.Encapsulations {
 		path := fmt.Sprintf("encapsulations[%d]", i)
 		if strings.ContainsFunc(e.Name, unicode.IsControl) {
-			add(path+".name", fmt.Sprintf("%q has control characters", e.Name), "leave them out: it appears in status and metrics")
+			add(path+".name", fmt.Sprintf("%q has control characters", e.Name), "remove them: the name appears in status and metrics")
 		}
 		if e.Tunnel == nil && e.Mode != model.ModeInline {
 			of = append(of, path+".tunnel")
@@ -223,8 +231,8 @@ func (c *Config) rules() (faults Faults, of []string) {
 		}
 		for j, o := range e.Options {
 			if d := o.DirectExport; d != nil && d.FlowID.Kind != model.FlowIDHash && len(d.ExtensionFlags) == 0 {
-				add(fmt.Sprintf("%s.options[%d].dex.flow-id", path, j), "the option neither carries a flow-id nor numbers packets by it",
-					"add extension-flags: [flow-id], or leave flow-id out")
+				add(fmt.Sprintf("%s.options[%d].dex.flow-id", path, j), "the option does not carry a flow-id or number packets by it",
+					"add extension-flags: [flow-id], or remove flow-id")
 			}
 		}
 		if !slices.ContainsFunc(c.Interfaces, func(in Interface) bool { return in.Name == e.Interface }) {
@@ -235,14 +243,14 @@ func (c *Config) rules() (faults Faults, of []string) {
 	return faults, of
 }
 
-// passesQueues reports whether packets that arrive here may leave without meeting
-// the queue of the interface of departure: XDP sends them past it.
+// passesQueues reports whether packets that arrive here may bypass the queue of the
+// departure interface, as they do in XDP.
 func (in Interface) passesQueues() bool {
 	return in.Forwarding == ForwardingFast && in.Attach != "tcx" && in.Attach != "clsact"
 }
 
-// anySource stands for a tunnel source that only a host can tell. Nobody has it
-// (RFC 6666: the discard-only block), so that nothing is said against it.
+// anySource stands for a tunnel source that only a host can determine. No host has it
+// (RFC 6666: the discard-only block), so no check refuses it.
 var anySource = netip.MustParseAddr("100::1")
 
 // validInterfaceName is the kernel's own rule (dev_valid_name).
@@ -250,7 +258,7 @@ func validInterfaceName(name string) bool {
 	return len(name) >= 1 && len(name) <= 15 && name != "." && name != ".." && !strings.ContainsAny(name, "/:") && !strings.ContainsFunc(name, unicode.IsSpace)
 }
 
-// maxMTU is the MTU of an interface that is not known yet.
+// maxMTU is assumed for an interface that is not known yet.
 const maxMTU = 65535
 
 func (c *Config) identify(node *model.NodeConfig) {
@@ -271,9 +279,9 @@ func (in Interface) identify(link *model.Interface) {
 	}
 }
 
-// influences say which values' faults make others look wrong: until the first
-// can be read, nothing can be said about the second. Both are paths without
-// indices; own means in the same entry of the outermost list.
+// influences lists the values whose errors can make others look wrong: until the first
+// is valid, the second is not judged. Both are paths without indices; own means in the
+// same entry of the outermost list.
 var influences = []struct {
 	from, to string
 	own      bool
@@ -296,8 +304,8 @@ var influences = []struct {
 	{"export.kind", "export", true},
 }
 
-// semantics reports what is wrong with a decoded configuration, except where
-// a value could not even be read.
+// semantics reports the errors in a decoded configuration, except those that may follow
+// from an earlier one.
 func (d *decoder) semantics(c *Config) {
 	for _, f := range c.check() {
 		if !d.followsFrom(f.Path) {
@@ -306,7 +314,7 @@ func (d *decoder) semantics(c *Config) {
 	}
 }
 
-// followsFrom says whether a fault at path may be the consequence of one that
+// followsFrom reports whether an error at path may be the consequence of one that
 // was reported before.
 func (d *decoder) followsFrom(path string) bool {
 	for bad := range d.bad {
@@ -329,7 +337,7 @@ var anyIndex = regexp.MustCompile(`\[\d+\]`)
 // entry is the part of a path that names the entry of the outermost list.
 func entry(path string) string { return path[:strings.Index(path, "]")+1] }
 
-// within says whether the value at path is, or is part of, the one at outer.
+// within reports whether the value at path is, or is part of, the one at outer.
 func within(path, outer string) bool {
 	rest, ok := strings.CutPrefix(path, outer)
 	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')

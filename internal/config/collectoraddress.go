@@ -27,7 +27,7 @@ func (a CollectorAddress) HostPort() string {
 	return net.JoinHostPort(a.Host, strconv.Itoa(int(a.Port)))
 }
 
-// SourceAddress is an address of this node, of IPv4 or IPv6.
+// SourceAddress is an IPv4 or IPv6 address of this node.
 type SourceAddress netip.Addr
 
 // ObservationDomain is an Observation Domain ID (RFC 7011 §3.1).
@@ -42,8 +42,8 @@ type MessageSize int
 // Period is a time of whole seconds.
 type Period time.Duration
 
-// defaultRefresh is less than RFC 6728's 10 minutes: it is how long a collector
-// that was restarted may understand nothing.
+// defaultRefresh is less than RFC 6728's 10 minutes, because a restarted collector may
+// understand nothing until the next refresh.
 const defaultRefresh = time.Minute
 
 // standardPorts are IANA's (RFC 7011 §10).
@@ -64,7 +64,7 @@ func parseCollector(s string) (CollectorAddress, error) {
 		return CollectorAddress{}, err
 	}
 	host, port, err := net.SplitHostPort(rest)
-	if err != nil { // no port, it seems
+	if err != nil { // probably no port
 		host, port = rest, strconv.Itoa(int(a.Port))
 		if inner, ok := strings.CutPrefix(host, "["); ok {
 			host, ok = strings.CutSuffix(inner, "]")
@@ -75,13 +75,13 @@ func parseCollector(s string) (CollectorAddress, error) {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return CollectorAddress{}, fmt.Errorf("%q is no port", port)
+		return CollectorAddress{}, fmt.Errorf("%q is not a port", port)
 	}
 	a.Host, a.Port = host, uint16(n)
 	if addr, err := netip.ParseAddr(host); err == nil {
 		a.Host = addr.String()
 		if addr.IsUnspecified() {
-			return CollectorAddress{}, fmt.Errorf("%s is nobody's address", host)
+			return CollectorAddress{}, fmt.Errorf("%s is not the address of a host", host)
 		}
 	} else if !validHostName(host) {
 		return CollectorAddress{}, fmt.Errorf("%q is neither an address nor a name", host)
@@ -89,8 +89,8 @@ func parseCollector(s string) (CollectorAddress, error) {
 	return a, nil
 }
 
-// unbracketed refuses an IPv6 address without brackets that is followed by what
-// may be a port: often it is an address as a whole, too, and another host's.
+// unbracketed refuses an IPv6 address without brackets before what may be a port: the
+// whole is often a valid address too, but another host's.
 func unbracketed(scheme, rest string) error {
 	i := strings.LastIndexByte(rest, ':')
 	if i < 0 {
@@ -106,7 +106,7 @@ func unbracketed(scheme, rest string) error {
 	with := "write " + scheme + "://[" + host + "]:" + port
 	if _, err := netip.ParseAddr(rest); err == nil {
 		return &curedError{fmt.Sprintf("%q may be an address, or the address %s and a port", rest, host),
-			fmt.Sprintf("%s, or %s://[%s] where it is all address", with, scheme, rest)}
+			fmt.Sprintf("%s, or %s://[%s] if all of it is the address", with, scheme, rest)}
 	}
 	return &curedError{fmt.Sprintf("the IPv6 address before the port of %q has no brackets", rest), with}
 }
@@ -139,7 +139,7 @@ func parseSource(s string) (SourceAddress, error) {
 func parseEnterprise(s string) (Enterprise, error) {
 	v, err := parseUint(s, 32)
 	if n := ipfix.Enterprise(v); err == nil && (n == ipfix.EnterpriseIANA || n == ipfix.EnterpriseIOAM) {
-		return 0, fmt.Errorf("%s has elements of its own", s)
+		return 0, fmt.Errorf("%s already defines elements", s)
 	}
 	return Enterprise(v), err
 }
@@ -159,7 +159,7 @@ func parsePeriod(s string) (Period, error) {
 	d, err := time.ParseDuration(s)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%q is not a time with its unit", s)
+		return 0, fmt.Errorf("%q is not a time with a unit", s)
 	case d < time.Second:
 		return 0, fmt.Errorf("%s is less than 1s", s)
 	case d > maxPeriod:

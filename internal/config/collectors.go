@@ -12,15 +12,15 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// namedCollector is a collector of the domain and where the file names it.
+// namedCollector is a collector of the domain and its path in the file.
 type namedCollector struct {
 	CollectorAddress
 	path    string
-	literal netip.Addr // its host, unless that is a name
+	literal netip.Addr // its host, if that is an address
 	others  bool       // this node does not export to it
 }
 
-// namedCollectors are the collectors that packets over IPv6 may be sent to, each
+// namedCollectors lists the collectors to which packets may be sent over IPv6, each
 // once: this node's own, then those of other nodes.
 func (c *Config) namedCollectors() []namedCollector {
 	var list []namedCollector
@@ -39,8 +39,8 @@ func (c *Config) namedCollectors() []namedCollector {
 		seen[one], n.literal = true, literal
 		list = append(list, n)
 	}
-	for i := range c.Export {
-		if to, _, ok := c.Export[i].Remote(); ok {
+	for i := range c.Sinks {
+		if to, _, ok := c.Sinks[i].Remote(); ok {
 			add(namedCollector{CollectorAddress: to, path: fmt.Sprintf("export[%d].address", i)})
 		}
 	}
@@ -50,14 +50,14 @@ func (c *Config) namedCollectors() []namedCollector {
 	return list
 }
 
-// CollectorsUnknown tells that the configuration neither names a collector nor
+// CollectorsUnknown reports whether the configuration neither names a collector nor
 // says that the domain has none.
 func (c *Config) CollectorsUnknown() bool {
-	exports := func(e Export) bool {
+	exports := func(e Sink) bool {
 		_, _, ok := e.Remote()
 		return ok
 	}
-	return c.Collectors == nil && !slices.ContainsFunc(c.Export, exports)
+	return c.Collectors == nil && !slices.ContainsFunc(c.Sinks, exports)
 }
 
 func (a CollectorAddress) protocol() ioam.NextHeader {
@@ -67,7 +67,7 @@ func (a CollectorAddress) protocol() ioam.NextHeader {
 	return ioam.NextHeaderTCP
 }
 
-// collectorRules refuses more collectors than the data plane tells apart.
+// collectorRules refuses more collectors than the data plane can distinguish.
 func (c *Config) collectorRules(add func(path, problem, cure string)) {
 	if list := c.namedCollectors(); len(list) > model.MaxCollectors {
 		add(list[model.MaxCollectors].path, fmt.Sprintf("%d collectors are too many for export and collectors together", len(list)),
@@ -75,9 +75,9 @@ func (c *Config) collectorRules(add func(path, problem, cure string)) {
 	}
 }
 
-// collectors are those that packets are sent to over IPv6, as far as the host
-// knows their addresses. Names come last: they may stand for more than there is
-// room for.
+// collectors lists the collectors to which packets are sent over IPv6, as far as the
+// host knows their addresses. Names come last, because they may have more addresses
+// than there is room for.
 func (c *Config) collectors(h Host) (list []model.Collector, unspared []Unspared) {
 	named := c.namedCollectors()
 	for _, n := range named {
@@ -104,9 +104,9 @@ func (c *Config) collectors(h Host) (list []model.Collector, unspared []Unspared
 		switch {
 		case left > 0:
 			unspared = append(unspared, Unspared{formatCollector(n.CollectorAddress),
-				fmt.Sprintf("%d of its %d addresses are beyond the %d of all collectors together", left, found, model.MaxCollectors)})
-		case found == 0 && n.others: // of our own the exporter tells
-			unspared = append(unspared, Unspared{formatCollector(n.CollectorAddress), "its name stands for no IPv6 address now"})
+				fmt.Sprintf("%d of its %d addresses exceed the limit of %d for all collectors together", left, found, model.MaxCollectors)})
+		case found == 0 && n.others: // the exporter reports our own
+			unspared = append(unspared, Unspared{formatCollector(n.CollectorAddress), "its name has no IPv6 address now"})
 		}
 	}
 	return list, unspared

@@ -38,7 +38,7 @@ collectors:
 	if err != nil || !slices.Equal(r.Node.Collectors, want) {
 		t.Errorf("%v, %v", r.Node.Collectors, err)
 	}
-	unspared := []Unspared{{"tcp://four.example:4739", "its name stands for no IPv6 address now"}, {"udp://nobody.example:1", "its name stands for no IPv6 address now"}}
+	unspared := []Unspared{{"tcp://four.example:4739", "its name has no IPv6 address now"}, {"udp://nobody.example:1", "its name has no IPv6 address now"}}
 	if !slices.Equal(r.Unspared, unspared) {
 		t.Errorf("%v", r.Unspared)
 	}
@@ -53,8 +53,8 @@ func repeated(n int, format string) string {
 	return b.String()
 }
 
-// Names that stand for more addresses than there is room for take none from the
-// other collectors, and what is left out is told.
+// Names with more addresses than there is room for take none from other collectors, and
+// the excess is reported.
 func TestNamesBeyondTheBound(t *testing.T) {
 	const literals = model.MaxCollectors - 3
 	c := mustParse(t, "collectors:\n  - udp://many.example\n"+repeated(literals, "  - udp://[2001:db8::1:%d]\n")+"  - udp://late.example\n")
@@ -64,8 +64,8 @@ func TestNamesBeyondTheBound(t *testing.T) {
 	}
 	r, err := c.Resolve(fakeHost{names: map[string][]netip.Addr{"many.example": many, "late.example": many[:1]}})
 	want := []Unspared{
-		{"udp://many.example:4739", fmt.Sprintf("2 of its 5 addresses are beyond the %d of all collectors together", model.MaxCollectors)},
-		{"udp://late.example:4739", fmt.Sprintf("1 of its 1 addresses are beyond the %d of all collectors together", model.MaxCollectors)},
+		{"udp://many.example:4739", fmt.Sprintf("2 of its 5 addresses exceed the limit of %d for all collectors together", model.MaxCollectors)},
+		{"udp://late.example:4739", fmt.Sprintf("1 of its 1 addresses exceed the limit of %d for all collectors together", model.MaxCollectors)},
 	}
 	if err != nil || !slices.Equal(r.Unspared, want) || len(r.Node.Collectors) != model.MaxCollectors {
 		t.Fatalf("%v, %v, %d collectors", err, r.Unspared, len(r.Node.Collectors))
@@ -77,7 +77,7 @@ func TestNamesBeyondTheBound(t *testing.T) {
 	}
 }
 
-// An absent list and an empty one are told apart, also when they are written.
+// An absent list and an empty one are distinguished, also in the written form.
 func TestNoMoreCollectors(t *testing.T) {
 	for text, want := range map[string]string{"node: {}": "", "collectors:": "", "collectors: []": "collectors: []\n"} {
 		c := mustParse(t, text)
@@ -94,10 +94,10 @@ func TestFaultsOfCollectors(t *testing.T) {
 	tooMany := fmt.Sprintf("%d collectors are too many for export and collectors together; use at most %d", most+1, most)
 	checkFaults(t, []faultCase{
 		{"as exporters are", "collectors: [\"udp://2001:db8::9:4739\", \"[::1]:1\"]", []string{
-			`1:14: collectors[0]: "2001:db8::9:4739" may be an address, or the address 2001:db8::9 and a port; write udp://[2001:db8::9]:4739, or udp://[2001:db8::9:4739] where it is all address`,
+			`1:14: collectors[0]: "2001:db8::9:4739" may be an address, or the address 2001:db8::9 and a port; write udp://[2001:db8::9]:4739, or udp://[2001:db8::9:4739] if all of it is the address`,
 			`1:40: collectors[1]: "[::1]:1" does not begin with a transport, udp://, tcp:// or tls://; write an address such as "udp://[2001:db8::9]:4739", "tcp://…" or "tls://…"`}},
 		{"not a list", "collectors: \"udp://[::1]\"", []string{`1:13: collectors is the text "udp://[::1]"; write a list: ["udp://[::1]"]`}},
-		{"twice", "collectors: [\"udp://[::1]\", \"udp://[::1]:4739\"]", []string{`1:29: collectors names udp://[::1]:4739 twice; remove one`}},
+		{"twice", "collectors: [\"udp://[::1]\", \"udp://[::1]:4739\"]", []string{`1:29: collectors lists udp://[::1]:4739 twice; remove one`}},
 		{"too many exporters", "export:\n" + exporters + "  - {kind: ipfix, address: \"udp://[2001:db8::2]\"}\n", []string{
 			fmt.Sprintf("%d:28: export[%d].address: %s", most+2, most, tooMany)}},
 		{"too many together", "export:\n" + exporters + "collectors: [\"udp://[2001:db8::1:0]\", \"udp://192.0.2.1\", \"tcp://[2001:db8::1:0]\"]", []string{

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package config reads the configuration of one node: a YAML file that is
-// checked as a whole, with every fault reported at its line and column. The
-// words are those of RFC 9197 and RFC 9617 where they have them.
+// Package config reads the configuration of one node: a YAML file that is checked as a
+// whole, with every error reported at its line and column. It uses the terms of RFC
+// 9197 and RFC 9617 where they exist.
 //
 // The structs below are the file's only description: their tags carry each
 // key, its default and its documentation, from which the decoder, the encoder
@@ -20,20 +20,20 @@ import (
 //
 //	key      the key in the file
 //	default  the value of an absent key, as it would be written
-//	absent   what an absent key means when that is no value of its own
-//	required the key must be there
+//	absent   what an absent key means, when no value expresses it
+//	required the key must be present
 //	doc      the key's documentation
 
 // Config is the configuration of one node.
 type Config struct {
-	Node               Node               `key:"node" doc:"The node's identity, and how it writes what it knows."`
-	Interfaces         []Interface        `key:"interfaces" doc:"The interfaces that the node serves. One that is not named here is never touched."`
+	Node               Node               `key:"node" doc:"The node's identity, the format of its data, and limits."`
+	Interfaces         []Interface        `key:"interfaces" doc:"The interfaces that the node serves. Other interfaces are never touched."`
 	Namespaces         []Namespace        `key:"namespaces" doc:"The IOAM namespaces that the node takes part in (RFC 9197 §4.3). Options of other namespaces are forwarded untouched."`
-	Encapsulations     []Encapsulation    `key:"encapsulations" doc:"Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one with the longest destination prefix acts, among equals the first."`
+	Encapsulations     []Encapsulation    `key:"encapsulations" doc:"Which packets get an IOAM header here. Of the rules of an interface that match a packet, the one with the longest destination prefix applies, among equals the first."`
 	Decapsulations     []Decapsulation    `key:"decapsulations" doc:"The tunnels that end at this node."`
-	TunnelDestinations []netip.Addr       `key:"tunnel-destinations" absent:"no more are known" doc:"Tunnel destinations of the IOAM domain besides those under encapsulations and decapsulations. At the domain's edge (an interface without the role ingress whose boundary is drop), packets from outside that are, or may be, in an IPv6-in-IPv6 tunnel to any of these are dropped; others to the same address pass. At most 1024."`
-	Export             []Export           `key:"export" doc:"Where records go: the traces of removed headers, and what direct exporting gives. Those who ask with \"waymark observe\" get them in any case."`
-	Collectors         []CollectorAddress `key:"collectors" absent:"no more are known" doc:"Collectors of the IOAM domain beside those under export: where other nodes export to, as in export.address. Packets to any of both never get an IOAM header here, whoever sends them (RFC 9326 §3.1.2). [] says that there are no more."`
+	TunnelDestinations []netip.Addr       `key:"tunnel-destinations" absent:"no others" doc:"Tunnel destinations of the IOAM domain besides those under encapsulations and decapsulations. At the domain's edge (an interface without the role ingress whose boundary is drop), packets from outside that are, or may be, in an IPv6-in-IPv6 tunnel to any of all these are dropped; other packets to the same address pass. At most 1024."`
+	Sinks              []Sink             `key:"export" doc:"Sinks for records: traces of removed headers, postcards and flows. \"waymark observe\" shows records without a sink, too."`
+	Collectors         []CollectorAddress `key:"collectors" absent:"not known" doc:"Collectors of the IOAM domain besides those under export, to which other nodes export; each as in export.address. Packets to any of all these never get an IOAM header here, whatever their sender (RFC 9326 §3.1.2). [] says that there are no others."`
 	Metrics            Metrics            `key:"metrics" doc:"Counters for Prometheus."`
 	Strict             bool               `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 
@@ -42,28 +42,28 @@ type Config struct {
 
 // Node is the identity of the node and the profile it follows.
 type Node struct {
-	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id, also after it changed" doc:"Node id of trace field 0 (RFC 9197 §4.4.2.1)."`
-	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide, also after it changed" doc:"Node id of trace field 8 (RFC 9197 §4.4.2.9)."`
+	ID              *ioam.NodeID         `key:"id" absent:"the kernel's net.ipv6.ioam6_id, followed when it changes" doc:"Node id of trace field 0 (RFC 9197 §4.4.2.1)."`
+	IDWide          *ioam.NodeIDWide     `key:"id-wide" absent:"the kernel's net.ipv6.ioam6_id_wide, followed when it changes" doc:"Node id of trace field 8 (RFC 9197 §4.4.2.9)."`
 	TimestampFormat ioam.TimestampFormat `key:"timestamp-format" default:"posix" doc:"Format of the timestamps (RFC 8877): posix is seconds and microseconds of UTC; ptp is seconds and nanoseconds of TAI; ntp is seconds since 1900 of UTC and a binary fraction."`
-	NextHops        NextHops             `key:"next-hops" default:"16384" doc:"How many destinations each CPU remembers the way to, for interfaces that forward fast; 64 bytes each. It is rounded up to a power of two."`
-	FlowSeed        FlowSeed             `key:"flow-seed" default:"0x5741594d41524b36" doc:"Seed of the hash that flow IDs are made of and flows selected by. It is one value for the whole IOAM domain; another one selects other flows."`
-	Flows           FlowEntries          `key:"flows" default:"4096" doc:"How many flows each CPU keeps for export: aggregate and export: sample. When there are more, one gives way, and is exported early."`
+	NextHops        NextHops             `key:"next-hops" default:"16384" doc:"Number of destinations whose next hop each CPU remembers, for interfaces that forward fast; 64 bytes each. Rounded up to a power of two."`
+	FlowSeed        FlowSeed             `key:"flow-seed" default:"0x5741594d41524b36" doc:"Seed of the hash that makes Flow-IDs and selects flows. Use one value in the whole IOAM domain; another value selects other flows."`
+	Flows           FlowEntries          `key:"flows" default:"4096" doc:"Number of flows that each CPU keeps for export: aggregate and export: sample. When there are more, one is replaced and exported early."`
 	ExportInterval  Period               `key:"export-interval" default:"10s" doc:"How often flows are exported, at least 1s."`
-	ExportLimit     Share                `key:"export-limit" default:"1/100" doc:"1/N: each interface exports at most one postcard, or flow that gives way to another, for every N packets that it sees (RFC 9326 §3.1.2). What exceeds is suppressed and counted. Flows that an interval ends are not among them."`
-	ExportRate      ExportRate           `key:"export-rate" default:"10000" doc:"The most postcards and flows per second that the node exports. Postcards that exceed it are suppressed; flows that an interval ends wait for the next one; both are counted."`
-	KernelEvents    bool                 `key:"kernel-events" default:"false" doc:"Make records of the traces that the kernel's own IOAM fills, too, on interfaces with net.ipv6.conf.NAME.ioam6_enabled (Linux 6.9 or newer): node data as they leave this node, without the packet they are of."`
-	Compatibility   model.Compatibility  `key:"compatibility" default:"default" doc:"With default, the node writes real values wherever it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
+	ExportLimit     Share                `key:"export-limit" default:"1/100" doc:"1/N: each interface exports at most one postcard, or flow that is replaced before its interval ends, for every N packets that it sees (RFC 9326 §3.1.2). Exports beyond the limit are suppressed and counted. Flows at the end of their interval are not limited by it."`
+	ExportRate      ExportRate           `key:"export-rate" default:"10000" doc:"Maximum number of postcards and flows per second that the node exports. Those beyond it are suppressed and counted, also flows at the end of their interval."`
+	KernelEvents    bool                 `key:"kernel-events" default:"false" doc:"Also make records of the traces that the kernel's own IOAM fills, on interfaces with net.ipv6.conf.NAME.ioam6_enabled (Linux 6.9 or newer): the node data as they leave this node, without the packet."`
+	Compatibility   model.Compatibility  `key:"compatibility" default:"default" doc:"With default, the node writes real values where it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
 }
 
 // Interface is one interface that the node serves.
 type Interface struct {
 	Name       string                `key:"name" required:"true" doc:"The interface's name."`
-	ID         *ioam.InterfaceID     `key:"id" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id, also after it changed" doc:"Interface id of trace field 1 (RFC 9197 §4.4.2.2)."`
-	IDWide     *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide, also after it changed" doc:"Interface id of trace field 9 (RFC 9197 §4.4.2.10)."`
-	Role       []model.Role          `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress lets it out. Without either, it is the domain's edge."`
-	Boundary   model.Boundary        `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role: drop drops the packet (and one that cannot be read far enough to prove that it has none), strip removes the header when IOAM is all it holds, ignore forwards the packet untouched."`
-	Attach     Attach                `key:"attach" default:"auto" doc:"The hook that takes arriving packets; auto is the first of the others that kernel and driver support."`
-	Forwarding Forwarding            `key:"forwarding" default:"stack" doc:"Who forwards what arrives here: stack is the kernel's network stack. fast sends everyday packets on before the stack sees them, past netfilter, traffic control and IPsec policies; whatever is not everyday is left to the stack. In XDP it knows no queue depth, so compatibility: mainline takes it with attach: tcx or clsact alone."`
+	ID         *ioam.InterfaceID     `key:"id" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id, followed when it changes" doc:"Interface id of trace field 1 (RFC 9197 §4.4.2.2)."`
+	IDWide     *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide, followed when it changes" doc:"Interface id of trace field 9 (RFC 9197 §4.4.2.10)."`
+	Role       []model.Role          `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress sends it to the link. Without either, the interface is the domain's edge."`
+	Boundary   model.Boundary        `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role: drop drops the packet (and one that cannot be read far enough to prove that it has none), strip removes a header that holds only IOAM, ignore forwards the packet untouched."`
+	Attach     Attach                `key:"attach" default:"auto" doc:"The hook for arriving packets; auto is the first of the others that kernel and driver support."`
+	Forwarding Forwarding            `key:"forwarding" default:"stack" doc:"How arriving packets are forwarded: stack is the kernel's network stack. fast forwards ordinary packets before the stack sees them, past netfilter, traffic control and IPsec policies; all others go to the stack. In XDP the queue depth is not known, so compatibility: mainline needs attach: tcx or clsact with it."`
 }
 
 // Namespace is one IOAM namespace that the node takes part in.
@@ -72,8 +72,8 @@ type Namespace struct {
 	Data     Data             `key:"data" default:"0xffffffff" doc:"Namespace data of trace field 5; all-ones is \"not available\"."`
 	DataWide DataWide         `key:"data-wide" default:"0xffffffffffffffff" doc:"Namespace data of trace field 10; all-ones is \"not available\"."`
 	Schema   *Schema          `key:"schema" absent:"no snapshot" doc:"The opaque state snapshot that the node adds (trace bit 22, RFC 9197 §4.4.2.13)."`
-	Remove   bool             `key:"remove" default:"false" doc:"Remove inline trace and Direct Export options of this namespace on receipt: this node is where they end."`
-	Export   model.ExportMode `key:"export" default:"none" doc:"What this node does when a packet carries a Direct Export option of this namespace (RFC 9326): every makes a postcard of every packet; aggregate adds packets to their flow, which is exported every export-interval; sample does that and makes a postcard of every n-th packet, the same ones at all nodes when packets carry a Sequence Number."`
+	Remove   bool             `key:"remove" default:"false" doc:"Remove inline trace and Direct Export options of this namespace on receipt: they end at this node."`
+	Export   model.ExportMode `key:"export" default:"none" doc:"What this node exports for packets with a Direct Export option of this namespace (RFC 9326): every makes a postcard for every packet; aggregate adds packets to their flow, which is exported every export-interval; sample does both, with a postcard for every n-th packet: the same packets at all nodes if they carry a Sequence Number."`
 	Sample   Sample           `key:"sample" absent:"no sampling" doc:"The n of export: sample, where it is required."`
 }
 
@@ -87,10 +87,10 @@ type Schema struct {
 type Encapsulation struct {
 	Name      string          `key:"name" required:"true" doc:"The rule's name, unique in the node."`
 	Interface string          `key:"interface" required:"true" doc:"The egress interface; it must be named in interfaces."`
-	Match     Match           `key:"match" doc:"Which packets; absent criteria match everything."`
-	Flows     Share           `key:"flows" default:"1/1" doc:"1/N: only packets of one in N flows, chosen by the flow hash. All packets of a flow are chosen, or none."`
-	Frequency model.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets, of the chosen flows."`
-	Mode      model.Mode      `key:"mode" default:"auto" doc:"inline puts the header behind the packet's own IPv6 header; encap puts an outer IPv6 header with it in front; auto is inline for packets that this node generates and encap for those it forwards, as RFC 8200 asks."`
+	Match     Match           `key:"match" doc:"The packets that get the header; absent criteria match everything."`
+	Flows     Share           `key:"flows" default:"1/1" doc:"1/N: only packets of one in N flows, selected by the flow hash. All packets of a flow are selected, or none."`
+	Frequency model.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets of the selected flows."`
+	Mode      model.Mode      `key:"mode" default:"auto" doc:"inline puts the header after the packet's own IPv6 header; encap puts an outer IPv6 header and the header in front; auto is inline for packets that this node generates and encap for packets that it forwards, as RFC 8200 requires."`
 	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel" doc:"The outer header of modes encap and auto."`
 	Options   []Option        `key:"options" required:"true" doc:"The IOAM options to insert, 1 to 9."`
 }
@@ -99,7 +99,7 @@ type Encapsulation struct {
 type Match struct {
 	Destination     netip.Prefix     `key:"destination" absent:"any" doc:"IPv6 destination prefix."`
 	Source          netip.Prefix     `key:"source" absent:"any" doc:"IPv6 source prefix."`
-	NextHeader      *ioam.NextHeader `key:"next-header" absent:"any" doc:"Upper-layer protocol behind all extension headers: a number, or one of tcp, udp, icmpv6, sctp, dccp, udplite, ipv6, gre, esp, none."`
+	NextHeader      *ioam.NextHeader `key:"next-header" absent:"any" doc:"Upper-layer protocol after all extension headers: a number, or one of tcp, udp, icmpv6, sctp, dccp, udplite, ipv6, gre, esp, none."`
 	SourcePort      *model.PortRange `key:"source-port" absent:"any" doc:"A port, or a range FROM-TO. Only TCP, UDP, UDP-Lite, SCTP and DCCP packets have ports."`
 	DestinationPort *model.PortRange `key:"destination-port" absent:"any" doc:"As source-port."`
 	TrafficClass    *TrafficClass    `key:"traffic-class" absent:"any" doc:"The IPv6 traffic class, all 8 bits."`
@@ -108,37 +108,37 @@ type Match struct {
 
 // Tunnel is the outer IPv6 header of an encapsulation.
 type Tunnel struct {
-	Source      netip.Addr `key:"source" absent:"the address from which the kernel would send to destination, also after routes and addresses changed" doc:"Source address of the outer header: an address of this node, not a link-local one."`
-	Destination netip.Addr `key:"destination" required:"true" doc:"Destination address of the outer header: the node that decapsulates, which is another one."`
+	Source      netip.Addr `key:"source" absent:"the address from which the kernel would send to destination, followed when routes and addresses change" doc:"Source address of the outer header: an address of this node, not a link-local one."`
+	Destination netip.Addr `key:"destination" required:"true" doc:"Destination address of the outer header: the node that decapsulates; not this node."`
 }
 
 // Option is one IOAM option to insert: a trace or a Direct Export.
 type Option struct {
 	Trace        *TraceOption        `key:"trace" absent:"a dex instead" doc:"A pre-allocated trace (RFC 9197 §4.4)."`
-	DirectExport *DirectExportOption `key:"dex" absent:"a trace instead" doc:"A Direct Export (RFC 9326): nodes export what they know of the packet, rather than write it into the packet."`
+	DirectExport *DirectExportOption `key:"dex" absent:"a trace instead" doc:"A Direct Export (RFC 9326): nodes export their data about the packet instead of writing it into the packet."`
 }
 
 // DirectExportOption is a Direct Export to insert.
 type DirectExportOption struct {
-	Namespace      ioam.NamespaceID   `key:"namespace" required:"true" doc:"Namespace-ID; its export, under namespaces, says what this node does itself: nothing when it is not there. No two Direct Exports of a header share one."`
+	Namespace      ioam.NamespaceID   `key:"namespace" required:"true" doc:"Namespace-ID; its export, under namespaces, sets what this node exports itself; without the namespace, nothing. Each Direct Export of a header needs its own."`
 	TraceType      ioam.TraceType     `key:"trace-type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node exports. Bits 7, 12 to 21 and 23 are refused."`
-	ExtensionFlags []ExtensionFlag    `key:"extension-flags" default:"[]" doc:"The optional fields that the option carries: flow-id tells flows apart, sequence numbers the packets of each from 0. With both, a collector can join what all nodes export of one packet."`
-	FlowID         model.FlowIDSource `key:"flow-id" default:"hash" doc:"The Flow-ID: hash is of addresses, ports, protocol and flow label; flow-label is the packet's IPv6 flow label; a number is the same for all packets."`
-	OptionType     ioam.OptionType    `key:"option-type" default:"0x11" doc:"Option type in the Hop-by-Hop header: 0x11 for what does not change on the way (RFC 9486 §3), 0x31 as other implementations send it. Both are understood."`
+	ExtensionFlags []ExtensionFlag    `key:"extension-flags" default:"[]" doc:"The optional fields that the option carries: flow-id identifies the flow, sequence numbers its packets from 0. With both, a collector can join the exports of all nodes for one packet."`
+	FlowID         model.FlowIDSource `key:"flow-id" default:"hash" doc:"The Flow-ID: hash is computed from addresses, ports, protocol and flow label; flow-label is the packet's IPv6 flow label; a number is the same for all packets."`
+	OptionType     ioam.OptionType    `key:"option-type" default:"0x11" doc:"Option type in the Hop-by-Hop header: 0x11 for options that do not change on the way (RFC 9486 §3), 0x31 as other implementations send it. Nodes understand both."`
 }
 
 // TraceOption is a pre-allocated trace to insert.
 type TraceOption struct {
-	Namespace ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID. When it is not in namespaces, this node does not fill the trace and leaves it to others, as Linux does."`
+	Namespace ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID. If it is not in namespaces, this node does not fill the trace and leaves that to other nodes, as Linux does."`
 	Type      ioam.TraceType   `key:"type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node writes. Bits 12 to 21 and 23 are refused."`
-	Size      DataSize         `key:"size" required:"true" doc:"Bytes of node data to pre-allocate: what one node writes by type, times the nodes of the path. This node's own data must fit; with compatibility: mainline, a trace that does not hold them is inserted with the overflow flag and without data."`
+	Size      DataSize         `key:"size" required:"true" doc:"Bytes of node data to pre-allocate: the data of one node, by type, times the nodes of the path. This node's own data must fit; with compatibility: mainline, a trace that is too small for them is inserted with the overflow flag and without data."`
 }
 
 // Decapsulation is a tunnel that ends at this node.
 type Decapsulation struct {
 	TunnelDestination netip.Addr     `key:"tunnel-destination" required:"true" doc:"Destination address of the outer header. No tunnel device is needed."`
-	Sources           []netip.Prefix `key:"sources" absent:"any" doc:"Prefixes of the outer source addresses that packets are taken from, 1 to 64: those of the encapsulating nodes. Packets of other sources stay in their tunnel (decap_refused_source): the kernel of this node, to which they are addressed, then discards them, unless it has a tunnel of its own for them."`
-	Bare              *bool          `key:"bare" absent:"true with sources, else false" doc:"Whether packets are taken that carry no IOAM of a namespace of this node. Without it, these stay in their tunnel (decap_refused_bare), and the kernel discards them as it does those of other sources. true without sources lets any sender that reaches the tunnel's end send packets into the network as if from here."`
+	Sources           []netip.Prefix `key:"sources" absent:"any" doc:"Prefixes of accepted outer source addresses, 1 to 64: those of the encapsulating nodes. Packets from other sources are not decapsulated (decap_refused_source): this node's kernel, to which they are addressed, then discards them, unless it has a tunnel of its own for them."`
+	Bare              *bool          `key:"bare" absent:"true with sources, else false" doc:"Whether packets without IOAM of a namespace of this node are decapsulated. If not (decap_refused_bare), the kernel discards them, as those from other sources. true without sources lets any sender that reaches the tunnel's end send packets into the network as if from here."`
 }
 
 // Metrics is where counters are served.
@@ -164,7 +164,7 @@ type FlowLabel uint32
 // Attach is the hook that takes arriving packets: auto, xdp, tcx or clsact.
 type Attach string
 
-// Forwarding says who forwards packets.
+// Forwarding is how packets are forwarded.
 type Forwarding string
 
 // The ways to forward.

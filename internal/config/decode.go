@@ -14,11 +14,11 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// decoder fills structs from a YAML tree and collects every fault on the way.
+// decoder fills structs from a YAML tree and collects every error on the way.
 type decoder struct {
 	source source
 	faults Faults
-	bad    map[string]bool // paths that have a fault
+	bad    map[string]bool // paths that have an error
 }
 
 func newDecoder(file string) *decoder {
@@ -28,7 +28,7 @@ func newDecoder(file string) *decoder {
 	}
 }
 
-// fault reports something wrong at a place of its own.
+// fault reports an error at a place in the file.
 func (d *decoder) fault(at position, path, problem, cure string) {
 	d.bad[path] = true
 	d.faults = append(d.faults, &Fault{
@@ -45,7 +45,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// named is how a fault speaks of the value at path.
+// named is how an error names the value at path.
 func named(path string) string {
 	if path == "" {
 		return "the file"
@@ -55,21 +55,20 @@ func named(path string) string {
 
 // field is one key of a struct.
 type field struct {
-	index       []int  // as reflect.Value.FieldByIndex has it
-	of          string // the value of kind that it belongs to; "" for any
+	index       []int  // for reflect.Value.FieldByIndex
+	of          string // the value of the kind key that has this key; "" for any
 	key, doc    string
 	def, absent string
 	hasDefault  bool
 	required    bool
 }
 
-// absentAny is what the absence of a key means that restricts something.
+// absentAny is the meaning of an absent key that would restrict something.
 const absentAny = "any"
 
-// differsEmpty reports whether a list that is written, and holds nothing, is not
-// the same as an absent one. A list without a value counts as empty only where
-// absence means any: who wrote the key wanted to restrict something, and the
-// items may have been commented out.
+// differsEmpty reports whether an empty list differs from an absent one. A key without
+// a value counts as an empty list only where absence means any: its author wanted to
+// restrict something, and may have commented out the items.
 func (f field) differsEmpty(node ast.Node) bool {
 	switch node.Type() {
 	case ast.SequenceType:
@@ -81,8 +80,8 @@ func (f field) differsEmpty(node ast.Node) bool {
 	}
 }
 
-// fields lists the keys of a struct type, in the file's order: also those of
-// structs within it that belong to one value of its key kind.
+// fields lists the keys of a struct type in the file's order, including those of inner
+// structs that belong to one value of the key kind.
 func fields(t reflect.Type) []field {
 	var list []field
 	for i := range t.NumField() {
@@ -104,12 +103,12 @@ func fields(t reflect.Type) []field {
 	return list
 }
 
-// value decodes a node into dst, which keeps its value when the node is wrong.
+// value decodes a node into dst, which does not change when the node is wrong.
 func (d *decoder) value(node ast.Node, path string, dst reflect.Value) {
 	at := nodePosition(node)
 	d.source.at[path] = at
 	if what := refusedNode(node); what != "" {
-		d.fault(at, path, fmt.Sprintf("%s uses %s, which this file does not know", named(path), what), "write the value itself")
+		d.fault(at, path, fmt.Sprintf("%s uses %s, which is not supported here", named(path), what), "write the value itself")
 		return
 	}
 	if dst.Kind() == reflect.Pointer {
@@ -134,8 +133,8 @@ func hasCodec(t reflect.Type) bool {
 	return ok
 }
 
-// scalar decodes one value. Text in quotes stands for a number too, because
-// JSON has no hexadecimal numbers.
+// scalar decodes one value. Quoted text may be a number too, because JSON has no
+// hexadecimal numbers.
 func (d *decoder) scalar(node ast.Node, at position, path string, c codec, dst reflect.Value) {
 	text, kind := scalarText(node)
 	ok := false
@@ -153,7 +152,7 @@ func (d *decoder) scalar(node ast.Node, at position, path string, c codec, dst r
 			cure += fmt.Sprintf("; as text, %s needs quotes", text)
 		}
 		if c.form == formText && (kind == ast.MappingType || kind == ast.MappingValueType) {
-			cure += ", in quotes" // its colons make a mapping of it
+			cure += ", in quotes" // its colons make it a mapping
 		}
 		d.fault(at, path, fmt.Sprintf("%s is %s", named(path), describe(node)), cure)
 		return
@@ -193,7 +192,7 @@ func (d *decoder) sequence(node ast.Node, at position, path string, dst reflect.
 		d.value(item, itemPath, list.Index(i))
 		if v := list.Index(i); hasCodec(v.Type()) && !d.bad[itemPath] {
 			if slices.Contains(seen, v.Interface()) {
-				d.fault(nodePosition(item), itemPath, fmt.Sprintf("%s names %s twice", path, codecs[v.Type()].text(v.Interface())), "remove one")
+				d.fault(nodePosition(item), itemPath, fmt.Sprintf("%s lists %s twice", path, codecs[v.Type()].text(v.Interface())), "remove one")
 			}
 			seen = append(seen, v.Interface())
 		}
@@ -201,8 +200,8 @@ func (d *decoder) sequence(node ast.Node, at position, path string, dst reflect.
 	dst.Set(list)
 }
 
-// listCure says how to write a list where a single value stands, which may be
-// none that the list may hold.
+// listCure says how to write a list in place of a single value, which may not be a
+// valid item.
 func listCure(text string, c codec) string {
 	if c.parse == nil {
 		return "write a list: - before each item"
@@ -234,20 +233,20 @@ func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.V
 			d.fault(keyAt, path, fmt.Sprintf("%s has a key that is not a word", named(path)), "use the keys "+keyList(known))
 			continue
 		}
-		quoted := pair.Key.GetToken().Type == token.DoubleQuoteType // as all of JSON's
+		quoted := pair.Key.GetToken().Type == token.DoubleQuoteType // as all keys in JSON are
 		i := slices.IndexFunc(known, func(f field) bool { return f.key == key || quoted && f.key == fileKey(key) })
 		if i < 0 {
 			cure := "use the keys " + keyList(known)
 			if meant := meantKey(key, known); meant != "" {
 				cure = fmt.Sprintf("did you mean %q?", meant)
-				d.bad[join(path, meant)] = true // its value is not known, though it is there
+				d.bad[join(path, meant)] = true // present, but with an unknown value
 			}
 			d.fault(keyAt, join(path, key), fmt.Sprintf("unknown key %q in %s", key, named(path)), cure)
 			continue
 		}
 		key = known[i].key
 		if before, ok := first[key]; ok {
-			d.fault(keyAt, join(path, key), fmt.Sprintf("key %q of %s stands already in line %d", key, named(path), before.line), "remove one")
+			d.fault(keyAt, join(path, key), fmt.Sprintf("key %q of %s is already in line %d", key, named(path), before.line), "remove one")
 			continue
 		}
 		first[key] = keyAt
@@ -268,8 +267,8 @@ func (d *decoder) mapping(node ast.Node, at position, path string, dst reflect.V
 	}
 }
 
-// setDefault gives an absent key its value, in nested structs too. The
-// defaults of the tags are correct: a test reads them all.
+// setDefault gives an absent key its default, in nested structs too. A test reads all
+// defaults, so they are valid.
 func setDefault(f field, dst reflect.Value) {
 	c, ok := codecs[dst.Type()]
 	switch {
@@ -307,7 +306,7 @@ func keyList(known []field) string {
 	return strings.Join(keys, ", ")
 }
 
-// meantKey is the key that was probably meant by an unknown one, "" when none is near.
+// meantKey guesses the key meant by an unknown one, "" when none is similar.
 func meantKey(key string, known []field) string {
 	plain := strings.NewReplacer("_", "-", " ", "-")
 	for _, f := range known {
@@ -339,7 +338,7 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// refusedNode names the YAML features that a strict file does without.
+// refusedNode names the unsupported YAML feature that a node is, "" otherwise.
 func refusedNode(node ast.Node) string {
 	switch node.Type() {
 	case ast.AnchorType:
@@ -367,7 +366,7 @@ func scalarText(node ast.Node) (string, ast.NodeType) {
 	}
 }
 
-// describe names what a node is, for the reader of a fault.
+// describe names the kind and value of a node for an error.
 func describe(node ast.Node) string {
 	text, kind := scalarText(node)
 	switch kind {

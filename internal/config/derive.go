@@ -9,13 +9,13 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// derives tells whether the source of the tunnel is the host's to say.
+// derives reports whether the host determines the source of the tunnel.
 func (e Encapsulation) derives() bool {
 	return e.Tunnel != nil && e.Mode != model.ModeInline && !e.Tunnel.Source.IsValid()
 }
 
-// deriveSources asks the host for the sources that the configuration leaves to
-// it, once for each destination.
+// deriveSources asks the host for the tunnel sources that the configuration does not
+// give, once for each destination.
 func (c *Config) deriveSources(h Host, out *Resolved) {
 	out.Derived = map[netip.Addr]netip.Addr{}
 	causes := map[netip.Addr]string{}
@@ -36,8 +36,8 @@ func (c *Config) deriveSources(h Host, out *Resolved) {
 	}
 }
 
-// SourceOf is the source that a tunnel to an address has when its configuration
-// gives none: what the kernel would choose, if a tunnel can have it.
+// SourceOf is the source of a tunnel whose configuration gives none: the kernel's
+// choice, if a tunnel can use it.
 func SourceOf(h Host, to netip.Addr) (netip.Addr, error) {
 	from, err := h.SourceTo(to)
 	switch {
@@ -46,17 +46,18 @@ func SourceOf(h Host, to netip.Addr) (netip.Addr, error) {
 	case from == to:
 		return netip.Addr{}, fmt.Errorf("%s is an address of this node", to)
 	case !from.Is6() || from.Is4In6() || from.IsUnspecified() || from.IsLoopback() || from.IsLinkLocalUnicast():
-		return netip.Addr{}, fmt.Errorf("this node would send to %s from %s, to which nobody beyond the link can answer", to, from)
+		return netip.Addr{}, fmt.Errorf("this node would send to %s from %s, which cannot be reached from beyond the link", to, from)
 	}
 	return from.WithZone(""), nil
 }
 
-// sourceless are the faults of a strict file whose tunnels have no source here.
+// sourceless lists the errors of a strict file whose tunnels have no source on this
+// host.
 func (c *Config) sourceless(r Resolved) (faults Faults) {
 	for _, s := range r.Sourceless {
 		path := fmt.Sprintf("encapsulations[%d].tunnel", s.index)
 		faults = append(faults, c.source.fault(path, fmt.Sprintf("%s has no source: %s", path, s.Cause),
-			"set source to an address of this node, make the destination reachable, or set strict: false to serve it when that is so"))
+			"set source to an address of this node, make the destination reachable, or set strict: false to serve it once it has a source"))
 	}
 	return faults
 }

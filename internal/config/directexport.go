@@ -70,7 +70,7 @@ func (o DirectExportOption) node() *model.DirectExportOption {
 	return out
 }
 
-// namespace is that of the option, if it has one.
+// namespace is the option's namespace, if it has one.
 func (o Option) namespace() (id ioam.NamespaceID, ok bool) {
 	switch {
 	case o.Trace != nil:

@@ -113,9 +113,9 @@ func TestFaultsOfDirectExport(t *testing.T) {
 		{"a limit in words", "node: {export-limit: none}", []string{
 			`1:22: node.export-limit: "none" is not 1/N; write 1/N with 1 ≤ N ≤ 1000000, such as 1/100`}},
 		{"namespaces", "namespaces:\n  - {id: 1, export: some}\n  - {id: 2, export: sample}\n  - {id: 3, export: every, sample: 5}\n  - {id: 4, export: sample, sample: 0}", []string{
-			`2:21: namespaces[0].export: "some" is not known here; write one of none, every, aggregate, sample`,
-			`3:5: namespaces[1].sample: export sample does not say of which packets; use n in 1…1000000: a postcard of every n-th packet`,
-			`4:36: namespaces[2].sample: export every does not sample; leave it out, or use export: sample`,
+			`2:21: namespaces[0].export: "some" is not a valid value; write one of none, every, aggregate, sample`,
+			`3:5: namespaces[1].sample: export sample needs the number n of packets; use n in 1…1000000: a postcard for every n-th packet`,
+			`4:36: namespaces[2].sample: export every does not sample; remove it, or use export: sample`,
 			`5:37: namespaces[3].sample: 0 is not possible; write a number from 1 to 1000000`}},
 		{"neither", rule("", "{}"), []string{
 			`3:69: encapsulations[0].options[0].trace: neither a trace nor a Direct Export; add trace: {…} or dex: {…}`}},
@@ -126,19 +126,19 @@ func TestFaultsOfDirectExport(t *testing.T) {
 			`3:75: key "trace-type" is missing in encapsulations[0].options[0].dex; add it: a number from 0 to 0xffffff`}},
 		{"values", rule(", flows: 5", "{dex: {namespace: 123, trace-type: 0x810000, extension-flags: [flow-id, flow-id], flow-id: none, option-type: 0x32}}"), []string{
 			`3:66: encapsulations[0].flows is the number 5; write 1/N with 1 ≤ N ≤ 1000000, such as 1/100`,
-			`3:114: encapsulations[0].options[0].dex.trace-type: 0x810000 has the checksum complement (bit 7), which means nothing in a Direct Export; use bits of 0xfef002`,
-			`3:151: encapsulations[0].options[0].dex.extension-flags names flow-id twice; remove one`,
+			`3:114: encapsulations[0].options[0].dex.trace-type: 0x810000 has the checksum complement (bit 7), which has no meaning in a Direct Export; use bits of 0xfef002`,
+			`3:151: encapsulations[0].options[0].dex.extension-flags lists flow-id twice; remove one`,
 			`3:170: encapsulations[0].options[0].dex.flow-id: "none" is not a number; write hash, flow-label, or a number from 0 to 0xffffffff`,
 			`3:189: encapsulations[0].options[0].dex.option-type: 0x32 is not an option type of IOAM; write 0x11 or 0x31`}},
 		{"all of several options", rule("", "{dex: {namespace: 9, trace-type: 0x810000}}, {dex: {namespace: 123, trace-type: 0}}, {dex: {namespace: 123, trace-type: 0x800800}}"), []string{
-			`3:102: encapsulations[0].options[0].dex.trace-type: 0x810000 has the checksum complement (bit 7), which means nothing in a Direct Export; use bits of 0xfef002`,
+			`3:102: encapsulations[0].options[0].dex.trace-type: 0x810000 has the checksum complement (bit 7), which has no meaning in a Direct Export; use bits of 0xfef002`,
 			`3:149: encapsulations[0].options[1].dex.trace-type: trace type not usable: 0 asks for no data; use bits of 0xfef002`,
-			`3:172: encapsulations[0].options[2].dex.namespace: 123 is the namespace of options[1] too; give each Direct Export of a header its own namespace`,
+			`3:172: encapsulations[0].options[2].dex.namespace: 123 is also the namespace of options[1]; give each Direct Export of a header its own namespace`,
 			`3:189: encapsulations[0].options[2].dex.trace-type: trace type not usable: 0x800800 has undefined bits (12–21, mask 0x000ffc); use bits of 0xfef002`}},
 		{"fixed", rule(", flows: 1/2", "{dex: {namespace: 123, trace-type: 0x800000, flow-id: 5, extension-flags: [flow-id]}}"), []string{
-			`3:135: encapsulations[0].options[0].dex.flow-id: one Flow-ID for all packets does not tell the 1/2 of the flows that are selected; use hash or flow-label, or leave out flows`}},
+			`3:135: encapsulations[0].options[0].dex.flow-id: one Flow-ID for all packets does not distinguish the 1/2 of the flows that are selected; use hash or flow-label, or remove flows`}},
 		{"not carried", rule("", "{dex: {namespace: 123, trace-type: 0x800000, flow-id: flow-label}}"), []string{
-			`3:123: encapsulations[0].options[0].dex.flow-id: the option neither carries a flow-id nor numbers packets by it; add extension-flags: [flow-id], or leave flow-id out`}},
+			`3:123: encapsulations[0].options[0].dex.flow-id: the option does not carry a flow-id or number packets by it; add extension-flags: [flow-id], or remove flow-id`}},
 	})
 }
 
@@ -153,7 +153,7 @@ func TestResolveWithoutSource(t *testing.T) {
 	}{
 		{"no route", nil, []string{"no route to 2001:db8::3", "no route to 2001:db8::2"}},
 		{"itself", map[netip.Addr]netip.Addr{own: own, away: own}, []string{"2001:db8::2 is an address of this node"}},
-		{"link-local", map[netip.Addr]netip.Addr{own: away, away: linkLocal}, []string{"this node would send to 2001:db8::3 from fe80::1, to which nobody beyond the link can answer"}},
+		{"link-local", map[netip.Addr]netip.Addr{own: away, away: linkLocal}, []string{"this node would send to 2001:db8::3 from fe80::1, which cannot be reached from beyond the link"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			host := fakeHost{links: map[string]Link{"eth0": {Index: 4, MTU: 1500}}, sources: test.sources}
@@ -173,7 +173,7 @@ func TestResolveWithoutSource(t *testing.T) {
 				t.Errorf("read: %v\nresolved: %v", parsed, err)
 			}
 			for _, cause := range test.causes {
-				want := " has no source: " + cause + "; set source to an address of this node, make the destination reachable, or set strict: false to serve it when that is so"
+				want := " has no source: " + cause + "; set source to an address of this node, make the destination reachable, or set strict: false to serve it once it has a source"
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("strict: %v, want %s", err, want)
 				}

@@ -11,9 +11,9 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// The edits below give a changed copy, checked as a file is; c stays as it is.
+// The edits below return a changed copy, checked like a file; c does not change.
 
-// edit makes the copy that change changes.
+// edit applies change to a copy of c and checks it.
 func (c *Config) edit(change func(*Config)) (*Config, error) {
 	next := *c
 	next.source = nil
@@ -49,7 +49,7 @@ func (c *Config) RemoveNamespace(id ioam.NamespaceID) (*Config, error) {
 	return c.edit(func(next *Config) { next.Namespaces = slices.Delete(next.Namespaces, i, i+1) })
 }
 
-// SetSchema gives a namespace its snapshot; nil takes it away.
+// SetSchema gives a namespace its snapshot; nil removes it.
 func (c *Config) SetSchema(id ioam.NamespaceID, schema *Schema) (*Config, error) {
 	i := c.namespace(id)
 	if i < 0 {
@@ -58,8 +58,8 @@ func (c *Config) SetSchema(id ioam.NamespaceID, schema *Schema) (*Config, error)
 	return c.edit(func(next *Config) { next.Namespaces[i].Schema = schema })
 }
 
-// SetExport says what this node does with the Direct Exports of a namespace; the
-// n is that of [ioam.ExportSample].
+// SetExport sets what this node does with the Direct Exports of a namespace; n is for
+// [model.ExportSample].
 func (c *Config) SetExport(id ioam.NamespaceID, mode model.ExportMode, n Sample) (*Config, error) {
 	i := c.namespace(id)
 	if i < 0 {
@@ -68,7 +68,7 @@ func (c *Config) SetExport(id ioam.NamespaceID, mode model.ExportMode, n Sample)
 	return c.edit(func(next *Config) { next.Namespaces[i].Export, next.Namespaces[i].Sample = mode, n })
 }
 
-// AddEncapsulation adds a rule behind the others.
+// AddEncapsulation adds a rule after the others.
 func (c *Config) AddEncapsulation(e Encapsulation) (*Config, error) {
 	if c.encapsulation(e.Name) >= 0 {
 		return nil, refuse("encapsulations", fmt.Sprintf("encapsulation %q exists already", e.Name),
@@ -78,8 +78,8 @@ func (c *Config) AddEncapsulation(e Encapsulation) (*Config, error) {
 	return c.edit(func(next *Config) { next.Encapsulations = append(next.Encapsulations, e) })
 }
 
-// ReplaceEncapsulation puts a rule in the place of the one with its name, or
-// adds it behind the others.
+// ReplaceEncapsulation replaces the rule with the same name, or
+// adds it after the others.
 func (c *Config) ReplaceEncapsulation(e Encapsulation) (*Config, error) {
 	i := c.encapsulation(e.Name)
 	if i < 0 {
@@ -89,7 +89,7 @@ func (c *Config) ReplaceEncapsulation(e Encapsulation) (*Config, error) {
 	return c.edit(func(next *Config) { next.Encapsulations[i] = e })
 }
 
-// setDefaults fills in what a rule that no file holds may lack.
+// setDefaults fills in what a rule that does not come from a file may lack.
 func (e *Encapsulation) setDefaults() {
 	if e.Frequency == (model.Frequency{}) {
 		e.Frequency = model.Frequency{K: 1, N: 1}
@@ -117,8 +117,8 @@ func (c *Config) namespace(id ioam.NamespaceID) int {
 	return slices.IndexFunc(c.Namespaces, func(ns Namespace) bool { return ns.ID == id })
 }
 
-// SetInterface gives an interface its roles and its policy at the domain's edge;
-// nil leaves one as it is.
+// SetInterface sets an interface's roles and its policy at the domain's edge; nil
+// leaves either as it is.
 func (c *Config) SetInterface(name string, roles *model.Role, boundary *model.Boundary) (*Config, error) {
 	i := slices.IndexFunc(c.Interfaces, func(in Interface) bool { return in.Name == name })
 	if i < 0 {
@@ -140,7 +140,7 @@ func (c *Config) SetInterface(name string, roles *model.Role, boundary *model.Bo
 	})
 }
 
-// roles are those of an interface, whatever their order.
+// roles is the union of the interface's roles.
 func (in Interface) roles() (all model.Role) {
 	for _, role := range in.Role {
 		all |= role
@@ -148,7 +148,7 @@ func (in Interface) roles() (all model.Role) {
 	return all
 }
 
-// AddDecapsulation lets a tunnel end here.
+// AddDecapsulation adds a tunnel that ends at this node.
 func (c *Config) AddDecapsulation(d Decapsulation) (*Config, error) {
 	if c.decapsulation(d.TunnelDestination) >= 0 {
 		return nil, refuse("decapsulations", fmt.Sprintf("decapsulation %s exists already", d.TunnelDestination),
@@ -157,7 +157,7 @@ func (c *Config) AddDecapsulation(d Decapsulation) (*Config, error) {
 	return c.edit(func(next *Config) { next.Decapsulations = append(next.Decapsulations, d) })
 }
 
-// RemoveDecapsulation lets a tunnel no longer end here.
+// RemoveDecapsulation removes a tunnel that ends at this node.
 func (c *Config) RemoveDecapsulation(destination netip.Addr) (*Config, error) {
 	i := c.decapsulation(destination)
 	if i < 0 {

@@ -19,12 +19,12 @@ func inNamespace(e Encapsulation, id ioam.NamespaceID) Encapsulation {
 	return e
 }
 
-// edit is one edit and what it must give.
+// edit is one edit and its expected result.
 type edit struct {
 	name    string
 	edit    func(*Config) (*Config, error)
-	has     string // in the copy's text, and not in the original's
-	lacks   string // in the original's text, and not in the copy's
+	has     string // in the copy's text, but not in the original's
+	lacks   string // in the original's text, but not in the copy's
 	wantErr string
 }
 
@@ -51,7 +51,7 @@ var namespaceEdits = []edit{
 	{name: "export of no namespace", edit: func(c *Config) (*Config, error) { return c.SetExport(5, model.ExportEvery, 0) },
 		wantErr: `there is no namespace 5; add it with: waymark ioam namespace add 5`},
 	{name: "sample of nothing", edit: func(c *Config) (*Config, error) { return c.SetExport(123, model.ExportSample, 0) },
-		wantErr: `namespace 123: export sample does not say of which packets; use n in 1…1000000: a postcard of every n-th packet`},
+		wantErr: `namespace 123: export sample needs the number n of packets; use n in 1…1000000: a postcard for every n-th packet`},
 	{name: "take a schema away", edit: func(c *Config) (*Config, error) { return c.SetSchema(123, nil) }, lacks: "schema:"},
 	{name: "schema of no namespace", edit: func(c *Config) (*Config, error) { return c.SetSchema(5, nil) },
 		wantErr: "there is no namespace 5; add it with: waymark ioam namespace add 5"},
@@ -67,7 +67,7 @@ func TestNamespaceEdits(t *testing.T) {
 }
 
 func TestEncapsulationEdits(t *testing.T) {
-	// A rule behind those that are there.
+	// A rule after the existing ones.
 	extra := mustParse(t, twoInterfaces).Encapsulations[0]
 	extra.Name = "c"
 	for _, tt := range encapsulationEdits(extra) {
@@ -168,7 +168,7 @@ func TestEditsOfInterfacesAndDecapsulations(t *testing.T) {
 		{name: "an interface that is not served", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth7", nil, &strip) },
 			wantErr: `"eth7" is not an interface that this node serves; add it to interfaces in the configuration file, then: waymark agent reload`},
 		{name: "a role that is in use", edit: func(c *Config) (*Config, error) { return c.SetInterface("eth1", &none, nil) },
-			wantErr: `encapsulation "b": "eth1" lacks the egress role, so nothing may leave there; give it that role with: waymark interface set IF role ROLES; or remove what is to leave there with: waymark route del name NAME`},
+			wantErr: `encapsulation "b": "eth1" lacks the egress role, so no IOAM may leave there; give it that role with: waymark interface set IF role ROLES; or remove the encapsulation with: waymark route del name NAME`},
 		{name: "add a decapsulation", edit: func(c *Config) (*Config, error) { return ending(c), nil }, has: "tunnel-destination: 2001:db8:ff::3\n"},
 		{name: "add one twice", edit: func(c *Config) (*Config, error) {
 			return ending(c).AddDecapsulation(Decapsulation{TunnelDestination: end})

@@ -101,12 +101,11 @@ func writeList(b *strings.Builder, list []any, indent int) {
 	}
 }
 
-// plainText is text that needs no quotes in YAML. An address that ends in a
-// colon does: it would be a key.
+// plainText is text that needs no quotes in YAML. An address that ends in a colon needs
+// them: it would be a key.
 var plainText = regexp.MustCompile(`^[a-z][a-z0-9-]*$|^[0-9]+/[0-9]+$|^([0-9]+[hms])+$|^[0-9a-f]+:[0-9a-f:]+/[0-9]+$|^[0-9a-f]+:[0-9a-f:]*[0-9a-f]$`)
 
-// yamlWords are the plain words that some reader of YAML takes for something
-// else than text.
+// yamlWords are the plain words that some YAML parsers do not read as text.
 var yamlWords = map[string]bool{"true": true, "false": true, "null": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true}
 
 func (s scalar) yaml() string {
@@ -123,8 +122,8 @@ func (s scalar) yaml() string {
 	return s.text
 }
 
-// listed is yaml in a list between brackets, where the parser takes a prefix
-// without quotes for a mapping.
+// listed is yaml for a list in brackets, where the parser reads a prefix without quotes
+// as a mapping.
 func (s scalar) listed() string {
 	if text := s.yaml(); s.form != formText || !strings.Contains(s.text, ":") || text != s.text {
 		return text
@@ -132,7 +131,8 @@ func (s scalar) listed() string {
 	return strconv.Quote(s.text)
 }
 
-// MarshalJSON writes a number as such, what is hexadecimal in YAML as text.
+// MarshalJSON writes numbers as numbers, but those that are hexadecimal in YAML as
+// text.
 func (s scalar) MarshalJSON() ([]byte, error) {
 	switch s.form {
 	case formBool:
@@ -145,11 +145,11 @@ func (s scalar) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s.text)
 }
 
-// jsonKey is a key of the file as JSON has it: all keys in JSON have
-// underscores, all in YAML hyphens.
+// jsonKey is a key of the file as spelled in JSON, where all keys have underscores; in
+// YAML they have hyphens.
 func jsonKey(key string) string { return strings.ReplaceAll(key, "-", "_") }
 
-// fileKey is the key of the file that JSON means; it takes the file's own too.
+// fileKey turns a JSON key into the file's key; it accepts the file's spelling too.
 func fileKey(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
 // MarshalJSON keeps the order of the keys.

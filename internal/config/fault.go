@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Fault is one thing that is wrong with a configuration, and its cure.
+// Fault is one error in a configuration and how to fix it.
 type Fault struct {
 	File    string `json:"file,omitempty"`
-	Line    int    `json:"line,omitempty"`   // from 1; 0 when the fault has no place in a file
+	Line    int    `json:"line,omitempty"`   // from 1; 0 when the error has no place in a file
 	Column  int    `json:"column,omitempty"` // from 1
 	Path    string `json:"path,omitempty"`   // such as encapsulations[1].options[0].trace.size
 	Problem string `json:"problem"`
@@ -34,7 +34,7 @@ func (f *Fault) Error() string {
 	return b.String()
 }
 
-// Faults is everything that is wrong with a configuration, in the file's order.
+// Faults are all the errors in a configuration, in the file's order.
 type Faults []*Fault
 
 // Error has one line per fault.
@@ -46,7 +46,7 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives the single faults to errors.As.
+// Unwrap returns the single errors, for errors.As.
 func (fs Faults) Unwrap() []error {
 	errs := make([]error, len(fs))
 	for i, f := range fs {
@@ -55,7 +55,7 @@ func (fs Faults) Unwrap() []error {
 	return errs
 }
 
-// err is nil when there is no fault.
+// err is nil when there is no error.
 func (fs Faults) err() error {
 	if len(fs) == 0 {
 		return nil
@@ -69,21 +69,21 @@ func (fs Faults) err() error {
 	return fs
 }
 
-// curedError is of a scalar that has a better cure than what its type wants.
+// curedError is the error of a scalar whose fix is more specific than its type's.
 type curedError struct{ problem, cure string }
 
 func (e *curedError) Error() string { return e.problem }
 
-// position is a place in a file, both from 1.
+// position is a place in a file; line and column count from 1.
 type position struct{ line, column int }
 
-// source remembers where in a file each value of a configuration stands.
+// source remembers where in a file each value of a configuration is.
 type source struct {
 	file string
 	at   map[string]position
 }
 
-// locate finds the place of a path, else of the nearest value that holds it.
+// locate finds the place of the value at path, else of the innermost value around it.
 func (s *source) locate(path string) (position, bool) {
 	for {
 		if p, ok := s.at[path]; ok {
@@ -96,7 +96,7 @@ func (s *source) locate(path string) (position, bool) {
 	}
 }
 
-// fault makes a fault of the value at path.
+// fault makes a Fault for the value at path.
 func (s *source) fault(path, problem, cure string) *Fault {
 	f := &Fault{Path: path, Problem: problem, Cure: cure}
 	if s == nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzParse: no input makes the parser panic, every fault has a place in the
+// FuzzParse: no input makes the parser panic, every error has a place in the
 // file, and what is accepted reads the same when it is written as YAML or JSON.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
@@ -18,7 +18,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			var faults Faults
 			if !errors.As(err, &faults) || len(faults) == 0 {
-				t.Fatalf("not faults: %v", err)
+				t.Fatalf("not config.Faults: %v", err)
 			}
 			for _, fault := range faults {
 				if fault.Line < 1 || fault.Column < 1 || fault.Problem == "" {

@@ -82,13 +82,13 @@ func TestOneSpellingOfKeys(t *testing.T) {
 	}
 }
 
-// Requests in the spelling of the file, which JSON had once, are understood; a
-// key in both is there twice.
+// Requests with the file's spelling, which JSON once had, are accepted; a key in both
+// spellings is a duplicate.
 func TestSpellingsInJSON(t *testing.T) {
 	for _, tt := range []struct{ text, fault string }{
 		{`{"id":5,"data_wide":"0x1"}`, ""},
 		{`{"id":5,"data-wide":"0x1"}`, ""},
-		{`{"id":5,"data-wide":"0x1","data_wide":"0x1"}`, "stands already"},
+		{`{"id":5,"data-wide":"0x1","data_wide":"0x1"}`, "is already"},
 		{`{"id":5,"data_wides":"0x1"}`, `unknown key "data_wides"`},
 		{`{id: 5, data_wide: 0x1}`, `did you mean "data-wide"?`}, // YAML
 	} {

@@ -7,12 +7,12 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// nesting is how deep Linux lets devices be members of one another.
+// nesting is how many masters above one another Linux allows.
 const nesting = 8
 
-// masters are the devices that packets seem to arrive on which arrived on a
-// member of theirs: the masters of served interfaces, the masters of those, and
-// so on. What is served itself is left out.
+// masters lists the devices on which packets appear to arrive after arriving on a
+// member: the masters of served interfaces, the masters of those, and so on. Devices
+// that are served themselves are left out.
 func masters(interfaces []model.Interface, masterOf map[model.IfIndex]model.IfIndex) []model.Master {
 	served := map[model.IfIndex]bool{}
 	for _, i := range interfaces {
@@ -31,7 +31,7 @@ func masters(interfaces []model.Interface, masterOf map[model.IfIndex]model.IfIn
 			if master == 0 {
 				break
 			}
-			// others may be members, too: then nothing tells which it was
+			// with other members, the one that received the packet is not known
 			only = only && members[master] == 1
 			if n, known := at[master]; known {
 				list[n].Roles |= i.Roles
@@ -50,9 +50,9 @@ func masters(interfaces []model.Interface, masterOf map[model.IfIndex]model.IfIn
 	return list
 }
 
-// outside are the served interfaces at the domain's edge whose boundary is drop,
-// and the masters all of whose members are. An interface with the role egress
-// alone is none of them: errors about what leaves there come back by it.
+// outside returns the served interfaces at the domain's edge whose boundary is drop,
+// and the masters whose members all are such. An interface with only the role egress is
+// left out: errors about packets that left there come back through it.
 func outside(interfaces []model.Interface, masterOf map[model.IfIndex]model.IfIndex) map[model.IfIndex]bool {
 	out, served := map[model.IfIndex]bool{}, map[model.IfIndex]bool{}
 	for _, i := range interfaces {

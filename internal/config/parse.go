@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -23,10 +24,10 @@ const MaxFileSize = 1 << 20
 
 const (
 	maxNesting = 32  // brackets within brackets
-	maxIndent  = 128 // what stands before the first word of a line
+	maxIndent  = 128 // columns before the first word of a line
 )
 
-// Read gives the text of the file at path, as much as [Parse] needs to see.
+// Read returns the text of the file at path, or as much as [Parse] needs to refuse it.
 func Read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -40,14 +41,13 @@ func Read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// Parse reads a configuration; name stands for the file in faults. The error
-// is Faults: everything that is wrong, in the file's order.
+// Parse reads a configuration; name stands for the file in errors. The error is Faults:
+// all errors, in the file's order.
 func Parse(name string, data []byte) (*Config, error) { return parse(name, data, nil) }
 
-// ParseFor is Parse for the host that the configuration is to serve: an
-// interface that a strict file names and the host lacks is one of the faults,
-// and so are a file for TLS that is not right and, in a file that is right by
-// itself, what does not suit the host.
+// ParseFor is Parse for a given host. It also reports interfaces that a strict file
+// names and the host lacks, errors in files for TLS and, when the file itself is valid,
+// what does not suit the host.
 func ParseFor(h Host, name string, data []byte) (*Config, error) {
 	return parse(name, data, func(d *decoder, c *Config) {
 		if len(d.faults) == 0 {
@@ -60,8 +60,8 @@ func ParseFor(h Host, name string, data []byte) (*Config, error) {
 	})
 }
 
-// Check is Parse with a look at the files for TLS. Those that cannot be read
-// here are told apart, because the configuration may be for another machine.
+// Check is Parse that also checks the files for TLS. Those that cannot be read here are
+// reported separately, because the configuration may be for another machine.
 func Check(name string, data []byte) (c *Config, unread Faults, err error) {
 	c, err = parse(name, data, func(d *decoder, c *Config) {
 		var wrong Faults
@@ -71,16 +71,15 @@ func Check(name string, data []byte) (c *Config, unread Faults, err error) {
 	return c, unread, err
 }
 
-// parse reads a configuration; look, if there is one, looks at what it is to
-// meet.
+// parse reads a configuration; look, unless nil, checks it against its surroundings.
 func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, error) {
 	d := newDecoder(name)
 	c := &Config{}
 	switch node := d.document(data); {
 	case node == nil:
 	case isTopology(node):
-		d.fault(nodePosition(node), "", "this is a topology of a lab, not an agent's configuration",
-			fmt.Sprintf("raise it with 'waymark lab up %s', which checks it, its agents' configurations included", name))
+		d.fault(nodePosition(node), "", "this is a lab topology, not an agent's configuration",
+			fmt.Sprintf("start it with 'waymark lab up %s', which checks it, its agents' configurations included", name))
 	default:
 		d.value(node, "", reflect.ValueOf(c).Elem())
 		c.source = &d.source
@@ -92,13 +91,13 @@ func parse(name string, data []byte, look func(*decoder, *Config)) (*Config, err
 	if err := d.faults.err(); err != nil {
 		return nil, err
 	}
-	for i := range c.Export {
-		c.Export[i].setDefaults(c.Node.ID)
+	for i := range c.Sinks {
+		c.Sinks[i].setDefaults(c.Node.ID)
 	}
 	return c, nil
 }
 
-// isTopology tells that a file has a list of nodes, as topologies of labs do.
+// isTopology reports whether a file has a list of nodes, as topologies of labs do.
 func isTopology(node ast.Node) bool {
 	m, ok := node.(*ast.MappingNode)
 	if !ok {
@@ -122,7 +121,7 @@ func decodeFragment(data []byte, v any) error {
 	return d.faults.err()
 }
 
-// document parses the YAML text into its one value, nil after a fault.
+// document parses the YAML text into its one value, nil after an error.
 func (d *decoder) document(data []byte) ast.Node {
 	start := position{1, 1}
 	switch {
@@ -133,7 +132,7 @@ func (d *decoder) document(data []byte) ast.Node {
 		d.fault(invalidUTF8(data), "", "the file is not UTF-8 text", "save it as UTF-8")
 		return nil
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin UTF-8 so
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors begin UTF-8 with a byte order mark
 	if at, deep := nestsTooDeep(data); deep {
 		d.fault(at, "", "values are nested too deep", "close the brackets that are open, or indent less")
 		return nil
@@ -146,10 +145,14 @@ func (d *decoder) document(data []byte) ast.Node {
 			at, message = tokenPosition(syntax.GetToken()), syntax.GetMessage()
 		}
 		if strings.Contains(message, "'\t'") {
-			d.fault(at, "", "this is not YAML: a tab stands where only spaces may", "indent with spaces")
+			d.fault(at, "", "this is not YAML: a tab is used where only spaces may be", "indent with spaces")
 			return nil
 		}
-		d.fault(at, "", "this is not YAML: "+message, "correct the text here or in the line above")
+		cure := "correct the text here or in the line above"
+		if bareAddress(data, at.line) {
+			cure += "; between brackets, put addresses with colons in quotes"
+		}
+		d.fault(at, "", "this is not YAML: "+message, cure)
 		return nil
 	}
 	var docs []ast.Node
@@ -170,9 +173,21 @@ func (d *decoder) document(data []byte) ast.Node {
 	}
 }
 
-// nestsTooDeep finds nesting beyond what a configuration has, before a
-// recursive parser sees it. Brackets in quotes and comments count too: they
-// are never that many.
+var (
+	quoted       = regexp.MustCompile(`"[^"]*"|'[^']*'`)
+	addressInRow = regexp.MustCompile(`[\[{].*(\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*\]|::)`)
+)
+
+// bareAddress reports whether a line has an unquoted IPv6 address between brackets,
+// where YAML takes its colons and brackets for its own.
+func bareAddress(data []byte, line int) bool {
+	lines := strings.Split(string(data), "\n")
+	return line >= 1 && line <= len(lines) && addressInRow.MatchString(quoted.ReplaceAllString(lines[line-1], "''"))
+}
+
+// nestsTooDeep finds nesting deeper than any configuration needs, before a recursive
+// parser sees it. Brackets in quotes and comments count too; no configuration has that
+// many.
 func nestsTooDeep(data []byte) (position, bool) {
 	at, depth, indenting := position{1, 0}, 0, true
 	for _, r := range string(data) {
@@ -194,7 +209,7 @@ func nestsTooDeep(data []byte) (position, bool) {
 	return position{}, false
 }
 
-// invalidUTF8 is where the first byte stands that is not UTF-8.
+// invalidUTF8 is the place of the first byte that is not UTF-8.
 func invalidUTF8(data []byte) position {
 	at := position{1, 1}
 	for len(data) > 0 {

@@ -112,7 +112,7 @@ strict: false
 	}
 }
 
-// A node that only hears its kernel serves no interface.
+// A node that only receives its kernel's events serves no interface.
 func TestKernelEvents(t *testing.T) {
 	for text, want := range map[string]bool{
 		"node: {kernel-events: true}":                                     true,
@@ -191,7 +191,7 @@ func TestFragmentsAsJSON(t *testing.T) {
 	err := ns.UnmarshalJSON([]byte(`{"id": 70000, "dat": 1}`))
 	var faults Faults
 	if !errors.As(err, &faults) || len(faults) != 2 {
-		t.Errorf("a namespace with two faults: %v", err)
+		t.Errorf("a namespace with two errors: %v", err)
 	}
 }
 
@@ -235,4 +235,47 @@ func load(path string) (*Config, error) {
 		return nil, err
 	}
 	return Parse(path, data)
+}
+
+// A lab topology is distinguished from a configuration with a wrong key.
+func TestTopologyIsRecognised(t *testing.T) {
+	checkFaults(t, []faultCase{
+		{"topology", "name: pair\nnodes:\n  - name: a\nlinks: []", []string{
+			`1:1: this is a lab topology, not an agent's configuration; start it with 'waymark lab up F', which checks it, its agents' configurations included`}},
+		{"misspelt node", "nodes: {id: 1}", []string{`1:1: unknown key "nodes" in the file; did you mean "node"?`}},
+	})
+}
+
+// For a file with every kind of operator error, all are reported at once, each with its
+// place and a cure.
+func TestFaultsTogether(t *testing.T) {
+	checkFaults(t, []faultCase{{"everything", `colour: red
+interfaces:
+  - {name: eth0, id: 7, role: [egress]}
+  - {name: eth1, id: 7}
+namespaces: [{id: 123}]
+encapsulations:
+  - name: core
+    interface: eth0
+    mode: inline
+    frequency: 0/0
+    options:
+      - trace: {namespace: 123, type: 0xf00000, size: 62}
+      - trace: {namespace: 123, type: 0x800800, size: 4}
+  - name: core
+    interface: eth0
+    tunnel: {source: 2001:db8::1}
+    options: [{trace: {namespace: 123, type: 0xf00000, size: 64}}]
+decapsulations:
+  - tunnel-destination: 192.0.2.1
+`, []string{
+		`1:1: unknown key "colour" in the file; use the keys node, interfaces, namespaces, encapsulations, decapsulations, tunnel-destinations, export, collectors, metrics, strict`,
+		`4:22: interfaces[1].id: 7 is also the id of interfaces[0]; give each interface its own id`,
+		`10:16: encapsulations[0].frequency: 0/0 is not possible; write K/N with 1 ≤ K ≤ N ≤ 1000000, such as 1/100`,
+		`12:55: encapsulations[0].options[0].trace.size: 62 bytes are not possible; use a multiple of 4 in 4…244`,
+		`13:39: encapsulations[0].options[1].trace.type: trace type not usable: 0x800800 has undefined bits (12–21, mask 0x000ffc); use bits of 0xfff002`,
+		`14:11: encapsulations[1].name: "core" is also the name of encapsulations[0]; give each encapsulation its own name`,
+		`16:13: key "destination" is missing in encapsulations[1].tunnel; add it: an IPv6 address such as 2001:db8::1`,
+		`19:25: decapsulations[0].tunnel-destination: 192.0.2.1 is an IPv4 address; write an IPv6 address such as 2001:db8::1`,
+	}}})
 }

@@ -14,8 +14,8 @@ func Reference() []byte {
 	b.WriteString(`# The configuration file
 
 One YAML file describes one node. It is read strictly: unknown keys, keys that
-stand twice, values of the wrong type and everything that cannot work are
-reported all at once, each with its line, its column and a cure
+appear twice, values of the wrong type and everything that cannot work are
+reported at once, each with its line, its column and a cure
 (` + "`waymark config check FILE`" + `). Anchors, aliases, tags and several documents in one
 file are refused. ` + "`waymark config show FILE`" + ` prints a file with every default.
 
@@ -83,5 +83,5 @@ func describeDefault(f field) string {
 	}
 }
 
-// cell keeps text from ending a cell of a table.
+// cell escapes text for a cell of a table.
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -16,7 +16,7 @@ type Link struct {
 	Index model.IfIndex
 	MTU   int
 	Up    bool
-	// IsMember tells that the interface has a master.
+	// IsMember reports that the interface has a master.
 	IsMember bool
 }
 
@@ -25,8 +25,8 @@ type Link struct {
 type Host interface {
 	// Link finds an interface by name; ok is false when there is none now.
 	Link(name string) (link Link, ok bool, err error)
-	// Masters gives each interface that is a member of another one (of a
-	// bridge, a VRF, a bond) that master.
+	// Masters maps each interface that is a member of another one (of a bridge, a VRF,
+	// a bond) to that master.
 	Masters() (map[model.IfIndex]model.IfIndex, error)
 	// NodeID and NodeIDWide are net.ipv6.ioam6_id and ioam6_id_wide.
 	NodeID() (ioam.NodeID, error)
@@ -35,9 +35,12 @@ type Host interface {
 	// ioam6_id_wide.
 	InterfaceID(name string) (ioam.InterfaceID, error)
 	InterfaceIDWide(name string) (ioam.InterfaceIDWide, error)
+	// StackOptions is how many options the stack takes in one Hop-by-Hop header:
+	// net.ipv6.max_hbh_opts_number.
+	StackOptions() (int, error)
 	// SourceTo is the address from which the kernel would send to dst.
 	SourceTo(dst netip.Addr) (netip.Addr, error)
-	// Addresses are those of a host's name, none when they cannot be had.
+	// Addresses looks up a host name; the result is empty when that fails.
 	Addresses(name string) []netip.Addr
 }
 
@@ -48,14 +51,16 @@ type Resolved struct {
 	Attach map[model.IfIndex]string
 	// Fast are the interfaces that forward fast.
 	Fast map[model.IfIndex]bool
+	// StackOptions is how many options the stack takes in one Hop-by-Hop header.
+	StackOptions int
 	// Derived are the sources of tunnels whose configuration gives none, by
-	// their destination; one that this host has none for is invalid. Sourceless
-	// are the encapsulations that lack one and are not in Node.
+	// destination; the address is invalid where this host has none. Sourceless are the
+	// encapsulations without a source; they are not in Node.
 	Derived    map[netip.Addr]netip.Addr
 	Sourceless []Sourceless
 	// Unspared are collectors whose addresses are not all in Node.
 	Unspared []Unspared
-	// Outside are the devices by which nothing from inside the domain arrives.
+	// Outside are the devices on which no packet from inside the domain arrives.
 	Outside map[model.IfIndex]bool
 	// Missing are the interfaces that the configuration names and the host
 	// does not have now. They and their encapsulations are not in Node.
@@ -71,11 +76,11 @@ type Sourceless struct {
 	index int // of the encapsulation in the configuration
 }
 
-// Unspared is a collector, as it is configured, whose packets may get a header.
+// Unspared is a configured collector whose packets may get a header.
 type Unspared struct{ Collector, Cause string }
 
-// Resolve applies the configuration to a host as it is now. Call it again
-// when the host's interfaces, addresses or routes change. The error holds Faults when the
+// Resolve applies the configuration to a host as it is now. Call it again when the
+// host's interfaces, addresses or routes change. The error holds Faults when the
 // configuration does not suit the host.
 func (c *Config) Resolve(h Host) (Resolved, error) {
 	node := model.NodeConfig{}
@@ -83,6 +88,10 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		return Resolved{}, err
 	}
 	out := Resolved{Attach: map[model.IfIndex]string{}, Fast: map[model.IfIndex]bool{}}
+	var err error
+	if out.StackOptions, err = h.StackOptions(); err != nil {
+		return Resolved{}, err
+	}
 	links := map[int]model.Interface{}
 	members := false
 	var faults Faults
@@ -132,18 +141,18 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 	return out, nil
 }
 
-// missing is the fault of a strict file whose interface i is not there.
+// missing is the error of a strict file whose interface i does not exist.
 func (c *Config) missing(i int) *Fault {
 	return c.source.fault(fmt.Sprintf("interfaces[%d].name", i),
 		fmt.Sprintf("there is no interface %q here", c.Interfaces[i].Name),
 		"create it, correct its name, or set strict: false to serve it when it appears")
 }
 
-// unsuited reports what Resolve has against the host, so that it is told with
-// what else is wrong. What the host cannot tell is Resolve's own to say.
+// unsuited reports why the configuration does not suit the host. Failures to read the
+// host's state are left to Resolve.
 func (d *decoder) unsuited(c *Config, h Host) {
 	here := *c
-	here.Export, here.Collectors = nil, nil // looking up their names takes time, and is no fault
+	here.Sinks, here.Collectors = nil, nil // looking up their names takes time and gives no faults
 	_, err := here.Resolve(h)
 	var faults Faults
 	if errors.As(err, &faults) {
@@ -151,9 +160,8 @@ func (d *decoder) unsuited(c *Config, h Host) {
 	}
 }
 
-// missing reports the interfaces that a strict file names and the host lacks,
-// and the tunnel sources that it leaves to a host that has none, of a file that
-// cannot be resolved.
+// missing reports, for a strict file that cannot be resolved, the interfaces that the
+// host lacks and the tunnels for which it has no source.
 func (d *decoder) missing(c *Config, h Host) {
 	if !c.Strict {
 		return

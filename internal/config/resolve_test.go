@@ -15,7 +15,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// fakeHost has the interfaces in links; all its sysctls are 7 but for "broken".
+// fakeHost has the interfaces in links; all its sysctls are 7, except for "broken".
 type fakeHost struct {
 	links   map[string]Link
 	masters map[model.IfIndex]model.IfIndex
@@ -51,6 +51,7 @@ func (h fakeHost) sysctl(name string) error {
 	}
 	return nil
 }
+func (h fakeHost) StackOptions() (int, error)           { return 9, h.sysctl("options") }
 func (h fakeHost) NodeID() (ioam.NodeID, error)         { return 7, h.sysctl("node") }
 func (h fakeHost) NodeIDWide() (ioam.NodeIDWide, error) { return 77, h.sysctl("node-wide") }
 func (h fakeHost) InterfaceID(string) (ioam.InterfaceID, error) {
@@ -79,10 +80,11 @@ func TestResolve(t *testing.T) {
 	label := uint32(5)
 	tunnel := c.Encapsulations[1].Tunnel
 	want := Resolved{
-		Attach:  map[model.IfIndex]string{4: "tcx", 9: "auto"},
-		Fast:    map[model.IfIndex]bool{9: true},
-		Derived: map[netip.Addr]netip.Addr{},
-		Outside: map[model.IfIndex]bool{},
+		Attach:       map[model.IfIndex]string{4: "tcx", 9: "auto"},
+		Fast:         map[model.IfIndex]bool{9: true},
+		StackOptions: 9,
+		Derived:      map[netip.Addr]netip.Addr{},
+		Outside:      map[model.IfIndex]bool{},
 		Node: model.NodeConfig{
 			ID: 7, IDWide: 77, FlowSeed: 0x5741594d41524b36, FlowEntries: 4096, ExportLimit: 100, ExportRate: 10000,
 			Interfaces: []model.Interface{
@@ -124,8 +126,8 @@ func TestResolveMissingInterface(t *testing.T) {
 	}
 }
 
-// What a strict file names and the host lacks is told with the file's own
-// faults, in the file's order; what cannot be read is not looked for.
+// Interfaces that a strict file names and the host lacks are reported with the file's
+// own errors, in the file's order; unreadable values are not looked up.
 func TestMissingInterfacesAmongOtherFaults(t *testing.T) {
 	const text = `strict: true
 interfaces:
@@ -160,18 +162,18 @@ test.yaml:8:19: namespaces[0].id: 70000 is too large; write a number from 0 to 6
 	}
 }
 
-// A kernel's id may be the one that the file gives another interface: the
-// fault's place counts interfaces as the file does.
+// A kernel's id may be the one that the file gives another interface: the error's place
+// counts interfaces as the file does.
 func TestResolveFindsFaultsOfTheHost(t *testing.T) {
 	c := mustParse(t, "interfaces:\n  - {name: gone}\n  - {name: eth0, id: 777}\n  - {name: eth1}\n")
 	_, err := c.Resolve(fakeHost{links: map[string]Link{"eth0": {Index: 1}, "eth1": {Index: 2}}})
-	if err == nil || !strings.HasPrefix(err.Error(), "test.yaml:4:5: interfaces[2].id: 777 is the id of interfaces[1] too") {
+	if err == nil || !strings.HasPrefix(err.Error(), "test.yaml:4:5: interfaces[2].id: 777 is also the id of interfaces[1]") {
 		t.Errorf("%v", err)
 	}
 }
 
-// What the host has against a file that is right by itself is told in one go:
-// what it lacks, what collides with its ids, and its files.
+// A valid file that does not suit the host gives all errors at once: what the host
+// lacks, what collides with its ids, and its files.
 func TestFaultsOfTheHostTogether(t *testing.T) {
 	const text = `strict: true
 interfaces:
@@ -193,8 +195,8 @@ export:
 	}
 	want := []string{
 		`test.yaml:3:12: there is no interface "gone0" here`,
-		`test.yaml:5:5: interfaces[2].id: 777 is the id of interfaces[1] too`,
-		`test.yaml:5:5: interfaces[2].id-wide: 7777 is the wide id of interfaces[1] too`,
+		`test.yaml:5:5: interfaces[2].id: 777 is also the id of interfaces[1]`,
+		`test.yaml:5:5: interfaces[2].id-wide: 7777 is also the wide id of interfaces[1]`,
 		`test.yaml:8:40: encapsulations[0].tunnel has no source: no route to 2001:db8::9`,
 		`test.yaml:10:69: export[0].tls.ca: open /nonexistent/ca.pem: no such file or directory`,
 	}

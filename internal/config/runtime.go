@@ -12,12 +12,12 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// The values of an edited copy stand in no file: a fault names the entry in
-// place of a path, and its cure is a command where one helps.
+// The values of an edited copy are in no file: an error names the entry instead of a
+// path, and suggests a command where one helps.
 
 var entryPath = regexp.MustCompile(`^(interfaces|namespaces|encapsulations|decapsulations)\[(\d+)\]`)
 
-// atRuntime words faults of c so, for those who typed the change.
+// atRuntime rewords errors of c for the author of a runtime change.
 func (c *Config) atRuntime(faults Faults) Faults {
 	for _, f := range faults {
 		f.Problem = strings.TrimPrefix(f.Problem, f.Path+": ")
@@ -32,7 +32,7 @@ func (c *Config) atRuntime(faults Faults) Faults {
 	return faults
 }
 
-// command is what to type against a fault; "" where its own cure is right.
+// command is the command that fixes an error; "" where its own cure is right.
 func (c *Config) command(path, problem string) string {
 	switch {
 	case path == "encapsulations":
@@ -42,18 +42,18 @@ func (c *Config) command(path, problem string) string {
 	case path == "decapsulations":
 		return "remove one with: waymark decapsulation del ADDR"
 	case strings.HasSuffix(path, ".interface") && strings.Contains(problem, "lacks the egress role"):
-		return "give it that role with: waymark interface set IF role ROLES; or remove what is to leave there with: waymark route del name NAME"
+		return "give it that role with: waymark interface set IF role ROLES; or remove the encapsulation with: waymark route del name NAME"
 	case strings.HasSuffix(path, ".interface"):
 		return "give it the role egress under interfaces in the configuration file, then: waymark agent reload"
-	case strings.HasSuffix(path, ".dex.flow-id") && strings.Contains(problem, "carries"):
-		return "add ext-flags 0x80, or leave flow-id out"
+	case strings.HasSuffix(path, ".dex.flow-id") && strings.Contains(problem, "does not carry"):
+		return "add ext-flags 0x80, or remove flow-id"
 	case strings.HasSuffix(path, ".match.destination") && strings.Contains(problem, "match one destination"):
 		return fmt.Sprintf("remove one of them with: waymark route del name NAME; %d may overlap on one interface", model.MaxEncapsulationOverlap)
 	}
 	return ""
 }
 
-// entryName is how people call the entry of a list.
+// entryName is how messages name the entry of a list.
 func (c *Config) entryName(list, index string) string {
 	i, err := strconv.Atoi(index)
 	switch {

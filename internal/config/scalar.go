@@ -110,11 +110,11 @@ var codecs = map[reflect.Type]codec{
 		word[Attach]{"auto", "auto"}, word[Attach]{"xdp", "xdp"}, word[Attach]{"tcx", "tcx"}, word[Attach]{"clsact", "clsact"}),
 	reflect.TypeFor[Forwarding](): words(
 		word[Forwarding]{"stack", ForwardingStack}, word[Forwarding]{"fast", ForwardingFast}),
-	reflect.TypeFor[ExportKind]():        words(namedWords(exportKinds)...),
+	reflect.TypeFor[SinkKind]():          words(namedWords(kindsOfSinks)...),
 	reflect.TypeFor[CollectorAddress]():  newCodec(formText, "an address such as \"udp://[2001:db8::9]:4739\", \"tcp://…\" or \"tls://…\"", parseCollector, formatCollector),
 	reflect.TypeFor[SourceAddress]():     newCodec(formText, "an IPv4 or IPv6 address of this node", parseSource, func(a SourceAddress) string { return netip.Addr(a).String() }),
 	reflect.TypeFor[ObservationDomain](): unsigned[ObservationDomain](32),
-	reflect.TypeFor[Enterprise](): newCodec(formNumber, "a private enterprise number, but 0 and 10383", parseEnterprise,
+	reflect.TypeFor[Enterprise](): newCodec(formNumber, "a private enterprise number other than 0 and 10383", parseEnterprise,
 		func(n Enterprise) string { return strconv.FormatUint(uint64(n), 10) }),
 	reflect.TypeFor[MessageSize](): newCodec(formNumber, fmt.Sprintf("a number from %d to 65535", ipfixsink.MinMessageSize), parseMessageSize,
 		func(n MessageSize) string { return strconv.Itoa(int(n)) }),
@@ -156,7 +156,7 @@ func words[T comparable](list ...word[T]) codec {
 			}
 		}
 		var zero T
-		return zero, fmt.Errorf("%q is not known here", s)
+		return zero, fmt.Errorf("%q is not a valid value", s)
 	}
 	text := func(v T) string {
 		for _, w := range list {
@@ -173,8 +173,8 @@ func words[T comparable](list ...word[T]) codec {
 	return newCodec(formText, wants, parse, text)
 }
 
-// parseUint reads a decimal or 0x number of at most bits bits. Leading zeros
-// are refused: to some readers of YAML they mean octal.
+// parseUint reads a decimal or 0x number of at most bits bits. Leading zeros are
+// refused: to some YAML parsers they mean octal.
 func parseUint(s string, bits int) (uint64, error) {
 	base, digits := 10, s
 	if hex, ok := strings.CutPrefix(s, "0x"); ok {
@@ -261,14 +261,14 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	}
 	p := netip.PrefixFrom(a, bits)
 	if p.Masked() != p {
-		return netip.Prefix{}, fmt.Errorf("%s has bits set behind its prefix length (the prefix is %s)", s, p.Masked())
+		return netip.Prefix{}, fmt.Errorf("%s has bits set after its prefix length (the prefix is %s)", s, p.Masked())
 	}
 	return p, nil
 }
 
 func parseFrequency(s string) (model.Frequency, error) { return parseFraction(s, "K/N") }
 
-// parseFraction reads K/N; form is how the one who reads a fault is to write it.
+// parseFraction reads K/N; form describes the right form in errors.
 func parseFraction(s, form string) (model.Frequency, error) {
 	first, second, _ := strings.Cut(s, "/")
 	k, errK := parseUint(first, 32)

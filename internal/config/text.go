@@ -11,7 +11,7 @@ import (
 // name of a protocol. T is the type of a scalar of the configuration.
 func FormatText[T any](v T) string { return codecs[reflect.TypeFor[T]()].text(v) }
 
-// ParseText reads what FormatText writes; the error says what is wanted.
+// ParseText reads what FormatText writes; the error describes the right form.
 func ParseText[T any](text string) (T, error) {
 	c := codecs[reflect.TypeFor[T]()]
 	v, err := c.parse(text)

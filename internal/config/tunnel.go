@@ -13,8 +13,8 @@ import (
 // maxTunnelDestinations leaves room for those of encapsulations.
 const maxTunnelDestinations = model.MaxTunnelDestinations - model.MaxEncapsulations
 
-// TakesBare tells whether packets without IOAM are taken out of the tunnel:
-// where sources are named, they vouch for them.
+// TakesBare reports whether packets without IOAM are decapsulated; by default, only
+// where trusted sources are named.
 func (d Decapsulation) TakesBare() bool {
 	if d.Bare != nil {
 		return *d.Bare
@@ -26,9 +26,8 @@ func (d Decapsulation) node() model.Decapsulation {
 	return model.Decapsulation{TunnelDestination: d.TunnelDestination, Sources: d.Sources, Bare: d.TakesBare()}
 }
 
-// tunnelDestinations are those that the file lists, and those of encapsulations
-// other than these in use: the node cannot use them now, and protects them all
-// the same.
+// tunnelDestinations lists those in the file and those of encapsulations that are not
+// in use: the node cannot use the latter now, but still protects them.
 func (c *Config) tunnelDestinations(inUse []int) []netip.Addr {
 	list := slices.Clone(c.TunnelDestinations)
 	for i, e := range c.Encapsulations {

@@ -60,21 +60,21 @@ func TestFaultsOfTunnelEnds(t *testing.T) {
 	}
 	checkFaults(t, []faultCase{
 		{"no source", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: []}]", []string{
-			`3:61: decapsulations[0].sources: no source is listed, so no packet would be taken out of its tunnel; list the prefixes of the encapsulating nodes, or leave it out`}},
+			`3:61: decapsulations[0].sources: no source is listed, so no packet would be decapsulated; list the prefixes of the encapsulating nodes, or remove it`}},
 		{"sources without a value", named + "decapsulations:\n  - tunnel-destination: 2001:db8::1\n    sources:\n    bare: true", []string{
-			`5:13: decapsulations[0].sources: no source is listed, so no packet would be taken out of its tunnel; list the prefixes of the encapsulating nodes, or leave it out`}},
+			`5:13: decapsulations[0].sources: no source is listed, so no packet would be decapsulated; list the prefixes of the encapsulating nodes, or remove it`}},
 		{"null sources", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: null}]", []string{
-			`3:61: decapsulations[0].sources: no source is listed, so no packet would be taken out of its tunnel; list the prefixes of the encapsulating nodes, or leave it out`}},
+			`3:61: decapsulations[0].sources: no source is listed, so no packet would be decapsulated; list the prefixes of the encapsulating nodes, or remove it`}},
 		{"a tilde for sources", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: ~}]", []string{
-			`3:61: decapsulations[0].sources: no source is listed, so no packet would be taken out of its tunnel; list the prefixes of the encapsulating nodes, or leave it out`}},
+			`3:61: decapsulations[0].sources: no source is listed, so no packet would be decapsulated; list the prefixes of the encapsulating nodes, or remove it`}},
 		{"an IPv4 source", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: [192.0.2.0/24]}]", []string{
 			`3:62: decapsulations[0].sources[0]: 192.0.2.0 is an IPv4 address; write an IPv6 prefix such as 2001:db8:2::/64`}},
 		{"host bits", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: [\"2001:db8::1/64\"]}]", []string{
-			`3:62: decapsulations[0].sources[0]: 2001:db8::1/64 has bits set behind its prefix length (the prefix is 2001:db8::/64); write an IPv6 prefix such as 2001:db8:2::/64`}},
+			`3:62: decapsulations[0].sources[0]: 2001:db8::1/64 has bits set after its prefix length (the prefix is 2001:db8::/64); write an IPv6 prefix such as 2001:db8:2::/64`}},
 		{"a prefix without quotes", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: [2001:db8::/64]}]", []string{
 			`3:62: decapsulations[0].sources[0] is a mapping; write an IPv6 prefix such as 2001:db8:2::/64, in quotes`}},
 		{"a source twice", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: [\"2001:db8::/64\", \"2001:db8:0::/64\"]}]", []string{
-			`3:79: decapsulations[0].sources names 2001:db8::/64 twice; remove one`}},
+			`3:79: decapsulations[0].sources lists 2001:db8::/64 twice; remove one`}},
 		{"65 sources", named + "decapsulations: [{tunnel-destination: 2001:db8::1, sources: [" + ends(65) + "]}]", []string{
 			`3:61: decapsulations[0].sources: 65 prefixes; use at most 64, which may be shorter prefixes`}},
 		{"bare is a word", named + "decapsulations: [{tunnel-destination: 2001:db8::1, bare: maybe}]", []string{
@@ -83,7 +83,7 @@ func TestFaultsOfTunnelEnds(t *testing.T) {
 			`2:23: tunnel-destinations[0]: fe80::1 is a link-local address; use an address that is valid beyond the link, such as 2001:db8:3::1`,
 			`2:45: tunnel-destinations[2]: 192.0.2.1 is an IPv4 address; write an IPv6 address such as 2001:db8::1`}},
 		{"a tunnel's end twice", served + "tunnel-destinations: [2001:db8::1, 2001:db8:0::1]", []string{
-			`2:36: tunnel-destinations names 2001:db8::1 twice; remove one`}},
+			`2:36: tunnel-destinations lists 2001:db8::1 twice; remove one`}},
 		{"1025 ends", served + "tunnel-destinations: [" + ends(1025) + "]", []string{
 			`2:22: tunnel-destinations: 1025 tunnel destinations are too many; use at most 1024`}},
 	})

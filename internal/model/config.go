@@ -23,6 +23,7 @@ const (
 	MaxTunnelSources        = 64 // prefixes of one decapsulation
 	MaxTunnelDestinations   = 2048
 	MaxOptionsPerPacket     = 9   // IOAM options that one Hop-by-Hop header may carry
+	StackOptions            = 8   // default of net.ipv6.max_hbh_opts_number: a stack drops packets with more options in their Hop-by-Hop header
 	MaxOptionsPerHeader     = 32  // options in one header, padding included
 	MaxTraceDataSize        = 244 // bytes; the option's length field is one byte
 	MaxSnapshotSize         = 252 // bytes; the snapshot's length field counts 4-byte units in 8 bits, an option holds less
@@ -34,7 +35,7 @@ const (
 	MaxExportRate           = 100_000_000
 )
 
-// What a configuration means by 0.
+// The defaults that 0 stands for.
 const (
 	DefaultExportLimit = 100 // "It is RECOMMENDED to use N>100" (RFC 9326 §3.1.2), counting every packet
 	DefaultExportRate  = 10_000
@@ -63,8 +64,8 @@ const (
 	RoleEgress
 )
 
-// Boundary is what happens to IOAM that arrives at an interface without the
-// ingress role, or is about to leave one without the egress role.
+// Boundary is what happens to IOAM that arrives on an interface without the
+// ingress role, or is about to leave through one without the egress role.
 type Boundary uint8
 
 const (
@@ -89,14 +90,15 @@ type NodeConfig struct {
 	Encapsulations  []Encapsulation
 	Decapsulations  []Decapsulation
 
-	// TunnelDestinations are those of the domain besides the ones of
-	// Encapsulations and Decapsulations: what the edge keeps outsiders from.
+	// TunnelDestinations are the domain's tunnel destinations besides those of
+	// Encapsulations and Decapsulations. The edge keeps outsiders from sending to
+	// any of them.
 	TunnelDestinations []netip.Addr
 
-	FlowSeed    uint64      // of the flow hash; one value for the whole domain
-	Collectors  []Collector // of the domain; packets to them are never encapsulated
-	ExportLimit uint32      // N: at most one postcard, or flow told before its interval ends, for N packets of an interface, 0 for DefaultExportLimit
-	ExportRate  uint32      // of these, per second and node, and of flows when an interval ends, 0 for DefaultExportRate
+	FlowSeed    uint64      // seed of the flow hash; one value for the whole domain
+	Collectors  []Collector // collectors of the domain; packets to them are never encapsulated
+	ExportLimit uint32      // N: at most one postcard, or flow reported before its interval ends, for N packets of an interface, 0 for DefaultExportLimit
+	ExportRate  uint32      // most of these, and of flows at the end of their interval, per second and node, 0 for DefaultExportRate
 	FlowEntries int         // flows that each CPU keeps for aggregation, 0 for DefaultFlowEntries
 }
 
@@ -120,14 +122,14 @@ type Interface struct {
 	MTU      int // bytes of an IPv6 packet, 0 for no limit; used by the reference node, the data plane asks the kernel
 }
 
-// Master is a device that the operating system calls the interface of arrival
-// of packets that arrived on one of its members: a bridge, a VRF, a bond. Some
-// of its members are served; the device itself is not.
+// Master is a device, such as a bridge, a VRF or a bond, that the operating
+// system reports as the interface of arrival for packets that arrived on one of
+// its members. Some of its members are served; the device itself is not.
 type Master struct {
 	Index  IfIndex
-	ID     ioam.InterfaceID     // of its only member, else not available
-	IDWide ioam.InterfaceIDWide // the same
-	Roles  Role                 // of its served members, together
+	ID     ioam.InterfaceID     // id of its only member, else not available
+	IDWide ioam.InterfaceIDWide // likewise
+	Roles  Role                 // union of its served members' roles
 }
 
 // Namespace is one IOAM namespace that the node takes part in.
@@ -138,7 +140,7 @@ type Namespace struct {
 	Schema   *Schema
 	Remove   bool // remove inline trace and Direct Export options of this namespace on receipt
 	Export   ExportMode
-	Sample   uint32 // ExportSample: a postcard for every so many packets of a flow; else 0
+	Sample   uint32 // ExportSample: a postcard for every Sample packets of a flow; else 0
 }
 
 // Schema is the opaque state snapshot that a namespace's nodes add (trace bit 22).
@@ -147,7 +149,7 @@ type Schema struct {
 	Data []byte // as configured; the wire pads it with zeros to 4 bytes
 }
 
-// Append appends the snapshot as it is on the wire; a nil Schema says that the
+// Append appends the snapshot in its wire format; a nil Schema means that the
 // node has none.
 func (s *Schema) Append(dst []byte) []byte {
 	if s == nil {
@@ -160,7 +162,7 @@ func (s *Schema) Append(dst []byte) []byte {
 type Mode uint8
 
 const (
-	// ModeInline inserts behind the IPv6 header.
+	// ModeInline inserts after the IPv6 header.
 	ModeInline Mode = iota
 	// ModeEncap adds an outer IPv6 header in front (IPv6-in-IPv6).
 	ModeEncap
@@ -185,7 +187,7 @@ type PortRange struct {
 type Match struct {
 	Destination     netip.Prefix     // invalid: any
 	Source          netip.Prefix     // invalid: any
-	NextHeader      *ioam.NextHeader // the upper-layer header, behind all extension headers
+	NextHeader      *ioam.NextHeader // the upper-layer header, after all extension headers
 	SourcePort      *PortRange
 	DestinationPort *PortRange
 	TrafficClass    *uint8
@@ -199,12 +201,12 @@ type ExportMode uint8
 const (
 	// ExportNone does nothing.
 	ExportNone ExportMode = iota
-	// ExportEvery makes a postcard of every packet.
+	// ExportEvery makes a postcard for every packet.
 	ExportEvery
 	// ExportAggregate adds packets to their flow.
 	ExportAggregate
-	// ExportSample adds packets to their flow, and makes a postcard of every
-	// n-th.
+	// ExportSample adds packets to their flow, and makes a postcard for every
+	// n-th packet.
 	ExportSample
 )
 
@@ -250,7 +252,7 @@ type InsertedOption struct {
 	DirectExport *DirectExportOption
 }
 
-// Traces is a list of options of pre-allocated traces alone.
+// Traces returns the traces as options to insert.
 func Traces(traces ...TraceOption) []InsertedOption {
 	options := make([]InsertedOption, len(traces))
 	for i, trace := range traces {
@@ -278,12 +280,12 @@ type Encapsulation struct {
 	Name              string
 	Interface         IfIndex
 	Match             Match
-	Flows             uint32 // 1 in so many flows, by their hash, with FlowIDLabel by that of the label; 0 and 1: all
+	Flows             uint32 // 1 in Flows flows, by their hash, with FlowIDLabel by that of the label; 0 and 1: all
 	Frequency         Frequency
 	Mode              Mode
 	TunnelSource      netip.Addr // both ends: required unless the mode is inline
 	TunnelDestination netip.Addr
-	PathMTU           int // bytes of an IPv6 packet that the tunnel's path has been found to carry, 0 when not known
+	PathMTU           int // largest IPv6 packet in bytes that the tunnel's path is known to carry, 0 when unknown
 	Options           []InsertedOption
 }
 
@@ -297,7 +299,7 @@ func (e Encapsulation) HeaderLen() int {
 	return (n + 7) &^ 7
 }
 
-// Insertion is how many bytes the rule adds to a packet at most: the Hop-by-Hop
+// Insertion is the most bytes that the rule adds to a packet: the Hop-by-Hop
 // header, and an IPv6 header unless the mode is inline.
 func (e Encapsulation) Insertion() int {
 	if e.Mode == ModeInline {
@@ -309,12 +311,12 @@ func (e Encapsulation) Insertion() int {
 // Decapsulation is a tunnel that ends at this node.
 type Decapsulation struct {
 	TunnelDestination netip.Addr
-	Sources           []netip.Prefix // of the outer header; nil: any
-	Bare              bool           // take packets without IOAM of a namespace of this node, too
+	Sources           []netip.Prefix // accepted sources of the outer header; nil: any
+	Bare              bool           // also accept packets without IOAM of one of this node's namespaces
 }
 
-// KnownTunnelDestinations are the ends of the domain's tunnels as far as the
-// node knows them, each once, in order.
+// KnownTunnelDestinations are the ends of the domain's tunnels that the node
+// knows, each once, in order.
 func (c NodeConfig) KnownTunnelDestinations() []netip.Addr {
 	list := slices.Clone(c.TunnelDestinations)
 	for _, d := range c.Decapsulations {

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// FieldError is one fault of a [NodeConfig].
+// FieldError is one error of a [NodeConfig].
 type FieldError struct {
-	// Path names the field in the words of the configuration file, with
-	// indexes into its lists: "encapsulations[1].options[0].size".
+	// Path names the field as in the configuration file, with indexes into its
+	// lists: "encapsulations[1].options[0].size".
 	Path    string
-	Problem string // what is wrong, with the value
+	Problem string // the error, with the value
 	Cure    string // what to do
 }
 
@@ -20,12 +20,12 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s: %s; %s", e.Path, e.Problem, e.Cure)
 }
 
-// ConfigError is every fault of a [NodeConfig], in the order of its fields.
+// ConfigError is every error of a [NodeConfig], in the order of its fields.
 type ConfigError struct {
 	Faults []*FieldError
 }
 
-// Error has one line per fault.
+// Error has one line per error.
 func (e *ConfigError) Error() string {
 	lines := make([]string, len(e.Faults))
 	for i, fault := range e.Faults {
@@ -34,7 +34,7 @@ func (e *ConfigError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns the faults, for errors.As.
+// Unwrap returns the errors, for errors.As.
 func (e *ConfigError) Unwrap() []error {
 	errs := make([]error, len(e.Faults))
 	for i, fault := range e.Faults {
@@ -43,7 +43,7 @@ func (e *ConfigError) Unwrap() []error {
 	return errs
 }
 
-// faults collects faults below a path.
+// faults collects errors below a path.
 type faults struct {
 	list *[]*FieldError
 	path string
@@ -54,7 +54,7 @@ func (f faults) in(format string, args ...any) faults {
 	return f
 }
 
-// add reports a fault of a field; the problem may have verbs for args.
+// add adds an error of a field; problem is a format string for args.
 func (f faults) add(field, cure, problem string, args ...any) {
 	path := strings.TrimPrefix(f.path+"."+field, ".")
 	*f.list = append(*f.list, &FieldError{

@@ -2,8 +2,8 @@
 
 package model
 
-// Outcome is what a hook did with a packet. Every packet that a hook looks at
-// ends in exactly one. Where several apply, as when a packet carries several
+// Outcome is what a hook did with a packet. Every packet that a hook sees has
+// exactly one. If several apply, for example when a packet carries several
 // options, the numerically greatest is the packet's outcome.
 //
 // The numbers are those of enum outcome in bpf/abi.h; a test compares them.
@@ -18,12 +18,12 @@ const (
 	OutcomeOptionUnsupported // IOAM option-type this node does not process: untouched
 	OutcomeNamespaceUnknown  // namespace not configured: untouched
 	OutcomeOverflowSet       // the overflow flag was set before: untouched
-	OutcomeDirectExport      // Direct Export: read, left as it was
+	OutcomeDirectExport      // Direct Export: read, unchanged
 	OutcomeTraceFilled       // ingress: node data written; egress: completed
 	OutcomeTraceOverflow     // no room for the node data: overflow flag set
 
-	// Why a packet that matched an encapsulation went on as it was.
-	OutcomeEncapNotSelected     // not of a selected flow, or not among the first k of n
+	// Why a packet that matched an encapsulation passed unchanged.
+	OutcomeEncapNotSelected     // its flow is not selected, or not among the first k of n
 	OutcomeEncapSkippedControl  // ICMPv6 error, neighbour discovery, MLD, link-local or multicast
 	OutcomeEncapSkippedExport   // addressed to a collector that this node knows
 	OutcomeEncapSkippedHBH      // inline: a Hop-by-Hop header is there already
@@ -35,29 +35,29 @@ const (
 	OutcomeEncapUnfilled        // one of these, with a trace whose namespace is not configured: left to others to fill
 	OutcomeEncapOverflow        // one of these, with a trace too small for this node's own data: overflow flag set
 
-	// Removal.
+	// Removal of headers and tunnels.
 	OutcomeRemovalPartial     // something else shares the header: unchanged but for the node data
 	OutcomeDecapFailed        // the kernel refused to shrink the packet: unchanged but for the node data
-	OutcomeDecapRefusedSource // a tunnel that ends here, from a source that its end does not take: unchanged
+	OutcomeDecapRefusedSource // a tunnel that ends here, from a source that it does not accept: unchanged
 	OutcomeDecapRefusedBare   // a tunnel that ends here, without IOAM of a namespace of this node: unchanged
-	OutcomeDecapRefusedInner  // a tunnel that ends here, holding what belongs to a link alone: unchanged
+	OutcomeDecapRefusedInner  // a tunnel that ends here, with a link-local packet inside: unchanged
 	OutcomeInlineRemoved      // Hop-by-Hop header removed
 	OutcomeTunnelDecapsulated // outer IPv6 header and extension header removed
 
 	// The domain's edge.
-	OutcomeBoundaryIgnored         // left as it was, by policy
+	OutcomeBoundaryIgnored         // passed unchanged, by policy
 	OutcomeBoundaryStripPartial    // policy strip, but something else shares the header: unchanged
 	OutcomeBoundaryStripped        // Hop-by-Hop header removed, by policy
 	OutcomeBoundaryDropped         // IOAM: dropped, by policy
 	OutcomeBoundaryUnprovenDropped // not proven to be free of IOAM: dropped, by policy
 	OutcomeBoundaryTunnelDropped   // an outsider's tunnel to one of the domain's tunnel destinations: dropped, by policy
 
-	// Malformed packets: forwarded as they came (compatibility mainline drops
-	// those that the kernel drops).
+	// Malformed packets: forwarded unchanged (compatibility mainline drops those
+	// that the kernel drops).
 	OutcomeMalformedIPv6            // truncated header or wrong version
 	OutcomeMalformedHeader          // Hop-by-Hop header beyond the packet, or an option beyond the header
 	OutcomeMalformedTooManyOptions  // more options than MaxOptionsPerHeader, or more IOAM options than MaxOptionsPerPacket
-	OutcomeMalformedTunnel          // tunnel that ends here, cut short, or its inner packet is longer than it
+	OutcomeMalformedTunnel          // tunnel that ends here, truncated, or with an inner packet longer than the outer one
 	OutcomeMalformedAlignment       // IOAM option not aligned to 4n
 	OutcomeMalformedOptionLength    // option too short for its IOAM header
 	OutcomeMalformedNodeLength      // NodeLen inconsistent with the trace type
@@ -65,4 +65,13 @@ const (
 
 	// NumOutcomes is the number of outcomes.
 	NumOutcomes
+)
+
+// The outcomes of options that a hook treats are numbered from FirstOptionOutcome
+// to below NumOptionOutcomes. They are also a packet's outcome if nothing else
+// happens to it. OutcomeUntouched is not among them, because packets whose
+// options no hook read have it, too.
+const (
+	FirstOptionOutcome = OutcomeOptionUnsupported
+	NumOptionOutcomes  = OutcomeTraceOverflow + 1
 )

@@ -9,17 +9,17 @@ import "fmt"
 var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeNotIPv6:                  {"not_ipv6", "not an IPv6 packet"},
 	OutcomeNoIOAM:                   {"no_ioam", "IPv6 without IOAM, and nothing to insert"},
-	OutcomeUntouched:                {"untouched", "IOAM that this node did not fill: left as it was"},
-	OutcomeOptionUnsupported:        {"option_unsupported", "IOAM option-type that this node does not process: left as it was"},
-	OutcomeNamespaceUnknown:         {"namespace_unknown", "namespace not configured: left as it was"},
-	OutcomeOverflowSet:              {"overflow_set", "the overflow flag was set before: left as it was"},
-	OutcomeDirectExport:             {"direct_export", "Direct Export: read, and left as it was"},
+	OutcomeUntouched:                {"untouched", "IOAM that this node did not fill: unchanged"},
+	OutcomeOptionUnsupported:        {"option_unsupported", "IOAM option-type that this node does not process: unchanged"},
+	OutcomeNamespaceUnknown:         {"namespace_unknown", "namespace not configured: unchanged"},
+	OutcomeOverflowSet:              {"overflow_set", "the overflow flag was already set: unchanged"},
+	OutcomeDirectExport:             {"direct_export", "Direct Export: read, unchanged"},
 	OutcomeTraceFilled:              {"trace_filled", "node data written (ingress) or completed (egress)"},
 	OutcomeTraceOverflow:            {"trace_overflow", "no room for the node data: overflow flag set"},
 	OutcomeEncapNotSelected:         {"encap_not_selected", "matched an encapsulation, but is not of a selected flow, or not among the first k of n"},
 	OutcomeEncapSkippedControl:      {"encap_skipped_control", "not encapsulated: ICMPv6 error, neighbour discovery, MLD, link-local or multicast"},
 	OutcomeEncapSkippedExport:       {"encap_skipped_export", "not encapsulated: addressed to a collector that this node knows"},
-	OutcomeEncapSkippedHBH:          {"encap_skipped_hbh", "not encapsulated: has a Hop-by-Hop header already (inline)"},
+	OutcomeEncapSkippedHBH:          {"encap_skipped_hbh", "not encapsulated: already has a Hop-by-Hop header (inline)"},
 	OutcomeEncapSkippedMTU:          {"encap_skipped_mtu", "not encapsulated: would exceed the egress MTU"},
 	OutcomeEncapSkippedGSO:          {"encap_skipped_gso", "not encapsulated: offload state that an insertion would break"},
 	OutcomeEncapSkippedHeadroom:     {"encap_skipped_headroom", "not encapsulated: the kernel gave no room in the buffer"},
@@ -27,23 +27,23 @@ var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeEncapTunneled:            {"encap_tunneled", "outer IPv6 header and Hop-by-Hop header added"},
 	OutcomeEncapUnfilled:            {"encap_unfilled", "header added, with a trace whose namespace is not configured: others fill it"},
 	OutcomeEncapOverflow:            {"encap_overflow", "header added, with a trace too small for this node's own data: overflow flag set"},
-	OutcomeRemovalPartial:           {"removal_partial", "something else shares the header that was to be removed: it stays"},
+	OutcomeRemovalPartial:           {"removal_partial", "another option shares the header that should be removed: it stays"},
 	OutcomeDecapFailed:              {"decap_failed", "the kernel refused to shrink the packet: the header stays"},
-	OutcomeDecapRefusedSource:       {"decap_refused_source", "tunnel that ends here, but from a source that is not in its sources: left as it was, for the kernel, which discards it unless it has a tunnel of its own"},
-	OutcomeDecapRefusedBare:         {"decap_refused_bare", "tunnel that ends here, but without IOAM of a namespace of this node: left as it was, for the kernel, which discards it unless it has a tunnel of its own"},
-	OutcomeDecapRefusedInner:        {"decap_refused_inner", "tunnel that ends here, but what it holds belongs to a link alone (neighbour discovery, MLD, addresses that are not forwarded): left as it was, for the kernel, which discards it unless it has a tunnel of its own"},
+	OutcomeDecapRefusedSource:       {"decap_refused_source", "tunnel that ends here, from a source that is not in its sources: left to the kernel, which discards it unless it has a tunnel of its own"},
+	OutcomeDecapRefusedBare:         {"decap_refused_bare", "tunnel that ends here, without IOAM of a namespace of this node: left to the kernel, which discards it unless it has a tunnel of its own"},
+	OutcomeDecapRefusedInner:        {"decap_refused_inner", "tunnel that ends here, with a packet that belongs to a link only (neighbour discovery, MLD, addresses that are not forwarded): left to the kernel, which discards it unless it has a tunnel of its own"},
 	OutcomeInlineRemoved:            {"inline_removed", "Hop-by-Hop header removed and recorded"},
 	OutcomeTunnelDecapsulated:       {"tunnel_decapsulated", "outer IPv6 header and Hop-by-Hop header removed and recorded"},
-	OutcomeBoundaryIgnored:          {"boundary_ignored", "IOAM at the domain's edge, left as it was by policy"},
-	OutcomeBoundaryStripPartial:     {"boundary_strip_partial", "IOAM at the domain's edge, to be stripped, but something else shares the header"},
+	OutcomeBoundaryIgnored:          {"boundary_ignored", "IOAM at the domain's edge, passed unchanged by policy"},
+	OutcomeBoundaryStripPartial:     {"boundary_strip_partial", "IOAM at the domain's edge, not stripped: another option shares the header"},
 	OutcomeBoundaryStripped:         {"boundary_stripped", "IOAM at the domain's edge, Hop-by-Hop header removed by policy"},
 	OutcomeBoundaryDropped:          {"boundary_dropped", "IOAM at the domain's edge, dropped by policy"},
 	OutcomeBoundaryUnprovenDropped:  {"boundary_unproven_dropped", "at the domain's edge, not proven to be free of IOAM, dropped by policy"},
 	OutcomeBoundaryTunnelDropped:    {"boundary_tunnel_dropped", "tunnel from outside to a tunnel destination of the domain, dropped by policy"},
 	OutcomeMalformedIPv6:            {"malformed_ipv6", "truncated IPv6 header or wrong version"},
 	OutcomeMalformedHeader:          {"malformed_header", "Hop-by-Hop header beyond the packet, or an option beyond the header"},
-	OutcomeMalformedTooManyOptions:  {"malformed_too_many_options", "more options in the Hop-by-Hop header than are looked at"},
-	OutcomeMalformedTunnel:          {"malformed_tunnel", "tunnel that ends here, cut short, or with a longer packet in it: left as it was"},
+	OutcomeMalformedTooManyOptions:  {"malformed_too_many_options", "more options in the Hop-by-Hop header than the limit"},
+	OutcomeMalformedTunnel:          {"malformed_tunnel", "tunnel that ends here, cut short, or with a longer packet in it: unchanged"},
 	OutcomeMalformedAlignment:       {"malformed_alignment", "IOAM option not aligned to 4 bytes"},
 	OutcomeMalformedOptionLength:    {"malformed_option_length", "IOAM option too short for its header"},
 	OutcomeMalformedNodeLength:      {"malformed_node_length", "NodeLen inconsistent with the trace type"},
@@ -58,7 +58,7 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome_%d", uint8(o))
 }
 
-// Meaning returns a phrase for people.
+// Meaning returns a phrase for readers.
 func (o Outcome) Meaning() string {
 	if o < NumOutcomes {
 		return outcomeTexts[o].meaning
@@ -96,3 +96,6 @@ func Outcomes() []Outcome {
 	}
 	return all
 }
+
+// Removed reports whether the packet lost its header, or its tunnel.
+func (o Outcome) Removed() bool { return o == OutcomeInlineRemoved || o == OutcomeTunnelDecapsulated }

@@ -8,10 +8,10 @@ import (
 	"net/netip"
 )
 
-// Validate reports every fault of the configuration, as a [*ConfigError] of
-// [*FieldError] values, or nil. A configuration that it accepts gives a node
-// that never puts anything on the wire that RFC 9197 or the tables of the data
-// plane cannot hold.
+// Validate reports every error of the configuration, as a [*ConfigError] of
+// [*FieldError] values, or nil. A node with an accepted configuration never sends
+// anything that RFC 9197 does not allow, and its configuration fits the data
+// plane's tables.
 func (c NodeConfig) Validate() error {
 	var list []*FieldError
 	root := faults{list: &list}
@@ -31,10 +31,10 @@ func (c NodeConfig) Validate() error {
 
 func (c NodeConfig) validateNode(f faults) {
 	if c.ID > ioam.NodeIDUnavailable {
-		f.add("id", "use 0…16777214, or leave it out", "%d has more than 24 bits", c.ID)
+		f.add("id", "use 0…16777214, or remove it", "%d has more than 24 bits", c.ID)
 	}
 	if c.IDWide > ioam.NodeIDWideUnavailable {
-		f.add("id-wide", "use 0…72057594037927934, or leave it out", "%d has more than 56 bits", c.IDWide)
+		f.add("id-wide", "use 0…72057594037927934, or remove it", "%d has more than 56 bits", c.IDWide)
 	}
 	if c.TimestampFormat > ioam.TimestampNTP {
 		f.add("timestamp-format", "use posix, ptp or ntp", "unknown format %d", c.TimestampFormat)
@@ -44,7 +44,7 @@ func (c NodeConfig) validateNode(f faults) {
 		f.add("compatibility", "use default or mainline", "unknown profile %d", c.Compatibility)
 	case c.Compatibility == CompatibilityMainline && c.TimestampFormat != ioam.TimestampPOSIX:
 		f.add("timestamp-format", "use posix, or compatibility: default",
-			"Linux knows posix alone, so %v does not go with compatibility mainline", c.TimestampFormat)
+			"Linux writes only posix, so %v is not possible with compatibility mainline", c.TimestampFormat)
 	}
 }
 
@@ -61,13 +61,13 @@ func (c NodeConfig) validateInterfaces(root faults) {
 		} else if j, dup := seen(indexes, iface.Index, i); dup {
 			f.add("name", "list each interface once", "%q is the same interface as interfaces[%d]", iface.Name, j)
 		} else if j, dup := seen(names, iface.Name, i); dup && iface.Name != "" {
-			f.add("name", "list each interface once", "%q is the name of interfaces[%d] too", iface.Name, j)
+			f.add("name", "list each interface once", "%q is also the name of interfaces[%d]", iface.Name, j)
 		}
 		if j, dup := seen(ids, iface.ID, i); dup && iface.ID != ioam.InterfaceIDUnavailable {
-			f.add("id", "give each interface its own id", "%d is the id of interfaces[%d] too", iface.ID, j)
+			f.add("id", "give each interface its own id", "%d is also the id of interfaces[%d]", iface.ID, j)
 		}
 		if j, dup := seen(wide, iface.IDWide, i); dup && iface.IDWide != ioam.InterfaceIDWideUnavailable {
-			f.add("id-wide", "give each interface its own id", "%d is the wide id of interfaces[%d] too", iface.IDWide, j)
+			f.add("id-wide", "give each interface its own id", "%d is also the wide id of interfaces[%d]", iface.IDWide, j)
 		}
 		if iface.Roles&^(RoleIngress|RoleEgress) != 0 {
 			f.add("role", "use ingress and egress", "unknown role %d", iface.Roles)
@@ -95,9 +95,9 @@ func (c NodeConfig) validateMasters(root faults) {
 		case m.Index == 0:
 			f.add("index", "name a device that exists", "no index")
 		case dup && j < 0:
-			f.add("index", "leave out what is served itself", "interface %d is served", m.Index)
+			f.add("index", "remove it: the interface itself is served", "interface %d is served", m.Index)
 		case dup:
-			f.add("index", "list each master once", "%d is the index of masters[%d] too", m.Index, j)
+			f.add("index", "list each master once", "%d is also the index of masters[%d]", m.Index, j)
 		}
 		if m.Roles&^(RoleIngress|RoleEgress) != 0 {
 			f.add("role", "use ingress and egress", "unknown role %d", m.Roles)
@@ -105,7 +105,7 @@ func (c NodeConfig) validateMasters(root faults) {
 	}
 }
 
-// seen returns the index that had a key before; else it notes this one.
+// seen returns the index that had a key before; otherwise it records this one.
 func seen[K comparable](keys map[K]int, key K, index int) (first int, dup bool) {
 	if first, dup = keys[key]; !dup {
 		keys[key] = index
@@ -121,17 +121,17 @@ func (c NodeConfig) validateNamespaces(root faults) {
 	for i, namespace := range c.Namespaces {
 		f := root.in("namespaces[%d]", i)
 		if j, dup := seen(ids, namespace.ID, i); dup {
-			f.add("id", "configure each namespace once", "%d is the id of namespaces[%d] too", namespace.ID, j)
+			f.add("id", "configure each namespace once", "%d is also the id of namespaces[%d]", namespace.ID, j)
 		}
 		switch {
 		case namespace.Export > ExportSample:
 			f.add("export", "use every, aggregate or sample", "unknown way to export %d", namespace.Export)
 		case namespace.Export == ExportSample && namespace.Sample == 0:
-			f.add("sample", fmt.Sprintf("use n in 1…%d: a postcard of every n-th packet", MaxFrequency), "export sample does not say of which packets")
+			f.add("sample", fmt.Sprintf("use n in 1…%d: a postcard for every n-th packet", MaxFrequency), "export sample needs the number n of packets")
 		case namespace.Sample > MaxFrequency:
-			f.add("sample", fmt.Sprintf("use n in 1…%d: a postcard of every n-th packet", MaxFrequency), "%d is not possible", namespace.Sample)
+			f.add("sample", fmt.Sprintf("use n in 1…%d: a postcard for every n-th packet", MaxFrequency), "%d is not possible", namespace.Sample)
 		case namespace.Export != ExportSample && namespace.Sample != 0:
-			f.add("sample", "leave it out, or use export: sample", "export %v does not sample", namespace.Export)
+			f.add("sample", "remove it, or use export: sample", "export %v does not sample", namespace.Export)
 		}
 		if namespace.Schema == nil {
 			continue
@@ -162,7 +162,7 @@ func (c NodeConfig) validateExport(root faults) {
 	for i, collector := range c.Collectors {
 		f := root.in("collectors[%d]", i)
 		if !collector.Address.IsValid() || collector.Port == 0 {
-			f.add("address", "use an address and a port, such as [2001:db8::9]:4739", "%v is no collector",
+			f.add("address", "use an address and a port, such as [2001:db8::9]:4739", "%v is not a collector",
 				netip.AddrPortFrom(collector.Address, collector.Port))
 		}
 		if collector.Protocol != ioam.NextHeaderUDP && collector.Protocol != ioam.NextHeaderTCP {

@@ -24,8 +24,8 @@ var (
 	tunnelDestination = netip.MustParseAddr("2001:db8:f::2")
 )
 
-// testConfig is of a node with two interfaces in the domain and one at its
-// edge, one tunnel that ends and one that begins.
+// testConfig is a node with two interfaces in the domain and one at its edge, one
+// tunnel that ends and one that begins.
 func testConfig() NodeConfig {
 	return NodeConfig{
 		ID:     2,
@@ -68,7 +68,7 @@ func TestValidConfig(t *testing.T) {
 	if err := (NodeConfig{}).Validate(); err != nil {
 		t.Error(err)
 	}
-	config := validConfig() // what Linux has by default may be there more than once
+	config := validConfig() // values that Linux has by default may occur more than once
 	for i := range config.Interfaces {
 		config.Interfaces[i].ID, config.Interfaces[i].IDWide = ioam.InterfaceIDUnavailable, ioam.InterfaceIDWideUnavailable
 	}
@@ -139,9 +139,9 @@ func dex(o DirectExportOption) func(*NodeConfig) {
 	}
 }
 
-// configMutations have one fault each.
+// configMutations have one error each.
 var configMutations = []struct {
-	path   string // of the only fault
+	path   string // of the only error
 	what   string
 	mutate func(*NodeConfig)
 }{
@@ -288,7 +288,7 @@ var configMutations = []struct {
 			e.Name = fmt.Sprint(i)
 			e.Match.Destination = netip.PrefixFrom(netip.MustParseAddr("3fff::"), 20+i)
 			if i == 3 {
-				e.Match.Destination = netip.MustParsePrefix("4000::/16") // beside the chain
+				e.Match.Destination = netip.MustParsePrefix("4000::/16") // not on the chain
 			}
 			c.Encapsulations = append(c.Encapsulations, e)
 		}
@@ -331,7 +331,7 @@ func TestValidateReportsAll(t *testing.T) {
 	config.ID = 1 << 24
 	config.Encapsulations[1].Options[0].Trace.Size = 10
 	config.Encapsulations[1].Options[1].Trace.Type = 0
-	want := "node.id: 16777216 has more than 24 bits; use 0…16777214, or leave it out\n" +
+	want := "node.id: 16777216 has more than 24 bits; use 0…16777214, or remove it\n" +
 		"encapsulations[1].options[0].size: 10 bytes are not possible; use a multiple of 4 in 4…244\n" +
 		"encapsulations[1].options[1].type: trace type not usable: 0 asks for no data; use bits of 0xfff002"
 	if err := config.Validate(); err == nil || err.Error() != want {

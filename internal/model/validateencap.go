@@ -23,12 +23,12 @@ func (c NodeConfig) validateEncapsulations(root faults) {
 		if strings.TrimSpace(e.Name) == "" {
 			f.add("name", "give it a name: it appears in status and metrics", "no name")
 		} else if j, dup := seen(names, e.Name, i); dup {
-			f.add("name", "give each encapsulation its own name", "%q is the name of encapsulations[%d] too", e.Name, j)
+			f.add("name", "give each encapsulation its own name", "%q is also the name of encapsulations[%d]", e.Name, j)
 		}
 		if iface, ok := interfaces[e.Interface]; !ok {
 			f.add("interface", "name one that is listed under interfaces", "interface %d is not served", e.Interface)
 		} else if iface.Roles&RoleEgress == 0 {
-			f.add("interface", "add egress to its role", "%q lacks the egress role, so nothing may leave there", iface.Name)
+			f.add("interface", "add egress to its role", "%q lacks the egress role, so no IOAM may leave there", iface.Name)
 		}
 		e.Match.validate(f.in(".match"))
 		e.validateFlows(f)
@@ -65,7 +65,7 @@ func (m Match) validate(f faults) {
 		}
 	}
 	if m.NextHeader != nil && asksPorts && !ipv6.HasPorts(*m.NextHeader) {
-		f.add("next-header", "leave out the ports, or use 6, 17, 33, 132 or 136",
+		f.add("next-header", "remove the ports, or use 6, 17, 33, 132 or 136",
 			"protocol %d has no ports, so no packet matches", *m.NextHeader)
 	}
 }
@@ -82,8 +82,8 @@ func (e Encapsulation) validateFlows(f faults) {
 	}
 	for i, o := range e.Options {
 		if e.Flows > 1 && o.DirectExport != nil && o.DirectExport.FlowID.Kind == FlowIDFixed {
-			f.in(".options[%d]", i).add("flow-id", "use hash or flow-label, or leave out flows",
-				"one Flow-ID for all packets does not tell the 1/%d of the flows that are selected", e.Flows)
+			f.in(".options[%d]", i).add("flow-id", "use hash or flow-label, or remove flows",
+				"one Flow-ID for all packets does not distinguish the 1/%d of the flows that are selected", e.Flows)
 		}
 	}
 }
@@ -95,24 +95,24 @@ func (e Encapsulation) validateTunnel(f faults) {
 	switch e.Mode {
 	case ModeInline:
 		if e.TunnelSource.IsValid() {
-			f.add("tunnel.source", "leave it out, or use mode encap or auto", "mode inline has no tunnel")
+			f.add("tunnel.source", "remove it, or use mode encap or auto", "mode inline has no tunnel")
 		}
 		if e.TunnelDestination.IsValid() {
-			f.add("tunnel.destination", "leave it out, or use mode encap or auto", "mode inline has no tunnel")
+			f.add("tunnel.destination", "remove it, or use mode encap or auto", "mode inline has no tunnel")
 		}
 	case ModeEncap, ModeAuto:
 		source := validateTunnelAddress(f, "tunnel.source", e.TunnelSource)
 		destination := validateTunnelAddress(f, "tunnel.destination", e.TunnelDestination)
 		if source && destination && e.TunnelSource == e.TunnelDestination {
-			f.add("tunnel.destination", "name the node that decapsulates", "%v is the tunnel's source too", e.TunnelDestination)
+			f.add("tunnel.destination", "name the node that decapsulates", "%v is also the tunnel's source", e.TunnelDestination)
 		}
 	default:
 		f.add("mode", "use inline, encap or auto", "unknown mode %d", e.Mode)
 	}
 }
 
-// validateOverlap bounds the rules that a lookup may have to compare: all that
-// contain one address lie on one chain of prefixes.
+// validateOverlap bounds the rules that a lookup may have to compare: all rules
+// that contain one address are on one chain of prefixes.
 func (c NodeConfig) validateOverlap(root faults) {
 	for i, e := range c.Encapsulations {
 		count := 0

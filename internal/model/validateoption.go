@@ -24,7 +24,7 @@ func (c NodeConfig) validateOptions(f faults, e Encapsulation) {
 			// A collector joins postcards by namespace, Flow-ID and Sequence Number.
 			if j, dup := seen(triggers, o.DirectExport.Namespace, i); dup {
 				at.add("namespace", "give each Direct Export of a header its own namespace",
-					"%d is the namespace of options[%d] too", o.DirectExport.Namespace, j)
+					"%d is also the namespace of options[%d]", o.DirectExport.Namespace, j)
 			}
 		default:
 			at.add("trace", "add trace: {…} or dex: {…}", "neither a trace nor a Direct Export")
@@ -50,8 +50,9 @@ func (c NodeConfig) validateTrace(f faults, o TraceOption) {
 	}
 }
 
-// OwnDataLen is how many bytes this node writes into a trace that it inserts;
-// without the namespace none, and the length is what any node writes at least.
+// OwnDataLen is how many bytes this node writes into a trace that it inserts.
+// Without the namespace it writes none, known is false, and the length is the
+// least that any node writes.
 func (c NodeConfig) OwnDataLen(o TraceOption) (length int, known bool) {
 	length = 4 * o.Type.NodeLen()
 	for _, namespace := range c.Namespaces {
@@ -66,8 +67,8 @@ func (c NodeConfig) OwnDataLen(o TraceOption) (length int, known bool) {
 	return length, false
 }
 
-// validateRoom refuses a trace in which not even this node's own data fit, or,
-// where it writes none, those of no node.
+// validateRoom refuses a trace without room for this node's own data or, if it
+// writes none, for any node's.
 func (c NodeConfig) validateRoom(f faults, o TraceOption) {
 	own, known := c.OwnDataLen(o)
 	whose := "this node's own data"
@@ -78,7 +79,7 @@ func (c NodeConfig) validateRoom(f faults, o TraceOption) {
 	case own > MaxTraceDataSize:
 		f.add("type", "use fewer bits, or a shorter schema", "%s take %d bytes, and a trace has at most %d", whose, own, MaxTraceDataSize)
 	case own > o.Size:
-		f.add("size", fmt.Sprintf("use %d bytes for each node of the path", own), "%d bytes do not even hold %s of %d", o.Size, whose, own)
+		f.add("size", fmt.Sprintf("use %d bytes for each node of the path", own), "%d bytes are too small for %s of %d", o.Size, whose, own)
 	}
 }
 
@@ -87,7 +88,7 @@ func (o DirectExportOption) validate(f faults) {
 		f.add("trace-type", fmt.Sprintf("use bits of %v", ioam.DirectExportTypeSupported), "%v", err)
 	} else if o.Type.Has(ioam.BitChecksumComplement) { // RFC 9326 §3.2, IOAM-Trace-Type
 		f.add("trace-type", fmt.Sprintf("use bits of %v", ioam.DirectExportTypeSupported),
-			"%v has the checksum complement (bit 7), which means nothing in a Direct Export", o.Type)
+			"%v has the checksum complement (bit 7), which has no meaning in a Direct Export", o.Type)
 	}
 	if unknown := o.ExtensionFlags &^ (ioam.ExtensionFlowID | ioam.ExtensionSequence); unknown != 0 {
 		f.add("extension-flags", "use flow-id and sequence", "unknown Extension-Flags 0x%02x", unknown)

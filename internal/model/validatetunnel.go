@@ -18,7 +18,7 @@ func (c NodeConfig) validateDecapsulations(root faults) {
 			continue
 		}
 		if j, dup := seen(destinations, d.TunnelDestination, i); dup {
-			f.add("tunnel-destination", "list each address once", "%v is in decapsulations[%d] too", d.TunnelDestination, j)
+			f.add("tunnel-destination", "list each address once", "%v is also in decapsulations[%d]", d.TunnelDestination, j)
 		}
 		d.validateSources(f)
 	}
@@ -26,7 +26,7 @@ func (c NodeConfig) validateDecapsulations(root faults) {
 
 func (d Decapsulation) validateSources(f faults) {
 	if d.Sources != nil && len(d.Sources) == 0 {
-		f.add("sources", "list the prefixes of the encapsulating nodes, or leave it out", "no source is listed, so no packet would be taken out of its tunnel")
+		f.add("sources", "list the prefixes of the encapsulating nodes, or remove it", "no source is listed, so no packet would be decapsulated")
 	}
 	if len(d.Sources) > MaxTunnelSources {
 		f.add("sources", fmt.Sprintf("use at most %d, which may be shorter prefixes", MaxTunnelSources), "%d prefixes", len(d.Sources))
@@ -34,7 +34,7 @@ func (d Decapsulation) validateSources(f faults) {
 	for i, source := range d.Sources {
 		f := f.in(".sources[%d]", i)
 		if address := source.Addr(); !source.IsValid() || address.Is4() || address.Is4In6() {
-			f.add("", "use an IPv6 prefix, such as 2001:db8:ff::/48", "%v is no IPv6 prefix", source)
+			f.add("", "use an IPv6 prefix, such as 2001:db8:ff::/48", "%v is not an IPv6 prefix", source)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func (c NodeConfig) validateTunnelDestinations(root faults) {
 			continue
 		}
 		if j, dup := seen(before, a, i); dup {
-			root.add(field, "list each address once", "%v is tunnel-destinations[%d] too", a, j)
+			root.add(field, "list each address once", "%v is also tunnel-destinations[%d]", a, j)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func validateTunnelAddress(f faults, field string, address netip.Addr) bool {
 	case address.IsLinkLocalUnicast():
 		f.add(field, "use an address that is valid beyond the link, such as 2001:db8:3::1", "%v is a link-local address", address)
 	case address.Zone() != "":
-		f.add(field, "leave out the part behind %", "%v has a zone", address)
+		f.add(field, "remove the part after %", "%v has a zone", address)
 	default:
 		return true
 	}

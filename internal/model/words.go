@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// The words of the configuration file, indexed by value.
+// Words of the configuration file, indexed by value.
 var (
 	compatibilityWords = []string{"default", "mainline"}
 	boundaryWords      = []string{"drop", "strip", "ignore"}
 	modeWords          = []string{"inline", "encap", "auto"}
 	exportModeWords    = []string{"none", "every", "aggregate", "sample"}
-	exportRoleWords    = []string{"none", "encapsulating", "transit", "decapsulating"}
+	nodeRoleWords      = []string{"none", "encapsulating", "transit", "decapsulating"}
 )
 
 func word[T ~uint8](v T, words []string) string {
@@ -91,7 +91,7 @@ func (m *ExportMode) UnmarshalText(text []byte) error {
 }
 
 // String returns "encapsulating", "transit" or "decapsulating"; "none" for 0.
-func (r ExportRole) String() string { return word(r, exportRoleWords) }
+func (r NodeRole) String() string { return word(r, nodeRoleWords) }
 
 // String returns "none", "ingress", "egress" or "ingress,egress".
 func (r Role) String() string {

@@ -4,19 +4,20 @@ package reference
 
 import (
 	"encoding/binary"
+
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// isEdgeThatDrops reports whether an interface passes nothing in a direction
+// isEdgeThatDrops reports whether an interface drops everything in a direction
 // that is not proven to be free of IOAM (data-plane.md, "The domain's edge").
 func isEdgeThatDrops(i *model.Interface, direction model.Role) bool {
 	return i.Roles&direction == 0 && i.Boundary == model.BoundaryDrop
 }
 
-// isUnproven reports whether a frame, as it was parsed, may hold IOAM that was
-// not found.
+// isUnproven reports whether a parsed frame may contain IOAM that parsing did not
+// find.
 func isUnproven(f Frame, p packet, parsed model.Outcome, ok bool) bool {
 	switch {
 	case ok:
@@ -40,10 +41,11 @@ func (p *packet) isFollowed() bool {
 }
 
 // mayHideHopByHop reports whether the extension headers after the first
-// Hop-by-Hop header, or after the IPv6 header, hold a Hop-by-Hop header or were
-// not read to their end. It is not valid there (RFC 8200 §4.1), but stacks on the
-// way may remove what is before it, or insert something. A later fragment is
-// harmless: without the first one it is not reassembled.
+// Hop-by-Hop header, or after the IPv6 header, contain a Hop-by-Hop header or
+// could not be read to their end. A Hop-by-Hop header is not valid there (RFC
+// 8200 §4.1), but nodes on the path may remove what is before it, or insert
+// something. A later fragment is harmless, because without the first one it is
+// not reassembled.
 func (p *packet) mayHideHopByHop() bool {
 	next, at := ioam.NextHeader(p.ip[6]), ipv6.HeaderLen
 	if p.header != nil {
@@ -53,7 +55,7 @@ func (p *packet) mayHideHopByHop() bool {
 	return u.HopByHop || !u.Known && !u.Fragment
 }
 
-// isBuried reports whether IPv6, or another tag, is after a third VLAN tag.
+// isBuried reports whether IPv6, or another tag, follows a third VLAN tag.
 func isBuried(frame []byte) bool {
 	const first, depth = 12, 3
 	if len(frame) < first+4*depth+2 {
@@ -70,13 +72,13 @@ func isBuried(frame []byte) bool {
 
 func isTag(etherType uint16) bool { return etherType == etherTypeVLAN || etherType == etherTypeQinQ }
 
-// isWholeTunnel reports whether a tunnel's packet is there in full, and the
-// packet in it is within it.
+// isWholeTunnel reports whether a tunnel's packet is complete, and the inner
+// packet is not longer than it.
 func (p *packet) isWholeTunnel() bool {
 	inner := p.ip[ipv6.HeaderLen+len(p.header):]
 	length := ipv6.HeaderLen + int(binary.BigEndian.Uint16(inner[4:]))
 	if outer := p.payloadLength(); outer != 0 {
 		return ipv6.HeaderLen+outer <= len(p.ip) && len(p.header)+length <= outer
 	}
-	return length <= len(inner) // a jumbogram, as for the Hop-by-Hop header
+	return length <= len(inner) // a jumbogram, accepted as for the Hop-by-Hop header
 }

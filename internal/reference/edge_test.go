@@ -12,8 +12,8 @@ import (
 	"github.com/waymark-net/waymark/test/craft"
 )
 
-// A third VLAN tag hides IPv6 from the edge, which then drops; it passes what
-// cannot be IPv6.
+// A third VLAN tag hides IPv6 from the edge, which then drops; the edge passes
+// what cannot be IPv6.
 func TestEdgeBehindThreeTags(t *testing.T) {
 	three := []uint16{etherTypeQinQ, etherTypeVLAN, etherTypeVLAN}
 	for _, test := range []struct {
@@ -43,8 +43,8 @@ func TestEdgeBehindThreeTags(t *testing.T) {
 	}
 }
 
-// A tunnel is not decapsulated unless its packet and the one in it are whole,
-// and no option says that the packet is to be discarded.
+// A tunnel is only decapsulated if its packet and the inner packet are complete,
+// and no option asks nodes to discard the packet.
 func TestTunnelLeftToTheStack(t *testing.T) {
 	bare := func() []byte { return withDestination(ipv6Packet(ioam.NextHeaderIPv6, inner()), tunnelDestination) }
 	other := func(kind byte) []byte {
@@ -102,13 +102,13 @@ func TestTunnelLeftToTheStack(t *testing.T) {
 	}
 }
 
-// What a tunnel held may carry another node's trace, whether this node ended
-// the tunnel or not: a node that ends some completes only what is plainly its
-// own, and not complete.
+// A packet from a tunnel may carry another node's trace, whether this node ended
+// the tunnel or not: a node that ends tunnels completes only data that are
+// clearly its own and not complete.
 func TestCompletionBehindTunnels(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		ids     bool // this node has some
+		ids     bool // this node has ids
 		header  string
 		outcome model.Outcome
 	}{
@@ -133,9 +133,9 @@ func TestCompletionBehindTunnels(t *testing.T) {
 	}
 }
 
-// With compatibility mainline, a Direct Export that is too short is what any
-// unknown option-type is to Linux: other options are filled, and a fault of
-// theirs drops the packet.
+// With compatibility mainline, a Direct Export that is too short is treated like
+// an unknown option-type, as in Linux: other options are filled, and an error in
+// them drops the packet.
 func TestShortExportAsLinux(t *testing.T) {
 	const short, trace = "31060004 007b0000", "310e0000 007b0801 80000000 00000000"
 	for _, test := range []struct {

@@ -114,7 +114,7 @@ func TestTransitDelay(t *testing.T) {
 	}
 }
 
-// A transit delay that is complete already, or not available, stays.
+// A transit delay that is already complete, or not available, stays.
 func TestCompletedDelayStays(t *testing.T) {
 	for _, value := range []string{"00000007", "ffffffff", "7fffffff"} {
 		packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b020100 31120000 007b1000 88000000 3f000002 "+value))
@@ -125,8 +125,8 @@ func TestCompletedDelayStays(t *testing.T) {
 	}
 }
 
-// Without a node id in the type, a node that ends no tunnels takes the newest
-// data to be its own.
+// Without a node id in the type, a node that ends no tunnels assumes that the
+// newest data are its own.
 func TestCompletionWithoutID(t *testing.T) {
 	packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b020100 310e0000 007b0800 40000000 00c9ffff 01020000"))
 	result := mustNode(t, transitConfig()).Egress(egressFrame(packet))
@@ -135,7 +135,7 @@ func TestCompletionWithoutID(t *testing.T) {
 	}
 }
 
-// A packet whose header is not to be removed after all says "not measured".
+// A packet whose header stays after all says "not measured".
 func TestNoPlaceholderWhenRemoving(t *testing.T) {
 	packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b030100 310e0000 012c0801 08000000 00000000 05020000 01040000 00000000"))
 	result := mustNode(t, testConfig()).Ingress(Frame{Data: packet, Link: LinkNone, Interface: ifIngress, Time: testTime})

@@ -3,10 +3,11 @@
 package reference
 
 import (
+	"net/netip"
+
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
-	"net/netip"
 )
 
 // encapsulate is data-plane.md, egress step 4; otherwise is the outcome when no
@@ -50,14 +51,15 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 		payload = len(p.ip) - ipv6.HeaderLen
 	}
 	if payload += insertion; payload > 0xffff {
-		payload = 0 // GSO; fits lets nothing else through
+		payload = 0 // GSO; fits accepts nothing else
 	}
 	h := n.departing(f, p, iface)
-	header, triggers, lacking := n.buildHeader(rule, p, hash, h)
-	result := Result{Verdict: Pass, GSOSize: gsoSize, Exports: n.exports(triggers, model.Export{
+	v := visit{hop: h, packet: p, hash: hash, postcard: model.Postcard{
 		Role: model.RoleEncapsulating, Ingress: f.Ingress, Egress: f.Interface, HopLimit: h.hopLimit, Time: f.Time,
 		TransitDelay: ioam.DataUnavailable, QueueDepth: h.queue, Flow: flowOf(p.ip), Length: len(p.ip), Ends: endsFlow(p.ip),
-	})}
+	}}
+	header, lacking := n.buildHeader(rule, &v)
+	result := Result{Verdict: Pass, GSOSize: gsoSize, Postcards: v.postcards}
 	if inline {
 		result.Outcome = model.OutcomeEncapInserted
 		result.Data = insertInline(p, header, payload)
@@ -69,7 +71,7 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 	return result
 }
 
-// ruleFor returns the index of the encapsulation that acts on the packet: the
+// ruleFor returns the index of the encapsulation that applies to the packet: the
 // longest destination prefix, then configuration order.
 func (n *Node) ruleFor(p packet, upper ipv6.UpperLayer, iface *model.Interface) (index int, ok bool) {
 	longest := -1
@@ -106,8 +108,8 @@ func inRange(r *model.PortRange, port uint16, known bool) bool {
 	return known && r.From <= port && port <= r.To
 }
 
-// isControl reports whether the packet keeps the network itself working: it
-// must arrive even where IOAM does not; or whether the end of the tunnel would
+// isControl reports whether the packet keeps the network itself working, and so
+// must arrive even where IOAM does not, or whether the end of the tunnel would
 // refuse it.
 func isControl(p packet, upper ipv6.UpperLayer, tunnel bool) bool {
 	source, destination := p.source(), p.destination()
@@ -125,8 +127,7 @@ func isControl(p packet, upper ipv6.UpperLayer, tunnel bool) bool {
 	return kind < 128 || isLinkMessage(kind) // errors (RFC 4443 §2.1)
 }
 
-// takesFlow reports whether the packet's flow, which has the hash, is one of
-// those that the rule takes.
+// takesFlow reports whether the rule selects the packet's flow, given its hash.
 func (n *Node) takesFlow(rule *model.Encapsulation, p packet, hash uint32) bool {
 	if rule.Flows <= 1 {
 		return true
@@ -145,7 +146,7 @@ func (n *Node) selected(index int, frequency model.Frequency) bool {
 	return frequency.N == 0 || count%uint64(frequency.N) < uint64(frequency.K)
 }
 
-// departing is what this node says about a packet that it encapsulates.
+// departing is the data of this node about a packet that it encapsulates.
 func (n *Node) departing(f Frame, p packet, iface *model.Interface) hop {
 	from, _ := n.arrival(f)
 	return hop{
@@ -159,52 +160,35 @@ func (n *Node) departing(f Frame, p packet, iface *model.Interface) hop {
 	}
 }
 
-// buildHeader returns the rule's Hop-by-Hop header with this node's data, its
-// Next Header not set yet, and the Direct Exports in it. It uses up Sequence
-// Numbers. The outcome is that of the traces that lack this node's data, 0 when
-// none does.
-func (n *Node) buildHeader(rule *model.Encapsulation, p packet, hash uint32, h hop) (header []byte, triggers []ioam.DirectExport, lacking model.Outcome) {
+// buildHeader returns the rule's Hop-by-Hop header with this node's data, without
+// its Next Header. It uses up Sequence Numbers. The outcome is that of traces
+// that lack this node's data, 0 when none does.
+func (n *Node) buildHeader(rule *model.Encapsulation, v *visit) (header []byte, lacking model.Outcome) {
 	options := make([]ioam.Option, 0, len(rule.Options))
 	for _, o := range rule.Options {
-		if o.DirectExport != nil {
-			d := n.directExport(*o.DirectExport, p, hash)
-			triggers = append(triggers, d)
-			options = append(options, d.Option(o.DirectExport.OptionType))
-			continue
-		}
-		t := o.Trace
-		trace := ioam.Trace{
-			Namespace:    t.Namespace,
-			NodeLen:      uint8(t.Type.NodeLen()),
-			RemainingLen: uint8(t.Size / 4),
-			Type:         t.Type,
-			Data:         make([]byte, t.Size),
-		}
-		if namespace, ok := n.namespaces[t.Namespace]; !ok {
-			lacking = max(lacking, model.OutcomeEncapUnfilled)
-		} else if record(&trace, n.appendNodeData(nil, t.Type, namespace, h)) == model.OutcomeTraceOverflow {
-			lacking = max(lacking, model.OutcomeEncapOverflow)
-		}
-		options = append(options, trace.Option())
+		option, outcome := insertingModule(o).insert(n, o, v)
+		options = append(options, option)
+		lacking = max(lacking, outcome)
 	}
 	header, _ = ioam.AppendExtensionHeader(nil, 0, options...) // Validate checked the sizes
-	return header, triggers, lacking
+	return header, lacking
 }
 
-// mtus are what bounds a packet that grows, in bytes; 0 is no bound.
+// mtus are the limits of a packet that grows, in bytes; 0 is no limit.
 type mtus struct {
 	link, tunnel int
-	// These speak of packets that are larger than any path carries.
+	// These only apply to packets larger than the minimum MTU of IPv6.
 	route, learned int
 }
 
-// carry reports whether a packet of some length fits all of them.
+// carry reports whether a packet of some length fits all limits.
 func (m mtus) carry(length int64) bool {
 	fits := func(mtu int) bool { return mtu == 0 || length <= int64(mtu) }
 	return fits(m.link) && fits(m.tunnel) && (length <= minimumMTU || fits(m.route) && fits(m.learned))
 }
 
-// fits reports whether the packet may grow, and the segment size of GSO then.
+// fits reports whether the packet may grow, and returns the segment size of GSO
+// after that.
 func fits(f Frame, p packet, upper ipv6.UpperLayer, insertion int, limits mtus) (gsoSize uint32, outcome model.Outcome, ok bool) {
 	if f.GSOSize == 0 {
 		payload := p.payloadLength()
@@ -216,8 +200,8 @@ func fits(f Frame, p packet, upper ipv6.UpperLayer, insertion int, limits mtus) 
 	switch {
 	case p.payloadLength() == 0: // BIG TCP: its jumbo option is lost when headers move
 	case upper.Known && upper.Next == ioam.NextHeaderTCP:
-		// A byte stream may be cut anywhere: smaller segments take the
-		// insertion, so none becomes larger than it was.
+		// A byte stream may be segmented anywhere: segments shrink by the
+		// insertion, so none becomes larger than before.
 		if int64(f.GSOSize) <= 2*int64(insertion) {
 			return 0, model.OutcomeEncapSkippedGSO, false
 		}
@@ -227,7 +211,7 @@ func fits(f Frame, p packet, upper ipv6.UpperLayer, insertion int, limits mtus) 
 		}
 		return f.GSOSize - uint32(insertion), 0, true
 	case upper.Known && upper.Next == ioam.NextHeaderUDP:
-		// Segments are datagrams, whose size is the sender's.
+		// Segments are datagrams, whose size the sender chose.
 		const udpHeaderLen = 8
 		if !limits.carry(int64(upper.Offset+udpHeaderLen+insertion) + int64(f.GSOSize)) {
 			return 0, model.OutcomeEncapSkippedMTU, false
@@ -237,8 +221,8 @@ func fits(f Frame, p packet, upper ipv6.UpperLayer, insertion int, limits mtus) 
 	return 0, model.OutcomeEncapSkippedGSO, false
 }
 
-// tcpHeaderLen is the length of a TCP header with its options (RFC 9293 §3.1),
-// the longest there is when the packet ends before it.
+// tcpHeaderLen is the length of a TCP header with its options (RFC 9293 §3.1), or
+// the longest possible when the packet is truncated before it.
 func tcpHeaderLen(p packet, upper ipv6.UpperLayer) int {
 	const dataOffsetAt, longest = 12, 60
 	if len(p.ip) <= upper.Offset+dataOffsetAt {
@@ -247,7 +231,7 @@ func tcpHeaderLen(p packet, upper ipv6.UpperLayer) int {
 	return int(p.ip[upper.Offset+dataOffsetAt]>>4) * 4
 }
 
-// insertInline puts the header right behind the IPv6 header (RFC 8200 §4.1).
+// insertInline puts the header directly after the IPv6 header (RFC 8200 §4.1).
 func insertInline(p packet, header []byte, payload int) []byte {
 	header[0] = byte(p.nextHeader())
 	frame := append([]byte{}, p.link...)
@@ -261,8 +245,8 @@ func insertInline(p packet, header []byte, payload int) []byte {
 	return frame
 }
 
-// insertTunnel puts an outer IPv6 header and the header in front: in-flight
-// insertion into a forwarded packet is not allowed (RFC 8200 §4).
+// insertTunnel puts an outer IPv6 header and the header in front: insertion into
+// a forwarded packet is not allowed (RFC 8200 §4).
 func insertTunnel(p packet, header []byte, payload int, rule *model.Encapsulation) []byte {
 	source, destination := rule.TunnelSource.As16(), rule.TunnelDestination.As16()
 	header[0] = byte(ioam.NextHeaderIPv6)

@@ -17,7 +17,7 @@ import (
 
 func hex32(v uint32) string { return fmt.Sprintf("%08x", v) }
 
-// encapConfig has one rule for everything that leaves by ifEgress.
+// encapConfig has one rule for everything that leaves through ifEgress.
 func encapConfig(mode model.Mode, change ...func(*model.Encapsulation)) model.NodeConfig {
 	config := testConfig()
 	rule := model.Encapsulation{
@@ -46,8 +46,8 @@ func egressFrame(packet []byte) Frame {
 	return Frame{Data: packet, Link: LinkNone, Interface: ifEgress, Ingress: ifIngress, Time: testTime, QueueKnown: true, QueuePackets: 7, QueueBytes: 0x2a00}
 }
 
-// The header that encapConfig's rule inserts, up to the Next Header: 24 bytes
-// of data, of which this node's take 20.
+// The header that encapConfig's rule inserts, after the Next Header: 24 bytes of
+// data, 20 of which are this node's.
 const (
 	headerForwarded     = "040100 31220000 007b2801 f2000000 00000000 40000002 00c900ca 6b012a3c 00000001 00000007"
 	headerLocal         = "040100 31220000 007b2801 f2000000 00000000 40000002 ffff00ca 6b012a3c 00000001 00000007"

@@ -15,7 +15,7 @@ import (
 	"github.com/waymark-net/waymark/test/craft"
 )
 
-// exporting lets all namespaces of a configuration export.
+// exporting makes all namespaces of a configuration export.
 func exporting(config model.NodeConfig) model.NodeConfig {
 	for i := range config.Namespaces {
 		config.Namespaces[i].Export = model.ExportEvery
@@ -23,8 +23,8 @@ func exporting(config model.NodeConfig) model.NodeConfig {
 	return config
 }
 
-// dexConfig has one rule, with one Direct Export of namespace 123, for
-// everything that leaves by ifEgress.
+// dexConfig has one rule, with one Direct Export of namespace 123, for everything
+// that leaves through ifEgress.
 func dexConfig(mode model.Mode, o model.DirectExportOption, change ...func(*model.Encapsulation)) model.NodeConfig {
 	if o.Namespace == 0 {
 		o.Namespace = 123
@@ -38,13 +38,14 @@ func dexConfig(mode model.Mode, o model.DirectExportOption, change ...func(*mode
 
 const bothExtensions = ioam.ExtensionFlowID | ioam.ExtensionSequence
 
-// Flow hashes of packets from 2001:db8:1::2 to 2001:db8:2::2, computed apart.
+// Flow hashes of packets from 2001:db8:1::2 to 2001:db8:2::2, computed
+// independently.
 const (
-	hashUDP      = 0x6ba32f49 // port 4242 to 9, seed 0
-	hashSeed1    = 0xc6866cc9 // seed 1
-	hashLabel    = 0xa165bbf3 // flow label 0x12345
-	hashNone     = 0x0102e7cc // no next header, no ports
-	hashFragment = 0x97b77618 // UDP, ports unknown
+	hashUDP      = 0x2af1bd9b // port 4242 to 9, seed 0
+	hashSeed1    = 0x6d8cf0aa // seed 1
+	hashLabel    = 0xad79ac86 // flow label 0x12345
+	hashNone     = 0x47c3c032 // no next header, no ports
+	hashFragment = 0x4b87d931 // UDP, ports unknown
 )
 
 func TestFlowHash(t *testing.T) {
@@ -69,10 +70,28 @@ func TestFlowHash(t *testing.T) {
 			config := dexConfig(model.ModeEncap, model.DirectExportOption{ExtensionFlags: ioam.ExtensionFlowID})
 			config.FlowSeed = test.seed
 			result := mustNode(t, config).Egress(egressFrame(test.packet))
-			if len(result.Exports) != 1 || result.Exports[0].Option.FlowID != test.want {
-				t.Errorf("%v %+v, want the Flow-ID %08x", result.Outcome, result.Exports, test.want)
+			if len(result.Postcards) != 1 || result.Postcards[0].Option.FlowID != test.want {
+				t.Errorf("%v %+v, want the Flow-ID %08x", result.Outcome, result.Postcards, test.want)
 			}
 		})
+	}
+}
+
+// Hosts of one network, with the same ports and no flow label, have flows of
+// their own: a Flow-ID that two of them share is chance (n²/2^33).
+func TestFlowHashSpreads(t *testing.T) {
+	n := mustNode(t, dexConfig(model.ModeEncap, model.DirectExportOption{ExtensionFlags: ioam.ExtensionFlowID}))
+	const hosts = 128
+	seen := make(map[uint32]bool)
+	for source := range hosts {
+		for destination := range hosts {
+			packet := ipv6Packet(ioam.NextHeaderUDP, udp(10))
+			packet[23], packet[39] = byte(source), byte(destination)
+			seen[n.Egress(egressFrame(packet)).Postcards[0].Option.FlowID] = true
+		}
+	}
+	if shared := hosts*hosts - len(seen); shared > 2 {
+		t.Errorf("%d of %d flows share a Flow-ID", shared, hosts*hosts)
 	}
 }
 
@@ -88,7 +107,7 @@ func TestInsertedDirectExport(t *testing.T) {
 		{"in 0x31", []model.InsertedOption{{DirectExport: &model.DirectExportOption{Namespace: 123, Type: 0xc00000, OptionType: ioam.OptionIOAM}}},
 			"3b010100 310a0004 007b0000 c0000000"},
 		{"both fields", []model.InsertedOption{{DirectExport: &model.DirectExportOption{Namespace: 123, Type: 0xc00000, ExtensionFlags: bothExtensions}}},
-			"3b020100 11120004 007b00c0 c0000000 0102e7cc 00000000"},
+			"3b020100 11120004 007b00c0 c0000000 47c3c032 00000000"},
 		{"flow label", []model.InsertedOption{{DirectExport: &model.DirectExportOption{Namespace: 123, Type: 0xc00000, ExtensionFlags: ioam.ExtensionFlowID, FlowID: model.FlowIDSource{Kind: model.FlowIDLabel}}}},
 			"3b020100 110e0004 007b0080 c0000000 00012345 01020000"},
 		{"fixed", []model.InsertedOption{{DirectExport: &model.DirectExportOption{Namespace: 200, Type: 0x800000, ExtensionFlags: ioam.ExtensionFlowID, FlowID: model.FlowIDSource{Kind: model.FlowIDFixed, Fixed: 0xdeadbeef}}}},
@@ -107,22 +126,22 @@ func TestInsertedDirectExport(t *testing.T) {
 			if result.Outcome != model.OutcomeEncapInserted || !bytes.Equal(result.Data[40:], want) {
 				t.Errorf("%v\n%x, want\n%x", result.Outcome, result.Data[40:], want)
 			}
-			if len(result.Exports) != 0 {
-				t.Errorf("exports without export: %+v", result.Exports)
+			if len(result.Postcards) != 0 {
+				t.Errorf("exports without export: %+v", result.Postcards)
 			}
 		})
 	}
 }
 
-// Sequence Numbers count the packets of a namespace and Flow-ID that get the
-// option, and no others.
+// Sequence Numbers count only the packets of a namespace and Flow-ID that get the
+// option.
 func TestSequence(t *testing.T) {
 	config := dexConfig(model.ModeInline, model.DirectExportOption{ExtensionFlags: bothExtensions}, func(e *model.Encapsulation) {
 		e.Options = append(e.Options, model.InsertedOption{DirectExport: &model.DirectExportOption{
 			Namespace: 200, Type: 0xc00000, ExtensionFlags: ioam.ExtensionSequence, FlowID: model.FlowIDSource{Kind: model.FlowIDLabel}}})
 		e.Match.DestinationPort = &model.PortRange{From: 9, To: 9}
 	})
-	other := config.Encapsulations[0] // another rule numbers the same flow on
+	other := config.Encapsulations[0] // another rule continues the same flow's numbers
 	other.Name, other.Match = "other", model.Match{TrafficClass: ptr(uint8(1))}
 	other.Options = other.Options[:1]
 	config.Encapsulations = append(config.Encapsulations, other)
@@ -139,7 +158,7 @@ func TestSequence(t *testing.T) {
 	elsewhere[1], elsewhere[43] = 0x10, 10 // traffic class 1, port 10
 	for i, step := range []struct {
 		packet []byte
-		want   []uint32 // of the options
+		want   []uint32 // Sequence Numbers of the options
 	}{
 		{packet(4242, 0), []uint32{0, 0}},
 		{packet(4242, 0), []uint32{1, 1}},
@@ -152,7 +171,7 @@ func TestSequence(t *testing.T) {
 		{packet(4242, 0), []uint32{3, 4}},
 	} {
 		var got []uint32
-		for _, e := range node.Egress(egressFrame(step.packet)).Exports {
+		for _, e := range node.Egress(egressFrame(step.packet)).Postcards {
 			got = append(got, e.Option.Sequence)
 		}
 		if !slices.Equal(got, step.want) {
@@ -166,13 +185,13 @@ func TestSequence(t *testing.T) {
 	same.Encapsulations = append(same.Encapsulations, rule)
 	node = mustNode(t, same)
 	for want, packet := range [][]byte{packet(4242, 0), ipv6Packet(ioam.NextHeaderNone, []byte{1}), packet(4242, 0)} {
-		if got := node.Egress(egressFrame(packet)).Exports[0].Option.Sequence; got != uint32(want) {
+		if got := node.Egress(egressFrame(packet)).Postcards[0].Option.Sequence; got != uint32(want) {
 			t.Errorf("two rules of one Flow-ID: %d, want %d", got, want)
 		}
 	}
 }
 
-// Packets that share a flow label, and so a Flow-ID, are selected or none is,
+// Packets that share a flow label, and so a Flow-ID, are selected all or none,
 // whatever their ports are.
 func TestFlowSelectionByLabel(t *testing.T) {
 	const n, labels, ports = 3, 500, 4
@@ -203,8 +222,7 @@ func TestFlowSelectionByLabel(t *testing.T) {
 	}
 }
 
-// Flows are selected by their hash, before packets are counted for the
-// frequency.
+// Flows are selected by their hash before packets are counted for the frequency.
 func TestFlowSelection(t *testing.T) {
 	for _, n := range []uint32{0, 1, 2, 3, 64, model.MaxFrequency} {
 		node := mustNode(t, dexConfig(model.ModeInline, model.DirectExportOption{}, func(e *model.Encapsulation) {

@@ -29,16 +29,16 @@ func TestExportsEncapsulating(t *testing.T) {
 		kind    ioam.TraceType
 		change  func(*model.NodeConfig, *Frame)
 		exports bool
-		want    func(*model.Export)
+		want    func(*model.Postcard)
 	}{
 		{"inline", model.ModeInline, 0xc00000, nil, true, nil},
 		{"encap", model.ModeEncap, 0xc00000, nil, true, nil},
-		{"queue", model.ModeEncap, 0x020000, nil, true, func(e *model.Export) { e.QueueDepth = 7 }},
+		{"queue", model.ModeEncap, 0x020000, nil, true, func(e *model.Postcard) { e.QueueDepth = 7 }},
 		{"queue not known", model.ModeEncap, 0x020000, func(_ *model.NodeConfig, f *Frame) { f.QueueKnown = false }, true, nil},
-		{"queue of mainline", model.ModeEncap, 0x020000, func(c *model.NodeConfig, _ *Frame) { c.Compatibility = model.CompatibilityMainline }, true, func(e *model.Export) { e.QueueDepth = 0x2a00 }},
+		{"queue of mainline", model.ModeEncap, 0x020000, func(c *model.NodeConfig, _ *Frame) { c.Compatibility = model.CompatibilityMainline }, true, func(e *model.Postcard) { e.QueueDepth = 0x2a00 }},
 		{"delay", model.ModeEncap, 0x080000, func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time - 5 }, true, nil},
-		{"local", model.ModeEncap, 0xc00000, func(_ *model.NodeConfig, f *Frame) { f.Ingress = 0 }, true, func(e *model.Export) { e.Ingress = 0 }},
-		{"from an unserved interface", model.ModeEncap, 0xc00000, func(_ *model.NodeConfig, f *Frame) { f.Ingress = ifOther }, true, func(e *model.Export) { e.Ingress = ifOther }},
+		{"local", model.ModeEncap, 0xc00000, func(_ *model.NodeConfig, f *Frame) { f.Ingress = 0 }, true, func(e *model.Postcard) { e.Ingress = 0 }},
+		{"from an unserved interface", model.ModeEncap, 0xc00000, func(_ *model.NodeConfig, f *Frame) { f.Ingress = ifOther }, true, func(e *model.Postcard) { e.Ingress = ifOther }},
 		{"no export", model.ModeInline, 0xc00000, func(c *model.NodeConfig, _ *Frame) { c.Namespaces[0].Export = model.ExportNone }, false, nil},
 		{"aggregate", model.ModeInline, 0xc00000, func(c *model.NodeConfig, _ *Frame) { c.Namespaces[0].Export = model.ExportAggregate }, true, nil},
 		{"not inserted", model.ModeInline, 0xc00000, func(_ *model.NodeConfig, f *Frame) { f.Interface = ifIngress }, false, nil},
@@ -51,7 +51,7 @@ func TestExportsEncapsulating(t *testing.T) {
 				test.change(&config, &frame)
 			}
 			result := mustNode(t, config).Egress(frame)
-			want := model.Export{
+			want := model.Postcard{
 				Role: model.RoleEncapsulating, Ingress: ifIngress, Egress: ifEgress, HopLimit: 64, Time: testTime,
 				Option:       ioam.DirectExport{Namespace: 123, Flags: 0, ExtensionFlags: bothExtensions, Type: test.kind, FlowID: 0, Sequence: 0},
 				TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, Flow: flowUDP, Length: len(packet),
@@ -66,13 +66,13 @@ func TestExportsEncapsulating(t *testing.T) {
 	}
 }
 
-func checkExports(t *testing.T, result Result, exports bool, want ...model.Export) {
+func checkExports(t *testing.T, result Result, exports bool, want ...model.Postcard) {
 	t.Helper()
 	if !exports {
 		want = nil
 	}
-	if !slices.Equal(result.Exports, want) {
-		t.Errorf("%v\n%+v, want\n%+v", result.Outcome, result.Exports, want)
+	if !slices.Equal(result.Postcards, want) {
+		t.Errorf("%v\n%+v, want\n%+v", result.Outcome, result.Postcards, want)
 	}
 }
 
@@ -92,7 +92,7 @@ func carrying(t testing.TB, header string) []byte {
 	return carries
 }
 
-// tunnelCarrying is a labelled packet in a tunnel of this node, its outer hop
+// tunnelCarrying is a labelled packet in a tunnel to this node, with outer hop
 // limit 60.
 func tunnelCarrying(t testing.TB, header string) []byte {
 	outer := withDestination(ipv6Packet(ioam.NextHeaderHopByHop, append(craft.Hex(t, header), labelledUDP()...)), tunnelDestination)
@@ -107,26 +107,26 @@ func TestExportsTransit(t *testing.T) {
 		packet  func(testing.TB) []byte
 		change  func(*model.NodeConfig, *Frame)
 		exports bool
-		want    func(*model.Export)
+		want    func(*model.Postcard)
 		outcome model.Outcome
 	}{
 		{"inline", inline, nil, true, nil, model.OutcomeDirectExport},
-		{"tunnel", tunnel, nil, true, func(e *model.Export) { e.HopLimit = 60 }, model.OutcomeDirectExport},
+		{"tunnel", tunnel, nil, true, func(e *model.Postcard) { e.HopLimit = 60 }, model.OutcomeDirectExport},
 		{"0x31", func(t testing.TB) []byte { return set(44, 0x31)(carrying(t, dexHeader)) }, nil, true, nil, model.OutcomeDirectExport},
 		{"by a master", inline, func(c *model.NodeConfig, f *Frame) {
 			c.Masters, f.Ingress = []model.Master{{Index: ifOther, Roles: model.RoleIngress}}, ifOther
-		}, true, func(e *model.Export) { e.Ingress = ifOther }, model.OutcomeDirectExport},
-		{"delay", inline, func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time - 1234 }, true, func(e *model.Export) { e.TransitDelay = 1234 }, model.OutcomeDirectExport},
-		{"delay of 0", inline, func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time }, true, func(e *model.Export) { e.TransitDelay = 0 }, model.OutcomeDirectExport},
-		{"longest delay", inline, func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time - (1<<31 - 1) }, true, func(e *model.Export) { e.TransitDelay = 1<<31 - 1 }, model.OutcomeDirectExport},
-		{"too long", inline, func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time - 1<<40 }, true, func(e *model.Export) { e.TransitDelay = 1 << 31 }, model.OutcomeDirectExport},
+		}, true, func(e *model.Postcard) { e.Ingress = ifOther }, model.OutcomeDirectExport},
+		{"delay", inline, func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time - 1234 }, true, func(e *model.Postcard) { e.TransitDelay = 1234 }, model.OutcomeDirectExport},
+		{"delay of 0", inline, func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time }, true, func(e *model.Postcard) { e.TransitDelay = 0 }, model.OutcomeDirectExport},
+		{"longest delay", inline, func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time - (1<<31 - 1) }, true, func(e *model.Postcard) { e.TransitDelay = 1<<31 - 1 }, model.OutcomeDirectExport},
+		{"too long", inline, func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time - 1<<40 }, true, func(e *model.Postcard) { e.TransitDelay = 1 << 31 }, model.OutcomeDirectExport},
 		{"delay in mainline", inline, func(c *model.NodeConfig, f *Frame) {
 			c.Compatibility, f.Arrived = model.CompatibilityMainline, f.Time-1
 		}, true,
-			func(e *model.Export) { e.QueueDepth = 0x2a00 }, model.OutcomeDirectExport},
+			func(e *model.Postcard) { e.QueueDepth = 0x2a00 }, model.OutcomeDirectExport},
 		{"delay and queue not asked for", func(t testing.TB) []byte { return set(52, 0xc0)(carrying(t, dexHeader)) },
 			func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time - 1 }, true,
-			func(e *model.Export) { e.QueueDepth, e.Option.Type = ioam.DataUnavailable, 0xc00000 }, model.OutcomeDirectExport},
+			func(e *model.Postcard) { e.QueueDepth, e.Option.Type = ioam.DataUnavailable, 0xc00000 }, model.OutcomeDirectExport},
 		{"local", inline, func(_ *model.NodeConfig, f *Frame) { f.Ingress = 0 }, false, nil, model.OutcomeUntouched},
 		{"arrived at an unserved interface", inline, func(_ *model.NodeConfig, f *Frame) { f.Ingress = ifOther }, false, nil, model.OutcomeUntouched},
 		{"arrived at the edge", inline, func(_ *model.NodeConfig, f *Frame) { f.Ingress = ifEdge }, false, nil, model.OutcomeUntouched},
@@ -147,7 +147,7 @@ func TestExportsTransit(t *testing.T) {
 				test.change(&config, &frame)
 			}
 			result := mustNode(t, config).Egress(frame)
-			want := model.Export{
+			want := model.Postcard{
 				Role: model.RoleTransit, Ingress: ifIngress, Egress: ifEgress, HopLimit: 64, Time: testTime, Option: dexOption,
 				TransitDelay: ioam.DataUnavailable, QueueDepth: 7, Flow: flowUDP, Length: len(labelledUDP()),
 			}
@@ -162,7 +162,7 @@ func TestExportsTransit(t *testing.T) {
 	}
 }
 
-// Several options give one export each, in order; a trace beside them is
+// Several options give one export each, in order; a trace next to them is
 // completed, and its outcome counts.
 func TestExportsOfSeveralOptions(t *testing.T) {
 	packet := carrying(t, "11060100 110a0004 007b0000 80000000 310a0004 00c80000 80000000 110a0004 012c0000 80000000 310e0000 007b0801 80000000 00000000")
@@ -171,12 +171,12 @@ func TestExportsOfSeveralOptions(t *testing.T) {
 	config.Namespaces[2].Remove = false
 	node := mustNode(t, config)
 	in := node.Ingress(Frame{Data: packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
-	if in.Outcome != model.OutcomeTraceFilled || len(in.Exports) != 0 {
-		t.Fatalf("ingress: %v, %+v", in.Outcome, in.Exports)
+	if in.Outcome != model.OutcomeTraceFilled || len(in.Postcards) != 0 {
+		t.Fatalf("ingress: %v, %+v", in.Outcome, in.Postcards)
 	}
 	result := node.Egress(egressFrame(in.Data))
 	var namespaces []ioam.NamespaceID
-	for _, e := range result.Exports {
+	for _, e := range result.Postcards {
 		namespaces = append(namespaces, e.Option.Namespace)
 	}
 	if result.Outcome != model.OutcomeTraceFilled || !slices.Equal(namespaces, []ioam.NamespaceID{123, 300}) {
@@ -194,15 +194,15 @@ func TestExportsDecapsulating(t *testing.T) {
 		outcome model.Outcome
 		exports bool
 		record  bool
-		want    func(*model.Export)
+		want    func(*model.Postcard)
 	}{
-		{"tunnel", tunnelCarrying(t, dexHeader), nil, model.OutcomeTunnelDecapsulated, true, false, func(e *model.Export) { e.HopLimit = 59 }},
+		{"tunnel", tunnelCarrying(t, dexHeader), nil, model.OutcomeTunnelDecapsulated, true, false, func(e *model.Postcard) { e.HopLimit = 59 }},
 		{"inline", carrying(t, dexHeader), remove, model.OutcomeInlineRemoved, true, false, nil},
 		{"in 0x31", set(44, 0x31)(carrying(t, dexHeader)), remove, model.OutcomeInlineRemoved, true, false, nil},
 		{"not marked", carrying(t, dexHeader), nil, model.OutcomeDirectExport, false, false, nil},
 		{"with another option", set(68, 5)(carrying(t, dexHeader)), remove, model.OutcomeRemovalPartial, false, false, nil},
 		{"with a trace", carrying(t, withTrace), remove, model.OutcomeInlineRemoved, true, true,
-			func(e *model.Export) { e.Option = ioam.DirectExport{Namespace: 123, Type: 0x800000} }},
+			func(e *model.Postcard) { e.Option = ioam.DirectExport{Namespace: 123, Type: 0x800000} }},
 		{"no export", carrying(t, dexHeader), func(c *model.NodeConfig) { remove(c); c.Namespaces[0].Export = model.ExportNone }, model.OutcomeInlineRemoved, false, false, nil},
 		{"unknown namespace in a tunnel", set(49, 7)(tunnelCarrying(t, dexHeader)), nil, model.OutcomeDecapRefusedBare, false, false, nil},
 		{"unknown namespace in a tunnel that may be bare", set(49, 7)(tunnelCarrying(t, dexHeader)),
@@ -223,7 +223,7 @@ func TestExportsDecapsulating(t *testing.T) {
 				test.change(&config)
 			}
 			result := mustNode(t, config).Ingress(Frame{Data: test.packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
-			want := model.Export{
+			want := model.Postcard{
 				Role: model.RoleDecapsulating, Ingress: ifIngress, HopLimit: 63, Time: testTime, Option: dexOption,
 				TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, Flow: flowUDP, Length: len(labelledUDP()),
 			}
@@ -236,7 +236,7 @@ func TestExportsDecapsulating(t *testing.T) {
 			}
 			left := labelledUDP()
 			if result.Outcome == model.OutcomeTunnelDecapsulated {
-				left[7] = 60 // the tunnel's
+				left[7] = 60 // the tunnel's hop limit
 			}
 			if removed := result.Outcome == model.OutcomeInlineRemoved || result.Outcome == model.OutcomeTunnelDecapsulated; removed && !bytes.Equal(result.Data, left) {
 				t.Errorf("went on as\n%x, want\n%x", result.Data, left)
@@ -245,7 +245,8 @@ func TestExportsDecapsulating(t *testing.T) {
 	}
 }
 
-// What one node inserts, the next two read; all tell the same of the packet.
+// The next two nodes read what one node inserts; all report the same about the
+// packet.
 func TestExportsAlongAPath(t *testing.T) {
 	for _, mode := range []model.Mode{model.ModeInline, model.ModeEncap} {
 		config := dexConfig(mode, model.DirectExportOption{ExtensionFlags: bothExtensions})
@@ -264,11 +265,11 @@ func TestExportsAlongAPath(t *testing.T) {
 			if !bytes.Equal(passed.Data, inserted.Data) || !bytes.Equal(removed.Data, packet) {
 				t.Fatalf("mode %v: sent\n%x, arrived\n%x", mode, packet, removed.Data)
 			}
-			for role, result := range map[model.ExportRole]Result{model.RoleEncapsulating: inserted, model.RoleTransit: passed, model.RoleDecapsulating: removed} {
-				if len(result.Exports) != 1 {
-					t.Fatalf("mode %v, %v: %+v", mode, role, result.Exports)
+			for role, result := range map[model.NodeRole]Result{model.RoleEncapsulating: inserted, model.RoleTransit: passed, model.RoleDecapsulating: removed} {
+				if len(result.Postcards) != 1 {
+					t.Fatalf("mode %v, %v: %+v", mode, role, result.Postcards)
 				}
-				e, told := result.Exports[0], inserted.Exports[0]
+				e, told := result.Postcards[0], inserted.Postcards[0]
 				if e.Role != role || !reflect.DeepEqual(e.Option, told.Option) || e.Flow != flowUDP || e.Length != len(packet) || e.Option.Sequence != sequence {
 					t.Errorf("mode %v, %v: %+v", mode, role, e)
 				}

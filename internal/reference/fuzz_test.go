@@ -3,13 +3,14 @@
 package reference
 
 import (
+	"testing"
+
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/ioam"
-	"testing"
 )
 
-// byteSource makes choices from a fuzz input; when it is used up, always the
-// first.
+// byteSource makes choices from a fuzz input; when the input is used up, it
+// always makes the first choice.
 type byteSource struct{ rest []byte }
 
 func (b *byteSource) below(n int) int {
@@ -20,8 +21,8 @@ func (b *byteSource) below(n int) int {
 	return v % n
 }
 
-// FuzzNode runs any frame through both hooks of a node whose configuration,
-// like the rest of the frame's circumstances, comes from the choices.
+// FuzzNode runs any frame through both hooks of a node. The choices determine the
+// node's configuration and the frame's circumstances.
 func FuzzNode(f *testing.F) {
 	for _, test := range ingressCases {
 		packet := rightPacket(f)

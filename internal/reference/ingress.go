@@ -4,14 +4,14 @@ package reference
 
 import (
 	"bytes"
+	"slices"
+
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
-	"slices"
 )
 
-// removal is what a decapsulating node takes away (data-plane.md, ingress
-// step 4).
+// removal is what a decapsulating node removes (data-plane.md, ingress step 4).
 type removal uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 )
 
 // Ingress does what the ingress hook does with a frame (data-plane.md,
-// "Ingress"). A frame at an interface that is not configured is untouched.
+// "Ingress"). A frame at an unconfigured interface is untouched.
 func (n *Node) Ingress(f Frame) Result {
 	iface, served := n.interfaces[f.Interface]
 	if !served {
@@ -53,7 +53,7 @@ func (n *Node) Ingress(f Frame) Result {
 	if len(p.options) == 0 {
 		return n.endBareTunnel(f, p)
 	}
-	if fault, bad := p.malformed(n.config.Compatibility); bad {
+	if fault, sound := p.check(n.config.Compatibility); !sound {
 		result := unchanged(f, fault)
 		if n.config.Compatibility == model.CompatibilityMainline {
 			result.Verdict = Drop // as ipv6_hop_ioam does in Linux
@@ -70,26 +70,30 @@ func (n *Node) Ingress(f Frame) Result {
 	case slices.ContainsFunc(p.options, n.removable):
 		remove = removeInline
 	}
-	h := n.arriving(f, p, iface, remove)
-	outcome = 0
-	for _, option := range p.options {
-		outcome = max(outcome, n.fill(option, h))
-	}
+	v := visit{hop: n.arriving(f, p, iface, remove), packet: p}
+	outcomes := p.treat(func(m module, option ioam.Option) model.Outcome { return m.ingress(n, option, &v) })
+	var result Result
 	switch remove {
 	case removeTunnel:
-		return n.endTunnel(f, p)
+		result = n.endTunnel(f, p)
 	case removeInline:
-		return n.removeInline(f, p)
+		result = n.removeInline(f, p)
+	default:
+		result = unchanged(f, slices.Max(outcomes))
+		result.Data = p.frame
 	}
-	result := unchanged(f, outcome)
-	result.Data = p.frame
+	// If a header is removed without a report, what was written into it has no
+	// reader.
+	if reported := result.Record != nil || result.Postcards != nil; reported || !result.Outcome.Removed() {
+		result.Options = outcomes
+	}
 	return result
 }
 
-// arriving is what this node says about a packet that it receives.
+// arriving is the data of this node about a packet that it receives.
 func (n *Node) arriving(f Frame, p packet, iface *model.Interface, remove removal) hop {
 	h := hop{
-		hopLimit:  p.hopLimit() - 1, // as at egress from the node (RFC 9197 §4.4.2.1)
+		hopLimit:  p.hopLimit() - 1, // as when the packet leaves the node (RFC 9197 §4.4.2.1)
 		ingress:   iface,
 		time:      f.Time,
 		timeKnown: true,
@@ -109,7 +113,7 @@ func (n *Node) removable(option ioam.Option) bool {
 	return namespace != nil && namespace.Remove
 }
 
-// endBareTunnel takes a packet without IOAM out of its tunnel, if that ends here.
+// endBareTunnel removes a tunnel without IOAM, if it ends here.
 func (n *Node) endBareTunnel(f Frame, p packet) Result {
 	if outcome := n.judgeTunnel(p); outcome != model.OutcomeTunnelDecapsulated {
 		return unchanged(f, outcome)
@@ -117,8 +121,8 @@ func (n *Node) endBareTunnel(f Frame, p packet) Result {
 	return n.endTunnel(f, p)
 }
 
-// endTunnel decapsulates, unless an option says that who does not know it
-// discards the packet (RFC 8200 §4.2).
+// endTunnel decapsulates, unless an unknown option asks nodes to discard the
+// packet (RFC 8200 §4.2).
 func (n *Node) endTunnel(f Frame, p packet) Result {
 	if p.discard {
 		result := unchanged(f, model.OutcomeRemovalPartial)
@@ -140,13 +144,13 @@ func (n *Node) decapsulate(f Frame, p packet) Result {
 	if outerECN == ce && innerECN != notECT || outerECN == ect1 && innerECN == ect0 { // RFC 6040 §4.2
 		inner.ip[1] = inner.ip[1]&^(3<<4) | outerECN<<4
 	}
-	// Each router that the tunnel passed counts (RFC 8200 §3, Hop Limit).
+	// Each router that the tunnel crossed counts (RFC 8200 §3, Hop Limit).
 	inner.ip[7] = min(inner.hopLimit(), p.hopLimit())
 	n.report(f, p, &result)
 	return result
 }
 
-// removeInline removes the Hop-by-Hop header, if all of it may go.
+// removeInline removes the Hop-by-Hop header, if all of it may be removed.
 func (n *Node) removeInline(f Frame, p packet) Result {
 	whole := p.pure && !p.isFollowed()
 	for _, option := range p.options {
@@ -163,11 +167,21 @@ func (n *Node) removeInline(f Frame, p packet) Result {
 	return result
 }
 
-// report adds the record and the exports of a removed header to what became of
-// its packet.
+// report adds the record and the postcards of a removed header to the packet's
+// result.
 func (n *Node) report(f Frame, p packet, result *Result) {
 	ip := result.Data[len(p.link):]
-	if slices.ContainsFunc(p.options, isPreallocatedTrace) {
+	v := visit{packet: p, postcard: model.Postcard{
+		Role: model.RoleDecapsulating, Ingress: f.Interface, HopLimit: p.hopLimit() - 1, Time: f.Time,
+		TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, Flow: flowOf(ip), Length: len(ip), Ends: endsFlow(ip),
+	}}
+	for _, option := range p.options {
+		if m := soundModuleOf(option); m != nil {
+			m.remove(n, option, &v)
+		}
+	}
+	result.Postcards = v.postcards
+	if v.recorded {
 		result.Record = &Record{
 			Time:      f.Time,
 			Interface: f.Interface,
@@ -177,8 +191,4 @@ func (n *Node) report(f Frame, p packet, result *Result) {
 			Header:    bytes.Clone(p.header),
 		}
 	}
-	result.Exports = n.exports(p.triggers(), model.Export{
-		Role: model.RoleDecapsulating, Ingress: f.Interface, HopLimit: p.hopLimit() - 1, Time: f.Time,
-		TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, Flow: flowOf(ip), Length: len(ip), Ends: endsFlow(ip),
-	})
 }

@@ -16,8 +16,8 @@ import (
 
 // rightHeader is a Hop-by-Hop header with one trace: namespace 123, node and
 // interface ids, room for two nodes. Offsets of its fields are from the IPv6
-// header: option type 44, length 45, reserved 46, option-type 47, namespace
-// 48, NodeLen, flags and RemainingLen 50, trace type 52, data 56, PadN 72.
+// header: option type 44, length 45, reserved 46, option-type 47, namespace 48,
+// NodeLen, flags and RemainingLen 50, trace type 52, data 56, PadN 72.
 const rightHeader = "3b030100 311a0000 007b1004 c0000000 00000000 00000000 00000000 00000000"
 
 // filledHeader is rightHeader after this node's ingress.
@@ -27,10 +27,10 @@ func rightPacket(t testing.TB) []byte {
 	return ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, rightHeader))
 }
 
-// unchangedBytes says that a packet must go on as it came.
+// unchangedBytes wants a packet to go on unchanged.
 var unchangedBytes = func(_ testing.TB, in []byte) []byte { return in }
 
-// headerBytes says that the Hop-by-Hop header must be replaced.
+// headerBytes wants the Hop-by-Hop header to be replaced.
 func headerBytes(hex string) func(testing.TB, []byte) []byte {
 	return func(t testing.TB, in []byte) []byte {
 		header := craft.Hex(t, hex)
@@ -38,7 +38,7 @@ func headerBytes(hex string) func(testing.TB, []byte) []byte {
 	}
 }
 
-// withoutHeader says that the Hop-by-Hop header must be gone.
+// withoutHeader wants the Hop-by-Hop header to be removed.
 func withoutHeader(_ testing.TB, in []byte) []byte {
 	length := (int(in[41]) + 1) * 8
 	out := slices.Concat(in[:40], in[40+length:])
@@ -188,7 +188,7 @@ func then(steps ...func([]byte) []byte) func([]byte) []byte {
 	}
 }
 
-// with is the packet that arrived, changed.
+// with changes the packet that arrived.
 func with(step func([]byte) []byte) func(testing.TB, []byte) []byte {
 	return func(_ testing.TB, in []byte) []byte { return step(bytes.Clone(in)) }
 }
@@ -201,18 +201,18 @@ func header(hex string) func([]byte) []byte {
 	return func(p []byte) []byte { return replaceHeader(panicTB{}, p, hex) }
 }
 
-// panicTB is for tables: a wrong constant in one fails the whole test binary.
+// panicTB is for tables: a wrong constant fails the whole test binary.
 type panicTB struct{ testing.TB }
 
 func (panicTB) Helper()           {}
 func (panicTB) Fatal(args ...any) { panic(args) }
 
-// manyPads is a header of Pad1 options, then more options given in
-// hexadecimal at its very end.
+// manyPads is a header of Pad1 options, followed by more options, given in
+// hexadecimal, at its very end.
 func manyPads(count int, tail string) func([]byte) []byte {
 	return func([]byte) []byte {
 		last := craft.Hex(panicTB{}, tail)
-		// Long options first, so that the header's length comes out even.
+		// Long options come first, so that the header's length is right.
 		options := make([]byte, 0, 64)
 		short := count
 		total := 2 + count + len(last)
@@ -415,7 +415,8 @@ func TestDecapsulation(t *testing.T) {
 	}
 }
 
-// A packet that leaves a tunnel has the hop limit that it would have without.
+// The hop limit of a packet that leaves a tunnel is what it would be without the
+// tunnel.
 func TestHopLimitOfTunnels(t *testing.T) {
 	for _, test := range []struct{ outer, inner, want byte }{{64, 64, 64}, {61, 64, 61}, {64, 3, 3}, {1, 255, 1}, {0, 1, 0}} {
 		packet := tunnelPacket(t)

@@ -4,12 +4,13 @@ package reference
 
 import (
 	"bytes"
-	"github.com/waymark-net/waymark/internal/ipv6"
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/ipv6"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // Outcomes by what they do to a packet.
@@ -39,14 +40,14 @@ var (
 	}
 )
 
-// checkedRun runs a frame through one hook of a node and checks what must hold
-// for any packet whatever.
+// checkedRun runs a frame through one hook of a node and checks the invariants
+// that hold for any packet.
 func checkedRun(t *testing.T, config model.NodeConfig, f Frame, egress bool) Result {
 	t.Helper()
 	run := func() Result {
 		node := mustNode(t, config)
 		for i := range node.matched {
-			node.matched[i] = uint64(f.Time) // so that any packet of every n comes up
+			node.matched[i] = uint64(f.Time) // so that every position in the n occurs
 		}
 		if egress {
 			return node.Egress(f)
@@ -79,12 +80,13 @@ func checkedRun(t *testing.T, config model.NodeConfig, f Frame, egress bool) Res
 	return result
 }
 
-// checkTold: a removed trace gives a record; each Direct Export that this node
-// inserted, passed on or removed gives an export if its namespace has one.
+// checkTold checks that a removed trace gives a record, and that each Direct
+// Export that this node inserted, passed on or removed gives an export if its
+// namespace exports.
 func checkTold(t *testing.T, config model.NodeConfig, f Frame, result Result, egress bool) {
 	t.Helper()
 	var carrier packet
-	var role model.ExportRole
+	var role model.NodeRole
 	switch {
 	case result.Outcome == model.OutcomeInlineRemoved || result.Outcome == model.OutcomeTunnelDecapsulated:
 		carrier, role = mustParse(t, f.Data, f.Link), model.RoleDecapsulating
@@ -104,10 +106,10 @@ func checkTold(t *testing.T, config model.NodeConfig, f Frame, result Result, eg
 			want = append(want, d)
 		}
 	}
-	if len(result.Exports) != len(want) {
-		t.Fatalf("%v: %d exports, want %d", result.Outcome, len(result.Exports), len(want))
+	if len(result.Postcards) != len(want) {
+		t.Fatalf("%v: %d exports, want %d", result.Outcome, len(result.Postcards), len(want))
 	}
-	for i, e := range result.Exports {
+	for i, e := range result.Postcards {
 		if e.Option != want[i] || e.Role != role || e.Time != f.Time || e.Length < ipv6.HeaderLen || e.Length > len(f.Data) ||
 			!e.Flow.Source.IsValid() || !e.Flow.Destination.IsValid() {
 			t.Fatalf("%v: export %+v of %+v", result.Outcome, e, want[i])
@@ -119,7 +121,7 @@ func checkTold(t *testing.T, config model.NodeConfig, f Frame, result Result, eg
 	}
 }
 
-// checkBytes checks the frame that goes on against the one that came.
+// checkBytes compares the frame that goes on with the one that arrived.
 func checkBytes(t *testing.T, config model.NodeConfig, f Frame, result Result) {
 	t.Helper()
 	switch result.Outcome {
@@ -136,7 +138,7 @@ func checkBytes(t *testing.T, config model.NodeConfig, f Frame, result Result) {
 	}
 }
 
-// mustParse parses a frame that a node let go on.
+// mustParse parses a frame that a node passed on.
 func mustParse(t *testing.T, frame []byte, link Link) packet {
 	t.Helper()
 	p, outcome, ok := parse(frame, link)
@@ -146,15 +148,15 @@ func mustParse(t *testing.T, frame []byte, link Link) packet {
 	return p
 }
 
-// checkInPlace: nothing but flags, RemainingLen and node data of traces may
-// differ, and the packet stays as valid as it was.
+// checkInPlace checks that only flags, RemainingLen and node data of traces
+// changed, and that the packet is as valid as before.
 func checkInPlace(t *testing.T, config model.NodeConfig, f Frame, result Result) {
 	t.Helper()
 	if len(f.Data) != len(result.Data) {
 		t.Fatalf("%v changed the length", result.Outcome)
 	}
 	was, is := mustParse(t, f.Data, f.Link), mustParse(t, result.Data, f.Link)
-	if fault, bad := is.malformed(config.Compatibility); bad {
+	if fault, sound := is.check(config.Compatibility); !sound {
 		t.Fatalf("%v made %v", result.Outcome, fault)
 	}
 	blank := func(p packet) []byte {
@@ -182,7 +184,7 @@ func checkInPlace(t *testing.T, config model.NodeConfig, f Frame, result Result)
 		if after.RemainingLen > before.RemainingLen || before.Flags&^after.Flags != 0 {
 			t.Fatalf("RemainingLen %d became %d, flags %x became %x", before.RemainingLen, after.RemainingLen, before.Flags, after.Flags)
 		}
-		// What older nodes wrote, and the free space, stay.
+		// The data of earlier nodes and the free space stay the same.
 		if old := 4 * int(before.RemainingLen); f.Ingress == 0 && !bytes.Equal(before.Data[old:], after.Data[old:]) {
 			t.Fatal("older node data changed")
 		}
@@ -224,12 +226,12 @@ func checkRemoved(t *testing.T, f Frame, result Result) {
 	ipv6.Summarize(r.Packet)
 }
 
-// checkInserted: what was inserted is well-formed, and taking it away again
-// gives the packet back.
+// checkInserted checks that the insertion is well-formed, and that removing it
+// restores the packet.
 func checkInserted(t *testing.T, f Frame, result Result) {
 	t.Helper()
 	was, is := mustParse(t, bytes.Clone(f.Data), f.Link), mustParse(t, result.Data, f.Link)
-	if fault, bad := is.malformed(model.CompatibilityDefault); bad || len(is.options) == 0 || !is.pure || len(is.header) > model.MaxHeaderInsertion {
+	if fault, sound := is.check(model.CompatibilityDefault); !sound || len(is.options) == 0 || !is.pure || len(is.header) > model.MaxHeaderInsertion {
 		t.Fatalf("inserted %x: %v", is.header, fault)
 	}
 	if is.hopLimit() != was.hopLimit() || is.trafficClass() != was.trafficClass() || is.flowLabel() != was.flowLabel() {

@@ -11,7 +11,7 @@ import (
 	"github.com/waymark-net/waymark/test/craft"
 )
 
-// A packet from a master may have come by a member that is not served.
+// A packet from a master may have arrived on a member that is not served.
 func TestCompletionByMaster(t *testing.T) {
 	const master = model.IfIndex(50)
 	ids := "3f000002"
@@ -47,7 +47,7 @@ func TestCompletionByMaster(t *testing.T) {
 	}
 }
 
-// An encapsulating node says of a master what is certain.
+// For a packet from a master, an encapsulating node writes only what is certain.
 func TestEncapsulationByMaster(t *testing.T) {
 	const master = model.IfIndex(50)
 	for _, test := range []struct {

@@ -79,7 +79,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// Which of several rules acted shows in the namespace that was inserted.
+// The inserted namespace shows which of several rules applied.
 func TestRulePrecedence(t *testing.T) {
 	config := encapConfig(model.ModeInline)
 	base := config.Encapsulations[0]

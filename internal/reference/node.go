@@ -3,10 +3,10 @@
 package reference
 
 import (
-	"encoding/binary"
+	"slices"
+
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
-	"slices"
 )
 
 // Link is the kind of link-layer header that a frame begins with.
@@ -15,7 +15,7 @@ type Link uint8
 const (
 	// LinkEthernet is an Ethernet header with up to two VLAN tags.
 	LinkEthernet Link = iota
-	// LinkNone is none: the frame begins with the IP header.
+	// LinkNone is no link-layer header: the frame begins with the IP header.
 	LinkNone
 )
 
@@ -26,27 +26,27 @@ type Frame struct {
 	Interface model.IfIndex // where the hook is
 	Ingress   model.IfIndex // egress hook: where the packet arrived, 0 when this node generated it
 	Time      int64         // nanoseconds of TAI since 1970-01-01 TAI
-	Arrived   int64         // egress hook: when this node's ingress hook saw the packet, as Time; 0 when not remembered
+	Arrived   int64         // egress hook: when this node's ingress hook saw the packet, in the same unit as Time; 0 when unknown
 
-	// The egress queue, at the egress hook; without QueueKnown it is "not
-	// available".
+	// The egress queue, at the egress hook; "not available" without QueueKnown.
 	QueueKnown   bool
 	QueuePackets uint32
 	QueueBytes   uint32
 
-	// Generic segmentation offload: the kernel will cut the packet later. The
-	// size is that of a segment's payload in bytes, 0 when it is not GSO. The
-	// number of segments is for the caller's counters.
+	// Generic segmentation offload: the kernel will segment the packet later.
+	// GSOSize is the payload of a segment in bytes, 0 without GSO. GSOSegments,
+	// their number, is for the caller's counters.
 	GSOSize     uint32
 	GSOSegments uint32
 
-	// Egress hook: the largest packet that may be sent by the packet's route, as
-	// far as the kernel knows (data-plane.md, "Path MTU"), 0 when it knows of no
-	// bound. It holds what grows beyond the 1280 bytes that every path carries.
+	// PathMTU is, at the egress hook, the largest packet for the packet's route,
+	// as far as the kernel knows (data-plane.md, "Path MTU"), 0 when it knows no
+	// limit. It applies to packets that grow beyond the 1280 bytes that every
+	// path carries.
 	PathMTU int
 }
 
-// Verdict is what becomes of a frame.
+// Verdict is whether a frame goes on.
 type Verdict uint8
 
 const (
@@ -69,15 +69,19 @@ type Result struct {
 	Verdict Verdict
 	Data    []byte // the frame that goes on or is dropped; the input itself when nothing changed
 	Outcome model.Outcome
-	Record  *Record // of a removed header with a pre-allocated trace, else nil
-	Exports []model.Export
-	GSOSize uint32 // bytes; as in the frame unless the insertion made segments smaller
+	// Options are the outcomes of the options that were treated and reported, in
+	// their order. The packet's outcome is the greatest of them, unless something
+	// else happened to the packet.
+	Options   []model.Outcome
+	Record    *Record // of a removed header with a pre-allocated trace, else nil
+	Postcards []model.Postcard
+	GSOSize   uint32 // bytes; as in the frame unless the insertion made segments smaller
 }
 
-// RecordPacketSize is the most of a packet that a record holds, in bytes.
+// RecordPacketSize is how many bytes of a packet a record holds at most.
 const RecordPacketSize = 80
 
-// Record is one removed Hop-by-Hop header, with what names its packet.
+// Record is one removed Hop-by-Hop header, with what identifies its packet.
 type Record struct {
 	Time      int64         // of arrival, nanoseconds of TAI
 	Interface model.IfIndex // where it arrived
@@ -92,26 +96,26 @@ type Record struct {
 // concurrent use, as it counts packets for [Frequency] and numbers them for
 // [DirectExport].
 type Node struct {
-	// TAIOffset is TAI − UTC in nanoseconds, for the timestamp formats that
-	// are UTC. It may be set at any time.
+	// TAIOffset is TAI − UTC in nanoseconds, for the timestamp formats in UTC. It
+	// may be set at any time.
 	TAIOffset int64
 
 	config         model.NodeConfig
 	interfaces     map[model.IfIndex]*model.Interface
-	masters        map[model.IfIndex]*model.Interface // what is known of an arrival through them
+	masters        map[model.IfIndex]*model.Interface // what is known about a packet that arrived through them
 	namespaces     map[ioam.NamespaceID]*model.Namespace
 	decapsulations map[[16]byte]*model.Decapsulation
-	// tunnelDestinations are all that the node knows of, wherever they are.
+	// tunnelDestinations are all destinations that the node knows, wherever they
+	// are.
 	tunnelDestinations map[[16]byte]bool
 	matched            []uint64 // packets that matched each encapsulation, for its frequency
-	flowKeys           [7]uint64
+	flowKeys           [flowWords]uint64
 	sequences          map[numberedFlow]uint32 // the next Sequence Number of each flow
 	learned            map[[16]byte]learnedMTU // by destination
 }
 
-// NewNode returns a node with a configuration that [NodeConfig.Validate]
-// accepts. It keeps a copy of the configuration's lists, not of what they point
-// to.
+// NewNode returns a node with a configuration that [NodeConfig.Validate] accepts.
+// It copies the configuration's lists, but not what they point to.
 func NewNode(config model.NodeConfig) (*Node, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -151,8 +155,8 @@ func NewNode(config model.NodeConfig) (*Node, error) {
 	return n, nil
 }
 
-// arrival is where a frame arrived, nil when that is not served; byMaster is
-// true when it may have been another member of the same master.
+// arrival is where a frame arrived, nil when that interface is not served;
+// byMaster is true when it may have been another member of the same master.
 func (n *Node) arrival(f Frame) (from *model.Interface, byMaster bool) {
 	if from, ok := n.interfaces[f.Ingress]; ok {
 		return from, false
@@ -161,13 +165,13 @@ func (n *Node) arrival(f Frame) (from *model.Interface, byMaster bool) {
 	return from, byMaster
 }
 
-// unchanged is a frame that goes on as it came.
+// unchanged is a frame that goes on unchanged.
 func unchanged(f Frame, outcome model.Outcome) Result {
 	return Result{Verdict: Pass, Data: f.Data, Outcome: outcome, GSOSize: f.GSOSize}
 }
 
-// atBoundary applies the policy of an interface that lacks the role for IOAM
-// in this direction: no leak out of or into the domain (RFC 9486 §4).
+// atBoundary applies the policy of an interface without the IOAM role in this
+// direction: nothing may leak out of or into the domain (RFC 9486 §4).
 func atBoundary(f Frame, p packet, policy model.Boundary) Result {
 	switch policy {
 	case model.BoundaryIgnore:
@@ -186,39 +190,6 @@ func atBoundary(f Frame, p packet, policy model.Boundary) Result {
 	result := unchanged(f, model.OutcomeBoundaryDropped)
 	result.Verdict = Drop
 	return result
-}
-
-// knownTrace returns the trace of a validated option and its namespace, when
-// the node takes part in it and there may be room; else the outcome.
-func (n *Node) knownTrace(option ioam.Option) (ioam.Trace, *model.Namespace, model.Outcome, bool) {
-	if isDirectExport(option) {
-		if n.namespaceOf(option) == nil {
-			return ioam.Trace{}, nil, model.OutcomeNamespaceUnknown, false
-		}
-		return ioam.Trace{}, nil, model.OutcomeDirectExport, false
-	}
-	if !isPreallocatedTrace(option) {
-		return ioam.Trace{}, nil, model.OutcomeOptionUnsupported, false
-	}
-	trace, _ := ioam.DecodeTrace(option.Data[2:]) // malformed checked its length
-	namespace, ok := n.namespaces[trace.Namespace]
-	if !ok {
-		// "the node MUST NOT change the contents" (RFC 9197 §4.4.1).
-		return ioam.Trace{}, nil, model.OutcomeNamespaceUnknown, false
-	}
-	if trace.Flags&ioam.FlagOverflow != 0 {
-		return ioam.Trace{}, nil, model.OutcomeOverflowSet, false
-	}
-	return trace, namespace, 0, true
-}
-
-// namespaceOf returns the configured namespace of a validated option, nil
-// without one; a trace and a Direct Export both begin with its ID.
-func (n *Node) namespaceOf(option ioam.Option) *model.Namespace {
-	if !isPreallocatedTrace(option) && !isDirectExport(option) {
-		return nil
-	}
-	return n.namespaces[ioam.NamespaceID(binary.BigEndian.Uint16(option.Data[2:]))]
 }
 
 // isLinkLocalUnicast is fe80::/10 (RFC 4291 §2.5.6).

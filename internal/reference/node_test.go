@@ -12,8 +12,8 @@ import (
 	"github.com/waymark-net/waymark/test/craft"
 )
 
-// The interfaces of the test node, which has the ids of the kernel vectors; the
-// third is the domain's edge.
+// Interfaces of the test node, which has the ids of the kernel vectors; the third
+// one is at the domain's edge.
 const (
 	ifIngress model.IfIndex = 1
 	ifEgress  model.IfIndex = 2
@@ -45,7 +45,7 @@ func testConfig() model.NodeConfig {
 	}
 }
 
-// transitConfig is of a node that ends no tunnels.
+// transitConfig is a node that ends no tunnels.
 func transitConfig() model.NodeConfig {
 	config := testConfig()
 	config.Decapsulations = nil
@@ -68,8 +68,8 @@ func mustNode(t testing.TB, config model.NodeConfig) *Node {
 	return node
 }
 
-// ipv6Packet is a packet without link layer from 2001:db8:1::2 to
-// 2001:db8:2::2, hop limit 64.
+// ipv6Packet is a packet without link layer from 2001:db8:1::2 to 2001:db8:2::2,
+// with hop limit 64.
 func ipv6Packet(next ioam.NextHeader, payload []byte) []byte {
 	return craft.Between("2001:db8:1::2", "2001:db8:2::2", byte(next)).With(payload)
 }

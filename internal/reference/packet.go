@@ -4,6 +4,7 @@ package reference
 
 import (
 	"encoding/binary"
+
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -22,8 +23,8 @@ type packet struct {
 	ip      []byte        // from the IPv6 header to the end of the frame
 	header  []byte        // the Hop-by-Hop header, nil without one
 	options []ioam.Option // the IOAM options in it
-	pure    bool          // nothing but IOAM options and padding is in it
-	discard bool          // something else is, and says: who does not know me discards the packet
+	pure    bool          // it has only IOAM options and padding
+	discard bool          // it has an unknown option that asks nodes to discard the packet
 }
 
 // parse is data-plane.md, "Parsing". When ok is false, the packet goes on
@@ -35,7 +36,7 @@ func parse(frame []byte, link Link) (p packet, outcome model.Outcome, ok bool) {
 	return p, outcome, ok
 }
 
-// parseIPv6 is parse as far as the IPv6 header.
+// parseIPv6 is parse up to the IPv6 header.
 func parseIPv6(frame []byte, link Link) (p packet, outcome model.Outcome, ok bool) {
 	at, isIPv6 := linkHeaderLen(frame, link)
 	if !isIPv6 {
@@ -50,7 +51,7 @@ func parseIPv6(frame []byte, link Link) (p packet, outcome model.Outcome, ok boo
 
 // parseHeader is the rest of parse.
 func (p *packet) parseHeader() (outcome model.Outcome, ok bool) {
-	// A Hop-by-Hop header is only ever the first (RFC 8200 §4.1).
+	// A Hop-by-Hop header can only be the first (RFC 8200 §4.1).
 	if p.nextHeader() != ioam.NextHeaderHopByHop {
 		return 0, true
 	}
@@ -67,13 +68,13 @@ func (p *packet) parseHeader() (outcome model.Outcome, ok bool) {
 	return p.findOptions(header)
 }
 
-// linkHeaderLen is the length of the link-layer header; ok is false when no
-// IPv6 packet is behind it.
+// linkHeaderLen is the length of the link-layer header; ok is false when no IPv6
+// packet follows it.
 func linkHeaderLen(frame []byte, link Link) (length int, ok bool) {
 	if link == LinkNone {
 		return 0, len(frame) > 0 && frame[0]>>4 == 6
 	}
-	at := 12 // behind the two MAC addresses
+	at := 12 // after the two MAC addresses
 	for range 3 {
 		if len(frame) < at+2 {
 			return 0, false
@@ -90,7 +91,7 @@ func linkHeaderLen(frame []byte, link Link) (length int, ok bool) {
 	return 0, false // a third tag
 }
 
-// findOptions walks the options up to the first fault.
+// findOptions walks the options up to the first error.
 func (p *packet) findOptions(header ioam.ExtensionHeader) (outcome model.Outcome, ok bool) {
 	p.pure = true
 	count := 0
@@ -128,59 +129,8 @@ func setPayloadLength(ip []byte, length int) {
 	binary.BigEndian.PutUint16(ip[4:], uint16(length))
 }
 
-// malformed is the first fault of the first faulty IOAM option (data-plane.md,
-// ingress step 3).
-func (p *packet) malformed(as model.Compatibility) (outcome model.Outcome, ok bool) {
-	for _, option := range p.options {
-		// The header begins 40 bytes into the packet, so its own offsets have
-		// the packet's alignment.
-		if option.Offset%4 != 0 { // RFC 9486 §3
-			return model.OutcomeMalformedAlignment, true
-		}
-		if len(option.Data) < 2 {
-			return model.OutcomeMalformedOptionLength, true
-		}
-		if ioam.IOAMType(option.Data[1]) == ioam.IOAMDirectExport {
-			if !isDirectExport(option) && as == model.CompatibilityDefault {
-				return model.OutcomeMalformedOptionLength, true
-			}
-			continue
-		}
-		if !isPreallocatedTrace(option) {
-			continue
-		}
-		trace, err := ioam.DecodeTrace(option.Data[2:])
-		if err != nil {
-			return model.OutcomeMalformedOptionLength, true
-		}
-		// "the node MUST NOT add any fields" (RFC 9197 §4.4.1, RemainingLen).
-		if len(trace.Data) < 4*int(trace.RemainingLen) {
-			return model.OutcomeMalformedRemainingLength, true
-		}
-		if int(trace.NodeLen) != trace.Type.NodeLen() {
-			return model.OutcomeMalformedNodeLength, true
-		}
-	}
-	return 0, false
-}
-
-// isPreallocatedTrace needs an option of at least 2 bytes.
-func isPreallocatedTrace(option ioam.Option) bool {
-	return option.Type == ioam.OptionIOAM && ioam.IOAMType(option.Data[1]) == ioam.IOAMPreallocatedTrace
-}
-
-// isDirectExport needs an IOAM option of at least 2 bytes. One that is too
-// short is, as to Linux, of an option-type that the node does not process.
-func isDirectExport(option ioam.Option) bool {
-	if ioam.IOAMType(option.Data[1]) != ioam.IOAMDirectExport {
-		return false
-	}
-	_, err := ioam.DecodeDirectExport(option.Data[2:])
-	return err == nil
-}
-
-// tunneled returns the IPv6 packet that is behind the IPv6 header and the
-// Hop-by-Hop header, if there is one.
+// tunneled returns the IPv6 packet after the IPv6 header and the Hop-by-Hop
+// header, if there is one.
 func (p *packet) tunneled() (ip []byte, ok bool) {
 	next := p.nextHeader()
 	if p.header != nil {

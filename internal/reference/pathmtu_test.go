@@ -3,9 +3,10 @@
 package reference
 
 import (
+	"testing"
+
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
-	"testing"
 )
 
 // The rule of encapConfig inserts 40 bytes, 80 with the outer header.

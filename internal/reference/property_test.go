@@ -4,15 +4,16 @@ package reference
 
 import (
 	"encoding/binary"
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
 )
 
-// source makes choices: from a random generator, or from the bytes of a fuzz
+// source makes choices, from a random generator or from the bytes of a fuzz
 // input.
 type source interface{ below(n int) int }
 
@@ -88,7 +89,8 @@ func randomConfig(s source) model.NodeConfig {
 	return config
 }
 
-// randomInner is a packet in a tunnel, now and then one that belongs to a link.
+// randomInner is a packet in a tunnel, sometimes one that must not leave its
+// link.
 func randomInner(s source) []byte {
 	packet := oneOf(s, inner(), ipv6Packet(ioam.NextHeaderICMPv6, []byte{byte(128 + s.below(32)), 0, 0, 0}), ipv6Packet(ioam.NextHeaderFragment, randomBytes(s, 8+s.below(8))))
 	packet[7] = byte(oneOf(s, 64, 255))
@@ -98,7 +100,7 @@ func randomInner(s source) []byte {
 	return packet
 }
 
-// sizeFor is a random size that holds the node's own data, mostly not above
+// sizeFor is a random size with room for the node's own data, mostly not above
 // largest.
 func sizeFor(s source, config model.NodeConfig, o model.TraceOption, largest int) int {
 	own := 4 * o.Type.NodeLen()
@@ -142,7 +144,7 @@ func randomTrace(s source) ioam.Option {
 	case 1:
 		t.RemainingLen = uint8(len(t.Data)/4 + 1)
 	}
-	// As this node's ingress would have left it.
+	// Sometimes the data are as this node's ingress would have left them.
 	if at := 4 * int(t.RemainingLen); s.below(2) == 0 && t.Type.Has(ioam.BitNode) && len(t.Data) >= at+4 {
 		binary.BigEndian.PutUint32(t.Data[at:], 0x3f000002)
 	}
@@ -191,7 +193,7 @@ func randomHeader(s source, next ioam.NextHeader) []byte {
 	switch s.below(30) {
 	case 0:
 		header[2+s.below(len(header)-2)] = byte(s.below(256))
-	case 1: // a trace behind three Pad1
+	case 1: // a trace after three Pad1
 		trace := ioam.Trace{Namespace: 123, NodeLen: 1, Type: 0x800000, Data: randomBytes(s, 4)}.Option()
 		header = slices.Concat([]byte{byte(next), 2, 0, 0, 0, byte(ioam.OptionIOAM), 14}, trace.Data, []byte{byte(ioam.OptionPadN), 1, 0})
 	case 2:
@@ -256,8 +258,8 @@ func randomFrame(s source, packet []byte) Frame {
 	return f
 }
 
-// Random packets through random nodes: whatever happens, the invariants hold,
-// and everything that can happen does.
+// Random packets through random nodes: the invariants always hold, and every
+// outcome occurs.
 func TestRandomPackets(t *testing.T) {
 	const packets = 60_000
 	s := randomSource{rand.New(rand.NewPCG(9197, 9486))}
@@ -271,7 +273,7 @@ func TestRandomPackets(t *testing.T) {
 		result := checkedRun(t, config, frame, egress)
 		seen[egress][result.Outcome]++
 
-		// What this node lets go on, the next one takes.
+		// The next node accepts what this node passes on.
 		if !egress && result.Verdict == Pass {
 			onward := frame
 			onward.Data, onward.Ingress, onward.Interface = result.Data, frame.Interface, ifEgress
@@ -289,7 +291,7 @@ func TestRandomPackets(t *testing.T) {
 	t.Logf("egress %v", seen[true])
 }
 
-// A chain of nodes fills a trace that reads back as the path.
+// A chain of nodes fills a trace, which then reads as the path.
 func TestChain(t *testing.T) {
 	s := randomSource{rand.New(rand.NewPCG(1, 2))}
 	for range 2000 {
@@ -343,7 +345,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// checkPath: nodes 1, 2, … with falling hop limits.
+// checkPath checks for nodes 1, 2, … with falling hop limits.
 func checkPath(t *testing.T, header []byte, count int, overflow bool) {
 	t.Helper()
 	for option, err := range (ioam.ExtensionHeader{Bytes: header}).Options() {

@@ -6,10 +6,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"net/netip"
+
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
-	"net/netip"
 )
 
 // The reasons why a quote does not lead to the source of a packet.
@@ -18,31 +19,32 @@ var (
 	ErrQuoteTooShort = errors.New("too little is quoted of the inner packet")
 )
 
-// quotedAtLeast is what a host needs of the upper layer to find the socket:
-// ports, or an echo's identifier (RFC 4443 §2.4 c quotes more where it can).
+// quotedAtLeast is the least of the upper layer that a host needs to find the
+// socket: ports, or an echo's identifier (RFC 4443 §2.4 c quotes more if
+// possible).
 const quotedAtLeast = 8
 
-// Quoted is the packet inside a tunnelled one that an ICMPv6 error quotes.
+// Quoted is the inner packet of a tunneled packet that an ICMPv6 error quotes.
 type Quoted struct {
-	// Packet is the quote as it would be without the tunnel: no outer header,
-	// no Hop-by-Hop header, and the hop limit and the traffic class that
+	// Packet is the quote as it would be without the tunnel: no outer header, no
+	// Hop-by-Hop header, and with the hop limit and the traffic class that
 	// routers had given to the outer header.
 	Packet []byte
-	// Length is that of the whole packet inside, bytes.
+	// Length is the length of the whole inner packet in bytes.
 	Length int
-	// Removed is how much of the quote was in front of it, bytes.
+	// Removed is how many bytes of the quote were in front of it.
 	Removed int
 	Source  netip.Addr
-	// Own reports whether the encapsulation takes this node's own packets into
-	// the tunnel, too; if not, none of them is in there.
+	// Own reports whether the encapsulation also puts this node's own packets
+	// into the tunnel; if not, the packet is not this node's own.
 	Own bool
 }
 
-// Quoted reads the beginning of a tunnelled packet, as an ICMPv6 error quotes
-// it (RFC 4443 §2.4 c). It must be one that this node encapsulates: the tunnel,
-// the Hop-by-Hop header with its options, and what is inside must be what one
-// of the encapsulations makes. The quote is not changed; the error is
-// ErrQuoteForeign or ErrQuoteTooShort.
+// Quoted reads the beginning of a tunneled packet that an ICMPv6 error quotes
+// (RFC 4443 §2.4 c). This node must have been able to make it: the tunnel, the
+// Hop-by-Hop header with its options, and the inner packet must match one of the
+// encapsulations. The quote is not changed; the error is ErrQuoteForeign or
+// ErrQuoteTooShort.
 func (n *Node) Quoted(quote []byte) (Quoted, error) {
 	if len(quote) < ipv6.HeaderLen {
 		return Quoted{}, ErrQuoteTooShort
@@ -67,7 +69,7 @@ func (n *Node) Quoted(quote []byte) (Quoted, error) {
 	length := ipv6.HeaderLen + inner.payloadLength()
 	payload := len(outer.header) + length
 	if payload > 0xffff {
-		payload = 0 // of a packet that was still to be cut (GSO)
+		payload = 0 // of a packet that was not segmented yet (GSO)
 	}
 	if inner.ip[0]>>4 != 6 || inner.payloadLength() == 0 || outer.payloadLength() != payload ||
 		outer.flowLabel() != inner.flowLabel() || outer.hopLimit() > inner.hopLimit() {
@@ -79,16 +81,16 @@ func (n *Node) Quoted(quote []byte) (Quoted, error) {
 	}
 	switch parsed, _, ok := parse(inner.ip, LinkNone); {
 	case !ok && len(inner.ip) < length:
-		return Quoted{}, ErrQuoteTooShort // within its own Hop-by-Hop header
+		return Quoted{}, ErrQuoteTooShort // the quote ends in the inner Hop-by-Hop header
 	case !ok || len(parsed.options) > 0:
-		return Quoted{}, ErrQuoteForeign // IOAM is not encapsulated, and its sender is not to see it
+		return Quoted{}, ErrQuoteForeign // packets with IOAM are not encapsulated, and the sender must not see IOAM
 	}
 	ok, own := n.isEncapsulated(outer, inner)
 	if !ok {
 		return Quoted{}, ErrQuoteForeign
 	}
 	q := Quoted{Packet: bytes.Clone(inner.ip), Length: length, Removed: removed, Source: netip.AddrFrom16(inner.source()), Own: own}
-	// What routers change on the way (RFC 8200 §3, §7) they changed out there.
+	// Routers changed these fields in the outer header (RFC 8200 §3, §7).
 	copy(q.Packet[:2], quote[:2])
 	q.Packet[1] = q.Packet[1]&0xf0 | inner.ip[1]&0x0f
 	q.Packet[7] = outer.hopLimit()
@@ -105,20 +107,20 @@ func (n *Node) isTunnel(outer packet) bool {
 	return false
 }
 
-// hasEnds reports whether the rule makes a tunnel with the addresses of the packet.
+// hasEnds reports whether the rule makes a tunnel with the packet's addresses.
 func hasEnds(e *model.Encapsulation, outer packet) bool {
 	return e.Mode != model.ModeInline && e.TunnelSource.As16() == outer.source() && e.TunnelDestination.As16() == outer.destination()
 }
 
-// isEncapsulated reports whether some rule makes such a packet of what is
-// inside, and whether it would of this node's own packets, too.
+// isEncapsulated reports whether some rule puts the inner packet into such a
+// packet, and whether it would do so for this node's own packets, too.
 func (n *Node) isEncapsulated(outer, inner packet) (ok, own bool) {
 	upper := ipv6.FindUpperLayer(inner.ip)
 	if isControl(inner, upper, true) || n.exportsTo(inner, upper) {
 		return false, false // they are never encapsulated, ICMPv6 errors among them (RFC 4443 §2.4 e)
 	}
 	if a := netip.AddrFrom16(inner.source()); a.IsLoopback() || a.Is4In6() {
-		return false, false // nowhere to send to
+		return false, false // there is no host to send the error to
 	}
 	hash := n.flowHash(inner, upper)
 	for i := range n.config.Interfaces {
@@ -135,12 +137,12 @@ func (n *Node) isEncapsulated(outer, inner packet) (ok, own bool) {
 }
 
 // inserts reports whether the rule inserts such a header, whatever nodes on the
-// way have written into it.
+// path have written into it.
 func inserts(e *model.Encapsulation, header ioam.ExtensionHeader) bool {
 	if len(header.Bytes) != e.HeaderLen() {
 		return false
 	}
-	at, count := 4, 0 // behind the first padding
+	at, count := 4, 0 // after the first padding
 	for option, err := range header.Options() {
 		switch {
 		case err != nil:
@@ -156,8 +158,8 @@ func inserts(e *model.Encapsulation, header ioam.ExtensionHeader) bool {
 	return count == len(e.Options)
 }
 
-// isWritten reports whether an option is the inserted one, with or without what
-// nodes on the way write.
+// isWritten reports whether an option is the inserted one, with or without
+// changes by nodes on the path.
 func isWritten(o model.InsertedOption, option ioam.Option) bool {
 	if 2+len(option.Data) != o.Len() || option.Data[0] != 0 {
 		return false

@@ -6,12 +6,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // quotedConfig encapsulates UDP, with a trace and a Direct Export.
@@ -23,7 +24,7 @@ func quotedConfig(mode model.Mode) model.NodeConfig {
 	})
 }
 
-// Offsets in what quotedConfig makes of a packet.
+// Offsets in a packet that quotedConfig has encapsulated.
 const (
 	quotedHBH    = 40
 	quotedTrace  = quotedHBH + 4  // its option
@@ -31,7 +32,7 @@ const (
 	quotedInner  = quotedHBH + 64
 )
 
-// quotedPacket is what a router far in the domain quotes of a UDP datagram.
+// quotedPacket is what a router inside the domain quotes of a UDP datagram.
 func quotedPacket(t testing.TB, config model.NodeConfig) []byte {
 	t.Helper()
 	result := mustNode(t, config).Egress(egressFrame(ipv6Packet(ioam.NextHeaderUDP, udp(10))))
@@ -51,12 +52,12 @@ func put(at int, values ...byte) func([]byte) []byte {
 	return func(p []byte) []byte { copy(p[at:], values); return p }
 }
 
-// quoteCase is the right quote with one thing changed.
+// quoteCase is the valid quote with one thing changed.
 type quoteCase struct {
 	name   string
 	change func([]byte) []byte
 	err    error
-	want   []byte // nil: the packet inside, all of it
+	want   []byte // nil: the whole inner packet
 }
 
 func inside(change func([]byte) []byte) func([]byte) []byte {
@@ -65,7 +66,7 @@ func inside(change func([]byte) []byte) func([]byte) []byte {
 	}
 }
 
-// quotedDatagram is what is inside, as the router saw it.
+// quotedDatagram is the inner packet as the router received it.
 func quotedDatagram() []byte {
 	p := ipv6Packet(ioam.NextHeaderUDP, udp(10))
 	p[7] = 1
@@ -164,7 +165,7 @@ func TestQuoted(t *testing.T) {
 	}
 }
 
-// What no rule takes into a tunnel now, or never did, is not ours.
+// A packet that no rule encapsulates now, or ever did, is not ours.
 func TestQuotedOfOthers(t *testing.T) {
 	right := quotedConfig(model.ModeEncap)
 	quote := quotedPacket(t, right)
@@ -201,7 +202,7 @@ func TestQuotedOfOthers(t *testing.T) {
 			t.Errorf("%s: %v", test.name, err)
 		}
 	}
-	// of flows, only those that are selected
+	// only selected flows match
 	selected := 0
 	config := quotedConfig(model.ModeEncap)
 	config.Encapsulations[0].Flows = 4
@@ -239,8 +240,8 @@ func TestQuotedInControl(t *testing.T) {
 	}
 }
 
-// Whatever a node takes into a tunnel, and whatever nodes on the way write, it
-// knows again, and finds the packet as it was.
+// A node recognizes every packet that it encapsulated, whatever nodes on the path
+// wrote into it, and recovers the original packet.
 func TestQuotedRandomly(t *testing.T) {
 	s := randomSource{rand.New(rand.NewPCG(2473, 4443))}
 	known := 0
@@ -282,8 +283,8 @@ func TestQuotedRandomly(t *testing.T) {
 	}
 }
 
-// FuzzQuoted never panics; what it takes for ours, this node encapsulates, and
-// no byte of the headers that go is in what is left.
+// FuzzQuoted never panics; a quote that it accepts is of a packet that this node
+// encapsulates, and the result holds no byte of the removed headers.
 func FuzzQuoted(f *testing.F) {
 	right := quotedPacket(f, quotedConfig(model.ModeEncap))
 	for _, n := range []int{0, 39, 40, 41, quotedInner, quotedInner + 40, quotedInner + 48, len(right)} {

@@ -4,10 +4,11 @@ package reference
 
 import (
 	"encoding/binary"
+	"time"
+
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
-	"time"
 )
 
 const (
@@ -17,14 +18,15 @@ const (
 	tooBigLen       = 8                // type, code, checksum, MTU
 )
 
-// learnedMTU is what a Packet Too Big message said of the path to a destination.
+// learnedMTU is what a Packet Too Big message reported about the path to a
+// destination.
 type learnedMTU struct {
 	mtu   int
-	heard int64 // as Frame.Time
+	heard int64 // in the same unit as Frame.Time
 }
 
-// insertsInline reports whether some encapsulation may insert a header right
-// behind a packet's own IPv6 header.
+// insertsInline reports whether some encapsulation may insert a header directly
+// after a packet's own IPv6 header.
 func (n *Node) insertsInline() bool {
 	for _, e := range n.config.Encapsulations {
 		if e.Mode != model.ModeEncap {
@@ -34,8 +36,8 @@ func (n *Node) insertsInline() bool {
 	return false
 }
 
-// hear is data-plane.md, "Path MTU": it learns from a Packet Too Big message
-// that quotes a packet with a header as this node inserts it.
+// hear implements data-plane.md, "Path MTU": it learns from a Packet Too Big
+// message that quotes a packet with a header that this node inserts.
 func (n *Node) hear(p packet, now int64) {
 	const quotedAt = ipv6.HeaderLen + tooBigLen
 	if !n.insertsInline() || p.nextHeader() != ioam.NextHeaderICMPv6 ||
@@ -59,8 +61,8 @@ func (n *Node) hear(p packet, now int64) {
 	}
 }
 
-// pathMTU is what was heard of the path to a destination within the last ten
-// minutes, 0 when nothing was.
+// pathMTU is what was reported about the path to a destination within the last
+// ten minutes, 0 without a report.
 func (n *Node) pathMTU(destination [16]byte, now int64) int {
 	known, ok := n.learned[destination]
 	if !ok || now-known.heard > int64(pathMTULifetime) {

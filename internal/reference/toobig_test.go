@@ -4,10 +4,11 @@ package reference
 
 import (
 	"encoding/binary"
-	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/ioam"
 	"testing"
 	"time"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // tooBig is a Packet Too Big message from a router to the source of egressFrame's
@@ -35,7 +36,7 @@ func TestLearnedPathMTU(t *testing.T) {
 		name    string
 		mode    model.Mode
 		mtu     uint32
-		length  int // of the packet that is quoted
+		length  int // of the quoted packet
 		change  func([]byte) []byte
 		after   time.Duration
 		learned bool
@@ -78,7 +79,7 @@ func TestLearnedPathMTU(t *testing.T) {
 	}
 }
 
-// A message lowers what is known, and one that says more does not raise it.
+// A message lowers the known MTU, and a greater MTU does not raise it.
 func TestLearnedPathMTUOnlyFalls(t *testing.T) {
 	node := mustNode(t, encapConfig(model.ModeInline))
 	hear := func(mtu uint32, at int64) {
@@ -111,8 +112,8 @@ func TestLearnedPathMTUOnlyFalls(t *testing.T) {
 	}
 }
 
-// What the kernel knows of a route holds what grows beyond 1280 bytes, inline
-// and in a tunnel, and no TCP that is cut smaller.
+// The kernel's MTU for a route limits packets that grow beyond 1280 bytes, inline
+// and in a tunnel, but not TCP that is segmented smaller.
 func TestRouteMTU(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -3,16 +3,18 @@
 package reference
 
 import (
+	"net/netip"
+	"slices"
+
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
-	"net/netip"
-	"slices"
 )
 
-// judgeTunnel says whether a packet, whose IOAM options are valid, is to be
-// taken out of a tunnel: OutcomeTunnelDecapsulated; OutcomeNoIOAM when it is in
-// none that ends here; else why it is refused (data-plane.md, "Tunnel ends").
+// judgeTunnel decides whether a packet, whose IOAM options are valid, is taken
+// out of a tunnel: OutcomeTunnelDecapsulated; OutcomeNoIOAM if it is in no tunnel
+// that ends here; otherwise the reason why it is refused (data-plane.md, "Tunnel
+// ends").
 func (n *Node) judgeTunnel(p packet) model.Outcome {
 	ip, tunnel := p.tunneled()
 	end, here := n.decapsulations[p.destination()]
@@ -35,8 +37,8 @@ func (n *Node) judgeTunnel(p packet) model.Outcome {
 	return model.OutcomeTunnelDecapsulated
 }
 
-// guards reports whether a packet from outside is, or may be, in a tunnel to
-// an end that this node knows.
+// guards reports whether a packet from outside is, or may be, in a tunnel to an
+// end that this node knows.
 func (n *Node) guards(p packet) bool {
 	if !n.tunnelDestinations[p.destination()] {
 		return false
@@ -45,9 +47,9 @@ func (n *Node) guards(p packet) bool {
 	return last == ioam.NextHeaderIPv6 || ipv6.IsExtensionHeader(last)
 }
 
-// isOfLink reports whether a packet has no business beyond a link, or may have
-// none because its upper layer cannot be found. It does not matter in fragments
-// other than the first: without the first one they are not reassembled.
+// isOfLink reports whether a packet must not leave its link, or may be such a
+// packet because its upper layer cannot be found. Later fragments do not matter,
+// because without the first one they are not reassembled.
 func isOfLink(p packet, upper ipv6.UpperLayer) bool {
 	if isLocal(p.source()) || isLocal(p.destination()) || ipv6.IsExtensionHeader(upper.Next) {
 		return true
@@ -58,14 +60,15 @@ func isOfLink(p packet, upper ipv6.UpperLayer) bool {
 	return len(p.ip) <= upper.Offset || isLinkMessage(p.ip[upper.Offset])
 }
 
-// isLocal reports whether no router forwards by an address: of a link, or
-// beginning with 64 zero bits, as the unspecified and the loopback address and
-// those that hold an IPv4 address do (RFC 4291 §2.5, 2.7).
+// isLocal reports whether routers do not forward packets with an address:
+// multicast, link-local, or with 64 leading zero bits, such as the unspecified
+// and the loopback address and those that hold an IPv4 address (RFC 4291 §2.5,
+// 2.7).
 func isLocal(a [16]byte) bool {
 	return isMulticast(a) || isLinkLocalUnicast(a) || [8]byte(a[:8]) == [8]byte{}
 }
 
-// isLinkMessage reports whether no router forwards ICMPv6 messages of a type
+// isLinkMessage reports whether routers do not forward ICMPv6 messages of a type
 // (RFC 4890 §4.3.3).
 func isLinkMessage(kind uint8) bool {
 	switch {

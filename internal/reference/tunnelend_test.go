@@ -38,7 +38,7 @@ type innerCase struct {
 	outcome model.Outcome
 }
 
-// What may become of an inner packet.
+// What may happen to an inner packet.
 const (
 	staysIn = model.OutcomeDecapRefusedInner
 	taken   = model.OutcomeTunnelDecapsulated
@@ -118,8 +118,9 @@ func innerChains(t testing.TB) []innerCase {
 	}
 }
 
-// What belongs to a link stays in the tunnel, and what can be proven harmless
-// comes out; an encapsulating node puts nothing in that would not come out.
+// A packet that must not leave its link stays in the tunnel, and one that is
+// proven harmless is decapsulated; an encapsulating node encapsulates nothing
+// that would not be.
 func TestInnerPackets(t *testing.T) {
 	tests := slices.Concat(innerAddresses(), innerMessages(), innerChains(t))
 	for _, test := range tests {
@@ -134,8 +135,8 @@ func TestInnerPackets(t *testing.T) {
 			if result.Outcome != want || result.Verdict != Pass {
 				t.Errorf("%v %v, want %v", result.Outcome, result.Verdict, want)
 			}
-			if result.Outcome == staysIn && (!bytes.Equal(result.Data, packet) || result.Record != nil || result.Exports != nil) {
-				t.Errorf("refused, and became\n%x, with record %v", result.Data, result.Record)
+			if result.Outcome == staysIn && (!bytes.Equal(result.Data, packet) || result.Record != nil || result.Postcards != nil) {
+				t.Errorf("refused, but changed to\n%x, with record %v", result.Data, result.Record)
 			}
 			sent := mustNode(t, encapConfig(model.ModeEncap)).Egress(egressFrame(test.inner))
 			if tunneled := sent.Outcome == model.OutcomeEncapTunneled; tunneled != (test.outcome == taken) || !tunneled && sent.Outcome != model.OutcomeEncapSkippedControl {
@@ -145,7 +146,7 @@ func TestInnerPackets(t *testing.T) {
 	}
 }
 
-// encapsulatedNever marks what comes out of a tunnel and goes into none.
+// encapsulatedNever marks packets that are decapsulated but never encapsulated.
 const encapsulatedNever = model.NumOutcomes
 
 // Who may send into a tunnel.
@@ -200,14 +201,14 @@ func TestTunnelSources(t *testing.T) {
 				t.Fatalf("%v %v, want %v", result.Outcome, result.Verdict, test.outcome)
 			}
 			if test.outcome != taken && (!bytes.Equal(result.Data, packet) || result.Record != nil) {
-				t.Errorf("refused, and became\n%x, with record %v", result.Data, result.Record)
+				t.Errorf("refused, but changed to\n%x, with record %v", result.Data, result.Record)
 			}
 		})
 	}
 }
 
-// An edge that drops keeps tunnels from outside away from every end that the
-// node knows, and nothing else.
+// An edge that drops keeps tunnels from outside away from every tunnel end that
+// the node knows, and drops no others.
 func TestGuardedTunnels(t *testing.T) {
 	const dropped, passes = model.OutcomeBoundaryTunnelDropped, model.OutcomeNoIOAM
 	listed, inserted := netip.MustParseAddr("2001:db8:f::7"), netip.MustParseAddr("2001:db8:f::8")

@@ -13,7 +13,7 @@ import (
 	"github.com/waymark-net/waymark/test/craft"
 )
 
-// What goes out where this node writes nothing, as Linux does it: NodeLen and
+// Traces into which this node writes nothing, as Linux sends them: NodeLen and
 // RemainingLen as configured, and the overflow flag only when the namespace is
 // known.
 func TestInsertedUnfilled(t *testing.T) {
@@ -55,8 +55,8 @@ func TestInsertedUnfilled(t *testing.T) {
 	}
 }
 
-// A Direct Export of a namespace that this node does not know goes out as any
-// other; no export is made of it here.
+// A Direct Export of a namespace that this node does not know is inserted like
+// any other, but this node does not export it.
 func TestInsertedExportOfUnknownNamespace(t *testing.T) {
 	config := encapConfig(model.ModeInline, func(e *model.Encapsulation) {
 		e.Options = []model.InsertedOption{{DirectExport: &model.DirectExportOption{Namespace: 7, Type: 0x800000, ExtensionFlags: ioam.ExtensionSequence}}}
@@ -65,14 +65,14 @@ func TestInsertedExportOfUnknownNamespace(t *testing.T) {
 	for sequence := range 2 {
 		result := node.Egress(egressFrame(ipv6Packet(ioam.NextHeaderNone, []byte{1})))
 		want := craft.Hex(t, "3b020100 110e0004 00070040 80000000 0000000"+fmt.Sprint(sequence)+" 01020000 01")
-		if result.Outcome != model.OutcomeEncapInserted || len(result.Exports) != 0 || !bytes.Equal(result.Data[40:], want) {
-			t.Errorf("%v, %d exports\n%x, want\n%x", result.Outcome, len(result.Exports), result.Data[40:], want)
+		if result.Outcome != model.OutcomeEncapInserted || len(result.Postcards) != 0 || !bytes.Equal(result.Data[40:], want) {
+			t.Errorf("%v, %d exports\n%x, want\n%x", result.Outcome, len(result.Postcards), result.Data[40:], want)
 		}
 	}
 }
 
-// The nodes of the path fill what the encapsulating one left, and touch nothing
-// where it set the overflow flag.
+// The nodes on the path fill what the encapsulating node left empty, and change
+// nothing if it set the overflow flag.
 func TestUnfilledIsFilledByOthers(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -122,8 +122,8 @@ func TestUnfilledIsFilledByOthers(t *testing.T) {
 	}
 }
 
-// A trace in which not even this node's data fit is refused unless Linux's ways
-// are asked for; so is one of an unknown namespace in which no node's do.
+// A trace without room for this node's data is refused except with compatibility
+// mainline; so is one of an unknown namespace without room for any node's data.
 func TestRoomOfProfiles(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -12,8 +12,8 @@ import (
 )
 
 // What a Linux 6.18 transit node writes: namespace 123, node 2 / 22222222,
-// interfaces 201→202 / 201201→202202, hop limit 64 on arrival, no qdisc
-// backlog. Each header is given as it arrives and as it leaves.
+// interfaces 201→202 / 201201→202202, hop limit 64 on arrival, no qdisc backlog.
+// Each header is given as it arrives and as it leaves.
 var kernelVectors = []struct {
 	name            string
 	arrive, leave   string

@@ -35,22 +35,22 @@ func TestIPFIXExport(t *testing.T) {
 			Refresh: 10 * time.Minute, Files: ipfixsink.TLSFiles{Certificate: "/a", Key: "/b", CA: "/c", ServerName: "d"}},
 	}
 	for i, w := range want {
-		if got := c.Export[i].IPFIX.collector(5); got != w {
+		if got := c.Sinks[i].IPFIX.collector(5); got != w {
 			t.Errorf("got  %+v\nwant %+v", got, w)
 		}
 	}
-	if a, b := c.Export[0].IPFIX.number(), c.Export[1].IPFIX.number(); a != 32473 || b != 64512 {
+	if a, b := c.Sinks[0].IPFIX.number(), c.Sinks[1].IPFIX.number(); a != 32473 || b != 64512 {
 		t.Errorf("enterprise numbers %d and %d", a, b)
 	}
 	shown := string(c.Marshal())
 	again, err := Parse("F", []byte(shown))
-	if err != nil || !reflect.DeepEqual(again.Export, c.Export) {
+	if err != nil || !reflect.DeepEqual(again.Sinks, c.Sinks) {
 		t.Errorf("%v\n%s", err, shown)
 	}
 	if part := "export:\n  - kind: ipfix\n    address: \"udp://[2001:db8::9]:4739\"\n"; !strings.Contains(shown, part) {
 		t.Errorf("no %q in\n%s", part, shown)
 	}
-	if got := c.Export[2].JSONL.Path; got != "-" {
+	if got := c.Sinks[2].JSONL.Path; got != "-" {
 		t.Errorf("jsonl without a path writes to %q", got)
 	}
 }
@@ -75,7 +75,7 @@ func TestCollectorAddresses(t *testing.T) {
 		"udp://[::]:4739", "udp://0.0.0.0", "udp://a b", "tls://-x.example", "tls://a..b", "udp://[::1]:4739/path",
 		"udp://2001:db8:ff::9:4739", "udp://fe80::1%eth0:4739", "udp://::1:4739", "tcp://1:2:3:4:5:6:7:8:4739", "udp://2001:db8::9:"} {
 		if a, err := parseCollector(bad); err == nil {
-			t.Errorf("%q is taken for %s", bad, formatCollector(a))
+			t.Errorf("%q is read as %s", bad, formatCollector(a))
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestPeriods(t *testing.T) {
 	}
 	for _, bad := range []string{"", "1", "0s", "-1m", "500ms", "1.5s", "25h", "x"} {
 		if p, err := parsePeriod(bad); err == nil {
-			t.Errorf("%q is taken for %s", bad, formatPeriod(p))
+			t.Errorf("%q is read as %s", bad, formatPeriod(p))
 		}
 	}
 }
@@ -96,9 +96,9 @@ func TestPeriods(t *testing.T) {
 func TestFaultsOfExport(t *testing.T) {
 	checkFaults(t, []faultCase{
 		{"keys of the other kind", "export:\n  - {kind: jsonl, address: \"udp://[::1]\", refresh: 10s}\n  - {kind: ipfix, address: \"udp://[::1]\", path: /x}", []string{
-			`2:28: export[0].address: jsonl does not know it; leave it out, or set kind: ipfix`,
-			`2:52: export[0].refresh: jsonl does not know it; leave it out, or set kind: ipfix`,
-			`3:49: export[1].path: ipfix does not know it; leave it out, or set kind: jsonl`}},
+			`2:28: export[0].address: jsonl does not have this key; remove it, or set kind: ipfix`,
+			`2:52: export[0].refresh: jsonl does not have this key; remove it, or set kind: ipfix`,
+			`3:49: export[1].path: ipfix does not have this key; remove it, or set kind: jsonl`}},
 		{"no collector", "export: [{kind: ipfix}]", []string{
 			`1:10: export[0].address: ipfix needs a collector; add it: an address such as "udp://[2001:db8::9]:4739", "tcp://…" or "tls://…"`}},
 		{"an address that cannot be read", "export: [{kind: ipfix, address: \"http://x\"}]", []string{
@@ -106,29 +106,29 @@ func TestFaultsOfExport(t *testing.T) {
 		{"an address without a transport", "export: [{kind: ipfix, address: \"[2001:db8::9]:4739\"}]", []string{
 			`1:33: export[0].address: "[2001:db8::9]:4739" does not begin with a transport, udp://, tcp:// or tls://; write an address such as "udp://[2001:db8::9]:4739", "tcp://…" or "tls://…"`}},
 		{"an address that lacks brackets", "export: [{kind: ipfix, address: \"udp://2001:db8:ff::9:4739\"}]", []string{
-			`1:33: export[0].address: "2001:db8:ff::9:4739" may be an address, or the address 2001:db8:ff::9 and a port; write udp://[2001:db8:ff::9]:4739, or udp://[2001:db8:ff::9:4739] where it is all address`}},
+			`1:33: export[0].address: "2001:db8:ff::9:4739" may be an address, or the address 2001:db8:ff::9 and a port; write udp://[2001:db8:ff::9]:4739, or udp://[2001:db8:ff::9:4739] if all of it is the address`}},
 		{"a whole address that lacks brackets", "export: [{kind: ipfix, address: \"tls://2001:db8:0:0:0:0:0:9:4740\"}]", []string{
 			`1:33: export[0].address: the IPv6 address before the port of "2001:db8:0:0:0:0:0:9:4740" has no brackets; write tls://[2001:db8:0:0:0:0:0:9]:4740`}},
 		{"periods", "node: {export-interval: 25h}\nexport: [{kind: ipfix, address: \"udp://[::1]\", refresh: 1.5s}, {kind: ipfix, address: \"udp://[::2]\", refresh: \"10\"}]", []string{
 			`1:25: node.export-interval: 25h is more than 24h; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`,
 			`2:57: export[0].refresh: 1.5s is not whole seconds; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`,
-			`2:111: export[1].refresh: "10" is not a time with its unit; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`}},
+			`2:111: export[1].refresh: "10" is not a time with a unit; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`}},
 		{"one collector twice", "export: [{kind: ipfix, address: \"udp://[::1]\"}, {kind: ipfix, address: \"udp://[::1]:4739\"}]", []string{
-			`1:72: export[1].address: export[0] writes to udp://[::1]:4739 too; remove one, or give it another address`}},
+			`1:72: export[1].address: export[0] also writes to udp://[::1]:4739; remove one, or give it another address`}},
 		{"two families", "export: [{kind: ipfix, address: \"udp://[::1]\", source: 192.0.2.1}]", []string{
-			`1:56: export[0].source: 192.0.2.1 cannot send to ::1; give an address of the same family, or none`}},
+			`1:56: export[0].source: 192.0.2.1 cannot send to ::1; use an address of the same family, or remove source`}},
 		{"TLS that cannot be", "export:\n  - {kind: ipfix, address: \"tcp://[::1]\", tls: {ca: /c}}\n  - {kind: ipfix, address: \"tls://[::1]\", tls: {key: /b}}", []string{
-			`2:48: export[0].tls: there is no TLS over tcp; leave it out, or write tls:// in address`,
+			`2:48: export[0].tls: there is no TLS over tcp; remove it, or write tls:// in address`,
 			`3:48: export[1].tls: a certificate needs its key, and a key its certificate; give both, or neither`}},
 		{"numbers", "export: [{kind: ipfix, address: \"udp://[::1]\", enterprise: 10383, message-size: 100, refresh: 1ms, observation-domain: -1}]", []string{
-			`1:60: export[0].enterprise: 10383 has elements of its own; write a private enterprise number, but 0 and 10383`,
+			`1:60: export[0].enterprise: 10383 already defines elements; write a private enterprise number other than 0 and 10383`,
 			`1:81: export[0].message-size: 100 is too small; write a number from 508 to 65535`,
 			`1:95: export[0].refresh: 1ms is less than 1s; write whole seconds, minutes or hours up to 24h, such as 30s or 10m`,
 			`1:120: export[0].observation-domain: "-1" is not a number; write a number from 0 to 4294967295`}},
 	})
 }
 
-// What the file leaves out is shown: with it, the file says the same.
+// Defaults that the file omits are shown; a file with them means the same.
 func TestExportDefaultsAreShown(t *testing.T) {
 	const exporters = "export:\n  - kind: ipfix\n    address: \"udp://[::1]:4739\"\n%[1]s    enterprise: 32473\n    message-size: 8952\n    refresh: 1m\n" +
 		"  - kind: ipfix\n    address: \"tcp://[::1]:4739\"\n%[1]s    enterprise: 32473\n    message-size: 16384\n    refresh: 1m\n  - kind: jsonl\n    path: \"-\"\n"
@@ -142,7 +142,7 @@ func TestExportDefaultsAreShown(t *testing.T) {
 		if shown := string(c.Marshal()); !strings.Contains(shown, want) {
 			t.Errorf("no\n%s\nin\n%s", want, shown)
 		}
-		if again, err := Parse("F", c.Marshal()); err != nil || !reflect.DeepEqual(again.Export, c.Export) {
+		if again, err := Parse("F", c.Marshal()); err != nil || !reflect.DeepEqual(again.Sinks, c.Sinks) {
 			t.Errorf("the shown file says something else: %v", err)
 		}
 	}

@@ -4,19 +4,24 @@ package reference
 
 import (
 	"encoding/binary"
+
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// hop is what a node can say about a packet here and now.
+// hop is what a node knows about a packet at a hook.
 type hop struct {
 	hopLimit  uint8
 	ingress   *model.Interface // nil: not available
 	egress    *model.Interface // nil: not available
 	time      int64            // nanoseconds of TAI
 	timeKnown bool
-	delay     uint32 // field 4 as it is written
-	queue     uint32 // field 6 as it is written
+	delay     uint32 // field 4 as written
+	queue     uint32 // field 6 as written
+
+	// unproven: the newest node data may be another node's, or already complete,
+	// because the packet arrived on a member that is not served, or in a tunnel.
+	unproven bool
 }
 
 // appendNodeData appends a node's data: the fields in the order of their bits,
@@ -75,60 +80,14 @@ func (n *Node) appendField(dst []byte, bit int, namespace *model.Namespace, h ho
 	case ioam.BitSnapshot:
 		return namespace.Schema.Append(dst)
 	}
-	// The checksum complement, which IPv6 extension headers do not need (no
-	// checksum covers them); buffer occupancy; and the undefined bits, whose
-	// fields are 4 bytes of all-ones (RFC 9197 §4.4.1).
+	// These are not available: the checksum complement, which IPv6 extension
+	// headers do not need (no checksum covers them); buffer occupancy; and the
+	// undefined bits, whose fields are 4 bytes of all-ones (RFC 9197 §4.4.1).
 	return u32(dst, ioam.DataUnavailable)
 }
 
-// fill writes this node's data into the trace of a validated option
-// (data-plane.md, ingress step 5).
-func (n *Node) fill(option ioam.Option, h hop) model.Outcome {
-	trace, namespace, outcome, ok := n.knownTrace(option)
-	if !ok {
-		return outcome
-	}
-	own := n.appendNodeData(nil, trace.Type, namespace, h)
-	outcome = record(&trace, own)
-	copy(option.Data[2:], trace.AppendHeader(nil))
-	return outcome
-}
-
-// record puts a node's data into a pre-allocated trace, or sets the overflow
-// flag: RFC 9197 §4.4.1, Flags and RemainingLen.
-func record(t *ioam.Trace, own []byte) model.Outcome {
-	units := len(own) / 4
-	if t.RemainingLen == 0 || int(t.RemainingLen) < units {
-		t.Flags |= ioam.FlagOverflow
-		return model.OutcomeTraceOverflow
-	}
-	t.RemainingLen -= uint8(units)
-	copy(t.Data[4*int(t.RemainingLen):], own)
-	return model.OutcomeTraceFilled
-}
-
-// transitDelay is the value of field 4 for a packet that stayed from a
-// placeholder's time until now, in nanoseconds of TAI (RFC 9197 §4.4.2.5).
-func transitDelay(now int64, placeholder uint32) uint32 {
-	quarters := (uint32(uint64(now)/4) - placeholder) & 0x7fffffff
-	if ns := uint64(quarters) * 4; ns < uint64(ioam.TransitDelayOverflow) {
-		return uint32(ns)
-	}
-	return ioam.TransitDelayOverflow
-}
-
-// delayPlaceholder lets a packet carry its time of arrival to the egress hook:
-// units of 4 ns under a top bit that means "overflow" to any reader.
-func delayPlaceholder(now int64) uint32 {
-	value := ioam.TransitDelayOverflow | uint32(uint64(now)/4)&0x7fffffff
-	if value == ioam.DataUnavailable {
-		value--
-	}
-	return value
-}
-
-// queueDepth is the value of field 6: Linux gives bytes, RFC 9197 §4.4.2.7
-// asks for buffers.
+// queueDepth is the value of field 6: Linux writes bytes, RFC 9197 §4.4.2.7 asks
+// for buffers.
 func (n *Node) queueDepth(f Frame) uint32 {
 	switch {
 	case !f.QueueKnown:

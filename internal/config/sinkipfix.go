@@ -19,21 +19,21 @@ type IPFIX struct {
 	Address           CollectorAddress   `key:"address" absent:"required with ipfix" doc:"Of ipfix: the collector, as udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT. Without a port it is IANA's: 4739, with TLS 4740. A name is looked up for each session."`
 	Source            SourceAddress      `key:"source" absent:"the kernel's choice" doc:"Of ipfix: the source address, IPv4 or IPv6 like the collector's."`
 	ObservationDomain *ObservationDomain `key:"observation-domain" absent:"node.id" doc:"Of ipfix: the Observation Domain ID; unique among the exporters of a collector."`
-	Enterprise        *Enterprise        `key:"enterprise" absent:"32473" doc:"Of ipfix: the private enterprise number under which Waymark's own elements stand: yours. The default is the one for documentation (RFC 5612); the collector must use the same."`
-	MessageSize       *MessageSize       `key:"message-size" absent:"what the path MTU leaves, at most 8952; 16384 over TCP" doc:"Of ipfix: octets of a message at most. Over UDP a smaller path MTU decides."`
-	Refresh           *Period            `key:"refresh" absent:"1m" doc:"Of ipfix: how often names and statistics are sent and, over UDP, all templates (RFC 7011 §8.4): a collector that was started later understands nothing before."`
-	TLS               *ExportTLS         `key:"tls" absent:"no certificate of ours, the system's authorities" doc:"Of ipfix with tls://: credentials, each in a PEM file that is read anew for each connection. A relative path starts from the directory in which the agent was started."`
+	Enterprise        *Enterprise        `key:"enterprise" absent:"32473" doc:"Of ipfix: your private enterprise number, for Waymark's own elements. The default is the number for documentation (RFC 5612); the collector must use the same."`
+	MessageSize       *MessageSize       `key:"message-size" absent:"as the path MTU allows, at most 8952; 16384 over TCP" doc:"Of ipfix: maximum octets of a message. Over UDP, a smaller path MTU limits it further."`
+	Refresh           *Period            `key:"refresh" absent:"1m" doc:"Of ipfix: how often names and statistics are sent and, over UDP, all templates (RFC 7011 §8.4). A collector that starts later understands nothing until then."`
+	TLS               *ExportTLS         `key:"tls" absent:"no certificate of this node, the system's authorities" doc:"Of ipfix with tls://: credentials, each in a PEM file that is read again for each connection. A relative path starts from the directory in which the agent was started."`
 }
 
-// ExportTLS is what a session over TLS needs.
+// ExportTLS configures TLS.
 type ExportTLS struct {
-	Certificate string `key:"certificate" absent:"none" doc:"Our certificate, with what vouches for it."`
+	Certificate string `key:"certificate" absent:"none" doc:"This node's certificate, with intermediate certificates."`
 	Key         string `key:"key" absent:"none" doc:"The private key of certificate."`
-	CA          string `key:"ca" absent:"the system's authorities" doc:"The authorities that may vouch for the collector."`
+	CA          string `key:"ca" absent:"the system's authorities" doc:"The authorities for the collector's certificate."`
 	ServerName  string `key:"server-name" absent:"the host of address" doc:"The name or address that the collector's certificate must have."`
 }
 
-// number is that of our own elements.
+// number is the enterprise number of our own elements.
 func (e *IPFIX) number() ipfix.Enterprise {
 	if e.Enterprise == nil {
 		return ipfix.EnterpriseExample
@@ -41,7 +41,7 @@ func (e *IPFIX) number() ipfix.Enterprise {
 	return ipfix.Enterprise(*e.Enterprise)
 }
 
-// collector is what the sink is to do, at a node of that id.
+// collector is the exporter's configuration at the node with that id.
 func (e *IPFIX) collector(node ioam.NodeID) ipfixsink.Config {
 	c := ipfixsink.Config{
 		Transport: e.Address.Transport, Address: e.Address.HostPort(), Source: netip.Addr(e.Source),
@@ -82,13 +82,13 @@ func (e *IPFIX) rules(path string, add func(path, problem, cure string)) {
 	}
 	source := netip.Addr(e.Source)
 	if to, err := netip.ParseAddr(e.Address.Host); err == nil && source.IsValid() && source.Is4() != to.Is4() {
-		add(path+".source", source.String()+" cannot send to "+to.String(), "give an address of the same family, or none")
+		add(path+".source", source.String()+" cannot send to "+to.String(), "use an address of the same family, or remove source")
 	}
 	if e.TLS == nil {
 		return
 	}
 	if e.Address.Transport != ipfixsink.TLS {
-		add(path+".tls", "there is no TLS over "+string(e.Address.Transport), "leave it out, or write tls:// in address")
+		add(path+".tls", "there is no TLS over "+string(e.Address.Transport), "remove it, or write tls:// in address")
 	}
 	if (e.TLS.Certificate == "") != (e.TLS.Key == "") {
 		add(path+".tls", "a certificate needs its key, and a key its certificate", "give both, or neither")
@@ -109,7 +109,7 @@ func (e *IPFIX) remote() (to CollectorAddress, clear, ok bool) {
 	return e.Address, e.Address.Transport != ipfixsink.TLS, true
 }
 
-// depends: the id is the Observation Domain ID, unless there is another one.
+// depends: the node's id is the Observation Domain ID unless another one is set.
 func (e *IPFIX) depends() bool { return true }
 
 func (e *IPFIX) open(node ioam.NodeID, env sink.Environment) (sink.Sink, error) {

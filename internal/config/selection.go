@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// Selection selects encapsulations by the fields that are given. An absent field
+// selects any.
+type Selection struct {
+	Name      string     `key:"name" absent:"any"`
+	Interface string     `key:"interface" absent:"any"`
+	Match     Match      `key:"match"`
+	Insertion *Insertion `key:"insertion" absent:"any"`
+}
+
+// Insertion is all that an encapsulation inserts, and how often. A selection with an
+// insertion needs a complete match: the encapsulation must lack each criterion that the
+// selection lacks, except the destination. An absent tunnel source selects any.
+type Insertion struct {
+	Flows     Share           `key:"flows" default:"1/1"`
+	Frequency model.Frequency `key:"frequency" default:"1/1"`
+	Mode      model.Mode      `key:"mode" default:"auto"`
+	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel"`
+	Options   []Option        `key:"options" required:"true"`
+}
+
+// MarshalJSON writes the selection with the keys of the file.
+func (s Selection) MarshalJSON() ([]byte, error) { return marshalJSON(&s) }
+
+// UnmarshalJSON reads a selection as strictly as the file.
+func (s *Selection) UnmarshalJSON(data []byte) error { return decodeFragment(data, s) }
+
+// IsEmpty reports whether a selection selects every encapsulation.
+func (s Selection) IsEmpty() bool {
+	return s.Name == "" && s.Interface == "" && s.Match == (Match{}) && s.Insertion == nil
+}
+
+// Selects reports whether an encapsulation agrees with every field that is given.
+func (s Selection) Selects(e Encapsulation) bool {
+	said, is := s.Match, e.Match
+	complete := said
+	if !complete.Destination.IsValid() {
+		complete.Destination = is.Destination
+	}
+	return (s.Name == "" || s.Name == e.Name) && (s.Interface == "" || s.Interface == e.Interface) &&
+		(!said.Destination.IsValid() || samePrefix(said.Destination, is.Destination)) &&
+		(!said.Source.IsValid() || samePrefix(said.Source, is.Source)) &&
+		agrees(said.NextHeader, is.NextHeader) && agrees(said.SourcePort, is.SourcePort) && agrees(said.DestinationPort, is.DestinationPort) &&
+		agrees(said.TrafficClass, is.TrafficClass) && agrees(said.FlowLabel, is.FlowLabel) &&
+		(s.Insertion == nil || s.Insertion.is(e) && complete.same(is))
+}
+
+// agrees reports whether a criterion is the one given, if one is.
+func agrees[T comparable](said, is *T) bool { return said == nil || sameValue(said, is) }
+
+func sameValue[T comparable](a, b *T) bool {
+	return (a == nil) == (b == nil) && (a == nil || *a == *b)
+}
+
+// samePrefix compares prefixes; an absent one and ::/0 are the same.
+func samePrefix(a, b netip.Prefix) bool {
+	isAny := func(p netip.Prefix) bool { return !p.IsValid() || p.Bits() == 0 }
+	return a == b || isAny(a) && isAny(b)
+}
+
+// same reports whether two matches select the same packets.
+func (m Match) same(other Match) bool {
+	return samePrefix(m.Destination, other.Destination) && samePrefix(m.Source, other.Source) &&
+		sameValue(m.NextHeader, other.NextHeader) && sameValue(m.SourcePort, other.SourcePort) && sameValue(m.DestinationPort, other.DestinationPort) &&
+		sameValue(m.TrafficClass, other.TrafficClass) && sameValue(m.FlowLabel, other.FlowLabel)
+}
+
+// is compares what an encapsulation inserts.
+func (i Insertion) is(e Encapsulation) bool {
+	if i.Frequency != e.Frequency || max(i.Flows, 1) != max(e.Flows, 1) || i.Mode != e.Mode || (i.Tunnel == nil) != (e.Tunnel == nil) ||
+		!slices.EqualFunc(i.Options, e.Options, Option.same) {
+		return false
+	}
+	return i.Tunnel == nil || i.Tunnel.Destination == e.Tunnel.Destination &&
+		(!i.Tunnel.Source.IsValid() || i.Tunnel.Source == e.Tunnel.Source)
+}
+
+func (o Option) same(other Option) bool {
+	if !sameValue(o.Trace, other.Trace) || (o.DirectExport == nil) != (other.DirectExport == nil) {
+		return false
+	}
+	if o.DirectExport == nil {
+		return true
+	}
+	flags := func(d *DirectExportOption) (all ExtensionFlag) {
+		for _, f := range d.ExtensionFlags {
+			all |= f
+		}
+		return all
+	}
+	a, b := o.DirectExport, other.DirectExport
+	return a.Namespace == b.Namespace && a.TraceType == b.TraceType && a.FlowID == b.FlowID && a.OptionType == b.OptionType && flags(a) == flags(b)
+}
+
+// AmbiguousError refuses a change of one encapsulation when several fit.
+type AmbiguousError struct{ Fit []Encapsulation }
+
+func (e *AmbiguousError) Error() string {
+	names := make([]string, len(e.Fit))
+	for i, fit := range e.Fit {
+		names[i] = fit.Name
+	}
+	return fmt.Sprintf("%d encapsulations fit, and nothing was changed; name the one you mean: %s", len(names), strings.Join(names, ", "))
+}
+
+// the is the index of the one encapsulation that fits, -1 without one.
+func (c *Config) the(fits func(Encapsulation) bool) (int, error) {
+	at, list := -1, []Encapsulation(nil)
+	for i, e := range c.Encapsulations {
+		if fits(e) {
+			at, list = i, append(list, e)
+		}
+	}
+	if len(list) > 1 {
+		return -1, &AmbiguousError{list}
+	}
+	return at, nil
+}
+
+// Same is the name of the rule that selects the same packets on the same
+// interface, "" without one.
+func (c *Config) Same(e Encapsulation) (name string, err error) {
+	i, err := c.the(func(other Encapsulation) bool { return other.Interface == e.Interface && other.Match.same(e.Match) })
+	if i < 0 {
+		return "", err
+	}
+	return c.Encapsulations[i].Name, nil
+}
+
+// Selected is the name of the one rule that s selects, "" without one.
+func (c *Config) Selected(s Selection) (name string, err error) {
+	i, err := c.the(s.Selects)
+	if i < 0 {
+		return "", err
+	}
+	return c.Encapsulations[i].Name, nil
+}

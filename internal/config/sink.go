@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Sink is one sink of records: the settings of its kind.
+type Sink struct {
+	Kind  SinkKind `key:"kind" required:"true" doc:"jsonl writes one JSON object per line. ipfix sends IPFIX (RFC 7011) to a collector."`
+	JSONL JSONL    `of:"jsonl"`
+	IPFIX IPFIX    `of:"ipfix"`
+}
+
+// SinkKind is a kind of sinks: jsonl or ipfix.
+type SinkKind string
+
+// The kinds of sinks.
+const (
+	SinkJSONL SinkKind = "jsonl"
+	SinkIPFIX SinkKind = "ipfix"
+)
+
+// kindsOfSinks are all of them, in the order of the reference.
+var kindsOfSinks = []SinkKind{SinkJSONL, SinkIPFIX}
+
+// sinkSettings are the settings of one kind of sink.
+type sinkSettings interface {
+	// setDefaults fills in the defaults that are known without a host: node is nil when
+	// it may be the kernel's id.
+	setDefaults(node *ioam.NodeID)
+	// place is where the sink writes, and the key that sets it; no two sinks may write
+	// to the same place.
+	place() (text, key string)
+	// rules adds the errors in the settings.
+	rules(path string, add func(path, problem, cure string))
+	// files lists the errors in the files that the sink reads.
+	files() []fileFault
+	// remote is the host that the sink sends to, and whether in clear text.
+	remote() (to CollectorAddress, clear, ok bool)
+	// open makes the sink for the node with that id.
+	open(node ioam.NodeID, env sink.Environment) (sink.Sink, error)
+	// depends reports whether the sink depends on the node's id.
+	depends() bool
+}
+
+// fileFault is an error in a file that a key names.
+type fileFault struct {
+	key           string
+	unread        bool // it cannot be read on this machine
+	problem, cure string
+}
+
+// sinkKinds has all kinds: the rest of the configuration and the agent need only an
+// entry here for a new one.
+var sinkKinds = map[SinkKind]func(*Sink) sinkSettings{
+	SinkJSONL: func(e *Sink) sinkSettings { return &e.JSONL },
+	SinkIPFIX: func(e *Sink) sinkSettings { return &e.IPFIX },
+}
+
+// settings are those of the sink's kind. If the kind could not be read, which is
+// reported elsewhere, they are settings that are always valid.
+func (e *Sink) settings() sinkSettings {
+	if of, ok := sinkKinds[e.Kind]; ok {
+		return of(e)
+	}
+	return &JSONL{}
+}
+
+// Open makes the sink for the node with that id. Nothing is written before it runs.
+func (e *Sink) Open(node ioam.NodeID, env sink.Environment) (sink.Sink, error) {
+	return e.settings().open(node, env)
+}
+
+// Same reports whether the running sink e, made for node, is the one wanted for
+// wantedNode.
+func (e *Sink) Same(wanted *Sink, node, wantedNode ioam.NodeID) bool {
+	return reflect.DeepEqual(e, wanted) && (node == wantedNode || !e.settings().depends())
+}
+
+// Remote is the host that records are sent to over the network, and whether in clear
+// text.
+func (e *Sink) Remote() (to CollectorAddress, clear, ok bool) { return e.settings().remote() }
+
+func (e *Sink) setDefaults(node *ioam.NodeID) { e.settings().setDefaults(node) }
+
+// sinkRules adds the errors in the sinks.
+func (c *Config) sinkRules(add func(path, problem, cure string)) {
+	places := map[string]int{}
+	for i := range c.Sinks {
+		e := &c.Sinks[i]
+		path := fmt.Sprintf("export[%d]", i)
+		e.foreignKeys(path, add)
+		s := e.settings()
+		s.rules(path, add)
+		text, key := s.place()
+		place := string(e.Kind) + text
+		if j, twice := places[place]; twice {
+			add(path+"."+key, fmt.Sprintf("export[%d] also writes to %s", j, text), "remove one, or give it another "+key)
+		}
+		places[place] = i
+	}
+}
+
+// foreignKeys refuses keys of other kinds.
+func (e *Sink) foreignKeys(path string, add func(path, problem, cure string)) {
+	v := reflect.ValueOf(e).Elem()
+	for _, f := range fields(v.Type()) {
+		if f.of != "" && f.of != string(e.Kind) && !v.FieldByIndex(f.index).IsZero() {
+			add(path+"."+f.key, string(e.Kind)+" does not have this key", "remove it, or set kind: "+f.of)
+		}
+	}
+}
+
+// files lists the errors in the files that sinks read; unread are the files that this
+// machine cannot read.
+func (d *decoder) files(c *Config) (wrong, unread Faults) {
+	for i := range c.Sinks {
+		for _, f := range c.Sinks[i].settings().files() {
+			path := fmt.Sprintf("export[%d].%s", i, f.key)
+			if d.followsFrom(path) {
+				continue
+			}
+			fault := c.source.fault(path, path+": "+f.problem, f.cure)
+			if f.unread {
+				unread = append(unread, fault)
+			} else {
+				wrong = append(wrong, fault)
+			}
+		}
+	}
+	return wrong, unread
+}
