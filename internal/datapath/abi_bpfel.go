@@ -38,17 +38,19 @@ type abiCollector struct {
 type abiCounter uint32
 
 const (
-	abiCounterCOUNTER_INGRESS            abiCounter = 0
-	abiCounterCOUNTER_EGRESS             abiCounter = 64
-	abiCounterCOUNTER_FORWARD            abiCounter = 128
-	abiCounterCOUNTER_STACK              abiCounter = 192
-	abiCounterCOUNTER_RECORDS_WRITTEN    abiCounter = 208
-	abiCounterCOUNTER_RECORDS_LOST       abiCounter = 209
-	abiCounterCOUNTER_POSTCARDS          abiCounter = 210
-	abiCounterCOUNTER_EXPORTS_SUPPRESSED abiCounter = 211
-	abiCounterCOUNTER_FLOWS_EVICTED      abiCounter = 212
-	abiCounterCOUNTER_SEQUENCES_EVICTED  abiCounter = 213
-	abiCounterNUM_COUNTERS               abiCounter = 214
+	abiCounterCOUNTER_INGRESS              abiCounter = 0
+	abiCounterCOUNTER_EGRESS               abiCounter = 64
+	abiCounterCOUNTER_FORWARD              abiCounter = 128
+	abiCounterCOUNTER_STACK                abiCounter = 192
+	abiCounterCOUNTER_INGRESS_OPTIONS      abiCounter = 208
+	abiCounterCOUNTER_EGRESS_OPTIONS       abiCounter = 224
+	abiCounterCOUNTER_RECORDS_WRITTEN      abiCounter = 240
+	abiCounterCOUNTER_RECORDS_LOST         abiCounter = 241
+	abiCounterCOUNTER_POSTCARDS            abiCounter = 242
+	abiCounterCOUNTER_POSTCARDS_SUPPRESSED abiCounter = 243
+	abiCounterCOUNTER_FLOWS_EVICTED        abiCounter = 244
+	abiCounterCOUNTER_SEQUENCES_EVICTED    abiCounter = 245
+	abiCounterNUM_COUNTERS                 abiCounter = 246
 )
 
 type abiDestinationKey struct {
@@ -76,7 +78,7 @@ type abiEncapsulation struct {
 	Options       uint32
 	WantsTime     uint8
 	WantsQueue    uint8
-	HasExports    uint8
+	HasDex        uint8
 	FlowsByLabel  uint8
 	PathMtu       uint32
 	Source        [2]uint64
@@ -89,17 +91,6 @@ type abiEncapsulation struct {
 	Patches       [9]abiPatch
 	Header        [64]uint64
 }
-
-type abiExportBound uint32
-
-const (
-	abiExportBoundFLOW_WAYS     abiExportBound = 4
-	abiExportBoundEXPORT_BURST  abiExportBound = 64
-	abiExportBoundMOST_LATE     abiExportBound = 1000
-	abiExportBoundARRIVALS      abiExportBound = 256
-	abiExportBoundSEQUENCE_SETS abiExportBound = 65536
-	abiExportBoundSEQUENCE_WAYS abiExportBound = 2
-)
 
 type abiFlow struct {
 	_        structs.HostLayout
@@ -175,7 +166,7 @@ type abiFlowTotals struct {
 	HopLimitMin uint8
 	HopLimitMax uint8
 	Ended       uint8
-	Anew        uint8
+	Restarted   uint8
 	Strays      uint32
 }
 
@@ -267,7 +258,7 @@ type abiNextHopSet struct {
 		Macs        [3]uint32
 		Mtu         uint16
 		NextHeader  uint8
-		Pad         uint8
+		Reason      uint8
 	}
 }
 
@@ -287,17 +278,27 @@ type abiNodeConfig struct {
 	HasRemovals       uint8
 	HasEncapsulations uint8
 	InsertsInline     uint8
-	HasExports        uint8
-	InsertsExports    uint8
+	HasPostcards      uint8
+	InsertsDex        uint8
 	NextHopSets       uint32
-	HashSeed          uint64
+	HashKeys          [10]uint64
 	FlowSets          uint32
-	ExportLimit       uint32
-	ExportRate        uint32
+	PostcardLimit     uint32
+	PostcardRate      uint32
+	StackOptions      uint32
+	PostcardRoom      uint32
 	Pad               uint32
-	FlowKeys          [7]uint64
-	TableKeys         [8]uint64
+	FlowKeys          [11]uint64
+	TableKeys         [14]uint64
 }
+
+type abiOptionKind uint32
+
+const (
+	abiOptionKindKIND_OTHER abiOptionKind = 0
+	abiOptionKindKIND_TRACE abiOptionKind = 1
+	abiOptionKindKIND_DEX   abiOptionKind = 2
+)
 
 type abiOutcome uint32
 
@@ -355,18 +356,19 @@ type abiPatch struct {
 	Queue         uint16
 	HopLimitWide  uint16
 	IngressIdWide uint16
-	DirectExport  uint16
+	Dex           uint16
 	FlowId        uint16
 	Sequence      uint16
 	FlowIdSource  uint32
 	FixedFlowId   uint32
-	Pad           uint32
+	Kind          uint8
+	Pad           [3]uint8
 }
 
 type abiPathMtu struct {
-	_     structs.HostLayout
-	Mtu   uint32
-	Heard uint32
+	_       structs.HostLayout
+	Mtu     uint32
+	Learned uint32
 }
 
 type abiPathMtuBound uint32
@@ -384,8 +386,8 @@ type abiPerfectHash struct {
 
 type abiPostcard struct {
 	_        structs.HostLayout
-	Kind     uint32
 	Sequence uint32
+	Pad      uint32
 	Key      abiFlowKey
 	Time     uint64
 	Length   uint32
@@ -394,6 +396,27 @@ type abiPostcard struct {
 	HopLimit uint8
 	Flags    uint8
 	Segments uint16
+}
+
+type abiPostcardBound uint32
+
+const (
+	abiPostcardBoundFLOW_WAYS      abiPostcardBound = 4
+	abiPostcardBoundPOSTCARD_BURST abiPostcardBound = 64
+	abiPostcardBoundMOST_LATE      abiPostcardBound = 1000
+	abiPostcardBoundARRIVALS       abiPostcardBound = 256
+	abiPostcardBoundSEQUENCE_SETS  abiPostcardBound = 65536
+	abiPostcardBoundSEQUENCE_WAYS  abiPostcardBound = 2
+	abiPostcardBoundPOSTCARD_HEAD  abiPostcardBound = 2
+)
+
+type abiPostcardHead struct {
+	_       structs.HostLayout
+	Written uint64
+	LookAt  uint64
+	Pad     [6]uint64
+	Read    uint64
+	Pad2    [3]uint64
 }
 
 type abiRecord struct {
@@ -439,9 +462,8 @@ type abiRuleKey struct {
 type abiSampleKind uint32
 
 const (
-	abiSampleKindSAMPLE_RECORD   abiSampleKind = 0
-	abiSampleKindSAMPLE_POSTCARD abiSampleKind = 1
-	abiSampleKindSAMPLE_FLOW     abiSampleKind = 2
+	abiSampleKindSAMPLE_RECORD abiSampleKind = 0
+	abiSampleKindSAMPLE_FLOW   abiSampleKind = 1
 )
 
 type abiSequenceSet struct {
@@ -504,7 +526,7 @@ type abiTables struct {
 
 type abiTally struct {
 	_        structs.HostLayout
-	Counters [214]uint64
+	Counters [246]uint64
 	Debt     int64
 }
 

@@ -22,11 +22,12 @@ import (
 	"github.com/waymark-net/waymark/internal/pintest"
 )
 
-// The kernel's TCP joins received packets whose data are in pages alone, and
-// warns (skb_try_coalesce) where such a packet accounts for fewer bytes than it
-// holds. The kernel makes such packets of a socket's own when their head is
-// replaced by a larger one; those that grow here must be none of them, and what
-// the next node does with them, while the socket is still charged, makes none.
+// The kernel's TCP joins received packets whose data are only in pages, and warns
+// (skb_try_coalesce) when such a packet accounts for fewer bytes than it holds.
+// The kernel makes such packets from a socket's own packets when it replaces
+// their head by a larger one. Packets that grow here must not become such
+// packets, and neither must the next node's treatment make one while the socket
+// is still charged.
 func TestAccountOfOwnPackets(t *testing.T) {
 	const bytes = 16 << 20
 	l := raise(t, "wm-dp-account")
@@ -68,7 +69,7 @@ func TestAccountOfOwnPackets(t *testing.T) {
 }
 
 // serve runs a data plane on a node until the test ends; outcome is how many
-// packets left with one.
+// packets left with an outcome.
 func serve(t *testing.T, n *lab.Node, mode datapath.AttachMode, change func(*datapath.Config)) (outcome func(model.Outcome) uint64) {
 	t.Helper()
 	path := pintest.Directory(t)
@@ -141,13 +142,13 @@ func stream(t *testing.T, l *lab.Lab, bytes int) {
 		t.Error(err)
 	}
 	if count := <-received; count != int64(bytes) {
-		t.Errorf("%d of %d bytes came", count, bytes)
+		t.Errorf("%d of %d bytes arrived", count, bytes)
 	}
 }
 
 // countShort counts the packets that arrive at a node with data in pages, and
-// those of them that have nothing but headers of at most some bytes in their
-// head, and account for less than they hold.
+// those of them whose head has only headers of at most some bytes and which
+// account for fewer bytes than they hold.
 func countShort(t *testing.T, n *lab.Node, headers int) (packets, short func() uint64) {
 	t.Helper()
 	counts, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 16, MaxEntries: 1})
@@ -192,8 +193,8 @@ func countShort(t *testing.T, n *lab.Node, headers int) (packets, short func() u
 	return read(0), read(1)
 }
 
-// shortPackets is the program of countShort. It reads the packet's own structure
-// where this kernel has it.
+// shortPackets is the program of countShort. It reads the packet's kernel
+// structure with the offsets of this kernel.
 func shortPackets(t *testing.T, counts *ebpf.Map, headers int) asm.Instructions {
 	t.Helper()
 	kernel, err := btf.LoadKernelSpec()
@@ -207,7 +208,7 @@ func shortPackets(t *testing.T, counts *ebpf.Map, headers int) asm.Instructions 
 		}
 		return s
 	}
-	const line = 64 // what SKB_DATA_ALIGN rounds to, on all that we run on
+	const line = 64 // what SKB_DATA_ALIGN rounds to on our platforms
 	aligned := func(s *btf.Struct) int32 { return int32((s.Size + line - 1) &^ (line - 1)) }
 	skb := structure("sk_buff")
 	overhead := aligned(skb) + aligned(structure("skb_shared_info"))
@@ -247,7 +248,7 @@ func shortPackets(t *testing.T, counts *ebpf.Map, headers int) asm.Instructions 
 	)
 }
 
-// offsetOf finds a member, also of structures and unions without a name.
+// offsetOf finds a member, also inside unnamed structures and unions.
 func offsetOf(members []btf.Member, name string) (uint32, bool) {
 	for _, m := range members {
 		if m.Name == name {

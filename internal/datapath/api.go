@@ -10,11 +10,11 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// AttachMode says which hook takes the packets that arrive at an interface.
+// AttachMode says which hook handles the packets that arrive at an interface.
 type AttachMode string
 
-// The modes of attachment. Auto takes the first of the others that the kernel
-// and the driver support.
+// The modes of attachment. Auto uses the first of the others that the kernel and
+// the driver support.
 const (
 	AttachAuto   AttachMode = "auto"
 	AttachXDP    AttachMode = "xdp"
@@ -24,8 +24,8 @@ const (
 
 // Options are fixed for the life of a Datapath.
 type Options struct {
-	// PinPath is a directory in a BPF file system that belongs to this
-	// network namespace alone. Programs, links and maps are kept there.
+	// PinPath is a directory in a BPF file system for this network namespace
+	// alone. It keeps programs, links and maps.
 	PinPath string
 	Log     *slog.Logger
 }
@@ -33,14 +33,17 @@ type Options struct {
 // Config is one generation of the data plane's configuration.
 type Config struct {
 	Node model.NodeConfig
-	// Attach gives the mode of each interface; absent ones are AttachAuto.
+	// Attach is the mode of each interface; absent ones are AttachAuto.
 	Attach map[model.IfIndex]AttachMode
-	// Fast names the interfaces whose arriving packets are forwarded without
-	// the stack where that can be done.
+	// Fast names the interfaces whose arriving packets are forwarded without the
+	// stack where possible.
 	Fast map[model.IfIndex]bool
-	// NextHops is how many destinations each CPU remembers; 0 is 16384. It is
+	// NextHops is how many destinations each CPU caches; 0 is 16384. It is
 	// rounded up to a power of two.
 	NextHops int
+	// StackOptions is how many options the stack takes in one Hop-by-Hop header: fast
+	// forwarding leaves packets with more to it. Nil is model.StackOptions.
+	StackOptions *int
 }
 
 // InterfaceStatus says how one interface is served.
@@ -49,34 +52,39 @@ type InterfaceStatus struct {
 	Name    string
 	Ingress AttachMode // xdp, tcx or clsact
 	Egress  AttachMode // tcx or clsact
-	// FastRefused is why the interface leaves all to the stack although it is
-	// to forward fast.
+	// FastRefused is why the interface leaves all packets to the stack although
+	// it is configured to forward fast.
 	FastRefused string
 	// NativeXDPRefused is the driver's reason when auto fell back from XDP.
 	NativeXDPRefused string
 }
 
-// Counters of one interface since its programs were first attached; they do
-// not go back on a restart of the agent.
+// Counters of one interface since its programs were first attached; a restart of
+// the agent does not reset them.
 type Counters struct {
 	Index   model.IfIndex
 	Name    string
 	Ingress [model.NumOutcomes]uint64
 	Egress  [model.NumOutcomes]uint64
-	// Forwarded counts packets that arrived here and were forwarded without
-	// the stack, by what the egress core said of them.
+	// IngressOptions and EgressOptions count options by outcome, including those
+	// whose outcome is the packet's. The options of a removed header are counted
+	// where it is reported.
+	IngressOptions [model.NumOutcomes]uint64
+	EgressOptions  [model.NumOutcomes]uint64
+	// Forwarded counts packets that arrived here and were forwarded without the
+	// stack, by their outcome at egress.
 	Forwarded [model.NumOutcomes]uint64
 	// ToStack counts packets that fast forwarding left to the stack, by reason.
 	ToStack        [NumStackReasons]uint64
 	RecordsWritten uint64
-	RecordsLost    uint64 // also postcards and evicted flows: no reader, or one that is too slow
-	// Exports: postcards that were written, exports that the limits of RFC 9326
-	// §3.1.2 suppressed, flows that gave way to others, and flows whose Sequence
-	// Numbers begin anew because others needed the place.
+	RecordsLost    uint64 // also postcards and evicted flows: without a reader, or with one that is too slow
+	// Exports: postcards written, exports that the limits of RFC 9326 §3.1.2
+	// suppressed, flows evicted by others, and flows whose Sequence Numbers start
+	// again because others needed their entry.
 	Postcards, ExportsSuppressed, FlowsEvicted, SequencesEvicted uint64
 }
 
-// Record is one removed header, with what is needed to name its packet.
+// Record is one removed header, with what identifies its packet.
 type Record struct {
 	Time      time.Time // UTC
 	Interface model.IfIndex
@@ -86,14 +94,14 @@ type Record struct {
 	Header    []byte        // the Hop-by-Hop header that was removed, with this node's data
 }
 
-// Postcard is what a program tells about one packet with a Direct Export
-// (RFC 9326 §3.1.2).
+// Postcard is what a program reports about one packet with a Direct Export (RFC
+// 9326 §3.1.2).
 type Postcard struct {
-	model.Export
+	model.Postcard
 	Time time.Time // UTC
 }
 
-// FlowEnd is why a flow is told about.
+// FlowEnd is why a flow is reported.
 type FlowEnd uint8
 
 const (
@@ -101,13 +109,13 @@ const (
 	FlowInterval FlowEnd = iota
 	// FlowEnded is the end of a TCP connection, in the interval that ended.
 	FlowEnded
-	// FlowEvicted is another flow that needed the place.
+	// FlowEvicted is another flow that needed the entry.
 	FlowEvicted
 )
 
-// Flow is what the exports of one flow came to in an interval.
+// Flow summarizes the exports of one flow in an interval.
 type Flow struct {
-	Role            model.ExportRole
+	Role            model.NodeRole
 	Ingress, Egress model.IfIndex // 0: not known, or none
 	Namespace       ioam.NamespaceID
 	Type            ioam.TraceType
@@ -117,13 +125,13 @@ type Flow struct {
 	End             FlowEnd
 
 	Packets, Bytes           uint64
-	First, Last              time.Time // UTC, as exact as the kernel's tick
+	First, Last              time.Time // UTC, to the precision of the kernel's tick
 	DelayCount               uint32    // packets whose transit delay was measured
 	DelaySum                 time.Duration
 	DelayMin, DelayMax       time.Duration // of those
-	Skipped                  uint32        // Sequence Numbers that were expected since the flow was last told, and did not come
-	SkippedUnknown           bool          // how many of them cannot be known
-	Paid                     bool          // the limits of exports were applied when it ended or gave way
-	Late                     uint32        // packets that came behind one with a later Sequence Number on the same CPU
+	Skipped                  uint32        // Sequence Numbers that were expected since the flow was last reported, and did not arrive
+	SkippedUnknown           bool          // Skipped cannot be known
+	Paid                     bool          // export limits were applied when the flow ended or was evicted
+	Late                     uint32        // packets that arrived after one with a later Sequence Number on the same CPU
 	HopLimitMin, HopLimitMax uint8
 }

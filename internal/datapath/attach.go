@@ -16,7 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// Our filter's place in clsact; the handle tells it from other people's.
+// Our filter's place in clsact; the handle distinguishes it from others' filters.
 const (
 	clsactHandle   = 0x77617900
 	clsactPriority = 0x7761
@@ -29,7 +29,7 @@ type attachment struct {
 	mode    AttachMode
 	link    link.Link     // nil for clsact
 	program *ebpf.Program // what is attached now; it belongs to its set
-	left    *ebpf.Program // what an earlier agent left, until all is well without it
+	left    *ebpf.Program // left by an earlier agent, kept until the change has succeeded
 }
 
 func (a *attachment) pinName() string {
@@ -39,7 +39,7 @@ func (a *attachment) pinName() string {
 	return "egress_" + string(a.mode)
 }
 
-// attach puts a program on the hook and pins what keeps it there.
+// attach puts a program on the hook and pins its link.
 func attach(directory string, index model.IfIndex, ingress bool, mode AttachMode, program *ebpf.Program) (*attachment, error) {
 	a := &attachment{index: index, ingress: ingress, mode: mode, program: program}
 	var err error
@@ -89,7 +89,7 @@ func attachError(index model.IfIndex, ingress bool, mode AttachMode, err error) 
 	return fmt.Errorf("attach %s %s to interface %d: %w%s", mode, direction, index, err, cure)
 }
 
-// update swaps the program; no packet is without one in between.
+// update swaps the program; no packet passes without a program.
 func (a *attachment) update(program *ebpf.Program) error {
 	var err error
 	if a.link != nil {
@@ -104,8 +104,8 @@ func (a *attachment) update(program *ebpf.Program) error {
 	return nil
 }
 
-// detach takes the program off and forgets the pin. An interface that is gone
-// took its programs along.
+// detach removes the program and its pin. An interface that was deleted took its
+// programs along.
 func (a *attachment) detach() error {
 	if a.link == nil {
 		return removeFilter(a.index, a.ingress)
@@ -117,7 +117,7 @@ func (a *attachment) detach() error {
 	return errors.Join(err, a.link.Close())
 }
 
-// alive tells whether the program is still on the hook.
+// alive reports whether the program is still on the hook.
 func (a *attachment) alive() bool {
 	if a.link == nil {
 		filter, err := findFilter(a.index, a.ingress)
@@ -127,7 +127,7 @@ func (a *attachment) alive() bool {
 	return err == nil && linkInterface(info) == a.index
 }
 
-// forget drops an attachment that is not alive any more.
+// forget drops an attachment that is no longer alive.
 func (a *attachment) forget() {
 	if a.link != nil {
 		_ = a.link.Unpin() // the pin may be gone as well
@@ -135,7 +135,7 @@ func (a *attachment) forget() {
 	a.close()
 }
 
-// close forgets the attachment in this process only.
+// close releases the attachment in this process only.
 func (a *attachment) close() {
 	if a.link != nil {
 		a.link.Close()
@@ -151,8 +151,8 @@ func (a *attachment) release() {
 	}
 }
 
-// recover finds the attachments that an earlier agent left on an interface.
-// Links whose interface is gone are forgotten.
+// recoverAttachments finds the attachments that an earlier agent left on an
+// interface. Links whose interface is gone are dropped.
 func recoverAttachments(directory string, index model.IfIndex) ([]*attachment, error) {
 	var found []*attachment
 	for _, ingress := range []bool{true, false} {
@@ -240,7 +240,7 @@ func findFilter(index model.IfIndex, ingress bool) (*netlink.BpfFilter, error) {
 	}
 	filters, err := netlink.FilterList(device, filterParent(ingress))
 	if err != nil {
-		return nil, nil // no clsact there
+		return nil, nil // no clsact
 	}
 	for _, f := range filters {
 		if bpf, ok := f.(*netlink.BpfFilter); ok && bpf.Handle == clsactHandle && bpf.Priority == clsactPriority {

@@ -2,17 +2,17 @@
 
 package datapath
 
-// capacity is how many entries each table of a generation has room for.
+// capacity is the number of entries in each table of a generation.
 type capacity struct {
 	interfaces, interfaceTable, namespaces, namespaceIndex,
 	decapsulations, sources, destinations,
 	rules, trie, encapsulations, collectors uint32
 }
 
-// smallest is the room that a table has at least: a few changes need no new one.
+// smallest is the minimum size of a table, so that a few changes need no new one.
 const smallest = 16
 
-// needs is the room that a generation takes.
+// needs is the capacity that a generation needs.
 func (g *generation) needs() capacity {
 	return capacity{
 		interfaces:     uint32(len(g.interfaces)),
@@ -37,8 +37,8 @@ func (c *capacity) each() []*uint32 {
 	}
 }
 
-// rounded is room for growth: powers of two. Tables of hashes are larger than
-// what is in them.
+// rounded adds room for growth: powers of two. Hash tables are larger than their
+// contents.
 func (c capacity) rounded() capacity {
 	for _, n := range c.each() {
 		*n = max(powerOfTwo(uint(*n)), smallest)
@@ -48,7 +48,7 @@ func (c capacity) rounded() capacity {
 	return c
 }
 
-// fits reports whether all that is needed has room.
+// fits reports whether needed is within the capacity.
 func (c capacity) fits(needed capacity) bool {
 	room := c.each()
 	for i, n := range needed.each() {

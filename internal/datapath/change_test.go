@@ -48,7 +48,7 @@ func encapsulationTo(i int, index model.IfIndex) model.Encapsulation {
 	}
 }
 
-// egressPrograms are the ids of the programs that the interfaces have.
+// egressPrograms are the ids of the programs on the interfaces.
 func egressPrograms(t *testing.T, cfg datapath.Config) (ids []ebpf.ProgramID) {
 	t.Helper()
 	for _, i := range cfg.Node.Interfaces {
@@ -62,12 +62,12 @@ func egressPrograms(t *testing.T, cfg datapath.Config) (ids []ebpf.ProgramID) {
 	return slices.Compact(ids)
 }
 
-// All interfaces share their programs, and a change that the tables have room
-// for loads none: also one of roles, boundaries and namespaces, and a served
-// interface more or less.
+// All interfaces share their programs, and a change that fits into the tables
+// loads none. This includes changes of roles, boundaries and namespaces, and
+// adding or removing a served interface.
 func TestChangesLoadNoPrograms(t *testing.T) {
 	if tcModes(t)[0] != datapath.AttachTCX {
-		t.Skip("this kernel cannot tell what is attached (no tcx)")
+		t.Skip("this kernel cannot report what is attached (no tcx)")
 	}
 	const number = 12
 	l := raise(t, "wm-dp-change")
@@ -116,7 +116,7 @@ func TestChangesLoadNoPrograms(t *testing.T) {
 				t.Errorf("%s: programs %v, before %v", change.name, now, loaded)
 			}
 		}
-		cfg.Node.ID = 3 // which programs have as a constant
+		cfg.Node.ID = 3 // which is a constant in the programs
 		if err := d.Apply(cfg); err != nil {
 			return err
 		}
@@ -130,8 +130,8 @@ func TestChangesLoadNoPrograms(t *testing.T) {
 	}
 }
 
-// While one interface takes another one's place, both have counters: also where
-// the tables have room for no more.
+// While one interface replaces another, both have counters, even when the tables
+// have no room for more.
 func TestInterfaceReplacedAtFullRoom(t *testing.T) {
 	const number = 16 // as many as the smallest tables have room for
 	l := raise(t, "wm-dp-full")

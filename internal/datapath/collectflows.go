@@ -12,15 +12,15 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// readThroughTime bounds how long the end of an interval waits for the readers
-// of rings.
+// readThroughTime bounds how long the end of an interval waits for the readers of
+// rings.
 const readThroughTime = time.Second
 
-// CollectFlows ends the interval of flows, begins the next, and gives what
-// flows did in the one that ended. Without a table it gives what is left of the
-// last one.
+// CollectFlows ends the interval of flows, starts the next, and passes on the
+// flows of the one that ended. Without a table it passes on what is left of the
+// last table.
 func (d *Datapath) CollectFlows(each func(Flow)) error {
-	d.applying.Lock() // the table stays
+	d.applying.Lock() // keeps the table
 	defer d.applying.Unlock()
 	t := d.flowTable()
 	if t.flows != nil {
@@ -37,7 +37,7 @@ func (d *Datapath) CollectFlows(each func(Flow)) error {
 	return t.give(newFlowSums(), clock.Epoch, each)
 }
 
-// flowTable is the one in use; it is empty when no namespace aggregates.
+// flowTable is the table in use; nil when no namespace aggregates.
 func (d *Datapath) flowTable() *flowTable {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,8 +47,8 @@ func (d *Datapath) flowTable() *flowTable {
 	return d.tables.flows
 }
 
-// useTables makes tables those in use. Flows of a table that goes are kept
-// until they are collected.
+// useTables puts tables into use. Flows of a removed table are kept until they
+// are collected.
 func (d *Datapath) useTables(next *tables) {
 	if old := d.tables.flows; old != nil {
 		if err := old.distrustRefusals(); err != nil {
@@ -65,9 +65,10 @@ func (d *Datapath) useTables(next *tables) {
 		d.options.Log.Warn("keep tables for the next agent", "error", err)
 	}
 	d.tables = next
+	d.cards.Store(next.cards)
 }
 
-// counting is what of a configuration decides which packets are counted.
+// counting is the part of a configuration that decides which packets are counted.
 type counting struct {
 	roles          map[model.IfIndex]model.Role
 	masters        []model.Master
@@ -89,8 +90,8 @@ func countingOf(cfg model.NodeConfig) *counting {
 	return c
 }
 
-// countAs notes what is counted from now on: what was not before, or met no
-// program, is not missing.
+// countAs records what is counted from now on: packets that were not counted
+// before, or met no program, are not missing.
 func (d *Datapath) countAs(next *counting, attached bool) {
 	if attached || !reflect.DeepEqual(d.counting, next) {
 		d.gaps.distrust()
@@ -98,14 +99,14 @@ func (d *Datapath) countAs(next *counting, attached bool) {
 	d.counting = next
 }
 
-// emptied is how a caller waits until every ring was seen empty.
+// emptied lets a caller wait until every ring was seen empty.
 type emptied struct {
 	asked atomic.Uint64
 	rings atomic.Pointer[[]*ring]
 }
 
-// readThrough waits until what programs have written is read; false says that
-// nobody reads it, or too slowly.
+// readThrough waits until everything that programs have written is read; false
+// means that there is no reader, or that it is too slow.
 func (d *Datapath) readThrough() bool {
 	rings := d.reading.rings.Load()
 	if rings == nil {

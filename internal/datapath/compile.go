@@ -11,25 +11,25 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// maxListedRules is how many rules of an interface are walked as one list;
-// more of them are found through the trie. A step costs less than a trie.
+// maxListedRules is how many rules of an interface are tried one by one; more are
+// looked up in the trie. One rule costs less than a lookup.
 const maxListedRules = 8
 
 // noRule ends a chain of rules.
 const noRule = 1<<32 - 1
 
-// compiledInterface is what the programs know of an interface; its slot, and
-// whether it forwards fast, are known when it is attached.
+// compiledInterface is what the programs know about an interface; its slot, and
+// whether it forwards fast, are only known when it is attached.
 type compiledInterface struct {
 	index  model.IfIndex
 	entry  abiInterface
 	device device
 }
 
-// generation is a configuration in the form of tables: indexes count from where
-// the tables begin.
+// generation is a configuration as tables; indexes are relative to the start of
+// the generation's half.
 type generation struct {
-	node           abiNodeConfig // of all programs; link header and fast are each one's own
+	node           abiNodeConfig // common to all programs; the link header and fast differ
 	interfaces     []compiledInterface
 	masters        []abiInterface
 	interfaceHash  perfectHash
@@ -44,7 +44,7 @@ type generation struct {
 	owners []string
 }
 
-// removes reports whether the ingress hook may take a header out of a packet.
+// removes reports whether the ingress hook may remove a header from a packet.
 func (g *generation) removes(in compiledInterface) bool {
 	if model.Role(in.entry.Roles)&model.RoleIngress == 0 {
 		return model.Boundary(in.entry.Boundary) == model.BoundaryStrip
@@ -52,8 +52,18 @@ func (g *generation) removes(in compiledInterface) bool {
 	return g.node.HasDecapsulations > 0 || g.node.HasRemovals > 0
 }
 
+// takesOptions sets how many options the stack takes in one header; nil is Linux's
+// default.
+func (g *generation) takesOptions(n *int) {
+	most := model.StackOptions
+	if n != nil {
+		most = *n
+	}
+	g.node.StackOptions = uint32(min(most, model.MaxOptionsPerPacket))
+}
+
 // compile turns a valid configuration into tables and constants. It computes
-// here whatever need not be computed per packet.
+// everything that need not be computed per packet.
 func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) device) (*generation, error) {
 	g := &generation{
 		trie:       make(map[abiRuleKey]uint32),
@@ -72,8 +82,13 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 		HasRemovals: boolean(slices.ContainsFunc(cfg.Namespaces, func(ns model.Namespace) bool { return ns.Remove })),
 		NextHopSets: 1,
 	}
+	g.takesOptions(nil)
 	g.tunnelEnds.constants(&g.node)
 	g.exporting.constants(&g.node)
+	var err error
+	if g.node.PostcardRoom, err = postcardRoom(); err != nil {
+		return nil, err
+	}
 	for _, ns := range cfg.Namespaces {
 		g.namespaces = append(g.namespaces, compileNamespace(ns))
 	}
@@ -157,10 +172,10 @@ func compileNamespace(ns model.Namespace) abiIoamNamespace {
 	return out
 }
 
-// compileRules lays the interface's rules out in chains, each in the order in
-// which rules are to be tried: longest destination prefix first, then as
-// configured. A prefix's chain goes on with that of the next shorter prefix
-// that contains it, so a single longest-prefix lookup finds all candidates.
+// compileRules arranges the interface's rules in chains, each in the order in
+// which rules are tried: longest destination prefix first, then as configured. A
+// prefix's chain continues with that of the next shorter prefix that contains it,
+// so a single longest-prefix lookup finds all candidates.
 func (g *generation) compileRules(cfg model.NodeConfig, in model.Interface, own []model.Encapsulation, entry *abiInterface) {
 	if len(own) == 0 {
 		return
@@ -194,8 +209,9 @@ func (g *generation) compileRules(cfg model.NodeConfig, in model.Interface, own 
 	}
 }
 
-// compileTrie enters the head of each prefix's chain and mends where chains go
-// on: rules are sorted, so equal prefixes are neighbours and shorter ones follow.
+// compileTrie enters the head of each prefix's chain and corrects where chains
+// continue: rules are sorted, so equal prefixes are adjacent and shorter ones
+// follow.
 func (g *generation) compileTrie(tree uint32, sorted []model.Encapsulation, first uint32) {
 	for i := 0; i < len(sorted); {
 		prefix := destination(sorted[i])
@@ -224,7 +240,7 @@ func (g *generation) compileTrie(tree uint32, sorted []model.Encapsulation, firs
 	}
 }
 
-// destination is the prefix that orders a rule; none is ::/0.
+// destination is the prefix that orders a rule; a rule without one has ::/0.
 func destination(e model.Encapsulation) netip.Prefix {
 	if !e.Match.Destination.IsValid() {
 		return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
@@ -258,7 +274,8 @@ func compileRule(m model.Match) abiRule {
 	return r
 }
 
-// prefixWords gives a prefix's address and mask as the packet has them in memory.
+// prefixWords returns a prefix's address and mask with the memory layout of a
+// packet.
 func prefixWords(p netip.Prefix) (address, mask [2]uint64) {
 	if !p.IsValid() {
 		return address, mask
@@ -288,7 +305,7 @@ func addressOf(words [2]uint64) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// be16, be32 and be64 give a number the memory layout of network order.
+// be16, be32 and be64 return a number with the memory layout of network order.
 func be16(v uint16) uint16 {
 	var b [2]byte
 	binary.BigEndian.PutUint16(b[:], v)

@@ -11,8 +11,8 @@ import (
 	"github.com/waymark-net/waymark/internal/reference"
 )
 
-// TestCongestionOfTunnels removes a tunnel around each mark in each: RFC 6040
-// §4.2, except that CE around Not-ECT is not dropped.
+// TestCongestionOfTunnels removes a tunnel for each combination of inner and
+// outer mark: RFC 6040 §4.2, except that CE around Not-ECT is not dropped.
 func TestCongestionOfTunnels(t *testing.T) {
 	marks := []string{"Not-ECT", "ECT(1)", "ECT(0)", "CE"}
 	const notECT, ect1, ect0, ce = 0, 1, 2, 3
@@ -31,7 +31,7 @@ func TestCongestionOfTunnels(t *testing.T) {
 		t.Fatal(err)
 	}
 	const class, innerAt = atIPv6 + 1, atUDP // the mark is in bits 4 and 5 of an IPv6 header's second byte
-	bare := func(f []byte) []byte {          // a tunnel that no header is left in
+	bare := func(f []byte) []byte {          // a tunnel whose packet has no header left
 		f = append(f[:atHBH:atHBH], f[atUDP:]...)
 		return set(atLength, 0, 48, 41)(f)
 	}

@@ -42,13 +42,17 @@ func (s *served) read() (Counters, error) {
 		c.Egress[outcome] = get(abiCounterCOUNTER_EGRESS + abiCounter(outcome))
 		c.Forwarded[outcome] = get(abiCounterCOUNTER_FORWARD + abiCounter(outcome))
 	}
+	for outcome := model.FirstOptionOutcome; outcome < model.NumOptionOutcomes; outcome++ {
+		c.IngressOptions[outcome] = c.Ingress[outcome] + get(abiCounterCOUNTER_INGRESS_OPTIONS+abiCounter(outcome))
+		c.EgressOptions[outcome] = c.Egress[outcome] + get(abiCounterCOUNTER_EGRESS_OPTIONS+abiCounter(outcome))
+	}
 	for reason := range NumStackReasons {
 		c.ToStack[reason] = get(abiCounterCOUNTER_STACK + abiCounter(reason))
 	}
 	c.RecordsWritten = get(abiCounterCOUNTER_RECORDS_WRITTEN)
 	c.RecordsLost = get(abiCounterCOUNTER_RECORDS_LOST)
 	c.Postcards = get(abiCounterCOUNTER_POSTCARDS)
-	c.ExportsSuppressed = get(abiCounterCOUNTER_EXPORTS_SUPPRESSED)
+	c.ExportsSuppressed = get(abiCounterCOUNTER_POSTCARDS_SUPPRESSED)
 	c.FlowsEvicted = get(abiCounterCOUNTER_FLOWS_EVICTED)
 	c.SequencesEvicted = get(abiCounterCOUNTER_SEQUENCES_EVICTED)
 	return c, nil

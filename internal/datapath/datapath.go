@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package datapath loads, attaches, configures and reads the BPF programs. It
-// is the only package that knows BPF.
+// Package datapath loads, attaches, configures and reads the BPF programs. No
+// other package deals with BPF.
 //
 // All interfaces share one set of programs, whose maps hold the tables of two
-// generations. Apply writes a configuration where packets do not look yet, and
-// one word makes all hooks use it. Where the programs themselves change, or the
-// tables need more room, Apply loads another set and swaps each hook's program:
-// start, restart and upgrade are that operation, and a hook never goes without a
-// program, unless its mode of attachment changes. Counters, records, the clock
-// and frequencies outlive generations; all of it is pinned and outlives the agent.
+// generations. Apply writes a configuration into the half that packets do not
+// use, and then switches all hooks to it with one word. If the programs
+// themselves change, or the tables need more room, Apply loads another set and
+// swaps each hook's program. Start, restart and upgrade all do this, and a hook
+// is never without a program unless its attach mode changes. Counters, records,
+// the clock and frequencies outlive generations; all of it is pinned and outlives
+// the agent.
 package datapath
 
 import (
@@ -22,6 +23,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -36,11 +38,11 @@ type served struct {
 	index      model.IfIndex
 	name       string
 	device     device
-	tally      *ebpf.Map // what it has counted
+	tally      *ebpf.Map // its counters
 	ingress    *attachment
 	egress     *attachment
 	xdpRefused string
-	leftovers  []*attachment // of a mode no longer wanted, found on recovery
+	leftovers  []*attachment // attachments of other modes, found on recovery
 }
 
 // Datapath is the programs and maps of one network namespace.
@@ -50,9 +52,10 @@ type Datapath struct {
 	shared  mapSet
 	demand  *demand
 	tables  *tables // under applying, to change; mu, to read
+	cards   atomic.Pointer[postcardRings]
 
 	// applying serializes changes; mu guards what readers see, and is held only
-	// while hooks are swapped, not while the verifier works.
+	// while hooks are swapped, not while the verifier runs.
 	applying sync.Mutex
 	mu       sync.Mutex
 	served   map[model.IfIndex]*served
@@ -67,7 +70,7 @@ type Datapath struct {
 }
 
 // Open takes over what an earlier agent left under options.PinPath, or starts
-// afresh. Nothing that is attached changes until Apply.
+// from nothing. Nothing that is attached changes until Apply.
 func Open(options Options) (*Datapath, error) {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
@@ -81,13 +84,16 @@ func Open(options Options) (*Datapath, error) {
 	if err := pinLoopback(options.PinPath); err != nil {
 		return nil, err
 	}
+	if err := removeUnknownPins(options.PinPath, options.Log); err != nil {
+		return nil, err
+	}
 	specs, err := mapSpecs()
 	if err != nil {
 		return nil, err
 	}
 	d := &Datapath{options: options, specs: specs, served: make(map[model.IfIndex]*served), demand: newDemand(), gaps: newFlowGaps()}
 	d.gaps.read = d.readThrough
-	d.gaps.distrust() // what an earlier agent has read is not known
+	d.gaps.distrust() // what an earlier agent read is unknown
 	if d.shared, err = d.openShared(); err != nil {
 		return nil, err
 	}
@@ -99,6 +105,7 @@ func Open(options Options) (*Datapath, error) {
 		d.shared.close()
 		return nil, err
 	}
+	d.cards.Store(d.tables.cards)
 	if err := d.recover(); err != nil {
 		d.Close()
 		return nil, err
@@ -114,7 +121,7 @@ func interfaceDirectory(pinPath string, index model.IfIndex) string {
 	return filepath.Join(pinPath, interfacePrefix+strconv.FormatUint(uint64(index), 10))
 }
 
-// recover opens the interfaces that have pins.
+// recover opens the interfaces with pins.
 func (d *Datapath) recover() error {
 	indexes, err := pinnedInterfaces(d.options.PinPath)
 	if err != nil {
@@ -161,9 +168,9 @@ func (d *Datapath) open(index model.IfIndex) (*served, error) {
 	return s, nil
 }
 
-// Apply makes a configuration the running one. On error everything runs on as
-// it was. The configuration must be valid (ioam.NodeConfig.Validate), and its
-// interfaces present.
+// Apply puts a configuration into force. On error everything stays as it was. The
+// configuration must be valid (model.NodeConfig.Validate), and its interfaces
+// must exist.
 func (d *Datapath) Apply(cfg Config) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
@@ -181,7 +188,8 @@ func (d *Datapath) Apply(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if d.set != nil { // what only the generation before the running one used is free
+	g.takesOptions(cfg.StackOptions)
+	if d.set != nil { // the previous generation's half is free
 		<-d.set.quiet
 	}
 	stale, fresh, err := g.assignFrequencies(d.shared)
@@ -203,7 +211,7 @@ func (d *Datapath) Apply(cfg Config) error {
 	return nil
 }
 
-// linksOf looks interfaces up, all at once.
+// linksOf looks up all interfaces at once.
 func linksOf(interfaces []model.Interface) (map[model.IfIndex]netlink.Link, error) {
 	all, err := netlink.LinkList()
 	if err != nil {
@@ -224,8 +232,8 @@ func linksOf(interfaces []model.Interface) (map[model.IfIndex]netlink.Link, erro
 	return links, nil
 }
 
-// replace makes a generation the running one: in the other half of the running
-// set's tables, or with a new set of programs.
+// replace puts a generation into force: in the other half of the running set's
+// tables, or with a new set of programs.
 func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfIndex]AttachMode) error {
 	tables, err := d.tables.next(g, d.specs, d.shared)
 	if err != nil {
@@ -265,7 +273,7 @@ func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfInd
 	return nil
 }
 
-// swap brings a generation into force; on error everything is as it was.
+// swap puts a generation into force; on error everything stays as it was.
 func (d *Datapath) swap(t *transaction, g *generation, modes map[model.IfIndex]AttachMode, isNew bool) error {
 	for _, in := range g.interfaces {
 		if err := t.prepare(g, in, modes[in.index]); err != nil {
@@ -278,7 +286,7 @@ func (d *Datapath) swap(t *transaction, g *generation, modes map[model.IfIndex]A
 		return err
 	}
 	expected := make(map[model.IfIndex]bool)
-	if isNew { // its programs find their tables when they are attached
+	if isNew { // its tables must be complete before its programs are attached
 		for _, in := range g.interfaces {
 			expected[in.index] = t.willForwardFast(in)
 		}
@@ -301,9 +309,9 @@ func (d *Datapath) swap(t *transaction, g *generation, modes map[model.IfIndex]A
 	return nil
 }
 
-// Intact tells whether every program is still where Apply put it. An interface
-// that was deleted and made again under its old index is not served, and
-// others may detach programs, too; Apply mends both.
+// Intact reports whether every program is still where Apply put it. An interface
+// that was deleted and made again with its old index has no programs, and other
+// programs may detach ours; Apply repairs both.
 func (d *Datapath) Intact() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -315,7 +323,7 @@ func (d *Datapath) Intact() bool {
 	return true
 }
 
-// retire takes the programs off interfaces that are no longer configured.
+// retire detaches the programs of interfaces that are no longer configured.
 func (d *Datapath) retire(g *generation) {
 	kept := make(map[model.IfIndex]bool, len(g.interfaces))
 	for _, in := range g.interfaces {
@@ -333,7 +341,8 @@ func (d *Datapath) retire(g *generation) {
 	}
 }
 
-// drop detaches an interface, ingress first: what entered is still completed.
+// drop detaches an interface, ingress first, so that packets which have entered
+// are still completed.
 func (d *Datapath) drop(s *served) error {
 	var errs []error
 	for _, a := range append(s.leftovers, s.ingress, s.egress) {
@@ -347,7 +356,7 @@ func (d *Datapath) drop(s *served) error {
 	return errors.Join(errs...)
 }
 
-// Interfaces tells how each interface is served.
+// Interfaces returns how each interface is served.
 func (d *Datapath) Interfaces() []InterfaceStatus {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -367,7 +376,7 @@ func (d *Datapath) Interfaces() []InterfaceStatus {
 	return out
 }
 
-// SetTAIOffset tells the programs TAI − UTC.
+// SetTAIOffset gives the programs TAI − UTC.
 func (d *Datapath) SetTAIOffset(offset time.Duration) error {
 	err := d.shared[mapClock].Put(uint32(0), abiClockState{TaiOffset: offset.Nanoseconds()})
 	if err != nil {
@@ -376,7 +385,7 @@ func (d *Datapath) SetTAIOffset(offset time.Duration) error {
 	return nil
 }
 
-// Close forgets everything in this process; packets keep their treatment.
+// Close releases everything in this process; packets keep their treatment.
 func (d *Datapath) Close() error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
@@ -395,6 +404,7 @@ func (d *Datapath) Close() error {
 		d.set.close()
 		d.set = nil
 	}
+	d.cards.Store(nil)
 	d.tables.close()
 	d.shared.close()
 	return nil
@@ -415,6 +425,7 @@ func (d *Datapath) Remove() error {
 		d.set.close()
 		d.set = nil
 	}
+	d.cards.Store(nil)
 	d.tables.close()
 	d.shared.close()
 	errs = append(errs, os.RemoveAll(d.options.PinPath))

@@ -26,7 +26,7 @@ import (
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// wire is two nodes with a link between them; the programs go on one of them.
+// wire is two nodes with a link between them; one of them gets the programs.
 const wire = `
 name: wire
 permanent-neighbours: true
@@ -86,7 +86,7 @@ func configuration(i model.IfIndex, mode datapath.AttachMode) datapath.Config {
 	}
 }
 
-// seen is how many packets the interface's hooks have looked at.
+// seen is how many packets the interface's hooks have counted.
 func seen(t *testing.T, d *datapath.Datapath) (ingress, egress uint64) {
 	t.Helper()
 	counters, err := d.Counters()
@@ -162,10 +162,10 @@ func TestModes(t *testing.T) {
 			if in < uint64(ping.Count) || out < uint64(ping.Count) {
 				t.Errorf("%d packets in and %d out, want at least %d", in, out, ping.Count)
 			}
-			apply(d) // a reload keeps counters
+			apply(d) // a reload keeps the counters
 			d.Close()
 
-			send() // without anybody: programs stay
+			send() // without an agent the programs stay
 			d = open()
 			in2, out2 := seen(t, d)
 			if in2 < in+uint64(ping.Count) || out2 < out+uint64(ping.Count) {
@@ -216,7 +216,7 @@ func nothingAttached(hasTCX bool) error {
 	return nil
 }
 
-// TestModeChange goes from one mode to another and back.
+// TestModeChange changes from one mode to another and back.
 func TestModeChange(t *testing.T) {
 	l := raise(t, "wm-dp-change")
 	path := pintest.Directory(t)
@@ -242,8 +242,8 @@ func TestModeChange(t *testing.T) {
 	}
 }
 
-// TestAutoFallsBack serves loopback, which has no native XDP, by the best that
-// the kernel has; what it has not is refused with the cure.
+// TestAutoFallsBack serves loopback, which has no native XDP, with the best mode
+// of the kernel; other modes are refused with a cure.
 func TestAutoFallsBack(t *testing.T) {
 	l := raise(t, "wm-dp-auto")
 	path := pintest.Directory(t)
@@ -274,7 +274,7 @@ func TestAutoFallsBack(t *testing.T) {
 	}
 }
 
-// TestFailedApply keeps what runs when an interface cannot be served.
+// TestFailedApply keeps everything running when an interface cannot be served.
 func TestFailedApply(t *testing.T) {
 	l := raise(t, "wm-dp-fail")
 	path := pintest.Directory(t)
@@ -291,7 +291,7 @@ func TestFailedApply(t *testing.T) {
 		}
 		before := fmt.Sprint(d.Interfaces())
 		bad := configuration(index(t), mode)
-		// loopback has no native XDP: it fails behind eth0, which was swapped by then
+		// loopback has no native XDP: it fails after eth0 was already swapped
 		bad.Node.Interfaces = append(bad.Node.Interfaces, model.Interface{Index: 1, Name: "lo", ID: 2, IDWide: 2})
 		bad.Attach[1] = datapath.AttachXDP
 		if err := d.Apply(bad); err == nil {
@@ -310,7 +310,7 @@ func TestFailedApply(t *testing.T) {
 	}
 }
 
-// TestInterfaceGone forgets an interface that was deleted while nobody ran.
+// TestInterfaceGone forgets an interface that was deleted while no agent ran.
 func TestInterfaceGone(t *testing.T) {
 	l := raise(t, "wm-dp-gone")
 	path := pintest.Directory(t)
@@ -325,7 +325,7 @@ func TestInterfaceGone(t *testing.T) {
 			return err
 		}
 		if f, err := d.Forwarding(); err != nil || len(f.Entrances()) > 0 {
-			return fmt.Errorf("interface %d is taken to forward fast: %v", i, err)
+			return fmt.Errorf("interface %d counts as forwarding fast: %v", i, err)
 		}
 		cfg.Fast = map[model.IfIndex]bool{i: true}
 		if err := d.Apply(cfg); err != nil {
@@ -354,7 +354,7 @@ func TestInterfaceGone(t *testing.T) {
 			return fmt.Errorf("still served: %+v", left)
 		}
 		if f, err := d.Forwarding(); err != nil || len(f.Entrances()) > 0 {
-			return fmt.Errorf("interface %d is taken to forward fast still: %v", i, err)
+			return fmt.Errorf("interface %d still counts as forwarding fast: %v", i, err)
 		}
 		return d.Remove()
 	})
@@ -363,7 +363,7 @@ func TestInterfaceGone(t *testing.T) {
 	}
 }
 
-// TestSameIndex serves an interface again that was made anew under its old index.
+// TestSameIndex serves an interface again that was recreated with its old index.
 func TestSameIndex(t *testing.T) {
 	for _, mode := range []datapath.AttachMode{datapath.AttachXDP, datapath.AttachTCX, datapath.AttachClsact} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -380,7 +380,7 @@ func TestSameIndex(t *testing.T) {
 					return err
 				}
 				if !d.Intact() {
-					return fmt.Errorf("not intact right behind Apply")
+					return fmt.Errorf("not intact right after Apply")
 				}
 				device, err := netlink.LinkByName("eth0")
 				if err != nil {
@@ -412,8 +412,8 @@ func TestSameIndex(t *testing.T) {
 	}
 }
 
-// TestRecordsOfTheEnd reads what waits when no reader is there any more: nothing
-// that programs wrote is lost with a data plane that is removed.
+// TestRecordsOfTheEnd reads the records that remain without a reader: removing a
+// data plane loses nothing that programs wrote.
 func TestRecordsOfTheEnd(t *testing.T) {
 	l := raise(t, "wm-dp-end")
 	ping := l.Topology().Traffic[0]

@@ -12,24 +12,24 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// device is what the programs have to know of an interface beside its
+// device is what the programs need to know about an interface besides its
 // configuration.
 type device struct {
 	linkHeader uint8 // bytes before an untagged packet
 	address    [6]byte
 	veth       bool
-	fast       bool // it is to forward without the stack
-	// virtual: frames may come with the place of their checksum told beside them,
-	// where the driver looks behind XDP. Bytes that XDP cuts out make it wrong.
+	fast       bool // configured to forward without the stack
+	// virtual: the offset of a frame's checksum may be passed outside the frame,
+	// where the driver looks after XDP. If XDP removes bytes, it is wrong.
 	virtual, tap bool
-	// why it cannot do that at all, or not in XDP; "" when it can
+	// why it cannot forward fast at all, or not in XDP; "" when it can
 	notRouted, notInXDP string
 }
 
 // ethernet is an interface that forwards through the stack.
 func ethernet(model.IfIndex) device { return device{linkHeader: 14} }
 
-// deviceOf reads what the programs have to know of a device.
+// deviceOf reads what the programs need to know about a device.
 func deviceOf(link netlink.Link, fast bool) device {
 	d := device{veth: link.Type() == "veth", fast: fast, tap: isTap(link)}
 	d.virtual = d.tap && !handsOverWhole(link)
@@ -45,7 +45,8 @@ func deviceOf(link netlink.Link, fast bool) device {
 	return d
 }
 
-// notRouted says why what arrives at a device is not simply routed.
+// notRouted says why packets that arrive at a device are not simply routed; ""
+// when they are.
 func notRouted(link netlink.Link) string {
 	switch {
 	case link.Attrs().EncapType != "ether":
@@ -59,11 +60,11 @@ func notRouted(link netlink.Link) string {
 	return ""
 }
 
-// notInXDP says why frames of a device cannot be forwarded in XDP: because it
-// keeps from XDP what they need.
+// notInXDP says why frames of a device cannot be forwarded in XDP: the device
+// hides something from XDP that forwarding needs.
 func notInXDP(link netlink.Link) string {
 	switch {
-	case link.Type() == "veth": // keeps the same, but shows it
+	case link.Type() == "veth": // a veth hides the same, but in a way that the program can see
 		return ""
 	case isTap(link):
 		if handsOverWhole(link) {
@@ -81,23 +82,24 @@ func notInXDP(link netlink.Link) string {
 
 func isTap(link netlink.Link) bool { return link.Type() == "tuntap" || link.Type() == "tun" }
 
-// handsOverWhole tells of a tap whose frames have no header before them: nothing
-// can be left open in them.
+// handsOverWhole reports whether a tap's frames have no header in front, so that
+// nothing in them can be left open.
 func handsOverWhole(link netlink.Link) bool {
 	tap, ok := link.(*netlink.Tuntap)
 	return ok && tap.Mode == netlink.TUNTAP_MODE_TAP && tap.Flags&netlink.TUNTAP_VNET_HDR == 0
 }
 
-// notCutInXDP is why XDP may not take headers out of a virtual device's frames.
+// notCutInXDP is why XDP may not remove headers from a virtual device's frames.
 const notCutInXDP = "packets of virtual machines may lack their checksums, whose place is told beside them and would be wrong when XDP removes a header"
 
-// Of linux/ethtool.h.
+// Constants of linux/ethtool.h.
 const (
 	ethtoolGetFlags = 0x25
 	ethtoolRxVLAN   = 1 << 8
 )
 
-// takesTags tells whether a device removes VLAN tags from what arrives, or may.
+// takesTags reports whether a device removes VLAN tags from arriving frames, or
+// may.
 func takesTags(name string) bool {
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -116,18 +118,18 @@ func takesTags(name string) bool {
 	case 0:
 		return value.data&ethtoolRxVLAN != 0
 	case unix.EOPNOTSUPP:
-		return false // it has no features to turn on
+		return false // the device has no such features
 	}
 	return true
 }
 
-// fastIn tells whether a program of a mode may forward without the stack.
+// fastIn reports whether a program in a mode may forward without the stack.
 func (d device) fastIn(mode AttachMode) bool {
 	return d.fast && d.refused(mode) == ""
 }
 
-// refused says why an interface that is to forward fast does not; "" when it
-// does, or need not.
+// refused says why an interface that is configured to forward fast does not; ""
+// when it does, or is not configured to.
 func (d device) refused(mode AttachMode) string {
 	switch {
 	case !d.fast:
@@ -140,15 +142,16 @@ func (d device) refused(mode AttachMode) string {
 	return ""
 }
 
-// isCurrent tells whether the device is still what the programs were told, as
-// far as that can change: a tap is what the last one to open it asked for.
+// isCurrent reports whether the device still matches what the programs were
+// given, as far as that can change: a process that opens a tap sets the tap's
+// properties.
 func (d device) isCurrent(index model.IfIndex) bool {
 	if !d.fast && !d.tap {
 		return true
 	}
 	link, err := netlink.LinkByIndex(int(index))
 	if err != nil {
-		return true // who watches interfaces will see that it is gone
+		return true // the watch of interfaces will notice that it is gone
 	}
 	now := deviceOf(link, d.fast)
 	return now.virtual == d.virtual && (!d.fast || bytes.Equal(now.address[:], d.address[:])) &&

@@ -4,16 +4,16 @@ package datapath
 
 import (
 	"net"
-	"slices"
 	"testing"
 
 	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
-// TestFastIn holds devices to where they may forward fast. The kernel's devices
-// are described, not made: not every kernel has them.
+// TestFastIn checks where devices may forward fast. The kernel's devices are
+// described, not made, because not every kernel has them.
 func TestFastIn(t *testing.T) {
 	attributes := netlink.LinkAttrs{Name: "wm-none", EncapType: "ether", HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}
 	inMaster, plain := attributes, attributes
@@ -45,7 +45,7 @@ func TestFastIn(t *testing.T) {
 	}
 }
 
-// TestDeviceIsCurrent wants a changed address noticed, where it matters.
+// TestDeviceIsCurrent checks that a changed address is noticed where it matters.
 func TestDeviceIsCurrent(t *testing.T) {
 	enterRouter(t)
 	link, err := netlink.LinkByIndex(int(arrivalIndex))
@@ -54,17 +54,17 @@ func TestDeviceIsCurrent(t *testing.T) {
 	}
 	fast, stack := deviceOf(link, true), deviceOf(link, false)
 	if !fast.isCurrent(arrivalIndex) {
-		t.Error("nothing changed")
+		t.Error("an unchanged device is not current")
 	}
 	if err := netlink.LinkSetHardwareAddr(link, departureAddress); err != nil {
 		t.Fatal(err)
 	}
 	if fast.isCurrent(arrivalIndex) || !stack.isCurrent(arrivalIndex) {
-		t.Error("the address changed: only who forwards fast has to know")
+		t.Error("the address changed, which matters only to a device that forwards fast")
 	}
 }
 
-// TestNextHopsOfNeighbours gives a router packets to many neighbouring
+// TestNextHopsOfNeighbours sends packets through a router to many adjacent
 // addresses: the cache must keep nearly all of them.
 func TestNextHopsOfNeighbours(t *testing.T) {
 	enterRouter(t)
@@ -76,11 +76,9 @@ func TestNextHopsOfNeighbours(t *testing.T) {
 	p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP)
 	p.routes(t, Routing{MTU: AnyMTU}, 0)
 	for i := range destinations {
-		frame := append(slices.Concat(arrivalAddress, neighbourAddress), 0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 59, 64)
-		frame = append(frame, addresses[0].AsSlice()...)
-		frame = append(frame, addresses[1].AsSlice()...)
-		frame[len(frame)-1] = byte(i)
-		frame = append(frame, make([]byte, 8)...)
+		header := craft.IPv6{Next: craft.NoNext, HopLimit: 64, Source: addresses[0], Destination: addresses[1]}
+		frame := craft.Ethernet(arrivalAddress, neighbourAddress, header.With(make([]byte, 8)))
+		frame[atHBH-1] = byte(i)
 		if verdict, _ := runOn(t, p.xdp, frame); verdict != 4 {
 			t.Fatalf("packet %d: verdict %d, want XDP_REDIRECT", i, verdict)
 		}

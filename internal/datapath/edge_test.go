@@ -15,8 +15,8 @@ import (
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// egressed gives a frame to the egress program as if it had arrived at
-// interface 1, and wants verdict, bytes, and one counter.
+// egressed gives a frame to the egress program as if it had arrived at interface
+// 1, and checks verdict, bytes, and the one counter that changed.
 func egressed(t *testing.T, p *programs, frame, want []byte, outcome model.Outcome, drop bool) {
 	t.Helper()
 	before := p.snapshotCounters(t)
@@ -33,8 +33,8 @@ func egressed(t *testing.T, p *programs, frame, want []byte, outcome model.Outco
 	}
 }
 
-// TestEdgeMutations holds the egress program to the edge's rules, which are the
-// same in both directions but for tunnels.
+// TestEdgeMutations checks the egress program against the edge's rules, which are
+// the same in both directions except for tunnels.
 func TestEdgeMutations(t *testing.T) {
 	testnet.NeedRoot(t)
 	all, loaded := t, make(map[string]*programs)
@@ -43,10 +43,10 @@ func TestEdgeMutations(t *testing.T) {
 		if m.change != nil {
 			frame = m.change(frame)
 		}
-		if m.on != 3 || len(frame) < atHBH { // the facility refuses an skb that is shorter
+		if m.on != 3 || len(frame) < atHBH { // the facility refuses a shorter skb
 			continue
 		}
-		if m.outcome == model.OutcomeBoundaryTunnelDropped { // the ends are guarded at ingress alone
+		if m.outcome == model.OutcomeBoundaryTunnelDropped { // tunnel ends are guarded only at ingress
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
@@ -70,8 +70,9 @@ func TestEdgeMutations(t *testing.T) {
 	}
 }
 
-// TestCompletionMutations: a node that ends tunnels completes what is plainly
-// its own, and not complete yet; one that ends none completes what it filled.
+// TestCompletionMutations: a node that ends tunnels completes only data that are
+// clearly its own and not yet complete; a node that ends none completes what it
+// filled.
 func TestCompletionMutations(t *testing.T) {
 	both := loadPrograms(t, rightConfig(), 2, fixedTime, hookEgressTC)
 	cfg := rightConfig()
@@ -86,7 +87,7 @@ func TestCompletionMutations(t *testing.T) {
 			return set(atData+16, append([]byte{63, 0, 0, node, 0, 201}, egress...)...)(filled(f))
 		}
 	}
-	// interface ids alone, of one node, behind room for two
+	// interface ids only, of one node, after room for two
 	noID := func(f []byte) []byte {
 		return set(atData+20, 0, 201, 0xff, 0xff)(set(atTrace+2, 8, 5, 0x40)(f))
 	}

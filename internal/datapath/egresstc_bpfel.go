@@ -21,9 +21,8 @@ const (
 	egressTCMapCollectors         = "collectors"
 	egressTCMapDecapsulations     = "decapsulations"
 	egressTCMapDevices            = "devices"
+	egressTCMapDrafts             = "drafts"
 	egressTCMapEncapsulations     = "encapsulations"
-	egressTCMapExportRates        = "export_rates"
-	egressTCMapExports            = "exports"
 	egressTCMapFlowClock          = "flow_clock"
 	egressTCMapFlows              = "flows"
 	egressTCMapForwarding         = "forwarding"
@@ -35,12 +34,15 @@ const (
 	egressTCMapNeighbours         = "neighbours"
 	egressTCMapNextHops           = "next_hops"
 	egressTCMapPathMtus           = "path_mtus"
+	egressTCMapPostcardRates      = "postcard_rates"
+	egressTCMapPostcards          = "postcards"
 	egressTCMapRecords            = "records"
 	egressTCMapRecordsWanted      = "records_wanted"
 	egressTCMapRuleTrie           = "rule_trie"
 	egressTCMapRules              = "rules"
 	egressTCMapSequences          = "sequences"
 	egressTCMapTallies            = "tallies"
+	egressTCMapTicks              = "ticks"
 	egressTCMapTunnelDestinations = "tunnel_destinations"
 	egressTCMapTunnelSources      = "tunnel_sources"
 	egressTCProgEgressTc          = "egress_tc"
@@ -102,9 +104,8 @@ type egressTCMapSpecs struct {
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
 	Devices            *ebpf.MapSpec `ebpf:"devices"`
+	Drafts             *ebpf.MapSpec `ebpf:"drafts"`
 	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
-	ExportRates        *ebpf.MapSpec `ebpf:"export_rates"`
-	Exports            *ebpf.MapSpec `ebpf:"exports"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
 	Flows              *ebpf.MapSpec `ebpf:"flows"`
 	Forwarding         *ebpf.MapSpec `ebpf:"forwarding"`
@@ -116,12 +117,15 @@ type egressTCMapSpecs struct {
 	Neighbours         *ebpf.MapSpec `ebpf:"neighbours"`
 	NextHops           *ebpf.MapSpec `ebpf:"next_hops"`
 	PathMtus           *ebpf.MapSpec `ebpf:"path_mtus"`
+	PostcardRates      *ebpf.MapSpec `ebpf:"postcard_rates"`
+	Postcards          *ebpf.MapSpec `ebpf:"postcards"`
 	Records            *ebpf.MapSpec `ebpf:"records"`
 	RecordsWanted      *ebpf.MapSpec `ebpf:"records_wanted"`
 	RuleTrie           *ebpf.MapSpec `ebpf:"rule_trie"`
 	Rules              *ebpf.MapSpec `ebpf:"rules"`
 	Sequences          *ebpf.MapSpec `ebpf:"sequences"`
 	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
+	Ticks              *ebpf.MapSpec `ebpf:"ticks"`
 	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
 }
@@ -159,9 +163,8 @@ type egressTCMaps struct {
 	Collectors         *ebpf.Map `ebpf:"collectors"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
 	Devices            *ebpf.Map `ebpf:"devices"`
+	Drafts             *ebpf.Map `ebpf:"drafts"`
 	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
-	ExportRates        *ebpf.Map `ebpf:"export_rates"`
-	Exports            *ebpf.Map `ebpf:"exports"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
 	Flows              *ebpf.Map `ebpf:"flows"`
 	Forwarding         *ebpf.Map `ebpf:"forwarding"`
@@ -173,12 +176,15 @@ type egressTCMaps struct {
 	Neighbours         *ebpf.Map `ebpf:"neighbours"`
 	NextHops           *ebpf.Map `ebpf:"next_hops"`
 	PathMtus           *ebpf.Map `ebpf:"path_mtus"`
+	PostcardRates      *ebpf.Map `ebpf:"postcard_rates"`
+	Postcards          *ebpf.Map `ebpf:"postcards"`
 	Records            *ebpf.Map `ebpf:"records"`
 	RecordsWanted      *ebpf.Map `ebpf:"records_wanted"`
 	RuleTrie           *ebpf.Map `ebpf:"rule_trie"`
 	Rules              *ebpf.Map `ebpf:"rules"`
 	Sequences          *ebpf.Map `ebpf:"sequences"`
 	Tallies            *ebpf.Map `ebpf:"tallies"`
+	Ticks              *ebpf.Map `ebpf:"ticks"`
 	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
 }
@@ -190,9 +196,8 @@ func (m *egressTCMaps) Close() error {
 		m.Collectors,
 		m.Decapsulations,
 		m.Devices,
+		m.Drafts,
 		m.Encapsulations,
-		m.ExportRates,
-		m.Exports,
 		m.FlowClock,
 		m.Flows,
 		m.Forwarding,
@@ -204,12 +209,15 @@ func (m *egressTCMaps) Close() error {
 		m.Neighbours,
 		m.NextHops,
 		m.PathMtus,
+		m.PostcardRates,
+		m.Postcards,
 		m.Records,
 		m.RecordsWanted,
 		m.RuleTrie,
 		m.Rules,
 		m.Sequences,
 		m.Tallies,
+		m.Ticks,
 		m.TunnelDestinations,
 		m.TunnelSources,
 	)

@@ -14,7 +14,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// enumNames are the names of an enum's values, as the programs' BTF has them.
+// enumNames are the names of an enum's values in the programs' BTF.
 func enumNames(spec *ebpf.CollectionSpec, name string) (map[uint64]string, error) {
 	var enum *btf.Enum
 	if err := spec.Types.TypeByName(name, &enum); err != nil {
@@ -29,8 +29,8 @@ func enumNames(spec *ebpf.CollectionSpec, name string) (map[uint64]string, error
 
 func upper(s string) string { return strings.ToUpper(s) }
 
-// TestLimits holds the programs' limits to those that a configuration is
-// validated against: one that passes must fit their tables and loops.
+// TestLimits checks that the programs' limits match the limits of validation: a
+// valid configuration must fit their tables and loops.
 func TestLimits(t *testing.T) {
 	spec, err := loadAbi()
 	if err != nil {
@@ -50,7 +50,7 @@ func TestLimits(t *testing.T) {
 		"MAX_EXTENSION_HEADERS": ipv6.MaxExtensionHeaders,
 		"MAX_ENCAP_OVERLAP":     model.MaxEncapsulationOverlap,
 		"MAX_HEADER_INSERTION":  model.MaxHeaderInsertion,
-		"MAX_HBH":               8 * 256, // RFC 8200 §4.3: the length field counts 8 bytes behind the first 8
+		"MAX_HBH":               8 * 256, // RFC 8200 §4.3: the length field counts 8-byte units after the first 8 bytes
 		"MAX_TUNNEL_SOURCES":    model.MaxTunnelSources,
 		"RECORD_PACKET":         80, // documented with Record
 		"NO_RULE":               noRule,
@@ -62,7 +62,7 @@ func TestLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A reload takes slots for the new encapsulations before it frees the old ones'.
+	// A reload takes slots for new encapsulations before it frees the old ones.
 	if room := specs[mapFrequencies].MaxEntries; room < 2*model.MaxEncapsulations {
 		t.Errorf("%d frequencies can be counted; two generations may need %d", room, 2*model.MaxEncapsulations)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// onOneCPU keeps the test on a CPU, whose tables it looks at, and says which it
-// could be on.
+// onOneCPU keeps the test on one CPU, whose tables it reads, and returns the CPUs
+// that it may use.
 func onOneCPU(t *testing.T) (cpus []int) {
 	t.Helper()
 	runtime.LockOSThread()
@@ -43,17 +43,17 @@ func moveTo(t *testing.T, cpu int) {
 	}
 }
 
-// moveThread is moveTo for another goroutine than the test's.
+// moveThread moves a goroutine other than the test's.
 func moveThread(cpu int) error {
 	var one unix.CPUSet
 	one.Set(cpu)
 	return unix.SchedSetaffinity(0, &one)
 }
 
-// flowIdentity is what makes exports those of one flow (docs/data-plane.md,
+// flowIdentity is what identifies the exports of one flow (docs/data-plane.md,
 // "Direct Export").
 type flowIdentity struct {
-	role            model.ExportRole
+	role            model.NodeRole
 	ingress, egress model.IfIndex
 	namespace       ioam.NamespaceID
 	traceType       ioam.TraceType
@@ -62,7 +62,7 @@ type flowIdentity struct {
 	flow            model.Flow
 }
 
-// expectedFlow is what a flow should come to.
+// expectedFlow is what a flow should add up to.
 type expectedFlow struct {
 	packets, bytes  uint64
 	delays          uint32
@@ -70,30 +70,30 @@ type expectedFlow struct {
 	late            uint32
 	lowest, highest uint8
 
-	parts []*expectedPart // of the entries that it had, one after the other
+	parts []*expectedPart // one for each entry that it had, in order
 	ended bool
 }
 
-// expectedPart is what one entry has of Sequence Numbers.
+// expectedPart is the Sequence Numbers of one entry.
 type expectedPart struct {
 	numbered bool
 	latest   uint32
 	again    uint32
-	numbers  []uint32 // since they began anew
+	numbers  []uint32 // since they last started again
 	strays   int
 	anew     bool
 }
 
-// add notes a number and says whether it is late.
+// add records a number and says whether it is late.
 func (p *expectedPart) add(number uint32) (late bool) {
 	ahead := int32(number - p.latest)
 	switch {
 	case !p.numbered || ahead > 0:
 		p.latest, p.numbers = number, append(p.numbers, number)
-	case ahead == 0: // the same again
+	case ahead == 0: // a duplicate
 	case ahead >= -1000:
 		late, p.numbers = true, append(p.numbers, number)
-	case number == p.again: // they began anew, with the stray before
+	case number == p.again: // numbers started again, with the previous stray
 		p.latest, p.numbers, p.anew, p.strays = number, []uint32{number - 1, number}, true, 0
 	default:
 		late, p.again, p.strays = true, number+1, p.strays+1
@@ -102,8 +102,7 @@ func (p *expectedPart) add(number uint32) (late bool) {
 	return late
 }
 
-// span is the first and the last number, as those that went around 2^32 would
-// have it.
+// span is the first and the last number, allowing for wrapping at 2^32.
 func span(numbers []uint32) (lowest, highest uint32) {
 	lowest, highest = numbers[0], numbers[0]
 	for _, n := range numbers {
@@ -116,13 +115,14 @@ func span(numbers []uint32) (lowest, highest uint32) {
 	return lowest, highest
 }
 
-// expectedNumbers is what is known of a flow that was told.
+// expectedNumbers is what is known about a flow that was reported.
 type expectedNumbers struct {
 	highest       uint32
 	balance, told int64
 }
 
-// isWhole says whether the flow goes on from where it was told, without a gap.
+// isWhole says whether the flow continues without a gap from where it was last
+// reported.
 func (s *expectedFlow) isWhole(last expectedNumbers, known bool) bool {
 	p := s.parts[0]
 	if len(s.parts) > 1 || p.anew || p.strays > 0 || len(p.numbers) == 0 {
@@ -132,9 +132,9 @@ func (s *expectedFlow) isWhole(last expectedNumbers, known bool) bool {
 	return uint32(len(p.numbers)) == highest-lowest+1 && (known && lowest == last.highest+1 || !known && lowest == 0)
 }
 
-// missing is what is not there from the highest number on that was told before,
-// or from the first one on; duplicates make up for losses. sure is false when
-// numbers of several entries cannot be put together.
+// missing is how many numbers after the highest one reported before, or after the
+// first one, did not arrive; duplicates make up for losses. sure is false when
+// the numbers of several entries cannot be combined.
 func (s *expectedFlow) missing(last expectedNumbers, known bool) (now expectedNumbers, missing int64, sure bool) {
 	var all []uint32
 	came, parts, anew, apart := int64(0), 0, false, false
@@ -176,19 +176,19 @@ func (s *expectedFlow) missing(last expectedNumbers, known bool) (now expectedNu
 	return now, missing, true
 }
 
-// stream is what numbers are counted by.
+// stream identifies the flows that share Sequence Numbers.
 type stream struct {
 	namespace ioam.NamespaceID
 	flowID    uint32
 }
 
-// expectedExports restates what becomes of exports.
+// expectedExports is an independent model of what happens to exports.
 type expectedExports struct {
 	namespaces map[ioam.NamespaceID]model.Namespace
 	flows      map[flowIdentity]*expectedFlow
-	ended      map[flowIdentity][]*expectedFlow // to be told at once
+	ended      map[flowIdentity][]*expectedFlow // to be reported at once
 	told       map[flowIdentity]expectedNumbers
-	streams    map[stream]map[flowIdentity]bool // which flows each has
+	streams    map[stream]map[flowIdentity]bool // the flows of each stream
 }
 
 func newExpectedExports(cfg model.NodeConfig) *expectedExports {
@@ -202,8 +202,8 @@ func newExpectedExports(cfg model.NodeConfig) *expectedExports {
 	return x
 }
 
-// add takes a packet's exports and returns those that become postcards.
-func (x *expectedExports) add(exports []model.Export) (postcards []model.Export) {
+// add processes a packet's exports and returns those that become postcards.
+func (x *expectedExports) add(exports []model.Postcard) (postcards []model.Postcard) {
 	for _, e := range exports {
 		ns := x.namespaces[e.Option.Namespace]
 		if ns.Export == model.ExportEvery || x.aggregate(e, ns.Sample) && ns.Export == model.ExportSample {
@@ -213,7 +213,7 @@ func (x *expectedExports) add(exports []model.Export) (postcards []model.Export)
 	return postcards
 }
 
-func (x *expectedExports) aggregate(e model.Export, sample uint32) bool {
+func (x *expectedExports) aggregate(e model.Postcard, sample uint32) bool {
 	identity := flowIdentity{
 		e.Role, e.Ingress, e.Egress, e.Option.Namespace, e.Option.Type, e.Option.ExtensionFlags, e.Option.FlowID, e.Flow,
 	}
@@ -248,12 +248,12 @@ func (x *expectedExports) aggregate(e model.Export, sample uint32) bool {
 	return sample > 0 && chosenBy%sample == 0
 }
 
-// misses says whether the flow's numbers can be missing.
+// misses says whether the flow can have missing numbers.
 func (f flowIdentity) misses() bool {
 	return f.extensionFlags&ioam.ExtensionSequence != 0 && f.role != model.RoleEncapsulating
 }
 
-// end is the end of a connection: it is told at once when nothing is missing.
+// end is the end of a connection: it is reported at once when nothing is missing.
 func (x *expectedExports) end(identity flowIdentity, sum *expectedFlow) {
 	sum.ended = true
 	last, known := x.told[identity]
@@ -269,7 +269,7 @@ func (x *expectedExports) end(identity flowIdentity, sum *expectedFlow) {
 	x.ended[identity] = append(x.ended[identity], sum)
 }
 
-// isMissing says whether a flow tells of its numbers what it should.
+// isMissing says whether a flow reports its numbers correctly.
 func (x *expectedExports) isMissing(f Flow, want *expectedFlow, identity flowIdentity) bool {
 	if !identity.misses() {
 		return f.Skipped == 0 && !f.SkippedUnknown
@@ -290,7 +290,7 @@ func (x *expectedExports) isMissing(f Flow, want *expectedFlow, identity flowIde
 	return int64(f.Skipped) == missing
 }
 
-// compareFlows holds the flows that programs have left to the expected ones.
+// compareFlows compares the flows that the programs hold with the expected ones.
 func (x *expectedExports) compareFlows(t *testing.T, p *programs) {
 	t.Helper()
 	if p.flows == nil {
@@ -308,7 +308,8 @@ func (x *expectedExports) compareFlows(t *testing.T, p *programs) {
 	x.compareEnded(t, nil)
 }
 
-// compareEnded holds the flows that were told at once to those that ended.
+// compareEnded compares the flows that were reported at once with those that
+// ended.
 func (x *expectedExports) compareEnded(t *testing.T, flows []Flow) {
 	t.Helper()
 	for _, f := range flows {
@@ -316,7 +317,7 @@ func (x *expectedExports) compareEnded(t *testing.T, flows []Flow) {
 	}
 	for identity, sums := range x.ended {
 		if len(sums) > 0 {
-			t.Errorf("flow %+v ended %d times, and nobody was told", identity, len(sums))
+			t.Errorf("flow %+v ended %d times, and was not reported", identity, len(sums))
 		}
 	}
 }
@@ -341,13 +342,13 @@ func (x *expectedExports) compare(t *testing.T, f Flow) {
 	}
 }
 
-func samePostcards(got []Postcard, want []model.Export) bool {
+func samePostcards(got []Postcard, want []model.Postcard) bool {
 	if len(got) != len(want) {
 		return false
 	}
 	for i, c := range got {
-		c.Ends = want[i].Ends // flows say it
-		if c.Export != want[i] || !c.Time.Equal(time.Unix(0, want[i].Time).Add(-taiUTC)) {
+		c.Ends = want[i].Ends // flow records have it
+		if c.Postcard != want[i] || !c.Time.Equal(time.Unix(0, want[i].Time).Add(-taiUTC)) {
 			return false
 		}
 	}

@@ -10,20 +10,21 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// exportWindowsPerSecond is how often an export rate is counted anew: windows
-// of 2^27 ns.
+// exportWindowsPerSecond is how many windows of the export rate a second has:
+// they last 2^27 ns.
 const exportWindowsPerSecond = 1e9 / (1 << 27)
 
-// exporting is what a node's exports are made by, equal at all its interfaces.
+// exporting is how a node exports, the same at all its interfaces.
 type exporting struct {
 	hasExports bool
 	limit      uint32
-	rate       uint32 // in a window
-	flowSets   uint32 // of one CPU; 0 when no namespace aggregates
-	flowKeys   [7]uint64
+	rate       uint32 // exports per window
+	flowSets   uint32 // per CPU; 0 when no namespace aggregates
+	flowKeys   [11]uint64
 	collectors []abiCollector
 	inserts    bool // some encapsulation has a Direct Export
-	sequences  bool // and numbers packets
+	sequences  bool // some Direct Export numbers packets
+	postcards  bool // some namespace exports postcards
 }
 
 func compileExporting(cfg model.NodeConfig) exporting {
@@ -35,6 +36,7 @@ func compileExporting(cfg model.NodeConfig) exporting {
 	x.rate = uint32(max(rate/exportWindowsPerSecond, 1))
 	for _, ns := range cfg.Namespaces {
 		x.hasExports = x.hasExports || ns.Export != model.ExportNone
+		x.postcards = x.postcards || ns.Export == model.ExportEvery || ns.Export == model.ExportSample
 		if ns.Export == model.ExportAggregate || ns.Export == model.ExportSample {
 			entries := uint(cmp.Or(cfg.FlowEntries, model.DefaultFlowEntries))
 			x.flowSets = powerOfTwo((entries + uint(flowWays) - 1) / uint(flowWays))
@@ -42,7 +44,7 @@ func compileExporting(cfg model.NodeConfig) exporting {
 	}
 	for _, c := range cfg.Collectors {
 		to := abiCollector{Address: addressWords(c.Address), Protocol: uint8(c.Protocol)}
-		x.collectors = append(x.collectors, to) // of packets whose port is not known
+		x.collectors = append(x.collectors, to) // for packets whose port is unknown
 		to.Port = be16(c.Port)
 		x.collectors = append(x.collectors, to)
 	}
@@ -58,16 +60,16 @@ func compileExporting(cfg model.NodeConfig) exporting {
 	return x
 }
 
-// constants are the read-only data of programs.
+// constants sets the read-only data of programs.
 func (x exporting) constants(node *abiNodeConfig) {
-	node.HasExports = boolean(x.hasExports)
-	node.InsertsExports = boolean(x.inserts)
+	node.HasPostcards = boolean(x.hasExports)
+	node.InsertsDex = boolean(x.inserts)
 	node.FlowSets = x.flowSets
-	node.ExportLimit, node.ExportRate = x.limit, x.rate
+	node.PostcardLimit, node.PostcardRate = x.limit, x.rate
 	node.FlowKeys = x.flowKeys
 }
 
-// collectorBits are those of all collectors' addresses.
+// collectorBits are the bits of all collectors' addresses.
 func (x exporting) collectorBits() (bits uint64) {
 	for _, c := range x.collectors {
 		bits |= 1 << collectorBit(c.Address)
@@ -75,29 +77,30 @@ func (x exporting) collectorBits() (bits uint64) {
 	return bits
 }
 
-// collectorBit is what programs look at before they look a collector up.
+// collectorBit is the bit that programs test before they look a collector up.
 func collectorBit(address [2]uint64) uint64 { return (address[0] ^ address[1]) * fibonacci >> 58 }
 
-// fibonacci is 2^64 by the golden ratio.
+// fibonacci is 2^64 divided by the golden ratio.
 const fibonacci = 0x9e3779b97f4a7c15
 
-// powerOfTwo is the least one that is not less than n.
+// powerOfTwo is the smallest power of two that is at least n.
 func powerOfTwo(n uint) uint32 { return 1 << bits.Len(max(n, 1)-1) }
 
 // flowKeys are the multipliers of the flow hash (docs/data-plane.md, "Direct
-// Export"): outputs of splitmix64, made odd.
-func flowKeys(seed uint64) (keys [7]uint64) {
+// Export"): outputs of splitmix64.
+func flowKeys(seed uint64) (keys [11]uint64) {
 	state := seed
 	for i := range keys {
 		state += fibonacci
 		z := (state ^ state>>30) * 0xbf58476d1ce4e5b9
 		z = (z ^ z>>27) * 0x94d049bb133111eb
-		keys[i] = (z ^ z>>31) | 1
+		keys[i] = z ^ z>>31
 	}
 	return keys
 }
 
-// flowsBelow is the bound of the flow hashes that 1 in n flows has; 0 for all.
+// flowsBelow is the bound for flow hashes that selects 1 in n flows; 0 selects
+// all.
 func flowsBelow(n uint32) uint32 {
 	if n <= 1 {
 		return 0

@@ -17,14 +17,14 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// exportingConfig encapsulates everything that leaves by interface 1 inline,
+// exportingConfig encapsulates everything that leaves through interface 1 inline,
 // with a Flow-ID from the flow label and a Sequence Number.
 func exportingConfig(mode model.ExportMode) model.NodeConfig {
 	cfg := rightConfig()
 	cfg.Namespaces[0].Export = mode
 	cfg.ExportLimit, cfg.ExportRate = 1, model.MaxExportRate
 	cfg.Encapsulations = []model.Encapsulation{{
-		Name: "exports", Interface: 1,
+		Name: "drafts", Interface: 1,
 		Options: []model.InsertedOption{{DirectExport: &model.DirectExportOption{
 			Namespace: 123, Type: 0xc00000, ExtensionFlags: ioam.ExtensionFlowID | ioam.ExtensionSequence,
 			FlowID: model.FlowIDSource{Kind: model.FlowIDLabel},
@@ -33,17 +33,17 @@ func exportingConfig(mode model.ExportMode) model.NodeConfig {
 	return cfg
 }
 
-// plainPacket is a UDP packet without IOAM, of a flow label.
+// plainPacket is a UDP packet with a flow label and without IOAM.
 func plainPacket(label uint32) []byte {
-	f := rightPacket()
-	f = append(f[:atHBH:atHBH], f[atUDP:]...)
-	f[atNext] = 17
-	f[atLength+1] = byte(len(f) - atHBH)
+	return labelled(label, stripped(rightPacket()))
+}
+
+func labelled(label uint32, f []byte) []byte {
 	binary.BigEndian.PutUint32(f[atIPv6:], 6<<28|label)
 	return f
 }
 
-// insertedSequence is the number in what became of a plain packet.
+// insertedSequence is the number inserted into a plain packet.
 func insertedSequence(t testing.TB, frame []byte) uint32 {
 	t.Helper()
 	header, err := ioam.DecodeExtensionHeader(frame[atHBH:])
@@ -64,7 +64,7 @@ func insertedSequence(t testing.TB, frame []byte) uint32 {
 }
 
 // TestSequenceOnSeveralCPUs numbers one flow on all CPUs at once: no number may
-// be missing or come twice.
+// be missing or occur twice.
 func TestSequenceOnSeveralCPUs(t *testing.T) {
 	p := loadPrograms(t, exportingConfig(model.ExportNone), 1, fixedTime, hookEgressTC)
 	const workers, each = 4, 5000
@@ -88,8 +88,8 @@ func TestSequenceOnSeveralCPUs(t *testing.T) {
 	}
 }
 
-// TestSequenceEviction has more flows in one set than it holds: the one that was
-// silent for longest begins anew, and that is counted.
+// TestSequenceEviction has more flows in one set than it holds: the flow that was
+// silent longest starts again, and that is counted.
 func TestSequenceEviction(t *testing.T) {
 	p := loadPrograms(t, exportingConfig(model.ExportNone), 1, fixedTime, hookEgressTC)
 	set := func(flow uint32) uint32 { return flow * 0x9e3779b1 >> 16 }
@@ -106,7 +106,7 @@ func TestSequenceEviction(t *testing.T) {
 		numbers = append(numbers, insertedSequence(t, out))
 	}
 	evicted := moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_SEQUENCES_EVICTED]
-	// the clock is too coarse to tell which of two flows was used last
+	// the clock is too coarse to show which of two flows was used last
 	firsts := 0
 	for _, n := range numbers {
 		if n == 0 {
@@ -118,8 +118,8 @@ func TestSequenceEviction(t *testing.T) {
 	}
 }
 
-// TestSequenceOfNewFlowOnTwoCPUs lets two CPUs begin a flow at once, in sets that
-// others fill: it gets one way of its set, and no number comes twice.
+// TestSequenceOfNewFlowOnTwoCPUs starts a flow on two CPUs at once, in sets that
+// others fill: it gets one way of its set, and no number occurs twice.
 func TestSequenceOfNewFlowOnTwoCPUs(t *testing.T) {
 	p := loadPrograms(t, exportingConfig(model.ExportNone), 1, fixedTime, hookEgressTC)
 	inSet := make(map[uint32][]uint32)
@@ -154,8 +154,8 @@ func TestSequenceOfNewFlowOnTwoCPUs(t *testing.T) {
 	}
 }
 
-// TestExportLimit lets an interface earn what it exports: one postcard for a
-// hundred packets, and nothing of the others but their number.
+// TestExportLimit lets an interface earn its exports: one postcard per hundred
+// packets; the others are only counted.
 func TestExportLimit(t *testing.T) {
 	onOneCPU(t)
 	cfg := exportingConfig(model.ExportEvery)
@@ -169,13 +169,13 @@ func TestExportLimit(t *testing.T) {
 	}
 	got := moved(before, p.snapshotCounters(t))
 	postcards := len(p.readSamples(t).postcards)
-	if postcards != 10 || got[abiCounterCOUNTER_POSTCARDS] != 10 || got[abiCounterCOUNTER_EXPORTS_SUPPRESSED] != packets-10 {
+	if postcards != 10 || got[abiCounterCOUNTER_POSTCARDS] != 10 || got[abiCounterCOUNTER_POSTCARDS_SUPPRESSED] != packets-10 {
 		t.Errorf("%d postcards, counted %v", postcards, got)
 	}
 }
 
-// TestExportCreditIsBounded has an interface save for long: what it then exports
-// at once is bounded.
+// TestExportCreditIsBounded lets an interface save credit for long: how much it
+// then exports at once is bounded.
 func TestExportCreditIsBounded(t *testing.T) {
 	onOneCPU(t)
 	cfg := exportingConfig(model.ExportEvery)
@@ -189,16 +189,16 @@ func TestExportCreditIsBounded(t *testing.T) {
 	for range 400 {
 		run(t, p.tcOut, plainPacket(0), 0)
 	}
-	// 64 saved, and one for each 3 packets that came meanwhile
+	// 64 saved, and one for each 3 packets since
 	if got := len(p.readSamples(t).postcards); got < 64 || got > 64+400/3+1 {
 		t.Errorf("%d postcards", got)
 	}
 }
 
-// TestExportRate bounds postcards in time, those of two interfaces together.
+// TestExportRate bounds postcards per time, for two interfaces together.
 func TestExportRate(t *testing.T) {
 	onOneCPU(t)
-	const allowed, packets = 20, 200 // in a window
+	const allowed, packets = 20, 200 // per window
 	cfg := exportingConfig(model.ExportEvery)
 	cfg.ExportRate = allowed*1e9>>27 + 1
 	second := cfg.Encapsulations[0]
@@ -224,8 +224,8 @@ func TestExportRate(t *testing.T) {
 	}
 }
 
-// onInterface loads the egress program of one more interface of the
-// configuration, with credit of its own.
+// onInterface loads the egress program for one more interface of the
+// configuration, with its own credit.
 func (p *programs) onInterface(t *testing.T, cfg model.NodeConfig, index model.IfIndex) *ebpf.Program {
 	t.Helper()
 	g, err := compile(cfg, 0, ethernet)
@@ -238,10 +238,39 @@ func (p *programs) onInterface(t *testing.T, cfg model.NodeConfig, index model.I
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		other.site.kept = nil // the other's
+		other.site.kept = nil // these maps belong to p
 		other.site.close()
 	})
 	other.setCredit(t, 1<<40)
 	other.load(t, []hookName{hookEgressTC})
 	return other.tcOut
+}
+
+// TestFrequencyBlockPassed finds a CPU's numbers past the end of their block, as
+// after two packets that interrupt each other at its last number (PREEMPT_RT):
+// the next packet takes a new block instead of counting on without end.
+func TestFrequencyBlockPassed(t *testing.T) {
+	onOneCPU(t)
+	cfg := exportingConfig(model.ExportEvery)
+	cfg.Encapsulations[0].Frequency.K, cfg.Encapsulations[0].Frequency.N = 1, 2
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	const block = uint64(abiFrequencyBoundFREQUENCY_BLOCK)
+	passed := make([]abiFrequencyBlock, ebpf.MustPossibleCPU())
+	for i := range passed {
+		passed[i] = abiFrequencyBlock{Next: block + 1, End: block}
+	}
+	if err := p.maps[mapFrequencyBlocks].Put(uint32(0), passed); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.maps[mapFrequencies].Put(uint32(0), abiFrequency{Next: 4 * block}); err != nil {
+		t.Fatal(err)
+	}
+	run(t, p.tcOut, plainPacket(1), 0)
+	var now []abiFrequencyBlock
+	if err := p.maps[mapFrequencyBlocks].Lookup(uint32(0), &now); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := now[0], (abiFrequencyBlock{Next: 4*block + 1, End: 5 * block}); got != want {
+		t.Errorf("the block is %+v, want %+v", got, want)
+	}
 }

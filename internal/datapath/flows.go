@@ -19,24 +19,25 @@ import (
 const (
 	flowWays = len(abiFlowSet{}.Ways)
 	flowSize = int(unsafe.Sizeof(abiFlow{}))
-	// flowIDOffset is where an entry says whose it is.
+	// flowIDOffset is the offset of an entry's id, which identifies its flow.
 	flowIDOffset = int64(unsafe.Offsetof(abiFlow{}.Id))
-	// refusedOffset is where a set's first entry says when a packet found no place.
+	// refusedOffset is where a set's first entry records when a packet last found
+	// no place.
 	refusedOffset = int64(unsafe.Offsetof(abiFlow{}.Refused))
 	// coarseUnit is the unit of a flow's times.
 	coarseUnit = 1 << 20
-	// flowSettling is how long a program that began in one interval may still
+	// flowSettling is how long a program that started in one interval may still
 	// write into it.
 	flowSettling = 5 * time.Millisecond
 )
 
 // flowTable reads the flows that programs add exports to. An interval's totals
-// are read when the next one has begun. A flow that has to give way meanwhile
-// comes through a ring, so both ways meet here: each total is given once.
+// are read after the next interval has begun. Flows that are evicted meanwhile
+// come through a ring; flowTable joins both, so that each total is reported once.
 type flowTable struct {
 	flows, clock *ebpf.Map
 	memory       *ebpf.Memory
-	scratch      abiFlow // an entry that is being read
+	scratch      abiFlow // the entry being read
 	fence        atomic.Uint64
 
 	gaps *flowGaps
@@ -46,7 +47,7 @@ type flowTable struct {
 	given []givenFlow // by entry
 }
 
-// givenFlow is the last that was told about an entry.
+// givenFlow is what was last reported of an entry.
 type givenFlow struct {
 	id    uint64
 	epoch uint32
@@ -66,7 +67,7 @@ func newFlowTable(flows, clock *ebpf.Map, gaps *flowGaps) (*flowTable, error) {
 	return &flowTable{flows: flows, clock: clock, memory: memory, gaps: gaps, cpus: cpus, given: make([]givenFlow, entries)}, nil
 }
 
-// beginFlows begins the first interval, where there was none.
+// beginFlows starts the first interval, if there is none yet.
 func beginFlows(clock *ebpf.Map) error {
 	var now abiFlowClock
 	err := clock.Lookup(uint32(0), &now)
@@ -80,17 +81,17 @@ func beginFlows(clock *ebpf.Map) error {
 	return nil
 }
 
-// newer reports whether an interval comes after another; they wrap.
+// newer reports whether an interval comes after another; the numbers wrap.
 func newer(epoch, than uint32) bool { return int32(epoch-than) > 0 }
 
-// collect begins a new interval and gives the flows of the one that ended.
+// collect starts a new interval and reports the flows of the one that ended.
 func (t *flowTable) collect(each func(Flow)) error {
 	var clock abiFlowClock
 	if err := t.clock.Lookup(uint32(0), &clock); err != nil {
 		return fmt.Errorf("read the interval of flows: %w", err)
 	}
-	// An agent that was killed may have left an interval that ended: it is read
-	// before programs need its place for the next one.
+	// A killed agent may have left an ended interval: it is read before programs
+	// need its place for the next one.
 	if before := clock.Epoch - 1; newer(before, clock.Collected) {
 		if err := t.giveUntil(&clock, before, each); err != nil {
 			return err
@@ -105,7 +106,8 @@ func (t *flowTable) collect(each func(Flow)) error {
 	return t.giveUntil(&clock, ended, each)
 }
 
-// giveUntil gives the flows of the intervals up to one that ended, and says so.
+// giveUntil reports the flows of the intervals up to one that ended, and records
+// that.
 func (t *flowTable) giveUntil(clock *abiFlowClock, ended uint32, each func(Flow)) error {
 	wanted := func(epoch uint32) bool { return newer(epoch, clock.Collected) && !newer(epoch, ended) }
 	sums := newFlowSums()
@@ -123,7 +125,7 @@ func (t *flowTable) giveUntil(clock *abiFlowClock, ended uint32, each func(Flow)
 	return nil
 }
 
-// drain hands over everything that has not been given, of a table that no
+// drain moves everything that was not reported into t.gaps, from a table that no
 // program uses any more.
 func (t *flowTable) drain() error {
 	var clock abiFlowClock
@@ -133,8 +135,8 @@ func (t *flowTable) drain() error {
 	return t.sum(func(epoch uint32) bool { return newer(epoch, clock.Collected) }, t.gaps.keep)
 }
 
-// sum hands on totals of intervals, of every entry that keeps its flow while it
-// is read: what gave way comes through a ring.
+// sum passes on the totals of wanted intervals, for every entry that keeps its
+// flow while it is read: evicted flows come through a ring.
 func (t *flowTable) sum(wanted func(epoch uint32) bool, each func(*abiFlowKey, *flowSum)) error {
 	return t.scan(func(entry *abiFlow) {
 		t.fresh(entry, wanted, func(totals *abiFlowTotals) {
@@ -143,7 +145,8 @@ func (t *flowTable) sum(wanted func(epoch uint32) bool, each func(*abiFlowKey, *
 	})
 }
 
-// give gives sums, and what was held for the intervals up to the one that ended.
+// give reports sums, and what was held for the intervals up to the one that
+// ended.
 func (t *flowTable) give(sums *flowSums, ended uint32, each func(Flow)) error {
 	if !t.gaps.read() {
 		t.gaps.distrust()
@@ -172,7 +175,7 @@ func (t *flowTable) give(sums *flowSums, ended uint32, each func(Flow)) error {
 	return nil
 }
 
-// peek is what flows have done since an interval; it stays to be given.
+// peek is what flows have done since an interval; it is still to be reported.
 func (t *flowTable) peek(ended uint32) (*flowSums, error) {
 	sums := newFlowSums()
 	err := t.scan(func(entry *abiFlow) {
@@ -210,8 +213,8 @@ func (t *flowTable) refusal(first int) (at flowTicks, err error) {
 	return at, err
 }
 
-// distrustRefusals is for a change of keys, by which flows get other sets: when
-// they found no place in the old ones is not known of the new ones.
+// distrustRefusals is for a change of keys, which moves flows to other sets: the
+// new sets do not show refusals in the old ones.
 func (t *flowTable) distrustRefusals() error {
 	for first := 0; first < len(t.given); first += flowWays {
 		at, err := t.refusal(first)
@@ -226,7 +229,7 @@ func (t *flowTable) distrustRefusals() error {
 	return nil
 }
 
-// scan reads every entry that keeps its flow meanwhile.
+// scan reads every entry that keeps its flow while it is read.
 func (t *flowTable) scan(each func(*abiFlow)) error {
 	for i := range t.given {
 		entry, ok, err := t.entry(int64(i) * int64(flowSize))
@@ -240,13 +243,13 @@ func (t *flowTable) scan(each func(*abiFlow)) error {
 	return nil
 }
 
-// entry reads what is at an offset, unless there is nothing, or another flow
-// came to be there meanwhile. What it returns is good until the next call.
+// entry reads the entry at an offset, unless it is empty or another flow takes it
+// meanwhile. The result is valid until the next call.
 func (t *flowTable) entry(at int64) (*abiFlow, bool, error) {
 	var id [2]uint64
 	read := func(i int) error {
 		_, err := t.memory.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&id[i])), 8), at+flowIDOffset)
-		t.fence.Add(1) // reads stay on their side of it
+		t.fence.Add(1) // keeps reads in order
 		return err
 	}
 	if err := read(0); err != nil || id[0] == 0 {
@@ -263,13 +266,13 @@ func (t *flowTable) entry(at int64) (*abiFlow, bool, error) {
 	return &t.scratch, id[0] == id[1], nil
 }
 
-// handedOver takes what is left of a flow that ended or gave way, and gives it
-// unless the flow's packets on other CPUs have to be known before.
+// handedOver handles what is left of a flow that ended or was evicted, and
+// reports it unless the flow's packets on other CPUs must be known first.
 func (t *flowTable) handedOver(sample *abiFlowSample, each func(Flow)) {
 	wanted := func(epoch uint32) bool { return newer(epoch, sample.Collected) }
 	now, end := newFlowTime(), FlowEvicted
 	if sample.Flow.Totals[0].Ended|sample.Flow.Totals[1].Ended != 0 {
-		end = FlowInterval // what it did in one before
+		end = FlowInterval // totals of an earlier interval
 	}
 	key := &sample.Flow.Key
 	t.fresh(&sample.Flow, wanted, func(totals *abiFlowTotals) {
@@ -285,8 +288,8 @@ func (t *flowTable) handedOver(sample *abiFlowSample, each func(Flow)) {
 	})
 }
 
-// fresh hands on an entry's totals of the intervals that are wanted, oldest
-// first, unless they have been given.
+// fresh passes on an entry's totals of wanted intervals, oldest first, unless
+// they have been reported.
 func (t *flowTable) fresh(entry *abiFlow, wanted func(uint32) bool, each func(*abiFlowTotals)) {
 	first, second := &entry.Totals[0], &entry.Totals[1]
 	if newer(first.Epoch, second.Epoch) {
@@ -299,16 +302,16 @@ func (t *flowTable) fresh(entry *abiFlow, wanted func(uint32) bool, each func(*a
 	}
 }
 
-// take notes that a total is given; false says that it has been.
+// take records that a total is reported; false means that it already was.
 func (t *flowTable) take(index int, now givenFlow) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if index >= len(t.given) {
-		return true // of a table that is gone
+		return true // from a table that is gone
 	}
 	switch given := t.given[index]; {
 	case given.id != 0 && int64(given.id-now.id) > 0:
-		return true // the ring is behind: the entry has another flow, which was given
+		return true // the ring is late: the entry has a newer flow, which was reported
 	case given.id == now.id && !newer(now.epoch, given.epoch):
 		return false
 	}
@@ -316,7 +319,7 @@ func (t *flowTable) take(index int, now givenFlow) bool {
 	return true
 }
 
-// flowTime turns the times of flows into UTC.
+// flowTime converts the times of flows to UTC.
 type flowTime struct {
 	wall  time.Time
 	ticks flowTicks
@@ -325,7 +328,7 @@ type flowTime struct {
 // flowTicks is a time in units of 2^20 ns of CLOCK_MONOTONIC; it wraps in 52 days.
 type flowTicks uint32
 
-// isSince says whether a time that is past is not before another one.
+// isSince reports whether a past time is not before another one.
 func (t flowTicks) isSince(since, now flowTicks) bool { return now-t <= now-since }
 
 func newFlowTime() flowTime {
@@ -346,7 +349,7 @@ func decodeFlow(key *abiFlowKey, totals *abiFlowTotals, end FlowEnd, now flowTim
 	}
 	return Flow{
 		End:            end,
-		Role:           model.ExportRole(key.Role),
+		Role:           model.NodeRole(key.Role),
 		Ingress:        model.IfIndex(key.Ingress),
 		Egress:         model.IfIndex(key.Egress),
 		Namespace:      ioam.NamespaceID(key.NamespaceId),

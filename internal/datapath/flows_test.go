@@ -3,7 +3,6 @@
 package datapath
 
 import (
-	"encoding/binary"
 	"runtime"
 	"slices"
 	"sync"
@@ -14,10 +13,12 @@ import (
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
-// TestFlowEviction has more flows than the table holds. With credit, what gives
-// way is told; without, what finds no place is counted as suppressed.
+// TestFlowEviction has more flows than the table holds. With credit, an evicted
+// flow is reported; without credit, packets that find no place are counted as
+// suppressed.
 func TestFlowEviction(t *testing.T) {
 	onOneCPU(t)
 	for _, test := range []struct {
@@ -46,9 +47,9 @@ func TestFlowEviction(t *testing.T) {
 				sum += f.Packets
 			}
 			got := moved(before, p.snapshotCounters(t))
-			suppressed := got[abiCounterCOUNTER_EXPORTS_SUPPRESSED]
+			suppressed := got[abiCounterCOUNTER_POSTCARDS_SUPPRESSED]
 			if sum+suppressed != flows*rounds || got[abiCounterCOUNTER_FLOWS_EVICTED] != uint64(evicted) {
-				t.Errorf("%d packets told and %d suppressed of %d; %d flows came by the ring, %v", sum, suppressed, flows*rounds, evicted, got)
+				t.Errorf("%d packets reported and %d suppressed of %d; %d flows came through the ring, %v", sum, suppressed, flows*rounds, evicted, got)
 			}
 			if test.credit > 0 && (suppressed > 0 || evicted == 0) || test.credit == 0 && (suppressed == 0 || evicted > 0) {
 				t.Errorf("%d suppressed, %d evicted", suppressed, evicted)
@@ -58,8 +59,8 @@ func TestFlowEviction(t *testing.T) {
 }
 
 // TestFlowsAreToldOnce collects interval after interval: each packet is in one,
-// an interval without packets tells nothing, and a flow that was told gives way
-// without a word.
+// an interval without packets reports nothing, and a flow that was reported is
+// evicted without another report.
 func TestFlowsAreToldOnce(t *testing.T) {
 	onOneCPU(t)
 	cfg := exportingConfig(model.ExportAggregate)
@@ -90,29 +91,23 @@ func TestFlowsAreToldOnce(t *testing.T) {
 		}
 	}
 	if flows := p.readSamples(t).flows; len(flows) > 0 {
-		t.Errorf("flows that were told came again: %+v", flows)
+		t.Errorf("reported flows were reported again: %+v", flows)
 	}
 }
 
-// exportedTCP is a packet with a Direct Export and a TCP header that says how many
-// words of 4 octets it has. There are five.
+// exportedTCP is a packet with a Direct Export and a TCP header that claims a
+// number of 4-octet words. It has five.
 func exportedTCP(t *testing.T, words, flags byte, payload int) []byte {
 	t.Helper()
-	option := ioam.DirectExport{Namespace: 123, Type: 0xc00000}.Option(0)
-	header, err := ioam.AppendExtensionHeader(nil, 6, option)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tcp := make([]byte, 20+payload)
-	tcp[12], tcp[13] = words<<4, flags
-	frame := append(append(rightPacket()[:atHBH:atHBH], header...), tcp...)
-	binary.BigEndian.PutUint16(frame[atLength:], uint16(len(frame)-atHBH))
-	return frame
+	segment := craft.Segment(0, 0, flags, make([]byte, payload)...)
+	segment[12] = words << 4
+	return carrying(t, ioam.DirectExport{Namespace: 123, Type: 0xc00000}, craft.TCP, segment)
 }
 
-// TestFlowCountsSegments counts an offloaded packet as what the card will make
-// of it: three packets, each with its headers, and the end of a connection. The
-// kernel forgets their number where a packet grows, and a guest never told it.
+// TestFlowCountsSegments counts an offloaded packet as what the card will make of
+// it: three packets, each with its headers, and the end of a connection. The
+// kernel drops the number of segments where a packet grows, and a guest never
+// reported it.
 func TestFlowCountsSegments(t *testing.T) {
 	onOneCPU(t)
 	cfg := rightConfig()
@@ -148,9 +143,10 @@ func TestFlowCountsSegments(t *testing.T) {
 	}
 }
 
-// TestFlowEnds ends connections, in an interval and in the one behind what was
-// told before: each is told at once, what was not told before is told with it, and
-// its entry is free. Without credit all of it waits for the interval's end.
+// TestFlowEnds ends connections, in their first interval and after one that was
+// reported: each is reported at once, together with what was not yet reported,
+// and its entry is freed. Without credit, all of it waits until the interval
+// ends.
 func TestFlowEnds(t *testing.T) {
 	onOneCPU(t)
 	cfg := exportingConfig(model.ExportAggregate)
@@ -159,9 +155,7 @@ func TestFlowEnds(t *testing.T) {
 	const ack, finAck, rst = 0x10, 0x11, 0x04
 	send := func(flags ...byte) {
 		for _, f := range flags {
-			segment := append(plainPacket(7)[:atHBH:atHBH], make([]byte, 20)...)
-			segment[atNext], segment[atLength+1], segment[atHBH+12], segment[atHBH+13] = 6, 20, 5<<4, f
-			run(t, p.tcOut, segment, 0)
+			run(t, p.tcOut, labelled(7, frameOf(craft.TCP, craft.Segment(0, 0, f))), 0)
 		}
 	}
 	type told struct {
@@ -197,7 +191,7 @@ func TestFlowEnds(t *testing.T) {
 	if err := p.maps[mapFlowClock].Lookup(uint32(0), &clock); err != nil {
 		t.Fatal(err)
 	}
-	clock.Epoch++ // which nobody has collected yet
+	clock.Epoch++ // the interval before is not collected yet
 	if err := p.maps[mapFlowClock].Put(uint32(0), clock); err != nil {
 		t.Fatal(err)
 	}
@@ -211,9 +205,9 @@ func TestFlowEnds(t *testing.T) {
 	check("no credit, collected", collect(), told{3, FlowEnded})
 }
 
-// TestFlowBeginsAnew follows numbers that begin anew, as those of an encapsulating
-// node that was restarted do: neither is all that follows late, nor is a packet
-// that strays from far behind a new beginning.
+// TestFlowBeginsAnew follows numbers that start again, as after a restart of the
+// encapsulating node: not everything that follows is late, and a stray packet
+// from far behind does not count as a new start.
 func TestFlowBeginsAnew(t *testing.T) {
 	onOneCPU(t)
 	cfg := rightConfig()
@@ -247,9 +241,9 @@ func TestFlowBeginsAnew(t *testing.T) {
 	}
 }
 
-// TestFlowOverCPUs has the packets of one flow come over one CPU, another (the
-// same where there is one), and both: it is told as one flow, of which nothing is
-// missing but what was lost.
+// TestFlowOverCPUs sends the packets of one flow through one CPU, another (the
+// same if there is only one), and both: it is reported as one flow, with only the
+// lost packets missing.
 func TestFlowOverCPUs(t *testing.T) {
 	cpus := onOneCPU(t)
 	first, last := cpus[0], cpus[len(cpus)-1]
@@ -285,23 +279,16 @@ func TestFlowOverCPUs(t *testing.T) {
 	}
 }
 
-// numberedPacket is a packet in transit with a Sequence Number.
+// numberedPacket is a transit packet with a Sequence Number.
 func numberedPacket(t *testing.T, n uint32) []byte {
 	t.Helper()
-	option := ioam.DirectExport{Namespace: 123, Type: 0xc00000, ExtensionFlags: ioam.ExtensionSequence, Sequence: n}.Option(0)
-	header, err := ioam.AppendExtensionHeader(nil, 17, option)
-	if err != nil {
-		t.Fatal(err)
-	}
-	frame := append(rightPacket()[:atHBH:atHBH], header...)
-	frame = append(frame, rightPacket()[atUDP:]...)
-	binary.BigEndian.PutUint16(frame[atLength:], uint16(len(frame)-atHBH))
-	return frame
+	option := ioam.DirectExport{Namespace: 123, Type: 0xc00000, ExtensionFlags: ioam.ExtensionSequence, Sequence: n}
+	return carrying(t, option, craft.UDP, rightPacket()[atUDP:])
 }
 
-// TestFlowsOfKilledAgent takes over from an agent that was killed when it had
-// begun an interval, and not read the one before: while packets keep coming, each
-// of them is told.
+// TestFlowsOfKilledAgent takes over from an agent that was killed after it
+// started an interval and before it read the previous one: while packets keep
+// coming, each of them is reported.
 func TestFlowsOfKilledAgent(t *testing.T) {
 	cpus := onOneCPU(t)
 	cfg := exportingConfig(model.ExportAggregate)
@@ -348,6 +335,28 @@ func TestFlowsOfKilledAgent(t *testing.T) {
 	sender.Wait()
 	collect()
 	if sent := before + later.Load(); told != sent || later.Load() == 0 {
-		t.Errorf("%d packets told of %d, %d of them behind the kill", told, sent, later.Load())
+		t.Errorf("%d packets reported of %d, %d of them after the kill", told, sent, later.Load())
+	}
+}
+
+// TestFlowOfFalseTCPHeader gives an offloaded packet a TCP header longer than the
+// packet, as a guest may: it counts as one packet, not 65,516.
+func TestFlowOfFalseTCPHeader(t *testing.T) {
+	onOneCPU(t)
+	cfg := rightConfig()
+	cfg.Namespaces[0].Export = model.ExportAggregate
+	cfg.FlowEntries = 4
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	frame := exportedTCP(t, 15, 1, 20)
+	_, err := p.tcOut.Run(&ebpf.RunOptions{
+		Data: frame, DataOut: make([]byte, len(frame)+1024),
+		Context: &skb{IngressIfindex: 2, GSOSize: 1},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flows := p.readSamples(t).flows
+	if len(flows) != 1 || flows[0].Packets != 1 || flows[0].Bytes != 40+40 {
+		t.Errorf("%+v, want one packet of 80 bytes", flows)
 	}
 }

@@ -4,17 +4,17 @@ package datapath
 
 import "slices"
 
-// flowSum is what parts of one flow come to: packets come over several CPUs.
+// flowSum adds up the parts of one flow, whose packets arrive on several CPUs.
 type flowSum struct {
 	totals  abiFlowTotals
-	ranges  []numberRange // of parts with Sequence Numbers
-	split   bool          // these are far apart
+	ranges  []numberRange // one for each part with Sequence Numbers
+	split   bool          // the ranges are far apart
 	indexes []uint32      // of the parts' entries
-	end     FlowEnd       // unless a part says that the connection ended
-	early   bool          // all parts were handed over, at a price, before their interval ended
+	end     FlowEnd       // reason, unless a part says that the connection ended
+	early   bool          // all parts were handed over before their interval ended, within the export limits
 }
 
-// numberRange is what one part has of Sequence Numbers.
+// numberRange is a part's Sequence Numbers.
 type numberRange struct {
 	lowest, numbers, strays uint32
 	anew                    bool
@@ -23,7 +23,7 @@ type numberRange struct {
 func newFlowSum(t *abiFlowTotals, index uint32, end FlowEnd) *flowSum {
 	s := &flowSum{totals: *t, indexes: []uint32{index}, end: end}
 	if t.Numbers > 0 || t.Strays > 0 {
-		s.ranges = []numberRange{{t.Lowest, t.Numbers, t.Strays, t.Anew != 0}}
+		s.ranges = []numberRange{{t.Lowest, t.Numbers, t.Strays, t.Restarted != 0}}
 	}
 	return s
 }
@@ -54,7 +54,7 @@ func (s *flowSum) merge(part *flowSum) {
 	sum.Numbers += t.Numbers
 	sum.Strays += t.Strays
 	sum.Late += t.Late
-	sum.Anew |= t.Anew
+	sum.Restarted |= t.Restarted
 	sum.Epoch = later(sum.Epoch, t.Epoch)
 	sum.HopLimitMin, sum.HopLimitMax = min(sum.HopLimitMin, t.HopLimitMin), max(sum.HopLimitMax, t.HopLimitMax)
 	sum.Ended |= t.Ended
@@ -70,7 +70,7 @@ func (s *flowSum) merge(part *flowSum) {
 	s.end = min(s.end, part.end)
 }
 
-// mostRanges bounds memory: a flow may give way again and again.
+// mostRanges bounds memory, because a flow may be evicted repeatedly.
 const mostRanges = 64
 
 func (s *flowSum) addRange(r numberRange) {
@@ -89,7 +89,7 @@ func (s *flowSum) addRange(r numberRange) {
 	last.anew = last.anew || r.anew
 }
 
-// upTo is how many of these numbers at most are not above one.
+// upTo is how many of these numbers, at most, are not above highest.
 func (s *flowSum) upTo(highest uint32) (n int64) {
 	if s == nil {
 		return 0
@@ -112,7 +112,7 @@ type flowSums struct {
 	order []abiFlowKey
 }
 
-// of is a flow's sum; nil without.
+// of is a flow's sum, or nil.
 func (s *flowSums) of(key *abiFlowKey) *flowSum {
 	if s == nil {
 		return nil
@@ -122,7 +122,7 @@ func (s *flowSums) of(key *abiFlowKey) *flowSum {
 
 func newFlowSums() *flowSums { return &flowSums{by: make(map[abiFlowKey]*flowSum)} }
 
-// merge adds a part, which becomes the sum's.
+// merge adds a part, whose memory the sum takes over.
 func (s *flowSums) merge(key *abiFlowKey, part *flowSum) {
 	if sum := s.by[*key]; sum != nil {
 		sum.merge(part)
@@ -132,7 +132,7 @@ func (s *flowSums) merge(key *abiFlowKey, part *flowSum) {
 	s.order = append(s.order, *key)
 }
 
-// earlier and later order what wraps.
+// earlier and later order numbers that wrap.
 func earlier(a, b uint32) uint32 {
 	if newer(a, b) {
 		return b

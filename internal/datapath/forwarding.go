@@ -15,10 +15,10 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// defaultNextHops is how many destinations each CPU remembers: a mebibyte.
+// defaultNextHops is how many destinations each CPU caches: a mebibyte.
 const defaultNextHops = 16384
 
-// nextHopSets is the number of sets that hold as many next hops.
+// nextHopSets is the number of sets for this many next hops.
 func nextHopSets(nextHops int) uint32 {
 	if nextHops <= 0 {
 		nextHops = defaultNextHops
@@ -67,7 +67,7 @@ var stackReasons = [NumStackReasons]string{
 	StackBoundary:  "boundary",
 }
 
-// String returns the reason's name, as metrics and JSON have it.
+// String returns the reason's name in metrics and JSON.
 func (r StackReason) String() string {
 	if r >= NumStackReasons {
 		return fmt.Sprintf("stack_reason_%d", uint8(r))
@@ -75,26 +75,27 @@ func (r StackReason) String() string {
 	return stackReasons[r]
 }
 
-// RouteKey says what beside a packet's destination decides about its route.
+// RouteKey says what determines a packet's route besides its destination.
 type RouteKey uint32
 
 // The keys.
 const (
 	// RouteByDestination is the destination alone.
 	RouteByDestination RouteKey = 0
-	// RouteByFlow is source, traffic class, flow label and next header, too.
+	// RouteByFlow adds source, traffic class, flow label and next header.
 	RouteByFlow = RouteKey(abiForwardingKeyKEY_FLOW)
-	// RouteByPorts is ports as well: the kernel is asked for every packet.
+	// RouteByPorts adds ports: the kernel is asked for every packet.
 	RouteByPorts = RouteByFlow | RouteKey(abiForwardingKeyKEY_UNCACHED)
-	// RouteByStack is what a program cannot see: the stack forwards all.
+	// RouteByStack is for routes that a program cannot look up: the stack
+	// forwards all packets.
 	RouteByStack = RouteKey(abiForwardingKeyKEY_STACK)
 )
 
-// AnyMTU is for routes whose MTU the kernel's lookup gives.
+// AnyMTU is for routes whose MTU the kernel's lookup returns.
 const AnyMTU uint16 = 0xffff
 
-// Routing is what routes are chosen by, and how large a packet may be for the
-// kernel's lookup to say the truth about its path's MTU.
+// Routing is what routes depend on, and the largest packet for which the kernel's
+// lookup returns the right path MTU.
 type Routing struct {
 	Key RouteKey
 	MTU uint16
@@ -102,12 +103,13 @@ type Routing struct {
 
 // Entrance is an interface that forwards fast.
 type Entrance struct {
-	Address [6]byte // at its link, as its program knows it
+	Address [6]byte // link-layer address that its program knows
 	InTC    bool    // else in XDP
 }
 
-// Forwarding is what fast forwarding is told about the kernel's routes. Its
-// generations go on from those of an earlier agent, whose next hops are not used.
+// Forwarding gives fast forwarding what it needs to know about the kernel's
+// routes. Its generations continue those of an earlier agent, whose next hops are
+// not used.
 type Forwarding struct {
 	datapath   *Datapath
 	state      *ebpf.Memory // of the map's only entry
@@ -115,11 +117,11 @@ type Forwarding struct {
 	neighbours *ebpf.Map
 	generation uint32
 	routing    Routing
-	begin      time.Time // and what the monotonic clock said then
+	begin      time.Time // beginNS is the same time on the monotonic clock
 	beginNS    uint64
 }
 
-// Forwarding gives access to what fast forwarding knows.
+// Forwarding gives access to the state of fast forwarding.
 func (d *Datapath) Forwarding() (*Forwarding, error) {
 	f, err := newForwarding(d.shared)
 	if err == nil {
@@ -131,13 +133,13 @@ func (d *Datapath) Forwarding() (*Forwarding, error) {
 func newForwarding(maps mapSet) (*Forwarding, error) {
 	f := &Forwarding{
 		devices: maps[mapDevices], neighbours: maps[mapNeighbours],
-		routing: Routing{Key: RouteByStack}, // until Renew says what routes are chosen by
+		routing: Routing{Key: RouteByStack}, // until Renew sets the key
 	}
 	var err error
 	if f.beginNS, err = monotonic(); err != nil {
 		return nil, err
 	}
-	f.begin = time.Now() // what passed in between makes the last beat seem older
+	f.begin = time.Now() // a delay since beginNS makes beats seem older, which is safe
 	var held abiForwarding
 	if err = maps[mapForwarding].Lookup(uint32(0), &held); err == nil {
 		f.state, err = maps[mapForwarding].Memory()
@@ -149,17 +151,17 @@ func newForwarding(maps mapSet) (*Forwarding, error) {
 	return f, nil
 }
 
-// Renew makes the programs forget every next hop, and says by what routes are
-// chosen from now on. Call it after every change of a route, rule, neighbour,
-// link or address.
+// Renew makes the programs forget every next hop, and sets what routes depend on
+// from now on. Call it after every change of a route, rule, neighbour, link or
+// address.
 func (f *Forwarding) Renew(routing Routing) error {
 	f.generation++
 	f.routing = routing
 	return f.Beat()
 }
 
-// Beat tells the programs that changes are watched. What was found before is
-// used for 100 ms after the last beat. It makes no system call.
+// Beat tells the programs that changes are being watched. They use cached next
+// hops until 100 ms after the last beat. It makes no system call.
 func (f *Forwarding) Beat() error {
 	return f.put(f.beginNS + uint64(time.Since(f.begin)))
 }
@@ -181,7 +183,7 @@ func monotonic() (uint64, error) {
 }
 
 // Entrances are the interfaces whose packets are forwarded without the stack
-// where that can be done.
+// where possible.
 func (f *Forwarding) Entrances() map[model.IfIndex]Entrance {
 	f.datapath.mu.Lock()
 	defer f.datapath.mu.Unlock()
@@ -222,13 +224,13 @@ func (f *Forwarding) SetDevices(indexes []model.IfIndex) error {
 	return errors.Join(errs...)
 }
 
-// Neighbour is a next hop that packets are sent to past the stack.
+// Neighbour is a next hop that packets are sent to without the stack.
 type Neighbour struct {
 	Address   netip.Addr
 	Interface model.IfIndex
 }
 
-// Neighbours lists those that were sent to within the given time, to the
+// Neighbours lists the neighbours that were sent to within the given time, to the
 // precision of a second.
 func (f *Forwarding) Neighbours(within time.Duration) ([]Neighbour, error) {
 	now, err := monotonic()

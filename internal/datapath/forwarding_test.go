@@ -23,8 +23,8 @@ import (
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// The router of these tests: packets arrive at one interface, and what is for
-// 2001:db8:2::/47 leaves by the other one.
+// The router of these tests: packets arrive on one interface, and those to
+// 2001:db8:2::/47 leave through the other.
 const (
 	arrivalIndex   = model.IfIndex(1011)
 	departureIndex = model.IfIndex(1012)
@@ -37,8 +37,8 @@ var (
 	neighbourAddress = net.HardwareAddr{2, 0, 0, 0, 0, 0x22}
 )
 
-// enterRouter moves the test's thread into a network namespace of its own, with
-// the router's interfaces, addresses, routes and neighbours.
+// enterRouter moves the test's thread into its own network namespace, with the
+// router's interfaces, addresses, routes and neighbours.
 func enterRouter(t *testing.T) {
 	t.Helper()
 	testnet.Enter(t)
@@ -79,9 +79,9 @@ func enterRouter(t *testing.T) {
 	must(netlink.RouteAdd(&netlink.Route{LinkIndex: out.Attrs().Index, Dst: prefix, Gw: gateway, MTU: departureMTU, MTULock: true}))
 }
 
-// routes prepares what an agent would: the devices that can send, and a watch
-// that lasts as long as the test. An agent that is silent was heard of so long
-// ago whenever hear is called: seconds may pass between two packets.
+// routes does what an agent would: it sets the devices that can send, and keeps
+// routes watched until the test ends. With silent set, each call of hear sets the
+// last beat to that long ago, because seconds may pass between two packets.
 func (p *programs) routes(t *testing.T, routing Routing, silent time.Duration) {
 	t.Helper()
 	f, err := newForwarding(p.maps)
@@ -109,8 +109,8 @@ func (p *programs) routes(t *testing.T, routing Routing, silent time.Duration) {
 	}
 }
 
-// TestBeats wants each beat in the programs' memory, with the time of their
-// clock; a new agent goes on from the generations of the one before.
+// TestBeats checks that each beat is in the programs' memory, in the time of
+// their clock; a new agent continues the generations of the previous one.
 func TestBeats(t *testing.T) {
 	testnet.NeedRoot(t)
 	specs, err := mapSpecs()
@@ -139,7 +139,7 @@ func TestBeats(t *testing.T) {
 			}
 			const late = uint64(time.Second)
 			if got.Alive > now || now-got.Alive > late || got.Alive < want.Alive || got.Generation != want.Generation || got.Key != want.Key || got.Mtu != want.Mtu {
-				t.Errorf("the programs are told %+v at %d, want %+v", got, now, want)
+				t.Errorf("the programs have %+v at %d, want %+v", got, now, want)
 			}
 		}
 		if err := f.Beat(); err != nil {
@@ -162,8 +162,8 @@ func TestBeats(t *testing.T) {
 	}
 }
 
-// forwardable restates which packets go on without the stack, given what the
-// ingress core made of them (docs/data-plane.md, "Fast forwarding").
+// forwardable is an independent model of which packets go on without the stack,
+// given the ingress core's result (docs/data-plane.md, "Fast forwarding").
 func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after reference.Result, completes bool) bool {
 	frame := after.Data
 	if after.Verdict == reference.Drop || len(frame) < 14+40 || !bytes.Equal(frame[:6], arrivalAddress) ||
@@ -189,16 +189,16 @@ func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after re
 	}
 	extensions := []byte{0, 43, 44, 51, 60}
 	if routing.Key == RouteByPorts && slices.Contains(extensions, upper) {
-		return false // only the stack looks for ports there
+		return false // only the stack finds ports there
 	}
 	if next != 0 && slices.Contains(extensions, next) && cfg.Interfaces[1].Roles&model.RoleEgress == 0 {
-		return false // the edge looks what the header hides
+		return false // the edge must see what the header hides
 	}
 	if next == 58 && (len(ip) == 40 || ip[40] != 128 && ip[40] != 129) {
 		return false
 	}
 	if next != 0 && !completes && len(ip)+largestInsertion(cfg) > longest(routing) {
-		return false // routes have smaller MTUs here than the link, the only one that the egress hook sees
+		return false // routes have smaller MTUs here than the link, whose MTU is the only one that the egress hook sees
 	}
 	if next != 0 {
 		return (after.Outcome < model.OutcomeDecapFailed || after.Outcome > model.OutcomeDecapRefusedInner) && after.Outcome != model.OutcomeMalformedTunnel
@@ -224,7 +224,7 @@ func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after re
 	return !completes || cfg.Interfaces[1].Roles&model.RoleEgress != 0
 }
 
-// largestInsertion is the most that encapsulations add; 0: there is none.
+// largestInsertion is the most that an encapsulation adds; 0 without one.
 func largestInsertion(cfg model.NodeConfig) (most int) {
 	for _, e := range cfg.Encapsulations {
 		most = max(most, e.Insertion())
@@ -232,25 +232,25 @@ func largestInsertion(cfg model.NodeConfig) (most int) {
 	return most
 }
 
-// longest is the size up to which packets are forwarded.
+// longest is the size up to which packets are forwarded fast.
 func longest(routing Routing) int { return min(departureMTU, int(routing.MTU)) }
 
-// fastArrival lets the interface of arrival forward fast.
+// fastArrival makes the arrival interface forward fast.
 func fastArrival(i model.IfIndex) device {
 	return device{linkHeader: 14, fast: i == arrivalIndex, address: [6]byte(arrivalAddress)}
 }
 
-// isImmutable tells whether an option of type 0x11 is IOAM's: edge-to-edge or
-// direct exporting, aligned and long enough.
+// isImmutable reports whether an option of type 0x11 is edge-to-edge or direct
+// exporting IOAM, aligned and long enough.
 func isImmutable(header []byte, at int) bool {
 	length := header[at+1]
 	return at%4 == 0 && length >= 6 && header[at+2] == 0 && (header[at+3] == 3 || header[at+3] == 4 && length >= 10)
 }
 
 // TestForwardingAgreement gives random packets to an interface that forwards
-// fast. What is redirected must be byte for byte what ingress hook, a router's
-// step, and egress hook make of it, and nothing else may be kept from it; what
-// is left to the stack must be what the ingress hook alone makes of it.
+// fast. A redirected packet must equal, byte for byte, the result of ingress
+// hook, router step and egress hook, and every packet that can be redirected must
+// be; a packet left to the stack must equal the result of the ingress hook alone.
 func TestForwardingAgreement(t *testing.T) {
 	enterRouter(t)
 	onOneCPU(t)
@@ -276,7 +276,7 @@ func TestForwardingAgreement(t *testing.T) {
 		p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP, hookIngressTC)
 		key := []RouteKey{RouteByDestination, RouteByFlow, RouteByPorts}[g.IntN(3)]
 		routing := Routing{Key: key, MTU: AnyMTU}
-		if g.IntN(4) == 0 { // routes that have one are elsewhere
+		if g.IntN(4) == 0 { // routes with an MTU are elsewhere
 			routing.MTU = uint16(100 + g.IntN(2*departureMTU))
 		}
 		p.routes(t, routing, map[RouteKey]time.Duration{RouteByPorts: time.Second}[key])
@@ -309,10 +309,10 @@ func agreeForwarding(t *testing.T, cfg model.NodeConfig, routing Routing, p *pro
 	leaving := afterFill(t, cfg)
 	isXDP := program.Type() == ebpf.XDP
 	exports := newExpectedExports(cfg)
-	// tells how much a packet would grow, without counting it
+	// always gives a packet's growth without counting the packet
 	always := everyPacket(t, cfg)
 	room, seen := headroom(t)
-	// what a program cannot see, it must believe of every packet
+	// assume the worst for what a program cannot see
 	mayHaveSum := !isXDP && len(cfg.Encapsulations) > 0 && !readsQueues(t)
 	for range packetsPerConfig / 2 {
 		frame := g.frame()
@@ -322,7 +322,7 @@ func agreeForwarding(t *testing.T, cfg model.NodeConfig, routing Routing, p *pro
 		if len(frame) < 14+40 {
 			continue
 		}
-		if g.IntN(3) > 0 { // what routers see most
+		if g.IntN(3) > 0 { // the most common packets
 			copy(frame[14+24:], addresses[1+g.IntN(2)].AsSlice())
 			frame[14+7] = 64
 		}
@@ -342,14 +342,14 @@ func agreeForwarding(t *testing.T, cfg model.NodeConfig, routing Routing, p *pro
 				in.Arrived = fixedTime
 				left := leaving.Egress(in)
 				expected = left.Data
-				after.Exports = append(after.Exports, left.Exports...)
+				after.Postcards = append(after.Postcards, left.Postcards...)
 			}
 			redirected++
 		}
 		p.hear()
 		verdict, out := runOn(t, program, frame)
 		got := p.readSamples(t)
-		postcards, wantPostcards := got.postcards, exports.add(after.Exports)
+		postcards, wantPostcards := got.postcards, exports.add(after.Postcards)
 		exports.compareEnded(t, got.flows)
 		want := map[bool]uint32{true: 4, false: 7}[isXDP] // XDP_REDIRECT, TC_ACT_REDIRECT
 		if !forward && !isXDP {
@@ -374,8 +374,8 @@ func routed(frame []byte) []byte {
 	return frame
 }
 
-// afterFill is the node at egress of what it forwards in one go: nothing that
-// was inside a tunnel comes by with a header, so it is known to have filled it.
+// afterFill is the egress of a node that forwards in one program: a packet from a
+// tunnel has no header left, so a header that it sees was filled here.
 func afterFill(t *testing.T, cfg model.NodeConfig) *reference.Node {
 	t.Helper()
 	cfg.Decapsulations = nil
@@ -387,7 +387,7 @@ func afterFill(t *testing.T, cfg model.NodeConfig) *reference.Node {
 	return node
 }
 
-// everyPacket is a node that encapsulates whatever matches.
+// everyPacket is a node that encapsulates every matching packet.
 func everyPacket(t *testing.T, cfg model.NodeConfig) *reference.Node {
 	t.Helper()
 	cfg.Encapsulations = slices.Clone(cfg.Encapsulations)
@@ -401,9 +401,10 @@ func everyPacket(t *testing.T, cfg model.NodeConfig) *reference.Node {
 	return node
 }
 
-// headroom is what the facility leaves in front of a frame, without the
-// kernel's own description of a redirected one, and whether the programs see
-// it: what a removal frees then counts, too. Else they reckon with 192 bytes.
+// headroom returns the room that the facility leaves in front of a frame, without
+// the kernel's own description of a redirected frame, and whether the programs
+// see it: then the room that a removal frees counts, too. Otherwise they assume
+// 192 bytes.
 func headroom(t *testing.T) (room, seen int) {
 	t.Helper()
 	if !readsQueues(t) {
@@ -423,7 +424,7 @@ func headroom(t *testing.T) (room, seen int) {
 // xdpContext is the kernel's struct xdp_md.
 type xdpContext struct{ Data, DataEnd, DataMeta, IngressIfindex, RxQueueIndex, EgressIfindex uint32 }
 
-// runOn gives a frame to a program as if it had arrived at the router.
+// runOn runs a program on a frame as if it had arrived at the router.
 func runOn(t *testing.T, program *ebpf.Program, frame []byte) (uint32, []byte) {
 	t.Helper()
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+1024)}

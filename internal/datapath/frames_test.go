@@ -10,9 +10,10 @@ import (
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
-// The pools are small, so that random packets meet random configurations.
+// The pools are small, so that random packets often match random configurations.
 var (
 	addresses = []netip.Addr{
 		netip.MustParseAddr("2001:db8:1::1"), netip.MustParseAddr("2001:db8:2::1"),
@@ -23,11 +24,11 @@ var (
 	upperLayers  = []byte{6, 17, 58, 59, 132, 41, 43, 44, 51, 60, 0, 253}
 )
 
-// generator makes random frames, sound ones and broken ones.
+// generator makes random frames, valid and broken ones.
 type generator struct{ *rand.Rand }
 
 func (g generator) address() netip.Addr {
-	// the first ones are what configurations speak of
+	// configurations use the first ones
 	if g.IntN(4) > 0 {
 		return addresses[g.IntN(4)]
 	}
@@ -44,19 +45,19 @@ func (g generator) bytes(n int) []byte {
 
 // frame is an Ethernet frame of a random kind.
 func (g generator) frame() []byte {
-	frame := append(g.bytes(12)[:0:12], g.bytes(12)...)
-	tags := max(g.IntN(6)-3, 0)
+	tags := make([]craft.Tag, max(g.IntN(6)-3, 0))
 	if g.IntN(40) == 0 {
-		tags = 3 + g.IntN(2)
+		tags = make([]craft.Tag, 3+g.IntN(2))
 	}
-	for range tags {
-		frame = binary.BigEndian.AppendUint16(frame, []uint16{0x8100, 0x88a8}[g.IntN(2)])
-		frame = binary.BigEndian.AppendUint16(frame, uint16(g.Uint32()))
+	for i := range tags {
+		tags[i] = craft.Tag{Type: []uint16{0x8100, 0x88a8}[g.IntN(2)], Control: uint16(g.Uint32())}
 	}
+	if g.IntN(6) == 0 {
+		return g.nearMiss()
+	}
+	frame := craft.Ethernet(g.bytes(6), g.bytes(6), nil, tags...)
 	if g.IntN(50) == 0 {
-		frame = binary.BigEndian.AppendUint16(frame, 0x0800)
-	} else {
-		frame = binary.BigEndian.AppendUint16(frame, 0x86dd)
+		binary.BigEndian.PutUint16(frame[len(frame)-2:], 0x0800)
 	}
 	if g.IntN(8) == 0 {
 		return append(frame, g.tunnel()...)
@@ -68,10 +69,39 @@ func (g generator) frame() []byte {
 	return g.damage(frame)
 }
 
-// tunnel is a sound IPv6-in-IPv6 packet to one that may end tunnels.
+// nearMiss is a frame whose trace the programs treat in one piece (common_transit.h),
+// or one that differs from it in an octet, at any place up to the upper layer.
+func (g generator) nearMiss() []byte {
+	kind := ioam.TraceType(g.IntN(16)) << 20
+	nodeLen := kind.NodeLen()
+	room := nodeLen*g.IntN(4) + g.IntN(3)
+	remaining := []int{room, room, room, g.IntN(room + 2), nodeLen, max(nodeLen-1, 0)}[g.IntN(6)]
+	option := []byte{0x31, byte(10 + 4*room), 0, 0}
+	option = binary.BigEndian.AppendUint16(option, namespaceIDs[g.IntN(len(namespaceIDs))])
+	option = binary.BigEndian.AppendUint16(option, uint16(nodeLen<<11|remaining))
+	option = binary.BigEndian.AppendUint32(option, uint32(kind)<<8)
+	next := []byte{17, 17, 41, 59}[g.IntN(4)]
+	header := craft.Options(next, 2, append(option, g.bytes(4*room)...))
+	body := append(header, g.upper(next, 1)...)
+	ip := craft.IPv6{HopLimit: 64, Source: addresses[g.IntN(4)], Destination: addresses[g.IntN(4)]}
+	frame := craft.Ethernet(g.bytes(6), g.bytes(6), ip.With(body))
+	begin, end := 12, 14+40+len(header)+8
+	if g.IntN(4) == 0 {
+		begin = 14 + 40 // of the header, which has most that is looked at
+	}
+	if at := begin + g.IntN(min(end, len(frame))-begin); g.IntN(8) > 0 {
+		frame[at] = []byte{frame[at] ^ 1<<g.IntN(8), frame[at] + 1, frame[at] - 1, 0, 0xff}[g.IntN(5)]
+	}
+	if g.IntN(20) == 0 {
+		frame = frame[:14+40+g.IntN(len(frame)-14-40)]
+	}
+	return frame
+}
+
+// tunnel is a valid IPv6-in-IPv6 packet to an address where tunnels may end.
 func (g generator) tunnel() []byte {
 	inner := g.packet(1)
-	if g.IntN(3) > 0 { // addresses that are forwarded
+	if g.IntN(3) > 0 { // addresses to forward to
 		copy(inner[8:], addresses[g.IntN(4)].AsSlice())
 		copy(inner[24:], addresses[g.IntN(4)].AsSlice())
 	}
@@ -79,15 +109,11 @@ func (g generator) tunnel() []byte {
 	if g.IntN(3) > 0 {
 		body, next = append(g.hopByHop(next), inner...), 0
 	}
-	packet := binary.BigEndian.AppendUint32(nil, 6<<28|uint32(g.IntN(4))<<20)
-	packet = binary.BigEndian.AppendUint16(packet, uint16(len(body)))
-	packet = append(packet, next, 64)
-	packet = append(packet, g.address().AsSlice()...)
-	packet = append(packet, addresses[1+2*g.IntN(2)].AsSlice()...)
-	return append(packet, body...)
+	header := craft.IPv6{Class: uint8(g.IntN(4)), Next: next, HopLimit: 64, Source: g.address(), Destination: addresses[1+2*g.IntN(2)]}
+	return header.With(body)
 }
 
-// damage breaks a frame now and then.
+// damage breaks some frames.
 func (g generator) damage(frame []byte) []byte {
 	switch g.IntN(10) {
 	case 0:
@@ -100,7 +126,7 @@ func (g generator) damage(frame []byte) []byte {
 	return frame
 }
 
-// packet is an IPv6 packet, perhaps with extension headers and packets inside.
+// packet is an IPv6 packet, some with extension headers and packets inside.
 func (g generator) packet(depth int) []byte {
 	next := upperLayers[g.IntN(len(upperLayers))]
 	if next == 41 && depth > 1 {
@@ -114,18 +140,16 @@ func (g generator) packet(depth int) []byte {
 		body = append(g.hopByHop(next), body...)
 		next = 0
 	}
-	packet := binary.BigEndian.AppendUint32(nil, 6<<28|uint32(g.IntN(4))<<20|uint32(g.IntN(3)))
+	header := craft.IPv6{Class: uint8(g.IntN(4)), Label: uint32(g.IntN(3)), Next: next}
 	length := len(body)
 	if g.IntN(40) == 0 {
 		length = 0
 	} else if depth > 0 && g.IntN(8) == 0 {
 		length = max(length+g.IntN(9)-4, 0)
 	}
-	packet = binary.BigEndian.AppendUint16(packet, uint16(length))
-	packet = append(packet, next, byte([]int{0, 1, 64, 255}[g.IntN(4)]))
-	packet = append(packet, g.address().AsSlice()...)
-	packet = append(packet, g.address().AsSlice()...)
-	return append(packet, body...)
+	header.HopLimit = []byte{0, 1, 64, 255}[g.IntN(4)]
+	header.Source, header.Destination = g.address(), g.address()
+	return append(header.Header(length), body...)
 }
 
 func (g generator) upper(next byte, depth int) []byte {
@@ -133,29 +157,27 @@ func (g generator) upper(next byte, depth int) []byte {
 	case 41:
 		return g.packet(depth + 1)
 	case 58:
-		return append([]byte{[]byte{1, 2, 128, 129, 135, 143, 149, 153, 160, byte(g.Uint32())}[g.IntN(10)], 0, 0, 0}, g.bytes(4+g.IntN(30))...)
+		kind := []byte{1, 2, 128, 129, 135, 143, 149, 153, 160, byte(g.Uint32())}[g.IntN(10)]
+		return craft.Message(kind, 0, g.bytes(4+g.IntN(30))...)
 	}
 	body := binary.BigEndian.AppendUint16(nil, uint16(4240+g.IntN(4)))
 	body = binary.BigEndian.AppendUint16(body, uint16(9+g.IntN(3)))
 	size := g.IntN(60)
 	if g.IntN(6) == 0 {
-		size = 1000 + g.IntN(400) // what not every path carries when it has grown
+		size = 1000 + g.IntN(400) // too large for some paths after it has grown
 	}
 	return append(body, g.bytes(size)...)
 }
 
-// tooBig is a frame with a Packet Too Big message, mostly about a packet that
-// has grown inline.
+// tooBig is a frame with a Packet Too Big message, mostly about a packet that has
+// grown inline.
 func (g generator) tooBig() []byte {
-	source, destination := g.address().AsSlice(), g.address().AsSlice()
-	quoted := binary.BigEndian.AppendUint32(nil, 6<<28)
-	quoted = binary.BigEndian.AppendUint16(quoted, uint16(1240+g.IntN(300)))
-	quoted = append(append(append(quoted, 0, 64), source...), destination...)
-	quoted = append(quoted, 17, 1, 1, 0, []byte{0x31, 0x11}[g.IntN(2)], 10, 0, 0)
+	grown := craft.IPv6{Next: craft.HopByHop, HopLimit: 64, Source: g.address(), Destination: g.address()}
+	quoted := append(grown.Header(1240+g.IntN(300)), 17, 1, 1, 0, []byte{0x31, 0x11}[g.IntN(2)], 10, 0, 0)
 	if g.IntN(4) == 0 {
 		quoted[[]int{0, 6, 8 + g.IntN(16), 42, 43, 44}[g.IntN(6)]] ^= 1 << g.IntN(8)
 	}
-	message := binary.BigEndian.AppendUint32([]byte{2, 0, 0, 0}, uint32(1270+g.IntN(200)))
+	message := binary.BigEndian.AppendUint32(craft.Message(2, 0), uint32(1270+g.IntN(200)))
 	if g.IntN(10) == 0 {
 		message[0] ^= 1 << g.IntN(8)
 	}
@@ -164,14 +186,10 @@ func (g generator) tooBig() []byte {
 	}
 	message = append(message, quoted...)
 	message = append(message, g.bytes(g.IntN(3)*100)...)
-	packet := binary.BigEndian.AppendUint32(nil, 6<<28)
-	packet = binary.BigEndian.AppendUint16(packet, uint16(len(message)))
-	packet = append(append(packet, 58, 64), addresses[0].AsSlice()...)
-	packet = append(append(packet, source...), message...)
-	frame := append(g.bytes(12), 0x86, 0xdd)
-	frame = append(frame, packet...)
+	header := craft.IPv6{Next: craft.ICMPv6, HopLimit: 64, Source: addresses[0], Destination: grown.Source}
+	frame := craft.Ethernet(g.bytes(6), g.bytes(6), header.With(message))
 	if g.IntN(10) == 0 {
-		frame = frame[:14+40+g.IntN(len(packet)-40)]
+		frame = frame[:atHBH+g.IntN(len(message))]
 	}
 	return frame
 }
@@ -196,47 +214,39 @@ func (g generator) extension(next byte, body []byte) (byte, []byte) {
 
 // hopByHop is a Hop-by-Hop header, mostly with IOAM in it.
 func (g generator) hopByHop(next byte) []byte {
-	header := []byte{next, 0, 1, 0}
+	pad := 2
 	if g.IntN(20) == 0 {
-		header = header[:2]
+		pad = 0
 	}
+	var options []byte
 	for range g.IntN(4) {
 		switch g.IntN(12) {
 		case 0:
-			// router alert, and options that no node knows
-			header = append(header, []byte{5, 0x1e, 0x5e, 0x9e, 0xde}[max(g.IntN(8)-3, 0)], 2, 0, 0)
+			// router alert, and unknown options
+			options = append(options, []byte{5, 0x1e, 0x5e, 0x9e, 0xde}[max(g.IntN(8)-3, 0)], 2, 0, 0)
 		case 1:
-			header = append(header, 0x11, 10, 0, byte(g.IntN(6)))
-			header = append(header, g.bytes(8)...)
+			options = append(options, 0x11, 10, 0, byte(g.IntN(6)))
+			options = append(options, g.bytes(8)...)
 		case 2:
-			for range g.IntN(6) {
-				header = append(header, 0)
-			}
+			options = append(options, make([]byte, g.IntN(6))...)
 		case 3:
-			header = append(header, 0x31, 2, 0, byte(g.IntN(5)))
+			options = append(options, 0x31, 2, 0, byte(g.IntN(5)))
 		case 4, 5, 6, 7:
-			header = append(header, g.directExport()...)
+			options = append(options, g.directExport()...)
 		default:
-			header = append(header, g.trace()...)
+			options = append(options, g.trace()...)
 		}
 	}
 	for range max(g.IntN(12)-9, 0) * 4 {
-		header = append(header, 0x31, 2, 0, 9)
+		options = append(options, 0x31, 2, 0, 9)
 	}
 	if g.IntN(30) == 0 {
-		header = append(header, make([]byte, 25+g.IntN(15))...) // as many as are looked at, or more
+		options = append(options, make([]byte, 25+g.IntN(15))...) // as many as the programs read, or more
 	}
-	if pad := (8 - len(header)%8) % 8; pad == 1 {
-		header = append(header, 0)
-	} else if pad > 1 {
-		header = append(header, 1, byte(pad-2))
-		header = append(header, make([]byte, pad-2)...)
-	}
-	header[1] = byte(len(header)/8 - 1)
-	return header
+	return craft.Options(next, pad, options)
 }
 
-// directExport is a Direct Export option, mostly sound.
+// directExport is a Direct Export option, mostly valid.
 func (g generator) directExport() []byte {
 	flags := []byte{0, 0x80, 0x40, 0xc0, 0xc0, byte(g.Uint32())}[g.IntN(6)]
 	extensions := 4 * bits.OnesCount8(flags)
@@ -250,7 +260,7 @@ func (g generator) directExport() []byte {
 	return append(option, g.smallWords(extensions/4)...)
 }
 
-// smallWords are numbers that come again.
+// smallWords are small numbers, which often repeat.
 func (g generator) smallWords(n int) []byte {
 	var b []byte
 	for range n {
@@ -259,7 +269,7 @@ func (g generator) smallWords(n int) []byte {
 	return b
 }
 
-// trace is a pre-allocated trace option, mostly sound.
+// trace is a pre-allocated trace option, mostly valid.
 func (g generator) trace() []byte {
 	kind := g.traceType()
 	nodeLen := kind.NodeLen()
@@ -285,9 +295,9 @@ func (g generator) trace() []byte {
 	option = binary.BigEndian.AppendUint32(option, uint32(kind)<<8|uint32(g.IntN(2)))
 	data := g.bytes(size)
 	if g.IntN(4) > 0 && len(data) >= 4*remaining+4 {
-		// data that this node may have written on the way in
+		// data that this node may have written at ingress
 		copy(data[4*remaining:], []byte{63, 0, 0, 2})
-		if g.IntN(2) == 0 { // and not finished on the way out
+		if g.IntN(2) == 0 { // and not completed at egress
 			for i := range data[4*remaining+4:] {
 				data[4*remaining+4+i] = 0xff
 			}
@@ -310,7 +320,7 @@ func (g generator) traceType() ioam.TraceType {
 	return []ioam.TraceType{0x800000, 0xc00000, 0xf00000, 0xf80000, 0x008000, 0}[g.IntN(6)]
 }
 
-// config is a random configuration of interfaces 1 and 2 over the same pools.
+// config is a random configuration of interfaces 1 and 2 from the same pools.
 func (g generator) config() model.NodeConfig {
 	cfg := model.NodeConfig{
 		ID: 2, IDWide: 22222222,
@@ -358,7 +368,7 @@ func (g generator) config() model.NodeConfig {
 	return cfg
 }
 
-// decapsulation takes packets of any source, or of some.
+// decapsulation accepts packets from any source, or from some.
 func (g generator) decapsulation(end netip.Addr) model.Decapsulation {
 	d := model.Decapsulation{TunnelDestination: end, Bare: g.IntN(2) == 0}
 	for range max(g.IntN(6)-2, 0) {
@@ -418,7 +428,7 @@ func (g generator) encapsulation(number int, cfg model.NodeConfig) model.Encapsu
 		options, largest = 4+g.IntN(6), 40
 	}
 	for i := range options {
-		if i <= len(namespaces) && g.IntN(2) == 0 { // a namespace has one at most
+		if i <= len(namespaces) && g.IntN(2) == 0 { // at most one Direct Export per namespace
 			id := ioam.NamespaceID(namespaceIDs[4])
 			if i < len(namespaces) {
 				id = namespaces[i].ID
@@ -429,7 +439,7 @@ func (g generator) encapsulation(number int, cfg model.NodeConfig) model.Encapsu
 		kind := ioam.TraceType(g.Uint32()&0xfff002) | []ioam.TraceType{0x800000, 0x400000, 2}[g.IntN(3)]
 		trace := g.option(namespaces[g.IntN(len(namespaces))], kind, largest)
 		switch rare := g.IntN(16); {
-		case rare == 0: // none of this node's
+		case rare == 0: // not one of this node's
 			trace.Namespace = ioam.NamespaceID(namespaceIDs[4])
 		case rare == 1 && cfg.Compatibility == model.CompatibilityMainline:
 			trace.Size = 4 + 4*g.IntN(trace.Size/4)
@@ -455,7 +465,8 @@ func (g generator) insertedExport(ns ioam.NamespaceID, flows uint32) *model.Dire
 	return o
 }
 
-// option is a trace that holds this node's own data, and perhaps others'.
+// option is a trace with room for this node's own data, and sometimes for
+// others'.
 func (g generator) option(ns model.Namespace, kind ioam.TraceType, largest int) model.TraceOption {
 	own := 4 * kind.NodeLen()
 	if kind.HasSnapshot() {

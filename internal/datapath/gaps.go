@@ -13,37 +13,38 @@ import (
 )
 
 const (
-	// mostLate is how far behind a Sequence Number may be that is only late;
-	// those farther behind began anew.
-	mostLate = int32(abiExportBoundMOST_LATE)
-	// mostAhead is how far ahead one may be; those farther ahead began anew.
+	// mostLate is how far behind a Sequence Number may be and still count as
+	// late; one farther behind means that numbers started again.
+	mostLate = int32(abiPostcardBoundMOST_LATE)
+	// mostAhead is how far ahead a number may be; one farther ahead means that
+	// numbers started again.
 	mostAhead = 1 << 30
-	// numbersKept is how many intervals a flow may be silent without its losses
-	// in between being forgotten.
+	// numbersKept is for how many silent intervals a flow's numbers are kept, so
+	// that losses in between are known.
 	numbersKept = 8
-	// lateness is how long a packet of an interval that ended may still be on its
-	// way over another CPU before it counts as missing.
+	// lateness is how long a packet of an ended interval may still be on its way
+	// on another CPU before it counts as missing.
 	lateness = 200 * time.Millisecond
-	// leastKept is how many flows are remembered however small the table is.
+	// leastKept is how many flows are kept at least, however small the table is.
 	leastKept = 4096
 )
 
-// flowGaps reckons which Sequence Numbers are missing (docs/data-plane.md,
-// "Direct Export"). It outlives tables of flows, and holds what flows did that
-// ended or gave way until their interval is collected, for their packets on
-// other CPUs belong to it.
+// flowGaps computes which Sequence Numbers are missing (docs/data-plane.md,
+// "Direct Export"). It outlives tables of flows. It holds the totals of ended and
+// evicted flows until their interval is collected, because their packets on other
+// CPUs belong to it.
 type flowGaps struct {
 	wait func(time.Duration) // for late packets
 	read func() bool         // reads what is in the rings; false when it cannot
 
 	mu      sync.Mutex
-	most    int // flows that are held, and flows that are remembered
+	most    int // limit of held, of numbers and of streams
 	held    map[heldFlow]*flowSum
 	numbers map[abiFlowKey]numbered
 	streams map[flowStream]sharing
 	seed    maphash.Seed
 	doubted bool
-	doubt   flowTicks // when packets may last have come uncounted
+	doubt   flowTicks // when packets may last have arrived uncounted
 }
 
 // heldFlow is a flow in one interval.
@@ -52,13 +53,14 @@ type heldFlow struct {
 	epoch uint32
 }
 
-// numbered is what is known of a flow's Sequence Numbers.
+// numbered is what is known about a flow's Sequence Numbers.
 type numbered struct {
 	highest uint32
-	epoch   uint32    // that it was told in
-	last    flowTicks // that came
-	// balance is how many numbers up to the highest did not come and are not told
-	// as missing; below 0, how many came that had been told.
+	epoch   uint32    // last interval that was reported
+	last    flowTicks // time of the last packet
+	// balance is how many numbers up to highest did not arrive and were not
+	// reported as missing; below 0, how many arrived after they were reported as
+	// missing.
 	balance int64
 	told    int64
 }
@@ -73,8 +75,8 @@ func newFlowGaps() *flowGaps {
 	}
 }
 
-// flowStream is what numbers are counted by (RFC 9326 §3.2). Without Flow-ID,
-// each flow is taken to have numbers of its own.
+// flowStream identifies the flows that share Sequence Numbers (RFC 9326 §3.2).
+// Without a Flow-ID, each flow is assumed to have its own.
 type flowStream struct {
 	namespace uint16
 	flowID    uint32
@@ -103,7 +105,7 @@ func (s sharing) note(flow uint64, t *abiFlowTotals) sharing {
 	return s
 }
 
-// byOthers says whether another flow took numbers since a time.
+// byOthers says whether another flow used numbers since a time.
 func (s sharing) byOthers(flow uint64, since, now flowTicks) bool {
 	for _, other := range s.flows {
 		if other.flow != 0 && other.flow != flow && other.last.isSince(since, now) {
@@ -113,15 +115,15 @@ func (s sharing) byOthers(flow uint64, since, now flowTicks) bool {
 	return false
 }
 
-// misses says whether a flow's numbers can be missing: there are some, and they
-// are not this node's own.
+// misses says whether a flow can have missing numbers: it has numbers, and this
+// node did not assign them.
 func misses(key *abiFlowKey) bool {
-	return uint8(key.Type)&ioam.ExtensionSequence != 0 && model.ExportRole(key.Role) != model.RoleEncapsulating
+	return uint8(key.Type)&ioam.ExtensionSequence != 0 && model.NodeRole(key.Role) != model.RoleEncapsulating
 }
 
 func (g *flowGaps) flow(key *abiFlowKey) uint64 { return maphash.Comparable(g.seed, *key) | 1 }
 
-// note says that a flow was seen.
+// note records that a flow was seen.
 func (g *flowGaps) note(key *abiFlowKey, t *abiFlowTotals) {
 	if !misses(key) || uint8(key.Type)&ioam.ExtensionFlowID == 0 {
 		return
@@ -137,8 +139,8 @@ func (g *flowGaps) note(key *abiFlowKey, t *abiFlowTotals) {
 	g.streams[stream] = s.note(g.flow(key), t)
 }
 
-// isShared says whether others took numbers of the flow's stream since a time:
-// then nobody can say whose numbers are missing.
+// isShared says whether other flows used numbers of the flow's stream since a
+// time: then it is unknown whose numbers are missing.
 func (g *flowGaps) isShared(key *abiFlowKey, since, now flowTicks) bool {
 	if uint8(key.Type)&ioam.ExtensionFlowID == 0 {
 		return false
@@ -147,38 +149,38 @@ func (g *flowGaps) isShared(key *abiFlowKey, since, now flowTicks) bool {
 	return !ok || s.byOthers(g.flow(key), since, now)
 }
 
-// size bounds memory by the entries of the table of flows.
+// size bounds memory by the number of entries in the table of flows.
 func (g *flowGaps) size(entries int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.most = max(entries, leastKept)
 }
 
-// distrust says that packets may have come uncounted until now.
+// distrust records that packets may have arrived uncounted until now.
 func (g *flowGaps) distrust() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.doubted, g.doubt = true, newFlowTime().ticks
 }
 
-// isDoubtful says whether packets may have come uncounted since a time.
+// isDoubtful says whether packets may have arrived uncounted since a time.
 func (g *flowGaps) isDoubtful(since, now flowTicks) bool {
 	return g.doubted && g.doubt.isSince(since, now)
 }
 
-// follow is what is known of a flow's numbers with those of one more interval,
-// and since when those may have come that were expected. Sure is false when
-// numbers of several CPUs cannot be put together.
+// follow returns what is known about a flow's numbers after one more interval,
+// and since when the expected numbers may have arrived. sure is false when
+// numbers of several CPUs cannot be combined.
 func (g *flowGaps) follow(key *abiFlowKey, s *flowSum) (now numbered, since flowTicks, sure bool) {
 	t := &s.totals
 	last, ok := g.numbers[*key]
-	now, since, sure = numbered{highest: t.Highest, epoch: t.Epoch, last: flowTicks(t.Last)}, flowTicks(t.First), len(s.ranges) == 1 || t.Anew == 0
+	now, since, sure = numbered{highest: t.Highest, epoch: t.Epoch, last: flowTicks(t.Last)}, flowTicks(t.First), len(s.ranges) == 1 || t.Restarted == 0
 	if ok {
 		since = last.last
 		now.last = flowTicks(later(t.Last, uint32(last.last)))
 	}
 	since -= flowTicks(lateness / coarseUnit)
-	came := int64(t.Numbers) + int64(t.Strays) // a stray fills a number, or was told as missing
+	came := int64(t.Numbers) + int64(t.Strays) // a stray fills a gap, or was reported as missing
 	if t.Numbers == 0 {
 		now.highest = last.highest
 		now.balance, now.told = last.balance-came, last.told
@@ -188,7 +190,7 @@ func (g *flowGaps) follow(key *abiFlowKey, s *flowSum) (now numbered, since flow
 	switch ahead := int32(t.Highest - last.highest); {
 	case !ok:
 		sure = sure && !s.split
-	case t.Anew != 0, ahead < -mostLate, ahead > mostAhead:
+	case t.Restarted != 0, ahead < -mostLate, ahead > mostAhead:
 	default:
 		expected, now.balance, now.told = int64(max(ahead, 0)), last.balance, last.told
 		now.highest = later(t.Highest, last.highest)
@@ -197,7 +199,7 @@ func (g *flowGaps) follow(key *abiFlowKey, s *flowSum) (now numbered, since flow
 	return now, since, sure
 }
 
-// lacks says whether some flow lacks numbers that may still come.
+// lacks says whether some flow lacks numbers that may still arrive.
 func (g *flowGaps) lacks(sums *flowSums) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -214,9 +216,9 @@ func (g *flowGaps) lacks(sums *flowSums) bool {
 	return false
 }
 
-// settle is how many of a flow's numbers are missing, and not told before. next
-// is what came in the interval that runs, nil when nothing did; refused says
-// whether the flow's packets may have found no place since a time.
+// settle is how many of a flow's numbers are missing and not yet reported. next
+// is the flow's sum in the running interval, or nil; refused says whether the
+// flow's packets may have found no place since a time.
 func (g *flowGaps) settle(key *abiFlowKey, s, next *flowSum, refused func(since, now flowTicks) bool) (missing uint32, known bool) {
 	if !misses(key) {
 		return 0, true
@@ -246,19 +248,20 @@ func (g *flowGaps) settle(key *abiFlowKey, s, next *flowSum, refused func(since,
 	return missing, known
 }
 
-// handover is what becomes of a part of a flow that ended or gave way.
+// handover is what happens to a part of a flow that ended or was evicted.
 type handover uint8
 
 const (
 	// partHeld waits for the end of its interval.
 	partHeld handover = iota
-	// partWhole can be told: nothing is missing since the flow was told last.
+	// partWhole can be reported: nothing is missing since the flow was last
+	// reported.
 	partWhole
-	// partUnsure is told because there is no room to hold it.
+	// partUnsure is reported because there is no room to hold it.
 	partUnsure
 )
 
-// hand takes what a CPU had of a flow that ended or gave way.
+// hand takes over a CPU's part of a flow that ended or was evicted.
 func (g *flowGaps) hand(key *abiFlowKey, part *flowSum) handover {
 	if !misses(key) {
 		return partWhole
@@ -273,7 +276,7 @@ func (g *flowGaps) hand(key *abiFlowKey, part *flowSum) handover {
 		return partHeld
 	}
 	last, ok := g.numbers[*key]
-	whole := t.Numbers > 0 && t.Anew == 0 && t.Strays == 0 && t.Highest-t.Lowest+1 == t.Numbers
+	whole := t.Numbers > 0 && t.Restarted == 0 && t.Strays == 0 && t.Highest-t.Lowest+1 == t.Numbers
 	if whole && (ok && t.Lowest == last.highest+1 || !ok && t.Lowest == 0 && len(g.numbers) < g.most) {
 		last.highest, last.epoch, last.last = t.Highest, t.Epoch, flowTicks(later(t.Last, uint32(last.last)))
 		g.numbers[*key] = last
@@ -287,7 +290,7 @@ func (g *flowGaps) hand(key *abiFlowKey, part *flowSum) handover {
 	return partHeld
 }
 
-// keep holds a part of a table that is gone, whatever it is.
+// keep holds a part of a removed table in any case.
 func (g *flowGaps) keep(key *abiFlowKey, part *flowSum) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -299,7 +302,7 @@ func (g *flowGaps) keep(key *abiFlowKey, part *flowSum) {
 	}
 }
 
-// take adds what is held of intervals up to one to sums.
+// take moves what is held for intervals up to epoch into sums.
 func (g *flowGaps) take(epoch uint32, sums *flowSums) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -314,7 +317,7 @@ func (g *flowGaps) take(epoch uint32, sums *flowSums) {
 	}
 }
 
-// look adds what is held to sums, and leaves it.
+// look adds what is held to sums, and keeps it.
 func (g *flowGaps) look(sums *flowSums) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -333,7 +336,7 @@ func (g *flowGaps) holds() bool {
 	return len(g.held) > 0
 }
 
-// forget lets go of flows that have been silent for long.
+// forget drops flows that have been silent for long.
 func (g *flowGaps) forget(epoch uint32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

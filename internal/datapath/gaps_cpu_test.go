@@ -3,33 +3,24 @@
 package datapath
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // numberedTCP is a TCP segment in transit with a Flow-ID and a Sequence Number.
 func numberedTCP(t testing.TB, flow, n uint32, port uint16, flags byte) []byte {
 	t.Helper()
-	option := ioam.DirectExport{Namespace: 123, Type: 0xc00000, ExtensionFlags: ioam.ExtensionFlowID | ioam.ExtensionSequence, FlowID: flow, Sequence: n}.Option(0)
-	header, err := ioam.AppendExtensionHeader(nil, 6, option)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tcp := make([]byte, 20)
-	binary.BigEndian.PutUint16(tcp, port)
-	tcp[12], tcp[13] = 5<<4, flags
-	frame := append(append(rightPacket()[:atHBH:atHBH], header...), tcp...)
-	binary.BigEndian.PutUint16(frame[atLength:], uint16(len(frame)-atHBH))
-	return frame
+	option := ioam.DirectExport{Namespace: 123, Type: 0xc00000, ExtensionFlags: ioam.ExtensionFlowID | ioam.ExtensionSequence, FlowID: flow, Sequence: n}
+	return carrying(t, option, craft.TCP, craft.Segment(port, 0, flags))
 }
 
-// TestFlowEndsOnOneOfTwoCPUs ends a connection on one CPU while another one has
-// half of its packets: nothing is missing, on whichever CPU it ends.
+// TestFlowEndsOnOneOfTwoCPUs ends a connection on one CPU while another has half
+// of its packets: nothing is missing, on whichever CPU it ends.
 func TestFlowEndsOnOneOfTwoCPUs(t *testing.T) {
 	cpus := onOneCPU(t)
 	first, last := cpus[0], cpus[len(cpus)-1]
@@ -40,7 +31,7 @@ func TestFlowEndsOnOneOfTwoCPUs(t *testing.T) {
 	for _, end := range []byte{0x01, 0x04} { // FIN, RST
 		p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
 		number := uint32(0)
-		for round := range 3 { // the same ports and Flow-ID again: numbers go on
+		for round := range 3 { // the same ports and Flow-ID again: numbers continue
 			for i := range packets {
 				moveTo(t, []int{first, last}[i%2])
 				flags := byte(0x10)
@@ -67,10 +58,10 @@ func TestFlowEndsOnOneOfTwoCPUs(t *testing.T) {
 }
 
 // TestRandomFlowsOnSeveralCPUs runs the programs on all CPUs with flows whose
-// packets overtake each other, are lost, end connections, give way to others,
-// find no place, and come while an interval ends. No loss is told that there
-// was not; without refusals and shared Flow-IDs every loss is told; and each
-// packet is in one record, or was suppressed.
+// packets overtake each other, are lost, end connections, are evicted by others,
+// find no place, and arrive while an interval ends. No loss is reported that did
+// not happen; without refusals and shared Flow-IDs every loss is reported; and
+// each packet is in one record, or was suppressed.
 func TestRandomFlowsOnSeveralCPUs(t *testing.T) {
 	cpus := onOneCPU(t)
 	for seed := range uint64(24) {
@@ -91,13 +82,13 @@ func TestRandomFlowsOnSeveralCPUs(t *testing.T) {
 	}
 }
 
-// randomRun is one flow through the programs, among others.
+// randomRun runs one flow through the programs, among others.
 type randomRun struct {
 	t                 *testing.T
 	r                 *rand.Rand
 	cpus              []int
 	p                 *programs
-	others            int // flows that need places
+	others            int // flows that compete for places
 	refusing, sharing bool
 
 	packets, missing map[uint16]uint64 // by port
@@ -172,14 +163,15 @@ func (x *randomRun) check(seed uint64) {
 		}
 	}
 	counted := moved(before, x.p.snapshotCounters(x.t))
-	suppressed := counted[abiCounterCOUNTER_EXPORTS_SUPPRESSED]
+	suppressed := counted[abiCounterCOUNTER_POSTCARDS_SUPPRESSED]
 	sum := uint64(0)
 	for _, n := range x.packets {
 		sum += n
 	}
-	// a FIN that must stay is suppressed, too, and told when the interval ends
+	// a FIN that must stay is suppressed, too, and reported when the interval
+	// ends
 	if all := uint64(len(list)) + sent; sum > all || sum+suppressed < all || !x.refusing && sum != all {
-		x.t.Errorf("seed %d: %d packets told and %d suppressed, of %d", seed, sum, suppressed, all)
+		x.t.Errorf("seed %d: %d packets reported and %d suppressed, of %d", seed, sum, suppressed, all)
 	}
 	if len(lost) == 0 && !x.refusing && !x.sharing && x.unknown[chosenPort] > 0 {
 		x.t.Errorf("seed %d: nothing is lost, and %d records do not know", seed, x.unknown[chosenPort])

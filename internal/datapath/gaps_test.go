@@ -12,16 +12,16 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// delivery is a packet that comes to a node, and where.
+// delivery is a packet that arrives at a node, and on which CPU.
 type delivery struct {
 	number uint32
 	cpu    int
-	ends   bool // a FIN, perhaps that of an earlier connection of the same ports
+	ends   bool // a FIN, possibly of an earlier connection with the same ports
 }
 
 // deliveries numbers packets, loses some, and lets the others overtake each other
-// by at most depth. Neither the first nor the last one is lost: what is before
-// and after them is not known.
+// by at most depth. It never loses the first or the last one, because losses
+// beyond them are unknown.
 func deliveries(r *rand.Rand, first uint32, count, cpus, depth int, loss float64) (list []delivery, lost []uint32) {
 	cpu, sticky := 0, r.Float64()
 	type placed struct {
@@ -51,7 +51,7 @@ func deliveries(r *rand.Rand, first uint32, count, cpus, depth int, loss float64
 	return list, lost
 }
 
-// lostBelow is how many of the lost numbers are not above one.
+// lostBelow is how many of the lost numbers are not above highest.
 func lostBelow(lost []uint32, highest uint32) (n uint64) {
 	for _, number := range lost {
 		if int32(highest-number) >= 0 {
@@ -61,7 +61,7 @@ func lostBelow(lost []uint32, highest uint32) (n uint64) {
 	return n
 }
 
-// simulated is what the programs make of one flow, on several CPUs.
+// simulated is what the programs would record of one flow, on several CPUs.
 type simulated struct {
 	key   abiFlowKey
 	epoch uint32
@@ -93,7 +93,7 @@ func (s *simulated) add(d delivery) {
 	t.Lowest, t.Highest = span(p.state.numbers)
 }
 
-// handOver ends or evicts what a CPU has of the flow.
+// handOver ends or evicts a CPU's part of the flow.
 func (s *simulated) handOver(g *flowGaps, cpu int) (told uint64) {
 	p := s.parts[cpu]
 	if p == nil {
@@ -110,7 +110,7 @@ func (s *simulated) handOver(g *flowGaps, cpu int) (told uint64) {
 	return told
 }
 
-// sums takes what CPUs have of an interval.
+// sums adds up what the CPUs have for an interval.
 func (s *simulated) sums(epoch uint32) *flowSums {
 	sums := newFlowSums()
 	for cpu := range len(s.parts) + 8 {
@@ -121,9 +121,9 @@ func (s *simulated) sums(epoch uint32) *flowSums {
 	return sums
 }
 
-// TestGapsOfRandomFlows has the packets of a flow come over several CPUs, out of
-// order, with parts that end or give way and intervals that end anywhere: what
-// is told as missing never exceeds what was lost, and in the end it is that.
+// TestGapsOfRandomFlows sends the packets of a flow through several CPUs, out of
+// order, with parts that end or are evicted and intervals that end anywhere: the
+// reported loss never exceeds the real loss, and in the end they are equal.
 func TestGapsOfRandomFlows(t *testing.T) {
 	for seed := range uint64(600) {
 		r := rand.New(rand.NewPCG(7, seed))
@@ -153,7 +153,7 @@ func TestGapsOfRandomFlows(t *testing.T) {
 			g.take(ended, sums)
 			var next *flowSums
 			if g.lacks(sums) {
-				step(at + 2*depth + 2) // what was on its way
+				step(at + 2*depth + 2) // packets still on their way
 				next = s.sums(s.epoch)
 				g.look(next)
 			}
@@ -167,7 +167,7 @@ func TestGapsOfRandomFlows(t *testing.T) {
 			g.forget(ended)
 		}
 		if packets != uint64(len(list)) || missing != uint64(len(lost)) {
-			t.Fatalf("seed %d: %d packets told of %d, %d missing, %d were lost", seed, packets, len(list), missing, len(lost))
+			t.Fatalf("seed %d: %d packets reported of %d, %d missing, %d were lost", seed, packets, len(list), missing, len(lost))
 		}
 	}
 }
@@ -182,11 +182,12 @@ func part(epoch, lowest, highest, numbers uint32, change ...func(*abiFlowTotals)
 	return newFlowSum(t, 0, FlowInterval)
 }
 
-// TestGapsThatCannotBeKnown has reasons for which nobody knows what is missing:
-// that is said, of a flow that lacks numbers, and not of one that does not.
+// TestGapsThatCannotBeKnown covers the reasons why missing numbers can be
+// unknown: this is reported for a flow that lacks numbers, and not for one that
+// does not.
 func TestGapsThatCannotBeKnown(t *testing.T) {
 	never := func(_, _ flowTicks) bool { return false }
-	anew := func(t *abiFlowTotals) { t.Anew = 1 }
+	anew := func(t *abiFlowTotals) { t.Restarted = 1 }
 	type told struct {
 		missing uint32
 		known   bool
@@ -256,8 +257,8 @@ func TestGapsThatCannotBeKnown(t *testing.T) {
 	}
 }
 
-// TestGapsAreBounded has more flows than are remembered and held: memory does not
-// grow, and of those that are not remembered no loss is made up.
+// TestGapsAreBounded has more flows than are kept and held: memory does not grow,
+// and no loss is invented for a flow that was not kept.
 func TestGapsAreBounded(t *testing.T) {
 	g := newFlowGaps()
 	key := func(i uint32) abiFlowKey {

@@ -16,7 +16,7 @@ import (
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// fixedTime is what the programs of a test read instead of the clock.
+// fixedTime is the time that a test's programs read instead of the clock.
 const (
 	fixedTime = int64(1_795_239_660_123_456_789)
 	taiUTC    = 37 * time.Second
@@ -32,7 +32,7 @@ type programs struct {
 	tcIn  *ebpf.Program
 	tcOut *ebpf.Program
 	rings []*ring
-	hear  func() // of the agent that watches routes; set by routes
+	hear  func() // a sign of life of the agent that watches routes; set by routes
 }
 
 func loadPrograms(t testing.TB, cfg model.NodeConfig, index model.IfIndex, clock int64, hooks ...hookName) *programs {
@@ -40,7 +40,7 @@ func loadPrograms(t testing.TB, cfg model.NodeConfig, index model.IfIndex, clock
 	return loadProgramsOn(t, cfg, index, ethernet, clock, hooks...)
 }
 
-// loadProgramsOn loads them for interfaces of certain devices.
+// loadProgramsOn loads the programs for interfaces of certain devices.
 func loadProgramsOn(t testing.TB, cfg model.NodeConfig, index model.IfIndex, devices func(model.IfIndex) device, clock int64, hooks ...hookName) *programs {
 	t.Helper()
 	testnet.NeedRoot(t)
@@ -66,16 +66,16 @@ func loadProgramsOn(t testing.TB, cfg model.NodeConfig, index model.IfIndex, dev
 	return p
 }
 
-// setCredit lets the interface export for what so many packets pay.
+// setCredit gives the interface the export credit that this many packets earn.
 func (p *programs) setCredit(t testing.TB, packets int64) {
 	t.Helper()
-	limit := int64(p.site.set.node.ExportLimit)
+	limit := int64(p.site.set.node.PostcardLimit)
 	tallies := make([]abiTally, ebpf.MustPossibleCPU())
 	if err := p.site.tally.Lookup(uint32(0), &tallies); err != nil {
 		t.Fatal(err)
 	}
 	for i := range tallies {
-		tallies[i].Debt = limit*int64(abiExportBoundEXPORT_BURST) - packets
+		tallies[i].Debt = limit*int64(abiPostcardBoundPOSTCARD_BURST) - packets
 	}
 	if err := p.site.tally.Put(uint32(0), tallies); err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func (p *programs) snapshotCounters(t testing.TB) []uint64 {
 	return out
 }
 
-// moved tells which counters changed, and by how much.
+// moved returns which counters changed, and by how much.
 func moved(before, after []uint64) map[abiCounter]uint64 {
 	out := make(map[abiCounter]uint64)
 	for i := range after {
@@ -150,7 +150,7 @@ func moved(before, after []uint64) map[abiCounter]uint64 {
 	return out
 }
 
-// samples are what was in the rings.
+// samples are the contents of the rings.
 type samples struct {
 	records   []Record
 	postcards []Postcard
@@ -167,19 +167,22 @@ func (p *programs) readSamples(t testing.TB) (out samples) {
 	t.Helper()
 	if p.rings == nil {
 		var err error
-		if p.rings, err = openRings(p.maps[mapRecords]); err != nil {
+		if p.rings, err = openRings(p.maps[mapRecords], &p.site.cards); err != nil {
 			t.Fatal(err)
 		}
 	}
 	to := Samples{
-		Record:   func(r Record) { out.records = append(out.records, r) },
-		Postcard: func(c Postcard) { out.postcards = append(out.postcards, c) },
-		Flow:     func(f Flow) { out.flows = append(out.flows, f) },
+		Record:    func(r Record) { out.records = append(out.records, r) },
+		Postcards: func(c []Postcard) { out.postcards = append(out.postcards, c...) },
+		Flow:      func(f Flow) { out.flows = append(out.flows, f) },
 	}
-	err := readWaiting(p.rings, taiUTC, func(sample []byte, offset time.Duration) {
-		if !to.take(sample, offset, func() *flowTable { return p.flows }) {
-			t.Fatal("a sample that cannot be read")
-		}
+	err := readWaiting(p.rings, taiUTC, taker{
+		sample: func(sample []byte, offset time.Duration) {
+			if !to.take(sample, offset, func() *flowTable { return p.flows }) {
+				t.Fatal("a sample cannot be read")
+			}
+		},
+		postcards: to.Postcards,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +190,7 @@ func (p *programs) readSamples(t testing.TB) (out samples) {
 	return out
 }
 
-// skb is the kernel's struct __sk_buff, as far as a run may set it.
+// skb holds the fields of the kernel's struct __sk_buff that a run may set.
 type skb struct {
 	_              [36]byte
 	IngressIfindex uint32
@@ -200,7 +203,7 @@ type skb struct {
 	_              [12]byte
 }
 
-// run gives a frame to a program; the verdict is the program's own number.
+// run runs a program on a frame; the verdict is the program's own number.
 func run(t testing.TB, program *ebpf.Program, frame []byte, arrived model.IfIndex) (uint32, []byte) {
 	t.Helper()
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+1024)}
@@ -214,7 +217,7 @@ func run(t testing.TB, program *ebpf.Program, frame []byte, arrived model.IfInde
 	return verdict, options.DataOut
 }
 
-// dropped reads a verdict.
+// dropped reports whether a verdict drops the packet.
 func dropped(program *ebpf.Program, verdict uint32) bool {
 	if program.Type() == ebpf.XDP {
 		return verdict == 1

@@ -10,8 +10,8 @@ import (
 // noNamespace is the id of an entry that no packet's namespace matches.
 const noNamespace = 1<<32 - 1
 
-// perfectHash maps the keys of one generation to different numbers below
-// 2^(32-shift): namespace ids, or indexes of interfaces.
+// perfectHash maps the keys of one generation, namespace ids or interface
+// indexes, to different numbers below 2^(32-shift).
 type perfectHash struct {
 	multiplier, shift uint32
 }
@@ -29,7 +29,7 @@ const (
 	maxHashBits = 17
 )
 
-// findPerfectHash takes the smallest table for which some odd multiplier has no
+// findPerfectHash uses the smallest table for which some odd multiplier has no
 // collision. Keys below 2^16 always have one: themselves.
 func findPerfectHash(keys []uint32) (perfectHash, error) {
 	for size := max(bits.Len(uint(max(len(keys), 1)-1)), 1); size <= maxHashBits; size++ {

@@ -43,7 +43,7 @@ func TestPerfectHash(t *testing.T) {
 		}
 		check(indexes, 4096)
 	}
-	// The kernel counts indexes up: those of one machine lie together.
+	// The kernel counts indexes up, so those of one machine are close together.
 	for _, first := range []uint32{2, 70_000, 1 << 30} {
 		indexes := make([]uint32, model.MaxInterfaces)
 		for i := range indexes {

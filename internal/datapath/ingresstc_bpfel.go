@@ -21,9 +21,8 @@ const (
 	ingressTCMapCollectors         = "collectors"
 	ingressTCMapDecapsulations     = "decapsulations"
 	ingressTCMapDevices            = "devices"
+	ingressTCMapDrafts             = "drafts"
 	ingressTCMapEncapsulations     = "encapsulations"
-	ingressTCMapExportRates        = "export_rates"
-	ingressTCMapExports            = "exports"
 	ingressTCMapFlowClock          = "flow_clock"
 	ingressTCMapFlows              = "flows"
 	ingressTCMapForwarding         = "forwarding"
@@ -35,12 +34,15 @@ const (
 	ingressTCMapNeighbours         = "neighbours"
 	ingressTCMapNextHops           = "next_hops"
 	ingressTCMapPathMtus           = "path_mtus"
+	ingressTCMapPostcardRates      = "postcard_rates"
+	ingressTCMapPostcards          = "postcards"
 	ingressTCMapRecords            = "records"
 	ingressTCMapRecordsWanted      = "records_wanted"
 	ingressTCMapRuleTrie           = "rule_trie"
 	ingressTCMapRules              = "rules"
 	ingressTCMapSequences          = "sequences"
 	ingressTCMapTallies            = "tallies"
+	ingressTCMapTicks              = "ticks"
 	ingressTCMapTunnelDestinations = "tunnel_destinations"
 	ingressTCMapTunnelSources      = "tunnel_sources"
 	ingressTCProgIngressTc         = "ingress_tc"
@@ -102,9 +104,8 @@ type ingressTCMapSpecs struct {
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
 	Devices            *ebpf.MapSpec `ebpf:"devices"`
+	Drafts             *ebpf.MapSpec `ebpf:"drafts"`
 	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
-	ExportRates        *ebpf.MapSpec `ebpf:"export_rates"`
-	Exports            *ebpf.MapSpec `ebpf:"exports"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
 	Flows              *ebpf.MapSpec `ebpf:"flows"`
 	Forwarding         *ebpf.MapSpec `ebpf:"forwarding"`
@@ -116,12 +117,15 @@ type ingressTCMapSpecs struct {
 	Neighbours         *ebpf.MapSpec `ebpf:"neighbours"`
 	NextHops           *ebpf.MapSpec `ebpf:"next_hops"`
 	PathMtus           *ebpf.MapSpec `ebpf:"path_mtus"`
+	PostcardRates      *ebpf.MapSpec `ebpf:"postcard_rates"`
+	Postcards          *ebpf.MapSpec `ebpf:"postcards"`
 	Records            *ebpf.MapSpec `ebpf:"records"`
 	RecordsWanted      *ebpf.MapSpec `ebpf:"records_wanted"`
 	RuleTrie           *ebpf.MapSpec `ebpf:"rule_trie"`
 	Rules              *ebpf.MapSpec `ebpf:"rules"`
 	Sequences          *ebpf.MapSpec `ebpf:"sequences"`
 	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
+	Ticks              *ebpf.MapSpec `ebpf:"ticks"`
 	TunnelDestinations *ebpf.MapSpec `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.MapSpec `ebpf:"tunnel_sources"`
 }
@@ -159,9 +163,8 @@ type ingressTCMaps struct {
 	Collectors         *ebpf.Map `ebpf:"collectors"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
 	Devices            *ebpf.Map `ebpf:"devices"`
+	Drafts             *ebpf.Map `ebpf:"drafts"`
 	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
-	ExportRates        *ebpf.Map `ebpf:"export_rates"`
-	Exports            *ebpf.Map `ebpf:"exports"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
 	Flows              *ebpf.Map `ebpf:"flows"`
 	Forwarding         *ebpf.Map `ebpf:"forwarding"`
@@ -173,12 +176,15 @@ type ingressTCMaps struct {
 	Neighbours         *ebpf.Map `ebpf:"neighbours"`
 	NextHops           *ebpf.Map `ebpf:"next_hops"`
 	PathMtus           *ebpf.Map `ebpf:"path_mtus"`
+	PostcardRates      *ebpf.Map `ebpf:"postcard_rates"`
+	Postcards          *ebpf.Map `ebpf:"postcards"`
 	Records            *ebpf.Map `ebpf:"records"`
 	RecordsWanted      *ebpf.Map `ebpf:"records_wanted"`
 	RuleTrie           *ebpf.Map `ebpf:"rule_trie"`
 	Rules              *ebpf.Map `ebpf:"rules"`
 	Sequences          *ebpf.Map `ebpf:"sequences"`
 	Tallies            *ebpf.Map `ebpf:"tallies"`
+	Ticks              *ebpf.Map `ebpf:"ticks"`
 	TunnelDestinations *ebpf.Map `ebpf:"tunnel_destinations"`
 	TunnelSources      *ebpf.Map `ebpf:"tunnel_sources"`
 }
@@ -190,9 +196,8 @@ func (m *ingressTCMaps) Close() error {
 		m.Collectors,
 		m.Decapsulations,
 		m.Devices,
+		m.Drafts,
 		m.Encapsulations,
-		m.ExportRates,
-		m.Exports,
 		m.FlowClock,
 		m.Flows,
 		m.Forwarding,
@@ -204,12 +209,15 @@ func (m *ingressTCMaps) Close() error {
 		m.Neighbours,
 		m.NextHops,
 		m.PathMtus,
+		m.PostcardRates,
+		m.Postcards,
 		m.Records,
 		m.RecordsWanted,
 		m.RuleTrie,
 		m.Rules,
 		m.Sequences,
 		m.Tallies,
+		m.Ticks,
 		m.TunnelDestinations,
 		m.TunnelSources,
 	)

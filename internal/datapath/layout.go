@@ -8,23 +8,26 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/cilium/ebpf/btf"
 )
 
-// layouts are the types that say what kept maps hold: a version that numbers
-// outcomes anew, say, must not read another one's counts.
+// layouts are the types that define the contents of kept maps: for example, a
+// version that renumbers outcomes must not read another version's counts.
 var layouts = map[string][]string{
-	pinTally:   {"tally", "outcome", "counter", "stack_reason"},
-	mapRecords: {"record", "postcard", "flow_sample", "flow", "flow_totals", "flow_key", "outcome", "sample_kind"},
-	mapFlows:   {"flow", "flow_totals", "flow_key"},
+	pinTally:     {"tally", "outcome", "counter", "stack_reason"},
+	mapRecords:   {"record", "flow_sample", "flow", "flow_totals", "flow_key", "outcome", "sample_kind"},
+	mapFlows:     {"flow", "flow_totals", "flow_key"},
+	mapPostcards: {"postcard", "postcard_head", "postcard_bound", "flow_key"},
 }
 
-// loadTypes are the types that programs and agent share.
+// loadTypes returns the types that programs and agent share.
 var loadTypes = sync.OnceValues(func() (*btf.Spec, error) {
 	spec, err := loadAbi()
 	if err != nil {
@@ -33,8 +36,8 @@ var loadTypes = sync.OnceValues(func() (*btf.Spec, error) {
 	return spec.Types, nil
 })
 
-// pinFile is the name of a kept map's pin: with a digest of its layout, where
-// that matters.
+// pinFile is the name of a kept map's pin, with a digest of its layout where that
+// matters.
 func pinFile(name string) (string, error) {
 	names, ok := layouts[name]
 	if !ok {
@@ -66,8 +69,8 @@ func pinFile(name string) (string, error) {
 	return name + "-" + hex.EncodeToString(digest.Sum(nil)[:4]), nil
 }
 
-// pinPathOf is where a kept map is pinned. Maps with another layout, which an
-// agent of another version left, are given up: what they count begins anew.
+// pinPathOf is where a kept map is pinned. Maps with another layout, left by an
+// agent of another version, are dropped: their counts start again.
 func (d *Datapath) pinPathOf(directory, name string) (string, error) {
 	file, err := pinFile(name)
 	if err != nil {
@@ -87,4 +90,25 @@ func (d *Datapath) pinPathOf(directory, name string) (string, error) {
 		d.options.Log.Info("another version left a map with another layout; what is in it is given up", "map", name, "pin", filepath.Join(directory, e.Name()))
 	}
 	return filepath.Join(directory, file), nil
+}
+
+// removeUnknownPins removes pins of maps that only other versions have.
+func removeUnknownPins(directory string, log *slog.Logger) error {
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return fmt.Errorf("read the pins: %w", err)
+	}
+	known := slices.Concat(sharedMaps, tableNames, []string{mapLoopback})
+	for _, e := range entries {
+		name, _, _ := strings.Cut(e.Name(), "-")
+		if e.IsDir() || slices.Contains(known, name) {
+			continue
+		}
+		path := filepath.Join(directory, e.Name())
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("remove the pin of another version: %w", err)
+		}
+		log.Info("another version left a map that this one does not have; its pin is removed", "pin", path)
+	}
+	return nil
 }

@@ -12,13 +12,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/pintest"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// An agent that numbers outcomes anew meets the pins of one that had other
-// numbers, while packets flow: no count is taken for another, and the log says
-// that counting begins anew.
+// An agent that renumbers outcomes finds the pins of one with other numbers,
+// while packets flow: no count is mistaken for another, and the log says that
+// counting starts again.
 func TestUpgradeFromOtherLayout(t *testing.T) {
 	l := raise(t, "wm-dp-layout")
 	ping := l.Topology().Traffic[0]
@@ -53,7 +55,7 @@ func TestUpgradeFromOtherLayout(t *testing.T) {
 	send()
 	before, _ := counted(d)
 	d.Close()
-	d = open() // the same layout: nothing is lost
+	d = open() // the same layout: no count is lost
 	if in, _ := counted(d); in < before || log.Len() > 0 {
 		t.Errorf("counted %d before a restart and %d after it; log: %s", before, in, log.String())
 	}
@@ -71,7 +73,7 @@ func TestUpgradeFromOtherLayout(t *testing.T) {
 	if err != nil || renamed != 2 {
 		t.Fatalf("%d pins have a layout in their names: %v", renamed, err)
 	}
-	send() // the programs that were left go on
+	send() // the old agent's programs continue
 	d = open()
 	defer func() {
 		if err := l.Node("near").Do(d.Remove); err != nil {
@@ -89,5 +91,31 @@ func TestUpgradeFromOtherLayout(t *testing.T) {
 	send()
 	if in, _ := counted(d); in < uint64(ping.Count) {
 		t.Errorf("%d of %d packets were counted after the upgrade", in, ping.Count)
+	}
+}
+
+// TestUpgradeFromOtherMaps leaves the pin of a map that this version does not
+// have.
+func TestUpgradeFromOtherMaps(t *testing.T) {
+	testnet.NeedRoot(t)
+	path := pintest.Directory(t)
+	m, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	pin := filepath.Join(path, "exports")
+	if err := m.Pin(pin); err != nil {
+		t.Fatal(err)
+	}
+	d, err := datapath.Open(datapath.Options{PinPath: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(pin); !os.IsNotExist(err) {
+		t.Errorf("the pin stayed: %v", err)
+	}
+	if err := d.Remove(); err != nil {
+		t.Error(err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 const interfacePrefix = "interface_"
 
-// pinnedInterfaces are the interfaces that have pins.
+// pinnedInterfaces are the interfaces with pins.
 func pinnedInterfaces(pinPath string) ([]model.IfIndex, error) {
 	entries, err := os.ReadDir(pinPath)
 	if err != nil {
@@ -42,8 +42,8 @@ func pinnedInterfaces(pinPath string) ([]model.IfIndex, error) {
 	return list, nil
 }
 
-// Attached tells which interfaces of this network namespace have programs that
-// are pinned at a path, whether their agent lives or not. It changes nothing.
+// Attached returns the interfaces of this network namespace that have programs
+// pinned at a path, whether their agent lives or not. It changes nothing.
 func Attached(pinPath string) ([]InterfaceStatus, error) {
 	indexes, err := pinnedInterfaces(pinPath)
 	if err != nil {
@@ -73,7 +73,7 @@ func Attached(pinPath string) ([]InterfaceStatus, error) {
 	return out, nil
 }
 
-// attached looks whether such a program is on its hook now.
+// attached reports whether such a program is on its hook now.
 func (a *attachment) attached(pinPath string) bool {
 	if a.mode != AttachClsact {
 		pin := filepath.Join(interfaceDirectory(pinPath, a.index), a.pinName())
@@ -88,7 +88,7 @@ func (a *attachment) attached(pinPath string) bool {
 }
 
 // Decapsulations are the tunnel destinations that the attached programs
-// decapsulate, also those that an earlier agent has left.
+// decapsulate, including programs that an earlier agent left.
 func (d *Datapath) Decapsulations() ([]netip.Addr, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,7 +112,7 @@ func (d *Datapath) Decapsulations() ([]netip.Addr, error) {
 	return slices.Compact(list), nil
 }
 
-// decapsulationsOf reads a program's own maps: they hold its generation's.
+// decapsulationsOf reads a program's own maps, which belong to its generation.
 func decapsulationsOf(program *ebpf.Program) ([][16]byte, error) {
 	info, err := program.Info()
 	if err != nil {
@@ -139,7 +139,7 @@ func decapsulationsOf(program *ebpf.Program) ([][16]byte, error) {
 	return destinations(own[mapDecapsulations], own[mapState])
 }
 
-// destinations are the keys of the generation in use. A version that had but one
+// destinations are the keys of the generation in use. A version with only one
 // generation in its maps had no state.
 func destinations(ends, state *ebpf.Map) (list [][16]byte, err error) {
 	if ends == nil {
@@ -151,7 +151,7 @@ func destinations(ends, state *ebpf.Map) (list [][16]byte, err error) {
 			return nil, err
 		}
 	}
-	var key, end []byte // in the shape of the version that left them
+	var key, end []byte // in the layout of the version that left them
 	entries := ends.Iterate()
 	for entries.Next(&key, &end) {
 		if len(key) == 16 {

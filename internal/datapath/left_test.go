@@ -19,7 +19,7 @@ import (
 	"github.com/waymark-net/waymark/internal/pintest"
 )
 
-// TestLeft asks for what a data plane has left that nobody serves any more.
+// TestLeft reads what a data plane left that no agent serves any more.
 func TestLeft(t *testing.T) {
 	l := raise(t, "wm-dp-left")
 	ends := []netip.Addr{netip.MustParseAddr("2001:db8:3::1"), netip.MustParseAddr("2001:db8:4::1")}
@@ -79,7 +79,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// What was pinned for an interface that is gone treats nothing any more.
+// Pins of a deleted interface treat no packets any more.
 func TestNothingIsLeftOnAnInterfaceThatIsGone(t *testing.T) {
 	l := raise(t, "wm-dp-gone")
 	path := pintest.Directory(t)
@@ -117,8 +117,8 @@ func TestNothingIsLeftOnAnInterfaceThatIsGone(t *testing.T) {
 	}
 }
 
-// The first thread of a process is parked rather than ended when its goroutine
-// ends locked: it would keep a namespace for ever.
+// When a goroutine ends locked to the first thread of a process, that thread is
+// parked rather than ended, and would keep a namespace for ever.
 func init() { runtime.LockOSThread() }
 
 // holdings are ways to keep a network namespace in existence.
@@ -151,15 +151,15 @@ var holdings = []struct {
 	}},
 }
 
-// TestNamespaceGone keeps a network namespace by one thing alone: only when
-// that lets go, the namespace is gone.
+// TestNamespaceGone keeps a network namespace alive by one holder only: the
+// namespace is gone once that holder releases it.
 func TestNamespaceGone(t *testing.T) {
 	for _, tt := range holdings {
 		t.Run(tt.name, func(t *testing.T) {
 			path := pintest.Directory(t)
 			released := make(chan func(), 1)
 			go func() {
-				runtime.LockOSThread() // and never unlocked: the thread ends, and leaves the namespace
+				runtime.LockOSThread() // and never unlocked: the thread ends, and with it its use of the namespace
 				defer close(released)
 				ns, err := netns.New()
 				if err != nil {
@@ -181,7 +181,7 @@ func TestNamespaceGone(t *testing.T) {
 			if !ok {
 				t.FailNow()
 			}
-			time.Sleep(300 * time.Millisecond) // a namespace that nothing holds takes less to go
+			time.Sleep(300 * time.Millisecond) // a namespace without holders disappears faster
 			if gone, err := datapath.NamespaceGone(path); gone || err != nil {
 				t.Errorf("while it is held: gone %v, %v", gone, err)
 			}
@@ -198,6 +198,6 @@ func TestNamespaceGone(t *testing.T) {
 		})
 	}
 	if gone, err := datapath.NamespaceGone(t.TempDir()); gone || err != nil {
-		t.Errorf("without a pin, nothing is known: gone %v, %v", gone, err)
+		t.Errorf("without a pin: gone %v, %v, want false", gone, err)
 	}
 }

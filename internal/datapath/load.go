@@ -18,7 +18,7 @@ const (
 	hookEgressTC   hookName = "egress_tc"
 )
 
-// hook is one place where a program looks at packets.
+// hook is one place where a program handles packets.
 type hook struct {
 	name hookName
 	load func() (*ebpf.CollectionSpec, error)
@@ -30,7 +30,7 @@ var hooks = map[hookName]hook{
 	hookEgressTC:   {hookEgressTC, loadEgressTC},
 }
 
-// ingressHook is the hook of a mode of attachment.
+// ingressHook is the ingress hook for an attach mode.
 func ingressHook(mode AttachMode) hookName {
 	if mode == AttachXDP {
 		return hookIngressXDP
@@ -38,7 +38,7 @@ func ingressHook(mode AttachMode) hookName {
 	return hookIngressTC
 }
 
-// mapSpecs are the maps' definitions; every object carries the same.
+// mapSpecs are the maps' definitions, which are the same in every object.
 func mapSpecs() (map[string]*ebpf.MapSpec, error) {
 	spec, err := loadEgressTC()
 	if err != nil {
@@ -54,7 +54,7 @@ func mapSpecs() (map[string]*ebpf.MapSpec, error) {
 	return spec.Maps, nil
 }
 
-// program loads one hook's program with its constants, over the given maps.
+// program loads one hook's program with its constants and the given maps.
 func (h hook) program(node abiNodeConfig, maps mapSet) (*ebpf.Program, error) {
 	spec, err := h.load()
 	if err != nil {
@@ -84,7 +84,7 @@ func (h hook) program(node abiNodeConfig, maps mapSet) (*ebpf.Program, error) {
 	return program, nil
 }
 
-// explain adds the cure to errors of the kernel that have one.
+// explain adds a cure to errors of the kernel where there is one.
 func explain(err error) error {
 	var verifier *ebpf.VerifierError
 	switch {

@@ -15,8 +15,8 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// TestFrequencyAcrossCPUs wants k/n to be exact when all CPUs send at once, but
-// for what is left of the last block of numbers that each has taken.
+// TestFrequencyAcrossCPUs checks that k/n is exact when all CPUs send at once,
+// except for the rest of the last block of numbers that each CPU took.
 func TestFrequencyAcrossCPUs(t *testing.T) {
 	const block = int(abiFrequencyBoundFREQUENCY_BLOCK)
 	t.Run("whole blocks", func(t *testing.T) { testFrequencyAcrossCPUs(t, 7*block*31, 0) })
@@ -36,7 +36,7 @@ func testFrequencyAcrossCPUs(t *testing.T, each, left int) {
 	cpus := runtime.NumCPU()
 	for cpu := range cpus {
 		wait.Go(func() {
-			runtime.LockOSThread() // not unlocked: the thread goes, with its CPU set
+			runtime.LockOSThread() // not unlocked: the thread ends, with its CPU set
 			var set unix.CPUSet
 			set.Set(cpu)
 			if err := unix.SchedSetaffinity(0, &set); err != nil {
@@ -74,8 +74,8 @@ func runOnce(program *ebpf.Program, frame []byte) (uint32, []byte, error) {
 	return verdict, options.DataOut, err
 }
 
-// TestNobodyReads fills the rings: packets are treated as before, and what was
-// lost is counted.
+// TestNobodyReads fills the rings: packets are treated as before, and lost
+// records are counted.
 func TestNobodyReads(t *testing.T) {
 	cfg := rightConfig()
 	decapsulating(&cfg)
@@ -98,8 +98,8 @@ func TestNobodyReads(t *testing.T) {
 	}
 }
 
-// TestFrequencySurvives wants an encapsulation to go on counting where it was
-// when the next generation has it under the same name.
+// TestFrequencySurvives checks that an encapsulation continues its count when the
+// next generation has it under the same name.
 func TestFrequencySurvives(t *testing.T) {
 	cfg := rightConfig()
 	encapsulation := func(name string) model.Encapsulation {
@@ -135,8 +135,8 @@ func TestFrequencySurvives(t *testing.T) {
 	}
 }
 
-// TestFrequencySlots replaces as many encapsulations as there may be by as many
-// others; those that take every packet need no slot.
+// TestFrequencySlots replaces the maximum number of encapsulations by as many
+// others; those that select every packet need no slot.
 func TestFrequencySlots(t *testing.T) {
 	p := loadPrograms(t, rightConfig(), 1, 0)
 	generationOf := func(prefix string, n uint32) *generation {
@@ -159,7 +159,7 @@ func TestFrequencySlots(t *testing.T) {
 		if err != nil || len(fresh) != model.MaxEncapsulations {
 			t.Fatalf("%d fresh slots, %v", len(fresh), err)
 		}
-		for _, slot := range fresh { // an encapsulation begins at its own first number
+		for _, slot := range fresh { // an encapsulation starts at its own first number
 			var blocks []abiFrequencyBlock
 			if err := p.maps[mapFrequencyBlocks].Lookup(slot, &blocks); err != nil || slices.ContainsFunc(blocks, func(b abiFrequencyBlock) bool { return b.Next != b.End }) {
 				t.Fatalf("slot %d begins with %v (%v)", slot, blocks, err)

@@ -9,6 +9,6 @@ import (
 	"github.com/waymark-net/waymark/internal/kmsgtest"
 )
 
-// BPF programs of all kinds meet packets here: the kernel must have nothing to
-// say about it.
+// These tests run BPF programs on all kinds of packets: the kernel must log no
+// warning.
 func TestMain(m *testing.M) { os.Exit(kmsgtest.Run(m)) }

@@ -31,28 +31,30 @@ const (
 	mapRecordsWanted   = "records_wanted"
 	mapNextHops        = "next_hops"
 	mapForwarding      = "forwarding"
+	mapTicks           = "ticks"
 	mapDevices         = "devices"
 	mapNeighbours      = "neighbours"
 	mapFlows           = "flows"
 	mapFlowClock       = "flow_clock"
-	mapExports         = "exports"
-	mapExportRates     = "export_rates"
+	mapDrafts          = "drafts"
+	mapPostcardRates   = "postcard_rates"
+	mapPostcards       = "postcards"
 	mapArrivals        = "arrivals"
 	mapSequences       = "sequences"
 	mapPathMTUs        = "path_mtus"
 	mapCollectors      = "collectors"
 )
 
-// pinTally is the pin of an interface's counters.
+// pinTally is the name of the pin of an interface's counters.
 const pinTally = "counters"
 
-// sharedMaps outlive generations and belong to no interface.
+// sharedMaps outlive generations and belong to no single interface.
 var sharedMaps = []string{
-	mapFrequencies, mapFrequencyBlocks, mapClock, mapRecords, mapRecordsWanted, mapForwarding, mapDevices, mapNeighbours,
-	mapFlowClock, mapExports, mapExportRates, mapArrivals,
+	mapFrequencies, mapFrequencyBlocks, mapClock, mapRecords, mapRecordsWanted, mapForwarding, mapTicks, mapDevices, mapNeighbours,
+	mapFlowClock, mapDrafts, mapPostcardRates, mapArrivals,
 }
 
-// mapSet is maps by name; closing them leaves those that a program holds.
+// mapSet is maps by name; closing them does not end those that a program holds.
 type mapSet map[string]*ebpf.Map
 
 func (s mapSet) close() {
@@ -61,8 +63,8 @@ func (s mapSet) close() {
 	}
 }
 
-// pinned opens a map that outlives generations, or creates and pins it. One
-// that an older program left in another shape is replaced.
+// pinned opens a map that outlives generations, or creates and pins it. A map
+// that an older program left with another layout is replaced.
 func pinned(path string, spec *ebpf.MapSpec) (*ebpf.Map, error) {
 	m, err := ebpf.LoadPinnedMap(path, nil)
 	if err == nil && spec.Compatible(m) != nil {
@@ -117,7 +119,7 @@ func (d *Datapath) openShared() (mapSet, error) {
 	return shared, nil
 }
 
-// fillRings gives every CPU its ring; rings that are there stay.
+// fillRings gives every CPU its ring; existing rings stay.
 func fillRings(records *ebpf.Map, spec *ebpf.MapSpec, cpus int) error {
 	for cpu := range uint32(cpus) {
 		var ring *ebpf.Map
@@ -139,9 +141,9 @@ func fillRings(records *ebpf.Map, spec *ebpf.MapSpec, cpus int) error {
 }
 
 // assignFrequencies finds each encapsulation's slot by its name, so that k/n
-// goes on where it was, and gives new ones a free slot. Stale slots are those
-// that nobody owns any more, fresh ones those newly taken: the caller frees the
-// former once the generation is in place, the latter when it cannot be.
+// continues, and gives new ones a free slot. Stale slots are those without an
+// owner, fresh ones those newly taken: the caller frees the stale slots once the
+// generation is in force, or the fresh ones if it fails.
 func (g *generation) assignFrequencies(shared mapSet) (stale, fresh []uint32, err error) {
 	frequencies := shared[mapFrequencies]
 	slots := make(map[[56]byte]uint32)
@@ -157,7 +159,7 @@ func (g *generation) assignFrequencies(shared mapSet) (stale, fresh []uint32, er
 	}
 	for i, owner := range g.owners {
 		if e := &g.encapsulations[i]; e.FrequencyK >= e.FrequencyN {
-			continue // takes every packet: nothing to count
+			continue // selects every packet: nothing to count
 		}
 		key := frequencyKey(owner)
 		at, ok := slots[key]
@@ -180,7 +182,7 @@ func (g *generation) assignFrequencies(shared mapSet) (stale, fresh []uint32, er
 	return stale, fresh, nil
 }
 
-// beginFrequency gives a slot that no program uses to an encapsulation.
+// beginFrequency assigns a slot that no program uses to an encapsulation.
 func beginFrequency(shared mapSet, slot uint32, key [56]byte) error {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
@@ -195,7 +197,7 @@ func beginFrequency(shared mapSet, slot uint32, key [56]byte) error {
 	return nil
 }
 
-// freeFrequencies gives slots back.
+// freeFrequencies frees slots.
 func freeFrequencies(frequencies *ebpf.Map, slots []uint32) error {
 	for _, slot := range slots {
 		if err := frequencies.Put(slot, abiFrequency{}); err != nil {
@@ -205,7 +207,7 @@ func freeFrequencies(frequencies *ebpf.Map, slots []uint32) error {
 	return nil
 }
 
-// frequencyKey is a name, or the digest of one that does not fit.
+// frequencyKey is a name, or the digest of one that is too long.
 func frequencyKey(name string) (key [56]byte) {
 	if len(name) <= len(key) && name != "" {
 		copy(key[:], name)

@@ -4,7 +4,6 @@ package datapath
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -15,12 +14,14 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// The right packet of the tables: Ethernet, IPv6, a Hop-by-Hop header with one
-// trace of node and interface ids and room for three nodes, and UDP. Offsets
-// are those of its fields.
+// The tables' valid packet: Ethernet, IPv6, a Hop-by-Hop header with one trace of
+// node and interface ids and room for three nodes, and UDP. The offsets are those
+// of its fields.
 const (
 	atEtherType = 12
 	atIPv6      = 14
@@ -36,15 +37,25 @@ const (
 )
 
 func rightPacket() []byte {
-	f := append(bytes.Repeat([]byte{2}, 12), 0x86, 0xdd)
-	f = append(f, 0x60, 0, 0, 0, 0, 56, 0, 64)
-	f = append(f, addresses[0].AsSlice()...)
-	f = append(f, addresses[1].AsSlice()...)
-	f = append(f, 17, 4, 1, 0, 0x31, 34, 0, 0, 0, 123, 0x10, 6, 0xc0, 0, 0, 0)
-	f = append(f, make([]byte, 24)...)
-	f = binary.BigEndian.AppendUint16(f, 4242)
-	f = binary.BigEndian.AppendUint16(f, 9)
-	return append(f, 0, 16, 0, 0, 'w', 'a', 'y', 'm', 'a', 'r', 'k', '.')
+	trace := append([]byte{0x31, 34, 0, 0, 0, 123, 0x10, 6, 0xc0, 0, 0, 0}, make([]byte, 24)...)
+	return frameOf(craft.HopByHop, craft.Options(craft.UDP, 2, trace), craft.Datagram(4242, 9, []byte("waymark.")...))
+}
+
+// frameOf is a frame with another payload between the same addresses.
+func frameOf(next byte, payload ...[]byte) []byte {
+	address := bytes.Repeat([]byte{2}, 6)
+	header := craft.IPv6{Next: next, HopLimit: 64, Source: addresses[0], Destination: addresses[1]}
+	return craft.Ethernet(address, address, header.With(payload...))
+}
+
+// carrying is a frame with a Direct Export option before its upper layer.
+func carrying(t testing.TB, d ioam.DirectExport, next byte, upper []byte) []byte {
+	t.Helper()
+	header, err := ioam.AppendExtensionHeader(nil, ioam.NextHeader(next), d.Option(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return frameOf(craft.HopByHop, header, upper)
 }
 
 func rightConfig() model.NodeConfig {
@@ -60,7 +71,7 @@ func rightConfig() model.NodeConfig {
 	}
 }
 
-// mutation is the right packet with one thing changed.
+// mutation is the valid packet with one thing changed.
 type mutation struct {
 	name    string
 	on      model.IfIndex // 1 when zero
@@ -69,6 +80,7 @@ type mutation struct {
 	outcome model.Outcome
 	drop    bool
 	want    func(f []byte) []byte // the frame that goes on, from the changed one; nil = unchanged
+	also    model.Outcome         // outcome of an option, besides the packet's; 0: none
 	records uint64
 }
 
@@ -90,10 +102,11 @@ func stripped(f []byte) []byte {
 
 func mainline(c *model.NodeConfig) { c.Compatibility = model.CompatibilityMainline }
 
-// fragmentHeader is that of a packet in one fragment, before a Hop-by-Hop header.
+// fragmentHeader is the Fragment header of an unfragmented packet, before a
+// Hop-by-Hop header.
 var fragmentHeader = []byte{0, 0, 0, 0, 0, 0, 0, 1}
 
-// destinationOptions are headers of padding, before UDP.
+// destinationOptions are n headers of padding, before UDP.
 func destinationOptions(n int) (headers []byte) {
 	for range n {
 		headers = append(headers, 60, 0, 1, 4, 0, 0, 0, 0)
@@ -119,7 +132,7 @@ func decapsulating(c *model.NodeConfig) {
 	c.Decapsulations = []model.Decapsulation{{TunnelDestination: addresses[1]}}
 }
 
-// from is decapsulating what comes from prefixes.
+// from decapsulates packets from prefixes only.
 func from(prefixes ...string) func(*model.NodeConfig) {
 	return func(c *model.NodeConfig) {
 		decapsulating(c)
@@ -130,7 +143,7 @@ func from(prefixes ...string) func(*model.NodeConfig) {
 	}
 }
 
-// guarding knows tunnels that end elsewhere.
+// guarding configures tunnels that end elsewhere.
 func guarding(c *model.NodeConfig) {
 	c.TunnelDestinations = []netip.Addr{addresses[3], addresses[1]}
 }
@@ -151,16 +164,15 @@ func then(changes ...func([]byte) []byte) func([]byte) []byte {
 	}
 }
 
-// tunnelled puts an IPv6 packet behind the Hop-by-Hop header.
+// tunnelled puts an IPv6 packet after the Hop-by-Hop header.
 func tunnelled(f []byte) []byte {
-	inner := []byte{0x60, 0, 0, 0, 0, 8, 17, 9}
-	inner = append(append(inner, addresses[2].AsSlice()...), addresses[0].AsSlice()...)
-	f = append(f[:atUDP:atUDP], append(inner, 1, 2, 3, 4, 0, 8, 0, 0)...)
+	inner := craft.IPv6{Next: craft.UDP, HopLimit: 9, Source: addresses[2], Destination: addresses[0]}
+	f = append(f[:atUDP:atUDP], inner.With(craft.Datagram(0x0102, 0x0304))...)
 	return set(atHBH, 41)(set(atLength, 0, 88)(f))
 }
 
-// shortExport makes the option a Direct Export without trace type, and a trace
-// behind it, of a NodeLen.
+// shortExport replaces the option by a Direct Export without a trace type,
+// followed by a trace with a NodeLen.
 func shortExport(nodeLen byte) func([]byte) []byte {
 	return set(atOption, 0x31, 6, 0, 4, 0, 123, 0, 0, 0x31, 26, 0, 0, 0, 123, nodeLen, 2, 0xc0, 0, 0, 0)
 }
@@ -170,7 +182,7 @@ func sharedWith(kind byte) func([]byte) []byte {
 	return set(atOption, 0x31, 26, 0, 0, 0, 123, 0x10, 2, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, kind, 6, 0, 0, 0, 0, 0, 0)
 }
 
-// traceBefore puts options of one byte behind the trace.
+// traceBefore puts one-byte options after the trace.
 func traceBefore(count int) func([]byte) []byte {
 	return func(f []byte) []byte {
 		count := (count + 7) / 8 * 8
@@ -220,7 +232,7 @@ var ingressMutations = []mutation{
 	{name: "mainline, DEX of two bytes in 0x31", config: mainline, change: set(atOption, 0x31, 2, 0, 4, 1, 28), outcome: model.OutcomeOptionUnsupported},
 	{name: "mainline, DEX of one byte in 0x31", config: mainline, change: set(atOption, 0x31, 1, 0, 1, 31, 0), outcome: model.OutcomeMalformedOptionLength, drop: true},
 	{name: "mainline, DEX with eight extensions", config: mainline, change: set(atOption, 0x11, 34, 0, 4, 0, 123, 0, 0xff), outcome: model.OutcomeOptionUnsupported},
-	{name: "mainline, short DEX before a trace", config: mainline, change: shortExport(0x10), outcome: model.OutcomeTraceFilled,
+	{name: "mainline, short DEX before a trace", config: mainline, change: shortExport(0x10), outcome: model.OutcomeTraceFilled, also: model.OutcomeOptionUnsupported,
 		want: func(f []byte) []byte { return set(atData+8, 63, 0, 0, 2, 0, 201, 0xff, 0xff)(set(atTrace+8+3, 0)(f)) }},
 	{name: "mainline, short DEX before a faulty trace", config: mainline, change: shortExport(0x18), outcome: model.OutcomeMalformedNodeLength, drop: true},
 	{name: "DEX to be removed", change: set(atOption, 0x11, 34, 0, 4, 0, 7), outcome: model.OutcomeInlineRemoved, want: stripped},
@@ -274,39 +286,39 @@ var ingressMutations = []mutation{
 	{name: "after a fragment header", change: after(44, fragmentHeader), outcome: model.OutcomeNoIOAM},
 	{name: "edge, another option", on: 3, change: set(atOption, 0x3e), outcome: model.OutcomeNoIOAM},
 	{name: "edge, no IOAM", on: 3, change: set(atNext, 17), outcome: model.OutcomeNoIOAM},
-	{name: "namespace to be removed", change: set(atTrace+1, 7), outcome: model.OutcomeInlineRemoved, want: stripped, records: 1},
-	{name: "namespace to be removed, followed", change: func(f []byte) []byte { return set(atHBH, 0)(set(atTrace+1, 7)(f)) }, outcome: model.OutcomeRemovalPartial, want: filled},
+	{name: "namespace to be removed", change: set(atTrace+1, 7), outcome: model.OutcomeInlineRemoved, want: stripped, also: model.OutcomeTraceFilled, records: 1},
+	{name: "namespace to be removed, followed", change: func(f []byte) []byte { return set(atHBH, 0)(set(atTrace+1, 7)(f)) }, outcome: model.OutcomeRemovalPartial, also: model.OutcomeTraceFilled, want: filled},
 	{name: "namespace to be removed, another option too",
 		change:  set(atOption, 0x31, 26, 0, 0, 0, 7, 0x10, 2, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3e, 6, 0, 0, 0, 0, 0, 0),
-		outcome: model.OutcomeRemovalPartial,
-		want:    func(f []byte) []byte { return set(atData, 63, 0, 0, 2, 0, 201, 0xff, 0xff)(set(atTrace+3, 0)(f)) }},
+		outcome: model.OutcomeRemovalPartial, also: model.OutcomeTraceFilled,
+		want: func(f []byte) []byte { return set(atData, 63, 0, 0, 2, 0, 201, 0xff, 0xff)(set(atTrace+3, 0)(f)) }},
 	{name: "tunnel that ends here", config: decapsulating, change: tunnelled, outcome: model.OutcomeTunnelDecapsulated,
-		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, records: 1},
+		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, also: model.OutcomeTraceFilled, records: 1},
 	{name: "tunnel whose outer hop limit is the lower one", config: decapsulating, outcome: model.OutcomeTunnelDecapsulated,
 		change: func(f []byte) []byte { return set(atHopLimit, 3)(tunnelled(f)) },
-		want:   func(f []byte) []byte { return set(atHopLimit, 3)(append(f[:14:14], f[atUDP:]...)) }, records: 1},
+		want:   func(f []byte) []byte { return set(atHopLimit, 3)(append(f[:14:14], f[atUDP:]...)) }, also: model.OutcomeTraceFilled, records: 1},
 	{name: "tunnel without a trace whose outer hop limit is the lower one", config: from(), outcome: model.OutcomeTunnelDecapsulated,
 		change: func(f []byte) []byte { return set(atOption, 0x1e)(set(atHopLimit, 3)(tunnelled(f))) },
 		want:   func(f []byte) []byte { return set(atHopLimit, 3)(append(f[:14:14], f[atUDP:]...)) }},
 	{name: "tunnel with Ethernet padding", config: decapsulating, change: func(f []byte) []byte { return append(tunnelled(f), 0, 0) }, outcome: model.OutcomeTunnelDecapsulated,
-		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, records: 1},
+		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, also: model.OutcomeTraceFilled, records: 1},
 	{name: "tunnel, inner into the padding", config: decapsulating, change: func(f []byte) []byte { return set(atUDP+5, 9)(append(tunnelled(f), 0)) }, outcome: model.OutcomeMalformedTunnel},
 	{name: "tunnel, inner beyond the frame", config: decapsulating, change: func(f []byte) []byte { return set(atUDP+5, 9)(tunnelled(f)) }, outcome: model.OutcomeMalformedTunnel},
 	{name: "tunnel, no length, inner beyond the frame", config: decapsulating, change: func(f []byte) []byte { return set(atLength, 0, 0)(set(atUDP+5, 9)(tunnelled(f))) }, outcome: model.OutcomeMalformedTunnel},
 	{name: "tunnel, beyond the frame", config: decapsulating, change: func(f []byte) []byte { return set(atLength, 0, 89)(tunnelled(f)) }, outcome: model.OutcomeMalformedTunnel},
 	{name: "tunnel, ends in the inner header", config: decapsulating, change: func(f []byte) []byte { return set(atLength, 0, 79)(tunnelled(f)) }, outcome: model.OutcomeMalformedTunnel},
 	{name: "tunnel, inner shorter", config: decapsulating, change: func(f []byte) []byte { return set(atUDP+5, 0)(tunnelled(f)) }, outcome: model.OutcomeTunnelDecapsulated,
-		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, records: 1},
+		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, also: model.OutcomeTraceFilled, records: 1},
 	{name: "tunnel, no IOAM, discard", config: from(), change: func(f []byte) []byte { return set(atOption, 0x9e)(tunnelled(f)) }, outcome: model.OutcomeRemovalPartial},
 	{name: "tunnel, no IOAM, skip", config: from(), change: func(f []byte) []byte { return set(atOption, 0x3e)(tunnelled(f)) }, outcome: model.OutcomeTunnelDecapsulated,
 		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }},
-	{name: "tunnel, trace and discard", config: decapsulating, change: func(f []byte) []byte { return sharedWith(0x5e)(tunnelled(f)) }, outcome: model.OutcomeRemovalPartial,
+	{name: "tunnel, trace and discard", config: decapsulating, change: func(f []byte) []byte { return sharedWith(0x5e)(tunnelled(f)) }, outcome: model.OutcomeRemovalPartial, also: model.OutcomeTraceFilled,
 		want: func(f []byte) []byte { return set(atData, 63, 0, 0, 2, 0, 201, 0xff, 0xff)(set(atTrace+3, 0)(f)) }},
 	{name: "tunnel, trace and skip", config: decapsulating, change: func(f []byte) []byte { return sharedWith(0x1e)(tunnelled(f)) }, outcome: model.OutcomeTunnelDecapsulated,
-		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, records: 1},
+		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, also: model.OutcomeTraceFilled, records: 1},
 	{name: "tunnel behind a second header", config: decapsulating, change: func(f []byte) []byte { return set(atHBH, 0)(tunnelled(f)) }, outcome: model.OutcomeTraceFilled, want: filled},
 	{name: "tunnel that ends here, from one of its sources", config: from("2001:db8:7::/64", "2001:db8:1::1/128"), change: tunnelled, outcome: model.OutcomeTunnelDecapsulated,
-		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, records: 1},
+		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, also: model.OutcomeTraceFilled, records: 1},
 	{name: "tunnel that ends here, from another source", config: from("2001:db8:7::/64", "2001:db8:1::2/127"), change: tunnelled, outcome: model.OutcomeDecapRefusedSource},
 	{name: "tunnel that ends here, namespace 124", config: decapsulating, change: then(tunnelled, set(atTrace+1, 124)), outcome: model.OutcomeDecapRefusedBare},
 	{name: "bare tunnel that ends here", config: decapsulating, change: bare, outcome: model.OutcomeDecapRefusedBare},
@@ -319,7 +331,7 @@ var ingressMutations = []mutation{
 	{name: "tunnel that ends here, an advertisement after options inside", config: decapsulating,
 		change: then(tunnelled, set(atInner+6, 60), set(atInner+40, 58, 0, 1, 4), func(f []byte) []byte { return append(f, 134, 0, 0, 0) }), outcome: model.OutcomeDecapRefusedInner},
 	{name: "tunnel that ends here, an echo request inside", config: decapsulating, change: then(tunnelled, set(atInner+6, 58), set(atInner+40, 128)), outcome: model.OutcomeTunnelDecapsulated,
-		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, records: 1},
+		want: func(f []byte) []byte { return append(f[:14:14], f[atUDP:]...) }, also: model.OutcomeTraceFilled, records: 1},
 	{name: "edge, a tunnel's end", on: 3, config: decapsulating, change: tunnelled, outcome: model.OutcomeBoundaryTunnelDropped, drop: true},
 	{name: "edge, one of several tunnels' ends", on: 3, config: guarding, change: bare, outcome: model.OutcomeBoundaryTunnelDropped, drop: true},
 	{name: "edge, a fragment to a tunnel's end", on: 3, config: guarding, change: then(bare, set(atNext, 44), set(atHBH, 41, 0, 0, 8)), outcome: model.OutcomeBoundaryTunnelDropped, drop: true},
@@ -331,12 +343,12 @@ var ingressMutations = []mutation{
 		outcome: model.OutcomeTraceFilled, want: filled},
 }
 
-// TestIngressMutations holds both ingress programs to verdict, bytes, the one
-// counter, records, and that no other counter moved.
+// TestIngressMutations checks both ingress programs: verdict, bytes, records, the
+// one counter, and that no other counter changed.
 func TestIngressMutations(t *testing.T) {
 	testnet.NeedRoot(t)
-	all := t                             // as long as it runs, programs stay
-	loaded := make(map[string]*programs) // by configuration: to load takes longest
+	all := t                             // programs stay loaded as long as it runs
+	loaded := make(map[string]*programs) // by configuration, because loading takes longest
 	for _, m := range ingressMutations {
 		t.Run(m.name, func(t *testing.T) {
 			cfg := rightConfig()
@@ -369,6 +381,9 @@ func TestIngressMutations(t *testing.T) {
 					t.Errorf("%v:\n%swant\n%s", program.Type(), hex.Dump(out), hex.Dump(want))
 				}
 				counters := map[abiCounter]uint64{abiCounterCOUNTER_INGRESS + abiCounter(m.outcome): 1}
+				if m.also != 0 {
+					counters[abiCounterCOUNTER_INGRESS_OPTIONS+abiCounter(m.also)] = 1
+				}
 				if m.records > 0 {
 					counters[abiCounterCOUNTER_RECORDS_WRITTEN] = m.records
 				}
@@ -383,7 +398,7 @@ func TestIngressMutations(t *testing.T) {
 	}
 }
 
-// TestOutcomes holds the programs' numbers to the public ones.
+// TestOutcomes compares the programs' numbers with the public ones.
 func TestOutcomes(t *testing.T) {
 	if int(abiOutcomeNUM_OUTCOMES) != int(model.NumOutcomes) {
 		t.Fatalf("%d outcomes, want %d", abiOutcomeNUM_OUTCOMES, model.NumOutcomes)
@@ -398,7 +413,7 @@ func TestOutcomes(t *testing.T) {
 	}
 	for _, o := range model.Outcomes() {
 		if got := names[uint64(o)]; got != "OUTCOME_"+upper(o.String()) {
-			t.Errorf("outcome %d is %s to the programs, %s to Go", o, got, o)
+			t.Errorf("outcome %d is %s in the programs, %s in Go", o, got, o)
 		}
 	}
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// A network namespace lives as long as anything holds it: a process, a mount,
-// an open file or socket of anybody. What tells its end for certain is its
-// loopback interface, which can be neither deleted nor moved elsewhere. A
-// device map forgets an interface that goes, and does not keep it from going.
-// No program reads this map.
+// A network namespace lives as long as anything holds it: a process, a mount, or
+// any process's open file or socket. The reliable sign of its end is its loopback
+// interface, which can be neither deleted nor moved. A device map drops the entry
+// of a deleted interface, and does not keep the interface alive. No program reads
+// this map.
 const mapLoopback = "loopback"
 
 // loopbackIndex is the same in every network namespace.
 const loopbackIndex = uint32(1)
 
-// pinLoopback lets NamespaceGone tell later whether the network namespace of
-// the calling thread still exists.
+// pinLoopback lets NamespaceGone find out later whether the calling thread's
+// network namespace still exists.
 func pinLoopback(pinPath string) error {
 	path := filepath.Join(pinPath, mapLoopback)
 	if _, err := os.Stat(path); err == nil {
@@ -36,14 +36,14 @@ func pinLoopback(pinPath string) error {
 	if err := m.Put(uint32(0), loopbackIndex); err != nil {
 		return fmt.Errorf("fill map %s: %w", mapLoopback, err)
 	}
-	if err := m.Pin(path); err != nil { // filled before: without an entry it tells an end
+	if err := m.Pin(path); err != nil { // filled before it is pinned: an empty map means that the namespace is gone
 		return fmt.Errorf("pin map %s: %w", path, err)
 	}
 	return nil
 }
 
-// NamespaceGone tells whether the network namespace whose data plane was
-// pinned at a path no longer exists. Where that is not known, it is false.
+// NamespaceGone reports whether the network namespace whose data plane was pinned
+// at a path no longer exists. It is false when that is unknown.
 func NamespaceGone(pinPath string) (bool, error) {
 	m, err := ebpf.LoadPinnedMap(filepath.Join(pinPath, mapLoopback), nil)
 	if errors.Is(err, os.ErrNotExist) {

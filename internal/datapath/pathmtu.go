@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// SetPathMTU tells the programs the path MTU of an encapsulation's tunnel in
-// bytes of an IPv6 packet, 0 for "not known". It holds until the next Apply,
-// whose configuration has path MTUs of its own. An encapsulation that is not
-// running is no error: it has gone since the path MTU was found.
+// SetPathMTU gives the programs the path MTU of an encapsulation's tunnel, as the
+// length of an IPv6 packet, or 0 for "unknown". It is valid until the next Apply,
+// whose configuration has its own path MTUs. An encapsulation that is not running
+// is no error: it was removed since the path MTU was found.
 func (d *Datapath) SetPathMTU(encapsulation string, mtu int) error {
 	d.applying.Lock()
 	defer d.applying.Unlock()
@@ -22,8 +22,8 @@ func (d *Datapath) SetPathMTU(encapsulation string, mtu int) error {
 		if owner != encapsulation {
 			continue
 		}
-		// The entry is written as a whole; what a program may be reading of it
-		// right now stays the same, byte for byte.
+		// The entry is written as a whole; the parts that a program may be
+		// reading keep the same bytes.
 		entry := running.encapsulations[i]
 		entry.Index = half*d.set.capacity.encapsulations + uint32(i)
 		entry.PathMtu = uint32(mtu)

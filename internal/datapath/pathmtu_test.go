@@ -13,8 +13,8 @@ import (
 	"github.com/waymark-net/waymark/internal/pintest"
 )
 
-// TestSetPathMTU changes a running encapsulation's path MTU; a packet of 104
-// bytes grows to 160 by it.
+// TestSetPathMTU changes a running encapsulation's path MTU; encapsulation makes
+// a packet of 104 bytes 160 bytes long.
 func TestSetPathMTU(t *testing.T) {
 	l := raise(t, "wm-dp-pmtu")
 	ping := l.Topology().Traffic[0]
@@ -91,7 +91,8 @@ func send(t *testing.T, l *lab.Lab, ping lab.Traffic) error {
 	return err
 }
 
-// outcomes are the encapsulations' that the egress hook counts meanwhile.
+// outcomes are the encapsulation outcomes that the egress hook counts during a
+// call.
 func outcomes(d *datapath.Datapath, meanwhile func() error) (map[model.Outcome]uint64, error) {
 	before, err := d.Counters()
 	if err != nil {

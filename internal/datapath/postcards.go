@@ -10,12 +10,14 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Samples are what programs write into rings, each kind with who takes it.
-// Several goroutines call them at once.
+// Samples are the functions that take what programs write into rings, one for
+// each kind. Several goroutines call them at once.
 type Samples struct {
-	Record   func(Record)
-	Postcard func(Postcard)
-	Flow     func(Flow)
+	Record func(Record)
+	// Postcards takes one or more of one CPU, in order. They are valid until it
+	// returns.
+	Postcards func([]Postcard)
+	Flow      func(Flow)
 }
 
 const (
@@ -24,14 +26,13 @@ const (
 	flowSampleSize = int(unsafe.Sizeof(abiFlowSample{}))
 )
 
-// take hands a sample on to who takes its kind; false says that it is none.
+// take passes a sample to the function for its kind; false means that the sample
+// is invalid.
 func (s Samples) take(sample []byte, taiOffset time.Duration, flows func() *flowTable) bool {
 	if len(sample) < kindSize {
 		return false
 	}
 	switch kind := abiSampleKind(*(*uint32)(unsafe.Pointer(&sample[0]))); {
-	case kind == abiSampleKindSAMPLE_POSTCARD && len(sample) >= postcardSize:
-		s.Postcard(decodePostcard((*abiPostcard)(unsafe.Pointer(&sample[0])), taiOffset))
 	case kind == abiSampleKindSAMPLE_FLOW && len(sample) >= flowSampleSize:
 		flows().handedOver((*abiFlowSample)(unsafe.Pointer(&sample[0])), s.Flow)
 	case kind == abiSampleKindSAMPLE_RECORD:
@@ -46,28 +47,14 @@ func (s Samples) take(sample []byte, taiOffset time.Duration, flows func() *flow
 	return true
 }
 
-func decodePostcard(raw *abiPostcard, taiOffset time.Duration) Postcard {
+// decodePostcard fills in every field; a whole Postcard would be copied.
+func decodePostcard(c *Postcard, raw *abiPostcard, taiOffset time.Duration) {
 	key := &raw.Key
-	return Postcard{
-		Time: time.Unix(0, int64(raw.Time)).Add(-taiOffset).UTC(),
-		Export: model.Export{
-			Role:    model.ExportRole(key.Role),
-			Ingress: model.IfIndex(key.Ingress),
-			Egress:  model.IfIndex(key.Egress),
-			Option: ioam.DirectExport{
-				Namespace:      ioam.NamespaceID(key.NamespaceId),
-				Flags:          raw.Flags,
-				ExtensionFlags: uint8(key.Type),
-				Type:           ioam.TraceType(key.Type >> 8),
-				FlowID:         key.FlowId,
-				Sequence:       raw.Sequence,
-			},
-			HopLimit:     raw.HopLimit,
-			Time:         int64(raw.Time),
-			TransitDelay: raw.Delay,
-			QueueDepth:   raw.Queue,
-			Flow:         decodeFlowKey(key),
-			Length:       int(raw.Length),
-		},
-	}
+	c.Time = time.Unix(0, int64(raw.Time)-int64(taiOffset)).UTC()
+	c.Role, c.Ingress, c.Egress = model.NodeRole(key.Role), model.IfIndex(key.Ingress), model.IfIndex(key.Egress)
+	c.Option.Namespace, c.Option.Flags = ioam.NamespaceID(key.NamespaceId), raw.Flags
+	c.Option.Type, c.Option.ExtensionFlags = ioam.TraceType(key.Type>>8), uint8(key.Type)
+	c.Option.FlowID, c.Option.Sequence = key.FlowId, raw.Sequence
+	c.HopLimit, c.Postcard.Time, c.TransitDelay, c.QueueDepth = raw.HopLimit, int64(raw.Time), raw.Delay, raw.Queue
+	c.Flow, c.Length = decodeFlowKey(key), int(raw.Length)
 }

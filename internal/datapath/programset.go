@@ -15,7 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// variant is one program of a set: what is compiled in besides the node's
+// variant identifies one program of a set: what is compiled in besides the node's
 // constants.
 type variant struct {
 	hook       hookName
@@ -23,24 +23,23 @@ type variant struct {
 	fast       bool
 }
 
-// programSet is the programs that all interfaces share, and the maps with the
-// tables of two generations: the one that packets use, and the one before it,
-// whose place the next one takes.
+// programSet holds the programs that all interfaces share, and the maps with the
+// tables of two generations: the one in use, and the previous one, which the next
+// one replaces.
 type programSet struct {
-	node     abiNodeConfig // as it was compiled
-	loaded   abiNodeConfig // with this set's keys
+	node     abiNodeConfig // as compiled
+	loaded   abiNodeConfig // as loaded, with this set's keys
 	capacity capacity
-	maps     mapSet // tables, which belong to the set
-	all      mapSet // and those that outlive it
+	maps     mapSet // tables that belong to the set
+	all      mapSet // also those that outlive the set
 	programs map[variant]*ebpf.Program
-	memory   []byte // of mapState
+	memory   []byte // memory of mapState
 	filled   [2]*generation
-	slots    map[model.IfIndex]uint32 // of tallies
-	quiet    chan struct{}            // closed when no packet uses the other half any more
+	slots    map[model.IfIndex]uint32 // slots in the map of tallies
+	quiet    chan struct{}            // closed once no packet uses the other half
 }
 
-// newProgramSet makes the maps for a generation. Programs are loaded as they
-// are asked for.
+// newProgramSet makes the maps for a generation. Programs are loaded on demand.
 func newProgramSet(g *generation, specs map[string]*ebpf.MapSpec, kept mapSet) (*programSet, error) {
 	s := &programSet{
 		node: g.node, loaded: g.node, capacity: g.needs().rounded(),
@@ -48,9 +47,11 @@ func newProgramSet(g *generation, specs map[string]*ebpf.MapSpec, kept mapSet) (
 		slots: make(map[model.IfIndex]uint32), quiet: make(chan struct{}),
 	}
 	close(s.quiet)
-	s.loaded.HashSeed = rand.Uint64()
+	for i := range s.loaded.HashKeys {
+		s.loaded.HashKeys[i] = rand.Uint64()
+	}
 	for i := range s.loaded.TableKeys {
-		s.loaded.TableKeys[i] = rand.Uint64() | 1
+		s.loaded.TableKeys[i] = rand.Uint64()
 	}
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
@@ -96,8 +97,8 @@ func (s *programSet) serves(g *generation, kept mapSet) bool {
 	return true
 }
 
-// slotsWith is how many slots are taken while a generation takes over: those of
-// interfaces that it leaves are free only afterwards.
+// slotsWith is how many slots are in use during a change of generation: the slots
+// of dropped interfaces are only freed afterwards.
 func (s *programSet) slotsWith(g *generation) uint32 {
 	taken := uint32(len(s.slots))
 	for _, in := range g.interfaces {
@@ -109,13 +110,13 @@ func (s *programSet) slotsWith(g *generation) uint32 {
 }
 
 // isCompiledFor reports whether programs with the set's constants treat packets
-// as those with others would: some features only find nothing to do.
+// as programs compiled for node would. An extra feature only finds nothing to do.
 func (s *programSet) isCompiledFor(node abiNodeConfig) bool {
 	have := s.node
 	for _, feature := range []struct{ have, needed *uint8 }{
 		{&have.HasEdges, &node.HasEdges}, {&have.HasSources, &node.HasSources}, {&have.HasRemovals, &node.HasRemovals},
 		{&have.HasEncapsulations, &node.HasEncapsulations}, {&have.InsertsInline, &node.InsertsInline},
-		{&have.HasExports, &node.HasExports}, {&have.InsertsExports, &node.InsertsExports},
+		{&have.HasPostcards, &node.HasPostcards}, {&have.InsertsDex, &node.InsertsDex},
 	} {
 		*feature.needed |= *feature.have
 	}
@@ -141,7 +142,7 @@ func (s *programSet) program(v variant) (*ebpf.Program, error) {
 	return p, err
 }
 
-// tally makes an interface's counters known to the programs.
+// tally puts the interfaces' counters into the map that programs use.
 func (s *programSet) tally(tallies map[model.IfIndex]*ebpf.Map) error {
 	used := make(map[uint32]bool)
 	for _, slot := range s.slots {
@@ -169,7 +170,7 @@ func (s *programSet) tally(tallies map[model.IfIndex]*ebpf.Map) error {
 	return nil
 }
 
-// forget gives the slots of interfaces back that are not served any more.
+// forget frees the slots of interfaces that are no longer served.
 func (s *programSet) forget(served func(model.IfIndex) bool) {
 	for index := range s.slots {
 		if !served(index) {
@@ -178,8 +179,8 @@ func (s *programSet) forget(served func(model.IfIndex) bool) {
 	}
 }
 
-// activate writes a generation where packets do not look yet, and makes all
-// hooks use it from one instant on.
+// activate writes a generation into the half that packets do not use, and then
+// switches all hooks to it at once.
 func (s *programSet) activate(g *generation, fast func(compiledInterface) bool) error {
 	<-s.quiet
 	half := s.other()
@@ -190,7 +191,7 @@ func (s *programSet) activate(g *generation, fast func(compiledInterface) bool) 
 	return nil
 }
 
-// retire waits in the background until no packet uses the generation before.
+// retire waits in the background until no packet uses the previous generation.
 func (s *programSet) retire(rings *ebpf.Map) {
 	quiet := make(chan struct{})
 	s.quiet = quiet
@@ -200,8 +201,8 @@ func (s *programSet) retire(rings *ebpf.Map) {
 	}()
 }
 
-// waitForPrograms returns when every run of a program has ended that was going
-// on: the kernel waits for them after each update of a map of maps.
+// waitForPrograms returns when every program run that was in progress has ended:
+// the kernel waits for them after each update of a map of maps.
 func waitForPrograms(rings *ebpf.Map) {
 	var ring *ebpf.Map
 	if rings.Lookup(uint32(0), &ring) == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// SetRecordsWanted says whether anybody asks for records. While nobody does,
-// none is written and none is lost; a new data plane begins so.
+// SetRecordsWanted sets whether records have a reader. Without one, none is
+// written and none counts as lost; a new data plane starts without.
 func (d *Datapath) SetRecordsWanted(wanted bool) error {
 	var before uint32
 	if err := d.shared[mapRecordsWanted].Lookup(uint32(0), &before); err != nil {
@@ -37,7 +37,7 @@ func setRecordsWanted(m *ebpf.Map, wanted bool) error {
 	return nil
 }
 
-// taiOffset is TAI − UTC as the programs were last told.
+// taiOffset is the TAI − UTC that the programs were last given.
 func (d *Datapath) taiOffset() time.Duration {
 	var clock abiClockState
 	if err := d.shared[mapClock].Lookup(uint32(0), &clock); err != nil {
@@ -48,7 +48,8 @@ func (d *Datapath) taiOffset() time.Duration {
 
 const recordHeaderSize = int(unsafe.Sizeof(abiRecord{}))
 
-// decodeRecord reads a sample; lengths in it are held to the sample's own.
+// decodeRecord reads a sample and checks the lengths in it against the sample's
+// own.
 func decodeRecord(sample []byte, taiOffset time.Duration) (Record, bool) {
 	if len(sample) < recordHeaderSize {
 		return Record{}, false

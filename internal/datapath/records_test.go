@@ -5,19 +5,24 @@ package datapath
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/vishvananda/netlink"
 
 	"github.com/waymark-net/waymark/internal/patience"
 )
 
-// recording is a program that writes a record for each packet, and its rings.
+// recording returns a function that runs a program which writes a record, and the
+// program's rings.
 func recording(t *testing.T) (packet func(), p *programs, rings []*ring) {
 	t.Helper()
 	cfg := rightConfig()
 	decapsulating(&cfg)
 	p = loadPrograms(t, cfg, 1, fixedTime, hookIngressXDP)
-	rings, err := openRings(p.maps[mapRecords])
+	rings, err := openRings(p.maps[mapRecords], &p.site.cards)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,14 +31,14 @@ func recording(t *testing.T) (packet func(), p *programs, rings []*ring) {
 	return func() { run(t, p.xdp, frame, 0) }, p, rings
 }
 
-// reading reads rings until the test ends, and hands over when each record came.
+// reading reads rings until the test ends, and returns when each record arrived.
 func reading(t *testing.T, rings []*ring, wish *demand) <-chan time.Time {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	came, ended := make(chan time.Time, 1<<16), make(chan error, 1)
 	go func() {
 		offset := func() time.Duration { return taiUTC }
-		ended <- readRings(ctx, rings, wish, offset, func([]byte, time.Duration) { came <- time.Now() })
+		ended <- readRings(ctx, rings, wish, offset, taker{sample: func([]byte, time.Duration) { came <- time.Now() }})
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -58,8 +63,8 @@ func comes(came <-chan time.Time, within time.Duration) bool {
 	}
 }
 
-// TestReadersRest wants no ring to be looked at while nobody wants records, but
-// for what is left of before, and every record soon while somebody does.
+// TestReadersRest checks that no ring is polled while records are not wanted,
+// except for older ones, and that every record arrives soon while they are.
 func TestReadersRest(t *testing.T) {
 	packet, _, rings := recording(t)
 	const soon = 3 * lookQuiet
@@ -72,7 +77,7 @@ func TestReadersRest(t *testing.T) {
 	time.Sleep(soon)
 	packet()
 	if comes(came, soon) {
-		t.Error("a ring was looked at that nobody wants records of")
+		t.Error("a ring was read although records are not wanted")
 	}
 	wish.set(true)
 	if !comes(came, patience.Of(soon)) {
@@ -87,7 +92,7 @@ func TestReadersRest(t *testing.T) {
 	time.Sleep(quietAfter + soon)
 	packet()
 	if !comes(came, patience.Of(soon)) {
-		t.Error("a record behind a pause did not come soon")
+		t.Error("a record after a pause did not come soon")
 	}
 	wish.set(false)
 	packet()
@@ -96,12 +101,12 @@ func TestReadersRest(t *testing.T) {
 	}
 }
 
-// TestProgramsWakeReaders wants a ring that fills to be read before anybody
-// looks.
+// TestProgramsWakeReaders checks that a ring that fills up is read before the
+// next poll.
 func TestProgramsWakeReaders(t *testing.T) {
 	packet, _, rings := recording(t)
 	came := reading(t, rings, newDemand())
-	time.Sleep(3 * lookQuiet) // nobody looks any more
+	time.Sleep(3 * lookQuiet) // polling has stopped
 	packet()
 	if comes(came, 3*lookQuiet) {
 		t.Error("one record woke a reader")
@@ -110,12 +115,12 @@ func TestProgramsWakeReaders(t *testing.T) {
 		packet()
 	}
 	if !comes(came, patience.Of(time.Second)) {
-		t.Error("full rings woke nobody")
+		t.Error("full rings did not wake a reader")
 	}
 }
 
-// TestReaderEndsAtAFullRing ends a reader by its context while its ring has
-// more to read than it takes in a round: it hands over nothing any more.
+// TestReaderEndsAtAFullRing ends a reader by its context while its ring has more
+// than it reads in a round: it passes on nothing any more.
 func TestReaderEndsAtAFullRing(t *testing.T) {
 	packet, p, rings := recording(t)
 	for p.snapshotCounters(t)[abiCounterCOUNTER_RECORDS_LOST] == 0 {
@@ -130,16 +135,68 @@ func TestReaderEndsAtAFullRing(t *testing.T) {
 		const enough = 3
 		ctx, cancel := context.WithCancel(t.Context())
 		read, corrections := 0, 0
-		err := r.serve(ctx, func() time.Duration { corrections++; return taiUTC }, func([]byte, time.Duration) {
+		err := r.serve(ctx, func() time.Duration { corrections++; return taiUTC }, taker{sample: func([]byte, time.Duration) {
 			if read++; read == enough {
 				cancel()
 			}
-		})
+		}})
 		if err != nil || !errors.Is(ctx.Err(), context.Canceled) || read != enough || corrections != 1 {
 			t.Errorf("CPU %d: %v, %d records in %d rounds; want the %d of before the end", cpu, err, read, corrections, enough)
 		}
 		if r.reader.AvailableBytes() == 0 {
 			t.Errorf("CPU %d: the ring ran empty", cpu)
+		}
+	}
+}
+
+// While the agent is silent, the kernel is asked for each packet. Among several
+// next hops, a packet with a Hop-by-Hop header gets the same one as before: the
+// stack hashes only the Next Header of the IPv6 header.
+func TestSilenceKeepsNextHops(t *testing.T) {
+	enterRouter(t)
+	onOneCPU(t)
+	gateways := []net.IP{net.ParseIP("2001:db8:f::2"), net.ParseIP("2001:db8:f::3")}
+	if err := netlink.NeighAdd(&netlink.Neigh{
+		LinkIndex: int(departureIndex), IP: gateways[1], HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 0x23}, State: netlink.NUD_PERMANENT,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, prefix, err := net.ParseCIDR("2001:db8:2::/48")
+	if err != nil {
+		t.Fatal(err)
+	}
+	route := &netlink.Route{Dst: prefix}
+	for _, gateway := range gateways {
+		route.MultiPath = append(route.MultiPath, &netlink.NexthopInfo{LinkIndex: int(departureIndex), Gw: gateway})
+	}
+	if err := netlink.RouteAdd(route); err != nil {
+		t.Fatal(err)
+	}
+	cfg := rightConfig()
+	cfg.Interfaces[0].Index, cfg.Interfaces[1].Index = arrivalIndex, departureIndex
+	p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP, hookIngressTC)
+	const flows = 64
+	for _, program := range []*ebpf.Program{p.xdp, p.tcIn} {
+		var before [flows]byte
+		used := make(map[byte]int)
+		for _, silent := range []time.Duration{0, time.Second} {
+			p.routes(t, Routing{Key: RouteByFlow, MTU: AnyMTU}, silent)
+			for i := range before {
+				frame := set(atTrace+1, 124)(rightPacket()) // with an unknown namespace, so it goes on unchanged
+				copy(frame, arrivalAddress)
+				copy(frame[atIPv6+24:], net.ParseIP("2001:db8:2::1"))
+				frame[atIPv6+24+15] = byte(i)
+				_, out := runOn(t, program, frame)
+				if silent == 0 {
+					before[i] = out[5]
+					used[out[5]]++
+				} else if out[5] != before[i] {
+					t.Errorf("%v, flow %d: next hop %x, and %x while the agent is silent", program.Type(), i, before[i], out[5])
+				}
+			}
+		}
+		if used[0x22] == 0 || used[0x23] == 0 || len(used) != 2 {
+			t.Errorf("%v: next hops %v, want both", program.Type(), used)
 		}
 	}
 }

@@ -17,23 +17,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Programs do not wake the reader per record, which would cost the packet more
-// than writing it, but only where much waits. Less than that is looked for.
+// Waking the reader for each record would cost a packet more than writing the
+// record, so programs only wake it when much is waiting. Otherwise, records are
+// found by polling.
 const (
-	// lookBusy bounds how long a record waits while records come.
+	// lookBusy bounds how long a record waits while others arrive.
 	lookBusy = 20 * time.Millisecond
-	// lookQuiet bounds it for the first one after quietAfter.
+	// lookQuiet bounds the wait of the first record after quietAfter.
 	lookQuiet  = 100 * time.Millisecond
 	quietAfter = time.Second
 )
 
-// recordsPerRound bounds how long the clock's offset is taken for granted.
+// recordsPerRound bounds how long the clock's offset is used without being read
+// again.
 const recordsPerRound = 4096
 
-// demand is whether anybody wants records.
+// demand is whether records are wanted.
 type demand struct {
 	wanted  atomic.Bool
-	changed chan struct{} // buffered: whoever reads has yet to notice
+	changed chan struct{} // buffered: holds a change until the reader notices
 }
 
 func newDemand() *demand { return &demand{changed: make(chan struct{}, 1)} }
@@ -46,20 +48,25 @@ func (d *demand) set(wanted bool) {
 	}
 }
 
-// ring is one CPU's records.
+// ring is what one CPU's programs write: records in a ring of the kernel's, and
+// postcards in one of ours.
 type ring struct {
+	cpu    int
+	cards  *atomic.Pointer[postcardRings]
+	batch  [postcardsAtOnce]Postcard
 	reader *ringbuf.Reader
-	// file waits for the programs in the runtime's own poller: a thread in a
-	// system call would have to be watched.
+	// file waits for the programs in the Go runtime's poller; a thread in a
+	// system call could not be interrupted.
 	file *os.File
 	wait syscall.RawConn
-	// asked counts who wants to know that the ring was seen empty; nil when nobody can ask.
+	// asked counts the callers that wait until the ring was seen empty; nil when
+	// there can be none.
 	asked     *atomic.Uint64
-	seenEmpty atomic.Uint64 // how many had asked when it last was
+	seenEmpty atomic.Uint64 // value of asked when the ring was last empty
 }
 
-// openRings opens the ring of every CPU.
-func openRings(records *ebpf.Map) (rings []*ring, err error) {
+// openRings opens the rings of every CPU.
+func openRings(records *ebpf.Map, cards *atomic.Pointer[postcardRings]) (rings []*ring, err error) {
 	defer func() {
 		if err != nil {
 			closeRings(rings)
@@ -76,6 +83,7 @@ func openRings(records *ebpf.Map) (rings []*ring, err error) {
 		if err != nil {
 			return rings, fmt.Errorf("map the ring of CPU %d: %w", cpu, err)
 		}
+		r.cpu, r.cards = int(cpu), cards
 		rings = append(rings, r)
 	}
 	return rings, nil
@@ -108,11 +116,11 @@ func closeRings(rings []*ring) {
 	}
 }
 
-// ReadSamples hands on what programs write until the context ends. Samples of
-// one CPU come in order. While nobody wants records, what was left is read, and
-// then nothing is looked at.
+// ReadSamples passes on what programs write until the context ends. Samples of
+// one kind and CPU come in order. While records are not wanted, it reads what is left, and
+// then stops polling.
 func (d *Datapath) ReadSamples(ctx context.Context, to Samples) error {
-	rings, err := openRings(d.shared[mapRecords])
+	rings, err := openRings(d.shared[mapRecords], &d.cards)
 	if err != nil {
 		return err
 	}
@@ -125,11 +133,11 @@ func (d *Datapath) ReadSamples(ctx context.Context, to Samples) error {
 	return readRings(ctx, rings, d.demand, d.taiOffset, d.taking(to))
 }
 
-// ReadWaiting hands on what programs have written and nobody has read, those
-// included that are at it now. It is for the end, when ReadSamples has returned
-// and records are not wanted any more.
+// ReadWaiting passes on what programs have written and ReadSamples has not read,
+// including what they are writing now. It is for the end, after ReadSamples has
+// returned and records are no longer wanted.
 func (d *Datapath) ReadWaiting(to Samples) error {
-	rings, err := openRings(d.shared[mapRecords])
+	rings, err := openRings(d.shared[mapRecords], &d.cards)
 	if err != nil {
 		return err
 	}
@@ -138,36 +146,45 @@ func (d *Datapath) ReadWaiting(to Samples) error {
 	return readWaiting(rings, d.taiOffset(), d.taking(to))
 }
 
-func (d *Datapath) taking(to Samples) func([]byte, time.Duration) {
-	return func(sample []byte, offset time.Duration) { to.take(sample, offset, d.flowTable) }
+func (d *Datapath) taking(to Samples) taker {
+	return taker{
+		sample:    func(sample []byte, offset time.Duration) { to.take(sample, offset, d.flowTable) },
+		postcards: to.Postcards,
+	}
 }
 
-func readRings(ctx context.Context, rings []*ring, wish *demand, offset func() time.Duration, each func(sample []byte, taiOffset time.Duration)) error {
+// taker takes what rings hold.
+type taker struct {
+	sample    func(sample []byte, taiOffset time.Duration)
+	postcards func([]Postcard)
+}
+
+func readRings(ctx context.Context, rings []*ring, wish *demand, offset func() time.Duration, to taker) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, r := range rings {
-		context.AfterFunc(ctx, func() { r.poke() }) // closed rings need none
-		group.Go(func() error { return r.serve(ctx, offset, each) })
+		context.AfterFunc(ctx, func() { r.poke() }) // fails on closed rings, which need no poke
+		group.Go(func() error { return r.serve(ctx, offset, to) })
 	}
 	group.Go(func() error { return lookAfter(ctx, rings, wish) })
 	return group.Wait()
 }
 
-// readWaiting hands on what is in the rings now.
-func readWaiting(rings []*ring, offset time.Duration, each func(sample []byte, taiOffset time.Duration)) error {
+// readWaiting passes on what is in the rings now.
+func readWaiting(rings []*ring, offset time.Duration, to taker) error {
 	for _, r := range rings {
-		if err := r.empty(context.Background(), func() time.Duration { return offset }, each); err != nil {
+		if err := r.empty(context.Background(), func() time.Duration { return offset }, to); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// lookAfter pokes the readers of rings with records that no program has told
-// them of.
+// lookAfter pokes the readers of rings with records that no program woke them
+// for.
 func lookAfter(ctx context.Context, rings []*ring, wish *demand) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var last time.Time // that a record was seen
+	var last time.Time // when a record was last seen
 	for idle := 0; ; {
 		select {
 		case <-ctx.Done():
@@ -178,7 +195,7 @@ func lookAfter(ctx context.Context, rings []*ring, wish *demand) error {
 		}
 		found, now := false, time.Now()
 		for _, r := range rings {
-			if r.reader.AvailableBytes() == 0 {
+			if !r.holds() {
 				continue
 			}
 			found = true
@@ -190,7 +207,7 @@ func lookAfter(ctx context.Context, rings []*ring, wish *demand) error {
 			last, idle = now, 0
 		}
 		switch {
-		case !wish.wanted.Load() && idle > 1: // once more for programs that had begun
+		case !wish.wanted.Load() && idle > 1: // one more look for programs that had already started
 			timer.Stop()
 		case now.Sub(last) < quietAfter:
 			timer.Reset(lookBusy)
@@ -208,17 +225,17 @@ func (r *ring) poke() error {
 	return nil
 }
 
-// serve reads a ring whenever it is poked, or woken by a program, until the
-// context ends, and a poke says so.
-func (r *ring) serve(ctx context.Context, offset func() time.Duration, each func(sample []byte, taiOffset time.Duration)) error {
+// serve reads a ring whenever it is poked or woken by a program, until it is
+// poked after the context's end.
+func (r *ring) serve(ctx context.Context, offset func() time.Duration, to taker) error {
 	for {
-		// what was poked for before this is found by the first look
+		// records that were poked for before this are found by the first look
 		if err := r.file.SetReadDeadline(time.Time{}); err != nil {
 			return fmt.Errorf("wait for records: %w", err)
 		}
 		var fault error
 		err := r.wait.Read(func(uintptr) (done bool) {
-			fault = r.empty(ctx, offset, each)
+			fault = r.empty(ctx, offset, to)
 			return fault != nil || ctx.Err() != nil
 		})
 		switch {
@@ -232,26 +249,32 @@ func (r *ring) serve(ctx context.Context, offset func() time.Duration, each func
 	}
 }
 
-// isEmpty also says so to who asked before.
+// holds reports whether there is something to read.
+func (r *ring) holds() bool {
+	return r.reader.AvailableBytes() > 0 || r.cards.Load().waiting(r.cpu)
+}
+
+// isEmpty also answers callers that asked before.
 func (r *ring) isEmpty() bool {
 	if r.asked == nil {
-		return r.reader.AvailableBytes() == 0
+		return !r.holds()
 	}
 	asked := r.asked.Load()
-	if r.reader.AvailableBytes() > 0 {
+	if r.holds() {
 		return false
 	}
 	r.seenEmpty.Store(asked)
 	return true
 }
 
-// empty hands over what is in the ring. One that never runs empty does not keep
-// it from ending.
-func (r *ring) empty(ctx context.Context, offset func() time.Duration, each func(sample []byte, taiOffset time.Duration)) error {
+// empty passes on what is in the rings. It ends with the context even if they
+// never become empty.
+func (r *ring) empty(ctx context.Context, offset func() time.Duration, to taker) error {
 	var raw ringbuf.Record
 	for ctx.Err() == nil && !r.isEmpty() {
-		r.reader.SetDeadline(time.Unix(1, 0)) // it need not wait
+		r.reader.SetDeadline(time.Unix(1, 0)) // do not wait
 		correction := offset()
+		r.readPostcards(ctx, correction, to)
 		for n := 0; n < recordsPerRound && ctx.Err() == nil; n++ {
 			err := r.reader.ReadInto(&raw)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -260,8 +283,24 @@ func (r *ring) empty(ctx context.Context, offset func() time.Duration, each func
 			if err != nil {
 				return fmt.Errorf("read records: %w", err)
 			}
-			each(raw.RawSample, correction)
+			to.sample(raw.RawSample, correction)
 		}
 	}
 	return nil
+}
+
+func (r *ring) readPostcards(ctx context.Context, taiOffset time.Duration, to taker) {
+	take := func(raw []abiPostcard) {
+		for i := range raw {
+			decodePostcard(&r.batch[i], &raw[i], taiOffset)
+		}
+		to.postcards(r.batch[:len(raw)])
+	}
+	cards := r.cards.Load()
+	for n := 0; n < recordsPerRound && ctx.Err() == nil; {
+		took := cards.read(r.cpu, take)
+		if n += took; took == 0 {
+			return
+		}
+	}
 }

@@ -3,9 +3,11 @@
 package datapath
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -14,7 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// Hook is a place where a program looks at packets.
+// Hook is a place where a program handles packets.
 type Hook string
 
 // The hooks, one program each.
@@ -24,17 +26,17 @@ const (
 	HookEgressTC   Hook = "tc egress"
 )
 
-// Runner is one interface's programs and maps, attached to nothing: for the
-// kernel's program-run facility.
+// Runner is one interface's programs and maps, unattached, for the kernel's
+// program-run facility.
 type Runner struct {
 	site     site
 	programs map[Hook]*ebpf.Program
-	rings    []*ring // when they have been discarded from
+	rings    []*ring // opened by DiscardRecords
 }
 
-// NewRunner loads the programs that an Ethernet interface of a configuration
-// would get, as Apply does, for the hooks that are named. They take every packet
-// for one of that interface.
+// NewRunner loads, for the named hooks, the programs that Apply would give an
+// Ethernet interface of a configuration. The programs treat every packet as one
+// of that interface.
 func NewRunner(cfg Config, index model.IfIndex, hooks ...Hook) (*Runner, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("raise the memory lock limit: %w; run as root or with CAP_SYS_RESOURCE", err)
@@ -47,6 +49,7 @@ func NewRunner(cfg Config, index model.IfIndex, hooks ...Hook) (*Runner, error) 
 	if err != nil {
 		return nil, err
 	}
+	g.takesOptions(cfg.StackOptions)
 	g.node.FixedIfindex = uint32(index)
 	r := &Runner{programs: make(map[Hook]*ebpf.Program)}
 	if err := r.load(g, index, hooks); err != nil {
@@ -76,18 +79,19 @@ func (r *Runner) load(g *generation, index model.IfIndex, hooks []Hook) error {
 	return nil
 }
 
-// site is a program set with all that it needs, none of it pinned, for the
-// programs of one interface.
+// site is a program set with everything that it needs, unpinned, for the programs
+// of one interface.
 type site struct {
 	in    compiledInterface
 	set   *programSet
 	kept  mapSet
 	tally *ebpf.Map
 	flows *flowTable // nil unless some namespace aggregates
+	cards atomic.Pointer[postcardRings]
 }
 
-// open makes and fills every map, but for those kept if they are there. What it
-// made is closed also when it fails.
+// open makes and fills every map, except kept ones that exist already. On error,
+// it closes what it made.
 func (s *site) open(g *generation, index model.IfIndex) error {
 	specs, err := mapSpecs()
 	if err != nil {
@@ -99,9 +103,12 @@ func (s *site) open(g *generation, index model.IfIndex) error {
 	}
 	s.in = g.interfaces[i]
 	if s.kept == nil {
-		if s.kept, s.flows, err = g.keep(specs); err != nil {
+		var own *tables
+		if s.kept, own, err = g.keep(specs); err != nil {
 			return err
 		}
+		s.flows = own.flows
+		s.cards.Store(own.cards)
 	}
 	if s.set, err = newProgramSet(g, specs, s.kept); err != nil {
 		return err
@@ -115,7 +122,7 @@ func (s *site) open(g *generation, index model.IfIndex) error {
 	return s.set.activate(g, func(in compiledInterface) bool { return in.device.fast })
 }
 
-// program is that of a hook of the interface; it belongs to the site.
+// program is the program of one of the interface's hooks; it belongs to the site.
 func (s *site) program(h hookName) (*ebpf.Program, error) {
 	return s.set.program(variant{hook: h, linkHeader: s.in.device.linkHeader, fast: s.in.device.fast && h != hookEgressTC})
 }
@@ -127,11 +134,12 @@ func (s *site) close() {
 	if s.tally != nil {
 		s.tally.Close()
 	}
+	s.cards.Load().close()
 	s.kept.close()
 }
 
-// keep makes the maps that outlive a generation, none of them pinned.
-func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, flows *flowTable, err error) {
+// keep makes the maps that outlive a generation, unpinned.
+func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, own *tables, err error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, nil, fmt.Errorf("count CPUs: %w", err)
@@ -167,35 +175,34 @@ func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, flows *fl
 		return all, nil, err
 	}
 	none := &tables{maps: make(mapSet), gaps: newFlowGaps()}
-	own, err := none.next(g, specs, all)
-	if err != nil {
+	if own, err = none.next(g, specs, all); err != nil {
 		return all, nil, err
 	}
 	maps.Copy(all, own.maps)
-	return all, own.flows, nil
+	return all, own, nil
 }
 
-// Program is the program of a hook that was asked for, else nil. It belongs to
-// the Runner.
+// Program is the program of a hook that NewRunner was given, or nil. It belongs
+// to the Runner.
 func (r *Runner) Program(h Hook) *ebpf.Program { return r.programs[h] }
 
-// Forwarding gives access to what fast forwarding knows. It serves nothing, so
-// ForwardsFast must not be asked.
+// Forwarding gives access to the state of fast forwarding. It serves no
+// interface, so Entrances must not be called.
 func (r *Runner) Forwarding() (*Forwarding, error) { return newForwarding(r.site.kept) }
 
-// SetRecordsWanted says whether anybody asks for records; at first, somebody does.
+// SetRecordsWanted sets whether records have a reader; at first, they do.
 func (r *Runner) SetRecordsWanted(wanted bool) error {
 	return setRecordsWanted(r.site.kept[mapRecordsWanted], wanted)
 }
 
-// Counters reads what the programs have counted, summed over CPUs.
+// Counters reads the programs' counters, summed over CPUs.
 func (r *Runner) Counters() (Counters, error) {
 	s := served{tally: r.site.tally}
 	return s.read()
 }
 
-// Memory is how many bytes the kernel holds for each map, and for all programs
-// as "programs". Before Linux 6.4 the kernel only estimates.
+// Memory is how many bytes the kernel holds for each map, and for all programs as
+// "programs". Before Linux 6.4 the kernel only estimates.
 func (r *Runner) Memory() (map[string]uint64, error) {
 	held := make(map[string]uint64)
 	for name, m := range r.site.set.all {
@@ -238,14 +245,31 @@ func mapMemory(m *ebpf.Map) (uint64, error) {
 	return n, nil
 }
 
-// DiscardRecords empties the rings, so that the next records find room.
+// ReadSamples passes on what programs write until the context ends.
+func (r *Runner) ReadSamples(ctx context.Context, to Samples) error {
+	rings, err := openRings(r.site.kept[mapRecords], &r.site.cards)
+	if err != nil {
+		return err
+	}
+	defer closeRings(rings)
+	wish := newDemand()
+	wish.set(true)
+	return readRings(ctx, rings, wish, func() time.Duration { return 0 }, taker{
+		sample: func(sample []byte, offset time.Duration) {
+			to.take(sample, offset, func() *flowTable { return r.site.flows })
+		},
+		postcards: to.Postcards,
+	})
+}
+
+// DiscardRecords empties the rings to make room for the next records.
 func (r *Runner) DiscardRecords() (err error) {
 	if r.rings == nil {
-		if r.rings, err = openRings(r.site.kept[mapRecords]); err != nil {
+		if r.rings, err = openRings(r.site.kept[mapRecords], &r.site.cards); err != nil {
 			return err
 		}
 	}
-	return readWaiting(r.rings, 0, func([]byte, time.Duration) {})
+	return readWaiting(r.rings, 0, taker{sample: func([]byte, time.Duration) {}, postcards: func([]Postcard) {}})
 }
 
 // Close frees programs and maps.

@@ -3,7 +3,6 @@
 package datapath
 
 import (
-	"encoding/binary"
 	"maps"
 	"testing"
 
@@ -11,11 +10,12 @@ import (
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
-// TestSegmentPathMTU holds large TCP packets to a tunnel's path MTU. The
-// program-run facility gives them a segment size and not the kind of segment,
-// so that the kernel refuses to grow those that may.
+// TestSegmentPathMTU checks large TCP packets against a tunnel's path MTU. The
+// program-run facility gives them a segment size but not the kind of segment, so
+// that the kernel refuses to grow those that may grow.
 func TestSegmentPathMTU(t *testing.T) {
 	const pathMTU, tcpAt = 1400, 40
 	cfg := rightConfig()
@@ -31,8 +31,8 @@ func TestSegmentPathMTU(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name      string
-		headerLen int // of TCP
-		length    int // of it and what follows
+		headerLen int // of the TCP header
+		length    int // TCP header and payload
 		segment   uint32
 		outcome   model.Outcome
 	}{
@@ -43,12 +43,11 @@ func TestSegmentPathMTU(t *testing.T) {
 		{"header beyond the packet, beyond it", 20, 12, pathMTU - tcpAt - 59, model.OutcomeEncapSkippedMTU},
 		{"too small to be cut smaller", 20, 3000, 160, model.OutcomeEncapSkippedGSO},
 	} {
-		frame := rightPacket()[:atHBH]
-		segment := make([]byte, max(test.length, 13))
-		segment[12] = byte(test.headerLen / 4 << 4)
-		frame = append(frame, segment[:test.length]...)
-		frame[atNext] = 6
-		binary.BigEndian.PutUint16(frame[atLength:], uint16(test.length))
+		segment := craft.Segment(0, 0, 0, make([]byte, test.length)...)[:test.length]
+		if len(segment) > 12 {
+			segment[12] = byte(test.headerLen / 4 << 4)
+		}
+		frame := frameOf(craft.TCP, segment)
 
 		before := p.snapshotCounters(t)
 		_, err := p.tcOut.Run(&ebpf.RunOptions{

@@ -12,15 +12,16 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// tables are the maps that outlive generations but are there only while a
-// configuration needs them: they are large.
+// tables are the maps that outlive generations but exist only while a
+// configuration needs them, because they are large.
 type tables struct {
 	maps  mapSet
-	flows *flowTable // of mapFlows; nil without
-	gaps  *flowGaps  // of all tables
+	flows *flowTable     // of mapFlows, or nil
+	gaps  *flowGaps      // shared by all tables
+	cards *postcardRings // of mapPostcards, or nil
 }
 
-var tableNames = []string{mapFlows, mapSequences, mapPathMTUs}
+var tableNames = []string{mapFlows, mapSequences, mapPathMTUs, mapPostcards}
 
 // tableSizes are the entries of the tables that a generation needs.
 func (g *generation) tableSizes(cpus int) map[string]uint32 {
@@ -29,7 +30,10 @@ func (g *generation) tableSizes(cpus int) map[string]uint32 {
 		sizes[mapFlows] = g.exporting.flowSets * uint32(cpus)
 	}
 	if g.exporting.sequences {
-		sizes[mapSequences] = uint32(abiExportBoundSEQUENCE_SETS)
+		sizes[mapSequences] = uint32(abiPostcardBoundSEQUENCE_SETS)
+	}
+	if g.exporting.postcards {
+		sizes[mapPostcards] = (postcardHead + g.node.PostcardRoom) * uint32(cpus)
 	}
 	if g.node.InsertsInline == 1 {
 		sizes[mapPathMTUs] = uint32(abiPathMtuBoundPATH_MTUS)
@@ -55,14 +59,27 @@ func (d *Datapath) recoverTables() (*tables, error) {
 			return nil, fmt.Errorf("open pinned map %s: %w", name, err)
 		}
 		spec := d.specs[name].Copy()
-		spec.MaxEntries = m.MaxEntries()
-		if spec.Compatible(m) != nil {
-			m.Close() // an older version's: the next generation brings its own
+		if spec.MaxEntries = m.MaxEntries(); name == mapPostcards {
+			spec.MaxEntries, err = postcardEntries()
+		}
+		if err != nil || spec.Compatible(m) != nil {
+			m.Close() // an older version's: the next generation makes a new one
 			continue
 		}
 		t.maps[name] = m
 	}
-	return t, t.openFlows(d.shared)
+	return t, t.open(d.shared)
+}
+
+func (t *tables) open(shared mapSet) error {
+	return errors.Join(t.openFlows(shared), t.openPostcards())
+}
+
+func (t *tables) openPostcards() (err error) {
+	if m, ok := t.maps[mapPostcards]; ok {
+		t.cards, err = newPostcardRings(m)
+	}
+	return err
 }
 
 func (t *tables) openFlows(shared mapSet) (err error) {
@@ -72,15 +89,19 @@ func (t *tables) openFlows(shared mapSet) (err error) {
 	return err
 }
 
-// next gives the tables of a generation: those that are there and have its
-// size, else new ones, which are not pinned yet.
+// next returns the tables for a generation: existing ones of the right size, or
+// new ones, which are not pinned yet.
 func (t *tables) next(g *generation, specs map[string]*ebpf.MapSpec, shared mapSet) (*tables, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil, fmt.Errorf("count CPUs: %w", err)
 	}
 	next := &tables{maps: make(mapSet), gaps: t.gaps}
-	for name, size := range g.tableSizes(cpus) {
+	sizes := g.tableSizes(cpus)
+	if m, ok := t.maps[mapPostcards]; ok {
+		sizes[mapPostcards] = m.MaxEntries() // stays: what is in it may not be read yet
+	}
+	for name, size := range sizes {
 		if m, ok := t.maps[name]; ok && m.MaxEntries() == size {
 			next.maps[name] = m
 			continue
@@ -95,17 +116,24 @@ func (t *tables) next(g *generation, specs map[string]*ebpf.MapSpec, shared mapS
 	}
 	if next.maps[mapFlows] == t.maps[mapFlows] {
 		next.flows = t.flows
-		return next, nil
+	} else if err := next.openFlows(shared); err != nil {
+		next.abandon(t)
+		return nil, err
 	}
-	if err := next.openFlows(shared); err != nil {
+	if next.maps[mapPostcards] == t.maps[mapPostcards] {
+		next.cards = t.cards
+	} else if err := next.openPostcards(); err != nil {
 		next.abandon(t)
 		return nil, err
 	}
 	return next, nil
 }
 
-// abandon closes what is not part of the tables in use.
+// abandon closes the maps that are not in use.
 func (t *tables) abandon(inUse *tables) {
+	if t.cards != inUse.cards {
+		t.cards.close()
+	}
 	for name, m := range t.maps {
 		if inUse.maps[name] != m {
 			m.Close()
@@ -113,7 +141,7 @@ func (t *tables) abandon(inUse *tables) {
 	}
 }
 
-// adopt pins the tables instead of those that were in use, which are closed.
+// adopt pins the tables in place of those that were in use, and closes those.
 func (t *tables) adopt(pinPath string, old *tables) error {
 	var errs []error
 	for _, name := range tableNames {
@@ -138,4 +166,7 @@ func (t *tables) adopt(pinPath string, old *tables) error {
 	return errors.Join(errs...)
 }
 
-func (t *tables) close() { t.maps.close() }
+func (t *tables) close() {
+	t.cards.close()
+	t.maps.close()
+}

@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// noSlot is that of what has no counters.
+// noSlot is the slot of an interface without counters.
 const noSlot = 1<<16 - 1
 
 // tableWriter fills one half of a set's tables.
@@ -32,7 +32,7 @@ func (w *tableWriter) delete(name string, key any) {
 	}
 }
 
-// fill writes entries of an array, one after the other, from an index on.
+// fill writes entries of an array, starting at an index.
 func fill[T any](w *tableWriter, name string, from uint32, entries []T) {
 	if len(entries) == 0 {
 		return
@@ -50,8 +50,8 @@ func (w *tableWriter) destination(address [16]byte) abiDestinationKey {
 	return abiDestinationKey{Address: addressWords(netip.AddrFrom16(address)), Half: w.half}
 }
 
-// clear takes out the keys of the generation that had the half before. What is
-// in arrays is written over.
+// clear removes the keys of the generation that used the half before. Arrays are
+// overwritten.
 func (w *tableWriter) clear(before *generation) {
 	if before == nil {
 		return
@@ -75,7 +75,7 @@ func (w *tableWriter) clear(before *generation) {
 func (w *tableWriter) namespaces(g *generation) {
 	base := w.half * w.set.capacity.namespaces
 	entries := g.namespaces
-	if len(entries) == 0 { // the index leads somewhere also when there is none
+	if len(entries) == 0 { // the index must be valid even without entries
 		entries = []abiIoamNamespace{{Id: noNamespace}}
 	}
 	fill(w, mapNamespaces, base, entries)

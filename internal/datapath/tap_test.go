@@ -16,7 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/pintest"
 )
 
-// openTap makes a tap, or opens one that is there, as a virtual machine does.
+// openTap makes a tap, or opens an existing one, as a virtual machine does.
 func openTap(t *testing.T, name string, flags uint16) *os.File {
 	t.Helper()
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -36,9 +36,9 @@ func openTap(t *testing.T, name string, flags uint16) *os.File {
 	return file
 }
 
-// TestTapOfVirtualMachine keeps XDP from cutting headers out of frames whose
-// checksums are told beside them, and only then; whoever opens the tap next may
-// change what it hands over.
+// TestTapOfVirtualMachine checks that XDP does not remove headers from frames
+// whose checksum offsets are passed outside the frame, and that it does from
+// others; the next process to open the tap may change which kind it is.
 func TestTapOfVirtualMachine(t *testing.T) {
 	l := raise(t, "wm-dp-tap")
 	tcx := tcModes(t)[0]
@@ -80,7 +80,7 @@ func TestTapOfVirtualMachine(t *testing.T) {
 		plain.Close()
 		openTap(t, "tap0", unix.IFF_VNET_HDR)
 		if d.Intact() {
-			t.Error("the tap changed, and nobody noticed")
+			t.Error("the tap changed unnoticed")
 		}
 		served(config(datapath.AttachAuto, remove), tcx)
 		served(config(datapath.AttachXDP, keep), datapath.AttachXDP)

@@ -18,8 +18,8 @@ const (
 	ioamOptionOverhead = 4 // type, length, reserved, IOAM option-type
 )
 
-// compileEncapsulation prebuilds the Hop-by-Hop header that a rule inserts,
-// with this node's own data in it, and notes what is left to a packet.
+// compileEncapsulation builds the Hop-by-Hop header that a rule inserts, with
+// this node's own data, and lists what must be filled in per packet.
 func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Encapsulation) abiEncapsulation {
 	c := abiEncapsulation{
 		Mode:        uint32(e.Mode),
@@ -37,9 +37,10 @@ func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Enc
 	for i, option := range e.Options {
 		if option.DirectExport != nil {
 			header = appendDirectExport(header, *option.DirectExport, &c.Patches[i])
-			c.HasExports = 1
+			c.HasDex = 1
 			c.FlowsByLabel |= boolean(option.DirectExport.FlowID.Kind == model.FlowIDLabel)
-			// the export says the queue's depth even where the header has no place for it
+			// the export includes the queue depth even where the header has no
+			// room for it
 			c.WantsQueue |= boolean(option.DirectExport.Type.Has(ioam.BitQueueDepth))
 			continue
 		}
@@ -64,9 +65,10 @@ func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Enc
 	return c
 }
 
-// appendTraceOption appends one option with this node's data at its tail. A
-// trace without them has the outcome that says why, else 0.
+// appendTraceOption appends one option with this node's data at its tail. If it
+// writes no data, it returns the outcome that says why, else 0.
 func appendTraceOption(header []byte, cfg model.NodeConfig, out model.Interface, o model.TraceOption, p *abiPatch) ([]byte, model.Outcome) {
+	p.Kind = uint8(abiOptionKindKIND_TRACE)
 	header = append(header, optionIOAM, uint8(2+traceHeaderLength+o.Size), 0, 0)
 	end := len(header) + traceHeaderLength + o.Size
 	data, lacking := ownData(cfg, out, o, end, p)
@@ -81,11 +83,11 @@ func appendTraceOption(header []byte, cfg model.NodeConfig, out model.Interface,
 	return append(header, data...), lacking
 }
 
-// appendDirectExport appends one option, and notes what differs per packet.
+// appendDirectExport appends one option, and lists what differs per packet.
 func appendDirectExport(header []byte, o model.DirectExportOption, p *abiPatch) []byte {
 	start := len(header)
 	header = append(header, uint8(cmp.Or(o.OptionType, ioam.OptionIOAMStatic)), 0, 0, uint8(ioam.IOAMDirectExport))
-	p.DirectExport = uint16(len(header))
+	p.Kind, p.Dex = uint8(abiOptionKindKIND_DEX), uint16(len(header))
 	header = binary.BigEndian.AppendUint16(header, uint16(o.Namespace))
 	header = append(header, 0, o.ExtensionFlags)
 	header = binary.BigEndian.AppendUint32(header, uint32(o.Type)<<8)
@@ -103,11 +105,11 @@ func appendDirectExport(header []byte, o model.DirectExportOption, p *abiPatch) 
 	return header
 }
 
-// ownData builds this node's data, which end where the option does, and the
-// offsets of what differs per packet; or says why it writes none. Linux does the
-// same (net/ipv6): ioam6_do_fill leaves a trace of a namespace that it does not
-// know as it is, and for one that is too small ioam6_fill_trace_data sets the
-// overflow flag and leaves RemainingLen.
+// ownData returns this node's data, which end where the option ends, and fills in
+// the offsets of what differs per packet; or it returns the outcome that says why
+// it writes none. Linux does the same (net/ipv6): ioam6_do_fill leaves a trace of
+// an unknown namespace unchanged, and if a trace is too small,
+// ioam6_fill_trace_data sets the overflow flag and leaves RemainingLen.
 func ownData(cfg model.NodeConfig, out model.Interface, o model.TraceOption, end int, p *abiPatch) ([]byte, model.Outcome) {
 	known := slices.IndexFunc(cfg.Namespaces, func(ns model.Namespace) bool { return ns.ID == o.Namespace })
 	if known < 0 {

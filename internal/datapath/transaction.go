@@ -11,22 +11,22 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// prepared is an interface whose programs are loaded, not attached yet.
+// prepared is an interface whose programs are loaded but not attached.
 type prepared struct {
 	*served
 	in      compiledInterface
-	created bool // its directory is this transaction's
+	created bool // this transaction made its directory
 	want    AttachMode
-	notXDP  string // why auto passes XDP over; "" = it does not
+	notXDP  string // why auto does not use XDP; "" if it may
 }
 
-// transaction puts a set of programs on the interfaces of a generation, or
-// leaves all as it was.
+// transaction attaches a set of programs to the interfaces of a generation, or
+// leaves everything as it was.
 type transaction struct {
 	datapath   *Datapath
 	set        *programSet
 	interfaces map[model.IfIndex]*prepared
-	attached   bool // packets may have met no program before
+	attached   bool // an interface may have had no program before
 	undo       []func() error
 }
 
@@ -67,18 +67,18 @@ func (p *prepared) expected() AttachMode {
 	return modes[0]
 }
 
-// willForwardFast reports whether an interface forwards fast once its ingress
-// hook is where it is expected.
+// willForwardFast reports whether an interface will forward fast if its ingress
+// hook gets the expected mode.
 func (t *transaction) willForwardFast(in compiledInterface) bool {
 	return in.device.fastIn(t.interfaces[in.index].expected())
 }
 
-// forwardsFast is the same for the mode that was found to work.
+// forwardsFast is the same for the mode that worked.
 func (t *transaction) forwardsFast(in compiledInterface) bool {
 	return in.device.fastIn(t.interfaces[in.index].ingress.mode)
 }
 
-// isAsExpected reports whether every interface forwards as it was expected to.
+// isAsExpected reports whether every interface forwards as expected.
 func (t *transaction) isAsExpected(before map[model.IfIndex]bool) bool {
 	for index, p := range t.interfaces {
 		if before[index] != t.forwardsFast(p.in) {
@@ -97,8 +97,8 @@ func (t *transaction) tallies() map[model.IfIndex]*ebpf.Map {
 	return all
 }
 
-// commit attaches: egress first, so that no packet is begun at an ingress hook
-// whose egress hook is not there to complete it.
+// commit attaches, egress first, so that no packet is started by an ingress hook
+// without an egress hook to complete it.
 func (t *transaction) commit() error {
 	for _, ingress := range []bool{false, true} {
 		for _, p := range t.interfaces {
@@ -110,7 +110,7 @@ func (t *transaction) commit() error {
 	return nil
 }
 
-// finish lets go of what was kept for going back.
+// finish releases what was kept for a rollback.
 func (t *transaction) finish() {
 	for index, p := range t.interfaces {
 		t.datapath.served[index] = p.served
@@ -175,7 +175,7 @@ func (t *transaction) place(p *prepared, ingress bool) error {
 			}
 			return t.swap(current, program)
 		}
-		// another mode is asked for: the packet must not meet both
+		// another mode is wanted: the packet must not meet both
 		if err := current.detach(); err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (t *transaction) restore(index model.IfIndex, old *attachment, at **attachm
 	return err
 }
 
-// rollback undoes what was done, the last first.
+// rollback undoes the changes, the last one first.
 func (t *transaction) rollback() error {
 	var errs []error
 	for i := len(t.undo) - 1; i >= 0; i-- {
@@ -236,7 +236,7 @@ func (t *transaction) rollback() error {
 	return errors.Join(errs...)
 }
 
-// abandon forgets the interfaces that are new.
+// abandon drops new interfaces.
 func (t *transaction) abandon() {
 	for index, p := range t.interfaces {
 		if !p.created {

@@ -15,19 +15,19 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// passing is what TestTransparency makes of a frame by looking at it: whether a
-// node that does everything must leave it alone, and what it is.
+// passing is what TestTransparency finds in a frame: whether a node that does
+// everything must leave it alone, and what kind it is.
 type passing struct {
 	transparent bool
 	kind        string
 }
 
-// protocols names what the test must have met.
+// protocols are the protocols that the test must have covered.
 var protocols = map[byte]string{6: "TCP", 17: "UDP", 41: "IPv6", 58: "ICMPv6", 59: "nothing", 132: "SCTP", 253: "experiment"}
 
-// lookAt reads a frame without the code that it tests: the node must not touch
-// what has no IOAM option in its first Hop-by-Hop header, and is no tunnel to a
-// destination.
+// lookAt reads a frame independently of the code under test: the node must not
+// change frames without an IOAM option in their first Hop-by-Hop header that are
+// no tunnel packets to tunnelDestination.
 func lookAt(frame []byte, tunnelDestination netip.Addr) passing {
 	at := 12
 	for tags := 0; len(frame) >= at+4 && tags < 2 && (frame[at] == 0x81 && frame[at+1] == 0 || frame[at] == 0x88 && frame[at+1] == 0xa8); tags++ {
@@ -76,8 +76,8 @@ func lookAt(frame []byte, tunnelDestination netip.Addr) passing {
 	return passing{true, kind}
 }
 
-// holdsIOAM reports whether an option of a type that RFC 9486 gives to IOAM is
-// among a header's options.
+// holdsIOAM reports whether a header's options include one of a type that RFC
+// 9486 assigns to IOAM.
 func holdsIOAM(options []byte) bool {
 	for len(options) > 0 {
 		kind := options[0]
@@ -143,6 +143,6 @@ func TestTransparency(t *testing.T) {
 		}
 	}
 	if met["IOAM"]+met["tunnel"] > frames/2 {
-		t.Errorf("%d frames were left out for their IOAM, %d for a tunnel: too many", met["IOAM"], met["tunnel"])
+		t.Errorf("too many frames were skipped: %d with IOAM, %d with a tunnel", met["IOAM"], met["tunnel"])
 	}
 }

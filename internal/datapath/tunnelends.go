@@ -8,12 +8,12 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// tunnelEnds is what the programs know of tunnels' ends.
+// tunnelEnds is what the programs know about tunnel ends.
 type tunnelEnds struct {
-	addresses [][16]byte // that end here
+	addresses [][16]byte // of tunnels that end here
 	ends      []abiTunnelEnd
 	sources   []abiSourcePrefix
-	guarded   []netip.Addr // wherever they end
+	guarded   []netip.Addr // all tunnel destinations, here or elsewhere
 }
 
 func compileTunnelEnds(cfg model.NodeConfig) tunnelEnds {
@@ -32,13 +32,13 @@ func compileTunnelEnds(cfg model.NodeConfig) tunnelEnds {
 	return t
 }
 
-// constants are what programs are compiled for.
+// constants sets what programs are compiled for.
 func (t tunnelEnds) constants(node *abiNodeConfig) {
 	node.HasDecapsulations = boolean(len(t.ends) > 0)
 	node.HasSources = boolean(len(t.sources) > 0)
 }
 
-// summarize notes what is looked at for every packet.
+// summarize sets what programs look at for every packet.
 func (t tunnelEnds) summarize(tables *abiTables) {
 	tables.Decapsulations = uint32(min(len(t.ends), 2))
 	if len(t.ends) == 1 {

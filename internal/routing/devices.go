@@ -23,22 +23,22 @@ const (
 	commandDeviceGet    = 1
 	attributeIndex      = 1
 	attributeFeatures   = 3
-	featureTransmit     = 1 << 2 // the driver sends what XDP redirects to it
+	featureTransmit     = 1 << 2 // the driver can send what XDP redirects to it
 	genericHeaderLength = 4
 )
 
-// genericHeader is command, version, and two bytes that must be 0: the
-// library's own header has whatever lies behind it in memory there.
+// genericHeader is command, version, and two bytes that must be 0. The library's
+// own header is shorter, and sends whatever follows it in memory.
 type genericHeader [genericHeaderLength]byte
 
 func (h genericHeader) Len() int          { return len(h) }
 func (h genericHeader) Serialize() []byte { return h[:] }
 
-// subscribeDevices hears of devices whose XDP features change.
+// subscribeDevices subscribes to changes of devices' XDP features.
 func subscribeDevices() (*nl.NetlinkSocket, error) {
 	family, err := netlink.GenlFamilyGet(netdevFamily)
 	if err != nil {
-		return nil, fmt.Errorf("the kernel does not tell what devices can do (needs Linux 6.3): %w", err)
+		return nil, fmt.Errorf("the kernel does not report the features of devices (needs Linux 6.3): %w", err)
 	}
 	for _, group := range family.Groups {
 		if group.Name != netdevGroup {
@@ -57,22 +57,22 @@ func subscribeDevices() (*nl.NetlinkSocket, error) {
 	return nil, fmt.Errorf("the kernel's family %s has no group %s", netdevFamily, netdevGroup)
 }
 
-// sendingDevices are those that can send what XDP redirects to them now. A
-// veth can while its other end receives in batches (NAPI).
-func sendingDevices() ([]model.IfIndex, error) {
+// SendingDevices are the devices of this namespace that can now send what XDP
+// redirects to them. A veth can while its other end receives in batches (NAPI).
+func SendingDevices() ([]model.IfIndex, error) {
 	family, err := netlink.GenlFamilyGet(netdevFamily)
 	if err != nil {
-		return nil, fmt.Errorf("the kernel does not tell what devices can do (needs Linux 6.3): %w", err)
+		return nil, fmt.Errorf("the kernel does not report the features of devices (needs Linux 6.3): %w", err)
 	}
 	socket, err := nl.Subscribe(unix.NETLINK_GENERIC)
 	if err != nil {
-		return nil, fmt.Errorf("ask what devices can do: %w", err)
+		return nil, fmt.Errorf("request the features of devices: %w", err)
 	}
 	defer socket.Close()
 	request := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_DUMP)
 	request.AddData(genericHeader{commandDeviceGet, netdevVersion})
 	if err := socket.Send(request); err != nil {
-		return nil, fmt.Errorf("ask what devices can do: %w", err)
+		return nil, fmt.Errorf("request the features of devices: %w", err)
 	}
 	if err := socket.SetReceiveTimeout(&unix.Timeval{Sec: 1}); err != nil {
 		return nil, err
@@ -81,19 +81,19 @@ func sendingDevices() ([]model.IfIndex, error) {
 }
 
 // readDevices reads a dump to its end. The family does not mark its messages as
-// parts of one, and the library's own reader ends with the first.
+// parts of a dump, so the library's own reader would stop after the first one.
 func readDevices(socket *nl.NetlinkSocket) (out []model.IfIndex, err error) {
 	for {
 		messages, _, err := socket.Receive()
 		if err != nil {
-			return nil, fmt.Errorf("read what devices can do: %w", err)
+			return nil, fmt.Errorf("read the features of devices: %w", err)
 		}
 		for _, m := range messages {
 			switch m.Header.Type {
 			case unix.NLMSG_DONE:
 				return out, nil
 			case unix.NLMSG_ERROR:
-				return nil, fmt.Errorf("the kernel refuses to tell what devices can do")
+				return nil, fmt.Errorf("the kernel refuses to report the features of devices")
 			}
 			if index, sends := parseDevice(m.Data); sends {
 				out = append(out, index)

@@ -18,7 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/netlinkattr"
 )
 
-// What linux/if_link.h and linux/ipv6.h say of an interface's IPv6 settings.
+// Constants of linux/if_link.h and linux/ipv6.h for an interface's IPv6 settings.
 const (
 	attributeProtocolInfo = 12 // IFLA_PROTINFO
 	attributeSettings     = 2  // IFLA_INET6_CONF, 4 bytes each
@@ -28,8 +28,8 @@ const (
 	settingDisable        = 26 // DEVCONF_DISABLE_IPV6
 )
 
-// link is what decides whether packets that arrive at an interface are simply
-// routed.
+// link has the properties that decide whether packets that arrive on an interface
+// are simply routed.
 type link struct {
 	index, master, lower model.IfIndex
 	name, kind           string
@@ -37,18 +37,19 @@ type link struct {
 	address              []byte
 }
 
-// Of linux/if_link.h: in these modes, a macvlan takes only what is sent to its
-// own address.
+// From linux/if_link.h: in these modes, a macvlan receives only packets sent to
+// its own address.
 const macvlanOwn = 1 | 2 | 4 // private, vepa, bridge
 
-// besides are the kinds of devices on top of another one that take nothing of
-// what is sent, untagged, to that one's own address and goes on from there.
+// besides are the kinds of devices on top of another device that receive none of
+// the untagged packets which are sent to that device's own address and forwarded
+// from there.
 var besides = []string{
 	"vlan", "veth", "vxlan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "erspan", "ip6erspan",
 	"ipip", "sit", "ip6tnl", "vti", "vti6", "xfrm",
 }
 
-// indexOfLink is the interface that a message about a link is about; 0: none.
+// indexOfLink is the interface that a message about a link concerns; 0: none.
 func indexOfLink(message []byte) model.IfIndex {
 	if len(message) < unix.SizeofIfInfomsg {
 		return 0
@@ -56,7 +57,7 @@ func indexOfLink(message []byte) model.IfIndex {
 	return model.IfIndex(binary.NativeEndian.Uint32(message[4:]))
 }
 
-// parseLink reads a message about a link; whole: all of it was understood.
+// parseLink reads a message about a link; whole: it could read all of it.
 func parseLink(message []byte) (l link, whole bool) {
 	if l.index = indexOfLink(message); l.index == 0 {
 		return l, false
@@ -106,13 +107,13 @@ func indexIn(value []byte) model.IfIndex {
 	return model.IfIndex(binary.NativeEndian.Uint32(value))
 }
 
-// diverts says why a link makes the stack do something else than to route what
-// arrives at an interface that forwards fast; "" where it does not.
+// diverts says why a link makes the stack do something other than route the
+// packets that arrive on an interface that forwards fast; "" if it does not.
 func (l link) diverts(entrances map[model.IfIndex]datapath.Entrance) string {
 	if e, fast := entrances[l.index]; fast {
 		switch {
 		case l.address != nil && !bytes.Equal(l.address, e.Address[:]):
-			return l.name + " has another address at its link now, which its program gets when the agent has loaded it anew"
+			return l.name + " has a new link-layer address, which its program gets when the agent has updated it"
 		case l.master != 0:
 			return l.name + " is a member of a VRF, bridge or bond, by which the stack routes"
 		}
@@ -126,7 +127,7 @@ func (l link) diverts(entrances map[model.IfIndex]datapath.Entrance) string {
 	return fmt.Sprintf("%s (%s) may take packets from an interface with forwarding: fast", l.name, l.kind)
 }
 
-// diversions reads all links, and says why the first that matters does.
+// diversions reads all links, and returns the reason of the first that diverts.
 func diversions(entrances map[model.IfIndex]datapath.Entrance) (why string, err error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETLINK, unix.NLM_F_DUMP)
 	request.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
@@ -145,22 +146,22 @@ func diversions(entrances map[model.IfIndex]datapath.Entrance) (why string, err 
 	return why, nil
 }
 
-// settings are what the interfaces' IPv6 is set to, as far as a packet's way out
-// depends on it.
+// settings are the interfaces' IPv6 settings on which a packet's egress
+// depends.
 type settings struct {
-	disabled    map[model.IfIndex]bool // nothing enters or leaves, though a route may lead there
-	redirected  map[model.IfIndex]bool // others may have changed next hops, which a program is not told
+	disabled    map[model.IfIndex]bool // no packet enters or leaves, even if a route leads there
+	redirected  map[model.IfIndex]bool // redirects may have changed next hops, which programs do not learn
 	smallestMTU uint32
 }
 
-// closed are the interfaces that only the stack may send to.
+// closed reports whether only the stack may send to an interface.
 func (s *settings) closed(index model.IfIndex) bool { return s.disabled[index] || s.redirected[index] }
 
-// isClosed says why packets may be routed to such an interface. In XDP they are
-// sent to listed devices only; a program in tc would send them.
+// isClosed says why packets may be routed to a closed interface; "" if they
+// cannot. XDP sends only to listed devices; a program in tc would send to it.
 func (s *settings) isClosed(routes shape) string {
 	if len(s.redirected) > 0 {
-		return "an interface has forwarding 0 and accept_redirects 1, so others may redirect what leaves there"
+		return "an interface has forwarding 0 and accept_redirects 1, so redirects may change next hops on it"
 	}
 	for index := range routes.leaves {
 		if s.disabled[index] {
@@ -218,8 +219,8 @@ func (s *settings) readInterface(index model.IfIndex, values []byte) {
 	}
 }
 
-// proxies tells whether the kernel answers for neighbours at an interface that
-// forwards fast: it then takes some of what is sent to them.
+// proxies reports whether the kernel answers for neighbours on an interface that
+// forwards fast: it then receives some of the packets that are sent to them.
 func proxies(entrances map[model.IfIndex]datapath.Entrance) (bool, error) {
 	if on, err := sysctl("conf/all/proxy_ndp"); err != nil || on == 0 {
 		return false, err

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of linux/xfrm.h: what becomes of packets that no policy is about, in the order
+// From linux/xfrm.h: the default for packets without a policy, in the order
 // in, forwarded, out.
 const (
 	messageDefaults = 0x28 // XFRM_MSG_GETDEFAULT
@@ -20,13 +20,13 @@ const (
 	defaultBlock    = 1
 )
 
-// hasPolicies tells whether IPsec has a say in what is forwarded: then only the
+// hasPolicies reports whether IPsec policies affect forwarded packets: then only the
 // stack may send.
 func hasPolicies() (bool, error) {
 	policies, err := netlink.XfrmPolicyList(netlink.FAMILY_V6)
 	switch {
 	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT), errors.Is(err, unix.EPERM):
-		return false, nil // a kernel without, or one where nobody could set them
+		return false, nil // a kernel without IPsec, or without a way to configure it
 	case err != nil && !errors.Is(err, netlink.ErrDumpInterrupted):
 		return true, fmt.Errorf("read IPsec's policies: %w", err)
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// useNeighbours tells the kernel which neighbours are in use, so that it
-// confirms them as it would if it had sent the packets itself (RFC 4861 §7.3).
+// useNeighbours reports to the kernel which neighbours are in use, so that it
+// confirms them as if it had sent the packets itself (RFC 4861 §7.3).
 func (w *watcher) useNeighbours() {
 	used, err := w.plane.Neighbours(usedWithin)
 	if err != nil {
-		w.log.Warn("which neighbours are in use is not known", "error", err)
+		w.log.Warn("the neighbours in use are not known", "error", err)
 		return
 	}
 	if len(used) == 0 {
 		return
 	}
-	// of a table that changes meanwhile, the rest is there in a second
+	// if the table changes meanwhile, the rest is found a second later
 	known, err := netlink.NeighList(0, unix.AF_INET6)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
 		w.log.Warn("the kernel's neighbours are not known", "error", err)
@@ -37,8 +37,8 @@ func (w *watcher) useNeighbours() {
 	}
 }
 
-// idle are the neighbours in use that the kernel takes for idle (STALE), as
-// requests to use them. No others may be asked for: NTF_USE would make a
+// idle returns requests to use the neighbours that are in use but that the kernel
+// considers idle (STALE). Only these may be requested: NTF_USE would make a
 // permanent neighbour forget its address.
 func idle(used []datapath.Neighbour, known []netlink.Neigh) (requests []netlink.Neigh) {
 	wanted := make(map[datapath.Neighbour]bool, len(used))
@@ -52,7 +52,7 @@ func idle(used []datapath.Neighbour, known []netlink.Neigh) (requests []netlink.
 		}
 		requests = append(requests, netlink.Neigh{
 			LinkIndex: n.LinkIndex, Family: unix.AF_INET6, IP: n.IP,
-			// flags that are left out would be taken off
+			// flags that are missing here would be cleared
 			Flags: netlink.NTF_USE | n.Flags&netlink.NTF_EXT_LEARNED, FlagsExt: n.FlagsExt & netlink.NTF_EXT_MANAGED,
 		})
 	}

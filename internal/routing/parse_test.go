@@ -16,7 +16,7 @@ import (
 	"github.com/waymark-net/waymark/test/craft"
 )
 
-// What Linux 6.18 says of policy rules, as `ip -6 rule` shows them.
+// Messages of Linux 6.18 about policy rules, with the output of `ip -6 rule`.
 var rules = []struct {
 	name    string
 	message string
@@ -29,7 +29,7 @@ var rules = []struct {
 	{"from all ipproto tcp dport 80 lookup 100", "0a000000640000010000000008000f006400000008000e00ffffffff050015000000000008000600fb7f0000080018005000500006001d00ffff00000500160006000000", datapath.RouteByPorts},
 }
 
-// The same of routes.
+// The same for routes.
 var routes = []struct {
 	name    string
 	message string
@@ -43,7 +43,7 @@ var routes = []struct {
 	{"2001:db8:5::/64 from 2001:db8:9::/64 via 2001:db8:1::2 dev v0", "0a404000fe0300010000000008000f00fe0000001400010020010db80005000000000000000000001400020020010db800090000000000000000000008000600000400001400050020010db8000100000000000000000002080004000300000024000c0000000000000000000000000000000000000000000000000000000000000000000500140000000000", true},
 }
 
-// The same of devices.
+// The same for devices.
 var devices = []struct {
 	name    string
 	message string
@@ -67,7 +67,7 @@ func message(kinds ...uint16) []byte {
 	return b
 }
 
-// rule is a rule's message with attributes of 4 bytes.
+// ruleMessage is a rule's message with attributes of 4 bytes.
 func ruleMessage(kinds ...uint16) []byte {
 	b := message(kinds...)
 	b[7], b[8], b[9], b[10], b[11] = ruleToTable, 0, 0, 0, 0
@@ -94,7 +94,7 @@ func TestNeedsOfRule(t *testing.T) {
 			}
 		}
 	}
-	for kind := uint16(0); kind < 0x4000; kind++ { // all others are the stack's
+	for kind := uint16(0); kind < 0x4000; kind++ { // all others need the stack
 		if got := needsOfRule(ruleMessage(15, kind)); !known[kind] && (got.key&datapath.RouteByStack == 0 || got.why == "") {
 			t.Errorf("a rule with attribute %d: key %d, %q", kind, got.key, got.why)
 		}
@@ -104,8 +104,8 @@ func TestNeedsOfRule(t *testing.T) {
 	}
 }
 
-// The values of rules that decide whether a program's lookup does what the
-// stack does.
+// The values in rules that decide whether a program's lookup does the same as the
+// stack.
 func TestNeedsOfRuleValues(t *testing.T) {
 	with := func(change func(b []byte)) []byte {
 		b := ruleMessage(15, 14)
@@ -169,7 +169,7 @@ func TestShapeOfRoute(t *testing.T) {
 	whole := craft.Hex(t, routes[0].message)
 	for _, broken := range [][]byte{nil, whole[:unix.SizeofRtMsg-1], whole[:unix.SizeofRtMsg+5], append(message(), 0xff, 0xff, 1, 0)} {
 		if s := shapeOfRoute(broken); !s.spread || s.why == "" {
-			t.Errorf("% x: %+v; what is not understood is the stack's", broken, s)
+			t.Errorf("% x: %+v; an unknown message must leave packets to the stack", broken, s)
 		}
 	}
 	known := []uint16{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 20, 21, 22, 23, 24, 30}
@@ -185,13 +185,13 @@ func TestShapeOfRoute(t *testing.T) {
 		}
 	}
 	odd := bytes.Clone(whole)
-	odd[10] |= 1 // a flag of tomorrow
+	odd[10] |= 1 // an unknown, future flag
 	if s := shapeOfRoute(odd); s.why == "" {
-		t.Error("a flag that is not known goes unnoticed")
+		t.Error("an unknown flag goes unnoticed")
 	}
 }
 
-// attribute is one of netlink's.
+// attribute is a netlink attribute.
 func attribute(kind uint16, value []byte) []byte {
 	b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(value)))
 	b = append(binary.NativeEndian.AppendUint16(b, kind), value...)
@@ -273,7 +273,7 @@ func FuzzRule(f *testing.F) {
 		if (n.key&datapath.RouteByStack != 0) != (n.why != "") {
 			t.Errorf("key %d, %q", n.key, n.why)
 		}
-		// more in a rule never asks for less
+		// an additional attribute never reduces the needs of a rule
 		if len(rule) < unix.SizeofRtMsg || len(rule)%unix.NLA_ALIGNTO > 0 || !netlinkattr.Each(rule[unix.SizeofRtMsg:], func(uint16, []byte) {}) {
 			return
 		}
@@ -333,7 +333,7 @@ func FuzzDevice(f *testing.F) {
 	})
 }
 
-// The key is what rules, routes and settings together make of it.
+// Rules, routes and settings together determine the key.
 func TestRouting(t *testing.T) {
 	const destination, flow, ports, stack = datapath.RouteByDestination, datapath.RouteByFlow, datapath.RouteByPorts, datapath.RouteByStack
 	spread := func(key datapath.RouteKey, hash int) *traits {
@@ -396,7 +396,7 @@ func TestRouting(t *testing.T) {
 	}
 }
 
-// What keeps packets from being simply routed is told from all else.
+// Only links that keep packets from being simply routed are reported.
 func TestDiverts(t *testing.T) {
 	entrances := map[model.IfIndex]datapath.Entrance{2: {Address: [6]byte{2, 0, 0, 0, 0, 2}}}
 	own, other := []byte{2, 0, 0, 0, 0, 2}, []byte{2, 0, 0, 0, 0, 3}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pulse is the kernel's own periodic timer. One of Go's, and each system call
-// that the runtime hears of, wakes the thread that watches the others.
+// pulse is one of the kernel's periodic timers. A Go timer, like each system call
+// that the runtime tracks, would wake the runtime's monitoring thread.
 type pulse struct {
 	file *os.File
 	wait syscall.RawConn
@@ -59,8 +59,8 @@ func (p *pulse) next() error {
 	return err
 }
 
-// beat tells the plane that changes are watched, in a goroutine that ends with
-// the context. While the watcher is at work on one, it is not true.
+// beat reports to the data plane that changes are watched, in a goroutine that ends with
+// the context. It does not report while the watcher handles a change.
 func (w *watcher) beat(ctx context.Context) error {
 	pulse, err := newPulse(beatPeriod)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/waymark-net/waymark/internal/netlinkattr"
 )
 
-// shape is what routes and next hops are seen to have that changes how a packet
-// finds its way, or how large it may be. Only what is listed here is understood;
-// all else is left to the stack.
+// shape has the properties of routes and next hops that change how a packet
+// is forwarded, or how large it may be. Routes with any other property are
+// left to the stack.
 type shape struct {
 	spread bool   // several next hops, or the source decides
 	mtu    uint32 // the smallest that is not locked, which the kernel's lookup does not give; 0: none
@@ -39,7 +39,7 @@ func (s *shape) add(other shape) {
 	}
 }
 
-// leave notes the interface of a next hop that outlives its routes' devices.
+// leave records the interface of a next hop that outlives its routes' devices.
 func (s *shape) leave(index model.IfIndex) {
 	if s.leaves == nil {
 		s.leaves = make(map[model.IfIndex]bool)
@@ -47,12 +47,12 @@ func (s *shape) leave(index model.IfIndex) {
 	s.leaves[index] = true
 }
 
-// plain tells that nothing of it may be gone with a route.
+// plain reports whether removing a route of this shape changes nothing.
 func (s *shape) plain() bool {
 	return !s.spread && s.mtu == 0 && s.locked == 0 && s.why == "" && len(s.leaves) == 0
 }
 
-// least is the smaller of two sizes, of which 0 is none.
+// least is the smaller of two sizes; 0 means no size.
 func least(a, b uint32) uint32 {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -60,24 +60,24 @@ func least(a, b uint32) uint32 {
 	return a
 }
 
-// Of linux/rtnetlink.h, as far as golang.org/x/sys/unix lacks it.
+// Constants of linux/rtnetlink.h that golang.org/x/sys/unix lacks.
 const (
 	routeNextHopID = 30 // RTA_NH_ID: the route's next hops are an object of their own
 
-	// the flags that say what the route or its device is like, how it was
-	// asked for, and what hardware does
+	// the flags for properties of the route or its device, for how it was
+	// requested, and for hardware offload
 	routeFlags = 0x7f | unix.RTM_F_NOTIFY | unix.RTM_F_CLONED | unix.RTM_F_EQUALIZE | unix.RTM_F_PREFIX |
 		unix.RTM_F_LOOKUP_TABLE | unix.RTM_F_FIB_MATCH | 0x4000 | 0x8000 | 0x20000000
 
 	metricLock     = 1
 	metricMTU      = 2
 	metricFeatures = 12
-	// ECN, SACK, times, and whether the kernel said so: TCP's own
+	// ECN, SACK, timestamps, and whether the kernel set them: only TCP uses these
 	metricFeaturesTCP = 1 | 2 | 4 | 16 | 1<<31
 	metricsKnown      = 17
 )
 
-// shapeOfRoute is that of one route.
+// shapeOfRoute is the shape of one route.
 func shapeOfRoute(route []byte) (s shape) {
 	if len(route) < unix.SizeofRtMsg {
 		return shape{spread: true, why: "a route cannot be read"}
@@ -125,7 +125,7 @@ func prefixOf(destination []byte, bits uint8) string {
 	return netip.PrefixFrom(address, int(bits)).String()
 }
 
-// readMetrics looks for those that concern forwarded packets.
+// readMetrics reads the metrics that concern forwarded packets.
 func (s *shape) readMetrics(metrics []byte, odd *string) {
 	var mtu, locks uint32
 	whole := netlinkattr.Each(metrics, func(kind uint16, value []byte) {
@@ -152,7 +152,8 @@ func (s *shape) readMetrics(metrics []byte, odd *string) {
 	}
 }
 
-// knowsNextHops tells whether all that a route's next hops have is understood.
+// knowsNextHops reports whether all attributes of a route's next hops are
+// understood.
 func knowsNextHops(b []byte) bool {
 	for known := true; ; {
 		if len(b) < unix.SizeofRtNexthop {
@@ -170,17 +171,17 @@ func knowsNextHops(b []byte) bool {
 	}
 }
 
-// Of linux/nexthop.h.
+// Constants of linux/nexthop.h.
 const (
 	nextHopHeader     = 8
 	nextHopID         = 1
 	nextHopGroupType  = 3
 	nextHopDeparture  = 5
 	nextHopLastKnown  = 17
-	nextHopOfEachFlow = 0 // the group type by which a hash decides alone
+	nextHopOfEachFlow = 0 // the group type in which only a hash chooses
 )
 
-// shapeOfNextHop is that of a next hop that is an object of its own, or a group.
+// shapeOfNextHop is the shape of a nexthop object or a group.
 func shapeOfNextHop(hop []byte) shape {
 	if len(hop) < nextHopHeader {
 		return shape{spread: true, why: "a next hop cannot be read"}
@@ -223,7 +224,7 @@ func shapeOfRoutes() (s shape, err error) {
 	request.AddRawData(make([]byte, nextHopHeader))
 	err = request.ExecuteIter(unix.NETLINK_ROUTE, unix.RTM_NEWNEXTHOP, func(m []byte) bool {
 		hop := shapeOfNextHop(m)
-		hop.spread = false // a route that names it is
+		hop.spread = false // the routes that use it set spread
 		s.add(hop)
 		return true
 	})

@@ -13,11 +13,11 @@ import (
 	"github.com/waymark-net/waymark/internal/netlinkattr"
 )
 
-// needs is what rules ask for. Only what is listed here is understood; all else
-// is left to the stack.
+// needs are the packet fields that rules use. Rules with any other attribute
+// are left to the stack.
 type needs struct {
 	key datapath.RouteKey
-	why string // the stack forwards all: the reason, in an operator's words
+	why string // why the stack forwards all packets, in an operator's words
 }
 
 func (n *needs) add(other needs) {
@@ -61,7 +61,7 @@ const (
 	ruleClassMask           = 30
 )
 
-// Of a rule's header: what is done with what it matches, and its flags.
+// From a rule's header: its action and its flags.
 const (
 	ruleToTable     = 1
 	ruleJump        = 2
@@ -74,7 +74,7 @@ const (
 	ruleFlags = 0x1f | 0x10000
 )
 
-// needsOfRule is what one rule asks for.
+// needsOfRule are the needs of one rule.
 func needsOfRule(rule []byte) (n needs) {
 	if len(rule) < unix.SizeofRtMsg {
 		return byStack("a rule cannot be read")
@@ -110,18 +110,18 @@ func needsOfRule(rule []byte) (n needs) {
 	return n
 }
 
-// needOfSelector is what one attribute of a rule asks for, or why it is beyond a
-// program.
+// needOfSelector is the need of one attribute of a rule, or the reason why a
+// program cannot meet it.
 func needOfSelector(kind uint16, value []byte) (datapath.RouteKey, string) {
 	switch kind {
 	case ruleDestination, ruleArrival, ruleGoto, ruleTable, ruleDeparture, rulePad, ruleProtocol:
-	case ruleVRF: // matches only what arrives in a VRF, and that goes to the stack
+	case ruleVRF: // matches only packets that arrive in a VRF, which go to the stack
 	case ruleSource, ruleClass, ruleClassMask, ruleLabel, ruleLabelMask:
 		return datapath.RouteByFlow, ""
 	case ruleNextHeader, ruleSourcePorts, ruleDestinationPorts, ruleSourcePortMask, ruleDestinationPortMask:
 		return datapath.RouteByPorts, ""
 	case ruleMark, ruleMask:
-		if !isAll(value, 0) { // marks are made where the data plane is not
+		if !isAll(value, 0) { // netfilter sets marks, which the data plane does not see
 			return 0, "chooses by a mark (fwmark)"
 		}
 	case ruleSuppressLength, ruleSuppressGroup:
@@ -147,7 +147,7 @@ func isAll(value []byte, want byte) bool {
 	return true
 }
 
-// needsOfRules is what all rules together ask for.
+// needsOfRules are the needs of all rules together.
 func needsOfRules() (n needs, err error) {
 	request := nl.NewNetlinkRequest(unix.RTM_GETRULE, unix.NLM_F_DUMP)
 	request.AddData(&nl.RtMsg{RtMsg: unix.RtMsg{Family: unix.AF_INET6}})

@@ -19,8 +19,8 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// traits is what a packet's way depends on, as far as was seen. Messages add to
-// what was read, until it is read anew.
+// traits are the properties on which forwarding depends. Messages add to those
+// that were last read, until they are read again.
 type traits struct {
 	entrances func() map[model.IfIndex]datapath.Entrance // the interfaces that forward fast
 
@@ -31,19 +31,19 @@ type traits struct {
 	routes   seen[shape, *shape]
 	reread   time.Time // routes are not read again before
 	lost     bool      // messages were lost, so routes must be read
-	shrunk   bool      // a route went that may have been the last of its shape
-	unruled  bool      // a rule went
+	shrunk   bool      // a route was removed that may have been the last of its shape
+	unruled  bool      // a rule was removed
 	links    string    // why a link makes the stack forward all, when all were read
-	link     string    // the same, of one that came since
-	policies bool      // of IPsec came since all were read
-	leaving  int       // looks since an interface went that forwards fast
+	link     string    // the same, for a link added since
+	policies bool      // an IPsec policy was added since all were read
+	leaving  int       // looks left after an interface that forwards fast was removed
 
 	settings settings
 	hash     int    // net.ipv6.fib_multipath_hash_policy
 	node     string // why the node's settings make the stack forward all
 }
 
-// seen is what was read of something, and what messages added since.
+// seen holds what was read, and what messages have added since.
 type seen[T any, P interface {
 	*T
 	add(T)
@@ -55,8 +55,8 @@ func (s *seen[T, P]) all() T {
 	return all
 }
 
-// note looks at one message for what changes the way routes are chosen, and
-// tells whether it may change where an IPv6 packet goes.
+// note examines one message for changes in how routes are chosen, and
+// reports whether it may change where an IPv6 packet goes.
 func (t *traits) note(kind, flags uint16, data []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,14 +64,14 @@ func (t *traits) note(kind, flags uint16, data []byte) bool {
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 		return len(data) > 0 && data[0] == unix.AF_INET6
 	case unix.RTM_DELLINK:
-		// its program may go on in another network namespace, with the
-		// numbers of interfaces there, until the agent has taken it off
+		// its program may continue in another network namespace, with that
+		// namespace's interface numbers, until the agent has removed it
 		if _, fast := t.entrances()[indexOfLink(data)]; fast && data[0] == unix.AF_UNSPEC {
 			t.leaving = looksAfterLeaving
 		}
 	case unix.RTM_NEWLINK:
 		if len(data) == 0 || data[0] != unix.AF_UNSPEC {
-			break // of a bridge's port, or of IPv6 alone
+			break // about a bridge's port, or only about IPv6
 		}
 		if l, whole := parseLink(data); !whole {
 			t.link = "a link cannot be read"
@@ -81,7 +81,7 @@ func (t *traits) note(kind, flags uint16, data []byte) bool {
 	case unix.RTM_NEWRULE:
 		t.rules.added.add(needsOfRule(data))
 	case unix.RTM_NEWNEXTHOP:
-		t.routes.added.add(shapeOfNextHop(data)) // a group may be behind any route that names it
+		t.routes.added.add(shapeOfNextHop(data)) // any route may use the group
 	case unix.RTM_NEWROUTE:
 		t.shrunk = t.shrunk || flags&unix.NLM_F_REPLACE != 0
 		s := shapeOfRoute(data)
@@ -95,14 +95,14 @@ func (t *traits) note(kind, flags uint16, data []byte) bool {
 	return true
 }
 
-// noteLoss is told when messages were lost.
+// noteLoss records that messages were lost.
 func (t *traits) noteLoss() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.lost = true
 }
 
-// notePolicy is told of a policy of IPsec.
+// notePolicy records an IPsec policy.
 func (t *traits) notePolicy() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,17 +110,18 @@ func (t *traits) notePolicy() {
 }
 
 const (
-	// looksAfterLeaving is for how many looks an interface that forwarded
-	// fast, and went, makes the stack forward all.
+	// looksAfterLeaving is for how many looks the removal of an interface that
+	// forwarded fast makes the stack forward all packets.
 	looksAfterLeaving = 2
-	// What may need less than before is read again soon, but routes may be
-	// many: not before this many times as long as reading took have passed.
+	// If fewer properties may matter than before, they are soon read again.
+	// Because routes may be many, the pause is at least this many times the
+	// duration of reading.
 	rereadPause  = 100 * time.Millisecond
 	rereadFactor = 50
 )
 
-// routing is what the data plane must look at beside the destination, and why
-// that is the stack alone, if it is.
+// routing returns the fields that the data plane must use besides the
+// destination, and why only the stack can forward, if so.
 func (t *traits) routing() (datapath.Routing, string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -143,7 +144,7 @@ func (t *traits) whyStack(rules needs, routes shape) string {
 	case !t.known:
 		return "the kernel's routes have not been read yet"
 	case t.leaving > 0:
-		return "an interface with forwarding: fast has just gone"
+		return "an interface with forwarding: fast has just disappeared"
 	case t.node != "":
 		return t.node
 	case t.policies:
@@ -157,7 +158,7 @@ func (t *traits) whyStack(rules needs, routes shape) string {
 	case t.link != "":
 		return t.link
 	case routes.spread && t.hash != 0:
-		return fmt.Sprintf("routes have several next hops, and net.ipv6.fib_multipath_hash_policy is %d: the stack hashes what a program does not see", t.hash)
+		return fmt.Sprintf("routes have several next hops, and net.ipv6.fib_multipath_hash_policy is %d: the stack hashes fields that a program does not see", t.hash)
 	case routes.spread && (rules.key == datapath.RouteByPorts || t.lost):
 		return "routes have several next hops, and rules choose by ports"
 	}
@@ -166,8 +167,8 @@ func (t *traits) whyStack(rules needs, routes shape) string {
 
 const ipsecDecides = "IPsec has policies for what is forwarded"
 
-// mtu is the size up to which the kernel's lookup says the truth about an MTU:
-// it does not regard a route's without a lock, and one with a lock it regards
+// mtu is the size up to which the kernel's lookup reports MTUs correctly:
+// it ignores a route's MTU without a lock, and uses one with a lock
 // even where the link's is smaller.
 func (t *traits) mtu(routes shape) uint16 {
 	mtu := routes.mtu
@@ -180,7 +181,7 @@ func (t *traits) mtu(routes shape) uint16 {
 	return uint16(min(mtu, uint32(datapath.AnyMTU)))
 }
 
-// read looks at everything that no message may have told.
+// read reads everything that messages may not have reported.
 func (t *traits) read() error {
 	err := errors.Join(t.readRoutes(), t.readRules(), t.readLinks())
 	node, e := t.readNode()
@@ -194,13 +195,13 @@ func (t *traits) read() error {
 	return err
 }
 
-// readRoutes reads them when messages were lost, or when what they need may have
-// become less.
+// readRoutes reads routes when messages were lost, or when fewer of their
+// properties may matter.
 func (t *traits) readRoutes() error {
 	t.mu.Lock()
 	all := t.routes.all()
 	due := !t.known || t.lost || t.shrunk && !all.plain() && time.Now().After(t.reread)
-	if due { // what comes from now on is added to what is read
+	if due { // messages from now on add to what is read
 		t.lost, t.shrunk, t.routes.added = false, false, shape{}
 	}
 	t.mu.Unlock()
@@ -220,7 +221,7 @@ func (t *traits) readRoutes() error {
 	return missing(err)
 }
 
-// refreshIn is when to read again what may need less than it did, if at all.
+// refreshIn is when to read again what may matter less, if at all.
 func (t *traits) refreshIn() (time.Duration, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -231,7 +232,7 @@ func (t *traits) refreshIn() (time.Duration, bool) {
 	return max(rereadPause, time.Until(t.reread)), true
 }
 
-// refresh reads it.
+// refresh reads it again.
 func (t *traits) refresh() error { return errors.Join(t.readRoutes(), t.readRules()) }
 
 func (t *traits) readRules() error {
@@ -262,7 +263,8 @@ func (t *traits) readLinks() error {
 	return errors.Join(err, e)
 }
 
-// readNode says why the settings of the whole node make the stack forward all.
+// readNode returns why the node's global settings make the stack forward all
+// packets, if they do.
 func (t *traits) readNode() (why string, err error) {
 	hash, err := sysctl("fib_multipath_hash_policy")
 	if errors.Is(err, os.ErrNotExist) {
@@ -288,7 +290,7 @@ func (t *traits) readNode() (why string, err error) {
 		return "net.ipv6.conf.all.proxy_ndp is set, and there are proxied neighbours at an interface with forwarding: fast", nil
 	}
 	for index, e := range entrances {
-		if settings.disabled[index] { // what arrives there must meet the stack
+		if settings.disabled[index] { // packets that arrive there must go to the stack
 			return "an interface with forwarding: fast has disable_ipv6", nil
 		}
 		if why := settings.isClosed(routes); why != "" && e.InTC {
@@ -298,7 +300,7 @@ func (t *traits) readNode() (why string, err error) {
 	return "", nil
 }
 
-// missing is an error that is more than that something changed while it was read.
+// missing is an error, except when the data changed during the read.
 func missing(err error) error {
 	if errors.Is(err, netlink.ErrDumpInterrupted) {
 		return nil
@@ -306,8 +308,7 @@ func missing(err error) error {
 	return err
 }
 
-// sending are those of the interfaces that the kernel lets IPv6 out of as a
-// program would send it.
+// sending removes the interfaces that only the stack may send to.
 func (t *traits) sending(list []model.IfIndex) []model.IfIndex {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package routing watches what the kernel forwards packets by, for a data plane
-// that forwards some of them itself: routes, rules, neighbours, links and
-// addresses of the network namespace that it runs in, and which devices can
+// Package routing watches the state that determines how the kernel forwards
+// packets, for a data plane that forwards some of them itself: routes, rules,
+// neighbours, links and addresses of its network namespace, and which devices can
 // send what XDP redirects.
 package routing
 
@@ -22,7 +22,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// Plane is what is told; *datapath.Forwarding has it, and documents it.
+// Plane receives the changes; *datapath.Forwarding implements and documents it.
 type Plane interface {
 	Renew(datapath.Routing) error
 	Beat() error
@@ -33,12 +33,12 @@ type Plane interface {
 
 const (
 	// beatPeriod is less than half of the time for which the data plane
-	// believes that it is watched: a beat may be missed.
+	// assumes that it is watched, so one beat may be missed.
 	beatPeriod = 40 * time.Millisecond
-	// renewPause bounds how often next hops are forgotten while routes come in
-	// masses: the kernel is asked anew for each after that.
+	// renewPause bounds how often next hops are invalidated while many routes
+	// change: the kernel is asked again for each next hop after that.
 	renewPause = 10 * time.Millisecond
-	// lookPeriod is how often what no message tells of is looked at.
+	// lookPeriod is how often the agent reads what no message reports.
 	lookPeriod = time.Second
 	// usedWithin is how recently a neighbour must have been sent to.
 	usedWithin = 2 * time.Second
@@ -52,9 +52,9 @@ var groups = []uint{
 	unix.RTNLGRP_IPV6_RULE, unix.RTNLGRP_IPV6_NETCONF, unix.RTNLGRP_NEXTHOP,
 }
 
-// Watch keeps the plane told until the context ends. It fails when the kernel
-// can no longer be watched, or the plane not be told. Whenever that changes,
-// explain gets the reason for which the stack forwards all, "" when it does not.
+// Watch informs the plane until the context ends. It fails when the kernel
+// can no longer be watched, or the plane not be informed. When the reason changes,
+// explain gets why the stack forwards all packets, "" when it does not.
 func Watch(ctx context.Context, plane Plane, explain func(why string), log *slog.Logger) error {
 	w := &watcher{plane: plane, explain: explain, log: log, wake: make(chan struct{}, 1), failed: make(chan error, 4)}
 	w.seen.entrances = plane.Entrances
@@ -77,8 +77,8 @@ type watcher struct {
 	wake    chan struct{} // something changed
 	failed  chan error
 	seen    traits           // what routes were seen to depend on
-	told    datapath.Routing // what the plane was told last
-	why     string           // what was explained last
+	told    datapath.Routing // the latest report to the plane
+	why     string           // the latest explanation
 	linked  atomic.Bool      // what devices can do may have changed
 	busy    sync.Mutex       // held while something changed that the plane may not know yet
 
@@ -105,7 +105,7 @@ func (w *watcher) listen(ctx context.Context) error {
 		w.seen.noteLoss()
 	})
 	policies, err := nl.Subscribe(unix.NETLINK_XFRM, nl.XFRMNLGRP_POLICY)
-	if err == nil { // else the kernel knows no IPsec
+	if err == nil { // else the kernel has no IPsec
 		w.hear(ctx, policies, func(kind, _ uint16, _ []byte) bool {
 			if kind == nl.XFRM_MSG_NEWPOLICY || kind == nl.XFRM_MSG_UPDPOLICY || kind == messageDefaults {
 				w.seen.notePolicy()
@@ -123,8 +123,8 @@ func (w *watcher) listen(ctx context.Context) error {
 	return nil
 }
 
-// hear reads messages until the context ends, and wakes for those that matter.
-// One that was lost matters, too: something changed.
+// hear reads messages until the context ends, and signals those that matter.
+// A lost message matters, too: something changed.
 func (w *watcher) hear(ctx context.Context, s *nl.NetlinkSocket, matters func(kind, flags uint16, data []byte) bool, lost func()) {
 	context.AfterFunc(ctx, s.Close)
 	go func() {
@@ -157,7 +157,7 @@ func (w *watcher) hear(ctx context.Context, s *nl.NetlinkSocket, matters func(ki
 	}()
 }
 
-// serve renews what changed, and looks at what no message tells of.
+// serve handles changes, and reads what no message reports.
 func (w *watcher) serve(ctx context.Context) error {
 	look := time.NewTicker(lookPeriod)
 	defer look.Stop()
@@ -205,7 +205,7 @@ func (w *watcher) renew() error {
 	return err
 }
 
-// tell makes the plane forget what it found, and says what routes depend on.
+// tell invalidates the plane's next hops, and reports on which fields routes depend.
 func (w *watcher) tell(routing datapath.Routing, why string) error {
 	w.told = routing
 	if why != w.why {
@@ -215,14 +215,14 @@ func (w *watcher) tell(routing datapath.Routing, why string) error {
 	return w.plane.Renew(routing)
 }
 
-// look reads anew what messages may not have told.
+// look reads again what messages may not have reported.
 func (w *watcher) look() {
 	err := w.seen.read()
 	w.setDevices()
 	w.settle(err)
 }
 
-// settle tells what was read anew, if it makes a difference.
+// settle reports what was read again, if it makes a difference.
 func (w *watcher) settle(err error) {
 	if err != nil {
 		w.log.Warn("the stack forwards all: the kernel's routes are not understood", "error", err)
@@ -238,7 +238,7 @@ func (w *watcher) settle(err error) {
 }
 
 func (w *watcher) setDevices() {
-	indexes, err := sendingDevices()
+	indexes, err := SendingDevices()
 	if err == nil {
 		err = w.plane.SetDevices(w.seen.sending(indexes))
 	}

@@ -12,8 +12,9 @@ import (
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// What keeps packets from being simply routed where they are to go fast is heard
-// of at once; the stack forwards until it has been looked at that it is over.
+// Changes that keep packets from being simply routed on a fast interface are
+// noticed at once; the stack then forwards until a look has shown that they are
+// gone.
 func TestWatchEntrance(t *testing.T) {
 	enterNamespace(t)
 	const plain, stack, soon, later = datapath.RouteByDestination, datapath.RouteByStack, 100 * time.Millisecond, 2500 * time.Millisecond
@@ -54,8 +55,8 @@ func TestWatchEntrance(t *testing.T) {
 	}
 }
 
-// Of routes' MTUs, the plane gets the smallest that the kernel's lookup does not
-// give, until none is left that has one.
+// Of the routes' MTUs, the plane gets the smallest that the kernel's lookup does
+// not return, until no route has one.
 func TestWatchMTU(t *testing.T) {
 	enterNamespace(t)
 	p := &fakePlane{}
@@ -84,8 +85,8 @@ func TestWatchMTU(t *testing.T) {
 	}
 }
 
-// What arrives at a VRF's member is the stack's: it routes by the VRF, and a
-// program's lookup by the member.
+// Packets that arrive on a VRF's member are left to the stack, which routes by
+// the VRF, while a program's lookup would route by the member.
 func TestWatchVRF(t *testing.T) {
 	enterNamespace(t)
 	if out, err := exec.Command("ip", "link", "add", "red", "type", "vrf", "table", "7").CombinedOutput(); strings.Contains(string(out), "Unknown device type") {

@@ -24,7 +24,7 @@ import (
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// fakePlane notes what it is told.
+// fakePlane records what the watch reports.
 type fakePlane struct {
 	mu          sync.Mutex
 	renewals    []renewal
@@ -32,10 +32,10 @@ type fakePlane struct {
 	devices     []model.IfIndex
 	neighbours  []datapath.Neighbour
 	fast        map[model.IfIndex]datapath.Entrance
-	why         string // what was explained last
+	why         string // the last explanation
 	broken      error
 	devicesTold atomic.Int64
-	devicesMu   sync.Mutex // a test that holds it keeps the watch at work
+	devicesMu   sync.Mutex // a test that holds it keeps the watch busy
 }
 
 type renewal struct {
@@ -74,16 +74,16 @@ func (p *fakePlane) Neighbours(time.Duration) ([]datapath.Neighbour, error) {
 	return p.neighbours, nil
 }
 
-// Entrances are the interfaces that a test says, at the addresses that they had
-// then.
+// Entrances are the interfaces that a test named, with the addresses that they
+// had then.
 func (p *fakePlane) Entrances() map[model.IfIndex]datapath.Entrance {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fast
 }
 
-// forwardFast has interfaces forward fast, with programs that know them as they
-// are now.
+// forwardFast makes interfaces forward fast, with programs that know their
+// present addresses.
 func (p *fakePlane) forwardFast(t *testing.T, names ...string) {
 	t.Helper()
 	fast := map[model.IfIndex]datapath.Entrance{}
@@ -99,7 +99,7 @@ func (p *fakePlane) forwardFast(t *testing.T, names ...string) {
 	p.fast = fast
 }
 
-// key is the last one told, and how many renewals there were.
+// key is the last reported key, and the number of renewals.
 func (p *fakePlane) key() (datapath.RouteKey, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,8 +115,8 @@ func (p *fakePlane) explain(why string) {
 	p.why = why
 }
 
-// enterNamespace moves the test's thread into a network namespace of its own,
-// with a router's settings and one link.
+// enterNamespace moves the test's thread into its own network namespace, with a
+// router's settings and one link.
 func enterNamespace(t *testing.T) {
 	t.Helper()
 	testnet.Enter(t)
@@ -129,7 +129,7 @@ func enterNamespace(t *testing.T) {
 	testnet.Run(t, "ip -6 addr add 2001:db8:1::1/64 dev v0 nodad")
 }
 
-// watch watches the test's namespace until the test ends, which wants no fault.
+// watch watches the test's namespace until the test ends, and expects no error.
 func watch(t *testing.T, p *fakePlane) {
 	t.Helper()
 	here := testnet.Here(t)
@@ -161,7 +161,7 @@ func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
 	}
 }
 
-// quiet waits until nothing has been renewed for a while.
+// quiet waits until there has been no renewal for a while.
 func quiet(p *fakePlane) {
 	for before, now := -1, 0; before != now; {
 		time.Sleep(100 * time.Millisecond)
@@ -170,8 +170,9 @@ func quiet(p *fakePlane) {
 	}
 }
 
-// Every change that may send packets elsewhere makes the plane forget, and is
-// heard of in a hundredth of a second or so; what no message tells of, in one.
+// Every change that may send packets elsewhere makes the plane forget. The watch
+// hears of it within about a hundredth of a second, or within a second if no
+// message reports it.
 func TestWatch(t *testing.T) {
 	enterNamespace(t)
 	p := &fakePlane{}
@@ -206,9 +207,9 @@ func TestWatch(t *testing.T) {
 		{"sysctl -qw net.ipv6.fib_multipath_hash_policy=0", datapath.RouteByFlow, later},
 		{"sysctl -qw net.ipv6.conf.all.forwarding=0", datapath.RouteByStack, later},
 		{"sysctl -qw net.ipv6.conf.all.forwarding=1", datapath.RouteByFlow, later},
-		{"ip link del v2", datapath.RouteByFlow, soon}, // nothing that arrived there was forwarded
+		{"ip link del v2", datapath.RouteByFlow, soon}, // no packet that arrived there was forwarded
 		{"ip -6 rule add iif v0 lookup 100", datapath.RouteByFlow, soon},
-		{"sysctl -qw net.ipv6.conf.v0.disable_ipv6=1", datapath.RouteByFlow, soon}, // its address goes
+		{"sysctl -qw net.ipv6.conf.v0.disable_ipv6=1", datapath.RouteByFlow, soon}, // its address is removed
 	} {
 		_, before := p.key()
 		testnet.Run(t, tt.command)
@@ -216,7 +217,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// What a watch finds when it begins counts from its first word.
+// The watch's first report includes what it finds at its start.
 func TestWatchBegins(t *testing.T) {
 	for command, want := range map[string]datapath.RouteKey{
 		"true": datapath.RouteByDestination,
@@ -240,7 +241,7 @@ func TestWatchBegins(t *testing.T) {
 				t.Errorf("key %d, %q, %v, want %d", got.Key, why, err, want)
 			}
 			if want == datapath.RouteByStack {
-				return // the plane begins with that, and need not be told
+				return // the plane starts with it, without a report
 			}
 			p := &fakePlane{}
 			watch(t, p)
@@ -252,7 +253,7 @@ func TestWatchBegins(t *testing.T) {
 	}
 }
 
-// Masses of changes do not keep the plane from remembering, nor the watch from
+// Masses of changes keep neither the plane from caching nor the watch from
 // beating; the last one counts.
 func TestWatchMasses(t *testing.T) {
 	enterNamespace(t)
@@ -284,7 +285,7 @@ func TestWatchMasses(t *testing.T) {
 	if n := after - before; n < 2 || n > int(took/renewPause)+2 {
 		t.Errorf("%d changes in %v made the plane forget %d times, want every %v at most", count, took, n, renewPause)
 	}
-	// the last change came before the command's own end
+	// the last change came before the command ended
 	if last := p.renewals[len(p.renewals)-1].at; last.Before(ended.Add(-100 * time.Millisecond)) {
 		t.Errorf("the plane forgot last %v before the last change", ended.Sub(last))
 	}
@@ -294,10 +295,10 @@ func TestWatchMasses(t *testing.T) {
 	}
 }
 
-// The plane learns which devices can send as that changes.
+// The plane learns which devices can send when that changes.
 func TestWatchDevices(t *testing.T) {
 	if _, err := netlink.GenlFamilyGet(netdevFamily); err != nil {
-		t.Skipf("the kernel does not tell: %v", err)
+		t.Skipf("the kernel does not report devices: %v", err)
 	}
 	enterNamespace(t)
 	v0, err := netlink.LinkByName("v0")
@@ -319,15 +320,15 @@ func TestWatchDevices(t *testing.T) {
 		testnet.Run(t, "ethtool -K v1 gro off")
 		await(t, "v0 cannot send any more", 100*time.Millisecond, has(false))
 	}
-	for range 100 { // what the request holds in memory must not matter
-		if got, err := sendingDevices(); err != nil || len(got) > 0 {
+	for range 100 { // the bytes after the request in memory must not matter
+		if got, err := SendingDevices(); err != nil || len(got) > 0 {
 			t.Fatalf("devices that can send: %v, %v; want none", got, err)
 		}
 	}
 }
 
-// Neighbours in use that the kernel takes for idle are used; all others stay as
-// they are.
+// Neighbours in use that the kernel considers idle are used; all others stay
+// unchanged.
 func TestWatchNeighbours(t *testing.T) {
 	enterNamespace(t)
 	v0, err := netlink.LinkByName("v0")
@@ -366,10 +367,10 @@ func TestWatchNeighbours(t *testing.T) {
 	for _, n := range all {
 		e, ok := want[n.IP.String()]
 		if ok && (n.State != e.state || n.Flags != e.flags) {
-			t.Errorf("%s came to be in state %#x with flags %#x, want %#x, %#x", n.IP, n.State, n.Flags, e.state, e.flags)
+			t.Errorf("%s is in state %#x with flags %#x, want %#x, %#x", n.IP, n.State, n.Flags, e.state, e.flags)
 		}
 		if !ok && n.IP.IsGlobalUnicast() {
-			t.Errorf("the neighbour %s was made", n.IP)
+			t.Errorf("the neighbour %s was created", n.IP)
 		}
 		delete(want, n.IP.String())
 	}
@@ -378,7 +379,7 @@ func TestWatchNeighbours(t *testing.T) {
 	}
 }
 
-// The watch beats as often as it promises, and ends with a plane that fails.
+// The watch beats in time, and ends when the plane fails.
 func TestWatchBeats(t *testing.T) {
 	enterNamespace(t)
 	p := &fakePlane{}
@@ -400,7 +401,7 @@ func TestWatchBeats(t *testing.T) {
 	}
 }
 
-// A watch that is at work, on a change or a look, does not say that all is known.
+// A watch that is handling a change or a look does not beat.
 func TestWatchBeatsWhenDone(t *testing.T) {
 	enterNamespace(t)
 	p := &fakePlane{}

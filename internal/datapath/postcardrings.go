@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+)
+
+const postcardHead = uint32(abiPostcardBoundPOSTCARD_HEAD)
+
+// Bounds of the rings of postcards: postcards of one CPU, and bytes of all CPUs.
+const (
+	mostPostcards     = 32768
+	fewestPostcards   = 2048
+	mostPostcardBytes = 128 << 20
+)
+
+// postcardRoom is how many postcards may wait for a CPU's reader.
+var postcardRoom = sync.OnceValues(func() (uint32, error) {
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return 0, fmt.Errorf("count CPUs: %w", err)
+	}
+	return postcardRoomOn(cpus), nil
+})
+
+// postcardEntries is the size of the map with all rings.
+func postcardEntries() (uint32, error) {
+	room, err := postcardRoom()
+	if err != nil {
+		return 0, err
+	}
+	cpus, err := ebpf.PossibleCPU()
+	return uint32(cpus) * (postcardHead + room), err
+}
+
+func postcardRoomOn(cpus int) uint32 {
+	room := mostPostcards
+	for room > fewestPostcards && cpus*room*postcardSize > mostPostcardBytes {
+		room /= 2
+	}
+	return uint32(room)
+}
+
+// postcardRings are the postcards that programs have written, a ring for each CPU,
+// in memory that programs and agent share.
+type postcardRings struct {
+	memory  []byte
+	entries []abiPostcard
+	room    uint64 // postcards of a CPU
+}
+
+func newPostcardRings(m *ebpf.Map) (*postcardRings, error) {
+	room, err := postcardRoom()
+	if err != nil {
+		return nil, err
+	}
+	entries := int(m.MaxEntries())
+	memory, err := unix.Mmap(m.FD(), 0, entries*postcardSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map the rings of postcards: %w", err)
+	}
+	return &postcardRings{memory: memory, entries: unsafe.Slice((*abiPostcard)(unsafe.Pointer(&memory[0])), entries), room: uint64(room)}, nil
+}
+
+// close must not be called while a CPU's postcards are read.
+func (r *postcardRings) close() {
+	if r != nil && r.memory != nil {
+		_ = unix.Munmap(r.memory)
+		r.memory, r.entries = nil, nil
+	}
+}
+
+func (r *postcardRings) of(cpu int) (head *abiPostcardHead, cards []abiPostcard) {
+	stride := int(postcardHead) + int(r.room)
+	all := r.entries[cpu*stride:][:stride]
+	return (*abiPostcardHead)(unsafe.Pointer(&all[0])), all[postcardHead:]
+}
+
+// waiting reports whether a CPU has postcards that were not read.
+func (r *postcardRings) waiting(cpu int) bool {
+	if r == nil {
+		return false
+	}
+	head, _ := r.of(cpu)
+	return atomic.LoadUint64(&head.Written) != atomic.LoadUint64(&head.Read)
+}
+
+// postcardsAtOnce is how many postcards are read before their places are free again.
+const postcardsAtOnce = 64
+
+// read passes on postcards of a CPU, at most postcardsAtOnce, and returns how many.
+// They are valid until take returns.
+func (r *postcardRings) read(cpu int, take func([]abiPostcard)) int {
+	if r == nil {
+		return 0
+	}
+	head, cards := r.of(cpu)
+	read, written := atomic.LoadUint64(&head.Read), atomic.LoadUint64(&head.Written)
+	if written-read > r.room { // not what programs write
+		atomic.StoreUint64(&head.Read, written)
+		return 0
+	}
+	first := read % r.room
+	n := min(written-read, postcardsAtOnce, r.room-first)
+	if n > 0 {
+		take(cards[first : first+n])
+		atomic.StoreUint64(&head.Read, read+n)
+	}
+	return int(n)
+}
