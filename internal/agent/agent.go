@@ -8,27 +8,25 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/netip"
-	"sync"
-	"sync/atomic"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waymark-net/waymark/internal/api"
-	"github.com/waymark-net/waymark/internal/sink"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
 
-// Options are fixed for the life of an agent.
+// Options are fixed for the lifetime of an agent.
 type Options struct {
 	ConfigFile string
 	Place      api.Place
 	NodeName   string // names this node in records
-	OneClock   bool   // all nodes of the domain read this machine's clock
+	OneClock   bool   // all nodes of the domain use this machine's clock
 	Version    string
 	Log        *slog.Logger
-	Stdout     io.Writer // of an exporter to "-"
+	Stdout     io.Writer // for a sink to "-"
 	Ready      func()    // called once everything runs; may be nil
 	Manager    *supervisor.Manager
 
@@ -37,45 +35,18 @@ type Options struct {
 	Open   func(api.Place, *slog.Logger) (d Datapath, privatePins bool, err error)
 }
 
-// Agent serves one network namespace.
+// Agent serves one network namespace: it applies a configuration, and its services do
+// the rest.
 type Agent struct {
-	options       Options
-	log           *slog.Logger
-	started       time.Time
-	datapath      Datapath
-	privatePins   bool
-	stream        sink.Stream
-	sinks         sinks
-	metricsServer *metricsServer
-	records       records
-	recordsLost   recently
-	suppressed    recently
-	lossTimes     lossTimes
-	exportLost    recently
-	errorsLost    recently // ICMPv6 errors
-	refused       refusals
-	flows         flowAllowance
-	paths         paths
-	tunnelErrors  tunnelErrors
-	names         names
-	wake          chan struct{}          // something changed that the configuration depends on
-	routeWatch    watch                  // of what the kernel forwards by
-	byStack       atomic.Pointer[string] // why the stack forwards what was to go fast; nil when it does not
-	kernelEvents  kernelEvents
-	taiOffset     atomic.Int64 // nanoseconds, as the data plane was last told
+	core
+	started  time.Time
+	services []service   // all of them, including those below
+	health   *nodeHealth // what a start and a reload log
+	reloads  *reloads    // counts reloads and their result
 
-	change changeLock                 // held while what runs is being replaced
-	state  atomic.Pointer[state]      // what runs
-	view   atomic.Pointer[exportView] // of it, for exports
-	ending bool                       // under change: no more changes
-
-	reloads       atomic.Uint64
-	reloadsFailed atomic.Uint64
-	reloadFault   atomic.Pointer[string] // of the last reload
-
-	stop    chan bool     // asks to end; true removes the data plane
-	removed chan removal  // the answer to true
-	closing chan struct{} // closed when streams must end
+	ending  bool         // guarded by change: no more changes
+	stop    chan bool    // requests the end; true removes the data plane
+	removed chan removal // the answer to true
 }
 
 // New makes an agent that does nothing yet.
@@ -89,27 +60,19 @@ func New(o Options) *Agent {
 	if o.Open == nil {
 		o.Open = openDatapath
 	}
-	a := &Agent{
-		options: o,
-		log:     o.Log,
-		stop:    make(chan bool, 1),
-		removed: make(chan removal, 1),
-		closing: make(chan struct{}),
-		wake:    make(chan struct{}, 1),
-	}
-	a.paths.wake = make(chan struct{}, 1)
-	a.names = names{lookup: o.System.Addresses, known: map[string][]netip.Addr{}}
-	a.routeWatch.wanted, a.kernelEvents.wanted = make(chan bool, 1), make(chan bool, 1)
-	a.sinks.environment = sink.Environment{Stdout: o.Stdout, Log: o.Log, Facts: a.sinkFacts, Changes: &sink.Changes{}, Shared: &sync.Map{}}
-	a.metricsServer = newMetricsServer(a)
+	a := &Agent{stop: make(chan bool, 1), removed: make(chan removal, 1)}
+	c := &a.core
+	c.options, c.log, c.system = o, o.Log, o.System
+	c.wake, c.closing = make(chan struct{}, 1), make(chan struct{})
+	a.assemble()
 	return a
 }
 
-// Run serves until the context ends or the API says so. Packets keep their
-// treatment then, unless the API asked to remove the data plane.
+// Run serves until the context ends or the API stops it. Packets are then still
+// processed as before, unless the API asked to remove the data plane.
 func (a *Agent) Run(ctx context.Context) error {
 	a.started = time.Now()
-	file, err := loadFile(a.options.ConfigFile, a.options.System)
+	file, err := loadFile(a.options.ConfigFile, a.system)
 	if err != nil {
 		return err
 	}
@@ -126,8 +89,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	listener, err := listen(a.options.Place.Socket())
 	if err != nil {
-		a.sinks.close()
-		return errors.Join(err, a.datapath.Close())
+		return errors.Join(err, a.end(false))
 	}
 	server := newServer(a, listener)
 	a.log.Info("serving", "namespace", a.options.Place.ID, "socket", a.options.Place.Socket())
@@ -144,7 +106,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	err = errors.Join(err, a.end(remove))
 	close(a.closing)
 	server.shutdown()
-	a.metricsServer.close()
 	if remove {
 		err = errors.Join(err, held.clear())
 	}
@@ -152,42 +113,27 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// initialize applies the configuration, with the clock known before.
 func (a *Agent) initialize(file *state) error {
-	clock, err := a.options.System.Clock()
-	if err != nil { // timestamps are then off by the leap seconds at most
-		a.log.Warn("the offset of TAI is unknown, 0 is assumed", "error", err)
+	for _, s := range a.services {
+		if err := s.open(); err != nil {
+			return err
+		}
 	}
-	if err := a.datapath.SetTAIOffset(clock.TAIOffset); err != nil {
-		return err
-	}
-	a.taiOffset.Store(int64(clock.TAIOffset))
-	a.restorePathMTUs()
 	if err := a.start(file); err != nil {
-		a.metricsServer.close()
 		return err
 	}
-	a.logWarnings()
-	a.noteLosses()
-	a.exportLost.add(time.Now(), 0)
+	a.health.logNode()
 	return nil
 }
 
-// serve does the work until there is a reason to end.
+// serve runs the services until there is a reason to end.
 func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, working := errgroup.WithContext(ctx)
-	group.Go(func() error { return a.datapath.ReadSamples(working, a.samples()) })
-	group.Go(func() error { a.followFlows(working); return nil })
-	group.Go(func() error { return a.followLinks(working) })
-	group.Go(func() error { a.tick(working); return nil })
-	group.Go(func() error { a.followNames(working); return nil })
-	group.Go(func() error { a.hearTooBig(working); return nil })
-	group.Go(func() error { a.followPathMTUs(working); return nil })
-	group.Go(func() error { a.relayTunnelErrors(working); return nil })
-	group.Go(func() error { a.followRoutes(working); return nil })
-	group.Go(func() error { a.followKernelEvents(working); return nil })
+	for _, s := range a.services {
+		group.Go(func() error { return s.run(working) })
+	}
 	select {
 	case <-working.Done():
 	case remove = <-a.stop:
@@ -198,16 +144,17 @@ func (a *Agent) serve(ctx context.Context, server *server) (remove bool, err err
 		err = errors.Join(err, fault)
 	}
 	if err != nil {
-		err = fmt.Errorf("the agent cannot go on: %w", err)
+		err = fmt.Errorf("the agent cannot continue: %w", err)
 	}
 	return remove, err
 }
 
-// end leaves the data plane, or takes it away.
+// end closes the services while the data plane still has its counters, then leaves the
+// data plane in place or removes it.
 func (a *Agent) end(removing bool) error {
-	a.endRecords(removing)
-	a.collectFlows() // of tables that are gone nobody else will
-	a.sinks.close()  // while the data plane still has its counters
+	for _, s := range slices.Backward(a.services) {
+		s.close(removing)
+	}
 	if !removing {
 		return a.datapath.Close()
 	}
@@ -216,75 +163,16 @@ func (a *Agent) end(removing bool) error {
 	return r.err
 }
 
-// How often the agent looks at what no event tells.
-const (
-	clockPeriod   = time.Second
-	metricsPeriod = 5 // in clock periods
-	// changeLimit is more than a change of what runs takes: with very many
-	// interfaces that may be half a minute.
-	changeLimit = time.Minute
-)
+// warnings are the health warnings, the severest first.
+func (a *Agent) warnings() []health.Warning { return health.WithoutHints(a.diagnosis()) }
 
-// tick does what is due by time alone.
-func (a *Agent) tick(ctx context.Context) {
-	stuck := false
-	for n := 1; sleep(ctx, clockPeriod); n++ {
-		stuck = a.reportAlive(stuck)
-		a.followClock()
-		a.followSources()
-		a.followIDs(n)
-		if n%metricsPeriod != 0 {
-			continue
-		}
-		a.options.Manager.Status(a.condition())
-		a.metricsServer.retry()
-		a.noteLosses()
-		a.exportLost.add(time.Now(), a.totalExportLost())
-		a.logRefusals()
+// diagnosis is the warnings and the hints.
+func (a *Agent) diagnosis() []health.Warning {
+	var ws []health.Warning
+	s := a.state.Load()
+	for _, service := range a.services {
+		ws = append(ws, service.warnings(s)...)
 	}
-}
-
-// reportAlive gives the service manager a sign of life, unless a change of what
-// runs does not end: this clock would go on, while no interface, configuration
-// or path MTU is followed any more. It returns whether that is so.
-func (a *Agent) reportAlive(before bool) (stuck bool) {
-	held := a.change.heldFor(time.Now())
-	if held < changeLimit {
-		a.options.Manager.Alive()
-		return false
-	}
-	if !before {
-		a.log.Error("a change of what runs has not ended; the service manager gets no signs of life until it does", "after", held.Round(time.Second))
-	}
-	return true
-}
-
-// losses are how many records and events of the kernel found no room and how
-// many exports the limits suppressed, since the data plane or the agent was made.
-func (a *Agent) losses() (lost, suppressed uint64, err error) {
-	counters, err := a.datapath.Counters()
-	for _, c := range counters {
-		lost += c.RecordsLost
-		suppressed += c.ExportsSuppressed
-	}
-	return lost + a.kernelEvents.count.Lost(), suppressed + a.flows.suppressed.Load(), err
-}
-
-// noteLosses keeps them, to tell later how much they grew.
-func (a *Agent) noteLosses() {
-	if lost, suppressed, err := a.losses(); err == nil {
-		a.recordsLost.add(time.Now(), lost)
-		a.suppressed.add(time.Now(), suppressed)
-		a.lossTimes.note(time.Now(), lost+suppressed)
-	}
-	a.errorsLost.add(time.Now(), a.totalErrorsLost())
-	a.noteRefusals()
-}
-
-func (a *Agent) totalExportLost() uint64 {
-	var total uint64
-	for _, s := range a.sinks.stats() {
-		total += s.Missed()
-	}
-	return total
+	health.Sort(ws)
+	return ws
 }

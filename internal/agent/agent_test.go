@@ -55,7 +55,7 @@ func TestBadFileStartsNothing(t *testing.T) {
 	err := h.run()
 	var faults config.Faults
 	if !errors.As(err, &faults) || len(faults) < 2 {
-		t.Fatalf("error %v, want every fault", err)
+		t.Fatalf("error %v, want every error", err)
 	}
 	if h.datapath.applications() != 0 {
 		t.Error("a bad file reached the data plane")
@@ -65,7 +65,7 @@ func TestBadFileStartsNothing(t *testing.T) {
 	}
 }
 
-// A strict file's missing interfaces are named with its other faults.
+// A strict file's missing interfaces are reported with its other errors.
 func TestStrictFaultsTogether(t *testing.T) {
 	h := newHarness(t, "strict: true\ninterfaces: [{name: eth9}]\nnamespaces: [{id: 70000}]\n")
 	var faults config.Faults
@@ -94,7 +94,7 @@ func TestFailedReloadKeepsWhatRuns(t *testing.T) {
 		name, yaml, want string
 		refusal          error
 	}{
-		{"two faults", "node: {id: 2}\ninterfaces: [{nome: eth0}]\nnamespaces: [{id: 70000}]\n", "node.yaml:3:", nil},
+		{"two errors", "node: {id: 2}\ninterfaces: [{nome: eth0}]\nnamespaces: [{id: 70000}]\n", "node.yaml:3:", nil},
 		{"data plane refuses", baseConfig, "verifier", errors.New("verifier says no")},
 		{"exporter cannot open", baseConfig + "export: [{kind: jsonl, path: " + missing + "}]\n", "name a file in a directory that exists", nil},
 		{"strict", strings.Replace(baseConfig, "eth1", "eth9", 1) + "strict: true\n", "there is no interface", nil},
@@ -103,7 +103,7 @@ func TestFailedReloadKeepsWhatRuns(t *testing.T) {
 			h.write(tt.yaml)
 			h.datapath.setRefusal(tt.refusal)
 			defer h.datapath.setRefusal(nil)
-			err := h.client.Reload(context.Background())
+			_, err := h.client.Reload(context.Background())
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("reload: %v; want %s", err, tt.want)
 			}
@@ -111,7 +111,7 @@ func TestFailedReloadKeepsWhatRuns(t *testing.T) {
 				t.Error("a failed reload changed what runs")
 			}
 			s := h.status()
-			if len(s.Namespaces) != 1 || len(s.Records.Exporters) != 0 || len(s.Interfaces) != 2 || s.Interfaces[1].Name != "eth1" {
+			if len(s.Namespaces) != 1 || len(s.Records.Sinks) != 0 || len(s.Interfaces) != 2 || s.Interfaces[1].Name != "eth1" {
 				t.Errorf("status shows %+v", s)
 			}
 			if !h.warned(health.ReloadFailed) {
@@ -121,14 +121,14 @@ func TestFailedReloadKeepsWhatRuns(t *testing.T) {
 	}
 	h.write("node: {id: 2}\ninterfaces: [{nome: eth0}]\nnamespaces: [{id: 70000}]\n")
 	var refused *api.Error
-	if err := h.client.Reload(context.Background()); !errors.As(err, &refused) || len(refused.Faults) < 2 || refused.Faults[len(refused.Faults)-1].Line != 3 {
-		t.Errorf("the answer %v lacks the faults", err)
+	if _, err := h.client.Reload(context.Background()); !errors.As(err, &refused) || len(refused.Faults) < 2 || refused.Faults[len(refused.Faults)-1].Line != 3 {
+		t.Errorf("the answer %v lacks the errors", err)
 	}
 	if log := h.log.String(); strings.Contains(log, `\n`) || strings.Count(log, "node.yaml:3:") < 2 {
-		t.Errorf("faults share a line of the log, or are not in it:\n%s", log)
+		t.Errorf("errors share a line of the log, or are not in it:\n%s", log)
 	}
 	h.write(strings.Replace(baseConfig, "id: 2,", "id: 3,", 1))
-	if err := h.client.Reload(context.Background()); err != nil {
+	if _, err := h.client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if h.datapath.running().Node.ID != 3 || h.warned(health.ReloadFailed) {
@@ -171,8 +171,8 @@ func TestRuntimeChangesLiveUntilReload(t *testing.T) {
 	if err := h.client.AddNamespace(ctx, add); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.client.Reload(ctx); err != nil {
-		t.Fatal(err)
+	if done, err := h.client.Reload(ctx); err != nil || !done.RuntimeChangesEnded {
+		t.Fatal(done, err)
 	}
 	if has() || h.status().Modified || h.warned(health.RuntimeChanges) {
 		t.Error("a reload did not end the runtime change")
@@ -220,11 +220,11 @@ func TestRefusedEditKeepsWhatRuns(t *testing.T) {
 		{"no such namespace", func() error { return h.client.RemoveNamespace(ctx, 9) }, "there is no namespace 9"},
 		{"export of no namespace", func() error { return h.client.SetExport(ctx, 9, api.NamespaceExport{Export: model.ExportEvery}) }, "add it with: waymark ioam namespace add 9"},
 		{"schema of no namespace", func() error { return h.client.SetSchema(ctx, 9, nil) }, "add it with: waymark ioam namespace add 9"},
-		{"schema twice", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 777, Data: "x"}) }, "schema 777 exists already; remove it first with: waymark ioam schema del 777"},
+		{"schema twice", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 777, Data: "x"}) }, "schema 777 already exists; remove it first with: waymark ioam schema del 777"},
 		{"empty schema", func() error { return h.client.AddSchema(ctx, api.Schema{ID: 1}) }, "0 bytes"},
 		{"no such schema", func() error { return h.client.RemoveSchema(ctx, 9) }, "there is no schema 9"},
-		{"unknown interface", func() error { return h.client.AddEncapsulation(ctx, rule) }, "eth7"},
-		{"replace by a bad rule", func() error { return h.client.ReplaceEncapsulation(ctx, rule) }, "eth7"},
+		{"unknown interface", func() error { return failure(h.client.AddEncapsulation(ctx, rule)) }, "eth7"},
+		{"replace by a bad rule", func() error { return failure(h.client.ReplaceEncapsulation(ctx, rule, false)) }, "eth7"},
 		{"no such rule", func() error { return h.client.RemoveEncapsulation(ctx, "a/b c") }, `there is no encapsulation "a/b c"`},
 	} {
 		err := tt.call()
@@ -316,7 +316,7 @@ func TestInterfacesComeAndGo(t *testing.T) {
 		t.Error("an MTU alone made a new generation")
 	}
 
-	time.Sleep(3 * settleTime) // no look is due any more: the next one is for this change
+	time.Sleep(3 * settleTime) // no refresh is due any more: the next one is for this change
 	h.datapath.setRefusal(errors.New("gone again"))
 	h.system.setLinks(func(l map[string]config.Link) { l["eth1"] = config.Link{Index: 10, MTU: 1700} })
 	eventually(t, "the refusal is logged", func() bool { return strings.Contains(h.log.String(), "gone again") })
@@ -324,7 +324,7 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	eventually(t, "the look was repeated", func() bool { return served()["eth1"] == 10 })
 }
 
-// What a start and a reload find wrong is logged with its cure, a line for each.
+// Problems found at start and reload are logged with their cure, one per line.
 func TestWarningsAreLogged(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.system.setLinks(func(l map[string]config.Link) { clear(l) })
@@ -343,7 +343,7 @@ func TestWarningsAreLogged(t *testing.T) {
 	}
 	h.system.setLinks(func(l map[string]config.Link) { l["eth1"] = config.Link{Index: 3, MTU: 1700, Up: true} })
 	eventually(t, "eth1 is served", func() bool { return len(h.datapath.running().Node.Interfaces) == 1 })
-	if err := h.client.Reload(context.Background()); err != nil {
+	if _, err := h.client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if missing("eth0") != 2 || missing("eth1") != 1 {
@@ -351,8 +351,8 @@ func TestWarningsAreLogged(t *testing.T) {
 	}
 }
 
-// A strict file must find its interfaces at start and at reload; later, one
-// that vanishes does not stand in the way of other changes.
+// A strict file's interfaces must exist at start and at reload; later, a vanished one
+// does not block other changes.
 func TestStrictIsForStartAndReload(t *testing.T) {
 	h := newHarness(t, baseConfig+"strict: true\n")
 	h.start()
@@ -361,7 +361,7 @@ func TestStrictIsForStartAndReload(t *testing.T) {
 	if err := h.client.AddNamespace(context.Background(), config.Namespace{ID: 124}); err != nil {
 		t.Errorf("a runtime change while an interface is missing: %v", err)
 	}
-	if err := h.client.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "eth1") {
+	if _, err := h.client.Reload(context.Background()); err == nil || !strings.Contains(err.Error(), "eth1") {
 		t.Errorf("a reload of a strict file while an interface is missing: %v", err)
 	}
 }

@@ -12,8 +12,10 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +101,7 @@ func TestRecordsReachObserversAndFiles(t *testing.T) {
 	if r := receive(t, some); r.Packet.Destination != netip.MustParseAddr("2001:db8:7::2") || len(some) != 0 {
 		t.Errorf("the filtered observer got %v and %d more", r.Packet.Destination, len(some))
 	}
-	eventually(t, "both are written", func() bool { return h.status().Records.Exporters[0].Written == 2 })
+	eventually(t, "both are written", func() bool { return h.status().Records.Sinks[0].Written == 2 })
 	if b, err := os.ReadFile(path); err != nil || strings.Count(string(b), "\n") != 2 {
 		t.Errorf("the file has %q, %v", b, err)
 	}
@@ -109,8 +111,8 @@ func TestRecordsReachObserversAndFiles(t *testing.T) {
 	}
 }
 
-// A trace says how long its packet took to this node, where the encapsulating
-// node's timestamp tells.
+// A trace says how long its packet took to this node, if the encapsulating node's
+// timestamp is known.
 func TestPathDelayOfATrace(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
@@ -177,8 +179,8 @@ func TestSlowObserverLosesAndIsTold(t *testing.T) {
 	}()
 	<-ready
 	r := removed(t, "2001:db8:2::2")
-	for sent := 0; h.agent.stream.Dropped() == 0; sent++ {
-		h.datapath.records <- r // it does not read, and yet nobody waits
+	for sent := 0; only[*records](h).stream.Dropped() == 0; sent++ {
+		h.datapath.records <- r // the observer does not read, but nothing waits for it
 		if sent > 100*observerRoom {
 			t.Fatal("the queue of an observer that does not read is not bounded")
 		}
@@ -186,11 +188,11 @@ func TestSlowObserverLosesAndIsTold(t *testing.T) {
 	close(awake)
 	select {
 	case lost := <-told:
-		if lost.Count == 0 || lost.Count > h.agent.stream.Dropped() {
-			t.Errorf("told of %d lost records; %d were", lost.Count, h.agent.stream.Dropped())
+		if lost.Count == 0 || lost.Count > only[*records](h).stream.Dropped() {
+			t.Errorf("%d lost records reported; %d were", lost.Count, only[*records](h).stream.Dropped())
 		}
 	case <-time.After(patience.Of(30 * time.Second)):
-		t.Error("the observer was not told of its loss within 30 s")
+		t.Error("the observer got no report of its loss within 30 s")
 	}
 }
 
@@ -198,9 +200,9 @@ func TestObserversAreBounded(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
 	for range maxObservers {
-		defer h.agent.stream.Observe(record.Filter{}, 1).Close()
+		defer only[*records](h).stream.Observe(record.Filter{}, 1).Close()
 	}
-	if status, body := request(t, h, "GET", "/v1/records", ""); status != 422 || !strings.Contains(body, "64 observe already") {
+	if status, body := request(t, h, "GET", "/v1/records", ""); status != 422 || !strings.Contains(body, "64 observers are connected") {
 		t.Errorf("one too many: %d %s", status, body)
 	}
 }
@@ -228,7 +230,7 @@ func TestObserversEndWithTheAgent(t *testing.T) {
 	}
 }
 
-// request speaks to the API without the client, as curl would.
+// request calls the API without the client, like curl.
 func request(t *testing.T, h *harness, method, path, body string) (int, string) {
 	t.Helper()
 	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -264,8 +266,8 @@ func TestBadRequests(t *testing.T) {
 		{"POST", "/v1/schemas", `{"id":1,"data":"x"} {}`, 400, "more than one value"},
 		{"POST", "/v1/schemas", `{"id":1,"data":"x","y":2}`, 400, "unknown field"},
 		{"POST", "/v1/schemas", strings.Repeat(" ", maxRequest+1), 400, "more than 1048576 bytes"},
-		{"POST", "/v1/stop", `{"remove":"perhaps"}`, 400, "not understood"},
-		{"DELETE", "/v1/namespaces/x", "", 400, `"x" is no number of 16 bits`},
+		{"POST", "/v1/stop", `{"remove":"perhaps"}`, 400, "not valid"},
+		{"DELETE", "/v1/namespaces/x", "", 400, `"x" is not a number of 16 bits`},
 		{"PUT", "/v1/namespaces/123/schema", `{"schema":9}`, 422, "there is no schema 9"},
 		{"PUT", "/v1/encapsulations/a", `{"name":"b","interface":"eth1","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`, 400, `called "a" in the path and "b" in the body`},
 		{"GET", "/v1/records?namespace=x", "", 400, "namespace: \"x\": want a number from 0 to 65535"},
@@ -329,16 +331,16 @@ func TestExporterChangesOnReload(t *testing.T) {
 	h.datapath.records <- removed(t, "2001:db8:2::2")
 	eventually(t, "the first file has it", func() bool { return count(first) == 1 })
 	h.write(with(first, second))
-	if err := h.client.Reload(context.Background()); err != nil {
+	if _, err := h.client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if s := h.status().Records.Exporters; len(s) != 2 || s[0].Written != 1 {
+	if s := h.status().Records.Sinks; len(s) != 2 || s[0].Written != 1 {
 		t.Errorf("exporters %+v; the first must go on counting", s)
 	}
 	h.datapath.records <- removed(t, "2001:db8:2::2")
 	eventually(t, "both files have it", func() bool { return count(first) == 2 && count(second) == 1 })
 	h.write(with(second))
-	if err := h.client.Reload(context.Background()); err != nil {
+	if _, err := h.client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	h.datapath.records <- removed(t, "2001:db8:2::2")
@@ -351,7 +353,7 @@ func TestExporterChangesOnReload(t *testing.T) {
 	}
 }
 
-// isOpen is whether this process has a file open.
+// isOpen reports whether this process has a file open.
 func isOpen(t *testing.T, path string) bool {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -377,7 +379,7 @@ func TestLossTimes(t *testing.T) {
 		{at(1), 3, at(1), at(1)},
 		{at(2), 3, at(1), at(1)},
 		{at(3), 4, at(1), at(3)},
-		{at(4), 2, at(1), at(3)}, // an interface is served no more
+		{at(4), 2, at(1), at(3)}, // an interface is no longer served
 		{at(5), 3, at(1), at(5)},
 	} {
 		if first, last := l.note(tt.now, tt.total); !first.Equal(tt.first) || !last.Equal(tt.last) {
@@ -404,7 +406,30 @@ func TestRecently(t *testing.T) {
 	}
 }
 
-// TestReferenceIsComplete holds the reference to the code.
+// described finds the metrics in the package's sources, with what they mean.
+func described(t *testing.T) (list [][]string) {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := regexp.MustCompile(`= desc\("([a-z_]+)", ("[^"]+")`)
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(file, "_test.go") {
+			list = append(list, call.FindAllStringSubmatch(string(b), -1)...)
+		}
+	}
+	if len(list) < 30 {
+		t.Fatalf("found %d metrics", len(list))
+	}
+	return list
+}
+
+// TestReferenceIsComplete compares the reference with the code.
 func TestReferenceIsComplete(t *testing.T) {
 	read := func(name string) string {
 		b, err := os.ReadFile("../../docs/reference/" + name)
@@ -419,7 +444,7 @@ func TestReferenceIsComplete(t *testing.T) {
 		have = append(have, m[1])
 	}
 	want := []string{"GET /metrics", "GET /healthz"}
-	for _, r := range apiRoutes {
+	for _, r := range New(Options{}).api() {
 		want = append(want, r.pattern)
 	}
 	slices.Sort(have)
@@ -428,9 +453,10 @@ func TestReferenceIsComplete(t *testing.T) {
 		t.Errorf("docs/reference/api.md has\n%q\nthe code\n%q", have, want)
 	}
 	page := read("metrics.md")
-	for _, d := range descs {
-		if !strings.Contains(page, "| `"+d.Name+"` |") || !strings.Contains(page, d.Help) {
-			t.Errorf("docs/reference/metrics.md lacks %+v", d)
+	for _, d := range described(t) {
+		help, err := strconv.Unquote(d[2])
+		if err != nil || !strings.Contains(page, "| `waymark_"+d[1]+"` |") || !strings.Contains(page, help) {
+			t.Errorf("docs/reference/metrics.md lacks %v, %v", d, err)
 		}
 	}
 	warnings := read("warnings.md")

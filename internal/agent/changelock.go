@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// changeLock is a mutex that remembers since when it is held.
+// changeLock is a mutex that remembers when it was locked.
 type changeLock struct {
 	mu    sync.Mutex
-	since atomic.Pointer[time.Time] // nil: nothing holds it
+	since atomic.Pointer[time.Time] // nil: not locked
 }
 
 // Lock implements sync.Locker.
@@ -27,7 +27,7 @@ func (l *changeLock) Unlock() {
 	l.mu.Unlock()
 }
 
-// heldFor is how long the present holder has had it, 0 without one.
+// heldFor is how long the lock has been held, 0 when it is not.
 func (l *changeLock) heldFor(now time.Time) time.Duration {
 	if since := l.since.Load(); since != nil {
 		return now.Sub(*since)

@@ -3,10 +3,9 @@
 // Package agent wires the data plane, the configuration, the exporters and the
 // local API of one network namespace together. It is the only place that does.
 //
-// The configuration file is the truth at start and at reload. What the API
-// changes in between is volatile, as what "ip" changes is: it ends with the
-// next reload, and survives a restart of the agent only while the file is what
-// it was.
+// The configuration file is the truth at start and at reload. Changes made through the
+// API in between are volatile, like those made with "ip": they end with the next
+// reload, and survive a restart of the agent only if the file has not changed.
 package agent
 
 import (
@@ -23,8 +22,8 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// Datapath is what the agent needs of the data plane; *datapath.Datapath has
-// it, and documents it.
+// Datapath is what the agent needs from the data plane; *datapath.Datapath implements
+// and documents it.
 type Datapath interface {
 	Apply(datapath.Config) error
 	Intact() bool
@@ -42,7 +41,7 @@ type Datapath interface {
 	Remove() error
 }
 
-// openDatapath opens the data plane of a place, after what it needs is there.
+// openDatapath checks what the data plane of a place needs, and opens it.
 func openDatapath(place api.Place, log *slog.Logger) (Datapath, bool, error) {
 	if err := health.CheckCapabilities(); err != nil {
 		return nil, false, err
@@ -59,19 +58,14 @@ func openDatapath(place api.Place, log *slog.Logger) (Datapath, bool, error) {
 	return d, pins.private, nil
 }
 
-// generation is the data plane's form of a resolved configuration, with the
-// path MTU of each tunnel's destination.
-func generation(r config.Resolved, nextHops int, pathMTU func(netip.Addr) int) datapath.Config {
+// generation is the data plane's form of a resolved configuration. Services may change
+// its encapsulations, which are a copy.
+func generation(r config.Resolved, nextHops int) datapath.Config {
 	r.Node.Encapsulations = slices.Clone(r.Node.Encapsulations)
-	for i := range r.Node.Encapsulations {
-		if e := &r.Node.Encapsulations[i]; e.Mode != model.ModeInline {
-			e.PathMTU = pathMTU(e.TunnelDestination)
-		}
-	}
 	c := datapath.Config{Node: r.Node, Attach: make(map[model.IfIndex]datapath.AttachMode, len(r.Attach))}
 	for index, mode := range r.Attach {
 		c.Attach[index] = datapath.AttachMode(mode)
 	}
-	c.Fast, c.NextHops = r.Fast, nextHops
+	c.Fast, c.NextHops, c.StackOptions = r.Fast, nextHops, &r.StackOptions
 	return c
 }

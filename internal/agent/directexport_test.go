@@ -13,14 +13,14 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// Exports that nobody gets, or that nobody can join, are warned of.
+// The agent warns of exports without a receiver, and of those that cannot be joined.
 func TestVainExportsAreWarnedOf(t *testing.T) {
 	const rule = "encapsulations: [{name: a, interface: eth1, mode: inline, options: [{dex: {namespace: 123, trace-type: 0x800000, extension-flags: FLAGS}}]}]\n"
 	for _, tt := range []struct {
 		name, mode, flags, exporters string
 		unsent, unjoined             bool
 	}{
-		{"nobody gets them", "every", "[]", "", true, false},
+		{"no receiver", "every", "[]", "", true, false},
 		{"an exporter gets them", "every", "[]", "export: [{kind: jsonl}]\n", false, false},
 		{"this node exports nothing", "none", "[]", "", false, false},
 		{"numbers alone", "none", "[sequence]", "", false, true},
@@ -41,15 +41,15 @@ func TestVainExportsAreWarnedOf(t *testing.T) {
 	}
 }
 
-// Flows of an interval are bounded, too (RFC 9326 §3.1.2): by export-rate, over
-// the time since the last interval ended. What exceeds is counted.
+// Flows of an interval are bounded, too (RFC 9326 §3.1.2): by export-rate, over the
+// time since the last interval ended. The excess is counted.
 func TestFlowsWithinRate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records")
 	rated := strings.Replace(exporting(path), "node: {", "node: {export-rate: 20, export-interval: 1s, ", 1)
 	h := newHarness(t, rated)
 	h.datapath.flows.Store(50)
 	h.start()
-	eventually(t, "two intervals have ended", func() bool { return h.agent.flows.suppressed.Load() >= 2*20 })
+	eventually(t, "two intervals have ended", func() bool { return only[*flows](h).suppressed.Load() >= 2*20 })
 	if err := h.end(); err != nil {
 		t.Fatal(err)
 	}
@@ -57,16 +57,16 @@ func TestFlowsWithinRate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	written, suppressed := uint64(strings.Count(string(b), "\n")), h.agent.flows.suppressed.Load()
+	written, suppressed := uint64(strings.Count(string(b), "\n")), only[*flows](h).suppressed.Load()
 	intervals := (written + suppressed) / 50
 	if written != 20*intervals || written+suppressed != 50*intervals {
 		t.Errorf("%d flows were exported and %d suppressed in %d intervals, want 20 of 50", written, suppressed, intervals)
 	}
-	if _, all, err := h.agent.losses(); err != nil || all != suppressed {
+	if _, all, err := only[*losses](h).total(); err != nil || all != suppressed {
 		t.Errorf("%d suppressed in all (%v), want %d", all, err, suppressed)
 	}
-	if f := h.agent.sinkFacts(); f.Suppressed != suppressed || f.Ignored != flowPackets*suppressed {
-		t.Errorf("collectors are told of %d records and %d packets, want %d of %d packets each", f.Suppressed, f.Ignored, suppressed, flowPackets)
+	if f := only[*losses](h).facts(); f.Suppressed != suppressed || f.Ignored != flowPackets*suppressed {
+		t.Errorf("collectors get reports of %d records and %d packets, want %d of %d packets each", f.Suppressed, f.Ignored, suppressed, flowPackets)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestFlowAllowance(t *testing.T) {
 	}{
 		{0, 50},                     // before: an interval
 		{2 * time.Second, 20},       // the time since
-		{10 * time.Millisecond, 10}, // never nothing
+		{10 * time.Millisecond, 10}, // never 0
 		{time.Hour, 50},             // no longer than an interval
 		{2500 * time.Millisecond, 25},
 	} {

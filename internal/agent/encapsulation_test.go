@@ -25,7 +25,7 @@ func TestReplaceEncapsulation(t *testing.T) {
 	before := len(h.datapath.running().Node.Encapsulations)
 	for _, n := range []uint32{1, 7} {
 		rule.Frequency.N = n
-		if err := h.client.ReplaceEncapsulation(ctx, rule); err != nil {
+		if err := failure(h.client.ReplaceEncapsulation(ctx, rule, false)); err != nil {
 			t.Fatal(err)
 		}
 		es := h.datapath.running().Node.Encapsulations
@@ -35,7 +35,7 @@ func TestReplaceEncapsulation(t *testing.T) {
 	}
 }
 
-// A change is refused where there is nothing to change, whatever was so when the
+// A change of a rule that no longer exists is refused, even if it existed when the
 // caller looked.
 func TestChangeEncapsulation(t *testing.T) {
 	ctx := context.Background()
@@ -43,7 +43,7 @@ func TestChangeEncapsulation(t *testing.T) {
 	h.start()
 	rule := h.agent.state.Load().config.Encapsulations[0]
 	rule.Frequency = model.Frequency{K: 1, N: 7}
-	if err := h.client.ChangeEncapsulation(ctx, rule); err != nil || h.datapath.running().Node.Encapsulations[0].Frequency.N != 7 {
+	if err := failure(h.client.ReplaceEncapsulation(ctx, rule, true)); err != nil || h.datapath.running().Node.Encapsulations[0].Frequency.N != 7 {
 		t.Errorf("%v, %+v", err, h.datapath.running().Node.Encapsulations[0])
 	}
 	if err := h.client.RemoveEncapsulation(ctx, rule.Name); err != nil {
@@ -51,7 +51,7 @@ func TestChangeEncapsulation(t *testing.T) {
 	}
 	before := h.datapath.applications()
 	var answer *api.Error
-	if err := h.client.ChangeEncapsulation(ctx, rule); !errors.As(err, &answer) || answer.Status != 404 || !strings.Contains(answer.Message, `there is no encapsulation "one"; `) {
+	if err := failure(h.client.ReplaceEncapsulation(ctx, rule, true)); !errors.As(err, &answer) || answer.Status != 404 || !strings.Contains(answer.Message, `there is no encapsulation "one"; `) {
 		t.Errorf("%v, %+v", err, answer)
 	}
 	body, err := json.Marshal(rule)
@@ -66,7 +66,7 @@ func TestChangeEncapsulation(t *testing.T) {
 	if h.datapath.applications() != before {
 		t.Error("what was refused was applied")
 	}
-	if status, answer := request(t, h, "PUT", "/v1/encapsulations/one?existing=false", string(body)); status != 204 {
+	if status, answer := request(t, h, "PUT", "/v1/encapsulations/one?existing=false", string(body)); status != 200 {
 		t.Errorf("existing=false: %d %s", status, answer)
 	}
 }

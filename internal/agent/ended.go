@@ -18,7 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 )
 
-// endPoll is how often WaitEnded looks.
+// endPoll is how often WaitEnded checks.
 const endPoll = 20 * time.Millisecond
 
 // WaitEnded waits until no agent holds a place.
@@ -30,7 +30,7 @@ func WaitEnded(ctx context.Context, place api.Place) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the agent has not ended: %w", ctx.Err())
+			return fmt.Errorf("the agent has not stopped: %w", ctx.Err())
 		case <-time.After(endPoll):
 		}
 	}
@@ -45,8 +45,8 @@ func isHeld(place api.Place) (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	// Shared: those who wait do not stand in each other's way. An agent that
-	// starts in this very moment is refused, so the lock is given up at once.
+	// Shared, so that several can wait. An agent that starts at this moment is refused,
+	// so the lock is released at once.
 	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return true, nil
@@ -54,13 +54,13 @@ func isHeld(place api.Place) (bool, error) {
 	return false, err
 }
 
-// removal is what became of an order to remove the data plane.
+// removal is the result of removing the data plane.
 type removal struct {
 	warnings []health.Warning
 	err      error
 }
 
-// remove takes a data plane away, and warns of what depended on it.
+// remove removes a data plane, and warns of tunnels that depended on it.
 func remove(d Datapath) removal {
 	ends, unknown := d.Decapsulations()
 	if err := d.Remove(); err != nil {
@@ -69,8 +69,8 @@ func remove(d Datapath) removal {
 	return removal{warnings: health.RemovedTunnelEnds(ends, unknown)}
 }
 
-// Remove takes away the data plane that an ended agent has left at a place,
-// and warns of what depended on it. It reports false when there is none.
+// Remove removes the data plane that an ended agent has left at a place, and warns of
+// tunnels that depended on it. It reports false when there is none.
 func Remove(place api.Place, open func(pins string) (Datapath, error)) (bool, []health.Warning, error) {
 	pins, ok, err := findPins(api.Root, place)
 	if err != nil {
@@ -98,11 +98,11 @@ func Remove(place api.Place, open func(pins string) (Datapath, error)) (bool, []
 	return ok, r.warnings, held.clear()
 }
 
-// Left names the interfaces of this network namespace whose packets the
-// programs of an ended agent still treat, none where that cannot be seen.
+// Left names the interfaces of this network namespace whose packets the programs of an
+// ended agent still process, none where that is unknown.
 func Left(place api.Place) []string {
 	if held, err := isHeld(place); held || err != nil {
-		return nil // one that is about to serve
+		return nil // an agent runs, or is about to
 	}
 	pins, ok, err := findPins(api.Root, place)
 	if !ok || err != nil {

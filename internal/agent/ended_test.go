@@ -20,8 +20,8 @@ import (
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// TestLeftByAnEndedAgent asks for, and removes, what an agent leaves that ends
-// without being told to remove it.
+// TestLeftByAnEndedAgent lists and removes the programs left by an agent that ended
+// without removing them.
 func TestLeftByAnEndedAgent(t *testing.T) {
 	testnet.Alone(t, func() {
 		testnet.AddVeth(t, "wma", "wmb", 1600)
@@ -74,7 +74,7 @@ func TestLeftByAnEndedAgent(t *testing.T) {
 	})
 }
 
-// TestSweep removes what is of a namespace that is gone, and nothing else.
+// TestSweep removes only the state of a namespace that is gone.
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	pins := filepath.Join(root, "bpf")

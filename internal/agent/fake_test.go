@@ -23,7 +23,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// fakeDatapath remembers what it was told, and can be told to refuse.
+// fakeDatapath records its calls, and can refuse them.
 type fakeDatapath struct {
 	wanted   atomic.Bool // records
 	mu       sync.Mutex
@@ -35,7 +35,7 @@ type fakeDatapath struct {
 	closed   int
 	removed  int
 	records  chan datapath.Record
-	waiting  []datapath.Record // that nobody has read
+	waiting  []datapath.Record // not read yet
 	broken   chan error
 	flows    atomic.Int64 // of each interval
 }
@@ -205,16 +205,17 @@ type fakeSystem struct {
 	mu          sync.Mutex
 	links       map[string]config.Link
 	clock       health.Clock
-	ioam6       bool // the kernel fills, too
-	router      bool // it forwards
+	ioam6       bool // the kernel fills traces, too
+	router      bool // the node forwards
 	noClock     error
 	changed     func()
 	masters     map[model.IfIndex]model.IfIndex
+	unroutable  netip.Addr   // no route leads there
 	elsewhere   netip.Addr   // the only address that is not this node's
 	source      netip.Addr   // of every tunnel; invalid: 2001:db8::99
 	sourceError error        // instead of a source
 	collectors  []netip.Addr // of every name
-	deaf        error        // why no Packet Too Big is heard
+	deaf        error        // why no Packet Too Big is received
 	tooBig      chan []byte  // messages that arrive
 	errors      chan icmpv6.Message
 	sent        chan []byte       // packets
@@ -222,7 +223,7 @@ type fakeSystem struct {
 	idsRead     int
 
 	addressesRead atomic.Int32  // how often
-	dropped       atomic.Uint32 // by each of the sockets that hear errors
+	dropped       atomic.Uint32 // by each of the sockets that receive errors
 }
 
 func newFakeSystem() *fakeSystem {
@@ -250,7 +251,7 @@ func (s *fakeSystem) Masters() (map[model.IfIndex]model.IfIndex, error) {
 	return maps.Clone(s.masters), nil
 }
 
-// setLinks changes the interfaces and tells who watches.
+// setLinks changes the interfaces and notifies watchers.
 func (s *fakeSystem) setLinks(change func(map[string]config.Link)) {
 	s.mu.Lock()
 	s.links = maps.Clone(s.links)
@@ -262,7 +263,14 @@ func (s *fakeSystem) setLinks(change func(map[string]config.Link)) {
 	}
 }
 
-func (s *fakeSystem) NoRoute(netip.Addr) string { return "" }
+func (s *fakeSystem) NoRoute(to netip.Addr) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if to.IsValid() && to == s.unroutable {
+		return "no route"
+	}
+	return ""
+}
 func (s *fakeSystem) OwnAddresses() func(netip.Addr) bool {
 	s.addressesRead.Add(1)
 	s.mu.Lock()
@@ -314,6 +322,8 @@ func (s *fakeSystem) Clock() (health.Clock, error) {
 	defer s.mu.Unlock()
 	return s.clock, s.noClock
 }
+
+func (s *fakeSystem) StackOptions() (int, error) { return model.StackOptions, nil }
 
 func (s *fakeSystem) Forwards() bool {
 	s.mu.Lock()

@@ -20,7 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
 
-// harness is an agent over fakes.
+// harness is an agent with a fake system and data plane.
 type harness struct {
 	t        *testing.T
 	agent    *Agent
@@ -33,6 +33,7 @@ type harness struct {
 	cancel   context.CancelFunc
 	done     chan error
 	manager  *supervisor.Manager
+	more     []service // besides the agent's own
 }
 
 // syncBuffer is a log that a test reads while it is written.
@@ -85,6 +86,7 @@ func (h *harness) run() error {
 		Open:  func(api.Place, *slog.Logger) (Datapath, bool, error) { return h.datapath, false, nil },
 		Ready: func() { close(ready) }, Manager: h.manager,
 	})
+	h.agent.services = append(h.agent.services, h.more...)
 	h.cancel, h.done = cancel, make(chan error, 1)
 	go func() { h.done <- h.agent.Run(ctx) }()
 	select {
@@ -116,8 +118,8 @@ func (h *harness) end() error {
 	}
 }
 
-// crash forgets the agent as kill −9 would: nothing is tidied but the lock and
-// the socket, which the kernel closes.
+// crash ends the agent like kill −9: nothing is cleaned up except the lock and the
+// socket, which the kernel closes.
 func (h *harness) crash() {
 	h.t.Helper()
 	kept, err := os.ReadFile(h.place.RunningFile())
@@ -130,6 +132,22 @@ func (h *harness) crash() {
 		}
 	}
 }
+
+// the returns a service of the agent.
+func only[T service](h *harness) T {
+	h.t.Helper()
+	for _, s := range h.agent.services {
+		if found, ok := s.(T); ok {
+			return found
+		}
+	}
+	var none T
+	h.t.Fatalf("the agent has no %T", none)
+	return none
+}
+
+// failure is the error of a change, without its warnings.
+func failure(_ api.Changed, err error) error { return err }
 
 func (h *harness) status() api.Status {
 	h.t.Helper()

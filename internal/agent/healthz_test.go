@@ -14,8 +14,8 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 )
 
-// Whoever watches a node from its own machine asks the address of the metrics
-// for its health, too; unless the file says otherwise, that is the loopback.
+// The address of the metrics also serves the node's health; the default is the loopback
+// address.
 func TestHealthzBesideMetrics(t *testing.T) {
 	file, err := config.Parse("F", []byte("node: {}"))
 	if err != nil {

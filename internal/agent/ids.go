@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/waymark-net/waymark/internal/config"
@@ -10,34 +11,51 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// idsPerLook bounds what a look at the kernel's settings costs: of more
-// interfaces than that, each look takes the next ones.
+// idsPerLook bounds the cost of reading the kernel's settings: with more interfaces,
+// each look reads the next ones.
 const idsPerLook = 16
 
-// followIDs looks whether ids that the configuration leaves to the kernel's
-// settings are others by now. No event reports them: rtnetlink does not carry
-// these settings, and inotify does not see /proc/sys. Tick number n begins where
-// the one before ended.
-func (a *Agent) followIDs(n int) {
-	s := a.state.Load()
-	if leaves(s.config.Node.ID, s.resolved.Node.ID, a.options.System.NodeID) ||
-		leaves(s.config.Node.IDWide, s.resolved.Node.IDWide, a.options.System.NodeIDWide) {
-		a.look()
+// kernelIDs polls the ids that the configuration leaves to the kernel's settings, and
+// how many options the stack takes. No event reports their changes: rtnetlink does not carry these settings, and inotify
+// does not see /proc/sys.
+type kernelIDs struct {
+	idle
+	*core
+	turn int // where the last look ended
+}
+
+func (k *kernelIDs) prepare(p *plan) error {
+	p.commit(func() { k.logChanges(p.before, p.next) })
+	return nil
+}
+
+func (k *kernelIDs) run(ctx context.Context) error {
+	k.tasks.every(ctx, clockPeriod, k.follow)
+	return nil
+}
+
+func (k *kernelIDs) follow() {
+	k.turn++
+	s := k.state.Load()
+	if leaves(nil, s.resolved.StackOptions, k.system.StackOptions) ||
+		leaves(s.config.Node.ID, s.resolved.Node.ID, k.system.NodeID) ||
+		leaves(s.config.Node.IDWide, s.resolved.Node.IDWide, k.system.NodeIDWide) {
+		k.look()
 		return
 	}
 	served := s.resolved.Node.Interfaces
 	for i := range min(idsPerLook, len(served)) {
-		in := served[(n*idsPerLook+i)%len(served)]
+		in := served[(k.turn*idsPerLook+i)%len(served)]
 		own := configured(s.config, in.Name)
-		if leaves(own.ID, in.ID, func() (ioam.InterfaceID, error) { return a.options.System.InterfaceID(in.Name) }) ||
-			leaves(own.IDWide, in.IDWide, func() (ioam.InterfaceIDWide, error) { return a.options.System.InterfaceIDWide(in.Name) }) {
-			a.look()
+		if leaves(own.ID, in.ID, func() (ioam.InterfaceID, error) { return k.system.InterfaceID(in.Name) }) ||
+			leaves(own.IDWide, in.IDWide, func() (ioam.InterfaceIDWide, error) { return k.system.InterfaceIDWide(in.Name) }) {
+			k.look()
 			return
 		}
 	}
 }
 
-// leaves reports whether an id that is not configured is no longer what it was.
+// leaves reports whether an id that is not configured has changed.
 func leaves[T comparable](own *T, was T, read func() (T, error)) bool {
 	if own != nil {
 		return false
@@ -55,16 +73,19 @@ func configured(c *config.Config, name string) config.Interface {
 	return config.Interface{}
 }
 
-// logIDs logs the ids that followed the kernel's settings, a line each.
-func (a *Agent) logIDs(before, now *state) {
+// logChanges logs the ids that followed the kernel's settings, one per line.
+func (k *kernelIDs) logChanges(before, now *state) {
 	if before == nil {
 		return
 	}
 	was, is := before.resolved.Node, now.resolved.Node
 	follow := func(setting string, configured bool, was, is any) {
 		if !configured && was != is {
-			a.log.Info("an id follows the kernel's setting", "setting", setting, "was", was, "is", is)
+			k.log.Info("an id follows the kernel's setting", "setting", setting, "was", was, "is", is)
 		}
+	}
+	if was, is := before.resolved.StackOptions, now.resolved.StackOptions; was != is {
+		k.log.Info("fast forwarding follows the kernel's setting", "setting", "net.ipv6.max_hbh_opts_number", "was", was, "is", is)
 	}
 	follow("net.ipv6.ioam6_id", now.config.Node.ID != nil || before.config.Node.ID != nil, was.ID, is.ID)
 	follow("net.ipv6.ioam6_id_wide", now.config.Node.IDWide != nil || before.config.Node.IDWide != nil, was.IDWide, is.IDWide)

@@ -14,7 +14,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// id is a setting of the fake kernel, which counts who asks.
+// id is a setting of the fake kernel, which counts reads.
 func id[T ~uint16 | ~uint32 | ~uint64](s *fakeSystem, name string, absent T) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,8 +39,8 @@ func (s *fakeSystem) setID(name string, value uint64) {
 	s.ids[name] = value
 }
 
-// Ids that the file leaves to the kernel's settings follow these by themselves,
-// with a line in the log; those of the file stay.
+// Ids that the file leaves to the kernel follow the kernel's settings, with a line in
+// the log; those in the file do not change.
 func TestIDsFollowTheKernel(t *testing.T) {
 	const file = "node: {id-wide: 22}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, role: [ingress]}, {name: eth1, id: 7, id-wide: 8}]\n"
 	h := newHarness(t, file)
@@ -69,13 +69,13 @@ func TestIDsFollowTheKernel(t *testing.T) {
 	}
 }
 
-// An id that the node cannot take, since another interface has it, is logged
-// once, and taken as soon as it can be.
+// An id that another interface already has is logged once, and used as soon as
+// possible.
 func TestUnusableIDIsLoggedOnce(t *testing.T) {
 	h := newHarness(t, "node: {id: 2}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, id: 7}, {name: eth1}]\n")
 	h.start()
 	h.system.setID("eth1.id", 7)
-	const line = "7 is the id of interfaces[0] too"
+	const line = "7 is also the id of interfaces[0]"
 	eventually(t, line, func() bool { return strings.Contains(h.log.String(), line) })
 	time.Sleep(3 * retryTime)
 	if n := strings.Count(h.log.String(), line); n != 1 {
@@ -85,8 +85,7 @@ func TestUnusableIDIsLoggedOnce(t *testing.T) {
 	eventually(t, "the id is taken", func() bool { return h.datapath.running().Node.Interfaces[1].ID == 8 })
 }
 
-// With many interfaces, a second's look takes some of them, and the last one's
-// turn comes, too.
+// With many interfaces, each look reads some of them, and finally reaches the last one.
 func TestLooksForIDsAreBounded(t *testing.T) {
 	const ports = 64
 	var file strings.Builder

@@ -89,7 +89,7 @@ func (c *ipfixCollector) read(t *testing.T, d *ipfix.Decoder) {
 	}
 }
 
-// count is how many records have all of some parts.
+// count is how many records contain all of some parts.
 func (c *ipfixCollector) count(parts ...string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,13 +126,13 @@ func TestIPFIXExport(t *testing.T) {
 	})
 	for _, want := range []string{"observationDomainName=gamma", "interfaceName=eth0", "ignoredPacketTotalCount=9 ioamSuppressedRecordTotalCount=5 ioamLostRecordTotalCount=4"} {
 		if first.count(want) == 0 {
-			t.Errorf("the collector was not told %s: %q", want, first.lines)
+			t.Errorf("the collector did not get %s: %q", want, first.lines)
 		}
 	}
-	eventually(t, "it is counted", func() bool { return h.status().Records.Exporters[0].Written == 1 })
+	eventually(t, "it is counted", func() bool { return h.status().Records.Sinks[0].Written == 1 })
 
 	h.write(ipfixTo(one, two))
-	if err := h.client.Reload(context.Background()); err != nil {
+	if _, err := h.client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	h.datapath.records <- removed(t, "2001:db8:2::2")
@@ -145,10 +145,10 @@ func TestIPFIXExport(t *testing.T) {
 	}
 	first.mu.Unlock()
 	eventually(t, "it is counted, and nothing was refused", func() bool {
-		e := h.status().Records.Exporters
+		e := h.status().Records.Sinks
 		return e[1].Written == 1 && *e[0].Connected && *e[1].Connected
 	})
-	e := h.status().Records.Exporters
+	e := h.status().Records.Sinks
 	if len(e) != 2 || e[0].Name != "ipfix:"+first.address() || e[0].Connected == nil || !*e[0].Connected || e[0].Messages == 0 || e[0].Octets == 0 || e[0].Dropped+e[0].Failed != 0 {
 		t.Errorf("status %+v", e)
 	}
@@ -172,7 +172,7 @@ func TestIPFIXExport(t *testing.T) {
 		}
 	}
 	h.write(ipfixTo(two))
-	if err := h.client.Reload(context.Background()); err != nil {
+	if _, err := h.client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	h.datapath.records <- removed(t, "2001:db8:2::2")
@@ -182,7 +182,7 @@ func TestIPFIXExport(t *testing.T) {
 	}
 }
 
-// What the agent has when it ends is sent.
+// Records that the agent has when it ends are sent.
 func TestIPFIXExportAtTheEnd(t *testing.T) {
 	c := newIPFIXCollector(t, "[::1]:0")
 	h := newHarness(t, baseConfig+fmt.Sprintf("export: [{kind: ipfix, address: %q}]\n", c.address()))
@@ -197,8 +197,8 @@ func TestIPFIXExportAtTheEnd(t *testing.T) {
 	eventually(t, "all have arrived", func() bool { return c.count("ioamNodeId=2") == 100 })
 }
 
-// What waits in a data plane that is removed is sent; in one that stays, it is
-// the next agent's.
+// Records in a data plane that is removed are sent; in one that stays, they are left
+// for the next agent.
 func TestIPFIXExportAtTheRemoval(t *testing.T) {
 	for _, removing := range []bool{true, false} {
 		c := newIPFIXCollector(t, "[::1]:0")
@@ -231,9 +231,9 @@ func TestCollectorAway(t *testing.T) {
 	if log := h.log.String(); !strings.Contains(log, "the collector cannot be reached") || !strings.Contains(log, "connection refused") {
 		t.Errorf("the log does not say so:\n%s", log)
 	}
-	// between two attempts: during one, the record is under way
+	// between two attempts: during one, the record is in flight
 	eventually(t, "the record waits", func() bool {
-		e := h.status().Records.Exporters[0]
+		e := h.status().Records.Sinks[0]
 		return e.Queued == 1 && !*e.Connected && e.Error != ""
 	})
 	back := newIPFIXCollector(t, address)
@@ -241,24 +241,24 @@ func TestCollectorAway(t *testing.T) {
 	eventually(t, "no warning", func() bool { return !h.warned(health.CollectorAway) })
 }
 
-// A session that cannot be begun is a fault of the configuration.
+// A session that cannot be prepared is an error in the configuration.
 func TestIPFIXExportRefused(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
 	h.write(baseConfig + "export: [{kind: ipfix, address: \"tls://[::1]\", tls: {ca: /nowhere.pem}}]\n")
 	var refused *api.Error
-	if err := h.client.Reload(context.Background()); !errors.As(err, &refused) || len(refused.Faults) != 1 {
+	if _, err := h.client.Reload(context.Background()); !errors.As(err, &refused) || len(refused.Faults) != 1 {
 		t.Fatalf("reloaded with credentials that cannot be read: %v", err)
 	}
 	if f := refused.Faults[0]; f.Line == 0 || f.Path != "export[0].tls.ca" || !strings.Contains(f.Problem, "open /nowhere.pem: no such file") {
 		t.Errorf("fault %+v", f)
 	}
-	if n := len(h.status().Records.Exporters); n != 0 {
+	if n := len(h.status().Records.Sinks); n != 0 {
 		t.Errorf("%d exporters", n)
 	}
 }
 
-// The cure of a collector whose certificate is not trusted is not to start it.
+// If a collector's certificate is not trusted, the cure is not "start it".
 func TestIPFIXCollectorUntrusted(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)

@@ -9,58 +9,83 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/kernelevents"
+	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// kernelEvents is what the kernel's own IOAM tells. The kernel makes no events
-// while nobody listens.
+// kernelEvents makes records of the events of the kernel's own IOAM. The kernel makes
+// no events while nothing listens.
 type kernelEvents struct {
+	idle
+	*core
 	watch
-	count kernelevents.Counters
+	records *records
+	count   kernelevents.Counters
 }
 
-// followKernelEvents listens while that is configured and somebody wants
-// records.
-func (a *Agent) followKernelEvents(ctx context.Context) {
+func newKernelEvents(c *core, r *records) *kernelEvents {
+	k := &kernelEvents{core: c, watch: newWatch(), records: r}
+	r.sources = append(r.sources, k.want)
+	return k
+}
+
+// want starts or stops listening: it is needed while configured and records are wanted.
+func (k *kernelEvents) want(records bool) {
+	s := k.state.Load()
+	k.set(records && s != nil && s.config.Node.KernelEvents)
+}
+
+func (k *kernelEvents) run(ctx context.Context) error {
 	hear := func(ctx context.Context, begun func()) error {
-		return a.options.System.WatchKernelEvents(ctx, &a.kernelEvents.count, func() {
+		return k.system.WatchKernelEvents(ctx, &k.count, func() {
 			begun()
-			a.log.Info("hearing the events of the kernel's own IOAM")
-		}, a.kernelEvent)
+			k.log.Info("receiving the events of the kernel's own IOAM")
+		}, k.heard)
 	}
-	a.kernelEvents.follow(ctx, hear, func(err error) {
-		a.log.Warn("the events of the kernel's own IOAM are not heard", "error", err)
+	k.follow(ctx, hear, func(err error) {
+		k.log.Warn("the events of the kernel's own IOAM are not received", "error", err)
 	})
+	return nil
 }
 
-// kernelEvent hands on a trace that the kernel's own IOAM has filled.
-func (a *Agent) kernelEvent(trace ioam.Trace) {
-	a.records.read.Add(1)
-	out, err := record.NewKernelTrace(time.Now(), trace, a.clock())
+// heard makes a record of a trace that the kernel's own IOAM has filled.
+func (k *kernelEvents) heard(trace ioam.Trace) {
+	k.records.read.Add(1)
+	out, err := record.NewKernelTrace(time.Now(), trace, k.records.clock.ofRecords())
 	if err != nil {
-		a.records.malformed.Add(1) // the nodes that can be read are there
+		k.records.malformed.Add(1) // the readable nodes are kept
 	}
-	out.Node = a.options.NodeName
-	a.offer(&out)
+	out.Node = k.options.NodeName
+	k.records.offer(&out)
 }
 
-// kernelEventStatus counts events, when they are configured.
-func (a *Agent) kernelEventStatus(s *state) *api.KernelEvents {
-	if !s.config.Node.KernelEvents {
-		return nil
-	}
-	c := &a.kernelEvents.count
-	return &api.KernelEvents{Received: c.Received(), Malformed: c.Malformed(), Lost: c.Lost()}
+var (
+	descKernelEvents = desc("kernel_events_total", "Events of the kernel's own IOAM that the agent read.")
+	descKernelBad    = desc("kernel_events_malformed_total", "Of these, those that could not be understood.")
+	descKernelLost   = desc("kernel_events_lost_total", "Events of the kernel's own IOAM that overran the agent's socket.")
+)
+
+func (k *kernelEvents) collect(g *metrics.Gatherer) {
+	g.Add(descKernelEvents, float64(k.count.Received()))
+	g.Add(descKernelBad, float64(k.count.Malformed()))
+	g.Add(descKernelLost, float64(k.count.Lost()))
 }
 
-// kernelEventWarnings say why the kernel's events are not heard.
-func (a *Agent) kernelEventWarnings() []health.Warning {
-	fault := a.kernelEvents.fault.Load()
+// report counts events, when they are configured.
+func (k *kernelEvents) report(s *state, status *api.Status) {
+	if s.config.Node.KernelEvents {
+		status.Records.KernelEvents = &api.KernelEvents{Received: k.count.Received(), Malformed: k.count.Malformed(), Lost: k.count.Lost()}
+	}
+}
+
+// warnings say why the kernel's events are not received.
+func (k *kernelEvents) warnings(*state) []health.Warning {
+	fault := k.fault.Load()
 	if fault == nil {
 		return nil
 	}
 	return []health.Warning{health.New(health.KernelUnheard, "",
-		"traces that the kernel's own IOAM fills give no records: "+*fault,
+		"traces that the kernel's own IOAM fills make no records: "+*fault,
 		"use Linux 6.9 or newer, give the agent CAP_NET_ADMIN, or set node.kernel-events: false; the agent tries again every second")}
 }

@@ -43,15 +43,15 @@ func (s *fakeSystem) WatchKernelEvents(ctx context.Context, _ *kernelevents.Coun
 	}
 }
 
-// hearing is a node that serves no interface.
+// hearing is the configuration of a node that serves no interface.
 const hearing = "node: {id: 2, kernel-events: true}\nmetrics: {listen: none}\n"
 
 func exporting(path string) string {
 	return hearing + "export: [{kind: jsonl, path: " + path + "}]\n"
 }
 
-// TestKernelEventsAreHeard holds the subscription to the configuration and to
-// those who want records.
+// TestKernelEventsAreHeard checks that the agent subscribes only while configured and
+// while records are wanted.
 func TestKernelEventsAreHeard(t *testing.T) {
 	h := newHarness(t, hearing)
 	h.start()
@@ -59,7 +59,7 @@ func TestKernelEventsAreHeard(t *testing.T) {
 		return func() bool { return h.system.events.listeners.Load() == want }
 	}
 	if !listens(0)() {
-		t.Error("nobody wants records, and the kernel is asked for events")
+		t.Error("the agent asks the kernel for events although no records are wanted")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
@@ -68,22 +68,22 @@ func TestKernelEventsAreHeard(t *testing.T) {
 		ended <- client.Observe(ctx, api.RecordFilter{}, func() { close(ready) }, func([]byte) error { return nil })
 	}()
 	<-ready
-	eventually(t, "an observer is there, and nobody listens", listens(1))
+	eventually(t, "the agent listens for an observer", listens(1))
 	cancel()
 	<-ended
-	eventually(t, "the observer went, and somebody listens", listens(0))
+	eventually(t, "the agent stops listening without the observer", listens(0))
 
 	path := filepath.Join(t.TempDir(), "records")
 	h.write(exporting(path))
 	if err := h.agent.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "an exporter is there, and nobody listens", listens(1))
+	eventually(t, "the agent listens for an exporter", listens(1))
 	h.write(strings.Replace(exporting(path), "kernel-events: true", "kernel-events: false", 1))
 	if err := h.agent.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "events are not configured, and somebody listens", listens(0))
+	eventually(t, "the agent stops listening when events are not configured", listens(0))
 	if got := h.status().Records.KernelEvents; got != nil {
 		t.Errorf("status counts events that are not configured: %+v", got)
 	}
@@ -91,16 +91,16 @@ func TestKernelEventsAreHeard(t *testing.T) {
 	if err := h.agent.Reload(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "events are configured again, and nobody listens", listens(1))
+	eventually(t, "the agent listens when events are configured again", listens(1))
 	if err := h.end(); err != nil {
 		t.Fatal(err)
 	}
 	if !listens(0)() {
-		t.Error("somebody listens after the agent's end")
+		t.Error("the agent listens after its end")
 	}
 }
 
-// TestKernelEventRecord exports what the kernel told, and no more.
+// TestKernelEventRecord checks that only what the kernel reported is exported.
 func TestKernelEventRecord(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records")
 	h := newHarness(t, exporting(path))
@@ -124,7 +124,7 @@ func TestKernelEventRecord(t *testing.T) {
 	if !strings.HasSuffix(lines[1], `"nodes":[{"hop_limit":62,"node_id":3,"ingress_id":1,"egress_id":2}]}`) {
 		t.Errorf("of cut data: %s", lines[1])
 	}
-	if got := h.agent.records.malformed.Load(); got != 1 || h.status().Records.Read != 2 {
+	if got := only[*records](h).malformed.Load(); got != 1 || h.status().Records.Read != 2 {
 		t.Errorf("%d malformed of %d records, want 1 of 2", got, h.status().Records.Read)
 	}
 	if got := h.status().Records.KernelEvents; got == nil || *got != (api.KernelEvents{}) { // they are the package's to count
@@ -141,7 +141,7 @@ func TestKernelEventRecord(t *testing.T) {
 	}
 }
 
-// TestKernelEventsCannotBeHeard wants a warning with the cause, and another try.
+// TestKernelEventsCannotBeHeard checks for a warning with the cause, and another try.
 func TestKernelEventsCannotBeHeard(t *testing.T) {
 	h := newHarness(t, exporting(filepath.Join(t.TempDir(), "records")))
 	h.system.events.unheard.Store(&kernelevents.ErrGroup)
@@ -155,7 +155,7 @@ func TestKernelEventsCannotBeHeard(t *testing.T) {
 	eventually(t, "events are heard", func() bool {
 		return h.system.events.listeners.Load() == 1 && !h.warned(health.KernelUnheard)
 	})
-	if n := strings.Count(h.log.String(), "are not heard"); n != 1 {
+	if n := strings.Count(h.log.String(), "are not received"); n != 1 {
 		t.Errorf("the log has it %d times, want once:\n%s", n, h.log)
 	}
 }

@@ -18,8 +18,8 @@ import (
 // ErrAgentRuns is why a second agent of a network namespace is refused.
 var ErrAgentRuns = errors.New("an agent serves this network namespace already")
 
-// lock holds a place for one process. The kernel gives it up when the process
-// ends, however it does.
+// lock holds a place for one process. The kernel releases it when the process ends, for
+// whatever reason.
 type lock struct {
 	place api.Place
 	file  *os.File
@@ -41,12 +41,12 @@ func acquire(place api.Place) (*lock, error) {
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 			defer f.Close()
 			if errors.Is(err, unix.EWOULDBLOCK) {
-				return nil, fmt.Errorf("%w%s; end it with 'waymark agent stop', or give it the new configuration with 'waymark agent reload'", ErrAgentRuns, holder(f))
+				return nil, fmt.Errorf("%w%s; stop it with 'waymark agent stop', or load the new configuration with 'waymark agent reload'", ErrAgentRuns, holder(f))
 			}
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
 		if !isAt(f, place.LockFile()) {
-			f.Close() // locked what the last holder has removed
+			f.Close() // the last holder had removed the locked file
 			continue
 		}
 		if err := f.Truncate(0); err == nil {
@@ -60,7 +60,7 @@ func acquire(place api.Place) (*lock, error) {
 	}
 }
 
-// asRoot is the cure of what only root may do.
+// asRoot is the cure of an error that root would not get.
 func asRoot(err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return "; run it as root"
@@ -68,7 +68,7 @@ func asRoot(err error) string {
 	return ""
 }
 
-// holder names the process that wrote the lock, for people.
+// holder names the process that wrote the lock, for a message.
 func holder(f *os.File) string {
 	b := make([]byte, 20)
 	n, _ := f.ReadAt(b, 0)
@@ -87,10 +87,10 @@ func isAt(f *os.File, path string) bool {
 	return err == nil && os.SameFile(held, there)
 }
 
-// release gives the place up; what is kept for the next agent stays.
+// release releases the place; files for the next agent stay.
 func (l *lock) release() { l.file.Close() }
 
-// clear removes everything that was kept, and gives the place up.
+// clear removes all files, and releases the place.
 func (l *lock) clear() error {
 	defer l.file.Close()
 	return os.RemoveAll(l.place.Dir)

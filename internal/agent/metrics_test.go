@@ -12,18 +12,8 @@ import (
 
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/health"
-	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 )
-
-// descs is every metric of ours.
-var descs = []*metrics.Desc{
-	descPackets, descToStack, descRecordsWritten, descRecordsLost, descPostcards, descSuppressed, descFlowsSuppressed, descFlowsUnsure, descFlowsEvicted,
-	descSequences, descRecordsRead, descRecordsBad, descKernelEvents, descKernelBad, descKernelLost,
-	descObservers, descObserverDropped, descExportWritten, descExportDropped, descExportQueued,
-	descExportMessages, descExportOctets, descExportUnsure, descExportConnected, descPathMTU, descTooBig, descTunnelErrors, descReloads,
-	descInterface, descWarnings, descBuild, descScrapeFailed,
-}
 
 func TestMetrics(t *testing.T) {
 	h := newHarness(t, baseConfig)
@@ -32,12 +22,13 @@ func TestMetrics(t *testing.T) {
 	c.Index, c.Name, c.RecordsWritten, c.RecordsLost = 2, "eth0", 5, 3
 	c.Postcards, c.ExportsSuppressed, c.FlowsEvicted, c.SequencesEvicted = 7, 8, 9, 10
 	c.Ingress[model.OutcomeTraceFilled], c.Egress[model.OutcomeEncapInserted] = 11, 22
+	c.IngressOptions[model.OutcomeTraceFilled] = 33
 	h.datapath.setCounters(c)
 	h.system.setIOAM6(true)
 	h.datapath.records <- removed(t, "2001:db8:2::2")
 	eventually(t, "the record is read", func() bool { return h.status().Records.Read == 1 })
 	h.write("{")
-	if h.client.Reload(context.Background()) == nil {
+	if _, err := h.client.Reload(context.Background()); err == nil {
 		t.Fatal("a broken file was reloaded")
 	}
 	b, err := h.client.Metrics(context.Background())
@@ -49,6 +40,8 @@ func TestMetrics(t *testing.T) {
 		`waymark_packets_total{hook="ingress",interface="eth0",outcome="trace_filled"} 11`,
 		`waymark_packets_total{hook="egress",interface="eth0",outcome="encap_inserted"} 22`,
 		`waymark_packets_total{hook="egress",interface="eth0",outcome="trace_filled"} 0`,
+		`waymark_options_total{hook="ingress",interface="eth0",outcome="trace_filled"} 33`,
+		`waymark_options_total{hook="egress",interface="eth0",outcome="trace_filled"} 0`,
 		`waymark_records_written_total{interface="eth0"} 5`,
 		`waymark_records_lost_total{interface="eth0"} 3`,
 		`waymark_postcards_total{interface="eth0"} 7`,
@@ -106,13 +99,13 @@ func TestMetricsListener(t *testing.T) {
 	if !h.warned(health.MetricsUnavailable) || h.status().Metrics != "" {
 		t.Errorf("no warning that the address is taken; metrics at %q", h.status().Metrics)
 	}
-	h.agent.metricsServer.retry()
+	only[*metricsServer](h).retry()
 	logged := func() int { return strings.Count(h.log.String(), "warning=metrics_unavailable") }
 	if log := h.log.String(); logged() != 1 || !strings.Contains(log, "address already in use") || !strings.Contains(log, "cure=") {
 		t.Errorf("two attempts; the log says\n%s", log)
 	}
 	taken.Close()
-	h.agent.metricsServer.retry()
+	only[*metricsServer](h).retry()
 	url := h.status().Metrics
 	if h.warned(health.MetricsUnavailable) || url == "" {
 		t.Fatalf("not served after the address was free: %q", url)
@@ -130,7 +123,7 @@ func TestMetricsListener(t *testing.T) {
 	if resp.StatusCode != 200 || private.StatusCode != 404 {
 		t.Errorf("metrics %d, API over the network %d; want 200 and 404", resp.StatusCode, private.StatusCode)
 	}
-	m := h.agent.metricsServer
+	m := only[*metricsServer](h)
 	m.mu.Lock()
 	server := m.server
 	m.mu.Unlock()
@@ -140,7 +133,7 @@ func TestMetricsListener(t *testing.T) {
 		t.Errorf("a server that ended by itself; the log says\n%s", h.log)
 	}
 	h.write(baseConfig)
-	if err := h.client.Reload(context.Background()); err != nil {
+	if _, err := h.client.Reload(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	if resp, err := http.Get(url); err == nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -33,9 +34,9 @@ func (a *Agent) patchInterface(w http.ResponseWriter, r *http.Request) error {
 			*roles |= role
 		}
 	}
-	return done(w, a.editConfig(func(c *config.Config) (*config.Config, error) {
-		return c.SetInterface(r.PathValue("name"), roles, change.Boundary)
-	}))
+	name := r.PathValue("name")
+	err := a.editConfig(func(c *config.Config) (*config.Config, error) { return c.SetInterface(name, roles, change.Boundary) })
+	return a.changed(w, err, name, ofEnds)
 }
 
 func (a *Agent) getDecapsulations(w http.ResponseWriter, _ *http.Request) error {
@@ -48,15 +49,17 @@ func (a *Agent) postDecapsulation(w http.ResponseWriter, r *http.Request) error 
 	if err := decode(r, &d); err != nil {
 		return err
 	}
-	return done(w, a.editConfig(func(c *config.Config) (*config.Config, error) { return c.AddDecapsulation(d) }))
+	err := a.editConfig(func(c *config.Config) (*config.Config, error) { return c.AddDecapsulation(d) })
+	return a.changed(w, err, "", ofEnds)
 }
 
 func (a *Agent) deleteDecapsulation(w http.ResponseWriter, r *http.Request) error {
 	destination, err := netip.ParseAddr(r.PathValue("address"))
 	if err != nil {
-		return badRequest{fmt.Errorf("%q is no address", r.PathValue("address"))}
+		return badRequest{fmt.Errorf("%q is not an address", r.PathValue("address"))}
 	}
-	return done(w, a.editConfig(func(c *config.Config) (*config.Config, error) { return c.RemoveDecapsulation(destination) }))
+	err = a.editConfig(func(c *config.Config) (*config.Config, error) { return c.RemoveDecapsulation(destination) })
+	return a.changed(w, err, "", nil, health.RemovedDecapsulation(destination))
 }
 
 // editConfig changes the running configuration.

@@ -25,10 +25,10 @@ func TestInterfacesAndDecapsulationsChange(t *testing.T) {
 	before := h.datapath.running().Node
 	strip := model.BoundaryStrip
 	change := api.InterfaceChange{Role: &[]model.Role{}, Boundary: &strip}
-	if err := h.client.SetInterface(ctx, "eth0", change); err != nil {
+	if err := failure(h.client.SetInterface(ctx, "eth0", change)); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: end}); err != nil {
+	if err := failure(h.client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: end})); err != nil {
 		t.Fatal(err)
 	}
 	changed := func(when string) {
@@ -53,11 +53,11 @@ func TestInterfacesAndDecapsulationsChange(t *testing.T) {
 
 	applied := h.datapath.applications()
 	for want, err := range map[string]error{
-		`"eth9" is not an interface`:                      h.client.SetInterface(ctx, "eth9", change),
-		"decapsulation 2001:db8:ff::3 exists already":     h.client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: end}),
-		"there is no decapsulation 2001:db8:ff::9":        h.client.RemoveDecapsulation(ctx, mustAddr("2001:db8:ff::9")),
-		"decapsulation ::: :: is the unspecified address": h.client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: netip.IPv6Unspecified()}),
-		"\"invalid IP\" is not an address":                h.client.AddDecapsulation(ctx, config.Decapsulation{}),
+		`"eth9" is not an interface`:                      failure(h.client.SetInterface(ctx, "eth9", change)),
+		"decapsulation 2001:db8:ff::3 exists already":     failure(h.client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: end})),
+		"there is no decapsulation 2001:db8:ff::9":        failure(h.client.RemoveDecapsulation(ctx, mustAddr("2001:db8:ff::9"))),
+		"decapsulation ::: :: is the unspecified address": failure(h.client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: netip.IPv6Unspecified()})),
+		"\"invalid IP\" is not an address":                failure(h.client.AddDecapsulation(ctx, config.Decapsulation{})),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -70,13 +70,13 @@ func TestInterfacesAndDecapsulationsChange(t *testing.T) {
 	h.crash()
 	h.start()
 	changed("after a restart")
-	if err := h.client.RemoveDecapsulation(ctx, end); err != nil {
+	if err := failure(h.client.RemoveDecapsulation(ctx, end)); err != nil {
 		t.Fatal(err)
 	}
 	if d := h.datapath.running().Node.Decapsulations; len(d) != len(before.Decapsulations) {
 		t.Errorf("decapsulations after the removal: %+v", d)
 	}
-	if err := h.client.Reload(ctx); err != nil {
+	if _, err := h.client.Reload(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if in := h.datapath.running().Node.Interfaces[0]; in.Roles != before.Interfaces[0].Roles || in.Boundary != before.Interfaces[0].Boundary {
@@ -84,7 +84,7 @@ func TestInterfacesAndDecapsulationsChange(t *testing.T) {
 	}
 }
 
-// Sources that are there and list none do not mean any source.
+// An empty list of sources does not mean any source.
 func TestDecapsulationWithoutSources(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
@@ -99,8 +99,8 @@ func TestDecapsulationWithoutSources(t *testing.T) {
 	}
 }
 
-// What sets nothing, or what is so already, does not make the configuration that
-// runs another one than the file's.
+// A change that changes nothing does not make the running configuration differ from the
+// file's.
 func TestChangesOfNothing(t *testing.T) {
 	ctx := context.Background()
 	h := newHarness(t, tunnelConfig)
@@ -113,12 +113,12 @@ func TestChangesOfNothing(t *testing.T) {
 	c := h.agent.state.Load().config
 	for name, change := range map[string]func() error{
 		"boundary": func() error {
-			return h.client.SetInterface(ctx, "eth0", api.InterfaceChange{Boundary: &c.Interfaces[0].Boundary})
+			return failure(h.client.SetInterface(ctx, "eth0", api.InterfaceChange{Boundary: &c.Interfaces[0].Boundary}))
 		},
 		"role in another order": func() error {
-			return h.client.SetInterface(ctx, "eth0", api.InterfaceChange{Role: &[]model.Role{model.RoleEgress, model.RoleIngress}})
+			return failure(h.client.SetInterface(ctx, "eth0", api.InterfaceChange{Role: &[]model.Role{model.RoleEgress, model.RoleIngress}}))
 		},
-		"encapsulation": func() error { return h.client.ReplaceEncapsulation(ctx, c.Encapsulations[1]) },
+		"encapsulation": func() error { return failure(h.client.ReplaceEncapsulation(ctx, c.Encapsulations[1], false)) },
 		"export":        func() error { return h.client.SetExport(ctx, 123, api.NamespaceExport{}) },
 	} {
 		if err := change(); err != nil {
@@ -142,7 +142,7 @@ func TestRolesKeepTheirOrder(t *testing.T) {
 	h := newHarness(t, strings.Replace(baseConfig, "role: [ingress, egress]", "role: [egress, ingress]", 1))
 	h.start()
 	both := []model.Role{model.RoleIngress, model.RoleEgress}
-	if err := h.client.SetInterface(context.Background(), "eth0", api.InterfaceChange{Role: &both}); err != nil || h.status().Modified {
+	if err := failure(h.client.SetInterface(context.Background(), "eth0", api.InterfaceChange{Role: &both})); err != nil || h.status().Modified {
 		t.Errorf("modified %v, %v", h.status().Modified, err)
 	}
 }

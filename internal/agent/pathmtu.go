@@ -9,29 +9,41 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pathmtu"
 	"github.com/waymark-net/waymark/internal/socketdrops"
 )
 
-// paths is what is known of the paths of tunnels.
-type paths struct {
+// pathMTUs learns the path MTUs of tunnels, and sets them in the data plane.
+type pathMTUs struct {
+	idle
+	*core
 	table pathmtu.Table
-	wake  chan struct{}          // something changed
-	fault atomic.Pointer[string] // why nothing is heard; nil when it is
-	lost  socketdrops.Counter    // messages that were not heard
+	wakes chan struct{}          // something changed
+	fault atomic.Pointer[string] // why no messages are received; nil when they are
+	lost  socketdrops.Counter    // messages that found no room
 }
 
+func newPathMTUs(c *core) *pathMTUs { return &pathMTUs{core: c, wakes: make(chan struct{}, 1)} }
+
+var (
+	descPathMTU = desc("path_mtu_bytes", "Known path MTU of a tunnel that is smaller than its interface's.", "destination")
+	descTooBig  = desc("packet_too_big_total", "Packet Too Big messages that arrived, by result.", "result")
+)
+
 const (
-	// pathPeriod is how often old path MTUs are looked for.
+	// pathPeriod is how often path MTUs are checked for their expiry.
 	pathPeriod = time.Second
-	// pathPause bounds how often the data plane is told, whoever sends.
+	// pathPause bounds how often the data plane is changed, however many messages
+	// arrive.
 	pathPause = 20 * time.Millisecond
-	// listenRetry is when a socket that failed is opened again.
-	listenRetry = time.Minute
 	// maxPathFile is more than a full table takes.
 	maxPathFile = 1 << 20
 )
@@ -51,109 +63,104 @@ func tunnels(s *state) []pathmtu.Tunnel {
 	return out
 }
 
-// hearTooBig listens for Packet Too Big messages about tunnelled packets: the
-// source of these is this node, and the kernel knows of no such tunnel.
-func (a *Agent) hearTooBig(ctx context.Context) {
-	a.hear(ctx, "the path MTU of tunnels is not watched", &a.paths.fault, func(listening func()) error {
-		return a.options.System.WatchTooBig(ctx, &a.paths.lost, listening, a.heard)
-	})
+// open restores what an earlier agent knew, so that no packets are lost to learn it
+// again.
+func (p *pathMTUs) open() error {
+	known, err := readPathMTUs(p.options.Place.PathMTUFile())
+	if err != nil {
+		p.log.Warn("path MTUs will be learned again", "error", err)
+	}
+	p.table.Restore(known, time.Now())
+	return nil
 }
 
-// hear listens until the context ends, and keeps why it cannot.
-func (a *Agent) hear(ctx context.Context, without string, fault *atomic.Pointer[string], watch func(listening func()) error) {
-	for {
-		err := watch(func() { fault.Store(nil) })
-		if ctx.Err() != nil {
-			return
-		}
-		if err == nil {
-			err = errors.New("the socket was closed")
-		}
-		text := err.Error()
-		if before := fault.Swap(&text); before == nil || *before != text {
-			a.log.Warn(without, "error", err)
-		}
-		if !sleep(ctx, listenRetry) {
-			return
+// prepare gives the next generation the path MTU of each tunnel's destination.
+func (p *pathMTUs) prepare(next *plan) error {
+	for i := range next.generation.Node.Encapsulations {
+		if e := &next.generation.Node.Encapsulations[i]; e.Mode != model.ModeInline {
+			e.PathMTU = p.table.MTU(e.TunnelDestination)
 		}
 	}
+	return nil
 }
 
-func (a *Agent) heard(message []byte) {
-	if a.paths.table.Hear(message, tunnels(a.state.Load()), time.Now()) != pathmtu.Lowered {
+// run listens for Packet Too Big messages about tunnelled packets: they are sent to
+// this node, and its kernel does not know the tunnels.
+func (p *pathMTUs) run(ctx context.Context) error {
+	var following sync.WaitGroup
+	following.Go(func() { p.follow(ctx) })
+	defer following.Wait()
+	p.hear(ctx, "the path MTU of tunnels is not watched", &p.fault, func(listening func()) error {
+		return p.system.WatchTooBig(ctx, &p.lost, listening, p.heard)
+	})
+	return nil
+}
+
+func (p *pathMTUs) heard(message []byte) {
+	if p.table.Hear(message, tunnels(p.state.Load()), time.Now()) != pathmtu.Lowered {
 		return
 	}
 	select {
-	case a.paths.wake <- struct{}{}:
+	case p.wakes <- struct{}{}:
 	default:
 	}
 }
 
-// followPathMTUs tells the data plane what the paths of its tunnels carry.
-func (a *Agent) followPathMTUs(ctx context.Context) {
+// follow keeps the path MTUs in the data plane current.
+func (p *pathMTUs) follow(ctx context.Context) {
 	due := time.NewTicker(pathPeriod)
 	defer due.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.paths.wake:
+		case <-p.wakes:
 		case <-due.C:
-			a.paths.table.Expire(time.Now())
+			p.table.Expire(time.Now())
 		}
-		a.applyPathMTUs()
+		p.apply()
 		if !sleep(ctx, pathPause) {
 			return
 		}
 	}
 }
 
-// applyPathMTUs waits for what is being replaced: a generation has the path
-// MTUs that were known when it was made.
-func (a *Agent) applyPathMTUs() {
-	changed := a.paths.table.TakeChanged()
+// apply waits for a change in progress: its generation has the path MTUs that were
+// known when it was made.
+func (p *pathMTUs) apply() {
+	changed := p.table.TakeChanged()
 	if len(changed) == 0 {
 		return
 	}
-	a.change.Lock()
-	defer a.change.Unlock()
-	for _, e := range a.state.Load().resolved.Node.Encapsulations {
+	p.change.Lock()
+	defer p.change.Unlock()
+	for _, e := range p.state.Load().resolved.Node.Encapsulations {
 		if e.Mode == model.ModeInline || !changed[e.TunnelDestination] {
 			continue
 		}
-		if err := a.datapath.SetPathMTU(e.Name, a.paths.table.MTU(e.TunnelDestination)); err != nil {
-			a.log.Warn("the data plane does not know a path MTU", "error", err)
+		if err := p.datapath.SetPathMTU(e.Name, p.table.MTU(e.TunnelDestination)); err != nil {
+			p.log.Warn("a path MTU could not be set in the data plane", "error", err)
 		}
 	}
 	for destination := range changed {
-		if mtu := a.paths.table.MTU(destination); mtu != 0 {
-			a.log.Info("a tunnel's path carries less than its interface", "destination", destination, "mtu", mtu)
+		if mtu := p.table.MTU(destination); mtu != 0 {
+			p.log.Info("the path MTU of a tunnel is smaller than its interface's MTU", "destination", destination, "mtu", mtu)
 		} else {
-			a.log.Info("a tunnel's path may carry more again", "destination", destination)
+			p.log.Info("the path MTU of a tunnel has expired", "destination", destination)
 		}
 	}
-	if err := a.savePathMTUs(); err != nil {
-		a.log.Warn("path MTUs will be found again behind a restart", "error", err)
+	if err := p.save(); err != nil {
+		p.log.Warn("path MTUs will be learned again after a restart", "error", err)
 	}
 }
 
-// savePathMTUs keeps what is known for the next agent.
-func (a *Agent) savePathMTUs() error {
-	b, err := json.Marshal(a.paths.table.Paths())
+// save keeps the path MTUs for the next agent.
+func (p *pathMTUs) save() error {
+	b, err := json.Marshal(p.table.Paths())
 	if err != nil {
 		return err
 	}
-	return replaceFile(a.options.Place.PathMTUFile(), b)
-}
-
-// restorePathMTUs takes up what an earlier agent knew: the first packets behind
-// a restart are not lost to find it out again.
-func (a *Agent) restorePathMTUs() {
-	known, err := readPathMTUs(a.options.Place.PathMTUFile())
-	if err != nil {
-		a.log.Warn("path MTUs will be found again", "error", err)
-	}
-	a.paths.table.Restore(known, time.Now())
+	return replaceFile(p.options.Place.PathMTUFile(), b)
 }
 
 func readPathMTUs(path string) ([]pathmtu.Path, error) {
@@ -175,3 +182,25 @@ func readPathMTUs(path string) ([]pathmtu.Path, error) {
 	}
 	return known, nil
 }
+
+func (p *pathMTUs) collect(g *metrics.Gatherer) {
+	for _, path := range p.table.Paths() {
+		g.Add(descPathMTU, float64(path.MTU), path.Destination.String())
+	}
+	for _, c := range p.table.Counts() {
+		g.Add(descTooBig, float64(c.Messages), c.Result.String())
+	}
+	g.Add(descTooBig, float64(p.lost.Lost()), resultLost)
+}
+
+func (p *pathMTUs) warnings(s *state) []health.Warning {
+	fault := p.fault.Load()
+	if fault == nil || len(tunnels(s)) == 0 {
+		return nil
+	}
+	return []health.Warning{health.New(health.PathMTUUnwatched, "",
+		"Packet Too Big messages are not received, so packets that a tunnel makes too large for a link of its path are lost: "+*fault,
+		unheardCure)}
+}
+
+func (p *pathMTUs) report(_ *state, status *api.Status) { status.PathMTUs = nonNil(p.table.Paths()) }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/pathmtu"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // tunnelConfig has two tunnels to one destination, one to another, and a rule
@@ -28,14 +29,12 @@ encapsulations:
 // tooBig is a Packet Too Big message about a packet of 1600 bytes to
 // 2001:db8:ff::3.
 func tooBig(mtu uint32) []byte {
-	m := binary.BigEndian.AppendUint32([]byte{2, 0, 0, 0}, mtu)
-	m = append(m, 0x60, 0, 0, 0, 0x06, 0x18, 0, 63)
-	m = append(m, netip.MustParseAddr("2001:db8:ff::1").AsSlice()...)
-	m = append(m, netip.MustParseAddr("2001:db8:ff::3").AsSlice()...)
-	return append(m, 41, 1, 1, 0)
+	grown := craft.Between("2001:db8:ff::1", "2001:db8:ff::3", craft.HopByHop)
+	m := binary.BigEndian.AppendUint32(craft.Message(2, 0), mtu)
+	return append(append(m, grown.Header(1600-craft.HeaderLen)...), 41, 1, 1, 0)
 }
 
-// pathMTUs are what the data plane was told of each encapsulation, in their order.
+// pathMTUs are the values set in the data plane for each encapsulation, in order.
 func (h *harness) pathMTUs() [4]int {
 	d := h.datapath
 	return [4]int{d.pathMTU("one"), d.pathMTU("two"), d.pathMTU("other"), d.pathMTU("inline")}
@@ -46,7 +45,7 @@ func TestPathMTUReachesTheDataPlane(t *testing.T) {
 	h.start()
 	lowered := [4]int{1500, 1500, 0, 0}
 	h.system.tooBig <- tooBig(1500)
-	eventually(t, "the path MTU is told", func() bool { return h.pathMTUs() == lowered })
+	eventually(t, "the path MTU is set", func() bool { return h.pathMTUs() == lowered })
 	if n := h.datapath.applications(); n != 1 {
 		t.Errorf("%d generations, want the one", n)
 	}
@@ -62,16 +61,16 @@ func TestPathMTUReachesTheDataPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h.pathMTUs() != lowered {
-		t.Errorf("behind a reload %v, want %v", h.pathMTUs(), lowered)
+		t.Errorf("after a reload %v, want %v", h.pathMTUs(), lowered)
 	}
 	h.crash()
 	h.datapath = newFakeDatapath()
 	h.start()
 	if h.pathMTUs() != lowered {
-		t.Errorf("behind a restart %v, want %v", h.pathMTUs(), lowered)
+		t.Errorf("after a restart %v, want %v", h.pathMTUs(), lowered)
 	}
 
-	h.agent.paths.table.Expire(time.Now().Add(pathmtu.Lifetime))
+	only[*pathMTUs](h).table.Expire(time.Now().Add(pathmtu.Lifetime))
 	eventually(t, "the path is tried again", func() bool { return h.pathMTUs() == [4]int{} })
 	if h.warned(health.PathMTULowered) {
 		t.Error("warned of what is not known any more")
@@ -83,7 +82,7 @@ func TestPathMTUReachesTheDataPlane(t *testing.T) {
 	}
 }
 
-// A file that nobody can read costs a packet, not the start.
+// An unreadable file costs a packet, not the start.
 func TestPathMTUFileDamaged(t *testing.T) {
 	h := newHarness(t, tunnelConfig)
 	h.start()
@@ -92,7 +91,7 @@ func TestPathMTUFileDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.start()
-	if !strings.Contains(h.log.String(), "path MTUs will be found again") {
+	if !strings.Contains(h.log.String(), "path MTUs will be learned again") {
 		t.Errorf("the log does not say what is lost:\n%s", h.log)
 	}
 }
@@ -120,7 +119,7 @@ func TestPathMTUUnwatched(t *testing.T) {
 			h := newHarness(t, test.config)
 			h.system.deaf = errors.New("operation not permitted")
 			h.start()
-			eventually(t, "the agent knows", func() bool { return h.agent.paths.fault.Load() != nil })
+			eventually(t, "the agent knows", func() bool { return only[*pathMTUs](h).fault.Load() != nil })
 			if h.warned(health.PathMTUUnwatched) != test.warned {
 				t.Errorf("warned %v, want %v", !test.warned, test.warned)
 			}

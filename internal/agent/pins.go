@@ -21,15 +21,15 @@ import (
 // pinState is where pins are kept.
 type pinState struct {
 	root    string // a BPF file system
-	private bool   // it is in this process's own mount namespace
+	private bool   // mounted only in this process's own mount namespace
 }
 
 func (p pinState) path(place api.Place) string { return filepath.Join(p.root, place.ID) }
 
-// preparePins finds or mounts the BPF file system below root, in a mount
-// namespace that outlives this process: "ip netns exec" gives its child a mount
-// namespace of its own, and what is mounted there goes with it. That is the one
-// of process 1, or of the farthest ancestor whose namespace may be entered.
+// preparePins finds or mounts the BPF file system below root, in a mount namespace that
+// outlives this process: that of process 1, or of the farthest ancestor whose namespace
+// may be entered. "ip netns exec" runs its child in a new mount namespace, whose mounts
+// end with it.
 func preparePins(root string) (pinState, error) {
 	path := filepath.Join(root, "bpf")
 	for _, ns := range outerMountNamespaces() {
@@ -71,22 +71,22 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(first, second)
 }
 
-// mountNamespace is that of another process.
+// mountNamespace is the mount namespace of another process.
 type mountNamespace struct {
 	pid  int
 	path string
 	own  bool // this process is in it, too
 }
 
-// outerMountNamespaces are those of process 1 and of this process's ancestors,
-// the farthest first, as far as they may be looked at.
+// outerMountNamespaces lists the mount namespaces of process 1 and of this process's
+// ancestors, the farthest first.
 func outerMountNamespaces() []mountNamespace {
 	own := mountIDs("self")
 	var list []mountNamespace
 	for _, pid := range ancestors() {
 		ns := mountNamespace{pid: pid, path: fmt.Sprintf("/proc/%d/ns/mnt", pid)}
-		// An agent with fewer capabilities than process 1 may not look at that
-		// process's namespaces, but at its mounts: their ids are unique.
+		// An agent with fewer capabilities than process 1 may not inspect that
+		// process's namespaces, but may read its mounts, whose ids are unique.
 		for id := range mountIDs(strconv.Itoa(pid)) {
 			ns.own = ns.own || own[id]
 		}
@@ -95,8 +95,8 @@ func outerMountNamespaces() []mountNamespace {
 	return list
 }
 
-// mountIDs are the ids of the mounts that a process sees, none when it may not
-// be asked.
+// mountIDs returns the ids of the mounts that a process sees, none when they may not be
+// read.
 func mountIDs(process string) map[string]bool {
 	b, err := os.ReadFile(filepath.Join("/proc", process, "mountinfo"))
 	if err != nil {
@@ -131,9 +131,9 @@ func ancestors() []int {
 	return list
 }
 
-// inMountNamespace calls fn in another mount namespace. It does so on a
-// thread that ends with it: a thread that left its file system attributes and
-// mount namespace must run no other goroutine.
+// inMountNamespace calls fn in another mount namespace. The thread ends with the call:
+// a thread that left its file system attributes and mount namespace must run no other
+// goroutine.
 func inMountNamespace(path string, fn func() error) error {
 	ns, err := os.Open(path)
 	if err != nil {
@@ -182,7 +182,7 @@ func isBPFFS(path string) (bool, error) {
 	return fs.Type == unix.BPF_FS_MAGIC, nil
 }
 
-// findPins is where the pins of a place are, if anywhere; it mounts nothing.
+// findPins finds the pins of a place; it mounts nothing.
 func findPins(root string, place api.Place) (pins string, found bool, err error) {
 	path := filepath.Join(root, "bpf")
 	candidates := []string{path}
@@ -197,7 +197,7 @@ func findPins(root string, place api.Place) (pins string, found bool, err error)
 				return pins, true, nil
 			}
 		} else if errors.Is(stat, fs.ErrPermission) && candidate == path {
-			err = fmt.Errorf("look for what an agent has left: %w%s", stat, asRoot(stat))
+			err = fmt.Errorf("look for the state of earlier agents: %w%s", stat, asRoot(stat))
 		}
 	}
 	return "", false, err

@@ -3,11 +3,19 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/sink"
@@ -18,184 +26,197 @@ import (
 // for 40 ms.
 const observerRoom = 4096
 
-// maxObservers bounds what watching may cost: each has a queue and a copy of
-// every line.
+// maxObservers bounds the cost of observers: each has a queue and a copy of every line.
 const maxObservers = 64
 
-// records counts what came out of the data plane.
+// records passes records from their sources to observers and sinks, and turns sources
+// on while records are wanted.
 type records struct {
+	idle
+	*core
+	clock  *taiClock
+	sinks  *sinks
+	stream sink.Stream
+
 	read      atomic.Uint64
 	malformed atomic.Uint64
-	asking    sync.Mutex
-	ended     bool // under asking: nobody asks any more
+
+	sources []func(wanted bool) // besides the data plane; each is called with asking held
+	asking  sync.Mutex
+	ended   bool // guarded by asking: no more records are requested
 }
 
-// record turns one record of the data plane into one for each trace in it, and
-// hands them on. Several goroutines call it at once.
-func (a *Agent) record(r datapath.Record) {
-	a.records.read.Add(1)
-	packet, ok := record.ParsePacket(r.Packet, r.Length)
-	header, err := ioam.DecodeExtensionHeader(r.Header)
-	if !ok || err != nil {
-		a.records.malformed.Add(1)
+func newRecords(c *core, clock *taiClock, sinks *sinks) *records {
+	return &records{core: c, clock: clock, sinks: sinks}
+}
+
+// offer passes records to the observers and all sinks. Several goroutines call it at
+// once.
+func (x *records) offer(records ...record.Record) {
+	x.stream.Publish(records...)
+	x.sinks.offer(records...)
+}
+
+// prepare requests records before the next configuration is in force, so that its sinks
+// miss none.
+func (x *records) prepare(p *plan) error {
+	p.abandon(x.ask)
+	p.commit(x.ask)
+	if len(p.next.config.Sinks) == 0 {
+		return nil
+	}
+	return x.datapath.SetRecordsWanted(true)
+}
+
+// ask turns the data plane's records and other sources on while a sink or an observer
+// wants them, else off.
+func (x *records) ask() {
+	x.asking.Lock()
+	defer x.asking.Unlock()
+	if x.ended {
 		return
 	}
-	s := a.state.Load()
-	clock := a.clock()
-	for option, err := range header.Options() {
-		if err != nil {
-			a.records.malformed.Add(1)
-			return
-		}
-		if !option.IsIOAM() {
-			continue
-		}
-		carried, err := option.IOAM()
-		if err != nil || !carried.Type.IsTrace() {
-			continue
-		}
-		trace, err := carried.Trace()
-		if err != nil {
-			a.records.malformed.Add(1)
-			continue
-		}
-		out, err := record.NewTrace(r.Time, trace, packet, clock)
-		if err != nil {
-			a.records.malformed.Add(1) // the nodes that can be read are there
-		}
-		out.Node, out.Interface, out.IfIndex = a.options.NodeName, interfaceName(s, r.Interface), r.Interface
-		out.MeasurePathDelay(r.Time)
-		a.offer(&out)
+	wanted := x.stream.Observers() > 0 || x.sinks.any()
+	if err := x.datapath.SetRecordsWanted(wanted); err != nil {
+		x.log.Warn("the data plane's records could not be turned on or off", "error", err)
+	}
+	for _, source := range x.sources {
+		source(wanted)
 	}
 }
 
-// offer hands a record, which does not change any more, to the observers and all
-// sinks. Several goroutines call it at once.
-func (a *Agent) offer(r record.Record) {
-	a.stream.Publish(r)
-	a.sinks.offer(r)
+// end leaves records in the rings for the next agent only if there is a sink for them,
+// because observers must connect again. It reports whether the rings go away, and must
+// be read now.
+func (x *records) end(removing bool) (leaving bool) {
+	x.asking.Lock()
+	defer x.asking.Unlock()
+	x.ended = true
+	if x.sinks.any() && !removing {
+		return false
+	}
+	if err := x.datapath.SetRecordsWanted(false); err != nil {
+		x.log.Warn("records are written although nothing wants them", "error", err)
+	}
+	return removing
 }
 
-// sinkFacts are what collectors are told of the node.
-func (a *Agent) sinkFacts() sink.Facts {
-	f := sink.Facts{Node: a.options.NodeName}
-	if lost, suppressed, err := a.losses(); err == nil {
-		f.Lost, f.Suppressed, f.Ignored = lost, suppressed, lost+suppressed+a.flows.more.Load()
-		f.FirstLoss, f.LastLoss = a.lossTimes.note(time.Now(), lost+suppressed)
-	}
-	if s := a.state.Load(); s != nil {
-		for _, i := range s.resolved.Node.Interfaces {
-			f.Interfaces = append(f.Interfaces, sink.Interface{Index: i.Index, Name: i.Name})
-		}
-	}
-	return f
-}
-
-// clock says how this node writes times.
-func (a *Agent) clock() record.Clock {
-	return record.Clock{Format: a.state.Load().resolved.Node.TimestampFormat, TAIOffset: time.Duration(a.taiOffset.Load())}
-}
-
-// askForRecords tells the data plane and the kernel whether anybody wants
-// records: an exporter or an observer. What nobody wants is not written.
-func (a *Agent) askForRecords() {
-	a.records.asking.Lock()
-	defer a.records.asking.Unlock()
-	if a.records.ended {
-		return
-	}
-	wanted := a.stream.Observers() > 0 || a.sinks.any()
-	if err := a.datapath.SetRecordsWanted(wanted); err != nil {
-		a.log.Warn("the data plane does not know whether records are wanted", "error", err)
-	}
-	s := a.state.Load()
-	a.kernelEvents.set(wanted && s != nil && s.config.Node.KernelEvents)
-}
-
-// endRecords leaves records in the rings for the next agent only if it has an
-// exporter for them: observers come anew. Where the rings go, they are read.
-func (a *Agent) endRecords(removing bool) {
-	a.records.asking.Lock()
-	defer a.records.asking.Unlock()
-	a.records.ended = true
-	if a.sinks.any() && !removing {
-		return
-	}
-	if err := a.datapath.SetRecordsWanted(false); err != nil {
-		a.log.Warn("records are written that nobody wants", "error", err)
-	}
-	if !removing {
-		return
-	}
-	if err := a.datapath.ReadWaiting(a.samples()); err != nil {
-		a.log.Warn("the last records could not be read", "error", err)
-	}
-}
-
-func interfaceName(s *state, index model.IfIndex) string {
-	for _, i := range s.resolved.Node.Interfaces {
-		if i.Index == index {
-			return i.Name
-		}
-	}
-	return ""
-}
-
-// recently tells how much a counter grew in about the last minute.
-type recently struct {
-	mu      sync.Mutex
-	samples []sample // at most recentSamples, oldest first
-}
-
-type sample struct {
-	at    time.Time
-	total uint64
-}
-
-const (
-	recentPeriod  = time.Minute
-	recentSamples = 12
+var (
+	descRecordsRead     = desc("records_read_total", "Records that the agent read.")
+	descRecordsBad      = desc("records_malformed_total", "Traces in records that could not be read completely.")
+	descObservers       = desc("observers", "Observers of live records.")
+	descObserverDropped = desc("observer_dropped_total", "Records that did not fit an observer's queue.")
 )
 
-// add notes the counter's value.
-func (r *recently) add(at time.Time, total uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.samples = append(r.samples, sample{at, total})
-	for len(r.samples) > recentSamples || len(r.samples) > 1 && at.Sub(r.samples[0].at) > recentPeriod {
-		r.samples = r.samples[1:]
+func (x *records) collect(g *metrics.Gatherer) {
+	g.Add(descRecordsRead, float64(x.read.Load()))
+	g.Add(descRecordsBad, float64(x.malformed.Load()))
+	g.Add(descObservers, float64(x.stream.Observers()))
+	g.Add(descObserverDropped, float64(x.stream.Dropped()))
+}
+
+func (x *records) report(s *state, status *api.Status) {
+	r := &status.Records
+	r.Read, r.Malformed = x.read.Load(), x.malformed.Load()
+	r.Observers, r.Dropped = x.stream.Observers(), x.stream.Dropped()
+	if makesNone(s.config) {
+		r.Advice = "this node makes no records: it has no decapsulations, and no namespace with remove, or with export for Direct Exports; observe the node where the domain ends"
 	}
 }
 
-// growth is how much it grew since the oldest value noted.
-func (r *recently) growth(total uint64) uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.samples) == 0 || total < r.samples[0].total {
-		return 0
+// makesNone reports whether a node makes no records: no packet's traces end there, and
+// it neither exports anything nor listens for the kernel's events.
+func makesNone(c *config.Config) bool {
+	return len(c.Decapsulations) == 0 && !c.Node.KernelEvents &&
+		!slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Remove || ns.Export != model.ExportNone })
+}
+
+func (x *records) routes() []route { return []route{{"GET /v1/records", x.getRecords}} }
+
+// getRecords streams records as JSON lines until the observer has enough.
+func (x *records) getRecords(w http.ResponseWriter, r *http.Request) error {
+	filter, err := recordFilter(r)
+	if err != nil {
+		return err
 	}
-	return total - r.samples[0].total
-}
-
-// lossTimes is when losses were first and last noticed by this agent, which looks
-// each few seconds: the data plane counts them, and keeps no time.
-type lossTimes struct {
-	mu          sync.Mutex
-	total       uint64
-	first, last time.Time
-}
-
-// note takes their number, and gives the times; both are zero while there are
-// none.
-func (l *lossTimes) note(now time.Time, total uint64) (first, last time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if total > l.total {
-		if l.first.IsZero() {
-			l.first = now
+	if x.stream.Observers() >= maxObservers {
+		return refusef("%d observers are connected, the maximum; end one of them, or let a sink write a file for several readers", maxObservers)
+	}
+	o := x.stream.Observe(filter, observerRoom)
+	x.ask()
+	defer x.ask()
+	defer o.Close()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	control := http.NewResponseController(w)
+	for {
+		if err := control.Flush(); err != nil {
+			return nil // the client has gone
 		}
-		l.last = now
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-x.closing:
+			return nil
+		case next := <-o.Records():
+			if !writeRecords(w, o, next) {
+				return nil
+			}
+		}
 	}
-	l.total = total
-	return l.first, l.last
+}
+
+// writeRecords writes a record and those queued after it, then how many were lost
+// meanwhile.
+func writeRecords(w io.Writer, o *sink.Observer, first record.Record) bool {
+	write := func(r record.Record) bool {
+		_, err := w.Write(record.AppendLine(nil, r))
+		return err == nil
+	}
+	if !write(first) {
+		return false
+	}
+	for range len(o.Records()) {
+		if !write(<-o.Records()) {
+			return false
+		}
+	}
+	if n := o.TakeLost(); n > 0 {
+		return write(&record.Lost{Count: n})
+	}
+	return true
+}
+
+func recordFilter(r *http.Request) (record.Filter, error) {
+	var f record.Filter
+	for key, values := range r.URL.Query() {
+		if len(values) != 1 {
+			return f, badRequest{fmt.Errorf("%s is given %d times", key, len(values))}
+		}
+		var err error
+		switch value := values[0]; key {
+		case "namespace":
+			var id uint64
+			if id, err = strconv.ParseUint(value, 0, 16); err == nil {
+				ns := ioam.NamespaceID(id)
+				f.Namespace = &ns
+			}
+		case "source":
+			f.Source, err = netip.ParsePrefix(value)
+		case "destination":
+			f.Destination, err = netip.ParsePrefix(value)
+		default:
+			err = errors.New("unknown; filter by namespace, source or destination")
+		}
+		switch {
+		case err == nil:
+		case key == "namespace":
+			return f, badRequest{fmt.Errorf("namespace: %q: want a number from 0 to 65535", values[0])}
+		case key == "source" || key == "destination":
+			return f, badRequest{fmt.Errorf("%s: %q: want an IPv6 prefix", key, values[0])}
+		default:
+			return f, badRequest{fmt.Errorf("%s: %w", key, err)}
+		}
+	}
+	return f, nil
 }

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"context"
 	"net/netip"
 	"slices"
 	"time"
@@ -11,63 +12,79 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// refusals tells how many packets of tunnels that end here were refused lately.
+// refusals warns of recently refused packets of tunnels that end at this node.
 type refusals struct {
+	idle
+	*core
 	source, bare, taken recently
-	logged              bool // what the warnings say now; of the one who keeps the time
+	logged              bool // the current warnings are in the log; only for the goroutine that notes
 }
 
-// totalRefusals counts since the data plane was made.
-func (a *Agent) totalRefusals() (r health.Refusals, err error) {
-	counters, err := a.datapath.Counters()
+// prepare notes what was refused before this agent, because only growth is warned of.
+func (r *refusals) prepare(p *plan) error {
+	if p.before == nil {
+		p.commit(r.note)
+	}
+	return nil
+}
+
+func (r *refusals) run(ctx context.Context) error {
+	r.tasks.every(ctx, notePeriod, func() {
+		r.note()
+		r.logBegin()
+	})
+	return nil
+}
+
+// total counts since the data plane was made.
+func (r *refusals) total() (n health.Refusals, err error) {
+	counters, err := r.datapath.Counters()
 	for _, c := range counters {
-		r.Source += c.Ingress[model.OutcomeDecapRefusedSource]
-		r.Bare += c.Ingress[model.OutcomeDecapRefusedBare]
-		r.Taken += c.Ingress[model.OutcomeTunnelDecapsulated]
+		n.Source += c.Ingress[model.OutcomeDecapRefusedSource]
+		n.Bare += c.Ingress[model.OutcomeDecapRefusedBare]
+		n.Taken += c.Ingress[model.OutcomeTunnelDecapsulated]
 	}
-	return r, err
+	return n, err
 }
 
-func (a *Agent) noteRefusals() {
-	if total, err := a.totalRefusals(); err == nil {
+func (r *refusals) note() {
+	if total, err := r.total(); err == nil {
 		now := time.Now()
-		a.refused.source.add(now, total.Source)
-		a.refused.bare.add(now, total.Bare)
-		a.refused.taken.add(now, total.Taken)
+		r.source.add(now, total.Source)
+		r.bare.add(now, total.Bare)
+		r.taken.add(now, total.Taken)
 	}
 }
 
-func (a *Agent) refusalWarnings(s *state) []health.Warning {
-	total, err := a.totalRefusals()
+func (r *refusals) warnings(s *state) []health.Warning {
+	total, err := r.total()
 	if err != nil || len(s.resolved.Node.Decapsulations) == 0 {
 		return nil
 	}
-	r := &a.refused
-	return health.RefusedTunnels(decapsulationFacts(s), health.Refusals{
+	return health.RefusedTunnels(decapsulationFacts(s.resolved.Node), health.Refusals{
 		Source: r.source.growth(total.Source), Bare: r.bare.growth(total.Bare), Taken: r.taken.growth(total.Taken),
 	})
 }
 
-// logRefusals says in the log when packets begin to be refused: no reload comes
-// with that.
-func (a *Agent) logRefusals() {
-	ws := a.refusalWarnings(a.state.Load())
-	if !a.refused.logged {
+// logBegin logs when packets begin to be refused, because no reload does.
+func (r *refusals) logBegin() {
+	ws := r.warnings(r.state.Load())
+	if !r.logged {
 		for _, w := range ws {
-			a.logWarning(w)
+			r.logWarning(w)
 		}
 	}
-	a.refused.logged = len(ws) > 0
+	r.logged = len(ws) > 0
 }
 
-func decapsulationFacts(s *state) (list []health.Decapsulation) {
-	for _, d := range s.resolved.Node.Decapsulations {
+func decapsulationFacts(node model.NodeConfig) (list []health.Decapsulation) {
+	for _, d := range node.Decapsulations {
 		isAny := func(p netip.Prefix) bool { return p.Bits() == 0 }
 		list = append(list, health.Decapsulation{
 			Destination:  d.TunnelDestination,
 			AnySource:    len(d.Sources) == 0 || slices.ContainsFunc(d.Sources, isAny),
 			Bare:         d.Bare,
-			NoNamespaces: len(s.resolved.Node.Namespaces) == 0,
+			NoNamespaces: len(node.Namespaces) == 0,
 		})
 	}
 	return list

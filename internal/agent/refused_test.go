@@ -12,8 +12,8 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// A tunnel's end that takes too few packets out says so, with the counter and
-// the cure, in the warnings and once in the log.
+// A tunnel's end that refuses packets reports that, with the counter and the cure, in
+// the warnings and once in the log.
 func TestRefusedTunnelsAreWarnedOf(t *testing.T) {
 	const config = `
 node: {id: 2}
@@ -52,7 +52,7 @@ decapsulations: [{tunnel-destination: "2001:db8:ff::3", sources: ["2001:db8:ff::
 			t.Fatal(err)
 		}
 		for range 3 { // as the clock does
-			h.agent.logRefusals()
+			only[*refusals](h).logBegin()
 		}
 		want := 0
 		if tt.says != "" {
@@ -64,8 +64,8 @@ decapsulations: [{tunnel-destination: "2001:db8:ff::3", sources: ["2001:db8:ff::
 	}
 }
 
-// The encapsulating node warns of a tunnel's end that sends its packets back,
-// and of what its kernel sends where it knows of tunnels.
+// The encapsulating node warns of a tunnel's end that refuses its packets, also by the
+// error of a kernel that knows other tunnels.
 func TestRefusingTunnelEndIsWarnedOf(t *testing.T) {
 	for _, tt := range []struct {
 		name string

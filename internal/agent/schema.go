@@ -48,7 +48,7 @@ func (s *state) schema(id ioam.SchemaID) (api.Schema, error) {
 	return api.Schema{}, refusef("there is no schema %d; list them with: waymark ioam schema show, add it with: waymark ioam schema add %d DATA", id, id)
 }
 
-// refusal is an edit that does not fit what runs.
+// refusal is an edit that does not fit the running configuration.
 type refusal struct{ text string }
 
 func (r refusal) Error() string { return r.text }
@@ -58,7 +58,7 @@ func refusef(format string, args ...any) error { return refusal{fmt.Sprintf(form
 // Bounds of a schema added by the API, which no namespace uses yet.
 const (
 	maxSchemas    = model.MaxNamespaces
-	maxSchemaData = model.MaxTraceDataSize - 4 // what one trace option can carry
+	maxSchemaData = model.MaxTraceDataSize - 4 // the most that a trace option can carry
 )
 
 func (a *Agent) addSchema(schema api.Schema) error {
@@ -70,10 +70,10 @@ func (a *Agent) addSchema(schema api.Schema) error {
 	}
 	return a.edit(func(s *state) (*state, error) {
 		if _, err := s.schema(schema.ID); err == nil {
-			return nil, refusef("schema %d exists already; remove it first with: waymark ioam schema del %d, or take another id", schema.ID, schema.ID)
+			return nil, refusef("schema %d already exists; remove it first with: waymark ioam schema del %d, or use another id", schema.ID, schema.ID)
 		}
 		if len(s.schemas) >= maxSchemas {
-			return nil, refusef("there are %d schemas already, and no more are possible; remove one first with: waymark ioam schema del ID", maxSchemas)
+			return nil, refusef("there are %d schemas, the maximum; remove one first with: waymark ioam schema del ID", maxSchemas)
 		}
 		next := s.with(s.config)
 		next.schemas[schema.ID] = schema.Data
@@ -110,7 +110,7 @@ func (a *Agent) bindSchema(namespace ioam.NamespaceID, id *ioam.SchemaID) error 
 				return nil, err
 			}
 			binding = &config.Schema{ID: schema.ID, Data: schema.Data}
-			next.schemas[schema.ID] = schema.Data // it outlives the binding
+			next.schemas[schema.ID] = schema.Data // the schema outlives the binding
 		}
 		next.keepSchemaOf(namespace)
 		c, err := s.config.SetSchema(namespace, binding)

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
@@ -20,7 +19,7 @@ import (
 	"github.com/waymark-net/waymark/internal/metrics"
 )
 
-// Limits of those who talk to the agent.
+// Limits for clients of the API.
 const (
 	readTimeout     = 10 * time.Second
 	shutdownTimeout = 2 * time.Second
@@ -29,7 +28,7 @@ const (
 
 // listen opens the API's socket for the agent's own user.
 func listen(path string) (net.Listener, error) {
-	// The lock is held: whoever left a socket is gone.
+	// The lock is held, so an agent that left a socket has ended.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("open the API: %w", err)
 	}
@@ -53,7 +52,7 @@ type server struct {
 func newServer(a *Agent, l net.Listener) *server {
 	s := &server{
 		http: http.Server{
-			Handler:           a.routes(),
+			Handler:           a.handler(),
 			ReadHeaderTimeout: readTimeout,
 		},
 		failed: make(chan error, 1),
@@ -68,7 +67,7 @@ func newServer(a *Agent, l net.Listener) *server {
 	return s
 }
 
-// shutdown answers what was asked, and closes.
+// shutdown answers pending requests, and closes.
 func (s *server) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
@@ -78,10 +77,10 @@ func (s *server) shutdown() {
 	<-s.served
 }
 
-// public are the pages that the network may see, too.
+// public has the pages that are also served over the network.
 func (a *Agent) public() *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics.Handler(collector{a}.Collect, metrics.Process))
+	mux.Handle("GET /metrics", metrics.Handler(a.collect, metrics.Process))
 	mux.HandleFunc("GET /healthz", a.healthz)
 	return mux
 }
@@ -102,17 +101,21 @@ func (a *Agent) healthz(w http.ResponseWriter, _ *http.Request) {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // whoever asked is gone: nobody to tell
+	_ = json.NewEncoder(w).Encode(body) // fails only when the client has gone
 }
 
-// refuse answers with the reason: what the request is at fault for is 4xx.
+// refuse answers with the error; the status is 4xx when the request is wrong.
 func refuse(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	var faults config.Faults
 	var refused refusal
 	var bad badRequest
 	var missing notFound
+	var ambiguous *config.AmbiguousError
+	body := api.Error{Message: err.Error()}
 	switch {
+	case errors.As(err, &ambiguous):
+		status, body.Encapsulations = http.StatusConflict, ambiguous.Fit
 	case errors.As(err, &missing):
 		status = http.StatusNotFound
 	case errors.As(err, &bad):
@@ -120,7 +123,8 @@ func refuse(w http.ResponseWriter, err error) {
 	case errors.As(err, &faults), errors.As(err, &refused):
 		status = http.StatusUnprocessableEntity
 	}
-	answer(w, status, api.Error{Message: err.Error(), Faults: faults})
+	body.Faults = faults
+	answer(w, status, body)
 }
 
 // badRequest is a request that cannot be understood.
@@ -128,7 +132,7 @@ type badRequest struct{ err error }
 
 func (b badRequest) Error() string { return b.err.Error() }
 
-// notFound is a request to change what is not there.
+// notFound is a request to change something that does not exist.
 type notFound struct{ err error }
 
 func (n notFound) Error() string { return n.err.Error() }
@@ -156,111 +160,7 @@ func decode(r *http.Request, v any) error {
 		return nil
 	}
 	if err := unmarshalStrict(body, v); err != nil {
-		return badRequest{fmt.Errorf("the request is not understood: %w", err)}
+		return badRequest{fmt.Errorf("the request is not valid: %w", err)}
 	}
 	return nil
-}
-
-// metricsServer serves the public pages where the configuration says. An
-// address that cannot be had is tried again: a namespace's loopback interface
-// may come up later, and packets do not depend on it.
-type metricsServer struct {
-	agent *Agent
-
-	mu      sync.Mutex
-	wanted  config.Listen
-	server  *http.Server
-	address string
-	err     error
-	told    string // what of it is in the log
-}
-
-func newMetricsServer(a *Agent) *metricsServer {
-	return &metricsServer{agent: a, wanted: config.ListenNone}
-}
-
-// set makes it listen at an address, and no longer at another.
-func (m *metricsServer) set(wanted config.Listen) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if wanted == m.wanted && (m.server != nil || wanted == config.ListenNone) {
-		return
-	}
-	m.stop()
-	m.wanted = wanted
-	m.open()
-}
-
-// retry tries again what failed.
-func (m *metricsServer) retry() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.err != nil {
-		m.open()
-	}
-}
-
-func (m *metricsServer) open() {
-	m.err = nil
-	if m.wanted == config.ListenNone || m.wanted == "" {
-		return
-	}
-	l, err := net.Listen("tcp", string(m.wanted))
-	if err != nil {
-		m.fail(err)
-		return
-	}
-	server := &http.Server{Handler: m.agent.public(), ReadHeaderTimeout: readTimeout, WriteTimeout: readTimeout}
-	m.server, m.address, m.told = server, l.Addr().String(), ""
-	go func() {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			m.failed(server, err)
-		}
-	}()
-	m.agent.log.Info("serving metrics", "address", m.address)
-}
-
-// failed notes that a server ended by itself; retry opens another.
-func (m *metricsServer) failed(server *http.Server, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.server == server {
-		m.server, m.address = nil, ""
-		m.fail(err)
-	}
-}
-
-// fail notes why the pages are not served. Each reason is in the log once.
-func (m *metricsServer) fail(err error) {
-	if m.err = err; err.Error() == m.told {
-		return
-	}
-	m.told = err.Error()
-	m.agent.logWarning(metricsWarning(err))
-}
-
-func (m *metricsServer) stop() {
-	if m.server != nil {
-		m.server.Close()
-	}
-	m.server, m.address, m.err, m.told = nil, "", nil, ""
-}
-
-func (m *metricsServer) close() { m.set(config.ListenNone) }
-
-// fault is why the pages are not served, nil when they are or need not be.
-func (m *metricsServer) fault() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.err
-}
-
-// url is where the metrics are, "" when they are not.
-func (m *metricsServer) url() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.address == "" {
-		return ""
-	}
-	return "http://" + m.address + "/metrics"
 }

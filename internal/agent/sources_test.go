@@ -23,13 +23,13 @@ func derivedRule() config.Encapsulation {
 		Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}}}}
 }
 
-// A tunnel without a source has the kernel's choice, also when that changes; and
-// waits while there is none.
+// A tunnel without a source uses the kernel's choice, also when that changes, and waits
+// while there is none.
 func TestTunnelSourceIsChosen(t *testing.T) {
 	ctx := context.Background()
 	h := newHarness(t, baseConfig)
 	h.start()
-	if err := h.client.AddEncapsulation(ctx, derivedRule()); err != nil {
+	if err := failure(h.client.AddEncapsulation(ctx, derivedRule())); err != nil {
 		t.Fatal(err)
 	}
 	source := func() netip.Addr {
@@ -58,8 +58,8 @@ func TestTunnelSourceIsChosen(t *testing.T) {
 	before := h.datapath.applications()
 	other := derivedRule()
 	other.Name = "other"
-	const want = "tunnel source: no route to 2001:db8:9::1; give one of this node's addresses with tunsrc"
-	if err := h.client.AddEncapsulation(ctx, other); err == nil || err.Error() != want || h.datapath.applications() != before {
+	const want = "tunnel source: no route to 2001:db8:9::1; set one of this node's addresses with tunsrc"
+	if err := failure(h.client.AddEncapsulation(ctx, other)); err == nil || err.Error() != want || h.datapath.applications() != before {
 		t.Errorf("a rule that would not be in force: %v, want %s", err, want)
 	}
 	h.system.setSource(mustAddr("2001:db8::99"), nil)
@@ -83,7 +83,7 @@ func TestNames(t *testing.T) {
 		{nil, false, nil},
 		{[]netip.Addr{b, a}, true, []netip.Addr{a, b}},
 		{[]netip.Addr{a, b}, false, []netip.Addr{a, b}},
-		{nil, false, []netip.Addr{a, b}}, // nobody answers for a while
+		{nil, false, []netip.Addr{a, b}}, // no answers for a while
 		{[]netip.Addr{b}, true, []netip.Addr{b}},
 	} {
 		answer = step.answer
@@ -100,8 +100,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What is sent to collectors gets no IOAM, whether they are known by address or
-// by name.
+// Packets to collectors get no IOAM, whether these are given by address or by name.
 func TestCollectorsAreKnown(t *testing.T) {
 	h := newHarness(t, baseConfig+"export:\n  - {kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}\n  - {kind: ipfix, address: \"tcp://collector.invalid\"}\n")
 	h.system.setCollectors(mustAddr("2001:db8::2"))
@@ -114,7 +113,7 @@ func TestCollectorsAreKnown(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	h.system.setCollectors(mustAddr("2001:db8::3"))
-	if !h.agent.names.refresh("collector.invalid") {
+	if !only[*names](h).refresh("collector.invalid") {
 		t.Fatal("the new address was not noticed")
 	}
 	h.agent.look()

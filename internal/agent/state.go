@@ -17,7 +17,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// state is what runs. It is replaced, never changed.
+// state is the running configuration. It is replaced, never changed.
 type state struct {
 	config   *config.Config
 	schemas  map[ioam.SchemaID]string // that the API added, bound or not
@@ -27,7 +27,7 @@ type state struct {
 	modified bool // by the API since then
 }
 
-// with is a copy that runs another configuration, changed by the API.
+// with is a copy with another configuration, changed by the API.
 func (s *state) with(c *config.Config) *state {
 	next := *s
 	next.config, next.modified = c, true
@@ -35,7 +35,7 @@ func (s *state) with(c *config.Config) *state {
 	return &next
 }
 
-// equals reports whether two states run the same.
+// equals reports whether two states have the same configuration and schemas.
 func (s *state) equals(other *state) bool {
 	return bytes.Equal(s.config.Marshal(), other.config.Marshal()) && maps.Equal(s.schemas, other.schemas)
 }
@@ -54,15 +54,15 @@ func loadFile(path string, h config.Host) (*state, error) {
 	return &state{config: c, schemas: map[ioam.SchemaID]string{}, fileSum: hex.EncodeToString(sum[:]), loaded: time.Now()}, nil
 }
 
-// savedState is the form of a state in the runtime directory: kept while the
-// running configuration differs from the file.
+// savedState is a state in the runtime directory, kept while the running configuration
+// differs from the file.
 type savedState struct {
 	FileSum string                   `json:"file_sha256"`
 	Config  string                   `json:"config"` // YAML
 	Schemas map[ioam.SchemaID]string `json:"schemas"`
 }
 
-// save keeps what the API changed for the next agent.
+// save keeps the API's changes for the next agent.
 func (s *state) save(path string) error {
 	b, err := json.Marshal(savedState{FileSum: s.fileSum, Config: string(s.config.Marshal()), Schemas: s.schemas})
 	if err != nil {
@@ -74,8 +74,8 @@ func (s *state) save(path string) error {
 	return nil
 }
 
-// replaceFile writes a file beside the old one and renames it: a crash leaves
-// the old or the new one whole.
+// replaceFile writes a new file and renames it over the old one: a crash leaves either
+// the old or the new one complete.
 func replaceFile(path string, content []byte) error {
 	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
 		return err
@@ -83,11 +83,11 @@ func replaceFile(path string, content []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// errFileChanged is why a kept state is not taken up.
+// errFileChanged is why a kept state is not restored.
 var errFileChanged = errors.New("the configuration file has changed since")
 
-// restore is the state that an earlier agent kept, when the file is still the
-// one that it was made from; nil when there is none.
+// restore is the state that an earlier agent kept, if the file has not changed since;
+// nil when there is none.
 func restore(path string, file *state) (*state, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -20,7 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/supervisor"
 )
 
-// serviceManager hears what services report, as systemd does.
+// serviceManager receives what services report, like systemd.
 type serviceManager struct {
 	t      *testing.T
 	socket *net.UnixConn
@@ -38,8 +38,8 @@ func newServiceManager(t *testing.T) *serviceManager {
 	return &serviceManager{t, socket}
 }
 
-// next is the next message with this line, or one that begins so; those before
-// it may only be signs of life and states.
+// next is the next message with this line, or one that begins so; those before it may
+// only be watchdog signals and states.
 func (m *serviceManager) next(begin string) []string {
 	m.t.Helper()
 	buffer := make([]byte, 4096)
@@ -66,8 +66,8 @@ func (m *serviceManager) want(lines ...string) {
 	}
 }
 
-// reloading wants the begin of a reload, at a time of the monotonic clock that is
-// now (systemd.service(5)).
+// reloading checks for the start of a reload, with the current time of the monotonic
+// clock (systemd.service(5)).
 func (m *serviceManager) reloading() {
 	m.t.Helper()
 	var now unix.Timespec
@@ -85,8 +85,8 @@ func (m *serviceManager) reloading() {
 	}
 }
 
-// An agent under a service manager reports each step: also that it is ready
-// again when a file was refused, because what ran before runs on.
+// An agent under a service manager reports each step: also that it is ready again after
+// a refused file, because the previous configuration stays in force.
 func TestServiceManager(t *testing.T) {
 	m := newServiceManager(t)
 	t.Setenv("WATCHDOG_USEC", "60000000")
@@ -96,29 +96,29 @@ func TestServiceManager(t *testing.T) {
 	m.want("READY=1", "STATUS=serves eth0; missing: eth9")
 	m.next("WATCHDOG=1")
 
-	if err := h.client.Reload(t.Context()); err != nil {
+	if _, err := h.client.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m.reloading()
 	m.want("READY=1", "STATUS=serves eth0; missing: eth9")
 
 	h.write("node: {id: x}\ninterfaces: [{name: eth0, color: red}]\n")
-	if err := h.client.Reload(t.Context()); err == nil {
+	if _, err := h.client.Reload(t.Context()); err == nil {
 		t.Fatal("a broken file was loaded")
 	}
 	m.reloading()
 	got := m.next("READY=1")
-	if !regexp.MustCompile(`^STATUS=serves eth0; missing: eth9; the last reload failed, what ran before runs on: .*node\.yaml:1:12: .* \(and 1 more\)$`).MatchString(got[len(got)-1]) {
+	if !regexp.MustCompile(`^STATUS=serves eth0; missing: eth9; the last reload failed, the previous configuration stays in force: .*node\.yaml:1:12: .* \(and 1 more\)$`).MatchString(got[len(got)-1]) {
 		t.Errorf("after a refused file: %q", got)
 	}
 	if err := h.end(); err != nil {
 		t.Fatal(err)
 	}
-	m.want("STOPPING=1", "STATUS=ends; packets keep their treatment")
+	m.want("STOPPING=1", "STATUS=stops; packets keep their treatment")
 }
 
-// An agent whose change of what runs does not end gives no sign of life, although
-// its clock goes on: the service manager is to start it again.
+// An agent whose change does not end sends no watchdog signal, although its timers
+// still run: the service manager should restart it.
 func TestWatchdogSeesAStuckChange(t *testing.T) {
 	m := newServiceManager(t)
 	t.Setenv("WATCHDOG_USEC", "60000000")
@@ -134,19 +134,29 @@ func TestWatchdogSeesAStuckChange(t *testing.T) {
 	long(30 * time.Second)
 	m.next("WATCHDOG=1") // as long as a large configuration may take
 
-	long(changeLimit)
+	long(stuckAfter)
 	for silent := false; !silent; {
 		_ = m.socket.SetReadDeadline(time.Now().Add(2*clockPeriod + clockPeriod/2))
 		_, err := m.socket.Read(make([]byte, 4096))
-		if silent = err != nil; !silent && h.agent.change.heldFor(time.Now()) > changeLimit+10*clockPeriod {
+		if silent = err != nil; !silent && h.agent.change.heldFor(time.Now()) > stuckAfter+10*clockPeriod {
 			t.Error("the agent says that it is alive")
 			break
 		}
 	}
-	if n := strings.Count(h.log.String(), "has not ended"); n != 1 {
+	if n := strings.Count(h.log.String(), "has not finished"); n != 1 {
 		t.Errorf("the log says it %d times:\n%s", n, h.log)
 	}
 	h.agent.change.Unlock()
+	m.next("WATCHDOG=1")
+
+	// the same for a task that does not end
+	stuck := &task{}
+	h.agent.tasks.begin(stuck)
+	h.agent.tasks.mu.Lock()
+	h.agent.tasks.since[stuck] = time.Now().Add(-stuckAfter)
+	h.agent.tasks.mu.Unlock()
+	eventually(t, "the log says that a task is stuck", func() bool { return strings.Count(h.log.String(), "has not finished") == 2 })
+	h.agent.tasks.end(stuck)
 	m.next("WATCHDOG=1")
 	if h.agent.change.heldFor(time.Now()) != 0 {
 		t.Error("a lock that nothing holds is held")

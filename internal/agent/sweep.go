@@ -13,13 +13,13 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 )
 
-// sweep removes what agents have left of network namespaces that are gone for
-// certain. Their programs went with their interfaces, and no other namespace
-// gets their names before the next boot.
+// sweep removes the state of agents whose network namespaces are certainly gone. Their
+// programs went with their interfaces, and no other namespace gets their names before
+// the next boot.
 func sweep(root, pins string, own api.Place, log *slog.Logger) {
 	entries, err := os.ReadDir(pins)
 	if err != nil {
-		log.Debug("look for what agents have left", "error", err)
+		log.Debug("look for the state of earlier agents", "error", err)
 		return
 	}
 	for _, entry := range entries {
@@ -30,14 +30,14 @@ func sweep(root, pins string, own api.Place, log *slog.Logger) {
 		path := filepath.Join(pins, id)
 		gone, err := datapath.NamespaceGone(path)
 		if gone && err == nil {
-			// The pins last: they are what tells that the rest may go.
+			// The pins last: only they show that the rest may be removed.
 			err = errors.Join(os.RemoveAll(filepath.Join(root, id)), os.RemoveAll(path))
 		}
 		switch {
 		case err != nil:
-			log.Warn("what an agent has left is not removed", "namespace", id, "error", err)
+			log.Warn("the state of an earlier agent could not be removed", "namespace", id, "error", err)
 		case gone:
-			log.Info("removed what an agent has left of a network namespace that is gone", "namespace", id)
+			log.Info("removed the state of a network namespace that no longer exists", "namespace", id)
 		}
 	}
 }

@@ -30,8 +30,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// System is the machine, and the network namespace in it, as the agent needs
-// to see it.
+// System is what the agent needs from the machine and its network namespace.
 type System interface {
 	config.Host
 	// WatchLinks calls changed whenever an interface appears, changes or
@@ -41,25 +40,26 @@ type System interface {
 	// arrives, from its ICMPv6 header on, until the context ends; listening,
 	// once it begins. lost counts those that found no room.
 	WatchTooBig(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func(message []byte)) error
-	// WatchTunnelErrors calls heard with each ICMPv6 error that arrives, and with
-	// what sends a packet of any source, until the context ends; listening, once
-	// it begins. lost counts those that found no room.
+	// WatchTunnelErrors calls heard with each ICMPv6 error that arrives, and with a
+	// function that sends a packet with any source, until the context ends; listening,
+	// once it begins. lost counts those that found no room.
 	WatchTunnelErrors(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func(m icmpv6.Message, send func(packet []byte) error)) error
-	// WatchRoutes tells the plane what the kernel forwards by, until the
-	// context ends. explain gets why the stack forwards all, "" when not.
+	// WatchRoutes keeps the plane up to date with what determines the kernel's
+	// forwarding, until the context ends. explain gets why the stack forwards all
+	// packets, "" when it does not.
 	WatchRoutes(ctx context.Context, plane routing.Plane, explain func(why string), log *slog.Logger) error
 	// WatchKernelEvents calls heard with each trace that the kernel's own IOAM
 	// has filled, until the context ends; listening, once it begins.
 	WatchKernelEvents(ctx context.Context, count *kernelevents.Counters, listening func(), heard func(ioam.Trace)) error
 	Clock() (health.Clock, error)
-	// Forwards tells whether this node forwards packets of others.
+	// Forwards reports whether this node forwards packets of others.
 	Forwards() bool
-	// InterfaceHealth reads what the health checks want to know.
+	// InterfaceHealth reads what the health checks need.
 	InterfaceHealth(name string, mtu int) health.Interface
 	// NoRoute says why an address cannot be reached, "" when it can.
 	NoRoute(dst netip.Addr) string
-	// OwnAddresses is a look at this node's addresses: it reports of each address
-	// whether it was one of them.
+	// OwnAddresses reads this node's addresses; the result reports whether an address
+	// was one of them.
 	OwnAddresses() func(netip.Addr) bool
 }
 
@@ -79,7 +79,7 @@ func (kernel) Link(name string) (config.Link, bool, error) {
 	return config.Link{Index: model.IfIndex(a.Index), MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0, IsMember: a.MasterIndex != 0}, true, nil
 }
 
-// listTries is how often a list is asked for that changes while it is read.
+// listTries is how often a list is read again when it changes meanwhile.
 const listTries = 5
 
 func (kernel) Masters() (map[model.IfIndex]model.IfIndex, error) {
@@ -118,29 +118,52 @@ func (kernel) InterfaceIDWide(name string) (ioam.InterfaceIDWide, error) {
 	return sysctl(filepath.Join("conf", name, "ioam6_id_wide"), 32, ioam.InterfaceIDWideUnavailable)
 }
 
+func (kernel) StackOptions() (int, error) {
+	text, err := readSysctl("max_hbh_opts_number")
+	if errors.Is(err, os.ErrNotExist) {
+		return model.StackOptions, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("net.ipv6.max_hbh_opts_number: %w", err)
+	}
+	return max(n, 0), nil // with a negative number, the stack also drops options that it does not know: it decides
+}
+
 // sysctl reads a number below net.ipv6. A kernel built without IOAM, or an
 // interface without IPv6, has no such setting: its value is the kernel's
 // default.
 func sysctl[T ~uint16 | ~uint32 | ~uint64](name string, bits int, absent T) (T, error) {
-	path := filepath.Join("/proc/sys/net/ipv6", name)
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) // what os.File does besides costs several times that, every second
+	text, err := readSysctl(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return absent, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("open %s: %w", path, err)
+		return 0, err
+	}
+	v, err := strconv.ParseUint(text, 10, bits)
+	if err != nil {
+		return 0, fmt.Errorf("net.ipv6.%s: %w", name, err)
+	}
+	return T(v), nil
+}
+
+func readSysctl(name string) (string, error) {
+	path := filepath.Join("/proc/sys/net/ipv6", name)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) // os.File costs several times as much, every second
+	if err != nil {
+		return "", fmt.Errorf("open %s: %w", path, err)
 	}
 	defer unix.Close(fd)
 	var b [32]byte
 	n, err := unix.Read(fd, b[:])
 	if err != nil {
-		return 0, fmt.Errorf("read %s: %w", path, err)
+		return "", fmt.Errorf("read %s: %w", path, err)
 	}
-	v, err := strconv.ParseUint(strings.TrimSpace(string(b[:n])), 10, bits)
-	if err != nil {
-		return 0, fmt.Errorf("net.ipv6.%s: %w", name, err)
-	}
-	return T(v), nil
+	return strings.TrimSpace(string(b[:n])), nil
 }
 
 func (kernel) Forwards() bool {
@@ -164,8 +187,8 @@ func (kernel) WatchLinks(ctx context.Context, changed func()) error {
 	}
 }
 
-// watchOnce watches until the context ends or the kernel had more to say than
-// the socket's buffer holds.
+// watchOnce watches until the context ends or the kernel's messages overrun the
+// socket's buffer.
 func watchOnce(ctx context.Context, changed func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // the library's goroutine closes the socket
@@ -173,7 +196,7 @@ func watchOnce(ctx context.Context, changed func()) error {
 	if err := netlink.LinkSubscribe(updates, ctx.Done()); err != nil {
 		return err
 	}
-	changed()           // what happened while nobody watched
+	changed()           // for changes before the subscription
 	for range updates { // until the library has closed it
 		changed()
 	}
@@ -227,14 +250,14 @@ func (kernel) OwnAddresses() func(netip.Addr) bool { return health.OwnAddresses(
 
 func (kernel) NoRoute(dst netip.Addr) string { return health.NoRoute(dst) }
 
-// lookupTime is how long a name server may take.
+// lookupTime is how long a name lookup may take.
 const lookupTime = time.Second
 
 func (kernel) Addresses(name string) []netip.Addr {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
 	defer cancel()
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip6", name)
-	if err != nil { // it is asked for again
+	if err != nil { // it is looked up again
 		return nil
 	}
 	return found

@@ -6,83 +6,101 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/icmpv6"
+	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/reference"
 	"github.com/waymark-net/waymark/internal/socketdrops"
 	"github.com/waymark-net/waymark/internal/tunnelerror"
 )
 
-// tunnelErrors is what relays ICMPv6 errors about tunnelled packets. All but the
-// relay, the fault, what is lost and the refusal belongs to the one who hears.
+var descTunnelErrors = desc("tunnel_errors_total", "ICMPv6 errors that arrived and may be about a tunnelled packet, by result.", "result")
+
+// tunnelErrors relays ICMPv6 errors about tunnelled packets to the packets' sources:
+// the errors are sent to this node, and its kernel does not know the tunnels. Only the
+// receiving goroutine uses the fields other than relay, fault, lost, lostLate and
+// refusal.
 type tunnelErrors struct {
-	relay tunnelerror.Relay
-	fault atomic.Pointer[string] // why nothing is heard; nil when it is
-	lost  socketdrops.Counter    // errors that were not heard
+	idle
+	*core
+	paths *pathMTUs // it also listens for ICMPv6 errors
+
+	relay    tunnelerror.Relay
+	fault    atomic.Pointer[string] // why no errors are received; nil when they are
+	lost     socketdrops.Counter    // errors that found no room
+	lostLate recently               // by both sockets
 
 	refusal atomic.Pointer[sentBack] // the last one
 
-	state *state // that node is of
-	node  *reference.Node
+	of   *state // from which node was made
+	node *reference.Node
 
 	isOwn   func(netip.Addr) bool // whether an address was this node's at ownRead
 	ownRead time.Time
-	logged  time.Time // that a tunnel's headers are refused
+	logged  time.Time // when a refusal was last logged
 }
 
 const (
-	// ownPeriod is how often this node's addresses are read at most.
+	// ownPeriod is the minimum time between two reads of this node's addresses.
 	ownPeriod = time.Second
-	// refusalPeriod is how long a refusal is warned of, and how often the log says
-	// so at most.
+	// refusalPeriod is how long a refusal is warned of, and the minimum time between
+	// two such lines in the log.
 	refusalPeriod = time.Minute
 )
 
-// sentBack is the warning of a node that refused a packet of a tunnel.
+// sentBack is the warning about a node that refused a packet of a tunnel.
 type sentBack struct {
 	at      time.Time
 	warning health.Warning
 }
 
-// codePort is of a kernel that knows tunnels, but not this one (RFC 4443 §3.1);
-// codeNextHeader is of one that knows none (§3.4).
+// codePort comes from a kernel that knows tunnels, but not this one (RFC 4443 §3.1);
+// codeNextHeader from one that knows none (§3.4).
 const (
 	codePort       = 4
 	codeNextHeader = 1
 )
 
-// relayTunnelErrors tells the sources of packets what became of these in a
-// tunnel: its own source is this node, and the kernel knows of no such tunnel.
-func (a *Agent) relayTunnelErrors(ctx context.Context) {
-	a.hear(ctx, "errors about tunnelled packets are not relayed", &a.tunnelErrors.fault, func(listening func()) error {
-		return a.options.System.WatchTunnelErrors(ctx, &a.tunnelErrors.lost, listening, a.heardError)
-	})
+func (e *tunnelErrors) open() error {
+	e.lostLate.add(time.Now(), 0)
+	return nil
 }
 
-func (a *Agent) heardError(m icmpv6.Message, send func(packet []byte) error) {
-	e := &a.tunnelErrors
-	s := a.state.Load()
+func (e *tunnelErrors) run(ctx context.Context) error {
+	var noting sync.WaitGroup
+	noting.Go(func() { e.tasks.every(ctx, notePeriod, e.noteLost) })
+	defer noting.Wait()
+	e.hear(ctx, "errors about tunnelled packets are not relayed", &e.fault, func(listening func()) error {
+		return e.system.WatchTunnelErrors(ctx, &e.lost, listening, e.heard)
+	})
+	return nil
+}
+
+func (e *tunnelErrors) heard(m icmpv6.Message, send func(packet []byte) error) {
+	s := e.state.Load()
 	if len(tunnels(s)) == 0 {
 		return
 	}
-	if e.state != s {
+	if e.of != s {
 		node, err := reference.NewNode(s.resolved.Node)
 		if err != nil {
-			a.log.Warn("errors about tunnelled packets are not relayed", "error", err)
+			e.log.Warn("errors about tunnelled packets are not relayed", "error", err)
 			return
 		}
-		e.state, e.node = s, node
+		e.of, e.node = s, node
 	}
 	now := time.Now()
-	result := e.relay.Hear(m, tunnelerror.Node{Reference: e.node, HasAddress: a.hasAddress, Outside: s.resolved.Outside}, now, send)
-	a.noteRefusal(m, result, now)
+	result := e.relay.Hear(m, tunnelerror.Node{Reference: e.node, HasAddress: e.hasAddress, Outside: s.resolved.Outside}, now, send)
+	e.noteRefusal(m, result, now)
 }
 
-// noteRefusal keeps that a node sent a packet of a tunnel back, and logs it.
-func (a *Agent) noteRefusal(m icmpv6.Message, result tunnelerror.Result, now time.Time) {
+// noteRefusal remembers and logs that a node refused a packet of a tunnel.
+func (e *tunnelErrors) noteRefusal(m icmpv6.Message, result tunnelerror.Result, now time.Time) {
 	if result != tunnelerror.TunnelOwn && result != tunnelerror.Relayed {
 		return
 	}
@@ -92,15 +110,15 @@ func (a *Agent) noteRefusal(m icmpv6.Message, result tunnelerror.Result, now tim
 	if !headers && !atEnd {
 		return
 	}
-	e, w := &a.tunnelErrors, health.RefusedByNode(m.Source, quotedDestination(m), atEnd)
+	w := health.RefusedByNode(m.Source, quotedDestination(m), atEnd)
 	e.refusal.Store(&sentBack{now, w})
 	if now.Sub(e.logged) >= refusalPeriod {
 		e.logged = now
-		a.logWarning(w)
+		e.logWarning(w)
 	}
 }
 
-// quotedDestination is where the packet that an error quotes was going to.
+// quotedDestination is the destination of the packet that an error quotes.
 func quotedDestination(m icmpv6.Message) netip.Addr {
 	const at = icmpv6.HeaderLen + 24
 	if len(m.Body) < at+16 {
@@ -109,44 +127,64 @@ func quotedDestination(m icmpv6.Message) netip.Addr {
 	return netip.AddrFrom16([16]byte(m.Body[at : at+16]))
 }
 
-// hasAddress reports whether an address was this node's a second ago or later.
-func (a *Agent) hasAddress(address netip.Addr) bool {
-	e := &a.tunnelErrors
+// hasAddress reports whether an address is this node's; the answer may be a second old.
+func (e *tunnelErrors) hasAddress(address netip.Addr) bool {
 	if now := time.Now(); e.isOwn == nil || now.Sub(e.ownRead) >= ownPeriod {
-		e.isOwn, e.ownRead = a.options.System.OwnAddresses(), now
+		e.isOwn, e.ownRead = e.system.OwnAddresses(), now
 	}
 	return e.isOwn(address)
 }
 
-// resultLost stands among the results of messages for those that found no room
-// in their socket.
+// resultLost is the result of messages that found no room in their socket.
 const resultLost = "lost"
 
-// totalErrorsLost is how many messages both sockets had no room for.
-func (a *Agent) totalErrorsLost() uint64 { return a.tunnelErrors.lost.Lost() + a.paths.lost.Lost() }
+// totalLost is how many messages both sockets had no room for.
+func (e *tunnelErrors) totalLost() uint64 { return e.lost.Lost() + e.paths.lost.Lost() }
 
-// lostErrorWarnings are about messages that were lost lately, where they matter.
-func (a *Agent) lostErrorWarnings(s *state) []health.Warning {
-	n := a.errorsLost.growth(a.totalErrorsLost())
-	if n == 0 || len(tunnels(s)) == 0 {
-		return nil
+func (e *tunnelErrors) noteLost() { e.lostLate.add(time.Now(), e.totalLost()) }
+
+func (e *tunnelErrors) collect(g *metrics.Gatherer) {
+	for _, c := range e.relay.Counts() {
+		g.Add(descTunnelErrors, float64(c.Errors), c.Result.String())
 	}
-	return []health.Warning{health.New(health.TunnelErrorsLost, "",
-		fmt.Sprintf("%d ICMPv6 errors were lost in the last minute, because they came faster than the agent reads them: "+
-			"path MTUs of tunnels may be unknown, and senders may lack errors about their packets", n),
-		"find who sends them (tcpdump icmp6), and limit ICMPv6 types 1 to 4 to this node in a firewall")}
+	g.Add(descTunnelErrors, float64(e.lost.Lost()), resultLost)
 }
 
-// tunnelErrorCounts are the results that have happened.
-func (a *Agent) tunnelErrorCounts() map[string]uint64 {
-	out := map[string]uint64{}
-	if n := a.tunnelErrors.lost.Lost(); n > 0 {
-		out[resultLost] = n
+// unheardCure says how the agent can receive ICMPv6 errors about tunnelled packets. It
+// names the firewall, because the agent cannot see that one drops them.
+const unheardCure = "give the agent CAP_NET_RAW (AmbientCapabilities and CapabilityBoundingSet in its systemd unit); " +
+	"if a firewall drops packets of state invalid, make it first accept ICMPv6 types 1 to 4 to tunnel sources"
+
+func (e *tunnelErrors) warnings(s *state) (ws []health.Warning) {
+	if len(tunnels(s)) == 0 {
+		return nil
 	}
-	for _, c := range a.tunnelErrors.relay.Counts() {
+	if fault := e.fault.Load(); fault != nil {
+		ws = append(ws, health.New(health.TunnelErrorsUnheard, "",
+			"ICMPv6 errors about tunnelled packets are not received, so they are not relayed to the packets' senders, and traceroute lacks the nodes inside tunnels: "+*fault,
+			unheardCure))
+	}
+	if n := e.lostLate.growth(e.totalLost()); n > 0 {
+		ws = append(ws, health.New(health.TunnelErrorsLost, "",
+			fmt.Sprintf("%d ICMPv6 errors were lost in the last minute, because they came faster than the agent reads them: "+
+				"path MTUs of tunnels may be unknown, and senders may lack errors about their packets", n),
+			"find their sender (tcpdump icmp6), and limit ICMPv6 types 1 to 4 to this node in a firewall"))
+	}
+	if r := e.refusal.Load(); r != nil && time.Since(r.at) < refusalPeriod {
+		ws = append(ws, r.warning)
+	}
+	return ws
+}
+
+// report lists the results that have happened.
+func (e *tunnelErrors) report(_ *state, status *api.Status) {
+	status.TunnelErrors = map[string]uint64{}
+	if n := e.lost.Lost(); n > 0 {
+		status.TunnelErrors[resultLost] = n
+	}
+	for _, c := range e.relay.Counts() {
 		if c.Errors > 0 {
-			out[c.Result.String()] = c.Errors
+			status.TunnelErrors[c.Result.String()] = c.Errors
 		}
 	}
-	return out
 }

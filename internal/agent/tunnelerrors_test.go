@@ -16,6 +16,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/reference"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 // exceeded is a router's error about a UDP packet that the running node has
@@ -26,17 +27,16 @@ func (h *harness) exceeded(to string) (m icmpv6.Message, inner []byte) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	inner = []byte{0x60, 0, 0, 0, 0, 12, 17, 1}
-	inner = append(inner, netip.MustParseAddr("2001:db8:1::2").AsSlice()...)
-	inner = append(inner, netip.MustParseAddr(to).AsSlice()...)
-	inner = append(inner, "UDP, a probe"...)
+	probe := craft.Between("2001:db8:1::2", to, craft.UDP)
+	probe.HopLimit = 1
+	inner = probe.With([]byte("UDP, a probe"))
 	result := node.Egress(reference.Frame{Data: bytes.Clone(inner), Link: reference.LinkNone, Interface: 3, Ingress: 2})
 	body := append([]byte{3, 0, 0, 0, 0, 0, 0, 0}, result.Data...)
 	return icmpv6.Message{Body: body, Source: netip.MustParseAddr("2001:db8:12::2"), HopLimit: 64}, inner
 }
 
-// A router's error reaches the source of the packet in the tunnel, by what runs
-// at that time; status and metrics count it.
+// A router's error reaches the source of the packet in the tunnel, by the rules in
+// force at that time; status and metrics count it.
 func TestTunnelErrors(t *testing.T) {
 	h := newHarness(t, tunnelConfig)
 	h.system.elsewhere = netip.MustParseAddr("2001:db8:1::2")
@@ -61,7 +61,7 @@ func TestTunnelErrors(t *testing.T) {
 		t.Error("warned, and errors are heard")
 	}
 	h.write(strings.ReplaceAll(tunnelConfig, "namespace: 123, type: 0x800000, size: 4", "namespace: 123, type: 0x800000, size: 8"))
-	if err := h.client.Reload(t.Context()); err != nil {
+	if _, err := h.client.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	h.system.errors <- m
@@ -71,7 +71,7 @@ func TestTunnelErrors(t *testing.T) {
 	}
 }
 
-// What arrives at the domain's edge cannot be an error of a router inside.
+// An error that arrives at the domain's edge cannot come from a router inside.
 func TestTunnelErrorsFromOutside(t *testing.T) {
 	h := newHarness(t, strings.Replace(tunnelConfig, "id: 201, role: [ingress, egress]", "id: 201", 1))
 	h.system.elsewhere = netip.MustParseAddr("2001:db8:1::2")
@@ -86,7 +86,7 @@ func TestTunnelErrorsFromOutside(t *testing.T) {
 	}
 	eventually(t, "two are relayed", func() bool { return h.status().TunnelErrors["relayed"] == 2 })
 	h.write(tunnelConfig)
-	if err := h.client.Reload(t.Context()); err != nil {
+	if _, err := h.client.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	m.Interface = 2
@@ -116,7 +116,7 @@ func TestTunnelErrorsOfThisNode(t *testing.T) {
 	}
 	before, begin := h.system.addressesRead.Load(), time.Now()
 	for i := range uint32(3000) {
-		h.agent.hasAddress(netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint32([]byte{0x20, 11: 0}, i))))
+		only[*tunnelErrors](h).hasAddress(netip.AddrFrom16([16]byte(binary.BigEndian.AppendUint32([]byte{0x20, 11: 0}, i))))
 	}
 	if n, most := h.system.addressesRead.Load()-before, 1+int32(time.Since(begin)/ownPeriod)+1; n > most {
 		t.Errorf("asked the kernel %d times, want %d at most", n, most)
@@ -133,7 +133,7 @@ func TestTunnelHeadersRefused(t *testing.T) {
 		h.system.errors <- m
 	}
 	eventually(t, "all are counted", func() bool { return h.status().TunnelErrors["tunnel_own"] == 3 })
-	if n := strings.Count(h.log.String(), "refuses packets of a tunnel"); n != 1 || !strings.Contains(h.log.String(), "2001:db8:12::2") {
+	if n := strings.Count(h.log.String(), "refused packets of a tunnel"); n != 1 || !strings.Contains(h.log.String(), "2001:db8:12::2") {
 		t.Errorf("%d lines:\n%s", n, h.log)
 	}
 }
@@ -147,7 +147,7 @@ func TestTunnelErrorsUnheard(t *testing.T) {
 			h := newHarness(t, test.config)
 			h.system.deaf = errors.New("operation not permitted")
 			h.start()
-			eventually(t, "the agent knows", func() bool { return h.agent.tunnelErrors.fault.Load() != nil })
+			eventually(t, "the agent knows", func() bool { return only[*tunnelErrors](h).fault.Load() != nil })
 			if h.warned(health.TunnelErrorsUnheard) != test.warned {
 				t.Errorf("warned %v, want %v", !test.warned, test.warned)
 			}
@@ -160,8 +160,8 @@ func TestTunnelErrorsUnheard(t *testing.T) {
 	}
 }
 
-// What finds no room in the sockets is counted and, where there are tunnels,
-// warned about.
+// Messages without room in the sockets are counted and, if there are tunnels, warned
+// about.
 func TestTunnelErrorsLost(t *testing.T) {
 	for _, test := range []struct {
 		name, config string
@@ -182,10 +182,10 @@ func TestTunnelErrorsLost(t *testing.T) {
 			if h.warned(health.TunnelErrorsLost) != test.warned {
 				t.Errorf("warned %v, want %v", !test.warned, test.warned)
 			}
-			h.agent.noteLosses()
-			h.agent.errorsLost.mu.Lock() // a minute later
-			h.agent.errorsLost.samples = h.agent.errorsLost.samples[len(h.agent.errorsLost.samples)-1:]
-			h.agent.errorsLost.mu.Unlock()
+			only[*tunnelErrors](h).noteLost()
+			only[*tunnelErrors](h).lostLate.mu.Lock() // a minute later
+			only[*tunnelErrors](h).lostLate.samples = only[*tunnelErrors](h).lostLate.samples[len(only[*tunnelErrors](h).lostLate.samples)-1:]
+			only[*tunnelErrors](h).lostLate.mu.Unlock()
 			if h.warned(health.TunnelErrorsLost) {
 				t.Error("warned of what is over")
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 )
 
-// What a node inserts and does not fill shows in its status, not only where one
-// asks for diagnosis.
+// Options that a node inserts and does not fill show in its status, not only in a
+// diagnosis.
 func TestUnfilledTracesShow(t *testing.T) {
 	rule := func(option string) string {
 		return "encapsulations: [{name: a, interface: eth1, mode: inline, options: [" + option + "]}]\n"

@@ -11,7 +11,8 @@ import (
 	"github.com/waymark-net/waymark/internal/api"
 )
 
-// TestRecordsAreAskedFor holds what the data plane is told to who wants records.
+// TestRecordsAreAskedFor checks that the data plane's records are on only while
+// something wants them.
 func TestRecordsAreAskedFor(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
@@ -19,7 +20,7 @@ func TestRecordsAreAskedFor(t *testing.T) {
 		return func() bool { return h.datapath.wanted.Load() == want }
 	}
 	if !wanted(false)() {
-		t.Error("nobody asks, and the data plane was told otherwise")
+		t.Error("the data plane's records are on although none are wanted")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)

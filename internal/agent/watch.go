@@ -4,18 +4,18 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 )
 
-// watch is work that goes on while it is wanted, and is begun again when it
-// fails.
+// watch is work that runs while it is wanted, and is restarted when it fails.
 type watch struct {
-	wanted chan bool              // the latest wish, not yet followed
-	fault  atomic.Pointer[string] // why it does not go on; nil when it does, or need not
+	wanted chan bool              // the latest request, not yet handled
+	fault  atomic.Pointer[string] // why the work does not run; nil when it does, or is not wanted
 }
 
-// set says whether the work is wanted. One goroutine calls it at a time.
+// set turns the work on or off. One goroutine calls it at a time.
 func (w *watch) set(wanted bool) {
 	select {
 	case <-w.wanted:
@@ -24,12 +24,13 @@ func (w *watch) set(wanted bool) {
 	w.wanted <- wanted
 }
 
-// watchRetry is when a watch that failed is begun again.
+// watchRetry is the time before a failed watch is restarted.
 const watchRetry = time.Second
 
-// follow does the work while it is wanted, until the context ends. The work
-// calls begun when nothing is wrong any more; failed gets each new reason why it
-// ended.
+func newWatch() watch { return watch{wanted: make(chan bool, 1)} }
+
+// follow runs the work while it is wanted, until the context ends. The work calls begun
+// once it has no error; failed gets each new reason why it ended.
 func (w *watch) follow(ctx context.Context, work func(ctx context.Context, begun func()) error, failed func(error)) {
 	stop, done := context.CancelFunc(func() {}), make(chan struct{})
 	close(done)
@@ -74,6 +75,29 @@ func (w *watch) repeat(ctx context.Context, work func(ctx context.Context, begun
 			}
 		}
 		if !sleep(ctx, watchRetry) {
+			return
+		}
+	}
+}
+
+// listenRetry is the time before a failed socket is opened again.
+const listenRetry = time.Minute
+
+// hear listens until the context ends, and stores in fault why it cannot.
+func (c *core) hear(ctx context.Context, without string, fault *atomic.Pointer[string], watch func(listening func()) error) {
+	for {
+		err := watch(func() { fault.Store(nil) })
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = errors.New("the socket was closed")
+		}
+		text := err.Error()
+		if before := fault.Swap(&text); before == nil || *before != text {
+			c.log.Warn(without, "error", err)
+		}
+		if !sleep(ctx, listenRetry) {
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
@@ -22,11 +23,21 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// ErrNoAgent is the answer to any request when nobody listens.
+// ErrNoAgent is the error of any request when no agent listens.
 var ErrNoAgent = errors.New("no agent runs in this network namespace; start one with 'waymark agent run --config FILE'")
 
-// maxRecordLine bounds one line of a stream of records; a record of 9 traces
-// of 61 nodes each has less.
+// closedError is the error of a user who may not ask the agent, if there is one. It is
+// an [fs.ErrPermission].
+type closedError struct{ socket string }
+
+func (e closedError) Error() string {
+	return fmt.Sprintf("the agent's socket %s may not be opened; run it as root, or as the agent's user", e.socket)
+}
+
+func (closedError) Unwrap() error { return fs.ErrPermission }
+
+// maxRecordLine bounds one line of a stream of records; a record of 9 traces of 61
+// nodes each is shorter.
 const maxRecordLine = 4 << 20
 
 // Client talks to one agent.
@@ -44,7 +55,8 @@ func NewClient(socket string) *Client {
 	return &Client{socket: socket, http: &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}}
 }
 
-// do sends one request and decodes the answer into out, when out is not nil.
+// do sends one request and decodes the body of the answer, if any, into out, unless out
+// is nil.
 func (c *Client) do(ctx context.Context, method, path string, in, out any) error {
 	body, err := c.open(ctx, method, path, in)
 	if err != nil {
@@ -54,10 +66,17 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 	if out == nil {
 		return nil
 	}
-	if err := json.NewDecoder(body).Decode(out); err != nil {
+	if err := json.NewDecoder(body).Decode(out); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("the agent's answer to %s %s: %w", method, path, err)
 	}
 	return nil
+}
+
+// change sends a change.
+func (c *Client) change(ctx context.Context, method, path string, in any) (Changed, error) {
+	var out Changed
+	err := c.do(ctx, method, path, in, &out)
+	return out, err
 }
 
 // open sends one request and returns the body of a successful answer.
@@ -79,7 +98,7 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (io.Read
 	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, ErrNoAgent
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("the agent's socket %s may not be opened; run it as root, or as the agent's user", c.socket)
+		return nil, closedError{c.socket}
 	case err != nil:
 		return nil, fmt.Errorf("ask the agent at %s: %w", c.socket, err)
 	}
@@ -90,11 +109,14 @@ func (c *Client) open(ctx context.Context, method, path string, in any) (io.Read
 	answer := &Error{Status: resp.StatusCode}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(answer); err != nil || answer.Message == "" {
 		answer.Message = fmt.Sprintf("the agent answered %s to %s %s", resp.Status, method, path)
+		if resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusNotFound {
+			answer.Message += "; it may be older than this program: restart the agent"
+		}
 	}
 	return nil, answer
 }
 
-// Status asks how the agent is.
+// Status asks for the agent's status.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var s Status
 	err := c.do(ctx, http.MethodGet, "/v1/status", nil, &s)
@@ -129,11 +151,13 @@ func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
 }
 
 // Reload makes the agent load its file again.
-func (c *Client) Reload(ctx context.Context) error {
-	return c.do(ctx, http.MethodPost, "/v1/reload", nil, nil)
+func (c *Client) Reload(ctx context.Context) (Reloaded, error) {
+	var out Reloaded
+	err := c.do(ctx, http.MethodPost, "/v1/reload", nil, &out)
+	return out, err
 }
 
-// Stop makes the agent end; it answers before it has ended.
+// Stop makes the agent end; the answer comes before it has ended.
 func (c *Client) Stop(ctx context.Context, s Stop) (Stopped, error) {
 	var answer Stopped
 	err := c.do(ctx, http.MethodPost, "/v1/stop", s, &answer)
@@ -162,7 +186,7 @@ func (c *Client) SetSchema(ctx context.Context, id ioam.NamespaceID, schema *ioa
 	return c.do(ctx, http.MethodPut, "/v1/namespaces/"+strconv.Itoa(int(id))+"/schema", SchemaBinding{schema}, nil)
 }
 
-// SetExport says what the node does with the Direct Exports of a namespace.
+// SetExport sets what the node does with the Direct Exports of a namespace.
 func (c *Client) SetExport(ctx context.Context, id ioam.NamespaceID, export NamespaceExport) error {
 	return c.do(ctx, http.MethodPut, "/v1/namespaces/"+strconv.Itoa(int(id))+"/export", export, nil)
 }
@@ -191,29 +215,43 @@ func (c *Client) Encapsulations(ctx context.Context) ([]config.Encapsulation, er
 	return es, err
 }
 
-// AddEncapsulation adds a rule behind the others. For a tunnel source of "::"
+// AddEncapsulation adds a rule after the others. For a tunnel source of "::"
 // the agent takes the address from which the kernel would send to the
 // destination.
-func (c *Client) AddEncapsulation(ctx context.Context, e config.Encapsulation) error {
-	return c.do(ctx, http.MethodPost, "/v1/encapsulations", e, nil)
+func (c *Client) AddEncapsulation(ctx context.Context, e config.Encapsulation) (Changed, error) {
+	return c.change(ctx, http.MethodPost, "/v1/encapsulations", e)
 }
 
-// ReplaceEncapsulation puts a rule in the place of the one with its name, or
-// adds it behind the others. A tunnel source of "::" is as for
-// AddEncapsulation.
-func (c *Client) ReplaceEncapsulation(ctx context.Context, e config.Encapsulation) error {
-	return c.do(ctx, http.MethodPut, "/v1/encapsulations/"+url.PathEscape(e.Name), e, nil)
+// ReplaceEncapsulation replaces the rule with the same name, or adds it after the
+// others. With existing, it never adds: the error is then an [Error] of status 404.
+func (c *Client) ReplaceEncapsulation(ctx context.Context, e config.Encapsulation, existing bool) (Changed, error) {
+	return c.change(ctx, http.MethodPut, "/v1/encapsulations/"+url.PathEscape(e.Name)+existingQuery(existing), e)
 }
 
-// ChangeEncapsulation is ReplaceEncapsulation of a rule that must be there; else
-// the error is an [Error] of status 404.
-func (c *Client) ChangeEncapsulation(ctx context.Context, e config.Encapsulation) error {
-	return c.do(ctx, http.MethodPut, "/v1/encapsulations/"+url.PathEscape(e.Name)+"?existing=true", e, nil)
+// ReplaceSameEncapsulation replaces the rule that selects the same packets on the same
+// interface, and keeps that rule's name. Without such a rule, it acts like
+// ReplaceEncapsulation. If several fit, the error is an [Error] of status 409 that
+// lists them.
+func (c *Client) ReplaceSameEncapsulation(ctx context.Context, e config.Encapsulation, existing bool) (Changed, error) {
+	return c.change(ctx, http.MethodPut, "/v1/encapsulations"+existingQuery(existing), e)
+}
+
+func existingQuery(existing bool) string {
+	if existing {
+		return "?existing=true"
+	}
+	return ""
 }
 
 // RemoveEncapsulation removes a rule by name.
 func (c *Client) RemoveEncapsulation(ctx context.Context, name string) error {
 	return c.do(ctx, http.MethodDelete, "/v1/encapsulations/"+url.PathEscape(name), nil, nil)
+}
+
+// RemoveSelectedEncapsulation removes the one rule that s selects. If it selects none,
+// the error is an [Error] of status 404; if several, one of status 409 that lists them.
+func (c *Client) RemoveSelectedEncapsulation(ctx context.Context, s config.Selection) (Changed, error) {
+	return c.change(ctx, http.MethodDelete, "/v1/encapsulations", s)
 }
 
 // Interfaces lists the interfaces as they are configured now.
@@ -224,8 +262,8 @@ func (c *Client) Interfaces(ctx context.Context) ([]config.Interface, error) {
 }
 
 // SetInterface changes an interface.
-func (c *Client) SetInterface(ctx context.Context, name string, change InterfaceChange) error {
-	return c.do(ctx, http.MethodPatch, "/v1/interfaces/"+url.PathEscape(name), change, nil)
+func (c *Client) SetInterface(ctx context.Context, name string, change InterfaceChange) (Changed, error) {
+	return c.change(ctx, http.MethodPatch, "/v1/interfaces/"+url.PathEscape(name), change)
 }
 
 // Decapsulations lists the tunnels that end at the node.
@@ -235,14 +273,14 @@ func (c *Client) Decapsulations(ctx context.Context) ([]config.Decapsulation, er
 	return list, err
 }
 
-// AddDecapsulation lets a tunnel end at the node.
-func (c *Client) AddDecapsulation(ctx context.Context, d config.Decapsulation) error {
-	return c.do(ctx, http.MethodPost, "/v1/decapsulations", d, nil)
+// AddDecapsulation adds a tunnel that ends at the node.
+func (c *Client) AddDecapsulation(ctx context.Context, d config.Decapsulation) (Changed, error) {
+	return c.change(ctx, http.MethodPost, "/v1/decapsulations", d)
 }
 
-// RemoveDecapsulation lets a tunnel no longer end at the node.
-func (c *Client) RemoveDecapsulation(ctx context.Context, destination netip.Addr) error {
-	return c.do(ctx, http.MethodDelete, "/v1/decapsulations/"+url.PathEscape(destination.String()), nil, nil)
+// RemoveDecapsulation removes a tunnel that ends at the node.
+func (c *Client) RemoveDecapsulation(ctx context.Context, destination netip.Addr) (Changed, error) {
+	return c.change(ctx, http.MethodDelete, "/v1/decapsulations/"+url.PathEscape(destination.String()), nil)
 }
 
 // RecordFilter selects records; the zero value selects all.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package api is the local API of an agent: where it is found, what it says
-// and the client that speaks it. One agent serves one network namespace; its
-// socket's path is derived from the namespace alone, so agents of different
-// namespaces never meet.
+// Package api is the local API of an agent: its place, its types and a client. One
+// agent serves one network namespace; its socket's path is derived from the namespace
+// alone, so agents of different namespaces never meet.
 package api
 
 import (
@@ -17,7 +16,7 @@ import (
 // PlacePrefix begins the ID of every place.
 const PlacePrefix = "netns-"
 
-// Root is where agents keep what lives until the next boot.
+// Root is where agents keep state until the next boot.
 const Root = "/run/waymark"
 
 // Place is where the agent of one network namespace lives.
@@ -52,10 +51,10 @@ func At(root string, cookie uint64) Place {
 // Socket is the API's Unix socket, which only the agent's own user may open.
 func (p Place) Socket() string { return filepath.Join(p.Dir, "agent.sock") }
 
-// LockFile is held by the living agent.
+// LockFile is locked by the running agent.
 func (p Place) LockFile() string { return filepath.Join(p.Dir, "lock") }
 
-// PathMTUFile keeps what the paths of tunnels were found to carry.
+// PathMTUFile keeps the path MTUs of tunnels.
 func (p Place) PathMTUFile() string { return filepath.Join(p.Dir, "path-mtu.json") }
 
 // RunningFile keeps the running configuration while it differs from the file.

@@ -13,8 +13,8 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Status is everything worth knowing about a running agent. Parts of the
-// configuration are in the words of the file.
+// Status is the status of a running agent. Parts of the configuration are in the words
+// of the file.
 type Status struct {
 	Version        string                 `json:"version"`
 	Agent          string                 `json:"agent"` // the network namespace's id
@@ -28,7 +28,7 @@ type Status struct {
 	Namespaces     []config.Namespace     `json:"namespaces"`
 	Encapsulations []config.Encapsulation `json:"encapsulations"`
 	Decapsulations []netip.Addr           `json:"decapsulations"`
-	PathMTUs       []pathmtu.Path         `json:"path_mtus"`     // of tunnels, those that are known
+	PathMTUs       []pathmtu.Path         `json:"path_mtus"`     // known path MTUs of tunnels
 	TunnelErrors   map[string]uint64      `json:"tunnel_errors"` // ICMPv6 errors that arrived while there were tunnels, by what followed, and those lost at any time; zeros left out
 	Records        Records                `json:"records"`
 	Warnings       []health.Warning       `json:"warnings"`
@@ -59,38 +59,42 @@ type Interface struct {
 	Forwarding       string            `json:"forwarding"`
 	Ingress          map[string]uint64 `json:"ingress"` // outcome → packets, zeros left out
 	Egress           map[string]uint64 `json:"egress"`
+	IngressOptions   map[string]uint64 `json:"ingress_options"` // outcome → IOAM options, zeros left out
+	EgressOptions    map[string]uint64 `json:"egress_options"`
 	Forwarded        map[string]uint64 `json:"forwarded,omitempty"` // without the stack, by outcome
 	ToStack          map[string]uint64 `json:"to_stack,omitempty"`  // left to the stack, by reason
 	RecordsWritten   uint64            `json:"records_written"`
 	RecordsLost      uint64            `json:"records_lost"`
 
 	// Of Direct Export.
-	Postcards         uint64 `json:"postcards"`          // that were written
+	Postcards         uint64 `json:"postcards"`          // written
 	ExportsSuppressed uint64 `json:"exports_suppressed"` // by the limits
-	FlowsEvicted      uint64 `json:"flows_evicted"`      // that gave way to others
-	SequencesEvicted  uint64 `json:"sequences_evicted"`  // flows whose Sequence Numbers begin anew
+	FlowsEvicted      uint64 `json:"flows_evicted"`      // replaced by others
+	SequencesEvicted  uint64 `json:"sequences_evicted"`  // flows whose Sequence Numbers restart
 }
 
-// Records is what became of the records that the data plane wrote.
+// Records counts the records that the data plane wrote, by result.
 type Records struct {
-	Read      uint64     `json:"read"`
-	Malformed uint64     `json:"malformed"`
-	Observers int        `json:"observers"`
-	Dropped   uint64     `json:"observers_dropped"` // observers that were too slow
-	Exporters []Exporter `json:"exporters"`
+	Read      uint64 `json:"read"`
+	Malformed uint64 `json:"malformed"`
+	Observers int    `json:"observers"`
+	Dropped   uint64 `json:"observers_dropped"` // observers that were too slow
+	Sinks     []Sink `json:"exporters"`
 
 	KernelEvents *KernelEvents `json:"kernel_events,omitempty"` // when they are configured
+
+	Advice string `json:"advice,omitempty"` // why no records will come
 }
 
-// KernelEvents is what became of the events of the kernel's own IOAM.
+// KernelEvents counts the events of the kernel's own IOAM, by result.
 type KernelEvents struct {
 	Received  uint64 `json:"received"`
 	Malformed uint64 `json:"malformed"`
 	Lost      uint64 `json:"lost"` // they overran the agent's socket
 }
 
-// Exporter is one configured receiver of records.
-type Exporter struct {
+// Sink is one configured receiver of records.
+type Sink struct {
 	Name    string `json:"name"`
 	Written uint64 `json:"written"`
 	Dropped uint64 `json:"dropped"` // its queue was full
@@ -98,11 +102,11 @@ type Exporter struct {
 	Queued  uint64 `json:"queued"`  // on their way
 	Error   string `json:"error,omitempty"`
 
-	// Of exporters over the network.
+	// Of sinks over the network.
 	Connected *bool  `json:"connected,omitempty"`
 	Messages  uint64 `json:"messages,omitempty"`
 	Octets    uint64 `json:"octets,omitempty"`
-	Unsure    uint64 `json:"unsure,omitempty"` // of Written at most: collectors that broke their connections may not have read them
+	Unsure    uint64 `json:"unsure,omitempty"` // upper bound; of Written, those that collectors may not have read before their connections broke
 }
 
 // Schema is the content of an opaque state snapshot.
@@ -117,18 +121,30 @@ type SchemaBinding struct {
 	Schema *ioam.SchemaID `json:"schema"`
 }
 
-// NamespaceExport says what a node does with the Direct Exports of a namespace;
-// the sample is the n of "sample".
+// NamespaceExport sets what a node does with the Direct Exports of a namespace; Sample
+// is the n of "sample".
 type NamespaceExport struct {
 	Export model.ExportMode `json:"export"`
 	Sample uint32           `json:"sample,omitempty"`
 }
 
-// InterfaceChange sets roles and the policy at the domain's edge; what is absent
-// stays. No role is [].
+// InterfaceChange sets roles and the policy at the domain's edge; absent fields do not
+// change. No role is [].
 type InterfaceChange struct {
 	Role     *[]model.Role   `json:"role,omitempty"`
 	Boundary *model.Boundary `json:"boundary,omitempty"`
+}
+
+// Changed is the answer to a change of the configuration that is in force now.
+type Changed struct {
+	Name     string           `json:"name,omitempty"` // of the changed entry, if it has one
+	Warnings []health.Warning `json:"warnings"`       // about the change
+}
+
+// Reloaded is the answer to a reload.
+type Reloaded struct {
+	RuntimeChangesEnded bool             `json:"runtime_changes_ended"` // the reload dropped runtime changes
+	Warnings            []health.Warning `json:"warnings"`              // and hints, that there were not before
 }
 
 // Stop asks the agent to end.
@@ -138,14 +154,16 @@ type Stop struct {
 
 // Stopped is the answer to Stop.
 type Stopped struct {
-	Warnings []health.Warning `json:"warnings"` // of what the removal broke elsewhere
+	Warnings []health.Warning `json:"warnings"` // of problems that the removal causes elsewhere
 }
 
 // Error is the body of every answer that is not 2xx.
 type Error struct {
 	Status  int           `json:"-"`
 	Message string        `json:"error"`
-	Faults  config.Faults `json:"faults,omitempty"` // of a configuration, each once more with its place
+	Faults  config.Faults `json:"faults,omitempty"` // of a configuration, repeated with their places
+
+	Encapsulations []config.Encapsulation `json:"encapsulations,omitempty"` // of status 409: those that fit
 }
 
 func (e *Error) Error() string { return e.Message }

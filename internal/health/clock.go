@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Clock is what the kernel knows about the time.
+// Clock is the state of the kernel's clock.
 type Clock struct {
 	Synchronised bool
-	TAIOffset    time.Duration // TAI − UTC; 0 when nobody has told the kernel
+	TAIOffset    time.Duration // TAI − UTC; 0 until a time service sets it
 	MaxError     time.Duration
 }
 
-// ReadClock asks the kernel (adjtimex, which needs no privilege to read).
+// ReadClock reads the kernel's clock state (adjtimex, which needs no privilege to
+// read).
 func ReadClock() (Clock, error) {
 	var tx unix.Timex
 	if _, err := unix.Adjtimex(&tx); err != nil {

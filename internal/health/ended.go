@@ -3,7 +3,9 @@
 package health
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"strings"
 )
@@ -12,25 +14,30 @@ import (
 // the packets of interfaces.
 func EndedAgent(interfaces []string) Warning {
 	return New(AgentEnded, "",
-		fmt.Sprintf("no agent runs in this network namespace, but the programs of the last one still treat the packets on %s; what they record is lost once its buffers are full", strings.Join(interfaces, ", ")),
-		"start the agent again ('waymark agent run --config FILE', or 'systemctl start waymark'), or take its programs off ('waymark agent stop --remove')")
+		fmt.Sprintf("no agent runs in this network namespace, but the programs of the last one still treat the packets on %s; their records are lost once the buffers are full", strings.Join(interfaces, ", ")),
+		"start the agent again ('waymark agent run --config FILE', or 'systemctl start waymark'), or remove the programs ('waymark agent stop --remove')")
 }
 
-// UnaskedAgent warns that what an agent knows could not be asked, so that the
-// warnings that are missing say nothing.
+// UnaskedAgent warns that an agent could not be asked, so that the absence of
+// other warnings means nothing.
 func UnaskedAgent(err error) Warning {
-	return New(AgentUnasked, "", fmt.Sprintf("what the agent warns of is not known: %v", err),
-		"see whether it runs ('systemctl status waymark'), and its log; start it again where it does not answer")
+	if errors.Is(err, fs.ErrPermission) { // a restart would not help
+		return New(AgentUnasked, "",
+			"the agent's warnings are not known, nor whether it runs: only root and the agent's own user may ask it",
+			"run it as root")
+	}
+	return New(AgentUnasked, "", fmt.Sprintf("the agent's warnings are not known: %v", err),
+		"check whether it runs ('systemctl status waymark'), and its log; restart it if it does not answer")
 }
 
 // RemovedTunnelEnds warns that a node whose data plane was removed no longer
-// decapsulates, and what that does to others; unknown is why it is not known
-// which tunnels ended there.
+// decapsulates, and what this does to other nodes; unknown is why the tunnels
+// that ended there are unknown.
 func RemovedTunnelEnds(ends []netip.Addr, unknown error) []Warning {
-	text := "this node no longer decapsulates packets to %s: traced packets of nodes that still tunnel there are lost"
+	var text string
 	switch {
 	case unknown != nil:
-		text = fmt.Sprintf("whether tunnels ended at this node is not known (%v): if so, traced packets of nodes that still tunnel to it are lost", unknown)
+		text = fmt.Sprintf("it is not known whether tunnels ended at this node (%v): if so, traced packets of nodes that still tunnel to it are lost", unknown)
 	case len(ends) == 0:
 		return nil
 	default:
@@ -38,8 +45,19 @@ func RemovedTunnelEnds(ends []netip.Addr, unknown error) []Warning {
 		for i, end := range ends {
 			names[i] = end.String()
 		}
-		text = fmt.Sprintf(text, strings.Join(names, ", "))
+		text = fmt.Sprintf(noLongerEnds, strings.Join(names, ", "))
 	}
-	return []Warning{New(TunnelEndRemoved, "", text,
-		"on those nodes, take the encapsulations with such a tunnel.destination away ('waymark route del', or the file and 'waymark agent reload'), or start the agent here again")}
+	return []Warning{tunnelEndRemoved(text, "start the agent here again")}
+}
+
+// RemovedDecapsulation warns that a tunnel no longer ends at a node.
+func RemovedDecapsulation(end netip.Addr) Warning {
+	return tunnelEndRemoved(fmt.Sprintf(noLongerEnds, end), fmt.Sprintf("add it here again: waymark decapsulation add %s", end))
+}
+
+const noLongerEnds = "this node no longer decapsulates packets to %s: traced packets of nodes that still tunnel there are lost"
+
+func tunnelEndRemoved(text, again string) Warning {
+	return New(TunnelEndRemoved, "", text,
+		"on those nodes, remove the encapsulations with such a tunnel.destination ('waymark route del', or the file and 'waymark agent reload'), or "+again)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health turns facts about the machine and the node into coded
-// warnings: values that the command line, the API and the metrics share. The
-// checks are pure functions of facts; the readers of facts are apart.
+// Package health turns facts about the machine and the node into coded warnings,
+// which the command line, the API and the metrics share. The checks are pure
+// functions of facts; separate functions read the facts.
 package health
 
 import (
@@ -13,12 +13,12 @@ import (
 // Severity says how much a warning matters.
 type Severity string
 
-// The severities, least first.
+// The severities, lowest first.
 const (
-	Hint     Severity = "hint"    // works, but an RFC advises against it: told where one asks for diagnosis
+	Hint     Severity = "hint"    // works, but an RFC advises against it: shown only by diagnosis
 	Info     Severity = "info"    // works, but not in the best way
 	Degraded Severity = "warning" // some packets are not measured, or not well
-	Error    Severity = "error"   // does not work, or tells something false
+	Error    Severity = "error"   // does not work, or reports something false
 )
 
 func (s Severity) rank() int {
@@ -91,50 +91,50 @@ type Kind struct {
 }
 
 var kinds = []Kind{
-	{AgentEnded, Error, "no agent runs, but its programs do"},
-	{AgentUnasked, Error, "the agent cannot be asked"},
+	{AgentEnded, Error, "no agent runs, but its programs are still attached"},
+	{AgentUnasked, Error, "the agent could not be asked"},
 	{BPFFSPrivate, Degraded, "pins do not outlive this mount namespace"},
 	{BPFUnusable, Error, "the kernel refuses BPF programs"},
 	{BTFMissing, Degraded, "the kernel has no BTF"},
 	{CapabilityMissing, Error, "a capability is missing"},
 	{ClockUnsynced, Degraded, "the clock is not synchronised"},
 	{CollectorAway, Degraded, "a collector cannot be reached"},
-	{CollectorsUnknown, Degraded, "exports of other nodes may get a Direct Export"},
-	{DecapsulationIdle, Degraded, "a tunnel ends here, and nothing is taken out of it"},
-	{DecapsulationOpen, Hint, "a tunnel that ends here takes packets of any sender"},
+	{CollectorsUnknown, Degraded, "packets to collectors may get a Direct Export"},
+	{DecapsulationIdle, Degraded, "a tunnel ends here, but no packet is decapsulated"},
+	{DecapsulationOpen, Hint, "a tunnel that ends here accepts packets from any sender"},
 	{DecapRefused, Degraded, "packets of a tunnel that ends here are refused"},
-	{DecapUnreached, Degraded, "nothing can end at this node"},
+	{DecapUnreached, Degraded, "no tunnel or trace can end at this node"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
 	{ExportsSuppressed, Degraded, "exports were suppressed in the last minute"},
 	{ExportsUnsecured, Hint, "records cross the network without encryption"},
-	{ExportsUnselective, Hint, "every packet of a prefix makes a postcard"},
-	{ExportsUnsent, Degraded, "exports have no exporter"},
-	{InlineForwarded, Degraded, "forwarded packets get a header inserted"},
+	{ExportsUnselective, Hint, "every packet to a prefix makes a postcard"},
+	{ExportsUnsent, Degraded, "this node exports, but has no sink"},
+	{InlineForwarded, Degraded, "headers are inserted into forwarded packets"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},
-	{JITDisabled, Degraded, "the BPF compiler is off"},
-	{KernelUnheard, Degraded, "the events of the kernel's own IOAM are not heard"},
-	{KernelIOAM6, Error, "the kernel fills IOAM on a served interface too"},
+	{JITDisabled, Degraded, "the BPF JIT compiler is off"},
+	{KernelUnheard, Degraded, "the events of the kernel's own IOAM are not received"},
+	{KernelIOAM6, Error, "the kernel fills IOAM on a served interface, too"},
 	{LROEnabled, Degraded, "large receive offload merges packets"},
 	{MemlockLimited, Info, "locked memory is limited"},
 	{MetricsUnavailable, Degraded, "metrics are not served"},
-	{MTUBelowMinimum, Error, "the MTU leaves less than 1280 bytes beside the insertion"},
+	{MTUBelowMinimum, Error, "the MTU leaves less than 1280 bytes next to the insertion"},
 	{FastRefused, Degraded, "an interface cannot forward fast"},
-	{FastSuspended, Degraded, "the stack forwards what was to go fast"},
+	{FastSuspended, Degraded, "the stack forwards instead of fast forwarding"},
 	{MTUTooSmall, Degraded, "the MTU is too small for full-size packets and the insertion"},
-	{NamespaceUnfilled, Info, "a node inserts what it does not fill"},
+	{NamespaceUnfilled, Info, "this node inserts traces that it does not fill"},
 	{OptionsOverLimit, Degraded, "an encapsulation inserts more options than Linux accepts by default"},
 	{PathMTULowered, Degraded, "a link on a tunnel's path is too small for full-size packets and the insertion"},
 	{PathMTUUnwatched, Degraded, "the path MTU of tunnels is not watched"},
 	{RecordsLost, Degraded, "records were lost in the last minute"},
 	{ReloadFailed, Degraded, "the last reload failed"},
 	{RingBufferMissing, Error, "the kernel has no BPF ring buffer"},
-	{RoutesUnwatched, Degraded, "the kernel's routes are not watched, so the stack forwards"},
+	{RoutesUnwatched, Degraded, "route watch failed; forwarding falls back to the kernel stack"},
 	{RuntimeChanges, Info, "the running configuration differs from the file"},
-	{SequenceUnjoined, Degraded, "Sequence Numbers lack the Flow-ID that they belong to"},
-	{TAIOffsetZero, Degraded, "the kernel does not know TAI"},
+	{SequenceUnjoined, Degraded, "Sequence Numbers are sent without their Flow-ID"},
+	{TAIOffsetZero, Degraded, "the kernel's TAI offset is 0"},
 	{TAIUnsupported, Error, "BPF programs cannot read TAI"},
 	{TCXMissing, Info, "the kernel has no tcx"},
-	{TraceTooSmall, Degraded, "a trace is too small for any data"},
+	{TraceTooSmall, Degraded, "a trace is too small for this node's data"},
 	{TunnelEndRemoved, Degraded, "tunnels no longer end here"},
 	{TunnelErrorsLost, Degraded, "ICMPv6 errors were lost in the last minute"},
 	{TunnelErrorsUnheard, Degraded, "errors about tunnelled packets do not reach their senders"},
@@ -147,7 +147,7 @@ var kinds = []Kind{
 // Kinds lists every kind of warning by code.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
-// Warning is one thing that is not as it should be.
+// Warning is one problem.
 type Warning struct {
 	Code      Code     `json:"code"`
 	Severity  Severity `json:"severity"`
@@ -157,8 +157,8 @@ type Warning struct {
 	Cure      string   `json:"cure"`
 }
 
-// New makes a warning of a kind. The text says what is so, with the numbers;
-// the cure says what to do about it.
+// New makes a warning of a kind. The text states the facts, with numbers; the
+// cure says what to do.
 func New(code Code, iface, text, cure string) Warning {
 	w := Warning{Code: code, Severity: Error, Interface: iface, Text: text, Cure: cure}
 	if i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Code == code }); i >= 0 {
@@ -167,7 +167,7 @@ func New(code Code, iface, text, cure string) Warning {
 	return w
 }
 
-// Sort orders warnings: the severest first, then by code and interface.
+// Sort orders warnings: the most severe first, then by code and interface.
 func Sort(ws []Warning) {
 	slices.SortStableFunc(ws, func(a, b Warning) int {
 		return cmp.Or(
@@ -177,12 +177,12 @@ func Sort(ws []Warning) {
 	})
 }
 
-// WithoutHints leaves the warnings that something has to be done about.
+// WithoutHints returns the warnings that need action.
 func WithoutHints(ws []Warning) []Warning {
 	return slices.DeleteFunc(ws, func(w Warning) bool { return w.Severity == Hint })
 }
 
-// Worst is the greatest severity among warnings, "" without any.
+// Worst is the highest severity among warnings, "" without any.
 func Worst(ws []Warning) Severity {
 	var worst Severity
 	for _, w := range ws {

@@ -3,6 +3,9 @@
 package health
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"math"
 	"net"
 	"net/netip"
@@ -47,7 +50,7 @@ func TestSortAndWorst(t *testing.T) {
 	}
 }
 
-// healthyNode has nothing to warn about; each test spoils one thing.
+// healthyNode has nothing to warn about; each test breaks one thing.
 func healthyNode() Node {
 	return Node{
 		Clock: Clock{Synchronised: true, TAIOffset: 37 * time.Second},
@@ -81,7 +84,8 @@ func TestCheckNode(t *testing.T) {
 			n.NoIngress, n.Ends = true, []string{"tunnels to 2001:db8::3", "options of namespace 7"}
 		}, DecapUnreached, "", "tunnels to 2001:db8::3, options of namespace 7 cannot end here", "add ingress"},
 		{"unknown namespaces", func(n *Node) { n.Encapsulations[0].Unknown = []ioam.NamespaceID{7, 9} }, NamespaceUnfilled, "eth1", "encapsulation core inserts options of namespaces 7, 9, not configured here", "waymark ioam namespace add 7"},
-		{"too small", func(n *Node) { n.Encapsulations[0].TooSmall = []ioam.NamespaceID{7} }, TraceTooSmall, "eth1", "encapsulation core inserts traces of namespace 7 that do not hold", "raise their size"},
+		{"unknown namespaces in a tunnel", func(n *Node) { n.Encapsulations[0].Unknown = []ioam.NamespaceID{7} }, NamespaceUnfilled, "eth1", "the end of a tunnel refuses its packets", "correct the namespace if it is mistyped"},
+		{"too small", func(n *Node) { n.Encapsulations[0].TooSmall = []ioam.NamespaceID{7} }, TraceTooSmall, "eth1", "encapsulation core inserts traces of namespace 7 that are too small", "raise their size"},
 		{"nine options", func(n *Node) { n.Encapsulations[0].Options = 9 }, OptionsOverLimit, "eth1", "9 options into one header", "max_hbh_opts_number=9"},
 		{"below 1280", func(n *Node) { n.Interfaces[1].MTU = 1399 }, MTUBelowMinimum, "eth1", "packets over 1279 bytes", "mtu 1400"},
 		{"no route", func(n *Node) { n.Encapsulations[0].NoRoute = "no route" }, TunnelUnroutable, "eth1", "tunnel destination 2001:db8::1: no route", "add a route"},
@@ -108,7 +112,7 @@ func TestCheckNode(t *testing.T) {
 	}
 }
 
-// Nodes that read one clock agree, right or wrong.
+// Nodes that read the same clock agree, whether it is right or wrong.
 func TestOneClockNeedsNoSynchronisation(t *testing.T) {
 	n := healthyNode()
 	n.Clock.Synchronised, n.OneClock = false, true
@@ -155,7 +159,7 @@ func TestCheckKernel(t *testing.T) {
 				switch {
 				case c.Name != tt.check:
 					if c.State != "ok" {
-						t.Errorf("another check moved: %+v", c)
+						t.Errorf("another check changed: %+v", c)
 					}
 				case c.State != tt.state, (c.Warning == nil) != (tt.code == ""), c.Warning != nil && c.Warning.Code != tt.code:
 					t.Errorf("%+v, want state %s and code %q", c, tt.state, tt.code)
@@ -165,7 +169,7 @@ func TestCheckKernel(t *testing.T) {
 	}
 }
 
-// An ordinary user is told what is not known, not something that may be false.
+// An ordinary user is told what is unknown, not something that may be false.
 func TestOrdinaryUser(t *testing.T) {
 	no := Support{Err: unix.EPERM}
 	k := Kernel{Release: "6.12", BTF: true, Memlock: 8 << 20, Classifier: no, JIT: no, XDP: no, TCX: no, RingBuffer: no, TAI: no}
@@ -195,8 +199,8 @@ func TestMissingCapabilities(t *testing.T) {
 	}
 }
 
-// TestProbes asks the kernel that runs the tests: where it ships what the
-// product needs, the probes must find it.
+// TestProbes probes the kernel that runs the tests: where that kernel has what
+// the product needs, the probes must find it.
 func TestProbes(t *testing.T) {
 	testnet.NeedRoot(t)
 	k := ReadKernel()
@@ -234,7 +238,7 @@ func TestProbes(t *testing.T) {
 func TestOwnAddresses(t *testing.T) {
 	isOwn := OwnAddresses()
 	if isOwn(netip.MustParseAddr("2001:db8::dead")) {
-		t.Error("an address for documentation is this machine's")
+		t.Error("OwnAddresses reports a documentation address as own")
 	}
 	list, err := net.InterfaceAddrs()
 	if err != nil {
@@ -242,7 +246,7 @@ func TestOwnAddresses(t *testing.T) {
 	}
 	for _, a := range list {
 		if own := netip.MustParsePrefix(a.String()).Addr(); !isOwn(own) {
-			t.Errorf("%v is not this machine's", own)
+			t.Errorf("OwnAddresses does not report %v as own", own)
 		}
 	}
 }
@@ -254,5 +258,125 @@ func TestReadClock(t *testing.T) {
 	}
 	if c.TAIOffset < 0 || c.TAIOffset > time.Hour {
 		t.Errorf("TAI − UTC = %v", c.TAIOffset)
+	}
+}
+
+// Only a node that forwards can insert into other nodes' packets.
+func TestInlineOnRouter(t *testing.T) {
+	for _, tt := range []struct{ forwards, inline, own, warned bool }{
+		{true, true, false, true},
+		{true, true, true, false},
+		{true, false, false, false},
+		{false, true, false, false},
+	} {
+		n := healthyNode()
+		n.Forwards, n.Encapsulations[0].Inline, n.Encapsulations[0].Own = tt.forwards, tt.inline, tt.own
+		var want []Warning
+		if tt.warned {
+			want = []Warning{InlineOnRouter("core", "eth1")}
+		}
+		if got := CheckNode(n); !slices.Equal(got, want) {
+			t.Errorf("%+v: %+v, want %+v", tt, got, want)
+		}
+	}
+}
+
+func TestDecapsulation(t *testing.T) {
+	for _, tt := range []struct {
+		anySource, bare, noNamespaces bool
+		want                          Code
+	}{
+		{anySource: true},
+		{anySource: true, bare: true, want: DecapsulationOpen},
+		{anySource: true, bare: true, noNamespaces: true, want: DecapsulationOpen},
+		{bare: true},
+		{bare: true, noNamespaces: true},
+		{anySource: true, noNamespaces: true, want: DecapsulationIdle},
+		{noNamespaces: true, want: DecapsulationIdle},
+	} {
+		n := healthyNode()
+		n.Decapsulations = []Decapsulation{{netip.MustParseAddr("2001:db8::3"), tt.anySource, tt.bare, tt.noNamespaces}}
+		ws := CheckNode(n)
+		if got := len(ws) == 1 && ws[0].Code == tt.want; got != (tt.want != "") || len(ws) > 1 {
+			t.Errorf("%+v: %+v", tt, ws)
+		}
+	}
+}
+
+func TestVainExports(t *testing.T) {
+	n := healthyNode()
+	n.Unsent, n.Encapsulations[0].Unjoined = []ioam.NamespaceID{1, 20}, true
+	ws := CheckNode(n)
+	if len(ws) != 2 || ws[0].Code != ExportsUnsent || !strings.Contains(ws[0].Text, "namespaces 1, 20,") ||
+		ws[1].Code != SequenceUnjoined || ws[1].Interface != "eth1" || !strings.Contains(ws[1].Text, "encapsulation core ") {
+		t.Errorf("%+v", ws)
+	}
+	n = healthyNode()
+	n.Unsent = []ioam.NamespaceID{1}
+	if ws := CheckNode(n); !slices.ContainsFunc(ws, func(w Warning) bool { return strings.Contains(w.Text, "for namespace 1,") }) {
+		t.Errorf("%+v", ws)
+	}
+}
+
+// A node that inserts Direct Exports must know which packets are exports.
+func TestCollectorsUnknown(t *testing.T) {
+	for _, tt := range []struct{ exporting, none, want bool }{
+		{true, true, true},
+		{true, false, false},
+		{false, true, false},
+	} {
+		n := healthyNode()
+		n.Encapsulations[0].Exporting, n.NoCollectors = tt.exporting, tt.none
+		ws := CheckNode(n)
+		if got := len(ws) == 1 && ws[0].Code == CollectorsUnknown && ws[0].Severity == Degraded; got != tt.want || len(ws) > 0 && !tt.want {
+			t.Errorf("%+v: %+v", tt, ws)
+		}
+	}
+	w := CollectorUnspared("udp://x:4739", "nobody has it")
+	if w.Code != CollectorsUnknown || !strings.Contains(w.Text, "udp://x:4739") || !strings.HasSuffix(w.Text, ": nobody has it") {
+		t.Errorf("%+v", w)
+	}
+}
+
+// Something that an RFC advises against, but that an operator may want, is a
+// hint: it comes after all other warnings, and only on request.
+func TestHints(t *testing.T) {
+	n := healthyNode()
+	n.Unsecured, n.Encapsulations[0].Unselective, n.PrivatePins = []string{"udp://a:1", "tcp://b:2"}, true, true
+	ws := CheckNode(n)
+	if len(ws) != 3 || ws[1].Code != ExportsUnsecured || !strings.Contains(ws[1].Text, "udp://a:1 and tcp://b:2 ") ||
+		ws[2].Code != ExportsUnselective || ws[2].Interface != "eth1" || !strings.Contains(ws[2].Text, "encapsulation core ") {
+		t.Fatalf("%+v", ws)
+	}
+	if Worst(ws[1:]) != Hint {
+		t.Errorf("hints have the severity %q", Worst(ws[1:]))
+	}
+	if rest := WithoutHints(ws); len(rest) != 1 || rest[0].Code != BPFFSPrivate {
+		t.Errorf("without hints: %+v", rest)
+	}
+}
+
+// No end refuses what is inserted inline: the packets only pass unfilled.
+func TestUnfilledInline(t *testing.T) {
+	for inline, refused := range map[bool]bool{false: true, true: false} {
+		ws := unfilled(Encapsulation{Name: "core", Inline: inline, Unknown: []ioam.NamespaceID{7}})
+		if len(ws) != 1 || strings.Contains(ws[0].Text, "decap_refused_bare") != refused {
+			t.Errorf("inline %v: %+v", inline, ws)
+		}
+	}
+}
+
+// A user without privileges is told so, not to restart the agent.
+func TestUnaskedAgent(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		cure string
+	}{
+		{fmt.Errorf("the socket: %w", fs.ErrPermission), "run it as root"},
+		{errors.New("timeout"), "restart it if it does not answer"},
+	} {
+		if w := UnaskedAgent(tt.err); w.Code != AgentUnasked || w.Severity != Error || !strings.HasSuffix(w.Cure, tt.cure) {
+			t.Errorf("%v: %+v", tt.err, w)
+		}
 	}
 }

@@ -5,11 +5,11 @@ package health
 import "fmt"
 
 // InlineOnRouter warns of an encapsulation with mode inline on a node that
-// forwards. RFC 8200 §4 has no node on the way insert an extension header: the
-// sender learns too late, or not, that its packets have become too large, and
-// an Authentication Header no longer holds.
+// forwards. RFC 8200 §4 forbids nodes on the path to insert extension headers:
+// the sender learns too late, or never, that its packets have become too large,
+// and an Authentication Header is no longer valid.
 func InlineOnRouter(encapsulation, iface string) Warning {
 	return New(InlineForwarded, iface,
-		fmt.Sprintf("encapsulation %s has mode inline and this node forwards: a header is inserted into others' packets, too, which RFC 8200 section 4 forbids", encapsulation),
-		"use mode auto or encap, with a tunnel; or match only this node's own address as source")
+		fmt.Sprintf("encapsulation %s has mode inline, and this node forwards packets: it also inserts a header into packets of other hosts, which RFC 8200 section 4 forbids", encapsulation),
+		"use mode auto or encap, with a tunnel; or match only this node's address as source")
 }

@@ -19,8 +19,8 @@ import (
 // ethFlagLRO is ETH_FLAG_LRO of linux/ethtool.h.
 const ethFlagLRO = 1 << 15
 
-// ReadInterface reads what the kernel says of an interface; what it cannot
-// tell is left at zero.
+// ReadInterface reads the kernel's settings of an interface; values that cannot
+// be read stay zero.
 func ReadInterface(name string, mtu int) Interface {
 	return Interface{
 		Name:        name,
@@ -35,8 +35,8 @@ func kernelIOAM6(name string) bool {
 	return err == nil && strings.TrimSpace(string(b)) == "1"
 }
 
-// lroEnabled asks by the ethtool ioctl. A driver that does not answer has no
-// large receive offload.
+// lroEnabled uses the ethtool ioctl. A driver that does not answer has no large
+// receive offload.
 func lroEnabled(name string) bool {
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -54,9 +54,9 @@ func lroEnabled(name string) bool {
 	return errno == 0 && value.data&ethFlagLRO != 0
 }
 
-// OwnAddresses reads the addresses of this network namespace, and reports of each
-// address whether it is one of them. Where they cannot be read, every address
-// counts as one.
+// OwnAddresses reads the addresses of this network namespace, and returns a
+// function that reports whether an address is one of them. If they cannot be
+// read, it reports true for every address.
 func OwnAddresses() func(netip.Addr) bool {
 	list, err := net.InterfaceAddrs()
 	if err != nil {

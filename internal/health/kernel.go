@@ -11,29 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Support is the answer to whether the kernel can do something: yes, no, or
-// why it could not be found out.
+// Support is whether the kernel can do something: yes, no, or why that is
+// unknown.
 type Support struct {
 	Yes bool
 	Err error // when unknown
 }
 
-// Kernel is what the machine offers to a data plane.
+// Kernel are the machine's features for a data plane.
 type Kernel struct {
 	Release    string
 	Capability uint64 // effective, one bit each
 	BTF        bool
 	Memlock    uint64
-	Classifier Support // tc programs (clsact)
-	JIT        Support // programs are compiled
+	Classifier Support // tc programs with clsact
+	JIT        Support // programs are compiled to machine code
 	XDP        Support
 	TCX        Support
 	RingBuffer Support
 	TAI        Support // bpf_ktime_get_tai_ns
 }
 
-// ReadKernel finds out. It loads programs of two instructions and attaches
-// nothing.
+// ReadKernel probes the kernel. It loads programs of two instructions and
+// attaches nothing.
 func ReadKernel() Kernel {
 	var k Kernel
 	var uts unix.Utsname
@@ -77,7 +77,7 @@ func effectiveCapabilities() (uint64, error) {
 	return uint64(data[0].Effective) | uint64(data[1].Effective)<<32, nil
 }
 
-// MissingCapabilities lists what the agent needs and does not have.
+// MissingCapabilities lists the capabilities that the agent lacks.
 func MissingCapabilities(effective uint64) []string {
 	var missing []string
 	for _, c := range neededCapabilities {
@@ -91,8 +91,8 @@ func MissingCapabilities(effective uint64) []string {
 
 const capabilityCure = "run it as root, or with 'AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW CAP_PERFMON CAP_SYS_ADMIN' in its systemd unit"
 
-// CheckCapabilities is an error with a cure when this process may not serve a
-// data plane.
+// CheckCapabilities returns an error with a cure when this process lacks
+// capabilities that a data plane needs.
 func CheckCapabilities() error {
 	effective, err := effectiveCapabilities()
 	if err != nil {
@@ -104,7 +104,7 @@ func CheckCapabilities() error {
 	return nil
 }
 
-// Check is one row of what was looked at.
+// Check is one row of the results.
 type Check struct {
 	Name    string   `json:"name"`
 	State   string   `json:"state"` // ok, unknown, or the warning's severity
@@ -118,22 +118,22 @@ func failed(name string, w Warning) Check {
 	return Check{Name: name, State: string(w.Severity), Detail: w.Title, Warning: &w}
 }
 
-// CheckKernel judges what the machine offers.
+// CheckKernel checks the machine's features.
 func CheckKernel(k Kernel) []Check {
 	return []Check{
 		passed("kernel", k.Release),
 		checkCapability(k),
 		checkSupport("bpf programs", k.Classifier, "tc classifiers load",
 			New(BPFUnusable, "", "the kernel refuses to load a two-instruction tc classifier",
-				"build the kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF, and allow bpf(2) where a security policy (lockdown, seccomp, a user namespace) refuses it")),
+				"build the kernel with CONFIG_BPF_SYSCALL and CONFIG_NET_CLS_BPF, and allow bpf(2) if a security policy (lockdown, seccomp, a user namespace) refuses it")),
 		checkSupport("ring buffer", k.RingBuffer, "records reach user space",
 			New(RingBufferMissing, "", "the kernel has no BPF ring buffer, through which records reach user space", "use Linux 5.8 or later")),
 		checkSupport("tai clock", k.TAI, "programs can read TAI",
 			New(TAIUnsupported, "", "programs cannot read TAI (bpf_ktime_get_tai_ns)", "use Linux 6.1 or later")),
 		checkSupport("tcx", k.TCX, "programs attach by tcx",
-			New(TCXMissing, "", "the kernel has no tcx (Linux 6.6); programs are attached by clsact, where another tool may remove them", "nothing to do unless another tool manages clsact filters on the same interfaces")),
+			New(TCXMissing, "", "the kernel has no tcx (Linux 6.6); programs are attached by clsact, where another tool may remove them", "no change is needed unless another tool manages clsact filters on the same interfaces")),
 		checkSupport("xdp", k.XDP, "programs can run in drivers",
-			New(XDPMissing, "", "the kernel has no XDP; packets are taken by tcx or clsact, somewhat later", "nothing to do")),
+			New(XDPMissing, "", "the kernel has no XDP; tcx or clsact handle packets, somewhat later", "no change is needed")),
 		checkBTF(k),
 		checkSupport("bpf jit", k.JIT, "programs are compiled",
 			New(JITDisabled, "", "the kernel interprets programs (net.core.bpf_jit_enable is 0), several times slower", "sysctl -w net.core.bpf_jit_enable=1, in the machine's own network namespace")),
@@ -141,11 +141,11 @@ func CheckKernel(k Kernel) []Check {
 	}
 }
 
-// CheckTime judges the clock; oneClock tells that the node here shares it with
-// all others of its domain.
+// CheckTime checks the clock; oneClock means that all nodes of the domain share
+// it.
 func CheckTime(c Clock, oneClock bool) Check {
 	if oneClock && !c.Synchronised {
-		return passed("clock", "not synchronised, and need not be: all nodes of the domain read it (--one-clock)")
+		return passed("clock", "not synchronised; not needed, because all nodes of the domain read it (--one-clock)")
 	}
 	if ws := checkClock(Node{Clock: c}); len(ws) > 0 {
 		return failed("clock", ws[0])
@@ -155,12 +155,12 @@ func CheckTime(c Clock, oneClock bool) Check {
 
 func checkCapability(k Kernel) Check {
 	if missing := MissingCapabilities(k.Capability); len(missing) > 0 {
-		return failed("capabilities", New(CapabilityMissing, "", "this process lacks "+strings.Join(missing, ", ")+": it can neither run an agent nor find out whether this machine could", capabilityCure))
+		return failed("capabilities", New(CapabilityMissing, "", "this process lacks "+strings.Join(missing, ", ")+": it can neither run an agent nor check whether this machine could", capabilityCure))
 	}
 	if k.Capability&(1<<unix.CAP_NET_RAW) == 0 {
-		return failed("capabilities", New(PathMTUUnwatched, "", "this process lacks CAP_NET_RAW (to hear and relay ICMPv6 errors about tunnelled packets)", capabilityCure))
+		return failed("capabilities", New(PathMTUUnwatched, "", "this process lacks CAP_NET_RAW (to receive and relay ICMPv6 errors about tunnelled packets)", capabilityCure))
 	}
-	return passed("capabilities", "what the agent needs is there")
+	return passed("capabilities", "all that the agent needs")
 }
 
 func checkSupport(name string, s Support, detail string, w Warning) Check {
@@ -177,22 +177,22 @@ func checkSupport(name string, s Support, detail string, w Warning) Check {
 }
 
 func notAsked(name string) Check {
-	return Check{Name: name, State: "unknown", Detail: "may not be asked; run it as root"}
+	return Check{Name: name, State: "unknown", Detail: "not permitted; run it as root"}
 }
 
 func checkBTF(k Kernel) Check {
 	if !k.BTF {
-		return failed("btf", New(BTFMissing, "", "the kernel has no BTF (/sys/kernel/btf/vmlinux): programs that read its structures cannot adapt to it, and queue depths are \"not available\"",
-			"use a kernel with CONFIG_DEBUG_INFO_BTF, as distributions ship it"))
+		return failed("btf", New(BTFMissing, "", "the kernel has no BTF (/sys/kernel/btf/vmlinux): programs cannot adapt to its structures, and queue depths are \"not available\"",
+			"use a kernel with CONFIG_DEBUG_INFO_BTF, like those of distributions"))
 	}
-	return passed("btf", "the kernel describes its types")
+	return passed("btf", "the kernel has BTF")
 }
 
-// smallMemlock is less than the maps of a full configuration take.
+// smallMemlock is less than the maps of a full configuration need.
 const smallMemlock = 256 << 20
 
-// checkMemlock looks at the limit only where maps may be charged to it: kernels
-// whose programs read TAI charge them to the control group.
+// checkMemlock checks the limit only where maps may be charged to it: kernels
+// whose programs can read TAI charge maps to the control group.
 func checkMemlock(k Kernel) Check {
 	switch {
 	case k.TAI.Yes:

@@ -10,44 +10,44 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// minimumMTU is what every IPv6 link carries (RFC 8200 §5).
+// minimumMTU is the MTU that every IPv6 link supports (RFC 8200 §5).
 const minimumMTU = 1280
 
-// Interface is what is known of one configured interface.
+// Interface describes one configured interface.
 type Interface struct {
 	Name        string
 	MTU         int
 	KernelIOAM6 bool   // net.ipv6.conf.NAME.ioam6_enabled
 	LRO         bool   // large receive offload is on
 	XDPRefused  string // why attach: auto fell back from native XDP
-	Hook        string // what took its place
+	Hook        string // the hook in its place
 }
 
-// Encapsulation is what is known of one encapsulation rule.
+// Encapsulation describes one encapsulation rule.
 type Encapsulation struct {
 	Name        string
 	Interface   string
-	Insertion   int        // bytes that it adds at most
-	Options     int        // in its Hop-by-Hop header, padding not counted
-	Source      netip.Addr // of the tunnel, where there is one; so is Destination
+	Insertion   int        // most bytes that it adds
+	Options     int        // options in its Hop-by-Hop header, without padding
+	Source      netip.Addr // Source and Destination of the tunnel, if there is one
 	Destination netip.Addr
-	NotOurs     bool               // the source is no address of this node
+	NotOurs     bool               // the source is not an address of this node
 	NoRoute     string             // why the tunnel destination cannot be reached
-	PathMTU     int                // of the tunnel, bytes; 0 when not known
+	PathMTU     int                // of the tunnel, in bytes; 0 when unknown
 	Inline      bool               // it has mode inline
-	Own         bool               // it matches only what this node sends
-	Unjoined    bool               // a Direct Export of it has Sequence Numbers without Flow-IDs
-	Exporting   bool               // it inserts a Direct Export, into exports of other nodes, too, where they match
-	Unselective bool               // it inserts one into every packet to a prefix, and this node makes a postcard of each
-	Unknown     []ioam.NamespaceID // of its options, those that this node does not know
-	TooSmall    []ioam.NamespaceID // of its traces, those that this node's own data do not fit into
+	Own         bool               // it matches only this node's own packets
+	Unjoined    bool               // one of its Direct Exports has Sequence Numbers without Flow-IDs
+	Exporting   bool               // it inserts a Direct Export, also into matching exports of other nodes
+	Unselective bool               // it inserts one into every packet to a prefix, and this node makes a postcard for each
+	Unknown     []ioam.NamespaceID // namespaces of its options that this node does not know
+	TooSmall    []ioam.NamespaceID // namespaces of its traces without room for this node's own data
 }
 
-// acceptedOptions is net.ipv6.max_hbh_opts_number unless it is set: a stack
-// drops packets whose Hop-by-Hop header holds more options.
+// acceptedOptions is the default of net.ipv6.max_hbh_opts_number: a stack drops
+// packets with more options in their Hop-by-Hop header.
 const acceptedOptions = 8
 
-// Node is everything that the checks of a running node look at.
+// Node holds everything that the checks of a running node examine.
 type Node struct {
 	TimestampFormat ioam.TimestampFormat
 	Clock           Clock
@@ -55,14 +55,14 @@ type Node struct {
 	Missing         []string // configured interfaces that do not exist
 	Encapsulations  []Encapsulation
 	Decapsulations  []Decapsulation
-	Unsent          []ioam.NamespaceID // exported for, without an exporter
-	Ends            []string           // tunnels and namespaces that are to end here
+	Unsent          []ioam.NamespaceID // they export, but there is no exporter
+	Ends            []string           // tunnels and namespaces that should end here
 	NoIngress       bool               // no interface has the ingress role
-	Unsecured       []string           // collectors on other hosts that records go to without TLS
-	NoCollectors    bool               // none is named, and nothing says that there is none
-	Forwards        bool               // packets of others
+	Unsecured       []string           // collectors on other hosts that get records without TLS
+	NoCollectors    bool               // none is configured, and the configuration does not say that there is none
+	Forwards        bool               // it forwards packets
 	OneClock        bool               // all nodes of the domain read this machine's clock
-	PrivatePins     bool               // the BPF file system is in this process's mount namespace alone
+	PrivatePins     bool               // the BPF file system is only mounted in this process's mount namespace
 }
 
 // CheckNode checks a running node.
@@ -70,7 +70,7 @@ func CheckNode(n Node) []Warning {
 	var ws []Warning
 	for _, name := range n.Missing {
 		ws = append(ws, New(InterfaceMissing, name,
-			fmt.Sprintf("interface %s is configured but does not exist; it is served as soon as it appears", name),
+			fmt.Sprintf("interface %s is configured but does not exist; it will be served as soon as it appears", name),
 			"create the interface, or remove it from the configuration"))
 	}
 	for _, i := range n.Interfaces {
@@ -98,7 +98,7 @@ func CheckNode(n Node) []Warning {
 	if n.PrivatePins {
 		ws = append(ws, New(BPFFSPrivate, "",
 			"the BPF file system is mounted in this process's own mount namespace, so pinned programs and counters are lost when its last process ends",
-			"start the agent outside 'ip netns exec' and 'unshare -m', or with the right to enter the mount namespace of process 1"))
+			"start the agent outside 'ip netns exec' and 'unshare -m', or with permission to enter the mount namespace of process 1"))
 	}
 	Sort(ws)
 	return ws
@@ -113,7 +113,7 @@ func checkInterface(i Interface) []Warning {
 	}
 	if i.LRO {
 		ws = append(ws, New(LROEnabled, i.Name,
-			fmt.Sprintf("%s merges received packets (LRO) before they are seen: headers are lost, and drivers refuse native XDP", i.Name),
+			fmt.Sprintf("%s merges received packets (LRO) before Waymark sees them: headers are lost, and drivers refuse native XDP", i.Name),
 			fmt.Sprintf("ethtool -K %s lro off", i.Name)))
 	}
 	if i.XDPRefused != "" {
@@ -143,12 +143,12 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	}
 	if e.NotOurs {
 		ws = append(ws, New(PathMTUUnwatched, e.Interface,
-			fmt.Sprintf("encapsulation %s: tunnel source %s is not an address of this node, so ICMPv6 errors about its packets go elsewhere: packets that have grown too large for a link of the path are lost, and senders do not hear of what is lost inside the tunnel", e.Name, e.Source),
-			fmt.Sprintf("set tunnel.source to an address of this node that the domain has a route to, or add it: ip address add %s/128 dev lo", e.Source)))
+			fmt.Sprintf("encapsulation %s: tunnel source %s is not an address of this node, so ICMPv6 errors about its packets go elsewhere: packets that have grown too large for a link of the path are lost, and senders are not notified of losses inside the tunnel", e.Name, e.Source),
+			fmt.Sprintf("set tunnel.source to an address of this node to which the domain has a route, or add it: ip address add %s/128 dev lo", e.Source)))
 	}
 	if e.Options > acceptedOptions {
 		ws = append(ws, New(OptionsOverLimit, e.Interface,
-			fmt.Sprintf("encapsulation %s puts %d options into one header: Linux routers and hosts on the path drop such packets, by default from %d options on", e.Name, e.Options, acceptedOptions+1),
+			fmt.Sprintf("encapsulation %s puts %d options into one header: by default, Linux routers and hosts on the path drop packets with %d options or more", e.Name, e.Options, acceptedOptions+1),
 			fmt.Sprintf("sysctl -w net.ipv6.max_hbh_opts_number=%d on every node of the path, or insert at most %d", e.Options, acceptedOptions)))
 	}
 	mtu, largest := 0, 0
@@ -163,11 +163,11 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 		return ws
 	}
 	if largest == 0 {
-		largest = mtu // a host: its own packets are as large as the link allows
+		largest = mtu // a host: its own packets can be as large as the link allows
 	}
 	if e.PathMTU != 0 {
 		ws = append(ws, New(PathMTULowered, e.Interface,
-			fmt.Sprintf("encapsulation %s adds %d bytes, a link on the path to %s carries %d: packets over %d bytes leave without a trace (encap_skipped_mtu), and every ten minutes one or more are lost to find out whether that is still so",
+			fmt.Sprintf("encapsulation %s adds %d bytes, a link on the path to %s carries %d: packets over %d bytes leave without a trace (encap_skipped_mtu), and every ten minutes one or more are lost when the node checks whether the path has changed",
 				e.Name, e.Insertion, e.Destination, e.PathMTU, e.PathMTU-e.Insertion),
 			fmt.Sprintf("give every link between %s and %s an MTU of %d, or make the sources send at most %d bytes", e.Interface, e.Destination, largest+e.Insertion, e.PathMTU-e.Insertion)))
 	}

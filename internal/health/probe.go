@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Numbers of linux/bpf.h.
+// Constants of linux/bpf.h.
 const (
 	cmdMapCreate      = 0
 	cmdProgLoad       = 5
@@ -64,8 +64,8 @@ func bpf(cmd int, attr unsafe.Pointer, size uintptr) (int, error) {
 	return int(fd), nil
 }
 
-// answer reads the result of a probe: these errors mean "no", others that it
-// is not known.
+// answer reads the result of a probe: some errors mean "no", all others
+// "unknown".
 func answer(what string, err error) Support {
 	switch {
 	case err == nil:
@@ -81,8 +81,9 @@ func probeProgram(kind uint32) Support {
 	return probeHelper(kind, -1)
 }
 
-// probeJIT loads a program and looks whether there is machine code of it. The
-// setting net.core.bpf_jit_enable is seen only in the machine's own namespace.
+// probeJIT loads a program and checks whether it was compiled to machine code.
+// The setting net.core.bpf_jit_enable is only visible in the initial network
+// namespace.
 func probeJIT() Support {
 	fd, err := loadProgram(progTypeSchedCLS, moveZeroToR0, exit)
 	if err != nil {

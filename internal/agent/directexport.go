@@ -12,28 +12,28 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// inserts tells whether a rule inserts a Direct Export of a kind.
+// inserts reports whether a rule inserts a Direct Export of a kind.
 func inserts(e model.Encapsulation, kind func(*model.DirectExportOption) bool) bool {
 	return slices.ContainsFunc(e.Options, func(o model.InsertedOption) bool {
 		return o.DirectExport != nil && kind(o.DirectExport)
 	})
 }
 
-// unjoined is one that numbers packets, and does not say of which flow.
+// unjoined reports whether an option numbers packets without identifying their flow.
 func unjoined(d *model.DirectExportOption) bool {
 	return d.ExtensionFlags&ioam.ExtensionSequence != 0 && d.ExtensionFlags&ioam.ExtensionFlowID == 0
 }
 
-// maybeExports tells whether a rule inserts Direct Exports into packets that may
-// be exports themselves.
+// maybeExports reports whether a rule inserts Direct Exports into packets that may be
+// exports themselves.
 func maybeExports(e model.Encapsulation) bool {
 	next := e.Match.NextHeader
 	whichever := func(*model.DirectExportOption) bool { return true }
 	return inserts(e, whichever) && (next == nil || *next == ioam.NextHeaderUDP || *next == ioam.NextHeaderTCP)
 }
 
-// unselective tells whether a rule inserts a Direct Export into all that goes to
-// a prefix, and the node makes a postcard of each.
+// unselective reports whether a rule inserts a Direct Export into every packet to a
+// prefix, and the node makes a postcard of each.
 func unselective(node model.NodeConfig, e model.Encapsulation) bool {
 	named := e.Match
 	if named.Destination.IsSingleIP() || e.Flows > 1 || e.Frequency.K != e.Frequency.N {
@@ -48,24 +48,24 @@ func unselective(node model.NodeConfig, e model.Encapsulation) bool {
 	})
 }
 
-// unsecured are the collectors on other hosts that records go to without TLS.
-func (a *Agent) unsecured(exporters []config.Export, isOwn func(netip.Addr) bool) (list []string) {
-	for i := range exporters {
-		if to, clear, ok := exporters[i].Remote(); ok && clear && !a.isHere(to.Host, isOwn) {
+// unsecured lists the collectors on other hosts that receive records without TLS.
+func (h *nodeHealth) unsecured(sinks []config.Sink, isOwn func(netip.Addr) bool) (list []string) {
+	for i := range sinks {
+		if to, clear, ok := sinks[i].Remote(); ok && clear && !h.isHere(to.Host, isOwn) {
 			list = append(list, config.FormatText(to))
 		}
 	}
 	return list
 }
 
-// isHere reports whether a host, by address or name, is the one with these own
-// addresses.
-func (a *Agent) isHere(host string, isOwn func(netip.Addr) bool) bool {
+// isHere reports whether all addresses of a host, given by address or name, are this
+// node's own.
+func (h *nodeHealth) isHere(host string, isOwn func(netip.Addr) bool) bool {
 	var addresses []netip.Addr
 	if literal, err := netip.ParseAddr(host); err == nil {
 		addresses = append(addresses, literal.WithZone(""))
 	} else {
-		addresses = a.names.addresses(host)
+		addresses = h.names.addresses(host)
 	}
 	elsewhere := func(ip netip.Addr) bool {
 		return !ip.IsLoopback() && !isOwn(ip)
@@ -73,8 +73,8 @@ func (a *Agent) isHere(host string, isOwn func(netip.Addr) bool) bool {
 	return len(addresses) > 0 && !slices.ContainsFunc(addresses, elsewhere)
 }
 
-// unsparedWarnings are about collectors that are configured and not known, where
-// that does harm.
+// unsparedWarnings are about collectors whose addresses are not all known, where rules
+// may insert Direct Exports into packets to them.
 func unsparedWarnings(r config.Resolved) (ws []health.Warning) {
 	if !slices.ContainsFunc(r.Node.Encapsulations, maybeExports) {
 		return nil

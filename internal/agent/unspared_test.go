@@ -14,11 +14,12 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// exportRule is an encapsulation with a Direct Export; MATCH stands for more keys.
+// exportRule is an encapsulation with a Direct Export; MATCH is a placeholder for more
+// keys.
 const exportRule = "encapsulations: [{name: a, interface: eth1, mode: encap, tunnel: {source: 2001:db8::1, destination: 2001:db8:9::1}, MATCH options: [{dex: {namespace: 123, trace-type: 0x800000}}]}]\n"
 
-// A node that may insert Direct Exports into exports, because it does not know
-// where those of other nodes go, says so.
+// A node that may insert Direct Exports into exports, because it does not know the
+// collectors of other nodes, warns of that.
 func TestUnknownCollectors(t *testing.T) {
 	const to = "match: {destination: 2001:db8:2::/64},"
 	for _, tt := range []struct {
@@ -52,8 +53,8 @@ func TestUnknownCollectors(t *testing.T) {
 	}
 }
 
-// Collectors of other nodes are in the data plane beside this node's own, and
-// stay there when somebody changes the configuration at runtime.
+// Collectors of other nodes are in the data plane besides this node's own, and stay
+// there when the configuration changes at runtime.
 func TestCollectorsOfOthers(t *testing.T) {
 	h := newHarness(t, baseConfig+"export: [{kind: ipfix, address: \"udp://[2001:db8::1]:4000\"}]\ncollectors: [\"tls://[2001:db8::2]\", \"udp://collector.invalid\"]\n")
 	h.system.setCollectors(mustAddr("2001:db8::3"))
@@ -66,7 +67,7 @@ func TestCollectorsOfOthers(t *testing.T) {
 	if got := h.datapath.running().Node.Collectors; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if err := h.client.AddEncapsulation(t.Context(), derivedRule()); err != nil {
+	if err := failure(h.client.AddEncapsulation(t.Context(), derivedRule())); err != nil {
 		t.Fatal(err)
 	}
 	if got := h.datapath.running().Node.Collectors; !slices.Equal(got, want) {
@@ -79,8 +80,7 @@ func TestCollectorsOfOthers(t *testing.T) {
 	}
 }
 
-// Hints are for those who ask for a diagnosis: neither status nor metrics have
-// them.
+// Hints appear only in a diagnosis, not in status or metrics.
 func TestHintsAreForDoctor(t *testing.T) {
 	const there = "2001:db8::e"
 	exporter := func(address string) string { return fmt.Sprintf("export: [{kind: ipfix, address: %q}]\n", address) }
@@ -110,7 +110,7 @@ func TestHintsAreForDoctor(t *testing.T) {
 			h.system.setCollectors(netip.MustParseAddr(there))
 			h.start()
 			if got := h.warned(tt.code); got != tt.told {
-				t.Errorf("told: %v", got)
+				t.Errorf("warnings: %v", got)
 			}
 			for _, w := range h.status().Warnings {
 				if w.Severity == health.Hint {

@@ -3,13 +3,51 @@
 package agent
 
 import (
+	"fmt"
+	"net/netip"
+	"os"
+
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// interfaces tells of every configured interface, also of those that are
-// missing, in the configuration's order.
+// status is the agent's status, including what services report.
+func (a *Agent) status() (api.Status, error) {
+	s := a.state.Load()
+	counters, err := a.datapath.Counters()
+	if err != nil {
+		return api.Status{}, fmt.Errorf("read the counters: %w", err)
+	}
+	node := s.resolved.Node
+	out := api.Status{
+		Version:    a.options.Version,
+		Agent:      a.options.Place.ID,
+		PID:        os.Getpid(),
+		Started:    instant.Of(a.started),
+		ConfigFile: a.options.ConfigFile,
+		Loaded:     instant.Of(s.loaded),
+		Modified:   s.modified,
+		Node: api.Node{Name: a.options.NodeName, ID: uint32(node.ID), IDWide: uint64(node.IDWide),
+			TimestampFormat: node.TimestampFormat.String(), Compatibility: node.Compatibility.String()},
+		Interfaces:     a.interfaces(s, counters),
+		Namespaces:     nonNil(s.config.Namespaces),
+		Encapsulations: nonNil(s.config.Encapsulations),
+		Decapsulations: []netip.Addr{},
+		Warnings:       nonNil(a.warnings()),
+	}
+	for _, d := range s.config.Decapsulations {
+		out.Decapsulations = append(out.Decapsulations, d.TunnelDestination)
+	}
+	for _, service := range a.services {
+		service.report(s, &out)
+	}
+	return out, nil
+}
+
+// interfaces lists all configured interfaces, also missing ones, in the configuration's
+// order.
 func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interface {
 	resolved := map[string]model.Interface{}
 	for _, i := range s.resolved.Node.Interfaces {
@@ -27,7 +65,8 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 	for _, configured := range s.config.Interfaces {
 		i, there := resolved[configured.Name]
 		one := api.Interface{Name: configured.Name, Roles: []string{}, Boundary: configured.Boundary.String(),
-			Forwarding: string(configured.Forwarding), Ingress: map[string]uint64{}, Egress: map[string]uint64{}}
+			Forwarding: string(configured.Forwarding), Ingress: map[string]uint64{}, Egress: map[string]uint64{},
+			IngressOptions: map[string]uint64{}, EgressOptions: map[string]uint64{}}
 		for _, role := range configured.Role {
 			one.Roles = append(one.Roles, role.String())
 		}
@@ -37,6 +76,7 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 			one.IngressHook, one.EgressHook = string(hooks.Ingress), string(hooks.Egress)
 			one.NativeXDPRefused = hooks.NativeXDPRefused
 			one.Ingress, one.Egress = nonZero(c.Ingress), nonZero(c.Egress)
+			one.IngressOptions, one.EgressOptions = nonZero(c.IngressOptions), nonZero(c.EgressOptions)
 			one.Forwarded, one.ToStack = nonZero(c.Forwarded), reasons(c.ToStack)
 			one.RecordsWritten, one.RecordsLost = c.RecordsWritten, c.RecordsLost
 			one.Postcards, one.ExportsSuppressed = c.Postcards, c.ExportsSuppressed

@@ -15,7 +15,7 @@ import (
 // fastConfig lets eth0 forward fast.
 var fastConfig = strings.Replace(baseConfig, "role: [ingress, egress]}", "role: [ingress, egress], forwarding: fast}", 1)
 
-// TestRoutesAreWatched holds the watch to the interfaces that need it.
+// TestRoutesAreWatched checks that routes are watched only while interfaces need it.
 func TestRoutesAreWatched(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
@@ -42,7 +42,8 @@ func TestRoutesAreWatched(t *testing.T) {
 	}
 }
 
-// TestStackForwardsAll wants the reason in the status, while it is so.
+// TestStackForwardsAll checks that the status has the reason while the stack forwards
+// all packets.
 func TestStackForwardsAll(t *testing.T) {
 	h := newHarness(t, fastConfig)
 	h.system.odd = "rule 100 suppresses routes"
@@ -59,7 +60,7 @@ func TestStackForwardsAll(t *testing.T) {
 	eventually(t, "nothing is to go fast, so nothing is warned of", func() bool { return !h.warned(health.FastSuspended) })
 }
 
-// TestRoutesCannotBeWatched wants a warning, and another try.
+// TestRoutesCannotBeWatched checks for a warning and another try.
 func TestRoutesCannotBeWatched(t *testing.T) {
 	h := newHarness(t, fastConfig)
 	h.system.blind = errors.New("no netlink here")

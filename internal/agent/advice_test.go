@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// The answer to a change has the warnings about the changed entry, and no others.
+func TestChangesAreAdvisedOn(t *testing.T) {
+	ctx := t.Context()
+	trace := config.Option{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12}}
+	foreign := config.Option{Trace: &config.TraceOption{Namespace: 7, Type: 0x800000, Size: 12}}
+	export := config.Option{DirectExport: &config.DirectExportOption{Namespace: 123, TraceType: 0x800000, OptionType: ioam.OptionIOAMStatic}}
+	rule := func(name string, o config.Option) config.Encapsulation {
+		return config.Encapsulation{Name: name, Interface: "eth1", Mode: model.ModeEncap, Frequency: model.Frequency{K: 1, N: 1}, Tunnel: &config.Tunnel{Destination: mustAddr("2001:db8:9::1")},
+			Match: config.Match{Destination: prefix("2001:db8:" + name + "::/48")}, Options: []config.Option{o}}
+	}
+	inline := func(name string) config.Encapsulation {
+		e := rule(name, trace)
+		e.Mode, e.Tunnel = model.ModeInline, nil
+		return e
+	}
+	h := newHarness(t, baseConfig+"encapsulations: [{name: before, interface: eth1, mode: inline, options: [{trace: {namespace: 7, type: 0x800000, size: 12}}]}]\n")
+	h.system.router = true
+	h.system.elsewhere = mustAddr("2001:db8:1::2")
+	h.start()
+	none := []model.Role{}
+	for _, tt := range []struct {
+		name   string
+		change func() (api.Changed, error)
+		want   []health.Code
+	}{
+		{"a rule that is right", func() (api.Changed, error) { return h.client.AddEncapsulation(ctx, rule("1", trace)) }, nil},
+		{"inline on a router", func() (api.Changed, error) { return h.client.AddEncapsulation(ctx, inline("2")) }, []health.Code{health.InlineForwarded}},
+		{"unknown namespace", func() (api.Changed, error) { return h.client.AddEncapsulation(ctx, rule("3", foreign)) }, []health.Code{health.NamespaceUnfilled}},
+		{"no collector", func() (api.Changed, error) { return h.client.AddEncapsulation(ctx, rule("4", export)) }, []health.Code{health.CollectorsUnknown}},
+		{"replaced by name", func() (api.Changed, error) { return h.client.ReplaceEncapsulation(ctx, inline("1"), true) }, []health.Code{health.InlineForwarded}},
+		{"replaced by match", func() (api.Changed, error) {
+			e := inline("2")
+			e.Name = "another"
+			return h.client.ReplaceSameEncapsulation(ctx, e, false)
+		}, []health.Code{health.InlineForwarded}},
+		{"a tunnel's end", func() (api.Changed, error) {
+			return h.client.AddDecapsulation(ctx, config.Decapsulation{TunnelDestination: mustAddr("2001:db8:ff::5")})
+		}, nil},
+		{"a role", func() (api.Changed, error) {
+			return h.client.SetInterface(ctx, "eth0", api.InterfaceChange{Role: &none})
+		}, nil},
+		{"the last role", func() (api.Changed, error) {
+			return h.client.SetInterface(ctx, "eth1", api.InterfaceChange{Role: &[]model.Role{model.RoleEgress}})
+		}, []health.Code{health.DecapUnreached}},
+		{"a tunnel's end that goes", func() (api.Changed, error) { return h.client.RemoveDecapsulation(ctx, mustAddr("2001:db8:ff::5")) }, []health.Code{health.TunnelEndRemoved}},
+		{"a rule that goes", func() (api.Changed, error) {
+			return h.client.RemoveSelectedEncapsulation(ctx, config.Selection{Name: "2"})
+		}, nil},
+	} {
+		done, err := tt.change()
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		var got []health.Code
+		for _, w := range done.Warnings {
+			got = append(got, w.Code)
+			if w.Cure == "" || w.Code == health.InlineForwarded && !strings.Contains(w.Text, "encapsulation "+done.Name+" ") {
+				t.Errorf("%s: %+v", tt.name, w)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: advised %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// If no trace ends, nothing is exported and no events are received, the status says why
+// there will be no records.
+func TestRecordsAreAdvisedOn(t *testing.T) {
+	const node = "node: {id: 2}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, role: [ingress]}]\n"
+	for more, advised := range map[string]bool{
+		"":                          true,
+		"namespaces: [{id: 123}]\n": true,
+		"namespaces: [{id: 122}, {id: 123, remove: true}]\n":          false,
+		"namespaces: [{id: 123, export: aggregate}]\n":                false,
+		"decapsulations: [{tunnel-destination: \"2001:db8:3::1\"}]\n": false,
+	} {
+		h := newHarness(t, node+more)
+		h.start()
+		if advice := h.status().Records.Advice; (advice != "") != advised {
+			t.Errorf("%s: %q", more, advice)
+		}
+	}
+	h := newHarness(t, hearing)
+	h.start()
+	if advice := h.status().Records.Advice; advice != "" {
+		t.Errorf("the kernel's events are heard: %q", advice)
+	}
+}
+
+// The answer to a reload has the warnings that the new file causes, and none that there
+// were before.
+func TestReloadsAreAdvisedOn(t *testing.T) {
+	rule := func(name, destination string) string {
+		return "  - {name: " + name + ", interface: eth1, match: {destination: \"2001:db8:" + name + "::/48\"}, tunnel: {destination: " + destination + "}, options: [{trace: {namespace: 7, type: 0x800000, size: 12}}]}\n"
+	}
+	h := newHarness(t, baseConfig+"encapsulations:\n"+rule("a", "2001:db8:9::1"))
+	h.system.unroutable = mustAddr("2001:db8:9::9")
+	h.start()
+	for _, tt := range []struct {
+		name, text string
+		want       []health.Code
+	}{
+		{"the same", baseConfig + "encapsulations:\n" + rule("a", "2001:db8:9::1"), nil},
+		{"another", baseConfig + "encapsulations:\n" + rule("a", "2001:db8:9::1") + rule("b", "2001:db8:9::9"), []health.Code{health.TunnelUnroutable, health.NamespaceUnfilled}},
+		{"the first goes", baseConfig + "encapsulations:\n" + rule("b", "2001:db8:9::9"), nil},
+	} {
+		h.write(tt.text)
+		done, err := h.client.Reload(t.Context())
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		var got []health.Code
+		for _, w := range done.Warnings {
+			got = append(got, w.Code)
+		}
+		if done.Warnings == nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: advised %v, want %v", tt.name, done.Warnings, tt.want)
+		}
+	}
+}

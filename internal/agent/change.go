@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// apply puts next in force; with fromFile, strict applies. On error nothing has
+// changed. The caller holds a.change.
+func (a *Agent) apply(next *state, fromFile bool) error {
+	c := *next.config
+	c.Strict = c.Strict && fromFile
+	resolved, err := c.Resolve(a.host)
+	if err != nil {
+		return err
+	}
+	next.resolved = resolved
+	p := &plan{before: a.state.Load(), next: next, generation: generation(resolved, int(next.config.Node.NextHops))}
+	if err := a.carryOut(p); err != nil {
+		for _, undo := range p.abandoned {
+			undo()
+		}
+		return err
+	}
+	a.state.Store(next)
+	for _, do := range p.committed {
+		do()
+	}
+	return nil
+}
+
+// carryOut prepares the services, and gives the data plane its next generation.
+func (a *Agent) carryOut(p *plan) error {
+	for _, s := range a.services {
+		if err := s.prepare(p); err != nil {
+			return err
+		}
+	}
+	if err := a.datapath.Apply(p.generation); err != nil {
+		return fmt.Errorf("the data plane: %w", err)
+	}
+	return nil
+}
+
+// start applies the file, or the changed configuration that an earlier agent kept.
+func (a *Agent) start(file *state) error {
+	a.change.Lock()
+	defer a.change.Unlock()
+	path := a.options.Place.RunningFile()
+	kept, err := restore(path, file)
+	if err != nil {
+		a.logEach(slog.LevelWarn, "changes made at runtime are dropped", err)
+	}
+	if kept != nil {
+		if err = a.apply(kept, true); err == nil {
+			a.log.Info("changes made at runtime are in force again")
+			return nil
+		}
+		a.logEach(slog.LevelWarn, "changes made at runtime are dropped", err)
+	}
+	if err := a.apply(file, true); err != nil {
+		return err
+	}
+	a.forget(path)
+	return nil
+}
+
+func (a *Agent) forget(path string) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		a.log.Warn("delete the changes made at runtime", "error", err)
+	}
+}
+
+// Reload puts the file in force, and drops changes made through the API. On error
+// nothing changes.
+func (a *Agent) Reload() error {
+	_, err := a.reload()
+	return err
+}
+
+// reload also reports what the file changed: whether it ended changes made through the
+// API, and the warnings that the earlier configuration did not have.
+func (a *Agent) reload() (done api.Reloaded, err error) {
+	a.change.Lock()
+	defer a.change.Unlock()
+	if a.state.Load() == nil || a.ending {
+		return done, errors.New("the agent is not running")
+	}
+	earlier := a.health.warnings(a.state.Load())
+	a.options.Manager.Reloading()
+	defer func() { a.options.Manager.Ready(a.condition()) }() // the old configuration still runs when the file is refused
+	modified := a.state.Load().modified
+	file, err := loadFile(a.options.ConfigFile, a.system)
+	if err == nil {
+		err = a.apply(file, true)
+	}
+	if err != nil {
+		a.reloads.fail(err)
+		a.logEach(slog.LevelError, "reload failed; the previous configuration stays in force", err)
+		return done, err
+	}
+	a.reloads.succeed()
+	a.forget(a.options.Place.RunningFile())
+	a.log.Info("configuration reloaded", "file", a.options.ConfigFile)
+	if modified {
+		a.log.Warn("changes made at runtime have ended with the reload")
+	}
+	a.health.logNode()
+	return api.Reloaded{RuntimeChangesEnded: modified, Warnings: a.health.since(earlier)}, nil
+}
+
+// edit puts a changed copy of the running configuration in force, and keeps it for the
+// next agent. It does nothing when the copy is equal.
+func (a *Agent) edit(change func(*state) (*state, error)) error {
+	a.change.Lock()
+	defer a.change.Unlock()
+	if a.ending {
+		return errors.New("the agent is stopping")
+	}
+	before := a.state.Load()
+	next, err := change(before)
+	if err != nil {
+		return err
+	}
+	if next.equals(before) {
+		return nil
+	}
+	if err := a.apply(next, false); err != nil {
+		return err
+	}
+	if err := next.save(a.options.Place.RunningFile()); err != nil {
+		a.log.Warn("a change made at runtime will not survive a restart", "error", err)
+	}
+	return nil
+}
+
+// refresh resolves interfaces, tunnel sources and collectors again, and applies the
+// result.
+func (a *Agent) refresh() error {
+	a.change.Lock()
+	defer a.change.Unlock()
+	if a.ending {
+		return nil
+	}
+	s := a.state.Load()
+	c := *s.config
+	c.Strict = false
+	resolved, err := c.Resolve(a.host)
+	if err != nil {
+		return err
+	}
+	if reflect.DeepEqual(withoutMTU(resolved), withoutMTU(s.resolved)) && a.datapath.Intact() {
+		next := *s
+		next.resolved = resolved // MTUs may differ
+		a.state.Store(&next)
+		return nil
+	}
+	next := *s
+	if err := a.apply(&next, false); err != nil {
+		return err
+	}
+	a.log.Info("interfaces, addresses or ids changed", "served", len(next.resolved.Node.Interfaces), "missing", next.resolved.Missing)
+	for _, w := range sourcelessWarnings(a.state.Load().resolved.Sourceless) {
+		a.logWarning(w)
+	}
+	return nil
+}
+
+// withoutMTU removes MTUs, which the data plane asks the kernel for itself.
+func withoutMTU(r config.Resolved) config.Resolved {
+	interfaces := make([]model.Interface, len(r.Node.Interfaces))
+	copy(interfaces, r.Node.Interfaces)
+	for i := range interfaces {
+		interfaces[i].MTU = 0
+	}
+	r.Node.Interfaces = interfaces
+	return r
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"cmp"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// flows makes records of the data plane's flows at the end of each interval.
+type flows struct {
+	idle
+	*core
+	reader *reader
+	flowAllowance
+	suppressed atomic.Uint64
+	more       atomic.Uint64 // packets of the suppressed flows, minus one each
+}
+
+func (f *flows) run(ctx context.Context) error {
+	for took := time.Duration(0); sleep(ctx, max(f.interval()-took, 0)); {
+		began := time.Now()
+		f.end()
+		took = time.Since(began)
+	}
+	return nil
+}
+
+// close exports the flows of tables that are gone, which the next agent does not see.
+func (f *flows) close(bool) { f.end() }
+
+func (f *flows) interval() time.Duration {
+	return max(time.Duration(f.state.Load().config.Node.ExportInterval), time.Second)
+}
+
+// end exports the flows of an interval.
+func (f *flows) end() {
+	left := f.grant(time.Now(), f.state.Load().resolved.Node.ExportRate, f.interval())
+	err := f.datapath.CollectFlows(func(flow datapath.Flow) {
+		switch {
+		case flow.Paid: // counted when it was handed over
+		case left == 0:
+			f.suppressed.Add(1)
+			f.more.Add(max(flow.Packets, 1) - 1)
+			return
+		default:
+			left--
+		}
+		f.reader.flow(flow)
+	})
+	if err != nil {
+		f.log.Warn("flows could not be read", "error", err)
+	}
+}
+
+var (
+	descFlowsSuppressed = desc("flows_suppressed_total", "Flows that export-rate suppressed when their interval ended.")
+	descFlowsUnsure     = desc("flows_gaps_unknown_total", "Flow records without the number of missing packets, because it is not known.")
+)
+
+func (f *flows) collect(g *metrics.Gatherer) {
+	g.Add(descFlowsSuppressed, float64(f.suppressed.Load()))
+	g.Add(descFlowsUnsure, float64(f.reader.flowsUnsure.Load()))
+}
+
+// flowAllowance is how many flows may be exported when an interval ends.
+type flowAllowance struct {
+	collected time.Time // when flows were last exported
+}
+
+// grant is the number of flows that a rate per second allows for the time since the
+// last grant (RFC 9326 §3.1.2), at most an interval.
+func (f *flowAllowance) grant(now time.Time, rate uint32, interval time.Duration) uint64 {
+	since := interval
+	if !f.collected.IsZero() {
+		since = min(max(now.Sub(f.collected), time.Second), interval)
+	}
+	f.collected = now
+	return uint64(since.Seconds() * float64(cmp.Or(rate, model.DefaultExportRate)))
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// links keeps the data plane attached to the interfaces that exist.
+type links struct {
+	idle
+	*core
+	refresh func() error
+}
+
+// Interfaces come and go in bursts: one refresh runs settleTime after the first change.
+// A refresh that fails is repeated.
+const (
+	settleTime = 100 * time.Millisecond
+	retryTime  = time.Second
+)
+
+func (l *links) run(ctx context.Context) error {
+	failed := make(chan error, 1)
+	go func() { failed <- l.system.WatchLinks(ctx, l.look) }()
+	logged := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		case <-l.wake:
+		}
+		if !sleep(ctx, settleTime) {
+			return nil
+		}
+		err := l.refresh()
+		if err == nil {
+			logged = ""
+			continue
+		}
+		if text := err.Error(); text != logged { // it is tried again every second
+			l.logEach(slog.LevelWarn, "the change of interfaces or ids is not in force yet", err)
+			logged = text
+		}
+		time.AfterFunc(retryTime, l.look)
+	}
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/metrics"
+)
+
+// journal is what services did, in order.
+type journal struct {
+	mu    sync.Mutex
+	steps []string
+}
+
+func (j *journal) note(format string, args ...any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.steps = append(j.steps, fmt.Sprintf(format, args...))
+}
+
+// take returns what was done since the last call.
+func (j *journal) take() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	defer func() { j.steps = nil }()
+	return strings.Join(j.steps, ", ")
+}
+
+// noted is a service that keeps a journal.
+type noted struct {
+	idle
+	name    string
+	journal *journal
+	refuse  error // a configuration
+	broken  chan error
+}
+
+func (n *noted) open() error { n.journal.note("open %s", n.name); return nil }
+
+func (n *noted) prepare(p *plan) error {
+	p.commit(func() { n.journal.note("commit %s", n.name) })
+	p.abandon(func() { n.journal.note("abandon %s", n.name) })
+	return n.refuse
+}
+
+func (n *noted) run(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-n.broken:
+		return err
+	}
+}
+
+func (n *noted) close(bool) { n.journal.note("close %s", n.name) }
+
+func (n *noted) collect(g *metrics.Gatherer) { g.Add(desc("noted_"+n.name, "For the test."), 1) }
+
+// withNoted starts an agent with two additional services.
+func withNoted(t *testing.T) (h *harness, j *journal, first, second *noted) {
+	t.Helper()
+	j = &journal{}
+	first = &noted{name: "a", journal: j, broken: make(chan error)}
+	second = &noted{name: "b", journal: j, broken: make(chan error)}
+	h = newHarness(t, baseConfig)
+	h.more = []service{first, second}
+	h.start()
+	return h, j, first, second
+}
+
+// Services are opened and prepared in the order of the list, closed in reverse,
+// and asked for their metrics.
+func TestServicesFollowTheAgent(t *testing.T) {
+	h, j, _, _ := withNoted(t)
+	if got := j.take(); got != "open a, open b, commit a, commit b" {
+		t.Errorf("at the start: %s", got)
+	}
+	text, err := h.client.Metrics(t.Context())
+	if err != nil || !strings.Contains(string(text), "waymark_noted_a 1") || !strings.Contains(string(text), "waymark_noted_b 1") {
+		t.Errorf("metrics of services are missing (%v)", err)
+	}
+	if _, err := h.client.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := j.take(); got != "commit a, commit b" {
+		t.Errorf("at a reload: %s", got)
+	}
+	if err := h.end(); err != nil {
+		t.Fatal(err)
+	}
+	if got := j.take(); got != "close b, close a" {
+		t.Errorf("at the end: %s", got)
+	}
+}
+
+// A configuration that a service refuses changes nothing, and neither does one
+// that the data plane refuses: what services prepared is undone.
+func TestServicesUndo(t *testing.T) {
+	h, j, first, second := withNoted(t)
+	before := h.datapath.applications()
+	add := func() error { return h.client.AddNamespace(t.Context(), config.Namespace{ID: 124}) }
+	for _, tt := range []struct {
+		service, plane error
+		want           string
+	}{
+		{errors.New("no socket"), nil, "abandon a, abandon b"},
+		{nil, errors.New("no program"), "abandon a, abandon b"},
+	} {
+		j.take()
+		second.refuse = tt.service
+		h.datapath.setRefusal(tt.plane)
+		if err := add(); err == nil {
+			t.Error("what was refused is in force")
+		}
+		if got := j.take(); got != tt.want {
+			t.Errorf("%v, %v: %s, want %s", tt.service, tt.plane, got, tt.want)
+		}
+	}
+	first.refuse, second.refuse = errors.New("no"), nil
+	if err := add(); err == nil || j.take() != "abandon a" {
+		t.Errorf("a service after the one that refuses was prepared (%v)", err)
+	}
+	if h.datapath.applications() != before || len(h.agent.state.Load().config.Namespaces) != 1 {
+		t.Error("a refused configuration is in force")
+	}
+}
+
+// The error of one service ends the agent, and all others are closed.
+func TestServiceEndsTheAgent(t *testing.T) {
+	h, j, first, _ := withNoted(t)
+	j.take()
+	first.broken <- errors.New("the socket is gone")
+	err := <-h.done
+	h.done <- err
+	if err == nil || err.Error() != "the agent cannot continue: the socket is gone" || j.take() != "close b, close a" {
+		t.Errorf("%v", err)
+	}
+	if closed, removed := h.datapath.ended(); closed != 1 || removed != 0 {
+		t.Errorf("closed %d times, removed %d; want the data plane to stay", closed, removed)
+	}
+}
+
+// Services that make records are closed before those that take them.
+func TestRecordsAreDrained(t *testing.T) {
+	place := map[string]int{}
+	for i, s := range New(Options{}).services {
+		place[fmt.Sprintf("%T", s)] = i
+	}
+	way := []string{"*agent.sinks", "*agent.flows", "*agent.reader"}
+	for _, name := range way {
+		if _, ok := place[name]; !ok {
+			t.Fatalf("there is no %s", name)
+		}
+	}
+	if !slices.IsSortedFunc(way, func(a, b string) int { return place[a] - place[b] }) {
+		t.Errorf("the list is not in the order %v: %v", way, place)
+	}
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+// assemble makes the agent's services; none runs yet. They are prepared and started in
+// the order of the list, and closed in reverse: services that make records come after
+// those that take them, so that no record is lost.
+func (a *Agent) assemble() {
+	c := &a.core
+	names, clock := newNames(c), &taiClock{core: c}
+	c.host = host{c.system, names}
+	sinks := newSinks(c)
+	records := newRecords(c, clock, sinks)
+	reader := &reader{core: c, records: records}
+	flows := &flows{core: c, reader: reader}
+	kernel := newKernelEvents(c, records)
+	paths := newPathMTUs(c)
+	losses := &losses{core: c, flows: flows, kernel: kernel}
+	sinks.environment.Facts = losses.facts
+	a.reloads = &reloads{core: c}
+	a.health = &nodeHealth{core: c, paths: paths, names: names}
+
+	a.services = []service{
+		newMetricsServer(c, a.public), // answers until the others have ended
+		clock,
+		names,
+		&links{core: c, refresh: a.refresh},
+		&kernelIDs{core: c},
+		&sources{core: c},
+		paths,
+		&tunnelErrors{core: c, paths: paths},
+		sinks,
+		records,
+		flows,
+		reader,
+		kernel,
+		newForwarding(c),
+		losses,
+		&refusals{core: c},
+		a.health,
+		a.reloads,
+		&supervision{core: c, condition: a.condition},
+	}
+}
