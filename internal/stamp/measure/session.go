@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package measure
+
+import (
+	"time"
+)
+
+// Knowledge is what is known about the reflector: only a stateful one counts its
+// replies, and only its numbers show the direction of a loss (RFC 8762 §4).
+type Knowledge int
+
+const (
+	// Guess: stateful once its numbers differ from ours. Before, a loss has no
+	// direction, because a stateless reflector copies ours.
+	Guess Knowledge = iota
+	// Stateless: it is not stateful.
+	Stateless
+	// Stateful: it is.
+	Stateful
+)
+
+// Reply is what a reply says. Times are nanoseconds of UTC since 1970, by the clock
+// of the node that took them.
+type Reply struct {
+	Sequence  uint32 // of the test packet
+	Reflected uint32 // of the reply
+	Sent      int64  // T1, by this node
+	Arrived   int64  // T2, by the reflector
+	Returned  int64  // T3, by the reflector
+	Received  int64  // T4, by this node
+	Timed     bool   // T2 and T3 could be read
+}
+
+// Verdict is what a reply is.
+type Verdict int
+
+const (
+	// Answered: the first reply to a packet, in time.
+	Answered Verdict = iota
+	// Duplicate: another reply to a packet.
+	Duplicate
+	// Late: the packet had been counted as lost.
+	Late
+	// Foreign: no packet with this number was sent, or too long ago.
+	Foreign
+)
+
+// slot is the state of a packet that was sent.
+type slot struct {
+	sequence uint32
+	state    uint8 // 0: unused
+	replied  uint32
+	sent     int64
+}
+
+const (
+	waiting = 1 + iota
+	answered
+	lost
+)
+
+// Session is a test session, as its sender sees it.
+type Session struct {
+	knowledge Knowledge
+	timeout   int64
+	window    []slot
+	next      uint32 // the next packet's number
+	oldest    uint32 // the first packet that may be waiting
+
+	sent, received, lost, late, duplicates, foreign uint64
+	reordered                                       uint64
+	highest                                         uint32 // of the replies that were received
+
+	direction
+	round, residence, twoWay, forward, backward Distribution
+	jitters                                     [4]jitter // round, two-way, forward, backward
+}
+
+// MaxWindow is the most packets that a session remembers, about 24 MB.
+const MaxWindow = 1 << 20
+
+// NewSession makes a session that remembers at least `window` packets, MaxWindow at
+// the most, and counts a packet as lost after the timeout.
+func NewSession(k Knowledge, window int, timeout time.Duration) *Session {
+	size := 1
+	for size < min(window, MaxWindow) {
+		size *= 2
+	}
+	return &Session{knowledge: k, timeout: int64(timeout), window: make([]slot, size)}
+}
+
+// Send gives the next packet's number.
+func (s *Session) Send(now int64) uint32 {
+	n := s.next
+	at := &s.window[int(n)&(len(s.window)-1)]
+	if at.state == waiting { // the window is too small for the timeout
+		s.lost++
+	}
+	*at = slot{sequence: n, state: waiting, sent: now}
+	s.next++
+	s.sent++
+	return n
+}
+
+// Unsent takes a Send back: the packet did not leave this node. Its number stays
+// unused.
+func (s *Session) Unsent(n uint32) {
+	if at := &s.window[int(n)&(len(s.window)-1)]; at.sequence == n && at.state == waiting {
+		*at = slot{}
+		s.sent--
+	}
+}
+
+// Expire counts packets as lost whose timeout is over.
+func (s *Session) Expire(now int64) {
+	for s.oldest != s.next {
+		at := &s.window[int(s.oldest)&(len(s.window)-1)]
+		if at.sequence == s.oldest && at.state == waiting {
+			if now-at.sent < s.timeout {
+				return
+			}
+			at.state = lost
+			s.lost++
+		}
+		s.oldest++
+	}
+}
+
+// Waiting reports whether a reply may still come in time.
+func (s *Session) Waiting(now int64) bool {
+	s.Expire(now)
+	return s.oldest != s.next
+}
+
+// Receive counts a reply. Of a reply that is not Foreign it sets Sent.
+func (s *Session) Receive(r *Reply) Verdict {
+	at := &s.window[int(r.Sequence)&(len(s.window)-1)]
+	if at.state == 0 || at.sequence != r.Sequence {
+		s.foreign++
+		return Foreign
+	}
+	r.Sent = at.sent
+	switch {
+	case at.state == answered:
+		s.duplicates++
+		s.duplicate(at.replied, r.Reflected)
+		return Duplicate
+	case at.state == lost || r.Received-at.sent >= s.timeout:
+		if at.state == waiting {
+			s.lost++
+		}
+		at.state, at.replied = answered, r.Reflected
+		s.late++
+		s.direction.add(r.Sequence, r.Reflected) // the network did not lose it
+		return Late
+	}
+	at.state, at.replied = answered, r.Reflected
+	s.received++
+	if s.received > 1 && int32(r.Sequence-s.highest) < 0 {
+		s.reordered++
+	} else {
+		s.highest = r.Sequence
+	}
+	s.direction.add(r.Sequence, r.Reflected)
+	s.measure(r)
+	return Answered
+}
+
+// measure adds the delays of a reply.
+func (s *Session) measure(r *Reply) {
+	add := func(d *Distribution, jitter int, delay int64) {
+		d.Add(time.Duration(delay))
+		s.jitters[jitter].add(r.Sequence, delay)
+	}
+	add(&s.round, 0, r.Received-r.Sent)
+	if !r.Timed {
+		return
+	}
+	held := r.Returned - r.Arrived
+	s.residence.Add(time.Duration(held))
+	add(&s.twoWay, 1, r.Received-r.Sent-held)
+	add(&s.forward, 2, r.Arrived-r.Sent)
+	add(&s.backward, 3, r.Received-r.Returned)
+}
+
+// Result is the result of a session. Null is what is not known.
+type Result struct {
+	Sent       uint64 `json:"sent"`
+	Received   uint64 `json:"received"`
+	Waiting    uint64 `json:"waiting"` // no reply yet, and the timeout is not over
+	Lost       uint64 `json:"lost"`
+	Late       uint64 `json:"late"` // among the lost: the reply came after the timeout
+	Duplicates uint64 `json:"duplicates"`
+	Reordered  uint64 `json:"reordered"`
+	Foreign    uint64 `json:"foreign"`
+
+	Stateful       *bool   `json:"stateful"`
+	LostForward    *uint64 `json:"lost_forward"`
+	LostBackward   *uint64 `json:"lost_backward"`
+	LostUndirected uint64  `json:"lost_undirected"` // lost, in a direction that is not known
+
+	RoundTrip *Delay `json:"round_trip"`
+	TwoWay    *Delay `json:"two_way"` // round trip without the time at the reflector
+	Residence *Delay `json:"residence"`
+	Forward   *Delay `json:"forward"`
+	Backward  *Delay `json:"backward"`
+}
+
+// Result is the result until now.
+func (s *Session) Result(now int64) Result {
+	s.Expire(now)
+	r := Result{
+		Sent: s.sent, Received: s.received, Lost: s.lost, Late: s.late, Duplicates: s.duplicates, Reordered: s.reordered, Foreign: s.foreign,
+		Waiting: s.sent - s.received - s.lost, LostUndirected: s.lost,
+		RoundTrip: s.round.Summary(), TwoWay: s.twoWay.Summary(), Residence: s.residence.Summary(), Forward: s.forward.Summary(), Backward: s.backward.Summary(),
+	}
+	for i, d := range []*Delay{r.RoundTrip, r.TwoWay, r.Forward, r.Backward} {
+		if d != nil {
+			d.Jitter = s.jitters[i].mean()
+		}
+	}
+	switch {
+	case s.knowledge == Stateful || s.knowledge == Guess && s.differs:
+		stateful := true
+		r.Stateful = &stateful
+		// A late reply was lost in neither direction.
+		forward, backward := s.direction.lost(s.lost - min(s.lost, s.late))
+		r.LostForward, r.LostBackward = &forward, &backward
+		r.LostUndirected -= forward + backward
+	case s.knowledge == Stateless:
+		stateful := false
+		r.Stateful = &stateful
+	}
+	return r
+}

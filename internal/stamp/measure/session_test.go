@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package measure
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// network sends a packet each millisecond, and answers it as its fate says.
+type network struct {
+	session   *Session
+	stateful  bool
+	reflected uint32
+	now       int64
+}
+
+func (n *network) exchange(t *testing.T, fates string) {
+	t.Helper()
+	for _, fate := range fates {
+		n.now += int64(time.Millisecond)
+		sequence := n.session.Send(n.now)
+		reply := func() Reply {
+			number := sequence
+			if n.stateful {
+				number = n.reflected
+			}
+			n.reflected++
+			return Reply{Sequence: sequence, Reflected: number, Arrived: n.now + 100, Returned: n.now + 150, Received: n.now + 350, Timed: true}
+		}
+		receive := func(r Reply, want Verdict) {
+			if got := n.session.Receive(&r); got != want {
+				t.Fatalf("packet %d (%c): verdict %v, want %v", sequence, fate, got, want)
+			}
+		}
+		switch fate {
+		case '.': // answered
+			receive(reply(), Answered)
+		case 'f': // lost forward
+		case 'b': // lost backward
+			reply()
+		case 'd': // duplicated on the way back
+			r := reply()
+			receive(r, Answered)
+			receive(r, Duplicate)
+		case 'D': // duplicated on the way there
+			receive(reply(), Answered)
+			receive(reply(), Duplicate)
+		case 'l': // late
+			r := reply()
+			r.Received += int64(time.Second)
+			receive(r, Late)
+		}
+	}
+}
+
+func TestDirectionOfLoss(t *testing.T) {
+	for _, tt := range []struct {
+		fates                                   string
+		knowledge                               Knowledge
+		stateful                                bool
+		lost, forward, backward, neither, extra uint64
+		known                                   bool
+	}{
+		{"....", Guess, true, 0, 0, 0, 0, 0, false},
+		{".f.", Guess, true, 1, 1, 0, 0, 0, true},
+		{".b.", Guess, true, 1, 0, 0, 1, 0, false}, // a stateless reflector could have missed it
+		{".b.", Stateful, true, 1, 0, 1, 0, 0, true},
+		{".b.f.", Guess, true, 2, 1, 1, 0, 0, true},
+		{".f.b.", Guess, false, 2, 0, 0, 2, 0, false},
+		{".f.b.", Stateless, false, 2, 0, 0, 2, 0, false},
+		{"fb.ffbb..bf", Stateful, true, 8, 2, 2, 4, 0, true}, // before the first and after the last
+		{".d.D.f.b.", Guess, true, 2, 1, 1, 0, 2, true},
+		{".l.f.", Guess, true, 2, 1, 0, 1, 0, true},
+		{"fff", Stateful, true, 3, 0, 0, 3, 0, true},
+	} {
+		n := network{session: NewSession(tt.knowledge, 64, time.Second), stateful: tt.stateful, now: 1}
+		n.exchange(t, tt.fates)
+		r := n.session.Result(n.now + int64(2*time.Second))
+		if r.Sent != uint64(len(tt.fates)) || r.Lost != tt.lost || r.Received != r.Sent-r.Lost || r.Waiting != 0 || r.LostUndirected != tt.neither || r.Duplicates != tt.extra {
+			t.Errorf("%s: %+v", tt.fates, r)
+		}
+		if (r.LostForward != nil) != tt.known || tt.known && (*r.LostForward != tt.forward || *r.LostBackward != tt.backward) {
+			t.Errorf("%s: forward %v, backward %v; want %d, %d (known %v)", tt.fates, r.LostForward, r.LostBackward, tt.forward, tt.backward, tt.known)
+		}
+	}
+}
+
+func TestDelays(t *testing.T) {
+	n := network{session: NewSession(Guess, 64, time.Second), now: 1}
+	n.exchange(t, "..........")
+	r := n.session.Result(n.now)
+	for name, d := range map[string]struct {
+		got  *Delay
+		want int64
+	}{"round trip": {r.RoundTrip, 350}, "two-way": {r.TwoWay, 300}, "residence": {r.Residence, 50}, "forward": {r.Forward, 100}, "backward": {r.Backward, 200}} {
+		if d.got == nil || d.got.Count != 10 || d.got.Min != d.want || d.got.Max != d.want || d.got.Mean != d.want || d.got.Median != d.want || d.got.P99 != d.want {
+			t.Errorf("%s: %+v, want %d", name, d.got, d.want)
+		}
+	}
+	if j := r.RoundTrip.Jitter; j == nil || *j != 0 || r.Residence.Jitter != nil {
+		t.Errorf("jitter %v", j)
+	}
+	// Clocks that differ: one way is negative, both together are right.
+	s := NewSession(Guess, 4, time.Second)
+	s.Receive(&Reply{Sequence: s.Send(1000), Arrived: 500, Returned: 600, Received: 1400, Timed: true})
+	s.Receive(&Reply{Sequence: s.Send(2000), Arrived: 1540, Returned: 1640, Received: 2440})
+	r = s.Result(2440)
+	if r.Forward.Min != -500 || r.Backward.Max != 800 || r.TwoWay.Mean != 300 || r.Forward.Count != 1 || r.RoundTrip.Count != 2 || *r.RoundTrip.Jitter != 40 {
+		t.Errorf("%+v, %+v, %+v, %+v", r.Forward, r.Backward, r.TwoWay, r.RoundTrip)
+	}
+}
+
+func TestOrderAndStrangers(t *testing.T) {
+	s := NewSession(Guess, 4, time.Second)
+	var replies []Reply
+	for i := range 3 {
+		replies = append(replies, Reply{Sequence: s.Send(int64(i)), Received: 10})
+	}
+	for _, i := range []int{0, 2, 1} {
+		if v := s.Receive(&replies[i]); v != Answered {
+			t.Errorf("reply %d: %v", i, v)
+		}
+	}
+	for _, strange := range []uint32{3, 99, 1<<32 - 1} {
+		if v := s.Receive(&Reply{Sequence: strange}); v != Foreign {
+			t.Errorf("reply to %d: %v", strange, v)
+		}
+	}
+	if r := s.Result(20); r.Reordered != 1 || r.Foreign != 3 || r.Received != 3 || r.RoundTrip.Count != 3 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A window that is too small for the timeout forgets packets, as lost.
+func TestWindowIsBounded(t *testing.T) {
+	s := NewSession(Guess, 4, time.Hour)
+	first := s.Send(0)
+	for range 9 {
+		s.Send(0)
+	}
+	if v := s.Receive(&Reply{Sequence: first}); v != Foreign {
+		t.Errorf("the first reply: %v", v)
+	}
+	if r := s.Result(0); r.Sent != 10 || r.Lost != 6 || r.Waiting != 4 {
+		t.Errorf("%+v", r)
+	}
+	n := s.Send(0)
+	s.Unsent(n)
+	if r := s.Result(0); r.Sent != 10 || r.Lost != 7 || r.Waiting != 3 {
+		t.Errorf("after a packet that was not sent: %+v", r)
+	}
+	if len(NewSession(Guess, math.MaxInt, time.Hour).window) != MaxWindow {
+		t.Error("the window has no bound")
+	}
+}
+
+// Percentiles differ from those of the sorted values by less than 1/256.
+func TestDistributionAgainstSorting(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, size := range []int{1, 2, 3, 19, 100, 101, 5000} {
+		var d Distribution
+		values := make([]int64, size)
+		var sum float64
+		for i := range values {
+			values[i] = int64(math.Exp(random.Float64()*30)) * int64(random.IntN(3)-1)
+			d.Add(time.Duration(values[i]))
+			sum += float64(values[i])
+		}
+		slices.Sort(values)
+		s := d.Summary()
+		exact := func(p float64) int64 { return values[int(math.Ceil(p*float64(size)))-1] }
+		for name, pair := range map[string][2]int64{"median": {s.Median, exact(0.5)}, "p95": {s.P95, exact(0.95)}, "p99": {s.P99, exact(0.99)}} {
+			if off := math.Abs(float64(pair[0] - pair[1])); off > math.Abs(float64(pair[1]))/256+1 {
+				t.Errorf("%s of %d values: %d, want %d", name, size, pair[0], pair[1])
+			}
+		}
+		if s.Min != values[0] || s.Max != values[size-1] || s.Count != uint64(size) || math.Abs(float64(s.Mean)-sum/float64(size)) > 1 {
+			t.Errorf("%d values: %+v", size, s)
+		}
+	}
+	if (&Distribution{}).Summary() != nil {
+		t.Error("an empty distribution has a summary")
+	}
+}
+
+// Buckets are in the order of values, and their middles belong to them.
+func TestBuckets(t *testing.T) {
+	values := []int64{math.MinInt64, math.MinInt64 + 1, -1 << 40, -513, -512, -257, -2, -1, 0, 1, 255, 256, 511, 512, 513, 1 << 40, math.MaxInt64}
+	for i, v := range values {
+		b := bucket(v)
+		if i > 0 && bucket(values[i-1]) > b {
+			t.Errorf("the bucket %d of %d is below that of %d", b, v, values[i-1])
+		}
+		if bucket(middle(b)) != b {
+			t.Errorf("the middle %d of the bucket %d of %d is not in it", middle(b), b, v)
+		}
+	}
+	for v := range int64(10_000) {
+		if bucket(v+1)-bucket(v) > 1 {
+			t.Fatalf("no bucket between those of %d and %d", v, v+1)
+		}
+	}
+}
+
+// Numbers wrap in sessions of weeks, at different packets for the two ends.
+func TestLongSession(t *testing.T) {
+	var d direction
+	const every = 1 << 20
+	for sent := uint64(0); sent < 3<<32; sent += every {
+		d.add(uint32(sent), uint32(sent-sent/(1<<30))) // one in 2^30 is lost forward
+	}
+	forward, backward := d.lost(math.MaxUint64)
+	answers := uint64(3<<32) / every
+	if want := uint64(3<<2) - 1; forward != want || backward != 3<<32-every+1-want-answers {
+		t.Errorf("forward %d, want %d; backward %d", forward, want, backward)
+	}
+}

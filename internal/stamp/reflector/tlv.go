@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reflector
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/stamp/udp"
+	"github.com/waymark-net/waymark/stamp"
+)
+
+// wayBack is how a reply is sent.
+type wayBack struct {
+	class    uint8
+	source   netip.Addr
+	link     uint32 // on which the packet came
+	sameLink bool
+	segments []byte
+	decided  bool // a Return Path was read; others are ignored (RFC 9503 §4)
+}
+
+// request is a packet whose TLVs are processed.
+type request struct {
+	*udp.Datagram
+	sender stamp.SenderPacket
+	state  *reply
+	way    *wayBack
+}
+
+// verdict is what becomes of a TLV.
+type verdict int
+
+const (
+	processed verdict = iota
+	unrecognized
+	malformed
+	declined // no reply
+	discard  // the packet is not for this reflector
+)
+
+// answerTLVs processes the TLVs of a packet in place (RFC 8972 §4).
+func (r *Reflector) answerTLVs(d *udp.Datagram, tlvs []byte, sender stamp.SenderPacket, state *reply, way *wayBack) Outcome {
+	integrity := stamp.Unprotected
+	if r.auth != nil {
+		integrity = r.auth.VerifyTLVs(sender.Sequence, tlvs)
+		// A key for TLVs alone protects them as the authenticated mode does: otherwise an
+		// attacker would only have to remove the HMAC.
+		if !stamp.Intact(integrity, stamp.Authenticated, tlvs) {
+			r.refuse(tlvs)
+			return Reflected
+		}
+	}
+	q := request{d, sender, state, way}
+	for t, err := range stamp.TLVs(tlvs) {
+		v := malformed
+		if err == nil {
+			v = r.process(&q, t)
+		}
+		switch v {
+		case processed:
+			t.SetFlags(0)
+		case unrecognized:
+			t.SetFlags(stamp.FlagUnrecognized)
+			r.counters.notes[TLVUnknown].Add(1)
+		case malformed: // "the processing of extension TLVs MUST be stopped"
+			t.SetFlags(stamp.FlagMalformed)
+			r.counters.notes[TLVMalformed].Add(1)
+		case declined:
+			return ReplyDeclined
+		case discard:
+			return WrongMicro
+		}
+		if v == malformed {
+			break
+		}
+	}
+	if integrity == stamp.Verified {
+		r.auth.SignTLVs(state.packet.Sequence, tlvs)
+	}
+	return Reflected
+}
+
+// refuse copies TLVs whose integrity failed, with the I flag (RFC 8972 §4.8).
+func (r *Reflector) refuse(tlvs []byte) {
+	r.counters.notes[TLVIntegrity].Add(1)
+	for t, err := range stamp.TLVs(tlvs) {
+		flags := stamp.FlagIntegrity
+		if err != nil {
+			flags |= stamp.FlagMalformed
+		}
+		t.SetFlags(flags)
+	}
+}
+
+// process processes one TLV.
+func (r *Reflector) process(q *request, t stamp.TLV) verdict {
+	value := t.Value()
+	if stamp.CheckValue(t.Type(), value) != nil {
+		if t.Type() == stamp.TypeFollowUpTelemetry { // RFC 8972 §4.7
+			clear(value[:min(len(value), 12)])
+		}
+		return malformed
+	}
+	switch t.Type() {
+	case stamp.TypeExtraPadding:
+		return processed
+	case stamp.TypeLocation:
+		return r.locate(q, value)
+	case stamp.TypeTimestampInformation:
+		source := r.clock.Source()
+		stamp.TimestampInformation{SourceIn: source, MethodIn: stamp.MethodSoftware, SourceOut: source, MethodOut: stamp.MethodSoftware}.Append(value[:0])
+		return processed
+	case stamp.TypeClassOfService:
+		return r.classify(q, value)
+	case stamp.TypeDirectMeasurement:
+		return r.count(q, value)
+	case stamp.TypeAccessReport:
+		if _, err := stamp.DecodeAccessReport(value); err != nil {
+			return unrecognized // "MUST be discarded": it is not used
+		}
+		return processed
+	case stamp.TypeFollowUpTelemetry:
+		return r.follow(q, value)
+	case stamp.TypeHMAC:
+		if r.auth == nil {
+			return unrecognized // nothing to verify it with
+		}
+		return processed
+	case stamp.TypeDestinationNodeAddress:
+		return r.destination(q, value)
+	case stamp.TypeReturnPath:
+		return r.returnPath(q, value)
+	case stamp.TypeMicroSession:
+		return r.microSession(value)
+	}
+	if r.config.Extension != nil && r.config.Extension(t) {
+		return processed
+	}
+	return unrecognized
+}
+
+// locate reports addresses and ports (RFC 8972 §4.2). A UDP socket does not know the
+// source's MAC address; that sub-TLV stays 0.
+func (r *Reflector) locate(q *request, value []byte) verdict {
+	local := r.config.Local.Port()
+	if r.socket != nil {
+		local = r.socket.Local().Port()
+	}
+	binary.BigEndian.PutUint16(value, local)
+	binary.BigEndian.PutUint16(value[2:], q.Peer.Port())
+	for sub, err := range stamp.TLVs(stamp.LocationSubTLVs(value)) {
+		if err != nil {
+			break
+		}
+		sub.SetFlags(0)
+		switch sub.Type() {
+		case stamp.SubSourceMAC:
+			sub.SetType(stamp.SubSourceEUI64)
+			clear(sub.Value())
+		case stamp.SubDestination:
+			sub.SetType(stamp.SubDestinationIPv6)
+			putAddress(sub.Value(), q.Local)
+		case stamp.SubSource:
+			sub.SetType(stamp.SubSourceIPv6)
+			putAddress(sub.Value(), q.Peer.Addr())
+		default:
+			sub.SetFlags(stamp.FlagUnrecognized)
+		}
+	}
+	return processed
+}
+
+func putAddress(to []byte, a netip.Addr) {
+	clear(to)
+	if a.IsValid() {
+		octets := a.As16()
+		copy(to, octets[:])
+	}
+}
+
+// classify reports DSCP and ECN, and sets the reply's DSCP if that is permitted (RFC
+// 8972 §4.4, with erratum 8199).
+func (r *Reflector) classify(q *request, value []byte) verdict {
+	c, _ := stamp.DecodeClassOfService(value) // its length was checked
+	c.Received, c.ECN, c.ReversePath = q.TrafficClass>>2, q.TrafficClass&3, 0
+	if c.Wanted == c.Received || r.config.DSCPs&(1<<c.Wanted) != 0 {
+		q.way.class = c.Wanted << 2
+	} else {
+		c.ReversePath = 1
+	}
+	c.Append(value[:0])
+	return processed
+}
+
+// count reports the counters of the measured flow (RFC 8972 §4.5).
+func (r *Reflector) count(q *request, value []byte) verdict {
+	m, _ := stamp.DecodeDirectMeasurement(value)
+	ok := false
+	if r.config.Measured != nil {
+		m.ReflectorReceived, m.ReflectorTransmitted, ok = r.config.Measured(q.Peer, q.sender.SSID)
+	} else if s := q.state.session; s != nil {
+		// The reply counts, as the packet that carries the sender's counter does.
+		m.ReflectorReceived, m.ReflectorTransmitted, ok = s.received, s.next+1, true
+	}
+	if !ok {
+		return unrecognized
+	}
+	m.Append(value[:0])
+	return processed
+}
+
+// follow reports when the last reply was sent. A stateless reflector does not know it
+// (RFC 8972 §4.7).
+func (r *Reflector) follow(q *request, value []byte) verdict {
+	var f stamp.FollowUpTelemetry
+	if s := q.state.session; s != nil && s.hasSent {
+		f = stamp.FollowUpTelemetry{Sequence: s.followUp, Timestamp: r.clock.Timestamp(s.followed), Method: stamp.MethodSoftware}
+	}
+	f.Append(value[:0])
+	return processed
+}
+
+// destination checks whether the packet is for this node; if so, the reply comes from
+// the address (RFC 9503 §3).
+func (r *Reflector) destination(q *request, value []byte) verdict {
+	a, err := stamp.DecodeAddress(value)
+	if err != nil || !r.local.has(a, r.now()) {
+		return unrecognized // "not the intended destination"
+	}
+	if a.Is6() {
+		q.way.source = a
+	}
+	return processed
+}
+
+// microSession checks and fills the member links of an aggregated link (RFC 9534 §3.2).
+func (r *Reflector) microSession(value []byte) verdict {
+	if r.config.MicroSession == 0 {
+		return unrecognized
+	}
+	m, _ := stamp.DecodeMicroSession(value)
+	if m.Reflector != 0 && m.Reflector != r.config.MicroSession {
+		return discard
+	}
+	m.Reflector = r.config.MicroSession
+	m.Append(value[:0])
+	return processed
+}
+
+// returnPath takes the path of the reply (RFC 9503 §4). The reply never goes to another
+// address than the packet's source, so that no third party gets it.
+func (r *Reflector) returnPath(q *request, value []byte) verdict {
+	if q.way.decided {
+		return unrecognized // only the first one counts
+	}
+	q.way.decided = true
+	p, _ := stamp.DecodeReturnPath(value)
+	switch {
+	case p.HasControlCode && p.ControlCode == stamp.ReplyNone:
+		return declined
+	case p.HasControlCode:
+		q.way.sameLink = true
+	case p.Address.IsValid() && p.Address != q.Peer.Addr():
+		return unrecognized
+	case p.Segments != nil && r.config.ReturnSegments && areSegments(p.Segments):
+		q.way.segments = p.Segments
+	case p.Segments != nil || p.Labels != nil || !p.Address.IsValid():
+		return unrecognized
+	}
+	for sub, err := range stamp.TLVs(value) {
+		if err == nil {
+			sub.SetFlags(0)
+		}
+	}
+	return processed
+}
+
+// areSegments reports whether a list of SIDs is one of a path: no packet goes to a
+// group or to this node, and none passes a node twice (RFC 5095 is about that).
+func areSegments(list []byte) bool {
+	if len(list) > 16*udp.MaxSegments {
+		return false
+	}
+	seen := make(map[netip.Addr]bool)
+	for ; len(list) >= 16; list = list[16:] {
+		sid, _ := netip.AddrFromSlice(list[:16])
+		if seen[sid] || !sid.IsGlobalUnicast() || sid.Is4In6() {
+			return false
+		}
+		seen[sid] = true
+	}
+	return true
+}
+
+// localAddresses are this node's addresses, read again when they are old.
+type localAddresses struct {
+	list map[netip.Addr]bool
+	at   int64
+}
+
+// localPeriod is how long addresses are valid, in nanoseconds.
+const localPeriod = 5_000_000_000
+
+func (l *localAddresses) has(a netip.Addr, now int64) bool {
+	if age := now - l.at; l.list == nil || age < 0 || age >= localPeriod {
+		l.at, l.list = now, make(map[netip.Addr]bool)
+		addresses, _ := net.InterfaceAddrs() // without them, no address is ours
+		for _, one := range addresses {
+			if n, ok := one.(*net.IPNet); ok {
+				if address, ok := netip.AddrFromSlice(n.IP); ok {
+					l.list[address.Unmap()] = true
+				}
+			}
+		}
+	}
+	return l.list[a.Unmap()]
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/stamp/clock"
+	"github.com/waymark-net/waymark/internal/stamp/measure"
+	"github.com/waymark-net/waymark/internal/stamp/udp"
+	"github.com/waymark-net/waymark/stamp"
+)
+
+// ErrNoSSID ends a session whose reflector does not know RFC 8972.
+var ErrNoSSID = errors.New("the reflector returns no SSID, so it does not support RFC 8972; " +
+	"let the session go on without --need-ssid, or use another reflector")
+
+// Sender is one session.
+type Sender struct {
+	config Config
+	mode   stamp.Mode
+	socket *udp.Socket
+
+	packets  [batch][]byte // each with the template's TLVs
+	counter  int           // where the Direct Measurement's counter is, 0 without one
+	outgoing []udp.Datagram
+	sign     *stamp.Authenticator // of the goroutine that sends; nil without a key
+	verify   *stamp.Authenticator // of the one that receives
+
+	mu      sync.Mutex // for what follows
+	session *measure.Session
+	clock   *clock.Clock
+	heard   heard
+	failed  uint64 // packets that the kernel did not send
+	failure error  // the last reason
+}
+
+// New makes a sender.
+func New(c Config) (*Sender, error) {
+	template, err := c.template()
+	if err != nil {
+		return nil, err
+	}
+	s := &Sender{config: c, mode: c.mode(), clock: clock.New(c.Format), outgoing: make([]udp.Datagram, 0, batch)}
+	for i := range s.packets {
+		s.packets[i] = append([]byte(nil), template...)
+	}
+	for t := range stamp.TLVs(template[s.mode.BaseLen():]) {
+		if t.Type() == stamp.TypeDirectMeasurement {
+			s.counter = s.mode.BaseLen() + t.Offset + stamp.TLVHeaderLen
+		}
+	}
+	if len(c.Key) > 0 {
+		s.sign, s.verify = stamp.NewAuthenticator(c.Key), stamp.NewAuthenticator(c.Key)
+	}
+	// Twice what can wait, so that replies after the timeout are known as late.
+	window := float64(2*c.Timeout)/float64(max(c.Interval, time.Microsecond)) + 2*batch
+	s.session = measure.NewSession(c.Knowledge, int(min(window, measure.MaxWindow)), c.Timeout)
+	return s, nil
+}
+
+// Open opens the socket.
+func (s *Sender) Open() error {
+	socket, err := udp.Listen(udp.Config{Local: netip.AddrPortFrom(s.config.Local, 0), Batch: batch, Size: longest})
+	s.socket = socket
+	return err
+}
+
+// Run sends all packets and waits for their replies, or until the context ends.
+func (s *Sender) Run(ctx context.Context) error {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	received := make(chan error, 1)
+	go func() {
+		defer cancel()
+		received <- s.receive()
+	}()
+	err := s.sendAll(inner)
+	if err == nil {
+		s.await(inner)
+	}
+	s.socket.SetDeadline(time.Unix(1, 0))
+	if fault := <-received; err == nil {
+		err = fault
+	}
+	return errors.Join(err, s.socket.Close())
+}
+
+// farBehind is how late packets may be and still be sent, all at once: this process may
+// not run for a while. After a longer pause, as of a suspended machine, the schedule
+// moves on instead, because a burst would harm the network and the measurement.
+const farBehind = 100 * time.Millisecond
+
+// sendAll sends packets when they are due.
+func (s *Sender) sendAll(ctx context.Context) error {
+	begin := time.Now()
+	for sent := uint64(0); ; {
+		if late := time.Since(begin) - time.Duration(sent)*s.config.Interval; late > farBehind {
+			begin = begin.Add(late)
+		}
+		due := uint64(time.Since(begin)/s.config.Interval) + 1
+		if s.config.Count > 0 {
+			due = min(due, s.config.Count)
+		}
+		for sent < due && ctx.Err() == nil {
+			n := int(min(due-sent, batch))
+			if err := s.send(n); err != nil {
+				return err
+			}
+			sent += uint64(n)
+		}
+		if s.config.Count > 0 && sent >= s.config.Count {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Until(begin.Add(time.Duration(sent) * s.config.Interval))):
+		}
+	}
+}
+
+// await waits until no reply can come in time.
+func (s *Sender) await(ctx context.Context) {
+	const step = 2 * time.Millisecond
+	for s.waiting() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(step):
+		}
+	}
+}
+
+func (s *Sender) waiting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.session.Waiting(clock.Now())
+}
+
+// send sends n packets at once.
+func (s *Sender) send(n int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock.Look(clock.Now())
+	s.outgoing = s.outgoing[:0]
+	numbers := [batch]uint32{}
+	for i := range n {
+		now := clock.Now()
+		numbers[i] = s.session.Send(now)
+		p := stamp.SenderPacket{Sequence: numbers[i], Timestamp: s.clock.Timestamp(now), Error: s.clock.Estimate(), SSID: s.config.SSID}
+		s.fill(s.packets[i], p)
+		s.outgoing = append(s.outgoing, udp.Datagram{Data: s.packets[i], Peer: s.config.Remote, Scope: s.config.Scope, TrafficClass: s.config.DSCP << 2})
+	}
+	if err := s.socket.Send(s.outgoing); err != nil {
+		return err
+	}
+	for i, d := range s.outgoing {
+		if d.Err != nil {
+			s.session.Unsent(numbers[i])
+			s.failed, s.failure = s.failed+1, d.Err
+		}
+	}
+	return nil
+}
+
+// fill writes what differs between packets.
+func (s *Sender) fill(b []byte, p stamp.SenderPacket) {
+	p.Put(b, s.mode)
+	if s.counter > 0 {
+		m := stamp.DirectMeasurement{SenderTransmitted: p.Sequence + 1}
+		m.Append(b[s.counter:s.counter])
+	}
+	if s.sign == nil {
+		return
+	}
+	s.sign.SignTLVs(p.Sequence, b[s.mode.BaseLen():])
+	if s.mode == stamp.Authenticated {
+		s.sign.Sign(b)
+	}
+}
+
+// receive reads replies until its deadline.
+func (s *Sender) receive() error {
+	for {
+		list, err := s.socket.Receive()
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil
+		case err != nil:
+			return fmt.Errorf("receive replies: %w", err)
+		}
+		if err := s.hear(list); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Sender) hear(list []udp.Datagram) error {
+	now := clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range list {
+		d := &list[i]
+		if d.Received == 0 {
+			d.Received = now
+		}
+		if s.reply(d); s.config.NeedSSID && s.heard.refused[withoutSSID] > 0 {
+			return ErrNoSSID
+		}
+	}
+	return nil
+}
