@@ -11,8 +11,8 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// BenchmarkCollect takes messages of ten postcards from three nodes by turns,
-// joins them and writes JSON lines: all but the socket.
+// BenchmarkCollect takes messages of ten postcards from three nodes in turn, joins them
+// and writes JSON lines: everything except the socket.
 func BenchmarkCollect(b *testing.B) {
 	const batch = 10
 	c, _, _ := offline(b, Config{}, ipfix.UDP)

@@ -4,8 +4,8 @@
 // for exporters over UDP, TCP and TLS, joins postcards of Direct Export
 // (RFC 9326) into paths, and gives paths, flows and traces to an output.
 //
-// What senders can make it keep is bounded: sessions, templates, connections,
-// postcards and names. What is wrong is counted by cause and stops nothing.
+// Senders can only make it keep a bounded number of sessions, templates, connections,
+// postcards and names. Errors are counted by cause and stop nothing.
 package collect
 
 import (
@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -30,17 +31,18 @@ type Output interface {
 	Flush() error
 }
 
-// Config is what a Collector is made of. Zero fields stand for defaults.
+// Config configures a Collector. Zero fields mean defaults.
 type Config struct {
 	Listen     []Endpoint
 	TLS        *tls.Config // for endpoints with TLS
 	Enterprise ipfix.Enterprise
 	Limits     ipfix.Limits
 	Join       join.Config
-	Raw        bool          // give records as they come, do not join
-	Stats      time.Duration // how often statistics go to the output; 0: not
+	Raw        bool          // write records as they come, unjoined
+	Stats      time.Duration // how often statistics go to the output; 0: never
+	Metrics    string        // address and port at which counters are served to Prometheus; "": nowhere
 	Output     Output
-	Note       func(text string) // gets what the operator should know
+	Note       func(text string) // receives messages for the operator
 
 	Connections     int           // at one time: 256
 	AddressLimit    int           // connections from one address: 32
@@ -65,17 +67,17 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// notes keeps what senders cause from filling a log.
+// notes keeps senders from filling a log.
 type notes struct {
 	mu   sync.Mutex
 	next time.Time
 }
 
-// noteSpan is the time between two notes about senders; counters tell the rest.
+// noteSpan is the time between two notes about senders; the rest is only counted.
 const noteSpan = time.Second
 
-// note tells the operator what a sender did, unless there was such a note just
-// now.
+// note reports to the operator what a sender did, unless it wrote such a note within
+// noteSpan.
 func (c *Collector) note(format string, args ...any) {
 	c.notes.mu.Lock()
 	defer c.notes.mu.Unlock()
@@ -85,12 +87,13 @@ func (c *Collector) note(format string, args ...any) {
 	}
 }
 
-// Collector receives, joins and gives records.
+// Collector receives and joins records, and writes them to its output.
 type Collector struct {
 	config  Config
 	decoder *ipfix.Decoder
 	tcp     connections
 	sockets []listener
+	metrics *metrics.Server // nil: none
 
 	mu       sync.Mutex // guards what follows, and the output
 	joiner   *join.Joiner
@@ -108,7 +111,7 @@ type Collector struct {
 type listener interface {
 	Endpoint() Endpoint
 	serve(ctx context.Context) error
-	end() // makes serve take what has come, and end
+	end() // makes serve read pending input, and return
 	Close() error
 }
 
@@ -129,7 +132,7 @@ func New(config Config) (*Collector, error) {
 	return c, nil
 }
 
-// Open opens all sockets, or none.
+// Open opens all sockets and serves metrics, or does nothing.
 func (c *Collector) Open() error {
 	for _, e := range c.config.Listen {
 		open := c.listenStream
@@ -142,11 +145,15 @@ func (c *Collector) Open() error {
 		}
 		c.sockets = append(c.sockets, l)
 	}
+	if err := c.serveMetrics(); err != nil {
+		return errors.Join(err, c.Close())
+	}
 	return nil
 }
 
 // Close closes the sockets of a collector that does not run.
 func (c *Collector) Close() error {
+	c.endMetrics()
 	var errs []error
 	for _, l := range c.sockets {
 		errs = append(errs, l.Close())
@@ -155,7 +162,13 @@ func (c *Collector) Close() error {
 	return errors.Join(errs...)
 }
 
-// Endpoints are where it listens, with the ports that it got.
+func (c *Collector) endMetrics() {
+	if c.metrics != nil {
+		c.metrics.Close()
+	}
+}
+
+// Endpoints are where the collector listens, with the actual ports.
 func (c *Collector) Endpoints() []Endpoint {
 	var list []Endpoint
 	for _, l := range c.sockets {
@@ -164,11 +177,12 @@ func (c *Collector) Endpoints() []Endpoint {
 	return list
 }
 
-// Run receives until the context ends, a socket fails or the output does; then
-// gives what still waits. Its error is that of the socket or output.
+// Run receives until the context ends, or a socket or the output fails; then it writes
+// what still waits. The error is that of the socket or output.
 func (c *Collector) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer c.endMetrics()
 	c.mu.Lock()
 	c.enough = cancel
 	c.mu.Unlock()
@@ -189,7 +203,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	return errors.Join(err, c.failed)
 }
 
-// tend does what time asks for.
+// tend does the periodic work.
 func (c *Collector) tend(ctx context.Context) {
 	flush, expire := time.NewTicker(c.config.flushInterval), time.NewTicker(c.config.expiryInterval)
 	defer flush.Stop()
@@ -227,8 +241,7 @@ func (c *Collector) flush(now time.Time) {
 	}
 }
 
-// emit gives a record to the output; an error ends the collector. The lock is
-// held.
+// emit writes a record to the output; an error ends the collector. The lock is held.
 func (c *Collector) emit(r record.Record) {
 	if c.failed == nil {
 		c.fail(c.config.Output.Write(r))
@@ -242,8 +255,8 @@ func (c *Collector) fail(err error) {
 	}
 }
 
-// message decodes a message of a session and takes what it says. It tells
-// whether the message was good, at least in parts.
+// message decodes a message of a session and takes its records. It reports whether the
+// message was good, at least in parts.
 func (c *Collector) message(s *ipfix.Session, from join.Exporter, octets []byte) bool {
 	now := time.Now()
 	m, err := s.Decode(octets, now)

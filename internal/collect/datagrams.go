@@ -42,12 +42,12 @@ func (c *Collector) listenDatagrams(e Endpoint) (listener, error) {
 	}}
 	packets, err := config.ListenPacket(context.Background(), e.network(), e.Address.String())
 	if err != nil {
-		return nil, fmt.Errorf("listen at %v: %w", e, ListenFault(err, "--listen"))
+		return nil, fmt.Errorf("listen at %v: %w", e, listenFault(err, "--listen"))
 	}
 	conn := packets.(*net.UDPConn)
 	e.Address = conn.LocalAddr().(*net.UDPAddr).AddrPort()
 	if size < c.config.datagramsBuffer {
-		c.config.Note(fmt.Sprintf("%v has a buffer of %d bytes, and bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d", e, size, c.config.datagramsBuffer))
+		c.config.Note(fmt.Sprintf("%v has a buffer of only %d bytes, so bursts may be lost; run as root, or sysctl -w net.core.rmem_max=%d", e, size, c.config.datagramsBuffer))
 	}
 	own, err := conn.SyscallConn()
 	if err != nil {
@@ -56,8 +56,8 @@ func (c *Collector) listenDatagrams(e Endpoint) (listener, error) {
 	return &datagrams{collector: c, conn: conn, raw: own, endpoint: e}, nil
 }
 
-// prepare enlarges a socket's buffer, beyond the system's limit where that is
-// allowed. size is what it got.
+// prepare enlarges a socket's buffer, beyond the system's limit where that is allowed.
+// size is the size that it got.
 func prepare(fd, want int) (size int, err error) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, want) != nil {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, want); err != nil {
@@ -79,11 +79,10 @@ func (d *datagrams) Close() error {
 	return d.conn.Close()
 }
 
-// drainTime is how long no datagram comes when a socket is empty.
+// drainTime is how long to wait for a datagram before a socket counts as empty.
 const drainTime = 5 * time.Millisecond
 
-// end lets serve read what waits, for partingTime at most if more comes all the
-// time.
+// end lets serve read waiting datagrams, for at most partingTime when more keep coming.
 func (d *datagrams) end() {
 	d.ending.Store(true)
 	_ = d.conn.SetReadDeadline(time.Now().Add(drainTime))
@@ -104,7 +103,7 @@ func (d *datagrams) serve(context.Context) error {
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("%v: %w", d.endpoint, err)
 		case err != nil:
-			// Such as an ICMP error to an address that never was an exporter's.
+			// Such as an ICMP error about an address that was never an exporter's.
 			d.collector.note("%v: %v", d.endpoint, err)
 			time.Sleep(d.collector.config.flushInterval)
 			continue
@@ -124,10 +123,10 @@ func (d *datagrams) take(from netip.AddrPort, octets []byte) {
 	d.collector.message(session, join.Exporter{Addr: from.Addr()}, octets)
 }
 
-// countDropped counts what the kernel has dropped since the last look. The
+// countDropped counts the datagrams that the kernel has dropped since the last call. The
 // collector's lock is held.
 func (d *datagrams) countDropped() {
-	if total, err := socketdrops.Total(d.raw); err == nil { // else it is closed, and has counted
+	if total, err := socketdrops.Total(d.raw); err == nil { // else the socket is closed, and was counted
 		d.collector.stats.SocketDropped += uint64(total - d.dropped) // 32 bits that wrap
 		d.dropped = total
 	}

@@ -20,15 +20,15 @@ const (
 	portTLS = 4740
 )
 
-// Endpoint is where exporters send to.
+// Endpoint is where the collector listens.
 type Endpoint struct {
 	Transport ipfix.Transport
 	TLS       bool // over TCP
 	Address   netip.AddrPort
 }
 
-// ParseEndpoint reads udp://ADDRESS:PORT, tcp://… or tls://…; without a port it
-// is that of IANA. [::] is every address of the machine, IPv4 included.
+// ParseEndpoint reads udp://ADDRESS:PORT, tcp://… or tls://…; the default port is
+// IANA's. [::] is every address of the machine, IPv4 included.
 func ParseEndpoint(s string) (Endpoint, error) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	e, standard := Endpoint{}, uint16(port)
@@ -50,7 +50,7 @@ func ParseEndpoint(s string) (Endpoint, error) {
 		}
 	}
 	if err != nil {
-		return e, fmt.Errorf("%q: want an address, and a port up to 65535, behind %s://, as in %s://[::1]:%d, or [::] for every address of this machine", s, scheme, scheme, standard)
+		return e, fmt.Errorf("%q: want an address, and a port up to 65535, after %s://, as in %s://[::1]:%d, or [::] for every address of this machine", s, scheme, scheme, standard)
 	}
 	e.Address = address
 	return e, nil
@@ -73,21 +73,20 @@ func (e Endpoint) network() string {
 	return "tcp"
 }
 
-// ListenFault is why a flag's address cannot be listened at, in the kernel's
-// words, with a cure.
-func ListenFault(err error, flag string) error {
+// listenFault is the kernel's error for a flag's listening address, with a cure.
+func listenFault(err error, flag string) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
-		return fmt.Errorf("%w; give %s an address and port of this machine", err, flag)
+		return fmt.Errorf("%w; set %s to an address and port of this machine", err, flag)
 	}
-	cure := "give " + flag + " an address of this machine, or [::] for all of them"
+	cure := "set " + flag + " to an address of this machine, or [::] for all of them"
 	switch errno {
 	case unix.EADDRINUSE:
-		cure = "end the program that listens there ('ss -lntup' names it), or give " + flag + " another port"
+		cure = "stop the program that listens there ('ss -lntup' names it), or set " + flag + " to another port"
 	case unix.EACCES, unix.EPERM:
-		cure = "run it as root, or give " + flag + " a port from 1024"
+		cure = "run it as root, or set " + flag + " to a port from 1024"
 	}
 	return fmt.Errorf("%w; %s", errno, cure)
 }
 
-var errNoCertificate = errors.New("TLS needs a certificate; give --tls-cert and --tls-key")
+var errNoCertificate = errors.New("TLS needs a certificate; use --tls-cert and --tls-key")

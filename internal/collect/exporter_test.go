@@ -29,7 +29,7 @@ type field struct {
 
 type fields []field
 
-// with replaces values, and adds what is not there.
+// with replaces values, and adds missing ones.
 func (f fields) with(changes ...field) fields {
 	out := append(fields{}, f...)
 	for _, c := range changes {
@@ -46,7 +46,7 @@ func (f fields) with(changes ...field) fields {
 	return out
 }
 
-// without takes values out.
+// without removes values.
 func (f fields) without(names ...string) fields {
 	var out fields
 	for _, x := range f {
@@ -78,7 +78,7 @@ func newExporter(t testing.TB, transport ipfix.Transport, domain uint32) *export
 	return &exporter{t, registry, encoder, map[string]*ipfix.Template{}}
 }
 
-// message makes a message of records; scope is of how many fields, 0 for data
+// message makes a message of records; scope is the number of scope fields, 0 for data
 // records.
 func (e *exporter) message(at time.Time, scope int, records ...fields) []byte {
 	e.t.Helper()
@@ -139,7 +139,7 @@ func (e *exporter) record(scope int, r fields) (*ipfix.Template, []byte) {
 
 func num(name string, v uint64) field { return field{name, v} }
 
-// postcard is the postcard of a node at so many microseconds.
+// postcard is the postcard of a node at a time in microseconds.
 func postcard(node, role, hopLimit, sequence uint64, us int) fields {
 	at := start.Add(time.Duration(us) * time.Microsecond)
 	return fields{

@@ -2,8 +2,8 @@
 
 package collect
 
-// Fault is why a record that was decoded is dropped: its fields contradict each
-// other or what they stand for.
+// Fault is why a decoded record is dropped: its fields contradict each other or have
+// impossible values.
 type Fault uint8
 
 // Faults.
@@ -14,13 +14,13 @@ const (
 	FaultRole             // a role that no node has
 	FaultTime             // far from the time of the message
 	FaultFlow             // a flow whose counts or times contradict each other
-	FaultTraceIndex       // a hop behind the last one of its trace
+	FaultTraceIndex       // a hop after the last one of its trace
 
 	// NumFaults is the number of faults; 0 is none.
 	NumFaults
 )
 
-// faults are names for metrics, and meanings for people.
+// faults have names for metrics, and meanings for operators.
 var faults = [NumFaults]struct{ name, meaning string }{
 	noFault:         {"none", "nothing is wrong"},
 	FaultValue:      {"value_range", "a value is beyond the range of its element"},
@@ -28,10 +28,10 @@ var faults = [NumFaults]struct{ name, meaning string }{
 	FaultRole:       {"role_unknown", "no node has this role"},
 	FaultTime:       {"time_implausible", "its time is more than a day from that of its message"},
 	FaultFlow:       {"flow_implausible", "its counts or times contradict each other"},
-	FaultTraceIndex: {"trace_index", "its hop is behind the last one of the trace"},
+	FaultTraceIndex: {"trace_index", "its hop is after the last one of the trace"},
 }
 
-// String is the fault's name, as JSON and metrics have it.
+// String is the fault's name in JSON and metrics.
 func (f Fault) String() string {
 	if f >= NumFaults {
 		return "unknown"
@@ -39,7 +39,7 @@ func (f Fault) String() string {
 	return faults[f].name
 }
 
-// Meaning is the fault for people.
+// Meaning is the fault in words.
 func (f Fault) Meaning() string {
 	if f >= NumFaults {
 		return "unknown"

@@ -12,9 +12,9 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// FuzzMessages gives the sets of two messages, one behind the other, to a
-// session: whatever they say, records have a JSON form and a text, counts agree
-// and bounds hold. Headers are package ipfix' own affair.
+// FuzzMessages gives the sets of two messages, one after the other, to a session:
+// whatever they contain, records have a JSON form and a text, counts agree and bounds
+// hold. Headers are tested in package ipfix.
 func FuzzMessages(f *testing.F) {
 	x := newExporter(f, ipfix.UDP, 1)
 	flow := fields{num("ioamNamespaceId", 1), num("packetDeltaCount", 3), num("octetDeltaCount", 300), {"flowStartNanoseconds", start}, {"flowEndNanoseconds", start}, num("ioamTransitDelayDeltaCount", 3)}

@@ -17,8 +17,8 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// update writes the golden files anew. They are a contract with those who read
-// records: what they hold does not change, only more is added.
+// update writes the golden files again. They are a contract with readers of records:
+// their content does not change, it is only added to.
 var update = flag.Bool("update", false, "write the golden files")
 
 func golden(t *testing.T, name string, lines []string) {
@@ -66,7 +66,7 @@ func exported(t *testing.T, names ...string) (messages [][]byte) {
 	return messages
 }
 
-// written is what a Writer makes of all events.
+// written is what a Writer writes for all events.
 func written(t *testing.T, out *memory) []string {
 	t.Helper()
 	var b bytes.Buffer
@@ -82,7 +82,7 @@ func written(t *testing.T, out *memory) []string {
 	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 }
 
-// What the exporter's golden messages are here.
+// The records that the collector makes from the exporter's golden messages.
 func TestGoldenCollected(t *testing.T) {
 	c, out, send := offline(t, Config{Raw: true}, ipfix.UDP)
 	for _, m := range exported(t, "../sink/ipfixsink/testdata/options.txt", "../record/testdata/ipfix.txt") {
@@ -96,7 +96,7 @@ func TestGoldenCollected(t *testing.T) {
 	golden(t, "collected.jsonl", written(t, out))
 }
 
-// Paths, also those of which something is missing, and other records.
+// Complete and incomplete paths, and other records.
 func TestGoldenPaths(t *testing.T) {
 	c, out, send := offline(t, Config{}, ipfix.UDP)
 	x := newExporter(t, ipfix.UDP, 1)
@@ -139,8 +139,7 @@ func TestGoldenPaths(t *testing.T) {
 	golden(t, "paths.txt", strings.Split(strings.Join(text, "\n"), "\n"))
 }
 
-// Every record that is written is read again, of whatever kind, and written again
-// in the same way.
+// Every written record, of any kind, is read again, and written again in the same way.
 func TestGoldenLinesAreRead(t *testing.T) {
 	for _, name := range []string{"collected.jsonl", "paths.jsonl"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))

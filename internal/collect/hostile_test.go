@@ -23,7 +23,7 @@ func set(id uint16, body ...byte) []byte {
 	return append(binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, id), uint16(4+len(body))), body...)
 }
 
-// rawMessage is a message of sets, whatever they are.
+// rawMessage is a message of arbitrary sets.
 func rawMessage(domain uint32, sets ...[]byte) []byte {
 	body := slices.Concat(sets...)
 	b := binary.BigEndian.AppendUint16(nil, ipfix.Version)
@@ -34,8 +34,8 @@ func rawMessage(domain uint32, sets ...[]byte) []byte {
 	return append(b, body...)
 }
 
-// Each fault of a message is counted by its cause, and an exporter goes on
-// beside it, in the same session.
+// Each error in a message is counted by its cause, and the exporter continues in the
+// same session.
 func TestMalformed(t *testing.T) {
 	good := newExporter(t, ipfix.UDP, 1).message(start, 0, packet(0)...)
 	template := set(2, 1, 0, 0, 1, 0, 8, 0, 4)
@@ -73,13 +73,13 @@ func TestMalformed(t *testing.T) {
 			}
 			out.events = nil
 			if send(good); len(out.all()) != 1 {
-				t.Errorf("%d paths behind it, want 1", len(out.all()))
+				t.Errorf("%d paths after it, want 1", len(out.all()))
 			}
 		})
 	}
 }
 
-// heap is what is in use.
+// heap is the memory in use.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -172,8 +172,8 @@ func session(t testing.TB, c *Collector, n uint16) *ipfix.Session {
 	return s
 }
 
-// Octets at random, and good messages with some octets changed, over real
-// sockets: the receiver lives, and an exporter is served behind them.
+// Octets at random, and good messages with some octets changed, over real sockets: the
+// receiver survives, and still serves an exporter.
 func TestNoise(t *testing.T) {
 	c, out, at := run(t, Config{MessageTimeout: 50 * time.Millisecond}, "udp://[::1]:0", "tcp://[::1]:0")
 	r := rand.New(rand.NewPCG(1, 2))
@@ -215,7 +215,7 @@ func TestNoise(t *testing.T) {
 	})
 }
 
-// Names go to terminals, which obey some characters.
+// Names are printed on terminals, which some characters control.
 func TestPrintable(t *testing.T) {
 	for name, want := range map[string]string{
 		"athos": "athos", "größe": "größe", "a b": "a b", "a\x1b[2Jb": `"a\x1b[2Jb"`, "a\nb": `"a\nb"`, "\u202eabc": `"\u202eabc"`,

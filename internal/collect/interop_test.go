@@ -19,8 +19,8 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// What an agent exports over IPFIX is what comes out here, to the letter of
-// JSON: postcards, flows and traces of every trace type.
+// Records that an agent exports over IPFIX come out with identical JSON: postcards,
+// flows and traces of every trace type.
 func TestExportedIsCollected(t *testing.T) {
 	a := newAuthority(t)
 	a.sign("collector", false)
@@ -78,7 +78,7 @@ func TestExportedIsCollected(t *testing.T) {
 	}
 }
 
-// shown are the records in JSON but for those of options.
+// shown are the records in JSON, except those of options.
 func shown(t *testing.T, out *memory) []string {
 	t.Helper()
 	var list []string
@@ -96,7 +96,7 @@ func shown(t *testing.T, out *memory) []string {
 }
 
 // agent runs an exporter of node porthos.
-func agent(t *testing.T, config ipfixsink.Config) (offer func(record.Record), stop func()) {
+func agent(t *testing.T, config ipfixsink.Config) (offer func(...record.Record), stop func()) {
 	t.Helper()
 	config.Refresh = time.Minute
 	facts := func() sink.Facts {

@@ -3,6 +3,9 @@
 package collect
 
 import (
+	"fmt"
+	"net/http"
+
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
 )
@@ -13,15 +16,15 @@ func desc(name, help string, labels ...string) *metrics.Desc {
 
 // Metrics with a label; every counter of Stats.Counts has one of its own.
 var (
-	descPaths      = desc("paths_total", "Paths, by why they are incomplete.", "reason")
-	descMalformed  = desc("malformed_total", "What was wrong with messages and their parts, by cause; of sequence_gap, records missed.", "cause")
+	descPaths      = desc("paths_total", "Paths, by the reason why they are incomplete.", "reason")
+	descMalformed  = desc("malformed_total", "Errors in messages and their parts, by cause; for sequence_gap, missed records.", "cause")
 	descImpossible = desc("impossible_total", "Records that were dropped, by cause.", "cause")
 	descWaiting    = desc("waiting_packets", "Packets that wait for postcards.")
 	descSessions   = desc("sessions", "Transport sessions.")
 	descTemplates  = desc("templates", "Templates of all sessions.")
 )
 
-// Collect adds the collector's metrics. All series are there from the start.
+// Collect adds the collector's metrics. All series exist from the start.
 func (c *Collector) Collect(g *metrics.Gatherer) {
 	s := c.Stats()
 	for _, n := range s.Counts() {
@@ -35,4 +38,21 @@ func (c *Collector) Collect(g *metrics.Gatherer) {
 	g.Add(descWaiting, float64(s.Waiting))
 	g.Add(descSessions, float64(c.decoder.Sessions()))
 	g.Add(descTemplates, float64(c.decoder.Templates()))
+}
+
+// serveMetrics serves /metrics, if the configuration asks for it.
+func (c *Collector) serveMetrics() error {
+	if c.config.Metrics == "" {
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics.Handler(c.Collect))
+	server, err := metrics.Serve(c.config.Metrics, mux, func(_ *metrics.Server, err error) {
+		c.config.Note(fmt.Sprintf("metrics are no longer served: %v", err))
+	})
+	if err != nil {
+		return fmt.Errorf("serve metrics at %s: %w", c.config.Metrics, listenFault(err, "--metrics"))
+	}
+	c.metrics = server
+	return nil
 }

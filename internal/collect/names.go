@@ -9,15 +9,14 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// Bounds of the names that exporters tell.
+// Bounds of the names that exporters send.
 const (
 	nodeNameLimit      = 4096
 	interfaceNameLimit = 1 << 14
 )
 
-// names are those that exporters told in options records: of their observation
-// domains, which are nodes, and of interfaces. When there are too many, new
-// ones are not learnt.
+// names are the names that exporters sent in options records: of their observation
+// domains, which are nodes, and of interfaces. Beyond the limits, new ones are ignored.
 type names struct {
 	nodes      map[join.Exporter]string
 	interfaces map[interfaceKey]string
@@ -32,7 +31,7 @@ func newNames() names {
 	return names{map[join.Exporter]string{}, map[interfaceKey]string{}}
 }
 
-// learn takes what an options record says.
+// learn takes the names from an options record.
 func (n *names) learn(from join.Exporter, r *record.Reading, data ipfix.DataRecord) {
 	domain, iface := r.Names(data)
 	if domain.Name != "" {

@@ -29,7 +29,7 @@ func newOther(from origin, node string, data ipfix.DataRecord) *record.Other {
 	return o
 }
 
-// plainValue is a value as JSON has it.
+// plainValue is a value for JSON.
 func plainValue(v ipfix.Value) any {
 	if n, ok := v.Uint(); ok {
 		return n

@@ -10,14 +10,14 @@ import (
 	"github.com/waymark-net/waymark/internal/sink/jsonl"
 )
 
-// writeAt is how many bytes wait for one call of the kernel.
+// writeAt is how many bytes are buffered before a write.
 const writeAt = 1 << 16
 
-// Writer is an Output: JSON, an object in a line, or text for people.
+// Writer is an Output that writes JSON lines or readable text.
 type Writer struct {
 	json    bool
 	to      io.Writer
-	file    *jsonl.File // to, unless that is a stream that it did not open
+	file    *jsonl.File // same as to; nil when to is a stream that the Writer did not open
 	waiting []byte      // whole records
 }
 
@@ -26,7 +26,7 @@ func NewWriter(to io.Writer, asJSON bool) *Writer {
 	return &Writer{json: asJSON, to: to}
 }
 
-// OpenWriter appends to a file, which follows its path.
+// OpenWriter appends to a file, and reopens it when its path names another one.
 func OpenWriter(path string, asJSON bool) (*Writer, error) {
 	file, err := jsonl.OpenFile(path)
 	if err != nil {
@@ -37,7 +37,7 @@ func OpenWriter(path string, asJSON bool) (*Writer, error) {
 	return w, nil
 }
 
-// Write writes a record; what is written may wait for Flush.
+// Write writes a record, which may be buffered until Flush.
 func (w *Writer) Write(r record.Record) error {
 	if w.json {
 		w.waiting = record.AppendLine(w.waiting, r)
@@ -50,8 +50,8 @@ func (w *Writer) Write(r record.Record) error {
 	return w.Flush()
 }
 
-// Flush writes what waits. Where the path leads nowhere now, the open file is
-// written on.
+// Flush writes what is buffered. If the path cannot be opened now, it keeps writing to
+// the open file.
 func (w *Writer) Flush() error {
 	if len(w.waiting) == 0 {
 		return nil
@@ -64,7 +64,7 @@ func (w *Writer) Flush() error {
 	return told(err)
 }
 
-// Close closes a file that it opened.
+// Close closes the file that the Writer opened.
 func (w *Writer) Close() error {
 	if w.file == nil {
 		return nil

@@ -4,8 +4,11 @@ package collect
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -25,8 +28,8 @@ func (l line) Kind() string               { return "line" }
 func (l line) Text() string               { return string(l) + "\n" }
 func (l line) AppendJSON(b []byte) []byte { return strconv.AppendQuote(b, string(l)) }
 
-// A file that was renamed or removed is made anew; where that cannot be, the
-// open one is written on.
+// A file that was renamed or removed is made again; where that is not possible, writes
+// continue to the open one.
 func TestWriterFollowsRotation(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "paths")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -70,7 +73,7 @@ func TestWriterFollowsRotation(t *testing.T) {
 	}
 }
 
-// Who collected nothing is told that.
+// A collector that received nothing reports that.
 func TestStatisticsOfNothing(t *testing.T) {
 	if text := new(Stats).Record().Text(); text != "statistics: nothing has arrived\n" {
 		t.Errorf("%q", text)
@@ -170,5 +173,37 @@ func TestStatistics(t *testing.T) {
 	}
 	if want := len(stats.Counts()) + int(record.NumPathReasons) + int(ipfix.NumCauses) + int(NumFaults) - 1 + 3; series != want {
 		t.Errorf("%d series, want %d: every one from the start", series, want)
+	}
+}
+
+// Metrics are served from Open until the end of Run, or Close.
+func TestMetricsAreServed(t *testing.T) {
+	for name, end := range map[string]func(*Collector) error{
+		"run":   func(c *Collector) error { ctx, cancel := context.WithCancel(t.Context()); cancel(); return c.Run(ctx) },
+		"close": (*Collector).Close,
+	} {
+		c, err := New(Config{Enterprise: ipfix.EnterpriseExample, Metrics: "127.0.0.1:0", Output: NewWriter(io.Discard, false)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Open(); err != nil {
+			t.Fatal(err)
+		}
+		url := "http://" + c.metrics.Address() + "/metrics"
+		answer, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || !strings.Contains(string(body), "waymark_collect_messages_total 0\n") {
+			t.Errorf("%s: %v, %s", name, err, body)
+		}
+		if err := end(c); err != nil {
+			t.Error(err)
+		}
+		if _, err := http.Get(url); err == nil {
+			t.Errorf("%s: metrics are served after the end", name)
+		}
 	}
 }

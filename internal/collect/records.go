@@ -11,8 +11,8 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// timeSpan is how far the time of an observation may be from that of its
-// message: by one clock, so it bounds how long an exporter may keep a record.
+// timeSpan is how far the time of an observation may be from that of its message. Both
+// are by the exporter's clock, so it bounds how long an exporter may keep a record.
 const timeSpan = 24 * time.Hour
 
 // origin is where and when a record was exported.
@@ -21,8 +21,8 @@ type origin struct {
 	at       time.Time // export time, by the exporter's clock
 }
 
-// maxReadings bounds how many templates' readings are kept. Beyond it they are
-// made anew.
+// maxReadings bounds how many templates' readings are kept. Beyond it, all are dropped
+// and made again as needed.
 const maxReadings = 1 << 12
 
 // reading is how records of a template are read.
@@ -80,7 +80,7 @@ func (c *Collector) record(from origin, data ipfix.DataRecord, now time.Time) {
 	take()
 }
 
-// checking looks for what cannot be.
+// checking finds impossible values in a record.
 type checking struct {
 	enterprise ipfix.Enterprise
 	fault      Fault // the first
@@ -92,14 +92,14 @@ func (c *checking) note(f Fault) {
 	}
 }
 
-// Elements whose impossible values have a meaning of their own.
+// Elements whose out-of-range values are a special case.
 const (
 	elementFlowEndReason ipfix.ElementID = 136
 	elementNodeRole      ipfix.ElementID = 17
 )
 
-// beyond notes a value that is beyond the range of its element. A flow label of
-// more than 20 bits is; a flowEndReason that is new is not wrong.
+// beyond notes a value that is beyond the range of its element. A flow label of more
+// than 20 bits is one; a new flowEndReason is not an error.
 func (c *checking) beyond(v ipfix.Value) {
 	switch {
 	case v.Field.Enterprise == ipfix.EnterpriseIANA && v.Field.ID == elementFlowEndReason:
@@ -110,7 +110,7 @@ func (c *checking) beyond(v ipfix.Value) {
 	}
 }
 
-// about checks what all records need, and the time of an observation.
+// about checks the fields that all records need, and the time of an observation.
 func (c *checking) about(r *record.Reading, at instant.Time, exported time.Time) {
 	if !r.Namespace {
 		c.note(FaultNamespace)
@@ -136,7 +136,7 @@ func (c *checking) flow(r *record.Reading, f *record.Flow) {
 // beyond reports a time that RFC 3339 cannot hold, and so no record.
 func beyond(t instant.Time) bool { return !t.IsZero() && instant.Of(t.Time).IsZero() }
 
-// postcard joins a postcard, or shows it as it is.
+// postcard joins a postcard, or writes it unjoined.
 func (c *Collector) postcard(from origin, p *record.Postcard, now time.Time) {
 	at := p.Time.Time
 	p.Time, p.Node = instant.Of(at), c.names.node(from.exporter)
@@ -171,8 +171,8 @@ func nodeID(d *record.NodeData) uint64 {
 	return join.NoNode
 }
 
-// nodeTime is the node's timestamp, unless it cannot be one; else when the
-// packet was observed.
+// nodeTime is the node's timestamp if that is plausible, else the time when the packet
+// was observed.
 func nodeTime(t record.Field[time.Time], observed time.Time) time.Time {
 	if d := t.Value.Sub(observed); !t.Valid || !observed.IsZero() && (d > timeSpan || d < -timeSpan) {
 		return observed

@@ -21,7 +21,7 @@ import (
 
 func joinExporter(a netip.AddrPort) join.Exporter { return join.Exporter{Addr: a.Addr()} }
 
-// A path in JSON, with names that options records told, and as text.
+// A path in JSON, with names from options records, and as text.
 func TestPath(t *testing.T) {
 	c, out, send := offline(t, Config{}, ipfix.UDP)
 	for i, node := range []string{"athos", "porthos", "aramis"} {
@@ -62,7 +62,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// What is missing is told, in JSON and in words.
+// Missing nodes are reported, in JSON and in text.
 func TestIncompletePath(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -75,7 +75,7 @@ func TestIncompletePath(t *testing.T) {
 			"    incomplete: not seen after node 2; no decapsulating node reported the packet\n"},
 		{"hop missing", []fields{packet(0)[0], packet(0)[2]},
 			[]string{`"reason":"hop_missing","missing_hops":[62],"nodes"`, `"delay_ns":25000`},
-			"    incomplete: a node between two that reported did not; nobody reported hop limit 62\n"},
+			"    incomplete: a node between two that reported did not; no node reported hop limit 62\n"},
 		{"no beginning", packet(0)[1:], []string{`"complete":false,"reason":"no_encapsulating","nodes"`}, "    incomplete: no encapsulating node reported the packet\n"},
 		{"clocks that differ", []fields{packet(0)[0], packet(0)[1].with(field{"observationTimeNanoseconds", start.Add(-time.Millisecond)})},
 			[]string{`"since_previous_ns":-1000000`}, "hop limit 62  -1ms\n"},
@@ -173,8 +173,8 @@ func TestRaw(t *testing.T) {
 	}
 }
 
-// Every element of node data, as the general template of an exporter has them:
-// what the trace type lacks is all ones, and left out.
+// Every element of node data, as the general template of an exporter has them: fields
+// that the trace type lacks are all ones, and omitted.
 func TestNodeData(t *testing.T) {
 	all := fields{
 		num("ioamHopLimit", 62), num("ioamNodeId", 2), num("ioamIngressInterfaceId", 201), num("ioamEgressInterfaceId", 0xffff),
@@ -200,8 +200,8 @@ func TestNodeData(t *testing.T) {
 		got.BufferOccupancy.Value != 7 || got.Snapshot.Value.Schema != 777 || string(got.Snapshot.Value.Data) != "rack 7" {
 		t.Errorf("%+v", got)
 	}
-	// A field that the trace type asks for and the node does not know is there
-	// without a value; others are not.
+	// A field that the trace type asks for and the node does not know is present
+	// without a value; others are absent.
 	none := fields{num("ioamHopLimit", 0xff), num("ioamNodeId", 0xffffff), num("ioamQueueDepth", 0xffffffff), num("ioamIngressInterfaceId", 0xffff)}
 	got = read(0x800000, none).Data
 	if got.HopLimit.Valid || !got.HopLimit.Present || !got.NodeID.Present || got.NodeID.Valid || got.QueueDepth.Present || got.IngressID.Present {
@@ -260,7 +260,7 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// A trace is put together of the records of its hops.
+// A trace is joined from the records of its hops.
 func TestTrace(t *testing.T) {
 	hop := func(report, index, count uint64) fields {
 		return fields{
@@ -325,7 +325,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// Of what the kernel's own IOAM told, the rest stays unknown.
+// For a trace of the kernel's own IOAM, fields that it does not report stay unknown.
 func TestKernelTrace(t *testing.T) {
 	hop := func(index uint64) fields {
 		return fields{

@@ -8,23 +8,23 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// Stats is what a collector met. Counts never go back.
+// Stats are a collector's counters. They never go back.
 type Stats struct {
 	Messages uint64 // that were decoded
-	Octets   uint64 // of all that arrived, also of those that were not
+	Octets   uint64 // of all messages, including those that were not decoded
 	Records  uint64 // data records in them
 
-	Postcards  uint64 // records by what they are
+	Postcards  uint64 // records by kind
 	Flows      uint64
 	Hops       uint64 // of traces
 	Options    uint64
 	Others     uint64
 	Faults     [NumFaults]uint64 // records that were dropped
 	Unjoinable uint64            // postcards without Flow-ID, Sequence Number or role
-	Traces     uint64            // put together of hops
-	TracesCut  uint64            // with hops that did not come
+	Traces     uint64            // joined from hops
+	TracesCut  uint64            // with missing hops
 
-	Problems           [ipfix.NumCauses]uint64 // of messages; records missed, for gaps
+	Problems           [ipfix.NumCauses]uint64 // of messages; for gaps, missed records
 	SessionsRefused    uint64                  // messages and connections beyond the limit of sessions
 	SocketDropped      uint64                  // datagrams that found no room in a socket's buffer
 	Connections        uint64                  // that were accepted
@@ -37,32 +37,32 @@ type Stats struct {
 	Waiting int // packets that wait for postcards
 }
 
-// Counts are all counters, in the order of a record's way. Names are those of
-// JSON and, with waymark_collect_ before and _total behind, of metrics.
+// Counts are all counters, in the order in which a record passes them. Names are those
+// of JSON and, with the prefix waymark_collect_ and the suffix _total, of metrics.
 func (s *Stats) Counts() []record.Count {
 	return []record.Count{
 		count("octets", "Octets that arrived.", s.Octets),
 		count("messages", "Messages that were decoded.", s.Messages),
 		count("records", "Data records in messages.", s.Records),
-		count("socket_dropped", "Datagrams that found no room in a socket's buffer.", s.SocketDropped),
+		count("socket_dropped", "Datagrams for which a socket's buffer had no room.", s.SocketDropped),
 		count("sessions_refused", "Messages and connections beyond the limit of sessions.", s.SessionsRefused),
 		count("connections", "Connections that were accepted.", s.Connections),
 		count("connections_refused", "Connections beyond a limit.", s.ConnectionsRefused),
 		count("connections_timed_out", "Connections that stopped within a message, or sent none.", s.TimedOut),
 		count("connections_broken", "Connections that ended within a message, or failed.", s.Broken),
 		count("handshakes_failed", "TLS handshakes that failed.", s.HandshakesFailed),
-		count("postcards", "Postcards, before those of them that are counted below.", s.Postcards),
+		count("postcards", "All postcards, among them those that are counted below.", s.Postcards),
 		count("postcards_unjoinable", "Postcards without Flow-ID, Sequence Number or role, shown as they are.", s.Unjoinable),
 		count("postcards_joined", "Postcards in paths.", s.Join.Joined),
 		count("postcards_duplicate", "Postcards that came twice.", s.Join.Duplicates),
 		count("postcards_repeated", "Postcards of a packet that came twice to a node, or of its segments.", s.Join.Repeated),
-		count("postcards_late", "Postcards behind their path.", s.Join.Late),
-		count("postcards_excess", "Postcards beyond what one path may have.", s.Join.TooMany),
+		count("postcards_late", "Postcards that came after their path was printed.", s.Join.Late),
+		count("postcards_excess", "Postcards beyond the limit of one path.", s.Join.TooMany),
 		count("paths_shared_id", "Paths with one node id from two exporters.", s.Join.SharedIDs),
 		count("flows", "Flow records.", s.Flows),
 		count("hops", "Records of one hop of a trace.", s.Hops),
-		count("traces", "Traces, put together of hops.", s.Traces),
-		count("traces_cut", "Traces some hops of which did not come.", s.TracesCut),
+		count("traces", "Traces, joined from hops.", s.Traces),
+		count("traces_cut", "Traces with missing hops.", s.TracesCut),
 		count("options", "Options records.", s.Options),
 		count("other", "Records about something else.", s.Others),
 	}
@@ -73,28 +73,26 @@ func count(name, meaning string, value uint64) record.Count {
 }
 
 // Paths are the paths by reason.
-func (s *Stats) Paths() []record.Count {
-	var list []record.Count
-	for r := range record.NumPathReasons {
-		list = append(list, record.Count{Name: r.String(), Meaning: r.Meaning(), Value: s.Join.Paths[r]})
-	}
-	return list
-}
+func (s *Stats) Paths() []record.Count { return byCause(s.Join.Paths[:], record.PathReason(0)) }
 
-// Malformed is what was wrong with messages, by cause.
-func (s *Stats) Malformed() []record.Count {
-	var list []record.Count
-	for c := range ipfix.NumCauses {
-		list = append(list, record.Count{Name: c.String(), Meaning: c.Meaning(), Value: s.Problems[c]})
-	}
-	return list
-}
+// Malformed counts the errors in messages, by cause.
+func (s *Stats) Malformed() []record.Count { return byCause(s.Problems[:], ipfix.Cause(0)) }
 
 // Impossible are the records that were dropped, by cause.
-func (s *Stats) Impossible() []record.Count {
+func (s *Stats) Impossible() []record.Count { return byCause(s.Faults[:], noFault+1) }
+
+// cause is a reason or cause by which something is counted.
+type cause interface {
+	~int | ~uint8
+	String() string
+	Meaning() string
+}
+
+// byCause names the counters of a list that has one for each cause, from first on.
+func byCause[C cause](values []uint64, first C) []record.Count {
 	var list []record.Count
-	for f := noFault + 1; f < NumFaults; f++ {
-		list = append(list, record.Count{Name: f.String(), Meaning: f.Meaning(), Value: s.Faults[f]})
+	for c := first; int(c) < len(values); c++ {
+		list = append(list, count(c.String(), c.Meaning(), values[c]))
 	}
 	return list
 }

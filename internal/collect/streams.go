@@ -20,10 +20,10 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// streamBuffer is what is read from a connection at once.
+// streamBuffer is the number of bytes read from a connection at once.
 const streamBuffer = 1 << 14
 
-// connections are those that are open, over all sockets.
+// connections are the open connections of all sockets.
 type connections struct {
 	mu   sync.Mutex
 	open map[net.Conn]netip.Addr
@@ -66,7 +66,7 @@ type streams struct {
 func (c *Collector) listenStream(e Endpoint) (listener, error) {
 	l, err := net.ListenTCP(e.network(), net.TCPAddrFromAddrPort(e.Address))
 	if err != nil {
-		return nil, fmt.Errorf("listen at %v: %w", e, ListenFault(err, "--listen"))
+		return nil, fmt.Errorf("listen at %v: %w", e, listenFault(err, "--listen"))
 	}
 	e.Address = l.Addr().(*net.TCPAddr).AddrPort()
 	return &streams{collector: c, listener: l, endpoint: e}, nil
@@ -100,7 +100,7 @@ func (l *streams) serve(ctx context.Context) error {
 			return nil
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("%v: %w", l.endpoint, err)
-		case err != nil: // as when there are no more file descriptors
+		case err != nil: // for example, no more file descriptors
 			c.note("%v: %v", l.endpoint, err)
 			time.Sleep(c.config.flushInterval)
 			continue
@@ -135,6 +135,7 @@ func (l *streams) connection(ctx context.Context, raw *net.TCPConn, exporter net
 			if ctx.Err() == nil {
 				c.count(func(s *Stats) { s.HandshakesFailed++ })
 				c.note("%v: no session with %v: %v", l.endpoint, exporter, handshakeFault(err))
+				refuse(raw)
 			}
 			return
 		}
@@ -152,12 +153,23 @@ func (l *streams) connection(ctx context.Context, raw *net.TCPConn, exporter net
 	}
 }
 
+// refuse waits until the client has read the alert and closed, within the deadline
+// of the handshake. A client of TLS 1.3 sends data before it knows whether its
+// certificate is accepted; closing with that data unread would reset the connection,
+// and the reset discards the alert at the client.
+func refuse(raw *net.TCPConn) {
+	const most = 1 << 20
+	if raw.CloseWrite() == nil {
+		_, _ = io.CopyN(io.Discard, raw, most) // ends when the client closes, or at the deadline
+	}
+}
+
 // partingTime is how long an exporter may take to end its connection when the
 // collector ends.
 const partingTime = 2 * time.Second
 
-// part asks the exporter to end the connection. What is under way is acknowledged
-// already, and would be lost without a trace if the collector just went.
+// part asks the exporter to end the connection. Data in flight is already acknowledged,
+// and would be lost silently if the collector just closed.
 func part(raw *net.TCPConn) {
 	if raw.CloseWrite() != nil {
 		raw.Close()
@@ -166,12 +178,12 @@ func part(raw *net.TCPConn) {
 	time.AfterFunc(partingTime, func() { raw.Close() })
 }
 
-// stream reads messages until the connection ends. One that is malformed is
-// left out (RFC 7011 §9.1): its length says where the next one begins.
+// stream reads messages until the connection ends. It skips malformed messages (RFC
+// 7011 §9.1), whose length says where the next one begins.
 func (c *Collector) stream(conn net.Conn, session *ipfix.Session, from join.Exporter) error {
 	r := bufio.NewReaderSize(conn, streamBuffer)
 	var buffer []byte
-	silence := c.config.MessageTimeout // a stranger has to say something soon
+	silence := c.config.MessageTimeout // a new connection must send a message soon
 	for {
 		if r.Buffered() == 0 {
 			conn.SetReadDeadline(time.Now().Add(silence))

@@ -12,13 +12,12 @@ import (
 	"strings"
 )
 
-// LoadTLS reads the collector's certificate and key, in PEM, and those of the
-// authorities one of which must have signed each exporter's certificate. Without
-// clientCA, exporters need none.
+// LoadTLS reads the collector's certificate and key in PEM, and the authorities that
+// may sign exporters' certificates. Without clientCA, exporters need no certificate.
 func LoadTLS(certificate, key, clientCA string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {
-		return nil, fmt.Errorf("the collector's certificate: %w; name a certificate and its key, in PEM", err)
+		return nil, fmt.Errorf("the collector's certificate: %w; use a certificate and its key, in PEM", err)
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if clientCA == "" {
@@ -30,7 +29,7 @@ func LoadTLS(certificate, key, clientCA string) (*tls.Config, error) {
 	}
 	config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 	if !config.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s has no certificate; name a file of certificates in PEM", clientCA)
+		return nil, fmt.Errorf("%s has no certificate; use a file of certificates in PEM", clientCA)
 	}
 	return config, nil
 }
@@ -46,9 +45,9 @@ func handshakeFault(err error) error {
 	)
 	switch {
 	case errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(err.Error(), "certificate"):
-		cure = "the exporter does not trust this collector's certificate: give it the authority that signed --tls-cert, and send it to an address or name that the certificate has"
+		cure = "the exporter does not trust this collector's certificate: give it the authority that signed --tls-cert, and make it send to an address or name in the certificate"
 	case errors.As(err, &plain):
-		cure = "the exporter speaks no TLS: have it do so, or receive it at tcp://"
+		cure = "the exporter does not use TLS: configure TLS there, or receive on tcp://"
 	case errors.As(err, &unproven), strings.Contains(err.Error(), "didn't provide a certificate"):
 		cure = "give the exporter a certificate that an authority in --tls-client-ca has signed"
 	default:

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A handshake that fails is told with what to change, and at which side.
+// The error of a failed handshake says what to change, and on which side.
 func TestHandshakeFaultsHaveCures(t *testing.T) {
 	_, secured, pair := strangers(t)
 	shake := func(config *tls.Config) func(net.Conn) {
@@ -27,7 +27,7 @@ func TestHandshakeFaultsHaveCures(t *testing.T) {
 		"it trusts another authority": {shake(&tls.Config{ServerName: "collector"}), "; the exporter does not trust this collector's certificate: give it the authority that signed --tls-cert"},
 		"no certificate":              {shake(&tls.Config{InsecureSkipVerify: true}), unproven},
 		"a stranger's certificate":    {shake(&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{pair}}), unproven},
-		"no TLS":                      {func(conn net.Conn) { conn.Write([]byte("\x00\x0a\x00\x10 plain IPFIX")) }, "; the exporter speaks no TLS: have it do so, or receive it at tcp://"},
+		"no TLS":                      {func(conn net.Conn) { conn.Write([]byte("\x00\x0a\x00\x10 plain IPFIX")) }, "; the exporter does not use TLS: configure TLS there, or receive on tcp://"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			far, near := net.Pipe()

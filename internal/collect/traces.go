@@ -14,17 +14,17 @@ import (
 // hopsLimit is how many records of unfinished traces are kept.
 const hopsLimit = 1 << 14
 
-// traceWait is how long a trace waits for its hops, which one exporter sends in
-// a row.
+// traceWait is how long a trace waits for its hops, which an exporter sends in
+// sequence.
 const traceWait = time.Second
 
-// traceKey tells the traces of an exporter apart.
+// traceKey identifies a trace of an exporter.
 type traceKey struct {
 	join.Exporter
 	report uint32
 }
 
-// partial is a trace of which some hops have come.
+// partial is a trace with some of its hops.
 type partial struct {
 	key   traceKey
 	since time.Time
@@ -34,7 +34,7 @@ type partial struct {
 	place *list.Element
 }
 
-// traces puts the records of a trace, one for each hop, together.
+// traces joins the records of a trace, one for each hop.
 type traces struct {
 	open  map[traceKey]*partial
 	queue *list.List // of *partial, by since
@@ -47,7 +47,7 @@ func newTraces() traces { return traces{open: map[traceKey]*partial{}, queue: li
 func (c *Collector) hop(from origin, h *record.Hop, now time.Time) {
 	if !h.Count.Valid || !h.Report.Valid || h.Count.Value == 0 {
 		t := c.trace(from, h)
-		t.Nodes = []record.NodeData{h.Data} // nothing to put it together by
+		t.Nodes = []record.NodeData{h.Data} // nothing to join it by
 		if h.Count.Valid && h.Count.Value == 0 {
 			t.Nodes = t.Nodes[:0] // no node wrote into it
 		}
@@ -80,7 +80,7 @@ func (c *Collector) hop(from origin, h *record.Hop, now time.Time) {
 	}
 }
 
-// finish shows a trace with the hops that have come.
+// finish emits a trace with the hops that have come.
 func (c *Collector) finish(p *partial) {
 	delete(c.traces.open, p.key)
 	c.traces.queue.Remove(p.place)
@@ -98,7 +98,7 @@ func (c *Collector) finish(p *partial) {
 	c.emit(p.trace)
 }
 
-// expireTraces shows the traces that have waited so long.
+// expireTraces emits the traces that have waited that long.
 func (c *Collector) expireTraces(now time.Time, wait time.Duration) {
 	for e := c.traces.queue.Front(); e != nil; e = c.traces.queue.Front() {
 		p := e.Value.(*partial)
@@ -109,7 +109,7 @@ func (c *Collector) expireTraces(now time.Time, wait time.Duration) {
 	}
 }
 
-// trace is what all records of a trace say alike.
+// trace has the fields that all records of a trace share.
 func (c *Collector) trace(from origin, h *record.Hop) *record.Trace {
 	t := h.Trace
 	if t.Time.IsZero() {

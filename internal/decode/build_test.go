@@ -4,9 +4,7 @@ package decode
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -17,36 +15,23 @@ import (
 
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
 )
 
 var captured = time.Date(2026, 11, 21, 5, 21, 0, 123456000, time.UTC)
 
-// ipv6 is an IPv6 packet.
+// ipv6Packet has a flow label.
 func ipv6Packet(next ioam.NextHeader, source, destination string, payload []byte) []byte {
-	b := make([]byte, ipv6HeaderLen, ipv6HeaderLen+len(payload))
-	binary.BigEndian.PutUint32(b, 0x60012345)
-	binary.BigEndian.PutUint16(b[4:], uint16(len(payload)))
-	b[6], b[7] = byte(next), 64
-	s, d := netip.MustParseAddr(source).As16(), netip.MustParseAddr(destination).As16()
-	copy(b[8:], s[:])
-	copy(b[24:], d[:])
-	return append(b, payload...)
+	header := craft.Between(source, destination, byte(next))
+	header.Label = 0x12345
+	return header.With(payload)
 }
 
-// udp is an IPv6 packet with 8 bytes of UDP, behind the extension headers.
+// udp is an IPv6 packet with 8 bytes of UDP, after the extension headers.
 func udp(next ioam.NextHeader, headers ...[]byte) []byte {
-	payload := append(bytes.Join(headers, nil), 0x10, 0x92, 0, 9, 0, 8, 0, 0)
-	b := ipv6Packet(next, "2001:db8:1::2", "2001:db8:2::2", payload)
-	sum := uint32(17 + 8) // of the pseudo-header (RFC 8200 §8.1), with both addresses
-	for at := 8; at < ipv6HeaderLen; at += 2 {
-		sum += uint32(binary.BigEndian.Uint16(b[at:]))
-	}
-	for at := len(b) - 8; at < len(b); at += 2 {
-		sum += uint32(binary.BigEndian.Uint16(b[at:]))
-	}
-	sum = sum>>16 + sum&0xffff
-	binary.BigEndian.PutUint16(b[len(b)-2:], ^uint16(sum>>16+sum))
-	return b
+	datagram := ipv6Packet(ioam.NextHeaderUDP, "2001:db8:1::2", "2001:db8:2::2", craft.Datagram(4242, 9))
+	payload := append(bytes.Join(headers, nil), craft.Seal(datagram)[craft.HeaderLen:]...)
+	return ipv6Packet(next, "2001:db8:1::2", "2001:db8:2::2", payload)
 }
 
 // options is an extension header with options.
@@ -72,7 +57,7 @@ func frame(link LinkType, packet []byte) []byte {
 	var header []byte
 	switch link {
 	case LinkEthernet:
-		header = append(make([]byte, 12), 0x86, 0xdd)
+		return craft.Ethernet(nil, nil, packet)
 	case LinkSLL:
 		header = append(make([]byte, 14), 0x86, 0xdd)
 	case LinkSLL2:
@@ -83,12 +68,11 @@ func frame(link LinkType, packet []byte) []byte {
 
 // tagged is an Ethernet frame with VLAN tags.
 func tagged(packet []byte, tags ...uint16) []byte {
-	b := make([]byte, 12)
+	var list []craft.Tag
 	for _, tag := range tags {
-		b = binary.BigEndian.AppendUint16(b, tag)
-		b = append(b, 0, 7)
+		list = append(list, craft.Tag{Type: tag, Control: 7})
 	}
-	return append(append(b, 0x86, 0xdd), packet...)
+	return craft.Ethernet(nil, nil, packet, list...)
 }
 
 func info(data []byte) gopacket.CaptureInfo {
@@ -111,8 +95,8 @@ func pcap(t testing.TB, link LinkType, frames ...[]byte) []byte {
 	return b.Bytes()
 }
 
-// pcapng is a capture of frames on an interface eth7, with what other tools
-// write behind them: the interface's statistics.
+// pcapng is a capture of frames on an interface eth7, followed by the interface's
+// statistics, as other tools write them.
 func pcapng(t testing.TB, link LinkType, frames ...[]byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -135,7 +119,7 @@ func pcapng(t testing.TB, link LinkType, frames ...[]byte) []byte {
 	return b.Bytes()
 }
 
-// result is what a capture gave.
+// result is the result of decoding a capture.
 type result struct {
 	records  []record.Trace
 	triggers []record.Trigger

@@ -25,7 +25,7 @@ type Packet struct {
 	Length    int    // of the whole packet
 }
 
-// CaptureError is where and why a capture cannot be read on.
+// CaptureError is where and why the reading of a capture stopped.
 type CaptureError struct {
 	Packet int   // number of the packet that could not be read
 	Offset int64 // where its record begins, in bytes of the (uncompressed) file
@@ -42,29 +42,28 @@ func (e *CaptureError) Unwrap() error { return e.Err }
 // Causes of a CaptureError.
 var (
 	ErrNotCapture = errors.New("this is neither a pcap nor a pcapng capture; convert it with editcap")
-	ErrEmpty      = errors.New("the capture is empty: what was to write it may have failed")
+	ErrEmpty      = errors.New("the capture is empty: the program that wrote it may have failed")
 	ErrCut        = errors.New("the capture ends in the middle of a record")
 )
 
 const (
-	// maxCaptured is more than any packet has that a kernel made of many (BIG TCP:
-	// 512 KiB). What a record claims beyond it is not believed.
+	// maxCaptured is more than a kernel merges into one packet (BIG TCP: 512 KiB). A
+	// record that claims more is refused.
 	maxCaptured = 4 << 20
-	// maxSilence is how many bytes may follow one another without a packet in
-	// them: a small compressed file can hold any number.
+	// maxSilence is how many bytes may pass without a packet: a small compressed file
+	// can expand to any number of them.
 	maxSilence = 256 << 20
 )
 
 func tooLong(captured uint32) error {
-	return fmt.Errorf("the record says that %d bytes were captured, and %d at most can be read; the file is damaged, or cut its packets with editcap -s %d", captured, maxCaptured, maxCaptured)
+	return fmt.Errorf("the record has %d bytes, more than the limit of %d; the file is damaged, or shorten its packets with editcap -s %d", captured, maxCaptured, maxCaptured)
 }
 
 func silence(n int64) error {
-	return fmt.Errorf("%d bytes without a packet, and %d at most are read over; the file is damaged, or write its packets again with editcap", n, maxSilence)
+	return fmt.Errorf("%d bytes without a packet, more than the limit of %d; the file is damaged, or write its packets again with editcap", n, maxSilence)
 }
 
-// source is what the two formats have in common. What it is given says whether
-// it may read on.
+// source reads packets in one of the two formats; an error of mayRead stops it.
 type source interface {
 	next(mayRead func() error) (Packet, error)
 }
@@ -90,7 +89,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// NewReader begins to read a capture, which may be compressed with gzip.
+// NewReader starts reading a capture, which may be compressed with gzip.
 func NewReader(r io.Reader) (*Reader, error) {
 	raw := bufio.NewReader(r)
 	if magic, err := raw.Peek(2); err == nil && bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -124,8 +123,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return reader, nil
 }
 
-// Next returns the next packet, io.EOF at the end, or a *CaptureError, behind
-// which nothing can be read.
+// Next returns the next packet, io.EOF at the end, or a *CaptureError, after which
+// nothing can be read.
 func (r *Reader) Next() (Packet, error) {
 	offset := r.position()
 	p, err := r.source.next(r.mayRead)
@@ -143,7 +142,7 @@ func (r *Reader) Next() (Packet, error) {
 	return p, nil
 }
 
-// mayRead says whether there was a packet not too long ago.
+// mayRead is an error when the last packet was too many bytes ago.
 func (r *Reader) mayRead() error {
 	if n := r.position() - r.data; n > maxSilence {
 		return silence(n)
@@ -151,10 +150,10 @@ func (r *Reader) mayRead() error {
 	return nil
 }
 
-// position is how many bytes the source has taken.
+// position is how many bytes the source has consumed.
 func (r *Reader) position() int64 { return r.read.n - int64(r.in.Buffered()) }
 
-// cause names a cut in the capture's own words.
+// cause turns an unexpected end of the file into ErrCut.
 func cause(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrCut

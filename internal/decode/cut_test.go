@@ -18,8 +18,8 @@ import (
 
 var knownLinks = []LinkType{LinkEthernet, LinkRawBSD, LinkRawOBSD, LinkRaw, LinkSLL, LinkIPv6, LinkSLL2}
 
-// A capture that is cut anywhere gives the packets before the cut, and says
-// where it was cut unless that was behind a whole record.
+// A capture that is cut anywhere gives the packets before the cut, and an error with
+// the place unless that was after a whole record.
 func TestCutCaptures(t *testing.T) {
 	for _, link := range knownLinks {
 		t.Run(fmt.Sprint("link type ", link), func(t *testing.T) { cutCaptures(t, link) })
@@ -36,7 +36,7 @@ func cutCaptures(t *testing.T, link LinkType) {
 		want, fault := "", ""
 		switch {
 		case cut == 0:
-			fault = "packet 1 at offset 0: the capture is empty: what was to write it may have failed"
+			fault = "packet 1 at offset 0: the capture is empty: the program that wrote it may have failed"
 		case cut < 4:
 			fault = "packet 1 at offset 0: this is neither a pcap nor a pcapng capture; convert it with editcap"
 		case cut < 24:
@@ -70,7 +70,7 @@ func cutBlocks(t *testing.T, link LinkType) {
 	first, second := frame(link, udp(0, options(t, 17, trace(1, 2)))), frame(link, udp(0, options(t, 17, trace(2, 3))))
 	capture := pcapng(t, link, first, second)
 	found := []string{"", "", "", "1/2>2001:db8:2::2", "1/2>2001:db8:2::2 2/3>2001:db8:2::2", "1/2>2001:db8:2::2 2/3>2001:db8:2::2"}
-	packets := []int{0, 0, 0, 1, 2, 2} // behind so many whole blocks
+	packets := []int{0, 0, 0, 1, 2, 2} // after that many whole blocks
 	starts := blockStarts(capture)
 	if len(starts) != 5 {
 		t.Fatalf("%d blocks, want 5", len(starts))
@@ -81,7 +81,7 @@ func cutBlocks(t *testing.T, link LinkType) {
 			if cut < start {
 				break
 			}
-			if whole = i + 1; whole != 2 { // an interface belongs to the packet behind it
+			if whole = i + 1; whole != 2 { // an interface belongs to the packet after it
 				offset = start
 			}
 		}
@@ -96,8 +96,8 @@ func cutBlocks(t *testing.T, link LinkType) {
 	}
 }
 
-// A block whose length is wrong costs what is behind it, not what is before it,
-// and is told; the same length behind a block is not looked at.
+// A block with a wrong length is reported, and loses only the packets after it; the
+// length repeated after a block is not checked.
 func TestWrongBlockLengths(t *testing.T) {
 	capture := pcapng(t, LinkRaw, udp(0, options(t, 17, trace(1, 2))), udp(0, options(t, 17, trace(2, 3))))
 	starts := blockStarts(capture)
@@ -151,9 +151,9 @@ func TestCorruptCaptures(t *testing.T) {
 		value uint32
 		want  string
 	}{
-		{"a length beyond the end", 24 + record + 8, 3_000_000_000, fmt.Sprintf("packet 2 at offset %d: the record says that 3000000000 bytes were captured, and the file's head that 65536 are the most; the file is damaged", 24+record)},
-		{"more captured than there was", 24 + record + 12, 1, fmt.Sprintf("packet 2 at offset %d: the record says that 72 bytes were captured of a packet of 1; the file is damaged", 24+record)},
-		{"version", 4, 9, "packet 1 at offset 0: pcap version 9.0 is not understood; convert it with editcap"},
+		{"a length beyond the end", 24 + record + 8, 3_000_000_000, fmt.Sprintf("packet 2 at offset %d: the record has 3000000000 bytes, more than the file's limit of 65536; the file is damaged", 24+record)},
+		{"more captured than there was", 24 + record + 12, 1, fmt.Sprintf("packet 2 at offset %d: the record has 72 bytes of a packet of 1; the file is damaged", 24+record)},
+		{"version", 4, 9, "packet 1 at offset 0: pcap version 9.0 is not supported; convert it with editcap"},
 		{"magic", 0, 0xdeadbeef, "packet 1 at offset 0: this is neither a pcap nor a pcapng capture"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -172,7 +172,7 @@ func TestCorruptCaptures(t *testing.T) {
 	at := bytes.LastIndex(ng, packet) - 28 // the block of the second packet
 	binary.LittleEndian.PutUint32(ng[at+8:], 7)
 	r := decodeCapture(t, ng)
-	want := fmt.Sprintf("packet 2 at offset %d: interface 7 is not among the 1 of its section", at)
+	want := fmt.Sprintf("packet 2 at offset %d: interface 7 does not exist among the 1 of its section", at)
 	if len(r.records) != 1 || len(r.faults) != 1 || r.faults[0] != want {
 		t.Errorf("%q, want %q", r.faults, want)
 	}
@@ -185,7 +185,7 @@ func TestCorruptCaptures(t *testing.T) {
 	}
 }
 
-// What the snap length cut off is named as the reason.
+// The snap length is named as the reason for a cut packet.
 func TestSnapLength(t *testing.T) {
 	packet := udp(0, options(t, 17, trace(1, 2)))
 	var b bytes.Buffer
@@ -205,8 +205,8 @@ func TestSnapLength(t *testing.T) {
 	}
 }
 
-// Where the snap length cuts a header behind which IOAM may be, it is named
-// too; where it cuts the payload, nothing is missing.
+// A snap length that cuts a header before possible IOAM is named, too; one that cuts
+// the payload loses nothing.
 func TestSnapLengthBeforeIOAM(t *testing.T) {
 	routing := []byte{60, 2, 4, 0, 0, 0, 0, 0, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}
 	authentication := []byte{60, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
@@ -219,14 +219,14 @@ func TestSnapLengthBeforeIOAM(t *testing.T) {
 		kept   int
 		fault  string
 	}{
-		{"routing header", udp(43, routing, behind), 44, "offset 40: no whole extension header"},
-		{"authentication header", udp(51, authentication, behind), 47, "offset 40: no whole extension header"},
-		{"fragment header", udp(44, fragment, behind), 47, "offset 40: no whole extension header"},
-		{"options behind a routing header", udp(43, routing, behind), 60, "offset 64: "},
-		{"before the tunnelled packet", ipv6Packet(41, "2001:db8::1", "2001:db8::2", inner), 40, "offset 40: no whole IPv6 header"},
-		{"tunnelled behind a routing header", ipv6Packet(43, "2001:db8::1", "2001:db8::2", append(append([]byte{41}, routing[1:]...), inner...)), 50, "offset 50: no whole IPv6 header"},
+		{"routing header", udp(43, routing, behind), 44, "offset 40: incomplete extension header"},
+		{"authentication header", udp(51, authentication, behind), 47, "offset 40: incomplete extension header"},
+		{"fragment header", udp(44, fragment, behind), 47, "offset 40: incomplete extension header"},
+		{"options after a routing header", udp(43, routing, behind), 60, "offset 64: "},
+		{"before the tunnelled packet", ipv6Packet(41, "2001:db8::1", "2001:db8::2", inner), 40, "offset 40: incomplete IPv6 header"},
+		{"tunnelled after a routing header", ipv6Packet(43, "2001:db8::1", "2001:db8::2", append(append([]byte{41}, routing[1:]...), inner...)), 50, "offset 50: incomplete IPv6 header"},
 		{"in the payload", udp(17, make([]byte, 100)), 44, ""},
-		{"behind the options", udp(0, behind), len(udp(0, behind)) - 8, ""},
+		{"after the options", udp(0, behind), len(udp(0, behind)) - 8, ""},
 	} {
 		p := Packet{Number: 1, Link: LinkRaw, Data: tt.packet[:tt.kept], Length: len(tt.packet)}
 		found := Find(p, record.Clock{})
@@ -239,8 +239,8 @@ func TestSnapLengthBeforeIOAM(t *testing.T) {
 	}
 }
 
-// Wherever the snap length cuts, on whatever link layer, the trace is found or
-// the cut is told: in the link layer's own header, too.
+// Wherever the snap length cuts, on every link layer, the trace is found or the cut is
+// reported: in the link layer's own header, too.
 func TestSnapLengthOfLinkLayers(t *testing.T) {
 	packet := udp(0, options(t, 17, trace(1, 2)))
 	frames := map[string]struct {
@@ -267,7 +267,7 @@ func TestSnapLengthOfLinkLayers(t *testing.T) {
 		}
 		if header := len(f.data) - len(packet); header > 0 {
 			cut := Find(Packet{Number: 1, Link: f.link, Data: f.data[:header-1], Length: len(f.data)}, record.Clock{})
-			if len(cut.Faults) != 1 || !strings.HasPrefix(cut.Faults[0].Error(), "no whole link-layer header (") {
+			if len(cut.Faults) != 1 || !strings.HasPrefix(cut.Faults[0].Error(), "incomplete link-layer header (") {
 				t.Errorf("%s: %v", name, cut.Faults)
 			}
 			short := Find(Packet{Number: 1, Link: f.link, Data: f.data[:header-1], Length: header - 1}, record.Clock{})

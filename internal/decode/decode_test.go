@@ -85,7 +85,7 @@ func TestWhereTracesAre(t *testing.T) {
 		{"tunnel around inline", ipv6Packet(0, a, b, append(options(t, 41, trace(123, 2)), udp(0, options(t, 17, trace(124, 3)))...)),
 			"123/2>2001:db8:2::2 124/3>2001:db8:2::2"},
 		{"a tunnel without options around inline", ipv6Packet(41, a, b, udp(0, options(t, 17, trace(124, 3)))), "124/3>2001:db8:2::2"},
-		{"tunnel behind a routing header", ipv6Packet(0, a, b, bytes.Join([][]byte{options(t, 43, trace(123, 2)), routing, inner}, nil)), "123/2>2001:db8:2::2"},
+		{"tunnel after a routing header", ipv6Packet(0, a, b, bytes.Join([][]byte{options(t, 43, trace(123, 2)), routing, inner}, nil)), "123/2>2001:db8:2::2"},
 		{"several options", udp(0, options(t, 17, trace(1, 2), trace(2, 3), trace(3, 4))), "1/2>2001:db8:2::2 2/3>2001:db8:2::2 3/4>2001:db8:2::2"},
 		{"destination options", udp(60, options(t, 17, trace(123, 2))), "123/2>2001:db8:2::2"},
 		{"both headers", udp(0, options(t, 60, trace(123, 2)), options(t, 17, trace(124, 3))), "123/2>2001:db8:2::2 124/3>2001:db8:2::2"},
@@ -128,7 +128,7 @@ func TestOtherThingsInACapture(t *testing.T) {
 	}
 
 	r = decodeCapture(t, pcap(t, 147, good, good))
-	want := "link type 147 is not understood: 2 packets skipped; capture on Ethernet, raw IP or Linux cooked"
+	want := "link type 147 is not supported: 2 packets skipped; capture on Ethernet, raw IP or Linux cooked"
 	if len(r.faults) != 1 || r.faults[0] != want {
 		t.Errorf("%q, want %q", r.faults, want)
 	}
@@ -144,7 +144,7 @@ func TestOutputErrorEndsIt(t *testing.T) {
 	}
 }
 
-// A wrong packet is reported, and the packets behind it are decoded.
+// A wrong packet is reported, and the packets after it are decoded.
 func TestMalformedPackets(t *testing.T) {
 	good := udp(0, options(t, 17, trace(123, 2)))
 	change := func(at int, value byte) []byte {
@@ -155,7 +155,7 @@ func TestMalformedPackets(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		packet []byte
-		want   string // the fault
+		want   string // the error
 		traces int    // of the wrong packet
 	}{
 		{"direct export too short", udp(0, []byte{17, 1, 1, 0, 0x31, 10, 0, 4, 0, 123, 0, 0x80, 0x80, 0, 0, 0}), "packet 1: IPv6 packet, offset 45: option too short for its fixed fields (RFC 9326 §3.2)", 0},
@@ -166,8 +166,8 @@ func TestMalformedPackets(t *testing.T) {
 		{"not aligned", udp(0, []byte{17, 1, 0x31, 10, 0, 0, 0, 123, 8, 0, 0x80, 0, 0, 0, 1, 0}), "packet 1: IPv6 packet, offset 42: IOAM option not aligned to 4 bytes (RFC 9486 §3)", 0},
 		{"remaining length", change(51, 99), "packet 1: IPv6 packet, offset 51: RemainingLen beyond the node data list (RFC 9197 §4.4.1)", 1},
 		{"node length", change(50, 0x10), "packet 1: IPv6 packet, offset 50: NodeLen inconsistent with the trace type (RFC 9197 §4.4.1)", 1},
-		{"no whole IPv6 header", good[:39], "packet 1: IPv6 packet, offset 0: no whole IPv6 header", 0},
-		{"no whole inner header", ipv6Packet(41, "2001:db8::1", "2001:db8::2", good[:20]), "packet 1: IPv6 packet, offset 40: no whole IPv6 header", 0},
+		{"incomplete IPv6 header", good[:39], "packet 1: IPv6 packet, offset 0: incomplete IPv6 header", 0},
+		{"no whole inner header", ipv6Packet(41, "2001:db8::1", "2001:db8::2", good[:20]), "packet 1: IPv6 packet, offset 40: incomplete IPv6 header", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := decodeCapture(t, pcap(t, LinkRaw, tt.packet, good))

@@ -14,7 +14,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// directExport is one of namespace 123 with these Extension-Flags.
+// directExport is a Direct Export of namespace 123 with these Extension-Flags.
 func directExport(extensions uint8) ioam.DirectExport {
 	d := ioam.DirectExport{Namespace: 123, ExtensionFlags: extensions, Type: 0xc00000}
 	if d.HasFlowID() {
@@ -67,8 +67,8 @@ func TestDirectExports(t *testing.T) {
 	}
 }
 
-// tshark 4.0 does not know what is in a Direct Export, but where the option
-// is, that its length is right, and which IOAM option-type it has.
+// tshark 4.0 does not decode a Direct Export, but finds the option, checks its length
+// and reads its IOAM option-type.
 func TestDirectExportsAgainstTshark(t *testing.T) {
 	rng := rand.New(rand.NewPCG(93, 26))
 	var frames [][]byte
@@ -99,7 +99,7 @@ func TestDirectExportsAgainstTshark(t *testing.T) {
 				want += 4
 			}
 		}
-		if lengths := strings.Split(line, ","); lengths[1] != strconv.Itoa(want) { // behind a PadN
+		if lengths := strings.Split(line, ","); lengths[1] != strconv.Itoa(want) { // after a PadN
 			t.Errorf("frame %d: tshark reads the lengths %v, we %d", i+1, lengths, want)
 		}
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Summary is what a whole capture held.
+// Summary is the content of a whole capture.
 type Summary struct {
 	Packets int
 	Records int
 	Others  map[ioam.IOAMType]int // IOAM options that are neither traces nor Direct Exports
 	Unknown map[LinkType]int      // packets of link layers that are not understood
-	Times   Times                 // what their times say of the timestamps
+	Times   Times                 // how the timestamps agree with their times
 }
 
-// Capture reads a capture to its end, or to where it cannot be read on. It
-// gives each record to emit, whose error ends it, and each fault to report;
-// complete is false when there was one.
+// Capture reads a capture to its end, or to where it cannot be read further. It passes
+// each record to emit, whose error stops it, and each error to report; complete is
+// false when there was one.
 func Capture(r io.Reader, clock record.Clock, emit func(record.Record) error, report func(error)) (s Summary, complete bool, err error) {
 	s = Summary{Others: map[ioam.IOAMType]int{}, Unknown: map[LinkType]int{}, Times: newTimes(clock)}
 	complete = true
@@ -66,7 +66,7 @@ func Capture(r io.Reader, clock record.Clock, emit func(record.Record) error, re
 		}
 	}
 	for _, link := range slices.Sorted(maps.Keys(s.Unknown)) {
-		fail(fmt.Errorf("link type %d is not understood: %d packets skipped; capture on Ethernet, raw IP or Linux cooked", link, s.Unknown[link]))
+		fail(fmt.Errorf("link type %d is not supported: %d packets skipped; capture on Ethernet, raw IP or Linux cooked", link, s.Unknown[link]))
 	}
 	return s, complete, nil
 }

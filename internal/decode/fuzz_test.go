@@ -11,8 +11,7 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// FuzzCapture: no file makes the reader panic or hang, and what it gives can
-// be written.
+// FuzzCapture: no file makes the reader panic or hang, and its records can be written.
 func FuzzCapture(f *testing.F) {
 	packet := udp(0, options(f, 17, trace(1, 2)))
 	f.Add(pcap(f, LinkEthernet, frame(LinkEthernet, packet)))
@@ -28,8 +27,8 @@ func FuzzCapture(f *testing.F) {
 	})
 }
 
-// FuzzBlocks: what the reader of pcapng gives is in the file, once, in its order,
-// whatever lengths it claims, and no more is kept than it has.
+// FuzzBlocks: the packets read from pcapng are in the file, once and in order, whatever
+// lengths it claims, and the reader keeps no more than the file has.
 func FuzzBlocks(f *testing.F) {
 	packet := udp(0, options(f, 17, trace(1, 2)))
 	f.Add(pcapng(f, LinkRaw, packet, packet))

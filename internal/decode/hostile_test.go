@@ -16,8 +16,8 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// decodeChild is set in a process of its own that decodes standard input, and
-// says what that took.
+// decodeChild is set in a separate process that decodes standard input, and reports the
+// memory it used.
 const decodeChild = "WAYMARK_DECODE_CHILD"
 
 func TestMain(m *testing.M) {
@@ -34,9 +34,8 @@ func TestMain(m *testing.M) {
 	fmt.Printf("packets: %d records: %d %v\n", s.Packets, s.Records, err)
 }
 
-// decodeApart decodes what write writes, compressed, in a process of its own. It
-// gives the most memory that it held, in KiB, what it printed, and the size of the
-// compressed file.
+// decodeApart decodes what write writes, compressed, in a separate process. It returns
+// the process's maximum memory in KiB, its output, and the size of the compressed file.
 func decodeApart(t *testing.T, write func(w io.Writer)) (peak int, printed string, size int) {
 	t.Helper()
 	var file bytes.Buffer
@@ -117,7 +116,7 @@ func zeros(w io.Writer, n int) {
 	}
 }
 
-// much is what the small files of these tests unfold to, or a part of it.
+// much is the size to which the small files of these tests expand, or a part of it.
 const much = 200 << 20
 
 func put(w io.Writer, blocks ...[]byte) {
@@ -133,7 +132,7 @@ func repeat(w io.Writer, block []byte) {
 	}
 }
 
-// huge is a block with a body of zeros, behind a head.
+// huge is a block with a body of zeros, after a head.
 func huge(w io.Writer, kind uint32, head []byte, body int) {
 	b := binary.LittleEndian.AppendUint32(nil, kind)
 	put(w, binary.LittleEndian.AppendUint32(b, uint32(blockFrame+len(head)+body)), head)
@@ -141,7 +140,7 @@ func huge(w io.Writer, kind uint32, head []byte, body int) {
 	put(w, binary.LittleEndian.AppendUint32(nil, uint32(blockFrame+len(head)+body)))
 }
 
-// claimed is what stands in front of a packet: no time, and its length twice.
+// claimed is the header of a packet: no time, and its length twice.
 func claimed(n uint32) []byte {
 	b := binary.LittleEndian.AppendUint32(make([]byte, 12), n)
 	return binary.LittleEndian.AppendUint32(b, n)
@@ -157,7 +156,7 @@ type hostile struct {
 // fits is printed where the only packet is found.
 const fits = "packets: 1 records: 1"
 
-// keeping are captures with much that a reader may keep.
+// keeping are captures with much data that a reader may keep.
 func keeping(packet []byte) []hostile {
 	long := ngOption(optionName, bytes.Repeat([]byte("x"), 60_000))
 	return []hostile{
@@ -189,26 +188,26 @@ func keeping(packet []byte) []hostile {
 	}
 }
 
-// claiming are captures with large packets, and those that go on without any.
+// claiming are captures with large packets, and endless ones without any.
 func claiming() []hostile {
 	return []hostile{
 		{"a packet", func(w io.Writer) {
 			put(w, ngSection(), ngInterfaceBlock())
 			huge(w, blockEnhancedPacket, claimed(much), much)
-		}, "packet 1 at offset 28: the record says that 209715200 bytes were captured, and 4194304 at most can be read; the file is damaged, or cut its packets with editcap"},
+		}, "packet 1 at offset 28: the record has 209715200 bytes, more than the limit of 4194304; the file is damaged, or shorten its packets with editcap"},
 		{"a simple packet", func(w io.Writer) {
 			put(w, ngSection(), ngInterfaceBlock())
 			huge(w, blockSimplePacket, binary.LittleEndian.AppendUint32(nil, much), much)
-		}, "4194304 at most can be read"},
+		}, "more than the limit of 4194304"},
 		{"a packet of pcap", func(w io.Writer) {
 			put(w, pcapHead(LinkRaw, 1<<32-1), claimed(much)[4:])
 			zeros(w, much)
-		}, "packet 1 at offset 24: the record says that 209715200 bytes were captured"},
-		{"a block that nobody knows", func(w io.Writer) {
+		}, "packet 1 at offset 24: the record has 209715200 bytes"},
+		{"an unknown block", func(w io.Writer) {
 			put(w, ngSection(), ngInterfaceBlock())
 			huge(w, 0x0bad, nil, maxSilence+much)
-		}, "bytes without a packet, and 268435456 at most are read over; the file is damaged, or"},
-		{"blocks that nobody knows", func(w io.Writer) {
+		}, "bytes without a packet, more than the limit of 268435456; the file is damaged, or"},
+		{"unknown blocks", func(w io.Writer) {
 			put(w, ngSection(), ngInterfaceBlock())
 			repeat(w, ngBlock(0x0bad, make([]byte, 1000)))
 			repeat(w, ngBlock(0x0bad, make([]byte, 1000)))
@@ -219,13 +218,13 @@ func claiming() []hostile {
 			zeros(w, maxSilence+much)
 		}, "bytes without a packet"},
 		{"zeros", func(w io.Writer) { zeros(w, much) }, "neither a pcap nor a pcapng capture"},
-		{"zeros behind a section", func(w io.Writer) { put(w, ngSection()); zeros(w, much) }, "a block of 0 bytes is shorter than any"},
+		{"zeros after a section", func(w io.Writer) { put(w, ngSection()); zeros(w, much) }, "a block of 0 bytes is too short"},
 	}
 }
 
-// TestHostileCaptures decodes small files that unfold to hundreds of megabytes, of
-// each kind that a reader might keep: memory stays bounded, and the error says what
-// is wrong and what to do, unless the rest can be read.
+// TestHostileCaptures decodes small files that expand to hundreds of megabytes of each
+// kind of data that a reader might keep: memory stays bounded, and the error says what
+// is wrong and how to fix it, unless the rest can be read.
 func TestHostileCaptures(t *testing.T) {
 	packet := udp(0, options(t, 17, trace(1, 2)))
 	base, printed, _ := decodeApart(t, func(w io.Writer) { put(w, ngSection(), ngInterfaceBlock(), ngPacket(packet)) })
@@ -249,8 +248,8 @@ func TestHostileCaptures(t *testing.T) {
 	}
 }
 
-// TestLargeCaptures reads what is large and right: packets that a kernel made of
-// many, and many interfaces.
+// TestLargeCaptures reads large valid captures: packets that a kernel merged, and many
+// interfaces.
 func TestLargeCaptures(t *testing.T) {
 	packet := udp(0, options(t, 17, trace(1, 2)))
 	for _, size := range []int{9000, 64 << 10, 256 << 10, 512<<10 + 100, maxCaptured} {

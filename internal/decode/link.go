@@ -21,7 +21,7 @@ const (
 	LinkSLL2     LinkType = 276 // Linux "cooked", version 2
 )
 
-// etherType is the protocol behind a link layer.
+// etherType is the protocol after a link layer.
 type etherType uint16
 
 const (
@@ -32,7 +32,7 @@ const (
 
 const maxVLANTags = 2
 
-// Known says whether packets of this link layer can be read.
+// Known reports whether packets of this link layer can be read.
 func (l LinkType) Known() bool {
 	switch l {
 	case LinkEthernet, LinkRawBSD, LinkRawOBSD, LinkRaw, LinkSLL, LinkIPv6, LinkSLL2:
@@ -41,11 +41,11 @@ func (l LinkType) Known() bool {
 	return false
 }
 
-// errNoWholeLink is a frame that ends before what says whether IPv6 is in it.
-var errNoWholeLink = errors.New("no whole link-layer header")
+// errNoWholeLink is the error of a frame that ends before the type of its payload.
+var errNoWholeLink = errors.New("incomplete link-layer header")
 
-// ipv6 finds the IPv6 packet behind the link layer; nil when there is none. The
-// error says that the frame ends too early to tell.
+// ipv6 finds the IPv6 packet after the link layer; nil when there is none. The error
+// means that the frame is too short to know.
 func (l LinkType) ipv6(frame []byte) ([]byte, error) {
 	var header, protocol int
 	switch l {

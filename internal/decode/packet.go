@@ -30,7 +30,7 @@ func Find(p Packet, clock record.Clock) Found {
 	found := Found{Others: map[ioam.IOAMType]int{}}
 	w := walker{packet: p, clock: clock, found: &found}
 	ip, err := p.Link.ipv6(p.Data)
-	if err != nil && len(p.Data) < p.Length { // else it is no shorter on the wire
+	if err != nil && len(p.Data) < p.Length { // else the packet was this short on the wire
 		found.Faults = append(found.Faults, w.cut(err))
 	}
 	if ip == nil {
@@ -63,11 +63,11 @@ func (w *walker) cut(err error) error {
 // included.
 func (w *walker) walk(ip []byte, wire int, tunnels int) {
 	if len(ip) < ipv6HeaderLen || ip[0]>>4 != 6 {
-		w.fault(0, errors.New("no whole IPv6 header"))
+		w.fault(0, errors.New("incomplete IPv6 header"))
 		return
 	}
 	length := wire
-	// A payload length of 0 is that of a jumbogram (RFC 2675 §3).
+	// A payload length of 0 means a jumbogram (RFC 2675 §3).
 	if payload := int(binary.BigEndian.Uint16(ip[4:])); payload != 0 {
 		length = ipv6HeaderLen + payload
 	}
@@ -76,7 +76,7 @@ func (w *walker) walk(ip []byte, wire int, tunnels int) {
 	subject, inner := ip, length
 	tunnel := next == ioam.NextHeaderIPv6 && tunnels < maxTunnels
 	if tunnel {
-		at = min(at, len(ip)) // cut: the fault of the inner packet
+		at = min(at, len(ip)) // cut: the inner packet reports the error
 		subject, inner = ip[at:], length-at
 	}
 	summary, ok := record.ParsePacket(subject, innerLength(subject, inner))
@@ -92,7 +92,7 @@ func (w *walker) walk(ip []byte, wire int, tunnels int) {
 	}
 }
 
-// innerLength is a packet's length by its own header, else by what is around it.
+// innerLength is a packet's length by its own header, else by the packet around it.
 func innerLength(ip []byte, around int) int {
 	if len(ip) >= ipv6HeaderLen {
 		if payload := int(binary.BigEndian.Uint16(ip[4:])); payload != 0 {
@@ -108,11 +108,11 @@ type header struct {
 	offset int
 }
 
-// errNoWholeHeader is an extension header without options that ends too early:
-// what is behind it may be IOAM.
-var errNoWholeHeader = errors.New("no whole extension header (RFC 8200 §4)")
+// errNoWholeHeader is the error of an incomplete extension header without options: IOAM
+// may follow it.
+var errNoWholeHeader = errors.New("incomplete extension header (RFC 8200 §4)")
 
-// headers lists the headers with options, and finds what is behind all
+// headers lists the headers with options, and finds what follows all
 // extension headers.
 func (w *walker) headers(ip []byte) (list []header, next ioam.NextHeader, at int) {
 	next, at = ioam.NextHeader(ip[6]), ipv6HeaderLen
@@ -190,7 +190,7 @@ func (w *walker) trace(h header, o ioam.IOAMOption, summary record.Packet) {
 	r.Interface, r.OnItsWay = w.packet.Interface, true
 	w.found.Records = append(w.found.Records, &r)
 	if err != nil {
-		// Offsets count from the trace header, behind 4 bytes of option.
+		// Offsets count from the trace header, which follows 4 bytes of option.
 		w.decodeFault(h.offset+o.Offset+4, err)
 	}
 }

@@ -14,9 +14,9 @@ import (
 // Sizes of the older format (draft-ietf-opsawg-pcap §4 and §5).
 const (
 	pcapFileHead   = 24 // of the file
-	pcapRecordHead = 16 // what is in front of a packet
-	// pcapAnyCaptured is how long a packet may be even if the file's head says
-	// less: some writers understate it.
+	pcapRecordHead = 16 // the head of a packet's record
+	// pcapAnyCaptured is how long a packet may be even if the file's head has a lower
+	// limit: some writers understate it.
 	pcapAnyCaptured = 64 << 10
 )
 
@@ -41,7 +41,7 @@ func pcapOrder(magic []byte) binary.ByteOrder {
 type pcapReader struct {
 	in         *bufio.Reader
 	order      binary.ByteOrder
-	unit       time.Duration // of the part of a time below a second
+	unit       time.Duration // of the fraction of a second in a time
 	snapLength uint32
 	link       LinkType
 }
@@ -52,7 +52,7 @@ func newPcapReader(in *bufio.Reader, order binary.ByteOrder) (*pcapReader, error
 		return nil, err
 	}
 	if major, minor := order.Uint16(head[4:]), order.Uint16(head[6:]); major != 2 || minor != 4 {
-		return nil, fmt.Errorf("pcap version %d.%d is not understood; convert it with editcap", major, minor)
+		return nil, fmt.Errorf("pcap version %d.%d is not supported; convert it with editcap", major, minor)
 	}
 	r := &pcapReader{in: in, order: order, unit: time.Microsecond, snapLength: order.Uint32(head[16:]), link: LinkType(order.Uint32(head[20:]))}
 	if order.Uint32(head) == pcapNanoseconds {
@@ -61,8 +61,8 @@ func newPcapReader(in *bufio.Reader, order binary.ByteOrder) (*pcapReader, error
 	return r, nil
 }
 
-// next looks at the record's length before memory is made for it. io.EOF says
-// that there is no record.
+// next checks the record's length before it allocates memory. io.EOF means that there
+// is no record.
 func (r *pcapReader) next(mayRead func() error) (Packet, error) {
 	if err := mayRead(); err != nil {
 		return Packet{}, err
@@ -74,11 +74,11 @@ func (r *pcapReader) next(mayRead func() error) (Packet, error) {
 	captured, length := r.order.Uint32(head[8:]), r.order.Uint32(head[12:])
 	switch {
 	case captured > max(r.snapLength, pcapAnyCaptured):
-		return Packet{}, fmt.Errorf("the record says that %d bytes were captured, and the file's head that %d are the most; the file is damaged", captured, r.snapLength)
+		return Packet{}, fmt.Errorf("the record has %d bytes, more than the file's limit of %d; the file is damaged", captured, r.snapLength)
 	case captured > maxCaptured:
 		return Packet{}, tooLong(captured)
 	case captured > length:
-		return Packet{}, fmt.Errorf("the record says that %d bytes were captured of a packet of %d; the file is damaged", captured, length)
+		return Packet{}, fmt.Errorf("the record has %d bytes of a packet of %d; the file is damaged", captured, length)
 	}
 	p := Packet{
 		Time: time.Unix(int64(r.order.Uint32(head[:])), int64(r.order.Uint32(head[4:]))*int64(r.unit)).UTC(),

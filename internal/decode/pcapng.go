@@ -37,18 +37,18 @@ const (
 )
 
 const (
-	// maxInterfaces bounds what a section makes the reader remember.
+	// maxInterfaces bounds the interfaces of a section that the reader keeps.
 	maxInterfaces = 16384
 	// maxName is how much is kept of an interface's name.
 	maxName = 256
 )
 
-// ngInterface is what packets need of an interface.
+// ngInterface is what packets need from an interface.
 type ngInterface struct {
 	name       string
 	link       LinkType
 	snapLength uint32
-	perSecond  uint64 // units of its times; 0: they cannot be read
+	perSecond  uint64 // units of its times; 0 when they cannot be read
 	offset     int64  // seconds
 }
 
@@ -59,7 +59,7 @@ type ngReader struct {
 	order      binary.ByteOrder
 	interfaces []ngInterface
 	scratch    [24]byte
-	left       uint32 // of the body of the block
+	left       uint32 // bytes left in the block's body
 }
 
 // newNgReader reads the header of the first section.
@@ -75,7 +75,7 @@ func newNgReader(in *bufio.Reader) (*ngReader, error) {
 	return r, err
 }
 
-// block begins a block. io.EOF says that there is none.
+// block begins a block. io.EOF means that there is none.
 func (r *ngReader) block() (kind uint32, err error) {
 	head := r.scratch[:blockHead]
 	if _, err := io.ReadFull(r.in, head); err != nil {
@@ -97,14 +97,13 @@ func (r *ngReader) block() (kind uint32, err error) {
 	}
 	kind, length := r.order.Uint32(head), r.order.Uint32(head[4:])
 	if length < blockFrame {
-		return 0, fmt.Errorf("a block of %d bytes is shorter than any; the file is damaged", length)
+		return 0, fmt.Errorf("a block of %d bytes is too short; the file is damaged", length)
 	}
 	r.left = length - blockFrame
 	return kind, nil
 }
 
-// take reads the next bytes of the block's body. They are good until the next
-// call.
+// take reads the next bytes of the block's body. They are valid until the next call.
 func (r *ngReader) take(n uint32) ([]byte, error) {
 	b := r.scratch[:n]
 	return b, r.fill(b)
@@ -112,14 +111,14 @@ func (r *ngReader) take(n uint32) ([]byte, error) {
 
 func (r *ngReader) fill(b []byte) error {
 	if uint64(len(b)) > uint64(r.left) {
-		return fmt.Errorf("a block ends %d bytes before what it should hold; the file is damaged", uint64(len(b))-uint64(r.left))
+		return fmt.Errorf("a block is %d bytes too short for its content; the file is damaged", uint64(len(b))-uint64(r.left))
 	}
 	r.left -= uint32(len(b))
 	_, err := io.ReadFull(r.in, b)
 	return within(err)
 }
 
-// within is an error of reading in the middle of a block.
+// within turns io.EOF into ErrCut: in the middle of a block it is an error.
 func within(err error) error {
 	if errors.Is(err, io.EOF) {
 		return ErrCut
@@ -140,7 +139,7 @@ func (r *ngReader) discard(n int64) error {
 	return within(err)
 }
 
-// end skips what is left of the block, and its length, which is not looked at.
+// end skips the rest of the block and its trailing length, which is not checked.
 func (r *ngReader) end() error {
 	n := int64(r.left) + blockFrame - blockHead
 	r.left = 0
@@ -155,7 +154,7 @@ func (r *ngReader) section() error {
 		return err
 	}
 	if major := r.order.Uint16(b[4:]); major != 1 {
-		return fmt.Errorf("pcapng version %d is not known; convert it with editcap", major)
+		return fmt.Errorf("pcapng version %d is not supported; convert it with editcap", major)
 	}
 	return r.end()
 }
@@ -194,7 +193,7 @@ func (r *ngReader) description() error {
 	return r.end()
 }
 
-// option reads as much of an interface's option as is of use.
+// option reads the useful part of an interface's option.
 func (r *ngReader) option(i *ngInterface, code uint16, length uint32) error {
 	switch {
 	case code == optionName:
@@ -214,9 +213,9 @@ func (r *ngReader) option(i *ngInterface, code uint16, length uint32) error {
 	return nil
 }
 
-// unitsPerSecond reads a resolution: a negative power of 10, or of 2 with the
-// first bit, so that 0 is whole seconds; the result is 0 for those that 64 bits
-// cannot have.
+// unitsPerSecond reads a resolution: a negative power of 10, or of 2 with the first
+// bit, so that 0 is whole seconds; the result is 0 for those that do not fit in 64
+// bits.
 func unitsPerSecond(resolution byte) uint64 {
 	switch exponent := resolution & 0x7f; {
 	case resolution > 0x7f && exponent < 64:
@@ -290,7 +289,7 @@ func (r *ngReader) packet(kind uint32) (p Packet, err error) {
 		captured, length = r.order.Uint32(b[12:]), r.order.Uint32(b[16:])
 	}
 	if uint64(from) >= uint64(len(r.interfaces)) {
-		return p, fmt.Errorf("interface %d is not among the %d of its section", from, len(r.interfaces))
+		return p, fmt.Errorf("interface %d does not exist among the %d of its section", from, len(r.interfaces))
 	}
 	i := &r.interfaces[from]
 	if kind == blockSimplePacket && i.snapLength != 0 {

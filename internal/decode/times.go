@@ -11,15 +11,15 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// nearTime is how far a timestamp may be from the time of its packet's capture:
-// less than TAI is ahead of UTC, more than clocks that somebody sets are apart.
+// nearTime is how far a timestamp may be from its packet's capture: less than TAI is
+// ahead of UTC, and more than clocks set by hand differ.
 const nearTime = 10 * time.Second
 
-// Times judges by the capture's own times whether timestamps were read as what
-// they are: in a wrong format they are half a minute to many years away.
+// Times compares timestamps with the capture's own times, to detect a wrong format: in
+// one they are half a minute to many years off.
 type Times struct {
-	clocks []record.Clock // to read them by; the one that was asked for is the first
-	near   []int          // timestamps that each of clocks brings near
+	clocks []record.Clock // to read them with; the requested one is first
+	near   []int          // for each clock, how many timestamps are near with it
 	seen   int
 }
 
@@ -40,7 +40,7 @@ func newTimes(asked record.Clock) Times {
 	return t
 }
 
-// add looks at the timestamps of a trace that was captured at a time.
+// add counts the timestamps of a trace that was captured at a time.
 func (t *Times) add(captured time.Time, nodes []ioam.NodeData) {
 	if captured.IsZero() {
 		return // not every packet of a pcapng file has a time
@@ -58,20 +58,20 @@ func (t *Times) add(captured time.Time, nodes []ioam.NodeData) {
 	}
 }
 
-// Remark says what is implausible about most timestamps, and what may be meant;
-// "" when nothing is. A node whose clock is wrong is not yet most.
+// Remark says why most timestamps are implausible, and which format may be meant; ""
+// when they are plausible. One node with a wrong clock does not count as most.
 func (t *Times) Remark() string {
 	if 2*t.near[0] >= t.seen {
 		return ""
 	}
-	remark := fmt.Sprintf("read as %v, %d of %d timestamps are not within %v of the time of capture", t.clocks[0].Format, t.seen-t.near[0], t.seen, nearTime)
+	remark := fmt.Sprintf("read as %v, %d of %d timestamps differ by more than %v from the time of capture", t.clocks[0].Format, t.seen-t.near[0], t.seen, nearTime)
 	best := slices.Index(t.near, slices.Max(t.near))
 	if 2*t.near[best] < t.seen {
-		return remark + ", and in no format most are near: a clock of the domain or of the capture is wrong"
+		return remark + ", and so do most in every other format: a clock of the domain or of the capture is wrong"
 	}
 	cure := fmt.Sprintf("--timestamp-format %v", t.clocks[best].Format)
 	if t.clocks[best].TAIOffset != t.clocks[0].TAIOffset {
 		cure += fmt.Sprintf(" --tai-offset %v", t.clocks[best].TAIOffset)
 	}
-	return remark + "; with " + cure + " they are near"
+	return remark + "; with " + cure + " they agree"
 }

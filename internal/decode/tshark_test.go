@@ -39,7 +39,7 @@ func randomTrace(rng *rand.Rand) ioam.Trace {
 			}
 			node = binary.BigEndian.AppendUint32(node, word)
 		}
-		if at := 4 * fraction(kind); at >= 0 { // microseconds, as POSIX has them
+		if at := 4 * fraction(kind); at >= 0 { // microseconds, as in POSIX
 			binary.BigEndian.PutUint32(node[at:], rng.Uint32N(1_000_000))
 		}
 		if kind.HasSnapshot() {
@@ -69,7 +69,7 @@ func fraction(kind ioam.TraceType) int {
 	return n
 }
 
-// tshark, written by others, reads the same values from the same capture.
+// tshark, an independent implementation, reads the same values from the same capture.
 func TestAgainstTshark(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var frames [][]byte
@@ -96,32 +96,42 @@ func TestAgainstTshark(t *testing.T) {
 }
 
 // A resolution of an interface's times means the same to tshark, up to the
-// nanoseconds that its arithmetic has room for.
+// nanoseconds that its arithmetic has room for. One capture has all of them.
 func TestResolutionsAgainstTshark(t *testing.T) {
 	packet := udp(0, options(t, 17, randomTrace(rand.New(rand.NewPCG(3, 4))).Option()))
-	for _, resolution := range []byte{0, 1, 3, 6, 9, 0x80, 0x81, 0x8a, 0x94, 0xa0} {
+	resolutions := []byte{0, 1, 3, 6, 9, 0x80, 0x81, 0x8a, 0x94, 0xa0}
+	interfaces, packets := ngSection(), []byte(nil)
+	for i, resolution := range resolutions {
 		const seconds = 1_000_003
 		units := unitsPerSecond(resolution)
-		block := ngPacket(packet)
 		at := uint64(seconds)*units + units/4
+		block := ngPacket(packet)
+		binary.LittleEndian.PutUint32(block[8:], uint32(i))
 		binary.LittleEndian.PutUint32(block[12:], uint32(at>>32))
 		binary.LittleEndian.PutUint32(block[16:], uint32(at))
-		capture := bytes.Join([][]byte{ngSection(), ngInterfaceBlock(ngOption(optionResolution, []byte{resolution})), block}, nil)
-		file := filepath.Join(t.TempDir(), "one.pcapng")
-		if err := os.WriteFile(file, capture, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		r, err := NewReader(bytes.NewReader(capture))
-		if err != nil {
-			t.Fatal(err)
-		}
+		interfaces = append(interfaces, ngInterfaceBlock(ngOption(optionResolution, []byte{resolution}))...)
+		packets = append(packets, block...)
+	}
+	capture := append(interfaces, packets...)
+	file := filepath.Join(t.TempDir(), "resolutions.pcapng")
+	if err := os.WriteFile(file, capture, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(bytes.NewReader(capture))
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := tshark.Run(t, file, "frame", "-e", "frame.time_epoch")
+	if len(theirs) != len(resolutions) {
+		t.Fatalf("tshark reads %q", theirs)
+	}
+	for i, resolution := range resolutions {
 		p, err := r.Next()
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours := fmt.Sprintf("%d.%09d", p.Time.Unix(), p.Time.Nanosecond())
-		if theirs := tshark.Run(t, file, "frame", "-e", "frame.time_epoch"); len(theirs) != 1 || theirs[0] != ours {
-			t.Errorf("resolution %#x, time %d: we read %s, tshark %s", resolution, at, ours, theirs)
+		if ours := fmt.Sprintf("%d.%09d", p.Time.Unix(), p.Time.Nanosecond()); theirs[i] != ours {
+			t.Errorf("resolution %#x: we read %s, tshark %s", resolution, ours, theirs[i])
 		}
 	}
 }

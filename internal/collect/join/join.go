@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package join joins postcards, what nodes report of packets with a Direct
-// Export option (RFC 9326), into the paths of the packets.
+// Package join joins postcards, which nodes export for packets with a Direct Export
+// option (RFC 9326), into the paths of the packets.
 //
-// A path is complete, and given at once, when its two ends have reported and
-// so has every hop limit between them. Otherwise it is given when its time is
-// over, with the reason. The caller tells the time.
+// A path is complete, and emitted at once, when both ends and every hop limit between
+// them have reported. Otherwise it is emitted when its wait is over, with the reason
+// why it is incomplete. The caller supplies the time.
 package join
 
 import (
@@ -21,29 +21,29 @@ const (
 	DefaultKeep = 1 << 17
 )
 
-// nodeLimit is how many postcards one packet may have: a domain has fewer
-// hops, a packet in a loop more.
+// nodeLimit is how many postcards one packet may have: a domain has fewer hops, but a
+// packet in a loop has more.
 const nodeLimit = 64
 
-// remember is for how many waiting times a packet that was given is known, to
-// tell late postcards from those of another packet.
+// remember is for how many waiting times an emitted packet is kept, to distinguish late
+// postcards from those of another packet.
 const remember = 5
 
-// Config is what a Joiner is made of. Zero fields stand for defaults.
+// Config configures a Joiner. Zero fields mean defaults.
 type Config struct {
-	Wait time.Duration // from a packet's first postcard until its path is given
+	Wait time.Duration // from a packet's first postcard until its path is emitted
 	Keep int           // postcards that wait or are remembered
 }
 
-// Stats counts what became of postcards and packets. Every postcard was joined,
-// or is waiting, or is counted under what kept it from its path.
+// Stats counts postcards and packets by result. Every postcard was joined, is waiting,
+// or is counted under the reason why it is in no path.
 type Stats struct {
-	Joined     uint64                        // postcards in paths that were given
+	Joined     uint64                        // postcards in emitted paths
 	Duplicates uint64                        // postcards that came twice
 	Repeated   uint64                        // postcards of a packet that came twice to a node, or of its segments
-	Late       uint64                        // postcards behind their path
-	TooMany    uint64                        // postcards beyond what one path may have
-	Paths      [record.NumPathReasons]uint64 // given, by reason
+	Late       uint64                        // postcards that came after their path
+	TooMany    uint64                        // postcards beyond the limit of one path
+	Paths      [record.NumPathReasons]uint64 // emitted, by reason
 	SharedIDs  uint64                        // paths with one node id from two exporters
 }
 
@@ -53,16 +53,16 @@ type Joiner struct {
 	keep    int
 	emit    func(*Path)
 	stats   Stats
-	now     time.Time // the latest that it was told
+	now     time.Time // the latest time that the caller supplied
 	packets map[Key]*packet
 	pending list // by arrival of the first postcard
-	given   list // by when they were given
+	given   list // emitted packets, by time
 	kept    int  // postcards in both
 	spare   []*packet
 }
 
-// New makes a joiner that gives paths to emit, which may keep neither the path
-// nor its slices.
+// New makes a joiner that passes paths to emit, which must keep neither the path nor
+// its slices.
 func New(c Config, emit func(*Path)) *Joiner {
 	if c.Wait <= 0 {
 		c.Wait = DefaultWait
@@ -119,7 +119,7 @@ func (j *Joiner) Add(card Postcard, now time.Time) {
 	j.bound()
 }
 
-// Expire gives the paths whose time is over. It needs to be called now and then.
+// Expire emits the paths whose wait is over. It must be called regularly.
 func (j *Joiner) Expire(now time.Time) {
 	if now.Before(j.now) {
 		now = j.now // so that the lists stay in order
@@ -133,15 +133,15 @@ func (j *Joiner) Expire(now time.Time) {
 	}
 }
 
-// Flush gives all that wait, as when the collector ends.
+// Flush emits all waiting paths, for the end of the collector.
 func (j *Joiner) Flush() {
 	for j.pending.first != nil {
 		j.give(j.pending.first, record.PathEnded)
 	}
 }
 
-// bound forgets the oldest packets until no more postcards are kept than may
-// be: those that were given first.
+// bound forgets the oldest packets until the limit of kept postcards is met, beginning
+// with emitted ones.
 func (j *Joiner) bound() {
 	for j.kept > j.keep {
 		if j.given.first == nil {
@@ -185,14 +185,14 @@ func (j *Joiner) give(p *packet, reason record.PathReason) {
 	j.given.push(p)
 }
 
-// spares is how many packets are kept to be used again, if they have room for no
-// more than spareRoom postcards.
+// spares is how many packets are kept for reuse, if they have room for at most
+// spareRoom postcards.
 const (
 	spares    = 1024
 	spareRoom = 16
 )
 
-// forget removes a packet that was given.
+// forget removes an emitted packet.
 func (j *Joiner) forget(p *packet) {
 	j.given.remove(p)
 	delete(j.packets, p.key)
@@ -203,7 +203,7 @@ func (j *Joiner) forget(p *packet) {
 	}
 }
 
-// sharedID tells whether a node id came from two addresses.
+// sharedID reports whether two exporters sent the same node id.
 func (p *packet) sharedID() bool {
 	for i := range p.cards {
 		for k := range i {

@@ -15,7 +15,7 @@ import (
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// card is a postcard of the packet 123/7/0, at so many microseconds.
+// card is a postcard of the packet 123/7/0, at a time in microseconds.
 func card(node uint64, role record.NodeRole, hopLimit uint8, us int) Postcard {
 	return Postcard{
 		Key:      Key{Namespace: 123, FlowID: 7},
@@ -45,7 +45,7 @@ func numbered(c Postcard, sequence uint32) Postcard {
 	return with(c, func(c *Postcard) { c.Sequence = sequence })
 }
 
-// told is a path in a line: nodes in order, times since the one before, reason.
+// told is a path in a line: nodes in order, times since the previous node, reason.
 func told(p *Path) string {
 	var b strings.Builder
 	for i := range p.Postcards {
@@ -79,12 +79,12 @@ const (
 	second = 2 * time.Second // the waiting time
 )
 
-// pathCase is what comes of postcards that arrive so.
+// pathCase is postcards that arrive, and the expected paths.
 type pathCase struct {
 	name  string
 	steps []step
 	want  []string
-	stats Stats // but for Joined and Paths
+	stats Stats // except Joined and Paths
 }
 
 var pathCases = []pathCase{
@@ -94,9 +94,9 @@ var pathCases = []pathCase{
 	{"at the last moment", []step{{0, athos}, {ms, porthos}, {second - 1, aramis}}, []string{"1 2(10µs) 3(15µs) complete in 25µs"}, Stats{}},
 	{"a moment late", []step{{0, athos}, {ms, porthos}, {second, aramis}},
 		[]string{"1 2(10µs) not_seen_further after 2"}, Stats{Late: 1}},
-	{"lost behind the second", []step{{0, porthos}, {ms, athos}, {second, Postcard{}}},
+	{"lost after the second", []step{{0, porthos}, {ms, athos}, {second, Postcard{}}},
 		[]string{"1 2(10µs) not_seen_further after 2"}, Stats{}},
-	{"lost behind a gap", []step{{0, athos}, {ms, with(porthos, func(c *Postcard) { c.HopLimit = 60 })}, {second, Postcard{}}},
+	{"lost after a gap", []step{{0, athos}, {ms, with(porthos, func(c *Postcard) { c.HopLimit = 60 })}, {second, Postcard{}}},
 		[]string{"1 2(10µs) not_seen_further after 2 missing [62 61]"}, Stats{}},
 	{"a hop missing", []step{{0, athos}, {ms, aramis}, {second, Postcard{}}}, []string{"1 3(25µs) hop_missing missing [62] in 25µs"}, Stats{}},
 	{"no beginning", []step{{0, porthos}, {ms, aramis}, {second, Postcard{}}}, []string{"2 3(15µs) no_encapsulating"}, Stats{}},
@@ -118,9 +118,9 @@ var pathCases = []pathCase{
 		[]string{"1 2(10µs) 3(15µs) complete in 25µs"}, Stats{Duplicates: 1}},
 	{"the packet doubled on the way", []step{{0, athos}, {0, porthos}, {0, later(porthos, 50*time.Microsecond)}, {0, aramis}, {0, later(aramis, 50*time.Microsecond)}},
 		[]string{"1 2(10µs) 3(15µs) complete in 25µs"}, Stats{Repeated: 2}},
-	{"behind its path", []step{{0, athos}, {second, Postcard{}}, {second + ms, porthos}, {second + ms, aramis}},
+	{"after its path", []step{{0, athos}, {second, Postcard{}}, {second + ms, porthos}, {second + ms, aramis}},
 		[]string{"1 not_seen_further after 1"}, Stats{Late: 2}},
-	{"long behind its path", []step{{0, athos}, {second, Postcard{}}, {6 * second, aramis}, {7 * second, Postcard{}}},
+	{"long after its path", []step{{0, athos}, {second, Postcard{}}, {6 * second, aramis}, {7 * second, Postcard{}}},
 		[]string{"1 not_seen_further after 1", "3 no_encapsulating"}, Stats{}},
 	{"numbers used again, while waiting", []step{{0, athos}, {ms, later(athos, ms)}, {ms, later(porthos, ms)}, {ms, later(aramis, ms)}},
 		[]string{"1 sequence_reused", "1 2(10µs) 3(15µs) complete in 25µs"}, Stats{}},

@@ -8,15 +8,15 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// firstRoom is for how many postcards a packet begins with room: a flood of
-// single ones must not take more.
+// firstRoom is how many postcards a new packet has room for: a flood of single
+// postcards must not take more memory.
 const firstRoom = 2
 
-// packet is what is known of one packet.
+// packet holds the postcards of one packet.
 type packet struct {
 	key          Key
 	cards        []Postcard
-	since        time.Time // of the first postcard; once given, of that
+	since        time.Time // of the first postcard; once emitted, of the emission
 	given        bool
 	begun, ended bool      // an encapsulating, a decapsulating node reported
 	allHopLimits bool      // every postcard has one
@@ -52,16 +52,16 @@ func (p *packet) add(c Postcard) {
 
 func (p *packet) has(hopLimit uint8) bool { return p.seen[hopLimit/64]&(1<<(hopLimit%64)) != 0 }
 
-// complete tells whether nothing is missing for sure. Without hop limits only
-// time tells.
+// complete reports whether certainly nothing is missing. Without hop limits, only the
+// wait decides.
 func (p *packet) complete() bool {
 	return p.begun && p.ended && p.allHopLimits && p.even() && p.distinct == int(p.from-p.to)+1
 }
 
-// even tells whether all hop limits lie between those of the ends.
+// even reports whether all hop limits lie between those of the ends.
 func (p *packet) even() bool { return p.from == p.highest && p.to == p.lowest }
 
-// reason is what is to be said of the packet when its time is over.
+// reason is why the packet's path is incomplete when its wait is over.
 func (p *packet) reason() record.PathReason {
 	switch {
 	case !p.ended:
@@ -73,12 +73,11 @@ func (p *packet) reason() record.PathReason {
 	case !p.even():
 		return record.PathHopLimitsUneven
 	default:
-		return record.PathHopMissing // else it were complete
+		return record.PathHopMissing // otherwise the path would be complete
 	}
 }
 
-// missing are the hop limits between the highest and lowest that nobody
-// reported.
+// missing lists the hop limits between the highest and lowest that no node reported.
 func (p *packet) missing() []uint8 {
 	if !p.allHopLimits {
 		return nil
@@ -92,20 +91,20 @@ func (p *packet) missing() []uint8 {
 	return list
 }
 
-// fit is how a postcard relates to those that a packet has.
+// fit is how a postcard relates to those of a packet.
 type fit uint8
 
 const (
-	another    fit = iota // of a node that has not reported
+	another    fit = iota // from a node that has not reported yet
 	duplicate             // the same postcard again
 	repeated              // the packet, or another segment of it, came to the node again
 	nextPacket            // of a later packet with the same numbers
 	late                  // of an earlier packet with the same numbers
 )
 
-// fit relates a postcard to the packet. A node encapsulates a packet once, and
-// what comes a waiting time later is none of its copies: sequence numbers wrap,
-// and begin anew.
+// fit relates a postcard to the packet. A node encapsulates a packet once, and a
+// postcard that is more than the wait later belongs to another packet: sequence numbers
+// wrap and restart.
 func (p *packet) fit(c *Postcard, wait time.Duration) fit {
 	for i := range p.cards {
 		known := &p.cards[i]
@@ -127,7 +126,7 @@ func (p *packet) fit(c *Postcard, wait time.Duration) fit {
 	return another
 }
 
-// list is a queue of packets, each of which can be taken out.
+// list is a queue from which any packet can be removed.
 type list struct {
 	first, last *packet
 	length      int

@@ -8,17 +8,17 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// Path is what became of one packet.
+// Path is the path of one packet.
 type Path struct {
 	Key
 	Postcards []Postcard        // in the order of the path; at least one
-	Reason    record.PathReason // record.PathComplete, or why not
-	Missing   []uint8           // hop limits between those reported, falling
+	Reason    record.PathReason // record.PathComplete, or why the path is incomplete
+	Missing   []uint8           // hop limits between those reported, in falling order
 	SharedID  bool              // one node id came from two exporters
 }
 
-// LastSeen is the last node that reported the packet, if no decapsulating node
-// did and there was time enough for it.
+// LastSeen is the last node that reported the packet, if no decapsulating node did
+// within the wait.
 func (p *Path) LastSeen() (i int, ok bool) {
 	if p.Reason != record.PathNotSeenFurther {
 		return 0, false
@@ -26,8 +26,8 @@ func (p *Path) LastSeen() (i int, ok bool) {
 	return len(p.Postcards) - 1, true
 }
 
-// Since is the time from the latest node before the i-th that told its own. It
-// is negative where the clocks of the two differ by more than the way took.
+// Since is the time to the i-th node from the latest node before it that reported a
+// time. It is negative when their clocks differ by more than the packet's travel time.
 func (p *Path) Since(i int) (d time.Duration, ok bool) {
 	if p.Postcards[i].Time.IsZero() {
 		return 0, false
@@ -41,7 +41,7 @@ func (p *Path) Since(i int) (d time.Duration, ok bool) {
 }
 
 // EndToEnd is the time from the encapsulating to the decapsulating node, if both
-// told theirs.
+// reported one.
 func (p *Path) EndToEnd() (d time.Duration, ok bool) {
 	first, last := &p.Postcards[0], &p.Postcards[len(p.Postcards)-1]
 	if first.Role != record.Encapsulating || last.Role != record.Decapsulating || first.Time.IsZero() || last.Time.IsZero() {

@@ -12,14 +12,14 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Key is what the postcards of one packet have in common (RFC 9326 §3.2). The
-// source tells apart what two encapsulating nodes number alike. A destination
-// would not do: segment routing changes it on the way.
+// Key is what the postcards of one packet have in common (RFC 9326 §3.2). The source
+// distinguishes packets to which two encapsulating nodes gave the same numbers. A
+// destination would not work: segment routing changes it on the way.
 type Key struct {
 	Namespace ioam.NamespaceID
 	FlowID    uint32
 	Sequence  uint32
-	Source    [16]byte // address of the packet; zero where exporters do not tell it
+	Source    [16]byte // address of the packet; zero if exporters do not send it
 }
 
 // Exporter is who sent a postcard.
@@ -28,10 +28,10 @@ type Exporter struct {
 	Domain uint32 // Observation Domain ID
 }
 
-// NoNode stands for a node id that the postcard does not have.
+// NoNode means that the postcard has no node id.
 const NoNode = ^uint64(0)
 
-// Postcard is what one node reported of a packet.
+// Postcard is one node's report about a packet.
 type Postcard struct {
 	Key
 	Exporter    Exporter
@@ -40,20 +40,20 @@ type Postcard struct {
 	HasHopLimit bool
 	HopLimit    uint8
 	Time        time.Time        // at the node, by its clock; zero: not known
-	Record      *record.Postcard // what it was made of; the joiner does not look at it
+	Record      *record.Postcard // the original record; the joiner does not use it
 }
 
-// sameNode tells whether two postcards come from one node at one place of the
-// path. Node ids alone do not tell: two nodes can have one by mistake. A node
+// sameNode reports whether two postcards come from one node at one place of the
+// path. Node ids are not enough: two nodes can have the same one by mistake. A node
 // that exports to the collector twice gives the same time twice.
 func (p *Postcard) sameNode(q *Postcard) bool {
 	return p.Role == q.Role && p.HasHopLimit == q.HasHopLimit && p.HopLimit == q.HopLimit && p.Node == q.Node &&
 		(p.Exporter == q.Exporter || p.Time.Equal(q.Time))
 }
 
-// sortPath brings postcards into the order of the path: as the hop limit
-// falls. Where nodes do not tell it, between the path's ends by time, which is
-// as good as their clocks.
+// sortPath sorts postcards by falling hop limit. If nodes do not report it, those
+// between the path's ends are sorted by time, which is only as good as the nodes'
+// clocks.
 func sortPath(cards []Postcard, byHopLimit bool) {
 	slices.SortStableFunc(cards, func(a, b Postcard) int {
 		if byHopLimit {

@@ -17,7 +17,7 @@ type delivery struct {
 	card Postcard
 }
 
-// journey is a packet's path of so many nodes.
+// journey is a packet's path through a number of nodes.
 func journey(sequence uint32, nodes int) []Postcard {
 	path := make([]Postcard, nodes)
 	for i := range path {
@@ -33,8 +33,8 @@ func journey(sequence uint32, nodes int) []Postcard {
 	return path
 }
 
-// send gives what arrives of packets whose postcards are lost, come twice and in
-// any order, all within spread of their packet; and what arrives of each packet.
+// send returns what arrives when postcards are lost, duplicated and reordered, all
+// within spread of their packet; and what arrives for each packet.
 func send(r *rand.Rand, packets int, spread time.Duration) (arrivals []delivery, delivered [][]Postcard, lengths []int) {
 	for n := range packets {
 		path := journey(uint32(n), 2+r.IntN(5))
@@ -55,8 +55,8 @@ func send(r *rand.Rand, packets int, spread time.Duration) (arrivals []delivery,
 	return arrivals, delivered, lengths
 }
 
-// Whatever is lost, doubled and reordered: of every packet that any node
-// reported there is one path, with all of its postcards.
+// With any loss, duplication and reordering, every packet that any node reported has
+// one path, with all of its postcards.
 func TestEveryPacketOnce(t *testing.T) {
 	const packets = 5000
 	for seed := range uint64(4) {
@@ -85,7 +85,7 @@ func TestEveryPacketOnce(t *testing.T) {
 			j.Add(a.card, a.at)
 		}
 		j.Expire(start.Add(time.Hour))
-		j.Expire(start.Add(2 * time.Hour)) // forgets what was given by the first
+		j.Expire(start.Add(2 * time.Hour)) // forgets the paths emitted by the first
 		for n, got := range times {
 			if want := min(1, len(delivered[n])); got != want {
 				t.Errorf("seed %d, packet %d: %d paths, want %d", seed, n, got, want)
@@ -129,8 +129,7 @@ func TestBoundedMemory(t *testing.T) {
 	checkSum(t, j, len(arrivals))
 }
 
-// checkSum checks that postcards are in paths, or counted for what kept them
-// out.
+// checkSum checks that postcards are in paths, or counted by the reason why not.
 func checkSum(t *testing.T, j *Joiner, added int) {
 	t.Helper()
 	s := j.Stats()
@@ -139,7 +138,7 @@ func checkSum(t *testing.T, j *Joiner, added int) {
 	}
 }
 
-// A sender who gives one packet ever more nodes fills a path, no more.
+// A sender that adds ever more nodes to one packet fills only one path.
 func TestNodesOfOnePacket(t *testing.T) {
 	var nodes int
 	j := New(Config{}, func(p *Path) { nodes = len(p.Postcards) })
@@ -152,7 +151,7 @@ func TestNodesOfOnePacket(t *testing.T) {
 	}
 }
 
-// A clock that is set back neither gives paths early nor keeps them for ever.
+// A clock that is set back neither emits paths early nor keeps them forever.
 func TestTimeGoesBack(t *testing.T) {
 	given := 0
 	j := New(Config{Wait: time.Second}, func(*Path) { given++ })
