@@ -26,7 +26,7 @@ func OnlyFlag(flag string) cobra.PositionalArgs {
 		if len(args) != 1 || cmd.Flags().Changed(flag) {
 			return NoArguments(cmd, args)
 		}
-		return Usagef("%s takes no argument; say --%s %s", cmd.CommandPath(), flag, args[0])
+		return Usagef("%s takes no argument; use --%s %s", cmd.CommandPath(), flag, args[0])
 	}
 }
 
@@ -61,7 +61,7 @@ func noEmptyValues(cmd *cobra.Command, _ []string) (err error) {
 			return
 		}
 		if err == nil && slices.Contains(values, "") {
-			err = Usagef("--%s has an empty value; give one, or leave --%s out%s", f.Name, f.Name, without(f))
+			err = Usagef("--%s has an empty value; give one, or remove --%s%s", f.Name, f.Name, without(f))
 		}
 	})
 	return err

@@ -47,9 +47,9 @@ type Failure struct {
 // NewFailure is the failure of an error.
 func NewFailure(err error) Failure { return Failure{Kind: "error", Error: err.Error()} }
 
-// Conclude prints what went wrong, and gives the exit code. With --json, an error
+// conclude prints what went wrong, and gives the exit code. With --json, an error
 // is the last object on standard output; an interruption is no error.
-func (o *Options) Conclude(ctx context.Context, args []string, err error, stdout, stderr io.Writer) int {
+func (o *Options) conclude(ctx context.Context, args []string, err error, stdout, stderr io.Writer) int {
 	code := exitCode(ctx, err)
 	var lines []string
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// DurationWords says what a time looks like.
+// DurationWords describes the form of a time.
 const DurationWords = "want a time with its unit, such as 5s, 200ms or 1m"
 
 // flagError words what is wrong with the flags of a command line, without the
@@ -36,7 +36,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return Usagef("%w%s", err, see)
 }
 
-// wants says what a flag of a type takes, by pflag's name of the type.
+// wants describes the values of a flag, by pflag's name of its type.
 func wants(kind string, err error) string {
 	switch {
 	case kind == "duration":
@@ -56,5 +56,5 @@ func wants(kind string, err error) string {
 	case strings.HasPrefix(kind, "int"):
 		return "want a whole number"
 	}
-	return "this is not understood: " + err.Error()
+	return "invalid value: " + err.Error()
 }

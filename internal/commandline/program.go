@@ -6,11 +6,15 @@
 package commandline
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -19,6 +23,8 @@ import (
 type Options struct {
 	JSON bool // results and errors are JSON
 
+	// Explain says more of an error of a command; nil: it stays as it is.
+	Explain func(error) error
 	// Failure makes the object that --json prints of an error; nil: NewFailure.
 	Failure func(error) any
 	// Text makes the lines that standard error gets of an error; nil: one, with
@@ -87,7 +93,7 @@ func (o *Options) WithoutJSON(result string) error {
 	if !o.JSON {
 		return nil
 	}
-	return Usagef("%s has no form in JSON; leave --json out", result)
+	return Usagef("%s has no form in JSON; remove --json", result)
 }
 
 // GroupRun is the action of a command that only holds subcommands: without
@@ -137,4 +143,27 @@ func markUsageErrors(cmd *cobra.Command) {
 	for _, child := range cmd.Commands() {
 		markUsageErrors(child)
 	}
+}
+
+// Run runs a program until it ends or is interrupted, and gives its exit code. A
+// second signal ends the program at once.
+func Run(run func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+// Execute runs one command line of a tree that Finish ended, and gives the exit
+// code.
+func (o *Options) Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if o.Explain != nil {
+		err = o.Explain(err)
+	}
+	return o.conclude(ctx, args, err, stdout, stderr)
 }

@@ -18,7 +18,7 @@ func Version() string { return version }
 var version, commit = "devel", ""
 
 // BuiltFrom is the commit, or what Go knows of it where make did not build;
-// empty when nobody knows.
+// empty when unknown.
 func BuiltFrom() string {
 	if commit != "" {
 		return commit

@@ -51,11 +51,10 @@ func outcomes() []byte {
 	var b strings.Builder
 	b.WriteString(`# Outcomes
 
-Every packet that a hook looks at ends in exactly one outcome, counted per
-interface and direction; ` + "`waymark status`" + ` and the metrics show them. Where several
-apply, as when a packet carries several options, the one with the greatest
-number is the packet's. What leads to each is in
-[the data plane](../data-plane.md).
+Every packet that a hook sees is counted under exactly one outcome, per interface
+and direction; ` + "`waymark status`" + ` and the metrics show them. If several apply, for
+example to a packet with several options, the one with the greatest number counts.
+[The data plane](../data-plane.md) has the conditions of each.
 
 | number | outcome | meaning |
 |---|---|---|
@@ -70,9 +69,9 @@ func warnings() []byte {
 	var b strings.Builder
 	b.WriteString(`# Warnings
 
-What ` + "`waymark status`" + `, ` + "`waymark doctor`" + ` and ` + "`waymark agent stop --remove`" + ` warn of.
-Each warning names its cure. A hint is told by ` + "`waymark doctor`" + ` and the API's list of
-warnings alone.
+The warnings of ` + "`waymark status`" + `, ` + "`waymark doctor`" + ` and ` + "`waymark agent stop --remove`" + `.
+Each comes with its cure. Only ` + "`waymark doctor`" + ` and the API's list of warnings show
+hints.
 
 | code | severity | meaning |
 |---|---|---|
@@ -120,7 +119,7 @@ func writeCommand(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// writeProse writes what a command is about.
+// writeProse writes a command's description.
 func writeProse(b *strings.Builder, c *cobra.Command) {
 	for _, p := range blocks(about(c)) {
 		if p.literal {

@@ -17,7 +17,7 @@ import (
 // tree is a small command tree with everything that a page may show.
 func tree() *cobra.Command {
 	run := func(*cobra.Command, []string) error { return nil }
-	root := &cobra.Command{Use: "way", Short: "See the way", Long: "Way shows it.\n\nSecond paragraph.", RunE: run}
+	root := &cobra.Command{Use: "way", Short: "Show the paths", Long: "Way shows it.\n\nSecond paragraph.", RunE: run}
 	root.PersistentFlags().Bool("json", false, "print JSON")
 	route := &cobra.Command{Use: "route [show | add PREFIX … dev IF]", Short: "Change the node's routes", RunE: run,
 		Long:    "Change routes, 'as ip':\n\n  route add PREFIX\n        [name NAME]\n\n  NAME := \\text\n\n.hidden is no macro.",

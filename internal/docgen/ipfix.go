@@ -18,9 +18,9 @@ func elements() []byte {
 	b.WriteString(`# IPFIX information elements
 
 The information elements that package ` + "`ipfix`" + ` knows by name, with data types,
-semantics and units of RFC 7012. A field has so many octets unless its template
-says otherwise: integers may have fewer (RFC 7011 §6.2), octets and strings a
-fixed number.
+semantics and units of RFC 7012. A field has the number of octets that is given
+here unless its template says otherwise: integers may have fewer (RFC 7011 §6.2),
+octets and strings a fixed number.
 `)
 	for _, group := range []struct {
 		title, about string
@@ -28,8 +28,8 @@ fixed number.
 	}{
 		{"IANA", "As in IANA's registry.", ipfix.IANA()},
 		{fmt.Sprintf("IOAM, enterprise %d", ipfix.EnterpriseIOAM),
-			"Those of the published exporter of IOAM data. IANA has none for IOAM. A value of\nall ones says \"not available\" (RFC 9197 §4.4.2).", ipfix.IOAM()},
-		{"Waymark, your enterprise", "What neither IANA nor the published exporter has, under the enterprise number of\nwhoever runs the exporter. The numbers do not change.", ipfix.Waymark(ipfix.EnterpriseExample)},
+			"The elements of the published exporter of IOAM data; IANA has none for IOAM. All\nones mean \"not available\" (RFC 9197 §4.4.2).", ipfix.IOAM()},
+		{"Waymark, your enterprise", "Elements that neither IANA nor the published exporter has, under the enterprise\nnumber of the exporter's operator. The numbers do not change.", ipfix.Waymark(ipfix.EnterpriseExample)},
 	} {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| number | element | type | octets | semantics | units | range | meaning |\n|---|---|---|---|---|---|---|---|\n", group.title, group.about)
 		slices.SortFunc(group.elements, func(a, b ipfix.Element) int { return cmp.Compare(a.ID, b.ID) })
@@ -47,12 +47,12 @@ func records(b *strings.Builder) {
 	b.WriteString(`
 ## Records
 
-What ` + "`export: [{kind: ipfix}]`" + ` sends. Templates of data records are made as they
-are needed: one for each kind of record and set of fields, with numbers from 300
-on. Where packets bring more than 64 of these sets, further ones share a
-template with all fields, of which those that the trace type, the flags and the
-packet lack are "not available". Node data stand as in the packet, in the order
-of the trace type's bits. A number in brackets is a field's octets.
+The records of ` + "`export: [{kind: ipfix}]`" + `. Templates of data records are made as
+needed: one for each kind of record and set of fields, with numbers from 300 on.
+If packets need more than 64 of these sets, further ones share a template with all
+fields; those that the trace type, the flags and the packet lack are "not
+available". Node data are as in the packet, in the order of the trace type's bits.
+A number in brackets is a field's octets.
 `)
 	for _, f := range append(record.DataFormats(), record.OptionsFormats()...) {
 		fmt.Fprintf(b, "\n### %s\n\n| field | when |\n|---|---|\n", f.Record)

@@ -15,12 +15,11 @@ func fields() []byte {
 	b.WriteString(`# Fields of records
 
 Every key of every kind of record, in the order of JSON, with the IPFIX elements
-that have the same value. What absent keys and ` + "`null`" + ` mean, and examples, are in
-[records in JSON](../records.md); which IPFIX records have a field, in
-[IPFIX information elements](ipfix.md#records). An element in the last column is
-also what a collector reads.
+that have the same value. [Records in JSON](../records.md) has examples, and the
+meaning of absent keys and ` + "`null`" + `. [IPFIX information elements](ipfix.md#records)
+says which IPFIX records have a field. A collector reads the same elements.
 
-| ` + "`kind`" + ` | is | from |
+| ` + "`kind`" + ` | content | from |
 |---|---|---|
 `)
 	for _, k := range record.Kinds() {

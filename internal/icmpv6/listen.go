@@ -20,7 +20,7 @@ import (
 	"github.com/waymark-net/waymark/internal/socketdrops"
 )
 
-// Type is that of a message (RFC 4443 §2.1).
+// Type is the type of a message (RFC 4443 §2.1).
 type Type uint8
 
 // The types of errors.
@@ -31,20 +31,20 @@ const (
 	ParameterProblem Type = 4
 )
 
-// HeaderLen is the length of an error before what it quotes: type, code,
-// checksum, and four bytes that depend on the type.
+// HeaderLen is the length of an error before its quote: type, code, checksum, and
+// four bytes that depend on the type.
 const HeaderLen = 8
 
-// defaultHopLimit is that of a message whose hop limit the kernel does not say.
+// defaultHopLimit is the hop limit of a message if the kernel does not report it.
 const defaultHopLimit = 64
 
-// Message is one that arrived; the kernel has checked its checksum. It is only
-// valid while it is being heard.
+// Message is a message that arrived; the kernel has checked its checksum. It is
+// valid only during the call.
 type Message struct {
 	Body         []byte // from the ICMPv6 header on
 	Source       netip.Addr
-	Interface    model.IfIndex // by which it arrived; 0 when the kernel does not say
-	HopLimit     uint8         // as it arrived
+	Interface    model.IfIndex // where it arrived; 0 when the kernel does not report it
+	HopLimit     uint8         // on arrival
 	TrafficClass uint8
 }
 
@@ -56,10 +56,10 @@ type Listener struct {
 	perSecond int
 }
 
-// Listen opens a raw socket that only messages of some types reach (RFC 3542
-// §3.2), in the network namespace of the calling thread. Of a message, the
-// first bytes are read; more messages in a second wait in the socket's buffer,
-// and beyond it are lost and counted ([Listener.Dropped]).
+// Listen opens a raw socket for messages of some types (RFC 3542 §3.2), in the
+// network namespace of the calling thread. It reads the first bytes of a message,
+// at most `longest`. Messages beyond the rate wait in the socket's buffer; those
+// that find no room there are lost and counted ([Listener.Dropped]).
 func Listen(longest, perSecond int, types ...Type) (*Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
@@ -84,8 +84,8 @@ func Listen(longest, perSecond int, types ...Type) (*Listener, error) {
 	return &Listener{ip, raw, longest, perSecond}, nil
 }
 
-// prepare blocks every other type, and asks for what IPv6 headers say and for
-// the interface of arrival.
+// prepare blocks all other types, and requests the IPv6 header's fields and the
+// interface of arrival.
 func prepare(fd int, types []Type) error {
 	var filter unix.ICMPv6Filter
 	for i := range filter.Data {
@@ -135,7 +135,8 @@ func (l *Listener) Read(ctx context.Context, heard func(Message)) error {
 	}
 }
 
-// read takes what the kernel says of the IPv6 header and of the way of arrival.
+// read takes what the kernel reports about the IPv6 header and the interface of
+// arrival.
 func (m *Message) read(control []byte) {
 	list, err := unix.ParseSocketControlMessage(control)
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// alone runs a function in a network namespace of its own, with a loopback
-// interface.
+// alone runs a function in its own network namespace, with a loopback interface.
 func alone(t *testing.T, f func() error) {
 	t.Helper()
 	err := testnet.New(t).Do(func() error {
@@ -31,7 +30,7 @@ func alone(t *testing.T, f func() error) {
 	}
 }
 
-// loopback is the index of lo in a network namespace of its own.
+// loopback is the index of lo in a new network namespace.
 const loopback = 1
 
 // message is an error of some type, with some bytes after its header.
@@ -39,8 +38,8 @@ func message(kind Type, last byte) []byte {
 	return append([]byte{byte(kind), 0, 0, 0, 0, 0, 5, 0}, bytes.Repeat([]byte{last}, 60)...)
 }
 
-// TestListen sends messages of several types to this host: the socket lets two
-// through, and says what came with them.
+// TestListen sends messages of several types to this host: the socket passes two,
+// with what the kernel reports about them.
 func TestListen(t *testing.T) {
 	var l *Listener
 	var sender net.PacketConn
@@ -94,7 +93,7 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// Of a flood, what is not heard is counted.
+// Messages of a flood that are not heard are counted.
 func TestListenUnderFlood(t *testing.T) {
 	var l *Listener
 	var sender net.PacketConn
@@ -156,8 +155,8 @@ func TestListenWithoutRight(t *testing.T) {
 	})
 }
 
-// A packet goes out as it is, whoever's source it has; the listener hears it, so
-// its checksum is right.
+// A packet is sent unchanged, with any source; the listener hears it, so its
+// checksum is right.
 func TestSend(t *testing.T) {
 	var l *Listener
 	var s *Sender

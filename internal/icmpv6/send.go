@@ -15,12 +15,12 @@ const (
 	protocol      = 58
 )
 
-// Sender sends whole IPv6 packets, whoever their source is.
+// Sender sends whole IPv6 packets with any source address.
 type Sender struct{ fd int }
 
 // NewSender opens a raw socket in the network namespace of the calling thread.
 func NewSender() (*Sender, error) {
-	// a socket of this protocol has its packets bring their own headers
+	// with this protocol, packets bring their own IPv6 headers
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.IPPROTO_RAW)
 	if err != nil {
 		return nil, fmt.Errorf("open a socket for packets: %w", err)
@@ -28,8 +28,8 @@ func NewSender() (*Sender, error) {
 	return &Sender{fd}, nil
 }
 
-// Send sends a packet by the route to its destination. What the device has no
-// room for is lost, and an error.
+// Send sends a packet by the route to its destination. A packet for which the
+// device has no room is lost, and an error.
 func (s *Sender) Send(packet []byte) error {
 	if len(packet) < ipv6HeaderLen {
 		return errors.New("send a packet: it has no IPv6 header")
@@ -44,7 +44,7 @@ func (s *Sender) Send(packet []byte) error {
 // Close ends the sender.
 func (s *Sender) Close() error { return unix.Close(s.fd) }
 
-// Seal writes the payload length and the checksum of an ICMPv6 message behind an
+// Seal writes the payload length and the checksum of an ICMPv6 message after an
 // IPv6 header (RFC 4443 §2.3).
 func Seal(packet []byte) {
 	message := packet[ipv6HeaderLen:]

@@ -5,15 +5,13 @@ package iproute2
 import (
 	"fmt"
 	"net/netip"
-	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/config"
 )
 
-// RouteName is the name that a rule gets when none is given: what it selects
-// by, so that rules that differ in it have different names.
+// RouteName is the name of a rule when none is given. It is made of the rule's
+// criteria, so that rules with different criteria have different names.
 func RouteName(e config.Encapsulation) string {
 	words := append([]string{"route", prefixWord(e.Match.Destination), e.Interface}, criteria(e.Match)...)
 	return strings.NewReplacer(":", "-", "/", "_").Replace(strings.Join(words, "-"))
@@ -41,7 +39,7 @@ func FormatRoute(e config.Encapsulation) string {
 	return shell(words)
 }
 
-// FormatSelection writes the words by which del finds a rule and no other,
+// FormatSelection writes the words by which del finds exactly one rule,
 // quoted for a shell.
 func FormatSelection(e config.Encapsulation) string {
 	words := append([]string{prefixWord(e.Match.Destination)}, criteria(e.Match)...)
@@ -55,8 +53,7 @@ func prefixWord(p netip.Prefix) string {
 	return p.String()
 }
 
-// criteria are the words for what a rule selects by besides the destination,
-// those of "ip rule".
+// criteria are the words of "ip rule" for a rule's criteria except the destination.
 func criteria(m config.Match) []string {
 	var words []string
 	if m.Source.IsValid() && m.Source.Bits() > 0 {
@@ -80,7 +77,7 @@ func criteria(m config.Match) []string {
 	return words
 }
 
-// shell joins words to what a shell splits into the same words.
+// shell joins words, quoted so that a shell splits them into the same words.
 func shell(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
@@ -94,41 +91,13 @@ func shell(words []string) string {
 // plain are the characters that no shell treats as special.
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-"
 
-// Selects says whether del and show mean a rule: everything that was said of
-// it must agree. Who says the encapsulation too says all that there is.
-func (c RouteCommand) Selects(e config.Encapsulation) bool {
-	said, m := c.Rule.Match, e.Match
-	if said.Destination.IsValid() && prefixWord(said.Destination) != prefixWord(m.Destination) {
-		return false
+// Selection is what del and show select by: everything given for a rule. A command that
+// includes an encapsulation gives it completely.
+func (c RouteCommand) Selection() config.Selection {
+	e := c.Rule
+	s := config.Selection{Name: e.Name, Interface: e.Interface, Match: e.Match}
+	if e.Options != nil {
+		s.Insertion = &config.Insertion{Flows: e.Flows, Frequency: e.Frequency, Mode: e.Mode, Tunnel: e.Tunnel, Options: e.Options}
 	}
-	if said.Source.IsValid() && said.Source != m.Source ||
-		!agrees(said.NextHeader, m.NextHeader) || !agrees(said.SourcePort, m.SourcePort) || !agrees(said.DestinationPort, m.DestinationPort) ||
-		!agrees(said.TrafficClass, m.TrafficClass) || !agrees(said.FlowLabel, m.FlowLabel) {
-		return false
-	}
-	return (c.Rule.Name == "" || c.Rule.Name == e.Name) && (c.Rule.Interface == "" || c.Rule.Interface == e.Interface) &&
-		(c.Rule.Options == nil || sameEncap(c.Rule, e) && reflect.DeepEqual(criteria(said), criteria(m)))
-}
-
-// SameKey says whether a rule selects the same packets on the same interface:
-// what replace overwrites.
-func SameKey(a, b config.Encapsulation) bool {
-	return a.Interface == b.Interface && prefixWord(a.Match.Destination) == prefixWord(b.Match.Destination) &&
-		reflect.DeepEqual(criteria(a.Match), criteria(b.Match))
-}
-
-// agrees says whether a criterion is what was said of it, if anything was.
-func agrees[T comparable](said, is *T) bool {
-	return said == nil || is != nil && *said == *is
-}
-
-// sameEncap compares what follows "encap"; the tunnel's source counts only
-// when it was said.
-func sameEncap(said, e config.Encapsulation) bool {
-	if said.Frequency != e.Frequency || max(said.Flows, 1) != max(e.Flows, 1) || said.Mode != e.Mode || (said.Tunnel == nil) != (e.Tunnel == nil) ||
-		!slices.Equal(allOptionWords(said), allOptionWords(e)) {
-		return false
-	}
-	return said.Tunnel == nil || said.Tunnel.Destination == e.Tunnel.Destination &&
-		(!said.Tunnel.Source.IsValid() || said.Tunnel.Source == e.Tunnel.Source)
+	return s
 }

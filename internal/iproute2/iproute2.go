@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package iproute2 reads the words of "ip ioam …" and "ip -6 route … encap
-// ioam6 …": iproute2's grammar, abbreviations, defaults and refusals, with the
-// cause and the cure in every error. It is stricter in two ways: a word given
-// twice is an error everywhere, and a word that would have no effect is
-// refused, or kept apart to be reported when it is about the kernel's route. It
-// is more lenient in one: the order of the clauses before "trace" and "dex" does
-// not matter. Words of its own say what iproute2 cannot: flows, flow-id,
-// option-type, and export; and the commands "interface" and "decapsulation".
+// Package iproute2 reads the words of "ip ioam …" and "ip -6 route … encap ioam6 …":
+// iproute2's grammar, abbreviations, defaults and refusals, with the cause and the fix
+// in every error. It is stricter in two ways: a word given twice is an error
+// everywhere, and a word that would have no effect is refused, or kept apart to be
+// reported when it is about the kernel's route. It is more lenient in one: the order of
+// the clauses before "trace" and "dex" does not matter. It adds words for what iproute2
+// cannot express: flows, flow-id, option-type and export; and the commands "interface"
+// and "decapsulation".
 package iproute2
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Verb is what a command does.
+// Verb is the action of a command.
 type Verb string
 
 // The verbs; iproute2's synonyms (delete, list, lst) are folded into them.
@@ -61,7 +61,7 @@ func (w *words) take(name string) (string, error) {
 	return w.list[w.next-1], nil
 }
 
-// end refuses what is left.
+// end refuses remaining words.
 func (w *words) end() error {
 	if w.more() {
 		return fmt.Errorf("%q: nothing more is expected here", w.peek())
@@ -80,7 +80,7 @@ func (w *words) verb(allowed ...Verb) (Verb, error) {
 			return v.verb, nil
 		}
 	}
-	return "", fmt.Errorf("%q: unknown command; say one of %s", word, joinVerbs(allowed))
+	return "", fmt.Errorf("%q: unknown command; use one of %s", word, joinVerbs(allowed))
 }
 
 func joinVerbs(vs []Verb) string {
@@ -91,7 +91,7 @@ func joinVerbs(vs []Verb) string {
 	return strings.Join(list, ", ")
 }
 
-// number reads an unsigned number of so many bits, decimal, 0x… or 0….
+// number reads an unsigned number of a width in bits, decimal, 0x… or 0….
 func (w *words) number(name string, bits int) (uint64, error) {
 	word, err := w.take(name)
 	if err != nil {
@@ -111,8 +111,8 @@ func parseNumber(name, word string, bits int) (uint64, error) {
 // NamespaceCommand is "namespace add|del|set|show …".
 type NamespaceCommand struct {
 	Verb      Verb
-	Namespace config.Namespace // Add; Del uses its id alone, Set what it sets
-	SetExport bool             // Set: the export rather than the schema
+	Namespace config.Namespace // Add; Del uses only its id, Set what it sets
+	SetExport bool             // Set: the export instead of the schema
 	Schema    *ioam.SchemaID   // Set; nil is none
 }
 
@@ -197,7 +197,7 @@ func (w *words) export(ns *config.Namespace) error {
 	}
 	n, err := w.number("export sample", 32)
 	if err == nil && (n < 1 || n > model.MaxFrequency) {
-		err = fmt.Errorf("export sample %d: want N from 1 to %d, for a postcard of every N-th packet", n, model.MaxFrequency)
+		err = fmt.Errorf("export sample %d: want N from 1 to %d, for a postcard for every N-th packet", n, model.MaxFrequency)
 	}
 	ns.Sample = config.Sample(n)
 	return err
@@ -218,7 +218,7 @@ func (w *words) schemaBinding() (*ioam.SchemaID, error) {
 func (w *words) schemaID() (ioam.SchemaID, error) {
 	id, err := w.number("schema id", 24)
 	if err == nil && ioam.SchemaID(id) == ioam.SchemaIDNone {
-		err = fmt.Errorf("schema id %#x: this value says \"no schema\"; choose another", id)
+		err = fmt.Errorf("schema id %#x: this value means \"no schema\"; choose another", id)
 	}
 	return ioam.SchemaID(id), err
 }
@@ -226,7 +226,7 @@ func (w *words) schemaID() (ioam.SchemaID, error) {
 // SchemaCommand is "schema add|del|show …".
 type SchemaCommand struct {
 	Verb   Verb
-	Schema config.Schema // Del uses its id alone
+	Schema config.Schema // Del uses only its id
 }
 
 // ParseSchema reads what follows "schema".
@@ -254,6 +254,6 @@ func ParseSchema(args []string) (SchemaCommand, error) {
 	return c, w.end()
 }
 
-// maxSchemaData is the room that a trace option leaves to a snapshot's data,
-// whose own header takes 4 bytes.
+// maxSchemaData is the room that a trace option leaves for a snapshot's data after its
+// 4-byte header.
 const maxSchemaData = model.MaxTraceDataSize - 4

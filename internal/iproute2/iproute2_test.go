@@ -3,6 +3,7 @@
 package iproute2
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -46,7 +47,7 @@ func TestParseNamespace(t *testing.T) {
 
 func TestNamespaceRefused(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
-		{"grow 1", `"grow": unknown command; say one of add, del, set, show`},
+		{"grow 1", `"grow": unknown command; use one of add, del, set, show`},
 		{"add", "namespace id: a value is missing"},
 		{"add 65536", `namespace id "65536": want a number from 0 to 0xffff`},
 		{"add -1", `namespace id "-1": want a number from 0 to 0xffff`},
@@ -60,7 +61,7 @@ func TestNamespaceRefused(t *testing.T) {
 		{"set 1", "namespace set ID: want schema {ID|none} or export WAY"},
 		{"set 1 data 3", "namespace set ID: want schema {ID|none} or export WAY"},
 		{"set 1 schema", "schema id: a value is missing"},
-		{"set 1 schema 0xffffff", `schema id 0xffffff: this value says "no schema"; choose another`},
+		{"set 1 schema 0xffffff", `schema id 0xffffff: this value means "no schema"; choose another`},
 		{"set 1 schema none x", `"x": nothing more is expected here`},
 		{"add 1_0", `namespace id "1_0": want a number from 0 to 0xffff`},
 	} {
@@ -80,7 +81,7 @@ func TestParseSchema(t *testing.T) {
 		in   []string
 		want string
 	}{
-		{[]string{"set", "1"}, `"set": unknown command; say one of add, del, show`},
+		{[]string{"set", "1"}, `"set": unknown command; use one of add, del, show`},
 		{[]string{"add", "1"}, "schema data: a value is missing"},
 		{[]string{"add", "1", ""}, "schema data: 0 bytes; want 1 to 240, what one option can carry"},
 		{[]string{"add", "1", strings.Repeat("x", 241)}, "schema data: 241 bytes; want 1 to 240, what one option can carry"},
@@ -94,7 +95,7 @@ func TestParseSchema(t *testing.T) {
 	}
 }
 
-// comparers look at addresses as values.
+// comparers compare addresses as values.
 var comparers = cmp.Options{
 	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 	cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
@@ -143,7 +144,7 @@ func TestParseRoute(t *testing.T) {
 func TestRouteRefused(t *testing.T) {
 	const add = "add 2001:db8::/64 encap ioam6 "
 	for _, tt := range []struct{ in, want string }{
-		{"grow default", `"grow": unknown command; say one of add, append, change, replace, del, show`},
+		{"grow default", `"grow": unknown command; use one of add, append, change, replace, del, show`},
 		{"change default", "encap ioam6 is missing: change is for IOAM rules here"},
 		{"prep default", "prepend: not supported here: use add"},
 		{"get 2001:db8::1", "get: not supported here: 'route show' lists the rules"},
@@ -152,7 +153,7 @@ func TestRouteRefused(t *testing.T) {
 		{"del dport 9", "the destination is missing"},
 		{"replace encap ioam6 " + trace + " dev eth1 name core", "the destination is missing"},
 		{"show encap ioam6", "encap: not used with show"},
-		{add + trace + " dev eth1 from 192.0.2.0/24", "from: 192.0.2.0/24: IOAM rides on IPv6"},
+		{add + trace + " dev eth1 from 192.0.2.0/24", "from: 192.0.2.0/24: IOAM needs IPv6"},
 		{add + trace + " dev eth1 dport 65536", "dport: "},
 		{add + trace + " dev eth1 sport 5-4", "sport: the range 5-4 ends before it begins; want a port"},
 		{add + trace + " dev eth1 ipproto nonsense", `ipproto: "nonsense" is not a known protocol; want a number from 0 to 255`},
@@ -163,10 +164,10 @@ func TestRouteRefused(t *testing.T) {
 		{"del", "the destination is missing"},
 		{"add dev eth1 encap ioam6 " + trace, "the destination is missing"},
 		{"add 2001:db8::/64 dev eth1", "encap ioam6 is missing"},
-		{"add 2001:db8::/64 encap seg6 mode encap dev eth1", "encap seg6: only ioam6 is served here"},
-		{"add 192.0.2.0/24 encap ioam6 " + trace + " dev eth1", "192.0.2.0/24: IOAM rides on IPv6"},
+		{"add 2001:db8::/64 encap seg6 mode encap dev eth1", "encap seg6: only ioam6 is supported here"},
+		{"add 192.0.2.0/24 encap ioam6 " + trace + " dev eth1", "192.0.2.0/24: IOAM needs IPv6"},
 		{"add ::ffff:192.0.2.0/120 encap ioam6 " + trace + " dev eth1", "want an IPv6 prefix"},
-		{"add 2001:db8::1/64 encap ioam6 " + trace + " dev eth1", "2001:db8::1/64: bits are set behind the prefix; say 2001:db8::/64"},
+		{"add 2001:db8::1/64 encap ioam6 " + trace + " dev eth1", "2001:db8::1/64: bits are set after the prefix; use 2001:db8::/64"},
 		{"add fe80::1%eth0 encap ioam6 " + trace + " dev eth1", "want an IPv6 prefix"},
 		{"add nonsense", `"nonsense": want an IPv6 prefix`},
 		{add + trace, "dev is missing"},
@@ -176,13 +177,13 @@ func TestRouteRefused(t *testing.T) {
 		{add + trace + " dev eth1 via fe80::1 via fe80::2", "via: given twice"},
 		{add + trace + " dev eth1 via inet 192.0.2.1", `via "inet": want the IPv6 address of a router`},
 		{add + trace + " dev eth1 via 192.0.2.1", `via "192.0.2.1": want the IPv6 address of a router`},
-		{add + trace + " dev eth1 table 100", "table 100: a rule acts on all that leaves by an interface"},
+		{add + trace + " dev eth1 table 100", "table 100: a rule acts on all packets that leave by an interface"},
 		{add + trace + " dev eth1 metric x", `metric "x": want a number`},
-		{add + trace + " dev eth1 src 2001:db8::1", "src: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by an interface; leave it out; to choose packets by their source, say from PREFIX"},
+		{add + trace + " dev eth1 src 2001:db8::1", "src: not used here: the kernel's routes do not change, and this rule acts on packets that leave by an interface; remove it; to select packets by their source, use from PREFIX"},
 		{add + trace + " dev eth1 nexthop via fe80::1", "nexthop: not used here"},
 		{add + trace + " oif eth1 dev eth2", "dev: given twice"},
 		{"show via fe80::1", "via: not used with show"},
-		{add + trace + " dev eth1 quickly", `"quickly": unknown word; say encap, dev, name, or one of from`},
+		{add + trace + " dev eth1 quickly", `"quickly": unknown word; use encap, dev, name, or one of from`},
 		{add + trace + " type 0x400000 dev eth1", "type: given twice"},
 		{add + "freq 1/2 freq 1/2 " + trace + " dev eth1", "freq: given twice"},
 		{add + "freq 2 " + trace + " dev eth1", `freq "2": want K/N`},
@@ -198,7 +199,7 @@ func TestRouteRefused(t *testing.T) {
 		{add + "mode encap tundst :: " + trace + " dev eth1", "tundst ::: want the unicast address of a node"},
 		{add + "mode encap tundst ff02::1 " + trace + " dev eth1", "tundst ff02::1: want the unicast address"},
 		{add + "mode encap tundst 192.0.2.1 " + trace + " dev eth1", "tundst 192.0.2.1: the tunnel is IPv6-in-IPv6"},
-		{add + "dev eth1", `"dev": unknown word; say freq, flows, mode, tunsrc, tundst, trace or dex`},
+		{add + "dev eth1", `"dev": unknown word; use freq, flows, mode, tunsrc, tundst, trace or dex`},
 		{add, "trace or dex is missing"},
 		{add + "trace incr", "trace: want prealloc"},
 		{add + "trace prealloc type 0x800000 ns 1 dev eth1", "size is missing"},
@@ -218,7 +219,7 @@ func TestRouteRefused(t *testing.T) {
 	}
 }
 
-// splitShell splits as a shell does, as far as FormatRoute quotes.
+// splitShell splits like a shell, as far as FormatRoute quotes.
 func splitShell(line string) []string {
 	var list []string
 	var word strings.Builder
@@ -246,7 +247,7 @@ func splitShell(line string) []string {
 	return list
 }
 
-// everything is a rule that uses every word there is.
+// everything is a rule that uses every word.
 func everything() config.Encapsulation {
 	tcp, class, label := ioam.NextHeaderTCP, config.TrafficClass(0x2e), config.FlowLabel(0x12345)
 	source, destination := model.PortRange{From: 1000, To: 2000}, model.PortRange{From: 9, To: 9}
@@ -282,8 +283,8 @@ func TestFormatRoute(t *testing.T) {
 	}
 }
 
-// Whatever a file may say of a rule, what show prints adds the same rule, finds
-// it, and no rule that differs.
+// For every rule that a file may have, the words that show prints add the same rule,
+// and select it but no different one.
 func TestShowAddsAndDeletes(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for range 3000 {
@@ -302,22 +303,29 @@ func TestShowAddsAndDeletes(t *testing.T) {
 		other := randomRule(r)
 		for _, words := range []string{line, FormatSelection(e)} {
 			del, err := ParseRoute(append([]string{"del"}, splitShell(words)...))
-			if err != nil || !del.Selects(e) {
-				t.Fatalf("del %s: %v, selects the rule: %v", words, err, err == nil && del.Selects(e))
+			if err != nil || !del.Selection().Selects(e) {
+				t.Fatalf("del %s: %v, selects the rule: %v", words, err, err == nil && del.Selection().Selects(e))
+			}
+			var asked config.Selection // as the agent gets it
+			if body, err := json.Marshal(del.Selection()); err != nil || json.Unmarshal(body, &asked) != nil || !asked.Selects(e) {
+				t.Fatalf("del %s asks for %s, which does not select the rule (%v)", words, body, err)
 			}
 			other.Name = e.Name
-			if words == line && del.Selects(other) != (FormatRoute(other) == line) {
-				t.Fatalf("del %s selects %s: %v", words, FormatRoute(other), del.Selects(other))
+			if asked.Selects(other) != del.Selection().Selects(other) {
+				t.Fatalf("del %s: the agent selects otherwise", words)
 			}
-			if other.Name += "x"; words != line && del.Selects(other) {
+			if words == line && del.Selection().Selects(other) != (FormatRoute(other) == line) {
+				t.Fatalf("del %s selects %s: %v", words, FormatRoute(other), del.Selection().Selects(other))
+			}
+			if other.Name += "x"; words != line && del.Selection().Selects(other) {
 				t.Fatalf("del %s selects %s too", words, FormatRoute(other))
 			}
 		}
 	}
 }
 
-// randomRule is one that a file may hold; each choice has few values, so that
-// two rules often agree in some.
+// randomRule is a rule that a file may contain; each choice has few values, so that two
+// rules often agree in some.
 func randomRule(r *rand.Rand) config.Encapsulation {
 	e := everything()
 	full := e
@@ -360,7 +368,7 @@ func TestSelects(t *testing.T) {
 		{"2001:db8:2::/64 dport 9", true},
 		{"2001:db8:2::/64 dport 8", false},
 		{"2001:db8:2::/64 sport 1000", false},
-		{"2001:db8:2::/64 from all", true}, // says nothing
+		{"2001:db8:2::/64 from all", true}, // no restriction
 		{"2001:db8:2::/64 from 2001:db8::/33", false},
 		{"2001:db8:2::/64 ipproto 6 dsfield 46 flowlabel 74565", true},
 		{"2001:db8:2::/64 ipproto udp", false},
@@ -372,14 +380,14 @@ func TestSelects(t *testing.T) {
 		{"2001:db8:2::/64 encap ioam6 freq 3/100 mode auto tundst 2001:db8::3 " + traces, false}, // of a rule without further criteria
 	} {
 		c, err := ParseRoute(append([]string{"del"}, strings.Fields(tt.words)...))
-		if err != nil || c.Selects(e) != tt.want {
+		if err != nil || c.Selection().Selects(e) != tt.want {
 			t.Errorf("del %s: %v; selects the rule: %v, want %v", tt.words, err, !tt.want, tt.want)
 		}
 	}
 }
 
-// FuzzParseRoute holds the parser to its own printer: what it accepts, it
-// prints in words that it reads as the same rule.
+// FuzzParseRoute checks the parser against the printer: rules that it accepts are
+// printed in words that it reads as the same rule.
 func FuzzParseRoute(f *testing.F) {
 	for _, seed := range []string{
 		"add 2001:db8:2::/64 encap ioam6 " + trace + " dev eth1",

@@ -86,7 +86,7 @@ func (w *words) boundary() (*model.Boundary, error) {
 	return &policy, nil
 }
 
-// FormatInterface writes an interface as the words that set it so.
+// FormatInterface writes an interface as the words that set it.
 func FormatInterface(in config.Interface) string {
 	var roles model.Role
 	for _, role := range in.Role {
@@ -99,7 +99,7 @@ func FormatInterface(in config.Interface) string {
 // iproute2, which has no such command.
 type DecapsulationCommand struct {
 	Verb          Verb
-	Decapsulation config.Decapsulation // Add; Del uses its address alone
+	Decapsulation config.Decapsulation // Add; Del uses only its address
 }
 
 // ParseDecapsulation reads what follows "decapsulation".
@@ -126,7 +126,7 @@ func ParseDecapsulation(args []string) (DecapsulationCommand, error) {
 	return c, w.end()
 }
 
-// decapsulation reads whose packets a decapsulation takes.
+// decapsulation reads which packets are decapsulated.
 func (w *words) decapsulation(d *config.Decapsulation) error {
 	for w.more() {
 		switch word, _ := w.take(""); {

@@ -32,7 +32,7 @@ func (p *routeParser) options(kind string) error {
 // values reads keywords with a value each, in any order, up to another word.
 func (p *routeParser) values(words []string, value func(word string) error) error {
 	for _, word := range words {
-		delete(p.seen, word) // of an option before
+		delete(p.seen, word) // of a previous option
 	}
 	for p.more() && slices.Contains(words, p.peek()) {
 		word, err := p.once()
@@ -101,8 +101,8 @@ func (p *routeParser) namespace() (ioam.NamespaceID, error) {
 	return ioam.NamespaceID(n), err
 }
 
-// directExport reads the values of dex in any order: those of the DEX paper's
-// iproute2, and where the Flow-ID comes from and which option carries it.
+// directExport reads the values of dex in any order: those of the DEX paper's iproute2,
+// the source of the Flow-ID and the option type.
 func (p *routeParser) directExport() error {
 	o := config.DirectExportOption{OptionType: ioam.OptionIOAMStatic}
 	words := []string{"ns", "trace-type", "ext-flags", "flow-id", "option-type"}
@@ -124,7 +124,7 @@ func (p *routeParser) directExportValue(word string, o *config.DirectExportOptio
 		o.Namespace, err = p.namespace()
 	case "trace-type":
 		if o.TraceType, err = p.traceType(word); err == nil && o.TraceType.Has(ioam.BitChecksumComplement) {
-			err = fmt.Errorf("trace-type %s: the checksum complement (bit 7) means nothing in a Direct Export; use bits of %s", o.TraceType, ioam.DirectExportTypeSupported)
+			err = fmt.Errorf("trace-type %s: the checksum complement (bit 7) has no meaning in a Direct Export; use bits of %s", o.TraceType, ioam.DirectExportTypeSupported)
 		}
 	case "ext-flags":
 		o.ExtensionFlags, err = p.extensionFlags()
@@ -153,7 +153,7 @@ func (p *routeParser) extensionFlags() (list []config.ExtensionFlag, err error) 
 	return list, nil
 }
 
-// value reads one word as the configuration file has it.
+// value reads one word as in the configuration file.
 func value[T any](p *routeParser, name string, v *T) error {
 	word, err := p.take(name)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 const flowIDFlag, sequenceFlag = config.ExtensionFlag(ioam.ExtensionFlowID), config.ExtensionFlag(ioam.ExtensionSequence)
 
-// randomDirectExport is one that a file may hold.
+// randomDirectExport is a Direct Export that a file may contain.
 func randomDirectExport(r *rand.Rand) config.Option {
 	return config.Option{DirectExport: &config.DirectExportOption{
 		Namespace: ioam.NamespaceID(r.IntN(3)), TraceType: ioam.TraceType(1+r.IntN(3)) << 22,
@@ -81,7 +81,7 @@ func TestDirectExportRefused(t *testing.T) {
 		{"dex ns 65536 trace-type 0x800000", `ns "65536": want a number from 0 to 0xffff`},
 		{"dex ns 1 trace-type 0", "trace-type 0x000000: trace type not usable"},
 		{"dex ns 1 trace-type 0x800004", "undefined bits"},
-		{"dex ns 1 trace-type 0x810000", "trace-type 0x810000: the checksum complement (bit 7) means nothing in a Direct Export; use bits of 0xfef002"},
+		{"dex ns 1 trace-type 0x810000", "trace-type 0x810000: the checksum complement (bit 7) has no meaning in a Direct Export; use bits of 0xfef002"},
 		{"dex ns 1 trace-type 0x800000 ext-flags 0x20", "ext-flags: 0x20 is not defined; want 0x80 (Flow-ID), 0x40 (Sequence Number), 0xc0 (both) or 0"},
 		{"dex ns 1 trace-type 0x800000 ext-flags 0x100", "want a number from 0 to 0xff"},
 		{"dex ns 1 trace-type 0x800000 ext-flags", "ext-flags: a value is missing"},
@@ -90,7 +90,7 @@ func TestDirectExportRefused(t *testing.T) {
 		{"dex ns 1 trace-type 0x800000 ns 2", "ns: given twice"},
 		{"dex ns 1 trace-type 0x800000 size 4", `"size": unknown word`},
 		{"flows 2/3 dex ns 1 trace-type 0x800000", "flows: 2/3 is not 1/N; want 1/N"},
-		{"dex ns 1 trace-type 0x800000 mtu 1280", "mtu: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by an interface; leave it out; 'waymark status' names the size that packets may have"},
+		{"dex ns 1 trace-type 0x800000 mtu 1280", "mtu: not used here: the kernel's routes do not change, and this rule acts on packets that leave by an interface; remove it; 'waymark status' shows the size that packets may have"},
 		{"dex ns 1 trace-type 0x800000 trace", "trace: want prealloc"},
 	} {
 		c, err := ParseRoute(strings.Fields("add 2001:db8::/64 dev eth1 encap ioam6 " + tt.in))
@@ -101,7 +101,7 @@ func TestDirectExportRefused(t *testing.T) {
 }
 
 // The command of the paper on Direct Export names a gateway and no interface: the
-// refusal says what to write instead, and that is taken.
+// refusal says what to write instead, and that is accepted.
 func TestPaperRoute(t *testing.T) {
 	const paper = "add 2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0 "
 	const want = "dev is missing: via alone does not say by which interface the packets leave; add dev IF"
@@ -113,8 +113,8 @@ func TestPaperRoute(t *testing.T) {
 	}
 }
 
-// What was typed and what a file says are one rule, whatever the order of
-// flags, and whether the source is said or not.
+// A typed rule and one from a file are the same, in any order of flags, with or without
+// the source.
 func TestSelectsDirectExport(t *testing.T) {
 	e := everything()
 	e.Match, e.Flows = config.Match{}, 64
@@ -129,7 +129,7 @@ func TestSelectsDirectExport(t *testing.T) {
 		"flows 1/64 mode auto tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0 option-type 0x31":   false,
 	} {
 		c, err := ParseRoute(strings.Fields("del default encap ioam6 freq 3/100 " + words))
-		if err != nil || c.Selects(e) != want {
+		if err != nil || c.Selection().Selects(e) != want {
 			t.Errorf("%s: %v, selects the rule: %v", words, err, !want)
 		}
 	}
@@ -157,7 +157,7 @@ func TestNamespaceExport(t *testing.T) {
 		"export":                    "export: a value is missing",
 		"export some":               `export "some": want none, every, aggregate or sample N`,
 		"export sample":             "export sample: a value is missing",
-		"export sample 0":           "export sample 0: want N from 1 to 1000000, for a postcard of every N-th packet",
+		"export sample 0":           "export sample 0: want N from 1 to 1000000, for a postcard for every N-th packet",
 		"export sample 1000001":     "export sample 1000001: want N",
 		"export every export every": "export: given twice",
 		"export every 100":          `"100": want data`,

@@ -18,21 +18,21 @@ import (
 // destination prefix.
 type RouteCommand struct {
 	Verb Verb
-	// Kernels are the words that are about the kernel's route alone, which stays as
-	// it is: next hop and metric.
+	// Kernels are the words that only concern the kernel's route, which does not
+	// change: next hop and metric.
 	Kernels []string
-	// Rule is what to add; a tunnel without source has the one that the kernel
-	// would use. For Change and Replace, Named says whether its name was given or made. Del and Show
-	// use what is given of it, see Selects.
+	// Rule is what to add; a tunnel without a source gets the one that the kernel would
+	// use. For Change and Replace, Named reports whether the name was given or made up.
+	// Del and Show use the fields that are given, see Selection.
 	Rule  config.Encapsulation
 	Named bool
 }
 
-// otherVerbs are those of "ip route" that rules have no use for, in its order,
-// and what to do instead.
+// otherVerbs are the verbs of "ip route" that do not apply to rules, in its order, and
+// what to do instead.
 var otherVerbs = []struct{ spelling, instead string }{
 	{"get", "'route show' lists the rules, and 'ip -6 route get ADDRESS' says by which interface packets leave"},
-	{"prepend", "use add; among equal prefixes the rule that was there first acts"},
+	{"prepend", "use add; among equal prefixes the older rule applies"},
 	{"test", "use show"},
 	{"flush", "remove rules one by one with del"},
 	{"save", "'waymark agent config' prints all that is in force"},
@@ -89,7 +89,7 @@ func (p *routeParser) parse() (RouteCommand, error) {
 	return RouteCommand{Verb: verb, Rule: p.rule, Named: named, Kernels: p.kernels}, nil
 }
 
-// once takes a keyword, which may stand only once.
+// once takes a keyword, which may appear only once.
 func (p *routeParser) once() (string, error) {
 	word, _ := p.take("")
 	if p.seen[word] {
@@ -123,16 +123,16 @@ func (p *routeParser) clause(verb Verb) error {
 			return err
 		}
 		if verb == Show {
-			return errors.New("encap: not used with show; give PREFIX, dev, name or what the rule selects by")
+			return errors.New("encap: not used with show; give PREFIX, dev, name or the rule's criteria")
 		}
 		return p.encap()
 	case "via", "metric", "preference", "priority", "proto", "protocol", "pref", "onlink", "table":
 		if verb == Show {
-			return fmt.Errorf("%s: not used with show; the kernel's routes have it, see 'ip -6 route show'", word)
+			return fmt.Errorf("%s: not used with show; it belongs to the kernel's routes, see 'ip -6 route show'", word)
 		}
 		return p.kernelRoute()
 	case "nexthop", "nhid", "src", "mtu", "advmss", "hoplimit", "scope", "realm", "realms", "expires":
-		return fmt.Errorf("%s: not used here: the kernel's routes stay as they are, and this rule acts on what leaves by an interface; %s", word, refusedCures[word])
+		return fmt.Errorf("%s: not used here: the kernel's routes do not change, and this rule acts on packets that leave by an interface; %s", word, refusedCures[word])
 	case "to":
 		p.next++
 		if !p.more() {
@@ -140,7 +140,7 @@ func (p *routeParser) clause(verb Verb) error {
 		}
 	}
 	if p.rule.Match.Destination.IsValid() {
-		return fmt.Errorf("%q: unknown word; say encap, dev, name, or one of from, ipproto, sport, dport, tos, flowlabel", p.peek())
+		return fmt.Errorf("%q: unknown word; use encap, dev, name, or one of from, ipproto, sport, dport, tos, flowlabel", p.peek())
 	}
 	word, _ := p.take("")
 	prefix, err := parsePrefix(word)
@@ -148,23 +148,23 @@ func (p *routeParser) clause(verb Verb) error {
 	return err
 }
 
-// refusedCures are the words of "ip route" that would mean something that no
-// rule does here, and what to do instead.
+// refusedCures are the words of "ip route" for what no rule here can do, and what to do
+// instead.
 var refusedCures = map[string]string{
-	"nexthop":  "leave it out, and add one rule for each dev",
-	"nhid":     "leave it out, and name the interface with dev IF",
-	"src":      "leave it out; to choose packets by their source, say from PREFIX",
-	"mtu":      "leave it out; 'waymark status' names the size that packets may have",
-	"advmss":   "leave it out",
-	"hoplimit": "leave it out",
-	"scope":    "leave it out",
-	"realm":    "leave it out",
-	"realms":   "leave it out",
-	"expires":  "leave it out, and remove the rule with del in time",
+	"nexthop":  "remove it, and add one rule for each dev",
+	"nhid":     "remove it, and name the interface with dev IF",
+	"src":      "remove it; to select packets by their source, use from PREFIX",
+	"mtu":      "remove it; 'waymark status' shows the size that packets may have",
+	"advmss":   "remove it",
+	"hoplimit": "remove it",
+	"scope":    "remove it",
+	"realm":    "remove it",
+	"realms":   "remove it",
+	"expires":  "remove it, and delete the rule with del in time",
 }
 
-// kernelRoute reads what a line for "ip -6 route" says of the kernel's route
-// alone. It means nothing for the rule, and is kept to be reported.
+// kernelRoute reads the words of "ip -6 route" that only concern the kernel's route.
+// They do not affect the rule, and are kept to be reported.
 func (p *routeParser) kernelRoute() error {
 	word, err := p.once()
 	if err != nil {
@@ -191,7 +191,7 @@ func (p *routeParser) kernelRoute() error {
 			return err
 		}
 		if table != "main" && table != "254" {
-			return fmt.Errorf("table %s: a rule acts on all that leaves by an interface, whatever table its route is in; leave it out, and choose packets by from, tos or ipproto", table)
+			return fmt.Errorf("table %s: a rule acts on all packets that leave by an interface, whatever the table of their route; remove it, and select packets by from, tos or ipproto", table)
 		}
 		said += " " + table
 	case "metric", "preference", "priority":
@@ -260,9 +260,9 @@ func parsePrefix(word string) (netip.Prefix, error) {
 	case err != nil:
 		return netip.Prefix{}, fmt.Errorf("%q: want an IPv6 prefix, such as 2001:db8:2::/64, or default", word)
 	case !prefix.Addr().Is6() || prefix.Addr().Is4In6():
-		return netip.Prefix{}, fmt.Errorf("%s: IOAM rides on IPv6; want an IPv6 prefix, such as 2001:db8:2::/64", prefix)
+		return netip.Prefix{}, fmt.Errorf("%s: IOAM needs IPv6; want an IPv6 prefix, such as 2001:db8:2::/64", prefix)
 	case prefix != prefix.Masked():
-		return netip.Prefix{}, fmt.Errorf("%s: bits are set behind the prefix; say %s", prefix, prefix.Masked())
+		return netip.Prefix{}, fmt.Errorf("%s: bits are set after the prefix; use %s", prefix, prefix.Masked())
 	}
 	return prefix, nil
 }
@@ -272,7 +272,7 @@ func (p *routeParser) encap() error {
 	if kind, err := p.take("encap"); err != nil {
 		return err
 	} else if kind != "ioam6" {
-		return fmt.Errorf("encap %s: only ioam6 is served here; use 'ip route' for others", kind)
+		return fmt.Errorf("encap %s: only ioam6 is supported here; use 'ip route' for others", kind)
 	}
 	e := &p.rule
 	e.Frequency, e.Flows, e.Mode = model.Frequency{K: 1, N: 1}, 1, model.ModeInline
@@ -302,7 +302,7 @@ func (p *routeParser) encap() error {
 			}
 			return p.tunnel(source, destination)
 		default:
-			return fmt.Errorf("%q: unknown word; say freq, flows, mode, tunsrc, tundst, trace or dex", word)
+			return fmt.Errorf("%q: unknown word; use freq, flows, mode, tunsrc, tundst, trace or dex", word)
 		}
 		if err != nil {
 			return err
@@ -367,9 +367,9 @@ func (p *routeParser) tunnelAddress(name string) (netip.Addr, error) {
 func (p *routeParser) tunnel(source, destination netip.Addr) error {
 	switch mode := p.rule.Mode; {
 	case mode == model.ModeInline && source.IsValid():
-		return errors.New("tunsrc: mode inline adds no outer header; leave it out, or say mode encap or auto")
+		return errors.New("tunsrc: mode inline adds no outer header; remove it, or use mode encap or auto")
 	case mode == model.ModeInline && destination.IsValid():
-		return errors.New("tundst: mode inline adds no outer header; leave it out, or say mode encap or auto")
+		return errors.New("tundst: mode inline adds no outer header; remove it, or use mode encap or auto")
 	case mode != model.ModeInline && !destination.IsValid():
 		return fmt.Errorf("tundst is missing: mode %s needs the address of the node that decapsulates", mode)
 	case destination.IsValid():

@@ -16,7 +16,7 @@ const HeaderLen = 40
 // MaxExtensionHeaders is how many headers are walked to find the upper layer.
 const MaxExtensionHeaders = 8
 
-// UpperLayer is what a walk over the extension headers of a packet found.
+// UpperLayer is the result of a walk over the extension headers of a packet.
 type UpperLayer struct {
 	Next     ioam.NextHeader // the last Next Header value reached
 	Known    bool            // Next is the upper layer, and begins at offset
@@ -105,7 +105,7 @@ type Summary struct {
 // Summarize reads the first bytes of an IPv6 packet, as a record keeps them; the
 // result is false for fewer than 40 bytes or another version. It walks at most
 // [MaxExtensionHeaders] extension headers (Hop-by-Hop, Routing, Fragment,
-// Destination Options and AH: RFC 8200 §4.1); behind a fragment other than the
+// Destination Options and AH: RFC 8200 §4.1); after a fragment other than the
 // first, or where bytes are missing, there are no ports.
 func Summarize(packet []byte) (Summary, bool) {
 	if len(packet) < HeaderLen || packet[0]>>4 != 6 {

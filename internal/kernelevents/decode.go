@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kernelevents receives what the Linux kernel's own IOAM tells: the
-// events of its generic netlink family IOAM6 (linux/ioam6_genl.h). The kernel
-// makes one for each pre-allocated trace of RFC 9197 that passes a receiving
-// interface with ioam6_enabled, after it has added its own node data.
+// Package kernelevents receives the events of the Linux kernel's own IOAM, from
+// its generic netlink family IOAM6 (linux/ioam6_genl.h). The kernel makes one for
+// each pre-allocated trace of RFC 9197 that passes a receiving interface with
+// ioam6_enabled, after it has added its own node data.
 package kernelevents
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Numbers of linux/ioam6_genl.h.
+// Constants of linux/ioam6_genl.h.
 const (
 	familyName   = "IOAM6"
 	groupName    = "ioam6_events"
@@ -36,11 +36,11 @@ const genericHeaderLength = 4 // command, version, two bytes reserved
 const maxData = 256
 
 var (
-	errOther      = errors.New("no event of a trace") // of a kind that is not known here
-	errIncomplete = errors.New("the event lacks what the kernel puts in")
+	errOther      = errors.New("not an event of a trace") // an unknown kind of event
+	errIncomplete = errors.New("the event is incomplete")
 )
 
-// decode reads a generic netlink message of the family. The event names neither
+// decode reads a generic netlink message of the family. The event has neither
 // flags nor free space, so Flags and RemainingLen of the trace are 0. The trace
 // owns its data.
 func decode(message []byte) (ioam.Trace, error) {
@@ -65,7 +65,7 @@ func decode(message []byte) (ioam.Trace, error) {
 		case kind == attributeData && len(value) <= maxData:
 			data = value
 		default:
-			return // of a later kernel
+			return // from a later kernel
 		}
 		seen |= 1 << kind
 	})
@@ -80,8 +80,8 @@ func decode(message []byte) (ioam.Trace, error) {
 	return trace, nil
 }
 
-// messages calls each for the content of every message in a datagram that is of
-// the family, and fails when lengths in it contradict each other.
+// messages calls each with the content of every message of the family in a
+// datagram, and fails when lengths in it contradict each other.
 func messages(datagram []byte, family uint16, each func(content []byte)) error {
 	for len(datagram) > 0 {
 		if len(datagram) < unix.SizeofNlMsghdr {

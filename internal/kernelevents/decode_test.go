@@ -14,12 +14,12 @@ import (
 	"github.com/waymark-net/waymark/test/craft"
 )
 
-// recorded is a datagram of a 6.18 kernel: namespace 123, type 0x840000, what
-// two nodes wrote, the kernel last.
+// recorded is a datagram of a 6.18 kernel: namespace 123, type 0x840000, data of
+// two nodes, the last of which is the kernel.
 const recorded = "40000000 1e000000 00000000 00000000 01010000 06000100 7b000000 05000200 02000000" +
 	"08000300 00000084 14000400 3f000002 ffffffff 40000001 00000000"
 
-// recordedFamily is the family's number at that kernel.
+// recordedFamily is the family's number in that kernel.
 const recordedFamily = 30
 
 // attribute is one netlink attribute, padded.
@@ -99,7 +99,7 @@ func text(t ioam.Trace) string {
 	return fmt.Sprintf("%d %06x %d %x", t.Namespace, uint32(t.Type), t.Reserved, t.Data)
 }
 
-// A datagram is read to where it contradicts itself.
+// A datagram is read up to the first contradiction in it.
 func TestTake(t *testing.T) {
 	good := event(1, attribute(attributeNamespace, native16(123)...), attribute(attributeNodeLen, 1),
 		attribute(attributeType, native32(0x80000000)...), attribute(attributeData, 0x3f, 0, 0, 2))
@@ -132,7 +132,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestRecorded reads what a kernel said.
+// TestRecorded reads a recorded event of a kernel.
 func TestRecorded(t *testing.T) {
 	var c Counters
 	var got []string
@@ -158,9 +158,9 @@ func FuzzTake(f *testing.F) {
 		take(datagram, recordedFamily, &c, func(trace ioam.Trace) {
 			heard++
 			if len(trace.Data) > maxData || trace.Check() != nil {
-				t.Errorf("a trace that cannot be: %+v", trace)
+				t.Errorf("an impossible trace: %+v", trace)
 			}
-			_, _ = trace.Nodes() // cut data are the reader's to find
+			_, _ = trace.Nodes() // the reader must detect truncated data
 		})
 		if heard+c.Malformed() != c.Received() {
 			t.Errorf("%d heard and %d malformed of %d", heard, c.Malformed(), c.Received())

@@ -14,14 +14,14 @@ import (
 	"github.com/waymark-net/waymark/internal/socketdrops"
 )
 
-// socket is a netlink socket that reads into a buffer of the caller's and tells
-// what it dropped; the netlink library's does neither.
+// socket is a netlink socket that reads into the caller's buffer and reports what
+// it dropped; the netlink library's socket does neither.
 type socket struct {
 	file *os.File
 	raw  syscall.RawConn
 }
 
-// subscribe makes one that is in a multicast group.
+// subscribe makes a socket in a multicast group.
 func subscribe(group uint32, buffer int) (*socket, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_GENERIC)
 	if err != nil {
@@ -38,7 +38,7 @@ func subscribe(group uint32, buffer int) (*socket, error) {
 }
 
 func prepare(fd int, group uint32, buffer int) error {
-	// The kernel doubles the number, for its own use.
+	// The kernel doubles the number, for its own overhead.
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer/2); err != nil {
 		if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer/2); err != nil {
 			return fmt.Errorf("set the buffer of the kernel's events: %w", err)
@@ -57,8 +57,8 @@ func prepare(fd int, group uint32, buffer int) error {
 	return nil
 }
 
-// receive waits for a datagram of the kernel's. Of one that is longer than b, it
-// gives what fits.
+// receive waits for a datagram from the kernel. A datagram longer than b is
+// truncated.
 func (s *socket) receive(b []byte) (n int, err error) {
 	for {
 		var from unix.Sockaddr
@@ -69,7 +69,7 @@ func (s *socket) receive(b []byte) (n int, err error) {
 		if fault != nil {
 			return 0, fault
 		}
-		// Other processes may write to the socket, too, and say anything.
+		// Other processes may send to the socket, too, with any content.
 		if sender, ok := from.(*unix.SockaddrNetlink); err != nil || ok && sender.Pid == 0 {
 			return n, err
 		}

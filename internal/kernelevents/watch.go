@@ -15,22 +15,22 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// Why there are no events.
+// Reasons for the absence of events.
 var (
 	ErrFamily = errors.New("the kernel has no IOAM (generic netlink family " + familyName + ")")
-	ErrGroup  = errors.New("the kernel tells no events of its IOAM (multicast group " + groupName + ", needs Linux 6.9)")
-	ErrRight  = errors.New("this process may not hear the kernel's events (lacks CAP_NET_ADMIN)")
+	ErrGroup  = errors.New("the kernel sends no events of its IOAM (multicast group " + groupName + ", needs Linux 6.9)")
+	ErrRight  = errors.New("this process may not receive the kernel's events (lacks CAP_NET_ADMIN)")
 )
 
-// DefaultBuffer is the room for events that wait, in bytes as the kernel counts
-// them: some 4,000 events.
+// DefaultBuffer is the room for waiting events, in bytes as the kernel counts
+// them: about 4,000 events.
 const DefaultBuffer = 4 << 20
 
-// datagramLength is more than the kernel's message of the largest event.
+// datagramLength is more than the kernel's message about the largest event.
 const datagramLength = 4096
 
-// Counters count what became of events, in any number of watches, of which one
-// is under way at most.
+// Counters count what happened to events, in any number of watches, of which at
+// most one runs at a time.
 type Counters struct {
 	received  atomic.Uint64
 	malformed atomic.Uint64
@@ -40,17 +40,17 @@ type Counters struct {
 // Received is how many events were read, the malformed ones included.
 func (c *Counters) Received() uint64 { return c.received.Load() }
 
-// Malformed is how many of these could not be understood.
+// Malformed is how many of these could not be decoded.
 func (c *Counters) Malformed() uint64 { return c.malformed.Load() }
 
 // Lost is how many events found no room in the socket's buffer.
 func (c *Counters) Lost() uint64 { return c.lost.Lost() }
 
-// Watch subscribes to the events of the network namespace of the calling thread,
-// with a buffer of that many bytes, calls listening, and then heard with each
+// Watch subscribes to the events of the calling thread's network namespace, with
+// a buffer of this many bytes. It calls listening, and then heard with each
 // event's trace until the context ends. Flags and RemainingLen of a trace are
-// not known and 0. The error of a kernel that has no events is [ErrFamily],
-// [ErrGroup] or [ErrRight].
+// unknown and 0. If a kernel has no events, the error is [ErrFamily], [ErrGroup]
+// or [ErrRight].
 func Watch(ctx context.Context, buffer int, count *Counters, listening func(), heard func(ioam.Trace)) error {
 	family, group, err := find()
 	if err != nil {
@@ -64,7 +64,7 @@ func Watch(ctx context.Context, buffer int, count *Counters, listening func(), h
 	stop := context.AfterFunc(ctx, s.interrupt)
 	defer func() {
 		stop()
-		count.lost.End() // before the socket is gone, and what it dropped with it
+		count.lost.End() // before the socket is closed, and its count of dropped datagrams lost
 		s.close()
 	}()
 	listening()

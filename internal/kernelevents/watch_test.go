@@ -24,8 +24,8 @@ import (
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
-// inNamespace puts the test into a network namespace whose loopback interface is
-// a receiving interface of the kernel's IOAM, in namespace 123.
+// inNamespace puts the test into a network namespace whose loopback interface
+// receives the kernel's IOAM in namespace 123.
 func inNamespace(t *testing.T) {
 	t.Helper()
 	testnet.Enter(t)
@@ -39,8 +39,8 @@ func inNamespace(t *testing.T) {
 	testnet.Run(t, "ip ioam namespace add 123")
 }
 
-// flood sends n packets with a trace for one node to this node itself, with
-// their number in the trace's second field.
+// flood sends n packets to this node itself, each with a trace for one node and
+// its number in the trace's second field.
 func flood(t *testing.T, n int) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
@@ -99,7 +99,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// TestWatch hears each packet once, in order, as the kernel filled it.
+// TestWatch hears each packet once, in order, with its trace as the kernel filled
+// it.
 func TestWatch(t *testing.T) {
 	inNamespace(t)
 	const count = 100
@@ -119,13 +120,13 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	end()
-	flood(t, count) // nobody listens
+	flood(t, count) // no one listens
 	if len(got) > 0 || c.Received() != count || c.Malformed() != 0 || c.Lost() != 0 {
 		t.Errorf("received %d, malformed %d, lost %d; want %d and none", c.Received(), c.Malformed(), c.Lost(), count)
 	}
 }
 
-// TestOverrun fills a small buffer while nobody reads: every event is heard or
+// TestOverrun fills a small buffer while no one reads: every event is heard or
 // counted as lost, also those of an earlier watch.
 func TestOverrun(t *testing.T) {
 	inNamespace(t)
@@ -146,7 +147,7 @@ func TestOverrun(t *testing.T) {
 			t.Errorf("%d of %d events were lost, want some", lost, count)
 		}
 		eventually(t, "what was not lost is not heard", func() bool { return heard.Load()+lost >= count })
-		flood(t, 1) // the watch goes on
+		flood(t, 1) // the watch continues
 		eventually(t, "nothing is heard after an overrun", func() bool { return heard.Load()+lost > count })
 		end()
 		if total := c.Received() + c.Lost(); total != (round+1)*(count+1) {
@@ -155,8 +156,8 @@ func TestOverrun(t *testing.T) {
 	}
 }
 
-// subscriber is the address of the only generic netlink socket of this network
-// namespace that is in a group.
+// subscriber is the address of the only generic netlink socket in this network
+// namespace that has joined a group.
 func subscriber(t *testing.T) uint32 {
 	t.Helper()
 	b, err := os.ReadFile("/proc/thread-self/net/netlink")
@@ -178,7 +179,7 @@ func subscriber(t *testing.T) uint32 {
 	return 0
 }
 
-// TestForeign sends to the socket as any process may.
+// TestForeign sends to the socket, as any process may.
 func TestForeign(t *testing.T) {
 	inNamespace(t)
 	var c Counters
@@ -200,7 +201,7 @@ func TestForeign(t *testing.T) {
 	if err := unix.Sendto(fd, message(family, content), 0, to); err != nil {
 		t.Fatal(err)
 	}
-	flood(t, 1) // is read behind it
+	flood(t, 1) // is read after the foreign message
 	eventually(t, "the kernel's event is not heard", func() bool { return heard.Load() > 0 })
 	end()
 	if heard.Load() != 1 || c.Received() != 1 {
@@ -208,7 +209,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestUnprivileged wants the cause when the process may not subscribe.
+// TestUnprivileged checks that the error names the cause when the process may not
+// subscribe.
 func TestUnprivileged(t *testing.T) {
 	inNamespace(t)
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -221,7 +223,7 @@ func TestUnprivileged(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c Counters
-	err := Watch(t.Context(), DefaultBuffer, &c, func() { t.Error("it listens") }, nil)
+	err := Watch(t.Context(), DefaultBuffer, &c, func() { t.Error("Watch listens") }, nil)
 	if !errors.Is(err, ErrRight) {
 		t.Errorf("error %v, want %v", err, ErrRight)
 	}

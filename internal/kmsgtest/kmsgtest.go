@@ -33,7 +33,7 @@ var complaint = regexp.MustCompile(`WARNING:|BUG:|Oops|Call Trace|lockup|general
 
 // Run runs the tests of a package, as TestMain does, and gives the code to exit
 // with: not 0 when they passed and the kernel complained meanwhile, or when
-// nobody could have heard it. Without root nothing of ours reaches the kernel,
+// no one could have heard it. Without root nothing of ours reaches the kernel,
 // and the log is not read.
 func Run(m *testing.M) int {
 	if os.Geteuid() != 0 {
@@ -96,7 +96,7 @@ func rearm() error {
 	return errors.Join(write(directory), unix.Unmount(directory, 0))
 }
 
-// judge reads what the log has got and reports complaints. Each read gives one
+// judge reads the log and reports warnings. Each read gives one
 // record.
 func judge(code int, log io.Reader, report io.Writer) int {
 	found, err := complaints(log)
@@ -124,7 +124,7 @@ func complaints(log io.Reader) ([]string, error) {
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, unix.EAGAIN):
 			return found, nil
-		case errors.Is(err, unix.EPIPE): // the next read goes on behind the gap
+		case errors.Is(err, unix.EPIPE): // the next read goes on after the gap
 			return found, errors.New("it was overwritten before it was read")
 		case err != nil:
 			return found, err

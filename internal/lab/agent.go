@@ -11,8 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/api"
@@ -24,15 +26,15 @@ import (
 // named by its id.
 const bpfDirectory = api.Root + "/bpf"
 
-// agentStartTimeout bounds the start of one agent: the kernel verifies its
-// programs meanwhile.
+// agentStartTimeout bounds the start of one agent, while the kernel verifies its
+// programs.
 var agentStartTimeout = patience.Of(30 * time.Second)
 
 // Agent is a running `waymark agent run` of a node.
 type Agent struct {
 	Place   api.Place
 	Config  string // path of its configuration
-	Log     string // path of what it writes
+	Log     string // path of its log
 	Process *os.Process
 	done    chan struct{}
 	err     error
@@ -41,26 +43,29 @@ type Agent struct {
 // Done is closed when the agent has ended.
 func (a *Agent) Done() <-chan struct{} { return a.done }
 
-// Err is how the agent ended; only of use after Done.
+// Err is how the agent ended; it is valid after Done.
 func (a *Agent) Err() error { return a.err }
 
-// startAgents starts the agents that the topology describes.
+// startAgents starts the topology's agents, all at once: each waits for the kernel to
+// verify its programs.
 func (l *Lab) startAgents(ctx context.Context) error {
 	if l.program == "" {
 		return nil
 	}
+	group, ctx := errgroup.WithContext(ctx)
 	for _, spec := range l.topology.Nodes {
 		if spec.Agent == nil {
 			continue
 		}
-		if _, err := l.nodes[spec.Name].StartAgent(ctx, spec.Agent.Config); err != nil {
+		group.Go(func() error {
+			_, err := l.nodes[spec.Name].StartAgent(ctx, spec.Agent.Config)
 			return err
-		}
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
-// agentLog is the file that the lab's own agent of a node writes to.
+// agentLog is the log file of the lab's own agent of a node.
 func (l *Lab) agentLog(node string) string { return filepath.Join(l.directory, node+".log") }
 
 // Place is where the node's agent keeps its files.
@@ -110,11 +115,11 @@ func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, er
 	if err != nil {
 		return nil, err
 	}
-	// A session of its own, so that a terminal's end or Ctrl-C is not the
-	// agent's; the session's leader leads its process group, too.
+	// In its own session, the agent does not get a terminal's hangup or Ctrl-C; it also
+	// leads its process group.
 	cmd := n.Command(context.WithoutCancel(ctx), n.lab.program, "agent", "run", "--config", a.Config, "--node-name", n.Name(), "--one-clock")
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { // it is not the service that the lab is run by
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool { // the agent is not the service that runs the lab
 		name, _, _ := strings.Cut(variable, "=")
 		return slices.Contains(supervisor.Environment, name)
 	})
@@ -131,8 +136,8 @@ func (n *Node) StartAgent(ctx context.Context, configuration []byte) (*Agent, er
 	return a, a.await(ctx, n.Name())
 }
 
-// Reconfigure gives the node's running agent another configuration, which is in
-// force when it returns.
+// Reconfigure gives the node's running agent another configuration, which is in force
+// on return.
 func (n *Node) Reconfigure(ctx context.Context, configuration []byte) error {
 	place, err := n.Place()
 	if err != nil {
@@ -141,8 +146,8 @@ func (n *Node) Reconfigure(ctx context.Context, configuration []byte) error {
 	if err := os.WriteFile(filepath.Join(n.lab.directory, n.Name()+".yaml"), configuration, 0o644); err != nil {
 		return err
 	}
-	if err := api.NewClient(place.Socket()).Reload(ctx); err != nil {
-		return fmt.Errorf("give the agent of %s another configuration: %w", n.Name(), err)
+	if _, err := api.NewClient(place.Socket()).Reload(ctx); err != nil {
+		return fmt.Errorf("change the configuration of the agent of %s: %w", n.Name(), err)
 	}
 	return nil
 }
@@ -173,7 +178,7 @@ func (a *Agent) await(ctx context.Context, node string) error {
 	}
 }
 
-// tail is the end of what the agent wrote.
+// tail is the end of the agent's output.
 func (a *Agent) tail() string {
 	const limit = 2000
 	text, err := os.ReadFile(a.Log)
@@ -186,8 +191,8 @@ func (a *Agent) tail() string {
 	return "; it wrote:\n" + string(bytes.TrimSpace(text))
 }
 
-// removeAgent takes away what an agent has left in the kernel and in files, its
-// programs first: while somebody keeps the namespace, they would go on.
+// removeAgent removes the state of an agent in the kernel and in files, its programs
+// first: they would run as long as the namespace is in use.
 func (n *Node) removeAgent(ctx context.Context) error {
 	place, err := n.Place()
 	if err != nil {
@@ -203,14 +208,14 @@ func (n *Node) removeAgent(ctx context.Context) error {
 		defer cancel()
 		out, err := n.Command(ctx, n.lab.program, "agent", "stop", "--remove").CombinedOutput()
 		if err != nil {
-			n.lab.log.Warn("what an agent has left was not removed in order", "node", n.Name(), "error", err, "output", string(bytes.TrimSpace(out)))
+			n.lab.log.Warn("the state of an agent was not removed in order", "node", n.Name(), "error", err, "output", string(bytes.TrimSpace(out)))
 		}
 	}
 	return removeAgentFiles(place.ID)
 }
 
-// removeAgentFiles removes what may be left of an agent: its namespace goes, so
-// nothing else can want it.
+// removeAgentFiles removes what may be left of an agent. Its namespace is removed too,
+// so nothing else needs it.
 func removeAgentFiles(id string) error {
 	return errors.Join(
 		os.RemoveAll(filepath.Join(bpfDirectory, id)),
@@ -218,8 +223,12 @@ func removeAgentFiles(id string) error {
 	)
 }
 
-// mountBPF mounts a BPF file system where agents pin what must outlive them.
+var mounting sync.Mutex // serializes agents that start at the same time
+
+// mountBPF mounts a BPF file system for the agents' pins.
 func mountBPF(path string) error {
+	mounting.Lock()
+	defer mounting.Unlock()
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
 	}

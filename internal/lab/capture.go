@@ -26,7 +26,7 @@ const (
 type Packet struct {
 	Time     time.Time
 	Outgoing bool // sent by the interface, not received
-	Length   int  // on the wire; more than len(Data) when it was cut
+	Length   int  // on the wire; more than len(Data) when Data was cut
 	Data     []byte
 }
 
@@ -36,16 +36,16 @@ type CaptureOptions struct {
 	Each   func(Packet) // is called for every packet, in order
 }
 
-// CaptureStats say what a capture has seen.
+// CaptureStats counts the packets of a capture.
 type CaptureStats struct {
 	Packets int
-	Dropped int // by the kernel, for want of room: the capture is not complete
+	Dropped int // by the kernel for lack of room: the capture is incomplete
 }
 
-// Capture reads every packet of an interface, both ways.
+// Capture reads every packet of an interface, in both directions.
 type Capture struct {
 	file    *os.File
-	pcap    *bufio.Writer // nil when none is asked for
+	pcap    *bufio.Writer // nil when no Writer is given
 	each    func(Packet)
 	done    chan struct{}
 	once    sync.Once
@@ -54,8 +54,8 @@ type Capture struct {
 	err     error
 }
 
-// Capture starts to capture at an interface of a node. Packets that pass after
-// it has returned are captured.
+// Capture starts to capture at an interface of a node. Packets are captured from its
+// return on.
 func (l *Lab) Capture(node, name string, o CaptureOptions) (*Capture, error) {
 	n := l.Node(node)
 	if n == nil {
@@ -105,8 +105,8 @@ func openPacketSocket(name string) (int, error) {
 
 func networkOrder(v uint16) uint16 { return v<<8 | v>>8 }
 
-// Stop ends the capture with the packets that have arrived so far, and returns
-// after the last has been handled.
+// Stop ends the capture with the packets that have arrived so far, and returns after
+// the last one was handled.
 func (c *Capture) Stop() (CaptureStats, error) {
 	c.once.Do(func() {
 		if err := c.file.SetReadDeadline(time.Now()); err != nil {
@@ -134,7 +134,7 @@ func (c *Capture) run() {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = nil
 	}
-	// What arrived before the end was asked for is part of the capture.
+	// Packets that arrived before Stop was called are part of the capture.
 	cerr := conn.Control(func(fd uintptr) {
 		if fault == nil {
 			fault = c.drain(int(fd), data, control)
@@ -153,7 +153,7 @@ func (c *Capture) run() {
 	}
 }
 
-// drain reads until nothing waits.
+// drain reads until no packet waits.
 func (c *Capture) drain(fd int, data, control []byte) error {
 	for {
 		n, cn, _, from, err := unix.Recvmsg(fd, data, control, unix.MSG_TRUNC)
@@ -189,7 +189,7 @@ func (c *Capture) handle(p Packet) error {
 	return nil
 }
 
-// packetTime is the time that the kernel gave a packet.
+// packetTime is the kernel's timestamp of a packet.
 func packetTime(control []byte) time.Time {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 )
 
-// check finds what is wrong between the parts of a topology. What may only
-// follow from a fault that is known already is not told.
+// check finds contradictions between the parts of a topology. It does not report errors
+// that may only follow from a known one.
 func (d *document) check(t *Topology) {
 	names := map[string]bool{}
 	for _, n := range t.Nodes {
 		if n.Name != "" && names[n.Name] {
 			d.fault(n.at, "two nodes are called %s; rename one", n.Name)
-			d.nodesDoubtful = true // the other name, whatever it was to be
+			d.nodesDoubtful = true // one node lacks its intended name
 		}
 		names[n.Name] = true
 	}
@@ -54,7 +54,7 @@ func (d *document) checkLinks(t *Topology) {
 	claim := func(at position, owner string, prefixes []netip.Prefix) {
 		for _, p := range prefixes {
 			if first, taken := owners[p.Addr()]; taken {
-				d.fault(at, "address %v of %s belongs to %s already; give another", p.Addr(), owner, first)
+				d.fault(at, "address %v of %s already belongs to %s; use another", p.Addr(), owner, first)
 			}
 			owners[p.Addr()] = owner
 		}
@@ -74,7 +74,7 @@ func (d *document) checkLinks(t *Topology) {
 				continue
 			}
 			if e.Interface != "" && (e.Interface == "lo" || ports[port{e.Node, e.Interface}]) {
-				d.fault(e.at, "%s has an interface %s already; give another name", e.Node, e.Interface)
+				d.fault(e.at, "%s already has an interface %s; use another name", e.Node, e.Interface)
 				d.linksDoubtful = true
 			}
 			ports[port{e.Node, e.Interface}] = true
@@ -100,8 +100,8 @@ func (d *document) checkRoutes(t *Topology, n *NodeSpec) {
 	}
 }
 
-// agent cuts the agent's configuration out of the topology and reads it as the
-// agent will; its faults keep their places.
+// agent cuts the agent's configuration out of the topology and parses it like the
+// agent; its errors keep their places.
 func (d *document) agent(n ast.Node) *AgentSpec {
 	s := &AgentSpec{at: placeOf(n), tree: n}
 	pairs, ok := entries(n)
@@ -109,7 +109,7 @@ func (d *document) agent(n ast.Node) *AgentSpec {
 		d.fault(s.at, "agent must be a mapping: the agent's configuration")
 		return nil
 	}
-	// What is cut off is made up for, so that faults have the file's lines.
+	// Blank lines replace the part before, so that errors have the file's line numbers.
 	padding, indent := strings.Repeat("\n", s.at.line-1), 0
 	if m, ok := n.(*ast.MappingNode); ok && m.IsFlowStyle {
 		s.Config = cutFlow(d.source, s.at, placeOfToken(m.End))
@@ -136,7 +136,7 @@ func (d *document) agent(n ast.Node) *AgentSpec {
 	return s
 }
 
-// cutFlow takes what stands in braces, from the first to the last of them.
+// cutFlow takes the text in braces, from the first brace to the last.
 func cutFlow(source []byte, from, to position) []byte {
 	lines := strings.SplitAfter(string(source), "\n")[from.line-1 : to.line]
 	last := len(lines) - 1

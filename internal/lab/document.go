@@ -20,7 +20,7 @@ import (
 type Fault struct {
 	Line   int    // from 1
 	Column int    // from 1
-	Text   string // what is wrong and how to mend it
+	Text   string // the error and its cure
 }
 
 // Faults are all the mistakes found in a topology.
@@ -37,17 +37,16 @@ func (f *Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// position is a place in a topology, both from 1.
+// position is a place in a topology; line and column count from 1.
 type position struct{ line, column int }
 
-// document reads a syntax tree and collects what is wrong with it, so that one
-// run names every mistake: the mistakes, not what follows from them.
+// document reads a syntax tree and collects its errors, so that one run names every
+// mistake, but not the errors that follow from it.
 type document struct {
 	source []byte
 	faults []Fault
 
-	// Some node or link could not be read as it is meant, so nothing may be
-	// said to be missing among them.
+	// Some node or link could not be read, so no missing one may be reported.
 	nodesDoubtful, linksDoubtful bool
 }
 
@@ -55,7 +54,7 @@ func (d *document) fault(at position, format string, args ...any) {
 	d.faults = append(d.faults, Fault{at.line, at.column, fmt.Sprintf(format, args...)})
 }
 
-// err returns the faults in the order of their places.
+// err returns the errors in the order of their places.
 func (d *document) err(file string) error {
 	if len(d.faults) == 0 {
 		return nil
@@ -88,17 +87,17 @@ func placeOfToken(t *token.Token) position {
 	return position{t.Position.Line, t.Position.Column}
 }
 
-// keys are those that a mapping had.
+// keys are the keys of a mapping.
 type keys struct {
 	has   map[string]bool
 	sound bool // every key is known and has a value
 }
 
-// lacks tells whether a key was forgotten; false when one of the keys may have
-// been meant to be it.
+// lacks reports whether a key is missing; false when a wrong key may have been meant
+// instead.
 func (k keys) lacks(key string) bool { return k.sound && !k.has[key] }
 
-// entries are the pairs of a mapping; false when the node is none.
+// entries are the pairs of a mapping; false when the node is not a mapping.
 func entries(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch m := n.(type) {
 	case *ast.MappingNode:
@@ -109,7 +108,7 @@ func entries(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	return nil, false
 }
 
-// mapping reads a mapping; a key without a reader is a fault.
+// mapping reads a mapping; a key without a reader is an error.
 func (d *document) mapping(n ast.Node, what string, readers map[string]func(ast.Node)) keys {
 	values, ok := entries(n)
 	if !ok {
@@ -162,19 +161,19 @@ func (d *document) oneOrMore(n ast.Node, what string, limit int, read func(ast.N
 	d.sequence(n, what, limit, read)
 }
 
-// text reads any scalar as it is written.
+// text reads any scalar as written.
 func (d *document) text(n ast.Node, what string) (string, bool) {
 	if _, ok := n.(ast.ScalarNode); !ok {
-		// The parser takes the colons of an address in a list in braces for
-		// those of a mapping.
-		d.fault(placeOf(n), "%s must be one value (in quotes when it is an address in a list in braces)", what)
+		// In a list inside braces, the parser reads the colons of an address as a
+		// mapping.
+		d.fault(placeOf(n), "%s must be one value (quote an address inside braces or brackets)", what)
 		return "", false
 	}
 	return n.GetToken().Value, true
 }
 
-// name reads a name that is safe in a path and as an interface name. A wrong
-// one is returned, too: what refers to it is not wrong as well.
+// name reads a name that is safe in a path and as an interface name. An invalid name is
+// returned, too, so that references to it are not errors as well.
 func (d *document) name(n ast.Node, what string, limit int) string {
 	s, ok := d.text(n, what)
 	if err := checkName(s, limit); ok && err != nil {
@@ -200,7 +199,7 @@ func (d *document) boolean(n ast.Node, what string) bool {
 	return b.Value
 }
 
-// integer reads a number; otherwise stands for one that is wrong.
+// integer reads a number; otherwise replaces an invalid one.
 func (d *document) integer(n ast.Node, what string, low, high, otherwise int64) int64 {
 	s, ok := d.text(n, what)
 	if !ok {

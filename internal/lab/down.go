@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/vishvananda/netns"
@@ -18,12 +19,12 @@ import (
 
 var (
 	downTimeout      = patience.Of(30 * time.Second) // for everything
-	agentStopTimeout = patience.Of(10 * time.Second) // for taking one agent's programs away
-	killTimeout      = patience.Of(10 * time.Second) // for killed processes to be gone: one that loads a program ends after the verifier
+	agentStopTimeout = patience.Of(10 * time.Second) // for removing one agent's programs
+	killTimeout      = patience.Of(10 * time.Second) // for killed processes to end: one that loads a program ends only after the verifier
 	lastExit         = patience.Of(time.Second)      // for processes that others started in a namespace
 )
 
-// LeftError says what Down could not remove.
+// LeftError reports what Down could not remove.
 type LeftError struct{ Err error }
 
 func (e *LeftError) Error() string { return "not everything could be removed: " + e.Err.Error() }
@@ -31,10 +32,10 @@ func (e *LeftError) Error() string { return "not everything could be removed: " 
 // Unwrap returns the causes.
 func (e *LeftError) Unwrap() error { return e.Err }
 
-// Down removes everything that belongs to the lab: agents with what they keep
-// in the kernel, processes, namespaces with their links, and files. It stops
-// neither at a failure nor when the context ends, may be called again, and
-// returns a *LeftError.
+// Down removes everything that belongs to the lab: agents with their state in the
+// kernel, processes, namespaces with their links, and files. It stops neither at a
+// failure nor when the context ends, and may be called again. Its error is a
+// *LeftError.
 func (l *Lab) Down(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), downTimeout)
 	defer cancel()
@@ -45,15 +46,10 @@ func (l *Lab) Down(ctx context.Context) error {
 	if err != nil {
 		return &LeftError{err}
 	}
-	// Agents are processes like others. One that is still starting answers to
-	// nothing but signals.
-	faults := []error{terminate(ctx, s.Processes)}
-	for _, spec := range l.topology.Nodes {
-		if n := l.nodes[spec.Name]; n != nil {
-			faults = append(faults, n.removeAgent(ctx))
-		}
-	}
-	for _, a := range s.Agents { // those of namespaces that are gone, too
+	// Agents are processes like others. One that is still starting reacts only to
+	// signals.
+	faults := []error{terminate(ctx, s.Processes), l.removeAgents(ctx)}
+	for _, a := range s.Agents { // also those of namespaces that are gone
 		faults = append(faults, removeAgentFiles(a.ID))
 	}
 	// Processes that started meanwhile.
@@ -76,8 +72,21 @@ func (l *Lab) Down(ctx context.Context) error {
 	return nil
 }
 
-// reportInhabitants names the processes that keep a namespace in existence
-// though the lab did not start them.
+// removeAgents removes the state of the agents of all nodes, concurrently.
+func (l *Lab) removeAgents(ctx context.Context) error {
+	faults := make([]error, len(l.topology.Nodes))
+	var group sync.WaitGroup
+	for i, spec := range l.topology.Nodes {
+		if n := l.nodes[spec.Name]; n != nil {
+			group.Go(func() { faults[i] = n.removeAgent(ctx) })
+		}
+	}
+	group.Wait()
+	return errors.Join(faults...)
+}
+
+// reportInhabitants names processes that keep a namespace alive, but were not started
+// by the lab.
 func reportInhabitants(name string) error {
 	handle, err := netns.GetFromPath(filepath.Join(namespaceDirectory, name))
 	if err != nil {
@@ -94,5 +103,5 @@ func reportInhabitants(name string) error {
 			break
 		}
 	}
-	return fmt.Errorf("processes %v still run in %s, which ends only with them; the lab did not start them: end them by hand", pids, name)
+	return fmt.Errorf("processes %v still run in %s and keep it alive; the lab did not start them: stop them by hand", pids, name)
 }

@@ -4,8 +4,8 @@
 // joined by veth pairs, with addresses, routes, agents and traffic. `waymark
 // lab` and the tests use the same code.
 //
-// Everything is reversible. Up leaves nothing behind when it fails, and Down
-// removes all that Up and the lab's nodes made, from any process.
+// Everything is reversible. Up removes what it made when it fails, and Down removes,
+// from any process, all that Up and the lab's nodes made.
 package lab
 
 import (
@@ -23,17 +23,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultName is the name of a lab that is given none.
+// DefaultName is the name of a lab for which none is given.
 const DefaultName = "waymark"
 
 // Options say how a lab is raised.
 type Options struct {
 	Name    string // DefaultName when empty; namespaces are called NAME-NODE
 	Program string // path of the waymark program; empty: the topology's agents are not started
-	Owned   bool   // the lab is of no use once this process has ended: a later Up of that name removes it
+	Owned   bool   // the lab ends with this process: a later Up of that name removes its remains
 	Log     *slog.Logger
 
-	directory string // of all labs; tests use another
+	directory string // of all labs; tests use a different one
 }
 
 // Lab is a raised topology.
@@ -53,8 +53,9 @@ type Node struct {
 	handle netns.NsHandle
 }
 
-// Up raises a topology. When it fails, or the context ends before it is done,
-// it removes what it had made; a *LeftError in the error says what stays.
+// Up raises a topology. When it fails, or the context ends before it is done, it
+// removes what it had made; a *LeftError in the error reports what could not be
+// removed.
 func Up(ctx context.Context, t *Topology, o Options) (l *Lab, err error) {
 	if o.Name == "" {
 		o.Name = DefaultName
@@ -78,7 +79,7 @@ func Up(ctx context.Context, t *Topology, o Options) (l *Lab, err error) {
 	defer func() {
 		if err != nil {
 			if errors.Is(ctx.Err(), context.Canceled) {
-				err = ctx.Err() // whatever broke because of it
+				err = ctx.Err() // other errors follow from it
 			}
 			err = errors.Join(err, l.Down(ctx))
 			l = nil
@@ -115,13 +116,13 @@ func newLab(t *Topology, o Options) *Lab {
 	}
 }
 
-// claim takes the name; a lab whose owner has died is removed first.
+// claim takes the name; it first removes a lab whose owner has died.
 func (l *Lab) claim(ctx context.Context, s *state, o Options) error {
 	err := claim(l.directory, s, l.topology.source)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	taken := fmt.Errorf("a lab called %s is up already; take it down (waymark lab down --name %s) or give another --name", l.name, l.name)
+	taken := fmt.Errorf("a lab called %s is already up; take it down (waymark lab down --name %s) or use another --name", l.name, l.name)
 	old, rerr := readState(l.directory)
 	if rerr != nil || old.Owner == nil || old.Owner.alive() {
 		return taken
@@ -131,7 +132,7 @@ func (l *Lab) claim(ctx context.Context, s *state, o Options) error {
 		err = dead.Down(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("remove what a killed run left: %w", err)
+		return fmt.Errorf("remove the remains of a killed run: %w", err)
 	}
 	if err := claim(l.directory, s, l.topology.source); err != nil {
 		return taken
@@ -158,10 +159,10 @@ func (l *Lab) createNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// checkPrivilege says early what would fail later with a bare errno.
+// checkPrivilege reports early what would fail later with a bare errno.
 func checkPrivilege() error {
 	if os.Geteuid() != 0 {
-		return errors.New("a lab needs network namespaces of its own, which only root may make; run it as root")
+		return errors.New("a lab creates network namespaces, which only root may do; run it as root")
 	}
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -179,7 +180,7 @@ func checkPrivilege() error {
 	return nil
 }
 
-// Open finds a lab that is up, whoever raised it.
+// Open finds a lab that is up.
 func Open(name string) (*Lab, error) { return open(name, Options{Name: name}) }
 
 func open(name string, o Options) (*Lab, error) {
@@ -193,7 +194,7 @@ func open(name string, o Options) (*Lab, error) {
 		return nil, notUp(name, filepath.Dir(l.directory))
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("the lab %s is root's: %w; run it as root", name, err)
+		return nil, fmt.Errorf("the lab %s belongs to root: %w; run it as root", name, err)
 	}
 	if err != nil {
 		return nil, err
@@ -209,7 +210,7 @@ func open(name string, o Options) (*Lab, error) {
 	for i := range l.topology.Nodes {
 		spec := &l.topology.Nodes[i]
 		handle, err := netns.GetFromPath(filepath.Join(namespaceDirectory, l.namespace(spec.Name)))
-		if err != nil { // half of a lab can still be taken down
+		if err != nil { // an incomplete lab can still be taken down
 			continue
 		}
 		l.nodes[spec.Name] = &Node{lab: l, spec: spec, handle: handle}
@@ -217,7 +218,7 @@ func open(name string, o Options) (*Lab, error) {
 	return l, nil
 }
 
-// notUp says that a lab is not there, and which are.
+// notUp is the error that a lab is not up, with those that are.
 func notUp(name, directory string) error {
 	up, err := list(directory)
 	if err != nil || len(up) == 0 {
@@ -231,7 +232,10 @@ func List() ([]string, error) { return list(DefaultDirectory) }
 
 func list(directory string) ([]string, error) {
 	entries, err := os.ReadDir(directory)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("list the labs that are up: %w; run it as root", err)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
 	var names []string
@@ -247,13 +251,13 @@ func list(directory string) ([]string, error) {
 // Name is the lab's name.
 func (l *Lab) Name() string { return l.name }
 
-// Topology is what was raised.
+// Topology is the lab's topology.
 func (l *Lab) Topology() *Topology { return l.topology }
 
 // Directory holds the lab's state, and the agents' configurations and logs.
 func (l *Lab) Directory() string { return l.directory }
 
-// Node finds a node; nil when the topology has none of that name.
+// Node finds a node; nil when the topology has no node of that name.
 func (l *Lab) Node(name string) *Node { return l.nodes[name] }
 
 func (l *Lab) namespace(node string) string { return l.name + "-" + node }
@@ -261,9 +265,9 @@ func (l *Lab) namespace(node string) string { return l.name + "-" + node }
 // Name is the node's name in the topology.
 func (n *Node) Name() string { return n.spec.Name }
 
-// Namespace is the name of the node's network namespace, as `ip netns` has it.
+// Namespace is the name of the node's network namespace, as in `ip netns`.
 func (n *Node) Namespace() string { return n.lab.namespace(n.spec.Name) }
 
-// Do runs f on a thread that is in the node's network namespace. Goroutines
-// that f starts are not.
+// Do runs f on a thread in the node's network namespace. Goroutines that f starts are
+// not in it.
 func (n *Node) Do(f func() error) error { return inNamespace(n.handle, f) }

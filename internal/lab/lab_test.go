@@ -25,7 +25,7 @@ import (
 
 var labNumber atomic.Int32
 
-// testOptions gives a lab a name that no other test has.
+// testOptions gives a lab a name that no other test uses.
 func testOptions(t *testing.T) Options {
 	t.Helper()
 	testnet.NeedRoot(t)
@@ -84,7 +84,7 @@ func TestUpAndDownLeaveNothingBehind(t *testing.T) {
 	if _, err := Up(t.Context(), top, o); err == nil || !strings.Contains(err.Error(), "waymark lab down --name "+o.Name) {
 		t.Errorf("a second Up gave %v; want a refusal with its cure", err)
 	}
-	// The shell's child has a process group's worth of company.
+	// The shell's child is in the shell's process group.
 	cmd := l.Node("porthos").Command(t.Context(), "sh", "-c", "sleep 300 & echo $!; wait")
 	out := &lineBuffer{line: make(chan string, 1)}
 	cmd.Stdout = out
@@ -139,7 +139,7 @@ func openDescriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// A recorded process number that belongs to another process now is left alone.
+// A recorded PID that now belongs to another process is left alone.
 func TestDownSparesOthers(t *testing.T) {
 	o := testOptions(t)
 	top, err := Builtin("line")
@@ -151,7 +151,7 @@ func TestDownSparesOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	bystander := l.Node("alpha").Command(t.Context(), "sleep", "300")
-	if err := bystander.Cmd.Start(); err != nil { // outside the lab's knowledge, and its namespaces
+	if err := bystander.Cmd.Start(); err != nil { // not recorded by the lab, and outside its namespaces
 		t.Fatal(err)
 	}
 	defer func() { _ = bystander.Process.Kill(); _ = bystander.Wait() }()
@@ -173,7 +173,7 @@ func TestDownSparesOthers(t *testing.T) {
 	}
 }
 
-// A process that came into a namespace by itself is named, not killed.
+// A process that entered a namespace by itself is named, not killed.
 func TestDownNamesInhabitants(t *testing.T) {
 	o := testOptions(t)
 	top, err := Builtin("line")
@@ -227,7 +227,8 @@ func TestInterruptedUpLeavesNothing(t *testing.T) {
 	}
 }
 
-// A failure in the middle removes what was made, and nothing that was there.
+// After a failure in the middle, everything made is removed, and nothing that existed
+// before.
 func TestFailedUpLeavesNothing(t *testing.T) {
 	o := testOptions(t)
 	top, err := Builtin("line")
@@ -253,7 +254,7 @@ func TestFailedUpLeavesNothing(t *testing.T) {
 	checkNothingLeft(t, o)
 }
 
-// What a killed run left is removed by the next of that name.
+// The remains of a killed run are removed by the next one of that name.
 func TestUpReplacesDeadOwner(t *testing.T) {
 	o := testOptions(t)
 	o.Owned = true
@@ -311,7 +312,7 @@ func TestLineCarriesTraffic(t *testing.T) {
 	}
 }
 
-// What is lost is counted, and the time is bounded.
+// Losses are counted, and the time is bounded.
 func TestLossIsCounted(t *testing.T) {
 	l := raise(t, "line")
 	out, err := l.Node("porthos").Command(t.Context(), "ip", "link", "set", "eth1", "down").CombinedOutput()
@@ -373,6 +374,16 @@ func TestCaptureWritesPcap(t *testing.T) {
 	l := raise(t, "line")
 	var file bytes.Buffer
 	seen := 0
+	// the kernel's table of neighbours, which other tests fill, may have no room at first
+	for deadline := time.Now().Add(patience.Of(10 * time.Second)); ; {
+		r, err := l.Send(t.Context(), Traffic{Kind: KindUDP, From: "alpha", To: "beta", Count: 1, Size: 700, Port: 9001})
+		if err == nil && r.Lost() == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("alpha does not reach beta: %+v, %v", r, err)
+		}
+	}
 	c, err := l.Capture("beta", "eth0", CaptureOptions{Writer: &file, Each: func(Packet) { seen++ }})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,5 @@ import (
 	"github.com/waymark-net/waymark/internal/kmsgtest"
 )
 
-// Networks come and go here, and traffic crosses them: the kernel must have
-// nothing to say about it.
+// Networks come and go here, with traffic: the kernel must not log anything about them.
 func TestMain(m *testing.M) { os.Exit(kmsgtest.Run(m)) }

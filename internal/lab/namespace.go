@@ -42,8 +42,8 @@ func createNamespace(name string) (netns.NsHandle, error) {
 	return handle, nil
 }
 
-// mountNewNamespace mounts a new namespace at path. Its thread has changed
-// namespace for good: it stays locked, and ends with the goroutine.
+// mountNewNamespace mounts a new namespace at path. Its thread cannot change back: it
+// stays locked, and ends with the goroutine.
 func mountNewNamespace(path string) (netns.NsHandle, error) {
 	type result struct {
 		handle netns.NsHandle
@@ -71,9 +71,9 @@ func mountNewNamespace(path string) (netns.NsHandle, error) {
 	return r.handle, r.err
 }
 
-// shareNamespaceDirectory makes the directory a shared mount, as `ip netns`
-// does: a namespace that is removed then goes away in every mount namespace,
-// and a later `ip netns add` does not mount over the ones that are there.
+// shareNamespaceDirectory makes the directory a shared mount, as `ip netns` does: a
+// removed namespace then disappears in every mount namespace, and a later `ip netns
+// add` does not mount over existing ones.
 func shareNamespaceDirectory() error {
 	if err := os.MkdirAll(namespaceDirectory, 0o755); err != nil {
 		return err
@@ -103,8 +103,8 @@ func removeNamespace(name string) error {
 	return nil
 }
 
-// inNamespace runs f on a thread that is in the namespace. Sockets made there
-// stay in it, and so do processes started there.
+// inNamespace runs f on a thread in the namespace. Sockets made and processes started
+// there stay in it.
 func inNamespace(handle netns.NsHandle, f func() error) error {
 	done := make(chan error, 1)
 	go func() {

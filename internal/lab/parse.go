@@ -21,8 +21,8 @@ const (
 	maxInterfaceName = 15
 )
 
-// Parse reads a topology. The error is a *Faults that names every mistake in
-// it; file is only the name to use there.
+// Parse reads a topology. The error is a *Faults with every mistake; file is only the
+// name to use in it.
 func Parse(file string, source []byte) (*Topology, error) {
 	d := &document{source: source}
 	tree, err := parser.ParseBytes(source, 0)
@@ -58,8 +58,8 @@ func Parse(file string, source []byte) (*Topology, error) {
 	return t, nil
 }
 
-// isAgentConfiguration tells that a file has an agent's keys and none that only
-// a topology has.
+// isAgentConfiguration reports whether a file has keys of an agent's configuration and
+// none of a topology.
 func isAgentConfiguration(n ast.Node) bool {
 	agents := false
 	pairs, _ := entries(n)
@@ -133,7 +133,7 @@ func (d *document) prefixes(n ast.Node, what string) []netip.Prefix {
 			return
 		}
 		if slices.Contains(list, p) {
-			d.fault(placeOf(e), "address %v is there twice; remove one", p)
+			d.fault(placeOf(e), "address %v is listed twice; remove one", p)
 			return
 		}
 		list = append(list, p)
@@ -147,7 +147,7 @@ func (d *document) route(n ast.Node) RouteSpec {
 		"to": func(v ast.Node) {
 			s.To, s.at = d.prefix(v, "to"), placeOf(v)
 			if s.To.IsValid() && s.To != s.To.Masked() {
-				d.fault(placeOf(v), "route to %v has bits set behind the prefix; write %v", s.To, s.To.Masked())
+				d.fault(placeOf(v), "route to %v has bits set after the prefix; write %v", s.To, s.To.Masked())
 			}
 		},
 		"via": func(v ast.Node) {

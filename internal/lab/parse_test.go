@@ -37,7 +37,7 @@ traffic:
   - {kind: udp, from: a, to: b, size: 64}
 `
 
-// agentOfB is the part of smallTopology that faults of form need to replace.
+// agentOfB is the part of smallTopology that errors of form need to replace.
 const agentOfB = `    agent:
       # a comment
       node: {id: 7, id-wide: 0x11}
@@ -72,12 +72,12 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A fault names its place, and what only follows from it is not told.
+// An error names its place; errors that only follow from it are not reported.
 func TestParseFaults(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		old, new string // one mutation of smallTopology
-		want     string // all faults
+		want     string // all errors
 	}{
 		{"unknown key", "name: small", "name: small\ncolour: red", `2:1: the topology has no key "colour"; it has description, links, name, nodes, permanent-neighbours, traffic`},
 		{"unknown key of a node", "  - name: b\n", "  - name: b\n    speed: 3\n", `7:5: a node has no key "speed"; it has addresses, agent, forwarding, name, routes`},
@@ -91,13 +91,13 @@ func TestParseFaults(t *testing.T) {
 		{"node without name", "  - name: b\n    addresses", "  - addresses", `6:5: a node has no name; add name: NAME`},
 		{"misspelt key of a name", "  - name: b\n", "  - nam: b\n", `6:5: a node has no key "nam"; it has addresses, agent, forwarding, name, routes`},
 		{"name without value", "  - name: b\n", "  - name:\n", `6:5: a node: name has no value; give one or remove the key`},
-		{"list as a name", "  - name: b\n", "  - name: [b]\n", `6:11: node name must be one value (in quotes when it is an address in a list in braces)`},
+		{"list as a name", "  - name: b\n", "  - name: [b]\n", `6:11: node name must be one value (quote an address inside braces or brackets)`},
 		{"bad node name", "  - name: b\n", "  - name: b/c\n", `6:11: node name "b/c" is not a name; use at most 32 letters, digits, - and _`},
 		{"text as a node", "  - name: b\n", "  - b\n  - name: c\n", `6:5: a node must be a mapping of keys to values`},
 		{"IPv4 address", "2001:db8:9::1/64", "192.0.2.1/24", `7:16: address "192.0.2.1/24" is not an IPv6 address with a prefix length; write one such as 2001:db8::1/64`},
 		{"bad address of a link", "2001:db8:1::1/64", "2001:db8:1::1", `17:47: address "2001:db8:1::1" is not an IPv6 address with a prefix length; write one such as 2001:db8::1/64`},
-		{"address twice", "2001:db8:1::2/64", "2001:db8:1::1/64", `18:16: address 2001:db8:1::1 of b belongs to a already; give another`},
-		{"host bits", "2001:db8:9::/64", "2001:db8:9::5/64", `5:14: route to 2001:db8:9::5/64 has bits set behind the prefix; write 2001:db8:9::/64`},
+		{"address twice", "2001:db8:1::2/64", "2001:db8:1::1/64", `18:16: address 2001:db8:1::1 of b already belongs to a; use another`},
+		{"host bits", "2001:db8:9::/64", "2001:db8:9::5/64", `5:14: route to 2001:db8:9::5/64 has bits set after the prefix; write 2001:db8:9::/64`},
 		{"next hop elsewhere", "via: 2001:db8:1::2", "via: 2001:db8:5::2", `5:14: next hop 2001:db8:5::2 is on no link of a; use a neighbour's address`},
 		{"no next hop", ", via: 2001:db8:1::2", "", `5:14: a route has no next hop; add via: ADDRESS`},
 		{"no next hop in a list", "via: 2001:db8:1::2", "via: []", `5:36: a route has no next hop; add via: ADDRESS`},
@@ -107,10 +107,10 @@ func TestParseFaults(t *testing.T) {
 		{"three ends", "traffic:", "      - {node: b, interface: eth1}\ntraffic:", `17:7: ends has 3 entries; the limit is 2`},
 		{"end without interface", "node: b, interface: eth0,", "node: b,", `18:16: an end of a link needs a node and an interface`},
 		{"both ends at one node", "node: b, interface: eth0", "node: a, interface: eth1", `17:7: a link joins two nodes; both ends are at a`},
-		{"interface twice", "traffic:", "  - ends:\n      - {node: a, interface: eth0}\n      - {node: b, interface: eth1}\ntraffic:", `20:16: a has an interface eth0 already; give another name`},
+		{"interface twice", "traffic:", "  - ends:\n      - {node: a, interface: eth0}\n      - {node: b, interface: eth1}\ntraffic:", `20:16: a already has an interface eth0; use another name`},
 		{"long interface name", "{node: b, interface: eth0", "{node: b, interface: abcdefghijklmnop", `18:30: interface "abcdefghijklmnop" is not a name; use at most 15 letters, digits, - and _`},
 		{"agent's interface", "- {name: eth0, id: 70", "- {name: eth9, id: 70", `12:18: the agent of b serves interface eth9, which no link has; name an interface of b`},
-		{"agent's own fault", "id: 70, role: []", "id: 70, role: [] , colour: red", `12:43: agent: unknown key "colour" in interfaces[0]; use the keys name, id, id-wide, role, boundary, attach, forwarding`},
+		{"error in the agent's configuration", "id: 70, role: []", "id: 70, role: [] , colour: red", `12:43: agent: unknown key "colour" in interfaces[0]; use the keys name, id, id-wide, role, boundary, attach, forwarding`},
 		{"agent in braces", agentOfB, "    agent: {node: {id: 7},\n      strict: 3}\n", `9:15: agent: strict is the number 3; write true or false`},
 		{"agent's missing key", "{id: 123, data", "{data", `14:11: agent: key "id" is missing in namespaces[0]; add it: a number from 0 to 65535`},
 		{"agent without configuration", agentOfB, "    agent: yes\n", `8:12: agent must be a mapping: the agent's configuration`},
@@ -119,7 +119,7 @@ func TestParseFaults(t *testing.T) {
 		{"no kind", "kind: udp, ", "", `20:12: traffic has no kind; add kind: ping, udp or tcp`},
 		{"no destination of traffic", ", to: b", "", `20:23: traffic needs from: NODE and to: NODE`},
 		{"size", "size: 64", "size: -64", `20:39: size must be a whole number from 0 to 65000`},
-		{"list as a size", "size: 64", "size: [64]", `20:39: size must be one value (in quotes when it is an address in a list in braces)`},
+		{"list as a size", "size: 64", "size: [64]", `20:39: size must be one value (quote an address inside braces or brackets)`},
 		{"small datagram", "size: 64", "size: 8", `20:23: udp traffic numbers its datagrams; size must be at least 24`},
 		{"traffic to nowhere", "to: b, size", "to: z, size", `20:23: no node is called z; add it under nodes`},
 		{"no value", "name: small", "name:", `1:1: the topology: name has no value; give one or remove the key`},
@@ -135,7 +135,7 @@ func TestParseFaults(t *testing.T) {
 			_, err := Parse("bad.yaml", []byte(source))
 			var faults *Faults
 			if !errors.As(err, &faults) {
-				t.Fatalf("Parse gave %v; want faults", err)
+				t.Fatalf("Parse gave %v; want *Faults", err)
 			}
 			if want := "bad.yaml:" + strings.ReplaceAll(tt.want, "\n", "\nbad.yaml:"); err.Error() != want {
 				t.Errorf("got\n%v\nwant\n%s", err, want)
@@ -144,7 +144,7 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
-// One bad name is one fault, however often it is used.
+// One bad name is one error, however often it is used.
 func TestParseBadNameIsToldOnce(t *testing.T) {
 	source := strings.NewReplacer("name: b\n", "name: b.c\n", "node: b,", "node: b.c,", "to: b,", "to: b.c,").Replace(smallTopology)
 	_, err := Parse("bad.yaml", []byte(source))
@@ -153,7 +153,7 @@ func TestParseBadNameIsToldOnce(t *testing.T) {
 	}
 }
 
-// An agent's configuration in braces is what stands there.
+// An agent's configuration in braces is the text between them.
 func TestParseAgentInBraces(t *testing.T) {
 	const inside = "{node: {id: 7}, # é\n      interfaces: [{name: eth0}]}"
 	top, err := Parse("braces.yaml", []byte(strings.Replace(smallTopology, agentOfB, "    agent:  "+inside+"  # over\n", 1)))
@@ -180,7 +180,7 @@ func TestParseNamesAllFaults(t *testing.T) {
 	}
 	for _, want := range []int{5, 12, 20} {
 		if !slices.Contains(lines, want) {
-			t.Errorf("no fault in line %d:\n%v", want, err)
+			t.Errorf("no error in line %d:\n%v", want, err)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
-// The examples and the README speak of the built-in line.
+// The examples and the README describe the built-in line.
 func TestOneAddressPlan(t *testing.T) {
 	line, err := Builtin("line")
 	if err != nil {
@@ -267,7 +267,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The topologies among the examples are such, and are called as their files.
+// The topologies among the examples are valid, and named like their files.
 func TestExampleTopologies(t *testing.T) {
 	files, err := filepath.Glob("../../examples/lab/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -285,7 +285,7 @@ func TestExampleTopologies(t *testing.T) {
 	}
 }
 
-// The topology in the documentation is one.
+// The topology in the documentation is valid.
 func TestDocumentedTopology(t *testing.T) {
 	text, err := os.ReadFile("../../docs/lab.md")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // The head of a pcap file (draft-ietf-opsawg-pcap §4).
 const (
-	pcapNanoseconds  = 0xa1b23c4d // the magic number: times have nanoseconds
+	pcapNanoseconds  = 0xa1b23c4d // magic number for times in nanoseconds
 	pcapMajor        = 2
 	pcapMinor        = 4
 	linkTypeEthernet = 1
@@ -26,7 +26,7 @@ func writePcapHead(w io.Writer) error {
 	return err
 }
 
-// writePcapRecord adds a packet to it (§5).
+// writePcapRecord adds a packet to the file (§5).
 func writePcapRecord(w io.Writer, p Packet) error {
 	head := binary.LittleEndian.AppendUint32(make([]byte, 0, 16), uint32(p.Time.Unix()))
 	head = binary.LittleEndian.AppendUint32(head, uint32(p.Time.Nanosecond()))

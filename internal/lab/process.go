@@ -21,18 +21,18 @@ import (
 	"github.com/waymark-net/waymark/internal/patience"
 )
 
-// termGrace is how long a process may take to end when it is asked to.
+// termGrace is how long a process may take to end after SIGTERM.
 var termGrace = patience.Of(5 * time.Second)
 
-// Command is a child process in a node. Unlike `ip netns exec`, it changes the
-// network namespace only: /sys and the mounts are those of the machine.
+// Command is a child process in a node. Unlike `ip netns exec`, it changes only the
+// network namespace: /sys and the mounts are the machine's.
 type Command struct {
 	*exec.Cmd
 	node *Node
 }
 
-// Command prepares a child process in the node. It leads a process group, and
-// all of that is killed when the context ends or the lab is taken down.
+// Command prepares a child process in the node. The child leads a process group, which
+// is killed as a whole when the context ends or the lab is taken down.
 func (n *Node) Command(ctx context.Context, name string, args ...string) *Command {
 	c := &Command{Cmd: exec.CommandContext(ctx, name, args...), node: n}
 	c.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
@@ -85,7 +85,7 @@ func (c *Command) CombinedOutput() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// record makes a process known to whoever takes the lab down.
+// record adds a process to the state, for Down.
 func (n *Node) record(pid int, args []string, group bool) error {
 	id, ok := identify(pid)
 	if !ok { // it has ended already
@@ -105,19 +105,19 @@ func (n *Node) Exec(args []string) error {
 	if err != nil {
 		return fmt.Errorf("find the command: %w", err)
 	}
-	runtime.LockOSThread() // for good: this thread becomes the command
+	runtime.LockOSThread() // never unlocked: this thread becomes the command
 	if err := netns.Set(n.handle); err != nil {
 		return fmt.Errorf("enter the network namespace of %s: %w", n.Name(), err)
 	}
 	if err := n.record(os.Getpid(), args, false); err != nil {
 		return err
 	}
-	signal.Reset() // a handled signal is inherited as default, an ignored one is not
+	signal.Reset() // an ignored signal would stay ignored in the command
 	return fmt.Errorf("start %s: %w", path, unix.Exec(path, args, os.Environ()))
 }
 
-// terminate ends the recorded processes but this one, the newest first: asks
-// all of them, then insists.
+// terminate ends the recorded processes except this one, the newest first: with
+// SIGTERM, then SIGKILL.
 func terminate(ctx context.Context, processes []processRecord) error {
 	processes = slices.DeleteFunc(slices.Clone(processes), func(p processRecord) bool { return p.PID == os.Getpid() })
 	var faults []error
@@ -148,11 +148,11 @@ func terminate(ctx context.Context, processes []processRecord) error {
 	return errors.Join(faults...)
 }
 
-// signal signals a process and its group if it is still the one that was
-// recorded; the descriptor keeps its number from changing hands meanwhile.
+// signal signals a process and its group if it is still the recorded one; the
+// descriptor keeps its number from being reused meanwhile.
 func (p processRecord) signal(sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
-	if err != nil { // gone
+	if err != nil { // the process has ended
 		return nil
 	}
 	defer unix.Close(fd)

@@ -19,12 +19,12 @@ const (
 	optionIOAMFixed   = 0x11 // RFC 9486 §3: does not change
 	ioamOptionHeader  = 4
 	maxResidueHeaders = 16
-	rawResidueWindow  = 512 // bytes of a frame in which headers can be
+	rawResidueWindow  = 512 // bytes of a frame that may contain headers
 )
 
-// IOAMBytes counts the bytes of IOAM options in an Ethernet frame: in every
-// Hop-by-Hop and Destination Options header (RFC 8200 §4.3, §4.6), inside
-// tunnels, too. It shares no code with what removes them.
+// IOAMBytes counts the bytes of IOAM options in an Ethernet frame: in every Hop-by-Hop
+// and Destination Options header (RFC 8200 §4.3, §4.6), inside tunnels, too. It shares
+// no code with the programs that remove them.
 func IOAMBytes(frame []byte) int {
 	if len(frame) < ethernetSize || binary.BigEndian.Uint16(frame[12:]) != etherTypeIPv6 {
 		return 0

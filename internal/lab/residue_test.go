@@ -31,8 +31,8 @@ func TestIOAMBytes(t *testing.T) {
 		{"tunnel", craft.Hex(t, ethernetHeader, "6000000000480040", addresses, "29", traceHeader, innerUDP), 16},
 		{"trace inside a tunnel", craft.Hex(t, ethernetHeader, "6000000000482940", addresses, "6000000000200040", addresses, "11", traceHeader, "0fa0000900080000"), 16},
 		{"E2E in destination options", craft.Hex(t, ethernetHeader, "6000000000103c40", addresses, "3b01", "1106 0003 007b0001", "010400000000"), 8},
-		{"behind a routing header", craft.Hex(t, ethernetHeader, "6000000000302b40", addresses, "0002040000000000", addresses[:32], "3b", traceHeader), 16},
-		{"behind a fragment header", craft.Hex(t, ethernetHeader, "6000000000182c40", addresses, "3c00000000000001", "3b01", "1106 0003 007b0001", "010400000000"), 8},
+		{"after a routing header", craft.Hex(t, ethernetHeader, "6000000000302b40", addresses, "0002040000000000", addresses[:32], "3b", traceHeader), 16},
+		{"after a fragment header", craft.Hex(t, ethernetHeader, "6000000000182c40", addresses, "3c00000000000001", "3b01", "1106 0003 007b0001", "010400000000"), 8},
 		{"cut in the option", craft.Hex(t, ethernetHeader, "6000000000200040", addresses, "1102 0100 310e0000 007b"), 6},
 	} {
 		if got := IOAMBytes(tt.frame); got != tt.want {

@@ -25,8 +25,8 @@ const (
 	lockFile     = "lock"
 )
 
-// processID names a process for good: numbers are used again, a number with
-// the time at which the process started is not.
+// processID identifies a process uniquely: PIDs are reused, but not together with the
+// start time.
 type processID struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // in clock ticks since the machine started
@@ -37,13 +37,13 @@ type processRecord struct {
 	processID
 	Node    string `json:"node"`
 	Command string `json:"command"`
-	Group   bool   `json:"group"` // it leads a process group of its own
+	Group   bool   `json:"group"` // it leads its own process group
 }
 
-// state is what must be known to take a lab down.
+// state is what is needed to take a lab down.
 type state struct {
 	Name       string          `json:"name"`
-	Owner      *processID      `json:"owner,omitempty"` // the lab lives no longer than this process
+	Owner      *processID      `json:"owner,omitempty"` // the lab ends with this process
 	Program    string          `json:"program,omitempty"`
 	Namespaces []string        `json:"namespaces"`
 	Agents     []agentRecord   `json:"agents"`
@@ -62,10 +62,17 @@ func identify(pid int) (processID, bool) {
 	if err != nil {
 		return processID{}, false
 	}
-	// The name in parentheses may hold anything, so count behind the last one.
+	// The name in parentheses may contain any text, so count after the last
+	// parenthesis.
 	_, rest, ok := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(") "))
 	fields := strings.Fields(string(rest))
-	if !ok || len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+	if !ok || len(fields) < 20 {
+		return processID{}, false
+	}
+	// A thread that executes a program replaces the main thread, which is a zombie
+	// meanwhile.
+	state, threads := fields[0], fields[17]
+	if state == "X" || state == "Z" && (threads == "0" || threads == "1") {
 		return processID{}, false
 	}
 	start, err := strconv.ParseUint(fields[19], 10, 64)
@@ -75,13 +82,13 @@ func identify(pid int) (processID, bool) {
 	return processID{PID: pid, Start: start}, true
 }
 
-// alive tells whether the same process still runs.
+// alive reports whether the same process is still running.
 func (p processID) alive() bool {
 	now, ok := identify(p.PID)
 	return ok && now == p
 }
 
-// claim makes the lab's directory with its first state, all at once or not at all.
+// claim makes the lab's directory with its first state, atomically.
 func claim(directory string, s *state, topology []byte) error {
 	parent := filepath.Dir(directory)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -129,8 +136,8 @@ func readState(directory string) (*state, error) {
 	return s, nil
 }
 
-// update changes the state under a lock: several processes may work in a lab.
-// Processes that have ended are forgotten on the way.
+// update changes the state under a lock: several processes may work in a lab. It also
+// drops processes that have ended.
 func update(directory string, change func(*state)) error {
 	lock, err := os.OpenFile(filepath.Join(directory, lockFile), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/waymark-net/waymark/internal/patience"
 )
 
-// agentPatience is how long a living agent may take to accept a connection.
+// agentPatience is how long a running agent may take to accept a connection.
 var agentPatience = patience.Of(time.Second)
 
-// Status is what a lab consists of. Its JSON names are a contract.
+// Status lists the parts of a lab. Its JSON names are a contract.
 type Status struct {
 	Name      string          `json:"name"`
 	Topology  string          `json:"topology"`
@@ -26,11 +26,11 @@ type Status struct {
 type NodeStatus struct {
 	Name      string            `json:"name"`
 	Namespace string            `json:"namespace"`
-	Up        bool              `json:"up"` // false: its namespace has been removed by somebody else
+	Up        bool              `json:"up"` // false: its namespace was removed by another program
 	Links     []InterfaceStatus `json:"interfaces"`
 	Agent     string            `json:"agent,omitempty"`     // the socket of its API
-	AgentRuns bool              `json:"agent_running"`       // it accepts connections
-	AgentLog  string            `json:"agent_log,omitempty"` // what the lab's own agent of this node wrote
+	AgentRuns bool              `json:"agent_running"`       // the agent accepts connections
+	AgentLog  string            `json:"agent_log,omitempty"` // log of the lab's own agent of this node
 }
 
 // InterfaceStatus is one end of a link, or the loopback interface.
@@ -47,7 +47,7 @@ type ProcessStatus struct {
 	Command string `json:"command"`
 }
 
-// Status says what the lab consists of now.
+// Status lists the current parts of the lab.
 func (l *Lab) Status() (Status, error) {
 	s, err := readState(l.directory)
 	if err != nil {
@@ -93,7 +93,7 @@ func (l *Lab) Status() (Status, error) {
 	return status, nil
 }
 
-// listens tells whether a process accepts connections on a Unix socket.
+// listens reports whether a process accepts connections on a Unix socket.
 func listens(socket string) bool {
 	c, err := net.DialTimeout("unix", socket, agentPatience)
 	if err != nil {

@@ -32,8 +32,8 @@ const (
 	maxMTU          = 65535
 )
 
-// Topology is a network of nodes on one machine. The zero value is empty; Load,
-// Parse and Builtin make checked ones.
+// Topology is a network of nodes on one machine. The zero value is empty; Load, Parse
+// and Builtin return checked topologies.
 type Topology struct {
 	Name                string
 	Description         string
@@ -51,17 +51,17 @@ type NodeSpec struct {
 	Forwarding bool           // default: when it has more than one link
 	Addresses  []netip.Prefix // of the loopback interface
 	Routes     []RouteSpec
-	Agent      *AgentSpec // nil: nothing of Waymark runs there
+	Agent      *AgentSpec // nil: no agent runs there
 
 	at            position
 	forwardingSet bool
-	doubtful      bool // it has a fault: nothing is said to be missing in it
+	doubtful      bool // the node has an error: nothing is reported as missing in it
 }
 
 // AgentSpec is the configuration of the agent that runs on a node.
 type AgentSpec struct {
 	Config   []byte         // as in the agent's own file
-	Settings *config.Config // what it says
+	Settings *config.Config // Config, parsed
 
 	at   position
 	tree ast.Node
@@ -133,7 +133,7 @@ func BuiltinNames() []string {
 func Builtin(name string) (*Topology, error) {
 	source, err := builtin.ReadFile(path.Join("topologies", name+".yaml"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no topology is called %q; there are %s, or give the path of a file", name, strings.Join(BuiltinNames(), ", "))
+		return nil, fmt.Errorf("no topology is called %q; use one of %s, or the path of a file", name, strings.Join(BuiltinNames(), ", "))
 	}
 	if err != nil {
 		return nil, err

@@ -13,37 +13,37 @@ import (
 	"github.com/waymark-net/waymark/internal/patience"
 )
 
-// lastReply is how long the receiver waits behind the last packet.
+// lastReply is how long the receiver waits after the last packet.
 var lastReply = patience.Of(2 * time.Second)
 
-// portFreed is how long an exchange waits for a port that an earlier one has
-// closed: a process that is being started holds a copy of it for a moment.
+// portFreed is how long an exchange waits for a port that an earlier one has closed: a
+// process being started briefly holds a copy of its socket.
 var portFreed = patience.Of(time.Second)
 
 const (
-	// slowestTransfer is the rate, in bytes per second, that a TCP transfer
-	// must keep to be given the time it needs.
+	// slowestTransfer is the minimum rate of a TCP transfer in bytes per second, from
+	// which its time limit follows.
 	slowestTransfer = 4 << 20
 	transferGrace   = 15 * time.Second
 )
 
-// TrafficResult is what became of an exchange.
+// TrafficResult is the result of an exchange.
 type TrafficResult struct {
 	Sent      int           // packets (ping, udp)
-	Received  int           // different packets that came (udp), or were answered (ping)
-	Duplicate int           // packets that came again
-	Late      int           // packets that came behind a later one
-	Bytes     int64         // of payload that came and was right
+	Received  int           // distinct packets that arrived (udp) or were answered (ping)
+	Duplicate int           // packets that arrived again
+	Late      int           // packets that arrived after a later one
+	Bytes     int64         // payload that arrived unchanged
 	Duration  time.Duration // from the first packet to the last
 	RoundTrip []time.Duration
 }
 
-// Lost is the number of packets that did not come.
+// Lost is the number of packets that did not arrive.
 func (r TrafficResult) Lost() int { return r.Sent - r.Received }
 
-// Send runs one exchange of the topology, or one made up by the caller, between
-// two nodes. It ends when everything has come or its time is up; what has not
-// come is in the result, not in the error.
+// Send runs one exchange of the topology, or one made up by the caller, between two
+// nodes. It ends when everything has arrived or its time is up; losses are in the
+// result, not in the error.
 func (l *Lab) Send(ctx context.Context, t Traffic) (TrafficResult, error) {
 	from, to := l.Node(t.From), l.Node(t.To)
 	if from == nil || to == nil {
@@ -90,7 +90,7 @@ type exchange struct {
 	source, destination netip.Addr
 }
 
-// tally counts numbered packets as they come.
+// tally counts numbered packets as they arrive.
 type tally struct {
 	seen    []bool
 	highest int
@@ -99,7 +99,7 @@ type tally struct {
 
 func newTally(count int) *tally { return &tally{seen: make([]bool, count), highest: -1} }
 
-// note counts packet number n; false when it is none of ours.
+// note counts packet number n; false when it was not sent by this lab.
 func (t *tally) note(n uint64) bool {
 	if n >= uint64(len(t.seen)) {
 		return false
@@ -120,7 +120,7 @@ func (t *tally) note(n uint64) bool {
 
 func (t *tally) complete() bool { return t.result.Received == len(t.seen) }
 
-// pace sends count packets, one per interval, and gives the number sent.
+// pace sends count packets, one per interval, and returns the number sent.
 func pace(ctx context.Context, count int, interval time.Duration, send func(i int) error) (int, error) {
 	start := time.Now()
 	for i := range count {
@@ -139,7 +139,7 @@ func pace(ctx context.Context, count int, interval time.Duration, send func(i in
 	return count, nil
 }
 
-// listen calls open until its port is free.
+// listen calls open until the port is free.
 func listen(open func() error) error {
 	for until := time.Now().Add(portFreed); ; time.Sleep(time.Millisecond) {
 		err := open()

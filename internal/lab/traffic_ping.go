@@ -70,7 +70,7 @@ func (e *exchange) ping(ctx context.Context) (TrafficResult, error) {
 	return counted.result, err
 }
 
-// receiveEcho reads until every reply has come or the time is up.
+// receiveEcho reads until every reply has arrived or the time is up.
 func receiveEcho(conn *net.IPConn, id uint16, counted *tally, since func(n int) time.Duration) error {
 	buffer := make([]byte, maxPayload+echoHeaderSize)
 	for !counted.complete() {

@@ -18,7 +18,7 @@ import (
 
 const transferBlock = 256 << 10
 
-// tcp sends bytes that nobody can guess and compares the checksums of both ends.
+// tcp sends random bytes and compares the checksums of both ends.
 func (e *exchange) tcp(ctx context.Context) (TrafficResult, error) {
 	at := netip.AddrPortFrom(e.destination, e.Port)
 	var listener *net.TCPListener
@@ -64,7 +64,7 @@ func (e *exchange) tcp(ctx context.Context) (TrafficResult, error) {
 		return result, err
 	}
 	if r.bytes != e.Bytes || r.sum != sum {
-		return result, fmt.Errorf("the transfer arrived changed: %d bytes with SHA-256 %s were sent, %d with %s came", e.Bytes, sum, r.bytes, r.sum)
+		return result, fmt.Errorf("the transfer arrived changed: %d bytes with SHA-256 %s were sent, %d with %s arrived", e.Bytes, sum, r.bytes, r.sum)
 	}
 	return result, nil
 }

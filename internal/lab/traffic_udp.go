@@ -24,7 +24,7 @@ const udpHeaderSize = 24
 
 const udpBuffer = 8 << 20 // bytes of datagrams that may wait for the receiver
 
-// udp sends numbered datagrams and checks every byte of those that come.
+// udp sends numbered datagrams and checks every byte of those that arrive.
 func (e *exchange) udp(ctx context.Context) (TrafficResult, error) {
 	var receiver, sender *net.UDPConn
 	err := e.to.Do(func() (err error) {
@@ -54,7 +54,7 @@ func (e *exchange) udp(ctx context.Context) (TrafficResult, error) {
 	start := time.Now()
 	sent, err := pace(ctx, e.Count, e.Interval, func(i int) error {
 		_, err := sender.Write(datagram(run, uint64(i), e.Size))
-		if errors.Is(err, unix.ECONNREFUSED) { // about an earlier one, which is lost
+		if errors.Is(err, unix.ECONNREFUSED) { // about an earlier datagram, which is lost
 			_, err = sender.Write(datagram(run, uint64(i), e.Size))
 		}
 		return err
@@ -72,8 +72,7 @@ func (e *exchange) udp(ctx context.Context) (TrafficResult, error) {
 	return counted.result, err
 }
 
-// enlarge gives a socket room for bursts, beyond what the machine allows by
-// default.
+// enlarge gives a socket a buffer for bursts, beyond the machine's default limit.
 func enlarge(conn syscall.Conn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -86,7 +85,7 @@ func enlarge(conn syscall.Conn) error {
 	return errors.Join(err, set)
 }
 
-// receiveUDP reads until every datagram has come or the time is up.
+// receiveUDP reads until every datagram has arrived or the time is up.
 func receiveUDP(conn *net.UDPConn, run uint64, size int, counted *tally) error {
 	buffer := make([]byte, maxPayload+1)
 	for !counted.complete() {
@@ -98,7 +97,7 @@ func receiveUDP(conn *net.UDPConn, run uint64, size int, counted *tally) error {
 			return err
 		}
 		if n < udpHeaderSize || binary.BigEndian.Uint64(buffer) != run {
-			continue // somebody else's
+			continue // from another sender
 		}
 		number := binary.BigEndian.Uint64(buffer[8:])
 		if !bytes.Equal(buffer[:n], datagram(run, number, size)) {
@@ -111,7 +110,7 @@ func receiveUDP(conn *net.UDPConn, run uint64, size int, counted *tally) error {
 	return nil
 }
 
-// datagram is the payload of one number: the same bytes at both ends.
+// datagram is the payload for a number: the same bytes at both ends.
 func datagram(run, number uint64, size int) []byte {
 	b := make([]byte, size)
 	binary.BigEndian.PutUint64(b, run)

@@ -27,7 +27,7 @@ const readyPoll = 5 * time.Millisecond
 
 // sysctls are set in every node before it has an interface. Duplicate address
 // detection would keep a router from resolving neighbours for its first
-// second; solicitations of routers would be traffic that nobody asked for.
+// second; router solicitations would be unwanted traffic.
 var sysctls = []struct{ name, value string }{
 	{"net/ipv6/conf/all/disable_ipv6", "0"},
 	{"net/ipv6/conf/default/disable_ipv6", "0"},
@@ -67,7 +67,7 @@ func (n *network) close() {
 	}
 }
 
-// raise makes the whole network; what it made goes away with the namespaces.
+// raise makes the whole network, which is removed with the namespaces.
 func (n *network) raise(ctx context.Context) error {
 	steps := []func(context.Context) error{
 		n.prepare, n.connect, n.awaitCarrier, n.address, n.route, n.awaitAddresses, n.acquaint,
@@ -119,8 +119,8 @@ func writeSysctl(name, value string) error {
 	return os.WriteFile(filepath.Join("/proc/sys", name), []byte(value), 0)
 }
 
-// connect makes each veth pair right where it belongs, so that no name is ever
-// taken in the namespace the lab is raised from.
+// connect makes each veth pair directly in its namespaces, so that no name is taken in
+// the namespace from which the lab is raised.
 func (n *network) connect(ctx context.Context) error {
 	for _, link := range n.topology.Links {
 		if err := ctx.Err(); err != nil {
@@ -258,8 +258,8 @@ func (n *network) route(context.Context) error {
 	return nil
 }
 
-// acquaint enters the other end's addresses as permanent neighbours where the
-// topology asks for it.
+// acquaint adds the other end's addresses as permanent neighbours, if the topology
+// wants that.
 func (n *network) acquaint(context.Context) error {
 	if !n.topology.PermanentNeighbours {
 		return nil

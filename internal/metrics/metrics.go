@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics serves counters and gauges in Prometheus' text format
-// (version 0.0.4), and those of the process itself.
+// Package metrics serves counters and gauges in Prometheus' text format (version
+// 0.0.4). A library writes those of the process itself;
+// docs/decisions/0016-metrics-library.md says why it writes no others.
 package metrics
 
 import (
@@ -14,10 +15,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	process "github.com/VictoriaMetrics/metrics"
 )
 
-// Desc describes a metric. One whose name ends in _total is a counter, the
-// others are gauges.
+// Desc describes a metric. If its name ends in _total, it is a counter, otherwise
+// a gauge.
 type Desc struct {
 	Name, Help string
 	Labels     []string
@@ -31,17 +34,20 @@ func (d *Desc) kind() string {
 }
 
 // Gatherer collects the values of one request. Its zero value is ready for use.
-type Gatherer struct{ families map[string]*family }
+type Gatherer struct {
+	families map[string]*family
+	process  bool // the process' own metrics follow
+}
 
 // family is a metric with its series.
 type family struct {
-	help, kind string
-	series     []series
+	*Desc
+	series []series
 }
 
 type series struct {
-	suffix, labels string // of a summary, the suffix is that of its sum or count
-	value          float64
+	labels string
+	value  float64
 }
 
 // Add adds a series with a value for each label of the metric.
@@ -51,20 +57,22 @@ func (g *Gatherer) Add(d *Desc, value float64, labels ...string) {
 		list[i] = d.Labels[i] + `="` + labelEscapes.Replace(labels[i]) + `"`
 	}
 	slices.Sort(list) // by name, as Prometheus' own library does
-	g.add(d.Name, d.Help, d.kind(), series{labels: strings.Join(list, ","), value: value})
-}
-
-func (g *Gatherer) add(name, help, kind string, s series) {
 	if g.families == nil {
 		g.families = make(map[string]*family)
 	}
-	f := g.families[name]
+	f := g.families[d.Name]
 	if f == nil {
-		f = &family{help: help, kind: kind}
-		g.families[name] = f
+		f = &family{Desc: d}
+		g.families[d.Name] = f
 	}
-	f.series = append(f.series, s)
+	f.series = append(f.series, series{strings.Join(list, ","), value})
 }
+
+// Process adds the metrics of Go's runtime and of this process, go_… and
+// process_….
+func Process(g *Gatherer) { g.process = true }
+
+func init() { process.ExposeMetadata(true) } // metric types, which Prometheus asks for
 
 var (
 	helpEscapes  = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
@@ -76,26 +84,28 @@ func (g *Gatherer) text() []byte {
 	var b bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(g.families)) {
 		f := g.families[name]
-		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", name, helpEscapes.Replace(f.help), name, f.kind)
-		slices.SortStableFunc(f.series, func(a, b series) int {
-			return cmp.Or(cmp.Compare(a.suffix, b.suffix), cmp.Compare(a.labels, b.labels))
-		})
+		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n", name, helpEscapes.Replace(f.Help), name, f.kind())
+		slices.SortStableFunc(f.series, func(a, b series) int { return cmp.Compare(a.labels, b.labels) })
 		for _, s := range f.series {
-			b.WriteString(name + s.suffix)
+			b.WriteString(name)
 			if s.labels != "" {
 				b.WriteString("{" + s.labels + "}")
 			}
 			b.WriteString(" " + strconv.FormatFloat(s.value, 'g', -1, 64) + "\n")
 		}
 	}
+	if g.process {
+		process.WriteProcessMetrics(&b)
+		process.WriteFDMetrics(&b)
+	}
 	return b.Bytes()
 }
 
-// mostRequests is how many requests may be answered at a time: each reads all
-// counters.
+// mostRequests is how many requests may be answered at a time, because each reads
+// all counters.
 const mostRequests = 4
 
-// Handler answers with what the sources add.
+// Handler answers with the metrics of the sources.
 func Handler(sources ...func(*Gatherer)) http.Handler {
 	places := make(chan struct{}, mostRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,7 +123,7 @@ func Handler(sources ...func(*Gatherer)) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		text := g.text()
 		if !acceptsGzip(r) {
-			w.Write(text) // a client that has gone gets nothing
+			w.Write(text) // an error means that the client is gone
 			return
 		}
 		w.Header().Set("Content-Encoding", "gzip")

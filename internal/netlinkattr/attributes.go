@@ -14,7 +14,7 @@ const (
 	kindMask     = 0x3fff // the rest are flags
 )
 
-// Each calls do for every attribute in b, in their order, and tells whether they
+// Each calls do for every attribute in b, in their order, and reports whether they
 // were well formed to the end. It takes what the kernel's own parser takes: the
 // last one need not be padded. The values are parts of b.
 func Each(b []byte, do func(kind uint16, value []byte)) bool {

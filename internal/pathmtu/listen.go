@@ -4,11 +4,11 @@ package pathmtu
 
 import "github.com/waymark-net/waymark/internal/icmpv6"
 
-// messagesPerSecond is how many messages are looked at. One for each tunnel is
+// messagesPerSecond is how many messages are read. One for each tunnel is
 // enough.
 const messagesPerSecond = 1000
 
-// quoteLen is all of a message that is looked at.
+// quoteLen is the part of a message that is examined.
 const quoteLen = 128
 
 // Listen receives the Packet Too Big messages of a network namespace.

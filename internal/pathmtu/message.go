@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pathmtu learns what the paths of tunnels carry from ICMPv6 Packet Too
-// Big messages (RFC 4443 §3.2), as RFC 8201 asks of whoever sends packets: the
-// source of a tunnelled packet is the encapsulating node, and in a kernel
-// without a tunnel of its own nothing listens to what comes back.
+// Package pathmtu learns the path MTU of tunnels from ICMPv6 Packet Too Big
+// messages (RFC 4443 §3.2), as RFC 8201 requires of senders. The source of a
+// tunneled packet is the encapsulating node, whose kernel has no tunnel of its
+// own and so ignores these messages.
 package pathmtu
 
 import (
@@ -15,14 +15,14 @@ import (
 // Minimum is the MTU that every IPv6 link has (RFC 8200 §5), in bytes.
 const Minimum = 1280
 
-// TooBig is what a Packet Too Big message tells of a tunnelled packet.
+// TooBig is the content of a Packet Too Big message about a tunnelled packet.
 type TooBig struct {
-	MTU                 uint32 // of the link that the packet did not fit, bytes
+	MTU                 uint32 // of the link that was too small for the packet, in bytes
 	Source, Destination netip.Addr
-	Length              int // of the packet, bytes; 0 when its header does not tell
+	Length              int // of the packet, in bytes; 0 when its header does not say
 }
 
-// The reasons why a message tells nothing of a tunnel.
+// The reasons why a message is not about a tunnel.
 var (
 	ErrMalformed  = errors.New("not a Packet Too Big message with an IPv6 header in it")
 	ErrNotTunnels = errors.New("not about a packet of a tunnel")
@@ -37,9 +37,9 @@ const (
 )
 
 // ParseTooBig reads a message from its ICMPv6 header on; the kernel has checked
-// the checksum. The packet that the message quotes must be a tunnelled one as
-// far as it is quoted: an IPv6 header, a Hop-by-Hop header unless some node has
-// taken it off, IPv6. The error is ErrMalformed or ErrNotTunnels.
+// the checksum. The quoted packet must be a tunneled one, as far as it is quoted:
+// an IPv6 header, a Hop-by-Hop header unless some node has removed it, IPv6. The
+// error is ErrMalformed or ErrNotTunnels.
 func ParseTooBig(message []byte) (TooBig, error) {
 	if len(message) < icmpLen+ipv6Len || message[0] != typeTooBig || message[icmpLen]>>4 != 6 {
 		return TooBig{}, ErrMalformed
@@ -59,7 +59,8 @@ func ParseTooBig(message []byte) (TooBig, error) {
 		Source:      netip.AddrFrom16([16]byte(quoted[8:24])),
 		Destination: netip.AddrFrom16([16]byte(quoted[24:40])),
 	}
-	// 0 is a packet beyond 64 KiB, which the kernel cuts behind this count
+	// 0 means a packet beyond 64 KiB, which the kernel segments after it was
+	// counted
 	if payload := int(binary.BigEndian.Uint16(quoted[4:])); payload != 0 {
 		big.Length = ipv6Len + payload
 	}

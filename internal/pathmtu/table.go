@@ -14,26 +14,26 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// Lifetime is how long a path MTU holds behind the last message that told it:
-// then the path may carry more again (RFC 8201 §4 recommends ten minutes, and
-// forbids less than five).
+// Lifetime is how long a path MTU is valid after the last message that reported
+// it: after that, the path may carry more again (RFC 8201 §4 recommends ten
+// minutes, and forbids less than five).
 const Lifetime = 10 * time.Minute
 
-// Tunnel is what is configured of one tunnel.
+// Tunnel is the configuration of one tunnel.
 type Tunnel struct {
 	Source, Destination netip.Addr
-	MTU                 int // of the interface where it begins, bytes; 0 when not known
+	MTU                 int // of the interface where it begins, in bytes; 0 when unknown
 }
 
-// Result is what became of a message.
+// Result is what happened to a message.
 type Result uint8
 
 // The results, each with its name in metrics.
 const (
 	Lowered      Result = iota // the path MTU is smaller now
-	Unchanged                  // known already, or no smaller than what is
-	BelowMinimum               // less than every link carries: RFC 8201 §4 has it discarded
-	Implausible                // the packet that it quotes would have fitted
+	Unchanged                  // already known, or not smaller than the known one
+	BelowMinimum               // less than the minimum MTU: RFC 8201 §4 requires discarding it
+	Implausible                // the quoted packet would have fit
 	Foreign                    // about no configured tunnel
 	Malformed
 	numResults
@@ -49,12 +49,12 @@ func (r Result) String() string {
 	return resultNames[r]
 }
 
-// Path is what is known of the path to a tunnel's destination (RFC 8201 §5.2:
-// one value for each destination). It is kept for the next agent in this form.
+// Path is the known path MTU to a tunnel's destination (RFC 8201 §5.2: one value
+// for each destination). The next agent gets it in this form.
 type Path struct {
 	Destination netip.Addr   `json:"destination"`
 	MTU         int          `json:"mtu"`   // bytes of an IPv6 packet
-	Until       instant.Time `json:"until"` // it is forgotten
+	Until       instant.Time `json:"until"` // when it expires
 }
 
 // Table holds the path MTUs of tunnels: never more than there are tunnels. The
@@ -66,7 +66,7 @@ type Table struct {
 	counts  [numResults]uint64
 }
 
-// Hear takes a message, as far as it is about one of the tunnels.
+// Hear processes a message, if it is about one of the tunnels.
 func (t *Table) Hear(message []byte, tunnels []Tunnel, now time.Time) Result {
 	big, err := ParseTooBig(message)
 	t.mu.Lock()
@@ -110,10 +110,10 @@ func (t *Table) take(big TooBig, tunnels []Tunnel, now time.Time) Result {
 	return Lowered
 }
 
-// maxMTU is more than any tunnelled packet has that says its length.
+// maxMTU is more than the length of any tunneled packet that states its length.
 const maxMTU = ipv6Len + 1<<16 - 1
 
-// makeRoom forgets the paths of tunnels that are gone when there are many.
+// makeRoom forgets the paths of removed tunnels when there are many.
 func (t *Table) makeRoom(tunnels []Tunnel) {
 	if len(t.paths) < len(tunnels) {
 		return
@@ -138,7 +138,7 @@ func (t *Table) change(destination netip.Addr) {
 	t.changed[destination] = true
 }
 
-// Expire forgets the path MTUs whose time is over.
+// Expire forgets the path MTUs that have expired.
 func (t *Table) Expire(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,8 +150,8 @@ func (t *Table) Expire(now time.Time) {
 	}
 }
 
-// TakeChanged returns the destinations whose path MTU has changed since it was
-// last asked.
+// TakeChanged returns the destinations whose path MTU has changed since the last
+// call.
 func (t *Table) TakeChanged() map[netip.Addr]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,28 +160,28 @@ func (t *Table) TakeChanged() map[netip.Addr]bool {
 	return changed
 }
 
-// MTU is the path MTU to a tunnel's destination in bytes, 0 when not known.
+// MTU is the path MTU to a tunnel's destination in bytes, 0 when unknown.
 func (t *Table) MTU(destination netip.Addr) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.paths[destination].MTU
 }
 
-// Paths lists what is known, by destination.
+// Paths lists the known path MTUs, by destination.
 func (t *Table) Paths() []Path {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.SortedFunc(maps.Values(t.paths), func(a, b Path) int { return a.Destination.Compare(b.Destination) })
 }
 
-// Restore takes up what an earlier table knew, as far as it still holds.
+// Restore takes over an earlier table's entries that are still valid.
 func (t *Table) Restore(paths []Path, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range paths[:min(len(paths), model.MaxEncapsulations)] {
 		left := p.Until.Sub(now)
 		if p.Destination.Is6() && p.MTU >= Minimum && p.MTU <= maxMTU && left > 0 {
-			p.Until = instant.Of(now.Add(min(left, Lifetime))) // whatever the clock did meanwhile
+			p.Until = instant.Of(now.Add(min(left, Lifetime))) // even if the clock was changed meanwhile
 			t.set(p)
 		}
 	}

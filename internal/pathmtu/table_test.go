@@ -22,7 +22,7 @@ func count(t *Table, r Result) uint64 {
 func TestHear(t *testing.T) {
 	other := netip.MustParseAddr("2001:db8:ff::9")
 	tunnels := []Tunnel{{source, destination, 1700}, {other, destination, 1600}, {source, other, 9000}}
-	longer := func(m []byte) []byte { m[12], m[13] = 0, 0; return m } // the packet does not tell its length
+	longer := func(m []byte) []byte { m[12], m[13] = 0, 0; return m } // the packet does not state its length
 	for _, test := range []struct {
 		name    string
 		tunnels []Tunnel
@@ -65,7 +65,7 @@ func TestHear(t *testing.T) {
 	}
 }
 
-// A path MTU goes down step by step, and up only by time.
+// A path MTU falls step by step, and only rises when it expires.
 func TestLifetime(t *testing.T) {
 	tunnels := []Tunnel{{source, destination, 1700}}
 	var table Table
@@ -78,8 +78,8 @@ func TestLifetime(t *testing.T) {
 		{0, 1500, Lowered, 1500},
 		{time.Minute, 1550, Unchanged, 1500},
 		{2 * time.Minute, 1400, Lowered, 1400},
-		{11 * time.Minute, 1400, Unchanged, 1400}, // is still so: the time begins anew
-		{12 * time.Minute, 1450, Unchanged, 1400}, // is no news of the narrowest link
+		{11 * time.Minute, 1400, Unchanged, 1400}, // confirmed: its lifetime starts again
+		{12 * time.Minute, 1450, Unchanged, 1400}, // says nothing about the narrowest link
 	}
 	for _, s := range steps {
 		now := start.Add(s.after)
@@ -102,7 +102,7 @@ func TestLifetime(t *testing.T) {
 	}
 }
 
-// The table stays as large as the configuration, whatever tunnels there were.
+// The table stays as small as the configuration, whatever tunnels existed before.
 func TestTableIsBounded(t *testing.T) {
 	var table Table
 	for i := range 100 {
@@ -132,7 +132,7 @@ func TestRestore(t *testing.T) {
 	var table Table
 	table.Restore([]Path{
 		{address(1), 1500, instant.Of(start.Add(time.Minute))},
-		{address(2), 1500, instant.Of(start)},                    // over
+		{address(2), 1500, instant.Of(start)},                    // expired
 		{address(3), 1500, instant.Of(start.Add(2 * time.Hour))}, // the clock was set back
 		{address(4), 1279, instant.Of(start.Add(time.Minute))},
 		{address(5), 1 << 20, instant.Of(start.Add(time.Minute))},

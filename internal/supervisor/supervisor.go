@@ -31,7 +31,7 @@ type Manager struct {
 func New(log *slog.Logger) *Manager {
 	period, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		log.Warn("the service manager's watchdog is not served", "error", err)
+		log.Warn("watchdog reports to the service manager failed", "error", err)
 	}
 	return &Manager{log: log, watchdog: period > 0}
 }
@@ -89,6 +89,6 @@ func (m *Manager) send(message string) {
 	m.failed = err != nil
 	m.mu.Unlock()
 	if err != nil && !again {
-		m.log.Warn("no report reaches the service manager", "error", err)
+		m.log.Warn("a report to the service manager failed", "error", err)
 	}
 }

@@ -155,7 +155,7 @@ func Compare(t testing.TB, path string, clock record.Clock, records []record.Tra
 }
 
 // unmeasured writes delays as our records have them: one with the top bit is
-// one that nobody has measured.
+// one that no one has measured.
 func unmeasured(delays []uint64) {
 	for i := range delays {
 		if delays[i] >= 1<<31 {

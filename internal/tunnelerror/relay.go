@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tunnelerror relays ICMPv6 errors about tunnelled packets to the
-// sources of the packets inside (RFC 2473 §8): a router sends them to the source
-// of the tunnel, which is the encapsulating node.
+// Package tunnelerror relays ICMPv6 errors about tunneled packets to the sources
+// of the inner packets (RFC 2473 §8), because routers send them to the source of
+// the tunnel, which is the encapsulating node.
 package tunnelerror
 
 import (
@@ -19,40 +19,40 @@ import (
 )
 
 const (
-	// messagesPerSecond is how many messages are looked at.
+	// messagesPerSecond is how many messages are read.
 	messagesPerSecond = 5000
-	// longest is the most that an error has behind its IPv6 header (RFC 4443
+	// longest is the maximum length of an error after its IPv6 header (RFC 4443
 	// §2.4 c: the minimum MTU).
 	longest = 1280 - 40
-	// perSecond and burst bound what is relayed (RFC 4443 §2.4 f).
+	// perSecond and burst bound how many errors are relayed (RFC 4443 §2.4 f).
 	perSecond = 1000
 	burst     = 100
 
 	codeAddress     = 3   // Destination Unreachable: address (RFC 4443 §3.1)
-	codePort        = 4   // Destination Unreachable: port; only the destination itself says that
-	extendedAtLeast = 128 // bytes of a quote with extensions behind it (RFC 4884 §4.5)
-	lengthAt        = 4   // of the length of such a quote, in units of 8 bytes
+	codePort        = 4   // Destination Unreachable: port; only the destination itself sends this
+	extendedAtLeast = 128 // bytes of a quote with extensions after it (RFC 4884 §4.5)
+	lengthAt        = 4   // offset of such a quote's length, in units of 8 bytes
 )
 
-// Listen receives the errors that may be about a tunnelled packet, in the
-// network namespace of the calling thread.
+// Listen receives the errors that may be about a tunneled packet, in the network
+// namespace of the calling thread.
 func Listen() (*icmpv6.Listener, error) {
 	return icmpv6.Listen(longest+1, messagesPerSecond,
 		icmpv6.Unreachable, icmpv6.TooBig, icmpv6.TimeExceeded, icmpv6.ParameterProblem)
 }
 
-// Result is what became of an error.
+// Result is what happened to an error.
 type Result uint8
 
 // The results, each with its name in status and metrics.
 const (
 	Relayed   Result = iota
-	Limited          // more than is relayed in a second
-	Foreign          // about no packet that this node encapsulates
-	TooShort         // it quotes too little of the packet inside
-	Malformed        // no error, or from an address that no router has
-	Outside          // about a packet of this node, but it came from outside of the domain
-	TunnelOwn        // caused by the tunnel's headers: without them it would not be
+	Limited          // more errors than are relayed in a second
+	Foreign          // not about a packet that this node encapsulates
+	TooShort         // it quotes too little of the inner packet
+	Malformed        // not an error, or from an address that no router has
+	Outside          // about a packet of this node, but from outside the domain
+	TunnelOwn        // caused by the tunnel's headers
 	Unsent           // the kernel did not send it
 	numResults
 )
@@ -67,16 +67,16 @@ func (r Result) String() string {
 	return resultNames[r]
 }
 
-// Node is what is known of this node. The reference node is not safe for
+// Node is what is known about this node. The reference node is not safe for
 // concurrent use.
 type Node struct {
 	Reference  *reference.Node
 	HasAddress func(netip.Addr) bool
-	Outside    map[model.IfIndex]bool // the devices by which no error from inside the domain arrives
+	Outside    map[model.IfIndex]bool // devices where no error from inside the domain arrives
 }
 
-// Relay relays errors at a bounded rate and counts what became of them. The zero
-// value is ready; it is safe for concurrent use.
+// Relay relays errors at a bounded rate and counts the results. The zero value is
+// ready; it is safe for concurrent use.
 type Relay struct {
 	mu     sync.Mutex
 	counts [numResults]uint64
@@ -84,8 +84,8 @@ type Relay struct {
 	filled time.Time
 }
 
-// Hear takes an error that arrived, and sends what the source of the packet in
-// the tunnel is to get.
+// Hear processes an error that arrived, and sends the inner packet's source its
+// error, if there is one to relay.
 func (r *Relay) Hear(m icmpv6.Message, node Node, now time.Time, send func(packet []byte) error) Result {
 	result := r.relay(m, node, now, send)
 	r.mu.Lock()
@@ -108,11 +108,11 @@ func (r *Relay) relay(m icmpv6.Message, node Node, now time.Time, send func(pack
 	switch own := node.HasAddress(e.inner.Source); {
 	case own && !e.inner.Own:
 		return Foreign
-	case own: // it has arrived
+	case own: // the error has reached its destination
 	case hopLimit <= 1:
 		return Unsent
 	default:
-		hopLimit-- // a router's step
+		hopLimit-- // as a router forwards it
 	}
 	if send(e.assemble(m, hopLimit)) != nil {
 		return Unsent
@@ -120,7 +120,7 @@ func (r *Relay) relay(m icmpv6.Message, node Node, now time.Time, send func(pack
 	return Relayed
 }
 
-// take takes a token from the bucket, if one is left.
+// take takes a token from the bucket, if there is one.
 func (r *Relay) take(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,11 +157,11 @@ func (r *Relay) Counts() []Count {
 // quoting is an error about a packet that this node has encapsulated.
 type quoting struct {
 	inner      reference.Quoted
-	extensions []byte // behind the quote (RFC 4884 §4)
+	extensions []byte // extensions after the quote (RFC 4884 §4)
 }
 
-// examine finds out what an error is about; Relayed means that the packet's
-// source is to hear of it.
+// examine finds out what an error is about; Relayed means that it should be sent
+// to the inner packet's source.
 func examine(m icmpv6.Message, node *reference.Node) (e quoting, result Result) {
 	if len(m.Body) < icmpv6.HeaderLen || len(m.Body) > longest || !isRouters(m.Source) {
 		return e, Malformed
@@ -181,20 +181,20 @@ func examine(m icmpv6.Message, node *reference.Node) (e quoting, result Result) 
 		return e, TooShort
 	case err != nil:
 		return e, Foreign
-	case kind == icmpv6.ParameterProblem, // nobody but the tunnel's end looks behind its headers
+	case kind == icmpv6.ParameterProblem, // only the tunnel's end reads beyond the tunnel's headers
 		kind == icmpv6.TooBig && int64(e.inner.Length) <= int64(binary.BigEndian.Uint32(m.Body[lengthAt:])):
 		return e, TunnelOwn
 	}
 	return e, Relayed
 }
 
-// isRouters reports whether an error may come from an address, and be sent on.
+// isRouters reports whether an address may be the source of an error to relay.
 func isRouters(a netip.Addr) bool {
 	return a.Is6() && !a.Is4In6() && a.Zone() == "" && a.IsGlobalUnicast()
 }
 
-// splitExtensions separates what an error quotes from the extensions behind it
-// (RFC 4884 §4); a length that cannot be means that there are none.
+// splitExtensions separates an error's quote from the extensions after it (RFC
+// 4884 §4); an impossible length means that there are none.
 func splitExtensions(body []byte) (quote, extensions []byte) {
 	quote = body[icmpv6.HeaderLen:]
 	length := 8 * int(body[lengthAt])
@@ -205,7 +205,8 @@ func splitExtensions(body []byte) (quote, extensions []byte) {
 }
 
 // assemble makes the packet that the router would have sent without the tunnel,
-// to the source of the packet inside. It is no longer than the one that came.
+// to the source of the inner packet. It is not longer than the error that
+// arrived.
 func (e quoting) assemble(m icmpv6.Message, hopLimit uint8) []byte {
 	source, destination := m.Source.As16(), e.inner.Source.As16()
 	packet := []byte{0x60 | m.TrafficClass>>4, m.TrafficClass << 4, 0, 0, 0, 0, byte(ioam.NextHeaderICMPv6), hopLimit}

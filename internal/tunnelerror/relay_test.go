@@ -26,10 +26,10 @@ var (
 	start  = time.Date(2026, 11, 22, 14, 0, 0, 0, time.UTC)
 )
 
-// elsewhere says of every address that it is not this node's.
+// elsewhere says that no address belongs to this node.
 func elsewhere(netip.Addr) bool { return false }
 
-// encapsulating is a node that takes all into a tunnel.
+// encapsulating is a node that encapsulates all packets.
 func encapsulating(t testing.TB, mode model.Mode) *reference.Node {
 	t.Helper()
 	both := model.RoleIngress | model.RoleEgress
@@ -48,7 +48,7 @@ func encapsulating(t testing.TB, mode model.Mode) *reference.Node {
 	return node
 }
 
-// datagram is a UDP packet from the host, as a router sees it that may not
+// datagram is a UDP packet from the host, as it reaches a router that may not
 // forward it any more.
 func datagram(length int) []byte {
 	body := bytes.Repeat([]byte("payload."), length)[:length-48]
@@ -56,7 +56,7 @@ func datagram(length int) []byte {
 	return h.With(craft.Datagram(4242, 9, body...))
 }
 
-// removed is what the tunnel puts in front.
+// removed is the length of the headers that the tunnel puts in front.
 const removed = 40 + 80
 
 // tunnelled is a packet in the tunnel, as the router quotes it.
@@ -72,24 +72,22 @@ func tunnelled(t testing.TB, node *reference.Node, inner []byte) []byte {
 	return result.Data
 }
 
-// message is an error of the router.
+// message is an error from the router.
 func message(kind icmpv6.Type, code byte, word uint32, quote []byte) icmpv6.Message {
 	body := binary.BigEndian.AppendUint32([]byte{byte(kind), code, 0xab, 0xcd}, word)
 	return icmpv6.Message{Body: append(body, quote...), Source: router, HopLimit: 64, TrafficClass: 0xc0}
 }
 
-// want is the packet that the router sends to the host when there is no tunnel,
-// one step on.
+// want is the packet that the router sends to the host without a tunnel, after
+// one more hop.
 func want(kind icmpv6.Type, code byte, word uint32, quote []byte) []byte {
-	p := []byte{0x6c, 0, 0, 0, 0, 0, 58, 63}
-	p = append(append(p, router.AsSlice()...), host.AsSlice()...)
-	p = append(p, message(kind, code, word, quote).Body...)
-	icmpv6.Seal(p)
-	return p
+	header := craft.IPv6{Class: 0xc0, Next: craft.ICMPv6, HopLimit: 63, Source: router, Destination: host}
+	p := header.With(message(kind, code, word, quote).Body)
+	return craft.Seal(p)
 }
 
-// extended is a quote of 128 bytes or more, and a label that a router adds (RFC
-// 4950).
+// extended pads a quote to at least 128 bytes, and appends a label that a router
+// adds (RFC 4950).
 func extended(quote []byte) (padded []byte, words uint32) {
 	length := max(128, (len(quote)+7)&^7)
 	padded = append(bytes.Clone(quote), make([]byte, length-len(quote))...)
@@ -168,8 +166,8 @@ func TestRelay(t *testing.T) {
 	}
 }
 
-// What this node sends itself is in a tunnel only by mode encap; its errors have
-// arrived.
+// This node's own packets are only in a tunnel with mode encap; their errors have
+// reached their destination.
 func TestRelayToThisNode(t *testing.T) {
 	for mode, result := range map[model.Mode]Result{model.ModeEncap: Relayed, model.ModeAuto: Foreign} {
 		node := encapsulating(t, mode)
@@ -198,7 +196,7 @@ func TestLimit(t *testing.T) {
 		t.Helper()
 		sent = 0
 		for i := range n {
-			r.Hear(foreign, node, now, send) // takes nothing from the bucket
+			r.Hear(foreign, node, now, send) // takes no token
 			if got := r.Hear(right, node, now, send); (got == Relayed) != (i < want) || got != Relayed && got != Limited {
 				t.Fatalf("%d: %v; want %d relayed", i, got, want)
 			}
@@ -209,10 +207,10 @@ func TestLimit(t *testing.T) {
 	}
 	flood(start, 1000, burst)
 	flood(start.Add(10*time.Millisecond), 100, 10)
-	flood(start.Add(5*time.Millisecond), 10, 0) // the clock went back
+	flood(start.Add(5*time.Millisecond), 10, 0) // the clock was set back
 	outside := right
 	outside.Interface, node.Outside = 7, map[model.IfIndex]bool{7: true}
-	for range 1000 { // take nothing from the bucket, either
+	for range 1000 { // these take no token, either
 		r.Hear(outside, node, start.Add(time.Hour), send)
 	}
 	flood(start.Add(time.Hour), 1000, burst)
@@ -238,7 +236,7 @@ func TestResultNames(t *testing.T) {
 		}
 	}
 	if numResults.String() != "unknown" {
-		t.Error("a result that there is not has a name")
+		t.Error("an undefined result has a name")
 	}
 }
 
@@ -249,7 +247,7 @@ func holdsIOAM(packet []byte) bool {
 	}
 	header, err := ioam.DecodeExtensionHeader(packet[40:])
 	if err != nil {
-		return true // not known
+		return true // unknown
 	}
 	for option := range header.Options() {
 		if option.IsIOAM() {
@@ -260,7 +258,8 @@ func holdsIOAM(packet []byte) bool {
 }
 
 // FuzzRelay never panics; what it sends is an error of the same type from the
-// same router, no longer than what came, and without a byte of the outer headers.
+// same router, not longer than what arrived, and without a byte of the outer
+// headers.
 func FuzzRelay(f *testing.F) {
 	node := encapsulating(f, model.ModeEncap)
 	quote := tunnelled(f, node, datagram(100))
@@ -285,7 +284,7 @@ func FuzzRelay(f *testing.F) {
 		rest := sent[48:]
 		if sent[40] != body[0] || len(sent)-40 > len(body) || int(binary.BigEndian.Uint16(sent[4:])) != len(sent)-40 ||
 			[16]byte(sent[8:24]) != router.As16() || [16]byte(sent[24:40]) != [16]byte(rest[8:24]) || holdsIOAM(rest) {
-			t.Fatalf("of %x came %x", body, sent)
+			t.Fatalf("%x became %x", body, sent)
 		}
 	})
 }

@@ -21,7 +21,7 @@ const (
 	ipv6Size     = 40
 )
 
-// flow names the packets that belong together.
+// flow identifies packets that belong together.
 type flow struct {
 	source, destination netip.Addr
 	next                ioam.NextHeader
@@ -29,19 +29,18 @@ type flow struct {
 	length              int // of each packet; 0 for TCP, whose segments merge on the way
 }
 
-// arrivals is what a capture has seen: how much of each flow, and how much
-// IOAM.
+// arrivals counts the packets that a capture has seen, by flow, and their IOAM.
 type arrivals struct {
 	lock      sync.Mutex
 	packets   int
 	ioamBytes int
 	marked    int // packets with IOAM
-	truncated int // packets that could not be scanned as a whole
+	truncated int // packets that could not be scanned completely
 	flows     map[flow]int
 	traces    []lookFor
 }
 
-// lookFor is a trace that must not be found anywhere in a packet.
+// lookFor is a trace that must not occur anywhere in a packet.
 type lookFor struct {
 	namespace uint16
 	traceType uint32
@@ -64,7 +63,7 @@ func newArrivals(t *lab.Topology) *arrivals {
 	return a
 }
 
-// see takes one captured frame.
+// see counts one captured frame.
 func (a *arrivals) see(p lab.Packet) {
 	if p.Outgoing {
 		return
@@ -97,11 +96,11 @@ func (a *arrivals) see(p lab.Packet) {
 	}
 }
 
-// traceHeaderSize is what is surely there of a trace that no header leads to:
+// traceHeaderSize is the minimum size of a trace that is not in an extension header:
 // the option's header (4) and the trace's (8).
 const traceHeaderSize = 12
 
-// readFlow reads a frame that carries no extension headers, as beta's do.
+// readFlow reads a frame without extension headers, such as beta's.
 func readFlow(p lab.Packet) (f flow, size int, ok bool) {
 	if len(p.Data) < ethernetSize+ipv6Size || binary.BigEndian.Uint16(p.Data[12:]) != 0x86dd {
 		return f, 0, false
@@ -143,7 +142,7 @@ func (a *arrivals) delivered(sent ...[]record.Packet) []int {
 	return counts
 }
 
-// take takes packets off what has arrived, and counts those that were there.
+// take removes packets from those that arrived, and counts the ones it found.
 func take(left map[flow]int, packets []record.Packet) (count int) {
 	for _, p := range packets {
 		f := flow{source: p.Source, destination: p.Destination, next: p.NextHeader, length: p.Length}
@@ -162,7 +161,7 @@ func take(left map[flow]int, packets []record.Packet) (count int) {
 	return count
 }
 
-// snapshot gives the counts so far.
+// snapshot returns the counts so far.
 func (a *arrivals) snapshot() (packets, marked, ioamBytes, truncated int) {
 	a.lock.Lock()
 	defer a.lock.Unlock()

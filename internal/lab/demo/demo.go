@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package demo shows an IOAM domain at work: it raises the built-in line,
-// sends real traffic through it and prints the way of each traced packet
-// (RFC 9197 §4.4) as the decapsulating node reports it; then the way of packets
-// with a Direct Export (RFC 9326), joined of what all nodes export. It proves that
-// nothing of IOAM leaves the domain.
+// Package demo shows an IOAM domain at work: it raises the built-in line, sends real
+// traffic through it and prints the path of each traced packet (RFC 9197 §4.4) as the
+// decapsulating node reports it; then the path of packets with a Direct Export (RFC
+// 9326), joined from the exports of all nodes. It proves that no IOAM leaves the
+// domain.
 package demo
 
 import (
@@ -26,14 +26,14 @@ type Options struct {
 	Program  string // path of the waymark program
 	Name     string // of the lab; DefaultName when empty
 	Out      io.Writer
-	Terminal bool // blocks instead of lines
+	Terminal bool // print blocks instead of lines
 	Colour   bool
-	JSON     bool // records and the result alone
+	JSON     bool // print only records and the result
 	Log      *slog.Logger
 }
 
-// DefaultName is the name of the demo's lab, other than that of a lab that is
-// up to be worked with.
+// DefaultName is the name of the demo's lab, different from the default name of other
+// labs.
 const DefaultName = "waymark-demo"
 
 // The roles in the line.
@@ -44,15 +44,15 @@ const (
 )
 
 var (
-	demoTimeout = patience.Of(45 * time.Second)       // of everything but the removal
-	quiet       = patience.Of(200 * time.Millisecond) // without a new trace, the last has come
-	recordLimit = patience.Of(3 * time.Second)        // for the traces of a kind of traffic
+	demoTimeout = patience.Of(45 * time.Second)       // for everything except the removal
+	quiet       = patience.Of(200 * time.Millisecond) // after this time without a new trace, all have come
+	recordLimit = patience.Of(3 * time.Second)        // for the traces of one kind of traffic
 )
 
-// Run raises the line, shows the traffic and takes the line down. It returns
-// nil only when packets were traced, all of them arrived, and none carried
-// IOAM where it arrived; the context's error when that is cancelled; and joined
-// with either a *lab.LeftError when something stays.
+// Run raises the line, shows the traffic and takes the line down. It returns nil only
+// when packets were traced, all of them arrived, and none carried IOAM on arrival. It
+// returns the context's error when that is cancelled, and joins a *lab.LeftError when
+// something could not be removed.
 func Run(ctx context.Context, o Options) (err error) {
 	if o.Name == "" {
 		o.Name = DefaultName
@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	err = s.run(ctx)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return ctx.Err() // whatever broke because of it
+		return ctx.Err() // other errors follow from it
 	case err != nil:
 		return err
 	}
@@ -89,7 +89,7 @@ type session struct {
 	show    *printer
 	records *observer
 	arrived *arrivals // what beta received
-	inside  *arrivals // what porthos sent on, to show that the scan does see IOAM
+	inside  *arrivals // what porthos forwarded, to show that the scan does see IOAM
 	joined  joined    // of Direct Export
 	faults  []error
 }
@@ -113,7 +113,7 @@ func (s *session) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.show.line("Each trace shows, node by node: name(id), interfaces in and out with their ids, hop limit, delay since the node before, and how long the node held the packet until its outgoing queue.")
+	s.show.line("Each trace shows for each node: name(id), interfaces in and out with their ids, hop limit, delay since the node before, and how long the node held the packet until its outgoing queue.")
 	for _, t := range s.lab.Topology().Traffic {
 		if err := s.send(ctx, t); err != nil {
 			_ = stopCaptures()
@@ -124,8 +124,8 @@ func (s *session) run(ctx context.Context) error {
 	return errors.Join(err, stopCaptures())
 }
 
-// capture starts to scan what beta receives and porthos sends on. (Where packets
-// arrive, a capture would cost porthos the transit delays that it exports.)
+// capture starts to scan what beta receives and porthos forwards. (At its receiving
+// interface, a capture would make porthos lose the transit delays that it exports.)
 func (s *session) capture() (stop func() error, err error) {
 	outer, err := s.lab.Capture(receiver, "eth0", lab.CaptureOptions{Each: s.arrived.see})
 	if err != nil {

@@ -143,7 +143,7 @@ func TestDelivered(t *testing.T) {
 		if got := a.delivered(tt.traced)[0]; got != tt.want {
 			t.Errorf("%s: %d delivered, want %d", tt.name, got, tt.want)
 		}
-		// What one list has taken, another cannot have again.
+		// A packet taken for one list is not counted for another.
 		if got := a.delivered(tt.traced, tt.traced); got[0] != tt.want || got[0]+got[1] > 2 {
 			t.Errorf("%s, twice: %v delivered", tt.name, got)
 		}
@@ -173,7 +173,7 @@ func TestArrivalsSeeIOAM(t *testing.T) {
 	}
 }
 
-// replay gives records as an agent does.
+// replay streams records like an agent.
 func replay(lines ...string) observe {
 	return func(ctx context.Context, ready func(), take func([]byte) error) error {
 		ready()
@@ -234,10 +234,10 @@ func TestObserverReportsTheAgentsEnd(t *testing.T) {
 	}
 }
 
-// conclude must fail on each of the things that it is there to catch.
+// conclude must fail for each problem that it is meant to catch.
 func TestConclude(t *testing.T) {
 	good := packet(17, 4242, 9000, make([]byte, 104))
-	shown := packet(17, 5000, 9000, make([]byte, 60)) // has had a Direct Export
+	shown := packet(17, 5000, 9000, make([]byte, 60)) // had a Direct Export
 	source, port := uint16(5000), uint16(9000)
 	path := record.Packet{Source: netip.MustParseAddr("2001:db8:1::2"), Destination: netip.MustParseAddr("2001:db8:2::2"), NextHeader: nextUDP,
 		SourcePort: &source, DestinationPort: &port, Length: 104}
@@ -257,7 +257,7 @@ func TestConclude(t *testing.T) {
 		{"leak", 1, 1, []lab.Packet{good, shown, marked}, []lab.Packet{marked}, "beta received 12 bytes of IOAM", "demo: traced=1 delivered=1 ioam_bytes_at_beta=12"},
 		{"blind scan", 1, 1, []lab.Packet{good, shown}, []lab.Packet{good}, "proves nothing", "demo: traced=1 delivered=1 ioam_bytes_at_beta=0"},
 		{"export lost", 1, 1, []lab.Packet{good}, []lab.Packet{marked}, "1 of 1 packets with a Direct Export did not reach beta", "demo: traced=1 delivered=1 ioam_bytes_at_beta=0"},
-		{"not joined", 1, 0, []lab.Packet{good}, []lab.Packet{marked}, "of 1 packets with a Direct Export, 0 were joined into whole paths", "demo: traced=1 delivered=1 ioam_bytes_at_beta=0"},
+		{"not joined", 1, 0, []lab.Packet{good}, []lab.Packet{marked}, "of 1 packets with a Direct Export, 0 were joined into complete paths", "demo: traced=1 delivered=1 ioam_bytes_at_beta=0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -289,7 +289,7 @@ func TestConclude(t *testing.T) {
 			}
 			// The lines above count both kinds.
 			sent := fmt.Sprintf("%d packets carried IOAM, %d a trace and 1 a Direct Export; beta received ", tt.traces+1, tt.traces)
-			least := fmt.Sprintf("From athos to aramis, %d of them: %s at least", tt.traces+tt.paths, map[bool]string{true: "21us", false: "38us"}[tt.paths > 0])
+			least := fmt.Sprintf("From athos to aramis, %d of them: min %s", tt.traces+tt.paths, map[bool]string{true: "21 µs", false: "38 µs"}[tt.paths > 0])
 			if !strings.Contains(out.String(), sent) || !strings.Contains(out.String(), least) {
 				t.Errorf("%sdoes not say %q and %q", out.String(), sent, least)
 			}

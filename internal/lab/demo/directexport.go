@@ -22,7 +22,7 @@ import (
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// encapsulator is the role in the line that inserts.
+// encapsulator is the node in the line that encapsulates.
 const encapsulator = "athos"
 
 // collectorAddress is where aramis collects.
@@ -43,11 +43,11 @@ type joined struct {
 	lock     sync.Mutex
 	complete int
 	partial  int
-	packets  []record.Packet // of all paths
-	totals   []time.Duration // from end to end, of those whose ends gave a time
+	packets  []record.Packet // the packets of all paths
+	totals   []time.Duration // end to end, for paths whose ends reported a time
 }
 
-// Write takes what the collector gives.
+// Write counts and prints the collector's paths.
 func (j *joined) Write(r record.Record) error {
 	p, ok := r.(*record.Path)
 	if !ok {
@@ -82,7 +82,7 @@ func (j *joined) counts() (complete, partial int) {
 	return j.complete, j.partial
 }
 
-// seen are the packets of all paths, and the delays of those that have one.
+// seen returns the packets of all paths, and the delays of paths that have one.
 func (j *joined) seen() ([]record.Packet, []time.Duration) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
@@ -92,13 +92,13 @@ func (j *joined) seen() ([]record.Packet, []time.Duration) {
 // directExport changes the nodes to Direct Export, sends traffic, and waits until
 // a collector has joined what the nodes export into paths.
 func (s *session) directExport(ctx context.Context) (err error) {
-	s.show.heading("Direct Export: packets carry an option that nobody changes, and each node exports what it knows of them, as IPFIX over TCP, to a collector at %s", collector)
+	s.show.heading("Direct Export: packets carry an option that no node changes, and each node exports its data about them, as IPFIX over TCP, to a collector at %s", collector)
 	stop, err := s.collect(ctx)
 	if err != nil {
 		return fmt.Errorf("collect at %s: %w", collector, err)
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	for _, node := range []string{collector, middle, encapsulator} { // who takes off, first
+	for _, node := range []string{collector, middle, encapsulator} { // the decapsulating node first
 		if err := s.change(ctx, node); err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (s *session) directExport(ctx context.Context) (err error) {
 		time.Sleep(quiet)
 	}
 	complete, _ := s.joined.counts()
-	s.show.line("%d packets carried the option; what the nodes exported was joined into %d whole paths", s.joined.exported, complete)
+	s.show.line("%d packets carried the option; the collector joined the exports of all nodes into %d complete paths", s.joined.exported, complete)
 	return nil
 }
 
@@ -151,8 +151,8 @@ func (s *session) collect(ctx context.Context) (stop func() error, err error) {
 	return func() error { cancel(); return <-ended }, nil
 }
 
-// change gives a node's agent the same configuration with Direct Exports instead
-// of traces, and waits until it reaches the collector.
+// change gives a node's agent the same configuration with Direct Exports instead of
+// traces, and waits until the agent reaches the collector.
 func (s *session) change(ctx context.Context, node string) error {
 	n := s.lab.Node(node)
 	if err := n.Reconfigure(ctx, withDirectExport(*s.lab.Topology().Node(node).Agent.Settings).Marshal()); err != nil {
@@ -165,16 +165,16 @@ func (s *session) change(ctx context.Context, node string) error {
 	client := api.NewClient(place.Socket())
 	return wait(ctx, func() (bool, error) {
 		status, err := client.Status(ctx)
-		return err == nil && !slices.ContainsFunc(status.Records.Exporters, func(e api.Exporter) bool { return e.Connected == nil || !*e.Connected }), err
+		return err == nil && !slices.ContainsFunc(status.Records.Sinks, func(e api.Sink) bool { return e.Connected == nil || !*e.Connected }), err
 	})
 }
 
 // withDirectExport is a configuration with Direct Exports instead of traces.
 func withDirectExport(c config.Config) *config.Config {
-	c.Export = []config.Export{{Kind: config.ExportIPFIX, IPFIX: config.IPFIX{Address: config.CollectorAddress{
+	c.Sinks = []config.Sink{{Kind: config.SinkIPFIX, IPFIX: config.IPFIX{Address: config.CollectorAddress{
 		Transport: ipfixsink.TCP, Host: collectorAddress.Addr().String(), Port: collectorAddress.Port(),
 	}}}}
-	c.Node.ExportLimit = 1 // every packet: there are few
+	c.Node.ExportLimit = 1 // no limit: there are few packets
 	c.Namespaces = slices.Clone(c.Namespaces)
 	for i := range c.Namespaces {
 		c.Namespaces[i].Export = model.ExportEvery
@@ -209,7 +209,7 @@ func (s *session) inserted(ctx context.Context) (sum uint64, err error) {
 	return sum, err
 }
 
-// wait waits until something holds, for as long as records may take.
+// wait waits until holds is true, for as long as records may take.
 func wait(ctx context.Context, holds func() (bool, error)) error {
 	for deadline := time.Now().Add(recordLimit); time.Now().Before(deadline); {
 		if ok, err := holds(); ok || err != nil {

@@ -26,7 +26,7 @@ type observer struct {
 // observe is api.Client.Observe of the collecting agent.
 type observe func(ctx context.Context, ready func(), line func([]byte) error) error
 
-// newObserver returns once the agent reports to it.
+// newObserver returns once the agent streams records to it.
 func newObserver(ctx context.Context, show *printer, stream observe) (*observer, error) {
 	o := &observer{ended: make(chan error, 1), show: show, last: time.Now()}
 	ready := make(chan struct{})
@@ -76,8 +76,8 @@ func (o *observer) count(next ioam.NextHeader) int {
 	return n
 }
 
-// settle waits until want traces of a protocol have come and no more follow,
-// at most for limit.
+// settle waits until want traces of a protocol have come and no more follow, for at
+// most limit.
 func (o *observer) settle(ctx context.Context, next ioam.NextHeader, want int, quiet, limit time.Duration) error {
 	deadline := time.Now().Add(limit)
 	for time.Now().Before(deadline) {

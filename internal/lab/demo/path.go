@@ -9,7 +9,7 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// names turns the numbers of a trace into what the topology calls them.
+// names turns the numbers of a trace into the topology's names.
 type names struct {
 	topology *lab.Topology
 	nodes    map[ioam.NodeID]*lab.NodeSpec

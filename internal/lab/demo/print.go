@@ -10,8 +10,8 @@ import (
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// printer writes what happens: blocks with some colour on a terminal, else one
-// plain ASCII line for each thing; or the records alone, as JSON.
+// printer writes the output: coloured blocks on a terminal, else one plain ASCII line
+// for each event; or only the records, as JSON.
 type printer struct {
 	lock     sync.Mutex
 	out      io.Writer
@@ -19,7 +19,7 @@ type printer struct {
 	colour   bool
 	json     bool
 	names    *names
-	number   map[string]int // of ways, by what they come from
+	number   map[string]int // number of paths, by source
 }
 
 const (
@@ -61,8 +61,8 @@ func (p *printer) heading(format string, args ...any) {
 	fmt.Fprintln(p.out, text)
 }
 
-// way writes the way of one packet, which a trace holds or postcards were joined
-// into: of is that.
+// way writes the path of one packet; of is the trace, or the path joined from
+// postcards.
 func (p *printer) way(source string, of record.Record, r *record.Trace) {
 	if p.json {
 		p.write(record.AppendLine(nil, of))
@@ -85,7 +85,7 @@ func (p *printer) way(source string, of record.Record, r *record.Trace) {
 func (p *printer) write(line []byte) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	_, _ = p.out.Write(line) // a reader that is gone ends the program by SIGPIPE
+	_, _ = p.out.Write(line) // if the reader has gone, SIGPIPE ends the program
 }
 
 // plain is one line:

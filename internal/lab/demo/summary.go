@@ -7,18 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/waymark-net/waymark/internal/record"
 )
 
-// result is the demo's last line as JSON: of packets with a trace, then of packets
+// result is the demo's last line as JSON: for packets with a trace, then for packets
 // with a Direct Export.
 type result struct {
 	Kind              string `json:"kind"`   // always "demo"
 	Traced            int    `json:"traced"` // packets
 	Delivered         int    `json:"delivered"`
-	IOAMAtBeta        int    `json:"ioam_bytes_at_beta"` // of both
+	IOAMAtBeta        int    `json:"ioam_bytes_at_beta"` // in packets of both kinds
 	Exported          int    `json:"exported"`           // packets
 	Joined            int    `json:"joined"`
 	ExportedDelivered int    `json:"exported_delivered"`
@@ -56,7 +58,7 @@ func (s *session) conclude() error {
 	return errors.Join(s.faults...)
 }
 
-// judge notes what is not as it should be.
+// judge notes every error.
 func (s *session) judge(r result, partial int) {
 	_, _, _, truncated := s.arrived.snapshot()
 	_, marked, _, _ := s.inside.snapshot()
@@ -70,10 +72,10 @@ func (s *session) judge(r result, partial int) {
 		s.fault("%s received %d bytes of IOAM", receiver, r.IOAMAtBeta)
 	}
 	if truncated > 0 {
-		s.fault("%d packets at %s were too long to be scanned as a whole", truncated, receiver)
+		s.fault("%d packets at %s were too long to be scanned completely", truncated, receiver)
 	}
 	if r.Exported == 0 || r.Joined != r.Exported || partial > 0 {
-		s.fault("of %d packets with a Direct Export, %d were joined into whole paths and %d into others", r.Exported, r.Joined, partial)
+		s.fault("of %d packets with a Direct Export, %d were joined into complete paths and %d into incomplete ones", r.Exported, r.Joined, partial)
 	}
 	if paths := r.Joined + partial; r.ExportedDelivered != paths {
 		s.fault("%d of %d packets with a Direct Export did not reach %s", paths-r.ExportedDelivered, paths, receiver)
@@ -83,16 +85,23 @@ func (s *session) judge(r result, partial int) {
 	}
 }
 
-// summarise says what was seen, of traces and Direct Exports alike.
+// summarise prints the results for traces and Direct Exports.
 func (s *session) summarise(r result, totals []time.Duration) {
 	packets, _, residue, _ := s.arrived.snapshot()
 	_, marked, within, _ := s.inside.snapshot()
 	s.show.line("%d packets carried IOAM, %d a trace and %d a Direct Export; %s received %d of them.",
 		r.Traced+r.Exported, r.Traced, r.Exported, receiver, r.Delivered+r.ExportedDelivered)
 	if slices.Sort(totals); len(totals) > 0 {
-		s.show.line("From athos to aramis, %d of them: %s at least, %s in the middle, %s at most.", len(totals),
-			record.Duration(totals[0]), record.Duration(totals[len(totals)/2]), record.Duration(totals[len(totals)-1]))
+		s.show.line("From athos to aramis, %d of them: min %s, median %s, max %s.", len(totals),
+			spell(totals[0]), spell(totals[len(totals)/2]), spell(totals[len(totals)-1]))
 	}
-	s.show.line("Inside the domain, %s sent on %d packets with %d bytes of IOAM.", middle, marked, within)
-	s.show.line("Outside, %s received %d packets, those that were never to carry IOAM included, with %d bytes of IOAM: every packet was scanned.", receiver, packets, residue)
+	s.show.line("Inside the domain, %s forwarded %d packets with %d bytes of IOAM.", middle, marked, within)
+	s.show.line("Outside, %s received %d packets, traced or not, with %d bytes of IOAM: every packet was scanned.", receiver, packets, residue)
+}
+
+// spell writes a time with its unit apart, as in "32 µs".
+func spell(d time.Duration) string {
+	text := record.Duration(d.Round(time.Microsecond))
+	unit := strings.IndexFunc(text, unicode.IsLetter)
+	return text[:unit] + " " + strings.Replace(text[unit:], "us", "µs", 1)
 }
