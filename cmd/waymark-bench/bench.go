@@ -15,7 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/waymark-net/waymark/bench"
+	"github.com/waymark-net/waymark/bench/experiments"
+	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/docgen"
@@ -25,19 +26,19 @@ func newRunCommand(opts *commandline.Options) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run NAME",
-		Short: "Run one benchmark in earnest, or all in short",
-		Long: `Run one benchmark in earnest, or in short; with --short and no NAME all of them,
-which takes less than ten minutes. With --json, one object is printed for each:
+		Short: "Run one benchmark in full, or all of them briefly",
+		Long: `Run one benchmark in full, or briefly with --short. With --short and no NAME, run
+all of them, in less than ten minutes. With --json, print one object for each:
 name, machine, kernel, baseline and points; each point has a variant, its
 dimensions, x, ns, pps or bytes, and the ratio to the baseline measured in the
-same run. With --plot, it is drawn as well, with the values of the IOAM papers
-next to it where they have any. --duration does not bind footprint, which waits
-for agents to start.`,
+same run. With --plot, also draw a figure, with the values of the IOAM papers
+where they have any. --duration does not limit footprint, which waits for agents
+to start.`,
 		Example: "  waymark-bench run --short\n  waymark-bench run cost\n  waymark-bench run frequency --json --plot frequency.svg\n  waymark-bench run forwarding --duration 1m",
 		Args:    commandline.AtMostOne("NAME"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			var names []cobra.Completion
-			for _, b := range bench.All() {
+			for _, b := range experiments.All() {
 				if len(args) == 0 {
 					names = append(names, cobra.CompletionWithDesc(b.Name, b.Title))
 				}
@@ -51,9 +52,9 @@ for agents to start.`,
 			return f.runOne(cmd, opts, args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&f.short, "short", false, "measure in passing")
+	cmd.Flags().BoolVar(&f.short, "short", false, "measure briefly")
 	cmd.Flags().StringVar(&f.figure, "plot", "", "`FILE` for the figure, as SVG")
-	cmd.Flags().DurationVar(&f.duration, "duration", 0, "`TIME` to measure, without setting up (default: the benchmark's own)")
+	cmd.Flags().DurationVar(&f.duration, "duration", 0, "`TIME` to measure, without the setup (default: the benchmark's own)")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 0, "`NUMBER` of turns that each variant and its baseline take (default: the benchmark's own)")
 	cmd.Flags().StringVar(&f.program, "program", "", "`FILE` of the program waymark, whose agents are measured (default: the one in the directory of this program)")
 	return cmd
@@ -71,13 +72,13 @@ type runFlags struct {
 func (f *runFlags) runAll(cmd *cobra.Command, opts *commandline.Options) error {
 	for _, flag := range []string{"plot", "duration", "rounds"} {
 		if cmd.Flags().Changed(flag) {
-			return commandline.Usagef("--%s is for one benchmark; name one, or leave --%s out", flag, flag)
+			return commandline.Usagef("--%s is for one benchmark; name one, or remove --%s", flag, flag)
 		}
 	}
 	if !f.short {
-		return commandline.Usagef("NAME is missing; name a benchmark, or run all of them in short with --short")
+		return commandline.Usagef("NAME is missing; name a benchmark, or run all of them with --short")
 	}
-	for _, b := range bench.All() {
+	for _, b := range experiments.All() {
 		if err := f.run(cmd, opts, b, b.Short); err != nil {
 			return err
 		}
@@ -86,7 +87,7 @@ func (f *runFlags) runAll(cmd *cobra.Command, opts *commandline.Options) error {
 }
 
 func (f *runFlags) runOne(cmd *cobra.Command, opts *commandline.Options, name string) error {
-	b, err := bench.Find(name)
+	b, err := experiments.Find(name)
 	if err != nil {
 		return commandline.Usagef("%w", err)
 	}
@@ -102,15 +103,15 @@ func (f *runFlags) runOne(cmd *cobra.Command, opts *commandline.Options, name st
 		o.Rounds = f.rounds
 	}
 	if o.Rounds < 1 {
-		return commandline.Usagef("--rounds %d: give at least 1, or leave it out for %d", o.Rounds, own)
+		return commandline.Usagef("--rounds %d: use at least 1, or remove it for %d", o.Rounds, own)
 	}
-	if o.Duration/time.Duration(o.Rounds) < bench.MinRound {
-		return commandline.Usagef("--duration %v: too short for %d rounds; give at least %v for each, or fewer --rounds", o.Duration, o.Rounds, bench.MinRound)
+	if o.Duration/time.Duration(o.Rounds) < harness.MinRound {
+		return commandline.Usagef("--duration %v: too short for %d rounds; use at least %v for each, or fewer --rounds", o.Duration, o.Rounds, harness.MinRound)
 	}
 	return f.run(cmd, opts, b, o)
 }
 
-func (f *runFlags) run(cmd *cobra.Command, opts *commandline.Options, b bench.Benchmark, o bench.Options) error {
+func (f *runFlags) run(cmd *cobra.Command, opts *commandline.Options, b harness.Benchmark, o harness.Options) error {
 	o.Version, o.Commit, o.Agent = commandline.Version(), commandline.BuiltFrom(), f.program
 	o.Progress = func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", b.Name, text) }
 	r, err := b.Run(cmd.Context(), o)
@@ -147,7 +148,7 @@ func listBenchmarks(w io.Writer, asJSON bool) error {
 		Title string `json:"title"`
 	}
 	var list []entry
-	for _, b := range bench.All() {
+	for _, b := range experiments.All() {
 		list = append(list, entry{b.Name, b.Title})
 	}
 	if asJSON {
@@ -188,7 +189,7 @@ func newReportCommand(opts *commandline.Options) *cobra.Command {
 				}
 				var r report.Result
 				if err := json.Unmarshal(content, &r); err != nil {
-					return fmt.Errorf("%s holds no result: %w; make one with: waymark-bench run NAME --json", name, err)
+					return fmt.Errorf("%s has no result: %w; make one with: waymark-bench run NAME --json", name, err)
 				}
 				results = append(results, r)
 				if figures == "" {
@@ -198,11 +199,11 @@ func newReportCommand(opts *commandline.Options) *cobra.Command {
 					return err
 				}
 			}
-			_, err := cmd.OutOrStdout().Write(report.Markdown(bench.Ordered(results)))
+			_, err := cmd.OutOrStdout().Write(report.Markdown(experiments.Ordered(results)))
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&figures, "figures", "", "`DIRECTORY` to write the figures to that the document shows")
+	cmd.Flags().StringVar(&figures, "figures", "", "`DIRECTORY` for the figures that the document shows")
 	return cmd
 }
 
@@ -210,11 +211,11 @@ func newReportCommand(opts *commandline.Options) *cobra.Command {
 func newInstructionsCommand(opts *commandline.Options) *cobra.Command {
 	return &cobra.Command{
 		Use:    "instructions FILE",
-		Short:  "Write how many instructions of each program the kernel's verifier looks at",
+		Short:  "Write how many instructions of each program the kernel's verifier processes",
 		Hidden: true,
 		Args:   commandline.OneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			counts, err := bench.CountInstructions()
+			counts, err := experiments.CountInstructions()
 			if err != nil {
 				return err
 			}
@@ -243,7 +244,7 @@ func newExporterCommand() *cobra.Command {
 			if len(args) > 2 {
 				address = args[2]
 			}
-			run, err := bench.RunExporter(cmd.Context(), args[0], address, duration)
+			run, err := experiments.RunExporter(cmd.Context(), args[0], address, duration)
 			if err != nil {
 				return err
 			}

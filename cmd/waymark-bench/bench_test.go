@@ -11,9 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/waymark-net/waymark/bench"
+	"github.com/waymark-net/waymark/bench/experiments"
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/docgen"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 func runBench(args ...string) (code int, stdout, stderr string) {
@@ -28,23 +30,23 @@ func TestList(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != commandline.ExitOK {
 		t.Fatalf("exit code %d, %v: %s", code, err, out)
 	}
-	if len(list) != len(bench.All()) || list[0].Name != "cost" || list[1].Name != "parts" || list[0].Title == "" {
+	if len(list) != len(experiments.All()) || list[0].Name != "cost" || list[1].Name != "parts" || list[0].Title == "" {
 		t.Errorf("%+v", list)
 	}
 }
 
 func TestUsage(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
-		{"run", "NAME is missing; name a benchmark, or run all of them in short with --short"},
-		{"run --rounds 3 --short", "--rounds is for one benchmark; name one, or leave --rounds out"},
+		{"run", "NAME is missing; name a benchmark, or run all of them with --short"},
+		{"run --rounds 3 --short", "--rounds is for one benchmark; name one, or remove --rounds"},
 		{"run cost parts", "waymark-bench run takes one NAME, but got 2"},
 		{"run nothing", "there are cost, parts, forwarding"},
 		{"nothing", `unknown command "nothing"`},
 		{"run cost --duration 0s", "--duration 0s: too short"},
-		{"run cost --duration 1ns", "--duration 1ns: too short for 25 rounds; give at least 100ms for each, or fewer --rounds"},
-		{"run cost --duration 99ms --rounds 1", "give at least 100ms for each"},
-		{"run cost --rounds 0", "--rounds 0: give at least 1, or leave it out for 25"},
-		{"run cost --rounds -1", "--rounds -1: give at least 1"},
+		{"run cost --duration 1ns", "--duration 1ns: too short for 25 rounds; use at least 100ms for each, or fewer --rounds"},
+		{"run cost --duration 99ms --rounds 1", "use at least 100ms for each"},
+		{"run cost --rounds 0", "--rounds 0: use at least 1, or remove it for 25"},
+		{"run cost --rounds -1", "--rounds -1: use at least 1"},
 		{"run cost --rounds 9000000000000000000", "--duration 3m0s: too short"},
 	} {
 		if code, _, stderr := runBench(strings.Fields(tt.args)...); code != commandline.ExitUsage || !strings.Contains(stderr, tt.want) {
@@ -81,5 +83,49 @@ func TestReport(t *testing.T) {
 	}
 	if code, _, stderr := runBench("report", bad); code != commandline.ExitFailure || !strings.Contains(stderr, "waymark-bench run") {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestReferenceIsCurrent(t *testing.T) {
+	got, err := os.ReadFile("../../docs/reference/waymark-bench.md")
+	if err != nil || !bytes.Equal(got, docgen.Commands(newRoot(&commandline.Options{}))) {
+		t.Errorf("docs/reference/waymark-bench.md is not current (%v); run: make docs", err)
+	}
+}
+
+// An error is a line with the program's name, or an object.
+func TestErrors(t *testing.T) {
+	if code, stdout, stderr := runBench("run", "nothing"); code != commandline.ExitUsage || stdout != "" || !strings.HasPrefix(stderr, "waymark-bench: no benchmark is called") {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	code, stdout, stderr := runBench("run", "nothing", "--json")
+	if code != commandline.ExitUsage || !strings.HasPrefix(stdout, `{"kind":"error","ok":false,"error":"no benchmark is called`) || stderr != "" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+// What other programs read from a benchmark: every figure with its ratio to the
+// baseline of the same run.
+func TestRunJSON(t *testing.T) {
+	testnet.NeedRoot(t)
+	code, out, stderr := runBench("run", "kernel", "--json", "--duration", "100ms", "--rounds", "1")
+	var result struct {
+		Name, Machine, Kernel, Baseline string
+		Points                          []map[string]any
+	}
+	if err := json.Unmarshal([]byte(out), &result); err != nil || code != commandline.ExitOK {
+		t.Fatalf("exit code %d, %v, %s", code, err, stderr)
+	}
+	if result.Name != "kernel" || result.Machine == "" || result.Kernel == "" || result.Baseline == "" || len(result.Points) == 0 {
+		t.Errorf("the result is %q of %q, %q, against %q, with %d points", result.Name, result.Machine, result.Kernel, result.Baseline, len(result.Points))
+	}
+	for _, p := range result.Points {
+		variant, _ := p["variant"].(string)
+		_, hasX := p["x"].(float64)
+		_, hasPPS := p["pps"].(float64)
+		_, hasRatio := p["ratio"].(float64) // in such a short run it may be any value
+		if variant == "" || !hasX || !hasPPS || !hasRatio {
+			t.Errorf("a point lacks variant, x, pps or ratio: %v", p)
+		}
 	}
 }

@@ -37,7 +37,7 @@ func localSocket() (string, error) {
 	return place.Socket(), err
 }
 
-// client speaks to the agent that the flags choose.
+// client is a client of the agent that the flags select.
 func (o *options) client() (*api.Client, error) {
 	socket, err := o.socketPath()
 	if err != nil {
@@ -46,8 +46,8 @@ func (o *options) client() (*api.Client, error) {
 	return api.NewClient(socket), nil
 }
 
-// left names the interfaces that programs of an ended agent still serve. Only
-// of this network namespace that can be told.
+// left names the interfaces that programs of an ended agent still serve. That is known
+// only for this network namespace.
 func (o *options) left() []string {
 	if o.socket != "" || o.programsLeft == nil {
 		return nil
@@ -67,11 +67,11 @@ func newAgentCommand(opts *options) *cobra.Command {
 	cmd := commandline.Group("agent", "Run the agent of this network namespace, reload it, stop it",
 		newAgentRunCommand(), newAgentReloadCommand(opts), newAgentStopCommand(opts), newAgentConfigCommand(opts))
 	cmd.Long = `The agent serves one network namespace: it loads the programs, applies the
-configuration, reads records and answers the other commands. Agents of several
-namespaces never meet.
+configuration, reads records and answers the other commands. Agents of different
+namespaces do not interfere.
 
-What it attaches stays when it ends: packets keep their treatment until the next
-agent takes over, or 'waymark agent stop --remove'.`
+When it ends, its programs stay attached: packets keep their treatment until the
+next agent takes over, or until 'waymark agent stop --remove'.`
 	return cmd
 }
 
@@ -82,9 +82,9 @@ func newAgentRunCommand() *cobra.Command {
 		Use:   "run --config FILE",
 		Short: "Run the agent in the foreground",
 		Long: `Run the agent in the foreground until SIGTERM or SIGINT. SIGHUP loads the file
-again: as a whole, or with a fault not at all. The log goes to standard error. A
-service manager that asks for it (NOTIFY_SOCKET, as with systemd's Type=notify)
-gets reports: ready, reloading, stopping, the state, and signs of life.`,
+again, as a whole; if it has an error, nothing changes. The log goes to standard
+error. With NOTIFY_SOCKET (systemd's Type=notify), the service manager gets
+reports: ready, reloading, stopping, the state, and watchdog signals.`,
 		Example: "  waymark agent run --config /etc/waymark/node.yaml",
 		Args:    commandline.OnlyFlag("config"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -100,7 +100,7 @@ gets reports: ready, reloading, stopping, the state, and signs of life.`,
 				return err
 			}
 			if name == "" {
-				name, _ = os.Hostname() // records go without it
+				name, _ = os.Hostname() // records then have no node name
 			}
 			path, err := filepath.Abs(file)
 			if err != nil {
@@ -114,8 +114,8 @@ gets reports: ready, reloading, stopping, the state, and signs of life.`,
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "the configuration `FILE`")
 	cmd.Flags().StringVar(&format, "log-format", "text", "`FORMAT` of the log: text or json")
-	cmd.Flags().StringVar(&level, "log-level", "info", "least `LEVEL` that is logged: debug, info, warn or error")
-	cmd.Flags().StringVar(&name, "node-name", "", "`NAME` of this node in records (default: the host's name)")
+	cmd.Flags().StringVar(&level, "log-level", "info", "lowest `LEVEL` that is logged: debug, info, warn or error")
+	cmd.Flags().StringVar(&name, "node-name", "", "`NAME` of this node in records (default: the host name)")
 	cmd.Flags().BoolVar(&oneClock, "one-clock", false, "all nodes of the domain read this machine's clock: do not warn that it is not synchronised")
 	return cmd
 }
@@ -141,8 +141,8 @@ func newLog(w io.Writer, format, level string) (*slog.Logger, error) {
 	return nil, commandline.Usagef("--log-format %q: want text or json", format)
 }
 
-// runAgent runs an agent that reloads on SIGHUP, from the first moment on:
-// without a handler the signal would end it.
+// runAgent runs an agent that reloads on SIGHUP. The handler is set up first: without
+// one, the signal would end the process.
 func runAgent(ctx context.Context, o agent.Options) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -160,7 +160,7 @@ func runAgent(ctx context.Context, o agent.Options) error {
 		for {
 			select {
 			case <-hangup:
-				_ = a.Reload() // it has logged every fault
+				_ = a.Reload() // Reload logs every error
 			case <-done:
 				return
 			}
@@ -173,18 +173,17 @@ func newAgentReloadCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "reload",
 		Short: "Load the configuration file again",
-		Long: `Load the configuration file again. It takes over as a whole, and changes made at
-runtime end, which is said; with a fault nothing changes, and every fault is
-printed. It returns when the new configuration is in force, or refused.`,
+		Long: `Load the configuration file again, as a whole. This ends changes made at runtime,
+and says so. If the file has errors, they are all printed and nothing changes. The
+command returns when the new configuration is in force, or refused. Warnings and
+hints that the earlier configuration did not cause are printed on standard error.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
 			if err != nil {
 				return err
 			}
-			before, statusErr := c.Status(cmd.Context())
-			ended := statusErr == nil && before.Modified // what is wrong with the agent, the reload tells
-			err = c.Reload(cmd.Context())
+			done, err := c.Reload(cmd.Context())
 			var refused *api.Error
 			switch errors.As(err, &refused); {
 			case refused != nil && len(refused.Faults) > 0:
@@ -192,10 +191,11 @@ printed. It returns when the new configuration is in force, or refused.`,
 			case err != nil:
 				return err
 			case opts.JSON:
-				return commandline.PrintJSON(cmd.OutOrStdout(), reloadResult{OK: true, RuntimeChangesEnded: ended})
-			case ended:
-				fmt.Fprintln(cmd.ErrOrStderr(), "changes made at runtime have ended: the file alone is in force")
+				return commandline.PrintJSON(cmd.OutOrStdout(), reloadResult{OK: true, RuntimeChangesEnded: done.RuntimeChangesEnded, Warnings: done.Warnings})
+			case done.RuntimeChangesEnded:
+				fmt.Fprintln(cmd.ErrOrStderr(), "changes made at runtime have ended: only the file is in force")
 			}
+			printAdvice(cmd, done.Warnings)
 			return nil
 		},
 	}
@@ -203,22 +203,23 @@ printed. It returns when the new configuration is in force, or refused.`,
 
 // reloadResult is the JSON of agent reload.
 type reloadResult struct {
-	OK                  bool `json:"ok"`
-	RuntimeChangesEnded bool `json:"runtime_changes_ended,omitempty"`
+	OK                  bool             `json:"ok"`
+	RuntimeChangesEnded bool             `json:"runtime_changes_ended,omitempty"`
+	Warnings            []health.Warning `json:"warnings,omitempty"`
 }
 
 func newAgentStopCommand(opts *options) *cobra.Command {
 	var remove bool
 	cmd := &cobra.Command{
 		Use:   "stop",
-		Short: "End the agent; with --remove, take its programs away too",
-		Long: `End the agent. Packets keep their treatment, unless --remove is given: then the
-programs are taken off every interface, and counters are gone. --remove also
-works when no agent runs. Where tunnels ended at this node, it warns: nodes that
-still tunnel here lose their traced packets.`,
+		Short: "Stop the agent; with --remove, remove its programs, too",
+		Long: `Stop the agent. Packets keep their treatment, unless --remove is given: then the
+programs are removed from every interface, and counters are lost. --remove also
+works when no agent runs. It warns if tunnels ended at this node: nodes that still
+tunnel here lose their traced packets.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			late := fmt.Errorf("the agent has not ended within %v; its log says what it waits for", stopTimeout)
+			late := fmt.Errorf("the agent has not stopped within %v; its log says why", stopTimeout)
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), stopTimeout, late)
 			defer cancel()
 			err := stopAgent(ctx, cmd, opts, remove)
@@ -261,20 +262,20 @@ func stopAgent(ctx context.Context, cmd *cobra.Command, opts *options, remove bo
 	case err != nil:
 		return err
 	}
-	result.Warnings = append([]health.Warning{}, result.Warnings...) // [] rather than null
+	result.Warnings = append([]health.Warning{}, result.Warnings...) // [] instead of null
 	return commandline.PrintJSON(cmd.OutOrStdout(), result)
 }
 
-// nothingToStop says that no agent runs, and what the last one has left on
-// these interfaces.
+// nothingToStop is the error that no agent runs, with the interfaces on which the last
+// one left its programs.
 func nothingToStop(left []string) error {
 	if len(left) == 0 {
-		return errors.New("no agent runs in this network namespace, so there is none to stop")
+		return errors.New("no agent runs in this network namespace")
 	}
-	return fmt.Errorf("no agent runs in this network namespace, but the programs of the last one still treat the packets on %s; take them off with 'waymark agent stop --remove'", strings.Join(left, ", "))
+	return fmt.Errorf("no agent runs in this network namespace, but the programs of the last one still treat the packets on %s; remove them with 'waymark agent stop --remove'", strings.Join(left, ", "))
 }
 
-// removeLeftovers removes what an agent that no longer runs has left.
+// removeLeftovers removes the state of an agent that no longer runs.
 func removeLeftovers(stderr io.Writer) (removed bool, ws []health.Warning, err error) {
 	place, err := api.Here()
 	if err != nil {
@@ -292,7 +293,7 @@ func removeLeftovers(stderr io.Writer) (removed bool, ws []health.Warning, err e
 func newAgentConfigCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
-		Short: "Print the running configuration, with what was changed at runtime",
+		Short: "Print the running configuration, with changes made at runtime",
 		Args:  commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()

@@ -15,17 +15,17 @@ import (
 	"github.com/waymark-net/waymark/internal/commandline"
 )
 
-// Who gives an argument where none belongs, or a word without its group, is
-// told what to type.
+// A surplus argument, or a word without its group, gives an error that says what to
+// type.
 func TestMisplacedArguments(t *testing.T) {
 	for args, want := range map[string]string{
-		"lab down newc1":                "waymark lab down takes no argument; say --name newc1",
-		"lab show newc1":                "waymark lab show takes no argument; say --name newc1",
-		"lab demo newc1":                "waymark lab demo takes no argument; say --name newc1",
+		"lab down newc1":                "waymark lab down takes no argument; use --name newc1",
+		"lab show newc1":                "waymark lab show takes no argument; use --name newc1",
+		"lab demo newc1":                "waymark lab demo takes no argument; use --name newc1",
 		"lab down newc1 --name x":       `waymark lab down takes no argument, but got "newc1"; see 'waymark lab down --help'`,
-		"agent run node.yaml":           "waymark agent run takes no argument; say --config node.yaml",
+		"agent run node.yaml":           "waymark agent run takes no argument; use --config node.yaml",
 		"agent run node.yaml -c x.yaml": `waymark agent run takes no argument, but got "node.yaml"; see 'waymark agent run --help'`,
-		"config node.yaml":              `"node.yaml" is no command of "waymark config"; say 'waymark config check node.yaml'`,
+		"config node.yaml":              `"node.yaml" is not a command of "waymark config"; use 'waymark config check node.yaml'`,
 		"config chek":                   `unknown command "chek" for "waymark config"; did you mean check?`,
 		"reload":                        `unknown command "reload" for "waymark"; did you mean 'waymark agent reload'?`,
 		"stop":                          `unknown command "stop" for "waymark"; did you mean 'waymark agent stop'?`,
@@ -90,7 +90,7 @@ func TestEmptyValues(t *testing.T) {
 				if code != commandline.ExitUsage || stdout != "" {
 					t.Errorf("waymark %q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 				}
-				if strings.Contains(stderr, "--"+f.Name+" has an empty value; give one, or leave --"+f.Name+" out") {
+				if strings.Contains(stderr, "--"+f.Name+" has an empty value; give one, or remove --"+f.Name) {
 					return
 				}
 			}
@@ -103,7 +103,7 @@ func TestEmptyValues(t *testing.T) {
 		t.Errorf("%d flags were tried", tried)
 	}
 	_, _, stderr := cli("lab", "up", "--name", "", "line")
-	if want := "waymark: --name has an empty value; give one, or leave --name out for waymark\n"; stderr != want {
+	if want := "waymark: --name has an empty value; give one, or remove --name for waymark\n"; stderr != want {
 		t.Errorf("%q, want %q", stderr, want)
 	}
 }

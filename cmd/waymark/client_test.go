@@ -23,10 +23,10 @@ import (
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// fakeAgent answers from a table and remembers what it was asked.
+// fakeAgent answers from a table and remembers requests.
 type fakeAgent struct {
 	socket  string
-	answers map[string]string // "METHOD PATH" → body, after "404 " where that is the status; absent: 204
+	answers map[string]string // "METHOD PATH" → body, after "404 " or "409 " where that is the status; absent: 204
 
 	mu    sync.Mutex
 	asked []string // "METHOD PATH BODY"
@@ -39,9 +39,12 @@ func (f *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Unlock()
 	answer, ok := f.answers[r.Method+" "+r.URL.Path]
 	gone, isGone := strings.CutPrefix(answer, "404 ")
+	several, isConflict := strings.CutPrefix(answer, "409 ")
 	switch {
 	case isGone:
 		http.Error(w, gone, http.StatusNotFound)
+	case isConflict:
+		http.Error(w, several, http.StatusConflict)
 	case !ok:
 		w.WriteHeader(http.StatusNoContent)
 	case strings.HasPrefix(answer, `{"error":`):
@@ -52,16 +55,14 @@ func (f *fakeAgent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// last is what was asked for last, but for what the agent warns of.
+// last is the last request.
 func (f *fakeAgent) last() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, asked := range slices.Backward(f.asked) {
-		if asked != "GET /v1/warnings" {
-			return asked
-		}
+	if len(f.asked) == 0 {
+		return ""
 	}
-	return ""
+	return f.asked[len(f.asked)-1]
 }
 
 // shortDir is a directory for a socket: its path has at most 107 bytes.
@@ -93,7 +94,7 @@ const rules = `[
  {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":"9"},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]},
  {"name":"other","interface":"eth2","match":{"destination":"2001:db8:2::/64"},"frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]}]`
 
-// TestRequests holds each command line to the request that it makes.
+// TestRequests checks the request that each command line makes.
 func TestRequests(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": rules, "POST /v1/stop": `{"warnings":[]}`})
 	for _, tt := range []struct{ args, want string }{
@@ -113,23 +114,22 @@ func TestRequests(t *testing.T) {
 			`POST /v1/encapsulations {"name":"route-2001-db8-9--_64-eth1","interface":"eth1","match":{"destination":"2001:db8:9::/64"},"flows":"1/64","frequency":"1/1","mode":"encap","tunnel":{"destination":"2001:db8::3"},"options":[{"dex":{"namespace":123,"trace_type":"0xc00000","extension_flags":["flow-id","sequence"],"flow_id":"hash","option_type":"0x11"}}]}`},
 		{"ioam ns add 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"none"}`},
 		{"i name d 124", "DELETE /v1/namespaces/124"},
-		{"r d 2001:db8:2::/64 dport 9", "DELETE /v1/encapsulations/port9"},
-		{"route del name core", "DELETE /v1/encapsulations/core"},
+		{"r d 2001:db8:2::/64 dport 9", `DELETE /v1/encapsulations {"match":{"destination":"2001:db8:2::/64","destination_port":9}}`},
+		{"route del name core", `DELETE /v1/encapsulations {"name":"core","match":{}}`},
 		{"route replace 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
-			`PUT /v1/encapsulations/port9 {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":9},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
-		{"route replace 2001:db8:2::/64 dport 8 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
-			`POST /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-8","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":8},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`PUT /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":9},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route change 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
-			`PUT /v1/encapsulations/port9?existing=true {"name":"port9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":9},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
+			`PUT /v1/encapsulations?existing=true {"name":"route-2001-db8-2--_64-eth1-dport-9","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":9},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route chg default encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name core",
 			`PUT /v1/encapsulations/core?existing=true {"name":"core","interface":"eth1","match":{"destination":"::/0"},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route append 2001:db8:2::/64 dport 8 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1",
 			`POST /v1/encapsulations {"name":"route-2001-db8-2--_64-eth1-dport-8","interface":"eth1","match":{"destination":"2001:db8:2::/64","destination_port":8},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
 		{"route rep default encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name core",
 			`PUT /v1/encapsulations/core {"name":"core","interface":"eth1","match":{"destination":"::/0"},"flows":"1/1","frequency":"1/1","mode":"inline","options":[{"trace":{"namespace":123,"type":"0x800000","size":4}}]}`},
-		{"route del name port9", "DELETE /v1/encapsulations/port9"},
-		{"route del 2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1 name core", "DELETE /v1/encapsulations/core"},
-		{"route del 2001:db8:2::/64 dev eth2", "DELETE /v1/encapsulations/other"},
+		{"route del name port9", `DELETE /v1/encapsulations {"name":"port9","match":{}}`},
+		{"route del 2001:db8:2::/64 encap ioam6 freq 1/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1 name core",
+			`DELETE /v1/encapsulations {"name":"core","interface":"eth1","match":{"destination":"2001:db8:2::/64"},"insertion":{"flows":"1/1","frequency":"1/100","mode":"encap","tunnel":{"source":"2001:db8::1","destination":"2001:db8::3"},"options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]}}`},
+		{"route del 2001:db8:2::/64 dev eth2", `DELETE /v1/encapsulations {"interface":"eth2","match":{"destination":"2001:db8:2::/64"}}`},
 		{"agent reload", "POST /v1/reload"},
 		{"agent stop", `POST /v1/stop {"remove":false}`},
 		{"agent stop --remove", `POST /v1/stop {"remove":true}`},
@@ -143,8 +143,8 @@ func TestRequests(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{
-		"GET /v1/encapsulations":         rules,
-		"PUT /v1/encapsulations/port9":   `404 {"error":"there is no encapsulation \"port9\"; list them with: waymark route show"}`,
+		"PUT /v1/encapsulations":         `404 {"error":"no encapsulation selects the same packets"}`,
+		"DELETE /v1/encapsulations":      `404 {"error":"no such encapsulation"}`,
 		"PUT /v1/encapsulations/nothing": `404 {"error":"there is no encapsulation \"nothing\"; list them with: waymark route show"}`,
 		"POST /v1/namespaces":            `{"error":"namespace 123 exists already; remove it first"}`,
 	})
@@ -160,10 +160,6 @@ func TestRefusals(t *testing.T) {
 		{"route change default dev eth1", commandline.ExitUsage, "route: encap ioam6 is missing"},
 		{"route change 2001:db8:7::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1", commandline.ExitFailure, "waymark: route change: no such route; list them with: waymark route show"},
 		{"route change 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1 name nothing", commandline.ExitFailure, "waymark: route change: no such route"},
-		{"route change 2001:db8:2::/64 dport 9 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1", commandline.ExitFailure, "waymark: route change: no such route; list them with: waymark route show"}, // removed since the command looked
-		{"route del 2001:db8:2::/64", commandline.ExitFailure, "waymark: route del: 3 routes fit, and nothing was changed; say which by one of these:\n" +
-			"  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dport 9 dev eth1 name port9\n  2001:db8:2::/64 dev eth2 name other\n"},
-		{"route del 2001:db8:2::/64 dev eth1", commandline.ExitFailure, "route del: 2 routes fit"},
 		{"route del 2001:db8:7::/64", commandline.ExitFailure, "waymark: route del: no such route; list them with: waymark route show\n"},
 		{"route del name nothing", commandline.ExitFailure, "no such route"},
 		{"observe --namespace 70000", commandline.ExitUsage, `--namespace "70000"`},
@@ -181,13 +177,21 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Rules that only their names tell apart are not overwritten at random.
-func TestReplaceRefusesTwins(t *testing.T) {
-	twin := strings.Replace(rules, `"name":"core"`, `"name":"twin"`, 1)
-	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": strings.TrimSuffix(rules, "]") + "," + strings.TrimPrefix(twin, "[")})
-	code, _, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields("route replace 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1")...)...)
-	if want := "route replace: 2 routes fit, and nothing was changed; name the one you mean:\n  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dev eth1 name twin\n"; code != commandline.ExitFailure || !strings.Contains(stderr, want) || !strings.HasPrefix(f.last(), "GET ") {
-		t.Errorf("code %d, stderr %q, asked %s", code, stderr, f.last())
+// If several rules fit, the agent names them and changes none; the command reports that
+// in its own words.
+func TestSeveralRulesFit(t *testing.T) {
+	several := `409 {"error":"3 encapsulations fit","encapsulations":` + rules + `}`
+	f := newFakeAgent(t, map[string]string{"PUT /v1/encapsulations": several, "DELETE /v1/encapsulations": several})
+	const list = ":\n  2001:db8:2::/64 dev eth1 name core\n  2001:db8:2::/64 dport 9 dev eth1 name port9\n  2001:db8:2::/64 dev eth2 name other\n"
+	for args, want := range map[string]string{
+		"route del 2001:db8:2::/64": "waymark: route del: 3 routes fit, and nothing was changed; say which by one of these" + list,
+		"route replace 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 4 dev eth1": "waymark: route replace: 3 routes fit, and nothing was changed; name the one you mean" + list,
+	} {
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(args)...)...)
+		if code != commandline.ExitFailure || stdout != "" || stderr != want || len(f.asked) != 1 {
+			t.Errorf("%s: code %d, stderr %q, asked %q", args, code, stderr, f.asked)
+		}
+		f.asked = nil
 	}
 }
 
@@ -212,8 +216,8 @@ func TestNoAgent(t *testing.T) {
 
 func TestNothingToStop(t *testing.T) {
 	for want, left := range map[string][]string{
-		"no agent runs in this network namespace, so there is none to stop":                                                                                                 nil,
-		"no agent runs in this network namespace, but the programs of the last one still treat the packets on eth0, eth1; take them off with 'waymark agent stop --remove'": {"eth0", "eth1"},
+		"no agent runs in this network namespace": nil,
+		"no agent runs in this network namespace, but the programs of the last one still treat the packets on eth0, eth1; remove them with 'waymark agent stop --remove'": {"eth0", "eth1"},
 	} {
 		if got := nothingToStop(left).Error(); got != want {
 			t.Errorf("%v: %s", left, got)
@@ -277,8 +281,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// What the API streams is printed as decode prints it, and so is what a node
-// exports of its own.
+// Streamed records are printed as by decode, and so are the node's own exports.
 func TestObserveText(t *testing.T) {
 	const postcard = `{"kind":"postcard","time":"2026-11-21T05:21:00.000000001Z","node":"beta","role":"transit","ingress":"eth0","egress":"eth1","option":"direct-export",` +
 		`"namespace":123,"trace_type":"0x880000","flags":"0x00","extension_flags":"0xc0","flow_id":7,"sequence":42,` +
@@ -314,7 +317,7 @@ func TestPrintStatus(t *testing.T) {
 				Postcards: 6, ExportsSuppressed: 7, FlowsEvicted: 8, SequencesEvicted: 9},
 			{Name: "eth9", Boundary: "strip", Forwarding: "stack"},
 		},
-		Records: api.Records{Read: 4, Exporters: []api.Exporter{{Name: "jsonl:/x", Written: 3, Failed: 1, Error: "disk full"},
+		Records: api.Records{Read: 4, Sinks: []api.Sink{{Name: "jsonl:/x", Written: 3, Failed: 1, Error: "disk full"},
 			{Name: "ipfix:udp://[::1]:4739", Written: 5, Queued: 6, Messages: 7, Unsure: 2, Connected: new(true)},
 			{Name: "ipfix:tls://[::1]:4740", Queued: 8, Error: "connection refused", Connected: new(false)}},
 			KernelEvents: &api.KernelEvents{Received: 10, Malformed: 11, Lost: 12}},
@@ -335,7 +338,7 @@ INTERFACE  INDEX    ID   ROLE            BOUNDARY  INGRESS  EGRESS  FORWARDS  MT
 eth0       2        201  ingress,egress  drop      xdp      tcx     fast      1500  4        1
 eth9       missing  -    edge            strip     -        -       stack     -     -        -
 
-INTERFACE  HOOK     OUTCOME         PACKETS
+INTERFACE  HOOK     OUTCOME         COUNT
 eth0       ingress  no_ioam         3
 eth0       ingress  trace_filled    12
 eth0       egress   encap_inserted  5
@@ -358,11 +361,11 @@ warning: interface_missing (eth9): a configured interface is missing
 	}
 }
 
-// An agent of a node that hears only its kernel serves no interface.
+// An agent of a node that only receives its kernel's events serves no interface.
 func TestStatusWithoutInterfaces(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/status": emptyStatus})
 	code, stdout, _ := runCLI(t, "", "--socket", f.socket, "status")
-	if code != commandline.ExitOK || !strings.Contains(stdout, "\n\nno interface is configured: packets are left alone\n\nrecords") || strings.Contains(stdout, "INDEX") {
+	if code != commandline.ExitOK || !strings.Contains(stdout, "\n\nno interface is configured: packets are not touched\n\nrecords") || strings.Contains(stdout, "INDEX") {
 		t.Errorf("code %d, %s", code, stdout)
 	}
 }
@@ -391,7 +394,7 @@ func TestStopWarns(t *testing.T) {
 	}
 }
 
-// TestDoctorWithoutAgent tells what an agent has left that has ended.
+// TestDoctorWithoutAgent reports what an ended agent has left.
 func TestDoctorWithoutAgent(t *testing.T) {
 	absent := api.NewClient(filepath.Join(t.TempDir(), "none"))
 	d := diagnose(t.Context(), health.Kernel{}, health.ReadClock, absent, &options{programsLeft: func() []string { return []string{"eth0", "eth1"} }})
@@ -410,11 +413,19 @@ func TestReloadResult(t *testing.T) {
 	if code, stdout, stderr := runCLI(t, "", "--socket", good.socket, "--json", "agent", "reload"); code != commandline.ExitOK || stdout != `{"ok":true}`+"\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
-	changed := newFakeAgent(t, map[string]string{"GET /v1/status": `{"modified":true}`})
-	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "agent", "reload"); code != commandline.ExitOK || stdout != "" || stderr != "changes made at runtime have ended: the file alone is in force\n" {
+	changed := newFakeAgent(t, map[string]string{"POST /v1/reload": `{"runtime_changes_ended":true}`})
+	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "agent", "reload"); code != commandline.ExitOK || stdout != "" || stderr != "changes made at runtime have ended: only the file is in force\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	if code, stdout, stderr := runCLI(t, "", "--socket", changed.socket, "--json", "agent", "reload"); code != commandline.ExitOK || stdout != `{"ok":true,"runtime_changes_ended":true}`+"\n" || stderr != "" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	const warning = `"warnings":[{"code":"tunnel_unroutable","severity":"warning","title":"t","text":"no way","cure":"add a route"}]`
+	warned := newFakeAgent(t, map[string]string{"POST /v1/reload": "{" + warning + "}"})
+	if code, stdout, stderr := runCLI(t, "", "--socket", warned.socket, "agent", "reload"); code != commandline.ExitOK || stdout != "" || stderr != "waymark: warning: no way; add a route\n" {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	if code, stdout, stderr := runCLI(t, "", "--socket", warned.socket, "--json", "agent", "reload"); code != commandline.ExitOK || stdout != `{"ok":true,`+warning+"}\n" || stderr != "" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	const faults = `"error":"f:3:1: a; b\nf:4:1: c; d","faults":[{"file":"f","line":3,"column":1,"problem":"a","cure":"b"},{"file":"f","line":4,"column":1,"problem":"c","cure":"d"}]`
@@ -474,7 +485,7 @@ func TestDoctorExitCode(t *testing.T) {
 		t.Errorf("code %d, %v, %s", code, err, stdout)
 	}
 	code, stdout, stderr = runCLI(t, "", "--socket", f.socket+".none", "doctor")
-	if code != commandline.ExitFailure || stderr != "" || !strings.Contains(stdout, "error: agent_unasked: the agent cannot be asked\n") || !strings.Contains(stdout, "no agent answers at "+f.socket+".none") {
+	if code != commandline.ExitFailure || stderr != "" || !strings.Contains(stdout, "error: agent_unasked: the agent could not be asked\n") || !strings.Contains(stdout, "no agent answers at "+f.socket+".none") {
 		t.Errorf("no agent at --socket: code %d, stderr %q, stdout\n%s", code, stderr, stdout)
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
-	"net/http"
 	"strings"
 	"time"
 
@@ -17,12 +15,11 @@ import (
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/commandline"
-	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
-// collectFlags are those of waymark collect.
+// collectFlags are the flags of waymark collect.
 type collectFlags struct {
 	listen                     []string
 	certificate, key, clientCA string
@@ -48,18 +45,19 @@ time since the node before, and how long it held the packet. Times are UTC. With
 --json, each path is one line. Flows, traces and all other records are printed
 as they come.
 
-A path is printed when the encapsulating and the decapsulating node have
-reported and every hop limit between them too; else when --wait is over, with
-the reason: the hop behind which the packet was not seen, or which is missing.
-Postcards without Flow-ID or Sequence Number are printed as they are.
+A path is printed when the encapsulating node, the decapsulating node and every
+hop limit between them have been reported; otherwise when --wait is over, with the
+reason: the last hop that reported the packet, or the missing hop limits.
+Postcards without Flow-ID or Sequence Number are printed unjoined.
 
-Only this machine can send to it, unless --listen names another address: [::] is
-every address, IPv4 included. Who can send is not asked over UDP and TCP; with
---tls-client-ca, exporters over TLS need a certificate of that authority.
+Only this machine can send to the collector, unless --listen names another
+address: [::] is every address, IPv4 included. Over UDP and TCP, senders are not
+authenticated; with --tls-client-ca, exporters over TLS need a certificate of that
+authority.
 
-What is malformed is counted by cause and stops nothing. The counters are printed
-on standard error when it ends and each --stats, with --json as one object of the
-kind "statistics". An interruption (Ctrl-C, SIGTERM) is its usual end.`,
+Malformed messages are counted by cause. The counters are printed on standard
+error at the end and at each interval of --stats, with --json as one object of the
+kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
 		Example: `  waymark collect
   waymark collect --json --listen udp://[::]:4739 --output paths.jsonl
   waymark collect --listen tls://[::] --tls-cert my.pem --tls-key my.key`,
@@ -77,12 +75,12 @@ kind "statistics". An interruption (Ctrl-C, SIGTERM) is its usual end.`,
 	flags.StringVar(&f.certificate, "tls-cert", "", "`FILE` of the collector's certificate")
 	flags.StringVar(&f.key, "tls-key", "", "`FILE` of its key")
 	flags.StringVar(&f.clientCA, "tls-client-ca", "", "`FILE` of the authorities of exporters' certificates (default: exporters need none)")
-	flags.BoolVar(&f.records, "records", false, "print every record as it comes, also of options, and join nothing")
+	flags.BoolVar(&f.records, "records", false, "print every record as it comes, also options, and join nothing")
 	flags.StringVar(&f.output, "output", "", "append to `FILE` instead of standard output")
 	flags.DurationVar(&f.wait, "wait", f.wait, "`TIME` to wait for the postcards of a packet")
-	flags.IntVar(&f.keep, "keep", f.keep, "`NUMBER` of postcards that may wait or be remembered, about 1 KB each; the oldest packets give way")
+	flags.IntVar(&f.keep, "keep", f.keep, "maximum `NUMBER` of postcards that wait or are remembered, about 1 KB each; beyond it, the oldest packets are dropped")
 	flags.IntVar(&f.count, "count", 0, "end after this `NUMBER` of paths and records")
-	flags.DurationVar(&f.stats, "stats", 0, "print the counters each `TIME`, too")
+	flags.DurationVar(&f.stats, "stats", 0, "also print the counters every `TIME`")
 	flags.StringVar(&f.metrics, "metrics", "", "serve the counters to Prometheus at `ADDRESS:PORT`")
 	flags.Uint32Var(&f.enterprise, "enterprise", f.enterprise, "private enterprise `NUMBER` under which exporters have Waymark's own elements")
 	return cmd
@@ -91,7 +89,7 @@ kind "statistics". An interruption (Ctrl-C, SIGTERM) is its usual end.`,
 // config checks the flags.
 func (f *collectFlags) config() (collect.Config, error) {
 	c := collect.Config{
-		Enterprise: ipfix.Enterprise(f.enterprise), Raw: f.records, Stats: f.stats,
+		Enterprise: ipfix.Enterprise(f.enterprise), Raw: f.records, Stats: f.stats, Metrics: f.metrics,
 		Join: join.Config{Wait: f.wait, Keep: f.keep},
 	}
 	secured := false
@@ -108,11 +106,11 @@ func (f *collectFlags) config() (collect.Config, error) {
 	case f.keep < 1 || f.keep > math.MaxInt32:
 		return c, commandline.Usagef("--keep %d: want a number from 1 to %d", f.keep, math.MaxInt32)
 	case f.count < 0:
-		return c, commandline.Usagef("--count %d: want a number from 0; 0 is without end", f.count)
+		return c, commandline.Usagef("--count %d: want a number from 0; 0 means no end", f.count)
 	case f.stats < 0 || f.stats > 0 && f.stats < time.Millisecond:
 		return c, commandline.Usagef("--stats %v: want a time from 1ms, or 0", f.stats)
 	case f.enterprise == uint32(ipfix.EnterpriseIANA) || f.enterprise == uint32(ipfix.EnterpriseIOAM):
-		return c, commandline.Usagef("--enterprise %d: this number has elements of its own; want that of your exporters", f.enterprise)
+		return c, commandline.Usagef("--enterprise %d: this number has other elements; want that of your exporters", f.enterprise)
 	case secured && (f.certificate == "" || f.key == ""):
 		return c, commandline.Usagef("--listen tls://…: TLS needs --tls-cert and --tls-key")
 	case !secured && f.certificate+f.key+f.clientCA != "":
@@ -145,11 +143,6 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, asJSON boo
 	if err := c.Open(); err != nil {
 		return errors.Join(err, writer.Close())
 	}
-	stop, err := f.serveMetrics(c)
-	if err != nil {
-		return errors.Join(err, c.Close(), writer.Close())
-	}
-	defer stop()
 	var at []string
 	for _, e := range c.Endpoints() {
 		at = append(at, e.String())
@@ -158,37 +151,21 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, asJSON boo
 	switch err = c.Run(cmd.Context()); {
 	case errors.Is(err, errEnough):
 		err = nil
-	case err == nil && f.count > 0: // without a count, an interruption is the way to end
+	case err == nil && f.count > 0: // without a count, an interruption is the normal end
 		err = cmd.Context().Err()
 	}
 	stats := c.Stats()
 	return errors.Join(err, writer.Flush(), output.count(stats.Record()), writer.Close())
 }
 
-// serveMetrics serves /metrics, if asked to.
-func (f *collectFlags) serveMetrics(c *collect.Collector) (stop func(), err error) {
-	if f.metrics == "" {
-		return func() {}, nil
-	}
-	l, err := net.Listen("tcp", f.metrics)
-	if err != nil {
-		return nil, fmt.Errorf("serve metrics at %s: %w", f.metrics, collect.ListenFault(err, "--metrics"))
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics.Handler(c.Collect))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	go server.Serve(l)
-	return func() { server.Close() }, nil
-}
-
-// collectOutput separates what was received from what the collector says of
-// itself, so that a reader of the one need not know the other. With a count, it
-// ends the collector after that many records.
+// collectOutput separates received records from the collector's own counters, so that a
+// reader of one need not handle the other. With a count, it ends the collector after
+// that many records.
 type collectOutput struct {
 	*collect.Writer
 	notes io.Writer
 	json  bool
-	left  int // records still wanted; 0 is without end
+	left  int // records still wanted; 0: no limit
 }
 
 func (o *collectOutput) Write(r record.Record) error {
@@ -206,7 +183,7 @@ func (o *collectOutput) Write(r record.Record) error {
 	return nil
 }
 
-// count writes the counters: a sentence each, or one object.
+// count writes the counters: one line each, or one object.
 func (o *collectOutput) count(s *record.Statistics) error {
 	if o.json {
 		_, err := o.notes.Write(record.AppendLine(nil, s))

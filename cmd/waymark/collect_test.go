@@ -5,9 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -35,8 +33,8 @@ func TestCollectUsage(t *testing.T) {
 		"--keep 0":                "--keep 0: want a number from 1",
 		"--count -1":              "--count -1: want a number from 0",
 		"--stats -1s":             "--stats -1s: want a time",
-		"--enterprise 10383":      "this number has elements of its own",
-		"--enterprise 0":          "this number has elements of its own",
+		"--enterprise 10383":      "this number has other elements",
+		"--enterprise 0":          "this number has other elements",
 		"udp://[::1]:4739":        "takes no argument",
 		"--enterprise 4294967296": `--enterprise "4294967296": want a whole number from 0 to 4294967295`,
 	} {
@@ -46,10 +44,10 @@ func TestCollectUsage(t *testing.T) {
 	}
 	missing := filepath.Join(t.TempDir(), "missing", "x")
 	for args, want := range map[string]string{
-		"--listen tls://[::1]:0 --tls-cert " + missing + " --tls-key " + missing: "name a certificate and its key, in PEM",
+		"--listen tls://[::1]:0 --tls-cert " + missing + " --tls-key " + missing: "use a certificate and its key, in PEM",
 		"--listen udp://[::1]:0 --output " + missing:                             "name a file in a directory that exists",
-		"--listen udp://[::1]:0 --metrics [::1]:x":                               "give --metrics an address and port of this machine",
-		"--listen udp://192.0.2.1:0":                                             "listen at udp://192.0.2.1:0: cannot assign requested address; give --listen an address of this machine",
+		"--listen udp://[::1]:0 --metrics [::1]:x":                               "set --metrics to an address and port of this machine",
+		"--listen udp://192.0.2.1:0":                                             "listen at udp://192.0.2.1:0: cannot assign requested address; set --listen to an address of this machine",
 	} {
 		if code, _, stderr := runCLI(t, "", append([]string{"collect"}, strings.Fields(args)...)...); code != commandline.ExitFailure || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stderr %q; want %q", args, code, stderr, want)
@@ -57,7 +55,7 @@ func TestCollectUsage(t *testing.T) {
 	}
 }
 
-// spoken is what a program says, while it runs.
+// spoken is a program's output while it runs.
 type spoken struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -186,37 +184,6 @@ func waitForFile(t *testing.T, path string) {
 		}
 	}
 	t.Fatalf("nothing in %s", path)
-}
-
-// Metrics are served where the flag says, while the collector runs.
-func TestCollectMetrics(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := collectFlags{metrics: l.Addr().String()}
-	l.Close()
-	c, err := collect.New(collect.Config{Enterprise: ipfix.EnterpriseExample})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop, err := f.serveMetrics(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.Get("http://" + f.metrics + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(answer.Body)
-	answer.Body.Close()
-	if err != nil || !strings.Contains(string(body), "waymark_collect_messages_total 0\n") {
-		t.Errorf("%v, %s", err, body)
-	}
-	stop()
-	if _, err := http.Get("http://" + f.metrics + "/metrics"); err == nil {
-		t.Error("metrics are served behind the end")
-	}
 }
 
 // The how-to lists every reason and every fault.

@@ -10,15 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/waymark-net/waymark/internal/agent"
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
 )
 
 func newConfigCommand(opts *options) *cobra.Command {
 	cmd := commandline.Group("config", "Check and show configuration files", newConfigCheckCommand(opts), newConfigShowCommand(opts))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && (args[0] == "-" || strings.ContainsAny(args[0], "./")) {
-			return commandline.Usagef("%q is no command of %q; say '%s check %s'", args[0], cmd.CommandPath(), cmd.CommandPath(), args[0])
+			return commandline.Usagef("%q is not a command of %q; use '%s check %s'", args[0], cmd.CommandPath(), cmd.CommandPath(), args[0])
 		}
 		return commandline.GroupRun(cmd, args)
 	}
@@ -28,15 +30,17 @@ func newConfigCommand(opts *options) *cobra.Command {
 func newConfigCheckCommand(opts *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE",
-		Short: "Report everything that is wrong with a configuration file",
-		Long: `Report everything that is wrong with a configuration file, each fault with its
-line, its column and a cure. FILE - is standard input. Whether the interfaces
-exist is not checked: the file may be for another machine. For the same reason a
-file for TLS that cannot be read here is a warning on standard error, though an
-agent refuses it; one that can be read must be right. With --json, faults and
-warnings are part of the result on standard output.
+		Short: "Report every error in a configuration file",
+		Long: `Report every error in a configuration file with its line, its column and a cure.
+FILE - is standard input. The command does not check whether interfaces exist,
+because the file may be for another machine. For the same reason, a TLS file that
+cannot be read here is only a warning on standard error, although an agent refuses
+it; a file that can be read must be valid. Problems that the configuration has on
+any machine, such as a rule that inserts a namespace that the node does not know,
+are printed on standard error, too. With --json, errors ("faults"), warnings and
+these problems ("advice") are part of the result on standard output.
 
-Exit codes: 0 nothing is wrong; 1 something is, or the file cannot be read.`,
+Exit codes: 0 no errors; 1 errors, or the file cannot be read.`,
 		Args: commandline.OneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := readConfig(cmd, args[0])
@@ -48,16 +52,23 @@ Exit codes: 0 nothing is wrong; 1 something is, or the file cannot be read.`,
 			if err != nil && !errors.As(err, &faults) {
 				return err
 			}
+			var advice []health.Warning
+			if c != nil {
+				advice = agent.Foresee(c)
+			}
 			if opts.JSON {
-				return printCheck(cmd.OutOrStdout(), args[0], faults, unread)
+				return printCheck(cmd.OutOrStdout(), args[0], faults, unread, advice)
 			}
 			for _, f := range unread {
 				warning := *f
 				warning.Problem = "warning: " + f.Problem
 				fmt.Fprintln(cmd.ErrOrStderr(), &warning)
 			}
+			for _, w := range advice {
+				fmt.Fprintln(cmd.ErrOrStderr(), &config.Fault{File: args[0], Problem: fmt.Sprintf("%s: %s", w.Severity, w.Text), Cure: w.Cure})
+			}
 			if c != nil {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: no faults; %s, %s, %s, %s\n", args[0], counted(len(c.Interfaces), "interface"),
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: no errors; %s, %s, %s, %s\n", args[0], counted(len(c.Interfaces), "interface"),
 					counted(len(c.Namespaces), "namespace"), counted(len(c.Encapsulations), "encapsulation"), counted(len(c.Decapsulations), "decapsulation"))
 			}
 			if len(faults) > 0 {
@@ -76,7 +87,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// checkResult is the JSON of config check; with faults, it has the keys of a
+// checkResult is the JSON of config check; with errors, it has the keys of a
 // failure.
 type checkResult struct {
 	Kind     string        `json:"kind,omitempty"`
@@ -84,12 +95,14 @@ type checkResult struct {
 	OK       bool          `json:"ok"`
 	Error    string        `json:"error,omitempty"`
 	Faults   config.Faults `json:"faults,omitempty"`
-	Warnings config.Faults `json:"warnings,omitempty"` // an agent on this machine would refuse it
+	Warnings config.Faults `json:"warnings,omitempty"` // an agent on this machine would refuse the file
+
+	Advice []health.Warning `json:"advice,omitempty"` // on any machine
 }
 
-func printCheck(w io.Writer, file string, faults, warnings config.Faults) error {
+func printCheck(w io.Writer, file string, faults, warnings config.Faults, advice []health.Warning) error {
 	if len(faults) == 0 {
-		return commandline.PrintJSON(w, checkResult{File: file, OK: true, Warnings: warnings})
+		return commandline.PrintJSON(w, checkResult{File: file, OK: true, Warnings: warnings, Advice: advice})
 	}
 	f := newFailure(faults)
 	if err := commandline.PrintJSON(w, checkResult{Kind: f.Kind, File: file, Error: f.Error, Faults: f.Faults, Warnings: warnings}); err != nil {
@@ -141,7 +154,7 @@ func readConfig(cmd *cobra.Command, file string) ([]byte, error) {
 			return nil, fmt.Errorf("read standard input: %w", in.err)
 		}
 		return in.data, nil
-	case <-cmd.Context().Done(): // a terminal may say nothing for ever
+	case <-cmd.Context().Done(): // a terminal may never send anything
 		return nil, cmd.Context().Err()
 	}
 }

@@ -26,7 +26,7 @@ const wrongConfig = "node: {id: x}\ninterfaces: [{name: eth0, color: red}]\n"
 func TestConfigCheck(t *testing.T) {
 	good := write(t, "good.yaml", "node: {id: 5}\ninterfaces: [{name: eth0}]\n")
 	code, stdout, stderr := runCLI(t, "", "config", "check", good)
-	if code != commandline.ExitOK || stderr != "" || stdout != good+": no faults; 1 interface, 0 namespaces, 0 encapsulations, 0 decapsulations\n" {
+	if code != commandline.ExitOK || stderr != "" || stdout != good+": no errors; 1 interface, 0 namespaces, 0 encapsulations, 0 decapsulations\n" {
 		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	bad := write(t, "bad.yaml", wrongConfig)
@@ -48,7 +48,7 @@ func TestConfigCheck(t *testing.T) {
 func TestConfigCheckJSON(t *testing.T) {
 	code, stdout, stderr := runCLI(t, wrongConfig, "config", "check", "--json", "-")
 	if stderr != "" {
-		t.Errorf("the faults are in the JSON, and once more on standard error: %q", stderr)
+		t.Errorf("the errors are in the JSON, and repeated on standard error: %q", stderr)
 	}
 	var result struct {
 		OK     bool
@@ -87,15 +87,15 @@ func TestConfigShow(t *testing.T) {
 	}
 }
 
-// A file for TLS that cannot be read here may be there on another machine; one
-// that is read must be right.
+// A file for TLS that cannot be read here may exist on another machine; a readable one
+// must be valid.
 func TestConfigCheckReadsTLSFiles(t *testing.T) {
 	empty := write(t, "empty.pem", "")
 	text := func(ca string) string {
 		return "export:\n  - kind: ipfix\n    address: tls://[2001:db8::9]\n    tls: {ca: " + ca + "}\n"
 	}
 	code, stdout, stderr := runCLI(t, text(empty+".none"), "config", "check", "-")
-	if code != commandline.ExitOK || !strings.HasPrefix(stdout, "-: no faults") || !strings.HasPrefix(stderr, "-:4:15: warning: export[0].tls.ca: open "+empty+".none: no such file or directory; ") {
+	if code != commandline.ExitOK || !strings.HasPrefix(stdout, "-: no errors") || !strings.HasPrefix(stderr, "-:4:15: warning: export[0].tls.ca: open "+empty+".none: no such file or directory; ") {
 		t.Errorf("missing: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, stdout, _ = runCLI(t, text(empty+".none"), "--json", "config", "check", "-")
@@ -108,5 +108,24 @@ func TestConfigCheckReadsTLSFiles(t *testing.T) {
 	}
 	if code, _, stderr := runCLI(t, text(empty), "config", "show", "-"); code != commandline.ExitOK || stderr != "" {
 		t.Errorf("show: code %d, stderr %q", code, stderr)
+	}
+}
+
+// Problems that a configuration has on any machine are reported without failing: a
+// mistyped namespace is valid, and the end of the tunnel refuses the packets.
+func TestConfigCheckForesees(t *testing.T) {
+	const text = "interfaces: [{name: eth0, role: [egress]}]\nnamespaces: [{id: 123}]\n" +
+		"encapsulations: [{name: a, interface: eth0, tunnel: {destination: 2001:db8::3}, options: [{trace: {namespace: 132, type: 0x800000, size: 12}}]}]\n"
+	code, stdout, stderr := runCLI(t, text, "config", "check", "-")
+	if code != commandline.ExitOK || !strings.HasPrefix(stdout, "-: no errors; ") || strings.Count(stderr, "\n") != 1 ||
+		!strings.HasPrefix(stderr, "-: info: encapsulation a inserts options of namespace 132, ") || !strings.Contains(stderr, "decap_refused_bare") {
+		t.Errorf("code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	code, stdout, stderr = runCLI(t, text, "--json", "config", "check", "-")
+	if code != commandline.ExitOK || stderr != "" || !strings.HasPrefix(stdout, `{"file":"-","ok":true,"advice":[{"code":"namespace_unfilled","severity":"info",`) {
+		t.Errorf("JSON: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	if code, _, stderr := runCLI(t, strings.Replace(text, "132", "123", 1), "config", "check", "-"); code != commandline.ExitOK || stderr != "" {
+		t.Errorf("corrected: code %d, stderr %q", code, stderr)
 	}
 }

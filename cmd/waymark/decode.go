@@ -30,20 +30,20 @@ func newDecodeCommand(opts *options) *cobra.Command {
 compressed with gzip; Ethernet with up to two VLAN tags, raw IP, and Linux
 cooked). FILE - is standard input.
 
-They are looked for in the Hop-by-Hop and Destination Options headers of each
-packet and of the IPv6 packets that it tunnels. Of a direct export, the packet has
-only what nodes are asked to export; what they did export, "waymark collect"
-receives.
+The command examines the Hop-by-Hop and Destination Options headers of each
+packet and of the IPv6 packets that it tunnels. A packet with a direct export has
+only the list of fields to export; "waymark collect" receives the exports.
 
-Nothing in a packet says in which format its timestamps are: --timestamp-format
-does. When most of a file's are far from the times of capture, a remark says so.
+A packet does not say in which format its timestamps are: set --timestamp-format.
+If most timestamps of a file are far from the times of capture, a message says so.
 
-Memory is bounded whatever a file claims: a packet has at most 4 MiB, a section of
-pcapng 16384 interfaces, and 256 MiB without a packet end the file.
+Memory is bounded, whatever a file claims: a packet has at most 4 MiB, a section
+of pcapng at most 16384 interfaces, and decoding stops after 256 MiB without a
+packet.
 
-What cannot be decoded is reported on standard error with its packet and
-offset; the exit code is then 1, after everything that could be decoded.
-Interrupted, it decodes for a second what still arrives.`,
+Errors are reported on standard error with packet and offset; decoding continues,
+and the exit code is 1. When interrupted, the command decodes for one more second
+what still arrives.`,
 		Example: `  waymark decode capture.pcapng
   tcpdump -i eth1 -w - ip6 | waymark decode --json -`,
 		Args: commandline.SomeArguments("FILE"),
@@ -80,7 +80,7 @@ func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, asJSON 
 	notes.to = cmd.ErrOrStderr()
 	for _, file := range files {
 		emit := write
-		if file == "-" { // may be a capture that is still running
+		if file == "-" { // the capture may still be running
 			emit = writeNow
 		}
 		err := decodeFile(cmd, file, clock, emit, &notes)
@@ -94,7 +94,7 @@ func decodeFiles(cmd *cobra.Command, files []string, clock record.Clock, asJSON 
 	return notes.err()
 }
 
-// notes are what cannot be decoded, said as it is found.
+// notes reports what cannot be decoded, as it is found.
 type notes struct {
 	to    io.Writer
 	first string
@@ -109,7 +109,7 @@ func (n *notes) add(format string, args ...any) {
 	fmt.Fprintf(n.to, "waymark: %s\n", text)
 }
 
-// err sums up; nil when there is nothing.
+// err summarizes the notes; nil when there are none.
 func (n *notes) err() error {
 	switch n.count {
 	case 0:
@@ -120,8 +120,8 @@ func (n *notes) err() error {
 	return notedError{fmt.Sprintf("%s; and %d more on standard error", n.first, n.count-1)}
 }
 
-// decodeFile notes what of the file cannot be decoded; an error is one of the
-// output, or the context's.
+// decodeFile decodes a file, and notes what cannot be decoded; its error is that of the
+// output or the context.
 func decodeFile(cmd *cobra.Command, file string, clock record.Clock, emit func(record.Record) error, notes *notes) error {
 	stderr := cmd.ErrOrStderr()
 	name, source := file, io.Reader(nil)

@@ -43,7 +43,7 @@ func TestDecode(t *testing.T) {
 }
 
 func TestDecodeJSON(t *testing.T) {
-	const remark = "waymark: standard input: read as %s, 1 of 1 timestamps are not within 10s of the time of capture; with --timestamp-format posix they are near\n"
+	const remark = "waymark: standard input: read as %s, 1 of 1 timestamps differ by more than 10s from the time of capture; with --timestamp-format posix they agree\n"
 	for format, want := range map[string]struct{ timestamp, stderr string }{
 		"posix": {`"2026-07-21T14:17:31.999999000Z"`, ""},
 		"ptp":   {`"2026-07-21T14:16:54.000999999Z"`, fmt.Sprintf(remark, "ptp")},
@@ -59,8 +59,8 @@ func TestDecodeJSON(t *testing.T) {
 	}
 }
 
-// What is before the fault comes out, the fault is named, the code says so,
-// and other files are read all the same.
+// Packets before the error are printed, the error is reported, the exit code is not 0,
+// and other files are still read.
 func TestDecodeFaults(t *testing.T) {
 	whole := capture(t)
 	cut := write(t, "cut.pcap", whole+whole[24:24+30])
@@ -78,7 +78,7 @@ func TestDecodeFaults(t *testing.T) {
 	}
 }
 
-// A capture that is still running is shown packet by packet.
+// A running capture is printed packet by packet.
 func TestDecodeShowsPacketsAsTheyCome(t *testing.T) {
 	in, feed := io.Pipe()
 	show, out := io.Pipe()
@@ -104,8 +104,8 @@ func TestDecodeShowsPacketsAsTheyCome(t *testing.T) {
 	}
 }
 
-// What still comes after an interruption is decoded, such as what tcpdump had
-// in its buffer; then silence ends it.
+// Input after an interruption is decoded, such as tcpdump's buffer; then silence ends
+// it.
 func TestDecodeInterrupted(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -25,7 +25,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 	}
 }
 
-// Every command that help shows says what it is, and does something.
+// Every command in the help has a description, and does something.
 func TestCommandsAreDocumented(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -47,7 +47,7 @@ func TestManPages(t *testing.T) {
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "waymark-config-check.1"))
 	heading := `.TH "WAYMARK\-CONFIG\-CHECK" "1" "2026-11-18" "Waymark ` + commandline.Version() + `" "Waymark manual"`
-	if err != nil || !bytes.HasPrefix(page, []byte(heading+"\n")) || !bytes.Contains(page, []byte("Report everything that is wrong")) {
+	if err != nil || !bytes.HasPrefix(page, []byte(heading+"\n")) || !bytes.Contains(page, []byte("Report every error")) {
 		t.Errorf("%v: want %s in\n%s", err, heading, page)
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "today")
@@ -56,8 +56,8 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// What help prints fits a terminal, and so do grammars in the pages: in
-// manual pages, lines that are shown as they are begin in column 10.
+// Help fits a terminal, and so do grammars in the manual pages, where preformatted
+// lines begin in column 10.
 func TestLiteralLinesFit(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {

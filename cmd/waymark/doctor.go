@@ -22,23 +22,22 @@ import (
 type diagnosis struct {
 	OK       bool             `json:"ok"` // the exit code is 0
 	Checks   []health.Check   `json:"checks"`
-	Agent    string           `json:"agent"`    // running, absent, or why it cannot be asked
+	Agent    string           `json:"agent"`    // running, absent, or why it does not answer
 	Left     []string         `json:"left"`     // interfaces that an ended agent's programs serve
-	Warnings []health.Warning `json:"warnings"` // of the checks and of the agent
+	Warnings []health.Warning `json:"warnings"` // from the checks and the agent
 }
 
 func newDoctorCommand(opts *options) *cobra.Command {
 	strict := false
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check this machine and the running agent, and name cures",
-		Long: `Check what this machine offers, and ask the running agent, if there is one, what
-is not as it should be. Each warning has a code and a cure.
+		Short: "Check this machine and the running agent, and say how to fix problems",
+		Long: `Check whether this machine has what Waymark needs, and ask the running agent, if
+there is one, for its warnings. Each has a code and a cure.
 
-An agent that has ended is an error while its programs still treat packets.
+A missing agent is an error while the programs of the last one handle packets.
 
-Exit codes: 0 nothing is wrong, or nothing worse than a warning; 1 an error was
-found, or with --strict a warning.`,
+Exit codes: 0 no errors; 1 errors, or with --strict warnings.`,
 		Args: commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := opts.client()
@@ -61,11 +60,11 @@ found, or with --strict a warning.`,
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&strict, "strict", false, "a warning fails, too")
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 on warnings, too")
 	return cmd
 }
 
-// bad reports whether something is worse than what passes.
+// bad reports whether a warning is too severe to pass.
 func bad(ws []health.Warning, strict bool) bool {
 	worst := health.Worst(ws)
 	return worst == health.Error || strict && worst == health.Degraded
@@ -97,7 +96,7 @@ func diagnose(ctx context.Context, k health.Kernel, readClock func() (health.Clo
 		d.Warnings = append(d.Warnings, health.UnaskedAgent(err))
 	}
 	for _, w := range ws {
-		if !unsynced(w) { // the machine's, and there already
+		if !unsynced(w) { // the machine's is already in the list
 			d.Warnings = append(d.Warnings, w)
 		}
 	}
@@ -127,7 +126,7 @@ func printDiagnosis(w io.Writer, d diagnosis) error {
 		return err
 	}
 	if len(d.Warnings) == 0 {
-		_, err := fmt.Fprintln(w, "\nNothing to warn of.")
+		_, err := fmt.Fprintln(w, "\nNo problems found.")
 		return err
 	}
 	if _, err := fmt.Fprintln(w); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 )
 
-// Whether the clock must be synchronised is the agent's to say, where one runs:
-// in a lab it need not be.
+// If an agent runs, it says whether the clock must be synchronised: in a lab it need
+// not be.
 func TestDoctorHeedsOneClock(t *testing.T) {
 	const warning = `[{"code":"clock_unsynchronised","severity":"warning","title":"x","text":"y","cure":"z"}]`
 	for _, tt := range []struct {
@@ -53,7 +53,7 @@ func TestDoctorHeedsOneClock(t *testing.T) {
 	}
 }
 
-// Warnings fail with --strict alone, what is less never.
+// Warnings fail only with --strict, hints never.
 func TestDoctorStrict(t *testing.T) {
 	for _, tt := range []struct {
 		severity    health.Severity

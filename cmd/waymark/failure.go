@@ -17,11 +17,11 @@ import (
 
 // Exit codes besides those of all programs.
 const (
-	exitNoExec   = 126 // the command for a lab's node may not be executed, as shells say it
-	exitNotFound = 127 // there is no such command for a lab's node, as shells say it
+	exitNoExec   = 126 // as in shells: the command for a lab's node may not be executed
+	exitNotFound = 127 // as in shells: there is no such command for a lab's node
 )
 
-// commandError marks an error of finding the command for a lab's node.
+// commandError marks an error in finding the command for a lab's node.
 type commandError struct{ err error }
 
 func (e commandError) Error() string { return e.err.Error() }
@@ -35,16 +35,15 @@ func (e commandError) ExitCode() int {
 	return exitNotFound
 }
 
-// notedError is an error whose particulars are on standard error already, one
-// after the other.
+// notedError is an error whose details are already on standard error, one per line.
 type notedError struct{ summary string }
 
 func (e notedError) Error() string { return e.summary }
 
-// failure is what --json prints of an error.
+// failure is an error as --json prints it.
 type failure struct {
 	commandline.Failure
-	Faults config.Faults `json:"faults,omitempty"` // of a file or a request, each once more with its place
+	Faults config.Faults `json:"faults,omitempty"` // of a file or a request, repeated with their places
 }
 
 func newFailure(err error) failure {
@@ -64,7 +63,7 @@ func newFailure(err error) failure {
 	return f
 }
 
-// text is an error as standard error gets it.
+// text is an error as printed on standard error.
 func text(err error) []string {
 	var noted notedError
 	var faults config.Faults
@@ -72,25 +71,25 @@ func text(err error) []string {
 	switch {
 	case errors.As(err, &noted):
 		return nil
-	case errors.As(err, &faults), errors.As(err, &topology): // one per line, as compilers do
+	case errors.As(err, &faults), errors.As(err, &topology): // one per line, as in compilers
 		return []string{err.Error()}
 	}
 	return []string{fmt.Sprintf("waymark: %v", err)}
 }
 
-// newOptions are the options of a program that finds no agent by itself.
+// newOptions are the options of a program without a default agent.
 func newOptions() *options {
 	return &options{Options: commandline.Options{Failure: func(err error) any { return newFailure(err) }, Text: text}}
 }
 
-// withoutAgent says more of it than that no agent answers: what goes on without
-// one, or that --socket names none.
+// withoutAgent adds to the error that no agent answers: what still runs without one, or
+// that --socket names none.
 func (o *options) withoutAgent(err error) error {
 	if !errors.Is(err, api.ErrNoAgent) {
 		return err
 	}
 	if o.socket != "" {
-		return fmt.Errorf("no agent answers at %s; name the socket of an agent that runs, or leave --socket out to ask the agent of this network namespace", o.socket)
+		return fmt.Errorf("no agent answers at %s; name the socket of a running agent, or omit --socket to ask the agent of this network namespace", o.socket)
 	}
 	if left := o.left(); len(left) > 0 {
 		w := health.EndedAgent(left)

@@ -16,12 +16,12 @@ func TestHelpCommand(t *testing.T) {
 		code int
 		want string // of stdout, or of stderr when the code is not 0
 	}{
-		{"help", commandline.ExitOK, "Exit codes: 0 done"},
+		{"help", commandline.ExitOK, "Exit codes: 0 success"},
 		{"help decode", commandline.ExitOK, "Show the IOAM traces and direct exports in packet captures"},
 		{"help r add", commandline.ExitOK, "Change which packets get an IOAM header"},
 		{"help ioam n", commandline.ExitOK, "waymark ioam namespace add 123"},
 		{"help nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark"; see 'waymark --help'`},
-		{"help staus", commandline.ExitUsage, `did you mean status?`},
+		{"help staus", commandline.ExitUsage, `did you mean stamp or status?`},
 		{"help lab nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark lab"; see 'waymark lab --help'`},
 	} {
 		code, stdout, stderr := runCLI(t, "", strings.Fields(tt.args)...)
@@ -35,7 +35,7 @@ func TestHelpCommand(t *testing.T) {
 	}
 }
 
-// Abbreviations are not worth a line of help.
+// Abbreviations do not appear in the help.
 func TestHelpHasNoAliases(t *testing.T) {
 	for _, args := range [][]string{{"route", "--help"}, {"ioam", "n", "--help"}} {
 		code, stdout, _ := runCLI(t, "", args...)

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// lastInput is how long input is still read after an interruption: who writes
-// into a pipe is interrupted too, and has its last words.
+// lastInput is how long input is still read after an interruption: the program that
+// writes into a pipe is interrupted too, and may write its last output.
 const lastInput = time.Second
 
-// input is a reader that an interruption ends, even while it waits for more.
+// input is a reader that ends at an interruption, even while it waits for more.
 type input struct {
 	ctx         context.Context
 	in          io.Reader
@@ -20,10 +20,10 @@ type input struct {
 	done        chan struct{}
 	now         chunk
 	last        <-chan time.Time // nil until the interruption is seen
-	interrupted bool             // it has ended the input
+	interrupted bool             // the interruption has ended the input
 }
 
-// chunk is what one Read gave.
+// chunk is the result of one Read.
 type chunk struct {
 	data []byte
 	err  error
@@ -33,7 +33,7 @@ func newInput(ctx context.Context, in io.Reader) *input {
 	return &input{ctx: ctx, in: in, done: make(chan struct{})}
 }
 
-// Close lets the input go; it is not closed.
+// Close stops reading the input, but does not close it.
 func (r *input) Close() error {
 	close(r.done)
 	return nil
@@ -74,8 +74,8 @@ func (r *input) next() chunk {
 	}
 }
 
-// fill hands over what it reads. A read that never returns keeps it until the
-// program ends.
+// fill reads chunks from the input. A read that never returns keeps the goroutine until
+// the program ends.
 func (r *input) fill() {
 	for {
 		data := make([]byte, 1<<16)

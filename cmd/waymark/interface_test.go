@@ -3,12 +3,10 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/commandline"
-	"github.com/waymark-net/waymark/internal/health"
 )
 
 const (
@@ -17,7 +15,8 @@ const (
 )
 
 func TestInterfaceAndDecapsulation(t *testing.T) {
-	f := newFakeAgent(t, map[string]string{"GET /v1/interfaces": servedInterfaces, "GET /v1/decapsulations": endingTunnels, "GET /v1/warnings": "[]"})
+	f := newFakeAgent(t, map[string]string{"GET /v1/interfaces": servedInterfaces, "GET /v1/decapsulations": endingTunnels,
+		"DELETE /v1/decapsulations/2001:db8:ff::3": `{"warnings":[{"severity":"warning","text":"it no longer ends here","cure":"add it again"}]}`})
 	refusing := newFakeAgent(t, map[string]string{"PATCH /v1/interfaces/eth0": `{"error":"no"}`, "DELETE /v1/decapsulations/2001:db8::9": `{"error":"no"}`})
 	for _, tt := range []struct {
 		agent               *fakeAgent
@@ -40,11 +39,11 @@ func TestInterfaceAndDecapsulation(t *testing.T) {
 		{f, "interface set eth0 boundary open", commandline.ExitUsage, "", "", "boundary"},
 		{f, "interface set eth0 role none role none", commandline.ExitUsage, "", "", "role: given twice"},
 		{f, "interface set eth0 id 5", commandline.ExitUsage, "", "", `"id": want role ROLES or boundary POLICY; the rest of an interface is set in the configuration file`},
-		{f, "interface grow", commandline.ExitUsage, "", "", "say one of set, show"},
+		{f, "interface grow", commandline.ExitUsage, "", "", "use one of set, show"},
 		{f, "decapsulation", commandline.ExitOK, "", "2001:db8:ff::3\n2001:db8:ff::4\n", ""},
 		{f, "--json decap show", commandline.ExitOK, "", endingTunnels + "\n", ""},
 		{f, "decapsulation add 2001:db8:ff::5", commandline.ExitOK, `POST /v1/decapsulations {"tunnel_destination":"2001:db8:ff::5"}`, "", ""},
-		{f, "decapsulation del 2001:db8:ff::3", commandline.ExitOK, "DELETE /v1/decapsulations/2001:db8:ff::3", "", "waymark: warning: this node no longer decapsulates packets to 2001:db8:ff::3"},
+		{f, "decapsulation del 2001:db8:ff::3", commandline.ExitOK, "DELETE /v1/decapsulations/2001:db8:ff::3", "", "waymark: warning: it no longer ends here; add it again\n"},
 		{refusing, "decapsulation del 2001:db8::9", commandline.ExitFailure, "DELETE /v1/decapsulations/2001:db8::9", "", "waymark: no\n"},
 		{f, "decapsulation add", commandline.ExitUsage, "", "", "decapsulation add ADDR: a value is missing"},
 		{f, "decapsulation add here", commandline.ExitUsage, "", "", `"here": want the tunnel's destination`},
@@ -67,18 +66,14 @@ func TestInterfaceAndDecapsulation(t *testing.T) {
 	}
 }
 
-// A change after which nothing can end at the node, such as the loss of the last
-// ingress role, is warned of.
-func TestChangesThatNothingEndsAfter(t *testing.T) {
-	w := health.New(health.DecapUnreached, "", "nothing ends", "add a role")
-	warnings, err := json.Marshal([]health.Warning{health.New(health.TCXMissing, "", "other", ""), w})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := newFakeAgent(t, map[string]string{"GET /v1/warnings": string(warnings)})
-	for _, args := range []string{"interface set eth0 role none", "decapsulation add 2001:db8::1"} {
+// The agent's warnings after a change are printed.
+func TestChangesAreAdvisedOn(t *testing.T) {
+	const advice = `{"warnings":[{"severity":"warning","text":"nothing ends","cure":"add a role"},{"severity":"hint","text":"so","cure":"do"}]}`
+	f := newFakeAgent(t, map[string]string{"PATCH /v1/interfaces/eth0": advice, "POST /v1/decapsulations": advice, "POST /v1/encapsulations": advice, "PUT /v1/encapsulations": advice})
+	const rule = " 2001:db8:2::/64 encap ioam6 trace prealloc type 0x800000 ns 123 size 12 dev eth1"
+	for _, args := range []string{"interface set eth0 role none", "decapsulation add 2001:db8::1", "route add" + rule, "route replace" + rule} {
 		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(args)...)...)
-		if code != commandline.ExitOK || stdout != "" || stderr != "waymark: warning: nothing ends; add a role\n" {
+		if code != commandline.ExitOK || stdout != "" || stderr != "waymark: warning: nothing ends; add a role\nwaymark: hint: so; do\n" {
 			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}

@@ -28,58 +28,46 @@ and last until the next reload; to keep them, write them into the file.`
 }
 
 func newNamespaceCommand(opts *options) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "namespace [show | add ID [data DATA32] [wide DATA64] [export WAY] | del ID | set ID schema {ID|none} | set ID export WAY]",
 		Aliases: append(abbreviations("namespace"), "ns"),
 		Short:   "Show, add and remove IOAM namespaces, and set their schema and export",
 		Long: `Show, add and remove IOAM namespaces, and set their schema and export, in the
-words of 'ip ioam namespace'. WAY is not iproute2's: what this node does when a
-packet carries a Direct Export option of the namespace: none (the default), every
-(a postcard of every packet), aggregate (flows), or sample N (flows, and a
-postcard of every N-th packet).`,
+words of 'ip ioam namespace'. WAY, which iproute2 does not have, sets what this
+node exports for packets with a Direct Export option of the namespace: none (the
+default), every (a postcard for every packet), aggregate (flows), or sample N
+(flows, and a postcard for every N-th packet).`,
 		Example: `  waymark ioam namespace add 123 data 0xdeadbeef wide 0xcafec0caf00dc0de
   waymark ioam namespace add 124 export sample 100
   waymark ioam namespace set 123 schema 777
   waymark ioam namespace show`,
-		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeFirst("show", "add", "del", "set"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if asksHelp(args) {
-				return cmd.Help()
-			}
-			words, err := iproute2.ParseNamespace(args)
-			if err != nil {
-				return commandline.Usagef("ioam namespace: %w; see '%s --help'", err, cmd.CommandPath())
-			}
-			c, err := opts.client()
-			if err != nil {
-				return err
-			}
-			switch ctx := cmd.Context(); words.Verb {
-			case iproute2.Add:
-				return opts.Done(cmd.OutOrStdout(), c.AddNamespace(ctx, words.Namespace))
-			case iproute2.Del:
-				return opts.Done(cmd.OutOrStdout(), c.RemoveNamespace(ctx, words.Namespace.ID))
-			case iproute2.Set:
-				if ns := words.Namespace; words.SetExport {
-					return opts.Done(cmd.OutOrStdout(), c.SetExport(ctx, ns.ID, api.NamespaceExport{Export: ns.Export, Sample: uint32(ns.Sample)}))
-				}
-				return opts.Done(cmd.OutOrStdout(), c.SetSchema(ctx, words.Namespace.ID, words.Schema))
-			}
-			list, err := c.Namespaces(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if opts.JSON {
-				return commandline.PrintJSON(cmd.OutOrStdout(), list)
-			}
-			return printNamespaces(cmd.OutOrStdout(), list)
-		},
 	}
+	return inWords(opts, cmd, "ioam namespace", iproute2.ParseNamespace, func(cmd *cobra.Command, c *api.Client, words iproute2.NamespaceCommand) error {
+		switch ctx := cmd.Context(); words.Verb {
+		case iproute2.Add:
+			return opts.Done(cmd.OutOrStdout(), c.AddNamespace(ctx, words.Namespace))
+		case iproute2.Del:
+			return opts.Done(cmd.OutOrStdout(), c.RemoveNamespace(ctx, words.Namespace.ID))
+		case iproute2.Set:
+			if ns := words.Namespace; words.SetExport {
+				return opts.Done(cmd.OutOrStdout(), c.SetExport(ctx, ns.ID, api.NamespaceExport{Export: ns.Export, Sample: uint32(ns.Sample)}))
+			}
+			return opts.Done(cmd.OutOrStdout(), c.SetSchema(ctx, words.Namespace.ID, words.Schema))
+		}
+		list, err := c.Namespaces(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if opts.JSON {
+			return commandline.PrintJSON(cmd.OutOrStdout(), list)
+		}
+		return printNamespaces(cmd.OutOrStdout(), list)
+	})
 }
 
-// printNamespaces writes what 'ip ioam namespace show' does: data that are "not
-// available" are left out.
+// printNamespaces writes namespaces like 'ip ioam namespace show', which omits data
+// that are "not available".
 func printNamespaces(w io.Writer, list []config.Namespace) error {
 	var b strings.Builder
 	for _, ns := range list {
@@ -109,7 +97,7 @@ func printNamespaces(w io.Writer, list []config.Namespace) error {
 }
 
 func newSchemaCommand(opts *options) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "schema [show | add ID DATA | del ID]",
 		Aliases: abbreviations("schema"),
 		Short:   "Show, add and remove schemas: the opaque state snapshots of namespaces",
@@ -118,40 +106,28 @@ words of 'ip ioam schema'. show prints the octets in hex, padded with zeros as
 they are on the wire; --json gives the text that was added.`,
 		Example: `  waymark ioam schema add 777 "rack 7"
   waymark ioam schema show`,
-		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: completeFirst("show", "add", "del"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if asksHelp(args) {
-				return cmd.Help()
-			}
-			words, err := iproute2.ParseSchema(args)
-			if err != nil {
-				return commandline.Usagef("ioam schema: %w; see '%s --help'", err, cmd.CommandPath())
-			}
-			c, err := opts.client()
-			if err != nil {
-				return err
-			}
-			switch ctx := cmd.Context(); words.Verb {
-			case iproute2.Add:
-				return opts.Done(cmd.OutOrStdout(), c.AddSchema(ctx, api.Schema{ID: words.Schema.ID, Data: words.Schema.Data}))
-			case iproute2.Del:
-				return opts.Done(cmd.OutOrStdout(), c.RemoveSchema(ctx, words.Schema.ID))
-			}
-			list, err := c.Schemas(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if opts.JSON {
-				return commandline.PrintJSON(cmd.OutOrStdout(), list)
-			}
-			return printSchemas(cmd.OutOrStdout(), list)
-		},
 	}
+	return inWords(opts, cmd, "ioam schema", iproute2.ParseSchema, func(cmd *cobra.Command, c *api.Client, words iproute2.SchemaCommand) error {
+		switch ctx := cmd.Context(); words.Verb {
+		case iproute2.Add:
+			return opts.Done(cmd.OutOrStdout(), c.AddSchema(ctx, api.Schema{ID: words.Schema.ID, Data: words.Schema.Data}))
+		case iproute2.Del:
+			return opts.Done(cmd.OutOrStdout(), c.RemoveSchema(ctx, words.Schema.ID))
+		}
+		list, err := c.Schemas(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if opts.JSON {
+			return commandline.PrintJSON(cmd.OutOrStdout(), list)
+		}
+		return printSchemas(cmd.OutOrStdout(), list)
+	})
 }
 
-// printSchemas writes what 'ip ioam schema show' does: the octets as they are on
-// the wire, padded with zeros to a multiple of 4.
+// printSchemas writes schemas like 'ip ioam schema show': the octets as on the wire,
+// padded with zeros to a multiple of 4.
 func printSchemas(w io.Writer, list []api.Schema) error {
 	var b strings.Builder
 	for _, s := range list {
@@ -165,15 +141,3 @@ func printSchemas(w io.Writer, list []api.Schema) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-// abbreviations are the prefixes by which iproute2 would know a word.
-func abbreviations(word string) []string {
-	var list []string
-	for n := 1; n < len(word); n++ {
-		list = append(list, word[:n])
-	}
-	return list
-}
-
-// asksHelp is for commands with iproute2's grammar, where help is a word.
-func asksHelp(args []string) bool { return len(args) == 1 && args[0] == "help" }

@@ -31,8 +31,8 @@ func walkCommands(cmd *cobra.Command, see func(*cobra.Command)) {
 	}
 }
 
-// A command that fails says so in one object with --json, and in words without:
-// every command, whatever it fails at.
+// A command that fails prints one object with --json, and text without it: every
+// command, for every error.
 func TestErrorsInJSON(t *testing.T) {
 	dir := shortDir(t)
 	none, bad := filepath.Join(dir, "none"), filepath.Join(dir, "bad.yaml")
@@ -63,6 +63,8 @@ func TestErrorsInJSON(t *testing.T) {
 		{"interface", "set eth0 id 5", commandline.ExitUsage, 0},
 		{"decapsulation", "add 2001:db8::1 --socket " + none, commandline.ExitFailure, 0},
 		{"route", "add nonsense", commandline.ExitUsage, 0},
+		{"stamp reflector", "--listen nowhere", commandline.ExitUsage, 0},
+		{"stamp sender", "::1 --key-file " + none, commandline.ExitFailure, 0},
 		{"doctor", "--nonsense", commandline.ExitUsage, 0},
 		{"config check", none, commandline.ExitFailure, 0},
 		{"config check", bad, commandline.ExitFailure, 2},
@@ -97,7 +99,7 @@ func TestErrorsInJSON(t *testing.T) {
 			len(got.Faults) != tt.faults || !strings.HasSuffix(stdout, "}\n") {
 			t.Errorf("waymark --json %q: code %d, want %d; %v, %d faults, want %d, stdout %q", args, code, tt.code, err, len(got.Faults), tt.faults, stdout)
 		}
-		if stderr != "" && tt.command != "decode" { // which goes on, and notes each thing as it finds it
+		if stderr != "" && tt.command != "decode" { // which continues, and reports each error as it finds it
 			t.Errorf("waymark --json %q says it once more: %q", args, stderr)
 		}
 		args = slices.DeleteFunc(args, func(a string) bool { return a == "--json" })
@@ -165,10 +167,10 @@ func TestHelpInJSON(t *testing.T) {
 	})
 }
 
-// goWords are those of the language's own errors.
+// goWords are words of Go's own errors.
 var goWords = regexp.MustCompile(`strconv|parsing|invalid syntax|invalid argument|time: |value out of range`)
 
-// Every flag of every command says in plain words what it wants.
+// Every flag of every command describes its value in plain words.
 func TestWrongValuesOfFlags(t *testing.T) {
 	seen := map[string]bool{}
 	check := func(words []string, flag *pflag.Flag, value string) {
@@ -226,7 +228,7 @@ func jsonKeys(v any, see func(string)) {
 	}
 }
 
-// Every key that any command prints in JSON has underscores, if anything.
+// Keys that commands print in JSON contain no hyphens, only underscores.
 func TestKeysOfEveryCommand(t *testing.T) {
 	files, err := filepath.Glob("../../examples/*.yaml")
 	if err != nil || len(files) < 5 {

@@ -24,7 +24,7 @@ import (
 
 func newLabCommand(opts *options) *cobra.Command {
 	name := lab.DefaultName
-	cmd := commandline.Group("lab", "Raise networks of namespaces on this machine and try things out in them",
+	cmd := commandline.Group("lab", "Build networks of namespaces on this machine for experiments",
 		newLabUpCommand(opts, &name),
 		newLabDownCommand(opts, &name),
 		newLabExecCommand(&name),
@@ -53,9 +53,9 @@ func newLabUpCommand(opts *options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "up [TOPOLOGY|FILE]",
 		Short: "Raise a topology, with its agents",
-		Long: `Raise a built-in topology (default: line) or the one in a YAML file: make its
-namespaces and links, and start its agents. When anything fails, or the command
-is interrupted, everything it has made is removed.`,
+		Long: `Raise a built-in topology (default: line) or one from a YAML file: make its
+namespaces and links, and start its agents. If anything fails, or the command is
+interrupted, it removes everything that it has made.`,
 		Args:              commandline.AtMostOne("TOPOLOGY or FILE"),
 		ValidArgsFunction: completeTopologies,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,7 +76,7 @@ is interrupted, everything it has made is removed.`,
 	}
 }
 
-// raiseLab raises a topology; when it is interrupted, nothing stays.
+// raiseLab raises a topology; when it is interrupted, it removes everything.
 func raiseLab(cmd *cobra.Command, t *lab.Topology, name string) (*lab.Lab, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -85,7 +85,7 @@ func raiseLab(cmd *cobra.Command, t *lab.Topology, name string) (*lab.Lab, error
 	var l *lab.Lab
 	err = tidily(cmd, func(ctx context.Context) (err error) {
 		l, err = lab.Up(ctx, t, lab.Options{Name: name, Program: program, Log: labLog(cmd)})
-		if err == nil && ctx.Err() != nil { // too late for Up to see it
+		if err == nil && ctx.Err() != nil { // interrupted too late for Up to see it
 			err = errors.Join(ctx.Err(), l.Down(ctx))
 		}
 		return err
@@ -96,7 +96,7 @@ func raiseLab(cmd *cobra.Command, t *lab.Topology, name string) (*lab.Lab, error
 func newLabDownCommand(opts *options, name *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "down",
-		Short: "Take a lab down, with all that runs in it",
+		Short: "Take a lab down, with all its processes",
 		Args:  commandline.OnlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := lab.Open(*name)
@@ -113,14 +113,14 @@ func newLabExecCommand(name *string) *cobra.Command {
 		Use:   "exec NODE [--name NAME] [--] [COMMAND [ARGUMENT...]]",
 		Short: "Run a command in a node (default: a shell)",
 		Long: `Run a command in a node, with this terminal. The exit code is the command's;
-126 says that it may not be executed, 127 that there is none of that name. Only
-the network namespace changes: /sys and the mounts are those of the machine.`,
+126 if it cannot be executed, 127 if it does not exist. Only the network namespace
+differs: /sys and the mounts are those of the machine.`,
 		Example:               "  waymark lab exec alpha -- ping -c 3 2001:db8:2::2\n  waymark lab exec aramis -- waymark observe",
 		Args:                  commandline.SomeArguments("NODE"),
 		ValidArgsFunction:     completeNodes(name),
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// Options may stand behind NODE, too: no command begins with a dash.
+			// Options may also follow NODE: no command begins with a dash.
 			node, command := args[0], args[1:]
 			if err := cmd.ParseFlags(command); err != nil {
 				return cmd.FlagErrorFunc()(cmd, err)
@@ -151,7 +151,7 @@ the network namespace changes: /sys and the mounts are those of the machine.`,
 			return err
 		},
 	}
-	// What follows NODE is the command's, flags too.
+	// Everything after NODE belongs to the command, flags too.
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
@@ -192,9 +192,9 @@ func newLabListCommand(opts *options) *cobra.Command {
 		Short: "List the labs that are up, and the built-in topologies",
 		Args:  commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			names, err := lab.List()
-			if err != nil {
-				return err
+			names, unread := lab.List()
+			if unread != nil && opts.JSON {
+				return unread
 			}
 			list := struct {
 				Labs       []string `json:"labs"`
@@ -214,7 +214,7 @@ func newLabListCommand(opts *options) *cobra.Command {
 				}
 				fmt.Fprintf(table, "topology\t%s\t%s\n", n, t.Description)
 			}
-			return table.Flush()
+			return errors.Join(unread, table.Flush())
 		},
 	}
 }
@@ -283,16 +283,16 @@ func newLabDemoCommand(opts *options) *cobra.Command {
 	name := demo.DefaultName
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch packets cross a five-node IOAM domain, then tidy up",
+		Short: "Watch packets cross a five-node IOAM domain, then clean up",
 		Long: `Raise the topology line, send ping, UDP and TCP traffic from alpha to beta, print
-the way of every traced packet as it is reported, and prove that what beta
-received carries no IOAM. It ends by itself and leaves nothing behind.
+the path of every traced packet as it is reported, and prove that the packets that
+beta received carry no IOAM. The demo then removes everything that it made.
 
-On a terminal each packet is a small block; otherwise one line, and the last two
-lines are "demo: exported=N joined=N delivered=N", of Direct Exports, and "demo:
+On a terminal each packet is a small block, otherwise one line. The last two lines
+are then "demo: exported=N joined=N delivered=N", of Direct Exports, and "demo:
 traced=N delivered=N ioam_bytes_at_beta=0", of traces. With --json, each packet is
-its record, and the last line an object of these numbers. The exit code is 0 only
-when packets were traced, all of them arrived, and no byte of IOAM did.`,
+a record, and the last line an object with these numbers. The exit code is 0 only
+if packets were traced, all of them arrived, and no byte of IOAM did.`,
 		Args: commandline.OnlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			program, err := os.Executable()
@@ -312,7 +312,7 @@ when packets were traced, all of them arrived, and no byte of IOAM did.`,
 	return cmd
 }
 
-// labLog reports only what went wrong without stopping the command.
+// labLog reports only problems that do not stop the command.
 func labLog(cmd *cobra.Command) *slog.Logger {
 	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -44,7 +44,7 @@ func completeLabs(_ *cobra.Command, _ []string, typed string) ([]cobra.Completio
 	return beginning(names, typed), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeNodes offers the nodes of a lab; what follows one is a command.
+// completeNodes offers the nodes of a lab; a command follows the node.
 func completeNodes(name *string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/lab"
 )
 
-// printLab prints what a lab consists of now.
+// printLab prints a lab as it is now.
 func printLab(w io.Writer, l *lab.Lab, asJSON bool) error {
 	status, err := l.Status()
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/waymark-net/waymark/internal/lab"
 )
 
-// interrupted is context.Canceled in the words of a command that has made or
-// removed a lab.
+// interrupted is context.Canceled with the message of a command that made or removed a
+// lab.
 type interrupted string
 
 func (e interrupted) Error() string { return string(e) }
 func (interrupted) Unwrap() error   { return context.Canceled }
 
-// tidily runs a command that must not end with half a lab left. The first
-// signal ends do's context: Ctrl-C and the like, and the loss of the terminal or
-// of the output's reader. From then on signals do nothing, while do tidies up.
+// tidily runs a command that must not leave half a lab. The first signal ends do's
+// context: Ctrl-C and the like, and the loss of the terminal or of the output's reader.
+// Later signals are ignored while do cleans up.
 func tidily(cmd *cobra.Command, do func(context.Context) error) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE)

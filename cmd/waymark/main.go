@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command waymark tells, for live IPv6 traffic, which way packets went and how
-// long each hop held them: it runs the node agent and is the tool that talks
-// to it.
+// Command waymark shows, for live IPv6 traffic, which way packets took and how long
+// each hop held them: it runs the node agent, and is the tool to control it.
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"github.com/waymark-net/waymark/internal/commandline"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
-}
+func main() { os.Exit(commandline.Run(run)) }

@@ -7,20 +7,17 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
-	"github.com/waymark-net/waymark/internal/config"
-	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ioam"
 )
 
-// errEnough ends a stream when the wanted number of records is there.
+// errEnough ends a stream when the wanted number of records has come.
 var errEnough = errors.New("enough")
 
 func newObserveCommand(opts *options) *cobra.Command {
@@ -28,17 +25,17 @@ func newObserveCommand(opts *options) *cobra.Command {
 	var count int
 	cmd := &cobra.Command{
 		Use:   "observe",
-		Short: "Print records as they arise",
-		Long: `Print the traces that this node removes from packets, as it does so: a line for
-the packet, then one for each node of its path, with the interfaces, the time
-since the node before, and what else the trace has; "-" is what a node could not
-know. Of direct exporting, print this node's postcards and flows: a line for the
-packet or flow, then one for what the node measured. Times are UTC. With --json,
+		Short: "Print records as they are made",
+		Long: `Print the traces that this node removes from packets, live: a line for the packet,
+then one for each node of its path, with the interfaces, the time since the node
+before, and the other fields of the trace; "-" is a value that a node could not
+know. With direct exporting, print this node's postcards and flows: a line for the
+packet or flow, then one with the node's measurements. Times are UTC. With --json,
 each record is one line.
 
-An observer that is too slow loses records; packets never wait for it. Standard
-error has how many: a sentence, or with --json an object of the kind "lost".
-Without --count it goes on until it is interrupted.`,
+A slow observer loses records; packets never wait for it. Their number is printed
+on standard error: as a sentence, or with --json as an object of the kind "lost".
+Without --count the command runs until it is interrupted.`,
 		Example: "  waymark observe --destination 2001:db8:2::/64 --count 10",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,15 +44,15 @@ Without --count it goes on until it is interrupted.`,
 				return err
 			}
 			if count < 0 {
-				return commandline.Usagef("--count %d: want a number from 0; 0 is without end", count)
+				return commandline.Usagef("--count %d: want a number from 0; 0 means no end", count)
 			}
 			c, err := opts.client()
 			if err != nil {
 				return err
 			}
-			// What fails here fails again below.
-			if s, err := c.Status(cmd.Context()); err == nil && removesNothing(s) {
-				fmt.Fprintln(cmd.ErrOrStderr(), "waymark: this node removes no traces, so none will come: it has neither decapsulations nor a namespace with remove, or with export for Direct Exports; observe where the domain ends")
+			// An error here occurs again below.
+			if s, err := c.Status(cmd.Context()); err == nil && s.Records.Advice != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), "waymark: "+s.Records.Advice)
 			}
 			o := observation{out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(), json: opts.JSON, left: count}
 			err = c.Observe(cmd.Context(), filter, nil, o.line)
@@ -75,13 +72,6 @@ Without --count it goes on until it is interrupted.`,
 	cmd.Flags().StringVar(&destination, "destination", "", "only packets to this `PREFIX`")
 	cmd.Flags().IntVar(&count, "count", 0, "end after this `NUMBER` of records")
 	return cmd
-}
-
-// removesNothing tells that no packet's traces end at this node, and that it
-// neither exports anything nor hears the kernel's events.
-func removesNothing(s api.Status) bool {
-	return len(s.Decapsulations) == 0 && s.Records.KernelEvents == nil &&
-		!slices.ContainsFunc(s.Namespaces, func(ns config.Namespace) bool { return ns.Remove || ns.Export != model.ExportNone })
 }
 
 func observeFilter(namespace, source, destination string) (api.RecordFilter, error) {
@@ -117,15 +107,15 @@ func observeFilter(namespace, source, destination string) (api.RecordFilter, err
 type observation struct {
 	out, notes io.Writer
 	json       bool
-	left       int // traces still wanted; 0 is without end
+	left       int // traces still wanted; 0: no limit
 }
 
 func (o *observation) line(line []byte) error {
 	r, err := record.Parse(line)
 	if err != nil {
-		return fmt.Errorf("the agent's record is not understood: %w", err)
+		return fmt.Errorf("unknown record from the agent: %w", err)
 	}
-	if lost, ok := r.(*record.Lost); ok { // of this observer: it is about no packet
+	if lost, ok := r.(*record.Lost); ok { // of this observer, not about a packet
 		return o.lost(line, lost)
 	}
 	if err := o.print(line, r); err != nil {
@@ -139,7 +129,7 @@ func (o *observation) line(line []byte) error {
 	return nil
 }
 
-// lost says that records are missing here.
+// lost reports that records are missing here.
 func (o *observation) lost(line []byte, lost *record.Lost) error {
 	if o.json {
 		_, err := fmt.Fprintf(o.notes, "%s\n", line)
@@ -149,7 +139,7 @@ func (o *observation) lost(line []byte, lost *record.Lost) error {
 	return err
 }
 
-// print writes a record, which is nil when its kind is not known.
+// print writes a record, which is nil when its kind is unknown.
 func (o *observation) print(line []byte, r record.Record) (err error) {
 	switch {
 	case o.json:

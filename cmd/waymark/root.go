@@ -41,37 +41,33 @@ func (o *options) socketPath() (string, error) {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	opts := newOptions()
 	opts.defaultSocket, opts.programsLeft = localSocket, localLeft
-	root := newRoot(opts)
-	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	return opts.Conclude(ctx, args, opts.withoutAgent(root.ExecuteContext(ctx)), stdout, stderr)
+	opts.Explain = opts.withoutAgent
+	return opts.Execute(ctx, newRoot(opts), args, stdin, stdout, stderr)
 }
 
 // newRoot builds the whole command tree.
 func newRoot(opts *options) *cobra.Command {
-	root := opts.NewRoot("waymark", "See the way and the delays of live IPv6 traffic")
-	root.Long = `Waymark tells, for live IPv6 traffic on stock Linux kernels, which way packets
-went and how long each hop held them (IOAM, RFC 9197 and RFC 9486).
+	root := opts.NewRoot("waymark", "Show the paths and delays of live IPv6 traffic")
+	root.Long = `Waymark shows which way live IPv6 packets took and how long each hop held them,
+on stock Linux kernels (IOAM: RFC 9197, RFC 9326, RFC 9486).
 
 Results go to standard output, everything else to standard error. With --json,
-results are JSON, and an error is an object on standard output as well, the last
-one: {"kind":"error","ok":false,"error":"a sentence; a cure"}, and "faults" with
-file, line, column, problem and cure where a file or a request is at fault. What
-only changes something prints {"ok":true}. An interruption is no error.
+results are JSON, and an error is the last object on standard output:
+{"kind":"error","ok":false,"error":"a sentence; a cure"}. For errors in a file
+or a request, "faults" has file, line, column, problem and cure. Commands that
+only change something print {"ok":true}. An interruption is not an error.
 
-The words of 'ioam' and 'route' may be shortened as those of 'ip' may: 'waymark
-r s' is 'waymark route show'.
+The words of 'ioam' and 'route' can be shortened like those of 'ip': 'waymark r s'
+is 'waymark route show'.
 
-Exit codes: 0 done; 1 it failed, or a check found faults; 2 wrong usage; 130
-interrupted (SIGINT, SIGTERM), also where only that ends a command, as it does
-'observe'. A service such as 'agent run' is ended by a signal, and so with 0.`
+Exit codes: 0 success; 1 failure, or errors found by a check; 2 wrong usage; 130
+interrupted (SIGINT, SIGTERM), also for commands that run until then, such as
+'observe'. A service such as 'agent run' exits with 0 after these signals.`
 	root.PersistentFlags().StringVar(&opts.socket, "socket", "", "`PATH` of the agent's API socket (default: the agent of this network namespace)")
 
 	root.AddCommand(newAgentCommand(opts), newStatusCommand(opts), newObserveCommand(opts), newCollectCommand(opts),
-		newIOAMCommand(opts), newRouteCommand(opts), newInterfaceCommand(opts), newDecapsulationCommand(opts), newDoctorCommand(opts),
-		newConfigCommand(opts), newDecodeCommand(opts), newLabCommand(opts), newDocsCommand(opts))
+		newIOAMCommand(opts), newRouteCommand(opts), newInterfaceCommand(opts), newDecapsulationCommand(opts), newStampCommand(opts),
+		newDoctorCommand(opts), newConfigCommand(opts), newDecodeCommand(opts), newLabCommand(opts), newDocsCommand(opts))
 	opts.Finish(root)
 	return root
 }

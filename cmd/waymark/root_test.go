@@ -41,7 +41,7 @@ func TestUsageErrors(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{nil, {"--help"}} {
 		code, stdout, stderr := runCLI(t, "", args...)
-		if code != commandline.ExitOK || stderr != "" || !strings.Contains(stdout, "Exit codes: 0 done") {
+		if code != commandline.ExitOK || stderr != "" || !strings.Contains(stdout, "Exit codes: 0 success") {
 			t.Errorf("waymark %q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}

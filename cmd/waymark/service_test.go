@@ -33,8 +33,8 @@ func unit(t *testing.T) map[string][]string {
 	return settings
 }
 
-// The service says when it is ready, its reload fails with the file, and no
-// number of failures keeps it down.
+// The service reports when it is ready, its reload fails if the file is invalid, and it
+// restarts after any number of failures.
 func TestServiceFile(t *testing.T) {
 	settings := unit(t)
 	for key, want := range map[string]string{

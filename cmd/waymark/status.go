@@ -41,15 +41,15 @@ func newStatusCommand(opts *options) *cobra.Command {
 			}
 			var ends []config.Decapsulation
 			if len(s.Decapsulations) > 0 {
-				ends, _ = c.Decapsulations(cmd.Context()) // without them, the status has the addresses
+				ends, _ = c.Decapsulations(cmd.Context()) // without them, the status still has the addresses
 			}
 			return printStatus(cmd.OutOrStdout(), s, ends, time.Now())
 		},
 	}
 }
 
-// printStatus writes the status; ends has the rules of the tunnels that end here,
-// as far as known.
+// printStatus writes the status; ends are the rules of the tunnels that end here, if
+// known.
 func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now time.Time) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "agent %s, process %d, version %s, up %v\n", s.Agent, s.PID, s.Version, now.Sub(s.Started.Time).Truncate(time.Second))
@@ -69,7 +69,7 @@ func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now tim
 		printOutcomes(&b, s.Interfaces)
 		printExports(&b, s.Interfaces)
 	} else {
-		b.WriteString("no interface is configured: packets are left alone\n")
+		b.WriteString("no interface is configured: packets are not touched\n")
 	}
 	printDomain(&b, s, ends)
 	printRecords(&b, s.Records)
@@ -83,7 +83,7 @@ func printStatus(w io.Writer, s api.Status, ends []config.Decapsulation, now tim
 	return err
 }
 
-// available writes a number, or "-" for the value that says "not available".
+// available writes a number, or "-" for the value that means "not available".
 func available[T cmp.Ordered](v, none T) string {
 	if v == none {
 		return "-"
@@ -119,10 +119,14 @@ func printOutcomes(w io.Writer, list []api.Interface) {
 		for _, hook := range []struct {
 			name   string
 			counts map[string]uint64
-		}{{"ingress", i.Ingress}, {"egress", i.Egress}, {"forwarding", i.Forwarded}, {"to stack", i.ToStack}} {
+		}{
+			{"ingress", i.Ingress}, {"ingress options", besides(i.IngressOptions, i.Ingress)},
+			{"egress", i.Egress}, {"egress options", besides(i.EgressOptions, i.Egress)},
+			{"forwarding", i.Forwarded}, {"to stack", i.ToStack},
+		} {
 			for _, outcome := range slices.Sorted(maps.Keys(hook.counts)) {
 				if rows++; rows == 1 {
-					fmt.Fprintln(t, "\nINTERFACE\tHOOK\tOUTCOME\tPACKETS")
+					fmt.Fprintln(t, "\nINTERFACE\tHOOK\tOUTCOME\tCOUNT")
 				}
 				fmt.Fprintf(t, "%s\t%s\t%s\t%d\n", i.Name, hook.name, outcome, hook.counts[outcome])
 			}
@@ -134,7 +138,18 @@ func printOutcomes(w io.Writer, list []api.Interface) {
 	t.Flush()
 }
 
-// printExports shows what came of Direct Export, where anything did.
+// besides returns the counts of options that differ from the packets' outcomes.
+func besides(options, packets map[string]uint64) map[string]uint64 {
+	counts := make(map[string]uint64)
+	for outcome, n := range options {
+		if n != packets[outcome] {
+			counts[outcome] = n
+		}
+	}
+	return counts
+}
+
+// printExports shows the counters of Direct Export, where any is not 0.
 func printExports(w io.Writer, list []api.Interface) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	rows := 0
@@ -150,11 +165,11 @@ func printExports(w io.Writer, list []api.Interface) {
 	t.Flush()
 }
 
-// printDomain shows the configuration's lists, those that have entries.
+// printDomain shows the configuration's lists that have entries.
 func printDomain(w io.Writer, s api.Status, ends []config.Decapsulation) {
 	if len(s.Namespaces) > 0 {
 		fmt.Fprintln(w)
-		_ = printNamespaces(w, s.Namespaces) // to memory
+		_ = printNamespaces(w, s.Namespaces) // cannot fail: to memory
 	}
 	for n, e := range s.Encapsulations {
 		if n == 0 {
@@ -163,7 +178,7 @@ func printDomain(w io.Writer, s api.Status, ends []config.Decapsulation) {
 		fmt.Fprintln(w, "route", iproute2.FormatRoute(e))
 	}
 	for _, p := range s.PathMTUs {
-		fmt.Fprintf(w, "path to %s carries %d bytes, as far as known until %s\n", p.Destination, p.MTU, p.Until.Local().Format(time.TimeOnly))
+		fmt.Fprintf(w, "path MTU to %s: %d bytes, known until %s\n", p.Destination, p.MTU, p.Until.Local().Format(time.TimeOnly))
 	}
 	if len(s.TunnelErrors) > 0 {
 		fmt.Fprintln(w, "ICMPv6 errors that may be about tunnelled packets:", counts(s.TunnelErrors))
@@ -181,15 +196,15 @@ func printDomain(w io.Writer, s api.Status, ends []config.Decapsulation) {
 }
 
 func printRecords(w io.Writer, r api.Records) {
-	if r.Observers == 0 && len(r.Exporters) == 0 {
-		fmt.Fprintln(w, "\nrecords are not written: there is no exporter, and nobody observes")
+	if r.Observers == 0 && len(r.Sinks) == 0 {
+		fmt.Fprintln(w, "\nrecords are not written: there is no sink and no observer")
 		return
 	}
 	fmt.Fprintf(w, "\nrecords read %d, malformed %d; observers %d, dropped for them %d\n", r.Read, r.Malformed, r.Observers, r.Dropped)
 	if k := r.KernelEvents; k != nil {
 		fmt.Fprintf(w, "events of the kernel's own IOAM read %d, malformed %d, lost %d\n", k.Received, k.Malformed, k.Lost)
 	}
-	for _, e := range r.Exporters {
+	for _, e := range r.Sinks {
 		connection := ""
 		switch {
 		case e.Connected == nil:

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/stamp/reflector"
+	"github.com/waymark-net/waymark/internal/stamp/sender"
+)
+
+func TestStampUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"reflector --listen 0.0.0.0:862":                   "want an IPv6 address and a port, such as [::]:862",
+		"reflector --listen [::1]":                         "want an IPv6 address and a port",
+		"reflector --allow 192.0.2.0/24":                   "want an IPv6 prefix",
+		"reflector --ssid 65536":                           "--ssid 65536: want a number from 0 to 65535",
+		"reflector --dscp 64":                              `--dscp "64": want numbers from 0 to 63`,
+		"reflector --rate -1":                              "--rate -1: want a number from 0",
+		"reflector --sessions 0":                           "--sessions 0: want a number from 1",
+		"reflector --session-timeout 10ms":                 "want a time from 1s to 24h",
+		"reflector --stats -1s":                            "--stats -1s: want a time",
+		"reflector --timestamps posix":                     `"posix" is not a timestamp format; use ntp or ptp`,
+		"reflector --protect tlvs":                         "--protect needs a key; add --key-file FILE",
+		"reflector --protect all --key-file x":             `--protect "all": want packets or tlvs`,
+		"reflector x":                                      "takes no argument",
+		"sender":                                           "ADDRESS",
+		"sender 192.0.2.1":                                 "is no IPv6 address; want one such as 2001:db8::1",
+		"sender example.org":                               "is no IPv6 address",
+		"sender [2001:db8::1]:0":                           "is no IPv6 address",
+		"sender fe80::1":                                   "name its interface: fe80::1%eth0",
+		"sender ::1 --interval 0s":                         "--interval 0s: want a time from 1µs to 1h",
+		"sender ::1 --interval 1us --timeout 1m":           "too many packets would wait for replies; want at most 524.288ms",
+		"sender ::1 --timeout 2h":                          "want a time from 1ms to 1h",
+		"sender ::1 --dscp 64":                             "--dscp 64: want a number from 0 to 63",
+		"sender ::1 --reply-dscp 64":                       "--reply-dscp 64: want a number from 0 to 63",
+		"sender ::1 --ssid 70000":                          "--ssid 70000: want a number from 0 to 65535; 0 means none",
+		"sender ::1 --reflector other":                     `--reflector "other": want auto, stateful, stateless`,
+		"sender ::1 --padding ones":                        `--padding "ones": want random or zero`,
+		"sender ::1 --size 45":                             "a size of 45 octets: these packets can have 44, or 48 to 9000",
+		"sender ::1 --access-report 3:1":                   "want ID:CODE, with the id 1 or 2",
+		"sender ::1 --micro-session 0":                     "want ID or ID:ID, from 1 to 65535",
+		"sender ::1 --destination-node x":                  "want an IPv6 address",
+		"sender ::1 --destination-node ::1 --ssid 0":       "--destination-node needs an SSID",
+		"sender ::1 --return-path there":                   "want same-link, or 1 to 16 SRv6 SIDs",
+		"sender ::1 --source 192.0.2.1":                    `--source "192.0.2.1": want an IPv6 address`,
+		"sender ::1 --count -1":                            "--count",
+		"sender ::1 --stats -1s":                           "--stats -1s: want a time",
+		"sender ::1 ::2":                                   "ADDRESS",
+		"sender ::1 --key-file x --protect packets,tlvs":   `want packets or tlvs`,
+		"sender ::1 --return-path fc00::1,,fc00::2":        "want same-link",
+		"sender ::1 --access-report 1":                     "want ID:CODE",
+		"sender ::1 --micro-session 1:x":                   "want ID or ID:ID",
+		"reflector --key-file x --timestamps ntp,ptp":      "is not a timestamp format",
+		"reflector --allow 2001:db8::1/64 --allow nowhere": `--allow "nowhere"`,
+	} {
+		if code, stdout, stderr := runCLI(t, "", append([]string{"stamp"}, strings.Fields(args)...)...); code != commandline.ExitUsage || stdout != "" || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, stdout %q, stderr %q; want %q", args, code, stdout, stderr, want)
+		}
+	}
+}
+
+// A key is used only from a file that others cannot read, and no message quotes it.
+func TestStampKey(t *testing.T) {
+	dir := t.TempDir()
+	secret := strings.Repeat("5e", 32)
+	for name, tt := range map[string]struct {
+		text string
+		mode os.FileMode
+		want string
+	}{
+		"open":  {secret, 0o640, "run: chmod 600 "},
+		"run":   {secret, 0o700, "run: chmod 600 "},
+		"words": {"the secret " + secret, 0o600, "not in hexadecimal digits; make one with: openssl rand -hex 32"},
+		"short": {secret[:30], 0o600, "has 15 octets; want 16 to 1024"},
+		"long":  {strings.Repeat(secret, 33), 0o600, "has 1056 octets; want 16 to 1024"},
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(tt.text), tt.mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, tt.mode); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"stamp", "reflector", "--listen", "[::1]:0", "--key-file", path}, {"stamp", "sender", "::1", "--key-file", path}} {
+			if code, stdout, stderr := runCLI(t, "", args...); code != commandline.ExitFailure || stdout != "" || !strings.Contains(stderr, tt.want) || strings.Contains(stderr, "5e5e") {
+				t.Errorf("%s: code %d, stdout %q, stderr %q; want %q", name, code, stdout, stderr, tt.want)
+			}
+		}
+	}
+	for name, want := range map[string]string{dir: "is no regular file", filepath.Join(dir, "none"): "openssl rand -hex 32 >"} {
+		if code, _, stderr := runCLI(t, "", "stamp", "sender", "::1", "--key-file", name); code != commandline.ExitFailure || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, stderr %q; want %q", name, code, stderr, want)
+		}
+	}
+}
+
+// A session on the loopback interface: text and JSON of both ends, and metrics.
+func TestStampSession(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("5e", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, asJSON := range []bool{false, true} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience.Of(30*time.Second))
+		var out, errs spoken
+		args := []string{"stamp", "reflector", "--listen", "[::1]:0", "--stateful", "--key-file", key, "--metrics", "[::1]:0"}
+		if asJSON {
+			args = append(args, "--json")
+		}
+		done := make(chan int)
+		go func() { done <- run(ctx, args, strings.NewReader(""), &out, &errs) }()
+		place := regexp.MustCompile(`reflects at (\S+)`)
+		for place.FindString(errs.String()) == "" {
+			time.Sleep(5 * time.Millisecond)
+			if ctx.Err() != nil {
+				t.Fatalf("the reflector does not start: %s", errs.String())
+			}
+		}
+		at := place.FindStringSubmatch(errs.String())[1]
+		send := []string{"stamp", "sender", at, "--count", "3", "--interval", "1ms", "--key-file", key, "--direct-measurement", "--timeout", patience.Of(5 * time.Second).String()}
+		code, text, stderr := runCLI(t, "", send...)
+		if code != commandline.ExitOK || stderr != "" || !strings.HasPrefix(text, at+": 3 sent, 3 received, 0 lost (0.00%)\ndelay ") || !strings.Contains(text, "\ndirect measurement: sender transmitted 3, reflector received 3, transmitted 3\n") {
+			t.Errorf("code %d, stderr %q, stdout %s", code, stderr, text)
+		}
+		var report sender.Report
+		code, text, _ = runCLI(t, "", append(send, "--json")...)
+		if err := json.Unmarshal([]byte(text), &report); err != nil || code != commandline.ExitOK || report.Received != 3 || !report.Authenticated {
+			t.Errorf("code %d, %v: %s", code, err, text)
+		}
+		cancel()
+		if code := <-done; code != commandline.ExitOK {
+			t.Errorf("the reflector ends with %d: %s", code, errs.String())
+		}
+		if !asJSON {
+			if want := "6 packets reflected, 888 octets, 2 sessions\n"; out.String() != want {
+				t.Errorf("%q, want %q", out.String(), want)
+			}
+			continue
+		}
+		var counts reflector.Report
+		if err := json.Unmarshal([]byte(out.String()), &counts); err != nil || counts.Outcomes["reflected"] != 6 || counts.Kind != "stamp_reflector" {
+			t.Errorf("%v: %s", err, out.String())
+		}
+	}
+}
+
+func TestStampFailures(t *testing.T) {
+	for args, want := range map[string]string{
+		"reflector --listen [2001:db8::77]:9":                      "this machine does not have the address",
+		"reflector --listen [::1]:0 --metrics [::1]:x":             "set --metrics to an address and a free port of this machine",
+		"sender [::1]:9 --count 2 --interval 1ms --timeout 20ms":   "no reply from [::1]:9 in time; check that a reflector listens there",
+		"sender fe80::1%nosuch":                                    "no interface nosuch; 'ip link' lists them",
+		"sender ::1 --count 1 --source 2001:db8::77":               "this machine does not have the address",
+		"sender ::1 --key-file /nonexistent/key --timestamps ptp":  "no such file",
+		"sender [::1]:9 --count 1 --timeout 5ms --reflector auto ": "no reply",
+	} {
+		code, _, stderr := runCLI(t, "", append([]string{"stamp"}, strings.Fields(args)...)...)
+		if code != commandline.ExitFailure || !strings.Contains(stderr, want) {
+			t.Errorf("%s: code %d, stderr %q; want %q", args, code, stderr, want)
+		}
+	}
+}
