@@ -20,6 +20,7 @@ struct headers {
 	__u32 first;
 	__u32 offset;
 	__u32 every;	/* one in so many packets has `bytes`, the others `rest`; 0 = all have */
+	__u32 apart;	/* 1 = each CPU has values of its own */
 	__u32 numbered; /* where those have a 32-bit number, from 0 on; 0 = nowhere */
 	__u8 bytes[MAX_BYTES];
 	__u8 rest[MAX_BYTES];
@@ -70,6 +71,31 @@ struct {
 	__type(value, __u64);
 } counted SEC(".maps");
 
+/* Numbers that an audit can tell apart. */
+#define AUDITED (1 << 21)
+
+struct audit {
+	__u32 length; /* of packets that carry a number */
+	__u32 at;     /* where it is, in 32 bits */
+	__u64 seen[AUDITED / 64];
+};
+
+/* One entry: the numbers that the auditor has seen, a bit for each. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct audit);
+} audits SEC(".maps");
+
+/* How many numbers this CPU met that had been there before. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} repeated SEC(".maps");
+
 struct delay {
 	__u64 least; /* ns from source to sink */
 	__u64 packets;
@@ -88,11 +114,14 @@ static __always_inline long vary(struct xdp_md *ctx, const struct headers *h)
 {
 	__u32 zero = 0;
 	__u64 *n = bpf_map_lookup_elem(&sent, &zero);
+	__u32 first = h->first;
 	__be16 value;
 
 	if (!n || h->values < 1)
 		return -1;
-	value = bpf_htons(h->first + (*n)++ % h->values);
+	if (h->apart)
+		first += bpf_get_smp_processor_id() * h->values;
+	value = bpf_htons(first + (*n)++ % h->values);
 	return bpf_xdp_store_bytes(ctx, h->offset, &value, sizeof(value));
 }
 
@@ -166,6 +195,25 @@ int sink_xdp(struct xdp_md *ctx)
 {
 	(void)ctx;
 	count();
+	return XDP_DROP;
+}
+
+/* A sink that ticks off the numbers of packets, from all CPUs at a time. */
+SEC("xdp")
+int auditor(struct xdp_md *ctx)
+{
+	__u32 zero = 0, number;
+	struct audit *a = bpf_map_lookup_elem(&audits, &zero);
+	__u64 *again = bpf_map_lookup_elem(&repeated, &zero), bit;
+
+	count();
+	if (!a || !again || bpf_xdp_get_buff_len(ctx) != a->length ||
+	    bpf_xdp_load_bytes(ctx, a->at, &number, sizeof(number)))
+		return XDP_DROP;
+	number = bpf_ntohl(number) % AUDITED;
+	bit = 1ULL << number % 64;
+	if (__sync_fetch_and_or(&a->seen[number / 64], bit) & bit)
+		(*again)++;
 	return XDP_DROP;
 }
 

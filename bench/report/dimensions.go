@@ -8,7 +8,8 @@ import (
 )
 
 // Dimensions say what a variant of a benchmark is. Their values can be compared;
-// the sentence that people read is made of them here, and nowhere read again.
+// String makes the sentence for readers from them, and that sentence is never
+// parsed.
 type Dimensions struct {
 	Treatment string `json:"treatment,omitempty"` // what is done to packets, or what is measured
 	By        Worker `json:"by,omitempty"`
@@ -17,10 +18,11 @@ type Dimensions struct {
 	Format    string `json:"format,omitempty"`   // of the packets, or of what is added to them
 	NoCache   bool   `json:"no_cache,omitempty"` // the kernel is asked for the next hop of every packet
 	Sink      string `json:"sink,omitempty"`     // the hook at which packets end
+	Queues    int    `json:"queues,omitempty"`   // of each link; 0: one for each CPU
 	Flows     int    `json:"flows,omitempty"`
 	NumberOf  string `json:"number_of,omitempty"` // what x counts
 
-	// What divides a figure into panels: the way that packets take, what is
+	// These divide a figure into panels: the way that packets take, what is
 	// compared, with which export, and the length of packets in bytes.
 	Way        Way        `json:"way,omitempty"`
 	Comparison Comparison `json:"comparison,omitempty"`
@@ -28,10 +30,10 @@ type Dimensions struct {
 	Size       int        `json:"size,omitempty"`
 }
 
-// Worker is whose work is measured; ours when empty.
+// Worker says whose work is measured; ours when empty.
 type Worker string
 
-// Those whose work is not ours.
+// Workers that are not ours.
 const (
 	ByKernel       Worker = "kernel"         // no program, no IOAM
 	ByKernelIOAM   Worker = "kernel_ioam"    // the kernel's own IOAM
@@ -54,17 +56,18 @@ func (w Way) words() string {
 	return "through the stack"
 }
 
-// Comparison is what the panel of a figure compares.
+// Comparison says what a panel of a figure compares.
 type Comparison string
 
 // The comparisons.
 const (
-	ByParameter   Comparison = "parameter" // of a node that exports
+	ByParameter   Comparison = "parameter" // by a parameter of a node that exports
 	AsInPaper     Comparison = "paper"     // with the parameters of the paper on Direct Export
 	AgainstKernel Comparison = "kernel"    // with the kernel's plain forwarding
+	AgainstOneCPU Comparison = "one_cpu"   // with the same node on one CPU
 )
 
-// String is the sentence: what, then in which panel.
+// String is the sentence: the variant, then its panel.
 func (d Dimensions) String() string {
 	if panel := d.panel(); panel != "" {
 		return d.name() + ", " + panel
@@ -72,7 +75,7 @@ func (d Dimensions) String() string {
 	return d.name()
 }
 
-// name is the sentence without what divides a figure.
+// name is the sentence without the dimensions that divide a figure.
 func (d Dimensions) name() string {
 	var words []string
 	add := func(is bool, format string, args ...any) {
@@ -92,6 +95,7 @@ func (d Dimensions) name() string {
 	add(d.Format != "", "%s", d.Format)
 	add(d.NoCache, "no cache")
 	add(d.Sink != "", "sink in %s", d.Sink)
+	add(d.Queues == 1, "one queue")
 	add(d.Flows > 0, "flows: %d", d.Flows)
 	add(d.NumberOf != "", "by %s", d.NumberOf)
 	return strings.Join(words, ", ")
@@ -113,6 +117,8 @@ func (d Dimensions) panel() string {
 		return "as in the paper, " + size
 	case d.Comparison == AgainstKernel:
 		return "against the kernel's plain forwarding, " + size
+	case d.Comparison == AgainstOneCPU:
+		return d.Way.words() + " against one CPU, " + size
 	case d.Way != "":
 		return d.Way.words() + ", " + size
 	}

@@ -2,19 +2,19 @@
 
 package report
 
-// headline is a point that docs/benchmarks.md shows of a benchmark.
+// headline is a point that docs/benchmarks.md shows for a benchmark.
 type headline struct {
 	benchmark string
 	variant   Dimensions
 	x         float64
 }
 
-// headlines are the points that the summary shows: what a reader asks first.
-// All others are in the results and in the figures.
+// headlines are the points in the summary: what readers ask first. All others are
+// in the results and figures.
 func headlines() []headline {
 	long := func(d Dimensions) Dimensions { d.Size = 1236; return d }
 	fast := func(treatment, format string) Dimensions {
-		return Dimensions{Way: WayFast, Treatment: treatment, Format: format, Sink: "XDP"}
+		return Dimensions{Way: WayFast, Treatment: treatment, Format: format, Sink: "XDP", Queues: 1}
 	}
 	export := func(treatment string, way Way) Dimensions {
 		return Dimensions{Treatment: treatment, Way: way, Size: 1500}
@@ -48,6 +48,7 @@ func headlines() []headline {
 	}
 	return append(list,
 		headline{"exporter", Dimensions{Treatment: "postcard, trace type 0x800000"}, 1},
+		headline{"postcards", Dimensions{Treatment: "postcards of trace type 0x800000"}, 2},
 		headline{"kernel", long(Dimensions{Treatment: "the kernel's own IOAM transit", By: ByKernelIOAM}), 8},
 		headline{"kernel", long(Dimensions{Treatment: "our transit", Hook: "xdp"}), 8},
 		headline{"cores", Dimensions{Treatment: "our transit", Flows: 64}, 2},

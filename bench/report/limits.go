@@ -4,10 +4,10 @@ package report
 
 import "fmt"
 
-// Limit is what keeps a variant from its aim, in terms of what was measured.
+// Limit is what keeps a variant from its aim, as references to measured figures.
 type Limit struct {
-	Why   string      `json:"why"`            // what sets it
-	Floor Reference   `json:"floor"`          // packets that meet all of that, or that and what is in Plus
+	Why   string      `json:"why"`            // what sets the limit
+	Floor Reference   `json:"floor"`          // packets that pay all of that, or all except Plus
 	Plus  []Reference `json:"plus,omitempty"` // times that come on top of the floor
 	Ours  []Reference `json:"ours,omitempty"` // times of our programs beyond all that, caches warm
 }
@@ -20,11 +20,12 @@ type Reference struct {
 	X         float64    `json:"x,omitempty"`
 }
 
-// measured are results that a reference may lead to.
+// measured are the results that a reference may point to.
 type measured []Result
 
-// find is the point of a reference: at the x, but for times, whose frames have
-// lengths of their own. Results of other machines say nothing here.
+// find finds the point of a reference, at the same x. Times are found at any x,
+// because their frames have their own lengths. Results of other machines are
+// skipped.
 func (m measured) find(from Result, r Reference, x float64) (Point, bool) {
 	if r.X != 0 {
 		x = r.X
@@ -43,7 +44,7 @@ func (m measured) find(from Result, r Reference, x float64) (Point, bool) {
 	return Point{}, false
 }
 
-// sum adds times up; false when one was not measured.
+// sum adds up times; false when one was not measured.
 func (m measured) sum(from Result, list []Reference) (ns float64, ok bool) {
 	for _, each := range list {
 		p, found := m.find(from, each, 0)
@@ -55,10 +56,23 @@ func (m measured) sum(from Result, list []Reference) (ns float64, ok bool) {
 	return ns, true
 }
 
-// distance says in a sentence how far a point is from its aim, and from the
-// limit that keeps it from there.
+// distances has a line for each variant among the points: a sentence for each x.
+func (r Result) distances(missed []Point, m measured) (lines []string) {
+	at := make(map[Dimensions]int)
+	for _, p := range missed {
+		if i, ok := at[p.Dimensions]; ok {
+			lines[i] += fmt.Sprintf(" With %v %s, it ", p.X, r.xName()) + r.distance(p, p.Limit, m)
+			continue
+		}
+		at[p.Dimensions] = len(lines)
+		lines = append(lines, fmt.Sprintf("*%s* (%v %s) ", p.Variant, p.X, r.xName())+r.distance(p, p.Limit, m))
+	}
+	return lines
+}
+
+// distance says how far a point is from its aim and from the limit that may keep
+// it from that: the rest of a sentence about it.
 func (r Result) distance(p Point, l *Limit, m measured) string {
-	name := fmt.Sprintf("*%s* (%v %s)", p.Variant, p.X, r.xName())
 	if p.PPS == nil {
 		value, figure := p.NS, p.figure()
 		switch {
@@ -67,7 +81,7 @@ func (r Result) distance(p Point, l *Limit, m measured) string {
 		case *value < 1000:
 			figure = fmt.Sprintf("%.1f ns", *value)
 		}
-		return fmt.Sprintf("%s takes %s, %.1f%% more than the aim of %s.", name, figure, 100*(*value/p.Aim-1), p.aimFigure())
+		return fmt.Sprintf("takes %s, %.1f%% more than the aim of %s.", figure, 100*(*value/p.Aim-1), p.aimFigure())
 	}
 	own := 1e9 / *p.PPS
 	ratio := func(q Point) float64 { return q.Ratio }
@@ -76,7 +90,7 @@ func (r Result) distance(p Point, l *Limit, m measured) string {
 		ratio, aim = func(q Point) float64 { return q.PlainRatio }, p.PlainAim
 	}
 	base := own * ratio(p)
-	text := fmt.Sprintf("%s takes %.0f ns a packet where the aim allows %.0f", name, own, base/aim)
+	text := fmt.Sprintf("takes %.0f ns a packet where the aim allows %.0f", own, base/aim)
 	if l == nil {
 		return text + "."
 	}
@@ -96,7 +110,7 @@ func (r Result) distance(p Point, l *Limit, m measured) string {
 	}
 	text += fmt.Sprintf("; ours is %.0f ns from that limit", own-least)
 	if ns, ok := m.sum(r, l.Ours); ok && len(l.Ours) > 0 {
-		text += fmt.Sprintf(", of which our programs take %.0f when all they touch is in the caches", ns)
+		text += fmt.Sprintf(", of which our programs take %.0f with warm caches", ns)
 	}
 	return text + "."
 }

@@ -12,39 +12,40 @@ import (
 
 const intro = `# Benchmarks
 
-What the data plane costs, with the machine it was measured on. Every figure is a
-comparison within one run: a variant and its baseline take turns, the order is
-turned round every time, and medians are quoted. A figure of one machine says
-little about another; the ratios travel better. [How it is
-measured](benchmarks/method.md) is a page of its own. Every benchmark has a figure and
-a JSON file with everything that was measured; this page is the summary.
+What the data plane costs on the machine named below. Every figure is a comparison
+within one run: a variant and its baseline take turns in alternating order, and the
+figures are medians. Absolute figures hold for one machine only; ratios are easier to
+transfer. [The method](benchmarks/method.md) has its own page. Every benchmark has a
+figure and a JSON file with all measured values; this page is the summary. Decisions
+[0018](decisions/0018-common-traces-in-one-piece.md) and
+[0019](decisions/0019-postcard-rings.md) have the parts before and after them.
 
 ## How to repeat
 
 ` + "```sh" + `
-make bench                        # all of it in short, in less than ten minutes
-make benchmarks                   # in earnest, about an hour: writes bench/results and this page
-make benchmarks NAMES=frequency   # the same with one of them anew
+make bench                        # all benchmarks briefly, in less than ten minutes
+make benchmarks                   # in full, about an hour: writes bench/results and this page
+make benchmarks NAMES=frequency   # the same, with only one benchmark measured again
 bin/waymark-bench run frequency --json --plot frequency.svg
 ` + "```" + `
 
-` + "`make benchmarks`" + ` goes on when one of them fails, and writes what it has when it is
-interrupted.
+` + "`make benchmarks`" + ` continues after a benchmark that fails, and writes the finished
+ones when it is interrupted.
 
-Run it as root on a machine that does nothing else. ` + "`--duration`" + ` and ` + "`--rounds`" + ` say how
-long and how often. ` + "`--json`" + ` has every figure with machine, kernel, versions and
-commit.
+Run it as root on an otherwise idle machine. ` + "`--duration`" + ` and ` + "`--rounds`" + ` set how long
+and how often to measure. ` + "`--json`" + ` prints every figure with machine, kernel, versions
+and commit.
 
 ## The benchmarks
 
-An aim is what the project asks for. Not every benchmark has one.
+An aim is a limit that the project has set itself. Not every benchmark has one.
 
-| name | what it measures | everything | rounds | aims met |
+| name | what it measures | all values | rounds | aims met |
 |---|---|---|---|---|
 `
 
-// Markdown is docs/benchmarks.md for the results, in their order. It refers to
-// the figures that Plot draws of them, in benchmarks/NAME.svg.
+// Markdown is docs/benchmarks.md for the results, in their order. It links to the
+// figures that Plot draws, in benchmarks/NAME.svg.
 func Markdown(results []Result) []byte {
 	var b strings.Builder
 	b.WriteString(intro)
@@ -66,7 +67,7 @@ func Markdown(results []Result) []byte {
 	return []byte(b.String())
 }
 
-// writeMachines says where and when results were measured.
+// writeMachines writes where and when results were measured.
 func writeMachines(b *strings.Builder, results []Result) {
 	names := make(map[string][]string)
 	var order []string
@@ -85,15 +86,15 @@ func writeMachines(b *strings.Builder, results []Result) {
 	}
 }
 
-// writeHeadlines shows a few points of each result.
+// writeHeadlines writes a few points of each result.
 func writeHeadlines(b *strings.Builder, results []Result) {
 	b.WriteString(`
 ## Key figures
 
-"Against the baseline" compares with what the benchmark's JSON names as such: mostly
-the kernel's forwarding of the same packets without programs; "against plain packets"
-with plain packets of the same length. Times are what a packet takes longer, or what
-something takes.
+"Against the baseline" compares with the baseline that the benchmark's JSON names:
+usually the kernel's forwarding of the same packets without programs. "Against plain
+packets" compares with plain packets of the same length. Times are the additional time
+of a packet, or the duration of an operation.
 
 | benchmark | variant | x | figure | against the baseline | against plain packets |
 |---|---|---|---|---|---|
@@ -109,7 +110,7 @@ something takes.
 	}
 }
 
-// summary is a point's figure and ratios, as cells of a table.
+// summary is a point's figure and ratios as table cells.
 func (p Point) summary() string {
 	plain := none
 	switch {
@@ -124,7 +125,7 @@ func (p Point) summary() string {
 	return fmt.Sprintf("%s | %.2f times | %s", p.figure(), p.Ratio, plain)
 }
 
-// aims counts aims, and names the points that missed theirs.
+// aims counts aims, and returns the points that missed theirs.
 func (r Result) aims() (n int, missed []Point) {
 	for _, p := range r.Points {
 		if p.Aim == 0 && p.PlainAim == 0 {
@@ -137,7 +138,7 @@ func (r Result) aims() (n int, missed []Point) {
 	return n, missed
 }
 
-// writeMissed says plainly which aims were missed, and by how much.
+// writeMissed lists the missed aims and by how much each was missed.
 func writeMissed(b *strings.Builder, results []Result) {
 	begun := false
 	for _, r := range results {
@@ -146,22 +147,22 @@ func writeMissed(b *strings.Builder, results []Result) {
 			continue
 		}
 		if !begun {
-			b.WriteString("\n## Missed aims\n\nWith each, what sets the limit, and how far from it we are.\n")
+			b.WriteString("\n## Missed aims\n\nEach line names what sets the limit, and the distance from it.\n")
 		}
 		begun = true
 		fmt.Fprintf(b, "\n%s:\n\n", r.Name)
-		for _, p := range missed {
-			b.WriteString("- " + r.distance(p, p.Limit, results) + "\n")
+		for _, line := range r.distances(missed, results) {
+			b.WriteString("- " + line + "\n")
 		}
 	}
 }
 
-// prices says what part of a loss is the kernel's, and what our programs take
+// prices writes the kernel's share of a loss, and the share of our programs
 // before anything is exported, with the option in every packet.
 func (r Result) prices(b *strings.Builder) {
 	for _, p := range r.Points {
 		if p.Dimensions.Comparison == AgainstKernel && p.X == 100 && p.Dimensions.By == ByKernel {
-			fmt.Fprintf(b, "\n%s, %d bytes, against the kernel's plain forwarding, with nothing of Direct Export configured:\n", r.Name, p.Dimensions.Size)
+			fmt.Fprintf(b, "\n%s, %d bytes, against the kernel's plain forwarding, without Direct Export in the configuration:\n", r.Name, p.Dimensions.Size)
 			for _, other := range r.Points {
 				if d := other.Dimensions; d.Comparison == AgainstKernel && d.Size == p.Dimensions.Size && other.X == 100 {
 					fmt.Fprintf(b, "- %s: %s\n", d.name(), percent(other.Ratio))

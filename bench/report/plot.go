@@ -16,29 +16,30 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// figurePanel is one system of axes with what is drawn in it.
+// figurePanel is one pair of axes with the curves in it.
 type figurePanel struct {
 	title  string
 	unit   unit
 	curves []*curve
 }
 
-// curve is the points of one variant, or what a paper has beside it.
+// curve holds the points of one variant, or the values that a paper published for
+// it.
 type curve struct {
 	name         string
 	by           Worker
 	x, y, spread []float64
-	source       string // of the paper's; empty: ours
+	source       string // source of a paper's values; empty: ours
 	baseline     bool
 }
 
-// unit is what an axis shows, and the factor from a point's figure to it.
+// unit is the unit of an axis, and the factor from a point's figure to it.
 type unit struct {
 	label  string
 	factor float64
 }
 
-// Plot draws a result as SVG, with the values of papers beside it.
+// Plot draws a result as SVG, with the papers' values.
 func (r Result) Plot() ([]byte, error) {
 	if len(r.Points) == 0 {
 		return nil, fmt.Errorf("%s has no point to draw", r.Name)
@@ -84,9 +85,8 @@ func (l *layout) panel(title string, u unit) *figurePanel {
 	return (*l)[len(*l)-1]
 }
 
-// panels sorts the points by the frame's size, where names have it, and by
-// what they are a measure of; figures of a paper that have titles come first,
-// each with our curves.
+// panels sorts the points by frame size, where a variant has one, and by unit.
+// Figures of a paper with titles come first, each with our curves.
 func (r Result) panels(papers publication) []*figurePanel {
 	var list layout
 	values, inFigure := papers.of(r.Name), make(map[Dimensions]bool)
@@ -100,7 +100,8 @@ func (r Result) panels(papers publication) []*figurePanel {
 		value, u := r.figure(p)
 		switch {
 		case u == memoryUnit && value == 0 || u == addedUnit && p.isBaseline():
-			// has no place on a logarithmic axis, or is not added to anything
+			// a zero cannot be on a logarithmic axis, and a baseline is not added
+			// to anything
 		case inFigure[d] && d.Comparison == AsInPaper:
 		default:
 			list.panel(d.panel(), u).curve(d.name(), d.By, "").add(p, value, u)
@@ -125,7 +126,7 @@ func (r Result) panels(papers publication) []*figurePanel {
 	return list
 }
 
-// rank is 1 for a figure of a paper, which comes first.
+// rank is 1 for a figure of a paper, which comes first, and 0 otherwise.
 func (p *figurePanel) rank() int {
 	if strings.HasPrefix(p.title, paperFigure) {
 		return 1
@@ -153,7 +154,7 @@ func (p *figurePanel) curve(name string, by Worker, source string) *curve {
 	return p.curves[len(p.curves)-1]
 }
 
-// sources are where what is published in the panel is from.
+// sources are the sources of the published values in the panel.
 func (p *figurePanel) sources() (list []string) {
 	for _, c := range p.curves {
 		if c.source != "" && !slices.Contains(list, c.source) {
@@ -163,14 +164,14 @@ func (p *figurePanel) sources() (list []string) {
 	return list
 }
 
-// Units of rates, of memory, and of what a packet takes longer.
+// Units of rates, of memory, and of a packet's extra time.
 var (
 	rateUnit   = unit{"packet rate, % of the baseline", 100}
 	memoryUnit = unit{"memory, MiB", 1.0 / (1 << 20)}
 	addedUnit  = unit{"added time, ns", 1}
 )
 
-// figure is what is drawn of a point.
+// figure is a point's value in the figure, with its unit.
 func (r Result) figure(p Point) (float64, unit) {
 	switch {
 	case p.NS != nil && r.Name == "footprint":
@@ -198,20 +199,20 @@ const (
 	margin      = 3 * vg.Millimeter
 )
 
-// fonts stand in for each other: their letters are of the same width.
+// fonts can replace each other, because their letters have the same widths.
 const fonts = "Liberation Sans,Arimo,Arial,Helvetica,sans-serif"
 
-// drawing is a way to draw a panel: how large, and onto what.
+// drawing is a way to draw a panel: its size, and onto what.
 type drawing struct {
 	size func(p *figurePanel) (width, height vg.Length)
 	onto func(r Result, p *figurePanel, c draw.Canvas) error
 }
 
-// rowOf is how many panels stand next to each other when there are more than
-// three: letters would be too small.
+// rowOf is how many panels are in a row when there are more than three; with more
+// in a row, letters would be too small.
 const rowOf = 2
 
-// rows divides panels into those that stand next to each other.
+// rows divides panels into rows.
 func rows(panels []*figurePanel) [][]*figurePanel {
 	if len(panels) <= 3 {
 		return [][]*figurePanel{panels}
@@ -219,7 +220,7 @@ func rows(panels []*figurePanel) [][]*figurePanel {
 	return slices.Collect(slices.Chunk(panels, rowOf))
 }
 
-// measure is how wide and how high a row of panels is.
+// measure is the width and height of a row of panels.
 func (d drawing) measure(row []*figurePanel) (width, height vg.Length) {
 	for _, p := range row {
 		w, h := d.size(p)
@@ -228,7 +229,7 @@ func (d drawing) measure(row []*figurePanel) (width, height vg.Length) {
 	return width, height
 }
 
-// compose puts the panels next to each other, below the title.
+// compose arranges the panels below the title.
 func (r Result) compose(panels []*figurePanel, d drawing, papers publication) ([]byte, error) {
 	var width, height vg.Length
 	for _, row := range rows(panels) {
@@ -264,7 +265,7 @@ func (r Result) compose(panels []*figurePanel, d drawing, papers publication) ([
 	return bytes.ReplaceAll(out.Bytes(), []byte("font-family:Liberation Sans;"), []byte("font-family:"+fonts+";")), nil
 }
 
-// drawTitle says what is shown, and where it was measured and published.
+// drawTitle writes what is shown, and where it was measured and published.
 func (r Result) drawTitle(all draw.Canvas, papers publication) {
 	line := func(size float64, below vg.Length, text string) {
 		at := vg.Point{X: all.Center().X, Y: all.Max.Y - below}
@@ -287,7 +288,7 @@ func (r Result) drawTitle(all draw.Canvas, papers publication) {
 	line(8, 18*vg.Millimeter, "Published values are of "+strings.Join(titles, ", ")+".")
 }
 
-// heading says what is shown.
+// heading is what the figure shows.
 func (r Result) heading() string {
 	if r.Title != "" {
 		return r.Name + ": " + r.Title

@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Outlines of marks around (0, 0), as far from it as 1.
+// Outlines of marks around (0, 0) with radius 1.
 var (
 	diamond  = corners(4, 90)
 	outlines = [][]vg.Point{
@@ -22,7 +22,7 @@ var (
 	}
 )
 
-// corners are those of a regular polygon, turned by so many degrees.
+// corners are the corners of a regular polygon, rotated by degrees.
 func corners(n int, degrees float64) []vg.Point {
 	var list []vg.Point
 	for i := range n {
@@ -32,7 +32,7 @@ func corners(n int, degrees float64) []vg.Point {
 	return list
 }
 
-// star is one of n points.
+// star is a star with n points.
 func star(n int) []vg.Point {
 	list := corners(2*n, 90)
 	for i := 1; i < len(list); i += 2 {
@@ -41,7 +41,7 @@ func star(n int) []vg.Point {
 	return list
 }
 
-// shape is the glyph of an outline; that of published values is hollow.
+// shape draws an outline as a glyph, hollow for published values.
 type shape struct {
 	outline []vg.Point
 	hollow  bool
@@ -68,14 +68,14 @@ func (s shape) DrawGlyph(c *draw.Canvas, style draw.GlyphStyle, at vg.Point) {
 	c.Stroke(p)
 }
 
-// style is how one of our curves looks, and what is published beside it.
+// style is how one of our curves and its published values look.
 type style struct {
 	color   color.Color
 	outline []vg.Point
 	dashes  []vg.Length
 }
 
-// styled is that of the n-th pair: colours repeat sooner than outlines.
+// styled is the style of the n-th pair: colours repeat sooner than outlines.
 func styled(n int) style {
 	s := style{color: palette[n%len(palette)], outline: outlines[n%len(outlines)]}
 	if n/len(palette)%2 == 1 {
@@ -84,10 +84,10 @@ func styled(n int) style {
 	return s
 }
 
-// Radii of marks: those of published values surround ours.
+// Radii of marks: published values are drawn around ours.
 const ourRadius, publishedRadius = 2.6, 4.2 // points
 
-// pair is a curve of ours, or none, with what is published beside it.
+// pair is a curve of ours, or none, and the published values for it.
 type pair struct {
 	name      string
 	ours      *curve
@@ -114,7 +114,7 @@ func (p *figurePanel) pairs() []pair {
 	return list
 }
 
-// legendLines is how many entries the legend of curves has.
+// legendLines is the number of entries in the legend of curves.
 func (p *figurePanel) legendLines() int { return len(p.pairs()) + len(p.sources()) }
 
 // draw adds a pair to axes and legend.
@@ -142,7 +142,7 @@ func (r pair) draw(p *plot.Plot, legend *plot.Legend, s style) error {
 	return nil
 }
 
-// draw adds a curve, with bars from quartile to quartile.
+// draw adds a curve, with bars between the quartiles.
 func (c *curve) draw(p *plot.Plot, s style) (*plotter.Line, *plotter.Scatter, error) {
 	points := c.points()
 	line, scatter, err := plotter.NewLinePoints(points)
@@ -174,7 +174,7 @@ func (c *curve) points() (list plotter.XYs) {
 	return list
 }
 
-// hollow is the mark of published values in a legend, at the right of ours.
+// hollow draws the mark of published values in a legend, to the right of ours.
 type hollow style
 
 // Thumbnail implements plot.Thumbnailer.

@@ -18,7 +18,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Colours that people with any sight of colours tell apart; marks differ, too.
+// Colours that people with colour blindness can distinguish; marks differ, too.
 var (
 	white   = color.RGBA{0xff, 0xff, 0xff, 0xff}
 	black   = color.RGBA{0x10, 0x10, 0x10, 0xff}
@@ -30,7 +30,7 @@ var (
 	}
 )
 
-// sans is the letters of all figures.
+// sans is the font of all figures.
 var sans = font.Font{Typeface: "Liberation", Variant: "Sans"}
 
 func textStyle(size float64, f font.Font, x draw.XAlignment, y draw.YAlignment) draw.TextStyle {
@@ -38,7 +38,7 @@ func textStyle(size float64, f font.Font, x draw.XAlignment, y draw.YAlignment) 
 	return draw.TextStyle{Color: black, Font: f, XAlign: x, YAlign: y, Handler: text.Plain{Fonts: font.DefaultCache}}
 }
 
-// newAxes is an empty panel in the style of all.
+// newAxes is an empty panel in the common style.
 func newAxes(title, y string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text, p.Y.Label.Text = title, y
@@ -53,7 +53,7 @@ func newAxes(title, y string) *plot.Plot {
 	return p
 }
 
-// newLegend is a legend that is drawn below its panel.
+// newLegend is a legend below a panel.
 func newLegend() plot.Legend {
 	legend := plot.NewLegend()
 	legend.TextStyle.Font.Typeface, legend.TextStyle.Font.Variant, legend.TextStyle.Font.Size = sans.Typeface, sans.Variant, vg.Points(8)
@@ -62,12 +62,12 @@ func newLegend() plot.Legend {
 	return legend
 }
 
-// above draws axes, below them what x is, and a legend of so many lines.
+// above draws axes, below them the name of x, and a legend with this many lines.
 func above(c draw.Canvas, p *plot.Plot, x string, legend *plot.Legend, lines int) {
 	below := vg.Length(lines+2) * legendLine
 	axes := draw.Crop(c, 0, 0, below, 0)
 	p.Draw(axes)
-	data := p.DataCanvas(axes) // of a logarithmic axis, the library does not find the middle
+	data := p.DataCanvas(axes) // the library does not find the middle of a logarithmic axis
 	c.FillText(textStyle(9, sans, draw.XCenter, draw.YTop), vg.Point{X: data.Center().X, Y: axes.Min.Y - vg.Points(2)}, x)
 	legend.Draw(draw.Crop(c, vg.Points(30), 0, 0, below-1.5*legendLine-(c.Max.Y-c.Min.Y)))
 }
@@ -99,7 +99,7 @@ var drawCurves = drawing{
 	},
 }
 
-// scale chooses the axes: x at the values that were measured, y from 0.
+// scale sets the axes: x at the measured values, y from 0.
 func scale(p *plot.Plot, panel *figurePanel, xs, ys []float64) error {
 	distinct := slices.Compact(slices.Sorted(slices.Values(xs)))
 	var ticks plot.ConstantTicks
@@ -132,7 +132,7 @@ func scale(p *plot.Plot, panel *figurePanel, xs, ys []float64) error {
 	return nil
 }
 
-// percentTicks are not too many steps of 20%, or of more.
+// percentTicks are ticks at steps of 20%, or larger steps to limit their number.
 func percentTicks(most float64) plot.ConstantTicks {
 	step := 20.0
 	for most/step > 10 {
@@ -153,17 +153,17 @@ func (s swatch) Thumbnail(c *draw.Canvas) {
 	c.FillPolygon(s.color, []vg.Point{c.Min, {X: c.Min.X, Y: c.Max.Y}, c.Max, {X: c.Max.X, Y: c.Min.Y}})
 }
 
-// Bars of a kind have a colour.
+// Colours of the kinds of bars.
 var (
 	ourBars      = palette[0]
 	kernelsBars  = palette[4]
 	baselineBars = grey
 )
 
-// barLines is how many lines the legend of bars may have.
+// barLines is the most lines in the legend of bars.
 const barLines = 4
 
-// drawBars draws a bar for each point, the first on top.
+// drawBars draws a bar for each point, with the first one on top.
 var drawBars = drawing{
 	size: func(p *figurePanel) (vg.Length, vg.Length) {
 		return 2 * panelWidth, vg.Length(len(p.rows()))*rowHeight + 14*vg.Millimeter + (barLines+2)*legendLine
@@ -200,7 +200,7 @@ var drawBars = drawing{
 			}
 		}
 		p.NominalY(names...)
-		p.Y.Padding = 9 * vg.Millimeter // other fonts have wider letters
+		p.Y.Padding = 9 * vg.Millimeter // room for fonts with wider letters
 		p.X.Min, p.X.Max = min(0, p.X.Min), 1.06*most
 		if panel.unit == rateUnit {
 			p.X.Tick.Marker = percentTicks(p.X.Max)
@@ -211,7 +211,7 @@ var drawBars = drawing{
 	},
 }
 
-// add draws a bar with its number, and a mark where a paper has a value.
+// add draws a bar with its number, and a mark at a paper's value.
 func (r row) add(p *plot.Plot, at, most float64) (mark *plotter.Scatter, err error) {
 	bar, err := plotter.NewBarChart(plotter.Values{r.y}, rowHeight*0.66)
 	if err != nil {
@@ -242,7 +242,7 @@ func (r row) add(p *plot.Plot, at, most float64) (mark *plotter.Scatter, err err
 	return mark, nil
 }
 
-// digits are those behind the point of numbers up to a greatest one.
+// digits is how many decimals numbers have whose greatest is most.
 func digits(most float64) int {
 	if most < 10 {
 		return 2
@@ -283,7 +283,7 @@ func (p *figurePanel) rows() []row {
 	return list
 }
 
-// colour tells the kernel's work from ours.
+// colour distinguishes the kernel's work from ours.
 func (r row) colour() color.Color {
 	switch r.by {
 	case ByKernelIOAM:

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// publication is what papers report of the experiments that are repeated here.
+// publication holds what papers report on the experiments that are repeated here.
 type publication struct {
 	Papers  map[string]paper `json:"papers"`
 	Values  []published      `json:"values"`
@@ -21,27 +21,27 @@ type paper struct {
 	Title   string `json:"title"`
 	Authors string `json:"authors"`
 	Setup   string `json:"setup"`
-	// Figures are titles of figures that are drawn by themselves, by number.
+	// Figures are the titles of figures that are drawn separately, by number.
 	Figures map[string]string `json:"figures,omitempty"`
 }
 
-// published is a value of a paper beside one of our curves.
+// published holds values of a paper next to one of our curves.
 type published struct {
 	Experiment string `json:"experiment"`
 	// Beside is our variant.
 	Beside Dimensions `json:"beside"`
 	X      []float64  `json:"x"`
-	// One ratio for each x, or one for all, to the paper's kernel without IOAM.
+	// Ratios to the paper's kernel without IOAM: one for each x, or one for all.
 	Ratios []float64 `json:"ratios"`
 	PPS    float64   `json:"pps,omitempty"`
-	Series string    `json:"series,omitempty"` // as its figure has it, where that is not our name
+	Series string    `json:"series,omitempty"` // name in the paper's figure, if it is not ours
 	Paper  string    `json:"paper"`
-	Figure string    `json:"figure"`         // empty: it is in the text alone
-	Page   int       `json:"page,omitempty"` // where the source at hand has pages
-	Read   string    `json:"read"`           // from where: the text, or a curve
+	Figure string    `json:"figure"`         // empty: only in the text
+	Page   int       `json:"page,omitempty"` // if the source has pages
+	Read   string    `json:"read"`           // read from the text, or from a curve
 }
 
-// unpublished is a figure without values that could be taken.
+// unpublished is a figure whose values could not be read.
 type unpublished struct {
 	Experiment string `json:"experiment"`
 	Paper      string `json:"paper"`
@@ -62,7 +62,7 @@ var papersValues = sync.OnceValues(func() (publication, error) {
 	return p, nil
 })
 
-// of are the values of an experiment.
+// of returns the values of an experiment.
 func (p publication) of(experiment string) []published {
 	var list []published
 	for _, v := range p.Values {
@@ -73,10 +73,10 @@ func (p publication) of(experiment string) []published {
 	return list
 }
 
-// ratio is that at the i-th x.
+// ratio is the ratio at the i-th x.
 func (v published) ratio(i int) float64 { return v.Ratios[min(i, len(v.Ratios)-1)] }
 
-// label is the name in a figure.
+// label is the name in the figure.
 func (v published) label() string {
 	if v.Series != "" {
 		return v.Series
@@ -84,7 +84,7 @@ func (v published) label() string {
 	return v.Beside.name()
 }
 
-// source names where a value is from.
+// source names the source of a value.
 func (v published) source() string {
 	where := "text"
 	if v.Figure != "" {

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// textOf is what is written in an SVG document.
+// textOf is the text in an SVG document.
 func textOf(t *testing.T, document []byte) string {
 	t.Helper()
 	var text strings.Builder
@@ -77,7 +77,7 @@ func committed(t *testing.T) map[string]Result {
 	return results
 }
 
-// Results have the dimensions of each point, and the sentence that is made of them.
+// Every point of a result has its dimensions, and the sentence made from them.
 func TestSentences(t *testing.T) {
 	for name, r := range committed(t) {
 		seen := make(map[Point]bool)
@@ -91,7 +91,7 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// Everything that the summary shows was measured, and it stays a summary.
+// All points of the summary were measured, and the summary stays short.
 func TestSummary(t *testing.T) {
 	results := committed(t)
 	for _, h := range headlines() {
@@ -129,7 +129,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// A figure names every curve, what is on its axes, and the papers.
+// A figure names every curve, its axes, and the papers.
 func TestPlot(t *testing.T) {
 	papers, err := papersValues()
 	if err != nil {
@@ -163,8 +163,8 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-// Each figure of the paper is a panel, in which everything published is beside a
-// curve of ours, and looks like no other.
+// Each figure of the paper is a panel. Every published curve in it is next to one
+// of ours, and looks different from all others.
 func TestFiguresOfPaper(t *testing.T) {
 	papers, err := papersValues()
 	if err != nil {
@@ -181,7 +181,7 @@ func TestFiguresOfPaper(t *testing.T) {
 				case pair.ours == nil, isFigure && len(pair.published) != 1, !isFigure && len(pair.published) > 0:
 					t.Errorf("%s: %+v", p.title, pair)
 				case isFigure && !slices.Equal(pair.ours.x, pair.published[0].x):
-					t.Errorf("%s: %s has %v beside %v", p.title, pair.name, pair.ours.x, pair.published[0].x)
+					t.Errorf("%s: %s has %v next to %v", p.title, pair.name, pair.ours.x, pair.published[0].x)
 				}
 			}
 			if isFigure {
@@ -228,14 +228,14 @@ func TestDistance(t *testing.T) {
 		want   string
 	}{
 		{"limit within the aim", of(700, 600), []Result{times}, begin +
-			"600, which is within the aim; ours is 100 ns from that limit, of which our programs take 50 when all they touch is in the caches."},
+			"600, which is within the aim; ours is 100 ns from that limit, of which our programs take 50 with warm caches."},
 		{"limit beyond the aim", of(700, 650), nil, begin + "650, which alone is beyond the aim; ours is 50 ns from that limit."},
 		{"parts of another machine", of(700, 650), []Result{elsewhere}, begin + "650, which alone is beyond the aim; ours is 50 ns from that limit."},
 		{"at the limit", of(700, 700), nil, begin + "700, which alone is beyond the aim; ours is at that limit."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := test.result.Points[0]
-			if got := test.result.distance(p, p.Limit, append(test.others, test.result)); got != test.want {
+			if got := test.result.distances([]Point{p}, append(test.others, test.result)); len(got) != 1 || got[0] != test.want {
 				t.Errorf("%s\ninstead of\n%s", got, test.want)
 			}
 		})
@@ -249,7 +249,49 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// What is met and missed, in the summary and in the table at a terminal.
+// Points of one variant share a line, each with its x.
+func TestDistancesByVariant(t *testing.T) {
+	rate := func(ratio, aim float64, x float64, treatment string) Point {
+		p, pps := NewPoint(Dimensions{Treatment: treatment}, x), 1e9/500.
+		p.PPS, p.Ratio, p.Aim = &pps, ratio, aim
+		return p
+	}
+	r := Result{Name: "forwarding", Points: []Point{rate(0.8, 1, 78, "a"), rate(0.8, 1, 78, "b"), rate(0.6, 1, 1236, "a")}}
+	want := []string{
+		"*a* (78 bytes) takes 500 ns a packet where the aim allows 400. With 1236 bytes, it takes 500 ns a packet where the aim allows 300.",
+		"*b* (78 bytes) takes 500 ns a packet where the aim allows 400.",
+	}
+	if got := r.distances(r.Points, nil); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// An aim against plain packets is a loss through the stack, and a multiple with
+// fast forwarding; one CPU is a baseline like any other.
+func TestAimTexts(t *testing.T) {
+	pps := 1e6
+	point := func(d Dimensions, aim, plainAim float64) Point {
+		p := NewPoint(d, 2)
+		p.PPS, p.Ratio, p.PlainRatio, p.Aim, p.PlainAim = &pps, 1.85, 0.9, aim, plainAim
+		return p
+	}
+	var text bytes.Buffer
+	r := Result{Name: "any", X: "CPUs", Points: []Point{
+		point(Dimensions{Treatment: "transit through the stack"}, 0, 0.87),
+		point(Dimensions{Treatment: "fast transit"}, 0, 1.5),
+		point(Dimensions{Treatment: "transit", Way: WayFast, Comparison: AgainstOneCPU, Size: 78, Flows: 64}, 1.9, 0),
+	}}
+	if err := r.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"≥ -13%, met", "-10.0%", "≥ 1.5 times, missed", "0.90 times", "≥ 90%, missed", "transit, flows: 64, fast forwarding against one CPU, 78 bytes"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+}
+
+// Aims met and missed, in the summary and in the table for a terminal.
 func TestAims(t *testing.T) {
 	ns := func(v float64) *float64 { return &v }
 	r := Result{Name: "cost", Points: []Point{
@@ -270,7 +312,7 @@ func TestAims(t *testing.T) {
 	}
 }
 
-// shown is the table at a terminal, with bars between its cells.
+// shown is the table for a terminal, with bars between its cells.
 func shown(t *testing.T, r Result) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report holds the results of benchmarks, and makes of them what people
-// read: tables, figures, and docs/benchmarks.md. It measures nothing.
+// Package report holds the results of benchmarks, and makes tables, figures and
+// docs/benchmarks.md from them. It measures nothing.
 package report
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/waymark-net/waymark/internal/instant"
 )
 
-// NewPoint is the point of a variant at an x, without its figures.
+// NewPoint is a variant's point at an x, without figures.
 func NewPoint(d Dimensions, x float64) Point { return Point{Variant: d.String(), Dimensions: d, X: x} }
 
 // Result is one run of a benchmark. Fields may be added, never changed.
@@ -25,7 +25,7 @@ type Result struct {
 	Time   instant.Time `json:"time"`
 	Rounds int          `json:"rounds"`      // how often each variant and its baseline took turns
 	Axis   string       `json:"axis"`        // what x is
-	X      string       `json:"x,omitempty"` // the same in a word or two; bytes when absent
+	X      string       `json:"x,omitempty"` // short form of Axis; bytes when absent
 	Notes  []string     `json:"notes,omitempty"`
 
 	// Versions are those of waymark, with its commit, of Go, and of ip.
@@ -33,10 +33,10 @@ type Result struct {
 }
 
 // Point is one variant. It has one of three figures: NS is nanoseconds, per
-// packet over the baseline's or to get ready; PPS is packets per second; Bytes
-// is memory. Ratio is to the baseline: of the time, the rate or the memory.
+// packet beyond the baseline's or to get ready; PPS is packets per second; Bytes
+// is memory. Ratio compares the time, rate or memory with the baseline's.
 type Point struct {
-	Variant string  `json:"variant"` // the sentence of the dimensions
+	Variant string  `json:"variant"` // the sentence for the dimensions
 	X       float64 `json:"x"`
 
 	Dimensions Dimensions `json:"dimensions"`
@@ -47,37 +47,39 @@ type Point struct {
 	Ratio float64  `json:"ratio"`
 
 	// Spread is the distance between the quartiles: of NS, or of Ratio; for a
-	// variant that is its own baseline, of the rate in parts of its median. One
-	// round has none.
+	// variant that is its own baseline, of the rate as a fraction of its median.
+	// A single round has none.
 	Spread *float64 `json:"spread,omitempty"`
 	// Reference is what the baseline took in the same run: ns or packets per second.
 	Reference float64 `json:"reference"`
-	// PlainRatio compares with plain packets of the same length that no
-	// program looks at; 0 when the variant has no such comparison.
+	// PlainRatio compares with plain packets of the same length that no program
+	// sees; 0 without such a comparison.
 	PlainRatio float64 `json:"plain_ratio,omitempty"`
-	// Restore is what restoring the frame's length took, already taken off NS.
+	// Restore is how long restoring the frame's length took, already subtracted
+	// from NS.
 	Restore float64 `json:"restore_ns,omitempty"`
-	// Instructions is how many the kernel's verifier looked at.
+	// Instructions is how many instructions the kernel's verifier processed.
 	Instructions uint32 `json:"verified_instructions,omitempty"`
-	// Aim is the greatest NS or Bytes, or the least Ratio, that the project asks for.
+	// Aim is the greatest NS or Bytes, or the least Ratio, that the project
+	// wants.
 	Aim float64 `json:"aim,omitempty"`
-	// PlainAim is the least PlainRatio that the project asks for.
+	// PlainAim is the least PlainRatio that the project wants.
 	PlainAim float64 `json:"plain_aim,omitempty"`
 	// Limit is what may keep the variant from its aim.
 	Limit *Limit `json:"limit,omitempty"`
-	// Exports is what became of exports meanwhile; nil when none were made.
+	// Exports is what happened to exports meanwhile; nil when none were made.
 	Exports *Exports `json:"exports,omitempty"`
 }
 
-// Exports counts what became of postcards in all rounds of a variant.
+// Exports counts what happened to postcards in all rounds of a variant.
 type Exports struct {
 	Written    uint64 `json:"written"`    // into the rings
 	Lost       uint64 `json:"lost"`       // found no room in the rings: their reader was too slow
-	Suppressed uint64 `json:"suppressed"` // by the limits of exports
+	Suppressed uint64 `json:"suppressed"` // by export limits
 	Dropped    uint64 `json:"dropped"`    // found no room in the exporter's queue
 }
 
-// Add adds what became of others.
+// Add adds other counts.
 func (e *Exports) Add(other Exports) {
 	e.Written += other.Written
 	e.Lost += other.Lost
@@ -85,7 +87,7 @@ func (e *Exports) Add(other Exports) {
 	e.Dropped += other.Dropped
 }
 
-// loss is the part of the postcards that no collector can have seen.
+// loss is the share of the postcards that certainly reached no collector.
 func (e Exports) loss() float64 {
 	if e.Written+e.Lost == 0 {
 		return 0
@@ -93,7 +95,7 @@ func (e Exports) loss() float64 {
 	return float64(e.Lost+e.Dropped) / float64(e.Written+e.Lost)
 }
 
-// Met reports whether a point reaches its aims; one without an aim does.
+// Met reports whether a point reaches its aims; a point without an aim does.
 func (p Point) Met() bool {
 	if p.PlainAim != 0 && p.PlainRatio < p.PlainAim {
 		return false
@@ -117,7 +119,7 @@ func (p Point) isBaseline() bool {
 	return p.NS != nil && p.Ratio == 1 && *p.NS == p.Reference
 }
 
-// Round keeps what a measurement can tell.
+// Round rounds to a number of decimals: those that a measurement supports.
 func Round(v float64, digits int) float64 {
 	scale := math.Pow(10, float64(digits))
 	return math.Round(v*scale) / scale

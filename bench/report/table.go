@@ -19,7 +19,7 @@ type column struct {
 
 const none = "–"
 
-// columns are what a result has to show.
+// columns are those that a result needs.
 func (r Result) columns() []column {
 	list := []column{
 		{"variant", func(p Point) string { return p.Variant }},
@@ -35,7 +35,7 @@ func (r Result) columns() []column {
 		)
 		if aims {
 			list = append(list, column{"aim", func(p Point) string {
-				return aimText(p.Aim, p.Ratio >= p.Aim, "≥ "+strconv.FormatFloat(Round(100*(p.Aim-1), 1), 'f', -1, 64)+"%")
+				return aimText(p.Aim, p.Ratio >= p.Aim, "≥ "+lossText(p.Aim))
 			}})
 		}
 		if r.any(func(p Point) bool { return p.PlainRatio != 0 && p.PlainRatio != p.Ratio }) {
@@ -43,7 +43,7 @@ func (r Result) columns() []column {
 		}
 		if r.any(func(p Point) bool { return p.PlainAim != 0 }) {
 			list = append(list, column{"aim", func(p Point) string {
-				return aimText(p.PlainAim, p.PlainRatio >= p.PlainAim, fmt.Sprintf("≥ %v times", p.PlainAim))
+				return aimText(p.PlainAim, p.PlainRatio >= p.PlainAim, "≥ "+ratioText(p.PlainAim))
 			}})
 		}
 		if r.any(func(p Point) bool { return p.Exports != nil }) {
@@ -92,7 +92,7 @@ func (r Result) columns() []column {
 	return list
 }
 
-// xName is what x is, in a word or two.
+// xName is a short name of x.
 func (r Result) xName() string {
 	if r.X == "" {
 		return "bytes"
@@ -104,7 +104,7 @@ func (r Result) any(is func(Point) bool) bool { return slices.ContainsFunc(r.Poi
 
 func percent(ratio float64) string { return fmt.Sprintf("%+.1f%%", 100*(ratio-1)) }
 
-// figure is memory or a time in a unit that people read.
+// figure is memory or a time in a readable unit.
 func (p Point) figure() string {
 	if p.Bytes != nil {
 		return memoryText(*p.Bytes)
@@ -168,11 +168,23 @@ func aimText(aim float64, met bool, text string) string {
 	return text + ", met"
 }
 
+func lossText(aim float64) string {
+	return strconv.FormatFloat(Round(100*(aim-1), 1), 'f', -1, 64) + "%"
+}
+
+// ratioText is an aim for the comparison with plain packets: a loss, or a multiple.
+func ratioText(aim float64) string {
+	if aim < 1 {
+		return lossText(aim)
+	}
+	return fmt.Sprintf("%v times", aim)
+}
+
 func plainRatio(p Point) string {
 	switch {
 	case p.PlainRatio == 0:
 		return none
-	case p.PlainAim != 0:
+	case p.PlainAim >= 1:
 		return fmt.Sprintf("%.2f times", p.PlainRatio)
 	}
 	return percent(p.PlainRatio)
@@ -185,7 +197,7 @@ func postcardsLost(p Point) string {
 	return fmt.Sprintf("%.2f%%", 100*p.Exports.loss())
 }
 
-// WriteText prints a result for people at a terminal.
+// WriteText prints a result for a terminal.
 func (r Result) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%s on %s, %s\nbaseline: %s\n", r.Name, r.Machine, r.Kernel, r.Baseline)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

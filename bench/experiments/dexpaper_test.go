@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiments
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/waymark-net/waymark/bench/harness"
+	"github.com/waymark-net/waymark/bench/report"
+)
+
+// Short runs leave out points between others, and variants whose effect other
+// curves show, too; they keep every way to export and every parameter.
+func TestBrief(t *testing.T) {
+	for _, make1 := range []func() harness.Experiment{dexEncapsulationExperiment, dexTransitExperiment, dexDecapsulationExperiment} {
+		e := make1()
+		short := curvesOf(e.Brief())
+		for name, full := range curvesOf(e) {
+			want := percents
+			switch {
+			case name.Comparison == report.ByParameter:
+				want = percents[2:]
+			case name.Comparison == report.AsInPaper && len(full) != len(paperPercents):
+				t.Errorf("%s has %v", name, full)
+			case short[name] == nil && strings.Contains(name.Format, "trace type"):
+				want = nil
+			}
+			if difference := cmp.Diff(want, short[name]); difference != "" {
+				t.Errorf("%s: %s", name, difference)
+			}
+		}
+		for _, kind := range []string{"0x800000", "0x100000", "0x002000"} {
+			if !slices.ContainsFunc(slices.Collect(maps.Keys(short)), func(d report.Dimensions) bool {
+				return d.Comparison == report.AsInPaper && strings.Contains(d.Format, kind)
+			}) {
+				t.Errorf("trace type %s is left out", kind)
+			}
+		}
+	}
+}
+
+func curvesOf(e harness.Experiment) map[report.Dimensions][]float64 {
+	curves := make(map[report.Dimensions][]float64)
+	for _, v := range e.Variants {
+		curves[v.Is] = append(curves[v.Is], v.X)
+	}
+	return curves
+}
+
+// Raising lines and waiting for packets and records takes about as long as
+// measuring: docs and help promise ten minutes for all benchmarks in short runs.
+func TestDurations(t *testing.T) {
+	var short time.Duration
+	for _, b := range All() {
+		short += b.Short.Duration
+		if b.Full.Duration > 8*time.Minute {
+			t.Errorf("%s takes %v", b.Name, b.Full.Duration)
+		}
+	}
+	if short > 5*time.Minute {
+		t.Errorf("all in short take %v", short)
+	}
+}

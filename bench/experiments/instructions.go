@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiments
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/bench/harness"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Instructions is how many instructions the kernel's verifier processed, by
+// program: a hook and the configuration of the program. The number shows how near
+// a program is to the kernel's limit of a million, and whether a change made
+// loading slower.
+type Instructions struct {
+	Kernel string // series, such as "6.18", because verifiers differ
+	Counts map[string]uint32
+}
+
+// growth is how far a program may exceed the committed table.
+const growth = 1.05
+
+// hooks are the hooks whose programs are counted.
+var hooks = []datapath.Hook{datapath.HookIngressXDP, datapath.HookIngressTC, datapath.HookEgressTC}
+
+// instructionConfigs are configurations that leave different parts of the
+// programs once constants are known, and one that leaves everything.
+func instructionConfigs() map[string]datapath.Config {
+	cost := costConfigs()
+	mainline := cost["transit"]
+	mainline.Compatibility = model.CompatibilityMainline
+	configs := map[string]datapath.Config{
+		"inline":           {Node: cost[encapsulating(model.ModeInline, typeIDs, 1)]},
+		"tunnel":           {Node: cost[encapsulating(model.ModeEncap, typeIDs, 1)]},
+		"sampling":         {Node: cost["sample"]},
+		"all":              {Node: allFeatures()},
+		"transit mainline": {Node: mainline},
+	}
+	for _, same := range []string{"transit", "decapsulate", "edge drop", "edge strip", "edge ignore", "edge guard"} {
+		configs[same] = datapath.Config{Node: cost[same]}
+	}
+	for name, config := range map[string]string{
+		"exporting encapsulation": exportingEncapsulation + "aggregate", "exporting decapsulation": exportingDecapsulation + "aggregate",
+		"every, transit": exportingTransit + "every", "aggregate, transit": exportingTransit + "aggregate",
+	} {
+		configs[name] = datapath.Config{Node: cost[config]}
+	}
+	for _, fast := range []string{"transit", "all", "aggregate, transit"} {
+		configs[fast+" fast"] = datapath.Config{Node: configs[fast].Node, Fast: map[model.IfIndex]bool{ours: true}}
+	}
+	return configs
+}
+
+// allFeatures is a node that uses every feature at once.
+func allFeatures() model.NodeConfig {
+	c := encapsulation(model.ModeEncap, oneNode(typeAll))
+	c.Namespaces[0].Schema = &model.Schema{ID: 777, Data: []byte("rack 7")}
+	c.Encapsulations[0].Options[0].Trace.Size += 8 // the schema's data
+	c.Namespaces = append(c.Namespaces, model.Namespace{ID: namespaceRemoved, Remove: true})
+	c.Decapsulations = []model.Decapsulation{{TunnelDestination: harness.TunnelEnd, Sources: []netip.Prefix{netip.PrefixFrom(harness.TunnelStart, 64).Masked()}}}
+	udp, class, label := ioam.NextHeader(harness.NextUDP), uint8(0x2e), uint32(0x12345)
+	c.Encapsulations = append(c.Encapsulations, model.Encapsulation{
+		Name: "every criterion", Interface: ours, Mode: model.ModeInline, Frequency: model.Frequency{K: 3, N: 7},
+		Match: model.Match{
+			Destination: netip.PrefixFrom(harness.Elsewhere, 64).Masked(), Source: netip.PrefixFrom(harness.Source, 64).Masked(),
+			NextHeader: &udp, SourcePort: &model.PortRange{From: 1, To: 4242}, DestinationPort: &model.PortRange{From: 9, To: 9},
+			TrafficClass: &class, FlowLabel: &label,
+		},
+		Options: model.Traces(model.TraceOption{Namespace: namespace, Type: typeDelay, Size: 4 * typeDelay.NodeLen()}),
+	})
+	return c
+}
+
+// CountInstructions loads every program in every configuration.
+func CountInstructions() (Instructions, error) {
+	counts := Instructions{Kernel: kernelSeries(), Counts: make(map[string]uint32)}
+	for name, config := range instructionConfigs() {
+		if err := config.Node.Validate(); err != nil {
+			return Instructions{}, fmt.Errorf("configuration %q: %w", name, err)
+		}
+		runner, err := datapath.NewRunner(config, ours, hooks...)
+		if err != nil {
+			return Instructions{}, fmt.Errorf("configuration %q: %w", name, err)
+		}
+		for _, hook := range hooks {
+			info, err := runner.Program(hook).Info()
+			if err != nil {
+				runner.Close()
+				return Instructions{}, fmt.Errorf("%s, %s: read the program's data: %w", hook, name, err)
+			}
+			counts.Counts[fmt.Sprintf("%s, %s", hook, name)], _ = info.VerifiedInstructions()
+		}
+		runner.Close()
+	}
+	return counts, nil
+}
+
+// kernelSeries is the running kernel's version without its patch level.
+func kernelSeries() string {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return "unknown"
+	}
+	parts := strings.SplitN(unix.ByteSliceToString(name.Release[:]), ".", 3)
+	return strings.Join(parts[:min(2, len(parts))], ".")
+}
+
+const (
+	instructionsHead   = "# Instructions that the kernel's verifier looks at, by program. Write anew: make instructions"
+	instructionsKernel = "# Linux "
+)
+
+// WriteTo writes the table in the form that ReadInstructions reads.
+func (i Instructions) WriteTo(w io.Writer) (int64, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s%s\n", instructionsHead, instructionsKernel, i.Kernel)
+	for _, name := range i.names() {
+		fmt.Fprintf(&b, "%7d %s\n", i.Counts[name], name)
+	}
+	n, err := io.WriteString(w, b.String())
+	return int64(n), err
+}
+
+func (i Instructions) names() []string {
+	names := make([]string, 0, len(i.Counts))
+	for name := range i.Counts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ReadInstructions reads a committed table.
+func ReadInstructions(path string) (Instructions, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Instructions{}, err
+	}
+	defer f.Close()
+	table := Instructions{Counts: make(map[string]uint32)}
+	lines := bufio.NewScanner(f)
+	for number := 1; lines.Scan(); number++ {
+		if kernel, ok := strings.CutPrefix(lines.Text(), instructionsKernel); ok {
+			table.Kernel = kernel
+			continue
+		}
+		if strings.HasPrefix(lines.Text(), "#") {
+			continue
+		}
+		count, name, _ := strings.Cut(strings.TrimSpace(lines.Text()), " ")
+		n, err := strconv.ParseUint(count, 10, 32)
+		if err != nil {
+			return Instructions{}, fmt.Errorf("%s:%d: want a number and a program; write it anew: make instructions", path, number)
+		}
+		table.Counts[name] = uint32(n)
+	}
+	return table, lines.Err()
+}
+
+// Exceeding returns the programs that exceed the table by more than 5%, and those
+// that are in only one of the two. Verifiers of different kernel series cannot be
+// compared; that is an error.
+func (i Instructions) Exceeding(table Instructions) ([]string, error) {
+	if i.Kernel != table.Kernel {
+		return nil, fmt.Errorf("the table is of Linux %s and this is %s", table.Kernel, i.Kernel)
+	}
+	var faults []string
+	for _, name := range i.names() {
+		was, ok := table.Counts[name]
+		switch now := i.Counts[name]; {
+		case !ok:
+			faults = append(faults, fmt.Sprintf("%s: not in the table", name))
+		case float64(now) > growth*float64(was):
+			faults = append(faults, fmt.Sprintf("%s: %d verified instructions, %+.1f%% beyond the %d of the table",
+				name, now, 100*(float64(now)/float64(was)-1), was))
+		}
+	}
+	for _, name := range table.names() {
+		if _, ok := i.Counts[name]; !ok {
+			faults = append(faults, fmt.Sprintf("%s: in the table, but no such program is loaded", name))
+		}
+	}
+	return faults, nil
+}

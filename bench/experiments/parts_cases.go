@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiments
+
+import (
+	"github.com/waymark-net/waymark/bench/harness"
+	"github.com/waymark-net/waymark/bench/report"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// stepSpec says what a step runs.
+type stepSpec struct {
+	name     string
+	config   model.NodeConfig
+	frame    []byte
+	grows    int
+	keep     bool // it grows after the IPv6 header
+	fast     bool
+	noDevice bool // no interface can send
+	key      datapath.RouteKey
+	egress   bool // at the tc hook where the packet leaves
+	arrives  bool // through our ingress program first
+	unread   bool // no reader of records
+	records  bool // each packet writes one
+	counted  func(datapath.Counters) uint64
+}
+
+// Names of steps.
+const (
+	stepNothing  = "a program that does nothing"
+	stepPlain    = "a plain packet, for the stack"
+	stepParsed   = "a trace of an unknown namespace"
+	stepIDs      = "a trace with ids"
+	stepTimes    = "a trace with ids and timestamps"
+	stepDecided  = "a packet at its last hop"
+	stepFound    = "no device to send by"
+	stepSent     = "a packet forwarded fast"
+	stepAsked    = "the kernel asked for it"
+	stepMatched  = "an encapsulation that does not select it"
+	stepInserted = "a header inserted"
+	stepLonger   = "a longer header inserted"
+
+	stepRemoved  = "a tunnel removed"
+	stepRecorded = "a tunnel removed, with a record"
+
+	stepEgressNothing  = "at egress, a program that does nothing"
+	stepEgressPlain    = "at egress, a plain packet"
+	stepCompleted      = "at egress, a trace with ids"
+	stepEgressMatched  = "at egress, an encapsulation that does not select it"
+	stepEgressInserted = "at egress, a header inserted"
+)
+
+// Names of parts.
+const (
+	partParse         = "parse: link and IPv6 header"
+	partHeader        = "walk: Hop-by-Hop header with one option, of an unknown namespace"
+	partTrace         = "trace: common header, namespace found, ids written"
+	partClock         = "clock: one reading, two fields more"
+	partAsked         = "lookup: next hop asked from the kernel, beyond the cache"
+	partGrow          = "grow: bpf_xdp_adjust_head"
+	partInsert        = "insert: all else of 24 bytes inline"
+	partRedirect      = "redirect: the kernel, both links and both ends"
+	partDecapsulate   = "decapsulate: tunnel with a trace removed, nobody wants a record"
+	partRecord        = "record: written for a reader"
+	partHookArrival   = "hook: the kernel's XDP at ingress, a program that does nothing"
+	partHookDeparture = "hook: the kernel's tcx at egress, a program that does nothing"
+	partStack         = "stack: the kernel's forwarding, both links and both ends"
+	partEgressParse   = "at egress, parse: link and IPv6 header"
+	partComplete      = "at egress, complete: the way out's id"
+	partEgressMatch   = "at egress, match: one encapsulation, not selected"
+	partEgressGrow    = "at egress, grow: bpf_skb_adjust_room"
+	partEgressInsert  = "at egress, insert: all else of 24 bytes inline"
+)
+
+const (
+	shortHeader = 24 // bytes of the inserted header
+	moreHeader  = 48 // and of the longer one beyond that
+	// tunnelHeaders is the length of an outer IPv6 header and a trace with ids
+	tunnelHeaders = harness.IPv6Header + shortHeader
+)
+
+func stepsOfParts() []stepSpec {
+	arrived := func(o model.Outcome) func(datapath.Counters) uint64 {
+		return func(c datapath.Counters) uint64 { return c.Ingress[o] }
+	}
+	forwarded := func(o model.Outcome) func(datapath.Counters) uint64 {
+		return func(c datapath.Counters) uint64 { return c.Forwarded[o] }
+	}
+	left := func(r datapath.StackReason) func(datapath.Counters) uint64 {
+		return func(c datapath.Counters) uint64 { return c.ToStack[r] }
+	}
+	departed := func(o model.Outcome) func(datapath.Counters) uint64 {
+		return func(c datapath.Counters) uint64 { return c.Egress[o] }
+	}
+	const atHopLimit = harness.EthernetHeader + 7
+	packet := harness.Plain(harness.Destination, sizeOfParts)
+	ids := oneNode(typeIDs)
+	longer := ids
+	longer.Size += moreHeader
+	sampled := encapsulation(model.ModeInline, ids)
+	sampled.Encapsulations[0].Frequency = model.Frequency{K: 1, N: model.MaxFrequency}
+	removing := nodeConfig()
+	removing.Decapsulations = []model.Decapsulation{{TunnelDestination: harness.TunnelEnd}}
+	wrapped := tunnelled(harness.IPv6(harness.Source, harness.Destination, harness.NextNone, make([]byte, sizeOfParts-harness.EthernetHeader-harness.IPv6Header-tunnelHeaders)), trace(namespace, typeIDs))
+	return []stepSpec{
+		{name: stepPlain, config: nodeConfig(), frame: packet, counted: arrived(model.OutcomeNoIOAM)},
+		{name: stepParsed, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespaceUnknown, typeIDs)), counted: arrived(model.OutcomeNamespaceUnknown)},
+		{name: stepIDs, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeIDs)), counted: arrived(model.OutcomeTraceFilled)},
+		{name: stepTimes, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeTimes)), counted: arrived(model.OutcomeTraceFilled)},
+		{name: stepDecided, config: nodeConfig(), frame: harness.With(packet, atHopLimit, 1), fast: true, counted: left(datapath.StackHopLimit)},
+		{name: stepFound, config: nodeConfig(), frame: packet, fast: true, noDevice: true, counted: left(datapath.StackDevice)},
+		{name: stepSent, config: nodeConfig(), frame: packet, fast: true, counted: forwarded(model.OutcomeNoIOAM)},
+		{name: stepAsked, config: nodeConfig(), frame: packet, fast: true, key: datapath.RouteByPorts, counted: forwarded(model.OutcomeNoIOAM)},
+		{name: stepMatched, config: sampled, frame: packet, fast: true, counted: forwarded(model.OutcomeEncapNotSelected)},
+		{name: stepInserted, config: encapsulation(model.ModeInline, ids), frame: packet, fast: true, grows: shortHeader, counted: forwarded(model.OutcomeEncapInserted)},
+		{name: stepLonger, config: encapsulation(model.ModeInline, longer), frame: packet, fast: true, grows: shortHeader + moreHeader, counted: forwarded(model.OutcomeEncapInserted)},
+
+		{name: stepRemoved, config: removing, frame: wrapped, grows: -tunnelHeaders, unread: true, counted: arrived(model.OutcomeTunnelDecapsulated)},
+		{name: stepRecorded, config: removing, frame: wrapped, grows: -tunnelHeaders, records: true, counted: arrived(model.OutcomeTunnelDecapsulated)},
+		{name: stepEgressPlain, config: nodeConfig(), frame: packet, egress: true, counted: departed(model.OutcomeNoIOAM)},
+		{name: stepCompleted, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeIDs)), egress: true, arrives: true,
+			counted: departed(model.OutcomeTraceFilled)},
+		{name: stepEgressMatched, config: sampled, frame: packet, egress: true, counted: departed(model.OutcomeEncapNotSelected)},
+		{name: stepEgressInserted, config: encapsulation(model.ModeInline, ids), frame: packet, egress: true, grows: shortHeader, keep: true,
+			counted: departed(model.OutcomeEncapInserted)},
+	}
+}
+
+// part is a part of a packet's path.
+type part struct {
+	name string
+	by   report.Worker // ours when empty
+	// of returns the part's time in a round and the time of everything before it,
+	// in ns.
+	of    func(p *partsRun, round int) (took, before float64)
+	limit string // what keeps the part from being faster
+}
+
+func (p part) is() report.Dimensions { return report.Dimensions{Treatment: p.name, By: p.by} }
+
+// ofPart are the dimensions of one of our parts.
+func ofPart(name string) report.Dimensions { return part{name: name}.is() }
+
+// between is the difference of two steps.
+func between(with, without string) func(*partsRun, int) (float64, float64) {
+	return func(p *partsRun, round int) (float64, float64) {
+		took, before := p.steps[with].took[round], p.steps[without].took[round]
+		return took - before, before
+	}
+}
+
+func parts() []part { return append(partsOfForwarding(), partsOfStack()...) }
+
+// partsOfForwarding are the parts for a packet that is forwarded without the
+// stack.
+func partsOfForwarding() []part {
+	return []part{
+		{partParse, "", between(stepPlain, stepNothing),
+			"some loads, and a counter of this CPU, whose address is computed inline. Behind a network card, the first access to the packet misses the cache, and that is the limit; here it is warm."},
+		{partHeader, "", between(stepParsed, stepPlain),
+			"the verifier. It wants each access held to the frame's end, and each option in a function of its own, whose results pass through memory, lest it follow every combination. Common headers take the way of the next part instead."},
+		{partTrace, "", between(stepIDs, stepPlain),
+			"two array lookups, which are inline; comparisons, and a check against the frame's end for each access."},
+		{partClock, "", between(stepTimes, stepIDs),
+			"the helper `bpf_ktime_get_tai_ns`, and in it the processor's counter, which a virtual machine reads no faster than its host lets it. One reading serves a packet; none is made where no field asks for it."},
+		{"decide: whether the packet is any router's", "", between(stepDecided, stepPlain),
+			"comparisons with what has been read already, and the second counter."},
+		{"lookup: next hop found in the cache", "", between(stepFound, stepDecided),
+			"the helper for the device (which is not there), and one cache line of the next hop: with more destinations than the processor's caches hold, memory."},
+		{"send: device found, link header written", "", between(stepSent, stepFound),
+			"the helper `bpf_redirect_map`: a hash lookup of the device, done by the helper before the kernel does it."},
+		{partAsked, report.ByKernel, between(stepAsked, stepSent),
+			"the helper `bpf_fib_lookup`: rules, route and neighbour, as the stack would look. This is what the cache saves."},
+		{"match: one encapsulation, not selected", "", between(stepMatched, stepSent),
+			"the rule's comparisons, and one atomic addition: *k of n* is exact over all CPUs."},
+		{partGrow, "", func(p *partsRun, round int) (float64, float64) {
+			return p.grow[round], p.steps[stepMatched].took[round]
+		}, "the helper's call; it moves a pointer, and no bytes."},
+		{partInsert, "", func(p *partsRun, round int) (float64, float64) {
+			before := p.steps[stepMatched].took[round] + p.grow[round]
+			return p.steps[stepInserted].took[round] - p.shrink[round] - before, before
+		}, "a second look at the packet, which the verifier demands behind each change of its length: the IPv6 header is moved, the prebuilt one copied in words of 8 bytes, and the node's values are patched. What sampling takes is not in it."},
+		{"copy: 48 bytes more of the prebuilt header", "", between(stepLonger, stepInserted),
+			"a check against the frame's end for each 8 bytes, by the verifier's demand; beyond 80 bytes one call of `bpf_xdp_store_bytes` is cheaper."},
+		{partRedirect, report.ByKernel, func(p *partsRun, round int) (float64, float64) {
+			program := p.steps[stepSent].took[round] - p.steps[stepNothing].took[round]
+			return p.live[liveFast][round] - program, program
+		}, "the driver, here veth: source, two links and a sink in XDP, measured with live frames, less the program's time. No program can do better than this."},
+	}
+}
+
+// partsOfStack are the parts for a packet that goes through the stack.
+func partsOfStack() []part {
+	return []part{
+		{partDecapsulate, "", func(p *partsRun, round int) (float64, float64) {
+			before := p.steps[stepPlain].took[round]
+			return p.steps[stepRemoved].took[round] - p.grow[round] - before, before
+		}, "that of a Hop-by-Hop header, and one call of `bpf_xdp_adjust_head`; the link header is moved."},
+		{partRecord, "", between(stepRecorded, stepRemoved),
+			"a place in the ring (`bpf_ringbuf_reserve`), into which the header is copied. Waking the reader, and what it does with the record, are not in it."},
+		{partStack, report.ByKernel, func(p *partsRun, round int) (float64, float64) {
+			nothing := p.steps[stepNothing].took[round]
+			return p.live[liveStack][round] - nothing, nothing
+		}, "the kernel: source, an skb made, route and neighbour found, two links and a sink in tc, measured with live frames. It is what losses are parts of."},
+		{partHookArrival, report.ByKernel, liveBetween(liveArrival, liveStack),
+			"the driver, here veth, which makes a frame fit for the program, and an skb of what it leaves; live frames."},
+		{partHookDeparture, report.ByKernel, liveBetween(liveDeparture, liveStack),
+			"the kernel's way into programs at egress, with the link header's place found and lost again; live frames."},
+		{partEgressParse, "", between(stepEgressPlain, stepEgressNothing),
+			"as at ingress."},
+		{partComplete, "", between(stepCompleted, stepEgressPlain),
+			"as at ingress: the packet is read a second time, because only here the interface that it leaves by is known."},
+		{partEgressMatch, "", between(stepEgressMatched, stepEgressPlain),
+			"as with fast forwarding."},
+		{partEgressGrow, "", func(p *partsRun, round int) (float64, float64) {
+			return p.egressGrow[round], p.steps[stepEgressMatched].took[round]
+		}, "the helper's call: it makes the headers writable, moves those in front of the room, and keeps the skb's offsets right."},
+		{partEgressInsert, "", func(p *partsRun, round int) (float64, float64) {
+			before := p.steps[stepEgressMatched].took[round] + p.egressGrow[round]
+			return p.steps[stepEgressInserted].took[round] - p.egressShrink[round] - before, before
+		}, "as with fast forwarding. What sampling takes is not in it."},
+	}
+}
+
+// liveBetween is the difference of two lines' times per packet.
+func liveBetween(with, without string) func(*partsRun, int) (float64, float64) {
+	return func(p *partsRun, round int) (float64, float64) {
+		return p.live[with][round] - p.live[without][round], p.live[without][round]
+	}
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiments
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waymark-net/waymark/bench/harness"
+	"github.com/waymark-net/waymark/bench/report"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Postcards per second, in millions, and the aim: none is lost up to there.
+var postcardRates = []float64{1, 1.5, 2, 2.5, 3}
+
+const postcardRateAim = 2
+
+// postcardTypes are the trace types of the postcards.
+var postcardTypes = []ioam.TraceType{typeNodeID, typeDelay}
+
+// postcardSlice is how often a rate is kept: packets come in bursts, one a slice.
+const postcardSlice = time.Millisecond
+
+// runPostcards writes postcards at fixed rates on one CPU, and exports them on the
+// others.
+func runPostcards(ctx context.Context, o harness.Options) (r report.Result, err error) {
+	apart, release, err := harness.KeepApart()
+	if err != nil {
+		return report.Result{}, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	r = report.Result{
+		Baseline: "as many postcards as packets",
+		Axis:     "packets per second, in millions", X: "M/s",
+		Notes: []string{"One CPU runs the program at egress, which writes a postcard for each packet. The others read, encode and send them as IPFIX over UDP. The rate is that of the records sent, the ratio the part of the packets with a record."},
+	}
+	if !apart {
+		r.Notes = append(r.Notes, "There is one CPU: programs and exporter take turns on it.")
+	}
+	// The program's thread waits for none of the others.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.NumCPU() + 1))
+	share := o.Duration / time.Duration(o.Rounds*len(postcardTypes)*len(postcardRates))
+	for _, kind := range postcardTypes {
+		for _, rate := range postcardRates {
+			s := &postcardSeries{}
+			for round := range o.Rounds {
+				o.Announce("%v, %v M/s: round %d of %d", kind, rate, round+1, o.Rounds)
+				if err := s.turn(ctx, kind, rate*1e6, share); err != nil {
+					return report.Result{}, err
+				}
+			}
+			r.Points = append(r.Points, s.point(kind, rate))
+		}
+	}
+	return r, nil
+}
+
+// postcardSeries holds a value for each round.
+type postcardSeries struct {
+	rates, parts []float64
+	exports      report.Exports
+}
+
+func (s *postcardSeries) point(kind ioam.TraceType, rate float64) report.Point {
+	p := report.NewPoint(report.Dimensions{Treatment: fmt.Sprintf("postcards of trace type %v", kind)}, rate)
+	p.PPS, p.Ratio, p.Spread = harness.Figure(harness.Median(s.rates), 0), report.Round(harness.Median(s.parts), 3), harness.Spread(s.parts, 3)
+	p.Reference, p.Exports = rate*1e6, &s.exports
+	if rate <= postcardRateAim {
+		p.Aim = 1
+	}
+	return p
+}
+
+// turn runs the program at a rate for a time.
+func (s *postcardSeries) turn(ctx context.Context, kind ioam.TraceType, rate float64, share time.Duration) error {
+	config := exportConfigs()[exportingTransit+"every"]
+	runner, err := datapath.NewRunner(datapath.Config{Node: config}, ours, datapath.HookEgressTC)
+	if err != nil {
+		return err
+	}
+	defer runner.Close()
+	unread, err := net.ListenUDP("udp6", &net.UDPAddr{IP: net.IPv6loopback})
+	if err != nil {
+		return fmt.Errorf("open a socket for a collector: %w; the loopback interface has to be up", err)
+	}
+	defer unread.Close()
+	x, err := harness.NewExporter(unread.LocalAddr().String(), config)
+	if err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancel(ctx)
+	group, inner := errgroup.WithContext(inner)
+	group.Go(func() error { return x.Run(inner) })
+	reading, stop := context.WithCancel(inner)
+	read := make(chan error, 1)
+	go func() {
+		read <- runner.ReadSamples(reading, datapath.Samples{
+			Postcards: func(cards []datapath.Postcard) { x.Recorder.Postcards(cards, record.Clock{}, x.Offer) },
+		})
+	}()
+	time.Sleep(slowStart)
+	began := time.Now()
+	err = runAtRate(inner, runner.Program(datapath.HookEgressTC), padded(110, directExportOption(kind, bothExtensions)), rate, share)
+	took := time.Since(began)
+	time.Sleep(2 * postcardLag)
+	stop()
+	err = errors.Join(err, <-read)
+	cancel()
+	if err = errors.Join(err, group.Wait()); err != nil {
+		return err
+	}
+	counts, err := runner.Counters()
+	if err != nil {
+		return err
+	}
+	stats := x.Collector.Stats()
+	s.exports.Add(report.Exports{Written: counts.Postcards, Lost: counts.RecordsLost, Suppressed: counts.ExportsSuppressed, Dropped: stats.Dropped})
+	s.rates = append(s.rates, float64(stats.Written)/took.Seconds())
+	packets := counts.Postcards + counts.RecordsLost + counts.ExportsSuppressed // also those of runs that a signal broke off
+	s.parts = append(s.parts, float64(stats.Written)/float64(packets))
+	return nil
+}
+
+// slowStart is how long a new session over UDP limits its rate.
+const slowStart = 700 * time.Millisecond
+
+// postcardLag is how long the last postcards may wait to be read.
+const postcardLag = 100 * time.Millisecond
+
+// runAtRate runs a program with packets at a rate on the last CPU.
+func runAtRate(ctx context.Context, program *ebpf.Program, frame []byte, rate float64, share time.Duration) error {
+	release, err := harness.PinThread(0)
+	if err != nil {
+		return err
+	}
+	defer release()
+	in := harness.ArrivedAt(other)
+	each := uint32(rate * postcardSlice.Seconds())
+	for began, next := time.Now(), time.Duration(0); next < share && ctx.Err() == nil; {
+		for time.Since(began) < next { // asleep, the CPU would lose its pace
+		}
+		next = max(next, time.Since(began)-postcardSlice) + postcardSlice // what was missed is not made up for in a burst
+		if _, err := program.Run(&ebpf.RunOptions{Data: frame, Context: &in, Repeat: each}); err != nil {
+			return fmt.Errorf("run the program at egress: %w", err)
+		}
+	}
+	return ctx.Err()
+}
