@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package craft builds packets for tests: IPv6 (RFC 8200), its extension
-// headers, Ethernet with VLAN tags, and what is carried. It checks nothing, so
-// that a test can build what is wrong.
+// Package craft builds packets for tests: IPv6 (RFC 8200), its extension headers,
+// Ethernet with VLAN tags, and payloads. It checks nothing, so that a test can
+// build malformed packets.
 package craft
 
 import (
@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// Hex reads hexadecimal digits; white space between them means nothing.
+// Hex reads hexadecimal digits and ignores white space between them.
 func Hex(t testing.TB, text ...string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.Join(strings.Fields(strings.Join(text, "")), ""))
@@ -55,7 +55,8 @@ func Between(source, destination string, next byte) IPv6 {
 	return IPv6{Next: next, HopLimit: 64, Source: netip.MustParseAddr(source), Destination: netip.MustParseAddr(destination)}
 }
 
-// With is the packet that has this header and a payload of some parts.
+// With returns the packet that has this header and the concatenated payload
+// parts.
 func (h IPv6) With(payload ...[]byte) []byte {
 	length := 0
 	for _, part := range payload {
@@ -64,7 +65,7 @@ func (h IPv6) With(payload ...[]byte) []byte {
 	return append(h.Header(length), bytes.Join(payload, nil)...)
 }
 
-// Header is the header alone, with a payload length.
+// Header returns the header alone, with the given payload length.
 func (h IPv6) Header(length int) []byte {
 	b := binary.BigEndian.AppendUint32(make([]byte, 0, HeaderLen+length), 6<<28|uint32(h.Class)<<20|h.Label)
 	b = binary.BigEndian.AppendUint16(b, uint16(length))
@@ -74,7 +75,7 @@ func (h IPv6) Header(length int) []byte {
 }
 
 // Options is a Hop-by-Hop or Destination Options header: pad bytes of padding,
-// the options as they are, and padding to a multiple of 8 bytes.
+// the options unchanged, and padding to a multiple of 8 bytes.
 func Options(next byte, pad int, options ...[]byte) []byte {
 	h := append([]byte{next, 0}, padding(pad)...)
 	for _, o := range options {
@@ -102,6 +103,14 @@ func Datagram(source, destination uint16, payload ...byte) []byte {
 	return append(append(b, 0, 0), payload...)
 }
 
+// Segment is TCP without a checksum and without options.
+func Segment(source, destination uint16, flags byte, payload ...byte) []byte {
+	b := binary.BigEndian.AppendUint16(make([]byte, 0, 20+len(payload)), source)
+	b = binary.BigEndian.AppendUint16(b, destination)
+	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0, 5<<4, flags, 0, 0, 0, 0, 0, 0)
+	return append(b, payload...)
+}
+
 // Message is an ICMPv6 message without a checksum.
 func Message(kind, code byte, body ...byte) []byte {
 	return append([]byte{kind, code, 0, 0}, body...)
@@ -123,8 +132,8 @@ func Ethernet(destination, source []byte, packet []byte, tags ...Tag) []byte {
 	return append(append(f, 0x86, 0xdd), packet...)
 }
 
-// Sum adds 16-bit words to begin (RFC 1071); an odd byte counts as the first of
-// its word.
+// Sum adds 16-bit words to begin (RFC 1071); an odd last byte counts as the first
+// of its word.
 func Sum(begin int, b []byte) uint16 {
 	for i, c := range b {
 		begin += int(c) << (8 * (1 - i&1))
@@ -135,11 +144,11 @@ func Sum(begin int, b []byte) uint16 {
 	return uint16(begin)
 }
 
-// sumAt is where an upper layer has its checksum.
+// sumAt is the offset of the checksum in an upper-layer header.
 var sumAt = map[byte]int{TCP: 16, UDP: 6, ICMPv6: 2}
 
-// Seal fills in the checksum of the TCP, UDP or ICMPv6 that an IPv6 packet ends
-// with (RFC 8200 §8.1), after Hop-by-Hop and Destination Options headers.
+// Seal fills in the checksum of the TCP, UDP or ICMPv6 at the end of an IPv6
+// packet (RFC 8200 §8.1), after Hop-by-Hop and Destination Options headers.
 func Seal(p []byte) []byte {
 	next, at := p[6], HeaderLen
 	for next == HopByHop || next == DestinationOptions {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is built is what was written down by hand.
+// The built packets equal bytes that were written down by hand.
 func TestBuild(t *testing.T) {
 	const addresses = "20010db8000100000000000000000002 20010db8000200000000000000000002"
 	trace := Hex(t, "3106 0000 007b0800 ffffffff")[:8]
@@ -23,6 +23,7 @@ func TestBuild(t *testing.T) {
 		{"one byte of padding", Options(UDP, 1, make([]byte, 5)), "1100 00 0000000000"},
 		{"padding before and after", Options(UDP, 2, trace), "1101 0100 31060000007b0800 01020000"},
 		{"datagram", Datagram(4242, 9, 'a'), "1092 0009 0009 0000 61"},
+		{"segment", Segment(4242, 9, 0x12, 7), "1092 0009 00000000 00000000 5012 0000 0000 0000 07"},
 		{"message", Message(128, 0, 0, 1), "8000 0000 0001"},
 		{"frame", Ethernet([]byte{2, 0, 0, 0, 0, 1}, nil, []byte{0x60}), "020000000001 000000000000 86dd 60"},
 		{"two tags", Ethernet(nil, []byte{2, 0, 0, 0, 0, 1}, []byte{0x60}, Tag{0x88a8, 7}, Tag{0x8100, 100}),
@@ -50,7 +51,7 @@ func TestSeal(t *testing.T) {
 		}
 		again := bytes.Clone(p)
 		if !bytes.Equal(Seal(again), p) {
-			t.Errorf("%s: sealed twice, it is another", tt.name)
+			t.Errorf("%s: sealing it twice changes it", tt.name)
 		}
 		after := Seal(IPv6{Next: HopByHop, Source: Between("::1", "::1", 0).Source, Destination: Between("::1", "::1", 0).Source}.With(Options(p[6], 0), p[40:]))
 		if got := after[at+8 : at+10]; !bytes.Equal(got, Hex(t, tt.sum)) {

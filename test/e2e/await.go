@@ -29,10 +29,12 @@ func (o *Transcript) String() string {
 	return o.text.String()
 }
 
-// sideBySide is how much longer a test waits because others run beside it.
+// sideBySide is how much longer a test waits because other tests run at the same
+// time.
 const sideBySide = 4
 
-// Await waits until something holds, limit on a machine of its own.
+// Await waits until something holds; limit is for a machine that runs nothing
+// else.
 func Await(t *testing.T, what string, limit time.Duration, holds func() bool) {
 	t.Helper()
 	limit = patience.Of(sideBySide * limit)

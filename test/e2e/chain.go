@@ -37,14 +37,14 @@ var (
 	RightAddress = netip.MustParseAddr("2001:db8:2::2")
 )
 
-// Packet is an IPv6 packet whose flow label tells it from others.
+// Packet is an IPv6 packet whose flow label identifies it.
 func Packet(id int, hopLimit uint8, extension, payload []byte) []byte {
 	h := craft.IPv6{Label: uint32(id), HopLimit: hopLimit, Source: LeftAddress, Destination: RightAddress}
 	return h.With(extension, payload)
 }
 
-// Exchange sends packets from left's interface and returns, by flow label, what
-// of them reached right: the IPv6 packet.
+// Exchange sends packets from left's interface and returns the IPv6 packets that
+// reached right, by flow label.
 func Exchange(t *testing.T, l *lab.Lab, packets [][]byte) map[int][]byte {
 	t.Helper()
 	var mu sync.Mutex
@@ -73,7 +73,7 @@ func Exchange(t *testing.T, l *lab.Lab, packets [][]byte) map[int][]byte {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// the last one is plain: once it has arrived, all have passed
+	// The last packet is a plain marker: once it has arrived, all have passed.
 	const marker = 0xfffff
 	last := Packet(marker, 64, nil, []byte("end of the test"))
 	last[6] = 59
@@ -93,13 +93,13 @@ func Exchange(t *testing.T, l *lab.Lab, packets [][]byte) map[int][]byte {
 		t.Fatal(err)
 	}
 	if _, done := got[marker]; !done {
-		t.Fatal("the marker behind the packets did not arrive")
+		t.Fatal("the marker after the packets did not arrive")
 	}
 	delete(got, marker)
 	return got
 }
 
-// Inject sends packets as they are, in the caller's namespace.
+// Inject sends packets unchanged, in the caller's namespace.
 func Inject(name string, destination []byte, packets [][]byte) error {
 	device, err := netlink.LinkByName(name)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Collecting is waymark collect, running.
+// Collecting is a running `waymark collect`.
 type Collecting struct {
 	T             *testing.T
 	Cmd           *exec.Cmd
@@ -23,8 +23,8 @@ type Collecting struct {
 
 var endpoints = regexp.MustCompile(`receives at (.*)\n`)
 
-// StartCollect starts the program that cmd is, with `collect --json` and
-// arguments, and waits until it listens. start starts it.
+// StartCollect starts cmd, which runs the program with `collect --json` and
+// arguments, and waits until it listens. The caller's start starts it.
 func StartCollect(t *testing.T, cmd *exec.Cmd, start func() error) *Collecting {
 	t.Helper()
 	c := &Collecting{T: t, Cmd: cmd, output: &Transcript{}, notes: &Transcript{}}
@@ -38,7 +38,7 @@ func StartCollect(t *testing.T, cmd *exec.Cmd, start func() error) *Collecting {
 			_ = cmd.Wait()
 		}
 		if t.Failed() {
-			t.Logf("collect said:\n%s\nand wrote:\n%s", c.notes, c.output)
+			t.Logf("collect printed\n%s\nand wrote\n%s", c.notes, c.output)
 		}
 	})
 	Await(t, "collect listens", 10*time.Second, func() bool { return strings.Contains(c.notes.String(), "receives at ") })
@@ -49,7 +49,7 @@ func StartCollect(t *testing.T, cmd *exec.Cmd, start func() error) *Collecting {
 	return c
 }
 
-// Lines are the whole lines so far.
+// Lines returns the complete lines so far.
 func (c *Collecting) Lines() []string {
 	text := c.output.String()
 	if text = text[:strings.LastIndexByte(text, '\n')+1]; text == "" {
@@ -58,7 +58,7 @@ func (c *Collecting) Lines() []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// Statistics are a collector's counters as JSON has them.
+// Statistics are a collector's counters as in its JSON.
 type Statistics struct {
 	Kind       string            `json:"kind"`
 	Counts     map[string]uint64 `json:"counts"`
@@ -67,7 +67,7 @@ type Statistics struct {
 	Impossible map[string]uint64 `json:"impossible"`
 }
 
-// Stop interrupts it, as people do, and gives its records and statistics.
+// Stop interrupts it, as a user would, and returns its records and statistics.
 func (c *Collecting) Stop() (records []string, stats Statistics) {
 	c.T.Helper()
 	if err := c.Cmd.Process.Signal(os.Interrupt); err != nil {
@@ -80,12 +80,13 @@ func (c *Collecting) Stop() (records []string, stats Statistics) {
 	notes := strings.Split(strings.TrimSuffix(c.notes.String(), "\n"), "\n")
 	last := notes[len(notes)-1]
 	if err := json.Unmarshal([]byte(last), &stats); err != nil || stats.Kind != "statistics" {
-		c.T.Fatalf("the last note is %s (%v)", last, err)
+		c.T.Fatalf("the last message is %s (%v)", last, err)
 	}
 	return c.Lines(), stats
 }
 
-// CheckNothingWrong checks that nothing was malformed, impossible or dropped.
+// CheckNothingWrong checks that nothing was malformed, impossible, refused or
+// dropped.
 func CheckNothingWrong(t *testing.T, s Statistics) {
 	t.Helper()
 	for _, counts := range []map[string]uint64{s.Malformed, s.Impossible} {

@@ -30,7 +30,8 @@ func Line(t *testing.T, r record.Trace) string {
 	return string(b)
 }
 
-// ExitCode is that of a command that was waited for; -1 when a signal ended it.
+// ExitCode is the exit code of a command that was waited for; -1 when a signal
+// ended it.
 func ExitCode(err error) int {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
@@ -39,11 +40,11 @@ func ExitCode(err error) int {
 	return 0
 }
 
-// Waymark runs the program to its end.
+// Waymark runs the program until it exits.
 func Waymark(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute)) // cleanups run it, too
+	ctx, cancel := context.WithTimeout(context.Background(), patience.Of(time.Minute)) // not t.Context: cleanups run it, too
 	defer cancel()
 	cmd := exec.CommandContext(ctx, Program, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -55,7 +56,7 @@ func Waymark(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// AgentProcess is the number of the running agent of a node.
+// AgentProcess is the process ID of the running agent of a node.
 func AgentProcess(t *testing.T, l *lab.Lab, node string) int {
 	t.Helper()
 	status, err := l.Status()
@@ -79,7 +80,7 @@ func SignalAgent(t *testing.T, l *lab.Lab, node string, sig syscall.Signal) {
 	}
 }
 
-// Restart ends an agent by a signal and starts it again.
+// Restart ends an agent with a signal and starts it again.
 func Restart(t *testing.T, l *lab.Lab, node string, sig syscall.Signal) {
 	t.Helper()
 	pid := AgentProcess(t, l, node)
@@ -91,14 +92,14 @@ func Restart(t *testing.T, l *lab.Lab, node string, sig syscall.Signal) {
 	}
 }
 
-// In runs the program in a node and returns what it wrote.
+// In runs the program in a node and returns its output.
 func In(t *testing.T, l *lab.Lab, node string, args ...string) (string, error) {
 	t.Helper()
 	out, err := l.Node(node).Command(t.Context(), Program, args...).CombinedOutput()
 	return string(out), err
 }
 
-// MustIn runs the program in a node and returns what it wrote; it has to succeed.
+// MustIn runs the program in a node and returns its output; it has to succeed.
 func MustIn(t *testing.T, l *lab.Lab, node string, args ...string) string {
 	t.Helper()
 	out, err := In(t, l, node, args...)
@@ -114,7 +115,7 @@ func Rewrite(t *testing.T, l *lab.Lab, node string, change func(string) string) 
 	before := string(l.Topology().Node(node).Agent.Config)
 	after := change(before)
 	if after == before {
-		t.Fatalf("the change of the configuration of %s changes nothing", node)
+		t.Fatalf("the rewrite of the configuration of %s changes nothing", node)
 	}
 	if err := os.WriteFile(filepath.Join(l.Directory(), node+".yaml"), []byte(after), 0o600); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/patience"
 )
 
-// Modes are the transfers' two ways to trace, by one hook.
+// Modes returns the transfers of one hook: both ways to trace.
 func Modes(attach config.Attach) []Transfer {
 	return slices.DeleteFunc(Transfers(), func(tt Transfer) bool { return tt.Attach != attach })
 }
@@ -32,7 +32,7 @@ func Domain(t *testing.T, tt Transfer) *lab.Topology {
 	return top
 }
 
-// SetMTU gives the links at the hosts one MTU, those of the domain another.
+// SetMTU gives the links at the hosts one MTU, and those of the domain another.
 func SetMTU(top *lab.Topology, edge, inner int) {
 	for i := range top.Links {
 		top.Links[i].MTU = inner
@@ -44,7 +44,7 @@ func SetMTU(top *lab.Topology, edge, inner int) {
 	}
 }
 
-// Send runs exchanges to beta; nothing may be lost, changed or doubled.
+// Send runs exchanges to beta; nothing may be lost, changed or duplicated.
 func Send(t *testing.T, l *lab.Lab, from string, exchanges ...lab.Traffic) {
 	t.Helper()
 	for _, e := range exchanges {
@@ -57,8 +57,8 @@ func Send(t *testing.T, l *lab.Lab, from string, exchanges ...lab.Traffic) {
 }
 
 // StartTraffic sends datagrams, one per millisecond, until stop is called, which
-// gives their sum. Where patience is asked for they leave the agents time: the
-// verifier, and not the reload, would be what they disturb.
+// returns their sum. patience stretches the interval: on a slow machine the
+// traffic would otherwise disturb the verifier rather than the reload.
 func StartTraffic(t *testing.T, l *lab.Lab) (stop func() lab.TrafficResult) {
 	t.Helper()
 	const burst = 250
@@ -93,8 +93,8 @@ func StartTraffic(t *testing.T, l *lab.Lab) (stop func() lab.TrafficResult) {
 	return stop
 }
 
-// Reconfigure changes the text of a node's configuration; each old text must
-// be there.
+// Reconfigure changes the text of a node's configuration, which must contain each
+// old text.
 func Reconfigure(t *testing.T, top *lab.Topology, node string, oldnew ...string) {
 	t.Helper()
 	spec := top.Node(node).Agent
@@ -123,7 +123,7 @@ type Transfer struct {
 	Removed string // outcome of aramis
 }
 
-// Transfers are both modes by both hooks. XDP at a veth turns the offloads of
+// Transfers returns both modes by both hooks. XDP at a veth turns the offloads of
 // its peer off; with tc, packets of up to 64 KiB cross the domain.
 func Transfers() []Transfer {
 	large, small := int64(1<<30), int64(64<<20)

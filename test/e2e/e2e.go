@@ -19,7 +19,7 @@ import (
 // Program is the path of the built waymark.
 var Program string
 
-// Run runs the tests of a package, as its TestMain does, with the program that
+// Run runs the tests of a package for its TestMain, with the program that
 // WAYMARK_PROGRAM names, or one that it builds. It returns the exit code.
 func Run(m *testing.M) int {
 	code, err := run(m)

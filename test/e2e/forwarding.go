@@ -3,20 +3,28 @@
 package e2e
 
 import (
+	"encoding/binary"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/vishvananda/netlink"
 
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/routing"
 )
 
-// NeedRedirection skips where no kernel tells which devices can send what XDP
-// redirects (before Linux 6.3): packets are left to the stack there.
+// NeedRedirection skips the test on kernels that do not report which devices can
+// send what XDP redirects (before Linux 6.3): there, packets are left to the
+// stack.
 func NeedRedirection(t *testing.T) {
 	t.Helper()
 	if _, err := netlink.GenlFamilyGet("netdev"); err != nil {
@@ -24,30 +32,92 @@ func NeedRedirection(t *testing.T) {
 	}
 }
 
-// OpenEnds makes what is at the ends of a way through fast routers as it is in
-// a network of machines: eth0 of the nodes takes what XDP redirects, and alpha
-// sends packets whose checksums are in place.
+// OpenEnds sets up the ends of a path through fast routers as in a network of
+// machines: eth0 of the nodes accepts what XDP redirects, and alpha sends packets
+// with complete checksums.
 func OpenEnds(t *testing.T, l *lab.Lab, nodes ...string) {
 	t.Helper()
 	for _, node := range nodes {
 		Must(t, l.Node(node), "ethtool", "-K", "eth0", "gro", "on")
 	}
 	Must(t, l.Node("alpha"), "ethtool", "-K", "eth0", "tx", "off")
-	AwaitRouting()
+	AwaitRouting(t, l)
 }
 
-// AwaitRouting waits until agents know which devices can send and which neighbours
-// there are: mostly they are told at once, but on a busy machine only a second is sure.
-func AwaitRouting() { time.Sleep(patience.Of(1500 * time.Millisecond)) }
+// AwaitRouting waits until the agents of a laboratory watch routes, know which
+// devices can send, and have heard of no change for a while. Agent and kernel may
+// never agree on the devices, because an agent leaves out those that only the
+// stack may send to; it then waits for the agent's next full look, which comes
+// once a second.
+func AwaitRouting(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	status, err := l.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(patience.Of(1500 * time.Millisecond))
+	for _, p := range status.Processes {
+		if strings.Contains(p.Command, " agent run ") {
+			awaitRouting(t, l.Node(p.Node), deadline)
+		}
+	}
+}
+
+func awaitRouting(t *testing.T, n *lab.Node, deadline time.Time) {
+	t.Helper()
+	place, err := n.Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(name string) *ebpf.Map {
+		m, err := ebpf.LoadPinnedMap(filepath.Join(api.Root, "bpf", place.ID, name), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	state, devices := open("forwarding"), open("devices")
+	defer state.Close()
+	defer devices.Close()
+	quiet := patience.Of(200 * time.Millisecond)
+	var last uint32
+	for since := time.Now(); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		value := make([]byte, 16) // struct forwarding
+		if err := state.Lookup(uint32(0), &value); err != nil {
+			t.Fatal(err)
+		}
+		alive := binary.NativeEndian.Uint64(value) > 0
+		if now := binary.NativeEndian.Uint32(value[8:]); now != last || !alive || !knowsDevices(n, devices) {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) > quiet {
+			return
+		}
+	}
+}
+
+// knowsDevices reports whether an agent's list of sending devices equals the
+// kernel's.
+func knowsDevices(n *lab.Node, known *ebpf.Map) bool {
+	var can, has []model.IfIndex
+	err := n.Do(func() (err error) { can, err = routing.SendingDevices(); return err })
+	var key, value uint32
+	for it := known.Iterate(); it.Next(&key, &value); {
+		has = append(has, model.IfIndex(key))
+	}
+	slices.Sort(can)
+	slices.Sort(has)
+	return err == nil && slices.Equal(can, has)
+}
 
 // Forwards is what a node has forwarded so far.
 type Forwards struct {
 	Fast    map[string]uint64 // in XDP, by outcome
 	ToStack map[string]uint64 // by reason
-	Stack   uint64            // by the kernel, whoever left it the packets
+	Stack   uint64            // the kernel's own count, for all packets
 }
 
-// Sum is what was forwarded in XDP.
+// Sum is the number of packets forwarded in XDP.
 func (f Forwards) Sum() (n uint64) {
 	for _, count := range f.Fast {
 		n += count
@@ -91,8 +161,8 @@ func StackForwards(t *testing.T, l *lab.Lab, node string) (n uint64) {
 	return n
 }
 
-// WayOfLine is the trace of whatever alpha sends to beta along `line`.
+// WayOfLine is the trace of every packet from alpha to beta along `line`.
 const WayOfLine = "1 101>102 hop limit 63, 2 201>202 hop limit 62, 3 301>- hop limit 61"
 
-// Routers are those of `line`, from alpha to beta.
+// Routers are the routers of `line`, from alpha to beta.
 var Routers = []string{"athos", "porthos", "aramis"}

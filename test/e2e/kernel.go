@@ -30,7 +30,7 @@ func TraceOption(namespace uint16, kind ioam.TraceType, flags, remaining, size i
 	return append(o, make([]byte, size)...)
 }
 
-// SetUpKernel makes the router a transit node of the kernel's own.
+// SetUpKernel makes the router a transit node of the kernel's own IOAM.
 func SetUpKernel(t *testing.T, n *lab.Node) {
 	t.Helper()
 	for name, value := range map[string]string{
@@ -49,7 +49,7 @@ func SetUpKernel(t *testing.T, n *lab.Node) {
 	Must(t, n, "ip", "ioam", "namespace", "set", "456", "schema", "777")
 }
 
-// Serve puts our programs on the router.
+// Serve attaches our programs on the router.
 func Serve(t *testing.T, n *lab.Node, mode datapath.AttachMode, cfg func(index func(string) model.IfIndex) model.NodeConfig) *datapath.Datapath {
 	t.Helper()
 	var d *datapath.Datapath
@@ -57,7 +57,7 @@ func Serve(t *testing.T, n *lab.Node, mode datapath.AttachMode, cfg func(index f
 		if d, err = datapath.Open(datapath.Options{PinPath: pintest.Directory(t)}); err != nil {
 			return err
 		}
-		// programs count in UTC here, as the kernel does
+		// programs use UTC here, as the kernel does
 		if err := d.SetTAIOffset(KernelTAIOffset()); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func Serve(t *testing.T, n *lab.Node, mode datapath.AttachMode, cfg func(index f
 	return d
 }
 
-// KernelTAIOffset is by how much TAI is ahead of UTC, as the kernel knows.
+// KernelTAIOffset is TAI − UTC, as the kernel has it.
 func KernelTAIOffset() time.Duration {
 	var tai, utc unix.Timespec
 	unix.ClockGettime(unix.CLOCK_TAI, &tai)
@@ -96,7 +96,7 @@ func KernelTAIOffset() time.Duration {
 	return time.Duration(tai.Nano() - utc.Nano()).Round(time.Second)
 }
 
-// MainlineRouter is setUpKernel in our configuration.
+// MainlineRouter is the configuration of SetUpKernel for our programs.
 func MainlineRouter(index func(string) model.IfIndex) model.NodeConfig {
 	return model.NodeConfig{
 		ID: 2, IDWide: 22222222, Compatibility: model.CompatibilityMainline,
@@ -111,7 +111,7 @@ func MainlineRouter(index func(string) model.IfIndex) model.NodeConfig {
 	}
 }
 
-// ReadsQueues tells whether the kernel has what programs read queues with.
+// ReadsQueues reports whether programs can read queue depths on this kernel.
 func ReadsQueues(t *testing.T) bool {
 	t.Helper()
 	symbols, err := os.ReadFile("/proc/kallsyms")

@@ -23,11 +23,11 @@ import (
 
 var labs atomic.Int32
 
-// LabName is a name that nothing else on the machine has.
+// LabName returns a name that is unique on the machine.
 func LabName() string { return fmt.Sprintf("we%d-%d", os.Getpid(), labs.Add(1)) }
 
-// Raise brings a topology up with its agents and takes it down at the end of
-// the test, checking that nothing is left.
+// Raise brings a topology up with its agents, takes it down at the end of the
+// test, and checks that nothing is left.
 func Raise(t *testing.T, top *lab.Topology) *lab.Lab {
 	t.Helper()
 	name := LabName()
@@ -71,7 +71,7 @@ func showLogs(t *testing.T, directory string) {
 	}
 }
 
-// AgentIDs are the names of the agents of a lab, as its state has them now.
+// AgentIDs returns the ids of a lab's agents, from its state file.
 func AgentIDs(t *testing.T, name string) []string {
 	t.Helper()
 	var state struct {
@@ -93,8 +93,8 @@ func AgentIDs(t *testing.T, name string) []string {
 	return ids
 }
 
-// CheckNothingLeft looks for what a lab and its agents may leave: namespaces,
-// state, runtime directories, pinned objects.
+// CheckNothingLeft looks for namespaces, state, runtime directories and pinned
+// objects that a lab and its agents left.
 func CheckNothingLeft(t *testing.T, name string, ids []string) {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join("/run/netns", name+"-*"))
@@ -111,12 +111,13 @@ func CheckNothingLeft(t *testing.T, name string, ids []string) {
 		}
 	}
 	if len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("the lab left %v", left)
 	}
 }
 
-// Bind opens a socket at a fixed port in a node. It tries again while a process
-// that another test is starting still holds the descriptor of the last one.
+// Bind opens a socket at a fixed port in a node. It retries while the port is in
+// use: a process that another test is starting may still hold the descriptor of
+// the previous socket.
 func Bind(n *lab.Node, open func() error) error {
 	for until := time.Now().Add(patience.Of(2 * time.Second)); ; time.Sleep(time.Millisecond) {
 		err := n.Do(open)
@@ -134,7 +135,7 @@ func TCModes() []config.Attach {
 	return []config.Attach{"tcx", "clsact"}
 }
 
-// RaiseText brings up a topology that a test writes.
+// RaiseText brings up a topology that is given as text.
 func RaiseText(t *testing.T, name, topology string) *lab.Lab {
 	t.Helper()
 	parsed, err := lab.Parse(name, []byte(topology))

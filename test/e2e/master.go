@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Arrangement is what moves along with an interface that gets a master.
+// Arrangement describes what moves when interfaces get a master.
 type Arrangement struct {
 	Master  netlink.Link
 	Members []string
@@ -21,7 +21,8 @@ type Arrangement struct {
 	Routes  map[string][]string // next hop → prefixes
 }
 
-// Arrange gives interfaces of a node a master, and it what they had.
+// Arrange gives interfaces of a node a master, and moves their addresses and
+// routes.
 func Arrange(a Arrangement) error {
 	if err := netlink.LinkAdd(a.Master); err != nil {
 		return fmt.Errorf("add %s: %w", a.Master.Attrs().Name, err)
@@ -65,8 +66,8 @@ func Arrange(a Arrangement) error {
 	return nil
 }
 
-// Bridge is one for a port, with the port's own link-layer address, to which
-// neighbours send.
+// Bridge makes a bridge for a port, with the port's own link-layer address, to
+// which neighbours send.
 func Bridge(name, port string) (netlink.Link, error) {
 	device, err := netlink.LinkByName(port)
 	if err != nil {

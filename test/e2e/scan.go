@@ -32,9 +32,12 @@ func SentHeaders(t *testing.T, l *lab.Lab, node, name string) (stop func() [][]b
 	var mu sync.Mutex
 	var headers [][]byte
 	c, err := l.Capture(node, name, lab.CaptureOptions{Each: func(p lab.Packet) {
-		const at = 14 + 40
+		const at, icmpv6, routerAlert = 14 + 40, 58, 5
 		if !p.Outgoing || len(p.Data) < at+8 || p.Data[12] != 0x86 || p.Data[13] != 0xdd || p.Data[20] != 0 {
 			return
+		}
+		if p.Data[at] == icmpv6 && p.Data[at+2] == routerAlert {
+			return // a report of MLD (RFC 3810 §5), which the stack sends at any time
 		}
 		length := min(8+8*int(p.Data[at+1]), len(p.Data)-at)
 		mu.Lock()

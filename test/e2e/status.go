@@ -12,7 +12,7 @@ import (
 	"github.com/waymark-net/waymark/internal/patience"
 )
 
-// Settled reads a counter when it no longer moves.
+// Settled reads a counter once it no longer changes.
 func Settled(t *testing.T, l *lab.Lab, node, outcome string) uint64 {
 	t.Helper()
 	var n uint64
@@ -25,7 +25,7 @@ func Settled(t *testing.T, l *lab.Lab, node, outcome string) uint64 {
 	return n
 }
 
-// CheckCounters wants the sums of outcomes over a node's interfaces.
+// CheckCounters checks the sums of outcomes over a node's interfaces.
 func CheckCounters(t *testing.T, l *lab.Lab, node string, want map[string]uint64) {
 	t.Helper()
 	for outcome, n := range want {
@@ -35,7 +35,7 @@ func CheckCounters(t *testing.T, l *lab.Lab, node string, want map[string]uint64
 	}
 }
 
-// StatusOf is what the agent of a node reports of itself.
+// StatusOf is what the agent of a node reports about itself.
 func StatusOf(t *testing.T, l *lab.Lab, node string) api.Status {
 	t.Helper()
 	var s api.Status

@@ -51,16 +51,17 @@ func (w *Wire) Stop(t *testing.T) {
 	}
 }
 
-// Complaints takes packets in which tshark finds something to warn of, or only
-// to note. That a connection ends is no fault, nor that a busy machine's TCP sent
-// something twice, and its opinion on TCP's sequence numbers is not asked for.
+// Complaints selects malformed packets and packets that tshark warns about or
+// notes, except notes on the end of a connection and anything on duplicates that
+// a busy machine's TCP sent.
 const Complaints = "_ws.malformed || (_ws.expert.severity >= 0x600000 && !tcp.options.sack.dsack) || " +
 	"(_ws.expert.severity >= 0x400000 && !(tcp.flags.fin == 1) && !tcp.options.sack.dsack)"
 
-// AsData keeps tshark from guessing what our payload may be.
+// AsData keeps tshark from guessing the protocol of our payload, and turns its
+// analysis of TCP sequence numbers off.
 var AsData = []string{"-o", "tcp.analyze_sequence_numbers:FALSE", "-d", "udp.port==9000-9109,data", "-d", "tcp.port==9001,data"}
 
-// CheckControl makes sure that tshark does complain when there is reason to.
+// CheckControl makes sure that tshark complains about malformed packets.
 func CheckControl(t *testing.T) {
 	t.Helper()
 	for name, option := range map[string][]byte{

@@ -11,11 +11,12 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// variable names the namespace of a test that Process runs again.
+// variable holds the namespace of a test that Process runs again.
 const variable = "WAYMARK_TEST_NAMESPACE"
 
-// Process runs a test again, as a process in a namespace of its own: all that it
-// starts is in there. Others are made besides. It is true in that process.
+// Process runs a test again as a process in a namespace of its own, which
+// everything it starts shares. It also makes a namespace for each of others. It
+// returns true in the new process.
 func Process(t *testing.T, others ...string) bool {
 	t.Helper()
 	if os.Getenv(variable) != "" {
@@ -35,10 +36,10 @@ func Process(t *testing.T, others ...string) bool {
 	return false
 }
 
-// Other is the name of one of the other namespaces of Process.
+// Other returns the name of one of the other namespaces of Process.
 func Other(other string) string { return os.Getenv(variable) + other }
 
-// DoIn runs f in a namespace that has a name, as Do does.
+// DoIn runs f in a named namespace, as Do does.
 func DoIn(t testing.TB, name string, f func() error) error {
 	t.Helper()
 	handle, err := netns.GetFromName(name)

@@ -19,12 +19,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The first thread of a process is parked rather than ended when its goroutine
-// ends locked: it would keep a namespace for ever.
+// When a goroutine ends locked to the first thread of a process, that thread is
+// parked rather than ended, and would keep a namespace for ever.
 func init() { runtime.LockOSThread() }
 
-// NeedRoot is called first by a test that only root can run: -short leaves it
-// out, and otherwise it fails for any other user.
+// NeedRoot must come first in a test that only root can run: -short skips it, and
+// without root it fails.
 func NeedRoot(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -39,7 +39,7 @@ func NeedRoot(t testing.TB) {
 // socket or process in it.
 type Namespace struct{ handle netns.NsHandle }
 
-// New makes a namespace that nothing is in.
+// New makes an empty namespace.
 func New(t testing.TB) *Namespace {
 	t.Helper()
 	NeedRoot(t)
@@ -59,8 +59,8 @@ func New(t testing.TB) *Namespace {
 	return n
 }
 
-// Enter moves the test into a namespace of its own. Goroutines that it starts are
-// elsewhere, unless Do starts them.
+// Enter moves the test into a namespace of its own. Goroutines that it starts run
+// outside it, unless Do starts them.
 func Enter(t testing.TB) *Namespace {
 	t.Helper()
 	NeedRoot(t)
@@ -93,10 +93,10 @@ func (n *Namespace) Close() {
 	}
 }
 
-// Do runs f on a thread in the namespace, which ends with f. Sockets made there
-// stay in it, and so do processes started there.
+// Do runs f on its own thread in the namespace. Sockets and processes made there
+// stay in the namespace.
 func (n *Namespace) Do(f func() error) error {
-	err := errors.New("the test was ended in there")
+	err := errors.New("the test ended inside the namespace")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -111,7 +111,7 @@ func (n *Namespace) Do(f func() error) error {
 	return err
 }
 
-// Alone runs f in a new namespace, where it may end the test.
+// Alone runs f in a new namespace; f may end the test.
 func Alone(t testing.TB, f func()) {
 	t.Helper()
 	n := New(t)
@@ -130,7 +130,7 @@ func AddVeth(t testing.TB, name, peer string, mtu int) {
 	}
 }
 
-// SetUp brings a link of the caller's namespace up and gives it addresses, which
+// SetUp brings a link of the caller's namespace up and gives it addresses that
 // can be used at once.
 func SetUp(t testing.TB, name string, addresses ...string) {
 	t.Helper()
@@ -153,7 +153,8 @@ func SetUp(t testing.TB, name string, addresses ...string) {
 	}
 }
 
-// Set writes a setting of the caller's namespace, named as below /proc/sys/net.
+// Set writes a setting of the caller's namespace; name is the path below
+// /proc/sys/net.
 func Set(t testing.TB, name, value string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join("/proc/sys/net", name), []byte(value), 0); err != nil {
@@ -161,7 +162,7 @@ func Set(t testing.TB, name, value string) {
 	}
 }
 
-// Run runs commands that ";" divides in the caller's namespace.
+// Run runs commands, separated by ";", in the caller's namespace.
 func Run(t testing.TB, commands string) {
 	t.Helper()
 	for command := range strings.SplitSeq(commands, ";") {

@@ -19,7 +19,7 @@ func names() (out []string, err error) {
 	return out, err
 }
 
-// Namespaces know nothing of each other, and a test goes back to its own.
+// Namespaces are isolated from each other, and a test returns to its own.
 func TestNamespaces(t *testing.T) {
 	one, other := New(t), New(t)
 	before, err := names()
@@ -53,17 +53,17 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// What a test that has entered a namespace does, it does there.
+// After Enter, a test works in the new namespace.
 func TestEnter(t *testing.T) {
 	n := Enter(t)
 	Run(t, "ip link add v0 type veth peer name v1; ip link set v0 up")
 	Set(t, "ipv6/conf/v0/hop_limit", "7")
 	if inside, err := names(); err != nil || len(inside) != 3 {
-		t.Errorf("links %v (%v)", inside, err)
+		t.Errorf("after Enter, links are %v (%v)", inside, err)
 	}
 	Alone(t, func() {
 		if inside, err := names(); err != nil || len(inside) != 1 {
-			t.Errorf("alone, links are %v (%v)", inside, err)
+			t.Errorf("in Alone, links are %v (%v)", inside, err)
 		}
 	})
 	if err := n.Do(func() error { _, err := netlink.LinkByName("v0"); return err }); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// inNode runs the program in a node to its end.
+// inNode runs the program in a node until it exits.
 func inNode(t *testing.T, l *lab.Lab, node string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -28,8 +28,8 @@ func inNode(t *testing.T, l *lab.Lab, node string, args ...string) (code int, st
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// Whoever looks at a node whose agent has died is told that its programs go on,
-// and whoever removes the end of a tunnel, that others lose packets by it.
+// Commands at a node whose agent has died say that its programs still run;
+// removing the end of a tunnel warns that other nodes lose packets.
 func TestAgentThatHasEnded(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Builtin(t, "line"))
@@ -66,7 +66,7 @@ func TestAgentThatHasEnded(t *testing.T) {
 		t.Errorf("doctor: %s", stdout)
 	}
 	if i := slices.IndexFunc(doctor.Checks, func(c health.Check) bool { return c.Name == "bpf jit" }); i < 0 || doctor.Checks[i].State == "unknown" {
-		t.Errorf("doctor does not know in a namespace whether programs are compiled: %s", stdout)
+		t.Errorf("inside a namespace, doctor does not know whether programs are compiled: %s", stdout)
 	}
 	if _, stdout, _ = inNode(t, l, "aramis", "doctor"); !strings.Contains(stdout, "its programs still serve eth0, eth1") {
 		t.Errorf("doctor:\n%s", stdout)
@@ -75,7 +75,7 @@ func TestAgentThatHasEnded(t *testing.T) {
 	const end = "2001:db8:ff::3"
 	if code, stdout, stderr = inNode(t, l, "aramis", "agent", "stop", "--remove"); code != 0 || stdout != "" ||
 		!strings.Contains(stderr, "warning: tunnel_end_removed") || !strings.Contains(stderr, "packets to "+end) {
-		t.Errorf("agent stop --remove, of one that has died: code %d, stdout %q, stderr %q", code, stdout, stderr)
+		t.Errorf("agent stop --remove, of an agent that has died: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	if _, err := l.Node("aramis").StartAgent(t.Context(), top.Agent.Config); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent tests agents that start, reload, end and meet errors.
+// Package agent tests how agents start, reload, end and handle errors.
 package agent
 
 import (

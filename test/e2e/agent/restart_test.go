@@ -16,8 +16,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// While agents are reloaded, stopped, killed and started again, not one packet
-// is lost and not one goes without its treatment.
+// While agents are reloaded, stopped, killed and started again, no packet is lost
+// and none misses its treatment.
 func TestAgentsComeAndGoUnderTraffic(t *testing.T) {
 	t.Parallel()
 	all := []string{"athos", "porthos", "aramis"}
@@ -74,7 +74,7 @@ func reload(t *testing.T, l *lab.Lab, node string) {
 			t.Fatal(err)
 		}
 		e2e.SignalAgent(t, l, node, syscall.SIGHUP)
-		e2e.Await(t, "the new configuration", 30*time.Second, func() bool { // programs are verified meanwhile
+		e2e.Await(t, "the new configuration", 30*time.Second, func() bool { // loading and verifying programs takes time
 			running, err := client.Config(t.Context())
 			return err == nil && strings.Contains(string(running), fmt.Sprintf("0x%08x", data))
 		})

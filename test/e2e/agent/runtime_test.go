@@ -5,6 +5,7 @@ package agent
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,8 +22,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// The words of iproute2 change what a running agent does to packets, for as
-// long as they say.
+// Commands in iproute2's syntax change what a running agent does to packets; a
+// restart keeps the changes, a reload of the file drops them.
 func TestRuntimeChanges(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Builtin(t, "line"))
@@ -84,7 +85,7 @@ func TestRuntimeChanges(t *testing.T) {
 	}
 }
 
-// An interface is served whenever it is there.
+// An interface is served whenever it exists.
 func TestInterfacesComeAndGo(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Builtin(t, "line"))
@@ -126,8 +127,8 @@ func TestInterfacesComeAndGo(t *testing.T) {
 	}
 }
 
-// A second agent of a namespace is refused, a broken file changes nothing, and
-// what a killed agent has left can be removed.
+// A second agent in a namespace is refused, a broken file changes nothing, and
+// what a killed agent left behind can be removed.
 func TestAgentRefusesAndRemoves(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Builtin(t, "line"))
@@ -140,7 +141,7 @@ func TestAgentRefusesAndRemoves(t *testing.T) {
 	e2e.Rewrite(t, l, "porthos", func(c string) string { return c + "colour: red\nstrict: perhaps\n" })
 	out, err := e2e.In(t, l, "porthos", "agent", "reload")
 	if err == nil || strings.Count(out, "porthos.yaml:") != 2 || !strings.Contains(out, "colour") || !strings.Contains(out, "perhaps") {
-		t.Errorf("a file with two faults: %v, %s", err, out)
+		t.Errorf("a file with two errors: %v, %s", err, out)
 	}
 	if after := e2e.MustIn(t, l, "porthos", "agent", "config"); after != before {
 		t.Errorf("a broken file changed what runs:\n%s", after)
@@ -170,17 +171,17 @@ func TestAgentRefusesAndRemoves(t *testing.T) {
 		t.Errorf("status of a killed agent: %v, %s", err, out)
 	}
 	if !attached() {
-		t.Error("the program went with the agent")
+		t.Error("the program disappeared with the agent")
 	}
 	if out := e2e.MustIn(t, l, "porthos", "agent", "stop", "--remove"); out != "" {
-		t.Errorf("removing what is left says %s", out)
+		t.Errorf("stop --remove after a kill says %s", out)
 	}
 	if attached() {
 		t.Error("the program is still there after stop --remove")
 	}
 	checkNothingThere(t, l, "porthos")
 	if out := e2e.MustIn(t, l, "porthos", "agent", "stop", "--remove"); !strings.Contains(out, "none has left anything") {
-		t.Errorf("removing nothing says %s", out)
+		t.Errorf("stop --remove with nothing left says %s", out)
 	}
 
 	e2e.Rewrite(t, l, "porthos", func(c string) string {
@@ -190,7 +191,7 @@ func TestAgentRefusesAndRemoves(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if e2e.ExitCode(err) != 1 || len(lines) != 2 || !strings.HasPrefix(lines[0], file+":") || !strings.Contains(lines[0], `no interface "gone0"`) ||
 		!strings.HasPrefix(lines[1], file+":") || !strings.Contains(lines[1], "colour") {
-		t.Errorf("an agent with a missing interface and an unknown key: %v, %s", err, out)
+		t.Errorf("a start with a missing interface and an unknown key: %v, %s", err, out)
 	}
 	if attached() {
 		t.Error("an agent with a wrong file has attached a program")
@@ -198,7 +199,7 @@ func TestAgentRefusesAndRemoves(t *testing.T) {
 	checkNothingThere(t, l, "porthos")
 }
 
-// checkNothingThere wants neither a runtime directory nor pins of a node.
+// checkNothingThere checks that a node has neither a runtime directory nor pins.
 func checkNothingThere(t *testing.T, l *lab.Lab, node string) {
 	t.Helper()
 	place, err := l.Node(node).Place()
@@ -207,7 +208,86 @@ func checkNothingThere(t *testing.T, l *lab.Lab, node string) {
 	}
 	for _, path := range []string{place.Dir, filepath.Join(api.Root, "bpf", place.ID)} {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is there: %v", path, err)
+			t.Errorf("%s exists: %v", path, err)
+		}
+	}
+}
+
+// An agent that lacks a capability says which one and what to do, and leaves
+// nothing.
+func TestStartWithoutCapabilities(t *testing.T) {
+	t.Parallel()
+	l := e2e.RaiseText(t, "chain", e2e.Chain)
+	file := filepath.Join(t.TempDir(), "node.yaml")
+	if err := os.WriteFile(file, []byte("interfaces: [{name: eth0, role: [ingress, egress]}]\nmetrics: {listen: none}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const cure = "; run it as root, or with 'AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW CAP_PERFMON CAP_SYS_ADMIN' in its systemd unit\n"
+	for lost, want := range map[string]string{
+		"-bpf,-sys_admin":     "waymark: the agent lacks CAP_BPF (to load BPF programs and maps)" + cure,
+		"-perfmon,-sys_admin": "waymark: the agent lacks CAP_PERFMON (to let programs read the kernel's queue state)" + cure,
+		"-net_admin":          "waymark: the agent lacks CAP_NET_ADMIN (to attach programs to interfaces)" + cure,
+	} {
+		out, err := l.Node("router").Command(t.Context(), "setpriv", "--bounding-set", lost, "--inh-caps", "-all", e2e.Program, "agent", "run", "--config", file).CombinedOutput()
+		if err == nil || string(out) != want {
+			t.Errorf("without %s: %v, %q; want %q", lost, err, out, want)
+		}
+	}
+	place, err := l.Node("router").Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{place.Socket(), filepath.Join(api.Root, "bpf", place.ID)} {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s was left: %v", path, err)
+		}
+	}
+	if out, err := e2e.In(t, l, "router", "agent", "stop", "--remove"); err != nil {
+		t.Errorf("%v, %s", err, out)
+	}
+}
+
+// Agents in several namespaces of one machine do not affect each other: by
+// default the command line talks to the agent of its own namespace, a change to
+// one agent reaches no other, and where no agent runs, none is found.
+func TestAgentsOfNamespacesNeverMeet(t *testing.T) {
+	t.Parallel()
+	l := e2e.Raise(t, e2e.Builtin(t, "line"))
+	nodes := []string{"athos", "porthos", "aramis"}
+	check := func(with string) {
+		t.Helper()
+		pids := map[int]string{}
+		for i, node := range nodes {
+			s := e2e.StatusOf(t, l, node)
+			pid := e2e.AgentProcess(t, l, node)
+			if s.Node.ID != uint32(i+1) || s.PID != pid || pids[pid] != "" {
+				t.Errorf("%s is answered by node %d, process %d; want %d, %d", node, s.Node.ID, s.PID, i+1, pid)
+			}
+			pids[pid] = node
+			want := 1
+			if node == with {
+				want = 2
+			}
+			if len(s.Namespaces) != want || s.Modified != (node == with) {
+				t.Errorf("%s has the namespaces %+v, modified %v; only %q was given another", node, s.Namespaces, s.Modified, with)
+			}
+		}
+	}
+	check("")
+	e2e.MustIn(t, l, "porthos", "ioam", "namespace", "add", "200")
+	check("porthos")
+	e2e.MustIn(t, l, "athos", "agent", "reload")
+	check("porthos")
+	for _, args := range [][]string{{"status"}, {"agent", "reload"}, {"agent", "stop"}, {"ioam", "namespace", "add", "201"}} {
+		if out, err := e2e.In(t, l, "alpha", args...); err == nil || !strings.Contains(out, "no agent runs in this network namespace") {
+			t.Errorf("%s in alpha: %v, %s", strings.Join(args, " "), err, out)
+		}
+	}
+	check("porthos")
+	e2e.MustIn(t, l, "porthos", "agent", "stop", "--remove")
+	for _, node := range []string{"athos", "aramis"} {
+		if i := e2e.StatusInterface(t, l, node, "eth0"); i.IngressHook == "" || i.EgressHook == "" {
+			t.Errorf("%s no longer serves eth0 after the end of porthos's agent: %+v", node, i)
 		}
 	}
 }

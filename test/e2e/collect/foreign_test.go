@@ -20,8 +20,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// An exporter that nobody here wrote: softflowd's flows arrive with their values,
-// over UDP and TCP, in milliseconds and nanoseconds.
+// Flows of a foreign exporter, softflowd, arrive with their values, over UDP and
+// TCP, in milliseconds and nanoseconds.
 func TestCollectForeignExporter(t *testing.T) {
 	t.Parallel()
 	const packets = 7
@@ -60,7 +60,7 @@ func TestCollectForeignExporter(t *testing.T) {
 		first, last := values["flowStartMilliseconds"]+values["flowStartNanoseconds"], values["flowEndMilliseconds"]+values["flowEndNanoseconds"]
 		for text, want := range map[string]time.Time{first: start, last: start.Add((packets - 1) * time.Second)} {
 			at, err := time.Parse(time.RFC3339Nano, text)
-			if d := at.Sub(want); err != nil || d < 0 || d > time.Microsecond { // it rounds on its way to NTP's fractions
+			if d := at.Sub(want); err != nil || d < 0 || d > time.Microsecond { // softflowd rounds to NTP's fractions
 				t.Errorf("time %s, want %v (%v)", text, want, err)
 			}
 		}
@@ -73,8 +73,8 @@ func TestCollectForeignExporter(t *testing.T) {
 	}
 }
 
-// writeFlow writes a capture of a UDP flow, a packet each second; length is that
-// of a packet.
+// writeFlow writes a capture of a UDP flow, a packet each second; length is the
+// length of one packet.
 func writeFlow(t *testing.T, path string, start time.Time, packets int) (length int) {
 	t.Helper()
 	f, err := os.Create(path)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package collect tests `waymark collect`, as people run it.
+// Package collect tests `waymark collect` as users run it.
 package collect
 
 import (

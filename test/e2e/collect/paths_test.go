@@ -4,6 +4,7 @@ package collect
 
 import (
 	"fmt"
+	"os/exec"
 	"runtime"
 	"testing"
 	"time"
@@ -16,8 +17,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// directExporting is `line` with a Direct Export in every packet to beta, whose
-// nodes export postcards to aramis, where a collector may be.
+// directExporting is `line` with a Direct Export in every packet to beta. Its
+// nodes export postcards to aramis, where a test may start a collector.
 func directExporting(t *testing.T) *lab.Topology {
 	t.Helper()
 	top := e2e.Builtin(t, "line")
@@ -32,13 +33,13 @@ node: {export-limit: 1/1, export-rate: 1000000, id: %d`, id+1))
 	return top
 }
 
-// Packets that cross the domain give whole paths; those that are lost on the
-// link to aramis are not seen behind porthos.
+// Packets that cross the domain give complete paths; those lost on the link to
+// aramis are reported as not seen after porthos.
 func TestCollectPaths(t *testing.T) {
 	t.Parallel()
 	const count, small, large = 50, 100, 1400
 	l := e2e.Raise(t, directExporting(t))
-	// What is longer is dropped by aramis' end of the link.
+	// aramis' end of the link drops longer packets.
 	if err := l.Node("aramis").Do(func() error {
 		link, err := netlink.LinkByName("eth0")
 		if err != nil {
@@ -54,7 +55,7 @@ func TestCollectPaths(t *testing.T) {
 	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Interval: time.Millisecond, Size: small, Port: 9000})
 	r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: count, Interval: time.Millisecond, Size: large, Port: 9001})
 	if err != nil || r.Lost() != count {
-		t.Fatalf("of %d packets that are too long %d were lost (%v)", count, r.Lost(), err)
+		t.Fatalf("%d of %d overlong packets were lost (%v)", count, r.Lost(), err)
 	}
 	e2e.Await(t, "every packet's path", 20*time.Second, func() bool { return len(c.Lines()) >= 2*count })
 	held := suppressed(t, l)
@@ -79,13 +80,13 @@ func TestCollectPaths(t *testing.T) {
 	if len(lines) != 2*count || len(sequences) != 2*count {
 		t.Errorf("%d paths of %d packets, want %d", len(lines), len(sequences), 2*count)
 	}
-	// A hook earns nothing before its first packet on a CPU.
+	// A hook earns no exports before its first packet on a CPU.
 	if lacking != held || held > uint64(3*runtime.NumCPU()) || stats.Counts["postcards_joined"]+held != 5*count {
 		t.Errorf("%d postcards were suppressed, paths lack %d: %v, %v", held, lacking, stats.Paths, stats.Counts)
 	}
 }
 
-// suppressed is how many exports the limits of nodes held back.
+// suppressed is how many exports the nodes' limits held back.
 func suppressed(t *testing.T, l *lab.Lab) (sum uint64) {
 	t.Helper()
 	for _, node := range []string{"athos", "porthos", "aramis"} {
@@ -133,13 +134,14 @@ func checkPath(t *testing.T, p *record.Path, line string, whole bool) {
 	}
 	switch {
 	case whole && (!p.Complete || p.LastSeen != nil || p.Delay == nil || *p.Delay < *p.Nodes[2].SincePrevious):
-		t.Errorf("want a whole path: %s", line)
+		t.Errorf("want a complete path: %s", line)
 	case !whole && (p.Complete || p.Reason != record.PathNotSeenFurther || p.LastSeen == nil || p.LastSeen.Node != "porthos" || p.LastSeen.Egress != "eth1" || p.Delay != nil):
-		t.Errorf("want it not seen behind porthos: %s", line)
+		t.Errorf("want it not seen after porthos: %s", line)
 	}
 }
 
-// awaitConnected waits until each node is connected: names come first then.
+// awaitConnected waits until each node is connected, so that names arrive before
+// postcards.
 func awaitConnected(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	for _, node := range []string{"athos", "porthos", "aramis"} {
@@ -152,8 +154,15 @@ func awaitConnected(t *testing.T, l *lab.Lab) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			exporters := status.Records.Exporters
+			exporters := status.Records.Sinks
 			return len(exporters) == 1 && exporters[0].Connected != nil && *exporters[0].Connected
 		})
 	}
+}
+
+// collectHere runs `waymark collect` in the network namespace of the tests.
+func collectHere(t *testing.T, args ...string) *e2e.Collecting {
+	t.Helper()
+	cmd := exec.Command(e2e.Program, append([]string{"collect", "--json"}, args...)...)
+	return e2e.StartCollect(t, cmd, cmd.Start)
 }

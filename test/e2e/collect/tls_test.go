@@ -20,7 +20,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// openssl runs openssl in a directory, to its end.
+// openssl runs openssl in a directory until it exits.
 func openssl(t *testing.T, directory string, args ...string) {
 	t.Helper()
 	cmd := exec.Command("openssl", args...)
@@ -30,8 +30,8 @@ func openssl(t *testing.T, directory string, args ...string) {
 	}
 }
 
-// certificates makes an authority NAME.pem and certificates that it signed, each
-// with its key.
+// certificates makes an authority NAME.pem and the certificates that it signs,
+// each with its key.
 func certificates(t *testing.T, directory, authority string, names ...string) {
 	t.Helper()
 	openssl(t, directory, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
@@ -43,7 +43,8 @@ func certificates(t *testing.T, directory, authority string, names ...string) {
 	}
 }
 
-// postcards are IPFIX messages of the postcards of a packet, at three nodes.
+// postcards returns IPFIX messages with the postcards of one packet from three
+// nodes.
 func postcards(t *testing.T) []byte {
 	t.Helper()
 	registry, err := ipfix.NewRegistry(ipfix.IANA(), ipfix.IOAM(), ipfix.Waymark(ipfix.EnterpriseExample))
@@ -82,8 +83,8 @@ func postcards(t *testing.T) []byte {
 	return encoder.Finish(now)
 }
 
-// OpenSSL's client delivers postcards over TLS when both sides can prove who
-// they are, and is refused otherwise.
+// OpenSSL's client delivers postcards over TLS when both sides prove their
+// identity, and is refused otherwise.
 func TestCollectTLS(t *testing.T) {
 	t.Parallel()
 	directory := t.TempDir()
@@ -91,7 +92,7 @@ func TestCollectTLS(t *testing.T) {
 	certificates(t, directory, "stranger", "intruder")
 	file := func(name string) string { return filepath.Join(directory, name) }
 	c := collectHere(t, "--listen", "tls://[::1]:0", "--tls-cert", file("collector.pem"), "--tls-key", file("collector.key"), "--tls-client-ca", file("authority.pem"))
-	// client runs s_client until it ends or done.
+	// client runs s_client until it exits or done returns true.
 	client := func(done func() bool, args ...string) string {
 		ctx, cancel := context.WithTimeout(t.Context(), patience.Of(20*time.Second))
 		defer cancel()
@@ -105,7 +106,7 @@ func TestCollectTLS(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = in.Write(postcards(t)) // fails when it is refused at once
+		_, _ = in.Write(postcards(t)) // fails if the collector refuses at once
 		ended := make(chan struct{})
 		go func() { _ = cmd.Wait(); close(ended) }()
 		for over := false; !over && !done(); time.Sleep(10 * time.Millisecond) {
@@ -125,7 +126,7 @@ func TestCollectTLS(t *testing.T) {
 		t.Errorf("without a certificate, the client says %q", said)
 	}
 	if said := client(never, "-cert", file("intruder.pem"), "-key", file("intruder.key")); !strings.Contains(said, "alert") {
-		t.Errorf("with a stranger's, the client says %q", said)
+		t.Errorf("with another authority's certificate, the client says %q", said)
 	}
 	if said := client(never, "-cert", file("exporter.pem"), "-key", file("exporter.key"), "-tls1_1", "-cipher", "DEFAULT@SECLEVEL=0"); !strings.Contains(said, "alert") {
 		t.Errorf("with TLS 1.1, the client says %q", said)

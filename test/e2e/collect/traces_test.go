@@ -18,7 +18,7 @@ import (
 )
 
 // The traces that a decapsulating node exports over IPFIX, by UDP and by TCP,
-// are those that its observers see, path delay included.
+// equal those that its observers see, path delay included.
 func TestCollectTraces(t *testing.T) {
 	t.Parallel()
 	const count = 20
@@ -30,7 +30,7 @@ node: {id: 3`)
 	l := e2e.Raise(t, top)
 	cmd := l.Node("aramis").Command(t.Context(), e2e.Program, "collect", "--json")
 	c := e2e.StartCollect(t, cmd.Cmd, cmd.Start)
-	// Both sessions are there, and have told who they are.
+	// Both sessions are open, and the exporter has sent its node's name.
 	place, err := l.Node("aramis").Place()
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +40,8 @@ node: {id: 3`)
 		if err != nil {
 			t.Fatal(err)
 		}
-		exporters := status.Records.Exporters
-		return len(exporters) == 2 && !slices.ContainsFunc(exporters, func(e api.Exporter) bool { return e.Connected == nil || !*e.Connected })
+		exporters := status.Records.Sinks
+		return len(exporters) == 2 && !slices.ContainsFunc(exporters, func(e api.Sink) bool { return e.Connected == nil || !*e.Connected })
 	})
 	j := e2e.Keep(t, l, "aramis")
 	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Interval: 2 * time.Millisecond, Size: 100, Port: 9000})
@@ -61,7 +61,7 @@ node: {id: 3`)
 		if got := times[e2e.Line(t, r)]; got != 2 {
 			t.Errorf("%d times: %s", got, e2e.Line(t, r))
 		}
-		way := r.Nodes[2].Timestamp.Value.Sub(r.Nodes[0].Timestamp.Value) // by what stood in the packet
+		way := r.Nodes[2].Timestamp.Value.Sub(r.Nodes[0].Timestamp.Value) // from the times in the packet
 		if d := time.Duration(r.PathDelay.Value)*time.Microsecond - way; !r.PathDelay.Valid || way <= 0 || d.Abs() > time.Microsecond {
 			t.Errorf("path delay %+v us, want %v", r.PathDelay, way)
 		}

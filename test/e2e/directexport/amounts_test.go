@@ -3,9 +3,11 @@
 package directexport
 
 import (
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +17,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// amount is what a flow, or a capture, comes to.
+// amount is the number of packets and bytes of a flow or a capture.
 type amount struct{ packets, bytes uint64 }
 
 // amounts sums flow records by node, protocol and destination port.
@@ -35,8 +37,8 @@ func portOf(p record.Packet) uint16 {
 	return *p.DestinationPort
 }
 
-// awaitAmounts waits until flow records come to what was sent, at every node, and
-// checks that they stay so.
+// awaitAmounts waits until flow records add up to what was sent, at every node,
+// and checks that the sums stay the same.
 func awaitAmounts(t *testing.T, c *e2e.Collecting, from int, want map[string]amount) []record.Flow {
 	t.Helper()
 	everywhere := map[string]amount{}
@@ -73,4 +75,37 @@ func exportCounts(t *testing.T, l *lab.Lab, node string) (sum api.Interface, pac
 		}
 	}
 	return sum, packets
+}
+
+// segments counts the TCP segments to a port that beta receives, as they are on
+// the wire.
+type segments struct {
+	capture *lab.Capture
+	lock    sync.Mutex
+	sum     amount
+}
+
+func startSegments(t *testing.T, l *lab.Lab, port uint16) *segments {
+	t.Helper()
+	a := &segments{}
+	var err error
+	a.capture, err = l.Capture("beta", "eth0", lab.CaptureOptions{Each: func(p lab.Packet) {
+		if ip := p.Data[14:]; !p.Outgoing && len(ip) >= 60 && ip[6] == 6 && binary.BigEndian.Uint16(ip[42:]) == port {
+			a.lock.Lock()
+			defer a.lock.Unlock()
+			a.sum = amount{a.sum.packets + 1, a.sum.bytes + uint64(p.Length-14)}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (a *segments) stop(t *testing.T) amount {
+	t.Helper()
+	if stats, err := a.capture.Stop(); err != nil || stats.Dropped > 0 {
+		t.Errorf("the capture at beta missed %d packets (%v)", stats.Dropped, err)
+	}
+	return a.sum
 }

@@ -13,21 +13,21 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// alphaExports is the agent of a host that exports over UDP and TCP, if only its
-// statistics.
+// alphaExports configures a host's agent that exports over UDP and TCP, even if
+// only its statistics.
 const alphaExports = `export: [{kind: ipfix, address: "udp://[2001:db8:2::2]:4739", refresh: 1s}, {kind: ipfix, address: "tcp://[2001:db8:2::2]:4739", refresh: 1s, observation-domain: 10}]
 node: {id: 9}
 interfaces: [{name: eth0, id: 901}]
 `
 
-// collectorsOfOthers names where alpha exports to.
+// collectorsOfOthers names the collectors that alpha exports to.
 const collectorsOfOthers = `collectors: ["udp://[2001:db8:2::2]", "tcp://[2001:db8:2::2]"]
 `
 
-// An encapsulating node without an exporter of its own forwards exports of
-// another node that match its rule. With their collector named they get no
-// Direct Export; without, they do, other nodes make postcards of them, and the
-// node warns of that.
+// An encapsulating node without an exporter of its own forwards another node's
+// exports, which match its rule. If it knows their collector, they get no Direct
+// Export; otherwise they do, other nodes make postcards of them, and the node
+// warns.
 func TestDirectExportsOfOthers(t *testing.T) {
 	t.Parallel()
 	for _, forwarding := range []string{"stack", "fast"} {
@@ -43,7 +43,7 @@ func TestDirectExportsOfOthers(t *testing.T) {
 				e2e.OpenEnds(t, l, "alpha", "beta")
 				e2e.Must(t, l.Node("beta"), "ethtool", "-K", "eth0", "tx", "off")
 			}
-			link := startTriggers(t, l, "athos", "eth1") // sees what the stack sends
+			link := startTriggers(t, l, "athos", "eth1") // captures what the stack sends
 			spared := func() uint64 {
 				return e2e.Counter(t, l, "athos", "encap_skipped_export") + e2e.ForwardsOf(t, l, "athos").Fast["encap_skipped_export"]
 			}
@@ -67,22 +67,22 @@ func TestDirectExportsOfOthers(t *testing.T) {
 			checkCollectorsKnown(t, l, true)
 
 			apply(t, l, "athos", collectorsOfOthers, "")
-			e2e.Await(t, "exports have a Direct Export when nobody names their collector", 20*time.Second, func() bool { return pathsTo(t, c, collectorPort) >= 2 })
+			e2e.Await(t, "exports have a Direct Export when their collector is not configured", 20*time.Second, func() bool { return pathsTo(t, c, collectorPort) >= 2 })
 			checkCollectorsKnown(t, l, false)
 		})
 	}
 }
 
-// messagesOf counts what each exporter of a node has sent.
+// messagesOf returns how many messages each exporter of a node has sent.
 func messagesOf(t *testing.T, l *lab.Lab, node string) (list []uint64) {
 	t.Helper()
-	for _, e := range e2e.StatusOf(t, l, node).Records.Exporters {
+	for _, e := range e2e.StatusOf(t, l, node).Records.Sinks {
 		list = append(list, e.Messages)
 	}
 	return list
 }
 
-// pathsTo counts the packets to a port that nodes have made postcards of.
+// pathsTo counts the packets to a port that nodes made postcards of.
 func pathsTo(t *testing.T, c *e2e.Collecting, port uint16) (n int) {
 	t.Helper()
 	for _, p := range readCollected(t, c.Lines()).paths {
@@ -93,12 +93,12 @@ func pathsTo(t *testing.T, c *e2e.Collecting, port uint16) (n int) {
 	return n
 }
 
-// checkCollectorsKnown asks athos whether it warns that it knows no collector.
+// checkCollectorsKnown checks whether athos warns that it knows no collectors.
 func checkCollectorsKnown(t *testing.T, l *lab.Lab, known bool) {
 	t.Helper()
 	status := e2e.StatusOf(t, l, "athos").Warnings
 	unknown := slices.ContainsFunc(status, func(w health.Warning) bool { return w.Code == health.CollectorsUnknown })
-	doctor, _ := e2e.In(t, l, "athos", "doctor") // it may find an error of this machine
+	doctor, _ := e2e.In(t, l, "athos", "doctor") // it fails if it finds an error of this machine
 	if unknown == known || strings.Contains(doctor, string(health.CollectorsUnknown)) == known {
 		t.Errorf("collectors known: %v, and athos warns: %+v\n%s", known, status, doctor)
 	}

@@ -15,16 +15,17 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// account is what the exporter has written and collectors have received.
+// account holds the exporter's counts of postcards written and unsure, and how
+// many postcards collectors received.
 type account struct{ written, unsure, received uint64 }
 
 // endLife ends a collector, and compares what it received with what the exporter
-// counts for it.
+// counted for it.
 func endLife(t *testing.T, l *lab.Lab, c *counting, before account, kill bool) account {
 	t.Helper()
 	received, cut := c.end(kill, func() uint64 { return e2e.StatusOf(t, l, "athos").Records.Read })
-	e2e.Await(t, "the exporter has noticed it", 10*time.Second, func() bool { return !*e2e.StatusOf(t, l, "athos").Records.Exporters[0].Connected })
-	e := e2e.StatusOf(t, l, "athos").Records.Exporters[0]
+	e2e.Await(t, "the exporter has noticed it", 10*time.Second, func() bool { return !*e2e.StatusOf(t, l, "athos").Records.Sinks[0].Connected })
+	e := e2e.StatusOf(t, l, "athos").Records.Sinks[0]
 	now := account{e.Written, e.Unsure, before.received + received}
 	written, unsure := now.written-before.written, now.unsure-before.unsure
 	said := fmt.Sprintf("a collector (killed: %v) received %d of %d that were written, %d of them unsure", kill, received, written, unsure)
@@ -35,13 +36,13 @@ func endLife(t *testing.T, l *lab.Lab, c *counting, before account, kill bool) a
 	return now
 }
 
-// counting is a collector of which only the number of postcards matters.
+// counting is a collector whose postcards are only counted.
 type counting struct {
 	*e2e.Collecting
 	lines *lineCounter
 }
 
-// startCounting runs one in beta.
+// startCounting starts a counting collector in beta.
 func startCounting(t *testing.T, l *lab.Lab) *counting {
 	t.Helper()
 	cmd := l.Node("beta").Command(t.Context(), e2e.Program, "collect", "--json", "--records",
@@ -53,13 +54,14 @@ func startCounting(t *testing.T, l *lab.Lab) *counting {
 	}), lines}
 }
 
-// partingTime is how long a collector that ends lets exporters take to end their
-// connections; then it cuts them.
+// partingTime is how long an ending collector waits for exporters to close their
+// connections before it cuts them.
 const partingTime = 2 * time.Second
 
-// end ends it, and gives how many postcards it has received, and whether it has
-// cut connections. One that is killed hangs before, until there was more for it:
-// so its host has some that it has not read. made is how many there have been.
+// end ends the collector, and returns how many postcards it received and whether
+// it cut connections. A collector to be killed is stopped first until more
+// postcards were made, so that its host holds some that it has not read. made
+// returns how many postcards were made so far.
 func (c *counting) end(kill bool, made func() uint64) (received uint64, cut bool) {
 	c.T.Helper()
 	signal := func(s os.Signal) {
@@ -84,7 +86,7 @@ func (c *counting) end(kill bool, made func() uint64) (received uint64, cut bool
 	return c.lines.count, kill || time.Since(start) >= partingTime
 }
 
-// lineCounter counts the whole lines that begin in one way.
+// lineCounter counts the complete lines with a prefix.
 type lineCounter struct {
 	with  []byte
 	rest  []byte

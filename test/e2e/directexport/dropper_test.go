@@ -19,11 +19,11 @@ import (
 	"github.com/waymark-net/waymark/internal/patience"
 )
 
-// dropper drops, where they arrive, some packets that carry a Hop-by-Hop header.
+// dropper drops some of the arriving packets that carry a Hop-by-Hop header.
 type dropper struct{ counts *ebpf.Map }
 
-// Of each dropEvery packets one is dropped, behind the first dropFrom and before
-// the last of dropUntil: what is lost at the ends of a flow nobody can know.
+// Between packets dropFrom and dropUntil, one of each dropEvery is dropped.
+// Losses at the very start or end of a flow cannot be detected.
 const dropEvery, dropFrom, dropUntil = 50, 200, 1500
 
 func startDropper(t *testing.T, n *lab.Node, name string) *dropper {
@@ -33,7 +33,7 @@ func startDropper(t *testing.T, n *lab.Node, name string) *dropper {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { counts.Close() })
-	// none until restart
+	// nothing is dropped before restart
 	if err := counts.Put(uint32(0), [2]uint64{dropUntil}); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func startDropper(t *testing.T, n *lab.Node, name string) *dropper {
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "pass"),
 		asm.Mov.Imm(asm.R2, 1),
-		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord), // two CPUs may drop the same one, and count both
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord), // two CPUs may read the same count: each then drops and counts a packet
 		asm.AddAtomic.Mem(asm.R0, asm.R2, asm.DWord, 0),
 		asm.JLT.Imm(asm.R1, dropFrom, "pass"),
 		asm.JGE.Imm(asm.R1, dropUntil, "pass"),
@@ -75,7 +75,8 @@ func startDropper(t *testing.T, n *lab.Node, name string) *dropper {
 		if err != nil {
 			return err
 		}
-		// before the kernel cuts an offloaded packet, whose segments share a number
+		// generic XDP runs before the kernel segments an offloaded packet; the
+		// segments share a sequence number
 		l, err := link.AttachXDP(link.XDPOptions{Program: program, Interface: device.Index, Flags: link.XDPGenericMode})
 		if err == nil {
 			t.Cleanup(func() { l.Close() })
@@ -100,7 +101,7 @@ func (d *dropper) read(t *testing.T) (counts [2]uint64) {
 	return counts
 }
 
-// restart lets it begin to count again.
+// restart starts the count again.
 func (d *dropper) restart(t *testing.T) {
 	t.Helper()
 	if err := d.counts.Put(uint32(0), [2]uint64{}); err != nil {
@@ -108,8 +109,8 @@ func (d *dropper) restart(t *testing.T) {
 	}
 }
 
-// moveTo moves the calling thread, which is the goroutine's own, to one CPU after
-// the other: packets are handled where they are sent.
+// moveTo pins the calling thread, which the goroutine has locked, to CPU i modulo
+// their number: packets are handled where they are sent.
 func moveTo(i int) error {
 	var one unix.CPUSet
 	one.Set(i % runtime.NumCPU())
@@ -117,7 +118,7 @@ func moveTo(i int) error {
 }
 
 // spread sends over a connection from alpha to beta, from all CPUs in turn, and
-// closes it.
+// closes the connection.
 func spread(l *lab.Lab, network string, port, writes, size int, every time.Duration) error {
 	failed := make(chan error, 1)
 	go func() {
@@ -147,7 +148,7 @@ func spread(l *lab.Lab, network string, port, writes, size int, every time.Durat
 	return <-failed
 }
 
-// discard takes what comes to beta, by TCP and UDP.
+// discard reads and discards what beta receives by TCP and UDP.
 func discard(t *testing.T, l *lab.Lab, port int) {
 	t.Helper()
 	err := l.Node("beta").Do(func() error {

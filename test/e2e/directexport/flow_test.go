@@ -19,8 +19,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// dexFlows is the domain whose first node gets offloaded packets, and whose
-// second gets their segments.
+// dexFlows is a domain where the first node gets offloaded packets, and the
+// second their segments.
 func dexFlows(t *testing.T) *lab.Topology {
 	t.Helper()
 	top := directExports(t, "export: every}", "export: aggregate}")
@@ -30,9 +30,9 @@ func dexFlows(t *testing.T) *lab.Topology {
 	return top
 }
 
-// What nodes sum up is what was sent, at each of them, segments of offloaded
-// packets one by one; a sample is of the same packets everywhere; limits hold;
-// and nobody pays for what nobody wants.
+// The nodes' sums equal what was sent, with segments of offloaded packets counted
+// one by one; a sample has the same packets at every node; limits hold; and
+// without an exporter, nodes make no postcards.
 func TestDirectExportFlows(t *testing.T) {
 	t.Parallel()
 	l, c := raiseCollecting(t, dexFlows(t))
@@ -61,7 +61,8 @@ func aggregateFlows(t *testing.T, l *lab.Lab, c *e2e.Collecting) {
 	hopLimits := map[string]uint8{"athos": 63, "porthos": 62, "aramis": 61}
 	ended, measured, intervals := map[string]bool{}, uint64(0), 0
 	for _, f := range flows {
-		// a connection that moves to another CPU may be numbered in another order than it is sent
+		// a connection that moves to another CPU may be numbered in an order
+		// other than the order of sending
 		if f.Reordered.Value > 0 && f.Packet.NextHeader != 6 || f.HopLimit != (record.HopLimits{Min: hopLimits[f.Node], Max: hopLimits[f.Node]}) || f.Last.Before(f.First.Time) {
 			t.Errorf("flow %+v", f)
 		}
@@ -105,12 +106,13 @@ func sampleFlows(t *testing.T, l *lab.Lab, c *e2e.Collecting) {
 	}
 	slices.Sort(numbers)
 	if len(numbers) != count/every || numbers[0] != 0 || numbers[len(numbers)-1] != count-every {
-		t.Errorf("the sample is %v", numbers)
+		t.Errorf("the sample has the sequence numbers %v", numbers)
 	}
 }
 
-// RFC 9326 §3.1.2: by default, one export in a hundred packets. Behind a reload,
-// an interface has saved as much as it may, so the first ones are all exported.
+// RFC 9326 §3.1.2: by default, one export in a hundred packets. After a reload,
+// an interface has the largest credit that it can save, so the first packets are
+// all exported.
 func limitExports(t *testing.T, l *lab.Lab) {
 	const saved, first, count = 64, 60, 20_000
 	burst := uint64(saved * runtime.NumCPU())
@@ -128,7 +130,7 @@ func limitExports(t *testing.T, l *lab.Lab) {
 	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: first, Interval: time.Millisecond, Size: 100, Port: 9003})
 	for _, node := range e2e.Routers {
 		if written, suppressed, _ := since(node); written != first || suppressed > 0 {
-			t.Errorf("%s: %d postcards and %d suppressed, of the first %d packets behind a reload", node, written, suppressed, first)
+			t.Errorf("%s: %d postcards and %d suppressed, of the first %d packets after a reload", node, written, suppressed, first)
 		}
 	}
 	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Interval: 20 * time.Microsecond, Size: 100, Port: 9003})
@@ -142,7 +144,7 @@ func limitExports(t *testing.T, l *lab.Lab) {
 		}
 		status := e2e.StatusOf(t, l, node)
 		if !slices.ContainsFunc(status.Warnings, func(w health.Warning) bool { return w.Code == health.ExportsSuppressed }) {
-			t.Errorf("%s warns of %v, not of exports that were suppressed", node, status.Warnings)
+			t.Errorf("%s warns of %v, want a warning of suppressed exports", node, status.Warnings)
 		}
 		place, err := l.Node(node).Place()
 		if err != nil {
@@ -172,13 +174,13 @@ func exportNothing(t *testing.T, l *lab.Lab) {
 	for _, node := range e2e.Routers {
 		now, _ := exportCounts(t, l, node)
 		if now.Postcards != sums[node].Postcards || now.ExportsSuppressed != sums[node].ExportsSuppressed {
-			t.Errorf("%s: %+v became %+v, and nobody wants it", node, sums[node], now)
+			t.Errorf("%s: %+v became %+v without an exporter", node, sums[node], now)
 		}
 	}
 }
 
-// The kernel says that packets arrived on the bridge; their delay is measured, and
-// the id is that of its only port.
+// The kernel reports that packets arrived on the bridge; their delay is measured,
+// and the interface id is that of the bridge's only port.
 func arriveByBridge(t *testing.T, l *lab.Lab, c *e2e.Collecting) {
 	for _, node := range e2e.Routers {
 		apply(t, l, node, "export: aggregate}", "export: every}")
@@ -199,7 +201,7 @@ func arriveByBridge(t *testing.T, l *lab.Lab, c *e2e.Collecting) {
 		before := len(c.Lines())
 		r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 1, Size: 100, Port: 9005})
 		if err != nil || r.Lost() > 0 {
-			return false // neighbours have to be found again
+			return false // neighbours have to be resolved again
 		}
 		time.Sleep(patience.Of(200 * time.Millisecond))
 		paths := readCollected(t, c.Lines()[before:]).paths

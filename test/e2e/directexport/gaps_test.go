@@ -13,7 +13,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// gaps is what a node tells of missing packets, and of packets that came.
+// gaps is what a node reports on missing packets and on packets that it received.
 type gaps struct {
 	packets, missing uint64
 	unknown          int
@@ -37,8 +37,8 @@ func gapsTo(flows []record.Flow, port uint16) map[string]gaps {
 	return sums
 }
 
-// Packets of connections that several CPUs handle, and that end there, are
-// missing where they were lost, and nowhere else.
+// Packets of connections that several CPUs handle are reported missing where they
+// were lost, and nowhere else.
 func TestDirectExportGaps(t *testing.T) {
 	t.Parallel()
 	top := directExports(t, "export: every}", "export: aggregate}")
@@ -48,7 +48,7 @@ func TestDirectExportGaps(t *testing.T) {
 	l, c := raiseCollecting(t, top)
 	const port = 9100
 	discard(t, l, port)
-	time.Sleep(patience.Of(2 * time.Second)) // what came before programs were attached is not known
+	time.Sleep(patience.Of(2 * time.Second)) // packets from before the programs were attached are unknown
 	type traffic struct {
 		name, network string
 		connections   int
@@ -85,7 +85,7 @@ func TestDirectExportGaps(t *testing.T) {
 				if !maps.Equal(now, sums) {
 					sums, settled = now, time.Now()
 				}
-				return time.Since(settled) > 3*time.Second // intervals have one
+				return time.Since(settled) > 3*time.Second // flow intervals last a second
 			})
 			t.Logf("%d dropped: %+v", lost, sums)
 			for _, node := range e2e.Routers {
@@ -93,7 +93,8 @@ func TestDirectExportGaps(t *testing.T) {
 				if node != "athos" {
 					want.missing = lost
 				}
-				// of offloaded packets, segments are counted, and numbers are missing
+				// for offloaded packets, packets counts segments, and missing
+				// counts sequence numbers
 				if got := sums[node]; got.missing != want.missing || got.unknown > 0 || tt.network == "udp" && got.packets != want.packets-want.missing {
 					t.Errorf("%s: %+v, want %+v", node, got, want)
 				}
@@ -101,6 +102,6 @@ func TestDirectExportGaps(t *testing.T) {
 		})
 	}
 	if _, err := os.Stat("/sys/devices/system/cpu/cpu1"); err != nil {
-		t.Log("this machine has one CPU: packets could not come over several")
+		t.Log("this machine has one CPU: packets could not use several")
 	}
 }

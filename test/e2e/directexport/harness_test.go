@@ -25,17 +25,18 @@ import (
 // collectorPort is where `waymark collect` listens in beta.
 const collectorPort = 4739
 
-// dex is the option that most of these tests insert: fields 0 to 6.
+// dex is the option that most of these tests insert, with fields 0 to 6.
 const dex = "dex: {namespace: 123, trace-type: 0xfe0000, extension-flags: [flow-id, sequence]}"
 
-// toCollector exports to it. The links of the domain are greater than those
-// outside, and what discovers that over UDP is lost.
+// toCollector exports to it. The message size is set because links inside the
+// domain have a larger MTU than those outside, and the UDP message that discovers
+// this would be lost.
 const toCollector = `export: [{kind: ipfix, address: "udp://[2001:db8:2::2]:4739", message-size: 1200}]
 `
 
-// directExports is `line` with a Direct Export in everything that leaves athos
-// towards the domain, exported to a collector in beta, behind the domain, and
-// without limits. changes are of the three configurations.
+// directExports is `line` with a Direct Export in everything that athos sends
+// into the domain. Nodes export without limits to a collector in beta, beyond the
+// domain. changes apply to the three configurations.
 func directExports(t *testing.T, changes ...string) *lab.Topology {
 	t.Helper()
 	top := e2e.Builtin(t, "line")
@@ -56,8 +57,8 @@ func directExports(t *testing.T, changes ...string) *lab.Topology {
 	return top
 }
 
-// raiseCollecting raises a topology, runs `waymark collect` in beta, and only then
-// starts the agents: over UDP, a collector that comes later misses the templates.
+// raiseCollecting raises a topology and starts `waymark collect` in beta before
+// the agents: over UDP, a collector that starts later misses the templates.
 func raiseCollecting(t *testing.T, top *lab.Topology, args ...string) (*lab.Lab, *e2e.Collecting) {
 	t.Helper()
 	agents := map[string]*lab.AgentSpec{}
@@ -88,13 +89,13 @@ func awaitExporters(t *testing.T, l *lab.Lab, nodes ...string) {
 	t.Helper()
 	for _, node := range nodes {
 		e2e.Await(t, "the exporter of "+node+" is connected", 20*time.Second, func() bool {
-			exporters := e2e.StatusOf(t, l, node).Records.Exporters
-			return !slices.ContainsFunc(exporters, func(e api.Exporter) bool { return e.Connected == nil || !*e.Connected })
+			exporters := e2e.StatusOf(t, l, node).Records.Sinks
+			return !slices.ContainsFunc(exporters, func(e api.Sink) bool { return e.Connected == nil || !*e.Connected })
 		})
 	}
 }
 
-// collected is what a collector wrote, by kind.
+// collected holds a collector's records by kind.
 type collected struct {
 	paths     []record.Path
 	flows     []record.Flow
@@ -134,7 +135,7 @@ func readCollected(t *testing.T, lines []string) (c collected) {
 	return c
 }
 
-// route shows a path: each node with its id, role, interfaces and hop limit.
+// route formats a path: each node with its id, role, interfaces and hop limit.
 func route(p record.Path) string {
 	var nodes []string
 	for _, n := range p.Nodes {
@@ -144,8 +145,8 @@ func route(p record.Path) string {
 	return strings.Join(nodes, ", ")
 }
 
-// checkSequences wants the packets of each flow to be numbered from 0, without
-// a gap, and gives the number of packets.
+// checkSequences checks that the packets of each flow are numbered from 0 without
+// a gap, and returns the number of packets.
 func checkSequences(t *testing.T, paths []record.Path) (packets int) {
 	t.Helper()
 	numbers := map[uint32][]uint32{}
@@ -156,7 +157,7 @@ func checkSequences(t *testing.T, paths []record.Path) (packets int) {
 		slices.Sort(list)
 		for i, n := range list {
 			if n != uint32(i) {
-				t.Errorf("flow 0x%08x: number %d of %d is %d", id, i, len(list), n)
+				t.Errorf("flow 0x%08x: sequence number at %d of %d is %d", id, i, len(list), n)
 				break
 			}
 		}
@@ -165,13 +166,13 @@ func checkSequences(t *testing.T, paths []record.Path) (packets int) {
 	return packets
 }
 
-// triggers collects the Direct Exports in what an interface sends. (A capture
-// where packets arrive makes the kernel copy those that are forwarded, and their
-// arrival is forgotten.)
+// triggers collects the Direct Exports in what an interface sends. (A capture on
+// the receiving side makes the kernel copy forwarded packets, which loses their
+// arrival time.)
 type triggers struct {
 	capture *lab.Capture
 	lock    sync.Mutex
-	seen    map[string]int      // options by their place and bytes
+	seen    map[string]int      // options, by offset and bytes
 	sources map[netip.Addr]bool // of packets with them
 	fault   error
 }
@@ -215,8 +216,8 @@ func (s *triggers) see(ip []byte) error {
 	return nil
 }
 
-// upper finds the protocol and the destination port of a packet behind its
-// Hop-by-Hop header, also in the packet that it tunnels.
+// upper finds the protocol and destination port of a packet after its Hop-by-Hop
+// header, or of the packet that it tunnels.
 func upper(ip []byte) (next byte, port uint16) {
 	next = ip[6]
 	for rest := ip[40:]; len(rest) >= 4; {
@@ -243,7 +244,8 @@ func (s *triggers) stop(t *testing.T) {
 	}
 }
 
-// checkUnchanged stops captures and wants the same options, of one type, in all.
+// checkUnchanged stops captures and checks that all saw the same options, of one
+// type.
 func checkUnchanged(t *testing.T, option ioam.OptionType, links ...*triggers) {
 	t.Helper()
 	for i, link := range links {
@@ -259,10 +261,10 @@ func checkUnchanged(t *testing.T, option ioam.OptionType, links ...*triggers) {
 	}
 }
 
-// betaAddress is beta's, and the collector's.
+// betaAddress is the address of beta and of the collector.
 var betaAddress = netip.MustParseAddr("2001:db8:2::2")
 
-// apply gives an agent its configuration with changes, and loads it.
+// apply changes the configuration of an agent and loads it.
 func apply(t *testing.T, l *lab.Lab, node string, oldnew ...string) {
 	t.Helper()
 	e2e.Rewrite(t, l, node, strings.NewReplacer(oldnew...).Replace)

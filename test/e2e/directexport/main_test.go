@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package directexport tests what Direct Exports come to, from the option to the
-// collector.
+// Package directexport tests Direct Exports from the option to the collector.
 package directexport
 
 import (

@@ -12,8 +12,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Each flow's packets go one of two equal ways, which their paths show; of flows
-// that are chosen, all packets, and of others none.
+// Each flow's packets take one of two equal-cost routes, which their paths show;
+// of chosen flows all packets get the option, of others none.
 func TestDirectExportEqualPaths(t *testing.T) {
 	t.Parallel()
 	top := e2e.Builtin(t, "ecmp")
@@ -67,7 +67,7 @@ func TestDirectExportEqualPaths(t *testing.T) {
 		}
 	}
 	if len(packets) == 0 || len(packets) > flows*2/3 { // 1 in 10,000 runs have more
-		t.Errorf("%d of %d flows were chosen, of 1 in 3", len(packets), flows)
+		t.Errorf("%d of %d flows were chosen, want 1 in 3", len(packets), flows)
 	}
 	_, stats := c.Stop()
 	e2e.CheckNothingWrong(t, stats)

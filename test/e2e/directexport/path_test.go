@@ -15,7 +15,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// dexWay is one way to put a Direct Export into packets and to get it through.
+// dexWay is one way to insert a Direct Export and to carry it through the domain.
 type dexWay struct {
 	name    string
 	changes []string // of the routers' configurations
@@ -24,8 +24,8 @@ type dexWay struct {
 	option  ioam.OptionType
 	added   string // outcome where it is inserted
 	path    string
-	senders []string // whose frames are looked at: not those that XDP redirects
-	source  string   // of the header in front
+	senders []string // nodes whose frames are captured: XDP's redirected ones cannot be
+	source  string   // of the outer header
 }
 
 // outwards are the interfaces that lead to beta.
@@ -47,7 +47,8 @@ func dexWays() []dexWay {
 	}
 }
 
-// alphaInserts is the agent of a host that inserts into what it sends.
+// alphaInserts configures a host's agent that inserts the option into what it
+// sends.
 const alphaInserts = toCollector + `node: {id: 9, export-limit: 1/1, export-rate: 1000000}
 interfaces: [{name: eth0, id: 901, role: [ingress, egress], attach: xdp}]
 namespaces: [{id: 123, export: every}]
@@ -59,9 +60,9 @@ encapsulations:
     options: [{` + dex + `}]
 `
 
-// Whatever a packet's way through the domain is, and whatever it carries, its
-// nodes tell a collector the whole of it. The option arrives as it was sent,
-// none leaves the domain, and what nodes export carries none.
+// Whichever way a packet takes through the domain and whatever it carries, the
+// nodes report its complete path to a collector. The option arrives as it was
+// sent, none leaves the domain, and the nodes' own export packets carry none.
 func TestDirectExportPaths(t *testing.T) {
 	t.Parallel()
 	for _, tt := range dexWays() {
@@ -100,24 +101,23 @@ func TestDirectExportPaths(t *testing.T) {
 				}
 			}
 			if n := e2e.Counter(t, l, from, "encap_skipped_export"); n == 0 {
-				t.Error("nothing to the collector met the rule")
+				t.Error("no packet to the collector matched the rule")
 			}
 			if stats := beta.Stop(t); stats.Dropped > 0 || beta.Packets.Load() == 0 || beta.IOAMBytes.Load() > 0 {
-				t.Errorf("beta received %d packets with %d bytes of IOAM; %d were not looked at", beta.Packets.Load(), beta.IOAMBytes.Load(), stats.Dropped)
+				t.Errorf("beta received %d packets with %d bytes of IOAM; the capture missed %d", beta.Packets.Load(), beta.IOAMBytes.Load(), stats.Dropped)
 			}
 			if f := e2e.ForwardsOf(t, l, "porthos"); tt.fast && f.Fast["direct_export"] == 0 {
-				t.Errorf("porthos forwarded none past its stack: %v", f)
+				t.Errorf("porthos forwarded no packet in XDP: %v", f)
 			}
 		})
 	}
 }
 
-// A packet that carries a trace, too, which each node fills while the packet is on
-// its way: wherever the trace stands, a node's postcard tells the delay that the
-// node wrote into it.
+// Each node also fills a trace in the same packet: before or after the Direct
+// Export, a postcard's delay equals the delay that the node wrote into the trace.
 func TestDirectExportBesideTrace(t *testing.T) {
 	t.Parallel()
-	// behind the other option, porthos' data are among the header's last 8 bytes
+	// after the other option, porthos' data are among the header's last 8 bytes
 	const trace = "trace: {namespace: 123, type: 0x080000, size: 12}"
 	const count = 20
 	for _, attach := range []string{"xdp", string(e2e.TCModes()[0])} {
@@ -138,8 +138,8 @@ func TestDirectExportBesideTrace(t *testing.T) {
 	}
 }
 
-// checkDelays wants the postcards and the traces of porthos to have the same
-// delays, but for the units of 4 ns in which a trace has them.
+// checkDelays checks that porthos' postcards and traces have the same delays, to
+// the 4 ns that a trace resolves.
 func checkDelays(t *testing.T, c collected) {
 	t.Helper()
 	var exported, traced []uint32
@@ -159,7 +159,7 @@ func checkDelays(t *testing.T, c collected) {
 	}
 }
 
-// raiseDexWay raises the line; from is the node that inserts.
+// raiseDexWay raises the line; from is the inserting node.
 func raiseDexWay(t *testing.T, tt dexWay) (l *lab.Lab, c *e2e.Collecting, from string) {
 	t.Helper()
 	top, from := directExports(t, tt.changes...), "athos"
@@ -177,11 +177,11 @@ func raiseDexWay(t *testing.T, tt dexWay) (l *lab.Lab, c *e2e.Collecting, from s
 	return l, c, from
 }
 
-// checkPaths wants every path whole, with times that agree with each other.
+// checkPaths checks that every path is complete and its times are consistent.
 func checkPaths(t *testing.T, tt dexWay, paths []record.Path) {
 	t.Helper()
 	forgotten := 0
-	defer func() { // many packets on their way through a node at once share places
+	defer func() { // packets that are inside a node at the same time can share a slot for their arrival time
 		if forgotten > len(paths)/10 {
 			t.Errorf("of %d packets, transit nodes did not know the delay of %d", len(paths), forgotten)
 		}
@@ -195,15 +195,16 @@ func checkPaths(t *testing.T, tt dexWay, paths []record.Path) {
 		}
 		for k, n := range p.Nodes {
 			if k > 0 && (n.SincePrevious == nil || *n.SincePrevious < 0) {
-				t.Fatalf("path %d: %s is %v behind the node before", i, n.Node, n.SincePrevious)
+				t.Fatalf("path %d: %s is %v after the previous node", i, n.Node, n.SincePrevious)
 			}
 			inside := k > 0 && k < len(p.Nodes)-1
-			// one clock, so a packet was not held for longer than it took from the node before
+			// one clock: a node cannot hold a packet for longer than since the
+			// previous node
 			switch d := n.TransitDelay; {
 			case inside && !d.Valid && p.Packet.NextHeader == 6:
 				forgotten++
 			case d.Valid != inside || inside && (d.Value == 0 || int64(d.Value) > *n.SincePrevious):
-				t.Fatalf("path %d: %s held it for %s, %d ns behind the node before", i, n.Node, e2e.Value(d), *n.SincePrevious)
+				t.Fatalf("path %d: %s held it for %s, %d ns after the previous node", i, n.Node, e2e.Value(d), *n.SincePrevious)
 			}
 		}
 	}

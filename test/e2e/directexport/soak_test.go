@@ -5,6 +5,7 @@ package directexport
 import (
 	"fmt"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,13 +13,14 @@ import (
 
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// A collector that is ended, in peace or by SIGKILL, and started again, again and
-// again, while the first node exports a postcard for each of many packets: each of
-// them was received, or is counted where it was lost, or may have been. WAYMARK_SOAK
-// says for how long (10m, for example).
+// A collector is repeatedly ended, by SIGINT or SIGKILL, and started again while
+// the first node exports a postcard for each of many packets. Each postcard was
+// received, is counted as lost, or is counted as unsure. WAYMARK_SOAK sets the
+// duration (for example 10m).
 func TestDirectExportCollectorRestarts(t *testing.T) {
 	t.Parallel()
 	lasts, restarts := 12*time.Second, 3
@@ -34,7 +36,8 @@ func TestDirectExportCollectorRestarts(t *testing.T) {
 		e2e.Reconfigure(t, top, node, "export: every}", "export: none}")
 	}
 	l := e2e.Raise(t, top)
-	// Little is then unsure: a host that may hold more makes more so.
+	// A small buffer keeps the unsure count low: all that the host may still hold
+	// is unsure.
 	if out, err := l.Node("beta").Command(t.Context(), "sysctl", "-qw", "net.ipv4.tcp_rmem=4096 131072 262144").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -55,7 +58,7 @@ func TestDirectExportCollectorRestarts(t *testing.T) {
 	close(ended)
 	sent := <-done - droppedBy(t, l.Node("alpha"), "eth0")
 	e2e.Await(t, "all is sent", 60*time.Second, func() bool {
-		e := e2e.StatusOf(t, l, "athos").Records.Exporters[0]
+		e := e2e.StatusOf(t, l, "athos").Records.Sinks[0]
 		return e.Queued == 0 && *e.Connected
 	})
 	time.Sleep(patience.Of(time.Second))
@@ -66,7 +69,7 @@ func TestDirectExportCollectorRestarts(t *testing.T) {
 	for _, i := range status.Interfaces {
 		lost += i.RecordsLost
 	}
-	e := status.Records.Exporters[0]
+	e := status.Records.Sinks[0]
 	said := fmt.Sprintf("%d packets: %d postcards, %d suppressed, %d lost in rings; %d read: %d written, %d dropped, %d failed; %d received, %d unsure",
 		sent, counts.Postcards, counts.ExportsSuppressed, lost, status.Records.Read, e.Written, e.Dropped, e.Failed, sum.received, e.Unsure)
 	t.Log(said)
@@ -76,7 +79,7 @@ func TestDirectExportCollectorRestarts(t *testing.T) {
 	}
 }
 
-// sendUntil sends packets until it is told to end, and tells how many.
+// sendUntil sends packets until ended is closed, and returns how many.
 func sendUntil(t *testing.T, l *lab.Lab, ended <-chan struct{}) (sent uint64) {
 	for {
 		select {
@@ -93,8 +96,8 @@ func sendUntil(t *testing.T, l *lab.Lab, ended <-chan struct{}) (sent uint64) {
 	}
 }
 
-// droppedBy is how many packets a device has lost, as where its peer has no room:
-// a slow machine's router never sees them.
+// droppedBy returns how many packets a device dropped, for example when its peer
+// had no room: a slow machine's router never sees them.
 func droppedBy(t *testing.T, n *lab.Node, name string) (packets uint64) {
 	t.Helper()
 	err := n.Do(func() error {
@@ -108,4 +111,49 @@ func droppedBy(t *testing.T, n *lab.Node, name string) (packets uint64) {
 		t.Fatal(err)
 	}
 	return packets
+}
+
+// Agents are reloaded with flow tables of other sizes, killed and started again,
+// under traffic: each packet is in exactly one flow record. Not parallel: an
+// agent must be killed before it sends its next interval.
+func TestDirectExportFlowsOutliveAgents(t *testing.T) {
+	top := directExports(t, "export: every}", "export: aggregate}", "node: {", "node: {flows: 64, ")
+	l, c := raiseCollecting(t, top)
+	stop := e2e.StartTraffic(t, l)
+	intervals := func(node string) (records int) {
+		for _, f := range readCollected(t, c.Lines()).flows {
+			if f.Node == node && f.EndReason == record.EndInterval {
+				records++
+			}
+		}
+		return records
+	}
+	for i, node := range e2e.Routers {
+		for k, size := range []int{4096, 8, 300} {
+			apply(t, l, node, "flows: 64", fmt.Sprintf("flows: %d", size), "{id: 123,", fmt.Sprintf("{id: 123, data: %d,", 10*i+k))
+		}
+		// What an agent has read and not yet sent dies with it, so it is killed
+		// just after it sent an interval. Evicted flows are sent at any time.
+		before := intervals(node)
+		e2e.Await(t, "the next interval of "+node, 5*time.Second, func() bool { return intervals(node) > before })
+		e2e.Await(t, "all messages of the interval of "+node, 5*time.Second, func() bool {
+			status := e2e.StatusOf(t, l, node).Records
+			return status.Sinks[0].Written == status.Read
+		})
+		e2e.Restart(t, l, node, syscall.SIGKILL)
+		awaitExporters(t, l, node)
+	}
+	time.Sleep(patience.Of(time.Second))
+	sum := stop()
+	if sum.Lost() > 0 || sum.Sent < 1000 {
+		t.Errorf("traffic %+v", sum)
+	}
+	n := uint64(sum.Sent)
+	awaitAmounts(t, c, 0, map[string]amount{"17 9000": {n, n * 148}})
+	_, stats := c.Stop()
+	for cause, n := range stats.Malformed {
+		if n > 0 && cause != "sequence_gap" && cause != "sequence_out_of_order" { // a killed agent's session begins anew
+			t.Errorf("%s: %d", cause, n)
+		}
+	}
 }

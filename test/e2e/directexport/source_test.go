@@ -15,14 +15,14 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// sent is a packet with a Direct Export on a link: the outer source, and the
-// option.
+// sent is a packet with a Direct Export on a link: its outer source address and
+// the option.
 type sent struct {
 	source netip.Addr
 	option ioam.DirectExport
 }
 
-// sentList collects what a node receives with a Direct Export.
+// sentList collects the packets with a Direct Export that a node receives.
 type sentList struct {
 	mu   sync.Mutex
 	list []sent
@@ -60,9 +60,9 @@ func (s *sentList) all() []sent {
 	return slices.Clone(s.list)
 }
 
-// What is typed in the words of the DEX paper is on the wire, in a tunnel from
-// the address that the kernel would choose; when that changes, so does the
-// tunnel, and Sequence Numbers go on.
+// A rule in the command syntax of the DEX paper puts packets into a tunnel from
+// the address that the kernel would choose. When that address changes, so does
+// the tunnel's, and Sequence Numbers continue.
 func TestDirectExportFromDerivedSource(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Builtin(t, "line"))

@@ -13,9 +13,9 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// The kernel's own transit node lets Direct Exports through as they are, of both
-// option types, also beside a trace, which it fills; that it reported nothing is
-// told.
+// The kernel's own transit node leaves Direct Exports of both option types
+// unchanged, also next to a trace, which it fills. The path says that this node
+// reported nothing.
 func TestDirectExportThroughKernel(t *testing.T) {
 	t.Parallel()
 	top := directExports(t)

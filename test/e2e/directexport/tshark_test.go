@@ -16,8 +16,8 @@ import (
 // the kind and length of one in 0x31, and the length of one in 0x11.
 const unknownToTshark = "Unknown Data (not interpreted)"
 
-// tshark finds no fault with packets that carry a Direct Export, alone and beside
-// a trace, and finds the option in each.
+// tshark finds no error in packets with a Direct Export, alone and next to a
+// trace, and finds the option in each.
 func TestTsharkDirectExport(t *testing.T) {
 	t.Parallel()
 	e2e.CheckControl(t)
@@ -28,7 +28,7 @@ func TestTsharkDirectExport(t *testing.T) {
 		{"beside a trace", dex + beside, "ipv6.opt.type == 0x11 && ipv6.opt.ioam.opt_type == 0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			// nobody collects
+			// no exporter: the collector does not run
 			l := e2e.Raise(t, directExports(t, dex, tt.option, strings.TrimSuffix(toCollector, "\n"), ""))
 			leaving := e2e.StartWire(t, l, "athos", "eth1")
 			const count = 5

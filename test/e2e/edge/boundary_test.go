@@ -10,7 +10,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// edges is an encapsulating node and one with an edge of each policy, where
+// edges has an encapsulating node and a node with one edge of each policy, where
 // packets leave the domain towards a host.
 const edges = `
 name: edges
@@ -64,8 +64,8 @@ links:
       - {node: ignore, interface: eth0, addresses: 2001:db8:c::2/64}
 `
 
-// Where packets leave the domain by an interface without the role egress, each
-// policy does what it says to those with IOAM, and nothing to others.
+// Where packets leave the domain through an interface without the role egress,
+// each policy treats packets with IOAM as documented, and others not at all.
 func TestLeavingEdge(t *testing.T) {
 	t.Parallel()
 	l := e2e.RaiseText(t, "edges", fmt.Sprintf(edges, e2e.TCModes()[0]))
@@ -105,7 +105,7 @@ func TestLeavingEdge(t *testing.T) {
 			added = e2e.Settled(t, l, "athos", "encap_inserted") - added
 			e2e.Settled(t, l, "porthos", tt.outcome)
 			if stats := host.Stop(t); stats.Dropped > 0 {
-				t.Errorf("%d packets at the host were not looked at", stats.Dropped)
+				t.Errorf("the capture at the host missed %d packets", stats.Dropped)
 			}
 			egress := e2e.StatusInterface(t, l, "porthos", tt.name).Egress
 			if added < 2*count || egress[tt.outcome] != added {

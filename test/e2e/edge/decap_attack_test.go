@@ -18,8 +18,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// outsider is a host at the edge of a domain of two nodes. aramis learns its
-// neighbours, and takes routers for what they say they are.
+// outsider is a host at the edge of a domain of two nodes. aramis learns
+// neighbours, and trusts router advertisements and redirects.
 const outsider = `
 name: outsider
 nodes:
@@ -66,18 +66,18 @@ links:
 
 var (
 	tunnelEnd  = netip.MustParseAddr("2001:db8:ff::3")
-	athosInner = netip.MustParseAddr("2001:db8:12::1") // as aramis knows it
+	athosInner = netip.MustParseAddr("2001:db8:12::1") // which aramis knows
 	falseRoute = net.HardwareAddr{0x02, 0xba, 0xdb, 0xad, 0xba, 0xd0}
 )
 
 // An outsider's tunnels to a decapsulating node neither replace its neighbours
-// nor give it routers: the edge refuses them alone, and so does the node alone.
+// nor give it routers. The edge alone refuses them, and so does the node alone.
 func TestTunnelsOfAnOutsider(t *testing.T) {
 	t.Parallel()
 	for _, attach := range []string{"xdp", string(e2e.TCModes()[0])} {
 		for _, tt := range []struct {
 			name, boundary, decapsulation string
-			bare, traced, harmless        string // outcomes at the node that decides
+			bare, traced, harmless        string // outcomes at the node that refuses
 		}{
 			{"as documented", "drop", "{tunnel-destination: 2001:db8:ff::3}",
 				"boundary_tunnel_dropped", "boundary_tunnel_dropped", "boundary_tunnel_dropped"},
@@ -123,21 +123,21 @@ func TestTunnelsOfAnOutsider(t *testing.T) {
 					"decap_refused_source", "decap_refused_inner", "tunnel_decapsulated"} {
 					checkReached(t, l, decides, outcome, outcomes[outcome])
 				}
-				time.Sleep(patience.Of(100 * time.Millisecond)) // for a stack that would act
+				time.Sleep(patience.Of(100 * time.Millisecond)) // time for a vulnerable stack to act
 				if after := surroundings(t, l); after != before {
 					t.Errorf("aramis had\n%sand has\n%s", before, after)
 				}
 				pingTunnelEnd(t, l)
 				e2e.Send(t, l, "outside", lab.Traffic{Kind: lab.KindTCP, Bytes: 1 << 16, Port: 9001})
 				if n := e2e.Counter(t, l, "aramis", "tunnel_decapsulated"); n <= outcomes["tunnel_decapsulated"] {
-					t.Errorf("of the transfer, %d packets came out of the tunnel", n)
+					t.Errorf("%d packets of the transfer came out of the tunnel", n)
 				}
 			})
 		}
 	}
 }
 
-// checkReached waits until a node has counted an outcome so often.
+// checkReached waits until a node has counted an outcome this many times.
 func checkReached(t *testing.T, l *lab.Lab, node, outcome string, want uint64) {
 	t.Helper()
 	var got uint64
@@ -149,15 +149,15 @@ func checkReached(t *testing.T, l *lab.Lab, node, outcome string, want uint64) {
 	t.Errorf("%s: %s %d, want %d", node, outcome, got, want)
 }
 
-// pingTunnelEnd proves that the tunnel's destination is a host as any other to
-// those outside, and makes athos a neighbour of aramis.
+// pingTunnelEnd checks that the tunnel's destination answers outsiders like any
+// other host, and makes athos a neighbour of aramis.
 func pingTunnelEnd(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	e2e.Must(t, l.Node("outside"), "ping", "-6", "-c", "1", "-W", "5", tunnelEnd.String())
 }
 
-// surroundings is what aramis has learned: the way to athos, default routes,
-// addresses, and the link's MTU.
+// surroundings is what aramis has learned: its neighbour entry for athos, default
+// routes, addresses, and the link's MTU.
 func surroundings(t *testing.T, l *lab.Lab) string {
 	t.Helper()
 	var b strings.Builder
@@ -196,7 +196,7 @@ func surroundings(t *testing.T, l *lab.Lab) string {
 	return b.String() + "mtu " + e2e.Must(t, l.Node("aramis"), "sysctl", "-n", "net.ipv6.conf.eth0.mtu")
 }
 
-// sendToTunnelEnd sends packets from outside by athos.
+// sendToTunnelEnd sends packets from outside through athos.
 func sendToTunnelEnd(t *testing.T, l *lab.Lab, packets [][]byte) {
 	t.Helper()
 	var router net.HardwareAddr

@@ -17,7 +17,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// inTunnel puts a packet into a tunnel to the router, with another option in
+// inTunnel puts a packet into a tunnel to the router, with an unknown option in
 // the outer header.
 func inTunnel(option byte, inner []byte) []byte {
 	header := []byte{41, 0, option, 4, 0, 0, 0, 0}
@@ -26,9 +26,9 @@ func inTunnel(option byte, inner []byte) []byte {
 	return p
 }
 
-// A tunnel's packet with an option that says: who does not know me discards the
-// packet, is discarded by the stack, which reports it; so is one whose packet
-// inside goes beyond it. Neither goes on.
+// The stack discards a tunneled packet with an unknown option whose type asks for
+// that, and reports it if the type asks for a report. It also discards a tunneled
+// packet whose inner packet is longer than the outer one. None of them goes on.
 func TestTunnelsThatTheStackDiscards(t *testing.T) {
 	t.Parallel()
 	plain := func(id int, text string) []byte {
@@ -68,7 +68,7 @@ func TestTunnelsThatTheStackDiscards(t *testing.T) {
 			}
 			got := e2e.Exchange(t, l, packets)
 			if _, ok := got[1]; !ok || len(got) != 1 {
-				t.Errorf("%d packets arrived: %x; want the first alone", len(got), got)
+				t.Errorf("%d packets arrived: %x; want only the first", len(got), got)
 			}
 			e2e.Await(t, "the report arrives", 2*time.Second, func() bool {
 				mu.Lock()
@@ -79,7 +79,7 @@ func TestTunnelsThatTheStackDiscards(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.Equal(reported, []byte{0x9e}) {
-				t.Errorf("reported are options %x, want 9e", reported)
+				t.Errorf("the stack reported the options %x, want 9e", reported)
 			}
 		})
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// hidden is a domain between two hosts: an edge towards each, and in the middle
-// a node that is to be the kernel's own.
+// hidden is a domain between two hosts, with an edge towards each and the
+// kernel's own IOAM node in the middle.
 const hidden = `
 name: hidden
 permanent-neighbours: true
@@ -64,8 +64,8 @@ func raiseHidden(t *testing.T, attach config.Attach, boundary string, remove boo
 	return l
 }
 
-// beyondOurs is a header with a trace, then more options and padding than a
-// Waymark node looks at, and no more than the kernel takes.
+// beyondOurs is a header with a trace, and with more options and padding than a
+// Waymark node reads, but no more than the kernel accepts.
 func beyondOurs() []byte {
 	options := [][]byte{e2e.TraceOption(123, 0x800000, 0, 3, 12)}
 	for range 5 {
@@ -74,7 +74,7 @@ func beyondOurs() []byte {
 	return craft.Options(craft.NoNext, 2, options...)
 }
 
-// followed is a header and a second one.
+// followed is a Hop-by-Hop header followed by a second one.
 func followed(first, second []byte) []byte {
 	return append(append([]byte{0}, first[1:]...), second...)
 }
@@ -90,7 +90,7 @@ func underneath(id int, first byte, header []byte) []byte {
 	return p
 }
 
-// marked are those of the packets that carry IOAM.
+// marked returns the ids of the packets that carry IOAM.
 func marked(packets map[int][]byte) (ids []int) {
 	for id, p := range packets {
 		if lab.IOAMBytes(craft.Ethernet(nil, nil, p)) > 0 {
@@ -101,9 +101,9 @@ func marked(packets map[int][]byte) (ids []int) {
 	return ids
 }
 
-// A trace in a header that an edge cannot read to its end, or behind another
-// header, is one that a kernel node inside would fill: an edge that drops lets
-// it neither in nor out.
+// A kernel node inside would fill a trace in a header that an edge cannot read to
+// its end, or after another header. An edge that drops lets such a packet neither
+// in nor out.
 func TestEdgeDropsTheUnproven(t *testing.T) {
 	t.Parallel()
 	foreign := craft.Options(craft.NoNext, 2, []byte{0x1e, 4, 0, 0, 0, 0})
@@ -136,7 +136,7 @@ func TestEdgeDropsTheUnproven(t *testing.T) {
 					t.Errorf("packets %v left the domain with IOAM: %x", ids, got[ids[0]])
 				}
 				if !bytes.Equal(got[4][40:], packets[4][40:]) {
-					t.Errorf("the packet without IOAM became %x", got[4])
+					t.Errorf("the packet without IOAM was changed to %x", got[4])
 				}
 				e2e.CheckCounters(t, l, "router", tt.router)
 				e2e.CheckCounters(t, l, "exit", tt.exit)
@@ -146,7 +146,8 @@ func TestEdgeDropsTheUnproven(t *testing.T) {
 						filled++
 					}
 				}
-				// what the edge lets in, the kernel's node fills where the first header has a trace
+				// of the packets that the edge lets in, the kernel's node fills
+				// those whose first header has a trace
 				if want := map[string]int{"drop": 0, "ignore": 3}[tt.boundary]; filled != want {
 					t.Errorf("the kernel's node filled %d packets, want %d", filled, want)
 				}
@@ -155,8 +156,8 @@ func TestEdgeDropsTheUnproven(t *testing.T) {
 	}
 }
 
-// An edge that strips does not turn a second header, where no node looks for
-// IOAM, into the first.
+// An edge that strips does not make a second header, where no node looks for
+// IOAM, the first one.
 func TestStripAdmitsNoSecondHeader(t *testing.T) {
 	t.Parallel()
 	for _, attach := range append([]config.Attach{"xdp"}, e2e.TCModes()...) {
@@ -179,9 +180,9 @@ func TestStripAdmitsNoSecondHeader(t *testing.T) {
 	}
 }
 
-// A node on the way may remove the header that is before a Hop-by-Hop header,
-// here SRv6's End with penultimate segment popping (RFC 8986 §4.16.1): what an
-// edge that drops lets in would then be a trace of the domain.
+// A node inside may remove the header before a Hop-by-Hop header, here SRv6's End
+// with penultimate segment popping (RFC 8986 §4.16.1). A trace that a dropping
+// edge had let in would then become a trace of the domain.
 func TestEdgeAdmitsNoHeaderUnderneath(t *testing.T) {
 	t.Parallel()
 	const segment = "2001:db8:ffff::1"
@@ -207,8 +208,8 @@ func TestEdgeAdmitsNoHeaderUnderneath(t *testing.T) {
 	}
 }
 
-// The stack of an edge may put a routing header before a trace on the way out
-// (SRv6's inline mode): the trace does not leave with it.
+// The stack of an edge may insert a routing header before a trace on the way out
+// (SRv6's inline mode): the trace must not leave with it.
 func TestEdgeKeepsTracesUnderneath(t *testing.T) {
 	t.Parallel()
 	for _, attach := range append([]config.Attach{"xdp"}, e2e.TCModes()...) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package edge tests the edge of the domain: what passes it, and what outsiders
-// send.
+// Package edge tests the domain's edge: what crosses it, and packets that
+// outsiders send.
 package edge
 
 import (

@@ -14,7 +14,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// tunnelFrom puts an outer header, and perhaps a Hop-by-Hop header, in front.
+// tunnelFrom puts an outer header, and optionally a Hop-by-Hop header, in front.
 func tunnelFrom(source netip.Addr, header, inner []byte) []byte {
 	h := craft.IPv6{Next: craft.IPv6InIPv6, HopLimit: 64, Source: source, Destination: tunnelEnd}
 	if header != nil {
@@ -55,7 +55,7 @@ func advertised(t *testing.T, kind uint8, body gopacket.SerializableLayer) []byt
 	return onLink(t, "fe80::bad", "ff02::1", layers.IPProtocolICMPv6, head, body)
 }
 
-// neighbourAdvertisement says that athos has another address.
+// neighbourAdvertisement claims another link-layer address for athos.
 func neighbourAdvertisement(t *testing.T) []byte {
 	return advertised(t, layers.ICMPv6TypeNeighborAdvertisement, &layers.ICMPv6NeighborAdvertisement{
 		Flags: 0xa0, TargetAddress: athosInner.AsSlice(), // router, override
@@ -63,7 +63,7 @@ func neighbourAdvertisement(t *testing.T) []byte {
 	})
 }
 
-// routerAdvertisement offers a router, a prefix and a small MTU.
+// routerAdvertisement announces a router, a prefix and a small MTU.
 func routerAdvertisement(t *testing.T) []byte {
 	prefix := append([]byte{64, 0xc0, 0, 0, 0x0e, 0x10, 0, 0, 0x0e, 0x10, 0, 0, 0, 0}, net.ParseIP("2001:db8:bad::")...)
 	return advertised(t, layers.ICMPv6TypeRouterAdvertisement, &layers.ICMPv6RouterAdvertisement{
@@ -76,7 +76,7 @@ func routerAdvertisement(t *testing.T) []byte {
 	})
 }
 
-// redirect names another way to the users' network.
+// redirect names another next hop to the users' network.
 func redirect(t *testing.T) []byte {
 	return advertised(t, layers.ICMPv6TypeRedirect, &layers.ICMPv6Redirect{
 		TargetAddress: net.ParseIP("fe80::bad"), DestinationAddress: e2e.LeftAddress.AsSlice(),

@@ -15,16 +15,17 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// addressBound is how soon a change of an interface's address at its link must
-// have its effect.
+// addressBound is how soon a change of an interface's link-layer address must
+// take effect.
 const addressBound = 100 * time.Millisecond
 
-// Packets to the address that an interface had before are nobody's, as soon as
-// the agent has heard of the change, and those to the new one are forwarded; what
-// leaves by an interface carries the address that it has.
+// As soon as the agent has heard of a change, packets to an interface's old
+// link-layer address are no longer forwarded and those to the new one are; what
+// leaves the interface carries its new address.
 func TestForwardFollowsLinkAddresses(t *testing.T) {
 	for _, attach := range []string{"xdp", string(e2e.TCModes()[0])} {
 		t.Run(attach, func(t *testing.T) {
+			t.Parallel()
 			if attach == "xdp" {
 				e2e.NeedRedirection(t)
 			}
@@ -40,14 +41,14 @@ func TestForwardFollowsLinkAddresses(t *testing.T) {
 			}
 			e2e.Await(t, "forwarding past the stack", 10*looked, func() bool { return !w.byStack(t) })
 			if _, fast := w.compare(t, w.someTrials()); fast == 0 {
-				t.Error("nothing goes fast after the changes")
+				t.Error("no packet is forwarded fast after the changes")
 			}
 		})
 	}
 }
 
-// changeAddress gives a port of the fast router another address while packets
-// pass, and wants none of the old one's from the bound on.
+// changeAddress gives a port of the fast router another link-layer address while
+// packets pass, and checks that none shows the old address after the bound.
 func (w *twins) changeAddress(t *testing.T, port int, was, is []byte) {
 	t.Helper()
 	e2e.Await(t, "forwarding past the stack", 10*looked, func() bool { return !w.byStack(t) })
@@ -65,7 +66,7 @@ func (w *twins) changeAddress(t *testing.T, port int, was, is []byte) {
 		}
 		return out
 	}
-	send(time.Now().Add(20 * time.Millisecond)) // next hops are known
+	send(time.Now().Add(20 * time.Millisecond)) // until next hops are resolved
 	w.configure(t, w.fast, atAddress(port, is))
 	changed := time.Now()
 	late := send(changed.Add(addressBound))

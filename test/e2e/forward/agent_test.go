@@ -11,9 +11,10 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// While its agent is dead, a router asks the kernel, and after five seconds its
-// stack forwards, until a new agent comes: no packet is lost, and changed routes
-// count as soon as what was remembered is not used any more.
+// While its agent is dead, a router looks routes up in the kernel, and after five
+// seconds leaves packets to its stack, until a new agent comes. No packet is
+// lost, and a changed route takes effect as soon as cached next hops have
+// expired.
 func TestForwardWithoutAgent(t *testing.T) {
 	e2e.NeedRedirection(t)
 	const helped = 5 * time.Second
@@ -22,7 +23,7 @@ func TestForwardWithoutAgent(t *testing.T) {
 		return []string{"ip", "-6", "route", "replace", "2001:db8:2::/64", "via", hop}
 	}
 	c := startCrossing(t, l)
-	c.bound = 100*time.Millisecond + changeBound // of the agent's silence
+	c.bound = 100*time.Millisecond + changeBound // cached next hops expire after 100 ms without the agent
 	pid := e2e.AgentProcess(t, l, "athos")
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -61,8 +62,9 @@ func TestForwardWithoutAgent(t *testing.T) {
 	}
 }
 
-// A reload changes how packets are forwarded, and loses and doubles none.
+// A reload changes how packets are forwarded, without loss or duplicates.
 func TestForwardReload(t *testing.T) {
+	t.Parallel()
 	e2e.NeedRedirection(t)
 	top := e2e.Domain(t, e2e.Modes("xdp")[0])
 	forwardFast(t, top, e2e.Routers...)
@@ -107,9 +109,9 @@ func TestForwardReload(t *testing.T) {
 	e2e.CheckCounters(t, l, "aramis", map[string]uint64{"tunnel_decapsulated": count})
 }
 
-// When the other end of a link ceases to receive in batches, its veth cannot
-// send what XDP redirects any more: as soon as the kernel says so, the stack
-// sends, and no more is lost.
+// When the other end of a link stops receiving in batches, its veth can no longer
+// send what XDP redirects. As soon as the kernel reports this, the stack sends,
+// and no more packets are lost.
 func TestForwardToDeviceThatCannot(t *testing.T) {
 	e2e.NeedRedirection(t)
 	const bound = 50 * time.Millisecond

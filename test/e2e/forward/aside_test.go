@@ -24,8 +24,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// aside is a router whose packets have something that no program finds in their
-// bytes: far is behind it, and near in front of it.
+// aside has a router whose packets carry state outside their bytes, which no
+// program can see: near sends to it, and it forwards to far.
 const aside = `
 name: aside
 nodes:
@@ -44,7 +44,8 @@ links:
   - {mtu: 1700, ends: [{node: router, interface: eth1, addresses: "2001:db8:2::1/64"}, {node: far, interface: eth0, addresses: "2001:db8:2::2/64"}]}
 `
 
-// raiseAside raises it with neighbours that take and give whole packets.
+// raiseAside raises `aside` with neighbours that receive in batches and send
+// complete checksums.
 func raiseAside(t *testing.T, attach, encapsulations string) *lab.Lab {
 	t.Helper()
 	l := e2e.RaiseText(t, "aside", strings.NewReplacer("ATTACH", attach, "ENCAPSULATIONS", encapsulations).Replace(aside))
@@ -54,8 +55,8 @@ func raiseAside(t *testing.T, attach, encapsulations string) *lab.Lab {
 	return l
 }
 
-// deliver sends datagrams from near's address to far, and counts what comes. All
-// but the first are sent at once.
+// deliver sends datagrams from near's address to far, and counts those that
+// arrive. All but the first are sent at once.
 func deliver(t *testing.T, l *lab.Lab, from string, count int) (came int) {
 	t.Helper()
 	const port = 9000
@@ -88,7 +89,7 @@ func deliver(t *testing.T, l *lab.Lab, from string, count int) (came int) {
 			return false
 		}
 		if err != nil || string(b[:n]) != fmt.Sprintf("datagram %d", came) {
-			t.Fatalf("datagram %d came as %q, %v", came, b[:n], err)
+			t.Fatalf("datagram %d arrived as %q, %v", came, b[:n], err)
 		}
 		came++
 		return true
@@ -98,8 +99,8 @@ func deliver(t *testing.T, l *lab.Lab, from string, count int) (came int) {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			comes() // and has the neighbours found that the others need not wait for
-			e2e.AwaitRouting()
+			comes() // the first one resolves the neighbours for the others
+			e2e.AwaitRouting(t, l)
 		}
 	}
 	for came < count && comes() {
@@ -107,7 +108,7 @@ func deliver(t *testing.T, l *lab.Lab, from string, count int) (came int) {
 	return came
 }
 
-// pushTags has a node leave a VLAN tag to its device for what it sends.
+// pushTags makes a node leave the VLAN tag of what it sends to its device.
 func pushTags(t *testing.T, n *lab.Node, name string) {
 	t.Helper()
 	const protocol, tag = 0x0081, 5 // 0x8100 as in a frame
@@ -141,18 +142,19 @@ func pushTags(t *testing.T, n *lab.Node, name string) {
 	}
 }
 
-// A VLAN tag that a stack on this machine left to the device lies beside the
-// packet's bytes, which look like those of an untagged one: only the stack knows
-// that it is a member of no VLAN.
+// A VLAN tag that a stack on this machine left to the device is kept outside the
+// packet's bytes, which look untagged: only the stack knows that it is not a
+// member of that VLAN.
 func TestForwardTagBeside(t *testing.T) {
+	t.Parallel()
 	e2e.NeedRedirection(t)
 	const count = 50
 	l := raiseAside(t, "xdp", "")
 	near := l.Node("near")
 	e2e.Must(t, near, "ip", "route", "add", "2001:db8:2::/64", "via", "2001:db8:1::1")
-	e2e.AwaitRouting()
+	e2e.AwaitRouting(t, l)
 	if n := deliver(t, l, "2001:db8:1::2", count); n != count {
-		t.Errorf("%d of %d untagged packets came", n, count)
+		t.Errorf("%d of %d untagged packets arrived", n, count)
 	}
 	untagged := e2e.ForwardsOf(t, l, "router")
 	if untagged.Sum() < count-1 { // the first waits for neighbours
@@ -162,7 +164,7 @@ func TestForwardTagBeside(t *testing.T) {
 	e2e.Must(t, near, "ip", "neigh", "replace", "2001:db8:1::1", "lladdr", mac, "nud", "permanent", "dev", "eth0")
 	pushTags(t, near, "eth0")
 	if n := deliver(t, l, "2001:db8:1::2", count); n != 0 {
-		t.Errorf("%d packets of a VLAN came that the router is no member of", n)
+		t.Errorf("%d packets arrived from a VLAN that the router is not a member of", n)
 	}
 	f := e2e.ForwardsOf(t, l, "router")
 	if f.Sum() > untagged.Sum() || f.ToStack["link"] < untagged.ToStack["link"]+count {
@@ -170,16 +172,18 @@ func TestForwardTagBeside(t *testing.T) {
 	}
 }
 
-// Packets out of a VXLAN with a checksum carry the kernel's sum over their bytes.
-// In tc, the hop limit is told to it; those that are to get a header, which it
-// cannot be told of, go through the stack. All arrive whole.
+// Packets from a VXLAN with a checksum carry the kernel's sum over their bytes.
+// tc updates the sum for a new hop limit; packets that get a header go through
+// the stack, because the sum cannot be updated for it. All arrive intact.
 func TestForwardOutOfVXLAN(t *testing.T) {
+	t.Parallel()
 	const count = 50
 	for _, tt := range []struct{ name, encapsulations string }{
 		{"as they are", ""},
 		{"with a trace", `encapsulations: [{name: all, interface: eth1, match: {destination: "2001:db8:2::/64"}, mode: inline, options: [{trace: {namespace: 123, type: 0xc00000, size: 8}}]}]`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			l := raiseAside(t, string(e2e.TCModes()[0]), tt.encapsulations)
 			for node, ends := range map[string][3]string{
 				"near": {"2001:db8:1::2", "2001:db8:1::1", "2001:db8:9::2/64"}, "router": {"2001:db8:1::1", "2001:db8:1::2", "2001:db8:9::1/64"},
@@ -204,9 +208,9 @@ func TestForwardOutOfVXLAN(t *testing.T) {
 				}
 				return false
 			})
-			e2e.AwaitRouting()
+			e2e.AwaitRouting(t, l)
 			if n := deliver(t, l, "2001:db8:9::2", count); n != count {
-				t.Errorf("%d of %d packets came", n, count)
+				t.Errorf("%d of %d packets arrived", n, count)
 			}
 			f := e2e.ForwardsOf(t, l, "router")
 			if tt.encapsulations == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Packets follow the kernel's routes as they change, and none is lost for it.
+// Packets follow the kernel's routes as they change, without loss.
 func TestForwardFollowsRoutes(t *testing.T) {
 	e2e.NeedRedirection(t)
 	l := raiseTwoWays(t, twoWays(t))
@@ -61,13 +61,13 @@ func TestForwardFollowsRoutes(t *testing.T) {
 	t.Run("neighbour", func(t *testing.T) { followNeighbour(t, l) })
 }
 
-// followNeighbour: one whose address at the link changes gets packets at the
-// new one.
+// followNeighbour checks that packets follow a neighbour to its new link-layer
+// address.
 func followNeighbour(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	porthos := l.Node("porthos")
 	first, second := linkAddress(t, porthos, "eth0"), net.HardwareAddr{2, 0, 0, 0, 0x12, 2}
-	// what is sent to the second address is received and routed like the rest
+	// packets to the second address are received and routed like the rest
 	e2e.Must(t, porthos, "ip", "link", "add", "link", "eth0", "address", second.String(), "name", "second", "type", "macvlan", "mode", "bridge")
 	e2e.Must(t, porthos, "ip", "link", "set", "second", "up")
 	before := e2e.ForwardsOf(t, l, "athos")
@@ -92,7 +92,7 @@ func followNeighbour(t *testing.T, l *lab.Lab) {
 			}
 		}
 		if took > changeBound {
-			t.Errorf("change %d: packets came to another address than %x for %v", i, want, took)
+			t.Errorf("change %d: packets went to an address other than %x for %v", i, want, took)
 		}
 	}
 	f := e2e.ForwardsOf(t, l, "athos")
@@ -101,8 +101,8 @@ func followNeighbour(t *testing.T, l *lab.Lab) {
 	}
 }
 
-// When the interface that packets leave by goes down, they take the other way
-// within the bound; once it is gone, at once.
+// When the outgoing interface goes down, packets take the other way within the
+// bound; when it is deleted, at once.
 func TestForwardSurvivesLinks(t *testing.T) {
 	e2e.NeedRedirection(t)
 	l := raiseTwoWays(t, twoWays(t))
@@ -148,8 +148,8 @@ func TestForwardSurvivesLinks(t *testing.T) {
 	}
 }
 
-// usesFirstWay tells whether the kernel sends to beta by porthos again, whose
-// address it has learned.
+// usesFirstWay reports whether the kernel sends to beta through porthos again and
+// has resolved its address.
 func usesFirstWay(t *testing.T, l *lab.Lab) bool {
 	t.Helper()
 	_, _ = l.Send(t.Context(), lab.Traffic{Kind: lab.KindPing, From: "alpha", To: "beta", Count: 1, Size: 56})

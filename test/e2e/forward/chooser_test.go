@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// randomConfigurations are compared in a regular test.
+	// randomConfigurations is how many configurations a regular test compares.
 	randomConfigurations = 150
-	// ofOneWorld are those that share the settings that an agent sees only
-	// when it looks, once a second.
+	// ofOneWorld is how many configurations share the settings that an agent only
+	// sees when it looks, once a second.
 	ofOneWorld = 50
-	// trialsOfEach is how many packets each gets.
+	// trialsOfEach is how many packets each configuration gets.
 	trialsOfEach = 16
 )
 
@@ -28,13 +28,13 @@ type chooser struct {
 	*rand.Rand
 	commands []string // of ip
 	tables   map[string]bool
-	hops     int              // next hops that are objects of their own
+	hops     int              // nexthop objects
 	own      net.HardwareAddr // where packets arrive
 }
 
 func pick[T any](c *chooser, of ...T) T { return of[c.IntN(len(of))] }
 
-// prefix is one of few, so that they meet.
+// prefix chooses from a few prefixes, so that routes overlap.
 func (c *chooser) prefix() string {
 	return pick(c, "default", "2001:db8:a::/48", "2001:db8:a::/48", "2001:db8:a:0::/64", "2001:db8:a:1::/64", "2001:db8:a:1::/64", "2001:db8:a:1::1/128", "2001:db8:b::/48")
 }
@@ -45,7 +45,7 @@ func (c *chooser) source() string {
 
 func (c *chooser) table() string { return pick(c, "main", "main", "100", "101") }
 
-// via is a next hop at one of the links.
+// via chooses a next hop on one of the links.
 func (c *chooser) via() string {
 	port, hop := 1+c.IntN(twinPorts-1), 2+c.IntN(4)
 	if c.IntN(3) == 0 {
@@ -70,7 +70,7 @@ func (c *chooser) metrics() string {
 	return ""
 }
 
-// object makes a next hop, or a group, and returns its number.
+// object makes a nexthop object or a group, and returns its number.
 func (c *chooser) object() int {
 	single := func() int {
 		c.hops++
@@ -95,7 +95,7 @@ func (c *chooser) object() int {
 	return c.hops
 }
 
-// route adds one, unless one like it is there.
+// route adds a route, unless one like it exists.
 func (c *chooser) route() {
 	table, prefix := c.table(), c.prefix()
 	metric := 1024 + c.IntN(2)
@@ -130,8 +130,8 @@ func (c *chooser) route() {
 	c.commands = append(c.commands, command)
 }
 
-// rule adds one; those that need the stack are few, so that most
-// configurations go fast.
+// rule adds a rule; few need the stack, so that most configurations are forwarded
+// fast.
 func (c *chooser) rule() {
 	words := []string{"rule add pref", strconv.Itoa(100 + c.IntN(100)*10)}
 	if c.IntN(6) == 0 {
@@ -171,7 +171,7 @@ func (c *chooser) rule() {
 	}
 	command := ""
 	seen := map[string]bool{}
-	for _, w := range words { // of two criteria of one kind, the first
+	for _, w := range words { // of two criteria of one kind, keep the first
 		if kind, _, _ := strings.Cut(w, " "); !seen[kind] || kind == "rule" {
 			seen[kind] = true
 			command += " " + w
@@ -180,7 +180,7 @@ func (c *chooser) rule() {
 	c.commands = append(c.commands, strings.TrimSpace(command))
 }
 
-// configuration is what is added to a plain router.
+// configuration returns what is added to a plain router.
 func (c *chooser) configuration() (commands, undo []string) {
 	c.commands, c.tables, c.hops = []string{"rule add pref 2000 nop", "route add default " + c.via() + " metric 2048"}, map[string]bool{}, 10
 	c.own = twinAddress(0)
@@ -205,7 +205,7 @@ func (c *chooser) configuration() (commands, undo []string) {
 	case 2:
 		c.commands = append(c.commands, atAddress(port, twinAddress(0x20+port))...)
 		undo = append(undo, atAddress(port, twinAddress(port))...)
-	case 3: // the agent takes a second or two to follow
+	case 3: // the agent follows only after a second or two
 		if c.IntN(4) == 0 {
 			c.own = twinAddress(0x20)
 			c.commands = append(c.commands, atAddress(0, c.own)...)
@@ -215,9 +215,9 @@ func (c *chooser) configuration() (commands, undo []string) {
 	return c.commands, undo
 }
 
-// world is settings of the node, with what undoes them.
+// world returns settings of the node, and what undoes them.
 func (c *chooser) world(number int) (settings, undo []string) {
-	if number == 0 { // by which it is seen that packets go fast
+	if number == 0 { // without settings, the test checks that packets go fast
 		return nil, nil
 	}
 	for _, s := range []struct{ name, usual, other string }{
@@ -239,7 +239,7 @@ func (c *chooser) world(number int) (settings, undo []string) {
 	return settings, undo
 }
 
-// wrap puts an upper layer behind another header, mostly not.
+// wrap puts an upper layer after another header, in a minority of cases.
 func (c *chooser) wrap(next byte, body []byte) (byte, []byte) {
 	if len(body) < 8+20 {
 		return next, body
@@ -248,11 +248,11 @@ func (c *chooser) wrap(next byte, body []byte) (byte, []byte) {
 	switch c.IntN(16) {
 	case 0: // destination options: a PadN
 		return 60, append([]byte{next, 0, 1, 4, 0, 0, 0, 0}, body...)
-	case 1: // the first fragment of more
+	case 1: // a first fragment
 		return 44, append([]byte{next, 0, 0, 1, 0, 0, 0, byte(c.IntN(256))}, body...)
-	case 2: // another one
+	case 2: // a later fragment
 		return 44, append([]byte{next, 0, 1, 0, 0, 0, 0, byte(c.IntN(256))}, body...)
-	case 3: // IOAM of a namespace that nobody knows: a trace of 8 bytes
+	case 3: // IOAM of an unknown namespace: a trace of 8 bytes
 		trace := ioam.Trace{Namespace: 77, NodeLen: 1, Type: 0x800000, RemainingLen: 2, Data: make([]byte, 8)}
 		if h, err := ioam.AppendExtensionHeader(nil, ioam.NextHeader(next), trace.Option()); err == nil && len(body) > len(h) {
 			return 0, append(h, body[:len(body)-len(h)+8]...)
@@ -261,8 +261,8 @@ func (c *chooser) wrap(next byte, body []byte) (byte, []byte) {
 	return next, append(body, make([]byte, 8)...)
 }
 
-// trials are packets of all that rules and routes of such configurations tell
-// apart.
+// trials are packets that vary in everything that the rules and routes of such
+// configurations match on.
 func (c *chooser) trials(w *twins) (out []trial) {
 	for range trialsOfEach {
 		source := fmt.Sprintf("2001:db8:5:%d::%d", c.IntN(3), 1+c.IntN(2))

@@ -12,14 +12,15 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// changeBound is how soon a change of the kernel's routes must have its effect.
+// changeBound is how soon a change of the kernel's routes must take effect.
 const changeBound = 100 * time.Millisecond
 
-// changePause is between changes: shorter than what is remembered may last.
+// changePause is the time between changes: shorter than a cached next hop may
+// last.
 const changePause = 300 * time.Millisecond
 
-// twoWays is `ecmp` with one way in use, by porthos. The routers in the middle
-// run no agent: their captures see every packet.
+// twoWays is `ecmp` with only the way through porthos in use. The routers in the
+// middle run no agent, so their captures see every packet.
 func twoWays(t *testing.T) *lab.Topology {
 	t.Helper()
 	top := e2e.Builtin(t, "ecmp")
@@ -33,7 +34,7 @@ func twoWays(t *testing.T) *lab.Topology {
 	return top
 }
 
-// raiseTwoWays brings it up with athos and aramis forwarding fast.
+// raiseTwoWays raises it with athos and aramis forwarding fast.
 func raiseTwoWays(t *testing.T, top *lab.Topology) *lab.Lab {
 	t.Helper()
 	forwardFast(t, top, "athos", "aramis")
@@ -47,10 +48,11 @@ func raiseTwoWays(t *testing.T, top *lab.Topology) *lab.Lab {
 // change is one change of the way to beta.
 type change struct {
 	began, done time.Time
-	way         string // the node in the middle, from then on
+	way         string // the node in the middle that packets now take
 }
 
-// crossing is a stream over two ways, and what is seen of it in the middle.
+// crossing is a stream over two ways, and what the routers in the middle saw of
+// it.
 type crossing struct {
 	lab     *lab.Lab
 	stream  *stream
@@ -59,7 +61,7 @@ type crossing struct {
 	bound   time.Duration // how soon a change must have its effect
 }
 
-// startCrossing lets traffic flow by porthos.
+// startCrossing starts traffic through porthos.
 func startCrossing(t *testing.T, l *lab.Lab) *crossing {
 	t.Helper()
 	c := &crossing{lab: l, stream: startStream(t, l), seen: map[string]*arrivals{}, bound: changeBound}
@@ -83,8 +85,8 @@ func (c *crossing) change(t *testing.T, way string, command ...string) {
 	c.note(way, began)
 }
 
-// stop ends the stream and wants its packets to have taken each way in its
-// time: none may be seen elsewhere once the bound has passed.
+// stop ends the stream and checks that its packets took each way in its time:
+// none may take another way once the bound has passed.
 func (c *crossing) stop(t *testing.T) streamResult {
 	t.Helper()
 	r := c.stream.stop(t)
@@ -114,9 +116,9 @@ func (c *crossing) stop(t *testing.T) streamResult {
 			}
 			switch {
 			case node == now.way && count < (sent-streamBurst)/2:
-				t.Errorf("change %d: only %d packets came by %s in %v, and %d were sent", i, count, node, until.Sub(now.done), sent)
+				t.Errorf("change %d: only %d packets took %s in %v, and %d were sent", i, count, node, until.Sub(now.done), sent)
 			case node != now.way && took > c.bound:
-				t.Errorf("change %d to %s: %d packets came by %s still, the last after %v", i, now.way, count, node, took)
+				t.Errorf("change %d to %s: %d packets still took %s, the last after %v", i, now.way, count, node, took)
 			}
 		}
 	}
@@ -124,7 +126,7 @@ func (c *crossing) stop(t *testing.T) streamResult {
 	return r
 }
 
-// linkAddress is the address of an interface at its link.
+// linkAddress is the link-layer address of an interface.
 func linkAddress(t *testing.T, n *lab.Node, name string) (address net.HardwareAddr) {
 	t.Helper()
 	if err := n.Do(func() error {
@@ -139,7 +141,7 @@ func linkAddress(t *testing.T, n *lab.Node, name string) (address net.HardwareAd
 	return address
 }
 
-// alter changes the way to beta.
+// alter calls a function in athos that changes the way to beta.
 func (c *crossing) alter(t *testing.T, way string, change func() error) {
 	t.Helper()
 	began := time.Now()

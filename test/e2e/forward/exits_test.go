@@ -17,7 +17,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// exits is a router with a way out of every kind to beta: narrow and with
+// exits has a router with every kind of way out to beta: narrow and with
 // encapsulations (eth1), not served (eth2), at the domain's edge (eth3).
 const exits = `
 name: exits
@@ -53,8 +53,8 @@ links:
 
 const exitMTU = 1400
 
-// raiseExits brings it up. alpha's own stack is mute: what arrives from there is
-// what the test sends, and all that is counted.
+// raiseExits raises it. alpha's own stack is silent, so that only the test's
+// packets arrive from there and are counted.
 func raiseExits(t *testing.T) *lab.Lab {
 	t.Helper()
 	l := e2e.RaiseText(t, "exits", exits)
@@ -78,11 +78,11 @@ func raiseExits(t *testing.T) *lab.Lab {
 	}
 	e2e.Must(t, l.Node("alpha"), "ethtool", "-K", "eth0", "gro", "on")
 	e2e.Must(t, l.Node("alpha"), "sysctl", "-qw", "net.ipv6.conf.eth0.disable_ipv6=1")
-	e2e.AwaitRouting()
+	e2e.AwaitRouting(t, l)
 	return l
 }
 
-// linkLocal is the address of an interface that is good on its link only.
+// linkLocal is the link-local address of an interface.
 func linkLocal(t *testing.T, n *lab.Node, name string) (address string) {
 	t.Helper()
 	err := n.Do(func() error {
@@ -104,8 +104,8 @@ func linkLocal(t *testing.T, n *lab.Node, name string) (address string) {
 	return address
 }
 
-// exitWatch has what came out of the router, by node and interface, neighbours'
-// words apart.
+// exitWatch holds what left the router, by node and interface, without neighbour
+// discovery.
 type exitWatch struct {
 	mu   sync.Mutex
 	came map[string][][]byte
@@ -118,10 +118,10 @@ func watchExits(t *testing.T, l *lab.Lab) *exitWatch {
 		node, name, _ := strings.Cut(at, " ")
 		capture, err := l.Capture(node, name, lab.CaptureOptions{Each: func(p lab.Packet) {
 			if p.Outgoing || len(p.Data) < 14+40 || p.Data[0]&1 != 0 || p.Data[12] != 0x86 || p.Data[13] != 0xdd || p.Data[14+24] == 0xfe {
-				return // among them what beta's stack is told over its links
+				return // link-local packets to beta's stack, among others
 			}
 			if p.Data[14+6] == 58 && len(p.Data) > 14+40 && slices.Contains([]byte{135, 137}, p.Data[14+40]) {
-				return // of redirects, the stack sends only some
+				return // the stack limits the rate of redirects
 			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -139,8 +139,8 @@ func watchExits(t *testing.T, l *lab.Lab) *exitWatch {
 	return w
 }
 
-// take waits until as many have come as are to, and the answer to the last
-// packet; it returns them, that one left out.
+// take waits for the wanted number of packets and for the answer to the last
+// packet; it returns the packets without that answer.
 func (w *exitWatch) take(want map[string]int) map[string][][]byte {
 	isLast := func(p []byte) bool { return bytes.Contains(p, lastWords) }
 	for deadline := time.Now().Add(patience.Of(5 * time.Second)); ; time.Sleep(5 * time.Millisecond) {

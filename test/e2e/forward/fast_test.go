@@ -12,13 +12,15 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// All traffic crosses three routers past their stacks: whole, traced, and
-// without IOAM behind them.
+// All traffic crosses three routers in XDP: intact, traced, and without IOAM
+// beyond the domain.
 func TestForwardFast(t *testing.T) {
+	t.Parallel()
 	e2e.NeedRedirection(t)
 	const count, size = 50, 1400
 	for _, tt := range e2e.Modes("xdp") {
 		t.Run(tt.Mode, func(t *testing.T) {
+			t.Parallel()
 			top := e2e.Domain(t, tt)
 			forwardFast(t, top, e2e.Routers...)
 			l := e2e.Raise(t, top)
@@ -38,7 +40,7 @@ func TestForwardFast(t *testing.T) {
 	}
 }
 
-// sendTraced sends ping and UDP and wants the whole trace of each packet.
+// sendTraced sends ping and UDP and checks that each packet has a complete trace.
 func sendTraced(t *testing.T, l *lab.Lab, count, size int) {
 	t.Helper()
 	traces := e2e.Keep(t, l, "aramis")
@@ -68,8 +70,8 @@ func sendBack(t *testing.T, l *lab.Lab, exchanges ...lab.Traffic) {
 	}
 }
 
-// checkFast wants each router to have traced the same packets, to have forwarded
-// the same number, and to have left none to its stack.
+// checkFast checks that all routers traced the same number of packets, forwarded
+// the same number, and left none to the stack.
 func checkFast(t *testing.T, l *lab.Lab, tt e2e.Transfer) {
 	t.Helper()
 	e2e.Settled(t, l, "aramis", tt.Removed)
@@ -78,7 +80,7 @@ func checkFast(t *testing.T, l *lab.Lab, tt e2e.Transfer) {
 		f := e2e.ForwardsOf(t, l, node)
 		all = append(all, f.Sum())
 		outcome := map[string]string{"athos": tt.Added, "porthos": "trace_filled", "aramis": tt.Removed}[node]
-		if node == "aramis" { // its trace ends with the removal, at ingress
+		if node == "aramis" { // it removes the trace at ingress
 			traced = append(traced, e2e.Counter(t, l, node, outcome))
 		} else {
 			traced = append(traced, f.Fast[outcome])
@@ -89,18 +91,18 @@ func checkFast(t *testing.T, l *lab.Lab, tt e2e.Transfer) {
 		}
 	}
 	if state := neighbourOf(t, l.Node("athos"), "2001:db8:12::2").State; state != netlink.NUD_PERMANENT {
-		t.Errorf("a permanent neighbour in use came to be in state %#x", state)
+		t.Errorf("a permanent neighbour in use has changed to state %#x", state)
 	}
 	if traced[0] < 1000 || traced[0] != traced[1] || traced[1] != traced[2] {
-		t.Errorf("the routers traced %v packets; want one number, of thousands", traced)
+		t.Errorf("the routers traced %v packets; want the same number at each, in the thousands", traced)
 	}
 	if all[0] <= traced[0] || all[0] != all[1] || all[1] != all[2] {
-		t.Errorf("the routers forwarded %v packets; want one number, more than the %d to beta", all, traced[0])
+		t.Errorf("the routers forwarded %v packets; want the same number at each, more than the %d to beta", all, traced[0])
 	}
 }
 
-// checkLeft wants nothing to have been left to the stack but what neighbours
-// say to each other: multicast, link-local, with a router alert.
+// checkLeft checks that only neighbours' own messages were left to the stack:
+// multicast, link-local, with a router alert.
 func checkLeft(t *testing.T, node string, f e2e.Forwards, reasons ...string) {
 	t.Helper()
 	reasons = append(reasons, "link", "packet", "headers", "control")
@@ -111,16 +113,20 @@ func checkLeft(t *testing.T, node string, f e2e.Forwards, reasons ...string) {
 	}
 }
 
-// In tc, packets go past the stack's routing, too, offloaded ones as they are.
+// In tc, packets bypass the stack's routing, too; offloaded ones are not
+// segmented.
 func TestForwardFastInTC(t *testing.T) {
+	t.Parallel()
 	const count, size = 50, 1400
 	for _, attach := range e2e.TCModes() {
 		t.Run(string(attach), func(t *testing.T) {
+			t.Parallel()
 			tt := e2e.Modes(e2e.TCModes()[0])[0]
 			tt.Attach = attach
 			top := e2e.Domain(t, tt)
 			forwardFast(t, top, e2e.Routers...)
 			l := e2e.Raise(t, top)
+			e2e.AwaitRouting(t, l)
 			beta := e2e.StartScan(t, l, "beta", "eth0")
 			sendTraced(t, l, count, size)
 			e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindTCP, Bytes: 32 << 20, Port: 9001})
@@ -132,8 +138,13 @@ func TestForwardFastInTC(t *testing.T) {
 			}
 			for _, node := range e2e.Routers {
 				f := e2e.ForwardsOf(t, l, node)
+				if node == "athos" && !e2e.ReadsQueues(t) {
+					// before Linux 6.2, its program cannot see which checksums are left to a device
+					checkLeft(t, node, f, "checksum")
+					continue
+				}
 				checkLeft(t, node, f)
-				// porthos looks into no segments behind a trace
+				// porthos does not read segments after a trace
 				if f.Stack > 0 && (node != "porthos" || f.Stack > f.ToStack["packet"]) {
 					t.Errorf("the stack of %s forwarded %d packets; left to it: %v", node, f.Stack, f.ToStack)
 				}
@@ -142,10 +153,12 @@ func TestForwardFastInTC(t *testing.T) {
 	}
 }
 
-// What a sender on this machine leaves to the device to sum goes to the stack of
-// athos, whose device sums; the other routers forward it fast. beta sums nothing,
-// so its answers are everywhere the stack's. All arrives whole.
+// When a sender on this machine leaves the checksum to the device, the stack of
+// athos, whose device computes checksums, forwards the packet; the other routers
+// forward it fast. beta leaves its checksums open, so every router's stack
+// forwards its answers. All packets arrive intact.
 func TestForwardWithOpenChecksums(t *testing.T) {
+	t.Parallel()
 	e2e.NeedRedirection(t)
 	const count = 50
 	top := e2e.Domain(t, e2e.Modes("xdp")[0])
@@ -153,7 +166,7 @@ func TestForwardWithOpenChecksums(t *testing.T) {
 	l := e2e.Raise(t, top)
 	e2e.Must(t, l.Node("athos"), "ethtool", "-K", "eth1", "tx", "off")
 	e2e.Must(t, l.Node("beta"), "ethtool", "-K", "eth0", "gro", "on")
-	e2e.AwaitRouting()
+	e2e.AwaitRouting(t, l)
 	e2e.Send(t, l, "alpha",
 		lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 1400, Port: 9000},
 		lab.Traffic{Kind: lab.KindTCP, Bytes: 16 << 20, Port: 9001})

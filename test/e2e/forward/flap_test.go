@@ -16,15 +16,15 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// flap is a pair of changes in athos: there sends packets by dartagnan, back by
+// flap is a pair of changes in athos: there makes packets take dartagnan, back
 // porthos again.
 type flap struct {
 	there, back func() error
-	breaks      bool // until it is heard of, packets may be lost
+	breaks      bool // packets may be lost until the agent hears of it
 }
 
-// flaps are the ways to change a way; nothing but a broken link loses packets.
-// No rule asks for ports here: for a second, nothing would be remembered.
+// flaps are the ways to change the route; only a broken link loses packets. No
+// rule matches ports, because then no next hop would be cached for a second.
 func flaps(t *testing.T, l *lab.Lab) []flap {
 	t.Helper()
 	toBeta, beta := mustPrefix(t, "2001:db8:2::/64"), mustPrefix(t, "2001:db8:2::2/128")
@@ -68,16 +68,17 @@ func mustPrefix(t *testing.T, text string) *net.IPNet {
 	return prefix
 }
 
-// flapLosses are datagrams that did not come.
+// flapLosses counts datagrams that did not arrive.
 type flapLosses struct {
 	atBreaks, elsewhere int // sent until the bound after a link broke, and at other times
 }
 
-// flapBreaks is how often each way to change the way is taken, and so a link broken.
+// flapBreaks is how often each of the flaps happens, and so how often a link
+// breaks.
 const flapBreaks = 3
 
-// flapAtRandom changes the way to beta as a seed says, and wants packets to
-// follow.
+// flapAtRandom changes the way to beta in an order given by a seed, and checks
+// that packets follow.
 func flapAtRandom(t *testing.T, l *lab.Lab, seed uint64) flapLosses {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -88,7 +89,7 @@ func flapAtRandom(t *testing.T, l *lab.Lab, seed uint64) flapLosses {
 	for range flapBreaks {
 		all = append(all, flaps(t, l)...)
 	}
-	// half of them shorter than the agent's rest, half long enough to look
+	// half of them shorter than the agent's pause between two looks, half longer
 	var pauses []time.Duration
 	for range all {
 		pauses = append(pauses, between(5*time.Millisecond, 15*time.Millisecond), between(changeBound, 150*time.Millisecond))
@@ -106,7 +107,7 @@ func flapAtRandom(t *testing.T, l *lab.Lab, seed uint64) flapLosses {
 		c.alter(t, "porthos", f.back)
 		time.Sleep(pauses[2*i+1])
 	}
-	time.Sleep(changePause) // quiet at last
+	time.Sleep(changePause) // let the last change settle
 	r := c.stop(t)
 	var lost flapLosses
 	for _, number := range r.lost(r.sent[0], time.Now()) {
@@ -120,9 +121,9 @@ func flapAtRandom(t *testing.T, l *lab.Lab, seed uint64) flapLosses {
 	return lost
 }
 
-// However routes flap, packets are on no old way once the bound has passed, and
-// none is lost that forwarding by the stack would not lose, but for those to a
-// link that broke, until that is heard of.
+// However routes flap, no packet takes an old way after the bound. No packet is
+// lost that forwarding by the stack would not lose, except on a broken link until
+// the agent hears of it.
 func TestForwardFlaps(t *testing.T) {
 	e2e.NeedRedirection(t)
 	seed := rand.Uint64()

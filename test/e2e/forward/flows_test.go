@@ -15,14 +15,14 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// flow is a packet that says which way its flow takes.
+// flow is a packet that represents its flow in the choice of a way.
 type flow struct {
 	kind   string
 	packet []byte
 }
 
-// flows are some of each kind that rules and hashes of routes may tell apart,
-// from alpha's network to beta's.
+// flows returns flows from alpha's network to beta's, with every difference that
+// rules and route hashes may use.
 func flows(t *testing.T, label uint64) []flow {
 	t.Helper()
 	const each = 24
@@ -53,15 +53,15 @@ func flows(t *testing.T, label uint64) []flow {
 			body := binary.BigEndian.AppendUint64(append([]byte(nil), k.body...), label)
 			body = binary.BigEndian.AppendUint64(body, uint64(len(out)))
 			p := append(m.header(m.IntN(4), k.next, len(body), source, destination), body...)
-			p[0], p[1], p[7] = 0x60, p[1]&0x0f, 64 // one traffic class: rules may ask for it
+			p[0], p[1], p[7] = 0x60, p[1]&0x0f, 64 // one traffic class, because rules may match on it
 			out = append(out, flow{k.kind, p})
 		}
 	}
 	return out
 }
 
-// waysOf sends each flow's packet and returns the nodes in the middle that they
-// came by.
+// waysOf sends each flow's packet and returns the nodes in the middle that
+// forwarded them.
 func waysOf(t *testing.T, l *lab.Lab, label uint64, all []flow) []string {
 	t.Helper()
 	var mu sync.Mutex
@@ -105,16 +105,16 @@ func waysOf(t *testing.T, l *lab.Lab, label uint64, all []flow) []string {
 	return ways
 }
 
-// choice is what routes and rules tell flows apart by.
+// choice is what routes and rules choose a flow's way by.
 type choice struct {
 	name    string
-	policy  string   // of hashes
+	policy  string   // fib_multipath_hash_policy
 	rules   []string // that lead to dartagnan
-	byStack bool     // it is beyond a program
+	byStack bool     // programs cannot do it
 }
 
 var choices = []choice{
-	{"policy 3", "3", nil, true}, // the first one that a watch meets
+	{"policy 3", "3", nil, true}, // the first one that the agent's watch sees
 	{"policy 1", "1", nil, true},
 	{"policy 1, rule by port", "1", []string{"ipproto udp dport 1-30000", "from 2001:db8:1::12"}, true},
 	{"policy 0", "0", nil, false},
@@ -122,7 +122,7 @@ var choices = []choice{
 	{"policy 0, rule by port", "0", []string{"ipproto udp dport 1-30000"}, true},
 }
 
-// with makes a node choose like that while it sends flows.
+// with sets a node up to choose this way while it sends flows.
 func (c choice) with(t *testing.T, n *lab.Node, send func()) {
 	t.Helper()
 	e2e.Must(t, n, "sysctl", "-w", "net.ipv6.fib_multipath_hash_policy="+c.policy)

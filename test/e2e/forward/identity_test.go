@@ -15,7 +15,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// raiseFastChain brings it up; both hosts receive in batches.
+// raiseFastChain raises fastChain; both hosts receive in batches.
 func raiseFastChain(t *testing.T) *lab.Lab {
 	t.Helper()
 	l := e2e.RaiseText(t, "chain", fastChain)
@@ -23,7 +23,7 @@ func raiseFastChain(t *testing.T) *lab.Lab {
 	return l
 }
 
-// pass sends packets through the router and returns the frames that came of
+// pass sends packets through the router and returns the frames that arrived for
 // each, by flow label.
 func pass(t *testing.T, l *lab.Lab, packets [][]byte) map[int][][]byte {
 	t.Helper()
@@ -46,7 +46,7 @@ func pass(t *testing.T, l *lab.Lab, packets [][]byte) map[int][][]byte {
 	last[6] = 59
 	to := linkAddress(t, l.Node("router"), "eth0")
 	all := append(packets[:len(packets):len(packets)], last)
-	for len(all) > 0 { // in portions that a veth holds
+	for len(all) > 0 { // in batches that a veth's queue holds
 		n := min(len(all), 50)
 		if err := l.Node("alpha").Do(func() error { return e2e.Inject("eth0", to, all[:n]) }); err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func pass(t *testing.T, l *lab.Lab, packets [][]byte) map[int][][]byte {
 		all = all[n:]
 		time.Sleep(2 * time.Millisecond)
 	}
-	e2e.Await(t, "the marker behind the packets", 5*time.Second, func() bool {
+	e2e.Await(t, "the marker after the packets", 5*time.Second, func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(got[marker]) > 0
@@ -63,12 +63,13 @@ func pass(t *testing.T, l *lab.Lab, packets [][]byte) map[int][][]byte {
 		t.Fatal(err, stats)
 	}
 	delete(got, marker)
-	delete(got, 0) // what neighbours say
+	delete(got, 0) // neighbour discovery
 	return got
 }
 
-// Packets come through a router byte for byte the same, whoever forwards them.
+// Fast forwarding and the stack forward the same bytes.
 func TestForwardSameBytes(t *testing.T) {
+	t.Parallel()
 	e2e.NeedRedirection(t)
 	const count = 1500
 	packets := randomPackets(t, count)
@@ -78,11 +79,11 @@ func TestForwardSameBytes(t *testing.T) {
 	forwarding(t, l, "router", "stack")
 	stack := pass(t, l, packets)
 	if after := e2e.ForwardsOf(t, l, "router"); after.Sum() != f.Sum() {
-		t.Fatal("the router forwarded fast when it was not to")
+		t.Fatal("the router forwarded fast although it was off")
 	}
-	t.Logf("%d packets came by the stack, %d with fast forwarding; fast %v, to the stack %v", len(stack), len(fast), f.Fast, f.ToStack)
+	t.Logf("%d packets arrived by the stack, %d with fast forwarding; fast %v, to the stack %v", len(stack), len(fast), f.Fast, f.ToStack)
 	if f.Sum() < count/4 || len(stack) < count/2 {
-		t.Errorf("only %d packets went fast, and %d came at all", f.Sum(), len(stack))
+		t.Errorf("only %d packets went fast, and %d arrived at all", f.Sum(), len(stack))
 	}
 	faults := 0
 	for i, p := range packets {

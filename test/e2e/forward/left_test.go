@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/lab"
@@ -19,20 +20,20 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// leftover is a packet that is not forwarded fast, and what the stack is to do
+// leftover is a packet that is not forwarded fast, and what the stack should do
 // with it.
 type leftover struct {
 	name   string
 	packet []byte
 	reason string
-	// where it comes out, as "beta eth0", and by how much it is longer then
+	// where it leaves, as "beta eth0", and by how many bytes it has grown
 	at    string
 	grown int
-	// answer is the ICMPv6 message to its sender: type, code, first 4 bytes of
-	// the rest; those of an echo are not looked at
+	// answer is the ICMPv6 message to its sender: type, code, and the first 4
+	// bytes of the rest, which an echo reply's check skips
 	answer *icmp
-	count  int    // how many of them are sent; 0: three
-	to     string // address at the link, when not the router's own
+	count  int    // how many are sent; 0: three
+	to     string // link-layer destination, if not the router's own
 	before string // a command in the router
 	fast   bool   // it is forwarded fast after all
 }
@@ -44,12 +45,12 @@ type icmp struct {
 
 var echoed = &icmp{kind: 129}
 
-// echo asks for an answer.
+// echo is an echo request.
 func echo(destination string) []byte {
 	return icmpv6(destination, 64, 128, []byte("\x12\x34\x00\x01 sixteen bytes "))
 }
 
-// traced is a packet with room for this router's node data and another's.
+// traced is a packet with room for the data of this router and one more node.
 func traced(t *testing.T, destination string) []byte {
 	t.Helper()
 	trace := ioam.Trace{Namespace: 123, NodeLen: 2, Type: 0xc00000, RemainingLen: 4, Data: make([]byte, 16)}
@@ -60,7 +61,7 @@ func traced(t *testing.T, destination string) []byte {
 	return from(destination, 0, 64, append(header, make([]byte, 64)...))
 }
 
-// leftovers has every reason that a packet itself can give, at least once.
+// leftovers covers every reason that depends on the packet itself.
 func leftovers(t *testing.T, l *lab.Lab) []leftover {
 	t.Helper()
 	some := make([]byte, 64)
@@ -123,8 +124,8 @@ func fromLoopback(p []byte) []byte {
 	return p
 }
 
-// send sends the packets of a row, and one that the router answers: when the
-// answer is there, its stack has seen all.
+// send sends the packets of a row, then an echo request to the router: when its
+// answer arrives, the router's stack has handled all.
 func (r leftover) send(t *testing.T, l *lab.Lab, w *exitWatch) map[string][][]byte {
 	t.Helper()
 	if r.before != "" {
@@ -158,7 +159,7 @@ func (r leftover) send(t *testing.T, l *lab.Lab, w *exitWatch) map[string][][]by
 	return w.take(want)
 }
 
-// check wants what came to be what the row says.
+// check checks that what arrived matches the row.
 func (r leftover) check(t *testing.T, came map[string][][]byte) {
 	t.Helper()
 	forwarded, answers := 0, 0
@@ -172,11 +173,11 @@ func (r leftover) check(t *testing.T, came map[string][][]byte) {
 			forwarded++
 			sent := 40 + int(binary.BigEndian.Uint16(r.packet[4:]))
 			if at != r.at || len(p) != len(r.packet)+r.grown {
-				t.Errorf("a packet of %d bytes came to %s, want one of %d at %q\n% x", len(p), at, len(r.packet)+r.grown, r.at, p)
+				t.Errorf("a packet of %d bytes arrived at %s, want one of %d at %q\n% x", len(p), at, len(r.packet)+r.grown, r.at, p)
 			} else if changed := bytes.Clone(r.packet[:sent]); r.at != "" && len(p) == sent && r.packet[6] != 0 {
 				changed[7]--
 				if !bytes.Equal(p, changed) {
-					t.Errorf("it came as\n% x\nwant\n% x", p, changed)
+					t.Errorf("it arrived as\n% x\nwant\n% x", p, changed)
 				}
 			}
 		}
@@ -199,14 +200,15 @@ func (r leftover) checkAnswer(t *testing.T, p []byte) {
 		t.Errorf("the answer is %+v, want %+v\n% x", got, *r.answer, p)
 	}
 	if r.answer.kind < 128 && !bytes.Equal(p[48 : 48+40][8:], r.packet[8:40]) {
-		t.Errorf("the error is about another packet:\n% x", p)
+		t.Errorf("the error quotes another packet:\n% x", p)
 	}
 }
 
-// What is not a router's everyday packet, the stack gets, and does with it what
-// it does without fast forwarding, to the byte: it forwards, takes, answers or
-// drops it. Each is counted once, by its reason.
+// Packets that fast forwarding does not handle go to the stack, which forwards,
+// accepts, answers or drops them exactly as without fast forwarding, to the byte.
+// Each is counted once, by its reason.
 func TestForwardLeavesToStack(t *testing.T) {
+	t.Parallel()
 	e2e.NeedRedirection(t)
 	l := raiseExits(t)
 	w := watchExits(t, l)
@@ -228,12 +230,12 @@ func TestForwardLeavesToStack(t *testing.T) {
 	forwarding(t, l, "router", "stack")
 	for i, r := range rows {
 		if all := fmt.Sprintf("%x", r.send(t, l, w)); all != came[i] {
-			t.Errorf("%s: what came is\n%s\nand with forwarding by the stack\n%s", r.name, came[i], all)
+			t.Errorf("%s: the result is\n%s\nand with forwarding by the stack\n%s", r.name, came[i], all)
 		}
 	}
 }
 
-// checkCounted wants each packet to have been counted once, and the last one.
+// checkCounted checks that each packet, and the last one, was counted once.
 func (r leftover) checkCounted(t *testing.T, before, after api.Interface) {
 	t.Helper()
 	want := map[string]uint64{}
@@ -255,4 +257,33 @@ func sum(by map[string]uint64) (n uint64) {
 		n += count
 	}
 	return n
+}
+
+// A header with nine options is forwarded fast once the stack takes as many; until
+// then the stack drops it.
+func TestForwardAsManyOptionsAsTheStack(t *testing.T) {
+	t.Parallel()
+	e2e.NeedRedirection(t)
+	l := raiseExits(t)
+	w := watchExits(t, l)
+	trace := ioam.Trace{Namespace: 123, NodeLen: 2, Type: 0xc00000, RemainingLen: 2, Data: make([]byte, 8)}
+	header, err := ioam.AppendExtensionHeader(nil, 59, slices.Repeat([]ioam.Option{trace.Option()}, 9)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := leftover{packet: from("2001:db8:2::2", 0, 64, append(header, make([]byte, 64)...)), reason: "headers", count: 3}
+	holds := func() {
+		before := e2e.StatusInterface(t, l, "router", "eth0")
+		r.check(t, r.send(t, l, w))
+		r.checkCounted(t, before, e2e.StatusInterface(t, l, "router", "eth0"))
+	}
+	holds()
+	e2e.Must(t, l.Node("router"), "sysctl", "-w", "net.ipv6.max_hbh_opts_number=9")
+	r.at, r.fast = "beta eth0", true
+	e2e.Await(t, "the agent to notice", 5*time.Second, func() bool {
+		before := sum(e2e.StatusInterface(t, l, "router", "eth0").Forwarded)
+		r.send(t, l, w)
+		return sum(e2e.StatusInterface(t, l, "router", "eth0").Forwarded) > before
+	})
+	holds()
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// custom is a router's configuration, and whether its packets go fast.
+// custom is a router's configuration, and whether its packets are forwarded fast.
 type custom struct {
 	name     string
 	commands []string // of ip -6, in both routers
-	sysctls  []string // likewise; undone with the value behind the second =
+	sysctls  []string // likewise; undone with the value after the second =
 	fast     bool
 	undo     []string
 }
@@ -25,7 +25,7 @@ const (
 	toSecond = "route add 2001:db8:a::/48 via 2001:db8:12::2 table 100"
 )
 
-// someTrials are some of every kind that rules and routes tell apart.
+// someTrials varies everything that rules and routes match on.
 func (w *twins) someTrials() (out []trial) {
 	for i := range 24 {
 		source := fmt.Sprintf("2001:db8:5:%d::1", i%3)
@@ -53,7 +53,8 @@ func inverse(commands []string) (out []string) {
 	return out
 }
 
-// key is what tells a route from others: type, prefix, source prefix and table.
+// key returns the words that identify a route: type, prefix, source prefix, table
+// and metric.
 func key(words []string) (out []string) {
 	for i, word := range words {
 		switch {
@@ -72,7 +73,8 @@ func (w *twins) set(t *testing.T, setting string) {
 	e2e.Must(t, w.fast, "sysctl", "-qw", setting)
 }
 
-// looked is when an agent, which looks at settings once a second, has done so.
+// looked is after how long an agent, which looks at settings once a second, has
+// done so.
 const looked = 1300 * time.Millisecond
 
 // holdTo compares the routers in one configuration.
@@ -90,12 +92,12 @@ func (w *twins) holdTo(t *testing.T, c custom) {
 	if len(c.sysctls) > 0 {
 		time.Sleep(looked)
 	}
-	if c.fast { // after another one, the agent may have to look, too
+	if c.fast { // after a previous configuration, the agent may have to look, too
 		e2e.Await(t, "forwarding past the stack", looked+3*time.Second, func() bool { return !w.byStack(t) })
 	}
 	trials := w.someTrials()
 	_, n := w.compare(t, trials)
 	if c.fast != (n >= len(trials)/6) || !c.fast && n > 0 {
-		t.Errorf("%d of %d packets went fast, want that: %v; left to the stack: %v", n, len(trials), c.fast, e2e.ForwardsOf(t, w.lab, "fast").ToStack)
+		t.Errorf("%d of %d packets went fast, want fast: %v; left to the stack: %v", n, len(trials), c.fast, e2e.ForwardsOf(t, w.lab, "fast").ToStack)
 	}
 }

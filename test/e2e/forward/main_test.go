@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package forward tests fast forwarding. Its tests run one after the other: they
-// hold the agent to how soon it sees a change.
+// Package forward tests fast forwarding. Tests that bound how soon the agent sees
+// a change run one after the other, before the rest, which run in parallel.
 package forward
 
 import (

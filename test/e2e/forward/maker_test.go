@@ -16,8 +16,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// fastChain is `chain` with an agent that has every treatment, and a narrower
-// link behind it.
+// fastChain is `chain` with an agent that has every treatment, and with a
+// narrower link after the router.
 const fastChain = `
 name: chain
 permanent-neighbours: true
@@ -58,7 +58,7 @@ links:
       - {node: beta, interface: eth0, addresses: 2001:db8:2::2/64}
 `
 
-// maker makes packets from alpha to beta of every kind that a router may meet.
+// maker makes packets from alpha to beta of every kind that a router may receive.
 type maker struct{ *rand.Rand }
 
 func (m maker) bytes(n int) []byte {
@@ -69,7 +69,7 @@ func (m maker) bytes(n int) []byte {
 	return b
 }
 
-// upper is an upper layer's packet: mostly ports, then anything.
+// upper is an upper-layer packet: mostly ports, then random bytes.
 func (m maker) upper(next byte) []byte {
 	body := binary.BigEndian.AppendUint16(nil, uint16(m.Uint32()))
 	body = binary.BigEndian.AppendUint16(body, []uint16{7000, 7001, 9000}[m.IntN(3)])
@@ -79,9 +79,10 @@ func (m maker) upper(next byte) []byte {
 	return append(body, m.bytes(m.IntN([]int{60, 600, 1500}[m.IntN(3)]))...)
 }
 
-// trace is an option with room for more or less than what the router writes;
-// none of its fields is a time, or a queue's depth. Each node's data have its id:
-// where tunnels end, only fast forwarding knows data without one to be its own.
+// trace is an option with room for more or less than what the router writes; none
+// of its fields is a time or a queue depth. Each node's data include its id:
+// where tunnels end, only fast forwarding recognizes data without an id as its
+// own.
 func (m maker) trace() ioam.Option {
 	kind := ioam.TraceType(m.Uint32()) & 0xc4e002
 	if kind == 0 || m.IntN(3) == 0 {
@@ -97,14 +98,14 @@ func (m maker) trace() ioam.Option {
 	}.Option()
 }
 
-// hopByHop is a header with one trace or some.
+// hopByHop is a header with one or more traces.
 func (m maker) hopByHop(t *testing.T, next byte) []byte {
 	t.Helper()
 	options := []ioam.Option{m.trace()}
 	for m.IntN(4) == 0 {
 		options = append(options, m.trace())
 	}
-	if m.IntN(8) == 0 { // one that everybody skips
+	if m.IntN(8) == 0 { // an unknown option that nodes skip
 		options = append(options, ioam.Option{Type: 0x1e, Data: m.bytes(6)})
 	}
 	h, err := ioam.AppendExtensionHeader(nil, ioam.NextHeader(next), options...)
@@ -114,7 +115,7 @@ func (m maker) hopByHop(t *testing.T, next byte) []byte {
 	return h
 }
 
-// packet is one of them; its flow label is its number.
+// packet makes a random packet; its flow label is its number.
 func (m maker) packet(t *testing.T, number int) []byte {
 	next := []byte{6, 17, 17, 17, 58, 59, 132, 253}[m.IntN(8)]
 	body := m.upper(next)
@@ -127,7 +128,7 @@ func (m maker) packet(t *testing.T, number int) []byte {
 		next, body = kind, append(header, body...)
 	}
 	source, destination := e2e.LeftAddress, e2e.RightAddress
-	if m.IntN(5) == 0 { // what ends at the router
+	if m.IntN(5) == 0 { // a packet to the router itself
 		inner := m.header(number, next, len(body), source, destination)
 		next, body = 41, append(inner, body...)
 		destination = netip.MustParseAddr("2001:db8:2::9")
@@ -142,9 +143,9 @@ func (m maker) packet(t *testing.T, number int) []byte {
 	}
 	p := append(m.header(number, next, len(body), source, destination), body...)
 	if m.IntN(20) == 0 {
-		p = append(p, m.bytes(1+m.IntN(20))...) // as links pad
+		p = append(p, m.bytes(1+m.IntN(20))...) // padding as on a link
 	}
-	return p[:min(len(p), 1500)] // more is cut
+	return p[:min(len(p), 1500)] // longer packets are truncated
 }
 
 func (m maker) header(number int, next byte, length int, source, destination netip.Addr) []byte {
@@ -153,7 +154,7 @@ func (m maker) header(number int, next byte, length int, source, destination net
 	return h.Header(length)
 }
 
-// randomPackets are numbered from 1.
+// randomPackets makes packets numbered from 1.
 func randomPackets(t *testing.T, count int) (packets [][]byte) {
 	t.Helper()
 	seed := rand.Uint64()

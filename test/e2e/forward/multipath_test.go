@@ -11,9 +11,10 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Every flow takes the way that the stack would give it, whatever routes and
-// rules tell flows apart by.
+// Every flow takes the way that the stack would choose, whatever routes and rules
+// match on.
 func TestForwardSameWays(t *testing.T) {
+	t.Parallel()
 	e2e.NeedRedirection(t)
 	top := e2e.Builtin(t, "ecmp")
 	top.Node("porthos").Agent, top.Node("dartagnan").Agent = nil, nil
@@ -38,7 +39,7 @@ func TestForwardSameWays(t *testing.T) {
 				if i > 0 && c.policy != choices[i-1].policy {
 					time.Sleep(patience.Of(1200 * time.Millisecond)) // the agent looks at settings once a second
 				} else {
-					time.Sleep(patience.Of(100 * time.Millisecond)) // of rules it hears
+					time.Sleep(patience.Of(100 * time.Millisecond)) // the agent is notified of rules
 				}
 				got = waysOf(t, l, label, all)
 			})

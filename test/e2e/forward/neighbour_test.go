@@ -13,18 +13,20 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Times of athos' neighbours: reachable for three quarters of a second at most
-// (RFC 4861 §6.3.2), then probed three times. With a delay before that, a probe
-// would count as use of the neighbour until the next one.
+// Times of athos' neighbours: reachable for at most three quarters of a second
+// (RFC 4861 §6.3.2), then probed three times. The delay before probes is zero,
+// because each probe would otherwise count as a use of the neighbour until the
+// next one.
 const (
 	reachableTime = 3 * 500 * time.Millisecond / 2
 	probeTime     = 3 * 100 * time.Millisecond
-	lookTime      = 1200 * time.Millisecond // until the agent says what is in use
+	lookTime      = 1200 * time.Millisecond // until the agent reports which neighbours are in use
 )
 
-// A neighbour that only fast forwarding sends to is confirmed by the kernel like
-// any other while it answers; when it is gone, the kernel notices.
+// The kernel keeps confirming a neighbour that only fast forwarding uses, like
+// any other, while it answers; when it disappears, the kernel notices.
 func TestForwardKeepsNeighbours(t *testing.T) {
+	t.Parallel()
 	e2e.NeedRedirection(t)
 	top := twoWays(t)
 	top.PermanentNeighbours = false
@@ -34,9 +36,10 @@ func TestForwardKeepsNeighbours(t *testing.T) {
 	for _, setting := range []string{"base_reachable_time_ms=500", "delay_first_probe_time=0", "retrans_time_ms=100"} {
 		e2e.Must(t, athos, "sysctl", "-w", "net.ipv6.neigh.eth1."+setting)
 	}
-	// porthos has nothing to ask athos, whose answer would be use of its neighbour
+	// porthos has a permanent entry for athos, whose answers would count as use
+	// of the neighbour
 	e2e.Must(t, porthos, "ip", "neigh", "replace", "2001:db8:12::1", "dev", "eth0", "lladdr", linkAddress(t, athos, "eth1").String(), "nud", "permanent")
-	// the first packets wait in the stack for the neighbours' answers
+	// the first packets wait in the stack until neighbours are resolved
 	e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindPing, Count: 2, Interval: 100 * time.Millisecond, Size: 56})
 	old := linkAddress(t, porthos, "eth0")
 	e2e.Must(t, athos, "ip", "neigh", "change", hop, "dev", "eth1", "lladdr", old.String(), "nud", "reachable", "extern_learn")
@@ -72,7 +75,7 @@ func TestForwardKeepsNeighbours(t *testing.T) {
 		t.Errorf("the flags of a neighbour that a routing daemon had learned are %#x", flags)
 	}
 
-	// The peer goes without a word: another machine is there now.
+	// The peer disappears silently: another machine takes its place.
 	e2e.Must(t, porthos, "ip", "addr", "del", "2001:db8:12::2/64", "dev", "eth0")
 	e2e.Must(t, porthos, "ip", "link", "set", "eth0", "address", "02:00:00:00:12:09")
 	gone := time.Now()
@@ -84,10 +87,10 @@ func TestForwardKeepsNeighbours(t *testing.T) {
 	r.checkWhole(t, r.sent[0], gone.Add(-100*time.Millisecond))
 	dead := slices.DeleteFunc(all, func(a arrival) bool { return a.to != [6]byte(old) || a.at.Before(gone) })
 	if len(dead) == 0 {
-		t.Fatal("no packet was seen on its way to the neighbour that is gone")
+		t.Fatal("no packet to the neighbour that is gone was seen")
 	}
 	took := dead[len(dead)-1].at.Sub(gone)
-	t.Logf("the neighbour's end was noticed after %v", took)
+	t.Logf("the kernel noticed the neighbour's end after %v", took)
 	if took > most {
 		t.Errorf("packets were sent to a neighbour that was gone for %v, want %v at most", took, most)
 	}

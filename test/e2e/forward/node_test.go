@@ -17,8 +17,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Packets follow what the router itself becomes: another node's address that
-// becomes its own, and an MTU.
+// Packets follow changes of the router itself: another node's address that
+// becomes its own, and MTUs.
 func TestForwardFollowsNode(t *testing.T) {
 	e2e.NeedRedirection(t)
 	l := raiseTwoWays(t, twoWays(t))
@@ -26,16 +26,17 @@ func TestForwardFollowsNode(t *testing.T) {
 	t.Run("MTU", func(t *testing.T) { followMTU(t, l) })
 }
 
-// followAddress: what is sent to an address that has become the router's own is
-// delivered there, until it is not any more; none is lost.
+// followAddress checks that packets to an address are delivered to the router
+// while it has that address, and that none is lost.
 func followAddress(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	c := startCrossing(t, l)
-	// of what arrives fast, a capture sees what its stack gets
+	// captures do not see what is forwarded fast, only what goes to the stack
 	c.seen["athos"] = watchArrivals(t, l, c.stream, "athos", "eth0")
 	takes := startTaker(t, l.Node("athos"), c.stream)
 	for _, device := range []string{"lo", "eth1", "eth0"} {
-		// with a route to its prefix, the kernel would for a moment have no other
+		// with a prefix route, the kernel would briefly have no other route to
+		// the address
 		c.change(t, "athos", "ip", "-6", "addr", "add", "2001:db8:2::2/128", "dev", device, "nodad", "noprefixroute")
 		time.Sleep(changePause)
 		c.change(t, "porthos", "ip", "-6", "addr", "del", "2001:db8:2::2/128", "dev", device)
@@ -46,7 +47,7 @@ func followAddress(t *testing.T, l *lab.Lab) {
 	for _, number := range taken {
 		r.came = append(r.came, make([]uint8, max(0, number+1-len(r.came)))...)
 		if r.came[number]++; r.came[number] > 1 {
-			t.Fatalf("datagram %d came to athos and beta", number)
+			t.Fatalf("datagram %d reached both athos and beta", number)
 		}
 	}
 	r.checkWhole(t, r.sent[0], time.Now())
@@ -55,9 +56,9 @@ func followAddress(t *testing.T, l *lab.Lab) {
 	}
 }
 
-// followMTU: while a link is too narrow, the sender is told for each datagram;
-// once it is not, all come. Only while a narrower one is not heard of, what is
-// sent to it may vanish.
+// followMTU checks that while a link is too narrow, the sender gets an error for
+// each datagram, and that all arrive once it is wide again. Datagrams may vanish
+// only until the agent hears of a smaller MTU.
 func followMTU(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	const size, wide, narrow = 1400 - 48, "1700", 1300
@@ -91,10 +92,10 @@ func followMTU(t *testing.T, l *lab.Lab) {
 		settled := at.After(now.done.Add(changeBound))
 		switch {
 		case came && len(mtus) > 0, len(mtus) > 1, len(mtus) == 1 && mtus[0] != narrow:
-			t.Fatalf("datagram %d came: %v, and was answered with the MTUs %v", number, came, mtus)
+			t.Fatalf("datagram %d arrived: %v, and was answered with the MTUs %v", number, came, mtus)
 		case came || len(mtus) > 0:
 			if settled && came != (now.way == wide) {
-				t.Fatalf("datagram %d, sent %v after the MTU became %s, came: %v", number, at.Sub(now.done), now.way, came)
+				t.Fatalf("datagram %d, sent %v after the MTU became %s, arrived: %v", number, at.Sub(now.done), now.way, came)
 			}
 		case settled, now.way == wide:
 			t.Fatalf("datagram %d, sent %v after the MTU became %s, vanished", number, at.Sub(now.done), now.way)
@@ -103,15 +104,15 @@ func followMTU(t *testing.T, l *lab.Lab) {
 		}
 	}
 	f := e2e.ForwardsOf(t, l, "athos")
-	t.Logf("%d datagrams, %d of them too big, and %d that vanished", len(r.sent), answered, vanished)
+	t.Logf("%d datagrams, %d of them too big, %d vanished", len(r.sent), answered, vanished)
 	if n := int(f.ToStack["mtu"] - before.ToStack["mtu"]); n < answered || answered < streamRate/10 {
 		t.Errorf("athos answered %d packets, and left %d to the stack as too big", answered, n)
 	}
 }
 
-// What was sent to an interface goes elsewhere as soon as it is no more, by the
-// kernel's own doing: with an agent that hears nothing, and next hops that are
-// believed in all the same, none is lost once the interface is gone.
+// When an interface is deleted, the kernel itself takes packets elsewhere: even
+// with an agent that is stopped and cached next hops that stay valid, none is
+// lost once the interface is gone.
 func TestForwardToVanishedInterface(t *testing.T) {
 	e2e.NeedRedirection(t)
 	l := raiseTwoWays(t, twoWays(t))
@@ -128,7 +129,7 @@ func TestForwardToVanishedInterface(t *testing.T) {
 	defer watched.Close()
 	before := e2e.ForwardsOf(t, l, "athos")
 	c := startCrossing(t, l)
-	c.stream.stay(t) // each CPU remembers for itself
+	c.stream.stay(t) // each CPU has its own cache
 	pid := e2e.AgentProcess(t, l, "athos")
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -160,8 +161,8 @@ func TestForwardToVanishedInterface(t *testing.T) {
 	}
 }
 
-// believe has a node's programs take next hops for watched for some seconds,
-// beginning with none.
+// believe makes a node's programs treat next hops as watched for some seconds,
+// starting with an empty cache.
 func believe(t *testing.T, forwarding *ebpf.Map) {
 	t.Helper()
 	value := make([]byte, 16) // struct forwarding
@@ -174,7 +175,7 @@ func believe(t *testing.T, forwarding *ebpf.Map) {
 	}
 	generation := binary.NativeEndian.Uint32(value[8:])
 	binary.NativeEndian.PutUint64(value, uint64(now.Nano())+uint64(3*time.Second))
-	binary.NativeEndian.PutUint32(value[8:], generation+1<<20) // none that the agent will name
+	binary.NativeEndian.PutUint32(value[8:], generation+1<<20) // a generation that the agent will not use
 	if err := forwarding.Put(uint32(0), value); err != nil {
 		t.Fatal(err)
 	}

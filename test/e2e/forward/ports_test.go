@@ -19,7 +19,7 @@ func icmpv6(destination string, hopLimit, kind byte, body []byte) []byte {
 	return craft.Seal(from(destination, craft.ICMPv6, hopLimit, craft.Message(kind, 0, body...)))
 }
 
-// toPort is a datagram to a port where nobody listens.
+// toPort is a datagram to a port without a listener.
 func toPort(destination string) []byte {
 	return craft.Seal(from(destination, craft.UDP, 64, craft.Datagram(9, 9, []byte("abcd")...)))
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// rewriteAs gives an agent the file that it began with, with another way to
-// forward.
+// rewriteAs rewrites an agent's file to its initial text with another value of
+// `forwarding`.
 func rewriteAs(t *testing.T, l *lab.Lab, node, forwarding string) {
 	t.Helper()
 	before := string(l.Topology().Node(node).Agent.Config)
@@ -29,7 +29,7 @@ func rewriteAs(t *testing.T, l *lab.Lab, node, forwarding string) {
 	}
 }
 
-// forwarding reloads an agent's file with another way to forward.
+// forwarding reloads an agent's file with another value of `forwarding`.
 func forwarding(t *testing.T, l *lab.Lab, node, how string) {
 	t.Helper()
 	rewriteAs(t, l, node, how)
@@ -37,7 +37,7 @@ func forwarding(t *testing.T, l *lab.Lab, node, how string) {
 	e2e.Await(t, "forwarding by "+how, 10*time.Second, func() bool { return e2e.StatusInterface(t, l, node, "eth0").Forwarding == how })
 }
 
-// neighbourOf is a node's entry for an address; an empty one when there is none.
+// neighbourOf is a node's entry for an address; empty when there is none.
 func neighbourOf(t *testing.T, n *lab.Node, address string) (found netlink.Neigh) {
 	t.Helper()
 	err := n.Do(func() error {

@@ -26,16 +26,16 @@ const (
 	streamRate  = 3000 // datagrams per second
 	streamLimit = 30 * time.Second
 	streamSize  = 100
-	// streamBurst is how many datagrams are sent at once when the sender was
-	// kept waiting; a veth holds 256 packets.
+	// streamBurst is how many datagrams are sent at once to catch up after a
+	// delay; a veth holds 256 packets.
 	streamBurst = 64
 )
 
 // stream is a steady flow of numbered datagrams from alpha to beta.
 type stream struct {
-	label            uint64 // the run's own
+	label            uint64 // unique to this run
 	size             int
-	thread           chan int // the sender's, once
+	thread           chan int // receives the sender's thread id once
 	sender, receiver *net.UDPConn
 	enough           chan struct{}
 	done             sync.WaitGroup
@@ -43,21 +43,21 @@ type stream struct {
 	fault            error
 }
 
-// streamResult is what became of a stream.
+// streamResult is how many datagrams of a stream arrived, and how.
 type streamResult struct {
 	sent   []time.Time // when each was sent, by number
-	came   []uint8     // how often it came
-	late   int         // came behind a later one
-	strays int         // came, but was never sent
+	came   []uint8     // how often each arrived
+	late   int         // arrived after a later one
+	strays int         // arrived, but were never sent
 }
 
-// startStream sends until stop, for 30 seconds at most.
+// startStream sends until stop, for at most 30 seconds.
 func startStream(t *testing.T, l *lab.Lab) *stream {
 	t.Helper()
 	return startStreamOf(t, l, streamSize)
 }
 
-// startStreamOf sends datagrams of a size, whatever routers say about it.
+// startStreamOf sends datagrams of a size, and ignores errors from routers.
 func startStreamOf(t *testing.T, l *lab.Lab, size int) *stream {
 	t.Helper()
 	from, _ := l.Topology().Address("alpha")
@@ -92,7 +92,7 @@ func (s *stream) send() {
 	runtime.LockOSThread() // it ends with the goroutine
 	s.thread <- unix.Gettid()
 	b := make([]byte, s.size)
-	number := func(n int) { // at both ends: errors quote the first
+	number := func(n int) { // at both ends: errors quote only the first bytes
 		for _, at := range []int{0, len(b) - 16} {
 			binary.BigEndian.PutUint64(b[at:], s.label)
 			binary.BigEndian.PutUint64(b[at+8:], uint64(n))
@@ -115,7 +115,7 @@ func (s *stream) send() {
 			number(len(s.result.sent))
 			s.result.sent = append(s.result.sent, time.Now())
 			if _, err := s.sender.Write(b); err != nil && !errors.Is(err, unix.ENETUNREACH) && !errors.Is(err, unix.EHOSTUNREACH) && !errors.Is(err, unix.EACCES) {
-				s.fault = err // beside what a router may say about an earlier one
+				s.fault = err // the excluded errors may come from a router's message about an earlier datagram
 				return
 			}
 		}
@@ -149,7 +149,7 @@ func (s *stream) receive() {
 	}
 }
 
-// stay has all be sent from one CPU, which then forwards it, too.
+// stay pins the sender to one CPU, which then also forwards.
 func (s *stream) stay(t *testing.T) {
 	t.Helper()
 	thread := <-s.thread
@@ -167,8 +167,7 @@ func (s *stream) stay(t *testing.T) {
 	}
 }
 
-// number finds the number of a datagram of the stream in a frame that ends
-// with it.
+// number reads the number of a datagram of the stream from the end of a frame.
 func (s *stream) number(frame []byte) (int, bool) {
 	if len(frame) < 16 || binary.BigEndian.Uint64(frame[len(frame)-16:]) != s.label {
 		return 0, false
@@ -176,7 +175,7 @@ func (s *stream) number(frame []byte) (int, bool) {
 	return int(binary.BigEndian.Uint64(frame[len(frame)-8:])), true
 }
 
-// quoted finds the number of a datagram of the stream that an ICMPv6 error
+// quoted reads the number of a datagram of the stream that an ICMPv6 error
 // quotes.
 func (s *stream) quoted(packet []byte) (int, bool) {
 	const at = 40 + 8 + 40 + 8
@@ -186,7 +185,7 @@ func (s *stream) quoted(packet []byte) (int, bool) {
 	return s.number(packet[at : at+16])
 }
 
-// end stops both ends, what is on its way included.
+// end stops both ends after datagrams in flight have arrived.
 func (s *stream) end() {
 	select {
 	case <-s.enough:
@@ -208,18 +207,18 @@ func (s *stream) stop(t *testing.T) streamResult {
 	}
 	r := s.result
 	if r.strays > 0 || len(r.came) > len(r.sent) {
-		t.Errorf("%d strays came", r.strays)
+		t.Errorf("%d strays arrived", r.strays)
 	}
 	if len(r.sent) < streamRate/4 {
 		t.Fatalf("only %d datagrams were sent", len(r.sent))
 	}
 	if i := slices.IndexFunc(r.came, func(n uint8) bool { return n > 1 }); i >= 0 {
-		t.Errorf("datagram %d came %d times", i, r.came[i])
+		t.Errorf("datagram %d arrived %d times", i, r.came[i])
 	}
 	return r
 }
 
-// lost are the numbers of datagrams, sent in a time, that did not come.
+// lost returns the numbers of the datagrams sent in a period that did not arrive.
 func (r streamResult) lost(from, to time.Time) (numbers []int) {
 	for i, at := range r.sent {
 		if !at.Before(from) && at.Before(to) && (i >= len(r.came) || r.came[i] == 0) {
@@ -229,7 +228,7 @@ func (r streamResult) lost(from, to time.Time) (numbers []int) {
 	return numbers
 }
 
-// sentIn counts what was sent in a time.
+// sentIn counts what was sent in a period.
 func (r streamResult) sentIn(from, to time.Time) (n int) {
 	for _, at := range r.sent {
 		if !at.Before(from) && at.Before(to) {
@@ -239,7 +238,7 @@ func (r streamResult) sentIn(from, to time.Time) (n int) {
 	return n
 }
 
-// checkWhole wants everything that was sent in a time to have come.
+// checkWhole checks that everything sent in a period arrived.
 func (r streamResult) checkWhole(t *testing.T, from, to time.Time) {
 	t.Helper()
 	if lost := r.lost(from, to); len(lost) > 0 {
@@ -252,17 +251,18 @@ func (r streamResult) checkWhole(t *testing.T, from, to time.Time) {
 type arrival struct {
 	number int
 	at     time.Time
-	to     [6]byte // its destination at the link
+	to     [6]byte // its link-layer destination
 }
 
-// arrivals are those at one interface.
+// arrivals are the frames at one interface.
 type arrivals struct {
 	capture *lab.Capture
 	all     []arrival
 }
 
-// watchArrivals notes the frames of a stream that arrive at an interface. It is
-// to have no XDP program that forwards: captures see what the stack sees.
+// watchArrivals records the frames of a stream that arrive at an interface. The
+// interface must have no XDP program that forwards, because captures only see
+// what the stack sees.
 func watchArrivals(t *testing.T, l *lab.Lab, s *stream, node, name string) *arrivals {
 	t.Helper()
 	a := &arrivals{}
@@ -281,7 +281,7 @@ func watchArrivals(t *testing.T, l *lab.Lab, s *stream, node, name string) *arri
 func (a *arrivals) stop(t *testing.T) []arrival {
 	t.Helper()
 	stats, err := a.capture.Stop()
-	if errors.Is(err, unix.ENETDOWN) { // until then, all was seen
+	if errors.Is(err, unix.ENETDOWN) { // everything before that was captured
 		err = nil
 	}
 	if err != nil || stats.Dropped > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// taker takes what is sent to beta's port and reaches a node.
+// taker receives, at a node, what is sent to beta's port.
 type taker struct {
 	conn    *net.UDPConn
 	done    sync.WaitGroup
@@ -52,14 +52,15 @@ func startTaker(t *testing.T, n *lab.Node, s *stream) *taker {
 	return k
 }
 
-// stop returns the numbers of what it took.
+// stop returns the numbers of the datagrams that it received.
 func (k *taker) stop() []int {
 	_ = k.conn.SetReadDeadline(time.Now().Add(patience.Of(300 * time.Millisecond)))
 	k.done.Wait()
 	return k.numbers
 }
 
-// tooBig is what a Packet Too Big says, by the number that it quotes.
+// tooBig is the MTU of each Packet Too Big, by the number of the datagram that it
+// quotes.
 type tooBig struct {
 	mu   sync.Mutex
 	mtus map[int][]uint32

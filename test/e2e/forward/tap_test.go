@@ -16,11 +16,13 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// A tap has XDP in its driver as a veth has, and sends what XDP redirects: all
-// that a router does with packets, encapsulation and decapsulation among it, is
-// byte for byte what the stack's path gives. Where the driver makes an skb first,
-// the kernel's generic XDP runs the same program, to the same effect.
+// Like a veth, a tap has XDP in its driver and sends what XDP redirects:
+// everything that a router does with packets, including encapsulation and
+// decapsulation, gives the same bytes as the stack's path. Where the driver makes
+// an skb first, the kernel's generic XDP runs the same program, with the same
+// result.
 func TestForwardTaps(t *testing.T) {
+	t.Parallel()
 	e2e.NeedRedirection(t)
 	const count = 1000
 	packets := randomPackets(t, count)
@@ -39,9 +41,9 @@ func TestForwardTaps(t *testing.T) {
 		fast[way] = e2e.ForwardsOf(t, l, "router")
 	}
 	first, second, third := fast["driver"], fast["generic"], fast["stack"]
-	t.Logf("%d packets came; fast %v, to the stack %v", len(came["driver"]), first.Fast, first.ToStack)
+	t.Logf("%d packets arrived; fast %v, to the stack %v", len(came["driver"]), first.Fast, first.ToStack)
 	if n := first.Sum(); n < count/4 || second.Sum() != 2*n || third.Sum() != 2*n {
-		t.Errorf("forwarded fast: %d in the driver, %d with generic XDP besides, %d by the stack", n, second.Sum()-n, third.Sum()-second.Sum())
+		t.Errorf("forwarded fast: %d in the driver, %d more with generic XDP, %d by the stack", n, second.Sum()-n, third.Sum()-second.Sum())
 	}
 	for _, outcome := range []string{"trace_filled", "encap_tunneled", "encap_inserted"} {
 		if first.Fast[outcome] == 0 {
@@ -62,10 +64,11 @@ func TestForwardTaps(t *testing.T) {
 	}
 }
 
-// A virtual machine's tap may leave checksums open in a header that no program
-// sees: its packets go through the stack, which closes them, and a warning says
-// so.
+// A virtual machine's tap may leave checksums open, and says so in a header that
+// no program sees: its packets go through the stack, which completes the
+// checksums, and a warning reports it.
 func TestForwardTapOfVirtualMachine(t *testing.T) {
+	t.Parallel()
 	keeps := strings.NewReplacer(", remove: true", "", `decapsulations:
         - {tunnel-destination: "2001:db8:2::9"}`, "decapsulations: []").Replace(fastChain)
 	l, in, out := raiseTaps(t, keeps, unix.IFF_VNET_HDR, "xdp")
@@ -78,7 +81,7 @@ func TestForwardTapOfVirtualMachine(t *testing.T) {
 	came := passTaps(t, l, in, out, nil)[1]
 	whole[7]--
 	if len(came) != 1 || !bytes.Equal(came[0][14:], whole) {
-		t.Errorf("it came as\n%swant\n%s", dump(came), hex.Dump(whole))
+		t.Errorf("it arrived as\n%swant\n%s", dump(came), hex.Dump(whole))
 	}
 	if f := e2e.ForwardsOf(t, l, "router"); f.Sum() > 0 || f.Stack == 0 {
 		t.Errorf("the router forwarded %d packets fast, %d by the stack", f.Sum(), f.Stack)

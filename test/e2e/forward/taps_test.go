@@ -5,6 +5,7 @@ package forward
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,23 +20,24 @@ import (
 
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// tapEnd is the test's end of an interface of a router: another driver
-// than veth, with XDP of its own.
+// tapEnd is the test's end of a router's tap interface: a driver other than veth
+// with native XDP.
 type tapEnd struct {
 	file   *os.File
 	header int // bytes before each frame
 	peer   net.HardwareAddr
 
 	mu   sync.Mutex
-	came map[int][][]byte // frames that left by it, by flow label
+	came map[int][][]byte // frames that left through it, by flow label
 	done sync.WaitGroup
 }
 
-// newTap makes one in a node, up and with an address and neighbours.
+// newTap makes a tap in a node, up and with an address and neighbours.
 func newTap(t *testing.T, n *lab.Node, name string, flags uint16, mtu int, address string, neighbours ...string) *tapEnd {
 	t.Helper()
 	p := &tapEnd{peer: net.HardwareAddr{2, 0, 0, 0, 0xaa, name[len(name)-1]}, came: map[int][][]byte{}}
@@ -85,9 +87,9 @@ func (p *tapEnd) read() {
 	}
 }
 
-// frame is a packet as it is written: behind what its driver needs, a header
-// like that of a device that sums the upper layer's bytes (struct virtio_net_hdr)
-// among it. These begin at an offset in the packet.
+// frame is a packet as written to the tap: first the header that the driver
+// needs, which may leave a checksum to the device (struct virtio_net_hdr). upper
+// and sumAt locate that checksum in the packet.
 func (p *tapEnd) frame(router net.HardwareAddr, packet []byte, upper, sumAt uint16) []byte {
 	f := make([]byte, p.header)
 	if sumAt > 0 {
@@ -98,8 +100,8 @@ func (p *tapEnd) frame(router net.HardwareAddr, packet []byte, upper, sumAt uint
 	return append(f, craft.Ethernet(router, p.peer, packet)...)
 }
 
-// passTaps sends packets into one tap and returns the frames that came out of
-// another. Each write goes through the programs before it returns.
+// passTaps sends packets into one tap and returns the frames that left the other.
+// Each write runs the programs before it returns.
 func passTaps(t *testing.T, l *lab.Lab, in, out *tapEnd, packets [][]byte) map[int][][]byte {
 	t.Helper()
 	const marker = 0xfffff
@@ -124,11 +126,11 @@ func passTaps(t *testing.T, l *lab.Lab, in, out *tapEnd, packets [][]byte) map[i
 	got := maps.Clone(out.came)
 	clear(out.came)
 	delete(got, marker)
-	delete(got, 0) // what neighbours say
+	delete(got, 0) // neighbour discovery
 	return got
 }
 
-// raiseTaps is a chain with taps where its hosts were, served by a hook.
+// raiseTaps is a chain with taps in place of its hosts, served by a hook.
 func raiseTaps(t *testing.T, text string, flags uint16, hook string) (l *lab.Lab, in, out *tapEnd) {
 	t.Helper()
 	top, err := lab.Parse("taps", []byte(text))
@@ -145,12 +147,12 @@ func raiseTaps(t *testing.T, text string, flags uint16, hook string) (l *lab.Lab
 		a, b := e2e.StatusInterface(t, l, "router", "eth0"), e2e.StatusInterface(t, l, "router", "eth1")
 		return a.IngressHook == hook && b.IngressHook == hook
 	})
-	e2e.AwaitRouting()
+	e2e.AwaitRouting(t, l)
 	return l, in, out
 }
 
-// bound limits what the kernel holds of what is written, or not: where there is
-// a limit, the driver makes an skb of each frame before XDP.
+// bound sets or lifts the limit on written data that the kernel holds: with a
+// limit, the driver makes an skb of each frame before XDP.
 func (p *tapEnd) bound(t *testing.T, limit int) {
 	t.Helper()
 	conn, err := p.file.SyscallConn()
@@ -163,19 +165,51 @@ func (p *tapEnd) bound(t *testing.T, limit int) {
 	}
 }
 
-// warnsOfTap wants a warning about the router's first tap.
+// warnsOfTap checks for a warning about the router's first tap.
 func warnsOfTap(t *testing.T, l *lab.Lab, code health.Code) {
 	t.Helper()
 	warnings := e2e.StatusOf(t, l, "router").Warnings
 	if !slices.ContainsFunc(warnings, func(w health.Warning) bool { return w.Code == code && w.Interface == "eth0" }) {
-		t.Errorf("no %s tells of eth0: %+v", code, warnings)
+		t.Errorf("no warning %s for eth0: %+v", code, warnings)
 	}
 }
 
-// openChecksum leaves the checksum of a UDP packet to whom sends it: only the
-// pseudo-header is summed up. at is its place in the UDP header.
+// openChecksum leaves the checksum of a UDP packet to the device: it holds only
+// the sum of the pseudo-header. at is its offset in the UDP header.
 func openChecksum(whole []byte) (open []byte, at uint16) {
 	at, open = 6, bytes.Clone(whole)
 	binary.BigEndian.PutUint16(open[40+at:], craft.Sum(len(open)-40+17, open[8:40]))
 	return open, at
+}
+
+// A virtual machine's tap passes the offset of an open checksum outside the
+// frame. Bytes that XDP removes would make it wrong, so headers are removed in
+// tc, and the checksum is completed at the right place.
+func TestTapOfVirtualMachineRemoves(t *testing.T) {
+	t.Parallel()
+	tc := string(e2e.TCModes()[0])
+	l, in, out := raiseTaps(t, fastChain, unix.IFF_VNET_HDR, tc)
+	warnsOfTap(t, l, health.XDPFallback)
+	whole := toPort("2001:db8:2::2")
+	open, at := openChecksum(whole)
+	trace := ioam.Trace{Namespace: 456, NodeLen: 1, Type: 0x800000, RemainingLen: 2, Data: make([]byte, 8)}
+	header, err := ioam.AppendExtensionHeader(nil, 17, trace.Option())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := slices.Concat(open[:40], header, open[40:])
+	sent[6] = 0
+	binary.BigEndian.PutUint16(sent[4:], uint16(len(sent)-40))
+	frame := in.frame(linkAddress(t, l.Node("router"), "eth0"), sent, uint16(40+len(header)), at)
+	if _, err := in.file.Write(frame); err != nil {
+		t.Fatalf("the tap refuses the frame: %v", err)
+	}
+	e2e.Await(t, "the header's removal", 5*time.Second, func() bool {
+		return e2e.StatusInterface(t, l, "router", "eth0").Ingress["inline_removed"] == 1
+	})
+	came := passTaps(t, l, in, out, nil)[1]
+	whole[7]--
+	if len(came) != 1 || !bytes.Equal(came[0][14:], whole) {
+		t.Errorf("it arrived as\n%swant\n%s", dump(came), hex.Dump(whole))
+	}
 }

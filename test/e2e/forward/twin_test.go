@@ -41,22 +41,23 @@ interfaces:
   - {name: eth1, id: 101, role: [ingress, egress]}
 `
 
-// twinPorts are eth0, where packets arrive, and those that they leave by.
+// twinPorts counts eth0, where packets arrive, and the ports that they leave
+// through.
 const twinPorts = 4
 
-// twins are the two routers, and what came out of them.
+// twins are the two routers, and what left them.
 type twins struct {
 	lab      *lab.Lab
 	fast     *lab.Node
 	plain    *lab.Node
-	state    *ebpf.Map // of the fast one's forwarding
+	state    *ebpf.Map // the fast router's map "forwarding"
 	ports    map[string]*packetPort
-	last     uint32           // the last packet's number
-	own      net.HardwareAddr // the routers' address where packets arrive
+	last     uint32           // number of the last packet
+	own      net.HardwareAddr // the link-layer address of both routers' eth0
 	settings []string         // what undoes the settings of the node
-	ways     map[string]bool  // that the last packets took
+	ways     map[string]bool  // ways that the last packets took
 	mu       sync.Mutex
-	came     map[string]map[uint32][]string // by router and packet: where, and its bytes
+	came     map[string]map[uint32][]string // by router and packet: interface and bytes
 }
 
 // packetPort sends frames from an interface.
@@ -65,15 +66,16 @@ type packetPort struct {
 	to *unix.SockaddrLinklayer
 }
 
-// twinAddress is an interface's own at its link, the same in both routers.
+// twinAddress is an interface's own link-layer address, the same in both routers.
 func twinAddress(port int) net.HardwareAddr { return net.HardwareAddr{2, 0, 0, 0, 1, byte(port)} }
 
-// nextHopAddress is that of a next hop at a port.
+// nextHopAddress is the link-layer address of a next hop at a port.
 func nextHopAddress(port, hop int) net.HardwareAddr {
 	return net.HardwareAddr{2, 0, 0, 0, byte(0x10 + port), byte(hop)}
 }
 
-// nextHops are the commands that make all next hops of a port known.
+// nextHops are the commands that add neighbour entries for all next hops of a
+// port.
 func nextHops(port int) (out []string) {
 	for hop := 2; hop < 6; hop++ {
 		for _, address := range []string{fmt.Sprintf("2001:db8:%d::%d", 10+port, hop), fmt.Sprintf("fe80::%d", hop)} {
@@ -83,13 +85,13 @@ func nextHops(port int) (out []string) {
 	return out
 }
 
-// atAddress are the commands that give a port another address at its link, for
-// which the kernel forgets all next hops there.
+// atAddress are the commands that change a port's link-layer address and add its
+// next hops again, because the kernel forgets them at a change.
 func atAddress(port int, address net.HardwareAddr) []string {
 	return append([]string{fmt.Sprintf("link set eth%d address %v", port, address)}, nextHops(port)...)
 }
 
-// raiseTwins brings them up, with a way for a program to be attached.
+// raiseTwins raises them; attach is how programs are attached.
 func raiseTwins(t *testing.T, attach string) *twins {
 	t.Helper()
 	l := e2e.RaiseText(t, "twins", twinNodes)
@@ -110,11 +112,11 @@ func raiseTwins(t *testing.T, attach string) *twins {
 	for _, router := range []string{"fast", "plain"} {
 		w.watch(t, router)
 	}
-	e2e.AwaitRouting()
+	e2e.AwaitRouting(t, l)
 	return w
 }
 
-// connect makes a router's links and gives it addresses and next hops.
+// connect configures a router's links, addresses and next hops.
 func (w *twins) connect(t *testing.T, n *lab.Node) {
 	t.Helper()
 	var links, settings []string
@@ -145,7 +147,7 @@ func (w *twins) connect(t *testing.T, n *lab.Node) {
 	}
 }
 
-// configure runs ip's commands in a router.
+// configure runs commands of ip in a router.
 func (w *twins) configure(t *testing.T, n *lab.Node, commands []string) {
 	t.Helper()
 	if out, err := w.batch(t, n, commands); err != nil {
@@ -153,8 +155,8 @@ func (w *twins) configure(t *testing.T, n *lab.Node, commands []string) {
 	}
 }
 
-// batch runs ip's commands, in a process for each run of those of one family:
-// groups of next hops have none.
+// batch runs commands of ip, with one process per address family; nexthop groups
+// have no family.
 func (w *twins) batch(t *testing.T, n *lab.Node, commands []string, options ...string) ([]byte, error) {
 	t.Helper()
 	ofAny := func(command string) bool {
@@ -179,8 +181,8 @@ func (w *twins) batch(t *testing.T, n *lab.Node, commands []string, options ...s
 	return nil, nil
 }
 
-// both runs ip's commands in both routers and waits until the fast one's agent
-// has heard of them.
+// both runs commands of ip in both routers and waits until the fast one's agent
+// has heard of the changes.
 func (w *twins) both(t *testing.T, commands ...string) {
 	t.Helper()
 	if len(commands) == 0 {
@@ -192,7 +194,7 @@ func (w *twins) both(t *testing.T, commands ...string) {
 	w.settle(t, before)
 }
 
-// try does the same with commands of which some may be refused.
+// try does the same with commands that the kernel may refuse.
 func (w *twins) try(t *testing.T, commands []string) {
 	t.Helper()
 	before := w.generation(t)
@@ -202,8 +204,8 @@ func (w *twins) try(t *testing.T, commands []string) {
 	w.settle(t, before)
 }
 
-// settle waits until the agent has heard of what changed since, and hears of no
-// more.
+// settle waits until the agent has heard of a change after before, and then of no
+// more for a while.
 func (w *twins) settle(t *testing.T, before uint32) {
 	t.Helper()
 	const quiet = 25 * time.Millisecond
@@ -224,7 +226,8 @@ func (w *twins) generation(t *testing.T) uint32 {
 	return binary.NativeEndian.Uint32(w.forwarding(t)[8:])
 }
 
-// byStack tells whether the fast router's agent leaves all to the stack.
+// byStack reports whether the fast router's agent leaves all packets to the
+// stack.
 func (w *twins) byStack(t *testing.T) bool {
 	t.Helper()
 	const keyStack = 4
@@ -240,7 +243,7 @@ func (w *twins) forwarding(t *testing.T) []byte {
 	return value
 }
 
-// watch notes what a router sends, and opens the way to it.
+// watch records what a router sends, and opens a socket that sends to it.
 func (w *twins) watch(t *testing.T, router string) {
 	t.Helper()
 	for port := range twinPorts {
@@ -277,8 +280,8 @@ func openPort(name string) (*packetPort, error) {
 	return &packetPort{fd: fd, to: &unix.SockaddrLinklayer{Ifindex: device.Index, Halen: 6}}, err
 }
 
-// note keeps a frame that came out of a router, by the flow label of the packet
-// that it is, or that it quotes.
+// note keeps a frame that left a router, by the flow label of its packet or of
+// the packet that it quotes.
 func (w *twins) note(router, at string, frame []byte) {
 	if len(frame) < 14+40 || frame[0]&1 != 0 || frame[12] != 0x86 || frame[13] != 0xdd {
 		return
@@ -287,13 +290,13 @@ func (w *twins) note(router, at string, frame []byte) {
 	number := binary.BigEndian.Uint32(ip) & 0xfffff
 	if ip[6] == 58 && len(ip) >= 48 {
 		switch kind := ip[40]; {
-		case kind >= 130 && kind != 255: // what neighbours say to each other
+		case kind >= 130 && kind != 255: // neighbour discovery
 			return
 		case kind < 128 && len(ip) >= 88:
 			number = binary.BigEndian.Uint32(ip[48:]) & 0xfffff
-			binary.BigEndian.PutUint32(ip, 6<<28) // each stack chooses a label of its own
+			binary.BigEndian.PutUint32(ip, 6<<28) // each stack chooses its own flow label
 			if kind == 1 && ip[41] == 3 {
-				return // it comes when a neighbour was waited for in vain
+				return // address unreachable: sent when a neighbour could not be resolved
 			}
 		}
 	}
@@ -309,7 +312,7 @@ type trial struct {
 	frame  []byte
 }
 
-// newTrial numbers a packet.
+// newTrial makes a packet with the next number.
 func (w *twins) newTrial(source, destination string, class, next byte, body []byte) trial {
 	w.last = w.last%0xffffe + 1
 	h := craft.Between(source, destination, next)
@@ -322,8 +325,8 @@ func (w *twins) newTrial(source, destination string, class, next byte, body []by
 	return trial{w.last, what, frame}
 }
 
-// pass sends packets through both routers and returns what came out of each, in
-// the packets' order, as text.
+// pass sends packets through both routers and returns as text, in the packets'
+// order, what left each.
 func (w *twins) pass(t *testing.T, trials []trial) (fast, plain []string) {
 	t.Helper()
 	const question = "an echo that ends the packets "
@@ -371,7 +374,7 @@ func (w *twins) pass(t *testing.T, trials []trial) (fast, plain []string) {
 	return fast, plain
 }
 
-// results are sorted: of two ways, none is the first.
+// results returns sorted texts, because the order of two ways is undefined.
 func (w *twins) results(router string, trials []trial) (out []string) {
 	for _, p := range trials {
 		all := w.came[router][p.number]
@@ -381,7 +384,7 @@ func (w *twins) results(router string, trials []trial) (out []string) {
 	return out
 }
 
-// brief is what a result says, without most of its bytes.
+// brief is a result without most of its bytes.
 func brief(result string) string {
 	if result == "" {
 		return "nothing"
@@ -403,13 +406,13 @@ func brief(result string) string {
 	return strings.Join(out, "; ")
 }
 
-// compare sends packets and wants both routers to do the same; it returns how
-// many of them differ, and how many went fast.
+// compare sends packets and checks that both routers do the same; it returns how
+// many packets differ, and how many were forwarded fast.
 func (w *twins) compare(t *testing.T, trials []trial) (differ, wentFast int) {
 	t.Helper()
 	before := e2e.StackForwards(t, w.lab, "fast")
 	fast, plain := w.pass(t, trials)
-	if !slices.Equal(fast, plain) { // on a busy machine, the agent may have heard late
+	if !slices.Equal(fast, plain) { // on a busy machine, the agent may hear of changes late
 		time.Sleep(patience.Of(200 * time.Millisecond))
 		before = e2e.StackForwards(t, w.lab, "fast")
 		fast, plain = w.pass(t, trials)
@@ -437,7 +440,7 @@ func (w *twins) compare(t *testing.T, trials []trial) (differ, wentFast int) {
 // used is how many ways the last packets took.
 func (w *twins) used() int { return len(w.ways) }
 
-// datagram is UDP or TCP of a length, the IPv6 header included.
+// datagram is UDP or TCP whose packet has a length, IPv6 header included.
 func datagram(source, destination uint16, length int) []byte {
 	b := binary.BigEndian.AppendUint16(nil, source)
 	b = binary.BigEndian.AppendUint16(b, destination)

@@ -13,8 +13,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// customs are what routers are configured with. What a program's lookup does not
-// do as the kernel does is left to the stack; the rest goes fast.
+// customs are the configurations of routers to compare. Lookups that a program
+// cannot do like the kernel are left to the stack; the rest are forwarded fast.
 var customs = []custom{
 	{name: "a route", commands: []string{toFirst}, fast: true},
 	{name: "a gateway of the link", commands: []string{"route add 2001:db8:a::/48 via fe80::3 dev eth2"}, fast: true},
@@ -67,7 +67,8 @@ var customs = []custom{
 	{name: "blocked by default", commands: []string{toFirst, "xfrm policy setdefault fwd block"}, undo: []string{"xfrm policy setdefault fwd accept"}},
 }
 
-// TestForwardByNewSelectors is the same for rules that iproute2 may not know yet.
+// TestForwardByNewSelectors does the same for rules that iproute2 may not know
+// yet.
 func TestForwardByNewSelectors(t *testing.T) {
 	e2e.NeedRedirection(t)
 	w := raiseTwins(t, "xdp")
@@ -112,8 +113,8 @@ func TestForwardByNewSelectors(t *testing.T) {
 	}
 }
 
-// Whatever a router is configured with, packets leave it as they leave the
-// kernel; what every router has does not keep them from going fast.
+// Whatever a router's configuration is, packets leave it as they would leave the
+// kernel; usual configurations are forwarded fast.
 func TestForwardAsTheKernel(t *testing.T) {
 	for _, attach := range []string{"xdp", string(e2e.TCModes()[0])} {
 		t.Run(attach, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// newChooser chooses the same again for the same seed and number.
+// newChooser makes the same choices for the same seed and number.
 func newChooser(seed uint64, number int) *chooser {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
@@ -22,7 +22,8 @@ func newChooser(seed uint64, number int) *chooser {
 	return &chooser{Rand: rand.New(rand.NewChaCha8(key))}
 }
 
-// number is an environment variable's whole number, or another one.
+// numberOf is an environment variable's whole number, or otherwise if it is not
+// set.
 func numberOf(t *testing.T, variable string, otherwise uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(variable)
@@ -37,8 +38,9 @@ func numberOf(t *testing.T, variable string, otherwise uint64) uint64 {
 }
 
 // Whatever rules, routes, next hops, neighbours, links and settings there are,
-// packets leave a router as they leave the kernel. WAYMARK_WAYS is how many
-// configurations are tried, WAYMARK_SEED repeats a run.
+// packets leave a router as they would leave the kernel. WAYMARK_WAYS is how many
+// configurations are tried, WAYMARK_SEED repeats a run. It runs alone: routers
+// that hear of changes late leave packets to the stack.
 func TestForwardRandomWays(t *testing.T) {
 	e2e.NeedRedirection(t)
 	count := int(numberOf(t, "WAYMARK_WAYS", randomConfigurations))
@@ -80,13 +82,13 @@ func TestForwardRandomWays(t *testing.T) {
 			w.settings = nil
 		}
 	}
-	t.Logf("%d of %d packets went fast; none in %d of %d configurations", fast, packets, byStack, count)
+	t.Logf("%d of %d packets went fast; the stack forwarded all in %d of %d configurations", fast, packets, byStack, count)
 	if usual < min(count, ofOneWorld)*trialsOfEach/5 {
 		t.Errorf("only %d of %d packets went fast with usual settings", usual, min(count, ofOneWorld)*trialsOfEach)
 	}
 }
 
-// tryRandom compares the routers in one configuration.
+// tryRandom compares the routers in one random configuration.
 func (w *twins) tryRandom(t *testing.T, c *chooser, number int) (fast, differ int) {
 	t.Helper()
 	commands, undo := c.configuration()
@@ -96,7 +98,7 @@ func (w *twins) tryRandom(t *testing.T, c *chooser, number int) (fast, differ in
 		}
 	}()
 	w.own = c.own
-	w.try(t, commands) // the kernel refuses some, in both alike
+	w.try(t, commands) // the kernel refuses some, the same in both
 	differ, fast = w.compare(t, c.trials(w))
 	w.own = twinAddress(0)
 	w.try(t, undo)

@@ -32,8 +32,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// hearKernel makes the chain's router a transit node of the kernel's own, whose
-// agent serves no interface and exports what the kernel tells.
+// hearKernel makes the chain's router a transit node of the kernel's own. Its
+// agent serves no interface and exports the kernel's events.
 func hearKernel(t *testing.T, l *lab.Lab, exporters string) *lab.Agent {
 	t.Helper()
 	e2e.SetUpKernel(t, l.Node("router"))
@@ -47,11 +47,11 @@ func hearKernel(t *testing.T, l *lab.Lab, exporters string) *lab.Agent {
 	}
 	if !slices.ContainsFunc(family.Groups, func(g netlink.GenlMulticastGroup) bool { return g.Name == "ioam6_events" }) {
 		e2e.Await(t, "the agent warns", 10*time.Second, func() bool { return slices.Contains(warned(t, a), health.KernelUnheard) })
-		t.Skip("this kernel's IOAM tells no events, and the agent says so")
+		t.Skip("this kernel's IOAM sends no events, and the agent says so")
 	}
 	e2e.Await(t, "the agent hears", 10*time.Second, func() bool {
 		log, err := os.ReadFile(a.Log)
-		return err == nil && bytes.Contains(log, []byte("hearing the events"))
+		return err == nil && bytes.Contains(log, []byte("receiving the events"))
 	})
 	return a
 }
@@ -86,7 +86,8 @@ func metric(t *testing.T, a *lab.Agent, name string) int {
 	return int(n)
 }
 
-// tracesToTell are traces of every field, with and without nodes before and room.
+// tracesToTell are traces of every field, with and without earlier nodes and free
+// room.
 func tracesToTell() [][]byte {
 	var out [][]byte
 	for _, ns := range []uint16{123, 456} { // without and with a schema
@@ -104,19 +105,19 @@ func tracesToTell() [][]byte {
 				}
 			}
 		}
-		for _, flags := range []int{8, 4, 2, 1} { // the first has overflown
+		for _, flags := range []int{8, 4, 2, 1} { // 8 is the overflow flag
 			out = append(out, e2e.TraceOption(ns, 0x800000, flags, 20, 80))
 		}
-		before := e2e.TraceOption(ns, 0xc00000, 0, 2, 24) // room for one, behind two that wrote
+		before := e2e.TraceOption(ns, 0xc00000, 0, 2, 24) // room for one node, after two that wrote
 		copy(before[20:], []byte{0x41, 0, 0, 1, 0, 101, 0, 102, 0x42, 0, 0, 9, 0, 91, 0, 92})
 		out = append(out, before)
 	}
-	return append(out, e2e.TraceOption(999, supported, 0, 40, 160)) // no namespace of the router's
+	return append(out, e2e.TraceOption(999, supported, 0, 40, 160)) // a namespace that the router does not have
 }
 
-// listed is what an exporter of the kernel's events must say of packets that
-// arrived behind the router, in their order: the record in JSON without its
-// time, and the data of each node.
+// listed is what an exporter of the kernel's events must report for packets that
+// arrived after the router, in order: the JSON record without its time, and the
+// data of each node.
 func listed(t *testing.T, packets map[int][]byte, count int) (records []string, data [][]string) {
 	t.Helper()
 	for id := range count {
@@ -162,7 +163,8 @@ func listed(t *testing.T, packets map[int][]byte, count int) (records []string, 
 	return records, data
 }
 
-// timeless are JSON records without their time, which must be about now.
+// timeless returns JSON records without their time, and checks that the time is
+// about now.
 func timeless(t *testing.T, lines []string) (records []string) {
 	t.Helper()
 	for _, line := range lines {
@@ -171,7 +173,7 @@ func timeless(t *testing.T, lines []string) (records []string) {
 			t.Fatalf("%s: %v", line, err)
 		}
 		if since := time.Since(r.Time.Time); since < 0 || since > time.Hour {
-			t.Errorf("%s: its time is not when it was", line)
+			t.Errorf("%s: its time is not about now", line)
 		}
 		r.Time = instant.Time{}
 		records = append(records, e2e.Line(t, r))
@@ -179,8 +181,8 @@ func timeless(t *testing.T, lines []string) (records []string) {
 	return records
 }
 
-// TestKernelEvents compares what the agent of a node without our programs
-// exports, in three ways, with what the kernel wrote into the packets.
+// TestKernelEvents compares the exports, in three formats, of an agent without
+// our programs with what the kernel wrote into the packets.
 func TestKernelEvents(t *testing.T) {
 	t.Parallel()
 	l := e2e.RaiseText(t, "chain", e2e.Chain)
@@ -211,7 +213,7 @@ func TestKernelEvents(t *testing.T) {
 		return bytes.Count(b, []byte("\n")) >= len(records)
 	})
 	if diff := cmp.Diff(records, timeless(t, lines)); diff != "" {
-		t.Errorf("JSON lines (-in the packets +told):\n%s", diff)
+		t.Errorf("JSON lines (-in the packets +reported):\n%s", diff)
 	}
 	e2e.Await(t, "every trace over UDP", 10*time.Second, func() bool {
 		received.lock.Lock()
@@ -221,14 +223,14 @@ func TestKernelEvents(t *testing.T) {
 	})
 	received.lock.Lock()
 	if diff := cmp.Diff(data, received.traces); diff != "" || len(received.faults) > 0 {
-		t.Errorf("IPFIX: %v (-in the packets +told):\n%s", received.faults, diff)
+		t.Errorf("IPFIX: %v (-in the packets +reported):\n%s", received.faults, diff)
 	}
 	received.lock.Unlock()
 	e2e.Await(t, "every trace at the collector", 10*time.Second, func() bool { return len(collector.Lines()) >= len(records) })
 	collected, stats := collector.Stop()
 	e2e.CheckNothingWrong(t, stats)
 	if diff := cmp.Diff(lines, collected); diff != "" {
-		t.Errorf("waymark collect (-JSON lines +it):\n%s", diff)
+		t.Errorf("waymark collect (-JSON lines +collect):\n%s", diff)
 	}
 
 	for name, want := range map[string]int{"waymark_kernel_events_total": len(records), "waymark_kernel_events_malformed_total": 0, "waymark_kernel_events_lost_total": 0} {
@@ -241,8 +243,8 @@ func TestKernelEvents(t *testing.T) {
 	}
 }
 
-// TestKernelEventsOverrun holds an agent while more events come than its socket
-// has room for: each is exported, or counted as lost.
+// TestKernelEventsOverrun stops an agent while more events come than its socket
+// has room for: each is exported or counted as lost.
 func TestKernelEventsOverrun(t *testing.T) {
 	t.Parallel()
 	const count, batches = 2500, 10
@@ -268,22 +270,22 @@ func TestKernelEventsOverrun(t *testing.T) {
 	e2e.Await(t, "every event is read or lost", 20*time.Second, func() bool { read, lost := total(); return read+lost >= passed })
 	read, lost := total()
 	if lost == 0 || read == 0 || read+lost != passed || passed != count*batches {
-		t.Errorf("%d read, %d lost of %d that passed, %d that were sent", read, lost, passed, count*batches)
+		t.Errorf("%d read, %d lost of %d that passed and %d that were sent", read, lost, passed, count*batches)
 	}
 	if !slices.Contains(warned(t, a), health.RecordsLost) {
 		t.Error("no warning records_lost")
 	}
 	if n := metric(t, a, "waymark_kernel_events_malformed_total"); n != 0 {
-		t.Errorf("%d are malformed", n)
+		t.Errorf("%d events are malformed", n)
 	}
-	more := len(e2e.Exchange(t, l, packets[:10])) // it goes on
+	more := len(e2e.Exchange(t, l, packets[:10])) // the agent continues
 	e2e.Await(t, "events after the overrun are read", 10*time.Second, func() bool { again, _ := total(); return again == read+more })
 	e2e.Await(t, "every event is written or dropped", 5*time.Second, func() bool {
 		status, err := api.NewClient(a.Place.Socket()).Status(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := status.Records.Exporters[0]
+		e := status.Records.Sinks[0]
 		return e.Written+e.Dropped == uint64(read+more)
 	})
 }

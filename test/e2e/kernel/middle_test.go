@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -10,11 +11,12 @@ import (
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Between an encapsulating and a decapsulating node of ours, the kernel's own
-// transit node writes its part of every trace.
+// The kernel's own transit node, between an encapsulating and a decapsulating
+// node of ours, writes its part of every trace.
 func TestKernelInTheMiddle(t *testing.T) {
 	t.Parallel()
 	for _, tt := range e2e.Modes("xdp") {
@@ -65,11 +67,12 @@ func crossKernel(t *testing.T, l *lab.Lab, tt e2e.Transfer, want string) {
 		t.Errorf("traces by protocol: %v, want %d of 58 and of 17, and some of 6", byProtocol, count)
 	}
 	if stats := beta.Stop(t); stats.Dropped > 0 || beta.Packets.Load() < 2*count || beta.IOAMBytes.Load() > 0 {
-		t.Errorf("beta received %d packets with %d bytes of IOAM; %d were not looked at", beta.Packets.Load(), beta.IOAMBytes.Load(), stats.Dropped)
+		t.Errorf("beta received %d packets with %d bytes of IOAM; the capture missed %d", beta.Packets.Load(), beta.IOAMBytes.Load(), stats.Dropped)
 	}
 }
 
-// checkKernelNode checks what does not name the kernel's node in its trace.
+// checkKernelNode checks the fields of a trace that do not identify the kernel's
+// node.
 func checkKernelNode(t *testing.T, r record.Trace) {
 	t.Helper()
 	athos, kernel, aramis := r.Nodes[0], r.Nodes[1], r.Nodes[2]
@@ -91,5 +94,15 @@ func checkKernelNode(t *testing.T, r record.Trace) {
 	}
 	if athos.NamespaceData.Valid || aramis.NamespaceData.Valid {
 		t.Errorf("our namespace data are %+v and %+v, want none", athos.NamespaceData, aramis.NamespaceData)
+	}
+}
+
+const supported ioam.TraceType = 0xfff002
+
+func clearKernel(t *testing.T, n *lab.Node) {
+	t.Helper()
+	err := n.Do(func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/eth0/ioam6_enabled", []byte("0"), 0) })
+	if err != nil {
+		t.Fatal(err)
 	}
 }

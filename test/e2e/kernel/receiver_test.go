@@ -16,15 +16,15 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// nodeData receives IPFIX and puts together what nodes wrote, from the octets of
-// each record, trace by trace.
+// nodeData receives IPFIX and collects, trace by trace, the node data from the
+// octets of each record.
 type nodeData struct {
 	lock   sync.Mutex
 	traces [][]string
 	faults []string
 }
 
-// receive listens in a node at a UDP port of its loopback interface.
+// receive listens at a UDP port of a node's loopback interface.
 func receive(t *testing.T, n *lab.Node, port int) *nodeData {
 	t.Helper()
 	var conn *net.UDPConn
@@ -96,14 +96,14 @@ func (d *nodeData) record(r ipfix.DataRecord) {
 			count, _ = v.Uint()
 		case name == "ioamRecordSource":
 			source, _ = v.Uint()
-			inside = true // what follows are node data
+			inside = true // node data follow
 		case !inside || name == "ioamTimestampNanoseconds":
 			if slices.Contains([]string{"sourceIPv6Address", "destinationIPv6Address", "ingressInterface", "ioamTraceFlags"}, name) {
-				d.fault("there is %s, which the kernel does not tell", name)
+				d.fault("the record has %s, which the kernel does not report", name)
 			}
 		case name == "ioamOpaqueStateSnapshot":
 			at := len(data) - 3
-			data = slices.Insert(data, at, byte(len(v.Octets)/4)) // the length stands before the schema
+			data = slices.Insert(data, at, byte(len(v.Octets)/4)) // the length comes before the schema
 			data = append(data, v.Octets...)
 		default:
 			data = append(data, v.Octets...)

@@ -18,15 +18,15 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// probe is one packet that the kernel's transit and ours must treat alike.
+// probe is one packet that the kernel's transit node and ours must treat alike.
 type probe struct {
 	name   string
-	option []byte // the IOAM option, as it is sent
+	option []byte // the IOAM option as sent
 	pad    int    // PadN in front, in bytes; 2 aligns the option
 }
 
-// probes are the trace types of the issue and every way in which the kernel
-// looks at an option.
+// probes covers every trace type of one or two fields, and every check that the
+// kernel makes of an option.
 func probes() []probe {
 	var out []probe
 	add := func(name string, option []byte) { out = append(out, probe{name, option, 2}) }
@@ -133,14 +133,14 @@ func compare(t *testing.T, all []probe, kernel, ours map[int][]byte) {
 	}
 }
 
-// The fields of a trace type that node looks for.
+// These trace types select the fields that node can look for.
 const (
 	timeFields = 0x300000
 	queueField = 0x020000
 )
 
-// node finds the newest node's data in a packet of the test that has any of
-// the fields.
+// node finds the newest node's data in a test packet whose trace has any of the
+// fields.
 func node(p []byte, fields ioam.TraceType) (ioam.NodeData, bool) {
 	header, err := ioam.DecodeExtensionHeader(p[40:])
 	if err != nil {
@@ -165,7 +165,7 @@ func node(p []byte, fields ioam.TraceType) (ioam.NodeData, bool) {
 	return ioam.NodeData{}, false
 }
 
-// checkTime wants a filled time to be about now.
+// checkTime checks that a filled time is about now.
 func checkTime(t *testing.T, name string, p []byte) {
 	t.Helper()
 	data, ok := node(p, timeFields)
@@ -184,8 +184,8 @@ func checkTime(t *testing.T, name string, p []byte) {
 	}
 }
 
-// masked blanks the fields that differ from one packet to the next, and the
-// queue's depth where this kernel keeps it from programs (before Linux 6.2).
+// masked blanks the fields that differ between packets, and the queue depth where
+// the kernel does not show it to programs (before Linux 6.2).
 func masked(p []byte, queues bool) []byte {
 	p = append([]byte(nil), p...)
 	if data, ok := node(p, timeFields); ok {

@@ -17,7 +17,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// randomOption is an option that the kernel knows, or not, sound or broken.
+// randomOption returns an option that the kernel may know or not, well-formed or
+// broken.
 func randomOption(r *rand.Rand) []byte {
 	data := func(n int) []byte {
 		b := make([]byte, n)
@@ -34,10 +35,10 @@ func randomOption(r *rand.Rand) []byte {
 			body[0], body[1] = 0, byte([]int{0, 1, 2, 3, 4, 5, 64}[r.IntN(7)])
 		}
 		return with([]byte{0x31, 0x31, 0x11}[r.IntN(3)], body)
-	case 1, 2: // Direct Export, sound or with fields missing
+	case 1, 2: // Direct Export, complete or with fields missing
 		body := append([]byte{0, 4, 0, 123, byte(r.IntN(2)), []byte{0, 0x80, 0xc0, 0x01, byte(r.Uint32())}[r.IntN(5)]}, data(4+4*r.IntN(3)+r.IntN(2)*r.IntN(4))...)
 		return with([]byte{0x31, 0x11}[r.IntN(2)], body)
-	case 3: // another's, which may say that the packet is to be discarded
+	case 3: // an unknown option, which may ask nodes to discard the packet
 		kind := byte(0x1e)
 		if r.IntN(8) == 0 {
 			kind = []byte{0x5e, 0x9e, 0xde}[r.IntN(3)]
@@ -61,7 +62,7 @@ func randomOption(r *rand.Rand) []byte {
 	return o
 }
 
-// randomHeader has options that begin where they should, mostly.
+// randomHeader has options that mostly begin where they should.
 func randomHeader(r *rand.Rand) []byte {
 	h := []byte{59, 0}
 	pad := func(n int) {
@@ -88,7 +89,7 @@ func randomHeader(r *rand.Rand) []byte {
 	return h
 }
 
-// isWithinLimits reports whether a Waymark node looks at the whole header.
+// isWithinLimits reports whether a Waymark node reads the whole header.
 func isWithinLimits(header []byte) bool {
 	h, err := ioam.DecodeExtensionHeader(header)
 	if err != nil {
@@ -107,8 +108,8 @@ func isWithinLimits(header []byte) bool {
 	return options <= model.MaxOptionsPerHeader && own <= model.MaxOptionsPerPacket
 }
 
-// TestKernelVerdicts gives thousands of random headers to the kernel's transit
-// and to ours: the same packets go on, and with the same bytes.
+// TestKernelVerdicts sends thousands of random headers through the kernel's
+// transit node and ours: the same packets go on, with the same bytes.
 func TestKernelVerdicts(t *testing.T) {
 	t.Parallel()
 	l := e2e.RaiseText(t, "chain", e2e.Chain)
@@ -121,7 +122,8 @@ func TestKernelVerdicts(t *testing.T) {
 		packets = append(packets, e2e.Packet(i, 64, headers[i], []byte("payload")))
 	}
 	e2e.SetUpKernel(t, router)
-	// more than the default of 8, so that the kernel does not drop for their number
+	// more than the default of 8, so that the kernel does not drop headers for
+	// their number of options
 	e2e.Must(t, router, "sysctl", "-w", "net.ipv6.max_hbh_opts_number=100")
 	kernel := exchangeAll(t, l, packets)
 	clearKernel(t, router)
@@ -135,7 +137,7 @@ func TestKernelVerdicts(t *testing.T) {
 			differ, compared := 0, 0
 			for id, header := range headers {
 				if !isWithinLimits(header) {
-					continue // such a packet goes on unread, and the stack judges it
+					continue // a Waymark node passes such a packet unread, and the stack decides
 				}
 				compared++
 				k, passed := kernel[id]
@@ -156,7 +158,7 @@ func TestKernelVerdicts(t *testing.T) {
 	}
 }
 
-// exchangeAll is exchange for many packets, a few at a time.
+// exchangeAll calls Exchange for many packets, a few at a time.
 func exchangeAll(t *testing.T, l *lab.Lab, packets [][]byte) map[int][]byte {
 	t.Helper()
 	got := make(map[int][]byte)
@@ -168,8 +170,8 @@ func exchangeAll(t *testing.T, l *lab.Lab, packets [][]byte) map[int][]byte {
 	return got
 }
 
-// unread blanks what differs from one packet to the next in every trace: times,
-// and the depth of the queue, which is not always known.
+// unread blanks what differs between packets in every trace: times, and the queue
+// depth, which is not always known.
 func unread(p []byte) []byte {
 	if p == nil {
 		return nil

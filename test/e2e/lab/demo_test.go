@@ -45,7 +45,7 @@ func TestDemo(t *testing.T) {
 	}
 	traced, err := strconv.Atoi(m[1])
 	if err != nil || traced < 16 || m[2] != m[1] || m[3] != "0" {
-		t.Errorf("verdict %q; want every ping and datagram and some TCP traced and delivered, and no IOAM", m[0])
+		t.Errorf("verdict %q; want every ping and datagram and some TCP traced and delivered, and no IOAM at beta", m[0])
 	}
 	whole := regexp.MustCompile(`(?m)^trace \d+: (ping|udp|tcp) .* bytes:` +
 		` athos\(1\) in=eth0\(101\) out=eth1\(102\) hop-limit=63;` +
@@ -68,12 +68,13 @@ func TestDemo(t *testing.T) {
 	}
 	checkLeastDelay(t, out.String())
 	if strings.Contains(out.String(), "\x1b") {
-		t.Error("there are colours without a terminal")
+		t.Error("the output has colours without a terminal")
 	}
 	e2e.CheckNothingLeft(t, name, ids)
 }
 
-// checkLeastDelay wants the summary's least delay to be that of the lines above.
+// checkLeastDelay checks that the summary's minimum delay is that of the lines
+// above it.
 func checkLeastDelay(t *testing.T, out string) {
 	t.Helper()
 	least := time.Duration(math.MaxInt64)
@@ -84,17 +85,17 @@ func checkLeastDelay(t *testing.T, out string) {
 		}
 		least = min(least, one)
 	}
-	m := regexp.MustCompile(`(?m)^From athos to aramis, \d+ of them: (\S+) at least`).FindStringSubmatch(out)
+	m := regexp.MustCompile(`(?m)^From athos to aramis, \d+ of them: min (\d+) µs, median `).FindStringSubmatch(out)
 	if m == nil {
 		t.Fatalf("there is no summary of delays in\n%s", out)
 	}
-	if said, err := time.ParseDuration(m[1]); err != nil || said != least {
-		t.Errorf("the summary's least delay is %s, %v, that of the lines above it %v", m[1], err, least)
+	if said, err := time.ParseDuration(m[1] + "us"); err != nil || said != least.Round(time.Microsecond) {
+		t.Errorf("the summary's minimum delay is %s, %v, that of the lines above it %v", m[1], err, least)
 	}
 }
 
-// Interrupted at any time and however often, the demo removes what it made;
-// killed, the next run of that name does.
+// Interrupted at any time, however often, the demo removes what it made; after
+// SIGKILL, the next run of the same name does.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -116,7 +117,7 @@ func TestDemoInterrupted(t *testing.T) {
 			ids := e2e.AgentIDs(t, name)
 			insist(t, out.process, tt.signal, out.ended)
 			if code := e2e.ExitCode(out.err); code != tt.code {
-				t.Errorf("an interrupted demo exits with %d (%v), want %d:\n%s", code, out.err, tt.code, out)
+				t.Errorf("an interrupted demo exited with %d (%v), want %d:\n%s", code, out.err, tt.code, out)
 			}
 			const words = "waymark: tidying up; further signals are ignored until that is done\nwaymark: interrupted; everything was removed\n"
 			if !strings.HasSuffix(out.String(), words) || strings.Count(out.String(), "waymark: ") != 2 || verdict.MatchString(out.String()) {
@@ -127,7 +128,7 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 }
 
-// `waymark lab demo | head -1` leaves nothing either.
+// `waymark lab demo | head -1` leaves nothing behind either.
 func TestDemoWithoutReader(t *testing.T) {
 	t.Parallel()
 	name := e2e.LabName()
@@ -152,12 +153,12 @@ func TestDemoWithoutReader(t *testing.T) {
 		t.Errorf("the demo without a reader ended with %v", err)
 	}
 	if took := time.Since(start); took > patience.Of(10*time.Second) {
-		t.Errorf("it went on for %v", took)
+		t.Errorf("the demo without a reader ran for %v", took)
 	}
 	e2e.CheckNothingLeft(t, name, ids)
 }
 
-// checkJSON wants nothing but records in a demo's output, and the result last.
+// checkJSON checks that a demo prints only records, and its result last.
 func checkJSON(t *testing.T, out string) {
 	t.Helper()
 	kinds := map[string]int{}
@@ -175,7 +176,7 @@ func checkJSON(t *testing.T, out string) {
 	}
 	if last.Kind != "demo" || kinds["demo"] != 1 || len(kinds) != 3 || last.IOAM == nil || *last.IOAM != 0 || last.Traced < 16 ||
 		last.Traced != kinds["trace"] || last.Delivered != last.Traced || last.Joined != kinds["path"] || last.Exported != last.Joined || last.ExportedDelivered != last.Joined || last.Joined < 9 {
-		t.Errorf("the last line does not say what came before, %v:\n%s", kinds, out)
+		t.Errorf("the last line does not match the records before it, %v:\n%s", kinds, out)
 	}
 }
 
@@ -189,7 +190,7 @@ func TestDemoAfterKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := out.wait(t); err == nil {
-		t.Error("the killed demo exits with 0")
+		t.Error("the killed demo exited with 0")
 	}
 	out = startDemo(t, name, "--json")
 	if err := out.wait(t); err != nil {

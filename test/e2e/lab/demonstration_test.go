@@ -14,7 +14,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// demoLimit is what the demo may take after the build.
+// demoLimit is how long the demo may take after the build.
 var demoLimit = patience.Of(time.Minute)
 
 // demonstration is a running `waymark lab demo`.
@@ -57,7 +57,7 @@ func (d *demonstration) awaitOutput(t *testing.T, text string) {
 	})
 }
 
-// wait waits for the demo's end.
+// wait waits until the demo ends.
 func (d *demonstration) wait(t *testing.T) error {
 	t.Helper()
 	select {
@@ -69,7 +69,7 @@ func (d *demonstration) wait(t *testing.T) error {
 	}
 }
 
-// insist signals a process again and again until it has ended.
+// insist signals a process repeatedly until it has ended.
 func insist(t *testing.T, p *os.Process, signal syscall.Signal, ended <-chan struct{}) {
 	t.Helper()
 	for deadline := time.Now().Add(demoLimit); time.Now().Before(deadline); {
@@ -80,5 +80,5 @@ func insist(t *testing.T, p *os.Process, signal syscall.Signal, ended <-chan str
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	t.Fatalf("the process does not end within %v", demoLimit)
+	t.Fatalf("the process did not end within %v", demoLimit)
 }

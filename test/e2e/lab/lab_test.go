@@ -68,7 +68,7 @@ func TestLabCommands(t *testing.T) {
 		{[]string{"show", "--name", "nowhere"}, 1, "", "no lab called nowhere is up; give --name with one of "},
 		{[]string{"up", "../../../examples/athos.yaml"}, 1, "", "../../../examples/athos.yaml:9:1: this is an agent's configuration, not a topology"},
 		{[]string{"up", "--name", "-bad"}, 1, "", "is not a name"},
-		{[]string{"up", "ring"}, 1, "", "there are ecmp, line"},
+		{[]string{"up", "ring"}, 1, "", "use one of ecmp, line"},
 		{[]string{"nonsense"}, 2, "", "unknown command"},
 	} {
 		code, stdout, stderr := e2e.Waymark(t, append([]string{"lab"}, tt.args...)...)
@@ -90,7 +90,7 @@ func TestLabCommands(t *testing.T) {
 	}
 }
 
-// What `lab exec` left running ends with the lab.
+// A command that `lab exec` left running ends with the lab.
 func TestLabDownEndsExec(t *testing.T) {
 	t.Parallel()
 	name := e2e.LabName()
@@ -119,8 +119,8 @@ func TestLabDownEndsExec(t *testing.T) {
 	e2e.CheckNothingLeft(t, name, nil)
 }
 
-// An interrupted `lab up` leaves nothing, whenever the signals come and however
-// often, and has nothing to say but that.
+// An interrupted `lab up` leaves nothing and prints only that it was interrupted,
+// whenever the signals come and however often.
 func TestLabUpInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, agents := range []int{0, 1, 3} {
@@ -136,7 +136,7 @@ func TestLabUpInterrupted(t *testing.T) {
 		go func() { err = cmd.Wait(); close(ended) }()
 		e2e.Await(t, fmt.Sprintf("%d agents are starting", agents), demoLimit, func() bool {
 			_, err := os.Stat(filepath.Join(lab.DefaultDirectory, name))
-			return err == nil && len(e2e.AgentIDs(t, name)) == agents
+			return err == nil && len(e2e.AgentIDs(t, name)) >= agents // they start together
 		})
 		ids := e2e.AgentIDs(t, name)
 		insist(t, cmd.Process, syscall.SIGINT, ended)
@@ -148,7 +148,7 @@ func TestLabUpInterrupted(t *testing.T) {
 	}
 }
 
-// An interrupted `lab down` goes on to its end.
+// An interrupted `lab down` still runs to its end.
 func TestLabDownInterrupted(t *testing.T) {
 	t.Parallel()
 	name := e2e.LabName()
@@ -157,7 +157,7 @@ func TestLabDownInterrupted(t *testing.T) {
 	}
 	t.Cleanup(func() { _, _, _ = e2e.Waymark(t, "lab", "down", "--name", name) })
 	ids := e2e.AgentIDs(t, name)
-	// It takes a while to end what does not listen.
+	// A process that ignores SIGTERM makes `lab down` take a while.
 	deaf := exec.Command(e2e.Program, "lab", "exec", "alpha", "--name", name, "--", "sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.1; done")
 	ready, err := deaf.StdoutPipe()
 	if err != nil {
@@ -189,8 +189,8 @@ func TestLabDownInterrupted(t *testing.T) {
 	e2e.CheckNothingLeft(t, name, ids)
 }
 
-// `lab show` tells living agents from dead ones, and one that was started again
-// by hand serves and ends like the lab's own.
+// `lab show` distinguishes live agents from dead ones. An agent started again by
+// hand serves and ends like the lab's own.
 func TestLabShowsAgents(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Builtin(t, "line"))
@@ -222,7 +222,7 @@ func TestLabShowsAgents(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { _ = again.Wait(); close(ended) }()
 	e2e.Await(t, "the new agent is shown", 10*time.Second, shown("porthos", ns, "runs", "lo", "-", "2001:db8:ff::2/128"))
-	t.Cleanup(func() { // before raise takes the lab down
+	t.Cleanup(func() { // runs before Raise takes the lab down
 		if err := l.Down(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -234,7 +234,7 @@ func TestLabShowsAgents(t *testing.T) {
 	})
 }
 
-// A node without links is shown, too.
+// `lab show` also shows a node without links.
 func TestLabShowsLonelyNode(t *testing.T) {
 	t.Parallel()
 	top, err := lab.Parse("one.yaml", []byte("name: one\nnodes: [{name: hermit}]\n"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lab tests `waymark lab`, its demonstration included.
+// Package lab tests `waymark lab`, including its demonstration.
 package lab
 
 import (

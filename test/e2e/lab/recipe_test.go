@@ -13,8 +13,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// The capture recipe of docs/lab.md, as it is printed but for the lab's name and
-// the file's, shows every time of every packet.
+// The capture recipe of docs/lab.md, run as printed except for the names of the
+// lab and file and its waiting times, shows every time of every packet.
 func TestCaptureRecipe(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/lab.md")
@@ -34,7 +34,7 @@ func TestCaptureRecipe(t *testing.T) {
 	script := strings.NewReplacer(
 		"waymark lab exec ", "waymark lab exec --name "+l.Name()+" ",
 		"waymark lab traffic ", "waymark lab traffic --name "+l.Name()+" ",
-		"sleep 2", "sleep 5", "duration:5", "duration:12", // others use the machine, too
+		"sleep 2", "sleep 5", "duration:5", "duration:12", // other tests use the machine, too
 		"/tmp/", directory+"/").Replace(recipe)
 	cmd := exec.Command("bash", "-euc", script)
 	cmd.Env = append(os.Environ(), "PATH="+directory+":"+os.Getenv("PATH"))

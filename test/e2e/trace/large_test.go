@@ -17,7 +17,7 @@ import (
 )
 
 // transferTo sends bytes from alpha to an address of beta, and compares what
-// came.
+// arrived.
 func transferTo(t *testing.T, l *lab.Lab, address string, size int) {
 	t.Helper()
 	var listener net.Listener
@@ -59,12 +59,12 @@ func transferTo(t *testing.T, l *lab.Lab, address string, size int) {
 		t.Fatalf("after %d of %d bytes: %v", n, size, err)
 	}
 	if want := sha256.Sum256(content); [32]byte(sum.Sum(nil)) != want {
-		t.Errorf("the transfer arrived changed: %d bytes were sent, %d came", size, n)
+		t.Errorf("the transfer arrived changed: %d bytes sent, %d received", size, n)
 	}
 }
 
-// allRemoved waits until aramis has removed every header that athos has added,
-// and says how many: hosts have something to say now and then.
+// allRemoved waits until aramis has removed every header that athos added,
+// because hosts send packets of their own now and then; it returns their number.
 func allRemoved(t *testing.T, l *lab.Lab, tt e2e.Transfer) (added uint64) {
 	t.Helper()
 	e2e.Await(t, "aramis has removed what athos added", 5*time.Second, func() bool {
@@ -74,8 +74,8 @@ func allRemoved(t *testing.T, l *lab.Lab, tt e2e.Transfer) (added uint64) {
 	return added
 }
 
-// Large packets of a VXLAN, which the kernel cuts by what is inside, cross a
-// domain without a trace; its smaller ones get theirs.
+// Large VXLAN packets, which the kernel segments by the inner headers, cross a
+// domain without a trace; smaller ones get one.
 func TestLargePacketsOfVXLAN(t *testing.T) {
 	t.Parallel()
 	for _, tt := range e2e.Modes(e2e.TCModes()[0]) {
@@ -107,7 +107,7 @@ func TestLargePacketsOfVXLAN(t *testing.T) {
 }
 
 // TCP packets beyond 64 KiB, whose length is in a jumbo option, go on without a
-// trace, and the kernel cuts them.
+// trace, and the kernel segments them.
 func TestBigTCP(t *testing.T) {
 	t.Parallel()
 	for _, tt := range e2e.Modes(e2e.TCModes()[0]) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package trace tests traces of real traffic: every packet arrives, and its trace
-// is whole.
+// Package trace tests traces of real traffic: every packet arrives with a
+// complete trace.
 package trace
 
 import (

@@ -15,15 +15,15 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// awaitWay sends packets until traces show a way, as the agents learn of what
-// has changed; then all of them must.
+// awaitWay sends packets until traces show a way, because agents take time to
+// learn of changes; after that, all traces must show it.
 func awaitWay(t *testing.T, l *lab.Lab, traces *e2e.Journal, want string) {
 	t.Helper()
 	one := lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: 1, Size: 100, Port: 9000}
 	var got []record.Trace
 	e2e.Await(t, "a trace of the way "+want, 10*time.Second, func() bool {
 		if r, err := l.Send(t.Context(), one); err != nil || r.Lost() > 0 {
-			return false // neighbours have to be found again
+			return false // neighbours have to be resolved again
 		}
 		got = traces.Read(t, 1)
 		return len(got) == 1 && e2e.Way(got[0]) == want
@@ -37,8 +37,8 @@ func awaitWay(t *testing.T, l *lab.Lab, traces *e2e.Journal, want string) {
 	}
 }
 
-// Packets that arrive on a port of a bridge seem to arrive on the bridge:
-// traces are completed as ever, and nothing is said that is not certain.
+// Packets that arrive on a port of a bridge seem to arrive on the bridge: traces
+// are still completed, and contain only what is certain.
 func TestArrivalByBridge(t *testing.T) {
 	t.Parallel()
 	for _, tt := range e2e.Transfers() {
@@ -69,7 +69,7 @@ func TestArrivalByBridge(t *testing.T) {
 			inBridge("athos", "2001:db8:1::1/64", nil)
 			awaitWay(t, l, traces, "1 101>102 hop limit 63"+rest)
 
-			// a port that is not served: it may have been that one
+			// a port that is not served: packets may have arrived there
 			err := l.Node("athos").Do(func() error {
 				attrs := netlink.NewLinkAttrs()
 				attrs.Name = "port1"
@@ -94,7 +94,7 @@ func TestArrivalByBridge(t *testing.T) {
 	}
 }
 
-// The same for a VRF, which takes the place of both its members.
+// The same for a VRF, which hides both its members.
 func TestArrivalByVRF(t *testing.T) {
 	t.Parallel()
 	for _, tt := range e2e.Transfers() {

@@ -9,8 +9,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Large UDP packets get one trace each where their segments can grow, and go on
-// without where they cannot.
+// Large UDP packets get one trace each where their segments can grow, and pass
+// without one where they cannot.
 func TestUDPSegmentation(t *testing.T) {
 	t.Parallel()
 	for _, tt := range e2e.Modes(e2e.TCModes()[0]) {
@@ -45,19 +45,19 @@ func TestUDPSegmentation(t *testing.T) {
 	}
 }
 
-// crossWhole sends large packets, which must cross the domain in one piece.
+// crossWhole sends large packets, which must cross the domain unsegmented.
 func crossWhole(t *testing.T, l *lab.Lab, s *segmented) {
 	t.Helper()
 	inside := e2e.StartScan(t, l, "porthos", "eth0")
 	s.run(t, l)
 	inside.Stop(t)
 	if n := inside.Longest.Load(); n < int64(s.size*s.each) {
-		t.Errorf("the longest packet in the domain has %d bytes; want more than %d datagrams of %d, uncut", n, s.each, s.size)
+		t.Errorf("the longest packet in the domain has %d bytes; want more than %d datagrams of %d, unsegmented", n, s.each, s.size)
 	}
 }
 
-// The kernel cuts GSO packets behind our egress program, and sums the pieces:
-// none is longer than the link allows.
+// The kernel segments GSO packets after our egress program, and computes the
+// segments' checksums: no segment is longer than the link allows.
 func TestSegmentsWithinMTU(t *testing.T) {
 	t.Parallel()
 	const mtu = 1500
@@ -75,9 +75,10 @@ func TestSegmentsWithinMTU(t *testing.T) {
 			t.Logf("%d of %d segments had a trace; athos marked %d packets and skipped %d for the MTU, %d for GSO", scan.Marked.Load(), scan.Packets.Load(),
 				e2e.Counter(t, l, "athos", tt.Added), e2e.Counter(t, l, "athos", "encap_skipped_mtu"), e2e.Counter(t, l, "athos", "encap_skipped_gso"))
 			if scan.Longest.Load() > mtu {
-				t.Errorf("a packet of %d bytes left athos by a link of %d", scan.Longest.Load(), mtu)
+				t.Errorf("a packet of %d bytes left athos on a link with MTU %d", scan.Longest.Load(), mtu)
 			}
-			// Most of the transfer was in GSO packets: more than can have been sent whole.
+			// Most of the transfer was in GSO packets: there are more segments
+			// with a trace than packets that athos marked.
 			if scan.Marked.Load() < 1000 || uint64(scan.Marked.Load()) < 2*e2e.Counter(t, l, "athos", tt.Added) {
 				t.Errorf("%d segments had a trace, of %d packets that athos marked; want the segments of large packets", scan.Marked.Load(), e2e.Counter(t, l, "athos", tt.Added))
 			}
@@ -87,8 +88,9 @@ func TestSegmentsWithinMTU(t *testing.T) {
 	}
 }
 
-// Packets that athos itself sends are not summed yet when they get the header:
-// cut and summed behind us or not at all, they come out right.
+// Packets that athos itself sends have no checksum yet when they get the header.
+// Whether they are segmented and summed after our program or not at all, they
+// arrive intact.
 func TestChecksumPartial(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Domain(t, e2e.Transfer{Attach: e2e.TCModes()[0], Aramis: []string{"{id: 123}", "{id: 123, remove: true}"}}))
@@ -96,7 +98,7 @@ func TestChecksumPartial(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		off       []string // offloads of athos's eth1
-		segmented int      // packets that come of one call with UDP_SEGMENT; 0: do not call
+		segmented int      // packets on the wire for each call with UDP_SEGMENT; 0: do not call
 	}{
 		{"all offloads", nil, 1},
 		{"no segmentation", []string{"tso", "off", "gso", "off", "tx-udp-segmentation", "off"}, each},
@@ -115,10 +117,10 @@ func TestChecksumPartial(t *testing.T) {
 				return calls * tt.segmented
 			})
 			wire.Stop(t)
-			if tt.name == "no segmentation, no checksums" { // otherwise veth leaves them open
+			if tt.name == "no segmentation, no checksums" { // otherwise veth leaves checksums open
 				checkSums(t, wire.Path, localBytes/1500+localPackets)
 			}
-			// In the same configuration, forwarded packets are tunnelled.
+			// The same configuration encapsulates forwarded packets.
 			before := e2e.Settled(t, l, "athos", "encap_tunneled")
 			e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: localPackets, Size: size, Port: 9000})
 			e2e.CheckCounters(t, l, "athos", map[string]uint64{"encap_tunneled": before + localPackets})
@@ -126,14 +128,14 @@ func TestChecksumPartial(t *testing.T) {
 	}
 }
 
-// Traces of localBytes find room in a CPU's ring, however late they are read.
+// Traces of localBytes fit in a CPU's ring, however late they are read.
 const (
 	localPackets = 20
 	localBytes   = 1 << 20
 )
 
-// sendLocal sends from athos to beta and checks the traces; more sends UDP, too,
-// and says how many packets come of it.
+// sendLocal sends from athos to beta and checks the traces; more also sends UDP,
+// and returns the resulting number of packets.
 func sendLocal(t *testing.T, l *lab.Lab, more func() int) {
 	t.Helper()
 	const size = 1400
@@ -160,5 +162,21 @@ func sendLocal(t *testing.T, l *lab.Lab, more func() int) {
 	beta.Stop(t)
 	if beta.Packets.Load() == 0 || beta.IOAMBytes.Load() > 0 {
 		t.Errorf("beta received %d packets with %d bytes of IOAM", beta.Packets.Load(), beta.IOAMBytes.Load())
+	}
+}
+
+// A host's own large UDP packets leave through an interface without checksum
+// offload: the kernel could not segment them once they have grown.
+func TestSegmentsOfHostWithoutChecksums(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"auto", "encap"} {
+		t.Run(mode, func(t *testing.T) {
+			l := e2e.Raise(t, e2e.Domain(t, e2e.Transfer{Attach: "tcx", Athos: []string{"mode: auto", "mode: " + mode}, Aramis: []string{"{id: 123}", "{id: 123, remove: true}"}}))
+			e2e.Must(t, l.Node("athos"), "ethtool", "-K", "eth1", "tx", "off")
+			wire := e2e.StartWire(t, l, "porthos", "eth0")
+			(&segmented{from: "athos", size: 1400, each: 20, calls: 20}).run(t, l)
+			wire.Stop(t)
+			checkSums(t, wire.Path, 400)
+		})
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// nineTypes are the trace types of nine options: values that are the same for
-// every packet, in lengths that differ from one option to the next.
+// nineTypes are the trace types of nine options: fields whose values are the same
+// for every packet, and a different length in each option.
 var nineTypes = [model.MaxOptionsPerPacket]ioam.TraceType{
 	0x800000, 0xc00000, 0xc40000, 0x800000, 0xc0e000, 0xc00000, 0x840000, 0x800000, 0xc40000,
 }
 
-// hop is what a node of the line writes.
+// hop is what a node of the line writes into a trace.
 type hop struct {
 	limit, id       byte
 	ingress, egress uint16
@@ -31,10 +31,10 @@ type hop struct {
 
 var lineHops = []hop{{63, 1, 101, 102}, {62, 2, 201, 202}, {61, 3, 301, 0xffff}}
 
-// namespaceData tells nodes and namespaces from each other.
+// namespaceData differs by node and namespace.
 func (h hop) namespaceData(ns ioam.NamespaceID) uint32 { return uint32(h.id)<<24 | uint32(ns) }
 
-// The wide ids that the line gives its nodes and interfaces.
+// Wide ids that the line gives its nodes and interfaces.
 var (
 	wideNode      = map[byte]uint64{1: 11111111, 2: 22222222, 3: 33333333}
 	wideInterface = map[uint16]uint32{101: 101101, 102: 102102, 201: 201201, 202: 202202, 301: 301301}
@@ -61,12 +61,12 @@ func (h hop) data(kind ioam.TraceType, ns ioam.NamespaceID) []byte {
 	return b
 }
 
-// nineOptions is the Hop-by-Hop header behind the first hops of the line.
+// nineOptions is the Hop-by-Hop header after the first hops of the line.
 func nineOptions(next byte, namespaces []ioam.NamespaceID, hops int) []byte {
 	h := []byte{next, 0, 1, 0}
 	for i, kind := range nineTypes {
 		ns := namespaces[i%len(namespaces)]
-		var data []byte // the last node's first
+		var data []byte // the last node comes first
 		for _, hop := range lineHops[:hops] {
 			data = append(hop.data(kind, ns), data...)
 		}
@@ -85,7 +85,7 @@ func nineOptions(next byte, namespaces []ioam.NamespaceID, hops int) []byte {
 	return h
 }
 
-// configureNine gives athos' encapsulations nine options and every node the
+// configureNine gives athos' encapsulations nine options, and every node the
 // namespaces.
 func configureNine(t *testing.T, top *lab.Topology, namespaces []ioam.NamespaceID) {
 	t.Helper()
@@ -106,8 +106,8 @@ func configureNine(t *testing.T, top *lab.Topology, namespaces []ioam.NamespaceI
 	e2e.Reconfigure(t, top, "athos", line, strings.Join(options, "\n"))
 }
 
-// Nine options, in one namespace and in several: each node fills each of them,
-// to the byte, and each is reported as a trace of its own, in their order.
+// Nine options, in one namespace and in several: each node fills each option, to
+// the byte, and each is reported as its own trace, in their order.
 func TestNineOptions(t *testing.T) {
 	t.Parallel()
 	for _, tt := range e2e.Modes("xdp") {
@@ -117,7 +117,7 @@ func TestNineOptions(t *testing.T) {
 				e2e.SetMTU(top, 1500, 2000)
 				configureNine(t, top, namespaces)
 				l := e2e.Raise(t, top)
-				// a stack takes eight options unless it is told otherwise
+				// the kernel accepts eight options by default
 				e2e.Must(t, l.Node("porthos"), "sysctl", "-w", "net.ipv6.max_hbh_opts_number=9")
 				byAthos, byPorthos := e2e.SentHeaders(t, l, "athos", "eth1"), e2e.SentHeaders(t, l, "porthos", "eth1")
 				traces := e2e.Keep(t, l, "aramis")
@@ -135,7 +135,7 @@ func TestNineOptions(t *testing.T) {
 					want := nineOptions(next, namespaces, hops)
 					for i, got := range headers {
 						if !bytes.Equal(got, want) {
-							t.Fatalf("packet %d behind hop %d:\n%x\nwant\n%x", i, hops, got, want)
+							t.Fatalf("packet %d after hop %d:\n%x\nwant\n%x", i, hops, got, want)
 						}
 					}
 				}
@@ -147,7 +147,7 @@ func TestNineOptions(t *testing.T) {
 	}
 }
 
-// checkNineTraces wants nine traces of each packet, in the order of its
+// checkNineTraces checks that each packet has nine traces, in the order of its
 // options, with what each of three nodes wrote.
 func checkNineTraces(t *testing.T, traces []record.Trace, namespaces []ioam.NamespaceID, count int) {
 	t.Helper()

@@ -9,21 +9,21 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Datagrams that come faster than a slow link takes them wait at the node that
-// encapsulates, or at one that completes their traces: its queue depth shows how
-// many are in front of each. One that follows Linux gives their bytes, also where
-// it forwards fast in tc.
+// Datagrams that arrive faster than a slow link sends them wait at the
+// encapsulating node, or at one that fills their traces. Its queue depth is the
+// number of packets in front of each, or their bytes at a node with Linux
+// compatibility, also with fast forwarding in tc.
 func TestQueueDepth(t *testing.T) {
 	t.Parallel()
 	if !e2e.ReadsQueues(t) {
-		t.Skip("this kernel keeps its queues from programs (Linux 6.2)")
+		t.Skip("this kernel does not show programs its queues (needs Linux 6.2)")
 	}
 	for _, tt := range []struct {
 		name    string
 		node    string
-		place   int // of the node, on the path
+		place   int // position of the node on the path
 		changes []string
-		unit    uint32 // of one packet
+		unit    uint32 // queue depth per packet
 	}{
 		{name: "athos", node: "athos", unit: 1},
 		{name: "porthos", node: "porthos", place: 1, unit: 1},
@@ -35,11 +35,12 @@ func TestQueueDepth(t *testing.T) {
 			e2e.Reconfigure(t, top, "athos", "type: 0xf80000, size: 60", "type: 0xfa0000, size: 72")
 			e2e.Reconfigure(t, top, tt.node, tt.changes...)
 			l := e2e.Raise(t, top)
-			// 50 datagrams of 1268 bytes, of which the bucket holds two
+			// 50 datagrams of 1268 bytes, of which the bucket lets two pass at
+			// once
 			e2e.Must(t, l.Node(tt.node), "tc", "qdisc", "replace", "dev", "eth1", "root", "tbf", "rate", "4mbit", "burst", "3000", "limit", "1000000")
 			traces := e2e.Keep(t, l, "aramis")
 			const count = 50
-			e2e.AwaitRouting()
+			e2e.AwaitRouting(t, l)
 			e2e.Send(t, l, "alpha", lab.Traffic{Kind: lab.KindUDP, Count: count, Size: 1100, Port: 9000})
 			var deepest uint32
 			for n, r := range traces.Read(t, count) {

@@ -19,8 +19,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// segmented sends UDP as one large packet per call, which the kernel cuts into
-// datagrams of the same size where it must (UDP_SEGMENT).
+// segmented sends UDP as one large packet per call, which the kernel segments
+// into datagrams of the same size where it must (UDP_SEGMENT).
 type segmented struct {
 	from   string
 	size   int // of a datagram's payload
@@ -29,7 +29,7 @@ type segmented struct {
 	number uint32
 }
 
-// datagram is the payload of one number, different in every byte's place.
+// datagram is the payload of a number; its bytes depend on number and position.
 func (s *segmented) datagram(number uint32) []byte {
 	b := binary.BigEndian.AppendUint32(nil, number)
 	for len(b) < s.size {
@@ -38,7 +38,7 @@ func (s *segmented) datagram(number uint32) []byte {
 	return b
 }
 
-// run sends to beta and wants every datagram, in order.
+// run sends to beta and checks that every datagram arrives, in order.
 func (s *segmented) run(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	destination, _ := l.Topology().Address("beta")
@@ -79,12 +79,12 @@ func (s *segmented) run(t *testing.T, l *lab.Lab) {
 			t.Fatalf("datagram %d of %d: %v", number, s.number, err)
 		}
 		if !bytes.Equal(got[:n], s.datagram(number)) {
-			t.Fatalf("datagram %d: %d bytes came, want %d: %.20x…", number, n, s.size, got[:n])
+			t.Fatalf("datagram %d: %d bytes arrived, want %d: %.20x…", number, n, s.size, got[:n])
 		}
 	}
 }
 
-// checkSums has tshark compute the checksum of every TCP and UDP packet to beta.
+// checkSums makes tshark verify the checksum of every TCP and UDP packet to beta.
 func checkSums(t *testing.T, path string, least int) {
 	t.Helper()
 	lines := tshark.Run(t, path, "ipv6.dst == 2001:db8:2::2 && (tcp || udp)", "-o", "tcp.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE",

@@ -12,7 +12,7 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Packets of several pages, which XDP programs see in fragments of memory.
+// Packets that span several pages, which XDP programs see in fragments.
 func TestJumbo(t *testing.T) {
 	t.Parallel()
 	const count = 20
@@ -54,8 +54,8 @@ func TestJumbo(t *testing.T) {
 	}
 }
 
-// Every fragment of a datagram gets a trace; behind the domain they make the
-// same datagram.
+// Every fragment of a datagram gets a trace; beyond the domain they reassemble to
+// the same datagram.
 func TestFragments(t *testing.T) {
 	t.Parallel()
 	const count, size, pieces = 20, 4000, 3
@@ -105,8 +105,8 @@ func TestFragments(t *testing.T) {
 	}
 }
 
-// isFragment looks for a Fragment header right behind what the domain adds: an
-// outer IPv6 header, a Hop-by-Hop header.
+// isFragment reports whether a Fragment header follows the headers that the
+// domain adds, an outer IPv6 header and a Hop-by-Hop header.
 func isFragment(frame []byte) bool {
 	const ethernet, ipv6, fragment, inner = 14, 40, 44, 41
 	if len(frame) < ethernet+ipv6 || binary.BigEndian.Uint16(frame[12:]) != 0x86dd {

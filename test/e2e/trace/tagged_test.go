@@ -4,7 +4,6 @@ package trace
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,11 +13,12 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// trunk is a node that inserts, one that removes and switches, and one that
-// sees what comes of it: VLANs cross all of them.
+// trunk has a node that inserts, one that removes and switches, and one that
+// receives the result; VLANs cross all of them.
 const trunk = `
 name: trunk
 nodes:
@@ -40,8 +40,7 @@ links:
   - {mtu: 1700, ends: [{node: switch, interface: eth1}, {node: far, interface: eth0}]}
 `
 
-// Frames with 0 to 2 VLAN tags get a trace and lose it again, and come out with
-// the tags that they had.
+// Frames with 0 to 2 VLAN tags get a trace, lose it again, and keep their tags.
 func TestTaggedFrames(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []struct{ name, rule, remove, added, removed string }{
@@ -76,19 +75,19 @@ func TestTaggedFrames(t *testing.T) {
 	}
 }
 
-// checkTagged sends a frame with tags from near and wants it at far.
+// checkTagged sends a frame with tags from near and checks that it arrives at
+// far.
 func checkTagged(t *testing.T, l *lab.Lab, tags []uint16) {
 	t.Helper()
 	var from, to tap
 	source := []byte{2, 0, 0, 0, 0, 1}
-	frame := append([]byte{2, 0, 0, 0, 0, 9}, source...)
+	var list []craft.Tag
 	for i, protocol := range tags {
-		frame = binary.BigEndian.AppendUint16(frame, protocol)
-		frame = binary.BigEndian.AppendUint16(frame, uint16(0x6000+100*(i+1))) // a priority, and the VLAN
+		list = append(list, craft.Tag{Type: protocol, Control: uint16(0x6000 + 100*(i+1))}) // priority and VLAN
 	}
-	frame = append(frame, 0x86, 0xdd)
-	frame = append(frame, e2e.Packet(7, 64, nil, []byte("in a tag"))...)
-	frame[len(frame)-8-40+6] = 59
+	packet := e2e.Packet(7, 64, nil, []byte("in a tag"))
+	packet[6] = craft.NoNext
+	frame := craft.Ethernet([]byte{2, 0, 0, 0, 0, 9}, source, packet, list...)
 	if err := l.Node("far").Do(func() error { return to.open("eth0") }); err != nil {
 		t.Fatal(err)
 	}
@@ -102,9 +101,9 @@ func checkTagged(t *testing.T, l *lab.Lab, tags []uint16) {
 	}
 	got, err := to.next(source)
 	if err != nil {
-		t.Fatalf("a frame with the tags %#x did not come out: %v", tags, err)
+		t.Fatalf("a frame with the tags %#x did not arrive: %v", tags, err)
 	}
 	if !bytes.Equal(got, frame) {
-		t.Errorf("tags %#x: came out as\n%x, want\n%x", tags, got, frame)
+		t.Errorf("tags %#x: arrived as\n%x, want\n%x", tags, got, frame)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tap reads whole frames, with the tag that the kernel keeps beside them.
+// tap reads whole frames, with the VLAN tag that the kernel keeps outside the
+// data.
 type tap struct{ fd, index int }
 
 func (p *tap) open(name string) error {
@@ -30,7 +31,7 @@ func (p *tap) open(name string) error {
 		unix.Bind(p.fd, &unix.SockaddrLinklayer{Protocol: everything, Ifindex: p.index}))
 }
 
-// next is the next frame from a certain source address of the link layer.
+// next returns the next frame from a link-layer source address.
 func (p *tap) next(source []byte) ([]byte, error) {
 	frame, beside := make([]byte, 2000), make([]byte, 256)
 	for {

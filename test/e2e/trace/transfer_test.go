@@ -16,8 +16,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// Every packet of a transfer with offloads on is traced; it arrives unchanged
-// and without IOAM.
+// Every packet of a transfer with offloads enabled is traced; the transfer
+// arrives unchanged and without IOAM.
 func TestTransfer(t *testing.T) {
 	t.Parallel()
 	for _, tt := range e2e.Transfers() {
@@ -44,9 +44,10 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
-// Over links with no room to spare, GSO packets get smaller segments and plain
-// ones go on without a trace; nothing is lost. tc at athos lets GSO packets in;
-// XDP at porthos makes the kernel segment them before they leave athos.
+// Where the domain's MTU has no room for the header, GSO packets get smaller
+// segments and plain ones pass without a trace; nothing is lost. tc at athos
+// receives GSO packets; XDP at porthos makes the kernel segment them before they
+// leave athos.
 func TestTransferWithoutRoom(t *testing.T) {
 	t.Parallel()
 	const mtu = 1500
@@ -78,7 +79,7 @@ func TestTransferWithoutRoom(t *testing.T) {
 	}
 }
 
-// The traces of several flows show both of two equal paths, each flow one.
+// The traces of several flows show both equal-cost paths; each flow keeps to one.
 func TestEqualPathsInTraces(t *testing.T) {
 	t.Parallel()
 	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
@@ -119,7 +120,7 @@ func TestEqualPathsInTraces(t *testing.T) {
 		case w := <-ways:
 			used[w[1]]++
 			if before, seen := by[w[0]]; seen && before != ioam.NodeID(w[1]) {
-				t.Errorf("the flow to port %d went by nodes %d and %d", w[0], before, w[1])
+				t.Errorf("the flow to port %d used nodes %d and %d", w[0], before, w[1])
 			}
 			by[w[0]] = ioam.NodeID(w[1])
 		case <-time.After(patience.Of(5 * time.Second)):

@@ -27,19 +27,19 @@ func checkNoComplaint(t *testing.T, path string) {
 	}
 }
 
-// options are traces of several kinds, by the port that they go to.
+// options are traces of several kinds, by destination port.
 var options = []struct {
 	port   uint16
 	traces []string
 }{
 	{9101, []string{"namespace: 123, type: 0xfff002, size: 132", "namespace: 456, type: 0x800000, size: 12"}},
-	{9102, []string{"namespace: 123, type: 0x800000, size: 4"}},  // no room behind athos
-	{9103, []string{"namespace: 456, type: 0xf80000, size: 40"}}, // none behind porthos
+	{9102, []string{"namespace: 123, type: 0x800000, size: 4"}},  // no room after athos
+	{9103, []string{"namespace: 456, type: 0xf80000, size: 40"}}, // no room after porthos
 	{9104, []string{"namespace: 123, type: 0xc00000, size: 24", "namespace: 456, type: 0xf80000, size: 60", "namespace: 123, type: 0x00e000, size: 72"}},
 	{9105, []string{"namespace: 456, type: 0x800002, size: 48"}}, // porthos has a schema
 	{9106, []string{"namespace: 456, type: 0x0f1000, size: 60"}},
 	{9107, []string{"namespace: 123, type: 0x100000, size: 100", "namespace: 456, type: 0x200000, size: 8"}},
-	{9108, []string{"namespace: 789, type: 0xfff000, size: 120"}}, // porthos does not know it
+	{9108, []string{"namespace: 789, type: 0xfff000, size: 120"}}, // porthos does not know this namespace
 	{9109, slices.Repeat([]string{"namespace: 123, type: 0x800000, size: 12"}, model.MaxOptionsPerPacket)},
 }
 
@@ -76,8 +76,8 @@ func variety(t *testing.T, tt e2e.Transfer, format string) *lab.Topology {
 	return top
 }
 
-// tshark, written by others, finds no fault with our packets, and reads from
-// them what we read.
+// tshark, an independent decoder, finds no error in our packets and decodes the
+// same values as ours.
 func TestTshark(t *testing.T) {
 	t.Parallel()
 	e2e.CheckControl(t)
@@ -85,7 +85,7 @@ func TestTshark(t *testing.T) {
 		format := []string{"posix", "ptp"}[i]
 		t.Run(tt.Mode+" with times in "+format, func(t *testing.T) {
 			l := e2e.Raise(t, variety(t, tt, format))
-			// Of its own accord, the kernel drops what has more than 8 options.
+			// By default, the kernel drops packets with more than 8 options.
 			if err := l.Node("porthos").Do(func() error {
 				return os.WriteFile("/proc/sys/net/ipv6/max_hbh_opts_number", []byte("9"), 0)
 			}); err != nil {
@@ -116,7 +116,7 @@ func TestTshark(t *testing.T) {
 	}
 }
 
-// compareDecoders holds `waymark decode` to tshark.
+// compareDecoders compares `waymark decode` with tshark.
 func compareDecoders(t *testing.T, path, format string, least int) {
 	t.Helper()
 	records := decoded(t, path, format)
@@ -134,7 +134,7 @@ func compareDecoders(t *testing.T, path, format string, least int) {
 	}
 }
 
-// decoded are the records that `waymark decode` makes of a capture.
+// decoded returns the records that `waymark decode` reads from a capture.
 func decoded(t *testing.T, path, format string) []record.Trace {
 	t.Helper()
 	code, stdout, stderr := e2e.Waymark(t, "decode", "--json", "--timestamp-format", format, "--tai-offset", e2e.KernelTAIOffset().String(), path)

@@ -9,9 +9,9 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// What an encapsulating node sends without its own data is filled by the nodes of
-// the path, and left alone where the overflow flag is set: the kernel's transit
-// node and ours do the same.
+// Traces that an encapsulating node sends without its own data are filled by the
+// nodes on the path, except with the overflow flag set: the kernel's transit node
+// and ours do the same.
 func TestUnfilledTraces(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -20,7 +20,7 @@ func TestUnfilledTraces(t *testing.T) {
 		added    string
 		way      string
 		overflow bool
-		left     int // words
+		left     int // RemainingLen, in words
 	}{
 		{"unknown namespace", []string{"- {id: 123}", "- {id: 9}"}, "encap_unfilled",
 			"2 201>202 hop limit 62, 3 301>- hop limit 61", false, 5},

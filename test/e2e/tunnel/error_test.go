@@ -24,7 +24,7 @@ var (
 	porthosEnd = netip.MustParseAddr("2001:db8:2::2")
 )
 
-// A socket's owner hears what became of a packet, on a host and on the
+// A socket's owner gets the ICMPv6 error about its packet, on a host and on the
 // encapsulating node itself.
 func TestTunnelErrorsReachSockets(t *testing.T) {
 	t.Parallel()
@@ -46,7 +46,7 @@ func TestTunnelErrorsReachSockets(t *testing.T) {
 }
 
 // socketError sends a datagram to the road's end from a socket, and returns the
-// error that the kernel keeps for it (RFC 3542, IPV6_RECVERR of Linux).
+// error that the kernel queues for the socket (RFC 3542, IPV6_RECVERR of Linux).
 func socketError(t *testing.T, n *lab.Node, from netip.Addr, hops int) (kind, code byte, offender netip.Addr) {
 	t.Helper()
 	var fd int
@@ -79,7 +79,7 @@ func socketError(t *testing.T, n *lab.Node, from netip.Addr, hops int) (kind, co
 			t.Fatal(err)
 		}
 		for _, c := range list {
-			// struct sock_extended_err, then the address of who found it
+			// struct sock_extended_err, then the address of the error's sender
 			if c.Header.Level == unix.IPPROTO_IPV6 && c.Header.Type == unix.IPV6_RECVERR && len(c.Data) >= 16+28 {
 				kind, code = c.Data[5], c.Data[6]
 				offender = netip.AddrFrom16([16]byte(c.Data[24:40]))
@@ -90,8 +90,8 @@ func socketError(t *testing.T, n *lab.Node, from netip.Addr, hops int) (kind, co
 	return kind, code, offender
 }
 
-// quotedBy is what porthos has quoted of a tunnelled datagram of alpha's, and the
-// whole of what it sent to athos.
+// quotedBy makes porthos send athos an error about a tunneled datagram of
+// alpha's, and returns its body.
 func quotedBy(t *testing.T, l *lab.Lab) []byte {
 	t.Helper()
 	e := listen(t, l.Node("athos"))
@@ -106,14 +106,15 @@ func quotedBy(t *testing.T, l *lab.Lab) []byte {
 	return heard[0].Body
 }
 
-// fromPorthos makes a packet of an ICMPv6 message to athos' end of the tunnel.
+// fromPorthos is a packet with an ICMPv6 message from porthos to athos' tunnel
+// end.
 func fromPorthos(body []byte) []byte {
 	h := craft.IPv6{Next: craft.ICMPv6, HopLimit: 64, Source: porthosEnd, Destination: netip.MustParseAddr("2001:db8:ff::1")}
 	return craft.Seal(h.With(body))
 }
 
-// What quotes no packet that athos has encapsulated goes no farther; of a flood
-// of errors that do, a bounded number does. All are counted.
+// An error that quotes no packet encapsulated by athos is not relayed; of a flood
+// of valid errors, a bounded number is. All are counted.
 func TestForgedTunnelErrors(t *testing.T) {
 	t.Parallel()
 	l := raiseRoad(t, treatment{"encap", "xdp", "fast"})
@@ -161,7 +162,7 @@ func TestForgedTunnelErrors(t *testing.T) {
 	const flood = 4000
 	begin := time.Now()
 	for i := range flood {
-		binary.BigEndian.PutUint16(right[inner+40:], uint16(i)) // another socket each time
+		binary.BigEndian.PutUint16(right[inner+40:], uint16(i)) // another source port each time
 		if err := sender.Send(fromPorthos(right)); err != nil {
 			t.Fatal(err)
 		}
@@ -188,8 +189,8 @@ func TestForgedTunnelErrors(t *testing.T) {
 	}
 }
 
-// What porthos has quoted does not make athos send anything when alpha, which is
-// outside of the domain, sends it.
+// Errors that quote real tunneled packets but come from alpha, outside the
+// domain, do not make athos send anything.
 func TestTunnelErrorsFromOutside(t *testing.T) {
 	t.Parallel()
 	l := raiseRoad(t, treatment{"encap", "xdp", "stack"})
@@ -213,7 +214,7 @@ func TestTunnelErrorsFromOutside(t *testing.T) {
 	}
 }
 
-// An error that comes by an interface which is not served is relayed, too.
+// An error that arrives through an interface that is not served is relayed, too.
 func TestTunnelErrorsByAnotherWay(t *testing.T) {
 	t.Parallel()
 	l := raiseRoad(t, treatment{"encap", "xdp", "stack"})

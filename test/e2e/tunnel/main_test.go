@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tunnel tests what tunnels do to path MTUs and to ICMPv6 errors.
+// Package tunnel tests what tunnels do to path MTUs and ICMPv6 errors.
 package tunnel
 
 import (

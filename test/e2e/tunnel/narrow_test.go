@@ -14,8 +14,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// The narrow path: host – router – far, whose second link has a smaller MTU.
-// Sometimes the host is a router itself, for a node behind it.
+// The narrow path: host – router – far, whose second link has a smaller MTU. In
+// some tests the host itself is a router, for the node "behind".
 const (
 	narrowMTU       = 1400
 	narrowInsertion = 80
@@ -61,11 +61,11 @@ links:
 `
 )
 
-// knowledge is what the host knows of a path before it is used.
+// knowledge is how the host knows a path's MTU before the path is used.
 type knowledge struct {
 	name    string
 	prepare func(t *testing.T, n *narrowPath, to netip.Addr)
-	exact   bool // nothing need be lost to find it out
+	exact   bool // the host finds out without losing a packet
 }
 
 func knowledges() []knowledge {
@@ -86,9 +86,10 @@ func knowledges() []knowledge {
 	}
 }
 
-// A host that inserts into its own packets reaches what is behind a link with a
-// smaller MTU as if it did not insert: what cannot carry the header goes without
-// it, whatever the host is, and however it has come to know the path.
+// A host that inserts into its own packets reaches a destination beyond a link
+// with a smaller MTU as well as without inserting: packets that have no room for
+// the header go without it, whether the host forwards or not, and however it
+// learned the path's MTU.
 func TestNarrowPath(t *testing.T) {
 	t.Parallel()
 	type variant struct {
@@ -123,7 +124,7 @@ func checkNarrow(t *testing.T, n *narrowPath, k knowledge) {
 	to := n.destination()
 	k.prepare(t, n, to)
 	if !k.exact && n.echo(t, to, narrowMTU, 1) > 0 {
-		t.Fatal("a ping that fills the path arrived with a header; it was to be what the host learns by")
+		t.Fatal("a ping that fills the path arrived with a header; the host was to learn the MTU from its loss")
 	}
 	for _, length := range []int{100, 1280 - narrowInsertion, narrowMTU - narrowInsertion, narrowMTU - narrowInsertion + 1, 1380, narrowMTU} {
 		inserted, skipped := e2e.Settled(t, n.Lab, "host", "encap_inserted"), e2e.Counter(t, n.Lab, "host", "encap_skipped_mtu")
@@ -148,13 +149,13 @@ func checkNarrow(t *testing.T, n *narrowPath, k knowledge) {
 	} {
 		for _, length := range []int{1300, 1340, narrowMTU} {
 			if got := n.datagrams(t, to, length, 3, discover, 1); got != 3 {
-				t.Errorf("%d of 3 datagrams of %d bytes came, discovery %s", got, length, name)
+				t.Errorf("%d of 3 datagrams of %d bytes arrived, discovery %s", got, length, name)
 			}
 		}
 	}
 	for _, length := range []int{600, 1340} {
 		if got := n.datagrams(t, to, length, 2, unix.IPV6_PMTUDISC_WANT, 20); got != 40 {
-			t.Errorf("%d of 40 segments of %d bytes came", got, length)
+			t.Errorf("%d of 40 segments of %d bytes arrived", got, length)
 		}
 	}
 	for _, mss := range []int{0, 1220, 1300, 1320, 1340} {
@@ -166,17 +167,17 @@ func checkNarrow(t *testing.T, n *narrowPath, k knowledge) {
 	}
 }
 
-// What is known of paths is the programs' own: an agent that has ended, or has
-// another configuration, takes nothing of it away.
+// Known path MTUs stay in the programs' maps when an agent ends or its
+// configuration changes.
 func TestNarrowPathWithoutAgent(t *testing.T) {
 	t.Parallel()
 	n := raiseNarrow(t, "inline", e2e.TCModes()[0])
 	known := n.destination()
 	if n.echo(t, known, narrowMTU, 1) > 0 {
-		t.Fatal("a ping that fills the path arrived with a header; it was to be what the host learns by")
+		t.Fatal("a ping that fills the path arrived with a header; the host was to learn the MTU from its loss")
 	}
 	e2e.MustIn(t, n.Lab, "host", "agent", "reload")
-	e2e.Must(t, n.Node("host"), "ip", "-6", "route", "flush", "cache") // what the kernel has learned
+	e2e.Must(t, n.Node("host"), "ip", "-6", "route", "flush", "cache") // forget what the kernel has learned
 	if got := n.echo(t, known, narrowMTU, 3); got != 3 {
 		t.Errorf("after a reload, %d of 3 pings were answered", got)
 	}
@@ -186,28 +187,28 @@ func TestNarrowPathWithoutAgent(t *testing.T) {
 		t.Errorf("without an agent, %d of 3 pings were answered", got)
 	}
 	if err := n.transfer(t, n.destination(), 1340); err != nil {
-		t.Errorf("TCP by a path that nothing was known of, without an agent: %v", err)
+		t.Errorf("TCP on a path with unknown MTU, without an agent: %v", err)
 	}
 }
 
-// Where no Packet Too Big message comes back, TCP still gets through: what it
-// sends again goes without a header.
+// Where no Packet Too Big message comes back, TCP still gets through: its
+// retransmissions go without a header.
 func TestNarrowPathInSilence(t *testing.T) {
 	t.Parallel()
 	n := raiseNarrow(t, "inline", e2e.TCModes()[0])
-	// what the router itself has to say finds no route
+	// the router's own ICMPv6 messages find no route
 	e2e.Must(t, n.Node("router"), "ip", "-6", "route", "add", "blackhole", "2001:db8:71::1/128", "table", "99")
 	e2e.Must(t, n.Node("router"), "ip", "-6", "rule", "add", "iif", "lo", "ipproto", "58", "lookup", "99")
 	to := n.destination()
 	if n.echo(t, to, narrowMTU, 2) > 0 || n.echo(t, to, narrowMTU, 1) > 0 {
-		t.Fatal("the host has learned what the path carries")
+		t.Fatal("the host has learned the path's MTU")
 	}
 	if err := n.upload(t, upload{from: "host", to: to, mss: 1340, bytes: 1328, limit: 20 * time.Second, times: 5}); err != nil {
 		t.Error(err)
 	}
 }
 
-// A router that inserts into others' packets learns from the messages that it
+// A router that inserts into forwarded packets learns from the messages that it
 // forwards to their sources.
 func TestNarrowPathOfOthers(t *testing.T) {
 	t.Parallel()
@@ -217,7 +218,8 @@ func TestNarrowPathOfOthers(t *testing.T) {
 			n.set(t, "net/ipv6/conf/all/forwarding", "1")
 			for _, mss := range []int{1300, 1340} {
 				to := n.destination()
-				// much at once, of which the kernel makes smaller segments; then full segments, each alone
+				// a large transfer, which the kernel segments, then full segments
+				// sent one by one
 				for _, s := range []upload{{bytes: 4 << 20}, {bytes: mss - 12, times: 5}} {
 					s.from, s.to, s.mss, s.limit = "behind", to, mss, 5*time.Second
 					if err := n.upload(t, s); err != nil {
@@ -226,7 +228,7 @@ func TestNarrowPathOfOthers(t *testing.T) {
 				}
 			}
 			if e2e.Counter(t, n.Lab, "host", "encap_inserted") == 0 || e2e.Counter(t, n.Lab, "host", "encap_skipped_mtu") == 0 {
-				t.Error("no packet that was forwarded grew, or none was too large")
+				t.Error("no forwarded packet grew, or none was too large")
 			}
 		})
 	}

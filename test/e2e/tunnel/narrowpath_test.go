@@ -24,8 +24,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// narrowPath is a lab in which each destination is used once: what is known of
-// one says nothing about another.
+// narrowPath is a lab in which each destination is used once, because what is
+// known about one does not apply to another.
 type narrowPath struct {
 	*lab.Lab
 	destinations uint16
@@ -57,7 +57,7 @@ func (n *narrowPath) set(t *testing.T, name, value string) {
 	}
 }
 
-// destination is an address of far that nothing is known of.
+// destination returns an address of far that has not been used before.
 func (n *narrowPath) destination() netip.Addr {
 	n.destinations++
 	a := netip.MustParseAddr("2001:db8:f::").As16()
@@ -65,8 +65,8 @@ func (n *narrowPath) destination() netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
-// echo sends pings whose IPv6 packets have a length and returns how many of
-// them were answered.
+// echo sends pings with IPv6 packets of a length and returns how many were
+// answered.
 func (n *narrowPath) echo(t *testing.T, to netip.Addr, length, count int) (answered int) {
 	t.Helper()
 	var conn *net.IPConn
@@ -103,9 +103,9 @@ func (n *narrowPath) echo(t *testing.T, to netip.Addr, length, count int) (answe
 	return answered
 }
 
-// datagrams sends UDP whose IPv6 packets have a length, on a socket with a way
-// to discover the path MTU and perhaps cut from one large packet, and returns
-// how many of them came.
+// datagrams sends UDP with IPv6 packets of a length, on a socket with a mode of
+// path MTU discovery, optionally segmented from one large packet, and returns how
+// many arrived.
 func (n *narrowPath) datagrams(t *testing.T, to netip.Addr, length, count, discover, segments int) (came int) {
 	t.Helper()
 	var receiver, sender *net.UDPConn
@@ -144,19 +144,18 @@ func (n *narrowPath) datagrams(t *testing.T, to netip.Addr, length, count, disco
 	return came
 }
 
-// upload is a TCP transfer to far, whose receiver asks for segments of a size,
-// 0 for what its interface gives. A connection that stands still again and again
-// does not keep the limit.
+// upload is a TCP transfer to far. The receiver's segment size is mss, or its
+// interface's if 0. A connection that stalls repeatedly exceeds the limit.
 type upload struct {
 	from  string
 	to    netip.Addr
 	mss   int
-	bytes int // at once, several segments in one packet of the kernel's
+	bytes int // written at once: several segments in one GSO packet
 	limit time.Duration
-	times int // 0 is once; each is on its way alone
+	times int // 0 is once; they are a millisecond apart
 }
 
-// transfer is a host's upload that nothing holds up.
+// transfer is a host's upload that must not stall.
 func (n *narrowPath) transfer(t *testing.T, to netip.Addr, mss int) error {
 	t.Helper()
 	return n.upload(t, upload{from: "host", to: to, mss: mss, bytes: 4 << 20, limit: 5 * time.Second})
@@ -218,7 +217,7 @@ func (n *narrowPath) upload(t *testing.T, s upload) error {
 		listener.Close()
 	}
 	if want, count := int64(max(s.times, 1)*s.bytes), <-received; count != want || err != nil {
-		return fmt.Errorf("%d of %d bytes came within %v: %v", count, want, time.Since(start), err)
+		return fmt.Errorf("%d of %d bytes arrived within %v: %v", count, want, time.Since(start), err)
 	}
 	return nil
 }

@@ -21,13 +21,13 @@ import (
 // 2001:db8:k+1::/64, where it is ::1 and the next one ::2.
 var road = []string{"alpha", "athos", "porthos", "aramis", "milady", "planchet", "rochefort", "beta"}
 
-// treatment is one way to put traces into what goes to beta; without a mode no
+// treatment is one way to put traces into packets to beta; without a mode no
 // agent runs.
 type treatment struct{ mode, attach, forwarding string }
 
 func (tt treatment) String() string { return tt.mode + " by " + tt.attach + ", " + tt.forwarding }
 
-// agent is the configuration of the node of number k.
+// agent is the configuration of node k.
 func (tt treatment) agent(k int) string {
 	inside := map[string][2]bool{"athos": {false, true}, "porthos": {true, true}, "aramis": {true, false},
 		"milady": {false, true}, "planchet": {true, true}, "rochefort": {true, false}}
@@ -58,7 +58,7 @@ func (tt treatment) agent(k int) string {
 	return text
 }
 
-// raiseRoad brings the line up. Routers answer as often as they are asked.
+// raiseRoad raises the line. Routers answer without a rate limit.
 func raiseRoad(t *testing.T, tt treatment) *lab.Lab {
 	t.Helper()
 	text := "name: road\npermanent-neighbours: true\nnodes:\n"
@@ -97,7 +97,7 @@ func raiseRoad(t *testing.T, tt treatment) *lab.Lab {
 	return l
 }
 
-// ear collects what ICMPv6 tells a node, also its own echo replies.
+// ear collects the ICMPv6 errors that a node receives, and its own echo replies.
 type ear struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup

@@ -19,8 +19,8 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// treatments are every mode, hook and way to forward; TestTunnelErrorsReachSockets
-// has XDP and the stack.
+// treatments are every mode, hook and way to forward, except those that
+// TestTunnelErrorsReachSockets covers: XDP and the stack.
 func treatments() []treatment {
 	var all []treatment
 	for _, mode := range []string{"encap", "auto", "inline"} {
@@ -29,7 +29,7 @@ func treatments() []treatment {
 	return append(all, treatment{"encap", string(e2e.TCModes()[0]), "fast"}, treatment{"encap", "clsact", "stack"})
 }
 
-// tracerouteProbes are what traceroute may send, each with a flow label that no other has.
+// tracerouteProbes are what traceroute may send, each with a unique flow label.
 func tracerouteProbes(from netip.Addr, hops int) [][]byte {
 	var all [][]byte
 	for hop := 1; hop <= hops; hop++ {
@@ -54,8 +54,8 @@ func tracerouteProbes(from netip.Addr, hops int) [][]byte {
 // answer is what came back for a probe.
 type answer struct{ head, quote string }
 
-// trace sends the probes from a node and returns the answers by flow label, those
-// to echo requests under the identifier.
+// trace sends the probes from a node and returns the answers by flow label, or by
+// identifier for echo replies.
 func trace(t *testing.T, l *lab.Lab, node string, from netip.Addr, packets [][]byte) map[string]answer {
 	t.Helper()
 	e := listen(t, l.Node(node))
@@ -86,7 +86,7 @@ func trace(t *testing.T, l *lab.Lab, node string, from netip.Addr, packets [][]b
 		}
 		quote := withoutHopByHop(m.Body[8:])
 		if len(quote) < 40 || [16]byte(quote[8:24]) != from.As16() {
-			continue // the original, about a tunnelled packet of this node
+			continue // the original error, about a tunneled packet of this node
 		}
 		label := fmt.Sprintf("%05x", binary.BigEndian.Uint32(quote)&0xfffff)
 		if _, twice := answers[label]; twice {
@@ -97,8 +97,8 @@ func trace(t *testing.T, l *lab.Lab, node string, from netip.Addr, packets [][]b
 	return answers
 }
 
-// withoutHopByHop is a quote of a packet that got a header inline as it was
-// before; of others, the quote itself.
+// withoutHopByHop removes the Hop-by-Hop header that was inserted inline from a
+// quoted packet; other quotes stay the same.
 func withoutHopByHop(quote []byte) []byte {
 	if len(quote) < 48 || quote[6] != 0 || quote[40] == 41 {
 		return quote
@@ -110,8 +110,8 @@ func withoutHopByHop(quote []byte) []byte {
 	return bare
 }
 
-// sameAnswers wants what came to be what comes without Waymark; of a large
-// packet, less may be quoted, by what was in front of it.
+// sameAnswers checks that the answers are those without Waymark; a quote of a
+// large packet may be shorter by the headers that were in front of it.
 func sameAnswers(t *testing.T, who string, got, want map[string]answer) {
 	t.Helper()
 	for label, w := range want {
@@ -123,13 +123,13 @@ func sameAnswers(t *testing.T, who string, got, want map[string]answer) {
 	}
 	for label, g := range got {
 		if _, ok := want[label]; !ok {
-			t.Errorf("%s, probe %s: %s, and nothing without", who, label, g.head)
+			t.Errorf("%s, probe %s: %s, but no answer without Waymark", who, label, g.head)
 		}
 	}
 }
 
-// journey is what alpha and athos hear: of probes to every hop, and when the
-// route ends in the second domain, in three ways.
+// journey returns what alpha and athos hear: errors for probes to every hop, and
+// when the route ends in the second domain, in three ways.
 func journey(t *testing.T, l *lab.Lab) map[string]map[string]answer {
 	t.Helper()
 	alpha, athos := netip.MustParseAddr("2001:db8:1::1"), netip.MustParseAddr("2001:db8:2::1")
@@ -156,8 +156,8 @@ func journey(t *testing.T, l *lab.Lab) map[string]map[string]answer {
 	return all
 }
 
-// With Waymark and without it, traceroute and the errors that senders see are
-// the same, hop for hop.
+// With and without Waymark, traceroute and the errors that senders see are the
+// same, hop for hop.
 func TestTraceroute(t *testing.T) {
 	t.Parallel()
 	var without map[string]map[string]answer
