@@ -3,14 +3,14 @@
 #
 # Usage: benchmarks.sh [NAME...]
 #
-# Runs benchmarks in earnest (all of them, or those that are named), keeps their
-# results in bench/results, and writes docs/benchmarks.md and its figures from
-# all results that are there. One that fails does not keep the others from
-# running; what has been measured is written also when this is interrupted.
+# Runs benchmarks in full (all of them, or the named ones), saves their results in
+# bench/results, and writes docs/benchmarks.md and its figures from all results.
+# After a failure the others still run; an interruption keeps the finished
+# results.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Results name the version: it has to be that of this tree.
+# Results name the version, so it must be that of this tree.
 tree=$(scripts/version.sh)
 for program in waymark waymark-bench; do
 	built=$("bin/$program" version)
@@ -53,7 +53,7 @@ trap 'exit 143' TERM
 for name in "$@"; do
 	status=0
 	bin/waymark-bench run "$name" --json >"$new" || status=$?
-	if [ "$status" -eq 130 ]; then # interrupted, as its exit code says
+	if [ "$status" -eq 130 ]; then # 130 means interrupted
 		exit "$status"
 	elif [ "$status" -ne 0 ]; then
 		failed+=("$name")

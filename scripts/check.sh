@@ -1,22 +1,28 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Every static check, each with a reason; all of them run, then the failed
-# ones are named. What a formatter or generator can mend names its command.
+# Runs every static check, as many at a time as there are CPUs, and then lists
+# those that failed. If a formatter or generator can fix a finding, the check
+# prints its command.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-failed=()
-# step NAME COMMAND... runs one check.
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+# step NAME COMMAND... starts one check, and prints its output when it ends.
 step() {
 	local name=$1
 	shift
-	if "$@"; then
-		echo "check: $name ok"
-	else
-		echo "check: $name FAILED" >&2
-		failed+=("$name")
-	fi
+	while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+	(
+		if "$@" >"$logs/$name" 2>&1; then
+			echo "check: $name ok" >>"$logs/$name"
+		else
+			echo "check: $name FAILED" >>"$logs/$name"
+			touch "$logs/$name.failed"
+		fi
+		cat "$logs/$name" >&2
+	) &
 }
 
 formatted_go() {
@@ -53,28 +59,33 @@ scripts_parse() {
 	return $status
 }
 
-# Loading programs needs root; make test, which is root, has no other way out.
+# Loading programs needs root. `make test` runs as root and never skips this.
 instructions() {
 	if [ "$(id -u)" -ne 0 ]; then
 		echo "instructions of BPF programs are not compared: that needs root" >&2
 		return
 	fi
-	go test -count=1 -run '^TestInstructions$' ./bench
+	go test -count=1 -run '^TestInstructions$' ./bench/experiments
 }
 
-step gofmt formatted_go
-step clang-format formatted_c
-step shell scripts_parse
-step misspell spelled
-step vet go vet ./...
+# The longest checks come first.
+step generated scripts/generated.sh
 step staticcheck go tool staticcheck ./...
+step instructions instructions
+step vet go vet ./...
 step errorlint go tool go-errorlint ./...
 step source go test -count=1 ./scripts/check
 step modules go mod tidy -diff
-step instructions instructions
-step generated scripts/generated.sh
+step gofmt formatted_go
+step clang-format formatted_c
+step shell scripts_parse
+step headers scripts/headers.sh
+step misspell spelled
+wait
 
-if [ ${#failed[@]} -gt 0 ]; then
-	echo "check: failed: ${failed[*]}" >&2
+failed=("$logs"/*.failed)
+if [ -e "${failed[0]}" ]; then
+	failed=("${failed[@]##*/}")
+	echo "check: failed: ${failed[*]%.failed}" >&2
 	exit 1
 fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails unless the pinned BPF compiler is there. Another compiler gives other
-# objects than the committed ones, and clang 14 miscompiles packet copies.
+# Fails unless the pinned BPF compiler is installed. Other compilers make objects
+# that differ from the committed ones, and clang 14 miscompiles packet copies.
 set -euo pipefail
 
 cure='run scripts/setup.sh test, or: apt-get install clang-19 llvm-19 libbpf-dev'

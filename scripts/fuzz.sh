@@ -17,21 +17,21 @@ ran=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# fuzz PACKAGE TARGET. At the end of its time, Go before 1.27 may take that end for
-# a fault (go.dev/issue/75804): no input is told then, and it is tried again.
+# fuzz PACKAGE TARGET. Go before 1.27 may report the end of the fuzz time as an
+# error (go.dev/issue/75804), without an input; the target is then run again.
 fuzz() {
 	local try
 	for try in 1 2 3; do
 		go test -run '^$' -fuzz "^$2\$" -fuzztime "$fuzztime" "$1" </dev/null | tee "$log" && return
 		grep -q '^ *context deadline exceeded$' "$log" && ! grep -q 'Failing input' "$log" || return
-		echo "fuzz: $2 ended by its time, not by a fault ($try)"
+		echo "fuzz: $2 ended because its time was up, not with an error ($try)"
 	done
 	return 1
 }
 
 packages=$(go list -f '{{.ImportPath}} {{.Dir}}' ./...)
 while read -r -u 3 package dir; do
-	# Compiling a test binary only to learn that it has no target takes long.
+	# Skip packages without a target: compiling their tests takes long.
 	grep -qs '^func Fuzz' "$dir"/*_test.go || continue
 	targets=$(go test -list '^Fuzz' "$package" | grep '^Fuzz')
 	for target in $targets; do

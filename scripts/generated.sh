@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fails when a committed generated file is not what the code gives today. The
-# generators run in a copy, so the checkout stays as it is.
+# Fails when a committed generated file differs from what its generator writes
+# now. The generators run in a copy, so the checkout does not change.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,7 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 
 if git -c safe.directory='*' rev-parse -q --verify HEAD >/dev/null 2>&1; then
-	# Deleted files are still listed before the deletion is committed.
+	# git lists a deleted file until its deletion is committed.
 	git -c safe.directory='*' ls-files -z --cached --others --exclude-standard |
 		while IFS= read -r -d '' file; do
 			if [ -e "$file" ]; then printf '%s\0' "$file"; fi
@@ -38,6 +38,6 @@ same() {
 	done
 }
 
-same generate internal/datapath bench
+same generate internal/datapath bench/harness
 same docs docs/reference
 exit $status

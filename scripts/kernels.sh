@@ -4,14 +4,15 @@
 # Usage: kernels.sh [6.1] [6.12]
 #
 # Boots Debian's own cloud kernels in an emulated machine, one after the other,
-# and runs there what needs a kernel: the datapath's tests, the probes, doctor,
-# the demonstration, and whole topologies. Nothing is installed over the running system. Needs a
-# Debian machine (amd64), root for apt-get, Go, and no KVM. See docs/kernels.md.
+# and runs the tests that depend on the kernel: the datapath's tests, the probes,
+# doctor, the demonstration, and whole topologies. It installs nothing over the
+# running system. Needs a Debian machine (amd64), root for apt-get, and Go, but no
+# KVM. See docs/kernels.md.
 #
-# WAYMARK_AGREEMENT_PACKETS  how many packets the agreement test takes, chosen
-#                            anew each time; without it, always the same 50000
-# WAYMARK_PATIENCE           by how much the tests are to be more patient (10)
-# KERNELS_TIMEOUT            seconds until a machine is ended (10800)
+# WAYMARK_AGREEMENT_PACKETS  number of random packets of the agreement test;
+#                            without it, always the same 50000
+# WAYMARK_PATIENCE           factor by which the tests wait longer (10)
+# KERNELS_TIMEOUT            seconds until a machine is stopped (10800)
 # KERNELS_RUN                only steps whose name matches this pattern (all)
 set -euo pipefail
 shopt -s inherit_errexit
@@ -22,7 +23,7 @@ patience=${WAYMARK_PATIENCE:-10}
 timeout=${KERNELS_TIMEOUT:-10800}
 only=${KERNELS_RUN:-.}
 work=build/kernels
-# Modules for what the tests use; the machine has no other.
+# Modules that the tests need; the emulated machine has no others.
 modules=(veth sch_ingress cls_bpf sch_tbf bridge vrf)
 
 fail() {
@@ -67,7 +68,7 @@ unpack() {
 	echo "$release"
 }
 
-# add_modules ROOT RELEASE INITRAMFS copies the modules in the order of loading.
+# add_modules ROOT RELEASE INITRAMFS copies the modules, in the order of loading.
 add_modules() {
 	local root=$1 release=$2 target=$3 module path name
 	mkdir -p "$target/modules"
@@ -98,8 +99,8 @@ build_programs() {
 	done
 }
 
-# The machine's first process. Each step is named, timed and judged here; the
-# last line says that all steps were reached.
+# The machine's first process. It prints the name, time and result of each step;
+# its last line says that all steps were reached.
 write_init() {
 	cat <<INIT
 #!/bin/sh
@@ -137,7 +138,7 @@ step() {
 }
 
 echo "kernels: booted $(uname -r), $(nproc) CPU"
-# The limits are for what hangs: emulation on a busy machine takes its time.
+# The limits only stop a step that hangs: emulation on a busy machine is slow.
 step doctor 300 waymark doctor
 tests() {
 	name=$1 limit=$2 program=$3
@@ -170,7 +171,7 @@ INIT
 # add_program PATH INITRAMFS copies a program with the libraries that it loads.
 add_program() {
 	local target=$2 library
-	# busybox has an applet of this name
+	# busybox has an applet with this name
 	rm -f "$target/bin/$(basename "$1")"
 	cp -L "$1" "$target/bin/"
 	ldd "$1" | grep -o '/[^ ]*' | while read -r library; do
@@ -195,7 +196,7 @@ make_initramfs() {
 	(cd "$target" && find . | cpio -o -H newc --quiet) | gzip -1 >"$work/$series/initramfs"
 }
 
-# judge LOG names what failed; the log is what the machine's console printed.
+# judge LOG prints what failed; the log is the output of the machine's console.
 judge() {
 	local log=$1 status=0
 	grep -q '^kernels: all steps reached' "$log" || {

@@ -4,7 +4,9 @@
 # Usage: setup.sh demo|bench|test
 #
 # Makes a Debian 12 machine ready for one of the make targets: checks for root
-# and Go, and installs the packages that are missing. Quick when nothing is.
+# and Go, and installs missing packages. For the tests it also builds stamp-suite,
+# an independent implementation of STAMP, which needs Rust. Quick when nothing is
+# missing.
 set -euo pipefail
 
 fail() {
@@ -35,11 +37,33 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 if ! command -v go >/dev/null; then
-	fail "Go is not on the PATH; install Go 1.26 or newer, then run make $target again"
+	fail "Go is not on the PATH; install Go 1.26 or newer from https://go.dev/dl/, then run make $target again"
 fi
-# An older Go fetches the toolchain that go.mod asks for, unless told not to.
+# An older Go downloads the toolchain that go.mod names, unless GOTOOLCHAIN forbids it.
 if ! reason=$(cd "$(dirname "$0")/.." && go version 2>&1); then
-	fail "this Go cannot build Waymark (${reason}); install Go 1.26 or newer"
+	fail "this Go cannot build Waymark (${reason}); install Go 1.26 or newer from https://go.dev/dl/"
+fi
+
+# The tests find the program here (test/e2e/stamp); a new version is a new directory.
+stamp_suite_version=1.0.0
+stamp_suite=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/waymark/stamp-suite-$stamp_suite_version
+
+# A debug build takes about a minute, half of an optimized one.
+install_stamp_suite() {
+	[ -x "$stamp_suite/bin/stamp-suite" ] && return
+	# Debian 12's own cargo is too old.
+	if ! command -v cargo >/dev/null; then
+		fail "cargo is not on the PATH; install Rust 1.86 or newer from https://rustup.rs, then run make $target again"
+	fi
+	echo "setup: building stamp-suite $stamp_suite_version" >&2
+	mkdir -p "$stamp_suite"
+	if ! cargo install --quiet --debug --locked --version "$stamp_suite_version" --root "$stamp_suite" stamp-suite >"$stamp_suite/log" 2>&1; then
+		cat "$stamp_suite/log" >&2
+		fail "could not build stamp-suite $stamp_suite_version; check the network, and that 'cargo --version' is 1.86 or newer, then run make $target again"
+	fi
+}
+if [ "$target" = test ]; then
+	install_stamp_suite
 fi
 
 installed() {

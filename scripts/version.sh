@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Prints the version to stamp: the release tag where there is one, otherwise
-# the commit's date and hash. Works in a shallow clone and without git. What
-# benchmarks.sh writes is not in the program, and does not make it dirty: one
-# benchmark may be run after another.
+# Prints the version of the programs: the release tag if there is one, otherwise
+# the commit's date and hash. Works in a shallow clone and without git. Files that
+# benchmarks.sh writes are not part of the programs and do not make the version
+# dirty, so that benchmarks can run one after another.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A root shell may build a checkout that belongs to somebody else.
+# A root shell may build a checkout that belongs to another user.
 git() { command git -c safe.directory='*' "$@" 2>/dev/null; }
 
 if ! git rev-parse --verify -q HEAD >/dev/null; then

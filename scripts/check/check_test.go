@@ -99,6 +99,8 @@ func TestRules(t *testing.T) {
 		{"good links", "docs/a.md", "# A b, `c`!\n[x](a.md#a-b-c) [y](../docs) [z](https://example.net/no) `[n](no.md)`\n", ""},
 		{"link", "docs/a.md", "[x](b.md)\n", "docs/a.md:1: link to docs/b.md, which does not exist"},
 		{"heading", "a.md", "# A\n\n[x](#b)\n", "a.md:3: link to heading #b of a.md"},
+		{"word", "a.md", "Nobody `knows`.\n", "a.md:1: \"nobody\": name the person"},
+		{"word in code", "a.md", "`nobody` is a user; nothing is left behind.\n", ""},
 		{"heading in code", "a.md", "```\n# B\n```\n[x](#b)\n", "a.md:4: link to heading #b of a.md"},
 	}
 	for _, test := range tests {

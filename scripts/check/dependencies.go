@@ -43,7 +43,7 @@ func Dependencies(root string) ([]Finding, error) {
 		case block != "require":
 			continue
 		}
-		// An indirect requirement has the comment as further fields.
+		// An indirect requirement has the comment as more fields.
 		if len(fields) == 2 && !bytes.Contains(document, []byte("`"+fields[0]+"`")) {
 			findings = append(findings, Finding{"go.mod", number,
 				fmt.Sprintf("%s has no line in %s; add one with its reason", fields[0], reasons)})

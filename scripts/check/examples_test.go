@@ -14,7 +14,7 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 )
 
-// Every whole configuration that a document shows is one that a node accepts.
+// A node accepts every complete configuration that a document shows.
 func TestConfigurationsInDocuments(t *testing.T) {
 	const root = "../.."
 	shown := 0
@@ -28,7 +28,7 @@ func TestConfigurationsInDocuments(t *testing.T) {
 		}
 		for number, block := range yamlBlocks(content) {
 			if !bytes.Contains(block, []byte("interfaces:")) {
-				continue // a part of one
+				continue // only a part of a configuration
 			}
 			shown++
 			name := fmt.Sprintf("%s, configuration %d", strings.TrimPrefix(path, root+"/"), number+1)

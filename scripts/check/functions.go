@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// goRules checks function lengths, and outside tests that nothing ends the
-// process but func main, and what has a form in JSON.
+// goRules checks function lengths and JSON structures, and that outside tests
+// only func main ends the process.
 func goRules(name string, content []byte) ([]Finding, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, name, content, parser.ParseComments)
@@ -52,7 +52,7 @@ func goRules(name string, content []byte) ([]Finding, error) {
 	return findings, nil
 }
 
-// ending names the call when it ends the process, and is empty otherwise.
+// ending names a call that ends the process; it is empty for others.
 func ending(call *ast.CallExpr) string {
 	switch function := call.Fun.(type) {
 	case *ast.Ident:
@@ -80,8 +80,8 @@ func functionLength(name, function string, start, end int) []Finding {
 	return nil
 }
 
-// cFunctions measures C functions, which clang-format lays out with the braces
-// of the body alone in column 0.
+// cFunctions measures C functions. clang-format puts only the braces of a
+// function's body in column 0.
 func cFunctions(name string, content []byte) []Finding {
 	var findings []Finding
 	start, title, last := 0, "", ""

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// jsonKey is how keys in JSON are spelt.
+// jsonKey is the spelling of keys in JSON.
 var jsonKey = regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`)
 
-// jsonRules checks the fields of structures that have a form in JSON: how their
-// keys are spelt, and that times have one width.
+// jsonRules checks the fields of structures that are written as JSON: the
+// spelling of their keys, and that all times have the same width.
 func jsonRules(name string, files *token.FileSet, file *ast.File) []Finding {
 	var findings []Finding
 	ast.Inspect(file, func(node ast.Node) bool {
@@ -43,7 +43,7 @@ func jsonRules(name string, files *token.FileSet, file *ast.File) []Finding {
 	return findings
 }
 
-// isTime reports time.Time, or a pointer to it.
+// isTime reports whether a type is time.Time, or a pointer to it.
 func isTime(expr ast.Expr) bool {
 	if pointer, ok := expr.(*ast.StarExpr); ok {
 		expr = pointer.X

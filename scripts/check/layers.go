@@ -18,19 +18,20 @@ import (
 
 const module = "github.com/waymark-net/waymark/"
 
-// layers says which packages of ours a package may import; "..." stands for
-// all below. Tests may import what they like.
+// layers says which of our packages a package may import; "..." stands for all
+// packages below. Tests may import anything.
 var layers = map[string]string{
-	// Public packages: codecs that import nothing of ours.
+	// Public packages: codecs that import none of our packages.
 	"ioam":  "",
 	"ipfix": "",
+	"stamp": "",
 
 	// What a node is: no kernel, no output.
 	"internal/ipv6":      "ioam",
 	"internal/model":     "ioam internal/ipv6",
 	"internal/reference": "ioam internal/ipv6 internal/model",
 
-	// What touches the kernel knows no record, no sink and no configuration file.
+	// Packages that use the kernel know no records, sinks or configuration files.
 	"internal/datapath":     "ioam internal/model",
 	"internal/routing":      "internal/datapath internal/model internal/netlinkattr",
 	"internal/kernelevents": "ioam internal/netlinkattr internal/socketdrops",
@@ -40,7 +41,14 @@ var layers = map[string]string{
 	"internal/netlinkattr":  "",
 	"internal/socketdrops":  "",
 
-	// Records, and where they go: nothing of the data plane.
+	// Test packets: sockets, clock, arithmetic, and the two ends of a session.
+	"internal/stamp/udp":       "internal/socketdrops",
+	"internal/stamp/clock":     "stamp internal/health",
+	"internal/stamp/measure":   "",
+	"internal/stamp/reflector": "stamp internal/metrics internal/socketdrops internal/stamp/clock internal/stamp/udp",
+	"internal/stamp/sender":    "stamp internal/stamp/clock internal/stamp/measure internal/stamp/udp",
+
+	// Records and their sinks know nothing of the data plane.
 	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/model",
 	"internal/sink":           "internal/model internal/record",
 	"internal/sink/jsonl":     "internal/record internal/sink",
@@ -65,41 +73,45 @@ var layers = map[string]string{
 	"internal/lab/demo": "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink/ipfixsink internal/lab internal/model internal/patience",
 	"internal/patience": "",
 
-	// Programs parse and call. The router's has no benchmark in it.
+	// Programs parse arguments and call packages. The router's imports no
+	// benchmark.
 	"internal/docgen":      "ipfix internal/config internal/record internal/health internal/model",
 	"internal/commandline": "internal/docgen",
-	"cmd/waymark":          "ioam ipfix internal/...",
+	"cmd/waymark":          "ioam ipfix stamp internal/...",
 	"cmd/waymark-bench":    "bench/... internal/commandline internal/docgen",
 
-	// Reports need nothing of what measures.
-	"bench":        "ioam ipfix bench/report internal/agent internal/api internal/datapath internal/record internal/sink internal/sink/ipfixsink internal/instant internal/model",
-	"bench/report": "internal/instant",
+	// Benchmarks: what is measured, how, and how it is drawn.
+	"bench/experiments": "ioam bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model",
+	"bench/harness":     "ioam ipfix bench/report internal/agent internal/datapath internal/instant internal/model internal/record internal/sink internal/sink/ipfixsink",
+	"bench/report":      "internal/instant",
 
-	"scripts/check": "",
+	"scripts/check":   "",
+	"scripts/picture": "internal/record ioam",
 }
 
-// testPackages are for tests alone: nothing else imports them, and they may
+// testPackages are only for tests: no other package imports them, and they may
 // import everything.
 var testPackages = []string{"internal/kmsgtest", "internal/pintest", "internal/tshark", "internal/tsharktest", "test/..."}
 
-// outsiders are modules that not every package may import, with those that may.
+// outsiders are modules that only some packages may import, with those packages.
 var outsiders = map[string]string{
-	// bench has BPF programs of its own: sources, sinks, empty hooks.
-	"github.com/cilium/ebpf":              "internal/datapath bench",
+	// Benchmarks have BPF programs of their own: sources, sinks, empty hooks.
+	"github.com/cilium/ebpf":              "internal/datapath bench/experiments bench/harness",
+	"github.com/VictoriaMetrics/metrics":  "internal/metrics",
 	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
 	"github.com/goccy/go-yaml":            "internal/config internal/lab",
 	"github.com/gopacket/gopacket":        "",
 	"github.com/prometheus/client_golang": "",
 	"github.com/spf13/cobra":              "cmd/... internal/commandline internal/docgen",
 	"github.com/spf13/pflag":              "cmd/... internal/commandline internal/docgen",
-	"github.com/vishvananda/netlink":      "bench internal/agent internal/datapath internal/health internal/kernelevents internal/lab internal/routing",
-	"github.com/vishvananda/netns":        "bench internal/lab",
+	"github.com/vishvananda/netlink":      "bench/harness internal/agent internal/datapath internal/health internal/kernelevents internal/lab internal/routing",
+	"github.com/vishvananda/netns":        "bench/harness internal/lab",
 	"gonum.org/v1/plot":                   "bench/report",
 	"github.com/google/go-cmp":            "",
 	"github.com/netsampler/goflow2/v2":    "",
 }
 
-// Layers checks who imports whom.
+// Layers checks all imports.
 func Layers(root string) ([]Finding, error) {
 	var findings []Finding
 	seen := make(map[string]bool)
@@ -133,7 +145,7 @@ func Layers(root string) ([]Finding, error) {
 
 const layersFile = "scripts/check/layers.go"
 
-// imports checks those of one file.
+// imports checks the imports of one file.
 func imports(root, name string) ([]Finding, error) {
 	content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
 	if err != nil {
@@ -164,7 +176,7 @@ func imports(root, name string) ([]Finding, error) {
 	return findings, nil
 }
 
-// wrongImport says why a package may not import another; empty if it may.
+// wrongImport says why a package may not import another; it is empty if it may.
 func wrongImport(importer, imported string) string {
 	if ours, ok := strings.CutPrefix(imported, module); ok {
 		switch {
@@ -183,8 +195,8 @@ func wrongImport(importer, imported string) string {
 	return ""
 }
 
-// matches reports whether a package is one of the list, or below one that ends
-// in "/...".
+// matches reports whether a package is in the list, or below one that ends in
+// "/...".
 func matches(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(pattern string) bool {
 		above, all := strings.CutSuffix(pattern, "/...")

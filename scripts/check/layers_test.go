@@ -19,7 +19,7 @@ func TestLayers(t *testing.T) {
 	}
 }
 
-// A wrong import is found, and a right one is not.
+// A wrong import is reported, and a right one is not.
 func TestWrongImports(t *testing.T) {
 	for _, tt := range []struct{ file, imported, want string }{
 		{"ioam/a.go", "errors", ""},
@@ -56,7 +56,7 @@ func TestWrongImports(t *testing.T) {
 		}
 		var found []string
 		for _, f := range findings {
-			if f.File != layersFile { // packages of the table that this tree lacks
+			if f.File != layersFile { // packages of the table that do not exist in this tree
 				found = append(found, f.Text)
 			}
 		}
@@ -66,7 +66,7 @@ func TestWrongImports(t *testing.T) {
 	}
 }
 
-// A line of the table whose package is gone is found.
+// A line of the table whose package does not exist is reported.
 func TestLayersOfNothing(t *testing.T) {
 	findings, err := Layers(t.TempDir())
 	if err != nil {

@@ -22,8 +22,8 @@ var (
 	codePattern    = regexp.MustCompile("`[^`]*`")
 )
 
-// links checks that the files and headings that a document points to exist in
-// the tree. Addresses elsewhere are not asked: the checks work offline.
+// links checks that the files and headings that a document links to exist in the
+// tree. It does not check links elsewhere, because the checks work offline.
 func links(root, name string, content []byte) ([]Finding, error) {
 	var findings []Finding
 	err := prose(content, func(number int, line string) error {
@@ -97,7 +97,7 @@ func prose(content []byte, visit func(number int, line string) error) error {
 	return nil
 }
 
-// anchor is the fragment that forges give a heading.
+// anchor is the fragment that Git forges give a heading.
 func anchor(heading string) string {
 	var out strings.Builder
 	for _, r := range strings.ToLower(heading) {

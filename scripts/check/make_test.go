@@ -13,14 +13,14 @@ import (
 	"testing"
 )
 
-// Newcomers and continuous integration rely on these, by name.
-var promised = []string{"build", "generate", "check", "test", "test-short", "bench", "demo", "fuzz", "docs", "help"}
+// Newcomers and continuous integration rely on these targets by name.
+var promised = []string{"build", "generate", "check", "test", "test-short", "bench", "demo", "fuzz", "docs", "picture", "help"}
 
 // makeWord is a target in running text or in a block of commands.
 var makeWord = regexp.MustCompile("(?m)(?:^|`)make ([a-z]+(?:-[a-z]+)*)")
 
-// Every target that is promised, or that a document or message tells people to
-// make, is there, and `make help` lists it.
+// Every target that is promised, or that a document or message tells users to
+// make, exists, and `make help` lists it.
 func TestMakeTargets(t *testing.T) {
 	const root = "../.."
 	out, err := exec.Command("make", "-s", "-C", root, "help").CombinedOutput()
@@ -66,7 +66,7 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
-// What continuous integration runs is the README's test command.
+// Continuous integration runs the README's test command.
 func TestContinuousIntegration(t *testing.T) {
 	script, err := os.ReadFile("../../.ci/run")
 	if err != nil {
@@ -80,7 +80,7 @@ func TestContinuousIntegration(t *testing.T) {
 	}
 }
 
-// Every fuzz target has a corpus that is committed (testdata is).
+// Every fuzz target has a committed corpus (testdata is committed).
 func TestFuzzCorpora(t *testing.T) {
 	const root = "../.."
 	target := regexp.MustCompile(`(?m)^func (Fuzz\w+)\(f \*testing\.F\)`)
