@@ -8,8 +8,8 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 MAKEFLAGS += --no-print-directory
 
-# Where Go and the network tools are when a bare root shell or sudo forgets them.
-export PATH := $(PATH):/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin
+# Go, Rust and the network tools, for root shells and sudo whose PATH lacks them.
+export PATH := $(PATH):/usr/local/go/bin:$(HOME)/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
 # The version comes from `git describe` below; Go's own stamp fails in a
 # checkout that belongs to another user.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
@@ -21,19 +21,19 @@ FUZZTIME ?= 30s
 NAMES ?=
 AGREEMENT_PACKETS ?= 1000000
 WAYS ?= 3000
-# Packages with goroutines that share memory; the others gain nothing from -race.
-RACE := ./internal/agent/... ./internal/api/... ./internal/collect/... ./internal/lab/... ./internal/pathmtu/... ./internal/record/... ./internal/routing/... ./internal/sink/... ./ipfix/...
+# Packages whose goroutines share memory; -race finds nothing in the others.
+RACE := ./internal/agent/... ./internal/api/... ./internal/collect/... ./internal/lab/... ./internal/pathmtu/... ./internal/record/... ./internal/routing/... ./internal/sink/... ./internal/stamp/... ./ipfix/...
 TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
 
-.PHONY: build generate check test test-short bench benchmarks instructions demo fuzz soak docs help
+.PHONY: build generate check test test-short bench benchmarks instructions demo fuzz soak docs picture help
 
-build: ## Build bin/waymark, one static binary, and bin/waymark-bench, which measures it
+build: ## Build bin/waymark, one static binary, and bin/waymark-bench, which runs the benchmarks
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)' -o bin/ ./cmd/waymark ./cmd/waymark-bench
 
 generate: ## Compile the BPF programs with the pinned compiler (clang 19) and write their Go bindings
 	scripts/compiler.sh
-	go generate ./internal/datapath ./bench
+	go generate ./internal/datapath ./bench/harness
 
 check: ## Run every static check; works offline once the dependencies are there
 	scripts/check.sh
@@ -44,20 +44,20 @@ test: ## Install what is missing, run every check and every test (root)
 	$(MAKE) build
 	WAYMARK_PROGRAM='$(CURDIR)/bin/waymark' scripts/test.sh '$(TEST_TIMEOUT)' $(RACE)
 
-test-short: ## Run, in less than a minute, the tests that need neither root nor BPF
+test-short: ## Run the tests that need neither root nor BPF, in less than a minute
 	CGO_ENABLED=0 go test -short -p 4 $$(go list ./... | grep -v /test/e2e)
 
-bench: ## Run every benchmark in short, in less than ten minutes (root)
+bench: ## Run every benchmark briefly, in less than ten minutes (root)
 	scripts/setup.sh bench
 	$(MAKE) build
 	bin/waymark-bench run --short
 
-benchmarks: ## Run every benchmark in earnest, or those in NAMES, and write docs/benchmarks.md (root)
+benchmarks: ## Run every benchmark in full, or those in NAMES, and write docs/benchmarks.md (root)
 	scripts/setup.sh bench
 	$(MAKE) build
 	scripts/benchmarks.sh $(NAMES)
 
-instructions: ## Write the table of verified instructions that make check compares with (root)
+instructions: ## Write the table of verified instructions that make check compares programs with (root)
 	go run ./cmd/waymark-bench instructions bench/instructions.txt
 
 demo: ## Install what is missing and watch packets cross a five-node IOAM domain (root)
@@ -69,13 +69,18 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s), then a million packets throug
 	scripts/setup.sh test
 	scripts/fuzz.sh '$(FUZZTIME)' '$(AGREEMENT_PACKETS)' '$(WAYS)'
 
-soak: ## Export at full rate for SOAK (10m) while the collector is ended or killed ten times (root)
+soak: ## Export at full rate for SOAK (10m) while the collector is stopped or killed ten times (root)
 	scripts/setup.sh test
 	WAYMARK_SOAK='$(SOAK)' CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestDirectExportCollectorRestarts$$' ./test/e2e/directexport
 
 docs: ## Write docs/reference from the code
 	go run ./cmd/waymark docs docs/reference
 	go run ./cmd/waymark-bench docs docs/reference
+
+picture: ## Run the demo and draw docs/path.svg from one of its packets (root)
+	scripts/setup.sh demo
+	$(MAKE) build
+	bin/waymark lab demo --json | go run ./scripts/picture docs/path
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
