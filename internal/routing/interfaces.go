@@ -57,6 +57,20 @@ func indexOfLink(message []byte) model.IfIndex {
 	return model.IfIndex(binary.NativeEndian.Uint32(message[4:]))
 }
 
+// linkMTU is the MTU in a message about a link; 0: it says none, or the link is the
+// loopback interface, by which nothing is forwarded.
+func linkMTU(message []byte) (mtu uint32) {
+	if indexOfLink(message) == 0 || binary.NativeEndian.Uint32(message[8:])&unix.IFF_LOOPBACK != 0 {
+		return 0
+	}
+	netlinkattr.Each(message[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) {
+		if kind == unix.IFLA_MTU && len(value) == 4 {
+			mtu = binary.NativeEndian.Uint32(value)
+		}
+	})
+	return mtu
+}
+
 // parseLink reads a message about a link; whole: it could read all of it.
 func parseLink(message []byte) (l link, whole bool) {
 	if l.index = indexOfLink(message); l.index == 0 {
@@ -190,19 +204,16 @@ func (s *settings) readLink(message []byte) {
 	if index == 0 || binary.NativeEndian.Uint32(message[8:])&unix.IFF_LOOPBACK != 0 {
 		return
 	}
+	s.smallestMTU = least(s.smallestMTU, linkMTU(message))
 	netlinkattr.Each(message[unix.SizeofIfInfomsg:], func(kind uint16, value []byte) {
-		switch kind {
-		case unix.IFLA_MTU:
-			if len(value) == 4 {
-				s.smallestMTU = least(s.smallestMTU, binary.NativeEndian.Uint32(value))
-			}
-		case attributeProtocolInfo:
-			netlinkattr.Each(value, func(kind uint16, value []byte) {
-				if kind == attributeSettings && len(value) >= 4*(settingDisable+1) {
-					s.readInterface(index, value)
-				}
-			})
+		if kind != attributeProtocolInfo {
+			return
 		}
+		netlinkattr.Each(value, func(kind uint16, value []byte) {
+			if kind == attributeSettings && len(value) >= 4*(settingDisable+1) {
+				s.readInterface(index, value)
+			}
+		})
 	})
 }
 

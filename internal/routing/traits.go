@@ -39,6 +39,7 @@ type traits struct {
 	leaving  int       // looks left after an interface that forwards fast was removed
 
 	settings settings
+	linkMTU  uint32 // the smallest MTU of the links that changed since all were read; 0: none
 	hash     int    // net.ipv6.fib_multipath_hash_policy
 	node     string // why the node's settings make the stack forward all
 }
@@ -70,6 +71,7 @@ func (t *traits) note(kind, flags uint16, data []byte) bool {
 			t.leaving = looksAfterLeaving
 		}
 	case unix.RTM_NEWLINK:
+		t.linkMTU = least(t.linkMTU, linkMTU(data))
 		if len(data) == 0 || data[0] != unix.AF_UNSPEC {
 			break // about a bridge's port, or only about IPv6
 		}
@@ -172,7 +174,7 @@ const ipsecDecides = "IPsec has policies for what is forwarded"
 // even where the link's is smaller.
 func (t *traits) mtu(routes shape) uint16 {
 	mtu := routes.mtu
-	if smallest := t.settings.smallestMTU; routes.locked > smallest {
+	if smallest := least(t.settings.smallestMTU, t.linkMTU); routes.locked > smallest {
 		mtu = least(mtu, smallest)
 	}
 	if mtu == 0 {
@@ -253,7 +255,7 @@ func (t *traits) readRules() error {
 
 func (t *traits) readLinks() error {
 	t.mu.Lock()
-	t.link = ""
+	t.link, t.linkMTU = "", 0
 	t.mu.Unlock()
 	why, err := diversions(t.entrances())
 	settings, e := readSettings()

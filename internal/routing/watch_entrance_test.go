@@ -74,6 +74,9 @@ func TestWatchMTU(t *testing.T) {
 		{"ip -6 route del 2001:db8:4::/64", 1400, later},
 		{"ip -6 route replace 2001:db8:3::/64 via 2001:db8:1::2", datapath.AnyMTU, later},
 		{"ip -6 route add 2001:db8:5::/64 via 2001:db8:1::2 mtu lock 9000", 1500, soon},
+		{"ip link set v0 mtu 1400", 1400, soon},
+		{"ip link set v0 mtu 1300", 1300, soon},
+		{"ip link set v0 mtu 1500", 1500, later},
 	} {
 		_, before := p.key()
 		testnet.Run(t, tt.command)
