@@ -31,6 +31,15 @@ const volatile struct {
 	struct neighbour neighbour;
 	enum sample_kind sample_kind;
 	enum flow_id_source flow_id_source;
+	enum marking_bound marking_bound;
+	enum direction direction;
+	enum selection selection;
+	enum carrier carrier;
+	struct marking marking;
+	struct measured_key measured_key;
+	struct measured_flow measured_flow;
+	struct flow_blocks flow_blocks;
+	struct block_clock block_clock;
 	enum postcard_bound postcard_bound;
 	struct postcard postcard;
 	struct postcard_head postcard_head;

@@ -4,6 +4,7 @@
 #define WAYMARK_ABI_H
 
 #include <linux/types.h>
+#include "abi_marking.h"
 #include "abi_postcard.h"
 
 /* Keep in step with internal/model/outcome.go; a test compares names and numbers. */
@@ -69,6 +70,7 @@ enum counter {
 	COUNTER_POSTCARDS_SUPPRESSED, /* by their limits */
 	COUNTER_FLOWS_EVICTED,
 	COUNTER_SEQUENCES_EVICTED,
+	COUNTER_SRH_MALFORMED,
 	NUM_COUNTERS,
 };
 
@@ -194,7 +196,8 @@ struct node_config {
 	__u32 postcard_rate;  /* postcards, and flows reported early, in 2^27 ns */
 	__u32 stack_options;  /* that the stack takes in one header: net.ipv6.max_hbh_opts_number */
 	__u32 postcard_room;  /* postcards that may wait for a CPU's reader, a power of two */
-	__u32 pad;
+	__u8 measures;	      /* SRv6 flows are measured */
+	__u8 pad[3];
 	__u64 flow_keys[11];  /* of the flow hash, the same in the domain */
 	__u64 table_keys[14]; /* of the table of flows */
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The egress hook in tc (tcx or clsact): the last look before the queue. */
 #include "egress.h"
+#include "marking.h"
 
 SEC("tc")
 int egress_tc(struct __sk_buff *ctx)
@@ -9,6 +10,8 @@ int egress_tc(struct __sk_buff *ctx)
 	struct result result;
 	struct tally *tally;
 
+	if (NODE.measures)
+		measure(ctx, DIRECTION_OUT);
 	if (!begin(ctx, &p))
 		return VERDICT_PASS;
 	result = egress(ctx, &p);

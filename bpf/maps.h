@@ -274,6 +274,40 @@ struct {
 	__type(value, __u32);
 } collectors SEC(".maps");
 
+/* One entry, written by the agent: how SRv6 flows are measured. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct marking);
+} markings SEC(".maps");
+
+/* What selects a measured flow -> its number. Kept; of a size that the configuration says. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct measured_key);
+	__type(value, struct measured_flow);
+} measured_flows SEC(".maps");
+
+/* CPU and number of a flow -> its counters. Kept; 256 bytes for each flow and CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct flow_blocks);
+} measured_blocks SEC(".maps");
+
+/* One entry for each CPU. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct block_clock);
+} block_clocks SEC(".maps");
+
 /* CPU -> ring of records, 512 KiB each: about 2,000 records while the agent is scheduled. Kept. */
 struct record_ring {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

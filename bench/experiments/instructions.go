@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/srv6"
 )
 
 // Instructions is how many instructions the kernel's verifier processed, by
@@ -80,7 +81,14 @@ func allFeatures() model.NodeConfig {
 		},
 		Options: model.Traces(model.TraceOption{Namespace: namespace, Type: typeDelay, Size: 4 * typeDelay.NodeLen()}),
 	})
+	c.Measurement.Flows = []model.MeasuredFlow{measuredFlow("out", model.DirectionOut), measuredFlow("in", model.DirectionIn)}
 	return c
+}
+
+// measuredFlow is an SRv6 flow along two segments.
+func measuredFlow(name string, direction model.Direction) model.MeasuredFlow {
+	path := srv6.Path{Segments: []netip.Addr{harness.TunnelEnd, harness.Elsewhere}}
+	return model.MeasuredFlow{Name: name, Direction: direction, Source: harness.Source, Path: path}
 }
 
 // CountInstructions loads every program in every configuration.

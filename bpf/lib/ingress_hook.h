@@ -7,6 +7,7 @@
 #include "forward.h"
 #include "ingress.h"
 #include "limits.h"
+#include "marking.h"
 
 static __always_inline int verdict_of(context *ctx, struct packet *p, struct result *result,
 				      struct path *path)
@@ -30,6 +31,8 @@ static __always_inline int ingress_hook(context *ctx)
 	struct tally *tally;
 	int verdict;
 
+	if (NODE.measures)
+		measure(ctx, DIRECTION_IN);
 	if (!begin(ctx, &p))
 		return VERDICT_PASS;
 	result = ingress(ctx, &p, &path);

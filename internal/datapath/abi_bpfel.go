@@ -20,6 +20,36 @@ type abiArrival struct {
 	Time   uint64
 }
 
+type abiBlockClock struct {
+	_      structs.HostLayout
+	Length uint64
+	Start  uint64
+	Block  uint64
+}
+
+type abiBlockCounts struct {
+	_            structs.HostLayout
+	Block        uint64
+	Packets      uint64
+	Octets       uint64
+	Time         uint64
+	DelayTime    uint64
+	DelayPackets uint32
+	Late         uint32
+	Early        uint32
+	Unmarked     uint32
+	Unsized      uint32
+	Pad          uint32
+}
+
+type abiCarrier uint32
+
+const (
+	abiCarrierCARRIER_NONE     abiCarrier = 0
+	abiCarrierCARRIER_CLASS    abiCarrier = 1
+	abiCarrierCARRIER_ARGUMENT abiCarrier = 2
+)
+
 type abiClockState struct {
 	_         structs.HostLayout
 	TaiOffset int64
@@ -50,7 +80,8 @@ const (
 	abiCounterCOUNTER_POSTCARDS_SUPPRESSED abiCounter = 243
 	abiCounterCOUNTER_FLOWS_EVICTED        abiCounter = 244
 	abiCounterCOUNTER_SEQUENCES_EVICTED    abiCounter = 245
-	abiCounterNUM_COUNTERS                 abiCounter = 246
+	abiCounterCOUNTER_SRH_MALFORMED        abiCounter = 246
+	abiCounterNUM_COUNTERS                 abiCounter = 247
 )
 
 type abiDestinationKey struct {
@@ -59,6 +90,14 @@ type abiDestinationKey struct {
 	Half    uint32
 	Pad     uint32
 }
+
+type abiDirection uint32
+
+const (
+	abiDirectionDIRECTION_IN   abiDirection = 0
+	abiDirectionDIRECTION_OUT  abiDirection = 1
+	abiDirectionNUM_DIRECTIONS abiDirection = 2
+)
 
 type abiEdge uint32
 
@@ -103,6 +142,11 @@ type abiFlow struct {
 	Index    uint32
 	Refused  uint32
 	Totals   [2]abiFlowTotals
+}
+
+type abiFlowBlocks struct {
+	_     structs.HostLayout
+	Slots [4]abiBlockCounts
 }
 
 type abiFlowClock struct {
@@ -238,6 +282,48 @@ type abiIoamNamespace struct {
 	Sample        uint32
 }
 
+type abiMarking struct {
+	_          structs.HostLayout
+	Length     uint64
+	Guard      uint64
+	Seeds      [2]uint64
+	Argument   [2]uint64
+	ClassMask  uint32
+	Room       uint32
+	Carrier    uint8
+	Mask       uint8
+	Octet      uint8
+	Unmarked   uint8
+	Values     [4]uint8
+	MarksDelay uint8
+	Clears     uint8
+	Selected   [2]uint8
+	Selections [2][8]uint8
+	Pad        [4]uint8
+}
+
+type abiMarkingBound uint32
+
+const (
+	abiMarkingBoundMARKING_SLOTS      abiMarkingBound = 4
+	abiMarkingBoundMARKING_SELECTIONS abiMarkingBound = 8
+	abiMarkingBoundMAX_SEGMENTS       abiMarkingBound = 17
+	abiMarkingBoundNO_FLOW            abiMarkingBound = 4294967295
+)
+
+type abiMeasuredFlow struct {
+	_      structs.HostLayout
+	Number uint32
+	Pad    uint32
+	Since  uint64
+}
+
+type abiMeasuredKey struct {
+	_    structs.HostLayout
+	Head uint64
+	Tail uint64
+}
+
 type abiNeighbour struct {
 	_       structs.HostLayout
 	Address [2]uint64
@@ -287,7 +373,8 @@ type abiNodeConfig struct {
 	PostcardRate      uint32
 	StackOptions      uint32
 	PostcardRoom      uint32
-	Pad               uint32
+	Measures          uint8
+	Pad               [3]uint8
 	FlowKeys          [11]uint64
 	TableKeys         [14]uint64
 }
@@ -466,6 +553,16 @@ const (
 	abiSampleKindSAMPLE_FLOW   abiSampleKind = 1
 )
 
+type abiSelection uint32
+
+const (
+	abiSelectionSELECT_SEGMENTS    abiSelection = 1
+	abiSelectionSELECT_DESTINATION abiSelection = 2
+	abiSelectionSELECT_CLASS       abiSelection = 4
+	abiSelectionSELECT_LABEL       abiSelection = 8
+	abiSelectionSELECT_INLINE      abiSelection = 16
+)
+
 type abiSequenceSet struct {
 	_    structs.HostLayout
 	Ways [2]struct {
@@ -526,7 +623,7 @@ type abiTables struct {
 
 type abiTally struct {
 	_        structs.HostLayout
-	Counters [246]uint64
+	Counters [247]uint64
 	Debt     int64
 }
 

@@ -66,6 +66,7 @@ func (d *Datapath) useTables(next *tables) {
 	}
 	d.tables = next
 	d.cards.Store(next.cards)
+	d.measured.Store(next.measured)
 }
 
 // counting is the part of a configuration that decides which packets are counted.

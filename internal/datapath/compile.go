@@ -40,6 +40,7 @@ type generation struct {
 	trie           map[abiRuleKey]uint32
 	encapsulations []abiEncapsulation
 	exporting      exporting
+	measuring      measuring
 	// owners names the encapsulation of each entry of encapsulations.
 	owners []string
 }
@@ -69,6 +70,7 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 		trie:       make(map[abiRuleKey]uint32),
 		exporting:  compileExporting(cfg),
 		tunnelEnds: compileTunnelEnds(cfg),
+		measuring:  compileMeasuring(cfg.Measurement),
 	}
 	g.node = abiNodeConfig{
 		NodeIdWide:        uint64(cfg.IDWide),
@@ -85,6 +87,7 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 	g.takesOptions(nil)
 	g.tunnelEnds.constants(&g.node)
 	g.exporting.constants(&g.node)
+	g.node.Measures = boolean(len(g.measuring.flows) > 0)
 	var err error
 	if g.node.PostcardRoom, err = postcardRoom(); err != nil {
 		return nil, err

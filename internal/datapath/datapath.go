@@ -47,12 +47,13 @@ type served struct {
 
 // Datapath is the programs and maps of one network namespace.
 type Datapath struct {
-	options Options
-	specs   map[string]*ebpf.MapSpec
-	shared  mapSet
-	demand  *demand
-	tables  *tables // under applying, to change; mu, to read
-	cards   atomic.Pointer[postcardRings]
+	options  Options
+	specs    map[string]*ebpf.MapSpec
+	shared   mapSet
+	demand   *demand
+	tables   *tables // under applying, to change; mu, to read
+	cards    atomic.Pointer[postcardRings]
+	measured atomic.Pointer[measuredTable]
 
 	// applying serializes changes; mu guards what readers see, and is held only
 	// while hooks are swapped, not while the verifier runs.
@@ -106,6 +107,7 @@ func Open(options Options) (*Datapath, error) {
 		return nil, err
 	}
 	d.cards.Store(d.tables.cards)
+	d.measured.Store(d.tables.measured)
 	if err := d.recover(); err != nil {
 		d.Close()
 		return nil, err
@@ -250,7 +252,13 @@ func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfInd
 			return err
 		}
 	}
-	if err := d.swap(swap, g, modes, isNew); err != nil {
+	measured, err := g.measure(d.shared, tables, d.tables)
+	if err == nil {
+		if err = d.swap(swap, g, modes, isNew); err != nil {
+			err = errors.Join(err, measured.undo())
+		}
+	}
+	if err != nil {
 		tables.abandon(d.tables)
 		if isNew {
 			swap.set.close()
@@ -268,6 +276,9 @@ func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfInd
 	}
 	d.set.retire(d.shared[mapRecords])
 	d.useTables(tables)
+	if err := measured.finish(); err != nil {
+		d.options.Log.Warn("forget measured flows that are gone", "error", err)
+	}
 	d.countAs(count, swap.attached)
 	d.decapsulations = append([][16]byte{}, g.tunnelEnds.addresses...)
 	return nil
@@ -405,6 +416,7 @@ func (d *Datapath) Close() error {
 		d.set = nil
 	}
 	d.cards.Store(nil)
+	d.measured.Store(nil)
 	d.tables.close()
 	d.shared.close()
 	return nil
@@ -426,6 +438,7 @@ func (d *Datapath) Remove() error {
 		d.set = nil
 	}
 	d.cards.Store(nil)
+	d.measured.Store(nil)
 	d.tables.close()
 	d.shared.close()
 	errs = append(errs, os.RemoveAll(d.options.PinPath))

@@ -17,6 +17,7 @@ import (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	ingressTCMapArrivals           = "arrivals"
+	ingressTCMapBlockClocks        = "block_clocks"
 	ingressTCMapClock              = "clock"
 	ingressTCMapCollectors         = "collectors"
 	ingressTCMapDecapsulations     = "decapsulations"
@@ -29,6 +30,9 @@ const (
 	ingressTCMapFrequencies        = "frequencies"
 	ingressTCMapFrequencyBlocks    = "frequency_blocks"
 	ingressTCMapInterfaces         = "interfaces"
+	ingressTCMapMarkings           = "markings"
+	ingressTCMapMeasuredBlocks     = "measured_blocks"
+	ingressTCMapMeasuredFlows      = "measured_flows"
 	ingressTCMapNamespaceIndex     = "namespace_index"
 	ingressTCMapNamespaces         = "namespaces"
 	ingressTCMapNeighbours         = "neighbours"
@@ -100,6 +104,7 @@ type ingressTCProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCMapSpecs struct {
 	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
+	BlockClocks        *ebpf.MapSpec `ebpf:"block_clocks"`
 	Clock              *ebpf.MapSpec `ebpf:"clock"`
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
@@ -112,6 +117,9 @@ type ingressTCMapSpecs struct {
 	Frequencies        *ebpf.MapSpec `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.MapSpec `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.MapSpec `ebpf:"interfaces"`
+	Markings           *ebpf.MapSpec `ebpf:"markings"`
+	MeasuredBlocks     *ebpf.MapSpec `ebpf:"measured_blocks"`
+	MeasuredFlows      *ebpf.MapSpec `ebpf:"measured_flows"`
 	NamespaceIndex     *ebpf.MapSpec `ebpf:"namespace_index"`
 	Namespaces         *ebpf.MapSpec `ebpf:"namespaces"`
 	Neighbours         *ebpf.MapSpec `ebpf:"neighbours"`
@@ -159,6 +167,7 @@ func (o *ingressTCObjects) Close() error {
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCMaps struct {
 	Arrivals           *ebpf.Map `ebpf:"arrivals"`
+	BlockClocks        *ebpf.Map `ebpf:"block_clocks"`
 	Clock              *ebpf.Map `ebpf:"clock"`
 	Collectors         *ebpf.Map `ebpf:"collectors"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
@@ -171,6 +180,9 @@ type ingressTCMaps struct {
 	Frequencies        *ebpf.Map `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.Map `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.Map `ebpf:"interfaces"`
+	Markings           *ebpf.Map `ebpf:"markings"`
+	MeasuredBlocks     *ebpf.Map `ebpf:"measured_blocks"`
+	MeasuredFlows      *ebpf.Map `ebpf:"measured_flows"`
 	NamespaceIndex     *ebpf.Map `ebpf:"namespace_index"`
 	Namespaces         *ebpf.Map `ebpf:"namespaces"`
 	Neighbours         *ebpf.Map `ebpf:"neighbours"`
@@ -192,6 +204,7 @@ type ingressTCMaps struct {
 func (m *ingressTCMaps) Close() error {
 	return _IngressTCClose(
 		m.Arrivals,
+		m.BlockClocks,
 		m.Clock,
 		m.Collectors,
 		m.Decapsulations,
@@ -204,6 +217,9 @@ func (m *ingressTCMaps) Close() error {
 		m.Frequencies,
 		m.FrequencyBlocks,
 		m.Interfaces,
+		m.Markings,
+		m.MeasuredBlocks,
+		m.MeasuredFlows,
 		m.NamespaceIndex,
 		m.Namespaces,
 		m.Neighbours,

@@ -17,6 +17,7 @@ import (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	ingressXDPMapArrivals           = "arrivals"
+	ingressXDPMapBlockClocks        = "block_clocks"
 	ingressXDPMapClock              = "clock"
 	ingressXDPMapCollectors         = "collectors"
 	ingressXDPMapDecapsulations     = "decapsulations"
@@ -29,6 +30,9 @@ const (
 	ingressXDPMapFrequencies        = "frequencies"
 	ingressXDPMapFrequencyBlocks    = "frequency_blocks"
 	ingressXDPMapInterfaces         = "interfaces"
+	ingressXDPMapMarkings           = "markings"
+	ingressXDPMapMeasuredBlocks     = "measured_blocks"
+	ingressXDPMapMeasuredFlows      = "measured_flows"
 	ingressXDPMapNamespaceIndex     = "namespace_index"
 	ingressXDPMapNamespaces         = "namespaces"
 	ingressXDPMapNeighbours         = "neighbours"
@@ -100,6 +104,7 @@ type ingressXDPProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressXDPMapSpecs struct {
 	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
+	BlockClocks        *ebpf.MapSpec `ebpf:"block_clocks"`
 	Clock              *ebpf.MapSpec `ebpf:"clock"`
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
@@ -112,6 +117,9 @@ type ingressXDPMapSpecs struct {
 	Frequencies        *ebpf.MapSpec `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.MapSpec `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.MapSpec `ebpf:"interfaces"`
+	Markings           *ebpf.MapSpec `ebpf:"markings"`
+	MeasuredBlocks     *ebpf.MapSpec `ebpf:"measured_blocks"`
+	MeasuredFlows      *ebpf.MapSpec `ebpf:"measured_flows"`
 	NamespaceIndex     *ebpf.MapSpec `ebpf:"namespace_index"`
 	Namespaces         *ebpf.MapSpec `ebpf:"namespaces"`
 	Neighbours         *ebpf.MapSpec `ebpf:"neighbours"`
@@ -159,6 +167,7 @@ func (o *ingressXDPObjects) Close() error {
 // It can be passed to loadIngressXDPObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressXDPMaps struct {
 	Arrivals           *ebpf.Map `ebpf:"arrivals"`
+	BlockClocks        *ebpf.Map `ebpf:"block_clocks"`
 	Clock              *ebpf.Map `ebpf:"clock"`
 	Collectors         *ebpf.Map `ebpf:"collectors"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
@@ -171,6 +180,9 @@ type ingressXDPMaps struct {
 	Frequencies        *ebpf.Map `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.Map `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.Map `ebpf:"interfaces"`
+	Markings           *ebpf.Map `ebpf:"markings"`
+	MeasuredBlocks     *ebpf.Map `ebpf:"measured_blocks"`
+	MeasuredFlows      *ebpf.Map `ebpf:"measured_flows"`
 	NamespaceIndex     *ebpf.Map `ebpf:"namespace_index"`
 	Namespaces         *ebpf.Map `ebpf:"namespaces"`
 	Neighbours         *ebpf.Map `ebpf:"neighbours"`
@@ -192,6 +204,7 @@ type ingressXDPMaps struct {
 func (m *ingressXDPMaps) Close() error {
 	return _IngressXDPClose(
 		m.Arrivals,
+		m.BlockClocks,
 		m.Clock,
 		m.Collectors,
 		m.Decapsulations,
@@ -204,6 +217,9 @@ func (m *ingressXDPMaps) Close() error {
 		m.Frequencies,
 		m.FrequencyBlocks,
 		m.Interfaces,
+		m.Markings,
+		m.MeasuredBlocks,
+		m.MeasuredFlows,
 		m.NamespaceIndex,
 		m.Namespaces,
 		m.Neighbours,

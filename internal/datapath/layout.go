@@ -21,10 +21,13 @@ import (
 // layouts are the types that define the contents of kept maps: for example, a
 // version that renumbers outcomes must not read another version's counts.
 var layouts = map[string][]string{
-	pinTally:     {"tally", "outcome", "counter", "stack_reason"},
-	mapRecords:   {"record", "flow_sample", "flow", "flow_totals", "flow_key", "outcome", "sample_kind"},
-	mapFlows:     {"flow", "flow_totals", "flow_key"},
-	mapPostcards: {"postcard", "postcard_head", "postcard_bound", "flow_key"},
+	pinTally:          {"tally", "outcome", "counter", "stack_reason"},
+	mapRecords:        {"record", "flow_sample", "flow", "flow_totals", "flow_key", "outcome", "sample_kind"},
+	mapFlows:          {"flow", "flow_totals", "flow_key"},
+	mapPostcards:      {"postcard", "postcard_head", "postcard_bound", "flow_key"},
+	mapMarkings:       {"marking"},
+	mapMeasuredFlows:  {"marking", "measured_flow"},
+	mapMeasuredBlocks: {"marking", "flow_blocks", "block_counts"},
 }
 
 // loadTypes returns the types that programs and agent share.

@@ -43,6 +43,10 @@ const (
 	mapSequences       = "sequences"
 	mapPathMTUs        = "path_mtus"
 	mapCollectors      = "collectors"
+	mapMarkings        = "markings"
+	mapMeasuredFlows   = "measured_flows"
+	mapMeasuredBlocks  = "measured_blocks"
+	mapBlockClocks     = "block_clocks"
 )
 
 // pinTally is the name of the pin of an interface's counters.
@@ -51,7 +55,7 @@ const pinTally = "counters"
 // sharedMaps outlive generations and belong to no single interface.
 var sharedMaps = []string{
 	mapFrequencies, mapFrequencyBlocks, mapClock, mapRecords, mapRecordsWanted, mapForwarding, mapTicks, mapDevices, mapNeighbours,
-	mapFlowClock, mapDrafts, mapPostcardRates, mapArrivals,
+	mapFlowClock, mapDrafts, mapPostcardRates, mapArrivals, mapMarkings, mapBlockClocks,
 }
 
 // mapSet is maps by name; closing them does not end those that a program holds.

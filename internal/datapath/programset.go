@@ -116,7 +116,7 @@ func (s *programSet) isCompiledFor(node abiNodeConfig) bool {
 	for _, feature := range []struct{ have, needed *uint8 }{
 		{&have.HasEdges, &node.HasEdges}, {&have.HasSources, &node.HasSources}, {&have.HasRemovals, &node.HasRemovals},
 		{&have.HasEncapsulations, &node.HasEncapsulations}, {&have.InsertsInline, &node.InsertsInline},
-		{&have.HasPostcards, &node.HasPostcards}, {&have.InsertsDex, &node.InsertsDex},
+		{&have.HasPostcards, &node.HasPostcards}, {&have.InsertsDex, &node.InsertsDex}, {&have.Measures, &node.Measures},
 	} {
 		*feature.needed |= *feature.have
 	}

@@ -88,6 +88,7 @@ type site struct {
 	tally *ebpf.Map
 	flows *flowTable // nil unless some namespace aggregates
 	cards atomic.Pointer[postcardRings]
+	own   *tables
 }
 
 // open makes and fills every map, except kept ones that exist already. On error,
@@ -109,6 +110,7 @@ func (s *site) open(g *generation, index model.IfIndex) error {
 		}
 		s.flows = own.flows
 		s.cards.Store(own.cards)
+		s.own = own
 	}
 	if s.set, err = newProgramSet(g, specs, s.kept); err != nil {
 		return err
@@ -135,6 +137,9 @@ func (s *site) close() {
 		s.tally.Close()
 	}
 	s.cards.Load().close()
+	if s.own != nil {
+		s.own.measured.close()
+	}
 	s.kept.close()
 }
 
@@ -179,7 +184,11 @@ func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, own *tabl
 		return all, nil, err
 	}
 	maps.Copy(all, own.maps)
-	return all, own, nil
+	change, err := g.measure(all, own, none)
+	if err == nil {
+		err = change.finish()
+	}
+	return all, own, err
 }
 
 // Program is the program of a hook that NewRunner was given, or nil. It belongs

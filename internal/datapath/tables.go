@@ -15,13 +15,14 @@ import (
 // tables are the maps that outlive generations but exist only while a
 // configuration needs them, because they are large.
 type tables struct {
-	maps  mapSet
-	flows *flowTable     // of mapFlows, or nil
-	gaps  *flowGaps      // shared by all tables
-	cards *postcardRings // of mapPostcards, or nil
+	maps     mapSet
+	flows    *flowTable     // of mapFlows, or nil
+	gaps     *flowGaps      // shared by all tables
+	cards    *postcardRings // of mapPostcards, or nil
+	measured *measuredTable // of mapMeasuredFlows and mapMeasuredBlocks, or nil
 }
 
-var tableNames = []string{mapFlows, mapSequences, mapPathMTUs, mapPostcards}
+var tableNames = []string{mapFlows, mapSequences, mapPathMTUs, mapPostcards, mapMeasuredFlows, mapMeasuredBlocks}
 
 // tableSizes are the entries of the tables that a generation needs.
 func (g *generation) tableSizes(cpus int) map[string]uint32 {
@@ -34,6 +35,9 @@ func (g *generation) tableSizes(cpus int) map[string]uint32 {
 	}
 	if g.exporting.postcards {
 		sizes[mapPostcards] = (postcardHead + g.node.PostcardRoom) * uint32(cpus)
+	}
+	if n := g.measuring.room(); n > 0 {
+		sizes[mapMeasuredFlows], sizes[mapMeasuredBlocks] = g.measuring.keys(), n*uint32(cpus)
 	}
 	if g.node.InsertsInline == 1 {
 		sizes[mapPathMTUs] = uint32(abiPathMtuBoundPATH_MTUS)
@@ -72,7 +76,7 @@ func (d *Datapath) recoverTables() (*tables, error) {
 }
 
 func (t *tables) open(shared mapSet) error {
-	return errors.Join(t.openFlows(shared), t.openPostcards())
+	return errors.Join(t.openFlows(shared), t.openPostcards(), t.openMeasured())
 }
 
 func (t *tables) openPostcards() (err error) {
@@ -101,6 +105,11 @@ func (t *tables) next(g *generation, specs map[string]*ebpf.MapSpec, shared mapS
 	if m, ok := t.maps[mapPostcards]; ok {
 		sizes[mapPostcards] = m.MaxEntries() // stays: what is in it may not be read yet
 	}
+	for _, name := range []string{mapMeasuredFlows, mapMeasuredBlocks} {
+		if m, ok := t.maps[name]; ok && sizes[name] > 0 { // fewer flows need no other map
+			sizes[name] = max(sizes[name], m.MaxEntries())
+		}
+	}
 	for name, size := range sizes {
 		if m, ok := t.maps[name]; ok && m.MaxEntries() == size {
 			next.maps[name] = m
@@ -126,6 +135,10 @@ func (t *tables) next(g *generation, specs map[string]*ebpf.MapSpec, shared mapS
 		next.abandon(t)
 		return nil, err
 	}
+	if err := next.nextMeasured(t); err != nil {
+		next.abandon(t)
+		return nil, err
+	}
 	return next, nil
 }
 
@@ -133,6 +146,9 @@ func (t *tables) next(g *generation, specs map[string]*ebpf.MapSpec, shared mapS
 func (t *tables) abandon(inUse *tables) {
 	if t.cards != inUse.cards {
 		t.cards.close()
+	}
+	if t.measured != inUse.measured {
+		t.measured.close()
 	}
 	for name, m := range t.maps {
 		if inUse.maps[name] != m {
@@ -168,5 +184,6 @@ func (t *tables) adopt(pinPath string, old *tables) error {
 
 func (t *tables) close() {
 	t.cards.close()
+	t.measured.close()
 	t.maps.close()
 }

@@ -100,6 +100,8 @@ type NodeConfig struct {
 	ExportLimit uint32      // N: at most one postcard, or flow reported before its interval ends, for N packets of an interface, 0 for DefaultExportLimit
 	ExportRate  uint32      // most of these, and of flows at the end of their interval, per second and node, 0 for DefaultExportRate
 	FlowEntries int         // flows that each CPU keeps for aggregation, 0 for DefaultFlowEntries
+
+	Measurement Measurement
 }
 
 // Collector is where nodes of the domain send their exports: "IOAM encapsulating nodes

@@ -23,6 +23,7 @@ func (c NodeConfig) Validate() error {
 	c.validateDecapsulations(root)
 	c.validateTunnelDestinations(root)
 	c.validateExport(root)
+	c.validateMeasurement(root)
 	if len(list) == 0 {
 		return nil
 	}

@@ -25,14 +25,15 @@ var layers = map[string]string{
 	"ioam":  "",
 	"ipfix": "",
 	"stamp": "",
+	"srv6":  "",
 
 	// What a node is: no kernel, no output.
 	"internal/ipv6":      "ioam",
-	"internal/model":     "ioam internal/ipv6",
+	"internal/model":     "ioam srv6 internal/ipv6",
 	"internal/reference": "ioam internal/ipv6 internal/model",
 
 	// Packages that use the kernel know no records, sinks or configuration files.
-	"internal/datapath":     "ioam internal/model",
+	"internal/datapath":     "ioam srv6 internal/model",
 	"internal/routing":      "internal/datapath internal/model internal/netlinkattr",
 	"internal/kernelevents": "ioam internal/netlinkattr internal/socketdrops",
 	"internal/icmpv6":       "internal/model internal/socketdrops",
@@ -81,7 +82,7 @@ var layers = map[string]string{
 	"cmd/waymark-bench":    "bench/... internal/commandline internal/docgen",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
-	"bench/experiments": "ioam bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model",
+	"bench/experiments": "ioam srv6 bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model",
 	"bench/harness":     "ioam ipfix bench/report internal/agent internal/datapath internal/instant internal/model internal/record internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant",
 

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/srv6"
+)
+
+func (c NodeConfig) validateMeasurement(root faults) {
+	if len(c.Measurement.Flows) == 0 {
+		return
+	}
+	m, f := c.Measurement.WithDefaults(), root.in("measurement")
+	if m.Block < MinBlock || m.Block > MaxBlock {
+		f.add("block", "use 100ms to 10m", "%v is no length of a block", m.Block)
+	}
+	if m.Guard < 0 || m.Guard >= m.Block/2 {
+		f.add("guard", "use less than half of a block", "a guard of %v in blocks of %v leaves no time at which a block's counters are final (RFC 9341 §5)", m.Guard, m.Block)
+	}
+	if m.Capacity < 1 || m.Capacity > MaxMeasuredFlows {
+		f.add("capacity", fmt.Sprintf("use 1 to %d", MaxMeasuredFlows), "%d flows", m.Capacity)
+	} else if len(m.Flows) > m.Capacity {
+		f.add("capacity", fmt.Sprintf("set capacity: %d", len(m.Flows)), "there are %d flows, and room for %d", len(m.Flows), m.Capacity)
+	}
+	m.Marking.validate(f.in("marking"))
+	names, selections := make(map[string]int), make(map[criteria]bool)
+	for i, flow := range m.Flows {
+		in := root.in("flows[%d]", i)
+		if flow.Name == "" {
+			in.add("name", "give it a name", "the flow has none")
+		} else if j, dup := seen(names, flow.Name, i); dup {
+			in.add("name", "give each flow its own name", "%q is also the name of flows[%d]", flow.Name, j)
+		}
+		flow.validate(in)
+		if selections[flow.criteria()] = true; len(selections) > MaxSelections {
+			in.add("segments", "select flows by the same criteria as others", "flows are selected by more than %d combinations of direction, mode inline, destination, traffic-class and flow-label, each of which costs every packet a lookup", MaxSelections)
+			return
+		}
+	}
+}
+
+// criteria are what a flow is selected by besides its source and segments.
+type criteria struct{ out, inline, destination, class, label bool }
+
+func (flow MeasuredFlow) criteria() criteria {
+	return criteria{
+		flow.Direction == DirectionOut, flow.Path.Mode == srv6.ModeInline, flow.Destination.IsValid(),
+		flow.TrafficClass != nil, flow.FlowLabel != nil,
+	}
+}
+
+const ecnBits = 0x03
+
+func (m Marking) validate(f faults) {
+	switch {
+	case m.Carrier > CarrierArgument:
+		f.add("carrier", "use traffic-class or argument", "unknown carrier %d", m.Carrier)
+	case m.Mask == 0:
+		f.add("mask", "name the bits that carry the mark, such as 0x0c", "no bit carries the mark")
+	case m.Carrier == CarrierClass && m.Mask&ecnBits != 0 && !m.ECN:
+		f.add("mask", "use other bits, or set ecn: true", "%#02x has bits of the ECN field: a router that marks congestion would falsify the measurement (RFC 3168 §5)", m.Mask)
+	case m.Octet > 15:
+		f.add("octet", "use 0 to 15", "a SID has no octet %d", m.Octet)
+	}
+	values := []uint8{m.None, m.Colours[0], m.Colours[1]}
+	if m.Delay != nil {
+		values = append(values, m.Delay[0], m.Delay[1])
+	}
+	for i, v := range values {
+		if v&^m.Mask != 0 {
+			f.add("mask", "use values within the mask", "the value %#02x is not within the mask %#02x", v, m.Mask)
+			return
+		}
+		for _, other := range values[:i] {
+			if v == other {
+				f.add("colours", "give each meaning its own value", "%#02x has two meanings", v)
+				return
+			}
+		}
+	}
+}
+
+func (flow MeasuredFlow) validate(f faults) {
+	if flow.Direction > DirectionTransit {
+		f.add("direction", "use out, in or transit", "unknown direction %d", flow.Direction)
+	}
+	if !isHostAddress(flow.Source) {
+		f.add("source", "use the source address of the outer IPv6 header", "%v is no source of forwarded packets", flow.Source)
+	}
+	path := flow.Path
+	switch n := len(path.Segments); {
+	case n == 0 || n > MaxSegments:
+		f.add("segments", fmt.Sprintf("list 1 to %d SIDs, the first to visit first", MaxSegments), "%d segments", n)
+	default:
+		for _, sid := range path.Segments {
+			if !isHostAddress(sid) {
+				f.add("segments", "use IPv6 addresses that routers forward to", "%v is no SID", sid)
+				break
+			}
+		}
+	}
+	if path.Mode > srv6.ModeInline {
+		f.add("mode", "use encap, encap.red or inline", "unknown mode %d", path.Mode)
+	}
+	if path.Mode == srv6.ModeInline && path.Popped {
+		f.add("psp", "measure inline packets before their SRH is removed", "a packet whose inline SRH was removed does not show which way it came")
+	}
+	if err := path.Compression.Validate(); err != nil {
+		f.add("compression", "use for example block: 32, sid: 16", "%v", err)
+	}
+	if flow.Destination.IsValid() && !flow.Destination.Is6() {
+		f.add("destination", "use an IPv6 address", "%v is none", flow.Destination)
+	}
+	if flow.FlowLabel != nil && *flow.FlowLabel > 0xfffff {
+		f.add("flow-label", "use 0 to 0xfffff", "%#x has more than 20 bits", *flow.FlowLabel)
+	}
+}
+
+// isHostAddress reports whether routers forward packets from and to an address.
+func isHostAddress(a netip.Addr) bool {
+	return a.Is6() && !a.Is4In6() && a.Zone() == "" && a.IsGlobalUnicast()
+}
