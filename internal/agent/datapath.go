@@ -32,6 +32,7 @@ type Datapath interface {
 	ReadSamples(context.Context, datapath.Samples) error
 	ReadWaiting(datapath.Samples) error
 	CollectFlows(func(datapath.Flow)) error
+	Blocks(block uint64, visit func(datapath.BlockCounts))
 	SetTAIOffset(time.Duration) error
 	SetRecordsWanted(bool) error
 	SetPathMTU(encapsulation string, mtu int) error

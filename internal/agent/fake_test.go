@@ -111,6 +111,12 @@ func (d *fakeDatapath) CollectFlows(each func(datapath.Flow)) error {
 	return nil
 }
 
+func (d *fakeDatapath) Blocks(block uint64, visit func(datapath.BlockCounts)) {
+	for _, f := range d.running().Node.Measurement.Flows {
+		visit(datapath.BlockCounts{Flow: f.Name, Block: block, Packets: flowPackets})
+	}
+}
+
 func (d *fakeDatapath) ReadSamples(ctx context.Context, to datapath.Samples) error {
 	for {
 		select {

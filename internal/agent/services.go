@@ -37,6 +37,7 @@ func (a *Agent) assemble() {
 		newForwarding(c),
 		losses,
 		&refusals{core: c},
+		newMeasured(c, a.editConfig),
 		a.health,
 		a.reloads,
 		&supervision{core: c, condition: a.condition},

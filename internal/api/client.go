@@ -283,6 +283,23 @@ func (c *Client) RemoveDecapsulation(ctx context.Context, destination netip.Addr
 	return c.change(ctx, http.MethodDelete, "/v1/decapsulations/"+url.PathEscape(destination.String()), nil)
 }
 
+// MeasuredFlows lists the measured flows.
+func (c *Client) MeasuredFlows(ctx context.Context) ([]MeasuredFlow, error) {
+	var list []MeasuredFlow
+	err := c.do(ctx, http.MethodGet, "/v1/flows", nil, &list)
+	return list, err
+}
+
+// AddFlow adds a measured flow.
+func (c *Client) AddFlow(ctx context.Context, f config.Flow) error {
+	return c.do(ctx, http.MethodPost, "/v1/flows", f, nil)
+}
+
+// RemoveFlow ends the measurement of a flow.
+func (c *Client) RemoveFlow(ctx context.Context, name string) error {
+	return c.do(ctx, http.MethodDelete, "/v1/flows/"+url.PathEscape(name), nil, nil)
+}
+
 // RecordFilter selects records; the zero value selects all.
 type RecordFilter struct {
 	Namespace   *ioam.NamespaceID

@@ -109,6 +109,26 @@ type Sink struct {
 	Unsure    uint64 `json:"unsure,omitempty"` // upper bound; of Written, those that collectors may not have read before their connections broke
 }
 
+// MeasuredFlow is an SRv6 flow, and what was counted of it.
+type MeasuredFlow struct {
+	Flow config.Flow `json:"flow"`
+	Last *Block      `json:"last,omitempty"` // the last closed block
+}
+
+// Block is what one node counted of a flow in one block (RFC 9341).
+type Block struct {
+	Number   uint64       `json:"number"` // UTC, divided by the length
+	Start    instant.Time `json:"start"`
+	Length   string       `json:"length"`   // with its unit
+	Complete bool         `json:"complete"` // counted from its start
+	Packets  uint64       `json:"packets"`
+	Octets   uint64       `json:"octets"`   // of IPv6 packets
+	Late     uint64       `json:"late"`     // arrived farther after the block than the guard
+	Early    uint64       `json:"early"`    // or before it
+	Unmarked uint64       `json:"unmarked"` // without a colour, not in Packets
+	Unsized  uint64       `json:"unsized"`  // offloaded packets of unknown length: Octets is too small
+}
+
 // Schema is the content of an opaque state snapshot.
 type Schema struct {
 	ID         ioam.SchemaID      `json:"id"`

@@ -71,6 +71,7 @@ func (c *Config) build(node model.NodeConfig, links map[int]model.Interface, der
 		b.node.Decapsulations = append(b.node.Decapsulations, d.node())
 	}
 	b.node.TunnelDestinations = c.tunnelDestinations(b.encapsulations)
+	b.node.Measurement = c.measurement()
 	return b
 }
 
@@ -215,6 +216,7 @@ func (c *Config) rules() (faults Faults, of []string) {
 	c.sinkRules(add)
 	c.collectorRules(add)
 	c.tunnelRules(add)
+	c.measurementRules(add)
 	if format := c.Node.TimestampFormat; c.Node.KernelEvents && format != ioam.TimestampPOSIX {
 		add("node.timestamp-format", fmt.Sprintf("the kernel's IOAM writes only posix, so %v is not possible with kernel-events", format),
 			"use posix, or kernel-events: false")

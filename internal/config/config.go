@@ -34,6 +34,8 @@ type Config struct {
 	TunnelDestinations []netip.Addr       `key:"tunnel-destinations" absent:"no others" doc:"Tunnel destinations of the IOAM domain besides those under encapsulations and decapsulations. At the domain's edge (an interface without the role ingress whose boundary is drop), packets from outside that are, or may be, in an IPv6-in-IPv6 tunnel to any of all these are dropped; other packets to the same address pass. At most 1024."`
 	Sinks              []Sink             `key:"export" doc:"Sinks for records: traces of removed headers, postcards and flows. \"waymark observe\" shows records without a sink, too."`
 	Collectors         []CollectorAddress `key:"collectors" absent:"not known" doc:"Collectors of the IOAM domain besides those under export, to which other nodes export; each as in export.address. Packets to any of all these never get an IOAM header here, whatever their sender (RFC 9326 §3.1.2). [] says that there are no others."`
+	Measurement        *Measurement       `key:"measurement" absent:"the defaults of its keys" doc:"How the SRv6 flows under flows are marked and counted (alternate marking, RFC 9341)."`
+	Flows              []Flow             `key:"flows" absent:"none" doc:"The SRv6 flows whose loss and delay are measured."`
 	Metrics            Metrics            `key:"metrics" doc:"Counters for Prometheus."`
 	Strict             bool               `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 

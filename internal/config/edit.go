@@ -21,6 +21,7 @@ func (c *Config) edit(change func(*Config)) (*Config, error) {
 	next.Namespaces = slices.Clone(c.Namespaces)
 	next.Encapsulations = slices.Clone(c.Encapsulations)
 	next.Decapsulations = slices.Clone(c.Decapsulations)
+	next.Flows = slices.Clone(c.Flows)
 	change(&next)
 	if err := next.atRuntime(next.check()).err(); err != nil {
 		return nil, err

@@ -202,6 +202,12 @@ func (d Decapsulation) MarshalJSON() ([]byte, error) { return marshalJSON(&d) }
 // UnmarshalJSON reads a decapsulation as strictly as the file.
 func (d *Decapsulation) UnmarshalJSON(data []byte) error { return decodeFragment(data, d) }
 
+// MarshalJSON writes the flow with the keys of the file, as jsonKey spells them.
+func (f Flow) MarshalJSON() ([]byte, error) { return marshalJSON(&f) }
+
+// UnmarshalJSON reads a flow as strictly as the file.
+func (f *Flow) UnmarshalJSON(data []byte) error { return decodeFragment(data, f) }
+
 func marshalJSON(v any) ([]byte, error) {
 	return treeOf(reflect.ValueOf(v).Elem()).MarshalJSON()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/sink/ipfixsink"
 	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/srv6"
 )
 
 // form is how a scalar is written in YAML and JSON.
@@ -119,6 +120,19 @@ var codecs = map[reflect.Type]codec{
 	reflect.TypeFor[MessageSize](): newCodec(formNumber, fmt.Sprintf("a number from %d to 65535", ipfixsink.MinMessageSize), parseMessageSize,
 		func(n MessageSize) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[Period](): newCodec(formText, "whole seconds, minutes or hours up to 24h, such as 30s or 10m", parsePeriod, formatPeriod),
+
+	reflect.TypeFor[BlockLength]():  newCodec(formText, "whole milliseconds, seconds or minutes up to 10m, such as 500ms or 10s", parseBlockLength, formatBlockLength),
+	reflect.TypeFor[MarkBits]():     hexadecimal[MarkBits](8),
+	reflect.TypeFor[OctetNumber]():  unsigned[OctetNumber](4),
+	reflect.TypeFor[FlowCapacity](): newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", model.MaxMeasuredFlows), parseFrom1[FlowCapacity](model.MaxMeasuredFlows), func(n FlowCapacity) string { return strconv.Itoa(int(n)) }),
+	reflect.TypeFor[Container]():    newCodec(formText, "none, or bits of the locator block / bits of a SID, such as 32/16", parseContainer, formatContainer),
+	reflect.TypeFor[Unmonitored]():  words(word[Unmonitored]{"keep", UnmonitoredKeep}, word[Unmonitored]{"clear", UnmonitoredClear}),
+	reflect.TypeFor[srv6.Mode](): words(
+		word[srv6.Mode]{"encap", srv6.ModeEncap}, word[srv6.Mode]{"encap.red", srv6.ModeReduced}, word[srv6.Mode]{"inline", srv6.ModeInline}),
+	reflect.TypeFor[model.Carrier](): words(
+		word[model.Carrier]{"traffic-class", model.CarrierClass}, word[model.Carrier]{"argument", model.CarrierArgument}),
+	reflect.TypeFor[model.Direction](): words(
+		word[model.Direction]{"out", model.DirectionOut}, word[model.Direction]{"in", model.DirectionIn}, word[model.Direction]{"transit", model.DirectionTransit}),
 }
 
 func parseNextHops(s string) (NextHops, error) {

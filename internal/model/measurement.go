@@ -80,6 +80,17 @@ type MeasuredFlow struct {
 	FlowLabel    *uint32
 }
 
+// String returns "out", "in" or "transit".
+func (d Direction) String() string { return word(d, directionWords) }
+
+// MarshalText is [Direction.String]; an unknown value is an error.
+func (d Direction) MarshalText() ([]byte, error) { return marshalWord(d, directionWords, "direction") }
+
+// UnmarshalText reads what MarshalText writes.
+func (d *Direction) UnmarshalText(text []byte) error {
+	return unmarshalWord(d, text, directionWords, "direction")
+}
+
 // DefaultGuard is the guard for a length of block: 100 ms, or a quarter of a short
 // block.
 func DefaultGuard(block time.Duration) time.Duration { return min(100*time.Millisecond, block/4) }

@@ -25,7 +25,7 @@ func (c NodeConfig) validateMeasurement(root faults) {
 	} else if len(m.Flows) > m.Capacity {
 		f.add("capacity", fmt.Sprintf("set capacity: %d", len(m.Flows)), "there are %d flows, and room for %d", len(m.Flows), m.Capacity)
 	}
-	m.Marking.validate(f.in("marking"))
+	m.Marking.validate(f)
 	names, selections := make(map[string]int), make(map[criteria]bool)
 	for i, flow := range m.Flows {
 		in := root.in("flows[%d]", i)
@@ -76,7 +76,7 @@ func (m Marking) validate(f faults) {
 		}
 		for _, other := range values[:i] {
 			if v == other {
-				f.add("colours", "give each meaning its own value", "%#02x has two meanings", v)
+				f.add("odd", "give each meaning its own value", "%#02x has two meanings", v)
 				return
 			}
 		}
@@ -109,7 +109,7 @@ func (flow MeasuredFlow) validate(f faults) {
 		f.add("psp", "measure inline packets before their SRH is removed", "a packet whose inline SRH was removed does not show which way it came")
 	}
 	if err := path.Compression.Validate(); err != nil {
-		f.add("compression", "use for example block: 32, sid: 16", "%v", err)
+		f.add("container", "use for example 32/16", "%v", err)
 	}
 	if flow.Destination.IsValid() && !flow.Destination.Is6() {
 		f.add("destination", "use an IPv6 address", "%v is none", flow.Destination)

@@ -13,6 +13,7 @@ var (
 	boundaryWords      = []string{"drop", "strip", "ignore"}
 	modeWords          = []string{"inline", "encap", "auto"}
 	exportModeWords    = []string{"none", "every", "aggregate", "sample"}
+	directionWords     = []string{"out", "in", "transit"}
 	nodeRoleWords      = []string{"none", "encapsulating", "transit", "decapsulating"}
 )
 

@@ -59,8 +59,8 @@ var layers = map[string]string{
 	"internal/collect/join":   "ioam internal/record",
 
 	// Configuration and control.
-	"internal/config":   "ioam ipfix internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/model",
-	"internal/iproute2": "ioam internal/config internal/model",
+	"internal/config":   "ioam ipfix srv6 internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/model",
+	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam",
 	"internal/agent": "ioam ipfix internal/api internal/config internal/datapath internal/record internal/sink internal/health internal/icmpv6 " +

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/iproute2"
+)
+
+func newFlowCommand(opts *options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "flow [show [NAME] | add NAME DIRECTION src ADDR segs SID,SID... | del NAME]",
+		Short: "Show, add and remove the SRv6 flows that are measured",
+		Long: `Show, add and remove the SRv6 flows that the running agent's node marks and counts
+(alternate marking, RFC 9341). Changes are in force at once and last until the
+next reload; to keep them, write them into the file.
+
+DIRECTION is out at the ingress of the path, where packets are counted and marked,
+in at its egress, and transit at endpoints between them. src is the source of the
+outer header, and segs the policy's SIDs, the first to visit first.
+
+More words:
+  mode MODE      encap (default), encap.red or inline, as in seg6
+  psp            the last endpoint but one removes the SRH
+  container B/S  SIDs hold compressed SIDs: bits of block and SID
+  dst ADDR       destination of the outer header, as at this node
+  tclass N       outer traffic class, of which the DSCP is compared
+  flowlabel N    outer flow label
+
+show adds the counters of the last closed block.`,
+		Example: `  waymark flow add red out src 2001:db8::1 segs fc00:2::e,fc00:3::d6
+  waymark flow add red in src 2001:db8::1 segs fc00:2::e,fc00:3::d6
+  waymark flow show
+  waymark flow del red`,
+	}
+	cmd.ValidArgsFunction = completeFlowWords(opts)
+	return inWords(opts, cmd, "flow", iproute2.ParseFlow, func(cmd *cobra.Command, c *api.Client, words iproute2.FlowCommand) error {
+		switch ctx := cmd.Context(); words.Verb {
+		case iproute2.Add:
+			return opts.Done(cmd.OutOrStdout(), c.AddFlow(ctx, words.Flow))
+		case iproute2.Del:
+			return opts.Done(cmd.OutOrStdout(), c.RemoveFlow(ctx, words.Flow.Name))
+		}
+		list, err := c.MeasuredFlows(cmd.Context())
+		if err != nil {
+			return err
+		}
+		if name := words.Flow.Name; name != "" {
+			list = slices.DeleteFunc(list, func(f api.MeasuredFlow) bool { return f.Flow.Name != name })
+			if len(list) == 0 {
+				return fmt.Errorf("there is no flow %q; list them with: waymark flow show", name)
+			}
+		}
+		return printList(cmd, opts, list, formatMeasuredFlow)
+	})
+}
+
+// formatMeasuredFlow is a flow, and below it what was counted.
+func formatMeasuredFlow(f api.MeasuredFlow) string {
+	text := iproute2.FormatFlow(f.Flow) + "\n    "
+	b := f.Last
+	if b == nil {
+		return text + "no block has been counted yet"
+	}
+	text += fmt.Sprintf("block %d, %s of %s: %d packets, %d octets", b.Number, b.Start.UTC().Format("15:04:05.000Z"), b.Length, b.Packets, b.Octets)
+	for _, more := range []struct {
+		n    uint64
+		what string
+	}{
+		{b.Late, "late"}, {b.Early, "early"}, {b.Unmarked, "without a mark"}, {b.Unsized, "of unknown length"},
+	} {
+		if more.n > 0 {
+			text += fmt.Sprintf(", %d %s", more.n, more.what)
+		}
+	}
+	if !b.Complete {
+		text += " (counting began within it)"
+	}
+	return text
+}
+
+// completeFlowWords offers the command's words, and the flows that it can show and
+// remove.
+func completeFlowWords(opts *options) cobra.CompletionFunc {
+	return completing(func(cmd *cobra.Command, args []string) []cobra.Completion {
+		switch {
+		case len(args) == 0:
+			return []cobra.Completion{"show", "add", "del"}
+		case len(args) == 1 && (args[0] == "del" || args[0] == "show"):
+			return named(opts, cmd, (*api.Client).MeasuredFlows, func(f api.MeasuredFlow) string { return f.Flow.Name })
+		case len(args) == 2 && args[0] == "add":
+			return []cobra.Completion{"out", "in", "transit"}
+		case len(args) > 2 && args[0] == "add" && args[len(args)-1] == "mode":
+			return []cobra.Completion{"encap", "encap.red", "inline"}
+		case len(args) > 2 && args[0] == "add":
+			return []cobra.Completion{"src", "segs", "mode", "psp", "container", "dst", "tclass", "flowlabel"}
+		}
+		return nil
+	})
+}

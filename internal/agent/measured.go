@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// measured reads the counters of measured flows after each block.
+type measured struct {
+	idle
+	*core
+	edit func(func(*config.Config) (*config.Config, error)) error
+
+	mu     sync.Mutex
+	last   map[string]datapath.BlockCounts // by flow, of the last closed block
+	length time.Duration                   // of a block, when it was read
+	totals map[model.Direction]datapath.BlockCounts
+}
+
+func newMeasured(c *core, edit func(func(*config.Config) (*config.Config, error)) error) *measured {
+	return &measured{core: c, edit: edit, totals: make(map[model.Direction]datapath.BlockCounts)}
+}
+
+// idlePeriod is how often a change of the flows is looked for while there are none.
+const idlePeriod = time.Second
+
+func (m *measured) run(ctx context.Context) error {
+	for read := uint64(0); ; {
+		now := m.state.Load().resolved.Node.Measurement
+		if len(now.Flows) == 0 {
+			m.forget()
+			if !sleep(ctx, idlePeriod) {
+				return nil
+			}
+			continue
+		}
+		now = now.WithDefaults()
+		block, wait := lastClosed(time.Now(), now.Block, now.Guard)
+		if block != read {
+			m.read(block, now)
+			read = block
+		}
+		if !sleep(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+// lastClosed is the last block whose counters are final, and how long it stays the last.
+func lastClosed(now time.Time, length, guard time.Duration) (block uint64, wait time.Duration) {
+	at := now.UnixNano() - int64(guard)
+	return uint64(at/int64(length)) - 1, length - time.Duration(at%int64(length)) + time.Millisecond
+}
+
+func (m *measured) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last = nil
+}
+
+// read takes over the counters of a closed block.
+func (m *measured) read(block uint64, now model.Measurement) {
+	last := make(map[string]datapath.BlockCounts, len(now.Flows))
+	m.datapath.Blocks(block, func(c datapath.BlockCounts) { last[c.Flow] = c })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last, m.length = last, now.Block
+	for _, f := range now.Flows {
+		c, sum := last[f.Name], m.totals[f.Direction]
+		sum.Packets += c.Packets
+		sum.Octets += c.Octets
+		sum.Late += c.Late
+		sum.Early += c.Early
+		sum.Unmarked += c.Unmarked
+		sum.Unsized += c.Unsized
+		m.totals[f.Direction] = sum
+	}
+}
+
+func (m *measured) routes() []route {
+	return []route{
+		{"GET /v1/flows", m.getFlows},
+		{"POST /v1/flows", m.postFlow},
+		{"DELETE /v1/flows/{name}", m.deleteFlow},
+	}
+}
+
+func (m *measured) getFlows(w http.ResponseWriter, _ *http.Request) error {
+	flows := m.state.Load().config.Flows
+	list := make([]api.MeasuredFlow, len(flows))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, f := range flows {
+		list[i].Flow = f
+		if c, ok := m.last[f.Name]; ok {
+			list[i].Last = blockOf(c, m.length)
+		}
+	}
+	answer(w, http.StatusOK, list)
+	return nil
+}
+
+func blockOf(c datapath.BlockCounts, length time.Duration) *api.Block {
+	return &api.Block{
+		Number: c.Block, Start: instant.Of(time.Unix(0, int64(c.Block)*int64(length))), Length: length.String(), Complete: c.Complete,
+		Packets: c.Packets, Octets: c.Octets, Late: c.Late, Early: c.Early, Unmarked: c.Unmarked, Unsized: c.Unsized,
+	}
+}
+
+func (m *measured) postFlow(w http.ResponseWriter, r *http.Request) error {
+	var f config.Flow
+	if err := decode(r, &f); err != nil {
+		return err
+	}
+	return done(w, m.edit(func(c *config.Config) (*config.Config, error) { return c.AddFlow(f) }))
+}
+
+func (m *measured) deleteFlow(w http.ResponseWriter, r *http.Request) error {
+	return done(w, m.edit(func(c *config.Config) (*config.Config, error) { return c.RemoveFlow(r.PathValue("name")) }))
+}
+
+var (
+	descMeasuredFlows    = desc("measured_flows", "SRv6 flows that are measured, by direction.", "direction")
+	descMeasuredPackets  = desc("measured_packets_total", "Packets of measured flows, in closed blocks.", "direction")
+	descMeasuredOctets   = desc("measured_octets_total", "Octets of the IPv6 packets of measured flows, in closed blocks.", "direction")
+	descMeasuredLate     = desc("measured_late_packets_total", "Packets that arrived farther after their block than the guard.", "direction")
+	descMeasuredEarly    = desc("measured_early_packets_total", "Packets that arrived farther before their block than the guard.", "direction")
+	descMeasuredUnmarked = desc("measured_unmarked_packets_total", "Packets of measured flows that arrived without a colour.", "direction")
+)
+
+func (m *measured) collect(g *metrics.Gatherer) {
+	flows := make(map[model.Direction]int)
+	for _, f := range m.state.Load().resolved.Node.Measurement.Flows {
+		flows[f.Direction]++
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, d := range []model.Direction{model.DirectionOut, model.DirectionIn, model.DirectionTransit} {
+		sum, name := m.totals[d], d.String()
+		g.Add(descMeasuredFlows, float64(flows[d]), name)
+		g.Add(descMeasuredPackets, float64(sum.Packets), name)
+		g.Add(descMeasuredOctets, float64(sum.Octets), name)
+		g.Add(descMeasuredLate, float64(sum.Late), name)
+		g.Add(descMeasuredEarly, float64(sum.Early), name)
+		g.Add(descMeasuredUnmarked, float64(sum.Unmarked), name)
+	}
+}

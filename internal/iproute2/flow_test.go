@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package iproute2
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestFlowWords reads flows, and writes them as they are read again.
+func TestFlowWords(t *testing.T) {
+	for words, want := range map[string]string{
+		"add red out src 2001:db8::1 segs fc00:2::e":                                      "red out src 2001:db8::1 segs fc00:2::e mode encap",
+		"add red in segs fc00:2::e,fc00:3::d6 src 2001:db8::1 mode encap.red psp":         "red in src 2001:db8::1 segs fc00:2::e,fc00:3::d6 mode encap.red psp",
+		"add b transit src ::2 segs fc00::1 container 32/16 dst ::3 tclass 8 flowlabel 9": "b transit src ::2 segs fc00::1 mode encap container 32/16 dst ::3 tclass 8 flowlabel 9",
+		"a 'b c' out src ::2 segs fc00::1 mode inline":                                    "'b c' out src ::2 segs fc00::1 mode inline",
+	} {
+		list := strings.Fields(words)
+		if strings.Contains(words, "'") {
+			list = append([]string{"a", "b c"}, list[3:]...)
+		}
+		c, err := ParseFlow(list)
+		if err != nil || c.Verb != Add || FormatFlow(c.Flow) != want {
+			t.Errorf("%s: %+v, %q, %v", words, c, FormatFlow(c.Flow), err)
+		}
+	}
+	for words, name := range map[string]string{"show": "", "": "", "show red": "red", "list red": "red", "del red": "red"} {
+		if c, err := ParseFlow(strings.Fields(words)); err != nil || c.Flow.Name != name {
+			t.Errorf("%s: %+v, %v", words, c, err)
+		}
+	}
+}
+
+func TestFlowErrors(t *testing.T) {
+	for words, want := range map[string]string{
+		"remove":                               `"remove": unknown command`,
+		"add":                                  "flow add NAME: a value is missing",
+		"add red":                              "flow add red out, in or transit: a value is missing",
+		"add red left":                         "direction",
+		"add red out":                          "src is missing",
+		"add red out src ::1":                  "segs is missing",
+		"add red out src 192.0.2.1 segs ::1":   `src "192.0.2.1": want an IPv6 address`,
+		"add red out src ::1 segs ::2,":        `segs "::2,": want IPv6 addresses with commas`,
+		"add red out src ::1 src ::2 segs ::1": "src: given twice",
+		"add red out src ::1 segs ::1 mode l2encap":        "mode",
+		"add red out src ::1 segs ::1 tclass 256":          "tclass",
+		"add red out src ::1 segs ::1 flowlabel 0x1000000": "flowlabel",
+		"add red out src ::1 segs ::1 container 7":         "container",
+		"add red out src ::1 segs ::1 dev eth0":            `"dev": want src ADDR`,
+		"del":                                              "flow del NAME: a value is missing",
+		"del red blue":                                     `"blue": nothing more is expected`,
+	} {
+		if _, err := ParseFlow(strings.Fields(words)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", words, err, want)
+		}
+	}
+}

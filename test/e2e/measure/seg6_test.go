@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package measure
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// routers is a path with one segment between its ends, all measured.
+const routers = `
+name: routers
+permanent-neighbours: true
+nodes:
+  - {name: alpha, routes: [{to: "::/0", via: 2001:db8:1::1}]}
+  - name: ingress
+    addresses: 2001:db8:ff::1/128
+    routes: [{to: "fc00::/16", via: 2001:db8:12::2}, {to: 2001:db8:2::/64, via: 2001:db8:12::2}]
+    agent: %s
+  - name: middle
+    routes: [{to: "fc00:3::/32", via: 2001:db8:23::3}, {to: 2001:db8:2::/64, via: 2001:db8:23::3}, {to: 2001:db8:1::/64, via: 2001:db8:12::1}, {to: 2001:db8:ff::1/128, via: 2001:db8:12::1}]
+    agent: %s
+  - name: egress
+    routes: [{to: 2001:db8:1::/64, via: 2001:db8:23::2}, {to: 2001:db8:ff::1/128, via: 2001:db8:23::2}]
+    agent: %s
+  - {name: beta, routes: [{to: "::/0", via: 2001:db8:2::1}]}
+links:
+  - ends:
+      - {node: alpha, interface: eth0, addresses: 2001:db8:1::2/64}
+      - {node: ingress, interface: eth0, addresses: 2001:db8:1::1/64}
+  - ends:
+      - {node: ingress, interface: eth1, addresses: 2001:db8:12::1/64}
+      - {node: middle, interface: eth0, addresses: 2001:db8:12::2/64}
+  - ends:
+      - {node: middle, interface: eth1, addresses: 2001:db8:23::2/64}
+      - {node: egress, interface: eth0, addresses: 2001:db8:23::3/64}
+  - ends:
+      - {node: egress, interface: eth1, addresses: 2001:db8:2::1/64}
+      - {node: beta, interface: eth0, addresses: 2001:db8:2::2/64}
+`
+
+const (
+	endSID  = "fc00:2::e"
+	lastSID = "fc00:3::d6"
+	// block is long enough that the reader below, which asks far more often, misses
+	// none.
+	block = "1s"
+)
+
+// agentOf is the configuration of a router that measures one flow.
+func agentOf(id int, direction, attach, flow string) string {
+	return fmt.Sprintf(`
+      node: {id: %d}
+      metrics: {listen: none}
+      interfaces: [{name: eth0, boundary: ignore, attach: %[3]s}, {name: eth1, boundary: ignore, attach: %[3]s}]
+      measurement: {block: %[5]s, guard: 200ms}
+      flows: [{name: red, direction: %[2]s, %[4]s}]`, id, direction, attach, flow, block)
+}
+
+// raise brings the path up for packets that get their segments in a mode.
+func raise(t *testing.T, mode, attach string) *lab.Lab {
+	t.Helper()
+	source, last := "2001:db8:ff::1", lastSID
+	flow := fmt.Sprintf("source: %q, segments: [%q, %q], mode: %s", source, endSID, last, mode)
+	route := []string{"ip", "-6", "route", "add", "2001:db8:2::/64", "encap", "seg6", "mode", mode, "segs", endSID + "," + last, "dev", "eth1"}
+	if mode == "inline" { // the packet goes on to its own destination
+		flow = fmt.Sprintf("source: 2001:db8:1::2, segments: [%q], mode: inline", endSID)
+		route[10] = endSID
+	}
+	l := e2e.RaiseText(t, "routers", fmt.Sprintf(routers, agentOf(1, "out", attach, flow), agentOf(2, "transit", attach, flow), agentOf(3, "in", attach, flow)))
+	for _, name := range []string{"ingress", "middle", "egress"} {
+		e2e.Must(t, l.Node(name), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1", "net.ipv6.conf.eth1.seg6_enabled=1")
+	}
+	e2e.Must(t, l.Node("ingress"), "ip", "sr", "tunsrc", "set", source)
+	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "del", "2001:db8:2::/64")
+	e2e.Must(t, l.Node("ingress"), route...)
+	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", endSID, "encap", "seg6local", "action", "End", "dev", "eth1")
+	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "add", last, "encap", "seg6local", "action", "End.DT6", "table", "254", "dev", "eth1")
+	return l
+}
+
+// reader adds up a router's blocks.
+type reader struct {
+	mu     sync.Mutex
+	blocks map[uint64]api.Block
+	fault  error
+}
+
+// read reads the blocks of a router until the test ends.
+func read(t *testing.T, l *lab.Lab, node string) *reader {
+	t.Helper()
+	place, err := l.Node(node).Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, r := api.NewClient(place.Socket()), &reader{blocks: make(map[uint64]api.Block)}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for ctx.Err() == nil {
+			flows, err := client.MeasuredFlows(ctx)
+			r.mu.Lock()
+			if err != nil && ctx.Err() == nil {
+				r.fault = err
+			} else if len(flows) == 1 && flows[0].Last != nil {
+				r.blocks[flows[0].Last.Number] = *flows[0].Last
+			}
+			r.mu.Unlock()
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	t.Cleanup(func() { cancel(); done.Wait() })
+	return r
+}
+
+// sum is what was counted so far, in complete blocks that follow each other.
+func (r *reader) sum(t *testing.T) (sum api.Block) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fault != nil {
+		t.Fatal(r.fault)
+	}
+	for _, b := range r.blocks {
+		sum.Packets += b.Packets
+		sum.Octets += b.Octets
+		sum.Late += b.Late
+		sum.Early += b.Early
+		sum.Unmarked += b.Unmarked
+		sum.Unsized += b.Unsized
+	}
+	return sum
+}
+
+// differ names the blocks in which two routers counted different numbers of packets.
+func differ(a, b *reader) (list []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for n, x := range a.blocks {
+		if y, ok := b.blocks[n]; ok && x.Packets != y.Packets {
+			list = append(list, fmt.Sprintf("block %d: %d and %d", n, x.Packets, y.Packets))
+		}
+	}
+	return list
+}
+
+// send sends datagrams from alpha to beta with hop limits in turn.
+func send(t *testing.T, l *lab.Lab, count, size int, hopLimits ...int) {
+	t.Helper()
+	err := l.Node("alpha").Do(func() error {
+		// not connected: an ICMPv6 error would otherwise take the place of a datagram
+		conn, err := net.ListenUDP("udp6", nil)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		raw, err := conn.SyscallConn()
+		if err != nil {
+			return err
+		}
+		payload, to := make([]byte, size), netip.MustParseAddrPort("[2001:db8:2::2]:9")
+		for i := range count {
+			limit := hopLimits[i%len(hopLimits)]
+			if err := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_UNICAST_HOPS, limit) }); err != nil {
+				return err
+			}
+			if _, err := conn.WriteToUDPAddrPort(payload, to); err != nil {
+				return err
+			}
+			if i%50 == 49 {
+				time.Sleep(2 * time.Millisecond)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitSum waits until a router has counted so many packets in closed blocks.
+func awaitSum(t *testing.T, r *reader, what string, packets uint64) {
+	t.Helper()
+	for deadline := time.Now().Add(patience.Of(8 * time.Second)); ; time.Sleep(20 * time.Millisecond) {
+		if got := r.sum(t); got.Packets == packets {
+			return
+		} else if time.Now().After(deadline) {
+			t.Fatalf("%s: %+v, want %d packets", what, got, packets)
+		}
+	}
+}
+
+// TestSegmentRouting counts the packets that the kernel encapsulates, in every mode, at
+// all nodes of the path. Those whose hop limit ends at the middle are lost behind it.
+func TestSegmentRouting(t *testing.T) {
+	for _, mode := range []string{"encap", "encap.red", "inline"} {
+		for _, attach := range []string{"tcx", "xdp"} {
+			t.Run(mode+", "+attach, func(t *testing.T) {
+				l := raise(t, mode, attach)
+				out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
+				const count, size = 3000, 100
+				send(t, l, count, size, 64, 64, 2)
+				lost := uint64(count / 3)
+				awaitSum(t, out, "ingress", count)
+				awaitSum(t, transit, "middle", count)
+				awaitSum(t, in, "egress", count-lost)
+				if list := differ(out, transit); len(list) > 0 {
+					t.Errorf("between ingress and middle: %s", strings.Join(list, "; "))
+				}
+				a, b, c := out.sum(t), transit.sum(t), in.sum(t)
+				if a.Octets != b.Octets || a.Octets/count != c.Octets/(count-lost) || a.Octets/count < size+48 || a.Unmarked+b.Unmarked+c.Unmarked+b.Late+c.Late+a.Unsized+b.Unsized+c.Unsized > 0 {
+					t.Errorf("out %+v\ntransit %+v\nin %+v", a, b, c)
+				}
+			})
+		}
+	}
+}
