@@ -10,6 +10,7 @@ enum marking_bound {
 	MARKING_SELECTIONS = 8, /* ways to select flows, of one direction */
 	MAX_SEGMENTS = 17,	/* of a segment routing header: 16, and an original destination */
 	NO_FLOW = 0xffffffff,
+	LEAVES_UNMARKED = 0xfffffffe,
 };
 
 enum direction {
@@ -50,7 +51,8 @@ struct marking {
 	__u8 clears; /* packets of a flow's source that are of no flow get `unmarked` */
 	__u8 selected[NUM_DIRECTIONS];
 	__u8 selections[NUM_DIRECTIONS][MARKING_SELECTIONS];
-	__u8 pad[4];
+	__u8 sums; /* the sums of times are asked for: the clock is read for each packet */
+	__u8 pad[3];
 };
 
 _Static_assert(sizeof(struct marking) == 88, "marking has holes");
@@ -72,7 +74,7 @@ struct block_counts {
 	__u64 block; /* its number: time / length */
 	__u64 packets;
 	__u64 octets;	  /* of IPv6 packets */
-	__u64 time;	  /* sum over all packets */
+	__u64 time;	  /* sum over all packets, of use with `sums` */
 	__u64 delay_time; /* sum over the packets with a delay mark */
 	__u32 delay_packets;
 	__u32 late;	/* arrived later than the guard after the block's end */
@@ -88,11 +90,13 @@ struct flow_blocks {
 	struct block_counts slots[MARKING_SLOTS]; /* by the lowest bits of the block's number */
 };
 
-/* The block that a CPU's last packet was in: saves a division. */
+/* What a CPU read from the clock last, and when. */
 struct block_clock {
-	__u64 length; /* for which this is true */
+	__u64 jiffies;
+	__u64 length; /* for which the following is true */
 	__u64 start;
 	__u64 block;
+	__u64 into;
 };
 
 #endif

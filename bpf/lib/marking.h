@@ -16,26 +16,36 @@ struct moment {
 	__u64 into; /* ns since the block's begin */
 };
 
-/* Blocks are of UTC: nodes need not agree on TAI - UTC. */
-static __always_inline int find_moment(const struct marking *m, struct moment *now)
+/*
+ * Blocks are of UTC: nodes need not agree on TAI - UTC. Where no delay is asked for, the clock is read
+ * once in a tick, because that costs as much as all else here; a packet may then be up to a tick older
+ * than it seems.
+ */
+static __always_inline int find_moment(const struct marking *m, struct moment *now, int exact)
 {
+	__u64 jiffies = bpf_jiffies64(), time;
 	struct clock_state *offset;
 	struct block_clock *last;
 	__u32 zero = 0;
-	__u64 time;
 
-	offset = bpf_map_lookup_elem(&clock, &zero);
 	last = bpf_map_lookup_elem(&block_clocks, &zero);
-	if (!offset || !last || !m->length)
+	if (!last || !m->length)
 		return -1;
-	time = tai_now() - offset->tai_offset;
-	if (last->length != m->length || time - last->start >= m->length) {
-		last->length = m->length;
-		last->block = time / m->length;
-		last->start = last->block * m->length;
+	if (exact || last->jiffies != jiffies || last->length != m->length) {
+		offset = bpf_map_lookup_elem(&clock, &zero);
+		if (!offset)
+			return -1;
+		time = tai_now() - offset->tai_offset;
+		if (last->length != m->length || time - last->start >= m->length) {
+			last->length = m->length;
+			last->block = time / m->length;
+			last->start = last->block * m->length;
+		}
+		last->into = time - last->start;
+		last->jiffies = jiffies;
 	}
 	now->block = last->block;
-	now->into = time - last->start;
+	now->into = last->into;
 	return 0;
 }
 
@@ -92,18 +102,16 @@ static __always_inline struct block_counts *find_counts(const struct marking *m,
 
 /* Adds a packet, or what an offloaded one is to be cut into; how many they are. */
 static __always_inline __u32 add_packet(context *ctx, struct packet *p, const struct segments *s,
-					struct block_counts *c, __u64 into, int delay)
+					struct block_counts *c, __u64 into, int delay,
+					__u32 repeated)
 {
-	__u32 length = packet_length(ctx, p), parts = packet_segments(ctx, length), repeated = 0;
+	__u32 length = packet_length(ctx, p), parts = packet_segments(ctx, length);
 	const struct ipv6 *ip6 = at(p, s->ip6, IPV6_HEADER);
 
 	length -= s->ip6;
 	if (parts > 1) {
-		repeated = repeated_length(ctx, p, s);
-		if (repeated > s->ip6)
-			repeated -= s->ip6;
-		else
-			c->unsized++;
+		c->unsized += !repeated;
+		repeated -= repeated ? s->ip6 : 0;
 	} else {
 		parts = 1;
 		if (ip6 && ip6->payload_length) /* a short frame is padded */
@@ -119,20 +127,32 @@ static __always_inline __u32 add_packet(context *ctx, struct packet *p, const st
 	return parts;
 }
 
+/* The exact time since a block began. */
+static __always_inline __u64 exact_into(const struct marking *m, __u64 block)
+{
+	struct clock_state *offset;
+	__u32 zero = 0;
+
+	offset = bpf_map_lookup_elem(&clock, &zero);
+	return offset ? tai_now() - offset->tai_offset - block * m->length : 0;
+}
+
 static __always_inline void count_out(context *ctx, struct packet *p, const struct marking *m,
-				      const struct segments *s, __u32 flow)
+				      const struct segments *s, __u32 flow, __u32 repeated)
 {
 	struct block_counts *c;
 	struct moment now;
 	int begun, delay;
 
-	if (find_moment(m, &now))
+	if (find_moment(m, &now, m->sums))
 		return;
 	c = find_counts(m, flow, now.block, &begun);
 	if (!c)
 		return;
 	delay = begun && m->marks_delay; /* once in a block, on each CPU */
-	add_packet(ctx, p, s, c, now.into, delay);
+	if (delay && !m->sums)
+		now.into = exact_into(m, now.block);
+	add_packet(ctx, p, s, c, now.into, delay, repeated);
 	write_mark(ctx, p, m, s, m->values[(now.block & 1) | (delay ? 2 : 0)]);
 }
 
@@ -150,7 +170,7 @@ static __always_inline int is_coloured(const struct marking *m, __u8 mark, __u32
  * colour is late in the block's first half, and early in its second.
  */
 static __always_inline void count_in(context *ctx, struct packet *p, const struct marking *m,
-				     const struct segments *s, __u32 flow)
+				     const struct segments *s, __u32 flow, __u32 repeated)
 {
 	struct block_counts *c;
 	struct moment now;
@@ -160,7 +180,7 @@ static __always_inline void count_in(context *ctx, struct packet *p, const struc
 	__u8 mark = read_mark(p, m, s);
 	int coloured = is_coloured(m, mark, &colour, &delay), late = 0;
 
-	if (find_moment(m, &now))
+	if (find_moment(m, &now, m->sums || delay))
 		return;
 	if (coloured && colour != (now.block & 1)) {
 		late = now.into < m->length >> 1;
@@ -176,7 +196,7 @@ static __always_inline void count_in(context *ctx, struct packet *p, const struc
 		c->unmarked += parts > 1 ? parts : 1;
 		return;
 	}
-	parts = add_packet(ctx, p, s, c, now.into, delay);
+	parts = add_packet(ctx, p, s, c, now.into, delay, repeated);
 	if (outside > m->guard) {
 		if (late)
 			c->late += parts;
@@ -185,24 +205,47 @@ static __always_inline void count_in(context *ctx, struct packet *p, const struc
 	}
 }
 
-/* Finds the segment list of the header at s->ip6, of what can be read. */
-static __always_inline enum segments_found reach_segments(context *ctx, struct packet *p,
-							  struct segments *s)
+/* Counts a packet of a flow, and marks it if it leaves. Not inlined: the stack is small. */
+__noinline int count_measured(context *ctx, const struct segments *s, __u32 flow, __u32 direction,
+			      __u32 repeated)
 {
-	enum segments_found found = find_segments(ctx, s);
-	__u32 length;
+	struct packet packet = {}, *p = &packet;
+	struct marking *m;
+	__u32 zero = 0;
 
+	opaque(repeated); /* where it is not used, the compiler would not pass it */
+	m = bpf_map_lookup_elem(&markings, &zero);
+	if (!m || !s)
+		return 0;
 	p->l3 = s->l3;
 	packet_load(ctx, p);
-	if (found != SEGMENTS_BEYOND)
-		return found;
-	length = packet_length(ctx, p);
-	packet_pull(ctx, p, length < SEGMENTS_REACH ? length : SEGMENTS_REACH);
-	found = find_segments(ctx, s);
-	packet_load(ctx, p);
-	if (found != SEGMENTS_BEYOND)
-		return found;
-	return length <= SEGMENTS_REACH ? BAD_SEGMENTS : NO_SEGMENTS;
+	if (flow == LEAVES_UNMARKED)
+		write_mark(ctx, p, m, s, m->unmarked);
+	else if (direction == DIRECTION_OUT)
+		count_out(ctx, p, m, s, flow, repeated);
+	else
+		count_in(ctx, p, m, s, flow, repeated);
+	return 0;
+}
+
+/* Not inlined: the stack is small. */
+__noinline int count_malformed(context *ctx)
+{
+	struct packet packet = {}, *p = &packet;
+
+	if (begin(ctx, p))
+		count(p->on->slot, COUNTER_SRH_MALFORMED);
+	return 0;
+}
+
+/* Whether flows are measured in this direction. */
+static __always_inline int measures(__u32 direction)
+{
+	struct marking *m;
+	__u32 zero = 0;
+
+	m = bpf_map_lookup_elem(&markings, &zero);
+	return m && direction < NUM_DIRECTIONS && m->selected[direction];
 }
 
 /*
@@ -212,34 +255,27 @@ static __always_inline enum segments_found reach_segments(context *ctx, struct p
  */
 __noinline int measure(context *ctx, __u32 direction)
 {
-	struct packet packet = {}, *p = &packet;
 	enum segments_found found;
 	struct segments s = {};
-	__u32 zero = 0, flow;
-	struct marking *m;
+	__u32 flow;
 
-	m = bpf_map_lookup_elem(&markings, &zero);
-	if (!m || direction >= NUM_DIRECTIONS || !m->selected[direction])
+	if (!measures(direction))
 		return 0;
-	found = reach_segments(ctx, p, &s);
-	if (found == BAD_SEGMENTS && begin(ctx, p))
-		count(p->on->slot, COUNTER_SRH_MALFORMED);
+	found = reach_segments(ctx, &s);
+	if (found == BAD_SEGMENTS)
+		count_malformed(ctx);
 	if (found != SEGMENTS_FOUND)
 		return 0;
-	flow = find_measured(p, m, &s, direction);
+	flow = find_measured(ctx, &s, direction);
 	if (flow == NO_FLOW && direction == DIRECTION_IN && !s.count &&
 	    s.next_header == NEXT_IPV6) {
 		s.ip6 = s.upper;
-		if (reach_segments(ctx, p, &s) != SEGMENTS_FOUND)
+		if (reach_segments(ctx, &s) != SEGMENTS_FOUND)
 			return 0;
-		flow = find_measured(p, m, &s, direction);
+		flow = find_measured(ctx, &s, direction);
 	}
-	if (flow != NO_FLOW && direction == DIRECTION_OUT)
-		count_out(ctx, p, m, &s, flow);
-	else if (flow != NO_FLOW)
-		count_in(ctx, p, m, &s, flow);
-	else if (direction == DIRECTION_OUT && m->clears && is_flow_source(p, m, &s))
-		write_mark(ctx, p, m, &s, m->unmarked);
+	if (flow != NO_FLOW)
+		count_measured(ctx, &s, flow, direction, repeated_length(ctx, &s));
 	return 0;
 }
 

@@ -97,14 +97,55 @@ __noinline int find_segments(context *ctx, struct segments *s)
 	return at(p, s->list + (count - 1) * SEGMENT, SEGMENT) ? SEGMENTS_FOUND : SEGMENTS_BEYOND;
 }
 
-/* The bytes of headers that each part of an offloaded packet has; 0: not known. */
-static __always_inline __u32 repeated_length(context *ctx, struct packet *p,
-					     const struct segments *s)
+/* Makes what a segment list may need accessible; its length. Not inlined: the stack is small. */
+__noinline int pull_segments(context *ctx, const struct segments *s)
 {
-	__u32 offset = s->upper & 0xfff, next = s->next_header;
+	struct packet packet = {}, *p = &packet;
+	__u32 length;
+
+	if (!s)
+		return 0;
+	p->l3 = s->l3;
+	packet_load(ctx, p);
+	length = packet_length(ctx, p);
+	packet_pull(ctx, p, length < SEGMENTS_REACH ? length : SEGMENTS_REACH);
+	return length;
+}
+
+/* Finds the segment list of the header at s->ip6, also where it is not at hand. */
+static __always_inline enum segments_found reach_segments(context *ctx, struct segments *s)
+{
+	enum segments_found found = find_segments(ctx, s);
+
+	if (found == SEGMENTS_BEYOND) {
+		__u32 length = pull_segments(ctx, s);
+
+		found = find_segments(ctx, s);
+		if (found == SEGMENTS_BEYOND)
+			return length <= SEGMENTS_REACH ? BAD_SEGMENTS : NO_SEGMENTS;
+	}
+	return found;
+}
+
+/*
+ * The bytes of headers, from the first IPv6 header on, that each part of an offloaded packet has; 0: not
+ * known, or it is not offloaded. Not inlined: the stack is small.
+ */
+__noinline int repeated_length(context *ctx, const struct segments *s)
+{
+	struct packet packet = {}, *p = &packet;
 	const __u8 *header;
+	__u32 offset, next;
 	struct headers h;
 
+	if (!s)
+		return 0;
+	p->l3 = s->l3;
+	packet_load(ctx, p);
+	if (packet_segments(ctx, packet_length(ctx, p)) <= 1)
+		return 0;
+	offset = s->upper & 0xfff;
+	next = s->next_header;
 	packet_pull(ctx, p, offset + IPV6_HEADER + 20);
 	header = at(p, offset, 20);
 	if (!header)
@@ -204,28 +245,40 @@ static __always_inline __u32 find_selected(const struct packet *p, const struct 
 	return flow ? flow->number : NO_FLOW;
 }
 
-/* The flow that a packet is of, by the most specific selection that any flow has. */
-static __always_inline __u32 find_measured(const struct packet *p, const struct marking *m,
-					   const struct segments *s, __u32 direction)
-{
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MARKING_SELECTIONS; i++) {
-		__u32 flow;
-
-		if (i >= m->selected[direction & 1])
-			break;
-		flow = find_selected(p, m, s, direction, m->selections[direction & 1][i]);
-		if (flow != NO_FLOW)
-			return flow;
-	}
-	return NO_FLOW;
-}
-
 /* Whether flows that leave here have the packet's source. */
 static __always_inline int is_flow_source(const struct packet *p, const struct marking *m,
 					  const struct segments *s)
 {
 	return find_selected(p, m, s, DIRECTION_OUT, 0) != NO_FLOW;
+}
+
+/*
+ * The flow that a packet is of, by the most specific selection that any flow has. LEAVES_UNMARKED: it is
+ * of none, and is to lose its mark. Not inlined: the stack is small.
+ */
+__noinline int find_measured(context *ctx, const struct segments *s, __u32 direction)
+{
+	struct packet packet = {}, *p = &packet;
+	struct marking *m;
+	__u32 zero = 0;
+
+	m = bpf_map_lookup_elem(&markings, &zero);
+	if (!m || !s || direction >= NUM_DIRECTIONS)
+		return NO_FLOW;
+	p->l3 = s->l3;
+	packet_load(ctx, p);
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MARKING_SELECTIONS; i++) {
+		__u32 flow;
+
+		if (i >= m->selected[direction])
+			break;
+		flow = find_selected(p, m, s, direction, m->selections[direction][i]);
+		if (flow != NO_FLOW)
+			return flow;
+	}
+	return direction == DIRECTION_OUT && m->clears && is_flow_source(p, m, s) ? LEAVES_UNMARKED
+										  : NO_FLOW;
 }
 
 #endif

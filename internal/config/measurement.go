@@ -26,6 +26,7 @@ type Measurement struct {
 	Odd         MarkBits      `key:"odd" default:"0x0c" doc:"Their value in blocks with an odd number."`
 	DelayEven   *MarkBits     `key:"delay-even" absent:"no delay marks" doc:"Their value in a packet with a delay mark (double marking, RFC 9341 §4.2.2) of an even block; with delay-odd."`
 	DelayOdd    *MarkBits     `key:"delay-odd" absent:"no delay marks" doc:"The same of an odd block."`
+	MeanDelay   bool          `key:"mean-delay" default:"false" doc:"Also measure the mean delay of all packets (RFC 9341 §4.2.3). The clock is then read for each packet instead of once in a tick, which may cost as much as the rest of the measurement."`
 	ECN         bool          `key:"ecn" default:"false" doc:"Accept bits of the ECN field in mask: a router that marks congestion then falsifies the measurement."`
 	Unmonitored Unmonitored   `key:"unmonitored" default:"keep" doc:"What happens to the marked bits of packets that leave with the source of a flow whose direction is out, and belong to no flow: keep them, or clear them to unmarked."`
 	Capacity    FlowCapacity  `key:"capacity" default:"65536" doc:"The most flows. Each costs about 256 bytes for each CPU, once it exists."`
@@ -118,7 +119,7 @@ func (c *Config) measurement() model.Measurement {
 		return withFlows(out, c.Flows)
 	}
 	out := model.Measurement{
-		Block: time.Duration(m.Block), Clear: m.Unmonitored == UnmonitoredClear, Capacity: int(m.Capacity),
+		Block: time.Duration(m.Block), Clear: m.Unmonitored == UnmonitoredClear, MeanDelay: m.MeanDelay, Capacity: int(m.Capacity),
 		Marking: model.Marking{
 			Carrier: m.Carrier, Octet: uint8(m.Octet), Mask: uint8(m.Mask), None: uint8(m.Unmarked),
 			Colours: [2]uint8{uint8(m.Even), uint8(m.Odd)}, ECN: m.ECN,

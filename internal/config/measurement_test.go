@@ -25,6 +25,7 @@ measurement:
   odd: 0x20
   delay-even: 0x30
   delay-odd: 0x40
+  mean-delay: true
   ecn: true
   unmonitored: clear
   capacity: 100000
@@ -49,7 +50,7 @@ func TestMeasurement(t *testing.T) {
 	class, label := uint8(184), uint32(7)
 	address := netip.MustParseAddr
 	want := model.Measurement{
-		Block: 500 * time.Millisecond, Guard: 50 * time.Millisecond, Clear: true, Capacity: 100000,
+		Block: 500 * time.Millisecond, Guard: 50 * time.Millisecond, Clear: true, MeanDelay: true, Capacity: 100000,
 		Marking: model.Marking{Carrier: model.CarrierArgument, Octet: 14, Mask: 0xf0, Colours: [2]uint8{0x10, 0x20}, Delay: &[2]uint8{0x30, 0x40}, ECN: true},
 		Flows: []model.MeasuredFlow{
 			{Name: "red", Source: address("2001:db8::1"), Path: srv6.Path{Segments: []netip.Addr{address("fc00:2::e"), address("fc00:3::d6")}}},

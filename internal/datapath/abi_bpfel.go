@@ -21,10 +21,12 @@ type abiArrival struct {
 }
 
 type abiBlockClock struct {
-	_      structs.HostLayout
-	Length uint64
-	Start  uint64
-	Block  uint64
+	_       structs.HostLayout
+	Jiffies uint64
+	Length  uint64
+	Start   uint64
+	Block   uint64
+	Into    uint64
 }
 
 type abiBlockCounts struct {
@@ -299,7 +301,8 @@ type abiMarking struct {
 	Clears     uint8
 	Selected   [2]uint8
 	Selections [2][8]uint8
-	Pad        [4]uint8
+	Sums       uint8
+	Pad        [3]uint8
 }
 
 type abiMarkingBound uint32
@@ -309,6 +312,7 @@ const (
 	abiMarkingBoundMARKING_SELECTIONS abiMarkingBound = 8
 	abiMarkingBoundMAX_SEGMENTS       abiMarkingBound = 17
 	abiMarkingBoundNO_FLOW            abiMarkingBound = 4294967295
+	abiMarkingBoundLEAVES_UNMARKED    abiMarkingBound = 4294967294
 )
 
 type abiMeasuredFlow struct {

@@ -21,7 +21,8 @@ type BlockCounts struct {
 	Packets uint64
 	Octets  uint64 // of IPv6 packets
 	// TimeSum is the sum of the packets' times since the block's start in ns, modulo
-	// 2^64: the difference of two nodes' sums is the sum of delays.
+	// 2^64: the difference of two nodes' sums is the sum of delays. Without MeanDelay,
+	// times may be a tick of the kernel old.
 	TimeSum      uint64
 	DelayPackets uint64 // with a delay mark
 	DelayTimeSum uint64 // of them

@@ -58,7 +58,7 @@ func compileMeasuring(cfg model.Measurement) (m measuring) {
 	k := cfg.Marking
 	m.marking = abiMarking{
 		Length: uint64(cfg.Block), Guard: uint64(cfg.Guard), Carrier: uint8(abiCarrierCARRIER_CLASS), Mask: k.Mask, Octet: k.Octet,
-		Unmarked: k.None, Values: [4]uint8{k.Colours[0], k.Colours[1]}, Clears: boolean(cfg.Clear),
+		Unmarked: k.None, Values: [4]uint8{k.Colours[0], k.Colours[1]}, Clears: boolean(cfg.Clear), Sums: boolean(cfg.MeanDelay),
 	}
 	if k.Delay != nil {
 		m.marking.MarksDelay, m.marking.Values[2], m.marking.Values[3] = 1, k.Delay[0], k.Delay[1]
