@@ -150,6 +150,11 @@ func (r *Reflector) serve(list []udp.Datagram) error {
 	r.clock.Look(now)
 	r.out = r.out[:0]
 	for i := range list {
+		if r.awaitsReply(&list[i]) {
+			if err := r.flush(); err != nil {
+				return err
+			}
+		}
 		state := &r.states[len(r.out)]
 		*state = reply{}
 		if outcome := r.prepare(&list[i], state, now); outcome != Reflected {
@@ -158,6 +163,30 @@ func (r *Reflector) serve(list []udp.Datagram) error {
 		}
 		r.out = append(r.out, list[i])
 	}
+	return r.flush()
+}
+
+// awaitsReply reports whether a packet asks when the reply before it was sent, while a
+// reply to the same peer is prepared and not yet sent (RFC 8972 §4.7: "the previous
+// reflected packet").
+func (r *Reflector) awaitsReply(d *udp.Datagram) bool {
+	if !r.config.Stateful || len(d.Data) <= r.mode.BaseLen() {
+		return false
+	}
+	same := func(o udp.Datagram) bool { return o.Peer == d.Peer && o.Scope == d.Scope }
+	if !slices.ContainsFunc(r.out, same) {
+		return false
+	}
+	for t, err := range stamp.TLVs(d.Data[r.mode.BaseLen():]) {
+		if err == nil && t.Type() == stamp.TypeFollowUpTelemetry {
+			return true
+		}
+	}
+	return false
+}
+
+// flush sends the replies that are prepared.
+func (r *Reflector) flush() error {
 	if len(r.out) == 0 {
 		return nil
 	}
@@ -173,6 +202,7 @@ func (r *Reflector) serve(list []udp.Datagram) error {
 	for i := range r.out {
 		r.account(&r.out[i], &r.states[i], sent)
 	}
+	r.out = r.out[:0]
 	return nil
 }
 

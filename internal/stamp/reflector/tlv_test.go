@@ -200,6 +200,49 @@ func TestFollowUp(t *testing.T) {
 	}
 }
 
+// Packets of one session that arrive together: each reply names the one right before it,
+// which is therefore sent first.
+func TestFollowUpInOneBatch(t *testing.T) {
+	r := newReflector(t, func(c *Config) { c.Stateful, c.Local = true, netip.MustParseAddrPort("[::1]:0") })
+	clock := now
+	r.now = func() int64 { clock += 1000; return clock }
+	if err := r.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	s, err := udp.Listen(udp.Config{Local: netip.MustParseAddrPort("[::1]:0"), Batch: 8, Size: 200})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var list []udp.Datagram
+	for i := range uint32(3) {
+		d := packet(t, stamp.Unauthenticated, stamp.SenderPacket{Sequence: i}, nil, tlv(t, stamp.TypeFollowUpTelemetry, make([]byte, 16)...))
+		d.Peer, d.Local = s.Local(), netip.IPv6Loopback()
+		list = append(list, d)
+	}
+	if err := r.serve(list); err != nil {
+		t.Fatal(err)
+	}
+	var before stamp.ReflectorPacket
+	for i := range list { // replies are written over the packets
+		b := list[i].Data
+		p, _ := stamp.DecodeReflector(b, stamp.Unauthenticated)
+		f, err := stamp.DecodeFollowUpTelemetry(b[44+stamp.TLVHeaderLen:])
+		want := stamp.FollowUpTelemetry{}
+		if i > 0 {
+			want = stamp.FollowUpTelemetry{Sequence: before.Sequence, Timestamp: f.Timestamp, Method: stamp.MethodSoftware}
+		}
+		if err != nil || f != want || p.Sequence != uint32(i) || f.Timestamp >= p.Timestamp || i > 0 && f.Timestamp <= before.Timestamp {
+			t.Errorf("reply %d: %+v, %v; want %+v, after %v", p.Sequence, f, err, want, before.Timestamp)
+		}
+		before = p
+	}
+	if c := r.Counts(); c.Outcomes[Reflected] != 3 {
+		t.Errorf("%v", c.Outcomes)
+	}
+}
+
 // A type that the reflector does not know can be given to an extension.
 func TestExtension(t *testing.T) {
 	r := newReflector(t, func(c *Config) {
