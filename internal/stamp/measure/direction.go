@@ -8,26 +8,26 @@ package measure
 type direction struct {
 	any         bool
 	differs     bool   // the reflector's numbers are not copies of ours
-	firstSent   uint64 // numbers are extended to 64 bits, because those of long sessions wrap
+	firstSent   uint64 // of the packets that left this node, counted from 1
 	lastSent    uint64
-	firstReply  uint64
+	firstReply  uint64 // numbers are extended to 64 bits, because those of long sessions wrap
 	lastReply   uint64
 	answers     uint64 // packets of which a reply arrived
 	repeatedOut uint64 // packets that came twice to the reflector
 }
 
-// add takes the first reply to a packet.
-func (d *direction) add(sequence, reflected uint32) {
+// add takes the first reply to a packet. Place says which of all packets that left this
+// node it was: some numbers are of packets that did not.
+func (d *direction) add(sequence, reflected uint32, place uint64) {
 	d.differs = d.differs || sequence != reflected
 	d.answers++
 	if !d.any {
 		// 2^32 more, so that earlier numbers are not negative.
-		d.any, d.lastSent, d.lastReply = true, 1<<32+uint64(sequence), 1<<32+uint64(reflected)
-		d.firstSent, d.firstReply = d.lastSent, d.lastReply
+		d.any, d.lastReply = true, 1<<32+uint64(reflected)
+		d.firstSent, d.lastSent, d.firstReply = place, place, d.lastReply
 		return
 	}
-	n := extend(d.lastSent, sequence)
-	d.firstSent, d.lastSent = min(d.firstSent, n), max(d.lastSent, n)
+	d.firstSent, d.lastSent = min(d.firstSent, place), max(d.lastSent, place)
 	d.span(reflected)
 }
 

@@ -52,6 +52,7 @@ type slot struct {
 	state    uint8 // 0: unused
 	replied  uint32
 	sent     int64
+	place    uint64 // among the packets that left this node, counted from 1
 }
 
 const (
@@ -77,7 +78,7 @@ type Session struct {
 	jitters                                     [4]jitter // round, two-way, forward, backward
 }
 
-// MaxWindow is the most packets that a session remembers, about 24 MB.
+// MaxWindow is the most packets that a session remembers, about 32 MB.
 const MaxWindow = 1 << 20
 
 // NewSession makes a session that remembers at least `window` packets, MaxWindow at
@@ -97,18 +98,30 @@ func (s *Session) Send(now int64) uint32 {
 	if at.state == waiting { // the window is too small for the timeout
 		s.lost++
 	}
-	*at = slot{sequence: n, state: waiting, sent: now}
 	s.next++
 	s.sent++
+	*at = slot{sequence: n, state: waiting, sent: now, place: s.sent}
 	return n
 }
 
-// Unsent takes a Send back: the packet did not leave this node. Its number stays
-// unused.
+// Sent is how many packets were sent.
+func (s *Session) Sent() uint64 { return s.sent }
+
+// Unsent takes a Send back: the packet did not leave this node. Its number is used
+// again if no later packet left, because a number stands for "each transmitted packet"
+// (RFC 8762 §4.2.1). Otherwise it stays unused.
 func (s *Session) Unsent(n uint32) {
-	if at := &s.window[int(n)&(len(s.window)-1)]; at.sequence == n && at.state == waiting {
-		*at = slot{}
-		s.sent--
+	at := &s.window[int(n)&(len(s.window)-1)]
+	if at.sequence != n || at.state != waiting {
+		return
+	}
+	*at = slot{}
+	s.sent--
+	for later := n + 1; later != s.next; later++ {
+		s.window[int(later)&(len(s.window)-1)].place--
+	}
+	for s.next != s.oldest && s.window[int(s.next-1)&(len(s.window)-1)].state == 0 {
+		s.next--
 	}
 }
 
@@ -152,7 +165,7 @@ func (s *Session) Receive(r *Reply) Verdict {
 		}
 		at.state, at.replied = answered, r.Reflected
 		s.late++
-		s.direction.add(r.Sequence, r.Reflected) // the network did not lose it
+		s.direction.add(r.Sequence, r.Reflected, at.place) // the network did not lose it
 		return Late
 	}
 	at.state, at.replied = answered, r.Reflected
@@ -162,7 +175,7 @@ func (s *Session) Receive(r *Reply) Verdict {
 	} else {
 		s.highest = r.Sequence
 	}
-	s.direction.add(r.Sequence, r.Reflected)
+	s.direction.add(r.Sequence, r.Reflected, at.place)
 	s.measure(r)
 	return Answered
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -37,6 +38,8 @@ func (n *network) exchange(t *testing.T, fates string) {
 			}
 		}
 		switch fate {
+		case 'u': // this node did not send it
+			n.session.Unsent(sequence)
 		case '.': // answered
 			receive(reply(), Answered)
 		case 'f': // lost forward
@@ -76,16 +79,41 @@ func TestDirectionOfLoss(t *testing.T) {
 		{".d.D.f.b.", Guess, true, 2, 1, 1, 0, 2, true},
 		{".l.f.", Guess, true, 2, 1, 0, 1, 0, true},
 		{"fff", Stateful, true, 3, 0, 0, 3, 0, true},
+		{".uu.", Stateful, true, 0, 0, 0, 0, 0, true},
+		{".u.", Guess, false, 0, 0, 0, 0, 0, false}, // a stateless reflector's number is still ours
+		{"u.ufu.ubu.u", Guess, true, 2, 1, 1, 0, 0, true},
 	} {
 		n := network{session: NewSession(tt.knowledge, 64, time.Second), stateful: tt.stateful, now: 1}
 		n.exchange(t, tt.fates)
 		r := n.session.Result(n.now + int64(2*time.Second))
-		if r.Sent != uint64(len(tt.fates)) || r.Lost != tt.lost || r.Received != r.Sent-r.Lost || r.Waiting != 0 || r.LostUndirected != tt.neither || r.Duplicates != tt.extra {
+		if r.Sent != uint64(len(tt.fates)-strings.Count(tt.fates, "u")) || r.Lost != tt.lost || r.Received != r.Sent-r.Lost || r.Waiting != 0 || r.LostUndirected != tt.neither || r.Duplicates != tt.extra {
 			t.Errorf("%s: %+v", tt.fates, r)
 		}
 		if (r.LostForward != nil) != tt.known || tt.known && (*r.LostForward != tt.forward || *r.LostBackward != tt.backward) {
 			t.Errorf("%s: forward %v, backward %v; want %d, %d (known %v)", tt.fates, r.LostForward, r.LostBackward, tt.forward, tt.backward, tt.known)
 		}
+	}
+}
+
+// Of packets that were handed to the kernel together, it refused some in the middle: they
+// are not lost, and the numbers of those at the end are used again.
+func TestUnsentInTheMiddle(t *testing.T) {
+	s := NewSession(Stateful, 64, time.Second)
+	for i := range uint32(6) {
+		if n := s.Send(0); n != i {
+			t.Fatalf("number %d, want %d", n, i)
+		}
+	}
+	for _, n := range []uint32{1, 2, 5, 4} {
+		s.Unsent(n)
+	}
+	if n := s.Send(0); n != 4 || s.Sent() != 3 {
+		t.Errorf("number %d, want 4; %d sent", n, s.Sent())
+	}
+	s.Receive(&Reply{Sequence: 0, Reflected: 0})
+	s.Receive(&Reply{Sequence: 4, Reflected: 1}) // 3 was lost on the way there
+	if r := s.Result(int64(time.Second)); r.Sent != 3 || r.Lost != 1 || *r.LostForward != 1 || *r.LostBackward != 0 {
+		t.Errorf("%+v, forward %d, backward %d", r, *r.LostForward, *r.LostBackward)
 	}
 }
 
@@ -211,7 +239,7 @@ func TestLongSession(t *testing.T) {
 	var d direction
 	const every = 1 << 20
 	for sent := uint64(0); sent < 3<<32; sent += every {
-		d.add(uint32(sent), uint32(sent-sent/(1<<30))) // one in 2^30 is lost forward
+		d.add(uint32(sent), uint32(sent-sent/(1<<30)), sent+1) // one in 2^30 is lost forward
 	}
 	forward, backward := d.lost(math.MaxUint64)
 	answers := uint64(3<<32) / every

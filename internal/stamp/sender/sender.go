@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,6 +111,9 @@ func (s *Sender) sendAll(ctx context.Context) error {
 		}
 		for sent < due && ctx.Err() == nil {
 			n := int(min(due-sent, batch))
+			if s.counter > 0 {
+				n = 1 // its counter is right only if it is known which packets left before
+			}
 			if err := s.send(n); err != nil {
 				return err
 			}
@@ -155,13 +159,13 @@ func (s *Sender) send(n int) error {
 		now := clock.Now()
 		numbers[i] = s.session.Send(now)
 		p := stamp.SenderPacket{Sequence: numbers[i], Timestamp: s.clock.Timestamp(now), Error: s.clock.Estimate(), SSID: s.config.SSID}
-		s.fill(s.packets[i], p)
+		s.fill(s.packets[i], p, s.session.Sent())
 		s.outgoing = append(s.outgoing, udp.Datagram{Data: s.packets[i], Peer: s.config.Remote, Scope: s.config.Scope, TrafficClass: s.config.DSCP << 2})
 	}
 	if err := s.socket.Send(s.outgoing); err != nil {
 		return err
 	}
-	for i, d := range s.outgoing {
+	for i, d := range slices.Backward(s.outgoing) { // so that the last numbers are used again
 		if d.Err != nil {
 			s.session.Unsent(numbers[i])
 			s.failed, s.failure = s.failed+1, d.Err
@@ -170,11 +174,12 @@ func (s *Sender) send(n int) error {
 	return nil
 }
 
-// fill writes what differs between packets.
-func (s *Sender) fill(b []byte, p stamp.SenderPacket) {
+// fill writes what differs between packets; transmitted counts this one, too (RFC 8972
+// §4.5).
+func (s *Sender) fill(b []byte, p stamp.SenderPacket, transmitted uint64) {
 	p.Put(b, s.mode)
 	if s.counter > 0 {
-		m := stamp.DirectMeasurement{SenderTransmitted: p.Sequence + 1}
+		m := stamp.DirectMeasurement{SenderTransmitted: uint32(transmitted)}
 		m.Append(b[s.counter:s.counter])
 	}
 	if s.sign == nil {

@@ -181,6 +181,34 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// A packet that the kernel refuses is neither lost nor counted as transmitted (RFC 8972
+// §4.5).
+func TestUnsent(t *testing.T) {
+	counters := make(chan uint32, 10)
+	at := mirror(t, func(d udp.Datagram) [][]byte {
+		m, _ := stamp.DecodeDirectMeasurement(d.Data[44+stamp.TLVHeaderLen:])
+		counters <- m.SenderTransmitted
+		return [][]byte{reply(d, 0, nil)}
+	})
+	s := newSender(t, at, func(c *Config) { c.TLVs.DirectMeasurement = true })
+	if err := s.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.socket.Close()
+	sound := s.packets[0]
+	for i, b := range [][]byte{sound, make([]byte, 70_000), sound} { // UDP takes at most 65,535 octets
+		if s.packets[0] = b; s.send(1) != nil {
+			t.Fatalf("packet %d", i)
+		}
+	}
+	if first, second := <-counters, <-counters; first != 1 || second != 2 {
+		t.Errorf("counters %d and %d, want 1 and 2", first, second)
+	}
+	if r := s.Report(); r.Sent != 2 || r.SendFailed != 1 || s.Failure() == nil {
+		t.Errorf("%+v", r)
+	}
+}
+
 // Without a count, the session ends with its context.
 func TestInterruption(t *testing.T) {
 	at := mirror(t, func(d udp.Datagram) [][]byte { return [][]byte{reply(d, 0, nil)} })
