@@ -88,7 +88,7 @@ func NewSession(k Knowledge, window int, timeout time.Duration) *Session {
 	for size < min(window, MaxWindow) {
 		size *= 2
 	}
-	return &Session{knowledge: k, timeout: int64(timeout), window: make([]slot, size)}
+	return &Session{knowledge: k, timeout: int64(timeout), window: make([]slot, size), direction: newDirection(size)}
 }
 
 // Send gives the next packet's number.
@@ -157,7 +157,7 @@ func (s *Session) Receive(r *Reply) Verdict {
 	switch {
 	case at.state == answered:
 		s.duplicates++
-		s.duplicate(at.replied, r.Reflected)
+		s.duplicate(at.replied, r.Reflected, at.place)
 		return Duplicate
 	case at.state == lost || r.Received-at.sent >= s.timeout:
 		if at.state == waiting {
@@ -213,6 +213,8 @@ type Result struct {
 	LostBackward   *uint64 `json:"lost_backward"`
 	LostUndirected uint64  `json:"lost_undirected"` // lost, in a direction that is not known
 
+	ReflectorRestarts *uint64 `json:"reflector_restarts"` // how often its numbers began anew; null if it is not known as stateful
+
 	RoundTrip *Delay `json:"round_trip"`
 	TwoWay    *Delay `json:"two_way"` // round trip without the time at the reflector
 	Residence *Delay `json:"residence"`
@@ -239,7 +241,8 @@ func (s *Session) Result(now int64) Result {
 		r.Stateful = &stateful
 		// A late reply was lost in neither direction.
 		forward, backward := s.direction.lost(s.lost - min(s.lost, s.late))
-		r.LostForward, r.LostBackward = &forward, &backward
+		restarts := s.restarts
+		r.LostForward, r.LostBackward, r.ReflectorRestarts = &forward, &backward, &restarts
 		r.LostUndirected -= forward + backward
 	case s.knowledge == Stateless:
 		stateful := false

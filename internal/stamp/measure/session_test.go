@@ -38,6 +38,8 @@ func (n *network) exchange(t *testing.T, fates string) {
 			}
 		}
 		switch fate {
+		case 'R': // lost, while the reflector restarts
+			n.reflected = 0
 		case 'u': // this node did not send it
 			n.session.Unsent(sequence)
 		case '.': // answered
@@ -114,6 +116,55 @@ func TestUnsentInTheMiddle(t *testing.T) {
 	s.Receive(&Reply{Sequence: 4, Reflected: 1}) // 3 was lost on the way there
 	if r := s.Result(int64(time.Second)); r.Sent != 3 || r.Lost != 1 || *r.LostForward != 1 || *r.LostBackward != 0 {
 		t.Errorf("%+v, forward %d, backward %d", r, *r.LostForward, *r.LostBackward)
+	}
+}
+
+// A reflector that restarts, or whose session ended, numbers from 0 again: no loss
+// changes its direction, and packets that were lost around the restart have none.
+func TestReflectorRestarts(t *testing.T) {
+	long := strings.Repeat(".", 200)
+	for _, tt := range []struct {
+		fates                                string
+		forward, backward, neither, restarts uint64
+	}{
+		{"..f..R..b..", 1, 1, 1, 1},
+		{long + "fR" + long, 0, 0, 2, 1},
+		{long + "R.f." + long + "bRf" + long + "f.", 2, 0, 4, 2},
+		{".R.R.R.", 0, 0, 3, 3},
+		{"...fffR..", 0, 0, 4, 1},
+	} {
+		n := network{session: NewSession(Stateful, 64, time.Second), stateful: true, now: 1}
+		n.exchange(t, tt.fates)
+		r := n.session.Result(n.now + int64(2*time.Second))
+		if *r.LostForward != tt.forward || *r.LostBackward != tt.backward || r.LostUndirected != tt.neither || *r.ReflectorRestarts != tt.restarts {
+			t.Errorf("%.20s…: forward %d, backward %d, %d neither, %d restarts; want %+v", tt.fates, *r.LostForward, *r.LostBackward, r.LostUndirected, *r.ReflectorRestarts, tt)
+		}
+	}
+}
+
+// Replies out of order are no restart, not even around one.
+func TestReorderingAroundRestart(t *testing.T) {
+	type answer struct{ place, reflected uint32 } // places from 1
+	for _, tt := range []struct {
+		name              string
+		answers           []answer
+		forward, backward uint64
+		restarts          uint64
+	}{
+		{"reordered on the way back", []answer{{1, 0}, {3, 2}, {2, 1}, {5, 4}, {4, 3}}, 0, 0, 0},
+		{"reordered on the way there", []answer{{1, 0}, {3, 1}, {2, 2}, {4, 3}}, 0, 0, 0},
+		{"far out of order", []answer{{1, 0}, {60, 59}, {2, 1}, {61, 60}}, 0, 57, 0},
+		{"the last one before comes after", []answer{{1, 0}, {2, 1}, {4, 0}, {3, 2}, {5, 1}}, 0, 0, 1},
+		{"the second one after comes first", []answer{{1, 0}, {2, 1}, {3, 2}, {5, 1}, {4, 0}, {6, 2}}, 0, 0, 1},
+		{"after more than half of all numbers", []answer{{1, 3<<30 - 1}, {2, 3 << 30}, {3, 0}, {4, 1}}, 0, 0, 1},
+	} {
+		d := newDirection(64)
+		for _, a := range tt.answers {
+			d.add(a.place-1, a.reflected, uint64(a.place))
+		}
+		if forward, backward := d.lost(math.MaxUint64); forward != tt.forward || backward != tt.backward || d.restarts != tt.restarts {
+			t.Errorf("%s: forward %d, backward %d, %d restarts; want %+v", tt.name, forward, backward, d.restarts, tt)
+		}
 	}
 }
 
@@ -236,7 +287,7 @@ func TestBuckets(t *testing.T) {
 
 // Numbers wrap in sessions of weeks, at different packets for the two ends.
 func TestLongSession(t *testing.T) {
-	var d direction
+	d := newDirection(64)
 	const every = 1 << 20
 	for sent := uint64(0); sent < 3<<32; sent += every {
 		d.add(uint32(sent), uint32(sent-sent/(1<<30)), sent+1) // one in 2^30 is lost forward

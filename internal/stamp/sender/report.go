@@ -96,6 +96,9 @@ func (r *Report) Text() string {
 	if r.Waiting+r.Late+r.Duplicates+r.Reordered+r.SendFailed > 0 {
 		fmt.Fprintf(&b, "  %d late, %d duplicates, %d reordered, %d waiting, %d not sent\n", r.Late, r.Duplicates, r.Reordered, r.Waiting, r.SendFailed)
 	}
+	if r.ReflectorRestarts != nil && *r.ReflectorRestarts > 0 {
+		fmt.Fprintf(&b, "  %d reflector restarts: its numbers began anew; losses around one have no direction\n", *r.ReflectorRestarts)
+	}
 	for i, name := range refusalNames {
 		if n := r.Refused[refusalNames[i]]; n > 0 {
 			fmt.Fprintf(&b, "  %d %s\n", n, name)

@@ -181,6 +181,27 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// The report names a reflector's restart, and blames the network's two ways for nothing.
+func TestRestartInReport(t *testing.T) {
+	n := uint32(0)
+	at := mirror(t, func(d udp.Datagram) [][]byte {
+		sent, _ := stamp.DecodeSender(d.Data, 0)
+		if sent.Sequence == 5 {
+			n = 0
+			return nil
+		}
+		n++
+		return [][]byte{reply(d, 0, func(p *stamp.ReflectorPacket) { p.Sequence = n - 1 })}
+	})
+	r, err := run(t, newSender(t, at, func(c *Config) { c.Count, c.Timeout = 10, patience.Of(200*time.Millisecond) }))
+	if err != nil || r.Lost != 1 || r.LostForward == nil || *r.LostForward+*r.LostBackward != 0 || r.LostUndirected != 1 || *r.ReflectorRestarts != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if text := r.Text(); !strings.Contains(text, "\n  1 reflector restarts: its numbers began anew") {
+		t.Error(text)
+	}
+}
+
 // A packet that the kernel refuses is neither lost nor counted as transmitted (RFC 8972
 // §4.5).
 func TestUnsent(t *testing.T) {

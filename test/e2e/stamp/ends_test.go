@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/stamp/sender"
 	"github.com/waymark-net/waymark/test/e2e"
@@ -77,6 +78,36 @@ func TestBothEnds(t *testing.T) {
 			checkAnswers(t, report.Answers, 862)
 		}
 		r.onlyReflected(t, 8)
+	}
+}
+
+// A stateful reflector restarts during a session: what is lost meanwhile has no
+// direction, and the sender says so.
+func TestReflectorRestart(t *testing.T) {
+	if !twoEnds(t) {
+		return
+	}
+	first := reflect(t, "--stateful")
+	type result struct {
+		report sender.Report
+		err    error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		report, err := send(t, far, "--count", "150", "--interval", "20ms", "--reflector", "stateful")
+		ended <- result{report, err}
+	}()
+	time.Sleep(time.Second)
+	before := first.counts(t).Outcomes["reflected"]
+	second := reflect(t, "--stateful")
+	got := <-ended
+	after := second.counts(t).Outcomes["reflected"]
+	r := got.report.Result
+	if got.err != nil || before == 0 || after == 0 || r.Received != before+after || r.ReflectorRestarts == nil || *r.ReflectorRestarts != 1 {
+		t.Fatalf("%v: %d answered before and %d after the restart, %+v", got.err, before, after, r)
+	}
+	if *r.LostForward != 0 || *r.LostBackward != 0 || r.LostUndirected != r.Lost {
+		t.Errorf("forward %d, backward %d of %d", *r.LostForward, *r.LostBackward, r.Lost)
 	}
 }
 
