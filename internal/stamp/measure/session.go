@@ -159,7 +159,7 @@ func (s *Session) Receive(r *Reply) Verdict {
 		s.duplicates++
 		s.duplicate(at.replied, r.Reflected, at.place)
 		return Duplicate
-	case at.state == lost || r.Received-at.sent >= s.timeout:
+	case r.Received-at.sent >= s.timeout:
 		if at.state == waiting {
 			s.lost++
 		}
@@ -167,6 +167,9 @@ func (s *Session) Receive(r *Reply) Verdict {
 		s.late++
 		s.direction.add(r.Sequence, r.Reflected, at.place) // the network did not lose it
 		return Late
+	case at.state == lost:
+		// It came in time, and this process did not run to read it until Expire had.
+		s.lost--
 	}
 	at.state, at.replied = answered, r.Reflected
 	s.received++

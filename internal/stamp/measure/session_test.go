@@ -214,6 +214,22 @@ func TestOrderAndStrangers(t *testing.T) {
 	}
 }
 
+// What decides is when the kernel received a reply, not when this process read it.
+func TestReplyReadAfterTimeout(t *testing.T) {
+	s := NewSession(Guess, 4, time.Second)
+	inTime := Reply{Sequence: s.Send(0), Received: int64(time.Second) - 1}
+	late := Reply{Sequence: s.Send(0), Received: int64(time.Second)}
+	if s.Waiting(int64(time.Minute)) {
+		t.Error("a packet waits after the timeout")
+	}
+	if first, second := s.Receive(&inTime), s.Receive(&late); first != Answered || second != Late {
+		t.Errorf("%v and %v", first, second)
+	}
+	if r := s.Result(int64(time.Minute)); r.Received != 1 || r.Lost != 1 || r.Late != 1 || r.Waiting != 0 || r.RoundTrip.Count != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A window that is too small for the timeout forgets packets, as lost.
 func TestWindowIsBounded(t *testing.T) {
 	s := NewSession(Guess, 4, time.Hour)

@@ -191,17 +191,35 @@ func (s *Sender) fill(b []byte, p stamp.SenderPacket, transmitted uint64) {
 	}
 }
 
-// receive reads replies until its deadline.
+// receive reads replies until its deadline, and then those that came before it.
 func (s *Sender) receive() error {
 	for {
 		list, err := s.socket.Receive()
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return nil
+			return s.drain()
 		case err != nil:
 			return fmt.Errorf("receive replies: %w", err)
 		}
 		if err := s.hear(list); err != nil {
+			return err
+		}
+	}
+}
+
+// drain reads the replies that the socket has at the end: if this process did not run
+// for a while, they came in time and were not read yet.
+func (s *Sender) drain() error {
+	end := clock.Now()
+	for {
+		list, err := s.socket.Take()
+		if err != nil {
+			return fmt.Errorf("receive replies: %w", err)
+		}
+		if len(list) == 0 {
+			return nil
+		}
+		if err := s.hear(list); err != nil || list[len(list)-1].Received > end {
 			return err
 		}
 	}

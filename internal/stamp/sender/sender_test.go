@@ -181,6 +181,39 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// Replies that came in time count, even if this process was stopped and reads them only
+// after the timeout, at the end.
+func TestStalledProcess(t *testing.T) {
+	answered := make(chan bool, 3)
+	at := mirror(t, func(d udp.Datagram) [][]byte {
+		defer func() { answered <- true }()
+		return [][]byte{reply(d, 0, nil)}
+	})
+	timeout := patience.Of(300 * time.Millisecond)
+	s := newSender(t, at, func(c *Config) { c.Timeout = timeout })
+	if err := s.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.socket.Close()
+	if err := s.send(3); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		<-answered
+	}
+	time.Sleep(timeout)
+	if s.waiting() {
+		t.Error("packets wait after the timeout")
+	}
+	s.socket.SetDeadline(time.Unix(1, 0))
+	if err := s.receive(); err != nil {
+		t.Error(err)
+	}
+	if r := s.Report(); r.Received != 3 || r.Lost != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // The report names a reflector's restart, and blames the network's two ways for nothing.
 func TestRestartInReport(t *testing.T) {
 	n := uint32(0)

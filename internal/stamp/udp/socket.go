@@ -168,6 +168,24 @@ func (s *Socket) Receive() ([]Datagram, error) {
 	if err := s.raw.Read(s.receiving); err != nil {
 		return nil, err
 	}
+	return s.received()
+}
+
+// Take gives datagrams that came already, none if there are none. It does not wait, and
+// heeds no deadline. It must not run at the same time as Receive.
+func (s *Socket) Take() ([]Datagram, error) {
+	if err := s.raw.Control(func(fd uintptr) {
+		if !s.recvmmsg(fd) {
+			s.count, s.errno = 0, 0
+		}
+	}); err != nil {
+		return nil, err
+	}
+	return s.received()
+}
+
+// received are the datagrams that recvmmsg read.
+func (s *Socket) received() ([]Datagram, error) {
 	if s.errno != 0 {
 		return nil, fmt.Errorf("receive datagrams: %w", s.errno)
 	}

@@ -72,6 +72,28 @@ func TestSocket(t *testing.T) {
 	}
 }
 
+// What came before the deadline can be read after it.
+func TestTake(t *testing.T) {
+	a, b := open(t, Config{Batch: 4, Size: 100}), open(t, Config{Batch: 2, Size: 100})
+	if list, err := b.Take(); len(list) != 0 || err != nil {
+		t.Errorf("%d datagrams of none, %v", len(list), err)
+	}
+	one := Datagram{Data: []byte("x"), Peer: b.Local()}
+	if err := a.Send([]Datagram{one, one, one}); err != nil { // over the loopback interface they are there at once
+		t.Fatal(err)
+	}
+	b.SetDeadline(time.Unix(1, 0))
+	for _, want := range []int{2, 1, 0} {
+		if list, err := b.Take(); len(list) != want || err != nil {
+			t.Errorf("%d datagrams, want %d; %v", len(list), want, err)
+		}
+	}
+	b.Close()
+	if _, err := b.Take(); err == nil {
+		t.Error("a closed socket gives datagrams")
+	}
+}
+
 func TestLongDatagramIsCut(t *testing.T) {
 	a, b := open(t, Config{Batch: 1, Size: 100}), open(t, Config{Batch: 1, Size: 100})
 	if err := a.Send([]Datagram{{Data: make([]byte, 101), Peer: b.Local()}}); err != nil {
