@@ -5,6 +5,7 @@
 package clock
 
 import (
+	"math"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/health"
@@ -18,27 +19,68 @@ const period = int64(time.Second)
 type Clock struct {
 	format stamp.TimestampFormat
 	read   func() (health.Clock, error)
-	at     int64 // when the state was read
+	at     int64 // when the state was read, by the steady clock
 	state  health.Clock
 	err    stamp.ErrorEstimate
+
+	times        func() (wall, monotonic int64)
+	began, ahead int64 // wall less monotonic clock: at the beginning, and now
 }
 
 // New makes a clock.
 func New(format stamp.TimestampFormat) *Clock {
-	c := &Clock{format: format, read: health.ReadClock}
-	c.Look(Now())
+	c := &Clock{format: format, read: health.ReadClock, times: times}
+	c.began = c.difference()
+	c.ahead = c.began
+	c.Look(c.Now())
 	return c
 }
 
-// Now is the time in nanoseconds of UTC since 1970.
-func Now() int64 { return time.Now().UnixNano() }
+// Instant is a moment by two clocks.
+type Instant struct {
+	Wall   int64 // nanoseconds of UTC since 1970, for timestamps
+	Steady int64 // the same as if nobody had set the clock since the beginning, for durations
+}
+
+var start = time.Now()
+
+// times reads both clocks of the kernel.
+func times() (wall, monotonic int64) {
+	t := time.Now()
+	return t.UnixNano(), int64(t.Sub(start))
+}
+
+// tolerance is by how much the wall clock may differ from the monotonic one before this
+// counts as a step. Both are slewed alike, so only steps and pauses between the two
+// readings make a difference.
+const tolerance = int64(time.Millisecond)
+
+// Now is the time.
+func (c *Clock) Now() Instant {
+	wall, monotonic := c.times()
+	if step := wall - monotonic - c.ahead; step > tolerance || step < -tolerance {
+		c.ahead = c.difference()
+	}
+	return Instant{wall, wall - (c.ahead - c.began)}
+}
+
+// difference is the wall clock less the monotonic one. It reads several times, because a
+// pause between the two readings makes the difference smaller.
+func (c *Clock) difference() int64 {
+	largest := int64(math.MinInt64)
+	for range 3 {
+		wall, monotonic := c.times()
+		largest = max(largest, wall-monotonic)
+	}
+	return largest
+}
 
 // Look reads the clock's state if it is no longer fresh.
-func (c *Clock) Look(now int64) {
-	if age := now - c.at; c.at != 0 && age >= 0 && age < period {
+func (c *Clock) Look(now Instant) {
+	if c.at != 0 && now.Steady-c.at < period {
 		return
 	}
-	c.at = now
+	c.at = now.Steady
 	state, err := c.read()
 	if err != nil { // a clock about which nothing is known
 		state = health.Clock{MaxError: time.Hour}

@@ -29,6 +29,7 @@ type Reply struct {
 	Arrived   int64  // T2, by the reflector
 	Returned  int64  // T3, by the reflector
 	Received  int64  // T4, by this node
+	Steady    int64  // T4, by a clock of this node that nobody sets
 	Timed     bool   // T2 and T3 could be read
 }
 
@@ -51,7 +52,8 @@ type slot struct {
 	sequence uint32
 	state    uint8 // 0: unused
 	replied  uint32
-	sent     int64
+	sent     int64  // by the wall clock, as in the packet
+	steady   int64  // by a clock that nobody sets
 	place    uint64 // among the packets that left this node, counted from 1
 }
 
@@ -78,7 +80,7 @@ type Session struct {
 	jitters                                     [4]jitter // round, two-way, forward, backward
 }
 
-// MaxWindow is the most packets that a session remembers, about 32 MB.
+// MaxWindow is the most packets that a session remembers, about 40 MB.
 const MaxWindow = 1 << 20
 
 // NewSession makes a session that remembers at least `window` packets, MaxWindow at
@@ -91,8 +93,9 @@ func NewSession(k Knowledge, window int, timeout time.Duration) *Session {
 	return &Session{knowledge: k, timeout: int64(timeout), window: make([]slot, size), direction: newDirection(size)}
 }
 
-// Send gives the next packet's number.
-func (s *Session) Send(now int64) uint32 {
+// Send gives the next packet's number. The times are those of the wall clock, and of a
+// clock that nobody sets: of timeouts and of the round trip.
+func (s *Session) Send(wall, steady int64) uint32 {
 	n := s.next
 	at := &s.window[int(n)&(len(s.window)-1)]
 	if at.state == waiting { // the window is too small for the timeout
@@ -100,7 +103,7 @@ func (s *Session) Send(now int64) uint32 {
 	}
 	s.next++
 	s.sent++
-	*at = slot{sequence: n, state: waiting, sent: now, place: s.sent}
+	*at = slot{sequence: n, state: waiting, sent: wall, steady: steady, place: s.sent}
 	return n
 }
 
@@ -125,12 +128,12 @@ func (s *Session) Unsent(n uint32) {
 	}
 }
 
-// Expire counts packets as lost whose timeout is over.
-func (s *Session) Expire(now int64) {
+// Expire counts packets as lost whose timeout is over, by the steady clock.
+func (s *Session) Expire(steady int64) {
 	for s.oldest != s.next {
 		at := &s.window[int(s.oldest)&(len(s.window)-1)]
 		if at.sequence == s.oldest && at.state == waiting {
-			if now-at.sent < s.timeout {
+			if steady-at.steady < s.timeout {
 				return
 			}
 			at.state = lost
@@ -141,8 +144,8 @@ func (s *Session) Expire(now int64) {
 }
 
 // Waiting reports whether a reply may still come in time.
-func (s *Session) Waiting(now int64) bool {
-	s.Expire(now)
+func (s *Session) Waiting(steady int64) bool {
+	s.Expire(steady)
 	return s.oldest != s.next
 }
 
@@ -154,12 +157,13 @@ func (s *Session) Receive(r *Reply) Verdict {
 		return Foreign
 	}
 	r.Sent = at.sent
+	r.Steady = max(r.Steady, at.steady) // a step just before it was read makes it too early
 	switch {
 	case at.state == answered:
 		s.duplicates++
 		s.duplicate(at.replied, r.Reflected, at.place)
 		return Duplicate
-	case r.Received-at.sent >= s.timeout:
+	case r.Steady-at.steady >= s.timeout:
 		if at.state == waiting {
 			s.lost++
 		}
@@ -179,23 +183,23 @@ func (s *Session) Receive(r *Reply) Verdict {
 		s.highest = r.Sequence
 	}
 	s.direction.add(r.Sequence, r.Reflected, at.place)
-	s.measure(r)
+	s.measure(r, r.Steady-at.steady)
 	return Answered
 }
 
 // measure adds the delays of a reply.
-func (s *Session) measure(r *Reply) {
+func (s *Session) measure(r *Reply, round int64) {
 	add := func(d *Distribution, jitter int, delay int64) {
 		d.Add(time.Duration(delay))
 		s.jitters[jitter].add(r.Sequence, delay)
 	}
-	add(&s.round, 0, r.Received-r.Sent)
+	add(&s.round, 0, round)
 	if !r.Timed {
 		return
 	}
 	held := r.Returned - r.Arrived
 	s.residence.Add(time.Duration(held))
-	add(&s.twoWay, 1, r.Received-r.Sent-held)
+	add(&s.twoWay, 1, round-held)
 	add(&s.forward, 2, r.Arrived-r.Sent)
 	add(&s.backward, 3, r.Received-r.Returned)
 }
@@ -225,9 +229,9 @@ type Result struct {
 	Backward  *Delay `json:"backward"`
 }
 
-// Result is the result until now.
-func (s *Session) Result(now int64) Result {
-	s.Expire(now)
+// Result is the result until now, by the steady clock.
+func (s *Session) Result(steady int64) Result {
+	s.Expire(steady)
 	r := Result{
 		Sent: s.sent, Received: s.received, Lost: s.lost, Late: s.late, Duplicates: s.duplicates, Reordered: s.reordered, Foreign: s.foreign,
 		Waiting: s.sent - s.received - s.lost, LostUndirected: s.lost,

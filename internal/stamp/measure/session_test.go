@@ -23,14 +23,14 @@ func (n *network) exchange(t *testing.T, fates string) {
 	t.Helper()
 	for _, fate := range fates {
 		n.now += int64(time.Millisecond)
-		sequence := n.session.Send(n.now)
+		sequence := n.session.Send(n.now, n.now)
 		reply := func() Reply {
 			number := sequence
 			if n.stateful {
 				number = n.reflected
 			}
 			n.reflected++
-			return Reply{Sequence: sequence, Reflected: number, Arrived: n.now + 100, Returned: n.now + 150, Received: n.now + 350, Timed: true}
+			return Reply{Sequence: sequence, Reflected: number, Arrived: n.now + 100, Returned: n.now + 150, Received: n.now + 350, Steady: n.now + 350, Timed: true}
 		}
 		receive := func(r Reply, want Verdict) {
 			if got := n.session.Receive(&r); got != want {
@@ -56,7 +56,7 @@ func (n *network) exchange(t *testing.T, fates string) {
 			receive(reply(), Duplicate)
 		case 'l': // late
 			r := reply()
-			r.Received += int64(time.Second)
+			r.Received, r.Steady = r.Received+int64(time.Second), r.Steady+int64(time.Second)
 			receive(r, Late)
 		}
 	}
@@ -102,14 +102,14 @@ func TestDirectionOfLoss(t *testing.T) {
 func TestUnsentInTheMiddle(t *testing.T) {
 	s := NewSession(Stateful, 64, time.Second)
 	for i := range uint32(6) {
-		if n := s.Send(0); n != i {
+		if n := s.Send(0, 0); n != i {
 			t.Fatalf("number %d, want %d", n, i)
 		}
 	}
 	for _, n := range []uint32{1, 2, 5, 4} {
 		s.Unsent(n)
 	}
-	if n := s.Send(0); n != 4 || s.Sent() != 3 {
+	if n := s.Send(0, 0); n != 4 || s.Sent() != 3 {
 		t.Errorf("number %d, want 4; %d sent", n, s.Sent())
 	}
 	s.Receive(&Reply{Sequence: 0, Reflected: 0})
@@ -185,8 +185,8 @@ func TestDelays(t *testing.T) {
 	}
 	// Clocks that differ: one way is negative, both together are right.
 	s := NewSession(Guess, 4, time.Second)
-	s.Receive(&Reply{Sequence: s.Send(1000), Arrived: 500, Returned: 600, Received: 1400, Timed: true})
-	s.Receive(&Reply{Sequence: s.Send(2000), Arrived: 1540, Returned: 1640, Received: 2440})
+	s.Receive(&Reply{Sequence: s.Send(1000, 1000), Arrived: 500, Returned: 600, Received: 1400, Steady: 1400, Timed: true})
+	s.Receive(&Reply{Sequence: s.Send(2000, 2000), Arrived: 1540, Returned: 1640, Received: 2440, Steady: 2440})
 	r = s.Result(2440)
 	if r.Forward.Min != -500 || r.Backward.Max != 800 || r.TwoWay.Mean != 300 || r.Forward.Count != 1 || r.RoundTrip.Count != 2 || *r.RoundTrip.Jitter != 40 {
 		t.Errorf("%+v, %+v, %+v, %+v", r.Forward, r.Backward, r.TwoWay, r.RoundTrip)
@@ -197,7 +197,7 @@ func TestOrderAndStrangers(t *testing.T) {
 	s := NewSession(Guess, 4, time.Second)
 	var replies []Reply
 	for i := range 3 {
-		replies = append(replies, Reply{Sequence: s.Send(int64(i)), Received: 10})
+		replies = append(replies, Reply{Sequence: s.Send(int64(i), int64(i)), Received: 10, Steady: 10})
 	}
 	for _, i := range []int{0, 2, 1} {
 		if v := s.Receive(&replies[i]); v != Answered {
@@ -214,11 +214,26 @@ func TestOrderAndStrangers(t *testing.T) {
 	}
 }
 
+// A step of this node's clock between a packet and its reply changes the delay of one
+// way, and neither the timeout nor the round trip.
+func TestStepOfWallClock(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, -time.Hour} {
+		s := NewSession(Guess, 4, time.Second)
+		r := Reply{Sequence: s.Send(1000, 1000), Arrived: 1100, Returned: 1200, Received: 1300 + int64(step), Steady: 1300, Timed: true}
+		if !s.Waiting(1250) || s.Receive(&r) != Answered {
+			t.Errorf("%v: the timeout ended", step)
+		}
+		if r := s.Result(1300); r.RoundTrip.Max != 300 || r.TwoWay.Max != 200 || r.Forward.Max != 100 || r.Backward.Max != 100+int64(step) {
+			t.Errorf("%v: %+v, %+v", step, r.RoundTrip, r.Backward)
+		}
+	}
+}
+
 // What decides is when the kernel received a reply, not when this process read it.
 func TestReplyReadAfterTimeout(t *testing.T) {
 	s := NewSession(Guess, 4, time.Second)
-	inTime := Reply{Sequence: s.Send(0), Received: int64(time.Second) - 1}
-	late := Reply{Sequence: s.Send(0), Received: int64(time.Second)}
+	inTime := Reply{Sequence: s.Send(0, 0), Received: int64(time.Second) - 1, Steady: int64(time.Second) - 1}
+	late := Reply{Sequence: s.Send(0, 0), Received: int64(time.Second), Steady: int64(time.Second)}
 	if s.Waiting(int64(time.Minute)) {
 		t.Error("a packet waits after the timeout")
 	}
@@ -233,9 +248,9 @@ func TestReplyReadAfterTimeout(t *testing.T) {
 // A window that is too small for the timeout forgets packets, as lost.
 func TestWindowIsBounded(t *testing.T) {
 	s := NewSession(Guess, 4, time.Hour)
-	first := s.Send(0)
+	first := s.Send(0, 0)
 	for range 9 {
-		s.Send(0)
+		s.Send(0, 0)
 	}
 	if v := s.Receive(&Reply{Sequence: first}); v != Foreign {
 		t.Errorf("the first reply: %v", v)
@@ -243,7 +258,7 @@ func TestWindowIsBounded(t *testing.T) {
 	if r := s.Result(0); r.Sent != 10 || r.Lost != 6 || r.Waiting != 4 {
 		t.Errorf("%+v", r)
 	}
-	n := s.Send(0)
+	n := s.Send(0, 0)
 	s.Unsent(n)
 	if r := s.Result(0); r.Sent != 10 || r.Lost != 7 || r.Waiting != 3 {
 		t.Errorf("after a packet that was not sent: %+v", r)

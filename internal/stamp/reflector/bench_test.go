@@ -35,7 +35,7 @@ func BenchmarkReflector(b *testing.B) {
 func benchmark(b *testing.B, change func(*Config), withTLVs bool) {
 	r := newReflector(b, change)
 	r.config.Local = netip.MustParseAddrPort("[::1]:0")
-	r.now = func() int64 { return time.Now().UnixNano() }
+	r.now = r.clock.Now
 	if err := r.Open(); err != nil {
 		b.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/stamp/clock"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 	"github.com/waymark-net/waymark/stamp"
 )
@@ -22,6 +23,9 @@ var (
 
 const now = int64(1_800_000_000_000_000_000)
 
+// at is a time of a clock that nobody sets.
+func at(ns int64) clock.Instant { return clock.Instant{Wall: ns, Steady: ns} }
+
 // newReflector makes a reflector at a time that stands still.
 func newReflector(t testing.TB, change func(*Config)) *Reflector {
 	t.Helper()
@@ -30,7 +34,7 @@ func newReflector(t testing.TB, change func(*Config)) *Reflector {
 		change(&c)
 	}
 	r := New(c)
-	r.now = func() int64 { return now + 5000 }
+	r.now = func() clock.Instant { return at(now + 5000) }
 	return r
 }
 
@@ -64,7 +68,7 @@ func hmacTLV(t testing.TB) []byte { return tlv(t, stamp.TypeHMAC, make([]byte, s
 
 // reflect does with one packet what serve does with a batch.
 func reflect(r *Reflector, d *udp.Datagram, state *reply, now int64) Outcome {
-	outcome := r.prepare(d, state, now)
+	outcome := r.prepare(d, state, at(now))
 	if outcome == Reflected {
 		r.finish(d, state)
 	}
@@ -278,6 +282,41 @@ func TestSessions(t *testing.T) {
 	c := r.Counts()
 	if c.Notes[Repeated] != 1 || c.Notes[OutOfOrder] != 2 || c.Sessions != 2 {
 		t.Errorf("%v, %d sessions", c.Notes, c.Sessions)
+	}
+}
+
+// A step of the wall clock ends no session, lets none live on, and neither fills nor
+// stops the rate.
+func TestStepOfWallClock(t *testing.T) {
+	r := newReflector(t, func(c *Config) { c.Stateful, c.Rate = true, 1000 })
+	step := func(wall, steady time.Duration) clock.Instant {
+		return clock.Instant{Wall: now + int64(wall), Steady: now + int64(steady)}
+	}
+	for _, tt := range []struct {
+		at      clock.Instant
+		want    int    // of 200 packets, how many are answered
+		number  uint32 // of the first reply
+		because string
+	}{
+		{step(0, 0), 100, 0, "a tenth of a second"},
+		{step(time.Hour, 10*time.Millisecond), 10, 100, "a step forward"},
+		{step(-time.Hour, 20*time.Millisecond), 10, 110, "a step back"},
+		{step(-time.Hour, 2*time.Minute), 100, 0, "a new session after the timeout"},
+	} {
+		answered := 0
+		for range 200 {
+			d := packet(t, stamp.Unauthenticated, sent, nil)
+			state := reply{}
+			if r.prepare(&d, &state, tt.at) != Reflected {
+				continue
+			}
+			if answered++; answered == 1 && state.packet.Sequence != tt.number {
+				t.Errorf("%s: number %d, want %d", tt.because, state.packet.Sequence, tt.number)
+			}
+		}
+		if answered != tt.want {
+			t.Errorf("%s: %d answered, want %d", tt.because, answered, tt.want)
+		}
 	}
 }
 

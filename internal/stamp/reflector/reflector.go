@@ -64,7 +64,7 @@ type Reflector struct {
 	mode     stamp.Mode
 	auth     *stamp.Authenticator // nil without a key
 	clock    *clock.Clock
-	now      func() int64
+	now      func() clock.Instant
 	sessions sessions
 	limit    bucket
 	local    localAddresses
@@ -83,7 +83,8 @@ type reply struct {
 
 // New makes a reflector.
 func New(c Config) *Reflector {
-	r := &Reflector{config: c, mode: c.mode(), clock: clock.New(c.Format), now: clock.Now, out: make([]udp.Datagram, 0, batch)}
+	r := &Reflector{config: c, mode: c.mode(), clock: clock.New(c.Format), out: make([]udp.Datagram, 0, batch)}
+	r.now = r.clock.Now
 	if len(c.Key) > 0 {
 		r.auth = stamp.NewAuthenticator(c.Key)
 	}
@@ -195,7 +196,7 @@ func (r *Reflector) flush() error {
 	}
 	// Before the call, because replies may arrive before it returns. It is still later
 	// than the timestamps in all replies of a batch but the last.
-	sent := r.now()
+	sent := r.now().Wall
 	if err := r.socket.Send(r.out); err != nil {
 		return err
 	}
@@ -220,8 +221,8 @@ func (r *Reflector) account(d *udp.Datagram, state *reply, sent int64) {
 }
 
 // prepare turns a packet into its reply, in place, besides the base packet.
-func (r *Reflector) prepare(d *udp.Datagram, state *reply, now int64) Outcome {
-	if outcome := r.admit(d, now); outcome != Reflected {
+func (r *Reflector) prepare(d *udp.Datagram, state *reply, now clock.Instant) Outcome {
+	if outcome := r.admit(d, now.Wall); outcome != Reflected {
 		return outcome
 	}
 	if r.mode == stamp.Authenticated && !r.auth.Verify(d.Data) {
@@ -233,15 +234,15 @@ func (r *Reflector) prepare(d *udp.Datagram, state *reply, now int64) Outcome {
 		return Truncated
 	case len(r.config.SSIDs) > 0 && !slices.Contains(r.config.SSIDs, sender.SSID):
 		return UnknownSession
-	case !r.limit.take(now): // after the HMAC: packets without the key use up no rate
+	case !r.limit.take(now.Steady): // after the HMAC: packets without the key use up no rate
 		return RateLimited
 	}
 	if r.config.Stateful {
-		if state.session = r.session(d, sender, now); state.session == nil {
+		if state.session = r.session(d, sender, now.Steady); state.session == nil {
 			return SessionsFull
 		}
 	}
-	state.packet = r.answer(d, sender, state.session, now)
+	state.packet = r.answer(d, sender, state.session, now.Wall)
 	// The reply has the class of the packet, without its congestion marks.
 	way := wayBack{class: d.TrafficClass &^ 3, source: d.Local, link: d.Interface}
 	d.Interface = 0 // routing decides
@@ -266,7 +267,7 @@ func (r *Reflector) prepare(d *udp.Datagram, state *reply, now int64) Outcome {
 // finish writes the base packet, when all packets of the batch are prepared: what takes
 // time after the timestamp is measured as part of the way.
 func (r *Reflector) finish(d *udp.Datagram, state *reply) {
-	state.packet.Timestamp = r.clock.Timestamp(r.now())
+	state.packet.Timestamp = r.clock.Timestamp(r.now().Wall)
 	state.packet.Put(d.Data, r.mode)
 	if r.mode == stamp.Authenticated {
 		r.auth.Sign(d.Data)

@@ -20,7 +20,7 @@ type sessionKey struct {
 
 // session is the state of one test session (RFC 8762 §4).
 type session struct {
-	last     int64  // when its last packet came
+	last     int64  // when its last packet came, by the steady clock
 	next     uint32 // the number of the next reply
 	received uint32 // packets
 	highest  uint32 // sequence number
@@ -28,7 +28,7 @@ type session struct {
 
 	hasSent  bool
 	followUp uint32 // the number of the last reply
-	followed int64  // when it was sent
+	followed int64  // when it was sent, by the wall clock
 }
 
 // sessions are the sessions of a stateful reflector, bounded in number.
@@ -54,9 +54,10 @@ func newSessions(limit int, timeout time.Duration) sessions {
 }
 
 // sweep ends idle sessions, unless it did within a period. It looks at all of them, so
-// it must not run for each packet.
+// it must not run for each packet. Its time, as that of all sessions, is the steady
+// clock's: no step of the wall clock ends a session.
 func (s *sessions) sweep(now, period int64) {
-	if now-s.swept < period && now >= s.swept {
+	if now-s.swept < period {
 		return
 	}
 	s.swept = now
@@ -133,7 +134,7 @@ func (b *bucket) take(now int64) bool {
 	switch elapsed := now - b.at; {
 	case b.at == 0:
 		b.tokens = depth
-	case elapsed > 0: // the clock may go back
+	case elapsed > 0:
 		b.tokens = min(depth, b.tokens+float64(elapsed)/1e9*float64(b.rate))
 	}
 	b.at = now

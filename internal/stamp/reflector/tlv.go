@@ -226,7 +226,7 @@ func (r *Reflector) follow(q *request, value []byte) verdict {
 // the address (RFC 9503 §3).
 func (r *Reflector) destination(q *request, value []byte) verdict {
 	a, err := stamp.DecodeAddress(value)
-	if err != nil || !r.local.has(a, r.now()) {
+	if err != nil || !r.local.has(a, r.now().Steady) {
 		return unrecognized // "not the intended destination"
 	}
 	if a.Is6() {
@@ -304,7 +304,7 @@ type localAddresses struct {
 const localPeriod = 5_000_000_000
 
 func (l *localAddresses) has(a netip.Addr, now int64) bool {
-	if age := now - l.at; l.list == nil || age < 0 || age >= localPeriod {
+	if l.list == nil || now-l.at >= localPeriod {
 		l.at, l.list = now, make(map[netip.Addr]bool)
 		addresses, _ := net.InterfaceAddrs() // without them, no address is ours
 		for _, one := range addresses {

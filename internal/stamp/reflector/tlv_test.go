@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/waymark-net/waymark/internal/stamp/clock"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 	"github.com/waymark-net/waymark/stamp"
 	"github.com/waymark-net/waymark/test/craft"
@@ -204,8 +205,8 @@ func TestFollowUp(t *testing.T) {
 // which is therefore sent first.
 func TestFollowUpInOneBatch(t *testing.T) {
 	r := newReflector(t, func(c *Config) { c.Stateful, c.Local = true, netip.MustParseAddrPort("[::1]:0") })
-	clock := now
-	r.now = func() int64 { clock += 1000; return clock }
+	moment := now
+	r.now = func() clock.Instant { moment += 1000; return at(moment) }
 	if err := r.Open(); err != nil {
 		t.Fatal(err)
 	}

@@ -41,8 +41,9 @@ type heard struct {
 
 func (h *heard) refuse(why refusal) { h.refused[why]++ }
 
-// reply counts a datagram. The caller holds s.mu.
-func (s *Sender) reply(d *udp.Datagram) {
+// reply counts a datagram; steady is when it came, by the steady clock. The caller holds
+// s.mu.
+func (s *Sender) reply(d *udp.Datagram, steady int64) {
 	if !s.fromReflector(d.Peer) {
 		s.heard.refuse(otherSource)
 		return
@@ -66,7 +67,7 @@ func (s *Sender) reply(d *udp.Datagram) {
 		s.heard.refuse(wrongMicro)
 		return
 	}
-	r := measure.Reply{Sequence: p.Sender.Sequence, Reflected: p.Sequence, Received: d.Received}
+	r := measure.Reply{Sequence: p.Sender.Sequence, Reflected: p.Sequence, Received: d.Received, Steady: steady}
 	var arrived, returned bool
 	r.Arrived, arrived = s.clock.Nanoseconds(p.Received, p.Error)
 	r.Returned, returned = s.clock.Nanoseconds(p.Timestamp, p.Error)

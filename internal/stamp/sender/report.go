@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/stamp/clock"
 	"github.com/waymark-net/waymark/internal/stamp/measure"
 	"github.com/waymark-net/waymark/stamp"
 )
@@ -53,7 +52,7 @@ func (s *Sender) Report() *Report {
 	defer s.mu.Unlock()
 	r := &Report{
 		Kind: "stamp", Reflector: s.config.Remote.String(), SSID: uint16(s.config.SSID), Authenticated: s.mode == stamp.Authenticated,
-		Size: len(s.packets[0]), Result: s.session.Result(clock.Now()), SendFailed: s.failed,
+		Size: len(s.packets[0]), Result: s.session.Result(s.now().Steady), SendFailed: s.failed,
 		Refused: make(map[string]uint64, numRefusals), SenderClock: quality(s.clock.Estimate()),
 	}
 	for i, n := range s.heard.refused {

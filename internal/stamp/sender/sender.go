@@ -37,6 +37,7 @@ type Sender struct {
 	mu      sync.Mutex // for what follows
 	session *measure.Session
 	clock   *clock.Clock
+	now     func() clock.Instant
 	heard   heard
 	failed  uint64 // packets that the kernel did not send
 	failure error  // the last reason
@@ -49,6 +50,7 @@ func New(c Config) (*Sender, error) {
 		return nil, err
 	}
 	s := &Sender{config: c, mode: c.mode(), clock: clock.New(c.Format), outgoing: make([]udp.Datagram, 0, batch)}
+	s.now = s.clock.Now
 	for i := range s.packets {
 		s.packets[i] = append([]byte(nil), template...)
 	}
@@ -145,20 +147,20 @@ func (s *Sender) await(ctx context.Context) {
 func (s *Sender) waiting() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.session.Waiting(clock.Now())
+	return s.session.Waiting(s.now().Steady)
 }
 
 // send sends n packets at once.
 func (s *Sender) send(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clock.Look(clock.Now())
+	s.clock.Look(s.now())
 	s.outgoing = s.outgoing[:0]
 	numbers := [batch]uint32{}
 	for i := range n {
-		now := clock.Now()
-		numbers[i] = s.session.Send(now)
-		p := stamp.SenderPacket{Sequence: numbers[i], Timestamp: s.clock.Timestamp(now), Error: s.clock.Estimate(), SSID: s.config.SSID}
+		now := s.now()
+		numbers[i] = s.session.Send(now.Wall, now.Steady)
+		p := stamp.SenderPacket{Sequence: numbers[i], Timestamp: s.clock.Timestamp(now.Wall), Error: s.clock.Estimate(), SSID: s.config.SSID}
 		s.fill(s.packets[i], p, s.session.Sent())
 		s.outgoing = append(s.outgoing, udp.Datagram{Data: s.packets[i], Peer: s.config.Remote, Scope: s.config.Scope, TrafficClass: s.config.DSCP << 2})
 	}
@@ -210,7 +212,7 @@ func (s *Sender) receive() error {
 // drain reads the replies that the socket has at the end: if this process did not run
 // for a while, they came in time and were not read yet.
 func (s *Sender) drain() error {
-	end := clock.Now()
+	end := time.Now().UnixNano()
 	for {
 		list, err := s.socket.Take()
 		if err != nil {
@@ -226,15 +228,16 @@ func (s *Sender) drain() error {
 }
 
 func (s *Sender) hear(list []udp.Datagram) error {
-	now := clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.now()
 	for i := range list {
 		d := &list[i]
 		if d.Received == 0 {
-			d.Received = now
+			d.Received = now.Wall
 		}
-		if s.reply(d); s.config.NeedSSID && s.heard.refused[withoutSSID] > 0 {
+		// The kernel stamps by the wall clock alone.
+		if s.reply(d, now.Steady-max(0, now.Wall-d.Received)); s.config.NeedSSID && s.heard.refused[withoutSSID] > 0 {
 			return ErrNoSSID
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/stamp/clock"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 	"github.com/waymark-net/waymark/stamp"
 )
@@ -214,6 +215,30 @@ func TestStalledProcess(t *testing.T) {
 	}
 }
 
+// The clock of this machine is set while a reply is under way: the round trip is that of
+// the monotonic clock.
+func TestStepOfWallClock(t *testing.T) {
+	at := mirror(t, func(udp.Datagram) [][]byte { return nil })
+	s := newSender(t, at, nil)
+	if err := s.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.socket.Close()
+	now := s.now()
+	s.now = func() clock.Instant { return now }
+	if err := s.send(1); err != nil {
+		t.Fatal(err)
+	}
+	now.Wall, now.Steady = now.Wall+int64(time.Hour), now.Steady+int64(time.Millisecond)
+	request := udp.Datagram{Data: bytes.Clone(s.packets[0]), Received: now.Wall}
+	if err := s.hear([]udp.Datagram{{Data: reply(request, 0, nil), Peer: at, Received: now.Wall - 300_000}}); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.Report(); r.Received != 1 || r.Late != 0 || r.RoundTrip.Max != 700_000 {
+		t.Errorf("%+v, round trip %+v", r.Result, r.RoundTrip)
+	}
+}
+
 // The report names a reflector's restart, and blames the network's two ways for nothing.
 func TestRestartInReport(t *testing.T) {
 	n := uint32(0)
@@ -338,8 +363,8 @@ func FuzzReply(f *testing.F) {
 	senders := []*Sender{newSender(f, remote, everything), newSender(f, remote, func(c *Config) { c.Key = key; everything(c) })}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, s := range senders {
-			s.session.Send(d.Received - 1000)
-			s.reply(&udp.Datagram{Data: b, Peer: remote, Received: d.Received})
+			s.session.Send(d.Received-1000, d.Received-1000)
+			s.reply(&udp.Datagram{Data: b, Peer: remote, Received: d.Received}, d.Received)
 			if text := s.Report().Text(); !strings.Contains(text, " sent, ") {
 				t.Fatal(text)
 			}
