@@ -54,6 +54,10 @@ func (r *Reflector) answerTLVs(d *udp.Datagram, tlvs []byte, sender stamp.Sender
 	}
 	q := request{d, sender, state, way}
 	for t, err := range stamp.TLVs(tlvs) {
+		// TWAMP Light has no HMAC of STAMP (RFC 8762 §4.6), so with a key all are TLVs.
+		if r.auth == nil && r.isPadding(t, err, len(tlvs)) {
+			break
+		}
 		v := malformed
 		if err == nil {
 			v = r.process(&q, t)
@@ -80,6 +84,25 @@ func (r *Reflector) answerTLVs(d *udp.Datagram, tlvs []byte, sender stamp.Sender
 		r.auth.SignTLVs(state.packet.Sequence, tlvs)
 	}
 	return Reflected
+}
+
+// isPadding reports whether what begins with a TLV is no TLV but padding, as that of
+// TWAMP Light, which is copied (RFC 8762 §4.6). Type 0 is reserved (RFC 8972 §5.1), and
+// padding of zeros looks like it. Random padding is recognized at its start: a STAMP
+// sender sets the U flag, and no other one (RFC 8972 §4). A TLV without it is still
+// processed if it can be; a malformed one with it gets the M flag.
+func (r *Reflector) isPadding(t stamp.TLV, err error, length int) bool {
+	if length-t.Offset >= 2 && t.Type() == 0 {
+		return true
+	}
+	unknown := t.Type() > stamp.TypeMicroSession && r.config.Extension == nil
+	useless := err != nil || unknown || stamp.CheckValue(t.Type(), t.Value()) != nil
+	flags := t.Flags() & (stamp.FlagUnrecognized | stamp.FlagMalformed | stamp.FlagIntegrity)
+	if t.Offset > 0 || !useless {
+		return false
+	}
+	// The reserved flags alone prove nothing, because later RFCs may define them.
+	return flags != stamp.FlagUnrecognized || err != nil && unknown && t.Flags() != flags
 }
 
 // refuse copies TLVs whose integrity failed, with the I flag (RFC 8972 §4.8).
