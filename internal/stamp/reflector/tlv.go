@@ -4,7 +4,6 @@ package reflector
 
 import (
 	"encoding/binary"
-	"net"
 	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/stamp/udp"
@@ -246,16 +245,26 @@ func (r *Reflector) follow(q *request, value []byte) verdict {
 }
 
 // destination checks whether the packet is for this node; if so, the reply comes from
-// the address (RFC 9503 §3).
+// the address (RFC 9503 §3), if it can.
 func (r *Reflector) destination(q *request, value []byte) verdict {
 	a, err := stamp.DecodeAddress(value)
 	if err != nil || !r.local.has(a, r.now().Steady) {
 		return unrecognized // "not the intended destination"
 	}
-	if a.Is6() {
+	if r.isSource(a, q) {
 		q.way.source = a
 	}
 	return processed
+}
+
+// isSource reports whether the reply to a packet can come from an address of this node:
+// it must be valid where the peer is. The kernel refuses a link-local source by another
+// link, and a peer elsewhere would drop replies from a loopback address.
+func (r *Reflector) isSource(a netip.Addr, q *request) bool {
+	if a.IsLinkLocalUnicast() {
+		return a == q.Local || q.Peer.Addr().IsLinkLocalUnicast() && r.local.hasOn(q.Scope, a, r.now().Steady)
+	}
+	return a.Is6() && !a.Is4In6() && a.IsGlobalUnicast()
 }
 
 // microSession checks and fills the member links of an aggregated link (RFC 9534 §3.2).
@@ -315,28 +324,4 @@ func areSegments(list []byte) bool {
 		seen[sid] = true
 	}
 	return true
-}
-
-// localAddresses are this node's addresses, read again when they are old.
-type localAddresses struct {
-	list map[netip.Addr]bool
-	at   int64
-}
-
-// localPeriod is how long addresses are valid, in nanoseconds.
-const localPeriod = 5_000_000_000
-
-func (l *localAddresses) has(a netip.Addr, now int64) bool {
-	if l.list == nil || now-l.at >= localPeriod {
-		l.at, l.list = now, make(map[netip.Addr]bool)
-		addresses, _ := net.InterfaceAddrs() // without them, no address is ours
-		for _, one := range addresses {
-			if n, ok := one.(*net.IPNet); ok {
-				if address, ok := netip.AddrFromSlice(n.IP); ok {
-					l.list[address.Unmap()] = true
-				}
-			}
-		}
-	}
-	return l.list[a.Unmap()]
 }

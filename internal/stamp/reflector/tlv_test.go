@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -142,7 +143,6 @@ func TestWayBack(t *testing.T) {
 	}{
 		{"class", tlv(t, stamp.TypeClassOfService, 46<<2, 0, 0, 0), func(d udp.Datagram) bool { return d.TrafficClass == 46<<2 }},
 		{"same link", tlv(t, stamp.TypeReturnPath, stamp.AppendControlCode(nil, stamp.ReplySameLink)...), func(d udp.Datagram) bool { return d.Interface == 3 }},
-		{"node address", tlv(t, stamp.TypeDestinationNodeAddress, netip.IPv6Loopback().AsSlice()...), func(d udp.Datagram) bool { return d.Local == netip.IPv6Loopback() }},
 		{"segments", tlv(t, stamp.TypeReturnPath, segments...), func(d udp.Datagram) bool {
 			return bytes.Equal(d.Segments, append(sid.AsSlice(), local.AsSlice()...))
 		}},
@@ -160,6 +160,51 @@ func TestWayBack(t *testing.T) {
 		if got := reflect(newReflector(t, func(c *Config) { c.MicroSession = 9 }), &d, &reply{}, now); got != outcome {
 			t.Errorf("%v, want %v", got, outcome)
 		}
+	}
+}
+
+// A reply comes from the node address that the sender names, if it can (RFC 9503 §3).
+func TestSourceOfNodeAddress(t *testing.T) {
+	far, near := netip.MustParseAddr("2001:db8:7::7"), netip.MustParseAddr("fe80::7")
+	for _, tt := range []struct {
+		node, peer string
+		own        bool // the node address becomes the source
+	}{
+		{far.String(), "2001:db8:1::1", true},
+		{"fd00::7", "2001:db8:1::1", true},
+		{far.String(), "fe80::1", true},
+		{near.String(), "fe80::1", true},
+		{near.String(), "2001:db8:1::1", false},
+		{"fe80::8", "fe80::1", false}, // of another interface
+		{"::1", "2001:db8:1::1", false},
+		{"ff02::1", "2001:db8:1::1", false},
+		{"::ffff:192.0.2.1", "2001:db8:1::1", false},
+		{"192.0.2.1", "2001:db8:1::1", false},
+	} {
+		node := netip.MustParseAddr(tt.node)
+		r := newReflector(t, nil)
+		r.local = localAddresses{
+			list:   map[netip.Addr]bool{node.Unmap(): true, near: true},
+			onLink: map[uint32]map[netip.Addr]bool{4: {near: true}},
+			at:     now,
+		}
+		d := packet(t, stamp.Unauthenticated, sent, nil, tlv(t, stamp.TypeDestinationNodeAddress, node.AsSlice()...))
+		d.Peer, d.Scope = netip.AddrPortFrom(netip.MustParseAddr(tt.peer), 9), 4
+		want := local
+		if tt.own {
+			want = node
+		}
+		if got := reflect(r, &d, &reply{}, now); got != Reflected || d.Local != want || d.Data[44] != 0 {
+			t.Errorf("%s for %s: %v from %v with flags %#x, want %v", tt.node, tt.peer, got, d.Local, d.Data[44], want)
+		}
+	}
+	var l localAddresses
+	loopback, err := net.InterfaceByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own := netip.IPv6Loopback(); !l.hasOn(uint32(loopback.Index), own, now) || l.hasOn(1<<30, own, now) || !l.has(own, now) {
+		t.Error("the loopback address is not on the loopback interface, or on another one")
 	}
 }
 
