@@ -5,9 +5,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +55,10 @@ func TestStampUsage(t *testing.T) {
 		"sender ::1 --destination-node ::1 --ssid 0":       "--destination-node needs an SSID",
 		"sender ::1 --return-path there":                   "want same-link, or 1 to 16 SRv6 SIDs",
 		"sender ::1 --source 192.0.2.1":                    `--source "192.0.2.1": want an IPv6 address`,
+		"sender ::1 --source ff02::1":                      `--source "ff02::1": want an IPv6 address of this machine`,
+		"sender ::1 --source ::1%lo":                       `--source "::1%lo": want an IPv6 address of this machine`,
+		"sender ::1 --source fe80::1":                      "--source fe80::1 is valid on one link only; name its interface: fe80::1%eth0",
+		"sender ff02::1%lo":                                "is the address of a group; measure to one node at a time",
 		"sender ::1 --count -1":                            "--count",
 		"sender ::1 --stats -1s":                           "--stats -1s: want a time",
 		"sender ::1 ::2":                                   "ADDRESS",
@@ -154,12 +160,37 @@ func TestStampSession(t *testing.T) {
 	}
 }
 
+// An interface can be named by its number, as in fe80::1%1.
+func TestStampScope(t *testing.T) {
+	loopback, err := net.InterfaceByName("lo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := strconv.Itoa(loopback.Index)
+	for _, zone := range []string{"lo", number} {
+		at, scope, err := parseReflector("fe80::1%" + zone)
+		if err != nil || int(scope) != loopback.Index || at.String() != "[fe80::1]:862" {
+			t.Errorf("%s: %v with scope %d, %v", zone, at, scope, err)
+		}
+		for _, of := range []uint32{0, scope} {
+			if a, err := parseSource("fe80::2%"+zone, of); err != nil || a.Zone() != number {
+				t.Errorf("from %s: %v, %v", zone, a, err)
+			}
+		}
+	}
+	if _, err := parseSource("fe80::2%lo", uint32(loopback.Index)+1); err == nil || !strings.Contains(err.Error(), "on another link") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestStampFailures(t *testing.T) {
 	for args, want := range map[string]string{
 		"reflector --listen [2001:db8::77]:9":                      "this machine does not have the address",
 		"reflector --listen [::1]:0 --metrics [::1]:x":             "set --metrics to an address and a free port of this machine",
 		"sender [::1]:9 --count 2 --interval 1ms --timeout 20ms":   "no reply from [::1]:9 in time; check that a reflector listens there",
 		"sender fe80::1%nosuch":                                    "no interface nosuch; 'ip link' lists them",
+		"sender fe80::1%999999999":                                 "no interface 999999999",
+		"sender fe80::1%lo --source fe80::2%nosuch":                "--source fe80::2%nosuch: no interface nosuch",
 		"sender ::1 --count 1 --source 2001:db8::77":               "this machine does not have the address",
 		"sender ::1 --key-file /nonexistent/key --timestamps ptp":  "no such file",
 		"sender [::1]:9 --count 1 --timeout 5ms --reflector auto ": "no reply",

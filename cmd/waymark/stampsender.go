@@ -127,13 +127,8 @@ func (f *senderFlags) config(cmd *cobra.Command, address string) (c sender.Confi
 	if c.Knowledge, err = word("reflector", f.reflector, reflectorKinds); err != nil {
 		return c, err
 	}
-	if f.source != "" {
-		if c.Local, err = parseIPv6("source", f.source); err != nil {
-			return c, err
-		}
-		if c.Local.IsLinkLocalUnicast() && c.Scope != 0 {
-			c.Local = c.Local.WithZone(strconv.Itoa(int(c.Scope)))
-		}
+	if c.Local, err = parseSource(f.source, c.Scope); err != nil {
+		return c, err
 	}
 	switch {
 	case f.interval < time.Microsecond || f.interval > time.Hour:
@@ -186,20 +181,60 @@ func parseReflector(text string) (netip.AddrPort, uint32, error) {
 		}
 		at = netip.AddrPortFrom(a, stamp.Port)
 	}
-	zone := at.Addr().Zone()
 	switch {
 	case !at.Addr().Is6() || at.Addr().Is4In6() || at.Port() == 0 || at.Addr().IsUnspecified():
 		return at, 0, wrong
-	case zone == "" && at.Addr().IsLinkLocalUnicast():
+	case at.Addr().IsMulticast():
+		return at, 0, commandline.Usagef("%s is the address of a group; measure to one node at a time: give an address of its own", at.Addr())
+	case at.Addr().Zone() == "" && at.Addr().IsLinkLocalUnicast():
 		return at, 0, commandline.Usagef("%s is valid on one link only; name its interface: %s%%eth0", at.Addr(), at.Addr())
-	case zone == "":
-		return at, 0, nil
+	}
+	scope, err := scopeOf(at.Addr())
+	return netip.AddrPortFrom(at.Addr().WithZone(""), at.Port()), scope, err
+}
+
+// scopeOf is the number of the interface that an address names after a %, by its name or
+// its number; 0 if it names none.
+func scopeOf(a netip.Addr) (uint32, error) {
+	zone := a.Zone()
+	if zone == "" {
+		return 0, nil
 	}
 	link, err := net.InterfaceByName(zone)
-	if err != nil {
-		return at, 0, fmt.Errorf("%s: no interface %s; 'ip link' lists them", text, zone)
+	if n, fault := strconv.ParseUint(zone, 10, 31); err != nil && fault == nil {
+		link, err = net.InterfaceByIndex(int(n))
 	}
-	return netip.AddrPortFrom(at.Addr().WithZone(""), at.Port()), uint32(link.Index), nil
+	if err != nil {
+		return 0, fmt.Errorf("%s: no interface %s; 'ip link' lists them", a, zone)
+	}
+	return uint32(link.Index), nil
+}
+
+// parseSource reads the address to send from. A link-local one is of the interface that
+// it names, or of that of the reflector's address.
+func parseSource(text string, scope uint32) (netip.Addr, error) {
+	if text == "" {
+		return netip.Addr{}, nil
+	}
+	a, err := netip.ParseAddr(text)
+	if err != nil || !a.Is6() || a.Is4In6() || a.IsMulticast() || a.Zone() != "" && !a.IsLinkLocalUnicast() {
+		return a, commandline.Usagef("--source %q: want an IPv6 address of this machine", text)
+	}
+	if !a.IsLinkLocalUnicast() {
+		return a, nil
+	}
+	own, err := scopeOf(a)
+	switch {
+	case err != nil:
+		return a, fmt.Errorf("--source %w", err)
+	case own == 0 && scope == 0:
+		return a, commandline.Usagef("--source %s is valid on one link only; name its interface: %s%%eth0", text, text)
+	case own != 0 && scope != 0 && own != scope:
+		return a, commandline.Usagef("--source %s is on another link than the reflector's address: name the same interface", text)
+	case own == 0:
+		own = scope
+	}
+	return a.WithZone(strconv.FormatUint(uint64(own), 10)), nil
 }
 
 func parseIPv6(flag, text string) (netip.Addr, error) {

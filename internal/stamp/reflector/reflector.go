@@ -245,9 +245,13 @@ func (r *Reflector) prepare(d *udp.Datagram, state *reply, now clock.Instant) Ou
 	state.packet = r.answer(d, sender, state.session, now.Wall)
 	// The reply has the class of the packet, without its congestion marks.
 	way := wayBack{class: d.TrafficClass &^ 3, source: d.Local, link: d.Interface}
-	d.Interface = 0 // routing decides
-	if d.Peer.Addr().IsLinkLocalUnicast() {
+	// Routing decides, unless an address is valid on one link only: the kernel then needs
+	// the link, be it of the source or of the destination.
+	switch d.Interface = 0; {
+	case d.Peer.Addr().IsLinkLocalUnicast():
 		d.Interface = d.Scope
+	case d.Local.IsLinkLocalUnicast():
+		d.Interface = way.link
 	}
 	if tlvs := d.Data[r.mode.BaseLen():]; len(tlvs) > 0 {
 		if outcome := r.answerTLVs(d, tlvs, sender, state, &way); outcome != Reflected {

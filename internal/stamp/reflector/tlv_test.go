@@ -208,13 +208,18 @@ func TestSourceOfNodeAddress(t *testing.T) {
 	}
 }
 
-// A reply of a link-local sender goes back over its link.
+// A reply with a link-local address at either end goes back over the link of its packet.
 func TestLinkLocal(t *testing.T) {
 	r := newReflector(t, nil)
 	d := packet(t, stamp.Unauthenticated, sent, nil)
 	d.Peer, d.Scope = netip.MustParseAddrPort("[fe80::1]:9"), 4
 	if got := reflect(r, &d, &reply{}, now); got != Reflected || d.Interface != 4 {
 		t.Errorf("%v by interface %d", got, d.Interface)
+	}
+	d = packet(t, stamp.Unauthenticated, sent, nil)
+	d.Local = netip.MustParseAddr("fe80::2")
+	if got := reflect(r, &d, &reply{}, now); got != Reflected || d.Interface != 3 {
+		t.Errorf("to a global address: %v by interface %d", got, d.Interface)
 	}
 }
 

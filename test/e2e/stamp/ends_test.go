@@ -118,13 +118,29 @@ func TestLinkLocal(t *testing.T) {
 	}
 	testnet.SetUp(t, "near", "fe80::1/64")
 	inFar(t, func() error { testnet.SetUp(t, "far", "fe80::2/64"); return nil })
-	r := reflect(t)
-	report, err := send(t, "fe80::2%near", "--source", "fe80::1", "--count", "8", "--interval", "10ms")
-	if err != nil {
-		t.Fatal(err)
+	for _, args := range [][]string{
+		{"fe80::2%near", "--source", "fe80::1"},
+		{"fe80::2%near"},
+		{"fe80::2%near", "--source", near}, // one address of a link, the other one global
+		{far, "--source", "fe80::1%near"},
+		{"fe80::2%near", "--source", near, "--destination-node", far},
+		{"fe80::2%near", "--destination-node", "fe80::2"},
+		{far, "--destination-node", "fe80::2"}, // a reply beyond the link cannot come from there
+		{far, "--destination-node", "::1"},
+	} {
+		r := reflect(t)
+		report, err := send(t, append(args, "--count", "8", "--interval", "10ms")...)
+		if err != nil {
+			t.Errorf("%v: %v", args, err)
+			r.stop(t)
+			continue
+		}
+		complete(t, report, 8)
+		if node := report.Answers.DestinationNode; slices.Contains(args, "--destination-node") != (node != nil && *node) {
+			t.Errorf("%v: destination node %v", args, node)
+		}
+		r.onlyReflected(t, 8)
 	}
-	complete(t, report, 8)
-	r.onlyReflected(t, 8)
 }
 
 // What a reflector does not answer: by prefix, SSID, key, length and rate.
