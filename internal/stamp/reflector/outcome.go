@@ -18,9 +18,9 @@ const (
 	RateLimited                   // beyond the rate
 	WrongHMAC                     // of the base packet
 	UnknownSession                // the SSID is not one of the configured ones
+	WrongMicro                    // the micro-session is not this reflector's (RFC 9534 §3.2)
 	SessionsFull                  // no room for another session
 	ReplyDeclined                 // the sender wants no reply (RFC 9503 §4.1.1)
-	WrongMicro                    // the micro-session is not this reflector's (RFC 9534 §3.2)
 	SendFailed                    // the kernel did not send the reply
 	NumOutcomes    int     = iota // the number of outcomes
 )
@@ -35,9 +35,9 @@ var outcomes = [NumOutcomes]struct{ name, meaning string }{
 	RateLimited:    {"rate_limited", "Packets beyond the rate."},
 	WrongHMAC:      {"hmac_wrong", "Packets whose HMAC is wrong."},
 	UnknownSession: {"ssid_unknown", "Packets with an SSID that is not one of the configured ones."},
+	WrongMicro:     {"micro_session_wrong", "Packets with the micro-session identifier of another link."},
 	SessionsFull:   {"sessions_full", "Packets of new sessions beyond the limit."},
 	ReplyDeclined:  {"reply_declined", "Packets whose sender wants no reply."},
-	WrongMicro:     {"micro_session_wrong", "Packets with the micro-session identifier of another link."},
 	SendFailed:     {"send_failed", "Replies that the kernel refused to send."},
 }
 
@@ -65,7 +65,7 @@ var notes = [NumNotes]struct{ name, meaning string }{
 	OutOfOrder:   {"sequence_reordered", "Packets that came after a later one of their session. Counted only with sessions."},
 	TLVMalformed: {"tlv_malformed", "Packets with a malformed TLV; the reply has the M flag."},
 	TLVUnknown:   {"tlv_unrecognized", "TLVs that were not processed; the reply has the U flag."},
-	TLVIntegrity: {"tlv_integrity_failed", "Packets whose TLVs have a wrong HMAC or none; the reply has the I flag."},
+	TLVIntegrity: {"tlv_integrity_failed", "Packets whose TLVs have a wrong HMAC, none although there is a key, or one although there is none; the reply has the I flag."},
 }
 
 // String is the note's name in JSON and metrics.

@@ -237,6 +237,11 @@ func (r *Reflector) prepare(d *udp.Datagram, state *reply, now clock.Instant) Ou
 	case !r.limit.take(now.Steady): // after the HMAC: packets without the key use up no rate
 		return RateLimited
 	}
+	tlvs := d.Data[r.mode.BaseLen():]
+	integrity, intact := r.verify(sender.Sequence, tlvs)
+	if intact && r.isOfOtherLink(tlvs) { // before a session begins
+		return WrongMicro
+	}
 	if r.config.Stateful {
 		if state.session = r.session(d, sender, now.Steady); state.session == nil {
 			return SessionsFull
@@ -253,10 +258,10 @@ func (r *Reflector) prepare(d *udp.Datagram, state *reply, now clock.Instant) Ou
 	case d.Local.IsLinkLocalUnicast():
 		d.Interface = way.link
 	}
-	if tlvs := d.Data[r.mode.BaseLen():]; len(tlvs) > 0 {
-		if outcome := r.answerTLVs(d, tlvs, sender, state, &way); outcome != Reflected {
-			return outcome
-		}
+	if !intact {
+		r.refuse(tlvs)
+	} else if outcome := r.answerTLVs(d, tlvs, sender, integrity, state, &way); outcome != Reflected {
+		return outcome
 	}
 	d.TrafficClass, d.Local, d.Segments = way.class, way.source, way.segments
 	if way.sameLink {

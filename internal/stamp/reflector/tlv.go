@@ -36,21 +36,51 @@ const (
 	unrecognized
 	malformed
 	declined // no reply
-	discard  // the packet is not for this reflector
 )
 
-// answerTLVs processes the TLVs of a packet in place (RFC 8972 §4).
-func (r *Reflector) answerTLVs(d *udp.Datagram, tlvs []byte, sender stamp.SenderPacket, state *reply, way *wayBack) Outcome {
-	integrity := stamp.Unprotected
+// verify says what the HMAC TLV of a packet proves, and whether its TLVs may be used.
+func (r *Reflector) verify(sequence uint32, tlvs []byte) (i stamp.TLVIntegrity, intact bool) {
 	if r.auth != nil {
-		integrity = r.auth.VerifyTLVs(sender.Sequence, tlvs)
+		i = r.auth.VerifyTLVs(sequence, tlvs)
 		// A key for TLVs alone protects them as the authenticated mode does: otherwise an
 		// attacker would only have to remove the HMAC.
-		if !stamp.Intact(integrity, stamp.Authenticated, tlvs) {
-			r.refuse(tlvs)
-			return Reflected
+		return i, stamp.Intact(i, stamp.Authenticated, tlvs)
+	}
+	for t, err := range stamp.TLVs(tlvs) {
+		switch {
+		case err != nil || r.isPadding(t, err, len(tlvs)):
+			return stamp.Unprotected, true
+		case t.Type() == stamp.TypeHMAC:
+			// "HMAC MUST be verified before using any data in the included STAMP TLVs" (RFC
+			// 8972 §4.8), and there is no key for it.
+			return stamp.Failed, false
 		}
 	}
+	return stamp.Unprotected, true
+}
+
+// isOfOtherLink reports whether TLVs are for the micro-session of another member link
+// (RFC 9534 §3.2: the packet "MUST be discarded").
+func (r *Reflector) isOfOtherLink(tlvs []byte) bool {
+	if r.config.MicroSession == 0 {
+		return false
+	}
+	for t, err := range stamp.TLVs(tlvs) {
+		if err != nil || stamp.CheckValue(t.Type(), t.Value()) != nil || r.auth == nil && r.isPadding(t, err, len(tlvs)) {
+			return false // what follows is not processed
+		}
+		if t.Type() == stamp.TypeMicroSession {
+			m, _ := stamp.DecodeMicroSession(t.Value())
+			if m.Reflector != 0 && m.Reflector != r.config.MicroSession {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// answerTLVs processes the TLVs of a packet in place (RFC 8972 §4).
+func (r *Reflector) answerTLVs(d *udp.Datagram, tlvs []byte, sender stamp.SenderPacket, integrity stamp.TLVIntegrity, state *reply, way *wayBack) Outcome {
 	q := request{d, sender, state, way}
 	for t, err := range stamp.TLVs(tlvs) {
 		// TWAMP Light has no HMAC of STAMP (RFC 8762 §4.6), so with a key all are TLVs.
@@ -72,8 +102,6 @@ func (r *Reflector) answerTLVs(d *udp.Datagram, tlvs []byte, sender stamp.Sender
 			r.counters.notes[TLVMalformed].Add(1)
 		case declined:
 			return ReplyDeclined
-		case discard:
-			return WrongMicro
 		}
 		if v == malformed {
 			break
@@ -145,10 +173,7 @@ func (r *Reflector) process(q *request, t stamp.TLV) verdict {
 		return processed
 	case stamp.TypeFollowUpTelemetry:
 		return r.follow(q, value)
-	case stamp.TypeHMAC:
-		if r.auth == nil {
-			return unrecognized // nothing to verify it with
-		}
+	case stamp.TypeHMAC: // it was verified
 		return processed
 	case stamp.TypeDestinationNodeAddress:
 		return r.destination(q, value)
@@ -267,28 +292,50 @@ func (r *Reflector) isSource(a netip.Addr, q *request) bool {
 	return a.Is6() && !a.Is4In6() && a.IsGlobalUnicast()
 }
 
-// microSession checks and fills the member links of an aggregated link (RFC 9534 §3.2).
+// microSession fills in the member link of an aggregated link (RFC 9534 §3.2); isOfOtherLink
+// has checked it.
 func (r *Reflector) microSession(value []byte) verdict {
 	if r.config.MicroSession == 0 {
 		return unrecognized
 	}
 	m, _ := stamp.DecodeMicroSession(value)
-	if m.Reflector != 0 && m.Reflector != r.config.MicroSession {
-		return discard
-	}
 	m.Reflector = r.config.MicroSession
 	m.Append(value[:0])
 	return processed
 }
 
 // returnPath takes the path of the reply (RFC 9503 §4). The reply never goes to another
-// address than the packet's source, so that no third party gets it.
+// address than the packet's source, so that no third party gets it. The U flag of each
+// sub-TLV says, as that of the TLV does, whether it was used.
 func (r *Reflector) returnPath(q *request, value []byte) verdict {
 	if q.way.decided {
 		return unrecognized // only the first one counts
 	}
 	q.way.decided = true
 	p, _ := stamp.DecodeReturnPath(value)
+	v := r.takePath(q, p)
+	seen := [256]bool{}
+	for sub, err := range stamp.TLVs(value) {
+		if err != nil {
+			break
+		}
+		kind := sub.Type()
+		if kind == stamp.SubLabelStack {
+			kind = stamp.SubSegmentList // only the first list counts, of either kind
+		}
+		used := v == processed && !seen[kind] && (kind == stamp.SubControlCode ||
+			!p.HasControlCode && (kind == stamp.SubReturnAddress || kind == stamp.SubSegmentList))
+		if seen[kind] = true; used {
+			sub.SetFlags(0)
+		} else {
+			sub.SetFlags(stamp.FlagUnrecognized)
+		}
+	}
+	return v
+}
+
+// takePath takes the path if the reply can and may go there.
+func (r *Reflector) takePath(q *request, p stamp.ReturnPath) verdict {
 	switch {
 	case p.HasControlCode && p.ControlCode == stamp.ReplyNone:
 		return declined
@@ -300,11 +347,6 @@ func (r *Reflector) returnPath(q *request, value []byte) verdict {
 		q.way.segments = p.Segments
 	case p.Segments != nil || p.Labels != nil || !p.Address.IsValid():
 		return unrecognized
-	}
-	for sub, err := range stamp.TLVs(value) {
-		if err == nil {
-			sub.SetFlags(0)
-		}
 	}
 	return processed
 }

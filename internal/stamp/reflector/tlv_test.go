@@ -60,7 +60,7 @@ func TestTLVs(t *testing.T) {
 		{"follow-up, first packet", "80070010" + strings.Repeat("ee", 16), "00070010" + zeros(16), stateful},
 		{"follow-up, stateless", "80070010" + strings.Repeat("ee", 16), "00070010" + zeros(16), nil},
 		{"follow-up, too short", "8007000d" + strings.Repeat("ee", 13), "4007000d" + zeros(12) + "ee", nil},
-		{"HMAC without a key", "80080010" + zeros(16), "80080010" + zeros(16), nil},
+		{"HMAC without a key", "80040004 28000000 80080010" + zeros(16) + "80010002 abcd", "20040004 28000000 20080010" + zeros(16) + "20010002 abcd", nil},
 		{"destination node, ours", "80090010 00000000000000000000000000000001", "00090010 00000000000000000000000000000001", nil},
 		{"destination node, IPv4", "80090004 7f000001", "00090004 7f000001", nil},
 		{"destination node, another", "80090010 20010db8000000000000000000000009", "80090010 20010db8000000000000000000000009", nil},
@@ -71,6 +71,9 @@ func TestTLVs(t *testing.T) {
 		{"return path, MPLS", "800a0008 80030004 000010ff", "800a0008 80030004 000010ff", nil},
 		{"return path, segments", "800a0014 80040010 20010db8000a00000000000000000000", "800a0014 80040010 20010db8000a00000000000000000000", nil},
 		{"return path, segments allowed", "800a0014 80040010 20010db8000a00000000000000000000", "000a0014 00040010 20010db8000a00000000000000000000", func(c *Config) { c.ReturnSegments = true }},
+		{"return path, not followed, U clear inside", "800a0014 00040010 20010db8000a00000000000000000000", "800a0014 80040010 20010db8000a00000000000000000000", nil},
+		{"return path, not all of it used", "800a0014 80010004 00000001 000c0000 20010004 00000000", "000a0014 00010004 00000001 800c0000 80010004 00000000", nil},
+		{"return path, control code and address", "800a001c 80010004 00000001 00020010 20010db8000100000000000000000001", "000a001c 00010004 00000001 80020010 20010db8000100000000000000000001", nil},
 		{"return path, empty", "800a0000", "800a0000", nil},
 		{"two return paths", "800a0008 80010004 00000001 800a0008 80010004 00000000", "000a0008 00010004 00000001 800a0008 80010004 00000000", nil},
 		{"micro-session without one", "800b0004 00050000", "800b0004 00050000", nil},
@@ -157,8 +160,12 @@ func TestWayBack(t *testing.T) {
 		WrongMicro:    tlv(t, stamp.TypeMicroSession, 0, 1, 0, 2),
 	} {
 		d := packet(t, stamp.Unauthenticated, sent, nil, one)
-		if got := reflect(newReflector(t, func(c *Config) { c.MicroSession = 9 }), &d, &reply{}, now); got != outcome {
+		r := newReflector(t, func(c *Config) { c.MicroSession, c.Stateful = 9, true })
+		if got := reflect(r, &d, &reply{}, now); got != outcome {
 			t.Errorf("%v, want %v", got, outcome)
+		}
+		if n := r.Counts().Sessions; outcome == WrongMicro && n != 0 {
+			t.Errorf("%d sessions of packets for another link", n)
 		}
 	}
 }
