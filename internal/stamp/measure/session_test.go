@@ -183,6 +183,12 @@ func TestDelays(t *testing.T) {
 	if j := r.RoundTrip.Jitter; j == nil || *j != 0 || r.Residence.Jitter != nil {
 		t.Errorf("jitter %v", j)
 	}
+	// Duplicates count neither as replies nor in the jitter.
+	d := network{session: NewSession(Guess, 64, time.Second), now: 1}
+	d.exchange(t, ".dD.d.")
+	if r := d.session.Result(d.now); r.Duplicates != 3 || r.RoundTrip.Count != 6 || *r.RoundTrip.Jitter != 0 || d.session.jitters[0].count != 5 {
+		t.Errorf("%+v, %+v of %d pairs", r, r.RoundTrip, d.session.jitters[0].count)
+	}
 	// Clocks that differ: one way is negative, both together are right.
 	s := NewSession(Guess, 4, time.Second)
 	s.Receive(&Reply{Sequence: s.Send(1000, 1000), Arrived: 500, Returned: 600, Received: 1400, Steady: 1400, Timed: true})

@@ -22,10 +22,11 @@ const (
 	wrongMicro                  // it came over another member link
 	tlvMalformed                // the M flag, or a TLV that is cut
 	tlvIntegrity                // the I flag, or a wrong HMAC of TLVs
+	tlvMissing                  // a TLV of the packet is not in its reply; the times count
 	numRefusals  int     = iota
 )
 
-var refusalNames = [numRefusals]string{"other_source", "truncated", "hmac_wrong", "ssid_other", "ssid_missing", "micro_session_wrong", "tlv_malformed", "tlv_integrity_failed"}
+var refusalNames = [numRefusals]string{"other_source", "truncated", "hmac_wrong", "ssid_other", "ssid_missing", "micro_session_wrong", "tlv_malformed", "tlv_integrity_failed", "tlv_missing"}
 
 // heard is what the replies say besides times.
 type heard struct {
@@ -159,6 +160,9 @@ func (s *Sender) readTLVs(d *udp.Datagram, p stamp.ReflectorPacket) (Answers, bo
 	var a Answers
 	tlvs := d.Data[s.mode.BaseLen():]
 	if len(tlvs) == 0 {
+		if s.asked != 0 {
+			s.heard.refuse(tlvMissing)
+		}
 		return a, true
 	}
 	// A key for TLVs alone protects them as the authenticated mode does.
@@ -172,7 +176,9 @@ func (s *Sender) readTLVs(d *udp.Datagram, p stamp.ReflectorPacket) (Answers, bo
 			return Answers{}, true
 		}
 	}
+	missing := s.asked
 	for t, err := range stamp.TLVs(tlvs) {
+		missing &^= typeBit(t.Type())
 		switch {
 		case err != nil || t.Flags()&stamp.FlagMalformed != 0: // "MUST stop processing the remainder"
 			s.heard.refuse(tlvMalformed)
@@ -184,8 +190,14 @@ func (s *Sender) readTLVs(d *udp.Datagram, p stamp.ReflectorPacket) (Answers, bo
 			return a, false
 		}
 	}
+	if missing != 0 {
+		s.heard.refuse(tlvMissing)
+	}
 	return a, true
 }
+
+// typeBit is a type in a set of those that a packet can have.
+func typeBit(t stamp.Type) uint16 { return 1 << min(t, 15) }
 
 // denied notes the TLVs to which the U flag is an answer (RFC 9503 §3, §4).
 func (a *Answers) denied(t stamp.Type) {

@@ -29,6 +29,7 @@ type Sender struct {
 	socket *udp.Socket
 
 	packets  [batch][]byte // each with the template's TLVs
+	asked    uint16        // the types of its TLVs
 	counter  int           // where the Direct Measurement's counter is, 0 without one
 	outgoing []udp.Datagram
 	sign     *stamp.Authenticator // of the goroutine that sends; nil without a key
@@ -55,6 +56,7 @@ func New(c Config) (*Sender, error) {
 		s.packets[i] = append([]byte(nil), template...)
 	}
 	for t := range stamp.TLVs(template[s.mode.BaseLen():]) {
+		s.asked |= typeBit(t.Type())
 		if t.Type() == stamp.TypeDirectMeasurement {
 			s.counter = s.mode.BaseLen() + t.Offset + stamp.TLVHeaderLen
 		}

@@ -107,6 +107,7 @@ func TestRefusals(t *testing.T) {
 			b[44] = byte(stamp.FlagMalformed)
 			return b
 		}, func(c *Config) { c.TLVs.DirectMeasurement = true }, 3},
+		"tlv_missing": {func(d udp.Datagram) []byte { return reply(d, 0, nil)[:44] }, func(c *Config) { c.TLVs.DirectMeasurement = true }, 3},
 		"tlv_integrity_failed": {func(d udp.Datagram) []byte {
 			b := reply(d, 0, nil)
 			b[44] = byte(stamp.FlagIntegrity)
@@ -126,6 +127,22 @@ func TestRefusals(t *testing.T) {
 		if a := r.Answers; a != nil && (a.Direct != nil || a.MicroSession != nil) {
 			t.Errorf("%q: TLVs were used: %+v", name, a)
 		}
+	}
+}
+
+// A reply that has lost one of two TLVs counts, and so does its other TLV.
+func TestOneTLVMissing(t *testing.T) {
+	at := mirror(t, func(d udp.Datagram) [][]byte {
+		b := reply(d, 0, nil)
+		b[44] = 0
+		return [][]byte{b[:44+stamp.TLVHeaderLen+12]} // without the Follow-Up Telemetry
+	})
+	r, err := run(t, newSender(t, at, func(c *Config) { c.TLVs.DirectMeasurement, c.TLVs.FollowUpTelemetry = true, true }))
+	if err != nil || r.Received != 3 || r.Refused["tlv_missing"] != 3 || r.Answers.Direct == nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if text := r.Text(); !strings.Contains(text, "\n  3 tlv_missing\n") {
+		t.Error(text)
 	}
 }
 
