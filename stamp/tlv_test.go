@@ -206,7 +206,7 @@ func TestTLVs(t *testing.T) {
 func TestNames(t *testing.T) {
 	for want, got := range map[string]string{
 		"type-0": Type(0).String(), "extra-padding": TypeExtraPadding.String(), "micro-session": TypeMicroSession.String(), "type-12": Type(12).String(),
-		"source-0": SyncSource(0).String(), "free-running": SyncFreeRunning.String(), "source-6": SyncSource(6).String(),
+		"unknown": SyncUnknown.String(), "free-running": SyncFreeRunning.String(), "source-6": SyncSource(6).String(),
 		"method-0": Method(0).String(), "control-plane": MethodControlPlane.String(), "method-255": Method(255).String(),
 	} {
 		if got != want {

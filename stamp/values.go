@@ -21,8 +21,10 @@ const (
 // SyncSource is what synchronizes a clock (RFC 8972 §5.4).
 type SyncSource uint8
 
-// Synchronization sources.
+// Synchronization sources. The registry has no value for one that is not known; 0 is
+// reserved, and is what a sender's zeros say.
 const (
+	SyncUnknown     SyncSource = 0
 	SyncNTP         SyncSource = 1
 	SyncPTP         SyncSource = 2
 	SyncBITS        SyncSource = 3
@@ -30,10 +32,10 @@ const (
 	SyncFreeRunning SyncSource = 5
 )
 
-// String returns the name used in output, such as "ntp", or "source-N".
+// String returns the name used in output, such as "ntp" or "unknown", or "source-N".
 func (s SyncSource) String() string {
-	names := [...]string{1: "ntp", "ptp", "bits", "satellite", "free-running"}
-	if s == 0 || int(s) >= len(names) {
+	names := [...]string{"unknown", "ntp", "ptp", "bits", "satellite", "free-running"}
+	if int(s) >= len(names) {
 		return fmt.Sprintf("source-%d", uint8(s))
 	}
 	return names[s]

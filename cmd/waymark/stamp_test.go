@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,6 +25,13 @@ func TestStampUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"reflector --listen 0.0.0.0:862":                   "want an IPv6 address and a port, such as [::]:862",
 		"reflector --listen [::1]":                         "want an IPv6 address and a port",
+		"reflector --listen [ff02::1]:9":                   "want an IPv6 address and a port",
+		"reflector --listen [fe80::1]:9":                   "the address is valid on one link only; name its interface: [fe80::1%eth0]:9",
+		"reflector --listen [::1%lo]:9":                    "want an IPv6 address and a port",
+		"reflector --sync-source gps":                      `--sync-source "gps": want bits, ntp, ptp, satellite, unknown`,
+		"sender ::1 --need-ssid --ssid 0":                  "--need-ssid needs an SSID; remove --ssid 0",
+		"sender ::1 --return-path fc00::1%lo":              "want same-link, or 1 to 16 SRv6 SIDs",
+		"sender ::1 --return-path ff02::1":                 "want same-link, or 1 to 16 SRv6 SIDs",
 		"reflector --allow 192.0.2.0/24":                   "want an IPv6 prefix",
 		"reflector --ssid 65536":                           "--ssid 65536: want a number from 0 to 65535",
 		"reflector --dscp 64":                              `--dscp "64": want numbers from 0 to 63`,
@@ -160,6 +168,19 @@ func TestStampSession(t *testing.T) {
 	}
 }
 
+// Without a reply, the error says what to change.
+func TestStampNoReply(t *testing.T) {
+	c := sender.Config{Remote: netip.MustParseAddrPort("[2001:db8::1]:862"), Timeout: time.Second}
+	for why, want := range map[string]string{
+		"hmac_wrong": "give both ends the same key and the same --protect",
+		"":           "firewalls pass UDP port 862, and that both ends have the same key and mode",
+	} {
+		if got := noReply(c, &sender.Report{Refused: map[string]uint64{why: 1}}); !strings.HasPrefix(got, "no reply from [2001:db8::1]:862 in time; ") || !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %s", why, got)
+		}
+	}
+}
+
 // An interface can be named by its number, as in fe80::1%1.
 func TestStampScope(t *testing.T) {
 	loopback, err := net.InterfaceByName("lo")
@@ -186,6 +207,7 @@ func TestStampScope(t *testing.T) {
 func TestStampFailures(t *testing.T) {
 	for args, want := range map[string]string{
 		"reflector --listen [2001:db8::77]:9":                      "this machine does not have the address",
+		"reflector --listen [fe80::1%nosuch]:9":                    "--listen fe80::1%nosuch: no interface nosuch",
 		"reflector --listen [::1]:0 --metrics [::1]:x":             "set --metrics to an address and a free port of this machine",
 		"sender [::1]:9 --count 2 --interval 1ms --timeout 20ms":   "no reply from [::1]:9 in time; check that a reflector listens there",
 		"sender fe80::1%nosuch":                                    "no interface nosuch; 'ip link' lists them",

@@ -24,6 +24,7 @@ import (
 type reflectorFlags struct {
 	stampFlags
 	listen, metrics, dscps string
+	source                 string
 	allow                  []string
 	ssids                  []uint
 	rate, sessions         int
@@ -83,9 +84,11 @@ The counters are printed at the end, and at each interval of --stats.`,
 	flags.DurationVar(&f.sessionTimeout, "session-timeout", f.sessionTimeout, "`TIME` without packets after which a session ends")
 	flags.StringVar(&f.dscps, "dscp", "", "`LIST` of DSCPs that senders may ask for in replies, such as 10,46, or all")
 	flags.BoolVar(&f.segments, "return-segments", false, "send replies through the SRv6 segments that senders ask for")
+	flags.StringVar(&f.source, "sync-source", "unknown", "`WHAT` synchronizes this clock, for senders that ask: ntp, ptp, bits, satellite or unknown")
 	flags.Uint16Var(&f.microSession, "micro-session", 0, "`ID` of this end's member link of an aggregated link")
 	flags.DurationVar(&f.stats, "stats", 0, "also print the counters every `TIME`")
 	flags.StringVar(&f.metrics, "metrics", "", "serve the counters to Prometheus at `ADDRESS:PORT`")
+	completeWords(cmd, "sync-source", "bits", "ntp", "ptp", "satellite", "unknown")
 	return cmd
 }
 
@@ -95,8 +98,11 @@ func (f *reflectorFlags) config(cmd *cobra.Command) (c reflector.Config, err err
 		Rate: f.rate, Stateful: f.stateful, MaxSessions: f.sessions, SessionTimeout: f.sessionTimeout,
 		ReturnSegments: f.segments, MicroSession: f.microSession,
 	}
-	if c.Local, err = netip.ParseAddrPort(f.listen); err != nil || !c.Local.Addr().Is6() || c.Local.Addr().Is4In6() {
-		return c, commandline.Usagef("--listen %q: want an IPv6 address and a port, such as [::]:%d", f.listen, stamp.Port)
+	if c.Local, err = parseListen(f.listen); err != nil {
+		return c, err
+	}
+	if c.Source, err = word("sync-source", f.source, syncSources); err != nil {
+		return c, err
 	}
 	for _, text := range f.allow {
 		p, err := netip.ParsePrefix(text)
@@ -128,6 +134,31 @@ func (f *reflectorFlags) config(cmd *cobra.Command) (c reflector.Config, err err
 		err = commandline.Usagef("--return-segments lets senders choose where replies go: give the senders that may with --allow or --key-file")
 	}
 	return c, err
+}
+
+// syncSources are the values of --sync-source.
+var syncSources = map[string]stamp.SyncSource{
+	"ntp": stamp.SyncNTP, "ptp": stamp.SyncPTP, "bits": stamp.SyncBITS, "satellite": stamp.SyncSatellite, "unknown": stamp.SyncUnknown,
+}
+
+// parseListen reads the address to receive at. The kernel binds a link-local one only
+// with its interface.
+func parseListen(text string) (netip.AddrPort, error) {
+	at, err := netip.ParseAddrPort(text)
+	a := at.Addr()
+	switch {
+	case err != nil || !a.Is6() || a.Is4In6() || a.IsMulticast() || a.Zone() != "" && !a.IsLinkLocalUnicast():
+		return at, commandline.Usagef("--listen %q: want an IPv6 address and a port, such as [::]:%d", text, stamp.Port)
+	case !a.IsLinkLocalUnicast():
+		return at, nil
+	case a.Zone() == "":
+		return at, commandline.Usagef("--listen %s: the address is valid on one link only; name its interface: [%s%%eth0]:%d", text, a, at.Port())
+	}
+	scope, err := scopeOf(a)
+	if err != nil {
+		return at, fmt.Errorf("--listen %w", err)
+	}
+	return netip.AddrPortFrom(a.WithZone(strconv.FormatUint(uint64(scope), 10)), at.Port()), nil
 }
 
 // parseDSCPs reads a list of DSCPs as a set of bits.

@@ -145,6 +145,9 @@ func (f *senderFlags) config(cmd *cobra.Command, address string) (c sender.Confi
 	if c.SSID, err = f.session(); err != nil {
 		return c, err
 	}
+	if f.needSSID && c.SSID == 0 {
+		return c, commandline.Usagef("--need-ssid needs an SSID; remove --ssid 0")
+	}
 	if c.TLVs, err = f.tlvs(c.SSID); err != nil {
 		return c, err
 	}
@@ -297,7 +300,7 @@ func (f *senderFlags) segments() (list []netip.Addr, err error) {
 	}
 	for part := range strings.SplitSeq(f.returnPath, ",") {
 		sid, err := netip.ParseAddr(part)
-		if err != nil || !sid.Is6() || len(list) == udp.MaxSegments {
+		if err != nil || !sid.Is6() || sid.Is4In6() || sid.Zone() != "" || !sid.IsGlobalUnicast() || len(list) == udp.MaxSegments {
 			return nil, commandline.Usagef("--return-path %q: want same-link, or 1 to %d SRv6 SIDs separated by commas", f.returnPath, udp.MaxSegments)
 		}
 		list = append(list, sid)
@@ -352,7 +355,7 @@ func noReply(c sender.Config, r *sender.Report) string {
 	cure := fmt.Sprintf("check that a reflector listens there, that firewalls pass UDP port %d, and that both ends have the same key and mode", c.Remote.Port())
 	switch {
 	case r.Refused["hmac_wrong"] > 0:
-		cure = "replies have a wrong HMAC: give both ends the same key"
+		cure = "replies have a wrong HMAC: give both ends the same key and the same --protect"
 	case r.Late > 0:
 		cure = fmt.Sprintf("replies came too late: raise --timeout %v", c.Timeout)
 	}

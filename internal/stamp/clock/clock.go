@@ -102,11 +102,6 @@ func (c *Clock) Nanoseconds(t stamp.Timestamp, e stamp.ErrorEstimate) (int64, bo
 // Estimate is the error estimate of the clock's timestamps.
 func (c *Clock) Estimate() stamp.ErrorEstimate { return c.err }
 
-// Source is what synchronizes the clock. The kernel does not say which protocol does;
-// NTP is what nearly all machines use.
-func (c *Clock) Source() stamp.SyncSource {
-	if c.state.Synchronised {
-		return stamp.SyncNTP
-	}
-	return stamp.SyncFreeRunning
-}
+// Synchronized reports whether anything synchronizes the clock. The kernel does not say
+// what does.
+func (c *Clock) Synchronized() bool { return c.state.Synchronised }

@@ -36,11 +36,12 @@ type Config struct {
 	SSIDs          []stamp.SSID   // that are answered; none: all
 	Rate           int            // the most packets a second; 0: no limit
 	Stateful       bool
-	MaxSessions    int           // of a stateful reflector
-	SessionTimeout time.Duration // after which an idle session ends
-	DSCPs          uint64        // bit n: senders may ask for replies with DSCP n
-	ReturnSegments bool          // replies go through the SRv6 segments that senders ask for
-	MicroSession   uint16        // this reflector's member link; 0: none
+	MaxSessions    int              // of a stateful reflector
+	SessionTimeout time.Duration    // after which an idle session ends
+	DSCPs          uint64           // bit n: senders may ask for replies with DSCP n
+	ReturnSegments bool             // replies go through the SRv6 segments that senders ask for
+	MicroSession   uint16           // this reflector's member link; 0: none
+	Source         stamp.SyncSource // what synchronizes this machine's clock, while anything does; 0: not known
 
 	// Measured gives the counters of the measured flow for a Direct Measurement TLV
 	// (RFC 8972 §4.5). Nil: the packets of the session, if the reflector is stateful.

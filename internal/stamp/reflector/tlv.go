@@ -159,7 +159,10 @@ func (r *Reflector) process(q *request, t stamp.TLV) verdict {
 	case stamp.TypeLocation:
 		return r.locate(q, value)
 	case stamp.TypeTimestampInformation:
-		source := r.clock.Source()
+		source := stamp.SyncFreeRunning
+		if r.clock.Synchronized() {
+			source = r.config.Source
+		}
 		stamp.TimestampInformation{SourceIn: source, MethodIn: stamp.MethodSoftware, SourceOut: source, MethodOut: stamp.MethodSoftware}.Append(value[:0])
 		return processed
 	case stamp.TypeClassOfService:
