@@ -10,8 +10,10 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/stamp"
@@ -73,9 +75,9 @@ const (
 	longestKey = 1024
 )
 
-// readKey reads a key from a file that only its owner can access.
+// readKey reads a key from a file that only this user, or root, can read or replace.
 func readKey(name string) ([]byte, error) {
-	file, err := os.Open(name)
+	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO would wait for a writer
 	if err != nil {
 		return nil, fmt.Errorf("read the key: %w; write it with: (umask 077; openssl rand -hex 32 > %s)", err, name)
 	}
@@ -88,6 +90,9 @@ func readKey(name string) ([]byte, error) {
 		return nil, fmt.Errorf("the key %s is no regular file; write it with: (umask 077; openssl rand -hex 32 > %s)", name, name)
 	case info.Mode().Perm()&^fs.FileMode(0o600) != 0:
 		return nil, fmt.Errorf("others can access the key %s (mode %04o); run: chmod 600 %s, and change the key if they may have read it", name, info.Mode().Perm(), name)
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
+		return nil, fmt.Errorf("the key %s belongs to another user (uid %d), who can read and change it; run: chown %d %s", name, owner, os.Geteuid(), name)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, 2*longestKey+64))
 	if err != nil {

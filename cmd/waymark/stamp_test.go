@@ -15,10 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/internal/stamp/reflector"
 	"github.com/waymark-net/waymark/internal/stamp/sender"
+	"github.com/waymark-net/waymark/test/testnet"
 )
 
 func TestStampUsage(t *testing.T) {
@@ -111,10 +114,30 @@ func TestStampKey(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]string{dir: "is no regular file", filepath.Join(dir, "none"): "openssl rand -hex 32 >"} {
+	fifo := filepath.Join(dir, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{dir: "is no regular file", fifo: "is no regular file; write it with: (umask 077; openssl rand -hex 32 >", filepath.Join(dir, "none"): "openssl rand -hex 32 >"} {
 		if code, _, stderr := runCLI(t, "", "stamp", "sender", "::1", "--key-file", name); code != commandline.ExitFailure || !strings.Contains(stderr, want) {
 			t.Errorf("%s: code %d, stderr %q; want %q", name, code, stderr, want)
 		}
+	}
+}
+
+// A key of another user is none: that user can change it.
+func TestStampKeyOfAnotherUser(t *testing.T) {
+	testnet.NeedRoot(t) // to give a file away
+	path := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(path, []byte(strings.Repeat("5e", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(path, 65534, 0); err != nil {
+		t.Fatal(err)
+	}
+	want := "belongs to another user (uid 65534), who can read and change it; run: chown 0 " + path
+	if code, _, stderr := runCLI(t, "", "stamp", "sender", "::1", "--key-file", path); code != commandline.ExitFailure || !strings.Contains(stderr, want) {
+		t.Errorf("code %d, stderr %q; want %q", code, stderr, want)
 	}
 }
 
