@@ -204,6 +204,9 @@ func (r *Reflector) flush() error {
 	for i := range r.out {
 		r.account(&r.out[i], &r.states[i], sent)
 	}
+	for i := range slices.Backward(r.out) {
+		r.takeBack(&r.out[i], &r.states[i])
+	}
 	r.out = r.out[:0]
 	return nil
 }
@@ -218,6 +221,19 @@ func (r *Reflector) account(d *udp.Datagram, state *reply, sent int64) {
 	r.counters.octets.Add(uint64(len(d.Data)))
 	if s := state.session; s != nil {
 		s.followUp, s.followed, s.hasSent = state.packet.Sequence, sent, true
+	}
+}
+
+// takeBack gives the number of a reply that the kernel refused to send to the next one of
+// its session, if no later one left: numbers and the counter of a Direct Measurement are
+// of "transmitted" packets (RFC 8762 §4.3.1, RFC 8972 §4.5).
+func (r *Reflector) takeBack(d *udp.Datagram, state *reply) {
+	switch s := state.session; {
+	case d.Err == nil || s == nil:
+	case s.next == state.packet.Sequence+1:
+		s.next--
+	default:
+		s.unsent++
 	}
 }
 

@@ -23,6 +23,7 @@ type session struct {
 	last     int64  // when its last packet came, by the steady clock
 	next     uint32 // the number of the next reply
 	received uint32 // packets
+	unsent   uint32 // replies whose numbers are before next, and that the kernel refused to send
 	highest  uint32 // sequence number
 	seen     uint64 // bit n: highest − n was received
 

@@ -252,7 +252,7 @@ func (r *Reflector) count(q *request, value []byte) verdict {
 		m.ReflectorReceived, m.ReflectorTransmitted, ok = r.config.Measured(q.Peer, q.sender.SSID)
 	} else if s := q.state.session; s != nil {
 		// The reply counts, as the packet that carries the sender's counter does.
-		m.ReflectorReceived, m.ReflectorTransmitted, ok = s.received, s.next+1, true
+		m.ReflectorReceived, m.ReflectorTransmitted, ok = s.received, s.next+1-s.unsent, true
 	}
 	if !ok {
 		return unrecognized

@@ -359,6 +359,64 @@ func TestFollowUpInOneBatch(t *testing.T) {
 	}
 }
 
+// Replies that the kernel refuses to send are not transmitted: the next one has the
+// number of the last such ones, and the Direct Measurement counts none of them.
+func TestUnsentReplies(t *testing.T) {
+	r := newReflector(t, func(c *Config) { c.Stateful, c.Local = true, netip.MustParseAddrPort("[::1]:0") })
+	if err := r.Open(); err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	batchOf := func(unsent ...bool) (list []udp.Datagram) {
+		for _, fails := range unsent {
+			d := packet(t, stamp.Unauthenticated, sent, nil, tlv(t, stamp.TypeDirectMeasurement, make([]byte, 12)...))
+			d.Peer, d.Local = r.Local(), netip.IPv6Loopback()
+			if fails {
+				d.Local = netip.MustParseAddr("2001:db8::77") // not this machine's
+			}
+			list = append(list, d)
+		}
+		return list
+	}
+	number := func(d udp.Datagram) (uint32, uint32) {
+		p, _ := stamp.DecodeReflector(d.Data, stamp.Unauthenticated)
+		m, _ := stamp.DecodeDirectMeasurement(d.Data[44+stamp.TLVHeaderLen:])
+		return p.Sequence, m.ReflectorTransmitted
+	}
+	d := batchOf(false)[0]
+	state := reply{}
+	if got := reflect(r, &d, &state, now); got != Reflected {
+		t.Fatal(got)
+	}
+	s := state.session
+	failed := udp.Datagram{Err: unix.ENETUNREACH}
+	s.next = 5 // of the numbers 0 to 4, 1, 3 and 4 were refused
+	for _, n := range []uint32{4, 3, 1} {
+		r.takeBack(&failed, &reply{session: s, packet: stamp.ReflectorPacket{Sequence: n}})
+	}
+	r.takeBack(&udp.Datagram{}, &reply{session: s, packet: stamp.ReflectorPacket{Sequence: 2}})
+	d = batchOf(false)[0]
+	if got := reflect(r, &d, &reply{}, now); got != Reflected {
+		t.Fatal(got)
+	}
+	if n, transmitted := number(d); n != 3 || transmitted != 3 {
+		t.Errorf("number %d, %d transmitted, want 3 and 3", n, transmitted)
+	}
+	// A whole batch that the kernel refuses.
+	for range 2 {
+		list := batchOf(true, true)
+		if err := r.serve(list); err != nil {
+			t.Fatal(err)
+		}
+		if n, transmitted := number(list[0]); n != 0 || transmitted != 1 {
+			t.Errorf("number %d, %d transmitted, want 0 and 1", n, transmitted)
+		}
+	}
+	if c := r.Counts(); c.Outcomes[SendFailed] != 4 {
+		t.Errorf("%v", c.Outcomes)
+	}
+}
+
 // A type that the reflector does not know can be given to an extension.
 func TestExtension(t *testing.T) {
 	r := newReflector(t, func(c *Config) {
