@@ -26,7 +26,8 @@ const now = int64(1_800_000_000_000_000_000)
 // at is a time of a clock that nobody sets.
 func at(ns int64) clock.Instant { return clock.Instant{Wall: ns, Steady: ns} }
 
-// newReflector makes a reflector at a time that stands still.
+// newReflector makes a reflector at a time that stands still, with a clock that nothing
+// synchronizes.
 func newReflector(t testing.TB, change func(*Config)) *Reflector {
 	t.Helper()
 	c := Config{Local: netip.MustParseAddrPort("[::]:862"), MaxSessions: 8, SessionTimeout: time.Minute}
@@ -34,7 +35,7 @@ func newReflector(t testing.TB, change func(*Config)) *Reflector {
 		change(&c)
 	}
 	r := New(c)
-	r.now = func() clock.Instant { return at(now + 5000) }
+	r.now, r.synced = func() clock.Instant { return at(now + 5000) }, func() bool { return false }
 	return r
 }
 

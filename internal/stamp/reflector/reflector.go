@@ -66,6 +66,7 @@ type Reflector struct {
 	auth     *stamp.Authenticator // nil without a key
 	clock    *clock.Clock
 	now      func() clock.Instant
+	synced   func() bool // whether anything synchronizes the clock
 	sessions sessions
 	limit    bucket
 	local    localAddresses
@@ -85,7 +86,7 @@ type reply struct {
 // New makes a reflector.
 func New(c Config) *Reflector {
 	r := &Reflector{config: c, mode: c.mode(), clock: clock.New(c.Format), out: make([]udp.Datagram, 0, batch)}
-	r.now = r.clock.Now
+	r.now, r.synced = r.clock.Now, r.clock.Synchronized
 	if len(c.Key) > 0 {
 		r.auth = stamp.NewAuthenticator(c.Key)
 	}

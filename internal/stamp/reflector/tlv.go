@@ -160,7 +160,7 @@ func (r *Reflector) process(q *request, t stamp.TLV) verdict {
 		return r.locate(q, value)
 	case stamp.TypeTimestampInformation:
 		source := stamp.SyncFreeRunning
-		if r.clock.Synchronized() {
+		if r.synced() {
 			source = r.config.Source
 		}
 		stamp.TimestampInformation{SourceIn: source, MethodIn: stamp.MethodSoftware, SourceOut: source, MethodOut: stamp.MethodSoftware}.Append(value[:0])
