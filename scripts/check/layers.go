@@ -42,12 +42,15 @@ var layers = map[string]string{
 	"internal/netlinkattr":  "",
 	"internal/socketdrops":  "",
 
+	// Arithmetic of measurements: no clock, no input, no output.
+	"internal/delay": "",
+
 	// Test packets: sockets, clock, arithmetic, and the two ends of a session.
 	"internal/stamp/udp":       "internal/socketdrops",
 	"internal/stamp/clock":     "stamp internal/health",
-	"internal/stamp/measure":   "",
+	"internal/stamp/measure":   "internal/delay",
 	"internal/stamp/reflector": "stamp internal/metrics internal/socketdrops internal/stamp/clock internal/stamp/udp",
-	"internal/stamp/sender":    "stamp internal/stamp/clock internal/stamp/measure internal/stamp/udp",
+	"internal/stamp/sender":    "stamp internal/delay internal/stamp/clock internal/stamp/measure internal/stamp/udp",
 
 	// Records and their sinks know nothing of the data plane.
 	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/model",

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package measure computes loss, order and delay from the replies to test packets. It
+// is pure arithmetic in bounded memory.
 package measure
 
 import (
 	"time"
+
+	"github.com/waymark-net/waymark/internal/delay"
 )
 
 // Knowledge is what is known about the reflector: only a stateful one counts its
@@ -76,8 +80,8 @@ type Session struct {
 	highest                                         uint32 // of the replies that were received
 
 	direction
-	round, residence, twoWay, forward, backward Distribution
-	jitters                                     [4]jitter // round, two-way, forward, backward
+	round, twoWay, forward, backward delay.Series
+	residence                        delay.Distribution
 }
 
 // MaxWindow is the most packets that a session remembers, about 40 MB.
@@ -189,19 +193,16 @@ func (s *Session) Receive(r *Reply) Verdict {
 
 // measure adds the delays of a reply.
 func (s *Session) measure(r *Reply, round int64) {
-	add := func(d *Distribution, jitter int, delay int64) {
-		d.Add(time.Duration(delay))
-		s.jitters[jitter].add(r.Sequence, delay)
-	}
-	add(&s.round, 0, round)
+	add := func(d *delay.Series, ns int64) { d.Add(r.Sequence, time.Duration(ns)) }
+	add(&s.round, round)
 	if !r.Timed {
 		return
 	}
 	held := r.Returned - r.Arrived
 	s.residence.Add(time.Duration(held))
-	add(&s.twoWay, 1, round-held)
-	add(&s.forward, 2, r.Arrived-r.Sent)
-	add(&s.backward, 3, r.Received-r.Returned)
+	add(&s.twoWay, round-held)
+	add(&s.forward, r.Arrived-r.Sent)
+	add(&s.backward, r.Received-r.Returned)
 }
 
 // Result is the result of a session. Null is what is not known.
@@ -222,11 +223,11 @@ type Result struct {
 
 	ReflectorRestarts *uint64 `json:"reflector_restarts"` // how often its numbers began anew; null if it is not known as stateful
 
-	RoundTrip *Delay `json:"round_trip"`
-	TwoWay    *Delay `json:"two_way"` // round trip without the time at the reflector
-	Residence *Delay `json:"residence"`
-	Forward   *Delay `json:"forward"`
-	Backward  *Delay `json:"backward"`
+	RoundTrip *delay.Summary `json:"round_trip"`
+	TwoWay    *delay.Summary `json:"two_way"` // round trip without the time at the reflector
+	Residence *delay.Summary `json:"residence"`
+	Forward   *delay.Summary `json:"forward"`
+	Backward  *delay.Summary `json:"backward"`
 }
 
 // Result is the result until now, by the steady clock.
@@ -236,11 +237,6 @@ func (s *Session) Result(steady int64) Result {
 		Sent: s.sent, Received: s.received, Lost: s.lost, Late: s.late, Duplicates: s.duplicates, Reordered: s.reordered, Foreign: s.foreign,
 		Waiting: s.sent - s.received - s.lost, LostUndirected: s.lost,
 		RoundTrip: s.round.Summary(), TwoWay: s.twoWay.Summary(), Residence: s.residence.Summary(), Forward: s.forward.Summary(), Backward: s.backward.Summary(),
-	}
-	for i, d := range []*Delay{r.RoundTrip, r.TwoWay, r.Forward, r.Backward} {
-		if d != nil {
-			d.Jitter = s.jitters[i].mean()
-		}
 	}
 	switch {
 	case s.knowledge == Stateful || s.knowledge == Guess && s.differs:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/delay"
 	"github.com/waymark-net/waymark/internal/stamp/measure"
 	"github.com/waymark-net/waymark/stamp"
 )
@@ -126,7 +127,7 @@ func share(part, whole uint64) string {
 func (r *Report) writeDelays(b *strings.Builder) {
 	rows := []struct {
 		name  string
-		delay *measure.Delay
+		delay *delay.Summary
 	}{{"round trip", r.RoundTrip}, {"two-way", r.TwoWay}, {"at reflector", r.Residence}, {"forward", r.Forward}, {"backward", r.Backward}}
 	if r.RoundTrip == nil {
 		return

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package measure computes loss, order and delay from the replies to test packets. It
-// is pure arithmetic in bounded memory.
-package measure
+// Package delay summarizes delays: minimum, mean, percentiles and jitter (RFC 3393). It
+// is pure arithmetic in bounded memory. Test packets and marked packets share it.
+package delay
 
 import (
 	"cmp"
@@ -56,8 +56,8 @@ func (d *Distribution) Add(v time.Duration) {
 	d.min, d.max = min(d.min, int64(v)), max(d.max, int64(v))
 }
 
-// Delay summarizes a distribution. Times are in nanoseconds.
-type Delay struct {
+// Summary summarizes a distribution. Times are in nanoseconds.
+type Summary struct {
 	Count  uint64 `json:"count"`
 	Min    int64  `json:"min_ns"`
 	Mean   int64  `json:"mean_ns"`
@@ -65,15 +65,15 @@ type Delay struct {
 	P95    int64  `json:"p95_ns"`
 	P99    int64  `json:"p99_ns"`
 	Max    int64  `json:"max_ns"`
-	Jitter *int64 `json:"jitter_ns"` // null with fewer than two replies in a row
+	Jitter *int64 `json:"jitter_ns"` // null where no two packets or blocks in a row were measured
 }
 
 // Summary is the summary of the distribution; nil if it is empty.
-func (d *Distribution) Summary() *Delay {
+func (d *Distribution) Summary() *Summary {
 	if d.count == 0 {
 		return nil
 	}
-	s := &Delay{Count: d.count, Min: d.min, Max: d.max, Mean: int64(math.Round(d.sum / float64(d.count)))}
+	s := &Summary{Count: d.count, Min: d.min, Max: d.max, Mean: int64(math.Round(d.sum / float64(d.count)))}
 	numbers := make([]int32, 0, len(d.buckets))
 	for b := range d.buckets {
 		numbers = append(numbers, b)
@@ -103,6 +103,28 @@ func rank(count, p uint64) uint64 {
 		q++
 	}
 	return max(1, q)
+}
+
+// Series is the delays of packets, or of blocks of packets, that have numbers in the
+// order in which they were sent.
+type Series struct {
+	Distribution
+	jitter jitter
+}
+
+// Add adds the delay of a packet or block. Numbers may wrap.
+func (s *Series) Add(number uint32, v time.Duration) {
+	s.Distribution.Add(v)
+	s.jitter.add(number, int64(v))
+}
+
+// Summary is the summary with the jitter; nil if there is no delay.
+func (s *Series) Summary() *Summary {
+	out := s.Distribution.Summary()
+	if out != nil {
+		out.Jitter = s.jitter.mean()
+	}
+	return out
 }
 
 // jitter is the mean of the differences between the delays of packets that were sent
