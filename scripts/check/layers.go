@@ -44,6 +44,7 @@ var layers = map[string]string{
 
 	// Arithmetic of measurements: no clock, no input, no output.
 	"internal/delay": "",
+	"internal/loss":  "internal/delay",
 
 	// Test packets: sockets, clock, arithmetic, and the two ends of a session.
 	"internal/stamp/udp":       "internal/socketdrops",

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package loss
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// MaxPoints is the most points that a flow may have.
+const MaxPoints = 16
+
+// Flow is what is measured: packets that pass points in order. The first point is the
+// ingress, the last one the egress, the others are transit points.
+type Flow struct {
+	ID     FlowID
+	Points []PointID // two to MaxPoints, no point twice
+	Timing Timing
+}
+
+// Validate reports why a flow cannot be measured.
+func (f *Flow) Validate() error {
+	if n := len(f.Points); n < 2 || n > MaxPoints {
+		return fmt.Errorf("flow %d has %d points; give it from 2 to %d", f.ID, n, MaxPoints)
+	}
+	for i, p := range f.Points {
+		if slices.Contains(f.Points[:i], p) {
+			return fmt.Errorf("flow %d has point %d twice; count at each point once", f.ID, p)
+		}
+	}
+	if err := f.Timing.Validate(); err != nil {
+		return fmt.Errorf("flow %d: %w", f.ID, err)
+	}
+	return nil
+}
+
+// Report is what is known of a point's counters of a block.
+type Report struct {
+	Reading       Reading
+	Present       bool // the point reported
+	Contradicting bool // and reported something else, too
+}
+
+// own are the reasons that the report shows by itself.
+func (r *Report) own() Reasons {
+	switch {
+	case !r.Present:
+		return Missing
+	case r.Contradicting:
+		return r.Reading.reasons() | Contradicting
+	}
+	return r.Reading.reasons()
+}
+
+// Result is the result of one block of a flow.
+type Result struct {
+	Flow     FlowID
+	Block    int64
+	Start    int64 // nanoseconds of UTC since 1970
+	Length   time.Duration
+	Whole    Segment   // from the ingress to the egress
+	Segments []Segment // between neighbours; empty unless there are transit points
+}
+
+// Segment is the result for a part of a flow's way.
+type Segment struct {
+	From, To        End
+	Verdict         Verdict
+	Packets, Octets Tally
+
+	// Mean is the mean delay of all packets, from the sums of their times (RFC 9341
+	// §3.2.1.1). It is known only if as many packets came as were sent.
+	Mean Sample
+	// DoubleMarked is the mean delay of the packets with a second mark (RFC 9341 §3.2.2),
+	// and the delay of the packet if there is one. It is known only if the ends counted
+	// as many.
+	DoubleMarked Sample
+}
+
+// Reasons are the reasons of both ends.
+func (s *Segment) Reasons() Reasons { return s.From.Reasons | s.To.Reasons }
+
+// End is an end of a segment.
+type End struct {
+	Point      PointID
+	Reasons    Reasons
+	ClockError int64 // as in a Reading; UnknownClock without one
+}
+
+// Number is a number that may be unknown.
+type Number struct {
+	Value uint64
+	Known bool
+}
+
+// Tally compares the counters of two points. Lost and Duplicated are known only if the
+// verdict is exact, and one of them is 0 then. Of octets, they are unknown also if a
+// point could not count octets exactly.
+type Tally struct {
+	Sent, Received   Number // counted at the first and at the second point
+	Lost, Duplicated Number // missing at the second point, or too many there
+}
+
+// Ratio is the share of packets that were lost, 0 to 1; false if it is unknown, or no
+// packet was sent.
+func (t *Tally) Ratio() (float64, bool) {
+	if !t.Lost.Known || t.Sent.Value == 0 {
+		return 0, false
+	}
+	return float64(t.Lost.Value) / float64(t.Sent.Value), true
+}
+
+// compare sets what follows from the counters.
+func (t *Tally) compare() {
+	sent, received := t.Sent.Value, t.Received.Value
+	t.Lost = Number{sent - min(sent, received), true}
+	t.Duplicated = Number{received - min(sent, received), true}
+}
+
+// Sample is a one-way delay: the time of arrival by one clock less the time of departure
+// by another. The errors of both clocks are in the segment's ends.
+type Sample struct {
+	Delay   time.Duration
+	Packets uint64 // whose mean delay it is; 0: unknown
+}
+
+// Compute compares the reports of a block, which are in the order of the flow's points.
+// Points without a report are missing.
+func Compute(f *Flow, block int64, reports []Report) Result {
+	all := make([]Report, len(f.Points))
+	copy(all, reports)
+	out := Result{Flow: f.ID, Block: block, Start: f.Timing.Start(block), Length: f.Timing.Length}
+	last := len(all) - 1
+	if last < 1 {
+		return out
+	}
+	out.Whole = f.segment(all, 0, last)
+	if last == 1 {
+		return out
+	}
+	out.Segments = make([]Segment, last)
+	for i := range out.Segments {
+		out.Segments[i] = f.segment(all, i, i+1)
+	}
+	return out
+}
+
+// segment compares two points.
+func (f *Flow) segment(all []Report, from, to int) Segment {
+	a, b := &all[from], &all[to]
+	s := Segment{From: f.end(all, from), To: f.end(all, to)}
+	if !a.Present && !b.Present {
+		return s
+	}
+	if a.Present {
+		s.Packets.Sent, s.Octets.Sent = Number{a.Reading.Packets, true}, Number{a.Reading.Octets, a.Reading.UnsureOctets == 0}
+	}
+	if b.Present {
+		s.Packets.Received, s.Octets.Received = Number{b.Reading.Packets, true}, Number{b.Reading.Octets, b.Reading.UnsureOctets == 0}
+	}
+	if a.Present && b.Present {
+		compareClocks(&s.From, &s.To, int64(f.Timing.ClockDifference))
+	}
+	switch {
+	case s.Reasons() != 0:
+		s.Verdict = Uncertain
+		return s
+	case a.Reading.Packets == 0 && b.Reading.Packets == 0:
+		s.Verdict = Idle
+	default:
+		s.Verdict = Measured
+	}
+	s.Packets.compare()
+	if s.Octets.Sent.Known && s.Octets.Received.Known {
+		s.Octets.compare()
+	}
+	if a.Reading.Timed && b.Reading.Timed {
+		s.Mean = f.Timing.meanDelay(Marked{a.Reading.Packets, a.Reading.TimeSum}, Marked{b.Reading.Packets, b.Reading.TimeSum})
+	}
+	s.DoubleMarked = f.Timing.meanDelay(a.Reading.DoubleMarked, b.Reading.DoubleMarked)
+	return s
+}
+
+// end describes a point, without the comparison of its clock with another.
+func (f *Flow) end(all []Report, i int) End {
+	e := End{Point: f.Points[i], Reasons: all[i].own(), ClockError: UnknownClock}
+	if all[i].Present {
+		e.ClockError = max(all[i].Reading.ClockError, UnknownClock)
+	}
+	if all[i].Present && bypassed(all, i) {
+		e.Reasons |= OtherPath
+	}
+	return e
+}
+
+// compareClocks notes that the clocks of two ends may differ by more than allowed, at
+// the end or ends to blame.
+func compareClocks(from, to *End, allowed int64) {
+	if from.ClockError >= 0 && to.ClockError >= 0 && from.ClockError <= allowed && to.ClockError <= allowed-from.ClockError {
+		return
+	}
+	for _, e := range []*End{from, to} {
+		if e.ClockError < 0 || e.ClockError > allowed/2 {
+			e.Reasons |= ClockWorse
+		}
+	}
+}
+
+// bypassed reports whether packets may have taken a path without a transit point: it
+// counted fewer than a point before it and a point after it. An end that cannot be
+// trusted may have counted more.
+func bypassed(all []Report, i int) bool {
+	if i == 0 || i == len(all)-1 {
+		return false
+	}
+	fewer := func(end *Report, points []Report) bool {
+		if end.own() != 0 {
+			return true
+		}
+		for _, p := range points {
+			if p.Present && p.Reading.Packets > all[i].Reading.Packets {
+				return true
+			}
+		}
+		return false
+	}
+	return fewer(&all[0], all[:i]) && fewer(&all[len(all)-1], all[i+1:])
+}
+
+// meanDelay is the mean delay of packets, rounded toward zero. It is unknown when counts
+// differ, and when there are so many packets that sums may have wrapped unnoticed.
+func (t Timing) meanDelay(from, to Marked) Sample {
+	n := from.Packets
+	if n == 0 || n != to.Packets || n > math.MaxInt64/uint64(t.MaxDelay+t.ClockDifference+1) {
+		return Sample{}
+	}
+	sum := int64(uint64(to.TimeSum) - uint64(from.TimeSum))
+	return Sample{Delay: time.Duration(sum / int64(n)), Packets: n}
+}
