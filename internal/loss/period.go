@@ -3,13 +3,14 @@
 package loss
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/delay"
 )
 
-// Method is how a delay was measured, with the numbers of IPFIX element
-// amDelayMethod.
+// Method is how a delay was measured, with the numbers of IPFIX element pmDelayMethod.
 type Method uint8
 
 // Methods of delay measurement.
@@ -24,12 +25,24 @@ const (
 	NumMethods
 )
 
+var methodNames = [NumMethods]string{"mean-of-sums", "double-marking", "one-way", "two-way", "round-trip"}
+
 // String is the method's name.
 func (m Method) String() string {
 	if m >= NumMethods {
 		return "unknown"
 	}
-	return [NumMethods]string{"mean-of-sums", "double-marking", "one-way", "two-way", "round-trip"}[m]
+	return methodNames[m]
+}
+
+// UnmarshalText reads a method's name.
+func (m *Method) UnmarshalText(text []byte) error {
+	i := slices.Index(methodNames[:], string(text))
+	if i < 0 {
+		return fmt.Errorf("%q is not a method of delay measurement", text)
+	}
+	*m = Method(i)
+	return nil
 }
 
 // Totals add up the packets, or the octets, of blocks.

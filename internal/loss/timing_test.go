@@ -125,3 +125,26 @@ func TestDifferenceOfCounters(t *testing.T) {
 		}
 	}
 }
+
+func TestNames(t *testing.T) {
+	for v := range NumVerdicts {
+		var back Verdict
+		if err := back.UnmarshalText([]byte(v.String())); err != nil || back != v {
+			t.Errorf("%v is read as %v, %v", v, back, err)
+		}
+	}
+	for m := range NumMethods {
+		var back Method
+		if err := back.UnmarshalText([]byte(m.String())); err != nil || back != m {
+			t.Errorf("%v is read as %v, %v", m, back, err)
+		}
+	}
+	if new(Verdict).UnmarshalText([]byte("unknown")) == nil || new(Method).UnmarshalText([]byte("unknown")) == nil {
+		t.Error("an unknown name is accepted")
+	}
+	for r := range AllReasons + 1 {
+		if back := ReasonsNamed(append(r.Names(), "of a later version")); back != r {
+			t.Errorf("%v is read as %v", r, back)
+		}
+	}
+}
