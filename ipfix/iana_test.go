@@ -131,5 +131,11 @@ func TestWaymarkElements(t *testing.T) {
 		{"ioamNodeRole", 1}, {"ioamExtensionFlags", 1}, {"ioamTimestampNanoseconds", 8}, {"ioamHopCount", 1}, {"ioamReportId", 4},
 		{"ioamQueueFullRecordTotalCount", 8}, {"ioamConnectionLostRecordTotalCount", 8}, {"ioamUnencodableRecordTotalCount", 8},
 		{"ioamRecordSource", 1}, {"ioamDirectExportFlags", 1},
+		{"pmFlowName", VariableLength}, {"pmScope", 1}, {"pmFromPointId", 4}, {"pmToPointId", 4}, {"pmBlockNumber", 8}, {"pmStartNanoseconds", 8},
+		{"pmLengthNanoseconds", 8}, {"pmVerdict", 1}, {"pmFromReasons", 2}, {"pmToReasons", 2},
+		{"pmSentPacketDeltaCount", 8}, {"pmReceivedPacketDeltaCount", 8}, {"pmLostPacketDeltaCount", 8}, {"pmDuplicatedPacketDeltaCount", 8},
+		{"pmSentOctetDeltaCount", 8}, {"pmReceivedOctetDeltaCount", 8}, {"pmLostOctetDeltaCount", 8}, {"pmDuplicatedOctetDeltaCount", 8},
+		{"pmDelayMethod", 1}, {"pmDelaySampleDeltaCount", 8}, {"pmDelayMinNanoseconds", 8}, {"pmDelayMeanNanoseconds", 8}, {"pmDelayP95Nanoseconds", 8},
+		{"pmDelayJitterNanoseconds", 8}, {"pmFromClockErrorNanoseconds", 8}, {"pmToClockErrorNanoseconds", 8},
 	}.check(t, 1, Waymark(EnterpriseExample))
 }

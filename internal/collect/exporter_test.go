@@ -24,7 +24,7 @@ var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // field is a value of a record, by the name of its element.
 type field struct {
 	name  string
-	value any // uint64, string, netip.Addr, time.Time or []byte
+	value any // uint64, int64, string, netip.Addr, time.Time or []byte
 }
 
 type fields []field
@@ -118,6 +118,8 @@ func (e *exporter) record(scope int, r fields) (*ipfix.Template, []byte) {
 		switch v := f.value.(type) {
 		case uint64:
 			w.Uint(v)
+		case int64:
+			w.Int(v)
 		case string:
 			w.Text(v)
 		case netip.Addr:

@@ -8,13 +8,14 @@ type Fault uint8
 
 // Faults.
 const (
-	noFault         Fault = iota
-	FaultValue            // a value beyond the range of its element
-	FaultNamespace        // without Namespace-ID
-	FaultRole             // a role that no node has
-	FaultTime             // far from the time of the message
-	FaultFlow             // a flow whose counts or times contradict each other
-	FaultTraceIndex       // a hop after the last one of its trace
+	noFault          Fault = iota
+	FaultValue             // a value beyond the range of its element
+	FaultNamespace         // without Namespace-ID
+	FaultRole              // a role that no node has
+	FaultTime              // far from the time of the message
+	FaultFlow              // a flow whose counts or times contradict each other
+	FaultTraceIndex        // a hop after the last one of its trace
+	FaultMeasurement       // a loss or a delay whose numbers contradict each other
 
 	// NumFaults is the number of faults; 0 is none.
 	NumFaults
@@ -22,13 +23,14 @@ const (
 
 // faults have names for metrics, and meanings for operators.
 var faults = [NumFaults]struct{ name, meaning string }{
-	noFault:         {"none", "nothing is wrong"},
-	FaultValue:      {"value_range", "a value is beyond the range of its element"},
-	FaultNamespace:  {"namespace_missing", "there is no Namespace-ID"},
-	FaultRole:       {"role_unknown", "no node has this role"},
-	FaultTime:       {"time_implausible", "its time is more than a day from that of its message"},
-	FaultFlow:       {"flow_implausible", "its counts or times contradict each other"},
-	FaultTraceIndex: {"trace_index", "its hop is after the last one of the trace"},
+	noFault:          {"none", "nothing is wrong"},
+	FaultValue:       {"value_range", "a value is beyond the range of its element"},
+	FaultNamespace:   {"namespace_missing", "there is no Namespace-ID"},
+	FaultRole:        {"role_unknown", "no node has this role"},
+	FaultTime:        {"time_implausible", "its time is more than a day from that of its message"},
+	FaultFlow:        {"flow_implausible", "its counts or times contradict each other"},
+	FaultTraceIndex:  {"trace_index", "its hop is after the last one of the trace"},
+	FaultMeasurement: {"measurement_implausible", "its numbers of loss or delay contradict each other"},
 }
 
 // String is the fault's name in JSON and metrics.

@@ -28,6 +28,7 @@ func FuzzMessages(f *testing.F) {
 	} {
 		f.Add(x.message(start, 0, r[0]...)[16:], x.message(start, 0, r[1]...)[16:])
 	}
+	f.Add(x.message(start, 0, measuredLoss())[16:], x.message(start, 0, measuredDelay())[16:])
 	f.Add(x.message(start, 1, fields{num("observationDomainId", 1), {"observationDomainName", "athos"}})[16:],
 		x.message(start, 1, fields{num("ingressInterface", 2), {"interfaceName", "eth0"}})[16:])
 	f.Fuzz(func(t *testing.T, first, second []byte) {
@@ -57,7 +58,7 @@ func FuzzMessages(f *testing.F) {
 			}
 		}
 		stats := c.Stats()
-		kinds := stats.Postcards + stats.Flows + stats.Hops + stats.Options + stats.Others
+		kinds := stats.Postcards + stats.Flows + stats.Losses + stats.Delays + stats.Hops + stats.Options + stats.Others
 		for _, n := range stats.Faults {
 			kinds += n
 		}

@@ -68,6 +68,16 @@ func (c *Collector) record(from origin, data ipfix.DataRecord, now time.Time) {
 		check.about(r, f.Time, from.at)
 		check.flow(r, f)
 		take = func() { c.stats.Flows++; c.flow(from, f) }
+	case r.Loss:
+		l := r.LossOf(data, check.beyond)
+		check.time(l.Time, from.at)
+		check.loss(l)
+		take = func() { c.stats.Losses++; c.measurement(from, &l.Measurement); c.emit(l) }
+	case r.Delay:
+		d := r.DelayOf(data, check.beyond)
+		check.time(d.Time, from.at)
+		check.delay(d)
+		take = func() { c.stats.Delays++; c.measurement(from, &d.Measurement); c.emit(d) }
 	default:
 		p := r.Postcard(data, check.beyond)
 		check.about(r, p.Time, from.at)
@@ -110,11 +120,16 @@ func (c *checking) beyond(v ipfix.Value) {
 	}
 }
 
-// about checks the fields that all records need, and the time of an observation.
+// about checks the fields that all records about IOAM need, and the time of an
+// observation.
 func (c *checking) about(r *record.Reading, at instant.Time, exported time.Time) {
 	if !r.Namespace {
 		c.note(FaultNamespace)
 	}
+	c.time(at, exported)
+}
+
+func (c *checking) time(at instant.Time, exported time.Time) {
 	if d := exported.Sub(at.Time); !at.IsZero() && (d > timeSpan || d < -timeSpan) {
 		c.note(FaultTime)
 	}
@@ -130,6 +145,21 @@ func (c *checking) flow(r *record.Reading, f *record.Flow) {
 	if !f.Last.IsZero() && f.Last.Before(f.First.Time) || beyond(f.First) || beyond(f.Last) || f.HopLimit.Max != 0 && f.HopLimit.Max < f.HopLimit.Min ||
 		r.Packets && f.Packets == 0 && f.Bytes > 0 || f.TransitDelay != nil && f.TransitDelay.Max < f.TransitDelay.Min {
 		c.note(FaultFlow)
+	}
+}
+
+// loss checks that the numbers agree with each other and with the verdict.
+func (c *checking) loss(l *record.Loss) {
+	exact := l.Verdict.Exact()
+	if beyond(l.Start) || l.Lost.Valid != exact || l.Duplicated.Valid != exact || exact && (!l.Sent.Valid || !l.Received.Valid ||
+		l.Sent.Value-l.Lost.Value != l.Received.Value-l.Duplicated.Value || l.Lost.Value > l.Sent.Value || l.Lost.Value > 0 && l.Duplicated.Value > 0) {
+		c.note(FaultMeasurement)
+	}
+}
+
+func (c *checking) delay(d *record.Delay) {
+	if beyond(d.Start) || d.Samples == 0 || d.Min > d.Mean || d.Min > d.P95 {
+		c.note(FaultMeasurement)
 	}
 }
 
@@ -178,6 +208,14 @@ func nodeTime(t record.Field[time.Time], observed time.Time) time.Time {
 		return observed
 	}
 	return t.Value
+}
+
+// measurement completes a loss or a delay.
+func (c *Collector) measurement(from origin, m *record.Measurement) {
+	m.Time, m.Node, m.Start = instant.Of(m.Time.Time), c.names.node(from.exporter), instant.Of(m.Start.Time)
+	if m.Time.IsZero() {
+		m.Time = instant.Of(from.at)
+	}
 }
 
 func (c *Collector) flow(from origin, f *record.Flow) {

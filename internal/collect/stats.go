@@ -16,6 +16,8 @@ type Stats struct {
 
 	Postcards  uint64 // records by kind
 	Flows      uint64
+	Losses     uint64
+	Delays     uint64
 	Hops       uint64 // of traces
 	Options    uint64
 	Others     uint64
@@ -60,6 +62,8 @@ func (s *Stats) Counts() []record.Count {
 		count("postcards_excess", "Postcards beyond the limit of one path.", s.Join.TooMany),
 		count("paths_shared_id", "Paths with one node id from two exporters.", s.Join.SharedIDs),
 		count("flows", "Flow records.", s.Flows),
+		count("losses", "Records of packet loss.", s.Losses),
+		count("delays", "Records of delay.", s.Delays),
 		count("hops", "Records of one hop of a trace.", s.Hops),
 		count("traces", "Traces, joined from hops.", s.Traces),
 		count("traces_cut", "Traces with missing hops.", s.TracesCut),

@@ -26,6 +26,9 @@ const (
 	kernelIOAM                           // the record is of a trace that the kernel filled
 	gapsKnown                            // of a flow: how many packets are missing
 	reorderedKnown                       // of a flow: how many came late
+	sidsKnown                            // of a measured flow: it is an SRv6 flow
+	blockNumbered                        // of a measurement: it is of blocks of alternate marking
+	onPathDelay                          // a delay since the encapsulating node
 )
 
 // bit is the condition that the trace type has a bit.
@@ -41,6 +44,9 @@ var conditionTexts = map[condition]string{
 	pathDelayKnown: "the last node of a trace whose path delay is known",
 	gapsKnown:      "there are Sequence Numbers, and it is known how many packets are missing",
 	reorderedKnown: "there are Sequence Numbers",
+	sidsKnown:      "the flow is an SRv6 flow",
+	blockNumbered:  "measured by alternate marking",
+	onPathDelay:    "one-way, of the whole way, and not negative",
 }
 
 // String is the condition's text for the reference, "" for one that is always met.

@@ -33,17 +33,20 @@ type DataFormat struct {
 // which records have it, "" for all.
 type DataField struct{ Spec, When string }
 
-// DataFormats are the formats of postcards, traces and flows.
+// DataFormats are the formats of data records.
 func DataFormats() []DataFormat {
 	const known conditions = 1<<packetKnown | 1<<packetPorts | 1<<lengthKnown
 	postcard, hop := shape{dataPostcard, known}.general(), shape{dataHop, known | 1<<ownPrograms | 1<<pathDelayKnown}.general()
 	kernel := shape{dataHop, 1 << kernelIOAM}.general()
 	flow := known&^(1<<lengthKnown) | 1<<flowIDThere | 1<<gapsKnown | 1<<reorderedKnown
+	const measured conditions = 1<<sidsKnown | 1<<blockNumbered | 1<<onPathDelay
 	return []DataFormat{
 		{"Postcard", dataFields(postcards.rows(), postcard.has)},
 		{"Node of a trace", dataFields(hops.rows(), hop.has)},
 		{"Node of a trace that the kernel's own IOAM filled", dataFields(hops.rows(), kernel.has)},
 		{"Flow", dataFields(flows.rows(), flow)},
+		{"Loss", dataFields(blockLosses.rows(), measured)},
+		{"Delay", dataFields(pathDelays.rows(), measured)},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/ipfix"
 	"github.com/waymark-net/waymark/test/craft"
@@ -138,6 +139,60 @@ func goldenTraces(t testing.TB) []specimen {
 	return []specimen{{"trace of every field", trace(0xfff002, 0, a, b)}, {"trace of no node", empty}, {"trace that the kernel filled", trace(0xfff002, SourceKernel, a, b)}}
 }
 
+// goldenMeasurement is of an SRv6 flow.
+func goldenMeasurement() Measurement {
+	return Measurement{
+		Time: instant.Of(goldenAt), Node: "aramis", Flow: "blue", FlowID: 0xabcde, Source: netip.MustParseAddr("2001:db8:1::1"),
+		SIDs:  []netip.Addr{netip.MustParseAddr("2001:db8:a::1"), netip.MustParseAddr("2001:db8:b::1"), netip.MustParseAddr("2001:db8:c::1")},
+		Scope: WholeWay, From: 101, To: 104, Block: NewField[uint64](176_370_246, true), Start: instant.Of(goldenAt.Add(-11 * time.Second)), Length: 10_000_000_000,
+	}
+}
+
+func goldenLosses() []specimen {
+	known, unknown := func(n uint64) Field[uint64] { return NewField(n, true) }, Field[uint64]{Present: true}
+	m := goldenMeasurement()
+	m.Scope = OneSegment
+	full := &Loss{
+		Measurement: m, Verdict: loss.Uncertain, FromReasons: loss.Contradicting | loss.ClockWorse, ToReasons: loss.AllReasons &^ loss.ClockWorse,
+		Sent: known(1000), Received: known(890), SentBytes: known(128_000), ReceivedBytes: known(113_920),
+		Lost: unknown, Duplicated: unknown, Ratio: Field[float64]{Present: true}, LostBytes: unknown, DuplicateBytes: unknown,
+	}
+	flow := loss.Flow{ID: 7, Points: []loss.PointID{1, 2, 3}, Timing: loss.Timing{Length: time.Second}}
+	report := func(i int, packets, octets, unsure uint64) loss.Report {
+		return loss.Report{Present: true, Reading: loss.Reading{Flow: 7, Point: flow.Points[i], Block: 1_763_702_459, Packets: packets, Octets: octets, UnsureOctets: unsure}}
+	}
+	bare := Measurement{Time: instant.Of(goldenAt), Node: "aramis"}
+	of := func(segment int, reports ...loss.Report) *Loss {
+		r := loss.Compute(&flow, 1_763_702_459, reports)
+		if segment < 0 {
+			return NewLoss(bare, &r, &r.Whole)
+		}
+		return NewLoss(bare, &r, &r.Segments[segment])
+	}
+	return []specimen{
+		{"loss of an SRv6 flow, uncertain", full},
+		{"loss, measured", of(-1, report(0, 3, 300, 0), report(1, 3, 300, 0), report(2, 2, 200, 0))},
+		{"loss, duplicates, bytes unsure", of(1, report(0, 3, 300, 0), report(1, 3, 300, 0), report(2, 5, 200, 1))},
+		{"loss, idle", of(0, report(0, 0, 0, 0), report(1, 0, 0, 0))},
+		{"loss, other path", of(0, report(0, 3, 300, 0), report(1, 0, 0, 0), report(2, 3, 300, 0))},
+		{"loss, no data", of(-1)},
+	}
+}
+
+func goldenDelays() []specimen {
+	full := &Delay{
+		Measurement: goldenMeasurement(), Method: loss.MeanOfSums, Samples: 55, Min: 1_001_000, Mean: 2_002_000, P95: 3_003_000,
+		Jitter: NewField[uint64](77_000, true), FromClockError: NewField[uint64](5000, true), ToClockError: NewField[uint64](6000, true),
+	}
+	var p loss.Period
+	p.AddDelay(loss.RoundTrip, 1, 1500*time.Microsecond, 10, loss.UnknownClock)
+	p.AddDelay(loss.OneWay, 1, -20*time.Microsecond, 10, 20)
+	p.AddDelay(loss.OneWay, 2, -30*time.Microsecond, 10, 30)
+	m := goldenMeasurement()
+	m.Flow, m.Source, m.SIDs, m.Block, m.Scope = "", netip.Addr{}, nil, Field[uint64]{}, OneSegment
+	return []specimen{{"delay of an SRv6 flow", full}, {"delay, round trip", NewDelay(m, &p, loss.RoundTrip)}, {"delay, clocks differ", NewDelay(m, &p, loss.OneWay)}}
+}
+
 func goldenTrigger() specimen {
 	d := ioam.DirectExport{Namespace: 123, Flags: 5, ExtensionFlags: 0xc0, Type: 0xf80000, FlowID: 0x12345678, Sequence: 7}
 	t := NewTrigger(goldenAt, d, goldenPacket(148))
@@ -147,7 +202,8 @@ func goldenTrigger() specimen {
 
 func goldenAll(t testing.TB) []specimen {
 	list := append(goldenPostcards(t), goldenFlows()...)
-	return append(append(list, goldenTraces(t)...), goldenTrigger())
+	list = append(append(list, goldenTraces(t)...), goldenTrigger())
+	return append(append(list, goldenLosses()...), goldenDelays()...)
 }
 
 // Records in JSON, and as text.
@@ -188,6 +244,10 @@ func TestGoldenIPFIX(t *testing.T) {
 			show(n.name, func(e *Encoding) error { return e.Postcard(r) })
 		case *Flow:
 			show(n.name, func(e *Encoding) error { return e.Flow(r) })
+		case *Loss:
+			show(n.name, func(e *Encoding) error { return e.Loss(r) })
+		case *Delay:
+			show(n.name, func(e *Encoding) error { return e.Delay(r) })
 		case *Trace:
 			for i := range max(len(r.Raw), 1) {
 				show(fmt.Sprintf("%s, node %d", n.name, i), func(e *Encoding) error { return e.Hop(r, i, 9) })
@@ -215,6 +275,10 @@ func TestGoldenGeneralTemplates(t *testing.T) {
 			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Postcard(r) })
 		case *Flow:
 			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Flow(r) })
+		case *Loss:
+			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Loss(r) })
+		case *Delay:
+			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Delay(r) })
 		case *Trace:
 			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Hop(r, 0, 9) })
 		default:

@@ -31,6 +31,24 @@ func (f Flow) MarshalJSON() ([]byte, error) { return f.AppendJSON(nil), nil }
 // UnmarshalJSON reads what AppendJSON writes.
 func (f *Flow) UnmarshalJSON(b []byte) error { return flows.parseJSON(f, b) }
 
+// AppendJSON appends the loss as an object of JSON.
+func (l *Loss) AppendJSON(b []byte) []byte { return blockLosses.appendJSON(b, KindLoss, l) }
+
+// MarshalJSON is [Loss.AppendJSON].
+func (l Loss) MarshalJSON() ([]byte, error) { return l.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (l *Loss) UnmarshalJSON(b []byte) error { return blockLosses.parseJSON(l, b) }
+
+// AppendJSON appends the delay as an object of JSON.
+func (d *Delay) AppendJSON(b []byte) []byte { return pathDelays.appendJSON(b, KindDelay, d) }
+
+// MarshalJSON is [Delay.AppendJSON].
+func (d Delay) MarshalJSON() ([]byte, error) { return d.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (d *Delay) UnmarshalJSON(b []byte) error { return pathDelays.parseJSON(d, b) }
+
 // AppendJSON appends the path as an object of JSON.
 func (p *Path) AppendJSON(b []byte) []byte { return paths.appendJSON(b, KindPath, p) }
 

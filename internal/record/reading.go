@@ -14,13 +14,16 @@ import (
 type Reading struct {
 	IOAM bool // there is an element that only IOAM uses
 	Hop  bool // the records are of a node of a trace
-	Flow bool // the records are of flows; without Hop and Flow they are postcards
+	Flow bool // the records are of flows
+
+	// The records are of loss or of delay. Without any of these four they are postcards.
+	Loss, Delay bool
 
 	Namespace bool // there is a Namespace-ID
 	Packets   bool // there is a number of packets
 
 	traceType, extensions bool
-	data                  []taking // of a postcard, a hop or a flow
+	data                  []taking // of a data record
 	domain, iface         []taking // of options records
 }
 
@@ -29,6 +32,8 @@ var (
 	takePostcard  = postcards.rows().takes()
 	takeHop       = hops.rows().takes()
 	takeFlow      = flows.rows().takes()
+	takeLoss      = blockLosses.rows().takes()
+	takeDelay     = pathDelays.rows().takes()
 	takeDomain    = domainNames.rows().takes()
 	takeInterface = interfaceNames.rows().takes()
 )
@@ -51,7 +56,8 @@ func NewReading(t *ipfix.Template, enterprise ipfix.Enterprise) *Reading {
 	r.Namespace, r.traceType, r.extensions = has("ioamNamespaceId"), has("ioamTraceType"), has("ioamExtensionFlags")
 	r.Hop = has("ioamHopIndex")
 	r.Packets = has("packetDeltaCount")
-	r.Flow = !r.Hop && (r.Packets || has("octetDeltaCount"))
+	r.Loss, r.Delay = has("pmVerdict"), has("pmDelayMethod")
+	r.Flow = !r.Hop && !r.Loss && !r.Delay && (r.Packets || has("octetDeltaCount"))
 	switch {
 	case t.Scope() > 0:
 		r.domain, r.iface = plan(t, enterprise, takeDomain), plan(t, enterprise, takeInterface)
@@ -59,6 +65,10 @@ func NewReading(t *ipfix.Template, enterprise ipfix.Enterprise) *Reading {
 		r.data = plan(t, enterprise, takeHop)
 	case r.Flow:
 		r.data = plan(t, enterprise, takeFlow)
+	case r.Loss:
+		r.data = plan(t, enterprise, takeLoss)
+	case r.Delay:
+		r.data = plan(t, enterprise, takeDelay)
 	default:
 		r.data = plan(t, enterprise, takePostcard)
 	}
@@ -139,6 +149,22 @@ func (r *Reading) FlowOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Flo
 		f.TransitDelay = nil
 	}
 	return f
+}
+
+// LossOf reads a loss.
+func (r *Reading) LossOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Loss {
+	l := &Loss{}
+	read(r.data, record, blind(l), beyond)
+	l.settle()
+	return l
+}
+
+// DelayOf reads a delay.
+func (r *Reading) DelayOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Delay {
+	d := &Delay{}
+	read(r.data, record, blind(d), beyond)
+	d.settle()
+	return d
 }
 
 // Names reads the names in an options record.

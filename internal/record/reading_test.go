@@ -44,6 +44,11 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 			takes = names(takePostcard)
 		case "Flow":
 			takes = names(takeFlow)
+		case "Loss":
+			takes = names(takeLoss)
+		case "Delay":
+			takes = names(takeDelay)
+			takes["pathDelayMeanDeltaMicroseconds"] = true // repeats nanoseconds
 		default:
 			takes = names(takeHop)
 		}

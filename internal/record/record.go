@@ -36,6 +36,8 @@ const (
 	KindOther      = "record"
 	KindLost       = "lost"
 	KindStatistics = "statistics"
+	KindLoss       = "loss"
+	KindDelay      = "delay"
 )
 
 // kind describes a kind of records: a new kind needs only an entry to be read and
@@ -52,6 +54,8 @@ var kinds = []kind{
 	newKind(KindPostcard, "one node's report on one packet with a Direct Export option", "`observe`, `jsonl`; `collect`, where it cannot be joined or with `--records`", postcards),
 	newKind(KindFlow, "one node's report on the packets of one flow", "`observe`, `jsonl`, `collect`", flows),
 	newKind(KindPath, "the postcards of one packet, joined", "`collect`, `lab demo`", paths),
+	newKind(KindLoss, "the packet loss of a flow in one block of alternate marking, between two points", "`collect`", blockLosses),
+	newKind(KindDelay, "the delay of a flow between two points, by one method", "`collect`", pathDelays),
 	newKind(KindTrigger, "the option of one packet, as found in a capture", "`decode`", triggers),
 	optionsKind(newKind(KindOptions, "an IPFIX options record, element by element", "`collect` with `--records`", others)),
 	newKind(KindOther, "an IPFIX record of something else, element by element", "`collect`", others),

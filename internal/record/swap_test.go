@@ -116,6 +116,13 @@ func TestSwappedFieldsAreNoticed(t *testing.T) {
 	hop := &Hop{}
 	trace.hop(hop, 1, 9)
 	t.Run("trace", func(t *testing.T) { noticed(t, hops.rows(), (*Hop).conditions, []*Hop{hop}) })
+	lost, delayed := goldenLosses()[0].record.(*Loss), goldenDelays()[0].record.(*Delay)
+	lost.Lost, lost.Duplicated, lost.Ratio = NewField[uint64](110, true), NewField[uint64](11, true), NewField(0.11, true)
+	lost.LostBytes, lost.DuplicateBytes = NewField[uint64](14_080, true), NewField[uint64](1408, true)
+	t.Run("loss", func(t *testing.T) { noticed(t, blockLosses.rows(), (*Loss).conditions, []*Loss{lost}) })
+	t.Run("delay", func(t *testing.T) { noticed(t, pathDelays.rows(), (*Delay).conditions, []*Delay{delayed}) })
+	jsonSwapsAreNoticed(t, "loss in JSON", blockLosses, lost)
+	jsonSwapsAreNoticed(t, "delay in JSON", pathDelays, delayed)
 	jsonSwapsAreNoticed(t, "postcard in JSON", postcards, cards[0])
 	jsonSwapsAreNoticed(t, "flow in JSON", flows, flow)
 	jsonSwapsAreNoticed(t, "trace in JSON", traces, trace)

@@ -19,6 +19,8 @@ const (
 	dataPostcard dataKind = iota
 	dataHop
 	dataFlow
+	dataLoss
+	dataDelay
 )
 
 // shape decides which fields a data record has.
@@ -28,8 +30,8 @@ type shape struct {
 }
 
 // general is the shape with every field that a record of s may have. Fields that the
-// record lacks are then "not available". Packets do not decide the fields of flows, so
-// flows need no general shape.
+// record lacks are then "not available". Packets do not decide the fields of flows and
+// measurements, so these need no general shape.
 func (s shape) general() shape {
 	switch s.kind {
 	case dataPostcard:
@@ -116,6 +118,10 @@ func (t *Templates) make(s shape) (*Layout, error) {
 		err = l.compile(t.Registry, id, hops.rows())
 	case dataFlow:
 		err = l.compile(t.Registry, id, flows.rows())
+	case dataLoss:
+		err = l.compile(t.Registry, id, blockLosses.rows())
+	case dataDelay:
+		err = l.compile(t.Registry, id, pathDelays.rows())
 	}
 	if err != nil {
 		return nil, err
@@ -214,6 +220,24 @@ func (e *Encoding) Flow(f *Flow) error {
 		return err
 	}
 	e.write(blind(f))
+	return nil
+}
+
+// Loss encodes a loss.
+func (e *Encoding) Loss(l *Loss) error {
+	if err := e.begin(shape{dataLoss, l.conditions()}); err != nil {
+		return err
+	}
+	e.write(blind(l))
+	return nil
+}
+
+// Delay encodes a delay.
+func (e *Encoding) Delay(d *Delay) error {
+	if err := e.begin(shape{dataDelay, d.conditions()}); err != nil {
+		return err
+	}
+	e.write(blind(d))
 	return nil
 }
 

@@ -18,7 +18,8 @@ func (w *Weight) Add(v Weight) {
 }
 
 // Weigh is the weight of the record at an index of a trace, 0 of others. The
-// packet of a trace is counted once: with the first node.
+// packet of a trace is counted once: with the first node. Measurements report packets
+// that others report, too, so they have no weight.
 func Weigh(r Record, index int) Weight {
 	switch r := r.(type) {
 	case *Postcard:
@@ -43,7 +44,10 @@ func placesOf(t *ipfix.Template) places {
 
 // Weigh is the weight of an encoded record.
 func (l *Layout) Weigh(record []byte) Weight {
-	if l.shape.kind == dataFlow {
+	switch l.shape.kind {
+	case dataLoss, dataDelay:
+		return Weight{}
+	case dataFlow:
 		return Weight{binary.BigEndian.Uint64(record[l.places.packets:]), binary.BigEndian.Uint64(record[l.places.octets:])}
 	}
 	if l.places.hopIndex > 0 && record[l.places.hopIndex] > 0 {

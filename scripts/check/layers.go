@@ -54,7 +54,7 @@ var layers = map[string]string{
 	"internal/stamp/sender":    "stamp internal/delay internal/stamp/clock internal/stamp/measure internal/stamp/udp",
 
 	// Records and their sinks know nothing of the data plane.
-	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/model",
+	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model",
 	"internal/sink":           "internal/model internal/record",
 	"internal/sink/jsonl":     "internal/record internal/sink",
 	"internal/sink/ipfixsink": "ipfix internal/instant internal/record internal/sink",

@@ -22,6 +22,9 @@ func text(v ipfix.Value) string {
 	if n, ok := v.Uint(); ok {
 		return fmt.Sprint(n)
 	}
+	if n, ok := v.Int(); ok {
+		return fmt.Sprint(n)
+	}
 	if a, ok := v.Addr(); ok {
 		return a.String()
 	}

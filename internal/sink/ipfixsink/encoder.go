@@ -13,8 +13,8 @@ import (
 )
 
 // Encoder encodes records as IPFIX data records, each only once for all collectors. A
-// postcard or a flow is one data record; a trace is one for each of its nodes, which
-// share a report id.
+// trace is one data record for each of its nodes, which share a report id; everything
+// else is one data record.
 type Encoder struct {
 	templates *record.Templates
 	options   *record.Options
@@ -71,6 +71,10 @@ func (x *Encoder) offer(records []record.Record, to []*Sink) {
 			e.give(to, r, 0, e.Postcard(r))
 		case *record.Flow:
 			e.give(to, r, 0, e.Flow(r))
+		case *record.Loss:
+			e.give(to, r, 0, e.Loss(r))
+		case *record.Delay:
+			e.give(to, r, 0, e.Delay(r))
 		case *record.Trace:
 			report := x.report.Add(1)
 			for i := range max(len(r.Raw), 1) { // a trace without nodes has a record too

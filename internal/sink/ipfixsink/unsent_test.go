@@ -46,6 +46,8 @@ func heavy(t *testing.T) map[string]struct {
 		"trace of two":                      {pathOfTwo(t), record.Weight{Packets: 1, Octets: 128}},
 		"trace with a path delay":           {delayed, record.Weight{Packets: 1, Octets: 128}},
 		"trace of none":                     {empty, record.Weight{Packets: 1, Octets: 128}},
+		"loss":                              {&record.Loss{Sent: record.NewField[uint64](100, true)}, record.Weight{}},
+		"delay":                             {&record.Delay{Samples: 100}, record.Weight{}},
 		"trace of the kernel":               {kernel, record.Weight{Packets: 1, Octets: 0}},
 	}
 }

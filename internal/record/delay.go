@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// Delay is the delay of a flow's packets between two points, by one method, over one or
+// more blocks or test packets. Times are in nanoseconds.
+type Delay struct {
+	Measurement
+	Method                       loss.Method
+	Samples                      uint64
+	Min, Mean, P95               int64
+	Jitter                       Field[uint64]
+	FromClockError, ToClockError Field[uint64]
+}
+
+// NewDelay makes the record of the delays by one method in a period; nil if there are
+// none. m says what was measured, and when.
+func NewDelay(m Measurement, p *loss.Period, method loss.Method) *Delay {
+	s, from, to := p.Delay(method)
+	if s == nil {
+		return nil
+	}
+	d := &Delay{Measurement: m, Method: method, Samples: s.Count, Min: s.Min, Mean: s.Mean, P95: s.P95, Jitter: Field[uint64]{Present: true}}
+	if s.Jitter != nil {
+		d.Jitter = NewField(uint64(*s.Jitter), true)
+	}
+	clockError := func(ns int64) Field[uint64] { return NewField(uint64(max(ns, 0)), ns >= 0) }
+	d.FromClockError, d.ToClockError = clockError(from), clockError(to)
+	return d
+}
+
+// NewBlockDelays makes the records of the delays in one block: of all packets, and of
+// those with a second mark, where they are known.
+func NewBlockDelays(m Measurement, r *loss.Result, s *loss.Segment) (list []*Delay) {
+	m.of(r, s)
+	var p loss.Period
+	p.Add(r.Block, s)
+	for _, method := range []loss.Method{loss.MeanOfSums, loss.DoubleMarking} {
+		if d := NewDelay(m, &p, method); d != nil {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// Kind is "delay".
+func (d *Delay) Kind() string { return KindDelay }
+
+// pathDelays declares the fields of a Delay.
+var pathDelays = append(part(measurements, func(d *Delay) *Measurement { return &d.Measurement }), table[Delay]{
+	field("method", "", "`mean-of-sums` (one-way, mean of all packets of a block that lost none, RFC 9341 §3.2.1.1), `double-marking` (one-way, of packets with a second mark, RFC 9341 §3.2.2); "+
+		"with test packets (RFC 8762): `one-way`, `two-way` (without the time at the reflector), `round-trip` (with it).",
+		func(d *Delay) *loss.Method { return &d.Method }, word[loss.Method]()).
+		ipfix(sectionHeader, "pmDelayMethod"),
+	field("samples", "", "Delays that were measured: of blocks, or of test packets.", func(d *Delay) *uint64 { return &d.Samples }, number[uint64]()).
+		ipfix(sectionHeader, "pmDelaySampleDeltaCount"),
+	field("min_ns", "nanoseconds", "Minimum. One-way delays are differences of two clocks, so they may be negative.", func(d *Delay) *int64 { return &d.Min }, signed()).
+		ipfix(sectionHeader, "pmDelayMinNanoseconds"),
+	field("mean_ns", "nanoseconds", "Mean.", func(d *Delay) *int64 { return &d.Mean }, signed()).
+		ipfix(sectionHeader, "pmDelayMeanNanoseconds"),
+	field("p95_ns", "nanoseconds", "95th percentile, exact to 1/256.", func(d *Delay) *int64 { return &d.P95 }, signed()).
+		ipfix(sectionHeader, "pmDelayP95Nanoseconds"),
+	field("jitter_ns", "nanoseconds", "Mean difference between the delays of consecutive blocks or test packets (RFC 3393 §4.5); `null` if no two followed one another.",
+		func(d *Delay) *Field[uint64] { return &d.Jitter }, counter()).
+		ipfix(sectionHeader, "pmDelayJitterNanoseconds"),
+	field("from_clock_error_ns", "nanoseconds", "Greatest error of the first point's clock; `null` if it is not known.", func(d *Delay) *Field[uint64] { return &d.FromClockError }, counter()).
+		ipfix(sectionHeader, "pmFromClockErrorNanoseconds"),
+	field("to_clock_error_ns", "nanoseconds", "Greatest error of the second point's clock; `null` if it is not known.", func(d *Delay) *Field[uint64] { return &d.ToClockError }, counter()).
+		ipfix(sectionHeader, "pmToClockErrorNanoseconds"),
+	hidden(func(d *Delay) *int64 { return &d.Mean }, inMicroseconds()).ipfix(sectionHeader, "pathDelayMeanDeltaMicroseconds").when(onPathDelay).unread(),
+	hidden(func(d *Delay) *int64 { return &d.Min }, inMicroseconds()).ipfix(sectionHeader, "pathDelayMinDeltaMicroseconds").when(onPathDelay).unread(),
+}...)
+
+// inMicroseconds writes nanoseconds as microseconds. What it writes is not read.
+func inMicroseconds() codec[int64] {
+	c := signed()
+	put := c.put
+	c.put = func(fields []ipfix.Field) step[int64] {
+		write := put(fields)
+		return func(b []byte, v *int64) []byte {
+			us := *v / 1000
+			return write(b, &us)
+		}
+	}
+	return c
+}
+
+// conditions of a delay: RFC 9951 has elements for one-way delays from the encapsulating
+// node, which are not negative.
+func (d *Delay) conditions() conditions {
+	fits := func(ns int64) bool { return ns >= 0 && ns/1000 <= math.MaxUint32 }
+	oneWay := d.Method <= loss.OneWay
+	return d.Measurement.conditions().with(onPathDelay, oneWay && d.Scope == WholeWay && fits(d.Min) && fits(d.Mean))
+}
+
+// Text is the record as readable text: a line for what was measured, and one for the
+// result.
+func (d *Delay) Text() string {
+	ns := func(f Field[uint64]) string {
+		if !f.Valid {
+			return "-"
+		}
+		return nanoseconds(f.Value)
+	}
+	return fmt.Sprintf("%s\n    %v  min %s  mean %s  p95 %s  jitter %s  of %d  clock errors %s and %s\n", d.heading("delay"), d.Method,
+		Duration(time.Duration(d.Min)), Duration(time.Duration(d.Mean)), Duration(time.Duration(d.P95)), ns(d.Jitter), d.Samples, ns(d.FromClockError), ns(d.ToClockError))
+}

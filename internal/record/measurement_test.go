@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/ipfix"
+)
+
+// Measurements that were written in IPFIX are read as they were, except for names of
+// nodes, which options records have.
+func TestMeasurementsAreRead(t *testing.T) {
+	x := newTemplates(t)
+	none := func(v ipfix.Value) { t.Errorf("%v is out of range", v) }
+	same := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+	for _, n := range append(goldenLosses(), goldenDelays()...) {
+		var got, want Record
+		switch r := n.record.(type) {
+		case *Loss:
+			tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Loss(r) })
+			reading := NewReading(tmpl, ipfix.EnterpriseExample)
+			if !reading.Loss || reading.Delay || reading.Flow || !reading.IOAM {
+				t.Errorf("%+v", reading)
+			}
+			r.Node = ""
+			got, want = reading.LossOf(ipfix.DataRecord{Template: tmpl, Octets: octets}, none), r
+		case *Delay:
+			tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Delay(r) })
+			reading := NewReading(tmpl, ipfix.EnterpriseExample)
+			if !reading.Delay || reading.Loss || reading.Flow || !reading.IOAM {
+				t.Errorf("%+v", reading)
+			}
+			r.Node = ""
+			got, want = reading.DelayOf(ipfix.DataRecord{Template: tmpl, Octets: octets}, none), r
+		}
+		// Not available is all ones, so the JSON of both says all.
+		if diff := cmp.Diff(string(want.AppendJSON(nil)), string(got.AppendJSON(nil)), same); diff != "" {
+			t.Errorf("%s: %s", n.name, diff)
+		}
+	}
+}
+
+// The segments of the path are in the order of the SRH in IPFIX, the last one first.
+func TestSIDsInIPFIX(t *testing.T) {
+	x := newTemplates(t)
+	l := goldenLosses()[0].record.(*Loss)
+	tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Loss(l) })
+	var want []byte
+	for _, sid := range slices.Backward(l.SIDs) {
+		want = append(want, sid.AsSlice()...)
+	}
+	if !strings.Contains(string(octets), string(want)) || tmpl == nil {
+		t.Errorf("%x has no %x", octets, want)
+	}
+	l.SIDs = slices.Repeat(l.SIDs, 100) // more than an SRH may have
+	tmpl, octets = encoded(t, x, func(e *Encoding) error { return e.Loss(l) })
+	got := NewReading(tmpl, ipfix.EnterpriseExample).LossOf(ipfix.DataRecord{Template: tmpl, Octets: octets}, func(v ipfix.Value) { t.Errorf("%v", v) })
+	if !slices.Equal(got.SIDs, l.SIDs[:maxSIDs]) {
+		t.Errorf("%d segments", len(got.SIDs))
+	}
+	template, err := x.Registry.Template(256, "pmVerdict", "srhSegmentIPv6ListSection", "sourceIPv6Address")
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := append([]byte{2, 17}, make([]byte, 17+16)...)
+	got = NewReading(template, ipfix.EnterpriseExample).LossOf(ipfix.DataRecord{Template: template, Octets: broken}, func(v ipfix.Value) { t.Errorf("%v", v) })
+	if got.SIDs != nil || got.Source.IsValid() || got.Verdict != loss.Measured || got.Ratio.Valid {
+		t.Errorf("%+v", got)
+	}
+}
+
+// RFC 9951 has elements only for delays since the encapsulating node, in microseconds,
+// and not for negative ones.
+func TestOnPathDelay(t *testing.T) {
+	for _, tt := range []struct {
+		change func(*Delay)
+		want   bool
+	}{
+		{func(*Delay) {}, true},
+		{func(d *Delay) { d.Method = loss.MeanOfSums }, true},
+		{func(d *Delay) { d.Method = loss.OneWay }, true},
+		{func(d *Delay) { d.Method = loss.TwoWay }, false},
+		{func(d *Delay) { d.Method = loss.RoundTrip }, false},
+		{func(d *Delay) { d.Scope = OneSegment }, false},
+		{func(d *Delay) { d.Min = -1 }, false},
+		{func(d *Delay) { d.Mean = 1000 * (math.MaxUint32 + 1) }, false},
+		{func(d *Delay) { d.Mean = 1000*(math.MaxUint32+1) - 1 }, true},
+	} {
+		x, d := newTemplates(t), goldenDelays()[0].record.(*Delay)
+		tt.change(d)
+		tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Delay(d) })
+		if got := strings.Contains(strings.Join(said(t, x, tmpl, octets), " "), "pathDelayM"); got != tt.want {
+			t.Errorf("%+v: %v", d, got)
+		}
+	}
+}
+
+func TestBlockDelays(t *testing.T) {
+	flow := loss.Flow{ID: 7, Points: []loss.PointID{1, 2}, Timing: loss.Timing{Length: loss.MinBlock}}
+	report := func(packets uint64, sum int64, doubled loss.Marked) loss.Report {
+		return loss.Report{Present: true, Reading: loss.Reading{Packets: packets, TimeSum: sum, Timed: true, DoubleMarked: doubled}}
+	}
+	for _, tt := range []struct {
+		to   loss.Report
+		want string
+	}{
+		{report(2, 60, loss.Marked{Packets: 1, TimeSum: 99}), "mean-of-sums 30, double-marking 88"},
+		{report(1, 60, loss.Marked{Packets: 1, TimeSum: 99}), "double-marking 88"},
+		{report(2, 60, loss.Marked{}), "mean-of-sums 30"},
+		{loss.Report{}, ""},
+	} {
+		r := loss.Compute(&flow, 4, []loss.Report{report(2, 0, loss.Marked{Packets: 1, TimeSum: 11}), tt.to})
+		var got []string
+		for _, d := range NewBlockDelays(Measurement{}, &r, &r.Whole) {
+			got = append(got, d.Method.String()+" "+strconv.FormatInt(d.Mean, 10))
+			if d.FlowID != 7 || d.Block.Value != 4 || d.Scope != WholeWay || d.Samples != 1 || d.Jitter.Valid || !d.FromClockError.Valid {
+				t.Errorf("%+v", d)
+			}
+		}
+		if strings.Join(got, ", ") != tt.want {
+			t.Errorf("%v, want %s", got, tt.want)
+		}
+	}
+}
+
+// Reasons of later versions are skipped; words that are no verdict are errors.
+func TestMeasurementWords(t *testing.T) {
+	line := goldenLosses()[0].record.AppendJSON(nil)
+	got, err := Parse([]byte(strings.Replace(string(line), `"contradicting"`, `"contradicting","of a later version"`, 1)))
+	if err != nil || got.(*Loss).FromReasons != loss.Contradicting|loss.ClockWorse {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, change := range [][2]string{{`"uncertain"`, `"perhaps"`}, {`"segment"`, `"half"`}, {`["contradicting`, `{"contradicting`}} {
+		if _, err := Parse([]byte(strings.Replace(string(line), change[0], change[1], 1))); err == nil {
+			t.Errorf("%s is accepted", change[1])
+		}
+	}
+}
