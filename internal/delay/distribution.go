@@ -73,7 +73,8 @@ func (d *Distribution) Summary() *Summary {
 	if d.count == 0 {
 		return nil
 	}
-	s := &Summary{Count: d.count, Min: d.min, Max: d.max, Mean: int64(math.Round(d.sum / float64(d.count)))}
+	s := &Summary{Count: d.count, Min: d.min, Max: d.max}
+	s.Mean = min(max(int64(math.Round(d.sum/float64(d.count))), d.min), d.max) // float64 has 53 bits
 	numbers := make([]int32, 0, len(d.buckets))
 	for b := range d.buckets {
 		numbers = append(numbers, b)

@@ -58,6 +58,18 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
+// The mean is not beyond the extremes, although its sum is rounded.
+func TestMeanOfLongTimes(t *testing.T) {
+	for _, v := range []int64{1<<62 + 1, 1<<62 - 1, -1<<62 - 1, math.MaxInt64, math.MinInt64} {
+		var d Distribution
+		d.Add(time.Duration(v))
+		d.Add(time.Duration(v))
+		if s := d.Summary(); s.Mean != v || s.P95 != v {
+			t.Errorf("%d: %+v", v, s)
+		}
+	}
+}
+
 // Only numbers that follow one another count for the jitter (RFC 3393 §4.5), and
 // numbers wrap.
 func TestJitterOfNeighbours(t *testing.T) {
