@@ -20,7 +20,7 @@ import (
 )
 
 // Records that an agent exports over IPFIX come out with identical JSON: postcards,
-// flows and traces of every trace type.
+// flows, loss, delay, and traces of every trace type.
 func TestExportedIsCollected(t *testing.T) {
 	a := newAuthority(t)
 	a.sign("collector", false)
@@ -71,7 +71,7 @@ func TestExportedIsCollected(t *testing.T) {
 					t.Errorf("%d %s: %s", n.Value, n.Name, n.Meaning)
 				}
 			}
-			if s.Options == 0 || s.Traces == 0 || s.Flows == 0 || s.Postcards == 0 {
+			if s.Options == 0 || s.Traces == 0 || s.Flows == 0 || s.Postcards == 0 || s.Losses == 0 || s.Delays == 0 {
 				t.Errorf("stats %+v", s)
 			}
 		})
@@ -127,7 +127,7 @@ func randomRecord(r *rand.Rand, n int) record.Record {
 		p.SourcePort, p.DestinationPort = &source, &destination
 	}
 	role := record.NodeRole(1 + r.IntN(3))
-	switch n % 3 {
+	switch n % 4 {
 	case 0:
 		c := &record.Postcard{
 			Time: instant.Of(at), Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
@@ -168,6 +168,9 @@ func randomRecord(r *rand.Rand, n int) record.Record {
 			f.TransitDelay = &record.Delays{Min: 100, Max: 100 + r.Uint32N(1<<30), Sum: r.Uint64(), Count: 1 + r.Uint64N(1000)}
 		}
 		return f
+	}
+	if n%4 == 2 {
+		return randomMeasurement(r, at)
 	}
 	trace := ioam.Trace{Namespace: 123, RemainingLen: uint8(r.IntN(100))}
 	if r.IntN(2) == 0 {

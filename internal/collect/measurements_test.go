@@ -4,6 +4,7 @@ package collect
 
 import (
 	"math"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
@@ -84,4 +85,39 @@ func TestImpossibleMeasurements(t *testing.T) {
 			t.Errorf("%s: %v, %d records", name, s.Faults, len(out.all()))
 		}
 	}
+}
+
+// randomMeasurement is the record of a loss or of a delay, of random readings.
+func randomMeasurement(r *rand.Rand, at time.Time) record.Record {
+	m := record.Measurement{Time: instant.Of(at), Node: "porthos"}
+	if r.IntN(2) == 0 {
+		m.Flow, m.Source = "blue", netip.MustParseAddr("2001:db8::1")
+		for range 1 + r.IntN(3) {
+			m.SIDs = append(m.SIDs, netip.AddrFrom16([16]byte{0x20, 1, 15: byte(r.Uint32())}))
+		}
+	}
+	flow := loss.Flow{ID: loss.FlowID(r.Uint32()), Points: []loss.PointID{1, 2, 3}, Timing: loss.Timing{Length: time.Second, ClockDifference: 20 * time.Millisecond, MaxDelay: time.Millisecond}}
+	reports := make([]loss.Report, 3)
+	for i := range reports {
+		reports[i].Present, reports[i].Contradicting = r.IntN(4) > 0, r.IntN(10) == 0
+		reports[i].Reading = loss.Reading{
+			Packets: r.Uint64N(3), Octets: r.Uint64N(1000), UnsureOctets: r.Uint64N(8) / 7, Late: r.Uint64N(8) / 7, Unmarked: r.Uint64N(8) / 7,
+			Timed: true, TimeSum: r.Int64() - r.Int64(), ClockError: r.Int64N(11_000_000) - 10,
+			DoubleMarked: loss.Marked{Packets: r.Uint64N(2), TimeSum: r.Int64N(1000) - r.Int64N(1000)},
+		}
+	}
+	result := loss.Compute(&flow, flow.Timing.Block(at.UnixNano()), reports)
+	segment := append(result.Segments, result.Whole)[r.IntN(3)]
+	if delays := record.NewBlockDelays(m, &result, &segment); len(delays) > 0 && r.IntN(2) == 0 {
+		return delays[r.IntN(len(delays))]
+	}
+	if r.IntN(4) == 0 {
+		var p loss.Period
+		for n := range 1 + r.Uint32N(5) {
+			p.AddDelay(loss.RoundTrip, n, time.Duration(r.Int64N(int64(time.Second))), r.Int64N(100)-10, r.Int64N(100))
+		}
+		m.FlowID, m.Scope, m.From, m.To, m.Start, m.Length = flow.ID, record.WholeWay, 1, 3, m.Time, uint64(time.Second)
+		return record.NewDelay(m, &p, loss.RoundTrip)
+	}
+	return record.NewLoss(m, &result, &segment)
 }
