@@ -62,6 +62,7 @@ func TestErrorsInJSON(t *testing.T) {
 		{"interface", "show --socket " + none, commandline.ExitFailure, 0},
 		{"interface", "set eth0 id 5", commandline.ExitUsage, 0},
 		{"decapsulation", "add 2001:db8::1 --socket " + none, commandline.ExitFailure, 0},
+		{"loss", "--flow red --socket " + none, commandline.ExitFailure, 0},
 		{"flow", "add red out src ::1", commandline.ExitUsage, 0},
 		{"route", "add nonsense", commandline.ExitUsage, 0},
 		{"stamp reflector", "--listen nowhere", commandline.ExitUsage, 0},

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -12,8 +13,11 @@ import (
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/stamp/blocks"
+	"github.com/waymark-net/waymark/stamp"
 )
 
 // measured reads the counters of measured flows after each block.
@@ -22,14 +26,33 @@ type measured struct {
 	*core
 	edit func(func(*config.Config) (*config.Config, error)) error
 
+	closed chan<- closedBlock // for who compares them with other nodes
+
 	mu     sync.Mutex
 	last   map[string]datapath.BlockCounts // by flow, of the last closed block
 	length time.Duration                   // of a block, when it was read
 	totals map[model.Direction]datapath.BlockCounts
+	recent [2]answers // of the last closed blocks, the latest first
 }
 
-func newMeasured(c *core, edit func(func(*config.Config) (*config.Config, error)) error) *measured {
-	return &measured{core: c, edit: edit, totals: make(map[model.Direction]datapath.BlockCounts)}
+// closedBlock is what this node counted in a block, and how it was told to.
+type closedBlock struct {
+	number uint64
+	counts map[string]datapath.BlockCounts
+	how    model.Measurement
+}
+
+// answers are what other nodes may ask about a closed block.
+type answers struct {
+	block  uint64
+	length time.Duration
+	timed  bool
+	clock  int64 // error of this node's clock
+	flows  map[blocks.FlowKey]datapath.BlockCounts
+}
+
+func newMeasured(c *core, edit func(func(*config.Config) (*config.Config, error)) error, closed chan<- closedBlock) *measured {
+	return &measured{core: c, edit: edit, closed: closed, totals: make(map[model.Direction]datapath.BlockCounts)}
 }
 
 // idlePeriod is how often a change of the flows is looked for while there are none.
@@ -66,16 +89,25 @@ func lastClosed(now time.Time, length, guard time.Duration) (block uint64, wait 
 func (m *measured) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.last = nil
+	m.last, m.recent = nil, [2]answers{}
 }
 
 // read takes over the counters of a closed block.
 func (m *measured) read(block uint64, now model.Measurement) {
 	last := make(map[string]datapath.BlockCounts, len(now.Flows))
-	m.datapath.Blocks(block, func(c datapath.BlockCounts) { last[c.Flow] = c })
+	a := answers{block: block, length: now.Block, timed: now.MeanDelay, clock: clockError(m.core, now), flows: make(map[blocks.FlowKey]datapath.BlockCounts, len(now.Flows))}
+	m.datapath.Blocks(block, func(c datapath.BlockCounts) {
+		last[c.Flow] = c
+		a.flows[blocks.KeyOf(c.Flow)] = c
+	})
+	select {
+	case m.closed <- closedBlock{block, last, now}:
+	default: // who compares is behind; the block has no result
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last, m.length = last, now.Block
+	m.recent = [2]answers{a, m.recent[0]}
 	for _, f := range now.Flows {
 		c, sum := last[f.Name], m.totals[f.Direction]
 		sum.Packets += c.Packets
@@ -85,6 +117,73 @@ func (m *measured) read(block uint64, now model.Measurement) {
 		sum.Unmarked += c.Unmarked
 		sum.Unsized += c.Unsized
 		m.totals[f.Direction] = sum
+	}
+}
+
+// clockError bounds the error of this node's clock in ns; loss.UnknownClock without a
+// bound.
+func clockError(c *core, now model.Measurement) int64 {
+	if now.ClockError != nil {
+		return int64(*now.ClockError)
+	}
+	if clock, err := c.system.Clock(); err == nil && clock.Synchronised {
+		return int64(clock.MaxError)
+	}
+	return loss.UnknownClock
+}
+
+// answer fills another node's question about a block in place. False: it is none.
+func (m *measured) answer(t stamp.TLV) bool {
+	if t.Type() != blocks.Type {
+		return false
+	}
+	q, err := blocks.Decode(t.Value())
+	if err != nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q.ClockError = m.recent[0].clock
+	for i := range q.Entries {
+		m.fill(&q, &q.Entries[i])
+	}
+	q.Append(t.Value()[:0])
+	return true
+}
+
+func (m *measured) fill(q *blocks.Message, e *blocks.Entry) {
+	e.Counters = blocks.Counters{}
+	newest := &m.recent[0]
+	for i := range m.recent {
+		a := &m.recent[i]
+		if a.flows == nil || a.block != q.Block || a.length != q.Length {
+			continue
+		}
+		c, ok := a.flows[e.Flow]
+		if !ok {
+			e.State = blocks.UnknownFlow
+			return
+		}
+		e.State, e.Counters = blocks.Answered, countersOf(c, a.timed)
+		return
+	}
+	switch {
+	case newest.flows == nil || newest.length == q.Length && q.Block > newest.block:
+		e.State = blocks.NotYet
+	case newest.length != q.Length:
+		e.State = blocks.OtherLength
+	default:
+		e.State = blocks.Gone
+	}
+}
+
+// countersOf is what another node is told. Numbers beyond 32 bits say that there are
+// many.
+func countersOf(c datapath.BlockCounts, timed bool) blocks.Counters {
+	narrow := func(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) }
+	return blocks.Counters{
+		Packets: c.Packets, Octets: c.Octets, TimeSum: c.TimeSum, DelayTimeSum: c.DelayTimeSum, DelayPackets: narrow(c.DelayPackets),
+		Late: narrow(c.Late), Early: narrow(c.Early), Unmarked: narrow(c.Unmarked), Unsized: narrow(c.Unsized), Complete: c.Complete, Timed: timed,
 	}
 }
 

@@ -17,6 +17,8 @@ func (a *Agent) assemble() {
 	paths := newPathMTUs(c)
 	losses := &losses{core: c, flows: flows, kernel: kernel}
 	sinks.environment.Facts = losses.facts
+	closed := make(chan closedBlock, 2)
+	measured, meter := newMeasured(c, a.editConfig, closed), newLossMeter(c, records, closed)
 	a.reloads = &reloads{core: c}
 	a.health = &nodeHealth{core: c, paths: paths, names: names}
 
@@ -37,7 +39,9 @@ func (a *Agent) assemble() {
 		newForwarding(c),
 		losses,
 		&refusals{core: c},
-		newMeasured(c, a.editConfig),
+		measured,
+		&stampReflector{core: c, answer: measured.answer},
+		meter,
 		a.health,
 		a.reloads,
 		&supervision{core: c, condition: a.condition},

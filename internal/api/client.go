@@ -300,6 +300,13 @@ func (c *Client) RemoveFlow(ctx context.Context, name string) error {
 	return c.do(ctx, http.MethodDelete, "/v1/flows/"+url.PathEscape(name), nil, nil)
 }
 
+// Loss lists the records of loss and delay of the last block of each measured flow.
+func (c *Client) Loss(ctx context.Context) ([]json.RawMessage, error) {
+	var list []json.RawMessage
+	err := c.do(ctx, http.MethodGet, "/v1/loss", nil, &list)
+	return list, err
+}
+
 // RecordFilter selects records; the zero value selects all.
 type RecordFilter struct {
 	Namespace   *ioam.NamespaceID

@@ -36,6 +36,7 @@ type Config struct {
 	Collectors         []CollectorAddress `key:"collectors" absent:"not known" doc:"Collectors of the IOAM domain besides those under export, to which other nodes export; each as in export.address. Packets to any of all these never get an IOAM header here, whatever their sender (RFC 9326 §3.1.2). [] says that there are no others."`
 	Measurement        *Measurement       `key:"measurement" absent:"the defaults of its keys" doc:"How the SRv6 flows under flows are marked and counted (alternate marking, RFC 9341)."`
 	Flows              []Flow             `key:"flows" absent:"none" doc:"The SRv6 flows whose loss and delay are measured."`
+	Stamp              *Stamp             `key:"stamp" absent:"no reflector" doc:"A STAMP reflector in the agent (RFC 8762, RFC 8972): other nodes measure delays with it, and ask it what this node counted of measured flows."`
 	Metrics            Metrics            `key:"metrics" doc:"Counters for Prometheus."`
 	Strict             bool               `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 

@@ -27,6 +27,7 @@ type Measurement struct {
 	DelayEven   *MarkBits     `key:"delay-even" absent:"no delay marks" doc:"Their value in a packet with a delay mark (double marking, RFC 9341 §4.2.2) of an even block; with delay-odd."`
 	DelayOdd    *MarkBits     `key:"delay-odd" absent:"no delay marks" doc:"The same of an odd block."`
 	MeanDelay   bool          `key:"mean-delay" default:"false" doc:"Also measure the mean delay of all packets (RFC 9341 §4.2.3). The clock is then read for each packet instead of once in a tick, which may cost as much as the rest of the measurement."`
+	ClockError  *BlockLength  `key:"clock-error" absent:"what the kernel says of its clock, if it is synchronized; else not known" doc:"How far this node's clock may be from UTC. Blocks are uncertain if the clocks of two nodes may differ by more than half of guard."`
 	ECN         bool          `key:"ecn" default:"false" doc:"Accept bits of the ECN field in mask: a router that marks congestion then falsifies the measurement."`
 	Unmonitored Unmonitored   `key:"unmonitored" default:"keep" doc:"What happens to the marked bits of packets that leave with the source of a flow whose direction is out, and belong to no flow: keep them, or clear them to unmarked."`
 	Capacity    FlowCapacity  `key:"capacity" default:"65536" doc:"The most flows. Each costs about 256 bytes for each CPU, once it exists."`
@@ -44,6 +45,39 @@ type Flow struct {
 	Destination  netip.Addr      `key:"destination" absent:"any" doc:"Destination address as packets have it when they leave, or arrive, here. Of mode inline: their own destination."`
 	TrafficClass *TrafficClass   `key:"traffic-class" absent:"any" doc:"Outer traffic class, of which the DSCP is compared, without bits that carry the mark."`
 	FlowLabel    *FlowLabel      `key:"flow-label" absent:"any" doc:"Outer flow label."`
+	Points       []Reflector     `key:"points" absent:"none: loss is not computed here" doc:"With direction: out, the reflectors (stamp) of the nodes that count the flow after this one, in the order of its path, the last one at its egress: an address, with port 862, or [ADDRESS]:PORT. After each block this node asks them what they counted, and reports loss and delay as records, in waymark loss, and as metrics."`
+}
+
+// Stamp is a reflector.
+type Stamp struct {
+	Listen Reflector      `key:"listen" default:"[::]:862" doc:"Address and UDP port."`
+	Allow  []netip.Prefix `key:"allow" required:"true" doc:"Prefixes of senders that are answered, 1 to 64: nodes that measure with this one."`
+	Rate   PacketRate     `key:"rate" default:"100000" doc:"The most packets per second that are answered."`
+}
+
+// Reflector is where a reflector listens.
+type Reflector netip.AddrPort
+
+// PacketRate is a number of packets per second.
+type PacketRate int
+
+const stampPort = 862
+
+func parseReflector(s string) (Reflector, error) {
+	if at, err := netip.ParseAddrPort(s); err == nil && at.Port() > 0 {
+		_, err := parseAddr(at.Addr().String())
+		return Reflector(at), err
+	}
+	a, err := parseAddr(s)
+	return Reflector(netip.AddrPortFrom(a, stampPort)), err
+}
+
+func formatReflector(r Reflector) string {
+	at := netip.AddrPort(r)
+	if at.Port() == stampPort && !at.Addr().IsUnspecified() {
+		return at.Addr().String()
+	}
+	return at.String()
 }
 
 // BlockLength is a time of whole milliseconds.
@@ -125,6 +159,9 @@ func (c *Config) measurement() model.Measurement {
 			Colours: [2]uint8{uint8(m.Even), uint8(m.Odd)}, ECN: m.ECN,
 		},
 	}
+	if m.ClockError != nil {
+		out.ClockError = (*time.Duration)(m.ClockError)
+	}
 	if m.Guard != nil {
 		out.Guard = time.Duration(*m.Guard)
 	}
@@ -141,13 +178,25 @@ func withFlows(m model.Measurement, flows []Flow) model.Measurement {
 	return m
 }
 
+// maxPoints is how many nodes may count a flow after its ingress.
+const maxPoints = 15
+
 // measurementRules are the rules of measured flows that are clearest in the words of
 // the file.
 func (c *Config) measurementRules(add func(path, problem, cure string)) {
 	if m := c.Measurement; m != nil && (m.DelayEven == nil) != (m.DelayOdd == nil) {
 		add("measurement.delay-even", "delay marks need a value for even and for odd blocks", "give delay-even and delay-odd, or neither")
 	}
+	if s := c.Stamp; s != nil && (len(s.Allow) == 0 || len(s.Allow) > 64) {
+		add("stamp.allow", fmt.Sprintf("%d prefixes", len(s.Allow)), "list 1 to 64 prefixes of the nodes that may ask; ::/0 is any")
+	}
 	for i, f := range c.Flows {
+		if len(f.Points) > 0 && f.Direction != model.DirectionOut {
+			add(fmt.Sprintf("flows[%d].points", i), "only the ingress of a path asks the others", "remove points, or set direction: out")
+		}
+		if len(f.Points) > maxPoints {
+			add(fmt.Sprintf("flows[%d].points", i), fmt.Sprintf("%d points", len(f.Points)), fmt.Sprintf("list at most %d", maxPoints))
+		}
 		if strings.ContainsFunc(f.Name, unicode.IsControl) {
 			add(fmt.Sprintf("flows[%d].name", i), fmt.Sprintf("%q has control characters", f.Name), "remove them: the name appears in records and metrics")
 		}
@@ -155,8 +204,13 @@ func (c *Config) measurementRules(add func(path, problem, cure string)) {
 }
 
 func (f Flow) node() model.MeasuredFlow {
+	var points []netip.AddrPort
+	for _, p := range f.Points {
+		points = append(points, netip.AddrPort(p))
+	}
 	return model.MeasuredFlow{
-		Name: f.Name, Direction: f.Direction, Source: f.Source, Destination: f.Destination,
+		Points: points,
+		Name:   f.Name, Direction: f.Direction, Source: f.Source, Destination: f.Destination,
 		TrafficClass: (*uint8)(f.TrafficClass), FlowLabel: (*uint32)(f.FlowLabel),
 		Path: srv6.Path{Segments: f.Segments, Mode: f.Mode, Popped: f.PSP, Compression: srv6.Compression(f.Container)},
 	}

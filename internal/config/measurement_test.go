@@ -26,11 +26,13 @@ measurement:
   delay-even: 0x30
   delay-odd: 0x40
   mean-delay: true
+  clock-error: 5ms
   ecn: true
   unmonitored: clear
   capacity: 100000
+stamp: {listen: "[::]:862", allow: ["2001:db8::/32"], rate: 50000}
 flows:
-  - {name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e", "fc00:3::d6"]}
+  - {name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e", "fc00:3::d6"], points: ["2001:db8::7", "[2001:db8::8]:8620"]}
   - name: blue
     direction: transit
     source: 2001:db8::2
@@ -48,12 +50,12 @@ flows:
 func TestMeasurement(t *testing.T) {
 	c := mustParse(t, measuring)
 	class, label := uint8(184), uint32(7)
-	address := netip.MustParseAddr
+	address, clockError := netip.MustParseAddr, 5*time.Millisecond
 	want := model.Measurement{
-		Block: 500 * time.Millisecond, Guard: 50 * time.Millisecond, Clear: true, MeanDelay: true, Capacity: 100000,
+		Block: 500 * time.Millisecond, Guard: 50 * time.Millisecond, Clear: true, MeanDelay: true, ClockError: &clockError, Capacity: 100000,
 		Marking: model.Marking{Carrier: model.CarrierArgument, Octet: 14, Mask: 0xf0, Colours: [2]uint8{0x10, 0x20}, Delay: &[2]uint8{0x30, 0x40}, ECN: true},
 		Flows: []model.MeasuredFlow{
-			{Name: "red", Source: address("2001:db8::1"), Path: srv6.Path{Segments: []netip.Addr{address("fc00:2::e"), address("fc00:3::d6")}}},
+			{Name: "red", Source: address("2001:db8::1"), Path: srv6.Path{Segments: []netip.Addr{address("fc00:2::e"), address("fc00:3::d6")}}, Points: []netip.AddrPort{netip.AddrPortFrom(address("2001:db8::7"), 862), netip.AddrPortFrom(address("2001:db8::8"), 8620)}},
 			{
 				Name: "blue", Direction: model.DirectionTransit, Source: address("2001:db8::2"), Destination: address("fcbb:bb00:2:3::1"), TrafficClass: &class, FlowLabel: &label,
 				Path: srv6.Path{Segments: []netip.Addr{address("fcbb:bb00:1:2:3::")}, Mode: srv6.ModeReduced, Popped: true, Compression: srv6.Compression{Block: 32, SID: 16}},
@@ -85,9 +87,12 @@ func TestMeasurementFaults(t *testing.T) {
 		{"mask: 0xf0", "mask: 0x00", "no bit carries the mark"},
 		{"odd: 0x20", "odd: 0x10", "measurement.odd: 0x10 has two meanings"},
 		{"  delay-odd: 0x40\n", "", "delay marks need a value for even and for odd blocks"},
+		{`allow: ["2001:db8::/32"]`, "allow: []", "list 1 to 64 prefixes"},
 		{"capacity: 100000", "capacity: 2", "there are 3 flows, and room for 2; set capacity: 3"},
 		{"name: blue", "name: red", `flows[1].name: "red" is also the name of flows[0]`},
 		{"direction: in", "direction: out", ""},
+		{"direction: out", "direction: in", "flows[0].points: only the ingress of a path asks the others"},
+		{`"2001:db8::7"`, `"192.0.2.1"`, "flows[0].points[0]"},
 		{"source: 2001:db8::3", "source: fe80::3", "fe80::3 is no source of forwarded packets"},
 		{`segments: ["fc00:2::e"], mode`, "segments: [], mode", "0 segments; list 1 to 16 SIDs"},
 		{`segments: ["fc00:2::e"], mode`, `segments: ["ff02::1"], mode`, "ff02::1 is no SID"},

@@ -23,13 +23,14 @@ const (
 // Measurement is alternate marking (RFC 9341) of SRv6 flows. All nodes of a domain use
 // one block length and one marking. The zero value measures nothing.
 type Measurement struct {
-	Block     time.Duration // of fixed time: a packet's block is ⌊UTC/Block⌋; 0 for DefaultBlock
-	Guard     time.Duration // how far from its block a packet may be counted without a note, less than half of Block; 0 for DefaultGuard
-	Marking   Marking
-	MeanDelay bool // sums of times are exact, for the mean delay: the clock is read for each packet
-	Clear     bool // packets from a flow's source that leave and are of no flow lose their mark
-	Capacity  int  // the most flows, 0 for DefaultMeasuredFlows
-	Flows     []MeasuredFlow
+	Block      time.Duration // of fixed time: a packet's block is ⌊UTC/Block⌋; 0 for DefaultBlock
+	Guard      time.Duration // how far from its block a packet may be counted without a note, less than half of Block; 0 for DefaultGuard
+	Marking    Marking
+	MeanDelay  bool           // sums of times are exact, for the mean delay: the clock is read for each packet
+	Clear      bool           // packets from a flow's source that leave and are of no flow lose their mark
+	ClockError *time.Duration // of this node\'s clock; nil: as the kernel says
+	Capacity   int            // the most flows, 0 for DefaultMeasuredFlows
+	Flows      []MeasuredFlow
 }
 
 // Carrier is where packets carry the mark.
@@ -79,6 +80,8 @@ type MeasuredFlow struct {
 	Destination  netip.Addr // of the outer header, as it arrives or leaves here
 	TrafficClass *uint8     // its DSCP is compared, without the bits that carry the mark
 	FlowLabel    *uint32
+
+	Points []netip.AddrPort // reflectors of the nodes that count the flow after this one; of DirectionOut
 }
 
 // String returns "out", "in" or "transit".

@@ -50,6 +50,8 @@ var layers = map[string]string{
 	"internal/stamp/udp":       "internal/socketdrops",
 	"internal/stamp/clock":     "stamp internal/health",
 	"internal/stamp/measure":   "internal/delay",
+	"internal/stamp/blocks":    "stamp",
+	"internal/stamp/query":     "stamp internal/stamp/clock internal/stamp/udp",
 	"internal/stamp/reflector": "stamp internal/metrics internal/socketdrops internal/stamp/clock internal/stamp/udp",
 	"internal/stamp/sender":    "stamp internal/delay internal/stamp/clock internal/stamp/measure internal/stamp/udp",
 
@@ -68,8 +70,8 @@ var layers = map[string]string{
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam",
 	"internal/agent": "ioam ipfix internal/api internal/config internal/datapath internal/record internal/sink internal/health internal/icmpv6 " +
-		"internal/instant internal/kernelevents internal/metrics internal/model internal/pathmtu internal/reference internal/routing " +
-		"internal/socketdrops internal/supervisor internal/tunnelerror",
+		"internal/instant internal/kernelevents internal/loss internal/metrics internal/model internal/pathmtu internal/reference internal/routing " +
+		"stamp internal/stamp/blocks internal/stamp/query internal/stamp/reflector internal/socketdrops internal/supervisor internal/tunnelerror",
 	"internal/instant":    "",
 	"internal/metrics":    "",
 	"internal/supervisor": "",

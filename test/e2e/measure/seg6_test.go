@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +19,9 @@ import (
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -28,13 +33,13 @@ nodes:
   - {name: alpha, routes: [{to: "::/0", via: 2001:db8:1::1}]}
   - name: ingress
     addresses: 2001:db8:ff::1/128
-    routes: [{to: "fc00::/16", via: 2001:db8:12::2}, {to: 2001:db8:2::/64, via: 2001:db8:12::2}]
+    routes: [{to: "fc00::/16", via: 2001:db8:12::2}, {to: 2001:db8:23::/64, via: 2001:db8:12::2}, {to: 2001:db8:2::/64, via: 2001:db8:12::2}]
     agent: %s
   - name: middle
     routes: [{to: "fc00:3::/32", via: 2001:db8:23::3}, {to: 2001:db8:2::/64, via: 2001:db8:23::3}, {to: 2001:db8:1::/64, via: 2001:db8:12::1}, {to: 2001:db8:ff::1/128, via: 2001:db8:12::1}]
     agent: %s
   - name: egress
-    routes: [{to: 2001:db8:1::/64, via: 2001:db8:23::2}, {to: 2001:db8:ff::1/128, via: 2001:db8:23::2}]
+    routes: [{to: 2001:db8:1::/64, via: 2001:db8:23::2}, {to: 2001:db8:12::/64, via: 2001:db8:23::2}, {to: 2001:db8:ff::1/128, via: 2001:db8:23::2}]
     agent: %s
   - {name: beta, routes: [{to: "::/0", via: 2001:db8:2::1}]}
 links:
@@ -66,7 +71,8 @@ func agentOf(id int, direction, attach, flow string) string {
       node: {id: %d}
       metrics: {listen: none}
       interfaces: [{name: eth0, boundary: ignore, attach: %[3]s}, {name: eth1, boundary: ignore, attach: %[3]s}]
-      measurement: {block: %[5]s, guard: 200ms}
+      measurement: {block: %[5]s, guard: 200ms, mean-delay: true, clock-error: 1ms}
+      stamp: {allow: ["2001:db8::/32"]}
       flows: [{name: red, direction: %[2]s, %[4]s}]`, id, direction, attach, flow, block)
 }
 
@@ -80,16 +86,37 @@ func raise(t *testing.T, mode, attach string) *lab.Lab {
 		flow = fmt.Sprintf("source: 2001:db8:1::2, segments: [%q], mode: inline", endSID)
 		route[10] = endSID
 	}
-	l := e2e.RaiseText(t, "routers", fmt.Sprintf(routers, agentOf(1, "out", attach, flow), agentOf(2, "transit", attach, flow), agentOf(3, "in", attach, flow)))
+	l := e2e.RaiseText(t, "routers", fmt.Sprintf(routers, agentOf(1, "out", attach, flow+`, points: ["2001:db8:12::2", "2001:db8:23::3"]`), agentOf(2, "transit", attach, flow), agentOf(3, "in", attach, flow)))
 	for _, name := range []string{"ingress", "middle", "egress"} {
 		e2e.Must(t, l.Node(name), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1", "net.ipv6.conf.eth1.seg6_enabled=1")
 	}
+	follow(t, l)
 	e2e.Must(t, l.Node("ingress"), "ip", "sr", "tunsrc", "set", source)
 	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "del", "2001:db8:2::/64")
 	e2e.Must(t, l.Node("ingress"), route...)
 	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", endSID, "encap", "seg6local", "action", "End", "dev", "eth1")
 	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "add", last, "encap", "seg6local", "action", "End.DT6", "table", "254", "dev", "eth1")
 	return l
+}
+
+// follow writes what "waymark loss" says at the ingress into a file, until the test ends.
+func follow(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	file, err := os.Create(filepath.Join(l.Directory(), "loss.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := l.Node("ingress").Command(ctx, e2e.Program, "loss", "--follow", "--json", "--flow", "red")
+	cmd.Stdout = file
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // it was interrupted
+		file.Close()
+	})
 }
 
 // reader adds up a router's blocks.
@@ -143,6 +170,21 @@ func (r *reader) sum(t *testing.T) (sum api.Block) {
 		sum.Unsized += b.Unsized
 	}
 	return sum
+}
+
+// awaitComplete waits until a block was counted from its start.
+func (r *reader) awaitComplete(t *testing.T) {
+	t.Helper()
+	e2e.Await(t, "a complete block", 8*time.Second, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, b := range r.blocks {
+			if b.Complete {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // differ names the blocks in which two routers counted different numbers of packets.
@@ -205,6 +247,53 @@ func awaitSum(t *testing.T, r *reader, what string, packets uint64) {
 	}
 }
 
+// losses are the records of a journal of "waymark loss --follow --json".
+func losses(t *testing.T, l *lab.Lab) (sent, lost map[string]uint64, delays []int64) {
+	t.Helper()
+	sent, lost = make(map[string]uint64), make(map[string]uint64)
+	text, err := os.ReadFile(filepath.Join(l.Directory(), "loss.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		r, err := record.Parse([]byte(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch r := r.(type) {
+		case *record.Loss:
+			// before the first packet, the agents begin one after the other
+			if r.Verdict == loss.Uncertain && r.Sent.Value+r.Received.Value > 0 {
+				t.Fatalf("%s", line)
+			}
+			segment := fmt.Sprintf("%d-%d", r.From, r.To)
+			sent[segment] += r.Sent.Value
+			lost[segment] += r.Lost.Value
+		case *record.Delay:
+			delays = append(delays, r.Min)
+		}
+	}
+	return sent, lost, delays
+}
+
+// checkLoss compares what the agents found out together: two thirds of the packets
+// reach the egress, all others are lost behind the middle.
+func checkLoss(t *testing.T, l *lab.Lab, count, want uint64) {
+	t.Helper()
+	var sent, lost map[string]uint64
+	var delays []int64
+	e2e.Await(t, "the results of all blocks", 8*time.Second, func() bool {
+		sent, lost, delays = losses(t, l)
+		return sent["0-2"] >= count && sent["1-2"] >= count
+	})
+	if sent["0-2"] != count || sent["0-1"] != count || lost["0-2"] != want || lost["0-1"] != 0 || lost["1-2"] != want {
+		t.Errorf("sent %v, lost %v; want %d of %d lost behind the middle", sent, lost, want, count)
+	}
+	if len(delays) == 0 || slices.Min(delays) < 0 || slices.Max(delays) > int64(100*time.Millisecond) {
+		t.Errorf("delays %v", delays)
+	}
+}
+
 // TestSegmentRouting counts the packets that the kernel encapsulates, in every mode, at
 // all nodes of the path. Those whose hop limit ends at the middle are lost behind it.
 func TestSegmentRouting(t *testing.T) {
@@ -214,6 +303,9 @@ func TestSegmentRouting(t *testing.T) {
 				l := raise(t, mode, attach)
 				out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
 				const count, size = 3000, 100
+				for _, r := range []*reader{out, transit, in} {
+					r.awaitComplete(t)
+				}
 				send(t, l, count, size, 64, 64, 2)
 				lost := uint64(count / 3)
 				awaitSum(t, out, "ingress", count)
@@ -222,6 +314,7 @@ func TestSegmentRouting(t *testing.T) {
 				if list := differ(out, transit); len(list) > 0 {
 					t.Errorf("between ingress and middle: %s", strings.Join(list, "; "))
 				}
+				checkLoss(t, l, count, lost)
 				a, b, c := out.sum(t), transit.sum(t), in.sum(t)
 				if a.Octets != b.Octets || a.Octets/count != c.Octets/(count-lost) || a.Octets/count < size+48 || a.Unmarked+b.Unmarked+c.Unmarked+b.Late+c.Late+a.Unsized+b.Unsized+c.Unsized > 0 {
 					t.Errorf("out %+v\ntransit %+v\nin %+v", a, b, c)

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+func newLossCommand(opts *options) *cobra.Command {
+	var flow string
+	var follow, asCSV bool
+	cmd := &cobra.Command{
+		Use:   "loss",
+		Short: "Show the loss and delay of measured SRv6 flows",
+		Long: `Show the loss and delay of the SRv6 flows whose ingress is the node of the running
+agent, in the last block: from ingress to egress, and between neighbouring nodes
+that count. Nodes are numbered along the path; 0 is this one. "-" is what is not
+known: a loss is only known if the verdict is measured, or idle (no packet was
+sent). uncertain gives its reasons.
+
+A flow is compared with other nodes if it has points in the configuration.
+
+With --follow, each block is shown as soon as it is known. With --json, each
+record is one line.`,
+		Example: "  waymark loss\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
+		Args:    commandline.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if opts.JSON && asCSV {
+				return commandline.Usagef("choose --json or --csv")
+			}
+			c, err := opts.client()
+			if err != nil {
+				return err
+			}
+			l := newLossList(cmd.OutOrStdout(), opts.JSON, asCSV, flow)
+			if follow {
+				err := c.Observe(cmd.Context(), api.RecordFilter{}, nil, l.line)
+				if cmd.Context().Err() != nil {
+					return cmd.Context().Err()
+				}
+				return errors.Join(err, errors.New("the agent has ended"))
+			}
+			lines, err := c.Loss(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, line := range lines {
+				if err := l.add(line); err != nil {
+					return err
+				}
+			}
+			return l.flush()
+		},
+	}
+	cmd.Flags().StringVar(&flow, "flow", "", "only the flow of this `NAME`")
+	cmd.Flags().BoolVar(&follow, "follow", false, "show each block when it is known, until interrupted")
+	cmd.Flags().BoolVar(&asCSV, "csv", false, "write comma-separated values")
+	return cmd
+}
+
+// lossList writes records of loss and delay.
+type lossList struct {
+	out   io.Writer
+	json  bool
+	flow  string
+	table *tabwriter.Writer
+	csv   *csv.Writer
+	begun bool
+}
+
+func newLossList(out io.Writer, json, asCSV bool, flow string) *lossList {
+	l := &lossList{out: out, json: json, flow: flow}
+	if asCSV {
+		l.csv = csv.NewWriter(out)
+	} else {
+		l.table = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	}
+	return l
+}
+
+var lossColumns = []string{"flow", "block", "start", "from", "to", "verdict", "sent", "received", "lost", "ratio", "delay", "reasons"}
+
+// line is add and flush, for a stream.
+func (l *lossList) line(line []byte) error {
+	if err := l.add(line); err != nil {
+		return err
+	}
+	return l.flush()
+}
+
+// add writes a record, unless it is about something else.
+func (l *lossList) add(line []byte) error {
+	r, err := record.Parse(line)
+	if err != nil {
+		return fmt.Errorf("unknown record from the agent: %w", err)
+	}
+	var columns []string
+	switch r := r.(type) {
+	case *record.Loss:
+		if l.flow != "" && r.Flow != l.flow {
+			return nil
+		}
+		columns = lossRow(r)
+	case *record.Delay:
+		if l.flow != "" && r.Flow != l.flow {
+			return nil
+		}
+		columns = delayRow(r)
+	default:
+		return nil
+	}
+	switch {
+	case l.json:
+		_, err = fmt.Fprintf(l.out, "%s\n", strings.TrimSpace(string(line)))
+	case l.csv != nil:
+		if !l.begun {
+			err = l.csv.Write(lossColumns)
+		}
+		err = errors.Join(err, l.csv.Write(columns))
+	default:
+		if !l.begun {
+			_, err = fmt.Fprintln(l.table, strings.ToUpper(strings.Join(lossColumns, "\t")))
+		}
+		for i, c := range columns {
+			if c == "" {
+				columns[i] = "-"
+			}
+		}
+		_, e := fmt.Fprintln(l.table, strings.Join(columns, "\t"))
+		err = errors.Join(err, e)
+	}
+	l.begun = true
+	return err
+}
+
+func (l *lossList) flush() error {
+	if l.csv != nil {
+		l.csv.Flush()
+		return l.csv.Error()
+	}
+	return l.table.Flush()
+}
+
+func about(m *record.Measurement) []string {
+	return []string{m.Flow, numberText(m.Block), m.Start.UTC().Format("15:04:05.000Z"), strconv.Itoa(int(m.From)), strconv.Itoa(int(m.To))}
+}
+
+func lossRow(r *record.Loss) []string {
+	ratio := ""
+	if r.Ratio.Valid {
+		ratio = strconv.FormatFloat(r.Ratio.Value, 'g', 4, 64)
+	}
+	reasons := r.FromReasons | r.ToReasons
+	return append(about(&r.Measurement), r.Verdict.String(), numberText(r.Sent), numberText(r.Received), numberText(r.Lost), ratio, "", reasons.String())
+}
+
+func delayRow(r *record.Delay) []string {
+	return append(about(&r.Measurement), "delay", "", "", "", "", record.Duration(time.Duration(r.Mean)), r.Method.String())
+}
+
+func numberText(f record.Field[uint64]) string {
+	if !f.Valid {
+		return ""
+	}
+	return strconv.FormatUint(f.Value, 10)
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package query asks STAMP reflectors of other nodes for counters, in a TLV of a test
+// packet (RFC 8972).
+package query
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/stamp/clock"
+	"github.com/waymark-net/waymark/internal/stamp/udp"
+	"github.com/waymark-net/waymark/stamp"
+)
+
+const (
+	batch   = 32   // packets of one system call
+	longest = 1500 // octets of a packet
+	// patience is how long a reply may take before the question is sent again.
+	patience = 250 * time.Millisecond
+)
+
+// Question is a TLV for a reflector.
+type Question struct {
+	Peer  netip.AddrPort
+	Type  stamp.Type
+	Value []byte
+
+	Answer []byte // the TLV's value in the reply; nil until there is one
+}
+
+// Client asks. One goroutine may use it.
+type Client struct {
+	socket *udp.Socket
+	clock  *clock.Clock
+	next   uint32
+	ssid   stamp.SSID
+
+	mu      sync.Mutex
+	waiting map[uint32]*Question
+	arrived chan struct{}
+	done    chan struct{}
+}
+
+// Open opens a socket in the network namespace of the calling thread. Replies of other
+// sessions have another SSID.
+func Open(ssid stamp.SSID) (*Client, error) {
+	s, err := udp.Listen(udp.Config{Batch: batch, Size: longest})
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		socket: s, clock: clock.New(stamp.NTP), ssid: ssid, waiting: make(map[uint32]*Question),
+		arrived: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	go c.receive()
+	return c, nil
+}
+
+// Close ends the client.
+func (c *Client) Close() {
+	c.socket.SetDeadline(time.Unix(1, 0))
+	<-c.done
+	c.socket.Close()
+}
+
+// Ask sends the questions, again those without an answer, until all are answered or
+// the context ends.
+func (c *Client) Ask(ctx context.Context, list []*Question) {
+	for {
+		open := c.send(list)
+		if open == 0 {
+			return
+		}
+		if !c.await(ctx) {
+			c.forget()
+			return
+		}
+	}
+}
+
+// await waits until all waiting questions are answered, or it is time to ask again;
+// false: the context has ended.
+func (c *Client) await(ctx context.Context) bool {
+	again := time.NewTimer(patience)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-again.C:
+			return true
+		case <-c.arrived:
+			c.mu.Lock()
+			open := len(c.waiting)
+			c.mu.Unlock()
+			if open == 0 {
+				return true
+			}
+		}
+	}
+}
+
+func (c *Client) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.waiting)
+}
+
+// send sends the questions that have no answer, and returns how many there are.
+func (c *Client) send(list []*Question) (open int) {
+	c.forget()
+	var out []udp.Datagram
+	flush := func() {
+		_ = c.socket.Send(out) // what was not sent is sent again
+		out = out[:0]
+	}
+	c.clock.Look(c.clock.Now())
+	for _, q := range list {
+		c.mu.Lock()
+		answered := q.Answer != nil
+		if !answered {
+			c.next++
+			c.waiting[c.next] = q
+		}
+		c.mu.Unlock()
+		if answered {
+			continue
+		}
+		open++
+		out = append(out, udp.Datagram{Data: c.packet(q), Peer: q.Peer})
+		if len(out) == batch {
+			flush()
+		}
+	}
+	if len(out) > 0 {
+		flush()
+	}
+	return open
+}
+
+func (c *Client) packet(q *Question) []byte {
+	p := stamp.SenderPacket{Sequence: c.next, Timestamp: c.clock.Timestamp(c.clock.Now().Wall), Error: c.clock.Estimate(), SSID: c.ssid}
+	b := make([]byte, stamp.Unauthenticated.BaseLen(), longest)
+	p.Put(b, stamp.Unauthenticated)
+	b, err := stamp.AppendTLV(b, stamp.FlagUnrecognized, q.Type, q.Value)
+	if err != nil { // a value is never so long
+		return b
+	}
+	return b
+}
+
+// receive reads replies until the deadline.
+func (c *Client) receive() {
+	defer close(c.done)
+	for {
+		list, err := c.socket.Receive()
+		if errors.Is(err, os.ErrDeadlineExceeded) || err != nil {
+			return
+		}
+		for i := range list {
+			c.reply(&list[i])
+		}
+		select {
+		case c.arrived <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// reply takes an answer from a reply to a question that waits.
+func (c *Client) reply(d *udp.Datagram) {
+	p, err := stamp.DecodeReflector(d.Data, stamp.Unauthenticated)
+	if err != nil || p.SSID != c.ssid {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.waiting[p.Sender.Sequence]
+	if q == nil || d.Peer != q.Peer {
+		return
+	}
+	for t, err := range stamp.TLVs(d.Data[stamp.Unauthenticated.BaseLen():]) {
+		if err != nil {
+			return
+		}
+		if t.Type() == q.Type && t.Flags() == 0 {
+			q.Answer = append([]byte{}, t.Value()...)
+			delete(c.waiting, p.Sender.Sequence)
+			return
+		}
+	}
+}
