@@ -113,7 +113,7 @@ func (d *fakeDatapath) CollectFlows(each func(datapath.Flow)) error {
 
 func (d *fakeDatapath) Blocks(block uint64, visit func(datapath.BlockCounts)) {
 	for _, f := range d.running().Node.Measurement.Flows {
-		visit(datapath.BlockCounts{Flow: f.Name, Block: block, Packets: flowPackets})
+		visit(datapath.BlockCounts{Flow: f.Name, Block: block, Packets: flowPackets, Complete: true})
 	}
 }
 

@@ -102,7 +102,7 @@ func (m *measured) read(block uint64, now model.Measurement) {
 	})
 	select {
 	case m.closed <- closedBlock{block, last, now}:
-	default: // who compares is behind; the block has no result
+	default: // who compares needs too long; the block has no result
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

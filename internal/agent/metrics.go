@@ -26,6 +26,7 @@ var (
 	descPostcards      = desc("postcards_total", "Postcards that the data plane wrote.", "interface")
 	descSuppressed     = desc("exports_suppressed_total", "Postcards, and flows before the end of their interval, that the export limits suppressed.", "interface")
 	descFlowsEvicted   = desc("flows_evicted_total", "Flows that were replaced by others and exported early.", "interface")
+	descSRHMalformed   = desc("srh_malformed_total", "Packets whose Segment Routing Header cannot be read, while flows are measured.", "interface")
 	descSequences      = desc("sequences_evicted_total", "Flows whose Sequence Numbers restart, because others replaced them.", "interface")
 	descInterface      = desc("interface_info", "How an interface is served; the value is 1.", "interface", "ingress_hook", "egress_hook")
 	descWarnings       = desc("health_warnings", "Health warnings in force.", "code", "severity")
@@ -83,6 +84,7 @@ func (a *Agent) collectPackets(g *metrics.Gatherer) float64 {
 		counter(descSuppressed, i.ExportsSuppressed, i.Name)
 		counter(descFlowsEvicted, i.FlowsEvicted, i.Name)
 		counter(descSequences, i.SequencesEvicted, i.Name)
+		counter(descSRHMalformed, i.SRHMalformed, i.Name)
 	}
 	return 1
 }

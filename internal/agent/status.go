@@ -80,7 +80,7 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 			one.Forwarded, one.ToStack = nonZero(c.Forwarded), reasons(c.ToStack)
 			one.RecordsWritten, one.RecordsLost = c.RecordsWritten, c.RecordsLost
 			one.Postcards, one.ExportsSuppressed = c.Postcards, c.ExportsSuppressed
-			one.FlowsEvicted, one.SequencesEvicted = c.FlowsEvicted, c.SequencesEvicted
+			one.FlowsEvicted, one.SequencesEvicted, one.SRHMalformed = c.FlowsEvicted, c.SequencesEvicted, c.SRHMalformed
 		}
 		out = append(out, one)
 	}

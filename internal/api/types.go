@@ -71,6 +71,8 @@ type Interface struct {
 	ExportsSuppressed uint64 `json:"exports_suppressed"` // by the limits
 	FlowsEvicted      uint64 `json:"flows_evicted"`      // replaced by others
 	SequencesEvicted  uint64 `json:"sequences_evicted"`  // flows whose Sequence Numbers restart
+
+	SRHMalformed uint64 `json:"srh_malformed"` // packets whose Segment Routing Header cannot be read, while flows are measured
 }
 
 // Records counts the records that the data plane wrote, by result.

@@ -82,6 +82,7 @@ type Counters struct {
 	// suppressed, flows evicted by others, and flows whose Sequence Numbers start
 	// again because others needed their entry.
 	Postcards, ExportsSuppressed, FlowsEvicted, SequencesEvicted uint64
+	SRHMalformed                                                 uint64 // packets whose Segment Routing Header cannot be read, while flows are measured
 }
 
 // Record is one removed header, with what identifies its packet.

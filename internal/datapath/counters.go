@@ -55,5 +55,6 @@ func (s *served) read() (Counters, error) {
 	c.ExportsSuppressed = get(abiCounterCOUNTER_POSTCARDS_SUPPRESSED)
 	c.FlowsEvicted = get(abiCounterCOUNTER_FLOWS_EVICTED)
 	c.SequencesEvicted = get(abiCounterCOUNTER_SEQUENCES_EVICTED)
+	c.SRHMalformed = get(abiCounterCOUNTER_SRH_MALFORMED)
 	return c, nil
 }

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/stamp/blocks"
+	"github.com/waymark-net/waymark/stamp"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// questionOf is a TLV that asks for a block of flows.
+func questionOf(t *testing.T, block uint64, length time.Duration, flows ...string) stamp.TLV {
+	t.Helper()
+	m := blocks.Message{Length: length, Block: block}
+	for _, f := range flows {
+		m.Entries = append(m.Entries, blocks.Entry{Flow: blocks.KeyOf(f), Sent: 7})
+	}
+	b, err := stamp.AppendTLV(nil, stamp.FlagUnrecognized, blocks.Type, m.Append(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tlv := range stamp.TLVs(b) {
+		return tlv
+	}
+	t.Fatal("no TLV")
+	return stamp.TLV{}
+}
+
+// A node answers for its last two blocks, and says why it does not for others.
+func TestAnswersAboutBlocks(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	closed := make(chan closedBlock, 8)
+	m := newMeasured(only[*measured](h).core, nil, closed)
+	how := model.Measurement{Block: time.Second, Flows: []model.MeasuredFlow{{Name: "red"}}}
+	state := func(block uint64, length time.Duration, flow string) blocks.Entry {
+		t.Helper()
+		q := questionOf(t, block, length, flow)
+		if !m.answer(q) {
+			t.Fatal("the question is not understood")
+		}
+		got, err := blocks.Decode(q.Value())
+		if err != nil || len(got.Entries) != 1 || got.Entries[0].Sent != 7 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		return got.Entries[0]
+	}
+	if e := state(5, time.Second, "red"); e.State != blocks.NotYet {
+		t.Errorf("before the first block: %+v", e)
+	}
+	if err := h.datapath.Apply(datapath.Config{Node: model.NodeConfig{Measurement: how}}); err != nil {
+		t.Fatal(err)
+	}
+	for block := range uint64(3) {
+		m.read(10+block, how)
+	}
+	for _, tt := range []struct {
+		block  uint64
+		length time.Duration
+		flow   string
+		want   blocks.State
+	}{
+		{12, time.Second, "red", blocks.Answered}, {11, time.Second, "red", blocks.Answered}, {10, time.Second, "red", blocks.Gone},
+		{13, time.Second, "red", blocks.NotYet}, {12, time.Second, "blue", blocks.UnknownFlow}, {12, 2 * time.Second, "red", blocks.OtherLength},
+	} {
+		if e := state(tt.block, tt.length, tt.flow); e.State != tt.want || (e.Counters.Packets == flowPackets) != (tt.want == blocks.Answered) {
+			t.Errorf("block %d of %v, %s: %+v, want %v", tt.block, tt.length, tt.flow, e, tt.want)
+		}
+	}
+	other := questionOf(t, 1, time.Second, "red")
+	other.SetType(253)
+	if m.answer(other) {
+		t.Error("another private TLV is answered")
+	}
+	if c := countersOf(datapath.BlockCounts{Late: math.MaxUint64}, false); c.Late != math.MaxUint32 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Two agents in one process: the one's reflector tells the other what it counted.
+func TestLossBetweenAgents(t *testing.T) {
+	port := freePort(t)
+	flow := "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\nmeasurement: {block: 200ms, guard: 40ms, clock-error: 1ms}\n"
+	far := newHarness(t, baseConfig+fmt.Sprintf(flow, "in", "")+"stamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n")
+	far.start()
+	near := newHarness(t, baseConfig+fmt.Sprintf(flow, "out", ", points: [\"[::1]:"+port+"\"]"))
+	near.start()
+	e2e.Await(t, "a measured block", 10*time.Second, func() bool {
+		lines, err := near.client.Loss(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines {
+			r, err := record.Parse(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l, ok := r.(*record.Loss); ok && l.Verdict == loss.Measured && l.Flow == "red" && l.Sent.Value == flowPackets && l.Lost.Valid && l.Lost.Value == 0 {
+				return true
+			}
+		}
+		return false
+	})
+	meter := only[*lossMeter](near)
+	meter.mu.Lock()
+	defer meter.mu.Unlock()
+	if n := meter.packets; n.Sent == 0 || n.Sent != n.Received {
+		t.Errorf("%+v", n)
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp6", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, port, _ := net.SplitHostPort(conn.LocalAddr().String())
+	return port
+}
