@@ -29,8 +29,8 @@ const (
 var (
 	ErrTruncated    = errors.New("the Segment Routing Header is cut short")
 	ErrRoutingType  = errors.New("the routing header's type is not 4, Segment Routing")
-	ErrLastEntry    = errors.New("Last Entry is beyond the Segment Routing Header")
-	ErrSegmentsLeft = errors.New("Segments Left is beyond the segment list")
+	ErrLastEntry    = errors.New("the Last Entry is beyond the Segment Routing Header")
+	ErrSegmentsLeft = errors.New("the number of Segments Left is beyond the segment list")
 	ErrTLV          = errors.New("a TLV is beyond the Segment Routing Header")
 	ErrSegments     = errors.New("a Segment Routing Header has 1 to 127 segments, each an IPv6 address")
 )
