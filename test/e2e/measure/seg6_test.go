@@ -4,6 +4,7 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -63,6 +64,8 @@ const (
 	// block is long enough that the reader below, which asks far more often, misses
 	// none.
 	block = "1s"
+	// closeTime is long enough for the last blocks to close.
+	closeTime = 8 * time.Second
 )
 
 // agentOf is the configuration of a router that measures one flow.
@@ -140,9 +143,11 @@ func read(t *testing.T, l *lab.Lab, node string) *reader {
 		for ctx.Err() == nil {
 			flows, err := client.MeasuredFlows(ctx)
 			r.mu.Lock()
-			if err != nil && ctx.Err() == nil {
+			switch {
+			case errors.Is(err, api.ErrNoAgent): // it begins again
+			case err != nil && ctx.Err() == nil:
 				r.fault = err
-			} else if len(flows) == 1 && flows[0].Last != nil {
+			case len(flows) == 1 && flows[0].Last != nil:
 				r.blocks[flows[0].Last.Number] = *flows[0].Last
 			}
 			r.mu.Unlock()
