@@ -43,6 +43,7 @@ func TestForwardWithoutAgent(t *testing.T) {
 	if _, err := l.Node("athos").StartAgent(t.Context(), l.Topology().Node("athos").Agent.Config); err != nil {
 		t.Fatal(err)
 	}
+	e2e.AwaitRouting(t, l) // a busy machine takes a moment from the agent's answer to its first report
 	before := e2e.ForwardsOf(t, l, "athos")
 	c.change(t, "dartagnan", to("2001:db8:14::2")...)
 	time.Sleep(changePause)
