@@ -3,22 +3,44 @@
 #ifndef WAYMARK_COMMON_TRANSIT_H
 #define WAYMARK_COMMON_TRANSIT_H
 
+#include "common_export.h"
 #include "common_header.h"
 #include "hook.h"
 #include "transit_path.h"
 
-/* Whether the trace is filled here: it has room, and its header stays. */
-static __always_inline int is_in_transit(const struct packet *p, const struct common_header *h)
+/* Whether the header stays. */
+static __always_inline int stays_common(const struct common_header *h,
+					const struct ioam_namespace *ns)
 {
-	__u32 word = bpf_ntohl(h->word), left = TRACE_REMAINING(word), size = TRACE_NODELEN(word);
-	const struct ioam_namespace *ns;
-
-	if (left < size || !common_data(p, FIELDS_OF(bpf_ntohl(h->type)), left - size))
-		return 0;
 	if (NODE.has_decapsulations && h->next_header == NEXT_IPV6)
 		return 0;
-	ns = find_namespace(tables_of(p->on->half), word >> 16);
 	return ns && !(NODE.has_removals && ns->remove);
+}
+
+/* Whether the trace is filled here: it has room, and its header stays. */
+static __always_inline int is_trace_in_transit(const struct packet *p, const struct ipv6 *ip6,
+					       const struct common_header *h)
+{
+	__u32 word = bpf_ntohl(h->word), left = TRACE_REMAINING(word), size = TRACE_NODELEN(word);
+
+	if (!is_common_trace(p, ip6, h) || left < size ||
+	    !common_data(p, FIELDS_OF(bpf_ntohl(h->type)), left - size))
+		return 0;
+	return stays_common(h, find_namespace(tables_of(p->on->half), word >> 16));
+}
+
+/* Whether the packet goes on with its Direct Export, whose export needs no time of arrival. */
+static __always_inline int is_export_in_transit(const struct packet *p, const struct ipv6 *ip6,
+						const struct common_header *h)
+{
+	const struct ioam_namespace *ns;
+
+	if (!is_common_export(p, ip6, h))
+		return 0;
+	ns = find_namespace(tables_of(p->on->half), bpf_ntohl(h->word) >> 16);
+	if (!stays_common(h, ns))
+		return 0;
+	return !(NODE.has_postcards && ns->export && bpf_ntohl(h->type) & TRACE_BIT(4));
 }
 
 /* Writes this node's data, before those of the nodes on the way here. */
@@ -52,30 +74,38 @@ static __always_inline int fill_common(struct packet *p, __u32 egress)
 	return 1;
 }
 
-/* Fills the packet's trace, and finds its way out; zero where with_options() has to. */
+/* Treats the packet's option, and finds its way out; zero where with_options() has to. */
 static __always_inline int common_transit(context *ctx, struct packet *p, struct path *path,
 					  struct result *result)
 {
-	enum outcome completed = OUTCOME_NOT_IPV6;
+	enum outcome outcome = OUTCOME_TRACE_FILLED;
 	enum stack_reason reason = STACK_HEADERS;
 	const struct interface *out = 0;
 	const struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
-	__u32 egress = 0xffff;
+	__u32 egress = 0xffff, leaves;
 
-	if (!ip6 || !h || !is_common_trace(p, ip6, h) || !is_in_transit(p, h))
+	if (!ip6 || !h || (!is_trace_in_transit(p, ip6, h) && !is_export_in_transit(p, ip6, h)))
 		return 0;
 	if (NODE.fast && p->on->fast && NODE.stack_options)
 		reason = find_transit_path(ctx, p, path, &out, 1);
-	if (COMPLETES && !reason && out) {
+	leaves = COMPLETES && !reason && out;
+	if (leaves)
 		egress = out->interface_id;
-		completed = OUTCOME_TRACE_FILLED;
-	}
-	if (!fill_common(p, egress))
+	h = at(p, IPV6_HEADER, sizeof(*h));
+	if (!h)
 		return 0;
+	if (h->ioam_type == IOAM_DEX) {
+		outcome = OUTCOME_DIRECT_EXPORT;
+		if (leaves && !export_common(ctx, p, path->ifindex, NODE_TRANSIT))
+			return 0;
+		packet_load(ctx, p);
+	} else if (!fill_common(p, egress)) {
+		return 0;
+	}
 	packet_commit_sum(ctx, p);
-	result->outcome = OUTCOME_TRACE_FILLED;
-	result->completed = completed;
+	result->outcome = outcome;
+	result->completed = leaves ? outcome : OUTCOME_NOT_IPV6;
 	result->reason = reason;
 	return 1;
 }

@@ -21,26 +21,24 @@ static __always_inline void note_flow(const struct packet *p, const struct ipv6 
 				      const struct headers *h, struct draft *e, __u32 before)
 {
 	struct flow_key *key = &e->postcard.key;
-	const __be16 *ports;
+	const __u32 *ports;
 	const __u8 *tcp;
+	__u64 word = ip6->class_label & FLOW_LABEL_MASK;
 
 	key->source[0] = ip6->source[0];
 	key->source[1] = ip6->source[1];
 	key->destination[0] = ip6->destination[0];
 	key->destination[1] = ip6->destination[1];
-	key->flow_label = ip6->class_label & FLOW_LABEL_MASK;
 	key->next_header = h->next_header;
-	key->source_port = 0;
-	key->destination_port = 0;
 	e->ends = 0;
 	e->repeated = 0;
-	if (!h->upper || !has_ports(h->next_header))
-		return;
-	ports = at(p, h->upper, 4);
+	ports = h->upper && has_ports(h->next_header) ? at(p, h->upper, 4) : 0;
+	if (ports)
+		word |= (__u64)*ports << 32;
+	/* in one piece, as it is read: a load of two stores waits for both */
+	*(__u64 *)&key->flow_label = word;
 	if (!ports)
 		return;
-	key->source_port = ports[0];
-	key->destination_port = ports[1];
 	e->repeated = h->upper - before + UDP_HEADER;
 	tcp = h->next_header == NEXT_TCP ? at(p, h->upper + 12, 2) : 0;
 	if (!tcp)

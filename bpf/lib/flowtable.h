@@ -85,32 +85,29 @@ static __always_inline void free_entry(struct flow *f)
 	__sync_lock_test_and_set(&f->id, 0);
 }
 
-/* The flow's entry for the postcard at hand; NULL when there is none to be had. Not inlined: see
- * scan_options(). */
-static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 now)
+static __always_inline __u32 set_index(__u32 hash)
+{
+	return bpf_get_smp_processor_id() * NODE.flow_sets +
+	       (__u32)((__u64)hash * NODE.flow_sets >> 32);
+}
+
+/*
+ * An entry for the flow of the postcard at hand, which has none; NULL when there is none to be had.
+ * Not inlined: see scan_options().
+ */
+static __noinline struct flow *make_entry(const struct flow_clock *clock, __u32 hash, __u32 now)
 {
 	struct draft *e = draft_here();
-	struct flow_key *key;
 	struct flow_set *set;
 	struct flow *f;
-	__u32 index, hash;
+	__u32 index = set_index(hash);
 	__u64 id;
 
 	if (!e)
 		return 0;
-	key = &e->postcard.key;
-	hash = table_hash(key);
-	index = bpf_get_smp_processor_id() * NODE.flow_sets +
-		(__u32)((__u64)hash * NODE.flow_sets >> 32);
 	set = bpf_map_lookup_elem(&flows, &index);
 	if (!set)
 		return 0;
-#pragma clang loop unroll(full)
-	for (int i = 0; i < FLOW_WAYS; i++) {
-		f = &set->ways[i];
-		if (f->hash == hash && f->id && same_key(&f->key, key))
-			return f;
-	}
 	f = find_victim_flow(set, clock);
 	if (!is_collected(f, clock)) {
 		if (!hand_over(e, f, clock->collected)) {
@@ -122,7 +119,7 @@ static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 
 	}
 	free_entry(f);
 	id = (__u64)now << 32 | ++e->flows;
-	f->key = *key;
+	f->key = e->postcard.key;
 	f->hash = hash;
 	f->index = index * FLOW_WAYS + ((void *)f - (void *)set) / sizeof(*f);
 	f->numbered = 0;
@@ -130,6 +127,29 @@ static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 
 	f->totals[0].epoch = f->totals[1].epoch = clock->collected;
 	__sync_lock_test_and_set(&f->id, id ? id : 1);
 	return f;
+}
+
+/* The flow's entry for the postcard at hand; NULL when there is none to be had. */
+static __always_inline struct flow *find_entry(const struct draft *e,
+					       const struct flow_clock *clock, __u32 now)
+{
+	__u32 hash = table_hash(&e->postcard.key), index = set_index(hash), way;
+	struct flow_set *set = bpf_map_lookup_elem(&flows, &index);
+
+	if (!set)
+		return 0;
+#pragma clang loop unroll(full)
+	for (way = 0; way < FLOW_WAYS; way++) {
+		struct flow *f = &set->ways[way];
+
+		if (f->hash == hash && f->id && same_key(&f->key, &e->postcard.key))
+			break;
+	}
+	if (way == FLOW_WAYS)
+		return make_entry(clock, hash, now);
+	/* a number to the verifier: what follows is the same for each way */
+	opaque(way);
+	return &set->ways[way & (FLOW_WAYS - 1)];
 }
 
 /*
@@ -193,7 +213,7 @@ static __always_inline int aggregate(struct draft *e, const struct ioam_namespac
 	clock = bpf_map_lookup_elem(&flow_clock, &zero);
 	if (!clock)
 		return 0;
-	f = find_entry(clock, now);
+	f = find_entry(e, clock, now);
 	if (!f)
 		return 0;
 	epoch = *(volatile __u32 *)&clock->epoch; /* it may change at any time */
