@@ -6,26 +6,6 @@
 #include "common_header.h"
 #include "option/dex.h"
 
-/* A common header's Direct Export, and what Extension-Flags announce. */
-struct common_values {
-	__u32 header;
-	__u32 type;
-	__u32 flow_id;
-	__u32 sequence;
-};
-
-static __always_inline struct common_values values_of(const struct common_header *h,
-						      const __be32 *extension)
-{
-	struct common_values v = {.header = bpf_ntohl(h->word), .type = bpf_ntohl(h->type)};
-
-	if (v.header & EXTENSION_FLOW_ID)
-		v.flow_id = bpf_ntohl(*extension++);
-	if (v.header & EXTENSION_SEQUENCE)
-		v.sequence = bpf_ntohl(*extension);
-	return v;
-}
-
 /*
  * Notes the flow as find_flow() does, and its length; zero where other headers come before the upper
  * layer.
@@ -54,6 +34,31 @@ static __always_inline int note_common_flow(context *ctx, const struct packet *p
 }
 
 /*
+ * Notes the option and what is known of the packet, and returns the part of the flow's key that has
+ * the upper layer's protocol as well: a load of two stores would wait for both.
+ */
+static __always_inline __u64 note_common_option(const struct ipv6 *ip6,
+						const struct common_header *h,
+						const __be32 *extension, struct draft *d)
+{
+	__u32 header = bpf_ntohl(h->word), sequence = 0;
+	__u64 word = header & 0xffff0000;
+
+	if (header & EXTENSION_FLOW_ID)
+		word |= (__u64)bpf_ntohl(*extension++) << 32;
+	if (header & EXTENSION_SEQUENCE)
+		sequence = bpf_ntohl(*extension);
+	*(__u64 *)&d->postcard.key.type = (bpf_ntohl(h->type) & 0xffffff00) | (header & 0xff);
+	d->postcard.sequence = sequence;
+	d->postcard.flags = header >> 8;
+	d->postcard.hop_limit = ip6->hop_limit - 1;
+	d->postcard.time = 0;
+	d->postcard.delay = UNAVAILABLE;
+	d->postcard.queue = UNAVAILABLE;
+	return word;
+}
+
+/*
  * Reports the Direct Export of an untagged packet, with no delay; zero if report_options() has to.
  * Not inlined: see scan_options().
  */
@@ -62,37 +67,29 @@ __noinline int report_common(context *ctx, const struct interface *on, __u32 egr
 	struct packet packet = {.l3 = ETHERNET_HEADER}, *p = &packet;
 	const struct common_header *h;
 	const struct ioam_namespace *ns;
-	struct common_values v;
 	struct draft *d = draft_here();
 	const struct ipv6 *ip6;
 	const __be32 *extension;
-	__u64 *key;
+	__u64 word;
 
 	if (!on || !d)
 		return 0;
+	d->slot = on->slot;
+	d->half = on->half;
+	*(__u64 *)&d->postcard.key.ingress = on->ifindex | (__u64)egress << 32;
 	packet_load(ctx, p);
 	ip6 = at(p, 0, IPV6_HEADER);
 	h = at(p, IPV6_HEADER, sizeof(*h));
 	extension = at(p, IPV6_HEADER + sizeof(*h), 8);
-	if (!ip6 || !h || !extension || !note_common_flow(ctx, p, ip6, h, d))
+	if (!ip6 || !h || !extension)
 		return 0;
-	v = values_of(h, extension);
-	ns = find_namespace(tables_of(on->half), v.header >> 16);
+	word = note_common_option(ip6, h, extension, d) | (role & 0xff) << 8;
+	if (!note_common_flow(ctx, p, ip6, h, d))
+		return 0;
+	*(__u64 *)&d->postcard.key.next_header = word | d->postcard.key.next_header;
+	ns = find_namespace(tables_of(d->half), (__u32)word >> 16);
 	if (!ns || ns->export == EXPORT_NONE)
 		return 1;
-	key = (__u64 *)&d->postcard.key;
-	key[5] = d->postcard.key.next_header | role << 8 | (v.header & 0xffff0000) |
-		 (__u64)v.flow_id << 32;
-	key[6] = on->ifindex | (__u64)egress << 32;
-	key[7] = (v.type & 0xffffff00) | (v.header & 0xff);
-	d->slot = on->slot;
-	d->half = on->half;
-	d->postcard.sequence = v.sequence;
-	d->postcard.time = 0;
-	d->postcard.hop_limit = ip6->hop_limit - 1;
-	d->postcard.flags = v.header >> 8;
-	d->postcard.delay = UNAVAILABLE;
-	d->postcard.queue = UNAVAILABLE;
 	if (ns->export == EXPORT_EVERY || aggregate(d, ns))
 		send_postcard(d);
 	return 1;

@@ -8,12 +8,9 @@
 #include "hook.h"
 #include "transit_path.h"
 
-/* Whether the header stays. */
-static __always_inline int stays_common(const struct common_header *h,
-					const struct ioam_namespace *ns)
+/* Whether a header with an option of the namespace stays. */
+static __always_inline int stays_common(const struct ioam_namespace *ns)
 {
-	if (NODE.has_decapsulations && h->next_header == NEXT_IPV6)
-		return 0;
 	return ns && !(NODE.has_removals && ns->remove);
 }
 
@@ -26,7 +23,7 @@ static __always_inline int is_trace_in_transit(const struct packet *p, const str
 	if (!is_common_trace(p, ip6, h) || left < size ||
 	    !common_data(p, FIELDS_OF(bpf_ntohl(h->type)), left - size))
 		return 0;
-	return stays_common(h, find_namespace(tables_of(p->on->half), word >> 16));
+	return stays_common(find_namespace(tables_of(p->on->half), word >> 16));
 }
 
 /* Whether the packet goes on with its Direct Export, whose export needs no time of arrival. */
@@ -38,7 +35,7 @@ static __always_inline int is_export_in_transit(const struct packet *p, const st
 	if (!is_common_export(p, ip6, h))
 		return 0;
 	ns = find_namespace(tables_of(p->on->half), bpf_ntohl(h->word) >> 16);
-	if (!stays_common(h, ns))
+	if (!stays_common(ns))
 		return 0;
 	return !(NODE.has_postcards && ns->export && bpf_ntohl(h->type) & TRACE_BIT(4));
 }
@@ -85,7 +82,9 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	__u32 egress = 0xffff, leaves;
 
-	if (!ip6 || !h || (!is_trace_in_transit(p, ip6, h) && !is_export_in_transit(p, ip6, h)))
+	if (!ip6 || !h || (NODE.has_decapsulations && h->next_header == NEXT_IPV6))
+		return 0;
+	if (!is_trace_in_transit(p, ip6, h) && !is_export_in_transit(p, ip6, h))
 		return 0;
 	if (NODE.fast && p->on->fast && NODE.stack_options)
 		reason = find_transit_path(ctx, p, path, &out, 1);

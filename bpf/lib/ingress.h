@@ -4,6 +4,7 @@
 #define WAYMARK_INGRESS_H
 
 #include "boundary.h"
+#include "common_removal.h"
 #include "common_transit.h"
 #include "pathmtu.h"
 #include "record.h"
@@ -141,7 +142,7 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 		return result;
 	next_header = hbh[0];
 	hop = hop_at_ingress(p->on, ip6);
-	tunnel = find_tunnel(ctx, p, next_header, o->length, o);
+	tunnel = find_tunnel(ctx, p, next_header, o->length, o, 0);
 	if (is_refused(tunnel)) {
 		result.outcome = tunnel;
 		return result;
@@ -184,7 +185,7 @@ static __always_inline enum outcome bare_tunnel(context *ctx, struct packet *p,
 	hbh = at(p, IPV6_HEADER, 8);
 	if (!ip6 || !hbh)
 		return OUTCOME_NO_IOAM;
-	outcome = find_tunnel(ctx, p, length ? hbh[0] : ip6->next_header, length, o);
+	outcome = find_tunnel(ctx, p, length ? hbh[0] : ip6->next_header, length, o, 0);
 	if (outcome != OUTCOME_TUNNEL_DECAPSULATED)
 		return outcome;
 	if (o && o->discards)
@@ -197,7 +198,8 @@ static __always_inline struct result with_header(context *ctx, struct packet *p,
 	struct result result = {.reason = STACK_HEADERS};
 	struct options o = {};
 
-	if (p->on->roles & ROLE_INGRESS && common_transit(ctx, p, path, &result))
+	if (p->on->roles & ROLE_INGRESS &&
+	    (common_transit(ctx, p, path, &result) || common_removal(ctx, p, &result)))
 		return result;
 	result.outcome = open_header(ctx, p, &o);
 	if (drops_ioam(p, ROLE_INGRESS) && is_unproven(ctx, p, &o, result.outcome))

@@ -174,10 +174,11 @@ static __always_inline int has_known_option(const struct options *o)
 
 /*
  * What becomes of a packet whose next header, after a Hop-by-Hop header of `length` bytes with the
- * options *o, is given: OUTCOME_NO_IOAM if it is in no tunnel that ends here.
+ * options *o, is given: OUTCOME_NO_IOAM if it is in no tunnel that ends here. `known`: one of the
+ * options is.
  */
 static __always_inline enum outcome find_tunnel(context *ctx, struct packet *p, __u8 next,
-						__u32 length, const struct options *o)
+						__u32 length, const struct options *o, int known)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER), *inner;
 	__u32 offset = IPV6_HEADER + length;
@@ -191,7 +192,7 @@ static __always_inline enum outcome find_tunnel(context *ctx, struct packet *p, 
 	if (NODE.has_sources && end.sources &&
 	    !is_from_source(ctx, p->l3, end.first_source, end.sources))
 		return OUTCOME_DECAP_REFUSED_SOURCE;
-	if (!end.bare && !has_known_option(o))
+	if (!end.bare && !known && !has_known_option(o))
 		return OUTCOME_DECAP_REFUSED_BARE;
 	inner = at(p, offset, IPV6_HEADER);
 	if (!inner || has_local_address(inner))

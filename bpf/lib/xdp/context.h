@@ -4,6 +4,7 @@
 #define WAYMARK_CONTEXT_H
 
 #include "ipv6.h"
+#include "kernel.h"
 #include "packet.h"
 
 typedef struct xdp_md context;
@@ -51,10 +52,18 @@ static __always_inline int packet_open(context *ctx, struct packet *p)
 	return 0;
 }
 
-/* Bytes of the frame from the IPv6 header on. */
+/* Whether the frame is in several buffers; a guess before Linux 6.2: it may be. */
+static __always_inline int may_have_fragments(context *ctx)
+{
+	struct xdp_buff *xdp = kernel_xdp(ctx);
+
+	return !xdp || xdp->flags & bpf_core_enum_value(enum xdp_buff_flags, XDP_FLAGS_HAS_FRAGS);
+}
+
+/* Bytes of the frame from the IPv6 header on; to look is cheaper than the helper. */
 static __always_inline __u32 packet_length(context *ctx, const struct packet *p)
 {
-	return bpf_xdp_get_buff_len(ctx) - p->l3;
+	return may_have_fragments(ctx) ? bpf_xdp_get_buff_len(ctx) - p->l3 : bytes_at_hand(p);
 }
 
 /* Drivers put headers into the first buffer; nothing can be pulled there. */
@@ -138,8 +147,13 @@ __noinline int cut_frame(context *ctx, __u32 l3, __u32 keep, __u32 length)
 
 static __always_inline int packet_remove(context *ctx, struct packet *p, __u32 keep, __u32 length)
 {
-	int err = cut_frame(ctx, p->l3, keep, length);
+	int err;
 
+	/* most packets: without a call */
+	if (p->l3 == ETHERNET_HEADER && !keep)
+		err = move_head(ctx, ETHERNET_HEADER, length);
+	else
+		err = cut_frame(ctx, p->l3, keep, length);
 	packet_load(ctx, p);
 	return err;
 }

@@ -26,21 +26,13 @@ static __always_inline enum stack_reason is_left_to_device(context *ctx, const s
 									  : STACK_NONE;
 }
 
-/* Whether the frame is in several buffers, of which the first holds `length` bytes of the packet. */
-static __always_inline int has_fragments(context *ctx, const struct packet *p, __u32 length)
-{
-	struct xdp_buff *xdp = kernel_xdp(ctx);
-
-	return xdp ? xdp->flags & bpf_core_enum_value(enum xdp_buff_flags, XDP_FLAGS_HAS_FRAGS)
-		   : packet_length(ctx, p) != length;
-}
-
 /* Whether the frame is one packet as it was sent: in one buffer, with nothing after it. */
 static __always_inline enum stack_reason is_forwardable(context *ctx, const struct packet *p,
 							const struct ipv6 *ip6, __u32 *longest)
 {
 	*longest = (__u32)bpf_ntohs(ip6->payload_length) + IPV6_HEADER;
-	if (!ip6->payload_length || bytes_at_hand(p) != *longest || has_fragments(ctx, p, *longest))
+	if (!ip6->payload_length || bytes_at_hand(p) != *longest ||
+	    (may_have_fragments(ctx) && packet_length(ctx, p) != *longest))
 		return STACK_PACKET;
 	return is_left_to_device(ctx, p);
 }
