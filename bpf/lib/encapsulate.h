@@ -218,7 +218,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		if (!ip6)
 			return OUTCOME_NO_IOAM;
 	}
-	h = find_headers(ctx, p, ip6->next_header, IPV6_HEADER);
+	find_headers(ctx, p, ip6->next_header, IPV6_HEADER, &h);
 	e = find_encapsulation(ctx, p, ip6, &h);
 	if (!e)
 		return OUTCOME_NO_IOAM;

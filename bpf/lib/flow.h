@@ -99,9 +99,9 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 about)
 	}
 	/* from the front, because the number of headers is bounded */
 	if (about == ABOUT_INNER && !start && is_extension(next))
-		h = find_headers(ctx, p, NEXT_HBH, IPV6_HEADER);
+		find_headers(ctx, p, NEXT_HBH, IPV6_HEADER, &h);
 	else
-		h = find_headers(ctx, p, next, inside);
+		find_headers(ctx, p, next, inside, &h);
 	ip6 = at(p, start, IPV6_HEADER);
 	if (!ip6)
 		return -1;

@@ -58,15 +58,19 @@ __noinline int walk_headers(context *ctx, __u32 l3, struct headers *h)
 	return 0;
 }
 
-/* The headers from an offset on, where the type of the first one is given. */
-static __always_inline struct headers find_headers(context *ctx, const struct packet *p, __u8 first,
-						   __u32 begin)
+/*
+ * The headers from an offset on, where the type of the first one is given. Filled in where they are
+ * used: a copy would wait for the stores of its parts.
+ */
+static __always_inline void find_headers(context *ctx, const struct packet *p, __u8 first,
+					 __u32 begin, struct headers *h)
 {
-	struct headers h = {.upper = begin, .next_header = first};
-
+	h->upper = begin;
+	h->next_header = first;
+	h->has_hbh = 0;
+	h->later_fragment = 0;
 	if (is_extension(first))
-		walk_headers(ctx, p->l3, &h);
-	return h;
+		walk_headers(ctx, p->l3, h);
 }
 
 /*
@@ -82,7 +86,7 @@ static __always_inline int may_hide_hbh(context *ctx, struct packet *p, __u8 fir
 		return 0;
 	whole = packet_length(ctx, p);
 	packet_pull(ctx, p, whole < reach ? whole : reach);
-	h = find_headers(ctx, p, first, begin);
+	find_headers(ctx, p, first, begin, &h);
 	return h.has_hbh || !(h.later_fragment || h.upper);
 }
 

@@ -160,7 +160,7 @@ __noinline int has_link_message(context *ctx, __u32 l3, __u32 offset)
 	inner = at(p, offset & 0xfff, IPV6_HEADER);
 	if (!inner)
 		return 1;
-	h = find_headers(ctx, p, inner->next_header, inside);
+	find_headers(ctx, p, inner->next_header, inside, &h);
 	return is_link_message(p, &h);
 }
 
@@ -235,7 +235,7 @@ static __always_inline int is_guarded_tunnel(context *ctx, struct packet *p)
 		return 1;
 	whole = packet_length(ctx, p);
 	packet_pull(ctx, p, whole < UPPER_LAYER_REACH ? whole : UPPER_LAYER_REACH);
-	h = find_headers(ctx, p, next, IPV6_HEADER);
+	find_headers(ctx, p, next, IPV6_HEADER, &h);
 	return h.next_header == NEXT_IPV6 || is_extension(h.next_header);
 }
 
