@@ -289,13 +289,16 @@ struct neighbour {
 	__u32 pad;
 };
 
-/* What a CPU remembers: the coarse clock, as read in a tick, and the neighbour it last reported. */
+/*
+ * What a CPU remembers: the coarse clock, as read in a tick, the neighbour it last reported, and the
+ * last flow of an export.
+ */
 struct tick {
 	__u64 jiffies;
 	__u64 now; /* CLOCK_MONOTONIC, ns */
 	struct neighbour last;
 	__u32 reported; /* when, in units of 2^20 ns */
-	__u32 pad;
+	__u32 flow;	/* its entry in the table, counted from the CPU's first one */
 };
 
 /* How long the agent's report is good for next hops found before, and for new ones; ns. */

@@ -76,7 +76,7 @@ struct {
 	__type(value, struct forwarding);
 } forwarding SEC(".maps");
 
-/* One entry for each CPU: the clock of fast forwarding, and the last neighbour. Kept. */
+/* One entry for each CPU: a clock that costs little, the last neighbour, the last flow. Kept. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

@@ -19,6 +19,31 @@ static __always_inline __u64 tai_now(void)
 	return NODE.fixed_time ? NODE.fixed_time : bpf_ktime_get_tai_ns();
 }
 
+/* What this CPU remembers. */
+static __always_inline struct tick *tick_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&ticks, &zero);
+}
+
+/*
+ * The coarse clock, which is read once in a tick: a helper costs as much as a lookup. It may be two
+ * ticks late, because the kernel counts a tick before it moves the clock on.
+ */
+static __always_inline __u64 time_of_tick(struct tick *tick)
+{
+	__u64 jiffies = bpf_jiffies64();
+
+	if (!tick)
+		return bpf_ktime_get_coarse_ns();
+	if (tick->jiffies != jiffies) {
+		tick->now = bpf_ktime_get_coarse_ns();
+		tick->jiffies = jiffies;
+	}
+	return tick->now;
+}
+
 /* RFC 9197 §5, RFC 8877 */
 static __always_inline struct timestamp timestamp_of(__u64 tai)
 {

@@ -85,29 +85,43 @@ static __always_inline void free_entry(struct flow *f)
 	__sync_lock_test_and_set(&f->id, 0);
 }
 
-static __always_inline __u32 set_index(__u32 hash)
+/* A set of this CPU. */
+static __always_inline __u32 index_of(__u32 set)
 {
-	return bpf_get_smp_processor_id() * NODE.flow_sets +
-	       (__u32)((__u64)hash * NODE.flow_sets >> 32);
+	return bpf_get_smp_processor_id() * NODE.flow_sets + set;
 }
 
 /*
- * An entry for the flow of the postcard at hand, which has none; NULL when there is none to be had.
- * Not inlined: see scan_options().
+ * The flow's entry for the postcard at hand, found or made; NULL when there is none to be had. Not
+ * inlined: see scan_options().
  */
-static __noinline struct flow *make_entry(const struct flow_clock *clock, __u32 hash, __u32 now)
+static __noinline struct flow *find_entry(const struct flow_clock *clock, __u32 now)
 {
 	struct draft *e = draft_here();
+	struct tick *tick = tick_here();
+	struct flow_key *key;
 	struct flow_set *set;
 	struct flow *f;
-	__u32 index = set_index(hash);
+	__u32 index, hash, chosen;
 	__u64 id;
 
-	if (!e)
+	if (!e || !tick)
 		return 0;
+	key = &e->postcard.key;
+	hash = table_hash(key);
+	chosen = (__u64)hash * NODE.flow_sets >> 32;
+	index = index_of(chosen);
 	set = bpf_map_lookup_elem(&flows, &index);
 	if (!set)
 		return 0;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < FLOW_WAYS; i++) {
+		f = &set->ways[i];
+		if (f->hash == hash && f->id && same_key(&f->key, key)) {
+			tick->flow = chosen * FLOW_WAYS + i;
+			return f;
+		}
+	}
 	f = find_victim_flow(set, clock);
 	if (!is_collected(f, clock)) {
 		if (!hand_over(e, f, clock->collected)) {
@@ -119,7 +133,7 @@ static __noinline struct flow *make_entry(const struct flow_clock *clock, __u32 
 	}
 	free_entry(f);
 	id = (__u64)now << 32 | ++e->flows;
-	f->key = e->postcard.key;
+	f->key = *key;
 	f->hash = hash;
 	f->index = index * FLOW_WAYS + ((void *)f - (void *)set) / sizeof(*f);
 	f->numbered = 0;
@@ -129,27 +143,17 @@ static __noinline struct flow *make_entry(const struct flow_clock *clock, __u32 
 	return f;
 }
 
-/* The flow's entry for the postcard at hand; NULL when there is none to be had. */
-static __always_inline struct flow *find_entry(const struct draft *e,
-					       const struct flow_clock *clock, __u32 now)
+/* The entry of this CPU's last flow, if it is that of the postcard at hand: packets often come in trains. */
+static __always_inline struct flow *find_last_entry(const struct draft *e, __u32 last)
 {
-	__u32 hash = table_hash(&e->postcard.key), index = set_index(hash), way;
+	__u32 index = index_of(last / FLOW_WAYS & (NODE.flow_sets - 1));
 	struct flow_set *set = bpf_map_lookup_elem(&flows, &index);
+	struct flow *f;
 
 	if (!set)
 		return 0;
-#pragma clang loop unroll(full)
-	for (way = 0; way < FLOW_WAYS; way++) {
-		struct flow *f = &set->ways[way];
-
-		if (f->hash == hash && f->id && same_key(&f->key, &e->postcard.key))
-			break;
-	}
-	if (way == FLOW_WAYS)
-		return make_entry(clock, hash, now);
-	/* a number to the verifier: what follows is the same for each way */
-	opaque(way);
-	return &set->ways[way & (FLOW_WAYS - 1)];
+	f = &set->ways[last & (FLOW_WAYS - 1)];
+	return f->id && same_key(&f->key, &e->postcard.key) ? f : 0;
 }
 
 /*
@@ -208,12 +212,15 @@ static __always_inline int aggregate(struct draft *e, const struct ioam_namespac
 	struct flow_totals *t;
 	struct flow_clock *clock;
 	struct flow *f;
-	__u32 zero = 0, now = coarse_now(), epoch, chosen_by, further;
+	struct tick *tick = tick_here();
+	__u32 zero = 0, now = time_of_tick(tick) >> 20, epoch, chosen_by, further;
 
 	clock = bpf_map_lookup_elem(&flow_clock, &zero);
-	if (!clock)
+	if (!clock || !tick)
 		return 0;
-	f = find_entry(e, clock, now);
+	f = find_last_entry(e, tick->flow);
+	if (!f)
+		f = find_entry(clock, now);
 	if (!f)
 		return 0;
 	epoch = *(volatile __u32 *)&clock->epoch; /* it may change at any time */

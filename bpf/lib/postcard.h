@@ -30,6 +30,7 @@ __noinline int report_option(__u32 header, __u32 type, __u32 flow_id, __u32 sequ
 	struct draft *e = draft_here();
 	const struct ioam_namespace *ns;
 	struct postcard *c;
+	__u64 word;
 
 	if (!e)
 		return 0;
@@ -37,9 +38,12 @@ __noinline int report_option(__u32 header, __u32 type, __u32 flow_id, __u32 sequ
 	if (!ns || ns->export == EXPORT_NONE)
 		return 0;
 	c = &e->postcard;
-	c->key.namespace_id = header >> 16;
-	c->key.flow_id = header & EXTENSION_FLOW_ID ? flow_id : 0;
-	c->key.type = (type & 0xffffff00) | (header & 0xff);
+	/* as they are read, in words: a load of two stores waits for both */
+	word = *(const __u16 *)&c->key.next_header | (header & 0xffff0000);
+	if (header & EXTENSION_FLOW_ID)
+		word |= (__u64)flow_id << 32;
+	*(__u64 *)&c->key.next_header = word;
+	*(__u64 *)&c->key.type = (type & 0xffffff00) | (header & 0xff);
 	c->sequence = header & EXTENSION_SEQUENCE ? sequence : 0;
 	c->flags = header >> 8;
 	/* options of one packet need not ask for the same */

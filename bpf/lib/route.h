@@ -6,6 +6,7 @@
 #ifndef WAYMARK_ROUTE_H
 #define WAYMARK_ROUTE_H
 
+#include "clock.h"
 #include "context.h"
 #include "frame.h"
 #include "ipv6.h"
@@ -251,26 +252,6 @@ static __always_inline enum stack_reason is_ordinary(context *ctx, const struct 
 	return STACK_NONE;
 }
 
-/*
- * The coarse clock, which is read once in a tick: a helper costs as much as the whole lookup. It may
- * be two ticks late, because the kernel counts a tick before it moves the clock on.
- */
-static __always_inline __u64 time_of_tick(void)
-{
-	__u64 jiffies = bpf_jiffies64();
-	struct tick *tick;
-	__u32 zero = 0;
-
-	tick = bpf_map_lookup_elem(&ticks, &zero);
-	if (!tick)
-		return bpf_ktime_get_coarse_ns();
-	if (tick->jiffies != jiffies) {
-		tick->now = bpf_ktime_get_coarse_ns();
-		tick->jiffies = jiffies;
-	}
-	return tick->now;
-}
-
 /* What is looked for, and where it may be remembered: *set, or NULL if the kernel has to be asked. */
 static __always_inline enum stack_reason find_wanted(const struct ipv6 *ip6, __u32 from,
 						     struct wanted *w, struct next_hop_set **set)
@@ -284,7 +265,7 @@ static __always_inline enum stack_reason find_wanted(const struct ipv6 *ip6, __u
 	f = bpf_map_lookup_elem(&forwarding, &zero);
 	if (!f)
 		return STACK_AGENT;
-	now = time_of_tick();
+	now = time_of_tick(tick_here());
 	/* the agent's clock may be ahead of this one by two ticks */
 	silent = now - f->alive;
 	state = *(const volatile __u64 *)&f->generation; /* with key and mtu: of one report */

@@ -6,6 +6,7 @@
 #ifndef WAYMARK_SEQUENCE_H
 #define WAYMARK_SEQUENCE_H
 
+#include "clock.h"
 #include "counters.h"
 #include "draft.h"
 #include "lookup.h"
@@ -13,12 +14,6 @@
 #define SEQUENCE_TRIES	  64
 #define NEXT_SEQUENCE	  (1ULL << 32)
 #define SEQUENCE_SET_MASK (SEQUENCE_SETS - 1)
-
-/* Units of 2^20 ns, of a clock that costs little and moves with the kernel's tick. */
-static __always_inline __u32 coarse_now(void)
-{
-	return bpf_ktime_get_coarse_ns() >> 20;
-}
 
 static __always_inline int is_flow_word(__u64 word, __u32 flow_id)
 {
@@ -78,7 +73,7 @@ __noinline __u32 take_sequence(__u32 namespace_id, __u32 flow_id)
 			way = find_way(set, flow_id);
 			continue;
 		}
-		now = coarse_now();
+		now = time_of_tick(tick_here()) >> 20;
 		if (way->used != now) /* other CPUs have this line, too */
 			way->used = now;
 		if (own)

@@ -140,8 +140,7 @@ static __always_inline struct draft *begin_postcard(const struct packet *p, enum
 	d->slot = p->on->slot;
 	d->half = p->on->half;
 	d->postcard.key.role = role;
-	d->postcard.key.ingress = ingress;
-	d->postcard.key.egress = egress;
+	*(__u64 *)&d->postcard.key.ingress = ingress | (__u64)egress << 32;
 	d->postcard.hop_limit = hop->hop_limit;
 	d->postcard.time = hop->tai;
 	d->delay = UNAVAILABLE;
