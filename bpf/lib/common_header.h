@@ -26,17 +26,8 @@ struct common_header {
 	__be32 type;
 };
 
-/* The fields that the trace asks for, of the first four, a bit each; and their length in 4 bytes. */
-#define FIELDS_OF(type)	  ((type) >> 28)
-#define LENGTH_OF(fields) (0x4332322132212110ULL >> (fields) * 4 & 7)
-
-/* Where a node's data are; NULL where four fields, or two without times, are not in the packet. */
-static __always_inline __be32 *common_data(const struct packet *p, __u32 fields, __u32 left)
-{
-	__u32 offset = IPV6_HEADER + sizeof(struct common_header) + (left << 2);
-
-	return fields & 3 ? at(p, offset, 16) : at(p, offset, 8);
-}
+/* Where a node's data are behind the header, of which a number of 4 bytes is left. */
+#define COMMON_DATA(left) (IPV6_HEADER + sizeof(struct common_header) + ((left) << 2))
 
 /* Whether the header begins with padding, lies within the packet, and ends with its option or padding. */
 static __always_inline int is_common_layout(const struct packet *p, const struct ipv6 *ip6,

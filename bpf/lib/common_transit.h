@@ -21,7 +21,7 @@ static __always_inline int is_trace_in_transit(const struct packet *p, const str
 	__u32 word = bpf_ntohl(h->word), left = TRACE_REMAINING(word), size = TRACE_NODELEN(word);
 
 	if (!is_common_trace(p, ip6, h) || left < size ||
-	    !common_data(p, FIELDS_OF(bpf_ntohl(h->type)), left - size))
+	    !common_data(p, FIELDS_OF(bpf_ntohl(h->type)), COMMON_DATA(left - size)))
 		return 0;
 	return stays_common(find_namespace(tables_of(p->on->half), word >> 16));
 }
@@ -45,7 +45,6 @@ static __always_inline int fill_common(struct packet *p, __u32 egress)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	struct common_header *h = at(p, IPV6_HEADER, sizeof(*h));
-	struct timestamp time;
 	__u32 word, fields;
 	__be32 *to;
 
@@ -53,21 +52,12 @@ static __always_inline int fill_common(struct packet *p, __u32 egress)
 		return 0;
 	fields = FIELDS_OF(bpf_ntohl(h->type));
 	word = bpf_ntohl(h->word) - LENGTH_OF(fields);
-	to = common_data(p, fields, TRACE_REMAINING(word));
+	to = common_data(p, fields, COMMON_DATA(TRACE_REMAINING(word)));
 	if (!to)
 		return 0;
 	put32(p, &h->word, bpf_htonl(word));
-	if (fields & 8)
-		put32(p, to++, bpf_htonl((__u32)(__u8)(ip6->hop_limit - 1) << 24 | NODE.node_id));
-	if (fields & 4)
-		put32(p, to++, bpf_htonl((__u32)p->on->interface_id << 16 | egress));
-	if (!(fields & 3))
-		return 1;
-	time = timestamp_of(tai_now());
-	if (fields & 2)
-		put32(p, to++, bpf_htonl(time.seconds));
-	if (fields & 1)
-		put32(p, to, bpf_htonl(time.fraction));
+	put_common_data(p, to, fields, (__u8)(ip6->hop_limit - 1),
+			(__u32)p->on->interface_id << 16 | egress, fields & 3 ? tai_now() : 0);
 	return 1;
 }
 

@@ -13,19 +13,7 @@
 #include "edit.h"
 #include "ipv6.h"
 #include "option/option.h"
-
-/* The trace header's first word: Namespace-ID, NodeLen, flags, RemainingLen. */
-#define TRACE_NODELEN(word)   ((word) >> 11 & 0x1f)
-#define TRACE_OVERFLOW	      0x400U
-#define TRACE_REMAINING(word) ((word) & 0x7f)
-
-#define TRACE_OFFSET	  12 /* of node data, from the option's first byte */
-#define TRACE_WIDE_FIELDS 0x00e00000U
-#define TRACE_FIELDS	  0xfffffc00U
-#define NO_NODE_ID	  0xffffffU /* "not available" */
-#define NO_NODE_ID_WIDE	  0xffffffffffffffULL
-
-#define HAS(type, n) ((type) >> (31 - (n)) & 1)
+#include "option/trace_common.h"
 
 /* NodeLen that a trace type asks for, in 4 bytes; the snapshot is not part of it. */
 static __always_inline __u32 node_length(__u32 type)
@@ -233,10 +221,14 @@ __noinline int fill_trace(context *ctx, const struct options *o, const struct ho
 
 static __always_inline void trace_ingress(context *ctx, struct options *o, const struct hop *hop)
 {
+	if (!o->has_trace || !fill_common_traces(ctx, o, hop))
+		return;
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; o->has_trace && i < MAX_IOAM_OPTIONS && i < o->count; i++) {
-		if (o->options[i].kind == KIND_TRACE)
-			set_outcome(o, &o->options[i], fill_trace(ctx, o, hop, i));
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+		struct option *option = &o->options[i];
+
+		if (option->kind == KIND_TRACE && option->outcome == OUTCOME_UNTOUCHED)
+			set_outcome(o, option, fill_trace(ctx, o, hop, i));
 	}
 }
 
@@ -372,10 +364,14 @@ __noinline int complete_trace(context *ctx, const struct options *o, const struc
 
 static __always_inline void trace_egress(context *ctx, struct options *o, const struct hop *hop)
 {
+	if (!o->has_trace || !complete_common_traces(ctx, o, hop))
+		return;
 #pragma clang loop unroll(disable)
-	for (__u32 i = 0; o->has_trace && i < MAX_IOAM_OPTIONS && i < o->count; i++) {
-		if (o->options[i].kind == KIND_TRACE)
-			set_outcome(o, &o->options[i], complete_trace(ctx, o, hop, i));
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+		struct option *option = &o->options[i];
+
+		if (option->kind == KIND_TRACE && option->outcome == OUTCOME_UNTOUCHED)
+			set_outcome(o, option, complete_trace(ctx, o, hop, i));
 	}
 }
 

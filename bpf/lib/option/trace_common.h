@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Traces of ids and timestamps (bits 0 to 3 of the trace type), which most are: their data are written
+ * in one piece, and several of a packet in one call. trace.h treats all others.
+ */
+#ifndef WAYMARK_OPTION_TRACE_COMMON_H
+#define WAYMARK_OPTION_TRACE_COMMON_H
+
+#include "clock.h"
+#include "context.h"
+#include "edit.h"
+#include "option/option.h"
+
+/* The trace header's first word: Namespace-ID, NodeLen, flags, RemainingLen. */
+#define TRACE_NODELEN(word)   ((word) >> 11 & 0x1f)
+#define TRACE_OVERFLOW	      0x400U
+#define TRACE_REMAINING(word) ((word) & 0x7f)
+
+#define TRACE_OFFSET	  12 /* of node data, from the option's first byte */
+#define TRACE_WIDE_FIELDS 0x00e00000U
+#define TRACE_FIELDS	  0xfffffc00U
+#define NO_NODE_ID	  0xffffffU /* "not available" */
+#define NO_NODE_ID_WIDE	  0xffffffffffffffULL
+
+#define HAS(type, n) ((type) >> (31 - (n)) & 1)
+
+/* The fields that a trace asks for, of the first four, a bit each; and their length in 4 bytes. */
+#define FIELDS_OF(type)	  ((type) >> 28)
+#define LENGTH_OF(fields) (0x4332322132212110ULL >> (fields) * 4 & 7)
+
+/* Where a node's data of these fields are; NULL where four, or two without times, are not in the packet. */
+static __always_inline __be32 *common_data(const struct packet *p, __u32 fields, __u32 offset)
+{
+	return fields & 3 ? at(p, offset, 16) : at(p, offset, 8);
+}
+
+/* Writes this node's data of these fields. */
+static __always_inline void put_common_data(struct packet *p, __be32 *to, __u32 fields,
+					    __u32 hop_limit, __u32 ids, __u64 tai)
+{
+	struct timestamp time;
+
+	if (fields & 8)
+		put32(p, to++, bpf_htonl(hop_limit << 24 | NODE.node_id));
+	if (fields & 4)
+		put32(p, to++, bpf_htonl(ids));
+	if (!(fields & 3))
+		return;
+	time = timestamp_of(tai);
+	if (fields & 2)
+		put32(p, to++, bpf_htonl(time.seconds));
+	if (fields & 1)
+		put32(p, to, bpf_htonl(time.fraction));
+}
+
+/* Transit of a trace with room left: OUTCOME_TRACE_FILLED, or OUTCOME_UNTOUCHED where fill_trace() has to. */
+static __always_inline enum outcome fill_common_trace(struct packet *p, const struct tables *t,
+						      const struct option *option,
+						      const struct hop *hop)
+{
+	__u32 header = option->header, left = TRACE_REMAINING(header);
+	__u32 fields = FIELDS_OF(option->type), length = LENGTH_OF(fields);
+	__be32 *word, *to;
+
+	if (option->type & 0x0fffffff || header & TRACE_OVERFLOW || left < length || !length ||
+	    !find_namespace(t, header >> 16))
+		return OUTCOME_UNTOUCHED;
+	word = at(p, option->offset + 4, 4);
+	to = common_data(p, fields, option->offset + TRACE_OFFSET + ((left - length & 0x7f) << 2));
+	if (!word || !to)
+		return OUTCOME_UNTOUCHED;
+	put32(p, word, bpf_htonl(header - length));
+	put_common_data(p, to, fields, hop->hop_limit,
+			(__u32)hop->ingress_id << 16 | hop->egress_id, hop->tai);
+	return OUTCOME_TRACE_FILLED;
+}
+
+/* Transit of all common traces; nonzero: others are left. Not inlined: see scan_options(). */
+__noinline int fill_common_traces(context *ctx, struct options *o, const struct hop *hop)
+{
+	struct packet packet = {}, *p = &packet;
+	const struct tables *t;
+	int others = 0;
+
+	if (!o || !hop)
+		return 0;
+	p->l3 = o->l3;
+	t = tables_of(o->half);
+	packet_load(ctx, p);
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+		struct option *option = &o->options[i];
+
+		if (option->kind != KIND_TRACE)
+			continue;
+		if (fill_common_trace(p, t, option, hop) == OUTCOME_TRACE_FILLED)
+			set_outcome(o, option, OUTCOME_TRACE_FILLED);
+		else
+			others = 1;
+	}
+	packet_commit_sum(ctx, p);
+	return others;
+}
+
+/* Completion, in the same way: OUTCOME_UNTOUCHED where complete_trace() has to. */
+static __always_inline enum outcome complete_common_trace(struct packet *p, const struct tables *t,
+							  const struct option *option,
+							  const struct hop *hop)
+{
+	__u32 header = option->header, left = TRACE_REMAINING(header);
+	__u32 fields = FIELDS_OF(option->type), length = LENGTH_OF(fields);
+	__be32 *data;
+
+	if (option->type & 0x0fffffff || header & TRACE_OVERFLOW || left + length > option->words ||
+	    !find_namespace(t, header >> 16))
+		return OUTCOME_UNTOUCHED;
+	data = common_data(p, fields, option->offset + TRACE_OFFSET + (left << 2));
+	if (!data)
+		return OUTCOME_UNTOUCHED;
+	if (fields & 8) {
+		if ((bpf_ntohl(*data) & 0xffffff) != NODE.node_id)
+			return OUTCOME_UNTOUCHED;
+		data++;
+	}
+	if (fields & 4)
+		put32(p, data, (*data & bpf_htonl(0xffff0000)) | bpf_htonl(hop->egress_id));
+	return OUTCOME_TRACE_FILLED;
+}
+
+/* Completes all common traces; nonzero: others are left. Not inlined: see scan_options(). */
+__noinline int complete_common_traces(context *ctx, struct options *o, const struct hop *hop)
+{
+	struct packet packet = {}, *p = &packet;
+	const struct tables *t;
+	int others = 0;
+
+	if (!o || !hop)
+		return 0;
+	p->l3 = o->l3;
+	t = tables_of(o->half);
+	packet_load(ctx, p);
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+		struct option *option = &o->options[i];
+
+		if (option->kind != KIND_TRACE)
+			continue;
+		if (!hop->unproven &&
+		    complete_common_trace(p, t, option, hop) == OUTCOME_TRACE_FILLED)
+			set_outcome(o, option, OUTCOME_TRACE_FILLED);
+		else
+			others = 1;
+	}
+	packet_commit_sum(ctx, p);
+	return others;
+}
+
+#endif
