@@ -31,7 +31,7 @@ static __always_inline enum outcome open_header(context *ctx, struct packet *p, 
 		note_option(p, o, IPV6_HEADER + 4);
 		return OUTCOME_NO_IOAM;
 	}
-	return scan_options(ctx, p->l3, o);
+	return scan_traces(ctx, p->l3, o) ? OUTCOME_NO_IOAM : scan_options(ctx, p->l3, o);
 }
 
 /* Cuts the Hop-by-Hop header out; the IPv6 header is made to say so. */

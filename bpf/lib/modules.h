@@ -80,6 +80,42 @@ static __always_inline int note_option(const struct packet *p, struct options *o
 }
 
 /*
+ * Notes the option at the cursor if it is a common trace (trace_common.h), aligned and within the
+ * header, as note_option() would after its checks; else zero.
+ */
+static __always_inline int note_common_trace(const struct packet *p, struct options *options,
+					     __u32 end)
+{
+	__u32 offset = options->cursor, slot = options->count, header, type, length, next;
+	const __u8 *option = at(p, offset, TRACE_OFFSET);
+	struct option *o;
+
+	if (!option || offset & 3 || slot >= MAX_IOAM_OPTIONS || option[0] != OPTION_IOAM ||
+	    option[3] != IOAM_PREALLOCATED_TRACE)
+		return 0;
+	length = option[1];
+	header = bpf_ntohl(*(const __be32 *)(option + 4));
+	type = bpf_ntohl(*(const __be32 *)(option + 8));
+	next = offset + 2 + length;
+	opaque(next); /* lest the verifier learns about the end */
+	if (next > end || type & 0x0fffffff ||
+	    TRACE_NODELEN(header) != LENGTH_OF(FIELDS_OF(type)) ||
+	    length < TYPED_OPTION_MIN + 4 * TRACE_REMAINING(header))
+		return 0;
+	o = &options->options[slot];
+	options->count = slot + 1;
+	options->cursor = next;
+	o->header = header;
+	o->type = type;
+	o->offset = offset;
+	o->kind = KIND_TRACE;
+	o->words = (length - TYPED_OPTION_MIN) >> 2;
+	o->outcome = OUTCOME_UNTOUCHED;
+	trace_note(options, o);
+	return 1;
+}
+
+/*
  * What egress has to say of an option that ingress treated: that a trace has no room left is a flag
  * by then that was set before.
  */

@@ -58,6 +58,35 @@ static __always_inline int is_tidy(const struct packet *p, const struct options 
 }
 
 /*
+ * Walks a header as encapsulating nodes write it, with several common traces and nothing else; zero
+ * where scan_options() has to, which forgets what was noted. Not inlined: see there.
+ */
+__noinline int scan_traces(context *ctx, __u32 l3, struct options *o)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	const __be32 *padding;
+	__u32 end;
+
+	if (!o)
+		return 0;
+	packet_load(ctx, p);
+	end = IPV6_HEADER + (o->length & 0xfff);
+	padding = at(p, IPV6_HEADER, 4);
+	if (!padding || (*padding & bpf_htonl(0xffff)) != PADN_2)
+		return 0;
+	o->cursor = IPV6_HEADER + 4;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < MAX_IOAM_OPTIONS; i++) {
+		if (!note_common_trace(p, o, end))
+			break;
+	}
+	if (o->cursor == end)
+		return 1;
+	padding = at(p, o->cursor, 4);
+	return o->cursor + 4 == end && padding && *padding == PADN_4;
+}
+
+/*
  * Walks the options of the header, whose length is set; anything but OUTCOME_NO_IOAM is an error of
  * the header. Not inlined, like everything that loops over a packet: the verifier then follows the
  * loop once, and not once for each path that leads there. The state of the walk is in *o, where the
@@ -73,6 +102,10 @@ __noinline int scan_options(context *ctx, __u32 l3, struct options *o)
 	packet_load(ctx, p);
 	end = IPV6_HEADER + (o->length & 0xfff);
 	o->cursor = IPV6_HEADER + 2;
+	o->trace_types = 0;
+	o->has_trace = 0;
+	o->removable = 0;
+	o->count = 0;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < MAX_OPTIONS; i++) {
 		__u32 offset = o->cursor, type, length;
