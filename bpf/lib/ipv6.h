@@ -38,15 +38,21 @@ struct ipv6 {
 	__u64 destination[2];
 };
 
-/* Whether either address is multicast or link-local (RFC 4291 §2.5.6, 2.7). */
+/* Whether an address, by its first word, is multicast or link-local (RFC 4291 §2.5.6, 2.7). */
+static __always_inline int is_scoped_word(__be32 word)
+{
+	return (word & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000) ||
+	       (word & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000);
+}
+
+/* Whether either address is. Most begin with other seven bits than both kinds have. */
 static __always_inline int is_link_scoped(const struct ipv6 *ip6)
 {
-	__be32 destination = (__be32)ip6->destination[0], source = (__be32)ip6->source[0];
+	__u64 destination = ip6->destination[0], source = ip6->source[0];
 
-	return (destination & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000) ||
-	       (source & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000) ||
-	       (destination & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000) ||
-	       (source & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000);
+	if ((destination & 0xfe) != 0xfe && (source & 0xfe) != 0xfe)
+		return 0;
+	return is_scoped_word((__be32)destination) || is_scoped_word((__be32)source);
 }
 
 static __always_inline int is_tag(__be16 type)

@@ -18,10 +18,10 @@
 static __always_inline const struct tables *tables_of(__u32 half)
 {
 	const struct tables *t;
+	__u64 index = half & 1;
 
-	half &= 1;
-	opaque(half);
-	t = (const struct tables *)&STATE.tables[half];
+	opaque(index);
+	t = (const struct tables *)&STATE.tables[index];
 	opaque(t);
 	return t;
 }
