@@ -158,6 +158,7 @@ func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Progra
 	wanted := g.IntN(4) > 0
 	p.wantRecords(t, wanted)
 	p.forgetArrivals(t)
+	p.forgetFlows(t)
 	before := p.snapshotCounters(t)
 	counted := make(map[abiCounter]uint64)
 	exports := newExpectedExports(cfg)

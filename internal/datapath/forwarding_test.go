@@ -308,6 +308,7 @@ func agreeForwarding(t *testing.T, cfg model.NodeConfig, routing Routing, p *pro
 	node.TAIOffset = taiUTC.Nanoseconds()
 	leaving := afterFill(t, cfg)
 	isXDP := program.Type() == ebpf.XDP
+	p.forgetFlows(t)
 	exports := newExpectedExports(cfg)
 	// always gives a packet's growth without counting the packet
 	always := everyPacket(t, cfg)

@@ -93,6 +93,22 @@ func (p *programs) forgetArrivals(t testing.TB) {
 	}
 }
 
+// forgetFlows empties the table of flows: which packets are samples, and which are
+// late, depends on those before.
+func (p *programs) forgetFlows(t testing.TB) {
+	t.Helper()
+	if p.flows == nil {
+		return
+	}
+	keys := make([]uint32, p.flows.flows.MaxEntries())
+	for i := range keys {
+		keys[i] = uint32(i)
+	}
+	if _, err := p.flows.flows.BatchUpdate(keys, make([]abiFlowSet, len(keys)), nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (p *programs) load(t testing.TB, hooks []hookName) {
 	t.Helper()
 	for _, h := range hooks {
