@@ -157,7 +157,7 @@ __noinline int repeated_length(context *ctx, const struct segments *s)
 		next = header[6];
 		offset += IPV6_HEADER;
 	}
-	h = find_headers(ctx, p, next, offset);
+	find_headers(ctx, p, next, offset, &h);
 	packet_load(ctx, p);
 	if (!h.upper)
 		return 0;
