@@ -50,7 +50,7 @@ struct marking {
 	__u8 marks_delay;
 	__u8 clears; /* packets of a flow's source that are of no flow get `unmarked` */
 	__u8 selected[NUM_DIRECTIONS];
-	__u8 selections[NUM_DIRECTIONS][MARKING_SELECTIONS];
+	__u8 selections[NUM_DIRECTIONS * MARKING_SELECTIONS]; /* of one direction after the other */
 	__u8 sums; /* the sums of times are asked for: the clock is read for each packet */
 	__u8 pad[3];
 };

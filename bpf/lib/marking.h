@@ -142,6 +142,7 @@ static __always_inline void count_out(context *ctx, struct packet *p, const stru
 {
 	struct block_counts *c;
 	struct moment now;
+	__u32 value;
 	int begun, delay;
 
 	if (find_moment(m, &now, m->sums))
@@ -153,7 +154,9 @@ static __always_inline void count_out(context *ctx, struct packet *p, const stru
 	if (delay && !m->sums)
 		now.into = exact_into(m, now.block);
 	add_packet(ctx, p, s, c, now.into, delay, repeated);
-	write_mark(ctx, p, m, s, m->values[(now.block & 1) | (delay ? 2 : 0)]);
+	value = ((now.block & 1) | (delay ? 2 : 0)) & 3;
+	opaque(value);
+	write_mark(ctx, p, m, s, m->values[value & 3]);
 }
 
 /* Whether a mark is a colour; then which one, and whether it asks for the delay. */
@@ -245,7 +248,7 @@ static __always_inline int measures(__u32 direction)
 	__u32 zero = 0;
 
 	m = bpf_map_lookup_elem(&markings, &zero);
-	return m && direction < NUM_DIRECTIONS && m->selected[direction];
+	return m && m->selected[direction_of(direction)];
 }
 
 /*

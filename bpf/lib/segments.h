@@ -245,6 +245,14 @@ static __always_inline __u32 find_selected(const struct packet *p, const struct 
 	return flow ? flow->number : NO_FLOW;
 }
 
+/* A direction that the verifier of Linux 6.1 knows to be one. */
+static __always_inline __u32 direction_of(__u32 direction)
+{
+	direction &= NUM_DIRECTIONS - 1;
+	opaque(direction);
+	return direction;
+}
+
 /* Whether flows that leave here have the packet's source. */
 static __always_inline int is_flow_source(const struct packet *p, const struct marking *m,
 					  const struct segments *s)
@@ -263,17 +271,19 @@ __noinline int find_measured(context *ctx, const struct segments *s, __u32 direc
 	__u32 zero = 0;
 
 	m = bpf_map_lookup_elem(&markings, &zero);
-	if (!m || !s || direction >= NUM_DIRECTIONS)
+	if (!m || !s)
 		return NO_FLOW;
+	direction = direction_of(direction);
 	p->l3 = s->l3;
 	packet_load(ctx, p);
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MARKING_SELECTIONS; i++) {
-		__u32 flow;
+		__u32 flow, at = direction * MARKING_SELECTIONS + (i & (MARKING_SELECTIONS - 1));
 
 		if (i >= m->selected[direction])
 			break;
-		flow = find_selected(p, m, s, direction, m->selections[direction][i]);
+		opaque(at);
+		flow = find_selected(p, m, s, direction, m->selections[at]);
 		if (flow != NO_FLOW)
 			return flow;
 	}

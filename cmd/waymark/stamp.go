@@ -3,19 +3,13 @@
 package main
 
 import (
-	"encoding/hex"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/stamp/keyfile"
 	"github.com/waymark-net/waymark/stamp"
 )
 
@@ -62,50 +56,8 @@ func (f *stampFlags) read(cmd *cobra.Command) (format stamp.TimestampFormat, key
 	case f.keyFile == "":
 		return format, nil, false, nil
 	}
-	key, err = readKey(f.keyFile)
+	key, err = keyfile.Read(f.keyFile)
 	return format, key, f.protect == protectTLVs, err
-}
-
-const (
-	// shortestKey is the shortest key in octets: as long as the truncated HMAC (RFC
-	// 2104 §3 discourages shorter ones).
-	shortestKey = 16
-	// longestKey bounds what is read; longer keys than a block of SHA-256 gain
-	// nothing (RFC 2104 §3).
-	longestKey = 1024
-)
-
-// readKey reads a key from a file that only this user, or root, can read or replace.
-func readKey(name string) ([]byte, error) {
-	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO would wait for a writer
-	if err != nil {
-		return nil, fmt.Errorf("read the key: %w; write it with: (umask 077; openssl rand -hex 32 > %s)", err, name)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read the key: %w", err)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("the key %s is no regular file; write it with: (umask 077; openssl rand -hex 32 > %s)", name, name)
-	case info.Mode().Perm()&^fs.FileMode(0o600) != 0:
-		return nil, fmt.Errorf("others can access the key %s (mode %04o); run: chmod 600 %s, and change the key if they may have read it", name, info.Mode().Perm(), name)
-	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
-		return nil, fmt.Errorf("the key %s belongs to another user (uid %d), who can read and change it; run: chown %d %s", name, owner, os.Geteuid(), name)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, 2*longestKey+64))
-	if err != nil {
-		return nil, fmt.Errorf("read the key: %w", err)
-	}
-	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	switch {
-	case err != nil: // the error would quote the key
-		return nil, fmt.Errorf("the key in %s is not in hexadecimal digits; make one with: openssl rand -hex 32", name)
-	case len(key) < shortestKey || len(key) > longestKey:
-		return nil, fmt.Errorf("the key in %s has %d octets; want %d to %d: make one with: openssl rand -hex 32", name, len(key), shortestKey, longestKey)
-	}
-	return key, nil
 }
 
 // word finds one of a flag's words.

@@ -17,6 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/stamp/blocks"
+	"github.com/waymark-net/waymark/internal/stamp/keyfile"
 	"github.com/waymark-net/waymark/internal/stamp/query"
 	"github.com/waymark-net/waymark/stamp"
 )
@@ -31,6 +32,7 @@ type lossMeter struct {
 
 	// Of the goroutine that runs.
 	client    *query.Client
+	keyFile   string // of the client's key
 	assembler *loss.Assembler
 	flows     map[loss.FlowID]*model.MeasuredFlow
 	how       model.Measurement // for which the assembler was made
@@ -66,7 +68,7 @@ func (m *lossMeter) run(ctx context.Context) error {
 func (m *lossMeter) block(ctx context.Context, b closedBlock) {
 	flows := slices.DeleteFunc(slices.Clone(b.how.Flows), func(f model.MeasuredFlow) bool { return len(f.Points) == 0 })
 	b.how.Flows = flows
-	if !reflect.DeepEqual(b.how, m.how) && !m.begin(b.how, b.number) {
+	if (!reflect.DeepEqual(b.how, m.how) || m.keyFile != keyFileOf(m.core)) && !m.begin(b.how, b.number) {
 		return
 	}
 	if len(flows) == 0 {
@@ -105,13 +107,11 @@ func (m *lossMeter) begin(how model.Measurement, block uint64) bool {
 	if len(how.Flows) == 0 {
 		return true
 	}
-	var err error
-	if m.client == nil {
-		if m.client, err = query.Open(querySSID); err != nil {
-			m.log.Warn("loss cannot be computed: other nodes cannot be asked", "error", err)
-			m.how = model.Measurement{}
-			return false
-		}
+	err := m.open()
+	if err != nil {
+		m.log.Warn("loss cannot be computed: other nodes cannot be asked", "error", err)
+		m.how = model.Measurement{} // tries again after the next block
+		return false
 	}
 	m.assembler, err = loss.NewAssembler(loss.Limits{Flows: len(how.Flows), Blocks: 4, Wait: how.Block}, m.result)
 	for i := range how.Flows {
@@ -126,6 +126,29 @@ func (m *lossMeter) begin(how model.Measurement, block uint64) bool {
 		m.assembler = nil
 	}
 	return err == nil
+}
+
+// open opens the client anew: the key may have changed.
+func (m *lossMeter) open() (err error) {
+	if m.client != nil {
+		m.client.Close()
+		m.client = nil
+	}
+	var key []byte
+	if m.keyFile = keyFileOf(m.core); m.keyFile != "" {
+		if key, err = keyfile.Read(m.keyFile); err != nil {
+			return err
+		}
+	}
+	m.client, err = query.Open(querySSID, key)
+	return err
+}
+
+func keyFileOf(c *core) string {
+	if s := c.state.Load().config.Stamp; s != nil {
+		return s.KeyFile
+	}
+	return ""
 }
 
 func flowID(name string) loss.FlowID { return loss.FlowID(blocks.KeyOf(name) >> 32) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/stamp/keyfile"
 	"github.com/waymark-net/waymark/internal/stamp/reflector"
 	"github.com/waymark-net/waymark/stamp"
 )
@@ -84,15 +85,17 @@ func (r *stampReflector) begin() {
 	if r.now != nil || r.wanted == nil {
 		return
 	}
+	key, err := r.key()
+	if err != nil {
+		r.complain(err)
+		return
+	}
 	one := reflector.New(reflector.Config{
-		Local: netip.AddrPort(r.wanted.Listen), Allowed: r.wanted.Allow, Rate: int(r.wanted.Rate),
+		Key: key, Local: netip.AddrPort(r.wanted.Listen), Allowed: r.wanted.Allow, Rate: int(r.wanted.Rate),
 		Stateful: true, MaxSessions: maxSessions, SessionTimeout: sessionTimeout, Extension: r.answer,
 	})
 	if err := one.Open(); err != nil {
-		if text := err.Error(); text != r.logged {
-			r.logged = text
-			r.log.Warn("the STAMP reflector does not answer", "error", err)
-		}
+		r.complain(err)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -106,6 +109,21 @@ func (r *stampReflector) begin() {
 	}()
 	r.now, r.end, r.logged = one, func() { cancel(); <-done }, ""
 	r.log.Info("answering STAMP test packets", "address", one.Local())
+}
+
+func (r *stampReflector) key() ([]byte, error) {
+	if r.wanted.KeyFile == "" {
+		return nil, nil
+	}
+	return keyfile.Read(r.wanted.KeyFile)
+}
+
+// complain logs an error once.
+func (r *stampReflector) complain(err error) {
+	if text := err.Error(); text != r.logged {
+		r.logged = text
+		r.log.Warn("the STAMP reflector does not answer", "error", err)
+	}
 }
 
 var descStamp = desc("stamp_packets_total", "STAMP test packets that reached the agent's reflector, by outcome.", "outcome")

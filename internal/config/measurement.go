@@ -50,9 +50,10 @@ type Flow struct {
 
 // Stamp is a reflector.
 type Stamp struct {
-	Listen Reflector      `key:"listen" default:"[::]:862" doc:"Address and UDP port."`
-	Allow  []netip.Prefix `key:"allow" required:"true" doc:"Prefixes of senders that are answered, 1 to 64: nodes that measure with this one."`
-	Rate   PacketRate     `key:"rate" default:"100000" doc:"The most packets per second that are answered."`
+	Listen  Reflector      `key:"listen" default:"[::]:862" doc:"Address and UDP port."`
+	Allow   []netip.Prefix `key:"allow" required:"true" doc:"Prefixes of senders that are answered, 1 to 64: nodes that measure with this one."`
+	KeyFile string         `key:"key-file" absent:"packets are not authenticated" doc:"File with the key of the HMACs in hexadecimal digits, the same at all nodes that measure together, mode 0600 or stricter. With it, this node also authenticates its questions to other nodes."`
+	Rate    PacketRate     `key:"rate" default:"100000" doc:"The most packets per second that are answered."`
 }
 
 // Reflector is where a reflector listens.

@@ -30,7 +30,7 @@ measurement:
   ecn: true
   unmonitored: clear
   capacity: 100000
-stamp: {listen: "[::]:862", allow: ["2001:db8::/32"], rate: 50000}
+stamp: {listen: "[::]:862", allow: ["2001:db8::/32"], rate: 50000, key-file: /etc/waymark/stamp.key}
 flows:
   - {name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e", "fc00:3::d6"], points: ["2001:db8::7", "[2001:db8::8]:8620"]}
   - name: blue

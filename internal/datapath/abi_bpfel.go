@@ -300,7 +300,7 @@ type abiMarking struct {
 	MarksDelay uint8
 	Clears     uint8
 	Selected   [2]uint8
-	Selections [2][8]uint8
+	Selections [16]uint8
 	Sums       uint8
 	Pad        [3]uint8
 }

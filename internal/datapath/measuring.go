@@ -83,7 +83,7 @@ func compileMeasuring(cfg model.Measurement) (m measuring) {
 	}
 	for d, list := range used {
 		slices.SortFunc(list, moreSpecific)
-		m.marking.Selected[d] = uint8(copy(m.marking.Selections[d][:], list))
+		m.marking.Selected[d] = uint8(copy(m.marking.Selections[d*int(abiMarkingBoundMARKING_SELECTIONS):][:abiMarkingBoundMARKING_SELECTIONS], list))
 	}
 	return m
 }

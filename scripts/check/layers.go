@@ -51,6 +51,7 @@ var layers = map[string]string{
 	"internal/stamp/clock":     "stamp internal/health",
 	"internal/stamp/measure":   "internal/delay",
 	"internal/stamp/blocks":    "stamp",
+	"internal/stamp/keyfile":   "",
 	"internal/stamp/query":     "stamp internal/stamp/clock internal/stamp/udp",
 	"internal/stamp/reflector": "stamp internal/metrics internal/socketdrops internal/stamp/clock internal/stamp/udp",
 	"internal/stamp/sender":    "stamp internal/delay internal/stamp/clock internal/stamp/measure internal/stamp/udp",
@@ -71,7 +72,7 @@ var layers = map[string]string{
 	"internal/health":   "ioam",
 	"internal/agent": "ioam ipfix internal/api internal/config internal/datapath internal/record internal/sink internal/health internal/icmpv6 " +
 		"internal/instant internal/kernelevents internal/loss internal/metrics internal/model internal/pathmtu internal/reference internal/routing " +
-		"stamp internal/stamp/blocks internal/stamp/query internal/stamp/reflector internal/socketdrops internal/supervisor internal/tunnelerror",
+		"stamp internal/stamp/blocks internal/stamp/keyfile internal/stamp/query internal/stamp/reflector internal/socketdrops internal/supervisor internal/tunnelerror",
 	"internal/instant":    "",
 	"internal/metrics":    "",
 	"internal/supervisor": "",

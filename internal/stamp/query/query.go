@@ -39,6 +39,9 @@ type Client struct {
 	clock  *clock.Clock
 	next   uint32
 	ssid   stamp.SSID
+	mode   stamp.Mode
+	sign   *stamp.Authenticator // nil without a key
+	verify *stamp.Authenticator // of the goroutine that receives
 
 	mu      sync.Mutex
 	waiting map[uint32]*Question
@@ -47,8 +50,8 @@ type Client struct {
 }
 
 // Open opens a socket in the network namespace of the calling thread. Replies of other
-// sessions have another SSID.
-func Open(ssid stamp.SSID) (*Client, error) {
+// sessions have another SSID. With a key, questions and answers are authenticated.
+func Open(ssid stamp.SSID, key []byte) (*Client, error) {
 	s, err := udp.Listen(udp.Config{Batch: batch, Size: longest})
 	if err != nil {
 		return nil, err
@@ -56,6 +59,9 @@ func Open(ssid stamp.SSID) (*Client, error) {
 	c := &Client{
 		socket: s, clock: clock.New(stamp.NTP), ssid: ssid, waiting: make(map[uint32]*Question),
 		arrived: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	if len(key) > 0 {
+		c.mode, c.sign, c.verify = stamp.Authenticated, stamp.NewAuthenticator(key), stamp.NewAuthenticator(key)
 	}
 	go c.receive()
 	return c, nil
@@ -145,11 +151,13 @@ func (c *Client) send(list []*Question) (open int) {
 
 func (c *Client) packet(q *Question) []byte {
 	p := stamp.SenderPacket{Sequence: c.next, Timestamp: c.clock.Timestamp(c.clock.Now().Wall), Error: c.clock.Estimate(), SSID: c.ssid}
-	b := make([]byte, stamp.Unauthenticated.BaseLen(), longest)
-	p.Put(b, stamp.Unauthenticated)
-	b, err := stamp.AppendTLV(b, stamp.FlagUnrecognized, q.Type, q.Value)
-	if err != nil { // a value is never so long
-		return b
+	b := make([]byte, c.mode.BaseLen(), longest)
+	p.Put(b, c.mode)
+	b, _ = stamp.AppendTLV(b, stamp.FlagUnrecognized, q.Type, q.Value) // a value is never too long
+	if c.sign != nil {
+		b, _ = stamp.AppendTLV(b, stamp.FlagUnrecognized, stamp.TypeHMAC, make([]byte, stamp.HMACLen))
+		c.sign.SignTLVs(p.Sequence, b[c.mode.BaseLen():])
+		c.sign.Sign(b)
 	}
 	return b
 }
@@ -174,8 +182,12 @@ func (c *Client) receive() {
 
 // reply takes an answer from a reply to a question that waits.
 func (c *Client) reply(d *udp.Datagram) {
-	p, err := stamp.DecodeReflector(d.Data, stamp.Unauthenticated)
+	p, err := stamp.DecodeReflector(d.Data, c.mode)
 	if err != nil || p.SSID != c.ssid {
+		return
+	}
+	tlvs := d.Data[c.mode.BaseLen():]
+	if c.verify != nil && (!c.verify.Verify(d.Data) || c.verify.VerifyTLVs(p.Sequence, tlvs) != stamp.Verified) {
 		return
 	}
 	c.mu.Lock()
@@ -184,7 +196,7 @@ func (c *Client) reply(d *udp.Datagram) {
 	if q == nil || d.Peer != q.Peer {
 		return
 	}
-	for t, err := range stamp.TLVs(d.Data[stamp.Unauthenticated.BaseLen():]) {
+	for t, err := range stamp.TLVs(tlvs) {
 		if err != nil {
 			return
 		}
