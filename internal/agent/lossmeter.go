@@ -107,7 +107,7 @@ func (m *lossMeter) begin(how model.Measurement, block uint64) bool {
 	if len(how.Flows) == 0 {
 		return true
 	}
-	err := m.open()
+	err := m.connect()
 	if err != nil {
 		m.log.Warn("loss cannot be computed: other nodes cannot be asked", "error", err)
 		m.how = model.Measurement{} // tries again after the next block
@@ -128,8 +128,8 @@ func (m *lossMeter) begin(how model.Measurement, block uint64) bool {
 	return err == nil
 }
 
-// open opens the client anew: the key may have changed.
-func (m *lossMeter) open() (err error) {
+// connect opens the client anew: the key may have changed.
+func (m *lossMeter) connect() (err error) {
 	if m.client != nil {
 		m.client.Close()
 		m.client = nil
