@@ -29,6 +29,7 @@ func (d *document) check(t *Topology) {
 	d.checkLinks(t)
 	for i := range t.Nodes {
 		d.checkRoutes(t, &t.Nodes[i])
+		d.checkTunnelSource(t, &t.Nodes[i])
 		d.checkAgent(t, &t.Nodes[i])
 	}
 	for _, s := range t.Traffic {
@@ -97,6 +98,15 @@ func (d *document) checkRoutes(t *Topology, n *NodeSpec) {
 				d.fault(r.at, "next hop %v is on no link of %s; use a neighbour's address", via, n.Name)
 			}
 		}
+		if r.Encap.local() && len(t.Ends(n.Name)) == 0 && !d.linksDoubtful {
+			d.fault(r.at, "%s has a SID, but no link by which packets reach it; add one under links", n.Name)
+		}
+	}
+}
+
+func (d *document) checkTunnelSource(t *Topology, n *NodeSpec) {
+	if n.TunnelSource.IsValid() && !t.owns(n.Name, n.TunnelSource) && !n.doubtful && !d.linksDoubtful {
+		d.fault(n.at, "tunnel-source %v is no address of %s; add it under addresses", n.TunnelSource, n.Name)
 	}
 }
 
@@ -193,6 +203,9 @@ func (d *document) checkTraffic(t *Topology, s Traffic) {
 		if _, ok := t.Address(name); !ok && !d.linksDoubtful && !t.Node(name).doubtful {
 			d.fault(s.at, "traffic needs an address of %s; add one under the link's end", name)
 		}
+	}
+	if to := t.Node(s.To); to != nil && s.Address.IsValid() && !t.owns(s.To, s.Address) && !to.doubtful && !d.linksDoubtful {
+		d.fault(s.at, "%v is no address of %s; use one of its links or its loopback interface", s.Address, s.To)
 	}
 	if s.From != "" && s.From == s.To {
 		d.fault(s.at, "traffic goes from one node to another; both are %s", s.From)

@@ -42,6 +42,11 @@ func raise(t *testing.T, topology string) *Lab {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return raiseTopology(t, top)
+}
+
+func raiseTopology(t *testing.T, top *Topology) *Lab {
+	t.Helper()
 	l, err := Up(t.Context(), top, testOptions(t))
 	if err != nil {
 		t.Fatal(err)

@@ -115,7 +115,9 @@ func (d *document) node(n ast.Node) NodeSpec {
 		"routes": func(v ast.Node) {
 			d.sequence(v, "routes", maxRoutes, func(e ast.Node) { s.Routes = append(s.Routes, d.route(e)) })
 		},
-		"agent": func(v ast.Node) { s.Agent = d.agent(v) },
+		"segment-routing": func(v ast.Node) { s.SegmentRouting = d.boolean(v, "segment-routing") },
+		"tunnel-source":   func(v ast.Node) { s.TunnelSource = d.address(v, "tunnel-source") },
+		"agent":           func(v ast.Node) { s.Agent = d.agent(v) },
 	})
 	if found.lacks("name") {
 		d.fault(s.at, "a node has no name; add name: NAME")
@@ -142,7 +144,7 @@ func (d *document) prefixes(n ast.Node, what string) []netip.Prefix {
 }
 
 func (d *document) route(n ast.Node) RouteSpec {
-	s := RouteSpec{at: placeOf(n)}
+	s, doubtful := RouteSpec{at: placeOf(n)}, false
 	found := d.mapping(n, "a route", map[string]func(ast.Node){
 		"to": func(v ast.Node) {
 			s.To, s.at = d.prefix(v, "to"), placeOf(v)
@@ -161,11 +163,25 @@ func (d *document) route(n ast.Node) RouteSpec {
 				d.fault(placeOf(v), "a route has no next hop; add via: ADDRESS")
 			}
 		},
+		"encap": func(v ast.Node) {
+			text, ok := d.text(v, "encap")
+			if !ok {
+				return
+			}
+			var err error
+			if s.Encap, err = parseEncap(text); err != nil {
+				d.fault(placeOf(v), "encap: %v", err)
+				doubtful = true
+			}
+		},
 	})
 	if found.lacks("to") {
 		d.fault(s.at, "a route has no destination; add to: PREFIX")
 	}
-	if found.lacks("via") {
+	switch {
+	case s.Encap.local() && found.has["via"]:
+		d.fault(s.at, "seg6local forwards packets by their next segment; remove via")
+	case found.lacks("via") && !s.Encap.local() && !doubtful:
 		d.fault(s.at, "a route has no next hop; add via: ADDRESS")
 	}
 	return s
@@ -230,6 +246,7 @@ func (d *document) traffic(n ast.Node) Traffic {
 		"size":     func(v ast.Node) { s.Size = int(d.integer(v, "size", 0, maxPayload, maxPayload)) },
 		"bytes":    func(v ast.Node) { s.Bytes = d.integer(v, "bytes", 1, maxTransfer, 1) },
 		"port":     func(v ast.Node) { s.Port = uint16(d.integer(v, "port", 1, 65535, 1)) },
+		"address":  func(v ast.Node) { s.Address = d.address(v, "address") },
 	})
 	if found.lacks("kind") {
 		d.fault(s.at, "traffic has no kind; add kind: ping, udp or tcp")

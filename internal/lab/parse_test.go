@@ -74,13 +74,9 @@ func TestParse(t *testing.T) {
 
 // An error names its place; errors that only follow from it are not reported.
 func TestParseFaults(t *testing.T) {
-	for _, tt := range []struct {
-		name     string
-		old, new string // one mutation of smallTopology
-		want     string // all errors
-	}{
+	for _, tt := range []mutation{
 		{"unknown key", "name: small", "name: small\ncolour: red", `2:1: the topology has no key "colour"; it has description, links, name, nodes, permanent-neighbours, traffic`},
-		{"unknown key of a node", "  - name: b\n", "  - name: b\n    speed: 3\n", `7:5: a node has no key "speed"; it has addresses, agent, forwarding, name, routes`},
+		{"unknown key of a node", "  - name: b\n", "  - name: b\n    speed: 3\n", `7:5: a node has no key "speed"; it has addresses, agent, forwarding, name, routes, segment-routing, tunnel-source`},
 		{"not YAML", "nodes:", "nodes: [", `15:1: not YAML: ',' or ']' must be specified`},
 		{"key twice", "name: small", "name: small\nname: large", `2:1: not YAML: mapping key "name" already defined at [1:1]`},
 		{"no name", "name: small\n", "", `1:1: the topology has no name; add name: NAME`},
@@ -89,7 +85,7 @@ func TestParseFaults(t *testing.T) {
 		{"links under another key", "links:", "link:", `15:1: the topology has no key "link"; it has description, links, name, nodes, permanent-neighbours, traffic`},
 		{"node twice", "  - name: b\n", "  - name: a\n", `6:11: two nodes are called a; rename one`},
 		{"node without name", "  - name: b\n    addresses", "  - addresses", `6:5: a node has no name; add name: NAME`},
-		{"misspelt key of a name", "  - name: b\n", "  - nam: b\n", `6:5: a node has no key "nam"; it has addresses, agent, forwarding, name, routes`},
+		{"misspelt key of a name", "  - name: b\n", "  - nam: b\n", `6:5: a node has no key "nam"; it has addresses, agent, forwarding, name, routes, segment-routing, tunnel-source`},
 		{"name without value", "  - name: b\n", "  - name:\n", `6:5: a node: name has no value; give one or remove the key`},
 		{"list as a name", "  - name: b\n", "  - name: [b]\n", `6:11: node name must be one value (quote an address inside braces or brackets)`},
 		{"bad node name", "  - name: b\n", "  - name: b/c\n", `6:11: node name "b/c" is not a name; use at most 32 letters, digits, - and _`},
@@ -127,20 +123,29 @@ func TestParseFaults(t *testing.T) {
 		{"list", smallTopology, "- name: small", `1:1: the topology must be a mapping of keys to values`},
 		{"agent's configuration", smallTopology, "node: {id: 1}\ninterfaces: [{name: eth0}]\n", `1:1: this is an agent's configuration, not a topology; check it with 'waymark config check bad.yaml', run it with 'waymark agent run --config bad.yaml'`},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			source := strings.Replace(smallTopology, tt.old, tt.new, 1)
-			if source == smallTopology {
-				t.Fatal("the mutation changes nothing")
-			}
-			_, err := Parse("bad.yaml", []byte(source))
-			var faults *Faults
-			if !errors.As(err, &faults) {
-				t.Fatalf("Parse gave %v; want *Faults", err)
-			}
-			if want := "bad.yaml:" + strings.ReplaceAll(tt.want, "\n", "\nbad.yaml:"); err.Error() != want {
-				t.Errorf("got\n%v\nwant\n%s", err, want)
-			}
-		})
+		t.Run(tt.name, tt.check)
+	}
+}
+
+// mutation is one mistake in smallTopology.
+type mutation struct {
+	name     string
+	old, new string
+	want     string // all errors
+}
+
+func (m mutation) check(t *testing.T) {
+	source := strings.Replace(smallTopology, m.old, m.new, 1)
+	if source == smallTopology {
+		t.Fatal("the mutation changes nothing")
+	}
+	_, err := Parse("bad.yaml", []byte(source))
+	var faults *Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("Parse gave %v; want *Faults", err)
+	}
+	if want := "bad.yaml:" + strings.ReplaceAll(m.want, "\n", "\nbad.yaml:"); err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
 }
 
@@ -187,7 +192,7 @@ func TestParseNamesAllFaults(t *testing.T) {
 
 func TestBuiltin(t *testing.T) {
 	names := BuiltinNames()
-	if !slices.Equal(names, []string{"ecmp", "line"}) {
+	if !slices.Equal(names, []string{"ecmp", "line", "srv6"}) {
 		t.Errorf("built in are %v", names)
 	}
 	for _, name := range names {

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,9 @@ type NodeSpec struct {
 	Routes     []RouteSpec
 	Agent      *AgentSpec // nil: no agent runs there
 
+	SegmentRouting bool       // its interfaces accept segment routing headers
+	TunnelSource   netip.Addr // of packets that seg6 routes encapsulate; invalid: the kernel's choice
+
 	at            position
 	forwardingSet bool
 	doubtful      bool // the node has an error: nothing is reported as missing in it
@@ -69,8 +73,9 @@ type AgentSpec struct {
 
 // RouteSpec is a static route; several next hops are equal paths.
 type RouteSpec struct {
-	To  netip.Prefix
-	Via []netip.Addr
+	To    netip.Prefix
+	Via   []netip.Addr
+	Encap *EncapSpec // nil: packets stay as they are
 
 	at position
 }
@@ -109,6 +114,7 @@ type Traffic struct {
 	Size     int           // payload bytes of a packet (ping, udp)
 	Bytes    int64         // of the transfer (tcp)
 	Port     uint16        // of the receiver (udp, tcp)
+	Address  netip.Addr    // of the receiver; invalid: the one that Topology.Address gives
 
 	at position
 }
@@ -195,6 +201,18 @@ func (t *Topology) Address(node string) (netip.Addr, bool) {
 		return n.Addresses[0].Addr(), true
 	}
 	return netip.Addr{}, false
+}
+
+// owns reports whether an address is one of a node.
+func (t *Topology) owns(node string, a netip.Addr) bool {
+	is := func(p netip.Prefix) bool { return p.Addr() == a }
+	for _, end := range t.Ends(node) {
+		if slices.ContainsFunc(end.Addresses, is) {
+			return true
+		}
+	}
+	n := t.Node(node)
+	return n != nil && slices.ContainsFunc(n.Addresses, is)
 }
 
 // outgoing finds the interface whose link has the next hop on it.

@@ -51,6 +51,9 @@ func (l *Lab) Send(ctx context.Context, t Traffic) (TrafficResult, error) {
 	}
 	source, ok := l.topology.Address(t.From)
 	destination, ok2 := l.topology.Address(t.To)
+	if t.Address.IsValid() {
+		destination, ok2 = t.Address, true
+	}
 	if !ok || !ok2 {
 		return TrafficResult{}, fmt.Errorf("traffic from %s to %s: both need an address", t.From, t.To)
 	}

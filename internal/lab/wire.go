@@ -95,7 +95,10 @@ func (n *network) prepare(context.Context) error {
 					return err
 				}
 			}
-			return writeSysctl("net/ipv6/conf/all/forwarding", forwarding)
+			if err := writeSysctl("net/ipv6/conf/all/forwarding", forwarding); err != nil {
+				return err
+			}
+			return prepareSegmentRouting(node)
 		})
 		if err != nil {
 			return fmt.Errorf("prepare %s: %w", node.Name, err)
@@ -111,6 +114,22 @@ func (n *network) prepare(context.Context) error {
 		if err := n.addAddresses(node.Name, "lo", node.Addresses); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// prepareSegmentRouting sets, in this thread's namespace, what segment routing needs
+// before there are interfaces: they inherit the default.
+func prepareSegmentRouting(node NodeSpec) error {
+	if node.SegmentRouting {
+		for _, scope := range []string{"all", "default"} {
+			if err := writeSysctl("net/ipv6/conf/"+scope+"/seg6_enabled", "1"); err != nil {
+				return err
+			}
+		}
+	}
+	if node.TunnelSource.IsValid() {
+		return setTunnelSource(node.TunnelSource)
 	}
 	return nil
 }
@@ -233,29 +252,47 @@ func (n *network) addAddresses(node, name string, prefixes []netip.Prefix) error
 
 func (n *network) route(context.Context) error {
 	for _, node := range n.topology.Nodes {
-		h := n.handles[node.Name]
 		for _, r := range node.Routes {
-			route := &netlink.Route{Dst: ipNet(r.To), Protocol: unix.RTPROT_STATIC}
-			for _, via := range r.Via {
-				name, ok := n.topology.outgoing(node.Name, via)
-				if !ok {
-					return fmt.Errorf("next hop %v is on no link of %s", via, node.Name)
-				}
-				l, err := h.LinkByName(name)
-				if err != nil {
-					return fmt.Errorf("find %s of %s: %w", name, node.Name, err)
-				}
-				route.MultiPath = append(route.MultiPath, &netlink.NexthopInfo{LinkIndex: l.Attrs().Index, Gw: via.AsSlice()})
+			route, err := n.kernelRoute(node.Name, r)
+			if err != nil {
+				return err
 			}
-			if len(route.MultiPath) == 1 {
-				route.LinkIndex, route.Gw, route.MultiPath = route.MultiPath[0].LinkIndex, route.MultiPath[0].Gw, nil
-			}
-			if err := h.RouteAdd(route); err != nil {
+			if err := n.handles[node.Name].RouteAdd(route); err != nil {
 				return fmt.Errorf("give %s the route to %v: %w", node.Name, r.To, err)
 			}
 		}
 	}
 	return nil
+}
+
+// kernelRoute is a route in the form in which the kernel takes it.
+func (n *network) kernelRoute(node string, r RouteSpec) (*netlink.Route, error) {
+	route := &netlink.Route{Dst: ipNet(r.To), Protocol: unix.RTPROT_STATIC}
+	if r.Encap.local() {
+		// The kernel wants a device other than lo, and does not use it.
+		l, err := n.handles[node].LinkByName(n.topology.Ends(node)[0].Interface)
+		if err != nil {
+			return nil, fmt.Errorf("find the first interface of %s: %w", node, err)
+		}
+		route.LinkIndex, route.Encap = l.Attrs().Index, r.Encap.kernel()
+		return route, nil
+	}
+	for _, via := range r.Via {
+		name, ok := n.topology.outgoing(node, via)
+		if !ok {
+			return nil, fmt.Errorf("next hop %v is on no link of %s", via, node)
+		}
+		l, err := n.handles[node].LinkByName(name)
+		if err != nil {
+			return nil, fmt.Errorf("find %s of %s: %w", name, node, err)
+		}
+		route.MultiPath = append(route.MultiPath, &netlink.NexthopInfo{LinkIndex: l.Attrs().Index, Gw: via.AsSlice(), Encap: r.Encap.kernel()})
+	}
+	if len(route.MultiPath) == 1 {
+		only := route.MultiPath[0]
+		route.LinkIndex, route.Gw, route.Encap, route.MultiPath = only.LinkIndex, only.Gw, only.Encap, nil
+	}
+	return route, nil
 }
 
 // acquaint adds the other end's addresses as permanent neighbours, if the topology

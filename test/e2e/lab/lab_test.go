@@ -68,7 +68,7 @@ func TestLabCommands(t *testing.T) {
 		{[]string{"show", "--name", "nowhere"}, 1, "", "no lab called nowhere is up; give --name with one of "},
 		{[]string{"up", "../../../examples/athos.yaml"}, 1, "", "../../../examples/athos.yaml:9:1: this is an agent's configuration, not a topology"},
 		{[]string{"up", "--name", "-bad"}, 1, "", "is not a name"},
-		{[]string{"up", "ring"}, 1, "", "use one of ecmp, line"},
+		{[]string{"up", "ring"}, 1, "", "use one of ecmp, line, srv6"},
 		{[]string{"nonsense"}, 2, "", "unknown command"},
 	} {
 		code, stdout, stderr := e2e.Waymark(t, append([]string{"lab"}, tt.args...)...)
@@ -258,7 +258,7 @@ func TestLabCompletion(t *testing.T) {
 		args string
 		want string // whole, the directive included
 	}{
-		{"up ", "ecmp\talpha - athos = porthos or dartagnan = aramis - beta, two equal paths\nline\talpha - athos - porthos - aramis - beta, one way through an IOAM domain\n:0\n"},
+		{"up ", "ecmp\talpha - athos = porthos or dartagnan = aramis - beta, two equal paths\nline\talpha - athos - porthos - aramis - beta, one way through an IOAM domain\nsrv6\talpha - ingress = north1, north2 or south = egress - beta, two SRv6 policies, measured\n:0\n"},
 		{"up l", "line\talpha - athos - porthos - aramis - beta, one way through an IOAM domain\n:0\n"},
 		{"exec --name NAME ", "a\nb\n:4\n"},
 		{"exec --name NAME a ", ":0\n"},
