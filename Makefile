@@ -33,7 +33,7 @@ build: ## Build bin/waymark, one static binary, and bin/waymark-bench, which run
 
 generate: ## Compile the BPF programs with the pinned compiler (clang 19) and write their Go bindings
 	scripts/compiler.sh
-	go generate ./internal/datapath ./bench/harness
+	go generate ./internal/datapath ./internal/lab/linkloss ./bench/harness
 
 check: ## Run every static check; works offline once the dependencies are there
 	scripts/check.sh

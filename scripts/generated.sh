@@ -38,6 +38,6 @@ same() {
 	done
 }
 
-same generate internal/datapath bench/harness
+same generate internal/datapath internal/lab/linkloss bench/harness
 same docs docs/reference
 exit $status

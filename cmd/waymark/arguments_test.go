@@ -39,6 +39,11 @@ func TestMisplacedArguments(t *testing.T) {
 		"config check":                  "FILE is missing; see 'waymark config check --help'",
 		"decode":                        "FILE is missing; see 'waymark decode --help'",
 		"lab exec":                      "NODE is missing; see 'waymark lab exec --help'",
+		"lab loss add ingress":          "INTERFACE is missing; see 'waymark lab loss add --help'",
+		"lab loss add a eth0":           "which frames are lost? Give one of --every, --burst and --random; see 'waymark lab loss add --help'",
+		"lab loss add a b --random 2":   `--random "2": want a probability above 0, at most 1; see 'waymark lab loss add --help'`,
+		"lab loss add a b --burst 5/4":  `"5/4" is not a number of frames: want --every N, or --burst B/N with B at most N; see 'waymark lab loss add --help'`,
+		"lab loss del a eth0 1 2":       "waymark lab loss del takes NODE INTERFACE NUMBER, but got 4 arguments; see 'waymark lab loss del --help'",
 		"lab up a b":                    "waymark lab up takes one TOPOLOGY or FILE, but got 2: a b; see 'waymark lab up --help'",
 		"completion ksh":                `there is no completion for "ksh"; write one of bash, zsh, fish`,
 	} {
@@ -85,7 +90,7 @@ func TestEmptyValues(t *testing.T) {
 			}
 			tried++
 			args := append(strings.Fields(cmd.CommandPath())[1:], "--"+f.Name, "")
-			for _, arguments := range [][]string{nil, {"x"}, {"x", "y"}} { // one of them is the right number
+			for _, arguments := range [][]string{nil, {"x"}, {"x", "y"}, {"x", "y", "z"}} { // one of them is the right number
 				code, stdout, stderr := cli(append(args, arguments...)...)
 				if code != commandline.ExitUsage || stdout != "" {
 					t.Errorf("waymark %q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)

@@ -39,11 +39,7 @@ func TestErrorsInJSON(t *testing.T) {
 	if err := os.WriteFile(bad, []byte(wrongConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct {
-		command, args string
-		code          int
-		faults        int
-	}{
+	for _, tt := range []failing{
 		{"agent run", "--config " + none, commandline.ExitFailure, 0},
 		{"agent run", "--config " + bad, commandline.ExitFailure, 2},
 		{"agent run", "", commandline.ExitUsage, 0},
@@ -79,6 +75,9 @@ func TestErrorsInJSON(t *testing.T) {
 		{"lab show", "--name nosuchlab", commandline.ExitFailure, 0},
 		{"lab list", "x", commandline.ExitUsage, 0},
 		{"lab traffic", "--name nosuchlab", commandline.ExitFailure, 0},
+		{"lab loss add", "north1 eth1", commandline.ExitUsage, 0},
+		{"lab loss del", "north1 eth1 1 --name nosuchlab", commandline.ExitFailure, 0},
+		{"lab loss show", "--name nosuchlab", commandline.ExitFailure, 0},
 		{"lab demo", "x", commandline.ExitUsage, 0},
 		{"bench run", "nosuch", commandline.ExitUsage, 0},
 		{"bench list", "x", commandline.ExitUsage, 0},
@@ -94,22 +93,35 @@ func TestErrorsInJSON(t *testing.T) {
 		{"", "nosuch --json", commandline.ExitUsage, 0},
 		{"", "--nosuch --json", commandline.ExitUsage, 0}, // --json was not read when this was found
 	} {
-		args := append(strings.Fields(tt.command), strings.Fields(tt.args)...)
-		code, stdout, stderr := runCLI(t, "", append([]string{"--json"}, args...)...)
-		var got failure
-		if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != tt.code || got.Kind != "error" || got.OK || got.Error == "" ||
-			len(got.Faults) != tt.faults || !strings.HasSuffix(stdout, "}\n") {
-			t.Errorf("waymark --json %q: code %d, want %d; %v, %d faults, want %d, stdout %q", args, code, tt.code, err, len(got.Faults), tt.faults, stdout)
-		}
-		if stderr != "" && tt.command != "decode" { // which continues, and reports each error as it finds it
-			t.Errorf("waymark --json %q says it once more: %q", args, stderr)
-		}
-		args = slices.DeleteFunc(args, func(a string) bool { return a == "--json" })
-		code, stdout, stderr = runCLI(t, "", args...)
-		said := strings.HasPrefix(stderr, "waymark: ") || tt.faults > 0 && strings.HasPrefix(stderr, bad+":")
-		if tt.command != "completion" && tt.command != "bench report" && (code != tt.code || stdout != "" || !said) {
-			t.Errorf("waymark %q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
-		}
+		tt.check(t, bad)
+	}
+}
+
+// failing is a command that fails.
+type failing struct {
+	command, args string
+	code          int
+	faults        int
+}
+
+// check runs the command with --json and without; bad is the file that has faults.
+func (tt failing) check(t *testing.T, bad string) {
+	t.Helper()
+	args := append(strings.Fields(tt.command), strings.Fields(tt.args)...)
+	code, stdout, stderr := runCLI(t, "", append([]string{"--json"}, args...)...)
+	var got failure
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != tt.code || got.Kind != "error" || got.OK || got.Error == "" ||
+		len(got.Faults) != tt.faults || !strings.HasSuffix(stdout, "}\n") {
+		t.Errorf("waymark --json %q: code %d, want %d; %v, %d faults, want %d, stdout %q", args, code, tt.code, err, len(got.Faults), tt.faults, stdout)
+	}
+	if stderr != "" && tt.command != "decode" { // which continues, and reports each error as it finds it
+		t.Errorf("waymark --json %q says it once more: %q", args, stderr)
+	}
+	args = slices.DeleteFunc(args, func(a string) bool { return a == "--json" })
+	code, stdout, stderr = runCLI(t, "", args...)
+	said := strings.HasPrefix(stderr, "waymark: ") || tt.faults > 0 && strings.HasPrefix(stderr, bad+":")
+	if tt.command != "completion" && tt.command != "bench report" && (code != tt.code || stdout != "" || !said) {
+		t.Errorf("waymark %q: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -24,6 +25,7 @@ import (
 
 func newLabCommand(opts *options) *cobra.Command {
 	name := lab.DefaultName
+	loss := newLabLossCommand(opts, &name)
 	cmd := commandline.Group("lab", "Build networks of namespaces on this machine for experiments",
 		newLabUpCommand(opts, &name),
 		newLabDownCommand(opts, &name),
@@ -31,14 +33,15 @@ func newLabCommand(opts *options) *cobra.Command {
 		newLabShowCommand(opts, &name),
 		newLabListCommand(opts),
 		newLabTrafficCommand(opts, &name),
+		loss,
 		newLabDemoCommand(opts),
 	)
 	cmd.Long = `A lab is a topology of nodes, each a network namespace called LAB-NODE, joined
 by veth pairs and served by agents. It lasts until it is taken down.
 
 Built-in topologies: ` + strings.Join(lab.BuiltinNames(), ", ") + `.`
-	for _, child := range cmd.Commands() {
-		if child.Name() != "list" && child.Name() != "demo" {
+	for _, child := range slices.Concat(cmd.Commands(), loss.Commands()) {
+		if child.Name() != "list" && child.Name() != "demo" && child != loss {
 			child.Flags().StringVar(&name, "name", lab.DefaultName, "the lab's `NAME`")
 			if child.Name() != "up" {
 				// It fails only for a flag that the command does not have.

@@ -58,6 +58,24 @@ func completeNodes(name *string) cobra.CompletionFunc {
 	}
 }
 
+// completeEnds offers the nodes of a lab, then the interfaces of the one that was given.
+func completeEnds(name *string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return completeNodes(name)(cmd, args, typed)
+		}
+		l, err := lab.Open(*name)
+		if err != nil || len(args) > 1 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var words []cobra.Completion
+		for _, end := range l.Topology().Ends(args[0]) {
+			words = append(words, end.Interface)
+		}
+		return beginning(words, typed), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
 // completeTraffic offers the traffic of a lab's topology.
 func completeTraffic(name *string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -136,17 +136,27 @@ func readState(directory string) (*state, error) {
 	return s, nil
 }
 
+// lock keeps other processes from changing the lab until the file is closed.
+func lock(directory string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(directory, lockFile), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("lock the lab's state: %w", err)
+	}
+	return file, nil
+}
+
 // update changes the state under a lock: several processes may work in a lab. It also
 // drops processes that have ended.
 func update(directory string, change func(*state)) error {
-	lock, err := os.OpenFile(filepath.Join(directory, lockFile), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	held, err := lock(directory)
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("lock the lab's state: %w", err)
-	}
+	defer held.Close()
 	s, err := readState(directory)
 	if err != nil {
 		return err

@@ -77,9 +77,10 @@ var layers = map[string]string{
 	"internal/metrics":    "",
 	"internal/supervisor": "",
 
-	"internal/lab":      "internal/api internal/config internal/patience internal/supervisor",
-	"internal/lab/demo": "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink/ipfixsink internal/lab internal/model internal/patience",
-	"internal/patience": "",
+	"internal/lab":          "internal/api internal/config internal/lab/linkloss internal/patience internal/supervisor",
+	"internal/lab/linkloss": "",
+	"internal/lab/demo":     "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink/ipfixsink internal/lab internal/model internal/patience",
+	"internal/patience":     "",
 
 	// Programs parse arguments and call packages. The router's imports no
 	// benchmark.
@@ -103,8 +104,9 @@ var testPackages = []string{"internal/kmsgtest", "internal/pintest", "internal/t
 
 // outsiders are modules that only some packages may import, with those packages.
 var outsiders = map[string]string{
-	// Benchmarks have BPF programs of their own: sources, sinks, empty hooks.
-	"github.com/cilium/ebpf":              "internal/datapath bench/experiments bench/harness",
+	// Benchmarks have BPF programs of their own (sources, sinks, empty hooks), and labs
+	// have one that loses packets.
+	"github.com/cilium/ebpf":              "internal/datapath internal/lab/linkloss bench/experiments bench/harness",
 	"github.com/VictoriaMetrics/metrics":  "internal/metrics",
 	"github.com/coreos/go-systemd/v22":    "internal/supervisor",
 	"github.com/goccy/go-yaml":            "internal/config internal/lab",
@@ -112,7 +114,7 @@ var outsiders = map[string]string{
 	"github.com/prometheus/client_golang": "",
 	"github.com/spf13/cobra":              "cmd/... internal/commandline internal/docgen",
 	"github.com/spf13/pflag":              "cmd/... internal/commandline internal/docgen",
-	"github.com/vishvananda/netlink":      "bench/harness internal/agent internal/datapath internal/health internal/kernelevents internal/lab internal/routing",
+	"github.com/vishvananda/netlink":      "bench/harness internal/agent internal/datapath internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/routing",
 	"github.com/vishvananda/netns":        "bench/harness internal/lab",
 	"gonum.org/v1/plot":                   "bench/report",
 	"github.com/google/go-cmp":            "",

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Loses packets on a link of a lab: a clsact filter at the egress of the sending interface, behind
+ * all other programs there. Each rule chooses packets and counts what it saw and what it lost.
+ *
+ * A frame is what the device is given. An offloaded one is many packets: it is lost whole or not at
+ * all, because the link's far end gets it whole, too.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ipv6.h>
+#include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define EXTENSION_HEADERS 4
+#define MAX_RULES	  16 /* of one interface */
+#define SEGMENT_ROUTING	  4  /* RFC 8754 §2 */
+
+enum pattern {
+	PATTERN_NONE,	  /* the rule does not exist */
+	PATTERN_PERIODIC, /* the last `burst` frames of each `period` */
+	PATTERN_RANDOM,
+};
+
+struct prefix {
+	__be32 value[4];
+	__be32 mask[4]; /* 0: any address */
+};
+
+struct rule {
+	struct prefix source; /* of the outer header, as the following */
+	struct prefix destination;
+	struct prefix first; /* SID of the segment routing header: the first to visit */
+	struct prefix last;
+	__u64 seed;
+	__u64 threshold; /* of 2^32: the probability */
+	enum pattern pattern;
+	__u32 burst;
+	__u32 period;
+	__u32 pad;
+};
+
+/* Written by all CPUs, with atomic additions. */
+struct counts {
+	__u64 frames; /* that the rule chose from */
+	__u64 packets;
+	__u64 lost_frames;
+	__u64 lost_packets;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_RULES);
+	__type(key, __u32);
+	__type(value, struct rule);
+} rules SEC(".maps");
+
+/* Of the rule with the same number. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_RULES);
+	__type(key, __u32);
+	__type(value, struct counts);
+} counters SEC(".maps");
+
+struct addresses {
+	__be32 source[4];
+	__be32 destination[4];
+	__be32 first[4];
+	__be32 last[4];
+};
+
+struct routing_header {
+	__u8 next_header;
+	__u8 length; /* in 8 bytes, without the first 8 */
+	__u8 type;
+	__u8 segments_left;
+	__u8 last_entry;
+	__u8 flags;
+	__be16 tag;
+};
+
+/* Reads what rules compare; nonzero if the frame is not IPv6. */
+static __always_inline int read_addresses(struct __sk_buff *ctx, struct addresses *a)
+{
+	__u32 offset = ETH_HLEN + sizeof(struct ipv6hdr);
+	struct routing_header header;
+	struct ipv6hdr ip6;
+	__u8 next;
+
+	if (ctx->protocol != bpf_htons(ETH_P_IPV6) ||
+	    bpf_skb_load_bytes(ctx, ETH_HLEN, &ip6, sizeof(ip6)))
+		return -1;
+	__builtin_memcpy(a->source, &ip6.saddr, sizeof(a->source));
+	__builtin_memcpy(a->destination, &ip6.daddr, sizeof(a->destination));
+	/* without the header, the destination is the only segment (RFC 8986 §5.2) */
+	__builtin_memcpy(a->first, &ip6.daddr, sizeof(a->first));
+	__builtin_memcpy(a->last, &ip6.daddr, sizeof(a->last));
+	next = ip6.nexthdr;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < EXTENSION_HEADERS; i++) {
+		if (next != IPPROTO_HOPOPTS && next != IPPROTO_DSTOPTS && next != IPPROTO_ROUTING)
+			break;
+		if (bpf_skb_load_bytes(ctx, offset, &header, sizeof(header)))
+			break;
+		if (next == IPPROTO_ROUTING && header.type == SEGMENT_ROUTING) {
+			bpf_skb_load_bytes(ctx, offset + sizeof(header), a->last, sizeof(a->last));
+			bpf_skb_load_bytes(ctx, offset + sizeof(header) + header.last_entry * 16,
+					   a->first, sizeof(a->first));
+			break;
+		}
+		next = header.next_header;
+		offset += (header.length + 1) * 8;
+	}
+	return 0;
+}
+
+static __always_inline int in_prefix(const __be32 *address, const struct prefix *p)
+{
+	__be32 differs = 0;
+
+#pragma clang loop unroll(full)
+	for (int i = 0; i < 4; i++)
+		differs |= (address[i] ^ p->value[i]) & p->mask[i];
+	return !differs;
+}
+
+/* Number `position` of the sequence of SplitMix64 that begins with the seed. */
+static __always_inline __u64 random_number(__u64 seed, __u64 position)
+{
+	__u64 z = seed + (position + 1) * 0x9e3779b97f4a7c15;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+	return z ^ (z >> 31);
+}
+
+static __always_inline int is_lost(const struct rule *rule, __u64 position)
+{
+	if (rule->pattern == PATTERN_RANDOM)
+		return random_number(rule->seed, position) >> 32 < rule->threshold;
+	return rule->period && position % rule->period + rule->burst >= rule->period;
+}
+
+/* How many packets a frame is; the kernel may not have computed it. */
+static __always_inline __u64 count_packets(const struct __sk_buff *ctx)
+{
+	if (ctx->gso_segs)
+		return ctx->gso_segs;
+	if (!ctx->gso_size)
+		return 1;
+	return (ctx->len - ETH_HLEN + ctx->gso_size - 1) / ctx->gso_size;
+}
+
+SEC("tc")
+int lose(struct __sk_buff *ctx)
+{
+	__u64 packets = count_packets(ctx);
+	struct addresses a = {};
+
+	if (read_addresses(ctx, &a))
+		return TC_ACT_UNSPEC;
+	for (__u32 i = 0; i < MAX_RULES; i++) {
+		struct rule *rule = bpf_map_lookup_elem(&rules, &i);
+		struct counts *counts = bpf_map_lookup_elem(&counters, &i);
+
+		if (!rule || !counts || rule->pattern == PATTERN_NONE ||
+		    !in_prefix(a.source, &rule->source) ||
+		    !in_prefix(a.destination, &rule->destination) ||
+		    !in_prefix(a.first, &rule->first) || !in_prefix(a.last, &rule->last))
+			continue;
+		__sync_fetch_and_add(&counts->packets, packets);
+		if (!is_lost(rule, __sync_fetch_and_add(&counts->frames, 1)))
+			continue;
+		__sync_fetch_and_add(&counts->lost_frames, 1);
+		__sync_fetch_and_add(&counts->lost_packets, packets);
+		/* not SHOT: a sender on this node would learn of it, and of a link's loss it does not */
+		return TC_ACT_STOLEN;
+	}
+	return TC_ACT_UNSPEC;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/lab/linkloss"
+)
+
+func newLabLossCommand(opts *options, name *string) *cobra.Command {
+	cmd := commandline.Group("loss", "Lose packets on a lab's links, and count what was lost",
+		newLabLossAddCommand(opts, name),
+		newLabLossDelCommand(opts, name),
+		newLabLossShowCommand(opts, name),
+	)
+	cmd.Long = `Lose packets on a lab's links. A rule loses packets that a node sends by one
+interface: after the node's own agent has counted them, and before any program of
+the link's other end sees them. It lasts until it is deleted, or the lab is down.
+
+Rules choose frames, as the interface gets them. An offloaded frame is many
+packets: all are lost or none, and the counters have the number of each. The rules
+of an interface apply in the order of their numbers, each to what those before it
+left. Frames that XDP forwards (forwarding: fast) pass by them.`
+	return cmd
+}
+
+// lossFlags are the words of a rule.
+type lossFlags struct {
+	every, burst, random                   string
+	seed                                   uint64
+	source, destination, firstSID, lastSID string
+}
+
+func newLabLossAddCommand(opts *options, name *string) *cobra.Command {
+	var flags lossFlags
+	cmd := &cobra.Command{
+		Use:   "add NODE INTERFACE {--every N | --burst B/N | --random P}",
+		Short: "Lose packets that a node sends by an interface",
+		Long: `Lose packets that a node sends by an interface: the last of every N frames, the
+last B of every N, or each with a probability P, by a sequence of random numbers
+that the seed decides. The numbers count only the frames that the rule is about:
+all IPv6 frames, or those with the addresses and SIDs that are given.
+
+Without a segment routing header, the destination is the first and the last SID.
+Mode encap.red leaves the first SID out of the header: name it as the destination,
+or name the second one.`,
+		Example: `  waymark lab loss add north1 eth1 --every 100
+  waymark lab loss add ingress eth2 --random 0.01 --last-sid fc00:3::d6
+  waymark lab loss add south eth1 --burst 5/1000 --source 2001:db8:ff::1`,
+		Args:              exactly("NODE", "INTERFACE"),
+		ValidArgsFunction: completeEnds(name),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rule, err := flags.rule()
+			if err != nil {
+				return commandline.Usagef("%w; see '%s --help'", err, cmd.CommandPath())
+			}
+			l, err := lab.Open(*name)
+			if err != nil {
+				return err
+			}
+			added, err := l.AddLoss(args[0], args[1], rule)
+			if err != nil {
+				return err
+			}
+			return printList(cmd, opts, []lab.Loss{added}, formatLoss)
+		},
+	}
+	cmd.Flags().StringVar(&flags.every, "every", "", "lose the last of every `N` frames")
+	cmd.Flags().StringVar(&flags.burst, "burst", "", "lose the last B of every N frames: `B/N`")
+	cmd.Flags().StringVar(&flags.random, "random", "", "lose each frame with the probability `P`, such as 0.01")
+	cmd.Flags().Uint64Var(&flags.seed, "seed", 1, "of --random: the seed `S`")
+	cmd.Flags().StringVar(&flags.source, "source", "", "only with this outer source: `PREFIX` or address")
+	cmd.Flags().StringVar(&flags.destination, "destination", "", "only with this outer destination: `PREFIX` or address")
+	cmd.Flags().StringVar(&flags.firstSID, "first-sid", "", "only with this first SID: `PREFIX` or address")
+	cmd.Flags().StringVar(&flags.lastSID, "last-sid", "", "only with this last SID: `PREFIX` or address")
+	return cmd
+}
+
+// rule reads the flags.
+func (f lossFlags) rule() (linkloss.Rule, error) {
+	var r linkloss.Rule
+	patterns := 0
+	for _, p := range []string{f.every, f.burst, f.random} {
+		if p != "" {
+			patterns++
+		}
+	}
+	if patterns != 1 {
+		return r, fmt.Errorf("which frames are lost? Give one of --every, --burst and --random")
+	}
+	if f.random != "" {
+		p, err := strconv.ParseFloat(f.random, 64)
+		if err != nil || !(p > 0 && p <= 1) {
+			return r, fmt.Errorf("--random %q: want a probability above 0, at most 1", f.random)
+		}
+		r.Probability, r.Seed = p, f.seed
+	} else {
+		burst, every, _ := strings.Cut(f.burst, "/")
+		if f.every != "" {
+			burst, every = "1", f.every
+		}
+		b, err := strconv.ParseUint(burst, 10, 32)
+		n, err2 := strconv.ParseUint(every, 10, 32)
+		if err != nil || err2 != nil || b < 1 || b > n {
+			return r, fmt.Errorf("%q is not a number of frames: want --every N, or --burst B/N with B at most N", f.every+f.burst)
+		}
+		r.Burst, r.Every = uint32(b), uint32(n)
+	}
+	for _, each := range []struct {
+		flag, text string
+		to         *netip.Prefix
+	}{
+		{"source", f.source, &r.Source}, {"destination", f.destination, &r.Destination},
+		{"first-sid", f.firstSID, &r.FirstSID}, {"last-sid", f.lastSID, &r.LastSID},
+	} {
+		if each.text == "" {
+			continue
+		}
+		p, err := netip.ParsePrefix(each.text)
+		if a, aerr := netip.ParseAddr(each.text); aerr == nil && a.Zone() == "" {
+			p, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		if err != nil || !p.Addr().Is6() || p != p.Masked() {
+			return r, fmt.Errorf("--%s %q: want an IPv6 address or prefix, such as fc00:1::/32", each.flag, each.text)
+		}
+		*each.to = p
+	}
+	return r, r.Validate()
+}
+
+func newLabLossDelCommand(opts *options, name *string) *cobra.Command {
+	return &cobra.Command{
+		Use:               "del NODE INTERFACE NUMBER",
+		Short:             "Delete a rule, and print what it lost",
+		Args:              exactly("NODE", "INTERFACE", "NUMBER"),
+		ValidArgsFunction: completeEnds(name),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			number, err := strconv.Atoi(args[2])
+			if err != nil {
+				return commandline.Usagef("%q is not the number of a rule; list them with: waymark lab loss show", args[2])
+			}
+			l, err := lab.Open(*name)
+			if err != nil {
+				return err
+			}
+			removed, err := l.RemoveLoss(args[0], args[1], number)
+			if err != nil {
+				return err
+			}
+			return printList(cmd, opts, []lab.Loss{removed}, formatLoss)
+		},
+	}
+}
+
+func newLabLossShowCommand(opts *options, name *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show",
+		Short: "Show the rules, and what each has lost",
+		Args:  commandline.OnlyFlag("name"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := lab.Open(*name)
+			if err != nil {
+				return err
+			}
+			losses, err := l.Losses()
+			if err != nil {
+				return err
+			}
+			return printList(cmd, opts, losses, formatLoss)
+		},
+	}
+}
+
+// formatLoss is a rule, and below it what it lost.
+func formatLoss(s lab.Loss) string {
+	text := fmt.Sprintf("%s %s %d to %s: ", s.Node, s.Interface, s.Number, s.Peer)
+	switch {
+	case s.Probability > 0:
+		text += fmt.Sprintf("random %v seed %d", s.Probability, s.Seed)
+	case s.Burst == 1:
+		text += fmt.Sprintf("every %d", s.Every)
+	default:
+		text += fmt.Sprintf("burst %d/%d", s.Burst, s.Every)
+	}
+	for _, each := range []struct {
+		word   string
+		prefix netip.Prefix
+	}{{"source", s.Source}, {"destination", s.Destination}, {"first-sid", s.FirstSID}, {"last-sid", s.LastSID}} {
+		if each.prefix.IsValid() {
+			text += fmt.Sprintf(" %s %v", each.word, each.prefix)
+		}
+	}
+	return text + fmt.Sprintf("\n    lost %d of %d packets, in %d of %d frames", s.LostPackets, s.Packets, s.LostFrames, s.Frames)
+}
+
+// exactly wants arguments of these names.
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names):
+			return commandline.Usagef("%s is missing; see '%s --help'", names[len(args)], cmd.CommandPath())
+		case len(args) > len(names):
+			return commandline.Usagef("%s takes %s, but got %d arguments; see '%s --help'", cmd.CommandPath(), strings.Join(names, " "), len(args), cmd.CommandPath())
+		}
+		return nil
+	}
+}
