@@ -35,7 +35,8 @@ func list(t *testing.T, device string) []Active {
 	return rules
 }
 
-// Rules come and go one by one, as each process finds them; a free number is used again.
+// Rules come and go one by one, as each process finds them; a free number is used again,
+// with counters of its own.
 func TestRules(t *testing.T) {
 	device := makeDevice(t)
 	if rules := list(t, device); len(rules) != 0 {
@@ -52,7 +53,15 @@ func TestRules(t *testing.T) {
 	if _, err := Add(device, Rule{Burst: 1, Every: 1}); err == nil || !strings.Contains(err.Error(), "has 16 rules, the most") {
 		t.Errorf("one rule too many: %v", err)
 	}
-	if removed, err := Remove(device, 7); err != nil || removed.Rule != (Rule{Burst: 1, Every: 7}) || removed.Number != 7 {
+	f, err := find(device)
+	if err == nil {
+		err = f.counters.Put(uint32(6), lossCounts{Frames: 9, Packets: 9, LostFrames: 1, LostPackets: 1})
+		f.close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := Remove(device, 7); err != nil || removed.Rule != (Rule{Burst: 1, Every: 7}) || removed.Number != 7 || removed.Counts != (Counts{9, 9, 1, 1}) {
 		t.Errorf("removed %+v: %v", removed, err)
 	}
 	if number, err := Add(device, Rule{Probability: 0.5, Seed: 3}); err != nil || number != 7 {
