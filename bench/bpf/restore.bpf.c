@@ -8,6 +8,7 @@
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 #define MAX_BYTES 1024
@@ -22,6 +23,10 @@ struct frame {
 	__u32 growth; /* bytes each */
 	__u32 shrinkings;
 	__u32 shrinking; /* bytes each */
+	__u32 values;	 /* of the 16 bits at `varied`, in turn; 0 = as they are */
+	__u32 varied;
+	__u32 turn; /* how many runs there were */
+	__u32 reserved;
 	__u8 bytes[MAX_BYTES];
 };
 
@@ -41,6 +46,17 @@ struct {
 	__type(value, __u32);
 } under_test SEC(".maps");
 
+/*
+ * The next of the values, in no order: the tables of neighbouring ones are neighbours, which the
+ * processor would fetch ahead.
+ */
+#define SCATTER 40507
+
+static __always_inline __be16 next_value(struct frame *f, __u32 values)
+{
+	return bpf_htons((__u64)f->turn++ * SCATTER % values);
+}
+
 static __always_inline struct frame *find_frame(void)
 {
 	__u32 zero = 0;
@@ -52,8 +68,9 @@ SEC("xdp.frags")
 int restore_xdp(struct xdp_md *ctx)
 {
 	struct frame *f = find_frame();
+	__u32 size, values;
 	__s32 surplus;
-	__u32 size;
+	__be16 value;
 
 	if (!f)
 		return XDP_ABORTED;
@@ -63,6 +80,12 @@ int restore_xdp(struct xdp_md *ctx)
 	size = f->size;
 	if (size > 0 && size <= MAX_BYTES && bpf_xdp_store_bytes(ctx, f->offset, f->bytes, size))
 		return XDP_ABORTED;
+	values = f->values;
+	if (values) {
+		value = next_value(f, values);
+		if (bpf_xdp_store_bytes(ctx, f->varied, &value, sizeof(value)))
+			return XDP_ABORTED;
+	}
 	bpf_tail_call(ctx, &under_test, 0);
 	return XDP_ABORTED;
 }
@@ -95,8 +118,9 @@ SEC("tc")
 int restore_tc(struct __sk_buff *ctx)
 {
 	struct frame *f = find_frame();
+	__u32 size, values;
 	__s32 surplus;
-	__u32 size;
+	__be16 value;
 
 	if (!f)
 		return TC_ACT_SHOT;
@@ -106,6 +130,12 @@ int restore_tc(struct __sk_buff *ctx)
 	size = f->size;
 	if (size > 0 && size <= MAX_BYTES && bpf_skb_store_bytes(ctx, f->offset, f->bytes, size, 0))
 		return TC_ACT_SHOT;
+	values = f->values;
+	if (values) {
+		value = next_value(f, values);
+		if (bpf_skb_store_bytes(ctx, f->varied, &value, sizeof(value), 0))
+			return TC_ACT_SHOT;
+	}
 	bpf_tail_call(ctx, &under_test, 0);
 	return TC_ACT_SHOT;
 }

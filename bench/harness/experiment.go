@@ -42,6 +42,8 @@ type Variant struct {
 	Send    Stream
 	Arrives Arrival
 	Wants   []Want
+	// Counted says that each packet is of a flow that the first node measures.
+	Counted bool
 	// Timed measures the least time from source to sink instead of packets per
 	// second at the sink.
 	Timed bool
@@ -404,6 +406,7 @@ func (m *measuring) lookAt(v *Variant, l *line) error {
 	if v.looked {
 		return nil
 	}
+	before := l.measured(v.Counted)
 	arrived, err := m.site.Traffic.look(l, v.Send)
 	if err != nil {
 		return err
@@ -413,6 +416,9 @@ func (m *measuring) lookAt(v *Variant, l *line) error {
 	}
 	l.looks += looked
 	if _, err := m.site.Traffic.settled(); err != nil {
+		return err
+	}
+	if err := before.counted(looked); err != nil {
 		return err
 	}
 	if v.Audits != nil {

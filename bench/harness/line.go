@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -52,6 +53,9 @@ type Node struct {
 	in, out   netlink.Link
 	// counters reads the programs' counters; nil without our programs.
 	counters func() ([]datapath.Counters, error)
+	// measured visits what measured flows counted in a block; nil without flows.
+	measured func(block uint64, visit func(datapath.BlockCounts))
+	block    time.Duration  // its length
 	reader   *reader        // nil: no reader
 	stops    []func() error // each ends a part of the treatment
 }

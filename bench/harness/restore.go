@@ -76,6 +76,9 @@ type Restoration struct {
 	offset, Size int  // range of bytes to restore
 	Length       int  // of the frame after the program
 	Keep         bool // the length changed after the IPv6 header
+	// Values is how many values the 16 bits at Varied take, from 0 on; 0: they are
+	// the frame's.
+	Values, Varied int
 }
 
 // FindRestoration runs the program once and compares the frame before and after.
@@ -133,7 +136,7 @@ func (r *Restorer) Run(program *ebpf.Program, frame []byte, what Restoration, in
 
 // Set sets the frame to restore and the program to run on it.
 func (r *Restorer) Set(program *ebpf.Program, frame []byte, what Restoration) error {
-	f := restoreFrame{Length: uint32(len(frame)), Offset: uint32(what.offset), Size: uint32(what.Size)}
+	f := restoreFrame{Length: uint32(len(frame)), Offset: uint32(what.offset), Size: uint32(what.Size), Values: uint32(what.Values), Varied: uint32(what.Varied)}
 	if what.Keep {
 		f.Keep = 1
 	}

@@ -23,6 +23,10 @@ type restoreFrame struct {
 	Growth     uint32
 	Shrinkings uint32
 	Shrinking  uint32
+	Values     uint32
+	Varied     uint32
+	Turn       uint32
+	Reserved   uint32
 	Bytes      [1024]uint8
 }
 

@@ -35,6 +35,11 @@ type Treatment struct {
 
 	kernel *namespaceRange // the kernel's own IOAM, with node id 2 and namespaces
 	Hooks  []EmptyHook     // programs that do nothing
+
+	// Commands of `ip -6` come before all that: routes, on a node that takes segment
+	// routing headers.
+	Commands []string
+	Search   *Search // a program to compare with
 }
 
 // namespaceRange is n namespaces, starting at first.
@@ -52,7 +57,12 @@ var errNoKernelIOAM = errors.New("this kernel has no IOAM of its own (Linux 5.15
 
 // treat starts a treatment; closing the line ends it.
 func (n *Node) treat(t Treatment, pins string) error {
+	if err := n.routeSegments(t.Commands); err != nil {
+		return err
+	}
 	switch {
+	case t.Search != nil:
+		return n.search(*t.Search)
 	case t.kernel != nil:
 		return n.kernelIOAM(*t.kernel)
 	case t.Hooks != nil:
@@ -88,6 +98,9 @@ func (n *Node) treat(t Treatment, pins string) error {
 		return err
 	}
 	n.counters = d.Counters
+	if m := config.Measurement; len(m.Flows) > 0 {
+		n.measured, n.block = d.Blocks, m.WithDefaults().Block
+	}
 	if t.Fast {
 		key := datapath.RouteByDestination
 		if t.Asks {
@@ -152,17 +165,25 @@ func (n *Node) kernelIOAM(in namespaceRange) error {
 				return errors.Join(errNoKernelIOAM, err)
 			}
 		}
-		var commands strings.Builder
+		var commands []string
 		for i := range in.n {
-			fmt.Fprintf(&commands, "ioam namespace add %d data 0xdeadbeef\n", in.first+i)
+			commands = append(commands, fmt.Sprintf("ioam namespace add %d data 0xdeadbeef", in.first+i))
 		}
-		ip := exec.Command("ip", "-batch", "-")
-		ip.Stdin = strings.NewReader(commands.String())
-		if out, err := ip.CombinedOutput(); err != nil {
-			return errors.Join(errNoKernelIOAM, fmt.Errorf("ip ioam namespace add: %w: %s", err, strings.TrimSpace(string(out))))
+		if err := runIP(commands); err != nil {
+			return errors.Join(errNoKernelIOAM, err)
 		}
 		return nil
 	})
+}
+
+// runIP runs commands of ip in this thread's namespace.
+func runIP(commands []string) error {
+	ip := exec.Command("ip", "-6", "-batch", "-")
+	ip.Stdin = strings.NewReader(strings.Join(commands, "\n"))
+	if out, err := ip.CombinedOutput(); err != nil {
+		return fmt.Errorf("ip -6 %s and so on: %w: %s", commands[0], err, strings.TrimSpace(string(out)))
+	}
+	return nil
 }
 
 // EmptyPrograms returns programs that do nothing.

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+)
+
+// routeSegments makes the node take segment routing headers (RFC 8754), and runs
+// commands of ip that make its routes.
+func (n *Node) routeSegments(commands []string) error {
+	if len(commands) == 0 {
+		return nil
+	}
+	return InNamespace(n.Namespace, func() error {
+		for _, name := range []string{"net/ipv6/conf/all/seg6_enabled", "net/ipv6/conf/n0/seg6_enabled"} {
+			if err := writeSysctl(name, "1"); err != nil {
+				return fmt.Errorf("take segment routing headers: %w; this benchmark needs a kernel with SRv6 (CONFIG_IPV6_SEG6_LWTUNNEL)", err)
+			}
+		}
+		return runIP(commands)
+	})
+}
+
+// Search is a program that finds a packet's flow by comparing segment lists one by
+// one.
+type Search struct {
+	Lists [][]netip.Addr // in the order of an SRH: the last segment first
+	// Colour is set in the traffic class of packets that leave; 0: packets that
+	// arrive are only counted.
+	Colour uint8
+}
+
+// search attaches the program where packets leave if it colours them, and else where
+// they arrive.
+func (n *Node) search(s Search) error {
+	spec, err := loadLinear()
+	if err != nil {
+		return err
+	}
+	spec.Maps[linearMapLists].MaxEntries = uint32(len(s.Lists))
+	for name, value := range map[string]any{linearVarFlows: uint32(len(s.Lists)), linearVarColour: s.Colour} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("set %s of the linear search: %w", name, err)
+		}
+	}
+	c, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return fmt.Errorf("load the linear search: %w", err)
+	}
+	defer c.Close() // the link keeps program and map
+	for i, list := range s.Lists {
+		entry := linearList{Count: uint32(len(list))}
+		for j, sid := range list {
+			octets := sid.As16()
+			entry.Segments[j].Head, entry.Segments[j].Tail = binary.NativeEndian.Uint64(octets[:]), binary.NativeEndian.Uint64(octets[8:])
+		}
+		if err := c.Maps[linearMapLists].Put(uint32(i), entry); err != nil {
+			return fmt.Errorf("enter a list of the linear search: %w", err)
+		}
+	}
+	return InNamespace(n.Namespace, func() error {
+		at := link.TCXOptions{Program: c.Programs[linearProgLinear], Interface: n.in.Attrs().Index, Attach: ebpf.AttachTCXIngress}
+		if s.Colour != 0 {
+			at.Interface, at.Attach = n.out.Attrs().Index, ebpf.AttachTCXEgress
+		}
+		l, err := link.AttachTCX(at)
+		if err != nil {
+			return fmt.Errorf("attach the linear search: %w", err)
+		}
+		n.stops = append(n.stops, l.Close)
+		return nil
+	})
+}
+
+// measuredBefore is what a node's flows had counted at a moment.
+type measuredBefore struct {
+	node    *Node // nil: nobody asks
+	block   uint64
+	packets uint64
+}
+
+// measured reads the counters of the flows that a line's first node measures.
+func (l *line) measured(asked bool) measuredBefore {
+	if !asked {
+		return measuredBefore{}
+	}
+	m := measuredBefore{node: l.Nodes[0]}
+	if m.node.measured == nil {
+		return m
+	}
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_TAI, &now) // programs have this clock, and nobody gives them its offset here
+	m.block = uint64(now.Nano()) / uint64(m.node.block)
+	m.packets = m.read()
+	return m
+}
+
+// read adds up the blocks that packets may be counted in for some seconds.
+func (m measuredBefore) read() (packets uint64) {
+	for block := m.block - 1; block < m.block+3; block++ {
+		m.node.measured(block, func(c datapath.BlockCounts) { packets += c.Packets })
+	}
+	return packets
+}
+
+// counted checks that flows have counted so many packets since, each with a colour.
+func (m measuredBefore) counted(packets uint64) error {
+	switch {
+	case m.node == nil:
+		return nil
+	case m.node.measured == nil:
+		return fmt.Errorf("no flow is measured")
+	}
+	if n := m.read() - m.packets; n < packets {
+		return fmt.Errorf("flows counted %d of %d packets", n, packets)
+	}
+	return nil
+}
