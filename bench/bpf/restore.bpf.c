@@ -25,7 +25,7 @@ struct frame {
 	__u32 shrinking; /* bytes each */
 	__u32 values;	 /* of the 16 bits at `varied`, in turn; 0 = as they are */
 	__u32 varied;
-	__u32 turn; /* how many runs there were */
+	__u32 turn; /* the next value */
 	__u32 reserved;
 	__u8 bytes[MAX_BYTES];
 };
@@ -46,15 +46,9 @@ struct {
 	__type(value, __u32);
 } under_test SEC(".maps");
 
-/*
- * The next of the values, in no order: the tables of neighbouring ones are neighbours, which the
- * processor would fetch ahead.
- */
-#define SCATTER 40507
-
 static __always_inline __be16 next_value(struct frame *f, __u32 values)
 {
-	return bpf_htons((__u64)f->turn++ * SCATTER % values);
+	return bpf_htons(f->turn++ % values);
 }
 
 static __always_inline struct frame *find_frame(void)

@@ -52,6 +52,13 @@ var all = sync.OnceValue(func() []harness.Benchmark {
 		table("srv6-hashed", "1 to 65536 flows of SRv6 nodes measured (paper on loss in SRv6 networks, figures 6 and 7)", hashedExperiment),
 		table("srv6-linear", "the same by a linear search through the segment lists, for comparison", linearExperiment),
 		{
+			Name:    "srv6-parts",
+			Title:   "nanoseconds that measuring SRv6 flows costs a packet, by hook",
+			Short:   harness.Options{Duration: 10 * time.Second, Rounds: 5},
+			Full:    harness.Options{Duration: 2 * time.Minute, Rounds: 25},
+			Measure: runSegmentParts,
+		},
+		{
 			Name:    "exporter",
 			Title:   "the IPFIX exporter alone: processor time for a record, and memory",
 			Short:   harness.Options{Duration: 8 * time.Second, Rounds: 2},

@@ -37,6 +37,8 @@ type step struct {
 	restore *harness.Restorer
 	in      harness.SKB
 	records bool // each packet writes one
+	values  int  // that 16 bits of the packets take in turn; 0: they are all the same
+	varied  int  // where these bits are
 	counted func(datapath.Counters) uint64
 
 	took []float64 // ns, by round
@@ -159,46 +161,17 @@ func (p *partsRun) frames(share time.Duration) error {
 	return nil
 }
 
-// round measures all steps, in turns.
+// round measures all steps, in turns, and the changes of length that are parts of some.
 func (p *partsRun) round(share time.Duration, backwards bool) error {
+	batches, err := p.takeTurns(share, backwards)
+	if err != nil {
+		return err
+	}
 	release, err := harness.PinThread(0)
 	if err != nil {
 		return err
 	}
 	defer release()
-	before := make(map[*step]uint64)
-	for _, s := range p.order {
-		if before[s], err = s.count(); err != nil {
-			return err
-		}
-	}
-	turns, batches := make(map[*step][]float64), 0
-	var total time.Duration
-	for ; batches < leastTurns || total < share; batches++ {
-		for i := range p.order {
-			s := p.order[i]
-			if backwards {
-				s = p.order[len(p.order)-1-i]
-			}
-			took, err := p.batch(s)
-			if err != nil {
-				return fmt.Errorf("%s: %w", s.name, err)
-			}
-			if total += took; batches > 0 { // the first batch is a warm-up
-				turns[s] = append(turns[s], float64(took.Nanoseconds())/float64(s.runs()))
-			}
-		}
-	}
-	for _, s := range p.order {
-		s.took = append(s.took, harness.Middle(turns[s]))
-		after, err := s.count()
-		if err != nil {
-			return err
-		}
-		if n, runs := after-before[s], uint64(batches*s.runs()); s.node != nil && n+n/batchRuns+1 < runs {
-			return fmt.Errorf("only %d of %d packets were what is measured: %s", n, runs, s.name)
-		}
-	}
 	a, err := p.xdp.MiddleAdjustments(false, batches, batchRuns)
 	if err != nil {
 		return err
@@ -209,6 +182,50 @@ func (p *partsRun) round(share time.Duration, backwards bool) error {
 	}
 	p.egressGrow, p.egressShrink = append(p.egressGrow, a.Grow), append(p.egressShrink, a.Shrink)
 	return nil
+}
+
+// takeTurns measures all steps, in turns, and returns how many batches there were of
+// each.
+func (p *partsRun) takeTurns(share time.Duration, backwards bool) (batches int, err error) {
+	release, err := harness.PinThread(0)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	before := make(map[*step]uint64)
+	for _, s := range p.order {
+		if before[s], err = s.count(); err != nil {
+			return 0, err
+		}
+	}
+	turns := make(map[*step][]float64)
+	var total time.Duration
+	for ; batches < leastTurns || total < share; batches++ {
+		for i := range p.order {
+			s := p.order[i]
+			if backwards {
+				s = p.order[len(p.order)-1-i]
+			}
+			took, err := p.batch(s)
+			if err != nil {
+				return 0, fmt.Errorf("%s: %w", s.name, err)
+			}
+			if total += took; batches > 0 { // the first batch is a warm-up
+				turns[s] = append(turns[s], float64(took.Nanoseconds())/float64(s.runs()))
+			}
+		}
+	}
+	for _, s := range p.order {
+		s.took = append(s.took, harness.Middle(turns[s]))
+		after, err := s.count()
+		if err != nil {
+			return 0, err
+		}
+		if n, runs := after-before[s], uint64(batches*s.runs()); s.node != nil && n+n/batchRuns+1 < runs {
+			return 0, fmt.Errorf("only %d of %d packets were what is measured: %s", n, runs, s.name)
+		}
+	}
+	return batches, nil
 }
 
 func (s *step) count() (uint64, error) {
@@ -228,7 +245,7 @@ func (p *partsRun) batch(s *step) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	what := harness.Restoration{Size: restoredBytes, Length: len(s.frame) + s.grows, Keep: s.keep}
+	what := harness.Restoration{Size: restoredBytes, Length: len(s.frame) + s.grows, Keep: s.keep, Values: s.values, Varied: s.varied}
 	took, err := s.restore.Run(s.program, s.frame, what, s.in, s.runs())
 	if err == nil && s.records {
 		err = s.node.DiscardRecords()

@@ -406,7 +406,7 @@ func (m *measuring) lookAt(v *Variant, l *line) error {
 	if v.looked {
 		return nil
 	}
-	before := l.measured(v.Counted)
+	counted := v.watchCounting(l)
 	arrived, err := m.site.Traffic.look(l, v.Send)
 	if err != nil {
 		return err
@@ -418,7 +418,7 @@ func (m *measuring) lookAt(v *Variant, l *line) error {
 	if _, err := m.site.Traffic.settled(); err != nil {
 		return err
 	}
-	if err := before.counted(looked); err != nil {
+	if err := counted(looked); err != nil {
 		return err
 	}
 	if v.Audits != nil {

@@ -31,6 +31,7 @@ type Restorer struct {
 	calibrate  *ebpf.Program
 	held       []func()
 	underTest  *ebpf.Program
+	turn       uint32 // runs so far: each continues with the values that follow
 }
 
 func NewRestorer(kind ebpf.ProgramType) (*Restorer, error) {
@@ -131,12 +132,13 @@ func (r *Restorer) Run(program *ebpf.Program, frame []byte, what Restoration, in
 	if err := r.Set(program, frame, what); err != nil {
 		return 0, err
 	}
+	r.turn += uint32(times)
 	return timeRuns(r.Restore, frame, in, times)
 }
 
 // Set sets the frame to restore and the program to run on it.
 func (r *Restorer) Set(program *ebpf.Program, frame []byte, what Restoration) error {
-	f := restoreFrame{Length: uint32(len(frame)), Offset: uint32(what.offset), Size: uint32(what.Size), Values: uint32(what.Values), Varied: uint32(what.Varied)}
+	f := restoreFrame{Length: uint32(len(frame)), Offset: uint32(what.offset), Size: uint32(what.Size), Values: uint32(what.Values), Varied: uint32(what.Varied), Turn: r.turn}
 	if what.Keep {
 		f.Keep = 1
 	}

@@ -4,8 +4,10 @@ package harness
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -81,47 +83,40 @@ func (n *Node) search(s Search) error {
 	})
 }
 
-// measuredBefore is what a node's flows had counted at a moment.
-type measuredBefore struct {
-	node    *Node // nil: nobody asks
-	block   uint64
-	packets uint64
-}
+// Blocks visits what measured flows counted in a block.
+type Blocks func(block uint64, visit func(datapath.BlockCounts))
 
-// measured reads the counters of the flows that a line's first node measures.
-func (l *line) measured(asked bool) measuredBefore {
-	if !asked {
-		return measuredBefore{}
-	}
-	m := measuredBefore{node: l.Nodes[0]}
-	if m.node.measured == nil {
-		return m
-	}
+// CountedSince returns a function that says how many packets with a colour flows have
+// counted since now. Blocks of this length are kept for some seconds.
+func CountedSince(blocks Blocks, length time.Duration) func() uint64 {
 	var now unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_TAI, &now) // programs have this clock, and nobody gives them its offset here
-	m.block = uint64(now.Nano()) / uint64(m.node.block)
-	m.packets = m.read()
-	return m
-}
-
-// read adds up the blocks that packets may be counted in for some seconds.
-func (m measuredBefore) read() (packets uint64) {
-	for block := m.block - 1; block < m.block+3; block++ {
-		m.node.measured(block, func(c datapath.BlockCounts) { packets += c.Packets })
+	first := uint64(now.Nano())/uint64(length) - 1
+	sum := func() (packets uint64) {
+		for block := first; block < first+4; block++ { // as many as are kept
+			blocks(block, func(c datapath.BlockCounts) { packets += c.Packets })
+		}
+		return packets
 	}
-	return packets
+	before := sum()
+	return func() uint64 { return sum() - before }
 }
 
-// counted checks that flows have counted so many packets since, each with a colour.
-func (m measuredBefore) counted(packets uint64) error {
-	switch {
-	case m.node == nil:
+// watchCounting returns a function that checks that the flows of the line's first node
+// have counted so many packets since, if the variant wants that.
+func (v *Variant) watchCounting(l *line) func(packets uint64) error {
+	if !v.Counted {
+		return func(uint64) error { return nil }
+	}
+	n := l.Nodes[0]
+	if n.measured == nil {
+		return func(uint64) error { return errors.New("no flow is measured") }
+	}
+	counted := CountedSince(n.measured, n.block)
+	return func(packets uint64) error {
+		if got := counted(); got < packets {
+			return fmt.Errorf("flows counted %d of %d packets", got, packets)
+		}
 		return nil
-	case m.node.measured == nil:
-		return fmt.Errorf("no flow is measured")
 	}
-	if n := m.read() - m.packets; n < packets {
-		return fmt.Errorf("flows counted %d of %d packets", n, packets)
-	}
-	return nil
 }

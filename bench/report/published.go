@@ -73,6 +73,21 @@ func (p publication) of(experiment string) []published {
 	return list
 }
 
+// Published lists the points of ours that papers have values for.
+func Published() ([]Reference, error) {
+	p, err := papersValues()
+	if err != nil {
+		return nil, err
+	}
+	var list []Reference
+	for _, v := range p.Values {
+		for _, x := range v.X {
+			list = append(list, Reference{Benchmark: v.Experiment, Variant: v.Beside, X: x})
+		}
+	}
+	return list, nil
+}
+
 // ratio is the ratio at the i-th x.
 func (v published) ratio(i int) float64 { return v.Ratios[min(i, len(v.Ratios)-1)] }
 

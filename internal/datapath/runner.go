@@ -210,6 +210,11 @@ func (r *Runner) Counters() (Counters, error) {
 	return s.read()
 }
 
+// Blocks gives what was counted in a block, for every measured flow.
+func (r *Runner) Blocks(block uint64, visit func(BlockCounts)) {
+	r.site.own.measured.read(block, visit)
+}
+
 // Memory is how many bytes the kernel holds for each map, and for all programs as
 // "programs". Before Linux 6.4 the kernel only estimates.
 func (r *Runner) Memory() (map[string]uint64, error) {

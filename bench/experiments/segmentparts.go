@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiments
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/bench/harness"
+	"github.com/waymark-net/waymark/bench/report"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// sizeOfSegments is the length of every frame: one of 78 bytes in a tunnel of three
+// segments.
+const sizeOfSegments = 78 + outerHeaders
+
+// measuredCostAim is the most that a packet of a flow may take longer, in ns.
+const measuredCostAim = 60
+
+// Packets whose cost is measured.
+const (
+	packetsPlain    = "packet without SRv6"
+	packetsOther    = "SRv6 packet of no flow"
+	packetsMeasured = "SRv6 packet of a flow"
+)
+
+// costFlows are the numbers of flows that a packet's cost is measured with.
+var costFlows = []int{1, model.DefaultMeasuredFlows}
+
+// segmentStep identifies a step: packets at a hook, with so many flows; 0 is the same
+// program without measurement, and none is a program that does nothing.
+type segmentStep struct {
+	hook    datapath.Hook
+	packets string
+	values  int // how many flows packets would be of
+	flows   int
+}
+
+const noProgram = -1
+
+// segmentParts measures what measuring costs a packet.
+type segmentParts struct {
+	partsRun
+	of    map[segmentStep]*step
+	nodes []*datapath.Runner
+}
+
+func runSegmentParts(ctx context.Context, o harness.Options) (r report.Result, err error) {
+	p := &segmentParts{of: make(map[segmentStep]*step)}
+	defer p.close()
+	o.Announce("loading the programs")
+	if err := p.load(); err != nil {
+		return report.Result{}, err
+	}
+	for round := range o.Rounds {
+		o.Announce("round %d of %d", round+1, o.Rounds)
+		if err := ctx.Err(); err != nil {
+			return report.Result{}, err
+		}
+		if _, err := p.takeTurns(o.Duration/time.Duration(o.Rounds), round%2 == 1); err != nil {
+			return report.Result{}, err
+		}
+	}
+	return p.result(), nil
+}
+
+func (p *segmentParts) close() {
+	p.order = nil // steps share nodes
+	for _, n := range p.nodes {
+		n.Close()
+	}
+	p.partsRun.close()
+}
+
+var segmentHooks = []datapath.Hook{datapath.HookIngressXDP, datapath.HookIngressTC, datapath.HookEgressTC}
+
+// load makes every step. Each hook's programs see the same packets.
+func (p *segmentParts) load() (err error) {
+	if p.xdp, err = harness.NewRestorer(ebpf.XDP); err != nil {
+		return err
+	}
+	if p.tc, err = harness.NewRestorer(ebpf.SchedCLS); err != nil {
+		return err
+	}
+	xdp, tc, err := harness.EmptyPrograms()
+	if err != nil {
+		return err
+	}
+	p.empty = append(p.empty, xdp, tc)
+	for _, hook := range segmentHooks {
+		for _, flows := range append([]int{noProgram, 0}, costFlows...) {
+			if err := p.loadHook(hook, flows); err != nil {
+				return fmt.Errorf("%s, %d flows: %w", hook, flows, err)
+			}
+		}
+	}
+	for key, s := range p.of {
+		if err := p.verify(key, s); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// verify checks that flows count the packets of flows, and no others.
+func (p *segmentParts) verify(key segmentStep, s *step) error {
+	if key.flows <= 0 {
+		return nil
+	}
+	counted := harness.CountedSince(s.node.Blocks, model.DefaultBlock)
+	if _, err := p.batch(s); err != nil {
+		return err
+	}
+	n, ofFlow := counted(), key.packets == packetsMeasured
+	if ofFlow && n < batchRuns || !ofFlow && n > 0 { // a run may be interrupted, and start again
+		return fmt.Errorf("flows counted %d of %d packets", n, batchRuns)
+	}
+	return nil
+}
+
+// measuredAt is a node with flows that differ by the second of three segments.
+func measuredAt(hook datapath.Hook) segmentNode {
+	s := decapsulator
+	if hook == datapath.HookEgressTC {
+		s.direction = model.DirectionOut
+	}
+	return s
+}
+
+func (p *segmentParts) loadHook(hook datapath.Hook, flows int) error {
+	restore, program := p.xdp, p.empty[0]
+	if hook != datapath.HookIngressXDP {
+		restore, program = p.tc, p.empty[1]
+	}
+	var node *datapath.Runner
+	if flows != noProgram {
+		cfg := datapath.Config{Node: measuringConfig()}
+		if flows > 0 {
+			cfg.Node.Measurement.Flows = measuredAt(hook).flows(flows)
+		}
+		if err := cfg.Node.Validate(); err != nil {
+			return err
+		}
+		var err error
+		if node, err = datapath.NewRunner(cfg, ours, hook); err != nil {
+			return err
+		}
+		p.nodes, program = append(p.nodes, node), node.Program(hook)
+	}
+	values := []int{flows}
+	if flows <= 0 {
+		values = costFlows
+	}
+	for _, n := range values {
+		for _, packets := range []string{packetsPlain, packetsOther, packetsMeasured} {
+			s := &step{
+				name: fmt.Sprintf("%s, %s, %d flows", hook, packets, flows), node: node, program: program,
+				restore: restore, values: n, varied: atMiddleSID, frame: segmentFrame(hook, packets),
+				counted: func(c datapath.Counters) uint64 {
+					if hook == datapath.HookEgressTC {
+						return c.Egress[model.OutcomeNoIOAM]
+					}
+					return c.Ingress[model.OutcomeNoIOAM]
+				},
+			}
+			if hook != datapath.HookIngressXDP {
+				s.in = harness.ArrivedAt(other)
+			}
+			p.order = append(p.order, s)
+			p.of[segmentStep{hook, packets, n, flows}] = s
+		}
+	}
+	return nil
+}
+
+// segmentFrame is one of the packets; where they leave, they have no colour yet.
+func segmentFrame(hook datapath.Hook, packets string) []byte {
+	frame := routedFrame(sizeOfSegments-outerHeaders, 0)
+	switch packets {
+	case packetsPlain:
+		frame = harness.Plain(harness.Destination, sizeOfSegments)
+	case packetsOther:
+		frame = harness.With(frame, harness.EthernetHeader+8, harness.Elsewhere.AsSlice()...)
+	}
+	if hook == datapath.HookEgressTC {
+		frame = harness.With(frame, atOuterClass, 0x60, 0)
+	}
+	return harness.With(frame, 0, 0, 0, 0, 0, 0, 0) // the link-layer address of a Runner's interfaces
+}
+
+// result compares each step with the same packet in the same program without flows.
+func (p *segmentParts) result() report.Result {
+	r := report.Result{
+		Baseline: "the same programs without flows, on the same packet; for these, a program that does nothing",
+		Axis:     "measured flows, of which packets take turns in no order", X: "flows",
+		Notes: []string{
+			fmt.Sprintf("Frames of %d bytes, with three segments. Programs and packets take turns in batches of one run. With %d flows, a packet's flow is in no near cache.", sizeOfSegments, costFlows[1]),
+			"Packets that arrive are counted, and those that leave are also coloured.",
+		},
+	}
+	for _, hook := range segmentHooks {
+		for _, packets := range []string{packetsPlain, packetsOther, packetsMeasured} {
+			for _, flows := range costFlows {
+				without := p.of[segmentStep{hook, packets, flows, 0}]
+				v := difference(p.of[segmentStep{hook, packets, flows, flows}], without, report.Dimensions{Treatment: packets, Hook: string(hook)}, flows)
+				if packets == packetsMeasured {
+					v.Aim = measuredCostAim
+				}
+				r.Points = append(r.Points, v)
+			}
+		}
+		none := segmentStep{hook, packetsMeasured, 1, 0}
+		nothing := none
+		nothing.flows = noProgram
+		r.Points = append(r.Points, difference(p.of[none], p.of[nothing], report.Dimensions{Treatment: unmeasured, Hook: string(hook)}, 0))
+	}
+	return r
+}
+
+// difference is how much longer one step takes than another.
+func difference(with, without *step, is report.Dimensions, x int) report.Point {
+	over, ratio := slices.Clone(with.took), slices.Clone(with.took)
+	for i, before := range without.took {
+		over[i], ratio[i] = with.took[i]-before, with.took[i]/before
+	}
+	p := report.NewPoint(is, float64(x))
+	p.NS, p.Spread = harness.Figure(harness.Median(over), 1), harness.Spread(over, 1)
+	p.Reference, p.Ratio = report.Round(harness.Median(without.took), 1), report.Round(harness.Median(ratio), 3)
+	return p
+}
