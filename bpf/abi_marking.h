@@ -77,11 +77,11 @@ struct block_counts {
 	__u64 time;	  /* sum over all packets, of use with `sums` */
 	__u64 delay_time; /* sum over the packets with a delay mark */
 	__u32 delay_packets;
-	__u32 late;	/* arrived later than the guard after the block's end */
-	__u32 early;	/* or before its begin */
-	__u32 unmarked; /* arrived without a colour; not in `packets` */
-	__u32 unsized;	/* offloaded packets whose headers are not known, so octets are not */
-	__u32 pad;
+	__u32 late;	 /* arrived later than the guard after the block's end */
+	__u32 early;	 /* or before its begin */
+	__u32 unmarked;	 /* arrived without a colour; not in `packets` */
+	__u32 unsized;	 /* offloaded packets whose headers are not known, so octets are not */
+	__u32 uncounted; /* of those, packets whose number is not known either */
 };
 
 _Static_assert(sizeof(struct block_counts) == 64, "block_counts has holes");

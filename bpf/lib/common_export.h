@@ -26,6 +26,9 @@ static __always_inline int note_common_flow(context *ctx, const struct packet *p
 	}
 	if (is_extension(headers.next_header))
 		return 0;
+	/* in an skb, ports and flags of TCP may have to be pulled */
+	if (PACKET_HAS_SUM && !at(p, inside, 14) && packet_length(ctx, p) > bytes_at_hand(p))
+		return 0;
 	headers.upper = inside;
 	note_flow(p, ip6, &headers, d, start);
 	d->postcard.length = packet_length(ctx, p) - start;

@@ -105,12 +105,13 @@ static __always_inline __u32 add_packet(context *ctx, struct packet *p, const st
 					struct block_counts *c, __u64 into, int delay,
 					__u32 repeated)
 {
-	__u32 length = packet_length(ctx, p), parts = packet_segments(ctx, length);
+	__u32 length = packet_length(ctx, p), parts = packet_segments(ctx, length - repeated);
 	const struct ipv6 *ip6 = at(p, s->ip6, IPV6_HEADER);
 
 	length -= s->ip6;
 	if (parts > 1) {
 		c->unsized += !repeated;
+		c->uncounted += !repeated && !packet_is_counted(ctx);
 		repeated -= repeated ? s->ip6 : 0;
 	} else {
 		parts = 1;

@@ -35,6 +35,7 @@ type lossMeter struct {
 	keyFile   string // of the client's key
 	assembler *loss.Assembler
 	flows     map[loss.FlowID]*model.MeasuredFlow
+	ids       map[string]loss.FlowID
 	how       model.Measurement // for which the assembler was made
 
 	mu      sync.Mutex
@@ -71,12 +72,12 @@ func (m *lossMeter) block(ctx context.Context, b closedBlock) {
 	if (!reflect.DeepEqual(b.how, m.how) || m.keyFile != keyFileOf(m.core)) && !m.begin(b.how, b.number) {
 		return
 	}
-	if len(flows) == 0 {
+	if len(flows) == 0 || m.assembler == nil {
 		return
 	}
 	now := time.Now().UnixNano()
 	for i := range flows {
-		m.assembler.Add(reading(&flows[i], 0, int64(b.number), m.own(b, flows[i].Name)), now)
+		m.assembler.Add(reading(m.ids[flows[i].Name], 0, int64(b.number), m.own(b, flows[i].Name)), now)
 	}
 	m.ask(ctx, b)
 	m.assembler.Advance(time.Now().UnixNano())
@@ -100,7 +101,7 @@ func (m *lossMeter) begin(how model.Measurement, block uint64) bool {
 	if m.assembler != nil {
 		m.assembler.Flush()
 	}
-	m.how, m.flows = how, make(map[loss.FlowID]*model.MeasuredFlow)
+	m.how, m.flows, m.ids = how, make(map[loss.FlowID]*model.MeasuredFlow), make(map[string]loss.FlowID)
 	m.mu.Lock()
 	clear(m.last)
 	m.mu.Unlock()
@@ -116,14 +117,18 @@ func (m *lossMeter) begin(how model.Measurement, block uint64) bool {
 	m.assembler, err = loss.NewAssembler(loss.Limits{Flows: len(how.Flows), Blocks: 4, Wait: how.Block}, m.result)
 	for i := range how.Flows {
 		f := &how.Flows[i]
-		if err == nil {
-			err = m.assembler.AddFlow(planned(f, how), int64(block)*int64(how.Block))
+		id := flowID(f.Name)
+		for m.flows[id] != nil { // another name has the same hash
+			id++
 		}
-		m.flows[flowID(f.Name)] = f
+		m.flows[id], m.ids[f.Name] = f, id
+		if err == nil {
+			err = m.assembler.AddFlow(planned(id, f, how), int64(block)*int64(how.Block))
+		}
 	}
 	if err != nil {
 		m.log.Warn("loss cannot be computed", "error", err)
-		m.assembler = nil
+		m.assembler, m.how = nil, model.Measurement{}
 	}
 	return err == nil
 }
@@ -155,8 +160,8 @@ func flowID(name string) loss.FlowID { return loss.FlowID(blocks.KeyOf(name) >> 
 
 // planned is a flow as its loss is computed: points are numbered along the path, this node
 // is 0.
-func planned(f *model.MeasuredFlow, how model.Measurement) loss.Flow {
-	out := loss.Flow{ID: flowID(f.Name), Timing: loss.Timing{Length: how.Block, ClockDifference: how.Guard / 2, MaxDelay: how.Guard - how.Guard/2}}
+func planned(id loss.FlowID, f *model.MeasuredFlow, how model.Measurement) loss.Flow {
+	out := loss.Flow{ID: id, Timing: loss.Timing{Length: how.Block, ClockDifference: how.Guard / 2, MaxDelay: how.Guard - how.Guard/2}}
 	for i := range len(f.Points) + 1 {
 		out.Points = append(out.Points, loss.PointID(i))
 	}
@@ -164,10 +169,10 @@ func planned(f *model.MeasuredFlow, how model.Measurement) loss.Flow {
 }
 
 // reading is what a point says, as the arithmetic takes it.
-func reading(f *model.MeasuredFlow, point int, block int64, a answered) loss.Reading {
+func reading(id loss.FlowID, point int, block int64, a answered) loss.Reading {
 	outside := uint64(a.Late) + uint64(a.Early)
 	r := loss.Reading{
-		Flow: flowID(f.Name), Point: loss.PointID(point), Block: block, Packets: a.Packets - min(outside, a.Packets), Octets: a.Octets,
+		Flow: id, Point: loss.PointID(point), Block: block, Packets: a.Packets - min(outside, a.Packets), Octets: a.Octets,
 		TimeSum: int64(a.TimeSum), Timed: a.Timed, DoubleMarked: loss.Marked{Packets: uint64(a.DelayPackets), TimeSum: int64(a.DelayTimeSum)},
 		Late: uint64(a.Late), OutOfTurn: uint64(a.Early), Unmarked: uint64(a.Unmarked), UnsureOctets: uint64(a.Unsized), ClockError: a.clock,
 	}
@@ -242,7 +247,7 @@ func (m *lossMeter) take(b closedBlock, q *asked) bool {
 	for i := range message.Entries {
 		switch e := &message.Entries[i]; e.State {
 		case blocks.Answered:
-			m.assembler.Add(reading(q.flows[i], q.points[i], int64(b.number), answered{e.Counters, true, message.ClockError}), now)
+			m.assembler.Add(reading(m.ids[q.flows[i].Name], q.points[i], int64(b.number), answered{e.Counters, true, message.ClockError}), now)
 		case blocks.NotYet:
 			final = false
 		}

@@ -69,7 +69,7 @@ func (m *measured) run(ctx context.Context) error {
 			continue
 		}
 		now = now.WithDefaults()
-		block, wait := lastClosed(time.Now(), now.Block, now.Guard)
+		block, wait := lastClosed(time.Now(), now.Block)
 		if block != read {
 			m.read(block, now)
 			read = block
@@ -81,8 +81,10 @@ func (m *measured) run(ctx context.Context) error {
 }
 
 // lastClosed is the last block whose counters are final, and how long it stays the last.
-func lastClosed(now time.Time, length, guard time.Duration) (block uint64, wait time.Duration) {
-	at := now.UnixNano() - int64(guard)
+// Programs count late packets for half a block; who reads earlier does not see that
+// there were any (RFC 9341 §5).
+func lastClosed(now time.Time, length time.Duration) (block uint64, wait time.Duration) {
+	at := now.UnixNano() - int64(length/2)
 	return uint64(at/int64(length)) - 1, length - time.Duration(at%int64(length)) + time.Millisecond
 }
 

@@ -53,9 +53,9 @@ func TestMeasuredFlowsChange(t *testing.T) {
 }
 
 func TestLastClosed(t *testing.T) {
-	const length, guard = time.Second, 100 * time.Millisecond
-	for at, want := range map[time.Duration]uint64{0: 8, guard - 1: 8, guard: 9, length - 1: 9, length + guard: 10} {
-		block, wait := lastClosed(time.Unix(10, 0).Add(at), length, guard)
+	const length = time.Second
+	for at, want := range map[time.Duration]uint64{0: 8, length/2 - 1: 8, length / 2: 9, length - 1: 9, length + length/2: 10} {
+		block, wait := lastClosed(time.Unix(10, 0).Add(at), length)
 		if block != want || wait <= 0 || wait > length+time.Millisecond {
 			t.Errorf("%v after block 10 began: block %d, %v to wait", at, block, wait)
 		}

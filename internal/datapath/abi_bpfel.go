@@ -41,7 +41,7 @@ type abiBlockCounts struct {
 	Early        uint32
 	Unmarked     uint32
 	Unsized      uint32
-	Pad          uint32
+	Uncounted    uint32
 }
 
 type abiCarrier uint32

@@ -5,7 +5,9 @@ package datapath
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -29,7 +31,7 @@ type BlockCounts struct {
 	Late, Early  uint64 // packets farther from their block than the guard
 	Unmarked     uint64 // packets without a colour, not in Packets
 	Unsized      uint64 // offloaded packets whose headers are unknown, so Octets is too small
-	Complete     bool   // the flow was counted from the block's start
+	Complete     bool   // the flow was counted from the block's start, and every packet
 }
 
 // measuredTable is the counters of measured flows, in memory that programs and agent
@@ -44,6 +46,9 @@ type measuredTable struct {
 	length  uint64             // of a block, ns
 	numbers map[string]counted // by flow
 }
+
+// notYet is the beginning of counting until the programs are in force.
+const notYet = math.MaxUint64
 
 // counted is where a flow is counted.
 type counted struct {
@@ -112,6 +117,7 @@ type measuredChange struct {
 	markings *ebpf.Map
 	before   abiMarking
 	added    []abiMeasuredKey
+	begun    map[abiMeasuredKey]abiMeasuredFlow // counting begins with this change
 	gone     []abiMeasuredKey
 	numbers  map[string]counted
 	length   uint64
@@ -137,7 +143,7 @@ func (g *generation) measure(shared mapSet, next, before *tables) (*measuredChan
 	if err != nil {
 		return nil, err
 	}
-	anew := before.measured != next.measured || c.before.Length != m.Length
+	anew := before.measured != next.measured || c.changes(m)
 	if err := c.enter(&g.measuring, m.Seeds, known, anew); err != nil {
 		return nil, errors.Join(err, c.undo())
 	}
@@ -181,7 +187,8 @@ func (c *measuredChange) enter(m *measuring, seeds [2]uint64, known map[abiMeasu
 		}
 	}
 	entries := make(map[abiMeasuredKey]abiMeasuredFlow)
-	now, free := uint64(time.Now().UnixNano()), uint32(0)
+	free := uint32(0)
+	anew = anew || competes(m, seeds, known)
 	for i := range m.flows {
 		f := &m.flows[i]
 		keys := f.keysOf(seeds)
@@ -197,8 +204,8 @@ func (c *measuredChange) enter(m *measuring, seeds [2]uint64, known map[abiMeasu
 			flow = abiMeasuredFlow{Number: free}
 			c.table.clear(free)
 		}
-		if !ok || anew {
-			flow.Since = now
+		if !ok || anew || slices.ContainsFunc(keys, func(k abiMeasuredKey) bool { _, had := known[k]; return !had }) {
+			flow.Since = notYet
 		}
 		c.numbers[f.name] = counted{flow.Number, flow.Since}
 		for _, k := range keys {
@@ -220,7 +227,11 @@ func (c *measuredChange) enter(m *measuring, seeds [2]uint64, known map[abiMeasu
 func (c *measuredChange) write(entries, known map[abiMeasuredKey]abiMeasuredFlow) error {
 	var keys []abiMeasuredKey
 	var flows []abiMeasuredFlow
+	c.begun = make(map[abiMeasuredKey]abiMeasuredFlow)
 	for k, f := range entries {
+		if f.Since == notYet {
+			c.begun[k] = f
+		}
 		if before, ok := known[k]; ok && before == f {
 			continue
 		} else if !ok {
@@ -247,10 +258,58 @@ func (c *measuredChange) finish() error {
 	if c.table == nil {
 		return nil
 	}
+	err := c.begin(uint64(time.Now().UnixNano()))
 	c.table.mu.Lock()
 	c.table.numbers, c.table.length = c.numbers, c.length
 	c.table.mu.Unlock()
-	return c.remove(c.gone)
+	return errors.Join(err, c.remove(c.gone))
+}
+
+// begin notes that the programs in force count the new flows.
+func (c *measuredChange) begin(now uint64) error {
+	for name, at := range c.numbers {
+		if at.since == notYet {
+			c.numbers[name] = counted{at.number, now}
+		}
+	}
+	if len(c.begun) == 0 {
+		return nil
+	}
+	var keys []abiMeasuredKey
+	var flows []abiMeasuredFlow
+	for k, f := range c.begun {
+		f.Since = now
+		keys, flows = append(keys, k), append(flows, f)
+	}
+	if _, err := c.table.flows.BatchUpdate(keys, flows, nil); err != nil {
+		return fmt.Errorf("fill map %s: %w", mapMeasuredFlows, err)
+	}
+	return nil
+}
+
+// changes reports whether packets are marked or selected otherwise than before.
+func (c *measuredChange) changes(m abiMarking) bool {
+	before := c.before
+	before.Room = m.Room
+	return before != m
+}
+
+// competes reports whether flows that come or go may take packets from others, or leave
+// them to others: only if there are several ways to select a flow.
+func competes(m *measuring, seeds [2]uint64, known map[abiMeasuredKey]abiMeasuredFlow) bool {
+	if m.marking.Selected[0] < 2 && m.marking.Selected[1] < 2 {
+		return false
+	}
+	same := 0
+	for i := range m.flows {
+		for _, k := range m.flows[i].keysOf(seeds) {
+			if _, had := known[k]; !had {
+				return true
+			}
+			same++
+		}
+	}
+	return m.marking.Clears == 0 && same != len(known)
 }
 
 // undo ends the counting of new flows.
@@ -306,4 +365,5 @@ func (b *BlockCounts) add(c *abiBlockCounts) {
 	b.Early += uint64(c.Early)
 	b.Unmarked += uint64(c.Unmarked)
 	b.Unsized += uint64(c.Unsized)
+	b.Complete = b.Complete && c.Uncounted == 0
 }

@@ -93,6 +93,12 @@ static __always_inline __u32 packet_segments(context *ctx, __u32 payload)
 	return (__s32)payload <= 0 ? 1 : (payload + size - 1) / size;
 }
 
+/* Whether the stack says into how many packets an offloaded one will be cut. */
+static __always_inline int packet_is_counted(const context *ctx)
+{
+	return ctx->gso_segs != 0;
+}
+
 static __always_inline int load_bytes(context *ctx, __u32 offset, void *to, __u32 length)
 {
 	return bpf_skb_load_bytes(ctx, offset, to, length);

@@ -82,6 +82,12 @@ static __always_inline __u32 packet_segments(context *ctx, __u32 payload)
 	return 0;
 }
 
+static __always_inline int packet_is_counted(const context *ctx)
+{
+	(void)ctx;
+	return 1;
+}
+
 static __always_inline int load_bytes(context *ctx, __u32 offset, void *to, __u32 length)
 {
 	return bpf_xdp_load_bytes(ctx, offset, to, length);

@@ -7,6 +7,7 @@ package query
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"sync"
@@ -167,8 +168,12 @@ func (c *Client) receive() {
 	defer close(c.done)
 	for {
 		list, err := c.socket.Receive()
-		if errors.Is(err, os.ErrDeadlineExceeded) || err != nil {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
 			return
+		case err != nil: // of one packet, or of the moment
+			time.Sleep(patience)
+			continue
 		}
 		for i := range list {
 			c.reply(&list[i])

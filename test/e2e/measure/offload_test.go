@@ -32,11 +32,10 @@ func TestOffloadedTCP(t *testing.T) {
 	}
 	var a, b, c = out.sum(t), transit.sum(t), in.sum(t)
 	e2e.Await(t, "the same sums", closeTime, func() bool {
-		before := a.Packets
 		a, b, c = out.sum(t), transit.sum(t), in.sum(t)
-		return a.Packets > 20<<20/1400 && a.Packets == before && a.Packets == b.Packets && b.Packets == c.Packets
+		return a.Octets > 40<<20 && a.Packets == b.Packets && b.Packets == c.Packets
 	})
-	if a.Octets != b.Octets || b.Octets != c.Octets || a.Octets < 40<<20 || a.Unsized+b.Unsized+c.Unsized+b.Unmarked+c.Unmarked > 0 {
+	if a.Octets != b.Octets || b.Octets != c.Octets || a.Unsized+b.Unsized+c.Unsized+b.Unmarked+c.Unmarked > 0 {
 		t.Errorf("out %+v\ntransit %+v\nin %+v", a, b, c)
 	}
 	for _, pair := range [][2]*reader{{out, transit}, {transit, in}} {
