@@ -96,7 +96,7 @@ var all = sync.OnceValue(func() []harness.Benchmark {
 // and shorter for experiments with hundreds of measurements.
 const (
 	shortRounds, fullRounds, manyRounds = 3, 11, 9
-	shortBurst, fullBurst, manyBurst    = 40 * time.Millisecond, 150 * time.Millisecond, 120 * time.Millisecond
+	shortBurst, fullBurst, manyBurst    = 30 * time.Millisecond, 150 * time.Millisecond, 120 * time.Millisecond
 
 	many = 200 // measurements in a round
 )
