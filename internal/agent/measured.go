@@ -145,7 +145,7 @@ func (m *measured) answer(t stamp.TLV) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	q.ClockError = m.recent[0].clock
+	q.ClockError = loss.UnknownClock
 	for i := range q.Entries {
 		m.fill(&q, &q.Entries[i])
 	}
@@ -166,7 +166,7 @@ func (m *measured) fill(q *blocks.Message, e *blocks.Entry) {
 			e.State = blocks.UnknownFlow
 			return
 		}
-		e.State, e.Counters = blocks.Answered, countersOf(c, a.timed)
+		e.State, e.Counters, q.ClockError = blocks.Answered, countersOf(c, a.timed), a.clock
 		return
 	}
 	switch {
