@@ -30,7 +30,8 @@ func newObserveCommand(opts *options) *cobra.Command {
 then one for each node of its path, with the interfaces, the time since the node
 before, and the other fields of the trace; "-" is a value that a node could not
 know. With direct exporting, print this node's postcards and flows: a line for the
-packet or flow, then one with the node's measurements. Times are UTC. With --json,
+packet or flow, then one with the node's measurements. At the ingress of measured
+SRv6 flows, print their loss and delay. Times are UTC. With --json,
 each record is one line.
 
 A slow observer loses records; packets never wait for it. Their number is printed

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
@@ -117,6 +118,25 @@ func TestLossBetweenAgents(t *testing.T) {
 	defer meter.mu.Unlock()
 	if n := meter.packets; n.Sent == 0 || n.Sent != n.Received {
 		t.Errorf("%+v", n)
+	}
+}
+
+// Only the ingress of a compared flow makes records of it.
+func TestFlowsMakeRecords(t *testing.T) {
+	const flow = "interfaces: [{name: eth0}]\nflows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\n"
+	for text, none := range map[string]bool{
+		"interfaces: [{name: eth0}]\n":                          true,
+		fmt.Sprintf(flow, "in", ""):                             true,
+		fmt.Sprintf(flow, "out", ""):                            true,
+		fmt.Sprintf(flow, "out", ", points: [\"2001:db8::7\"]"): false,
+	} {
+		c, err := config.Parse("F", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if makesNone(c) != none {
+			t.Errorf("%s makes no records: %v, want %v", text, !none, none)
+		}
 	}
 }
 

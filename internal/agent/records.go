@@ -120,14 +120,15 @@ func (x *records) report(s *state, status *api.Status) {
 	r.Read, r.Malformed = x.read.Load(), x.malformed.Load()
 	r.Observers, r.Dropped = x.stream.Observers(), x.stream.Dropped()
 	if makesNone(s.config) {
-		r.Advice = "this node makes no records: it has no decapsulations, and no namespace with remove, or with export for Direct Exports; observe the node where the domain ends"
+		r.Advice = "this node makes no records: it has no decapsulations, no namespace with remove, or with export for Direct Exports, and no flow with points; observe the node where the domain ends"
 	}
 }
 
-// makesNone reports whether a node makes no records: no packet's traces end there, and
-// it neither exports anything nor listens for the kernel's events.
+// makesNone reports whether a node makes no records: no packet's traces end there, it
+// computes the loss of no flow, and it neither exports anything nor listens for the
+// kernel's events.
 func makesNone(c *config.Config) bool {
-	return len(c.Decapsulations) == 0 && !c.Node.KernelEvents &&
+	return len(c.Decapsulations) == 0 && !c.Node.KernelEvents && !slices.ContainsFunc(c.Flows, func(f config.Flow) bool { return len(f.Points) > 0 }) &&
 		!slices.ContainsFunc(c.Namespaces, func(ns config.Namespace) bool { return ns.Remove || ns.Export != model.ExportNone })
 }
 
