@@ -37,7 +37,7 @@ var all = sync.OnceValue(func() []harness.Benchmark {
 			Full:    harness.Options{Duration: 2 * time.Minute, Rounds: 25},
 			Measure: runParts,
 		},
-		table("forwarding", "every treatment by one node, the kernel's own IOAM and empty hooks beside it", forwardingExperiment),
+		table("forwarding", "one node: every treatment, the kernel's own IOAM, and empty hooks", forwardingExperiment),
 		table("latency", "every treatment by one node, in nanoseconds that a single packet takes longer", latencyExperiment),
 		table("baseline", "IOAM off, registered and on (IOAM papers, figures 10 and 8)", baselineExperiment),
 		table("frequency", "a trace in 0.01% to 100% of the packets (figures 11 and 9)", frequencyExperiment),
@@ -72,7 +72,7 @@ var all = sync.OnceValue(func() []harness.Benchmark {
 			Full:    harness.Options{Duration: time.Minute, Rounds: 3},
 			Measure: runPostcards,
 		},
-		table("kernel", "the kernel's own IOAM transit beside ours", kernelExperiment),
+		table("kernel", "IOAM transit: the kernel's own, and ours", kernelExperiment),
 		table("cores", "1 and 2 CPUs, one flow and several", coresExperiment),
 		table("scale", "1 to 1000 namespaces and encapsulations, 1 to 65536 destinations", scaleExperiment),
 		{

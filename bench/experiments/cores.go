@@ -65,7 +65,7 @@ func coresVariants(cores, flows int) (list []*harness.Variant) {
 	add(ofNode("decapsulation", 0), tunnel.decapsulating(size), traced)
 	unread := tunnel.decapsulating(size)
 	unread.Line[0] = decapsulate(tunnel.mode, false)
-	add(report.Dimensions{Treatment: "decapsulation", Format: "nobody wants records"}, unread, traced)
+	add(report.Dimensions{Treatment: "decapsulation", Format: "no reader of records"}, unread, traced)
 
 	inXDP := func(format string, frame []byte) *harness.Variant {
 		v := untreatedPackets(report.Dimensions{}, 0, frame, 1)
@@ -86,7 +86,7 @@ func coresVariants(cores, flows int) (list []*harness.Variant) {
 	fast(ofNode("transit", 0), tunnel.transiting(size, transit(datapath.AttachXDP)), traced, harness.Has(0, harness.HookForwarded, model.OutcomeTraceFilled))
 	unread = tunnel.decapsulating(size)
 	unread.Line[0] = decapsulate(tunnel.mode, false)
-	fast(report.Dimensions{Treatment: "decapsulation", Format: "nobody wants records"}, unread, traced,
+	fast(report.Dimensions{Treatment: "decapsulation", Format: "no reader of records"}, unread, traced,
 		harness.Has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated), harness.Has(0, harness.HookForwarded, model.OutcomeNoIOAM))
 	return list
 }
@@ -146,7 +146,7 @@ func twoAgainstOne() []*harness.Variant {
 	node(transitTreatment, withTimes, through, filling(coresSize, times), filled, model.OutcomeTraceFilled)
 	node(inlineTreatment, withIDs, encapsulate(model.ModeInline, always, oneNode(typeIDs)), plain.Frame, longer(24), model.OutcomeEncapInserted)
 	node(tunnelTreatment, withIDs, encapsulate(model.ModeEncap, always, oneNode(typeIDs)), plain.Frame, longer(64), model.OutcomeEncapTunneled)
-	node(decapsulating, nobodyWants, decapsulate(model.ModeEncap, false), tunnelled(plain.Frame[harness.EthernetHeader:], ids), longer(-64),
+	node(decapsulating, noReader, decapsulate(model.ModeEncap, false), tunnelled(plain.Frame[harness.EthernetHeader:], ids), longer(-64),
 		model.OutcomeNoIOAM, harness.Has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated))
 	b.directExport(plain)
 	return b.list

@@ -46,7 +46,7 @@ type exportWay struct {
 }
 
 var (
-	everyUnread   = exportWay{"nobody wants records", model.ExportEvery, harness.Unread}
+	everyUnread   = exportWay{"no reader of records", model.ExportEvery, harness.Unread}
 	everyRead     = exportWay{"every, postcards read", model.ExportEvery, harness.ReadOnly}
 	everyExported = exportWay{"every, " + string(harness.Exported), model.ExportEvery, harness.Exported}
 	aggregated    = exportWay{"aggregate", model.ExportAggregate, harness.Exported}
@@ -136,7 +136,7 @@ func (d *directExports) ways(x directExport, w exportWay, size int) {
 			v.Aim = 0.85
 		}
 		is.Treatment = everyUnread.name
-		v.Limit = &report.Limit{Why: "the option itself, with nobody to export for", Floor: report.Reference{Variant: is}}
+		v.Limit = &report.Limit{Why: "the option itself, where no reader takes exports", Floor: report.Reference{Variant: is}}
 	}
 }
 

@@ -69,7 +69,7 @@ const (
 	inlineTreatment  = "encapsulation inline"
 	tunnelTreatment  = "encapsulation in a tunnel"
 	decapsulating    = "decapsulation"
-	nobodyWants      = "nobody wants records"
+	noReader      = "no reader of records"
 	nineNamespaces   = "a trace in each of 9 namespaces"
 )
 
@@ -150,14 +150,14 @@ func fastVariants(size int, links harness.Links) []*harness.Variant {
 	r.fast(is(transitTreatment, withTimes), leaves(through, filled, model.OutcomeTraceFilled), times, fastTimedAim, limited(model.OutcomeTraceFilled, true))
 	r.fast(is(inlineTreatment, withIDs), leaves(inline, longer(24), model.OutcomeEncapInserted), r.bare, fastAim, limited(model.OutcomeEncapInserted, false))
 	r.fast(is(tunnelTreatment, withIDs), leaves(wrap, longer(64), model.OutcomeEncapTunneled), r.bare, fastAim, limited(model.OutcomeEncapTunneled, false))
-	r.fast(is(decapsulating, nobodyWants), leaves(unwrap, longer(-64), model.OutcomeNoIOAM, removed), tunnel, fastAim, limited(model.OutcomeNoIOAM, false))
+	r.fast(is(decapsulating, noReader), leaves(unwrap, longer(-64), model.OutcomeNoIOAM, removed), tunnel, fastAim, limited(model.OutcomeNoIOAM, false))
 	if !links.SinkInXDP {
 		return r.list // with more work for each packet, the sink makes less of a difference
 	}
 	r.fast(is(plainPackets, ""), leaves(through.Asking(), unchanged, model.OutcomeNoIOAM), r.bare, 0, nil)
 	r.fast(is(transitTreatment, withIDs), leaves(through.Asking(), filled, model.OutcomeTraceFilled), ids, askingAim, askingLimit)
 	r.fast(is(tunnelTreatment, withIDs), leaves(wrap.Asking(), longer(64), model.OutcomeEncapTunneled), r.bare, askingAim, askingLimit)
-	r.fast(is(decapsulating, nobodyWants), leaves(unwrap.Asking(), longer(-64), model.OutcomeNoIOAM, removed), tunnel, askingAim, askingLimit)
+	r.fast(is(decapsulating, noReader), leaves(unwrap.Asking(), longer(-64), model.OutcomeNoIOAM, removed), tunnel, askingAim, askingLimit)
 	r.severalTraces(through)
 	r.directExport()
 	return r.list
@@ -171,7 +171,7 @@ func (r *fastRows) severalTraces(through harness.Treatment) {
 	r.fast(report.Dimensions{Treatment: transitTreatment, Format: nineNamespaces}, leaves(through, filled, model.OutcomeTraceFilled), nine, fastNineAim, fastPlainLimit)
 }
 
-// tracesInEach are traces with ids, one in each of so many namespaces.
+// tracesInEach are traces with ids, one in each of n namespaces.
 func tracesInEach(namespaces int) (list [][]byte) {
 	for _, option := range pathInEach(namespaces, typeIDs) {
 		list = append(list, trace(option.Namespace, option.Type))

@@ -173,7 +173,7 @@ func forwardingVariants(size, queues int) []*harness.Variant {
 	}
 	removed := harness.Has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated)
 	for _, read := range []bool{false, true} {
-		d := report.Dimensions{Treatment: "our decapsulation", Hook: "xdp", Format: nobodyWants}
+		d := report.Dimensions{Treatment: "our decapsulation", Hook: "xdp", Format: noReader}
 		if read {
 			d.Format = "records read"
 		}

@@ -27,7 +27,7 @@ func headlines() []headline {
 		{"forwarding", Dimensions{Treatment: "hooks alone: programs that do nothing", By: ByEmptyProgram, Hook: "xdp", Format: "ids"}, 1236},
 		{"forwarding", Dimensions{Treatment: "our transit", Hook: "xdp", Format: "ids"}, 1236},
 		{"forwarding", Dimensions{Treatment: "our encapsulation in a tunnel", Format: "ids"}, 1236},
-		{"forwarding", Dimensions{Treatment: "our decapsulation", Hook: "xdp", Format: "nobody wants records"}, 1236},
+		{"forwarding", Dimensions{Treatment: "our decapsulation", Hook: "xdp", Format: "no reader of records"}, 1236},
 		{"latency", Dimensions{Treatment: "our transit", Hook: "xdp", Format: "with timestamps"}, 1236},
 		{"baseline", Dimensions{Treatment: "encapsulating node", Format: "registered, no IOAM"}, 1236},
 		{"frequency", long(Dimensions{Treatment: "encapsulating node"}), 1},
