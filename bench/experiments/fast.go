@@ -69,7 +69,7 @@ const (
 	inlineTreatment  = "encapsulation inline"
 	tunnelTreatment  = "encapsulation in a tunnel"
 	decapsulating    = "decapsulation"
-	noReader      = "no reader of records"
+	noReader         = "no reader of records"
 	nineNamespaces   = "a trace in each of 9 namespaces"
 )
 

@@ -147,7 +147,7 @@ func TestCoresRows(t *testing.T) {
 		{Treatment: transitTreatment, Format: withTimes}:                             manyFlows,
 		{Treatment: inlineTreatment, Format: withIDs}:                                manyFlows,
 		{Treatment: tunnelTreatment, Format: withIDs}:                                manyFlows,
-		{Treatment: decapsulating, Format: noReader}:                              manyFlows,
+		{Treatment: decapsulating, Format: noReader}:                                 manyFlows,
 		{Treatment: "Direct Export, transit", Format: aggregated.name}:               1,
 		{Treatment: "Direct Export, transit", Format: everyRead.name}:                1,
 		{Treatment: "Direct Export, insertion", Format: aggregated.name}:             1,
