@@ -19,6 +19,14 @@ var (
 	ErrNotTrace = errors.New("not an IOAM trace option")
 	// ErrNotDirectExport: the IOAM option is not a Direct Export.
 	ErrNotDirectExport = errors.New("not an IOAM Direct Export option")
+	// ErrNotEdgeToEdge: the IOAM option is not an Edge-to-Edge option.
+	ErrNotEdgeToEdge = errors.New("not an IOAM Edge-to-Edge option")
+	// ErrSequences: an Edge-to-Edge type asks for a Sequence Number of 32 and of 64 bits.
+	ErrSequences = errors.New("both Sequence Numbers in the IOAM-E2E-Type")
+	// ErrNotProofOfTransit: the IOAM option is not a Proof of Transit.
+	ErrNotProofOfTransit = errors.New("not an IOAM Proof of Transit option")
+	// ErrPOTType: the POT-Type is not 0, the only one that is defined.
+	ErrPOTType = errors.New("POT-Type is not 0")
 	// ErrAlignment: an IOAM option does not begin at a multiple of 4 bytes.
 	ErrAlignment = errors.New("IOAM option not aligned to 4 bytes")
 	// ErrOptionLength: the option is too short for its fixed fields.

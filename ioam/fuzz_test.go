@@ -79,6 +79,9 @@ func checkOption(t *testing.T, option Option) {
 	if trace, err := o.Trace(); err == nil {
 		checkTrace(t, trace)
 	}
+	if p, err := o.ProofOfTransit(); err == nil && !bytes.Equal(p.Append(nil), o.Data[:ProofLen]) {
+		t.Fatalf("%x became %+v", option.Data, p)
+	}
 	if d, err := o.DirectExport(); err == nil && !bytes.Equal(d.Option(option.Type).Data[2:9], option.Data[2:9]) {
 		t.Fatalf("%x became %+v", option.Data, d)
 	}

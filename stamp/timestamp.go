@@ -9,13 +9,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/waymark-net/waymark/ioam"
 )
 
-const (
-	second = 1_000_000_000 // nanoseconds
-	// ntpEpoch is the number of seconds from 1900-01-01 to 1970-01-01 (RFC 8877 §4.2.1).
-	ntpEpoch = 2_208_988_800
-)
+const second = 1_000_000_000 // nanoseconds
 
 // TimestampFormat is the format of a packet's timestamps, the Z field of its error
 // estimate (RFC 8762 §4.2.1).
@@ -61,34 +59,30 @@ func (f *TimestampFormat) UnmarshalText(text []byte) error {
 // fraction in the lower ones.
 type Timestamp uint64
 
+// fields is the same format in the two words of an IOAM trace (RFC 8877).
+func (f TimestampFormat) fields() ioam.TimestampFormat {
+	if f == PTP {
+		return ioam.TimestampPTP
+	}
+	return ioam.TimestampNTP
+}
+
 // Timestamp converts nanoseconds of UTC since 1970-01-01. taiOffset is TAI − UTC
 // and matters for PTP only. Both formats wrap after 2^32 seconds.
 func (f TimestampFormat) Timestamp(utc int64, taiOffset time.Duration) Timestamp {
-	if f == PTP {
-		tai := uint64(utc + int64(taiOffset))
-		return Timestamp(tai/second<<32 | tai%second)
-	}
-	ns := uint64(utc)
-	return Timestamp((ns/second+ntpEpoch)<<32 | ns%second<<32/second)
+	seconds, fraction := f.fields().Fields(utc+int64(taiOffset), int64(taiOffset))
+	return Timestamp(seconds)<<32 | Timestamp(fraction)
 }
 
 // Nanoseconds converts a timestamp to nanoseconds of UTC since 1970-01-01; false
 // when the fraction is not one of the format. NTP seconds below 2^31 are read as
 // those after the wraparound of 2036.
 func (f TimestampFormat) Nanoseconds(t Timestamp, taiOffset time.Duration) (int64, bool) {
-	seconds, fraction := int64(t>>32), uint64(t&math.MaxUint32)
-	if f == PTP {
-		if fraction >= second {
-			return 0, false
-		}
-		return seconds*second + int64(fraction) - int64(taiOffset), true
+	at, ok := f.fields().Time(uint32(t>>32), uint32(t), taiOffset)
+	if !ok {
+		return 0, false
 	}
-	unix := seconds - ntpEpoch
-	if seconds < 1<<31 {
-		unix += 1 << 32
-	}
-	// Rounded up, so that what Timestamp rounded down comes back exactly.
-	return unix*second + int64((fraction*second+1<<32-1)>>32), true
+	return at.UnixNano(), true
 }
 
 // ErrorEstimate says how good a clock is (RFC 4656 §4.1.2, RFC 8762 §4.2.1): the S

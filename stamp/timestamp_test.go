@@ -9,7 +9,10 @@ import (
 )
 
 func TestTimestamps(t *testing.T) {
-	const offset = 37 * time.Second
+	const (
+		offset   = 37 * time.Second
+		ntpEpoch = 2_208_988_800 // seconds from 1900 to 1970 (RFC 8877 §4.2.1)
+	)
 	at := time.Date(2026, 11, 23, 8, 30, 0, 123456789, time.UTC).UnixNano()
 	for _, tt := range []struct {
 		format TimestampFormat
