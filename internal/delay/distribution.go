@@ -56,6 +56,23 @@ func (d *Distribution) Add(v time.Duration) {
 	d.min, d.max = min(d.min, int64(v)), max(d.max, int64(v))
 }
 
+// Merge adds the values of another distribution.
+func (d *Distribution) Merge(other *Distribution) {
+	if other.count == 0 {
+		return
+	}
+	if d.buckets == nil {
+		d.buckets = make(map[int32]uint64)
+		d.min, d.max = math.MaxInt64, math.MinInt64
+	}
+	for b, n := range other.buckets {
+		d.buckets[b] += n
+	}
+	d.count += other.count
+	d.sum += other.sum
+	d.min, d.max = min(d.min, other.min), max(d.max, other.max)
+}
+
 // Summary summarizes a distribution. Times are in nanoseconds.
 type Summary struct {
 	Count  uint64 `json:"count"`

@@ -90,3 +90,25 @@ func TestJitterOfNeighbours(t *testing.T) {
 		}
 	}
 }
+
+// A merged distribution is that of all values.
+func TestMerge(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	var all, merged, none Distribution
+	for size := range 5 {
+		var part Distribution
+		for range size * 7 {
+			v := time.Duration(random.Int64N(1e9) - 5e8)
+			all.Add(v)
+			part.Add(v)
+		}
+		merged.Merge(&part)
+	}
+	merged.Merge(&none)
+	if got, want := merged.Summary(), all.Summary(); math.Abs(float64(got.Mean-want.Mean)) > 1 || got.Count != want.Count || got.Min != want.Min || got.Median != want.Median || got.P99 != want.P99 || got.Max != want.Max {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if none.Merge(&none); none.Summary() != nil {
+		t.Error("two empty distributions have a summary")
+	}
+}

@@ -16,7 +16,7 @@ type IfIndex uint32
 // Limits of a configuration; each bounds a table or a loop of the data plane.
 const (
 	MaxInterfaces           = 1024
-	MaxMasters              = 1024
+	MaxUppers               = 1024
 	MaxNamespaces           = 1024
 	MaxEncapsulations       = 1024
 	MaxDecapsulations       = 256
@@ -33,6 +33,7 @@ const (
 	MaxCollectors           = 32
 	MaxFlowEntries          = 1 << 20 // flows that each CPU keeps
 	MaxExportRate           = 100_000_000
+	MaxLoopbackRate         = 1_000_000
 )
 
 // The defaults that 0 stands for.
@@ -40,6 +41,9 @@ const (
 	DefaultExportLimit = 100 // "It is RECOMMENDED to use N>100" (RFC 9326 §3.1.2), counting every packet
 	DefaultExportRate  = 10_000
 	DefaultFlowEntries = 4096
+
+	DefaultLoopbackLimit = 100 // "Using N>100 is RECOMMENDED" (RFC 9322 §4.2), of octets; copies are shorter than packets
+	DefaultLoopbackRate  = 100
 )
 
 // Compatibility chooses what a node writes where RFC 9197 and Linux differ.
@@ -85,7 +89,7 @@ type NodeConfig struct {
 	TimestampFormat ioam.TimestampFormat
 	Compatibility   Compatibility
 	Interfaces      []Interface
-	Masters         []Master
+	Uppers          []Upper
 	Namespaces      []Namespace
 	Encapsulations  []Encapsulation
 	Decapsulations  []Decapsulation
@@ -101,7 +105,16 @@ type NodeConfig struct {
 	ExportRate  uint32      // most of these, and of flows at the end of their interval, per second and node, 0 for DefaultExportRate
 	FlowEntries int         // flows that each CPU keeps for aggregation, 0 for DefaultFlowEntries
 
+	LoopbackLimit uint32 // N: at most one copy is returned for N packets of an interface, 0 for DefaultLoopbackLimit
+	LoopbackRate  uint32 // most copies per second that the node returns, and packets that it sets the flag on, 0 for DefaultLoopbackRate
+
 	Measurement Measurement
+}
+
+// Removes reports whether the node may remove headers of packets that arrive inside the
+// domain: tunnels end there, or inline options of some namespace.
+func (c NodeConfig) Removes() bool {
+	return len(c.Decapsulations) > 0 || slices.ContainsFunc(c.Namespaces, func(ns Namespace) bool { return ns.Remove })
 }
 
 // Collector is where nodes of the domain send their exports: "IOAM encapsulating nodes
@@ -124,14 +137,18 @@ type Interface struct {
 	MTU      int // bytes of an IPv6 packet, 0 for no limit; used by the reference node, the data plane asks the kernel
 }
 
-// Master is a device, such as a bridge, a VRF or a bond, that the operating
-// system reports as the interface of arrival for packets that arrived on one of
-// its members. Some of its members are served; the device itself is not.
-type Master struct {
+// Upper is a device that the operating system reports as the interface of arrival for
+// packets that arrived on an interface below it: a bridge, a VRF or a bond for its
+// members, or a VLAN device. Some of those below are served; the device itself is not.
+type Upper struct {
 	Index  IfIndex
-	ID     ioam.InterfaceID     // id of its only member, else not available
+	ID     ioam.InterfaceID     // id of the only interface below, else not available
 	IDWide ioam.InterfaceIDWide // likewise
-	Roles  Role                 // union of its served members' roles
+	Roles  Role                 // union of the served interfaces' roles
+	VLAN   bool                 // it is a VLAN device
+	// Proven reports that every packet that arrives there was seen by the ingress hook
+	// of a served interface with the ingress role.
+	Proven bool
 }
 
 // Namespace is one IOAM namespace that the node takes part in.
@@ -140,9 +157,15 @@ type Namespace struct {
 	Data     uint32 // trace field 5
 	DataWide uint64 // trace field 10
 	Schema   *Schema
-	Remove   bool // remove inline trace and Direct Export options of this namespace on receipt
+	Remove   bool // remove inline options of this namespace on receipt: traces, Direct Exports, proofs and Edge-to-Edge
 	Export   ExportMode
 	Sample   uint32 // ExportSample: a postcard for every Sample packets of a flow; else 0
+	Proof    *Proof // nil: Proof of Transit options of this namespace pass unchanged
+	// EdgeToEdge measures the flows whose Edge-to-Edge options end at this node.
+	EdgeToEdge bool
+
+	Loopback        bool // return copies of packets with a trace of this namespace that has the Loopback flag
+	TerminateActive bool // drop packets with a trace of this namespace that has the Active flag, where their header is removed
 }
 
 // Schema is the opaque state snapshot that a namespace's nodes add (trace bit 22).
@@ -177,6 +200,16 @@ const (
 type Frequency struct {
 	K, N uint32
 }
+
+// Budget limits what an encapsulation adds to a share of what leaves its interface, in
+// millionths; 0 is no limit.
+type Budget struct {
+	Packets uint32 // that get the header
+	Octets  uint32 // that it adds
+}
+
+// MaxBudget is all packets, or as many octets as there are.
+const MaxBudget = 1_000_000
 
 // PortRange is an inclusive range of ports; the zero value matches every packet.
 type PortRange struct {
@@ -245,13 +278,18 @@ type TraceOption struct {
 	Namespace ioam.NamespaceID
 	Type      ioam.TraceType
 	Size      int // bytes of node data to pre-allocate, a multiple of 4 in 4…244
+	// Loopback is N: each CPU sets the Loopback flag on the first of every N packets
+	// (RFC 9322 §4.1.1); 0: on none. One trace of an encapsulation may have it.
+	Loopback uint32
 }
 
 // InsertedOption is one option of the header that an encapsulating node adds:
-// exactly one of the two.
+// exactly one of the four.
 type InsertedOption struct {
 	Trace        *TraceOption
 	DirectExport *DirectExportOption
+	Proof        *ProofOption
+	EdgeToEdge   *EdgeToEdgeOption
 }
 
 // Traces returns the traces as options to insert.
@@ -271,6 +309,10 @@ func (o InsertedOption) Len() int {
 		return before + ioam.TraceHeaderLen + o.Trace.Size
 	case o.DirectExport != nil:
 		return before + ioam.DirectExport{ExtensionFlags: o.DirectExport.ExtensionFlags}.Len()
+	case o.Proof != nil:
+		return before + ioam.ProofLen
+	case o.EdgeToEdge != nil:
+		return before + ioam.EdgeToEdge{Type: o.EdgeToEdge.Type}.Len()
 	}
 	return before
 }
@@ -284,6 +326,7 @@ type Encapsulation struct {
 	Match             Match
 	Flows             uint32 // 1 in Flows flows, by their hash, with FlowIDLabel by that of the label; 0 and 1: all
 	Frequency         Frequency
+	Budget            Budget
 	Mode              Mode
 	TunnelSource      netip.Addr // both ends: required unless the mode is inline
 	TunnelDestination netip.Addr
@@ -291,18 +334,37 @@ type Encapsulation struct {
 	Options           []InsertedOption
 }
 
-// HeaderLen is the length in bytes of the Hop-by-Hop header that the rule
-// inserts: a multiple of 8 (RFC 8200 §4.3).
-func (e Encapsulation) HeaderLen() int {
-	n := 4 // before the options
-	for _, o := range e.Options {
-		n += o.Len()
-	}
-	return (n + 7) &^ 7
+// HeaderLen is the length in bytes of the headers that the rule inserts: of a
+// Hop-by-Hop header, and of a Destination Options header for Edge-to-Edge options.
+func (e Encapsulation) HeaderLen() int { return e.HopByHopLen() + e.DestinationLen() }
+
+// HopByHopLen is the length in bytes of the Hop-by-Hop header that the rule inserts: a
+// multiple of 8 (RFC 8200 §4.3), 0 when there is none.
+func (e Encapsulation) HopByHopLen() int {
+	return e.headerLen(func(o InsertedOption) bool { return o.EdgeToEdge == nil })
 }
 
-// Insertion is the most bytes that the rule adds to a packet: the Hop-by-Hop
-// header, and an IPv6 header unless the mode is inline.
+// DestinationLen is the same of the Destination Options header.
+func (e Encapsulation) DestinationLen() int {
+	return e.headerLen(func(o InsertedOption) bool { return o.EdgeToEdge != nil })
+}
+
+func (e Encapsulation) headerLen(holds func(InsertedOption) bool) int {
+	n := 0
+	for _, o := range e.Options {
+		if holds(o) {
+			n += o.Len()
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	const before = 4 // next header, length, padding
+	return (before + n + 7) &^ 7
+}
+
+// Insertion is the most bytes that the rule adds to a packet: the extension
+// headers, and an IPv6 header unless the mode is inline.
 func (e Encapsulation) Insertion() int {
 	if e.Mode == ModeInline {
 		return e.HeaderLen()

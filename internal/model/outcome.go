@@ -19,11 +19,18 @@ const (
 	OutcomeNamespaceUnknown  // namespace not configured: untouched
 	OutcomeOverflowSet       // the overflow flag was set before: untouched
 	OutcomeDirectExport      // Direct Export: read, unchanged
+	OutcomeE2EMeasured       // Edge-to-Edge: counted in its flow; its header is removed
+	OutcomePotUpdated        // proof of transit: this node's share added
+	OutcomePotAccepted       // proof of transit: right, and its number is new
 	OutcomeTraceFilled       // ingress: node data written; egress: completed
 	OutcomeTraceOverflow     // no room for the node data: overflow flag set
+	OutcomePotTooOld         // proof of transit: right, but its number is older than the window
+	OutcomePotReplayed       // proof of transit: right, but its number was accepted before
+	OutcomePotInvalid        // proof of transit: a number that is no element of the field: untouched
+	OutcomePotRejected       // proof of transit: wrong
 
 	// Why a packet that matched an encapsulation passed unchanged.
-	OutcomeEncapNotSelected     // its flow is not selected, or not among the first k of n
+	OutcomeEncapNotSelected     // its flow is not selected, or it is not among the first k of n, or beyond the budget
 	OutcomeEncapSkippedControl  // ICMPv6 error, neighbour discovery, MLD, link-local or multicast
 	OutcomeEncapSkippedExport   // addressed to a collector that this node knows
 	OutcomeEncapSkippedHBH      // inline: a Hop-by-Hop header is there already
@@ -43,6 +50,8 @@ const (
 	OutcomeDecapRefusedInner  // a tunnel that ends here, with a link-local packet inside: unchanged
 	OutcomeInlineRemoved      // Hop-by-Hop header removed
 	OutcomeTunnelDecapsulated // outer IPv6 header and extension header removed
+	OutcomeActiveTerminated   // one of these, and the packet was a probe: dropped, by policy (RFC 9322 §5)
+	OutcomeLoopbackReceived   // a copy of a packet that this node had sent with the Loopback flag: dropped (RFC 9322 §4.4)
 
 	// The domain's edge.
 	OutcomeBoundaryIgnored         // passed unchanged, by policy
@@ -51,6 +60,9 @@ const (
 	OutcomeBoundaryDropped         // IOAM: dropped, by policy
 	OutcomeBoundaryUnprovenDropped // not proven to be free of IOAM: dropped, by policy
 	OutcomeBoundaryTunnelDropped   // an outsider's tunnel to one of the domain's tunnel destinations: dropped, by policy
+
+	// Proofs of transit.
+	OutcomePotDropped // its proof is too old, replayed, invalid or rejected: dropped, by policy
 
 	// Malformed packets: forwarded unchanged (compatibility mainline drops those
 	// that the kernel drops).
@@ -62,6 +74,7 @@ const (
 	OutcomeMalformedOptionLength    // option too short for its IOAM header
 	OutcomeMalformedNodeLength      // NodeLen inconsistent with the trace type
 	OutcomeMalformedRemainingLength // RemainingLen beyond the option
+	OutcomeMalformedSequences       // Edge-to-Edge option with two Sequence Numbers
 
 	// NumOutcomes is the number of outcomes.
 	NumOutcomes
@@ -73,5 +86,5 @@ const (
 // options no hook read have it, too.
 const (
 	FirstOptionOutcome = OutcomeOptionUnsupported
-	NumOptionOutcomes  = OutcomeTraceOverflow + 1
+	NumOptionOutcomes  = OutcomePotRejected + 1
 )

@@ -14,9 +14,16 @@ var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeNamespaceUnknown:         {"namespace_unknown", "namespace not configured: unchanged"},
 	OutcomeOverflowSet:              {"overflow_set", "the overflow flag was already set: unchanged"},
 	OutcomeDirectExport:             {"direct_export", "Direct Export: read, unchanged"},
+	OutcomeE2EMeasured:              {"e2e_measured", "Edge-to-Edge: counted in its flow, and removed"},
+	OutcomePotUpdated:               {"pot_updated", "proof of transit: this node's share added"},
+	OutcomePotAccepted:              {"pot_accepted", "proof of transit: right; the packet passed every node of the path once"},
 	OutcomeTraceFilled:              {"trace_filled", "node data written (ingress) or completed (egress)"},
 	OutcomeTraceOverflow:            {"trace_overflow", "no room for the node data: overflow flag set"},
-	OutcomeEncapNotSelected:         {"encap_not_selected", "matched an encapsulation, but is not of a selected flow, or not among the first k of n"},
+	OutcomePotTooOld:                {"pot_too_old", "proof of transit: right, but its number is older than the window in which replayed packets are found"},
+	OutcomePotReplayed:              {"pot_replayed", "proof of transit: right, but its number was accepted before"},
+	OutcomePotInvalid:               {"pot_invalid", "proof of transit: a number that no node of the profile writes: unchanged"},
+	OutcomePotRejected:              {"pot_rejected", "proof of transit: wrong; the packet skipped a node or passed one twice, or the nodes' keys do not belong together"},
+	OutcomeEncapNotSelected:         {"encap_not_selected", "matched an encapsulation, but is not of a selected flow, is not among the first k of n, or is beyond the budget"},
 	OutcomeEncapSkippedControl:      {"encap_skipped_control", "not encapsulated: ICMPv6 error, neighbour discovery, MLD, link-local or multicast"},
 	OutcomeEncapSkippedExport:       {"encap_skipped_export", "not encapsulated: addressed to a collector that this node knows"},
 	OutcomeEncapSkippedHBH:          {"encap_skipped_hbh", "not encapsulated: already has a Hop-by-Hop header (inline)"},
@@ -34,12 +41,15 @@ var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeDecapRefusedInner:        {"decap_refused_inner", "tunnel that ends here, with a packet that belongs to a link only (neighbour discovery, MLD, addresses that are not forwarded): left to the kernel, which discards it unless it has a tunnel of its own"},
 	OutcomeInlineRemoved:            {"inline_removed", "Hop-by-Hop header removed and recorded"},
 	OutcomeTunnelDecapsulated:       {"tunnel_decapsulated", "outer IPv6 header and Hop-by-Hop header removed and recorded"},
+	OutcomeActiveTerminated:         {"active_terminated", "probe with the Active flag, its header removed and recorded: dropped by policy"},
+	OutcomeLoopbackReceived:         {"loopback_received", "returned copy of a packet on which this node had set the Loopback flag: recorded and dropped"},
 	OutcomeBoundaryIgnored:          {"boundary_ignored", "IOAM at the domain's edge, passed unchanged by policy"},
 	OutcomeBoundaryStripPartial:     {"boundary_strip_partial", "IOAM at the domain's edge, not stripped: another option shares the header"},
 	OutcomeBoundaryStripped:         {"boundary_stripped", "IOAM at the domain's edge, Hop-by-Hop header removed by policy"},
 	OutcomeBoundaryDropped:          {"boundary_dropped", "IOAM at the domain's edge, dropped by policy"},
 	OutcomeBoundaryUnprovenDropped:  {"boundary_unproven_dropped", "at the domain's edge, not proven to be free of IOAM, dropped by policy"},
 	OutcomeBoundaryTunnelDropped:    {"boundary_tunnel_dropped", "tunnel from outside to a tunnel destination of the domain, dropped by policy"},
+	OutcomePotDropped:               {"pot_dropped", "its proof of transit is too old, replayed, invalid or rejected: dropped by policy"},
 	OutcomeMalformedIPv6:            {"malformed_ipv6", "truncated IPv6 header or wrong version"},
 	OutcomeMalformedHeader:          {"malformed_header", "Hop-by-Hop header beyond the packet, or an option beyond the header"},
 	OutcomeMalformedTooManyOptions:  {"malformed_too_many_options", "more options in the Hop-by-Hop header than the limit"},
@@ -48,6 +58,7 @@ var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeMalformedOptionLength:    {"malformed_option_length", "IOAM option too short for its header"},
 	OutcomeMalformedNodeLength:      {"malformed_node_length", "NodeLen inconsistent with the trace type"},
 	OutcomeMalformedRemainingLength: {"malformed_remaining_length", "RemainingLen beyond the option"},
+	OutcomeMalformedSequences:       {"malformed_sequences", "Edge-to-Edge option with Sequence Numbers of 64 and of 32 bits"},
 }
 
 // String returns the outcome's name, such as "trace_filled".
@@ -97,5 +108,8 @@ func Outcomes() []Outcome {
 	return all
 }
 
-// Removed reports whether the packet lost its header, or its tunnel.
-func (o Outcome) Removed() bool { return o == OutcomeInlineRemoved || o == OutcomeTunnelDecapsulated }
+// Removed reports whether the packet lost its header, or its tunnel, whether it went on or
+// not.
+func (o Outcome) Removed() bool {
+	return o >= OutcomeInlineRemoved && o <= OutcomeActiveTerminated
+}

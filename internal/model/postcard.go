@@ -30,9 +30,11 @@ type Postcard struct {
 	Time         int64  // of departure; when decapsulating, of arrival; nanoseconds of TAI
 	TransitDelay uint32 // as in field 4 of a trace
 	QueueDepth   uint32 // as in field 6 of a trace
-	Flow         Flow
-	Length       int  // bytes of the IPv6 packet that Flow identifies
-	Ends         bool // this TCP packet (FIN, RST) ends the flow
+	// BufferOccupancy is as in field 11 of a trace.
+	BufferOccupancy uint32
+	Flow            Flow
+	Length          int  // bytes of the IPv6 packet that Flow identifies
+	Ends            bool // this TCP packet (FIN, RST) ends the flow
 }
 
 // Flow identifies the packets that belong together; if the packet is in a tunnel,

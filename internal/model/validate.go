@@ -17,12 +17,14 @@ func (c NodeConfig) Validate() error {
 	root := faults{list: &list}
 	c.validateNode(root.in("node"))
 	c.validateInterfaces(root)
-	c.validateMasters(root)
+	c.validateUppers(root)
 	c.validateNamespaces(root)
+	c.validateProofs(root)
 	c.validateEncapsulations(root)
 	c.validateDecapsulations(root)
 	c.validateTunnelDestinations(root)
 	c.validateExport(root)
+	c.validateLoopback(root)
 	c.validateMeasurement(root)
 	if len(list) == 0 {
 		return nil
@@ -82,23 +84,23 @@ func (c NodeConfig) validateInterfaces(root faults) {
 	}
 }
 
-func (c NodeConfig) validateMasters(root faults) {
-	if len(c.Masters) > MaxMasters {
-		root.add("masters", fmt.Sprintf("use at most %d", MaxMasters), "%d masters", len(c.Masters))
+func (c NodeConfig) validateUppers(root faults) {
+	if len(c.Uppers) > MaxUppers {
+		root.add("uppers", fmt.Sprintf("use at most %d", MaxUppers), "%d uppers", len(c.Uppers))
 	}
 	indexes := map[IfIndex]int{}
 	for _, iface := range c.Interfaces {
 		indexes[iface.Index] = -1
 	}
-	for i, m := range c.Masters {
-		f := root.in("masters[%d]", i)
+	for i, m := range c.Uppers {
+		f := root.in("uppers[%d]", i)
 		switch j, dup := seen(indexes, m.Index, i); {
 		case m.Index == 0:
 			f.add("index", "name a device that exists", "no index")
 		case dup && j < 0:
 			f.add("index", "remove it: the interface itself is served", "interface %d is served", m.Index)
 		case dup:
-			f.add("index", "list each master once", "%d is also the index of masters[%d]", m.Index, j)
+			f.add("index", "list each device once", "%d is also the index of uppers[%d]", m.Index, j)
 		}
 		if m.Roles&^(RoleIngress|RoleEgress) != 0 {
 			f.add("role", "use ingress and egress", "unknown role %d", m.Roles)

@@ -54,7 +54,7 @@ func validConfig() NodeConfig {
 	second := config.Encapsulations[0]
 	second.Name, second.Mode = "local", ModeInline
 	second.TunnelSource, second.TunnelDestination = netip.Addr{}, netip.Addr{}
-	second.Options = Traces(TraceOption{123, ioam.TraceTypeSupported, MaxTraceDataSize}, TraceOption{200, 2, 12})
+	second.Options = Traces(TraceOption{Namespace: 123, Type: ioam.TraceTypeSupported, Size: MaxTraceDataSize}, TraceOption{Namespace: 200, Type: 2, Size: 12})
 	second.Frequency = Frequency{1, MaxFrequency}
 	second.Match = Match{Destination: netip.MustParsePrefix("2001:db8::/32"), NextHeader: new(ioam.NextHeaderUDP), SourcePort: &PortRange{1, 2}}
 	config.Encapsulations = append(config.Encapsulations, second)
@@ -73,11 +73,11 @@ func TestValidConfig(t *testing.T) {
 		config.Interfaces[i].ID, config.Interfaces[i].IDWide = ioam.InterfaceIDUnavailable, ioam.InterfaceIDWideUnavailable
 	}
 	config.ID, config.IDWide = ioam.NodeIDUnavailable, ioam.NodeIDWideUnavailable
-	config.Encapsulations[0].Options = Traces(TraceOption{123, 0x800000, 240}, TraceOption{123, 0x800000, 244}) // MaxHeaderInsertion
+	config.Encapsulations[0].Options = Traces(TraceOption{Namespace: 123, Type: 0x800000, Size: 240}, TraceOption{Namespace: 123, Type: 0x800000, Size: 244}) // MaxHeaderInsertion
 	if err := config.Validate(); err != nil {
 		t.Error(err)
 	}
-	config.Encapsulations[0].Options = Traces(TraceOption{123, 0x800000, 4}, TraceOption{123, 0x808000, 12}, TraceOption{200, 2, 12}, TraceOption{123, 0x800002, 8}) // just this node's own data
+	config.Encapsulations[0].Options = Traces(TraceOption{Namespace: 123, Type: 0x800000, Size: 4}, TraceOption{Namespace: 123, Type: 0x808000, Size: 12}, TraceOption{Namespace: 200, Type: 2, Size: 12}, TraceOption{Namespace: 123, Type: 0x800002, Size: 8}) // just this node's own data
 	if err := config.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -118,7 +118,7 @@ func TestValidateLimits(t *testing.T) {
 		config.Decapsulations = append(config.Decapsulations, Decapsulation{TunnelDestination: netip.AddrFrom16([16]byte{0x20, 2, byte(i)})})
 	}
 	for range MaxOptionsPerPacket - 1 {
-		config.Encapsulations[0].Options = append(config.Encapsulations[0].Options, Traces(TraceOption{123, 0x800000, 4})...)
+		config.Encapsulations[0].Options = append(config.Encapsulations[0].Options, Traces(TraceOption{Namespace: 123, Type: 0x800000, Size: 4})...)
 	}
 	if err := config.Validate(); err != nil {
 		t.Error(err)
@@ -165,13 +165,13 @@ var configMutations = []struct {
 		}
 	}},
 
-	{"masters[0].index", "none", func(c *NodeConfig) { c.Masters = []Master{{}} }},
-	{"masters[0].index", "served", func(c *NodeConfig) { c.Masters = []Master{{Index: ifEdge}} }},
-	{"masters[1].index", "twice", func(c *NodeConfig) { c.Masters = []Master{{Index: ifOther}, {Index: ifOther}} }},
-	{"masters[0].role", "unknown", func(c *NodeConfig) { c.Masters = []Master{{Index: ifOther, Roles: 4}} }},
-	{"masters", "too many", func(c *NodeConfig) {
-		for i := range MaxMasters + 1 {
-			c.Masters = append(c.Masters, Master{Index: IfIndex(1000 + i)})
+	{"uppers[0].index", "none", func(c *NodeConfig) { c.Uppers = []Upper{{}} }},
+	{"uppers[0].index", "served", func(c *NodeConfig) { c.Uppers = []Upper{{Index: ifEdge}} }},
+	{"uppers[1].index", "twice", func(c *NodeConfig) { c.Uppers = []Upper{{Index: ifOther}, {Index: ifOther}} }},
+	{"uppers[0].role", "unknown", func(c *NodeConfig) { c.Uppers = []Upper{{Index: ifOther, Roles: 4}} }},
+	{"uppers", "too many", func(c *NodeConfig) {
+		for i := range MaxUppers + 1 {
+			c.Uppers = append(c.Uppers, Upper{Index: IfIndex(1000 + i)})
 		}
 	}},
 
@@ -221,11 +221,11 @@ var configMutations = []struct {
 	{"encapsulations[0].options", "none", func(c *NodeConfig) { c.Encapsulations[0].Options = nil }},
 	{"encapsulations[0].options", "ten", func(c *NodeConfig) {
 		for range 9 {
-			c.Encapsulations[0].Options = append(c.Encapsulations[0].Options, Traces(TraceOption{123, 0x800000, 4})...)
+			c.Encapsulations[0].Options = append(c.Encapsulations[0].Options, Traces(TraceOption{Namespace: 123, Type: 0x800000, Size: 4})...)
 		}
 	}},
 	{"encapsulations[0].options", "520 bytes", func(c *NodeConfig) {
-		c.Encapsulations[0].Options = Traces(TraceOption{123, 0x800000, 244}, TraceOption{123, 0x800000, 244})
+		c.Encapsulations[0].Options = Traces(TraceOption{Namespace: 123, Type: 0x800000, Size: 244}, TraceOption{Namespace: 123, Type: 0x800000, Size: 244})
 	}},
 	{"encapsulations[0].flows", "too many", func(c *NodeConfig) { c.Encapsulations[0].Flows = MaxFrequency + 1 }},
 	{"encapsulations[0].options[0].trace", "neither", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = InsertedOption{} }},
@@ -258,6 +258,11 @@ var configMutations = []struct {
 	{"collectors[0].address", "no protocol", collectors(Collector{Address: tunnelSource, Port: 4739})},
 	{"collectors", "too many", collectors(slices.Repeat([]Collector{validCollector}, MaxCollectors+1)...)},
 
+	{"node.loopback-limit", "too large", func(c *NodeConfig) { c.LoopbackLimit = MaxFrequency + 1 }},
+	{"node.loopback-rate", "too large", func(c *NodeConfig) { c.LoopbackRate = MaxLoopbackRate + 1 }},
+	{"encapsulations[0].options[0].loopback", "too rare", func(c *NodeConfig) {
+		c.Encapsulations[0].Options = Traces(TraceOption{Namespace: 123, Type: LoopbackType, Size: 12, Loopback: MaxFrequency + 1})
+	}},
 	{"encapsulations[1].options[0].type", "none", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Type = 0 }},
 	{"encapsulations[1].options[0].type", "undefined", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Type = 0x800800 }},
 	{"encapsulations[1].options[0].type", "reserved", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Type = 0x800001 }},
@@ -266,13 +271,21 @@ var configMutations = []struct {
 	{"encapsulations[1].options[0].size", "0", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Size = 0 }},
 	{"encapsulations[1].options[0].size", "248", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Size = 248 }},
 	{"encapsulations[1].options[0].size", "-4", func(c *NodeConfig) { c.Encapsulations[1].Options[0].Trace.Size = -4 }},
-	{"encapsulations[0].options[0].size", "no room for own data", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = Traces(TraceOption{123, 0xc00000, 4})[0] }},
-	{"encapsulations[0].options[0].size", "no room for wide data", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = Traces(TraceOption{123, 0x808000, 8})[0] }},
-	{"encapsulations[0].options[0].size", "no room for own snapshot", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = Traces(TraceOption{200, 2, 8})[0] }},
-	{"encapsulations[0].options[0].size", "no room for an empty snapshot", func(c *NodeConfig) { c.Encapsulations[0].Options[0] = Traces(TraceOption{123, 0x800002, 4})[0] }},
+	{"encapsulations[0].options[0].size", "no room for own data", func(c *NodeConfig) {
+		c.Encapsulations[0].Options[0] = Traces(TraceOption{Namespace: 123, Type: 0xc00000, Size: 4})[0]
+	}},
+	{"encapsulations[0].options[0].size", "no room for wide data", func(c *NodeConfig) {
+		c.Encapsulations[0].Options[0] = Traces(TraceOption{Namespace: 123, Type: 0x808000, Size: 8})[0]
+	}},
+	{"encapsulations[0].options[0].size", "no room for own snapshot", func(c *NodeConfig) {
+		c.Encapsulations[0].Options[0] = Traces(TraceOption{Namespace: 200, Type: 2, Size: 8})[0]
+	}},
+	{"encapsulations[0].options[0].size", "no room for an empty snapshot", func(c *NodeConfig) {
+		c.Encapsulations[0].Options[0] = Traces(TraceOption{Namespace: 123, Type: 0x800002, Size: 4})[0]
+	}},
 	{"encapsulations[0].options[0].type", "own data beyond any size", func(c *NodeConfig) {
 		c.Namespaces[1].Schema, c.Encapsulations = &Schema{ID: 1, Data: make([]byte, 240)}, c.Encapsulations[:1]
-		c.Encapsulations[0].Options[0] = Traces(TraceOption{200, 0x800002, MaxTraceDataSize})[0]
+		c.Encapsulations[0].Options[0] = Traces(TraceOption{Namespace: 200, Type: 0x800002, Size: MaxTraceDataSize})[0]
 	}},
 	{"encapsulations", "too many", func(c *NodeConfig) {
 		for i := range MaxEncapsulations - 1 {

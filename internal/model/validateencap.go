@@ -33,6 +33,7 @@ func (c NodeConfig) validateEncapsulations(root faults) {
 		e.Match.validate(f.in(".match"))
 		e.validateFlows(f)
 		e.Frequency.validate(f)
+		e.Budget.validate(f)
 		e.validateTunnel(f)
 		c.validateOptions(f, e)
 	}
@@ -73,6 +74,17 @@ func (m Match) validate(f faults) {
 func (q Frequency) validate(f faults) {
 	if q != (Frequency{}) && (q.K < 1 || q.K > q.N || q.N > MaxFrequency) {
 		f.add("frequency", fmt.Sprintf("use k/n with 1 ≤ k ≤ n ≤ %d", MaxFrequency), "%d/%d is not possible", q.K, q.N)
+	}
+}
+
+func (b Budget) validate(f faults) {
+	for _, share := range []struct {
+		field string
+		value uint32
+	}{{"packets", b.Packets}, {"octets", b.Octets}} {
+		if share.value > MaxBudget {
+			f.in(".budget").add(share.field, "use at most 100%", "a share of %d millionths is not possible", share.value)
+		}
 	}
 }
 

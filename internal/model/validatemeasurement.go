@@ -26,7 +26,8 @@ func (c NodeConfig) validateMeasurement(root faults) {
 		f.add("capacity", fmt.Sprintf("set capacity: %d", len(m.Flows)), "there are %d flows, and room for %d", len(m.Flows), m.Capacity)
 	}
 	m.Marking.validate(f)
-	names, selections := make(map[string]int), make(map[criteria]bool)
+	m.validateOption(f)
+	names, selections, monitors := make(map[string]int), make(map[criteria]bool), make(map[monitored]string)
 	for i, flow := range m.Flows {
 		in := root.in("flows[%d]", i)
 		if flow.Name == "" {
@@ -35,6 +36,7 @@ func (c NodeConfig) validateMeasurement(root faults) {
 			in.add("name", "give each flow its own name", "%q is also the name of flows[%d]", flow.Name, j)
 		}
 		flow.validate(in)
+		flow.validateMonitor(in, m.Marking.Carrier == CarrierOption, monitors)
 		if selections[flow.criteria()] = true; len(selections) > MaxSelections {
 			in.add("segments", "select flows by the same criteria as others", "flows are selected by more than %d combinations of direction, mode inline, destination, traffic-class and flow-label, each of which costs every packet a lookup", MaxSelections)
 			return
@@ -43,21 +45,65 @@ func (c NodeConfig) validateMeasurement(root faults) {
 }
 
 // criteria are what a flow is selected by besides its source and segments.
-type criteria struct{ out, inline, destination, class, label bool }
+type criteria struct{ out, inline, destination, class, label, monitor bool }
 
 func (flow MeasuredFlow) criteria() criteria {
 	return criteria{
 		flow.Direction == DirectionOut, flow.Path.Mode == srv6.ModeInline, flow.Destination.IsValid(),
-		flow.TrafficClass != nil, flow.FlowLabel != nil,
+		flow.TrafficClass != nil, flow.FlowLabel != nil, flow.SelectedByFlowMonID(),
 	}
+}
+
+// validateOption checks what only the AltMark option does not allow.
+func (m Measurement) validateOption(f faults) {
+	if m.Marking.Carrier == CarrierOption && m.Clear {
+		f.add("unmonitored", "use unmonitored: keep", "packets of no flow keep an option that they have: only the node that inserted it may change it (RFC 9343 §2)")
+	}
+}
+
+// monitored is what must differ in all flows of a node that FlowMonIDs tell apart (RFC
+// 9343 §5.3).
+type monitored struct {
+	source netip.Addr
+	out    bool
+	id     uint32
+}
+
+// validateMonitor checks what packets need to carry the AltMark option.
+func (flow MeasuredFlow) validateMonitor(f faults, option bool, taken map[monitored]string) {
+	if !option {
+		if flow.MonitorID != nil {
+			f.add("flow-mon-id", "remove it, or set measurement: {carrier: option}", "packets carry it in the option alone")
+		}
+		return
+	}
+	id := flow.FlowMonID()
+	if id > MaxFlowMonID {
+		f.add("flow-mon-id", "use 0 to 0xfffff", "%#x has more than 20 bits", id)
+		return
+	}
+	if flow.Path.Mode == srv6.ModeInline {
+		f.add("mode", "use encap or encap.red, or another carrier", "nothing would remove the option's header from an inline packet at the end of its segments")
+	}
+	key := monitored{flow.Source, flow.Direction == DirectionOut, id}
+	if other, dup := taken[key]; dup {
+		free := key
+		for free.id = (id + 1) & MaxFlowMonID; taken[free] != ""; free.id = (free.id + 1) & MaxFlowMonID {
+		}
+		f.add("flow-mon-id", fmt.Sprintf("set flow-mon-id: %#05x at all nodes of the path", free.id), "the flow has the FlowMonID %#05x of flow %q, which has the same source", id, other)
+		return
+	}
+	taken[key] = flow.Name
 }
 
 const ecnBits = 0x03
 
 func (m Marking) validate(f faults) {
 	switch {
-	case m.Carrier > CarrierArgument:
-		f.add("carrier", "use traffic-class or argument", "unknown carrier %d", m.Carrier)
+	case m.Carrier == CarrierOption:
+		return // has bits of its own
+	case m.Carrier > CarrierOption:
+		f.add("carrier", "use traffic-class, argument or option", "unknown carrier %d", m.Carrier)
 	case m.Mask == 0:
 		f.add("mask", "name the bits that carry the mark, such as 0x0c", "no bit carries the mark")
 	case m.Carrier == CarrierClass && m.Mask&ecnBits != 0 && !m.ECN:

@@ -11,29 +11,61 @@ func (c NodeConfig) validateOptions(f faults, e Encapsulation) {
 	if len(e.Options) < 1 || len(e.Options) > MaxOptionsPerPacket {
 		f.add("options", fmt.Sprintf("give 1…%d", MaxOptionsPerPacket), "%d options", len(e.Options))
 	}
-	triggers := map[ioam.NamespaceID]int{}
+	triggers, proofs, edges := map[ioam.NamespaceID]int{}, map[ioam.NamespaceID]int{}, map[ioam.NamespaceID]int{}
+	looped := 0
 	for i, o := range e.Options {
 		at := f.in(".options[%d]", i)
+		switch o.kinds() {
+		case 0:
+			at.add("trace", "add trace: {…}, dex: {…}, pot: {…} or e2e: {…}", "neither a trace, a Direct Export, a proof nor Edge-to-Edge")
+			continue
+		case 1:
+		default:
+			at.add("trace", "give each its own entry of the list", "several kinds in one option")
+			continue
+		}
 		switch {
-		case o.Trace != nil && o.DirectExport != nil:
-			at.add("trace", "give each its own entry of the list", "a trace and a Direct Export in one option")
 		case o.Trace != nil:
 			c.validateTrace(at, *o.Trace)
-		case o.DirectExport != nil:
+			if o.Trace.Loopback > 0 {
+				if looped++; looped == 2 {
+					at.add("loopback", "remove it from the others", "several traces of the header have it")
+				}
+				c.validateLoopbackTrace(at, *o.Trace)
+			}
+		case o.Proof != nil:
+			c.validateProofOption(at, *o.Proof)
+			if j, dup := seen(proofs, o.Proof.Namespace, i); dup {
+				at.add("namespace", "insert one proof for each namespace", "%d is also the namespace of options[%d]", o.Proof.Namespace, j)
+			}
+		case o.EdgeToEdge != nil:
+			o.EdgeToEdge.validate(at)
+			if j, dup := seen(edges, o.EdgeToEdge.Namespace, i); dup {
+				at.add("namespace", "insert one Edge-to-Edge option for each namespace", "%d is also the namespace of options[%d]", o.EdgeToEdge.Namespace, j)
+			}
+		default:
 			o.DirectExport.validate(at)
 			// A collector joins postcards by namespace, Flow-ID and Sequence Number.
 			if j, dup := seen(triggers, o.DirectExport.Namespace, i); dup {
 				at.add("namespace", "give each Direct Export of a header its own namespace",
 					"%d is also the namespace of options[%d]", o.DirectExport.Namespace, j)
 			}
-		default:
-			at.add("trace", "add trace: {…} or dex: {…}", "neither a trace nor a Direct Export")
 		}
 	}
 	if length := e.HeaderLen(); length > MaxHeaderInsertion {
-		f.add("options", fmt.Sprintf("use smaller sizes: the header may have %d bytes", MaxHeaderInsertion),
-			"they need a header of %d bytes", length)
+		f.add("options", fmt.Sprintf("use smaller sizes: the headers may have %d bytes", MaxHeaderInsertion),
+			"they need headers of %d bytes", length)
 	}
+}
+
+// kinds is how many kinds the option has; one is valid.
+func (o InsertedOption) kinds() (n int) {
+	for _, has := range []bool{o.Trace != nil, o.DirectExport != nil, o.Proof != nil, o.EdgeToEdge != nil} {
+		if has {
+			n++
+		}
+	}
+	return n
 }
 
 func (c NodeConfig) validateTrace(f faults, o TraceOption) {

@@ -14,6 +14,8 @@ var (
 	modeWords          = []string{"inline", "encap", "auto"}
 	exportModeWords    = []string{"none", "every", "aggregate", "sample"}
 	directionWords     = []string{"out", "in", "transit"}
+	exchangeWords      = []string{"stamp", "twamp-light", "rfc6374"}
+	probesWords        = []string{"none", "out-of-band", "in-band", "in-band-encap"}
 	nodeRoleWords      = []string{"none", "encapsulating", "transit", "decapsulating"}
 )
 
