@@ -52,7 +52,18 @@ const (
 	Gone             // the counters are no longer there
 	UnknownFlow
 	OtherLength // the node's blocks have another length
+
+	// NumStates is the number of states.
+	NumStates
 )
+
+// String is the state's name in metrics.
+func (s State) String() string {
+	if s >= NumStates {
+		return "unknown"
+	}
+	return [NumStates]string{"unanswered", "answered", "not_yet", "gone", "unknown_flow", "other_length"}[s]
+}
 
 // Counters are what a node counted of a flow in a block; datapath.BlockCounts says what
 // the numbers are.

@@ -99,6 +99,9 @@ func (c *Clock) Nanoseconds(t stamp.Timestamp, e stamp.ErrorEstimate) (int64, bo
 	return e.Format().Nanoseconds(t, c.state.TAIOffset)
 }
 
+// TAIOffset is TAI − UTC, as the kernel knows it.
+func (c *Clock) TAIOffset() time.Duration { return c.state.TAIOffset }
+
 // Estimate is the error estimate of the clock's timestamps.
 func (c *Clock) Estimate() stamp.ErrorEstimate { return c.err }
 

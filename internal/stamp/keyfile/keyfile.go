@@ -6,13 +6,9 @@ package keyfile
 import (
 	"encoding/hex"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"strings"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/waymark-net/waymark/internal/secretfile"
 )
 
 const (
@@ -26,26 +22,9 @@ const (
 
 // Read reads a key from a file that only this user, or root, can read or replace.
 func Read(name string) ([]byte, error) {
-	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO would wait for a writer
+	text, err := secretfile.Read(name, 2*longest+64, fmt.Sprintf("write it with: (umask 077; openssl rand -hex 32 > %s)", name))
 	if err != nil {
-		return nil, fmt.Errorf("read the key: %w; write it with: (umask 077; openssl rand -hex 32 > %s)", err, name)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read the key: %w", err)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("the key %s is no regular file; write it with: (umask 077; openssl rand -hex 32 > %s)", name, name)
-	case info.Mode().Perm()&^fs.FileMode(0o600) != 0:
-		return nil, fmt.Errorf("others can access the key %s (mode %04o); run: chmod 600 %s, and change the key if they may have read it", name, info.Mode().Perm(), name)
-	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
-		return nil, fmt.Errorf("the key %s belongs to another user (uid %d), who can read and change it; run: chown %d %s", name, owner, os.Geteuid(), name)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, 2*longest+64))
-	if err != nil {
-		return nil, fmt.Errorf("read the key: %w", err)
+		return nil, err
 	}
 	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	switch {

@@ -10,12 +10,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"net"
 	"net/netip"
 	"slices"
 	"time"
 
-	"github.com/waymark-net/waymark/internal/socketdrops"
+	"github.com/waymark-net/waymark/internal/stamp/admit"
 	"github.com/waymark-net/waymark/internal/stamp/clock"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 	"github.com/waymark-net/waymark/stamp"
@@ -44,7 +43,8 @@ type Config struct {
 	Source         stamp.SyncSource // what synchronizes this machine's clock, while anything does; 0: not known
 
 	// Measured gives the counters of the measured flow for a Direct Measurement TLV
-	// (RFC 8972 §4.5). Nil: the packets of the session, if the reflector is stateful.
+	// (RFC 8972 §4.5). Nil, or false: the packets of the session, if the reflector is
+	// stateful.
 	Measured func(peer netip.AddrPort, ssid stamp.SSID) (received, transmitted uint32, ok bool)
 	// Extension processes a TLV of a type that the reflector does not know, in place.
 	// False: it does not know it either.
@@ -68,10 +68,9 @@ type Reflector struct {
 	now      func() clock.Instant
 	synced   func() bool // whether anything synchronizes the clock
 	sessions sessions
-	limit    bucket
+	limit    admit.Bucket
 	local    localAddresses
-	socket   *udp.Socket
-	dropped  socketdrops.Counter
+	server   udp.Server
 	counters counters
 	states   [batch]reply // of the datagrams of one batch
 	out      []udp.Datagram
@@ -91,60 +90,38 @@ func New(c Config) *Reflector {
 		r.auth = stamp.NewAuthenticator(c.Key)
 	}
 	r.sessions = newSessions(c.MaxSessions, c.SessionTimeout)
-	r.limit.rate = c.Rate
+	r.limit.Rate = c.Rate
 	return r
 }
 
 // Open opens the socket.
 func (r *Reflector) Open() error {
-	s, err := udp.Listen(udp.Config{Local: r.config.Local, Batch: batch, Size: longest})
-	if err != nil {
+	err := r.server.Open(udp.Config{Local: r.config.Local, Batch: batch, Size: longest})
+	if err != nil || !r.config.ReturnSegments {
 		return err
 	}
-	if r.config.ReturnSegments {
-		if err := s.CheckSegments(); err != nil {
-			return errors.Join(err, s.Close())
-		}
+	if err := r.server.Socket().CheckSegments(); err != nil {
+		return errors.Join(err, r.server.Close())
 	}
-	r.socket = s
-	r.dropped.Begin(s.Dropped)
 	return nil
 }
 
 // Local is the address and port at which the reflector receives.
-func (r *Reflector) Local() netip.AddrPort { return r.socket.Local() }
+func (r *Reflector) Local() netip.AddrPort { return r.server.Local() }
 
 // Counts are the counters.
 func (r *Reflector) Counts() Counts {
 	c := r.counters.counts()
-	c.SocketDropped = r.dropped.Lost()
+	c.SocketDropped = r.server.Dropped()
 	return c
 }
 
 // Close closes the socket of a reflector that does not run.
-func (r *Reflector) Close() error {
-	r.dropped.End()
-	return r.socket.Close()
-}
+func (r *Reflector) Close() error { return r.server.Close() }
 
 // Run reflects until the context ends, and closes the socket.
 func (r *Reflector) Run(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { r.socket.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	defer r.socket.Close()
-	defer r.dropped.End()
-	for {
-		list, err := r.socket.Receive()
-		if err == nil {
-			err = r.serve(list)
-		}
-		switch {
-		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
-			return nil
-		case err != nil:
-			return err
-		}
-	}
+	return r.server.Serve(ctx, r.serve)
 }
 
 // serve answers a batch.
@@ -199,7 +176,7 @@ func (r *Reflector) flush() error {
 	// Before the call, because replies may arrive before it returns. It is still later
 	// than the timestamps in all replies of a batch but the last.
 	sent := r.now().Wall
-	if err := r.socket.Send(r.out); err != nil {
+	if err := r.server.Socket().Send(r.out); err != nil {
 		return err
 	}
 	for i := range r.out {
@@ -252,7 +229,7 @@ func (r *Reflector) prepare(d *udp.Datagram, state *reply, now clock.Instant) Ou
 		return Truncated
 	case len(r.config.SSIDs) > 0 && !slices.Contains(r.config.SSIDs, sender.SSID):
 		return UnknownSession
-	case !r.limit.take(now.Steady): // after the HMAC: packets without the key use up no rate
+	case !r.limit.Take(now.Steady): // after the HMAC: packets without the key use up no rate
 		return RateLimited
 	}
 	tlvs := d.Data[r.mode.BaseLen():]
@@ -319,14 +296,15 @@ func (r *Reflector) answer(d *udp.Datagram, sender stamp.SenderPacket, s *sessio
 
 // admit decides what needs no look into the packet.
 func (r *Reflector) admit(d *udp.Datagram, now int64) Outcome {
-	peer := d.Peer.Addr()
-	switch {
-	case len(r.config.Allowed) > 0 && !slices.ContainsFunc(r.config.Allowed, func(p netip.Prefix) bool { return p.Contains(peer) }):
+	switch admit.Check(d, r.config.Allowed) {
+	case admit.NotAllowed:
 		return NotAllowed
-	case d.Peer.Port() == 0 || peer.IsMulticast() || peer.IsUnspecified() || d.Local.IsMulticast():
+	case admit.Unanswerable:
 		return Unanswerable
-	case d.Cut:
+	case admit.Oversized:
 		return Oversized
+	}
+	switch {
 	case len(d.Data) < r.mode.BaseLen():
 		// RFC 8762 §4.6 would answer with the whole base packet, and so amplify.
 		return Truncated

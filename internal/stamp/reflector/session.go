@@ -118,30 +118,3 @@ func (r *Reflector) observe(s *session, sequence uint32) {
 		}
 	}
 }
-
-// bucket limits a rate. It holds the packets of a tenth of a second, at least one.
-type bucket struct {
-	rate   int // a second; 0: no limit
-	tokens float64
-	at     int64
-}
-
-// take reports whether another packet is within the rate.
-func (b *bucket) take(now int64) bool {
-	if b.rate == 0 {
-		return true
-	}
-	depth := max(float64(b.rate)/10, 1)
-	switch elapsed := now - b.at; {
-	case b.at == 0:
-		b.tokens = depth
-	case elapsed > 0:
-		b.tokens = min(depth, b.tokens+float64(elapsed)/1e9*float64(b.rate))
-	}
-	b.at = now
-	if b.tokens < 1 {
-		return false
-	}
-	b.tokens--
-	return true
-}

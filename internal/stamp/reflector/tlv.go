@@ -195,8 +195,8 @@ func (r *Reflector) process(q *request, t stamp.TLV) verdict {
 // source's MAC address; that sub-TLV stays 0.
 func (r *Reflector) locate(q *request, value []byte) verdict {
 	local := r.config.Local.Port()
-	if r.socket != nil {
-		local = r.socket.Local().Port()
+	if r.server.Socket() != nil {
+		local = r.server.Socket().Local().Port()
 	}
 	binary.BigEndian.PutUint16(value, local)
 	binary.BigEndian.PutUint16(value[2:], q.Peer.Port())
@@ -250,7 +250,8 @@ func (r *Reflector) count(q *request, value []byte) verdict {
 	ok := false
 	if r.config.Measured != nil {
 		m.ReflectorReceived, m.ReflectorTransmitted, ok = r.config.Measured(q.Peer, q.sender.SSID)
-	} else if s := q.state.session; s != nil {
+	}
+	if s := q.state.session; s != nil && !ok {
 		// The reply counts, as the packet that carries the sender's counter does.
 		m.ReflectorReceived, m.ReflectorTransmitted, ok = s.received, s.next+1-s.unsent, true
 	}

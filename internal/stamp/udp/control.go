@@ -23,6 +23,8 @@ func (d *Datagram) readControl(control []byte) {
 		case header.Level == unix.SOL_SOCKET && header.Type == unix.SCM_TIMESTAMPNS && len(data) >= int(unsafe.Sizeof(unix.Timespec{})):
 			d.Received = (*unix.Timespec)(unsafe.Pointer(&data[0])).Nano()
 		case header.Level != unix.IPPROTO_IPV6 || len(data) < 4:
+		case header.Type == unix.IPV6_HOPOPTS:
+			d.HopByHop = data
 		case header.Type == unix.IPV6_HOPLIMIT:
 			d.HopLimit = uint8(binary.NativeEndian.Uint32(data))
 		case header.Type == unix.IPV6_TCLASS:
@@ -34,8 +36,8 @@ func (d *Datagram) readControl(control []byte) {
 	}
 }
 
-// putControl writes the source address, the interface and the traffic class of a
-// datagram to be sent, and returns the length.
+// putControl writes the source address, the interface, the traffic class and the hop
+// limit of a datagram to be sent, and returns the length.
 func (d *Datagram) putControl(control []byte) int {
 	n := 0
 	if d.Local.IsValid() || d.Interface != 0 {
@@ -48,7 +50,12 @@ func (d *Datagram) putControl(control []byte) int {
 	}
 	var class [4]byte
 	binary.NativeEndian.PutUint32(class[:], uint32(d.TrafficClass))
-	return n + putMessage(control[n:], unix.IPV6_TCLASS, class[:])
+	n += putMessage(control[n:], unix.IPV6_TCLASS, class[:])
+	if d.SendHopLimit != 0 {
+		binary.NativeEndian.PutUint32(class[:], uint32(d.SendHopLimit))
+		n += putMessage(control[n:], unix.IPV6_HOPLIMIT, class[:])
+	}
+	return n
 }
 
 // putMessage writes a control message of IPv6, and returns its length.

@@ -46,11 +46,11 @@ func (s *Socket) sendBatch(list []Datagram) error {
 	for i := range list {
 		d := &list[i]
 		d.Err = nil
-		b.names[i] = unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: swap(d.Peer.Port()), Addr: d.Peer.Addr().As16(), Scope_id: d.Scope}
+		b.names[i] = unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: swap(d.Peer.Port()), Flowinfo: swapLong(d.FlowLabel), Addr: d.Peer.Addr().As16(), Scope_id: d.Scope}
 		b.vectors[i].Base = unsafe.SliceData(d.Data)
 		b.vectors[i].SetLen(len(d.Data))
 		h := &b.messages[i].header
-		h.Control = &b.controls[i*controlLen]
+		h.Control = &b.control(i)[0]
 		h.SetControllen(d.putControl(b.control(i)))
 	}
 	for done := 0; done < len(list); {

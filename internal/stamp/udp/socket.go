@@ -6,6 +6,7 @@ package udp
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -25,9 +26,14 @@ const (
 	hopLimit = 255
 	// controlLen holds the control messages of one datagram.
 	controlLen = 192
+	// headerLen is room for a Hop-by-Hop header with the longest IOAM option.
+	headerLen = 320
 	// bufferLen is the receive buffer that is asked for: some ten milliseconds of
 	// small datagrams at full rate.
 	bufferLen = 4 << 20
+	// flowinfoSend is IPV6_FLOWINFO_SEND, which x/sys does not have: flow labels of a
+	// socket's datagrams; 0 is still the kernel's choice.
+	flowinfoSend = 33
 )
 
 // Config configures a socket.
@@ -35,6 +41,12 @@ type Config struct {
 	Local netip.AddrPort // zero address: all; port 0: any
 	Batch int            // the most datagrams of one system call
 	Size  int            // the longest datagram; longer ones are cut
+
+	// Headers asks for the Hop-by-Hop headers of datagrams that arrive.
+	Headers bool
+	// HopByHop is the Hop-by-Hop header of all datagrams that are sent (RFC 3542 §6); its
+	// Next Header is the kernel's to set.
+	HopByHop []byte
 }
 
 // Datagram is a datagram with fields of its IPv6 header. The sender and the receiver
@@ -47,6 +59,9 @@ type Datagram struct {
 	Interface    uint32 // on which it arrived; by which it is sent, 0 for any
 	TrafficClass uint8
 	HopLimit     uint8  // of what arrived
+	SendHopLimit uint8  // of what is sent; 0: 255
+	FlowLabel    uint32 // of what is sent; 0: the kernel's choice
+	HopByHop     []byte // of what arrived, if the socket asks for it; a header that found no room is cut
 	Cut          bool   // it was longer than Config.Size
 	Received     int64  // nanoseconds of UTC since 1970, 0 if the kernel does not say
 	Segments     []byte // SRv6 SIDs to send it through, the first to visit first
@@ -80,10 +95,11 @@ type batch struct {
 	vectors  []unix.Iovec
 	names    []unix.RawSockaddrInet6
 	controls []byte
+	each     int // octets of controls for one datagram
 }
 
-func newBatch(n int) batch {
-	b := batch{make([]message, n), make([]unix.Iovec, n), make([]unix.RawSockaddrInet6, n), make([]byte, n*controlLen)}
+func newBatch(n, each int) batch {
+	b := batch{make([]message, n), make([]unix.Iovec, n), make([]unix.RawSockaddrInet6, n), make([]byte, n*each), each}
 	for i := range b.messages {
 		h := &b.messages[i].header
 		h.Name, h.Namelen = (*byte)(unsafe.Pointer(&b.names[i])), unix.SizeofSockaddrInet6
@@ -93,13 +109,13 @@ func newBatch(n int) batch {
 	return b
 }
 
-func (b *batch) control(i int) []byte { return b.controls[i*controlLen : (i+1)*controlLen] }
+func (b *batch) control(i int) []byte { return b.controls[i*b.each : (i+1)*b.each] }
 
 // Listen opens a socket in the network namespace of the calling thread.
 func Listen(c Config) (*Socket, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var err error
-		if fault := raw.Control(func(fd uintptr) { err = prepare(int(fd)) }); fault != nil {
+		if fault := raw.Control(func(fd uintptr) { err = prepare(int(fd), &c) }); fault != nil {
 			return fault
 		}
 		return err
@@ -111,7 +127,11 @@ func Listen(c Config) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a UDP socket: %w", cure(err, c.Local.Port()))
 	}
-	s := &Socket{conn: conn.(*net.UDPConn), size: c.Size, receive: newBatch(c.Batch), send: newBatch(c.Batch), datagrams: make([]Datagram, c.Batch)}
+	received := controlLen
+	if c.Headers {
+		received += headerLen
+	}
+	s := &Socket{conn: conn.(*net.UDPConn), size: c.Size, receive: newBatch(c.Batch, received), send: newBatch(c.Batch, controlLen), datagrams: make([]Datagram, c.Batch)}
 	s.receiving, s.sent = s.recvmmsg, s.sendmmsg
 	buffers := make([]byte, c.Batch*c.Size)
 	for i := range s.receive.vectors {
@@ -138,7 +158,19 @@ func cure(err error, port uint16) error {
 }
 
 // prepare asks for the fields of the IPv6 header and the time of reception.
-func prepare(fd int) error {
+func prepare(fd int, c *Config) error {
+	if c.Headers {
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVHOPOPTS, 1); err != nil {
+			return fmt.Errorf("ask for Hop-by-Hop headers: %w", err)
+		}
+	}
+	if c.HopByHop != nil {
+		if err := errors.Join(
+			unix.SetsockoptString(fd, unix.IPPROTO_IPV6, unix.IPV6_HOPOPTS, string(c.HopByHop)),
+			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, flowinfoSend, 1)); err != nil {
+			return fmt.Errorf("set a Hop-by-Hop header: %w; it needs root or CAP_NET_RAW", err)
+		}
+	}
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bufferLen) != nil {
 		// Without the privilege, the kernel's limit applies; it is no error.
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bufferLen)
@@ -202,8 +234,8 @@ func (s *Socket) recvmmsg(fd uintptr) bool {
 	for i := range b.messages {
 		h := &b.messages[i].header
 		h.Namelen = unix.SizeofSockaddrInet6
-		h.Control = &b.controls[i*controlLen]
-		h.SetControllen(controlLen)
+		h.Control = &b.controls[i*b.each]
+		h.SetControllen(b.each)
 	}
 	for {
 		n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.messages[0])), uintptr(len(b.messages)), unix.MSG_DONTWAIT, 0, 0)
@@ -247,4 +279,11 @@ func (s *Socket) decode(i int) {
 func swap(port uint16) uint16 {
 	octets := (*[2]byte)(unsafe.Pointer(&port))
 	return uint16(octets[0])<<8 | uint16(octets[1])
+}
+
+// swapLong converts a flow label between the order of the network and that of this
+// machine.
+func swapLong(label uint32) uint32 {
+	octets := (*[4]byte)(unsafe.Pointer(&label))
+	return binary.BigEndian.Uint32(octets[:])
 }

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package query asks other nodes what they counted of measured flows, by STAMP (RFC 8972),
+// by loss queries of TWAMP Light, or by Loss Measurement messages (RFC 6374), and measures
+// the delay of flows with test packets of STAMP. Packets travel as they are routed, or
+// through a flow's segments.
+package query
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/stamp/inband"
+	"github.com/waymark-net/waymark/internal/stamp/udp"
+)
+
+const (
+	batch   = 32   // packets of one system call
+	longest = 1500 // octets of a packet
+	// patience is how long a reply may take before the question is sent again.
+	patience = 250 * time.Millisecond
+)
+
+// Question is a question to another node.
+type Question struct {
+	Peer    netip.AddrPort
+	Session uint16       // of the flow that it is about; 0: none
+	Path    *inband.Path // nil: as routed
+	Value   []byte       // what is asked, as the protocol says
+
+	Answer []byte // as the protocol says; nil until there is one
+}
+
+// Protocol makes packets of questions, and finds the answers in replies. The methods of
+// replies are called by another goroutine than Packet.
+type Protocol interface {
+	// Packet is a packet of a question, and a number that tells it apart from others.
+	Packet(q *Question) (packet []byte, id uint64)
+	// ID is the number of the packet that a datagram answers.
+	ID(d *udp.Datagram) (id uint64, ok bool)
+	// Answer is the answer to the question; false if the datagram has none.
+	Answer(d *udp.Datagram, q *Question) ([]byte, bool)
+}
+
+// Client asks. One goroutine may use it.
+type Client struct {
+	link
+	protocol Protocol
+
+	mu      sync.Mutex
+	waiting map[uint64]*Question
+	arrived chan struct{}
+	done    chan struct{}
+}
+
+// Open opens a socket with a port, 0 for any, in the network namespace of the calling
+// thread.
+func Open(p Protocol, port uint16) (*Client, error) {
+	l, err := open(port)
+	if err != nil {
+		return nil, err
+	}
+	if m, ok := p.(*LossMessages); ok {
+		m.port = l.socket.Local().Port()
+	}
+	c := &Client{link: l, protocol: p, waiting: make(map[uint64]*Question), arrived: make(chan struct{}, 1), done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.receive(c.reply, c.arrived)
+	}()
+	return c, nil
+}
+
+// Close ends the client.
+func (c *Client) Close() { c.close(c.done) }
+
+// Ask sends the questions, again those without an answer, until all are answered or
+// the context ends.
+func (c *Client) Ask(ctx context.Context, list []*Question) {
+	for {
+		open := c.send(list)
+		if open == 0 {
+			return
+		}
+		if !c.await(ctx) {
+			c.forget()
+			return
+		}
+	}
+}
+
+// await waits until all waiting questions are answered, or it is time to ask again;
+// false: the context has ended.
+func (c *Client) await(ctx context.Context) bool {
+	again := time.NewTimer(patience)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-again.C:
+			return true
+		case <-c.arrived:
+			c.mu.Lock()
+			open := len(c.waiting)
+			c.mu.Unlock()
+			if open == 0 {
+				return true
+			}
+		}
+	}
+}
+
+func (c *Client) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.waiting)
+}
+
+// send sends the questions that have no answer, and returns how many there are.
+func (c *Client) send(list []*Question) (open int) {
+	c.forget()
+	var out []udp.Datagram
+	for _, q := range list {
+		c.mu.Lock()
+		answered := q.Answer != nil
+		var packet []byte
+		if !answered {
+			var id uint64
+			packet, id = c.protocol.Packet(q)
+			c.waiting[id] = q
+		}
+		c.mu.Unlock()
+		if answered {
+			continue
+		}
+		open++
+		out = c.add(out, packet, q.Peer, q.Path)
+	}
+	c.flush(out)
+	return open
+}
+
+// reply takes an answer from a reply to a question that waits.
+func (c *Client) reply(d *udp.Datagram) {
+	id, ok := c.protocol.ID(d)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.waiting[id]
+	if q == nil || d.Peer != q.Peer {
+		return
+	}
+	if answer, ok := c.protocol.Answer(d, q); ok {
+		q.Answer = append([]byte{}, answer...)
+		delete(c.waiting, id)
+	}
+}
+
+// link sends packets and receives replies.
+type link struct {
+	socket *udp.Socket
+	along  *inband.Sender // nil until a packet has a path
+	failed error          // why packets cannot be sent through a path
+}
+
+func open(port uint16) (link, error) {
+	s, err := udp.Listen(udp.Config{Local: netip.AddrPortFrom(netip.IPv6Unspecified(), port), Batch: batch, Size: longest})
+	return link{socket: s}, err
+}
+
+func (l *link) close(done chan struct{}) {
+	l.socket.SetDeadline(time.Unix(1, 0))
+	<-done
+	l.socket.Close()
+	if l.along != nil {
+		l.along.Close()
+	}
+}
+
+// add sends a packet through its path, or adds it to those that leave together. What
+// cannot be sent is lost, as on the way.
+func (l *link) add(out []udp.Datagram, packet []byte, peer netip.AddrPort, path *inband.Path) []udp.Datagram {
+	if path != nil {
+		if l.along == nil {
+			l.along, l.failed = inband.NewSender()
+		}
+		if l.along != nil {
+			_ = l.along.Send(path, l.socket.Local().Port(), peer, packet)
+		}
+		return out
+	}
+	if out = append(out, udp.Datagram{Data: packet, Peer: peer}); len(out) == batch {
+		l.flush(out)
+		out = out[:0]
+	}
+	return out
+}
+
+// Failed is why packets cannot be sent through segments; nil unless one was tried.
+func (l *link) Failed() error { return l.failed }
+
+func (l *link) flush(out []udp.Datagram) {
+	if len(out) > 0 {
+		_ = l.socket.Send(out)
+	}
+}
+
+// receive reads replies until the deadline.
+func (l *link) receive(reply func(*udp.Datagram), arrived chan<- struct{}) {
+	for {
+		list, err := l.socket.Receive()
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
+			return
+		case err != nil: // of one packet, or of the moment
+			time.Sleep(patience)
+			continue
+		}
+		for i := range list {
+			reply(&list[i])
+		}
+		select {
+		case arrived <- struct{}{}:
+		default:
+		}
+	}
+}

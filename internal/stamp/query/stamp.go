@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"cmp"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/stamp/clock"
+	"github.com/waymark-net/waymark/internal/stamp/udp"
+	"github.com/waymark-net/waymark/stamp"
+)
+
+// Stamp asks by test packets of STAMP: a question is TLVs, and its answer the same TLVs as
+// they came back, if they are intact.
+type Stamp struct {
+	clock  *clock.Clock
+	next   uint32
+	ssid   stamp.SSID
+	mode   stamp.Mode
+	sign   *stamp.Authenticator // nil without a key
+	verify *stamp.Authenticator // of the goroutine that receives
+}
+
+// NewStamp makes the protocol. Questions of no session have this SSID. With a key, questions
+// and answers are authenticated.
+func NewStamp(ssid stamp.SSID, key []byte) *Stamp {
+	s := &Stamp{clock: clock.New(stamp.NTP), ssid: ssid}
+	if len(key) > 0 {
+		s.mode, s.sign, s.verify = stamp.Authenticated, stamp.NewAuthenticator(key), stamp.NewAuthenticator(key)
+	}
+	return s
+}
+
+// Packet is a packet of a question.
+func (s *Stamp) Packet(q *Question) ([]byte, uint64) {
+	now := s.clock.Now()
+	s.clock.Look(now)
+	return s.packet(now.Wall, s.ssidOf(q.Session), q.Value), uint64(s.next)
+}
+
+// packet numbers a packet, and puts TLVs into it.
+func (s *Stamp) packet(now int64, ssid stamp.SSID, tlvs []byte) []byte {
+	s.next++
+	p := stamp.SenderPacket{Sequence: s.next, Timestamp: s.clock.Timestamp(now), Error: s.clock.Estimate(), SSID: ssid}
+	b := make([]byte, s.mode.BaseLen(), longest)
+	p.Put(b, s.mode)
+	b = append(b, tlvs...)
+	if s.sign != nil {
+		if len(tlvs) > 0 {
+			b, _ = stamp.AppendTLV(b, stamp.FlagUnrecognized, stamp.TypeHMAC, make([]byte, stamp.HMACLen)) // it is not too long
+			s.sign.SignTLVs(p.Sequence, b[s.mode.BaseLen():])
+		}
+		s.sign.Sign(b)
+	}
+	return b
+}
+
+func (s *Stamp) ssidOf(session uint16) stamp.SSID { return cmp.Or(stamp.SSID(session), s.ssid) }
+
+// ID is the sequence number of the packet that a reply is about.
+func (s *Stamp) ID(d *udp.Datagram) (uint64, bool) {
+	p, err := stamp.DecodeReflector(d.Data, s.mode)
+	return uint64(p.Sender.Sequence), err == nil
+}
+
+// Answer is the TLVs of a reply.
+func (s *Stamp) Answer(d *udp.Datagram, q *Question) ([]byte, bool) {
+	_, tlvs, ok := s.open(d, s.ssidOf(q.Session))
+	return tlvs, ok && len(tlvs) > 0
+}
+
+// open reads a reply of a session, and its TLVs if they are intact.
+func (s *Stamp) open(d *udp.Datagram, ssid stamp.SSID) (p stamp.ReflectorPacket, tlvs []byte, ok bool) {
+	p, err := stamp.DecodeReflector(d.Data, s.mode)
+	if err != nil || p.SSID != ssid || s.verify != nil && !s.verify.Verify(d.Data) {
+		return p, nil, false
+	}
+	tlvs = d.Data[s.mode.BaseLen():]
+	return p, tlvs, s.verify == nil || len(tlvs) == 0 || s.verify.VerifyTLVs(p.Sequence, tlvs) == stamp.Verified
+}
+
+// AppendReturn appends a Return Path TLV through SIDs, the first to visit first (RFC 9503
+// §4.1.3).
+func AppendReturn(tlvs []byte, sids []netip.Addr) []byte {
+	if len(sids) == 0 {
+		return tlvs
+	}
+	value, _ := stamp.AppendSegmentList(nil, sids) // 16 SIDs are not too long
+	tlvs, _ = stamp.AppendTLV(tlvs, stamp.FlagUnrecognized, stamp.TypeReturnPath, value)
+	return tlvs
+}
