@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package paths
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/csv"
+	"encoding/json"
+	"flag"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/ioam"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var destination = netip.MustParseAddr("2001:db8::99")
+
+const kind ioam.TraceType = 0xf80000
+
+// step is one node of a packet's way; nil fields of a test are zero.
+type step struct {
+	id          uint32
+	in, out     uint16
+	after, held time.Duration
+	silent      bool
+}
+
+var began = time.Unix(1_700_000_000, 0)
+
+// reply is the answer to a probe that took a way; with fewer than all steps, the error of
+// the last one's node.
+func reply(replyKind Kind, sentHops uint8, from netip.Addr, way ...step) Reply {
+	var data []byte
+	at := began
+	for i, s := range way {
+		if at = at.Add(s.after); s.silent {
+			continue
+		}
+		var b []byte
+		b = binary.BigEndian.AppendUint32(b, uint32(sentHops-uint8(i+1))<<24|s.id)
+		b = binary.BigEndian.AppendUint16(b, s.in)
+		b = binary.BigEndian.AppendUint16(b, s.out)
+		b = binary.BigEndian.AppendUint32(b, uint32(at.Unix()))
+		b = binary.BigEndian.AppendUint32(b, uint32(at.Nanosecond()/1000))
+		b = binary.BigEndian.AppendUint32(b, uint32(s.held))
+		data = append(b, data...)
+	}
+	free := make([]byte, 20)
+	trace := &ioam.Trace{NodeLen: 5, RemainingLen: 5, Type: kind, Data: append(free, data...), Flags: ioam.FlagActive}
+	return Reply{Kind: replyKind, From: from, RoundTrip: time.Millisecond, Sent: began, SentHops: sentHops, Arrived: sentHops - uint8(len(way)) + 1, Trace: trace}
+}
+
+func address(n byte) netip.Addr { return netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 15: n}) }
+
+func name(i int) Flow {
+	return Flow{Number: i, SourcePort: uint16(40000 + i), FlowLabel: uint32(i + 1)}
+}
+
+var (
+	first  = step{id: 1, in: 101, out: 102, after: 10 * time.Microsecond, held: 3000}
+	other  = step{id: 1, in: 101, out: 103, after: 10 * time.Microsecond, held: 3000}
+	north  = step{id: 2, in: 201, out: 202, after: 20 * time.Microsecond, held: 5000}
+	south  = step{silent: true}
+	target = step{id: 3, in: 301, out: 0xffff, after: 30 * time.Microsecond, held: 1<<31 | 77}
+)
+
+// sample has two paths, one with a silent node that a hop limit shows, a flow that is lost
+// after the first node, and one that is refused.
+func sample() *Paths {
+	p := New(destination, 5, ioam.TimestampPOSIX, 0)
+	for i := range 5 {
+		for range 2 {
+			p.Sent(i)
+		}
+	}
+	for i := range 2 {
+		p.Received(0, reply(Answered, 255, destination, first, north, target))
+		p.Received(1, reply(Answered, 255, destination, other, south, target))
+		if i == 0 {
+			p.Received(2, reply(Answered, 255, destination, other, south, target))
+		} else {
+			p.Lost(2)
+		}
+		p.Lost(3)
+		p.Received(4, func() Reply {
+			r := reply(Failed, 255, address(2), first, north)
+			r.Error = "no route"
+			return r
+		}())
+	}
+	p.Walked(1, reply(Exceeded, 1, address(1), step{id: 1, in: 101, out: 0xffff}))
+	p.Walked(1, reply(Exceeded, 2, address(7), step{id: 1, in: 101, out: 103}, south))
+	p.Walked(3, reply(Exceeded, 1, address(1), step{id: 1, in: 101, out: 0xffff}))
+	return p
+}
+
+func TestReport(t *testing.T) {
+	r := sample().Report(name)
+	r.Protocol = "UDP"
+	r.Ignored["foreign"] = 2
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	if err := r.WriteCSV(&lines); err != nil {
+		t.Fatal(err)
+	}
+	for file, got := range map[string]string{"report.txt": r.Text(), "report.json": string(text) + "\n", "report.csv": lines.String(), "report.dot": r.DOT()} {
+		path := filepath.Join("testdata", file)
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil || string(want) != got {
+			t.Errorf("%s: %v\n%s", file, err, got)
+		}
+	}
+	if rows, err := csv.NewReader(&lines).ReadAll(); err != nil || len(rows) != 1+3+3+1+2 {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+// What each path says, beyond how it is printed.
+func TestPaths(t *testing.T) {
+	r := sample().Report(name)
+	if len(r.Paths) != 2 || len(r.Broken) != 2 || r.Sent != 10 || r.Lost != 5 {
+		t.Fatalf("%d paths, %d broken, %d of %d lost", len(r.Paths), len(r.Broken), r.Lost, r.Sent)
+	}
+	straight, silent := r.Paths[0], r.Paths[1]
+	if len(straight.Flows) != 1 || straight.Sent != 2 || straight.Lost != 0 || straight.RoundTrip.Median != int64(time.Millisecond) {
+		t.Errorf("%+v", straight)
+	}
+	for i, want := range []struct{ since, held int64 }{{10_000, 3000}, {20_000, 5000}, {30_000, -1}} {
+		h := straight.Hops[i]
+		if h.Position != i+1 || h.Silent || h.Since.Min != want.since || h.Since.P95 != want.since || (h.Held == nil) != (want.held < 0) || h.Held != nil && h.Held.Median != want.held {
+			t.Errorf("hop %d: %+v since %+v held %+v", i, h, h.Since, h.Held)
+		}
+	}
+	if len(silent.Flows) != 2 || silent.Sent != 4 || silent.Lost != 1 || len(silent.Hops) != 3 {
+		t.Fatalf("%+v", silent)
+	}
+	if h := silent.Hops[1]; !h.Silent || h.Address == nil || *h.Address != address(7) || h.Since != nil {
+		t.Errorf("the silent hop: %+v", h)
+	}
+	lost, refused := r.Broken[0], r.Broken[1]
+	if len(lost.Hops) != 1 || *lost.Hops[0].NodeID != 1 || len(lost.Next) != 2 || lost.Error != "" {
+		t.Errorf("lost: %+v", lost)
+	}
+	if len(refused.Hops) != 2 || *refused.Hops[1].NodeID != 2 || refused.Error != "no route from 2001:db8::2" || *refused.Hops[1].Address != address(2) {
+		t.Errorf("refused: %+v", refused)
+	}
+}
+
+// Replies without a trace: hop limits show the path, and flows that may share one do.
+func TestUntraced(t *testing.T) {
+	p := New(destination, 3, ioam.TimestampPOSIX, 0)
+	for i := range 3 {
+		p.Sent(i)
+		p.Received(i, Reply{Kind: Echoed, From: destination, SentHops: 255, RoundTrip: time.Millisecond})
+	}
+	walk := func(flow int, hops uint8, node byte, id uint32) {
+		p.Walked(flow, reply(Exceeded, hops, address(node), slices.Repeat([]step{{id: id}}, int(hops))...))
+	}
+	walk(0, 2, 2, 1)
+	walk(1, 1, 1, 1)
+	walk(2, 1, 9, 9) // another node
+	for i := range 3 {
+		for _, hops := range []uint8{4, 3, 5} {
+			p.Walked(i, Reply{Kind: Echoed, From: destination, SentHops: hops})
+		}
+		if p.Unwalked(i, 3) || !p.Unwalked(2, 2) || p.Unwalked(i, 7) {
+			t.Errorf("flow %d: the end is not found", i)
+		}
+	}
+	r := p.Report(name)
+	if len(r.Paths) != 2 || len(r.Paths[0].Flows) != 2 || len(r.Paths[1].Flows) != 1 {
+		t.Fatalf("%s", r.Text())
+	}
+	var way []string
+	for _, h := range r.Paths[0].Hops {
+		way = append(way, h.address())
+	}
+	if want := "2001:db8::1 2001:db8::2 2001:db8::99"; strings.Join(way, " ") != want {
+		t.Errorf("%s, want %s", way, want)
+	}
+	if h := r.Paths[0].Hops[2]; h.Silent || h.name() != "-" {
+		t.Errorf("of the destination nothing is known, and it is %q", h.name())
+	}
+}
+
+// A trace says what it likes about hop limits, ids and times: paths stay bounded.
+func TestHostileTraces(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	p := New(destination, 4, ioam.TimestampPOSIX, 0)
+	for range 3 * maxPaths {
+		data := make([]byte, 20*random.IntN(13))
+		for i := range data {
+			data[i] = byte(random.Uint32())
+		}
+		r := Reply{
+			Kind: Kind(random.IntN(5)), From: address(byte(random.Uint32())), SentHops: uint8(random.Uint32()), Arrived: uint8(random.Uint32()), Sent: began,
+			Trace: &ioam.Trace{NodeLen: 5, RemainingLen: uint8(random.IntN(128)), Type: kind, Data: data},
+		}
+		p.Sent(0)
+		p.Received(random.IntN(4), r)
+		p.Walked(random.IntN(4), r)
+	}
+	for range maxPaths + 3 {
+		p.Received(0, reply(Answered, 255, destination, step{id: random.Uint32() & 0xffffff}))
+	}
+	r := p.Report(name)
+	if len(r.Paths) > maxPaths+4 || r.Unkept == 0 {
+		t.Errorf("%d paths, %d probes of others", len(r.Paths), r.Unkept)
+	}
+	for _, one := range r.Paths {
+		for i, h := range one.Hops {
+			if h.Position != i+1 || len(one.Hops) > 255+13 {
+				t.Fatalf("hop %d of %d is at %d", i, len(one.Hops), h.Position)
+			}
+		}
+	}
+	_, _ = r.Text(), r.DOT()
+}
+
+// One flow of each path is walked, and those without a path.
+func TestToWalk(t *testing.T) {
+	p := sample()
+	if got := p.ToWalk(9); !slices.Equal(got, []int{0, 1, 3, 4}) {
+		t.Errorf("%v", got)
+	}
+	if got := p.ToWalk(2); len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+	if p.GoesOn(0, 1, 8) || !p.GoesOn(3, 1, 8) || p.GoesOn(3, 9, 16) {
+		t.Error("walks end at the wrong place")
+	}
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package paths
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/delay"
+)
+
+// branch is a hop that several paths may share from the beginning on.
+type branch struct {
+	hop      Hop
+	key      string
+	flows    int
+	children []*branch
+	leaf     *Path
+}
+
+// tree joins the paths' common beginnings.
+func (r *Report) tree() *branch {
+	root := &branch{}
+	for i := range r.Paths {
+		one := &r.Paths[i]
+		at := root
+		for _, h := range one.Hops {
+			at = at.child(h)
+			at.flows += len(one.Flows)
+		}
+		at.leaf = one
+	}
+	return root
+}
+
+func (b *branch) child(h Hop) *branch {
+	key := keyOfHops([]Hop{h})
+	for _, c := range b.children {
+		if c.key == key && c.leaf == nil {
+			c.hop.since.Merge(&h.since)
+			c.hop.held.Merge(&h.held)
+			return c
+		}
+	}
+	c := &branch{hop: h, key: key}
+	c.hop.since, c.hop.held = delay.Distribution{}, delay.Distribution{} // the path keeps its own
+	c.hop.since.Merge(&h.since)
+	c.hop.held.Merge(&h.held)
+	b.children = append(b.children, c)
+	return c
+}
+
+// Text is the report as a tree of hops: a line for each, and what is wrong.
+func (r *Report) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v by %s: %s, %s, %s, %d lost\n", r.Destination, r.Protocol, count(len(r.Paths), "path"), count(r.Flows, "flow"), count(int(r.Sent), "probe"), r.Lost)
+	if len(r.Paths) > 0 {
+		b.WriteString("times: minimum, median, 95th percentile\n\n")
+		var aligned strings.Builder
+		t := tabwriter.NewWriter(&aligned, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "hop\tin > out\taddress\tflows\tsince the hop before\theld\t")
+		r.tree().lines(t, "")
+		t.Flush() // cannot fail: to memory
+		for line := range strings.Lines(aligned.String()) {
+			b.WriteString(strings.TrimRight(line, " \n") + "\n")
+		}
+	}
+	for _, text := range r.broken() {
+		b.WriteString("\n" + text + "\n")
+	}
+	for _, note := range r.notes() {
+		b.WriteString("\n" + note + "\n")
+	}
+	return b.String()
+}
+
+func (b *branch) lines(t *tabwriter.Writer, indent string) {
+	for i, c := range b.children {
+		turn, below := "├─ ", "│  "
+		if i == len(b.children)-1 {
+			turn, below = "└─ ", "   "
+		}
+		cells := []string{
+			fmt.Sprintf("%s%s%d %s", indent, turn, c.hop.Position, c.hop.name()), c.hop.interfaces(), c.hop.address(), fmt.Sprint(c.flows),
+			three(c.hop.since.Summary()), three(c.hop.held.Summary()), "",
+		}
+		if one := c.leaf; one != nil {
+			cells[6] = fmt.Sprintf("%s, %d lost, round trip %s", count(int(one.Sent), "probe"), one.Lost, three(one.RoundTrip))
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+		c.lines(t, indent+below)
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// name is the node's id, or that it has none.
+func (h *Hop) name() string {
+	switch {
+	case h.NodeID != nil:
+		return fmt.Sprintf("node %d", *h.NodeID)
+	case h.NodeIDWide != nil:
+		return fmt.Sprintf("node %d", *h.NodeIDWide)
+	case !h.Silent:
+		return "-"
+	case h.Address != nil:
+		return "no IOAM"
+	}
+	return "silent"
+}
+
+func (h *Hop) interfaces() string {
+	if h.Ingress == nil && h.Egress == nil {
+		return "-"
+	}
+	text := func(id *uint32) string {
+		if id == nil {
+			return "-"
+		}
+		return fmt.Sprint(*id)
+	}
+	return text(h.Ingress) + " > " + text(h.Egress)
+}
+
+func (h *Hop) address() string {
+	if h.Address == nil {
+		return "-"
+	}
+	return h.Address.String()
+}
+
+// three are the minimum, the median and the 95th percentile.
+func three(s *delay.Summary) string {
+	if s == nil {
+		return "-"
+	}
+	return duration(s.Min) + " " + duration(s.Median) + " " + duration(s.P95)
+}
+
+// duration is a time of three digits or a little more, without letters beyond ASCII.
+func duration(ns int64) string {
+	d := time.Duration(ns)
+	for _, unit := range []time.Duration{time.Second, time.Millisecond, time.Microsecond} {
+		if d.Abs() >= unit {
+			d = d.Round(unit / 100)
+			break
+		}
+	}
+	return strings.Replace(d.String(), "µ", "u", 1)
+}
+
+// label names a hop in a sentence.
+func (h *Hop) label() string {
+	switch name := h.name(); {
+	case h.Silent && h.Address != nil:
+		return h.Address.String() + " (no IOAM)"
+	case h.Silent:
+		return fmt.Sprintf("hop %d (silent)", h.Position)
+	case h.Address != nil && name == "-":
+		return h.Address.String()
+	case h.Address != nil:
+		return fmt.Sprintf("%s (%v)", name, *h.Address)
+	default:
+		return name
+	}
+}
+
+// broken says how far flows came of which nothing arrived, those with one end together.
+func (r *Report) broken() (list []string) {
+	type group struct {
+		flows []Flow
+		sent  uint64
+	}
+	groups := make(map[string]*group)
+	for i := range r.Broken {
+		one := &r.Broken[i]
+		text := one.text()
+		g := groups[text]
+		if g == nil {
+			g = &group{}
+			groups[text] = g
+			list = append(list, text)
+		}
+		g.flows = append(g.flows, one.Flow)
+		g.sent += one.Sent
+	}
+	for i, text := range list {
+		g := groups[text]
+		who := count(len(g.flows), "flow")
+		if len(g.flows) == 1 {
+			who = g.flows[0].text()
+		}
+		list[i] = fmt.Sprintf("%s, %s: none arrived; %s", who, count(int(g.sent), "probe"), text)
+	}
+	return list
+}
+
+// text says how far the flow came. A reply may be lost as well as a probe.
+func (b *Broken) text() string {
+	s := "no node on the way replied"
+	if n := len(b.Hops); n > 0 {
+		s = fmt.Sprintf("last seen at hop %d, %s", n, b.Hops[n-1].label())
+	}
+	if len(b.Next) > 0 {
+		var next []string
+		for _, h := range b.Next {
+			next = append(next, h.label())
+		}
+		s += ", and not at " + strings.Join(next, " or ")
+	}
+	if b.Error != "" {
+		s += "; " + b.Error
+	}
+	return s
+}
+
+func (f *Flow) text() string {
+	s := fmt.Sprintf("flow %d (", f.Number)
+	if f.SourcePort != 0 {
+		s += fmt.Sprintf("port %d, ", f.SourcePort)
+	}
+	return s + fmt.Sprintf("label 0x%05x)", f.FlowLabel)
+}
+
+func copies(n uint64) string {
+	if n == 1 {
+		return "1 copy"
+	}
+	return fmt.Sprintf("%d copies", n)
+}
+
+// notes say what the report cannot show, and what to do.
+func (r *Report) notes() (list []string) {
+	overflow, limited := false, false
+	for _, one := range r.Paths {
+		overflow = overflow || one.Overflow
+		limited = limited || !one.Endpoint && one.Lost > 0
+	}
+	if overflow {
+		list = append(list, "a trace had no room for all nodes, so the last hops have no data; raise --hops, or ask for less with --type")
+	}
+	if limited {
+		list = append(list, "from the destination came only ICMPv6 errors, which nodes limit in rate: probes without a reply may have arrived; run an agent with trace there")
+	}
+	if r.Copies > 0 {
+		list = append(list, fmt.Sprintf("%s came back from nodes on the way, by the Loopback flag", copies(r.Copies)))
+	}
+	if r.Unkept > 0 {
+		list = append(list, fmt.Sprintf("%s took paths beyond the first %d, which are not shown", count(int(r.Unkept), "probe"), maxPaths))
+	}
+	for _, cause := range slices.Sorted(maps.Keys(r.Ignored)) {
+		if n := r.Ignored[cause]; n > 0 {
+			list = append(list, fmt.Sprintf("replies that were ignored, %s: %d", cause, n))
+		}
+	}
+	return list
+}
