@@ -5,6 +5,7 @@
 const volatile struct {
 	enum outcome outcome;
 	enum counter counter;
+	enum unmarked unmarked;
 	enum limit limit;
 	enum stack_reason stack_reason;
 	enum forwarding_key forwarding_key;
@@ -14,6 +15,7 @@ const volatile struct {
 	struct state state;
 	struct destination_key destination_key;
 	enum edge edge;
+	enum upper upper;
 	struct ioam_namespace ioam_namespace;
 	enum option_kind option_kind;
 	struct rule rule;
@@ -36,9 +38,12 @@ const volatile struct {
 	enum selection selection;
 	enum carrier carrier;
 	struct marking marking;
+	enum place_state place_state;
+	enum mark_header mark_header;
 	struct measured_key measured_key;
-	struct measured_flow measured_flow;
-	struct flow_blocks flow_blocks;
+	struct flow_state flow_state;
+	struct block_counts block_counts;
+	struct block_notes block_notes;
 	struct block_clock block_clock;
 	enum postcard_bound postcard_bound;
 	struct postcard postcard;
@@ -49,6 +54,23 @@ const volatile struct {
 	struct sequence_set sequence_set;
 	struct collector collector;
 	struct arrival arrival;
+	enum proof_bound proof_bound;
+	enum proof_role proof_role;
+	struct proof proof;
+	struct proof_block proof_block;
 	struct tunnel_end tunnel_end;
 	struct source_prefix source_prefix;
+	enum probing probing;
+	enum loopback_count loopback_count;
+	enum loopback_bound loopback_bound;
+	enum segment_bound segment_bound;
+	enum behaviour_kind behaviour_kind;
+	struct behaviour behaviour;
+	struct segment_route segment_route;
+	struct routed routed;
+	enum e2e_bound e2e_bound;
+	struct e2e_number_set e2e_number_set;
+	struct e2e_flow_set e2e_flow_set;
+	struct e2e_packet e2e_packet;
+	struct e2e_clock e2e_clock;
 } abi = {};

@@ -4,8 +4,16 @@
 #define WAYMARK_ABI_H
 
 #include <linux/types.h>
+#include "abi_e2e.h"
+#include "abi_forwarding.h"
+#include "abi_frequency.h"
+#include "abi_loopback.h"
 #include "abi_marking.h"
+#include "abi_patch.h"
+#include "abi_pathmtu.h"
 #include "abi_postcard.h"
+#include "abi_proof.h"
+#include "abi_segment.h"
 
 /* Keep in step with internal/model/outcome.go; a test compares names and numbers. */
 enum outcome {
@@ -16,8 +24,15 @@ enum outcome {
 	OUTCOME_NAMESPACE_UNKNOWN,
 	OUTCOME_OVERFLOW_SET,
 	OUTCOME_DIRECT_EXPORT,
+	OUTCOME_E2E_MEASURED,
+	OUTCOME_POT_UPDATED,
+	OUTCOME_POT_ACCEPTED,
 	OUTCOME_TRACE_FILLED,
 	OUTCOME_TRACE_OVERFLOW,
+	OUTCOME_POT_TOO_OLD,
+	OUTCOME_POT_REPLAYED,
+	OUTCOME_POT_INVALID,
+	OUTCOME_POT_REJECTED,
 	OUTCOME_ENCAP_NOT_SELECTED,
 	OUTCOME_ENCAP_SKIPPED_CONTROL,
 	OUTCOME_ENCAP_SKIPPED_EXPORT,
@@ -36,12 +51,15 @@ enum outcome {
 	OUTCOME_DECAP_REFUSED_INNER,
 	OUTCOME_INLINE_REMOVED,
 	OUTCOME_TUNNEL_DECAPSULATED,
+	OUTCOME_ACTIVE_TERMINATED,
+	OUTCOME_LOOPBACK_RECEIVED,
 	OUTCOME_BOUNDARY_IGNORED,
 	OUTCOME_BOUNDARY_STRIP_PARTIAL,
 	OUTCOME_BOUNDARY_STRIPPED,
 	OUTCOME_BOUNDARY_DROPPED,
 	OUTCOME_BOUNDARY_UNPROVEN_DROPPED,
 	OUTCOME_BOUNDARY_TUNNEL_DROPPED,
+	OUTCOME_POT_DROPPED,
 	OUTCOME_MALFORMED_IPV6,
 	OUTCOME_MALFORMED_HEADER,
 	OUTCOME_MALFORMED_TOO_MANY_OPTIONS,
@@ -50,11 +68,12 @@ enum outcome {
 	OUTCOME_MALFORMED_OPTION_LENGTH,
 	OUTCOME_MALFORMED_NODE_LENGTH,
 	OUTCOME_MALFORMED_REMAINING_LENGTH,
+	OUTCOME_MALFORMED_SEQUENCES,
 	NUM_OUTCOMES,
 };
 
 /* Outcomes of options come first. */
-#define NUM_OPTION_OUTCOMES (OUTCOME_TRACE_OVERFLOW + 1)
+#define NUM_OPTION_OUTCOMES (OUTCOME_POT_REJECTED + 1)
 
 /* What a tally counts. */
 enum counter {
@@ -63,14 +82,20 @@ enum counter {
 	COUNTER_FORWARD = 128, /* + outcome at egress of a packet that was forwarded at ingress */
 	COUNTER_STACK = 192,   /* + why fast forwarding left a packet to the stack */
 	COUNTER_INGRESS_OPTIONS = 208, /* + outcome of an option, unless it is the packet's */
-	COUNTER_EGRESS_OPTIONS = 224,
-	COUNTER_RECORDS_WRITTEN = 240,
+	COUNTER_EGRESS_OPTIONS = 240,
+	COUNTER_RECORDS_WRITTEN = 272,
 	COUNTER_RECORDS_LOST,
 	COUNTER_POSTCARDS,
 	COUNTER_POSTCARDS_SUPPRESSED, /* by their limits */
 	COUNTER_FLOWS_EVICTED,
 	COUNTER_SEQUENCES_EVICTED,
 	COUNTER_SRH_MALFORMED,
+	COUNTER_E2E_NUMBERS_EVICTED,
+	COUNTER_E2E_FLOWS_EVICTED,
+	COUNTER_UNMARKED, /* + why packets of measured flows left without the option */
+	COUNTER_UNMARKED_END = COUNTER_UNMARKED + NUM_UNMARKED - 1,
+	COUNTER_LOOPBACK, /* + enum loopback_count */
+	COUNTER_LOOPBACK_END = COUNTER_LOOPBACK + NUM_LOOPBACK_COUNTS - 1,
 	NUM_COUNTERS,
 };
 
@@ -84,12 +109,13 @@ enum stack_reason {
 	STACK_CONTROL, /* ICMPv6 other than echo */
 	STACK_HOP_LIMIT,
 	STACK_CHECKSUM, /* the neighbour, on this machine, left its checksum to the device */
-	STACK_ROUTE,	/* none to forward by: local, unreachable, or with an encapsulation */
+	STACK_ROUTE,	/* none to forward by: local or unreachable */
 	STACK_NEIGHBOUR,
 	STACK_DEVICE, /* cannot send what XDP redirects, or is where the packet arrived */
 	STACK_MTU,
 	STACK_HEADROOM,
 	STACK_BOUNDARY, /* leaves the domain, or by an interface that is not served */
+	STACK_SEGMENT,	/* is to be encapsulated, or is for a segment here, as only the stack can */
 	NUM_STACK_REASONS,
 };
 
@@ -125,6 +151,13 @@ enum edge {
 	EDGE_EGRESS = ROLE_EGRESS << EDGE_SHIFT,
 };
 
+/* What a device is by which packets appear to arrive after a served interface below it. */
+enum upper {
+	UPPER_NONE,
+	UPPER_MASTER, /* a bridge, a VRF, a bond */
+	UPPER_VLAN,
+};
+
 enum boundary {
 	BOUNDARY_DROP,
 	BOUNDARY_STRIP,
@@ -147,6 +180,7 @@ enum mode {
 enum sample_kind {
 	SAMPLE_RECORD,
 	SAMPLE_FLOW,
+	SAMPLE_LOOPBACK, /* a struct record of a packet that goes on with its header */
 };
 
 /* A hash without collisions among the keys of a generation. */
@@ -197,12 +231,22 @@ struct node_config {
 	__u32 stack_options;  /* that the stack takes in one header: net.ipv6.max_hbh_opts_number */
 	__u32 postcard_room;  /* postcards that may wait for a CPU's reader, a power of two */
 	__u8 measures;	      /* SRv6 flows are measured */
+	__u8 has_budgets;     /* some encapsulation has one */
+	__u8 has_proofs;      /* some namespace has a proof of transit */
+	__u8 inserts_proofs;  /* some encapsulation has one */
+	__u8 inserts_mark;    /* packets of SRv6 flows may get the option that marks them */
+	__u8 has_e2e;	      /* some namespace measures flows from edge to edge */
+	__u8 inserts_e2e;     /* some encapsulation numbers them */
+	__u8 trace_flags;     /* flags of traces that some namespace acts on: TRACE_..., shifted */
+	__u8 asks_loopback;   /* some encapsulation sets the Loopback flag */
 	__u8 pad[3];
+	__u32 loopback_limit; /* packets that pay for a copy */
+	__u32 loopback_rate;  /* copies, and packets that ask for some, in 2^30 ns */
 	__u64 flow_keys[11];  /* of the flow hash, the same in the domain */
 	__u64 table_keys[14]; /* of the table of flows */
 };
 
-_Static_assert(sizeof(struct node_config) == 344, "node_config has holes");
+_Static_assert(sizeof(struct node_config) == 360, "node_config has holes");
 
 /* An interface of the node: of a hook, of arrival, or of departure. */
 struct interface {
@@ -218,11 +262,11 @@ struct interface {
 	__u8 insertion; /* the most that its encapsulations add, in units of 8 bytes; 0: none */
 	__u8 has_trie;
 	__u8 needs_upper; /* some rule asks for the upper layer */
-	__u8 is_master;	  /* of served interfaces: others may be its members, too */
+	__u8 upper;	  /* enum upper: it is above served interfaces, and has no hook */
 	__u8 fast;	  /* forward here what can be */
 	__u8 is_veth; /* frames may be another stack's packets, their checksums not computed yet */
 	__u8 half;    /* of the tables that this entry belongs to */
-	__u8 pad;
+	__u8 is_unproven; /* an upper one, some of whose packets no hook may have seen */
 };
 
 _Static_assert(sizeof(struct interface) == 32, "interface has holes");
@@ -231,6 +275,9 @@ _Static_assert(sizeof(struct interface) == 32, "interface has holes");
 struct tally {
 	__u64 counters[NUM_COUNTERS]; /* by enum counter */
 	__s64 debt;		      /* packets that are still to pay for postcards */
+	__u64 sent_packets;	      /* that left by it; only where budgets ask */
+	__u64 sent_octets;	      /* of their frames */
+	__s64 loopback_debt;	      /* packets that are still to pay for copies */
 };
 
 /*
@@ -249,9 +296,11 @@ struct tables {
 	__u32 decapsulations;  /* 2: more than one */
 	__u32 tunnels_guarded; /* tunnel destinations that the edge keeps outsiders from; 2: more than one */
 	__u32 half;	       /* 0 or 1: which of the two these tables are */
+	__u32 removes; /* headers, or tunnels, of some packets */
+	__u32 pad;
 };
 
-_Static_assert(sizeof(struct tables) == 88, "tables has holes");
+_Static_assert(sizeof(struct tables) == 96, "tables has holes");
 
 /* The tables that packets use, and those that the agent fills next. */
 struct state {
@@ -267,69 +316,6 @@ struct destination_key {
 	__u32 pad;
 };
 
-/* Which fields besides the destination decide about a route, according to routes and rules. */
-enum forwarding_key {
-	KEY_FLOW = 1,	  /* source, traffic class, flow label, next header */
-	KEY_UNCACHED = 2, /* ports as well: ask for each packet */
-	KEY_STACK = 4,	  /* what a program cannot see: leave all to the stack */
-};
-
-/* What the agent knows of the routes, kept up to date while it runs. */
-struct forwarding {
-	__u64 alive; /* when the agent last reported that it watches routes, CLOCK_MONOTONIC, ns */
-	__u32 generation; /* counts changes: next hops of an older one are not used */
-	__u16 key;	  /* enum forwarding_key */
-	__u16 mtu;	  /* larger packets are the stack's: some route's MTU may be smaller */
-};
-
-/* A neighbour that packets are sent to past the stack, which is to keep it alive. */
-struct neighbour {
-	__u64 address[2];
-	__u32 ifindex;
-	__u32 pad;
-};
-
-/*
- * What a CPU remembers: the coarse clock, as read in a tick, the neighbour it last reported, and the
- * last flow of an export.
- */
-struct tick {
-	__u64 jiffies;
-	__u64 now; /* CLOCK_MONOTONIC, ns */
-	struct neighbour last;
-	__u32 reported; /* when, in units of 2^20 ns */
-	__u32 flow;	/* its entry in the table, counted from the CPU's first one */
-};
-
-/* How long the agent's report is good for next hops found before, and for new ones; ns. */
-#define FORWARDING_CACHED_FOR 100000000ULL
-#define FORWARDING_HELPED_FOR 5000000000ULL
-
-/* How long a next hop may be used before the kernel is asked again, in units of 2^20 ns. */
-#define NEXT_HOP_AGE 1000
-
-/* Where packets to a destination go. */
-struct next_hop {
-	__u64 destination[2];
-	__u64 source[2]; /* this and the next: compared if KEY_FLOW */
-	__be32 class_label;
-	__u32 tag;     /* generation and interface of arrival, see next_hop_tag() */
-	__u32 checked; /* when, in units of 2^20 ns */
-	__u32 ifindex;
-	__u32 macs[3];	  /* destination and source, as in a frame */
-	__u16 mtu;	  /* of the path as far as this node knows */
-	__u8 next_header; /* compared if KEY_FLOW */
-	__u8 reason;	  /* enum stack_reason: why the stack has to forward */
-};
-
-#define NEXT_HOP_WAYS 4
-
-struct next_hop_set {
-	struct next_hop ways[NEXT_HOP_WAYS];
-};
-
-_Static_assert(sizeof(struct next_hop) == 64, "next_hop has holes");
-
 struct ioam_namespace {
 	__be64 data_wide;
 	__u32 id; /* beyond 16 bits: none */
@@ -337,12 +323,20 @@ struct ioam_namespace {
 	__u8 remove;
 	__u8 snapshot_words; /* of snapshot[], its header included: at least 1 */
 	__u8 export;	     /* enum export_mode */
-	__u8 pad;
+	__u8 probing;	     /* enum probing */
 	__be32 snapshot[64];
-	__u32 sample; /* EXPORT_SAMPLE: one postcard in this number of packets */
+	__u32 sample;	     /* EXPORT_SAMPLE: one postcard in this number of packets */
+	__u64 proof_factor;  /* this node adds factor times number and summand; secret */
+	__u64 proof_summand; /* secret */
+	__u64 proof_secret;  /* what all nodes add, without the number; of a verifying node */
+	__u32 proof_slot;    /* of the profile's numbers */
+	__u8 proof;	     /* enum proof_role */
+	__u8 proof_drops;    /* packets whose proof is refused */
+	__u8 e2e;	     /* measure flows from edge to edge */
+	__u8 pad2;
 };
 
-_Static_assert(sizeof(struct ioam_namespace) == 280, "ioam_namespace has holes");
+_Static_assert(sizeof(struct ioam_namespace) == 312, "ioam_namespace has holes");
 
 /* One encapsulation's criteria; address words in network order. */
 struct rule {
@@ -372,27 +366,8 @@ enum option_kind {
 	KIND_OTHER, /* no module, or not sound */
 	KIND_TRACE,
 	KIND_DEX,
-};
-
-/*
- * Where an inserted option needs a value of its packet: offsets from the start of the header, 0 =
- * nowhere.
- */
-struct patch {
-	__u16 hop_limit;
-	__u16 ingress_id;
-	__u16 seconds;
-	__u16 fraction;
-	__u16 queue;
-	__u16 hop_limit_wide;
-	__u16 ingress_id_wide;
-	__u16 dex; /* the first word after the option-type */
-	__u16 flow_id;
-	__u16 sequence;
-	__u32 flow_id_source;
-	__u32 fixed_flow_id;
-	__u8 kind; /* enum option_kind */
-	__u8 pad[3];
+	KIND_POT,
+	KIND_E2E, /* in Destination Options headers alone */
 };
 
 struct encapsulation {
@@ -413,40 +388,23 @@ struct encapsulation {
 	__u32 index;	   /* of this one */
 	__u8 inserted;	   /* enum outcome of an insertion inline */
 	__u8 tunneled;	   /* and in a tunnel */
-	__u8 pad[6];
+	__u8 has_budget;
+	__u8 has_proof;
+	__u32 loopback;	   /* N: the first of every N packets gets the Loopback flag; 0 = none */
+	__u16 loopback_at; /* of the first word after the option-type, from the start of the header */
+	__u8 wants_buffer;
+	__u8 has_e2e;
+	__u8 wants_e2e_time;
+	__u8 first_header; /* the next header value that announces header[] */
+	__u8 last_header;  /* where its last extension header begins, in units of 8 bytes */
+	__u8 pad;
+	__u64 packet_share; /* of the interface's packets, in 2^-32; 0 = no limit */
+	__u64 octet_share;
 	struct patch patches[MAX_IOAM_OPTIONS];
 	__u64 header[MAX_HEADER_INSERTION / 8]; /* as in the packet */
 };
 
-_Static_assert(sizeof(struct encapsulation) == 80 + 32 * 9 + 512, "encapsulation has holes");
-
-/* Numbers of packets that a CPU takes at once, so that CPUs seldom write what they share. */
-enum frequency_bound {
-	FREQUENCY_BLOCK = 64,
-};
-
-/* The numbers of an encapsulation's packets that no CPU has taken; outlives a generation. */
-struct frequency {
-	__u64 next;
-	__u8 name[56]; /* of the encapsulation that owns the slot; empty = free */
-};
-
-/* Those that a CPU has taken and not used. */
-struct frequency_block {
-	__u64 next;
-	__u64 end;
-};
-
-/* What the path to a destination carries, as a Packet Too Big message said. */
-struct path_mtu {
-	__u32 mtu;
-	__u32 learned; /* when, in units of 2^30 ns */
-};
-
-enum path_mtu_bound {
-	PATH_MTUS = 16384,
-	PATH_MTU_AGE = 559, /* ten minutes (RFC 8201 §4), in units of 2^30 ns */
-};
+_Static_assert(sizeof(struct encapsulation) == 104 + 40 * 9 + 512, "encapsulation has holes");
 
 struct rule_key {
 	__u32 prefix_length; /* 32 + that of the address */

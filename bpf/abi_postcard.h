@@ -65,7 +65,7 @@ _Static_assert(sizeof(struct flow_key) == 64, "flow_key has holes");
 /* A report about one packet. */
 struct postcard {
 	__u32 sequence;
-	__u32 pad;
+	__u32 buffer;
 	struct flow_key key;
 	__u64 time; /* TAI, ns */
 	__u32 length;
@@ -125,16 +125,18 @@ struct draft {
 	__u32 repeated; /* bytes of headers that each segment of an offloaded packet has */
 	__u32 written;	/* flows handed over, to wake the reader by */
 	__u32 flows;	/* that came, to number entries */
-	__u64 buffer;	/* where the packet is, as a number */
+	__u64 place;	/* where the packet is, as a number */
 	__u32 delay;	/* of the packet; options may not ask for it */
 	__u32 queue;	/* the same */
+	__u32 buffer;	/* the same */
 	__u32 slot;	/* of the interface's counters */
 	__u32 half;	/* of the tables */
 	__u32 window;	/* of the export rate */
 	__u32 granted;	/* postcards that this CPU may still send in it */
+	__u32 tunneled; /* the header that was inserted last is in a tunnel */
 };
 
-_Static_assert(sizeof(struct draft) == 152, "draft has holes");
+_Static_assert(sizeof(struct draft) == 160, "draft has holes");
 
 /*
  * A flow of one CPU. The reader takes the totals of an interval when the next one has begun, and

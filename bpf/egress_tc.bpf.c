@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The egress hook in tc (tcx or clsact): the last look before the queue. */
 #include "egress.h"
-#include "marking.h"
+#include "departure.h"
 
 SEC("tc")
 int egress_tc(struct __sk_buff *ctx)
@@ -9,19 +9,31 @@ int egress_tc(struct __sk_buff *ctx)
 	struct packet p = {};
 	struct result result;
 	struct tally *tally;
+	int left = LEFT;
+	__u32 size;
 
-	if (NODE.measures)
-		measure(ctx, DIRECTION_OUT);
+	if (NODE.inserts_mark)
+		left = measure_departure(ctx);
+	else if (NODE.measures)
+		left = measure(ctx, DIRECTION_OUT);
 	if (!begin(ctx, &p))
-		return VERDICT_PASS;
+		return left == LEFT_BROKEN ? VERDICT_DROP : VERDICT_PASS;
+	if (NODE.has_budgets && p.on->insertion)
+		count_sent(ctx, p.on->slot, 0);
+	size = ctx->gso_size;
 	result = egress(ctx, &p);
+	if (NODE.measures && left == LEFT_TO_BE_CUT && ctx->gso_size < size)
+		recount_cut(ctx);
 
 	tally = find_tally(p.on->slot);
 	if (tally) {
 		pay_debt(tally);
+		if (ACTS_ON(TRACE_LOOPBACK))
+			pay_loopback_debt(p.on->slot);
 		add(tally, COUNTER_EGRESS + result.outcome);
 	}
-	return result.disposition == DROPPED || p.broken ? VERDICT_DROP : VERDICT_PASS;
+	return result.disposition == DROPPED || p.broken || left == LEFT_BROKEN ? VERDICT_DROP
+										: VERDICT_PASS;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -76,6 +76,31 @@ struct {
 	__type(value, struct forwarding);
 } forwarding SEC(".maps");
 
+/* Behaviours of the kernel's routes, of two tables: one in use, one for the agent. Kept; 272 KiB. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 * BEHAVIOURS);
+	__type(key, __u32);
+	__type(value, struct behaviour);
+} behaviours SEC(".maps");
+
+/* Table and prefix of a route with a behaviour -> the behaviour. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, 2 * SEGMENT_ROUTES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct segment_route);
+	__type(value, __u32);
+} segment_routes SEC(".maps");
+
+/* One entry for each CPU: the packet whose behaviour is being carried out. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct routed);
+} routed SEC(".maps");
+
 /* One entry for each CPU: a clock that costs little, the last neighbour, the last flow. Kept. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -256,6 +281,68 @@ struct {
 } sequences SEC(".maps");
 
 /*
+ * Slot -> numbers of a proof's profile. Kept; 1 MiB where a namespace has a proof. A profile that is no
+ * longer configured keeps its slot until another one needs it.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct proof);
+} proofs SEC(".maps");
+
+/* Slot -> numbers that this CPU has taken there, and not used. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PROOF_SLOTS);
+	__type(key, __u32);
+	__type(value, struct proof_block);
+} proof_blocks SEC(".maps");
+
+/* Flow -> next number from edge to edge. Kept; 1 MiB where an encapsulation numbers flows. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct e2e_number_set);
+} e2e_numbers SEC(".maps");
+
+/* Flow -> what was measured from edge to edge. Kept; 4 MiB where a namespace measures. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct e2e_flow_set);
+} e2e_flows SEC(".maps");
+
+/* One entry, written by the agent. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct e2e_clock);
+} e2e_clock SEC(".maps");
+
+/* One entry for each CPU: the packet whose Edge-to-Edge options are read or written. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct e2e_packet);
+} e2e_packets SEC(".maps");
+
+/*
+ * Of all CPUs and interfaces, copies that were returned, and packets that asked for some: a window of
+ * 2^30 ns << 32 | how many in it. Kept.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LOOPBACK_RATES);
+	__type(key, __u32);
+	__type(value, __u64);
+} loopback_rates SEC(".maps");
+
+/*
  * Destinations -> what their paths carry, where an inline header made a packet too large. The least
  * recently used gives way. Kept; 1.5 MiB where an encapsulation inserts inline.
  */
@@ -282,23 +369,57 @@ struct {
 	__type(value, struct marking);
 } markings SEC(".maps");
 
-/* What selects a measured flow -> its number. Kept; of a size that the configuration says. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
-	__type(key, struct measured_key);
-	__type(value, struct measured_flow);
-} measured_flows SEC(".maps");
-
-/* CPU and number of a flow -> its counters. Kept; 256 bytes for each flow and CPU. */
+/*
+ * Groups of the table of keys of measured flows: an octet says what is in a place. The agent alone
+ * writes, in its memory. Small, so that it stays in a near cache: a packet of no flow needs no more of
+ * the table. Kept; two places or more for each key.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct flow_blocks);
-} measured_blocks SEC(".maps");
+	__type(value, __u64);
+} measured_groups SEC(".maps");
+
+/* Places of the table -> keys. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct measured_key);
+} measured_keys SEC(".maps");
+
+/*
+ * CPU, block and place of a key -> counters. With the place, they are known before the key is compared,
+ * so that a processor fetches both at once. Kept; 128 bytes for each place and CPU.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct block_counts);
+} measured_counts SEC(".maps");
+
+/* CPU, block and number of a flow -> what else was counted. Kept; 128 bytes for each flow and CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct block_notes);
+} measured_notes SEC(".maps");
+
+/* Number of a flow -> what the agent says of it. Kept. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct flow_state);
+} measured_flows SEC(".maps");
 
 /* One entry for each CPU. Kept. */
 struct {

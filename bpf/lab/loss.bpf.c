@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Loses packets on a link of a lab: a clsact filter at the egress of the sending interface, behind
- * all other programs there. Each rule chooses packets and counts what it saw and what it lost.
+ * Loses packets on a link of a lab: a clsact filter at the egress of the sending interface, after
+ * all other programs there. Each rule chooses packets and counts what it saw and what it lost. What
+ * is not lost may go to a device, from which a process reads it and sends it on later.
  *
  * A frame is what the device is given. An offloaded one is many packets: it is lost whole or not at
  * all, because the link's far end gets it whole, too.
@@ -15,8 +16,8 @@
 #include <bpf/bpf_helpers.h>
 
 #define EXTENSION_HEADERS 4
-#define MAX_RULES	  16 /* of one interface */
-#define SEGMENT_ROUTING	  4  /* RFC 8754 §2 */
+#define MAX_RULES	  128 /* of one interface */
+#define SEGMENT_ROUTING	  4   /* RFC 8754 §2 */
 
 enum pattern {
 	PATTERN_NONE,	  /* the rule does not exist */
@@ -42,6 +43,23 @@ struct rule {
 	__u32 pad;
 };
 
+/* Which frames go to a device instead of the link. */
+struct detour {
+	struct prefix source;
+	struct prefix destination;
+	struct prefix first;
+	struct prefix last;
+	__u64 until;  /* nanoseconds of the monotonic clock, after which no process reads from it */
+	__u32 device; /* 0: no detour */
+	__u32 pad;
+};
+
+/* Written by all CPUs, with atomic additions. */
+struct detoured {
+	__u64 frames;
+	__u64 packets;
+};
+
 /* Written by all CPUs, with atomic additions. */
 struct counts {
 	__u64 frames; /* that the rule chose from */
@@ -64,6 +82,20 @@ struct {
 	__type(key, __u32);
 	__type(value, struct counts);
 } counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct detour);
+} detours SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct detoured);
+} detour_counts SEC(".maps");
 
 struct addresses {
 	__be32 source[4];
@@ -154,6 +186,23 @@ static __always_inline __u64 count_packets(const struct __sk_buff *ctx)
 	return (ctx->len - ETH_HLEN + ctx->gso_size - 1) / ctx->gso_size;
 }
 
+/* The verdict on a frame that is not lost. */
+static __always_inline int send_on(const struct addresses *a, __u64 packets)
+{
+	__u32 zero = 0;
+	struct detour *detour = bpf_map_lookup_elem(&detours, &zero);
+	struct detoured *counts = bpf_map_lookup_elem(&detour_counts, &zero);
+
+	if (!detour || !counts || !detour->device || bpf_ktime_get_ns() > detour->until ||
+	    !in_prefix(a->source, &detour->source) ||
+	    !in_prefix(a->destination, &detour->destination) ||
+	    !in_prefix(a->first, &detour->first) || !in_prefix(a->last, &detour->last))
+		return TC_ACT_UNSPEC;
+	__sync_fetch_and_add(&counts->frames, 1);
+	__sync_fetch_and_add(&counts->packets, packets);
+	return bpf_redirect(detour->device, 0);
+}
+
 SEC("tc")
 int lose(struct __sk_buff *ctx)
 {
@@ -164,13 +213,17 @@ int lose(struct __sk_buff *ctx)
 		return TC_ACT_UNSPEC;
 	for (__u32 i = 0; i < MAX_RULES; i++) {
 		struct rule *rule = bpf_map_lookup_elem(&rules, &i);
-		struct counts *counts = bpf_map_lookup_elem(&counters, &i);
+		struct counts *counts;
 
-		if (!rule || !counts || rule->pattern == PATTERN_NONE ||
-		    !in_prefix(a.source, &rule->source) ||
+		if (!rule)
+			break;
+		if (rule->pattern == PATTERN_NONE || !in_prefix(a.source, &rule->source) ||
 		    !in_prefix(a.destination, &rule->destination) ||
 		    !in_prefix(a.first, &rule->first) || !in_prefix(a.last, &rule->last))
 			continue;
+		counts = bpf_map_lookup_elem(&counters, &i);
+		if (!counts)
+			break;
 		__sync_fetch_and_add(&counts->packets, packets);
 		if (!is_lost(rule, __sync_fetch_and_add(&counts->frames, 1)))
 			continue;
@@ -179,7 +232,7 @@ int lose(struct __sk_buff *ctx)
 		/* not SHOT: a sender on this node would learn of it, and of a link's loss it does not */
 		return TC_ACT_STOLEN;
 	}
-	return TC_ACT_UNSPEC;
+	return send_on(&a, packets);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

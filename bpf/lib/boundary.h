@@ -35,6 +35,7 @@ static __always_inline struct result at_boundary(context *ctx, struct packet *p,
 						 const struct options *o)
 {
 	struct result result = {.reason = STACK_BOUNDARY};
+	const __u8 *hbh;
 
 	if (p->on->boundary == BOUNDARY_IGNORE) {
 		result.outcome = OUTCOME_BOUNDARY_IGNORED;
@@ -44,11 +45,13 @@ static __always_inline struct result at_boundary(context *ctx, struct packet *p,
 		return dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
 	} else if (o->foreign) {
 		result.outcome = OUTCOME_BOUNDARY_STRIP_PARTIAL;
-	} else if (remove_header(ctx, p, o->length)) {
-		result.outcome = OUTCOME_DECAP_FAILED;
 	} else {
-		result.outcome = OUTCOME_BOUNDARY_STRIPPED;
-		result.reason = STACK_NONE;
+		hbh = at(p, IPV6_HEADER, 8);
+		result.outcome = OUTCOME_DECAP_FAILED;
+		if (hbh && !remove_header(ctx, p, o->length, hbh[0])) {
+			result.outcome = OUTCOME_BOUNDARY_STRIPPED;
+			result.reason = STACK_NONE;
+		}
 	}
 	return result;
 }

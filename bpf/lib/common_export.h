@@ -53,6 +53,7 @@ static __always_inline __u64 note_common_option(const struct ipv6 *ip6,
 		sequence = bpf_ntohl(*extension);
 	*(__u64 *)&d->postcard.key.type = (bpf_ntohl(h->type) & 0xffffff00) | (header & 0xff);
 	d->postcard.sequence = sequence;
+	d->postcard.buffer = UNAVAILABLE;
 	d->postcard.flags = header >> 8;
 	d->postcard.hop_limit = ip6->hop_limit - 1;
 	d->postcard.time = 0;

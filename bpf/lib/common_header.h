@@ -11,6 +11,7 @@
 #include "ipv6.h"
 #include "lookup.h"
 #include "options.h"
+#include "option/flags.h"
 #include "option/trace.h"
 
 /* The header up to the trace's data, or to what Extension-Flags announce. */
@@ -36,7 +37,9 @@ static __always_inline int is_common_layout(const struct packet *p, const struct
 	__u32 length = ((__u32)h->length + 1) << 3, room = h->option_length;
 	const __be32 *end;
 
-	if (length > bpf_ntohs(ip6->payload_length) || IPV6_HEADER + length > bytes_at_hand(p))
+	/* with nothing after the header it may be a copy for this node: see find_probe_end() */
+	if (length + NODE.asks_loopback > bpf_ntohs(ip6->payload_length) ||
+	    IPV6_HEADER + length > bytes_at_hand(p))
 		return 0;
 	if (length == 6 + room)
 		return 1;
@@ -44,7 +47,7 @@ static __always_inline int is_common_layout(const struct packet *p, const struct
 	return length == 10 + room && end && *end == PADN_4;
 }
 
-/* Whether the header is a common one with a sound trace, which does not overflow. */
+/* Whether the header is a common one with a sound trace, and no flag asks for more than this node's data. */
 static __always_inline int is_common_trace(const struct packet *p, const struct ipv6 *ip6,
 					   const struct common_header *h)
 {
@@ -54,7 +57,8 @@ static __always_inline int is_common_trace(const struct packet *p, const struct 
 	    h->ioam_type != IOAM_PREALLOCATED_TRACE)
 		return 0;
 	if (!type || type & 0x0fffffff || TRACE_NODELEN(word) != LENGTH_OF(FIELDS_OF(type)) ||
-	    word & TRACE_OVERFLOW || TYPED_OPTION_MIN + 4 * left > h->option_length)
+	    word & (TRACE_OVERFLOW | ACTS_ON(~0U)) ||
+	    TYPED_OPTION_MIN + 4 * left > h->option_length)
 		return 0;
 	return is_common_layout(p, ip6, h);
 }

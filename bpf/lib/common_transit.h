@@ -72,7 +72,8 @@ static __always_inline int common_transit(context *ctx, struct packet *p, struct
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	__u32 egress = 0xffff, leaves;
 
-	if (!ip6 || !h || (NODE.has_decapsulations && h->next_header == NEXT_IPV6))
+	if (!ip6 || !h || (NODE.has_decapsulations && h->next_header == NEXT_IPV6) ||
+	    (READS_E2E && h->next_header == NEXT_DESTINATION))
 		return 0;
 	if (!is_trace_in_transit(p, ip6, h) && !is_export_in_transit(p, ip6, h))
 		return 0;

@@ -14,6 +14,13 @@ static __always_inline void put32(struct packet *p, __be32 *at, __be32 value)
 	*at = value;
 }
 
+/* Writes a word of node data, and accounts for it everywhere: the checksum complement needs the sum. */
+static __always_inline void put_data(struct packet *p, __be32 *at, __be32 value)
+{
+	p->sum += (__u64)value + (__u32) ~*at;
+	*at = value;
+}
+
 /*
  * Values of a header that was inserted after the IPv6 header, at offsets from its start; 0: the
  * header has no such value.

@@ -3,6 +3,7 @@
 #ifndef WAYMARK_ENCAPSULATE_H
 #define WAYMARK_ENCAPSULATE_H
 
+#include "budget.h"
 #include "growth.h"
 #include "match.h"
 #include "modules.h"
@@ -64,7 +65,7 @@ static __always_inline int write_header(context *ctx, const struct encapsulation
 	}
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < e->options; i++) {
-		insert_option(p, &e->patches[i], departure);
+		insert_option(ctx, p, &e->patches[i], departure);
 	}
 	return 0;
 }
@@ -87,6 +88,7 @@ static __always_inline struct departure departure_of(context *ctx, const struct 
 		.hop =
 			{
 				.queue = e->wants_queue ? queue_depth(ctx) : UNAVAILABLE,
+				.buffer = e->wants_buffer ? buffer_occupancy(ctx) : UNAVAILABLE,
 				.ingress_id = in ? in->interface_id : 0xffff,
 				.ingress_id_wide = in ? in->interface_id_wide : UNAVAILABLE,
 				.hop_limit = ip6->hop_limit,
@@ -159,15 +161,15 @@ static __always_inline enum outcome put_outer(struct packet *p, const struct enc
 					      const struct growth *g, __u32 payload)
 {
 	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
-	__u8 *hbh = at(p, IPV6_HEADER, 8);
+	__u8 *last = at(p, IPV6_HEADER + ((__u32)e->last_header << 3), 8);
 	const struct ipv6 *inner = ip6;
 
 	if (g->tunnel)
 		inner = at(p, g->bytes, IPV6_HEADER);
-	if (!ip6 || !hbh || !inner)
+	if (!ip6 || !last || !inner)
 		return OUTCOME_ENCAP_SKIPPED_HEADROOM;
-	hbh[0] = g->tunnel ? NEXT_IPV6 : inner->next_header;
-	ip6->next_header = NEXT_HBH;
+	last[0] = g->tunnel ? NEXT_IPV6 : inner->next_header;
+	ip6->next_header = e->first_header;
 	ip6->payload_length = bpf_htons(payload > 0xffff ? 0 : payload);
 	if (!g->tunnel)
 		return e->inserted;
@@ -180,16 +182,21 @@ static __always_inline enum outcome put_outer(struct packet *p, const struct enc
 	return e->tunneled;
 }
 
-/* Begins the postcards of an insertion, which are made once it is complete. */
+/* Notes an insertion, and begins its postcards, which are made once it is complete. */
 static __always_inline void note_insertion(context *ctx, const struct packet *p,
-					   const struct encapsulation *e, const struct hop *hop)
+					   const struct encapsulation *e, const struct hop *hop,
+					   int tunnel)
 {
-	struct draft *d = begin_postcard(p, NODE_ENCAPSULATING, p->arrived, OUT(p, ifindex), hop);
+	struct draft *d = NODE.inserts_dex ? begin_postcard(p, NODE_ENCAPSULATING, p->arrived,
+							    OUT(p, ifindex), hop)
+					   : draft_here();
 
 	if (!d)
 		return;
-	note_segments(ctx, d);
-	d->inserted = e->has_dex ? e->index : NO_RULE;
+	if (NODE.inserts_dex)
+		note_segments(ctx, d);
+	d->inserted = e->has_dex || e->has_proof || e->has_e2e || e->loopback ? e->index : NO_RULE;
+	d->tunneled = tunnel;
 }
 
 /* What is left to do for a packet that may have been encapsulated. */
@@ -239,9 +246,16 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		return OUTCOME_ENCAP_NOT_SELECTED;
 	if (!g.tunnel && ip6->next_header == NEXT_HBH)
 		return OUTCOME_ENCAP_SKIPPED_HBH;
+	/* each of its segments would have the same number */
+	if (((NODE.inserts_proofs && e->has_proof) || (NODE.inserts_e2e && e->has_e2e)) &&
+	    packet_is_to_be_cut(ctx))
+		return OUTCOME_ENCAP_SKIPPED_GSO;
 	outcome = may_grow(ctx, p, ip6, &h, &g);
 	if (outcome != OUTCOME_NO_IOAM)
 		return outcome;
+	if (NODE.has_budgets && e->has_budget &&
+	    !may_spend(e, OUT(p, slot), g.bytes, parts_of(ctx, p)))
+		return OUTCOME_ENCAP_NOT_SELECTED;
 	if (NODE.inserts_dex && e->has_dex && (!e->flows_below || e->flows_by_label))
 		note_own_flow(ctx, p, ip6, &h);
 	departure = departure_of(ctx, p, e, ip6);
@@ -257,8 +271,8 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		put_header(ctx, e, &departure, p->l3);
 	packet_load(ctx, p);
 	outcome = put_outer(p, e, &g, payload + g.bytes);
-	if (NODE.inserts_dex)
-		note_insertion(ctx, p, e, &departure.hop);
+	if (NODE.inserts_dex || NODE.inserts_proofs || NODE.inserts_e2e || NODE.asks_loopback)
+		note_insertion(ctx, p, e, &departure.hop, g.tunnel);
 	packet_grown(ctx, p, &g);
 	return outcome;
 }

@@ -61,8 +61,8 @@ enum about {
 };
 
 /*
- * Notes the flow of a packet with a Hop-by-Hop header of `length` bytes, and its length. Not inlined:
- * see scan_options().
+ * Notes the flow of a packet with a Hop-by-Hop header of `length` bytes, or with that and a Destination
+ * Options header, and its length. Not inlined: see scan_options().
  */
 __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 about)
 {
@@ -70,8 +70,9 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 about)
 	struct draft *e = draft_here();
 	__u32 start = 0, inside = IPV6_HEADER + (length & 0xfff), whole, reach;
 	const struct ipv6 *ip6;
-	const __u8 *hbh;
+	const __u8 *hbh, *after;
 	struct headers h;
+	__u32 own, further;
 	__u8 next;
 
 	if (!e)
@@ -85,6 +86,22 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 about)
 	if (!hbh)
 		return -1;
 	next = hbh[0];
+	own = ((__u32)hbh[1] + 1) << 3;
+	after = at(p, IPV6_HEADER + own, 8);
+	if (next == NEXT_DESTINATION && after) {
+		if (own != (length & 0xfff)) { /* that header is meant, too */
+			next = after[0];
+		} else if (about == ABOUT_INNER && after[0] == NEXT_IPV6) {
+			further = inside + (((__u32)after[1] + 1) << 3);
+			reach = further + IPV6_HEADER + 16;
+			packet_pull(ctx, p, whole < reach ? whole : reach);
+			ip6 = at(p, further, IPV6_HEADER);
+			if (ip6 && bpf_ntohl(ip6->class_label) >> 28 == 6) {
+				next = NEXT_IPV6;
+				inside = further;
+			}
+		}
+	}
 	if (about == ABOUT_INNER && next == NEXT_IPV6) {
 		ip6 = at(p, inside, IPV6_HEADER);
 		if (ip6 && bpf_ntohl(ip6->class_label) >> 28 == 6) {

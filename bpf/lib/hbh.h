@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The Hop-by-Hop header: opening and removing it. */
+/* The Hop-by-Hop header: opening it, and removing headers. */
 #ifndef WAYMARK_HBH_H
 #define WAYMARK_HBH_H
 
@@ -28,22 +28,22 @@ static __always_inline enum outcome open_header(context *ctx, struct packet *p, 
 	if (p->ip6 + IPV6_HEADER + (o->length & 0xfff) > p->end)
 		return OUTCOME_MALFORMED_HEADER;
 	if (is_common(p, o)) {
-		note_option(p, o, IPV6_HEADER + 4);
+		/* the first, said as a constant: Linux 6.1 loses sight of numbers that are spilled */
+		note_option(ctx, p, o, 0, IPV6_HEADER + 4);
 		return OUTCOME_NO_IOAM;
 	}
 	return scan_traces(ctx, p->l3, o) ? OUTCOME_NO_IOAM : scan_options(ctx, p->l3, o);
 }
 
-/* Cuts the Hop-by-Hop header out; the IPv6 header is made to say so. */
-static __always_inline int remove_header(context *ctx, struct packet *p, __u32 length)
+/*
+ * Cuts `length` bytes of headers after the IPv6 header out, before one of a given type; the IPv6 header
+ * is made to say so.
+ */
+static __always_inline int remove_header(context *ctx, struct packet *p, __u32 length, __u32 next)
 {
 	struct ipv6 *ip6;
-	const __u8 *hbh = at(p, IPV6_HEADER, 8);
-	__u32 next, payload;
+	__u32 payload;
 
-	if (!hbh)
-		return -1;
-	next = hbh[0];
 	packet_commit_sum(ctx, p);
 	if (packet_remove(ctx, p, IPV6_HEADER, length))
 		return -1;

@@ -37,7 +37,7 @@ static __always_inline int drops_ioam(const struct packet *p, enum role role)
 static __always_inline int begin(context *ctx, struct packet *p)
 {
 	p->on = find_interface(tables_of(STATE.current), ifindex_here(ctx));
-	return p->on && !p->on->is_master;
+	return p->on && !p->on->upper;
 }
 
 /* Finds the IPv6 header; anything but OUTCOME_NO_IOAM ends the packet's treatment. */

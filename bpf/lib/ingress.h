@@ -3,30 +3,48 @@
 #ifndef WAYMARK_INGRESS_H
 #define WAYMARK_INGRESS_H
 
+#include "behaviour.h"
 #include "boundary.h"
 #include "common_removal.h"
 #include "common_transit.h"
 #include "pathmtu.h"
 #include "record.h"
+#include "segments.h"
 #include "tunnel_end.h"
 
-/* Removes the header, or the tunnel, as decided. Its options are treated only if they are reported. */
-static __always_inline enum outcome remove(context *ctx, struct packet *p, struct options *o,
-					   struct hop *hop, enum disposition disposition)
+/* Counts the options of a Destination Options header, if the packet has lost one. */
+static __always_inline void measure_removed(context *ctx, struct packet *p, int tunneled)
 {
+	if (!READS_E2E)
+		return;
+	measure_e2e(ctx, p->l3, p->on->slot, tunneled);
+	packet_load(ctx, p);
+}
+
+/*
+ * Removes the header, or the tunnel, as decided, and a Destination Options header that was found. Its
+ * options are treated only if they are reported.
+ */
+static __always_inline enum outcome remove(context *ctx, struct packet *p, struct options *o,
+					   struct hop *hop, enum disposition disposition, int found)
+{
+	__u32 length = o->length + E2E_LENGTH(found);
 	struct recording rec = {};
 	enum outcome outcome;
 	int err;
 
-	if (remove_options(ctx, p, o, hop, disposition == LOSES_TUNNEL ? ABOUT_INNER : ABOUT_REST))
+	if (remove_options(ctx, p, o, hop, length,
+			   disposition == LOSES_TUNNEL ? ABOUT_INNER : ABOUT_REST))
 		record_begin(ctx, p, &rec, o->length);
 	if (disposition == LOSES_TUNNEL) {
 		outcome = OUTCOME_TUNNEL_DECAPSULATED;
-		err = remove_tunnel(ctx, p, IPV6_HEADER + o->length);
+		err = remove_tunnel(ctx, p, IPV6_HEADER + length);
 	} else {
 		outcome = OUTCOME_INLINE_REMOVED;
-		err = remove_header(ctx, p, o->length);
+		err = remove_header(ctx, p, length, E2E_NEXT(found));
 	}
+	if (!err)
+		measure_removed(ctx, p, disposition == LOSES_TUNNEL);
 	if (!rec.held)
 		return err ? OUTCOME_DECAP_FAILED : outcome;
 	if (err) {
@@ -49,6 +67,50 @@ static __always_inline int is_refused(enum outcome outcome)
 	       outcome == OUTCOME_MALFORMED_TUNNEL;
 }
 
+/*
+ * Whether an interface that lets no IOAM out may have to drop a packet, given its first header after
+ * the IPv6 header: only the egress hook does that, which packets meet after the stack, and in tc.
+ */
+static __always_inline int may_be_held(context *ctx, struct packet *p, const struct interface *out,
+				       __u8 next, __u32 offset)
+{
+	return COMPLETES && NODE.has_edges && out && out->roles & EDGE_EGRESS &&
+	       may_hide_hbh(ctx, p, next, offset);
+}
+
+/*
+ * Finds the way out of a packet that is for a segment here, or gets segments, and makes it the packet
+ * that leaves. Otherwise it is as it was.
+ */
+static __always_inline enum stack_reason find_segment_path(context *ctx, struct packet *p,
+							   struct path *path)
+{
+	enum stack_reason reason = find_behaviour_path(ctx, p, path);
+	const struct interface *out;
+	__u32 offset;
+	__u8 next;
+
+	if (!reason)
+		reason = find_out(p, path, &out);
+	if (reason)
+		return reason;
+	next = departing_header(path, &offset);
+	if (may_be_held(ctx, p, out, next, offset))
+		return STACK_BOUNDARY;
+	if (may_lack_room(ctx, p, path))
+		return STACK_HEADROOM;
+	reason = carry_out(ctx, path);
+	packet_load(ctx, p);
+	return reason;
+}
+
+/* Whether a packet with this first header may be of a flow that is measured. */
+static __always_inline int may_have_segments(__u8 next)
+{
+	return next == NEXT_ROUTING || next == NEXT_DESTINATION || next == NEXT_IPV6 ||
+	       next == NEXT_IPV4 || next == NEXT_ETHERNET;
+}
+
 /* Finds the way out of a packet that has no IOAM, or none any more. */
 static __always_inline enum stack_reason find_plain_path(context *ctx, struct packet *p,
 							 struct path *path)
@@ -56,18 +118,25 @@ static __always_inline enum stack_reason find_plain_path(context *ctx, struct pa
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	const struct interface *out;
 	enum stack_reason reason;
+	__u8 next;
 
 	if (!ip6 || ip6->next_header == NEXT_HBH)
 		return STACK_HEADERS;
+	next = ip6->next_header;
+	/* the option that marks a packet of a flow is inserted by the egress hook alone */
+	if (COMPLETES && NODE.inserts_mark && may_have_segments(next))
+		return STACK_SEGMENT;
 	reason = find_path(ctx, p, path, 1);
+	if (COMPLETES && reason == STACK_SEGMENT && !NODE.inserts_mark)
+		return find_segment_path(ctx, p, path);
+	if (!reason)
+		reason = find_out(p, path, &out);
 	if (reason)
 		return reason;
-	reason = find_out(p, path, &out);
-	if (reason || !out || out->roles & ROLE_EGRESS)
-		return reason;
-	/* only the egress hook, after the stack, looks for IOAM that other headers hide */
 	ip6 = at(p, 0, IPV6_HEADER);
-	return ip6 && !is_extension(ip6->next_header) ? STACK_NONE : STACK_BOUNDARY;
+	if (!ip6 || may_be_held(ctx, p, out, ip6->next_header, IPV6_HEADER))
+		return STACK_BOUNDARY;
+	return NODE.measures && may_lack_room(ctx, p, path) ? STACK_HEADROOM : STACK_NONE;
 }
 
 /* What this node can say of a packet that it receives. */
@@ -75,6 +144,7 @@ static __always_inline struct hop hop_at_ingress(const struct interface *on, con
 {
 	struct hop hop = {
 		.queue = UNAVAILABLE,
+		.buffer = UNAVAILABLE,
 		.ingress_id_wide = on->interface_id_wide,
 		.egress_id_wide = UNAVAILABLE,
 		.ingress_id = on->interface_id,
@@ -105,15 +175,17 @@ static __always_inline enum stack_reason find_way_on(context *ctx, struct packet
 }
 
 /*
- * Whether the header must stay: it holds an option whose namespace stays, or one that a node on the
- * way must know, or a second header would take its place.
+ * Whether the header must stay: it, or a Destination Options header that was found, holds an option
+ * whose namespace stays, or one that a node on the way must know; or a second header would take its
+ * place.
  */
 static __always_inline int is_shared(const struct options *o, enum disposition disposition,
-				     __u8 next_header)
+				     int found)
 {
 	if (disposition == LOSES_TUNNEL)
-		return o->discards;
-	return o->foreign || next_header == NEXT_HBH || o->removable != o->count;
+		return o->discards || found & E2E_DISCARDS;
+	return o->foreign || E2E_NEXT(found) == NEXT_HBH || o->removable != o->count ||
+	       found & E2E_SHARED;
 }
 
 static __always_inline struct result with_options(context *ctx, struct packet *p, struct options *o,
@@ -126,6 +198,7 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	const __u8 *hbh;
 	__u8 next_header;
 	struct hop hop;
+	int found;
 
 	if (!(p->on->roles & ROLE_INGRESS))
 		return at_boundary(ctx, p, o);
@@ -141,22 +214,48 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 	if (!ip6 || !hbh)
 		return result;
 	next_header = hbh[0];
+	found = next_header;
+	if (READS_E2E) {
+		found = read_destination(ctx, p->l3, o->length, next_header, o->half);
+		packet_load(ctx, p);
+		if (E2E_ERROR(found)) {
+			result.outcome = E2E_ERROR(found);
+			return result;
+		}
+		packet_pull(ctx, p, 2 * IPV6_HEADER + o->length + E2E_LENGTH(found));
+		ip6 = at(p, 0, IPV6_HEADER);
+		if (!ip6)
+			return result;
+	}
 	hop = hop_at_ingress(p->on, ip6);
-	tunnel = find_tunnel(ctx, p, next_header, o->length, o, 0);
+	tunnel = find_tunnel(ctx, p, E2E_NEXT(found), o->length + E2E_LENGTH(found), o,
+			     found & E2E_KNOWN);
 	if (is_refused(tunnel)) {
 		result.outcome = tunnel;
 		return result;
 	}
 	if (tunnel == OUTCOME_TUNNEL_DECAPSULATED)
 		disposition = LOSES_TUNNEL;
-	else if (o->removable)
+	else if (o->removable || found & E2E_MARKED)
 		disposition = LOSES_HEADER;
 	else
 		hop.stays = 1;
+	if (READS_E2E && disposition == LOSES_HEADER && !(found & E2E_MARKED)) {
+		forget_e2e(); /* that header stays */
+		found = next_header;
+	}
+	if (NODE.has_proofs && o->has_proof) {
+		pot_ingress(ctx, o);
+		packet_load(ctx, p);
+		if (o->refused) {
+			drop_options(ctx, o, &hop, p->on->slot);
+			return dropped(OUTCOME_POT_DROPPED);
+		}
+	}
 	if (NODE.fast && p->on->fast && hop.stays)
 		result.reason = find_way_on(ctx, p, o, &hop, path);
-	if (disposition != GOES_ON && !is_shared(o, disposition, next_header)) {
-		result.outcome = remove(ctx, p, o, &hop, disposition);
+	if (disposition != GOES_ON && !is_shared(o, disposition, found)) {
+		result.outcome = remove(ctx, p, o, &hop, disposition, found);
 		if (is_removed(result.outcome))
 			result.reason = STACK_NONE;
 		return result;
@@ -172,25 +271,96 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 
 /* Takes a packet without IOAM out of the tunnel that ends here, if one does; without a record. */
 static __always_inline enum outcome bare_tunnel(context *ctx, struct packet *p,
-						const struct options *o, __u32 length)
+						const struct options *o, __u32 length, __u8 next)
 {
-	const struct ipv6 *ip6;
 	enum outcome outcome;
-	const __u8 *hbh;
 
 	if (!NODE.has_decapsulations)
 		return OUTCOME_NO_IOAM;
 	packet_pull(ctx, p, 2 * IPV6_HEADER + length);
-	ip6 = at(p, 0, IPV6_HEADER);
-	hbh = at(p, IPV6_HEADER, 8);
-	if (!ip6 || !hbh)
-		return OUTCOME_NO_IOAM;
-	outcome = find_tunnel(ctx, p, length ? hbh[0] : ip6->next_header, length, o, 0);
+	outcome = find_tunnel(ctx, p, next, length, o, 0);
 	if (outcome != OUTCOME_TUNNEL_DECAPSULATED)
 		return outcome;
 	if (o && o->discards)
 		return OUTCOME_REMOVAL_PARTIAL;
 	return remove_tunnel(ctx, p, IPV6_HEADER + length) ? OUTCOME_DECAP_FAILED : outcome;
+}
+
+/* The same of a packet with a Destination Options header that was found, or removes that header. */
+static __always_inline enum outcome end_destination(context *ctx, struct packet *p, __u32 length,
+						    int found)
+{
+	__u32 whole = (length & 0xfff) + E2E_LENGTH(found);
+	enum outcome outcome;
+
+	packet_pull(ctx, p, 2 * IPV6_HEADER + whole);
+	outcome = find_tunnel(ctx, p, E2E_NEXT(found), whole, 0, found & E2E_KNOWN);
+	if (outcome == OUTCOME_TUNNEL_DECAPSULATED) {
+		if (found & E2E_DISCARDS)
+			return OUTCOME_REMOVAL_PARTIAL;
+		return remove_tunnel(ctx, p, IPV6_HEADER + whole) ? OUTCOME_DECAP_FAILED : outcome;
+	}
+	if (outcome != OUTCOME_NO_IOAM || !(found & E2E_MARKED))
+		return outcome;
+	if (length || found & E2E_SHARED || E2E_NEXT(found) == NEXT_HBH)
+		return OUTCOME_REMOVAL_PARTIAL;
+	return remove_header(ctx, p, whole, E2E_NEXT(found)) ? OUTCOME_DECAP_FAILED
+							     : OUTCOME_INLINE_REMOVED;
+}
+
+/*
+ * The same in a call: the stack is small. `length` is of the headers before it, which have no IOAM. Bytes
+ * before the IPv6 header are from bit 8 on, packet.broken is bit 16.
+ */
+__noinline int remove_destination(context *ctx, const struct interface *on, __u32 l3, __u32 length,
+				  int found)
+{
+	struct packet packet = {.l3 = l3 & 0xff, .on = on}, *p = &packet;
+	enum outcome outcome;
+
+	if (!on)
+		return OUTCOME_NO_IOAM;
+	packet_load(ctx, p);
+	outcome = end_destination(ctx, p, length, found);
+	return outcome | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
+}
+
+/*
+ * Treats a packet without IOAM in its Hop-by-Hop header, of `length` bytes; 0: it has none, and its first
+ * header is of type `next`.
+ */
+static __always_inline enum outcome
+without_options(context *ctx, struct packet *p, const struct options *o, __u32 length, __u8 next)
+{
+	enum outcome outcome;
+	int found, removed;
+	const __u8 *hbh;
+
+	if (!READS_E2E)
+		return OUTCOME_NO_IOAM; /* nor does a tunnel end here */
+	if (length) {
+		hbh = at(p, IPV6_HEADER, 8);
+		if (!hbh)
+			return OUTCOME_NO_IOAM;
+		next = hbh[0];
+	}
+	if (next != NEXT_DESTINATION || !(p->on->roles & ROLE_INGRESS))
+		return bare_tunnel(ctx, p, o, length, next);
+	found = read_destination(ctx, p->l3, length, next, p->on->half);
+	if (E2E_ERROR(found)) {
+		packet_load(ctx, p);
+		return E2E_ERROR(found);
+	}
+	if (o && o->discards)
+		found |= E2E_DISCARDS;
+	removed = remove_destination(ctx, p->on, p->l3, length, found);
+	outcome = removed & 0xff;
+	p->l3 = removed >> 8;
+	p->broken = removed >> 16;
+	packet_load(ctx, p);
+	if (is_removed(outcome))
+		measure_removed(ctx, p, outcome == OUTCOME_TUNNEL_DECAPSULATED);
+	return outcome;
 }
 
 static __always_inline struct result with_header(context *ctx, struct packet *p, struct path *path)
@@ -207,11 +377,20 @@ static __always_inline struct result with_header(context *ctx, struct packet *p,
 	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
 	if (o.count) {
+		if (may_be_copy(&o) && take_copy(ctx, &o, p->on)) {
+			result.outcome = OUTCOME_LOOPBACK_RECEIVED;
+			result.disposition = DROPPED;
+			return result;
+		}
 		result = with_options(ctx, p, &o, path);
 		result.options = o.outcome;
+		if (may_be_probe(&o) && is_removed(result.outcome) && is_probe(&o)) {
+			result.outcome = OUTCOME_ACTIVE_TERMINATED;
+			result.disposition = DROPPED;
+		}
 		return result;
 	}
-	result.outcome = bare_tunnel(ctx, p, &o, o.length);
+	result.outcome = without_options(ctx, p, &o, o.length, NEXT_HBH);
 	if (is_removed(result.outcome))
 		result.reason = STACK_NONE;
 	return result;
@@ -241,8 +420,8 @@ static __always_inline struct result ingress(context *ctx, struct packet *p, str
 		packet_load(ctx, p);
 	}
 	result.reason = STACK_HEADERS;
-	if (next == NEXT_IPV6)
-		result.outcome = bare_tunnel(ctx, p, 0, 0);
+	if (next == NEXT_IPV6 || (READS_E2E && next == NEXT_DESTINATION))
+		result.outcome = without_options(ctx, p, 0, 0, next);
 	if (result.outcome == OUTCOME_NO_IOAM || is_removed(result.outcome))
 		result.reason = STACK_NONE;
 	return result;

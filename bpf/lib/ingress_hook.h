@@ -41,6 +41,8 @@ static __always_inline int ingress_hook(context *ctx)
 	if (!tally)
 		return verdict;
 	pay_debt(tally);
+	if (ACTS_ON(TRACE_LOOPBACK))
+		pay_loopback_debt(p.on->slot);
 	add(tally, COUNTER_INGRESS + result.outcome);
 	if (result.options && result.options != result.outcome)
 		add(tally, COUNTER_INGRESS_OPTIONS + result.options);

@@ -24,6 +24,7 @@ enum next_header {
 	NEXT_ESP = 50,
 	NEXT_AH = 51,
 	NEXT_ICMPV6 = 58,
+	NEXT_NONE = 59,
 	NEXT_DESTINATION = 60,
 	NEXT_SCTP = 132,
 	NEXT_UDPLITE = 136,

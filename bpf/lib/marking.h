@@ -16,6 +16,28 @@ struct moment {
 	__u64 into; /* ns since the block's begin */
 };
 
+/* Reads the clock into what this CPU remembers. Not inlined: the stack is small. */
+__noinline int read_clock(void)
+{
+	__u32 zero = 0;
+	const struct marking *m = bpf_map_lookup_elem(&markings, &zero);
+	const struct clock_state *offset = bpf_map_lookup_elem(&clock, &zero);
+	struct block_clock *last = bpf_map_lookup_elem(&block_clocks, &zero);
+	__u64 time;
+
+	if (!m || !m->length || !offset || !last)
+		return -1;
+	time = tai_now() - offset->tai_offset;
+	if (last->length != m->length || time - last->start >= m->length) {
+		last->length = m->length;
+		last->block = time / m->length;
+		last->start = last->block * m->length;
+	}
+	last->into = time - last->start;
+	last->jiffies = bpf_jiffies64();
+	return 0;
+}
+
 /*
  * Blocks are of UTC: nodes need not agree on TAI - UTC. Where no delay is asked for, the clock is read
  * once in a tick, because that costs as much as all else here; a packet may then be up to a tick older
@@ -23,31 +45,27 @@ struct moment {
  */
 static __always_inline int find_moment(const struct marking *m, struct moment *now, int exact)
 {
-	__u64 jiffies = bpf_jiffies64(), time;
-	struct clock_state *offset;
 	struct block_clock *last;
 	__u32 zero = 0;
 
 	last = bpf_map_lookup_elem(&block_clocks, &zero);
-	if (!last || !m->length)
+	if (!last)
 		return -1;
-	if (exact || last->jiffies != jiffies || last->length != m->length) {
-		offset = bpf_map_lookup_elem(&clock, &zero);
-		if (!offset)
-			return -1;
-		time = tai_now() - offset->tai_offset;
-		if (last->length != m->length || time - last->start >= m->length) {
-			last->length = m->length;
-			last->block = time / m->length;
-			last->start = last->block * m->length;
-		}
-		last->into = time - last->start;
-		last->jiffies = jiffies;
-	}
+	if ((exact || last->jiffies != bpf_jiffies64() || last->length != m->length) &&
+	    read_clock())
+		return -1;
 	now->block = last->block;
 	now->into = last->into;
 	return 0;
 }
+
+/* The octets of which some bits are the mark, in the last SID or the option; 0: there is no option. */
+static __always_inline __u32 carrier_at(const struct marking *m, const struct segments *s)
+{
+	return m->carrier == CARRIER_OPTION ? s->mark : s->last;
+}
+
+#define NO_MARK 0xff /* no value of a colour */
 
 static __always_inline __u8 read_mark(const struct packet *p, const struct marking *m,
 				      const struct segments *s)
@@ -57,7 +75,9 @@ static __always_inline __u8 read_mark(const struct packet *p, const struct marki
 
 	if (m->carrier == CARRIER_CLASS)
 		return ip6 ? bpf_ntohl(ip6->class_label) >> 20 & m->mask : 0;
-	carrier = at(p, s->last + (m->octet & 15), 1);
+	if (!carrier_at(m, s))
+		return NO_MARK;
+	carrier = at(p, carrier_at(m, s) + (m->octet & 15), 1);
 	return carrier ? *carrier & m->mask : 0;
 }
 
@@ -68,8 +88,8 @@ static __always_inline void write_mark(context *ctx, struct packet *p, const str
 	__u32 offset = s->ip6, shift = 20;
 	__be32 *carrier, word;
 
-	if (m->carrier == CARRIER_ARGUMENT) {
-		offset = s->last + (m->octet & 12);
+	if (m->carrier != CARRIER_CLASS) {
+		offset = carrier_at(m, s) + (m->octet & 12);
 		shift = (3 - (m->octet & 3)) << 3;
 	}
 	carrier = at(p, offset, 4);
@@ -83,35 +103,90 @@ static __always_inline void write_mark(context *ctx, struct packet *p, const str
 	packet_commit_sum(ctx, p);
 }
 
-/* This CPU's counters of a flow's block. Another block's are begun anew. */
-static __always_inline struct block_counts *find_counts(const struct marking *m, __u32 flow,
-							__u64 block, int *begun)
+/* The place of this CPU's counters of a block, by the key that a packet was found by. */
+static __always_inline struct block_counts *counts_at(const struct marking *m, __u32 place,
+						      __u64 block)
 {
-	__u32 index = bpf_get_smp_processor_id() * m->room + flow;
-	struct flow_blocks *blocks = bpf_map_lookup_elem(&measured_blocks, &index);
-	struct block_counts *c;
+	__u32 slot = bpf_get_smp_processor_id() * MARKING_SLOTS + (block & (MARKING_SLOTS - 1));
+	__u32 index = slot * m->places + place;
+	struct block_counts *c = bpf_map_lookup_elem(&measured_counts, &index);
 
-	if (!blocks || flow >= m->room)
+	return place < m->places ? c : 0;
+}
+
+/* The counters there. Another block's begin anew. */
+static __always_inline struct block_counts *
+find_counts(const struct marking *m, const struct measured_flow *flow, __u64 block, int *begun)
+{
+	struct block_counts *c = counts_at(m, flow->place, block);
+
+	if (!c)
 		return 0;
-	c = &blocks->slots[block & (MARKING_SLOTS - 1)];
 	*begun = c->block != block;
 	if (*begun)
 		*c = (struct block_counts){.block = block};
 	return c;
 }
 
-/* Adds a packet, or what an offloaded one is to be cut into; how many they are. */
+/* What is noted of few packets. */
+enum note {
+	NOTE_DELAY = 1, /* has a delay mark */
+	NOTE_LATE = 2,
+	NOTE_EARLY = 4,
+	NOTE_UNMARKED = 8,
+	NOTE_UNSIZED = 16, /* offloaded, and the length of its headers is not known */
+	NOTE_UNCOUNTED = 32,
+};
+
+/* Notes packets, in memory apart from the counters. Not inlined: few packets need it. */
+__noinline int note_packets(const struct measured_flow *flow, __u64 block, __u32 notes,
+			    __u32 packets, __u64 into)
+{
+	__u32 index = bpf_get_smp_processor_id() * MARKING_SLOTS + (block & (MARKING_SLOTS - 1));
+	__u32 zero = 0;
+	const struct marking *m = bpf_map_lookup_elem(&markings, &zero);
+	struct block_notes *n;
+
+	if (!m || !flow || flow->number >= m->room)
+		return 0;
+	index = index * m->room + flow->number;
+	n = bpf_map_lookup_elem(&measured_notes, &index);
+	if (!n)
+		return 0;
+	if (n->block != (__u32)block)
+		*n = (struct block_notes){.block = block};
+	if (notes & NOTE_DELAY) {
+		n->delay_packets += packets;
+		n->delay_time += packets * into;
+	}
+	if (notes & NOTE_LATE)
+		n->late += packets;
+	if (notes & NOTE_EARLY)
+		n->early += packets;
+	if (notes & NOTE_UNMARKED)
+		n->unmarked += packets;
+	if (notes & NOTE_UNSIZED)
+		n->unsized++;
+	if (notes & NOTE_UNCOUNTED)
+		n->unsized |= UNCOUNTED;
+	return 0;
+}
+
+/*
+ * Adds a packet, or what an offloaded one is to be cut into; how many they are. *notes: what is to be
+ * noted besides.
+ */
 static __always_inline __u32 add_packet(context *ctx, struct packet *p, const struct segments *s,
-					struct block_counts *c, __u64 into, int delay,
-					__u32 repeated)
+					struct block_counts *c, __u64 into, __u32 repeated,
+					__u32 *notes)
 {
 	__u32 length = packet_length(ctx, p), parts = packet_segments(ctx, length - repeated);
 	const struct ipv6 *ip6 = at(p, s->ip6, IPV6_HEADER);
 
 	length -= s->ip6;
 	if (parts > 1) {
-		c->unsized += !repeated;
-		c->uncounted += !repeated && !packet_is_counted(ctx);
+		if (!repeated)
+			*notes |= NOTE_UNSIZED | (packet_is_counted(ctx) ? 0 : NOTE_UNCOUNTED);
 		repeated -= repeated ? s->ip6 : 0;
 	} else {
 		parts = 1;
@@ -121,97 +196,128 @@ static __always_inline __u32 add_packet(context *ctx, struct packet *p, const st
 	c->packets += parts;
 	c->octets += length + (parts - 1) * repeated;
 	c->time += parts * into;
-	if (delay) {
-		c->delay_packets += parts;
-		c->delay_time += parts * into;
-	}
 	return parts;
 }
 
 /* The exact time since a block began. */
 static __always_inline __u64 exact_into(const struct marking *m, __u64 block)
 {
-	struct clock_state *offset;
-	__u32 zero = 0;
+	struct moment now;
 
-	offset = bpf_map_lookup_elem(&clock, &zero);
-	return offset ? tai_now() - offset->tai_offset - block * m->length : 0;
+	return find_moment(m, &now, 1) ? 0 : now.into + (now.block - block) * m->length;
 }
 
-static __always_inline void count_out(context *ctx, struct packet *p, const struct marking *m,
-				      const struct segments *s, __u32 flow, __u32 repeated)
+/* What count_departure() says: how many packets it counted, and how. */
+enum counted {
+	COUNTED_PARTS = 0xffff, /* a mask */
+	COUNTED_DELAYED = 1 << 16,
+	COUNTED_ODD = 1 << 17, /* in a block with an odd number */
+};
+
+static __always_inline __u32 count_out(context *ctx, struct packet *p, const struct marking *m,
+				       const struct segments *s, const struct measured_flow *flow,
+				       __u32 repeated)
 {
 	struct block_counts *c;
 	struct moment now;
-	__u32 value;
-	int begun, delay;
+	__u32 value, parts, notes = 0;
+	int begun;
 
 	if (find_moment(m, &now, m->sums))
-		return;
+		return 0;
+	if (m->carrier == CARRIER_OPTION && !s->mark) { /* it could not get one */
+		parts = packet_segments(ctx, packet_length(ctx, p));
+		note_packets(flow, now.block, NOTE_UNMARKED, parts > 1 ? parts : 1, 0);
+		return 0;
+	}
 	c = find_counts(m, flow, now.block, &begun);
 	if (!c)
-		return;
-	delay = begun && m->marks_delay; /* once in a block, on each CPU */
-	if (delay && !m->sums)
-		now.into = exact_into(m, now.block);
-	add_packet(ctx, p, s, c, now.into, delay, repeated);
-	value = ((now.block & 1) | (delay ? 2 : 0)) & 3;
+		return 0;
+	if (begun && m->marks_delay) { /* once in a block, on each CPU */
+		notes = NOTE_DELAY;
+		if (!m->sums)
+			now.into = exact_into(m, now.block);
+	}
+	value = ((now.block & 1) | (notes ? 2 : 0)) & 3;
+	parts = add_packet(ctx, p, s, c, now.into, repeated, &notes);
+	if (notes)
+		note_packets(flow, now.block, notes, parts, now.into);
 	opaque(value);
 	write_mark(ctx, p, m, s, m->values[value & 3]);
+	return (parts & COUNTED_PARTS) | (notes & NOTE_DELAY ? COUNTED_DELAYED : 0) |
+	       (now.block & 1 ? COUNTED_ODD : 0);
 }
 
-/* Whether a mark is a colour; then which one, and whether it asks for the delay. */
-static __always_inline int is_coloured(const struct marking *m, __u8 mark, __u32 *colour,
-				       int *delay)
+/* What a mark says. */
+enum meaning {
+	MARK_COLOUR = 1, /* of blocks with odd numbers */
+	MARK_DELAY = 2,
+	MARK_NONE = 4,
+};
+
+static __always_inline __u32 meaning_of(const struct marking *m, __u8 mark)
 {
-	*delay = m->marks_delay && (mark == m->values[2] || mark == m->values[3]);
-	*colour = mark == m->values[1] || (*delay && mark == m->values[3]);
-	return *delay || *colour || mark == m->values[0];
+	if (mark == m->values[0])
+		return 0;
+	if (mark == m->values[1])
+		return MARK_COLOUR;
+	if (!m->marks_delay)
+		return MARK_NONE;
+	if (mark == m->values[2])
+		return MARK_DELAY;
+	return mark == m->values[3] ? MARK_DELAY | MARK_COLOUR : MARK_NONE;
 }
 
 /*
  * A packet is of the block with its colour that is nearest to now (RFC 9341 §5): one of the other
- * colour is late in the block's first half, and early in its second.
+ * colour is late in the block's first half, and early in its second. What is to be noted of it.
  */
-static __always_inline void count_in(context *ctx, struct packet *p, const struct marking *m,
-				     const struct segments *s, __u32 flow, __u32 repeated)
+static __always_inline __u32 choose_block(const struct marking *m, struct moment *now, __u32 colour)
 {
+	__u64 outside = now->into;
+
+	if (colour == (now->block & 1))
+		return 0;
+	if (outside < m->length >> 1) {
+		now->block--;
+		now->into += m->length;
+		return outside > m->guard ? NOTE_LATE : 0;
+	}
+	now->block++;
+	now->into -= m->length;
+	return m->length - outside > m->guard ? NOTE_EARLY : 0;
+}
+
+static __always_inline void count_in(context *ctx, struct packet *p, const struct marking *m,
+				     const struct segments *s, const struct measured_flow *flow,
+				     __u32 repeated)
+{
+	__u32 mark = meaning_of(m, read_mark(p, m, s)), parts, notes;
 	struct block_counts *c;
 	struct moment now;
-	int begun, delay;
-	__u32 colour, parts;
-	__u64 outside = 0;
-	__u8 mark = read_mark(p, m, s);
-	int coloured = is_coloured(m, mark, &colour, &delay), late = 0;
+	int begun;
 
-	if (find_moment(m, &now, m->sums || delay))
+	if (find_moment(m, &now, m->sums || mark & MARK_DELAY))
 		return;
-	if (coloured && colour != (now.block & 1)) {
-		late = now.into < m->length >> 1;
-		outside = late ? now.into : m->length - now.into;
-		now.block += late ? -1 : 1;
-		now.into += late ? m->length : -m->length;
+	if (mark & MARK_NONE) {
+		parts = packet_segments(ctx, packet_length(ctx, p));
+		note_packets(flow, now.block, NOTE_UNMARKED, parts > 1 ? parts : 1, 0);
+		return;
 	}
+	notes = choose_block(m, &now, mark & MARK_COLOUR);
+	if (mark & MARK_DELAY)
+		notes |= NOTE_DELAY;
 	c = find_counts(m, flow, now.block, &begun);
 	if (!c)
 		return;
-	if (!coloured) {
-		parts = packet_segments(ctx, packet_length(ctx, p));
-		c->unmarked += parts > 1 ? parts : 1;
-		return;
-	}
-	parts = add_packet(ctx, p, s, c, now.into, delay, repeated);
-	if (outside > m->guard) {
-		if (late)
-			c->late += parts;
-		else
-			c->early += parts;
-	}
+	parts = add_packet(ctx, p, s, c, now.into, repeated, &notes);
+	if (notes)
+		note_packets(flow, now.block, notes, parts, now.into);
 }
 
-/* Counts a packet of a flow, and marks it if it leaves. Not inlined: the stack is small. */
-__noinline int count_measured(context *ctx, const struct segments *s, __u32 flow, __u32 direction,
-			      __u32 repeated)
+/* Counts a packet of a flow that leaves, and marks it; enum counted. Not inlined: the stack is small. */
+__noinline int count_departure(context *ctx, const struct segments *s,
+			       const struct measured_flow *flow, __u32 repeated)
 {
 	struct packet packet = {}, *p = &packet;
 	struct marking *m;
@@ -219,16 +325,82 @@ __noinline int count_measured(context *ctx, const struct segments *s, __u32 flow
 
 	opaque(repeated); /* where it is not used, the compiler would not pass it */
 	m = bpf_map_lookup_elem(&markings, &zero);
-	if (!m || !s)
+	if (!m || !s || !flow)
 		return 0;
 	p->l3 = s->l3;
 	packet_load(ctx, p);
-	if (flow == LEAVES_UNMARKED)
+	if (flow->number == LEAVES_UNMARKED)
 		write_mark(ctx, p, m, s, m->unmarked);
-	else if (direction == DIRECTION_OUT)
-		count_out(ctx, p, m, s, flow, repeated);
 	else
-		count_in(ctx, p, m, s, flow, repeated);
+		return count_out(ctx, p, m, s, flow, repeated);
+	return 0;
+}
+
+/*
+ * Remembers an offloaded packet, and how it was counted, with the time that was read last. Not inlined:
+ * the stack is small.
+ */
+__noinline int remember_cut(context *ctx, const struct segments *s,
+			    const struct measured_flow *flow, __u32 counted, __u32 repeated)
+{
+	__u32 zero = 0;
+	const struct marking *m = bpf_map_lookup_elem(&markings, &zero);
+	struct block_clock *last = bpf_map_lookup_elem(&block_clocks, &zero);
+	struct packet packet = {};
+
+	if (!m || !last || !s || !flow)
+		return 0;
+	packet.l3 = s->l3;
+	last->cut.block = last->block;
+	last->cut.into = last->into;
+	if ((last->block & 1) != !!(counted & COUNTED_ODD)) { /* one began meanwhile */
+		last->cut.block--;
+		last->cut.into += m->length;
+	}
+	last->cut.number = flow->number;
+	last->cut.place = flow->place;
+	last->cut.parts = counted & COUNTED_PARTS;
+	last->cut.payload = repeated ? packet_length(ctx, &packet) - repeated : 0;
+	last->cut.repeated = repeated;
+	last->cut.delayed = counted & COUNTED_DELAYED;
+	return 0;
+}
+
+/* What became of a packet that left. */
+enum departed {
+	LEFT,
+	LEFT_TO_BE_CUT, /* into parts, which were counted */
+	LEFT_BROKEN,	/* of measure_departure() as well: it must not leave */
+};
+
+/* Counts a packet of a flow that leaves, and remembers one that is still to be cut. */
+static __always_inline enum departed depart(context *ctx, const struct segments *s,
+					    const struct measured_flow *flow)
+{
+	__u32 repeated = repeated_length(ctx, s);
+	__u32 counted = count_departure(ctx, s, flow, repeated);
+
+	if (COMPLETES || (counted & COUNTED_PARTS) <= 1)
+		return LEFT;
+	remember_cut(ctx, s, flow, counted, repeated);
+	return LEFT_TO_BE_CUT;
+}
+
+/* Counts a packet of a flow that arrives. Not inlined: the stack is small. */
+__noinline int count_arrival(context *ctx, const struct segments *s,
+			     const struct measured_flow *flow, __u32 repeated)
+{
+	struct packet packet = {}, *p = &packet;
+	struct marking *m;
+	__u32 zero = 0;
+
+	opaque(repeated);
+	m = bpf_map_lookup_elem(&markings, &zero);
+	if (!m || !s || !flow)
+		return 0;
+	p->l3 = s->l3;
+	packet_load(ctx, p);
+	count_in(ctx, p, m, s, flow, repeated);
 	return 0;
 }
 
@@ -242,45 +414,61 @@ __noinline int count_malformed(context *ctx)
 	return 0;
 }
 
-/* Whether flows are measured in this direction. */
-static __always_inline int measures(__u32 direction)
+/* How packets carry their mark, if flows are measured in this direction; else CARRIER_NONE. */
+static __always_inline enum carrier carrier_of(__u32 direction)
 {
 	struct marking *m;
 	__u32 zero = 0;
 
 	m = bpf_map_lookup_elem(&markings, &zero);
-	return m && m->selected[direction_of(direction)];
+	return m && m->selected[direction_of(direction)] ? m->carrier : CARRIER_NONE;
+}
+
+/* Finds the flow that a packet is of, from the header at s->ip6 on; zero: nothing is to be done. */
+static __always_inline int find_flow_of(context *ctx, struct segments *s, __u32 direction,
+					enum carrier carrier, struct measured_flow *flow)
+{
+	enum segments_found found = reach_segments(ctx, s);
+
+	/* in XDP, a packet that leaves is the one that arrived */
+	if (found == BAD_SEGMENTS && !s->ip6 &&
+	    !(COMPLETES && direction == DIRECTION_OUT && carrier_of(DIRECTION_IN) != CARRIER_NONE))
+		count_malformed(ctx);
+	if (found != SEGMENTS_FOUND)
+		return 0;
+	if (carrier == CARRIER_OPTION) {
+		if (direction == DIRECTION_OUT)
+			s->mark = 0; /* another node's, which is not this node's to write */
+		else if (!s->mark)
+			find_mark(ctx, s);
+	}
+	return find_measured(ctx, s, direction, flow);
 }
 
 /*
  * Counts a packet if it is of a measured flow in this direction, and marks it if it leaves: before
  * anything else is done with it that arrives, or to it that leaves, so a packet may be in a tunnel
- * whose other end is to measure it, or not yet. Not inlined: see scan_options().
+ * whose other end is to measure it, or not yet. enum departed of one that leaves. Not inlined: see
+ * scan_options().
  */
 __noinline int measure(context *ctx, __u32 direction)
 {
-	enum segments_found found;
+	enum carrier carrier = carrier_of(direction);
+	struct measured_flow flow = {};
 	struct segments s = {};
-	__u32 flow;
 
-	if (!measures(direction))
+	if (carrier == CARRIER_NONE)
 		return 0;
-	found = reach_segments(ctx, &s);
-	if (found == BAD_SEGMENTS)
-		count_malformed(ctx);
-	if (found != SEGMENTS_FOUND)
-		return 0;
-	flow = find_measured(ctx, &s, direction);
-	if (flow == NO_FLOW && direction == DIRECTION_IN && !s.count &&
-	    s.next_header == NEXT_IPV6) {
-		s.ip6 = s.upper;
-		if (reach_segments(ctx, &s) != SEGMENTS_FOUND)
+	if (!find_flow_of(ctx, &s, direction, carrier, &flow)) {
+		if (direction != DIRECTION_IN || s.count || s.next_header != NEXT_IPV6)
 			return 0;
-		flow = find_measured(ctx, &s, direction);
+		s.ip6 = s.upper;
+		if (!find_flow_of(ctx, &s, direction, carrier, &flow))
+			return 0;
 	}
-	if (flow != NO_FLOW)
-		count_measured(ctx, &s, flow, direction, repeated_length(ctx, &s));
-	return 0;
+	if (direction == DIRECTION_OUT)
+		return depart(ctx, &s, &flow);
+	return count_arrival(ctx, &s, &flow, repeated_length(ctx, &s));
 }
 
 #endif

@@ -6,6 +6,11 @@
 #include "context.h"
 #include "counters.h"
 #include "option/dex.h"
+#include "option/e2e.h"
+#include "option/e2e_measure.h"
+#include "option/e2e_read.h"
+#include "option/flags.h"
+#include "option/pot.h"
 #include "option/trace.h"
 #include "queue.h"
 #include "record.h"
@@ -17,6 +22,8 @@ static __always_inline enum option_kind kind_of(__u8 option_type, __u8 ioam_type
 		return KIND_DEX;
 	if (ioam_type == IOAM_PREALLOCATED_TRACE && option_type == OPTION_IOAM)
 		return KIND_TRACE;
+	if (ioam_type == IOAM_POT && option_type == OPTION_IOAM)
+		return KIND_POT;
 	return KIND_OTHER;
 }
 
@@ -24,8 +31,9 @@ static __always_inline enum option_kind kind_of(__u8 option_type, __u8 ioam_type
  * Checks one IOAM option as the kernel does, in its order: OUTCOME_UNTOUCHED if its module can treat
  * it, OUTCOME_OPTION_UNSUPPORTED if none does, else the error.
  */
-static __always_inline enum outcome check_option(const struct packet *p, __u32 offset,
-						 struct option *o)
+static __always_inline enum outcome check_option(context *ctx, const struct packet *p,
+						 struct options *options, __u32 slot,
+						 struct option *o, __u32 offset)
 {
 	const __u8 *option = at(p, offset, 4);
 
@@ -40,15 +48,16 @@ static __always_inline enum outcome check_option(const struct packet *p, __u32 o
 		return trace_check(p, offset, option[1], o);
 	case KIND_DEX:
 		return dex_check(p, offset, option[1], o);
+	case KIND_POT:
+		return pot_check(ctx, options, slot, option[1]);
 	}
 	return OUTCOME_OPTION_UNSUPPORTED;
 }
 
-/* Notes an IOAM option; nonzero when there are too many. */
-static __always_inline int note_option(const struct packet *p, struct options *options,
-				       __u32 offset)
+/* Notes an IOAM option in a slot, the next free one; nonzero when there are too many. */
+static __always_inline int note_option(context *ctx, const struct packet *p,
+				       struct options *options, __u32 slot, __u32 offset)
 {
-	__u32 slot = options->count;
 	struct option *o;
 
 	if (slot >= MAX_IOAM_OPTIONS)
@@ -56,7 +65,7 @@ static __always_inline int note_option(const struct packet *p, struct options *o
 	o = &options->options[slot];
 	options->count = slot + 1;
 	o->offset = offset;
-	o->outcome = check_option(p, offset, o);
+	o->outcome = check_option(ctx, p, options, slot, o, offset);
 	if (o->outcome >= OUTCOME_MALFORMED_IPV6) {
 		o->kind = KIND_OTHER;
 		if (!options->error)
@@ -74,6 +83,9 @@ static __always_inline int note_option(const struct packet *p, struct options *o
 		break;
 	case KIND_DEX:
 		dex_note(options, o);
+		break;
+	case KIND_POT:
+		pot_note(options, slot);
 		break;
 	}
 	return 0;
@@ -117,10 +129,13 @@ static __always_inline int note_common_trace(const struct packet *p, struct opti
 
 /*
  * What egress has to say of an option that ingress treated: that a trace has no room left is a flag
- * by then that was set before.
+ * by then that was set before; proofs are ingress's business alone.
  */
 static __always_inline enum outcome completed_outcome(enum outcome outcome)
 {
+	if (outcome == OUTCOME_POT_UPDATED || outcome == OUTCOME_POT_ACCEPTED ||
+	    is_proof_refused(outcome))
+		return OUTCOME_UNTOUCHED;
 	return outcome == OUTCOME_TRACE_OVERFLOW ? OUTCOME_OVERFLOW_SET : outcome;
 }
 
@@ -191,21 +206,42 @@ static __always_inline void ingress_options(context *ctx, struct packet *p, stru
 	sum_up(o, p->on->slot, COUNTER_INGRESS_OPTIONS);
 }
 
-/* Ingress of a packet whose header is removed; nonzero: a record of the header is wanted. */
+/*
+ * Ingress of a packet that loses headers of a length, these options among them; nonzero: a record of
+ * the header is wanted.
+ */
 static __always_inline int remove_options(context *ctx, struct packet *p, struct options *o,
-					  struct hop *hop, enum about about)
+					  struct hop *hop, __u32 length, enum about about)
 {
-	if (!(o->has_trace || dex_reports(o)) || !are_records_wanted())
+	int wanted = (o->has_trace || dex_reports(o)) && are_records_wanted();
+
+	/* a proof was treated, and is counted with all else in its header */
+	if (!wanted && !(NODE.has_proofs && o->has_proof))
 		return 0;
 	if (o->has_trace)
 		hop->tai = tai_now();
-	if (dex_reports(o)) {
-		dex_remove(ctx, p, o, hop, about);
+	if (wanted && dex_reports(o)) {
+		dex_remove(ctx, p, o, hop, length, about);
 		packet_load(ctx, p);
 	}
 	trace_ingress(ctx, o, hop);
 	sum_up(o, p->on->slot, COUNTER_INGRESS_OPTIONS);
-	return o->has_trace;
+	return wanted && o->has_trace;
+}
+
+/*
+ * Ingress of a packet that is dropped for its proof: all options are counted, nothing is reported. Not
+ * inlined: the stack is small.
+ */
+__noinline int drop_options(context *ctx, struct options *o, struct hop *hop, __u32 slot)
+{
+	if (!o || !hop)
+		return 0;
+	if (trace_needs_arrival(o))
+		hop->tai = tai_now();
+	trace_ingress(ctx, o, hop);
+	sum_up(o, slot, COUNTER_INGRESS_OPTIONS);
+	return 0;
 }
 
 /* Egress of a packet whose options the ingress hook treated. */
@@ -218,6 +254,8 @@ static __always_inline void egress_options(context *ctx, struct packet *p, struc
 		hop->tai = tai_now();
 	if (trace_needs_queue(o) || dex_needs_queue(o))
 		hop->queue = queue_depth(ctx);
+	if (trace_needs_buffer(o) || dex_needs_buffer(o))
+		hop->buffer = buffer_occupancy(ctx);
 	if (reports)
 		dex_egress(ctx, p, o, hop);
 	trace_egress(ctx, o, hop);
@@ -225,11 +263,14 @@ static __always_inline void egress_options(context *ctx, struct packet *p, struc
 }
 
 /* Completes an option of a header that is being inserted. */
-static __always_inline void insert_option(struct packet *p, const struct patch *patch,
+static __always_inline void insert_option(context *ctx, struct packet *p, const struct patch *patch,
 					  const struct departure *departure)
 {
-	if (patch->kind == KIND_TRACE)
-		trace_insert(p, patch, departure);
+	if (patch->kind != KIND_TRACE)
+		return;
+	trace_insert(p, patch, departure);
+	if (patch->complement)
+		complement_insertion(ctx, patch, departure, p->l3);
 }
 
 /* Completes what needs the inserted header in full. Apart from insertion: the stack is small. */
@@ -237,11 +278,19 @@ static __always_inline void insert_options(context *ctx, const struct packet *p)
 {
 	const struct draft *d;
 
-	if (!NODE.inserts_dex)
+	if (!NODE.inserts_dex && !NODE.inserts_proofs && !NODE.inserts_e2e && !NODE.asks_loopback)
 		return;
 	d = draft_here();
-	if (d && d->inserted != NO_RULE)
+	if (!d || d->inserted == NO_RULE)
+		return;
+	if (NODE.inserts_dex)
 		dex_insert(ctx, p->l3);
+	if (NODE.inserts_proofs)
+		pot_insert(ctx, p->l3, p->on->half);
+	if (NODE.inserts_e2e)
+		e2e_insert(ctx, p->l3, OUT(p, slot));
+	if (NODE.asks_loopback)
+		ask_loopback(ctx, p->l3, COMPLETES || p->arrived, OUT(p, slot));
 }
 
 #endif

@@ -7,24 +7,6 @@
 #include "ipv6.h"
 #include "modules.h"
 
-/* Highest bits of an option's type; 00: a node that does not know it skips it (RFC 8200 §4.2). */
-#define OPTION_DISCARDS 0xc0
-
-/* 0x11 has older users than RFC 9486: it counts as IOAM only where it cannot be anything else. */
-static __always_inline int is_ioam(const struct packet *p, __u32 offset, __u8 type, __u8 length)
-{
-	const __u8 *option;
-
-	if (type == OPTION_IOAM)
-		return 1;
-	if (type != OPTION_IOAM_IMMUTABLE || offset & 3 || length < 6)
-		return 0;
-	option = at(p, offset, 4);
-	if (!option || option[2])
-		return 0;
-	return option[3] == IOAM_E2E || (option[3] == IOAM_DEX && length >= TYPED_OPTION_MIN);
-}
-
 #define PADN_2 bpf_htonl(0x00000100) /* after a header's first two bytes */
 #define PADN_4 bpf_htonl(0x01020000)
 
@@ -103,6 +85,7 @@ __noinline int scan_options(context *ctx, __u32 l3, struct options *o)
 	end = IPV6_HEADER + (o->length & 0xfff);
 	o->cursor = IPV6_HEADER + 2;
 	o->trace_types = 0;
+	o->trace_flags = 0;
 	o->has_trace = 0;
 	o->removable = 0;
 	o->count = 0;
@@ -140,7 +123,7 @@ __noinline int scan_options(context *ctx, __u32 l3, struct options *o)
 				o->discards = 1;
 			continue;
 		}
-		if (note_option(p, o, offset))
+		if (note_option(ctx, p, o, o->count, offset))
 			return OUTCOME_MALFORMED_TOO_MANY_OPTIONS;
 	}
 	return o->cursor < end ? OUTCOME_MALFORMED_TOO_MANY_OPTIONS : OUTCOME_NO_IOAM;

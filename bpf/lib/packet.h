@@ -26,6 +26,14 @@ struct packet {
 	const struct interface *out; /* where it will leave, if that is known here */
 };
 
+/* A one's complement sum of words, in 32 bits. */
+static __always_inline __u32 fold32(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	return sum;
+}
+
 /* Directly accessible bytes from the IPv6 header on. */
 static __always_inline __u64 bytes_at_hand(const struct packet *p)
 {

@@ -69,7 +69,8 @@ __noinline int learn_too_big(context *ctx, __u32 l3)
 	header = at(p, 2 * IPV6_HEADER + sizeof(*message), 8);
 	if (!ip6 || !message || !quoted || !header || message->type != ICMPV6_TOO_BIG)
 		return 0;
-	if (bpf_ntohl(quoted->class_label) >> 28 != 6 || quoted->next_header != NEXT_HBH ||
+	if (bpf_ntohl(quoted->class_label) >> 28 != 6 ||
+	    (quoted->next_header != NEXT_HBH && quoted->next_header != NEXT_DESTINATION) ||
 	    quoted->source[0] != ip6->destination[0] || quoted->source[1] != ip6->destination[1])
 		return 0;
 	if (header[2] != OPTION_PADN || header[3] ||

@@ -45,6 +45,7 @@ __noinline int report_option(__u32 header, __u32 type, __u32 flow_id, __u32 sequ
 	*(__u64 *)&c->key.next_header = word;
 	*(__u64 *)&c->key.type = (type & 0xffffff00) | (header & 0xff);
 	c->sequence = header & EXTENSION_SEQUENCE ? sequence : 0;
+	c->buffer = type & TRACE_BIT(11) ? e->buffer : UNAVAILABLE;
 	c->flags = header >> 8;
 	/* options of one packet need not ask for the same */
 	c->delay = type & TRACE_BIT(4) ? e->delay : UNAVAILABLE;

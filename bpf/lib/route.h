@@ -16,7 +16,11 @@
 #define CLASS_LABEL_MASK    bpf_htonl(0x0fffffff)
 #define ICMPV6_ECHO_REQUEST 128
 #define ICMPV6_ECHO_REPLY   129
+#define TABLE_MAIN	    254
 #define SECOND_MULTIPLIER   0xc2b2ae3d27d4eb4fULL
+/* Flags of bpf_fib_lookup(), of which older headers lack one. */
+#define FIB_LOOKUP_DIRECT 1
+#define FIB_LOOKUP_TBID	  8
 /* In units of 2^20 ns: how old a report may be, and how long a CPU need not look. */
 #define NEIGHBOUR_USED_EVERY 500
 #define NEIGHBOUR_KNOWN_FOR  50
@@ -28,6 +32,8 @@ struct path {
 	__u8 reason; /* enum stack_reason: why there is none here */
 	__u8 left;   /* an insertion on the way out is left to the stack */
 	__u32 macs[3];
+	__u16 behaviour; /* what is done with the packet before, + 1; 0: nothing */
+	__s16 growth;	 /* by how much it grows then */
 };
 
 /* What is looked for, besides the packet's own fields. */
@@ -36,16 +42,18 @@ struct wanted {
 	__u32 from; /* the interface of arrival */
 	__u32 now;  /* units of 2^20 ns */
 	__u16 key;
-	__u16 mtu; /* what the kernel says is true up to here */
+	__u16 mtu;	/* what the kernel says is true up to here */
+	__u32 table_id; /* only this table; 0: as rules say */
 };
 
 /*
- * Generation and interface of arrival in one word: multiples of the golden ratio lie so far apart
- * that two interfaces' tags meet only after a million changes, and no next hop is used that long.
+ * Generation, interface of arrival and table (at most SEGMENT_TABLES) in one word: multiples of the
+ * golden ratio lie so far apart that two tags meet only after a hundred thousand changes, and no next
+ * hop is used that long.
  */
-static __always_inline __u32 next_hop_tag(__u32 generation, __u32 from)
+static __always_inline __u32 next_hop_tag(__u32 generation, __u32 from, __u32 table)
 {
-	return generation + from * FIBONACCI_32;
+	return generation + (from << 3 | table) * FIBONACCI_32;
 }
 
 static __always_inline __u64 hash_address(const __u64 *address, int first)
@@ -88,14 +96,35 @@ static __always_inline enum stack_reason reason_of(long result)
 {
 	if (result == BPF_FIB_LKUP_RET_NO_NEIGH)
 		return STACK_NEIGHBOUR;
+	if (result == BPF_FIB_LKUP_RET_UNSUPP_LWT)
+		return STACK_SEGMENT;
 	return result == BPF_FIB_LKUP_RET_FRAG_NEEDED ? STACK_MTU : STACK_ROUTE;
 }
 
-/* A question to the kernel; its answer makes room for the neighbour: the stack is small. */
+/* A question to the kernel; its answer makes room for what follows: the stack is small. */
 union lookup {
 	struct bpf_fib_lookup fib;
 	struct neighbour neighbour;
+	struct segment_route route;
 };
+
+/*
+ * The behaviour of the route that the kernel has for a destination, + 1. The kernel says only that the
+ * route has one; all such routes are of one table, so it is the longest of them that matches.
+ */
+static __always_inline __u32 find_behaviour(union lookup *lookup, const struct ipv6 *ip6,
+					    const struct wanted *w)
+{
+	__u32 *number;
+
+	if (!COMPLETES || !(w->key & KEY_SEGMENTS) || w->table_id)
+		return 0;
+	lookup->route.prefix_length = 32 + 128;
+	lookup->route.half = (w->key & KEY_HALF) != 0;
+	__builtin_memcpy(lookup->route.destination, ip6->destination, 16);
+	number = bpf_map_lookup_elem(&segment_routes, &lookup->route);
+	return number ? *number + 1 : 0;
+}
 
 static __always_inline int same_neighbour(const struct neighbour *a, const struct neighbour *b)
 {
@@ -188,6 +217,7 @@ static __always_inline enum stack_reason ask_kernel(context *ctx, const struct p
 	union lookup lookup = {.fib = {.family = AF_INET6}};
 	struct bpf_fib_lookup *fib = &lookup.fib;
 	struct next_hop *n;
+	__u32 flags = 0;
 	long result;
 
 	fib->ifindex = w->from;
@@ -198,7 +228,13 @@ static __always_inline enum stack_reason ask_kernel(context *ctx, const struct p
 	__builtin_memcpy(fib->ipv6_dst, ip6->destination, 16);
 	if (w->key & KEY_UNCACHED && add_ports(ctx, p, fib))
 		return STACK_ROUTE;
-	result = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+	if (w->table_id && w->table_id != TABLE_MAIN) { /* Linux 6.5; earlier ones refuse */
+		fib->tbid = w->table_id;
+		flags = FIB_LOOKUP_DIRECT | FIB_LOOKUP_TBID;
+	} else if (w->table_id) {
+		flags = FIB_LOOKUP_DIRECT;
+	}
+	result = bpf_fib_lookup(ctx, fib, sizeof(*fib), flags);
 	if (result < 0)
 		return STACK_ROUTE;
 	path->ifindex = fib->ifindex;
@@ -208,6 +244,8 @@ static __always_inline enum stack_reason ask_kernel(context *ctx, const struct p
 	__builtin_memcpy((void *)path->macs + 6, fib->smac, 6);
 	if (!result)
 		use_neighbour(&lookup, &w->now);
+	else if (result == BPF_FIB_LKUP_RET_UNSUPP_LWT)
+		path->macs[0] = find_behaviour(&lookup, ip6, w);
 	opaque(set); /* the verifier has to see the very pointer that is checked */
 	if (!set)
 		return STACK_NONE;
@@ -254,7 +292,8 @@ static __always_inline enum stack_reason is_ordinary(context *ctx, const struct 
 
 /* What is looked for, and where it may be remembered: *set, or NULL if the kernel has to be asked. */
 static __always_inline enum stack_reason find_wanted(const struct ipv6 *ip6, __u32 from,
-						     struct wanted *w, struct next_hop_set **set)
+						     __u32 table, struct wanted *w,
+						     struct next_hop_set **set)
 {
 	const struct forwarding *f;
 	__u32 zero = 0;
@@ -273,7 +312,7 @@ static __always_inline enum stack_reason find_wanted(const struct ipv6 *ip6, __u
 	w->now = now >> 20;
 	w->key = state >> 32;
 	w->mtu = state >> 48;
-	w->tag = next_hop_tag(state, from);
+	w->tag = next_hop_tag(state, from, table);
 	if (!f->alive || silent > (__s64)FORWARDING_HELPED_FOR || w->key & KEY_STACK)
 		return STACK_AGENT;
 	/* what was found before is of use only while the agent sees changes */
@@ -322,7 +361,7 @@ __noinline int find_next_hop(context *ctx, struct path *path, __u32 from)
 	ip6 = at(p, 0, IPV6_HEADER);
 	if (!ip6)
 		return STACK_PACKET;
-	reason = find_wanted(ip6, from, &w, &set);
+	reason = find_wanted(ip6, from, 0, &w, &set);
 	if (reason)
 		return reason;
 	if (set && is_remembered(set, ip6, &w, path))
@@ -338,7 +377,7 @@ static __always_inline enum stack_reason find_next_hop_inline(context *ctx, cons
 	struct next_hop_set *set;
 	struct wanted w = {};
 
-	if (!find_wanted(ip6, from, &w, &set) && set && is_remembered(set, ip6, &w, path))
+	if (!find_wanted(ip6, from, 0, &w, &set) && set && is_remembered(set, ip6, &w, path))
 		return STACK_NONE;
 	return find_next_hop(ctx, path, from);
 }

@@ -5,7 +5,7 @@
 
 #include "context.h"
 #include "headers.h"
-#include "maps.h"
+#include "lookup.h"
 
 #define ROUTING_SEGMENTS 4  /* Routing Type (RFC 8754 §2) */
 #define SRH_FIXED	 8  /* bytes before the segment list */
@@ -20,6 +20,7 @@ struct segments {
 	__u16 list;	  /* the first entry of the SRH, which is the last segment */
 	__u16 last;	  /* the last segment, wherever it is */
 	__u16 upper;	  /* the header after the list */
+	__u16 mark;	  /* the data of the AltMark option; 0: there is none */
 	__u8 count;	  /* entries of the SRH */
 	__u8 active;	  /* the destination is a segment that is not among them */
 	__u8 next_header; /* of the header after the list */
@@ -58,6 +59,7 @@ __noinline int find_segments(context *ctx, struct segments *s)
 		return NO_SEGMENTS;
 	next = ip6->next_header;
 	offset += IPV6_HEADER;
+	s->mark = 0;
 #pragma clang loop unroll(full)
 	for (int i = 0; i < LEADING_HEADERS; i++) {
 		if (next != NEXT_HBH && next != NEXT_DESTINATION)
@@ -65,6 +67,8 @@ __noinline int find_segments(context *ctx, struct segments *s)
 		header = at(p, offset, 8);
 		if (!header)
 			return SEGMENTS_BEYOND;
+		if (header[2] == MARK_TYPE && header[3] == MARK_LENGTH && !s->mark)
+			s->mark = offset + MARK_DATA;
 		next = header[0];
 		offset += (header[1] + 1) << 3;
 	}
@@ -95,6 +99,60 @@ __noinline int find_segments(context *ctx, struct segments *s)
 	s->upper = offset + length;
 	s->next_header = header[0];
 	return at(p, s->list + (count - 1) * SEGMENT, SEGMENT) ? SEGMENTS_FOUND : SEGMENTS_BEYOND;
+}
+
+/* Options that are looked at in the headers before the list. */
+#define MARK_REACH 16
+
+/*
+ * Finds the AltMark option where it is not the first of its header (RFC 9343 §3.1, RFC 8200 §4.2). Not
+ * inlined: the stack is small.
+ */
+__noinline int find_mark(context *ctx, struct segments *s)
+{
+	struct packet packet = {}, *p = &packet;
+	__u32 offset, end, next, length;
+	const struct ipv6 *ip6;
+	const __u8 *o;
+
+	if (!s)
+		return 0;
+	p->l3 = s->l3;
+	packet_load(ctx, p);
+	ip6 = at(p, s->ip6, IPV6_HEADER);
+	if (!ip6)
+		return 0;
+	next = ip6->next_header;
+	end = s->ip6 + IPV6_HEADER;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < LEADING_HEADERS; i++) {
+		offset = end;
+		o = at(p, offset, 2);
+		if (!o || (next != NEXT_HBH && next != NEXT_DESTINATION))
+			return 0;
+		next = o[0];
+		end = offset + ((o[1] + 1) << 3);
+		offset += 2;
+#pragma clang loop unroll(disable)
+		for (__u32 j = 0; j < MARK_REACH; j++) {
+			if (offset >= end || offset > 0xfff)
+				break;
+			opaque(offset);
+			offset &= 0xfff; /* else the verifier tells each sum of lengths apart */
+			o = at(p, offset, 2);
+			if (!o)
+				break;
+			length = o[0] ? o[1] + 2 : 1; /* Pad1 has no length */
+			if (offset + length > end)
+				break;
+			if (o[0] == MARK_TYPE && o[1] == MARK_LENGTH) {
+				s->mark = offset + 2;
+				return 0;
+			}
+			offset += length;
+		}
+	}
+	return 0;
 }
 
 /* Makes what a segment list may need accessible; its length. Not inlined: the stack is small. */
@@ -172,22 +230,31 @@ __noinline int repeated_length(context *ctx, const struct segments *s)
 
 #define SEGMENT_MIX 0x9fb21c651e98df25ULL
 
+/* A hash of 128 bits, of which a place has 96. */
+struct segment_hash {
+	__u64 head;
+	__u64 tail;
+};
+
 static __always_inline __u64 mix(__u64 hash, __u64 word)
 {
 	hash = (hash ^ word) * SEGMENT_MIX;
 	return hash ^ hash >> 29;
 }
 
-static __always_inline void mix_address(struct measured_key *k, const __u64 *address)
+/* Mixes an address in: each of its halves into both, so that no half is in 64 bits alone. */
+static __always_inline void mix_words(struct segment_hash *k, __u64 first, __u64 second)
 {
-	k->head = mix(k->head, address[0]);
-	k->tail = mix(k->tail, address[1]);
+	first += second * FIBONACCI;
+	second += first * FIBONACCI;
+	k->head = mix(k->head, first);
+	k->tail = mix(k->tail, second);
 }
 
 /* Mixes the segments in: of the last one, not the bits that carry a mark. */
 static __always_inline int mix_segments(const struct packet *p, const struct marking *m,
 					const struct segments *s, const struct ipv6 *ip6,
-					__u32 first, struct measured_key *k)
+					__u32 first, struct segment_hash *k)
 {
 	__u64 head, tail;
 
@@ -204,45 +271,107 @@ static __always_inline int mix_segments(const struct packet *p, const struct mar
 			continue;
 		head = i ? sid[0] : sid[0] & ~m->argument[0];
 		tail = i ? sid[1] : sid[1] & ~m->argument[1];
-		k->head = mix(k->head, head);
-		k->tail = mix(k->tail, tail);
+		mix_words(k, head, tail);
 	}
 	if (!s->active)
 		return 0;
 	head = s->count ? ip6->destination[0] : ip6->destination[0] & ~m->argument[0];
 	tail = s->count ? ip6->destination[1] : ip6->destination[1] & ~m->argument[1];
-	k->head = mix(k->head, head);
-	k->tail = mix(k->tail, tail);
+	mix_words(k, head, tail);
 	return 0;
 }
 
-/* The flow that a packet is selected into by these fields, or NO_FLOW. */
-static __always_inline __u32 find_selected(const struct packet *p, const struct marking *m,
-					   const struct segments *s, __u32 direction,
-					   __u32 selection)
+#define OCTETS 0x0101010101010101ULL
+
+/* The octets of a word that are zero, by their highest bits; also some above one that is. */
+static __always_inline __u64 zero_octets(__u64 word)
 {
-	struct measured_key k = {m->seeds[0] ^ (selection << 8 | direction), m->seeds[1]};
+	return (word - OCTETS) & ~word & OCTETS << 7;
+}
+
+/* The number of the lowest octet with its highest bit set. */
+static __always_inline __u32 lowest_octet(__u64 high_bits)
+{
+	__u64 below = ((high_bits & -high_bits) >> 7) - 1; /* all bits of the octets below it */
+
+	return (below & OCTETS) * OCTETS >> 56;
+}
+
+/*
+ * Finds the place of a key; zero: it is not in the table. That is at most half full, so almost all keys
+ * are in the first group.
+ */
+static __always_inline int find_place(const struct marking *m, const struct segment_hash *k,
+				      struct measured_flow *flow)
+{
+	__u64 fingerprint = ((k->head >> 56) * (256 - FINGERPRINTS) >> 8) + FINGERPRINTS;
+	__u32 group = k->head >> 32, tail = k->tail >> 32;
+
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MEASURED_PROBES; i++) {
+		const struct measured_key *key;
+		__u64 octets, same;
+		__u64 *at;
+
+		group &= m->places / MEASURED_GROUP - 1;
+		at = bpf_map_lookup_elem(&measured_groups, &group);
+		if (!at)
+			return 0;
+		octets = *(volatile __u64 *)at; /* it may change at any time */
+		same = zero_octets(octets ^ fingerprint * OCTETS);
+#pragma clang loop unroll(disable)
+		for (__u32 j = 0; same && j < MEASURED_GROUP; j++) {
+			__u32 place = group * MEASURED_GROUP + lowest_octet(same);
+
+			key = bpf_map_lookup_elem(&measured_keys, &place);
+			if (!key)
+				return 0;
+			if (key->head == k->head && key->tail == tail) {
+				flow->number = key->number;
+				flow->place = place;
+				return 1;
+			}
+			same &= same - 1;
+		}
+		if (zero_octets(octets))
+			return 0;
+		group++;
+	}
+	return 0;
+}
+
+/* Finds the flow that a packet is selected into by these fields; zero: there is none. */
+static __always_inline int find_selected(const struct packet *p, const struct marking *m,
+					 const struct segments *s, __u32 direction, __u32 selection,
+					 struct measured_flow *flow)
+{
+	struct segment_hash k = {m->seeds[0] ^ (selection << 8 | direction), m->seeds[1]};
 	const struct ipv6 *ip6 = at(p, s->ip6, IPV6_HEADER);
 	__be32 word = 0;
-	struct measured_flow *flow;
 
 	if (!ip6)
-		return NO_FLOW;
-	mix_address(&k, ip6->source);
+		return 0;
+	mix_words(&k, ip6->source[0], ip6->source[1]);
 	if (selection & SELECT_DESTINATION)
-		mix_address(&k, ip6->destination);
+		mix_words(&k, ip6->destination[0], ip6->destination[1]);
 	if (selection & SELECT_CLASS)
 		word |= ip6->class_label & m->class_mask;
 	if (selection & SELECT_LABEL)
 		word |= ip6->class_label & bpf_htonl(0x000fffff);
-	k.head = mix(k.head, word);
+	if (selection & (SELECT_CLASS | SELECT_LABEL))
+		k.head = mix(k.head, word);
+	if (selection & SELECT_MONITOR) {
+		const __be32 *mark = s->mark ? at(p, s->mark, MARK_LENGTH) : 0;
+
+		if (!mark)
+			return 0;
+		k.head = mix(k.head, bpf_ntohl(*mark) >> 12);
+	}
 	if (selection & SELECT_SEGMENTS &&
 	    mix_segments(p, m, s, ip6, selection & SELECT_INLINE ? 1 : 0, &k))
-		return NO_FLOW;
+		return 0;
 	k.head = mix(k.head, k.tail);
-	k.tail = mix(k.tail, k.head);
-	flow = bpf_map_lookup_elem(&measured_flows, &k);
-	return flow ? flow->number : NO_FLOW;
+	return find_place(m, &k, flow);
 }
 
 /* A direction that the verifier of Linux 6.1 knows to be one. */
@@ -253,42 +382,38 @@ static __always_inline __u32 direction_of(__u32 direction)
 	return direction;
 }
 
-/* Whether flows that leave here have the packet's source. */
-static __always_inline int is_flow_source(const struct packet *p, const struct marking *m,
-					  const struct segments *s)
-{
-	return find_selected(p, m, s, DIRECTION_OUT, 0) != NO_FLOW;
-}
-
 /*
- * The flow that a packet is of, by the most specific selection that any flow has. LEAVES_UNMARKED: it is
- * of none, and is to lose its mark. Not inlined: the stack is small.
+ * Finds the flow that a packet is of, by the most specific selection that any flow has. Its number is
+ * LEAVES_UNMARKED for a packet that is of none, and is to lose its mark. Zero: nothing is to be done.
+ * Not inlined: the stack is small.
  */
-__noinline int find_measured(context *ctx, const struct segments *s, __u32 direction)
+__noinline int find_measured(context *ctx, const struct segments *s, __u32 direction,
+			     struct measured_flow *flow)
 {
 	struct packet packet = {}, *p = &packet;
 	struct marking *m;
 	__u32 zero = 0;
 
 	m = bpf_map_lookup_elem(&markings, &zero);
-	if (!m || !s)
-		return NO_FLOW;
+	if (!m || !s || !flow)
+		return 0;
 	direction = direction_of(direction);
 	p->l3 = s->l3;
 	packet_load(ctx, p);
 #pragma clang loop unroll(disable)
 	for (__u32 i = 0; i < MARKING_SELECTIONS; i++) {
-		__u32 flow, at = direction * MARKING_SELECTIONS + (i & (MARKING_SELECTIONS - 1));
+		__u32 at = direction * MARKING_SELECTIONS + (i & (MARKING_SELECTIONS - 1));
 
 		if (i >= m->selected[direction])
 			break;
 		opaque(at);
-		flow = find_selected(p, m, s, direction, m->selections[at]);
-		if (flow != NO_FLOW)
-			return flow;
+		if (find_selected(p, m, s, direction, m->selections[at], flow))
+			return 1;
 	}
-	return direction == DIRECTION_OUT && m->clears && is_flow_source(p, m, s) ? LEAVES_UNMARKED
-										  : NO_FLOW;
+	if (direction != DIRECTION_OUT || !m->clears || !find_selected(p, m, s, direction, 0, flow))
+		return 0;
+	flow->number = LEAVES_UNMARKED;
+	return 1;
 }
 
 #endif

@@ -7,7 +7,10 @@
 #include "lookup.h"
 #include "route.h"
 
-/* Finds the interface of departure, if it is served; of a master, only the stack knows the member. */
+/*
+ * Finds the interface of departure, if it is served; of a master, only the stack knows the member. For a
+ * VLAN device, which only tc sends to, the hook of the interface below does the rest.
+ */
 static __always_inline enum stack_reason find_out(struct packet *p, const struct path *path,
 						  const struct interface **out)
 {
@@ -17,7 +20,7 @@ static __always_inline enum stack_reason find_out(struct packet *p, const struct
 	if (!o)
 		return STACK_NONE;
 	p->out = o;
-	return o->is_master ? STACK_DEVICE : STACK_NONE;
+	return o->upper == UPPER_MASTER ? STACK_DEVICE : STACK_NONE;
 }
 
 /* The same of a packet with IOAM: it may not leave the domain. */

@@ -68,6 +68,12 @@ static __always_inline int dex_needs_queue(const struct options *o)
 	return o->dex_types & TRACE_BIT(6);
 }
 
+/* Linux exports no buffer occupancy, because it has none in a trace. */
+static __always_inline int dex_needs_buffer(const struct options *o)
+{
+	return !NODE.mainline && o->dex_types & TRACE_BIT(11);
+}
+
 static __always_inline __u32 delay_between(__u64 begin, __u64 end)
 {
 	__u64 delay = end - begin;
@@ -87,8 +93,8 @@ static __always_inline struct arrival *find_arrival(context *ctx, __u64 *buffer)
 
 	if (!e)
 		return 0;
-	*(void *volatile *)&e->buffer = frame_start(ctx);
-	*buffer = *(volatile __u64 *)&e->buffer;
+	*(void *volatile *)&e->place = frame_start(ctx);
+	*buffer = *(volatile __u64 *)&e->place;
 	index = *buffer * FIBONACCI >> 56;
 	return bpf_map_lookup_elem(&arrivals, &index);
 }
@@ -145,6 +151,7 @@ static __always_inline struct draft *begin_postcard(const struct packet *p, enum
 	d->postcard.time = hop->tai;
 	d->delay = UNAVAILABLE;
 	d->queue = hop->queue;
+	d->buffer = hop->buffer;
 	return d;
 }
 
@@ -223,13 +230,13 @@ static __always_inline void dex_egress(context *ctx, const struct packet *p,
 		report_options(ctx, o);
 }
 
-/* The postcards of a decapsulating node. */
+/* The postcards of a decapsulating node, which removes headers of a length. */
 static __always_inline void dex_remove(context *ctx, const struct packet *p,
-				       const struct options *o, const struct hop *hop,
+				       const struct options *o, const struct hop *hop, __u32 length,
 				       enum about about)
 {
 	if (begin_postcard(p, NODE_DECAPSULATING, p->on->ifindex, 0, hop) &&
-	    !find_flow(ctx, p->l3, o->length, about))
+	    !find_flow(ctx, p->l3, length, about))
 		report_options(ctx, o);
 }
 

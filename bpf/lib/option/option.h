@@ -30,6 +30,7 @@ enum option_type {
 
 enum ioam_type {
 	IOAM_PREALLOCATED_TRACE = 0,
+	IOAM_POT = 2,
 	IOAM_E2E = 3,
 	IOAM_DEX = 4,
 };
@@ -56,10 +57,14 @@ struct options {
 	__u32 dex_types;   /* of Direct Exports that make postcards here, or-ed, and bit 0 */
 	__u16 length;	   /* bytes of the header */
 	__u16 cursor;
-	__u16 seen;	   /* outcomes of options, a bit each */
+	/*
+	 * Outcomes of options, a bit each. Not at a multiple of 8: there the verifier remembers values, and
+	 * follows a path for each.
+	 */
+	__u32 seen;
+	__u8 removable;	   /* options whose namespace is to be removed here */
 	__u8 l3;	   /* of the packet */
 	__u8 count;	   /* of options[] */
-	__u8 removable;	   /* options whose namespace is to be removed here */
 	__u8 error;	   /* outcome of the first option that is not sound, or 0 */
 	__u8 outcome;	   /* the greatest of all options, once they were treated */
 	__u8 completed;	   /* the same, as the egress hook would have it */
@@ -68,6 +73,9 @@ struct options {
 	__u8 untidy : 1;   /* not laid out as encapsulating nodes do: a stack may object to it */
 	__u8 has_trace : 1; /* a sound trace */
 	__u8 half : 1;	    /* of the tables */
+	__u8 has_proof : 1; /* one that this node updates */
+	__u8 refused : 1;   /* by its proof: the packet is to be dropped */
+	__u8 trace_flags;   /* of sound traces, or-ed, below bits of NodeLen */
 	struct option options[MAX_IOAM_OPTIONS];
 };
 
@@ -83,7 +91,8 @@ struct hop {
 	__u8 stays : 1;	   /* the packet goes on with its header, to the egress hook */
 	__u8 leaves : 1;   /* that is done here, too: the egress ids are known */
 	__u8 unproven : 1; /* the newest node data may be another node's */
-	__u8 pad[6];	   /* Linux 6.1 wants every byte to be initialized */
+	__u8 pad[2];	   /* Linux 6.1 wants every byte to be initialized */
+	__u32 buffer;
 };
 
 /* What it can say of a packet that it encapsulates, which is on its way out. */
@@ -104,13 +113,31 @@ static __always_inline int read_words(const struct packet *p, __u32 offset, stru
 	return 1;
 }
 
-_Static_assert(NUM_OPTION_OUTCOMES <= 16, "options.seen is too small");
+_Static_assert(NUM_OPTION_OUTCOMES <= 32, "options.seen is too small");
 
 static __always_inline void set_outcome(struct options *o, struct option *option,
 					enum outcome outcome)
 {
 	option->outcome = outcome;
-	o->seen |= 1 << (outcome & 15);
+	o->seen |= 1U << (outcome & 31);
+}
+
+/* Highest bits of an option's type; 00: a node that does not know it skips it (RFC 8200 §4.2). */
+#define OPTION_DISCARDS 0xc0
+
+/* 0x11 has older users than RFC 9486: it counts as IOAM only where it cannot be anything else. */
+static __always_inline int is_ioam(const struct packet *p, __u32 offset, __u8 type, __u8 length)
+{
+	const __u8 *option;
+
+	if (type == OPTION_IOAM)
+		return 1;
+	if (type != OPTION_IOAM_IMMUTABLE || offset & 3 || length < 6)
+		return 0;
+	option = at(p, offset, 4);
+	if (!option || option[2])
+		return 0;
+	return option[3] == IOAM_E2E || (option[3] == IOAM_DEX && length >= TYPED_OPTION_MIN);
 }
 
 /* Notes that an option's namespace is to be removed here. */

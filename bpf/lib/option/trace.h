@@ -43,6 +43,7 @@ static __always_inline enum outcome trace_check(const struct packet *p, __u32 of
 static __always_inline void trace_note(struct options *o, const struct option *option)
 {
 	o->trace_types |= option->type;
+	o->trace_flags |= option->header >> TRACE_FLAGS_AT;
 	o->has_trace = 1;
 	if (NODE.has_removals)
 		note_removal(o, namespace_of(o, option));
@@ -62,6 +63,12 @@ static __always_inline int trace_needs_departure(const struct options *o)
 static __always_inline int trace_needs_queue(const struct options *o)
 {
 	return o->trace_types & TRACE_BIT(6);
+}
+
+/* Linux writes no buffer occupancy. */
+static __always_inline int trace_needs_buffer(const struct options *o)
+{
+	return !NODE.mainline && o->trace_types & TRACE_BIT(11);
 }
 
 /* NodeLen and the opaque snapshot, in 4 bytes. */
@@ -84,7 +91,7 @@ static __always_inline void put_field(struct packet *p, struct fields *f, int bi
 	if (f->wanted & TRACE_BIT(bit)) {
 		word = at(p, f->offset, 4);
 		if (word)
-			put32(p, word, value);
+			put_data(p, word, value);
 		else
 			f->wanted = 0;
 	}
@@ -99,8 +106,8 @@ static __always_inline void put_wide_field(struct packet *p, struct fields *f, i
 	if (f->wanted & TRACE_BIT(bit)) {
 		words = at(p, f->offset, 8);
 		if (words) {
-			put32(p, words, high);
-			put32(p, words + 1, low);
+			put_data(p, words, high);
+			put_data(p, words + 1, low);
 		} else {
 			f->wanted = 0;
 		}
@@ -108,7 +115,7 @@ static __always_inline void put_wide_field(struct packet *p, struct fields *f, i
 	f->offset += HAS(f->layout, bit) << 3;
 }
 
-/* Not inlined: see scan_options(). */
+/* Returns the change to the sum of the packet's words, folded. Not inlined: see scan_options(). */
 __noinline int put_snapshot(context *ctx, __u32 l3, __u32 offset, const struct ioam_namespace *ns)
 {
 	struct packet p = {.l3 = l3 & 0xff};
@@ -124,10 +131,9 @@ __noinline int put_snapshot(context *ctx, __u32 l3, __u32 offset, const struct i
 
 		if (!word)
 			break;
-		put32(&p, word, ns->snapshot[i]);
+		put_data(&p, word, ns->snapshot[i]);
 	}
-	packet_commit_sum(ctx, &p);
-	return 0;
+	return fold32(p.sum);
 }
 
 /* Field 4 at ingress: the delay, or for the egress hook the time of arrival. */
@@ -139,7 +145,47 @@ static __always_inline __u32 delay_field(const struct hop *hop)
 						     : delay_begin(hop->tai);
 }
 
-/* Writes this node's data at an offset, without the snapshot. */
+/*
+ * The Checksum Complement (RFC 9197 §4.4.2.8) that offsets changes to the packet whose sum is given:
+ * the one's complement sum of the packet's 16-bit words stays as it was. It is below 0xffff, so it is
+ * never "not available".
+ */
+static __always_inline __be32 complement_of(__u64 sum)
+{
+	__u32 words = fold32(sum);
+
+	words = (words & 0xffff) + (words >> 16);
+	words = (words & 0xffff) + (words >> 16);
+	words = ~words & 0xffff;
+	return words == 0xffff ? 0 : bpf_htonl(bpf_ntohs(words));
+}
+
+/*
+ * Gives field 7 of the node data at an offset the value that makes up for changes to the packet; their
+ * sum includes what the field had before. Returns the change to the sum. Not inlined: see
+ * scan_options().
+ */
+__noinline int put_complement(context *ctx, __u32 l3, __u32 offset, __u32 type, __u32 sum)
+{
+	struct packet p = {.l3 = l3 & 0xff};
+	__be32 *word;
+
+	packet_load(ctx, &p);
+	word = at(&p, offset + (node_length(type & 0xfe000000) << 2), 4);
+	if (!word || *word == UNAVAILABLE)
+		return 0;
+	put_data(&p, word, complement_of((__u64)sum + (__u32) ~*word));
+	return fold32(p.sum);
+}
+
+/* Makes the changes to a trace neutral, where it has a checksum complement. Linux writes none. */
+static __always_inline void neutralize(context *ctx, struct packet *p, __u32 type, __u32 offset)
+{
+	if (type & TRACE_BIT(7) && !NODE.mainline)
+		p->sum += (__u32)put_complement(ctx, p->l3, offset, type, fold32(p->sum));
+}
+
+/* Writes this node's data at an offset. The sum of the packet has the changes to the trace so far. */
 static __always_inline void put_node_data(context *ctx, struct packet *p, const struct hop *hop,
 					  const struct option *o, const struct ioam_namespace *ns,
 					  __u32 offset)
@@ -162,7 +208,7 @@ static __always_inline void put_node_data(context *ctx, struct packet *p, const 
 	put_field(p, &f, 4, bpf_htonl(delay));
 	put_field(p, &f, 5, ns->data);
 	put_field(p, &f, 6, UNAVAILABLE);
-	put_field(p, &f, 7, UNAVAILABLE);
+	put_field(p, &f, 7, NODE.mainline ? UNAVAILABLE : 0);
 	put_wide_field(p, &f, 8,
 		       bpf_htonl((__u32)hop->hop_limit << 24 | (__u32)(NODE.node_id_wide >> 32)),
 		       bpf_htonl((__u32)NODE.node_id_wide));
@@ -175,7 +221,7 @@ static __always_inline void put_node_data(context *ctx, struct packet *p, const 
 			put_field(p, &f, bit, UNAVAILABLE);
 	}
 	if (f.wanted & TRACE_BIT(22))
-		put_snapshot(ctx, p->l3, f.offset, ns);
+		p->sum += (__u32)put_snapshot(ctx, p->l3, f.offset, ns);
 }
 
 /*
@@ -188,7 +234,7 @@ __noinline int fill_trace(context *ctx, const struct options *o, const struct ho
 	enum outcome outcome = OUTCOME_TRACE_FILLED;
 	const struct option *option;
 	struct ioam_namespace *ns;
-	__u32 length, left;
+	__u32 length, left, offset;
 	__be32 *word;
 
 	if (!o || !hop || index >= MAX_IOAM_OPTIONS)
@@ -211,9 +257,10 @@ __noinline int fill_trace(context *ctx, const struct options *o, const struct ho
 		outcome = OUTCOME_TRACE_OVERFLOW;
 	} else {
 		left -= length;
-		put32(p, word, bpf_htonl(option->header - length));
-		put_node_data(ctx, p, hop, option, ns,
-			      option->offset + TRACE_OFFSET + ((left & 0x7f) << 2));
+		put_data(p, word, bpf_htonl(option->header - length));
+		offset = option->offset + TRACE_OFFSET + ((left & 0x7f) << 2);
+		put_node_data(ctx, p, hop, option, ns, offset);
+		neutralize(ctx, p, option->type, offset);
 	}
 	packet_commit_sum(ctx, p);
 	return outcome;
@@ -283,6 +330,12 @@ static __always_inline int is_unfinished(const struct packet *p, __u32 type, __u
 		if (!word || word[1] != UNAVAILABLE)
 			return 0;
 	}
+	offset += (HAS(layout, 9) + HAS(layout, 10)) << 3;
+	if (type & TRACE_BIT(11)) {
+		word = at(p, offset, 4);
+		if (!word || *word != UNAVAILABLE)
+			return 0;
+	}
 	return 1;
 }
 
@@ -296,7 +349,7 @@ static __always_inline void complete_fields(struct packet *p, const struct hop *
 		word = at(p, offset, 4);
 		if (!word)
 			return;
-		put32(p, word, (*word & bpf_htonl(0xffff0000)) | bpf_htonl(hop->egress_id));
+		put_data(p, word, (*word & bpf_htonl(0xffff0000)) | bpf_htonl(hop->egress_id));
 	}
 	offset += (HAS(layout, 1) + HAS(layout, 2) + HAS(layout, 3)) << 2;
 	if (type & TRACE_BIT(4) && !NODE.mainline) {
@@ -306,21 +359,28 @@ static __always_inline void complete_fields(struct packet *p, const struct hop *
 		__u32 begun = bpf_ntohl(*word);
 
 		if (begun & DELAY_OVERFLOW && begun != UNAVAILABLE)
-			put32(p, word, bpf_htonl(delay_end(begun, hop->tai)));
+			put_data(p, word, bpf_htonl(delay_end(begun, hop->tai)));
 	}
 	offset += (HAS(layout, 4) + HAS(layout, 5)) << 2;
 	if (type & TRACE_BIT(6)) {
 		word = at(p, offset, 4);
 		if (!word)
 			return;
-		put32(p, word, bpf_htonl(hop->queue));
+		put_data(p, word, bpf_htonl(hop->queue));
 	}
 	offset += ((HAS(layout, 6) + HAS(layout, 7)) << 2) + (HAS(layout, 8) << 3);
 	if (type & TRACE_BIT(9)) {
 		word = at(p, offset, 8);
 		if (!word)
 			return;
-		put32(p, word + 1, bpf_htonl(hop->egress_id_wide));
+		put_data(p, word + 1, bpf_htonl(hop->egress_id_wide));
+	}
+	offset += (HAS(layout, 9) + HAS(layout, 10)) << 3;
+	if (type & TRACE_BIT(11) && !NODE.mainline) {
+		word = at(p, offset, 4);
+		if (!word)
+			return;
+		put_data(p, word, bpf_htonl(hop->buffer));
 	}
 }
 
@@ -358,6 +418,7 @@ __noinline int complete_trace(context *ctx, const struct options *o, const struc
 	    (hop->unproven && !is_unfinished(p, *type, *type, offset)))
 		return OUTCOME_UNTOUCHED;
 	complete_fields(p, hop, *type, *type, offset);
+	neutralize(ctx, p, *type, offset);
 	packet_commit_sum(ctx, p);
 	return OUTCOME_TRACE_FILLED;
 }
@@ -375,6 +436,40 @@ static __always_inline void trace_egress(context *ctx, struct options *o, const 
 	}
 }
 
+/*
+ * Writes the complement of what trace_insert() writes, and of what the agent wrote before. Not inlined:
+ * the stack is small.
+ */
+__noinline int complement_insertion(context *ctx, const struct patch *patch,
+				    const struct departure *d, __u32 l3)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	__u64 sum;
+
+	if (!patch || !d)
+		return 0;
+	sum = patch->sum;
+	if (patch->hop_limit)
+		sum += bpf_htonl((__u32)d->hop.hop_limit << 24);
+	if (patch->ingress_id)
+		sum += bpf_htonl((__u32)d->hop.ingress_id << 16);
+	if (patch->seconds)
+		sum += bpf_htonl(d->time.seconds);
+	if (patch->fraction)
+		sum += bpf_htonl(d->time.fraction);
+	if (patch->queue)
+		sum += bpf_htonl(d->hop.queue);
+	if (patch->buffer)
+		sum += bpf_htonl(d->hop.buffer);
+	if (patch->hop_limit_wide)
+		sum += bpf_htonl((__u32)d->hop.hop_limit << 24);
+	if (patch->ingress_id_wide)
+		sum += bpf_htonl(d->hop.ingress_id_wide);
+	packet_load(ctx, p);
+	patch32(p, patch->complement, complement_of(sum));
+	return 0;
+}
+
 /* Writes what a prebuilt trace with this node's own data lacks. */
 static __always_inline void trace_insert(struct packet *p, const struct patch *patch,
 					 const struct departure *d)
@@ -388,6 +483,7 @@ static __always_inline void trace_insert(struct packet *p, const struct patch *p
 	patch32(p, patch->queue, bpf_htonl(d->hop.queue));
 	patch8(p, patch->hop_limit_wide, d->hop.hop_limit);
 	patch32(p, patch->ingress_id_wide, bpf_htonl(d->hop.ingress_id_wide));
+	patch32(p, patch->buffer, bpf_htonl(d->hop.buffer));
 }
 
 #endif

@@ -14,8 +14,11 @@
 /* The trace header's first word: Namespace-ID, NodeLen, flags, RemainingLen. */
 #define TRACE_NODELEN(word)   ((word) >> 11 & 0x1f)
 #define TRACE_OVERFLOW	      0x400U
+#define TRACE_LOOPBACK	      0x200U /* RFC 9322 */
+#define TRACE_ACTIVE	      0x100U
 #define TRACE_REMAINING(word) ((word) & 0x7f)
 
+#define TRACE_FLAGS_AT	  7  /* bits below the flags */
 #define TRACE_OFFSET	  12 /* of node data, from the option's first byte */
 #define TRACE_WIDE_FIELDS 0x00e00000U
 #define TRACE_FIELDS	  0xfffffc00U

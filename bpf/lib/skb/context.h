@@ -93,6 +93,12 @@ static __always_inline __u32 packet_segments(context *ctx, __u32 payload)
 	return (__s32)payload <= 0 ? 1 : (payload + size - 1) / size;
 }
 
+/* Whether this is an offloaded packet, which is cut into several. */
+static __always_inline int packet_is_to_be_cut(const context *ctx)
+{
+	return ctx->gso_size != 0;
+}
+
 /* Whether the stack says into how many packets an offloaded one will be cut. */
 static __always_inline int packet_is_counted(const context *ctx)
 {
@@ -122,9 +128,7 @@ static __always_inline void packet_commit_sum(context *ctx, struct packet *p)
 {
 	if (!p->sum || !has_sum(ctx))
 		return;
-	p->sum = (p->sum & 0xffffffff) + (p->sum >> 32);
-	p->sum = (p->sum & 0xffffffff) + (p->sum >> 32);
-	bpf_csum_update(ctx, (__u32)p->sum); /* refused unless the skb has such a sum */
+	bpf_csum_update(ctx, fold32(p->sum)); /* refused unless the skb has such a sum */
 	p->sum = 0;
 }
 

@@ -10,15 +10,16 @@
 
 /* Completes what the ingress hook wrote; the packet's outcome. */
 static __always_inline enum outcome complete_options(context *ctx, struct packet *p,
-						     struct options *o, __u32 by_master)
+						     struct options *o, __u32 unproven)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	struct hop hop = {
 		.queue = UNAVAILABLE,
+		.buffer = UNAVAILABLE,
 		.egress_id_wide = p->on->interface_id_wide,
 		.egress_id = p->on->interface_id,
 		.hop_limit = ip6 ? ip6->hop_limit : 0,
-		.unproven = by_master | NODE.has_decapsulations,
+		.unproven = unproven | NODE.has_decapsulations,
 	};
 
 	if (o->error)
@@ -33,7 +34,7 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 	struct interface *in = find_interface(tables_of(p->on->half), p->arrived);
 	struct options o = {};
 
-	if (p->on->roles & ROLE_EGRESS && in && in->roles & ROLE_INGRESS && !in->is_master &&
+	if (p->on->roles & ROLE_EGRESS && in && in->roles & ROLE_INGRESS && !in->is_unproven &&
 	    common_completion(ctx, p)) {
 		result->outcome = OUTCOME_TRACE_FILLED;
 		return 1;
@@ -52,7 +53,7 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 		return 1;
 	}
 	if (in && in->roles & ROLE_INGRESS) {
-		result->outcome = complete_options(ctx, p, &o, in->is_master);
+		result->outcome = complete_options(ctx, p, &o, in->is_unproven);
 		return 1;
 	}
 	/* one that was forwarded has its trace already; nested ones would be lost on the way */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The depth of the egress queue. */
+/* The depth of the egress queue, and what waits in all of them. */
 #ifndef WAYMARK_QUEUE_H
 #define WAYMARK_QUEUE_H
 
@@ -23,6 +23,44 @@ static __always_inline __u32 queue_depth(context *ctx)
 	if (!qdisc || qdisc->flags & TCQ_F_CPUSTATS)
 		return UNAVAILABLE;
 	return NODE.mainline ? qdisc->qstats.backlog : qdisc->q.qlen;
+}
+
+/* Queues of a device that are read for its occupancy: each costs a line of the cache. */
+#define MAX_QUEUES 64
+
+/*
+ * Bytes that wait in all queues of the device, or all ones where a program cannot know. Where the queues
+ * have one discipline, it counts once. Not inlined: see scan_options().
+ */
+__noinline int buffer_occupancy(context *ctx)
+{
+	__u32 queue_type = bpf_core_type_id_kernel(struct netdev_queue), bytes = 0;
+	struct sk_buff *skb = kernel_skb(ctx);
+	struct Qdisc *first = 0, *qdisc;
+	struct net_device *device;
+	struct netdev_queue *queue;
+	void *queues;
+
+	if (!skb)
+		return UNAVAILABLE;
+	device = device_of(skb);
+	queues = device->_tx;
+	if (device->real_num_tx_queues > MAX_QUEUES)
+		return UNAVAILABLE;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_QUEUES && i < device->real_num_tx_queues; i++) {
+		queue = bpf_rdonly_cast(queues + i * bpf_core_type_size(struct netdev_queue),
+					queue_type);
+		qdisc = queue->qdisc;
+		if (!qdisc || qdisc->flags & TCQ_F_CPUSTATS)
+			return UNAVAILABLE;
+		if (qdisc == first)
+			continue;
+		if (!i)
+			first = qdisc;
+		bytes += qdisc->qstats.backlog;
+	}
+	return bytes;
 }
 
 #endif

@@ -82,6 +82,12 @@ static __always_inline __u32 packet_segments(context *ctx, __u32 payload)
 	return 0;
 }
 
+static __always_inline int packet_is_to_be_cut(const context *ctx)
+{
+	(void)ctx;
+	return 0;
+}
+
 static __always_inline int packet_is_counted(const context *ctx)
 {
 	(void)ctx;

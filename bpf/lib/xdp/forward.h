@@ -5,6 +5,7 @@
 
 #include "encapsulate.h"
 #include "hook.h"
+#include "marking.h"
 #include "route.h"
 
 /*
@@ -33,11 +34,18 @@ static __always_inline enum stack_reason forward(context *ctx, struct packet *p,
 						 struct result *result, struct path *path)
 {
 	enum outcome outcome = result->completed;
-	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	struct ipv6 *ip6;
 
+	if (NODE.has_budgets && p->out && p->out->insertion)
+		count_sent(ctx, p->out->slot, 0);
+	ip6 = at(p, 0, IPV6_HEADER);
 	if (!ip6)
 		return STACK_PACKET;
 	ip6->hop_limit--;
+	if (NODE.measures && p->out) {
+		measure(ctx, DIRECTION_OUT);
+		packet_load(ctx, p);
+	}
 	if (outcome == OUTCOME_NOT_IPV6)
 		outcome = OUTCOME_NO_IOAM;
 	if (outcome == OUTCOME_NO_IOAM && p->out && p->out->insertion) {
@@ -45,6 +53,9 @@ static __always_inline enum stack_reason forward(context *ctx, struct packet *p,
 		complete_insertion(ctx, p, outcome);
 		packet_load(ctx, p);
 		if (path->left) {
+			if (NODE.has_budgets)
+				count_sent(ctx, p->out->slot, 1);
+			packet_load(ctx, p);
 			ip6 = at(p, 0, IPV6_HEADER);
 			if (ip6)
 				ip6->hop_limit++;
