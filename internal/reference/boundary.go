@@ -34,11 +34,9 @@ func dropUnproven(f Frame) Result {
 	return result
 }
 
-// isFollowed reports whether another Hop-by-Hop header is after the first one,
+// isFollowed reports whether a Hop-by-Hop header is after the headers that were read,
 // where none is valid (RFC 8200 §4.1).
-func (p *packet) isFollowed() bool {
-	return p.header != nil && ioam.NextHeader(p.header[0]) == ioam.NextHeaderHopByHop
-}
+func (p *packet) isFollowed() bool { return p.nextAfter() == ioam.NextHeaderHopByHop }
 
 // mayHideHopByHop reports whether the extension headers after the first
 // Hop-by-Hop header, or after the IPv6 header, contain a Hop-by-Hop header or
@@ -75,10 +73,10 @@ func isTag(etherType uint16) bool { return etherType == etherTypeVLAN || etherTy
 // isWholeTunnel reports whether a tunnel's packet is complete, and the inner
 // packet is not longer than it.
 func (p *packet) isWholeTunnel() bool {
-	inner := p.ip[ipv6.HeaderLen+len(p.header):]
+	inner := p.ip[ipv6.HeaderLen+p.headersLen():]
 	length := ipv6.HeaderLen + int(binary.BigEndian.Uint16(inner[4:]))
 	if outer := p.payloadLength(); outer != 0 {
-		return ipv6.HeaderLen+outer <= len(p.ip) && len(p.header)+length <= outer
+		return ipv6.HeaderLen+outer <= len(p.ip) && p.headersLen()+length <= outer
 	}
 	return length <= len(inner) // a jumbogram, accepted as for the Hop-by-Hop header
 }

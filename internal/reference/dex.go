@@ -95,6 +95,9 @@ func (n *Node) postcard(d ioam.DirectExport, v *visit) {
 	if !d.Type.Has(ioam.BitQueueDepth) {
 		e.QueueDepth = ioam.DataUnavailable
 	}
+	if !d.Type.Has(ioam.BitBufferOccupancy) {
+		e.BufferOccupancy = ioam.DataUnavailable
+	}
 	v.postcards = append(v.postcards, e)
 }
 

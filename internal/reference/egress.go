@@ -17,6 +17,7 @@ func (n *Node) Egress(f Frame) Result {
 	if !served {
 		return unchanged(f, model.OutcomeUntouched)
 	}
+	n.countSent(f)
 	p, outcome, ok := parse(bytes.Clone(f.Data), f.Link)
 	if isEdgeThatDrops(iface, model.RoleEgress) && isUnproven(f, p, outcome, ok) {
 		return dropUnproven(f)
@@ -30,8 +31,8 @@ func (n *Node) Egress(f Frame) Result {
 	if iface.Roles&model.RoleEgress == 0 {
 		return atBoundary(f, p, iface.Boundary)
 	}
-	if from, byMaster := n.arrival(f); from != nil && from.Roles&model.RoleIngress != 0 {
-		return n.completeAll(f, p, iface, byMaster)
+	if from, proven := n.arrival(f); from != nil && from.Roles&model.RoleIngress != 0 {
+		return n.completeAll(f, p, iface, proven)
 	}
 	if f.Ingress != 0 { // one trace is enough: a nested one would be lost on the path
 		return unchanged(f, model.OutcomeUntouched)
@@ -40,14 +41,14 @@ func (n *Node) Egress(f Frame) Result {
 }
 
 // completeAll completes the node data that this node's ingress hook wrote.
-func (n *Node) completeAll(f Frame, p packet, iface *model.Interface, byMaster bool) Result {
+func (n *Node) completeAll(f Frame, p packet, iface *model.Interface, proven bool) Result {
 	if fault, sound := p.check(n.config.Compatibility); !sound {
 		return unchanged(f, fault)
 	}
 	v := visit{
 		hop: hop{
-			hopLimit: p.hopLimit(), egress: iface, time: f.Time, timeKnown: true, queue: n.queueDepth(f),
-			unproven: byMaster || len(n.decapsulations) > 0,
+			hopLimit: p.hopLimit(), egress: iface, time: f.Time, timeKnown: true,
+			queue: n.queueDepth(f), buffer: n.bufferOccupancy(f), unproven: !proven || len(n.decapsulations) > 0,
 		},
 		packet:   p,
 		postcard: n.passing(f, p),
@@ -64,9 +65,10 @@ func (n *Node) completeAll(f Frame, p packet, iface *model.Interface, byMaster b
 func (n *Node) passing(f Frame, p packet) model.Postcard {
 	e := model.Postcard{
 		Role: model.RoleTransit, Ingress: f.Ingress, Egress: f.Interface, HopLimit: p.hopLimit(), Time: f.Time,
-		TransitDelay: ioam.DataUnavailable, QueueDepth: n.queueDepth(f), Flow: flowOf(p.ip), Length: len(p.ip) - len(p.header), Ends: endsFlow(p.ip),
+		TransitDelay: ioam.DataUnavailable, QueueDepth: n.queueDepth(f), BufferOccupancy: n.bufferOccupancy(f), Flow: flowOf(p.ip), Length: len(p.ip) - len(p.header), Ends: endsFlow(p.ip),
 	}
-	if inner, ok := p.tunneled(); ok {
+	past := p.pastDestination()
+	if inner, ok := past.tunneled(); ok {
 		e.Flow, e.Length, e.Ends = flowOf(inner), len(inner), endsFlow(inner)
 	}
 	if f.Arrived != 0 && n.config.Compatibility == model.CompatibilityDefault {

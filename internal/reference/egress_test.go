@@ -4,6 +4,8 @@ package reference
 
 import (
 	"bytes"
+	"encoding/binary"
+	"strings"
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/model"
@@ -27,11 +29,11 @@ func TestCompletion(t *testing.T) {
 		arrived, left string // node data after ingress and after egress
 	}{
 		{"default posix", model.CompatibilityDefault, ioam.TimestampPOSIX, true,
-			"3f000002 00c9ffff 6b012a3c 00000001 %s deadbeef ffffffff ffffffff 3f000000 0153158e 000311f1 ffffffff cafec0ca f00dc0de ffffffff 02000309 7261636b 20370000",
-			"3f000002 00c900ca 6b012a3c 00000001 0000474c deadbeef 00000007 ffffffff 3f000000 0153158e 000311f1 000315da cafec0ca f00dc0de ffffffff 02000309 7261636b 20370000"},
+			"3f000002 00c9ffff 6b012a3c 00000001 %s deadbeef ffffffff complement 3f000000 0153158e 000311f1 ffffffff cafec0ca f00dc0de ffffffff 02000309 7261636b 20370000",
+			"3f000002 00c900ca 6b012a3c 00000001 0000474c deadbeef 00000007 complement 3f000000 0153158e 000311f1 000315da cafec0ca f00dc0de 00002b00 02000309 7261636b 20370000"},
 		{"default ptp, no queue", model.CompatibilityDefault, ioam.TimestampPTP, false,
-			"3f000002 00c9ffff 6b012a61 000004d2 %s deadbeef ffffffff ffffffff 3f000000 0153158e 000311f1 ffffffff cafec0ca f00dc0de ffffffff 02000309 7261636b 20370000",
-			"3f000002 00c900ca 6b012a61 000004d2 0000474c deadbeef ffffffff ffffffff 3f000000 0153158e 000311f1 000315da cafec0ca f00dc0de ffffffff 02000309 7261636b 20370000"},
+			"3f000002 00c9ffff 6b012a61 000004d2 %s deadbeef ffffffff complement 3f000000 0153158e 000311f1 ffffffff cafec0ca f00dc0de ffffffff 02000309 7261636b 20370000",
+			"3f000002 00c900ca 6b012a61 000004d2 0000474c deadbeef ffffffff complement 3f000000 0153158e 000311f1 000315da cafec0ca f00dc0de ffffffff 02000309 7261636b 20370000"},
 		{"mainline", model.CompatibilityMainline, ioam.TimestampPOSIX, true,
 			"3f000002 00c9ffff 6b012a3c 00000001 ffffffff deadbeef ffffffff ffffffff 3f000000 0153158e 000311f1 ffffffff cafec0ca f00dc0de ffffffff 02000309 7261636b 20370000",
 			"3f000002 00c900ca 6b012a3c 00000001 ffffffff deadbeef 00002a00 ffffffff 3f000000 0153158e 000311f1 000315da cafec0ca f00dc0de ffffffff 02000309 7261636b 20370000"},
@@ -41,20 +43,45 @@ func TestCompletion(t *testing.T) {
 			config.Compatibility, config.TimestampFormat = test.compatibility, test.format
 			node := mustNode(t, config)
 			result := node.Ingress(Frame{Data: ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, allHeader)), Link: LinkNone, Interface: ifIngress, Time: arrival})
-			arrived := bytes.Replace([]byte(test.arrived), []byte("%s"), []byte(hex32(delayPlaceholder(arrival))), 1)
-			if want := craft.Hex(t, string(arrived)); !bytes.Equal(result.Data[56:], want) {
+			arrived := strings.Replace(test.arrived, "%s", hex32(delayPlaceholder(arrival)), 1)
+			if want := neutralData(t, arrived); !bytes.Equal(result.Data[56:], want) {
 				t.Fatalf("arrived with\n%x, want\n%x", result.Data[56:], want)
 			}
 			result = node.Egress(Frame{Data: result.Data, Link: LinkNone, Interface: ifEgress, Ingress: ifIngress, Time: departure,
-				QueueKnown: test.queueKnown, QueuePackets: 7, QueueBytes: 0x2a00})
+				QueueKnown: test.queueKnown, QueuePackets: 7, QueueBytes: 0x2a00, BufferKnown: test.queueKnown, BufferBytes: 0x2b00})
 			if result.Outcome != model.OutcomeTraceFilled {
 				t.Fatal(result.Outcome)
 			}
-			if want := craft.Hex(t, test.left); !bytes.Equal(result.Data[56:], want) {
+			if want := neutralData(t, test.left); !bytes.Equal(result.Data[56:], want) {
 				t.Errorf("left with\n%x, want\n%x", result.Data[56:], want)
 			}
 		})
 	}
+}
+
+// neutralData is a node's data, written into space of zeros, in which the word
+// "complement" makes up for all else and for the reduced RemainingLen: as 16-bit words,
+// they add up to what RemainingLen was reduced by.
+func neutralData(t *testing.T, text string) []byte {
+	t.Helper()
+	data := craft.Hex(t, strings.Replace(text, "complement", "00000000", 1))
+	before, _, found := strings.Cut(strings.ReplaceAll(text, " ", ""), "complement")
+	if !found {
+		return data
+	}
+	field := len(before) / 2
+	for value := range uint16(0xffff) {
+		binary.BigEndian.PutUint16(data[field+2:], value)
+		words := 0
+		for i := 0; i < len(data); i += 2 {
+			words += int(binary.BigEndian.Uint16(data[i:]))
+		}
+		if words%0xffff == len(data)/4 {
+			return data
+		}
+	}
+	t.Fatal("no complement")
+	return nil
 }
 
 func TestCompletionMutations(t *testing.T) {

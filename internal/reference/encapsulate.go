@@ -42,9 +42,15 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 		insertion += ipv6.HeaderLen
 		limits.tunnel = rule.PathMTU
 	}
+	if f.GSOSize != 0 && (insertsProof(rule) || insertsEdge(rule)) {
+		return unchanged(f, model.OutcomeEncapSkippedGSO) // each segment would have the same number
+	}
 	gsoSize, outcome, ok := fits(f, p, upper, insertion, limits)
 	if !ok {
 		return unchanged(f, outcome)
+	}
+	if !n.affords(index, iface.Index, f, insertion) {
+		return unchanged(f, model.OutcomeEncapNotSelected)
 	}
 	payload := p.payloadLength()
 	if payload == 0 {
@@ -56,16 +62,20 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 	h := n.departing(f, p, iface)
 	v := visit{hop: h, packet: p, hash: hash, postcard: model.Postcard{
 		Role: model.RoleEncapsulating, Ingress: f.Ingress, Egress: f.Interface, HopLimit: h.hopLimit, Time: f.Time,
-		TransitDelay: ioam.DataUnavailable, QueueDepth: h.queue, Flow: flowOf(p.ip), Length: len(p.ip), Ends: endsFlow(p.ip),
+		TransitDelay: ioam.DataUnavailable, QueueDepth: h.queue, BufferOccupancy: h.buffer, Flow: flowOf(p.ip), Length: len(p.ip), Ends: endsFlow(p.ip),
 	}}
-	header, lacking := n.buildHeader(rule, &v)
-	result := Result{Verdict: Pass, GSOSize: gsoSize, Postcards: v.postcards}
+	if !inline {
+		v.outer = outerHeader(rule)
+	}
+	v.asks = n.asks(index, f, p, inline)
+	headers, lacking := n.buildHeaders(rule, &v)
+	result := Result{Verdict: Pass, GSOSize: gsoSize, Postcards: v.postcards, Asks: v.asks}
 	if inline {
 		result.Outcome = model.OutcomeEncapInserted
-		result.Data = insertInline(p, header, payload)
+		result.Data = insertInline(p, headers, payload)
 	} else {
 		result.Outcome = model.OutcomeEncapTunneled
-		result.Data = insertTunnel(p, header, payload, rule)
+		result.Data = insertTunnel(p, headers, payload, rule)
 	}
 	result.Outcome = max(result.Outcome, lacking)
 	return result
@@ -150,28 +160,55 @@ func (n *Node) selected(index int, frequency model.Frequency) bool {
 func (n *Node) departing(f Frame, p packet, iface *model.Interface) hop {
 	from, _ := n.arrival(f)
 	return hop{
-		hopLimit:  p.hopLimit(), // an outer header has the same
-		ingress:   from,
-		egress:    iface,
-		time:      f.Time,
-		timeKnown: f.Ingress != 0 || n.config.Compatibility == model.CompatibilityDefault,
-		delay:     ioam.DataUnavailable,
-		queue:     n.queueDepth(f),
+		hopLimit:   p.hopLimit(), // an outer header has the same
+		ingress:    from,
+		egress:     iface,
+		time:       f.Time,
+		timeKnown:  f.Ingress != 0 || n.config.Compatibility == model.CompatibilityDefault,
+		delay:      ioam.DataUnavailable,
+		queue:      n.queueDepth(f),
+		buffer:     n.bufferOccupancy(f),
+		complement: n.complement(),
 	}
 }
 
-// buildHeader returns the rule's Hop-by-Hop header with this node's data, without
-// its Next Header. It uses up Sequence Numbers. The outcome is that of traces
-// that lack this node's data, 0 when none does.
-func (n *Node) buildHeader(rule *model.Encapsulation, v *visit) (header []byte, lacking model.Outcome) {
-	options := make([]ioam.Option, 0, len(rule.Options))
+// headers are the extension headers to insert.
+type headers struct {
+	bytes []byte
+	first ioam.NextHeader // their first one
+	last  int             // where their last one begins
+}
+
+// finish makes the headers announce what follows them.
+func (h headers) finish(next ioam.NextHeader) []byte {
+	h.bytes[h.last] = byte(next)
+	return h.bytes
+}
+
+// buildHeaders returns the rule's extension headers with this node's data. It uses up
+// Sequence Numbers. The outcome is that of traces that lack this node's data, 0 when none
+// does.
+func (n *Node) buildHeaders(rule *model.Encapsulation, v *visit) (h headers, lacking model.Outcome) {
+	var hopByHop, destination []ioam.Option
 	for _, o := range rule.Options {
+		if o.EdgeToEdge != nil {
+			destination = append(destination, n.edgeToEdge(*o.EdgeToEdge, v).Option())
+			continue
+		}
 		option, outcome := insertingModule(o).insert(n, o, v)
-		options = append(options, option)
+		hopByHop = append(hopByHop, option)
 		lacking = max(lacking, outcome)
 	}
-	header, _ = ioam.AppendExtensionHeader(nil, 0, options...) // Validate checked the sizes
-	return header, lacking
+	h.first = ioam.NextHeaderDestination
+	if len(hopByHop) > 0 {
+		h.first = ioam.NextHeaderHopByHop
+		h.bytes, _ = ioam.AppendExtensionHeader(nil, ioam.NextHeaderDestination, hopByHop...) // Validate checked the sizes
+	}
+	if len(destination) > 0 {
+		h.last = len(h.bytes)
+		h.bytes, _ = ioam.AppendExtensionHeader(h.bytes, 0, destination...)
+	}
+	return h, lacking
 }
 
 // mtus are the limits of a packet that grows, in bytes; 0 is no limit.
@@ -231,31 +268,29 @@ func tcpHeaderLen(p packet, upper ipv6.UpperLayer) int {
 	return int(p.ip[upper.Offset+dataOffsetAt]>>4) * 4
 }
 
-// insertInline puts the header directly after the IPv6 header (RFC 8200 §4.1).
-func insertInline(p packet, header []byte, payload int) []byte {
-	header[0] = byte(p.nextHeader())
+// insertInline puts the headers directly after the IPv6 header (RFC 8200 §4.1).
+func insertInline(p packet, h headers, payload int) []byte {
 	frame := append([]byte{}, p.link...)
 	frame = append(frame, p.ip[:ipv6.HeaderLen]...)
-	frame = append(frame, header...)
+	frame = append(frame, h.finish(p.nextHeader())...)
 	frame = append(frame, p.ip[ipv6.HeaderLen:]...)
 
 	ip := frame[len(p.link):]
-	ip[6] = byte(ioam.NextHeaderHopByHop)
+	ip[6] = byte(h.first)
 	setPayloadLength(ip, payload)
 	return frame
 }
 
-// insertTunnel puts an outer IPv6 header and the header in front: insertion into
+// insertTunnel puts an outer IPv6 header and the headers in front: insertion into
 // a forwarded packet is not allowed (RFC 8200 §4).
-func insertTunnel(p packet, header []byte, payload int, rule *model.Encapsulation) []byte {
+func insertTunnel(p packet, h headers, payload int, rule *model.Encapsulation) []byte {
 	source, destination := rule.TunnelSource.As16(), rule.TunnelDestination.As16()
-	header[0] = byte(ioam.NextHeaderIPv6)
 	frame := append([]byte{}, p.link...)
 	frame = append(frame, p.ip[:4]...) // version, traffic class, flow label
-	frame = append(frame, 0, 0, byte(ioam.NextHeaderHopByHop), p.hopLimit())
+	frame = append(frame, 0, 0, byte(h.first), p.hopLimit())
 	frame = append(frame, source[:]...)
 	frame = append(frame, destination[:]...)
-	frame = append(frame, header...)
+	frame = append(frame, h.finish(ioam.NextHeaderIPv6)...)
 	frame = append(frame, p.ip...)
 
 	setPayloadLength(frame[len(p.link):], payload)

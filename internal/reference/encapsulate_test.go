@@ -43,7 +43,7 @@ func udp(length int) []byte {
 }
 
 func egressFrame(packet []byte) Frame {
-	return Frame{Data: packet, Link: LinkNone, Interface: ifEgress, Ingress: ifIngress, Time: testTime, QueueKnown: true, QueuePackets: 7, QueueBytes: 0x2a00}
+	return Frame{Data: packet, Link: LinkNone, Interface: ifEgress, Ingress: ifIngress, Time: testTime, QueueKnown: true, QueuePackets: 7, QueueBytes: 0x2a00, BufferKnown: true, BufferBytes: 0x2b00}
 }
 
 // The header that encapConfig's rule inserts, after the Next Header: 24 bytes of
@@ -114,7 +114,7 @@ func TestInsertedOptions(t *testing.T) {
 		{"two namespaces", []model.TraceOption{{Namespace: 123, Type: 0x800000, Size: 4}, {Namespace: 200, Type: 0x040000, Size: 4}},
 			"3b040100 310e0000 007b0800 80000000 40000002 310e0000 00c80800 04000000 deadbeef 01020000"},
 		{"snapshot", []model.TraceOption{{Namespace: 200, Type: 0x000002, Size: 12}}, "3b030100 31160000 00c80000 00000200 02000309 7261636b 20370000 01020000"},
-		{"unmeasured", []model.TraceOption{{Namespace: 123, Type: 0x091000, Size: 12}}, "3b030100 31160000 007b1800 09100000 ffffffff ffffffff ffffffff 01020000"},
+		{"no delay, complement, buffer", []model.TraceOption{{Namespace: 123, Type: 0x091000, Size: 12}}, "3b030100 31160000 007b1800 09100000 ffffffff 0000d502 00002b00 01020000"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			config := encapConfig(model.ModeInline, func(e *model.Encapsulation) { e.Options = model.Traces(test.options...) })

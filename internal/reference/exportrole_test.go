@@ -36,6 +36,9 @@ func TestExportsEncapsulating(t *testing.T) {
 		{"queue", model.ModeEncap, 0x020000, nil, true, func(e *model.Postcard) { e.QueueDepth = 7 }},
 		{"queue not known", model.ModeEncap, 0x020000, func(_ *model.NodeConfig, f *Frame) { f.QueueKnown = false }, true, nil},
 		{"queue of mainline", model.ModeEncap, 0x020000, func(c *model.NodeConfig, _ *Frame) { c.Compatibility = model.CompatibilityMainline }, true, func(e *model.Postcard) { e.QueueDepth = 0x2a00 }},
+		{"buffer", model.ModeEncap, 0x001000, nil, true, func(e *model.Postcard) { e.BufferOccupancy = 0x2b00 }},
+		{"buffer not known", model.ModeEncap, 0x001000, func(_ *model.NodeConfig, f *Frame) { f.BufferKnown = false }, true, nil},
+		{"buffer of mainline", model.ModeEncap, 0x001000, func(c *model.NodeConfig, _ *Frame) { c.Compatibility = model.CompatibilityMainline }, true, nil},
 		{"delay", model.ModeEncap, 0x080000, func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time - 5 }, true, nil},
 		{"local", model.ModeEncap, 0xc00000, func(_ *model.NodeConfig, f *Frame) { f.Ingress = 0 }, true, func(e *model.Postcard) { e.Ingress = 0 }},
 		{"from an unserved interface", model.ModeEncap, 0xc00000, func(_ *model.NodeConfig, f *Frame) { f.Ingress = ifOther }, true, func(e *model.Postcard) { e.Ingress = ifOther }},
@@ -54,7 +57,7 @@ func TestExportsEncapsulating(t *testing.T) {
 			want := model.Postcard{
 				Role: model.RoleEncapsulating, Ingress: ifIngress, Egress: ifEgress, HopLimit: 64, Time: testTime,
 				Option:       ioam.DirectExport{Namespace: 123, Flags: 0, ExtensionFlags: bothExtensions, Type: test.kind, FlowID: 0, Sequence: 0},
-				TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, Flow: flowUDP, Length: len(packet),
+				TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, BufferOccupancy: ioam.DataUnavailable, Flow: flowUDP, Length: len(packet),
 			}
 			p, _, _ := parse(packet, LinkNone)
 			want.Option.FlowID = mustNode(t, config).flowHash(p, ipv6.FindUpperLayer(p.ip))
@@ -114,7 +117,7 @@ func TestExportsTransit(t *testing.T) {
 		{"tunnel", tunnel, nil, true, func(e *model.Postcard) { e.HopLimit = 60 }, model.OutcomeDirectExport},
 		{"0x31", func(t testing.TB) []byte { return set(44, 0x31)(carrying(t, dexHeader)) }, nil, true, nil, model.OutcomeDirectExport},
 		{"by a master", inline, func(c *model.NodeConfig, f *Frame) {
-			c.Masters, f.Ingress = []model.Master{{Index: ifOther, Roles: model.RoleIngress}}, ifOther
+			c.Uppers, f.Ingress = []model.Upper{{Index: ifOther, Roles: model.RoleIngress}}, ifOther
 		}, true, func(e *model.Postcard) { e.Ingress = ifOther }, model.OutcomeDirectExport},
 		{"delay", inline, func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time - 1234 }, true, func(e *model.Postcard) { e.TransitDelay = 1234 }, model.OutcomeDirectExport},
 		{"delay of 0", inline, func(_ *model.NodeConfig, f *Frame) { f.Arrived = f.Time }, true, func(e *model.Postcard) { e.TransitDelay = 0 }, model.OutcomeDirectExport},
@@ -149,7 +152,7 @@ func TestExportsTransit(t *testing.T) {
 			result := mustNode(t, config).Egress(frame)
 			want := model.Postcard{
 				Role: model.RoleTransit, Ingress: ifIngress, Egress: ifEgress, HopLimit: 64, Time: testTime, Option: dexOption,
-				TransitDelay: ioam.DataUnavailable, QueueDepth: 7, Flow: flowUDP, Length: len(labelledUDP()),
+				TransitDelay: ioam.DataUnavailable, QueueDepth: 7, BufferOccupancy: ioam.DataUnavailable, Flow: flowUDP, Length: len(labelledUDP()),
 			}
 			if test.want != nil {
 				test.want(&want)
@@ -225,7 +228,7 @@ func TestExportsDecapsulating(t *testing.T) {
 			result := mustNode(t, config).Ingress(Frame{Data: test.packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
 			want := model.Postcard{
 				Role: model.RoleDecapsulating, Ingress: ifIngress, HopLimit: 63, Time: testTime, Option: dexOption,
-				TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, Flow: flowUDP, Length: len(labelledUDP()),
+				TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, BufferOccupancy: ioam.DataUnavailable, Flow: flowUDP, Length: len(labelledUDP()),
 			}
 			if test.want != nil {
 				test.want(&want)

@@ -18,9 +18,14 @@ type hop struct {
 	timeKnown bool
 	delay     uint32 // field 4 as written
 	queue     uint32 // field 6 as written
+	buffer    uint32 // field 11 as written
+
+	// complement is field 7 as written first: 0, unless it stays not available. When all
+	// else is written, neutralize knows the value.
+	complement uint32
 
 	// unproven: the newest node data may be another node's, or already complete,
-	// because the packet arrived on a member that is not served, or in a tunnel.
+	// because the packet arrived on an interface that is not served, or in a tunnel.
 	unproven bool
 }
 
@@ -77,13 +82,32 @@ func (n *Node) appendField(dst []byte, bit int, namespace *model.Namespace, h ho
 		return u64(dst, namespace.DataWide)
 	case ioam.BitQueueDepth:
 		return u32(dst, h.queue)
+	case ioam.BitBufferOccupancy:
+		return u32(dst, h.buffer)
+	case ioam.BitChecksumComplement:
+		return u32(dst, h.complement)
 	case ioam.BitSnapshot:
 		return namespace.Schema.Append(dst)
 	}
-	// These are not available: the checksum complement, which IPv6 extension
-	// headers do not need (no checksum covers them); buffer occupancy; and the
-	// undefined bits, whose fields are 4 bytes of all-ones (RFC 9197 §4.4.1).
+	// Undefined bits have fields of 4 bytes of all-ones (RFC 9197 §4.4.1).
 	return u32(dst, ioam.DataUnavailable)
+}
+
+// complement is what field 7 has until the other fields are written. Linux writes none.
+func (n *Node) complement() uint32 {
+	if n.config.Compatibility == model.CompatibilityMainline {
+		return ioam.DataUnavailable
+	}
+	return 0
+}
+
+// bufferOccupancy is the value of field 11, in bytes, as RFC 9197 §4.4.2.12 recommends.
+// Linux writes none.
+func (n *Node) bufferOccupancy(f Frame) uint32 {
+	if !f.BufferKnown || n.config.Compatibility == model.CompatibilityMainline {
+		return ioam.DataUnavailable
+	}
+	return f.BufferBytes
 }
 
 // queueDepth is the value of field 6: Linux writes bytes, RFC 9197 §4.4.2.7 asks

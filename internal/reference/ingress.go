@@ -50,9 +50,6 @@ func (n *Node) Ingress(f Frame) Result {
 	if !inDomain {
 		return atBoundary(f, p, iface.Boundary)
 	}
-	if len(p.options) == 0 {
-		return n.endBareTunnel(f, p)
-	}
 	if fault, sound := p.check(n.config.Compatibility); !sound {
 		result := unchanged(f, fault)
 		if n.config.Compatibility == model.CompatibilityMainline {
@@ -60,18 +57,47 @@ func (n *Node) Ingress(f Frame) Result {
 		}
 		return result
 	}
+	if p.behind, outcome, ok = n.readDestination(p); !ok {
+		return unchanged(f, outcome) // Linux does not look at these options
+	}
+	if len(p.options) == 0 {
+		return n.withoutOptions(f, p)
+	}
 
+	if n.isOwnCopy(p) {
+		result := unchanged(f, model.OutcomeLoopbackReceived)
+		result.Verdict, result.Record = Drop, arrived(f, p)
+		return result
+	}
+	var due *Record
+	if n.isCopyDue(p) {
+		due = arrived(f, p)
+	}
+	result := n.treatOptions(f, p, iface)
+	result.Loopback = due
+	return result
+}
+
+// treatOptions treats every option, and removes what is to be removed.
+func (n *Node) treatOptions(f Frame, p packet, iface *model.Interface) Result {
 	remove := removeNothing
 	switch tunnel := n.judgeTunnel(p); {
 	case tunnel == model.OutcomeTunnelDecapsulated:
 		remove = removeTunnel
 	case tunnel != model.OutcomeNoIOAM:
 		return unchanged(f, tunnel)
-	case slices.ContainsFunc(p.options, n.removable):
+	case p.behind.marked:
 		remove = removeInline
+	case slices.ContainsFunc(p.options, n.removable):
+		remove, p.behind = removeInline, destination{} // that header stays
 	}
 	v := visit{hop: n.arriving(f, p, iface, remove), packet: p}
 	outcomes := p.treat(func(m module, option ioam.Option) model.Outcome { return m.ingress(n, option, &v) })
+	if v.refused { // nothing is reported
+		result := unchanged(f, model.OutcomePotDropped)
+		result.Verdict, result.Data, result.Options = Drop, p.frame, outcomes
+		return result
+	}
 	var result Result
 	switch remove {
 	case removeTunnel:
@@ -83,22 +109,25 @@ func (n *Node) Ingress(f Frame) Result {
 		result.Data = p.frame
 	}
 	// If a header is removed without a report, what was written into it has no
-	// reader.
-	if reported := result.Record != nil || result.Postcards != nil; reported || !result.Outcome.Removed() {
+	// reader, unless a proof was verified.
+	if reported := result.Record != nil || result.Postcards != nil; reported || v.proved || !result.Outcome.Removed() {
 		result.Options = outcomes
 	}
+	n.terminate(p, &result)
 	return result
 }
 
 // arriving is the data of this node about a packet that it receives.
 func (n *Node) arriving(f Frame, p packet, iface *model.Interface, remove removal) hop {
 	h := hop{
-		hopLimit:  p.hopLimit() - 1, // as when the packet leaves the node (RFC 9197 §4.4.2.1)
-		ingress:   iface,
-		time:      f.Time,
-		timeKnown: true,
-		delay:     ioam.DataUnavailable,
-		queue:     ioam.DataUnavailable,
+		hopLimit:   p.hopLimit() - 1, // as when the packet leaves the node (RFC 9197 §4.4.2.1)
+		ingress:    iface,
+		time:       f.Time,
+		timeKnown:  true,
+		delay:      ioam.DataUnavailable,
+		queue:      ioam.DataUnavailable,
+		buffer:     ioam.DataUnavailable,
+		complement: n.complement(),
 	}
 	if n.config.Compatibility == model.CompatibilityDefault && remove == removeNothing {
 		h.delay = delayPlaceholder(f.Time)
@@ -106,25 +135,32 @@ func (n *Node) arriving(f Frame, p packet, iface *model.Interface, remove remova
 	return h
 }
 
-// removable reports whether a validated option is a trace or a Direct Export of
-// a namespace marked remove.
+// removable reports whether a validated option has a module, and a namespace marked
+// remove.
 func (n *Node) removable(option ioam.Option) bool {
 	namespace := n.namespaceOf(option)
 	return namespace != nil && namespace.Remove
 }
 
-// endBareTunnel removes a tunnel without IOAM, if it ends here.
-func (n *Node) endBareTunnel(f Frame, p packet) Result {
-	if outcome := n.judgeTunnel(p); outcome != model.OutcomeTunnelDecapsulated {
+// withoutOptions removes a tunnel without IOAM in a Hop-by-Hop header, if it ends here, or
+// a Destination Options header.
+func (n *Node) withoutOptions(f Frame, p packet) Result {
+	outcome := n.judgeTunnel(p)
+	switch {
+	case outcome == model.OutcomeTunnelDecapsulated:
+		return n.endTunnel(f, p)
+	case outcome != model.OutcomeNoIOAM || !p.behind.marked:
 		return unchanged(f, outcome)
+	case p.header != nil: // which would have to be moved
+		return unchanged(f, model.OutcomeRemovalPartial)
 	}
-	return n.endTunnel(f, p)
+	return n.removeInline(f, p)
 }
 
 // endTunnel decapsulates, unless an unknown option asks nodes to discard the
 // packet (RFC 8200 §4.2).
 func (n *Node) endTunnel(f Frame, p packet) Result {
-	if p.discard {
+	if p.discard || p.behind.discards {
 		result := unchanged(f, model.OutcomeRemovalPartial)
 		result.Data = p.frame
 		return result
@@ -132,11 +168,11 @@ func (n *Node) endTunnel(f Frame, p packet) Result {
 	return n.decapsulate(f, p)
 }
 
-// decapsulate removes the outer IPv6 header and the Hop-by-Hop header.
+// decapsulate removes the outer IPv6 header and the headers that were read.
 func (n *Node) decapsulate(f Frame, p packet) Result {
 	result := unchanged(f, model.OutcomeTunnelDecapsulated)
 	result.Data = append([]byte{}, p.link...)
-	result.Data = append(result.Data, p.ip[ipv6.HeaderLen+len(p.header):]...)
+	result.Data = append(result.Data, p.ip[ipv6.HeaderLen+p.headersLen():]...)
 
 	inner := packet{ip: result.Data[len(p.link):]}
 	outerECN, innerECN := p.trafficClass()&3, inner.trafficClass()&3
@@ -146,13 +182,14 @@ func (n *Node) decapsulate(f Frame, p packet) Result {
 	}
 	// Each router that the tunnel crossed counts (RFC 8200 §3, Hop Limit).
 	inner.ip[7] = min(inner.hopLimit(), p.hopLimit())
+	result.Edges = n.measure(f, p.behind, inner.ip, &p)
 	n.report(f, p, &result)
 	return result
 }
 
-// removeInline removes the Hop-by-Hop header, if all of it may be removed.
+// removeInline removes the headers that were read, if all of them may be removed.
 func (n *Node) removeInline(f Frame, p packet) Result {
-	whole := p.pure && !p.isFollowed()
+	whole := (p.pure || p.header == nil) && !p.behind.shared && !p.isFollowed()
 	for _, option := range p.options {
 		whole = whole && n.removable(option)
 	}
@@ -162,7 +199,8 @@ func (n *Node) removeInline(f Frame, p packet) Result {
 		return result
 	}
 	result := unchanged(f, model.OutcomeInlineRemoved)
-	result.Data = p.removeHeader()
+	result.Data = p.removeHeaders()
+	result.Edges = n.measure(f, p.behind, result.Data[len(p.link):], nil)
 	n.report(f, p, &result)
 	return result
 }
@@ -173,7 +211,7 @@ func (n *Node) report(f Frame, p packet, result *Result) {
 	ip := result.Data[len(p.link):]
 	v := visit{packet: p, postcard: model.Postcard{
 		Role: model.RoleDecapsulating, Ingress: f.Interface, HopLimit: p.hopLimit() - 1, Time: f.Time,
-		TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, Flow: flowOf(ip), Length: len(ip), Ends: endsFlow(ip),
+		TransitDelay: ioam.DataUnavailable, QueueDepth: ioam.DataUnavailable, BufferOccupancy: ioam.DataUnavailable, Flow: flowOf(ip), Length: len(ip), Ends: endsFlow(ip),
 	}}
 	for _, option := range p.options {
 		if m := soundModuleOf(option); m != nil {

@@ -232,7 +232,7 @@ func manyIOAM(count int) func([]byte) []byte {
 	return func([]byte) []byte {
 		options := make([]ioam.Option, count)
 		for i := range options {
-			options[i] = ioam.Option{Type: ioam.OptionIOAM, Data: []byte{0, byte(ioam.IOAMProofOfTransit)}}
+			options[i] = ioam.Option{Type: ioam.OptionIOAM, Data: []byte{0, byte(ioam.IOAMIncrementalTrace)}}
 		}
 		header, err := ioam.AppendExtensionHeader(nil, ioam.NextHeaderNone, options...)
 		if err != nil {

@@ -5,6 +5,7 @@ package reference
 import (
 	"slices"
 
+	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -32,6 +33,10 @@ type Frame struct {
 	QueueKnown   bool
 	QueuePackets uint32
 	QueueBytes   uint32
+	// BufferBytes wait in all queues of the egress interface, at the egress hook; "not
+	// available" without BufferKnown.
+	BufferKnown bool
+	BufferBytes uint32
 
 	// Generic segmentation offload: the kernel will segment the packet later.
 	// GSOSize is the payload of a segment in bytes, 0 without GSO. GSOSegments,
@@ -72,8 +77,13 @@ type Result struct {
 	// Options are the outcomes of the options that were treated and reported, in
 	// their order. The packet's outcome is the greatest of them, unless something
 	// else happened to the packet.
-	Options   []model.Outcome
+	Options []model.Outcome
+	// Edges are the outcomes of the options in a Destination Options header that was
+	// removed.
+	Edges     []model.Outcome
 	Record    *Record // of a removed header with a pre-allocated trace, else nil
+	Loopback  *Record // of the headers, as they arrived, of a packet of which a copy is returned (RFC 9322 §4.2), else nil
+	Asks      bool    // the Loopback flag was set on the packet
 	Postcards []model.Postcard
 	GSOSize   uint32 // bytes; as in the frame unless the insertion made segments smaller
 }
@@ -85,7 +95,7 @@ const RecordPacketSize = 80
 type Record struct {
 	Time      int64         // of arrival, nanoseconds of TAI
 	Interface model.IfIndex // where it arrived
-	Outcome   model.Outcome // OutcomeInlineRemoved or OutcomeTunnelDecapsulated
+	Outcome   model.Outcome // OutcomeInlineRemoved or OutcomeTunnelDecapsulated; OutcomeLoopbackReceived for a copy, and one to return
 	Length    int           // bytes of the IPv6 packet that goes on
 	Packet    []byte        // its first bytes, at most RecordPacketSize, from the IPv6 header
 	Header    []byte        // the removed Hop-by-Hop header, with this node's data
@@ -93,8 +103,9 @@ type Record struct {
 
 // Node is the reference IOAM node: encapsulating, transit and decapsulating
 // (RFC 9197 §4.2), as docs/data-plane.md specifies. It is not safe for
-// concurrent use, as it counts packets for [Frequency] and numbers them for
-// [DirectExport].
+// concurrent use, as it counts packets for [Frequency], numbers them for
+// [DirectExport], proofs of transit and Edge-to-Edge, and remembers the numbers that it
+// has received.
 type Node struct {
 	// TAIOffset is TAI − UTC in nanoseconds, for the timestamp formats in UTC. It
 	// may be set at any time.
@@ -102,16 +113,24 @@ type Node struct {
 
 	config         model.NodeConfig
 	interfaces     map[model.IfIndex]*model.Interface
-	masters        map[model.IfIndex]*model.Interface // what is known about a packet that arrived through them
+	uppers         map[model.IfIndex]*model.Interface // what is known about a packet that arrived through them
+	proven         map[model.IfIndex]bool             // the uppers whose packets all passed this node's ingress hook
 	namespaces     map[ioam.NamespaceID]*model.Namespace
 	decapsulations map[[16]byte]*model.Decapsulation
 	// tunnelDestinations are all destinations that the node knows, wherever they
 	// are.
 	tunnelDestinations map[[16]byte]bool
 	matched            []uint64 // packets that matched each encapsulation, for its frequency
+	sent               map[model.IfIndex]sent
+	budgets            []budget // of each encapsulation
 	flowKeys           [flowWords]uint64
-	sequences          map[numberedFlow]uint32 // the next Sequence Number of each flow
-	learned            map[[16]byte]learnedMTU // by destination
+	sequences          map[numberedFlow]uint32     // the next Sequence Number of each flow
+	learned            map[[16]byte]learnedMTU     // by destination
+	proofNumbers       map[ioam.NamespaceID]uint64 // of the next packet that gets a proof
+	accepted           map[uint64]*accepted        // by profile
+	edgeNumbers        map[e2e.Key]uint64          // the next number of each flow from edge to edge
+	edges              map[e2e.Key]*e2e.Flow       // those that are measured here
+	asked              []uint64                    // packets of each encapsulation that might get the Loopback flag
 }
 
 // NewNode returns a node with a configuration that [NodeConfig.Validate] accepts.
@@ -128,19 +147,28 @@ func NewNode(config model.NodeConfig) (*Node, error) {
 	n := &Node{
 		config:         config,
 		interfaces:     make(map[model.IfIndex]*model.Interface),
-		masters:        make(map[model.IfIndex]*model.Interface),
+		uppers:         make(map[model.IfIndex]*model.Interface),
+		proven:         make(map[model.IfIndex]bool),
 		namespaces:     make(map[ioam.NamespaceID]*model.Namespace),
 		decapsulations: make(map[[16]byte]*model.Decapsulation),
 		matched:        make([]uint64, len(config.Encapsulations)),
+		sent:           make(map[model.IfIndex]sent),
+		budgets:        make([]budget, len(config.Encapsulations)),
 		flowKeys:       flowKeys(config.FlowSeed),
 		sequences:      make(map[numberedFlow]uint32),
 		learned:        make(map[[16]byte]learnedMTU),
+		proofNumbers:   make(map[ioam.NamespaceID]uint64),
+		accepted:       make(map[uint64]*accepted),
+		edgeNumbers:    make(map[e2e.Key]uint64),
+		edges:          make(map[e2e.Key]*e2e.Flow),
+		asked:          make([]uint64, len(config.Encapsulations)),
 	}
 	for i := range config.Interfaces {
 		n.interfaces[config.Interfaces[i].Index] = &config.Interfaces[i]
 	}
-	for _, m := range config.Masters {
-		n.masters[m.Index] = &model.Interface{Index: m.Index, ID: m.ID, IDWide: m.IDWide, Roles: m.Roles}
+	for _, u := range config.Uppers {
+		n.uppers[u.Index] = &model.Interface{Index: u.Index, ID: u.ID, IDWide: u.IDWide, Roles: u.Roles}
+		n.proven[u.Index] = u.Proven
 	}
 	for i := range config.Namespaces {
 		n.namespaces[config.Namespaces[i].ID] = &config.Namespaces[i]
@@ -156,13 +184,12 @@ func NewNode(config model.NodeConfig) (*Node, error) {
 }
 
 // arrival is where a frame arrived, nil when that interface is not served;
-// byMaster is true when it may have been another member of the same master.
-func (n *Node) arrival(f Frame) (from *model.Interface, byMaster bool) {
+// proven is false when it may have been an interface that is not served.
+func (n *Node) arrival(f Frame) (from *model.Interface, proven bool) {
 	if from, ok := n.interfaces[f.Ingress]; ok {
-		return from, false
+		return from, true
 	}
-	from, byMaster = n.masters[f.Ingress]
-	return from, byMaster
+	return n.uppers[f.Ingress], n.proven[f.Ingress]
 }
 
 // unchanged is a frame that goes on unchanged.
@@ -184,7 +211,7 @@ func atBoundary(f Frame, p packet, policy model.Boundary) Result {
 			return unchanged(f, model.OutcomeBoundaryStripPartial)
 		}
 		result := unchanged(f, model.OutcomeBoundaryStripped)
-		result.Data = p.removeHeader()
+		result.Data = p.removeHeaders()
 		return result
 	}
 	result := unchanged(f, model.OutcomeBoundaryDropped)

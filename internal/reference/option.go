@@ -33,7 +33,11 @@ type visit struct {
 	hash      uint32         // of the packet's flow, for inserted options
 	postcard  model.Postcard // the common part of all postcards about the packet
 	postcards []model.Postcard
-	recorded  bool // a removed option is of a type that has records
+	recorded  bool    // a removed option is of a type that has records
+	proved    bool    // a proof was updated or verified
+	refused   bool    // by its proof: the packet is to be dropped
+	outer     *packet // of inserted options: the tunnel's header, nil without one
+	asks      bool    // an inserted trace gets the Loopback flag, if it is one of those
 }
 
 // moduleOf returns the module of an IOAM option of at least 2 bytes, nil if there
@@ -44,6 +48,8 @@ func moduleOf(option ioam.Option) module {
 		return traceModule{}
 	case ioam.IOAMType(option.Data[1]) == ioam.IOAMDirectExport:
 		return dexModule{}
+	case isProofOfTransit(option):
+		return potModule{}
 	}
 	return nil
 }
@@ -52,6 +58,9 @@ func moduleOf(option ioam.Option) module {
 func insertingModule(o model.InsertedOption) module {
 	if o.DirectExport != nil {
 		return dexModule{}
+	}
+	if o.Proof != nil {
+		return potModule{}
 	}
 	return traceModule{}
 }
@@ -79,10 +88,10 @@ func (p *packet) check(as model.Compatibility) (fault model.Outcome, sound bool)
 	return 0, true
 }
 
-// isForgiven reports whether Linux ignores the error in an option: it has no
-// module for Direct Exports.
+// isForgiven reports whether Linux ignores the error in an option: it has a module for
+// traces alone.
 func isForgiven(option ioam.Option, as model.Compatibility) bool {
-	return as == model.CompatibilityMainline && ioam.IOAMType(option.Data[1]) == ioam.IOAMDirectExport
+	return as == model.CompatibilityMainline && !isPreallocatedTrace(option)
 }
 
 // soundModuleOf is moduleOf for options of a checked packet; it is also nil if

@@ -25,6 +25,7 @@ type packet struct {
 	options []ioam.Option // the IOAM options in it
 	pure    bool          // it has only IOAM options and padding
 	discard bool          // it has an unknown option that asks nodes to discard the packet
+	behind  destination   // the header after it, if that has IOAM; set where it is read
 }
 
 // parse is data-plane.md, "Parsing". When ok is false, the packet goes on
@@ -129,26 +130,55 @@ func setPayloadLength(ip []byte, length int) {
 	binary.BigEndian.PutUint16(ip[4:], uint16(length))
 }
 
-// tunneled returns the IPv6 packet after the IPv6 header and the Hop-by-Hop
-// header, if there is one.
-func (p *packet) tunneled() (ip []byte, ok bool) {
-	next := p.nextHeader()
-	if p.header != nil {
-		next = ioam.NextHeader(p.header[0])
+// headersLen is the length in bytes of the headers that were read after the IPv6 header.
+func (p *packet) headersLen() int { return len(p.header) + len(p.behind.header) }
+
+// nextAfter is the Next Header value of the last one.
+func (p *packet) nextAfter() ioam.NextHeader {
+	switch {
+	case p.behind.header != nil:
+		return ioam.NextHeader(p.behind.header[0])
+	case p.header != nil:
+		return ioam.NextHeader(p.header[0])
 	}
-	ip = p.ip[ipv6.HeaderLen+len(p.header):]
+	return p.nextHeader()
+}
+
+// tunneled returns the IPv6 packet after the IPv6 header and the headers that were read, if
+// there is one.
+func (p *packet) tunneled() (ip []byte, ok bool) {
+	next := p.nextAfter()
+	ip = p.ip[ipv6.HeaderLen+p.headersLen():]
 	return ip, next == ioam.NextHeaderIPv6 && len(ip) >= ipv6.HeaderLen && ip[0]>>4 == 6
 }
 
-// removeHeader returns the frame without the Hop-by-Hop header.
-func (p *packet) removeHeader() []byte {
-	length := len(p.header)
+// pastDestination is the packet with a Destination Options header behind the Hop-by-Hop
+// header read, if a tunnelled packet follows it.
+func (p packet) pastDestination() packet {
+	if p.header == nil || ioam.NextHeader(p.header[0]) != ioam.NextHeaderDestination {
+		return p
+	}
+	header, err := ioam.DecodeExtensionHeader(p.ip[ipv6.HeaderLen+len(p.header):])
+	if err != nil || header.NextHeader != ioam.NextHeaderIPv6 {
+		return p
+	}
+	past := p
+	past.behind.header = header.Bytes
+	if _, ok := past.tunneled(); !ok {
+		return p
+	}
+	return past
+}
+
+// removeHeaders returns the frame without the headers that were read.
+func (p *packet) removeHeaders() []byte {
+	length := p.headersLen()
 	frame := append([]byte{}, p.link...)
 	frame = append(frame, p.ip[:ipv6.HeaderLen]...)
 	frame = append(frame, p.ip[ipv6.HeaderLen+length:]...)
 
 	ip := frame[len(p.link):]
-	ip[6] = p.header[0]
+	ip[6] = byte(p.nextAfter())
 	if payload := p.payloadLength(); payload != 0 {
 		setPayloadLength(ip, payload-length)
 	} else if rest := len(ip) - ipv6.HeaderLen; rest <= 0xffff {

@@ -35,6 +35,9 @@ func (n *Node) PostcardData(dst []byte, e *model.Postcard, at Viewpoint) ioam.No
 		timeKnown: true,
 		delay:     e.TransitDelay,
 		queue:     e.QueueDepth,
+		buffer:    e.BufferOccupancy,
+		// "not relevant for direct exporting" (RFC 9326 §3.2)
+		complement: ioam.DataUnavailable,
 	}
 	return ioam.NodeData{Type: e.Option.Type, Bytes: n.appendNodeData(dst, e.Option.Type, at.namespace, h)}
 }

@@ -36,6 +36,7 @@ func randomConfig(s source) model.NodeConfig {
 		if ns.Export = oneOf(s, model.ExportNone, model.ExportEvery, model.ExportAggregate, model.ExportSample); ns.Export == model.ExportSample {
 			ns.Sample = 3
 		}
+		ns.Proof = randomProving(s, i)
 	}
 	if s.below(4) == 0 {
 		config.Collectors = []model.Collector{{Address: netip.MustParseAddr("2001:db8:2::2"), Port: 9, Protocol: oneOf(s, ioam.NextHeaderUDP, ioam.NextHeaderTCP)}}
@@ -79,6 +80,11 @@ func randomConfig(s source) model.NodeConfig {
 		}
 		if len(e.Options) > 1 && s.below(3) == 0 {
 			e.Options = e.Options[1:]
+		}
+		for _, ns := range config.Namespaces {
+			if ns.Proof != nil && ns.Proof.Key.Encapsulates() && len(e.Options) < model.MaxOptionsPerPacket {
+				e.Options = append(e.Options, model.InsertedOption{Proof: &model.ProofOption{Namespace: ns.ID}})
+			}
 		}
 		config.Encapsulations = append(config.Encapsulations, e)
 	}
@@ -183,6 +189,8 @@ func randomHeader(s source, next ioam.NextHeader) []byte {
 			option = ioam.Option{Type: ioam.OptionIOAM, Data: randomBytes(s, s.below(14))}
 		case 3, 4:
 			option = randomDirectExport(s)
+		case 5, 6:
+			option = randomProof(s)
 		}
 		options = append(options, option)
 	}
@@ -251,6 +259,7 @@ func randomFrame(s source, packet []byte) Frame {
 	}
 	if s.below(2) == 0 {
 		f.QueueKnown, f.QueuePackets, f.QueueBytes = true, uint32(s.below(100)), uint32(s.below(100000))
+		f.BufferKnown, f.BufferBytes = true, uint32(s.below(1000000))
 	}
 	if s.below(4) == 0 {
 		f.GSOSize, f.GSOSegments = uint32(1+s.below(1500)), 2
@@ -261,7 +270,7 @@ func randomFrame(s source, packet []byte) Frame {
 // Random packets through random nodes: the invariants always hold, and every
 // outcome occurs.
 func TestRandomPackets(t *testing.T) {
-	const packets = 60_000
+	const packets = 90_000
 	s := randomSource{rand.New(rand.NewPCG(9197, 9486))}
 	seen := map[bool]map[model.Outcome]int{false: {}, true: {}}
 	var config model.NodeConfig

@@ -50,24 +50,19 @@ func (n *Node) Quoted(quote []byte) (Quoted, error) {
 		return Quoted{}, ErrQuoteTooShort
 	}
 	outer := packet{ip: quote}
-	if quote[0]>>4 != 6 || outer.nextHeader() != ioam.NextHeaderHopByHop || !n.isTunnel(outer) {
+	if quote[0]>>4 != 6 || !n.isTunnel(outer) {
 		return Quoted{}, ErrQuoteForeign
 	}
-	header, err := ioam.DecodeExtensionHeader(quote[ipv6.HeaderLen:])
-	if err != nil {
-		return Quoted{}, ErrQuoteTooShort
+	if err := outer.findHeaders(); err != nil {
+		return Quoted{}, err
 	}
-	outer.header = header.Bytes
-	removed := ipv6.HeaderLen + len(outer.header)
+	removed := ipv6.HeaderLen + outer.headersLen()
 	inner := packet{ip: quote[removed:]}
-	if header.NextHeader != ioam.NextHeaderIPv6 {
-		return Quoted{}, ErrQuoteForeign
-	}
 	if len(inner.ip) < ipv6.HeaderLen {
 		return Quoted{}, ErrQuoteTooShort
 	}
 	length := ipv6.HeaderLen + inner.payloadLength()
-	payload := len(outer.header) + length
+	payload := outer.headersLen() + length
 	if payload > 0xffff {
 		payload = 0 // of a packet that was not segmented yet (GSO)
 	}
@@ -95,6 +90,32 @@ func (n *Node) Quoted(quote []byte) (Quoted, error) {
 	q.Packet[1] = q.Packet[1]&0xf0 | inner.ip[1]&0x0f
 	q.Packet[7] = outer.hopLimit()
 	return q, nil
+}
+
+// findHeaders finds the headers of an encapsulation in a quoted tunnel: a Hop-by-Hop header,
+// a Destination Options header, or both.
+func (p *packet) findHeaders() error {
+	find := func(wanted ioam.NextHeader, header *[]byte) error {
+		if p.nextAfter() != wanted {
+			return nil
+		}
+		found, err := ioam.DecodeExtensionHeader(p.ip[ipv6.HeaderLen+p.headersLen():])
+		if err != nil {
+			return ErrQuoteTooShort
+		}
+		*header = found.Bytes
+		return nil
+	}
+	if err := find(ioam.NextHeaderHopByHop, &p.header); err != nil {
+		return err
+	}
+	if err := find(ioam.NextHeaderDestination, &p.behind.header); err != nil {
+		return err
+	}
+	if p.headersLen() == 0 || p.nextAfter() != ioam.NextHeaderIPv6 {
+		return ErrQuoteForeign
+	}
+	return nil
 }
 
 // isTunnel reports whether the packet has the addresses of some tunnel.
@@ -129,33 +150,44 @@ func (n *Node) isEncapsulated(outer, inner packet) (ok, own bool) {
 			continue
 		}
 		rule := &n.config.Encapsulations[index]
-		if hasEnds(rule, outer) && n.takesFlow(rule, inner, hash) && inserts(rule, ioam.ExtensionHeader{Bytes: outer.header}) {
+		if hasEnds(rule, outer) && n.takesFlow(rule, inner, hash) && inserts(rule, outer) {
 			ok, own = true, own || rule.Mode == model.ModeEncap
 		}
 	}
 	return ok, own
 }
 
-// inserts reports whether the rule inserts such a header, whatever nodes on the
-// path have written into it.
-func inserts(e *model.Encapsulation, header ioam.ExtensionHeader) bool {
-	if len(header.Bytes) != e.HeaderLen() {
-		return false
+// inserts reports whether the rule inserts such headers, whatever nodes on the path have
+// written into them.
+func inserts(e *model.Encapsulation, outer packet) bool {
+	var hopByHop, destination []model.InsertedOption
+	for _, o := range e.Options {
+		if o.EdgeToEdge != nil {
+			destination = append(destination, o)
+		} else {
+			hopByHop = append(hopByHop, o)
+		}
 	}
+	return len(outer.header) == e.HopByHopLen() && holds(outer.header, hopByHop) &&
+		len(outer.behind.header) == e.DestinationLen() && holds(outer.behind.header, destination)
+}
+
+// holds reports whether a header holds these options.
+func holds(header []byte, options []model.InsertedOption) bool {
 	at, count := 4, 0 // after the first padding
-	for option, err := range header.Options() {
+	for option, err := range (ioam.ExtensionHeader{Bytes: header}).Options() {
 		switch {
 		case err != nil:
 			return false
 		case option.Type.IsPadding():
 			continue
-		case count == len(e.Options) || option.Offset != at || !isWritten(e.Options[count], option):
+		case count == len(options) || option.Offset != at || !isWritten(options[count], option):
 			return false
 		}
-		at += e.Options[count].Len()
+		at += options[count].Len()
 		count++
 	}
-	return count == len(e.Options)
+	return count == len(options)
 }
 
 // isWritten reports whether an option is the inserted one, with or without
@@ -170,6 +202,13 @@ func isWritten(o model.InsertedOption, option ioam.Option) bool {
 			trace.Namespace == t.Namespace && trace.Type == t.Type && int(trace.NodeLen) == t.Type.NodeLen() &&
 			trace.Flags&^ioam.FlagOverflow == 0 && trace.Reserved == 0 &&
 			int(trace.RemainingLen) <= t.Size/4
+	}
+	if o.Proof != nil {
+		proof, err := ioam.DecodeProofOfTransit(option.Data[2:])
+		return err == nil && isProofOfTransit(option) && proof.Namespace == o.Proof.Namespace && proof.Flags == 0
+	}
+	if o.EdgeToEdge != nil {
+		return isWrittenEdge(*o.EdgeToEdge, option)
 	}
 	d := o.DirectExport
 	kind := d.OptionType

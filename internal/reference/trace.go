@@ -4,6 +4,7 @@ package reference
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
@@ -53,9 +54,38 @@ func (traceModule) ingress(n *Node, option ioam.Option, v *visit) model.Outcome 
 	if !ok {
 		return outcome
 	}
+	before := slices.Clone(option.Data[2:])
 	outcome = record(&trace, n.appendNodeData(nil, trace.Type, namespace, v.hop))
 	copy(option.Data[2:], trace.AppendHeader(nil))
+	if outcome == model.OutcomeTraceFilled {
+		own := ioam.NodeData{Type: trace.Type, Bytes: trace.Data[4*int(trace.RemainingLen):]}
+		n.neutralize(own, before, option.Data[2:])
+	}
 	return outcome
+}
+
+// neutralize gives the checksum complement, which the node's own data may have, the
+// value that makes all its changes to the trace neutral: the one's complement sum of
+// the trace's 16-bit words is the same before and after (RFC 9197 §4.4.2.8, the second
+// alternative). The field has 16 zero bits, then the value, which is below 0xffff.
+// after contains own.
+func (n *Node) neutralize(own ioam.NodeData, before, after []byte) {
+	field := own.Field(ioam.BitChecksumComplement)
+	if field == nil || n.config.Compatibility != model.CompatibilityDefault {
+		return
+	}
+	value := uint64(binary.BigEndian.Uint16(field)) + uint64(binary.BigEndian.Uint16(field[2:]))
+	change := sum(after) + 0xffff - sum(before)
+	binary.BigEndian.PutUint32(field, uint32((value+2*0xffff-change%0xffff)%0xffff))
+}
+
+// sum is the sum of 16-bit words modulo 0xffff, which is what a one's complement sum
+// is (RFC 1071). A last odd byte, which an option may have after its words, is left out.
+func sum(data []byte) (sum uint64) {
+	for i := 0; i+1 < len(data); i += 2 {
+		sum += uint64(binary.BigEndian.Uint16(data[i:]))
+	}
+	return sum % 0xffff
 }
 
 // egress writes into this node's data what is only known at egress.
@@ -74,7 +104,11 @@ func (traceModule) egress(n *Node, option ioam.Option, v *visit) model.Outcome {
 	if wrote, proven := n.wrote(own); !wrote || v.unproven && (!proven || !isUnfinished(own)) {
 		return model.OutcomeUntouched
 	}
+	before := slices.Clone(own.Bytes)
 	n.complete(own, v.hop)
+	if _, ok := own.ChecksumComplement(); ok {
+		n.neutralize(own, before, own.Bytes)
+	}
 	return model.OutcomeTraceFilled
 }
 
@@ -95,6 +129,9 @@ func (n *Node) complete(own ioam.NodeData, h hop) {
 	if field := own.Field(ioam.BitQueueDepth); field != nil {
 		binary.BigEndian.PutUint32(field, h.queue)
 	}
+	if field := own.Field(ioam.BitBufferOccupancy); field != nil && n.config.Compatibility == model.CompatibilityDefault {
+		binary.BigEndian.PutUint32(field, h.buffer)
+	}
 }
 
 // remove runs after ingress has written the node's data.
@@ -110,13 +147,20 @@ func (traceModule) insert(n *Node, o model.InsertedOption, v *visit) (ioam.Optio
 		Type:         t.Type,
 		Data:         make([]byte, t.Size),
 	}
-	var lacking model.Outcome
-	if namespace, ok := n.namespaces[t.Namespace]; !ok {
-		lacking = model.OutcomeEncapUnfilled
-	} else if record(&trace, n.appendNodeData(nil, t.Type, namespace, v.hop)) == model.OutcomeTraceOverflow {
-		lacking = model.OutcomeEncapOverflow
+	namespace, known := n.namespaces[t.Namespace]
+	if !known {
+		return trace.Option(), model.OutcomeEncapUnfilled
 	}
-	return trace.Option(), lacking
+	empty := append(trace.AppendHeader(nil), trace.Data...)
+	if record(&trace, n.appendNodeData(nil, t.Type, namespace, v.hop)) == model.OutcomeTraceOverflow {
+		return trace.Option(), model.OutcomeEncapOverflow
+	}
+	if v.asks && t.Loopback > 0 {
+		trace.Flags |= ioam.FlagLoopback
+	}
+	own := ioam.NodeData{Type: t.Type, Bytes: trace.Data[4*int(trace.RemainingLen):]}
+	n.neutralize(own, empty, append(trace.AppendHeader(nil), trace.Data...))
+	return trace.Option(), 0
 }
 
 // wrote reports whether node data have this node's id, if their type includes
@@ -137,8 +181,9 @@ func isUnfinished(data ioam.NodeData) bool {
 	_, egress := data.EgressID()
 	_, egressWide := data.EgressIDWide()
 	_, queue := data.QueueDepth()
+	_, buffer := data.BufferOccupancy()
 	delay := data.Field(ioam.BitTransitDelay)
-	return !egress && !egressWide && !queue && (delay == nil || delay[0]&0x80 != 0)
+	return !egress && !egressWide && !queue && !buffer && (delay == nil || delay[0]&0x80 != 0)
 }
 
 // record writes a node's data into a pre-allocated trace, or sets the overflow

@@ -29,7 +29,7 @@ func (n *Node) judgeTunnel(p packet) model.Outcome {
 		return model.OutcomeMalformedTunnel
 	case len(end.Sources) > 0 && !slices.ContainsFunc(end.Sources, isFrom):
 		return model.OutcomeDecapRefusedSource
-	case !end.Bare && !slices.ContainsFunc(p.options, isKnown):
+	case !end.Bare && !p.behind.known && !slices.ContainsFunc(p.options, isKnown):
 		return model.OutcomeDecapRefusedBare
 	case isOfLink(packet{ip: ip}, ipv6.FindUpperLayer(ip)):
 		return model.OutcomeDecapRefusedInner
