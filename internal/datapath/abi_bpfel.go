@@ -20,6 +20,31 @@ type abiArrival struct {
 	Time   uint64
 }
 
+type abiBehaviour struct {
+	_         structs.HostLayout
+	Kind      uint8
+	Crosses   uint8
+	Shift     uint8
+	Table     uint8
+	TableId   uint32
+	NextHop   [2]uint64
+	Block     [2]uint64
+	Argument  [2]uint64
+	Length    uint16
+	Pad       uint16
+	Inherited uint32
+	Header    [26]uint64
+}
+
+type abiBehaviourKind uint32
+
+const (
+	abiBehaviourKindBEHAVIOUR_NONE        abiBehaviourKind = 0
+	abiBehaviourKindBEHAVIOUR_END         abiBehaviourKind = 1
+	abiBehaviourKindBEHAVIOUR_DECAPSULATE abiBehaviourKind = 2
+	abiBehaviourKindBEHAVIOUR_ENCAPSULATE abiBehaviourKind = 3
+)
+
 type abiBlockClock struct {
 	_       structs.HostLayout
 	Jiffies uint64
@@ -27,21 +52,36 @@ type abiBlockClock struct {
 	Start   uint64
 	Block   uint64
 	Into    uint64
+	Cut     struct {
+		_        structs.HostLayout
+		Block    uint64
+		Into     uint64
+		Number   uint32
+		Place    uint32
+		Parts    uint32
+		Payload  uint32
+		Repeated uint32
+		Delayed  uint32
+	}
 }
 
 type abiBlockCounts struct {
+	_       structs.HostLayout
+	Block   uint64
+	Packets uint64
+	Octets  uint64
+	Time    uint64
+}
+
+type abiBlockNotes struct {
 	_            structs.HostLayout
-	Block        uint64
-	Packets      uint64
-	Octets       uint64
-	Time         uint64
 	DelayTime    uint64
+	Block        uint32
 	DelayPackets uint32
 	Late         uint32
 	Early        uint32
 	Unmarked     uint32
 	Unsized      uint32
-	Uncounted    uint32
 }
 
 type abiCarrier uint32
@@ -50,6 +90,7 @@ const (
 	abiCarrierCARRIER_NONE     abiCarrier = 0
 	abiCarrierCARRIER_CLASS    abiCarrier = 1
 	abiCarrierCARRIER_ARGUMENT abiCarrier = 2
+	abiCarrierCARRIER_OPTION   abiCarrier = 3
 )
 
 type abiClockState struct {
@@ -75,15 +116,21 @@ const (
 	abiCounterCOUNTER_FORWARD              abiCounter = 128
 	abiCounterCOUNTER_STACK                abiCounter = 192
 	abiCounterCOUNTER_INGRESS_OPTIONS      abiCounter = 208
-	abiCounterCOUNTER_EGRESS_OPTIONS       abiCounter = 224
-	abiCounterCOUNTER_RECORDS_WRITTEN      abiCounter = 240
-	abiCounterCOUNTER_RECORDS_LOST         abiCounter = 241
-	abiCounterCOUNTER_POSTCARDS            abiCounter = 242
-	abiCounterCOUNTER_POSTCARDS_SUPPRESSED abiCounter = 243
-	abiCounterCOUNTER_FLOWS_EVICTED        abiCounter = 244
-	abiCounterCOUNTER_SEQUENCES_EVICTED    abiCounter = 245
-	abiCounterCOUNTER_SRH_MALFORMED        abiCounter = 246
-	abiCounterNUM_COUNTERS                 abiCounter = 247
+	abiCounterCOUNTER_EGRESS_OPTIONS       abiCounter = 240
+	abiCounterCOUNTER_RECORDS_WRITTEN      abiCounter = 272
+	abiCounterCOUNTER_RECORDS_LOST         abiCounter = 273
+	abiCounterCOUNTER_POSTCARDS            abiCounter = 274
+	abiCounterCOUNTER_POSTCARDS_SUPPRESSED abiCounter = 275
+	abiCounterCOUNTER_FLOWS_EVICTED        abiCounter = 276
+	abiCounterCOUNTER_SEQUENCES_EVICTED    abiCounter = 277
+	abiCounterCOUNTER_SRH_MALFORMED        abiCounter = 278
+	abiCounterCOUNTER_E2E_NUMBERS_EVICTED  abiCounter = 279
+	abiCounterCOUNTER_E2E_FLOWS_EVICTED    abiCounter = 280
+	abiCounterCOUNTER_UNMARKED             abiCounter = 281
+	abiCounterCOUNTER_UNMARKED_END         abiCounter = 284
+	abiCounterCOUNTER_LOOPBACK             abiCounter = 285
+	abiCounterCOUNTER_LOOPBACK_END         abiCounter = 287
+	abiCounterNUM_COUNTERS                 abiCounter = 288
 )
 
 type abiDestinationKey struct {
@@ -100,6 +147,100 @@ const (
 	abiDirectionDIRECTION_OUT  abiDirection = 1
 	abiDirectionNUM_DIRECTIONS abiDirection = 2
 )
+
+type abiE2eBound uint32
+
+const (
+	abiE2eBoundE2E_WAYS        abiE2eBound = 4
+	abiE2eBoundE2E_NUMBER_SETS abiE2eBound = 4096
+	abiE2eBoundE2E_FLOW_SETS   abiE2eBound = 2048
+	abiE2eBoundE2E_GROUP_BITS  abiE2eBound = 6
+	abiE2eBoundE2E_GROUPS      abiE2eBound = 16
+	abiE2eBoundE2E_HEADER      abiE2eBound = 512
+	abiE2eBoundE2E_MOST_AHEAD  abiE2eBound = 1073741824
+	abiE2eBoundE2E_OPTIONS     abiE2eBound = 9
+)
+
+type abiE2eClock struct {
+	_     structs.HostLayout
+	Epoch uint32
+	Pad   uint32
+}
+
+type abiE2eFlow struct {
+	_     structs.HostLayout
+	Entry struct {
+		_     structs.HostLayout
+		Key   abiE2eKey
+		Used  uint32
+		Taken uint32
+	}
+	Highest  uint64
+	Lowest   uint64
+	Again    uint64
+	Numbered uint32
+	Strayed  uint32
+	Tags     [16]uint32
+	Words    [16]uint64
+	Totals   [2]abiE2eTotals
+}
+
+type abiE2eFlowSet struct {
+	_    structs.HostLayout
+	Lock struct {
+		_   structs.HostLayout
+		Val uint32
+	}
+	Pad  uint32
+	Ways [4]abiE2eFlow
+}
+
+type abiE2eKey struct {
+	_           structs.HostLayout
+	Source      [2]uint64
+	Destination [2]uint64
+	Tunnel      uint64
+	FlowLabel   uint32
+	Header      uint32
+}
+
+type abiE2eNumberSet struct {
+	_    structs.HostLayout
+	Lock struct {
+		_   structs.HostLayout
+		Val uint32
+	}
+	Pad  uint32
+	Ways [4]struct {
+		_     structs.HostLayout
+		Entry struct {
+			_     structs.HostLayout
+			Key   abiE2eKey
+			Used  uint32
+			Taken uint32
+		}
+		Next uint64
+	}
+}
+
+type abiE2eTotals struct {
+	_          structs.HostLayout
+	Packets    uint64
+	Expected   uint64
+	Unique     uint64
+	Duplicates uint64
+	Reordered  uint64
+	Late       uint64
+	Restarts   uint64
+	Delays     uint64
+	DelaySum   int64
+	DelayMin   int64
+	DelayMax   int64
+	First      uint32
+	Last       uint32
+	Epoch      uint32
+	Pad        uint32
+}
 
 type abiEdge uint32
 
@@ -128,7 +269,18 @@ type abiEncapsulation struct {
 	Index         uint32
 	Inserted      uint8
 	Tunneled      uint8
-	Pad           [6]uint8
+	HasBudget     uint8
+	HasProof      uint8
+	Loopback      uint32
+	LoopbackAt    uint16
+	WantsBuffer   uint8
+	HasE2e        uint8
+	WantsE2eTime  uint8
+	FirstHeader   uint8
+	LastHeader    uint8
+	Pad           uint8
+	PacketShare   uint64
+	OctetShare    uint64
 	Patches       [9]abiPatch
 	Header        [64]uint64
 }
@@ -144,11 +296,6 @@ type abiFlow struct {
 	Index    uint32
 	Refused  uint32
 	Totals   [2]abiFlowTotals
-}
-
-type abiFlowBlocks struct {
-	_     structs.HostLayout
-	Slots [4]abiBlockCounts
 }
 
 type abiFlowClock struct {
@@ -194,6 +341,13 @@ type abiFlowSet struct {
 	Ways [4]abiFlow
 }
 
+type abiFlowState struct {
+	_        structs.HostLayout
+	Since    uint64
+	Monitor  uint32
+	Reported uint32
+}
+
 type abiFlowTotals struct {
 	_           structs.HostLayout
 	Packets     uint64
@@ -230,6 +384,8 @@ const (
 	abiForwardingKeyKEY_FLOW     abiForwardingKey = 1
 	abiForwardingKeyKEY_UNCACHED abiForwardingKey = 2
 	abiForwardingKeyKEY_STACK    abiForwardingKey = 4
+	abiForwardingKeyKEY_SEGMENTS abiForwardingKey = 8
+	abiForwardingKeyKEY_HALF     abiForwardingKey = 16
 )
 
 type abiFrequency struct {
@@ -239,15 +395,21 @@ type abiFrequency struct {
 }
 
 type abiFrequencyBlock struct {
-	_    structs.HostLayout
-	Next uint64
-	End  uint64
+	_             structs.HostLayout
+	Next          uint64
+	End           uint64
+	Packets       uint64
+	Octets        uint64
+	SeenPackets   uint64
+	SeenOctets    uint64
+	UntilLoopback uint64
 }
 
 type abiFrequencyBound uint32
 
 const (
 	abiFrequencyBoundFREQUENCY_BLOCK abiFrequencyBound = 64
+	abiFrequencyBoundBUDGET_BURST    abiFrequencyBound = 256
 )
 
 type abiInterface struct {
@@ -264,11 +426,11 @@ type abiInterface struct {
 	Insertion       uint8
 	HasTrie         uint8
 	NeedsUpper      uint8
-	IsMaster        uint8
+	Upper           uint8
 	Fast            uint8
 	IsVeth          uint8
 	Half            uint8
-	Pad             uint8
+	IsUnproven      uint8
 }
 
 type abiIoamNamespace struct {
@@ -279,10 +441,45 @@ type abiIoamNamespace struct {
 	Remove        uint8
 	SnapshotWords uint8
 	Export        uint8
-	Pad           uint8
+	Probing       uint8
 	Snapshot      [64]uint32
 	Sample        uint32
+	ProofFactor   uint64
+	ProofSummand  uint64
+	ProofSecret   uint64
+	ProofSlot     uint32
+	Proof         uint8
+	ProofDrops    uint8
+	E2e           uint8
+	Pad2          uint8
 }
+
+type abiLoopbackBound uint32
+
+const (
+	abiLoopbackBoundLOOPBACK_BURST  abiLoopbackBound = 64
+	abiLoopbackBoundLOOPBACK_HEADER abiLoopbackBound = 536
+	abiLoopbackBoundLOOPBACK_RATES  abiLoopbackBound = 2
+	abiLoopbackBoundLOOPBACK_HOLDS  abiLoopbackBound = 65536
+)
+
+type abiLoopbackCount uint32
+
+const (
+	abiLoopbackCountLOOPBACK_ASKED      abiLoopbackCount = 0
+	abiLoopbackCountLOOPBACK_RETURNED   abiLoopbackCount = 1
+	abiLoopbackCountLOOPBACK_SUPPRESSED abiLoopbackCount = 2
+	abiLoopbackCountNUM_LOOPBACK_COUNTS abiLoopbackCount = 3
+)
+
+type abiMarkHeader uint32
+
+const (
+	abiMarkHeaderMARK_HEADER abiMarkHeader = 8
+	abiMarkHeaderMARK_DATA   abiMarkHeader = 4
+	abiMarkHeaderMARK_LENGTH abiMarkHeader = 4
+	abiMarkHeaderMARK_TYPE   abiMarkHeader = 18
+)
 
 type abiMarking struct {
 	_          structs.HostLayout
@@ -292,6 +489,7 @@ type abiMarking struct {
 	Argument   [2]uint64
 	ClassMask  uint32
 	Room       uint32
+	Places     uint32
 	Carrier    uint8
 	Mask       uint8
 	Octet      uint8
@@ -302,30 +500,26 @@ type abiMarking struct {
 	Selected   [2]uint8
 	Selections [16]uint8
 	Sums       uint8
-	Pad        [3]uint8
+	Header     uint8
+	Pad        [6]uint8
 }
 
 type abiMarkingBound uint32
 
 const (
 	abiMarkingBoundMARKING_SLOTS      abiMarkingBound = 4
+	abiMarkingBoundMEASURED_GROUP     abiMarkingBound = 8
+	abiMarkingBoundMEASURED_PROBES    abiMarkingBound = 4
 	abiMarkingBoundMARKING_SELECTIONS abiMarkingBound = 8
 	abiMarkingBoundMAX_SEGMENTS       abiMarkingBound = 17
-	abiMarkingBoundNO_FLOW            abiMarkingBound = 4294967295
-	abiMarkingBoundLEAVES_UNMARKED    abiMarkingBound = 4294967294
+	abiMarkingBoundLEAVES_UNMARKED    abiMarkingBound = 4294967295
 )
 
-type abiMeasuredFlow struct {
-	_      structs.HostLayout
-	Number uint32
-	Pad    uint32
-	Since  uint64
-}
-
 type abiMeasuredKey struct {
-	_    structs.HostLayout
-	Head uint64
-	Tail uint64
+	_      structs.HostLayout
+	Head   uint64
+	Tail   uint32
+	Number uint32
 }
 
 type abiNeighbour struct {
@@ -378,7 +572,17 @@ type abiNodeConfig struct {
 	StackOptions      uint32
 	PostcardRoom      uint32
 	Measures          uint8
+	HasBudgets        uint8
+	HasProofs         uint8
+	InsertsProofs     uint8
+	InsertsMark       uint8
+	HasE2e            uint8
+	InsertsE2e        uint8
+	TraceFlags        uint8
+	AsksLoopback      uint8
 	Pad               [3]uint8
+	LoopbackLimit     uint32
+	LoopbackRate      uint32
 	FlowKeys          [11]uint64
 	TableKeys         [14]uint64
 }
@@ -389,6 +593,8 @@ const (
 	abiOptionKindKIND_OTHER abiOptionKind = 0
 	abiOptionKindKIND_TRACE abiOptionKind = 1
 	abiOptionKindKIND_DEX   abiOptionKind = 2
+	abiOptionKindKIND_POT   abiOptionKind = 3
+	abiOptionKindKIND_E2E   abiOptionKind = 4
 )
 
 type abiOutcome uint32
@@ -401,41 +607,52 @@ const (
 	abiOutcomeOUTCOME_NAMESPACE_UNKNOWN          abiOutcome = 4
 	abiOutcomeOUTCOME_OVERFLOW_SET               abiOutcome = 5
 	abiOutcomeOUTCOME_DIRECT_EXPORT              abiOutcome = 6
-	abiOutcomeOUTCOME_TRACE_FILLED               abiOutcome = 7
-	abiOutcomeOUTCOME_TRACE_OVERFLOW             abiOutcome = 8
-	abiOutcomeOUTCOME_ENCAP_NOT_SELECTED         abiOutcome = 9
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 10
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       abiOutcome = 11
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 12
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 13
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 14
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 15
-	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 16
-	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 17
-	abiOutcomeOUTCOME_ENCAP_UNFILLED             abiOutcome = 18
-	abiOutcomeOUTCOME_ENCAP_OVERFLOW             abiOutcome = 19
-	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 20
-	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 21
-	abiOutcomeOUTCOME_DECAP_REFUSED_SOURCE       abiOutcome = 22
-	abiOutcomeOUTCOME_DECAP_REFUSED_BARE         abiOutcome = 23
-	abiOutcomeOUTCOME_DECAP_REFUSED_INNER        abiOutcome = 24
-	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 25
-	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 26
-	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 27
-	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 28
-	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 29
-	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 30
-	abiOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  abiOutcome = 31
-	abiOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    abiOutcome = 32
-	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 33
-	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 34
-	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 35
-	abiOutcomeOUTCOME_MALFORMED_TUNNEL           abiOutcome = 36
-	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 37
-	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 38
-	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 39
-	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 40
-	abiOutcomeNUM_OUTCOMES                       abiOutcome = 41
+	abiOutcomeOUTCOME_E2E_MEASURED               abiOutcome = 7
+	abiOutcomeOUTCOME_POT_UPDATED                abiOutcome = 8
+	abiOutcomeOUTCOME_POT_ACCEPTED               abiOutcome = 9
+	abiOutcomeOUTCOME_TRACE_FILLED               abiOutcome = 10
+	abiOutcomeOUTCOME_TRACE_OVERFLOW             abiOutcome = 11
+	abiOutcomeOUTCOME_POT_TOO_OLD                abiOutcome = 12
+	abiOutcomeOUTCOME_POT_REPLAYED               abiOutcome = 13
+	abiOutcomeOUTCOME_POT_INVALID                abiOutcome = 14
+	abiOutcomeOUTCOME_POT_REJECTED               abiOutcome = 15
+	abiOutcomeOUTCOME_ENCAP_NOT_SELECTED         abiOutcome = 16
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 17
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       abiOutcome = 18
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 19
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 20
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 21
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 22
+	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 23
+	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 24
+	abiOutcomeOUTCOME_ENCAP_UNFILLED             abiOutcome = 25
+	abiOutcomeOUTCOME_ENCAP_OVERFLOW             abiOutcome = 26
+	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 27
+	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 28
+	abiOutcomeOUTCOME_DECAP_REFUSED_SOURCE       abiOutcome = 29
+	abiOutcomeOUTCOME_DECAP_REFUSED_BARE         abiOutcome = 30
+	abiOutcomeOUTCOME_DECAP_REFUSED_INNER        abiOutcome = 31
+	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 32
+	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 33
+	abiOutcomeOUTCOME_ACTIVE_TERMINATED          abiOutcome = 34
+	abiOutcomeOUTCOME_LOOPBACK_RECEIVED          abiOutcome = 35
+	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 36
+	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 37
+	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 38
+	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 39
+	abiOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  abiOutcome = 40
+	abiOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    abiOutcome = 41
+	abiOutcomeOUTCOME_POT_DROPPED                abiOutcome = 42
+	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 43
+	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 44
+	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 45
+	abiOutcomeOUTCOME_MALFORMED_TUNNEL           abiOutcome = 46
+	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 47
+	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 48
+	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 49
+	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 50
+	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 51
+	abiOutcomeNUM_OUTCOMES                       abiOutcome = 52
 )
 
 type abiPatch struct {
@@ -453,7 +670,12 @@ type abiPatch struct {
 	FlowIdSource  uint32
 	FixedFlowId   uint32
 	Kind          uint8
-	Pad           [3]uint8
+	Pad           uint8
+	Proof         uint16
+	Buffer        uint16
+	Complement    uint16
+	Sum           uint16
+	Pad2          uint16
 }
 
 type abiPathMtu struct {
@@ -475,10 +697,18 @@ type abiPerfectHash struct {
 	Shift      uint32
 }
 
+type abiPlaceState uint32
+
+const (
+	abiPlaceStatePLACE_FREE   abiPlaceState = 0
+	abiPlaceStatePLACE_LEFT   abiPlaceState = 1
+	abiPlaceStateFINGERPRINTS abiPlaceState = 2
+)
+
 type abiPostcard struct {
 	_        structs.HostLayout
 	Sequence uint32
-	Pad      uint32
+	Buffer   uint32
 	Key      abiFlowKey
 	Time     uint64
 	Length   uint32
@@ -510,6 +740,48 @@ type abiPostcardHead struct {
 	Pad2    [3]uint64
 }
 
+type abiProbing uint32
+
+const (
+	abiProbingPROBING_RETURNS    abiProbing = 1
+	abiProbingPROBING_ASKS       abiProbing = 2
+	abiProbingPROBING_TERMINATES abiProbing = 4
+)
+
+type abiProof struct {
+	_        structs.HostLayout
+	Profile  uint64
+	Next     uint64
+	Pad      [6]uint64
+	Greatest uint64
+	Pad2     [7]uint64
+	Words    [4096]uint64
+}
+
+type abiProofBlock struct {
+	_    structs.HostLayout
+	Next uint64
+	End  uint64
+}
+
+type abiProofBound uint32
+
+const (
+	abiProofBoundPROOF_SLOTS     abiProofBound = 32
+	abiProofBoundPROOF_BLOCK     abiProofBound = 64
+	abiProofBoundPROOF_MOST_LAG  abiProofBound = 4096
+	abiProofBoundPROOF_WORD_BITS abiProofBound = 4
+	abiProofBoundPROOF_WORDS     abiProofBound = 4096
+)
+
+type abiProofRole uint32
+
+const (
+	abiProofRolePROOF_NONE     abiProofRole = 0
+	abiProofRolePROOF_UPDATES  abiProofRole = 1
+	abiProofRolePROOF_VERIFIES abiProofRole = 2
+)
+
 type abiRecord struct {
 	_            structs.HostLayout
 	Kind         uint32
@@ -520,6 +792,16 @@ type abiRecord struct {
 	Outcome      uint8
 	PacketLength uint8
 	Packet       [80]uint8
+}
+
+type abiRouted struct {
+	_           structs.HostLayout
+	Header      [5]uint64
+	Destination [2]uint64
+	TableId     uint32
+	Table       uint8
+	Advances    uint8
+	Pad         [2]uint8
 }
 
 type abiRule struct {
@@ -553,9 +835,26 @@ type abiRuleKey struct {
 type abiSampleKind uint32
 
 const (
-	abiSampleKindSAMPLE_RECORD abiSampleKind = 0
-	abiSampleKindSAMPLE_FLOW   abiSampleKind = 1
+	abiSampleKindSAMPLE_RECORD   abiSampleKind = 0
+	abiSampleKindSAMPLE_FLOW     abiSampleKind = 1
+	abiSampleKindSAMPLE_LOOPBACK abiSampleKind = 2
 )
+
+type abiSegmentBound uint32
+
+const (
+	abiSegmentBoundBEHAVIOURS       abiSegmentBound = 512
+	abiSegmentBoundSEGMENT_ROUTES   abiSegmentBound = 4096
+	abiSegmentBoundSEGMENT_TABLES   abiSegmentBound = 7
+	abiSegmentBoundBEHAVIOUR_HEADER abiSegmentBound = 208
+)
+
+type abiSegmentRoute struct {
+	_            structs.HostLayout
+	PrefixLength uint32
+	Half         uint32
+	Destination  [16]uint8
+}
 
 type abiSelection uint32
 
@@ -565,6 +864,7 @@ const (
 	abiSelectionSELECT_CLASS       abiSelection = 4
 	abiSelectionSELECT_LABEL       abiSelection = 8
 	abiSelectionSELECT_INLINE      abiSelection = 16
+	abiSelectionSELECT_MONITOR     abiSelection = 32
 )
 
 type abiSequenceSet struct {
@@ -600,7 +900,8 @@ const (
 	abiStackReasonSTACK_MTU         abiStackReason = 11
 	abiStackReasonSTACK_HEADROOM    abiStackReason = 12
 	abiStackReasonSTACK_BOUNDARY    abiStackReason = 13
-	abiStackReasonNUM_STACK_REASONS abiStackReason = 14
+	abiStackReasonSTACK_SEGMENT     abiStackReason = 14
+	abiStackReasonNUM_STACK_REASONS abiStackReason = 15
 )
 
 type abiState struct {
@@ -623,12 +924,17 @@ type abiTables struct {
 	Decapsulations uint32
 	TunnelsGuarded uint32
 	Half           uint32
+	Removes        uint32
+	Pad            uint32
 }
 
 type abiTally struct {
-	_        structs.HostLayout
-	Counters [247]uint64
-	Debt     int64
+	_            structs.HostLayout
+	Counters     [288]uint64
+	Debt         int64
+	SentPackets  uint64
+	SentOctets   uint64
+	LoopbackDebt int64
 }
 
 type abiTunnelEnd struct {
@@ -637,6 +943,24 @@ type abiTunnelEnd struct {
 	Sources     uint32
 	Bare        uint32
 }
+
+type abiUnmarked uint32
+
+const (
+	abiUnmarkedUNMARKED_HEADER   abiUnmarked = 0
+	abiUnmarkedUNMARKED_MTU      abiUnmarked = 1
+	abiUnmarkedUNMARKED_GSO      abiUnmarked = 2
+	abiUnmarkedUNMARKED_HEADROOM abiUnmarked = 3
+	abiUnmarkedNUM_UNMARKED      abiUnmarked = 4
+)
+
+type abiUpper uint32
+
+const (
+	abiUpperUPPER_NONE   abiUpper = 0
+	abiUpperUPPER_MASTER abiUpper = 1
+	abiUpperUPPER_VLAN   abiUpper = 2
+)
 
 // Names of all BPF objects in the ELF.
 //

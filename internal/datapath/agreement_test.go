@@ -116,6 +116,9 @@ func (p *programs) reconfigure(t *testing.T, cfg model.NodeConfig, g generator) 
 			t.Fatal(err)
 		}
 		p.forgetSequences(t)
+		if err := compiled.assignProofs(p.maps[mapProofs], nil); err != nil {
+			t.Fatal(err)
+		}
 		if err := p.site.set.activate(compiled, func(compiledInterface) bool { return false }); err != nil {
 			t.Fatal(err)
 		}
@@ -150,10 +153,7 @@ func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Progra
 		t.Fatal(err)
 	}
 	node.TAIOffset = taiUTC.Nanoseconds()
-	oracle := node.Ingress
-	if base == abiCounterCOUNTER_EGRESS {
-		oracle = node.Egress
-	}
+	oracle := map[abiCounter]func(reference.Frame) reference.Result{abiCounterCOUNTER_INGRESS: node.Ingress, abiCounterCOUNTER_EGRESS: node.Egress}[base]
 	queueKnown := readsQueues(t)
 	wanted := g.IntN(4) > 0
 	p.wantRecords(t, wanted)
@@ -163,6 +163,8 @@ func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Progra
 	counted := make(map[abiCounter]uint64)
 	exports := newExpectedExports(cfg)
 	p.forgetPathMTUs(t)
+	p.forgetProofs(t, cfg, node)
+	p.forgetEdges(t)
 	for compared := 0; compared <= packets; compared++ {
 		if base == abiCounterCOUNTER_EGRESS && g.IntN(20) == 0 { // somewhere on the node
 			counted[abiCounterCOUNTER_INGRESS+abiCounter(p.hearTooBig(t, node, g))]++
@@ -171,7 +173,7 @@ func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Progra
 		for program.Type() == ebpf.SchedCLS && len(frame) < 14+40 {
 			frame = g.frame() // the facility refuses an skb shorter than its protocol's header
 		}
-		in := reference.Frame{Data: frame, Interface: 1, Time: fixedTime, QueueKnown: queueKnown}
+		in := reference.Frame{Data: frame, Interface: 1, Time: fixedTime, QueueKnown: queueKnown, BufferKnown: queueKnown}
 		if base == abiCounterCOUNTER_EGRESS {
 			in.Ingress = []model.IfIndex{0, 1, 2, 8, 9}[g.IntN(5)]
 		}
@@ -186,9 +188,12 @@ func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Progra
 		}
 		if !wanted {
 			expected.Record, expected.Postcards = nil, nil
-			if expected.Outcome.Removed() {
+			if expected.Outcome.Removed() && !hasProved(expected.Options) {
 				expected.Options = nil // without a reader, nothing is written
 			}
+		}
+		for _, outcome := range expected.Edges {
+			counted[abiCounterCOUNTER_INGRESS_OPTIONS+abiCounter(outcome)]++
 		}
 		for outcome, n := range besides(expected.Outcome, expected.Options) {
 			counted[optionCounter[base]+abiCounter(outcome)] += n
@@ -198,16 +203,17 @@ func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Progra
 		if len(postcards) > 0 {
 			counted[abiCounterCOUNTER_POSTCARDS] += uint64(len(postcards))
 		}
+		returned := sameCopies(got.copies, expected, counted)
 		recorded := len(records) == 0
 		if expected.Record != nil {
 			counted[abiCounterCOUNTER_RECORDS_WRITTEN]++
 			recorded = len(records) == 1 && sameRecord(records[0], expected.Record)
 		}
-		if dropped(program, verdict) != (expected.Verdict == reference.Drop) || !bytes.Equal(out, expected.Data) || !recorded ||
+		if dropped(program, verdict) != (expected.Verdict == reference.Drop) || !bytes.Equal(out, expected.Data) || !recorded || !returned ||
 			!samePostcards(got.postcards, postcards) {
-			t.Errorf("arrived %d, frame\n%s\nthe programs: verdict %d, records %+v, postcards %+v\n%s\nthe reference: %v %v %+v %+v\n%s",
-				in.Ingress, hex.Dump(frame), int32(verdict), records, got.postcards, hex.Dump(out),
-				expected.Verdict, expected.Outcome, expected.Record, postcards, hex.Dump(expected.Data))
+			t.Errorf("arrived %d, frame\n%s\nthe programs: verdict %d, records %+v, copies %+v, postcards %+v\n%s\nthe reference: %v %v %+v %+v %+v\n%s",
+				in.Ingress, hex.Dump(frame), int32(verdict), records, got.copies, got.postcards, hex.Dump(out),
+				expected.Verdict, expected.Outcome, expected.Record, expected.Loopback, postcards, hex.Dump(expected.Data))
 			return
 		}
 	}
@@ -215,6 +221,7 @@ func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Progra
 		t.Errorf("counters moved by %v, want %v", got, counted)
 	}
 	exports.compareFlows(t, p)
+	p.compareEdges(t, node.Edges())
 }
 
 // optionCounter is the counter in which each hook counts options.
@@ -288,10 +295,14 @@ func readsQueues(t *testing.T) bool {
 // other hook, those of GSO, and those of a kernel without memory.
 func unreachable(hook string, o model.Outcome) bool {
 	switch o {
-	case model.OutcomeEncapSkippedGSO, model.OutcomeEncapSkippedHeadroom, model.OutcomeDecapFailed:
+	case model.OutcomeEncapSkippedGSO, model.OutcomeEncapSkippedHeadroom, model.OutcomeDecapFailed,
+		model.OutcomeE2EMeasured: // of options that are removed
 		return true
 	case model.OutcomeTraceOverflow, model.OutcomeRemovalPartial, model.OutcomeInlineRemoved, model.OutcomeTunnelDecapsulated,
-		model.OutcomeDecapRefusedSource, model.OutcomeDecapRefusedBare, model.OutcomeDecapRefusedInner, model.OutcomeBoundaryTunnelDropped, model.OutcomeMalformedTunnel:
+		model.OutcomeDecapRefusedSource, model.OutcomeDecapRefusedBare, model.OutcomeDecapRefusedInner, model.OutcomeBoundaryTunnelDropped, model.OutcomeMalformedTunnel,
+		model.OutcomePotUpdated, model.OutcomePotAccepted, model.OutcomePotTooOld, model.OutcomePotReplayed, model.OutcomePotInvalid,
+		model.OutcomePotRejected, model.OutcomePotDropped, model.OutcomeMalformedSequences,
+		model.OutcomeActiveTerminated, model.OutcomeLoopbackReceived:
 		return hook == "tc egress"
 	case model.OutcomeUntouched:
 		return hook != "tc egress"

@@ -82,17 +82,25 @@ type Counters struct {
 	// suppressed, flows evicted by others, and flows whose Sequence Numbers start
 	// again because others needed their entry.
 	Postcards, ExportsSuppressed, FlowsEvicted, SequencesEvicted uint64
-	SRHMalformed                                                 uint64 // packets whose Segment Routing Header cannot be read, while flows are measured
+	// Flows from edge to edge that others evicted: of numbered flows, the numbers start
+	// again; of measured ones, what the interval had counted is lost.
+	EdgeNumbersEvicted, EdgeFlowsEvicted uint64
+	Loopback                             LoopbackCounters
+	SRHMalformed                         uint64 // packets whose Segment Routing Header cannot be read, while flows are measured
+	// Unmarked counts packets of measured flows that left without the option that would
+	// mark them, by cause.
+	Unmarked [NumUnmarked]uint64
 }
 
-// Record is one removed header, with what identifies its packet.
+// Record is one removed header, or one of which a copy is to be returned, with what
+// identifies its packet.
 type Record struct {
 	Time      time.Time // UTC
 	Interface model.IfIndex
-	Outcome   model.Outcome // inline_removed or tunnel_decapsulated
+	Outcome   model.Outcome // inline_removed, tunnel_decapsulated or loopback_received, also for a copy to return
 	Length    int           // bytes of the IPv6 packet that goes on
-	Packet    []byte        // its first bytes, at most 80, from the IPv6 header
-	Header    []byte        // the Hop-by-Hop header that was removed, with this node's data
+	Packet    []byte        // its first bytes, at most 80, from the IPv6 header; of a copy, or one to return, that header alone
+	Header    []byte        // the Hop-by-Hop header, with this node's data unless the packet is a copy
 }
 
 // Postcard is what a program reports about one packet with a Direct Export (RFC

@@ -72,14 +72,14 @@ func (d *Datapath) useTables(next *tables) {
 // counting is the part of a configuration that decides which packets are counted.
 type counting struct {
 	roles          map[model.IfIndex]model.Role
-	masters        []model.Master
+	uppers         []model.Upper
 	aggregated     map[ioam.NamespaceID]bool
 	decapsulations []model.Decapsulation
 }
 
 func countingOf(cfg model.NodeConfig) *counting {
 	c := &counting{
-		roles: make(map[model.IfIndex]model.Role), masters: cfg.Masters,
+		roles: make(map[model.IfIndex]model.Role), uppers: cfg.Uppers,
 		aggregated: make(map[ioam.NamespaceID]bool), decapsulations: cfg.Decapsulations,
 	}
 	for _, i := range cfg.Interfaces {

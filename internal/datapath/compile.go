@@ -31,7 +31,7 @@ type compiledInterface struct {
 type generation struct {
 	node           abiNodeConfig // common to all programs; the link header and fast differ
 	interfaces     []compiledInterface
-	masters        []abiInterface
+	uppers         []abiInterface
 	interfaceHash  perfectHash
 	namespaces     []abiIoamNamespace
 	namespaceHash  perfectHash
@@ -41,6 +41,8 @@ type generation struct {
 	encapsulations []abiEncapsulation
 	exporting      exporting
 	measuring      measuring
+	proving        proving
+	removesHeaders uint8 // some packets lose headers, or a tunnel
 	// owners names the encapsulation of each entry of encapsulations.
 	owners []string
 }
@@ -51,6 +53,14 @@ func (g *generation) removes(in compiledInterface) bool {
 		return model.Boundary(in.entry.Boundary) == model.BoundaryStrip
 	}
 	return g.node.HasDecapsulations > 0 || g.node.HasRemovals > 0
+}
+
+// fillsForStack reports whether the ingress hook fills traces of packets that the stack
+// then gets with their headers. In XDP, it would give segments of one TCP flow headers
+// that differ before receive offload (GRO) joins them, which then reorders them; in tc it
+// fills what was joined.
+func (g *generation) fillsForStack(in compiledInterface) bool {
+	return model.Role(in.entry.Roles)&model.RoleIngress != 0 && len(g.namespaces) > 0 && !g.removes(in) && !in.device.fast
 }
 
 // takesOptions sets how many options the stack takes in one header; nil is Linux's
@@ -71,6 +81,7 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 		exporting:  compileExporting(cfg),
 		tunnelEnds: compileTunnelEnds(cfg),
 		measuring:  compileMeasuring(cfg.Measurement),
+		proving:    compileProving(cfg),
 	}
 	g.node = abiNodeConfig{
 		NodeIdWide:        uint64(cfg.IDWide),
@@ -78,6 +89,7 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 		TimestampFormat:   uint8(cfg.TimestampFormat),
 		Mainline:          boolean(cfg.Compatibility == model.CompatibilityMainline),
 		HasEncapsulations: boolean(len(cfg.Encapsulations) > 0),
+		HasBudgets:        boolean(slices.ContainsFunc(cfg.Encapsulations, func(e model.Encapsulation) bool { return e.Budget != model.Budget{} })),
 		InsertsInline: boolean(slices.ContainsFunc(cfg.Encapsulations, func(e model.Encapsulation) bool {
 			return e.Mode != model.ModeEncap
 		})),
@@ -87,13 +99,21 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 	g.takesOptions(nil)
 	g.tunnelEnds.constants(&g.node)
 	g.exporting.constants(&g.node)
+	g.proving.constants(&g.node)
+	measures, inserts := hasEdgeToEdge(cfg)
+	g.node.HasE2e, g.node.InsertsE2e = boolean(measures), boolean(inserts)
+	g.removesHeaders = g.node.HasDecapsulations | g.node.HasRemovals
+	probingConstants(cfg, &g.node)
 	g.node.Measures = boolean(len(g.measuring.flows) > 0)
+	g.node.InsertsMark = boolean(g.measuring.insertsMark())
 	var err error
 	if g.node.PostcardRoom, err = postcardRoom(); err != nil {
 		return nil, err
 	}
 	for _, ns := range cfg.Namespaces {
-		g.namespaces = append(g.namespaces, compileNamespace(ns))
+		out := compileNamespace(ns)
+		out.Probing = uint8(probingOf(cfg, ns))
+		g.namespaces = append(g.namespaces, out)
 	}
 	own := make(map[model.IfIndex][]model.Encapsulation)
 	for _, e := range cfg.Encapsulations {
@@ -111,11 +131,8 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 		g.compileRules(cfg, i, own[i.Index], &in.entry)
 		g.interfaces = append(g.interfaces, in)
 	}
-	for _, m := range cfg.Masters {
-		g.masters = append(g.masters, abiInterface{
-			Ifindex: uint32(m.Index), InterfaceIdWide: uint32(m.IDWide), InterfaceId: uint16(m.ID), Roles: uint8(m.Roles),
-			IsMaster: 1, Slot: noSlot, FirstRule: noRule,
-		})
+	for _, u := range cfg.Uppers {
+		g.uppers = append(g.uppers, compileUpper(u))
 	}
 	return g, g.findHashes()
 }
@@ -140,6 +157,17 @@ func compileInterface(i model.Interface, dev device) abiInterface {
 	return entry
 }
 
+func compileUpper(u model.Upper) abiInterface {
+	entry := abiInterface{
+		Ifindex: uint32(u.Index), InterfaceIdWide: uint32(u.IDWide), InterfaceId: uint16(u.ID), Roles: uint8(u.Roles),
+		Upper: uint8(abiUpperUPPER_MASTER), IsUnproven: boolean(!u.Proven), Slot: noSlot, FirstRule: noRule,
+	}
+	if u.VLAN {
+		entry.Upper = uint8(abiUpperUPPER_VLAN)
+	}
+	return entry
+}
+
 func (g *generation) findHashes() (err error) {
 	var ids, indexes []uint32
 	for _, ns := range g.namespaces {
@@ -148,8 +176,8 @@ func (g *generation) findHashes() (err error) {
 	for _, in := range g.interfaces {
 		indexes = append(indexes, in.entry.Ifindex)
 	}
-	for _, m := range g.masters {
-		indexes = append(indexes, m.Ifindex)
+	for _, u := range g.uppers {
+		indexes = append(indexes, u.Ifindex)
 	}
 	if g.namespaceHash, err = findPerfectHash(ids); err != nil {
 		return err
@@ -166,7 +194,9 @@ func compileNamespace(ns model.Namespace) abiIoamNamespace {
 		Remove:   boolean(ns.Remove),
 		Export:   uint8(ns.Export),
 		Sample:   ns.Sample,
+		E2e:      boolean(ns.EdgeToEdge),
 	}
+	compileProof(ns.Proof, &out)
 	words := snapshot(ns.Schema)
 	out.SnapshotWords = uint8(len(words) / 4)
 	for i := 0; i < len(words); i += 4 {

@@ -55,6 +55,16 @@ func (s *served) read() (Counters, error) {
 	c.ExportsSuppressed = get(abiCounterCOUNTER_POSTCARDS_SUPPRESSED)
 	c.FlowsEvicted = get(abiCounterCOUNTER_FLOWS_EVICTED)
 	c.SequencesEvicted = get(abiCounterCOUNTER_SEQUENCES_EVICTED)
+	c.EdgeNumbersEvicted = get(abiCounterCOUNTER_E2E_NUMBERS_EVICTED)
+	c.EdgeFlowsEvicted = get(abiCounterCOUNTER_E2E_FLOWS_EVICTED)
+	c.Loopback = LoopbackCounters{
+		Asked:      get(abiCounterCOUNTER_LOOPBACK + abiCounter(abiLoopbackCountLOOPBACK_ASKED)),
+		Returned:   get(abiCounterCOUNTER_LOOPBACK + abiCounter(abiLoopbackCountLOOPBACK_RETURNED)),
+		Suppressed: get(abiCounterCOUNTER_LOOPBACK + abiCounter(abiLoopbackCountLOOPBACK_SUPPRESSED)),
+	}
 	c.SRHMalformed = get(abiCounterCOUNTER_SRH_MALFORMED)
+	for cause := range c.Unmarked {
+		c.Unmarked[cause] = get(abiCounterCOUNTER_UNMARKED + abiCounter(cause))
+	}
 	return c, nil
 }

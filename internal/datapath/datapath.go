@@ -252,7 +252,11 @@ func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfInd
 			return err
 		}
 	}
-	measured, err := g.measure(d.shared, tables, d.tables)
+	err = g.assignProofs(tables.maps[mapProofs], d.running())
+	var measured *measuredChange
+	if err == nil {
+		measured, err = g.measure(d.shared, tables, d.tables)
+	}
 	if err == nil {
 		if err = d.swap(swap, g, modes, isNew); err != nil {
 			err = errors.Join(err, measured.undo())
@@ -276,12 +280,18 @@ func (d *Datapath) replace(g *generation, count *counting, modes map[model.IfInd
 	}
 	d.set.retire(d.shared[mapRecords])
 	d.useTables(tables)
-	if err := measured.finish(); err != nil {
-		d.options.Log.Warn("forget measured flows that are gone", "error", err)
-	}
+	measured.finish()
 	d.countAs(count, swap.attached)
 	d.decapsulations = append([][16]byte{}, g.tunnelEnds.addresses...)
 	return nil
+}
+
+// running is the generation that packets use, or nil.
+func (d *Datapath) running() *generation {
+	if d.set == nil {
+		return nil
+	}
+	return d.set.filled[1-d.set.other()]
 }
 
 // swap puts a generation into force; on error everything stays as it was.

@@ -47,6 +47,7 @@ const (
 	StackMTU        = StackReason(abiStackReasonSTACK_MTU)
 	StackHeadroom   = StackReason(abiStackReasonSTACK_HEADROOM)
 	StackBoundary   = StackReason(abiStackReasonSTACK_BOUNDARY)
+	StackSegment    = StackReason(abiStackReasonSTACK_SEGMENT)
 	NumStackReasons = StackReason(abiStackReasonNUM_STACK_REASONS)
 )
 
@@ -65,6 +66,7 @@ var stackReasons = [NumStackReasons]string{
 	StackMTU:       "mtu",
 	StackHeadroom:  "headroom",
 	StackBoundary:  "boundary",
+	StackSegment:   "segment",
 }
 
 // String returns the reason's name in metrics and JSON.
@@ -99,6 +101,9 @@ const AnyMTU uint16 = 0xffff
 type Routing struct {
 	Key RouteKey
 	MTU uint16
+	// Segments: the table that SetSegments wrote last has the behaviours of all
+	// routes; else packets of such routes go to the stack.
+	Segments bool
 }
 
 // Entrance is an interface that forwards fast.
@@ -115,6 +120,7 @@ type Forwarding struct {
 	state      *ebpf.Memory // of the map's only entry
 	devices    *ebpf.Map
 	neighbours *ebpf.Map
+	segments   segmentTables
 	generation uint32
 	routing    Routing
 	begin      time.Time // beginNS is the same time on the monotonic clock
@@ -133,7 +139,8 @@ func (d *Datapath) Forwarding() (*Forwarding, error) {
 func newForwarding(maps mapSet) (*Forwarding, error) {
 	f := &Forwarding{
 		devices: maps[mapDevices], neighbours: maps[mapNeighbours],
-		routing: Routing{Key: RouteByStack}, // until Renew sets the key
+		segments: segmentTables{behaviours: maps[mapBehaviours], routes: maps[mapSegmentRoutes]},
+		routing:  Routing{Key: RouteByStack}, // until Renew sets the key
 	}
 	var err error
 	if f.beginNS, err = monotonic(); err != nil {
@@ -148,6 +155,9 @@ func newForwarding(maps mapSet) (*Forwarding, error) {
 		return nil, fmt.Errorf("read the state of forwarding: %w", err)
 	}
 	f.generation = held.Generation
+	if held.Key&uint16(abiForwardingKeyKEY_HALF) != 0 { // programs may use this half for a moment yet
+		f.segments.used, f.segments.written = 1, 1
+	}
 	return f, nil
 }
 
@@ -157,6 +167,7 @@ func newForwarding(maps mapSet) (*Forwarding, error) {
 func (f *Forwarding) Renew(routing Routing) error {
 	f.generation++
 	f.routing = routing
+	f.segments.used = f.segments.written
 	return f.Beat()
 }
 
@@ -168,6 +179,9 @@ func (f *Forwarding) Beat() error {
 
 func (f *Forwarding) put(alive uint64) error {
 	state := abiForwarding{Alive: alive, Generation: f.generation, Key: uint16(f.routing.Key), Mtu: f.routing.MTU}
+	if f.routing.Segments {
+		state.Key |= uint16(abiForwardingKeyKEY_SEGMENTS) | f.segments.key()
+	}
 	if _, err := f.state.WriteAt(unsafe.Slice((*byte)(unsafe.Pointer(&state)), unsafe.Sizeof(state)), 0); err != nil {
 		return fmt.Errorf("write the state of forwarding: %w", err)
 	}

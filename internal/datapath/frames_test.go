@@ -62,6 +62,9 @@ func (g generator) frame() []byte {
 	if g.IntN(8) == 0 {
 		return append(frame, g.tunnel()...)
 	}
+	if g.IntN(20) == 0 {
+		return g.damage(append(frame, g.returnedCopy()...))
+	}
 	frame = append(frame, g.packet(0)...)
 	if g.IntN(20) == 0 {
 		frame = append(frame, g.bytes(g.IntN(20))...) // Ethernet's padding
@@ -77,8 +80,11 @@ func (g generator) tunnel() []byte {
 		copy(inner[24:], addresses[g.IntN(4)].AsSlice())
 	}
 	body, next := inner, byte(41)
+	if g.IntN(3) == 0 {
+		body, next = append(g.destinationOptions(next), body...), 60
+	}
 	if g.IntN(3) > 0 {
-		body, next = append(g.hopByHop(next), inner...), 0
+		body, next = append(g.hopByHop(next), body...), 0
 	}
 	header := craft.IPv6{Class: uint8(g.IntN(4)), Next: next, HopLimit: 64, Source: g.address(), Destination: addresses[1+2*g.IntN(2)]}
 	return header.With(body)
@@ -106,6 +112,10 @@ func (g generator) packet(depth int) []byte {
 	body := g.upper(next, depth)
 	for range max(g.IntN(6)-3, 0) {
 		next, body = g.extension(next, body)
+	}
+	if g.IntN(6) == 0 {
+		body = append(g.destinationOptions(next), body...)
+		next = 60
 	}
 	if g.IntN(3) > 0 {
 		body = append(g.hopByHop(next), body...)
@@ -202,8 +212,10 @@ func (g generator) hopByHop(next byte) []byte {
 			options = append(options, make([]byte, g.IntN(6))...)
 		case 3:
 			options = append(options, 0x31, 2, 0, byte(g.IntN(5)))
-		case 4, 5, 6, 7:
+		case 4, 5, 6:
 			options = append(options, g.directExport()...)
+		case 7, 8:
+			options = append(options, g.proof()...)
 		default:
 			options = append(options, g.trace()...)
 		}
@@ -309,7 +321,7 @@ func (g generator) config() model.NodeConfig {
 		cfg.Interfaces[0].Roles = model.RoleIngress | model.RoleEgress
 	}
 	if g.IntN(3) > 0 {
-		cfg.Masters = []model.Master{{Index: 8, ID: 208, IDWide: 208208, Roles: model.Role(g.IntN(4)) | model.RoleIngress}}
+		cfg.Uppers = []model.Upper{{Index: 8, ID: 208, IDWide: 208208, Roles: model.Role(g.IntN(4)) | model.RoleIngress, Proven: g.IntN(2) > 0}}
 	}
 	for _, id := range namespaceIDs[1:4] {
 		ns := model.Namespace{ID: ioam.NamespaceID(id), Data: g.Uint32(), DataWide: g.Uint64(), Remove: g.IntN(4) == 0}
@@ -319,8 +331,11 @@ func (g generator) config() model.NodeConfig {
 		if g.IntN(2) == 0 {
 			ns.Schema = &model.Schema{ID: 777, Data: g.bytes(1 + g.IntN(30))}
 		}
+		ns.Proof, ns.EdgeToEdge = g.proving(ns.ID), g.IntN(2) == 0
+		ns.Loopback, ns.TerminateActive = g.IntN(2) == 0, g.IntN(2) == 0
 		cfg.Namespaces = append(cfg.Namespaces, ns)
 	}
+	cfg.LoopbackLimit, cfg.LoopbackRate = 1, model.MaxLoopbackRate
 	cfg.FlowSeed, cfg.ExportLimit, cfg.ExportRate, cfg.FlowEntries = g.Uint64(), 1, model.MaxExportRate, 16384
 	if g.IntN(2) == 0 {
 		cfg.Collectors = []model.Collector{{Address: addresses[2], Port: 10, Protocol: 17}, {Address: addresses[1], Port: 9, Protocol: 6}}
@@ -349,7 +364,6 @@ func (g generator) decapsulation(end netip.Addr) model.Decapsulation {
 }
 
 func (g generator) encapsulation(number int, cfg model.NodeConfig) model.Encapsulation {
-	namespaces := cfg.Namespaces
 	e := model.Encapsulation{
 		Name: string(rune('a' + number)), Interface: 1, Mode: model.Mode(g.IntN(3)),
 		TunnelSource: addresses[0], TunnelDestination: addresses[3],
@@ -392,32 +406,43 @@ func (g generator) encapsulation(number int, cfg model.NodeConfig) model.Encapsu
 		e.Frequency = model.Frequency{K: uint32(1 + g.IntN(3)), N: uint32(3 + g.IntN(4))}
 	}
 	if g.IntN(4) == 0 {
+		e.Budget = model.Budget{Packets: g.Uint32N(400_000), Octets: []uint32{0, 20_000, 60_000}[g.IntN(3)]}
+	}
+	if g.IntN(4) == 0 {
 		e.Flows = 1 + g.Uint32N(3)
 	}
-	options, largest := 1+g.IntN(3), 120
+	e.Options = g.inserted(cfg, e.Flows)
+	return e
+}
+
+// inserted are the options of an encapsulation.
+func (g generator) inserted(cfg model.NodeConfig, flows uint32) (list []model.InsertedOption) {
+	namespaces := cfg.Namespaces
+	options, largest, looped := 1+g.IntN(3), 120, false
 	if g.IntN(3) == 0 {
 		options, largest = 4+g.IntN(6), 40
 	}
 	for i := range options {
+		if i < len(namespaces) && g.IntN(4) == 0 { // at most one for each namespace
+			list = append(list, model.InsertedOption{EdgeToEdge: &model.EdgeToEdgeOption{Namespace: namespaces[i].ID, Type: g.edgeType()}})
+			continue
+		}
+		if i < len(namespaces) && namespaces[i].Proof != nil && namespaces[i].Proof.Key.Encapsulates() && g.IntN(2) == 0 {
+			list = append(list, model.InsertedOption{Proof: &model.ProofOption{Namespace: namespaces[i].ID}})
+			continue
+		}
 		if i <= len(namespaces) && g.IntN(2) == 0 { // at most one Direct Export per namespace
 			id := ioam.NamespaceID(namespaceIDs[4])
 			if i < len(namespaces) {
 				id = namespaces[i].ID
 			}
-			e.Options = append(e.Options, model.InsertedOption{DirectExport: g.insertedExport(id, e.Flows)})
+			list = append(list, model.InsertedOption{DirectExport: g.insertedExport(id, flows)})
 			continue
 		}
-		kind := ioam.TraceType(g.Uint32()&0xfff002) | []ioam.TraceType{0x800000, 0x400000, 2}[g.IntN(3)]
-		trace := g.option(namespaces[g.IntN(len(namespaces))], kind, largest)
-		switch rare := g.IntN(16); {
-		case rare == 0: // not one of this node's
-			trace.Namespace = ioam.NamespaceID(namespaceIDs[4])
-		case rare == 1 && cfg.Compatibility == model.CompatibilityMainline:
-			trace.Size = 4 + 4*g.IntN(trace.Size/4)
-		}
-		e.Options = append(e.Options, model.Traces(trace)...)
+		trace := g.insertedTrace(cfg, largest, &looped)
+		list = append(list, model.Traces(trace)...)
 	}
-	return e
+	return list
 }
 
 func (g generator) insertedExport(ns ioam.NamespaceID, flows uint32) *model.DirectExportOption {

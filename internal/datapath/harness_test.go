@@ -76,6 +76,7 @@ func (p *programs) setCredit(t testing.TB, packets int64) {
 	}
 	for i := range tallies {
 		tallies[i].Debt = limit*int64(abiPostcardBoundPOSTCARD_BURST) - packets
+		tallies[i].LoopbackDebt = int64(p.site.set.node.LoopbackLimit)*int64(abiLoopbackBoundLOOPBACK_BURST) - packets
 	}
 	if err := p.site.tally.Put(uint32(0), tallies); err != nil {
 		t.Fatal(err)
@@ -171,6 +172,7 @@ type samples struct {
 	records   []Record
 	postcards []Postcard
 	flows     []Flow
+	copies    []Record // to return
 }
 
 func (p *programs) readRecords(t testing.TB) []Record {
@@ -191,6 +193,7 @@ func (p *programs) readSamples(t testing.TB) (out samples) {
 		Record:    func(r Record) { out.records = append(out.records, r) },
 		Postcards: func(c []Postcard) { out.postcards = append(out.postcards, c...) },
 		Flow:      func(f Flow) { out.flows = append(out.flows, f) },
+		Loopback:  func(r Record) { out.copies = append(out.copies, r) },
 	}
 	err := readWaiting(p.rings, taiUTC, taker{
 		sample: func(sample []byte, offset time.Duration) {

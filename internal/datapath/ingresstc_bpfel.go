@@ -17,12 +17,17 @@ import (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	ingressTCMapArrivals           = "arrivals"
+	ingressTCMapBehaviours         = "behaviours"
 	ingressTCMapBlockClocks        = "block_clocks"
 	ingressTCMapClock              = "clock"
 	ingressTCMapCollectors         = "collectors"
 	ingressTCMapDecapsulations     = "decapsulations"
 	ingressTCMapDevices            = "devices"
 	ingressTCMapDrafts             = "drafts"
+	ingressTCMapE2eClock           = "e2e_clock"
+	ingressTCMapE2eFlows           = "e2e_flows"
+	ingressTCMapE2eNumbers         = "e2e_numbers"
+	ingressTCMapE2ePackets         = "e2e_packets"
 	ingressTCMapEncapsulations     = "encapsulations"
 	ingressTCMapFlowClock          = "flow_clock"
 	ingressTCMapFlows              = "flows"
@@ -30,9 +35,13 @@ const (
 	ingressTCMapFrequencies        = "frequencies"
 	ingressTCMapFrequencyBlocks    = "frequency_blocks"
 	ingressTCMapInterfaces         = "interfaces"
+	ingressTCMapLoopbackRates      = "loopback_rates"
 	ingressTCMapMarkings           = "markings"
-	ingressTCMapMeasuredBlocks     = "measured_blocks"
+	ingressTCMapMeasuredCounts     = "measured_counts"
 	ingressTCMapMeasuredFlows      = "measured_flows"
+	ingressTCMapMeasuredGroups     = "measured_groups"
+	ingressTCMapMeasuredKeys       = "measured_keys"
+	ingressTCMapMeasuredNotes      = "measured_notes"
 	ingressTCMapNamespaceIndex     = "namespace_index"
 	ingressTCMapNamespaces         = "namespaces"
 	ingressTCMapNeighbours         = "neighbours"
@@ -40,10 +49,14 @@ const (
 	ingressTCMapPathMtus           = "path_mtus"
 	ingressTCMapPostcardRates      = "postcard_rates"
 	ingressTCMapPostcards          = "postcards"
+	ingressTCMapProofBlocks        = "proof_blocks"
+	ingressTCMapProofs             = "proofs"
 	ingressTCMapRecords            = "records"
 	ingressTCMapRecordsWanted      = "records_wanted"
+	ingressTCMapRouted             = "routed"
 	ingressTCMapRuleTrie           = "rule_trie"
 	ingressTCMapRules              = "rules"
+	ingressTCMapSegmentRoutes      = "segment_routes"
 	ingressTCMapSequences          = "sequences"
 	ingressTCMapTallies            = "tallies"
 	ingressTCMapTicks              = "ticks"
@@ -104,12 +117,17 @@ type ingressTCProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type ingressTCMapSpecs struct {
 	Arrivals           *ebpf.MapSpec `ebpf:"arrivals"`
+	Behaviours         *ebpf.MapSpec `ebpf:"behaviours"`
 	BlockClocks        *ebpf.MapSpec `ebpf:"block_clocks"`
 	Clock              *ebpf.MapSpec `ebpf:"clock"`
 	Collectors         *ebpf.MapSpec `ebpf:"collectors"`
 	Decapsulations     *ebpf.MapSpec `ebpf:"decapsulations"`
 	Devices            *ebpf.MapSpec `ebpf:"devices"`
 	Drafts             *ebpf.MapSpec `ebpf:"drafts"`
+	E2eClock           *ebpf.MapSpec `ebpf:"e2e_clock"`
+	E2eFlows           *ebpf.MapSpec `ebpf:"e2e_flows"`
+	E2eNumbers         *ebpf.MapSpec `ebpf:"e2e_numbers"`
+	E2ePackets         *ebpf.MapSpec `ebpf:"e2e_packets"`
 	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
 	Flows              *ebpf.MapSpec `ebpf:"flows"`
@@ -117,9 +135,13 @@ type ingressTCMapSpecs struct {
 	Frequencies        *ebpf.MapSpec `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.MapSpec `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.MapSpec `ebpf:"interfaces"`
+	LoopbackRates      *ebpf.MapSpec `ebpf:"loopback_rates"`
 	Markings           *ebpf.MapSpec `ebpf:"markings"`
-	MeasuredBlocks     *ebpf.MapSpec `ebpf:"measured_blocks"`
+	MeasuredCounts     *ebpf.MapSpec `ebpf:"measured_counts"`
 	MeasuredFlows      *ebpf.MapSpec `ebpf:"measured_flows"`
+	MeasuredGroups     *ebpf.MapSpec `ebpf:"measured_groups"`
+	MeasuredKeys       *ebpf.MapSpec `ebpf:"measured_keys"`
+	MeasuredNotes      *ebpf.MapSpec `ebpf:"measured_notes"`
 	NamespaceIndex     *ebpf.MapSpec `ebpf:"namespace_index"`
 	Namespaces         *ebpf.MapSpec `ebpf:"namespaces"`
 	Neighbours         *ebpf.MapSpec `ebpf:"neighbours"`
@@ -127,10 +149,14 @@ type ingressTCMapSpecs struct {
 	PathMtus           *ebpf.MapSpec `ebpf:"path_mtus"`
 	PostcardRates      *ebpf.MapSpec `ebpf:"postcard_rates"`
 	Postcards          *ebpf.MapSpec `ebpf:"postcards"`
+	ProofBlocks        *ebpf.MapSpec `ebpf:"proof_blocks"`
+	Proofs             *ebpf.MapSpec `ebpf:"proofs"`
 	Records            *ebpf.MapSpec `ebpf:"records"`
 	RecordsWanted      *ebpf.MapSpec `ebpf:"records_wanted"`
+	Routed             *ebpf.MapSpec `ebpf:"routed"`
 	RuleTrie           *ebpf.MapSpec `ebpf:"rule_trie"`
 	Rules              *ebpf.MapSpec `ebpf:"rules"`
+	SegmentRoutes      *ebpf.MapSpec `ebpf:"segment_routes"`
 	Sequences          *ebpf.MapSpec `ebpf:"sequences"`
 	Tallies            *ebpf.MapSpec `ebpf:"tallies"`
 	Ticks              *ebpf.MapSpec `ebpf:"ticks"`
@@ -167,12 +193,17 @@ func (o *ingressTCObjects) Close() error {
 // It can be passed to loadIngressTCObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ingressTCMaps struct {
 	Arrivals           *ebpf.Map `ebpf:"arrivals"`
+	Behaviours         *ebpf.Map `ebpf:"behaviours"`
 	BlockClocks        *ebpf.Map `ebpf:"block_clocks"`
 	Clock              *ebpf.Map `ebpf:"clock"`
 	Collectors         *ebpf.Map `ebpf:"collectors"`
 	Decapsulations     *ebpf.Map `ebpf:"decapsulations"`
 	Devices            *ebpf.Map `ebpf:"devices"`
 	Drafts             *ebpf.Map `ebpf:"drafts"`
+	E2eClock           *ebpf.Map `ebpf:"e2e_clock"`
+	E2eFlows           *ebpf.Map `ebpf:"e2e_flows"`
+	E2eNumbers         *ebpf.Map `ebpf:"e2e_numbers"`
+	E2ePackets         *ebpf.Map `ebpf:"e2e_packets"`
 	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
 	Flows              *ebpf.Map `ebpf:"flows"`
@@ -180,9 +211,13 @@ type ingressTCMaps struct {
 	Frequencies        *ebpf.Map `ebpf:"frequencies"`
 	FrequencyBlocks    *ebpf.Map `ebpf:"frequency_blocks"`
 	Interfaces         *ebpf.Map `ebpf:"interfaces"`
+	LoopbackRates      *ebpf.Map `ebpf:"loopback_rates"`
 	Markings           *ebpf.Map `ebpf:"markings"`
-	MeasuredBlocks     *ebpf.Map `ebpf:"measured_blocks"`
+	MeasuredCounts     *ebpf.Map `ebpf:"measured_counts"`
 	MeasuredFlows      *ebpf.Map `ebpf:"measured_flows"`
+	MeasuredGroups     *ebpf.Map `ebpf:"measured_groups"`
+	MeasuredKeys       *ebpf.Map `ebpf:"measured_keys"`
+	MeasuredNotes      *ebpf.Map `ebpf:"measured_notes"`
 	NamespaceIndex     *ebpf.Map `ebpf:"namespace_index"`
 	Namespaces         *ebpf.Map `ebpf:"namespaces"`
 	Neighbours         *ebpf.Map `ebpf:"neighbours"`
@@ -190,10 +225,14 @@ type ingressTCMaps struct {
 	PathMtus           *ebpf.Map `ebpf:"path_mtus"`
 	PostcardRates      *ebpf.Map `ebpf:"postcard_rates"`
 	Postcards          *ebpf.Map `ebpf:"postcards"`
+	ProofBlocks        *ebpf.Map `ebpf:"proof_blocks"`
+	Proofs             *ebpf.Map `ebpf:"proofs"`
 	Records            *ebpf.Map `ebpf:"records"`
 	RecordsWanted      *ebpf.Map `ebpf:"records_wanted"`
+	Routed             *ebpf.Map `ebpf:"routed"`
 	RuleTrie           *ebpf.Map `ebpf:"rule_trie"`
 	Rules              *ebpf.Map `ebpf:"rules"`
+	SegmentRoutes      *ebpf.Map `ebpf:"segment_routes"`
 	Sequences          *ebpf.Map `ebpf:"sequences"`
 	Tallies            *ebpf.Map `ebpf:"tallies"`
 	Ticks              *ebpf.Map `ebpf:"ticks"`
@@ -204,12 +243,17 @@ type ingressTCMaps struct {
 func (m *ingressTCMaps) Close() error {
 	return _IngressTCClose(
 		m.Arrivals,
+		m.Behaviours,
 		m.BlockClocks,
 		m.Clock,
 		m.Collectors,
 		m.Decapsulations,
 		m.Devices,
 		m.Drafts,
+		m.E2eClock,
+		m.E2eFlows,
+		m.E2eNumbers,
+		m.E2ePackets,
 		m.Encapsulations,
 		m.FlowClock,
 		m.Flows,
@@ -217,9 +261,13 @@ func (m *ingressTCMaps) Close() error {
 		m.Frequencies,
 		m.FrequencyBlocks,
 		m.Interfaces,
+		m.LoopbackRates,
 		m.Markings,
-		m.MeasuredBlocks,
+		m.MeasuredCounts,
 		m.MeasuredFlows,
+		m.MeasuredGroups,
+		m.MeasuredKeys,
+		m.MeasuredNotes,
 		m.NamespaceIndex,
 		m.Namespaces,
 		m.Neighbours,
@@ -227,10 +275,14 @@ func (m *ingressTCMaps) Close() error {
 		m.PathMtus,
 		m.PostcardRates,
 		m.Postcards,
+		m.ProofBlocks,
+		m.Proofs,
 		m.Records,
 		m.RecordsWanted,
+		m.Routed,
 		m.RuleTrie,
 		m.Rules,
+		m.SegmentRoutes,
 		m.Sequences,
 		m.Tallies,
 		m.Ticks,

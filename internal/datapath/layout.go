@@ -25,9 +25,14 @@ var layouts = map[string][]string{
 	mapRecords:        {"record", "flow_sample", "flow", "flow_totals", "flow_key", "outcome", "sample_kind"},
 	mapFlows:          {"flow", "flow_totals", "flow_key"},
 	mapPostcards:      {"postcard", "postcard_head", "postcard_bound", "flow_key"},
+	mapBehaviours:     {"behaviour", "behaviour_kind"},
 	mapMarkings:       {"marking"},
-	mapMeasuredFlows:  {"marking", "measured_flow"},
-	mapMeasuredBlocks: {"marking", "flow_blocks", "block_counts"},
+	mapBlockClocks:    {"block_clock", "cut_packet"},
+	mapMeasuredGroups: {"marking", "marking_bound", "place_state"},
+	mapMeasuredKeys:   {"marking", "measured_key"},
+	mapMeasuredCounts: {"marking", "block_counts"},
+	mapMeasuredNotes:  {"marking", "block_notes"},
+	mapMeasuredFlows:  {"marking", "flow_state"},
 }
 
 // loadTypes returns the types that programs and agent share.

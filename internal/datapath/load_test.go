@@ -3,6 +3,7 @@
 package datapath
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // TestFrequencyAcrossCPUs checks that k/n is exact when all CPUs send at once,
@@ -36,11 +38,7 @@ func testFrequencyAcrossCPUs(t *testing.T, each, left int) {
 	cpus := runtime.NumCPU()
 	for cpu := range cpus {
 		wait.Go(func() {
-			runtime.LockOSThread() // not unlocked: the thread ends, with its CPU set
-			var set unix.CPUSet
-			set.Set(cpu)
-			if err := unix.SchedSetaffinity(0, &set); err != nil {
-				t.Error(err)
+			if !stayOn(t, cpu) {
 				return
 			}
 			for range each {
@@ -66,6 +64,59 @@ func testFrequencyAcrossCPUs(t *testing.T, each, left int) {
 	if err := p.maps[mapFrequencies].Lookup(uint32(0), &next); err != nil || next.Next != uint64(cpus*(each+left)) {
 		t.Errorf("%d numbers were taken (%v), want %d", next.Next, err, cpus*(each+left))
 	}
+}
+
+// TestBudgetAcrossCPUs checks that all CPUs together keep to a budget when all send at
+// once, and a part of the packets only matches: a tenth of the interface's packets is a
+// fifth of those that match.
+func TestBudgetAcrossCPUs(t *testing.T) {
+	const each = 20_000
+	cfg := rightConfig()
+	udp := ioam.NextHeader(17)
+	cfg.Encapsulations = []model.Encapsulation{{
+		Name: "some", Interface: 1, Mode: model.ModeInline, Budget: model.Budget{Packets: 100_000}, Match: model.Match{NextHeader: &udp},
+		Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
+	}}
+	p := loadPrograms(t, cfg, 1, 0, hookEgressTC)
+	plain := stripped(rightPacket())
+	other := bytes.Clone(plain)
+	other[14+6] = 59 // no next header
+	before := p.snapshotCounters(t)
+	var wait sync.WaitGroup
+	cpus := runtime.NumCPU()
+	for cpu := range cpus {
+		wait.Go(func() {
+			if !stayOn(t, cpu) {
+				return
+			}
+			for range each / 2 {
+				for _, frame := range [][]byte{plain, other} {
+					if _, _, err := runOnce(p.tcOut, frame); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	wait.Wait()
+	got := moved(before, p.snapshotCounters(t))
+	inserted := int(got[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapInserted)])
+	if want := cpus * each / 10; inserted > want || inserted < want-2*cpus {
+		t.Errorf("%d of %d packets got a header, want %d: %v", inserted, cpus*each, want, got)
+	}
+}
+
+// stayOn keeps the goroutine's thread on a CPU; the thread ends with the goroutine.
+func stayOn(t *testing.T, cpu int) bool {
+	runtime.LockOSThread()
+	var set unix.CPUSet
+	set.Set(cpu)
+	err := unix.SchedSetaffinity(0, &set)
+	if err != nil {
+		t.Error(err)
+	}
+	return err == nil
 }
 
 func runOnce(program *ebpf.Program, frame []byte) (uint32, []byte, error) {

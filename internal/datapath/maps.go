@@ -39,14 +39,27 @@ const (
 	mapDrafts          = "drafts"
 	mapPostcardRates   = "postcard_rates"
 	mapPostcards       = "postcards"
+	mapLoopbackRates   = "loopback_rates"
 	mapArrivals        = "arrivals"
 	mapSequences       = "sequences"
 	mapPathMTUs        = "path_mtus"
+	mapProofs          = "proofs"
+	mapProofBlocks     = "proof_blocks"
+	mapE2ENumbers      = "e2e_numbers"
+	mapE2EFlows        = "e2e_flows"
+	mapE2EClock        = "e2e_clock"
+	mapE2EPackets      = "e2e_packets"
 	mapCollectors      = "collectors"
 	mapMarkings        = "markings"
+	mapMeasuredGroups  = "measured_groups"
+	mapMeasuredKeys    = "measured_keys"
+	mapMeasuredCounts  = "measured_counts"
+	mapMeasuredNotes   = "measured_notes"
 	mapMeasuredFlows   = "measured_flows"
-	mapMeasuredBlocks  = "measured_blocks"
 	mapBlockClocks     = "block_clocks"
+	mapBehaviours      = "behaviours"
+	mapSegmentRoutes   = "segment_routes"
+	mapRouted          = "routed"
 )
 
 // pinTally is the name of the pin of an interface's counters.
@@ -55,7 +68,8 @@ const pinTally = "counters"
 // sharedMaps outlive generations and belong to no single interface.
 var sharedMaps = []string{
 	mapFrequencies, mapFrequencyBlocks, mapClock, mapRecords, mapRecordsWanted, mapForwarding, mapTicks, mapDevices, mapNeighbours,
-	mapFlowClock, mapDrafts, mapPostcardRates, mapArrivals, mapMarkings, mapBlockClocks,
+	mapFlowClock, mapDrafts, mapPostcardRates, mapLoopbackRates, mapArrivals, mapMarkings, mapBlockClocks, mapProofBlocks, mapBehaviours, mapSegmentRoutes, mapRouted,
+	mapE2EClock, mapE2EPackets,
 }
 
 // mapSet is maps by name; closing them does not end those that a program holds.
@@ -162,7 +176,7 @@ func (g *generation) assignFrequencies(shared mapSet) (stale, fresh []uint32, er
 		}
 	}
 	for i, owner := range g.owners {
-		if e := &g.encapsulations[i]; e.FrequencyK >= e.FrequencyN {
+		if e := &g.encapsulations[i]; e.FrequencyK >= e.FrequencyN && e.HasBudget == 0 && e.Loopback == 0 {
 			continue // selects every packet: nothing to count
 		}
 		key := frequencyKey(owner)

@@ -3,13 +3,12 @@
 package datapath
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -32,15 +31,43 @@ type BlockCounts struct {
 	Unmarked     uint64 // packets without a colour, not in Packets
 	Unsized      uint64 // offloaded packets whose headers are unknown, so Octets is too small
 	Complete     bool   // the flow was counted from the block's start, and every packet
+	Reported     bool   // an agent has reported the block's loss, see [Datapath.BlockReported]
 }
 
-// measuredTable is the counters of measured flows, in memory that programs and agent
-// share.
+// measuredMaps are the maps of measured flows, which are replaced together.
+var measuredMaps = []string{mapMeasuredGroups, mapMeasuredKeys, mapMeasuredCounts, mapMeasuredNotes, mapMeasuredFlows}
+
+// sharedArray is the entries of a map, in memory that programs and agent share.
+type sharedArray[T any] struct {
+	entries []T
+	memory  []byte
+}
+
+func openArray[T any](m *ebpf.Map) (a sharedArray[T], err error) {
+	entries := int(m.MaxEntries())
+	a.memory, err = unix.Mmap(m.FD(), 0, entries*int(unsafe.Sizeof(*new(T))), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return a, fmt.Errorf("map the memory of measured flows: %w", err)
+	}
+	a.entries = unsafe.Slice((*T)(unsafe.Pointer(&a.memory[0])), entries)
+	return a, nil
+}
+
+func (a *sharedArray[T]) close() {
+	if a.memory != nil {
+		_ = unix.Munmap(a.memory)
+		a.memory, a.entries = nil, nil
+	}
+}
+
+// measuredTable is the keys and counters of measured flows.
 type measuredTable struct {
-	flows  *ebpf.Map
-	memory []byte
-	blocks []abiFlowBlocks // by CPU, then by number
-	room   uint32          // flows of a CPU
+	groups sharedArray[uint64]
+	keys   sharedArray[abiMeasuredKey]
+	table  keyTable                    // of them
+	counts sharedArray[abiBlockCounts] // by CPU and slot, then by place of the key
+	notes  sharedArray[abiBlockNotes]  // by CPU and slot, then by number of the flow
+	flows  sharedArray[abiFlowState]   // by number
 
 	mu      sync.Mutex
 	length  uint64             // of a block, ns
@@ -53,25 +80,31 @@ const notYet = math.MaxUint64
 // counted is where a flow is counted.
 type counted struct {
 	number uint32
-	since  uint64 // ns of UTC
+	places []uint32 // of its keys
+	since  uint64   // ns of UTC
 }
 
-const flowBlocksSize = int(unsafe.Sizeof(abiFlowBlocks{}))
-
-func newMeasuredTable(flows, blocks *ebpf.Map) (*measuredTable, error) {
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return nil, fmt.Errorf("count CPUs: %w", err)
+// newMeasuredTable maps the memory of all maps.
+func newMeasuredTable(all mapSet) (t *measuredTable, err error) {
+	t = &measuredTable{numbers: make(map[string]counted)}
+	if t.groups, err = openArray[uint64](all[mapMeasuredGroups]); err == nil {
+		t.keys, err = openArray[abiMeasuredKey](all[mapMeasuredKeys])
 	}
-	entries := int(blocks.MaxEntries())
-	memory, err := unix.Mmap(blocks.FD(), 0, entries*flowBlocksSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map the counters of measured flows: %w", err)
+	if err == nil {
+		t.counts, err = openArray[abiBlockCounts](all[mapMeasuredCounts])
 	}
-	return &measuredTable{
-		flows: flows, memory: memory, room: uint32(entries / cpus), numbers: make(map[string]counted),
-		blocks: unsafe.Slice((*abiFlowBlocks)(unsafe.Pointer(&memory[0])), entries),
-	}, nil
+	if err == nil {
+		t.notes, err = openArray[abiBlockNotes](all[mapMeasuredNotes])
+	}
+	if err == nil {
+		t.flows, err = openArray[abiFlowState](all[mapMeasuredFlows])
+	}
+	if err != nil {
+		t.close()
+		return nil, err
+	}
+	t.table = newKeyTable(t.groups.entries, t.keys.entries)
+	return t, nil
 }
 
 func (t *measuredTable) close() {
@@ -80,258 +113,130 @@ func (t *measuredTable) close() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.memory != nil {
-		_ = unix.Munmap(t.memory)
-		t.memory, t.blocks, t.numbers = nil, nil, nil
-	}
+	t.groups.close()
+	t.keys.close()
+	t.counts.close()
+	t.notes.close()
+	t.flows.close()
+	t.table, t.numbers = keyTable{}, nil
 }
+
+func (t *measuredTable) places() uint32 { return uint32(len(t.keys.entries)) }
+func (t *measuredTable) room() uint32   { return uint32(len(t.flows.entries)) }
+
+// measuredSizes are the entries of the maps of measured flows; keep: those that the
+// tables have will do.
+func (g *generation) measuredSizes(t *tables, shared mapSet, cpus int) (sizes map[string]uint32, keep bool, err error) {
+	m := &g.measuring
+	if len(m.flows) == 0 {
+		return nil, false, nil
+	}
+	seeds, err := measuredSeeds(shared)
+	if err != nil {
+		return nil, false, err
+	}
+	m.hash(seeds)
+	places, room := m.places(), m.room()
+	if t.measured.takes(m) {
+		places, room, keep = t.measured.places(), t.measured.room(), true
+	}
+	slots := uint32(abiMarkingBoundMARKING_SLOTS) * uint32(cpus)
+	return map[string]uint32{
+		mapMeasuredGroups: places / keyGroup, mapMeasuredKeys: places, mapMeasuredCounts: places * slots, mapMeasuredNotes: room * slots, mapMeasuredFlows: room,
+	}, keep, nil
+}
+
+// measuredSeeds are the seeds of the keys' hashes, which are chosen once.
+func measuredSeeds(shared mapSet) ([2]uint64, error) {
+	var m abiMarking
+	if err := shared[mapMarkings].Lookup(uint32(0), &m); err != nil {
+		return m.Seeds, fmt.Errorf("read map %s: %w", mapMarkings, err)
+	}
+	if m.Seeds != ([2]uint64{}) {
+		return m.Seeds, nil
+	}
+	m.Seeds = [2]uint64{rand.Uint64(), rand.Uint64() | 1}
+	if err := shared[mapMarkings].Put(uint32(0), m); err != nil {
+		return m.Seeds, fmt.Errorf("fill map %s: %w", mapMarkings, err)
+	}
+	return m.Seeds, nil
+}
+
+// takes reports whether there is room for the flows of a generation beside those that
+// are counted now, which may be others.
+func (t *measuredTable) takes(m *measuring) bool {
+	if t == nil || m.keys() > t.places()/2 || uint32(len(m.flows)) > t.room() {
+		return false
+	}
+	known, numbers, fresh := t.known(), make(map[uint32]bool), 0
+	for _, place := range known {
+		numbers[t.keys.entries[place].Number] = true
+	}
+	for i := range m.flows {
+		if _, ok := known[m.flows[i].keys[0]]; !ok {
+			fresh++
+		}
+	}
+	return len(numbers)+fresh <= int(t.room()) && m.fits(t.table.clone())
+}
+
+// known are the keys that programs have, and their places.
+func (t *measuredTable) known() map[segmentKey]uint32 { return maps.Collect(t.table.all()) }
 
 // openMeasured opens the counters, if there are any.
 func (t *tables) openMeasured() (err error) {
-	flows, blocks := t.maps[mapMeasuredFlows], t.maps[mapMeasuredBlocks]
-	if flows != nil && blocks != nil {
-		t.measured, err = newMeasuredTable(flows, blocks)
+	if t.maps[mapMeasuredKeys] != nil {
+		t.measured, err = newMeasuredTable(t.maps)
 	}
 	return err
 }
 
+// dropPartlyMeasured closes the maps of measured flows if one is missing: another
+// version's.
+func (t *tables) dropPartlyMeasured() {
+	missing := func(name string) bool { return t.maps[name] == nil }
+	if !slices.ContainsFunc(measuredMaps, missing) {
+		return
+	}
+	maps.DeleteFunc(t.maps, func(name string, m *ebpf.Map) bool {
+		if !slices.Contains(measuredMaps, name) {
+			return false
+		}
+		m.Close()
+		return true
+	})
+}
+
 // nextMeasured opens the counters of the next tables, which may be the same.
 func (t *tables) nextMeasured(before *tables) error {
-	if t.maps[mapMeasuredFlows] == before.maps[mapMeasuredFlows] && t.maps[mapMeasuredBlocks] == before.maps[mapMeasuredBlocks] {
+	if t.maps[mapMeasuredKeys] == before.maps[mapMeasuredKeys] {
 		t.measured = before.measured
 		return nil
 	}
 	return t.openMeasured()
 }
 
-// clear forgets what was counted in a flow's place.
-func (t *measuredTable) clear(number uint32) {
-	for at := number; at < uint32(len(t.blocks)); at += t.room {
-		t.blocks[at] = abiFlowBlocks{}
+// slots is how many slots all CPUs have together.
+func (t *measuredTable) slots() int { return len(t.counts.entries) / len(t.keys.entries) }
+
+// clearPlace forgets what was counted by a key.
+func (t *measuredTable) clearPlace(place uint32) {
+	for i := range t.slots() {
+		t.counts.entries[uint32(i)*t.places()+place] = abiBlockCounts{}
 	}
 }
 
-// measuredChange is a change of the measured flows that may be undone.
-type measuredChange struct {
-	table    *measuredTable
-	markings *ebpf.Map
-	before   abiMarking
-	added    []abiMeasuredKey
-	begun    map[abiMeasuredKey]abiMeasuredFlow // counting begins with this change
-	gone     []abiMeasuredKey
-	numbers  map[string]counted
-	length   uint64
+// clearNumber forgets what was noted of a flow.
+func (t *measuredTable) clearNumber(number uint32) {
+	t.flows.entries[number].Reported = 0
+	for i := range t.slots() {
+		t.notes.entries[uint32(i)*t.room()+number] = abiBlockNotes{}
+	}
 }
 
-// measure makes programs count the flows of a generation, those of the previous one as
-// well until finish. Flows that stay keep their counters.
-func (g *generation) measure(shared mapSet, next, before *tables) (*measuredChange, error) {
-	c := &measuredChange{table: next.measured, markings: shared[mapMarkings], numbers: make(map[string]counted)}
-	if err := c.markings.Lookup(uint32(0), &c.before); err != nil {
-		return nil, fmt.Errorf("read map %s: %w", mapMarkings, err)
-	}
-	m := g.measuring.marking
-	m.Seeds, c.length = c.before.Seeds, m.Length
-	if m.Seeds == ([2]uint64{}) {
-		m.Seeds = [2]uint64{rand.Uint64(), rand.Uint64()}
-	}
-	if c.table == nil {
-		return c, c.mark(abiMarking{Seeds: m.Seeds})
-	}
-	m.Room = c.table.room
-	known, err := knownFlows(before, next)
-	if err != nil {
-		return nil, err
-	}
-	anew := before.measured != next.measured || c.changes(m)
-	if err := c.enter(&g.measuring, m.Seeds, known, anew); err != nil {
-		return nil, errors.Join(err, c.undo())
-	}
-	if err := c.mark(m); err != nil {
-		return nil, errors.Join(err, c.undo())
-	}
-	return c, nil
-}
-
-func (c *measuredChange) mark(m abiMarking) error {
-	if err := c.markings.Put(uint32(0), m); err != nil {
-		return fmt.Errorf("fill map %s: %w", mapMarkings, err)
-	}
-	return nil
-}
-
-// knownFlows are the keys that programs have already, if their counters stay.
-func knownFlows(before, next *tables) (map[abiMeasuredKey]abiMeasuredFlow, error) {
-	known := make(map[abiMeasuredKey]abiMeasuredFlow)
-	if before.measured == nil || before.measured != next.measured {
-		return known, nil
-	}
-	var key abiMeasuredKey
-	var flow abiMeasuredFlow
-	it := before.measured.flows.Iterate()
-	for it.Next(&key, &flow) {
-		known[key] = flow
-	}
-	if err := it.Err(); err != nil {
-		return nil, fmt.Errorf("read map %s: %w", mapMeasuredFlows, err)
-	}
-	return known, nil
-}
-
-// enter gives each flow its number and its keys.
-func (c *measuredChange) enter(m *measuring, seeds [2]uint64, known map[abiMeasuredKey]abiMeasuredFlow, anew bool) error {
-	taken := make([]bool, c.table.room)
-	for _, f := range known {
-		if f.Number < c.table.room {
-			taken[f.Number] = true
-		}
-	}
-	entries := make(map[abiMeasuredKey]abiMeasuredFlow)
-	free := uint32(0)
-	anew = anew || competes(m, seeds, known)
-	for i := range m.flows {
-		f := &m.flows[i]
-		keys := f.keysOf(seeds)
-		flow, ok := known[keys[0]]
-		if !ok {
-			for free < c.table.room && taken[free] {
-				free++
-			}
-			if free == c.table.room {
-				return errors.New("no counters left for a measured flow; change fewer flows at a time")
-			}
-			taken[free] = true
-			flow = abiMeasuredFlow{Number: free}
-			c.table.clear(free)
-		}
-		if !ok || anew || slices.ContainsFunc(keys, func(k abiMeasuredKey) bool { _, had := known[k]; return !had }) {
-			flow.Since = notYet
-		}
-		c.numbers[f.name] = counted{flow.Number, flow.Since}
-		for _, k := range keys {
-			if other, dup := entries[k]; dup && other.Number != flow.Number {
-				return fmt.Errorf("measured flow %q: another flow has the same source and segments; give each a traffic-class, flow-label or destination", f.name)
-			}
-			entries[k] = flow
-		}
-		if k := f.sourceKey(seeds); m.marking.Clears != 0 && f.direction == uint32(abiDirectionDIRECTION_OUT) {
-			if _, ok := entries[k]; !ok {
-				entries[k] = flow
-			}
-		}
-	}
-	return c.write(entries, known)
-}
-
-// write puts the keys that programs do not have yet, and notes those that go.
-func (c *measuredChange) write(entries, known map[abiMeasuredKey]abiMeasuredFlow) error {
-	var keys []abiMeasuredKey
-	var flows []abiMeasuredFlow
-	c.begun = make(map[abiMeasuredKey]abiMeasuredFlow)
-	for k, f := range entries {
-		if f.Since == notYet {
-			c.begun[k] = f
-		}
-		if before, ok := known[k]; ok && before == f {
-			continue
-		} else if !ok {
-			c.added = append(c.added, k)
-		}
-		keys, flows = append(keys, k), append(flows, f)
-	}
-	for k := range known {
-		if _, stays := entries[k]; !stays {
-			c.gone = append(c.gone, k)
-		}
-	}
-	if len(keys) == 0 {
-		return nil
-	}
-	if _, err := c.table.flows.BatchUpdate(keys, flows, nil); err != nil {
-		return fmt.Errorf("fill map %s: %w", mapMeasuredFlows, err)
-	}
-	return nil
-}
-
-// finish ends the counting of flows that are gone.
-func (c *measuredChange) finish() error {
-	if c.table == nil {
-		return nil
-	}
-	err := c.begin(uint64(time.Now().UnixNano()))
-	c.table.mu.Lock()
-	c.table.numbers, c.table.length = c.numbers, c.length
-	c.table.mu.Unlock()
-	return errors.Join(err, c.remove(c.gone))
-}
-
-// begin notes that the programs in force count the new flows.
-func (c *measuredChange) begin(now uint64) error {
-	for name, at := range c.numbers {
-		if at.since == notYet {
-			c.numbers[name] = counted{at.number, now}
-		}
-	}
-	if len(c.begun) == 0 {
-		return nil
-	}
-	var keys []abiMeasuredKey
-	var flows []abiMeasuredFlow
-	for k, f := range c.begun {
-		f.Since = now
-		keys, flows = append(keys, k), append(flows, f)
-	}
-	if _, err := c.table.flows.BatchUpdate(keys, flows, nil); err != nil {
-		return fmt.Errorf("fill map %s: %w", mapMeasuredFlows, err)
-	}
-	return nil
-}
-
-// changes reports whether packets are marked or selected otherwise than before.
-func (c *measuredChange) changes(m abiMarking) bool {
-	before := c.before
-	before.Room = m.Room
-	return before != m
-}
-
-// competes reports whether flows that come or go may take packets from others, or leave
-// them to others: only if there are several ways to select a flow.
-func competes(m *measuring, seeds [2]uint64, known map[abiMeasuredKey]abiMeasuredFlow) bool {
-	if m.marking.Selected[0] < 2 && m.marking.Selected[1] < 2 {
-		return false
-	}
-	same := 0
-	for i := range m.flows {
-		for _, k := range m.flows[i].keysOf(seeds) {
-			if _, had := known[k]; !had {
-				return true
-			}
-			same++
-		}
-	}
-	return m.marking.Clears == 0 && same != len(known)
-}
-
-// undo ends the counting of new flows.
-func (c *measuredChange) undo() error {
-	err := c.mark(c.before)
-	if c.table != nil {
-		err = errors.Join(err, c.remove(c.added))
-	}
-	return err
-}
-
-func (c *measuredChange) remove(keys []abiMeasuredKey) error {
-	for _, k := range keys {
-		if err := c.table.flows.Delete(k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("remove a measured flow: %w", err)
-		}
-	}
-	return nil
-}
-
-// Blocks gives what was counted in a block, for every measured flow. It is final once
-// the guard after the block's end has passed, and is kept for three blocks.
+// Blocks gives what was counted in a block, for every measured flow. It is final half a
+// block after the block's end, and is kept for two blocks and a half after it, or until
+// there are packets of a later block in its place: it is not Complete then.
 func (d *Datapath) Blocks(block uint64, visit func(BlockCounts)) {
 	d.measured.Load().read(block, visit)
 }
@@ -342,28 +247,74 @@ func (t *measuredTable) read(block uint64, visit func(BlockCounts)) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	const kept = uint32(abiMarkingBoundMARKING_SLOTS)
+	slot := int(block % uint64(kept))
 	for name, at := range t.numbers {
 		sum := BlockCounts{Flow: name, Block: block, Complete: at.since <= block*t.length}
-		for i := at.number; i < uint32(len(t.blocks)); i += t.room {
-			sum.add(&t.blocks[i].Slots[block%uint64(abiMarkingBoundMARKING_SLOTS)])
+		sum.Reported = t.isReported(at.number, block)
+		for i := slot; i < t.slots(); i += int(kept) {
+			for _, place := range at.places {
+				sum.add(&t.counts.entries[uint32(i)*t.places()+place])
+			}
+			sum.addNotes(&t.notes.entries[uint32(i)*t.room()+at.number])
 		}
 		visit(sum)
 	}
 }
 
+// BlockReported notes for a later agent that the loss of a flow's block was reported.
+// Flows that are not measured are ignored.
+func (d *Datapath) BlockReported(flow string, block uint64) { d.measured.Load().report(flow, block) }
+
+func (t *measuredTable) report(flow string, block uint64) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at, ok := t.numbers[flow]; ok && !t.isReported(at.number, block) {
+		t.flows.entries[at.number].Reported = uint32(block)
+	}
+}
+
+// isReported reports whether this block, or a later one, was reported.
+func (t *measuredTable) isReported(number uint32, block uint64) bool {
+	return t.flows.entries[number].Reported-uint32(block) <= memory
+}
+
+// memory is how many blocks later another one is still compared: two turns of the slots.
+// Greater differences are those of clocks that were set, or of another length of blocks.
+const memory = 2 * uint32(abiMarkingBoundMARKING_SLOTS)
+
+// isLater reports whether what a CPU counted is of a later block that took the place of
+// this one.
+func (b *BlockCounts) isLater(block uint32) bool { return block-uint32(b.Block)-1 < memory }
+
 // add adds one CPU's counters, if they are of the block.
 func (b *BlockCounts) add(c *abiBlockCounts) {
 	if c.Block != b.Block {
+		b.Complete = b.Complete && !b.isLater(uint32(c.Block))
 		return
 	}
 	b.Packets += c.Packets
 	b.Octets += c.Octets
 	b.TimeSum += c.Time
-	b.DelayPackets += uint64(c.DelayPackets)
-	b.DelayTimeSum += c.DelayTime
-	b.Late += uint64(c.Late)
-	b.Early += uint64(c.Early)
-	b.Unmarked += uint64(c.Unmarked)
-	b.Unsized += uint64(c.Unsized)
-	b.Complete = b.Complete && c.Uncounted == 0
+}
+
+// uncounted is UNCOUNTED of the programs.
+const uncounted = 1 << 31
+
+// addNotes adds what one CPU noted, if it is of the block.
+func (b *BlockCounts) addNotes(n *abiBlockNotes) {
+	if n.Block != uint32(b.Block) {
+		b.Complete = b.Complete && !b.isLater(n.Block)
+		return
+	}
+	b.DelayPackets += uint64(n.DelayPackets)
+	b.DelayTimeSum += n.DelayTime
+	b.Late += uint64(n.Late)
+	b.Early += uint64(n.Early)
+	b.Unmarked += uint64(n.Unmarked)
+	b.Unsized += uint64(n.Unsized &^ uncounted)
+	b.Complete = b.Complete && n.Unsized&uncounted == 0
 }

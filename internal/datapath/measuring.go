@@ -4,6 +4,7 @@ package datapath
 
 import (
 	"cmp"
+	"iter"
 	"math/bits"
 	"net/netip"
 	"slices"
@@ -14,8 +15,9 @@ import (
 
 // measuring is the measured flows of a generation, and how they are marked.
 type measuring struct {
-	marking abiMarking // without seeds and room
+	marking abiMarking // without seeds, room and places
 	flows   []selectedFlow
+	seeds   [2]uint64 // of the keys, once they are made
 }
 
 // selectedFlow is a flow and what selects it; address words as in a packet.
@@ -26,28 +28,89 @@ type selectedFlow struct {
 	source      [2]uint64
 	destination [2]uint64
 	classLabel  uint32
+	monitor     uint32        // FlowMonID
 	forms       [][][2]uint64 // of its segment list, masked as programs do
+
+	keys     []segmentKey // by hash; a form has one
+	bySource segmentKey   // by its source alone
 }
+
+// Next headers before the header with the AltMark option (RFC 8200 §4).
+const (
+	nextHopByHop    = 0
+	nextDestination = 60
+)
 
 // fewestFlows is the minimum room for counters, so that a few changes need no other
 // table.
 const fewestFlows = 64
 
-// room is how many flows a CPU's counters are for; 0 without flows.
-func (m *measuring) room() uint32 {
-	if len(m.flows) == 0 {
-		return 0
-	}
-	return max(powerOfTwo(uint(len(m.flows))), fewestFlows)
+// room is how many flows there are notes for.
+func (m *measuring) room() uint32 { return max(powerOfTwo(uint(len(m.flows))), fewestFlows) }
+
+// insertsMark reports whether packets that leave get the AltMark option.
+func (m *measuring) insertsMark() bool {
+	return m.marking.Carrier == uint8(abiCarrierCARRIER_OPTION) && m.marking.Selected[abiDirectionDIRECTION_OUT] > 0
 }
 
-// keys is the room for keys: some flows have several forms, and a source has a key.
-func (m *measuring) keys() uint32 {
-	n := 0
-	for _, f := range m.flows {
-		n += len(f.forms) + 1
+// clears reports whether packets from a flow's source that are of no flow lose their
+// mark.
+func (m *measuring) clears(f *selectedFlow) bool {
+	return m.marking.Clears != 0 && f.direction == uint32(abiDirectionDIRECTION_OUT)
+}
+
+// each visits the keys of all flows, after hash.
+func (m *measuring) each() iter.Seq[segmentKey] {
+	return func(yield func(segmentKey) bool) {
+		for i := range m.flows {
+			f := &m.flows[i]
+			for _, k := range f.keys {
+				if !yield(k) {
+					return
+				}
+			}
+			if m.clears(f) && !yield(f.bySource) {
+				return
+			}
+		}
 	}
-	return max(powerOfTwo(uint(n)), fewestFlows)
+}
+
+// keys is the number of different keys.
+func (m *measuring) keys() uint32 {
+	n, sources := 0, make(map[segmentKey]bool)
+	for i := range m.flows {
+		n += len(m.flows[i].keys)
+		if f := &m.flows[i]; m.clears(f) {
+			sources[f.bySource] = true
+		}
+	}
+	return uint32(n + len(sources))
+}
+
+// places is the size of a table of keys that has room for them, and is at most half
+// full.
+func (m *measuring) places() uint32 {
+	for n := 2 * max(powerOfTwo(uint(m.keys())), fewestFlows); ; n *= 2 {
+		if m.fits(emptyKeyTable(n)) {
+			return n
+		}
+	}
+}
+
+// fits reports whether every key finds a place.
+func (m *measuring) fits(t keyTable) bool {
+	for k := range m.each() {
+		if _, ok := t.find(k); ok {
+			continue
+		}
+		place, ok := t.vacancy(k)
+		if !ok {
+			return false
+		}
+		t.enter(place, k, 0)
+	}
+	return true
 }
 
 func compileMeasuring(cfg model.Measurement) (m measuring) {
@@ -64,12 +127,18 @@ func compileMeasuring(cfg model.Measurement) (m measuring) {
 		m.marking.MarksDelay, m.marking.Values[2], m.marking.Values[3] = 1, k.Delay[0], k.Delay[1]
 	}
 	classMask := uint8(0xfc) // DSCP
-	if k.Carrier == model.CarrierArgument {
+	switch k.Carrier {
+	case model.CarrierArgument:
 		m.marking.Carrier = uint8(abiCarrierCARRIER_ARGUMENT)
 		var argument [16]byte
 		argument[k.Octet] = k.Mask
 		m.marking.Argument = addressWords(netip.AddrFrom16(argument))
-	} else {
+	case model.CarrierOption:
+		m.marking.Carrier, m.marking.Header = uint8(abiCarrierCARRIER_OPTION), nextDestination
+		if k.HopByHop {
+			m.marking.Header = nextHopByHop
+		}
+	default:
 		classMask &^= k.Mask
 	}
 	m.marking.ClassMask = be32(uint32(classMask) << 20)
@@ -99,6 +168,7 @@ func (m *measuring) selected(f model.MeasuredFlow) selectedFlow {
 	if f.Direction == model.DirectionOut {
 		s.direction = uint32(abiDirectionDIRECTION_OUT)
 	}
+	s.monitor = f.FlowMonID()
 	path, word := f.Path, uint32(0)
 	if path.Mode == srv6.ModeInline {
 		path.Destination = f.Destination
@@ -118,6 +188,11 @@ func (m *measuring) selected(f model.MeasuredFlow) selectedFlow {
 		word |= be32(*f.FlowLabel & 0xfffff)
 	}
 	s.classLabel = word
+	if f.SelectedByFlowMonID() {
+		s.selection ^= uint8(abiSelectionSELECT_SEGMENTS | abiSelectionSELECT_MONITOR)
+		s.forms = [][][2]uint64{nil}
+		return s
+	}
 	for _, form := range path.Forms() {
 		list := make([][2]uint64, 0, len(form))
 		for i, sid := range form {
@@ -133,8 +208,11 @@ func (m *measuring) selected(f model.MeasuredFlow) selectedFlow {
 	return s
 }
 
-// segmentMix is SEGMENT_MIX of the programs.
-const segmentMix = 0x9fb21c651e98df25
+// segmentMix is SEGMENT_MIX of the programs, and segmentSpread is FIBONACCI.
+const (
+	segmentMix    = 0x9fb21c651e98df25
+	segmentSpread = 0x9e3779b97f4a7c15
+)
 
 func mix(hash, word uint64) uint64 {
 	hash = (hash ^ word) * segmentMix
@@ -142,35 +220,42 @@ func mix(hash, word uint64) uint64 {
 }
 
 // key is the hash by which programs find a flow.
-func (s *selectedFlow) key(seeds [2]uint64, selection uint8, form [][2]uint64) abiMeasuredKey {
+func (s *selectedFlow) key(seeds [2]uint64, selection uint8, form [][2]uint64) segmentKey {
+	const words = uint8(abiSelectionSELECT_CLASS | abiSelectionSELECT_LABEL)
 	head, tail := seeds[0]^(uint64(selection)<<8|uint64(s.direction)), seeds[1]
-	add := func(words [2]uint64) { head, tail = mix(head, words[0]), mix(tail, words[1]) }
+	add := func(words [2]uint64) {
+		words[0] += words[1] * segmentSpread
+		words[1] += words[0] * segmentSpread
+		head, tail = mix(head, words[0]), mix(tail, words[1])
+	}
 	add(s.source)
 	if selection&uint8(abiSelectionSELECT_DESTINATION) != 0 {
 		add(s.destination)
 	}
-	word := uint32(0)
-	if selection != 0 {
-		word = s.classLabel
+	if selection&words != 0 {
+		head = mix(head, uint64(s.classLabel))
 	}
-	head = mix(head, uint64(word))
+	if selection&uint8(abiSelectionSELECT_MONITOR) != 0 {
+		head = mix(head, uint64(s.monitor))
+	}
 	for _, sid := range form {
 		add(sid)
 	}
-	head = mix(head, tail)
-	tail = mix(tail, head)
-	return abiMeasuredKey{Head: head, Tail: tail}
+	return segmentKey{head: mix(head, tail), tail: uint32(tail >> 32)}
 }
 
-// keysOf are all keys of the flow.
-func (s *selectedFlow) keysOf(seeds [2]uint64) []abiMeasuredKey {
-	var keys []abiMeasuredKey
-	for _, form := range s.forms {
-		keys = append(keys, s.key(seeds, s.selection, form))
+// hash makes the keys of all flows.
+func (m *measuring) hash(seeds [2]uint64) {
+	if m.seeds == seeds {
+		return
 	}
-	return keys
+	m.seeds = seeds
+	for i := range m.flows {
+		f := &m.flows[i]
+		f.keys = f.keys[:0]
+		for _, form := range f.forms {
+			f.keys = append(f.keys, f.key(seeds, f.selection, form))
+		}
+		f.bySource = f.key(seeds, 0, nil)
+	}
 }
-
-// sourceKey is the key of the flow's source alone, by which packets of no flow are
-// found that are to lose their mark.
-func (s *selectedFlow) sourceKey(seeds [2]uint64) abiMeasuredKey { return s.key(seeds, 0, nil) }

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/pot"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/testnet"
@@ -338,6 +339,22 @@ var ingressMutations = []mutation{
 	{name: "edge, UDP to a tunnel's end", on: 3, config: guarding, change: then(bare, set(atNext, 17)), outcome: model.OutcomeNoIOAM},
 	{name: "edge, strip, a tunnel's end", on: 3, config: func(c *model.NodeConfig) { guarding(c); boundary(model.BoundaryStrip)(c) }, change: bare, outcome: model.OutcomeNoIOAM},
 	{name: "edge, another tunnel", on: 3, change: bare, outcome: model.OutcomeNoIOAM},
+	{name: "proof, updated", config: keyed(1), change: proof(firstNumber, 5), outcome: model.OutcomePotUpdated, want: proofAfter(1, firstNumber, 5)},
+	{name: "proof, wrong", config: keyed(3), change: proof(firstNumber, 5), outcome: model.OutcomePotRejected, want: proofAfter(3, firstNumber, 5)},
+	{name: "proof, number too large", config: keyed(1), change: proof(pot.Prime, 5), outcome: model.OutcomePotInvalid},
+	{name: "proof, sum too large", config: keyed(1), change: proof(5, pot.Prime), outcome: model.OutcomePotInvalid},
+	{name: "proof without a key", change: proof(firstNumber, 5), outcome: model.OutcomeOptionUnsupported},
+	{name: "proof of an unknown namespace", config: keyed(1), change: then(proof(firstNumber, 5), set(atTrace, 1)), outcome: model.OutcomeNamespaceUnknown},
+	{name: "proof of another POT-Type", config: keyed(1), change: then(proof(firstNumber, 5), set(atTrace+2, 1)), outcome: model.OutcomeOptionUnsupported},
+	{name: "proof with flags", config: keyed(1), change: then(proof(firstNumber, 5), set(atTrace+3, 0xff)), outcome: model.OutcomePotUpdated, want: proofAfter(1, firstNumber, 5)},
+	{name: "proof, too short", config: keyed(1), change: then(proof(firstNumber, 5), set(atOption+1, 18), set(atTrace+16, 1, 2)), outcome: model.OutcomeMalformedOptionLength},
+	{name: "proof, too short, mainline", config: func(c *model.NodeConfig) { mainline(c); keyed(1)(c) }, change: then(proof(firstNumber, 5), set(atOption+1, 18), set(atTrace+16, 1, 2)), outcome: model.OutcomeOptionUnsupported},
+	{name: "proof in 0x11", config: keyed(1), change: then(proof(firstNumber, 5), set(atOption, 0x11)), outcome: model.OutcomeNoIOAM},
+	{name: "proof, refused", config: func(c *model.NodeConfig) { keyed(3)(c); c.Namespaces[0].Proof.DropRejected = true }, change: proof(firstNumber, 5),
+		outcome: model.OutcomePotDropped, drop: true, also: model.OutcomePotRejected, want: proofAfter(3, firstNumber, 5)},
+	{name: "proof, removed without a record", config: func(c *model.NodeConfig) { keyed(3)(c); c.Namespaces[0].Remove = true }, change: proof(firstNumber, 5),
+		outcome: model.OutcomeInlineRemoved, also: model.OutcomePotRejected,
+		want: func(f []byte) []byte { return set(atLength, 0, 16, 17)(append(f[:atHBH:atHBH], f[atHBH+32:]...)) }},
 	{name: "tunnel of others", change: tunnelled, outcome: model.OutcomeTraceFilled, want: filled},
 	{name: "tunnel without a header in it", config: decapsulating, change: func(f []byte) []byte { return tunnelled(f)[:atUDP+39] },
 		outcome: model.OutcomeTraceFilled, want: filled},
@@ -349,7 +366,7 @@ func TestIngressMutations(t *testing.T) {
 	testnet.NeedRoot(t)
 	all := t                             // programs stay loaded as long as it runs
 	loaded := make(map[string]*programs) // by configuration, because loading takes longest
-	for _, m := range ingressMutations {
+	for _, m := range slices.Concat(ingressMutations, edgeMutations) {
 		t.Run(m.name, func(t *testing.T) {
 			cfg := rightConfig()
 			if m.config != nil {

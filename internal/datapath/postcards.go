@@ -18,6 +18,9 @@ type Samples struct {
 	// returns.
 	Postcards func([]Postcard)
 	Flow      func(Flow)
+	// Loopback takes the header of a packet of which a copy is to be returned to its
+	// source (RFC 9322 §4.2).
+	Loopback func(Record)
 }
 
 const (
@@ -35,12 +38,16 @@ func (s Samples) take(sample []byte, taiOffset time.Duration, flows func() *flow
 	switch kind := abiSampleKind(*(*uint32)(unsafe.Pointer(&sample[0]))); {
 	case kind == abiSampleKindSAMPLE_FLOW && len(sample) >= flowSampleSize:
 		flows().handedOver((*abiFlowSample)(unsafe.Pointer(&sample[0])), s.Flow)
-	case kind == abiSampleKindSAMPLE_RECORD:
+	case kind == abiSampleKindSAMPLE_RECORD || kind == abiSampleKindSAMPLE_LOOPBACK:
 		record, ok := decodeRecord(sample, taiOffset)
 		if !ok {
 			return false
 		}
-		s.Record(record)
+		if kind == abiSampleKindSAMPLE_RECORD {
+			s.Record(record)
+		} else {
+			s.Loopback(record)
+		}
 	default:
 		return false
 	}
@@ -56,5 +63,6 @@ func decodePostcard(c *Postcard, raw *abiPostcard, taiOffset time.Duration) {
 	c.Option.Type, c.Option.ExtensionFlags = ioam.TraceType(key.Type>>8), uint8(key.Type)
 	c.Option.FlowID, c.Option.Sequence = key.FlowId, raw.Sequence
 	c.HopLimit, c.Postcard.Time, c.TransitDelay, c.QueueDepth = raw.HopLimit, int64(raw.Time), raw.Delay, raw.Queue
+	c.BufferOccupancy = raw.Buffer
 	c.Flow, c.Length = decodeFlowKey(key), int(raw.Length)
 }

@@ -117,6 +117,9 @@ func (s *programSet) isCompiledFor(node abiNodeConfig) bool {
 		{&have.HasEdges, &node.HasEdges}, {&have.HasSources, &node.HasSources}, {&have.HasRemovals, &node.HasRemovals},
 		{&have.HasEncapsulations, &node.HasEncapsulations}, {&have.InsertsInline, &node.InsertsInline},
 		{&have.HasPostcards, &node.HasPostcards}, {&have.InsertsDex, &node.InsertsDex}, {&have.Measures, &node.Measures},
+		{&have.HasProofs, &node.HasProofs}, {&have.InsertsProofs, &node.InsertsProofs},
+		{&have.InsertsMark, &node.InsertsMark}, {&have.HasE2e, &node.HasE2e}, {&have.InsertsE2e, &node.InsertsE2e},
+		{&have.TraceFlags, &node.TraceFlags}, {&have.AsksLoopback, &node.AsksLoopback},
 	} {
 		*feature.needed |= *feature.have
 	}
@@ -244,6 +247,7 @@ func (s *programSet) write(g *generation, half uint32, fast func(compiledInterfa
 		NamespaceHash: g.namespaceHash.abi(), NamespaceBase: half * s.capacity.namespaceIndex,
 		InterfaceHash: g.interfaceHash.abi(), InterfaceBase: half * s.capacity.interfaceTable,
 		CollectorBits: g.exporting.collectorBits(), Half: half,
+		Removes: uint32(g.removesHeaders),
 	}
 	g.tunnelEnds.summarize(tables)
 	tables.End.FirstSource += half * s.capacity.sources

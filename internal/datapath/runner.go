@@ -118,7 +118,11 @@ func (s *site) open(g *generation, index model.IfIndex) error {
 	if s.tally, err = ebpf.NewMap(specs[mapTallies].InnerMap); err != nil {
 		return fmt.Errorf("create the counters: %w", err)
 	}
-	if err := s.set.tally(map[model.IfIndex]*ebpf.Map{index: s.tally}); err != nil {
+	tallies := make(map[model.IfIndex]*ebpf.Map) // the other interfaces' budgets need counters, too
+	for _, in := range g.interfaces {
+		tallies[in.index] = s.tally
+	}
+	if err := s.set.tally(tallies); err != nil {
 		return err
 	}
 	return s.set.activate(g, func(in compiledInterface) bool { return in.device.fast })
@@ -184,9 +188,12 @@ func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, own *tabl
 		return all, nil, err
 	}
 	maps.Copy(all, own.maps)
+	if err := g.assignProofs(own.maps[mapProofs], nil); err != nil {
+		return all, own, err
+	}
 	change, err := g.measure(all, own, none)
 	if err == nil {
-		err = change.finish()
+		change.finish()
 	}
 	return all, own, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -19,10 +20,10 @@ type tables struct {
 	flows    *flowTable     // of mapFlows, or nil
 	gaps     *flowGaps      // shared by all tables
 	cards    *postcardRings // of mapPostcards, or nil
-	measured *measuredTable // of mapMeasuredFlows and mapMeasuredBlocks, or nil
+	measured *measuredTable // of measuredMaps, or nil
 }
 
-var tableNames = []string{mapFlows, mapSequences, mapPathMTUs, mapPostcards, mapMeasuredFlows, mapMeasuredBlocks}
+var tableNames = append([]string{mapFlows, mapSequences, mapPathMTUs, mapPostcards, mapProofs, mapE2ENumbers, mapE2EFlows}, measuredMaps...)
 
 // tableSizes are the entries of the tables that a generation needs.
 func (g *generation) tableSizes(cpus int) map[string]uint32 {
@@ -36,8 +37,14 @@ func (g *generation) tableSizes(cpus int) map[string]uint32 {
 	if g.exporting.postcards {
 		sizes[mapPostcards] = (postcardHead + g.node.PostcardRoom) * uint32(cpus)
 	}
-	if n := g.measuring.room(); n > 0 {
-		sizes[mapMeasuredFlows], sizes[mapMeasuredBlocks] = g.measuring.keys(), n*uint32(cpus)
+	if g.proving.any() {
+		sizes[mapProofs] = uint32(abiProofBoundPROOF_SLOTS)
+	}
+	if g.node.InsertsE2e == 1 {
+		sizes[mapE2ENumbers] = uint32(abiE2eBoundE2E_NUMBER_SETS)
+	}
+	if g.node.HasE2e == 1 {
+		sizes[mapE2EFlows] = uint32(abiE2eBoundE2E_FLOW_SETS)
 	}
 	if g.node.InsertsInline == 1 {
 		sizes[mapPathMTUs] = uint32(abiPathMtuBoundPATH_MTUS)
@@ -72,6 +79,7 @@ func (d *Datapath) recoverTables() (*tables, error) {
 		}
 		t.maps[name] = m
 	}
+	t.dropPartlyMeasured()
 	return t, t.open(d.shared)
 }
 
@@ -105,13 +113,22 @@ func (t *tables) next(g *generation, specs map[string]*ebpf.MapSpec, shared mapS
 	if m, ok := t.maps[mapPostcards]; ok {
 		sizes[mapPostcards] = m.MaxEntries() // stays: what is in it may not be read yet
 	}
-	for _, name := range []string{mapMeasuredFlows, mapMeasuredBlocks} {
-		if m, ok := t.maps[name]; ok && sizes[name] > 0 { // fewer flows need no other map
-			sizes[name] = max(sizes[name], m.MaxEntries())
+	if m, ok := t.maps[mapProofs]; ok {
+		sizes[mapProofs] = m.MaxEntries() // stays: its numbers were given, or accepted
+	}
+	for _, name := range []string{mapE2ENumbers, mapE2EFlows} {
+		if m, ok := t.maps[name]; ok {
+			sizes[name] = m.MaxEntries() // stays: its numbers were given, or came
 		}
 	}
+	measured, keep, err := g.measuredSizes(t, shared, cpus)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(sizes, measured)
 	for name, size := range sizes {
-		if m, ok := t.maps[name]; ok && m.MaxEntries() == size {
+		_, isMeasured := measured[name]
+		if m, ok := t.maps[name]; ok && m.MaxEntries() == size && (keep || !isMeasured) {
 			next.maps[name] = m
 			continue
 		}

@@ -109,9 +109,9 @@ func (w *tableWriter) interfaces(g *generation, fast func(compiledInterface) boo
 		}
 		table[g.interfaceHash.of(entry.Ifindex)] = entry
 	}
-	for _, m := range g.masters {
-		m.Half = uint8(w.half)
-		table[g.interfaceHash.of(m.Ifindex)] = m
+	for _, u := range g.uppers {
+		u.Half = uint8(w.half)
+		table[g.interfaceHash.of(u.Ifindex)] = u
 	}
 	fill(w, mapInterfaces, w.half*w.set.capacity.interfaceTable, table)
 }

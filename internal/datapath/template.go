@@ -18,13 +18,16 @@ const (
 	ioamOptionOverhead = 4 // type, length, reserved, IOAM option-type
 )
 
-// compileEncapsulation builds the Hop-by-Hop header that a rule inserts, with
+// compileEncapsulation builds the extension headers that a rule inserts, with
 // this node's own data, and lists what must be filled in per packet.
 func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Encapsulation) abiEncapsulation {
 	c := abiEncapsulation{
 		Mode:        uint32(e.Mode),
 		FrequencyK:  e.Frequency.K,
 		FrequencyN:  e.Frequency.N,
+		HasBudget:   boolean(e.Budget != model.Budget{}),
+		PacketShare: shareOf(e.Budget.Packets),
+		OctetShare:  shareOf(e.Budget.Octets),
 		Source:      addressWords(e.TunnelSource),
 		Destination: addressWords(e.TunnelDestination),
 		Options:     uint32(len(e.Options)),
@@ -33,7 +36,10 @@ func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Enc
 		Tunneled:    uint8(model.OutcomeEncapTunneled),
 	}
 	c.FlowsBelow = flowsBelow(e.Flows)
-	header := []byte{0, 0, 1, 0} // next header and length later; PadN aligns options to 4n
+	var header []byte
+	if e.HopByHopLen() > 0 {
+		header = []byte{0, 0, 1, 0} // next header and length later; PadN aligns options to 4n
+	}
 	for i, option := range e.Options {
 		if option.DirectExport != nil {
 			header = appendDirectExport(header, *option.DirectExport, &c.Patches[i])
@@ -42,8 +48,18 @@ func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Enc
 			// the export includes the queue depth even where the header has no
 			// room for it
 			c.WantsQueue |= boolean(option.DirectExport.Type.Has(ioam.BitQueueDepth))
+			c.WantsBuffer |= boolean(option.DirectExport.Type.Has(ioam.BitBufferOccupancy) && cfg.Compatibility == model.CompatibilityDefault)
 			continue
 		}
+		if option.EdgeToEdge != nil {
+			continue // in a header of its own
+		}
+		if option.Proof != nil {
+			header = appendProof(header, *option.Proof, &c.Patches[i])
+			c.HasProof = 1
+			continue
+		}
+		asksBy(cfg, *option.Trace, len(header)+ioamOptionOverhead, &c)
 		var lacking model.Outcome
 		header, lacking = appendTraceOption(header, cfg, out, *option.Trace, &c.Patches[i])
 		c.Inserted, c.Tunneled = max(c.Inserted, uint8(lacking)), max(c.Tunneled, uint8(lacking))
@@ -53,16 +69,36 @@ func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Enc
 		if c.Patches[i].Queue != 0 {
 			c.WantsQueue = 1
 		}
+		if c.Patches[i].Buffer != 0 {
+			c.WantsBuffer = 1
+		}
 	}
-	if len(header)%8 != 0 {
-		header = append(header, 1, 2, 0, 0)
-	}
-	header[1] = uint8(len(header)/8 - 1)
+	header = c.appendDestinationHeader(closeHeader(header, 0), e)
 	c.HeaderLength = uint32(len(header))
 	for i := 0; i < len(header); i += 8 {
 		c.Header[i/8] = binary.NativeEndian.Uint64(header[i:])
 	}
 	return c
+}
+
+// closeHeader pads an extension header, which begins at an offset, and writes its length.
+func closeHeader(header []byte, start int) []byte {
+	if len(header) == start {
+		return header // there is none
+	}
+	if len(header)%8 != 0 {
+		header = append(header, 1, 2, 0, 0)
+	}
+	header[start+1] = uint8((len(header)-start)/8 - 1)
+	return header
+}
+
+// shareOf is a number of millionths in 2^-32, rounded down, and at least 1.
+func shareOf(millionths uint32) uint64 {
+	if millionths == 0 {
+		return 0
+	}
+	return max(1, uint64(millionths)<<32/model.MaxBudget)
 }
 
 // appendTraceOption appends one option with this node's data at its tail. If it
@@ -154,16 +190,52 @@ func ownData(cfg model.NodeConfig, out model.Interface, o model.TraceOption, end
 	put32(5, ns.Data)
 	at(6, &p.Queue, 0)
 	put32(6, ioam.DataUnavailable)
+	mainline := cfg.Compatibility == model.CompatibilityMainline
+	if !mainline {
+		at(7, &p.Complement, 0)
+	}
 	put32(7, ioam.DataUnavailable)
 	at(8, &p.HopLimitWide, 0)
 	put64(8, uint64(cfg.IDWide))
 	at(9, &p.IngressIdWide, 0)
 	put64(9, uint64(ioam.InterfaceIDWideUnavailable)<<32|uint64(out.IDWide))
 	put64(10, ns.DataWide)
+	if !mainline {
+		at(11, &p.Buffer, 0)
+	}
 	for bit := 11; bit <= 21; bit++ {
 		put32(bit, ioam.DataUnavailable)
 	}
-	return append(data, tail...), 0
+	data = append(data, tail...)
+	if p.Complement != 0 {
+		p.Sum = prebuiltSum(data, start, p)
+	}
+	return data, 0
+}
+
+// prebuiltSum is what the checksum complement of a packet's own data begins with: the
+// one's complement sum of the data without what differs per packet, less that of
+// RemainingLen, which the data reduce; as programs sum up words of the packet.
+func prebuiltSum(data []byte, start uint16, p *abiPatch) uint16 {
+	fixed := slices.Clone(data)
+	zero := func(offset uint16, length int) {
+		if offset != 0 {
+			clear(fixed[int(offset-start):][:length])
+		}
+	}
+	zero(p.HopLimit, 1)
+	zero(p.IngressId, 2)
+	zero(p.HopLimitWide, 1)
+	zero(p.IngressIdWide, 4)
+	for _, offset := range []uint16{p.Seconds, p.Fraction, p.Queue, p.Complement, p.Buffer} {
+		zero(offset, 4)
+	}
+	remaining := binary.BigEndian.AppendUint16(nil, ^uint16(len(data)/4))
+	sum := uint64(binary.NativeEndian.Uint16(remaining))
+	for i := 0; i < len(fixed); i += 2 {
+		sum += uint64(binary.NativeEndian.Uint16(fixed[i:]))
+	}
+	return uint16(sum % 0xffff)
 }
 
 // snapshot is an opaque state snapshot on the wire (RFC 9197 §4.4.2.13).

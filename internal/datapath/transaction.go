@@ -18,6 +18,7 @@ type prepared struct {
 	created bool // this transaction made its directory
 	want    AttachMode
 	notXDP  string // why auto does not use XDP; "" if it may
+	late    bool   // auto prefers tc at ingress, after receive offload
 }
 
 // transaction attaches a set of programs to the interfaces of a generation, or
@@ -45,6 +46,7 @@ func (t *transaction) prepare(g *generation, in compiledInterface, want AttachMo
 		p.served, p.created = s, true
 	}
 	t.interfaces[in.index] = p
+	p.late = g.fillsForStack(in)
 	if in.device.virtual && g.removes(in) {
 		p.notXDP = notCutInXDP
 		if p.want == AttachXDP {
@@ -130,9 +132,12 @@ func (p *prepared) mayUseXDP() bool {
 	return p.want == AttachXDP || p.want == AttachAuto && p.notXDP == ""
 }
 
-// modes are the attachments to try, best first.
+// modes are the attachments to try, best first. One that is in place and among them
+// stays, because a change of modes leaves packets untouched.
 func (p *prepared) modes(ingress bool) []AttachMode {
 	switch {
+	case p.want == AttachAuto && ingress && p.mayUseXDP() && p.late:
+		return []AttachMode{AttachTCX, AttachClsact, AttachXDP}
 	case p.want == AttachAuto && ingress && p.mayUseXDP():
 		return []AttachMode{AttachXDP, AttachTCX, AttachClsact}
 	case p.want == AttachAuto, p.want == AttachXDP && !ingress:

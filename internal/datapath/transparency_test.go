@@ -38,6 +38,7 @@ func lookAt(frame []byte, tunnelDestination netip.Addr) passing {
 	}
 	packet := frame[at+2:]
 	next, rest, options := packet[6], packet[40:], false
+	inside := next // what follows the headers that a tunnel's end removes
 	for depth := range 9 {
 		size := 0 // of an extension header
 		switch {
@@ -59,6 +60,10 @@ func lookAt(frame []byte, tunnelDestination netip.Addr) passing {
 			if options = true; holdsIOAM(rest[2:size]) {
 				return passing{false, "IOAM"}
 			}
+			inside = rest[0]
+		}
+		if next == 60 && inside == 60 && holdsIOAM(rest[2:size]) { // Edge-to-Edge
+			inside = rest[0]
 		}
 		next, rest = rest[0], rest[size:]
 	}
@@ -66,8 +71,7 @@ func lookAt(frame []byte, tunnelDestination netip.Addr) passing {
 	if !known {
 		kind = "another protocol"
 	}
-	tunnel := packet[6] == 41 || options && packet[40] == 41
-	if tunnel && bytes.Equal(packet[24:40], tunnelDestination.AsSlice()) {
+	if inside == 41 && bytes.Equal(packet[24:40], tunnelDestination.AsSlice()) {
 		return passing{false, "tunnel"}
 	}
 	if options {

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// EdgeFlow is what was counted in an interval of a flow whose Edge-to-Edge options end
+// at this node (RFC 9197 §4.6).
+type EdgeFlow struct {
+	e2e.Key
+	e2e.Totals
+	First, Last time.Time // of the interval's packets, UTC, to the precision of the kernel's tick; zero without packets
+}
+
+// hasEdgeToEdge reports whether some namespace is measured, and whether some
+// encapsulation numbers packets.
+func hasEdgeToEdge(cfg model.NodeConfig) (measures, inserts bool) {
+	measures = slices.ContainsFunc(cfg.Namespaces, func(ns model.Namespace) bool { return ns.EdgeToEdge })
+	for _, e := range cfg.Encapsulations {
+		inserts = inserts || e.DestinationLen() > 0
+	}
+	return measures, inserts
+}
+
+// appendDestinationHeader appends the Destination Options header with a rule's
+// Edge-to-Edge options, if it has any, behind the Hop-by-Hop header.
+func (c *abiEncapsulation) appendDestinationHeader(header []byte, e model.Encapsulation) []byte {
+	if e.DestinationLen() == 0 {
+		return header
+	}
+	start := len(header)
+	c.HasE2e, c.FirstHeader = 1, uint8(ioam.NextHeaderDestination)
+	if start > 0 {
+		header[0], c.FirstHeader = uint8(ioam.NextHeaderDestination), uint8(ioam.NextHeaderHopByHop)
+	}
+	c.LastHeader = uint8(start / 8)
+	header = append(header, 0, 0, 1, 0)
+	for i, o := range e.Options {
+		if o.EdgeToEdge != nil {
+			header = c.appendEdgeToEdge(header, *o.EdgeToEdge, &c.Patches[i])
+		}
+	}
+	return closeHeader(header, start)
+}
+
+// appendEdgeToEdge appends one option, and lists what differs per packet.
+func (c *abiEncapsulation) appendEdgeToEdge(header []byte, o model.EdgeToEdgeOption, p *abiPatch) []byte {
+	option := ioam.EdgeToEdge{Namespace: o.Namespace, Type: o.Type}
+	header = append(header, uint8(ioam.OptionIOAMStatic), uint8(2+option.Len()), 0, uint8(ioam.IOAMEdgeToEdge))
+	p.Kind, p.Proof = uint8(abiOptionKindKIND_E2E), uint16(len(header))
+	next := len(header) + ioam.EdgeToEdgeLen
+	if o.Type&(ioam.EdgeToEdgeSequence64|ioam.EdgeToEdgeSequence32) != 0 {
+		p.Sequence = uint16(next)
+		next += (o.Type & (ioam.EdgeToEdgeSequence64 | ioam.EdgeToEdgeSequence32)).Len()
+	}
+	if o.Type.Has(ioam.EdgeToEdgeTimestampSeconds) {
+		p.Seconds, c.WantsE2eTime = uint16(next), 1
+		next += 4
+	}
+	if o.Type.Has(ioam.EdgeToEdgeTimestampFraction) {
+		p.Fraction, c.WantsE2eTime = uint16(next), 1
+	}
+	return option.Append(header)
+}
+
+// CollectEdges ends the interval of the flows that are measured from edge to edge, starts
+// the next, and passes on what was counted in the one that ended: of each flow that the
+// table holds, also of those without packets. Without a table there are none.
+func (d *Datapath) CollectEdges(each func(EdgeFlow)) error {
+	d.applying.Lock() // keeps the table
+	defer d.applying.Unlock()
+	table := d.tables.maps[mapE2EFlows]
+	if table == nil {
+		return nil
+	}
+	return collectEdges(table, d.shared[mapE2EClock], each)
+}
+
+func collectEdges(table, clock *ebpf.Map, each func(EdgeFlow)) error {
+	var interval abiE2eClock
+	if err := clock.Lookup(uint32(0), &interval); err != nil {
+		return fmt.Errorf("read the interval of measured flows: %w", err)
+	}
+	ended := interval.Epoch
+	interval.Epoch++
+	if err := clock.Put(uint32(0), interval); err != nil {
+		return fmt.Errorf("begin an interval of measured flows: %w", err)
+	}
+	time.Sleep(flowSettling)
+	return readEdges(table, ended, each)
+}
+
+// edgeBatch is how many sets are read at once.
+const edgeBatch = 128
+
+// readEdges passes on what an interval has counted. Each set is read under its lock.
+func readEdges(table *ebpf.Map, epoch uint32, each func(EdgeFlow)) error {
+	keys, sets := make([]uint32, edgeBatch), make([]abiE2eFlowSet, edgeBatch)
+	now := newFlowTime()
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := table.BatchLookup(&cursor, keys, sets, &ebpf.BatchOptions{ElemFlags: uint64(ebpf.LookupLock)})
+		for i := range sets[:n] {
+			for j := range sets[i].Ways {
+				if flow := &sets[i].Ways[j]; flow.Entry.Taken != 0 {
+					each(decodeEdge(flow, epoch, now))
+				}
+			}
+		}
+		switch {
+		case errors.Is(err, ebpf.ErrKeyNotExist): // these were the last
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the table of measured flows: %w", err)
+		}
+	}
+}
+
+func decodeEdge(flow *abiE2eFlow, epoch uint32, now flowTime) EdgeFlow {
+	key := &flow.Entry.Key
+	f := EdgeFlow{Key: e2e.Key{
+		Namespace: ioam.NamespaceID(key.Header >> 16), Type: ioam.EdgeToEdgeType(key.Header),
+		Source: addressOf(key.Source), Destination: addressOf(key.Destination), FlowLabel: be32(key.FlowLabel), Tunnel: key.Tunnel,
+	}}
+	t := &flow.Totals[epoch&1]
+	if t.Epoch != epoch || t.Packets == 0 {
+		return f
+	}
+	f.First, f.Last = now.of(t.First), now.of(t.Last)
+	f.Totals = e2e.Totals{
+		Packets: t.Packets, Expected: t.Expected, Unique: t.Unique, Duplicates: t.Duplicates, Reordered: t.Reordered,
+		Late: t.Late, Restarts: t.Restarts, Delays: t.Delays,
+		DelaySum: time.Duration(t.DelaySum), DelayMin: time.Duration(t.DelayMin), DelayMax: time.Duration(t.DelayMax),
+	}
+	return f
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
+)
+
+// edgeType is a valid E2E-Type.
+func (g generator) edgeType() ioam.EdgeToEdgeType {
+	return []ioam.EdgeToEdgeType{0x4000, 0x7000, 0x8000, 0xb000, 0x3000}[g.IntN(5)]
+}
+
+// edgeToEdge is an Edge-to-Edge option, mostly valid, whose numbers are mostly near each
+// other.
+func (g generator) edgeToEdge() []byte {
+	e := ioam.EdgeToEdge{Namespace: ioam.NamespaceID(namespaceIDs[g.IntN(len(namespaceIDs))]), Type: []ioam.EdgeToEdgeType{0x7000, 0xb000}[g.IntN(2)]}
+	if g.IntN(4) == 0 {
+		e.Type = g.edgeType()
+	}
+	if g.IntN(8) == 0 {
+		e.Type |= 0x0100 // undefined
+	}
+	e.Sequence = 1<<32 - 16 + g.Uint64N(40)
+	switch g.IntN(10) {
+	case 0:
+		e.Sequence += g.Uint64N(2200) - 1100
+	case 1, 2:
+		e.Sequence = 1<<31 + g.Uint64N(3) // begins again, and again
+	case 3:
+		e.Sequence = []uint64{0, 1, 1<<64 - 1, 1 << 33, g.Uint64()}[g.IntN(5)]
+	}
+	e.Seconds, e.Fraction = ioam.TimestampFormat(g.IntN(3)).Fields(fixedTime-int64(g.IntN(1_000_000_000))+1_000_000, taiUTC.Nanoseconds())
+	switch g.IntN(10) {
+	case 0:
+		e.Seconds = 1<<32 - 1
+	case 1:
+		e.Fraction = 1<<32 - 1
+	case 2:
+		e.Seconds = []uint32{0, 1 << 31, e.Seconds - 1099, e.Seconds - 1100, e.Seconds + 1100}[g.IntN(5)]
+	}
+	data := e.Append(nil)
+	switch g.IntN(30) {
+	case 0:
+		data = data[:g.IntN(len(data)/4+1)*4]
+	case 1:
+		data[2] |= 0xc0
+	case 2:
+		data = append(data, 0, 0, 0, 0)
+	}
+	return append([]byte{[]byte{0x11, 0x31}[g.IntN(2)], byte(2 + len(data)), 0, 3}, data...)
+}
+
+// destinationOptions is a Destination Options header, mostly with Edge-to-Edge options.
+func (g generator) destinationOptions(next byte) []byte {
+	pad := 2
+	if g.IntN(20) == 0 {
+		pad = 0
+	}
+	var options []byte
+	for range 1 + max(g.IntN(5)-3, 0) {
+		switch g.IntN(14) {
+		case 0:
+			options = append(options, []byte{5, 0x1e, 0x5e, 0x9e, 0xde}[max(g.IntN(8)-3, 0)], 2, 0, 0)
+		case 1:
+			options = append(options, g.trace()...)
+		case 2:
+			options = append(options, 0x31, 2, 0, byte(g.IntN(5)))
+		default:
+			options = append(options, g.edgeToEdge()...)
+		}
+	}
+	for range max(g.IntN(40)-38, 0) * 9 {
+		options = append(options, 0x31, 2, 0, 9)
+	}
+	if g.IntN(30) == 0 {
+		options = append(options, make([]byte, 25+g.IntN(15))...) // as many as the programs read, or more
+	}
+	if g.IntN(60) == 0 {
+		options = append(options, make([]byte, 4)...)
+		for range 60 {
+			options = append(options, 1, 6, 0, 0, 0, 0, 0, 0) // longer than what is read
+		}
+	}
+	return craft.Options(next, pad, options)
+}
+
+// forgetEdges makes the numbers of all flows begin again, and forgets those that came.
+func (p *programs) forgetEdges(t testing.TB) {
+	t.Helper()
+	if m, ok := p.maps[mapE2ENumbers]; ok && m.MaxEntries() > 1 {
+		if _, err := m.BatchUpdate(numbersUpTo(m.MaxEntries()), make([]abiE2eNumberSet, m.MaxEntries()), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m, ok := p.maps[mapE2EFlows]; ok && m.MaxEntries() > 1 {
+		if _, err := m.BatchUpdate(numbersUpTo(m.MaxEntries()), make([]abiE2eFlowSet, m.MaxEntries()), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func numbersUpTo(n uint32) []uint32 {
+	keys := make([]uint32, n)
+	for i := range keys {
+		keys[i] = uint32(i)
+	}
+	return keys
+}
+
+// compareEdges compares what the programs have counted of flows with what the reference
+// node has.
+func (p *programs) compareEdges(t testing.TB, want map[e2e.Key]*e2e.Flow) {
+	t.Helper()
+	expected := make(map[e2e.Key]e2e.Totals)
+	for key, flow := range want {
+		expected[key] = flow.Totals
+	}
+	got := make(map[e2e.Key]e2e.Totals)
+	if m, ok := p.maps[mapE2EFlows]; ok && m.MaxEntries() > 1 {
+		if err := readEdges(m, 0, func(f EdgeFlow) { got[f.Key] = f.Totals }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !maps.Equal(got, expected) {
+		for key, totals := range expected {
+			if got[key] != totals {
+				t.Errorf("flow %+v: counted\n%+v, want\n%+v", key, got[key], totals)
+				return
+			}
+		}
+		t.Errorf("%d flows, want %d", len(got), len(expected))
+	}
+}

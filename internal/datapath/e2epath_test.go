@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
+)
+
+// measuringEdges removes and measures the options of namespace 123.
+func measuringEdges(c *model.NodeConfig) {
+	c.Namespaces[0].Remove, c.Namespaces[0].EdgeToEdge = true, true
+}
+
+// edged is the valid packet with an Edge-to-Edge option of a type, and its fields, in a
+// Destination Options header instead of the Hop-by-Hop header.
+func edged(kind uint16, fields ...byte) func([]byte) []byte {
+	return func([]byte) []byte {
+		option := binary.BigEndian.AppendUint16([]byte{0x11, byte(6 + len(fields)), 0, 3, 0, 123}, kind)
+		return frameOf(60, craft.Options(craft.UDP, 2, append(option, fields...)), craft.Datagram(4242, 9, []byte("waymark.")...))
+	}
+}
+
+// unedged is the packet without that header.
+func unedged([]byte) []byte {
+	return frameOf(craft.UDP, craft.Datagram(4242, 9, []byte("waymark.")...))
+}
+
+// edgeMutations are changes of a packet with an Edge-to-Edge option.
+var edgeMutations = []mutation{
+	{name: "edge to edge, measured and removed", config: measuringEdges, change: edged(0x4000, 0, 0, 0, 7), outcome: model.OutcomeInlineRemoved, also: model.OutcomeE2EMeasured, want: unedged},
+	{name: "edge to edge, wide number and time", config: measuringEdges, change: edged(0xb000, make([]byte, 16)...), outcome: model.OutcomeInlineRemoved, also: model.OutcomeE2EMeasured, want: unedged},
+	{name: "edge to edge, removed, not measured", config: func(c *model.NodeConfig) { c.Namespaces[0].Remove = true }, change: edged(0x4000, 0, 0, 0, 7),
+		outcome: model.OutcomeInlineRemoved, also: model.OutcomeOptionUnsupported, want: unedged},
+	{name: "edge to edge that stays", change: edged(0x4000, 0, 0, 0, 7), outcome: model.OutcomeNoIOAM},
+	{name: "edge to edge, undefined bits", config: measuringEdges, change: edged(0x4001, 0, 0, 0, 7), outcome: model.OutcomeInlineRemoved, also: model.OutcomeE2EMeasured, want: unedged},
+	{name: "edge to edge, two numbers", config: measuringEdges, change: edged(0xc000, make([]byte, 12)...), outcome: model.OutcomeMalformedSequences},
+	{name: "edge to edge, too short for its number", config: measuringEdges, change: edged(0x8000, 0, 0, 0, 7), outcome: model.OutcomeMalformedOptionLength},
+	{name: "edge to edge, not aligned", config: measuringEdges, change: then(edged(0x4000, 0, 0, 0, 7), set(atHBH+2, 0, 0x31, 10, 0, 3)), outcome: model.OutcomeMalformedAlignment},
+	{name: "edge to edge, an option beyond the header after it", config: measuringEdges, change: then(edged(0x3000, make([]byte, 8)...), set(atHBH+20, 5, 3)), outcome: model.OutcomeMalformedHeader},
+	{name: "edge to edge, another option beside it", config: measuringEdges, change: then(edged(0x3000, make([]byte, 12)...), set(atOption+1, 14), set(atHBH+20, 0x1e, 2)), outcome: model.OutcomeRemovalPartial},
+	{name: "no IOAM, an option beyond the header", config: measuringEdges, change: then(edged(0x4000, 0, 0, 0, 7), set(atOption, 5, 99)), outcome: model.OutcomeNoIOAM},
+}
+
+// edgePair is an encapsulating node and the programs of the decapsulating one.
+type edgePair struct {
+	first, last *programs
+}
+
+// pairOf loads both; they use a tunnel, or insert inline, and a trace besides where wanted.
+func pairOf(t testing.TB, kind ioam.EdgeToEdgeType, tunnel, trace bool) edgePair {
+	t.Helper()
+	cfg := rightConfig()
+	e := model.Encapsulation{Name: "a", Interface: 1, Mode: model.ModeInline,
+		Options: []model.InsertedOption{{EdgeToEdge: &model.EdgeToEdgeOption{Namespace: 123, Type: kind}}}}
+	end := rightConfig()
+	measuringEdges(&end)
+	if tunnel {
+		e.Mode, e.TunnelSource, e.TunnelDestination = model.ModeEncap, netip.MustParseAddr("2001:db8:aa::1"), netip.MustParseAddr("2001:db8:bb::1")
+		end.Decapsulations = []model.Decapsulation{{TunnelDestination: e.TunnelDestination}}
+	}
+	if trace {
+		e.Options = append(e.Options, model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 12})...)
+	}
+	cfg.Encapsulations = []model.Encapsulation{e}
+	return edgePair{
+		first: loadPrograms(t, cfg, 1, fixedTime, hookEgressTC),
+		last:  loadPrograms(t, end, 1, fixedTime+int64(3*time.Millisecond), hookIngressXDP, hookIngressTC),
+	}
+}
+
+func (p edgePair) flows(t testing.TB) map[e2e.Key]e2e.Totals {
+	t.Helper()
+	all := make(map[e2e.Key]e2e.Totals)
+	if err := readEdges(p.last.maps[mapE2EFlows], 0, func(f EdgeFlow) { all[f.Key] = f.Totals }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestEdgeToEdgeOfPath numbers the packets of two flows, loses, doubles and delays some, and
+// compares what the last node has measured with what was done.
+func TestEdgeToEdgeOfPath(t *testing.T) {
+	onOneCPU(t)
+	for _, c := range []struct {
+		name          string
+		kind          ioam.EdgeToEdgeType
+		tunnel, trace bool
+	}{
+		{"inline, 32 bits", 0x4000, false, false}, {"tunnel, 64 bits and time", 0xb000, true, false},
+		{"inline behind a trace, 32 bits and time", 0x7000, false, true}, {"tunnel behind a trace, 64 bits", 0x8000, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := pairOf(t, c.kind, c.tunnel, c.trace)
+			for _, program := range []*ebpf.Program{p.last.xdp, p.last.tcIn} {
+				p.first.forgetEdges(t)
+				p.last.forgetEdges(t)
+				const packets = 100
+				var sent [2][][]byte
+				for range packets {
+					for flow := range sent {
+						_, frame := run(t, p.first.tcOut, plainPacket(uint32(7+flow)), 0)
+						sent[flow] = append(sent[flow], frame)
+					}
+				}
+				for flow, frames := range sent {
+					arriving := slices.Delete(slices.Clone(frames), 40, 43) // lost
+					arriving = slices.Insert(arriving, 60, arriving[50], arriving[10])
+					last := len(arriving) - 1
+					arriving[last-5], arriving[last-4] = arriving[last-4], arriving[last-5]
+					for _, frame := range arriving {
+						if _, out := run(t, program, frame, 0); !bytes.Equal(out, plainPacket(uint32(7+flow))) {
+							t.Fatalf("%v: went on as %x", program.Type(), out)
+						}
+					}
+				}
+				got := p.flows(t)
+				if len(got) != len(sent) {
+					t.Fatalf("%v: %d flows: %+v", program.Type(), len(got), got)
+				}
+				want := e2e.Totals{Packets: packets - 3 + 2, Expected: packets, Unique: packets - 3, Duplicates: 2, Reordered: 1}
+				if c.kind.Has(ioam.EdgeToEdgeTimestampSeconds) {
+					want.Delays, want.DelayMin, want.DelayMax = want.Packets, 3*time.Millisecond, 3*time.Millisecond
+					want.DelaySum = 3 * time.Millisecond * time.Duration(want.Packets)
+				}
+				for key, totals := range got {
+					rounded := totals.DelayMin - want.DelayMin // fixedTime has no whole microseconds
+					totals.DelaySum -= rounded * time.Duration(totals.Delays)
+					totals.DelayMin, totals.DelayMax = totals.DelayMin-rounded, totals.DelayMax-rounded
+					if totals != want || rounded < 0 || rounded >= time.Microsecond || (key.Tunnel != 0) != c.tunnel || key.Type != c.kind {
+						t.Errorf("%v: %+v: %+v (rounded by %v), want %+v", program.Type(), key, totals, rounded, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestEdgesOfOffloadedPackets: the segments of one would have the same number.
+func TestEdgesOfOffloadedPackets(t *testing.T) {
+	p := pairOf(t, 0x4000, false, false).first
+	frame := plainPacket(7)
+	before := p.snapshotCounters(t)
+	if _, err := p.tcOut.Run(&ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+64), Context: &skb{GSOSize: 1000, GSOSegs: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := moved(before, p.snapshotCounters(t)); got[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapSkippedGSO)] != 1 {
+		t.Errorf("counted %v", got)
+	}
+}
+
+// TestEdgesOnAllCPUs numbers and measures on every CPU at once: no number is given twice,
+// and every packet is counted once.
+func TestEdgesOnAllCPUs(t *testing.T) {
+	cpus := onOneCPU(t)
+	p := pairOf(t, 0x7000, true, false)
+	const each = 2000
+	var group sync.WaitGroup
+	for i, cpu := range cpus {
+		group.Go(func() {
+			runtime.LockOSThread() // and ends with the goroutine
+			if err := moveThread(cpu); err != nil {
+				t.Error(err)
+				return
+			}
+			program := []*ebpf.Program{p.last.xdp, p.last.tcIn}[i%2]
+			for range each {
+				_, frame := run(t, p.first.tcOut, plainPacket(7), 0)
+				run(t, program, frame, 0)
+			}
+		})
+	}
+	group.Wait()
+	n := uint64(each * len(cpus))
+	for _, totals := range p.flows(t) {
+		if totals.Packets != n || totals.Unique != n || totals.Expected != n || totals.Duplicates != 0 || totals.Late != 0 || totals.Delays != n {
+			t.Errorf("%d packets: %+v", n, totals)
+		}
+	}
+	if flows := len(p.flows(t)); flows != 1 {
+		t.Errorf("%d flows", flows)
+	}
+}
+
+// TestEdgesEvicted sends more flows than a table holds: the least recently used leave, are
+// counted, and begin again without a loss.
+func TestEdgesEvicted(t *testing.T) {
+	onOneCPU(t)
+	p := pairOf(t, 0x4000, false, false)
+	before, beforeLast := p.first.snapshotCounters(t), p.last.snapshotCounters(t)
+	flows := uint32(abiE2eBoundE2E_NUMBER_SETS) * uint32(abiE2eBoundE2E_WAYS) * 3 / 2
+	for label := range flows {
+		for range 2 {
+			_, frame := run(t, p.first.tcOut, plainPacket(label), 0)
+			run(t, p.last.xdp, frame, 0)
+		}
+	}
+	evicted := moved(before, p.first.snapshotCounters(t))[abiCounterCOUNTER_E2E_NUMBERS_EVICTED]
+	if evicted < uint64(flows)/4 || evicted > uint64(flows)/2 {
+		t.Errorf("%d of %d flows gave way to others", evicted, flows)
+	}
+	held := p.flows(t)
+	gone := moved(beforeLast, p.last.snapshotCounters(t))[abiCounterCOUNTER_E2E_FLOWS_EVICTED]
+	if uint64(len(held))+gone != uint64(flows) {
+		t.Errorf("%d flows are measured and %d gave way to others, of %d", len(held), gone, flows)
+	}
+	for key, totals := range held {
+		if totals != (e2e.Totals{Packets: 2, Expected: 2, Unique: 2}) {
+			t.Fatalf("%+v: %+v", key, totals)
+		}
+	}
+	// A flow that has left the sender's table begins again; the last node still has it.
+	const key = 1<<20 - 1
+	for range 3000 {
+		_, frame := run(t, p.first.tcOut, plainPacket(key), 0)
+		run(t, p.last.xdp, frame, 0)
+	}
+	p.first.forgetEdges(t)
+	for range 10 {
+		_, frame := run(t, p.first.tcOut, plainPacket(key), 0)
+		run(t, p.last.xdp, frame, 0)
+	}
+	for k, totals := range p.flows(t) {
+		if k.FlowLabel == key && (totals.Expected != totals.Unique || totals.Restarts != 1 || totals.Late != 1) {
+			t.Errorf("a flow that began again: %+v", totals)
+		}
+	}
+}

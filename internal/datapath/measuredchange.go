@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/ebpf"
+)
+
+// measuredChange is a change of the measured flows that may be undone.
+type measuredChange struct {
+	table    *measuredTable
+	markings *ebpf.Map
+	before   abiMarking
+	added    []uint32                // places of keys that this change entered
+	given    map[uint32]uint32       // places of keys that it gave to other flows -> whose they were
+	begun    map[uint32]abiFlowState // numbers of flows whose counting begins with it -> what was said of them
+	gone     []uint32                // places of keys that end with it
+	numbers  map[string]counted
+	length   uint64
+}
+
+// measure makes programs count the flows of a generation, those of the previous one as
+// well until finish. Flows that stay keep their counters.
+func (g *generation) measure(shared mapSet, next, before *tables) (*measuredChange, error) {
+	c := &measuredChange{
+		table: next.measured, markings: shared[mapMarkings],
+		given: make(map[uint32]uint32), begun: make(map[uint32]abiFlowState), numbers: make(map[string]counted),
+	}
+	if err := c.markings.Lookup(uint32(0), &c.before); err != nil {
+		return nil, fmt.Errorf("read map %s: %w", mapMarkings, err)
+	}
+	m := g.measuring.marking
+	m.Seeds, c.length = c.before.Seeds, m.Length
+	if c.table == nil {
+		return c, c.mark(abiMarking{Seeds: m.Seeds})
+	}
+	m.Room, m.Places = c.table.room(), c.table.places()
+	g.measuring.hash(m.Seeds)
+	anew := before.measured != next.measured || c.changes(m)
+	err := c.enter(&g.measuring, anew)
+	if err == nil {
+		err = c.mark(m)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.undo())
+	}
+	return c, nil
+}
+
+func (c *measuredChange) mark(m abiMarking) error {
+	if err := c.markings.Put(uint32(0), m); err != nil {
+		return fmt.Errorf("fill map %s: %w", mapMarkings, err)
+	}
+	return nil
+}
+
+// enter gives each flow its number and its keys.
+func (c *measuredChange) enter(m *measuring, anew bool) error {
+	known, keys := c.table.known(), c.table.keys.entries
+	taken := make([]bool, c.table.room())
+	for _, place := range known {
+		taken[keys[place].Number] = true
+	}
+	entered := make(map[segmentKey]uint32) // keys of this generation -> number
+	free := uint32(0)
+	anew = anew || competes(m, known)
+	for i := range m.flows {
+		f := &m.flows[i]
+		at, ok := known[f.keys[0]]
+		flow := counted{number: keys[at].Number}
+		if !ok {
+			for free < c.table.room() && taken[free] {
+				free++
+			}
+			if free == c.table.room() {
+				return errors.New("no counters left for a measured flow; change fewer flows at a time")
+			}
+			taken[free] = true
+			flow.number = free
+			c.table.clearNumber(free)
+		}
+		isNew := func(k segmentKey) bool { _, had := known[k]; return !had }
+		state := &c.table.flows.entries[flow.number]
+		if !ok || anew || state.Monitor != f.monitor || slices.ContainsFunc(f.keys, isNew) {
+			c.begun[flow.number] = *state
+			atomic.StoreUint64(&state.Since, notYet)
+			atomic.StoreUint32(&state.Monitor, f.monitor)
+		}
+		flow.since = state.Since
+		for _, k := range f.keys {
+			if other, dup := entered[k]; dup && other != flow.number {
+				return fmt.Errorf("measured flow %q: another flow has the same source and segments; give each a traffic-class, flow-label or destination", f.name)
+			}
+			place, err := c.put(k, flow.number, known)
+			if err != nil {
+				return err
+			}
+			entered[k] = flow.number
+			flow.places = append(flow.places, place)
+		}
+		c.numbers[f.name] = flow
+	}
+	return c.enterSources(m, known, entered)
+}
+
+// enterSources enters the keys by which packets of no flow are found that are to lose
+// their mark, and notes the keys that go.
+func (c *measuredChange) enterSources(m *measuring, known, entered map[segmentKey]uint32) error {
+	for i := range m.flows {
+		f := &m.flows[i]
+		if _, ok := entered[f.bySource]; ok || !m.clears(f) {
+			continue
+		}
+		number := c.numbers[f.name].number
+		if _, err := c.put(f.bySource, number, known); err != nil {
+			return err
+		}
+		entered[f.bySource] = number
+	}
+	for k, place := range known {
+		if _, stays := entered[k]; !stays {
+			c.gone = append(c.gone, place)
+		}
+	}
+	return nil
+}
+
+// put gives a key to a flow.
+func (c *measuredChange) put(k segmentKey, number uint32, known map[segmentKey]uint32) (place uint32, err error) {
+	keys := c.table.table
+	place, had := keys.find(k)
+	if had {
+		if before := keys.keys[place].Number; before != number {
+			c.given[place] = before
+			keys.renumber(place, number)
+		}
+		return place, nil
+	}
+	place, ok := keys.vacancy(k)
+	if !ok {
+		return 0, errors.New("no place left for the key of a measured flow; change fewer flows at a time")
+	}
+	c.table.clearPlace(place)
+	keys.enter(place, k, number)
+	c.added = append(c.added, place)
+	return place, nil
+}
+
+// finish ends the counting of flows that are gone.
+func (c *measuredChange) finish() {
+	if c.table == nil {
+		return
+	}
+	now := uint64(time.Now().UnixNano())
+	for number := range c.begun {
+		atomic.StoreUint64(&c.table.flows.entries[number].Since, now)
+	}
+	for name, at := range c.numbers {
+		if at.since == notYet {
+			at.since = now
+			c.numbers[name] = at
+		}
+	}
+	c.table.mu.Lock()
+	c.table.numbers, c.table.length = c.numbers, c.length
+	c.table.mu.Unlock()
+	for _, place := range c.gone {
+		c.table.table.remove(place)
+	}
+}
+
+// changes reports whether packets are marked or selected otherwise than before.
+func (c *measuredChange) changes(m abiMarking) bool {
+	before := c.before
+	before.Room, before.Places = m.Room, m.Places
+	return before != m
+}
+
+// competes reports whether flows that come or go may take packets from others, or leave
+// them to others: only if there are several ways to select a flow.
+func competes(m *measuring, known map[segmentKey]uint32) bool {
+	if m.marking.Selected[0] < 2 && m.marking.Selected[1] < 2 {
+		return false
+	}
+	same := 0
+	for i := range m.flows {
+		for _, k := range m.flows[i].keys {
+			if _, had := known[k]; !had {
+				return true
+			}
+			same++
+		}
+	}
+	return m.marking.Clears == 0 && same != len(known)
+}
+
+// undo ends the counting of new flows, and leaves the others as they were.
+func (c *measuredChange) undo() error {
+	err := c.mark(c.before)
+	if c.table == nil {
+		return err
+	}
+	for _, place := range c.added {
+		c.table.table.remove(place)
+	}
+	for place, number := range c.given {
+		c.table.table.renumber(place, number)
+	}
+	for number, before := range c.begun {
+		state := &c.table.flows.entries[number]
+		atomic.StoreUint64(&state.Since, before.Since)
+		atomic.StoreUint32(&state.Monitor, before.Monitor)
+	}
+	return err
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/srv6"
+)
+
+// keysOfGroups are keys whose first group is one of a few, so that groups are full.
+func keysOfGroups(random *rand.Rand, groups uint32) segmentKey {
+	return segmentKey{random.Uint64()&^(0xffffff<<32) | uint64(random.Uint32N(groups))<<32, random.Uint32()}
+}
+
+// checkKeys checks that the table has the keys of a map and no others, and that it says
+// that places are free where no key needs them to be passed.
+func checkKeys(t *testing.T, table keyTable, want map[segmentKey]uint32) {
+	t.Helper()
+	for k, number := range want {
+		if place, ok := table.find(k); !ok || table.keys[place].Number != number {
+			t.Fatalf("key %v is not found, or is of another flow", k)
+		}
+	}
+	needed := make([]bool, len(table.groups))
+	n := 0
+	for k, place := range table.all() {
+		n++
+		for g := k.group() & table.mask(); g != place/keyGroup; g = (g + 1) & table.mask() {
+			needed[g] = true
+		}
+	}
+	if n != len(want) {
+		t.Fatalf("%d keys, want %d", n, len(want))
+	}
+	for place := range uint32(len(table.keys)) {
+		if octet := table.octet(place); octet == placeLeft && !needed[place/keyGroup] || octet == placeFree && needed[place/keyGroup] {
+			t.Fatalf("place %d has the octet %d, passed by a key: %v", place, octet, needed[place/keyGroup])
+		}
+	}
+}
+
+// TestMeasuredKeys compares the table of keys with a map, over random changes, some of
+// which fill groups; and another agent that finds the table with it.
+func TestMeasuredKeys(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	table := emptyKeyTable(1024)
+	want := make(map[segmentKey]uint32)
+	var keys []segmentKey
+	for round := range 40_000 {
+		if grow := random.IntN(700) > len(keys); grow {
+			k := keysOfGroups(random, 100)
+			if place, ok := table.vacancy(k); ok {
+				table.enter(place, k, uint32(round))
+				want[k] = uint32(round)
+				keys = append(keys, k)
+			}
+		} else {
+			i := random.IntN(len(keys))
+			place, ok := table.find(keys[i])
+			if !ok {
+				t.Fatalf("round %d: a key is lost", round)
+			}
+			table.remove(place)
+			delete(want, keys[i])
+			keys = slices.Delete(keys, i, i+1)
+		}
+		if _, ok := table.find(keysOfGroups(random, 100)); ok {
+			t.Fatalf("round %d: found a key that is not there", round)
+		}
+		if round%500 == 0 {
+			checkKeys(t, table, want)
+			table = newKeyTable(table.groups, table.keys)
+		}
+	}
+	for _, k := range keys {
+		place, _ := table.find(k)
+		table.remove(place)
+	}
+	if i := slices.IndexFunc(table.groups, func(g uint64) bool { return g != 0 }); i >= 0 {
+		t.Errorf("group %d of an empty table is %#x", i, table.groups[i])
+	}
+}
+
+// TestMeasuredKeysCrowd checks that a key has a limited number of places.
+func TestMeasuredKeysCrowd(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	table := emptyKeyTable(1024)
+	want := make(map[segmentKey]uint32)
+	for range keyProbes * keyGroup {
+		k := keysOfGroups(random, 1)
+		place, ok := table.vacancy(k)
+		if !ok {
+			t.Fatalf("no place after %d keys", len(want))
+		}
+		table.enter(place, k, 0)
+		want[k] = 0
+	}
+	checkKeys(t, table, want)
+	if place, ok := table.vacancy(keysOfGroups(random, 1)); ok {
+		t.Errorf("place %d is where programs do not look", place)
+	}
+}
+
+// TestMeasuredUndo checks that a change that is undone leaves flows as they were.
+func TestMeasuredUndo(t *testing.T) {
+	whole, rest := colouredFlow(2), colouredFlow(2)
+	rest.Path.Segments = rest.Path.Segments[1:]
+	p := loadPrograms(t, measuringConfig(colouredFlow(1), rest), 1, fixedTime, hookIngressXDP)
+	table := p.site.own.measured
+	before, since, groups := table.known(), slices.Clone(table.flows.entries), slices.Clone(table.groups.entries)
+	keys := slices.Clone(table.keys.entries)
+	whole.Name, whole.Path.Mode = "another", srv6.ModeReduced // one of its forms is that of the other
+	g, err := compile(measuringConfig(colouredFlow(3), whole), 0, ethernet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change, err := g.measure(p.maps, p.site.own, p.site.own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if during := table.known(); maps.Equal(before, during) {
+		t.Error("the change entered no key")
+	}
+	if err := change.undo(); err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(before, table.known()) || !slices.Equal(since, table.flows.entries) || !slices.Equal(groups, table.groups.entries) {
+		t.Errorf("keys %v, before %v", table.known(), before)
+	}
+	for k, place := range before {
+		if table.keys.entries[place] != keys[place] {
+			t.Errorf("key %v is of flow %d now", k, table.keys.entries[place].Number)
+		}
+	}
+}
+
+// colouredFlow are flows that differ by their second segment.
+func colouredFlow(i int) model.MeasuredFlow {
+	path := measuredPath(3)
+	path[1] = netip.MustParseAddr(fmt.Sprintf("2001:db8:6:%x::e0", i))
+	return model.MeasuredFlow{Name: fmt.Sprint(i), Direction: model.DirectionIn, Path: srv6.Path{Segments: path}}
+}
+
+// TestMeasuredWhileFlowsChange checks that every packet of flows that stay is counted
+// while others come and go, in places before and after theirs.
+func TestMeasuredWhileFlowsChange(t *testing.T) {
+	const stay, most, changes = 8, 36, 150 // all that change twice are as many as there is room for
+	random := rand.New(rand.NewPCG(3, 4))
+	flows := make([]model.MeasuredFlow, stay)
+	for i := range flows {
+		flows[i] = colouredFlow(i)
+	}
+	p := loadPrograms(t, measuringConfig(flows...), 1, fixedTime, hookIngressXDP)
+	block := blockOf(fixedTime, time.Second)
+	var sent [stay]uint64
+	var ended atomic.Bool
+	var running sync.WaitGroup
+	running.Go(func() {
+		for i := 0; !ended.Load(); i = (i + 1) % stay {
+			list := flows[i].Path.Segments
+			frame := measuredPacket(t, list[2], reversed(list), 0)
+			frame[14], frame[15] = 0x60, model.DefaultMarking().Colours[block&1]<<4
+			if _, err := p.xdp.Run(&ebpf.RunOptions{Data: frame}); err != nil {
+				t.Error(err)
+				return
+			}
+			sent[i]++
+		}
+	})
+	for range changes {
+		now := slices.Clone(flows)
+		for range random.IntN(most - stay) {
+			now = append(now, colouredFlow(stay+len(now)*changes+random.IntN(changes)))
+		}
+		p.measure(t, measuringConfig(now...))
+	}
+	ended.Store(true)
+	running.Wait()
+	for i, n := range sent {
+		if got := p.counts(t, fmt.Sprint(i), block); got.Packets != n || n == 0 {
+			t.Errorf("flow %d: counted %d of %d packets", i, got.Packets, n)
+		}
+	}
+}
+
+// TestMeasuredGrowth checks when flows need other tables: where they do not fit beside
+// those that are counted.
+func TestMeasuredGrowth(t *testing.T) {
+	var few, many []model.MeasuredFlow
+	for i := range int(fewestFlows) + 1 {
+		few, many = append(few, colouredFlow(1000+i)), append(many, colouredFlow(i))
+	}
+	p := loadPrograms(t, measuringConfig(many[:40]...), 1, fixedTime, hookIngressXDP)
+	table := p.site.own.measured
+	for _, tt := range []struct {
+		name  string
+		flows []model.MeasuredFlow
+		fits  bool
+	}{
+		{"the same", many[:40], true},
+		{"as many as there is room for", many[:64], true},
+		{"more", many, false},
+		{"others, beside the first", few[:24], true},
+		{"too many others, beside the first", few[:25], false},
+	} {
+		g, err := compile(measuringConfig(tt.flows...), 0, ethernet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.measuring.hash(measuredSeedsOf(t, p))
+		if fits := table.takes(&g.measuring); fits != tt.fits {
+			t.Errorf("%s: fits %v", tt.name, fits)
+		}
+	}
+}
+
+func measuredSeedsOf(t *testing.T, p *programs) [2]uint64 {
+	t.Helper()
+	seeds, err := measuredSeeds(p.maps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seeds
+}

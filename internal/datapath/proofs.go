@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// numberUnit is how many nanoseconds of TAI a number of a new profile stands for. A node
+// that starts again without its maps so begins beyond the numbers that it has given,
+// unless there were more than 62 million packets in each second.
+const numberUnit = 16
+
+// proving is the proofs of a generation.
+type proving struct {
+	profiles []uint64 // of the namespaces, in their order; 0: no proof
+	inserts  bool     // some encapsulation has a proof
+}
+
+func compileProving(cfg model.NodeConfig) (x proving) {
+	x.profiles = make([]uint64, len(cfg.Namespaces))
+	for i, ns := range cfg.Namespaces {
+		if ns.Proof != nil && ns.Proof.Key != nil {
+			x.profiles[i] = slotName(ns.Proof.Key.Profile)
+		}
+	}
+	for _, e := range cfg.Encapsulations {
+		for _, o := range e.Options {
+			x.inserts = x.inserts || o.Proof != nil
+		}
+	}
+	return x
+}
+
+// slotName names a profile in the map; 0 is a free slot, and profiles are below 2^61.
+func slotName(profile uint64) uint64 { return profile | 1<<63 }
+
+func (x proving) any() bool {
+	for _, profile := range x.profiles {
+		if profile != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// constants sets the read-only data of programs.
+func (x proving) constants(node *abiNodeConfig) {
+	node.HasProofs, node.InsertsProofs = boolean(x.any()), boolean(x.inserts)
+}
+
+// compileProof fills in what the programs need of a namespace's proof, but for its slot.
+func compileProof(proof *model.Proof, out *abiIoamNamespace) {
+	if proof == nil || proof.Key == nil {
+		return
+	}
+	out.ProofFactor, out.ProofSummand = proof.Key.Terms()
+	out.Proof = uint8(abiProofRolePROOF_UPDATES)
+	if proof.Key.Verifies() {
+		out.Proof, out.ProofSecret = uint8(abiProofRolePROOF_VERIFIES), proof.Key.Secret()
+		out.ProofDrops = boolean(proof.DropRejected)
+	}
+}
+
+// appendProof appends one option, and lists what differs per packet.
+func appendProof(header []byte, o model.ProofOption, p *abiPatch) []byte {
+	header = append(header, uint8(ioam.OptionIOAM), 2+ioam.ProofLen, 0, uint8(ioam.IOAMProofOfTransit))
+	p.Kind, p.Proof = uint8(abiOptionKindKIND_POT), uint16(len(header))
+	return ioam.ProofOfTransit{Namespace: o.Namespace}.Append(header)
+}
+
+// assignProofs finds the slot of each profile, so that its numbers continue, or takes
+// one that neither this generation nor the running one uses. There are enough for both.
+func (g *generation) assignProofs(proofs *ebpf.Map, running *generation) error {
+	if !g.proving.any() {
+		return nil
+	}
+	slots, err := readSlots(proofs)
+	if err != nil {
+		return err
+	}
+	used := map[uint64]bool{0: false}
+	for _, of := range []*generation{g, running} {
+		if of == nil {
+			continue
+		}
+		for _, profile := range of.proving.profiles {
+			used[profile] = profile != 0
+		}
+	}
+	for i, profile := range g.proving.profiles {
+		if profile == 0 {
+			continue
+		}
+		slot, err := slotFor(slots, profile, used)
+		if err != nil {
+			return err
+		}
+		if slots[slot] != profile {
+			if err := beginProof(proofs, slot, profile); err != nil {
+				return err
+			}
+			slots[slot] = profile
+		}
+		g.namespaces[i].ProofSlot = slot
+	}
+	return nil
+}
+
+// readSlots reads which profile has each slot, 0 for none.
+func readSlots(proofs *ebpf.Map) ([]uint64, error) {
+	slots := make([]uint64, proofs.MaxEntries())
+	var entry abiProof
+	for slot := range slots {
+		if err := proofs.Lookup(uint32(slot), &entry); err != nil {
+			return nil, fmt.Errorf("read map %s: %w", mapProofs, err)
+		}
+		slots[slot] = entry.Profile
+	}
+	return slots, nil
+}
+
+func slotFor(slots []uint64, profile uint64, used map[uint64]bool) (uint32, error) {
+	free := -1
+	for i, owner := range slots {
+		if owner == profile {
+			return uint32(i), nil
+		}
+		// A profile that is not configured any more keeps its slot while there are others.
+		if !used[owner] && (free < 0 || owner == 0 && slots[free] != 0) {
+			free = i
+		}
+	}
+	if free < 0 {
+		return 0, errors.New("no slot left for the numbers of a proof of transit; remove pot from some namespaces")
+	}
+	return uint32(free), nil
+}
+
+// beginProof gives a slot that no program uses to a profile.
+func beginProof(proofs *ebpf.Map, slot uint32, profile uint64) error {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_TAI, &now); err != nil {
+		return fmt.Errorf("read the clock: %w", err)
+	}
+	entry := abiProof{Profile: profile, Next: uint64(now.Nano()) / numberUnit}
+	if err := proofs.Put(slot, entry); err != nil {
+		return fmt.Errorf("fill map %s: %w", mapProofs, err)
+	}
+	return nil
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/pot"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// provingConfig is a node with a key of namespace 123; the one that encapsulates inserts
+// proofs inline.
+func provingConfig(key *pot.Key) model.NodeConfig {
+	cfg := rightConfig()
+	cfg.Namespaces[0].Proof = &model.Proof{Key: key}
+	if key.Encapsulates() {
+		cfg.Encapsulations = []model.Encapsulation{{Name: "a", Interface: 1, Mode: model.ModeInline,
+			Options: []model.InsertedOption{{Proof: &model.ProofOption{Namespace: 123}}}}}
+	}
+	return cfg
+}
+
+// verdictOf runs an ingress program, and returns the outcome that it counts.
+func (p *programs) verdictOf(t testing.TB, program *ebpf.Program, frame []byte) (model.Outcome, []byte) {
+	t.Helper()
+	before := p.snapshotCounters(t)
+	verdict, out := run(t, program, frame, 0)
+	outcome := model.NumOutcomes
+	for counter, n := range moved(before, p.snapshotCounters(t)) {
+		if counter < abiCounterCOUNTER_EGRESS && n == 1 {
+			outcome = model.Outcome(counter)
+		}
+	}
+	if dropped(program, verdict) != (outcome == model.OutcomePotDropped) {
+		t.Errorf("%v: verdict %d", outcome, int32(verdict))
+	}
+	return outcome, out
+}
+
+// TestProofOfPath sends packets through the programs of four nodes: along the path, past
+// a node, twice by one, again, and changed on the way.
+func TestProofOfPath(t *testing.T) {
+	onOneCPU(t)
+	keys := testKeys(t, 1)
+	nodes := make([]*programs, len(keys))
+	for i, key := range keys {
+		nodes[i] = loadPrograms(t, provingConfig(key), 1, fixedTime, hookIngressXDP, hookIngressTC, hookEgressTC)
+	}
+	dropping := provingConfig(keys[3])
+	dropping.Namespaces[0].Proof.DropRejected = true
+	strict := loadPrograms(t, dropping, 1, fixedTime, hookIngressXDP, hookIngressTC)
+	started := func() []byte {
+		_, frame := run(t, nodes[0].tcOut, plainPacket(7), 0)
+		return frame
+	}
+	flipped := func(frame []byte) []byte {
+		frame[atTrace+4+15] ^= 1
+		return frame
+	}
+	for name, test := range map[string]struct {
+		path   []int
+		change func([]byte) []byte
+		again  bool
+		want   model.Outcome
+	}{
+		"the path":                {path: []int{1, 2}, want: model.OutcomePotAccepted},
+		"another order":           {path: []int{2, 1}, want: model.OutcomePotAccepted},
+		"a node skipped":          {path: []int{1}, want: model.OutcomePotRejected},
+		"all nodes skipped":       {want: model.OutcomePotRejected},
+		"a node passed twice":     {path: []int{1, 1, 2}, want: model.OutcomePotRejected},
+		"one for another":         {path: []int{1, 1}, want: model.OutcomePotRejected},
+		"the last passed twice":   {path: []int{1, 2, 3}, want: model.OutcomePotRejected},
+		"changed on the way":      {path: []int{1, 2}, change: flipped, want: model.OutcomePotRejected},
+		"again":                   {path: []int{1, 2}, again: true, want: model.OutcomePotReplayed},
+		"out of range on the way": {path: []int{1, 2}, change: set(atTrace+4, 0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff), want: model.OutcomePotInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, ingress := range []func(*programs) *ebpf.Program{
+				func(p *programs) *ebpf.Program { return p.xdp }, func(p *programs) *ebpf.Program { return p.tcIn },
+			} {
+				for _, last := range []*programs{nodes[3], strict} {
+					frame := started()
+					for i, node := range test.path {
+						outcome, out := nodes[node].verdictOf(t, ingress(nodes[node]), frame)
+						if outcome != model.OutcomePotUpdated && !(node == 3 && outcome == model.OutcomePotAccepted) {
+							t.Errorf("node %d: %v", node, outcome)
+						}
+						if frame = out; i == 0 && test.change != nil {
+							frame = test.change(frame)
+						}
+						if test.want == model.OutcomePotInvalid {
+							break
+						}
+					}
+					if test.again {
+						if outcome, _ := last.verdictOf(t, ingress(last), frame); outcome != model.OutcomePotAccepted {
+							t.Errorf("first: %v", outcome)
+						}
+					}
+					want := test.want
+					if last == strict && want != model.OutcomePotAccepted {
+						want = model.OutcomePotDropped
+					}
+					before := last.snapshotCounters(t)
+					if outcome, _ := last.verdictOf(t, ingress(last), frame); outcome != want {
+						t.Errorf("last: %v, want %v", outcome, want)
+					}
+					if option := abiCounterCOUNTER_INGRESS_OPTIONS + abiCounter(test.want); want != test.want && moved(before, last.snapshotCounters(t))[option] != 1 {
+						t.Errorf("a dropped packet's option is not counted as %v", test.want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestProofsOfOffloadedPackets: the segments of one would have the same number.
+func TestProofsOfOffloadedPackets(t *testing.T) {
+	p := loadPrograms(t, provingConfig(testKeys(t, 1)[0]), 1, fixedTime, hookEgressTC)
+	frame := plainPacket(7)
+	before := p.snapshotCounters(t)
+	out := make([]byte, len(frame)+64)
+	if _, err := p.tcOut.Run(&ebpf.RunOptions{Data: frame, DataOut: out, Context: &skb{GSOSize: 1000, GSOSegs: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := moved(before, p.snapshotCounters(t)); got[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapSkippedGSO)] != 1 {
+		t.Errorf("counted %v", got)
+	}
+}
+
+// TestNumbersOfProofs starts proofs on every CPU at once: no number is given twice, and
+// none is far behind the newest.
+func TestNumbersOfProofs(t *testing.T) {
+	cpus := onOneCPU(t)
+	keys := testKeys(t, 2)
+	p := loadPrograms(t, provingConfig(keys[0]), 1, fixedTime, hookEgressTC)
+	first := proofIn(t, mustInsert(t, p)).PktID
+	if age := time.Duration(nowTAI(t)-int64(first)*numberUnit) * time.Nanosecond; age < 0 || age > time.Minute {
+		t.Errorf("the first number is %v old", age)
+	}
+	const each = 3000
+	all := make([][]uint64, len(cpus))
+	var group sync.WaitGroup
+	for i, cpu := range cpus {
+		group.Go(func() {
+			runtime.LockOSThread() // and ends with the goroutine
+			if err := moveThread(cpu); err != nil {
+				t.Error(err)
+				return
+			}
+			for range each {
+				proof := proofIn(t, mustInsert(t, p))
+				all[i] = append(all[i], proof.PktID)
+				if proof.Cumulative != keys[0].Update(proof.PktID, 0) || proof.Namespace != 123 || proof.Flags != 0 {
+					t.Errorf("%v", proof)
+				}
+			}
+		})
+	}
+	group.Wait()
+	numbers := slices.Concat(all...)
+	slices.Sort(numbers)
+	if distinct := len(slices.Compact(slices.Clone(numbers))); distinct != each*len(cpus) {
+		t.Errorf("%d packets have %d numbers", each*len(cpus), distinct)
+	}
+	if len(cpus) < 2 {
+		return
+	}
+	// A CPU that was idle gives up what it has left.
+	moveTo(t, cpus[0])
+	mustInsert(t, p)
+	moveTo(t, cpus[1])
+	var newest uint64
+	for range int(abiProofBoundPROOF_MOST_LAG) + 200 {
+		newest = proofIn(t, mustInsert(t, p)).PktID
+	}
+	moveTo(t, cpus[0])
+	if late := proofIn(t, mustInsert(t, p)).PktID; late+uint64(abiProofBoundPROOF_BLOCK) < newest {
+		t.Errorf("the number %d comes after %d", late, newest)
+	}
+}
+
+func mustInsert(t testing.TB, p *programs) []byte {
+	t.Helper()
+	frame := plainPacket(7)
+	_, out := run(t, p.tcOut, frame, 0)
+	if len(out) == len(frame) {
+		t.Error("no proof was inserted")
+	}
+	return out
+}
+
+// arriving is a packet that has passed all nodes but the last.
+func arriving(keys []*pot.Key, number uint64) []byte {
+	proof := ioam.ProofOfTransit{Namespace: 123, PktID: number}
+	for _, k := range keys[:len(keys)-1] {
+		proof.Cumulative = k.Update(number, proof.Cumulative)
+	}
+	return provedFrame(proof)
+}
+
+// TestAcceptedOnce gives numbers that share a word to all CPUs at once, twice: each is
+// accepted the first time, and none the second time.
+func TestAcceptedOnce(t *testing.T) {
+	cpus := onOneCPU(t)
+	keys := testKeys(t, 3)
+	p := loadPrograms(t, provingConfig(keys[3]), 1, fixedTime, hookIngressTC)
+	const numbers = 30_000
+	frames := make([][]byte, numbers)
+	for i := range frames {
+		frames[i] = arriving(keys, firstNumber+uint64(i))
+	}
+	for _, want := range []model.Outcome{model.OutcomePotAccepted, model.OutcomePotReplayed} {
+		before := p.snapshotCounters(t)
+		var next atomic.Int32
+		var group sync.WaitGroup
+		for _, cpu := range cpus {
+			group.Go(func() {
+				runtime.LockOSThread() // and ends with the goroutine
+				if err := moveThread(cpu); err != nil {
+					t.Error(err)
+					return
+				}
+				for i := next.Add(1) - 1; i < numbers; i = next.Add(1) - 1 {
+					run(t, p.tcIn, frames[i], 0)
+				}
+			})
+		}
+		group.Wait()
+		if got := moved(before, p.snapshotCounters(t)); got[abiCounter(want)] != numbers {
+			t.Errorf("%d numbers on %d CPUs, want all %v: %v", numbers, len(cpus), want, got)
+		}
+	}
+}
+
+// TestWindowOfProofs compares the window with a plain list of numbers: jumps ahead, small
+// and larger than the window, and numbers at its far edge.
+func TestWindowOfProofs(t *testing.T) {
+	onOneCPU(t)
+	keys := testKeys(t, 4)
+	p := loadPrograms(t, provingConfig(keys[3]), 1, fixedTime, hookIngressXDP)
+	rng := rand.New(rand.NewPCG(61, 16))
+	taken := make(map[uint64]bool)
+	greatest := uint64(firstNumber)
+	seen := make(map[model.Outcome]int)
+	for range 6000 {
+		number := greatest
+		switch rng.IntN(8) {
+		case 0:
+			number += rng.Uint64N(200)
+		case 1:
+			number += 1
+		case 2:
+			number += rng.Uint64N(200_000)
+		case 3:
+			number -= 65536 - rng.Uint64N(40)
+		case 4:
+			number -= 65536 + rng.Uint64N(1000)
+		default:
+			number -= rng.Uint64N(40)
+		}
+		want := model.OutcomePotAccepted
+		switch {
+		case number < greatest && greatest/16-number/16 >= 65536/16:
+			want = model.OutcomePotTooOld
+		case taken[number]:
+			want = model.OutcomePotReplayed
+		default:
+			taken[number] = true
+			greatest = max(greatest, number)
+		}
+		seen[want]++
+		if got, _ := p.verdictOf(t, p.xdp, arriving(keys, number)); got != want {
+			t.Fatalf("%d, with %d accepted: %v, want %v", number, greatest, got, want)
+		}
+	}
+	for _, o := range []model.Outcome{model.OutcomePotAccepted, model.OutcomePotReplayed, model.OutcomePotTooOld} {
+		if seen[o] < 100 {
+			t.Errorf("%v: only %d times", o, seen[o])
+		}
+	}
+}
+
+// TestSlotsOfProofs: a profile keeps its slot; another one takes one that neither
+// generation uses; none is taken away from a profile while there are others.
+func TestSlotsOfProofs(t *testing.T) {
+	slots := make([]uint64, 4)
+	take := func(profile uint64, used ...uint64) uint32 {
+		t.Helper()
+		set := map[uint64]bool{0: false, profile: true}
+		for _, u := range used {
+			set[u] = true
+		}
+		slot, err := slotFor(slots, profile, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		slots[slot] = profile
+		return slot
+	}
+	for i, profile := range []uint64{11, 12, 13, 14} {
+		if got := take(profile); got != uint32(i) {
+			t.Errorf("profile %d has slot %d, want %d", profile, got, i)
+		}
+	}
+	if got := take(12, 11); got != 1 {
+		t.Errorf("profile 12 moved to slot %d", got)
+	}
+	if got := take(15, 11, 12); got != 2 {
+		t.Errorf("profile 15 has slot %d, want that of 13", got)
+	}
+	if _, err := slotFor(slots, 16, map[uint64]bool{11: true, 12: true, 15: true, 14: true}); err == nil {
+		t.Error("a slot in use was taken")
+	}
+}
+
+func nowTAI(t testing.TB) int64 {
+	t.Helper()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_TAI, &now); err != nil {
+		t.Fatal(err)
+	}
+	return now.Nano()
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import "fmt"
+
+// UnmarkedCause says why a packet of a measured flow left without the option that would
+// mark it (RFC 9343).
+type UnmarkedCause uint8
+
+// The causes; docs/how-to/measure-srv6.md says what they mean.
+const (
+	UnmarkedHeader   = UnmarkedCause(abiUnmarkedUNMARKED_HEADER)
+	UnmarkedMTU      = UnmarkedCause(abiUnmarkedUNMARKED_MTU)
+	UnmarkedGSO      = UnmarkedCause(abiUnmarkedUNMARKED_GSO)
+	UnmarkedHeadroom = UnmarkedCause(abiUnmarkedUNMARKED_HEADROOM)
+	NumUnmarked      = UnmarkedCause(abiUnmarkedNUM_UNMARKED)
+)
+
+var unmarkedCauses = [NumUnmarked]string{
+	UnmarkedHeader: "header", UnmarkedMTU: "mtu", UnmarkedGSO: "gso", UnmarkedHeadroom: "headroom",
+}
+
+// String returns the cause's name in metrics and JSON.
+func (c UnmarkedCause) String() string {
+	if c >= NumUnmarked {
+		return fmt.Sprintf("unmarked_cause_%d", uint8(c))
+	}
+	return unmarkedCauses[c]
+}
