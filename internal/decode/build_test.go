@@ -123,6 +123,7 @@ func pcapng(t testing.TB, link LinkType, frames ...[]byte) []byte {
 type result struct {
 	records  []record.Trace
 	triggers []record.Trigger
+	proofs   []record.Proof
 	lines    []string // the records' JSON
 	faults   []string
 	summary  Summary
@@ -136,6 +137,8 @@ func decodeCapture(t testing.TB, capture []byte) result {
 		switch found := found.(type) {
 		case *record.Trace:
 			r.records = append(r.records, *found)
+		case *record.Proof:
+			r.proofs = append(r.proofs, *found)
 		case *record.Trigger:
 			r.triggers = append(r.triggers, *found)
 		}

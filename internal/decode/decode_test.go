@@ -118,12 +118,12 @@ func TestNestingIsBounded(t *testing.T) {
 
 func TestOtherThingsInACapture(t *testing.T) {
 	good := udp(0, options(t, 17, trace(123, 2)))
-	e2e := ioam.IOAMOption{OptionType: ioam.OptionIOAMStatic, Type: ioam.IOAMEdgeToEdge, Data: make([]byte, 8)}.Option()
+	later := ioam.IOAMOption{OptionType: ioam.OptionIOAM, Type: 64, Data: make([]byte, 8)}.Option()
 	arp := append(append(make([]byte, 12), 8, 6), make([]byte, 28)...)
 	ipv4 := append(append(make([]byte, 12), 8, 0), 0x45)
 	r := decodeCapture(t, pcap(t, LinkEthernet, arp, ipv4, tagged(good, 0x88a8, 0x8100, 0x8100), make([]byte, 5),
-		frame(LinkEthernet, udp(0, options(t, 17, e2e, e2e))), frame(LinkEthernet, good)))
-	if r.found() != "123/2>2001:db8:2::2" || !r.complete || r.summary.Packets != 6 || r.summary.Others[ioam.IOAMEdgeToEdge] != 2 || r.summary.Records != 1 {
+		frame(LinkEthernet, udp(0, options(t, 17, later, later))), frame(LinkEthernet, good)))
+	if r.found() != "123/2>2001:db8:2::2" || !r.complete || r.summary.Packets != 6 || r.summary.Others[64] != 2 || r.summary.Records != 1 {
 		t.Errorf("found %q, faults %q, %+v", r.found(), r.faults, r.summary)
 	}
 

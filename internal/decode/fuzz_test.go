@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/ioam"
 )
 
 // FuzzCapture: no file makes the reader panic or hang, and its records can be written.
@@ -23,6 +24,9 @@ func FuzzCapture(f *testing.F) {
 		}
 		for _, trigger := range r.triggers {
 			_ = trigger.Text()
+		}
+		for _, proof := range r.proofs {
+			_ = proof.Text()
 		}
 	})
 }
@@ -60,6 +64,7 @@ func FuzzPacket(f *testing.F) {
 	inner := udp(0, options(f, 17, trace(1, 2)))
 	f.Add(inner)
 	f.Add(udp(0, options(f, 17, directExport(0xc0).Option(0))))
+	f.Add(udp(0, options(f, 17, ioam.ProofOfTransit{Namespace: 123, PktID: 1}.Option())))
 	f.Add(udp(60, options(f, 44, trace(1, 2), trace(3, 4))))
 	f.Add(ipv6Packet(0, "2001:db8::1", "2001:db8::2", append(options(f, 41, trace(1, 2)), inner...)))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -70,6 +75,8 @@ func FuzzPacket(f *testing.F) {
 			case *record.Trace:
 				packet = r.Packet
 			case *record.Trigger:
+				packet = r.Packet
+			case *record.Proof:
 				packet = r.Packet
 			}
 			if !packet.Source.IsValid() || packet.Length < 0 || r.Text() == "" {

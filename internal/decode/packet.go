@@ -19,7 +19,7 @@ const (
 
 // Found is what one packet carried.
 type Found struct {
-	Records []record.Record       // traces and Direct Exports, in the order of their options
+	Records []record.Record       // of the options that are known, in their order
 	Others  map[ioam.IOAMType]int // other IOAM options
 	Faults  []error               // what could not be read
 }
@@ -174,6 +174,10 @@ func (w *walker) options(h header, summary record.Packet) {
 			w.trace(h, o, summary)
 		case o.Type == ioam.IOAMDirectExport:
 			w.directExport(h, o, summary)
+		case o.Type == ioam.IOAMEdgeToEdge:
+			w.edgeToEdge(h, o, summary)
+		case o.Type == ioam.IOAMProofOfTransit:
+			w.proof(h, o, summary)
 		default:
 			w.found.Others[o.Type]++
 		}
@@ -204,6 +208,32 @@ func (w *walker) directExport(h header, o ioam.IOAMOption, summary record.Packet
 	trigger := record.NewTrigger(w.packet.Time, d, summary)
 	trigger.Interface = w.packet.Interface
 	w.found.Records = append(w.found.Records, trigger)
+}
+
+func (w *walker) edgeToEdge(h header, o ioam.IOAMOption, summary record.Packet) {
+	e, err := o.EdgeToEdge()
+	if err != nil {
+		w.decodeFault(h.offset, err)
+		return
+	}
+	edge := record.NewEdgeToEdge(w.packet.Time, e, summary, w.clock)
+	edge.Interface = w.packet.Interface
+	w.found.Records = append(w.found.Records, edge)
+}
+
+func (w *walker) proof(h header, o ioam.IOAMOption, summary record.Packet) {
+	p, err := o.ProofOfTransit()
+	if errors.Is(err, ioam.ErrPOTType) {
+		w.found.Others[o.Type]++
+		return
+	}
+	if err != nil {
+		w.decodeFault(h.offset, err)
+		return
+	}
+	proof := record.NewProof(w.packet.Time, p, summary)
+	proof.Interface = w.packet.Interface
+	w.found.Records = append(w.found.Records, proof)
 }
 
 // decodeFault reports an error whose offset counts from start.

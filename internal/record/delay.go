@@ -20,6 +20,7 @@ type Delay struct {
 	Min, Mean, P95               int64
 	Jitter                       Field[uint64]
 	FromClockError, ToClockError Field[uint64]
+	Warning                      string // code of the threshold that the block is beyond, or ""
 }
 
 // NewDelay makes the record of the delays by one method in a period; nil if there are
@@ -76,6 +77,8 @@ var pathDelays = append(part(measurements, func(d *Delay) *Measurement { return 
 		ipfix(sectionHeader, "pmFromClockErrorNanoseconds"),
 	field("to_clock_error_ns", "nanoseconds", "Greatest error of the second point's clock; `null` if it is not known.", func(d *Delay) *Field[uint64] { return &d.ToClockError }, counter()).
 		ipfix(sectionHeader, "pmToClockErrorNanoseconds"),
+	field("warning", "", "`flow_delay_high` if the block is beyond the flow's threshold for delay. Absent otherwise. Not in IPFIX.",
+		func(d *Delay) *string { return &d.Warning }, present(textual())),
 	hidden(func(d *Delay) *int64 { return &d.Mean }, inMicroseconds()).ipfix(sectionHeader, "pathDelayMeanDeltaMicroseconds").when(onPathDelay).unread(),
 	hidden(func(d *Delay) *int64 { return &d.Min }, inMicroseconds()).ipfix(sectionHeader, "pathDelayMinDeltaMicroseconds").when(onPathDelay).unread(),
 }...)
@@ -111,6 +114,6 @@ func (d *Delay) Text() string {
 		}
 		return nanoseconds(f.Value)
 	}
-	return fmt.Sprintf("%s\n    %v  min %s  mean %s  p95 %s  jitter %s  of %d  clock errors %s and %s\n", d.heading("delay"), d.Method,
-		Duration(time.Duration(d.Min)), Duration(time.Duration(d.Mean)), Duration(time.Duration(d.P95)), ns(d.Jitter), d.Samples, ns(d.FromClockError), ns(d.ToClockError))
+	return fmt.Sprintf("%s\n    %v  min %s  mean %s  p95 %s  jitter %s  of %d  clock errors %s and %s%s\n", d.heading("delay"), d.Method,
+		Duration(time.Duration(d.Min)), Duration(time.Duration(d.Mean)), Duration(time.Duration(d.P95)), ns(d.Jitter), d.Samples, ns(d.FromClockError), ns(d.ToClockError), warningText(d.Warning))
 }

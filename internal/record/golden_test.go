@@ -139,6 +139,20 @@ func goldenTraces(t testing.TB) []specimen {
 	return []specimen{{"trace of every field", trace(0xfff002, 0, a, b)}, {"trace of no node", empty}, {"trace that the kernel filled", trace(0xfff002, SourceKernel, a, b)}}
 }
 
+// goldenProbes are traces with the flags of RFC 9322.
+func goldenProbes(t testing.TB) []specimen {
+	trace := func(n int) *Trace {
+		d := ioam.NodeData{Type: 0x800000, Bytes: craft.Hex(t, fmt.Sprintf("400000%02x", n))}
+		return &Trace{
+			Time: instant.Of(goldenAt), Node: "athos", Interface: "eth1", IfIndex: 22, Option: ioam.IOAMPreallocatedTrace.String(), Namespace: 7, TraceType: 0x800000,
+			Overflow: NewField(false, true), Remaining: NewField(5, true), Packet: goldenPacket(148), Nodes: []NodeData{ReadNodeData(d, Clock{})}, Raw: []ioam.NodeData{d},
+		}
+	}
+	probe, copied := trace(1), trace(2)
+	probe.Active, probe.Loopback, copied.Copy = true, true, true
+	return []specimen{{"trace of a probe", probe}, {"trace of a copy", copied}}
+}
+
 // goldenMeasurement is of an SRv6 flow.
 func goldenMeasurement() Measurement {
 	return Measurement{
@@ -200,10 +214,40 @@ func goldenTrigger() specimen {
 	return specimen{"direct export", t}
 }
 
+func goldenEdges() []specimen {
+	clock := Clock{Format: ioam.TimestampPTP, TAIOffset: 37 * time.Second}
+	full := NewEdgeToEdge(goldenAt, ioam.EdgeToEdge{Namespace: 123, Type: 0xb000, Sequence: 1 << 40, Seconds: 1_800_000_037, Fraction: 500}, goldenPacket(148), clock)
+	full.Interface = "eth0"
+	unknown := NewEdgeToEdge(goldenAt, ioam.EdgeToEdge{Type: 0x7000, Sequence: 7, Seconds: 1<<32 - 1, Fraction: 1<<32 - 1}, goldenPacket(148), clock)
+	fraction := NewEdgeToEdge(goldenAt, ioam.EdgeToEdge{Namespace: 1, Type: 0x1000, Fraction: 500}, goldenPacket(148), clock)
+	return []specimen{{"edge-to-edge", full}, {"edge-to-edge, time unknown", unknown}, {"edge-to-edge, fraction alone", fraction}}
+}
+
+func goldenEdgeFlows() []specimen {
+	count := func(n uint64) Field[uint64] { return NewField(n, true) }
+	full := &EdgeFlow{
+		Time: instant.Of(goldenAt), Node: "aramis", Namespace: 123, Type: 0x7000,
+		Source: netip.MustParseAddr("2001:db8:1::1"), Destination: netip.MustParseAddr("2001:db8:2::1"), FlowLabel: 0x12345,
+		Packets: 1001, First: instant.Of(goldenAt.Add(-9 * time.Second)), Last: instant.Of(goldenAt.Add(-time.Second)),
+		Lost: count(11), Duplicates: count(12), Reordered: count(13), Late: count(14), Restarts: count(15),
+		Delay: &EdgeDelays{Min: -21, Max: 2_200_000, Sum: 900_900_000, Count: 1000},
+	}
+	times := &EdgeFlow{Time: instant.Of(goldenAt), Type: 0x3000, Source: full.Source, Destination: full.Destination, Packets: 3}
+	return []specimen{{"edge flow", full}, {"edge flow, without numbers and known times", times}}
+}
+
+func goldenProof() specimen {
+	p := NewProof(goldenAt, ioam.ProofOfTransit{Namespace: 123, Flags: 5, PktID: 0x0102030405060708, Cumulative: 0x1112131415161718}, goldenPacket(148))
+	p.Interface = "eth0"
+	return specimen{"proof of transit", p}
+}
+
 func goldenAll(t testing.TB) []specimen {
 	list := append(goldenPostcards(t), goldenFlows()...)
 	list = append(append(list, goldenTraces(t)...), goldenTrigger())
-	return append(append(list, goldenLosses()...), goldenDelays()...)
+	list = append(append(list, goldenEdges()...), goldenEdgeFlows()...)
+	list = append(append(append(list, goldenLosses()...), goldenDelays()...), goldenProof())
+	return append(list, goldenProbes(t)...)
 }
 
 // Records in JSON, and as text.

@@ -67,6 +67,15 @@ func (t Trigger) MarshalJSON() ([]byte, error) { return t.AppendJSON(nil), nil }
 // UnmarshalJSON reads what AppendJSON writes.
 func (t *Trigger) UnmarshalJSON(b []byte) error { return triggers.parseJSON(t, b) }
 
+// AppendJSON appends the option as an object of JSON.
+func (e *EdgeToEdge) AppendJSON(b []byte) []byte { return edges.appendJSON(b, KindEdgeToEdge, e) }
+
+// MarshalJSON is [EdgeToEdge.AppendJSON].
+func (e EdgeToEdge) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (e *EdgeToEdge) UnmarshalJSON(b []byte) error { return edges.parseJSON(e, b) }
+
 // AppendJSON appends the record as an object of JSON.
 func (o *Other) AppendJSON(b []byte) []byte { return others.appendJSON(b, o.Kind(), o) }
 
@@ -93,3 +102,12 @@ func (s Statistics) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil), ni
 
 // UnmarshalJSON reads what AppendJSON writes.
 func (s *Statistics) UnmarshalJSON(b []byte) error { return statistics.parseJSON(s, b) }
+
+// AppendJSON appends the flow as an object of JSON.
+func (f *EdgeFlow) AppendJSON(b []byte) []byte { return edgeFlows.appendJSON(b, KindEdgeFlow, f) }
+
+// MarshalJSON is [EdgeFlow.AppendJSON].
+func (f EdgeFlow) MarshalJSON() ([]byte, error) { return f.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (f *EdgeFlow) UnmarshalJSON(b []byte) error { return edgeFlows.parseJSON(f, b) }

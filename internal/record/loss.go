@@ -19,6 +19,7 @@ type Loss struct {
 	Sent, Received, Lost, Duplicated                    Field[uint64]
 	Ratio                                               Field[float64]
 	SentBytes, ReceivedBytes, LostBytes, DuplicateBytes Field[uint64]
+	Warning                                             string // code of the threshold that the block is beyond, or ""
 }
 
 // NewLoss makes the record of a segment of a result, or of its whole way. m has the time,
@@ -78,6 +79,8 @@ var blockLosses = append(part(measurements, func(l *Loss) *Measurement { return 
 		ipfix(sectionHeader, "pmLostOctetDeltaCount"),
 	field("duplicated_bytes", "bytes", "Bytes by which the second point counted more than the first.", func(l *Loss) *Field[uint64] { return &l.DuplicateBytes }, counter()).
 		ipfix(sectionHeader, "pmDuplicatedOctetDeltaCount"),
+	field("warning", "", "Code of the [warning](warnings.md) of the threshold that the block is beyond: `flow_loss_high`, or `flow_unmeasured`. Absent without one. Not in IPFIX.",
+		func(l *Loss) *string { return &l.Warning }, present(textual())),
 }...)
 
 // Text is the record as readable text: a line for what was measured, and one for the
@@ -100,8 +103,17 @@ func (l *Loss) Text() string {
 	if l.Duplicated.Value > 0 {
 		fmt.Fprintf(&b, "  %d duplicated", l.Duplicated.Value)
 	}
-	fmt.Fprintf(&b, "  bytes %s, %s, %s\n", amount(l.SentBytes), amount(l.ReceivedBytes), amount(l.LostBytes))
+	fmt.Fprintf(&b, "  bytes %s, %s, %s", amount(l.SentBytes), amount(l.ReceivedBytes), amount(l.LostBytes))
+	b.WriteString(warningText(l.Warning) + "\n")
 	return b.String()
+}
+
+// warningText is a warning's code after a record's text.
+func warningText(code string) string {
+	if code == "" {
+		return ""
+	}
+	return "  warning " + Printable(code)
 }
 
 // amount is a number, or "-".

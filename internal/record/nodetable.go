@@ -55,7 +55,7 @@ var nodeTable = table[NodeData]{
 	field("namespace_data_wide", "", "Data of the namespace, 16 digits.",
 		func(n *NodeData) *Field[Hex64] { return &n.NamespaceDataWide }, known(hexadecimal[Hex64](16), 1<<64-1)).
 		data(ioam.BitNamespaceDataWide, "ioamNamespaceDataWide"),
-	field("buffer_occupancy", "as the node counts", "Occupancy of the egress buffer.",
+	field("buffer_occupancy", "as the node counts", "Occupancy of the egress buffer; of a Waymark node, bytes in all queues of the interface.",
 		func(n *NodeData) *Field[uint32] { return &n.BufferOccupancy }, known(number[uint32](), 1<<32-1)).
 		data(ioam.BitBufferOccupancy, "ioamBufferOccupancy"),
 	within(field("snapshot", "", "Opaque state snapshot.", func(n *NodeData) *Field[Snapshot] { return &n.Snapshot }, optional(object(snapshotTable))),

@@ -32,6 +32,9 @@ const (
 	KindFlow       = "flow"
 	KindPath       = "path"
 	KindTrigger    = "direct-export"
+	KindEdgeToEdge = "edge-to-edge"
+	KindEdgeFlow   = "edge-flow"
+	KindProof      = "proof-of-transit"
 	KindOptions    = "options"
 	KindOther      = "record"
 	KindLost       = "lost"
@@ -57,6 +60,9 @@ var kinds = []kind{
 	newKind(KindLoss, "the packet loss of a flow in one block of alternate marking, between two points", "`collect`", blockLosses),
 	newKind(KindDelay, "the delay of a flow between two points, by one method", "`collect`", pathDelays),
 	newKind(KindTrigger, "the option of one packet, as found in a capture", "`decode`", triggers),
+	newKind(KindEdgeToEdge, "the Edge-to-Edge option of one packet, as found in a capture", "`decode`", edges),
+	newKind(KindEdgeFlow, "what the decapsulating node measured of a flow from the Edge-to-Edge options of its packets", "`observe`, `jsonl`", edgeFlows),
+	newKind(KindProof, "the Proof of Transit option of one packet, as found in a capture", "`decode`", proofs),
 	optionsKind(newKind(KindOptions, "an IPFIX options record, element by element", "`collect` with `--records`", others)),
 	newKind(KindOther, "an IPFIX record of something else, element by element", "`collect`", others),
 	newKind(KindLost, "the number of records that are missing here because the reader was too slow", "`observe`, on standard error; the API's stream", losses),
@@ -122,11 +128,15 @@ type about interface {
 	about() (ioam.NamespaceID, *Packet)
 }
 
-func (r *Trace) about() (ioam.NamespaceID, *Packet)    { return r.Namespace, &r.Packet }
-func (p *Postcard) about() (ioam.NamespaceID, *Packet) { return p.Namespace, &p.Packet }
-func (f *Flow) about() (ioam.NamespaceID, *Packet)     { return f.Namespace, &f.Packet }
-func (p *Path) about() (ioam.NamespaceID, *Packet)     { return p.Namespace, &p.Packet }
-func (t *Trigger) about() (ioam.NamespaceID, *Packet)  { return t.Namespace, &t.Packet }
+func (r *Trace) about() (ioam.NamespaceID, *Packet)      { return r.Namespace, &r.Packet }
+func (p *Postcard) about() (ioam.NamespaceID, *Packet)   { return p.Namespace, &p.Packet }
+func (f *Flow) about() (ioam.NamespaceID, *Packet)       { return f.Namespace, &f.Packet }
+func (p *Path) about() (ioam.NamespaceID, *Packet)       { return p.Namespace, &p.Packet }
+func (t *Trigger) about() (ioam.NamespaceID, *Packet)    { return t.Namespace, &t.Packet }
+func (e *EdgeToEdge) about() (ioam.NamespaceID, *Packet) { return e.Namespace, &e.Packet }
+func (f *EdgeFlow) about() (ioam.NamespaceID, *Packet) {
+	return f.Namespace, &Packet{Source: f.Source, Destination: f.Destination, FlowLabel: f.FlowLabel}
+}
 
 // Match reports whether the filter selects a record. One that is not about packets
 // is selected by the filter that selects all.

@@ -85,6 +85,12 @@ func (r Trace) PathText(names Names) string {
 		fmt.Fprintln(t, "    "+strings.Join(h.cells(), "\t"))
 	}
 	t.Flush() // cannot fail: to memory
+	if r.Active {
+		b.WriteString("    a probe: it has the Active flag\n")
+	}
+	if r.Copy {
+		fmt.Fprintf(&b, "    a copy, which %v returned: first the nodes of the way there, then those of the way back\n", r.Packet.Source)
+	}
 	if r.Overflow.Value {
 		b.WriteString("    and further nodes, for which the trace had no room\n")
 	}

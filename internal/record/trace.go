@@ -24,6 +24,9 @@ type Trace struct {
 	Namespace ioam.NamespaceID
 	TraceType ioam.TraceType
 	Overflow  Field[bool]
+	Active    bool          // the flag: the packet is a probe (RFC 9322 §5)
+	Loopback  bool          // the flag: nodes return copies of the packet (RFC 9322 §4)
+	Copy      bool          // the packet is such a copy, and this node had set the flag
 	Remaining Field[int]    // RemainingLen: free space in 4-byte units
 	PathDelay Field[uint32] // see MeasurePathDelay; absent when it is not known
 	Packet    Packet        // absent when the source of the record does not know it
@@ -46,6 +49,8 @@ func NewTrace(at time.Time, trace ioam.Trace, packet Packet, clock Clock) (Trace
 		Namespace: trace.Namespace,
 		TraceType: trace.Type,
 		Overflow:  NewField(trace.Flags&ioam.FlagOverflow != 0, true),
+		Active:    trace.Flags&ioam.FlagActive != 0,
+		Loopback:  trace.Flags&ioam.FlagLoopback != 0,
 		Remaining: NewField(int(trace.RemainingLen), true),
 		Packet:    packet,
 		Nodes:     []NodeData{},
@@ -89,6 +94,11 @@ var traces = table[Trace]{
 		ipfix(sectionHeader, "ioamTraceType"),
 	field("overflow", "", "A node found no room.", func(r *Trace) *Field[bool] { return &r.Overflow }, overflow()).
 		ipfix(sectionHop, "ioamTraceFlags").when(ownPrograms),
+	field("active", "", "The Active flag: the packet was a probe (RFC 9322 §5); absent otherwise.", func(r *Trace) *bool { return &r.Active }, present(truth())),
+	field("loopback", "", "The Loopback flag: nodes return copies of the packet to its source (RFC 9322 §4); absent otherwise.",
+		func(r *Trace) *bool { return &r.Loopback }, present(truth())),
+	field("copy", "", "The packet is such a copy, and this node had set the flag: it says how far the packet came, and `packet.source` is the node that returned it; absent otherwise.",
+		func(r *Trace) *bool { return &r.Copy }, present(truth())),
 	field("remaining", "4 bytes", "RemainingLen: free space.", func(r *Trace) *Field[int] { return &r.Remaining }, optional(integer[int]())).
 		ipfix(sectionHop, "ioamRemainingLength").when(ownPrograms),
 	// Statistics over the packets of a record, here only one, so that all are equal.

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package record
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// EdgeFlow is what a decapsulating node measured of a flow in an interval, from the
+// Edge-to-Edge options of its packets (RFC 9197 §4.6). Its JSON names are a contract: they
+// are added to, never changed.
+type EdgeFlow struct {
+	Time        instant.Time // when the record was made
+	Node        string       // the node that measured
+	Namespace   ioam.NamespaceID
+	Type        ioam.EdgeToEdgeType
+	Source      netip.Addr // of the packets inside the tunnel, if they came in one
+	Destination netip.Addr
+	FlowLabel   uint32
+	Packets     uint64        // since the record before
+	First, Last instant.Time  // when the first and the last of these came
+	Lost        Field[uint64] // absent without Sequence Numbers, as the next four
+	Duplicates  Field[uint64]
+	Reordered   Field[uint64]
+	Late        Field[uint64]
+	Restarts    Field[uint64]
+	Delay       *EdgeDelays // nil when no packet's delay is known
+}
+
+// EdgeDelays are one-way delays, in nanoseconds.
+type EdgeDelays struct {
+	Min, Max, Sum int64
+	Count         uint64 // packets whose delay is known
+}
+
+// Kind is "edge-flow".
+func (f *EdgeFlow) Kind() string { return KindEdgeFlow }
+
+// edgeFlows declares the fields of an EdgeFlow.
+var edgeFlows = table[EdgeFlow]{
+	field("time", "", "When the record was made.", func(f *EdgeFlow) *instant.Time { return &f.Time }, moment()),
+	field("node", "", meaningNode, func(f *EdgeFlow) *string { return &f.Node }, present(textual())),
+	field("namespace", "", meaningNamespace, func(f *EdgeFlow) *ioam.NamespaceID { return &f.Namespace }, number[ioam.NamespaceID]()),
+	field("e2e_type", "", "IOAM-E2E-Type: which fields the options have.", func(f *EdgeFlow) *ioam.EdgeToEdgeType { return &f.Type }, hexadecimal[ioam.EdgeToEdgeType](4)),
+	field("source", "", "Source address of the packets, inside the tunnel if they came in one.", func(f *EdgeFlow) *netip.Addr { return &f.Source }, address()),
+	field("destination", "", "Destination address of the packets.", func(f *EdgeFlow) *netip.Addr { return &f.Destination }, address()),
+	field("flow_label", "", "IPv6 flow label of the packets.", func(f *EdgeFlow) *uint32 { return &f.FlowLabel }, number[uint32]()),
+	field("packets", "packets", "Packets with the option that came since the previous record of the flow, duplicates among them.", func(f *EdgeFlow) *uint64 { return &f.Packets }, number[uint64]()),
+	field("first", "", "Time of the first of these packets, in the resolution of the kernel's tick: a few milliseconds. Absent without packets.",
+		func(f *EdgeFlow) *instant.Time { return &f.First }, moment()),
+	field("last", "", "Time of the last of these packets.", func(f *EdgeFlow) *instant.Time { return &f.Last }, moment()),
+	field("lost", "packets", "Packets that are missing: the Sequence Numbers that were expected, less those that came. A packet that comes in a later interval than the following ones "+
+		"is counted as lost first, and makes up for a later loss. Absent without Sequence Numbers, as the next four.",
+		func(f *EdgeFlow) *Field[uint64] { return &f.Lost }, optional(number[uint64]())),
+	field("duplicates", "packets", "Packets whose Sequence Number had come before.", func(f *EdgeFlow) *Field[uint64] { return &f.Duplicates }, optional(number[uint64]())),
+	field("reordered", "packets", "Packets that came after one with a higher Sequence Number, within the window of the last 961 to 1024 numbers.",
+		func(f *EdgeFlow) *Field[uint64] { return &f.Reordered }, optional(number[uint64]())),
+	field("late", "packets", "Packets with a number below the window or far above it: whether it came before is not known.",
+		func(f *EdgeFlow) *Field[uint64] { return &f.Late }, optional(number[uint64]())),
+	field("restarts", "", "How often the Sequence Numbers began again; what was lost in between is not known.",
+		func(f *EdgeFlow) *Field[uint64] { return &f.Restarts }, optional(number[uint64]())),
+	field("delay_ns", "nanoseconds", "One-way delay from the encapsulating node, by the clocks of both: negative where these differ by more. Absent without timestamps.",
+		func(f *EdgeFlow) **EdgeDelays { return &f.Delay }, pointer(object(edgeDelaysTable))),
+}
+
+var edgeDelaysTable = table[EdgeDelays]{
+	field("min", "nanoseconds", "The minimum.", func(d *EdgeDelays) *int64 { return &d.Min }, signed()),
+	field("max", "nanoseconds", "The maximum.", func(d *EdgeDelays) *int64 { return &d.Max }, signed()),
+	field("sum", "nanoseconds", "Their sum.", func(d *EdgeDelays) *int64 { return &d.Sum }, signed()),
+	field("count", "packets", "Packets whose delay is known.", func(d *EdgeDelays) *uint64 { return &d.Count }, number[uint64]()),
+}
+
+// Text is the flow as a line of readable text.
+func (f *EdgeFlow) Text() string {
+	var b strings.Builder
+	if !f.Time.IsZero() {
+		b.WriteString(f.Time.String() + "  ")
+	}
+	if f.Node != "" {
+		b.WriteString(Printable(f.Node) + "  ")
+	}
+	fmt.Fprintf(&b, "%v > %v, flow label %d, namespace %d, edge to edge: %d packets", f.Source, f.Destination, f.FlowLabel, f.Namespace, f.Packets)
+	for _, n := range []struct {
+		count Field[uint64]
+		what  string
+	}{{f.Lost, "lost"}, {f.Duplicates, "duplicated"}, {f.Reordered, "reordered"}, {f.Late, "late"}, {f.Restarts, "restarts"}} {
+		if n.count.Valid && (n.count.Value > 0 || n.what == "lost") {
+			fmt.Fprintf(&b, ", %d %s", n.count.Value, n.what)
+		}
+	}
+	if d := f.Delay; d != nil && d.Count > 0 {
+		fmt.Fprintf(&b, ", delay min %s, mean %s, max %s", Duration(time.Duration(d.Min)), Duration(time.Duration(d.Sum/int64(d.Count))), Duration(time.Duration(d.Max)))
+	}
+	return b.String() + "\n"
+}
