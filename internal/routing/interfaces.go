@@ -26,6 +26,7 @@ const (
 	settingMTU            = 2  // DEVCONF_MTU6
 	settingRedirects      = 4  // DEVCONF_ACCEPT_REDIRECTS
 	settingDisable        = 26 // DEVCONF_DISABLE_IPV6
+	settingHMAC           = 45 // DEVCONF_SEG6_REQUIRE_HMAC
 )
 
 // link has the properties that decide whether packets that arrive on an interface
@@ -166,6 +167,7 @@ type settings struct {
 	disabled    map[model.IfIndex]bool // no packet enters or leaves, even if a route leads there
 	redirected  map[model.IfIndex]bool // redirects may have changed next hops, which programs do not learn
 	smallestMTU uint32
+	hmac        bool // some interface refuses SRHs without an HMAC
 }
 
 // closed reports whether only the stack may send to an interface.
@@ -220,6 +222,9 @@ func (s *settings) readLink(message []byte) {
 func (s *settings) readInterface(index model.IfIndex, values []byte) {
 	setting := func(n int) uint32 { return binary.NativeEndian.Uint32(values[4*n:]) }
 	s.smallestMTU = least(s.smallestMTU, setting(settingMTU))
+	if len(values) >= 4*(settingHMAC+1) && int32(setting(settingHMAC)) > 0 {
+		s.hmac = true
+	}
 	if setting(settingDisable) != 0 {
 		s.disabled[index] = true
 	}

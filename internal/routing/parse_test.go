@@ -5,6 +5,7 @@ package routing
 import (
 	"bytes"
 	"encoding/binary"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -288,7 +289,23 @@ func FuzzRoute(f *testing.F) {
 	for _, tt := range routes {
 		f.Add(craft.Hex(f, tt.message))
 	}
+	srh := slices.Concat(number(modeEncapReduced), []byte{0, 4, routingSegments, 1, 1, 0, 0, 0}, make([]byte, 2*sidLength))
+	for kind, encap := range map[byte][]byte{
+		unix.LWTUNNEL_ENCAP_SEG6:       attribute(tunnelSRH, srh),
+		unix.LWTUNNEL_ENCAP_SEG6_LOCAL: append(attribute(localAction, number(actionEndDT6)), attribute(localTable, number(254))...),
+	} {
+		b := append(message(), slices.Concat(attribute(unix.RTA_ENCAP_TYPE, []byte{kind, 0}), attribute(unix.RTA_ENCAP, encap))...)
+		b[4], b[7] = unix.RT_TABLE_MAIN, unix.RTN_UNICAST
+		f.Add(b)
+	}
 	f.Fuzz(func(t *testing.T, route []byte) {
+		for _, r := range compileEncaps(shapeOfRoute(route).encaps, conditions{source: netip.MustParseAddr("2001:db8::1")}) {
+			b := r.Behaviour
+			if n := len(b.Header); b.Kind == datapath.BehaviourEncapsulate && (n < ipv6Header || n%8 != 0 || n > datapath.MaxBehaviourHeader) ||
+				int(b.BlockBits)+int(b.SIDBits) > 128 || !r.Prefix.IsValid() {
+				t.Errorf("%+v", r)
+			}
+		}
 		var seen traits
 		seen.note(unix.RTM_NEWROUTE, 0, route)
 		if got, want := seen.routes.all(), shapeOfRoute(route); got.spread != want.spread || got.why != want.why || got.mtu != want.mtu {
@@ -365,7 +382,7 @@ func TestRouting(t *testing.T) {
 		{"rules by ports, spread, policy 0", spread(ports, 0), stack, 0},
 		{"a rule by source came", rules(needs{}, needs{key: flow}), flow, 0},
 		{"a rule by mark came", rules(needs{key: flow}, byStack("a mark")), stack, 0},
-		{"rules by marks and ports", rules(needs{stack | ports, "a mark"}, needs{}), stack, 0},
+		{"rules by marks and ports", rules(needs{key: stack | ports, why: "a mark"}, needs{}), stack, 0},
 		{"a route with an MTU", routes(shape{mtu: 1300}, shape{}), destination, 1300},
 		{"a route with a smaller MTU came", routes(shape{mtu: 1300}, shape{mtu: 1290}), destination, 1290},
 		{"a locked MTU", routes(shape{locked: 1300}, shape{}), destination, 0},

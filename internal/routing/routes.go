@@ -24,10 +24,16 @@ type shape struct {
 	locked uint32 // the largest that is locked; 0: none
 	why    string // the stack forwards all: the reason
 	leaves map[model.IfIndex]bool
+	// routes that encapsulate or have segments, of the table main
+	encaps   []encapRoute
+	hidden   bool         // there are some where programs cannot find out which
+	concerns netip.Prefix // of one route: its prefix in main; invalid: in another table
 }
 
 func (s *shape) add(other shape) {
 	s.spread = s.spread || other.spread
+	s.hidden = s.hidden || other.hidden
+	s.encaps = append(s.encaps, other.encaps...)
 	s.mtu, s.locked = least(s.mtu, other.mtu), max(s.locked, other.locked)
 	if s.why == "" {
 		s.why = other.why
@@ -49,7 +55,7 @@ func (s *shape) leave(index model.IfIndex) {
 
 // plain reports whether removing a route of this shape changes nothing.
 func (s *shape) plain() bool {
-	return !s.spread && s.mtu == 0 && s.locked == 0 && s.why == "" && len(s.leaves) == 0
+	return !s.spread && s.mtu == 0 && s.locked == 0 && s.why == "" && len(s.leaves) == 0 && !s.hidden
 }
 
 // least is the smaller of two sizes; 0 means no size.
@@ -69,6 +75,8 @@ const (
 	routeFlags = 0x7f | unix.RTM_F_NOTIFY | unix.RTM_F_CLONED | unix.RTM_F_EQUALIZE | unix.RTM_F_PREFIX |
 		unix.RTM_F_LOOKUP_TABLE | unix.RTM_F_FIB_MATCH | 0x4000 | 0x8000 | 0x20000000
 
+	routeUnusable = unix.RTNH_F_DEAD | unix.RTNH_F_LINKDOWN
+
 	metricLock     = 1
 	metricMTU      = 2
 	metricFeatures = 12
@@ -85,19 +93,27 @@ func shapeOfRoute(route []byte) (s shape) {
 	header := nl.DeserializeRtMsg(route)
 	s.spread = header.Src_len > 0
 	odd, destination := "", []byte(nil)
+	e := encapRoute{table: uint32(header.Table), odd: header.Type != unix.RTN_UNICAST || header.Src_len > 0 || header.Flags&routeUnusable != 0}
 	whole := netlinkattr.Each(route[unix.SizeofRtMsg:], func(kind uint16, value []byte) {
 		switch kind {
 		case unix.RTA_DST:
 			destination = value
 		case unix.RTA_SRC, unix.RTA_IIF, unix.RTA_OIF, unix.RTA_GATEWAY, unix.RTA_PRIORITY, unix.RTA_PREFSRC,
 			unix.RTA_CACHEINFO, unix.RTA_TABLE, unix.RTA_PREF, unix.RTA_EXPIRES, unix.RTA_PAD:
-		case unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP: // the kernel's lookup refuses it
+			e.note(kind, value)
+		case unix.RTA_ENCAP_TYPE, unix.RTA_ENCAP: // the kernel's lookup does not do it
+			e.note(kind, value)
 		case unix.RTA_METRICS:
 			s.readMetrics(value, &odd)
 		case unix.RTA_MULTIPATH:
 			s.spread = true
-			if !knowsNextHops(value) {
+			known, encapsulates := readNextHops(value)
+			if !known {
 				odd = "has next hops with what is not known here"
+			}
+			if encapsulates {
+				e.kind, e.odd = unix.LWTUNNEL_ENCAP_NONE, true
+				e.is = true
 			}
 		case routeNextHopID:
 			s.spread = true
@@ -114,6 +130,7 @@ func shapeOfRoute(route []byte) (s shape) {
 	if odd != "" {
 		s.why = fmt.Sprintf("the route to %s %s", prefixOf(destination, header.Dst_len), odd)
 	}
+	s.noteEncap(e, destination, header.Dst_len)
 	return s
 }
 
@@ -152,19 +169,21 @@ func (s *shape) readMetrics(metrics []byte, odd *string) {
 	}
 }
 
-// knowsNextHops reports whether all attributes of a route's next hops are
-// understood.
-func knowsNextHops(b []byte) bool {
-	for known := true; ; {
+// readNextHops reports whether all attributes of a route's next hops are
+// understood, and whether one of them encapsulates.
+func readNextHops(b []byte) (known, encapsulates bool) {
+	for known = true; ; {
 		if len(b) < unix.SizeofRtNexthop {
-			return known && len(b) == 0
+			return known && len(b) == 0, encapsulates
 		}
 		length := int(binary.NativeEndian.Uint16(b))
 		if length < unix.SizeofRtNexthop || length > len(b) {
-			return false
+			return false, encapsulates
 		}
 		whole := netlinkattr.Each(b[unix.SizeofRtNexthop:length], func(kind uint16, _ []byte) {
-			known = known && (kind == unix.RTA_GATEWAY || kind == unix.RTA_ENCAP || kind == unix.RTA_ENCAP_TYPE)
+			encap := kind == unix.RTA_ENCAP || kind == unix.RTA_ENCAP_TYPE
+			encapsulates = encapsulates || encap
+			known = known && (kind == unix.RTA_GATEWAY || encap)
 		})
 		known = known && whole
 		b = b[min((length+unix.NLA_ALIGNTO-1)&^(unix.NLA_ALIGNTO-1), len(b)):]
@@ -177,6 +196,7 @@ const (
 	nextHopID         = 1
 	nextHopGroupType  = 3
 	nextHopDeparture  = 5
+	nextHopEncap      = 8
 	nextHopLastKnown  = 17
 	nextHopOfEachFlow = 0 // the group type in which only a hash chooses
 )
@@ -192,6 +212,8 @@ func shapeOfNextHop(hop []byte) shape {
 		switch {
 		case kind == nextHopID && len(value) == 4:
 			id = binary.NativeEndian.Uint32(value)
+		case kind == nextHopEncap:
+			s.hidden = true // any route may use it
 		case kind == nextHopDeparture && len(value) == 4:
 			s.leave(model.IfIndex(binary.NativeEndian.Uint32(value)))
 		case kind == nextHopGroupType && len(value) == 2 && binary.NativeEndian.Uint16(value) != nextHopOfEachFlow:

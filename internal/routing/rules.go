@@ -16,12 +16,14 @@ import (
 // needs are the packet fields that rules use. Rules with any other attribute
 // are left to the stack.
 type needs struct {
-	key datapath.RouteKey
-	why string // why the stack forwards all packets, in an operator's words
+	key    datapath.RouteKey
+	why    string // why the stack forwards all packets, in an operator's words
+	varies bool   // not all packets to a destination are routed by the tables local and main
 }
 
 func (n *needs) add(other needs) {
 	n.key |= other.key
+	n.varies = n.varies || other.varies
 	if n.why == "" {
 		n.why = other.why
 	}
@@ -29,7 +31,7 @@ func (n *needs) add(other needs) {
 
 // byStack is a need that no program can meet.
 func byStack(format string, values ...any) needs {
-	return needs{datapath.RouteByStack, fmt.Sprintf(format, values...)}
+	return needs{key: datapath.RouteByStack, why: fmt.Sprintf(format, values...), varies: true}
 }
 
 // The attributes of a policy rule (linux/fib_rules.h).
@@ -71,8 +73,19 @@ const (
 	ruleProhibit    = 8
 
 	// permanent, invert, unresolved, detached from interfaces, find a source
-	ruleFlags = 0x1f | 0x10000
+	ruleFlags   = 0x1f | 0x10000
+	ruleInverts = 2
 )
+
+// selects reports whether an attribute of a rule may select among the packets to one
+// destination.
+func selects(kind uint16) bool {
+	switch kind {
+	case ruleDestination, rulePriority, ruleTable, rulePad, ruleProtocol, ruleSuppressGroup, ruleSuppressLength:
+		return false
+	}
+	return true
+}
 
 // needsOfRule are the needs of one rule.
 func needsOfRule(rule []byte) (n needs) {
@@ -81,11 +94,16 @@ func needsOfRule(rule []byte) (n needs) {
 	}
 	var priority, flags uint32 = 0, binary.NativeEndian.Uint32(rule[8:])
 	var odd string
+	table := uint32(rule[4])
 	whole := netlinkattr.Each(rule[unix.SizeofRtMsg:], func(kind uint16, value []byte) {
 		if kind == rulePriority && len(value) == 4 {
 			priority = binary.NativeEndian.Uint32(value)
 			return
 		}
+		if kind == ruleTable && len(value) == 4 {
+			table = binary.NativeEndian.Uint32(value)
+		}
+		n.varies = n.varies || selects(kind)
 		key, why := needOfSelector(kind, value)
 		if n.key |= key; odd == "" {
 			odd = why
@@ -94,6 +112,10 @@ func needsOfRule(rule []byte) (n needs) {
 	header := nl.DeserializeRtMsg(rule)
 	if header.Tos != 0 {
 		n.key |= datapath.RouteByFlow
+	}
+	if table != unix.RT_TABLE_MAIN && (table != unix.RT_TABLE_LOCAL || header.Dst_len > 0) ||
+		header.Type != ruleToTable || flags&ruleInverts != 0 || header.Tos != 0 {
+		n.varies = true
 	}
 	switch action := header.Type; {
 	case !whole:

@@ -38,6 +38,8 @@ type traits struct {
 	policies bool      // an IPsec policy was added since all were read
 	leaving  int       // looks left after an interface that forwards fast was removed
 
+	segments segments
+
 	settings settings
 	linkMTU  uint32 // the smallest MTU of the links that changed since all were read; 0: none
 	hash     int    // net.ipv6.fib_multipath_hash_policy
@@ -65,12 +67,14 @@ func (t *traits) note(kind, flags uint16, data []byte) bool {
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 		return len(data) > 0 && data[0] == unix.AF_INET6
 	case unix.RTM_DELLINK:
+		t.segments.stale = t.segments.stale || t.segments.any()
 		// its program may continue in another network namespace, with that
 		// namespace's interface numbers, until the agent has removed it
 		if _, fast := t.entrances()[indexOfLink(data)]; fast && data[0] == unix.AF_UNSPEC {
 			t.leaving = looksAfterLeaving
 		}
 	case unix.RTM_NEWLINK:
+		t.segments.stale = t.segments.stale || t.segments.any() // routes by a link that is down are passed over
 		t.linkMTU = least(t.linkMTU, linkMTU(data))
 		if len(data) == 0 || data[0] != unix.AF_UNSPEC {
 			break // about a bridge's port, or only about IPv6
@@ -88,8 +92,13 @@ func (t *traits) note(kind, flags uint16, data []byte) bool {
 		t.shrunk = t.shrunk || flags&unix.NLM_F_REPLACE != 0
 		s := shapeOfRoute(data)
 		s.spread = s.spread || flags&unix.NLM_F_APPEND != 0
+		t.segments.note(&s)
 		t.routes.added.add(s)
-	case unix.RTM_DELROUTE, unix.RTM_DELNEXTHOP:
+	case unix.RTM_DELROUTE:
+		t.shrunk = true
+		s := shapeOfRoute(data)
+		t.segments.note(&s)
+	case unix.RTM_DELNEXTHOP:
 		t.shrunk = true
 	case unix.RTM_DELRULE:
 		t.unruled = true
@@ -138,7 +147,7 @@ func (t *traits) routing() (datapath.Routing, string) {
 	if routes.spread {
 		key |= datapath.RouteByFlow // source, destination, flow label
 	}
-	return datapath.Routing{Key: key, MTU: t.mtu(routes)}, ""
+	return datapath.Routing{Key: key, MTU: t.mtu(routes), Segments: t.hasSegments(rules, routes)}, ""
 }
 
 func (t *traits) whyStack(rules needs, routes shape) string {
@@ -187,7 +196,7 @@ func (t *traits) mtu(routes shape) uint16 {
 func (t *traits) read() error {
 	err := errors.Join(t.readRoutes(), t.readRules(), t.readLinks())
 	node, e := t.readNode()
-	if err = errors.Join(err, e); err != nil {
+	if err = errors.Join(err, e, t.readSegments()); err != nil {
 		node = "the kernel's routes cannot be read: " + err.Error()
 	}
 	t.mu.Lock()
@@ -202,9 +211,9 @@ func (t *traits) read() error {
 func (t *traits) readRoutes() error {
 	t.mu.Lock()
 	all := t.routes.all()
-	due := !t.known || t.lost || t.shrunk && !all.plain() && time.Now().After(t.reread)
+	due := !t.known || t.lost || (t.segments.stale || t.shrunk && !all.plain()) && time.Now().After(t.reread)
 	if due { // messages from now on add to what is read
-		t.lost, t.shrunk, t.routes.added = false, false, shape{}
+		t.lost, t.shrunk, t.segments.stale, t.routes.added = false, false, false, shape{}
 	}
 	t.mu.Unlock()
 	if !due {
@@ -220,6 +229,7 @@ func (t *traits) readRoutes() error {
 		t.lost = true
 	}
 	t.routes.read = read
+	t.segments.set(read.encaps)
 	return missing(err)
 }
 
@@ -228,14 +238,16 @@ func (t *traits) refreshIn() (time.Duration, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	routes := t.routes.all()
-	if !t.unruled && (!t.shrunk || routes.plain()) {
+	if !t.unruled && !t.segments.stale && (!t.shrunk || routes.plain()) {
 		return 0, false
 	}
 	return max(rereadPause, time.Until(t.reread)), true
 }
 
 // refresh reads it again.
-func (t *traits) refresh() error { return errors.Join(t.readRoutes(), t.readRules()) }
+func (t *traits) refresh() error {
+	return errors.Join(t.readRoutes(), t.readRules(), t.readSegments())
+}
 
 func (t *traits) readRules() error {
 	t.mu.Lock()

@@ -25,6 +25,7 @@ import (
 // Plane receives the changes; *datapath.Forwarding implements and documents it.
 type Plane interface {
 	Renew(datapath.Routing) error
+	SetSegments([]datapath.SegmentRoute) error
 	Beat() error
 	SetDevices([]model.IfIndex) error
 	Neighbours(within time.Duration) ([]datapath.Neighbour, error)
@@ -71,16 +72,19 @@ func Watch(ctx context.Context, plane Plane, explain func(why string), log *slog
 }
 
 type watcher struct {
-	plane   Plane
-	explain func(why string)
-	log     *slog.Logger
-	wake    chan struct{} // something changed
-	failed  chan error
-	seen    traits           // what routes were seen to depend on
-	told    datapath.Routing // the latest report to the plane
-	why     string           // the latest explanation
-	linked  atomic.Bool      // what devices can do may have changed
-	busy    sync.Mutex       // held while something changed that the plane may not know yet
+	plane    Plane
+	explain  func(why string)
+	log      *slog.Logger
+	wake     chan struct{} // something changed
+	failed   chan error
+	seen     traits           // what routes were seen to depend on
+	told     datapath.Routing // the latest report to the plane
+	why      string           // the latest explanation
+	segments int              // the number of the table of segments that the plane has
+	refused  int              // and of the one that it has no room for
+	left     string           // why the stack has all routes with segments, as last logged
+	linked   atomic.Bool      // what devices can do may have changed
+	busy     sync.Mutex       // held while something changed that the plane may not know yet
 
 	deviceFault string // why it is not known which devices can send
 }
@@ -207,12 +211,39 @@ func (w *watcher) renew() error {
 
 // tell invalidates the plane's next hops, and reports on which fields routes depend.
 func (w *watcher) tell(routing datapath.Routing, why string) error {
+	routing = w.withSegments(routing)
 	w.told = routing
+	if left := w.seen.segmentsLeft(); left != w.left {
+		if w.left = left; left != "" {
+			w.log.Info("the stack has all routes with segments", "why", left)
+		} else {
+			w.log.Info("programs have routes with segments again")
+		}
+	}
 	if why != w.why {
 		w.why = why
 		w.explain(why)
 	}
 	return w.plane.Renew(routing)
+}
+
+// withSegments has the plane know the behaviours of routes, if programs can; it may
+// have no room for them.
+func (w *watcher) withSegments(routing datapath.Routing) datapath.Routing {
+	if !routing.Segments {
+		return routing
+	}
+	list, number := w.seen.segmentRoutes()
+	if number != w.segments && number != w.refused {
+		if err := w.plane.SetSegments(list); err != nil {
+			w.log.Warn("the stack encapsulates and treats segments: programs cannot know all routes that do", "error", err)
+			w.refused = number
+		} else {
+			w.segments = number
+		}
+	}
+	routing.Segments = number != w.refused
+	return routing
 }
 
 // look reads again what messages may not have reported.
@@ -228,7 +259,7 @@ func (w *watcher) settle(err error) {
 		w.log.Warn("the stack forwards all: the kernel's routes are not understood", "error", err)
 	}
 	routing, why := w.seen.routing()
-	if routing == w.told && why == w.why {
+	if told := w.segments; w.withSegments(routing) == w.told && told == w.segments && why == w.why {
 		return
 	}
 	w.log.Debug("routes depend on something else now", "key", uint32(routing.Key), "mtu", routing.MTU, "why", why)

@@ -31,6 +31,7 @@ type fakePlane struct {
 	beats       int
 	devices     []model.IfIndex
 	neighbours  []datapath.Neighbour
+	segments    []datapath.SegmentRoute
 	fast        map[model.IfIndex]datapath.Entrance
 	why         string // the last explanation
 	broken      error
@@ -39,15 +40,16 @@ type fakePlane struct {
 }
 
 type renewal struct {
-	at  time.Time
-	key datapath.RouteKey
-	mtu uint16
+	at       time.Time
+	key      datapath.RouteKey
+	mtu      uint16
+	segments bool
 }
 
 func (p *fakePlane) Renew(routing datapath.Routing) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.renewals = append(p.renewals, renewal{time.Now(), routing.Key, routing.MTU})
+	p.renewals = append(p.renewals, renewal{time.Now(), routing.Key, routing.MTU, routing.Segments})
 	return p.broken
 }
 
@@ -55,6 +57,13 @@ func (p *fakePlane) Beat() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.beats++
+	return p.broken
+}
+
+func (p *fakePlane) SetSegments(list []datapath.SegmentRoute) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.segments = list
 	return p.broken
 }
 
