@@ -28,8 +28,9 @@ type Status struct {
 	Namespaces     []config.Namespace     `json:"namespaces"`
 	Encapsulations []config.Encapsulation `json:"encapsulations"`
 	Decapsulations []netip.Addr           `json:"decapsulations"`
-	PathMTUs       []pathmtu.Path         `json:"path_mtus"`     // known path MTUs of tunnels
-	TunnelErrors   map[string]uint64      `json:"tunnel_errors"` // ICMPv6 errors that arrived while there were tunnels, by what followed, and those lost at any time; zeros left out
+	PathMTUs       []pathmtu.Path         `json:"path_mtus"`                 // known path MTUs of tunnels
+	LoopbackCopies map[string]uint64      `json:"loopback_copies,omitempty"` // of packets with the Loopback flag, by what became of them; zeros left out
+	TunnelErrors   map[string]uint64      `json:"tunnel_errors"`             // ICMPv6 errors that arrived while there were tunnels, by what followed, and those lost at any time; zeros left out
 	Records        Records                `json:"records"`
 	Warnings       []health.Warning       `json:"warnings"`
 	Metrics        string                 `json:"metrics,omitempty"` // URL of the metrics
@@ -72,7 +73,10 @@ type Interface struct {
 	FlowsEvicted      uint64 `json:"flows_evicted"`      // replaced by others
 	SequencesEvicted  uint64 `json:"sequences_evicted"`  // flows whose Sequence Numbers restart
 
-	SRHMalformed uint64 `json:"srh_malformed"` // packets whose Segment Routing Header cannot be read, while flows are measured
+	Loopback map[string]uint64 `json:"loopback,omitempty"` // packets by what was done about the Loopback flag: asked, returned, suppressed
+
+	SRHMalformed uint64            `json:"srh_malformed"`      // packets whose Segment Routing Header cannot be read, while flows are measured
+	Unmarked     map[string]uint64 `json:"unmarked,omitempty"` // packets of measured flows that left without the option that would mark them, by cause
 }
 
 // Records counts the records that the data plane wrote, by result.
@@ -115,6 +119,8 @@ type Sink struct {
 type MeasuredFlow struct {
 	Flow config.Flow `json:"flow"`
 	Last *Block      `json:"last,omitempty"` // the last closed block
+	// Previous is the block before Last, if the agent has read it.
+	Previous *Block `json:"previous,omitempty"`
 }
 
 // Block is what one node counted of a flow in one block (RFC 9341).

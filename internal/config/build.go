@@ -25,10 +25,10 @@ type built struct {
 }
 
 // build makes the node's configuration from the interfaces in links, by their index in
-// the configuration, and the derived tunnel sources, by destination. Encapsulations on
-// other interfaces or without a source are left out; when all is set, they are kept
+// the configuration, the derived tunnel sources, by destination, and the keys that are
+// known. Encapsulations on other interfaces or without a source are left out; when all is set, they are kept
 // without an interface or with anySource.
-func (c *Config) build(node model.NodeConfig, links map[int]model.Interface, derived map[netip.Addr]netip.Addr, all bool) built {
+func (c *Config) build(node model.NodeConfig, links map[int]model.Interface, derived map[netip.Addr]netip.Addr, known keys, all bool) built {
 	b := built{node: node}
 	b.node.TimestampFormat = c.Node.TimestampFormat
 	b.node.Compatibility = c.Node.Compatibility
@@ -36,6 +36,7 @@ func (c *Config) build(node model.NodeConfig, links map[int]model.Interface, der
 	b.node.FlowEntries = int(c.Node.Flows)
 	b.node.ExportLimit = uint32(c.Node.ExportLimit)
 	b.node.ExportRate = uint32(c.Node.ExportRate)
+	b.node.LoopbackLimit, b.node.LoopbackRate = uint32(c.Node.LoopbackLimit), uint32(c.Node.LoopbackRate)
 	index := map[string]model.IfIndex{}
 	for i, in := range c.Interfaces {
 		link, ok := links[i]
@@ -50,7 +51,7 @@ func (c *Config) build(node model.NodeConfig, links map[int]model.Interface, der
 		b.interfaces = append(b.interfaces, i)
 	}
 	for _, ns := range c.Namespaces {
-		b.node.Namespaces = append(b.node.Namespaces, ns.node())
+		b.node.Namespaces = append(b.node.Namespaces, ns.node(known))
 	}
 	for i, e := range c.Encapsulations {
 		link, ok := index[e.Interface]
@@ -75,10 +76,12 @@ func (c *Config) build(node model.NodeConfig, links map[int]model.Interface, der
 	return b
 }
 
-func (n Namespace) node() model.Namespace {
+func (n Namespace) node(known keys) model.Namespace {
 	out := model.Namespace{
 		ID: n.ID, Data: uint32(n.Data), DataWide: uint64(n.DataWide), Remove: n.Remove,
-		Export: n.Export, Sample: uint32(n.Sample),
+		Export: n.Export, Sample: uint32(n.Sample), Proof: n.Proof.node(known),
+		EdgeToEdge: n.EdgeToEdge,
+		Loopback:   n.Loopback, TerminateActive: n.TerminateActive,
 	}
 	if n.Schema != nil {
 		out.Schema = &model.Schema{ID: n.Schema.ID, Data: []byte(n.Schema.Data)}
@@ -103,17 +106,24 @@ func (e Encapsulation) node(link model.IfIndex) model.Encapsulation {
 		Frequency: e.Frequency,
 		Mode:      e.Mode,
 	}
+	if e.Budget != nil {
+		out.Budget = model.Budget{Packets: uint32(e.Budget.Packets), Octets: uint32(e.Budget.Octets)}
+	}
 	if e.Tunnel != nil {
 		out.TunnelSource, out.TunnelDestination = e.Tunnel.Source, e.Tunnel.Destination
 	}
 	for _, o := range e.Options {
 		var option model.InsertedOption // stays empty, and so invalid, without a kind
 		if t := o.Trace; t != nil {
-			option.Trace = &model.TraceOption{Namespace: t.Namespace, Type: t.Type, Size: int(t.Size)}
+			option.Trace = &model.TraceOption{Namespace: t.Namespace, Type: t.Type, Size: int(t.Size), Loopback: uint32(t.Loopback)}
 		}
 		if o.DirectExport != nil {
 			option.DirectExport = o.DirectExport.node()
 		}
+		if o.Proof != nil {
+			option.Proof = &model.ProofOption{Namespace: o.Proof.Namespace}
+		}
+		option.EdgeToEdge = o.EdgeToEdge.node()
 		out.Options = append(out.Options, option)
 	}
 	return out
@@ -194,7 +204,7 @@ func (c *Config) anywhere() built {
 		in.identify(&link)
 		links[i] = link
 	}
-	return c.build(node, links, nil, true)
+	return c.build(node, links, nil, nil, true)
 }
 
 // rules lists the errors that are clearest in the words of the file, and the paths
@@ -295,6 +305,8 @@ var influences = []struct {
 	{"node.compatibility", "encapsulations.options.trace.type", false},
 	{"encapsulations.options", "encapsulations.options.dex.namespace", true},
 	{"encapsulations.flows", "encapsulations.options.dex.flow-id", true},
+	{"encapsulations.options", "encapsulations.options.pot.namespace", true},
+	{"namespaces", "encapsulations.options.pot.namespace", false},
 	{"encapsulations.options.dex.extension-flags", "encapsulations.options.dex.flow-id", true},
 	{"namespaces.export", "namespaces.sample", true},
 	{"namespaces.id", "namespaces.id", false},

@@ -37,6 +37,8 @@ type Config struct {
 	Measurement        *Measurement       `key:"measurement" absent:"the defaults of its keys" doc:"How the SRv6 flows under flows are marked and counted (alternate marking, RFC 9341)."`
 	Flows              []Flow             `key:"flows" absent:"none" doc:"The SRv6 flows whose loss and delay are measured."`
 	Stamp              *Stamp             `key:"stamp" absent:"no reflector" doc:"A STAMP reflector in the agent (RFC 8762, RFC 8972): other nodes measure delays with it, and ask it what this node counted of measured flows."`
+	Responders         []Responder        `key:"responders" absent:"none" doc:"Responders in other protocols than STAMP, for nodes that ask what this one counted of measured flows, or measure delays, in these."`
+	Trace              *Trace             `key:"trace" absent:"probes are not answered" doc:"Answers probes of \"waymark trace\" that are addressed to this node, with the trace that they came with."`
 	Metrics            Metrics            `key:"metrics" doc:"Counters for Prometheus."`
 	Strict             bool               `key:"strict" default:"false" doc:"When true, an interface that does not exist is an error. When false, it is served as soon as it appears."`
 
@@ -54,6 +56,8 @@ type Node struct {
 	ExportInterval  Period               `key:"export-interval" default:"10s" doc:"How often flows are exported, at least 1s."`
 	ExportLimit     Share                `key:"export-limit" default:"1/100" doc:"1/N: each interface exports at most one postcard, or flow that is replaced before its interval ends, for every N packets that it sees (RFC 9326 §3.1.2). Exports beyond the limit are suppressed and counted. Flows at the end of their interval are not limited by it."`
 	ExportRate      ExportRate           `key:"export-rate" default:"10000" doc:"Maximum number of postcards and flows per second that the node exports. Those beyond it are suppressed and counted, also flows at the end of their interval."`
+	LoopbackLimit   Share                `key:"loopback-limit" default:"1/100" doc:"1/N: each interface returns at most one copy of a packet with the Loopback flag for every N packets that it sees (RFC 9322 §4.2); what 64 copies cost can be saved up. Copies beyond the limit are suppressed and counted."`
+	LoopbackRate    LoopbackRate         `key:"loopback-rate" default:"100" doc:"Maximum number of copies per second that the node returns, and of packets per second on which it sets the Loopback flag. Both are counted apart. Those beyond it are suppressed and counted."`
 	KernelEvents    bool                 `key:"kernel-events" default:"false" doc:"Also make records of the traces that the kernel's own IOAM fills, on interfaces with net.ipv6.conf.NAME.ioam6_enabled (Linux 6.9 or newer): the node data as they leave this node, without the packet."`
 	Compatibility   model.Compatibility  `key:"compatibility" default:"default" doc:"With default, the node writes real values where it knows them. With mainline, it writes byte for byte what the Linux kernel writes, and drops the malformed options that the kernel drops."`
 }
@@ -65,19 +69,23 @@ type Interface struct {
 	IDWide     *ioam.InterfaceIDWide `key:"id-wide" absent:"the kernel's net.ipv6.conf.NAME.ioam6_id_wide, followed when it changes" doc:"Interface id of trace field 9 (RFC 9197 §4.4.2.10)."`
 	Role       []model.Role          `key:"role" default:"[]" doc:"The directions in which the interface belongs to the IOAM domain: ingress accepts IOAM from the link, egress sends it to the link. Without either, the interface is the domain's edge."`
 	Boundary   model.Boundary        `key:"boundary" default:"drop" doc:"What happens to IOAM in a direction that is not in role: drop drops the packet (and one that cannot be read far enough to prove that it has none), strip removes a header that holds only IOAM, ignore forwards the packet untouched."`
-	Attach     Attach                `key:"attach" default:"auto" doc:"The hook for arriving packets; auto is the first of the others that kernel and driver support."`
+	Attach     Attach                `key:"attach" default:"auto" doc:"The hook for arriving packets; auto is the first that kernel and driver support of tcx, clsact, xdp where traces are filled for the stack, else of xdp, tcx, clsact."`
 	Forwarding Forwarding            `key:"forwarding" default:"stack" doc:"How arriving packets are forwarded: stack is the kernel's network stack. fast forwards ordinary packets before the stack sees them, past netfilter, traffic control and IPsec policies; all others go to the stack. In XDP the queue depth is not known, so compatibility: mainline needs attach: tcx or clsact with it."`
 }
 
 // Namespace is one IOAM namespace that the node takes part in.
 type Namespace struct {
-	ID       ioam.NamespaceID `key:"id" required:"true" doc:"Namespace-ID (RFC 9197 §4.3)."`
-	Data     Data             `key:"data" default:"0xffffffff" doc:"Namespace data of trace field 5; all-ones is \"not available\"."`
-	DataWide DataWide         `key:"data-wide" default:"0xffffffffffffffff" doc:"Namespace data of trace field 10; all-ones is \"not available\"."`
-	Schema   *Schema          `key:"schema" absent:"no snapshot" doc:"The opaque state snapshot that the node adds (trace bit 22, RFC 9197 §4.4.2.13)."`
-	Remove   bool             `key:"remove" default:"false" doc:"Remove inline trace and Direct Export options of this namespace on receipt: they end at this node."`
-	Export   model.ExportMode `key:"export" default:"none" doc:"What this node exports for packets with a Direct Export option of this namespace (RFC 9326): every makes a postcard for every packet; aggregate adds packets to their flow, which is exported every export-interval; sample does both, with a postcard for every n-th packet: the same packets at all nodes if they carry a Sequence Number."`
-	Sample   Sample           `key:"sample" absent:"no sampling" doc:"The n of export: sample, where it is required."`
+	ID              ioam.NamespaceID `key:"id" required:"true" doc:"Namespace-ID (RFC 9197 §4.3)."`
+	Data            Data             `key:"data" default:"0xffffffff" doc:"Namespace data of trace field 5; all-ones is \"not available\"."`
+	DataWide        DataWide         `key:"data-wide" default:"0xffffffffffffffff" doc:"Namespace data of trace field 10; all-ones is \"not available\"."`
+	Schema          *Schema          `key:"schema" absent:"no snapshot" doc:"The opaque state snapshot that the node adds (trace bit 22, RFC 9197 §4.4.2.13)."`
+	Remove          bool             `key:"remove" default:"false" doc:"Remove inline options of this namespace (traces, Direct Exports, proofs of transit, Edge-to-Edge) on receipt: they end at this node."`
+	Export          model.ExportMode `key:"export" default:"none" doc:"What this node exports for packets with a Direct Export option of this namespace (RFC 9326): every makes a postcard for every packet; aggregate adds packets to their flow, which is exported every export-interval; sample does both, with a postcard for every n-th packet: the same packets at all nodes if they carry a Sequence Number."`
+	Sample          Sample           `key:"sample" absent:"no sampling" doc:"The n of export: sample, where it is required."`
+	Proof           *Proof           `key:"pot" absent:"proofs pass unchanged" doc:"The proof of transit of this namespace (RFC 9197 §4.5, POT-Type 0): this node updates the option of arriving packets, and the last node of the path verifies it. At most 16 namespaces."`
+	EdgeToEdge      bool             `key:"e2e" default:"false" doc:"Measure the flows whose Edge-to-Edge options (RFC 9197 §4.6) of this namespace end at this node, which decapsulates them or has remove: packets that are lost, duplicated or reordered, and their one-way delay, every export-interval."`
+	Loopback        bool             `key:"loopback" default:"false" doc:"Return a copy of each packet that arrives with a trace of this namespace and type 0x800000 that has the Loopback flag to the packet's source, within loopback-limit and loopback-rate (RFC 9322 §4.2). The copy ends with the IOAM options; the packet goes on."`
+	TerminateActive bool             `key:"terminate-active" default:"false" doc:"Where this node removes the header of a packet with a trace of this namespace that has the Active flag, at the end of a tunnel or by remove, report the packet and drop it (RFC 9322 §5). Without it, such a packet goes on like any other."`
 }
 
 // Schema is the opaque state snapshot of a namespace.
@@ -93,9 +101,16 @@ type Encapsulation struct {
 	Match     Match           `key:"match" doc:"The packets that get the header; absent criteria match everything."`
 	Flows     Share           `key:"flows" default:"1/1" doc:"1/N: only packets of one in N flows, selected by the flow hash. All packets of a flow are selected, or none."`
 	Frequency model.Frequency `key:"frequency" default:"1/1" doc:"K/N: the first K of every N matching packets of the selected flows."`
+	Budget    *Budget         `key:"budget" absent:"no limit" doc:"The most that the rule adds, as a share of what leaves the interface."`
 	Mode      model.Mode      `key:"mode" default:"auto" doc:"inline puts the header after the packet's own IPv6 header; encap puts an outer IPv6 header and the header in front; auto is inline for packets that this node generates and encap for packets that it forwards, as RFC 8200 requires."`
 	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel" doc:"The outer header of modes encap and auto."`
 	Options   []Option        `key:"options" required:"true" doc:"The IOAM options to insert, 1 to 9."`
+}
+
+// Budget is the most that an encapsulation adds to what leaves its interface.
+type Budget struct {
+	Packets Percent `key:"packets" absent:"no limit" doc:"Share of the interface's packets that get the header."`
+	Octets  Percent `key:"octets" absent:"no limit" doc:"Octets that the rule adds, as a share of the octets of the interface's frames."`
 }
 
 // Match selects packets.
@@ -115,10 +130,12 @@ type Tunnel struct {
 	Destination netip.Addr `key:"destination" required:"true" doc:"Destination address of the outer header: the node that decapsulates; not this node."`
 }
 
-// Option is one IOAM option to insert: a trace or a Direct Export.
+// Option is one IOAM option to insert: a trace, a Direct Export, a proof or Edge-to-Edge.
 type Option struct {
-	Trace        *TraceOption        `key:"trace" absent:"a dex instead" doc:"A pre-allocated trace (RFC 9197 §4.4)."`
-	DirectExport *DirectExportOption `key:"dex" absent:"a trace instead" doc:"A Direct Export (RFC 9326): nodes export their data about the packet instead of writing it into the packet."`
+	Trace        *TraceOption        `key:"trace" absent:"another kind instead" doc:"A pre-allocated trace (RFC 9197 §4.4)."`
+	DirectExport *DirectExportOption `key:"dex" absent:"another kind instead" doc:"A Direct Export (RFC 9326): nodes export their data about the packet instead of writing it into the packet."`
+	Proof        *ProofOption        `key:"pot" absent:"another kind instead" doc:"A Proof of Transit (RFC 9197 §4.5): every node of the path adds to it, and the last one verifies that all have."`
+	EdgeToEdge   *EdgeToEdgeOption   `key:"e2e" absent:"another kind instead" doc:"An Edge-to-Edge option (RFC 9197 §4.6), in a Destination Options header: the decapsulating node measures with it what became of the packets of each flow."`
 }
 
 // DirectExportOption is a Direct Export to insert.
@@ -135,6 +152,7 @@ type TraceOption struct {
 	Namespace ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID. If it is not in namespaces, this node does not fill the trace and leaves that to other nodes, as Linux does."`
 	Type      ioam.TraceType   `key:"type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node writes. Bits 12 to 21 and 23 are refused."`
 	Size      DataSize         `key:"size" required:"true" doc:"Bytes of node data to pre-allocate: the data of one node, by type, times the nodes of the path. This node's own data must fit; with compatibility: mainline, a trace that is too small for them is inserted with the overflow flag and without data."`
+	Loopback  Share            `key:"loopback" absent:"on no packet" doc:"1/N: set the Loopback flag on the first of every N packets that get the trace, on each CPU, at most loopback-rate in a second; 1/100 keeps the copies of a path rarer than its packets (RFC 9322 §4.1.1). Nodes with loopback return a copy to this node, which reports and drops it. Only for type 0x800000, and on packets whose source is this node: in tunnels, and inline on packets that it generates. It needs a node id. The size must also hold the nodes of the way back."`
 }
 
 // Decapsulation is a tunnel that ends at this node.
@@ -190,6 +208,9 @@ type ExportRate uint32
 
 // Share is the N of 1/N.
 type Share uint32
+
+// LoopbackRate is a number of copies per second.
+type LoopbackRate uint32
 
 // Sample is the n of every n-th packet, 0 for no sampling.
 type Sample uint32

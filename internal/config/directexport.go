@@ -77,6 +77,10 @@ func (o Option) namespace() (id ioam.NamespaceID, ok bool) {
 		return o.Trace.Namespace, true
 	case o.DirectExport != nil:
 		return o.DirectExport.Namespace, true
+	case o.Proof != nil:
+		return o.Proof.Namespace, true
+	case o.EdgeToEdge != nil:
+		return o.EdgeToEdge.Namespace, true
 	}
 	return 0, false
 }
@@ -91,8 +95,13 @@ func (b built) optionPath(path string) string {
 	encapsulation, _ := strconv.Atoi(m[2])
 	option, _ := strconv.Atoi(m[3])
 	kind := ".trace."
-	if b.node.Encapsulations[encapsulation].Options[option].DirectExport != nil {
+	switch o := b.node.Encapsulations[encapsulation].Options[option]; {
+	case o.DirectExport != nil:
 		kind = ".dex."
+	case o.Proof != nil:
+		kind = ".pot."
+	case o.EdgeToEdge != nil:
+		kind = ".e2e."
 	}
 	return m[1] + kind + strings.TrimPrefix(path, m[1]+".")
 }

@@ -118,9 +118,9 @@ func TestFaultsOfDirectExport(t *testing.T) {
 			`4:36: namespaces[2].sample: export every does not sample; remove it, or use export: sample`,
 			`5:37: namespaces[3].sample: 0 is not possible; write a number from 1 to 1000000`}},
 		{"neither", rule("", "{}"), []string{
-			`3:69: encapsulations[0].options[0].trace: neither a trace nor a Direct Export; add trace: {…} or dex: {…}`}},
+			`3:69: encapsulations[0].options[0].trace: neither a trace, a Direct Export, a proof nor Edge-to-Edge; add trace: {…}, dex: {…}, pot: {…} or e2e: {…}`}},
 		{"both", rule("", "{trace: {namespace: 123, type: 0x800000, size: 4}, dex: {namespace: 123, trace-type: 0x800000}}"), []string{
-			`3:77: encapsulations[0].options[0].trace: a trace and a Direct Export in one option; give each its own entry of the list`}},
+			`3:77: encapsulations[0].options[0].trace: several kinds in one option; give each its own entry of the list`}},
 		{"missing keys", rule("", "{dex: {}}"), []string{
 			`3:75: key "namespace" is missing in encapsulations[0].options[0].dex; add it: a number from 0 to 65535`,
 			`3:75: key "trace-type" is missing in encapsulations[0].options[0].dex; add it: a number from 0 to 0xffffff`}},

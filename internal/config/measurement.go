@@ -16,21 +16,28 @@ import (
 
 // Measurement is how the flows of the domain are marked and counted (RFC 9341).
 type Measurement struct {
-	Block       BlockLength   `key:"block" default:"10s" doc:"Length of a block, 100ms to 10m, one value in the whole domain. A packet's block is the time in UTC, divided by it."`
-	Guard       *BlockLength  `key:"guard" absent:"100ms, or a quarter of a block below 400ms" doc:"How far from its block a packet may arrive: the difference of the nodes' clocks plus the spread of delays, less than half of a block (RFC 9341 §5). Packets that arrive farther from it are counted, and make the block's result uncertain."`
-	Carrier     model.Carrier `key:"carrier" default:"traffic-class" doc:"What carries the mark: bits of the outer traffic class, or of an octet of the last SID's argument."`
-	Octet       OctetNumber   `key:"octet" default:"15" doc:"Of carrier: argument: the octet of the last SID, 0 to 15. All SIDs that end here must route alike, whatever its marked bits."`
-	Mask        MarkBits      `key:"mask" default:"0x0c" doc:"The bits that carry the mark. Bits 0x03 of the traffic class are ECN; see ecn."`
-	Unmarked    MarkBits      `key:"unmarked" default:"0x00" doc:"Their value in packets without a mark."`
-	Even        MarkBits      `key:"even" default:"0x04" doc:"Their value in blocks with an even number."`
-	Odd         MarkBits      `key:"odd" default:"0x0c" doc:"Their value in blocks with an odd number."`
-	DelayEven   *MarkBits     `key:"delay-even" absent:"no delay marks" doc:"Their value in a packet with a delay mark (double marking, RFC 9341 §4.2.2) of an even block; with delay-odd."`
-	DelayOdd    *MarkBits     `key:"delay-odd" absent:"no delay marks" doc:"The same of an odd block."`
-	MeanDelay   bool          `key:"mean-delay" default:"false" doc:"Also measure the mean delay of all packets (RFC 9341 §4.2.3). The clock is then read for each packet instead of once in a tick, which may cost as much as the rest of the measurement."`
-	ClockError  *BlockLength  `key:"clock-error" absent:"what the kernel says of its clock, if it is synchronized; else not known" doc:"How far this node's clock may be from UTC. Blocks are uncertain if the clocks of two nodes may differ by more than half of guard."`
-	ECN         bool          `key:"ecn" default:"false" doc:"Accept bits of the ECN field in mask: a router that marks congestion then falsifies the measurement."`
-	Unmonitored Unmonitored   `key:"unmonitored" default:"keep" doc:"What happens to the marked bits of packets that leave with the source of a flow whose direction is out, and belong to no flow: keep them, or clear them to unmarked."`
-	Capacity    FlowCapacity  `key:"capacity" default:"65536" doc:"The most flows. Each costs about 256 bytes for each CPU, once it exists."`
+	Block       BlockLength    `key:"block" default:"10s" doc:"Length of a block, 100ms to 10m, one value in the whole domain. A packet's block is the time in UTC, divided by it."`
+	Guard       *BlockLength   `key:"guard" absent:"100ms, or a quarter of a block below 400ms" doc:"How far from its block a packet may arrive: the difference of the nodes' clocks plus the spread of delays, less than half of a block (RFC 9341 §5). Packets that arrive farther from it are counted, and make the block's result uncertain."`
+	Carrier     model.Carrier  `key:"carrier" default:"traffic-class" doc:"What carries the mark: bits of the outer traffic class, bits of an octet of the last SID's argument, or the AltMark option (RFC 9343) in a header that packets get at the ingress. The option has bits of its own: it takes no mask, unmarked, even, odd, delay-even, delay-odd and octet, and one packet in a block and CPU always has a delay mark."`
+	Header      OptionHeader   `key:"header" default:"destination" doc:"Of carrier: option: destination inserts a Destination Options header before the SRH, which segment endpoints read; hop-by-hop inserts a Hop-by-Hop Options header, which routers between them may read, too."`
+	Octet       OctetNumber    `key:"octet" default:"15" doc:"Of carrier: argument: the octet of the last SID, 0 to 15. All SIDs that end here must route alike, whatever its marked bits."`
+	Mask        MarkBits       `key:"mask" default:"0x0c" doc:"The bits that carry the mark. Bits 0x03 of the traffic class are ECN; see ecn."`
+	Unmarked    MarkBits       `key:"unmarked" default:"0x00" doc:"Their value in packets without a mark."`
+	Even        MarkBits       `key:"even" default:"0x04" doc:"Their value in blocks with an even number."`
+	Odd         MarkBits       `key:"odd" default:"0x0c" doc:"Their value in blocks with an odd number."`
+	DelayEven   *MarkBits      `key:"delay-even" absent:"no delay marks" doc:"Their value in a packet with a delay mark (double marking, RFC 9341 §4.2.2) of an even block; with delay-odd."`
+	DelayOdd    *MarkBits      `key:"delay-odd" absent:"no delay marks" doc:"The same of an odd block."`
+	MeanDelay   bool           `key:"mean-delay" default:"false" doc:"Also measure the mean delay of all packets (RFC 9341 §4.2.3). The clock is then read for each packet instead of once in a tick, which may cost as much as the rest of the measurement."`
+	ClockError  *BlockLength   `key:"clock-error" absent:"what the kernel says of its clock, if it is synchronized; else not known" doc:"How far this node's clock may be from UTC. Blocks are uncertain if the clocks of two nodes may differ by more than half of guard."`
+	ECN         bool           `key:"ecn" default:"false" doc:"Accept bits of the ECN field in mask: a router that marks congestion then falsifies the measurement."`
+	Unmonitored Unmonitored    `key:"unmonitored" default:"keep" doc:"What happens to the marked bits of packets that leave with the source of a flow whose direction is out, and belong to no flow: keep them, or clear them to unmarked."`
+	MaxLoss     *LossShare     `key:"max-loss" absent:"no threshold" doc:"At the ingress of flows with points: a flow that loses a larger share of a block's packets between its ends has the warning flow_loss_high, until three blocks in a row lost less. Uncertain blocks and those without packets say nothing."`
+	MaxDelay    *DelayLimit    `key:"max-delay" absent:"no threshold" doc:"As max-loss, for the mean delay of a block's packets between its ends (with mean-delay), or of those with a delay mark: flow_delay_high."`
+	NoDataAfter BlockCount     `key:"no-data-after" default:"3" doc:"After this many blocks in a row whose loss is not known, a flow with points has the warning flow_unmeasured; 0 is never."`
+	Capacity    FlowCapacity   `key:"capacity" default:"65536" doc:"The most flows. Each costs about 400 bytes for each CPU, once it exists, and 256 more for a second form of its list, as with mode: encap.red and psp."`
+	Exchange    model.Exchange `key:"exchange" default:"stamp" doc:"How the ingress asks the points of its flows what they counted: stamp asks their STAMP reflectors (stamp), for many flows and with all counters in a message; twamp-light and rfc6374 ask the responders (responders) of nodes that know no other protocol, for one flow in a message, by its session. These two do not say how good the other node's clock is, so they need clock-error, which then holds for all nodes."`
+	ProbeEvery  BlockLength    `key:"probe-interval" default:"1s" doc:"How often the delay of a flow with probes is measured, 10ms to 10m."`
+	ProbeSource netip.Addr     `key:"probe-source" absent:"the address from which the kernel would send to the first SID" doc:"The source of in-band test packets: an address of this node that no flow has as source that is of mode inline, nor, with probes: in-band-encap, any flow, because nodes would count them in it."`
 }
 
 // Flow is the packets of one segment routing policy.
@@ -45,7 +52,15 @@ type Flow struct {
 	Destination  netip.Addr      `key:"destination" absent:"any" doc:"Destination address as packets have it when they leave, or arrive, here. Of mode inline: their own destination."`
 	TrafficClass *TrafficClass   `key:"traffic-class" absent:"any" doc:"Outer traffic class, of which the DSCP is compared, without bits that carry the mark."`
 	FlowLabel    *FlowLabel      `key:"flow-label" absent:"any" doc:"Outer flow label."`
+	Session      SessionID       `key:"session" default:"0" doc:"Number by which messages mean this flow that do not carry its name, 1 to 65535, the same at all nodes of its path and another one for each flow: the SSID of STAMP packets with a Direct Measurement TLV (RFC 8972 §4.5), the Session Identifier of RFC 6374, the UDP port from which loss queries of TWAMP Light come (usually 1206). 0: there is none."`
+	Probes       model.Probes    `key:"probes" default:"none" doc:"With points: whether the delay to the last point is measured with test packets of STAMP, too, if exchange is stamp, and their way. out-of-band: as they are routed. in-band: through the flow's SIDs, but the last one's place is taken by the point's address (mode inline: after all SIDs). in-band-encap: encapsulated as the flow's packets, through all SIDs; the routing table in which the last SID looks inner packets up must deliver those to the point's address. Questions to the last point travel in the same way; those to other points through the SIDs before them (points-after). Their flow label is the flow's flow-label, or 0, which Linux gives to packets that it encapsulates. None of them is counted in the flow."`
+	Return       []netip.Addr    `key:"return-segments" absent:"answers travel as they are routed" doc:"SIDs of the way back of answers to in-band packets, the first to visit first, 1 to 16. At the ingress, they are asked for by STAMP (Return Path TLV, RFC 9503 §4.1.3), which stamp.return-segments permits at the other end; with another exchange, only that answers travel in-band. At other nodes they are the way of responses to in-band queries (responders)."`
+	MonitorID    *MonitorID      `key:"flow-mon-id" absent:"a hash of the name" doc:"Of carrier: option: the flow's FlowMonID (RFC 9343 §5.3), the same at all nodes of the path. With direction: in or transit, packets are then of the flow by their source and this number alone, whatever their segments."`
 	Points       []Reflector     `key:"points" absent:"none: loss is not computed here" doc:"With direction: out, the reflectors (stamp) of the nodes that count the flow after this one, in the order of its path, the last one at its egress: an address, with port 862, or [ADDRESS]:PORT. After each block this node asks them what they counted, and reports loss and delay as records, in waymark loss, and as metrics."`
+	PointsAfter  []SegmentCount  `key:"points-after" absent:"0, 1 and so on, if each endpoint of the path is one of points; else questions to these points travel as they are routed" doc:"With probes: in-band or in-band-encap, for each of points but the last: how many of segments packets visit before they reach it, its own SID not included. Questions to the point travel through as many SIDs."`
+	MaxLoss      *LossShare      `key:"max-loss" absent:"that of measurement" doc:"Of a flow with points: its own max-loss; 100% is no threshold."`
+	MaxDelay     *DelayLimit     `key:"max-delay" absent:"that of measurement" doc:"Of a flow with points: its own max-delay."`
+	NoDataAfter  *BlockCount     `key:"no-data-after" absent:"that of measurement" doc:"Of a flow with points: its own no-data-after; 0 is never."`
 }
 
 // Stamp is a reflector.
@@ -54,6 +69,7 @@ type Stamp struct {
 	Allow   []netip.Prefix `key:"allow" required:"true" doc:"Prefixes of senders that are answered, 1 to 64: nodes that measure with this one."`
 	KeyFile string         `key:"key-file" absent:"packets are not authenticated" doc:"File with the key of the HMACs in hexadecimal digits, the same at all nodes that measure together, mode 0600 or stricter. With it, this node also authenticates its questions to other nodes."`
 	Rate    PacketRate     `key:"rate" default:"100000" doc:"The most packets per second that are answered."`
+	Return  bool           `key:"return-segments" default:"false" doc:"Whether replies go through the SRv6 segments that a packet asks for (RFC 9503 §4.1.3)."`
 }
 
 // Reflector is where a reflector listens.
@@ -81,6 +97,18 @@ func formatReflector(r Reflector) string {
 	return at.String()
 }
 
+// OptionHeader is a header that carries the AltMark option.
+type OptionHeader string
+
+// The headers (RFC 9343 §4).
+const (
+	HeaderDestination OptionHeader = "destination"
+	HeaderHopByHop    OptionHeader = "hop-by-hop"
+)
+
+// MonitorID is a FlowMonID (RFC 9343 §5.3).
+type MonitorID uint32
+
 // BlockLength is a time of whole milliseconds.
 type BlockLength time.Duration
 
@@ -101,6 +129,9 @@ const (
 	UnmonitoredKeep  Unmonitored = "keep"
 	UnmonitoredClear Unmonitored = "clear"
 )
+
+// SegmentCount is a number of SIDs.
+type SegmentCount uint16
 
 // Container is how a SID holds compressed SIDs; zero is not at all.
 type Container srv6.Compression
@@ -148,17 +179,31 @@ func (c *Config) measurement() model.Measurement {
 	if len(c.Flows) == 0 {
 		return model.Measurement{}
 	}
-	m := c.Measurement
-	if m == nil {
-		out := model.Measurement{Marking: model.DefaultMarking()}
-		return withFlows(out, c.Flows)
+	out := model.Measurement{Marking: model.DefaultMarking()}
+	if c.Measurement != nil {
+		out = c.Measurement.node()
 	}
+	for _, f := range c.Flows {
+		flow := f.node()
+		if len(f.Points) > 0 {
+			flow.Thresholds = f.thresholds(c.Measurement)
+		}
+		out.Flows = append(out.Flows, flow)
+	}
+	return out
+}
+
+func (m *Measurement) node() model.Measurement {
 	out := model.Measurement{
 		Block: time.Duration(m.Block), Clear: m.Unmonitored == UnmonitoredClear, MeanDelay: m.MeanDelay, Capacity: int(m.Capacity),
+		Exchange: m.Exchange, ProbeEvery: time.Duration(m.ProbeEvery), ProbeFrom: m.ProbeSource,
 		Marking: model.Marking{
 			Carrier: m.Carrier, Octet: uint8(m.Octet), Mask: uint8(m.Mask), None: uint8(m.Unmarked),
 			Colours: [2]uint8{uint8(m.Even), uint8(m.Odd)}, ECN: m.ECN,
 		},
+	}
+	if m.Carrier == model.CarrierOption {
+		out.Marking = model.OptionMarking(m.Header == HeaderHopByHop)
 	}
 	if m.ClockError != nil {
 		out.ClockError = (*time.Duration)(m.ClockError)
@@ -166,17 +211,10 @@ func (c *Config) measurement() model.Measurement {
 	if m.Guard != nil {
 		out.Guard = time.Duration(*m.Guard)
 	}
-	if m.DelayEven != nil && m.DelayOdd != nil {
+	if m.DelayEven != nil && m.DelayOdd != nil && m.Carrier != model.CarrierOption {
 		out.Marking.Delay = &[2]uint8{uint8(*m.DelayEven), uint8(*m.DelayOdd)}
 	}
-	return withFlows(out, c.Flows)
-}
-
-func withFlows(m model.Measurement, flows []Flow) model.Measurement {
-	for _, f := range flows {
-		m.Flows = append(m.Flows, f.node())
-	}
-	return m
+	return out
 }
 
 // maxPoints is how many nodes may count a flow after its ingress.
@@ -188,9 +226,15 @@ func (c *Config) measurementRules(add func(path, problem, cure string)) {
 	if m := c.Measurement; m != nil && (m.DelayEven == nil) != (m.DelayOdd == nil) {
 		add("measurement.delay-even", "delay marks need a value for even and for odd blocks", "give delay-even and delay-odd, or neither")
 	}
+	c.thresholdRules(add)
+	if m := c.Measurement; m != nil && m.Carrier == model.CarrierOption && !m.usesOptionBits() {
+		add("measurement.carrier", "the option has bits of its own for the mark", "remove mask, unmarked, even, odd, delay-even, delay-odd, octet and ecn, or use another carrier")
+	}
 	if s := c.Stamp; s != nil && (len(s.Allow) == 0 || len(s.Allow) > 64) {
 		add("stamp.allow", fmt.Sprintf("%d prefixes", len(s.Allow)), "list 1 to 64 prefixes of the nodes that may ask; ::/0 is any")
 	}
+	c.exchangeRules(add)
+	c.traceRules(add)
 	for i, f := range c.Flows {
 		if len(f.Points) > 0 && f.Direction != model.DirectionOut {
 			add(fmt.Sprintf("flows[%d].points", i), "only the ingress of a path asks the others", "remove points, or set direction: out")
@@ -204,15 +248,26 @@ func (c *Config) measurementRules(add func(path, problem, cure string)) {
 	}
 }
 
+// usesOptionBits reports that no other bits are named for the mark.
+func (m *Measurement) usesOptionBits() bool {
+	d := model.DefaultMarking()
+	return m.Octet == 15 && uint8(m.Mask) == d.Mask && uint8(m.Unmarked) == d.None && uint8(m.Even) == d.Colours[0] && uint8(m.Odd) == d.Colours[1] &&
+		m.DelayEven == nil && m.DelayOdd == nil && !m.ECN
+}
+
 func (f Flow) node() model.MeasuredFlow {
 	var points []netip.AddrPort
 	for _, p := range f.Points {
 		points = append(points, netip.AddrPort(p))
 	}
+	var after []int
+	for _, n := range f.PointsAfter {
+		after = append(after, int(n))
+	}
 	return model.MeasuredFlow{
-		Points: points,
-		Name:   f.Name, Direction: f.Direction, Source: f.Source, Destination: f.Destination,
-		TrafficClass: (*uint8)(f.TrafficClass), FlowLabel: (*uint32)(f.FlowLabel),
+		Points: points, After: after, Session: uint16(f.Session), Probes: f.Probes, Return: f.Return,
+		Name: f.Name, Direction: f.Direction, Source: f.Source, Destination: f.Destination,
+		TrafficClass: (*uint8)(f.TrafficClass), FlowLabel: (*uint32)(f.FlowLabel), MonitorID: (*uint32)(f.MonitorID),
 		Path: srv6.Path{Segments: f.Segments, Mode: f.Mode, Popped: f.PSP, Compression: srv6.Compression(f.Container)},
 	}
 }

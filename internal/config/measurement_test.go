@@ -3,12 +3,14 @@
 package config
 
 import (
+	"fmt"
 	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
 )
@@ -29,10 +31,19 @@ measurement:
   clock-error: 5ms
   ecn: true
   unmonitored: clear
+  probe-interval: 20ms
+  probe-source: 2001:db8::9
   capacity: 100000
-stamp: {listen: "[::]:862", allow: ["2001:db8::/32"], rate: 50000, key-file: /etc/waymark/stamp.key}
+  max-loss: 0.1%
+  max-delay: 20ms
+  no-data-after: 5
+stamp: {listen: "[::]:862", allow: ["2001:db8::/32"], rate: 50000, key-file: /etc/waymark/stamp.key, return-segments: true}
+responders:
+  - {protocol: twamp-light, listen: "[::]:1205", allow: ["2001:db8::/32"], rate: 100}
+  - {protocol: rfc6374-loss, listen: "[2001:db8::9]:6374", allow: ["2001:db8::/32"]}
+trace: {allow: ["2001:db8:0::/48"], rate: 10}
 flows:
-  - {name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e", "fc00:3::d6"], points: ["2001:db8::7", "[2001:db8::8]:8620"]}
+  - {name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e", "fc00:3::d6"], points: ["2001:db8::7", "[2001:db8::8]:8620"], session: 1206, probes: in-band, points-after: [1], return-segments: ["fc00:2::e"], max-loss: 0%, max-delay: 1500us}
   - name: blue
     direction: transit
     source: 2001:db8::2
@@ -51,11 +62,14 @@ func TestMeasurement(t *testing.T) {
 	c := mustParse(t, measuring)
 	class, label := uint8(184), uint32(7)
 	address, clockError := netip.MustParseAddr, 5*time.Millisecond
+	none, delay := loss.Share(0), 1500*time.Microsecond
 	want := model.Measurement{
 		Block: 500 * time.Millisecond, Guard: 50 * time.Millisecond, Clear: true, MeanDelay: true, ClockError: &clockError, Capacity: 100000,
+		ProbeEvery: 20 * time.Millisecond, ProbeFrom: address("2001:db8::9"),
 		Marking: model.Marking{Carrier: model.CarrierArgument, Octet: 14, Mask: 0xf0, Colours: [2]uint8{0x10, 0x20}, Delay: &[2]uint8{0x30, 0x40}, ECN: true},
 		Flows: []model.MeasuredFlow{
-			{Name: "red", Source: address("2001:db8::1"), Path: srv6.Path{Segments: []netip.Addr{address("fc00:2::e"), address("fc00:3::d6")}}, Points: []netip.AddrPort{netip.AddrPortFrom(address("2001:db8::7"), 862), netip.AddrPortFrom(address("2001:db8::8"), 8620)}},
+			{Name: "red", Source: address("2001:db8::1"), Path: srv6.Path{Segments: []netip.Addr{address("fc00:2::e"), address("fc00:3::d6")}}, Points: []netip.AddrPort{netip.AddrPortFrom(address("2001:db8::7"), 862), netip.AddrPortFrom(address("2001:db8::8"), 8620)}, Thresholds: loss.Thresholds{MaxLoss: &none, MaxDelay: &delay, NoDataAfter: 5},
+				Session: 1206, Probes: model.ProbesInBand, After: []int{1}, Return: []netip.Addr{address("fc00:2::e")}},
 			{
 				Name: "blue", Direction: model.DirectionTransit, Source: address("2001:db8::2"), Destination: address("fcbb:bb00:2:3::1"), TrafficClass: &class, FlowLabel: &label,
 				Path: srv6.Path{Segments: []netip.Addr{address("fcbb:bb00:1:2:3::")}, Mode: srv6.ModeReduced, Popped: true, Compression: srv6.Compression{Block: 32, SID: 16}},
@@ -72,6 +86,55 @@ func TestMeasurement(t *testing.T) {
 	defaults := mustParse(t, strings.Split(measuring, "measurement:")[0]+`flows: [{name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e"]}]`)
 	if m := defaults.Anywhere().Measurement.WithDefaults(); m.Block != 10*time.Second || m.Guard != 100*time.Millisecond || m.Marking != model.DefaultMarking() || m.Capacity != 65536 {
 		t.Errorf("defaults: %+v", m)
+	}
+}
+
+// Exchanges without names need sessions, for the flows that are compared.
+func TestExchanges(t *testing.T) {
+	for _, tt := range []struct{ exchange, flow, want string }{
+		{"rfc6374", "session: 7", ""},
+		{"twamp-light", "session: 7", ""},
+		{"rfc6374", "session: 0", "flows[0].session: messages of exchange: rfc6374 carry no name of a flow; give the flow a number here and at its points"},
+		{"stamp", "session: 0", ""},
+		{"stamp", "probes: out-of-band", ""},
+		{"rfc6374", "session: 7, probes: in-band", ""},
+		{"rfc6374", "session: 7, probes: out-of-band", "flows[0].probes: test packets are STAMP's, and the points are asked by rfc6374"},
+	} {
+		text := served + "measurement: {clock-error: 1ms, exchange: " + tt.exchange + "}\n" +
+			`flows: [{name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e"], points: ["2001:db8::7"], ` + tt.flow + "}]\n"
+		_, err := Parse("F", []byte(text))
+		if got := ""; err != nil {
+			if got = err.Error(); tt.want == "" || !strings.Contains(got, tt.want) {
+				t.Errorf("%s, %s: %s", tt.exchange, tt.flow, got)
+			}
+		} else if tt.want != "" {
+			t.Errorf("%s, %s: accepted", tt.exchange, tt.flow)
+		}
+	}
+}
+
+// What one node sends in test packets is bounded, as are the ports of loss queries.
+func TestManyFlows(t *testing.T) {
+	for _, tt := range []struct {
+		flows          int
+		settings, more string
+		want           string
+	}{
+		{100, "probe-interval: 10ms", "probes: out-of-band", ""},
+		{101, "probe-interval: 10ms", "probes: out-of-band", "measurement.probe-interval: test packets of 101 flows every 10ms are more than 10000 a second"},
+		{101, "probe-interval: 10ms", "probes: none", ""},
+		{256, "clock-error: 1ms, exchange: twamp-light", "probes: none", ""},
+		{257, "clock-error: 1ms, exchange: twamp-light", "probes: none", "measurement.exchange: 257 flows need a port each, at most 256"},
+	} {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%smeasurement: {%s}\nflows:\n", served, tt.settings)
+		for i := range tt.flows {
+			fmt.Fprintf(&b, "  - {name: f%d, direction: out, source: 2001:db8::%x, segments: [\"fc00:2::e\"], points: [\"2001:db8::7\"], session: %d, %s}\n", i, i+16, i+1, tt.more)
+		}
+		_, err := Parse("F", []byte(b.String()))
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%d flows, %s: %v", tt.flows, tt.settings, err)
+		}
 	}
 }
 
@@ -100,24 +163,147 @@ func TestMeasurementFaults(t *testing.T) {
 		{"container: 32/16", "container: 32/7", "are no container"},
 		{"container: 32/16", "container: 32/x", "is not BLOCK/SID in bits"},
 		{"flow-label: 7", "flow-label: 1048576", "is too large"},
+		{"flow-label: 7", "flow-label: 7\n    max-loss: 1%", "flows[1].max-loss: loss and delay of the flow are not computed here"},
+		{"flow-label: 7", "flow-label: 7\n    no-data-after: 1", "flows[1].no-data-after: loss and delay"},
+		{"max-loss: 0.1%", "max-loss: 0.1", "is the number 0.1; write a percentage"},
+		{"max-loss: 0.1%", "max-loss: 101%", "101% is not possible"},
+		{"max-loss: 0.1%", "max-loss: -1%", `"-1%" is not a percentage`},
+		{"max-loss: 0.1%", "max-loss: 0.1 %", `"0.1 %" is not a percentage`},
+		{"max-loss: 0.1%", "max-loss: 0.00001%", "is not a percentage with up to four digits"},
+		{"max-delay: 20ms", "max-delay: 50ms", "measurement.max-delay: packets with a delay of 50ms make blocks uncertain: guard is 50ms"},
+		{"max-delay: 1500us", "max-delay: 1.5us", "1.5us is not whole microseconds"},
+		{"max-delay: 1500us", "max-delay: 51000us", "flows[0].max-delay: packets with a delay of 51ms"},
+		{"no-data-after: 5", "no-data-after: 1001", "1001 is too large"},
+		{"probe-interval: 20ms", "probe-interval: 9ms", "measurement.probe-interval: 9ms is too short; use 10ms or more"},
+		{"probe-source: 2001:db8::9", "probe-source: 2001:db8::3", "2001:db8::3 is the source of flows[2], in which test packets would count"},
+		{"clock-error: 5ms", "exchange: twamp-light", "messages of exchange: twamp-light do not say how good a clock is; set how far"},
+		{"flow-label: 7", "flow-label: 7\n    session: 1206", "flows[1].session: 1206 is also the session of flows[0]; give each flow its own number"},
+		{"session: 1206", "session: 65536", "flows[0].session: 65536 is too large"},
+		{"probes: in-band", "probes: out-of-band", "flows[0].return-segments: only in-band packets ask for a way back"},
+		{"probes: in-band", "probes: inband", `"inband" is not a valid value; write one of none, out-of-band, in-band, in-band-encap`},
+		{"probes: in-band", "probes: in-band-encap, mode: inline", "flows[0].probes: packets of mode inline are not encapsulated"},
+		{"probes: in-band", "probes: in-band, container: 32/16", "flows[0].probes: the point's address would take the place of the last container"},
+		{"flow-label: 7", "flow-label: 7\n    probes: in-band", "flows[1].probes: test packets go to the last point, and there are no points"},
+		{`return-segments: ["fc00:2::e"]`, `return-segments: ["ff02::1"]`, "flows[0].return-segments: not all are SIDs"},
+		{`listen: "[2001:db8::9]:6374"`, `listen: "[2001:db8::9]:1205"`, "responders[0] has the same port; give each its own port"},
+		{`listen: "[2001:db8::9]:6374"`, `listen: "2001:db8::9"`, `responders[1].listen`},
+		{`allow: ["2001:db8::/32"], rate: 100}`, `allow: [], rate: 100}`, "responders[0].allow: 0 prefixes; list 1 to 64"},
+		{`allow: ["2001:db8:0::/48"], rate: 10`, `allow: []`, "trace.allow: 0 prefixes; list 1 to 64 prefixes of the nodes that may trace"},
+		{`allow: ["2001:db8:0::/48"], rate: 10`, `rate: 10`, "allow"},
+		{`allow: ["2001:db8:0::/48"], rate: 10`, `allow: ["::/0"], listen: "[::]:862"`, "trace.listen: stamp.listen has the same port; give each its own port"},
+		{`allow: ["2001:db8:0::/48"], rate: 10`, `allow: ["::/0"], listen: "[::]:1205"`, "trace.listen: responders[0].listen has the same port"},
+		{"protocol: rfc6374-loss", "protocol: rfc6374", "responders[1].protocol"},
 	} {
-		text := strings.Replace(measuring, tt.from, tt.to, 1)
-		if text == measuring {
-			t.Fatalf("%q is not in the file", tt.from)
-		}
-		_, err := Parse("F", []byte(text))
-		if got := ""; err != nil {
-			got = err.Error()
-			if tt.want == "" || !strings.Contains(got, tt.want) {
-				t.Errorf("%s: %s\nwant %s", tt.to, got, tt.want)
-			}
-		} else if tt.want != "" {
-			t.Errorf("%s is accepted", tt.to)
-		}
+		replaceAndParse(t, tt.from, tt.to, tt.want)
 	}
 	class := strings.Replace(strings.Replace(measuring, "carrier: argument", "carrier: traffic-class", 1), "ecn: true", "ecn: false", 1)
 	class = strings.Replace(strings.Replace(class, "mask: 0xf0", "mask: 0xf1", 1), "octet: 14\n", "octet: 15\n", 1)
 	if _, err := Parse("F", []byte(class)); err == nil || !strings.Contains(err.Error(), "0xf1 has bits of the ECN field") {
 		t.Errorf("bits of the ECN field: %v", err)
+	}
+}
+
+// replaceAndParse replaces a part of the file, which must then have an error; "": none.
+func replaceAndParse(t *testing.T, from, to, want string) {
+	t.Helper()
+	text := strings.Replace(measuring, from, to, 1)
+	if text == measuring {
+		t.Fatalf("%q is not in the file", from)
+	}
+	_, err := Parse("F", []byte(text))
+	switch {
+	case err == nil && want != "":
+		t.Errorf("%s is accepted", to)
+	case err != nil && (want == "" || !strings.Contains(err.Error(), want)):
+		t.Errorf("%s: %v\nwant %s", to, err, want)
+	}
+}
+
+// TestPlacesOfPoints checks where points may be on a path.
+func TestPlacesOfPoints(t *testing.T) {
+	for _, tt := range []struct{ from, to, want string }{
+		{"probes: in-band", "probes: none", "flows[0].points-after: only in-band questions travel through segments; set probes: in-band"},
+		{"points-after: [1]", "points-after: [0, 1]", "flows[0].points-after: 2 numbers for 2 points; give a number for each point but the last"},
+		{"points-after: [1]", "points-after: [2]", "flows[0].points-after: [2] does not follow the path; give numbers from 0 to 1"},
+		{"points-after: [1]", "points-after: [2], mode: inline", ""},
+		{`points: ["2001:db8::7",`, `points: ["2001:db8::6", "2001:db8::7",`, "flows[0].points-after: 1 numbers for 3 points"},
+		{`points: ["2001:db8::7", "[2001:db8::8]:8620"], session: 1206, probes: in-band, points-after: [1]`, `points: ["2001:db8::6", "2001:db8::7", "2001:db8::8"], probes: in-band, points-after: [1, 0]`, "[1 0] does not follow the path"},
+	} {
+		replaceAndParse(t, tt.from, tt.to, tt.want)
+	}
+}
+
+// A flow takes from its node each setting that it does not have itself.
+func TestThresholds(t *testing.T) {
+	const flow = `flows: [{name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e"], points: ["2001:db8::7"]%s}]`
+	text := func(l loss.Thresholds) string {
+		out := fmt.Sprint(l.NoDataAfter)
+		if l.MaxLoss != nil {
+			out += " " + formatLossShare(LossShare(*l.MaxLoss))
+		}
+		if l.MaxDelay != nil {
+			out += " " + l.MaxDelay.String()
+		}
+		return out
+	}
+	for _, tt := range []struct{ node, flow, want string }{
+		{"", "", "3"},
+		{"", ", max-loss: 12.5%, no-data-after: 0", "0 12.5%"},
+		{"measurement: {max-loss: 0.0001%}\n", "", "3 0.0001%"},
+		{"measurement: {max-loss: 0.1%, max-delay: 1ms, mean-delay: true, no-data-after: 0}\n", "", "0 0.1% 1ms"},
+		{"measurement: {max-loss: 0.1%, max-delay: 1ms, mean-delay: true, no-data-after: 7}\n", ", max-loss: 100%, max-delay: 99ms, no-data-after: 2", "2 100% 99ms"},
+	} {
+		c := mustParse(t, served+tt.node+fmt.Sprintf(flow, tt.flow))
+		if got := text(c.Anywhere().Measurement.Flows[0].Thresholds); got != tt.want {
+			t.Errorf("%s%s: %s, want %s", tt.node, tt.flow, got, tt.want)
+		}
+	}
+	_, err := Parse("F", []byte(served+fmt.Sprintf(flow, ", max-delay: 1ms")))
+	if err == nil || !strings.Contains(err.Error(), "flows[0].max-delay: no delay is measured; set mean-delay: true") {
+		t.Error(err)
+	}
+}
+
+const byOption = `
+node: {id: 1}
+interfaces: [{name: eth0, boundary: ignore}]
+measurement: {carrier: option, header: hop-by-hop}
+flows:
+  - {name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e"], flow-mon-id: 0x12345}
+  - {name: blue, direction: in, source: 2001:db8::1, segments: ["fc00:2::e"], flow-mon-id: 0x12345}
+  - {name: green, direction: out, source: 2001:db8::1, segments: ["fc00:2::e"], flow-label: 7}
+`
+
+// TestOption reads what the AltMark option needs, and breaks one key at a time.
+func TestOption(t *testing.T) {
+	c := mustParse(t, byOption)
+	m := c.Anywhere().Measurement
+	if want := model.OptionMarking(true); !reflect.DeepEqual(m.Marking, want) {
+		t.Errorf("%+v, want %+v", m.Marking, want)
+	}
+	red, blue, green := m.Flows[0], m.Flows[1], m.Flows[2]
+	if red.FlowMonID() != 0x12345 || red.SelectedByFlowMonID() || !blue.SelectedByFlowMonID() || green.FlowMonID() != 0x788b2 {
+		t.Errorf("%+v, green %#x", m.Flows, green.FlowMonID())
+	}
+	if again := mustParse(t, string(c.Marshal())); !same(c, again) {
+		t.Errorf("written otherwise than read:\n%s", again.Marshal())
+	}
+	for _, tt := range []struct{ from, to, want string }{
+		{"header: hop-by-hop", "header: routing", `measurement.header`},
+		{"carrier: option", "carrier: option, mask: 0x1c", "measurement.carrier: the option has bits of its own for the mark; remove mask"},
+		{"carrier: option", "carrier: option, delay-even: 4, delay-odd: 8", "the option has bits of its own"},
+		{"carrier: option", "carrier: option, unmonitored: clear", "measurement.unmonitored: packets of no flow keep an option"},
+		{"{carrier: option, header: hop-by-hop}", "{block: 1s}", "flows[0].flow-mon-id: packets carry it in the option alone; remove it, or set measurement: {carrier: option}"},
+		{"0x12345}", "0x100000}", "flow-mon-id"},
+		{"flow-label: 7", "flow-label: 7, flow-mon-id: 0x12345", `flows[2].flow-mon-id: the flow has the FlowMonID 0x12345 of flow "red", which has the same source; set flow-mon-id: 0x12346 at all nodes of the path`},
+		{"flow-label: 7", "mode: inline", "flows[2].mode: nothing would remove the option's header from an inline packet"},
+	} {
+		text := strings.Replace(byOption, tt.from, tt.to, 1)
+		if text == byOption {
+			t.Fatalf("%q is not in the file", tt.from)
+		}
+		if _, err := Parse("F", []byte(text)); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.to, err, tt.want)
+		}
 	}
 }

@@ -60,13 +60,15 @@ func ParseFor(h Host, name string, data []byte) (*Config, error) {
 	})
 }
 
-// Check is Parse that also checks the files for TLS. Those that cannot be read here are
+// Check is Parse that also checks the files for TLS and of keys. Those that cannot be read here are
 // reported separately, because the configuration may be for another machine.
 func Check(name string, data []byte) (c *Config, unread Faults, err error) {
 	c, err = parse(name, data, func(d *decoder, c *Config) {
 		var wrong Faults
 		wrong, unread = d.files(c)
-		d.faults = append(d.faults, wrong...)
+		wrongKeys, unreadKeys := d.keyFiles(c)
+		d.faults = append(append(d.faults, wrong...), wrongKeys...)
+		unread = append(unread, unreadKeys...)
 	})
 	return c, unread, err
 }

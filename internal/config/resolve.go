@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/pot"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -16,8 +17,6 @@ type Link struct {
 	Index model.IfIndex
 	MTU   int
 	Up    bool
-	// IsMember reports that the interface has a master.
-	IsMember bool
 }
 
 // Host is the machine, and the network namespace in it, that a configuration
@@ -25,9 +24,9 @@ type Link struct {
 type Host interface {
 	// Link finds an interface by name; ok is false when there is none now.
 	Link(name string) (link Link, ok bool, err error)
-	// Masters maps each interface that is a member of another one (of a bridge, a VRF,
-	// a bond) to that master.
-	Masters() (map[model.IfIndex]model.IfIndex, error)
+	// Devices lists the interfaces that are members of another one (of a bridge, a VRF,
+	// a bond), VLAN devices and bridges. Others may be in the list.
+	Devices() ([]Device, error)
 	// NodeID and NodeIDWide are net.ipv6.ioam6_id and ioam6_id_wide.
 	NodeID() (ioam.NodeID, error)
 	NodeIDWide() (ioam.NodeIDWide, error)
@@ -40,6 +39,8 @@ type Host interface {
 	StackOptions() (int, error)
 	// SourceTo is the address from which the kernel would send to dst.
 	SourceTo(dst netip.Addr) (netip.Addr, error)
+	// ProofKey reads the key of a proof of transit from a file.
+	ProofKey(file string) (*pot.Key, error)
 	// Addresses looks up a host name; the result is empty when that fails.
 	Addresses(name string) []netip.Addr
 }
@@ -93,7 +94,6 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		return Resolved{}, err
 	}
 	links := map[int]model.Interface{}
-	members := false
 	var faults Faults
 	for i, in := range c.Interfaces {
 		link, ok, err := h.Link(in.Name)
@@ -116,28 +116,28 @@ func (c *Config) Resolve(h Host) (Resolved, error) {
 		if in.Forwarding == ForwardingFast {
 			out.Fast[link.Index] = true
 		}
-		members = members || link.IsMember
 	}
 	c.deriveSources(h, &out)
 	if c.Strict {
 		faults = append(faults, c.sourceless(out)...)
 	}
 	node.Collectors, out.Unspared = c.collectors(h)
-	b := c.build(node, links, out.Derived, false)
+	known, unusable := c.readKeys(h)
+	faults = append(faults, unusable...)
+	b := c.build(node, links, out.Derived, known, false)
 	faults = append(faults, b.validate(c.source)...)
 	if err := faults.err(); err != nil {
 		return Resolved{}, err
 	}
 	out.Node = b.node
-	var masterOf map[model.IfIndex]model.IfIndex
-	if members {
-		var err error
-		if masterOf, err = h.Masters(); err != nil {
-			return Resolved{}, fmt.Errorf("look up the masters of interfaces: %w", err)
+	var devices []Device
+	if len(out.Node.Interfaces) > 0 {
+		if devices, err = h.Devices(); err != nil {
+			return Resolved{}, fmt.Errorf("look up masters and VLAN devices: %w", err)
 		}
-		out.Node.Masters = masters(out.Node.Interfaces, masterOf)
 	}
-	out.Outside = outside(out.Node.Interfaces, masterOf)
+	out.Node.Uppers = uppers(out.Node.Interfaces, devices)
+	out.Outside = outside(out.Node.Interfaces, devices)
 	return out, nil
 }
 

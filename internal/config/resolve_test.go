@@ -12,13 +12,14 @@ import (
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/pot"
 	"github.com/waymark-net/waymark/ioam"
 )
 
 // fakeHost has the interfaces in links; all its sysctls are 7, except for "broken".
 type fakeHost struct {
 	links   map[string]Link
-	masters map[model.IfIndex]model.IfIndex
+	devices []Device
 	broken  string
 	sources map[netip.Addr]netip.Addr
 	names   map[string][]netip.Addr
@@ -41,8 +42,8 @@ func (h fakeHost) Link(name string) (Link, bool, error) {
 	return l, ok, nil
 }
 
-func (h fakeHost) Masters() (map[model.IfIndex]model.IfIndex, error) {
-	return h.masters, h.sysctl("masters")
+func (h fakeHost) Devices() ([]Device, error) {
+	return h.devices, h.sysctl("devices")
 }
 
 func (h fakeHost) sysctl(name string) error {
@@ -51,6 +52,8 @@ func (h fakeHost) sysctl(name string) error {
 	}
 	return nil
 }
+func (h fakeHost) ProofKey(file string) (*pot.Key, error) { return pot.Read(file) }
+
 func (h fakeHost) StackOptions() (int, error)           { return 9, h.sysctl("options") }
 func (h fakeHost) NodeID() (ioam.NodeID, error)         { return 7, h.sysctl("node") }
 func (h fakeHost) NodeIDWide() (ioam.NodeIDWide, error) { return 77, h.sysctl("node-wide") }
@@ -86,7 +89,7 @@ func TestResolve(t *testing.T) {
 		Derived:      map[netip.Addr]netip.Addr{},
 		Outside:      map[model.IfIndex]bool{},
 		Node: model.NodeConfig{
-			ID: 7, IDWide: 77, FlowSeed: 0x5741594d41524b36, FlowEntries: 4096, ExportLimit: 100, ExportRate: 10000,
+			ID: 7, IDWide: 77, FlowSeed: 0x5741594d41524b36, FlowEntries: 4096, ExportLimit: 100, LoopbackLimit: 100, LoopbackRate: 100, ExportRate: 10000,
 			Interfaces: []model.Interface{
 				{Index: 4, Name: "eth0", ID: 777, IDWide: 7777, Roles: model.RoleIngress | model.RoleEgress, Boundary: model.BoundaryIgnore, MTU: 1500},
 				{Index: 9, Name: "eth1", ID: 8, IDWide: 88, Roles: model.RoleEgress, MTU: 9000},

@@ -26,6 +26,7 @@ type Selection struct {
 type Insertion struct {
 	Flows     Share           `key:"flows" default:"1/1"`
 	Frequency model.Frequency `key:"frequency" default:"1/1"`
+	Budget    *Budget         `key:"budget" absent:"no limit"`
 	Mode      model.Mode      `key:"mode" default:"auto"`
 	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel"`
 	Options   []Option        `key:"options" required:"true"`
@@ -79,7 +80,7 @@ func (m Match) same(other Match) bool {
 
 // is compares what an encapsulation inserts.
 func (i Insertion) is(e Encapsulation) bool {
-	if i.Frequency != e.Frequency || max(i.Flows, 1) != max(e.Flows, 1) || i.Mode != e.Mode || (i.Tunnel == nil) != (e.Tunnel == nil) ||
+	if i.Frequency != e.Frequency || max(i.Flows, 1) != max(e.Flows, 1) || !sameValue(i.Budget, e.Budget) || i.Mode != e.Mode || (i.Tunnel == nil) != (e.Tunnel == nil) ||
 		!slices.EqualFunc(i.Options, e.Options, Option.same) {
 		return false
 	}

@@ -17,7 +17,7 @@ const served = "interfaces: [{name: eth0, role: [ingress, egress]}]\n"
 
 func TestTunnelEnds(t *testing.T) {
 	c := mustParse(t, full)
-	got := c.build(model.NodeConfig{}, nil, nil, true).node
+	got := c.build(model.NodeConfig{}, nil, nil, nil, true).node
 	sources := func(list ...string) (out []netip.Prefix) {
 		for _, p := range list {
 			out = append(out, netip.MustParsePrefix(p))
@@ -38,7 +38,7 @@ func TestTunnelEnds(t *testing.T) {
 		t.Errorf("tunnel destinations %v, want %v", got.TunnelDestinations, want)
 	}
 	// an encapsulation that waits for its interface protects its tunnel's end
-	left := c.build(model.NodeConfig{}, nil, nil, false).node
+	left := c.build(model.NodeConfig{}, nil, nil, nil, false).node
 	if want := address("2001:db8:3::1"); len(left.Encapsulations) > 0 || !slices.Contains(left.TunnelDestinations, want) {
 		t.Errorf("%d encapsulations, tunnel destinations %v, want %v among them", len(left.Encapsulations), left.TunnelDestinations, want)
 	}

@@ -15,7 +15,7 @@ type Severity string
 
 // The severities, lowest first.
 const (
-	Hint     Severity = "hint"    // works, but an RFC advises against it: shown only by diagnosis
+	Hint     Severity = "hint"    // works, but could do harm or is advised against: shown only by diagnosis
 	Info     Severity = "info"    // works, but not in the best way
 	Degraded Severity = "warning" // some packets are not measured, or not well
 	Error    Severity = "error"   // does not work, or reports something false
@@ -43,6 +43,7 @@ const (
 	DecapsulationOpen   Code = "decapsulation_open"
 	DecapRefused        Code = "decapsulation_refused"
 	DecapUnreached      Code = "decapsulation_unreached"
+	EncapShadowed       Code = "encapsulation_shadowed"
 	ExporterFailing     Code = "exporter_failing"
 	ExportsSuppressed   Code = "exports_suppressed"
 	ExportsUnsecured    Code = "exports_unsecured"
@@ -50,6 +51,9 @@ const (
 	ExportsUnsent       Code = "exports_unsent"
 	FastRefused         Code = "fast_refused"
 	FastSuspended       Code = "fast_suspended"
+	FlowDelayHigh       Code = "flow_delay_high"
+	FlowLossHigh        Code = "flow_loss_high"
+	FlowUnmeasured      Code = "flow_unmeasured"
 	InlineForwarded     Code = "inline_forwarded"
 	InterfaceMissing    Code = "interface_missing"
 	JITDisabled         Code = "jit_disabled"
@@ -61,7 +65,9 @@ const (
 	MTUBelowMinimum     Code = "mtu_below_minimum"
 	MTUTooSmall         Code = "mtu_too_small"
 	NamespaceUnfilled   Code = "namespace_unfilled"
+	ProbesNotInBand     Code = "probes_not_in_band"
 	OptionsOverLimit    Code = "options_over_limit"
+	OrderAtRisk         Code = "order_at_risk"
 	PathMTULowered      Code = "path_mtu_lowered"
 	PathMTUUnwatched    Code = "path_mtu_unwatched"
 	RecordsLost         Code = "records_lost"
@@ -104,11 +110,15 @@ var kinds = []Kind{
 	{DecapsulationOpen, Hint, "a tunnel that ends here accepts packets from any sender"},
 	{DecapRefused, Degraded, "packets of a tunnel that ends here are refused"},
 	{DecapUnreached, Degraded, "no tunnel or trace can end at this node"},
+	{EncapShadowed, Degraded, "no packet gets the header of an encapsulation"},
 	{ExporterFailing, Degraded, "an exporter loses records"},
 	{ExportsSuppressed, Degraded, "exports were suppressed in the last minute"},
 	{ExportsUnsecured, Hint, "records cross the network without encryption"},
 	{ExportsUnselective, Hint, "every packet to a prefix makes a postcard"},
 	{ExportsUnsent, Degraded, "this node exports, but has no sink"},
+	{FlowDelayHigh, Degraded, "a measured flow is slower than it may be"},
+	{FlowLossHigh, Degraded, "a measured flow loses more than it may"},
+	{FlowUnmeasured, Degraded, "the loss of a measured flow is not known"},
 	{InlineForwarded, Degraded, "headers are inserted into forwarded packets"},
 	{InterfaceMissing, Degraded, "a configured interface is missing"},
 	{JITDisabled, Degraded, "the BPF JIT compiler is off"},
@@ -122,7 +132,9 @@ var kinds = []Kind{
 	{FastSuspended, Degraded, "the stack forwards instead of fast forwarding"},
 	{MTUTooSmall, Degraded, "the MTU is too small for full-size packets and the insertion"},
 	{NamespaceUnfilled, Info, "this node inserts traces that it does not fill"},
+	{ProbesNotInBand, Degraded, "test packets of a flow are not sent through its segments"},
 	{OptionsOverLimit, Degraded, "an encapsulation inserts more options than Linux accepts by default"},
+	{OrderAtRisk, Hint, "receive offload may reorder segments of traced TCP flows"},
 	{PathMTULowered, Degraded, "a link on a tunnel's path is too small for full-size packets and the insertion"},
 	{PathMTUUnwatched, Degraded, "the path MTU of tunnels is not watched"},
 	{RecordsLost, Degraded, "records were lost in the last minute"},

@@ -76,6 +76,8 @@ func TestCheckNode(t *testing.T) {
 	}{
 		{"kernel fills", func(n *Node) { n.Interfaces[0].KernelIOAM6 = true }, KernelIOAM6, "eth0", "ioam6_enabled is 1", "sysctl -w net/ipv6/conf/eth0/ioam6_enabled=0"},
 		{"lro", func(n *Node) { n.Interfaces[1].LRO = true }, LROEnabled, "eth1", "LRO", "ethtool -K eth1 lro off"},
+		{"filled before GRO", func(n *Node) { n.Interfaces[0].GRO, n.Interfaces[0].Fills = true, true }, OrderAtRisk, "eth0", "fills traces in native XDP, before receive offload", "attach: tcx"},
+		{"removed after GRO", func(n *Node) { n.Interfaces[1].GRO, n.Interfaces[1].Removes = true, true }, OrderAtRisk, "eth1", "removes headers in tc, after receive offload", "ethtool -K eth1 gro off"},
 		{"xdp refused", func(n *Node) { n.Interfaces[1].XDPRefused = "EOPNOTSUPP" }, XDPFallback, "eth1", "served by tcx, because native XDP was refused: EOPNOTSUPP", "attach: tcx"},
 		{"missing", func(n *Node) { n.Missing = []string{"eth7"} }, InterfaceMissing, "eth7", "does not exist", "create"},
 		{"one byte short", func(n *Node) { n.Interfaces[1].MTU = 1619 }, MTUTooSmall, "eth1", "adds 120 bytes, the MTU of eth1 is 1619: packets over 1499 bytes", "mtu 1620"},
@@ -109,6 +111,19 @@ func TestCheckNode(t *testing.T) {
 				t.Errorf("warning %+v, want %s on %q with %q and cure %q", w, tt.code, tt.iface, tt.text, tt.cure)
 			}
 		})
+	}
+}
+
+// Order is kept where GRO is off, where headers are removed before it, or filled after it.
+func TestOrderIsKept(t *testing.T) {
+	for _, i := range []Interface{
+		{Name: "eth0", Hook: "xdp", Fills: true}, {Name: "eth0", Hook: "tcx", Removes: true},
+		{Name: "eth0", Hook: "xdp", GRO: true, Fills: true, Removes: true}, {Name: "eth0", Hook: "xdp", GRO: true},
+		{Name: "eth0", Hook: "tcx", GRO: true, Fills: true}, {Name: "eth0", Hook: "clsact", GRO: true},
+	} {
+		if ws := order(i); len(ws) != 0 {
+			t.Errorf("%+v: %+v", i, ws)
+		}
 	}
 }
 

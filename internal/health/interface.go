@@ -16,8 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ethFlagLRO is ETH_FLAG_LRO of linux/ethtool.h.
-const ethFlagLRO = 1 << 15
+// Constants of linux/ethtool.h.
+const (
+	ethFlagLRO     = 1 << 15
+	ethtoolGetGRO  = 0x2b // ETHTOOL_GGRO
+	ethtoolFeature = 1    // it is on
+)
 
 // ReadInterface reads the kernel's settings of an interface; values that cannot
 // be read stay zero.
@@ -26,7 +30,8 @@ func ReadInterface(name string, mtu int) Interface {
 		Name:        name,
 		MTU:         mtu,
 		KernelIOAM6: kernelIOAM6(name),
-		LRO:         lroEnabled(name),
+		LRO:         ethtool(name, unix.ETHTOOL_GFLAGS)&ethFlagLRO != 0,
+		GRO:         ethtool(name, ethtoolGetGRO)&ethtoolFeature != 0,
 	}
 }
 
@@ -35,15 +40,15 @@ func kernelIOAM6(name string) bool {
 	return err == nil && strings.TrimSpace(string(b)) == "1"
 }
 
-// lroEnabled uses the ethtool ioctl. A driver that does not answer has no large
-// receive offload.
-func lroEnabled(name string) bool {
+// ethtool is the answer to an ethtool command that gets one word. A driver that does not
+// answer has no such feature: 0.
+func ethtool(name string, command uint32) uint32 {
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return false
+		return 0
 	}
 	defer unix.Close(fd)
-	value := struct{ cmd, data uint32 }{cmd: unix.ETHTOOL_GFLAGS}
+	value := struct{ cmd, data uint32 }{cmd: command}
 	request := struct {
 		name [unix.IFNAMSIZ]byte
 		data unsafe.Pointer
@@ -51,7 +56,10 @@ func lroEnabled(name string) bool {
 	}{data: unsafe.Pointer(&value)}
 	copy(request.name[:unix.IFNAMSIZ-1], name)
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
-	return errno == 0 && value.data&ethFlagLRO != 0
+	if errno != 0 {
+		return 0
+	}
+	return value.data
 }
 
 // OwnAddresses reads the addresses of this network namespace, and returns a

@@ -19,8 +19,11 @@ type Interface struct {
 	MTU         int
 	KernelIOAM6 bool   // net.ipv6.conf.NAME.ioam6_enabled
 	LRO         bool   // large receive offload is on
+	GRO         bool   // generic receive offload is on
 	XDPRefused  string // why attach: auto fell back from native XDP
-	Hook        string // the hook in its place
+	Hook        string // the ingress hook that is attached: xdp, tcx or clsact
+	Fills       bool   // traces that arrive there are filled, for the stack
+	Removes     bool   // headers that arrive there may be removed
 }
 
 // Encapsulation describes one encapsulation rule.
@@ -39,6 +42,7 @@ type Encapsulation struct {
 	Unjoined    bool               // one of its Direct Exports has Sequence Numbers without Flow-IDs
 	Exporting   bool               // it inserts a Direct Export, also into matching exports of other nodes
 	Unselective bool               // it inserts one into every packet to a prefix, and this node makes a postcard for each
+	ShadowedBy  string             // a rule before it that matches all of its packets
 	Unknown     []ioam.NamespaceID // namespaces of its options that this node does not know
 	TooSmall    []ioam.NamespaceID // namespaces of its traces without room for this node's own data
 }
@@ -116,6 +120,7 @@ func checkInterface(i Interface) []Warning {
 			fmt.Sprintf("%s merges received packets (LRO) before Waymark sees them: headers are lost, and drivers refuse native XDP", i.Name),
 			fmt.Sprintf("ethtool -K %s lro off", i.Name)))
 	}
+	ws = append(ws, order(i)...)
 	if i.XDPRefused != "" {
 		ws = append(ws, New(XDPFallback, i.Name,
 			fmt.Sprintf("%s is served by %s, because native XDP was refused: %s", i.Name, i.Hook, i.XDPRefused),
@@ -134,6 +139,9 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	}
 	if e.Unselective {
 		ws = append(ws, exportsUnselective(e.Name, e.Interface))
+	}
+	if e.ShadowedBy != "" {
+		ws = append(ws, shadowed(e))
 	}
 	ws = append(ws, unfilled(e)...)
 	if e.NoRoute != "" {

@@ -5,6 +5,7 @@ package iproute2
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/waymark-net/waymark/internal/config"
@@ -91,8 +92,17 @@ func (w *words) criterion(f *config.Flow, word string) (err error) {
 		n, err = w.number(word, 20)
 		label := config.FlowLabel(n)
 		f.FlowLabel = &label
+	case "session":
+		var n uint64
+		n, err = w.number(word, 16)
+		f.Session = config.SessionID(n)
+	case "flowmonid":
+		var n uint64
+		n, err = w.number(word, 20)
+		id := config.MonitorID(n)
+		f.MonitorID = &id
 	default:
-		return fmt.Errorf("%q: want src ADDR, segs SID,SID, mode MODE, psp, container BLOCK/SID, dst ADDR, tclass N or flowlabel N", word)
+		return fmt.Errorf("%q: want src ADDR, segs SID,SID, mode MODE, psp, container BLOCK/SID, dst ADDR, tclass N, flowlabel N, session N or flowmonid N", word)
 	}
 	return err
 }
@@ -158,6 +168,12 @@ func FormatFlow(f config.Flow) string {
 	}
 	if f.FlowLabel != nil {
 		list = append(list, "flowlabel", config.FormatText(*f.FlowLabel))
+	}
+	if f.Session != 0 {
+		list = append(list, "session", strconv.Itoa(int(f.Session)))
+	}
+	if f.MonitorID != nil {
+		list = append(list, "flowmonid", config.FormatText(*f.MonitorID))
 	}
 	return shell(list)
 }

@@ -10,10 +10,10 @@ import (
 // TestFlowWords reads flows, and writes them as they are read again.
 func TestFlowWords(t *testing.T) {
 	for words, want := range map[string]string{
-		"add red out src 2001:db8::1 segs fc00:2::e":                                      "red out src 2001:db8::1 segs fc00:2::e mode encap",
-		"add red in segs fc00:2::e,fc00:3::d6 src 2001:db8::1 mode encap.red psp":         "red in src 2001:db8::1 segs fc00:2::e,fc00:3::d6 mode encap.red psp",
-		"add b transit src ::2 segs fc00::1 container 32/16 dst ::3 tclass 8 flowlabel 9": "b transit src ::2 segs fc00::1 mode encap container 32/16 dst ::3 tclass 8 flowlabel 9",
-		"a 'b c' out src ::2 segs fc00::1 mode inline":                                    "'b c' out src ::2 segs fc00::1 mode inline",
+		"add red out src 2001:db8::1 segs fc00:2::e":                                                             "red out src 2001:db8::1 segs fc00:2::e mode encap",
+		"add red in segs fc00:2::e,fc00:3::d6 src 2001:db8::1 mode encap.red psp":                                "red in src 2001:db8::1 segs fc00:2::e,fc00:3::d6 mode encap.red psp",
+		"add b transit src ::2 segs fc00::1 container 32/16 dst ::3 tclass 8 flowlabel 9 session 7 flowmonid 10": "b transit src ::2 segs fc00::1 mode encap container 32/16 dst ::3 tclass 8 flowlabel 9 session 7 flowmonid 0x0000a",
+		"a 'b c' out src ::2 segs fc00::1 mode inline":                                                           "'b c' out src ::2 segs fc00::1 mode inline",
 	} {
 		list := strings.Fields(words)
 		if strings.Contains(words, "'") {
@@ -45,6 +45,7 @@ func TestFlowErrors(t *testing.T) {
 		"add red out src ::1 segs ::1 mode l2encap":        "mode",
 		"add red out src ::1 segs ::1 tclass 256":          "tclass",
 		"add red out src ::1 segs ::1 flowlabel 0x1000000": "flowlabel",
+		"add red out src ::1 segs ::1 session 65536":       "session",
 		"add red out src ::1 segs ::1 container 7":         "container",
 		"add red out src ::1 segs ::1 dev eth0":            `"dev": want src ADDR`,
 		"del":                                              "flow del NAME: a value is missing",

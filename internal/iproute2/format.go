@@ -24,6 +24,7 @@ func FormatRoute(e config.Encapsulation) string {
 	if e.Flows > 1 {
 		words = append(words, "flows", config.FormatText(e.Flows))
 	}
+	words = append(words, budgetWords(e.Budget)...)
 	words = append(words, "mode", e.Mode.String())
 	if e.Tunnel != nil {
 		if e.Tunnel.Source.IsValid() {
@@ -97,7 +98,7 @@ func (c RouteCommand) Selection() config.Selection {
 	e := c.Rule
 	s := config.Selection{Name: e.Name, Interface: e.Interface, Match: e.Match}
 	if e.Options != nil {
-		s.Insertion = &config.Insertion{Flows: e.Flows, Frequency: e.Frequency, Mode: e.Mode, Tunnel: e.Tunnel, Options: e.Options}
+		s.Insertion = &config.Insertion{Flows: e.Flows, Frequency: e.Frequency, Budget: e.Budget, Mode: e.Mode, Tunnel: e.Tunnel, Options: e.Options}
 	}
 	return s
 }

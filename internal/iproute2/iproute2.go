@@ -5,9 +5,9 @@
 // in every error. It is stricter in two ways: a word given twice is an error
 // everywhere, and a word that would have no effect is refused, or kept apart to be
 // reported when it is about the kernel's route. It is more lenient in one: the order of
-// the clauses before "trace" and "dex" does not matter. It adds words for what iproute2
-// cannot express: flows, flow-id, option-type and export; and the commands "interface"
-// and "decapsulation".
+// the clauses before "trace", "dex", "pot" and "e2e" does not matter. It adds words for
+// what iproute2 cannot express: flows, flow-id, option-type, pot, e2e and export; and the
+// commands "interface" and "decapsulation".
 package iproute2
 
 import (

@@ -124,6 +124,9 @@ func TestParseRoute(t *testing.T) {
 		{"replace 2001:db8::1 dport 9 tos 1 encap ioam6 " + trace + " " + trace + " dev eth1", config.Encapsulation{
 			Name: "route-2001-db8--1_128-eth1-tos-0x01-dport-9", Interface: "eth1", Flows: 1, Frequency: once, Options: append(options, options...),
 			Match: config.Match{Destination: prefix("2001:db8::1/128"), DestinationPort: &model.PortRange{From: 9, To: 9}, TrafficClass: new(config.TrafficClass(1))}}},
+		{"add default encap ioam6 " + trace + " loopback 1/100 dev eth1", config.Encapsulation{
+			Name: "route-default-eth1", Interface: "eth1", Match: config.Match{Destination: prefix("::/0")}, Flows: 1, Frequency: once,
+			Options: []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0x800000, Size: 12, Loopback: 100}}}}},
 		{"del name 'core 1'", config.Encapsulation{Name: "core 1"}},
 		{"del 2001:db8:2::/64", config.Encapsulation{Match: config.Match{Destination: prefix("2001:db8:2::/64")}}},
 		{"del name core", config.Encapsulation{Name: "core"}},
@@ -199,8 +202,8 @@ func TestRouteRefused(t *testing.T) {
 		{add + "mode encap tundst :: " + trace + " dev eth1", "tundst ::: want the unicast address of a node"},
 		{add + "mode encap tundst ff02::1 " + trace + " dev eth1", "tundst ff02::1: want the unicast address"},
 		{add + "mode encap tundst 192.0.2.1 " + trace + " dev eth1", "tundst 192.0.2.1: the tunnel is IPv6-in-IPv6"},
-		{add + "dev eth1", `"dev": unknown word; use freq, flows, mode, tunsrc, tundst, trace or dex`},
-		{add, "trace or dex is missing"},
+		{add + "dev eth1", `"dev": unknown word; use freq, flows, budget, mode, tunsrc, tundst, trace, dex, pot or e2e`},
+		{add, "trace, dex, pot or e2e is missing"},
 		{add + "trace incr", "trace: want prealloc"},
 		{add + "trace prealloc type 0x800000 ns 1 dev eth1", "size is missing"},
 		{add + "trace prealloc size 4 ns 1 dev eth1", "type is missing"},

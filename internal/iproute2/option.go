@@ -16,17 +16,27 @@ import (
 func (p *routeParser) options(kind string) error {
 	for {
 		read := p.trace
-		if kind == "dex" {
+		switch kind {
+		case "dex":
 			read = p.directExport
+		case "pot":
+			read = p.proof
+		case "e2e":
+			read = p.edgeToEdge
 		}
 		if err := read(); err != nil {
 			return err
 		}
-		if !p.more() || p.peek() != "trace" && p.peek() != "dex" {
+		if !p.more() || !isOption(p.peek()) {
 			return nil
 		}
 		kind, _ = p.take("")
 	}
+}
+
+// isOption reports whether a word begins an option.
+func isOption(word string) bool {
+	return word == "trace" || word == "dex" || word == "pot" || word == "e2e"
 }
 
 // values reads keywords with a value each, in any order, up to another word.
@@ -46,17 +56,17 @@ func (p *routeParser) values(words []string, value func(word string) error) erro
 	return nil
 }
 
-// trace reads prealloc and its three values in any order.
+// trace reads prealloc and its values in any order; loopback may be absent.
 func (p *routeParser) trace() error {
 	if word, err := p.take("trace"); err != nil || word != "prealloc" {
 		return errors.New("trace: want prealloc; other kinds of trace are not defined for IPv6")
 	}
 	var t config.TraceOption
-	words := []string{"type", "ns", "size"}
+	words := []string{"type", "ns", "size", "loopback"}
 	if err := p.values(words, func(word string) error { return p.traceValue(word, &t) }); err != nil {
 		return err
 	}
-	for _, word := range words {
+	for _, word := range words[:3] {
 		if !p.seen[word] {
 			return fmt.Errorf("%s is missing: trace prealloc needs type TYPE ns ID size BYTES", word)
 		}
@@ -71,6 +81,8 @@ func (p *routeParser) traceValue(word string, t *config.TraceOption) (err error)
 		t.Type, err = p.traceType(word)
 	case "ns":
 		t.Namespace, err = p.namespace()
+	case "loopback":
+		err = value(p, word, &t.Loopback)
 	case "size":
 		n, err := p.number("size", 16)
 		if err != nil {
@@ -136,6 +148,42 @@ func (p *routeParser) directExportValue(word string, o *config.DirectExportOptio
 	return err
 }
 
+// proof reads the namespace of pot.
+func (p *routeParser) proof() error {
+	var o config.ProofOption
+	err := p.values([]string{"ns"}, func(string) (err error) {
+		o.Namespace, err = p.namespace()
+		return err
+	})
+	if err == nil && !p.seen["ns"] {
+		err = errors.New("ns is missing: pot needs ns ID")
+	}
+	p.rule.Options = append(p.rule.Options, config.Option{Proof: &o})
+	return err
+}
+
+// edgeToEdge reads the two values of e2e in any order.
+func (p *routeParser) edgeToEdge() error {
+	var o config.EdgeToEdgeOption
+	words := []string{"ns", "type"}
+	err := p.values(words, func(word string) (err error) {
+		if word == "ns" {
+			o.Namespace, err = p.namespace()
+			return err
+		}
+		n, err := p.number(word, 16)
+		o.Type = ioam.EdgeToEdgeType(n)
+		return err
+	})
+	for _, word := range words {
+		if err == nil && !p.seen[word] {
+			err = fmt.Errorf("%s is missing: e2e needs ns ID type TYPE", word)
+		}
+	}
+	p.rule.Options = append(p.rule.Options, config.Option{EdgeToEdge: &o})
+	return err
+}
+
 func (p *routeParser) extensionFlags() (list []config.ExtensionFlag, err error) {
 	n, err := p.number("ext-flags", 8)
 	if err != nil {
@@ -168,7 +216,17 @@ func value[T any](p *routeParser, name string, v *T) error {
 // optionWords are the words that insert an option.
 func optionWords(o config.Option) []string {
 	if t := o.Trace; t != nil {
-		return []string{"trace", "prealloc", "type", t.Type.String(), "ns", fmt.Sprint(t.Namespace), "size", fmt.Sprint(int(t.Size))}
+		words := []string{"trace", "prealloc", "type", t.Type.String(), "ns", fmt.Sprint(t.Namespace), "size", fmt.Sprint(int(t.Size))}
+		if t.Loopback > 0 {
+			words = append(words, "loopback", config.FormatText(t.Loopback))
+		}
+		return words
+	}
+	if o.Proof != nil {
+		return []string{"pot", "ns", fmt.Sprint(o.Proof.Namespace)}
+	}
+	if e := o.EdgeToEdge; e != nil {
+		return []string{"e2e", "ns", fmt.Sprint(e.Namespace), "type", e.Type.String()}
 	}
 	d := o.DirectExport
 	if d == nil {

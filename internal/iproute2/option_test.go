@@ -170,3 +170,42 @@ func TestNamespaceExport(t *testing.T) {
 		}
 	}
 }
+
+// A budget is read and written back; what is not one is refused.
+func TestBudget(t *testing.T) {
+	const before, after = "add 2001:db8:2::/64 encap ioam6 freq 1/1 ", "mode inline trace prealloc type 0x800000 ns 123 size 12 dev eth1"
+	for words, want := range map[string]*config.Budget{
+		"":                                  nil,
+		"budget packets 1% ":                {Packets: 10_000},
+		"budget octets 0.25% ":              {Octets: 2500},
+		"budget packets 1% octets 100% ":    {Packets: 10_000, Octets: 1_000_000},
+		"budget packets 0.0001% flows 1/9 ": nil,
+	} {
+		c, err := ParseRoute(strings.Fields(before + words + after))
+		if err != nil {
+			t.Errorf("%s: %v", words, err)
+			continue
+		}
+		if strings.Contains(words, "flows") {
+			continue // the order of words is free
+		}
+		if diff := cmp.Diff(want, c.Rule.Budget); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", words, diff)
+		}
+		if got, want := "add "+FormatRoute(c.Rule), before+words+after; got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	for words, want := range map[string]string{
+		"budget ":                             "budget: want packets SHARE or octets SHARE, such as budget packets 1%",
+		"budget packets 1% packets 2% ":       "budget packets: given twice",
+		"budget packets 0% ":                  "budget packets: 0% is not possible; want a percentage from 0.0001% to 100%, such as 0.5%",
+		"budget octets ":                      "",
+		"budget packets 1% budget octets 1% ": "budget: given twice",
+	} {
+		_, err := ParseRoute(strings.Fields(before + words + after))
+		if err == nil || want != "" && err.Error() != want {
+			t.Errorf("%s: %v, want %s", words, err, want)
+		}
+	}
+}

@@ -279,7 +279,7 @@ func (p *routeParser) encap() error {
 	var source, destination netip.Addr
 	for {
 		if !p.more() {
-			return errors.New("trace or dex is missing: end the rule with trace prealloc type TYPE ns ID size BYTES, or dex ns ID trace-type TYPE")
+			return errors.New("trace, dex, pot or e2e is missing: end the rule with trace prealloc type TYPE ns ID size BYTES, dex ns ID trace-type TYPE, pot ns ID, or e2e ns ID type TYPE")
 		}
 		word, err := p.once()
 		if err != nil {
@@ -290,19 +290,21 @@ func (p *routeParser) encap() error {
 			e.Frequency, err = p.frequency()
 		case "flows":
 			err = value(p, word, &e.Flows)
+		case "budget":
+			e.Budget, err = p.budget()
 		case "mode":
 			e.Mode, err = p.mode()
 		case "tunsrc":
 			source, err = p.tunnelAddress(word)
 		case "tundst":
 			destination, err = p.tunnelAddress(word)
-		case "trace", "dex":
+		case "trace", "dex", "pot", "e2e":
 			if err := p.options(word); err != nil {
 				return err
 			}
 			return p.tunnel(source, destination)
 		default:
-			return fmt.Errorf("%q: unknown word; use freq, flows, mode, tunsrc, tundst, trace or dex", word)
+			return fmt.Errorf("%q: unknown word; use freq, flows, budget, mode, tunsrc, tundst, trace, dex, pot or e2e", word)
 		}
 		if err != nil {
 			return err

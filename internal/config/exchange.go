@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/srv6"
+)
+
+// Responder answers other nodes in protocols other than STAMP.
+type Responder struct {
+	Protocol ResponderProtocol `key:"protocol" required:"true" doc:"twamp-light: loss queries of draft-gandhi-spring-twamp-srpm, usually at port 1205. rfc6374-loss and rfc6374-delay: Loss and Delay Measurement messages of RFC 6374 over UDP, whose responses go where a UDP Return Object says (RFC 7876), if that is the query's source. They have no assigned port, and each needs its own."`
+	Listen   ListenAddress     `key:"listen" required:"true" doc:"Address and UDP port, such as [::]:1205."`
+	Allow    []netip.Prefix    `key:"allow" required:"true" doc:"Prefixes of nodes that are answered, 1 to 64. These protocols have no authentication; a loss query of 20 octets without padding has a response of 41."`
+	Rate     PacketRate        `key:"rate" default:"10000" doc:"The most queries per second that are answered."`
+}
+
+// ResponderProtocol is what a responder speaks.
+type ResponderProtocol string
+
+// Protocols of responders.
+const (
+	ResponderTWAMPLight   ResponderProtocol = "twamp-light"
+	ResponderRFC6374Loss  ResponderProtocol = "rfc6374-loss"
+	ResponderRFC6374Delay ResponderProtocol = "rfc6374-delay"
+)
+
+// ListenAddress is an address with a port.
+type ListenAddress netip.AddrPort
+
+func parseListenAddress(s string) (ListenAddress, error) {
+	at, err := netip.ParseAddrPort(s)
+	if err != nil || at.Port() == 0 {
+		return ListenAddress{}, fmt.Errorf("%q has no port", s)
+	}
+	_, err = parseAddr(at.Addr().String())
+	return ListenAddress(at), err
+}
+
+// SessionID is the number of a flow in messages that do not carry its name.
+type SessionID uint16
+
+const (
+	minProbeInterval = 10 * time.Millisecond
+	// maxPorts bounds the flows of which each needs a socket of its own.
+	maxPorts = 256
+	// maxProbes is the most test packets that a node sends in a second.
+	maxProbes = 10_000
+	// maxReturn is the most SIDs that a packet is sent through.
+	maxReturn = 16
+)
+
+// exchangeRules are the rules of how nodes ask each other.
+func (c *Config) exchangeRules(add func(path, problem, cure string)) {
+	exchange, from, interval := model.ExchangeStamp, netip.Addr{}, model.DefaultProbeInterval
+	if m := c.Measurement; m != nil {
+		exchange, from = m.Exchange, m.ProbeSource
+		if interval = time.Duration(m.ProbeEvery); interval < minProbeInterval {
+			add("measurement.probe-interval", fmt.Sprintf("%v is too short", interval), fmt.Sprintf("use %v or more", minProbeInterval))
+			interval = minProbeInterval
+		}
+		if exchange != model.ExchangeStamp && m.ClockError == nil {
+			add("measurement.clock-error", fmt.Sprintf("messages of exchange: %v do not say how good a clock is", exchange), "set how far the clocks of all nodes may be from UTC, or use exchange: stamp")
+		}
+	}
+	asked, probed, sessions := 0, 0, make(map[SessionID]int)
+	for i, f := range c.Flows {
+		at := fmt.Sprintf("flows[%d].", i)
+		if j, dup := sessions[f.Session]; dup && f.Session != 0 {
+			add(at+"session", fmt.Sprintf("%d is also the session of flows[%d]", f.Session, j), "give each flow its own number")
+		}
+		sessions[f.Session] = i
+		if encapsulated := slices.ContainsFunc(c.Flows, func(f Flow) bool { return f.Probes == model.ProbesInBandEncap }); f.Source == from && (encapsulated || f.Mode == srv6.ModeInline) {
+			add("measurement.probe-source", fmt.Sprintf("%v is the source of flows[%d], in which test packets would count", from, i), "use another address of this node")
+		}
+		c.probeRules(&f, at, exchange, add)
+		if f.Probes != model.ProbesNone {
+			probed++
+		}
+		if len(f.Points) > 0 {
+			asked++
+			if exchange != model.ExchangeStamp && f.Session == 0 {
+				add(at+"session", fmt.Sprintf("messages of exchange: %v carry no name of a flow", exchange), "give the flow a number here and at its points")
+			}
+		}
+	}
+	if most := int(maxProbes * interval / time.Second); probed > most {
+		add("measurement.probe-interval", fmt.Sprintf("test packets of %d flows every %v are more than %d a second", probed, interval, maxProbes),
+			"use a longer one, or probe fewer flows")
+	}
+	if exchange == model.ExchangeTWAMPLight && asked > maxPorts {
+		add("measurement.exchange", fmt.Sprintf("%d flows need a port each, at most %d", asked, maxPorts), "use exchange: stamp or rfc6374")
+	}
+	c.responderRules(add)
+}
+
+func (c *Config) probeRules(f *Flow, at string, exchange model.Exchange, add func(path, problem, cure string)) {
+	if f.Probes != model.ProbesNone && len(f.Points) == 0 {
+		add(at+"probes", "test packets go to the last point, and there are no points", "list the points, or remove probes")
+	}
+	if f.Probes == model.ProbesOutOfBand && exchange != model.ExchangeStamp {
+		add(at+"probes", fmt.Sprintf("test packets are STAMP's, and the points are asked by %v", exchange), "use exchange: stamp, or remove probes")
+	}
+	switch {
+	case f.Probes == model.ProbesInBandEncap && f.Mode == srv6.ModeInline:
+		add(at+"probes", "packets of mode inline are not encapsulated", "use probes: in-band")
+	case f.Probes == model.ProbesInBand && f.Container != (Container{}):
+		add(at+"probes", "the point's address would take the place of the last container, and of the way in it", "use probes: in-band-encap")
+	}
+	c.placeRules(f, at, add)
+	if n := len(f.Return); n > maxReturn {
+		add(at+"return-segments", fmt.Sprintf("%d segments", n), fmt.Sprintf("list at most %d", maxReturn))
+	}
+	if slices.ContainsFunc(f.Return, func(a netip.Addr) bool { return !a.Is6() || !a.IsGlobalUnicast() }) {
+		add(at+"return-segments", "not all are SIDs", "use IPv6 addresses that routers forward to")
+	}
+	if len(f.Return) > 0 && f.Direction == model.DirectionOut && !f.Probes.InBand() {
+		add(at+"return-segments", "only in-band packets ask for a way back", "set probes: in-band, or remove return-segments")
+	}
+}
+
+// placeRules are the rules of where points are on the path.
+func (c *Config) placeRules(f *Flow, at string, add func(path, problem, cure string)) {
+	after := f.PointsAfter
+	if len(after) == 0 {
+		return
+	}
+	most := len(f.Segments)
+	if f.Mode != srv6.ModeInline {
+		most-- // the last point's address takes the place of the last SID
+	}
+	switch {
+	case !f.Probes.InBand():
+		add(at+"points-after", "only in-band questions travel through segments", "set probes: in-band, or remove points-after")
+	case len(after) != len(f.Points)-1:
+		add(at+"points-after", fmt.Sprintf("%d numbers for %d points", len(after), len(f.Points)), "give a number for each point but the last")
+	case !slices.IsSorted(after) || int(after[len(after)-1]) > most:
+		add(at+"points-after", fmt.Sprintf("%v does not follow the path", after), fmt.Sprintf("give numbers from 0 to %d, none smaller than the one before", max(most, 0)))
+	}
+}
+
+func (c *Config) responderRules(add func(path, problem, cure string)) {
+	for i, r := range c.Responders {
+		if n := len(r.Allow); n == 0 || n > 64 {
+			add(fmt.Sprintf("responders[%d].allow", i), fmt.Sprintf("%d prefixes", n), "list 1 to 64 prefixes of the nodes that may ask")
+		}
+		for j, other := range c.Responders[:i] {
+			if netip.AddrPort(r.Listen).Port() == netip.AddrPort(other.Listen).Port() {
+				add(fmt.Sprintf("responders[%d].listen", i), fmt.Sprintf("responders[%d] has the same port", j), "give each its own port: only the port tells their messages apart")
+			}
+		}
+	}
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Trace answers the probes of "waymark trace" that end at this node.
+type Trace struct {
+	Listen  ListenAddress  `key:"listen" default:"[::]:33434" doc:"Address and UDP port of probes."`
+	Allow   []netip.Prefix `key:"allow" required:"true" doc:"Prefixes of nodes that are answered, 1 to 64: an answer shows the inside of the network."`
+	KeyFile string         `key:"key-file" absent:"messages are not authenticated" doc:"File with the key of the MACs in hexadecimal digits, the same at all nodes that trace and answer, mode 0600 or stricter. Probes without a right MAC are not answered."`
+	Rate    PacketRate     `key:"rate" default:"1000" doc:"The most answers per second. An answer is never longer than its probe."`
+}
+
+func (c *Config) traceRules(add func(path, problem, cure string)) {
+	t := c.Trace
+	if t == nil {
+		return
+	}
+	if n := len(t.Allow); n == 0 || n > 64 {
+		add("trace.allow", fmt.Sprintf("%d prefixes", n), "list 1 to 64 prefixes of the nodes that may trace")
+	}
+	port := netip.AddrPort(t.Listen).Port()
+	if s := c.Stamp; s != nil && netip.AddrPort(s.Listen).Port() == port {
+		add("trace.listen", "stamp.listen has the same port", "give each its own port")
+	}
+	for i, r := range c.Responders {
+		if netip.AddrPort(r.Listen).Port() == port {
+			add("trace.listen", fmt.Sprintf("responders[%d].listen has the same port", i), "give each its own port")
+		}
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/pot"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// Proof is the proof of transit of a namespace.
+type Proof struct {
+	KeyFile      string `key:"key-file" required:"true" doc:"This node's key, made by \"waymark pot generate\", mode 0600 or stricter. It says whether this node encapsulates, verifies, or does neither. A relative path starts from the directory in which the agent was started."`
+	DropRejected bool   `key:"drop-rejected" default:"false" doc:"At the verifying node: drop packets whose option does not prove that they passed every node once, or was accepted before. Packets without the option are not affected."`
+}
+
+// ProofOption is a Proof of Transit to insert.
+type ProofOption struct {
+	Namespace ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID; its pot, under namespaces, must have the key of node 1. Each proof of a header needs its own."`
+}
+
+// keys are those that the configuration names, by their files.
+type keys map[string]*pot.Key
+
+// readKeys reads the keys of a host's node.
+func (c *Config) readKeys(h Host) (known keys, faults Faults) {
+	known = keys{}
+	for i, ns := range c.Namespaces {
+		if ns.Proof == nil {
+			continue
+		}
+		key, err := h.ProofKey(ns.Proof.KeyFile)
+		if err != nil {
+			faults = append(faults, c.keyFault(i, err))
+			continue
+		}
+		known[ns.Proof.KeyFile] = key
+	}
+	return known, faults
+}
+
+func (c *Config) keyFault(namespace int, err error) *Fault {
+	path := fmt.Sprintf("namespaces[%d].pot.key-file", namespace)
+	return c.source.fault(path, path+": "+err.Error(), "")
+}
+
+// keyFiles lists the errors in the files of keys; unread are those that this machine
+// cannot read.
+func (d *decoder) keyFiles(c *Config) (wrong, unread Faults) {
+	for i, ns := range c.Namespaces {
+		if ns.Proof == nil || d.followsFrom(fmt.Sprintf("namespaces[%d].pot.key-file", i)) {
+			continue
+		}
+		switch _, err := pot.Read(ns.Proof.KeyFile); {
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
+			unread = append(unread, c.keyFault(i, err))
+		case err != nil:
+			wrong = append(wrong, c.keyFault(i, err))
+		}
+	}
+	return wrong, unread
+}
+
+func (p *Proof) node(known keys) *model.Proof {
+	if p == nil {
+		return nil
+	}
+	return &model.Proof{Key: known[p.KeyFile], DropRejected: p.DropRejected}
+}

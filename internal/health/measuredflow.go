@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// FlowBlock is the block of a measured flow that a warning is about.
+type FlowBlock struct {
+	Flow  string
+	Start time.Time
+}
+
+func (b FlowBlock) from() string {
+	return "in the block from " + b.Start.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// FlowLoss warns of a flow that loses more than its threshold allows; where is the
+// segment that loses most.
+func FlowLoss(b FlowBlock, lost, sent uint64, limit, where string) Warning {
+	return New(FlowLossHigh, "",
+		fmt.Sprintf("flow %s lost %d of %d packets (%.4g%%) %s, more than max-loss: %s; %s", b.Flow, lost, sent, 100*float64(lost)/float64(max(sent, 1)), b.from(), limit, where),
+		fmt.Sprintf("look for the cause there ('waymark loss --flow %s' shows every block and segment), or raise max-loss", b.Flow))
+}
+
+// FlowDelay warns of a flow that takes longer than its threshold allows; clocks is how far
+// the clocks of both ends may be apart.
+func FlowDelay(b FlowBlock, delay, clocks time.Duration, limit string) Warning {
+	return New(FlowDelayHigh, "",
+		fmt.Sprintf("packets of flow %s took %v on average %s, more than max-delay: %s; the clocks of both ends differ by up to %v", b.Flow, delay, b.from(), limit, clocks),
+		fmt.Sprintf("look for full queues and longer ways ('waymark loss --flow %s' shows the delay of each segment), or raise max-delay", b.Flow))
+}
+
+// unmeasuredCures are for the reasons of uncertain blocks, the likeliest first.
+var unmeasuredCures = []struct{ reason, cure string }{
+	{"missing", "check at that node whether the agent runs, has a flow of this name and block length, and allows this node's address (stamp.allow, key-file)"},
+	{"restarted", "wait for a block without a restart; if there is none, see that node's log"},
+	{"clock_worse", "synchronise that node's clock, or set measurement.clock-error if you know better"},
+	{"guard_violated", "set a longer measurement.guard, and block, at all nodes"},
+	{"colour_missing", "find the node before it that changes the marked bits, or mark others (measurement.mask)"},
+	{"other_path", "list the nodes that the flow passes in points, and no others"},
+}
+
+// FlowNotMeasured warns of a flow whose loss has not been known for some blocks. ends are
+// the nodes at fault, each with its reasons, and reasons are all of them.
+func FlowNotMeasured(b FlowBlock, blocks uint, ends, reasons []string) Warning {
+	why, cure := strings.Join(ends, "; "), fmt.Sprintf("see 'waymark loss --flow %s', and the log", b.Flow)
+	if why == "" {
+		why = "other nodes cannot be asked"
+	}
+	at := slices.IndexFunc(unmeasuredCures, func(c struct{ reason, cure string }) bool { return slices.Contains(reasons, c.reason) })
+	if at >= 0 {
+		cure = unmeasuredCures[at].cure
+	}
+	return New(FlowUnmeasured, "", fmt.Sprintf("the loss of flow %s has not been known for %d blocks; %s: %s", b.Flow, blocks, b.from(), why), cure)
+}
+
+// FurtherFlows warns of flows for which there is no warning of their own.
+func FurtherFlows(code Code, flows int) Warning {
+	return New(code, "", fmt.Sprintf("the same of %d further flows", flows), "list them with: waymark loss")
+}
