@@ -19,11 +19,13 @@ type advice func(health.Warning) bool
 
 // ofEncapsulation selects warnings about a rule: its mode, because inline is iproute2's
 // default and not meant for routers; its Direct Exports, where they would be inserted
-// into exports; and options that it inserts without this node's data.
+// into exports; options that it inserts without this node's data; and an earlier rule
+// that matches all of its packets.
 func ofEncapsulation(e config.Encapsulation) advice {
 	exporting := slices.ContainsFunc(e.Options, func(o config.Option) bool { return o.DirectExport != nil })
 	return func(w health.Warning) bool {
 		return exporting && w.Code == health.CollectorsUnknown ||
+			health.IsShadowed(w, e.Name) ||
 			e.Mode == model.ModeInline && w == health.InlineOnRouter(e.Name, e.Interface) ||
 			health.IsUnfilled(w, e.Name)
 	}

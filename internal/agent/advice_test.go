@@ -42,6 +42,12 @@ func TestChangesAreAdvisedOn(t *testing.T) {
 		{"a rule that is right", func() (api.Changed, error) { return h.client.AddEncapsulation(ctx, rule("1", trace)) }, nil},
 		{"inline on a router", func() (api.Changed, error) { return h.client.AddEncapsulation(ctx, inline("2")) }, []health.Code{health.InlineForwarded}},
 		{"unknown namespace", func() (api.Changed, error) { return h.client.AddEncapsulation(ctx, rule("3", foreign)) }, []health.Code{health.NamespaceUnfilled}},
+		{"no packet is left for it", func() (api.Changed, error) {
+			e := rule("3", trace)
+			e.Name = "later"
+			e.Match.FlowLabel = new(config.FlowLabel)
+			return h.client.AddEncapsulation(ctx, e)
+		}, []health.Code{health.EncapShadowed}},
 		{"no collector", func() (api.Changed, error) { return h.client.AddEncapsulation(ctx, rule("4", export)) }, []health.Code{health.CollectorsUnknown}},
 		{"replaced by name", func() (api.Changed, error) { return h.client.ReplaceEncapsulation(ctx, inline("1"), true) }, []health.Code{health.InlineForwarded}},
 		{"replaced by match", func() (api.Changed, error) {

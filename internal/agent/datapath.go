@@ -32,7 +32,9 @@ type Datapath interface {
 	ReadSamples(context.Context, datapath.Samples) error
 	ReadWaiting(datapath.Samples) error
 	CollectFlows(func(datapath.Flow)) error
+	CollectEdges(func(datapath.EdgeFlow)) error
 	Blocks(block uint64, visit func(datapath.BlockCounts))
+	BlockReported(flow string, block uint64)
 	SetTAIOffset(time.Duration) error
 	SetRecordsWanted(bool) error
 	SetPathMTU(encapsulation string, mtu int) error

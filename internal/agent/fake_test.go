@@ -18,6 +18,7 @@ import (
 	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/icmpv6"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/pot"
 	"github.com/waymark-net/waymark/internal/routing"
 	"github.com/waymark-net/waymark/internal/socketdrops"
 	"github.com/waymark-net/waymark/ioam"
@@ -32,16 +33,20 @@ type fakeDatapath struct {
 	counters []datapath.Counters
 	offsets  []time.Duration
 	pathMTUs map[string]int // by encapsulation
+	reported map[string][]uint64
 	closed   int
 	removed  int
 	records  chan datapath.Record
 	waiting  []datapath.Record // not read yet
 	broken   chan error
-	flows    atomic.Int64 // of each interval
+	flows    atomic.Int64                        // of each interval
+	edges    atomic.Pointer[[]datapath.EdgeFlow] // of the next interval alone
+	lost     atomic.Uint64                       // of each measured flow's flowPackets
+	since    atomic.Uint64                       // the first block that measured flows were counted in as a whole
 }
 
 func newFakeDatapath() *fakeDatapath {
-	return &fakeDatapath{records: make(chan datapath.Record), broken: make(chan error, 1), pathMTUs: make(map[string]int)}
+	return &fakeDatapath{records: make(chan datapath.Record), broken: make(chan error, 1), pathMTUs: make(map[string]int), reported: make(map[string][]uint64)}
 }
 
 func (d *fakeDatapath) Apply(c datapath.Config) error {
@@ -111,10 +116,35 @@ func (d *fakeDatapath) CollectFlows(each func(datapath.Flow)) error {
 	return nil
 }
 
+func (d *fakeDatapath) CollectEdges(each func(datapath.EdgeFlow)) error {
+	if list := d.edges.Swap(nil); list != nil {
+		for _, f := range *list {
+			each(f)
+		}
+	}
+	return nil
+}
+
 func (d *fakeDatapath) Blocks(block uint64, visit func(datapath.BlockCounts)) {
 	for _, f := range d.running().Node.Measurement.Flows {
-		visit(datapath.BlockCounts{Flow: f.Name, Block: block, Packets: flowPackets, Complete: true})
+		c := datapath.BlockCounts{Flow: f.Name, Block: block, Packets: flowPackets - d.lost.Load(), Complete: block >= d.since.Load()}
+		for _, reported := range d.reportedBlocks(f.Name) {
+			c.Reported = c.Reported || reported >= block
+		}
+		visit(c)
 	}
+}
+
+func (d *fakeDatapath) BlockReported(flow string, block uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reported[flow] = append(d.reported[flow], block)
+}
+
+func (d *fakeDatapath) reportedBlocks(flow string) []uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.reported[flow])
 }
 
 func (d *fakeDatapath) ReadSamples(ctx context.Context, to datapath.Samples) error {
@@ -215,12 +245,13 @@ type fakeSystem struct {
 	router      bool // the node forwards
 	noClock     error
 	changed     func()
-	masters     map[model.IfIndex]model.IfIndex
+	devices     []config.Device
 	unroutable  netip.Addr   // no route leads there
 	elsewhere   netip.Addr   // the only address that is not this node's
 	source      netip.Addr   // of every tunnel; invalid: 2001:db8::99
 	sourceError error        // instead of a source
 	collectors  []netip.Addr // of every name
+	noSender    error        // why no packets can be sent
 	deaf        error        // why no Packet Too Big is received
 	tooBig      chan []byte  // messages that arrive
 	errors      chan icmpv6.Message
@@ -251,10 +282,10 @@ func (s *fakeSystem) Link(name string) (config.Link, bool, error) {
 	return l, ok, nil
 }
 
-func (s *fakeSystem) Masters() (map[model.IfIndex]model.IfIndex, error) {
+func (s *fakeSystem) Devices() ([]config.Device, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return maps.Clone(s.masters), nil
+	return slices.Clone(s.devices), nil
 }
 
 // setLinks changes the interfaces and notifies watchers.
@@ -329,6 +360,8 @@ func (s *fakeSystem) Clock() (health.Clock, error) {
 	return s.clock, s.noClock
 }
 
+func (s *fakeSystem) ProofKey(file string) (*pot.Key, error) { return pot.Read(file) }
+
 func (s *fakeSystem) StackOptions() (int, error) { return model.StackOptions, nil }
 
 func (s *fakeSystem) Forwards() bool {
@@ -351,6 +384,22 @@ func (s *fakeSystem) WatchLinks(ctx context.Context, changed func()) error {
 	<-ctx.Done()
 	return nil
 }
+
+func (s *fakeSystem) OpenSender() (PacketSender, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fakeSender{s.sent}, s.noSender
+}
+
+// fakeSender passes packets on.
+type fakeSender struct{ sent chan<- []byte }
+
+func (f fakeSender) Send(packet []byte) error {
+	f.sent <- slices.Clone(packet)
+	return nil
+}
+
+func (fakeSender) Close() error { return nil }
 
 func (s *fakeSystem) WatchRoutes(ctx context.Context, _ routing.Plane, explain func(why string), _ *slog.Logger) error {
 	s.mu.Lock()

@@ -39,11 +39,15 @@ func configFacts(c *config.Config, node model.NodeConfig) health.Node {
 	for _, i := range node.Interfaces {
 		names[i.Index] = i.Name
 	}
-	for _, e := range node.Encapsulations {
+	shadowed := node.Shadowed()
+	for i, e := range node.Encapsulations {
 		fact := health.Encapsulation{Name: e.Name, Interface: names[e.Interface], Insertion: e.Insertion(), Options: len(e.Options)}
 		fact.Inline, fact.Unjoined = e.Mode == model.ModeInline, inserts(e, unjoined)
 		fact.Exporting, fact.Unselective = maybeExports(e), unselective(node, e)
 		fact.Unknown, fact.TooSmall = unfilled(node, e)
+		if j, is := shadowed[i]; is {
+			fact.ShadowedBy = node.Encapsulations[j].Name
+		}
 		n.Encapsulations = append(n.Encapsulations, fact)
 	}
 	return n
@@ -69,6 +73,8 @@ func unfilled(node model.NodeConfig, e model.Encapsulation) (unknown, tooSmall [
 	for _, o := range e.Options {
 		var trace model.TraceOption
 		switch {
+		case o.Proof != nil || o.EdgeToEdge != nil: // the namespace is known, else the configuration is refused; this node adds no data
+			continue
 		case o.Trace != nil:
 			trace = *o.Trace
 		case o.DirectExport != nil:

@@ -24,6 +24,8 @@ func TestForesee(t *testing.T) {
 		{"a tunnel without ingress", "interfaces: [{name: eth9}]\nnamespaces: [{id: 7}]\ndecapsulations: [{tunnel-destination: 2001:db8::3}]", []health.Code{health.DecapUnreached}},
 		{"no sink", "namespaces: [{id: 7, export: every}]", []health.Code{health.ExportsUnsent}},
 		{"no collector", strings.NewReplacer("EXTENSIONS", "flow-id", "MATCH", "").Replace(dex), []health.Code{health.CollectorsUnknown}},
+		{"shadowed", strings.NewReplacer("EXTENSIONS", "flow-id", "MATCH", "").Replace(dex[:len(dex)-2]) + ", {name: b, interface: eth9, mode: inline, match: {flow-label: 7}, options: [{dex: {namespace: 7, trace-type: 0x800000}}]}]\n",
+			[]health.Code{health.CollectorsUnknown, health.EncapShadowed}},
 		{"perhaps own packets", strings.NewReplacer("EXTENSIONS", "flow-id", "MATCH", "match: {source: 2001:db8::1}, ").Replace(dex), nil},
 		{"sequences alone", strings.NewReplacer("EXTENSIONS", "sequence", "MATCH", "match: {source: 2001:db8::1}, ").Replace(dex), []health.Code{health.SequenceUnjoined}},
 	} {

@@ -5,21 +5,18 @@ package agent
 import (
 	"context"
 	"net/http"
-	"net/netip"
 	"reflect"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/stamp/blocks"
-	"github.com/waymark-net/waymark/internal/stamp/keyfile"
-	"github.com/waymark-net/waymark/internal/stamp/query"
-	"github.com/waymark-net/waymark/stamp"
 )
 
 // lossMeter asks the other nodes of measured flows what they counted, and reports loss
@@ -28,36 +25,36 @@ type lossMeter struct {
 	idle
 	*core
 	records *records
+	watches *flowWatches
 	closed  <-chan closedBlock
 
 	// Of the goroutine that runs.
-	client    *query.Client
-	keyFile   string // of the client's key
+	exchange  exchange
+	pending   []*asked // questions about the previous block that have no answer yet
+	keyFile   string   // of the exchange's key
 	assembler *loss.Assembler
 	flows     map[loss.FlowID]*model.MeasuredFlow
 	ids       map[string]loss.FlowID
 	how       model.Measurement // for which the assembler was made
+	paths     *paths            // of in-band questions
+	noPath    complaints
 
 	mu      sync.Mutex
 	last    map[string][]record.Record // by flow, of the last block with a result
 	results [loss.NumVerdicts]uint64
-	packets loss.Totals // of blocks that were exact
+	delays  func(flow string) []record.Record // of test packets
+	packets loss.Totals                       // of blocks that were exact
 }
 
-func newLossMeter(c *core, records *records, closed <-chan closedBlock) *lossMeter {
-	return &lossMeter{core: c, records: records, closed: closed, last: make(map[string][]record.Record)}
+func newLossMeter(c *core, records *records, closed <-chan closedBlock, delays func(flow string) []record.Record) *lossMeter {
+	return &lossMeter{core: c, records: records, watches: &flowWatches{core: c}, closed: closed, delays: delays, last: make(map[string][]record.Record)}
 }
-
-// querySSID tells our questions apart from other test sessions.
-const querySSID stamp.SSID = 0x574d
 
 func (m *lossMeter) run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			if m.client != nil {
-				m.client.Close()
-			}
+			m.disconnect()
 			return nil
 		case b := <-m.closed:
 			m.block(ctx, b)
@@ -67,63 +64,82 @@ func (m *lossMeter) run(ctx context.Context) error {
 
 // block computes the results of a closed block.
 func (m *lossMeter) block(ctx context.Context, b closedBlock) {
-	flows := slices.DeleteFunc(slices.Clone(b.how.Flows), func(f model.MeasuredFlow) bool { return len(f.Points) == 0 })
+	all := b.how.Flows
+	flows := compared(all)
 	b.how.Flows = flows
-	if (!reflect.DeepEqual(b.how, m.how) || m.keyFile != keyFileOf(m.core)) && !m.begin(b.how, b.number) {
+	if (!reflect.DeepEqual(b.how, m.how) || m.keyFile != keyFileOf(m.core)) && !m.begin(b) {
 		return
 	}
 	if len(flows) == 0 || m.assembler == nil {
 		return
 	}
+	flows = slices.DeleteFunc(slices.Clone(flows), func(f model.MeasuredFlow) bool { return m.skips(&b, f.Name) })
+	b.how.Flows = flows
 	now := time.Now().UnixNano()
 	for i := range flows {
 		m.assembler.Add(reading(m.ids[flows[i].Name], 0, int64(b.number), m.own(b, flows[i].Name)), now)
 	}
+	m.paths = newPaths(m.core, b.how, all)
 	m.ask(ctx, b)
 	m.assembler.Advance(time.Now().UnixNano())
+}
+
+// skips reports whether a flow's block has no result here: an earlier agent has reported it,
+// it was over before the counting began, or other nodes would answer about a later one.
+func (m *lossMeter) skips(b *closedBlock, flow string) bool {
+	c := b.counts[flow]
+	return c.Reported || b.late && !(c.Complete && m.exchange.names(b.number))
 }
 
 // own is what this node counted of a flow, as another one would say it.
 func (m *lossMeter) own(b closedBlock, name string) answered {
 	c, ok := b.counts[name]
-	return answered{countersOf(c, b.how.MeanDelay), ok, clockError(m.core, b.how)}
+	return answered{Counters: countersOf(c, b.how.MeanDelay), known: ok, clock: clockError(m.core, b.how)}
 }
 
 // answered is what a node says of a flow's block.
 type answered struct {
 	blocks.Counters
-	known bool
-	clock int64
+	known   bool
+	outside bool // counted at another time
+	clock   int64
 }
 
-// begin makes an assembler for other flows, or another plan.
-func (m *lossMeter) begin(how model.Measurement, block uint64) bool {
+// begin makes an assembler for other flows, or another plan, from a block on.
+func (m *lossMeter) begin(b closedBlock) bool {
+	how, block := b.how, b.number
 	if m.assembler != nil {
 		m.assembler.Flush()
 	}
-	m.how, m.flows, m.ids = how, make(map[loss.FlowID]*model.MeasuredFlow), make(map[string]loss.FlowID)
+	m.pending = nil
+	m.how, m.flows, m.ids = how, make(map[loss.FlowID]*model.MeasuredFlow), flowIDs(how.Flows)
+	m.noPath.clear()
 	m.mu.Lock()
 	clear(m.last)
 	m.mu.Unlock()
+	m.watches.begin(how.Flows)
 	if len(how.Flows) == 0 {
+		m.disconnect()
 		return true
 	}
-	err := m.connect()
+	err := m.connect(how)
 	if err != nil {
 		m.log.Warn("loss cannot be computed: other nodes cannot be asked", "error", err)
+		m.watches.blind(loss.Result{Block: int64(block), Start: int64(block) * int64(how.Block), Length: how.Block})
 		m.how = model.Measurement{} // tries again after the next block
 		return false
 	}
 	m.assembler, err = loss.NewAssembler(loss.Limits{Flows: len(how.Flows), Blocks: 4, Wait: how.Block}, m.result)
 	for i := range how.Flows {
 		f := &how.Flows[i]
-		id := flowID(f.Name)
-		for m.flows[id] != nil { // another name has the same hash
-			id++
-		}
-		m.flows[id], m.ids[f.Name] = f, id
+		id := m.ids[f.Name]
+		m.flows[id] = f
 		if err == nil {
-			err = m.assembler.AddFlow(planned(id, f, how), int64(block)*int64(how.Block))
+			first := block
+			if m.skips(&b, f.Name) {
+				first++
+			}
+			err = m.assembler.AddFlow(planned(id, f, how), int64(first)*int64(how.Block))
 		}
 	}
 	if err != nil {
@@ -133,22 +149,6 @@ func (m *lossMeter) begin(how model.Measurement, block uint64) bool {
 	return err == nil
 }
 
-// connect opens the client anew: the key may have changed.
-func (m *lossMeter) connect() (err error) {
-	if m.client != nil {
-		m.client.Close()
-		m.client = nil
-	}
-	var key []byte
-	if m.keyFile = keyFileOf(m.core); m.keyFile != "" {
-		if key, err = keyfile.Read(m.keyFile); err != nil {
-			return err
-		}
-	}
-	m.client, err = query.Open(querySSID, key)
-	return err
-}
-
 func keyFileOf(c *core) string {
 	if s := c.state.Load().config.Stamp; s != nil {
 		return s.KeyFile
@@ -156,7 +156,23 @@ func keyFileOf(c *core) string {
 	return ""
 }
 
-func flowID(name string) loss.FlowID { return loss.FlowID(blocks.KeyOf(name) >> 32) }
+// flowIDs numbers the flows whose loss and delay is measured here. Numbers come from names.
+func flowIDs(flows []model.MeasuredFlow) map[string]loss.FlowID {
+	ids, taken := make(map[string]loss.FlowID, len(flows)), make(map[loss.FlowID]bool, len(flows))
+	for i := range flows {
+		id := loss.FlowID(blocks.KeyOf(flows[i].Name) >> 32)
+		for taken[id] { // another name has the same hash
+			id++
+		}
+		taken[id], ids[flows[i].Name] = true, id
+	}
+	return ids
+}
+
+// compared are the flows whose loss and delay is measured here.
+func compared(flows []model.MeasuredFlow) []model.MeasuredFlow {
+	return slices.DeleteFunc(slices.Clone(flows), func(f model.MeasuredFlow) bool { return len(f.Points) == 0 })
+}
 
 // planned is a flow as its loss is computed: points are numbered along the path, this node
 // is 0.
@@ -182,77 +198,10 @@ func reading(id loss.FlowID, point int, block int64, a answered) loss.Reading {
 	if !a.known {
 		r.Flags |= loss.Interrupted
 	}
+	if a.outside {
+		r.Flags |= loss.OutsideWindow
+	}
 	return r
-}
-
-// asked is a question, and the flows and points that it is about.
-type asked struct {
-	query.Question
-	flows  []*model.MeasuredFlow
-	points []int
-}
-
-// ask asks all points, until all have answered or the next block is near.
-func (m *lossMeter) ask(ctx context.Context, b closedBlock) {
-	end := time.Unix(0, int64(b.number+2)*int64(b.how.Block)) // one block's time
-	ctx, cancel := context.WithDeadline(ctx, end)
-	defer cancel()
-	// The other nodes read their counters when this one does, by their own clocks.
-	for open := m.questions(b); len(open) > 0 && sleep(ctx, min(b.how.Guard, b.how.Block/8)); {
-		list := make([]*query.Question, len(open))
-		for i, q := range open {
-			list[i] = &q.Question
-		}
-		m.client.Ask(ctx, list)
-		open = slices.DeleteFunc(open, func(q *asked) bool { return m.take(b, q) })
-	}
-}
-
-// questions are those of a block, of several flows each.
-func (m *lossMeter) questions(b closedBlock) (list []*asked) {
-	open := make(map[netip.AddrPort]*asked)
-	for i := range b.how.Flows {
-		f := &b.how.Flows[i]
-		for point, peer := range f.Points {
-			q := open[peer]
-			if q == nil || len(q.flows) == blocks.MostFlows {
-				q = &asked{Question: query.Question{Peer: peer, Type: blocks.Type}}
-				open[peer], list = q, append(list, q)
-			}
-			q.flows, q.points = append(q.flows, f), append(q.points, point+1)
-		}
-	}
-	for _, q := range list {
-		message := blocks.Message{Length: b.how.Block, Block: b.number, ClockError: loss.UnknownClock}
-		for _, f := range q.flows {
-			c := b.counts[f.Name]
-			message.Entries = append(message.Entries, blocks.Entry{Flow: blocks.KeyOf(f.Name), Sent: c.Packets, SentBytes: c.Octets})
-		}
-		q.Value = message.Append(nil)
-	}
-	return list
-}
-
-// take takes an answer over. False: it must be asked again.
-func (m *lossMeter) take(b closedBlock, q *asked) bool {
-	if q.Answer == nil {
-		return false
-	}
-	message, err := blocks.Decode(q.Answer)
-	q.Answer = nil
-	if err != nil || message.Block != b.number || len(message.Entries) != len(q.flows) {
-		return false
-	}
-	now, final := time.Now().UnixNano(), true
-	for i := range message.Entries {
-		switch e := &message.Entries[i]; e.State {
-		case blocks.Answered:
-			m.assembler.Add(reading(m.ids[q.flows[i].Name], q.points[i], int64(b.number), answered{e.Counters, true, message.ClockError}), now)
-		case blocks.NotYet:
-			final = false
-		}
-	}
-	return final
 }
 
 // result reports a block's loss and delay.
@@ -262,15 +211,22 @@ func (m *lossMeter) result(r *loss.Result) {
 		return
 	}
 	about := record.Measurement{Time: instant.Of(time.Now()), Node: m.options.NodeName, Flow: f.Name, Source: f.Source, SIDs: f.Path.Segments}
-	var list []record.Record
-	parts := append([]loss.Segment{r.Whole}, r.Segments...)
-	for i := range parts {
-		list = append(list, record.NewLoss(about, r, &parts[i]))
-		for _, d := range record.NewBlockDelays(about, r, &parts[i]) {
-			list = append(list, d)
+	list := recordsOf(about, r)
+	ofLoss, ofDelay := m.watches.result(f.Name, r)
+	for _, each := range list {
+		switch each := each.(type) {
+		case *record.Loss:
+			if each.Scope == record.WholeWay {
+				each.Warning = string(ofLoss)
+			}
+		case *record.Delay:
+			if each.Scope == record.WholeWay {
+				each.Warning, ofDelay = string(ofDelay), "" // the others are by other methods
+			}
 		}
 	}
 	m.records.offer(list...)
+	m.datapath.BlockReported(f.Name, uint64(r.Block))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last[f.Name] = list
@@ -283,6 +239,23 @@ func (m *lossMeter) result(r *loss.Result) {
 	}
 }
 
+// recordsOf are the records of a result: from ingress to egress first, then between
+// neighbours.
+func recordsOf(about record.Measurement, r *loss.Result) (list []record.Record) {
+	parts := append([]loss.Segment{r.Whole}, r.Segments...)
+	for i := range parts {
+		list = append(list, record.NewLoss(about, r, &parts[i]))
+		for _, d := range record.NewBlockDelays(about, r, &parts[i]) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+func (m *lossMeter) warnings(*state) []health.Warning {
+	return append(m.watches.warnings(), m.noPath.warnings()...)
+}
+
 func (m *lossMeter) routes() []route { return []route{{"GET /v1/loss", m.getLoss}} }
 
 // getLoss answers with the records of the last block of each flow, in the order of the
@@ -293,6 +266,7 @@ func (m *lossMeter) getLoss(w http.ResponseWriter, _ *http.Request) error {
 	list := []record.Record{}
 	for _, f := range m.state.Load().config.Flows {
 		list = append(list, m.last[f.Name]...)
+		list = append(list, m.delays(f.Name)...)
 	}
 	answer(w, http.StatusOK, list)
 	return nil
@@ -304,6 +278,7 @@ var (
 )
 
 func (m *lossMeter) collect(g *metrics.Gatherer) {
+	m.watches.collect(g)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for v, n := range m.results {

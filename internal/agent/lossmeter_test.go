@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ func TestAnswersAboutBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	for block := range uint64(3) {
-		m.read(10+block, how)
+		m.read(10+block, false, how)
 	}
 	for _, tt := range []struct {
 		block  uint64
@@ -79,6 +80,14 @@ func TestAnswersAboutBlocks(t *testing.T) {
 			t.Errorf("block %d of %v, %s: %+v, want %v", tt.block, tt.length, tt.flow, e, tt.want)
 		}
 	}
+	if want := [blocks.NumStates]uint64{blocks.Answered: 2, blocks.NotYet: 2, blocks.Gone: 1, blocks.UnknownFlow: 1, blocks.OtherLength: 1}; m.asked != want {
+		t.Errorf("counted %v, want %v", m.asked, want)
+	}
+	short := questionOf(t, 12, time.Second, "red")
+	copy(short.Value()[4:], "none")
+	if m.answer(short) || m.malformed != 1 {
+		t.Errorf("a malformed question is answered, or counted %d times", m.malformed)
+	}
 	other := questionOf(t, 1, time.Second, "red")
 	other.SetType(253)
 	if m.answer(other) {
@@ -89,16 +98,60 @@ func TestAnswersAboutBlocks(t *testing.T) {
 	}
 }
 
-// Two agents in one process: the one's reflector tells the other what it counted.
+// Two agents in one process: the one tells the other what it counted, by each protocol.
 func TestLossBetweenAgents(t *testing.T) {
+	for _, tt := range []struct{ exchange, responder, more string }{
+		{"stamp", "", ""},
+		{"stamp", "", ", session: 7"},
+		{"twamp-light", "twamp-light", ", session: "},
+		{"rfc6374", "rfc6374-loss", ", session: 7"},
+	} {
+		t.Run(tt.exchange+tt.more, func(t *testing.T) {
+			port, more := freePort(t), tt.more
+			if tt.exchange == "twamp-light" {
+				more += freePort(t) // from which it asks
+			}
+			flow := "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\nmeasurement: {block: 200ms, guard: 40ms, clock-error: 1ms, exchange: " + tt.exchange + "}\n"
+			answers := "stamp: {listen: \"[::1]:" + port + "\", allow: [\"::1/128\"]}\n"
+			if tt.responder != "" {
+				answers = "responders: [{protocol: " + tt.responder + ", listen: \"[::1]:" + port + "\", allow: [\"::1/128\"]}]\n"
+			}
+			far := newHarness(t, baseConfig+fmt.Sprintf(flow, "in", more)+answers)
+			far.start()
+			near := newHarness(t, baseConfig+fmt.Sprintf(flow, "out", more+", points: [\"[::1]:"+port+"\"]"))
+			near.system.setSource(netip.IPv6Loopback(), nil)
+			near.start()
+			awaitMeasured(t, near)
+		})
+	}
+}
+
+// The agent that follows another one reports no block again that the other has reported.
+func TestLossIsReportedOnce(t *testing.T) {
 	port := freePort(t)
 	flow := "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\nmeasurement: {block: 200ms, guard: 40ms, clock-error: 1ms}\n"
 	far := newHarness(t, baseConfig+fmt.Sprintf(flow, "in", "")+"stamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n")
 	far.start()
 	near := newHarness(t, baseConfig+fmt.Sprintf(flow, "out", ", points: [\"[::1]:"+port+"\"]"))
-	near.start()
+	for range 3 {
+		near.start()
+		awaitMeasured(t, near)
+		near.crash()
+	}
+	list := near.datapath.reportedBlocks("red")
+	for i := 1; i < len(list); i++ {
+		if list[i] <= list[i-1] {
+			t.Errorf("reported %v", list)
+			break
+		}
+	}
+}
+
+// awaitMeasured waits for a block in which a harness's flow has lost nothing.
+func awaitMeasured(t *testing.T, h *harness) {
+	t.Helper()
 	e2e.Await(t, "a measured block", 10*time.Second, func() bool {
-		lines, err := near.client.Loss(context.Background())
+		lines, err := h.client.Loss(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,11 +166,48 @@ func TestLossBetweenAgents(t *testing.T) {
 		}
 		return false
 	})
-	meter := only[*lossMeter](near)
+	meter := only[*lossMeter](h)
 	meter.mu.Lock()
 	defer meter.mu.Unlock()
 	if n := meter.packets; n.Sent == 0 || n.Sent != n.Received {
 		t.Errorf("%+v", n)
+	}
+}
+
+// Test packets measure the delay to another agent, whether it has the flow or not, and their
+// records are those of "waymark loss".
+func TestDelayOfProbes(t *testing.T) {
+	port := freePort(t)
+	far := newHarness(t, baseConfig+"stamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n")
+	far.start()
+	near := newHarness(t, baseConfig+"measurement: {block: 200ms, probe-interval: 20ms}\nflows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], probes: out-of-band, points: [\"[::1]:"+port+"\"]}]\n")
+	near.start()
+	byMethod := make(map[loss.Method]*record.Delay)
+	e2e.Await(t, "delays", 10*time.Second, func() bool {
+		lines, err := near.client.Loss(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(byMethod)
+		for _, line := range lines {
+			r, err := record.Parse(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d, ok := r.(*record.Delay); ok && d.Flow == "red" && d.Samples > 5 && d.Jitter.Valid {
+				byMethod[d.Method] = d
+			}
+		}
+		return len(byMethod) == 3
+	})
+	one, two, round := byMethod[loss.OneWay], byMethod[loss.TwoWay], byMethod[loss.RoundTrip]
+	for _, d := range byMethod {
+		if d.Min <= 0 || d.Min > d.Mean || d.P95 < d.Min || d.From != 0 || d.To != 1 || d.Scope != record.WholeWay || d.Block.Valid || d.Length != uint64(200*time.Millisecond) || d.Samples > 11 {
+			t.Errorf("%+v", d)
+		}
+	}
+	if two.Min > round.Min || one.Min > round.Min {
+		t.Errorf("one-way %d, two-way %d, round-trip %d", one.Min, two.Min, round.Min)
 	}
 }
 

@@ -28,17 +28,23 @@ type measured struct {
 
 	closed chan<- closedBlock // for who compares them with other nodes
 
-	mu     sync.Mutex
-	last   map[string]datapath.BlockCounts // by flow, of the last closed block
-	length time.Duration                   // of a block, when it was read
-	totals map[model.Direction]datapath.BlockCounts
-	recent [2]answers // of the last closed blocks, the latest first
+	mu        sync.Mutex
+	last      map[string]datapath.BlockCounts // by flow, of the last closed block
+	before    map[string]datapath.BlockCounts // of the one before, if that was read
+	length    time.Duration                   // of a block, when it was read
+	totals    map[model.Direction]datapath.BlockCounts
+	recent    [2]answers // of the last closed blocks, the latest first
+	asked     [blocks.NumStates]uint64
+	malformed uint64 // questions
+	sums      map[string]*sum
 }
 
 // closedBlock is what this node counted in a block, and how it was told to.
 type closedBlock struct {
 	number uint64
+	late   bool // it was read when a later one was closed already
 	counts map[string]datapath.BlockCounts
+	sums   map[string]uint64 // packets of flows with a session in all blocks, to this one
 	how    model.Measurement
 }
 
@@ -49,10 +55,12 @@ type answers struct {
 	timed  bool
 	clock  int64 // error of this node's clock
 	flows  map[blocks.FlowKey]datapath.BlockCounts
+	// sessions are the flows that messages without names mean.
+	sessions map[uint16]sessionBlock
 }
 
 func newMeasured(c *core, edit func(func(*config.Config) (*config.Config, error)) error, closed chan<- closedBlock) *measured {
-	return &measured{core: c, edit: edit, closed: closed, totals: make(map[model.Direction]datapath.BlockCounts)}
+	return &measured{core: c, edit: edit, closed: closed, totals: make(map[model.Direction]datapath.BlockCounts), sums: make(map[string]*sum)}
 }
 
 // idlePeriod is how often a change of the flows is looked for while there are none.
@@ -70,10 +78,10 @@ func (m *measured) run(ctx context.Context) error {
 		}
 		now = now.WithDefaults()
 		block, wait := lastClosed(time.Now(), now.Block)
-		if block != read {
-			m.read(block, now)
-			read = block
+		for _, each := range unread(read, block) {
+			m.read(each, each < block, now)
 		}
+		read = block
 		if !sleep(ctx, wait) {
 			return nil
 		}
@@ -88,26 +96,52 @@ func lastClosed(now time.Time, length time.Duration) (block uint64, wait time.Du
 	return uint64(at/int64(length)) - 1, length - time.Duration(at%int64(length)) + time.Millisecond
 }
 
+// unread are the closed blocks to be read after one that was read (0: none was), in their
+// order. The data plane still has the counters of the one before the last: so an agent that
+// did not run when that was closed misses it no more than other nodes do, which ask for two.
+func unread(read, last uint64) []uint64 {
+	switch {
+	case read == last:
+		return nil
+	case read < last-1:
+		return []uint64{last - 1, last}
+	}
+	return []uint64{last} // also where numbers became smaller, with longer blocks
+}
+
 func (m *measured) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.last, m.recent = nil, [2]answers{}
+	m.last, m.before, m.recent = nil, nil, [2]answers{}
+	clear(m.sums)
 }
 
-// read takes over the counters of a closed block.
-func (m *measured) read(block uint64, now model.Measurement) {
+// read takes over the counters of a closed block. A late one of which no flow was counted
+// as a whole says nothing: the counting began after it.
+func (m *measured) read(block uint64, late bool, now model.Measurement) {
 	last := make(map[string]datapath.BlockCounts, len(now.Flows))
 	a := answers{block: block, length: now.Block, timed: now.MeanDelay, clock: clockError(m.core, now), flows: make(map[blocks.FlowKey]datapath.BlockCounts, len(now.Flows))}
+	some := false
 	m.datapath.Blocks(block, func(c datapath.BlockCounts) {
 		last[c.Flow] = c
 		a.flows[blocks.KeyOf(c.Flow)] = c
+		some = some || c.Complete
 	})
+	if late && !some {
+		return
+	}
+	m.mu.Lock()
+	sums := m.addSessions(&a, now, last)
+	m.mu.Unlock()
 	select {
-	case m.closed <- closedBlock{block, last, now}:
+	case m.closed <- closedBlock{block, late, last, sums, now}:
 	default: // who compares needs too long; the block has no result
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.before = m.last; m.recent[0].block+1 != block || m.length != now.Block {
+		m.before = nil
+	}
 	m.last, m.length = last, now.Block
 	m.recent = [2]answers{a, m.recent[0]}
 	for _, f := range now.Flows {
@@ -140,14 +174,16 @@ func (m *measured) answer(t stamp.TLV) bool {
 		return false
 	}
 	q, err := blocks.Decode(t.Value())
-	if err != nil {
-		return false
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err != nil {
+		m.malformed++
+		return false
+	}
 	q.ClockError = loss.UnknownClock
 	for i := range q.Entries {
 		m.fill(&q, &q.Entries[i])
+		m.asked[q.Entries[i].State]++
 	}
 	q.Append(t.Value()[:0])
 	return true
@@ -207,6 +243,9 @@ func (m *measured) getFlows(w http.ResponseWriter, _ *http.Request) error {
 		if c, ok := m.last[f.Name]; ok {
 			list[i].Last = blockOf(c, m.length)
 		}
+		if c, ok := m.before[f.Name]; ok {
+			list[i].Previous = blockOf(c, m.length)
+		}
 	}
 	answer(w, http.StatusOK, list)
 	return nil
@@ -237,6 +276,7 @@ var (
 	descMeasuredOctets   = desc("measured_octets_total", "Octets of the IPv6 packets of measured flows, in closed blocks.", "direction")
 	descMeasuredLate     = desc("measured_late_packets_total", "Packets that arrived farther after their block than the guard.", "direction")
 	descMeasuredEarly    = desc("measured_early_packets_total", "Packets that arrived farther before their block than the guard.", "direction")
+	descBlockQuestions   = desc("block_questions_total", "Flows that other nodes asked about by STAMP, by what they were told.", "answer")
 	descMeasuredUnmarked = desc("measured_unmarked_packets_total", "Packets of measured flows that arrived without a colour.", "direction")
 )
 
@@ -247,6 +287,10 @@ func (m *measured) collect(g *metrics.Gatherer) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	for s := blocks.Answered; s < blocks.NumStates; s++ {
+		g.Add(descBlockQuestions, float64(m.asked[s]), s.String())
+	}
+	g.Add(descBlockQuestions, float64(m.malformed), "malformed")
 	for _, d := range []model.Direction{model.DirectionOut, model.DirectionIn, model.DirectionTransit} {
 		sum, name := m.totals[d], d.String()
 		g.Add(descMeasuredFlows, float64(flows[d]), name)

@@ -5,12 +5,15 @@ package agent
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/stamp/blocks"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -49,6 +52,61 @@ func TestMeasuredFlowsChange(t *testing.T) {
 	}
 	if flows := h.datapath.running().Node.Measurement.Flows; len(flows) != 0 {
 		t.Errorf("%+v", flows)
+	}
+}
+
+// After a time without an agent, the last two closed blocks are read: more are not kept.
+func TestUnread(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		read, last uint64
+		want       []uint64
+	}{
+		{"nothing new", 20, 20, nil},
+		{"the next", 20, 21, []uint64{21}},
+		{"two", 20, 22, []uint64{21, 22}},
+		{"after a long time", 20, 40, []uint64{39, 40}},
+		{"after the start", 0, 40, []uint64{39, 40}},
+		{"longer blocks", 40, 20, []uint64{20}},
+	} {
+		if got := unread(tt.read, tt.last); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What is read late is answered, shown and compared as other blocks are, unless the counting
+// began after it.
+func TestLateBlocks(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	closed := make(chan closedBlock, 8)
+	how := model.Measurement{Block: time.Second, Flows: []model.MeasuredFlow{{Name: "red", Points: make([]netip.AddrPort, 1)}}}
+	if err := h.datapath.Apply(datapath.Config{Node: model.NodeConfig{Measurement: how}}); err != nil {
+		t.Fatal(err)
+	}
+	for since, want := range map[uint64]int{0: 2, 21: 1} {
+		h.datapath.since.Store(since)
+		m := newMeasured(only[*measured](h).core, nil, closed)
+		m.read(20, true, how)
+		m.read(21, false, how)
+		if n := len(closed); n != want {
+			t.Fatalf("counted since %d: %d blocks to compare, want %d", since, n, want)
+		}
+		known := want == 2
+		if b := <-closed; b.late != known || known && (<-closed).late {
+			t.Errorf("counted since %d: block %d, late %v", since, b.number, b.late)
+		}
+		q := questionOf(t, 20, time.Second, "red")
+		if got, err := blocks.Decode(q.Value()); !m.answer(q) || err != nil || len(got.Entries) != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if got, err := blocks.Decode(q.Value()); err != nil || (got.Entries[0].State == blocks.Answered) != known {
+			t.Errorf("counted since %d: %+v, %v", since, got, err)
+		}
+		if got, ok := m.before["red"]; ok != known || known && got.Block != 20 {
+			t.Errorf("counted since %d: the block before is %+v", since, got)
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ func desc(name, help string, labels ...string) *metrics.Desc {
 }
 
 // Metrics of the data plane and of the agent itself; services define their own.
-// docs/reference/metrics.md lists all, and a test compares them.
+// docs/reference/metrics.md lists all, and a test of cmd/waymark compares them.
 var (
 	descPackets        = desc("packets_total", "Packets by what the hook did with them.", "interface", "hook", "outcome")
 	descOptions        = desc("options_total", "IOAM options by what the hook did with them; those of a removed header where it was reported.", "interface", "hook", "outcome")
@@ -27,7 +27,11 @@ var (
 	descSuppressed     = desc("exports_suppressed_total", "Postcards, and flows before the end of their interval, that the export limits suppressed.", "interface")
 	descFlowsEvicted   = desc("flows_evicted_total", "Flows that were replaced by others and exported early.", "interface")
 	descSRHMalformed   = desc("srh_malformed_total", "Packets whose Segment Routing Header cannot be read, while flows are measured.", "interface")
+	descUnmarked       = desc("unmarked_total", "Packets of measured flows that left without the option that would mark them, by cause.", "interface", "cause")
+	descLoopback       = desc("loopback_total", "Packets by what was done about the Loopback flag: asked (the flag was set), returned (a copy of one that had it), suppressed (either, beyond a limit).", "interface", "what")
 	descSequences      = desc("sequences_evicted_total", "Flows whose Sequence Numbers restart, because others replaced them.", "interface")
+	descEdgeNumbers    = desc("e2e_numbers_evicted_total", "Flows whose Edge-to-Edge Sequence Numbers restart, because others replaced them.", "interface")
+	descEdgeEvicted    = desc("e2e_flows_evicted_total", "Flows measured from edge to edge that were replaced by others: what the interval had counted is lost.", "interface")
 	descInterface      = desc("interface_info", "How an interface is served; the value is 1.", "interface", "ingress_hook", "egress_hook")
 	descWarnings       = desc("health_warnings", "Health warnings in force.", "code", "severity")
 	descBuild          = desc("build_info", "Version of the agent; the value is 1.", "version", "go")
@@ -84,7 +88,15 @@ func (a *Agent) collectPackets(g *metrics.Gatherer) float64 {
 		counter(descSuppressed, i.ExportsSuppressed, i.Name)
 		counter(descFlowsEvicted, i.FlowsEvicted, i.Name)
 		counter(descSequences, i.SequencesEvicted, i.Name)
+		counter(descEdgeNumbers, i.EdgeNumbersEvicted, i.Name)
+		counter(descEdgeEvicted, i.EdgeFlowsEvicted, i.Name)
+		counter(descLoopback, i.Loopback.Asked, i.Name, "asked")
+		counter(descLoopback, i.Loopback.Returned, i.Name, "returned")
+		counter(descLoopback, i.Loopback.Suppressed, i.Name, "suppressed")
 		counter(descSRHMalformed, i.SRHMalformed, i.Name)
+		for c := range datapath.NumUnmarked {
+			counter(descUnmarked, i.Unmarked[c], i.Name, c.String())
+		}
 	}
 	return 1
 }

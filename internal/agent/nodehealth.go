@@ -54,13 +54,19 @@ func (h *nodeHealth) facts(s *state) health.Node {
 	names := map[model.IfIndex]string{}
 	for _, i := range s.resolved.Node.Interfaces {
 		names[i.Index] = i.Name
-		n.Interfaces = append(n.Interfaces, h.system.InterfaceHealth(i.Name, i.MTU))
+		fact := h.system.InterfaceHealth(i.Name, i.MTU)
+		fact.Fills = i.Roles&model.RoleIngress != 0 && len(s.resolved.Node.Namespaces) > 0
+		fact.Removes = i.Roles&model.RoleIngress != 0 && s.resolved.Node.Removes()
+		n.Interfaces = append(n.Interfaces, fact)
 	}
 	for _, status := range h.datapath.Interfaces() {
 		for k := range n.Interfaces {
 			if n.Interfaces[k].Name == names[status.Index] {
 				n.Interfaces[k].XDPRefused = status.NativeXDPRefused
 				n.Interfaces[k].Hook = string(status.Ingress)
+				if s.resolved.Fast[status.Index] && status.FastRefused == "" {
+					n.Interfaces[k].Fills = false // the stack does not get them
+				}
 			}
 		}
 	}

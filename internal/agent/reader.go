@@ -17,6 +17,7 @@ type reader struct {
 	idle
 	*core
 	records *records
+	copies  *loopbacks
 	view    atomic.Pointer[recorderView]
 
 	flowsUnsure atomic.Uint64 // flows whose number of missing packets is not known
@@ -37,7 +38,7 @@ func (r *reader) close(removing bool) {
 // samples are the handlers of what the data plane writes. Several goroutines call them
 // at once.
 func (r *reader) samples() datapath.Samples {
-	return datapath.Samples{Record: r.traces, Postcards: r.postcards, Flow: r.flow}
+	return datapath.Samples{Record: r.traces, Postcards: r.postcards, Flow: r.flow, Loopback: r.copies.take}
 }
 
 // traces turns one record of the data plane into one record for each trace in it.
@@ -74,7 +75,9 @@ func (r *reader) traces(raw datapath.Record) {
 			x.malformed.Add(1) // the readable nodes are kept
 		}
 		out.Node, out.Interface, out.IfIndex = r.options.NodeName, interfaceName(s, raw.Interface), raw.Interface
-		out.MeasurePathDelay(raw.Time)
+		if out.Copy = raw.Outcome == model.OutcomeLoopbackReceived; !out.Copy {
+			out.MeasurePathDelay(raw.Time)
+		}
 		x.offer(&out)
 	}
 }

@@ -11,14 +11,16 @@ func (a *Agent) assemble() {
 	c.host = host{c.system, names}
 	sinks := newSinks(c)
 	records := newRecords(c, clock, sinks)
-	reader := &reader{core: c, records: records}
+	copies := newLoopbacks(c)
+	reader := &reader{core: c, records: records, copies: copies}
 	flows := &flows{core: c, reader: reader}
 	kernel := newKernelEvents(c, records)
 	paths := newPathMTUs(c)
 	losses := &losses{core: c, flows: flows, kernel: kernel}
 	sinks.environment.Facts = losses.facts
 	closed := make(chan closedBlock, 2)
-	measured, meter := newMeasured(c, a.editConfig, closed), newLossMeter(c, records, closed)
+	measured, delays := newMeasured(c, a.editConfig, closed), newDelayMeter(c, records)
+	meter := newLossMeter(c, records, closed, delays.lastOf)
 	a.reloads = &reloads{core: c}
 	a.health = &nodeHealth{core: c, paths: paths, names: names}
 
@@ -34,14 +36,19 @@ func (a *Agent) assemble() {
 		sinks,
 		records,
 		flows,
+		&edges{core: c, flows: flows, records: records},
+		copies,
 		reader,
 		kernel,
 		newForwarding(c),
 		losses,
 		&refusals{core: c},
 		measured,
-		&stampReflector{core: c, answer: measured.answer},
+		newStampReflector(c, measured.answer, measured.running),
+		newResponders(c, measured.flowOf),
+		newTraceEndpoint(c),
 		meter,
+		delays,
 		a.health,
 		a.reloads,
 		&supervision{core: c, condition: a.condition},

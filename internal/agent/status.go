@@ -4,6 +4,7 @@ package agent
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 
@@ -77,9 +78,11 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 			one.NativeXDPRefused = hooks.NativeXDPRefused
 			one.Ingress, one.Egress = nonZero(c.Ingress), nonZero(c.Egress)
 			one.IngressOptions, one.EgressOptions = nonZero(c.IngressOptions), nonZero(c.EgressOptions)
-			one.Forwarded, one.ToStack = nonZero(c.Forwarded), reasons(c.ToStack)
+			one.Forwarded, one.ToStack = nonZero(c.Forwarded), named[datapath.StackReason](c.ToStack[:])
 			one.RecordsWritten, one.RecordsLost = c.RecordsWritten, c.RecordsLost
 			one.Postcards, one.ExportsSuppressed = c.Postcards, c.ExportsSuppressed
+			one.Loopback = loopbackCounts(c.Loopback)
+			one.Unmarked = named[datapath.UnmarkedCause](c.Unmarked[:])
 			one.FlowsEvicted, one.SequencesEvicted, one.SRHMalformed = c.FlowsEvicted, c.SequencesEvicted, c.SRHMalformed
 		}
 		out = append(out, one)
@@ -87,11 +90,22 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 	return out
 }
 
-func reasons(counts [datapath.NumStackReasons]uint64) map[string]uint64 {
+// loopbackCounts are without zeros.
+func loopbackCounts(c datapath.LoopbackCounters) map[string]uint64 {
+	out := map[string]uint64{"asked": c.Asked, "returned": c.Returned, "suppressed": c.Suppressed}
+	maps.DeleteFunc(out, func(_ string, n uint64) bool { return n == 0 })
+	return out
+}
+
+// named gives counts their names, without zeros.
+func named[T interface {
+	~uint8
+	fmt.Stringer
+}](counts []uint64) map[string]uint64 {
 	out := map[string]uint64{}
-	for r, n := range counts {
+	for i, n := range counts {
 		if n > 0 {
-			out[datapath.StackReason(r).String()] = n
+			out[T(i).String()] = n
 		}
 	}
 	return out

@@ -24,6 +24,7 @@ import (
 	"github.com/waymark-net/waymark/internal/kernelevents"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pathmtu"
+	"github.com/waymark-net/waymark/internal/pot"
 	"github.com/waymark-net/waymark/internal/routing"
 	"github.com/waymark-net/waymark/internal/socketdrops"
 	"github.com/waymark-net/waymark/internal/tunnelerror"
@@ -44,6 +45,8 @@ type System interface {
 	// function that sends a packet with any source, until the context ends; listening,
 	// once it begins. lost counts those that found no room.
 	WatchTunnelErrors(ctx context.Context, lost *socketdrops.Counter, listening func(), heard func(m icmpv6.Message, send func(packet []byte) error)) error
+	// OpenSender opens a socket for whole packets with any source address.
+	OpenSender() (PacketSender, error)
 	// WatchRoutes keeps the plane up to date with what determines the kernel's
 	// forwarding, until the context ends. explain gets why the stack forwards all
 	// packets, "" when it does not.
@@ -63,6 +66,12 @@ type System interface {
 	OwnAddresses() func(netip.Addr) bool
 }
 
+// PacketSender sends whole IPv6 packets by the kernel's routes.
+type PacketSender interface {
+	Send(packet []byte) error
+	Close() error
+}
+
 // kernel is the System of the network namespace that this process runs in.
 type kernel struct{}
 
@@ -76,13 +85,13 @@ func (kernel) Link(name string) (config.Link, bool, error) {
 		return config.Link{}, false, err
 	}
 	a := l.Attrs()
-	return config.Link{Index: model.IfIndex(a.Index), MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0, IsMember: a.MasterIndex != 0}, true, nil
+	return config.Link{Index: model.IfIndex(a.Index), MTU: a.MTU, Up: a.RawFlags&unix.IFF_UP != 0}, true, nil
 }
 
 // listTries is how often a list is read again when it changes meanwhile.
 const listTries = 5
 
-func (kernel) Masters() (map[model.IfIndex]model.IfIndex, error) {
+func (kernel) Devices() ([]config.Device, error) {
 	links, err := netlink.LinkList()
 	for range listTries {
 		if !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -93,13 +102,18 @@ func (kernel) Masters() (map[model.IfIndex]model.IfIndex, error) {
 	if err != nil {
 		return nil, err
 	}
-	masters := make(map[model.IfIndex]model.IfIndex)
+	var devices []config.Device
 	for _, l := range links {
-		if a := l.Attrs(); a.MasterIndex != 0 {
-			masters[model.IfIndex(a.Index)] = model.IfIndex(a.MasterIndex)
+		a := l.Attrs()
+		d := config.Device{Index: model.IfIndex(a.Index), Master: model.IfIndex(a.MasterIndex), Bridge: l.Type() == "bridge"}
+		if l.Type() == "vlan" && a.NetNsID < 0 { // else the index below is another namespace's
+			d.Lower = model.IfIndex(a.ParentIndex)
+		}
+		if d.Master != 0 || d.Lower != 0 || d.Bridge {
+			devices = append(devices, d)
 		}
 	}
-	return masters, nil
+	return devices, nil
 }
 
 func (kernel) NodeID() (ioam.NodeID, error) {
@@ -232,6 +246,8 @@ func (kernel) WatchTunnelErrors(ctx context.Context, lost *socketdrops.Counter, 
 	return l.Read(ctx, func(m icmpv6.Message) { heard(m, sender.Send) })
 }
 
+func (kernel) OpenSender() (PacketSender, error) { return icmpv6.NewSender() }
+
 func (kernel) WatchRoutes(ctx context.Context, plane routing.Plane, explain func(why string), log *slog.Logger) error {
 	return routing.Watch(ctx, plane, explain, log)
 }
@@ -249,6 +265,8 @@ func (kernel) InterfaceHealth(name string, mtu int) health.Interface {
 func (kernel) OwnAddresses() func(netip.Addr) bool { return health.OwnAddresses() }
 
 func (kernel) NoRoute(dst netip.Addr) string { return health.NoRoute(dst) }
+
+func (kernel) ProofKey(file string) (*pot.Key, error) { return pot.Read(file) }
 
 // lookupTime is how long a name lookup may take.
 const lookupTime = time.Second

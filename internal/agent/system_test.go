@@ -3,14 +3,21 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
 	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 	"github.com/waymark-net/waymark/test/testnet"
 )
@@ -31,6 +38,7 @@ func TestKernelSystem(t *testing.T) {
 		if id, err := k.NodeID(); err != nil || id != ioam.NodeIDUnavailable {
 			t.Errorf("node id %d, %v; want the kernel's default", id, err)
 		}
+		checkDevices(t, l.Index)
 		testnet.Set(t, "ipv6/ioam6_id", "77")
 		testnet.Set(t, "ipv6/ioam6_id_wide", "7777777")
 		testnet.Set(t, "ipv6/conf/wma/ioam6_id", "201")
@@ -71,6 +79,52 @@ func TestKernelSystem(t *testing.T) {
 			t.Errorf("source %v for an address without route", source)
 		}
 	})
+}
+
+// checkDevices gives an interface a VLAN device, where the kernel has them, and a
+// bridge.
+func checkDevices(t *testing.T, lower model.IfIndex) {
+	t.Helper()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.ParentIndex = "wma.7", int(lower)
+	var want []config.Device
+	switch err := netlink.LinkAdd(&netlink.Vlan{LinkAttrs: attrs, VlanId: 7}); {
+	case errors.Is(err, unix.EOPNOTSUPP): // not in this kernel
+	case err != nil:
+		t.Fatal(err)
+	default:
+		want = append(want, config.Device{Index: indexOf(t, "wma.7"), Lower: lower})
+	}
+	attrs = netlink.NewLinkAttrs()
+	attrs.Name = "wmbr"
+	bridge := &netlink.Bridge{LinkAttrs: attrs}
+	port, err := netlink.LinkByIndex(int(lower))
+	if err = errors.Join(err, netlink.LinkAdd(bridge)); err != nil {
+		t.Fatal(err)
+	}
+	if err := netlink.LinkSetMaster(port, bridge); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, config.Device{Index: lower, Master: indexOf(t, "wmbr")}, config.Device{Index: indexOf(t, "wmbr"), Bridge: true})
+	devices, err := kernel{}.Devices()
+	byIndex := func(a, b config.Device) int { return cmp.Compare(a.Index, b.Index) }
+	slices.SortFunc(devices, byIndex)
+	slices.SortFunc(want, byIndex)
+	if err != nil || !slices.Equal(devices, want) {
+		t.Errorf("masters and VLAN devices are %+v, %v; want %+v", devices, err, want)
+	}
+	if err := netlink.LinkSetNoMaster(port); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func indexOf(t *testing.T, name string) model.IfIndex {
+	t.Helper()
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return model.IfIndex(l.Attrs().Index)
 }
 
 func TestKernelWatchesLinks(t *testing.T) {

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/internal/stamp/keyfile"
+	"github.com/waymark-net/waymark/internal/stamp/query"
+)
+
+// delayMeter measures the delay of flows with test packets of STAMP to their last point,
+// and reports it after each block.
+type delayMeter struct {
+	idle
+	*core
+	records *records
+
+	// Of the goroutine that runs.
+	prober  *query.Prober
+	keyFile string // of the prober's key
+	block   uint64
+	logged  string // the last error in the log
+
+	mu             sync.Mutex
+	flows          []model.MeasuredFlow // that are probed
+	ids            map[string]loss.FlowID
+	periods        []loss.Period // of flows, since the block began
+	last           map[string][]record.Record
+	sent, answered uint64
+	diverted       uint64 // replies that did not take the way that was asked for
+}
+
+func newDelayMeter(c *core, records *records) *delayMeter {
+	return &delayMeter{core: c, records: records, last: make(map[string][]record.Record)}
+}
+
+func (m *delayMeter) run(ctx context.Context) error {
+	defer m.end()
+	for {
+		how := m.state.Load().resolved.Node.Measurement.WithDefaults()
+		wait := idlePeriod
+		if m.prepareFlows(how) {
+			now := time.Now().UnixNano()
+			if block := uint64(now / int64(how.Block)); block != m.block {
+				m.conclude(how)
+				m.block = block
+			}
+			m.send(how)
+			now = time.Now().UnixNano()
+			wait = how.ProbeEvery - time.Duration(now%int64(how.ProbeEvery))
+		}
+		if !sleep(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+// prepareFlows follows the configuration; false: there is nothing to measure.
+func (m *delayMeter) prepareFlows(how model.Measurement) bool {
+	all := compared(how.Flows)
+	flows := slices.DeleteFunc(slices.Clone(all), func(f model.MeasuredFlow) bool {
+		return f.Probes == model.ProbesNone || how.Exchange != model.ExchangeStamp // their points have other responders
+	})
+	if len(flows) == 0 {
+		m.end()
+		m.begin(nil, nil)
+		return false
+	}
+	if m.prober == nil || m.keyFile != keyFileOf(m.core) {
+		m.end()
+		if err := m.connect(); err != nil {
+			if text := err.Error(); text != m.logged {
+				m.logged = text
+				m.log.Warn("delays cannot be measured with test packets", "error", err)
+			}
+			return false
+		}
+		m.logged = ""
+	}
+	same := func(a, b model.MeasuredFlow) bool { return a.Name == b.Name }
+	if !slices.EqualFunc(flows, m.flows, same) {
+		m.begin(flows, flowIDs(all))
+	}
+	m.mu.Lock()
+	m.flows = flows
+	m.mu.Unlock()
+	return true
+}
+
+func (m *delayMeter) connect() (err error) {
+	var key []byte
+	if m.keyFile = keyFileOf(m.core); m.keyFile != "" {
+		if key, err = keyfile.Read(m.keyFile); err != nil {
+			return err
+		}
+	}
+	m.prober, err = query.OpenProber(querySSID, key, m.heard)
+	return err
+}
+
+func (m *delayMeter) end() {
+	if m.prober != nil {
+		m.prober.Close()
+		m.prober = nil
+	}
+}
+
+// begin begins with other flows.
+func (m *delayMeter) begin(flows []model.MeasuredFlow, ids map[string]loss.FlowID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.flows, m.ids, m.periods = flows, ids, make([]loss.Period, len(flows))
+	clear(m.last)
+}
+
+// send sends a test packet of each flow.
+func (m *delayMeter) send(how model.Measurement) {
+	ways, list := newPaths(m.core, how, how.Flows), []query.Probe(nil)
+	for i := range m.flows {
+		f := &m.flows[i]
+		p := query.Probe{Flow: i, Peer: f.Points[len(f.Points)-1], Session: f.Session}
+		if f.Probes.InBand() {
+			var err error
+			if p.Path, err = ways.to(f, len(f.Points)-1); err != nil {
+				continue // another way has another delay; the loss meter warns
+			}
+			p.Return = f.Return
+		}
+		list = append(list, p)
+	}
+	m.mu.Lock()
+	m.sent += uint64(len(list))
+	m.mu.Unlock()
+	m.prober.Send(list)
+}
+
+// heard takes the delay of a test packet and its reply.
+func (m *delayMeter) heard(s query.Sample) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.answered++
+	if s.Returned && !s.ReturnPathTaken {
+		m.diverted++
+	}
+	if s.Flow >= len(m.periods) { // of a flow that was removed
+		return
+	}
+	p, number := &m.periods[s.Flow], uint32(s.Number)
+	p.AddDelay(loss.RoundTrip, number, s.RoundTrip, s.ClockError, s.RemoteClock)
+	if s.Timed {
+		p.AddDelay(loss.TwoWay, number, s.TwoWay, s.ClockError, s.RemoteClock)
+		p.AddDelay(loss.OneWay, number, s.OneWay, s.ClockError, s.RemoteClock)
+	}
+}
+
+// conclude makes the records of the block that has ended.
+func (m *delayMeter) conclude(how model.Measurement) {
+	m.mu.Lock()
+	var all []record.Record
+	for i := range m.flows {
+		f := &m.flows[i]
+		about := record.Measurement{
+			Time: instant.Of(time.Now()), Node: m.options.NodeName, Flow: f.Name, FlowID: m.ids[f.Name], Source: f.Source, SIDs: f.Path.Segments,
+			Scope: record.WholeWay, To: loss.PointID(len(f.Points)), Start: instant.Of(time.Unix(0, int64(m.block)*int64(how.Block))), Length: uint64(how.Block),
+		}
+		var list []record.Record
+		for _, method := range []loss.Method{loss.OneWay, loss.TwoWay, loss.RoundTrip} {
+			if d := record.NewDelay(about, &m.periods[i], method); d != nil {
+				list = append(list, d)
+			}
+		}
+		m.last[f.Name], m.periods[i] = list, loss.Period{}
+		all = append(all, list...)
+	}
+	m.mu.Unlock()
+	m.records.offer(all...)
+}
+
+// lastOf are the records of the last block of a flow.
+func (m *delayMeter) lastOf(flow string) []record.Record {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last[flow]
+}
+
+var descProbes = desc("delay_probes_total", "Test packets that measure the delay of flows: sent, answered, and answered by another way than was asked for (diverted).", "kind")
+
+func (m *delayMeter) collect(g *metrics.Gatherer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range []struct {
+		kind string
+		n    uint64
+	}{{"sent", m.sent}, {"answered", m.answered}, {"diverted", m.diverted}} {
+		g.Add(descProbes, float64(p.n), p.kind)
+	}
+}

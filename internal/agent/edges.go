@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// edges makes records of the flows that are measured from edge to edge, at the end of each
+// interval.
+type edges struct {
+	idle
+	*core
+	flows   *flows // has the interval
+	records *records
+
+	mu     sync.Mutex // guards what follows
+	losses e2e.Losses
+	sums   e2e.Totals
+	lost   uint64
+}
+
+func (e *edges) run(ctx context.Context) error {
+	for took := time.Duration(0); sleep(ctx, max(e.flows.interval()-took, 0)); {
+		began := time.Now()
+		e.end()
+		took = time.Since(began)
+	}
+	return nil
+}
+
+// close reports what is left: the next agent continues with what comes after it.
+func (e *edges) close(bool) { e.end() }
+
+// end reports the flows of an interval.
+func (e *edges) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := instant.Of(time.Now())
+	err := e.datapath.CollectEdges(func(f datapath.EdgeFlow) {
+		lost := e.losses.Settle(f.Key, f.Totals)
+		e.add(f.Totals, lost)
+		if f.Packets > 0 {
+			e.records.offer(newEdgeFlow(f, lost, now, e.options.NodeName))
+		}
+	})
+	e.losses.EndInterval()
+	if err != nil {
+		e.log.Warn("flows measured from edge to edge could not be read", "error", err)
+	}
+}
+
+func (e *edges) add(t e2e.Totals, lost uint64) {
+	e.sums.Packets += t.Packets
+	e.sums.Duplicates += t.Duplicates
+	e.sums.Reordered += t.Reordered
+	e.sums.Late += t.Late
+	e.sums.Restarts += t.Restarts
+	e.lost += lost
+}
+
+// newEdgeFlow is the record of what a node measured of a flow.
+func newEdgeFlow(f datapath.EdgeFlow, lost uint64, now instant.Time, node string) *record.EdgeFlow {
+	numbered := f.Type&(ioam.EdgeToEdgeSequence64|ioam.EdgeToEdgeSequence32) != 0
+	count := func(n uint64) record.Field[uint64] {
+		if !numbered {
+			return record.Field[uint64]{}
+		}
+		return record.NewField(n, true)
+	}
+	r := &record.EdgeFlow{
+		Time: now, Node: node, Namespace: f.Namespace, Type: f.Type,
+		Source: f.Source, Destination: f.Destination, FlowLabel: f.FlowLabel,
+		Packets: f.Packets, First: instant.Of(f.First), Last: instant.Of(f.Last),
+		Lost: count(lost), Duplicates: count(f.Duplicates), Reordered: count(f.Reordered), Late: count(f.Late), Restarts: count(f.Restarts),
+	}
+	if f.Delays > 0 {
+		r.Delay = &record.EdgeDelays{Min: int64(f.DelayMin), Max: int64(f.DelayMax), Sum: int64(f.DelaySum), Count: f.Delays}
+	}
+	return r
+}
+
+var (
+	descEdgePackets    = desc("e2e_packets_total", "Packets whose Edge-to-Edge option this node has measured.")
+	descEdgeLost       = desc("e2e_lost_total", "Packets that were lost, by their Edge-to-Edge Sequence Numbers.")
+	descEdgeDuplicates = desc("e2e_duplicates_total", "Packets whose Edge-to-Edge Sequence Number had come before.")
+	descEdgeReordered  = desc("e2e_reordered_total", "Packets that came after one with a higher Edge-to-Edge Sequence Number.")
+	descEdgeLate       = desc("e2e_late_total", "Packets with an Edge-to-Edge Sequence Number outside the window.")
+	descEdgeRestarts   = desc("e2e_restarts_total", "How often the Edge-to-Edge Sequence Numbers of a flow began again.")
+)
+
+func (e *edges) collect(g *metrics.Gatherer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	g.Add(descEdgePackets, float64(e.sums.Packets))
+	g.Add(descEdgeLost, float64(e.lost))
+	g.Add(descEdgeDuplicates, float64(e.sums.Duplicates))
+	g.Add(descEdgeReordered, float64(e.sums.Reordered))
+	g.Add(descEdgeLate, float64(e.sums.Late))
+	g.Add(descEdgeRestarts, float64(e.sums.Restarts))
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/e2e"
+	"github.com/waymark-net/waymark/internal/instant"
+)
+
+func edgeFlow(kind uint16, t e2e.Totals) datapath.EdgeFlow {
+	at := time.Date(2026, 11, 21, 5, 21, 0, 0, time.UTC)
+	return datapath.EdgeFlow{
+		Key:    e2e.Key{Namespace: 300, Type: 0x4000, Source: netip.MustParseAddr("2001:db8:1::1"), Destination: netip.MustParseAddr("2001:db8:2::1"), FlowLabel: uint32(kind)},
+		Totals: t, First: at.Add(-5 * time.Second), Last: at,
+	}
+}
+
+// The agent settles the losses of an interval, and adds up what all flows have counted.
+func TestEdgesOfAnInterval(t *testing.T) {
+	h := newHarness(t, baseConfig)
+	h.start()
+	x := only[*edges](h)
+	collect := func(list ...datapath.EdgeFlow) {
+		h.datapath.edges.Store(&list)
+		x.end()
+	}
+	collect(edgeFlow(1, e2e.Totals{Packets: 12, Expected: 10, Unique: 9, Duplicates: 2, Reordered: 3, Late: 1, Restarts: 1}),
+		edgeFlow(2, e2e.Totals{Packets: 5, Expected: 5, Unique: 5}))
+	collect(edgeFlow(1, e2e.Totals{Packets: 1, Expected: 0, Unique: 1})) // it was late
+	collect(edgeFlow(1, e2e.Totals{Packets: 8, Expected: 10, Unique: 8}))
+	b, err := h.client.Metrics(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for _, want := range []string{
+		"waymark_e2e_packets_total 26", "waymark_e2e_lost_total 2", "waymark_e2e_duplicates_total 2",
+		"waymark_e2e_reordered_total 3", "waymark_e2e_late_total 1", "waymark_e2e_restarts_total 1",
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("metrics lack %q", want)
+		}
+	}
+}
+
+func TestEdgeFlowRecord(t *testing.T) {
+	f := edgeFlow(1, e2e.Totals{Packets: 3, Expected: 4, Unique: 3, Delays: 2, DelaySum: 30, DelayMin: -10, DelayMax: 40})
+	r := newEdgeFlow(f, 1, instant.Of(f.Last), "aramis")
+	if r.Lost.Value != 1 || !r.Lost.Valid || r.Delay == nil || r.Delay.Min != -10 || r.Delay.Max != 40 || r.Delay.Sum != 30 || r.Delay.Count != 2 || r.Packets != 3 {
+		t.Errorf("%+v", r)
+	}
+	if f.Type, f.Delays = 0x3000, 0; newEdgeFlow(f, 0, instant.Of(f.Last), "").Lost.Present {
+		t.Error("a flow without numbers has lost packets")
+	}
+}

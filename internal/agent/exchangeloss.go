@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/lossquery"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/rfc6374"
+	"github.com/waymark-net/waymark/internal/stamp/blocks"
+	"github.com/waymark-net/waymark/internal/stamp/query"
+)
+
+// lossQueries asks by loss queries of TWAMP Light. The port from which a query comes says
+// which flow it means.
+type lossQueries struct {
+	meter   *lossMeter
+	clients map[uint16]*query.Client
+}
+
+func openLossQueries(m *lossMeter, how model.Measurement) (exchange, error) {
+	l := &lossQueries{m, make(map[uint16]*query.Client)}
+	for i := range how.Flows {
+		session := how.Flows[i].Session
+		client, err := query.Open(new(query.LossQueries), session)
+		if err != nil {
+			l.close()
+			return nil, fmt.Errorf("flow %q: %w", how.Flows[i].Name, err)
+		}
+		l.clients[session] = client
+	}
+	return l, nil
+}
+
+func (l *lossQueries) close() {
+	for _, c := range l.clients {
+		c.Close()
+	}
+}
+
+// names: by eight bits, of which 0 and 1 mean the latest block of a colour.
+func (l *lossQueries) names(block uint64) bool { return uint8(block) > 1 }
+
+func (l *lossQueries) questions(b *closedBlock) []*asked {
+	return l.meter.each(b, func(f *model.MeasuredFlow, q *asked) {
+		q.client = l.clients[f.Session]
+		sent := lossquery.Count{Value: b.counts[f.Name].Packets, Extended: true, Block: uint8(b.number)}
+		control := lossquery.OutOfBand
+		if asksInBand(f, q) {
+			control = lossquery.InBand
+		}
+		q.Value = lossquery.Query{Transmitted: sent, Control: control}.Append(nil)
+	})
+}
+
+func (l *lossQueries) take(q *asked) (final bool) {
+	r, err := lossquery.DecodeResponse(q.Answer)
+	if err != nil || r.Control != lossquery.Success {
+		return false // it may be too early; the message does not say why
+	}
+	l.meter.add(q.block, q.flows[0], q.points[0], packets(r.Received, q.block.how))
+	return true
+}
+
+// packets is an answer that has nothing but packets, which a node gives if it trusts them.
+func packets(n uint64, how model.Measurement) answered {
+	return answered{Counters: blocks.Counters{Packets: n, Unsized: 1, Complete: true}, known: true, clock: assumedClock(how)}
+}
+
+// lossMessages asks by Loss Measurement messages of RFC 6374, whose counters run on.
+type lossMessages struct {
+	meter  *lossMeter
+	client *query.Client
+	before map[flowPoint]runningCount
+}
+
+func openLossMessages(m *lossMeter) (exchange, error) {
+	logged := ""
+	from := func(to netip.Addr) netip.Addr {
+		a, err := m.system.SourceTo(to)
+		if err != nil && err.Error() != logged {
+			logged = err.Error()
+			m.log.Warn("another node cannot be asked", "error", err)
+		}
+		return a
+	}
+	client, err := query.Open(query.NewLossMessages(from), 0)
+	if err != nil {
+		return nil, err
+	}
+	return &lossMessages{m, client, make(map[flowPoint]runningCount)}, nil
+}
+
+func (l *lossMessages) close() { l.client.Close() }
+
+// names: messages have the time at which they leave.
+func (l *lossMessages) names(uint64) bool { return false }
+
+func (l *lossMessages) questions(b *closedBlock) []*asked {
+	return l.meter.each(b, func(f *model.MeasuredFlow, q *asked) {
+		q.client = l.client
+		m := rfc6374.Loss{Header: rfc6374.Header{Control: rfc6374.OutOfBandRequested, Session: rfc6374.SessionID(f.Session)}, Extended: true}
+		if asksInBand(f, q) {
+			m.Control = rfc6374.InBandRequested
+		}
+		m.Counters[0] = b.sums[f.Name]
+		q.Value = m.Append(nil)
+	})
+}
+
+// take takes a running counter. Its growth since the block before is what was received in
+// this one.
+func (l *lossMessages) take(q *asked) (final bool) {
+	b := q.block
+	m, err := rfc6374.DecodeLoss(q.Answer)
+	switch {
+	case err != nil:
+		return false
+	case m.Control == rfc6374.TemporarilyUnavailable || m.Control == rfc6374.Initializing:
+		return false
+	case m.Control != rfc6374.Success:
+		return true // its counters "MUST NOT be used" (RFC 6374 §4.2.5)
+	}
+	at := flowPoint{q.flows[0].Name, q.points[0]}
+	before, ok := l.before[at]
+	l.before[at] = runningCount{b.number, m.Counters[3]}
+	a := packets(m.Counters[3]-before.packets, b.how)
+	if !m.Extended {
+		a.Packets &= 0xffffffff
+	}
+	if a.known = ok && before.block+1 == b.number; !a.known {
+		a.Packets = 0
+	}
+	l.meter.add(b, q.flows[0], q.points[0], a)
+	return true
+}
+
+// asksInBand reports whether the answer to an in-band question is to travel in-band, too: the
+// configured way back begins at the last point.
+func asksInBand(f *model.MeasuredFlow, q *asked) bool {
+	return q.Path != nil && len(f.Return) > 0 && q.isToLast()
+}
+
+// each makes a question for each flow and point.
+func (m *lossMeter) each(b *closedBlock, set func(*model.MeasuredFlow, *asked)) (list []*asked) {
+	for i := range b.how.Flows {
+		f := &b.how.Flows[i]
+		for point, peer := range f.Points {
+			q := &asked{Question: query.Question{Peer: peer, Session: f.Session}, block: b, flows: []*model.MeasuredFlow{f}, points: []int{point + 1}}
+			m.way(q, f, point)
+			set(f, q)
+			list = append(list, q)
+		}
+	}
+	return list
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// flowWatches compare the results of measured flows with their thresholds, and warn.
+type flowWatches struct {
+	*core
+
+	mu     sync.Mutex
+	flows  []*watchedFlow // in the order of the configuration
+	named  map[string]*watchedFlow
+	block  int64 // of the lines in the log
+	logged int   // lines about it
+}
+
+type watchedFlow struct {
+	model.MeasuredFlow
+	watch *loss.Watch
+}
+
+// mostFlowWarnings is how many flows have a warning and a line in the log of their own,
+// of each code: there may be many flows, and one cause.
+const mostFlowWarnings = 10
+
+// begin takes over flows. Those that are as before stay beyond their thresholds.
+func (w *flowWatches) begin(flows []model.MeasuredFlow) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.named
+	w.flows, w.named = make([]*watchedFlow, len(flows)), make(map[string]*watchedFlow, len(flows))
+	for i, f := range flows {
+		known := before[f.Name]
+		if known == nil || !reflect.DeepEqual(known.MeasuredFlow, f) {
+			known = &watchedFlow{f, loss.NewWatch(f.Thresholds)}
+		}
+		w.flows[i], w.named[f.Name] = known, known
+	}
+}
+
+// blind notes a block in which no other node could be asked.
+func (w *flowWatches) blind(r loss.Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.flows {
+		w.take(f, &r)
+	}
+}
+
+// result takes the result of a flow's block, and returns the codes of the thresholds for
+// loss (or its being unknown) and for delay that the block is beyond.
+func (w *flowWatches) result(name string, r *loss.Result) (ofLoss, ofDelay health.Code) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.named[name]
+	if f == nil {
+		return "", ""
+	}
+	c := w.take(f, r)
+	switch {
+	case c.NoData:
+		ofLoss = health.FlowUnmeasured
+	case c.Loss:
+		ofLoss = health.FlowLossHigh
+	}
+	if c.Delay {
+		ofDelay = health.FlowDelayHigh
+	}
+	return ofLoss, ofDelay
+}
+
+func (w *flowWatches) take(f *watchedFlow, r *loss.Result) loss.Crossings {
+	before := f.watch.Beyond()
+	block := f.watch.Take(r)
+	if r.Block != w.block {
+		w.block, w.logged = r.Block, 0
+	}
+	for _, k := range flowKinds {
+		switch was, is := k.beyond(before), k.beyond(f.watch.Beyond()); {
+		case was == is || w.logged > mostFlowWarnings:
+		case w.logged == mostFlowWarnings:
+			w.log.Warn("the warnings of further flows change in this block; list them with 'waymark loss'")
+			w.logged++
+		case is:
+			w.logWarning(k.warning(f))
+			w.logged++
+		default:
+			w.log.Info("the flow is within its threshold again", "warning", k.code, "flow", f.Name)
+			w.logged++
+		}
+	}
+	return block
+}
+
+// flowKind is a threshold with its warning.
+type flowKind struct {
+	code    health.Code
+	beyond  func(loss.Crossings) bool
+	warning func(*watchedFlow) health.Warning
+}
+
+var flowKinds = []flowKind{
+	{health.FlowLossHigh, func(c loss.Crossings) bool { return c.Loss }, (*watchedFlow).lossWarning},
+	{health.FlowDelayHigh, func(c loss.Crossings) bool { return c.Delay }, (*watchedFlow).delayWarning},
+	{health.FlowUnmeasured, func(c loss.Crossings) bool { return c.NoData }, (*watchedFlow).unmeasuredWarning},
+}
+
+func (f *watchedFlow) about(r *loss.Result) health.FlowBlock {
+	return health.FlowBlock{Flow: f.Name, Start: time.Unix(0, r.Start)}
+}
+
+// point names a node of the flow's path.
+func (f *watchedFlow) point(id loss.PointID) string {
+	if id < 1 || int(id) > len(f.Points) {
+		return "this node"
+	}
+	return fmt.Sprintf("node %d (%v)", id, f.Points[id-1].Addr())
+}
+
+func (f *watchedFlow) lossWarning() health.Warning {
+	r, _, _, _ := f.watch.Worst()
+	worst := &r.Whole
+	for i := range r.Segments {
+		if s := &r.Segments[i]; i == 0 || s.Packets.Lost.Value > worst.Packets.Lost.Value {
+			worst = s
+		}
+	}
+	where := "the nodes between do not say where"
+	if worst.Packets.Lost.Known && worst.Packets.Lost.Value > 0 {
+		where = fmt.Sprintf("%d of them between %s and %s", worst.Packets.Lost.Value, f.point(worst.From.Point), f.point(worst.To.Point))
+	}
+	p := &r.Whole.Packets
+	return health.FlowLoss(f.about(r), p.Lost.Value, p.Sent.Value, config.FormatText(config.LossShare(*f.Thresholds.MaxLoss)), where)
+}
+
+func (f *watchedFlow) delayWarning() health.Warning {
+	_, r, _, _ := f.watch.Worst()
+	s := &r.Whole
+	clocks := time.Duration(s.From.ClockError) + time.Duration(s.To.ClockError) // known, because the block is exact
+	return health.FlowDelay(f.about(r), s.Delay().Delay, clocks, config.FormatText(config.DelayLimit(*f.Thresholds.MaxDelay)))
+}
+
+func (f *watchedFlow) unmeasuredWarning() health.Warning {
+	_, _, r, blocks := f.watch.Worst()
+	reasons := make([]loss.Reasons, len(f.Points)+1)
+	for _, s := range append([]loss.Segment{r.Whole}, r.Segments...) {
+		for _, e := range []loss.End{s.From, s.To} {
+			if int(e.Point) < len(reasons) {
+				reasons[e.Point] |= e.Reasons
+			}
+		}
+	}
+	var ends []string
+	var all loss.Reasons
+	for i, why := range reasons {
+		if all |= why; why != 0 {
+			ends = append(ends, f.point(loss.PointID(i))+": "+strings.Join(why.Names(), ", "))
+		}
+	}
+	return health.FlowNotMeasured(f.about(r), blocks, ends, all.Names())
+}
+
+// warnings are those of the first flows beyond each threshold, and the number of the rest.
+func (w *flowWatches) warnings() (ws []health.Warning) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range flowKinds {
+		n := 0
+		for _, f := range w.flows {
+			if k.beyond(f.watch.Beyond()) {
+				if n++; n <= mostFlowWarnings {
+					ws = append(ws, k.warning(f))
+				}
+			}
+		}
+		if n > mostFlowWarnings {
+			ws = append(ws, health.FurtherFlows(k.code, n-mostFlowWarnings))
+		}
+	}
+	return ws
+}
+
+var descFlowsBeyond = desc("flows_beyond_threshold", "Measured flows that are beyond their threshold for loss or delay, or whose loss is not known, by the code of the warning.", "code")
+
+func (w *flowWatches) collect(g *metrics.Gatherer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, k := range flowKinds {
+		n := 0
+		for _, f := range w.flows {
+			if k.beyond(f.watch.Beyond()) {
+				n++
+			}
+		}
+		g.Add(descFlowsBeyond, float64(n), string(k.code))
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// marked are the warnings of the records that "waymark loss" shows.
+func marked(t *testing.T, h *harness) (codes string) {
+	t.Helper()
+	lines, err := h.client.Loss(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range lines {
+		if r, err := record.Parse(line); err != nil {
+			t.Fatal(err)
+		} else if l, ok := r.(*record.Loss); ok {
+			codes += l.Warning
+		}
+	}
+	return codes
+}
+
+// warned are the codes of the flow's warnings in the status.
+func warned(t *testing.T, h *harness) (codes string) {
+	t.Helper()
+	status, err := h.client.Status(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range status.Warnings {
+		if strings.HasPrefix(string(w.Code), "flow_") {
+			codes += string(w.Code) + ": " + w.Text + "\n"
+		}
+	}
+	return codes
+}
+
+// An agent warns while a flow loses more than it may, and when no other node answers; the status,
+// the log, the metrics and the records have it.
+func TestFlowThresholds(t *testing.T) {
+	port := freePort(t)
+	const flow = "flows: [{name: red, direction: %s, source: 2001:db8::1, segments: [\"fc00:2::e\"]%s}]\nmeasurement: {block: 100ms, guard: 20ms, clock-error: 1ms}\n"
+	far := newHarness(t, baseConfig+fmt.Sprintf(flow, "in", "")+"stamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n")
+	far.start()
+	near := newHarness(t, baseConfig+fmt.Sprintf(flow, "out", ", points: [\"[::1]:"+port+"\"], max-loss: 33%, no-data-after: 5"))
+	near.start()
+	await := func(what string, holds func() bool) {
+		t.Helper()
+		e2e.Await(t, what, 10*time.Second, holds)
+	}
+	measures := func() bool {
+		meter := only[*lossMeter](near)
+		meter.mu.Lock()
+		defer meter.mu.Unlock()
+		return meter.packets.Sent > 0
+	}
+	await("a measured block", measures)
+	if w := warned(t, near); strings.Contains(w, "loss_high") {
+		t.Errorf("without loss: %s", w)
+	}
+	far.datapath.lost.Store(1)
+	await("the warning", func() bool {
+		return strings.Contains(warned(t, near), "flow_loss_high: flow red lost 1 of 3 packets (33.33%)")
+	})
+	await("a marked record", func() bool { return marked(t, near) == "flow_loss_high" })
+	if w := warned(t, near); !strings.Contains(w, "more than max-loss: 33%; 1 of them between this node and node 1 (::1)") {
+		t.Error(w)
+	}
+	far.datapath.lost.Store(0)
+	await("its end", func() bool { return warned(t, near) == "" && marked(t, near) == "" })
+	for _, want := range []string{"warning=flow_loss_high", "the flow is within its threshold again"} {
+		if !strings.Contains(near.log.String(), want) {
+			t.Errorf("the log has no %q: %s", want, near.log)
+		}
+	}
+	if err := far.end(); err != nil {
+		t.Fatal(err)
+	}
+	await("no data", func() bool {
+		w := warned(t, near)
+		return strings.Contains(w, "flow_unmeasured: the loss of flow red has not been known for ") && strings.Contains(w, ": node 1 (::1): missing")
+	})
+	await("a marked record", func() bool { return marked(t, near) == "flow_unmeasured" })
+}
+
+// With many flows, warnings and lines in the log are few, and the metrics exact.
+func TestManyFlowsBeyondThresholds(t *testing.T) {
+	log, share := &syncBuffer{}, loss.Share(0)
+	w := flowWatches{core: &core{log: slog.New(slog.NewTextHandler(log, nil))}}
+	var flows []model.MeasuredFlow
+	for i := range 1000 {
+		flows = append(flows, model.MeasuredFlow{Name: fmt.Sprint("flow", i), Thresholds: loss.Thresholds{MaxLoss: &share, NoDataAfter: 1}})
+	}
+	w.begin(flows)
+	known := func(n uint64) loss.Number { return loss.Number{Value: n, Known: true} }
+	lossy := loss.Result{Block: 1, Whole: loss.Segment{Verdict: loss.Measured, Packets: loss.Tally{Sent: known(2), Received: known(1), Lost: known(1)}}}
+	for _, f := range flows {
+		if code, _ := w.result(f.Name, &lossy); code != health.FlowLossHigh {
+			t.Fatalf("%s: %q", f.Name, code)
+		}
+	}
+	ws := w.warnings()
+	if len(ws) != mostFlowWarnings+1 || !strings.Contains(ws[len(ws)-1].Text, "990 further flows") {
+		t.Errorf("%d warnings: %+v", len(ws), ws)
+	}
+	if n := strings.Count(log.String(), "\n"); n != mostFlowWarnings+1 {
+		t.Errorf("%d lines: %s", n, log)
+	}
+	w.begin(flows[:5]) // the others are gone, these as before
+	if ws := w.warnings(); len(ws) != 5 {
+		t.Errorf("%d warnings: %+v", len(ws), ws)
+	}
+	share2 := loss.Share(7)
+	flows[0].Thresholds.MaxLoss = &share2
+	w.begin(flows[:5])
+	if ws := w.warnings(); len(ws) != 4 {
+		t.Errorf("a flow with another threshold is as before: %+v", ws)
+	}
+	w.blind(loss.Result{Block: 2})
+	if ws := w.warnings(); len(ws) != 9 || !strings.Contains(ws[8].Text, "other nodes cannot be asked") {
+		t.Errorf("%d warnings: %+v", len(ws), ws)
+	}
+	if code, _ := w.result("gone", &lossy); code != "" {
+		t.Errorf("a flow that is gone: %q", code)
+	}
+}

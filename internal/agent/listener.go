@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"net/netip"
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	"github.com/waymark-net/waymark/internal/config"
+)
+
+// answerer answers packets of other nodes until its context ends.
+type answerer interface {
+	Open() error
+	Run(context.Context) error
+	Local() netip.AddrPort
+}
+
+// listeners is a service that keeps answerers running, one for each C that the configuration
+// asks for. If one cannot listen, it tries again: packets do not depend on it.
+type listeners[C any, T answerer] struct {
+	idle
+	*core
+	want  func(*config.Config) []C
+	what  func(*C) string     // it is, in the log
+	make  func(*C) (T, error) // an answerer that is not open yet
+	ended func(*C, T)         // keeps the counters of one that has ended; the caller holds mu
+
+	mu     sync.Mutex
+	wanted []C
+	list   []*listener[T] // of wanted
+}
+
+// listener is an answerer, if it runs.
+type listener[T answerer] struct {
+	now    T
+	open   bool
+	end    func()
+	logged string      // the last error in the log
+	failed atomic.Bool // it ended by itself
+}
+
+func (s *listeners[C, T]) prepare(p *plan) error {
+	p.commit(func() { s.set(s.want(p.next.config)) })
+	return nil
+}
+
+func (s *listeners[C, T]) run(ctx context.Context) error {
+	s.tasks.every(ctx, notePeriod, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.begin()
+	})
+	return nil
+}
+
+func (s *listeners[C, T]) close(bool) { s.set(nil) }
+
+// set makes the answerers follow the configuration.
+func (s *listeners[C, T]) set(wanted []C) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(wanted) == len(s.wanted) && (len(wanted) == 0 || reflect.DeepEqual(wanted, s.wanted)) {
+		return
+	}
+	for i := range s.list {
+		s.stop(i)
+	}
+	s.wanted, s.list = wanted, nil
+	for range wanted {
+		s.list = append(s.list, new(listener[T]))
+	}
+	s.begin()
+}
+
+// begin opens the answerers that do not run. The caller holds s.mu.
+func (s *listeners[C, T]) begin() {
+	for i, l := range s.list {
+		if l.failed.Swap(false) {
+			s.stop(i)
+		}
+		if !l.open {
+			s.start(i)
+		}
+	}
+}
+
+// start opens an answerer, and lets it answer.
+func (s *listeners[C, T]) start(i int) {
+	l, what := s.list[i], s.what(&s.wanted[i])
+	one, err := s.make(&s.wanted[i])
+	if err == nil {
+		err = one.Open()
+	}
+	if err != nil {
+		if text := err.Error(); text != l.logged {
+			l.logged = text
+			s.log.Warn(what+" does not answer", "error", err)
+		}
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := one.Run(ctx); err != nil {
+			s.log.Warn(what+" has ended", "error", err)
+			l.failed.Store(true)
+		}
+	}()
+	l.now, l.open, l.end, l.logged = one, true, func() { cancel(); <-done }, ""
+	s.log.Info(what+" answers", "address", one.Local())
+}
+
+// stop ends an answerer.
+func (s *listeners[C, T]) stop(i int) {
+	if l := s.list[i]; l.open {
+		l.end()
+		s.ended(&s.wanted[i], l.now)
+		l.open = false
+	}
+}
+
+// each visits the answerers that run. The caller holds s.mu.
+func (s *listeners[C, T]) each(visit func(*C, T)) {
+	for i, l := range s.list {
+		if l.open {
+			visit(&s.wanted[i], l.now)
+		}
+	}
+}
+
+// optional is what a part of the configuration asks for that may be absent.
+func optional[C any](c *C) []C {
+	if c == nil {
+		return nil
+	}
+	return []C{*c}
+}

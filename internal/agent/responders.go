@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"maps"
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/responder"
+)
+
+// responders answer other nodes in protocols other than STAMP.
+type responders struct {
+	listeners[config.Responder, *responder.Responder]
+	counts respondersCounts // of responders that have ended; guarded by mu
+}
+
+// respondersCounts are the counters of responders, by protocol.
+type respondersCounts map[config.ResponderProtocol]responder.Counts
+
+var responderProtocols = map[config.ResponderProtocol]responder.Protocol{
+	config.ResponderTWAMPLight:   responder.LossQueries,
+	config.ResponderRFC6374Loss:  responder.LossMessages,
+	config.ResponderRFC6374Delay: responder.DelayMessages,
+}
+
+func newResponders(c *core, flow func(uint16) (responder.Flow, bool)) *responders {
+	r := &responders{counts: make(respondersCounts)}
+	r.listeners = listeners[config.Responder, *responder.Responder]{
+		core: c, want: func(c *config.Config) []config.Responder { return c.Responders },
+		what:  func(w *config.Responder) string { return "the responder of " + string(w.Protocol) },
+		ended: r.counts.add,
+		make: func(w *config.Responder) (*responder.Responder, error) {
+			return responder.New(responder.Config{
+				Protocol: responderProtocols[w.Protocol], Local: netip.AddrPort(w.Listen), Allowed: w.Allow, Rate: int(w.Rate), Flow: flow,
+			}), nil
+		},
+	}
+	return r
+}
+
+// add adds a responder's counters.
+func (c respondersCounts) add(w *config.Responder, one *responder.Responder) {
+	c[w.Protocol] = c[w.Protocol].Plus(one.Counts())
+}
+
+var (
+	descResponder = desc("responder_queries_total", "Queries that reached the responders, by protocol and outcome.", "protocol", "outcome")
+	descRepeated  = desc("responder_queries_repeated_total", "Queries that a responder had received before: duplicated by the network, or replayed. They are answered.", "protocol")
+)
+
+func (r *responders) collect(g *metrics.Gatherer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counts := maps.Clone(r.counts)
+	for _, w := range r.wanted { // also one that never ran
+		counts[w.Protocol] = counts[w.Protocol].Plus(responder.Counts{})
+	}
+	r.each(counts.add)
+	for protocol, c := range counts {
+		for o, n := range c.Outcomes {
+			g.Add(descResponder, float64(n), string(protocol), responder.Outcome(o).String())
+		}
+		g.Add(descRepeated, float64(c.Repeated), string(protocol))
+	}
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/lossquery"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// A responder whose port is taken answers once it is free, and its counters outlive it.
+func TestResponders(t *testing.T) {
+	taken, err := net.ListenPacket("udp6", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.LocalAddr().String()
+	const flow = "flows: [{name: red, direction: in, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 1}]\nmeasurement: {block: 200ms}\n"
+	h := newHarness(t, baseConfig+flow+"responders: [{protocol: twamp-light, listen: \""+address+"\", allow: [\"::1/128\"]}]\n")
+	h.start()
+	service := only[*responders](h)
+	eventually(t, "a line in the log", func() bool { return strings.Contains(h.log.String(), "the responder of twamp-light does not answer") })
+	taken.Close()
+	conn, err := net.Dial("udp6", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ask := func() bool {
+		reply := make([]byte, 100)
+		conn.SetDeadline(time.Now().Add(100 * time.Millisecond))
+		if _, err := conn.Write(lossquery.Query{Sequence: 1}.Append(nil)); err != nil {
+			return false
+		}
+		n, err := conn.Read(reply)
+		if err != nil {
+			return false
+		}
+		r, err := lossquery.DecodeResponse(reply[:n])
+		return err == nil && r.Control == lossquery.Failure && r.Received == 0 // of no session
+	}
+	e2e.Await(t, "a response", 20*time.Second, ask)
+	count := func() uint64 {
+		service.mu.Lock()
+		defer service.mu.Unlock()
+		n := service.counts["twamp-light"].Outcomes
+		var sum uint64
+		for _, o := range n {
+			sum += o
+		}
+		return sum
+	}
+	if n := count(); n != 0 {
+		t.Errorf("%d queries before the responder has ended", n)
+	}
+	service.set(nil)
+	if n := count(); n == 0 || ask() {
+		t.Errorf("%d queries after the responder has ended, or it answers", n)
+	}
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/metrics"
+	"github.com/waymark-net/waymark/internal/pathtrace/endpoint"
+)
+
+// traceEndpoint answers the probes of "waymark trace" that end at this node.
+type traceEndpoint struct {
+	listeners[config.Trace, *endpoint.Endpoint]
+	counts [endpoint.NumOutcomes]uint64 // of endpoints that have ended; guarded by mu
+}
+
+func newTraceEndpoint(c *core) *traceEndpoint {
+	r := &traceEndpoint{}
+	r.listeners = listeners[config.Trace, *endpoint.Endpoint]{
+		core: c, want: func(c *config.Config) []config.Trace { return optional(c.Trace) },
+		what:  func(*config.Trace) string { return "the endpoint of traces" },
+		ended: func(_ *config.Trace, one *endpoint.Endpoint) { r.add(&r.counts, one) },
+		make: func(w *config.Trace) (*endpoint.Endpoint, error) {
+			key, err := readKey(w.KeyFile)
+			return endpoint.New(endpoint.Config{Local: netip.AddrPort(w.Listen), Allowed: w.Allow, Rate: int(w.Rate), Key: key}), err
+		},
+	}
+	return r
+}
+
+// add adds an endpoint's counters.
+func (*traceEndpoint) add(to *[endpoint.NumOutcomes]uint64, one *endpoint.Endpoint) {
+	for o, n := range one.Counts() {
+		to[o] += n
+	}
+}
+
+var descTraceProbes = desc("trace_probes_total", "Probes of waymark trace that ended at this node, by outcome.", "outcome")
+
+func (r *traceEndpoint) collect(g *metrics.Gatherer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counts := r.counts
+	r.each(func(_ *config.Trace, one *endpoint.Endpoint) { r.add(&counts, one) })
+	for o, n := range counts {
+		g.Add(descTraceProbes, float64(n), endpoint.Outcome(o).String())
+	}
+}
