@@ -21,7 +21,7 @@ type Loss struct {
 // AddLoss makes a link lose packets that the node sends by an interface.
 func (l *Lab) AddLoss(node, device string, rule linkloss.Rule) (Loss, error) {
 	var added Loss
-	err := l.atLink(node, device, func(s Loss) error {
+	err := l.atLink("losses", node, device, func(s Loss) error {
 		var err error
 		s.Rule = rule
 		s.Number, err = linkloss.Add(device, rule)
@@ -34,7 +34,7 @@ func (l *Lab) AddLoss(node, device string, rule linkloss.Rule) (Loss, error) {
 // RemoveLoss removes such a rule, and returns what it lost.
 func (l *Lab) RemoveLoss(node, device string, number int) (Loss, error) {
 	var removed Loss
-	err := l.atLink(node, device, func(s Loss) error {
+	err := l.atLink("losses", node, device, func(s Loss) error {
 		var err error
 		s.Active, err = linkloss.Remove(device, number)
 		removed = s
@@ -49,7 +49,7 @@ func (l *Lab) Losses() ([]Loss, error) {
 	var faults []error
 	for _, link := range l.topology.Links {
 		for _, end := range link.Ends {
-			faults = append(faults, l.atLink(end.Node, end.Interface, func(s Loss) error {
+			faults = append(faults, l.atLink("losses", end.Node, end.Interface, func(s Loss) error {
 				rules, err := linkloss.List(s.Interface)
 				for _, s.Active = range rules {
 					list = append(list, s)
@@ -62,8 +62,8 @@ func (l *Lab) Losses() ([]Loss, error) {
 }
 
 // atLink calls f in the namespace of the node at one end of a link, while no other
-// process changes the lab.
-func (l *Lab) atLink(node, device string, f func(Loss) error) error {
+// process changes the lab; what is in its error.
+func (l *Lab) atLink(what, node, device string, f func(Loss) error) error {
 	at, err := l.place(node, device)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (l *Lab) atLink(node, device string, f func(Loss) error) error {
 	}
 	defer held.Close()
 	if err := l.nodes[node].Do(func() error { return f(at) }); err != nil {
-		return fmt.Errorf("losses at %s %s: %w", node, device, err)
+		return fmt.Errorf("%s at %s %s: %w", what, node, device, err)
 	}
 	return nil
 }

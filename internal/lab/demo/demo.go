@@ -4,7 +4,8 @@
 // traffic through it and prints the path of each traced packet (RFC 9197 §4.4) as the
 // decapsulating node reports it; then the path of packets with a Direct Export (RFC
 // 9326), joined from the exports of all nodes. It proves that no IOAM leaves the
-// domain.
+// domain. Then it raises the built-in SRv6 network, loses packets on its links, and
+// compares what the agents measure by alternate marking (RFC 9341), link by link.
 package demo
 
 import (
@@ -44,16 +45,17 @@ const (
 )
 
 var (
-	demoTimeout = patience.Of(45 * time.Second)       // for everything except the removal
+	demoTimeout = patience.Of(60 * time.Second)       // for everything except the removal
 	quiet       = patience.Of(200 * time.Millisecond) // after this time without a new trace, all have come
 	recordLimit = patience.Of(3 * time.Second)        // for the traces of one kind of traffic
 )
 
-// Run raises the line, shows the traffic and takes the line down. It returns nil only
-// when packets were traced, all of them arrived, and none carried IOAM on arrival. It
-// returns the context's error when that is cancelled, and joins a *lab.LeftError when
-// something could not be removed.
-func Run(ctx context.Context, o Options) (err error) {
+// Run raises the line, shows the traffic and takes the line down; then it does the same
+// with the SRv6 network. It returns nil only when packets were traced, all of them arrived,
+// none carried IOAM on arrival, and each measured loss is the injected one. It returns the
+// context's error when that is cancelled, and joins a *lab.LeftError when something could
+// not be removed.
+func Run(ctx context.Context, o Options) error {
 	if o.Name == "" {
 		o.Name = DefaultName
 	}
@@ -64,23 +66,40 @@ func Run(ctx context.Context, o Options) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	show := &printer{out: o.Out, terminal: o.Terminal, colour: o.Colour, json: o.JSON, names: newNames(t)}
-	show.heading("Raising alpha - athos - porthos - aramis - beta in network namespaces")
-	start := time.Now()
-	l, err := lab.Up(ctx, t, lab.Options{Name: o.Name, Program: o.Program, Owned: true, Log: o.Log})
-	if err != nil {
-		return err
+	s := &session{show: show, arrived: newArrivals(t), inside: newArrivals(t), joined: joined{show: show}}
+	err = s.raise(ctx, t, o)
+	if err == nil {
+		s.losses, err = measureLosses(ctx, o, show)
 	}
-	defer func() { err = errors.Join(err, l.Down(ctx)) }()
-	show.line("Five nodes and three agents are up after %.1f s: athos encapsulates, porthos transits, aramis decapsulates and reports.", time.Since(start).Seconds())
-	s := &session{lab: l, show: show, arrived: newArrivals(t), inside: newArrivals(t), joined: joined{show: show}}
-	err = s.run(ctx)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
-		return ctx.Err() // other errors follow from it
+		return only(ctx.Err(), err) // other errors follow from it
 	case err != nil:
 		return err
 	}
 	return s.conclude()
+}
+
+// only is an error, and that of what could not be removed.
+func only(err, all error) error {
+	var left *lab.LeftError
+	if errors.As(all, &left) {
+		return errors.Join(err, left)
+	}
+	return err
+}
+
+// raise runs the demo on the line, and takes it down.
+func (s *session) raise(ctx context.Context, t *lab.Topology, o Options) (err error) {
+	s.show.heading("Raising alpha - athos - porthos - aramis - beta in network namespaces")
+	start := time.Now()
+	s.lab, err = lab.Up(ctx, t, lab.Options{Name: o.Name, Program: o.Program, Owned: true, Log: o.Log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.lab.Down(ctx)) }()
+	s.show.line("Five nodes and three agents are up after %.1f s: athos encapsulates, porthos transits, aramis decapsulates and reports.", time.Since(start).Seconds())
+	return s.run(ctx)
 }
 
 // session is one run of the demo.
@@ -91,6 +110,7 @@ type session struct {
 	arrived *arrivals // what beta received
 	inside  *arrivals // what porthos forwarded, to show that the scan does see IOAM
 	joined  joined    // of Direct Export
+	losses  *losses   // of SRv6 flows
 	faults  []error
 }
 

@@ -234,6 +234,39 @@ func TestObserverReportsTheAgentsEnd(t *testing.T) {
 	}
 }
 
+var lossyLinks = []link{{"north", "ingress", "north1", 1000, 20, 20}, {"north", "north1", "north2", 980, 0, 0}}
+
+// The demo of losses fails for each problem that it is meant to catch.
+func TestJudgeLosses(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		links []link
+		fault error
+		want  string // in the error; empty: success
+	}{
+		{"good", lossyLinks, nil, ""},
+		{"too few", []link{{"north", "ingress", "north1", 1000, 20, 19}}, nil, "flow north lost 20 packets between ingress and north1, but the agents measured 19"},
+		{"from nothing", append(slices.Clone(lossyLinks), link{"south", "south", "egress", 10, 0, 1}), nil, "flow south lost 0 packets between south and egress, but the agents measured 1"},
+		{"no loss", lossyLinks[1:], nil, "the lab lost no packet"},
+		{"uncertain", lossyLinks, errors.New("block 7 is uncertain"), "block 7 is uncertain"},
+	} {
+		p := losses{links: tt.links}
+		if tt.fault != nil {
+			p.faults = append(p.faults, tt.fault)
+		}
+		err := errors.Join(p.judge()...)
+		if (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	const want = "FLOW   LINK              SENT  LOST BY THE LAB  MEASURED BY THE AGENTS  VERDICT\n" +
+		"north  ingress - north1  1000  20               20                      equal\n" +
+		"north  north1 - north2   980   3                2                       DIFFERENT\n"
+	if got := table([]link{lossyLinks[0], {"north", "north1", "north2", 980, 3, 2}}); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
 // conclude must fail for each problem that it is meant to catch.
 func TestConclude(t *testing.T) {
 	good := packet(17, 4242, 9000, make([]byte, 104))
@@ -261,7 +294,7 @@ func TestConclude(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			s := &session{show: &printer{out: &out, names: lineNames(t)}, arrived: newLineArrivals(t), inside: newLineArrivals(t), records: &observer{}}
+			s := &session{show: &printer{out: &out, names: lineNames(t)}, arrived: newLineArrivals(t), inside: newLineArrivals(t), records: &observer{}, losses: &losses{links: lossyLinks}}
 			s.records.show, s.joined.show, s.joined.exported = s.show, s.show, 1
 			for range tt.paths {
 				if err := s.joined.Write(&record.Path{Complete: true, Packet: path, Delay: new(int64(21_000))}); err != nil {
@@ -284,7 +317,7 @@ func TestConclude(t *testing.T) {
 				t.Errorf("conclude gave %v, want %q", err, tt.want)
 			}
 			arrived := strings.Count(fmt.Sprint(tt.beta), fmt.Sprint(shown)) * tt.paths
-			if last := fmt.Sprintf("demo: exported=1 joined=%d delivered=%d\n%s\n", tt.paths, arrived, tt.line); !strings.HasSuffix(out.String(), last) {
+			if last := fmt.Sprintf("demo: links=2 lost=20 measured=20\ndemo: exported=1 joined=%d delivered=%d\n%s\n", tt.paths, arrived, tt.line); !strings.HasSuffix(out.String(), last) {
 				t.Errorf("the last lines of\n%sare not %q", out.String(), last)
 			}
 			// The lines above count both kinds.

@@ -24,6 +24,7 @@ type result struct {
 	Exported          int    `json:"exported"`           // packets
 	Joined            int    `json:"joined"`
 	ExportedDelivered int    `json:"exported_delivered"`
+	Links             []link `json:"links"` // of SRv6 flows
 }
 
 // conclude prints the summary and gives the verdict.
@@ -33,9 +34,11 @@ func (s *session) conclude() error {
 	delivered := s.arrived.delivered(traced, exported)
 	_, _, residue, _ := s.arrived.snapshot()
 	complete, partial := s.joined.counts()
-	r := result{"demo", len(traced), delivered[0], residue, s.joined.exported, complete, delivered[1]}
+	r := result{"demo", len(traced), delivered[0], residue, s.joined.exported, complete, delivered[1], s.losses.links}
 	s.judge(r, partial)
+	s.faults = append(s.faults, s.losses.judge()...)
 	s.show.heading("Summary")
+	injected, measured := sum(r.Links)
 	s.summarise(r, append(totals, s.records.delays()...))
 	switch {
 	case s.show.json:
@@ -51,7 +54,9 @@ func (s *session) conclude() error {
 		}
 		s.show.line("%s", s.show.paint(colour, fmt.Sprintf("%d packets carried a trace and %d a Direct Export, of which %d were joined into paths; %d and %d were delivered; %d bytes of IOAM left the domain.",
 			r.Traced, r.Exported, r.Joined, r.Delivered, r.ExportedDelivered, residue)))
+		s.show.line("%s", s.show.paint(colour, fmt.Sprintf("%d packets were lost on purpose, and %d measured as lost.", injected, measured)))
 	default:
+		s.show.line("demo: links=%d lost=%d measured=%d", len(r.Links), injected, measured)
 		s.show.line("demo: exported=%d joined=%d delivered=%d", r.Exported, r.Joined, r.ExportedDelivered)
 		s.show.line("demo: traced=%d delivered=%d ioam_bytes_at_beta=%d", r.Traced, r.Delivered, residue)
 	}
@@ -97,6 +102,8 @@ func (s *session) summarise(r result, totals []time.Duration) {
 	}
 	s.show.line("Inside the domain, %s forwarded %d packets with %d bytes of IOAM.", middle, marked, within)
 	s.show.line("Outside, %s received %d packets, traced or not, with %d bytes of IOAM: every packet was scanned.", receiver, packets, residue)
+	injected, measured := sum(r.Links)
+	s.show.line("On %d links of the SRv6 network, the lab lost %d packets of two flows, and the agents measured a loss of %d.", len(r.Links), injected, measured)
 }
 
 // spell writes a time with its unit apart, as in "32 µs".

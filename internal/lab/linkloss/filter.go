@@ -26,11 +26,13 @@ const (
 type filter struct {
 	filter          *netlink.BpfFilter
 	rules, counters *ebpf.Map
+	detours, counts *ebpf.Map // counts are those of the detour
 }
 
 func (f *filter) close() {
-	f.rules.Close()
-	f.counters.Close()
+	for _, m := range []*ebpf.Map{f.rules, f.counters, f.detours, f.counts} {
+		m.Close()
+	}
 }
 
 func egress(device string) (netlink.Link, error) {
@@ -55,7 +57,7 @@ func attach(device string) (*filter, error) {
 		return nil, fmt.Errorf("load the program that loses packets: %w", err)
 	}
 	defer objects.Lose.Close() // the filter holds it
-	f := &filter{rules: objects.Rules, counters: objects.Counters, filter: &netlink.BpfFilter{
+	f := &filter{rules: objects.Rules, counters: objects.Counters, detours: objects.Detours, counts: objects.DetourCounts, filter: &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: l.Attrs().Index, Parent: netlink.HANDLE_MIN_EGRESS, Handle: filterHandle,
 			Priority: filterPriority, Protocol: unix.ETH_P_ALL,
@@ -129,8 +131,8 @@ func open(b *netlink.BpfFilter) (*filter, error) {
 		closeAll(maps)
 		return nil, err
 	}
-	f := &filter{filter: b, rules: maps[lossMapRules], counters: maps[lossMapCounters]}
-	if f.rules == nil || f.counters == nil || len(maps) != 2 {
+	f := &filter{filter: b, rules: maps[lossMapRules], counters: maps[lossMapCounters], detours: maps[lossMapDetours], counts: maps[lossMapDetourCounts]}
+	if f.rules == nil || f.counters == nil || f.detours == nil || f.counts == nil || len(maps) != 4 {
 		closeAll(maps)
 		return nil, errors.New("its maps are those of another version of this program; remove the lab")
 	}
@@ -153,7 +155,7 @@ func (f *filter) list() ([]Active, error) {
 		if k.Pattern == lossPatternPATTERN_NONE {
 			continue
 		}
-		counts, err := f.counts(i)
+		counts, err := f.countsOf(i)
 		if err != nil {
 			return nil, err
 		}
@@ -162,7 +164,7 @@ func (f *filter) list() ([]Active, error) {
 	return list, nil
 }
 
-func (f *filter) counts(i uint32) (Counts, error) {
+func (f *filter) countsOf(i uint32) (Counts, error) {
 	var c lossCounts
 	if err := f.counters.Lookup(i, &c); err != nil {
 		return Counts{}, fmt.Errorf("read the counters of rule %d: %w", i+1, err)

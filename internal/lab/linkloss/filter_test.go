@@ -38,6 +38,7 @@ func list(t *testing.T, device string) []Active {
 // Rules come and go one by one, as each process finds them; a free number is used again,
 // with counters of its own.
 func TestRules(t *testing.T) {
+	const most = 128
 	device := makeDevice(t)
 	if rules := list(t, device); len(rules) != 0 {
 		t.Errorf("an interface without a filter has the rules %+v", rules)
@@ -45,12 +46,12 @@ func TestRules(t *testing.T) {
 	if _, err := Remove(device, 1); err == nil || !strings.Contains(err.Error(), "has no rule 1") {
 		t.Errorf("remove a rule that is not there: %v", err)
 	}
-	for i := range 16 {
+	for i := range most {
 		if number, err := Add(device, Rule{Burst: 1, Every: uint32(i + 1)}); err != nil || number != i+1 {
 			t.Fatalf("rule %d: %d, %v", i+1, number, err)
 		}
 	}
-	if _, err := Add(device, Rule{Burst: 1, Every: 1}); err == nil || !strings.Contains(err.Error(), "has 16 rules, the most") {
+	if _, err := Add(device, Rule{Burst: 1, Every: 1}); err == nil || !strings.Contains(err.Error(), "has 128 rules, the most") {
 		t.Errorf("one rule too many: %v", err)
 	}
 	f, err := find(device)
@@ -68,10 +69,10 @@ func TestRules(t *testing.T) {
 		t.Errorf("a rule in its place: %d, %v", number, err)
 	}
 	rules := list(t, device)
-	if len(rules) != 16 || rules[6] != (Active{Number: 7, Rule: Rule{Probability: 0.5, Seed: 3}}) || rules[7].Rule != (Rule{Burst: 1, Every: 8}) {
+	if len(rules) != most || rules[6] != (Active{Number: 7, Rule: Rule{Probability: 0.5, Seed: 3}}) || rules[7].Rule != (Rule{Burst: 1, Every: 8}) {
 		t.Errorf("rules %+v", rules)
 	}
-	for i := range 16 {
+	for i := range most {
 		if _, err := Remove(device, i+1); err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,8 @@
 // counted a packet that is lost, and no program of the receiving node sees it. Frames
 // that XDP forwards pass by all of tc, and are not lost.
 //
+// What is not lost may take a detour to another device; package linkrelay holds it there.
+//
 // The filter holds its program, which holds its rules and counters, so they last as long
 // as the interface, without a file and without a process.
 //
@@ -21,8 +23,6 @@ import (
 	"math"
 	"net/netip"
 	"slices"
-
-	"github.com/vishvananda/netlink"
 )
 
 // Rule says which frames of an interface are lost. A frame is what the device is given;
@@ -58,10 +58,8 @@ type Active struct {
 
 // Validate checks what the kernel's program relies on.
 func (r Rule) Validate() error {
-	for _, p := range []netip.Prefix{r.Source, r.Destination, r.FirstSID, r.LastSID} {
-		if p.IsValid() && (!p.Addr().Is6() || p.Addr().Is4In6() || p != p.Masked()) {
-			return fmt.Errorf("%v is not an IPv6 prefix without bits after it; write one such as fc00:1::/32", p)
-		}
+	if err := (Selection{r.Source, r.Destination, r.FirstSID, r.LastSID}).Validate(); err != nil {
+		return err
 	}
 	random := r.Probability != 0
 	switch {
@@ -109,10 +107,7 @@ func Add(device string, r Rule) (int, error) {
 	if err := r.Validate(); err != nil {
 		return 0, err
 	}
-	f, err := find(device)
-	if f == nil && err == nil {
-		f, err = attach(device)
-	}
+	f, err := findOrAttach(device)
 	if err != nil {
 		return 0, err
 	}
@@ -144,7 +139,8 @@ func List(device string) ([]Active, error) {
 	return f.list()
 }
 
-// Remove removes a rule and returns its last state. With the last rule, the filter goes.
+// Remove removes a rule and returns its last state. With the last rule, the filter goes,
+// unless there is a detour.
 func Remove(device string, number int) (Active, error) {
 	f, err := find(device)
 	if err != nil {
@@ -167,11 +163,8 @@ func Remove(device string, number int) (Active, error) {
 		return removed, fmt.Errorf("remove rule %d of %s: %w", number, device, err)
 	}
 	// What was lost since the rules were listed counts, too.
-	if removed.Counts, err = f.counts(i); err != nil {
+	if removed.Counts, err = f.countsOf(i); err != nil {
 		return removed, err
 	}
-	if len(rules) == 1 {
-		err = netlink.FilterDel(f.filter)
-	}
-	return removed, err
+	return removed, f.detachIfIdle()
 }

@@ -41,7 +41,7 @@ func load(t *testing.T) *program {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.lossObjects.Close() })
-	p.filter = filter{rules: p.Rules, counters: p.Counters}
+	p.filter = filter{rules: p.Rules, counters: p.Counters, detours: p.Detours, counts: p.DetourCounts}
 	return p
 }
 
@@ -68,7 +68,7 @@ func (p *program) loses(t *testing.T, frame []byte, context skb) bool {
 
 func (p *program) total(t *testing.T, number int) Counts {
 	t.Helper()
-	c, err := p.counts(uint32(number - 1))
+	c, err := p.countsOf(uint32(number - 1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,23 @@ type lossCounts struct {
 	LostPackets uint64
 }
 
+type lossDetour struct {
+	_           structs.HostLayout
+	Source      lossPrefix
+	Destination lossPrefix
+	First       lossPrefix
+	Last        lossPrefix
+	Until       uint64
+	Device      uint32
+	Pad         uint32
+}
+
+type lossDetoured struct {
+	_       structs.HostLayout
+	Frames  uint64
+	Packets uint64
+}
+
 type lossPattern uint32
 
 const (
@@ -53,9 +70,11 @@ type lossRule struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	lossMapCounters = "counters"
-	lossMapRules    = "rules"
-	lossProgLose    = "lose"
+	lossMapCounters     = "counters"
+	lossMapDetourCounts = "detour_counts"
+	lossMapDetours      = "detours"
+	lossMapRules        = "rules"
+	lossProgLose        = "lose"
 )
 
 // loadLoss returns the embedded CollectionSpec for loss.
@@ -107,8 +126,10 @@ type lossProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type lossMapSpecs struct {
-	Counters *ebpf.MapSpec `ebpf:"counters"`
-	Rules    *ebpf.MapSpec `ebpf:"rules"`
+	Counters     *ebpf.MapSpec `ebpf:"counters"`
+	DetourCounts *ebpf.MapSpec `ebpf:"detour_counts"`
+	Detours      *ebpf.MapSpec `ebpf:"detours"`
+	Rules        *ebpf.MapSpec `ebpf:"rules"`
 }
 
 // lossVariableSpecs contains global variables before they are loaded into the kernel.
@@ -137,13 +158,17 @@ func (o *lossObjects) Close() error {
 //
 // It can be passed to loadLossObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lossMaps struct {
-	Counters *ebpf.Map `ebpf:"counters"`
-	Rules    *ebpf.Map `ebpf:"rules"`
+	Counters     *ebpf.Map `ebpf:"counters"`
+	DetourCounts *ebpf.Map `ebpf:"detour_counts"`
+	Detours      *ebpf.Map `ebpf:"detours"`
+	Rules        *ebpf.Map `ebpf:"rules"`
 }
 
 func (m *lossMaps) Close() error {
 	return _LossClose(
 		m.Counters,
+		m.DetourCounts,
+		m.Detours,
 		m.Rules,
 	)
 }

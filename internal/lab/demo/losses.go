@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/lab/linkloss"
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
+)
+
+// segment is a link on the way of a flow, and how the lab loses the flow's packets there.
+type segment struct {
+	flow             string
+	number           loss.PointID // of the node before it, along the way; 0 is the ingress
+	from, device, to string
+	rule             linkloss.Rule // zero: none
+}
+
+// lastSID is where both policies end; only their packets have it.
+var lastSID = netip.MustParsePrefix("fc00:3::d6/128")
+
+var segments = []segment{
+	{"north", 0, "ingress", "eth1", "north1", linkloss.Rule{Burst: 1, Every: 50, LastSID: lastSID}},
+	{"north", 1, "north1", "eth1", "north2", linkloss.Rule{Probability: 0.02, Seed: 7, LastSID: lastSID}},
+	{"north", 2, "north2", "eth1", "egress", linkloss.Rule{}},
+	{"south", 0, "ingress", "eth2", "south", linkloss.Rule{}},
+	{"south", 1, "south", "eth1", "egress", linkloss.Rule{Burst: 3, Every: 100, LastSID: lastSID}},
+}
+
+var (
+	settled      = patience.Of(time.Second)      // without a packet at a lossy link, the traffic has ended
+	settleLimit  = patience.Of(6 * time.Second)  // for retransmissions
+	resultsLimit = patience.Of(12 * time.Second) // for the results of the blocks
+)
+
+// link is what the demo says of a link: how many of a flow's packets the lab lost there,
+// and how many the agents found to be lost.
+type link struct {
+	Flow     string `json:"flow"`
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Sent     uint64 `json:"sent"`
+	Injected uint64 `json:"injected"`
+	Measured uint64 `json:"measured"`
+}
+
+// losses is the part of the demo that loses packets of SRv6 flows on the way.
+type losses struct {
+	lab   *lab.Lab
+	show  *printer
+	links []link
+
+	mu     sync.Mutex
+	whole  map[string]*record.Loss               // by flow, the last result
+	sums   map[string]map[loss.PointID][2]uint64 // by flow and segment: sent, lost
+	faults []error
+}
+
+// measureLosses raises the topology srv6, loses packets on its links and compares what its
+// ingress reports.
+func measureLosses(ctx context.Context, o Options, show *printer) (part *losses, err error) {
+	t, err := lab.Builtin("srv6")
+	if err != nil {
+		return nil, err
+	}
+	show.heading("SRv6: at ingress, the kernel puts packets onto two policies, by north1 and north2, or by south, to egress; five agents count them, and links lose some")
+	l, err := lab.Up(ctx, t, lab.Options{Name: o.Name, Program: o.Program, Owned: true, Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.Down(ctx)) }()
+	part = &losses{lab: l, show: show, whole: make(map[string]*record.Loss), sums: make(map[string]map[loss.PointID][2]uint64)}
+	return part, part.run(ctx)
+}
+
+func (p *losses) run(ctx context.Context) error {
+	place, err := p.lab.Node("ingress").Place()
+	if err != nil {
+		return err
+	}
+	stream, stop := context.WithCancel(ctx)
+	defer stop()
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- api.NewClient(place.Socket()).Observe(stream, api.RecordFilter{}, func() { close(ready) }, p.take)
+	}()
+	select {
+	case <-ready:
+	case err := <-ended:
+		return errors.Join(err, errors.New("the agent of ingress reports nothing"))
+	}
+	if err := p.await(ctx, "the first exact block", resultsLimit, func(r *record.Loss) bool { return r.Verdict.Exact() }); err != nil {
+		return err
+	}
+	for _, s := range segments {
+		if s.rule == (linkloss.Rule{}) {
+			continue
+		}
+		if _, err := p.lab.AddLoss(s.from, s.device, s.rule); err != nil {
+			return err
+		}
+	}
+	if err := p.exchange(ctx); err != nil {
+		return err
+	}
+	end := time.Now()
+	if err := p.await(ctx, "the results of all blocks", resultsLimit, func(r *record.Loss) bool { return r.Start.After(end) }); err != nil {
+		return err
+	}
+	return p.compare()
+}
+
+// take adds a record to the sums.
+func (p *losses) take(line []byte) error {
+	r, err := record.Parse(line)
+	if err != nil {
+		return fmt.Errorf("read a record of ingress: %w", err)
+	}
+	l, ok := r.(*record.Loss)
+	if !ok {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.Scope == record.WholeWay {
+		p.whole[l.Flow] = l
+		return nil
+	}
+	if !l.Verdict.Exact() && l.Sent.Value+l.Received.Value > 0 {
+		p.faults = append(p.faults, fmt.Errorf("flow %s, block %d, nodes %d to %d: %v (%v), %d packets", l.Flow, l.Block.Value, l.From, l.To, l.Verdict, l.FromReasons|l.ToReasons, l.Sent.Value))
+	}
+	if p.sums[l.Flow] == nil {
+		p.sums[l.Flow] = make(map[loss.PointID][2]uint64)
+	}
+	sum := p.sums[l.Flow][l.From]
+	p.sums[l.Flow][l.From] = [2]uint64{sum[0] + l.Sent.Value, sum[1] + l.Lost.Value}
+	return nil
+}
+
+// await waits until the last result of each flow is as it should be.
+func (p *losses) await(ctx context.Context, what string, limit time.Duration, holds func(*record.Loss) bool) error {
+	for deadline := time.Now().Add(limit); ; {
+		p.mu.Lock()
+		n := 0
+		for _, r := range p.whole {
+			if holds(r) {
+				n++
+			}
+		}
+		p.mu.Unlock()
+		if n == 2 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s: not within %v", what, limit)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// exchange sends the topology's traffic, all at a time, and waits until nothing is sent
+// any more: TCP sends again what was lost.
+func (p *losses) exchange(ctx context.Context) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, t := range p.lab.Topology().Traffic {
+		group.Go(func() error {
+			_, err := p.lab.Send(groupCtx, t)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	var last []lab.Loss
+	for since, deadline := time.Now(), time.Now().Add(settleLimit); time.Since(since) < settled; {
+		now, err := p.lab.Losses()
+		if err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return errors.New("packets are still sent after the traffic has ended")
+		}
+		if !slices.Equal(now, last) {
+			last, since = now, time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// compare prints the links with both numbers.
+func (p *losses) compare() error {
+	injected, err := p.lab.Losses()
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.links = make([]link, len(segments))
+	for i, s := range segments {
+		sum := p.sums[s.flow][s.number]
+		l := link{Flow: s.flow, From: s.from, To: s.to, Sent: sum[0], Measured: sum[1]}
+		for _, r := range injected {
+			if r.Node != s.from || r.Interface != s.device {
+				continue
+			}
+			l.Injected += r.LostPackets
+			if r.Packets != l.Sent {
+				p.faults = append(p.faults, fmt.Errorf("%s sent %d packets of flow %s to %s, but its agent counted %d", s.from, r.Packets, s.flow, s.to, l.Sent))
+			}
+		}
+		p.links[i] = l
+	}
+	p.show.line("%s", strings.TrimRight(table(p.links), "\n"))
+	return nil
+}
+
+// table is a line for each link.
+func table(links []link) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "FLOW\tLINK\tSENT\tLOST BY THE LAB\tMEASURED BY THE AGENTS\tVERDICT")
+	for _, l := range links {
+		verdict := "equal"
+		if l.Injected != l.Measured {
+			verdict = "DIFFERENT"
+		}
+		fmt.Fprintf(w, "%s\t%s - %s\t%d\t%d\t%d\t%s\n", l.Flow, l.From, l.To, l.Sent, l.Injected, l.Measured, verdict)
+	}
+	w.Flush()
+	return b.String()
+}
+
+// sum is the number of packets that were lost, by both counts.
+func sum(links []link) (injected, measured uint64) {
+	for _, l := range links {
+		injected += l.Injected
+		measured += l.Measured
+	}
+	return injected, measured
+}
+
+// judge lists every error.
+func (p *losses) judge() (faults []error) {
+	faults = slices.Clone(p.faults)
+	injected, _ := sum(p.links)
+	if injected == 0 {
+		faults = append(faults, errors.New("the lab lost no packet, so the measurement proves nothing"))
+	}
+	for _, l := range p.links {
+		if l.Injected != l.Measured {
+			faults = append(faults, fmt.Errorf("flow %s lost %d packets between %s and %s, but the agents measured %d", l.Flow, l.Injected, l.From, l.To, l.Measured))
+		}
+	}
+	return faults
+}
