@@ -25,8 +25,8 @@ func newDecodeCommand(opts *options) *cobra.Command {
 	taiOffset := 37 * time.Second
 	cmd := &cobra.Command{
 		Use:   "decode FILE...",
-		Short: "Show the IOAM traces and direct exports in packet captures",
-		Long: `Show the IOAM traces and direct exports in packet captures (pcap and pcapng, also
+		Short: "Show the IOAM options in packet captures",
+		Long: `Show the IOAM options in packet captures (pcap and pcapng, also
 compressed with gzip; Ethernet with up to two VLAN tags, raw IP, and Linux
 cooked). FILE - is standard input.
 

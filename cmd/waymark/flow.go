@@ -31,6 +31,8 @@ More words:
   dst ADDR       destination of the outer header, as at this node
   tclass N       outer traffic class, of which the DSCP is compared
   flowlabel N    outer flow label
+  session N      number of the flow in messages without its name
+  flowmonid N    FlowMonID, with carrier: option
 
 show adds the counters of the last closed block.`,
 		Example: `  waymark flow add red out src 2001:db8::1 segs fc00:2::e,fc00:3::d6
@@ -98,7 +100,7 @@ func completeFlowWords(opts *options) cobra.CompletionFunc {
 		case len(args) > 2 && args[0] == "add" && args[len(args)-1] == "mode":
 			return []cobra.Completion{"encap", "encap.red", "inline"}
 		case len(args) > 2 && args[0] == "add":
-			return []cobra.Completion{"src", "segs", "mode", "psp", "container", "dst", "tclass", "flowlabel"}
+			return []cobra.Completion{"src", "segs", "mode", "psp", "container", "dst", "tclass", "flowlabel", "session", "flowmonid"}
 		}
 		return nil
 	})

@@ -17,7 +17,7 @@ func TestHelpCommand(t *testing.T) {
 		want string // of stdout, or of stderr when the code is not 0
 	}{
 		{"help", commandline.ExitOK, "Exit codes: 0 success"},
-		{"help decode", commandline.ExitOK, "Show the IOAM traces and direct exports in packet captures"},
+		{"help decode", commandline.ExitOK, "Show the IOAM options in packet captures"},
 		{"help r add", commandline.ExitOK, "Change which packets get an IOAM header"},
 		{"help ioam n", commandline.ExitOK, "waymark ioam namespace add 123"},
 		{"help nosuch", commandline.ExitUsage, `waymark: unknown command "nosuch" for "waymark"; see 'waymark --help'`},

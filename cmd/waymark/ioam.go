@@ -90,6 +90,15 @@ func printNamespaces(w io.Writer, list []config.Namespace) error {
 		if ns.Sample != 0 {
 			fmt.Fprintf(&b, " %d", ns.Sample)
 		}
+		if ns.Proof != nil {
+			fmt.Fprintf(&b, ", pot %s", ns.Proof.KeyFile)
+		}
+		if ns.Proof != nil && ns.Proof.DropRejected {
+			b.WriteString(" drop-rejected")
+		}
+		if ns.EdgeToEdge {
+			b.WriteString(", e2e")
+		}
 		b.WriteByte('\n')
 	}
 	_, err := io.WriteString(w, b.String())

@@ -34,6 +34,8 @@ func newLabCommand(opts *options) *cobra.Command {
 		newLabListCommand(opts),
 		newLabTrafficCommand(opts, &name),
 		loss,
+		newLabDelayCommand(opts, &name),
+		newLabReorderCommand(opts, &name),
 		newLabDemoCommand(opts),
 	)
 	cmd.Long = `A lab is a topology of nodes, each a network namespace called LAB-NODE, joined
@@ -286,16 +288,20 @@ func newLabDemoCommand(opts *options) *cobra.Command {
 	name := demo.DefaultName
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Watch packets cross a five-node IOAM domain, then clean up",
+		Short: "Watch packets cross an IOAM domain and get lost in an SRv6 network",
 		Long: `Raise the topology line, send ping, UDP and TCP traffic from alpha to beta, print
 the path of every traced packet as it is reported, and prove that the packets that
-beta received carry no IOAM. The demo then removes everything that it made.
+beta received carry no IOAM. Then raise the topology srv6, lose packets of its two
+flows on the links, and print link by link how many were lost and how many the
+agents measured. The demo removes everything that it made.
 
-On a terminal each packet is a small block, otherwise one line. The last two lines
-are then "demo: exported=N joined=N delivered=N", of Direct Exports, and "demo:
-traced=N delivered=N ioam_bytes_at_beta=0", of traces. With --json, each packet is
-a record, and the last line an object with these numbers. The exit code is 0 only
-if packets were traced, all of them arrived, and no byte of IOAM did.`,
+On a terminal each packet is a small block, otherwise one line. The last lines are
+then "demo: links=N lost=N measured=N", of the SRv6 flows, "demo: exported=N
+joined=N delivered=N", of Direct Exports, and "demo: traced=N delivered=N
+ioam_bytes_at_beta=0", of traces. With --json, each packet is a record, and the
+last line an object with these numbers. The exit code is 0 only if packets were
+traced, all of them arrived, no byte of IOAM did, and each measured loss is what
+was lost.`,
 		Args: commandline.OnlyFlag("name"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			program, err := os.Executable()

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"net/netip"
 	"strconv"
 	"strings"
 
@@ -34,9 +33,9 @@ left. Frames that XDP forwards (forwarding: fast) pass by them.`
 
 // lossFlags are the words of a rule.
 type lossFlags struct {
-	every, burst, random                   string
-	seed                                   uint64
-	source, destination, firstSID, lastSID string
+	every, burst, random string
+	seed                 uint64
+	selectionFlags
 }
 
 func newLabLossAddCommand(opts *options, name *string) *cobra.Command {
@@ -77,10 +76,7 @@ or name the second one.`,
 	cmd.Flags().StringVar(&flags.burst, "burst", "", "lose the last B of every N frames: `B/N`")
 	cmd.Flags().StringVar(&flags.random, "random", "", "lose each frame with the probability `P`, such as 0.01")
 	cmd.Flags().Uint64Var(&flags.seed, "seed", 1, "of --random: the seed `S`")
-	cmd.Flags().StringVar(&flags.source, "source", "", "only with this outer source: `PREFIX` or address")
-	cmd.Flags().StringVar(&flags.destination, "destination", "", "only with this outer destination: `PREFIX` or address")
-	cmd.Flags().StringVar(&flags.firstSID, "first-sid", "", "only with this first SID: `PREFIX` or address")
-	cmd.Flags().StringVar(&flags.lastSID, "last-sid", "", "only with this last SID: `PREFIX` or address")
+	flags.selectionFlags.add(cmd)
 	return cmd
 }
 
@@ -114,25 +110,11 @@ func (f lossFlags) rule() (linkloss.Rule, error) {
 		}
 		r.Burst, r.Every = uint32(b), uint32(n)
 	}
-	for _, each := range []struct {
-		flag, text string
-		to         *netip.Prefix
-	}{
-		{"source", f.source, &r.Source}, {"destination", f.destination, &r.Destination},
-		{"first-sid", f.firstSID, &r.FirstSID}, {"last-sid", f.lastSID, &r.LastSID},
-	} {
-		if each.text == "" {
-			continue
-		}
-		p, err := netip.ParsePrefix(each.text)
-		if a, aerr := netip.ParseAddr(each.text); aerr == nil && a.Zone() == "" {
-			p, err = netip.PrefixFrom(a, a.BitLen()), nil
-		}
-		if err != nil || !p.Addr().Is6() || p != p.Masked() {
-			return r, fmt.Errorf("--%s %q: want an IPv6 address or prefix, such as fc00:1::/32", each.flag, each.text)
-		}
-		*each.to = p
+	selected, err := f.selection()
+	if err != nil {
+		return r, err
 	}
+	r.Source, r.Destination, r.FirstSID, r.LastSID = selected.Source, selected.Destination, selected.FirstSID, selected.LastSID
 	return r, r.Validate()
 }
 
@@ -190,14 +172,7 @@ func formatLoss(s lab.Loss) string {
 	default:
 		text += fmt.Sprintf("burst %d/%d", s.Burst, s.Every)
 	}
-	for _, each := range []struct {
-		word   string
-		prefix netip.Prefix
-	}{{"source", s.Source}, {"destination", s.Destination}, {"first-sid", s.FirstSID}, {"last-sid", s.LastSID}} {
-		if each.prefix.IsValid() {
-			text += fmt.Sprintf(" %s %v", each.word, each.prefix)
-		}
-	}
+	text += formatSelection(linkloss.Selection{Source: s.Source, Destination: s.Destination, FirstSID: s.FirstSID, LastSID: s.LastSID})
 	return text + fmt.Sprintf("\n    lost %d of %d packets, in %d of %d frames", s.LostPackets, s.Packets, s.LostFrames, s.Frames)
 }
 

@@ -29,7 +29,8 @@ func newLossCommand(opts *options) *cobra.Command {
 agent, in the last block: from ingress to egress, and between neighbouring nodes
 that count. Nodes are numbered along the path; 0 is this one. "-" is what is not
 known: a loss is only known if the verdict is measured, or idle (no packet was
-sent). uncertain gives its reasons.
+sent). uncertain gives its reasons. A block that is beyond a threshold of its flow
+(max-loss, max-delay, no-data-after) has the code of the warning.
 
 A flow is compared with other nodes if it has points in the configuration.
 
@@ -91,7 +92,7 @@ func newLossList(out io.Writer, json, asCSV bool, flow string) *lossList {
 	return l
 }
 
-var lossColumns = []string{"flow", "block", "start", "from", "to", "verdict", "sent", "received", "lost", "ratio", "delay", "reasons"}
+var lossColumns = []string{"flow", "block", "start", "from", "to", "verdict", "sent", "received", "lost", "ratio", "delay", "reasons", "warning"}
 
 // line is add and flush, for a stream.
 func (l *lossList) line(line []byte) error {
@@ -164,11 +165,11 @@ func lossRow(r *record.Loss) []string {
 		ratio = strconv.FormatFloat(r.Ratio.Value, 'g', 4, 64)
 	}
 	reasons := r.FromReasons | r.ToReasons
-	return append(about(&r.Measurement), r.Verdict.String(), numberText(r.Sent), numberText(r.Received), numberText(r.Lost), ratio, "", reasons.String())
+	return append(about(&r.Measurement), r.Verdict.String(), numberText(r.Sent), numberText(r.Received), numberText(r.Lost), ratio, "", reasons.String(), r.Warning)
 }
 
 func delayRow(r *record.Delay) []string {
-	return append(about(&r.Measurement), "delay", "", "", "", "", record.Duration(time.Duration(r.Mean)), r.Method.String())
+	return append(about(&r.Measurement), "delay", "", "", "", "", record.Duration(time.Duration(r.Mean)), r.Method.String(), r.Warning)
 }
 
 func numberText(f record.Field[uint64]) string {

@@ -66,7 +66,7 @@ interrupted (SIGINT, SIGTERM), also for commands that run until then, such as
 	root.PersistentFlags().StringVar(&opts.socket, "socket", "", "`PATH` of the agent's API socket (default: the agent of this network namespace)")
 
 	root.AddCommand(newAgentCommand(opts), newStatusCommand(opts), newObserveCommand(opts), newCollectCommand(opts),
-		newIOAMCommand(opts), newRouteCommand(opts), newInterfaceCommand(opts), newDecapsulationCommand(opts), newFlowCommand(opts), newLossCommand(opts), newStampCommand(opts),
+		newIOAMCommand(opts), newRouteCommand(opts), newInterfaceCommand(opts), newDecapsulationCommand(opts), newFlowCommand(opts), newLossCommand(opts), newStampCommand(opts), newPotCommand(opts), newTraceCommand(opts),
 		newDoctorCommand(opts), newConfigCommand(opts), newDecodeCommand(opts), newLabCommand(opts), newDocsCommand(opts))
 	opts.Finish(root)
 	return root

@@ -25,29 +25,39 @@ change and still decide where packets go. Changes are in force at once and last
 until the next reload.
 
   route {add|append|change|replace} PREFIX [CRITERIA] encap ioam6
-        [freq K/N] [flows 1/N] [mode inline|encap|auto] [tunsrc ADDR]
-        [tundst ADDR]
+        [freq K/N] [flows 1/N] [budget SHARES] [mode inline|encap|auto]
+        [tunsrc ADDR] [tundst ADDR]
         OPTION... [via ADDR] [metric NUMBER] dev IF [name NAME]
   route del {PREFIX|name NAME} [CRITERIA] [dev IF]
   route show [PREFIX] [CRITERIA] [dev IF] [name NAME]
 
   CRITERIA := [from PREFIX] [tos NUMBER] [ipproto PROTOCOL]
               [sport PORT[-PORT]] [dport PORT[-PORT]] [flowlabel NUMBER]
+  SHARES   := [packets PERCENT%] [octets PERCENT%]
   OPTION   := trace prealloc type 0xNNNNNN ns ID size BYTES
+              [loopback 1/N]
             | dex ns ID trace-type 0xNNNNNN [ext-flags 0x80|0x40|0xc0]
               [flow-id hash|flow-label|NUMBER] [option-type 0x11|0x31]
+            | pot ns ID
+            | e2e ns ID type 0xNNNN
 
 PREFIX may be an address, or default. Defaults are iproute2's: freq 1/1, mode
 inline, which is for hosts; on a node that forwards, a warning on standard error
 says so. Without tunsrc, the kernel chooses the address from which it would send
 to tundst, and the rule follows changes of addresses and routes. flows 1/N selects
-all packets of one flow in N. dex is Direct Export (RFC 9326): ext-flags 0x80
-inserts a Flow-ID, 0x40 a Sequence Number, 0xc0 both; the namespace of each node
-sets what it exports. If the node knows no collector, a warning on standard error
-says that exports of others may get the option, too. dev is the interface by which
-packets leave. via, metric, proto, pref, onlink and table main are accepted, so
-that lines for 'ip -6 route' can be pasted; they belong to the kernel's route, a
-hint says so, and the rule acts on all packets that leave by IF.
+all packets of one flow in N. budget limits the packets that get the header, and
+the octets that it adds, to shares of what leaves by IF. loopback 1/N asks the
+nodes of the path for copies of one packet in N (RFC 9322); the type is 0x800000.
+dex is Direct Export (RFC 9326): ext-flags 0x80 inserts a Flow-ID, 0x40 a Sequence
+Number, 0xc0 both; the namespace of each node sets what it exports. If the node
+knows no collector, a warning on standard error says that exports of others may
+get the option, too. pot is a proof of transit, for which the configuration file
+gives the namespace a key. e2e is Edge-to-Edge (RFC 9197): type 0x4000 numbers the
+packets of each flow with 32 bits, 0x8000 with 64 bits, and 0x3000 adds a
+timestamp; 0x7000 does both. dev is the interface by which packets leave. via,
+metric, proto, pref, onlink and table main are accepted, so that lines for 'ip -6
+route' can be pasted; they belong to the kernel's route, a hint says so, and the
+rule acts on all packets that leave by IF.
 
 NAME is the encapsulation's name, by default made of its criteria.
 

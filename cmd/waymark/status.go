@@ -122,7 +122,7 @@ func printOutcomes(w io.Writer, list []api.Interface) {
 		}{
 			{"ingress", i.Ingress}, {"ingress options", besides(i.IngressOptions, i.Ingress)},
 			{"egress", i.Egress}, {"egress options", besides(i.EgressOptions, i.Egress)},
-			{"forwarding", i.Forwarded}, {"to stack", i.ToStack},
+			{"forwarding", i.Forwarded}, {"to stack", i.ToStack}, {"unmarked", i.Unmarked}, {"loopback", i.Loopback},
 		} {
 			for _, outcome := range slices.Sorted(maps.Keys(hook.counts)) {
 				if rows++; rows == 1 {
@@ -182,6 +182,9 @@ func printDomain(w io.Writer, s api.Status, ends []config.Decapsulation) {
 	}
 	if len(s.TunnelErrors) > 0 {
 		fmt.Fprintln(w, "ICMPv6 errors that may be about tunnelled packets:", counts(s.TunnelErrors))
+	}
+	if len(s.LoopbackCopies) > 0 {
+		fmt.Fprintln(w, "copies of packets with the Loopback flag:", counts(s.LoopbackCopies))
 	}
 	for n, d := range s.Decapsulations {
 		if n == 0 {

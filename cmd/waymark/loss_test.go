@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"testing"
+)
+
+// lossLines are records as the agent gives them: of a flow's way, of its delay there, and
+// of another flow.
+var lossLines = []string{
+	`{"kind":"loss","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"verdict":"measured","sent":1000,"received":990,"lost":10,"duplicated":0,"ratio":0.01,"warning":"flow_loss_high"}`,
+	`{"kind":"delay","flow":"red","flow_id":7,"scope":"whole","from":0,"to":2,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"method":"mean-of-sums","samples":1,"min_ns":18400,"mean_ns":18400,"p95_ns":18400,"warning":"flow_delay_high"}`,
+	`{"kind":"loss","flow":"blue","flow_id":8,"scope":"whole","from":0,"to":1,"block":5,"start":"2026-11-23T12:00:05.000000000Z","length_ns":1000000000,"verdict":"uncertain","to_reasons":["missing"],"sent":7,"received":null,"lost":null,"duplicated":null,"ratio":null}`,
+	`{"kind":"trace"}`,
+}
+
+func TestLossList(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		json, csv bool
+		flow      string
+		want      string
+	}{
+		{"table", false, false, "", "" +
+			"FLOW  BLOCK  START          FROM  TO  VERDICT    SENT  RECEIVED  LOST  RATIO  DELAY   REASONS       WARNING\n" +
+			"red   5      12:00:05.000Z  0     2   measured   1000  990       10    0.01   -       -             flow_loss_high\n" +
+			"red   5      12:00:05.000Z  0     2   delay      -     -         -     -      18.4us  mean-of-sums  flow_delay_high\n" +
+			"blue  5      12:00:05.000Z  0     1   uncertain  7     -         -     -      -       missing       -\n"},
+		{"values", false, true, "red", "" +
+			"flow,block,start,from,to,verdict,sent,received,lost,ratio,delay,reasons,warning\n" +
+			"red,5,12:00:05.000Z,0,2,measured,1000,990,10,0.01,,,flow_loss_high\n" +
+			"red,5,12:00:05.000Z,0,2,delay,,,,,18.4us,mean-of-sums,flow_delay_high\n"},
+		{"records", true, false, "blue", lossLines[2] + "\n"},
+	} {
+		var out bytes.Buffer
+		l := newLossList(&out, tt.json, tt.csv, tt.flow)
+		for _, line := range lossLines {
+			if err := l.add([]byte(line)); err != nil {
+				t.Fatalf("%s: %v", tt.name, err)
+			}
+		}
+		if err := l.flush(); err != nil || out.String() != tt.want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", tt.name, err, out.String(), tt.want)
+		}
+	}
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/pathtrace/message"
+	"github.com/waymark-net/waymark/internal/pathtrace/paths"
+	"github.com/waymark-net/waymark/internal/pathtrace/prober"
+	"github.com/waymark-net/waymark/internal/stamp/keyfile"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// traceFlags are the flags of waymark trace.
+type traceFlags struct {
+	icmp, csv, dot, live, loopback            bool
+	flows, count, hops, maxHops, port, domain int
+	kind, format, source, keyFile             string
+	interval, timeout                         time.Duration
+}
+
+// mostTraceData is the most node data that an option holds: 255 octets, less the header of
+// the trace and two octets before it.
+const mostTraceData = 244
+
+func newTraceCommand(opts *options) *cobra.Command {
+	f := traceFlags{
+		flows: 16, count: 10, maxHops: 30, port: message.Port, domain: -1, kind: "0xf80000",
+		interval: 10 * time.Millisecond, timeout: time.Second,
+	}
+	cmd := &cobra.Command{
+		Use:   "trace ADDRESS",
+		Short: "Show the paths to a node with probes",
+		Long: `Send probes with an IOAM trace and the Active flag (RFC 9322) to a node, in many
+flows, so that they take all equal-cost paths. Print the paths as a tree: a line
+for each hop, with the ids that it wrote into the trace, how many flows passed it,
+the time since the hop before, and how long it held the probes; at the end of each
+path, the probes, those that were lost, and the round trip. "-" is a value that a
+node could not know. The times between nodes contain the difference between their
+clocks.
+
+The agent of the destination returns the traces, if its configuration has "trace".
+Without it, ICMPv6 errors of the destination return them: its kernel limits their
+rate, so more probes seem lost. With --icmp, replies have no trace.
+
+At the end, hop limits show the addresses of the nodes on each path, also of those
+without IOAM, and where the probes of a flow of which none arrived were seen last.
+The errors of those nodes quote the trace up to there. With --loopback, nodes
+whose namespace has "loopback" say so themselves, within a round trip: they return
+copies.
+
+Defaults of --namespace and --timestamp-format come from the agent of this host;
+if none runs, --namespace is needed. It needs root or CAP_NET_RAW.
+
+Exit codes: 0 a probe arrived; 1 none arrived, or none could be sent.`,
+		Example: `  waymark trace 2001:db8:ff::3
+  waymark trace 2001:db8:ff::3 --paths 64 --count 100 --json
+  waymark trace 2001:db8:ff::3 --loopback --live
+  waymark trace 2001:db8:ff::3 --dot | dot -Tsvg > paths.svg`,
+		Args: commandline.OneArgument("ADDRESS"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := f.config(cmd, opts, args[0])
+			if err != nil {
+				return err
+			}
+			return f.run(cmd, c, opts.JSON)
+		},
+	}
+	cmd.ValidArgsFunction = completeFirst()
+	flags := cmd.Flags()
+	flags.IntVar(&f.flows, "paths", f.flows, "`NUMBER` of flows, each with its source port and flow label")
+	flags.IntVar(&f.count, "count", f.count, "`NUMBER` of probes of each flow")
+	flags.DurationVar(&f.interval, "interval", f.interval, "`TIME` between two probes")
+	flags.DurationVar(&f.timeout, "timeout", f.timeout, "`TIME` after which a probe is lost")
+	flags.BoolVar(&f.icmp, "icmp", false, "send ICMPv6 echo requests instead of UDP")
+	flags.BoolVar(&f.loopback, "loopback", false, "first ask all nodes for copies (RFC 9322): they show how far probes come")
+	flags.IntVar(&f.port, "port", f.port, "UDP `PORT` of the destination's agent")
+	flags.StringVar(&f.source, "source", "", "send from this `ADDRESS` (default: the kernel's choice)")
+	flags.IntVar(&f.domain, "namespace", f.domain, "`NUMBER` of the IOAM namespace; -1 is the first one of this host's agent")
+	flags.StringVar(&f.kind, "type", f.kind, "IOAM trace `TYPE`: what each node writes")
+	flags.IntVar(&f.hops, "hops", 0, "`NUMBER` of nodes for which the trace has room; 0 is as many as fit")
+	flags.IntVar(&f.maxHops, "max-hops", f.maxHops, "`NUMBER` of hops that are tried with hop limits; 0 is none")
+	flags.StringVar(&f.format, "timestamp-format", "", "`FORMAT` of the nodes' timestamps: posix, ptp or ntp")
+	flags.StringVar(&f.keyFile, "key-file", "", "`FILE` with the key of both ends, in hexadecimal digits (mode 0600)")
+	flags.BoolVar(&f.csv, "csv", false, "print a line of CSV for each hop of each path")
+	flags.BoolVar(&f.dot, "dot", false, "print a graph for Graphviz")
+	flags.BoolVar(&f.live, "live", false, "show the tree while probes are sent; needs a terminal")
+	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
+	return cmd
+}
+
+// config checks the flags.
+func (f *traceFlags) config(cmd *cobra.Command, opts *options, address string) (c prober.Config, err error) {
+	c = prober.Config{
+		Port: uint16(f.port), Echo: f.icmp, Nodes: f.hops, Flows: f.flows, Count: f.count, Interval: f.interval, Timeout: f.timeout, MaxHops: f.maxHops,
+		Loopback: f.loopback,
+	}
+	if c.Destination, c.Scope, err = parseTraced(address); err != nil {
+		return c, err
+	}
+	if c.Source, err = parseSource(f.source, c.Scope); err != nil {
+		return c, err
+	}
+	switch outputs := count(opts.JSON, f.csv, f.dot); {
+	case outputs > 1:
+		return c, commandline.Usagef("--json, --csv and --dot are different outputs; give one")
+	case f.live && (outputs > 0 || !isTerminal(cmd.OutOrStdout())):
+		return c, commandline.Usagef("--live needs a terminal, and the text for people; remove it")
+	}
+	for _, n := range []struct {
+		flag             string
+		value, low, high int
+	}{
+		{"paths", f.flows, 1, prober.MaxFlows}, {"count", f.count, 1, prober.MaxCount}, {"port", f.port, 1, 65535},
+		{"max-hops", f.maxHops, 0, 254}, {"namespace", f.domain, -1, 65535},
+	} {
+		if n.value < n.low || n.value > n.high {
+			return c, commandline.Usagef("--%s %d: want a number from %d to %d", n.flag, n.value, n.low, n.high)
+		}
+	}
+	switch {
+	case f.icmp && c.Scope != 0:
+		return c, commandline.Usagef("--icmp: %s is valid on one link only; want another address, or UDP", address)
+	case f.loopback && c.Scope != 0:
+		return c, commandline.Usagef("--loopback: %s is valid on one link only; want another address", address)
+	case f.interval < prober.MinInterval || f.interval > time.Minute:
+		return c, commandline.Usagef("--interval %v: want a time from %v to 1m", f.interval, prober.MinInterval)
+	case f.timeout < time.Millisecond || f.timeout > prober.MaxTimeout:
+		return c, commandline.Usagef("--timeout %v: want a time from 1ms to %v", f.timeout, prober.MaxTimeout)
+	case f.timeout/f.interval > prober.MaxWaiting:
+		return c, commandline.Usagef("--timeout %v with --interval %v: too many probes would wait for replies; want at most %v", f.timeout, f.interval, f.interval*prober.MaxWaiting)
+	}
+	if err := f.trace(&c); err != nil {
+		return c, err
+	}
+	if f.keyFile != "" {
+		if c.Key, err = keyfile.Read(f.keyFile); err != nil {
+			return c, err
+		}
+	}
+	return c, f.domainOf(cmd.Context(), opts, &c)
+}
+
+// trace checks what nodes are to write.
+func (f *traceFlags) trace(c *prober.Config) (err error) {
+	if c.Type, err = ioam.ParseTraceType(f.kind); err != nil {
+		return commandline.Usagef("--type: %w", err)
+	}
+	if err := c.Type.Validate(); err != nil {
+		return commandline.Usagef("--type: %w; want one such as 0xf80000", err)
+	}
+	if c.Type.HasSnapshot() {
+		return commandline.Usagef("--type %v asks for snapshots (bit 22), whose length is not known; want one without", c.Type)
+	}
+	most := mostTraceData / (4 * c.Type.NodeLen())
+	switch {
+	case f.hops < 0 || f.hops > most:
+		return commandline.Usagef("--hops %d: want a number from 0 to %d, which is what fits with --type %v", f.hops, most, c.Type)
+	case f.hops == 0:
+		c.Nodes = most
+	}
+	return nil
+}
+
+// domainOf takes what the flags leave open from the configuration of this host's agent.
+func (f *traceFlags) domainOf(ctx context.Context, opts *options, c *prober.Config) error {
+	c.Namespace = ioam.NamespaceID(max(0, f.domain))
+	if clock, err := health.ReadClock(); err == nil {
+		c.TAIOffset = clock.TAIOffset
+	}
+	if f.format != "" {
+		if err := c.Format.UnmarshalText([]byte(f.format)); err != nil {
+			return commandline.Usagef("--timestamp-format: %w", err)
+		}
+	}
+	if f.domain >= 0 && f.format != "" {
+		return nil
+	}
+	running, err := runningConfig(ctx, opts)
+	switch {
+	case err != nil && f.domain < 0:
+		return fmt.Errorf("%w; or give --namespace", err)
+	case err != nil:
+		return nil // without an agent, timestamps are those of most nodes
+	case f.domain < 0 && len(running.Namespaces) == 0:
+		return errors.New("the agent of this host has no namespace; give --namespace")
+	case f.domain < 0:
+		c.Namespace = running.Namespaces[0].ID
+	}
+	if f.format == "" {
+		c.Format = running.Node.TimestampFormat
+	}
+	return nil
+}
+
+func runningConfig(ctx context.Context, opts *options) (*config.Config, error) {
+	client, err := opts.client()
+	if err != nil {
+		return nil, err
+	}
+	text, err := client.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return config.Parse("the agent's configuration", text)
+}
+
+// parseTraced reads the address to trace.
+func parseTraced(text string) (netip.Addr, uint32, error) {
+	a, err := netip.ParseAddr(text)
+	switch {
+	case err != nil || !a.Is6() || a.Is4In6() || a.IsUnspecified() || a.IsMulticast():
+		return a, 0, commandline.Usagef("%q is no IPv6 address of a node; want one such as 2001:db8::1 or fe80::1%%eth0", text)
+	case a.Zone() == "" && a.IsLinkLocalUnicast():
+		return a, 0, commandline.Usagef("%s is valid on one link only; name its interface: %s%%eth0", a, a)
+	}
+	scope, err := scopeOf(a)
+	return a.WithZone(""), scope, err
+}
+
+func count(list ...bool) (n int) {
+	for _, b := range list {
+		if b {
+			n++
+		}
+	}
+	return n
+}
+
+// run traces, and prints the result.
+func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error {
+	p, err := prober.New(c)
+	if err != nil {
+		return err
+	}
+	if err := p.Open(); err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(cmd.Context()) }()
+	if f.live {
+		screen := screen{out: out}
+		err = screen.follow(ended, func() string { return p.Report().Text() })
+	} else {
+		err = <-ended
+	}
+	if err != nil {
+		return err
+	}
+	r := p.Report()
+	switch {
+	case asJSON:
+		err = commandline.PrintJSON(out, r)
+	case f.csv:
+		err = r.WriteCSV(out)
+	case f.dot:
+		_, err = io.WriteString(out, r.DOT())
+	case !f.live:
+		_, err = io.WriteString(out, r.Text())
+	}
+	switch {
+	case err != nil:
+		return err
+	case cmd.Context().Err() != nil:
+		return cmd.Context().Err()
+	case len(r.Paths) == 0:
+		return errors.New(noPath(c, r))
+	}
+	return nil
+}
+
+// noPath says what to do when no probe arrived.
+func noPath(c prober.Config, r *paths.Report) string {
+	cure := fmt.Sprintf("check the route to %v, and that nodes on the way pass Hop-by-Hop headers of namespace %d", c.Destination, c.Namespace)
+	if r.Ignored["mac_wrong"] > 0 {
+		cure = "answers have a wrong MAC: give both ends the same key"
+	}
+	return fmt.Sprintf("no probe to %v is known to have arrived; %s", c.Destination, cure)
+}
+
+// screen shows a text that changes, in place.
+type screen struct {
+	out   io.Writer
+	lines int // of what it shows
+}
+
+const redraw = 250 * time.Millisecond
+
+// follow shows the text until what runs has ended, and then all of it.
+func (s *screen) follow(ended <-chan error, text func() string) error {
+	ticker := time.NewTicker(redraw)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			height, width := s.size()
+			if err := s.show(fit(text(), height-1, width)); err != nil {
+				return err
+			}
+		case err := <-ended:
+			return errors.Join(err, s.show(text()))
+		}
+	}
+}
+
+// show replaces what it showed before.
+func (s *screen) show(text string) error {
+	var b strings.Builder
+	if s.lines > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", s.lines) // to the beginning
+	}
+	b.WriteString("\x1b[J" + text)
+	s.lines = strings.Count(text, "\n")
+	_, err := io.WriteString(s.out, b.String())
+	return err
+}
+
+func (s *screen) size() (height, width int) {
+	if f, ok := s.out.(interface{ Fd() uintptr }); ok {
+		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Row > 1 && size.Col > 0 {
+			return int(size.Row), int(size.Col)
+		}
+	}
+	return 24, 80
+}
+
+// fit cuts a text to a number of lines, and these to a width: a line that wraps could not
+// be replaced.
+func fit(text string, height, width int) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if len(lines) > height {
+		lines = append(lines[:height-1], "...")
+	}
+	for i, line := range lines {
+		if runes := []rune(line); len(runes) > width {
+			lines[i] = string(runes[:width])
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
