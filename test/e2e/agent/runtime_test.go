@@ -131,7 +131,9 @@ func TestInterfacesComeAndGo(t *testing.T) {
 // what a killed agent left behind can be removed.
 func TestAgentRefusesAndRemoves(t *testing.T) {
 	t.Parallel()
-	l := e2e.Raise(t, e2e.Builtin(t, "line"))
+	top := e2e.Builtin(t, "line")
+	e2e.Reconfigure(t, top, "porthos", ", role:", ", attach: xdp, role:")
+	l := e2e.Raise(t, top)
 	file := filepath.Join(l.Directory(), "porthos.yaml")
 	if out, err := e2e.In(t, l, "porthos", "agent", "run", "--config", file); err == nil || !strings.Contains(out, "serves this network namespace already (process ") {
 		t.Errorf("a second agent: %v, %s", err, out)

@@ -4,6 +4,7 @@ package directexport
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -44,6 +45,38 @@ func TestTsharkDirectExport(t *testing.T) {
 			if n := len(tshark.Run(t, leaving.Path, tt.found, "-e", "frame.number")); n < 2*count {
 				t.Errorf("tshark finds %d Direct Exports, want %d at least", n, 2*count)
 			}
+			checkDissected(t, leaving.Path, count)
 		})
+	}
+}
+
+// checkDissected reads the Direct Exports with the dissector that we package: each flow
+// of count packets has its Sequence Numbers.
+func checkDissected(t *testing.T, path string, count int) {
+	t.Helper()
+	sequences := map[string][]string{}
+	for _, line := range tshark.Run(t, path, "ioam.type == 4", "-X", "lua_script:../../../packaging/wireshark/ioam.lua",
+		"-e", "ioam.namespace", "-e", "ioam.dex.extension_flags", "-e", "ioam.dex.flow_id", "-e", "ioam.dex.sequence") {
+		values := strings.Split(line, "\t")
+		if len(values) != 4 || values[0] != "123" || values[1] != "0xc0" {
+			t.Errorf("the dissector reads %q", line)
+			continue
+		}
+		sequences[values[2]] = append(sequences[values[2]], values[3])
+	}
+	full := 0
+	for flow, numbers := range sequences {
+		for i, number := range numbers {
+			if number != strconv.Itoa(i) {
+				t.Errorf("flow %s: the dissector reads the Sequence Numbers %v", flow, numbers)
+				break
+			}
+		}
+		if len(numbers) == count {
+			full++
+		}
+	}
+	if full < 2 {
+		t.Errorf("the dissector finds the flows %v, want two of %d packets", sequences, count)
 	}
 }

@@ -67,6 +67,10 @@ func TestDemo(t *testing.T) {
 		t.Errorf("the summary does not count what the lines above it show, %q in\n%s", want, out)
 	}
 	checkLeastDelay(t, out.String())
+	lost := regexp.MustCompile(`(?m)^demo: links=5 lost=(\d+) measured=(\d+)\ndemo: exported=`).FindStringSubmatch(out.String())
+	if lost == nil || lost[1] != lost[2] || len(lost[1]) < 2 || len(regexp.MustCompile(`(?m)^(north|south) .* equal$`).FindAllString(out.String(), -1)) != 5 {
+		t.Errorf("the losses are %q in\n%s", lost, out)
+	}
 	if strings.Contains(out.String(), "\x1b") {
 		t.Error("the output has colours without a terminal")
 	}
@@ -107,6 +111,7 @@ func TestDemoInterrupted(t *testing.T) {
 		{"raising", syscall.SIGINT, "Raising", 130},
 		{"tracing", syscall.SIGINT, "\ntrace 2: ", 130},
 		{"collecting", syscall.SIGINT, "\npath 2: ", 130},
+		{"losing", syscall.SIGINT, "\nSRv6: ", 130},
 		{"terminated", syscall.SIGTERM, "\ntrace 8: ", 130},
 		{"terminal closed", syscall.SIGHUP, "\ntrace 1: ", 1},
 	} {
@@ -167,6 +172,7 @@ func checkJSON(t *testing.T, out string) {
 		Traced, Delivered, Exported, Joined int
 		ExportedDelivered                   int  `json:"exported_delivered"`
 		IOAM                                *int `json:"ioam_bytes_at_beta"`
+		Links                               []struct{ Sent, Injected, Measured uint64 }
 	}
 	for line := range strings.Lines(out) {
 		if err := json.Unmarshal([]byte(line), &last); err != nil {
@@ -177,6 +183,15 @@ func checkJSON(t *testing.T, out string) {
 	if last.Kind != "demo" || kinds["demo"] != 1 || len(kinds) != 3 || last.IOAM == nil || *last.IOAM != 0 || last.Traced < 16 ||
 		last.Traced != kinds["trace"] || last.Delivered != last.Traced || last.Joined != kinds["path"] || last.Exported != last.Joined || last.ExportedDelivered != last.Joined || last.Joined < 9 {
 		t.Errorf("the last line does not match the records before it, %v:\n%s", kinds, out)
+	}
+	injected := uint64(0)
+	for _, l := range last.Links {
+		if injected += l.Injected; l.Sent == 0 || l.Measured != l.Injected {
+			t.Errorf("%+v", l)
+		}
+	}
+	if len(last.Links) != 5 || injected == 0 {
+		t.Errorf("%+v", last.Links)
 	}
 }
 

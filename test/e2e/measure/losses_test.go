@@ -3,7 +3,6 @@
 package measure
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -29,7 +28,7 @@ func readFlows(t *testing.T, l *lab.Lab, node string, names ...string) map[strin
 	}
 	readers := make(map[string]*reader)
 	for _, name := range names {
-		readers[name] = &reader{blocks: make(map[uint64]api.Block)}
+		readers[name] = newReader()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
@@ -41,10 +40,8 @@ func readFlows(t *testing.T, l *lab.Lab, node string, names ...string) map[strin
 				continue
 			}
 			for _, f := range flows {
-				if r := readers[f.Flow.Name]; r != nil && f.Last != nil {
-					r.mu.Lock()
-					r.blocks[f.Last.Number] = *f.Last
-					r.mu.Unlock()
+				if r := readers[f.Flow.Name]; r != nil {
+					r.take(f)
 				}
 			}
 		}
@@ -53,15 +50,14 @@ func readFlows(t *testing.T, l *lab.Lab, node string, names ...string) map[strin
 	return readers
 }
 
-// raiseSRv6 raises the topology srv6 in tc: XDP would have the sender cut offloaded
-// frames, of which the tests want some, and veth's queue in front of XDP is so short
-// that it loses packets of its own.
-func raiseSRv6(t *testing.T, attach string) *lab.Lab {
+// raiseSRv6 raises the topology srv6 with agents that attach in a way of tc, and with other
+// changes of their configurations.
+func raiseSRv6(t *testing.T, attach string, oldnew ...string) *lab.Lab {
 	t.Helper()
 	top := e2e.Builtin(t, "srv6")
 	for _, n := range top.Nodes {
 		if n.Agent != nil {
-			n.Agent.Config = bytes.ReplaceAll(n.Agent.Config, []byte("boundary: ignore"), []byte("boundary: ignore, attach: "+attach))
+			e2e.Reconfigure(t, top, n.Name, append(oldnew, "attach: clsact", "attach: "+attach)...)
 		}
 	}
 	return e2e.Raise(t, top)
@@ -144,7 +140,8 @@ func injectLosses(t *testing.T, l *lab.Lab) {
 		}
 	}
 	// Losses of the way back are not of these flows, whose packets take the other direction.
-	if _, err := l.AddLoss("north2", "eth0", linkloss.Rule{Burst: 1, Every: 40}); err != nil {
+	// (The agents' own questions and answers go on when the traffic has ended.)
+	if _, err := l.AddLoss("north2", "eth0", linkloss.Rule{Burst: 1, Every: 40, Destination: netip.MustParsePrefix("2001:db8:1::/64")}); err != nil {
 		t.Fatal(err)
 	}
 	restart(t, l, "ingress") // its programs, attached after the losses, come before them all the same

@@ -3,6 +3,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -68,27 +69,53 @@ const (
 )
 
 // agentOf is the configuration of a router that measures one flow.
-func agentOf(id int, direction, attach, flow string) string {
+func agentOf(id int, direction, attach string, how asking, flow string) string {
+	role, more := "[]", ""
+	if direction == "out" && how.ioam != "" {
+		role, more = "[egress]", "\n      namespaces: [{id: 123}]\n      encapsulations: ["+how.ioam+"]"
+	}
 	return fmt.Sprintf(`
       node: {id: %d}
       metrics: {listen: none}
-      interfaces: [{name: eth0, boundary: ignore, attach: %[3]s}, {name: eth1, boundary: ignore, attach: %[3]s}]
-      measurement: {block: %[5]s, guard: 200ms, mean-delay: true, clock-error: 1ms}
-      stamp: {allow: ["2001:db8::/32"]}
-      flows: [{name: red, direction: %[2]s, %[4]s}]`, id, direction, attach, flow, block)
+      interfaces: [{name: eth0, boundary: ignore, attach: %[3]s}, {name: eth1, boundary: ignore, attach: %[3]s, role: %[7]s}]
+      measurement: {block: %[5]s, guard: 200ms, mean-delay: true, clock-error: 1ms, probe-interval: 50ms, exchange: %[6]s}
+      stamp: {allow: ["2001:db8::/32"], return-segments: true}
+      responders: [{protocol: twamp-light, listen: "[::]:1205", allow: ["2001:db8::/32"]}, {protocol: rfc6374-loss, listen: "[::]:6374", allow: ["2001:db8::/32"]}]
+      flows: [{name: red, direction: %[2]s, %[4]s}]`, id, direction, attach, flow, block, cmp.Or(how.exchange, "stamp"), role) + more
 }
 
 // raise brings the path up for packets that get their segments in a mode.
-func raise(t *testing.T, mode, attach string) *lab.Lab {
+func raise(t *testing.T, mode, attach string) *lab.Lab { return raiseWith(t, mode, attach, asking{}) }
+
+// asking is how the ingress asks the others, and probes the flow.
+type asking struct {
+	exchange, port string
+	out, in        string // more settings of the flow at the ingress, and at the others
+	ioam           string // an encapsulation of the ingress
+	segments       string // of the flow, if others than the two
+}
+
+// raiseWith also says how the ingress asks the others.
+func raiseWith(t *testing.T, mode, attach string, how asking) *lab.Lab {
 	t.Helper()
-	source, last := "2001:db8:ff::1", lastSID
-	flow := fmt.Sprintf("source: %q, segments: [%q, %q], mode: %s", source, endSID, last, mode)
-	route := []string{"ip", "-6", "route", "add", "2001:db8:2::/64", "encap", "seg6", "mode", mode, "segs", endSID + "," + last, "dev", "eth1"}
+	return raiseMarked(t, mode, attach, lastSID, lastSID, "", how)
+}
+
+// raiseMarked does so with more settings of the measurement. The egress decapsulates
+// packets for a prefix, which the last SID is from.
+func raiseMarked(t *testing.T, mode, attach, last, prefix, marking string, how asking) *lab.Lab {
+	t.Helper()
+	const source = "2001:db8:ff::1"
+	segments := cmp.Or(how.segments, endSID+","+last)
+	flow := fmt.Sprintf(`source: %q, segments: ["%s"], mode: %s`, source, strings.ReplaceAll(segments, ",", `", "`), mode)
+	route := []string{"ip", "-6", "route", "add", "2001:db8:2::/64", "encap", "seg6", "mode", mode, "segs", segments, "dev", "eth1"}
 	if mode == "inline" { // the packet goes on to its own destination
 		flow = fmt.Sprintf("source: 2001:db8:1::2, segments: [%q], mode: inline", endSID)
 		route[10] = endSID
 	}
-	l := e2e.RaiseText(t, "routers", fmt.Sprintf(routers, agentOf(1, "out", attach, flow+`, points: ["2001:db8:12::2", "2001:db8:23::3"]`), agentOf(2, "transit", attach, flow), agentOf(3, "in", attach, flow)))
+	topology := fmt.Sprintf(routers, agentOf(1, "out", attach, how, flow+fmt.Sprintf(`, points: ["[2001:db8:12::2]:%[1]s", "[2001:db8:23::3]:%[1]s"]`, cmp.Or(how.port, "862"))+how.out),
+		agentOf(2, "transit", attach, how, flow+how.in), agentOf(3, "in", attach, how, flow+how.in))
+	l := e2e.RaiseText(t, "routers", strings.ReplaceAll(topology, "mean-delay: true", "mean-delay: true"+marking))
 	for _, name := range []string{"ingress", "middle", "egress"} {
 		e2e.Must(t, l.Node(name), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1", "net.ipv6.conf.eth1.seg6_enabled=1")
 	}
@@ -97,7 +124,7 @@ func raise(t *testing.T, mode, attach string) *lab.Lab {
 	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "del", "2001:db8:2::/64")
 	e2e.Must(t, l.Node("ingress"), route...)
 	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", endSID, "encap", "seg6local", "action", "End", "dev", "eth1")
-	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "add", last, "encap", "seg6local", "action", "End.DT6", "table", "254", "dev", "eth1")
+	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "add", prefix, "encap", "seg6local", "action", "End.DT6", "table", "254", "dev", "eth1")
 	return l
 }
 
@@ -125,6 +152,22 @@ func follow(t *testing.T, l *lab.Lab) {
 type reader struct {
 	mu     sync.Mutex
 	blocks map[uint64]api.Block
+	hidden map[uint64]api.Block // that another router's agent could not read
+}
+
+func newReader() *reader {
+	return &reader{blocks: make(map[uint64]api.Block), hidden: make(map[uint64]api.Block)}
+}
+
+// take takes over the last two blocks of a flow. An agent that begins anew has read both.
+func (r *reader) take(f api.MeasuredFlow) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, b := range []*api.Block{f.Last, f.Previous} {
+		if b != nil {
+			r.blocks[b.Number] = *b
+		}
+	}
 }
 
 // read reads the blocks of a router until the test ends.
@@ -134,18 +177,15 @@ func read(t *testing.T, l *lab.Lab, node string) *reader {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, r := api.NewClient(place.Socket()), &reader{blocks: make(map[uint64]api.Block)}
+	client, r := api.NewClient(place.Socket()), newReader()
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() {
 		for ctx.Err() == nil {
 			flows, err := client.MeasuredFlows(ctx)
-			r.mu.Lock()
-			// an agent that is killed answers again later
-			if err == nil && len(flows) == 1 && flows[0].Last != nil {
-				r.blocks[flows[0].Last.Number] = *flows[0].Last
+			if err == nil && len(flows) == 1 { // an agent that is killed answers again later
+				r.take(flows[0])
 			}
-			r.mu.Unlock()
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
@@ -297,26 +337,95 @@ func TestSegmentRouting(t *testing.T) {
 	for _, mode := range []string{"encap", "encap.red", "inline"} {
 		for _, attach := range []string{"tcx", "xdp"} {
 			t.Run(mode+", "+attach, func(t *testing.T) {
-				l := raise(t, mode, attach)
-				out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
-				const count, size = 3000, 100
-				for _, r := range []*reader{out, transit, in} {
-					r.awaitComplete(t)
-				}
-				send(t, l, count, size, 64, 64, 2)
-				lost := uint64(count / 3)
-				awaitSum(t, out, "ingress", count)
-				awaitSum(t, transit, "middle", count)
-				awaitSum(t, in, "egress", count-lost)
-				if list := differ(out, transit); len(list) > 0 {
-					t.Errorf("between ingress and middle: %s", strings.Join(list, "; "))
-				}
-				checkLoss(t, l, count, lost)
-				a, b, c := out.sum(t), transit.sum(t), in.sum(t)
-				if a.Octets != b.Octets || a.Octets/count != c.Octets/(count-lost) || a.Octets/count < size+48 || a.Unmarked+b.Unmarked+c.Unmarked+b.Late+c.Late+a.Unsized+b.Unsized+c.Unsized > 0 {
-					t.Errorf("out %+v\ntransit %+v\nin %+v", a, b, c)
-				}
+				countKernelsPackets(t, raise(t, mode, attach))
 			})
 		}
+	}
+}
+
+// TestPoppedHeader has the middle, the last endpoint but one, remove the SRH: the egress finds
+// the flow's packets by their last segment, which is their destination.
+func TestPoppedHeader(t *testing.T) {
+	l := raiseWith(t, "encap", "tcx", asking{out: ", psp: true", in: ", psp: true"})
+	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "replace", endSID, "encap", "seg6local", "action", "End", "flavors", "psp", "dev", "eth1")
+	out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
+	for _, r := range []*reader{out, transit, in} {
+		r.awaitComplete(t)
+	}
+	headers := seenAt(t, l, "egress", "eth0", false, func(outer []byte) string { return string(outer[6:7]) })
+	const count, size, list = 3000, 100, 8 + 2*16
+	send(t, l, count, size, 64)
+	for name, r := range map[string]*reader{"ingress": out, "middle": transit, "egress": in} {
+		awaitSum(t, r, name, count)
+	}
+	checkLoss(t, l, count, 0)
+	if a, b := out.sum(t), in.sum(t); a.Octets-b.Octets != count*list || b.Unmarked+b.Late+b.Unsized > 0 {
+		t.Errorf("out %+v\nin %+v", a, b)
+	}
+	if got := headers(); !slices.Equal(got, []string{"\x29"}) {
+		t.Errorf("next headers %x at the egress, want 41 alone", got)
+	}
+}
+
+// TestLayer2 has the kernel encapsulate frames instead of packets: the flow is the same, and all
+// nodes count them.
+func TestLayer2(t *testing.T) {
+	l := raise(t, "encap", "tcx")
+	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "replace", "2001:db8:2::/64", "encap", "seg6", "mode", "l2encap", "segs", endSID+","+lastSID, "dev", "eth1")
+	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "replace", lastSID, "encap", "seg6local", "action", "End.DX2", "oif", "eth1", "dev", "eth1")
+	readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
+	for _, r := range readers {
+		r.awaitComplete(t)
+	}
+	const count, size, ethernet = 3000, 100, 14
+	send(t, l, count, size, 64)
+	checkCounts(t, readers, count, count*(40+8+2*16+ethernet+48+size))
+	checkLoss(t, l, count, 0)
+}
+
+// TestContainer has one SID that is a container of two (NEXT-C-SID), in the destination alone:
+// the middle takes its own out of it.
+func TestContainer(t *testing.T) {
+	const more = ", container: 32/16"
+	l := raiseMarked(t, "encap.red", "tcx", lastSID, "fcbb:bb00:3::/48", "", asking{segments: "fcbb:bb00:2:3::", out: more, in: more})
+	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "add", "fcbb:bb00::/32", "via", "2001:db8:12::2")
+	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "fcbb:bb00:3::/48", "via", "2001:db8:23::3")
+	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "fcbb:bb00:2::/48", "encap", "seg6local", "action", "End", "flavors", "next-csid", "lblen", "32", "nflen", "16", "dev", "eth1")
+	out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
+	readers := []*reader{out, transit, in}
+	for _, r := range readers {
+		r.awaitComplete(t)
+	}
+	destinations := seenAt(t, l, "egress", "eth0", false, func(outer []byte) string { return string(outer[24:40]) })
+	const count, size = 3000, 100
+	send(t, l, count, size, 64)
+	checkCounts(t, readers, count, count*(40+48+size))
+	checkLoss(t, l, count, 0)
+	if shifted := netip.MustParseAddr("fcbb:bb00:3::").As16(); !slices.Equal(destinations(), []string{string(shifted[:])}) {
+		t.Error("the egress did not get the shifted container alone")
+	}
+}
+
+// countKernelsPackets sends packets, of which the middle drops a third, and checks what
+// all nodes count, and find out together.
+func countKernelsPackets(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
+	const count, size = 3000, 100
+	for _, r := range []*reader{out, transit, in} {
+		r.awaitComplete(t)
+	}
+	send(t, l, count, size, 64, 64, 2)
+	lost := uint64(count / 3)
+	awaitSum(t, out, "ingress", count)
+	awaitSum(t, transit, "middle", count)
+	awaitSum(t, in, "egress", count-lost)
+	if list := differ(out, transit); len(list) > 0 {
+		t.Errorf("between ingress and middle: %s", strings.Join(list, "; "))
+	}
+	checkLoss(t, l, count, lost)
+	a, b, c := out.sum(t), transit.sum(t), in.sum(t)
+	if a.Octets != b.Octets || a.Octets/count != c.Octets/(count-lost) || a.Octets/count < size+48 || a.Unmarked+b.Unmarked+c.Unmarked+b.Late+c.Late+a.Unsized+b.Unsized+c.Unsized > 0 {
+		t.Errorf("out %+v\ntransit %+v\nin %+v", a, b, c)
 	}
 }

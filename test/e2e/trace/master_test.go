@@ -94,6 +94,84 @@ func TestArrivalByBridge(t *testing.T) {
 	}
 }
 
+// wayWithoutIDs is that of a trace whose type has no node ids.
+const wayWithoutIDs = " 101>102 hop limit ,  201>202 hop limit ,  301>- hop limit "
+
+// Where all members of a bridge are served, a trace needs no node id: egress ids and
+// delay are still written.
+func TestArrivalByServedMembers(t *testing.T) {
+	t.Parallel()
+	tt := e2e.Transfer{Mode: "encap", Attach: e2e.TCModes()[0]}
+	for _, other := range e2e.Transfers() {
+		if other.Mode == tt.Mode && other.Attach == tt.Attach {
+			tt = other
+		}
+	}
+	top := e2e.Domain(t, tt)
+	e2e.Reconfigure(t, top, "athos", "type: 0xf80000", "type: 0x780000")
+	l := e2e.Raise(t, top)
+	traces := e2e.Keep(t, l, "aramis")
+	err := l.Node("porthos").Do(func() error {
+		br, err := e2e.Bridge("br0", "eth0")
+		if err != nil {
+			return err
+		}
+		return e2e.Arrange(e2e.Arrangement{
+			Master: br, Members: []string{"eth0"}, On: "br0", Address: map[string]string{"eth0": "2001:db8:12::2/64"},
+			Routes: map[string][]string{"2001:db8:12::1": {"2001:db8:1::/64", "2001:db8:ff::1/128"}},
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitWay(t, l, traces, wayWithoutIDs)
+}
+
+// A VLAN device is the interface of arrival, too. Nothing else is below it than the served
+// interface, so its packets need no node id: the delay is measured in a trace without one.
+func TestArrivalByVLAN(t *testing.T) {
+	t.Parallel()
+	for _, tt := range e2e.Transfers() {
+		if tt.Mode != "encap" {
+			continue
+		}
+		t.Run(string(tt.Attach), func(t *testing.T) {
+			top := e2e.Domain(t, tt)
+			e2e.Reconfigure(t, top, "athos", "type: 0xf80000", "type: 0x780000")
+			l := e2e.Raise(t, top)
+			traces := e2e.Keep(t, l, "aramis")
+			err := l.Node("porthos").Do(func() error {
+				attrs := netlink.NewLinkAttrs()
+				attrs.Name = "vlan9"
+				lower, err := netlink.LinkByName("eth0")
+				if err == nil {
+					attrs.ParentIndex = lower.Attrs().Index
+					err = netlink.LinkAdd(&netlink.Vlan{LinkAttrs: attrs, VlanId: 9})
+				}
+				return err
+			})
+			if errors.Is(err, unix.EOPNOTSUPP) {
+				t.Skip("this kernel has no VLAN devices")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, end := range []struct{ node, device, address, to, by string }{
+				{"athos", "eth1", "2001:db8:12::1/64", "2001:db8:2::/64", "2001:db8:12::2"},
+				{"porthos", "eth0", "2001:db8:12::2/64", "2001:db8:1::/64", "2001:db8:12::1"},
+			} {
+				n := l.Node(end.node)
+				e2e.Must(t, n, "ip", "link", "add", "link", end.device, "name", "vlan7", "type", "vlan", "id", "7")
+				e2e.Must(t, n, "ip", "link", "set", "vlan7", "up")
+				e2e.Must(t, n, "ip", "addr", "del", end.address, "dev", end.device)
+				e2e.Must(t, n, "ip", "addr", "add", end.address, "dev", "vlan7", "nodad")
+				e2e.Must(t, n, "ip", "-6", "route", "replace", end.to, "via", end.by)
+			}
+			awaitWay(t, l, traces, wayWithoutIDs)
+		})
+	}
+}
+
 // The same for a VRF, which hides both its members.
 func TestArrivalByVRF(t *testing.T) {
 	t.Parallel()

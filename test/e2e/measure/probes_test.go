@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package measure
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/api"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// lastBlock are the records of the last block at the ingress.
+func lastBlock(t *testing.T, l *lab.Lab) (list []record.Record) {
+	t.Helper()
+	place, err := l.Node("ingress").Place()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := api.NewClient(place.Socket()).Loss(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range lines {
+		r, err := record.Parse(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// delaysOf are the delays of test packets in the last block, by method.
+func delaysOf(t *testing.T, l *lab.Lab) map[loss.Method]*record.Delay {
+	t.Helper()
+	found := make(map[loss.Method]*record.Delay)
+	for _, r := range lastBlock(t, l) {
+		if d, ok := r.(*record.Delay); ok && !d.Block.Valid {
+			found[d.Method] = d
+		}
+	}
+	return found
+}
+
+// backSID is a segment of the way back, at the same node as one of the way there.
+const backSID = "fc00:2::f"
+
+func addBackSID(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", backSID, "encap", "seg6local", "action", "End", "dev", "eth0")
+}
+
+func addWayBack(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "add", backSID, "via", "2001:db8:23::2")
+}
+
+// TestProbes measures the delay of a flow with test packets through its segments while
+// packets of the flow are sent and lost: all nodes count the flow's packets, and no test
+// packet. That they take the way is shown by an endpoint that stops forwarding them.
+func TestProbes(t *testing.T) {
+	for _, tt := range []struct{ mode, attach, probes string }{
+		{"encap", "tcx", "in-band"},
+		{"encap", "xdp", "in-band-encap"},
+		{"encap.red", "tcx", "in-band-encap"},
+		{"inline", "xdp", "in-band"},
+	} {
+		t.Run(tt.mode+", "+tt.probes, func(t *testing.T) {
+			l := raiseWith(t, tt.mode, tt.attach, asking{out: `, session: 7, probes: ` + tt.probes + `, return-segments: ["` + backSID + `"]`, in: ", session: 7"})
+			addBackSID(t, l)
+			addWayBack(t, l)
+			if tt.probes == "in-band-encap" { // End.DT6 looks into the table main alone
+				e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "add", "local", "2001:db8:23::3", "dev", "lo", "table", "254")
+			}
+			out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
+			e2e.Await(t, "delays", closeTime, func() bool { return len(delaysOf(t, l)) == 3 })
+			for _, r := range []*reader{out, transit, in} {
+				r.awaitComplete(t)
+				if sum := r.sum(t); sum.Packets+sum.Unmarked > 0 {
+					t.Fatalf("test packets were counted: %+v", sum)
+				}
+			}
+			const count, size = 3000, 100
+			send(t, l, count, size, 64, 64, 2)
+			lost := uint64(count / 3)
+			awaitSum(t, out, "ingress", count)
+			awaitSum(t, transit, "middle", count)
+			awaitSum(t, in, "egress", count-lost)
+			checkLoss(t, l, count, lost)
+			for method, d := range delaysOf(t, l) {
+				if d.Samples < 10 || d.Min < 0 && method != loss.OneWay || d.P95 > int64(100*time.Millisecond) {
+					t.Errorf("%v: %+v", method, d)
+				}
+			}
+			if sum := in.sum(t); sum.Unmarked > 0 {
+				t.Errorf("test packets were counted without a mark: %+v", sum)
+			}
+			e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "del", backSID)
+			e2e.Await(t, "no delays without the way back", closeTime, func() bool { return len(delaysOf(t, l)) == 0 })
+			addWayBack(t, l)
+			e2e.Await(t, "delays again", closeTime, func() bool { return len(delaysOf(t, l)) == 3 })
+			e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "del", endSID)
+			e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "blackhole", endSID)
+			e2e.Await(t, "no delays without the way there", closeTime, func() bool { return len(delaysOf(t, l)) == 0 })
+		})
+	}
+}
+
+// TestExchanges asks by the protocols of other nodes, through the flow's segments and back
+// through others: the loss is exactly what was lost. Without the segments, nothing is called
+// measured.
+func TestExchanges(t *testing.T) {
+	for _, tt := range []struct{ exchange, port, session string }{{"twamp-light", "1205", "1206"}, {"rfc6374", "6374", "77"}} {
+		t.Run(tt.exchange, func(t *testing.T) {
+			back := fmt.Sprintf(`, session: %s, return-segments: ["%s"]`, tt.session, backSID)
+			l := raiseWith(t, "encap", "tcx", asking{exchange: tt.exchange, port: tt.port, out: back + ", probes: in-band", in: back})
+			addBackSID(t, l)
+			addWayBack(t, l)
+			e2e.Await(t, "answers", closeTime, func() bool { return verdictOf(t, l) == loss.Idle })
+			const count, size = 3000, 100
+			send(t, l, count, size, 64, 64, 2)
+			var sent, lost map[string]uint64
+			e2e.Await(t, "the loss", closeTime, func() bool {
+				sent, lost, _ = losses(t, l)
+				return sent["0-2"] >= count && sent["1-2"] >= count
+			})
+			if sent["0-2"] != count || sent["0-1"] != count || lost["0-2"] != count/3 || lost["0-1"] != 0 || lost["1-2"] != count/3 {
+				t.Errorf("sent %v, lost %v", sent, lost)
+			}
+			e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "del", backSID)
+			e2e.Await(t, "uncertain without the way back", closeTime, func() bool { return verdictOf(t, l) == loss.Uncertain })
+			addWayBack(t, l)
+			e2e.Await(t, "answers again", closeTime, func() bool { return verdictOf(t, l) == loss.Idle })
+			e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "del", endSID)
+			e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "blackhole", endSID)
+			e2e.Await(t, "uncertain without the way there", closeTime, func() bool { return verdictOf(t, l) == loss.Uncertain })
+		})
+	}
+}
+
+// TestInBandQuestions asks the points on the way through the segments before them: without the
+// first endpoint, which is asked as packets to it are routed, the second one is not reached.
+func TestInBandQuestions(t *testing.T) {
+	top := e2e.Builtin(t, "srv6")
+	e2e.Reconfigure(t, top, "ingress", `points: ["2001:db8:12::2",`, `probes: in-band, points: ["2001:db8:12::2",`)
+	l := e2e.Raise(t, top)
+	unanswered := func() (points []loss.PointID) {
+		for _, r := range lastBlock(t, l) {
+			if r, ok := r.(*record.Loss); ok && r.Flow == "north" && r.Scope != record.WholeWay && r.ToReasons&loss.Missing != 0 {
+				points = append(points, r.To)
+			}
+		}
+		return points
+	}
+	e2e.Await(t, "all answers", closeTime, func() bool { return len(lastBlock(t, l)) > 0 && len(unanswered()) == 0 })
+	e2e.Must(t, l.Node("north1"), "ip", "-6", "route", "del", "fc00:11::e")
+	e2e.Must(t, l.Node("north1"), "ip", "-6", "route", "add", "blackhole", "fc00:11::e")
+	e2e.Await(t, "no answer of the second and third point", closeTime, func() bool { return slices.Equal(unanswered(), []loss.PointID{2, 3}) })
+}
+
+// verdictOf is the verdict on the whole way in the last block.
+func verdictOf(t *testing.T, l *lab.Lab) loss.Verdict {
+	t.Helper()
+	for _, r := range lastBlock(t, l) {
+		if r, ok := r.(*record.Loss); ok && r.Scope == record.WholeWay {
+			return r.Verdict
+		}
+	}
+	return loss.NoData
+}

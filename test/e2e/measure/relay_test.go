@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package measure
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/lab/linkloss"
+	"github.com/waymark-net/waymark/internal/lab/linkrelay"
+	"github.com/waymark-net/waymark/internal/record"
+	"github.com/waymark-net/waymark/test/e2e"
+)
+
+// Flows of the topology srv6, as a whole.
+var north, south = part{"north", 0, 3}, part{"south", 0, 2}
+
+// ofFlows are the packets of both flows, without those of the agents.
+var ofFlows = linkloss.Selection{LastSID: netip.MustParsePrefix("fc00:3::d6/128")}
+
+func startRelay(t *testing.T, l *lab.Lab, node string, rule linkrelay.Rule) *lab.Relay {
+	t.Helper()
+	rule.Selection = ofFlows
+	r, err := l.StartRelay(node, "eth1", rule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func stopRelay(t *testing.T, r *lab.Relay) lab.Relayed {
+	t.Helper()
+	done, err := r.Stop()
+	if err != nil || done.Sent != done.Packets || done.Sent == 0 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	return done
+}
+
+// datagrams sends so many over a path, one each half millisecond.
+func datagrams(t *testing.T, l *lab.Lab, count int, to string) (began time.Time) {
+	t.Helper()
+	began = time.Now()
+	if _, err := l.Send(t.Context(), lab.Traffic{
+		Kind: lab.KindUDP, From: "alpha", To: "beta", Address: netip.MustParseAddr(to), Count: count, Interval: 500 * time.Microsecond, Size: 100, Port: 9001,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return began
+}
+
+const toNorth, toSouth = "2001:db8:21::2", "2001:db8:22::2"
+
+// TestInjectedDelay delays packets between north1 and north2: the measured delay there is
+// that of the relay, nearly none elsewhere, and the flow is beyond its threshold.
+func TestInjectedDelay(t *testing.T) {
+	top := e2e.Builtin(t, "srv6")
+	e2e.Reconfigure(t, top, "ingress", "mean-delay: true", "mean-delay: true, max-delay: 15ms")
+	l := e2e.Raise(t, top)
+	r := observe(t, l)
+	r.awaitExact(t, north)
+	const injected, tolerance = 30 * time.Millisecond, 5 * time.Millisecond
+	relay := startRelay(t, l, "north1", linkrelay.Rule{Delay: injected, Jitter: 5 * time.Millisecond, Seed: 9})
+	datagrams(t, l, 4000, toNorth)
+	end := time.Now()
+	r.awaitAfter(t, end, north)
+	held := time.Duration(stopRelay(t, relay).MeanNS)
+	for _, tt := range []struct {
+		part
+		want time.Duration
+		code health.Code
+	}{
+		{north, held, health.FlowDelayHigh}, {part{"north", 0, 1}, 0, ""}, {part{"north", 1, 2}, held, ""}, {part{"north", 2, 3}, 0, ""},
+	} {
+		list := r.delaysOf(tt.part)
+		if len(list) < 2 {
+			t.Errorf("%v: %d delays", tt.part, len(list))
+		}
+		for _, d := range list {
+			if got := time.Duration(d.Mean); got < tt.want-tolerance || got > tt.want+tolerance || d.Warning != string(tt.code) {
+				t.Errorf("%v, block %d: delay %v, warning %q; the relay held packets for %v", tt.part, d.Block.Value, got, d.Warning, held)
+			}
+		}
+	}
+	if held < injected-time.Millisecond || held > injected+tolerance {
+		t.Errorf("the relay held packets for %v", held)
+	}
+	if sent, lost, _ := r.sum(t, north, time.Time{}); sent != 4000 || lost != 0 {
+		t.Errorf("%d sent, %d lost", sent, lost)
+	}
+	if status := e2e.Must(t, l.Node("ingress"), e2e.Program, "status"); !strings.Contains(status, "more than max-delay: 15ms") {
+		t.Errorf("%s", status)
+	}
+}
+
+// TestReordering reorders packets across the ends of blocks, and loses some: none of those
+// that are late is called lost.
+func TestReordering(t *testing.T) {
+	l := raiseSRv6(t, string(e2e.TCModes()[0]))
+	r := observe(t, l)
+	r.awaitExact(t, north, south)
+	if _, err := l.AddLoss("north2", "eth1", linkloss.Rule{Burst: 1, Every: 50, LastSID: ofFlows.LastSID}); err != nil {
+		t.Fatal(err)
+	}
+	jitter := startRelay(t, l, "north1", linkrelay.Rule{Delay: 50 * time.Millisecond, Jitter: 40 * time.Millisecond, Seed: 1})
+	order := startRelay(t, l, "south", linkrelay.Rule{Every: 10, By: 3, Hold: linkrelay.DefaultHold})
+	const count = 6000
+	began := time.Now()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		datagrams(t, l, count, toSouth)
+	}()
+	datagrams(t, l, count, toNorth)
+	<-done
+	end := time.Now()
+	r.awaitAfter(t, end, north, south)
+	stopRelay(t, jitter)
+	// a busy machine sends with gaps, and a packet that nothing overtakes is not held for ever
+	if o := stopRelay(t, order); o.Overtaken < count/10*8/10 {
+		t.Errorf("%+v", o)
+	}
+	injected := lossesByLink(t, l)["north2 eth1"][0].LostPackets
+	for _, tt := range []struct {
+		part
+		sent, lost uint64
+	}{
+		{north, count, injected}, {part{"north", 0, 1}, count, 0}, {part{"north", 1, 2}, count, 0}, {part{"north", 2, 3}, count, injected},
+		{south, count, 0}, {part{"south", 0, 1}, count, 0}, {part{"south", 1, 2}, count, 0},
+	} {
+		sent, lost, blocks := r.sum(t, tt.part, began)
+		if sent != tt.sent || lost != tt.lost || blocks < 3 {
+			t.Errorf("%v: %d sent, %d lost in %d blocks; want %d and %d", tt.part, sent, lost, blocks, tt.sent, tt.lost)
+		}
+	}
+}
+
+// TestBeyondTheGuard delays packets for longer than the guard allows: those at the ends of
+// blocks make them uncertain, and none is called lost.
+func TestBeyondTheGuard(t *testing.T) {
+	l := raiseSRv6(t, string(e2e.TCModes()[0]), "guard: 450ms", "guard: 200ms")
+	r := observe(t, l)
+	r.awaitExact(t, north)
+	relay := startRelay(t, l, "north1", linkrelay.Rule{Delay: 350 * time.Millisecond})
+	datagrams(t, l, 4000, toNorth)
+	end := time.Now()
+	r.awaitAfter(t, end, north)
+	stopRelay(t, relay)
+	violated := 0
+	for _, each := range r.lossesOf(part{"north", 1, 2}) {
+		if each.Lost.Value > 0 {
+			t.Errorf("block %d: %s", each.Block.Value, record.AppendLine(nil, each))
+		}
+		if each.Sent.Value > 0 && strings.Contains(each.ToReasons.String(), "guard_violated") {
+			violated++
+		}
+	}
+	if violated == 0 {
+		t.Error("no block is uncertain")
+	}
+}
