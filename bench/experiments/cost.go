@@ -76,7 +76,7 @@ func (r *costRun) measure(ctx context.Context, o harness.Options) (report.Result
 		Axis:     "bytes of the frame", X: "bytes",
 		Notes: []string{
 			"Restoring the frame is in both figures and cancels; the change of its length is measured apart and taken off.",
-			"Records are read between runs, so that none is lost; nobody waits for them while the packet is timed.",
+			"Records are read between runs, so that none is lost; no reader waits for them while the packet is timed.",
 		},
 	}
 	for _, p := range r.points {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 
 	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/bench/report"
@@ -54,7 +55,8 @@ func (c costCase) is() report.Dimensions {
 // records reports whether the outcome writes a record; the rings hold a few
 // thousand.
 func (c costCase) records() bool {
-	return c.outcome == model.OutcomeInlineRemoved || c.outcome == model.OutcomeTunnelDecapsulated || writesPostcards(c.config)
+	return c.outcome == model.OutcomeInlineRemoved || c.outcome == model.OutcomeTunnelDecapsulated ||
+		c.outcome == model.OutcomeLoopbackReceived || c.outcome == model.OutcomeActiveTerminated || writesPostcards(c.config)
 }
 
 // plain is the packet to compare with: as long, and without IOAM or a matching
@@ -124,6 +126,9 @@ func costConfigs() map[string]model.NodeConfig {
 	c.Compatibility = model.CompatibilityMainline
 	configs["too small"] = c
 	maps.Copy(configs, exportConfigs())
+	maps.Copy(configs, proofConfigs())
+	maps.Copy(configs, edgeConfigs())
+	maps.Copy(configs, loopbackConfigs())
 	return configs
 }
 
@@ -175,7 +180,7 @@ func costCases() []costCase {
 		cases = append(cases, ingressCases(hook)...)
 	}
 	cases = append(cases, bothHooks(datapath.HookEgressTC, harness.ArrivedAt(other))...)
-	return append(append(cases, egressCases()...), exportCases()...)
+	return slices.Concat(cases, egressCases(), exportCases(), proofCases(), edgeCases(), loopbackCases())
 }
 
 // Offsets in a frame with one option after the first 4 bytes of its Hop-by-Hop
@@ -204,7 +209,7 @@ func bothHooks(hook datapath.Hook, in harness.SKB) []costCase {
 		make1("with timestamps and delay, type 0xf80000", model.OutcomeTraceFilled, "transit", traced(trace(namespace, typeDelay)), 0),
 		make1("every bit, type 0xfff002", model.OutcomeTraceFilled, "transit", traced(trace(namespace, typeAll)), 0),
 		make1("9 options of type 0xc00000", model.OutcomeTraceFilled, "transit", traced(repeat(trace(namespace, typeIDs), mostOptions)...), 0),
-		make1("", model.OutcomeOptionUnsupported, "transit", harness.With(ids, atIOAMType, 2), 0),
+		make1("", model.OutcomeOptionUnsupported, "transit", harness.With(ids, atIOAMType, 1), 0),
 		make1("", model.OutcomeNamespaceUnknown, "transit", traced(trace(namespaceUnknown, typeIDs)), 0),
 		make1("", model.OutcomeOverflowSet, "transit", harness.With(ids, atNodeLen, ids[atNodeLen]|1<<overflowShift), 0),
 		make1("", model.OutcomeBoundaryIgnored, "edge ignore", ids, 0),
@@ -214,7 +219,7 @@ func bothHooks(hook datapath.Hook, in harness.SKB) []costCase {
 		make1("", model.OutcomeBoundaryUnprovenDropped, "edge drop", harness.With(ids, harness.EthernetHeader+harness.IPv6Header+1, 200), 0),
 		make1("", model.OutcomeMalformedIPv6, "transit", harness.With(ids, harness.EthernetHeader, 0x50), 0),
 		make1("", model.OutcomeMalformedHeader, "transit", harness.With(ids, harness.EthernetHeader+harness.IPv6Header+1, 200), 0),
-		make1("", model.OutcomeMalformedTooManyOptions, "transit", traced(repeat([]byte{0x31, 2, 0, 2}, mostOptions+1)...), 0),
+		make1("", model.OutcomeMalformedTooManyOptions, "transit", traced(repeat([]byte{0x31, 2, 0, 1}, mostOptions+1)...), 0),
 		make1("", model.OutcomeMalformedAlignment, "transit", harness.With(ids, atOption-2, 1, 1, 0, 0x31, 10, 0, 0), 0),
 		make1("", model.OutcomeMalformedOptionLength, "transit", harness.With(ids, atOption+1, 1, 0, 1, 15), 0),
 		make1("", model.OutcomeMalformedNodeLength, "transit", harness.With(ids, atNodeLen, 3<<3), 0),

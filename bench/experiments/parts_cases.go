@@ -61,7 +61,7 @@ const (
 	partGrow          = "grow: bpf_xdp_adjust_head"
 	partInsert        = "insert: all else of 24 bytes inline"
 	partRedirect      = "redirect: the kernel, both links and both ends"
-	partDecapsulate   = "decapsulate: tunnel with a trace removed, nobody wants a record"
+	partDecapsulate   = "decapsulate: tunnel with a trace removed, no record made"
 	partRecord        = "record: written for a reader"
 	partHookArrival   = "hook: the kernel's XDP at ingress, a program that does nothing"
 	partHookDeparture = "hook: the kernel's tcx at egress, a program that does nothing"

@@ -20,6 +20,9 @@ import (
 // segments.
 const sizeOfSegments = 78 + outerHeaders
 
+// blockOfParts is longer than most runs: packets have the colour of one block.
+const blockOfParts = model.MaxBlock
+
 // measuredCostAim is the most that a packet of a flow may take longer, in ns.
 const measuredCostAim = 60
 
@@ -113,7 +116,7 @@ func (p *segmentParts) verify(key segmentStep, s *step) error {
 	if key.flows <= 0 {
 		return nil
 	}
-	counted := harness.CountedSince(s.node.Blocks, model.DefaultBlock)
+	counted := harness.CountedSince(s.node.Blocks, blockOfParts)
 	if _, err := p.batch(s); err != nil {
 		return err
 	}
@@ -142,7 +145,7 @@ func (p *segmentParts) loadHook(hook datapath.Hook, flows int) error {
 	if flows != noProgram {
 		cfg := datapath.Config{Node: measuringConfig()}
 		if flows > 0 {
-			cfg.Node.Measurement.Flows = measuredAt(hook).flows(flows)
+			cfg.Node.Measurement = model.Measurement{Block: blockOfParts, Flows: measuredAt(hook).flows(flows)}
 		}
 		if err := cfg.Node.Validate(); err != nil {
 			return err
@@ -179,7 +182,8 @@ func (p *segmentParts) loadHook(hook datapath.Hook, flows int) error {
 	return nil
 }
 
-// segmentFrame is one of the packets; where they leave, they have no colour yet.
+// segmentFrame is one of the packets, which arrives with the colour of its block; where
+// they leave, they have no colour yet.
 func segmentFrame(hook datapath.Hook, packets string) []byte {
 	frame := routedFrame(sizeOfSegments-outerHeaders, 0)
 	switch packets {
@@ -188,8 +192,12 @@ func segmentFrame(hook datapath.Hook, packets string) []byte {
 	case packetsOther:
 		frame = harness.With(frame, harness.EthernetHeader+8, harness.Elsewhere.AsSlice()...)
 	}
+	class := model.DefaultMarking().Colours[harness.CurrentBlock(blockOfParts)&1]
 	if hook == datapath.HookEgressTC {
-		frame = harness.With(frame, atOuterClass, 0x60, 0)
+		class = 0
+	}
+	if packets != packetsPlain {
+		frame = harness.With(frame, atOuterClass, 0x60|class>>4, class<<4)
 	}
 	return harness.With(frame, 0, 0, 0, 0, 0, 0, 0) // the link-layer address of a Runner's interfaces
 }

@@ -51,6 +51,7 @@ type segmentNode struct {
 	// they do not differ by it.
 	numbered func(number int) (list []netip.Addr, label *uint32)
 	arrives  func(colours ...byte) harness.Arrival
+	reduced  bool // the list lacks its first segment
 }
 
 // Names of nodes.

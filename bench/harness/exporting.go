@@ -28,7 +28,7 @@ func (m *measuring) exports(v *Variant, l *line, before, after [][]datapath.Coun
 	case made.Suppressed > 0:
 		return fmt.Errorf("limits suppressed %d exports", made.Suppressed)
 	case n.reader == nil && postcards > 0:
-		return fmt.Errorf("%d postcards that nobody wants", postcards)
+		return fmt.Errorf("%d postcards, although no reader asked for any", postcards)
 	case n.reader == nil:
 		return nil
 	case v.Exports == model.ExportEvery && postcards != due,

@@ -86,12 +86,18 @@ func (n *Node) search(s Search) error {
 // Blocks visits what measured flows counted in a block.
 type Blocks func(block uint64, visit func(datapath.BlockCounts))
 
+// CurrentBlock is the block of now, for programs without an agent: they are not told the
+// offset of their clock.
+func CurrentBlock(length time.Duration) uint64 {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_TAI, &now)
+	return uint64(now.Nano()) / uint64(length)
+}
+
 // CountedSince returns a function that says how many packets with a colour flows have
 // counted since now. Blocks of this length are kept for some seconds.
 func CountedSince(blocks Blocks, length time.Duration) func() uint64 {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_TAI, &now) // programs have this clock, and nobody gives them its offset here
-	first := uint64(now.Nano())/uint64(length) - 1
+	first := CurrentBlock(length) - 1
 	sum := func() (packets uint64) {
 		for block := first; block < first+4; block++ { // as many as are kept
 			blocks(block, func(c datapath.BlockCounts) { packets += c.Packets })

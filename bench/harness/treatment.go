@@ -15,6 +15,7 @@ import (
 	"github.com/waymark-net/waymark/internal/agent"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/internal/routing"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -123,8 +124,15 @@ func (n *Node) keepWatch(d *datapath.Datapath, key datapath.RouteKey) error {
 	if err != nil {
 		return err
 	}
-	err = InNamespace(n.Namespace, func() error { return f.SetDevices([]model.IfIndex{n.InIndex(), n.OutIndex()}) })
-	if err := errors.Join(err, f.Renew(datapath.Routing{Key: key, MTU: datapath.AnyMTU})); err != nil {
+	r := datapath.Routing{Key: key, MTU: datapath.AnyMTU}
+	err = InNamespace(n.Namespace, func() error {
+		segments, err := routing.Segments()
+		if r.Segments = len(segments) > 0; r.Segments {
+			err = f.SetSegments(segments)
+		}
+		return errors.Join(err, f.SetDevices([]model.IfIndex{n.InIndex(), n.OutIndex()}))
+	})
+	if err := errors.Join(err, f.Renew(r)); err != nil {
 		return err
 	}
 	stop, done := make(chan struct{}), make(chan error, 1)

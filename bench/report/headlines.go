@@ -19,6 +19,9 @@ func headlines() []headline {
 	export := func(treatment string, way Way) Dimensions {
 		return Dimensions{Treatment: treatment, Way: way, Size: 1500}
 	}
+	segments := func(treatment, format, hook string, way Way) Dimensions {
+		return Dimensions{Treatment: treatment, Format: format, Hook: hook, Way: way, Queues: 1, Size: 78}
+	}
 	list := []headline{
 		{"cost", Dimensions{Hook: "xdp ingress", Outcome: "trace_filled", Format: "node and interface ids, type 0xc00000"}, 78},
 		{"cost", Dimensions{Hook: "tc egress", Outcome: "encap_inserted", Format: "one option, type 0xc00000"}, 78},
@@ -47,6 +50,10 @@ func headlines() []headline {
 			headline{benchmark, export("aggregate", WayFast), 100})
 	}
 	return append(list,
+		headline{"srv6-hashed", segments("our counting", "End, flows by segments", "xdp", ""), 1000},
+		headline{"srv6-hashed", segments("our counting and colouring", "head end, flows by flow label", "tcx egress", ""), 1000},
+		headline{"srv6-forwarding", segments("our counting", "End, flows by segments", "", WayFast), 1000},
+		headline{"srv6-forwarding", segments("our counting and colouring", "head end, flows by flow label", "", WayFast), 1000},
 		headline{"exporter", Dimensions{Treatment: "postcard, trace type 0x800000"}, 1},
 		headline{"postcards", Dimensions{Treatment: "postcards of trace type 0x800000"}, 2},
 		headline{"kernel", long(Dimensions{Treatment: "the kernel's own IOAM transit", By: ByKernelIOAM}), 8},

@@ -15,10 +15,13 @@ const intro = `# Benchmarks
 What the data plane costs on the machine named below. Every figure is a comparison
 within one run: a variant and its baseline take turns in alternating order, and the
 figures are medians. Absolute figures hold for one machine only; ratios are easier to
-transfer. [The method](benchmarks/method.md) has its own page. Every benchmark has a
-figure and a JSON file with all measured values; this page is the summary. Decisions
-[0018](decisions/0018-common-traces-in-one-piece.md) and
-[0019](decisions/0019-postcard-rings.md) have the parts before and after them.
+transfer: [another machine](benchmarks/other-machines.md) has some of them, too.
+[The method](benchmarks/method.md) has its own page. Every benchmark has a figure and
+a JSON file with all measured values; this page is the summary. Decisions
+[0018](decisions/0018-common-traces-in-one-piece.md),
+[0019](decisions/0019-postcard-rings.md) and
+[0021](decisions/0021-common-headers.md) have the parts before and after them, and what
+profiles showed.
 
 ## How to repeat
 

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package experiments
+
+import (
+	"fmt"
+
+	"github.com/waymark-net/waymark/bench/harness"
+	"github.com/waymark-net/waymark/bench/report"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/srv6"
+)
+
+// nextHopsKept is room for the next hops of as many flows as there are, where flows
+// have different segments.
+const nextHopsKept = 2 * model.DefaultMeasuredFlows
+
+// reducedHeadEnd is headEnd with a reduced list: the first segment is only the
+// destination.
+var reducedHeadEnd = segmentNode{
+	name: "head end, reduced", direction: model.DirectionOut,
+	commands: func(int) []string {
+		return []string{tunnelSource, routeToSIDs, fmt.Sprintf("route add %s/128 encap seg6 mode encap.red segs %s,%s,%s dev n1", harness.Destination, sid(1, 0), sid(2, 0), sid(3, 0))}
+	},
+	packets:  headEnd.packets,
+	numbered: headEnd.numbered,
+	arrives:  func(...byte) harness.Arrival { return longer(outerHeaders - 16) },
+	reduced:  true,
+}
+
+// crossing is endpoint with a next hop of its own.
+var crossing = segmentNode{
+	name: "End.X", direction: model.DirectionTransit,
+	commands: func(int) []string {
+		return []string{routeToSIDs, fmt.Sprintf("route add %s/128 encap seg6local action End.X nh6 %s %s", sid(2, 0), linkNext, endpointRoute)}
+	},
+	packets:  endpoint.packets,
+	numbered: endpoint.numbered,
+	arrives:  endpoint.arrives,
+}
+
+// transitOfSegments is a router on the way from one segment to the next.
+var transitOfSegments = segmentNode{
+	name: "no endpoint", direction: model.DirectionTransit,
+	commands: func(int) []string { return []string{routeToSIDs} },
+	packets:  endpoint.packets,
+	numbered: endpoint.numbered,
+	arrives:  func(...byte) harness.Arrival { return unchanged },
+}
+
+// segmentForwardingExperiment measures SRv6 nodes that forward without the stack.
+func segmentForwardingExperiment() harness.Experiment {
+	e := harness.Experiment{
+		X: "flows", Axis: "measured flows; packets are of each in turn", Baseline: segmentsBaseline, Together: 3,
+		Notes: []string{
+			"Packets of 78 and 1236 bytes in a tunnel of three segments, on links with one queue and a sink in XDP. Head ends count and colour, the others count.",
+			"Packets of different flows go on to different segments at \"End\", \"End.X\" and \"no endpoint\": with 65536 flows, the cache has room for 131072 next hops.",
+		},
+	}
+	for _, size := range sizes {
+		for _, s := range []segmentNode{transitOfSegments, headEnd, reducedHeadEnd, endpoint, crossing, decapsulator} {
+			for _, n := range flowCounts {
+				r := s.rows(size, n)
+				r.forward(unmeasured, 0)
+				ours, _ := r.measuredName()
+				v := r.forward(ours, n)
+				v.Counted = true
+				thorough := size != sizes[0] || n != flowCounts[0] && n != flowCounts[len(flowCounts)-1]
+				for _, v := range r.list {
+					v.SinkInXDP, v.Thorough = true, thorough
+				}
+				e.Variants = append(e.Variants, r.list...)
+			}
+		}
+	}
+	return e
+}
+
+// forward adds a variant in which the node forwards fast and measures that many flows.
+func (r *segmentRows) forward(name string, measured int) *harness.Variant {
+	d := r.is(name, "", "")
+	d.Way = report.WayFast
+	t := r.kernel(r.number)
+	t.Name = fmt.Sprintf("%s, fast, %d flows measured", t.Name, measured)
+	t.Attach, t.Fast = datapath.AttachXDP, true
+	t.Config = func(in, out model.IfIndex) model.NodeConfig {
+		c := place(measuringConfig(), in, out)
+		c.Measurement.Flows = r.flows(measured)
+		for i := range c.Measurement.Flows {
+			if r.reduced {
+				c.Measurement.Flows[i].Path.Mode = srv6.ModeReduced
+			}
+		}
+		return c
+	}
+	if r.number > nextHopsKept/2 {
+		t = t.Remembering(nextHopsKept)
+	}
+	colours := []byte{0}
+	if measured > 0 {
+		all := model.DefaultMarking().Colours
+		colours = all[:]
+	}
+	v := r.add(d, t, colours...)
+	v.Wants = []harness.Want{harness.Has(0, harness.HookForwarded, model.OutcomeNoIOAM)}
+	return v
+}
