@@ -25,8 +25,9 @@ WAYS ?= 3000
 RACE := ./internal/agent/... ./internal/api/... ./internal/collect/... ./internal/lab/... ./internal/pathmtu/... ./internal/record/... ./internal/routing/... ./internal/sink/... ./internal/stamp/... ./ipfix/...
 TEST_TIMEOUT ?= 40m
 SOAK ?= 10m
+MEASURED_PACKETS ?= 10000000
 
-.PHONY: build generate check test test-short bench benchmarks instructions demo fuzz soak docs picture help
+.PHONY: build generate check test test-short bench benchmarks instructions demo fuzz soak losses docs picture help
 
 build: ## Build bin/waymark, one static binary, and bin/waymark-bench, which runs the benchmarks
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X $(BUILD).version=$(VERSION) -X $(BUILD).commit=$(COMMIT)' -o bin/ ./cmd/waymark ./cmd/waymark-bench
@@ -72,6 +73,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s), then a million packets throug
 soak: ## Export at full rate for SOAK (10m) while the collector is stopped or killed ten times (root)
 	scripts/setup.sh test
 	WAYMARK_SOAK='$(SOAK)' CGO_ENABLED=0 go test -count=1 -timeout 0 -v -run '^TestDirectExportCollectorRestarts$$' ./test/e2e/directexport
+
+losses: ## Send MEASURED_PACKETS (10000000) of 100 SRv6 flows over lossy links, and compare each loss (root)
+	scripts/setup.sh test
+	WAYMARK_MEASURED_PACKETS='$(MEASURED_PACKETS)' CGO_ENABLED=0 go test -count=1 -timeout 30m -v -run '^TestManyFlows$$' ./test/e2e/measure
 
 docs: ## Write docs/reference from the code
 	go run ./cmd/waymark docs docs/reference

@@ -159,7 +159,8 @@ tests agents 3600 e2e-agent.test -test.run 'TestAgent|TestRuntime'
 tests exports 3600 e2e-directexport.test -test.run TestDirectExport
 tests collect 3600 e2e-collect.test -test.run 'TestCollectPaths|TestCollectTraces'
 tests fast 3600 e2e-forward.test -test.run 'TestForwardFast|TestForwardSameBytes|TestForwardLeavesToStack'
-tests forwarding 3600 datapath.test -test.run TestForwardingAgreement
+tests segments 3600 e2e-forward.test -test.run 'TestForwardTables|TestForwardSegmentsWithIOAM'
+tests forwarding 3600 datapath.test -test.run 'TestForwardingAgreement|TestForwardHeld'
 tests agreement 3600 datapath.test -test.run TestAgreement
 echo "kernels: kernel's complaints:"
 dmesg | grep -E 'WARNING:|BUG:|Oops|Call Trace|lockup|rcu.*stall' | sed 's/^/kernels: complaint /'

@@ -21,19 +21,21 @@ const module = "github.com/waymark-net/waymark/"
 // layers says which of our packages a package may import; "..." stands for all
 // packages below. Tests may import anything.
 var layers = map[string]string{
-	// Public packages: codecs that import none of our packages.
+	// Public packages: codecs. Timestamps are those of ioam.
 	"ioam":  "",
 	"ipfix": "",
-	"stamp": "",
+	"stamp": "ioam",
 	"srv6":  "",
 
 	// What a node is: no kernel, no output.
-	"internal/ipv6":      "ioam",
-	"internal/model":     "ioam srv6 internal/ipv6",
-	"internal/reference": "ioam internal/ipv6 internal/model",
+	"internal/ipv6":       "ioam",
+	"internal/pot":        "internal/secretfile",
+	"internal/model":      "ioam srv6 internal/ipv6 internal/loss internal/pot",
+	"internal/reference":  "ioam internal/e2e internal/ipv6 internal/model internal/pot",
+	"internal/secretfile": "",
 
 	// Packages that use the kernel know no records, sinks or configuration files.
-	"internal/datapath":     "ioam srv6 internal/model",
+	"internal/datapath":     "ioam srv6 internal/e2e internal/model internal/pot",
 	"internal/routing":      "internal/datapath internal/model internal/netlinkattr",
 	"internal/kernelevents": "ioam internal/netlinkattr internal/socketdrops",
 	"internal/icmpv6":       "internal/model internal/socketdrops",
@@ -44,17 +46,34 @@ var layers = map[string]string{
 
 	// Arithmetic of measurements: no clock, no input, no output.
 	"internal/delay": "",
+	"internal/e2e":   "ioam",
 	"internal/loss":  "internal/delay",
 
 	// Test packets: sockets, clock, arithmetic, and the two ends of a session.
 	"internal/stamp/udp":       "internal/socketdrops",
+	"internal/stamp/inband":    "srv6 internal/icmpv6",
+	"internal/stamp/admit":     "internal/stamp/udp",
 	"internal/stamp/clock":     "stamp internal/health",
 	"internal/stamp/measure":   "internal/delay",
 	"internal/stamp/blocks":    "stamp",
-	"internal/stamp/keyfile":   "",
-	"internal/stamp/query":     "stamp internal/stamp/clock internal/stamp/udp",
-	"internal/stamp/reflector": "stamp internal/metrics internal/socketdrops internal/stamp/clock internal/stamp/udp",
+	"internal/stamp/query":     "stamp internal/lossquery internal/rfc6374 internal/stamp/clock internal/stamp/inband internal/stamp/udp",
+	"internal/stamp/reflector": "stamp internal/metrics internal/stamp/admit internal/stamp/clock internal/stamp/udp",
+	"internal/stamp/keyfile":   "internal/secretfile",
 	"internal/stamp/sender":    "stamp internal/delay internal/stamp/clock internal/stamp/measure internal/stamp/udp",
+
+	// Other protocols that ask for counters: their messages, and who answers.
+	"internal/lossquery": "",
+	"internal/rfc6374":   "stamp",
+	// Traces by probes: messages, who answers, who asks, and what the answers mean.
+	"internal/pathtrace/message":  "ioam",
+	"internal/pathtrace/endpoint": "internal/pathtrace/message internal/stamp/admit internal/stamp/udp",
+	"internal/pathtrace/paths":    "ioam internal/delay",
+	"internal/pathtrace/prober":   "ioam internal/icmpv6 internal/ipv6 internal/loopback internal/pathtrace/message internal/pathtrace/paths internal/stamp/udp",
+
+	// Copies of packets with the Loopback flag.
+	"internal/loopback": "ioam internal/ipv6 internal/model",
+
+	"internal/responder": "stamp internal/lossquery internal/rfc6374 internal/stamp/admit internal/stamp/clock internal/stamp/udp",
 
 	// Records and their sinks know nothing of the data plane.
 	"internal/record":         "ioam ipfix internal/instant internal/ipv6 internal/loss internal/model",
@@ -66,21 +85,22 @@ var layers = map[string]string{
 	"internal/collect/join":   "ioam internal/record",
 
 	// Configuration and control.
-	"internal/config":   "ioam ipfix srv6 internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/model",
+	"internal/config":   "ioam ipfix srv6 internal/loss internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/model",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam",
-	"internal/agent": "ioam ipfix internal/api internal/config internal/datapath internal/record internal/sink internal/health internal/icmpv6 " +
-		"internal/instant internal/kernelevents internal/loss internal/metrics internal/model internal/pathmtu internal/reference internal/routing " +
-		"stamp internal/stamp/blocks internal/stamp/keyfile internal/stamp/query internal/stamp/reflector internal/socketdrops internal/supervisor internal/tunnelerror",
+	"internal/agent": "ioam ipfix internal/api internal/config internal/datapath internal/e2e internal/record internal/sink internal/health internal/icmpv6 " +
+		"internal/instant internal/kernelevents internal/loopback internal/loss internal/metrics internal/model internal/pathmtu internal/pot internal/reference internal/routing " +
+		"srv6 stamp internal/lossquery internal/rfc6374 internal/responder internal/pathtrace/endpoint internal/stamp/inband internal/stamp/blocks internal/stamp/keyfile internal/stamp/query internal/stamp/reflector internal/socketdrops internal/supervisor internal/tunnelerror",
 	"internal/instant":    "",
 	"internal/metrics":    "",
 	"internal/supervisor": "",
 
-	"internal/lab":          "internal/api internal/config internal/lab/linkloss internal/patience internal/supervisor",
-	"internal/lab/linkloss": "",
-	"internal/lab/demo":     "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink/ipfixsink internal/lab internal/model internal/patience",
-	"internal/patience":     "",
+	"internal/lab":           "internal/api internal/config internal/lab/linkloss internal/lab/linkrelay internal/patience internal/supervisor",
+	"internal/lab/linkloss":  "",
+	"internal/lab/linkrelay": "internal/lab/linkloss",
+	"internal/lab/demo":      "ioam ipfix internal/api internal/collect internal/config internal/record internal/sink/ipfixsink internal/lab internal/lab/linkloss internal/loss internal/model internal/patience",
+	"internal/patience":      "",
 
 	// Programs parse arguments and call packages. The router's imports no
 	// benchmark.
@@ -90,8 +110,8 @@ var layers = map[string]string{
 	"cmd/waymark-bench":    "bench/... internal/commandline internal/docgen",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
-	"bench/experiments": "ioam srv6 bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model",
-	"bench/harness":     "ioam ipfix bench/report internal/agent internal/datapath internal/instant internal/model internal/record internal/sink internal/sink/ipfixsink",
+	"bench/experiments": "ioam srv6 bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot",
+	"bench/harness":     "ioam ipfix bench/report internal/agent internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant",
 
 	"scripts/check":   "",
@@ -114,7 +134,7 @@ var outsiders = map[string]string{
 	"github.com/prometheus/client_golang": "",
 	"github.com/spf13/cobra":              "cmd/... internal/commandline internal/docgen",
 	"github.com/spf13/pflag":              "cmd/... internal/commandline internal/docgen",
-	"github.com/vishvananda/netlink":      "bench/harness internal/agent internal/datapath internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/routing",
+	"github.com/vishvananda/netlink":      "bench/harness internal/agent internal/datapath internal/health internal/kernelevents internal/lab internal/lab/linkloss internal/lab/linkrelay internal/routing",
 	"github.com/vishvananda/netns":        "bench/harness internal/lab",
 	"gonum.org/v1/plot":                   "bench/report",
 	"github.com/google/go-cmp":            "",
