@@ -188,6 +188,16 @@ static __always_inline int is_shared(const struct options *o, enum disposition d
 	       found & E2E_SHARED;
 }
 
+/* Treats the proofs of a packet. Nonzero: it is dropped for them. */
+static __always_inline int refuses_proofs(context *ctx, struct packet *p, struct options *o)
+{
+	if (!NODE.has_proofs || !o->has_proof)
+		return 0;
+	pot_ingress(ctx, o);
+	packet_load(ctx, p);
+	return o->refused;
+}
+
 static __always_inline struct result with_options(context *ctx, struct packet *p, struct options *o,
 						  struct path *path)
 {
@@ -244,23 +254,19 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 		forget_e2e(); /* that header stays */
 		found = next_header;
 	}
-	if (NODE.has_proofs && o->has_proof) {
-		pot_ingress(ctx, o);
-		packet_load(ctx, p);
-		if (o->refused) {
-			drop_options(ctx, o, &hop, p->on->slot);
-			return dropped(OUTCOME_POT_DROPPED);
-		}
-	}
-	if (NODE.fast && p->on->fast && hop.stays)
+	if (refuses_proofs(ctx, p, o))
+		disposition = DROPPED; /* its options are counted as if it went on */
+	else if (NODE.fast && p->on->fast && hop.stays)
 		result.reason = find_way_on(ctx, p, o, &hop, path);
-	if (disposition != GOES_ON && !is_shared(o, disposition, found)) {
+	if (disposition != GOES_ON && disposition != DROPPED && !is_shared(o, disposition, found)) {
 		result.outcome = remove(ctx, p, o, &hop, disposition, found);
 		if (is_removed(result.outcome))
 			result.reason = STACK_NONE;
 		return result;
 	}
 	ingress_options(ctx, p, o, &hop, path->ifindex);
+	if (disposition == DROPPED)
+		return dropped(OUTCOME_POT_DROPPED);
 	result.outcome = o->outcome;
 	if (hop.leaves)
 		result.completed = o->completed;

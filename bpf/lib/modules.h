@@ -188,11 +188,14 @@ static __always_inline void sum_up(struct options *o, __u32 slot, enum counter c
 	o->completed = completed_outcome(o->outcome);
 }
 
-/* Ingress of a packet that keeps its header, and leaves by an interface if that is known. */
+/*
+ * Ingress of a packet that keeps its header, and leaves by an interface if that is known. What is dropped
+ * for its proof is not reported.
+ */
 static __always_inline void ingress_options(context *ctx, struct packet *p, struct options *o,
 					    struct hop *hop, __u32 egress)
 {
-	int reports = dex_reports(o) && are_records_wanted();
+	int reports = dex_reports(o) && !o->refused && are_records_wanted();
 
 	/* one reading of the clock serves all options */
 	if (trace_needs_arrival(o) || (reports && dex_needs_delay(o)))
@@ -227,21 +230,6 @@ static __always_inline int remove_options(context *ctx, struct packet *p, struct
 	trace_ingress(ctx, o, hop);
 	sum_up(o, p->on->slot, COUNTER_INGRESS_OPTIONS);
 	return wanted && o->has_trace;
-}
-
-/*
- * Ingress of a packet that is dropped for its proof: all options are counted, nothing is reported. Not
- * inlined: the stack is small.
- */
-__noinline int drop_options(context *ctx, struct options *o, struct hop *hop, __u32 slot)
-{
-	if (!o || !hop)
-		return 0;
-	if (trace_needs_arrival(o))
-		hop->tai = tai_now();
-	trace_ingress(ctx, o, hop);
-	sum_up(o, slot, COUNTER_INGRESS_OPTIONS);
-	return 0;
 }
 
 /* Egress of a packet whose options the ingress hook treated. */
