@@ -372,31 +372,34 @@ without_options(context *ctx, struct packet *p, const struct options *o, __u32 l
 static __always_inline struct result with_header(context *ctx, struct packet *p, struct path *path)
 {
 	struct result result = {.reason = STACK_HEADERS};
-	struct options o = {};
+	struct options *o;
 
 	if (p->on->roles & ROLE_INGRESS &&
 	    (common_transit(ctx, p, path, &result) || common_removal(ctx, p, &result)))
 		return result;
-	result.outcome = open_header(ctx, p, &o);
-	if (drops_ioam(p, ROLE_INGRESS) && is_unproven(ctx, p, &o, result.outcome))
+	o = begin_options();
+	if (!o)
+		return result;
+	result.outcome = open_header(ctx, p, o);
+	if (drops_ioam(p, ROLE_INGRESS) && is_unproven(ctx, p, o, result.outcome))
 		return dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
 	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
-	if (o.count) {
-		if (may_be_copy(&o) && take_copy(ctx, &o, p->on)) {
+	if (o->count) {
+		if (may_be_copy(o) && take_copy(ctx, o, p->on)) {
 			result.outcome = OUTCOME_LOOPBACK_RECEIVED;
 			result.disposition = DROPPED;
 			return result;
 		}
-		result = with_options(ctx, p, &o, path);
-		result.options = o.outcome;
-		if (may_be_probe(&o) && is_removed(result.outcome) && is_probe(&o)) {
+		result = with_options(ctx, p, o, path);
+		result.options = o->outcome;
+		if (may_be_probe(o) && is_removed(result.outcome) && is_probe(o)) {
 			result.outcome = OUTCOME_ACTIVE_TERMINATED;
 			result.disposition = DROPPED;
 		}
 		return result;
 	}
-	result.outcome = without_options(ctx, p, &o, o.length, NEXT_HBH);
+	result.outcome = without_options(ctx, p, o, o->length, NEXT_HBH);
 	if (is_removed(result.outcome))
 		result.reason = STACK_NONE;
 	return result;

@@ -46,6 +46,7 @@ const (
 	egressTCMapNamespaces         = "namespaces"
 	egressTCMapNeighbours         = "neighbours"
 	egressTCMapNextHops           = "next_hops"
+	egressTCMapOptionsAtHand      = "options_at_hand"
 	egressTCMapPathMtus           = "path_mtus"
 	egressTCMapPostcardRates      = "postcard_rates"
 	egressTCMapPostcards          = "postcards"
@@ -146,6 +147,7 @@ type egressTCMapSpecs struct {
 	Namespaces         *ebpf.MapSpec `ebpf:"namespaces"`
 	Neighbours         *ebpf.MapSpec `ebpf:"neighbours"`
 	NextHops           *ebpf.MapSpec `ebpf:"next_hops"`
+	OptionsAtHand      *ebpf.MapSpec `ebpf:"options_at_hand"`
 	PathMtus           *ebpf.MapSpec `ebpf:"path_mtus"`
 	PostcardRates      *ebpf.MapSpec `ebpf:"postcard_rates"`
 	Postcards          *ebpf.MapSpec `ebpf:"postcards"`
@@ -222,6 +224,7 @@ type egressTCMaps struct {
 	Namespaces         *ebpf.Map `ebpf:"namespaces"`
 	Neighbours         *ebpf.Map `ebpf:"neighbours"`
 	NextHops           *ebpf.Map `ebpf:"next_hops"`
+	OptionsAtHand      *ebpf.Map `ebpf:"options_at_hand"`
 	PathMtus           *ebpf.Map `ebpf:"path_mtus"`
 	PostcardRates      *ebpf.Map `ebpf:"postcard_rates"`
 	Postcards          *ebpf.Map `ebpf:"postcards"`
@@ -272,6 +275,7 @@ func (m *egressTCMaps) Close() error {
 		m.Namespaces,
 		m.Neighbours,
 		m.NextHops,
+		m.OptionsAtHand,
 		m.PathMtus,
 		m.PostcardRates,
 		m.Postcards,

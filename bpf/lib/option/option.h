@@ -79,6 +79,25 @@ struct options {
 	struct option options[MAX_IOAM_OPTIONS];
 };
 
+/* One entry for each CPU: the options of the packet at hand, which are too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct options);
+} options_at_hand SEC(".maps");
+
+/* No options yet; null never, though the verifier cannot know. */
+static __always_inline struct options *begin_options(void)
+{
+	__u32 zero = 0;
+	struct options *o = bpf_map_lookup_elem(&options_at_hand, &zero);
+
+	if (o)
+		__builtin_memset(o, 0, offsetof(struct options, options));
+	return o;
+}
+
 /* What this node can say of a packet, here and now. */
 struct hop {
 	__u64 tai; /* 0: no option needs the time */

@@ -32,28 +32,31 @@ static __always_inline enum outcome complete_options(context *ctx, struct packet
 static __always_inline int with_header(context *ctx, struct packet *p, struct result *result)
 {
 	struct interface *in = find_interface(tables_of(p->on->half), p->arrived);
-	struct options o = {};
+	struct options *o;
 
 	if (p->on->roles & ROLE_EGRESS && in && in->roles & ROLE_INGRESS && !in->is_unproven &&
 	    common_completion(ctx, p)) {
 		result->outcome = OUTCOME_TRACE_FILLED;
 		return 1;
 	}
-	result->outcome = open_header(ctx, p, &o);
-	if (drops_ioam(p, ROLE_EGRESS) && is_unproven(ctx, p, &o, result->outcome)) {
+	o = begin_options();
+	if (!o)
+		return 1;
+	result->outcome = open_header(ctx, p, o);
+	if (drops_ioam(p, ROLE_EGRESS) && is_unproven(ctx, p, o, result->outcome)) {
 		*result = dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
 		return 1;
 	}
 	if (result->outcome != OUTCOME_NO_IOAM)
 		return 1;
-	if (!o.count)
+	if (!o->count)
 		return 0;
 	if (!(p->on->roles & ROLE_EGRESS)) {
-		*result = at_boundary(ctx, p, &o);
+		*result = at_boundary(ctx, p, o);
 		return 1;
 	}
 	if (in && in->roles & ROLE_INGRESS) {
-		result->outcome = complete_options(ctx, p, &o, in->is_unproven);
+		result->outcome = complete_options(ctx, p, o, in->is_unproven);
 		return 1;
 	}
 	/* one that was forwarded has its trace already; nested ones would be lost on the way */
