@@ -56,6 +56,7 @@ func checkFast(t *testing.T, l *lab.Lab, node string, count uint64) {
 // TestSegmentRoutingFast counts and marks packets that routers encapsulate, advance and
 // decapsulate in XDP, as TestSegmentRouting does where the kernel does all that.
 func TestSegmentRoutingFast(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"encap", "encap.red"} {
 		t.Run(mode, func(t *testing.T) {
 			l := raise(t, mode, fast)

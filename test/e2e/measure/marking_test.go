@@ -21,6 +21,7 @@ import (
 // the destination, its route for the SID's prefix takes packets with any of them, and
 // beta gets every datagram.
 func TestArgument(t *testing.T) {
+	t.Parallel()
 	const last, prefix = "fc00:3:0:0:0:d6::", "fc00:3:0:0:0:d6::/96"
 	for i, mode := range []string{"encap", "encap.red"} {
 		for _, attach := range []string{"tcx", "xdp"}[i : i+1] { // each mode and each hook once
@@ -88,6 +89,7 @@ func seenAt(t *testing.T, l *lab.Lab, node, device string, outgoing bool, value 
 // TestUnmonitored sends packets of a policy that is no flow, with the marked bits set:
 // they leave as they are, or cleared, and keep all other bits.
 func TestUnmonitored(t *testing.T) {
+	t.Parallel()
 	for setting, want := range map[string]byte{"keep": 0xbd, "clear": 0xb1} {
 		for _, attach := range []string{"tcx", "xdp"} {
 			t.Run(setting+", "+attach, func(t *testing.T) {

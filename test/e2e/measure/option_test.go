@@ -20,6 +20,7 @@ import (
 // TestOption marks packets with the AltMark option: the kernel encapsulates them, skips
 // the option at every segment and removes it with the tunnel.
 func TestOption(t *testing.T) {
+	t.Parallel()
 	for i, mode := range []string{"encap", "encap.red"} {
 		for j, header := range []string{"destination", "hop-by-hop"} {
 			for _, attach := range []string{"tcx", "xdp"}[(i+j)%2 : (i+j)%2+1] { // each pair of two settings once
@@ -34,6 +35,7 @@ func TestOption(t *testing.T) {
 // TestOptionOffloadedTCP marks TCP in packets that hosts leave for the network card to
 // cut: each of those has the option.
 func TestOptionOffloadedTCP(t *testing.T) {
+	t.Parallel()
 	for _, header := range []string{"destination", "hop-by-hop"} {
 		t.Run(header, func(t *testing.T) {
 			out, transit, in := countOffloaded(t, raiseMarked(t, "encap", "tcx", lastSID, lastSID, ", carrier: option, header: "+header, asking{}), func() {})
@@ -45,6 +47,7 @@ func TestOptionOffloadedTCP(t *testing.T) {
 // TestOptionDissected checks with tshark, which others have written, the headers of
 // packets on the link, and that none has the option after the tunnel.
 func TestOptionDissected(t *testing.T) {
+	t.Parallel()
 	for header, chain := range map[string]string{"destination": "60 43", "hop-by-hop": "0 43"} {
 		t.Run(header, func(t *testing.T) {
 			l := raiseMarked(t, "encap", "xdp", lastSID, lastSID, ", carrier: option, header: "+header, asking{})

@@ -66,6 +66,7 @@ func addWayBack(t *testing.T, l *lab.Lab) {
 // packets of the flow are sent and lost: all nodes count the flow's packets, and no test
 // packet. That they take the way is shown by an endpoint that stops forwarding them.
 func TestProbes(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ mode, attach, probes string }{
 		{"encap", "tcx", "in-band"},
 		{"encap", "xdp", "in-band-encap"},
@@ -117,6 +118,7 @@ func TestProbes(t *testing.T) {
 // through others: the loss is exactly what was lost. Without the segments, nothing is called
 // measured.
 func TestExchanges(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ exchange, port, session string }{{"twamp-light", "1205", "1206"}, {"rfc6374", "6374", "77"}} {
 		t.Run(tt.exchange, func(t *testing.T) {
 			back := fmt.Sprintf(`, session: %s, return-segments: ["%s"]`, tt.session, backSID)

@@ -100,6 +100,7 @@ func TestInjectedDelay(t *testing.T) {
 // TestReordering reorders packets across the ends of blocks, and loses some: none of those
 // that are late is called lost.
 func TestReordering(t *testing.T) {
+	t.Parallel()
 	l := raiseSRv6(t, string(e2e.TCModes()[0]))
 	r := observe(t, l)
 	r.awaitExact(t, north, south)

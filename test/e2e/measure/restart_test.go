@@ -18,6 +18,7 @@ import (
 // between, unless that was longer than a block; removed with its programs, the blocks in which
 // it did not count are uncertain. All others have exactly the loss of their packets.
 func TestRestartedNode(t *testing.T) {
+	t.Parallel()
 	for name, again := range map[string]func(*testing.T, *lab.Lab){
 		"killed":  func(t *testing.T, l *lab.Lab) { e2e.Restart(t, l, "south", syscall.SIGKILL) },
 		"removed": func(t *testing.T, l *lab.Lab) { restart(t, l, "south") },

@@ -334,6 +334,7 @@ func checkLoss(t *testing.T, l *lab.Lab, count, want uint64) {
 // TestSegmentRouting counts the packets that the kernel encapsulates, in every mode, at
 // all nodes of the path. Those whose hop limit ends at the middle are lost behind it.
 func TestSegmentRouting(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"encap", "encap.red", "inline"} {
 		for _, attach := range []string{"tcx", "xdp"} {
 			t.Run(mode+", "+attach, func(t *testing.T) {
