@@ -24,7 +24,8 @@ const packetsPerConfig = 2500
 
 // TestAgreement gives random packets, valid and broken, to the BPF programs and
 // to the reference node: verdict, bytes, outcome and record must be equal, and no
-// other counter may change. WAYMARK_AGREEMENT_PACKETS sets the number of packets.
+// other counter may change. WAYMARK_AGREEMENT_PACKETS sets the number of packets,
+// and WAYMARK_AGREEMENT_SEED repeats a run.
 func TestAgreement(t *testing.T) {
 	packets, seed := 50_000, uint64(1)
 	if s := os.Getenv("WAYMARK_AGREEMENT_PACKETS"); s != "" {
@@ -33,6 +34,13 @@ func TestAgreement(t *testing.T) {
 			t.Fatal(err)
 		}
 		packets, seed = n, rand.Uint64()
+	}
+	if s := os.Getenv("WAYMARK_AGREEMENT_SEED"); s != "" {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seed = n
 	}
 	t.Logf("%d packets, seed %d", packets, seed)
 	onOneCPU(t)

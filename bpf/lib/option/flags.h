@@ -246,7 +246,7 @@ __noinline int ask_loopback(context *ctx, __u32 l3, __u32 arrived, __u32 slot)
 	if (e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && arrived))
 		next = at(p, IPV6_HEADER + e->header_length + 6, 1); /* of the packet inside */
 	else
-		next = arrived ? 0 : at(p, IPV6_HEADER, 1);
+		next = arrived ? 0 : at(p, IPV6_HEADER + 8 * e->last_header, 1);
 	word = at(p, IPV6_HEADER + e->loopback_at, 4);
 	if (!next || !word || *next == NEXT_HBH || *next == NEXT_IPV6)
 		return -1;
