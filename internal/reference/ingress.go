@@ -57,13 +57,6 @@ func (n *Node) Ingress(f Frame) Result {
 		}
 		return result
 	}
-	if p.behind, outcome, ok = n.readDestination(p); !ok {
-		return unchanged(f, outcome) // Linux does not look at these options
-	}
-	if len(p.options) == 0 {
-		return n.withoutOptions(f, p)
-	}
-
 	if n.isOwnCopy(p) {
 		result := unchanged(f, model.OutcomeLoopbackReceived)
 		result.Verdict, result.Record = Drop, arrived(f, p)
@@ -73,9 +66,22 @@ func (n *Node) Ingress(f Frame) Result {
 	if n.isCopyDue(p) {
 		due = arrived(f, p)
 	}
-	result := n.treatOptions(f, p, iface)
+	result := n.inDomain(f, p, iface)
 	result.Loopback = due
 	return result
+}
+
+// inDomain treats the options of a Destination Options header, and of the others.
+func (n *Node) inDomain(f Frame, p packet, iface *model.Interface) Result {
+	var outcome model.Outcome
+	var ok bool
+	if p.behind, outcome, ok = n.readDestination(p); !ok {
+		return unchanged(f, outcome) // Linux does not look at these options
+	}
+	if len(p.options) == 0 {
+		return n.withoutOptions(f, p)
+	}
+	return n.treatOptions(f, p, iface)
 }
 
 // treatOptions treats every option, and removes what is to be removed.

@@ -27,7 +27,7 @@ func (n *Node) soundTraces(p packet, visit func(t ioam.Trace, namespace *model.N
 // Loopback flag: nothing follows its header, and the first node that wrote into a trace is
 // this one (RFC 9322 §4.4).
 func (n *Node) isOwnCopy(p packet) (is bool) {
-	if ioam.NextHeader(p.header[0]) != ioam.NextHeaderNone || p.payloadLength() != len(p.header) || n.asksInVain(p) {
+	if len(p.options) == 0 || ioam.NextHeader(p.header[0]) != ioam.NextHeaderNone || p.payloadLength() != len(p.header) || n.asksInVain(p) {
 		return false
 	}
 	n.soundTraces(p, func(t ioam.Trace, namespace *model.Namespace) {
