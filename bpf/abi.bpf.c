@@ -6,6 +6,7 @@ const volatile struct {
 	enum outcome outcome;
 	enum counter counter;
 	enum unmarked unmarked;
+	enum srh_fault srh_fault;
 	enum limit limit;
 	enum stack_reason stack_reason;
 	enum forwarding_key forwarding_key;

@@ -89,7 +89,8 @@ enum counter {
 	COUNTER_POSTCARDS_SUPPRESSED, /* by their limits */
 	COUNTER_FLOWS_EVICTED,
 	COUNTER_SEQUENCES_EVICTED,
-	COUNTER_SRH_MALFORMED,
+	COUNTER_SRH_MALFORMED, /* + enum srh_fault, while flows are measured */
+	COUNTER_SRH_MALFORMED_END = COUNTER_SRH_MALFORMED + NUM_SRH_FAULTS - 1,
 	COUNTER_E2E_NUMBERS_EVICTED,
 	COUNTER_E2E_FLOWS_EVICTED,
 	COUNTER_UNMARKED, /* + why packets of measured flows left without the option */

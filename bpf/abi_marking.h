@@ -153,6 +153,15 @@ struct block_clock {
 	struct cut_packet cut;
 };
 
+/* What is wrong with a Segment Routing Header (RFC 8754 §2, §2.1). */
+enum srh_fault {
+	SRH_TRUNCATED,	   /* the packet ends before its list */
+	SRH_LAST_ENTRY,	   /* beyond the header */
+	SRH_SEGMENTS_LEFT, /* beyond the list */
+	SRH_TLV,	   /* beyond the header or the packet */
+	NUM_SRH_FAULTS,
+};
+
 /* Why a packet of a measured flow leaves without the option that would mark it. */
 enum unmarked {
 	UNMARKED_HEADER, /* it has a Hop-by-Hop or Destination Options header already */

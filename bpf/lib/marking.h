@@ -404,13 +404,13 @@ __noinline int count_arrival(context *ctx, const struct segments *s,
 	return 0;
 }
 
-/* Not inlined: the stack is small. */
-__noinline int count_malformed(context *ctx)
+/* Counts a header with this fault. Not inlined: the stack is small. */
+__noinline int count_malformed(context *ctx, __u32 fault)
 {
 	struct packet packet = {}, *p = &packet;
 
 	if (begin(ctx, p))
-		count(p->on->slot, COUNTER_SRH_MALFORMED);
+		count(p->on->slot, COUNTER_SRH_MALFORMED + fault);
 	return 0;
 }
 
@@ -428,12 +428,15 @@ static __always_inline enum carrier carrier_of(__u32 direction)
 static __always_inline int find_flow_of(context *ctx, struct segments *s, __u32 direction,
 					enum carrier carrier, struct measured_flow *flow)
 {
-	enum segments_found found = reach_segments(ctx, s);
+	__u32 found = reach_segments(ctx, s), fault = found - BAD_SEGMENTS;
 
+	if (found == SEGMENTS_FOUND && !s->ip6 && s->count &&
+	    s->upper - s->list > s->count * SEGMENT && tlvs_overrun(ctx, s))
+		fault = SRH_TLV; /* the list is sound, so the packet counts in its flow */
 	/* in XDP, a packet that leaves is the one that arrived */
-	if (found == BAD_SEGMENTS && !s->ip6 &&
+	if (fault < NUM_SRH_FAULTS && !s->ip6 &&
 	    !(COMPLETES && direction == DIRECTION_OUT && carrier_of(DIRECTION_IN) != CARRIER_NONE))
-		count_malformed(ctx);
+		count_malformed(ctx, fault);
 	if (found != SEGMENTS_FOUND)
 		return 0;
 	if (carrier == CARRIER_OPTION) {

@@ -30,8 +30,8 @@ struct segments {
 enum segments_found {
 	SEGMENTS_FOUND,
 	NO_SEGMENTS,
-	BAD_SEGMENTS,
 	SEGMENTS_BEYOND, /* of what is at hand */
+	BAD_SEGMENTS,	 /* + enum srh_fault */
 };
 
 /* As far as a segment list may reach: behind two small headers, and with all entries. */
@@ -88,8 +88,10 @@ __noinline int find_segments(context *ctx, struct segments *s)
 		return NO_SEGMENTS;
 	length = (header[1] + 1) << 3;
 	count = header[4] + 1;
-	if (SRH_FIXED + count * SEGMENT > length || header[3] > count)
-		return BAD_SEGMENTS;
+	if (SRH_FIXED + count * SEGMENT > length)
+		return BAD_SEGMENTS + SRH_LAST_ENTRY;
+	if (header[3] > count)
+		return BAD_SEGMENTS + SRH_SEGMENTS_LEFT;
 	if (count > MAX_SEGMENTS)
 		return NO_SEGMENTS;
 	s->list = offset + SRH_FIXED;
@@ -171,18 +173,62 @@ __noinline int pull_segments(context *ctx, const struct segments *s)
 }
 
 /* Finds the segment list of the header at s->ip6, also where it is not at hand. */
-static __always_inline enum segments_found reach_segments(context *ctx, struct segments *s)
+static __always_inline __u32 reach_segments(context *ctx, struct segments *s)
 {
-	enum segments_found found = find_segments(ctx, s);
+	__u32 found = find_segments(ctx, s);
 
 	if (found == SEGMENTS_BEYOND) {
 		__u32 length = pull_segments(ctx, s);
 
 		found = find_segments(ctx, s);
 		if (found == SEGMENTS_BEYOND)
-			return length <= SEGMENTS_REACH ? BAD_SEGMENTS : NO_SEGMENTS;
+			return length <= SEGMENTS_REACH ? BAD_SEGMENTS + SRH_TRUNCATED
+							: NO_SEGMENTS;
 	}
 	return found;
+}
+
+/* TLVs of an SRH that are looked at. */
+#define TLV_REACH 16
+
+/*
+ * Whether the TLVs after a list reach beyond their header, or that beyond the packet (RFC 8754 §2.1).
+ * Not inlined: the stack is small.
+ */
+__noinline int tlvs_overrun(context *ctx, const struct segments *s)
+{
+	struct packet packet = {}, *p = &packet;
+	__u32 offset, end;
+	const __u8 *tlv;
+
+	if (!s)
+		return 0;
+	p->l3 = s->l3;
+	packet_load(ctx, p);
+	end = s->upper;
+	if (end > packet_length(ctx, p))
+		return 1;
+	packet_pull(ctx, p, end);
+	offset = s->list + s->count * SEGMENT;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < TLV_REACH; i++) {
+		if (offset >= end || offset > 0xfff)
+			return offset > end;
+		opaque(offset);
+		offset &= 0xfff; /* as in find_mark() */
+		tlv = at(p, offset, 1);
+		if (!tlv)
+			return 0;
+		if (!tlv[0]) { /* Pad1 has no length */
+			offset++;
+			continue;
+		}
+		tlv = at(p, offset, 2);
+		if (!tlv || offset + 2 > end)
+			return offset + 2 > end;
+		offset += tlv[1] + 2;
+	}
+	return offset > end;
 }
 
 /*

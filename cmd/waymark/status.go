@@ -122,7 +122,7 @@ func printOutcomes(w io.Writer, list []api.Interface) {
 		}{
 			{"ingress", i.Ingress}, {"ingress options", besides(i.IngressOptions, i.Ingress)},
 			{"egress", i.Egress}, {"egress options", besides(i.EgressOptions, i.Egress)},
-			{"forwarding", i.Forwarded}, {"to stack", i.ToStack}, {"unmarked", i.Unmarked}, {"loopback", i.Loopback},
+			{"forwarding", i.Forwarded}, {"to stack", i.ToStack}, {"unmarked", i.Unmarked}, {"malformed SRH", i.SRHMalformed}, {"loopback", i.Loopback},
 		} {
 			for _, outcome := range slices.Sorted(maps.Keys(hook.counts)) {
 				if rows++; rows == 1 {

@@ -26,7 +26,7 @@ var (
 	descPostcards      = desc("postcards_total", "Postcards that the data plane wrote.", "interface")
 	descSuppressed     = desc("exports_suppressed_total", "Postcards, and flows before the end of their interval, that the export limits suppressed.", "interface")
 	descFlowsEvicted   = desc("flows_evicted_total", "Flows that were replaced by others and exported early.", "interface")
-	descSRHMalformed   = desc("srh_malformed_total", "Packets whose Segment Routing Header cannot be read, while flows are measured.", "interface")
+	descSRHMalformed   = desc("srh_malformed_total", "Packets with a malformed Segment Routing Header, while flows are measured, by fault.", "interface", "fault")
 	descUnmarked       = desc("unmarked_total", "Packets of measured flows that left without the option that would mark them, by cause.", "interface", "cause")
 	descLoopback       = desc("loopback_total", "Packets by what was done about the Loopback flag: asked (the flag was set), returned (a copy of one that had it), suppressed (either, beyond a limit).", "interface", "what")
 	descSequences      = desc("sequences_evicted_total", "Flows whose Sequence Numbers restart, because others replaced them.", "interface")
@@ -93,7 +93,9 @@ func (a *Agent) collectPackets(g *metrics.Gatherer) float64 {
 		counter(descLoopback, i.Loopback.Asked, i.Name, "asked")
 		counter(descLoopback, i.Loopback.Returned, i.Name, "returned")
 		counter(descLoopback, i.Loopback.Suppressed, i.Name, "suppressed")
-		counter(descSRHMalformed, i.SRHMalformed, i.Name)
+		for f := range datapath.NumSRHFaults {
+			counter(descSRHMalformed, i.SRHMalformed[f], i.Name, f.String())
+		}
 		for c := range datapath.NumUnmarked {
 			counter(descUnmarked, i.Unmarked[c], i.Name, c.String())
 		}

@@ -21,7 +21,7 @@ func TestMetrics(t *testing.T) {
 	var c datapath.Counters
 	c.Index, c.Name, c.RecordsWritten, c.RecordsLost = 2, "eth0", 5, 3
 	c.Postcards, c.ExportsSuppressed, c.FlowsEvicted, c.SequencesEvicted = 7, 8, 9, 10
-	c.SRHMalformed, c.Unmarked[datapath.UnmarkedMTU] = 11, 12
+	c.SRHMalformed[datapath.SRHSegmentsLeft], c.Unmarked[datapath.UnmarkedMTU] = 11, 12
 	c.Loopback = datapath.LoopbackCounters{Asked: 13, Returned: 14, Suppressed: 15}
 	c.Ingress[model.OutcomeTraceFilled], c.Egress[model.OutcomeEncapInserted] = 11, 22
 	c.IngressOptions[model.OutcomeTraceFilled] = 33
@@ -50,7 +50,8 @@ func TestMetrics(t *testing.T) {
 		`waymark_exports_suppressed_total{interface="eth0"} 8`,
 		`waymark_flows_evicted_total{interface="eth0"} 9`,
 		`waymark_sequences_evicted_total{interface="eth0"} 10`,
-		`waymark_srh_malformed_total{interface="eth0"} 11`,
+		`waymark_srh_malformed_total{fault="segments_left",interface="eth0"} 11`,
+		`waymark_srh_malformed_total{fault="tlv",interface="eth0"} 0`,
 		`waymark_unmarked_total{cause="mtu",interface="eth0"} 12`,
 		`waymark_loopback_total{interface="eth0",what="asked"} 13`,
 		`waymark_loopback_total{interface="eth0",what="returned"} 14`,

@@ -83,7 +83,8 @@ func (a *Agent) interfaces(s *state, counters []datapath.Counters) []api.Interfa
 			one.Postcards, one.ExportsSuppressed = c.Postcards, c.ExportsSuppressed
 			one.Loopback = loopbackCounts(c.Loopback)
 			one.Unmarked = named[datapath.UnmarkedCause](c.Unmarked[:])
-			one.FlowsEvicted, one.SequencesEvicted, one.SRHMalformed = c.FlowsEvicted, c.SequencesEvicted, c.SRHMalformed
+			one.SRHMalformed = named[datapath.SRHFault](c.SRHMalformed[:])
+			one.FlowsEvicted, one.SequencesEvicted = c.FlowsEvicted, c.SequencesEvicted
 		}
 		out = append(out, one)
 	}

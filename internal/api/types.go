@@ -75,8 +75,8 @@ type Interface struct {
 
 	Loopback map[string]uint64 `json:"loopback,omitempty"` // packets by what was done about the Loopback flag: asked, returned, suppressed
 
-	SRHMalformed uint64            `json:"srh_malformed"`      // packets whose Segment Routing Header cannot be read, while flows are measured
-	Unmarked     map[string]uint64 `json:"unmarked,omitempty"` // packets of measured flows that left without the option that would mark them, by cause
+	SRHMalformed map[string]uint64 `json:"srh_malformed,omitempty"` // packets with a malformed Segment Routing Header, while flows are measured, by fault
+	Unmarked     map[string]uint64 `json:"unmarked,omitempty"`      // packets of measured flows that left without the option that would mark them, by cause
 }
 
 // Records counts the records that the data plane wrote, by result.

@@ -124,13 +124,14 @@ const (
 	abiCounterCOUNTER_FLOWS_EVICTED        abiCounter = 276
 	abiCounterCOUNTER_SEQUENCES_EVICTED    abiCounter = 277
 	abiCounterCOUNTER_SRH_MALFORMED        abiCounter = 278
-	abiCounterCOUNTER_E2E_NUMBERS_EVICTED  abiCounter = 279
-	abiCounterCOUNTER_E2E_FLOWS_EVICTED    abiCounter = 280
-	abiCounterCOUNTER_UNMARKED             abiCounter = 281
-	abiCounterCOUNTER_UNMARKED_END         abiCounter = 284
-	abiCounterCOUNTER_LOOPBACK             abiCounter = 285
-	abiCounterCOUNTER_LOOPBACK_END         abiCounter = 287
-	abiCounterNUM_COUNTERS                 abiCounter = 288
+	abiCounterCOUNTER_SRH_MALFORMED_END    abiCounter = 281
+	abiCounterCOUNTER_E2E_NUMBERS_EVICTED  abiCounter = 282
+	abiCounterCOUNTER_E2E_FLOWS_EVICTED    abiCounter = 283
+	abiCounterCOUNTER_UNMARKED             abiCounter = 284
+	abiCounterCOUNTER_UNMARKED_END         abiCounter = 287
+	abiCounterCOUNTER_LOOPBACK             abiCounter = 288
+	abiCounterCOUNTER_LOOPBACK_END         abiCounter = 290
+	abiCounterNUM_COUNTERS                 abiCounter = 291
 )
 
 type abiDestinationKey struct {
@@ -883,6 +884,16 @@ type abiSourcePrefix struct {
 	Mask    [2]uint64
 }
 
+type abiSrhFault uint32
+
+const (
+	abiSrhFaultSRH_TRUNCATED     abiSrhFault = 0
+	abiSrhFaultSRH_LAST_ENTRY    abiSrhFault = 1
+	abiSrhFaultSRH_SEGMENTS_LEFT abiSrhFault = 2
+	abiSrhFaultSRH_TLV           abiSrhFault = 3
+	abiSrhFaultNUM_SRH_FAULTS    abiSrhFault = 4
+)
+
 type abiStackReason uint32
 
 const (
@@ -930,7 +941,7 @@ type abiTables struct {
 
 type abiTally struct {
 	_            structs.HostLayout
-	Counters     [288]uint64
+	Counters     [291]uint64
 	Debt         int64
 	SentPackets  uint64
 	SentOctets   uint64

@@ -86,7 +86,9 @@ type Counters struct {
 	// again; of measured ones, what the interval had counted is lost.
 	EdgeNumbersEvicted, EdgeFlowsEvicted uint64
 	Loopback                             LoopbackCounters
-	SRHMalformed                         uint64 // packets whose Segment Routing Header cannot be read, while flows are measured
+	// SRHMalformed counts packets with a malformed Segment Routing Header, by fault, while
+	// flows are measured.
+	SRHMalformed [NumSRHFaults]uint64
 	// Unmarked counts packets of measured flows that left without the option that would
 	// mark them, by cause.
 	Unmarked [NumUnmarked]uint64

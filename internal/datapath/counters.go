@@ -62,7 +62,9 @@ func (s *served) read() (Counters, error) {
 		Returned:   get(abiCounterCOUNTER_LOOPBACK + abiCounter(abiLoopbackCountLOOPBACK_RETURNED)),
 		Suppressed: get(abiCounterCOUNTER_LOOPBACK + abiCounter(abiLoopbackCountLOOPBACK_SUPPRESSED)),
 	}
-	c.SRHMalformed = get(abiCounterCOUNTER_SRH_MALFORMED)
+	for fault := range c.SRHMalformed {
+		c.SRHMalformed[fault] = get(abiCounterCOUNTER_SRH_MALFORMED + abiCounter(fault))
+	}
 	for cause := range c.Unmarked {
 		c.Unmarked[cause] = get(abiCounterCOUNTER_UNMARKED + abiCounter(cause))
 	}

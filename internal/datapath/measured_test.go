@@ -5,6 +5,7 @@ package datapath
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -315,33 +316,68 @@ func TestMeasuredInTunnel(t *testing.T) {
 
 // TestMeasuredMalformed checks that malformed headers are counted, and pass unchanged.
 func TestMeasuredMalformed(t *testing.T) {
-	flow := model.MeasuredFlow{Direction: model.DirectionOut, Path: srv6.Path{Segments: measuredPath(3)}}
-	p := loadPrograms(t, measuringConfig(flow), 1, fixedTime, hookEgressTC)
+	out := model.MeasuredFlow{Name: "out", Direction: model.DirectionOut, Path: srv6.Path{Segments: measuredPath(3)}}
+	in := out
+	in.Name, in.Direction = "in", model.DirectionIn
+	p := loadPrograms(t, measuringConfig(out, in), 1, fixedTime, hookIngressXDP, hookIngressTC, hookEgressTC)
 	const srh = 14 + 40
+	block := blockOf(fixedTime, time.Second)
+	tlvs := func(b ...byte) func([]byte) []byte { // after the list
+		for len(b)%8 != 0 {
+			b = append(b, 0)
+		}
+		return func(f []byte) []byte {
+			f[srh+1] += byte(len(b) / 8)
+			return slices.Insert(f, srh+8+3*16, b...)
+		}
+	}
 	for _, tt := range []struct {
 		name   string
 		change func(f []byte) []byte
-		bad    uint64
+		fault  SRHFault
+		counts uint64 // in the flow
 	}{
-		{"sound", func(f []byte) []byte { return f }, 0},
-		{"Segments Left beyond the list", func(f []byte) []byte { f[srh+3] = 4; return f }, 1},
-		{"Last Entry beyond the header", func(f []byte) []byte { f[srh+4] = 3; return f }, 1},
-		{"Last Entry of 255", func(f []byte) []byte { f[srh+4] = 255; return f }, 1},
-		{"no room for a segment", func(f []byte) []byte { f[srh+1] = 0; return f }, 1},
-		{"cut in the list", func(f []byte) []byte { return f[:srh+40] }, 1},
-		{"another routing header", func(f []byte) []byte { f[srh+2] = 3; return f }, 0},
-		{"cut before the list", func(f []byte) []byte { return f[:srh+4] }, 1},
+		{"sound", func(f []byte) []byte { return f }, NumSRHFaults, 1},
+		{"Segments Left beyond the list", func(f []byte) []byte { f[srh+3] = 4; return f }, SRHSegmentsLeft, 0},
+		{"Last Entry beyond the header", func(f []byte) []byte { f[srh+4] = 3; return f }, SRHLastEntry, 0},
+		{"Last Entry of 255", func(f []byte) []byte { f[srh+4] = 255; return f }, SRHLastEntry, 0},
+		{"no room for a segment", func(f []byte) []byte { f[srh+1] = 0; return f }, SRHLastEntry, 0},
+		{"cut in the list", func(f []byte) []byte { return f[:srh+40] }, SRHTruncated, 0},
+		{"another routing header", func(f []byte) []byte { f[srh+2] = 3; return f }, NumSRHFaults, 0},
+		{"cut before the list", func(f []byte) []byte { return f[:srh+4] }, SRHTruncated, 0},
+		{"TLVs", tlvs(5, 2, 0, 0, 0, 0, 4, 1, 0), NumSRHFaults, 1},
+		{"HMAC", tlvs(append([]byte{5, 38}, make([]byte, 38)...)...), NumSRHFaults, 1},
+		{"a TLV beyond the header", tlvs(5, 2, 0, 0, 0, 0, 4, 1), SRHTLV, 1},
+		{"a TLV far beyond the header", tlvs(4, 255, 0, 0, 0, 0, 0, 0), SRHTLV, 1},
+		{"half a TLV", tlvs(4, 5, 0, 0, 0, 0, 0, 4), SRHTLV, 1},
+		{"Pad1 to the end", tlvs(4, 5, 0, 0, 0, 0, 0, 0), NumSRHFaults, 1},
+		{"more TLVs than are looked at", tlvs(slices.Repeat([]byte{0}, 24)...), NumSRHFaults, 1},
+		{"TLVs beyond the packet", func(f []byte) []byte { f[srh+1] = 200; return f }, SRHTLV, 1},
+		{"a header of 2048 octets", func(f []byte) []byte { f[srh+1] = 255; return append(f, make([]byte, 2048)...) }, NumSRHFaults, 1},
 	} {
 		frame := tt.change(measuredPacket(t, measuredPath(3)[0], reversed(measuredPath(3)), 2))
-		before := p.snapshotCounters(t)
-		verdict, sent := run(t, p.tcOut, frame, 0)
-		bad := moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_SRH_MALFORMED]
-		if bad != tt.bad || dropped(p.tcOut, verdict) || len(sent) != len(frame) || tt.name != "sound" && !slices.Equal(sent, frame) {
-			t.Errorf("%s: counted %d, want %d; verdict %d", tt.name, bad, tt.bad, verdict)
+		want := map[abiCounter]uint64{}
+		if tt.fault < NumSRHFaults {
+			want[abiCounterCOUNTER_SRH_MALFORMED+abiCounter(tt.fault)] = 1
 		}
-	}
-	if got := p.counts(t, "red", blockOf(fixedTime, time.Second)); got.Packets != 1 {
-		t.Errorf("%+v", got)
+		for _, hook := range []struct {
+			name, flow string
+			program    *ebpf.Program
+		}{{"XDP", "in", p.xdp}, {"ingress", "in", p.tcIn}, {"egress", "out", p.tcOut}} {
+			before, packets := p.snapshotCounters(t), p.counts(t, hook.flow, block)
+			verdict, sent := run(t, hook.program, frame, 0)
+			bad := moved(before, p.snapshotCounters(t))
+			maps.DeleteFunc(bad, func(c abiCounter, _ uint64) bool {
+				return c < abiCounterCOUNTER_SRH_MALFORMED || c > abiCounterCOUNTER_SRH_MALFORMED_END
+			})
+			if !maps.Equal(bad, want) || dropped(hook.program, verdict) || len(sent) != len(frame) || tt.counts == 0 && !slices.Equal(sent, frame) {
+				t.Errorf("%s, %s: counted %v, want %v; verdict %d", tt.name, hook.name, bad, want, verdict)
+			}
+			after := p.counts(t, hook.flow, block)
+			if n := after.Packets + after.Unmarked - packets.Packets - packets.Unmarked; n != tt.counts {
+				t.Errorf("%s, %s: %d packets in the flow, want %d", tt.name, hook.name, n, tt.counts)
+			}
+		}
 	}
 }
 
