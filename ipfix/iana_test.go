@@ -137,5 +137,9 @@ func TestWaymarkElements(t *testing.T) {
 		{"pmSentOctetDeltaCount", 8}, {"pmReceivedOctetDeltaCount", 8}, {"pmLostOctetDeltaCount", 8}, {"pmDuplicatedOctetDeltaCount", 8},
 		{"pmDelayMethod", 1}, {"pmDelaySampleDeltaCount", 8}, {"pmDelayMinNanoseconds", 8}, {"pmDelayMeanNanoseconds", 8}, {"pmDelayP95Nanoseconds", 8},
 		{"pmDelayJitterNanoseconds", 8}, {"pmFromClockErrorNanoseconds", 8}, {"pmToClockErrorNanoseconds", 8},
+		{"pmPointId", 4}, {"pmLastPointId", 4}, {"pmGuardNanoseconds", 8}, {"pmLatePacketDeltaCount", 8}, {"pmOutOfTurnPacketDeltaCount", 8},
+		{"pmUnmarkedPacketDeltaCount", 8}, {"pmUnsizedPacketDeltaCount", 8}, {"pmTimeSumNanoseconds", 8}, {"pmDelayMarkedPacketDeltaCount", 8},
+		{"pmDelayMarkedTimeSumNanoseconds", 8}, {"pmClockErrorNanoseconds", 8}, {"pmCountingFlags", 1},
+		{"pmPacketDeltaCount", 8}, {"pmOctetDeltaCount", 8},
 	}.check(t, 1, Waymark(EnterpriseExample))
 }

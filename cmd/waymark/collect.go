@@ -37,13 +37,17 @@ func newCollectCommand(opts *options) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "collect",
-		Short: "Receive IPFIX and join postcards into paths",
+		Short: "Receive IPFIX, join postcards into paths, and compute loss",
 		Long: `Receive IPFIX (RFC 7011) over UDP, TCP and TLS, join the postcards of each packet
 with a Direct Export option (RFC 9326) into its path, and print it: a line for
 the packet, then one for each node, with its role, interfaces, hop limit, the
 time since the node before, and how long it held the packet. Times are UTC. With
 --json, each path is one line. Flows, traces and all other records are printed
 as they come.
+
+What the nodes of an SRv6 flow counted in a block (measurement.exchange: ipfix) is
+compared, and the loss and delay of the whole way and of each segment are printed.
+A record that is missing when --wait is over makes them uncertain.
 
 A path is printed when the encapsulating node, the decapsulating node and every
 hop limit between them have been reported; otherwise when --wait is over, with the
@@ -77,7 +81,7 @@ kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
 	flags.StringVar(&f.clientCA, "tls-client-ca", "", "`FILE` of the authorities of exporters' certificates (default: exporters need none)")
 	flags.BoolVar(&f.records, "records", false, "print every record as it comes, also options, and join nothing")
 	flags.StringVar(&f.output, "output", "", "append to `FILE` instead of standard output")
-	flags.DurationVar(&f.wait, "wait", f.wait, "`TIME` to wait for the postcards of a packet")
+	flags.DurationVar(&f.wait, "wait", f.wait, "`TIME` to wait for the postcards of a packet, and, up to a minute, for what other nodes counted in a block")
 	flags.IntVar(&f.keep, "keep", f.keep, "maximum `NUMBER` of postcards that wait or are remembered, about 1 KB each; beyond it, the oldest packets are dropped")
 	flags.IntVar(&f.count, "count", 0, "end after this `NUMBER` of paths and records")
 	flags.DurationVar(&f.stats, "stats", 0, "also print the counters every `TIME`")

@@ -33,6 +33,8 @@ More words:
   flowlabel N    outer flow label
   session N      number of the flow in messages without its name
   flowmonid N    FlowMonID, with carrier: option
+  point N        number of this node on the way, with exchange: ipfix
+  lastpoint N    that of its egress
 
 show adds the counters of the last closed block.`,
 		Example: `  waymark flow add red out src 2001:db8::1 segs fc00:2::e,fc00:3::d6
@@ -100,7 +102,7 @@ func completeFlowWords(opts *options) cobra.CompletionFunc {
 		case len(args) > 2 && args[0] == "add" && args[len(args)-1] == "mode":
 			return []cobra.Completion{"encap", "encap.red", "inline"}
 		case len(args) > 2 && args[0] == "add":
-			return []cobra.Completion{"src", "segs", "mode", "psp", "container", "dst", "tclass", "flowlabel", "session", "flowmonid"}
+			return []cobra.Completion{"src", "segs", "mode", "psp", "container", "dst", "tclass", "flowlabel", "session", "flowmonid", "point", "lastpoint"}
 		}
 		return nil
 	})

@@ -64,6 +64,9 @@ func (m *lossMeter) run(ctx context.Context) error {
 
 // block computes the results of a closed block.
 func (m *lossMeter) block(ctx context.Context, b closedBlock) {
+	if b.how.Exchange == model.ExchangeIPFIX {
+		m.export(&b)
+	}
 	all := b.how.Flows
 	flows := compared(all)
 	b.how.Flows = flows
@@ -211,7 +214,7 @@ func (m *lossMeter) result(r *loss.Result) {
 		return
 	}
 	about := record.Measurement{Time: instant.Of(time.Now()), Node: m.options.NodeName, Flow: f.Name, Source: f.Source, SIDs: f.Path.Segments}
-	list := recordsOf(about, r)
+	list := record.NewResults(about, r)
 	ofLoss, ofDelay := m.watches.result(f.Name, r)
 	for _, each := range list {
 		switch each := each.(type) {
@@ -237,19 +240,6 @@ func (m *lossMeter) result(r *loss.Result) {
 		m.packets.Lost += p.Lost.Value
 		m.packets.Duplicated += p.Duplicated.Value
 	}
-}
-
-// recordsOf are the records of a result: from ingress to egress first, then between
-// neighbours.
-func recordsOf(about record.Measurement, r *loss.Result) (list []record.Record) {
-	parts := append([]loss.Segment{r.Whole}, r.Segments...)
-	for i := range parts {
-		list = append(list, record.NewLoss(about, r, &parts[i]))
-		for _, d := range record.NewBlockDelays(about, r, &parts[i]) {
-			list = append(list, d)
-		}
-	}
-	return list
 }
 
 func (m *lossMeter) warnings(*state) []health.Warning {

@@ -2,10 +2,11 @@
 
 // Package collect is a small collecting process of IPFIX (RFC 7011): it listens
 // for exporters over UDP, TCP and TLS, joins postcards of Direct Export
-// (RFC 9326) into paths, and gives paths, flows and traces to an output.
+// (RFC 9326) into paths, computes loss and delay from the counters of alternate marking
+// (RFC 9341), and gives paths, flows, traces and measurements to an output.
 //
 // Senders can only make it keep a bounded number of sessions, templates, connections,
-// postcards and names. Errors are counted by cause and stop nothing.
+// postcards, measured flows and names. Errors are counted by cause and stop nothing.
 package collect
 
 import (
@@ -98,6 +99,7 @@ type Collector struct {
 	mu       sync.Mutex // guards what follows, and the output
 	joiner   *join.Joiner
 	traces   traces
+	blocks   *blocks
 	names    names
 	readings map[*ipfix.Template]*record.Reading // of the templates that are in use
 	stats    Stats
@@ -124,6 +126,9 @@ func New(config Config) (*Collector, error) {
 	}
 	c.decoder = ipfix.NewDecoder(ipfix.DecoderConfig{Registry: registry, Limits: config.Limits})
 	c.joiner = join.New(config.Join, func(p *join.Path) { c.emit(newPath(p)) })
+	if c.blocks, err = newBlocks(c.config.Join.Wait, c.emit); err != nil {
+		return nil, err
+	}
 	for _, e := range config.Listen {
 		if e.TLS && config.TLS == nil {
 			return nil, errNoCertificate
@@ -196,6 +201,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.joiner.Flush()
+	c.blocks.assembler.Flush()
 	c.expireTraces(time.Now(), 0)
 	if c.failed == nil {
 		c.failed = c.config.Output.Flush()
@@ -222,6 +228,9 @@ func (c *Collector) tend(ctx context.Context) {
 			c.flush(time.Now())
 		case <-expire.C:
 			c.decoder.Expire(time.Now())
+			c.mu.Lock()
+			c.blocks.expire(time.Now())
+			c.mu.Unlock()
 		case <-report:
 			stats := c.Stats()
 			c.mu.Lock()
@@ -235,6 +244,7 @@ func (c *Collector) flush(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.joiner.Expire(now)
+	c.blocks.assembler.Advance(now.UnixNano())
 	c.expireTraces(now, traceWait)
 	if c.failed == nil {
 		c.fail(c.config.Output.Flush())
@@ -310,5 +320,6 @@ func (c *Collector) Stats() Stats {
 	}
 	s := c.stats
 	s.Join, s.Waiting = c.joiner.Stats(), c.joiner.Waiting()
+	s.Compared, s.Assembled = c.blocks.counters, c.blocks.assembler.Counters()
 	return s
 }

@@ -3,10 +3,12 @@
 package collect
 
 import (
+	"math"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -78,6 +80,11 @@ func (c *Collector) record(from origin, data ipfix.DataRecord, now time.Time) {
 		check.time(d.Time, from.at)
 		check.delay(d)
 		take = func() { c.stats.Delays++; c.measurement(from, &d.Measurement); c.emit(d) }
+	case r.Block:
+		b := r.BlockOf(data, check.beyond)
+		check.time(b.Time, from.at)
+		check.block(b)
+		take = func() { c.stats.Blocks++; c.block(from, b, now) }
 	default:
 		p := r.Postcard(data, check.beyond)
 		check.about(r, p.Time, from.at)
@@ -159,6 +166,13 @@ func (c *checking) loss(l *record.Loss) {
 
 func (c *checking) delay(d *record.Delay) {
 	if beyond(d.Start) || d.Samples == 0 || d.Min > d.Mean || d.Min > d.P95 {
+		c.note(FaultMeasurement)
+	}
+}
+
+// block checks that the block is one that points of a flow can count.
+func (c *checking) block(b *record.Block) {
+	if t := timing(b); t.Validate() != nil || b.Number > math.MaxInt64/b.Length-2 || b.LastPoint == 0 || b.LastPoint >= loss.MaxPoints || b.Point > b.LastPoint {
 		c.note(FaultMeasurement)
 	}
 }

@@ -4,6 +4,7 @@ package collect
 
 import (
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -35,6 +36,10 @@ type Stats struct {
 	TimedOut           uint64                  // connections that stopped within a message, or sent none
 	Broken             uint64                  // connections that ended within a message, or failed
 
+	Blocks    uint64 // of one point
+	Compared  comparison
+	Assembled loss.Counters
+
 	Join    join.Stats
 	Waiting int // packets that wait for postcards
 }
@@ -64,12 +69,29 @@ func (s *Stats) Counts() []record.Count {
 		count("flows", "Flow records.", s.Flows),
 		count("losses", "Records of packet loss.", s.Losses),
 		count("delays", "Records of delay.", s.Delays),
+		count("blocks", "Records of what a point counted of a flow in a block, among them those that are counted below.", s.Blocks),
+		count("blocks_repeated", "Those that came twice.", s.Assembled.Readings[loss.Repeated]),
+		count("blocks_contradicting", "Those that differ from another one of the same point: the block is uncertain.", s.Assembled.Readings[loss.Contradicted]),
+		count("blocks_late", "Those that came after the result of their block.", s.Assembled.Readings[loss.Past]+s.Compared.past),
+		count("blocks_early", "Those of blocks that have not ended by the collector's clock.", s.Assembled.Readings[loss.Future]+s.Compared.future),
+		count("compared", "Blocks of flows whose loss was computed from the records of their points.", sum(s.Assembled.Results[:])),
+		count("compared_uncertain", "Those of them that are uncertain or without data.", s.Assembled.Results[loss.Uncertain]+s.Assembled.Results[loss.NoData]),
+		count("compared_skipped", "Blocks without a result, because the clock leapt.", s.Assembled.Skipped),
+		count("flows_evicted", "Measured flows that were given up for newer ones.", s.Compared.evicted),
+		count("flows_ended", "Measured flows of which no point reported any more.", s.Compared.ended),
 		count("hops", "Records of one hop of a trace.", s.Hops),
 		count("traces", "Traces, joined from hops.", s.Traces),
 		count("traces_cut", "Traces with missing hops.", s.TracesCut),
 		count("options", "Options records.", s.Options),
 		count("other", "Records about something else.", s.Others),
 	}
+}
+
+func sum(list []uint64) (n uint64) {
+	for _, each := range list {
+		n += each
+	}
+	return n
 }
 
 func count(name, meaning string, value uint64) record.Count {

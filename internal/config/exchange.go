@@ -64,7 +64,7 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 			add("measurement.probe-interval", fmt.Sprintf("%v is too short", interval), fmt.Sprintf("use %v or more", minProbeInterval))
 			interval = minProbeInterval
 		}
-		if exchange != model.ExchangeStamp && m.ClockError == nil {
+		if (exchange == model.ExchangeTWAMPLight || exchange == model.ExchangeRFC6374) && m.ClockError == nil {
 			add("measurement.clock-error", fmt.Sprintf("messages of exchange: %v do not say how good a clock is", exchange), "set how far the clocks of all nodes may be from UTC, or use exchange: stamp")
 		}
 	}
@@ -79,6 +79,7 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 			add("measurement.probe-source", fmt.Sprintf("%v is the source of flows[%d], in which test packets would count", from, i), "use another address of this node")
 		}
 		c.probeRules(&f, at, exchange, add)
+		f.pointRules(at, exchange, add)
 		if f.Probes != model.ProbesNone {
 			probed++
 		}
@@ -96,7 +97,40 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 	if exchange == model.ExchangeTWAMPLight && asked > maxPorts {
 		add("measurement.exchange", fmt.Sprintf("%d flows need a port each, at most %d", asked, maxPorts), "use exchange: stamp or rfc6374")
 	}
+	if exchange == model.ExchangeIPFIX && !slices.ContainsFunc(c.Sinks, func(s Sink) bool { return s.Kind == SinkIPFIX }) {
+		add("measurement.exchange", "nothing exports the counters", "add a collector under export, with kind: ipfix, or use exchange: stamp")
+	}
 	c.responderRules(add)
+}
+
+// lastPoint is the number of the flow's egress.
+func (f *Flow) lastPoint() PointNumber {
+	if f.LastPoint == 0 && f.Direction == model.DirectionIn {
+		return f.Point
+	}
+	return f.LastPoint
+}
+
+// pointRules are the rules of the numbers of nodes whose counters a collector compares.
+func (f *Flow) pointRules(at string, exchange model.Exchange, add func(path, problem, cure string)) {
+	if exchange != model.ExchangeIPFIX {
+		if f.Point != 0 || f.LastPoint != 0 {
+			add(at+"point", fmt.Sprintf("with exchange: %v, nodes are asked and not numbered", exchange), "remove point and last-point, or set exchange: ipfix")
+		}
+		return
+	}
+	if len(f.Points) > 0 {
+		add(at+"points", "with exchange: ipfix, no nodes are asked", "use last-point, or set exchange: stamp")
+	}
+	last := f.lastPoint()
+	switch {
+	case f.Direction == model.DirectionOut && (f.Point != 0 || last == 0):
+		add(at+"last-point", "the collector must know how many nodes count the flow", fmt.Sprintf("give the number of its egress, 1 to %d; the ingress is point 0", maxPoints))
+	case f.Direction == model.DirectionIn && (f.Point == 0 || last != f.Point):
+		add(at+"point", "the egress is the last point", fmt.Sprintf("give its number as point, 1 to %d, and as last-point at the other nodes", maxPoints))
+	case f.Direction == model.DirectionTransit && (f.Point == 0 || f.Point >= last):
+		add(at+"point", fmt.Sprintf("%d is not between the ingress, 0, and the egress, %d", f.Point, last), fmt.Sprintf("give point and last-point, at most %d", maxPoints))
+	}
 }
 
 func (c *Config) probeRules(f *Flow, at string, exchange model.Exchange, add func(path, problem, cure string)) {

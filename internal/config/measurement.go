@@ -35,7 +35,7 @@ type Measurement struct {
 	MaxDelay    *DelayLimit    `key:"max-delay" absent:"no threshold" doc:"As max-loss, for the mean delay of a block's packets between its ends (with mean-delay), or of those with a delay mark: flow_delay_high."`
 	NoDataAfter BlockCount     `key:"no-data-after" default:"3" doc:"After this many blocks in a row whose loss is not known, a flow with points has the warning flow_unmeasured; 0 is never."`
 	Capacity    FlowCapacity   `key:"capacity" default:"65536" doc:"The most flows. Each costs about 400 bytes for each CPU, once it exists, and 256 more for a second form of its list, as with mode: encap.red and psp."`
-	Exchange    model.Exchange `key:"exchange" default:"stamp" doc:"How the ingress asks the points of its flows what they counted: stamp asks their STAMP reflectors (stamp), for many flows and with all counters in a message; twamp-light and rfc6374 ask the responders (responders) of nodes that know no other protocol, for one flow in a message, by its session. These two do not say how good the other node's clock is, so they need clock-error, which then holds for all nodes."`
+	Exchange    model.Exchange `key:"exchange" default:"stamp" doc:"How the ingress asks the points of its flows what they counted: stamp asks their STAMP reflectors (stamp), for many flows and with all counters in a message; twamp-light and rfc6374 ask the responders (responders) of nodes that know no other protocol, for one flow in a message, by its session. These two do not say how good the other node's clock is, so they need clock-error, which then holds for all nodes. With ipfix, nodes do not ask each other: each exports what it counted (export, kind: ipfix) as a record of each flow and block, and waymark collect computes loss and delay; flows have point and last-point instead of points."`
 	ProbeEvery  BlockLength    `key:"probe-interval" default:"1s" doc:"How often the delay of a flow with probes is measured, 10ms to 10m."`
 	ProbeSource netip.Addr     `key:"probe-source" absent:"the address from which the kernel would send to the first SID" doc:"The source of in-band test packets: an address of this node that no flow has as source that is of mode inline, nor, with probes: in-band-encap, any flow, because nodes would count them in it."`
 }
@@ -58,6 +58,8 @@ type Flow struct {
 	MonitorID    *MonitorID      `key:"flow-mon-id" absent:"a hash of the name" doc:"Of carrier: option: the flow's FlowMonID (RFC 9343 §5.3), the same at all nodes of the path. With direction: in or transit, packets are then of the flow by their source and this number alone, whatever their segments."`
 	Points       []Reflector     `key:"points" absent:"none: loss is not computed here" doc:"With direction: out, the reflectors (stamp) of the nodes that count the flow after this one, in the order of its path, the last one at its egress: an address, with port 862, or [ADDRESS]:PORT. After each block this node asks them what they counted, and reports loss and delay as records, in waymark loss, and as metrics."`
 	PointsAfter  []SegmentCount  `key:"points-after" absent:"0, 1 and so on, if each endpoint of the path is one of points; else questions to these points travel as they are routed" doc:"With probes: in-band or in-band-encap, for each of points but the last: how many of segments packets visit before they reach it, its own SID not included. Questions to the point travel through as many SIDs."`
+	Point        PointNumber     `key:"point" default:"0" doc:"With exchange: ipfix: the number of this node among those that count the flow, in the order of its path, 1 to 15; the ingress is 0."`
+	LastPoint    PointNumber     `key:"last-point" absent:"with direction: in, point" doc:"With exchange: ipfix: the number of the flow's egress, the same at all nodes."`
 	MaxLoss      *LossShare      `key:"max-loss" absent:"that of measurement" doc:"Of a flow with points: its own max-loss; 100% is no threshold."`
 	MaxDelay     *DelayLimit     `key:"max-delay" absent:"that of measurement" doc:"Of a flow with points: its own max-delay."`
 	NoDataAfter  *BlockCount     `key:"no-data-after" absent:"that of measurement" doc:"Of a flow with points: its own no-data-after; 0 is never."`
@@ -132,6 +134,9 @@ const (
 
 // SegmentCount is a number of SIDs.
 type SegmentCount uint16
+
+// PointNumber is the number of a node among those that count a flow.
+type PointNumber uint8
 
 // Container is how a SID holds compressed SIDs; zero is not at all.
 type Container srv6.Compression
@@ -265,7 +270,7 @@ func (f Flow) node() model.MeasuredFlow {
 		after = append(after, int(n))
 	}
 	return model.MeasuredFlow{
-		Points: points, After: after, Session: uint16(f.Session), Probes: f.Probes, Return: f.Return,
+		Points: points, After: after, Point: int(f.Point), LastPoint: int(f.lastPoint()), Session: uint16(f.Session), Probes: f.Probes, Return: f.Return,
 		Name: f.Name, Direction: f.Direction, Source: f.Source, Destination: f.Destination,
 		TrafficClass: (*uint8)(f.TrafficClass), FlowLabel: (*uint32)(f.FlowLabel), MonitorID: (*uint32)(f.MonitorID),
 		Path: srv6.Path{Segments: f.Segments, Mode: f.Mode, Popped: f.PSP, Compression: srv6.Compression(f.Container)},

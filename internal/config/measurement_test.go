@@ -113,6 +113,41 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
+// With IPFIX, nodes are numbered instead of asked.
+func TestExchangeByIPFIX(t *testing.T) {
+	const export = "export: [{kind: ipfix, address: \"udp://[2001:db8::9]:4739\"}]\n"
+	for _, tt := range []struct{ exchange, export, flow, want string }{
+		{"ipfix", export, "direction: out, last-point: 15", ""},
+		{"ipfix", export, "direction: transit, point: 1, last-point: 2", ""},
+		{"ipfix", export, "direction: in, point: 2", ""},
+		{"ipfix", export, "direction: in, point: 2, last-point: 2", ""},
+		{"ipfix", "", "direction: in, point: 2", "measurement.exchange: nothing exports the counters; add a collector under export, with kind: ipfix"},
+		{"ipfix", "export: [{kind: jsonl, path: /tmp/x}]\n", "direction: in, point: 2", "measurement.exchange: nothing exports the counters"},
+		{"ipfix", export, "direction: out", "flows[0].last-point: the collector must know how many nodes count the flow"},
+		{"ipfix", export, "direction: out, point: 1, last-point: 2", "flows[0].last-point: "},
+		{"ipfix", export, "direction: out, last-point: 16", "is too large"},
+		{"ipfix", export, "direction: transit, point: 1", "flows[0].point: 1 is not between the ingress, 0, and the egress, 0"},
+		{"ipfix", export, "direction: transit, point: 2, last-point: 2", "flows[0].point: 2 is not between"},
+		{"ipfix", export, "direction: in", "flows[0].point: the egress is the last point"},
+		{"ipfix", export, "direction: in, point: 1, last-point: 2", "flows[0].point: the egress is the last point"},
+		{"ipfix", export, `direction: out, last-point: 1, points: ["2001:db8::7"]`, "flows[0].points: with exchange: ipfix, no nodes are asked"},
+		{"stamp", export, "direction: in, point: 1", "flows[0].point: with exchange: stamp, nodes are asked and not numbered"},
+		{"stamp", export, "direction: out, last-point: 1", "flows[0].point: with exchange: stamp"},
+	} {
+		text := served + "measurement: {exchange: " + tt.exchange + "}\n" + tt.export +
+			`flows: [{name: red, source: 2001:db8::1, segments: ["fc00:2::e"], ` + tt.flow + "}]\n"
+		c, err := Parse("F", []byte(text))
+		switch {
+		case tt.want == "" && err != nil, tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+			t.Errorf("%s, %s: %v, want %q", tt.exchange, tt.flow, err, tt.want)
+		case err == nil:
+			if f := c.Anywhere().Measurement.Flows[0]; f.LastPoint == 0 || f.Direction == model.DirectionIn && f.LastPoint != f.Point {
+				t.Errorf("%s: %+v", tt.flow, f)
+			}
+		}
+	}
+}
+
 // What one node sends in test packets is bounded, as are the ports of loss queries.
 func TestManyFlows(t *testing.T) {
 	for _, tt := range []struct {

@@ -132,6 +132,7 @@ var codecs = map[reflect.Type]codec{
 	reflect.TypeFor[MarkBits]():          hexadecimal[MarkBits](8),
 	reflect.TypeFor[OctetNumber]():       unsigned[OctetNumber](4),
 	reflect.TypeFor[SegmentCount]():      unsigned[SegmentCount](4),
+	reflect.TypeFor[PointNumber]():       unsigned[PointNumber](4),
 	reflect.TypeFor[FlowCapacity]():      newCodec(formNumber, fmt.Sprintf("a number from 1 to %d", model.MaxMeasuredFlows), parseFrom1[FlowCapacity](model.MaxMeasuredFlows), func(n FlowCapacity) string { return strconv.Itoa(int(n)) }),
 	reflect.TypeFor[Reflector]():         newCodec(formText, "an IPv6 address such as 2001:db8::1, or with a port [2001:db8::1]:862", parseReflector, formatReflector),
 	reflect.TypeFor[PacketRate]():        newCodec(formNumber, "a number from 1 to 10000000", parseFrom1[PacketRate](10_000_000), func(n PacketRate) string { return strconv.Itoa(int(n)) }),
@@ -141,7 +142,8 @@ var codecs = map[reflect.Type]codec{
 	reflect.TypeFor[SessionID]():         unsigned[SessionID](16),
 	reflect.TypeFor[ResponderProtocol](): words(namedWords([]ResponderProtocol{ResponderTWAMPLight, ResponderRFC6374Loss, ResponderRFC6374Delay})...),
 	reflect.TypeFor[model.Exchange](): words(
-		word[model.Exchange]{"stamp", model.ExchangeStamp}, word[model.Exchange]{"twamp-light", model.ExchangeTWAMPLight}, word[model.Exchange]{"rfc6374", model.ExchangeRFC6374}),
+		word[model.Exchange]{"stamp", model.ExchangeStamp}, word[model.Exchange]{"twamp-light", model.ExchangeTWAMPLight}, word[model.Exchange]{"rfc6374", model.ExchangeRFC6374},
+		word[model.Exchange]{"ipfix", model.ExchangeIPFIX}),
 	reflect.TypeFor[model.Probes](): words(
 		word[model.Probes]{"none", model.ProbesNone}, word[model.Probes]{"out-of-band", model.ProbesOutOfBand}, word[model.Probes]{"in-band", model.ProbesInBand},
 		word[model.Probes]{"in-band-encap", model.ProbesInBandEncap}),

@@ -101,8 +101,16 @@ func (w *words) criterion(f *config.Flow, word string) (err error) {
 		n, err = w.number(word, 20)
 		id := config.MonitorID(n)
 		f.MonitorID = &id
+	case "point", "lastpoint":
+		var n uint64
+		n, err = w.number(word, 4)
+		if word == "point" {
+			f.Point = config.PointNumber(n)
+		} else {
+			f.LastPoint = config.PointNumber(n)
+		}
 	default:
-		return fmt.Errorf("%q: want src ADDR, segs SID,SID, mode MODE, psp, container BLOCK/SID, dst ADDR, tclass N, flowlabel N, session N or flowmonid N", word)
+		return fmt.Errorf("%q: want src ADDR, segs SID,SID, mode MODE, psp, container BLOCK/SID, dst ADDR, tclass N, flowlabel N, session N, flowmonid N, point N or lastpoint N", word)
 	}
 	return err
 }
@@ -174,6 +182,12 @@ func FormatFlow(f config.Flow) string {
 	}
 	if f.MonitorID != nil {
 		list = append(list, "flowmonid", config.FormatText(*f.MonitorID))
+	}
+	if f.Point != 0 {
+		list = append(list, "point", strconv.Itoa(int(f.Point)))
+	}
+	if f.LastPoint != 0 {
+		list = append(list, "lastpoint", strconv.Itoa(int(f.LastPoint)))
 	}
 	return shell(list)
 }

@@ -10,10 +10,10 @@ import (
 // TestFlowWords reads flows, and writes them as they are read again.
 func TestFlowWords(t *testing.T) {
 	for words, want := range map[string]string{
-		"add red out src 2001:db8::1 segs fc00:2::e":                                                             "red out src 2001:db8::1 segs fc00:2::e mode encap",
-		"add red in segs fc00:2::e,fc00:3::d6 src 2001:db8::1 mode encap.red psp":                                "red in src 2001:db8::1 segs fc00:2::e,fc00:3::d6 mode encap.red psp",
-		"add b transit src ::2 segs fc00::1 container 32/16 dst ::3 tclass 8 flowlabel 9 session 7 flowmonid 10": "b transit src ::2 segs fc00::1 mode encap container 32/16 dst ::3 tclass 8 flowlabel 9 session 7 flowmonid 0x0000a",
-		"a 'b c' out src ::2 segs fc00::1 mode inline":                                                           "'b c' out src ::2 segs fc00::1 mode inline",
+		"add red out src 2001:db8::1 segs fc00:2::e":                                                                                 "red out src 2001:db8::1 segs fc00:2::e mode encap",
+		"add red in segs fc00:2::e,fc00:3::d6 src 2001:db8::1 mode encap.red psp":                                                    "red in src 2001:db8::1 segs fc00:2::e,fc00:3::d6 mode encap.red psp",
+		"add b transit src ::2 segs fc00::1 container 32/16 dst ::3 tclass 8 flowlabel 9 session 7 flowmonid 10 point 1 lastpoint 2": "b transit src ::2 segs fc00::1 mode encap container 32/16 dst ::3 tclass 8 flowlabel 9 session 7 flowmonid 0x0000a point 1 lastpoint 2",
+		"a 'b c' out src ::2 segs fc00::1 mode inline":                                                                               "'b c' out src ::2 segs fc00::1 mode inline",
 	} {
 		list := strings.Fields(words)
 		if strings.Contains(words, "'") {

@@ -59,6 +59,14 @@ const (
 	OutsideWindow
 )
 
+var flagNames = [...]string{"began", "interrupted", "outside_window"}
+
+// Names are the flags in words, in the order of their bits.
+func (f Flags) Names() []string { return namesOf(uint16(f), flagNames[:]) }
+
+// FlagsNamed is the inverse of Names; it skips what it does not know.
+func FlagsNamed(names []string) Flags { return Flags(bitsNamed(names, flagNames[:])) }
+
 // Width is the number of bits of a counter, 1 to 64.
 type Width uint8
 

@@ -76,24 +76,30 @@ const (
 var reasonNames = [...]string{"missing", "contradicting", "restarted", "guard_violated", "clock_worse", "colour_missing", "colour_out_of_turn", "other_path"}
 
 // Names are the reasons in words, in the order of their bits.
-func (r Reasons) Names() (list []string) {
-	for i, name := range reasonNames {
-		if r>>i&1 != 0 {
+func (r Reasons) Names() []string { return namesOf(uint16(r), reasonNames[:]) }
+
+// ReasonsNamed is the inverse of Names. Names that it does not know, as of a later
+// version, are skipped.
+func ReasonsNamed(names []string) Reasons { return Reasons(bitsNamed(names, reasonNames[:])) }
+
+// namesOf are the names of the bits of a set.
+func namesOf(set uint16, all []string) (list []string) {
+	for i, name := range all {
+		if set>>i&1 != 0 {
 			list = append(list, name)
 		}
 	}
 	return list
 }
 
-// ReasonsNamed is the inverse of Names. Names that it does not know, as of a later
-// version, are skipped.
-func ReasonsNamed(names []string) (out Reasons) {
-	for i, name := range reasonNames {
+// bitsNamed is the inverse of namesOf.
+func bitsNamed(names, all []string) (set uint16) {
+	for i, name := range all {
 		if slices.Contains(names, name) {
-			out |= 1 << i
+			set |= 1 << i
 		}
 	}
-	return out
+	return set
 }
 
 // String is the reasons in words, with commas between them; "" for none.

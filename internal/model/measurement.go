@@ -105,6 +105,8 @@ type MeasuredFlow struct {
 	Points     []netip.AddrPort // reflectors of the nodes that count the flow after this one; of DirectionOut
 	After      []int            // for each point but the last: how many of the segments packets visit before it; nil: not said
 	Thresholds loss.Thresholds  // of the flow from here to the last point
+	Point      int              // of ExchangeIPFIX: this node's number among those that count the flow; 0 is the ingress
+	LastPoint  int              // of ExchangeIPFIX: the number of the egress
 	Session    uint16           // by which messages without a flow's name mean this flow; 0: none
 	Probes     Probes           // how test packets travel; of DirectionOut
 	Return     []netip.Addr     // SIDs of the way back of in-band packets, the first to visit first; none: as routed
@@ -161,9 +163,10 @@ const (
 	ExchangeStamp      Exchange = iota // STAMP (RFC 8762) with a private TLV
 	ExchangeTWAMPLight                 // loss queries of draft-gandhi-spring-twamp-srpm
 	ExchangeRFC6374                    // Loss Measurement messages over UDP
+	ExchangeIPFIX                      // none: each node exports its counters, and the collector compares them
 )
 
-// String returns "stamp", "twamp-light" or "rfc6374".
+// String returns "stamp", "twamp-light", "rfc6374" or "ipfix".
 func (e Exchange) String() string { return word(e, exchangeWords) }
 
 // Probes is how test packets of a flow travel.

@@ -29,6 +29,7 @@ const (
 	sidsKnown                            // of a measured flow: it is an SRv6 flow
 	blockNumbered                        // of a measurement: it is of blocks of alternate marking
 	onPathDelay                          // a delay since the encapsulating node
+	blockTimed                           // of a block: the packets' times were summed
 )
 
 // bit is the condition that the trace type has a bit.
@@ -46,6 +47,7 @@ var conditionTexts = map[condition]string{
 	reorderedKnown: "there are Sequence Numbers",
 	sidsKnown:      "the flow is an SRv6 flow",
 	blockNumbered:  "measured by alternate marking",
+	blockTimed:     "times of packets are measured (`mean-delay`)",
 	onPathDelay:    "one-way, of the whole way, and not negative",
 }
 

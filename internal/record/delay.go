@@ -53,6 +53,19 @@ func NewBlockDelays(m Measurement, r *loss.Result, s *loss.Segment) (list []*Del
 	return list
 }
 
+// NewResults makes the records of a result: from ingress to egress first, then between
+// neighbours.
+func NewResults(m Measurement, r *loss.Result) (list []Record) {
+	parts := append([]loss.Segment{r.Whole}, r.Segments...)
+	for i := range parts {
+		list = append(list, NewLoss(m, r, &parts[i]))
+		for _, d := range NewBlockDelays(m, r, &parts[i]) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
 // Kind is "delay".
 func (d *Delay) Kind() string { return KindDelay }
 

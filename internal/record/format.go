@@ -39,7 +39,7 @@ func DataFormats() []DataFormat {
 	postcard, hop := shape{dataPostcard, known}.general(), shape{dataHop, known | 1<<ownPrograms | 1<<pathDelayKnown}.general()
 	kernel := shape{dataHop, 1 << kernelIOAM}.general()
 	flow := known&^(1<<lengthKnown) | 1<<flowIDThere | 1<<gapsKnown | 1<<reorderedKnown
-	const measured conditions = 1<<sidsKnown | 1<<blockNumbered | 1<<onPathDelay
+	const measured conditions = 1<<sidsKnown | 1<<blockNumbered | 1<<onPathDelay | 1<<blockTimed
 	return []DataFormat{
 		{"Postcard", dataFields(postcards.rows(), postcard.has)},
 		{"Node of a trace", dataFields(hops.rows(), hop.has)},
@@ -47,6 +47,7 @@ func DataFormats() []DataFormat {
 		{"Flow", dataFields(flows.rows(), flow)},
 		{"Loss", dataFields(blockLosses.rows(), measured)},
 		{"Delay", dataFields(pathDelays.rows(), measured)},
+		{"Block", dataFields(blocks.rows(), measured)},
 	}
 }
 

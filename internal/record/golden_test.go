@@ -207,6 +207,17 @@ func goldenDelays() []specimen {
 	return []specimen{{"delay of an SRv6 flow", full}, {"delay, round trip", NewDelay(m, &p, loss.RoundTrip)}, {"delay, clocks differ", NewDelay(m, &p, loss.OneWay)}}
 }
 
+func goldenBlocks() []specimen {
+	m := goldenMeasurement()
+	m.To = 14
+	full := NewBlock(m, 100*time.Millisecond, &loss.Reading{
+		Flow: 0xabcde, Point: 11, Block: 176_370_246, Packets: 1000, Octets: 128_000, TimeSum: -55_000_000, Timed: true, DoubleMarked: loss.Marked{Packets: 3, TimeSum: 77_000},
+		Late: 21, OutOfTurn: 22, Unmarked: 23, UnsureOctets: 24, Flags: loss.Interrupted | loss.OutsideWindow, ClockError: 5000,
+	})
+	bare := NewBlock(Measurement{Time: instant.Of(goldenAt), To: 1, Length: 1e9}, 0, &loss.Reading{Flow: 7, Block: 1_763_702_459, Packets: 5, Octets: 500, ClockError: loss.UnknownClock})
+	return []specimen{{"block of an SRv6 flow", full}, {"block, without times", bare}}
+}
+
 func goldenTrigger() specimen {
 	d := ioam.DirectExport{Namespace: 123, Flags: 5, ExtensionFlags: 0xc0, Type: 0xf80000, FlowID: 0x12345678, Sequence: 7}
 	t := NewTrigger(goldenAt, d, goldenPacket(148))
@@ -247,7 +258,7 @@ func goldenAll(t testing.TB) []specimen {
 	list = append(append(list, goldenTraces(t)...), goldenTrigger())
 	list = append(append(list, goldenEdges()...), goldenEdgeFlows()...)
 	list = append(append(append(list, goldenLosses()...), goldenDelays()...), goldenProof())
-	return append(list, goldenProbes(t)...)
+	return append(append(list, goldenProbes(t)...), goldenBlocks()...)
 }
 
 // Records in JSON, and as text.
@@ -292,6 +303,8 @@ func TestGoldenIPFIX(t *testing.T) {
 			show(n.name, func(e *Encoding) error { return e.Loss(r) })
 		case *Delay:
 			show(n.name, func(e *Encoding) error { return e.Delay(r) })
+		case *Block:
+			show(n.name, func(e *Encoding) error { return e.Block(r) })
 		case *Trace:
 			for i := range max(len(r.Raw), 1) {
 				show(fmt.Sprintf("%s, node %d", n.name, i), func(e *Encoding) error { return e.Hop(r, i, 9) })
@@ -323,6 +336,8 @@ func TestGoldenGeneralTemplates(t *testing.T) {
 			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Loss(r) })
 		case *Delay:
 			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Delay(r) })
+		case *Block:
+			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Block(r) })
 		case *Trace:
 			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Hop(r, 0, 9) })
 		default:

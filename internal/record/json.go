@@ -111,3 +111,12 @@ func (f EdgeFlow) MarshalJSON() ([]byte, error) { return f.AppendJSON(nil), nil 
 
 // UnmarshalJSON reads what AppendJSON writes.
 func (f *EdgeFlow) UnmarshalJSON(b []byte) error { return edgeFlows.parseJSON(f, b) }
+
+// AppendJSON appends the block as an object of JSON.
+func (c *Block) AppendJSON(b []byte) []byte { return blocks.appendJSON(b, KindBlock, c) }
+
+// MarshalJSON is [Block.AppendJSON].
+func (c Block) MarshalJSON() ([]byte, error) { return c.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (c *Block) UnmarshalJSON(b []byte) error { return blocks.parseJSON(c, b) }

@@ -201,13 +201,19 @@ func signed() codec[int64] {
 }
 
 // reasons are a list of words in JSON.
-func reasons() codec[loss.Reasons] {
-	c := number[loss.Reasons]()
+func reasons() codec[loss.Reasons] { return wordSet(loss.ReasonsNamed) }
+
+// wordSet is a set of bits that is a list of words in JSON, absent when it is empty.
+func wordSet[V interface {
+	unsigned
+	Names() []string
+}](named func([]string) V) codec[V] {
+	c := number[V]()
 	c.form = "list"
-	c.absent = func(r *loss.Reasons) bool { return *r == 0 }
-	c.append = func(b []byte, r *loss.Reasons) []byte {
+	c.absent = func(r *V) bool { return *r == 0 }
+	c.append = func(b []byte, r *V) []byte {
 		b = append(b, '[')
-		for i, name := range r.Names() {
+		for i, name := range (*r).Names() {
 			if i > 0 {
 				b = append(b, ',')
 			}
@@ -215,10 +221,10 @@ func reasons() codec[loss.Reasons] {
 		}
 		return append(b, ']')
 	}
-	c.parse = func(r *loss.Reasons, raw []byte) error {
+	c.parse = func(r *V, raw []byte) error {
 		var names []string
 		err := json.Unmarshal(raw, &names)
-		*r = loss.ReasonsNamed(names)
+		*r = named(names)
 		return err
 	}
 	return c

@@ -22,7 +22,7 @@ func TestMeasurementsAreRead(t *testing.T) {
 	x := newTemplates(t)
 	none := func(v ipfix.Value) { t.Errorf("%v is out of range", v) }
 	same := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
-	for _, n := range append(goldenLosses(), goldenDelays()...) {
+	for _, n := range slices.Concat(goldenLosses(), goldenDelays(), goldenBlocks()) {
 		var got, want Record
 		switch r := n.record.(type) {
 		case *Loss:
@@ -41,6 +41,18 @@ func TestMeasurementsAreRead(t *testing.T) {
 			}
 			r.Node = ""
 			got, want = reading.DelayOf(ipfix.DataRecord{Template: tmpl, Octets: octets}, none), r
+		case *Block:
+			tmpl, octets := encoded(t, x, func(e *Encoding) error { return e.Block(r) })
+			reading := NewReading(tmpl, ipfix.EnterpriseExample)
+			if !reading.Block || reading.Loss || reading.Delay || reading.Flow || !reading.IOAM {
+				t.Errorf("%+v", reading)
+			}
+			r.Node = ""
+			read := reading.BlockOf(ipfix.DataRecord{Template: tmpl, Octets: octets}, none)
+			got, want = read, r
+			if read.Reading() != r.Reading() {
+				t.Errorf("%+v, want %+v", read.Reading(), r.Reading())
+			}
 		}
 		// Not available is all ones, so the JSON of both says all.
 		if diff := cmp.Diff(string(want.AppendJSON(nil)), string(got.AppendJSON(nil)), same); diff != "" {

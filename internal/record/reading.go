@@ -16,8 +16,9 @@ type Reading struct {
 	Hop  bool // the records are of a node of a trace
 	Flow bool // the records are of flows
 
-	// The records are of loss or of delay. Without any of these four they are postcards.
-	Loss, Delay bool
+	// The records are of loss, of delay, or of a block's counters. Without any of these
+	// five they are postcards.
+	Loss, Delay, Block bool
 
 	Namespace bool // there is a Namespace-ID
 	Packets   bool // there is a number of packets
@@ -34,6 +35,7 @@ var (
 	takeFlow      = flows.rows().takes()
 	takeLoss      = blockLosses.rows().takes()
 	takeDelay     = pathDelays.rows().takes()
+	takeBlock     = blocks.rows().takes()
 	takeDomain    = domainNames.rows().takes()
 	takeInterface = interfaceNames.rows().takes()
 )
@@ -56,8 +58,8 @@ func NewReading(t *ipfix.Template, enterprise ipfix.Enterprise) *Reading {
 	r.Namespace, r.traceType, r.extensions = has("ioamNamespaceId"), has("ioamTraceType"), has("ioamExtensionFlags")
 	r.Hop = has("ioamHopIndex")
 	r.Packets = has("packetDeltaCount")
-	r.Loss, r.Delay = has("pmVerdict"), has("pmDelayMethod")
-	r.Flow = !r.Hop && !r.Loss && !r.Delay && (r.Packets || has("octetDeltaCount"))
+	r.Loss, r.Delay, r.Block = has("pmVerdict"), has("pmDelayMethod"), has("pmPointId")
+	r.Flow = !r.Hop && !r.Loss && !r.Delay && !r.Block && (r.Packets || has("octetDeltaCount"))
 	switch {
 	case t.Scope() > 0:
 		r.domain, r.iface = plan(t, enterprise, takeDomain), plan(t, enterprise, takeInterface)
@@ -69,6 +71,8 @@ func NewReading(t *ipfix.Template, enterprise ipfix.Enterprise) *Reading {
 		r.data = plan(t, enterprise, takeLoss)
 	case r.Delay:
 		r.data = plan(t, enterprise, takeDelay)
+	case r.Block:
+		r.data = plan(t, enterprise, takeBlock)
 	default:
 		r.data = plan(t, enterprise, takePostcard)
 	}
@@ -165,6 +169,14 @@ func (r *Reading) DelayOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *De
 	read(r.data, record, blind(d), beyond)
 	d.settle()
 	return d
+}
+
+// BlockOf reads a block.
+func (r *Reading) BlockOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Block {
+	b := &Block{}
+	read(r.data, record, blind(b), beyond)
+	b.settle()
+	return b
 }
 
 // Names reads the names in an options record.

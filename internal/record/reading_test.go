@@ -49,6 +49,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		case "Delay":
 			takes = names(takeDelay)
 			takes["pathDelayMeanDeltaMicroseconds"] = true // repeats nanoseconds
+		case "Block":
+			takes = names(takeBlock)
 		default:
 			takes = names(takeHop)
 		}

@@ -41,6 +41,7 @@ const (
 	KindStatistics = "statistics"
 	KindLoss       = "loss"
 	KindDelay      = "delay"
+	KindBlock      = "block"
 )
 
 // kind describes a kind of records: a new kind needs only an entry to be read and
@@ -59,6 +60,7 @@ var kinds = []kind{
 	newKind(KindPath, "the postcards of one packet, joined", "`collect`, `lab demo`", paths),
 	newKind(KindLoss, "the packet loss of a flow in one block of alternate marking, between two points", "`collect`", blockLosses),
 	newKind(KindDelay, "the delay of a flow between two points, by one method", "`collect`", pathDelays),
+	newKind(KindBlock, "what one point counted of a flow in one block of alternate marking", "`observe`, `jsonl`, with `exchange: ipfix`; `collect` with `--records`", blocks),
 	newKind(KindTrigger, "the option of one packet, as found in a capture", "`decode`", triggers),
 	newKind(KindEdgeToEdge, "the Edge-to-Edge option of one packet, as found in a capture", "`decode`", edges),
 	newKind(KindEdgeFlow, "what the decapsulating node measured of a flow from the Edge-to-Edge options of its packets", "`observe`, `jsonl`", edgeFlows),

@@ -21,6 +21,7 @@ const (
 	dataFlow
 	dataLoss
 	dataDelay
+	dataBlock
 )
 
 // shape decides which fields a data record has.
@@ -122,6 +123,8 @@ func (t *Templates) make(s shape) (*Layout, error) {
 		err = l.compile(t.Registry, id, blockLosses.rows())
 	case dataDelay:
 		err = l.compile(t.Registry, id, pathDelays.rows())
+	case dataBlock:
+		err = l.compile(t.Registry, id, blocks.rows())
 	}
 	if err != nil {
 		return nil, err
@@ -238,6 +241,15 @@ func (e *Encoding) Delay(d *Delay) error {
 		return err
 	}
 	e.write(blind(d))
+	return nil
+}
+
+// Block encodes a block.
+func (e *Encoding) Block(b *Block) error {
+	if err := e.begin(shape{dataBlock, b.conditions()}); err != nil {
+		return err
+	}
+	e.write(blind(b))
 	return nil
 }
 

@@ -75,6 +75,8 @@ func (x *Encoder) offer(records []record.Record, to []*Sink) {
 			e.give(to, r, 0, e.Loss(r))
 		case *record.Delay:
 			e.give(to, r, 0, e.Delay(r))
+		case *record.Block:
+			e.give(to, r, 0, e.Block(r))
 		case *record.Trace:
 			report := x.report.Add(1)
 			for i := range max(len(r.Raw), 1) { // a trace without nodes has a record too

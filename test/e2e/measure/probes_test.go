@@ -147,6 +147,20 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
+// TestExchangeByIPFIX lets the nodes export what they counted: the collector finds the loss on
+// each segment, and the delay.
+func TestExchangeByIPFIX(t *testing.T) {
+	t.Parallel()
+	l := raiseWith(t, "encap", "tcx", asking{exchange: "ipfix"})
+	readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
+	for _, r := range readers {
+		r.awaitComplete(t)
+	}
+	const count, size = 3000, 100
+	send(t, l, count, size, 64, 64, 2)
+	checkLoss(t, l, count, count/3)
+}
+
 // TestInBandQuestions asks the points on the way through the segments before them: without the
 // first endpoint, which is asked as packets to it are routed, the second one is not reached.
 func TestInBandQuestions(t *testing.T) {

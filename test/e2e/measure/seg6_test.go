@@ -61,6 +61,8 @@ links:
 const (
 	endSID  = "fc00:2::e"
 	lastSID = "fc00:3::d6"
+	// collector is at the egress.
+	collector = "[2001:db8:23::3]:4739"
 	// block is long enough that the reader below, which asks far more often, misses
 	// none.
 	block = "1s"
@@ -73,6 +75,9 @@ func agentOf(id int, direction, attach string, how asking, flow string) string {
 	role, more := "[]", ""
 	if direction == "out" && how.ioam != "" {
 		role, more = "[egress]", "\n      namespaces: [{id: 123}]\n      encapsulations: ["+how.ioam+"]"
+	}
+	if how.exchange == "ipfix" {
+		more += "\n      export: [{kind: ipfix, address: \"tcp://" + collector + "\"}]"
 	}
 	return fmt.Sprintf(`
       node: {id: %d}
@@ -113,13 +118,21 @@ func raiseMarked(t *testing.T, mode, attach, last, prefix, marking string, how a
 		flow = fmt.Sprintf("source: 2001:db8:1::2, segments: [%q], mode: inline", endSID)
 		route[10] = endSID
 	}
-	topology := fmt.Sprintf(routers, agentOf(1, "out", attach, how, flow+fmt.Sprintf(`, points: ["[2001:db8:12::2]:%[1]s", "[2001:db8:23::3]:%[1]s"]`, cmp.Or(how.port, "862"))+how.out),
-		agentOf(2, "transit", attach, how, flow+how.in), agentOf(3, "in", attach, how, flow+how.in))
+	out, transit, in := fmt.Sprintf(`, points: ["[2001:db8:12::2]:%[1]s", "[2001:db8:23::3]:%[1]s"]`, cmp.Or(how.port, "862")), "", ""
+	if how.exchange == "ipfix" {
+		out, transit, in = ", last-point: 2", ", point: 1, last-point: 2", ", point: 2"
+	}
+	topology := fmt.Sprintf(routers, agentOf(1, "out", attach, how, flow+out+how.out),
+		agentOf(2, "transit", attach, how, flow+transit+how.in), agentOf(3, "in", attach, how, flow+in+how.in))
 	l := e2e.RaiseText(t, "routers", strings.ReplaceAll(topology, "mean-delay: true", "mean-delay: true"+marking))
 	for _, name := range []string{"ingress", "middle", "egress"} {
 		e2e.Must(t, l.Node(name), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1", "net.ipv6.conf.eth1.seg6_enabled=1")
 	}
-	follow(t, l)
+	if how.exchange == "ipfix" {
+		journal(t, l, "egress", "collect", "--json", "--listen", "tcp://"+collector)
+	} else {
+		journal(t, l, "ingress", "loss", "--follow", "--json", "--flow", "red")
+	}
 	e2e.Must(t, l.Node("ingress"), "ip", "sr", "tunsrc", "set", source)
 	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "del", "2001:db8:2::/64")
 	e2e.Must(t, l.Node("ingress"), route...)
@@ -128,15 +141,15 @@ func raiseMarked(t *testing.T, mode, attach, last, prefix, marking string, how a
 	return l
 }
 
-// follow writes what "waymark loss" says at the ingress into a file, until the test ends.
-func follow(t *testing.T, l *lab.Lab) {
+// journal writes the losses that a command says at a node into a file, until the test ends.
+func journal(t *testing.T, l *lab.Lab, node string, args ...string) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(l.Directory(), "loss.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := l.Node("ingress").Command(ctx, e2e.Program, "loss", "--follow", "--json", "--flow", "red")
+	cmd := l.Node(node).Command(ctx, e2e.Program, args...)
 	cmd.Stdout = file
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -284,7 +297,7 @@ func awaitSum(t *testing.T, r *reader, what string, packets uint64) {
 	}
 }
 
-// losses are the records of a journal of "waymark loss --follow --json".
+// losses are the records of a journal.
 func losses(t *testing.T, l *lab.Lab) (sent, lost map[string]uint64, delays []int64) {
 	t.Helper()
 	sent, lost = make(map[string]uint64), make(map[string]uint64)
