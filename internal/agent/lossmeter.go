@@ -44,6 +44,7 @@ type lossMeter struct {
 	results [loss.NumVerdicts]uint64
 	delays  func(flow string) []record.Record // of test packets
 	packets loss.Totals                       // of blocks that were exact
+	named   map[string]flowResults            // of flows that have metrics
 }
 
 func newLossMeter(c *core, records *records, closed <-chan closedBlock, delays func(flow string) []record.Record) *lossMeter {
@@ -119,6 +120,7 @@ func (m *lossMeter) begin(b closedBlock) bool {
 	m.noPath.clear()
 	m.mu.Lock()
 	clear(m.last)
+	m.named = keepNamed(m.named, how.Flows)
 	m.mu.Unlock()
 	m.watches.begin(how.Flows)
 	if len(how.Flows) == 0 {
@@ -234,11 +236,12 @@ func (m *lossMeter) result(r *loss.Result) {
 	defer m.mu.Unlock()
 	m.last[f.Name] = list
 	m.results[r.Whole.Verdict]++
-	if p := &r.Whole.Packets; r.Whole.Verdict.Exact() {
-		m.packets.Sent += p.Sent.Value
-		m.packets.Received += p.Received.Value
-		m.packets.Lost += p.Lost.Value
-		m.packets.Duplicated += p.Duplicated.Value
+	m.packets.Add(&r.Whole.Packets)
+	if f.Metrics {
+		n := m.named[f.Name]
+		n.verdicts[r.Whole.Verdict]++
+		n.packets.Add(&r.Whole.Packets)
+		m.named[f.Name] = n
 	}
 }
 
@@ -274,10 +277,6 @@ func (m *lossMeter) collect(g *metrics.Gatherer) {
 	for v, n := range m.results {
 		g.Add(descLossBlocks, float64(n), loss.Verdict(v).String())
 	}
-	for _, p := range []struct {
-		kind string
-		n    uint64
-	}{{"sent", m.packets.Sent}, {"received", m.packets.Received}, {"lost", m.packets.Lost}, {"duplicated", m.packets.Duplicated}} {
-		g.Add(descLossPackets, float64(p.n), p.kind)
-	}
+	addTotals(g, descLossPackets, &m.packets)
+	m.collectNamed(g)
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,6 +145,53 @@ func TestLossIsReportedOnce(t *testing.T) {
 			t.Errorf("reported %v", list)
 			break
 		}
+	}
+}
+
+// A flow has metrics with its name if it asks for them, and only while it is there.
+func TestMetricsOfFlows(t *testing.T) {
+	port := freePort(t)
+	flow := `{name: %s, direction: %s, source: 2001:db8::%d, segments: ["fc00:2::e"]%s}`
+	far := newHarness(t, baseConfig+"measurement: {block: 200ms, guard: 40ms, clock-error: 1ms}\nflows: ["+
+		fmt.Sprintf(flow, "red", "in", 1, ", metrics: true")+", "+fmt.Sprintf(flow, "blue", "in", 2, "")+"]\nstamp: {listen: \"[::1]:"+port+"\", allow: [\"::1/128\"]}\n")
+	far.start()
+	head := baseConfig + "measurement: {block: 200ms, guard: 40ms, clock-error: 1ms, mean-delay: true}\nflows: ["
+	points := `, points: ["[::1]:` + port + `"]`
+	near := newHarness(t, head+fmt.Sprintf(flow, "red", "out", 1, ", metrics: true"+points)+", "+fmt.Sprintf(flow, "blue", "out", 2, points)+"]\n")
+	near.start()
+	awaitMeasured(t, near)
+	text := func(h *harness) string {
+		b, err := h.client.Metrics(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	of := func(h *harness, series string) (n float64) {
+		_, rest, found := strings.Cut(text(h), "\n"+series+" ")
+		if _, err := fmt.Sscan(rest, &n); !found || err != nil {
+			t.Errorf("no %s", series)
+		}
+		return n
+	}
+	if sent, lost, blocks := of(near, `waymark_flow_loss_packets_total{flow="red",kind="sent"}`), of(near, `waymark_flow_loss_packets_total{flow="red",kind="lost"}`),
+		of(near, `waymark_flow_loss_blocks_total{flow="red",verdict="measured"}`); sent == 0 || lost != 0 || sent > flowPackets*(blocks+1) {
+		t.Errorf("%v sent, %v lost in %v blocks", sent, lost, blocks)
+	}
+	for h, direction := range map[*harness]string{near: "out", far: "in"} {
+		if n := of(h, `waymark_flow_packets_total{direction="`+direction+`",flow="red"}`); n < flowPackets || int(n)%flowPackets != 0 {
+			t.Errorf("%s: %v packets", direction, n)
+		}
+		if strings.Contains(text(h), `flow="blue"`) {
+			t.Errorf("%s: a flow has metrics that did not ask for them", direction)
+		}
+	}
+	near.write(head + fmt.Sprintf(flow, "red", "out", 1, points) + "]\n")
+	if _, err := near.client.Reload(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text(near), `flow="red"`) {
+		t.Error("a flow keeps its metrics")
 	}
 }
 

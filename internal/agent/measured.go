@@ -33,7 +33,8 @@ type measured struct {
 	before    map[string]datapath.BlockCounts // of the one before, if that was read
 	length    time.Duration                   // of a block, when it was read
 	totals    map[model.Direction]datapath.BlockCounts
-	recent    [2]answers // of the last closed blocks, the latest first
+	named     map[string]datapath.BlockCounts // of flows that have metrics
+	recent    [2]answers                      // of the last closed blocks, the latest first
 	asked     [blocks.NumStates]uint64
 	malformed uint64 // questions
 	sums      map[string]*sum
@@ -144,6 +145,7 @@ func (m *measured) read(block uint64, late bool, now model.Measurement) {
 	}
 	m.last, m.length = last, now.Block
 	m.recent = [2]answers{a, m.recent[0]}
+	m.countNamed(now.Flows, last)
 	for _, f := range now.Flows {
 		c, sum := last[f.Name], m.totals[f.Direction]
 		sum.Packets += c.Packets
@@ -282,11 +284,13 @@ var (
 
 func (m *measured) collect(g *metrics.Gatherer) {
 	flows := make(map[model.Direction]int)
-	for _, f := range m.state.Load().resolved.Node.Measurement.Flows {
+	all := m.state.Load().resolved.Node.Measurement.Flows
+	for _, f := range all {
 		flows[f.Direction]++
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.collectNamed(g, all)
 	for s := blocks.Answered; s < blocks.NumStates; s++ {
 		g.Add(descBlockQuestions, float64(m.asked[s]), s.String())
 	}

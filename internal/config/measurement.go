@@ -60,6 +60,7 @@ type Flow struct {
 	PointsAfter  []SegmentCount  `key:"points-after" absent:"0, 1 and so on, if each endpoint of the path is one of points; else questions to these points travel as they are routed" doc:"With probes: in-band or in-band-encap, for each of points but the last: how many of segments packets visit before they reach it, its own SID not included. Questions to the point travel through as many SIDs."`
 	Point        PointNumber     `key:"point" default:"0" doc:"With exchange: ipfix: the number of this node among those that count the flow, in the order of its path, 1 to 15; the ingress is 0."`
 	LastPoint    PointNumber     `key:"last-point" absent:"with direction: in, point" doc:"With exchange: ipfix: the number of the flow's egress, the same at all nodes."`
+	Metrics      bool            `key:"metrics" default:"false" doc:"The flow has metrics of its own, with its name as the label flow (waymark_flow_…), at most 256 flows of a node. Otherwise it is only in the sums of all flows."`
 	MaxLoss      *LossShare      `key:"max-loss" absent:"that of measurement" doc:"Of a flow with points: its own max-loss; 100% is no threshold."`
 	MaxDelay     *DelayLimit     `key:"max-delay" absent:"that of measurement" doc:"Of a flow with points: its own max-delay."`
 	NoDataAfter  *BlockCount     `key:"no-data-after" absent:"that of measurement" doc:"Of a flow with points: its own no-data-after; 0 is never."`
@@ -222,6 +223,9 @@ func (m *Measurement) node() model.Measurement {
 	return out
 }
 
+// maxFlowMetrics is how many flows may have metrics of their own.
+const maxFlowMetrics = 256
+
 // maxPoints is how many nodes may count a flow after its ingress.
 const maxPoints = 15
 
@@ -239,8 +243,14 @@ func (c *Config) measurementRules(add func(path, problem, cure string)) {
 		add("stamp.allow", fmt.Sprintf("%d prefixes", len(s.Allow)), "list 1 to 64 prefixes of the nodes that may ask; ::/0 is any")
 	}
 	c.exchangeRules(add)
+	named := 0
 	c.traceRules(add)
 	for i, f := range c.Flows {
+		if f.Metrics {
+			if named++; named == maxFlowMetrics+1 {
+				add(fmt.Sprintf("flows[%d].metrics", i), fmt.Sprintf("%d other flows have metrics of their own", maxFlowMetrics), "remove it here or there: each flow has a dozen series")
+			}
+		}
 		if len(f.Points) > 0 && f.Direction != model.DirectionOut {
 			add(fmt.Sprintf("flows[%d].points", i), "only the ingress of a path asks the others", "remove points, or set direction: out")
 		}
@@ -270,7 +280,7 @@ func (f Flow) node() model.MeasuredFlow {
 		after = append(after, int(n))
 	}
 	return model.MeasuredFlow{
-		Points: points, After: after, Point: int(f.Point), LastPoint: int(f.lastPoint()), Session: uint16(f.Session), Probes: f.Probes, Return: f.Return,
+		Points: points, After: after, Point: int(f.Point), LastPoint: int(f.lastPoint()), Session: uint16(f.Session), Probes: f.Probes, Return: f.Return, Metrics: f.Metrics,
 		Name: f.Name, Direction: f.Direction, Source: f.Source, Destination: f.Destination,
 		TrafficClass: (*uint8)(f.TrafficClass), FlowLabel: (*uint32)(f.FlowLabel), MonitorID: (*uint32)(f.MonitorID),
 		Path: srv6.Path{Segments: f.Segments, Mode: f.Mode, Popped: f.PSP, Compression: srv6.Compression(f.Container)},

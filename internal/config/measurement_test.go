@@ -173,6 +173,21 @@ func TestManyFlows(t *testing.T) {
 	}
 }
 
+// Few flows have metrics of their own.
+func TestFlowMetrics(t *testing.T) {
+	for _, flows := range []int{256, 257} {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%sflows:\n", served)
+		for i := range flows {
+			fmt.Fprintf(&b, "  - {name: f%d, direction: in, source: 2001:db8::%x, segments: [\"fc00:2::e\"], metrics: true}\n", i, i+16)
+		}
+		_, err := Parse("F", []byte(b.String()))
+		if want := "flows[256].metrics: 256 other flows have metrics of their own"; (err == nil) != (flows == 256) || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d flows: %v", flows, err)
+		}
+	}
+}
+
 // TestMeasurementFaults breaks one key at a time.
 func TestMeasurementFaults(t *testing.T) {
 	for _, tt := range []struct{ from, to, want string }{

@@ -48,7 +48,8 @@ func (m *Method) UnmarshalText(text []byte) error {
 // Totals add up the packets, or the octets, of blocks.
 type Totals struct{ Sent, Received, Lost, Duplicated uint64 }
 
-func (t *Totals) add(of *Tally) {
+// Add adds a tally of which it is known what was lost.
+func (t *Totals) Add(of *Tally) {
 	if of.Lost.Known {
 		t.Sent += of.Sent.Value
 		t.Received += of.Received.Value
@@ -85,8 +86,8 @@ type delays struct {
 func (p *Period) Add(block int64, s *Segment) {
 	p.Blocks[min(s.Verdict, NumVerdicts-1)]++
 	p.Reasons |= s.Reasons()
-	p.Packets.add(&s.Packets)
-	p.Octets.add(&s.Octets)
+	p.Packets.Add(&s.Packets)
+	p.Octets.Add(&s.Octets)
 	for method, sample := range map[Method]Sample{MeanOfSums: s.Mean, DoubleMarking: s.DoubleMarked} {
 		if sample.Packets > 0 {
 			p.AddDelay(method, uint32(block), sample.Delay, s.From.ClockError, s.To.ClockError)

@@ -108,6 +108,7 @@ type MeasuredFlow struct {
 	Point      int              // of ExchangeIPFIX: this node's number among those that count the flow; 0 is the ingress
 	LastPoint  int              // of ExchangeIPFIX: the number of the egress
 	Session    uint16           // by which messages without a flow's name mean this flow; 0: none
+	Metrics    bool             // has metrics of its own, with its name as a label
 	Probes     Probes           // how test packets travel; of DirectionOut
 	Return     []netip.Addr     // SIDs of the way back of in-band packets, the first to visit first; none: as routed
 }
