@@ -19,7 +19,6 @@ import (
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/lab/linkloss"
 	"github.com/waymark-net/waymark/internal/lab/linkrelay"
-	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/e2e"
 )
@@ -28,7 +27,10 @@ import (
 const (
 	manyFlows    = 100
 	packetRate   = 50_000 // per second: what a queue of the kernel takes without loss
+	shortest     = 8      // seconds in which few packets are sent, so that there are blocks before and after the restart
 	shortPackets = 100_000
+	blockOfMany  = 2 * time.Second
+	restarted    = 2 // of lossyLinks, its point's number, too
 	packetsName  = "WAYMARK_MEASURED_PACKETS"
 	aggregated   = 8 // packets in an offloaded frame, of each tenth flow
 )
@@ -97,7 +99,7 @@ func raiseMany(t *testing.T) *lab.Lab {
 	}
 	attach := string(e2e.TCModes()[0])
 	agent := func(id int) string {
-		return fmt.Sprintf(`node: {id: %d}, metrics: {listen: none}, interfaces: [{name: eth0, boundary: ignore, attach: %[2]s}, {name: eth1, boundary: ignore, attach: %[2]s}], measurement: {block: 2s, guard: 900ms, clock-error: 1ms}, stamp: {allow: ["2001:db8::/32"]}`, id, attach)
+		return fmt.Sprintf(`node: {id: %d}, metrics: {listen: none}, interfaces: [{name: eth0, boundary: ignore, attach: %[2]s}, {name: eth1, boundary: ignore, attach: %[2]s}], measurement: {block: %[3]v, guard: 900ms, clock-error: 1ms}, stamp: {allow: ["2001:db8::/32"]}`, id, attach, blockOfMany)
 	}
 	l := e2e.RaiseText(t, "many", fmt.Sprintf(manyTopology, strings.Join(routes, ", "),
 		agent(1), flows("out", `, points: ["2001:db8:12::2", "2001:db8:23::2", "2001:db8:34::2"]`),
@@ -108,7 +110,10 @@ func raiseMany(t *testing.T) *lab.Lab {
 
 // TestManyFlows sends packets of 100 flows over three links, each of which loses some of
 // each flow in its own way; the second also reorders those of 15 flows, and each tenth
-// flow is offloaded. What the agents find to be lost is what each link lost of each flow.
+// flow is offloaded. In the middle, the agent of the node between the second and the third
+// link ends with its programs, and begins anew. What the agents find to be lost is what each
+// link lost of each flow; next to the restarted node, but for the blocks of the restart,
+// which are uncertain.
 // WAYMARK_MEASURED_PACKETS has the number of packets.
 func TestManyFlows(t *testing.T) {
 	packets := shortPackets
@@ -143,50 +148,65 @@ func TestManyFlows(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	sendMany(t, l, packets)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		sendMany(t, l, packets)
+	}()
+	time.Sleep(patience.Of(time.Duration(packets) * time.Second / time.Duration(2*rateOf(packets))))
+	o := during(func() { restart(t, l, lossyLinks[restarted]) })
+	<-done
 	took := time.Since(began)
 	held, err := relay.Stop()
 	if err != nil || held.Sent != held.Packets {
 		t.Errorf("%+v, %v", held, err)
 	}
 	r.awaitAfter(t, time.Now(), whole...)
-	compareMany(t, l, r, began, packets)
+	compareMany(t, l, r, began, packets, o.to.Sub(o.from))
 	t.Logf("%d packets of %d flows in %v; %d of them were reordered on a link", packets, manyFlows, took.Round(time.Millisecond), held.Packets)
 }
 
 // compareMany compares each flow on each link.
-func compareMany(t *testing.T, l *lab.Lab, r *results, began time.Time, packets int) {
+func compareMany(t *testing.T, l *lab.Lab, r *results, began time.Time, packets int, gap time.Duration) {
 	t.Helper()
 	byLink := lossesByLink(t, l)
-	var all uint64
-	for k, node := range lossyLinks {
-		var sum, injected, measured uint64
-		exact, lossy := 0, 0
-		for _, i := range flowsFrom1() {
-			rules := byLink[node+" eth1"]
-			rule := rules[slices.IndexFunc(rules, func(a lab.Loss) bool { return a.LastSID.Addr() == netip.MustParseAddr(sidOf(i)) })]
-			p := part{nameOf(i), loss.PointID(k), loss.PointID(k + 1)}
-			sent, lost, blocks := r.sum(t, p, began)
-			if sent != rule.Packets || lost != rule.LostPackets {
-				t.Errorf("%s after %s: %d sent, %d lost in %d blocks; the link had %d and lost %d", nameOf(i), node, sent, lost, blocks, rule.Packets, rule.LostPackets)
+	var all, injected uint64
+	c := comparison{began: began, most: 3 + int(gap/blockOfMany)}
+	for _, i := range flowsFrom1() {
+		var rules [3]lab.Loss
+		for k, node := range lossyLinks {
+			list := byLink[node+" eth1"]
+			rules[k] = list[slices.IndexFunc(list, func(a lab.Loss) bool { return a.LastSID.Addr() == netip.MustParseAddr(sidOf(i)) })]
+			injected += rules[k].LostPackets
+			if rules[k].LostPackets > 0 {
+				c.lossy[k]++
 			}
-			if k == 0 {
-				all += sent
-			}
-			if lost > 0 {
-				lossy++
-			}
-			sum, injected, measured, exact = sum+sent, injected+rule.LostPackets, measured+lost, exact+blocks
 		}
-		t.Logf("after %s: %d sent, %d lost, %d measured as lost, of %d flows, in %d blocks", node, sum, injected, measured, lossy, exact)
-		if lossy < manyFlows*3/4 { // a short run has few frames of the offloaded flows
-			t.Errorf("after %s: only %d flows lost packets", node, lossy)
+		sent, lost, blocks := r.sum(t, part{nameOf(i), 0, 1}, began)
+		if sent != rules[0].Packets || lost != rules[0].LostPackets {
+			t.Errorf("%s after %s: %d sent, %d lost in %d blocks; the link had %d and lost %d", nameOf(i), lossyLinks[0], sent, lost, blocks, rules[0].Packets, rules[0].LostPackets)
 		}
+		all += sent
+		c.lost[0] += lost
+		c.flow(t, r, nameOf(i), rules)
+	}
+	t.Logf("%d packets were lost: %d after %s, %d after %s and %d after %s in exact blocks, %d in %d blocks of %d flows in which %s had no agent for %v; %d blocks next to it are exact",
+		injected, c.lost[0], lossyLinks[0], c.lost[1], lossyLinks[1], c.lost[2], lossyLinks[2], c.hidden, c.uncertain, manyFlows, lossyLinks[restarted], gap.Round(time.Millisecond), c.exact)
+	for k, n := range c.lossy {
+		if n < manyFlows*3/4 { // a short run has few frames of the offloaded flows
+			t.Errorf("after %s: only %d flows lost packets", lossyLinks[k], n)
+		}
+	}
+	if c.lost[0]+c.lost[1]+c.lost[2]+c.hidden != injected {
+		t.Errorf("%d were lost, and %d in exact and %d in uncertain blocks", injected, c.lost[0]+c.lost[1]+c.lost[2], c.hidden)
 	}
 	if all != uint64(packets) {
 		t.Errorf("%d packets were sent, %d counted", packets, all)
 	}
 }
+
+// rateOf is how many packets are sent in a second.
+func rateOf(packets int) int { return min(packetRate, packets/shortest) }
 
 // sendMany sends packets of all flows in turn, at a steady rate.
 func sendMany(t *testing.T, l *lab.Lab, packets int) {
@@ -210,9 +230,9 @@ func sendMany(t *testing.T, l *lab.Lab, packets int) {
 		defer single.Close()
 		defer several.Close()
 		sent, start := 0, time.Now()
-		send := func(from *net.UDPConn, flow, size, packets int) error {
-			if sent += packets; sent%64 < packets {
-				pause(t.Context(), start.Add(patience.Of(time.Duration(sent)*time.Second/packetRate)))
+		send := func(from *net.UDPConn, flow, size, parts int) error {
+			if sent += parts; sent%64 < parts {
+				pause(t.Context(), start.Add(patience.Of(time.Duration(sent)*time.Second/time.Duration(rateOf(packets)))))
 			}
 			left--
 			_, err := from.WriteToUDPAddrPort(payload[:size], to[flow])
