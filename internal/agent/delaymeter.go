@@ -127,7 +127,7 @@ func (m *delayMeter) send(how model.Measurement) {
 	ways, list := newPaths(m.core, how, how.Flows), []query.Probe(nil)
 	for i := range m.flows {
 		f := &m.flows[i]
-		p := query.Probe{Flow: i, Peer: f.Points[len(f.Points)-1], Session: f.Session}
+		p := query.Probe{Flow: i, Peer: f.Points[len(f.Points)-1], Session: f.Session, Class: probeClass(f, how.Marking)}
 		if f.Probes.InBand() {
 			var err error
 			if p.Path, err = ways.to(f, len(f.Points)-1); err != nil {
@@ -141,6 +141,20 @@ func (m *delayMeter) send(how model.Measurement) {
 	m.sent += uint64(len(list))
 	m.mu.Unlock()
 	m.prober.Send(list)
+}
+
+// probeClass is the traffic class of a flow's test packets: the flow's, if it has only one, so
+// that they wait in the same queues. Bits that carry a mark say that there is none, and the
+// packets do not ask for congestion marks (RFC 3168).
+func probeClass(f *model.MeasuredFlow, marking model.Marking) uint8 {
+	if f.TrafficClass == nil {
+		return 0
+	}
+	class := *f.TrafficClass
+	if marking.Carrier == model.CarrierClass {
+		class = class&^marking.Mask | marking.None&marking.Mask
+	}
+	return class &^ 3
 }
 
 // heard takes the delay of a test packet and its reply.

@@ -222,6 +222,28 @@ func awaitMeasured(t *testing.T, h *harness) {
 	}
 }
 
+// Test packets have the class of a flow that names one, without a mark.
+func TestProbeClass(t *testing.T) {
+	class := uint8(0xbb)
+	option := model.OptionMarking(false)
+	for _, tt := range []struct {
+		class   *uint8
+		marking model.Marking
+		want    uint8
+	}{
+		{nil, model.DefaultMarking(), 0},
+		{&class, model.DefaultMarking(), 0xb0},
+		{&class, model.Marking{Mask: 0x0c, None: 0x08, Colours: [2]uint8{0x04, 0x0c}}, 0xb8},
+		{&class, model.Marking{Mask: 0x03, Colours: [2]uint8{0x01, 0x02}, ECN: true}, 0xb8},
+		{&class, model.Marking{Carrier: model.CarrierArgument, Octet: 15, Mask: 0xf0}, 0xb8},
+		{&class, option, 0xb8},
+	} {
+		if got := probeClass(&model.MeasuredFlow{TrafficClass: tt.class}, tt.marking); got != tt.want {
+			t.Errorf("%+v: %#x, want %#x", tt.marking, got, tt.want)
+		}
+	}
+}
+
 // Test packets measure the delay to another agent, whether it has the flow or not, and their
 // records are those of "waymark loss".
 func TestDelayOfProbes(t *testing.T) {

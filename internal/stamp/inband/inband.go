@@ -119,8 +119,8 @@ func NewSender() (*Sender, error) {
 }
 
 // Send sends a datagram from a port of the path's source.
-func (s *Sender) Send(p *Path, port uint16, to netip.AddrPort, payload []byte) error {
-	b, err := p.Packet(port, to, 0, payload)
+func (s *Sender) Send(p *Path, port uint16, to netip.AddrPort, class uint8, payload []byte) error {
+	b, err := p.Packet(port, to, class, payload)
 	if err != nil {
 		return err
 	}

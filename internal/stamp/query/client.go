@@ -140,7 +140,7 @@ func (c *Client) send(list []*Question) (open int) {
 			continue
 		}
 		open++
-		out = c.add(out, packet, q.Peer, q.Path)
+		out = c.add(out, packet, q.Peer, q.Path, 0)
 	}
 	c.flush(out)
 	return open
@@ -187,17 +187,17 @@ func (l *link) close(done chan struct{}) {
 
 // add sends a packet through its path, or adds it to those that leave together. What
 // cannot be sent is lost, as on the way.
-func (l *link) add(out []udp.Datagram, packet []byte, peer netip.AddrPort, path *inband.Path) []udp.Datagram {
+func (l *link) add(out []udp.Datagram, packet []byte, peer netip.AddrPort, path *inband.Path, class uint8) []udp.Datagram {
 	if path != nil {
 		if l.along == nil {
 			l.along, l.failed = inband.NewSender()
 		}
 		if l.along != nil {
-			_ = l.along.Send(path, l.socket.Local().Port(), peer, packet)
+			_ = l.along.Send(path, l.socket.Local().Port(), peer, class, packet)
 		}
 		return out
 	}
-	if out = append(out, udp.Datagram{Data: packet, Peer: peer}); len(out) == batch {
+	if out = append(out, udp.Datagram{Data: packet, Peer: peer, TrafficClass: class}); len(out) == batch {
 		l.flush(out)
 		out = out[:0]
 	}

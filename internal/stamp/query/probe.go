@@ -20,6 +20,7 @@ type Probe struct {
 	Session uint16
 	Path    *inband.Path // nil: as routed
 	Return  []netip.Addr // SIDs of the reply's way; none: as routed
+	Class   uint8        // traffic class of the probe, and of the reply
 }
 
 // Sample is the delay of a probe and its reply.
@@ -98,7 +99,7 @@ func (p *Prober) Send(list []Probe) {
 		packet := p.stamp.packet(at.Wall, p.stamp.ssidOf(one.Session), tlvs)
 		p.waiting[uint64(p.stamp.next)] = &sent{one, p.numbers[one.Flow], at}
 		p.mu.Unlock()
-		p.flush(p.add(nil, packet, one.Peer, one.Path))
+		p.flush(p.add(nil, packet, one.Peer, one.Path, one.Class))
 	}
 }
 

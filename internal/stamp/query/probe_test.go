@@ -87,6 +87,24 @@ func TestProber(t *testing.T) {
 	}
 }
 
+// Probes have the traffic class that they are given.
+func TestProbesHaveAClass(t *testing.T) {
+	far, err := udp.Listen(udp.Config{Local: netip.MustParseAddrPort("[::1]:0"), Batch: 1, Size: longest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	far.SetDeadline(time.Now().Add(enough()))
+	p, _ := openProber(t)
+	for _, class := range []uint8{0, 0xb8} {
+		p.Send([]Probe{{Peer: far.Local(), Class: class}})
+		list, err := far.Receive()
+		if err != nil || len(list) != 1 || list[0].TrafficClass != class {
+			t.Errorf("class %#x: %+v, %v", class, list, err)
+		}
+	}
+}
+
 // The Return Path TLV asks for the way back; a reflector that does not know it says so.
 func TestProbesReturn(t *testing.T) {
 	way := []netip.Addr{netip.MustParseAddr("fc00:2::e"), netip.MustParseAddr("fc00:1::e")}
