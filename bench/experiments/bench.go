@@ -50,7 +50,7 @@ var all = sync.OnceValue(func() []harness.Benchmark {
 		table("dex-transit", "Direct Export on its way (DEX paper, figures 6 and 7)", dexTransitExperiment),
 		table("dex-decap", "Direct Export at the node that removes it (DEX paper, figures 8 and 9)", dexDecapsulationExperiment),
 		table("srv6-hashed", "1 to 65536 flows of SRv6 nodes measured (paper on loss in SRv6 networks, figures 6 and 7)", hashedExperiment),
-		table("srv6-forwarding", "SRv6 behaviours without the stack, with 0 to 65536 flows measured", segmentForwardingExperiment),
+		table("srv6-fast", "SRv6 behaviours without the stack, with 0 to 65536 flows measured", segmentForwardingExperiment),
 		table("srv6-linear", "the same by a linear search through the segment lists, for comparison", linearExperiment),
 		{
 			Name:    "srv6-parts",
