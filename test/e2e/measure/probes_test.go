@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -67,14 +68,19 @@ func addWayBack(t *testing.T, l *lab.Lab) {
 // packet. That they take the way is shown by an endpoint that stops forwarding them.
 func TestProbes(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ mode, attach, probes string }{
-		{"encap", "tcx", "in-band"},
-		{"encap", "xdp", "in-band-encap"},
-		{"encap.red", "tcx", "in-band-encap"},
-		{"inline", "xdp", "in-band"},
+	for _, tt := range []struct {
+		mode, attach, probes string
+		class                int // of the flow and its test packets
+	}{
+		{"encap", "tcx", "in-band", 0xb0},
+		{"encap", "xdp", "in-band-encap", 0x40},
+		{"encap.red", "tcx", "in-band-encap", 0},
+		{"inline", "xdp", "in-band", 0xb0},
 	} {
 		t.Run(tt.mode+", "+tt.probes, func(t *testing.T) {
-			l := raiseWith(t, tt.mode, tt.attach, asking{out: `, session: 7, probes: ` + tt.probes + `, return-segments: ["` + backSID + `"]`, in: ", session: 7"})
+			of := fmt.Sprintf(", session: 7, traffic-class: %#02x", tt.class)
+			l := raiseWith(t, tt.mode, tt.attach, asking{out: of + `, probes: ` + tt.probes + `, return-segments: ["` + backSID + `"]`, in: of})
+			probed := seenAt(t, l, "ingress", "eth1", true, inClass)
 			addBackSID(t, l)
 			addWayBack(t, l)
 			if tt.probes == "in-band-encap" { // End.DT6 looks into the table main alone
@@ -89,7 +95,7 @@ func TestProbes(t *testing.T) {
 				}
 			}
 			const count, size = 3000, 100
-			send(t, l, count, size, 64, 64, 2)
+			sendIn(t, l, tt.class, count, size, 64, 64, 2)
 			lost := uint64(count / 3)
 			awaitSum(t, out, "ingress", count)
 			awaitSum(t, transit, "middle", count)
@@ -99,6 +105,9 @@ func TestProbes(t *testing.T) {
 				if d.Samples < 10 || d.Min < 0 && method != loss.OneWay || d.P95 > int64(100*time.Millisecond) {
 					t.Errorf("%v: %+v", method, d)
 				}
+			}
+			if seen := probed(); !slices.Contains(seen, strconv.Itoa(tt.class)) {
+				t.Errorf("test packets of classes %v, want %#x", seen, tt.class)
 			}
 			if sum := in.sum(t); sum.Unmarked > 0 {
 				t.Errorf("test packets were counted without a mark: %+v", sum)
@@ -112,6 +121,21 @@ func TestProbes(t *testing.T) {
 			e2e.Await(t, "no delays without the way there", closeTime, func() bool { return len(delaysOf(t, l)) == 0 })
 		})
 	}
+}
+
+// inClass is the traffic class of a packet that is sent to a reflector through segments.
+func inClass(packet []byte) string {
+	at, next := 40, packet[6]
+	if next == 43 {
+		next, at = packet[at], at+8+8*int(packet[at+1])
+	}
+	if next == 41 && len(packet) > at+6 {
+		next, at = packet[at+6], at+40
+	}
+	if at == 40 || next != 17 || len(packet) < at+4 || packet[at+2] != 862>>8 || packet[at+3] != 862&0xff {
+		return ""
+	}
+	return strconv.Itoa(int(packet[0]<<4 | packet[1]>>4))
 }
 
 // TestExchanges asks by the protocols of other nodes, through the flow's segments and back

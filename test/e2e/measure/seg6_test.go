@@ -5,6 +5,7 @@ package measure
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -254,6 +255,12 @@ func differ(a, b *reader) (list []string) {
 // send sends datagrams from alpha to beta with hop limits in turn.
 func send(t *testing.T, l *lab.Lab, count, size int, hopLimits ...int) {
 	t.Helper()
+	sendIn(t, l, 0, count, size, hopLimits...)
+}
+
+// sendIn sends them with a traffic class, which the kernel's outer header has, too.
+func sendIn(t *testing.T, l *lab.Lab, class, count, size int, hopLimits ...int) {
+	t.Helper()
 	err := l.Node("alpha").Do(func() error {
 		// not connected: an ICMPv6 error would otherwise take the place of a datagram
 		conn, err := net.ListenUDP("udp6", nil)
@@ -264,6 +271,9 @@ func send(t *testing.T, l *lab.Lab, count, size int, hopLimits ...int) {
 		raw, err := conn.SyscallConn()
 		if err != nil {
 			return err
+		}
+		if cerr := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_TCLASS, class) }); cerr != nil || err != nil {
+			return errors.Join(cerr, err)
 		}
 		payload, to := make([]byte, size), netip.MustParseAddrPort("[2001:db8:2::2]:9")
 		for i := range count {
