@@ -37,6 +37,10 @@ enum outcome {
 	OUTCOME_ENCAP_SKIPPED_CONTROL,
 	OUTCOME_ENCAP_SKIPPED_EXPORT,
 	OUTCOME_ENCAP_SKIPPED_HBH,
+	OUTCOME_ENCAP_SKIPPED_AH,
+	OUTCOME_ENCAP_SKIPPED_ROUTER_ALERT,
+	OUTCOME_ENCAP_SKIPPED_JUMBO,
+	OUTCOME_ENCAP_SKIPPED_OPTIONS,
 	OUTCOME_ENCAP_SKIPPED_MTU,
 	OUTCOME_ENCAP_SKIPPED_GSO,
 	OUTCOME_ENCAP_SKIPPED_HEADROOM,
@@ -49,6 +53,7 @@ enum outcome {
 	OUTCOME_DECAP_REFUSED_SOURCE,
 	OUTCOME_DECAP_REFUSED_BARE,
 	OUTCOME_DECAP_REFUSED_INNER,
+	OUTCOME_OPTIONS_REMOVED,
 	OUTCOME_INLINE_REMOVED,
 	OUTCOME_TUNNEL_DECAPSULATED,
 	OUTCOME_ACTIVE_TERMINATED,
@@ -398,7 +403,7 @@ struct encapsulation {
 	__u8 wants_e2e_time;
 	__u8 first_header; /* the next header value that announces header[] */
 	__u8 last_header;  /* where its last extension header begins, in units of 8 bytes */
-	__u8 pad;
+	__u8 content; /* its Hop-by-Hop header without padding at the end, in units of 4 bytes */
 	__u64 packet_share; /* of the interface's packets, in 2^-32; 0 = no limit */
 	__u64 octet_share;
 	struct patch patches[MAX_IOAM_OPTIONS];

@@ -116,6 +116,13 @@ struct flow_totals {
 
 _Static_assert(sizeof(struct flow_totals) == 72, "flow_totals has holes");
 
+/* Where a header was inserted. */
+enum placement {
+	PLACED_INLINE,
+	PLACED_IN_TUNNEL,
+	PLACED_IN_HEADER, /* its options, in a Hop-by-Hop header that was there */
+};
+
 /* A postcard while it is made, of one CPU. */
 struct draft {
 	struct postcard postcard;
@@ -133,7 +140,7 @@ struct draft {
 	__u32 half;	/* of the tables */
 	__u32 window;	/* of the export rate */
 	__u32 granted;	/* postcards that this CPU may still send in it */
-	__u32 tunneled; /* the header that was inserted last is in a tunnel */
+	__u32 placed;	/* enum placement, of the header that was inserted last */
 };
 
 _Static_assert(sizeof(struct draft) == 160, "draft has holes");

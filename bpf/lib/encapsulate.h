@@ -6,6 +6,7 @@
 #include "budget.h"
 #include "growth.h"
 #include "match.h"
+#include "merge.h"
 #include "modules.h"
 #include "queue.h"
 
@@ -35,9 +36,6 @@ static __always_inline int is_selected(const struct encapsulation *e)
 	return mine->next++ % e->frequency_n < e->frequency_k;
 }
 
-/* Longer headers are written by the helper: its call costs as much as this many words. */
-#define MAX_COPIED_WORDS 10
-
 /*
  * Writes the prebuilt header after the IPv6 header, word by word unless it is long, and completes its
  * traces.
@@ -63,10 +61,7 @@ static __always_inline int write_header(context *ctx, const struct encapsulation
 			return -1;
 		*to = e->header[i];
 	}
-#pragma clang loop unroll(disable)
-	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < e->options; i++) {
-		insert_option(ctx, p, &e->patches[i], departure);
-	}
+	complete_header(ctx, p, e, departure);
 	return 0;
 }
 
@@ -185,7 +180,7 @@ static __always_inline enum outcome put_outer(struct packet *p, const struct enc
 /* Notes an insertion, and begins its postcards, which are made once it is complete. */
 static __always_inline void note_insertion(context *ctx, const struct packet *p,
 					   const struct encapsulation *e, const struct hop *hop,
-					   int tunnel)
+					   enum placement placed)
 {
 	struct draft *d = NODE.inserts_dex ? begin_postcard(p, NODE_ENCAPSULATING, p->arrived,
 							    OUT(p, ifindex), hop)
@@ -196,7 +191,7 @@ static __always_inline void note_insertion(context *ctx, const struct packet *p,
 	if (NODE.inserts_dex)
 		note_segments(ctx, d);
 	d->inserted = e->has_dex || e->has_proof || e->has_e2e || e->loopback ? e->index : NO_RULE;
-	d->tunneled = tunnel;
+	d->placed = placed;
 }
 
 /* What is left to do for a packet that may have been encapsulated. */
@@ -215,6 +210,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	enum outcome outcome;
 	struct headers h;
 	struct departure departure;
+	const struct merging *m = 0;
 	__u32 payload;
 
 	if (!ip6)
@@ -244,8 +240,14 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	}
 	if (!is_selected(e))
 		return OUTCOME_ENCAP_NOT_SELECTED;
-	if (!g.tunnel && ip6->next_header == NEXT_HBH)
-		return OUTCOME_ENCAP_SKIPPED_HBH;
+	if (!g.tunnel && is_authenticated(&h))
+		return OUTCOME_ENCAP_SKIPPED_AH;
+	if (!g.tunnel && ip6->next_header == NEXT_HBH) {
+		outcome = begin_merging(ctx, p, e, &m);
+		if (!m)
+			return outcome;
+		g.bytes = m->growth;
+	}
 	/* each of its segments would have the same number */
 	if (((NODE.inserts_proofs && e->has_proof) || (NODE.inserts_e2e && e->has_e2e)) &&
 	    packet_is_to_be_cut(ctx))
@@ -265,14 +267,19 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	outcome = packet_grow(ctx, p, &g, &h);
 	if (outcome != OUTCOME_NO_IOAM)
 		return outcome;
-	if (COMPLETES)
+	if (m)
+		put_merged(ctx, e, &departure, p->l3, payload + g.bytes);
+	else if (COMPLETES)
 		write_header(ctx, e, &departure, p->l3);
 	else
 		put_header(ctx, e, &departure, p->l3);
 	packet_load(ctx, p);
-	outcome = put_outer(p, e, &g, payload + g.bytes);
+	outcome = m ? e->inserted : put_outer(p, e, &g, payload + g.bytes);
 	if (NODE.inserts_dex || NODE.inserts_proofs || NODE.inserts_e2e || NODE.asks_loopback)
-		note_insertion(ctx, p, e, &departure.hop, g.tunnel);
+		note_insertion(ctx, p, e, &departure.hop,
+			       m	  ? PLACED_IN_HEADER
+			       : g.tunnel ? PLACED_IN_TUNNEL
+					  : PLACED_INLINE);
 	packet_grown(ctx, p, &g);
 	return outcome;
 }

@@ -12,6 +12,7 @@ struct headers {
 	__u8 next_header; /* of the upper layer, else of the last header that was reached */
 	__u8 has_hbh : 1; /* one of the headers is a Hop-by-Hop header */
 	__u8 later_fragment : 1; /* not the first one: no header follows, only data */
+	__u8 has_ah : 1;	 /* one of the headers is an Authentication header */
 };
 
 /* How far into a packet extension headers are followed when they are not at hand. */
@@ -41,6 +42,8 @@ __noinline int walk_headers(context *ctx, __u32 l3, struct headers *h)
 			break;
 		if (next == NEXT_HBH)
 			h->has_hbh = 1;
+		else if (next == NEXT_AH)
+			h->has_ah = 1;
 		header = at(p, offset, 8);
 		if (!header)
 			return 0;
@@ -69,6 +72,7 @@ static __always_inline void find_headers(context *ctx, const struct packet *p, _
 	h->next_header = first;
 	h->has_hbh = 0;
 	h->later_fragment = 0;
+	h->has_ah = 0;
 	if (is_extension(first))
 		walk_headers(ctx, p->l3, h);
 }
@@ -88,6 +92,12 @@ static __always_inline int may_hide_hbh(context *ctx, struct packet *p, __u8 fir
 	packet_pull(ctx, p, whole < reach ? whole : reach);
 	find_headers(ctx, p, first, begin, &h);
 	return h.has_hbh || !(h.later_fragment || h.upper);
+}
+
+/* Whether a sum over the packet, and over the headers that it has, is in an Authentication header (RFC 4302). */
+static __always_inline int is_authenticated(const struct headers *h)
+{
+	return h->has_ah || h->next_header == NEXT_AH;
 }
 
 static __always_inline int has_ports(__u8 next_header)

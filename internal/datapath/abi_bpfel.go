@@ -279,7 +279,7 @@ type abiEncapsulation struct {
 	WantsE2eTime  uint8
 	FirstHeader   uint8
 	LastHeader    uint8
-	Pad           uint8
+	Content       uint8
 	PacketShare   uint64
 	OctetShare    uint64
 	Patches       [9]abiPatch
@@ -621,39 +621,44 @@ const (
 	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 17
 	abiOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       abiOutcome = 18
 	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 19
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 20
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 21
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 22
-	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 23
-	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 24
-	abiOutcomeOUTCOME_ENCAP_UNFILLED             abiOutcome = 25
-	abiOutcomeOUTCOME_ENCAP_OVERFLOW             abiOutcome = 26
-	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 27
-	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 28
-	abiOutcomeOUTCOME_DECAP_REFUSED_SOURCE       abiOutcome = 29
-	abiOutcomeOUTCOME_DECAP_REFUSED_BARE         abiOutcome = 30
-	abiOutcomeOUTCOME_DECAP_REFUSED_INNER        abiOutcome = 31
-	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 32
-	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 33
-	abiOutcomeOUTCOME_ACTIVE_TERMINATED          abiOutcome = 34
-	abiOutcomeOUTCOME_LOOPBACK_RECEIVED          abiOutcome = 35
-	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 36
-	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 37
-	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 38
-	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 39
-	abiOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  abiOutcome = 40
-	abiOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    abiOutcome = 41
-	abiOutcomeOUTCOME_POT_DROPPED                abiOutcome = 42
-	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 43
-	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 44
-	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 45
-	abiOutcomeOUTCOME_MALFORMED_TUNNEL           abiOutcome = 46
-	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 47
-	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 48
-	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 49
-	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 50
-	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 51
-	abiOutcomeNUM_OUTCOMES                       abiOutcome = 52
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_AH           abiOutcome = 20
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_ROUTER_ALERT abiOutcome = 21
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_JUMBO        abiOutcome = 22
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_OPTIONS      abiOutcome = 23
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 24
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 25
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 26
+	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 27
+	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 28
+	abiOutcomeOUTCOME_ENCAP_UNFILLED             abiOutcome = 29
+	abiOutcomeOUTCOME_ENCAP_OVERFLOW             abiOutcome = 30
+	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 31
+	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 32
+	abiOutcomeOUTCOME_DECAP_REFUSED_SOURCE       abiOutcome = 33
+	abiOutcomeOUTCOME_DECAP_REFUSED_BARE         abiOutcome = 34
+	abiOutcomeOUTCOME_DECAP_REFUSED_INNER        abiOutcome = 35
+	abiOutcomeOUTCOME_OPTIONS_REMOVED            abiOutcome = 36
+	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 37
+	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 38
+	abiOutcomeOUTCOME_ACTIVE_TERMINATED          abiOutcome = 39
+	abiOutcomeOUTCOME_LOOPBACK_RECEIVED          abiOutcome = 40
+	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 41
+	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 42
+	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 43
+	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 44
+	abiOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  abiOutcome = 45
+	abiOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    abiOutcome = 46
+	abiOutcomeOUTCOME_POT_DROPPED                abiOutcome = 47
+	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 48
+	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 49
+	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 50
+	abiOutcomeOUTCOME_MALFORMED_TUNNEL           abiOutcome = 51
+	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 52
+	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 53
+	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 54
+	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 55
+	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 56
+	abiOutcomeNUM_OUTCOMES                       abiOutcome = 57
 )
 
 type abiPatch struct {

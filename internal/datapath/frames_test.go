@@ -195,6 +195,9 @@ func (g generator) extension(next byte, body []byte) (byte, []byte) {
 
 // hopByHop is a Hop-by-Hop header, mostly with IOAM in it.
 func (g generator) hopByHop(next byte) []byte {
+	if g.IntN(4) == 0 {
+		return g.otherOptions(next)
+	}
 	pad := 2
 	if g.IntN(20) == 0 {
 		pad = 0

@@ -42,6 +42,7 @@ const (
 	ingressXDPMapMeasuredGroups     = "measured_groups"
 	ingressXDPMapMeasuredKeys       = "measured_keys"
 	ingressXDPMapMeasuredNotes      = "measured_notes"
+	ingressXDPMapMergingAtHand      = "merging_at_hand"
 	ingressXDPMapNamespaceIndex     = "namespace_index"
 	ingressXDPMapNamespaces         = "namespaces"
 	ingressXDPMapNeighbours         = "neighbours"
@@ -143,6 +144,7 @@ type ingressXDPMapSpecs struct {
 	MeasuredGroups     *ebpf.MapSpec `ebpf:"measured_groups"`
 	MeasuredKeys       *ebpf.MapSpec `ebpf:"measured_keys"`
 	MeasuredNotes      *ebpf.MapSpec `ebpf:"measured_notes"`
+	MergingAtHand      *ebpf.MapSpec `ebpf:"merging_at_hand"`
 	NamespaceIndex     *ebpf.MapSpec `ebpf:"namespace_index"`
 	Namespaces         *ebpf.MapSpec `ebpf:"namespaces"`
 	Neighbours         *ebpf.MapSpec `ebpf:"neighbours"`
@@ -220,6 +222,7 @@ type ingressXDPMaps struct {
 	MeasuredGroups     *ebpf.Map `ebpf:"measured_groups"`
 	MeasuredKeys       *ebpf.Map `ebpf:"measured_keys"`
 	MeasuredNotes      *ebpf.Map `ebpf:"measured_notes"`
+	MergingAtHand      *ebpf.Map `ebpf:"merging_at_hand"`
 	NamespaceIndex     *ebpf.Map `ebpf:"namespace_index"`
 	Namespaces         *ebpf.Map `ebpf:"namespaces"`
 	Neighbours         *ebpf.Map `ebpf:"neighbours"`
@@ -271,6 +274,7 @@ func (m *ingressXDPMaps) Close() error {
 		m.MeasuredGroups,
 		m.MeasuredKeys,
 		m.MeasuredNotes,
+		m.MergingAtHand,
 		m.NamespaceIndex,
 		m.Namespaces,
 		m.Neighbours,

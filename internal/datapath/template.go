@@ -73,6 +73,7 @@ func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Enc
 			c.WantsBuffer = 1
 		}
 	}
+	c.Content = uint8(len(header) / 4)
 	header = c.appendDestinationHeader(closeHeader(header, 0), e)
 	c.HeaderLength = uint32(len(header))
 	for i := 0; i < len(header); i += 8 {

@@ -22,6 +22,7 @@ type UpperLayer struct {
 	Known    bool            // Next is the upper layer, and begins at offset
 	Offset   int             // bytes from the IPv6 header
 	HopByHop bool            // one of the headers is a Hop-by-Hop header
+	AH       bool            // one of the headers, or the next one, is an Authentication header
 	Fragment bool            // of a packet's fragments, this is not the first
 }
 
@@ -33,8 +34,10 @@ func FindUpperLayer(ip []byte) UpperLayer {
 
 // Walk walks from an offset on, where the header next begins.
 func Walk(ip []byte, next ioam.NextHeader, at int) (u UpperLayer) {
+	defer func() { u.AH = u.AH || u.Next == ioam.NextHeaderAH }()
 	for range MaxExtensionHeaders {
 		u.Next = next
+		u.AH = u.AH || next == ioam.NextHeaderAH
 		if !IsExtensionHeader(next) {
 			u.Known, u.Offset = true, at
 			return u

@@ -30,17 +30,21 @@ const (
 	OutcomePotRejected       // proof of transit: wrong
 
 	// Why a packet that matched an encapsulation passed unchanged.
-	OutcomeEncapNotSelected     // its flow is not selected, or it is not among the first k of n, or beyond the budget
-	OutcomeEncapSkippedControl  // ICMPv6 error, neighbour discovery, MLD, link-local or multicast
-	OutcomeEncapSkippedExport   // addressed to a collector that this node knows
-	OutcomeEncapSkippedHBH      // inline: a Hop-by-Hop header is there already
-	OutcomeEncapSkippedMTU      // the result would exceed the egress MTU
-	OutcomeEncapSkippedGSO      // offload state that an insertion would break
-	OutcomeEncapSkippedHeadroom // the kernel gave no room in the buffer
-	OutcomeEncapInserted        // header inserted inline
-	OutcomeEncapTunneled        // outer IPv6 header and Hop-by-Hop header added
-	OutcomeEncapUnfilled        // one of these, with a trace whose namespace is not configured: left to others to fill
-	OutcomeEncapOverflow        // one of these, with a trace too small for this node's own data: overflow flag set
+	OutcomeEncapNotSelected        // its flow is not selected, or it is not among the first k of n, or beyond the budget
+	OutcomeEncapSkippedControl     // ICMPv6 error, neighbour discovery, MLD, link-local or multicast
+	OutcomeEncapSkippedExport      // addressed to a collector that this node knows
+	OutcomeEncapSkippedHBH         // inline: a Hop-by-Hop header is there already, and an Edge-to-Edge option is to be inserted
+	OutcomeEncapSkippedAH          // inline: the packet has an Authentication header
+	OutcomeEncapSkippedRouterAlert // inline: the Hop-by-Hop header has a Router Alert
+	OutcomeEncapSkippedJumbo       // inline: the Hop-by-Hop header has a Jumbo Payload option
+	OutcomeEncapSkippedOptions     // inline: the Hop-by-Hop header has no room for the options
+	OutcomeEncapSkippedMTU         // the result would exceed the egress MTU
+	OutcomeEncapSkippedGSO         // offload state that an insertion would break
+	OutcomeEncapSkippedHeadroom    // the kernel gave no room in the buffer
+	OutcomeEncapInserted           // header inserted inline
+	OutcomeEncapTunneled           // outer IPv6 header and Hop-by-Hop header added
+	OutcomeEncapUnfilled           // one of these, with a trace whose namespace is not configured: left to others to fill
+	OutcomeEncapOverflow           // one of these, with a trace too small for this node's own data: overflow flag set
 
 	// Removal of headers and tunnels.
 	OutcomeRemovalPartial     // something else shares the header: unchanged but for the node data
@@ -48,6 +52,7 @@ const (
 	OutcomeDecapRefusedSource // a tunnel that ends here, from a source that it does not accept: unchanged
 	OutcomeDecapRefusedBare   // a tunnel that ends here, without IOAM of a namespace of this node: unchanged
 	OutcomeDecapRefusedInner  // a tunnel that ends here, with a link-local packet inside: unchanged
+	OutcomeOptionsRemoved     // options removed from a Hop-by-Hop header that holds others, too
 	OutcomeInlineRemoved      // Hop-by-Hop header removed
 	OutcomeTunnelDecapsulated // outer IPv6 header and extension header removed
 	OutcomeActiveTerminated   // one of these, and the packet was a probe: dropped, by policy (RFC 9322 §5)

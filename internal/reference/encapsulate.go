@@ -30,11 +30,16 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 	if !n.takesFlow(rule, p, hash) || !n.selected(index, rule.Frequency) {
 		return unchanged(f, model.OutcomeEncapNotSelected)
 	}
-	if inline && p.nextHeader() == ioam.NextHeaderHopByHop {
-		return unchanged(f, model.OutcomeEncapSkippedHBH) // at most one per packet (RFC 8200 §4.1)
+	if inline && upper.AH {
+		return unchanged(f, model.OutcomeEncapSkippedAH) // its sum covers the headers (RFC 4302 §3.3.3.1.2)
 	}
-
-	insertion := rule.HeaderLen()
+	insertion, merges := rule.HeaderLen(), inline && p.header != nil
+	if merges { // at most one per packet (RFC 8200 §4.1)
+		if outcome, ok := canMerge(rule, p); !ok {
+			return unchanged(f, outcome)
+		}
+		insertion = mergedGrowth(rule, p)
+	}
 	limits := mtus{link: iface.MTU, route: f.PathMTU}
 	if inline {
 		limits.learned = n.pathMTU(p.destination(), f.Time)
@@ -70,10 +75,14 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 	v.asks = n.asks(index, f, p, inline)
 	headers, lacking := n.buildHeaders(rule, &v)
 	result := Result{Verdict: Pass, GSOSize: gsoSize, Postcards: v.postcards, Asks: v.asks}
-	if inline {
+	switch {
+	case merges:
+		result.Outcome = model.OutcomeEncapInserted
+		result.Data = merge(p, headers, insertion, payload)
+	case inline:
 		result.Outcome = model.OutcomeEncapInserted
 		result.Data = insertInline(p, headers, payload)
-	} else {
+	default:
 		result.Outcome = model.OutcomeEncapTunneled
 		result.Data = insertTunnel(p, headers, payload, rule)
 	}

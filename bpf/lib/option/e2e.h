@@ -185,10 +185,11 @@ __noinline int e2e_insert(context *ctx, __u32 l3, __u32 slot)
 		return -1;
 	packet_load(ctx, p);
 	outer = at(p, 0, IPV6_HEADER);
-	inner = at(p, d->tunneled ? IPV6_HEADER + (e->header_length & 0x3ff) : 0, IPV6_HEADER);
+	inner = at(p, d->placed == PLACED_IN_TUNNEL ? IPV6_HEADER + (e->header_length & 0x3ff) : 0,
+		   IPV6_HEADER);
 	if (!outer || !inner)
 		return -1;
-	note_e2e_flow(n, inner, d->tunneled ? tunnel_hash(outer) : 0);
+	note_e2e_flow(n, inner, d->placed == PLACED_IN_TUNNEL ? tunnel_hash(outer) : 0);
 	if (e->wants_e2e_time)
 		time = timestamp_of(tai_now());
 #pragma clang loop unroll(disable)

@@ -240,10 +240,10 @@ __noinline int ask_loopback(context *ctx, __u32 l3, __u32 arrived, __u32 slot)
 	if (!d)
 		return -1;
 	e = bpf_map_lookup_elem(&encapsulations, &d->inserted);
-	if (!e || !e->loopback || packet_is_to_be_cut(ctx))
+	if (!e || !e->loopback || packet_is_to_be_cut(ctx) || d->placed == PLACED_IN_HEADER)
 		return -1;
 	packet_load(ctx, p);
-	if (e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && arrived))
+	if (d->placed == PLACED_IN_TUNNEL)
 		next = at(p, IPV6_HEADER + e->header_length + 6, 1); /* of the packet inside */
 	else
 		next = arrived ? 0 : at(p, IPV6_HEADER + 8 * e->last_header, 1);

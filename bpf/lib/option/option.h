@@ -24,8 +24,10 @@
 enum option_type {
 	OPTION_PAD1 = 0,
 	OPTION_PADN = 1,
+	OPTION_ROUTER_ALERT = 5, /* RFC 2711 */
 	OPTION_IOAM_IMMUTABLE = 0x11,
 	OPTION_IOAM = 0x31,
+	OPTION_JUMBO = 0xc2, /* RFC 2675 */
 };
 
 enum ioam_type {
