@@ -7,6 +7,7 @@
 #include "boundary.h"
 #include "common_removal.h"
 #include "common_transit.h"
+#include "extract.h"
 #include "pathmtu.h"
 #include "record.h"
 #include "segments.h"
@@ -263,6 +264,13 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 		if (is_removed(result.outcome))
 			result.reason = STACK_NONE;
 		return result;
+	}
+	if (disposition == LOSES_HEADER && !(found & E2E_MARKED)) {
+		ip6 = at(p, 0, IPV6_HEADER);
+		if (ip6 && is_extractable(o, ip6)) {
+			result.outcome = extract(ctx, p, o, &hop);
+			return result;
+		}
 	}
 	ingress_options(ctx, p, o, &hop, path->ifindex);
 	if (disposition == DROPPED)

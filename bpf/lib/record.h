@@ -42,6 +42,18 @@ static __always_inline __u32 room_for(__u32 length)
 	return length <= ROOM_SMALL ? ROOM_SMALL : length <= ROOM_LARGE ? ROOM_LARGE : MAX_HBH;
 }
 
+/*
+ * How a record is handed over, when some bytes wait in its ring, with it: waking costs more than a packet,
+ * so only the record that passes the mark does it.
+ */
+static __always_inline __u64 wake_by(__u64 waiting, __u32 room)
+{
+	__u64 size = sizeof(struct record) + room;
+
+	return waiting > RING_WAKE_AT && waiting - size <= RING_WAKE_AT ? BPF_RB_FORCE_WAKEUP
+									: BPF_RB_NO_WAKEUP;
+}
+
 /* A record being made. */
 struct recording {
 	struct record *record;
@@ -95,7 +107,6 @@ static __always_inline void record_end(context *ctx, const struct packet *p,
 {
 	struct record *r = rec->record;
 	__u32 length = packet_length(ctx, p), head = length;
-	__u64 waiting, size;
 
 	r->time = tai;
 	r->ifindex = p->on->ifindex;
@@ -108,12 +119,8 @@ static __always_inline void record_end(context *ctx, const struct packet *p,
 		head = 0;
 	r->packet_length = head;
 	count(p->on->slot, COUNTER_RECORDS_WRITTEN);
-	/* waking costs more than a packet: only the record that passes the mark does it */
-	waiting = bpf_ringbuf_query(rec->ring, BPF_RB_AVAIL_DATA);
-	size = sizeof(*r) + room_for(r->header_length);
-	bpf_ringbuf_submit(r, waiting > RING_WAKE_AT && waiting - size <= RING_WAKE_AT
-				      ? BPF_RB_FORCE_WAKEUP
-				      : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(r, wake_by(bpf_ringbuf_query(rec->ring, BPF_RB_AVAIL_DATA),
+				      room_for(r->header_length)));
 }
 
 #endif

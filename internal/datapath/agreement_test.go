@@ -306,7 +306,7 @@ func unreachable(hook string, o model.Outcome) bool {
 	case model.OutcomeEncapSkippedGSO, model.OutcomeEncapSkippedHeadroom, model.OutcomeDecapFailed,
 		model.OutcomeE2EMeasured: // of options that are removed
 		return true
-	case model.OutcomeTraceOverflow, model.OutcomeRemovalPartial, model.OutcomeInlineRemoved, model.OutcomeTunnelDecapsulated,
+	case model.OutcomeTraceOverflow, model.OutcomeRemovalPartial, model.OutcomeOptionsRemoved, model.OutcomeInlineRemoved, model.OutcomeTunnelDecapsulated,
 		model.OutcomeDecapRefusedSource, model.OutcomeDecapRefusedBare, model.OutcomeDecapRefusedInner, model.OutcomeBoundaryTunnelDropped, model.OutcomeMalformedTunnel,
 		model.OutcomePotUpdated, model.OutcomePotAccepted, model.OutcomePotTooOld, model.OutcomePotReplayed, model.OutcomePotInvalid,
 		model.OutcomePotRejected, model.OutcomePotDropped, model.OutcomeMalformedSequences,

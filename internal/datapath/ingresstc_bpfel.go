@@ -29,6 +29,7 @@ const (
 	ingressTCMapE2eNumbers         = "e2e_numbers"
 	ingressTCMapE2ePackets         = "e2e_packets"
 	ingressTCMapEncapsulations     = "encapsulations"
+	ingressTCMapExtractionAtHand   = "extraction_at_hand"
 	ingressTCMapFlowClock          = "flow_clock"
 	ingressTCMapFlows              = "flows"
 	ingressTCMapForwarding         = "forwarding"
@@ -130,6 +131,7 @@ type ingressTCMapSpecs struct {
 	E2eNumbers         *ebpf.MapSpec `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.MapSpec `ebpf:"e2e_packets"`
 	Encapsulations     *ebpf.MapSpec `ebpf:"encapsulations"`
+	ExtractionAtHand   *ebpf.MapSpec `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.MapSpec `ebpf:"flow_clock"`
 	Flows              *ebpf.MapSpec `ebpf:"flows"`
 	Forwarding         *ebpf.MapSpec `ebpf:"forwarding"`
@@ -207,6 +209,7 @@ type ingressTCMaps struct {
 	E2eNumbers         *ebpf.Map `ebpf:"e2e_numbers"`
 	E2ePackets         *ebpf.Map `ebpf:"e2e_packets"`
 	Encapsulations     *ebpf.Map `ebpf:"encapsulations"`
+	ExtractionAtHand   *ebpf.Map `ebpf:"extraction_at_hand"`
 	FlowClock          *ebpf.Map `ebpf:"flow_clock"`
 	Flows              *ebpf.Map `ebpf:"flows"`
 	Forwarding         *ebpf.Map `ebpf:"forwarding"`
@@ -258,6 +261,7 @@ func (m *ingressTCMaps) Close() error {
 		m.E2eNumbers,
 		m.E2ePackets,
 		m.Encapsulations,
+		m.ExtractionAtHand,
 		m.FlowClock,
 		m.Flows,
 		m.Forwarding,

@@ -9,16 +9,20 @@ import (
 // otherOptions is a Hop-by-Hop header of other protocols, into which IOAM may be inserted,
 // sometimes with IOAM between theirs.
 func (g generator) otherOptions(next byte) []byte {
-	options := g.padding(g.IntN(10))
+	options, foreign := g.padding(g.IntN(10)), g.IntN(2) == 0
 	for range g.IntN(5) {
-		switch g.IntN(16) {
-		case 0:
+		kind := g.IntN(16)
+		if foreign && kind < 10 {
+			kind += 10
+		}
+		switch kind {
+		case 10:
 			options = append(options, 5, 2, 0, 0) // router alert
-		case 1:
+		case 11:
 			options = append(options, 0xc2, 4, 0, 1, 0, 0) // jumbo payload
-		case 2, 3:
+		case 12, 13:
 			options = append(options, g.padding(g.IntN(10))...)
-		case 4, 5, 6, 7, 8, 9:
+		case 0, 1, 2, 3, 4, 5, 6, 7, 8, 9:
 			options = append(options, g.padding(-(2+len(options))&3)...) // 4n
 			if g.IntN(2) == 0 {
 				options = append(options, g.trace()...)

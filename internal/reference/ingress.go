@@ -199,6 +199,9 @@ func (n *Node) removeInline(f Frame, p packet) Result {
 	for _, option := range p.options {
 		whole = whole && n.removable(option)
 	}
+	if !whole && n.isExtractable(p) {
+		return n.extract(f, p)
+	}
 	if !whole {
 		result := unchanged(f, model.OutcomeRemovalPartial)
 		result.Data = p.frame

@@ -115,6 +115,12 @@ static __always_inline int store_bytes(context *ctx, __u32 offset, const void *f
 	return bpf_skb_store_bytes(ctx, offset, from, length, 0);
 }
 
+/* The same where bytes were: the sum that the stack may keep over them is kept right. */
+static __always_inline int rewrite_bytes(context *ctx, __u32 offset, const void *from, __u32 length)
+{
+	return bpf_skb_store_bytes(ctx, offset, from, length, BPF_F_RECOMPUTE_CSUM);
+}
+
 /* Whether the stack keeps a sum over the packet's bytes; to look is cheaper than the helper. */
 static __always_inline int has_sum(context *ctx)
 {

@@ -104,6 +104,12 @@ static __always_inline int store_bytes(context *ctx, __u32 offset, const void *f
 	return bpf_xdp_store_bytes(ctx, offset, (void *)from, length);
 }
 
+/* The same where bytes were: nothing keeps a sum over them. */
+static __always_inline int rewrite_bytes(context *ctx, __u32 offset, const void *from, __u32 length)
+{
+	return store_bytes(ctx, offset, from, length);
+}
+
 /* Moves the frame's first `size` bytes, a constant, forward over `length` bytes. */
 static __always_inline int move_head(context *ctx, __u32 size, __u32 length)
 {

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Removal of options from a Hop-by-Hop header that holds others, too (docs/data-plane.md, "Removing
+ * options"). The header is put together anew beside the packet: an option that stays moves by a
+ * multiple of 8, so whole words can be copied.
+ */
+#ifndef WAYMARK_EXTRACT_H
+#define WAYMARK_EXTRACT_H
+
+#include "hbh.h"
+#include "hook.h"
+#include "modules.h"
+#include "record.h"
+
+/* The longest header that is taken apart. */
+#define EXTRACTED_HEADER 512
+#define EXTRACTED_MASK	 (EXTRACTED_HEADER - 1)
+
+/* A header as it was found, and without the options. */
+struct extraction {
+	struct record record; /* header[] is after it, as user space expects */
+	union {
+		__u8 bytes[ROOM_LARGE];
+		__u64 words[ROOM_LARGE / 8];
+	} header;
+	union {
+		__u8 bytes[EXTRACTED_HEADER];
+		__u64 words[EXTRACTED_HEADER / 8];
+	} kept;
+	__u32 cursor;	/* the next option, from the start of the header */
+	__u32 end;	/* of what is kept so far */
+	__u32 length;	/* of the header */
+	__u8 next;	/* of the IOAM options, in their order */
+	__u8 has_trace; /* among those that are removed */
+	__u8 pad[2];
+};
+
+/* One entry for each CPU: the packet at hand. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct extraction);
+} extraction_at_hand SEC(".maps");
+
+static __always_inline struct extraction *extraction_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&extraction_at_hand, &zero);
+}
+
+/*
+ * Whether a packet that loses options, and not its whole header, can be taken apart: a jumbogram says
+ * its length in an option (RFC 2675).
+ */
+static __always_inline int is_extractable(const struct options *o, const struct ipv6 *ip6)
+{
+	return NODE.has_removals && o->removable && o->length <= EXTRACTED_HEADER &&
+	       (o->foreign || o->removable != o->count) && ip6->payload_length;
+}
+
+/* Copies an option to a place that is a multiple of 8 before its own. Not inlined: see scan_options(). */
+__noinline int keep_words(__u32 from, __u32 to, __u32 size)
+{
+	struct extraction *x = extraction_here();
+	__u32 first = from >> 3, last = (from + size - 1) >> 3, moved = (from - to) >> 3;
+
+	if (!x)
+		return -1;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < 34; i++) {
+		__u32 at = first + i;
+		__u64 word;
+
+		if (at > last)
+			break;
+		word = x->header.words[at & (EXTRACTED_MASK >> 3)];
+		if (at == first)
+			word &= ~0ULL << ((from & 7) << 3);
+		if (at == last)
+			word &= ~0ULL >> ((~(from + size - 1) & 7) << 3);
+		x->kept.words[(at - moved) & (EXTRACTED_MASK >> 3)] |= word;
+	}
+	return 0;
+}
+
+/* Pads what is kept to an offset, at most 7 octets further. */
+static __always_inline void pad_kept(struct extraction *x, __u32 to)
+{
+	__u32 end = x->end;
+
+	if (to - end >= 2) { /* one octet is 0 already */
+		x->kept.bytes[end & EXTRACTED_MASK] = OPTION_PADN;
+		x->kept.bytes[(end + 1) & EXTRACTED_MASK] = to - end - 2;
+	}
+	x->end = to;
+}
+
+/* Whether an IOAM option is removed here. */
+static __always_inline int is_marked(const struct options *o, const struct option *option)
+{
+	const struct ioam_namespace *ns;
+
+	if (option->kind == KIND_OTHER)
+		return 0;
+	ns = namespace_of(o, option);
+	return ns && ns->remove;
+}
+
+/* Whether the option at an offset is removed; IOAM options were noted in their order. */
+static __always_inline int is_extracted(struct extraction *x, const struct options *o, __u32 offset)
+{
+	const struct option *option;
+	__u32 next = x->next;
+
+	if (next >= MAX_IOAM_OPTIONS || next >= o->count)
+		return 0;
+	option = &o->options[next];
+	if (option->offset != IPV6_HEADER + offset)
+		return 0;
+	x->next = next + 1;
+	if (!is_marked(o, option))
+		return 0;
+	if (option->kind == KIND_TRACE)
+		x->has_trace = 1;
+	return 1;
+}
+
+/* Puts the header together without the options. Not inlined: see scan_options(). */
+__noinline int arrange_kept(const struct options *o)
+{
+	struct extraction *x = extraction_here();
+
+	if (!o || !x)
+		return -1;
+	__builtin_memset(&x->kept, 0, sizeof(x->kept));
+	x->cursor = 2;
+	x->end = 2;
+	x->next = 0;
+	x->has_trace = 0;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < MAX_OPTIONS; i++) {
+		__u32 offset = x->cursor, type, size;
+
+		if (offset >= x->length)
+			break;
+		type = x->header.bytes[offset & EXTRACTED_MASK];
+		if (type == OPTION_PAD1) {
+			x->cursor = offset + 1;
+			continue;
+		}
+		size = 2 + x->header.bytes[(offset + 1) & EXTRACTED_MASK];
+		x->cursor = offset + size;
+		if (type == OPTION_PADN || is_extracted(x, o, offset))
+			continue;
+		pad_kept(x, x->end + ((offset - x->end) & 7));
+		keep_words(offset, x->end, size);
+		x->end += size;
+	}
+	pad_kept(x, (x->end + 7) & ~7U);
+	x->kept.bytes[0] = x->header.bytes[0];
+	x->kept.bytes[1] = (x->end >> 3) - 1;
+	return 0;
+}
+
+/* Writes the header that was put together into the packet, which gets shorter. */
+static __always_inline int replace_header(context *ctx, struct packet *p,
+					  const struct extraction *x)
+{
+	__u32 length = x->end;
+
+	if (x->length - length > EXTRACTED_HEADER ||
+	    remove_header(ctx, p, x->length - length, NEXT_HBH))
+		return -1;
+	opaque(length);
+	length = ((length - 1) & EXTRACTED_MASK) + 1;
+	rewrite_bytes(ctx, p->l3 + IPV6_HEADER, x->kept.bytes, length);
+	packet_load(ctx, p);
+	return 0;
+}
+
+/* Makes options that stay look like padding, in the copy of the header that is reported. */
+static __always_inline void hide_kept(struct extraction *x, const struct options *o)
+{
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+		const struct option *option = &o->options[i];
+
+		if (!is_marked(o, option))
+			x->header.bytes[(option->offset - IPV6_HEADER) & EXTRACTED_MASK] =
+				OPTION_PADN;
+	}
+}
+
+/* Reports the traces that were removed. Not inlined: see scan_options(). */
+__noinline int record_extraction(context *ctx, const struct options *o, const struct interface *on,
+				 __u32 l3, __u64 tai)
+{
+	struct packet packet = {.l3 = l3 & 0xff, .on = on}, *p = &packet;
+	struct extraction *x = extraction_here();
+	__u32 cpu = bpf_get_smp_processor_id(), head, room;
+	struct record *r;
+	__u64 waiting;
+	void *ring;
+	long err;
+
+	if (!o || !on || !x)
+		return -1;
+	packet_load(ctx, p);
+	hide_kept(x, o);
+	r = &x->record;
+	r->kind = SAMPLE_RECORD;
+	r->ifindex = on->ifindex;
+	r->time = tai;
+	r->length = packet_length(ctx, p);
+	r->header_length = x->length;
+	r->outcome = OUTCOME_OPTIONS_REMOVED;
+	head = r->length;
+	if (head > RECORD_PACKET)
+		head = RECORD_PACKET;
+	if (read_some(ctx, p->l3, r->packet, head, RECORD_PACKET))
+		head = 0;
+	r->packet_length = head;
+	ring = bpf_map_lookup_elem(&records, &cpu);
+	if (!ring)
+		return count(on->slot, COUNTER_RECORDS_LOST);
+	room = x->length <= ROOM_SMALL ? ROOM_SMALL : ROOM_LARGE;
+	waiting = bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) + sizeof(*r) + room;
+	if (room == ROOM_SMALL)
+		err = bpf_ringbuf_output(ring, x, sizeof(*r) + ROOM_SMALL, wake_by(waiting, room));
+	else
+		err = bpf_ringbuf_output(ring, x, sizeof(*r) + ROOM_LARGE, wake_by(waiting, room));
+	return count(on->slot, err ? COUNTER_RECORDS_LOST : COUNTER_RECORDS_WRITTEN);
+}
+
+/* Reads the header, with this node's data, and puts it together anew; zero if it cannot. */
+static __always_inline struct extraction *begin_extraction(context *ctx, const struct packet *p,
+							   const struct options *o)
+{
+	struct extraction *x = extraction_here();
+
+	if (!x || read_some(ctx, p->l3 + IPV6_HEADER, x->header.bytes, o->length, EXTRACTED_HEADER))
+		return 0;
+	x->length = o->length;
+	arrange_kept(o);
+	return x;
+}
+
+/* Direct Exports of options that stay are the egress hook's. */
+static __always_inline void report_extracted(context *ctx, const struct packet *p,
+					     struct options *o, const struct hop *hop)
+{
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+		if (!is_marked(o, &o->options[i]))
+			o->options[i].kind = KIND_OTHER;
+	}
+	dex_remove(ctx, p, o, hop, o->length, ABOUT_INNER);
+}
+
+/*
+ * Treats the options of a packet, and removes those whose namespace is to be removed here, where others
+ * stay. Bytes before the IPv6 header are from bit 8 of the result on, packet.broken is bit 16. Not
+ * inlined: the stack is small.
+ */
+__noinline int extract_options(context *ctx, struct options *o, const struct interface *on,
+			       struct hop *hop)
+{
+	struct packet packet = {.on = on}, *p = &packet;
+	enum outcome outcome = OUTCOME_OPTIONS_REMOVED;
+	struct extraction *x;
+	int wanted;
+
+	if (!o || !on || !hop)
+		return OUTCOME_REMOVAL_PARTIAL;
+	p->l3 = o->l3;
+	packet_load(ctx, p);
+	wanted = (o->has_trace || dex_reports(o)) && are_records_wanted();
+	if (wanted || trace_needs_arrival(o))
+		hop->tai = tai_now();
+	trace_ingress(ctx, o, hop);
+	sum_up(o, on->slot, COUNTER_INGRESS_OPTIONS);
+	packet_load(ctx, p);
+	x = begin_extraction(ctx, p, o);
+	if (!x)
+		return OUTCOME_REMOVAL_PARTIAL | (__u32)p->l3 << 8;
+	if (wanted && dex_reports(o)) {
+		report_extracted(ctx, p, o, hop);
+		packet_load(ctx, p);
+	}
+	if (replace_header(ctx, p, x))
+		outcome = OUTCOME_DECAP_FAILED;
+	else if (wanted && x->has_trace)
+		record_extraction(ctx, o, on, p->l3, hop->tai);
+	return outcome | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
+}
+
+/* The same of a packet that is loaded. */
+static __always_inline enum outcome extract(context *ctx, struct packet *p, struct options *o,
+					    struct hop *hop)
+{
+	int done = extract_options(ctx, o, p->on, hop);
+
+	p->l3 = done >> 8;
+	p->broken = done >> 16;
+	packet_load(ctx, p);
+	return done & 0xff;
+}
+
+#endif
