@@ -291,6 +291,11 @@ var ingressMutations = []mutation{
 	{name: "namespace to be removed, followed", change: func(f []byte) []byte { return set(atHBH, 0)(set(atTrace+1, 7)(f)) }, outcome: model.OutcomeRemovalPartial, also: model.OutcomeTraceFilled, want: filled},
 	{name: "namespace to be removed, another option too",
 		change:  set(atOption, 0x31, 26, 0, 0, 0, 7, 0x10, 2, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3e, 6, 0, 0, 0, 0, 0, 0),
+		outcome: model.OutcomeOptionsRemoved, also: model.OutcomeTraceFilled, records: 1,
+		want: func(f []byte) []byte {
+			return set(atLength, 0, 32)(set(atHBH, 17, 1, 1, 4, 0, 0, 0, 0)(slices.Delete(f, atHBH+8, atHBH+32)))
+		}},
+	{name: "namespace to be removed, another option too, a jumbogram", change: func(f []byte) []byte { return set(atLength, 0, 0)(set(atTrace+1, 7)(sharedWith(0x3e)(f))) },
 		outcome: model.OutcomeRemovalPartial, also: model.OutcomeTraceFilled,
 		want: func(f []byte) []byte { return set(atData, 63, 0, 0, 2, 0, 201, 0xff, 0xff)(set(atTrace+3, 0)(f)) }},
 	{name: "tunnel that ends here", config: decapsulating, change: tunnelled, outcome: model.OutcomeTunnelDecapsulated,

@@ -139,6 +139,9 @@ func TestEncapsulationSkipped(t *testing.T) {
 	destination := func(a string) func() []byte {
 		return func() []byte { return withDestination(plain(), netip.MustParseAddr(a)) }
 	}
+	authenticated := func() []byte {
+		return ipv6Packet(ioam.NextHeaderAH, append(craft.Hex(t, "11040000 00000000 00000000 00000000 00000000 00000000"), udp(4)...))
+	}
 	for _, test := range []struct {
 		name    string
 		mode    model.Mode
@@ -163,9 +166,14 @@ func TestEncapsulationSkipped(t *testing.T) {
 		{"ICMPv6 138", model.ModeInline, icmp(138), model.OutcomeEncapInserted},
 		{"MLDv2 report", model.ModeInline, icmp(143), model.OutcomeEncapSkippedControl},
 		{"ICMPv6 without type", model.ModeInline, func() []byte { return set(5, 4)(ipv6Packet(ioam.NextHeaderICMPv6, nil)) }, model.OutcomeEncapInserted},
-		{"header there, inline", model.ModeInline, func() []byte { return ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b000502 00000000")) }, model.OutcomeEncapSkippedHBH},
+		{"header there, inline", model.ModeInline, func() []byte { return ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b000502 00000000")) }, model.OutcomeEncapSkippedRouterAlert},
 		{"header there, encap", model.ModeEncap, func() []byte { return ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b000502 00000000")) }, model.OutcomeEncapTunneled},
-		{"IOAM there, inline", model.ModeInline, func() []byte { return set(44, 0x31)(rightPacket(t)) }, model.OutcomeEncapSkippedHBH},
+		{"IOAM there, inline", model.ModeInline, func() []byte { return set(44, 0x31)(rightPacket(t)) }, model.OutcomeEncapInserted},
+		{"AH there, inline", model.ModeInline, authenticated, model.OutcomeEncapSkippedAH},
+		{"AH there, encap", model.ModeEncap, authenticated, model.OutcomeEncapTunneled},
+		{"AH in a later fragment", model.ModeInline, func() []byte {
+			return ipv6Packet(ioam.NextHeaderFragment, craft.Hex(t, "33000008 00000001 00000000 00000000"))
+		}, model.OutcomeEncapSkippedAH},
 		{"up to the MTU, inline", model.ModeInline, func() []byte { return ipv6Packet(ioam.NextHeaderUDP, udp(1500-40-8-40)) }, model.OutcomeEncapInserted},
 		{"beyond the MTU, inline", model.ModeInline, func() []byte { return ipv6Packet(ioam.NextHeaderUDP, udp(1500-40-8-39)) }, model.OutcomeEncapSkippedMTU},
 		{"up to the MTU, encap", model.ModeEncap, func() []byte { return ipv6Packet(ioam.NextHeaderUDP, udp(1500-40-8-80)) }, model.OutcomeEncapTunneled},

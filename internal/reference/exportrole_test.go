@@ -203,7 +203,7 @@ func TestExportsDecapsulating(t *testing.T) {
 		{"inline", carrying(t, dexHeader), remove, model.OutcomeInlineRemoved, true, false, nil},
 		{"in 0x31", set(44, 0x31)(carrying(t, dexHeader)), remove, model.OutcomeInlineRemoved, true, false, nil},
 		{"not marked", carrying(t, dexHeader), nil, model.OutcomeDirectExport, false, false, nil},
-		{"with another option", set(68, 5)(carrying(t, dexHeader)), remove, model.OutcomeRemovalPartial, false, false, nil},
+		{"with another option", set(68, 5)(carrying(t, dexHeader)), remove, model.OutcomeOptionsRemoved, true, false, nil},
 		{"with a trace", carrying(t, withTrace), remove, model.OutcomeInlineRemoved, true, true,
 			func(e *model.Postcard) { e.Option = ioam.DirectExport{Namespace: 123, Type: 0x800000} }},
 		{"no export", carrying(t, dexHeader), func(c *model.NodeConfig) { remove(c); c.Namespaces[0].Export = model.ExportNone }, model.OutcomeInlineRemoved, false, false, nil},

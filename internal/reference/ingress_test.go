@@ -38,6 +38,16 @@ func headerBytes(hex string) func(testing.TB, []byte) []byte {
 	}
 }
 
+// shortened wants the Hop-by-Hop header to be replaced by a shorter one.
+func shortened(hex string) func(testing.TB, []byte) []byte {
+	return func(t testing.TB, in []byte) []byte {
+		header, length := craft.Hex(t, hex), (int(in[41])+1)*8
+		out := slices.Concat(in[:40], header, in[40+length:])
+		binary.BigEndian.PutUint16(out[4:], binary.BigEndian.Uint16(in[4:])-uint16(length-len(header)))
+		return out
+	}
+}
+
 // withoutHeader wants the Hop-by-Hop header to be removed.
 func withoutHeader(_ testing.TB, in []byte) []byte {
 	length := (int(in[41]) + 1) * 8
@@ -127,8 +137,8 @@ var ingressCases = []packetCase{
 	{name: "DEX in 0x31, not aligned", mutate: header("3b020000 00310a00 04007b00 00800000 00010300 00000100"), outcome: model.OutcomeMalformedAlignment, want: unchangedBytes, kernel: true},
 	{name: "option without data at the end, not aligned", mutate: header("3b000102 00003100"), outcome: model.OutcomeMalformedAlignment, want: unchangedBytes, kernel: true},
 	{name: "DEX of a removed namespace", mutate: header("3b010100 110a0004 012c0000 80000000"), outcome: model.OutcomeInlineRemoved, want: withoutHeader},
-	{name: "DEX removed with a trace kept", mutate: header("3b040100 110a0004 012c0000 80000000 310e0000 007b0801 80000000 00000000 01020000 00000000"), outcome: model.OutcomeRemovalPartial,
-		want: headerBytes("3b040100 110a0004 012c0000 80000000 310e0000 007b0800 80000000 3f000002 01020000 00000000")},
+	{name: "DEX removed with a trace kept", mutate: header("3b040100 110a0004 012c0000 80000000 310e0000 007b0801 80000000 00000000 01020000 00000000"), outcome: model.OutcomeOptionsRemoved,
+		want: shortened("3b020104 00000000 310e0000 007b0800 80000000 3f000002")},
 	{name: "DEX and a trace", mutate: header("3b030100 110a0004 007b0000 80000000 310e0000 007b0801 80000000 00000000"), outcome: model.OutcomeTraceFilled,
 		want: headerBytes("3b030100 110a0004 007b0000 80000000 310e0000 007b0800 80000000 3f000002")},
 	{name: "DEX in 0x31", mutate: set(47, 4), outcome: model.OutcomeDirectExport, want: unchangedBytes},
@@ -159,9 +169,9 @@ var ingressCases = []packetCase{
 	{name: "inline removal", mutate: then(set(48, 1), set(49, 0x2c)), outcome: model.OutcomeInlineRemoved, want: withoutHeader, record: true},
 	{name: "inline removal of overflow", mutate: then(set(48, 1), set(49, 0x2c), set(51, 0)), outcome: model.OutcomeInlineRemoved, want: withoutHeader, record: true},
 	{name: "inline removal, other namespace", mutate: header("3b040100 310e0000 012c0801 80000000 00000000 310e0000 007b0801 80000000 00000000 01020000"),
-		outcome: model.OutcomeRemovalPartial, want: headerBytes("3b040100 310e0000 012c0800 80000000 3f000002 310e0000 007b0800 80000000 3f000002 01020000")},
+		outcome: model.OutcomeOptionsRemoved, want: shortened("3b020100 310e0000 007b0800 80000000 3f000002 01020000"), record: true},
 	{name: "inline removal, router alert", mutate: header("3b030100 310e0000 012c0801 80000000 00000000 05020000 01040000 00000000"),
-		outcome: model.OutcomeRemovalPartial, want: headerBytes("3b030100 310e0000 012c0800 80000000 3f000002 05020000 01040000 00000000")},
+		outcome: model.OutcomeOptionsRemoved, want: shortened("3b000100 05020000"), record: true},
 	{name: "inline removal, followed", mutate: func(p []byte) []byte {
 		p[40], p[48], p[49] = 0, 1, 0x2c
 		return ipv6Packet(ioam.NextHeaderHopByHop, append(p[40:], craft.Hex(panicTB{}, rightHeader)...))

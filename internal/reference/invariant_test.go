@@ -17,7 +17,7 @@ import (
 var (
 	ingressOutcomes = []model.Outcome{
 		model.OutcomeNotIPv6, model.OutcomeNoIOAM, model.OutcomeOptionUnsupported, model.OutcomeNamespaceUnknown, model.OutcomeOverflowSet, model.OutcomeDirectExport,
-		model.OutcomeTraceFilled, model.OutcomeTraceOverflow, model.OutcomeRemovalPartial, model.OutcomeInlineRemoved, model.OutcomeTunnelDecapsulated,
+		model.OutcomeTraceFilled, model.OutcomeTraceOverflow, model.OutcomeRemovalPartial, model.OutcomeOptionsRemoved, model.OutcomeInlineRemoved, model.OutcomeTunnelDecapsulated,
 		model.OutcomeDecapRefusedSource, model.OutcomeDecapRefusedBare, model.OutcomeDecapRefusedInner,
 		model.OutcomeBoundaryIgnored, model.OutcomeBoundaryStripPartial, model.OutcomeBoundaryStripped, model.OutcomeBoundaryDropped, model.OutcomeBoundaryUnprovenDropped, model.OutcomeBoundaryTunnelDropped,
 		model.OutcomeMalformedIPv6, model.OutcomeMalformedHeader, model.OutcomeMalformedTooManyOptions, model.OutcomeMalformedTunnel, model.OutcomeMalformedAlignment,
@@ -29,7 +29,8 @@ var (
 	rareOutcomes   = []model.Outcome{model.OutcomePotReplayed, model.OutcomePotTooOld}
 	egressOutcomes = []model.Outcome{
 		model.OutcomeNotIPv6, model.OutcomeNoIOAM, model.OutcomeUntouched, model.OutcomeOptionUnsupported, model.OutcomeNamespaceUnknown, model.OutcomeOverflowSet,
-		model.OutcomeDirectExport, model.OutcomeTraceFilled, model.OutcomeEncapNotSelected, model.OutcomeEncapSkippedControl, model.OutcomeEncapSkippedExport, model.OutcomeEncapSkippedHBH, model.OutcomeEncapSkippedMTU,
+		model.OutcomeDirectExport, model.OutcomeTraceFilled, model.OutcomeEncapNotSelected, model.OutcomeEncapSkippedControl, model.OutcomeEncapSkippedExport, model.OutcomeEncapSkippedMTU,
+		model.OutcomeEncapSkippedAH, model.OutcomeEncapSkippedRouterAlert, model.OutcomeEncapSkippedJumbo, model.OutcomeEncapSkippedOptions,
 		model.OutcomeEncapSkippedGSO, model.OutcomeEncapInserted, model.OutcomeEncapTunneled, model.OutcomeEncapUnfilled, model.OutcomeEncapOverflow,
 		model.OutcomeBoundaryIgnored, model.OutcomeBoundaryStripPartial, model.OutcomeBoundaryStripped, model.OutcomeBoundaryDropped, model.OutcomeBoundaryUnprovenDropped,
 		model.OutcomeMalformedIPv6, model.OutcomeMalformedHeader, model.OutcomeMalformedTooManyOptions, model.OutcomeMalformedAlignment,
@@ -95,8 +96,15 @@ func checkTold(t *testing.T, config model.NodeConfig, f Frame, result Result, eg
 	switch {
 	case result.Outcome == model.OutcomeInlineRemoved || result.Outcome == model.OutcomeTunnelDecapsulated:
 		carrier, role = mustParse(t, f.Data, f.Link), model.RoleDecapsulating
+	case result.Outcome == model.OutcomeOptionsRemoved:
+		carrier, role = mustParse(t, f.Data, f.Link), model.RoleDecapsulating
+		n := mustNode(t, config)
+		carrier.options = slices.DeleteFunc(carrier.options, func(o ioam.Option) bool { return !n.removable(o) })
 	case slices.Contains(added, result.Outcome):
 		carrier, role = mustParse(t, result.Data, f.Link), model.RoleEncapsulating
+		if was := mustParse(t, f.Data, f.Link); was.header != nil && !bytes.HasSuffix(carrier.ip, was.ip) { // merged
+			carrier.options = carrier.options[:len(carrier.options)-len(was.options)]
+		}
 	case egress && (f.Ingress == ifIngress || f.Ingress == ifEgress) && (result.Outcome == model.OutcomeUntouched || slices.Contains(inPlace, result.Outcome)):
 		carrier, role = mustParse(t, result.Data, f.Link), model.RoleTransit
 	}
@@ -133,6 +141,8 @@ func checkBytes(t *testing.T, config model.NodeConfig, f Frame, result Result) {
 	switch result.Outcome {
 	case model.OutcomeInlineRemoved, model.OutcomeBoundaryStripped, model.OutcomeTunnelDecapsulated:
 		checkRemoved(t, f, result)
+	case model.OutcomeOptionsRemoved:
+		checkExtracted(t, config, f, result)
 	case model.OutcomeEncapInserted, model.OutcomeEncapTunneled, model.OutcomeEncapUnfilled, model.OutcomeEncapOverflow:
 		checkInserted(t, f, result)
 	default:
@@ -239,11 +249,17 @@ func checkRemoved(t *testing.T, f Frame, result Result) {
 func checkInserted(t *testing.T, f Frame, result Result) {
 	t.Helper()
 	was, is := mustParse(t, bytes.Clone(f.Data), f.Link), mustParse(t, result.Data, f.Link)
-	if fault, sound := is.check(model.CompatibilityDefault); !sound || len(is.options) == 0 || !is.pure || len(is.header) > model.MaxHeaderInsertion {
+	merged := was.header != nil && !bytes.HasSuffix(is.ip, was.ip)
+	pure := is.pure && len(is.header) <= model.MaxHeaderInsertion
+	if fault, sound := is.check(model.CompatibilityDefault); !merged && (!sound || len(is.options) == 0 || !pure) {
 		t.Fatalf("inserted %x: %v", is.header, fault)
 	}
 	if is.hopLimit() != was.hopLimit() || is.trafficClass() != was.trafficClass() || is.flowLabel() != was.flowLabel() {
 		t.Fatal("the header that carries the option has another hop limit, traffic class or flow label")
+	}
+	if merged {
+		checkMerged(t, was, is)
+		return
 	}
 	header := ioam.ExtensionHeader{Bytes: is.header}
 	for option := range header.Options() {

@@ -59,7 +59,6 @@ func TestMatch(t *testing.T) {
 		{"next header, ports cut off", plain[:40], model.Match{NextHeader: ptr(ioam.NextHeaderUDP)}, true},
 		{"behind a routing header", chain(t, 43, "11000400 00000000", udp(4)), model.Match{DestinationPort: &model.PortRange{From: 9, To: 9}}, true},
 		{"behind two headers", chain(t, 43, "3c000400 00000000 11010104 00000000 01060000 00000000", udp(4)), model.Match{DestinationPort: &model.PortRange{From: 9, To: 9}}, true},
-		{"behind AH", chain(t, 51, "11040000 00000000 00000000 00000000 00000000 00000000", udp(4)), model.Match{DestinationPort: &model.PortRange{From: 9, To: 9}}, true},
 		{"first fragment", chain(t, 44, "11000001 00000001", udp(4)), model.Match{DestinationPort: &model.PortRange{From: 9, To: 9}}, true},
 		{"later fragment, ports", chain(t, 44, "11000008 00000001", udp(4)), model.Match{DestinationPort: &model.PortRange{From: 9, To: 9}}, false},
 		{"later fragment, next header", chain(t, 44, "11000008 00000001", udp(4)), model.Match{NextHeader: ptr(ioam.NextHeaderUDP)}, true},

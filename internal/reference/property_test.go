@@ -182,7 +182,7 @@ func randomHeader(s source, next ioam.NextHeader) []byte {
 		option := randomTrace(s)
 		switch s.below(12) {
 		case 0:
-			option = ioam.Option{Type: ioam.OptionRouterAlert, Data: []byte{0, 0}}
+			option = oneOf(s, ioam.Option{Type: ioam.OptionRouterAlert, Data: []byte{0, 0}}, ioam.Option{Type: ioam.OptionJumbo, Data: []byte{0, 1, 0, 0}})
 		case 1:
 			option = ioam.Option{Type: ioam.OptionIOAMStatic, Data: append([]byte{0, byte(s.below(5))}, randomBytes(s, s.below(12))...)}
 		case 2:
@@ -220,7 +220,7 @@ func randomPacket(s source) []byte {
 	next := oneOf(s, ioam.NextHeaderUDP, ioam.NextHeaderTCP, ioam.NextHeaderICMPv6, ioam.NextHeaderIPv6, ioam.NextHeaderFragment, ioam.NextHeaderNone)
 	for range s.below(3) {
 		payload = append([]byte{byte(next), 0, 0, byte(s.below(16)), 0, 0, 0, 0}, payload...)
-		next = oneOf(s, ioam.NextHeaderRouting, ioam.NextHeaderDestination, ioam.NextHeaderFragment)
+		next = oneOf(s, ioam.NextHeaderRouting, ioam.NextHeaderDestination, ioam.NextHeaderFragment, ioam.NextHeaderAH)
 	}
 	if s.below(2) == 0 {
 		payload, next = append(randomHeader(s, next), payload...), ioam.NextHeaderHopByHop
@@ -270,7 +270,7 @@ func randomFrame(s source, packet []byte) Frame {
 // Random packets through random nodes: the invariants always hold, and every
 // outcome occurs.
 func TestRandomPackets(t *testing.T) {
-	const packets = 90_000
+	const packets = 120_000
 	s := randomSource{rand.New(rand.NewPCG(9197, 9486))}
 	seen := map[bool]map[model.Outcome]int{false: {}, true: {}}
 	var config model.NodeConfig

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reference
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/ipv6"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+	"github.com/waymark-net/waymark/test/craft"
+)
+
+// TestMerge inserts a trace of 16 bytes, or two of them, into headers that are there.
+func TestMerge(t *testing.T) {
+	const trace = "310e0000 007b0800 80000000 40000002"
+	for _, test := range []struct {
+		name           string
+		traces         int
+		header, merged string
+		outcome        model.Outcome
+	}{
+		{"an option at once", 1, "3b00 1e04 00000000", "3b03 0100" + trace + "0104 00000000" + "1e04 00000000", 0},
+		{"after a PadN of 2", 1, "3b00 0100 1e02 0000", "3b02 0100" + trace + "1e02 0000", 0},
+		{"after a Pad1", 1, "3b00 00 1e 03 000000", "3b03 0100" + trace + "0105 0000000000" + "1e 03 000000", 0},
+		{"after a PadN of 6, aligned to 8n", 1, "3b01 0104 00000000 1e06 000000000000", "3b03 0100" + trace + "0102 0000" + "1e06 000000000000", 0},
+		{"after seven octets", 1, "3b01 0105 0000000000 1e05 0000000000", "3b03 0100" + trace + "0103 000000" + "1e05 0000000000", 0},
+		{"after eight octets", 1, "3b01 0106 000000000000 1e04 00000000", "", model.OutcomeEncapSkippedOptions},
+		{"padding alone", 1, "3b00 0104 00000000", "3b02 0100" + trace + "0102 0000", 0},
+		{"padding behind stays", 1, "3b01 1e02 0000 0100 0106 000000000000", "3b04 0100" + trace + "0104 00000000" + "1e02 0000 0100 0106 000000000000", 0},
+		{"two options", 2, "3b00 1e04 00000000", "3b05 0100" + trace + trace + "0104 00000000" + "1e04 00000000", 0},
+		{"eight in all", 2, "3b01 1e00 1e00 1e00 1e00 1e00 1e00 0100", "3b06 0100" + trace + trace + "0104 00000000" + "1e00 1e00 1e00 1e00 1e00 1e00 0100", 0},
+		{"nine in all", 2, "3b01 1e00 1e00 1e00 1e00 1e00 1e00 1e00", "", model.OutcomeEncapSkippedOptions},
+		{"router alert", 1, "3b00 0502 0000 0100", "", model.OutcomeEncapSkippedRouterAlert},
+		{"router alert after another", 1, "3b01 1e02 0000 0502 0000 0104 00000000", "", model.OutcomeEncapSkippedRouterAlert},
+		{"jumbo payload", 1, "3b00 c204 00010000", "", model.OutcomeEncapSkippedJumbo},
+		{"jumbo payload and router alert", 1, "3b01 c204 00010000 0502 0000 0102 0000", "", model.OutcomeEncapSkippedRouterAlert},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := encapConfig(model.ModeInline)
+			option := model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})[0]
+			cfg.Encapsulations[0].Options = slices.Repeat([]model.InsertedOption{option}, test.traces)
+			packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.header))
+			frame := egressFrame(packet)
+			result := mustNode(t, cfg).Egress(frame)
+			want, outcome := packet, test.outcome
+			if outcome == 0 {
+				want, outcome = ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.merged)), model.OutcomeEncapInserted
+			}
+			if result.Outcome != outcome || !bytes.Equal(result.Data, want) {
+				t.Errorf("%v %x, want %v %x", result.Outcome, result.Data[40:], outcome, want[40:])
+			}
+		})
+	}
+}
+
+// TestMergeUpToTheLongestHeader fills the length field of the header.
+func TestMergeUpToTheLongestHeader(t *testing.T) {
+	for _, test := range []struct {
+		length  int
+		outcome model.Outcome
+	}{{2048 - 24, model.OutcomeEncapInserted}, {2048 - 16, model.OutcomeEncapSkippedOptions}} {
+		header := []byte{59, byte(test.length/8 - 1), 0x1e, 0}
+		for len(header) < test.length {
+			n := min(test.length-len(header), 257)
+			if test.length-len(header)-n == 1 {
+				n--
+			}
+			header = append(append(header, byte(ioam.OptionPadN), byte(n-2)), make([]byte, n-2)...)
+		}
+		cfg := encapConfig(model.ModeInline)
+		cfg.Encapsulations[0].Options = model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})
+		cfg.Interfaces[1].MTU = 65535
+		packet := ipv6Packet(ioam.NextHeaderHopByHop, header)
+		if result := mustNode(t, cfg).Egress(egressFrame(packet)); result.Outcome != test.outcome {
+			t.Errorf("%d bytes: %v, want %v", test.length, result.Outcome, test.outcome)
+		}
+	}
+}
+
+// TestNoMergeOfEdgeToEdge leaves packets alone where a Destination Options header would be
+// needed after their Hop-by-Hop header.
+func TestNoMergeOfEdgeToEdge(t *testing.T) {
+	cfg := encapConfig(model.ModeInline)
+	cfg.Encapsulations[0].Options = append(cfg.Encapsulations[0].Options, model.InsertedOption{EdgeToEdge: &model.EdgeToEdgeOption{Namespace: 123, Type: 0x8000}})
+	packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, "3b00 1e04 00000000"))
+	if result := mustNode(t, cfg).Egress(egressFrame(packet)); result.Outcome != model.OutcomeEncapSkippedHBH || !bytes.Equal(result.Data, packet) {
+		t.Errorf("%v %x", result.Outcome, result.Data)
+	}
+}
+
+// TestExtract removes namespace 300 from headers that hold other options.
+func TestExtract(t *testing.T) {
+	const (
+		marked = "310e0000 012c0801 80000000 00000000"
+		stays  = "310e0000 007b0801 80000000 00000000"
+		filled = "310e0000 007b0800 80000000 3f000002"
+		dex    = "110a0004 012c0000 80000000"
+	)
+	for _, test := range []struct{ name, header, left, reported string }{
+		{"before an option", "3b03 0100" + marked + "0502 0000 0106 000000000000", "3b00 0100 0502 0000", "3b03 0100 310e0000 012c0800 80000000 3f000002 0502 0000 0106 000000000000"},
+		{"after an option", "3b02 0502 0000 00 00" + marked, "3b00 0502 0000 0100", "3b02 0502 0000 00 00 310e0000 012c0800 80000000 3f000002"},
+		{"between options", "3b04 1e04 00000000 310e0000 012c0801 80000000 00000000 1e04 00000000 3e06 000000000000 0100",
+			"3b02 1e04 00000000 1e04 00000000 3e06 000000000000 0100", "3b04 1e04 00000000 310e0000 012c0800 80000000 3f000002 1e04 00000000 3e06 000000000000 0100"},
+		{"before a trace", "3b04 0100" + marked + stays + "0102 0000", "3b02 0100" + filled + "0102 0000",
+			"3b04 0100 310e0000 012c0800 80000000 3f000002 010e0000 007b0800 80000000 3f000002 0102 0000"},
+		{"after a trace", "3b04 0100" + stays + marked + "0102 0000", "3b02 0100" + filled + "0102 0000",
+			"3b04 0100 010e0000 007b0800 80000000 3f000002 310e0000 012c0800 80000000 3f000002 0102 0000"},
+		{"two of three", "3b06 0100" + marked + stays + marked + "0102 0000", "3b02 0100" + filled + "0102 0000",
+			"3b06 0100 310e0000 012c0800 80000000 3f000002 010e0000 007b0800 80000000 3f000002 310e0000 012c0800 80000000 3f000002 0102 0000"},
+		{"Direct Export alone", "3b03 0100" + dex + "0106 0000 0000 0000" + "3e06 000000000000", "3b01 0104 00000000 3e06 000000000000", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.header))
+			result := mustNode(t, testConfig()).Ingress(Frame{Data: packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
+			if want := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.left)); result.Outcome != model.OutcomeOptionsRemoved || !bytes.Equal(result.Data, want) {
+				t.Errorf("%v %x, want %x", result.Outcome, result.Data[40:], want[40:])
+			}
+			var reported []byte
+			if result.Record != nil {
+				reported = result.Record.Header
+			}
+			if !bytes.Equal(reported, craft.Hex(t, test.reported)) {
+				t.Errorf("reported %x, want %s", reported, test.reported)
+			}
+		})
+	}
+}
+
+// TestNoExtraction names what keeps a header as it is.
+func TestNoExtraction(t *testing.T) {
+	const header = "3b03 0100 310e0000 012c0801 80000000 00000000 0502 0000 0106 000000000000"
+	other := append([]byte{0x1e, 254}, make([]byte, 254)...)
+	long := slices.Concat(craft.Hex(t, header), other, other)
+	long[1] = byte(len(long)/8 - 1)
+	for name, packet := range map[string][]byte{
+		"a jumbogram":           set(5, 0)(ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, header))),
+		"longer than 512 bytes": ipv6Packet(ioam.NextHeaderHopByHop, long),
+	} {
+		result := mustNode(t, testConfig()).Ingress(Frame{Data: packet, Link: LinkNone, Interface: ifIngress, Time: testTime})
+		if result.Outcome != model.OutcomeRemovalPartial || len(result.Data) != len(packet) || result.Record != nil {
+			t.Errorf("%s: %v %x", name, result.Outcome, result.Data)
+		}
+	}
+}
+
+// checkMerged checks that the options of a packet's own header stay, in order and aligned,
+// after those that were inserted, and that the kernel accepts the header.
+func checkMerged(t *testing.T, was, is packet) {
+	t.Helper()
+	before, after := was.others(), is.others()
+	inserted := len(after) - len(before)
+	if inserted < 1 || len(after) > maxStackOptions {
+		t.Fatalf("%d options became %d", len(before), len(after))
+	}
+	for i, option := range before {
+		moved := after[inserted+i]
+		if moved.Type != option.Type || !bytes.Equal(moved.Data, option.Data) || moved.Offset%8 != option.Offset%8 {
+			t.Fatalf("option %+v became %+v", option, moved)
+		}
+	}
+	if is.header[0] != was.header[0] || !bytes.Equal(is.ip[ipv6.HeaderLen+len(is.header):], was.ip[ipv6.HeaderLen+len(was.header):]) {
+		t.Fatal("what follows the header changed")
+	}
+	if was.firstOption()-2 <= maxStackPadding && is.firstOption() != 4 {
+		t.Fatalf("the first option is at %d", is.firstOption())
+	}
+	checkPadding(t, is.header[:after[len(after)-1].Offset], after[:inserted+min(1, len(before))])
+}
+
+// checkPadding checks that before each of some options there are at most 7 octets of padding.
+func checkPadding(t *testing.T, header []byte, options []ioam.Option) {
+	t.Helper()
+	end := 2
+	for _, option := range options {
+		if gap := option.Offset - end; gap > maxStackPadding {
+			t.Fatalf("%d octets of padding in %x", gap, header)
+		}
+		end = option.Offset + 2 + len(option.Data)
+	}
+}
+
+// checkExtracted checks that nothing but options of namespaces to be removed is missing.
+func checkExtracted(t *testing.T, config model.NodeConfig, f Frame, result Result) {
+	t.Helper()
+	was, is := mustParse(t, bytes.Clone(f.Data), f.Link), mustParse(t, result.Data, f.Link)
+	n := mustNode(t, config)
+	kept := slices.DeleteFunc(was.others(), func(o ioam.Option) bool { return o.IsIOAM() && n.removable(o) })
+	left := is.others()
+	if len(left) != len(kept) || len(left) == len(was.others()) || len(left) == 0 {
+		t.Fatalf("%d of %d options stay, not %d", len(left), len(was.others()), len(kept))
+	}
+	for i, option := range kept {
+		if left[i].Type != option.Type || len(left[i].Data) != len(option.Data) || left[i].Offset%8 != option.Offset%8 ||
+			!option.IsIOAM() && !bytes.Equal(left[i].Data, option.Data) {
+			t.Fatalf("option %+v became %+v", option, left[i])
+		}
+	}
+	if fault, sound := is.check(config.Compatibility); !sound {
+		t.Fatalf("what is left is %v", fault)
+	}
+	checkPadding(t, is.header, left)
+	shorter := len(was.header) - len(is.header)
+	if is.payloadLength() != was.payloadLength()-shorter || is.nextAfter() != was.nextAfter() ||
+		!bytes.Equal(is.ip[ipv6.HeaderLen+len(is.header):], was.ip[ipv6.HeaderLen+len(was.header):]) {
+		t.Fatalf("packet\n%x became\n%x", was.ip, is.ip)
+	}
+}
