@@ -55,7 +55,7 @@ func (c costCase) is() report.Dimensions {
 // records reports whether the outcome writes a record; the rings hold a few
 // thousand.
 func (c costCase) records() bool {
-	return c.outcome == model.OutcomeInlineRemoved || c.outcome == model.OutcomeTunnelDecapsulated ||
+	return c.outcome == model.OutcomeInlineRemoved || c.outcome == model.OutcomeOptionsRemoved || c.outcome == model.OutcomeTunnelDecapsulated ||
 		c.outcome == model.OutcomeLoopbackReceived || c.outcome == model.OutcomeActiveTerminated || writesPostcards(c.config)
 }
 
@@ -129,6 +129,7 @@ func costConfigs() map[string]model.NodeConfig {
 	maps.Copy(configs, proofConfigs())
 	maps.Copy(configs, edgeConfigs())
 	maps.Copy(configs, loopbackConfigs())
+	maps.Copy(configs, mergeConfigs())
 	return configs
 }
 
@@ -180,7 +181,7 @@ func costCases() []costCase {
 		cases = append(cases, ingressCases(hook)...)
 	}
 	cases = append(cases, bothHooks(datapath.HookEgressTC, harness.ArrivedAt(other))...)
-	return slices.Concat(cases, egressCases(), exportCases(), proofCases(), edgeCases(), loopbackCases())
+	return slices.Concat(cases, egressCases(), exportCases(), proofCases(), edgeCases(), loopbackCases(), mergeCases())
 }
 
 // Offsets in a frame with one option after the first 4 bytes of its Hop-by-Hop
@@ -237,7 +238,7 @@ func ingressCases(hook datapath.Hook) []costCase {
 	return []costCase{
 		make1("", model.OutcomeTraceOverflow, "transit", full),
 		make1("node and interface ids, node also decapsulates", model.OutcomeTraceFilled, "decapsulate", traced(trace(namespace, typeIDs))),
-		make1("", model.OutcomeRemovalPartial, "decapsulate", traced([]byte{5, 2, 0, 0}, removed)),
+		make1("a jumbogram", model.OutcomeRemovalPartial, "decapsulate", harness.With(traced([]byte{5, 2, 0, 0}, removed), harness.EthernetHeader+4, 0, 0)),
 		make1("node and interface ids, with a record", model.OutcomeInlineRemoved, "decapsulate", padded(102, removed)),
 		make1("node and interface ids, with a record", model.OutcomeTunnelDecapsulated, "decapsulate", tunnelled(inner, trace(namespace, typeIDs))),
 		make1("9 options of type 0xc00000, with a record", model.OutcomeTunnelDecapsulated, "decapsulate",
@@ -267,7 +268,6 @@ func egressCases() []costCase {
 		make1("ICMPv6 error", model.OutcomeEncapSkippedControl, inline, error1),
 		make1("", model.OutcomeEncapUnfilled, "unfilled", packet),
 		make1("", model.OutcomeEncapOverflow, "too small", packet),
-		make1("", model.OutcomeEncapSkippedHBH, inline, padded(78, []byte{5, 2, 0, 0})),
 		make1("jumbogram", model.OutcomeEncapSkippedMTU, inline, harness.With(packet, harness.EthernetHeader+4, 0, 0)),
 		make1("TCP", model.OutcomeEncapSkippedGSO, inline, harness.With(packet, harness.AtNextHeader, 6)),
 	}
