@@ -42,7 +42,7 @@ func mergeCases() []costCase {
 	ah := harness.With(padded(102), harness.AtNextHeader, 51)
 	cases := []costCase{
 		egress("into a header, one option of type 0xc00000", model.OutcomeEncapInserted, one, shared, 150),
-		egress("into a header, one option with timestamps, type 0xf00000", model.OutcomeEncapInserted, times, shared, 150),
+		egress("into a header, one option with timestamps, type 0xf00000", model.OutcomeEncapInserted, times, shared, 0),
 		egress("beside Edge-to-Edge", model.OutcomeEncapSkippedHBH, numberingBeside, shared, 0),
 		egress("", model.OutcomeEncapSkippedAH, one, ah, 0),
 		egress("", model.OutcomeEncapSkippedRouterAlert, one, padded(78, routerAlertOption), 0),

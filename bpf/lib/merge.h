@@ -44,14 +44,19 @@ static __always_inline struct merging *merging_here(void)
 	return bpf_map_lookup_elem(&merging_at_hand, &zero);
 }
 
-/* Walks the options of the header; zero where they go beyond the packet, or are too many. */
+/*
+ * Walks the options of the header; zero where they go beyond the packet, or are too many. The state of
+ * the walk stays in memory: see scan_options().
+ */
 static __always_inline int count_options(const struct packet *p, struct merging *m, __u32 end)
 {
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < MAX_OPTIONS; i++) {
-		__u32 offset = m->cursor;
 		const __u8 *option;
+		__u32 offset;
 
+		forget_memory();
+		offset = m->cursor;
 		if (offset >= end)
 			return offset == end;
 		option = at(p, IPV6_HEADER + offset, 1);
@@ -194,6 +199,19 @@ static __always_inline void put_content(context *ctx, struct packet *p,
 	}
 }
 
+/* Completes what put_merged() wrote. Not inlined: see scan_options(). */
+__noinline int complete_merged(context *ctx, const struct encapsulation *e,
+			       const struct departure *departure, __u32 l3)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+
+	if (!e || !departure)
+		return -1;
+	packet_load(ctx, p);
+	complete_header(ctx, p, e, departure);
+	return 0;
+}
+
 /*
  * Writes the options into the room before the others, and completes them; `payload` is that of the
  * packet now. Not inlined: the stack is small.
@@ -217,8 +235,7 @@ __noinline int put_merged(context *ctx, const struct encapsulation *e,
 	ip6->payload_length = bpf_htons(payload > 0xffff ? 0 : payload);
 	hbh[0] = m->next_header;
 	hbh[1] = m->length;
-	complete_header(ctx, p, e, departure);
-	return 0;
+	return complete_merged(ctx, e, departure, l3);
 }
 
 #endif
