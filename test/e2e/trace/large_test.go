@@ -118,7 +118,7 @@ func TestBigTCP(t *testing.T) {
 			transferTo(t, l, "2001:db8:2::2", 32<<20)
 			before.Stop(t)
 			beta.Stop(t)
-			skipped, added := e2e.Counter(t, l, "athos", "encap_skipped_gso")+e2e.Counter(t, l, "athos", "encap_skipped_hbh"), e2e.Settled(t, l, "athos", tt.Added)
+			skipped, added := e2e.Counter(t, l, "athos", "encap_skipped_gso")+e2e.Counter(t, l, "athos", "encap_skipped_jumbo"), e2e.Settled(t, l, "athos", tt.Added)
 			t.Logf("athos skipped %d packets and marked %d; the longest has %d bytes", skipped, added, before.Longest.Load())
 			if before.Longest.Load() <= 1<<16 {
 				t.Fatalf("the longest packet to athos has %d bytes; want more than 64 KiB", before.Longest.Load())
