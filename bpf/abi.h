@@ -245,7 +245,8 @@ struct node_config {
 	__u8 inserts_e2e;     /* some encapsulation numbers them */
 	__u8 trace_flags;     /* flags of traces that some namespace acts on: TRACE_..., shifted */
 	__u8 asks_loopback;   /* some encapsulation sets the Loopback flag */
-	__u8 pad[3];
+	__u8 nests;	      /* some encapsulation takes packets that carry IOAM already */
+	__u8 pad[2];
 	__u32 loopback_limit; /* packets that pay for a copy */
 	__u32 loopback_rate;  /* copies, and packets that ask for some, in 2^30 ns */
 	__u64 flow_keys[11];  /* of the flow hash, the same in the domain */
@@ -382,7 +383,9 @@ struct encapsulation {
 	__u32 frequency_k;
 	__u32 frequency_n;
 	__u32 frequency_slot;
-	__u32 options;
+	__u16 options;
+	__u8 nested; /* takes packets that carry IOAM already */
+	__u8 pad;
 	__u8 wants_time;
 	__u8 wants_queue;
 	__u8 has_dex;

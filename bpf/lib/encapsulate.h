@@ -211,7 +211,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	struct headers h;
 	struct departure departure;
 	const struct merging *m = 0;
-	__u32 payload;
+	__u32 payload, authenticated;
 
 	if (!ip6)
 		return OUTCOME_NO_IOAM;
@@ -223,7 +223,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	}
 	find_headers(ctx, p, ip6->next_header, IPV6_HEADER, &h);
 	e = find_encapsulation(ctx, p, ip6, &h);
-	if (!e)
+	if (!e || (NODE.nests && p->nested && !e->nested))
 		return OUTCOME_NO_IOAM;
 	g.tunnel = e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && p->arrived);
 	g.bytes = e->header_length + (g.tunnel ? IPV6_HEADER : 0);
@@ -234,13 +234,14 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		return OUTCOME_ENCAP_SKIPPED_EXPORT;
 	if (e->flows_below && choice_of(ctx, p, e, ip6, &h) >= e->flows_below)
 		return OUTCOME_ENCAP_NOT_SELECTED;
-	if (must_leave_to_stack(ctx, p, &g)) {
+	authenticated = !g.tunnel && is_authenticated(&h);
+	if (!authenticated && must_leave_to_stack(ctx, p, &g)) {
 		p->left = 1;
 		return OUTCOME_NO_IOAM;
 	}
 	if (!is_selected(e))
 		return OUTCOME_ENCAP_NOT_SELECTED;
-	if (!g.tunnel && is_authenticated(&h))
+	if (authenticated)
 		return OUTCOME_ENCAP_SKIPPED_AH;
 	if (!g.tunnel && ip6->next_header == NEXT_HBH) {
 		outcome = begin_merging(ctx, p, e, &m);

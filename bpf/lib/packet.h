@@ -22,6 +22,8 @@ struct packet {
 	__u8 l3;       /* bytes before the IPv6 header */
 	__u8 broken;   /* its VLAN tag could not be put back: it must not go to another VLAN */
 	__u8 left;     /* only the stack can do, or refuse, the insertion */
+	__u8 nested;   /* it carries IOAM already, and was forwarded; egress only */
+	__u8 treated; /* its options have outcomes, the greatest of which is its own so far; egress only */
 	const struct interface *on;  /* the hook's own */
 	const struct interface *out; /* where it will leave, if that is known here */
 };

@@ -23,7 +23,9 @@ static __always_inline enum stack_reason find_out(struct packet *p, const struct
 	return o->upper == UPPER_MASTER ? STACK_DEVICE : STACK_NONE;
 }
 
-/* The same of a packet with IOAM: it may not leave the domain. */
+/*
+ * The same of a packet with IOAM: it may not leave the domain, and the egress hook may have more to insert.
+ */
 static __always_inline enum stack_reason find_transit_path(context *ctx, struct packet *p,
 							   struct path *path,
 							   const struct interface **out, int hot)
@@ -34,6 +36,8 @@ static __always_inline enum stack_reason find_transit_path(context *ctx, struct 
 		reason = find_out(p, path, out);
 	if (!reason && COMPLETES && (!*out || !((*out)->roles & ROLE_EGRESS)))
 		return STACK_BOUNDARY;
+	if (!reason && NODE.nests && *out && (*out)->insertion)
+		return STACK_HEADERS;
 	return reason;
 }
 

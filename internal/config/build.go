@@ -105,6 +105,7 @@ func (e Encapsulation) node(link model.IfIndex) model.Encapsulation {
 		Flows:     uint32(e.Flows),
 		Frequency: e.Frequency,
 		Mode:      e.Mode,
+		Nested:    e.Nested,
 	}
 	if e.Budget != nil {
 		out.Budget = model.Budget{Packets: uint32(e.Budget.Packets), Octets: uint32(e.Budget.Octets)}

@@ -258,7 +258,9 @@ type abiEncapsulation struct {
 	FrequencyK    uint32
 	FrequencyN    uint32
 	FrequencySlot uint32
-	Options       uint32
+	Options       uint16
+	Nested        uint8
+	Pad           uint8
 	WantsTime     uint8
 	WantsQueue    uint8
 	HasDex        uint8
@@ -581,7 +583,8 @@ type abiNodeConfig struct {
 	InsertsE2e        uint8
 	TraceFlags        uint8
 	AsksLoopback      uint8
-	Pad               [3]uint8
+	Nests             uint8
+	Pad               [2]uint8
 	LoopbackLimit     uint32
 	LoopbackRate      uint32
 	FlowKeys          [11]uint64

@@ -93,6 +93,7 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 		InsertsInline: boolean(slices.ContainsFunc(cfg.Encapsulations, func(e model.Encapsulation) bool {
 			return e.Mode != model.ModeEncap
 		})),
+		Nests:       boolean(slices.ContainsFunc(cfg.Encapsulations, func(e model.Encapsulation) bool { return e.Nested })),
 		HasRemovals: boolean(slices.ContainsFunc(cfg.Namespaces, func(ns model.Namespace) bool { return ns.Remove })),
 		NextHopSets: 1,
 	}

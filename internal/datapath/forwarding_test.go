@@ -200,6 +200,9 @@ func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after re
 	if next != 0 {
 		return (after.Outcome < model.OutcomeRemovalPartial || after.Outcome > model.OutcomeDecapRefusedInner) && !after.Outcome.Malformed()
 	}
+	if slices.ContainsFunc(cfg.Encapsulations, func(e model.Encapsulation) bool { return e.Nested }) {
+		return false // the egress hook may insert more
+	}
 	switch after.Outcome {
 	case model.OutcomeOptionUnsupported, model.OutcomeNamespaceUnknown, model.OutcomeOverflowSet,
 		model.OutcomeDirectExport, model.OutcomeTraceFilled, model.OutcomeTraceOverflow, model.OutcomePotUpdated, model.OutcomePotAccepted,

@@ -414,6 +414,7 @@ func (g generator) encapsulation(number int, cfg model.NodeConfig) model.Encapsu
 	if g.IntN(4) == 0 {
 		e.Flows = 1 + g.Uint32N(3)
 	}
+	e.Nested = g.IntN(3) == 0
 	e.Options = g.inserted(cfg, e.Flows)
 	return e
 }

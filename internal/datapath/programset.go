@@ -119,7 +119,7 @@ func (s *programSet) isCompiledFor(node abiNodeConfig) bool {
 		{&have.HasPostcards, &node.HasPostcards}, {&have.InsertsDex, &node.InsertsDex}, {&have.Measures, &node.Measures},
 		{&have.HasProofs, &node.HasProofs}, {&have.InsertsProofs, &node.InsertsProofs},
 		{&have.InsertsMark, &node.InsertsMark}, {&have.HasE2e, &node.HasE2e}, {&have.InsertsE2e, &node.InsertsE2e},
-		{&have.TraceFlags, &node.TraceFlags}, {&have.AsksLoopback, &node.AsksLoopback},
+		{&have.TraceFlags, &node.TraceFlags}, {&have.AsksLoopback, &node.AsksLoopback}, {&have.Nests, &node.Nests},
 	} {
 		*feature.needed |= *feature.have
 	}

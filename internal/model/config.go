@@ -330,7 +330,8 @@ type Encapsulation struct {
 	Mode              Mode
 	TunnelSource      netip.Addr // both ends: required unless the mode is inline
 	TunnelDestination netip.Addr
-	PathMTU           int // largest IPv6 packet in bytes that the tunnel's path is known to carry, 0 when unknown
+	PathMTU           int  // largest IPv6 packet in bytes that the tunnel's path is known to carry, 0 when unknown
+	Nested            bool // also packets that carry IOAM already, and were not generated here
 	Options           []InsertedOption
 }
 

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -32,12 +33,27 @@ func (n *Node) Egress(f Frame) Result {
 		return atBoundary(f, p, iface.Boundary)
 	}
 	if from, proven := n.arrival(f); from != nil && from.Roles&model.RoleIngress != 0 {
-		return n.completeAll(f, p, iface, proven)
+		return n.nest(f, p, iface, n.completeAll(f, p, iface, proven))
 	}
-	if f.Ingress != 0 { // one trace is enough: a nested one would be lost on the path
-		return unchanged(f, model.OutcomeUntouched)
+	if f.Ingress != 0 {
+		return n.nest(f, p, iface, unchanged(f, model.OutcomeUntouched))
 	}
 	return n.encapsulate(f, p, iface, model.OutcomeUntouched)
+}
+
+// nest encapsulates a packet that arrived with IOAM, if a rule is for such packets. The
+// packet's own options were treated.
+func (n *Node) nest(f Frame, p packet, iface *model.Interface, treated Result) Result {
+	index, ok := n.ruleFor(p, ipv6.FindUpperLayer(p.ip), iface)
+	if !ok || !n.config.Encapsulations[index].Nested || treated.Outcome.Malformed() {
+		return treated
+	}
+	f.Data = p.frame
+	result := n.encapsulate(f, p, iface, treated.Outcome)
+	result.Outcome = max(result.Outcome, treated.Outcome)
+	result.Options = treated.Options
+	result.Postcards = append(treated.Postcards, result.Postcards...)
+	return result
 }
 
 // completeAll completes the node data that this node's ingress hook wrote.

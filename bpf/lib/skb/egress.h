@@ -25,6 +25,8 @@ static __always_inline enum outcome complete_options(context *ctx, struct packet
 	if (o->error)
 		return o->error;
 	egress_options(ctx, p, o, &hop);
+	p->nested = 1;
+	p->treated = 1;
 	return o->outcome;
 }
 
@@ -37,6 +39,8 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 	if (p->on->roles & ROLE_EGRESS && in && in->roles & ROLE_INGRESS && !in->is_unproven &&
 	    common_completion(ctx, p)) {
 		result->outcome = OUTCOME_TRACE_FILLED;
+		p->nested = 1;
+		p->treated = 1;
 		return 1;
 	}
 	o = begin_options();
@@ -61,7 +65,8 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 	}
 	/* one that was forwarded has its trace already; nested ones would be lost on the way */
 	result->outcome = OUTCOME_UNTOUCHED;
-	return p->arrived != 0;
+	p->nested = p->arrived != 0;
+	return p->nested;
 }
 
 static __always_inline struct result egress(context *ctx, struct packet *p)
@@ -78,8 +83,11 @@ static __always_inline struct result egress(context *ctx, struct packet *p)
 	if (result.outcome != OUTCOME_NO_IOAM)
 		return result;
 	next = ip6->next_header;
-	if (next == NEXT_HBH && with_header(ctx, p, &result))
-		return result;
+	if (next == NEXT_HBH && with_header(ctx, p, &result)) {
+		if (!NODE.nests || !p->nested)
+			return result;
+		packet_load(ctx, p);
+	}
 	if (drops_ioam(p, ROLE_EGRESS) && next != NEXT_HBH &&
 	    may_hide_hbh(ctx, p, next, IPV6_HEADER))
 		return dropped(OUTCOME_BOUNDARY_UNPROVEN_DROPPED);
@@ -87,8 +95,11 @@ static __always_inline struct result egress(context *ctx, struct packet *p)
 		return result;
 	outcome = encapsulate(ctx, p);
 	complete_insertion(ctx, p, outcome);
-	if (outcome > result.outcome)
+	if (outcome > result.outcome) {
+		if (NODE.nests && p->treated)
+			count(p->on->slot, COUNTER_EGRESS_OPTIONS + result.outcome);
 		result.outcome = outcome;
+	}
 	return result;
 }
 
