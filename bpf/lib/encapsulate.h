@@ -202,6 +202,18 @@ static __always_inline void complete_insertion(context *ctx, const struct packet
 		insert_options(ctx, p);
 }
 
+/* Whether no two packets may have what is inserted. */
+static __always_inline int is_numbered(const struct encapsulation *e)
+{
+	return (NODE.inserts_proofs && e->has_proof) || (NODE.inserts_e2e && e->has_e2e);
+}
+
+/* Whether the rule may not act on the packet: it carries IOAM already. */
+static __always_inline int is_taken(const struct packet *p, const struct encapsulation *e)
+{
+	return NODE.nests && p->nested && !e->nested;
+}
+
 static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 {
 	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
@@ -223,7 +235,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	}
 	find_headers(ctx, p, ip6->next_header, IPV6_HEADER, &h);
 	e = find_encapsulation(ctx, p, ip6, &h);
-	if (!e || (NODE.nests && p->nested && !e->nested))
+	if (!e || is_taken(p, e))
 		return OUTCOME_NO_IOAM;
 	g.tunnel = e->mode == MODE_ENCAP || (e->mode == MODE_AUTO && p->arrived);
 	g.bytes = e->header_length + (g.tunnel ? IPV6_HEADER : 0);
@@ -249,9 +261,7 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 			return outcome;
 		g.bytes = m->growth;
 	}
-	/* each of its segments would have the same number */
-	if (((NODE.inserts_proofs && e->has_proof) || (NODE.inserts_e2e && e->has_e2e)) &&
-	    packet_is_to_be_cut(ctx))
+	if (is_numbered(e) && packet_is_to_be_cut(ctx)) /* all segments would have one number */
 		return OUTCOME_ENCAP_SKIPPED_GSO;
 	outcome = may_grow(ctx, p, ip6, &h, &g);
 	if (outcome != OUTCOME_NO_IOAM)

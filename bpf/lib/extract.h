@@ -54,10 +54,12 @@ static __always_inline struct extraction *extraction_here(void)
  * Whether a packet that loses options, and not its whole header, can be taken apart: a jumbogram says
  * its length in an option (RFC 2675).
  */
-static __always_inline int is_extractable(const struct options *o, const struct ipv6 *ip6)
+static __always_inline int is_extractable(const struct packet *p, const struct options *o)
 {
+	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+
 	return NODE.has_removals && o->removable && o->length <= EXTRACTED_HEADER &&
-	       (o->foreign || o->removable != o->count) && ip6->payload_length;
+	       (o->foreign || o->removable != o->count) && ip6 && ip6->payload_length;
 }
 
 /* Copies an option to a place that is a multiple of 8 before its own. Not inlined: see scan_options(). */

@@ -265,12 +265,9 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 			result.reason = STACK_NONE;
 		return result;
 	}
-	if (disposition == LOSES_HEADER && !(found & E2E_MARKED)) {
-		ip6 = at(p, 0, IPV6_HEADER);
-		if (ip6 && is_extractable(o, ip6)) {
-			result.outcome = extract(ctx, p, o, &hop);
-			return result;
-		}
+	if (disposition == LOSES_HEADER && !(found & E2E_MARKED) && is_extractable(p, o)) {
+		result.outcome = extract(ctx, p, o, &hop);
+		return result;
 	}
 	ingress_options(ctx, p, o, &hop, path->ifindex);
 	if (disposition == DROPPED)

@@ -208,3 +208,39 @@ func checkExtracted(t *testing.T, config model.NodeConfig, f Frame, result Resul
 		t.Fatalf("packet\n%x became\n%x", was.ip, is.ip)
 	}
 }
+
+// TestNested encapsulates packets that arrived with IOAM by rules that say so, and completes
+// their own options first.
+func TestNested(t *testing.T) {
+	const header, completed = "3b020100 310e0000 007b0800 40000000 00c9ffff 01020000", "310e0000 007b0800 40000000 00c900ca 01020000"
+	for _, test := range []struct {
+		name    string
+		nested  bool
+		from    model.IfIndex
+		mode    model.Mode
+		header  string
+		outcome model.Outcome
+	}{
+		{"completed", false, ifIngress, model.ModeInline, "3b020100" + completed, model.OutcomeTraceFilled},
+		{"completed, inline", true, ifIngress, model.ModeInline, "3b040100 310e0000 007b0800 80000000 40000002" + completed, model.OutcomeEncapInserted},
+		{"completed, in a tunnel", true, ifIngress, model.ModeEncap, "29020100 310e0000 007b0800 80000000 40000002 01020000", model.OutcomeEncapTunneled},
+		{"from elsewhere", false, ifOther, model.ModeInline, header, model.OutcomeUntouched},
+		{"from elsewhere, inline", true, ifOther, model.ModeInline, "3b040100 310e0000 007b0800 80000000 40000002" + header[8:], model.OutcomeEncapInserted},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := encapConfig(test.mode, func(e *model.Encapsulation) { e.Nested = test.nested })
+			cfg.Decapsulations = nil
+			cfg.Encapsulations[0].Options = model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})
+			frame := egressFrame(ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, header)))
+			frame.Ingress = test.from
+			result := mustNode(t, cfg).Egress(frame)
+			want := craft.Hex(t, test.header)
+			if result.Outcome != test.outcome || !bytes.Equal(result.Data[40:40+len(want)], want) {
+				t.Errorf("%v %x, want %v %x", result.Outcome, result.Data[40:], test.outcome, want)
+			}
+			if treated := test.from == ifIngress; treated != (len(result.Options) == 1) {
+				t.Errorf("options %v", result.Options)
+			}
+		})
+	}
+}
