@@ -26,7 +26,7 @@ until the next reload.
 
   route {add|append|change|replace} PREFIX [CRITERIA] encap ioam6
         [freq K/N] [flows 1/N] [budget SHARES] [mode inline|encap|auto]
-        [tunsrc ADDR] [tundst ADDR]
+        [nested] [tunsrc ADDR] [tundst ADDR]
         OPTION... [via ADDR] [metric NUMBER] dev IF [name NAME]
   route del {PREFIX|name NAME} [CRITERIA] [dev IF]
   route show [PREFIX] [CRITERIA] [dev IF] [name NAME]
@@ -46,7 +46,8 @@ inline, which is for hosts; on a node that forwards, a warning on standard error
 says so. Without tunsrc, the kernel chooses the address from which it would send
 to tundst, and the rule follows changes of addresses and routes. flows 1/N selects
 all packets of one flow in N. budget limits the packets that get the header, and
-the octets that it adds, to shares of what leaves by IF. loopback 1/N asks the
+the octets that it adds, to shares of what leaves by IF. nested also takes packets
+that arrive with IOAM, of another domain. loopback 1/N asks the
 nodes of the path for copies of one packet in N (RFC 9322); the type is 0x800000.
 dex is Direct Export (RFC 9326): ext-flags 0x80 inserts a Flow-ID, 0x40 a Sequence
 Number, 0xc0 both; the namespace of each node sets what it exports. If the node

@@ -29,6 +29,7 @@ type Insertion struct {
 	Budget    *Budget         `key:"budget" absent:"no limit"`
 	Mode      model.Mode      `key:"mode" default:"auto"`
 	Tunnel    *Tunnel         `key:"tunnel" absent:"no tunnel"`
+	Nested    bool            `key:"nested" default:"false"`
 	Options   []Option        `key:"options" required:"true"`
 }
 
@@ -80,7 +81,7 @@ func (m Match) same(other Match) bool {
 
 // is compares what an encapsulation inserts.
 func (i Insertion) is(e Encapsulation) bool {
-	if i.Frequency != e.Frequency || max(i.Flows, 1) != max(e.Flows, 1) || !sameValue(i.Budget, e.Budget) || i.Mode != e.Mode || (i.Tunnel == nil) != (e.Tunnel == nil) ||
+	if i.Frequency != e.Frequency || max(i.Flows, 1) != max(e.Flows, 1) || !sameValue(i.Budget, e.Budget) || i.Mode != e.Mode || i.Nested != e.Nested || (i.Tunnel == nil) != (e.Tunnel == nil) ||
 		!slices.EqualFunc(i.Options, e.Options, Option.same) {
 		return false
 	}

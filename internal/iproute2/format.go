@@ -26,6 +26,9 @@ func FormatRoute(e config.Encapsulation) string {
 	}
 	words = append(words, budgetWords(e.Budget)...)
 	words = append(words, "mode", e.Mode.String())
+	if e.Nested {
+		words = append(words, "nested")
+	}
 	if e.Tunnel != nil {
 		if e.Tunnel.Source.IsValid() {
 			words = append(words, "tunsrc", e.Tunnel.Source.String())
@@ -98,7 +101,7 @@ func (c RouteCommand) Selection() config.Selection {
 	e := c.Rule
 	s := config.Selection{Name: e.Name, Interface: e.Interface, Match: e.Match}
 	if e.Options != nil {
-		s.Insertion = &config.Insertion{Flows: e.Flows, Frequency: e.Frequency, Budget: e.Budget, Mode: e.Mode, Tunnel: e.Tunnel, Options: e.Options}
+		s.Insertion = &config.Insertion{Flows: e.Flows, Frequency: e.Frequency, Budget: e.Budget, Mode: e.Mode, Tunnel: e.Tunnel, Nested: e.Nested, Options: e.Options}
 	}
 	return s
 }

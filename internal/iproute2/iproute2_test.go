@@ -202,7 +202,7 @@ func TestRouteRefused(t *testing.T) {
 		{add + "mode encap tundst :: " + trace + " dev eth1", "tundst ::: want the unicast address of a node"},
 		{add + "mode encap tundst ff02::1 " + trace + " dev eth1", "tundst ff02::1: want the unicast address"},
 		{add + "mode encap tundst 192.0.2.1 " + trace + " dev eth1", "tundst 192.0.2.1: the tunnel is IPv6-in-IPv6"},
-		{add + "dev eth1", `"dev": unknown word; use freq, flows, budget, mode, tunsrc, tundst, trace, dex, pot or e2e`},
+		{add + "dev eth1", `"dev": unknown word; use freq, flows, budget, mode, nested, tunsrc, tundst, trace, dex, pot or e2e`},
 		{add, "trace, dex, pot or e2e is missing"},
 		{add + "trace incr", "trace: want prealloc"},
 		{add + "trace prealloc type 0x800000 ns 1 dev eth1", "size is missing"},
@@ -397,6 +397,7 @@ func FuzzParseRoute(f *testing.F) {
 		"add default encap ioam6 freq 3/100 mode encap tunsrc 2001:db8::1 tundst 2001:db8::3 " + trace + " dev eth1 name core",
 		"del 2001:db8:2::/64 dev eth1", "show", "add ::/0 encap ioam6 mode auto tundst ::1 trace prealloc",
 		"add to ::1 dev x encap ioam6 dex ns 1 trace-type 0xc00000 ext-flags 0xc0",
+		"add ::1 encap ioam6 mode inline nested trace prealloc type 0x800000 ns 1 size 4 dev x",
 		"add ::1 dev x encap ioam6 flows 1/9 mode encap tundst ::2 dex ns 1 trace-type 1 flow-id 5 option-type 0x31 trace prealloc",
 		"replace ::1 from ::/64 tos 0x2e ipproto udp sport 1-2 dport 9 flowlabel 1 dev x encap ioam6 " + trace + " " + trace + " name a'b",
 	} {

@@ -294,6 +294,8 @@ func (p *routeParser) encap() error {
 			e.Budget, err = p.budget()
 		case "mode":
 			e.Mode, err = p.mode()
+		case "nested":
+			e.Nested = true
 		case "tunsrc":
 			source, err = p.tunnelAddress(word)
 		case "tundst":
@@ -304,7 +306,7 @@ func (p *routeParser) encap() error {
 			}
 			return p.tunnel(source, destination)
 		default:
-			return fmt.Errorf("%q: unknown word; use freq, flows, budget, mode, tunsrc, tundst, trace, dex, pot or e2e", word)
+			return fmt.Errorf("%q: unknown word; use freq, flows, budget, mode, nested, tunsrc, tundst, trace, dex, pot or e2e", word)
 		}
 		if err != nil {
 			return err
