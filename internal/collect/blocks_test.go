@@ -25,12 +25,12 @@ const (
 
 // blockExporter writes blocks as agents do.
 type blockExporter struct {
-	t        *testing.T
+	t        testing.TB
 	encoding *record.Encoding
 	messages *ipfix.Encoder
 }
 
-func newBlockExporter(t *testing.T) *blockExporter {
+func newBlockExporter(t testing.TB) *blockExporter {
 	t.Helper()
 	templates, err := record.NewTemplates(enterprise)
 	if err != nil {

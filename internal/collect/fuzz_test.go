@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/loss"
+	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
 
@@ -29,6 +32,13 @@ func FuzzMessages(f *testing.F) {
 		f.Add(x.message(start, 0, r[0]...)[16:], x.message(start, 0, r[1]...)[16:])
 	}
 	f.Add(x.message(start, 0, measuredLoss())[16:], x.message(start, 0, measuredDelay())[16:])
+	blocks, block := newBlockExporter(f), time.Now().UnixNano()/int64(blockLength)-1
+	of := func(point loss.PointID) *record.Block {
+		b := counted("red", block, point, 2, 5)
+		b.Time = instant.Of(start) // as of the messages below
+		return b
+	}
+	f.Add(blocks.message(of(0), of(1))[16:], blocks.message(of(2))[16:])
 	f.Add(x.message(start, 1, fields{num("observationDomainId", 1), {"observationDomainName", "athos"}})[16:],
 		x.message(start, 1, fields{num("ingressInterface", 2), {"interfaceName", "eth0"}})[16:])
 	f.Fuzz(func(t *testing.T, first, second []byte) {
@@ -45,8 +55,8 @@ func FuzzMessages(f *testing.F) {
 		for _, sets := range [][]byte{first, second} {
 			c.message(s, join.Exporter{Addr: netip.IPv6Loopback()}, rawMessage(1, sets))
 		}
-		if c.joiner.Kept() > keep || c.traces.hops > hopsLimit {
-			t.Errorf("%d postcards and %d hops are kept", c.joiner.Kept(), c.traces.hops)
+		if c.joiner.Kept() > keep || c.traces.hops > hopsLimit || c.blocks.size > blocksRoom {
+			t.Errorf("%d postcards, %d hops, and flows of %d octets are kept", c.joiner.Kept(), c.traces.hops, c.blocks.size)
 		}
 		c.flush(time.Now().Add(time.Hour))
 		for _, e := range out.all() {
@@ -58,7 +68,7 @@ func FuzzMessages(f *testing.F) {
 			}
 		}
 		stats := c.Stats()
-		kinds := stats.Postcards + stats.Flows + stats.Losses + stats.Delays + stats.Hops + stats.Options + stats.Others
+		kinds := stats.Postcards + stats.Flows + stats.Losses + stats.Delays + stats.Hops + stats.Options + stats.Others + stats.Blocks
 		for _, n := range stats.Faults {
 			kinds += n
 		}
