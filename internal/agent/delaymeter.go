@@ -13,7 +13,6 @@ import (
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
-	"github.com/waymark-net/waymark/internal/stamp/keyfile"
 	"github.com/waymark-net/waymark/internal/stamp/query"
 )
 
@@ -25,10 +24,11 @@ type delayMeter struct {
 	records *records
 
 	// Of the goroutine that runs.
-	prober  *query.Prober
-	keyFile string // of the prober's key
-	block   uint64
-	logged  string // the last error in the log
+	prober *query.Prober
+	key    keySource // of the prober
+	block  uint64
+	length time.Duration // of the block
+	logged string        // the last error in the log
 
 	mu             sync.Mutex
 	flows          []model.MeasuredFlow // that are probed
@@ -75,7 +75,13 @@ func (m *delayMeter) prepareFlows(how model.Measurement) bool {
 		m.begin(nil, nil)
 		return false
 	}
-	if m.prober == nil || m.keyFile != keyFileOf(m.core) {
+	same := func(a, b model.MeasuredFlow) bool { return a.Name == b.Name }
+	if !slices.EqualFunc(flows, m.flows, same) || m.length != how.Block {
+		m.end() // replies to the packets of others would come
+		m.length = how.Block
+		m.begin(flows, flowIDs(all))
+	}
+	if m.prober == nil || m.key != keyOf(m.core) {
 		m.end()
 		if err := m.connect(); err != nil {
 			if text := err.Error(); text != m.logged {
@@ -86,10 +92,6 @@ func (m *delayMeter) prepareFlows(how model.Measurement) bool {
 		}
 		m.logged = ""
 	}
-	same := func(a, b model.MeasuredFlow) bool { return a.Name == b.Name }
-	if !slices.EqualFunc(flows, m.flows, same) {
-		m.begin(flows, flowIDs(all))
-	}
 	m.mu.Lock()
 	m.flows = flows
 	m.mu.Unlock()
@@ -97,11 +99,10 @@ func (m *delayMeter) prepareFlows(how model.Measurement) bool {
 }
 
 func (m *delayMeter) connect() (err error) {
-	var key []byte
-	if m.keyFile = keyFileOf(m.core); m.keyFile != "" {
-		if key, err = keyfile.Read(m.keyFile); err != nil {
-			return err
-		}
+	m.key = keyOf(m.core)
+	key, err := readKey(m.key.file)
+	if err != nil {
+		return err
 	}
 	m.prober, err = query.OpenProber(querySSID, key, m.heard)
 	return err

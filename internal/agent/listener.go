@@ -31,6 +31,7 @@ type listeners[C any, T answerer] struct {
 
 	mu     sync.Mutex
 	wanted []C
+	keys   string         // digest of key files
 	list   []*listener[T] // of wanted
 }
 
@@ -44,7 +45,7 @@ type listener[T answerer] struct {
 }
 
 func (s *listeners[C, T]) prepare(p *plan) error {
-	p.commit(func() { s.set(s.want(p.next.config)) })
+	p.commit(func() { s.set(s.want(p.next.config), p.next.keySum) })
 	return nil
 }
 
@@ -57,13 +58,15 @@ func (s *listeners[C, T]) run(ctx context.Context) error {
 	return nil
 }
 
-func (s *listeners[C, T]) close(bool) { s.set(nil) }
+func (s *listeners[C, T]) close(bool) { s.set(nil, "") }
 
-// set makes the answerers follow the configuration.
-func (s *listeners[C, T]) set(wanted []C) {
+// set makes the answerers follow the configuration, and the contents of its key files.
+func (s *listeners[C, T]) set(wanted []C, keys string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(wanted) == len(s.wanted) && (len(wanted) == 0 || reflect.DeepEqual(wanted, s.wanted)) {
+	same := len(wanted) == len(s.wanted) && (len(wanted) == 0 || keys == s.keys && reflect.DeepEqual(wanted, s.wanted))
+	s.keys = keys
+	if same {
 		return
 	}
 	for i := range s.list {

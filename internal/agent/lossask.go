@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/model"
-	"github.com/waymark-net/waymark/internal/stamp/keyfile"
 	"github.com/waymark-net/waymark/internal/stamp/query"
 )
 
@@ -37,11 +36,10 @@ type asked struct {
 // connect opens the exchange anew: the key or the protocol may have changed.
 func (m *lossMeter) connect(how model.Measurement) (err error) {
 	m.disconnect()
-	var key []byte
-	if m.keyFile = keyFileOf(m.core); m.keyFile != "" {
-		if key, err = keyfile.Read(m.keyFile); err != nil {
-			return err
-		}
+	m.key = keyOf(m.core)
+	key, err := readKey(m.key.file)
+	if err != nil {
+		return err
 	}
 	switch how.Exchange {
 	case model.ExchangeTWAMPLight:

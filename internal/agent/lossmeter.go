@@ -30,8 +30,8 @@ type lossMeter struct {
 
 	// Of the goroutine that runs.
 	exchange  exchange
-	pending   []*asked // questions about the previous block that have no answer yet
-	keyFile   string   // of the exchange's key
+	pending   []*asked  // questions about the previous block that have no answer yet
+	key       keySource // of the exchange
 	assembler *loss.Assembler
 	flows     map[loss.FlowID]*model.MeasuredFlow
 	ids       map[string]loss.FlowID
@@ -71,7 +71,7 @@ func (m *lossMeter) block(ctx context.Context, b closedBlock) {
 	all := b.how.Flows
 	flows := compared(all)
 	b.how.Flows = flows
-	if (!reflect.DeepEqual(b.how, m.how) || m.keyFile != keyFileOf(m.core)) && !m.begin(b) {
+	if (!reflect.DeepEqual(b.how, m.how) || m.key != keyOf(m.core)) && !m.begin(b) {
 		return
 	}
 	if len(flows) == 0 || m.assembler == nil {
@@ -154,11 +154,16 @@ func (m *lossMeter) begin(b closedBlock) bool {
 	return err == nil
 }
 
-func keyFileOf(c *core) string {
-	if s := c.state.Load().config.Stamp; s != nil {
-		return s.KeyFile
+// keySource is the file with the key of STAMP messages, and what was in it when the
+// configuration was loaded. Without a file, there is no key.
+type keySource struct{ file, sum string }
+
+func keyOf(c *core) keySource {
+	s := c.state.Load()
+	if s.config.Stamp == nil || s.config.Stamp.KeyFile == "" {
+		return keySource{}
 	}
-	return ""
+	return keySource{s.config.Stamp.KeyFile, s.keySum}
 }
 
 // flowIDs numbers the flows whose loss and delay is measured here. Numbers come from names.

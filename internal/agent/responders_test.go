@@ -4,11 +4,15 @@ package agent
 
 import (
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/lossquery"
+	"github.com/waymark-net/waymark/internal/stamp/reflector"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -58,8 +62,38 @@ func TestResponders(t *testing.T) {
 	if n := count(); n != 0 {
 		t.Errorf("%d queries before the responder has ended", n)
 	}
-	service.set(nil)
+	service.set(nil, "")
 	if n := count(); n == 0 || ask() {
 		t.Errorf("%d queries after the responder has ended, or it answers", n)
+	}
+}
+
+// A reload reads the contents of a key file again, whose name is the same; other reloads
+// leave sessions alone.
+func TestReloadReadsKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	write := func(digits string) {
+		if err := os.WriteFile(file, []byte(strings.Repeat(digits, 32)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("5a")
+	h := newHarness(t, baseConfig+"stamp: {listen: \"[::1]:42862\", allow: [\"::1/128\"], key-file: "+file+"}\n")
+	h.start()
+	service := only[*stampReflector](h)
+	runs := func() (one *reflector.Reflector) {
+		service.mu.Lock()
+		defer service.mu.Unlock()
+		service.each(func(_ *config.Stamp, r *reflector.Reflector) { one = r })
+		return one
+	}
+	eventually(t, "a reflector", func() bool { return runs() != nil })
+	key, first := keyOf(service.core), runs()
+	if _, err := h.client.Reload(t.Context()); err != nil || runs() != first || keyOf(service.core) != key {
+		t.Errorf("a reload without a change: %v, another reflector or key", err)
+	}
+	write("a5")
+	if _, err := h.client.Reload(t.Context()); err != nil || runs() == first || keyOf(service.core) == key {
+		t.Errorf("a reload with another key: %v, the same reflector or key", err)
 	}
 }

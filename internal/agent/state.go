@@ -23,6 +23,7 @@ type state struct {
 	schemas  map[ioam.SchemaID]string // that the API added, bound or not
 	resolved config.Resolved
 	fileSum  string // of the file when it was loaded
+	keySum   string // of the files with keys of messages, then
 	loaded   time.Time
 	modified bool // by the API since then
 }
@@ -51,7 +52,25 @@ func loadFile(path string, h config.Host) (*state, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
-	return &state{config: c, schemas: map[ioam.SchemaID]string{}, fileSum: hex.EncodeToString(sum[:]), loaded: time.Now()}, nil
+	return &state{config: c, schemas: map[ioam.SchemaID]string{}, fileSum: hex.EncodeToString(sum[:]), keySum: keySum(c), loaded: time.Now()}, nil
+}
+
+// keySum tells the contents of key files apart that services read for themselves. A file
+// that cannot be read differs from all others; the service says why.
+func keySum(c *config.Config) string {
+	digest := sha256.New()
+	add := func(file string) {
+		data, err := os.ReadFile(file)
+		fmt.Fprintf(digest, "%v %d ", err != nil, len(data))
+		digest.Write(data)
+	}
+	if c.Stamp != nil && c.Stamp.KeyFile != "" {
+		add(c.Stamp.KeyFile)
+	}
+	if c.Trace != nil && c.Trace.KeyFile != "" {
+		add(c.Trace.KeyFile)
+	}
+	return string(digest.Sum(nil))
 }
 
 // savedState is a state in the runtime directory, kept while the running configuration
