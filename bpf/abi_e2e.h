@@ -15,6 +15,8 @@ enum e2e_bound {
 	E2E_HEADER = 512,	  /* bytes of the longest Destination Options header that is read */
 	E2E_MOST_AHEAD = 1 << 30, /* a number farther ahead is not the flow's next */
 	E2E_OPTIONS = 9,	  /* of IOAM that are read in a header */
+	E2E_REPEATED = 16,	  /* numbers at least that were given out before they begin again */
+	E2E_KEYS = 11,
 };
 
 /* The packets that share numbers; addresses as in the packet. */
@@ -116,6 +118,7 @@ struct e2e_packet {
 struct e2e_clock {
 	__u32 epoch; /* the interval that runs */
 	__u32 pad;
+	__u64 keys[E2E_KEYS]; /* of the hash, random and as old as the tables */
 };
 
 #endif

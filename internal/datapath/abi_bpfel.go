@@ -160,12 +160,15 @@ const (
 	abiE2eBoundE2E_HEADER      abiE2eBound = 512
 	abiE2eBoundE2E_MOST_AHEAD  abiE2eBound = 1073741824
 	abiE2eBoundE2E_OPTIONS     abiE2eBound = 9
+	abiE2eBoundE2E_REPEATED    abiE2eBound = 16
+	abiE2eBoundE2E_KEYS        abiE2eBound = 11
 )
 
 type abiE2eClock struct {
 	_     structs.HostLayout
 	Epoch uint32
 	Pad   uint32
+	Keys  [11]uint64
 }
 
 type abiE2eFlow struct {

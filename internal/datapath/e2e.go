@@ -5,6 +5,7 @@ package datapath
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -72,6 +73,24 @@ func (c *abiEncapsulation) appendEdgeToEdge(header []byte, o model.EdgeToEdgeOpt
 		p.Fraction, c.WantsE2eTime = uint16(next), 1
 	}
 	return option.Append(header)
+}
+
+// keyEdges gives the hash of both tables its keys, unless it has some.
+func keyEdges(clock *ebpf.Map) error {
+	var c abiE2eClock
+	if err := clock.Lookup(uint32(0), &c); err != nil {
+		return fmt.Errorf("read the keys of measured flows: %w", err)
+	}
+	if c.Keys[0] != 0 {
+		return nil
+	}
+	for i := range c.Keys {
+		c.Keys[i] = rand.Uint64() | 1
+	}
+	if err := clock.Put(uint32(0), c); err != nil {
+		return fmt.Errorf("write the keys of measured flows: %w", err)
+	}
+	return nil
 }
 
 // CollectEdges ends the interval of the flows that are measured from edge to edge, starts

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/reference"
@@ -226,6 +227,7 @@ func TestLoopbackLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		copies := 0
+		beginWindow(t)
 		for range tt.packets {
 			run(t, p.xdp, frame, 0)
 			if tt.reads {
@@ -239,6 +241,65 @@ func TestLoopbackLimits(t *testing.T) {
 		if copies != tt.want || returned != uint64(copies) || suppressed != uint64(tt.packets-copies) {
 			t.Errorf("%s: %d copies of %d packets, want %d; counted %d and %d", tt.name, copies, tt.packets, tt.want, returned, suppressed)
 		}
+	}
+}
+
+// sinceBoot is the clock by which the data plane limits rates.
+func sinceBoot(t *testing.T) time.Duration {
+	t.Helper()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(now.Nano())
+}
+
+// beginWindow waits, if need be, until a window of the loopback rate has half of its time
+// left, in which a test then ends.
+func beginWindow(t *testing.T) {
+	t.Helper()
+	const window = time.Duration(1 << 30)
+	if passed := sinceBoot(t) % window; passed > window/2 {
+		time.Sleep(window - passed + 20*time.Millisecond)
+	}
+}
+
+// The windows of the rate are those of a clock that nobody sets.
+func TestLoopbackRateOfClock(t *testing.T) {
+	onOneCPU(t)
+	cfg := rightConfig()
+	looping(&cfg)
+	p := loadPrograms(t, cfg, 1, fixedTime, hookIngressTC)
+	now := sinceBoot(t)
+	run(t, p.tcIn, asking(rightPacket()), 0)
+	var word uint64
+	if err := p.maps[mapLoopbackRates].Lookup(uint32(0), &word); err != nil {
+		t.Fatal(err)
+	}
+	if away := int64(word>>32) - int64(now>>30); away < -1 || away > 1 || uint32(word) != 1 {
+		t.Errorf("%d copies in a window that is %d away", uint32(word), away)
+	}
+}
+
+// A smaller N counts from the next packet on, however many were left of the last.
+func TestAskLoopbackChanged(t *testing.T) {
+	onOneCPU(t)
+	cfg := rightConfig()
+	sending(&cfg)
+	p := loadPrograms(t, cfg, 2, fixedTime, hookEgressTC)
+	var blocks []abiFrequencyBlock
+	if err := p.maps[mapFrequencyBlocks].Lookup(uint32(0), &blocks); err != nil {
+		t.Fatal(err)
+	}
+	for i := range blocks {
+		blocks[i].UntilLoopback = 999_999
+	}
+	if err := p.maps[mapFrequencyBlocks].Put(uint32(0), blocks); err != nil {
+		t.Fatal(err)
+	}
+	run(t, p.tcOut, frameOf(craft.UDP, craft.Datagram(4242, 9, []byte("waymark.")...)), 0)
+	if n := p.snapshotCounters(t)[abiCounterCOUNTER_LOOPBACK+abiCounter(abiLoopbackCountLOOPBACK_ASKED)]; n != 1 {
+		t.Errorf("%d copies asked for", n)
 	}
 }
 
@@ -275,6 +336,7 @@ func TestAskLoopback(t *testing.T) {
 		}
 	}
 	asked := 0
+	beginWindow(t)
 	for i := range 60 {
 		got := flagged(plain, model.IfIndex(i%2))
 		if want := i%3 == 0 && asked < 10; got != want {

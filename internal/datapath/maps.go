@@ -134,6 +134,10 @@ func (d *Datapath) openShared() (mapSet, error) {
 		shared.close()
 		return nil, err
 	}
+	if err := keyEdges(shared[mapE2EClock]); err != nil {
+		shared.close()
+		return nil, err
+	}
 	return shared, nil
 }
 

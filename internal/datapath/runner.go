@@ -177,6 +177,9 @@ func (g *generation) keep(specs map[string]*ebpf.MapSpec) (all mapSet, own *tabl
 	if err := fillRings(all[mapRecords], specs[mapRecords].InnerMap, cpus); err != nil {
 		return all, nil, err
 	}
+	if err := keyEdges(all[mapE2EClock]); err != nil {
+		return all, nil, err
+	}
 	if _, _, err := g.assignFrequencies(all); err != nil {
 		return all, nil, err
 	}

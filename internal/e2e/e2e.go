@@ -23,7 +23,10 @@ const (
 	// MostAhead is how far above the highest number the next one may be.
 	MostAhead = 1 << 30
 	// MostDelay bounds one-way delays: beyond it, clocks do not agree on the time at all.
-	MostDelay = time.Duration(1 << 40)
+	MostDelay = time.Duration(1 << 36)
+	// Repeated is how many numbers at least were given out before a 0 and a 1 that come
+	// again, one right after the other, mean that numbers began again.
+	Repeated = 16
 )
 
 // Key is what the packets have in common that share numbers.
@@ -96,10 +99,11 @@ func (f *Flow) Add(option ioam.EdgeToEdge, delay time.Duration, known bool) {
 }
 
 // number counts a number. Two consecutive ones below the window, or far ahead, one right
-// after the other, mean that numbers began again, as those of a flow do that left the table of its encapsulating
-// node.
+// after the other, mean that numbers began again, as those of a flow do that left the
+// table of its encapsulating node; and so do 0 and 1, if both came before.
 func (f *Flow) number(n uint64) {
 	ahead := int64(n - f.highest)
+	inside := ahead <= 0 && f.highest>>groupBits-n>>groupBits < Window
 	switch {
 	case !f.numbered:
 		f.numbered, f.highest, f.lowest = true, n, n
@@ -111,10 +115,19 @@ func (f *Flow) number(n uint64) {
 		f.mark(n)
 		f.Expected += uint64(ahead)
 		f.Unique++
-	case ahead <= 0 && f.highest>>groupBits-n>>groupBits < Window:
+	case f.strayed && n == f.again && (!inside || uint32(n) == 1):
+		f.seen = map[uint64]bool{n - 1: true, n: true}
+		f.highest, f.lowest, f.strayed = n, n-1, false
+		f.Expected += 2
+		f.Unique += 2
+		f.Restarts++
+	case inside:
 		f.strayed = false
 		if f.seen[n] {
 			f.Duplicates++
+			if uint32(n) == 0 && ahead <= -Repeated {
+				f.again, f.strayed = n+1, true
+			}
 			return
 		}
 		f.mark(n)
@@ -124,12 +137,6 @@ func (f *Flow) number(n uint64) {
 			f.Expected += f.lowest - n
 			f.lowest = n
 		}
-	case f.strayed && n == f.again:
-		f.seen = map[uint64]bool{n - 1: true, n: true}
-		f.highest, f.lowest, f.strayed = n, n-1, false
-		f.Expected += 2
-		f.Unique += 2
-		f.Restarts++
 	default:
 		f.again, f.strayed = n+1, true
 		f.Late++

@@ -75,15 +75,25 @@ static __always_inline void note_e2e_flow(struct e2e_packet *n, const struct ipv
 	n->key.flow_label = ip6->class_label & bpf_htonl(0x000fffff);
 }
 
-/* Where a key is in a table: there it also is for the next programs, so that numbers continue. */
-static __always_inline __u32 e2e_hash(const struct e2e_key *key)
+static __always_inline struct e2e_clock *e2e_clock_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&e2e_clock, &zero);
+}
+
+/*
+ * Where a key is in a table: there it also is for the next programs, so that numbers continue. The keys
+ * of the hash are secret: nobody can make flows that fall into one set.
+ */
+static __always_inline __u32 e2e_hash(const struct e2e_clock *c, const struct e2e_key *key)
 {
 	const __u32 *word = (const __u32 *)key; /* of addresses and tunnel */
-	__u64 h = key->header * NODE.flow_keys[9] + key->flow_label * NODE.flow_keys[10];
+	__u64 h = key->header * c->keys[9] + key->flow_label * c->keys[10];
 
 #pragma clang loop unroll(full)
 	for (int i = 0; i < 9; i++)
-		h += word[i] * NODE.flow_keys[i];
+		h += word[i] * c->keys[i];
 	return h >> 32;
 }
 
@@ -104,7 +114,7 @@ struct e2e_place {
 
 /* Finds the key's entry, else a free one, else the least recently used, in entries of some size. */
 static __always_inline struct e2e_place find_e2e_place(const void *ways, __u32 size,
-						       const struct e2e_key *key)
+						       const struct e2e_key *key, __u32 now)
 {
 	const struct e2e_entry *oldest = ways;
 	struct e2e_place place = {};
@@ -123,7 +133,7 @@ static __always_inline struct e2e_place find_e2e_place(const void *ways, __u32 s
 	for (__u32 i = 1; i < E2E_WAYS; i++) {
 		const struct e2e_entry *e = ways + i * size;
 
-		if (oldest->taken && (!e->taken || (__s32)(e->used - oldest->used) < 0)) {
+		if (oldest->taken && (!e->taken || now - e->used > now - oldest->used)) {
 			oldest = e;
 			place.way = i;
 		}
@@ -138,20 +148,21 @@ static __always_inline struct e2e_place find_e2e_place(const void *ways, __u32 s
 __noinline __u64 take_e2e_number(__u32 slot)
 {
 	__u32 now = time_of_tick(tick_here()) >> 20, index;
+	const struct e2e_clock *c = e2e_clock_here();
 	struct e2e_packet *n = e2e_packet_here();
 	struct e2e_number_set *set;
 	struct e2e_number *own;
 	struct e2e_place place;
 	__u64 number;
 
-	if (!n)
+	if (!n || !c)
 		return 0;
-	index = e2e_hash(&n->key) & (E2E_NUMBER_SETS - 1);
+	index = e2e_hash(c, &n->key) & (E2E_NUMBER_SETS - 1);
 	set = bpf_map_lookup_elem(&e2e_numbers, &index);
 	if (!set)
 		return 0;
 	bpf_spin_lock(&set->lock);
-	place = find_e2e_place(set->ways, sizeof(set->ways[0]), &n->key);
+	place = find_e2e_place(set->ways, sizeof(set->ways[0]), &n->key, now);
 	own = &set->ways[place.way & (E2E_WAYS - 1)];
 	if (!place.own) {
 		own->entry.key = n->key;

@@ -7,7 +7,7 @@
 
 /* 2^32 seconds: timestamps of 32 bits begin anew after them. */
 #define TIMESTAMP_ERA  (NS_PER_S << 32)
-#define MOST_E2E_DELAY (1LL << 40)
+#define MOST_E2E_DELAY (1LL << 36)
 #define NO_E2E_DELAY   (1LL << 62)
 
 /*
@@ -71,12 +71,15 @@ static __always_inline void clear_e2e_window(struct e2e_flow *f)
 
 /*
  * Counts a number. The window is the group of the highest number and the 15 before it. Two consecutive
- * numbers below it, or far ahead, one right after the other, mean that numbers began again.
+ * numbers below it, or far ahead, one right after the other, mean that numbers began again; and so do 0
+ * and 1, if both came before.
  */
 static __always_inline void follow_e2e_number(struct e2e_flow *f, struct e2e_totals *t,
 					      __u64 number)
 {
 	__s64 ahead = number - f->highest;
+	int inside = ahead <= 0 &&
+		     (f->highest >> E2E_GROUP_BITS) - (number >> E2E_GROUP_BITS) < E2E_GROUPS;
 
 	if (!f->numbered) {
 		f->numbered = 1;
@@ -90,20 +93,7 @@ static __always_inline void follow_e2e_number(struct e2e_flow *f, struct e2e_tot
 		mark_e2e_number(f, number);
 		t->expected += ahead;
 		t->unique++;
-	} else if (ahead <= 0 &&
-		   (f->highest >> E2E_GROUP_BITS) - (number >> E2E_GROUP_BITS) < E2E_GROUPS) {
-		f->strayed = 0;
-		if (!mark_e2e_number(f, number)) {
-			t->duplicates++;
-			return;
-		}
-		t->unique++;
-		t->reordered++;
-		if ((__s64)(number - f->lowest) < 0) {
-			t->expected += f->lowest - number;
-			f->lowest = number;
-		}
-	} else if (f->strayed && number == f->again) {
+	} else if (f->strayed && number == f->again && (!inside || (__u32)number == 1)) {
 		clear_e2e_window(f);
 		mark_e2e_number(f, number - 1);
 		mark_e2e_number(f, number);
@@ -113,6 +103,22 @@ static __always_inline void follow_e2e_number(struct e2e_flow *f, struct e2e_tot
 		t->expected += 2;
 		t->unique += 2;
 		t->restarts++;
+	} else if (inside) {
+		f->strayed = 0;
+		if (!mark_e2e_number(f, number)) {
+			t->duplicates++;
+			if (!(__u32)number && ahead <= -E2E_REPEATED) {
+				f->again = number + 1;
+				f->strayed = 1;
+			}
+			return;
+		}
+		t->unique++;
+		t->reordered++;
+		if ((__s64)(number - f->lowest) < 0) {
+			t->expected += f->lowest - number;
+			f->lowest = number;
+		}
 	} else {
 		f->again = number + 1;
 		f->strayed = 1;
@@ -138,8 +144,8 @@ static __always_inline void add_e2e_delay(struct e2e_totals *t, __s64 delay)
  */
 __noinline int count_e2e(__u32 index)
 {
-	__u32 now = time_of_tick(tick_here()) >> 20, zero = 0, at, epoch, header;
-	struct e2e_clock *intervals = bpf_map_lookup_elem(&e2e_clock, &zero);
+	__u32 now = time_of_tick(tick_here()) >> 20, at, epoch, header;
+	const struct e2e_clock *intervals = e2e_clock_here();
 	struct e2e_packet *n = e2e_packet_here();
 	struct e2e_flow_set *set;
 	struct e2e_totals *t;
@@ -154,12 +160,12 @@ __noinline int count_e2e(__u32 index)
 	number = n->notes[index].number;
 	delay = e2e_delay(&n->notes[index], tai_now());
 	epoch = *(volatile __u32 *)&intervals->epoch;
-	at = e2e_hash(&n->key) & (E2E_FLOW_SETS - 1);
+	at = e2e_hash(intervals, &n->key) & (E2E_FLOW_SETS - 1);
 	set = bpf_map_lookup_elem(&e2e_flows, &at);
 	if (!set)
 		return 0;
 	bpf_spin_lock(&set->lock);
-	place = find_e2e_place(set->ways, sizeof(set->ways[0]), &n->key);
+	place = find_e2e_place(set->ways, sizeof(set->ways[0]), &n->key, now);
 	f = &set->ways[place.way & (E2E_WAYS - 1)];
 	if (!place.own) {
 		f->entry.key = n->key;

@@ -29,7 +29,7 @@ enum loopback_rate {
 static __always_inline int is_within_loopback_rate(__u32 which)
 {
 	__u64 *word = bpf_map_lookup_elem(&loopback_rates, &which), old;
-	__u32 window = tai_now() >> 30;
+	__u32 window = time_of_tick(tick_here()) >> 30;
 
 	if (!word)
 		return 0;
@@ -253,7 +253,7 @@ __noinline int ask_loopback(context *ctx, __u32 l3, __u32 arrived, __u32 slot)
 	mine = bpf_map_lookup_elem(&frequency_blocks, &e->frequency_slot);
 	if (!mine)
 		return -1;
-	if (mine->until_loopback) {
+	if (mine->until_loopback && mine->until_loopback < e->loopback) {
 		mine->until_loopback--;
 		return 0;
 	}
