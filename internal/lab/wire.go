@@ -4,6 +4,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -207,7 +208,7 @@ func (n *network) await(ctx context.Context, what string, ready func(*netlink.Ha
 		for _, end := range link.Ends {
 			for {
 				ok, err := ready(n.handles[end.Node], end)
-				if err != nil {
+				if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) { // by a change: it looks again
 					return fmt.Errorf("look at %s of %s: %w", end.Interface, end.Node, err)
 				}
 				if ok {
