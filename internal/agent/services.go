@@ -43,6 +43,7 @@ func (a *Agent) assemble() {
 		newForwarding(c),
 		losses,
 		&refusals{core: c},
+		newDrops(c),
 		measured,
 		newStampReflector(c, measured.answer, measured.running),
 		newResponders(c, measured.flowOf),

@@ -43,6 +43,7 @@ const (
 	DecapsulationOpen   Code = "decapsulation_open"
 	DecapRefused        Code = "decapsulation_refused"
 	DecapUnreached      Code = "decapsulation_unreached"
+	DroppedAtEdge       Code = "packets_dropped_at_edge"
 	EncapShadowed       Code = "encapsulation_shadowed"
 	ExporterFailing     Code = "exporter_failing"
 	ExportsSuppressed   Code = "exports_suppressed"
@@ -66,6 +67,7 @@ const (
 	MTUTooSmall         Code = "mtu_too_small"
 	NamespaceUnfilled   Code = "namespace_unfilled"
 	ProbesNotInBand     Code = "probes_not_in_band"
+	ProofsRejected      Code = "proofs_rejected"
 	OptionsOverLimit    Code = "options_over_limit"
 	OrderAtRisk         Code = "order_at_risk"
 	PathMTULowered      Code = "path_mtu_lowered"
@@ -135,8 +137,10 @@ var kinds = []Kind{
 	{ProbesNotInBand, Degraded, "test packets of a flow are not sent through its segments"},
 	{OptionsOverLimit, Degraded, "an encapsulation inserts more options than Linux accepts by default"},
 	{OrderAtRisk, Hint, "receive offload may reorder segments of traced TCP flows"},
+	{DroppedAtEdge, Degraded, "packets are dropped at an interface without a role"},
 	{PathMTULowered, Degraded, "a link on a tunnel's path is too small for full-size packets and the insertion"},
 	{PathMTUUnwatched, Degraded, "the path MTU of tunnels is not watched"},
+	{ProofsRejected, Degraded, "few proofs of transit are accepted"},
 	{RecordsLost, Degraded, "records were lost in the last minute"},
 	{ReloadFailed, Degraded, "the last reload failed"},
 	{RingBufferMissing, Error, "the kernel has no BPF ring buffer"},

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// drops warns of packets that the policy of this node recently dropped, and of proofs of
+// transit that it recently rejected.
+type drops struct {
+	idle
+	*core
+	mu     sync.Mutex
+	recent map[model.IfIndex]*[numDropCounters]recently // guarded by mu
+	logged map[health.Warning]bool                      // without texts: those in the log; only for the goroutine that notes
+}
+
+func newDrops(c *core) *drops {
+	return &drops{core: c, recent: make(map[model.IfIndex]*[numDropCounters]recently)}
+}
+
+// The counters of an interface that are watched: of packets dropped by the edge, and of
+// proofs of transit.
+const (
+	dropEdge        = iota // three, as in edgeDrops
+	dropEdgeOut     = dropEdge + 3
+	dropProofs      = dropEdgeOut + 3 // six, as in the end of dropCounters
+	numDropCounters = dropProofs + 6
+)
+
+func dropCounters(c *datapath.Counters) [numDropCounters]uint64 {
+	return [...]uint64{
+		c.Ingress[model.OutcomeBoundaryDropped], c.Ingress[model.OutcomeBoundaryUnprovenDropped], c.Ingress[model.OutcomeBoundaryTunnelDropped],
+		c.Egress[model.OutcomeBoundaryDropped], c.Egress[model.OutcomeBoundaryUnprovenDropped], c.Egress[model.OutcomeBoundaryTunnelDropped],
+		c.IngressOptions[model.OutcomePotAccepted], c.IngressOptions[model.OutcomePotRejected], c.IngressOptions[model.OutcomePotInvalid],
+		c.IngressOptions[model.OutcomePotReplayed], c.IngressOptions[model.OutcomePotTooOld], c.Ingress[model.OutcomePotDropped],
+	}
+}
+
+func edgeDrops(n []uint64) health.EdgeDrops {
+	return health.EdgeDrops{IOAM: n[0], Unproven: n[1], Tunnel: n[2]}
+}
+
+// prepare notes what was dropped before this agent, because only growth is warned of.
+func (d *drops) prepare(p *plan) error {
+	if p.before == nil {
+		p.commit(d.note)
+	}
+	return nil
+}
+
+func (d *drops) run(ctx context.Context) error {
+	d.tasks.every(ctx, notePeriod, func() {
+		d.note()
+		d.logBegin()
+	})
+	return nil
+}
+
+func (d *drops) note() {
+	counters, err := d.datapath.Counters()
+	if err != nil {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before, now := d.recent, time.Now()
+	d.recent = make(map[model.IfIndex]*[numDropCounters]recently, len(counters))
+	for i := range counters {
+		at := counters[i].Index
+		if d.recent[at] = before[at]; d.recent[at] == nil {
+			d.recent[at] = new([numDropCounters]recently)
+		}
+		for k, total := range dropCounters(&counters[i]) {
+			d.recent[at][k].add(now, total)
+		}
+	}
+}
+
+// growth is how much the counters of an interface recently grew.
+func (d *drops) growth(c *datapath.Counters) (n [numDropCounters]uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if recent := d.recent[c.Index]; recent != nil {
+		for k, total := range dropCounters(c) {
+			n[k] = recent[k].growth(total)
+		}
+	}
+	return n
+}
+
+// warnings are none of an interface that has the role by now.
+func (d *drops) warnings(s *state) (ws []health.Warning) {
+	counters, err := d.datapath.Counters()
+	if err != nil {
+		return nil
+	}
+	served := make(map[model.IfIndex]model.Interface)
+	for _, i := range s.resolved.Node.Interfaces {
+		served[i.Index] = i
+	}
+	for i := range counters {
+		in, ok := served[counters[i].Index]
+		if !ok {
+			continue
+		}
+		n := d.growth(&counters[i])
+		if in.Roles&model.RoleIngress == 0 {
+			ws = append(ws, health.DroppedOnArrival(in.Name, edgeDrops(n[dropEdge:]))...)
+		}
+		if in.Roles&model.RoleEgress == 0 {
+			ws = append(ws, health.DroppedOnDeparture(in.Name, edgeDrops(n[dropEdgeOut:]))...)
+		}
+		p := n[dropProofs:]
+		ws = append(ws, health.RejectedProofs(in.Name, health.Proofs{Accepted: p[0], Rejected: p[1], Invalid: p[2], Replayed: p[3], TooOld: p[4], Dropped: p[5]})...)
+	}
+	return ws
+}
+
+// logBegin logs when packets begin to be dropped, because no reload does.
+func (d *drops) logBegin() {
+	now := make(map[health.Warning]bool)
+	for _, w := range d.warnings(d.state.Load()) {
+		which := health.Warning{Code: w.Code, Interface: w.Interface}
+		if !d.logged[which] && !now[which] {
+			d.logWarning(w)
+		}
+		now[which] = true
+	}
+	d.logged = now
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/health"
+	"github.com/waymark-net/waymark/internal/model"
+)
+
+// Packets that this node drops by policy are reported with the interface, once in the
+// log, but not those dropped before the agent started.
+func TestDropsAreWarnedOf(t *testing.T) {
+	config := func(role string) string {
+		return "node: {id: 2}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, role: [" + role + "]}, {name: eth1}]\n"
+	}
+	in, out := &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}
+	in[model.OutcomeBoundaryDropped], out[model.OutcomeBoundaryTunnelDropped] = 50, 50
+	dropped, rejected := &[model.NumOutcomes]uint64{}, &[model.NumOutcomes]uint64{}
+	dropped[model.OutcomePotDropped], rejected[model.OutcomePotRejected] = 20, 20
+	none := &[model.NumOutcomes]uint64{}
+	for _, tt := range []struct {
+		name, role               string
+		ingress, egress, options *[model.NumOutcomes]uint64
+		code                     health.Code
+		says                     string // "" is no warning
+	}{
+		{"nothing", "", none, none, none, health.DroppedAtEdge, ""},
+		{"no ingress role", "egress", in, none, none, health.DroppedAtEdge, "eth0 dropped 50 packets that arrived in the last minute"},
+		{"no egress role", "ingress", none, out, none, health.DroppedAtEdge, "eth0 dropped 50 packets that were about to leave"},
+		{"the roles by now", "ingress, egress", in, out, none, health.DroppedAtEdge, ""},
+		{"rejected proofs", "ingress", none, none, rejected, health.ProofsRejected, "they are not dropped"},
+		{"dropped for their proofs", "ingress", dropped, none, rejected, health.ProofsRejected, "20 packets were dropped (pot_dropped)"},
+		{"right proofs", "ingress", none, none, none, health.ProofsRejected, ""},
+	} {
+		h := newHarness(t, config(tt.role))
+		c := datapath.Counters{Index: 2, Name: "eth0"}
+		for _, direction := range []*[model.NumOutcomes]uint64{&c.Ingress, &c.Egress} { // before this agent
+			for o := range direction {
+				direction[o] = 1000
+			}
+		}
+		h.datapath.setCounters(c)
+		h.start()
+		if h.warned(health.DroppedAtEdge) || h.warned(health.ProofsRejected) {
+			t.Errorf("%s: warned of what came before the agent", tt.name)
+		}
+		for o := range model.NumOutcomes {
+			c.Ingress[o] += tt.ingress[o]
+			c.Egress[o] += tt.egress[o]
+			c.IngressOptions[o] += tt.options[o]
+		}
+		h.datapath.setCounters(c)
+		found := 0
+		for _, w := range h.agent.warnings() {
+			if w.Code != health.DroppedAtEdge && w.Code != health.ProofsRejected {
+				continue
+			}
+			found++
+			if tt.says == "" || w.Code != tt.code || w.Interface != "eth0" || !strings.Contains(w.Text, tt.says) {
+				t.Errorf("%s: %+v", tt.name, w)
+			}
+		}
+		want := 0
+		if tt.says != "" {
+			want = 1
+		}
+		if found != want {
+			t.Errorf("%s: %d warnings, want %d", tt.name, found, want)
+		}
+		if err := h.end(); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 { // as the clock does
+			only[*drops](h).logBegin()
+		}
+		if n := strings.Count(h.log.String(), "warning="+string(tt.code)); n != want {
+			t.Errorf("%s: %d lines, want %d:\n%s", tt.name, n, want, h.log)
+		}
+	}
+}

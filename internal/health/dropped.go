@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"strings"
+)
+
+// enough is how many packets within a minute are worth a warning: single ones say
+// nothing about the configuration.
+const enough = 10
+
+// EdgeDrops counts the packets that an interface recently dropped because it has no role
+// in their direction, by reason.
+type EdgeDrops struct {
+	IOAM, Unproven, Tunnel uint64
+}
+
+func (d EdgeDrops) sum() uint64 { return d.IOAM + d.Unproven + d.Tunnel }
+
+// reasons lists what was dropped, with the names of the counters.
+func (d EdgeDrops) reasons() string {
+	var list []string
+	for _, r := range []struct {
+		n    uint64
+		what string
+	}{
+		{d.IOAM, "with IOAM (boundary_dropped)"},
+		{d.Unproven, "that may hold IOAM (boundary_unproven_dropped)"},
+		{d.Tunnel, "to tunnel destinations of the domain (boundary_tunnel_dropped)"},
+	} {
+		if r.n > 0 {
+			list = append(list, fmt.Sprintf("%d %s", r.n, r.what))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// DroppedOnArrival warns if an interface without the ingress role drops packets. The edge
+// of the domain should; an interface inside has the wrong role.
+func DroppedOnArrival(iface string, d EdgeDrops) []Warning {
+	if d.sum() < enough {
+		return nil
+	}
+	return []Warning{New(DroppedAtEdge, iface,
+		fmt.Sprintf("%s dropped %d packets that arrived in the last minute, because it has no ingress role: %s", iface, d.sum(), d.reasons()),
+		fmt.Sprintf("if %s is inside the domain, add ingress to its role, under interfaces or with: waymark interface set %s role ingress,egress; if it is the edge, it works as it should, and somebody outside sends such packets: find the sender", iface, iface))}
+}
+
+// DroppedOnDeparture warns if an interface without the egress role drops packets.
+func DroppedOnDeparture(iface string, d EdgeDrops) []Warning {
+	if d.sum() < enough {
+		return nil
+	}
+	return []Warning{New(DroppedAtEdge, iface,
+		fmt.Sprintf("%s dropped %d packets that were about to leave in the last minute, because it has no egress role: %s", iface, d.sum(), d.reasons()),
+		fmt.Sprintf("if %s leads to nodes of the domain, add egress to its role, under interfaces or with: waymark interface set %s role ingress,egress; if it leads out of the domain, end these tunnels and traces at this node (decapsulations, or remove: true of their namespace), or find the sender", iface, iface))}
+}
+
+// Proofs counts the proofs of transit that a node recently verified at an interface, and
+// the packets that it dropped for them.
+type Proofs struct {
+	Accepted, Rejected, Invalid, Replayed, TooOld uint64
+	Dropped                                       uint64
+}
+
+// RejectedProofs warns if few of the proofs that arrive are right.
+func RejectedProofs(iface string, p Proofs) []Warning {
+	wrong, again := p.Rejected+p.Invalid, p.Replayed+p.TooOld
+	if n := wrong + again; n < enough || n*fewTaken < p.Accepted {
+		return nil
+	}
+	var counters []string
+	for _, c := range []struct {
+		name string
+		n    uint64
+	}{
+		{"pot_rejected", p.Rejected}, {"pot_invalid", p.Invalid}, {"pot_replayed", p.Replayed}, {"pot_too_old", p.TooOld},
+	} {
+		if c.n > 0 {
+			counters = append(counters, fmt.Sprintf("%s %d", c.name, c.n))
+		}
+	}
+	why, cure := "the packets skipped a node of the path or passed one twice, or a node has a key of another profile",
+		"compare the profile in the second line of each node's key file (one 'waymark pot generate' makes the keys of all nodes), then pot_updated on each node of the path: where it does not grow, packets pass that node by"
+	if wrong < again {
+		why, cure = "their numbers came before, or are much older than others", "find the node that sends packets twice or late, or the sender that replays them"
+	}
+	fate := "they are not dropped"
+	if p.Dropped > 0 {
+		fate = fmt.Sprintf("%d packets were dropped (pot_dropped)", p.Dropped)
+		cure += "; drop-rejected: false lets them pass meanwhile"
+	}
+	return []Warning{New(ProofsRejected, iface,
+		fmt.Sprintf("%d proofs of transit that arrived on %s in the last minute were not accepted (%s), and %d were: %s; %s", wrong+again, iface, strings.Join(counters, ", "), p.Accepted, why, fate),
+		cure)}
+}
