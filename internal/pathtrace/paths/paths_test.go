@@ -59,6 +59,27 @@ func reply(replyKind Kind, sentHops uint8, from netip.Addr, way ...step) Reply {
 	return Reply{Kind: replyKind, From: from, RoundTrip: time.Millisecond, Sent: began, SentHops: sentHops, Arrived: sentHops - uint8(len(way)) + 1, Trace: trace}
 }
 
+// A hop has no address of a reply whose trace names another node there.
+func TestForeignAddress(t *testing.T) {
+	elsewhere := step{id: 4, in: 401, out: 402}
+	p := New(destination, 2, ioam.TimestampPOSIX, 0)
+	p.Received(0, reply(Answered, 255, destination, north, target))
+	p.Walked(0, reply(Copied, 64, address(4), elsewhere))
+	if h := p.Report(name).Paths[0].Hops[0]; h.Address != nil {
+		t.Errorf("node %d has the address %v of another one", *h.NodeID, h.Address)
+	}
+	p.Walked(0, reply(Copied, 64, address(2), north))
+	if h := p.Report(name).Paths[0].Hops[0]; h.Address == nil || *h.Address != address(2) {
+		t.Errorf("%+v", h)
+	}
+	p.Lost(1)
+	p.Walked(1, reply(Exceeded, 1, address(4), elsewhere))
+	p.Walked(1, reply(Exceeded, 2, address(5), north, target))
+	if hops := p.Report(name).Broken[0].Hops; len(hops) != 2 || hops[0].Address != nil || hops[1].Address == nil {
+		t.Errorf("%+v", hops)
+	}
+}
+
 func address(n byte) netip.Addr { return netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, 15: n}) }
 
 func name(i int) Flow {

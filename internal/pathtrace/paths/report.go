@@ -111,7 +111,9 @@ func (p *Paths) path(one *path, name func(int) Flow) Path {
 		}
 		out.Flows = append(out.Flows, name(i))
 		for at, r := range p.flows[i].walk {
-			addresses[at] = r.From
+			if at <= len(one.hops) && p.mayBe(r, one.hops[at-1].node) {
+				addresses[at] = r.From
+			}
 		}
 	}
 	for i := range one.hops {
@@ -120,6 +122,22 @@ func (p *Paths) path(one *path, name func(int) Flow) Path {
 	}
 	p.end(out.Hops)
 	return out
+}
+
+// mayBe reports whether a reply may be from a node: what its trace has at that hop is no
+// other one. A probe with another header, or after a change of routes, may take another path.
+func (p *Paths) mayBe(r *Reply, n node) bool {
+	nodes, _ := p.read(r)
+	if n.position > len(nodes) {
+		return true
+	}
+	other := nodes[n.position-1]
+	if n.silent || other.silent { // it wrote nothing, or nothing yet
+		return true
+	}
+	differ := n.id != other.id && n.id != ioam.NodeIDUnavailable && other.id != ioam.NodeIDUnavailable ||
+		n.wide != other.wide && n.wide != ioam.NodeIDWideUnavailable && other.wide != ioam.NodeIDWideUnavailable
+	return !differ
 }
 
 // end names the last hop by the destination.
@@ -178,7 +196,7 @@ func (p *Paths) walked(f *flow) (hops []Hop) {
 			h.node = nodes[at-1]
 		}
 		var address netip.Addr
-		if r := f.walk[at]; r != nil {
+		if r := f.walk[at]; r != nil && p.mayBe(r, h.node) {
 			address = r.From
 		}
 		hops = append(hops, h.report(address))

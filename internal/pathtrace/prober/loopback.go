@@ -12,8 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/waymark-net/waymark/internal/icmpv6"
-	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/loopback"
 	"github.com/waymark-net/waymark/internal/pathtrace/message"
 	"github.com/waymark-net/waymark/internal/pathtrace/paths"
@@ -104,13 +102,13 @@ func (p *Prober) sendAsking(number int) {
 	p.mu.Unlock()
 	payload := message.AppendProbe(nil, id, p.config.Key)
 	header := identify(append([]byte(nil), p.askers...), p.nonce, id.Number)
-	var packet []byte
+	var err error
 	if p.config.Echo {
-		packet = p.echoRequest(f, id, header, payload)
+		err = p.echo.Send(p.echoRequest(f, id, header, payload))
 	} else {
-		packet = p.datagram(f, id, header, payload)
+		// By the socket of the flow: the kernel chooses among equal paths as for its other probes.
+		err = f.send(p.config, header, payload, askHopLimit)
 	}
-	err := p.echo.Send(packet)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
@@ -118,23 +116,6 @@ func (p *Prober) sendAsking(number int) {
 		delete(p.waiting, id.Number)
 		delete(p.asked, id.Number)
 	}
-}
-
-// datagram is a whole packet of a flow whose socket sends the other ones.
-func (p *Prober) datagram(f *flow, id message.ID, header, payload []byte) []byte {
-	b := p.packet(f, id, header, headerLen+len(payload))
-	addresses, at := b[8:ipv6.HeaderLen], len(b)
-	b = binary.BigEndian.AppendUint16(b, f.port)
-	b = binary.BigEndian.AppendUint16(b, p.config.Port)
-	b = binary.BigEndian.AppendUint16(b, uint16(headerLen+len(payload)))
-	b = append(b, 0, 0)
-	b = append(b, payload...)
-	sum := icmpv6.Checksum(addresses, unix.IPPROTO_UDP, b[at:])
-	if sum == 0 {
-		sum = 0xffff // 0 would be none (RFC 8200 §8.1)
-	}
-	binary.BigEndian.PutUint16(b[at+6:], sum)
-	return b
 }
 
 // readCopies takes copies until the socket is closed.

@@ -87,7 +87,7 @@ type Prober struct {
 	nonce   [8]byte
 	header  []byte
 	flows   []flow
-	echo    *icmpv6.Sender // of whole packets: echo requests, and those that ask for copies
+	echo    *icmpv6.Sender // of whole packets
 	copies  *net.IPConn    // that nodes return; nil if none are asked for
 	askers  []byte         // Hop-by-Hop header of probes that ask
 	replies *icmpv6.Listener
@@ -152,7 +152,7 @@ func (p *Prober) Open() (err error) {
 	if p.replies, err = icmpv6.Listen(longestError, mostErrors, types...); err != nil {
 		return fmt.Errorf("%w; it needs root or CAP_NET_RAW", err)
 	}
-	if p.config.Echo || p.config.Loopback {
+	if p.config.Echo {
 		if err := p.findSource(); err != nil {
 			return err
 		}
@@ -305,7 +305,7 @@ func (p *Prober) send(number int, hops uint8, walk bool) {
 	if p.config.Echo {
 		err = p.echo.Send(p.echoRequest(f, id, p.header, payload))
 	} else {
-		err = f.send(p.config, payload, hops)
+		err = f.send(p.config, nil, payload, hops)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -320,15 +320,16 @@ func (p *Prober) send(number int, hops uint8, walk bool) {
 	}
 }
 
-func (f *flow) send(c Config, payload []byte, hops uint8) error {
-	list := []udp.Datagram{{Data: payload, Peer: netip.AddrPortFrom(c.Destination, c.Port), Scope: c.Scope, SendHopLimit: hops, FlowLabel: f.label}}
+// send sends a payload with a Hop-by-Hop header; nil is the socket's.
+func (f *flow) send(c Config, header, payload []byte, hops uint8) error {
+	list := []udp.Datagram{{Data: payload, Peer: netip.AddrPortFrom(c.Destination, c.Port), Scope: c.Scope, SendHopLimit: hops, FlowLabel: f.label, SendHopByHop: header}}
 	if f.plain {
 		list[0].FlowLabel = 0
 	}
 	err := errors.Join(f.socket.Send(list), list[0].Err)
 	if isInvalid(err) && !f.plain { // a process has an exclusive lease of labels (RFC 6437 does not know them)
 		f.plain, f.label = true, 0
-		return f.send(c, payload, hops)
+		return f.send(c, header, payload, hops)
 	}
 	return err
 }

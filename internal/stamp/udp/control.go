@@ -36,8 +36,8 @@ func (d *Datagram) readControl(control []byte) {
 	}
 }
 
-// putControl writes the source address, the interface, the traffic class and the hop
-// limit of a datagram to be sent, and returns the length.
+// putControl writes the source address, the interface, the traffic class, the hop limit
+// and the Hop-by-Hop header of a datagram to be sent, and returns the length.
 func (d *Datagram) putControl(control []byte) int {
 	n := 0
 	if d.Local.IsValid() || d.Interface != 0 {
@@ -54,6 +54,9 @@ func (d *Datagram) putControl(control []byte) int {
 	if d.SendHopLimit != 0 {
 		binary.NativeEndian.PutUint32(class[:], uint32(d.SendHopLimit))
 		n += putMessage(control[n:], unix.IPV6_HOPLIMIT, class[:])
+	}
+	if len(d.SendHopByHop) > 0 {
+		n += putMessage(control[n:], unix.IPV6_HOPOPTS, d.SendHopByHop)
 	}
 	return n
 }

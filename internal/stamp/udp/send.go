@@ -45,6 +45,9 @@ func (s *Socket) sendBatch(list []Datagram) error {
 	b := &s.send
 	for i := range list {
 		d := &list[i]
+		if n := len(d.SendHopByHop); n > 0 && unix.CmsgSpace(n) > b.each-controlLen {
+			return fmt.Errorf("send a Hop-by-Hop header of %d octets: the socket has no room for it", n)
+		}
 		d.Err = nil
 		b.names[i] = unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: swap(d.Peer.Port()), Flowinfo: swapLong(d.FlowLabel), Addr: d.Peer.Addr().As16(), Scope_id: d.Scope}
 		b.vectors[i].Base = unsafe.SliceData(d.Data)

@@ -62,6 +62,7 @@ type Datagram struct {
 	SendHopLimit uint8  // of what is sent; 0: 255
 	FlowLabel    uint32 // of what is sent; 0: the kernel's choice
 	HopByHop     []byte // of what arrived, if the socket asks for it; a header that found no room is cut
+	SendHopByHop []byte // of what is sent, instead of the socket's own
 	Cut          bool   // it was longer than Config.Size
 	Received     int64  // nanoseconds of UTC since 1970, 0 if the kernel does not say
 	Segments     []byte // SRv6 SIDs to send it through, the first to visit first
@@ -127,11 +128,14 @@ func Listen(c Config) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open a UDP socket: %w", cure(err, c.Local.Port()))
 	}
-	received := controlLen
+	received, sent := controlLen, controlLen
 	if c.Headers {
 		received += headerLen
 	}
-	s := &Socket{conn: conn.(*net.UDPConn), size: c.Size, receive: newBatch(c.Batch, received), send: newBatch(c.Batch, controlLen), datagrams: make([]Datagram, c.Batch)}
+	if c.HopByHop != nil {
+		sent += headerLen
+	}
+	s := &Socket{conn: conn.(*net.UDPConn), size: c.Size, receive: newBatch(c.Batch, received), send: newBatch(c.Batch, sent), datagrams: make([]Datagram, c.Batch)}
 	s.receiving, s.sent = s.recvmmsg, s.sendmmsg
 	buffers := make([]byte, c.Batch*c.Size)
 	for i := range s.receive.vectors {
