@@ -63,7 +63,7 @@ func TestErrorsInJSON(t *testing.T) {
 		{"route", "add nonsense", commandline.ExitUsage, 0},
 		{"stamp reflector", "--listen nowhere", commandline.ExitUsage, 0},
 		{"stamp sender", "::1 --key-file " + none, commandline.ExitFailure, 0},
-		{"pot generate", "--nodes 3 --dir " + none, commandline.ExitFailure, 0},
+		{"pot generate", "--nodes 3 --dir " + bad, commandline.ExitFailure, 0},
 		{"trace", "2001:db8::1 --socket " + none, commandline.ExitFailure, 0},
 		{"trace", "2001:db8::1 --type 0x000001", commandline.ExitUsage, 0},
 		{"doctor", "--nonsense", commandline.ExitUsage, 0},

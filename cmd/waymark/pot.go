@@ -54,7 +54,7 @@ before and after a node learns what that node adds.`,
 		},
 	}
 	cmd.Flags().IntVar(&nodes, "nodes", 0, "`NUMBER` of nodes that packets must pass, both ends included")
-	cmd.Flags().StringVar(&dir, "dir", dir, "`DIRECTORY` of the files")
+	cmd.Flags().StringVar(&dir, "dir", dir, "`DIRECTORY` of the files; made with mode 0700 if there is none")
 	return cmd
 }
 
@@ -72,6 +72,9 @@ type keyFile struct {
 
 // writeKeys writes all keys, or none.
 func writeKeys(dir string, keys []*pot.Key) (files keyFiles, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return files, fmt.Errorf("make the directory of the keys: %w; choose another one with --dir", err)
+	}
 	files.Profile = fmt.Sprintf("0x%016x", keys[0].Profile)
 	for _, k := range keys {
 		name := filepath.Join(dir, fmt.Sprintf("pot-node-%d.key", k.Node))

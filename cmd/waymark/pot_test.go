@@ -14,11 +14,14 @@ import (
 )
 
 func TestPotGenerate(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "new", "keys")
 	code, stdout, stderr := runCLI(t, "", "pot", "generate", "--nodes", "3", "--dir", dir, "--json")
 	var made keyFiles
 	if err := json.Unmarshal([]byte(stdout), &made); err != nil || code != commandline.ExitOK || len(made.Keys) != 3 || stderr != "" {
 		t.Fatalf("code %d, %v, stdout %q, stderr %q", code, err, stdout, stderr)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode() != os.ModeDir|0o700 {
+		t.Errorf("the directory of the keys: %v, %v", info, err)
 	}
 	for i, role := range []string{"encapsulating", "transit", "verifying"} {
 		file := made.Keys[i]

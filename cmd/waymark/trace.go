@@ -57,7 +57,7 @@ Without it, ICMPv6 errors of the destination return them: its kernel limits thei
 rate, so more probes seem lost. With --icmp, replies have no trace.
 
 At the end, hop limits show the addresses of the nodes on each path, also of those
-without IOAM, and where the probes of a flow of which none arrived were seen last.
+without IOAM, and where the probes of a flow were seen last if none was answered.
 The errors of those nodes quote the trace up to there. With --loopback, nodes
 whose namespace has "loopback" say so themselves, within a round trip: they return
 copies.
@@ -65,7 +65,7 @@ copies.
 Defaults of --namespace and --timestamp-format come from the agent of this host;
 if none runs, --namespace is needed. It needs root or CAP_NET_RAW.
 
-Exit codes: 0 a probe arrived; 1 none arrived, or none could be sent.`,
+Exit codes: 0 a probe was answered; 1 none was, or none could be sent.`,
 		Example: `  waymark trace 2001:db8:ff::3
   waymark trace 2001:db8:ff::3 --paths 64 --count 100 --json
   waymark trace 2001:db8:ff::3 --loopback --live
@@ -283,13 +283,17 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 	return nil
 }
 
-// noPath says what to do when no probe arrived.
+// noPath says what to do when no probe was answered.
 func noPath(c prober.Config, r *paths.Report) string {
-	cure := fmt.Sprintf("check the route to %v, and that nodes on the way pass Hop-by-Hop headers of namespace %d", c.Destination, c.Namespace)
+	source := "the source of the probes"
+	if c.Source.IsValid() {
+		source = c.Source.String()
+	}
+	cure := fmt.Sprintf("check the route to %v and the route back to %s, `trace.allow` and the key at the destination, and that nodes on the way pass Hop-by-Hop headers of namespace %d; the metric waymark_trace_probes_total at the destination says which probes came there", c.Destination, source, c.Namespace)
 	if r.Ignored["mac_wrong"] > 0 {
 		cure = "answers have a wrong MAC: give both ends the same key"
 	}
-	return fmt.Sprintf("no probe to %v is known to have arrived; %s", c.Destination, cure)
+	return fmt.Sprintf("no probe to %v was answered; %s", c.Destination, cure)
 }
 
 // screen shows a text that changes, in place.

@@ -199,7 +199,7 @@ func (r *Report) broken() (list []string) {
 		if len(g.flows) == 1 {
 			who = g.flows[0].text()
 		}
-		list[i] = fmt.Sprintf("%s, %s: none arrived; %s", who, count(int(g.sent), "probe"), text)
+		list[i] = fmt.Sprintf("%s, %s: none was answered; %s", who, count(int(g.sent), "probe"), text)
 	}
 	return list
 }

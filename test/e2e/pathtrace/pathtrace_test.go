@@ -165,7 +165,7 @@ func checkFormats(t *testing.T, l *lab.Lab) {
 func checkStrangers(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	out, err := l.Node("athos").Command(t.Context(), e2e.Program, "trace", far, "--source", "2001:db8:ff::1", "--count", "1", "--paths", "2", "--timeout", "300ms").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "none arrived") {
+	if err == nil || !strings.Contains(string(out), "none was answered") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
