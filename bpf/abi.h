@@ -24,10 +24,12 @@ enum outcome {
 	OUTCOME_NAMESPACE_UNKNOWN,
 	OUTCOME_OVERFLOW_SET,
 	OUTCOME_DIRECT_EXPORT,
+	OUTCOME_INCREMENTAL_TRACE,
 	OUTCOME_E2E_MEASURED,
 	OUTCOME_POT_UPDATED,
 	OUTCOME_POT_ACCEPTED,
 	OUTCOME_TRACE_FILLED,
+	OUTCOME_TRACE_GROWN,
 	OUTCOME_TRACE_OVERFLOW,
 	OUTCOME_POT_TOO_OLD,
 	OUTCOME_POT_REPLAYED,
@@ -246,7 +248,8 @@ struct node_config {
 	__u8 trace_flags;     /* flags of traces that some namespace acts on: TRACE_..., shifted */
 	__u8 asks_loopback;   /* some encapsulation sets the Loopback flag */
 	__u8 nests;	      /* some encapsulation takes packets that carry IOAM already */
-	__u8 pad[2];
+	__u8 grows;	      /* some namespace lets incremental traces grow */
+	__u8 inserts_growing; /* some encapsulation has an incremental trace */
 	__u32 loopback_limit; /* packets that pay for a copy */
 	__u32 loopback_rate;  /* copies, and packets that ask for some, in 2^30 ns */
 	__u64 flow_keys[11];  /* of the flow hash, the same in the domain */
@@ -340,7 +343,7 @@ struct ioam_namespace {
 	__u8 proof;	     /* enum proof_role */
 	__u8 proof_drops;    /* packets whose proof is refused */
 	__u8 e2e;	     /* measure flows from edge to edge */
-	__u8 pad2;
+	__u8 incremental;    /* incremental traces may grow */
 };
 
 _Static_assert(sizeof(struct ioam_namespace) == 312, "ioam_namespace has holes");
@@ -375,6 +378,7 @@ enum option_kind {
 	KIND_DEX,
 	KIND_POT,
 	KIND_E2E, /* in Destination Options headers alone */
+	KIND_INCREMENTAL,
 };
 
 struct encapsulation {
@@ -385,7 +389,7 @@ struct encapsulation {
 	__u32 frequency_slot;
 	__u16 options;
 	__u8 nested; /* takes packets that carry IOAM already */
-	__u8 pad;
+	__u8 has_incremental;
 	__u8 wants_time;
 	__u8 wants_queue;
 	__u8 has_dex;

@@ -22,13 +22,13 @@ struct patch {
 	__u16 sequence;
 	__u32 flow_id_source;
 	__u32 fixed_flow_id;
-	__u8 kind; /* enum option_kind */
-	__u8 pad;
-	__u16 proof; /* the first word after the option-type; of Edge-to-Edge, too */
+	__u8 kind;	/* enum option_kind */
+	__u8 remaining; /* RemainingLen of an incremental trace, unless the path has less room */
+	__u16 proof;	/* the first word after the option-type; of Edge-to-Edge, too */
 	__u16 buffer;
 	__u16 complement;
 	__u16 sum; /* of the trace's words that are prebuilt, for the complement; no offset */
-	__u16 pad2;
+	__u16 remaining_at; /* its octet */
 };
 
 _Static_assert(sizeof(struct patch) == 40, "patch has holes");

@@ -141,9 +141,11 @@ struct draft {
 	__u32 window;	/* of the export rate */
 	__u32 granted;	/* postcards that this CPU may still send in it */
 	__u32 placed;	/* enum placement, of the header that was inserted last */
+	__u32 room;	/* bytes that the path carries besides */
+	__u32 pad;
 };
 
-_Static_assert(sizeof(struct draft) == 160, "draft has holes");
+_Static_assert(sizeof(struct draft) == 168, "draft has holes");
 
 /*
  * A flow of one CPU. The reader takes the totals of an interval when the next one has begun, and

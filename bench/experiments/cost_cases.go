@@ -130,6 +130,7 @@ func costConfigs() map[string]model.NodeConfig {
 	maps.Copy(configs, edgeConfigs())
 	maps.Copy(configs, loopbackConfigs())
 	maps.Copy(configs, mergeConfigs())
+	maps.Copy(configs, incrementalConfigs())
 	return configs
 }
 
@@ -181,7 +182,7 @@ func costCases() []costCase {
 		cases = append(cases, ingressCases(hook)...)
 	}
 	cases = append(cases, bothHooks(datapath.HookEgressTC, harness.ArrivedAt(other))...)
-	return slices.Concat(cases, egressCases(), exportCases(), proofCases(), edgeCases(), loopbackCases(), mergeCases())
+	return slices.Concat(cases, egressCases(), exportCases(), proofCases(), edgeCases(), loopbackCases(), mergeCases(), incrementalCases())
 }
 
 // Offsets in a frame with one option after the first 4 bytes of its Hop-by-Hop

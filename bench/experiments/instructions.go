@@ -71,6 +71,7 @@ func allFeatures() model.NodeConfig {
 	c.Encapsulations[0].Options[0].Trace.Size += 8 // the schema's data
 	c.Namespaces = append(c.Namespaces, model.Namespace{ID: namespaceRemoved, Remove: true})
 	c.Decapsulations = []model.Decapsulation{{TunnelDestination: harness.TunnelEnd, Sources: []netip.Prefix{netip.PrefixFrom(harness.TunnelStart, 64).Masked()}}}
+	c.Namespaces[1].Incremental = true
 	udp, class, label := ioam.NextHeader(harness.NextUDP), uint8(0x2e), uint32(0x12345)
 	c.Encapsulations = append(c.Encapsulations, model.Encapsulation{
 		Name: "every criterion", Interface: ours, Mode: model.ModeInline, Frequency: model.Frequency{K: 3, N: 7},
@@ -79,7 +80,8 @@ func allFeatures() model.NodeConfig {
 			NextHeader: &udp, SourcePort: &model.PortRange{From: 1, To: 4242}, DestinationPort: &model.PortRange{From: 9, To: 9},
 			TrafficClass: &class, FlowLabel: &label,
 		},
-		Options: model.Traces(model.TraceOption{Namespace: namespace, Type: typeDelay, Size: 4 * typeDelay.NodeLen()}),
+		Options: model.Traces(model.TraceOption{Namespace: namespace, Type: typeDelay, Size: 4 * typeDelay.NodeLen()},
+			model.TraceOption{Namespace: namespace + 1, Type: typeDelay, Size: 8 * typeDelay.NodeLen(), Incremental: true}),
 	})
 	c.Measurement.Flows = []model.MeasuredFlow{measuredFlow("out", model.DirectionOut), measuredFlow("in", model.DirectionIn)}
 	return c

@@ -177,6 +177,31 @@ static __always_inline enum outcome put_outer(struct packet *p, const struct enc
 	return e->tunneled;
 }
 
+/*
+ * Notes by how much the packet may grow besides the insertion; what is to be cut has no length yet. Bytes
+ * before the IPv6 header are from bit 16 of `mtu` on. Not inlined: see scan_options().
+ */
+__noinline int note_room(context *ctx, const struct growth *g, __u32 mtu)
+{
+	struct packet packet = {.l3 = mtu >> 16 & 0xff, .mtu = mtu}, *p = &packet;
+	struct draft *d = draft_here();
+	const struct ipv6 *ip6;
+	__u32 length, most;
+
+	if (!d || !g)
+		return -1;
+	packet_load(ctx, p);
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6)
+		return -1;
+	length = packet_length(ctx, p) + g->bytes;
+	most = path_room(ctx, p, ip6, g);
+	d->room = most > length ? most - length : 0;
+	if (packet_is_to_be_cut(ctx))
+		d->room = MAX_HBH;
+	return 0;
+}
+
 /* Notes an insertion, and begins its postcards, which are made once it is complete. */
 static __always_inline void note_insertion(context *ctx, const struct packet *p,
 					   const struct encapsulation *e, const struct hop *hop,
@@ -190,7 +215,9 @@ static __always_inline void note_insertion(context *ctx, const struct packet *p,
 		return;
 	if (NODE.inserts_dex)
 		note_segments(ctx, d);
-	d->inserted = e->has_dex || e->has_proof || e->has_e2e || e->loopback ? e->index : NO_RULE;
+	d->inserted = e->has_dex || e->has_proof || e->has_e2e || e->loopback || e->has_incremental
+			      ? e->index
+			      : NO_RULE;
 	d->placed = placed;
 }
 
@@ -212,6 +239,21 @@ static __always_inline int is_numbered(const struct encapsulation *e)
 static __always_inline int is_taken(const struct packet *p, const struct encapsulation *e)
 {
 	return NODE.nests && p->nested && !e->nested;
+}
+
+/* Writes the options into the room that was made for them. */
+static __always_inline enum outcome
+put_options(context *ctx, struct packet *p, const struct encapsulation *e, const struct merging *m,
+	    const struct departure *departure, const struct growth *g, __u32 payload)
+{
+	if (m)
+		put_merged(ctx, e, departure, p->l3, payload);
+	else if (COMPLETES)
+		write_header(ctx, e, departure, p->l3);
+	else
+		put_header(ctx, e, departure, p->l3);
+	packet_load(ctx, p);
+	return m ? e->inserted : put_outer(p, e, g, payload);
 }
 
 static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
@@ -271,6 +313,8 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		return OUTCOME_ENCAP_NOT_SELECTED;
 	if (NODE.inserts_dex && e->has_dex && (!e->flows_below || e->flows_by_label))
 		note_own_flow(ctx, p, ip6, &h);
+	if (NODE.inserts_growing && e->has_incremental)
+		note_room(ctx, &g, p->mtu | (__u32)p->l3 << 16);
 	departure = departure_of(ctx, p, e, ip6);
 	payload = bpf_ntohs(ip6->payload_length);
 	if (!payload)
@@ -278,15 +322,9 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	outcome = packet_grow(ctx, p, &g, &h);
 	if (outcome != OUTCOME_NO_IOAM)
 		return outcome;
-	if (m)
-		put_merged(ctx, e, &departure, p->l3, payload + g.bytes);
-	else if (COMPLETES)
-		write_header(ctx, e, &departure, p->l3);
-	else
-		put_header(ctx, e, &departure, p->l3);
-	packet_load(ctx, p);
-	outcome = m ? e->inserted : put_outer(p, e, &g, payload + g.bytes);
-	if (NODE.inserts_dex || NODE.inserts_proofs || NODE.inserts_e2e || NODE.asks_loopback)
+	outcome = put_options(ctx, p, e, m, &departure, &g, payload + g.bytes);
+	if (NODE.inserts_dex || NODE.inserts_proofs || NODE.inserts_e2e || NODE.asks_loopback ||
+	    NODE.inserts_growing)
 		note_insertion(ctx, p, e, &departure.hop,
 			       m	  ? PLACED_IN_HEADER
 			       : g.tunnel ? PLACED_IN_TUNNEL

@@ -124,7 +124,7 @@ static __always_inline int is_extracted(struct extraction *x, const struct optio
 	x->next = next + 1;
 	if (!is_marked(o, option))
 		return 0;
-	if (option->kind == KIND_TRACE)
+	if (option->kind == KIND_TRACE || option->kind == KIND_INCREMENTAL)
 		x->has_trace = 1;
 	return 1;
 }

@@ -167,6 +167,8 @@ static __always_inline enum stack_reason find_way_on(context *ctx, struct packet
 	if (o->untidy || o->foreign || o->count > NODE.stack_options)
 		return STACK_HEADERS;
 	reason = find_transit_path(ctx, p, path, &out, 0);
+	if (!reason && incremental_grows(o))
+		reason = needs_stack_to_grow(ctx, p, o, path);
 	if (!reason && COMPLETES && out) {
 		hop->leaves = 1;
 		hop->egress_id = out->interface_id;
@@ -269,7 +271,7 @@ static __always_inline struct result with_options(context *ctx, struct packet *p
 		result.outcome = extract(ctx, p, o, &hop);
 		return result;
 	}
-	ingress_options(ctx, p, o, &hop, path->ifindex);
+	ingress_options(ctx, p, o, &hop, path);
 	if (disposition == DROPPED)
 		return dropped(OUTCOME_POT_DROPPED);
 	result.outcome = o->outcome;

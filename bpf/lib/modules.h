@@ -10,8 +10,11 @@
 #include "option/e2e_measure.h"
 #include "option/e2e_read.h"
 #include "option/flags.h"
+#include "option/incremental.h"
+#include "option/incremental_grow.h"
 #include "option/pot.h"
 #include "option/trace.h"
+#include "option/trace_insert.h"
 #include "queue.h"
 #include "record.h"
 
@@ -22,6 +25,8 @@ static __always_inline enum option_kind kind_of(__u8 option_type, __u8 ioam_type
 		return KIND_DEX;
 	if (ioam_type == IOAM_PREALLOCATED_TRACE && option_type == OPTION_IOAM)
 		return KIND_TRACE;
+	if (ioam_type == IOAM_INCREMENTAL_TRACE && option_type == OPTION_IOAM)
+		return KIND_INCREMENTAL;
 	if (ioam_type == IOAM_POT && option_type == OPTION_IOAM)
 		return KIND_POT;
 	return KIND_OTHER;
@@ -50,6 +55,8 @@ static __always_inline enum outcome check_option(context *ctx, const struct pack
 		return dex_check(p, offset, option[1], o);
 	case KIND_POT:
 		return pot_check(ctx, options, slot, option[1]);
+	case KIND_INCREMENTAL:
+		return incremental_check(ctx, options, slot, option[1]);
 	}
 	return OUTCOME_OPTION_UNSUPPORTED;
 }
@@ -86,6 +93,9 @@ static __always_inline int note_option(context *ctx, const struct packet *p,
 		break;
 	case KIND_POT:
 		pot_note(options, slot);
+		break;
+	case KIND_INCREMENTAL:
+		incremental_note(options, slot);
 		break;
 	}
 	return 0;
@@ -193,19 +203,25 @@ static __always_inline void sum_up(struct options *o, __u32 slot, enum counter c
  * for its proof is not reported.
  */
 static __always_inline void ingress_options(context *ctx, struct packet *p, struct options *o,
-					    struct hop *hop, __u32 egress)
+					    struct hop *hop, const struct path *path)
 {
 	int reports = dex_reports(o) && !o->refused && are_records_wanted();
 
 	/* one reading of the clock serves all options */
-	if (trace_needs_arrival(o) || (reports && dex_needs_delay(o)))
+	if (trace_needs_arrival(o) || (reports && dex_needs_delay(o)) ||
+	    incremental_needs_arrival(o))
 		hop->tai = tai_now();
 	trace_ingress(ctx, o, hop);
 	/* after the traces: the egress hook finds an arrival by the header as it is now */
+	if (!(COMPLETES && NODE.fast && hop->leaves) &&
+	    ((reports && dex_needs_delay(o)) || incremental_needs_arrival(o)))
+		remember_arrival(ctx, p, o, hop->tai);
 	if (reports) {
-		dex_ingress(ctx, p, o, hop, egress);
+		dex_ingress(ctx, p, o, hop, path->ifindex);
 		packet_load(ctx, p);
 	}
+	if (COMPLETES && NODE.fast && hop->leaves)
+		incremental_egress(ctx, p, o, hop, path->mtu);
 	sum_up(o, p->on->slot, COUNTER_INGRESS_OPTIONS);
 }
 
@@ -237,16 +253,21 @@ static __always_inline void egress_options(context *ctx, struct packet *p, struc
 					   struct hop *hop)
 {
 	int reports = dex_reports(o) && are_records_wanted();
+	int remembered = (reports && dex_needs_delay(o)) || incremental_needs_arrival(o);
 
-	if (trace_needs_departure(o) || (reports && dex_needs_delay(o)))
+	if (trace_needs_departure(o) || remembered)
 		hop->tai = tai_now();
-	if (trace_needs_queue(o) || dex_needs_queue(o))
+	if (trace_needs_queue(o) || dex_needs_queue(o) || incremental_needs_queue(o))
 		hop->queue = queue_depth(ctx);
-	if (trace_needs_buffer(o) || dex_needs_buffer(o))
+	if (trace_needs_buffer(o) || dex_needs_buffer(o) || incremental_needs_buffer(o))
 		hop->buffer = buffer_occupancy(ctx);
+	o->delay = UNAVAILABLE;
+	if (remembered)
+		o->delay = delay_since_arrival(ctx, p, o, hop->tai);
 	if (reports)
 		dex_egress(ctx, p, o, hop);
 	trace_egress(ctx, o, hop);
+	incremental_egress(ctx, p, o, hop, 0);
 	sum_up(o, p->on->slot, COUNTER_EGRESS_OPTIONS);
 }
 
@@ -254,7 +275,7 @@ static __always_inline void egress_options(context *ctx, struct packet *p, struc
 static __always_inline void insert_option(context *ctx, struct packet *p, const struct patch *patch,
 					  const struct departure *departure)
 {
-	if (patch->kind != KIND_TRACE)
+	if (patch->kind != KIND_TRACE && patch->kind != KIND_INCREMENTAL)
 		return;
 	trace_insert(p, patch, departure);
 	if (patch->complement)
@@ -266,7 +287,8 @@ static __always_inline void insert_options(context *ctx, const struct packet *p)
 {
 	const struct draft *d;
 
-	if (!NODE.inserts_dex && !NODE.inserts_proofs && !NODE.inserts_e2e && !NODE.asks_loopback)
+	if (!NODE.inserts_dex && !NODE.inserts_proofs && !NODE.inserts_e2e && !NODE.asks_loopback &&
+	    !NODE.inserts_growing)
 		return;
 	d = draft_here();
 	if (!d || d->inserted == NO_RULE)
@@ -279,6 +301,8 @@ static __always_inline void insert_options(context *ctx, const struct packet *p)
 		e2e_insert(ctx, p->l3, OUT(p, slot));
 	if (NODE.asks_loopback)
 		ask_loopback(ctx, p->l3, COMPLETES || p->arrived, OUT(p, slot));
+	if (NODE.inserts_growing)
+		incremental_insert(ctx, p->l3);
 }
 
 #endif

@@ -34,6 +34,9 @@ static __always_inline int is_tidy(const struct packet *p, const struct options 
 
 	if (!length)
 		return offset == IPV6_HEADER + 2;
+	padding = at(p, offset + 2, 4);
+	if (length == 4) /* where a trace has grown */
+		return offset == IPV6_HEADER + 2 && padding && !*padding;
 	padding = at(p, offset, 4);
 	return length == 2 && offset + 4 == IPV6_HEADER + o->length && padding &&
 	       *padding == PADN_4;

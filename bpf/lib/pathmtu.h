@@ -29,6 +29,14 @@ static __always_inline struct path_mtu *find_path_mtu(const __u64 *destination)
 	return known && path_clock() - known->learned <= PATH_MTU_AGE ? known : 0;
 }
 
+/* What the path to the packet's destination is known to carry, at most. */
+static __always_inline __u32 known_path_mtu(const struct ipv6 *ip6)
+{
+	const struct path_mtu *known = find_path_mtu(ip6->destination);
+
+	return known ? known->mtu : 0xffffffff;
+}
+
 /* Whether a packet that has grown inline is known to be too large for its path. */
 static __always_inline int is_known_too_big(const struct ipv6 *ip6, __u32 length)
 {
@@ -60,6 +68,7 @@ __noinline int learn_too_big(context *ctx, __u32 l3)
 	const __u8 *header;
 	struct path_mtu learned = {}, *known;
 	__u64 destination[2];
+	int grown;
 
 	packet_load(ctx, p);
 	packet_pull(ctx, p, 2 * IPV6_HEADER + sizeof(*message) + 8);
@@ -73,8 +82,9 @@ __noinline int learn_too_big(context *ctx, __u32 l3)
 	    (quoted->next_header != NEXT_HBH && quoted->next_header != NEXT_DESTINATION) ||
 	    quoted->source[0] != ip6->destination[0] || quoted->source[1] != ip6->destination[1])
 		return 0;
-	if (header[2] != OPTION_PADN || header[3] ||
-	    (header[4] != OPTION_IOAM && header[4] != OPTION_IOAM_IMMUTABLE))
+	grown = header[3] == 4 && !*(const __be32 *)(header + 4); /* by an incremental trace */
+	if (header[2] != OPTION_PADN || (header[3] && !grown) ||
+	    (!grown && header[4] != OPTION_IOAM && header[4] != OPTION_IOAM_IMMUTABLE))
 		return 0;
 	learned.mtu = bpf_ntohl(message->mtu);
 	learned.learned = path_clock();

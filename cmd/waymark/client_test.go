@@ -98,8 +98,8 @@ const rules = `[
 func TestRequests(t *testing.T) {
 	f := newFakeAgent(t, map[string]string{"GET /v1/encapsulations": rules, "POST /v1/stop": `{"warnings":[]}`})
 	for _, tt := range []struct{ args, want string }{
-		{"ioam namespace add 124 data 0x1 wide 2", `POST /v1/namespaces {"id":124,"data":"0x00000001","data_wide":"0x0000000000000002","remove":false,"export":"none","e2e":false,"loopback":false,"terminate_active":false}`},
-		{"ioam n a 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"none","e2e":false,"loopback":false,"terminate_active":false}`},
+		{"ioam namespace add 124 data 0x1 wide 2", `POST /v1/namespaces {"id":124,"data":"0x00000001","data_wide":"0x0000000000000002","remove":false,"export":"none","e2e":false,"loopback":false,"terminate_active":false,"incremental":false}`},
+		{"ioam n a 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"none","e2e":false,"loopback":false,"terminate_active":false,"incremental":false}`},
 		{"ioam namespace del 124", "DELETE /v1/namespaces/124"},
 		{"ioam namespace set 124 schema 777", `PUT /v1/namespaces/124/schema {"schema":777}`},
 		{"ioam namespace set 124 export every", `PUT /v1/namespaces/124/export {"export":"every"}`},
@@ -109,10 +109,10 @@ func TestRequests(t *testing.T) {
 		{"ioam s d 777", "DELETE /v1/schemas/777"},
 		{"route add 2001:db8:9::/64 encap ioam6 mode encap tundst 2001:db8::3 trace prealloc type 0x800000 ns 123 size 12 dev eth1",
 			`POST /v1/encapsulations {"name":"route-2001-db8-9--_64-eth1","interface":"eth1","match":{"destination":"2001:db8:9::/64"},"flows":"1/1","frequency":"1/1","mode":"encap","tunnel":{"destination":"2001:db8::3"},"nested":false,"options":[{"trace":{"namespace":123,"type":"0x800000","size":12}}]}`},
-		{"ioam namespace add 124 export sample 100", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"sample","sample":100,"e2e":false,"loopback":false,"terminate_active":false}`},
+		{"ioam namespace add 124 export sample 100", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"sample","sample":100,"e2e":false,"loopback":false,"terminate_active":false,"incremental":false}`},
 		{"route add 2001:db8:9::/64 encap ioam6 flows 1/64 mode encap tundst 2001:db8::3 dex ns 123 trace-type 0xc00000 ext-flags 0xc0 dev eth1",
 			`POST /v1/encapsulations {"name":"route-2001-db8-9--_64-eth1","interface":"eth1","match":{"destination":"2001:db8:9::/64"},"flows":"1/64","frequency":"1/1","mode":"encap","tunnel":{"destination":"2001:db8::3"},"nested":false,"options":[{"dex":{"namespace":123,"trace_type":"0xc00000","extension_flags":["flow-id","sequence"],"flow_id":"hash","option_type":"0x11"}}]}`},
-		{"ioam ns add 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"none","e2e":false,"loopback":false,"terminate_active":false}`},
+		{"ioam ns add 124", `POST /v1/namespaces {"id":124,"data":"0xffffffff","data_wide":"0xffffffffffffffff","remove":false,"export":"none","e2e":false,"loopback":false,"terminate_active":false,"incremental":false}`},
 		{"i name d 124", "DELETE /v1/namespaces/124"},
 		{"r d 2001:db8:2::/64 dport 9", `DELETE /v1/encapsulations {"match":{"destination":"2001:db8:2::/64","destination_port":9}}`},
 		{"route del name core", `DELETE /v1/encapsulations {"name":"core","match":{}}`},

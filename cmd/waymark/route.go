@@ -34,7 +34,7 @@ until the next reload.
   CRITERIA := [from PREFIX] [tos NUMBER] [ipproto PROTOCOL]
               [sport PORT[-PORT]] [dport PORT[-PORT]] [flowlabel NUMBER]
   SHARES   := [packets PERCENT%] [octets PERCENT%]
-  OPTION   := trace prealloc type 0xNNNNNN ns ID size BYTES
+  OPTION   := trace {prealloc|incremental} type 0xNNNNNN ns ID size BYTES
               [loopback 1/N]
             | dex ns ID trace-type 0xNNNNNN [ext-flags 0x80|0x40|0xc0]
               [flow-id hash|flow-label|NUMBER] [option-type 0x11|0x31]
@@ -48,7 +48,9 @@ to tundst, and the rule follows changes of addresses and routes. flows 1/N selec
 all packets of one flow in N. budget limits the packets that get the header, and
 the octets that it adds, to shares of what leaves by IF. nested also takes packets
 that arrive with IOAM, of another domain. loopback 1/N asks the
-nodes of the path for copies of one packet in N (RFC 9322); the type is 0x800000.
+nodes of the path for copies of one packet in N (RFC 9322); the type is 0x800000,
+and the trace pre-allocated. An incremental trace grows up to size; its namespace
+has incremental: true.
 dex is Direct Export (RFC 9326): ext-flags 0x80 inserts a Flow-ID, 0x40 a Sequence
 Number, 0xc0 both; the namespace of each node sets what it exports. If the node
 knows no collector, a warning on standard error says that exports of others may

@@ -46,6 +46,12 @@ func (x *Recorder) Postcard(c datapath.Postcard) *record.Postcard {
 	return &s.record
 }
 
+// Receive adds the node's data to an incremental trace of a removed header.
+func (x *Recorder) Receive(t *ioam.Trace, raw datapath.Record) {
+	const hopLimitAt = 7
+	x.node.Receive(t, raw.Interface, raw.Packet[hopLimitAt], raw.Time.UnixNano()+x.node.TAIOffset)
+}
+
 // postcardsTogether is how many records are offered at once.
 const postcardsTogether = 64
 

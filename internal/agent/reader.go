@@ -70,6 +70,9 @@ func (r *reader) traces(raw datapath.Record) {
 			x.malformed.Add(1)
 			continue
 		}
+		if raw.Outcome != model.OutcomeLoopbackReceived {
+			r.recorder().Receive(&trace, raw)
+		}
 		out, err := record.NewTrace(raw.Time, trace, packet, clock)
 		if err != nil {
 			x.malformed.Add(1) // the readable nodes are kept

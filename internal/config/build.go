@@ -81,7 +81,7 @@ func (n Namespace) node(known keys) model.Namespace {
 		ID: n.ID, Data: uint32(n.Data), DataWide: uint64(n.DataWide), Remove: n.Remove,
 		Export: n.Export, Sample: uint32(n.Sample), Proof: n.Proof.node(known),
 		EdgeToEdge: n.EdgeToEdge,
-		Loopback:   n.Loopback, TerminateActive: n.TerminateActive,
+		Loopback:   n.Loopback, TerminateActive: n.TerminateActive, Incremental: n.Incremental,
 	}
 	if n.Schema != nil {
 		out.Schema = &model.Schema{ID: n.Schema.ID, Data: []byte(n.Schema.Data)}
@@ -116,7 +116,7 @@ func (e Encapsulation) node(link model.IfIndex) model.Encapsulation {
 	for _, o := range e.Options {
 		var option model.InsertedOption // stays empty, and so invalid, without a kind
 		if t := o.Trace; t != nil {
-			option.Trace = &model.TraceOption{Namespace: t.Namespace, Type: t.Type, Size: int(t.Size), Loopback: uint32(t.Loopback)}
+			option.Trace = &model.TraceOption{Namespace: t.Namespace, Type: t.Type, Size: int(t.Size), Loopback: uint32(t.Loopback), Incremental: t.Incremental}
 		}
 		if o.DirectExport != nil {
 			option.DirectExport = o.DirectExport.node()

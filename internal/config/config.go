@@ -86,6 +86,7 @@ type Namespace struct {
 	EdgeToEdge      bool             `key:"e2e" default:"false" doc:"Measure the flows whose Edge-to-Edge options (RFC 9197 §4.6) of this namespace end at this node, which decapsulates them or has remove: packets that are lost, duplicated or reordered, and their one-way delay, every export-interval."`
 	Loopback        bool             `key:"loopback" default:"false" doc:"Return a copy of each packet that arrives with a trace of this namespace and type 0x800000 that has the Loopback flag to the packet's source, within loopback-limit and loopback-rate (RFC 9322 §4.2). The copy ends with the IOAM options; the packet goes on."`
 	TerminateActive bool             `key:"terminate-active" default:"false" doc:"Where this node removes the header of a packet with a trace of this namespace that has the Active flag, at the end of a tunnel or by remove, report the packet and drop it (RFC 9322 §5). Without it, such a packet goes on like any other."`
+	Incremental     bool             `key:"incremental" default:"false" doc:"Let packets with an incremental trace of this namespace (RFC 9197 §4.4) grow by this node's data where they leave it. Set it only inside of a domain whose nodes agree to it, as RFC 8200 §4 forbids it elsewhere. Without it, such traces pass unchanged."`
 }
 
 // Schema is the opaque state snapshot of a namespace.
@@ -133,7 +134,7 @@ type Tunnel struct {
 
 // Option is one IOAM option to insert: a trace, a Direct Export, a proof or Edge-to-Edge.
 type Option struct {
-	Trace        *TraceOption        `key:"trace" absent:"another kind instead" doc:"A pre-allocated trace (RFC 9197 §4.4)."`
+	Trace        *TraceOption        `key:"trace" absent:"another kind instead" doc:"A trace, pre-allocated or incremental (RFC 9197 §4.4)."`
 	DirectExport *DirectExportOption `key:"dex" absent:"another kind instead" doc:"A Direct Export (RFC 9326): nodes export their data about the packet instead of writing it into the packet."`
 	Proof        *ProofOption        `key:"pot" absent:"another kind instead" doc:"A Proof of Transit (RFC 9197 §4.5): every node of the path adds to it, and the last one verifies that all have."`
 	EdgeToEdge   *EdgeToEdgeOption   `key:"e2e" absent:"another kind instead" doc:"An Edge-to-Edge option (RFC 9197 §4.6), in a Destination Options header: the decapsulating node measures with it what became of the packets of each flow."`
@@ -148,12 +149,13 @@ type DirectExportOption struct {
 	OptionType     ioam.OptionType    `key:"option-type" default:"0x11" doc:"Option type in the Hop-by-Hop header: 0x11 for options that do not change on the way (RFC 9486 §3), 0x31 as other implementations send it. Nodes understand both."`
 }
 
-// TraceOption is a pre-allocated trace to insert.
+// TraceOption is a trace to insert.
 type TraceOption struct {
-	Namespace ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID. If it is not in namespaces, this node does not fill the trace and leaves that to other nodes, as Linux does."`
-	Type      ioam.TraceType   `key:"type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node writes. Bits 12 to 21 and 23 are refused."`
-	Size      DataSize         `key:"size" required:"true" doc:"Bytes of node data to pre-allocate: the data of one node, by type, times the nodes of the path. This node's own data must fit; with compatibility: mainline, a trace that is too small for them is inserted with the overflow flag and without data."`
-	Loopback  Share            `key:"loopback" absent:"on no packet" doc:"1/N: set the Loopback flag on the first of every N packets that get the trace, on each CPU, at most loopback-rate in a second; 1/100 keeps the copies of a path rarer than its packets (RFC 9322 §4.1.1). Nodes with loopback return a copy to this node, which reports and drops it. Only for type 0x800000, and on packets whose source is this node: in tunnels, and inline on packets that it generates. It needs a node id. The size must also hold the nodes of the way back."`
+	Namespace   ioam.NamespaceID `key:"namespace" required:"true" doc:"Namespace-ID. If it is not in namespaces, this node does not fill the trace and leaves that to other nodes, as Linux does."`
+	Type        ioam.TraceType   `key:"type" required:"true" doc:"IOAM-Trace-Type, 24 bits: which fields each node writes. Bits 12 to 21 and 23 are refused."`
+	Size        DataSize         `key:"size" required:"true" doc:"Bytes of node data to pre-allocate, or that an incremental trace may grow to: the data of one node, by type, times the nodes of the path. This node's own data must fit; with compatibility: mainline, a trace that is too small for them is inserted with the overflow flag and without data."`
+	Loopback    Share            `key:"loopback" absent:"on no packet" doc:"1/N: set the Loopback flag on the first of every N packets that get the trace, on each CPU, at most loopback-rate in a second; 1/100 keeps the copies of a path rarer than its packets (RFC 9322 §4.1.1). Nodes with loopback return a copy to this node, which reports and drops it. Only for type 0x800000, and on packets whose source is this node: in tunnels, and inline on packets that it generates. It needs a node id. The size must also hold the nodes of the way back."`
+	Incremental bool             `key:"incremental" absent:"a pre-allocated one" doc:"Insert an incremental trace: the header has only this node's data, and every node that takes part makes the packet grow by its own, up to size, as far as the path's MTU allows. The namespace must have incremental, too. Not with loopback, nor with bit 22 of type."`
 }
 
 // Decapsulation is a tunnel that ends at this node.

@@ -255,40 +255,40 @@ const (
 )
 
 type abiEncapsulation struct {
-	_             structs.HostLayout
-	Mode          uint32
-	HeaderLength  uint32
-	FrequencyK    uint32
-	FrequencyN    uint32
-	FrequencySlot uint32
-	Options       uint16
-	Nested        uint8
-	Pad           uint8
-	WantsTime     uint8
-	WantsQueue    uint8
-	HasDex        uint8
-	FlowsByLabel  uint8
-	PathMtu       uint32
-	Source        [2]uint64
-	Destination   [2]uint64
-	FlowsBelow    uint32
-	Index         uint32
-	Inserted      uint8
-	Tunneled      uint8
-	HasBudget     uint8
-	HasProof      uint8
-	Loopback      uint32
-	LoopbackAt    uint16
-	WantsBuffer   uint8
-	HasE2e        uint8
-	WantsE2eTime  uint8
-	FirstHeader   uint8
-	LastHeader    uint8
-	Content       uint8
-	PacketShare   uint64
-	OctetShare    uint64
-	Patches       [9]abiPatch
-	Header        [64]uint64
+	_              structs.HostLayout
+	Mode           uint32
+	HeaderLength   uint32
+	FrequencyK     uint32
+	FrequencyN     uint32
+	FrequencySlot  uint32
+	Options        uint16
+	Nested         uint8
+	HasIncremental uint8
+	WantsTime      uint8
+	WantsQueue     uint8
+	HasDex         uint8
+	FlowsByLabel   uint8
+	PathMtu        uint32
+	Source         [2]uint64
+	Destination    [2]uint64
+	FlowsBelow     uint32
+	Index          uint32
+	Inserted       uint8
+	Tunneled       uint8
+	HasBudget      uint8
+	HasProof       uint8
+	Loopback       uint32
+	LoopbackAt     uint16
+	WantsBuffer    uint8
+	HasE2e         uint8
+	WantsE2eTime   uint8
+	FirstHeader    uint8
+	LastHeader     uint8
+	Content        uint8
+	PacketShare    uint64
+	OctetShare     uint64
+	Patches        [9]abiPatch
+	Header         [64]uint64
 }
 
 type abiFlow struct {
@@ -457,7 +457,7 @@ type abiIoamNamespace struct {
 	Proof         uint8
 	ProofDrops    uint8
 	E2e           uint8
-	Pad2          uint8
+	Incremental   uint8
 }
 
 type abiLoopbackBound uint32
@@ -587,7 +587,8 @@ type abiNodeConfig struct {
 	TraceFlags        uint8
 	AsksLoopback      uint8
 	Nests             uint8
-	Pad               [2]uint8
+	Grows             uint8
+	InsertsGrowing    uint8
 	LoopbackLimit     uint32
 	LoopbackRate      uint32
 	FlowKeys          [11]uint64
@@ -597,11 +598,12 @@ type abiNodeConfig struct {
 type abiOptionKind uint32
 
 const (
-	abiOptionKindKIND_OTHER abiOptionKind = 0
-	abiOptionKindKIND_TRACE abiOptionKind = 1
-	abiOptionKindKIND_DEX   abiOptionKind = 2
-	abiOptionKindKIND_POT   abiOptionKind = 3
-	abiOptionKindKIND_E2E   abiOptionKind = 4
+	abiOptionKindKIND_OTHER       abiOptionKind = 0
+	abiOptionKindKIND_TRACE       abiOptionKind = 1
+	abiOptionKindKIND_DEX         abiOptionKind = 2
+	abiOptionKindKIND_POT         abiOptionKind = 3
+	abiOptionKindKIND_E2E         abiOptionKind = 4
+	abiOptionKindKIND_INCREMENTAL abiOptionKind = 5
 )
 
 type abiOutcome uint32
@@ -614,57 +616,59 @@ const (
 	abiOutcomeOUTCOME_NAMESPACE_UNKNOWN          abiOutcome = 4
 	abiOutcomeOUTCOME_OVERFLOW_SET               abiOutcome = 5
 	abiOutcomeOUTCOME_DIRECT_EXPORT              abiOutcome = 6
-	abiOutcomeOUTCOME_E2E_MEASURED               abiOutcome = 7
-	abiOutcomeOUTCOME_POT_UPDATED                abiOutcome = 8
-	abiOutcomeOUTCOME_POT_ACCEPTED               abiOutcome = 9
-	abiOutcomeOUTCOME_TRACE_FILLED               abiOutcome = 10
-	abiOutcomeOUTCOME_TRACE_OVERFLOW             abiOutcome = 11
-	abiOutcomeOUTCOME_POT_TOO_OLD                abiOutcome = 12
-	abiOutcomeOUTCOME_POT_REPLAYED               abiOutcome = 13
-	abiOutcomeOUTCOME_POT_INVALID                abiOutcome = 14
-	abiOutcomeOUTCOME_POT_REJECTED               abiOutcome = 15
-	abiOutcomeOUTCOME_ENCAP_NOT_SELECTED         abiOutcome = 16
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 17
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       abiOutcome = 18
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 19
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_AH           abiOutcome = 20
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_ROUTER_ALERT abiOutcome = 21
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_JUMBO        abiOutcome = 22
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_OPTIONS      abiOutcome = 23
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 24
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 25
-	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 26
-	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 27
-	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 28
-	abiOutcomeOUTCOME_ENCAP_UNFILLED             abiOutcome = 29
-	abiOutcomeOUTCOME_ENCAP_OVERFLOW             abiOutcome = 30
-	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 31
-	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 32
-	abiOutcomeOUTCOME_DECAP_REFUSED_SOURCE       abiOutcome = 33
-	abiOutcomeOUTCOME_DECAP_REFUSED_BARE         abiOutcome = 34
-	abiOutcomeOUTCOME_DECAP_REFUSED_INNER        abiOutcome = 35
-	abiOutcomeOUTCOME_OPTIONS_REMOVED            abiOutcome = 36
-	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 37
-	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 38
-	abiOutcomeOUTCOME_ACTIVE_TERMINATED          abiOutcome = 39
-	abiOutcomeOUTCOME_LOOPBACK_RECEIVED          abiOutcome = 40
-	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 41
-	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 42
-	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 43
-	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 44
-	abiOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  abiOutcome = 45
-	abiOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    abiOutcome = 46
-	abiOutcomeOUTCOME_POT_DROPPED                abiOutcome = 47
-	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 48
-	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 49
-	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 50
-	abiOutcomeOUTCOME_MALFORMED_TUNNEL           abiOutcome = 51
-	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 52
-	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 53
-	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 54
-	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 55
-	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 56
-	abiOutcomeNUM_OUTCOMES                       abiOutcome = 57
+	abiOutcomeOUTCOME_INCREMENTAL_TRACE          abiOutcome = 7
+	abiOutcomeOUTCOME_E2E_MEASURED               abiOutcome = 8
+	abiOutcomeOUTCOME_POT_UPDATED                abiOutcome = 9
+	abiOutcomeOUTCOME_POT_ACCEPTED               abiOutcome = 10
+	abiOutcomeOUTCOME_TRACE_FILLED               abiOutcome = 11
+	abiOutcomeOUTCOME_TRACE_GROWN                abiOutcome = 12
+	abiOutcomeOUTCOME_TRACE_OVERFLOW             abiOutcome = 13
+	abiOutcomeOUTCOME_POT_TOO_OLD                abiOutcome = 14
+	abiOutcomeOUTCOME_POT_REPLAYED               abiOutcome = 15
+	abiOutcomeOUTCOME_POT_INVALID                abiOutcome = 16
+	abiOutcomeOUTCOME_POT_REJECTED               abiOutcome = 17
+	abiOutcomeOUTCOME_ENCAP_NOT_SELECTED         abiOutcome = 18
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_CONTROL      abiOutcome = 19
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_EXPORT       abiOutcome = 20
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_HBH          abiOutcome = 21
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_AH           abiOutcome = 22
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_ROUTER_ALERT abiOutcome = 23
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_JUMBO        abiOutcome = 24
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_OPTIONS      abiOutcome = 25
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_MTU          abiOutcome = 26
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_GSO          abiOutcome = 27
+	abiOutcomeOUTCOME_ENCAP_SKIPPED_HEADROOM     abiOutcome = 28
+	abiOutcomeOUTCOME_ENCAP_INSERTED             abiOutcome = 29
+	abiOutcomeOUTCOME_ENCAP_TUNNELED             abiOutcome = 30
+	abiOutcomeOUTCOME_ENCAP_UNFILLED             abiOutcome = 31
+	abiOutcomeOUTCOME_ENCAP_OVERFLOW             abiOutcome = 32
+	abiOutcomeOUTCOME_REMOVAL_PARTIAL            abiOutcome = 33
+	abiOutcomeOUTCOME_DECAP_FAILED               abiOutcome = 34
+	abiOutcomeOUTCOME_DECAP_REFUSED_SOURCE       abiOutcome = 35
+	abiOutcomeOUTCOME_DECAP_REFUSED_BARE         abiOutcome = 36
+	abiOutcomeOUTCOME_DECAP_REFUSED_INNER        abiOutcome = 37
+	abiOutcomeOUTCOME_OPTIONS_REMOVED            abiOutcome = 38
+	abiOutcomeOUTCOME_INLINE_REMOVED             abiOutcome = 39
+	abiOutcomeOUTCOME_TUNNEL_DECAPSULATED        abiOutcome = 40
+	abiOutcomeOUTCOME_ACTIVE_TERMINATED          abiOutcome = 41
+	abiOutcomeOUTCOME_LOOPBACK_RECEIVED          abiOutcome = 42
+	abiOutcomeOUTCOME_BOUNDARY_IGNORED           abiOutcome = 43
+	abiOutcomeOUTCOME_BOUNDARY_STRIP_PARTIAL     abiOutcome = 44
+	abiOutcomeOUTCOME_BOUNDARY_STRIPPED          abiOutcome = 45
+	abiOutcomeOUTCOME_BOUNDARY_DROPPED           abiOutcome = 46
+	abiOutcomeOUTCOME_BOUNDARY_UNPROVEN_DROPPED  abiOutcome = 47
+	abiOutcomeOUTCOME_BOUNDARY_TUNNEL_DROPPED    abiOutcome = 48
+	abiOutcomeOUTCOME_POT_DROPPED                abiOutcome = 49
+	abiOutcomeOUTCOME_MALFORMED_IPV6             abiOutcome = 50
+	abiOutcomeOUTCOME_MALFORMED_HEADER           abiOutcome = 51
+	abiOutcomeOUTCOME_MALFORMED_TOO_MANY_OPTIONS abiOutcome = 52
+	abiOutcomeOUTCOME_MALFORMED_TUNNEL           abiOutcome = 53
+	abiOutcomeOUTCOME_MALFORMED_ALIGNMENT        abiOutcome = 54
+	abiOutcomeOUTCOME_MALFORMED_OPTION_LENGTH    abiOutcome = 55
+	abiOutcomeOUTCOME_MALFORMED_NODE_LENGTH      abiOutcome = 56
+	abiOutcomeOUTCOME_MALFORMED_REMAINING_LENGTH abiOutcome = 57
+	abiOutcomeOUTCOME_MALFORMED_SEQUENCES        abiOutcome = 58
+	abiOutcomeNUM_OUTCOMES                       abiOutcome = 59
 )
 
 type abiPatch struct {
@@ -682,12 +686,12 @@ type abiPatch struct {
 	FlowIdSource  uint32
 	FixedFlowId   uint32
 	Kind          uint8
-	Pad           uint8
+	Remaining     uint8
 	Proof         uint16
 	Buffer        uint16
 	Complement    uint16
 	Sum           uint16
-	Pad2          uint16
+	RemainingAt   uint16
 }
 
 type abiPathMtu struct {

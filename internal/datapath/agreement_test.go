@@ -306,11 +306,13 @@ func unreachable(hook string, o model.Outcome) bool {
 	case model.OutcomeEncapSkippedGSO, model.OutcomeEncapSkippedHeadroom, model.OutcomeDecapFailed,
 		model.OutcomeE2EMeasured: // of options that are removed
 		return true
-	case model.OutcomeTraceOverflow, model.OutcomeRemovalPartial, model.OutcomeOptionsRemoved, model.OutcomeInlineRemoved, model.OutcomeTunnelDecapsulated,
+	case model.OutcomeTraceGrown:
+		return hook != "tc egress"
+	case model.OutcomeRemovalPartial, model.OutcomeOptionsRemoved, model.OutcomeInlineRemoved, model.OutcomeTunnelDecapsulated,
 		model.OutcomeDecapRefusedSource, model.OutcomeDecapRefusedBare, model.OutcomeDecapRefusedInner, model.OutcomeBoundaryTunnelDropped, model.OutcomeMalformedTunnel,
 		model.OutcomePotUpdated, model.OutcomePotAccepted, model.OutcomePotTooOld, model.OutcomePotReplayed, model.OutcomePotInvalid,
 		model.OutcomePotRejected, model.OutcomePotDropped, model.OutcomeMalformedSequences,
-		model.OutcomeActiveTerminated, model.OutcomeLoopbackReceived:
+		model.OutcomeActiveTerminated, model.OutcomeLoopbackReceived, model.OutcomeIncrementalTrace:
 		return hook == "tc egress"
 	case model.OutcomeUntouched:
 		return hook != "tc egress"

@@ -105,6 +105,7 @@ func compile(cfg model.NodeConfig, nextHops int, deviceOf func(model.IfIndex) de
 	g.node.HasE2e, g.node.InsertsE2e = boolean(measures), boolean(inserts)
 	g.removesHeaders = g.node.HasDecapsulations | g.node.HasRemovals
 	probingConstants(cfg, &g.node)
+	g.node.Grows = boolean(slices.ContainsFunc(cfg.Namespaces, func(ns model.Namespace) bool { return ns.Incremental }))
 	g.node.Measures = boolean(len(g.measuring.flows) > 0)
 	g.node.InsertsMark = boolean(g.measuring.insertsMark())
 	var err error
@@ -196,6 +197,8 @@ func compileNamespace(ns model.Namespace) abiIoamNamespace {
 		Export:   uint8(ns.Export),
 		Sample:   ns.Sample,
 		E2e:      boolean(ns.EdgeToEdge),
+
+		Incremental: boolean(ns.Incremental),
 	}
 	compileProof(ns.Proof, &out)
 	words := snapshot(ns.Schema)
@@ -229,7 +232,9 @@ func (g *generation) compileRules(cfg model.NodeConfig, in model.Interface, own 
 			rule.Next = first + uint32(i) + 1
 		}
 		g.rules = append(g.rules, rule)
-		g.encapsulations = append(g.encapsulations, compileEncapsulation(cfg, in, e))
+		c := compileEncapsulation(cfg, in, e)
+		g.encapsulations = append(g.encapsulations, c)
+		g.node.InsertsGrowing |= c.HasIncremental
 		g.owners = append(g.owners, e.Name)
 		if rule.HasNextHeader+rule.HasPorts > 0 {
 			entry.NeedsUpper = 1

@@ -197,6 +197,9 @@ func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after re
 	if next != 0 && !completes && len(ip)+largestInsertion(cfg) > longest(routing) {
 		return false // routes have smaller MTUs here than the link, whose MTU is the only one that the egress hook sees
 	}
+	if more := mostGrowth(cfg, ip); next == 0 && !completes && len(ip)+more > longest(routing) {
+		return false // the same
+	}
 	if next != 0 {
 		return (after.Outcome < model.OutcomeRemovalPartial || after.Outcome > model.OutcomeDecapRefusedInner) && !after.Outcome.Malformed()
 	}
@@ -206,7 +209,7 @@ func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after re
 	switch after.Outcome {
 	case model.OutcomeOptionUnsupported, model.OutcomeNamespaceUnknown, model.OutcomeOverflowSet,
 		model.OutcomeDirectExport, model.OutcomeTraceFilled, model.OutcomeTraceOverflow, model.OutcomePotUpdated, model.OutcomePotAccepted,
-		model.OutcomePotTooOld, model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected:
+		model.OutcomePotTooOld, model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected, model.OutcomeIncrementalTrace:
 	default:
 		return false
 	}
@@ -214,6 +217,7 @@ func forwardable(cfg model.NodeConfig, routing Routing, arrived []byte, after re
 	for at := 2; at < len(header); {
 		switch kind := header[at]; {
 		case kind == 1 && header[at+1] == 0 && at == 2:
+		case kind == 1 && header[at+1] == 4 && at == 2 && bytes.Equal(header[4:8], make([]byte, 4)): // a trace has grown
 		case kind == 1 && header[at+1] == 2 && at+4 == len(header) && header[at+2]|header[at+3] == 0:
 		case (kind == 0x31 || kind == 0x11 && isImmutable(header, at)) && options < 8:
 			options++
@@ -307,7 +311,7 @@ func agreeForwarding(t *testing.T, cfg model.NodeConfig, routing Routing, p *pro
 		t.Fatal(err)
 	}
 	node.TAIOffset = taiUTC.Nanoseconds()
-	leaving := afterFill(t, cfg)
+	leaving := afterFill(t, cfg, longest(routing))
 	isXDP := program.Type() == ebpf.XDP
 	p.forgetFlows(t)
 	p.forgetProofs(t, cfg, node)
@@ -340,7 +344,9 @@ func agreeForwarding(t *testing.T, cfg model.NodeConfig, routing Routing, p *pro
 			forward = !isXDP || in.Data[14+6] == 0 || node.Egress(in).Verdict != reference.Drop
 		}
 		if forward {
-			if isXDP && after.Outcome != model.OutcomeTraceFilled {
+			if ip := after.Data[14:]; isXDP && ip[6] == 0 {
+				forward = mostGrowth(cfg, ip) <= room
+			} else if isXDP {
 				growth := len(always.Egress(in).Data) - len(after.Data)
 				forward = growth <= 0 || len(after.Data)-14+growth <= longest(routing) && growth <= room+seen*(len(frame)-len(after.Data))
 			}
@@ -385,8 +391,10 @@ func routed(frame []byte) []byte {
 
 // afterFill is the egress of a node that forwards in one program: a packet from a
 // tunnel has no header left, so a header that it sees was filled here.
-func afterFill(t *testing.T, cfg model.NodeConfig) *reference.Node {
+func afterFill(t *testing.T, cfg model.NodeConfig, mtu int) *reference.Node {
 	t.Helper()
+	cfg.Interfaces = slices.Clone(cfg.Interfaces)
+	cfg.Interfaces[1].MTU = mtu // of the path
 	cfg.Decapsulations = nil
 	node, err := reference.NewNode(cfg)
 	if err != nil {

@@ -198,13 +198,13 @@ func (g generator) hopByHop(next byte) []byte {
 	if g.IntN(4) == 0 {
 		return g.otherOptions(next)
 	}
-	pad := 2
+	pad := []int{2, 2, 2, 2, 6}[g.IntN(5)] // 6: a trace has grown
 	if g.IntN(20) == 0 {
 		pad = 0
 	}
 	var options []byte
 	for range g.IntN(4) {
-		switch g.IntN(12) {
+		switch g.IntN(16) {
 		case 0:
 			// router alert, and unknown options
 			options = append(options, []byte{5, 0x1e, 0x5e, 0x9e, 0xde}[max(g.IntN(8)-3, 0)], 2, 0, 0)
@@ -217,8 +217,10 @@ func (g generator) hopByHop(next byte) []byte {
 			options = append(options, 0x31, 2, 0, byte(g.IntN(5)))
 		case 4, 5, 6:
 			options = append(options, g.directExport()...)
-		case 7, 8:
+		case 7, 8, 9:
 			options = append(options, g.proof()...)
+		case 10, 11, 12:
+			options = append(options, g.incremental()...)
 		default:
 			options = append(options, g.trace()...)
 		}
@@ -336,6 +338,7 @@ func (g generator) config() model.NodeConfig {
 		}
 		ns.Proof, ns.EdgeToEdge = g.proving(ns.ID), g.IntN(2) == 0
 		ns.Loopback, ns.TerminateActive = g.IntN(2) == 0, g.IntN(2) == 0
+		ns.Incremental = g.IntN(3) > 0
 		cfg.Namespaces = append(cfg.Namespaces, ns)
 	}
 	cfg.LoopbackLimit, cfg.LoopbackRate = 1, model.MaxLoopbackRate

@@ -61,7 +61,11 @@ func (g generator) insertedTrace(cfg model.NodeConfig, largest int, looped *bool
 	if g.IntN(5) > 0 {
 		kind = ioam.TraceType(g.Uint32()&0xfff002) | []ioam.TraceType{0x800000, 0x400000, 2}[g.IntN(3)]
 	}
-	trace := g.option(cfg.Namespaces[g.IntN(len(cfg.Namespaces))], kind, largest)
+	namespace := cfg.Namespaces[g.IntN(len(cfg.Namespaces))]
+	trace := g.option(namespace, kind, largest)
+	if namespace.Incremental && g.IntN(3) == 0 {
+		return g.growing(trace)
+	}
 	switch rare := g.IntN(16); {
 	case rare == 0: // not one of this node's
 		trace.Namespace = ioam.NamespaceID(namespaceIDs[4])

@@ -60,6 +60,9 @@ func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Enc
 			c.HasProof = 1
 			continue
 		}
+		if option.Trace.Incremental {
+			c.HasIncremental = 1
+		}
 		asksBy(cfg, *option.Trace, len(header)+ioamOptionOverhead, &c)
 		var lacking model.Outcome
 		header, lacking = appendTraceOption(header, cfg, out, *option.Trace, &c.Patches[i])
@@ -107,8 +110,14 @@ func shareOf(millionths uint32) uint64 {
 // writes no data, it returns the outcome that says why, else 0.
 func appendTraceOption(header []byte, cfg model.NodeConfig, out model.Interface, o model.TraceOption, p *abiPatch) ([]byte, model.Outcome) {
 	p.Kind = uint8(abiOptionKindKIND_TRACE)
-	header = append(header, optionIOAM, uint8(2+traceHeaderLength+o.Size), 0, 0)
-	end := len(header) + traceHeaderLength + o.Size
+	size, kind := o.Size, ioam.IOAMPreallocatedTrace
+	if o.Incremental { // the namespace is known, and the data fit: validation refuses all else
+		p.Kind = uint8(abiOptionKindKIND_INCREMENTAL)
+		size, kind = 4*o.Type.NodeLen(), ioam.IOAMIncrementalTrace
+		p.Remaining, p.RemainingAt = uint8((o.Size-size)/4), uint16(len(header)+ioamOptionOverhead+3)
+	}
+	header = append(header, optionIOAM, uint8(2+traceHeaderLength+size), 0, uint8(kind))
+	end := len(header) + traceHeaderLength + size
 	data, lacking := ownData(cfg, out, o, end, p)
 	lengths := uint16(o.Type.NodeLen())<<11 | uint16((o.Size-len(data))/4)
 	if lacking == model.OutcomeEncapOverflow {
@@ -117,7 +126,7 @@ func appendTraceOption(header []byte, cfg model.NodeConfig, out model.Interface,
 	header = binary.BigEndian.AppendUint16(header, uint16(o.Namespace))
 	header = binary.BigEndian.AppendUint16(header, lengths)
 	header = binary.BigEndian.AppendUint32(header, uint32(o.Type)<<8)
-	header = append(header, make([]byte, o.Size-len(data))...)
+	header = append(header, make([]byte, size-len(data))...)
 	return append(header, data...), lacking
 }
 
@@ -193,7 +202,7 @@ func ownData(cfg model.NodeConfig, out model.Interface, o model.TraceOption, end
 	at(6, &p.Queue, 0)
 	put32(6, ioam.DataUnavailable)
 	mainline := cfg.Compatibility == model.CompatibilityMainline
-	if !mainline {
+	if !mainline && !o.Incremental {
 		at(7, &p.Complement, 0)
 	}
 	put32(7, ioam.DataUnavailable)

@@ -56,19 +56,20 @@ func (p *routeParser) values(words []string, value func(word string) error) erro
 	return nil
 }
 
-// trace reads prealloc and its values in any order; loopback may be absent.
+// trace reads prealloc or incremental and its values in any order; loopback may be absent.
 func (p *routeParser) trace() error {
-	if word, err := p.take("trace"); err != nil || word != "prealloc" {
-		return errors.New("trace: want prealloc; other kinds of trace are not defined for IPv6")
+	kind, err := p.take("trace")
+	if err != nil || kind != "prealloc" && kind != "incremental" {
+		return errors.New("trace: want prealloc or incremental")
 	}
-	var t config.TraceOption
+	t := config.TraceOption{Incremental: kind == "incremental"}
 	words := []string{"type", "ns", "size", "loopback"}
 	if err := p.values(words, func(word string) error { return p.traceValue(word, &t) }); err != nil {
 		return err
 	}
 	for _, word := range words[:3] {
 		if !p.seen[word] {
-			return fmt.Errorf("%s is missing: trace prealloc needs type TYPE ns ID size BYTES", word)
+			return fmt.Errorf("%s is missing: trace %s needs type TYPE ns ID size BYTES", word, kind)
 		}
 	}
 	p.rule.Options = append(p.rule.Options, config.Option{Trace: &t})
@@ -216,7 +217,11 @@ func value[T any](p *routeParser, name string, v *T) error {
 // optionWords are the words that insert an option.
 func optionWords(o config.Option) []string {
 	if t := o.Trace; t != nil {
-		words := []string{"trace", "prealloc", "type", t.Type.String(), "ns", fmt.Sprint(t.Namespace), "size", fmt.Sprint(int(t.Size))}
+		kind := "prealloc"
+		if t.Incremental {
+			kind = "incremental"
+		}
+		words := []string{"trace", kind, "type", t.Type.String(), "ns", fmt.Sprint(t.Namespace), "size", fmt.Sprint(int(t.Size))}
 		if t.Loopback > 0 {
 			words = append(words, "loopback", config.FormatText(t.Loopback))
 		}

@@ -53,6 +53,7 @@ func TestParseDirectExport(t *testing.T) {
 		{"dex ns 123 trace-type 0xc00000 ext-flags 0x80 flow-id 7",
 			[]config.Option{dex(config.DirectExportOption{ExtensionFlags: []config.ExtensionFlag{flowIDFlag}, FlowID: model.FlowIDSource{Kind: model.FlowIDFixed, Fixed: 7}})},
 			"dex ns 123 trace-type 0xc00000 ext-flags 0x80 flow-id 0x00000007"},
+		{"trace incremental type 0xc00000 ns 123 size 40", []config.Option{{Trace: &config.TraceOption{Namespace: 123, Type: 0xc00000, Size: 40, Incremental: true}}}, ""},
 		{traceWords + " dex ns 123 trace-type 0xc00000 " + traceWords, []config.Option{trace, dex(config.DirectExportOption{}), trace}, ""},
 	} {
 		c, err := ParseRoute(strings.Fields("add 2001:db8:2::/64 encap ioam6 flows 1/64 mode encap tundst 2001:db8::3 " + tt.words + " dev eth1"))

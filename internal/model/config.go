@@ -166,6 +166,10 @@ type Namespace struct {
 
 	Loopback        bool // return copies of packets with a trace of this namespace that has the Loopback flag
 	TerminateActive bool // drop packets with a trace of this namespace that has the Active flag, where their header is removed
+
+	// Incremental lets packets with an incremental trace of this namespace grow by this
+	// node's data. RFC 8200 §4 forbids that outside of a domain that agrees to it.
+	Incremental bool
 }
 
 // Schema is the opaque state snapshot that a namespace's nodes add (trace bit 22).
@@ -273,11 +277,12 @@ type DirectExportOption struct {
 	OptionType     ioam.OptionType // OptionIOAMStatic, which 0 stands for, or OptionIOAM
 }
 
-// TraceOption is a pre-allocated trace to insert.
+// TraceOption is a trace to insert, pre-allocated or incremental.
 type TraceOption struct {
-	Namespace ioam.NamespaceID
-	Type      ioam.TraceType
-	Size      int // bytes of node data to pre-allocate, a multiple of 4 in 4…244
+	Incremental bool
+	Namespace   ioam.NamespaceID
+	Type        ioam.TraceType
+	Size        int // bytes of node data to pre-allocate, or most that an incremental trace grows to; a multiple of 4 in 4…244
 	// Loopback is N: each CPU sets the Loopback flag on the first of every N packets
 	// (RFC 9322 §4.1.1); 0: on none. One trace of an encapsulation may have it.
 	Loopback uint32
@@ -305,6 +310,8 @@ func Traces(traces ...TraceOption) []InsertedOption {
 func (o InsertedOption) Len() int {
 	const before = 4 // type, length, reserved, IOAM Option-Type
 	switch {
+	case o.Trace != nil && o.Trace.Incremental: // with this node's data
+		return before + ioam.TraceHeaderLen + 4*o.Trace.Type.NodeLen()
 	case o.Trace != nil:
 		return before + ioam.TraceHeaderLen + o.Trace.Size
 	case o.DirectExport != nil:

@@ -19,10 +19,12 @@ const (
 	OutcomeNamespaceUnknown  // namespace not configured: untouched
 	OutcomeOverflowSet       // the overflow flag was set before: untouched
 	OutcomeDirectExport      // Direct Export: read, unchanged
+	OutcomeIncrementalTrace  // incremental trace: left to the egress hook, where it may grow
 	OutcomeE2EMeasured       // Edge-to-Edge: counted in its flow; its header is removed
 	OutcomePotUpdated        // proof of transit: this node's share added
 	OutcomePotAccepted       // proof of transit: right, and its number is new
 	OutcomeTraceFilled       // ingress: node data written; egress: completed
+	OutcomeTraceGrown        // incremental trace: the packet has grown by the node data
 	OutcomeTraceOverflow     // no room for the node data: overflow flag set
 	OutcomePotTooOld         // proof of transit: right, but its number is older than the window
 	OutcomePotReplayed       // proof of transit: right, but its number was accepted before

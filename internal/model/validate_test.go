@@ -260,6 +260,19 @@ var configMutations = []struct {
 
 	{"node.loopback-limit", "too large", func(c *NodeConfig) { c.LoopbackLimit = MaxFrequency + 1 }},
 	{"node.loopback-rate", "too large", func(c *NodeConfig) { c.LoopbackRate = MaxLoopbackRate + 1 }},
+	{"encapsulations[0].options[0].incremental", "its namespace does not allow it", func(c *NodeConfig) { c.Encapsulations[0].Options[0].Trace.Incremental = true }},
+	{"encapsulations[0].options[0].loopback", "incremental", func(c *NodeConfig) {
+		c.Namespaces[0].Incremental = true
+		c.Encapsulations[0].Options = Traces(TraceOption{Namespace: c.Namespaces[0].ID, Type: LoopbackType, Size: 40, Incremental: true, Loopback: 100})
+	}},
+	{"encapsulations[0].options[0].type", "incremental with a snapshot", func(c *NodeConfig) {
+		c.Namespaces[0].Incremental = true
+		c.Encapsulations[0].Options = Traces(TraceOption{Namespace: c.Namespaces[0].ID, Type: 0x800002, Size: 80, Incremental: true})
+	}},
+	{"encapsulations[0].options[0].size", "incremental, too small, as Linux would send it", func(c *NodeConfig) {
+		c.Compatibility, c.Namespaces[0].Incremental = CompatibilityMainline, true
+		c.Encapsulations[0].Options = Traces(TraceOption{Namespace: c.Namespaces[0].ID, Type: 0xc00000, Size: 4, Incremental: true})
+	}},
 	{"encapsulations[0].options[0].loopback", "too rare", func(c *NodeConfig) {
 		c.Encapsulations[0].Options = Traces(TraceOption{Namespace: 123, Type: LoopbackType, Size: 12, Loopback: MaxFrequency + 1})
 	}},

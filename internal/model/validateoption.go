@@ -4,6 +4,8 @@ package model
 
 import (
 	"fmt"
+	"slices"
+
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -27,7 +29,9 @@ func (c NodeConfig) validateOptions(f faults, e Encapsulation) {
 		switch {
 		case o.Trace != nil:
 			c.validateTrace(at, *o.Trace)
-			if o.Trace.Loopback > 0 {
+			if o.Trace.Incremental {
+				c.validateIncremental(at, *o.Trace)
+			} else if o.Trace.Loopback > 0 {
 				if looped++; looped == 2 {
 					at.add("loopback", "remove it from the others", "several traces of the header have it")
 				}
@@ -77,8 +81,23 @@ func (c NodeConfig) validateTrace(f faults, o TraceOption) {
 		f.add("size", fmt.Sprintf("use a multiple of 4 in 4…%d", MaxTraceDataSize), "%d bytes are not possible", o.Size)
 		return
 	}
-	if unusable == nil && c.Compatibility != CompatibilityMainline { // Linux sends such a trace, too
+	linux := c.Compatibility == CompatibilityMainline && !o.Incremental // sends such a trace, too
+	if unusable == nil && !linux {
 		c.validateRoom(f, o)
+	}
+}
+
+// validateIncremental checks what only incremental traces must not have.
+func (c NodeConfig) validateIncremental(f faults, o TraceOption) {
+	if !slices.ContainsFunc(c.Namespaces, func(ns Namespace) bool { return ns.ID == o.Namespace && ns.Incremental }) {
+		f.add("incremental", fmt.Sprintf("set incremental: true for %d in namespaces, or remove it here", o.Namespace),
+			"packets with traces of namespace %d may not grow", o.Namespace)
+	}
+	if o.Loopback > 0 {
+		f.add("loopback", "use a pre-allocated trace, or remove loopback", "the trace of a copy must not grow, and the trace is incremental")
+	}
+	if o.Type.HasSnapshot() {
+		f.add("type", "use a pre-allocated trace, or remove bit 22", "an incremental trace has no room for the opaque state snapshot")
 	}
 }
 

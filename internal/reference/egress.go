@@ -44,8 +44,14 @@ func (n *Node) Egress(f Frame) Result {
 // nest encapsulates a packet that arrived with IOAM, if a rule is for such packets. The
 // packet's own options were treated.
 func (n *Node) nest(f Frame, p packet, iface *model.Interface, treated Result) Result {
+	if treated.Outcome.Malformed() {
+		return treated
+	}
+	if p, _, _ = parse(bytes.Clone(treated.Data), f.Link); len(p.frame) != len(f.Data) {
+		f.GSOSize = treated.GSOSize // it has grown
+	}
 	index, ok := n.ruleFor(p, ipv6.FindUpperLayer(p.ip), iface)
-	if !ok || !n.config.Encapsulations[index].Nested || treated.Outcome.Malformed() {
+	if !ok || !n.config.Encapsulations[index].Nested {
 		return treated
 	}
 	f.Data = p.frame
@@ -70,10 +76,9 @@ func (n *Node) completeAll(f Frame, p packet, iface *model.Interface, proven boo
 		postcard: n.passing(f, p),
 	}
 	outcomes := p.treat(func(m module, option ioam.Option) model.Outcome { return m.egress(n, option, &v) })
-	result := unchanged(f, slices.Max(outcomes))
-	result.Options = outcomes
-	result.Data = p.frame
-	result.Postcards = v.postcards
+	result := unchanged(f, 0)
+	result.Data, result.GSOSize = n.growAll(f, p, v.hop, outcomes)
+	result.Outcome, result.Options, result.Postcards = slices.Max(outcomes), outcomes, v.postcards
 	return result
 }
 

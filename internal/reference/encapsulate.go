@@ -72,6 +72,7 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 	if !inline {
 		v.outer = outerHeader(rule)
 	}
+	v.room = limits.room(len(p.ip)+insertion, f.GSOSize != 0)
 	v.asks = n.asks(index, f, p, inline)
 	headers, lacking := n.buildHeaders(rule, &v)
 	result := Result{Verdict: Pass, GSOSize: gsoSize, Postcards: v.postcards, Asks: v.asks}
@@ -231,6 +232,15 @@ type mtus struct {
 func (m mtus) carry(length int64) bool {
 	fits := func(mtu int) bool { return mtu == 0 || length <= int64(mtu) }
 	return fits(m.link) && fits(m.tunnel) && (length <= minimumMTU || fits(m.route) && fits(m.learned))
+}
+
+// room is by how much a packet of some length may grow, in bytes. What is to be cut has no
+// length yet.
+func (m mtus) room(length int, cut bool) (room int) {
+	for room < 4*maxRemaining && (cut || m.carry(int64(length+room+4))) {
+		room += 4
+	}
+	return room
 }
 
 // fits reports whether the packet may grow, and returns the segment size of GSO

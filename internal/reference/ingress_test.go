@@ -237,12 +237,12 @@ func manyPads(count int, tail string) func([]byte) []byte {
 	}
 }
 
-// manyIOAM is a header of proof-of-transit options.
+// manyIOAM is a header of options of an option-type that nobody knows.
 func manyIOAM(count int) func([]byte) []byte {
 	return func([]byte) []byte {
 		options := make([]ioam.Option, count)
 		for i := range options {
-			options[i] = ioam.Option{Type: ioam.OptionIOAM, Data: []byte{0, byte(ioam.IOAMIncrementalTrace)}}
+			options[i] = ioam.Option{Type: ioam.OptionIOAM, Data: []byte{0, 9}}
 		}
 		header, err := ioam.AppendExtensionHeader(nil, ioam.NextHeaderNone, options...)
 		if err != nil {

@@ -23,6 +23,7 @@ var (
 		model.OutcomeMalformedIPv6, model.OutcomeMalformedHeader, model.OutcomeMalformedTooManyOptions, model.OutcomeMalformedTunnel, model.OutcomeMalformedAlignment,
 		model.OutcomeMalformedOptionLength, model.OutcomeMalformedNodeLength, model.OutcomeMalformedRemainingLength,
 		model.OutcomePotUpdated, model.OutcomePotAccepted, model.OutcomePotInvalid, model.OutcomePotRejected, model.OutcomePotDropped,
+		model.OutcomeIncrementalTrace,
 	}
 	// rareOutcomes need what earlier packets left, and nodes here see one packet, which may
 	// have a proof twice.
@@ -35,11 +36,12 @@ var (
 		model.OutcomeBoundaryIgnored, model.OutcomeBoundaryStripPartial, model.OutcomeBoundaryStripped, model.OutcomeBoundaryDropped, model.OutcomeBoundaryUnprovenDropped,
 		model.OutcomeMalformedIPv6, model.OutcomeMalformedHeader, model.OutcomeMalformedTooManyOptions, model.OutcomeMalformedAlignment,
 		model.OutcomeMalformedOptionLength, model.OutcomeMalformedNodeLength, model.OutcomeMalformedRemainingLength,
+		model.OutcomeTraceGrown, model.OutcomeTraceOverflow,
 	}
 	added   = []model.Outcome{model.OutcomeEncapInserted, model.OutcomeEncapTunneled, model.OutcomeEncapUnfilled, model.OutcomeEncapOverflow}
 	inPlace = []model.Outcome{
 		model.OutcomeOptionUnsupported, model.OutcomeNamespaceUnknown, model.OutcomeOverflowSet, model.OutcomeDirectExport, model.OutcomeTraceFilled, model.OutcomeTraceOverflow, model.OutcomeRemovalPartial,
-		model.OutcomePotUpdated, model.OutcomePotAccepted, model.OutcomePotTooOld, model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected, model.OutcomePotDropped,
+		model.OutcomeIncrementalTrace, model.OutcomePotUpdated, model.OutcomePotAccepted, model.OutcomePotTooOld, model.OutcomePotReplayed, model.OutcomePotInvalid, model.OutcomePotRejected, model.OutcomePotDropped,
 	}
 	kernelDrops = []model.Outcome{
 		model.OutcomeMalformedAlignment, model.OutcomeMalformedOptionLength, model.OutcomeMalformedNodeLength, model.OutcomeMalformedRemainingLength,
@@ -105,10 +107,13 @@ func checkTold(t *testing.T, config model.NodeConfig, f Frame, result Result, eg
 		if was := mustParse(t, f.Data, f.Link); was.header != nil && !bytes.HasSuffix(carrier.ip, was.ip) { // merged
 			carrier.options = carrier.options[:len(carrier.options)-len(was.options)]
 		}
-	case egress && (f.Ingress == ifIngress || f.Ingress == ifEgress) && (result.Outcome == model.OutcomeUntouched || slices.Contains(inPlace, result.Outcome)):
+	case egress && (f.Ingress == ifIngress || f.Ingress == ifEgress) && (result.Outcome == model.OutcomeUntouched || result.Outcome == model.OutcomeTraceGrown || slices.Contains(inPlace, result.Outcome)):
 		carrier, role = mustParse(t, result.Data, f.Link), model.RoleTransit
 	}
-	if removed := role == model.RoleDecapsulating && slices.ContainsFunc(carrier.options, isPreallocatedTrace); removed != (result.Record != nil) {
+	isTrace := func(o ioam.Option) bool {
+		return isPreallocatedTrace(o) || isIncrementalTrace(o) && soundModuleOf(o) != nil
+	}
+	if removed := role == model.RoleDecapsulating && slices.ContainsFunc(carrier.options, isTrace); removed != (result.Record != nil) {
 		t.Fatalf("%v: removed %v, record %+v", result.Outcome, removed, result.Record)
 	}
 	var want []ioam.DirectExport
@@ -146,7 +151,9 @@ func checkBytes(t *testing.T, config model.NodeConfig, f Frame, result Result) {
 	case model.OutcomeEncapInserted, model.OutcomeEncapTunneled, model.OutcomeEncapUnfilled, model.OutcomeEncapOverflow:
 		checkInserted(t, f, result)
 	default:
-		if slices.Contains(inPlace, result.Outcome) {
+		if isAnyGrowing(config, f) && slices.Contains(append(inPlace, model.OutcomeTraceGrown, model.OutcomeUntouched), result.Outcome) {
+			checkGrown(t, f, result)
+		} else if slices.Contains(inPlace, result.Outcome) {
 			checkInPlace(t, config, f, result)
 		} else if !bytes.Equal(f.Data, result.Data) {
 			t.Fatalf("%v changed\n%x to\n%x", result.Outcome, f.Data, result.Data)

@@ -37,6 +37,7 @@ type visit struct {
 	proved    bool    // a proof was updated or verified
 	refused   bool    // by its proof: the packet is to be dropped
 	outer     *packet // of inserted options: the tunnel's header, nil without one
+	room      int     // bytes that the path carries besides the packet with its insertion
 	asks      bool    // an inserted trace gets the Loopback flag, if it is one of those
 }
 
@@ -50,6 +51,8 @@ func moduleOf(option ioam.Option) module {
 		return dexModule{}
 	case isProofOfTransit(option):
 		return potModule{}
+	case isIncrementalTrace(option):
+		return incrementalModule{}
 	}
 	return nil
 }
@@ -61,6 +64,9 @@ func insertingModule(o model.InsertedOption) module {
 	}
 	if o.Proof != nil {
 		return potModule{}
+	}
+	if o.Trace.Incremental {
+		return incrementalModule{}
 	}
 	return traceModule{}
 }

@@ -37,6 +37,7 @@ func randomConfig(s source) model.NodeConfig {
 			ns.Sample = 3
 		}
 		ns.Proof = randomProving(s, i)
+		ns.Incremental = s.below(2) == 0
 	}
 	if s.below(4) == 0 {
 		config.Collectors = []model.Collector{{Address: netip.MustParseAddr("2001:db8:2::2"), Port: 9, Protocol: oneOf(s, ioam.NextHeaderUDP, ioam.NextHeaderTCP)}}
@@ -137,7 +138,7 @@ func randomBytes(s source, n int) []byte {
 func randomTrace(s source) ioam.Option {
 	kind := randomType(s)
 	t := ioam.Trace{
-		Incremental: s.below(20) == 0,
+		Incremental: s.below(5) == 0,
 		Namespace:   oneOf[ioam.NamespaceID](s, 123, 123, 200, 200, 300, 7),
 		NodeLen:     uint8(kind.NodeLen()),
 		Flags:       ioam.TraceFlags(oneOf(s, 0, 0, 0, 0, s.below(16))),

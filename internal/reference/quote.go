@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"slices"
 
 	"github.com/waymark-net/waymark/internal/ipv6"
 	"github.com/waymark-net/waymark/internal/model"
@@ -168,7 +169,8 @@ func inserts(e *model.Encapsulation, outer packet) bool {
 			hopByHop = append(hopByHop, o)
 		}
 	}
-	return len(outer.header) == e.HopByHopLen() && holds(outer.header, hopByHop) &&
+	grown := slices.ContainsFunc(hopByHop, grows) && len(outer.header) >= e.HopByHopLen()
+	return (grown || len(outer.header) == e.HopByHopLen()) && holds(outer.header, hopByHop) &&
 		len(outer.behind.header) == e.DestinationLen() && holds(outer.behind.header, destination)
 }
 
@@ -176,6 +178,9 @@ func inserts(e *model.Encapsulation, outer packet) bool {
 func holds(header []byte, options []model.InsertedOption) bool {
 	at, count := 4, 0 // after the first padding
 	for option, err := range (ioam.ExtensionHeader{Bytes: header}).Options() {
+		if count == 0 && option.Offset == at+4 && slices.ContainsFunc(options, grows) {
+			at += 4 // the padding before it has grown
+		}
 		switch {
 		case err != nil:
 			return false
@@ -184,7 +189,7 @@ func holds(header []byte, options []model.InsertedOption) bool {
 		case count == len(options) || option.Offset != at || !isWritten(options[count], option):
 			return false
 		}
-		at += options[count].Len()
+		at += 2 + len(option.Data)
 		count++
 	}
 	return count == len(options)
@@ -193,12 +198,16 @@ func holds(header []byte, options []model.InsertedOption) bool {
 // isWritten reports whether an option is the inserted one, with or without
 // changes by nodes on the path.
 func isWritten(o model.InsertedOption, option ioam.Option) bool {
-	if 2+len(option.Data) != o.Len() || option.Data[0] != 0 {
+	if length := 2 + len(option.Data); length != o.Len() && (!grows(o) || length < o.Len()) || option.Data[0] != 0 {
 		return false
 	}
 	if t := o.Trace; t != nil {
+		kind := ioam.IOAMPreallocatedTrace
+		if t.Incremental {
+			kind = ioam.IOAMIncrementalTrace
+		}
 		trace, err := ioam.DecodeTrace(option.Data[2:])
-		return err == nil && option.Type == ioam.OptionIOAM && isPreallocatedTrace(option) &&
+		return err == nil && option.Type == ioam.OptionIOAM && ioam.IOAMType(option.Data[1]) == kind &&
 			trace.Namespace == t.Namespace && trace.Type == t.Type && int(trace.NodeLen) == t.Type.NodeLen() &&
 			trace.Flags&^ioam.FlagOverflow == 0 && trace.Reserved == 0 &&
 			int(trace.RemainingLen) <= t.Size/4

@@ -47,8 +47,9 @@ func (n *Node) hear(p packet, now int64) {
 	mtu := int64(binary.BigEndian.Uint32(p.ip[ipv6.HeaderLen+4:]))
 	quoted := packet{ip: p.ip[quotedAt:]}
 	header := quoted.ip[ipv6.HeaderLen:]
-	begins := header[2] == byte(ioam.OptionPadN) && header[3] == 0 &&
-		(header[4] == byte(ioam.OptionIOAM) || header[4] == byte(ioam.OptionIOAMStatic))
+	grown := header[3] == 4 && binary.BigEndian.Uint32(header[4:]) == 0 // by an incremental trace
+	begins := header[2] == byte(ioam.OptionPadN) && (grown || header[3] == 0) &&
+		(grown || header[4] == byte(ioam.OptionIOAM) || header[4] == byte(ioam.OptionIOAMStatic))
 	if quoted.ip[0]>>4 != 6 || quoted.nextHeader() != ioam.NextHeaderHopByHop || quoted.source() != p.destination() || !begins {
 		return
 	}

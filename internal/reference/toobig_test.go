@@ -53,6 +53,9 @@ func TestLearnedPathMTU(t *testing.T) {
 		{"quoted without a Hop-by-Hop header", model.ModeInline, narrow, 1480, change(54, 17), 0, false},
 		{"quoted with another option first", model.ModeInline, narrow, 1480, change(92, 5), 0, false},
 		{"quoted with other padding", model.ModeInline, narrow, 1480, change(91, 2), 0, false},
+		{"quoted after it has grown", model.ModeInline, narrow, 1480, func(packet []byte) []byte {
+			return append(packet[:91:91], append([]byte{4, 0, 0, 0, 0}, packet[96:]...)...)
+		}, 0, true},
 		{"quoted from another source", model.ModeInline, narrow, 1480, change(70, 99), 0, false},
 		{"quoted to another destination", model.ModeInline, narrow, 1480, change(86, 99), 0, false},
 		{"quoted in part", model.ModeInline, narrow, 1480, func(packet []byte) []byte { return packet[:95] }, 0, false},

@@ -190,21 +190,15 @@ __noinline int report_options(context *ctx, const struct options *o)
 	return 0;
 }
 
-/*
- * Transit: where the way out is known, postcards are made now. Otherwise the egress hook makes them,
- * and may need the time of arrival.
- */
+/* Transit: where the way out is known, postcards are made now. Otherwise the egress hook makes them. */
 static __always_inline void dex_ingress(context *ctx, const struct packet *p,
 					const struct options *o, const struct hop *hop,
 					__u32 egress)
 {
 	struct draft *d;
 
-	if (!(COMPLETES && NODE.fast) || !hop->leaves) {
-		if (dex_needs_delay(o))
-			remember_arrival(ctx, p, o, hop->tai);
+	if (!(COMPLETES && NODE.fast) || !hop->leaves)
 		return;
-	}
 	d = begin_postcard(p, NODE_TRANSIT, p->on->ifindex, egress, hop);
 	if (!d || find_flow(ctx, p->l3, o->length, ABOUT_INNER))
 		return;
@@ -224,8 +218,7 @@ static __always_inline void dex_egress(context *ctx, const struct packet *p,
 
 	if (!d)
 		return;
-	if (dex_needs_delay(o))
-		d->delay = delay_since_arrival(ctx, p, o, hop->tai);
+	d->delay = o->delay;
 	if (!find_flow(ctx, p->l3, o->length, ABOUT_INNER))
 		report_options(ctx, o);
 }

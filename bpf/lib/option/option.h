@@ -6,7 +6,7 @@
  *   NAME_check    whether an option is sound; reads its words (RFC 9197, RFC 9326)
  *   NAME_note     notes what an option needs from the hooks
  *   NAME_ingress  ingress: treats all its options of a packet that goes on with its header
- *   NAME_egress   egress: completes what only the way out knows
+ *   NAME_egress   egress: completes what only the way out knows; incremental traces grow there
  *   NAME_remove   ingress: reports its options before their header is removed; traces are
  *                 reported by the record of the header (record.h)
  *   NAME_insert   egress: completes its options in a header that was inserted
@@ -32,6 +32,7 @@ enum option_type {
 
 enum ioam_type {
 	IOAM_PREALLOCATED_TRACE = 0,
+	IOAM_INCREMENTAL_TRACE = 1,
 	IOAM_POT = 2,
 	IOAM_E2E = 3,
 	IOAM_DEX = 4,
@@ -55,15 +56,16 @@ struct option {
 
 /* The IOAM options of a Hop-by-Hop header, and what they need from the hooks. */
 struct options {
-	__u32 trace_types; /* of sound traces, or-ed */
-	__u32 dex_types;   /* of Direct Exports that make postcards here, or-ed, and bit 0 */
-	__u16 length;	   /* bytes of the header */
+	__u32 trace_types;   /* of sound traces, or-ed */
+	__u32 dex_types;     /* of Direct Exports that make postcards here, or-ed, and bit 0 */
+	__u32 growing_types; /* of incremental traces that grow here, or-ed */
+	__u32 delay;	     /* of the packet in this node, at egress: see delay_since_arrival() */
+	__u16 length;	     /* bytes of the header */
 	__u16 cursor;
-	/*
-	 * Outcomes of options, a bit each. Not at a multiple of 8: there the verifier remembers values, and
-	 * follows a path for each.
-	 */
-	__u32 seen;
+	__u16 room;	   /* bytes that traces may grow by here, at most */
+	__u16 made;	   /* bytes of room that was made for one */
+	__s8 shift;	   /* by how much what is before its data moved on */
+	__u32 seen;	   /* outcomes of options, a bit each */
 	__u8 removable;	   /* options whose namespace is to be removed here */
 	__u8 l3;	   /* of the packet */
 	__u8 count;	   /* of options[] */
@@ -77,6 +79,7 @@ struct options {
 	__u8 half : 1;	    /* of the tables */
 	__u8 has_proof : 1; /* one that this node updates */
 	__u8 refused : 1;   /* by its proof: the packet is to be dropped */
+	__u8 grows : 1;	    /* some incremental trace grows here */
 	__u8 trace_flags;   /* of sound traces, or-ed, below bits of NodeLen */
 	struct option options[MAX_IOAM_OPTIONS];
 };

@@ -185,36 +185,40 @@ static __always_inline void neutralize(context *ctx, struct packet *p, __u32 typ
 		p->sum += (__u32)put_complement(ctx, p->l3, offset, type, fold32(p->sum));
 }
 
+/* What node data have besides a hop and a namespace. */
+struct values {
+	__u64 tai;
+	__u32 delay;
+	__be32 complement;
+};
+
 /* Writes this node's data at an offset. The sum of the packet has the changes to the trace so far. */
-static __always_inline void put_node_data(context *ctx, struct packet *p, const struct hop *hop,
-					  const struct option *o, const struct ioam_namespace *ns,
-					  __u32 offset)
+static __always_inline void put_values(context *ctx, struct packet *p, const struct hop *hop,
+				       const struct option *o, const struct ioam_namespace *ns,
+				       __u32 offset, const struct values *v)
 {
 	const volatile __u32 *type = &o->type;
 	struct fields f = {.wanted = *type, .layout = *type, .offset = offset};
-	__u32 asked = *type, delay = UNAVAILABLE;
 	struct timestamp time = {};
 
-	if (asked & (TRACE_BIT(2) | TRACE_BIT(3)))
-		time = timestamp_of(hop->tai);
-	if (asked & TRACE_BIT(4))
-		delay = delay_field(hop);
+	if (*type & (TRACE_BIT(2) | TRACE_BIT(3)))
+		time = timestamp_of(v->tai);
 	put_field(p, &f, 0, bpf_htonl((__u32)hop->hop_limit << 24 | NODE.node_id));
 	put_field(p, &f, 1, bpf_htonl((__u32)hop->ingress_id << 16 | hop->egress_id));
 	put_field(p, &f, 2, bpf_htonl(time.seconds));
 	put_field(p, &f, 3, bpf_htonl(time.fraction));
 	if (!(f.wanted & ~0xf0000000U))
 		return;
-	put_field(p, &f, 4, bpf_htonl(delay));
+	put_field(p, &f, 4, bpf_htonl(v->delay));
 	put_field(p, &f, 5, ns->data);
-	put_field(p, &f, 6, UNAVAILABLE);
-	put_field(p, &f, 7, NODE.mainline ? UNAVAILABLE : 0);
+	put_field(p, &f, 6, bpf_htonl(hop->queue));
+	put_field(p, &f, 7, v->complement);
 	put_wide_field(p, &f, 8,
 		       bpf_htonl((__u32)hop->hop_limit << 24 | (__u32)(NODE.node_id_wide >> 32)),
 		       bpf_htonl((__u32)NODE.node_id_wide));
 	put_wide_field(p, &f, 9, bpf_htonl(hop->ingress_id_wide), bpf_htonl(hop->egress_id_wide));
 	put_wide_field(p, &f, 10, (__be32)ns->data_wide, (__be32)(ns->data_wide >> 32));
-	put_field(p, &f, 11, UNAVAILABLE);
+	put_field(p, &f, 11, bpf_htonl(hop->buffer));
 	if (f.wanted & 0x000ffc00) {
 #pragma clang loop unroll(full)
 		for (int bit = 12; bit <= 21; bit++)
@@ -222,6 +226,19 @@ static __always_inline void put_node_data(context *ctx, struct packet *p, const 
 	}
 	if (f.wanted & TRACE_BIT(22))
 		p->sum += (__u32)put_snapshot(ctx, p->l3, f.offset, ns);
+}
+
+/* The same at ingress, for the egress hook to complete. */
+static __always_inline void put_node_data(context *ctx, struct packet *p, const struct hop *hop,
+					  const struct option *o, const struct ioam_namespace *ns,
+					  __u32 offset)
+{
+	const volatile __u32 *type = &o->type;
+	struct values v = {.tai = hop->tai,
+			   .delay = *type & TRACE_BIT(4) ? delay_field(hop) : UNAVAILABLE,
+			   .complement = NODE.mainline ? UNAVAILABLE : 0};
+
+	put_values(ctx, p, hop, o, ns, offset, &v);
 }
 
 /*
@@ -434,56 +451,6 @@ static __always_inline void trace_egress(context *ctx, struct options *o, const 
 		if (option->kind == KIND_TRACE && option->outcome == OUTCOME_UNTOUCHED)
 			set_outcome(o, option, complete_trace(ctx, o, hop, i));
 	}
-}
-
-/*
- * Writes the complement of what trace_insert() writes, and of what the agent wrote before. Not inlined:
- * the stack is small.
- */
-__noinline int complement_insertion(context *ctx, const struct patch *patch,
-				    const struct departure *d, __u32 l3)
-{
-	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
-	__u64 sum;
-
-	if (!patch || !d)
-		return 0;
-	sum = patch->sum;
-	if (patch->hop_limit)
-		sum += bpf_htonl((__u32)d->hop.hop_limit << 24);
-	if (patch->ingress_id)
-		sum += bpf_htonl((__u32)d->hop.ingress_id << 16);
-	if (patch->seconds)
-		sum += bpf_htonl(d->time.seconds);
-	if (patch->fraction)
-		sum += bpf_htonl(d->time.fraction);
-	if (patch->queue)
-		sum += bpf_htonl(d->hop.queue);
-	if (patch->buffer)
-		sum += bpf_htonl(d->hop.buffer);
-	if (patch->hop_limit_wide)
-		sum += bpf_htonl((__u32)d->hop.hop_limit << 24);
-	if (patch->ingress_id_wide)
-		sum += bpf_htonl(d->hop.ingress_id_wide);
-	packet_load(ctx, p);
-	patch32(p, patch->complement, complement_of(sum));
-	return 0;
-}
-
-/* Writes what a prebuilt trace with this node's own data lacks. */
-static __always_inline void trace_insert(struct packet *p, const struct patch *patch,
-					 const struct departure *d)
-{
-	patch8(p, patch->hop_limit, d->hop.hop_limit);
-	patch16(p, patch->ingress_id, bpf_htons(d->hop.ingress_id));
-	if (d->hop.tai) {
-		patch32(p, patch->seconds, bpf_htonl(d->time.seconds));
-		patch32(p, patch->fraction, bpf_htonl(d->time.fraction));
-	}
-	patch32(p, patch->queue, bpf_htonl(d->hop.queue));
-	patch8(p, patch->hop_limit_wide, d->hop.hop_limit);
-	patch32(p, patch->ingress_id_wide, bpf_htonl(d->hop.ingress_id_wide));
-	patch32(p, patch->buffer, bpf_htonl(d->hop.buffer));
 }
 
 #endif

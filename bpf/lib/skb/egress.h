@@ -10,16 +10,18 @@
 
 /* Completes what the ingress hook wrote; the packet's outcome. */
 static __always_inline enum outcome complete_options(context *ctx, struct packet *p,
-						     struct options *o, __u32 unproven)
+						     struct options *o, const struct interface *in)
 {
 	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
 	struct hop hop = {
 		.queue = UNAVAILABLE,
 		.buffer = UNAVAILABLE,
+		.ingress_id_wide = in->interface_id_wide,
 		.egress_id_wide = p->on->interface_id_wide,
+		.ingress_id = in->interface_id,
 		.egress_id = p->on->interface_id,
 		.hop_limit = ip6 ? ip6->hop_limit : 0,
-		.unproven = unproven | NODE.has_decapsulations,
+		.unproven = in->is_unproven | NODE.has_decapsulations,
 	};
 
 	if (o->error)
@@ -60,7 +62,7 @@ static __always_inline int with_header(context *ctx, struct packet *p, struct re
 		return 1;
 	}
 	if (in && in->roles & ROLE_INGRESS) {
-		result->outcome = complete_options(ctx, p, o, in->is_unproven);
+		result->outcome = complete_options(ctx, p, o, in);
 		return 1;
 	}
 	/* one that was forwarded has its trace already; nested ones would be lost on the way */

@@ -67,6 +67,19 @@ static __always_inline enum outcome may_grow(context *ctx, const struct packet *
 		       : OUTCOME_NO_IOAM;
 }
 
+/* The length of the largest packet that may_grow() lets pass with an insertion, if it is not to be cut. */
+static __always_inline __u32 path_room(context *ctx, const struct packet *p, const struct ipv6 *ip6,
+				       const struct growth *g)
+{
+	__u32 most = device_mtu(ctx), known;
+
+	(void)p;
+	if (g->path_mtu && g->path_mtu < most)
+		most = g->path_mtu;
+	known = path_carries_up_to(ctx, ip6, g->tunnel);
+	return known < most ? known : most;
+}
+
 /*
  * Whether the head has to be replaced by a larger one while a socket is charged for the packet. The
  * kernel then leaves the bytes that it accounts for (truesize) as they were: on this machine a

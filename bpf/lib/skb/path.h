@@ -69,6 +69,23 @@ static __always_inline int has_timed_out(struct __sk_buff *ctx)
 	return tcp && tcp->icsk_retransmits;
 }
 
+/* The largest length for which path_carries(). */
+static __always_inline __u32 path_carries_up_to(struct __sk_buff *ctx, const struct ipv6 *ip6,
+						int tunnel)
+{
+	__u32 most = 0xffffffff, mtu = route_mtu(ctx);
+
+	if (mtu)
+		most = mtu;
+	mtu = link_mtu(ctx);
+	if (mtu && mtu < most)
+		most = mtu;
+	mtu = tunnel ? most : known_path_mtu(ip6);
+	if (mtu < most)
+		most = mtu;
+	return most < MINIMUM_MTU || has_timed_out(ctx) ? MINIMUM_MTU : most;
+}
+
 /* Whether the path carries `length` bytes, as far as this host knows. */
 static __always_inline int path_carries(struct __sk_buff *ctx, const struct ipv6 *ip6, __u32 length,
 					int tunnel)

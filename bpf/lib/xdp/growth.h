@@ -59,6 +59,23 @@ static __always_inline enum outcome may_grow(context *ctx, const struct packet *
 	return OUTCOME_NO_IOAM;
 }
 
+/* The length of the largest packet that may_grow() and the path let pass with an insertion. */
+static __always_inline __u32 path_room(context *ctx, const struct packet *p, const struct ipv6 *ip6,
+				       const struct growth *g)
+{
+	__u32 most = p->mtu, known;
+
+	(void)ctx;
+	if (g->path_mtu && g->path_mtu < most)
+		most = g->path_mtu;
+	if (g->tunnel)
+		return most;
+	known = known_path_mtu(ip6);
+	if (known < MINIMUM_MTU)
+		known = MINIMUM_MTU;
+	return known < most ? known : most;
+}
+
 /* Makes the room; anything but OUTCOME_NO_IOAM: there is none, and nothing changed. */
 static __always_inline enum outcome packet_grow(context *ctx, struct packet *p,
 						const struct growth *g, const struct headers *h)

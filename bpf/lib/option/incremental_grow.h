@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Growth of incremental traces (docs/data-plane.md, "Incremental traces"). This node's data come first, so
+ * all before them moves to the front, and all behind them stays. The header grows by a multiple of 8:
+ * padding at its beginning takes 4 bytes, or gives them back.
+ */
+#ifndef WAYMARK_OPTION_INCREMENTAL_GROW_H
+#define WAYMARK_OPTION_INCREMENTAL_GROW_H
+
+#include "growth.h"
+#include "route.h"
+#include "option/dex.h"
+#include "option/incremental.h"
+
+#define MAX_OPTION 255 /* bytes of an option's data */
+
+/* A trace that is about to grow. */
+struct growing {
+	__u32 length; /* bytes of this node's data */
+	__u32 room;   /* bytes that the packet grows by */
+	__s32 shift;  /* by how much the trace moves away from the header's beginning */
+};
+
+/*
+ * Whether this node's data are the newest already: a packet may pass the hooks of several devices. The hop
+ * limit tells this from a packet that has come back.
+ */
+static __always_inline int has_grown(const struct packet *p, const struct option *o,
+				     const struct hop *hop)
+{
+	__u32 header = o->header, limit = (__u32)hop->hop_limit << 24, offset;
+	const volatile __u32 *type = &o->type;
+	const __be32 *word;
+
+	if (TRACE_NODELEN(header) > o->words)
+		return 0;
+	if (*type & TRACE_BIT(0)) {
+		word = at(p, o->offset + TRACE_OFFSET, 4);
+		return word && bpf_ntohl(*word) == (limit | NODE.node_id);
+	}
+	if (!(*type & TRACE_BIT(8)))
+		return 0;
+	offset = o->offset + TRACE_OFFSET + (node_length(*type & 0xff000000) << 2);
+	word = at(p, offset, 8);
+	return word && bpf_ntohl(word[0]) == (limit | (__u32)(NODE.node_id_wide >> 32)) &&
+	       bpf_ntohl(word[1]) == (__u32)NODE.node_id_wide;
+}
+
+/*
+ * Finds out how the header grows by *g.length; nonzero: it cannot. Padding of 2 or 6 bytes can be at its
+ * beginning.
+ */
+static __always_inline int plan_growth(const struct packet *p, const struct options *o,
+				       const struct option *option, struct growing *g)
+{
+	const __be32 *words = at(p, IPV6_HEADER, 8);
+	const __u8 *length = at(p, option->offset + 1, 1);
+
+	if (!words || !length || *length + g->length > MAX_OPTION)
+		return -1;
+	if (g->length & 4) {
+		if ((words[0] & bpf_htonl(0xffff)) == bpf_htonl(OPTION_PADN << 8))
+			g->shift = 4;
+		else if ((words[0] & bpf_htonl(0xffff)) == bpf_htonl(OPTION_PADN << 8 | 4))
+			g->shift = -4;
+		else
+			return -1;
+	}
+	g->room = g->length + g->shift;
+	return o->length + g->room > MAX_HBH;
+}
+
+/* Makes the room after the IPv6 header; nonzero: the path, or the kernel, does not allow it. */
+static __always_inline int make_room(context *ctx, struct packet *p, const struct growing *g,
+				     struct growth *growth)
+{
+	struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	struct headers h = {};
+	__u32 length;
+
+	if (!g->room)
+		return 0;
+	growth->bytes = g->room;
+	if (!ip6 || (COMPLETES && (bytes_at_hand(p) + g->room > p->mtu)))
+		return -1;
+	if (packet_is_to_be_cut(ctx)) {
+		length = packet_length(ctx, p);
+		packet_pull(ctx, p, length < UPPER_LAYER_REACH ? length : UPPER_LAYER_REACH);
+		ip6 = at(p, 0, IPV6_HEADER);
+		if (!ip6)
+			return -1;
+		find_headers(ctx, p, ip6->next_header, IPV6_HEADER, &h);
+	}
+	if (may_grow(ctx, p, ip6, &h, growth) != OUTCOME_NO_IOAM ||
+	    packet_grow(ctx, p, growth, &h) != OUTCOME_NO_IOAM)
+		return -1;
+	packet_load(ctx, p);
+	return 0;
+}
+
+/*
+ * Moves the header's beginning, up to an offset, to the front of the room. Not inlined: see
+ * scan_options().
+ */
+__noinline int move_beginning(context *ctx, const struct options *o, __u32 end)
+{
+	struct packet packet = {}, *p = &packet;
+	__u32 from = IPV6_HEADER + 4, begin, payload;
+	const __be32 *word;
+	struct ipv6 *ip6;
+	__be32 *to;
+
+	if (!o)
+		return -1;
+	p->l3 = o->l3;
+	packet_load(ctx, p);
+	ip6 = at(p, 0, IPV6_HEADER);
+	to = at(p, IPV6_HEADER, 8);
+	word = at(p, IPV6_HEADER + o->made, 4);
+	if (!ip6 || !to || !word)
+		return -1;
+	payload = bpf_ntohs(ip6->payload_length) + o->made;
+	begin = bpf_ntohl(*word) + ((__u32)o->made >> 3 << 16);
+	if (o->shift > 0) {
+		begin |= 4;
+		put32(p, to + 1, 0);
+	} else if (o->shift < 0) {
+		begin &= ~0xffU;
+		from += 4;
+	}
+	put32(p, to, bpf_htonl(begin));
+	to = (__be32 *)&ip6->payload_length;
+	/* only what is to be cut can be longer: see put_outer() */
+	if (o->made)
+		put32(p, to,
+		      bpf_htonl((bpf_ntohl(*to) & 0xffff) | (payload > 0xffff ? 0 : payload)
+								    << 16));
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < MAX_HBH / 4 && from < end; i++, from += 4) {
+		word = at(p, from + o->made, 4);
+		to = at(p, from + o->shift, 4);
+		if (!word || !to)
+			return -1;
+		put32(p, to, *word);
+	}
+	packet_commit_sum(ctx, p);
+	return 0;
+}
+
+/* Notes where the options are now. Not inlined: see scan_options(). */
+__noinline int move_options(struct options *o, __u32 index)
+{
+	if (!o)
+		return -1;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++)
+		o->options[i].offset += i > index ? o->made : o->shift;
+	o->length += o->made;
+	return 0;
+}
+
+/* Writes this node's data, and that the trace has them. */
+static __always_inline void put_growth(context *ctx, struct packet *p, struct option *option,
+				       const struct options *o, const struct hop *hop,
+				       const struct ioam_namespace *ns, __u32 length)
+{
+	struct values v = {.tai = hop->tai, .delay = UNAVAILABLE, .complement = UNAVAILABLE};
+	const volatile __u32 *type = &option->type;
+	__be32 *words = at(p, option->offset, 8);
+
+	if (!words)
+		return;
+	option->header -= length >> 2;
+	option->words += length >> 2;
+	put32(p, words, bpf_htonl(bpf_ntohl(words[0]) + (length << 16)));
+	put32(p, words + 1, bpf_htonl(option->header));
+	if (COMPLETES) {
+		if (!NODE.mainline && *type & TRACE_BIT(4))
+			v.delay = delay_between(hop->tai, tai_now());
+	} else if (o->delay != UNAVAILABLE) {
+		v.tai -= o->delay;
+		if (!NODE.mainline)
+			v.delay = o->delay;
+	}
+	put_values(ctx, p, hop, option, ns, option->offset + TRACE_OFFSET, &v);
+}
+
+/* Fills the room that was made for a trace. Not inlined: see scan_options(). */
+__noinline int fill_room(context *ctx, struct options *o, const struct hop *hop, __u32 index)
+{
+	struct packet packet = {}, *p = &packet;
+	const struct ioam_namespace *ns;
+	struct option *option;
+
+	if (!o || !hop || index >= MAX_IOAM_OPTIONS)
+		return -1;
+	p->l3 = o->l3;
+	option = &o->options[index];
+	ns = namespace_of(o, option);
+	if (!ns || move_beginning(ctx, o, option->offset + TRACE_OFFSET))
+		return -1;
+	move_options(o, index);
+	packet_load(ctx, p);
+	put_growth(ctx, p, option, o, hop, ns, data_length(option, ns) << 2);
+	packet_commit_sum(ctx, p);
+	return 0;
+}
+
+/*
+ * Makes room for this node's data in one trace: its outcome; from bit 8 on bytes before the IPv6 header,
+ * bit 16 is packet.broken. `which` has the option's index in bits 0 to 7, and the path's MTU from bit 8
+ * on, if that is known. Not inlined: see scan_options().
+ */
+__noinline int make_room_for(context *ctx, struct options *o, const struct hop *hop,
+			     const struct interface *on, __u32 which)
+{
+	struct packet packet = {.on = on, .mtu = which >> 8}, *p = &packet;
+	__u32 index = which & 0xff, left;
+	const struct ioam_namespace *ns;
+	struct growth growth = {};
+	struct growing g = {};
+	struct option *option;
+	__be32 *word;
+
+	if (!o || !hop || !on || index >= MAX_IOAM_OPTIONS)
+		return OUTCOME_UNTOUCHED;
+	p->l3 = o->l3;
+	option = &o->options[index];
+	ns = namespace_of(o, option);
+	if (!ns)
+		return OUTCOME_UNTOUCHED | p->l3 << 8;
+	packet_load(ctx, p);
+	if (has_grown(p, option, hop))
+		return OUTCOME_UNTOUCHED | p->l3 << 8;
+	left = TRACE_REMAINING(option->header);
+	g.length = data_length(option, ns) << 2;
+	if (!left || left << 2 < g.length || plan_growth(p, o, option, &g) ||
+	    make_room(ctx, p, &g, &growth)) {
+		packet_load(ctx, p);
+		word = at(p, option->offset + 4, 4);
+		if (word)
+			put32(p, word, bpf_htonl(option->header | TRACE_OVERFLOW));
+		packet_commit_sum(ctx, p);
+		return OUTCOME_TRACE_OVERFLOW | p->l3 << 8 | p->broken << 16;
+	}
+	o->made = g.room;
+	o->shift = g.shift;
+	if (g.room)
+		packet_grown(ctx, p, &growth);
+	return OUTCOME_TRACE_GROWN | p->l3 << 8 | p->broken << 16;
+}
+
+/*
+ * Lets all traces grow that do so here: bytes before the IPv6 header, bit 8 is packet.broken. Not inlined:
+ * see scan_options().
+ */
+__noinline int grow_traces(context *ctx, struct options *o, const struct hop *hop,
+			   const struct interface *on, __u32 mtu)
+{
+	__u32 broken = 0;
+
+	if (!o || !hop || !on)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+		struct option *option = &o->options[i];
+		__u32 made;
+
+		if (option->kind != KIND_INCREMENTAL ||
+		    option->outcome != OUTCOME_INCREMENTAL_TRACE)
+			continue;
+		made = make_room_for(ctx, o, hop, on, i | (mtu & 0xffff) << 8);
+		set_outcome(o, option, made & 0xff);
+		o->l3 = made >> 8;
+		broken |= made >> 16;
+		if (option->outcome == OUTCOME_TRACE_GROWN)
+			fill_room(ctx, o, hop, i);
+	}
+	return o->l3 | broken << 8;
+}
+
+/* Why only the stack lets the traces grow of a packet that leaves by the path. */
+static __always_inline enum stack_reason needs_stack_to_grow(context *ctx, const struct packet *p,
+							     const struct options *o,
+							     const struct path *path)
+{
+	if (COMPLETES)
+		return headroom(ctx) < o->room ? STACK_HEADROOM : STACK_NONE;
+	/* the egress hook does not see the route of a redirected packet */
+	return !packet_is_to_be_cut(ctx) && packet_length(ctx, p) + o->room > path->mtu
+		       ? STACK_MTU
+		       : STACK_NONE;
+}
+
+static __always_inline void incremental_egress(context *ctx, struct packet *p, struct options *o,
+					       const struct hop *hop, __u32 mtu)
+{
+	__u32 grown;
+
+	if (!incremental_grows(o))
+		return;
+	grown = grow_traces(ctx, o, hop, p->on, mtu);
+	p->l3 = grown;
+	p->broken |= grown >> 8;
+	packet_load(ctx, p);
+}
+
+#endif

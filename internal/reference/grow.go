@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reference
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/waymark-net/waymark/internal/ipv6"
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/ioam"
+)
+
+// incrementalModule is the incremental trace (RFC 9197 §4.4). It grows at egress, in
+// growAll.
+type incrementalModule struct{}
+
+const (
+	maxRemaining = 0x7f // RemainingLen has 7 bits
+	maxOptionLen = 255
+	maxHeaderLen = 2048 // 8 bits of units of 8 bytes
+)
+
+// isIncrementalTrace expects an option of at least 2 bytes.
+func isIncrementalTrace(option ioam.Option) bool {
+	return option.Type == ioam.OptionIOAM && ioam.IOAMType(option.Data[1]) == ioam.IOAMIncrementalTrace
+}
+
+// grows reports whether nodes on the path may make an inserted option longer.
+func grows(o model.InsertedOption) bool { return o.Trace != nil && o.Trace.Incremental }
+
+func (incrementalModule) check(option ioam.Option) (fault model.Outcome, sound bool) {
+	trace, err := ioam.DecodeTrace(option.Data[2:])
+	if err != nil {
+		return model.OutcomeMalformedOptionLength, false
+	}
+	if int(trace.NodeLen) != trace.Type.NodeLen() {
+		return model.OutcomeMalformedNodeLength, false
+	}
+	return 0, true
+}
+
+// ingress says what the trace is to this node.
+func (incrementalModule) ingress(n *Node, option ioam.Option, _ *visit) model.Outcome {
+	_, _, outcome, open := n.knownTrace(option)
+	switch {
+	case outcome == model.OutcomeNamespaceUnknown:
+		return outcome
+	case !n.namespaceOf(option).Incremental:
+		return model.OutcomeOptionUnsupported
+	case !open:
+		return outcome
+	}
+	return model.OutcomeIncrementalTrace
+}
+
+func (m incrementalModule) egress(n *Node, option ioam.Option, v *visit) model.Outcome {
+	return m.ingress(n, option, v)
+}
+
+func (incrementalModule) remove(_ *Node, _ ioam.Option, v *visit) { v.recorded = true }
+
+// insert builds a trace with this node's data alone.
+func (incrementalModule) insert(n *Node, o model.InsertedOption, v *visit) (ioam.Option, model.Outcome) {
+	t := o.Trace
+	h := v.hop
+	h.complement = ioam.DataUnavailable
+	own := n.appendNodeData(nil, t.Type, n.namespaces[t.Namespace], h)
+	return ioam.Trace{
+		Incremental:  true,
+		Namespace:    t.Namespace,
+		NodeLen:      uint8(t.Type.NodeLen()),
+		RemainingLen: uint8(min(t.Size-len(own), v.room) / 4),
+		Type:         t.Type,
+		Data:         own,
+	}.Option(), 0
+}
+
+// growAll lets the incremental traces grow that may do so, one after the other, and
+// changes their outcomes.
+func (n *Node) growAll(f Frame, p packet, h hop, outcomes []model.Outcome) (frame []byte, gsoSize uint32) {
+	h.ingress, _ = n.arrival(f)
+	h.complement = ioam.DataUnavailable
+	h.delay = ioam.DataUnavailable
+	if f.Arrived != 0 {
+		if n.config.Compatibility == model.CompatibilityDefault {
+			h.delay = min(uint32(f.Time-f.Arrived), ioam.TransitDelayOverflow)
+		}
+		h.time = f.Arrived
+	}
+	for i := range outcomes {
+		if outcomes[i] == model.OutcomeIncrementalTrace {
+			outcomes[i] = n.grow(&f, &p, i, h)
+		}
+	}
+	return p.frame, f.GSOSize
+}
+
+// grow lets one trace grow (data-plane.md, "Incremental traces").
+func (n *Node) grow(f *Frame, p *packet, index int, h hop) model.Outcome {
+	option := p.options[index]
+	trace, _ := ioam.DecodeTrace(option.Data[2:])
+	own := n.appendNodeData(nil, trace.Type, n.namespaces[trace.Namespace], h)
+	if n.isNewest(trace, h) {
+		return model.OutcomeUntouched
+	}
+	grown, ok := p.growHeader(option, own)
+	if trace.RemainingLen == 0 || 4*int(trace.RemainingLen) < len(own) || !ok || !n.takeRoom(f, *p, len(grown)-len(p.header)) {
+		trace.Flags |= ioam.FlagOverflow
+		copy(option.Data[2:], trace.AppendHeader(nil))
+		return model.OutcomeTraceOverflow
+	}
+	frame := append([]byte{}, p.link...)
+	frame = append(frame, p.ip[:ipv6.HeaderLen]...)
+	frame = append(frame, grown...)
+	frame = append(frame, p.ip[ipv6.HeaderLen+len(p.header):]...)
+	if more := len(grown) - len(p.header); more > 0 {
+		payload := p.payloadLength() + more
+		if payload > 0xffff {
+			payload = 0 // GSO; takeRoom accepts nothing else
+		}
+		setPayloadLength(frame[len(p.link):], payload)
+	}
+	*p, _, _ = parse(frame, f.Link)
+	return model.OutcomeTraceGrown
+}
+
+// isNewest reports whether the newest data are what this node writes about this packet: a
+// packet may pass the hooks of several devices.
+func (n *Node) isNewest(trace ioam.Trace, h hop) bool {
+	length := 4 * trace.Type.NodeLen()
+	if len(trace.Data) < length {
+		return false
+	}
+	data := ioam.NodeData{Type: trace.Type, Bytes: trace.Data[:length]}
+	if field := data.Field(ioam.BitNode); field != nil {
+		return binary.BigEndian.Uint32(field) == uint32(h.hopLimit)<<24|uint32(n.config.ID)
+	}
+	if field := data.Field(ioam.BitNodeWide); field != nil {
+		return binary.BigEndian.Uint64(field) == uint64(h.hopLimit)<<56|uint64(n.config.IDWide)
+	}
+	return false
+}
+
+// growHeader returns the Hop-by-Hop header with a node's data in front of the others, if it
+// can have them. Its length is a multiple of 8, so padding at its beginning becomes 4 bytes
+// longer or shorter.
+func (p *packet) growHeader(option ioam.Option, own []byte) (header []byte, ok bool) {
+	length := len(option.Data) + len(own)
+	if length > maxOptionLen {
+		return nil, false
+	}
+	header = slices.Clone(p.header)
+	at := option.Offset
+	header[at+1] = byte(length)
+	trace, _ := ioam.DecodeTrace(header[at+4:])
+	trace.RemainingLen -= uint8(min(len(own)/4, int(trace.RemainingLen)))
+	copy(header[at+4:], trace.AppendHeader(nil))
+	header = slices.Insert(header, at+4+ioam.TraceHeaderLen, own...)
+	if len(header)%8 != 0 {
+		switch {
+		case header[2] == byte(ioam.OptionPadN) && header[3] == 0:
+			header[3] = 4
+			header = slices.Insert(header, 4, 0, 0, 0, 0)
+		case header[2] == byte(ioam.OptionPadN) && header[3] == 4:
+			header[3] = 0
+			header = slices.Delete(header, 4, 8)
+		default:
+			return nil, false
+		}
+	}
+	if len(header) > maxHeaderLen {
+		return nil, false
+	}
+	header[1] = byte(len(header)/8 - 1)
+	return header, true
+}
+
+// takeRoom reports whether the packet may grow by some bytes, and then makes its segments
+// smaller, if it is to be cut.
+func (n *Node) takeRoom(f *Frame, p packet, more int) bool {
+	if more == 0 {
+		return true
+	}
+	limits := mtus{link: n.interfaces[f.Interface].MTU, route: f.PathMTU, learned: n.pathMTU(p.destination(), f.Time)}
+	gsoSize, _, ok := fits(*f, p, ipv6.FindUpperLayer(p.ip), more, limits)
+	if ok {
+		f.GSOSize = gsoSize
+	}
+	return ok
+}
+
+// Receive adds this node's data to an incremental trace whose header it has removed, as the
+// packet did not grow for that. hopLimit is as received, and at is in nanoseconds of TAI. It
+// only reads the node, so several goroutines may call it at once.
+func (n *Node) Receive(t *ioam.Trace, ingress model.IfIndex, hopLimit uint8, at int64) {
+	namespace := n.namespaces[t.Namespace]
+	if !t.Incremental || namespace == nil || !namespace.Incremental || t.Flags&ioam.FlagOverflow != 0 {
+		return
+	}
+	h := hop{
+		hopLimit: hopLimit - 1, time: at, timeKnown: true, delay: ioam.DataUnavailable,
+		queue: ioam.DataUnavailable, buffer: ioam.DataUnavailable, complement: ioam.DataUnavailable,
+	}
+	h.ingress, _ = n.arrival(Frame{Ingress: ingress})
+	own := n.appendNodeData(nil, t.Type, namespace, h)
+	if t.RemainingLen == 0 || 4*int(t.RemainingLen) < len(own) {
+		t.Flags |= ioam.FlagOverflow
+		return
+	}
+	t.RemainingLen -= uint8(len(own) / 4)
+	t.Data = append(own, t.Data...)
+}
