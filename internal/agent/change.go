@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"os"
 	"reflect"
+	"slices"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
@@ -98,7 +100,7 @@ func (a *Agent) reload() (done api.Reloaded, err error) {
 	earlier := a.health.warnings(a.state.Load())
 	a.options.Manager.Reloading()
 	defer func() { a.options.Manager.Ready(a.condition()) }() // the old configuration still runs when the file is refused
-	modified := a.state.Load().modified
+	before := a.state.Load()
 	file, err := loadFile(a.options.ConfigFile, a.system)
 	if err == nil {
 		err = a.apply(file, true)
@@ -111,11 +113,28 @@ func (a *Agent) reload() (done api.Reloaded, err error) {
 	a.reloads.succeed()
 	a.forget(a.options.Place.RunningFile())
 	a.log.Info("configuration reloaded", "file", a.options.ConfigFile)
-	if modified {
+	if before.modified {
 		a.log.Warn("changes made at runtime have ended with the reload")
 	}
 	a.health.logNode()
-	return api.Reloaded{RuntimeChangesEnded: modified, Warnings: a.health.since(earlier)}, nil
+	ended := endsRemoved(before.config, file.config)
+	for _, w := range ended {
+		a.logWarning(w)
+	}
+	ws := append(a.health.since(earlier), ended...)
+	health.Sort(ws)
+	return api.Reloaded{RuntimeChangesEnded: before.modified, Warnings: ws}, nil
+}
+
+// endsRemoved warns of the tunnels that ended here before, and do not any more.
+func endsRemoved(before, after *config.Config) (ws []health.Warning) {
+	for _, d := range before.Decapsulations {
+		same := func(other config.Decapsulation) bool { return other.TunnelDestination == d.TunnelDestination }
+		if !slices.ContainsFunc(after.Decapsulations, same) {
+			ws = append(ws, health.RemovedDecapsulation(d.TunnelDestination))
+		}
+	}
+	return ws
 }
 
 // edit puts a changed copy of the running configuration in force, and keeps it for the

@@ -74,6 +74,41 @@ func TestLeftByAnEndedAgent(t *testing.T) {
 	})
 }
 
+// A reload that removes the ends of tunnels names them, also in the log.
+func TestReloadWarnsOfRemovedTunnelEnds(t *testing.T) {
+	const base = "node: {id: 2}\nmetrics: {listen: none}\ninterfaces: [{name: eth0, role: [ingress]}]\nnamespaces: [{id: 7}]\n"
+	const one, other = `{tunnel-destination: "2001:db8:ff::3"}`, `{tunnel-destination: "2001:db8:ff::4", sources: ["2001:db8:ff::7"]}`
+	h := newHarness(t, base+"decapsulations: ["+one+", "+other+"]\n")
+	h.start()
+	for _, tt := range []struct {
+		ends string
+		want []string
+	}{
+		{one + ", " + other, nil},
+		{`{tunnel-destination: "2001:db8:ff::4"}`, []string{"2001:db8:ff::3"}},
+		{"", []string{"2001:db8:ff::4"}},
+		{"", nil},
+	} {
+		h.write(base + "decapsulations: [" + tt.ends + "]\n")
+		done, err := h.client.Reload(t.Context())
+		if err != nil || done.Warnings == nil {
+			t.Fatalf("%v: %+v", err, done)
+		}
+		var got []string
+		for _, w := range done.Warnings {
+			if w.Code == health.TunnelEndRemoved {
+				got = append(got, w.Text)
+			}
+		}
+		if len(got) != len(tt.want) || len(got) == 1 && !strings.Contains(got[0], tt.want[0]) {
+			t.Errorf("[%s]: warns %q, want of %q", tt.ends, got, tt.want)
+		}
+	}
+	if n := strings.Count(h.log.String(), "warning=tunnel_end_removed"); n != 2 {
+		t.Errorf("%d lines in the log, want 2:\n%s", n, h.log)
+	}
+}
+
 // TestSweep removes only the state of a namespace that is gone.
 func TestSweep(t *testing.T) {
 	root := t.TempDir()

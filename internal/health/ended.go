@@ -52,7 +52,7 @@ func RemovedTunnelEnds(ends []netip.Addr, unknown error) []Warning {
 
 // RemovedDecapsulation warns that a tunnel no longer ends at a node.
 func RemovedDecapsulation(end netip.Addr) Warning {
-	return tunnelEndRemoved(fmt.Sprintf(noLongerEnds, end), fmt.Sprintf("add it here again: waymark decapsulation add %s", end))
+	return tunnelEndRemoved(fmt.Sprintf(noLongerEnds, end), fmt.Sprintf("list it under decapsulations here again, or: waymark decapsulation add %s", end))
 }
 
 const noLongerEnds = "this node no longer decapsulates packets to %s: traced packets of nodes that still tunnel there are lost"
