@@ -46,7 +46,7 @@ func Read(path string) ([]byte, error) {
 func Parse(name string, data []byte) (*Config, error) { return parse(name, data, nil) }
 
 // ParseFor is Parse for a given host. It also reports interfaces that a strict file
-// names and the host lacks, errors in files for TLS and, when the file itself is valid,
+// names and the host lacks, errors in files for TLS and of keys and, when the file itself is valid,
 // what does not suit the host.
 func ParseFor(h Host, name string, data []byte) (*Config, error) {
 	return parse(name, data, func(d *decoder, c *Config) {
@@ -57,6 +57,8 @@ func ParseFor(h Host, name string, data []byte) (*Config, error) {
 		}
 		wrong, unread := d.files(c)
 		d.faults = append(append(d.faults, wrong...), unread...)
+		wrong, unread = d.messageKeys(c)
+		d.faults = append(append(d.faults, wrong...), unread...)
 	})
 }
 
@@ -66,9 +68,12 @@ func Check(name string, data []byte) (c *Config, unread Faults, err error) {
 	c, err = parse(name, data, func(d *decoder, c *Config) {
 		var wrong Faults
 		wrong, unread = d.files(c)
-		wrongKeys, unreadKeys := d.keyFiles(c)
-		d.faults = append(append(d.faults, wrong...), wrongKeys...)
-		unread = append(unread, unreadKeys...)
+		d.faults = append(d.faults, wrong...)
+		for _, look := range []func(*Config) (wrong, unread Faults){d.keyFiles, d.messageKeys} {
+			wrongKeys, unreadKeys := look(c)
+			d.faults = append(d.faults, wrongKeys...)
+			unread = append(unread, unreadKeys...)
+		}
 	})
 	return c, unread, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pot"
+	"github.com/waymark-net/waymark/internal/stamp/keyfile"
 	"github.com/waymark-net/waymark/ioam"
 )
 
@@ -61,6 +62,33 @@ func (d *decoder) keyFiles(c *Config) (wrong, unread Faults) {
 		case err != nil:
 			wrong = append(wrong, c.keyFault(i, err))
 		}
+	}
+	return wrong, unread
+}
+
+// messageKeys lists the errors in the files with keys of messages; unread are those that
+// this machine cannot read.
+func (d *decoder) messageKeys(c *Config) (wrong, unread Faults) {
+	look := func(path, file string) {
+		if file == "" || d.followsFrom(path) {
+			return
+		}
+		_, err := keyfile.Read(file)
+		if err == nil {
+			return
+		}
+		fault := c.source.fault(path, path+": "+err.Error(), "")
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			unread = append(unread, fault)
+		} else {
+			wrong = append(wrong, fault)
+		}
+	}
+	if c.Stamp != nil {
+		look("stamp.key-file", c.Stamp.KeyFile)
+	}
+	if c.Trace != nil {
+		look("trace.key-file", c.Trace.KeyFile)
 	}
 	return wrong, unread
 }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The keys of messages are refused like those of proofs, with the line; only files that
+// are not there may be for another machine.
+func TestFaultsOfMessageKeys(t *testing.T) {
+	write := func(content string, mode os.FileMode) string {
+		file := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(file, []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	digits := strings.Repeat("5a", 32)
+	good, open, nonsense := write(digits, 0o600), write(digits, 0o644), write("secret", 0o600)
+	for _, section := range []string{"stamp", "trace"} {
+		for _, tt := range []struct {
+			name, file, want string // "" is no fault
+			elsewhere        bool   // not one for Check
+		}{
+			{"a good one", good, "", false},
+			{"a key that others read", open, "others can access the key " + open + " (mode 0644); run: chmod 600 " + open + ", and change the key if they may have read it", false},
+			{"no key at all", nonsense, "the key in " + nonsense + " is not in hexadecimal digits; make one with: openssl rand -hex 32", false},
+			{"a file that is not there", "/nonexistent", "read the key: open /nonexistent: no such file or directory; write it with: (umask 077; openssl rand -hex 32 > /nonexistent)", true},
+		} {
+			text := []byte("node: {id: 1}\n" + section + ": {allow: [\"2001:db8::/32\"], key-file: " + tt.file + "}")
+			_, err := ParseFor(proofHost, "F", text)
+			if tt.want == "" {
+				if err != nil {
+					t.Errorf("%s, %s: %v", section, tt.name, err)
+				}
+			} else if err == nil || !strings.HasPrefix(err.Error(), "F:2:45: ") || !strings.HasSuffix(err.Error(), section+".key-file: "+tt.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s, %s: got  %v\nwant %s", section, tt.name, err, tt.want)
+			}
+			c, unread, err := Check("F", text)
+			if refused := tt.want != "" && !tt.elsewhere; (err != nil) != refused || (c == nil) != refused || (len(unread) == 1) != tt.elsewhere {
+				t.Errorf("%s, %s: Check says %v, %v", section, tt.name, unread, err)
+			}
+		}
+	}
+}
