@@ -24,7 +24,7 @@ func (b FlowBlock) from() string {
 func FlowLoss(b FlowBlock, lost, sent uint64, limit, where string) Warning {
 	return New(FlowLossHigh, "",
 		fmt.Sprintf("flow %s lost %d of %d packets (%.4g%%) %s, more than max-loss: %s; %s", b.Flow, lost, sent, 100*float64(lost)/float64(max(sent, 1)), b.from(), limit, where),
-		fmt.Sprintf("look for the cause there ('waymark loss --flow %s' shows every block and segment), or raise max-loss", b.Flow))
+		fmt.Sprintf("look for the cause there ('waymark loss --flow %s' shows each segment in the last block, with --follow also in the next ones; a sink has the records of all blocks), or raise max-loss", b.Flow))
 }
 
 // FlowDelay warns of a flow that takes longer than its threshold allows; clocks is how far
