@@ -80,7 +80,7 @@ func (h *nodeHealth) facts(s *state) health.Node {
 			fact.Source, fact.Destination = e.TunnelSource, e.TunnelDestination
 			fact.NotOurs = !isOwn(e.TunnelSource)
 			fact.NoRoute = h.system.NoRoute(e.TunnelDestination)
-			fact.PathMTU = h.paths.table.MTU(e.TunnelDestination)
+			fact.PathMTU, fact.PathUntil = h.paths.table.MTU(e.TunnelDestination), h.paths.table.Until(e.TunnelDestination)
 		}
 	}
 	return n

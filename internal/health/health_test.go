@@ -95,6 +95,9 @@ func TestCheckNode(t *testing.T) {
 			n.Encapsulations[0].Source, n.Encapsulations[0].NotOurs = netip.MustParseAddr("2001:db8::9"), true
 		}, PathMTUUnwatched, "eth1", "tunnel source 2001:db8::9 is not an address of this node", "set tunnel.source"},
 		{"narrow path", func(n *Node) { n.Encapsulations[0].PathMTU = 1500 }, PathMTULowered, "eth1", "adds 120 bytes, a link on the path to 2001:db8::1 carries 1500: packets over 1380 bytes", "an MTU of 1620"},
+		{"narrow path, until", func(n *Node) {
+			n.Encapsulations[0].PathMTU, n.Encapsulations[0].PathUntil = 1500, time.Date(2026, 11, 24, 1, 2, 3, 0, time.UTC)
+		}, PathMTULowered, "eth1", "next at 2026-11-24T01:02:03Z; this warning stays until then", "an MTU of 1620"},
 		{"unsynchronised", func(n *Node) { n.Clock.Synchronised = false }, ClockUnsynced, "", "STA_UNSYNC", "NTP"},
 		{"no tai", func(n *Node) { n.TimestampFormat, n.Clock.TAIOffset = ioam.TimestampPTP, 0 }, TAIOffsetZero, "", "timestamps are UTC", "leapsectz"},
 		{"private pins", func(n *Node) { n.PrivatePins = true }, BPFFSPrivate, "", "mount namespace", "ip netns exec"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -37,6 +38,7 @@ type Encapsulation struct {
 	NotOurs     bool               // the source is not an address of this node
 	NoRoute     string             // why the tunnel destination cannot be reached
 	PathMTU     int                // of the tunnel, in bytes; 0 when unknown
+	PathUntil   time.Time          // when PathMTU expires
 	Inline      bool               // it has mode inline
 	Own         bool               // it matches only this node's own packets
 	Unjoined    bool               // one of its Direct Exports has Sequence Numbers without Flow-IDs
@@ -175,8 +177,8 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	}
 	if e.PathMTU != 0 {
 		ws = append(ws, New(PathMTULowered, e.Interface,
-			fmt.Sprintf("encapsulation %s adds %d bytes, a link on the path to %s carries %d: packets over %d bytes leave without a trace (encap_skipped_mtu), and every ten minutes one or more are lost when the node checks whether the path has changed",
-				e.Name, e.Insertion, e.Destination, e.PathMTU, e.PathMTU-e.Insertion),
+			fmt.Sprintf("encapsulation %s adds %d bytes, a link on the path to %s carries %d: packets over %d bytes leave without a trace (encap_skipped_mtu), and every ten minutes one or more are lost when the node checks whether the path has changed, next at %s; this warning stays until then, even if the links are large enough by now",
+				e.Name, e.Insertion, e.Destination, e.PathMTU, e.PathMTU-e.Insertion, e.PathUntil.UTC().Format("2006-01-02T15:04:05Z")),
 			fmt.Sprintf("give every link between %s and %s an MTU of %d, or make the sources send at most %d bytes", e.Interface, e.Destination, largest+e.Insertion, e.PathMTU-e.Insertion)))
 	}
 	room := mtu - e.Insertion

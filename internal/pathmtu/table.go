@@ -160,6 +160,13 @@ func (t *Table) TakeChanged() map[netip.Addr]bool {
 	return changed
 }
 
+// Until is when the path MTU to a destination expires; zero when none is known.
+func (t *Table) Until(destination netip.Addr) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.paths[destination].Until.Time
+}
+
 // MTU is the path MTU to a tunnel's destination in bytes, 0 when unknown.
 func (t *Table) MTU(destination netip.Addr) int {
 	t.mu.Lock()
