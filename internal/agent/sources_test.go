@@ -52,9 +52,9 @@ func TestTunnelSourceIsChosen(t *testing.T) {
 
 	h.system.setSource(netip.Addr{}, errors.New("no route to 2001:db8:9::1"))
 	eventually(t, "the rule waits", func() bool { return !source().IsValid() })
-	if !h.warned(health.TunnelUnroutable) || !strings.Contains(h.log.String(), "no route to 2001:db8:9::1") {
-		t.Errorf("no word of it; the log is\n%s", h.log)
-	}
+	eventually(t, "a warning and a line in the log", func() bool {
+		return h.warned(health.TunnelUnroutable) && strings.Contains(h.log.String(), "no route to 2001:db8:9::1")
+	})
 	before := h.datapath.applications()
 	other := derivedRule()
 	other.Name = "other"
