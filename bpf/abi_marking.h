@@ -164,11 +164,12 @@ enum srh_fault {
 
 /* Why a packet of a measured flow leaves without the option that would mark it. */
 enum unmarked {
-	UNMARKED_HEADER, /* it has a Hop-by-Hop or Destination Options header already */
+	UNMARKED_HEADER, /* it has a Hop-by-Hop, Destination Options or Authentication header already */
 	UNMARKED_MTU,
 	UNMARKED_GSO, /* an offloaded packet that cannot grow */
 	UNMARKED_HEADROOM,
 	NUM_UNMARKED,
+	MAY_CARRY_MARK = NUM_UNMARKED, /* it gets the option */
 };
 
 #endif

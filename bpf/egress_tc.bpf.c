@@ -2,6 +2,7 @@
 /* The egress hook in tc (tcx or clsact): the last look before the queue. */
 #include "egress.h"
 #include "departure.h"
+#include "mark_insertion.h"
 
 SEC("tc")
 int egress_tc(struct __sk_buff *ctx)
@@ -9,8 +10,7 @@ int egress_tc(struct __sk_buff *ctx)
 	struct packet p = {};
 	struct result result;
 	struct tally *tally;
-	int left = LEFT;
-	__u32 size;
+	__u32 left = LEFT, size;
 
 	if (NODE.inserts_mark)
 		left = measure_departure(ctx);
@@ -18,11 +18,13 @@ int egress_tc(struct __sk_buff *ctx)
 		left = measure(ctx, DIRECTION_OUT);
 	if (!begin(ctx, &p))
 		return left == LEFT_BROKEN ? VERDICT_DROP : VERDICT_PASS;
+	if (NODE.inserts_mark)
+		count_unmarked(p.on->slot, left);
 	if (NODE.has_budgets && p.on->insertion)
 		count_sent(ctx, p.on->slot, 0);
 	size = ctx->gso_size;
 	result = egress(ctx, &p);
-	if (NODE.measures && left == LEFT_TO_BE_CUT && ctx->gso_size < size)
+	if (NODE.measures && (left & DEPARTED) == LEFT_TO_BE_CUT && ctx->gso_size < size)
 		recount_cut(ctx);
 
 	tally = find_tally(p.on->slot);

@@ -79,6 +79,12 @@ static __always_inline int may_be_held(context *ctx, struct packet *p, const str
 	       may_hide_hbh(ctx, p, next, offset);
 }
 
+/* Whether a packet may get a header that marks it, and IOAM besides: only the egress hook does both. */
+static __always_inline int must_meet_egress(const struct packet *p, __u8 next)
+{
+	return COMPLETES && may_get_mark(next) && p->out && p->out->insertion;
+}
+
 /*
  * Finds the way out of a packet that is for a segment here, or gets segments, and makes it the packet
  * that leaves. Otherwise it is as it was.
@@ -98,18 +104,13 @@ static __always_inline enum stack_reason find_segment_path(context *ctx, struct 
 	next = departing_header(path, &offset);
 	if (may_be_held(ctx, p, out, next, offset))
 		return STACK_BOUNDARY;
-	if (may_lack_room(ctx, p, path))
+	if (must_meet_egress(p, next))
+		return STACK_SEGMENT;
+	if (may_lack_room(ctx, p, path, may_get_mark(next)))
 		return STACK_HEADROOM;
 	reason = carry_out(ctx, path);
 	packet_load(ctx, p);
 	return reason;
-}
-
-/* Whether a packet with this first header may be of a flow that is measured. */
-static __always_inline int may_have_segments(__u8 next)
-{
-	return next == NEXT_ROUTING || next == NEXT_DESTINATION || next == NEXT_IPV6 ||
-	       next == NEXT_IPV4 || next == NEXT_ETHERNET;
 }
 
 /* Finds the way out of a packet that has no IOAM, or none any more. */
@@ -124,11 +125,8 @@ static __always_inline enum stack_reason find_plain_path(context *ctx, struct pa
 	if (!ip6 || ip6->next_header == NEXT_HBH)
 		return STACK_HEADERS;
 	next = ip6->next_header;
-	/* the option that marks a packet of a flow is inserted by the egress hook alone */
-	if (COMPLETES && NODE.inserts_mark && may_have_segments(next))
-		return STACK_SEGMENT;
 	reason = find_path(ctx, p, path, 1);
-	if (COMPLETES && reason == STACK_SEGMENT && !NODE.inserts_mark)
+	if (COMPLETES && reason == STACK_SEGMENT)
 		return find_segment_path(ctx, p, path);
 	if (!reason)
 		reason = find_out(p, path, &out);
@@ -137,7 +135,10 @@ static __always_inline enum stack_reason find_plain_path(context *ctx, struct pa
 	ip6 = at(p, 0, IPV6_HEADER);
 	if (!ip6 || may_be_held(ctx, p, out, ip6->next_header, IPV6_HEADER))
 		return STACK_BOUNDARY;
-	return NODE.measures && may_lack_room(ctx, p, path) ? STACK_HEADROOM : STACK_NONE;
+	if (must_meet_egress(p, next))
+		return STACK_SEGMENT;
+	return NODE.measures && may_lack_room(ctx, p, path, may_get_mark(next)) ? STACK_HEADROOM
+										: STACK_NONE;
 }
 
 /* What this node can say of a packet that it receives. */

@@ -369,8 +369,9 @@ __noinline int remember_cut(context *ctx, const struct segments *s,
 /* What became of a packet that left. */
 enum departed {
 	LEFT,
-	LEFT_TO_BE_CUT, /* into parts, which were counted */
-	LEFT_BROKEN,	/* of measure_departure() as well: it must not leave */
+	LEFT_TO_BE_CUT,	 /* into parts, which were counted */
+	LEFT_BROKEN,	 /* of measure_departure() as well: it must not leave */
+	DEPARTED = 0xff, /* a mask */
 };
 
 /* Counts a packet of a flow that leaves, and remembers one that is still to be cut. */

@@ -288,7 +288,7 @@ static __always_inline __u64 mix(__u64 hash, __u64 word)
 	return hash ^ hash >> 29;
 }
 
-/* Mixes an address in: each of its halves into both, so that no half is in 64 bits alone. */
+/* Adds an address to both 64-bit hashes: each depends on both halves of the address. */
 static __always_inline void mix_words(struct segment_hash *k, __u64 first, __u64 second)
 {
 	first += second * FIBONACCI;
@@ -460,6 +460,15 @@ __noinline int find_measured(context *ctx, const struct segments *s, __u32 direc
 		return 0;
 	flow->number = LEAVES_UNMARKED;
 	return 1;
+}
+
+/* Whether a packet with this first header may leave with an option that marks it. */
+static __always_inline int may_get_mark(__u8 next)
+{
+	if (!NODE.inserts_mark)
+		return 0;
+	return next == NEXT_ROUTING || next == NEXT_DESTINATION || next == NEXT_IPV6 ||
+	       next == NEXT_IPV4 || next == NEXT_ETHERNET;
 }
 
 #endif

@@ -93,6 +93,8 @@ func TestOptionRefused(t *testing.T) {
 		binary.BigEndian.PutUint16(frame[18:], uint16(payload))
 		return frame
 	}
+	authenticated := slices.Clone(plain)
+	authenticated[14+40] = 51 // the header after the segments
 	unmarked := uint64(0)
 	for _, tt := range []struct {
 		name  string
@@ -104,6 +106,7 @@ func TestOptionRefused(t *testing.T) {
 		{"Hop-by-Hop", measuredPacket(t, measuredPath(3)[0], reversed(measuredPath(3)), 2, 0), skb{}, UnmarkedHeader, 1},
 		{"Destination Options", measuredPacket(t, measuredPath(3)[0], reversed(measuredPath(3)), 2, 60), skb{}, UnmarkedHeader, 1},
 		{"with the option of another node", withOption(plain, nextDestination, 1, true, false), skb{}, UnmarkedHeader, 1},
+		{"with an Authentication header", authenticated, skb{}, UnmarkedHeader, 1},
 		{"as long as packets can be", long(0xffff - 7), skb{}, UnmarkedMTU, 1},
 		{"a jumbogram", long(0), skb{}, UnmarkedMTU, 1},
 		{"segments as small as the header", plain, skb{GSOSize: 16, GSOSegs: 3}, UnmarkedGSO, 3},

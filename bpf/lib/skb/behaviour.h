@@ -29,11 +29,12 @@ static __always_inline __u8 departing_header(const struct path *path, __u32 *off
 }
 
 static __always_inline int may_lack_room(context *ctx, const struct packet *p,
-					 const struct path *path)
+					 const struct path *path, int marked)
 {
 	(void)ctx;
 	(void)p;
 	(void)path;
+	(void)marked;
 	return 0;
 }
 

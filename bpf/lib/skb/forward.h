@@ -6,6 +6,7 @@
 #include "edit.h"
 #include "hook.h"
 #include "route.h"
+#include "segments.h"
 
 /*
  * Whether an insertion may make the packet larger than its route allows. The stack's packets carry
@@ -16,6 +17,8 @@ static __always_inline int may_outgrow_route(context *ctx, const struct packet *
 {
 	__u32 length = packet_length(ctx, p) + ((__u32)p->out->insertion << 3), mtu = 0;
 
+	if (may_get_mark(ip6->next_header))
+		length += MARK_HEADER;
 	if (ip6->next_header == NEXT_HBH) /* has IOAM, and gets no more here */
 		return 0;
 	if (length <= path->mtu || ctx->gso_size) /* TCP's segments are cut no larger than before */
@@ -36,7 +39,7 @@ static __always_inline enum stack_reason forward(context *ctx, struct packet *p,
 	(void)result;
 	if (!ip6)
 		return STACK_PACKET;
-	if (p->out && p->out->insertion) {
+	if (p->out && (p->out->insertion || may_get_mark(ip6->next_header))) {
 		if (has_sum(ctx))
 			return STACK_CHECKSUM;
 		if (may_outgrow_route(ctx, p, ip6, path))

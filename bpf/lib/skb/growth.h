@@ -81,6 +81,27 @@ static __always_inline __u32 path_room(context *ctx, const struct packet *p, con
 }
 
 /*
+ * Whether the packet may grow by the header that marks it, and if not, why (enum unmarked). Of TCP,
+ * smaller segments are cut; the kernel refuses for other offloaded packets.
+ */
+static __always_inline __u32 may_carry_mark(context *ctx, const struct packet *p,
+					    const struct ipv6 *ip6)
+{
+	__u32 payload = bpf_ntohs(ip6->payload_length) + MARK_HEADER, mtu, length;
+
+	if (ctx->gso_size)
+		return payload > MARK_HEADER && payload <= 0xffff && ctx->gso_size > 2 * MARK_HEADER
+			       ? MAY_CARRY_MARK
+			       : UNMARKED_GSO;
+	mtu = device_mtu(ctx);
+	length = packet_length(ctx, p) + MARK_HEADER;
+	return payload > MARK_HEADER && payload <= 0xffff && length <= mtu &&
+			       path_carries(ctx, ip6, length, 1)
+		       ? MAY_CARRY_MARK
+		       : UNMARKED_MTU;
+}
+
+/*
  * Whether the head has to be replaced by a larger one while a socket is charged for the packet. The
  * kernel then leaves the bytes that it accounts for (truesize) as they were: on this machine a
  * receiver that joined the packet with others would account for less than it gets.

@@ -18,15 +18,33 @@ static __always_inline struct routed *routed_here(void)
 }
 
 /*
- * An SRH right after the IPv6 header, as the kernel takes it, whole and without TLVs; else NULL: the
- * stack checks TLVs, and an HMAC.
+ * The bytes before the SRH, or the tunnel, and the type of that header. The kernel does not read
+ * Destination Options before it either; here, a header with the AltMark option alone is passed over.
  */
-static __always_inline const __u8 *plain_srh(const struct packet *p)
+static __always_inline __u32 segments_begin(const struct packet *p, const struct ipv6 *ip6,
+					    __u8 *next)
 {
-	const __u8 *srh = at(p, IPV6_HEADER, SRH_FIXED);
+	const __u8 *header;
+
+	*next = ip6->next_header;
+	if (*next != NEXT_DESTINATION)
+		return IPV6_HEADER;
+	header = at(p, IPV6_HEADER, MARK_HEADER);
+	if (!header || header[1] || header[2] != MARK_TYPE || header[3] != MARK_LENGTH)
+		return IPV6_HEADER;
+	*next = header[0];
+	return IPV6_HEADER + MARK_HEADER;
+}
+
+/*
+ * An SRH as the kernel takes it, whole and without TLVs; else NULL: the stack checks TLVs, and an HMAC.
+ */
+static __always_inline const __u8 *plain_srh(const struct packet *p, __u32 offset)
+{
+	const __u8 *srh = at(p, offset, SRH_FIXED);
 
 	if (!srh || srh[2] != ROUTING_SEGMENTS || srh[1] != 2 * (srh[4] + 1) ||
-	    srh[3] > srh[4] + 1 || !at(p, IPV6_HEADER + SRH_FIXED + srh[4] * SEGMENT, SEGMENT))
+	    srh[3] > srh[4] + 1 || !at(p, offset + SRH_FIXED + srh[4] * SEGMENT, SEGMENT))
 		return 0;
 	return srh;
 }
@@ -65,16 +83,19 @@ static __always_inline enum stack_reason plan_end(const struct packet *p, const 
 {
 	const __u64 *segment;
 	const __u8 *srh;
+	__u32 offset;
+	__u8 next;
 
 	copy_header(r, (const __u64 *)ip6);
 	if (b->shift &&
 	    (ip6->destination[0] & b->argument[0] || ip6->destination[1] & b->argument[1])) {
 		shift_segments(b, ip6, r->destination);
 	} else {
-		srh = ip6->next_header == NEXT_ROUTING ? plain_srh(p) : 0;
+		offset = segments_begin(p, ip6, &next);
+		srh = next == NEXT_ROUTING ? plain_srh(p, offset) : 0;
 		if (!srh || !srh[3])
 			return STACK_SEGMENT;
-		segment = at(p, IPV6_HEADER + SRH_FIXED + (srh[3] - 1) * SEGMENT, SEGMENT);
+		segment = at(p, offset + SRH_FIXED + (srh[3] - 1) * SEGMENT, SEGMENT);
 		if (!segment)
 			return STACK_SEGMENT;
 		r->destination[0] = segment[0];
@@ -93,12 +114,13 @@ static __always_inline enum stack_reason plan_decapsulation(const struct packet 
 							    const struct ipv6 *ip6,
 							    struct path *path, struct routed *r)
 {
-	__u32 next = ip6->next_header, length = IPV6_HEADER;
 	const struct ipv6 *inner;
 	const __u8 *srh, *type;
+	__u8 next;
+	__u32 length = segments_begin(p, ip6, &next);
 
 	if (next == NEXT_ROUTING) {
-		srh = plain_srh(p);
+		srh = plain_srh(p, length);
 		if (!srh || srh[3])
 			return STACK_SEGMENT;
 		next = srh[0];
@@ -254,7 +276,7 @@ __noinline int carry_out(context *ctx, const struct path *path)
 	struct routed *r = routed_here();
 	struct ipv6 *ip6;
 	__u32 number;
-	__u8 *srh;
+	__u8 *srh, next;
 
 	if (!path || !r)
 		return STACK_SEGMENT;
@@ -267,7 +289,7 @@ __noinline int carry_out(context *ctx, const struct path *path)
 	switch (b->kind) {
 	case BEHAVIOUR_END:
 		if (r->advances) {
-			srh = at(p, IPV6_HEADER, SRH_FIXED);
+			srh = at(p, segments_begin(p, ip6, &next), SRH_FIXED);
 			if (!srh)
 				return STACK_SEGMENT;
 			srh[3]--;
@@ -303,14 +325,15 @@ static __always_inline __u8 departing_header(const struct path *path, __u32 *off
  * counted or changed, that would be too late.
  */
 static __always_inline int may_lack_room(context *ctx, const struct packet *p,
-					 const struct path *path)
+					 const struct path *path, int marked)
 {
-	__s32 growth = path->growth;
+	__s32 added = marked ? MARK_HEADER : 0, growth;
 
 	if (p->out && p->out->insertion)
-		growth += (__s32)p->out->insertion << 3;
+		added += (__s32)p->out->insertion << 3;
+	growth = path->growth + added;
 	/* one that loses a tunnel may still be too long: the next link may be shorter than the last */
-	return growth &&
+	return (added || path->growth) &&
 	       ((__s64)bytes_at_hand(p) + growth > path->mtu || growth > (__s64)headroom(ctx));
 }
 

@@ -5,6 +5,7 @@
 
 #include "encapsulate.h"
 #include "hook.h"
+#include "mark_insertion.h"
 #include "marking.h"
 #include "route.h"
 
@@ -43,7 +44,10 @@ static __always_inline enum stack_reason forward(context *ctx, struct packet *p,
 		return STACK_PACKET;
 	ip6->hop_limit--;
 	if (NODE.measures && p->out) {
-		measure(ctx, DIRECTION_OUT);
+		if (NODE.inserts_mark)
+			count_unmarked(p->out->slot, measure_departure(ctx));
+		else
+			measure(ctx, DIRECTION_OUT);
 		packet_load(ctx, p);
 	}
 	if (outcome == OUTCOME_NOT_IPV6)

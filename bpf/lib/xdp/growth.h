@@ -76,6 +76,17 @@ static __always_inline __u32 path_room(context *ctx, const struct packet *p, con
 	return known < most ? known : most;
 }
 
+/* Whether the packet may grow by the header that marks it, for which find_plain_path() saw room on the link. */
+static __always_inline __u32 may_carry_mark(context *ctx, const struct packet *p,
+					    const struct ipv6 *ip6)
+{
+	__u32 payload = bpf_ntohs(ip6->payload_length) + MARK_HEADER;
+
+	(void)ctx;
+	(void)p;
+	return payload > MARK_HEADER && payload <= 0xffff ? MAY_CARRY_MARK : UNMARKED_MTU;
+}
+
 /* Makes the room; anything but OUTCOME_NO_IOAM: there is none, and nothing changed. */
 static __always_inline enum outcome packet_grow(context *ctx, struct packet *p,
 						const struct growth *g, const struct headers *h)

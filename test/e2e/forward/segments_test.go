@@ -146,8 +146,15 @@ func (s segmenter) packet(w *twins, destinations []string) trial {
 	if s.IntN(4) > 0 {
 		body, next = append(s.header(next), body...), 43
 	}
-	if s.IntN(16) == 0 {
+	switch s.IntN(16) {
+	case 0:
 		body, next = append([]byte{next, 0, 1, 4, 0, 0, 0, 0}, body...), []byte{0, 60}[s.IntN(2)]
+	case 1, 2: // the option that marks packets, mostly alone
+		option := []byte{next, 0, 0x12, 4, byte(s.IntN(256)), byte(s.IntN(256)), byte(s.IntN(256)), 0}
+		if s.IntN(8) == 0 {
+			option[1+s.IntN(3)] ^= 1 << s.IntN(8)
+		}
+		body, next = append(option, body...), 60
 	}
 	p := w.newTrial(s.one("2001:db8:5:1::1", "2001:db8:5:2::1"), s.one(destinations...), byte(s.IntN(256)), next, body)
 	p.frame[14+7] = s.hopLimit()
@@ -230,8 +237,11 @@ func TestForwardSegments(t *testing.T) {
 	}
 }
 
+// marked is the header that nodes insert which mark packets by the AltMark option (RFC 9343).
+var marked = []byte{43, 0, 0x12, 4, 0xab, 0xcd, 0xe8, 0}
+
 // good is a packet for a behaviour that carries it out.
-func good(w *twins, destination string) trial {
+func good(w *twins, destination string, before ...byte) trial {
 	number := w.last%0xffffe + 1
 	h := craft.Between("2001:db8:5:1::1", "2001:db8:a:1::1", 17)
 	h.Class, h.Label = 0x2e, number
@@ -244,7 +254,12 @@ func good(w *twins, destination string) trial {
 	for _, segment := range []string{"fc00:2::7", "fc00:1::e"} {
 		srh = append(srh, netip.MustParseAddr(segment).AsSlice()...)
 	}
-	return w.newTrial("2001:db8:5:1::1", destination, 0x2e, 43, append(srh, body...))
+	if len(before) > 0 {
+		next = 60
+	} else {
+		next = 43
+	}
+	return w.newTrial("2001:db8:5:1::1", destination, 0x2e, next, slices.Concat(before, srh, body))
 }
 
 // Each behaviour alone does what the kernel does, in XDP or in the stack.
@@ -261,7 +276,7 @@ func TestForwardBehaviours(t *testing.T) {
 				var trials []trial
 				for range 8 {
 					for _, to := range b.to {
-						trials = append(trials, good(w, to))
+						trials = append(trials, good(w, to), good(w, to, marked...))
 					}
 				}
 				if !b.stack {

@@ -152,19 +152,7 @@ func (s *stream) receive() {
 // stay pins the sender to one CPU, which then also forwards.
 func (s *stream) stay(t *testing.T) {
 	t.Helper()
-	thread := <-s.thread
-	var allowed, one unix.CPUSet
-	if err := unix.SchedGetaffinity(thread, &allowed); err != nil {
-		t.Fatal(err)
-	}
-	for cpu := 0; one.Count() == 0; cpu++ {
-		if allowed.IsSet(cpu) {
-			one.Set(cpu)
-		}
-	}
-	if err := unix.SchedSetaffinity(thread, &one); err != nil {
-		t.Fatal(err)
-	}
+	stayOn(t, <-s.thread)
 }
 
 // number reads the number of a datagram of the stream from the end of a frame.

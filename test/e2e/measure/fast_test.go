@@ -45,7 +45,7 @@ func checkCounts(t *testing.T, readers []*reader, count, octets uint64) {
 	}
 }
 
-// checkFast checks that a router forwarded so many packets without its stack.
+// checkFast checks that a router forwarded at least this number of packets in XDP.
 func checkFast(t *testing.T, l *lab.Lab, node string, count uint64) {
 	t.Helper()
 	if f := e2e.ForwardsOf(t, l, node); f.Sum() < count {
@@ -54,12 +54,16 @@ func checkFast(t *testing.T, l *lab.Lab, node string, count uint64) {
 }
 
 // TestSegmentRoutingFast counts and marks packets that routers encapsulate, advance and
-// decapsulate in XDP, as TestSegmentRouting does where the kernel does all that.
+// decapsulate in XDP, as TestSegmentRouting does where the kernel does all that. With a
+// Hop-by-Hop header, only the ingress does so.
 func TestSegmentRoutingFast(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"encap", "encap.red"} {
-		t.Run(mode, func(t *testing.T) {
-			l := raise(t, mode, fast)
+	for _, tt := range []struct{ mode, marking string }{
+		{"encap", ""}, {"encap.red", ""}, {"encap", ", carrier: option, header: hop-by-hop"}, {"encap.red", ", carrier: option"},
+	} {
+		mode := tt.mode
+		t.Run(mode+tt.marking, func(t *testing.T) {
+			l := raiseMarked(t, mode, fast, lastSID, lastSID, tt.marking, asking{})
 			open(t, l)
 			time.Sleep(time.Second) // the agent reads the source of encapsulations once a second
 			readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
@@ -72,8 +76,15 @@ func TestSegmentRoutingFast(t *testing.T) {
 			if mode == "encap.red" {
 				outer -= 16
 			}
+			nodes := []string{"ingress", "middle", "egress"}
+			if tt.marking != "" {
+				outer += 8
+			}
+			if strings.Contains(tt.marking, "hop-by-hop") {
+				nodes = nodes[:1]
+			}
 			checkCounts(t, readers, count, uint64(count*(outer+48+size)))
-			for _, node := range []string{"ingress", "middle", "egress"} {
+			for _, node := range nodes {
 				checkFast(t, l, node, count)
 			}
 		})
@@ -83,9 +94,17 @@ func TestSegmentRoutingFast(t *testing.T) {
 // TestMarkedWhereForwarded marks packets that arrive with their segments at the router
 // that measures them from there on, and that XDP forwards: each exactly once.
 func TestMarkedWhereForwarded(t *testing.T) {
+	for _, marking := range []string{"", ", carrier: option"} {
+		t.Run("marks"+marking, func(t *testing.T) { checkMarkedWhereForwarded(t, marking) })
+	}
+}
+
+func checkMarkedWhereForwarded(t *testing.T, marking string) {
+	t.Helper()
 	list := []netip.Addr{netip.MustParseAddr(endSID), netip.MustParseAddr(lastSID)}
 	flow := fmt.Sprintf("source: 2001:db8:1::2, segments: [%q, %q]", endSID, lastSID)
-	l := e2e.RaiseText(t, "routers", fmt.Sprintf(routers, agentOf(1, "out", fast, asking{}, flow), agentOf(2, "transit", fast, asking{}, flow), agentOf(3, "in", fast, asking{}, flow)))
+	topology := fmt.Sprintf(routers, agentOf(1, "out", fast, asking{}, flow), agentOf(2, "transit", fast, asking{}, flow), agentOf(3, "in", fast, asking{}, flow))
+	l := e2e.RaiseText(t, "routers", strings.ReplaceAll(topology, "mean-delay: true", "mean-delay: true"+marking))
 	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", endSID, "encap", "seg6local", "action", "End", "dev", "eth1")
 	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "add", lastSID, "encap", "seg6local", "action", "End.DT6", "table", "254", "dev", "eth1")
 	open(t, l)
@@ -101,8 +120,34 @@ func TestMarkedWhereForwarded(t *testing.T) {
 	}
 	inner := craft.Between("2001:db8:1::2", "2001:db8:2::2", craft.UDP).With(craft.Datagram(9, 9, make([]byte, 100)...))
 	packet := craft.Between("2001:db8:1::2", endSID, srv6.NextHeaderRouting).With(header, inner)
+	const count, other = 3000, 50
+	inject(t, l, packet, count)
+	octets := uint64(len(packet))
+	if marking != "" {
+		octets += 8
+	}
+	checkCounts(t, readers, count, count*octets)
+	for _, node := range []string{"ingress", "middle", "egress"} {
+		checkFast(t, l, node, count)
+	}
+	if marking == "" {
+		return
+	}
+	// a packet gets no second Destination Options header: it leaves as it is
+	options := []byte{srv6.NextHeaderRouting, 0, 1, 4, 0, 0, 0, 0}
+	inject(t, l, craft.Between("2001:db8:1::2", endSID, 60).With(options, header, inner), other)
+	e2e.Await(t, "unmarked packets", closeTime, func() bool { return readers[0].sum(t).Unmarked == other })
+	checkFast(t, l, "ingress", count+other)
+	if text := e2e.Must(t, l.Node("ingress"), e2e.Program, "status", "--json"); !strings.Contains(text, fmt.Sprintf(`"unmarked":{"header":%d}`, other)) {
+		t.Errorf("status does not count %d packets with a header: %s", other, text)
+	}
+}
+
+// inject sends copies of a packet from alpha to the ingress.
+func inject(t *testing.T, l *lab.Lab, packet []byte, count int) {
+	t.Helper()
 	var to net.HardwareAddr
-	err = l.Node("ingress").Do(func() error {
+	err := l.Node("ingress").Do(func() error {
 		device, err := net.InterfaceByName("eth0")
 		if err == nil {
 			to = device.HardwareAddr
@@ -112,15 +157,11 @@ func TestMarkedWhereForwarded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const count, burst = 3000, 50
+	const burst = 50
 	for range count / burst {
 		if err := l.Node("alpha").Do(func() error { return e2e.Inject("eth0", to, slices.Repeat([][]byte{packet}, burst)) }); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Millisecond)
-	}
-	checkCounts(t, readers, count, count*uint64(len(packet)))
-	for _, node := range []string{"ingress", "middle", "egress"} {
-		checkFast(t, l, node, count)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/lab"
@@ -113,7 +114,18 @@ func capture(t *testing.T, l *lab.Lab, node, name string) func() string {
 // TestOptionMTU sends packets that just fit the link with the option, and ones that just
 // fit without: those arrive unmarked, and are not counted as lost.
 func TestOptionMTU(t *testing.T) {
-	l := raiseMarked(t, "encap", "tcx", lastSID, lastSID, ", carrier: option", asking{})
+	for _, attach := range []string{"tcx", fast} {
+		t.Run(attach, func(t *testing.T) { checkOptionMTU(t, attach) })
+	}
+}
+
+func checkOptionMTU(t *testing.T, attach string) {
+	t.Helper()
+	l := raiseMarked(t, "encap", attach, lastSID, lastSID, ", carrier: option", asking{})
+	if attach == fast {
+		open(t, l)
+		time.Sleep(time.Second)
+	}
 	out, in := read(t, l, "ingress"), read(t, l, "egress")
 	for _, r := range []*reader{out, in} {
 		r.awaitComplete(t)
@@ -129,5 +141,8 @@ func TestOptionMTU(t *testing.T) {
 	text := e2e.Must(t, l.Node("ingress"), e2e.Program, "status", "--json")
 	if !strings.Contains(text, fmt.Sprintf(`"unmarked":{"mtu":%d}`, count)) {
 		t.Errorf("status does not count %d packets as too long: %s", count, text)
+	}
+	if attach == fast {
+		checkFast(t, l, "ingress", count)
 	}
 }
