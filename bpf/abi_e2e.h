@@ -33,7 +33,7 @@ _Static_assert(sizeof(struct e2e_key) == 48, "e2e_key has holes");
 /* What entries of both tables begin with. */
 struct e2e_entry {
 	struct e2e_key key;
-	__u32 used;  /* when, in units of 2^20 ns */
+	__u32 used;  /* when, in units of 2^26 ns */
 	__u32 taken; /* 0: the entry is free */
 };
 

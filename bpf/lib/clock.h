@@ -44,6 +44,21 @@ static __always_inline __u64 time_of_tick(struct tick *tick)
 	return tick->now;
 }
 
+/*
+ * When an entry of a table is used, in units of 2^26 ns (67 ms): as precise as the least recently used
+ * entry needs, and 32 bits of them begin again after nine years.
+ */
+static __always_inline __u32 time_of_use(void)
+{
+	return time_of_tick(tick_here()) >> 26;
+}
+
+/* By the sign: another CPU may have read a clock that is one unit ahead. */
+static __always_inline int is_used_before(__u32 a, __u32 b)
+{
+	return (__s32)(a - b) < 0;
+}
+
 /* RFC 9197 §5, RFC 8877 */
 static __always_inline struct timestamp timestamp_of(__u64 tai)
 {

@@ -14,6 +14,16 @@
 #define FIBONACCI    0x9e3779b97f4a7c15ULL
 #define FIBONACCI_32 0x9e3779b1U
 
+/*
+ * The hash of a sum of words of 32 bits with random keys of 64 (multilinear hashing): what two packets
+ * differ in gives them one hash by chance alone. Without the last step, addresses or flow labels that
+ * follow each other would crowd in few sets with one in twenty keys.
+ */
+static __always_inline __u32 spread(__u64 sum)
+{
+	return (sum ^ sum >> 32) * FIBONACCI >> 32;
+}
+
 /* The tables of a run. Functions that are not inlined get the half as an argument. */
 static __always_inline const struct tables *tables_of(__u32 half)
 {

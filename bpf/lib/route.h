@@ -17,7 +17,6 @@
 #define ICMPV6_ECHO_REQUEST 128
 #define ICMPV6_ECHO_REPLY   129
 #define TABLE_MAIN	    254
-#define SECOND_MULTIPLIER   0xc2b2ae3d27d4eb4fULL
 /* Flags of bpf_fib_lookup(), of which older headers lack one. */
 #define FIB_LOOKUP_DIRECT 1
 #define FIB_LOOKUP_TBID	  8
@@ -64,10 +63,7 @@ static __always_inline __u64 hash_address(const __u64 *address, int first)
 	       (address[1] >> 32) * NODE.hash_keys[first + 3];
 }
 
-/*
- * Sums of words of 32 bits with random keys of 64, of which the highest 32 bits are used: whatever two
- * packets differ in, their sets are the same by chance alone (multilinear hashing).
- */
+/* Where the way out of the packet is remembered, if it is. */
 static __always_inline struct next_hop_set *find_set(const struct ipv6 *ip6, const struct wanted *w)
 {
 	__u64 h = hash_address(ip6->destination, 0);
@@ -77,7 +73,7 @@ static __always_inline struct next_hop_set *find_set(const struct ipv6 *ip6, con
 		h += hash_address(ip6->source, 4) + ip6->class_label * NODE.hash_keys[8] +
 		     ip6->next_header * NODE.hash_keys[9];
 	index = bpf_get_smp_processor_id() * NODE.next_hop_sets +
-		(__u32)((h >> 32) * NODE.next_hop_sets >> 32);
+		(__u32)((__u64)spread(h) * NODE.next_hop_sets >> 32);
 	return bpf_map_lookup_elem(&next_hops, &index);
 }
 
@@ -101,7 +97,7 @@ static __always_inline enum stack_reason reason_of(long result)
 	return result == BPF_FIB_LKUP_RET_FRAG_NEEDED ? STACK_MTU : STACK_ROUTE;
 }
 
-/* A question to the kernel; its answer makes room for what follows: the stack is small. */
+/* Lookups that follow one another share this memory, because the stack is small. */
 union lookup {
 	struct bpf_fib_lookup fib;
 	struct neighbour neighbour;
@@ -195,7 +191,7 @@ static __always_inline int add_ports(context *ctx, const struct packet *p,
 	return 0;
 }
 
-/* The set's first next hop that is of no use any more, else any. */
+/* The next hop to replace: the first that is outdated, else any. */
 static __always_inline struct next_hop *find_victim(struct next_hop_set *set,
 						    const struct wanted *w)
 {
@@ -307,7 +303,7 @@ static __always_inline enum stack_reason find_wanted(const struct ipv6 *ip6, __u
 	now = time_of_tick(tick_here());
 	/* the agent's clock may be ahead of this one by two ticks */
 	silent = now - f->alive;
-	state = *(const volatile __u64 *)&f->generation; /* with key and mtu: of one report */
+	state = *(const volatile __u64 *)&f->generation; /* key and mtu: of the same report */
 	w->from = from;
 	w->now = now >> 20;
 	w->key = state >> 32;

@@ -36,7 +36,7 @@ static __always_inline struct sequence_slot *find_way(struct sequence_set *set, 
 		return a;
 	if (!b->word)
 		return b;
-	return (__s32)(a->used - b->used) <= 0 ? a : b;
+	return is_used_before(b->used, a->used) ? b : a;
 }
 
 static __always_inline void count_eviction(void)
@@ -73,7 +73,7 @@ __noinline __u32 take_sequence(__u32 namespace_id, __u32 flow_id)
 			way = find_way(set, flow_id);
 			continue;
 		}
-		now = time_of_tick(tick_here()) >> 20;
+		now = time_of_use();
 		if (way->used != now) /* other CPUs have this line, too */
 			way->used = now;
 		if (own)

@@ -209,7 +209,7 @@ func TestEdgesEvicted(t *testing.T) {
 		}
 	}
 	evicted := moved(before, p.first.snapshotCounters(t))[abiCounterCOUNTER_E2E_NUMBERS_EVICTED]
-	if evicted < uint64(flows)/4 || evicted > uint64(flows)/2 {
+	if evicted < uint64(flows)/3 || evicted > uint64(flows)*2/5 { // 37% if the hash is as good as chance
 		t.Errorf("%d of %d flows gave way to others", evicted, flows)
 	}
 	held := p.flows(t)

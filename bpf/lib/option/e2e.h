@@ -84,7 +84,7 @@ static __always_inline struct e2e_clock *e2e_clock_here(void)
 
 /*
  * Where a key is in a table: there it also is for the next programs, so that numbers continue. The keys
- * of the hash are secret: nobody can make flows that fall into one set.
+ * of the hash are secret: a sender cannot make flows that fall into one set.
  */
 static __always_inline __u32 e2e_hash(const struct e2e_clock *c, const struct e2e_key *key)
 {
@@ -94,7 +94,7 @@ static __always_inline __u32 e2e_hash(const struct e2e_clock *c, const struct e2
 #pragma clang loop unroll(full)
 	for (int i = 0; i < 9; i++)
 		h += word[i] * c->keys[i];
-	return h >> 32;
+	return spread(h);
 }
 
 static __always_inline int same_e2e_key(const struct e2e_key *a, const struct e2e_key *b)
@@ -114,7 +114,7 @@ struct e2e_place {
 
 /* Finds the key's entry, else a free one, else the least recently used, in entries of some size. */
 static __always_inline struct e2e_place find_e2e_place(const void *ways, __u32 size,
-						       const struct e2e_key *key, __u32 now)
+						       const struct e2e_key *key)
 {
 	const struct e2e_entry *oldest = ways;
 	struct e2e_place place = {};
@@ -133,7 +133,7 @@ static __always_inline struct e2e_place find_e2e_place(const void *ways, __u32 s
 	for (__u32 i = 1; i < E2E_WAYS; i++) {
 		const struct e2e_entry *e = ways + i * size;
 
-		if (oldest->taken && (!e->taken || now - e->used > now - oldest->used)) {
+		if (oldest->taken && (!e->taken || is_used_before(e->used, oldest->used))) {
 			oldest = e;
 			place.way = i;
 		}
@@ -147,7 +147,7 @@ static __always_inline struct e2e_place find_e2e_place(const void *ways, __u32 s
  */
 __noinline __u64 take_e2e_number(__u32 slot)
 {
-	__u32 now = time_of_tick(tick_here()) >> 20, index;
+	__u32 now = time_of_use(), index;
 	const struct e2e_clock *c = e2e_clock_here();
 	struct e2e_packet *n = e2e_packet_here();
 	struct e2e_number_set *set;
@@ -162,7 +162,7 @@ __noinline __u64 take_e2e_number(__u32 slot)
 	if (!set)
 		return 0;
 	bpf_spin_lock(&set->lock);
-	place = find_e2e_place(set->ways, sizeof(set->ways[0]), &n->key, now);
+	place = find_e2e_place(set->ways, sizeof(set->ways[0]), &n->key);
 	own = &set->ways[place.way & (E2E_WAYS - 1)];
 	if (!place.own) {
 		own->entry.key = n->key;

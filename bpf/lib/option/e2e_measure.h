@@ -144,7 +144,7 @@ static __always_inline void add_e2e_delay(struct e2e_totals *t, __s64 delay)
  */
 __noinline int count_e2e(__u32 index)
 {
-	__u32 now = time_of_tick(tick_here()) >> 20, at, epoch, header;
+	__u32 now = time_of_tick(tick_here()) >> 20, used = time_of_use(), at, epoch, header;
 	const struct e2e_clock *intervals = e2e_clock_here();
 	struct e2e_packet *n = e2e_packet_here();
 	struct e2e_flow_set *set;
@@ -165,7 +165,7 @@ __noinline int count_e2e(__u32 index)
 	if (!set)
 		return 0;
 	bpf_spin_lock(&set->lock);
-	place = find_e2e_place(set->ways, sizeof(set->ways[0]), &n->key, now);
+	place = find_e2e_place(set->ways, sizeof(set->ways[0]), &n->key);
 	f = &set->ways[place.way & (E2E_WAYS - 1)];
 	if (!place.own) {
 		f->entry.key = n->key;
@@ -175,7 +175,7 @@ __noinline int count_e2e(__u32 index)
 		f->totals[0] = f->totals[1] = (struct e2e_totals){};
 		clear_e2e_window(f);
 	}
-	f->entry.used = now;
+	f->entry.used = used;
 	t = epoch & 1 ? &f->totals[1] : &f->totals[0];
 	if (t->epoch != epoch || !t->packets)
 		*t = (struct e2e_totals){.epoch = epoch, .first = now};
