@@ -153,8 +153,10 @@ func (g generator) upper(next byte, depth int) []byte {
 // tooBig is a frame with a Packet Too Big message, mostly about a packet that has
 // grown inline.
 func (g generator) tooBig() []byte {
-	grown := craft.IPv6{Next: craft.HopByHop, HopLimit: 64, Source: g.address(), Destination: g.address()}
-	quoted := append(grown.Header(1240+g.IntN(300)), 17, 1, 1, 0, []byte{0x31, 0x11}[g.IntN(2)], 10, 0, 0)
+	next := []byte{craft.HopByHop, craft.DestinationOptions}[g.IntN(2)]
+	grown := craft.IPv6{Next: next, HopLimit: 64, Source: g.address(), Destination: g.address()}
+	begins := [][]byte{{1, 0, 0x31, 10, 0, 0}, {1, 0, 0x11, 10, 0, 0}, {1, 4, 0, 0, 0, 0}}[g.IntN(3)]
+	quoted := append(grown.Header(1240+g.IntN(300)), append([]byte{17, 1}, begins...)...)
 	if g.IntN(4) == 0 {
 		quoted[[]int{0, 6, 8 + g.IntN(16), 42, 43, 44}[g.IntN(6)]] ^= 1 << g.IntN(8)
 	}

@@ -26,7 +26,7 @@ func (g generator) returnedCopy() []byte {
 		remaining = size
 	}
 	flags := []uint16{0, 0, 0, 8, 4, 2}[g.IntN(6)]
-	option := []byte{0x31, byte(10 + 4*size), 0, 0}
+	option := []byte{0x31, byte(10 + 4*size), 0, byte(g.IntN(8) / 7)} // mostly pre-allocated
 	option = binary.BigEndian.AppendUint16(option, namespaceIDs[g.IntN(len(namespaceIDs))])
 	option = binary.BigEndian.AppendUint16(option, 1<<11|flags<<7|uint16(remaining))
 	option = binary.BigEndian.AppendUint32(option, uint32(model.LoopbackType)<<8)
@@ -46,6 +46,9 @@ func (g generator) returnedCopy() []byte {
 func sameCopies(got []Record, expected reference.Result, counted map[abiCounter]uint64) bool {
 	if expected.Asks {
 		counted[abiCounterCOUNTER_LOOPBACK+abiCounter(abiLoopbackCountLOOPBACK_ASKED)]++
+	}
+	if expected.Withheld {
+		counted[abiCounterCOUNTER_LOOPBACK+abiCounter(abiLoopbackCountLOOPBACK_SUPPRESSED)]++
 	}
 	if expected.Loopback == nil {
 		return len(got) == 0
@@ -85,6 +88,17 @@ func asking(f []byte) []byte { return set(atTrace+2, 0x0a, 6, 0x80, 0, 0, 0)(f) 
 // answered is such a packet after this node.
 func answered(f []byte) []byte { return set(atData+20, 63, 0, 0, 2)(set(atTrace+3, 5)(f)) }
 
+// askingTwice is a packet that asks by a pre-allocated trace with room for two nodes, and by
+// an incremental one of a type.
+func askingTwice(kind ioam.TraceType) func([]byte) []byte {
+	one := []byte{0x31, 18, 0, 0, 0, 123, 0x0a, 2, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+	two := binary.BigEndian.AppendUint32([]byte{0x31, 14, 0, 1, 0, 123, 0x0a, 6}, uint32(kind)<<8)
+	return set(atOption, append(append(one, two...), 64, 0, 0, 9)...)
+}
+
+// answeredTwice is such a packet after this node.
+func answeredTwice(f []byte) []byte { return set(atData+4, 63, 0, 0, 2)(set(atTrace+3, 1)(f)) }
+
 func looping(c *model.NodeConfig) { c.Namespaces[0].Loopback = true }
 
 // loopbackMutations are of the tables' valid packet; copies is how many are handed over.
@@ -114,6 +128,18 @@ var loopbackMutations = []struct {
 		outcome: model.OutcomeInlineRemoved, also: model.OutcomeTraceFilled, want: stripped, records: 1}, 0},
 	{mutation{name: "a probe that goes on", config: func(c *model.NodeConfig) { c.Namespaces[0].TerminateActive = true }, change: set(atTrace+2, 0x11),
 		outcome: model.OutcomeTraceFilled, want: func(f []byte) []byte { return set(atTrace+2, 0x11)(filled(f)) }}, 0},
+	{mutation{name: "incremental with the flag", config: looping, change: then(asking, set(atOption+3, 1)), outcome: model.OutcomeOptionUnsupported}, 0},
+	{mutation{name: "incremental that may grow, with the flag", config: func(c *model.NodeConfig) { looping(c); growing(c) }, change: then(asking, set(atOption+3, 1)),
+		outcome: model.OutcomeIncrementalTrace}, 0},
+	{mutation{name: "asked for, and in vain by an incremental trace", config: looping, change: askingTwice(0x400000), outcome: model.OutcomeTraceFilled, also: model.OutcomeOptionUnsupported,
+		want: answeredTwice}, 0},
+	{mutation{name: "asked for, and by an incremental trace", config: looping, change: askingTwice(model.LoopbackType), outcome: model.OutcomeTraceFilled, also: model.OutcomeOptionUnsupported,
+		want: answeredTwice}, 1},
+	{mutation{name: "an incremental probe", config: terminating, change: then(set(atTrace+2, 0x11), set(atOption+3, 1)), outcome: model.OutcomeActiveTerminated,
+		also: model.OutcomeOptionUnsupported, drop: true, want: stripped, records: 1}, 0},
+	{mutation{name: "an incremental probe, not allowed", config: func(c *model.NodeConfig) { c.Namespaces[0].Remove = true }, change: then(set(atTrace+2, 0x11), set(atOption+3, 1)),
+		outcome: model.OutcomeInlineRemoved, also: model.OutcomeOptionUnsupported, want: stripped, records: 1}, 0},
+	{mutation{name: "a copy with an incremental trace", config: sending, change: then(ownCopy, set(atOption+3, 1)), outcome: model.OutcomeOptionUnsupported}, 0},
 	{mutation{name: "an own copy", config: sending, change: ownCopy, outcome: model.OutcomeLoopbackReceived, drop: true, records: 1}, 0},
 	{mutation{name: "an own copy of a node that asks for none", change: ownCopy, outcome: model.OutcomeTraceFilled, want: answeredCopy}, 0},
 	{mutation{name: "another node's copy", config: sending, change: then(ownCopy, set(atData+23, 3)), outcome: model.OutcomeTraceFilled, want: answeredCopy}, 0},
@@ -268,7 +294,7 @@ func beginWindow(t *testing.T) {
 	}
 }
 
-// The windows of the rate are those of a clock that nobody sets.
+// The windows of the rate are those of a clock that is never set.
 func TestLoopbackRateOfClock(t *testing.T) {
 	onOneCPU(t)
 	cfg := rightConfig()

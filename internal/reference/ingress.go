@@ -62,12 +62,13 @@ func (n *Node) Ingress(f Frame) Result {
 		result.Verdict, result.Record = Drop, arrived(f, p)
 		return result
 	}
-	var due *Record
-	if n.isCopyDue(p) {
-		due = arrived(f, p)
+	due, tooLong := n.isCopyDue(p), len(p.header) > model.LoopbackHeader
+	var copied *Record
+	if due && !tooLong {
+		copied = arrived(f, p)
 	}
 	result := n.inDomain(f, p, iface)
-	result.Loopback = due
+	result.Loopback, result.Withheld = copied, due && tooLong
 	return result
 }
 

@@ -237,7 +237,7 @@ func manyPads(count int, tail string) func([]byte) []byte {
 	}
 }
 
-// manyIOAM is a header of options of an option-type that nobody knows.
+// manyIOAM is a header of options of an option-type that no node knows.
 func manyIOAM(count int) func([]byte) []byte {
 	return func([]byte) []byte {
 		options := make([]ioam.Option, count)

@@ -12,14 +12,19 @@ import (
 )
 
 // soundTraces are the traces of a checked packet, each with its namespace, nil if the node
-// does not know it.
-func (n *Node) soundTraces(p packet, visit func(t ioam.Trace, namespace *model.Namespace)) {
+// does not know it. The flags of RFC 9322 are those of both kinds (§3).
+func (n *Node) soundTraces(p packet, visit func(t ioam.Trace, incremental bool, namespace *model.Namespace)) {
 	for _, option := range p.options {
-		if _, isTrace := soundModuleOf(option).(traceModule); !isTrace {
+		incremental := false
+		switch soundModuleOf(option).(type) {
+		case traceModule:
+		case incrementalModule:
+			incremental = true
+		default:
 			continue
 		}
 		trace, _ := ioam.DecodeTrace(option.Data[2:])
-		visit(trace, n.namespaces[trace.Namespace])
+		visit(trace, incremental, n.namespaces[trace.Namespace])
 	}
 }
 
@@ -30,8 +35,8 @@ func (n *Node) isOwnCopy(p packet) (is bool) {
 	if len(p.options) == 0 || ioam.NextHeader(p.header[0]) != ioam.NextHeaderNone || p.payloadLength() != len(p.header) || n.asksInVain(p) {
 		return false
 	}
-	n.soundTraces(p, func(t ioam.Trace, namespace *model.Namespace) {
-		if namespace == nil || !n.config.AsksLoopback(namespace.ID) || t.Type != model.LoopbackType || t.Flags&ioam.FlagLoopback != 0 {
+	n.soundTraces(p, func(t ioam.Trace, incremental bool, namespace *model.Namespace) {
+		if incremental || namespace == nil || !n.config.AsksLoopback(namespace.ID) || t.Type != model.LoopbackType || t.Flags&ioam.FlagLoopback != 0 {
 			return
 		}
 		words := len(t.Data) / 4
@@ -46,20 +51,20 @@ func (n *Node) isOwnCopy(p packet) (is bool) {
 // asksInVain reports whether a trace has the Loopback flag with a type for which no node
 // returns a copy: "MUST NOT loop back a copy" (RFC 9322 §4.1).
 func (n *Node) asksInVain(p packet) (vain bool) {
-	n.soundTraces(p, func(t ioam.Trace, _ *model.Namespace) {
+	n.soundTraces(p, func(t ioam.Trace, _ bool, _ *model.Namespace) {
 		vain = vain || t.Flags&ioam.FlagLoopback != 0 && t.Type != model.LoopbackType
 	})
 	return vain
 }
 
-// isCopyDue reports whether the node returns a copy of a packet: a trace with the flag, of
-// a namespace with loopback, has room for the node's data.
+// isCopyDue reports whether a copy of a packet is due: a pre-allocated trace with the flag,
+// of a namespace with loopback, has room for the node's data.
 func (n *Node) isCopyDue(p packet) (due bool) {
-	if isLocal(p.source()) || isLocal(p.destination()) || len(p.header) > model.LoopbackHeader || n.asksInVain(p) {
+	if isLocal(p.source()) || isLocal(p.destination()) || n.asksInVain(p) {
 		return false
 	}
-	n.soundTraces(p, func(t ioam.Trace, namespace *model.Namespace) {
-		due = due || namespace != nil && namespace.Loopback && t.Flags&(ioam.FlagLoopback|ioam.FlagOverflow) == ioam.FlagLoopback && t.RemainingLen > 0
+	n.soundTraces(p, func(t ioam.Trace, incremental bool, namespace *model.Namespace) {
+		due = due || !incremental && namespace != nil && namespace.Loopback && t.Flags&(ioam.FlagLoopback|ioam.FlagOverflow) == ioam.FlagLoopback && t.RemainingLen > 0
 	})
 	return due
 }
@@ -77,7 +82,7 @@ func (n *Node) terminate(p packet, result *Result) {
 	if !result.Outcome.Removed() {
 		return
 	}
-	n.soundTraces(p, func(t ioam.Trace, namespace *model.Namespace) {
+	n.soundTraces(p, func(t ioam.Trace, _ bool, namespace *model.Namespace) {
 		if namespace != nil && namespace.TerminateActive && t.Flags&ioam.FlagActive != 0 {
 			result.Verdict, result.Outcome = Drop, model.OutcomeActiveTerminated
 		}

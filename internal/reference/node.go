@@ -84,6 +84,7 @@ type Result struct {
 	Record    *Record // of a removed header with a pre-allocated trace, else nil
 	Loopback  *Record // of the headers, as they arrived, of a packet of which a copy is returned (RFC 9322 §4.2), else nil
 	Asks      bool    // the Loopback flag was set on the packet
+	Withheld  bool    // a copy is due, and not returned because its header would be too long
 	Postcards []model.Postcard
 	GSOSize   uint32 // bytes; as in the frame unless the insertion made segments smaller
 }

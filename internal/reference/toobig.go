@@ -50,7 +50,8 @@ func (n *Node) hear(p packet, now int64) {
 	grown := header[3] == 4 && binary.BigEndian.Uint32(header[4:]) == 0 // by an incremental trace
 	begins := header[2] == byte(ioam.OptionPadN) && (grown || header[3] == 0) &&
 		(grown || header[4] == byte(ioam.OptionIOAM) || header[4] == byte(ioam.OptionIOAMStatic))
-	if quoted.ip[0]>>4 != 6 || quoted.nextHeader() != ioam.NextHeaderHopByHop || quoted.source() != p.destination() || !begins {
+	inserted := quoted.nextHeader() == ioam.NextHeaderHopByHop || quoted.nextHeader() == ioam.NextHeaderDestination
+	if quoted.ip[0]>>4 != 6 || !inserted || quoted.source() != p.destination() || !begins {
 		return
 	}
 	if mtu < minimumMTU || mtu >= int64(quoted.payloadLength()+ipv6.HeaderLen) {

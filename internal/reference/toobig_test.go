@@ -50,7 +50,12 @@ func TestLearnedPathMTU(t *testing.T) {
 		{"would have fitted", model.ModeInline, narrow, narrow, same, 0, false},
 		{"below the minimum", model.ModeInline, 1279, 1480, same, 0, false},
 		{"another type", model.ModeInline, narrow, 1480, change(40, 1), 0, false},
-		{"quoted without a Hop-by-Hop header", model.ModeInline, narrow, 1480, change(54, 17), 0, false},
+		{"Edge-to-Edge", model.ModeInline, narrow, 1480, func(packet []byte) []byte {
+			packet[54] = 60
+			return change(92, 0x11)(packet)
+		}, 0, true},
+		{"quoted without a header of options", model.ModeInline, narrow, 1480, change(54, 17), 0, false},
+		{"quoted with a Routing header", model.ModeInline, narrow, 1480, change(54, 43), 0, false},
 		{"quoted with another option first", model.ModeInline, narrow, 1480, change(92, 5), 0, false},
 		{"quoted with other padding", model.ModeInline, narrow, 1480, change(91, 2), 0, false},
 		{"quoted after it has grown", model.ModeInline, narrow, 1480, func(packet []byte) []byte {

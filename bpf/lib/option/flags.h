@@ -13,6 +13,12 @@
 #include "option/trace.h"
 #include "record.h"
 
+/* The flags are those of both kinds of traces (RFC 9322 §3). */
+static __always_inline int is_trace(const struct option *option)
+{
+	return option->kind == KIND_TRACE || option->kind == KIND_INCREMENTAL;
+}
+
 /* Whether this node acts on a flag in some namespace: TRACE_LOOPBACK or TRACE_ACTIVE. */
 #define ACTS_ON(flags) ((__u32)NODE.trace_flags << TRACE_FLAGS_AT & (flags))
 
@@ -109,10 +115,12 @@ static __always_inline enum copy_kind copy_kind_of(const struct packet *p, const
 		const struct option *option = &o->options[i];
 		const struct ioam_namespace *ns;
 
-		if (option->kind != KIND_TRACE)
+		if (!is_trace(option))
 			continue;
 		if (option->header & TRACE_LOOPBACK && !is_loopback_type(option))
 			return COPY_NONE; /* "MUST NOT loop back a copy" (RFC 9322 §4.1) */
+		if (option->kind == KIND_INCREMENTAL)
+			continue; /* what is returned does not grow */
 		ns = namespace_of(o, option);
 		if (!ns)
 			continue;
@@ -147,7 +155,7 @@ static __always_inline int give_headers(context *ctx, const struct packet *p,
 	rec.record->packet_length = IPV6_HEADER;
 	if (read_some(ctx, p->l3, rec.record->packet, IPV6_HEADER, RECORD_PACKET))
 		rec.record->packet_length = 0;
-	bpf_ringbuf_submit(rec.record, BPF_RB_FORCE_WAKEUP); /* somebody waits for the copy */
+	bpf_ringbuf_submit(rec.record, BPF_RB_FORCE_WAKEUP); /* its sender waits for the copy */
 	return 0;
 }
 
@@ -213,7 +221,7 @@ __noinline int is_probe(const struct options *o)
 		const struct option *option = &o->options[i];
 		const struct ioam_namespace *ns;
 
-		if (option->kind != KIND_TRACE || !(option->header & TRACE_ACTIVE))
+		if (!is_trace(option) || !(option->header & TRACE_ACTIVE))
 			continue;
 		ns = namespace_of(o, option);
 		if (ns && ns->probing & PROBING_TERMINATES)

@@ -49,6 +49,7 @@ __noinline int incremental_note(struct options *o, __u32 slot)
 	option = &o->options[slot];
 	ns = namespace_of(o, option);
 	o->has_trace = 1; /* it is reported by the record of the header */
+	o->trace_flags |= option->header >> TRACE_FLAGS_AT;
 	note_removal(o, ns);
 	if (!ns) {
 		outcome = OUTCOME_NAMESPACE_UNKNOWN;
