@@ -28,7 +28,8 @@ enum proof_role {
 struct proof {
 	__u64 profile; /* 0: the slot is free */
 	__u64 next;    /* number that no CPU has taken */
-	__u64 pad[6];
+	__s64 ahead; /* of TAI, before the time since the boot, when `next` followed the clock; ns */
+	__u64 pad[5];
 	__u64 greatest; /* accepted number, in a cache line of its own */
 	__u64 pad2[7];
 	__u64 words[PROOF_WORDS];

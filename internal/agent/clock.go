@@ -13,7 +13,8 @@ import (
 // clockPeriod is how often the agent polls what no event reports.
 const clockPeriod = time.Second
 
-// taiClock keeps TAI − UTC current in the data plane.
+// taiClock keeps TAI − UTC current in the data plane, and the numbers of proofs of transit,
+// which begin with the time.
 type taiClock struct {
 	idle
 	*core
@@ -39,6 +40,12 @@ func (c *taiClock) run(ctx context.Context) error {
 }
 
 func (c *taiClock) follow() {
+	raised, err := c.datapath.FollowClock()
+	if err != nil {
+		c.log.Warn("the numbers of proofs of transit could not follow the clock", "error", err)
+	} else if raised > 0 {
+		c.log.Info("the clock was set forward; the numbers of proofs of transit begin again at the time", "profiles", raised)
+	}
 	clock, err := c.system.Clock()
 	if err != nil {
 		c.log.Debug("the clock's state is unknown", "error", err)

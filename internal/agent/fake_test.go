@@ -32,6 +32,7 @@ type fakeDatapath struct {
 	refuse   error
 	counters []datapath.Counters
 	offsets  []time.Duration
+	behind   int            // profiles whose numbers are behind the clock
 	pathMTUs map[string]int // by encapsulation
 	reported map[string][]uint64
 	closed   int
@@ -180,6 +181,13 @@ func (d *fakeDatapath) SetTAIOffset(o time.Duration) error {
 	defer d.mu.Unlock()
 	d.offsets = append(d.offsets, o)
 	return nil
+}
+
+func (d *fakeDatapath) FollowClock() (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer func() { d.behind = 0 }()
+	return d.behind, nil
 }
 
 func (d *fakeDatapath) Forwarding() (*datapath.Forwarding, error) { return &datapath.Forwarding{}, nil }

@@ -49,6 +49,7 @@ func configFacts(c *config.Config, node model.NodeConfig) health.Node {
 			fact.ShadowedBy = node.Encapsulations[j].Name
 		}
 		n.Encapsulations = append(n.Encapsulations, fact)
+		n.Numbers = n.Numbers || slices.ContainsFunc(e.Options, func(o model.InsertedOption) bool { return o.Proof != nil })
 	}
 	return n
 }

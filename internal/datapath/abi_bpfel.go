@@ -768,7 +768,8 @@ type abiProof struct {
 	_        structs.HostLayout
 	Profile  uint64
 	Next     uint64
-	Pad      [6]uint64
+	Ahead    int64
+	Pad      [5]uint64
 	Greatest uint64
 	Pad2     [7]uint64
 	Words    [4096]uint64
@@ -978,6 +979,7 @@ const (
 	abiUnmarkedUNMARKED_GSO      abiUnmarked = 2
 	abiUnmarkedUNMARKED_HEADROOM abiUnmarked = 3
 	abiUnmarkedNUM_UNMARKED      abiUnmarked = 4
+	abiUnmarkedMAY_CARRY_MARK    abiUnmarked = 4
 )
 
 type abiUpper uint32

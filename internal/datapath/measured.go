@@ -235,8 +235,8 @@ func (t *measuredTable) clearNumber(number uint32) {
 }
 
 // Blocks gives what was counted in a block, for every measured flow. It is final half a
-// block after the block's end, and is kept for two blocks and a half after it, or until
-// there are packets of a later block in its place: it is not Complete then.
+// block after the block's end, and is kept for two blocks and a half after it. If packets of a
+// later block have overwritten it before, it is not Complete.
 func (d *Datapath) Blocks(block uint64, visit func(BlockCounts)) {
 	d.measured.Load().read(block, visit)
 }

@@ -31,9 +31,9 @@ const (
 	keyProbes    = uint32(abiMarkingBoundMEASURED_PROBES)
 )
 
-// keyTable is the programs' table of keys, with open addressing in groups of places. They
-// look while it changes: a key stays in its place, and a group without a free place says
-// that keys may be in the groups after it.
+// keyTable is the programs' table of keys, with open addressing in groups of places. Programs
+// read it while it changes, so a key never moves. A lookup goes on to the next group only if
+// a group has no place that is marked free.
 type keyTable struct {
 	groups []uint64
 	keys   []abiMeasuredKey

@@ -3,8 +3,11 @@
 package datapath
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -17,6 +20,10 @@ import (
 // that starts again without its maps so begins beyond the numbers that it has given,
 // unless there were more than 62 million packets in each second.
 const numberUnit = 16
+
+// clockStep is by how much the clock must have been set forward before numbers follow it.
+// The clock of the time since the boot is slewed like TAI, so they differ by steps alone.
+const clockStep = int64(time.Second)
 
 // proving is the proofs of a generation.
 type proving struct {
@@ -144,15 +151,83 @@ func slotFor(slots []uint64, profile uint64, used map[uint64]bool) (uint32, erro
 	return uint32(free), nil
 }
 
+// readClocks reads TAI, and by how much it is ahead of the time since the boot, in
+// nanoseconds.
+func readClocks() (now, ahead int64, err error) {
+	var tai, boot unix.Timespec
+	if err = unix.ClockGettime(unix.CLOCK_TAI, &tai); err == nil {
+		err = unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the clock: %w", err)
+	}
+	return tai.Nano(), tai.Nano() - boot.Nano(), nil
+}
+
 // beginProof gives a slot that no program uses to a profile.
 func beginProof(proofs *ebpf.Map, slot uint32, profile uint64) error {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_TAI, &now); err != nil {
-		return fmt.Errorf("read the clock: %w", err)
+	now, ahead, err := readClocks()
+	if err != nil {
+		return err
 	}
-	entry := abiProof{Profile: profile, Next: uint64(now.Nano()) / numberUnit}
+	entry := abiProof{Profile: profile, Next: uint64(now) / numberUnit, Ahead: ahead}
 	if err := proofs.Put(slot, entry); err != nil {
 		return fmt.Errorf("fill map %s: %w", mapProofs, err)
 	}
 	return nil
+}
+
+// FollowClock lets the numbers of proofs begin again at the time if the clock was set
+// forward since they began: after a boot with a clock that is behind, verifying nodes take
+// them for old ones. It reports for how many profiles.
+func (d *Datapath) FollowClock() (raised int, err error) {
+	now, ahead, err := readClocks()
+	if err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	step := ahead - d.clockAhead
+	if d.tables.maps[mapProofs] == nil || d.clockAhead != 0 && -clockStep < step && step < clockStep {
+		return 0, nil
+	}
+	raised, err = followClock(d.tables.maps[mapProofs], now, ahead)
+	if err == nil { // else the next call tries again
+		d.clockAhead = ahead
+	}
+	return raised, err
+}
+
+// followClock does so in memory that programs share, word by word. A number that a program
+// takes meanwhile is below those that follow.
+func followClock(proofs *ebpf.Map, now, ahead int64) (raised int, err error) {
+	const next, began, size = 8, 16, int64(unsafe.Sizeof(abiProof{})) // offsets of Next and Ahead
+	memory, err := proofs.Memory()
+	if err != nil {
+		return 0, fmt.Errorf("map the numbers of proofs: %w", err)
+	}
+	write := func(at int64, word uint64) {
+		if err == nil {
+			_, err = memory.WriteAt(binary.NativeEndian.AppendUint64(nil, word), at)
+		}
+	}
+	for at := int64(0); err == nil && at < size*int64(proofs.MaxEntries()); at += size {
+		var entry [24]byte
+		if _, err := memory.ReadAt(entry[:], at); err != nil {
+			return raised, fmt.Errorf("read map %s: %w", mapProofs, err)
+		}
+		word := func(at int) uint64 { return binary.NativeEndian.Uint64(entry[at:]) }
+		if word(0) == 0 || ahead-int64(word(began)) < clockStep {
+			continue
+		}
+		if first := uint64(now) / numberUnit; word(next) < first {
+			write(at+next, first)
+			raised++
+		}
+		write(at+began, uint64(ahead))
+	}
+	if err != nil {
+		return raised, fmt.Errorf("fill map %s: %w", mapProofs, err)
+	}
+	return raised, nil
 }

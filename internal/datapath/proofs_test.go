@@ -60,7 +60,7 @@ func (g generator) proof() []byte {
 	p := ioam.ProofOfTransit{Namespace: ioam.NamespaceID(namespaceIDs[g.IntN(len(namespaceIDs))]), Flags: byte(g.IntN(2))}
 	p.PktID = firstNumber + g.Uint64N(24)
 	switch g.IntN(12) {
-	case 0:
+	case 0, 2, 3:
 		p.PktID -= 65400 + g.Uint64N(512)
 	case 1:
 		p.PktID = []uint64{0, pot.Prime - 1, pot.Prime, 1<<64 - 1, g.Uint64()}[g.IntN(5)]

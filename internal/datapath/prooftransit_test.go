@@ -333,3 +333,66 @@ func nowTAI(t testing.TB) int64 {
 	}
 	return now.Nano()
 }
+
+// TestNumbersFollowClock: the numbers of a profile that began while the clock was behind begin
+// again once it is set, and only then.
+func TestNumbersFollowClock(t *testing.T) {
+	onOneCPU(t)
+	key := testKeys(t, 4)[0]
+	p := loadPrograms(t, provingConfig(key), 1, fixedTime, hookEgressTC)
+	m := p.maps[mapProofs]
+	now, ahead, err := readClocks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slots, err := readSlots(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot := uint32(slices.Index(slots, slotName(key.Profile)))
+	const began, year = 1000, int64(365 * 24 * time.Hour)
+	clock := uint64(now) / numberUnit
+	for _, tt := range []struct {
+		name          string
+		behind, next  int64 // of the clock when the numbers began; the number
+		follows, jump bool
+	}{
+		{"set forward", year, began, true, true},
+		{"set forward by two seconds", int64(2 * time.Second), began, true, true},
+		{"slewed", int64(time.Second / 2), began, false, false},
+		{"set back", -year, began, false, false},
+		{"set forward, with numbers that are ahead", year, int64(clock) + 1e9, true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			entry := abiProof{Profile: slotName(key.Profile), Next: uint64(tt.next), Ahead: ahead - tt.behind, Greatest: 17}
+			if err := m.Put(slot, entry); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.maps[mapProofBlocks].Put(slot, make([]abiProofBlock, ebpf.MustPossibleCPU())); err != nil {
+				t.Fatal(err)
+			}
+			if first := proofIn(t, mustInsert(t, p)).PktID; first != uint64(tt.next) {
+				t.Fatalf("the first number is %d", first)
+			}
+			want, wantNumber, wantAhead := 0, uint64(tt.next)+1, ahead-tt.behind
+			if tt.jump {
+				want, wantNumber = 1, clock
+			}
+			if tt.follows {
+				wantAhead = ahead
+			}
+			for range 2 {
+				if raised, err := followClock(m, now, ahead); err != nil || raised != want {
+					t.Errorf("the numbers of %d profiles follow, %v; want %d", raised, err, want)
+				}
+				want = 0
+			}
+			if number := proofIn(t, mustInsert(t, p)).PktID; number != wantNumber {
+				t.Errorf("the number is %d, want %d", number, wantNumber)
+			}
+			if err := m.Lookup(slot, &entry); err != nil || entry.Ahead != wantAhead || entry.Greatest != 17 || entry.Profile != slotName(key.Profile) {
+				t.Errorf("%v: ahead %d, want %d; greatest %d", err, entry.Ahead, wantAhead, entry.Greatest)
+			}
+		})
+	}
+}
