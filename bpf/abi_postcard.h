@@ -195,7 +195,7 @@ struct arrival {
 /* A flow's next Sequence Number, and its Flow-ID: high and low half. */
 struct sequence_slot {
 	__u64 word;
-	__u32 used; /* units of 2^20 ns */
+	__u32 used; /* when, in units of 2^26 ns */
 	__u32 pad;
 };
 

@@ -126,7 +126,7 @@ func PinThread(before int) (release func(), err error) {
 }
 
 // shareCPUs confines all threads of this process to the CPUs of so many senders.
-// Whoever reads what their packets export then takes its time from them.
+// A reader of what their packets export then takes its time from them.
 func shareCPUs(senders int) (release func() error, err error) {
 	cpus, err := UsableCPUs()
 	if err != nil {

@@ -7,7 +7,7 @@
 #include "counters.h"
 
 #define BUDGET_ONE   32		   /* a packet or an octet is 2^32 units of credit */
-#define BUDGET_LIMIT 0x7fffffffULL /* of one look: products fit 64 bits */
+#define BUDGET_LIMIT 0x7fffffffULL /* most that is added at once, so that products fit 64 bits */
 
 /* Packets that an offloaded one will be cut into, at least 1. */
 static __always_inline __u32 parts_of(context *ctx, const struct packet *p)
@@ -18,8 +18,8 @@ static __always_inline __u32 parts_of(context *ctx, const struct packet *p)
 }
 
 /*
- * Counts a frame that leaves by an interface, or takes that back: the stack will count it. Not inlined:
- * the stack is small.
+ * Counts a frame that leaves by an interface. `back`: takes that back, because the frame goes to the
+ * kernel's stack, which counts it. Not inlined: the BPF stack is small.
  */
 __noinline int count_sent(context *ctx, __u32 slot, __u32 back)
 {
@@ -44,7 +44,7 @@ static __always_inline __u64 earn(__u64 credit, __u64 seen, __u64 sent, __u64 sh
 {
 	__u64 since = sent - seen;
 
-	if ((__s64)since < 0) /* the interface has other counters than before */
+	if ((__s64)since < 0) /* the counters began anew */
 		since = 0;
 	if (since > BUDGET_LIMIT)
 		since = BUDGET_LIMIT;

@@ -27,7 +27,7 @@ struct common_header {
 	__be32 type;
 };
 
-/* Where a node's data are behind the header, of which a number of 4 bytes is left. */
+/* Offset of the node data that is filled next, when `left` words of 4 bytes are free. */
 #define COMMON_DATA(left) (IPV6_HEADER + sizeof(struct common_header) + ((left) << 2))
 
 /* Whether the header begins with padding, lies within the packet, and ends with its option or padding. */

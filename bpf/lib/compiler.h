@@ -3,10 +3,10 @@
 #ifndef WAYMARK_COMPILER_H
 #define WAYMARK_COMPILER_H
 
-/* Keeps the compiler from joining what the verifier has to see apart. */
+/* Hides a value from the optimizer, which would merge checks and uses that the verifier must see one by one. */
 #define opaque(x) asm volatile("" : "+r"(x))
 
-/* Lets the compiler read again what it would put aside: the stack is small. */
+/* Makes the compiler read memory again instead of keeping values on the stack, which is small. */
 #define forget_memory() asm volatile("" ::: "memory")
 
 #endif

@@ -22,8 +22,8 @@ static __always_inline void put_data(struct packet *p, __be32 *at, __be32 value)
 }
 
 /*
- * Values of a header that was inserted after the IPv6 header, at offsets from its start; 0: the
- * header has no such value.
+ * patch8() and those below write a value into a header that was inserted after the IPv6 header, at an
+ * offset from its start. Offset 0: the header has no such value.
  */
 static __always_inline void patch8(struct packet *p, __u16 offset, __u8 value)
 {

@@ -15,7 +15,7 @@ static __always_inline __u32 u32_min(__u32 a, __u32 b)
 	return a < b ? a : b;
 }
 
-/* First k of every n, over all CPUs, each of which uses the numbers of a block before the next. */
+/* Whether the packet is among the first k of every n, on all CPUs: each takes a block of numbers at a time. */
 static __always_inline int is_selected(const struct encapsulation *e)
 {
 	struct frequency_block *mine;
@@ -98,7 +98,7 @@ static __always_inline struct departure departure_of(context *ctx, const struct 
 	return departure;
 }
 
-/* A bit of a filter: most destinations' bits are no collector's. */
+/* The bit of a destination in a filter of collectors: if it is not set, the destination is none. */
 static __always_inline __u32 collector_bit(const __u64 *address)
 {
 	return (address[0] ^ address[1]) * FIBONACCI >> 58;
@@ -106,7 +106,7 @@ static __always_inline __u32 collector_bit(const __u64 *address)
 
 /*
  * Whether the packet goes to a collector of postcards: it would cause more of them (RFC 9326 §3.1.2).
- * Later fragments have no port; collectors are there with port 0, too.
+ * Later fragments have no port: for them, the table has each collector with port 0, too.
  */
 static __always_inline int is_to_collector(const struct packet *p, const struct ipv6 *ip6,
 					   const struct headers *h)
@@ -178,8 +178,8 @@ static __always_inline enum outcome put_outer(struct packet *p, const struct enc
 }
 
 /*
- * Notes by how much the packet may grow besides the insertion; what is to be cut has no length yet. Bytes
- * before the IPv6 header are from bit 16 of `mtu` on. Not inlined: see scan_options().
+ * Notes by how much the packet may grow besides the insertion. The parts of an offloaded one have no length
+ * yet. Bits 16 to 23 of `mtu`: how many bytes are before the IPv6 header. Not inlined: see scan_options().
  */
 __noinline int note_room(context *ctx, const struct growth *g, __u32 mtu)
 {
@@ -221,7 +221,7 @@ static __always_inline void note_insertion(context *ctx, const struct packet *p,
 	d->placed = placed;
 }
 
-/* What is left to do for a packet that may have been encapsulated. */
+/* Completes the inserted options, if the packet was encapsulated. */
 static __always_inline void complete_insertion(context *ctx, const struct packet *p,
 					       enum outcome outcome)
 {
@@ -229,7 +229,7 @@ static __always_inline void complete_insertion(context *ctx, const struct packet
 		insert_options(ctx, p);
 }
 
-/* Whether no two packets may have what is inserted. */
+/* Whether each packet needs options of its own, with a number: an offloaded frame cannot have them. */
 static __always_inline int is_numbered(const struct encapsulation *e)
 {
 	return (NODE.inserts_proofs && e->has_proof) || (NODE.inserts_e2e && e->has_e2e);

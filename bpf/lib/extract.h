@@ -249,7 +249,7 @@ static __always_inline struct extraction *begin_extraction(context *ctx, const s
 	return x;
 }
 
-/* Direct Exports of options that stay are the egress hook's. */
+/* Reports the Direct Exports that were removed. The egress hook reports those that stay. */
 static __always_inline void report_extracted(context *ctx, const struct packet *p,
 					     struct options *o, const struct hop *hop)
 {

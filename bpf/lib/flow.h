@@ -35,7 +35,7 @@ static __always_inline void note_flow(const struct packet *p, const struct ipv6 
 	ports = h->upper && has_ports(h->next_header) ? at(p, h->upper, 4) : 0;
 	if (ports)
 		word |= (__u64)*ports << 32;
-	/* in one piece, as it is read: a load of two stores waits for both */
+	/* one store, because it is read by one load: a load that spans two stores stalls the CPU */
 	*(__u64 *)&key->flow_label = word;
 	if (!ports)
 		return;
@@ -79,7 +79,7 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 about)
 		return -1;
 	packet_load(ctx, p);
 	whole = packet_length(ctx, p);
-	/* mostly that is enough: addresses, ports and TCP's flags */
+	/* enough for most packets: addresses, ports and TCP's flags */
 	reach = inside + IPV6_HEADER + 16;
 	packet_pull(ctx, p, whole < reach ? whole : reach);
 	hbh = at(p, IPV6_HEADER, 8);
@@ -89,7 +89,7 @@ __noinline int find_flow(context *ctx, __u32 l3, __u32 length, __u32 about)
 	own = ((__u32)hbh[1] + 1) << 3;
 	after = at(p, IPV6_HEADER + own, 8);
 	if (next == NEXT_DESTINATION && after) {
-		if (own != (length & 0xfff)) { /* that header is meant, too */
+		if (own != (length & 0xfff)) { /* `length` is of both headers */
 			next = after[0];
 		} else if (about == ABOUT_INNER && after[0] == NEXT_IPV6) {
 			further = inside + (((__u32)after[1] + 1) << 3);

@@ -41,7 +41,7 @@ static __always_inline __u32 last_seen(const struct flow *f)
 	return (__s32)(even - odd) > 0 ? even : odd;
 }
 
-/* The entry that is free or has been read; else the one without packets for longest. */
+/* The entry to replace: one that is free or has been read, else the one whose last packet is oldest. */
 static __always_inline struct flow *find_victim_flow(struct flow_set *set,
 						     const struct flow_clock *clock)
 {
@@ -79,7 +79,7 @@ static __always_inline int hand_over(struct draft *e, struct flow *f, __u32 coll
 	return 1;
 }
 
-/* A full barrier: a reader that finds the same id before and after has read one flow. */
+/* The barrier lets a reader detect a change of flow: it reads the id before and after the rest. */
 static __always_inline void free_entry(struct flow *f)
 {
 	__sync_lock_test_and_set(&f->id, 0);

@@ -62,8 +62,8 @@ __noinline int walk_headers(context *ctx, __u32 l3, struct headers *h)
 }
 
 /*
- * The headers from an offset on, where the type of the first one is given. Filled in where they are
- * used: a copy would wait for the stores of its parts.
+ * The headers from an offset on, where the type of the first one is given. The result is
+ * written into *h and not returned: copying it would stall on the stores of its parts.
  */
 static __always_inline void find_headers(context *ctx, const struct packet *p, __u8 first,
 					 __u32 begin, struct headers *h)

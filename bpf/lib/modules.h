@@ -138,8 +138,8 @@ static __always_inline int note_common_trace(const struct packet *p, struct opti
 }
 
 /*
- * What egress has to say of an option that ingress treated: that a trace has no room left is a flag
- * by then that was set before; proofs are ingress's business alone.
+ * The outcome at egress of an option that the ingress hook treated. A trace without room has the overflow
+ * flag by now, which ingress set. Proofs have no outcome at egress.
  */
 static __always_inline enum outcome completed_outcome(enum outcome outcome)
 {
@@ -150,8 +150,8 @@ static __always_inline enum outcome completed_outcome(enum outcome outcome)
 }
 
 /*
- * Sums up several options: each that is not the packet's outcome is counted, from a counter on. Mostly
- * they have one outcome. Not inlined: see scan_options().
+ * Sums up several options: each that is not the packet's outcome is counted, from a counter on. In most
+ * packets all options have the same outcome. Not inlined: see scan_options().
  */
 __noinline int sum_up_several(struct options *o, __u32 slot, __u32 counter)
 {
@@ -282,7 +282,7 @@ static __always_inline void insert_option(context *ctx, struct packet *p, const 
 		complement_insertion(ctx, patch, departure, p->l3);
 }
 
-/* Completes what needs the inserted header in full. Apart from insertion: the stack is small. */
+/* Completes options that need the whole inserted header. A step of its own, because the stack is small. */
 static __always_inline void insert_options(context *ctx, const struct packet *p)
 {
 	const struct draft *d;

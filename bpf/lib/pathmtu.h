@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What the paths of packets carry that grow inline, learned from Packet Too Big messages that quote
- * such a packet (docs/data-plane.md, "Path MTU").
+ * Path MTUs of packets that get options inline, learned from Packet Too Big messages that quote such a
+ * packet (docs/data-plane.md, "Path MTU").
  */
 #ifndef WAYMARK_PATHMTU_H
 #define WAYMARK_PATHMTU_H

@@ -24,7 +24,7 @@ static __always_inline void wake_reader(void)
 		bpf_ringbuf_discard(nothing, BPF_RB_FORCE_WAKEUP);
 }
 
-/* Whether there is room for one more, by the reader's word, which is only read here. */
+/* Whether there is room for one more. The reader writes head->read; programs only read it. */
 static __noinline int has_room(struct postcard_head *head)
 {
 	__u64 waiting = head->written - *(volatile __u64 *)&head->read, room;

@@ -16,9 +16,9 @@
 #define ROOM_LARGE 536
 
 /*
- * Reads 8 to `most` bytes. Not inlined: where registers are scarce the compiler puts a length
- * aside between its check and its use, and older verifiers then forget the check. Nor may it
- * join the two comparisons into one, from which they learn nothing.
+ * Reads 8 to `most` bytes. Not inlined: where registers are scarce, the compiler spills the length to the
+ * stack between its check and its use, and older verifiers then forget the check. opaque() keeps it from
+ * merging the two comparisons into one, from which these verifiers learn no bounds.
  */
 static __noinline int read_some(context *ctx, __u32 offset, void *to, __u32 length, __u32 most)
 {
@@ -43,8 +43,8 @@ static __always_inline __u32 room_for(__u32 length)
 }
 
 /*
- * How a record is handed over, when some bytes wait in its ring, with it: waking costs more than a packet,
- * so only the record that passes the mark does it.
+ * Whether to wake the reader, when `waiting` bytes are in the ring, this record's included. Waking costs more
+ * than treating a packet, so only the record that crosses RING_WAKE_AT does it.
  */
 static __always_inline __u64 wake_by(__u64 waiting, __u32 room)
 {
@@ -62,8 +62,8 @@ struct recording {
 };
 
 /*
- * Reserves a record with `room` bytes for the header and copies it there. Older verifiers follow
- * a second check of a record for NULL into both branches, so `held` remembers the first.
+ * Reserves a record with `room` bytes for the header, and copies the header into it. `held` says whether
+ * there is a record: older verifiers forget that rec->record was checked for NULL, and follow both branches.
  */
 static __always_inline void record_take(context *ctx, const struct packet *p, struct recording *rec,
 					__u32 length, __u32 room)
