@@ -145,8 +145,8 @@ func (m *delayMeter) send(how model.Measurement) {
 }
 
 // probeClass is the traffic class of a flow's test packets: the flow's, if it has only one, so
-// that they wait in the same queues. Bits that carry a mark say that there is none, and the
-// packets do not ask for congestion marks (RFC 3168).
+// that they wait in the same queues. Bits of the mark have the value for unmarked packets,
+// and the bits of ECN are 0 (RFC 3168).
 func probeClass(f *model.MeasuredFlow, marking model.Marking) uint8 {
 	if f.TrafficClass == nil {
 		return 0

@@ -96,7 +96,7 @@ func (d *drops) growth(c *datapath.Counters) (n [numDropCounters]uint64) {
 	return n
 }
 
-// warnings are none of an interface that has the role by now.
+// warnings leaves out interfaces that have got the role since they dropped packets.
 func (d *drops) warnings(s *state) (ws []health.Warning) {
 	counters, err := d.datapath.Counters()
 	if err != nil {

@@ -30,9 +30,9 @@ func TestDropsAreWarnedOf(t *testing.T) {
 	}{
 		{"nothing", "", none, none, none, health.DroppedAtEdge, ""},
 		{"no ingress role", "egress", in, none, none, health.DroppedAtEdge, "eth0 dropped 50 packets that arrived in the last minute"},
-		{"no egress role", "ingress", none, out, none, health.DroppedAtEdge, "eth0 dropped 50 packets that were about to leave"},
+		{"no egress role", "ingress", none, out, none, health.DroppedAtEdge, "eth0 dropped 50 packets that were to leave"},
 		{"the roles by now", "ingress, egress", in, out, none, health.DroppedAtEdge, ""},
-		{"rejected proofs", "ingress", none, none, rejected, health.ProofsRejected, "they are not dropped"},
+		{"rejected proofs", "ingress", none, none, rejected, health.ProofsRejected, "their packets went on"},
 		{"dropped for their proofs", "ingress", dropped, none, rejected, health.ProofsRejected, "20 packets were dropped (pot_dropped)"},
 		{"right proofs", "ingress", none, none, none, health.ProofsRejected, ""},
 	} {

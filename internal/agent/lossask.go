@@ -59,8 +59,8 @@ func (m *lossMeter) disconnect() {
 	}
 }
 
-// askAgain is how long nodes are waited for before those are asked again that had no counters
-// yet.
+// askAgain is the time after which nodes that had no counters yet are asked again, although
+// others have not answered.
 const askAgain = time.Second
 
 // ask asks all points, until all have answered or the next block is near. Questions that

@@ -57,6 +57,6 @@ func exportsUnsecured(collectors []string) Warning {
 // exportsUnselective warns of Direct Exports in all packets to a prefix.
 func exportsUnselective(encapsulation, iface string) Warning {
 	return New(ExportsUnselective, iface,
-		fmt.Sprintf("encapsulation %s inserts a Direct Export into every packet to a prefix, and this node makes a postcard for each (export: every), within its limits: RFC 9326 section 3.1.1 requires a subset of the packets, 1 in more than 100", encapsulation),
+		fmt.Sprintf("encapsulation %s inserts a Direct Export into every packet to a prefix, and this node makes a postcard for each (export: every), within its limits: RFC 9326 section 3.1.1 requires a subset, 1 in more than 100", encapsulation),
 		"set flows: 1/N or frequency: 1/N in the encapsulation, narrow the match, or set export: aggregate or sample in the namespace")
 }

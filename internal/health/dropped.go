@@ -45,7 +45,7 @@ func DroppedOnArrival(iface string, d EdgeDrops) []Warning {
 	}
 	return []Warning{New(DroppedAtEdge, iface,
 		fmt.Sprintf("%s dropped %d packets that arrived in the last minute, because it has no ingress role: %s", iface, d.sum(), d.reasons()),
-		fmt.Sprintf("if %s is inside the domain, add ingress to its role, under interfaces or with: waymark interface set %s role ingress,egress; if it is the edge, it works as it should, and somebody outside sends such packets: find the sender", iface, iface))}
+		fmt.Sprintf("if %s is inside the domain: waymark interface set %s role ingress,egress (or in the file); if it is the edge, find the sender", iface, iface))}
 }
 
 // DroppedOnDeparture warns if an interface without the egress role drops packets.
@@ -54,8 +54,8 @@ func DroppedOnDeparture(iface string, d EdgeDrops) []Warning {
 		return nil
 	}
 	return []Warning{New(DroppedAtEdge, iface,
-		fmt.Sprintf("%s dropped %d packets that were about to leave in the last minute, because it has no egress role: %s", iface, d.sum(), d.reasons()),
-		fmt.Sprintf("if %s leads to nodes of the domain, add egress to its role, under interfaces or with: waymark interface set %s role ingress,egress; if it leads out of the domain, end these tunnels and traces at this node (decapsulations, or remove: true of their namespace), or find the sender", iface, iface))}
+		fmt.Sprintf("%s dropped %d packets that were to leave in the last minute, because it has no egress role: %s", iface, d.sum(), d.reasons()),
+		fmt.Sprintf("if %s leads into the domain: waymark interface set %s role ingress,egress (or in the file); else end tunnels and traces here (decapsulations, remove)", iface, iface))}
 }
 
 // Proofs counts the proofs of transit that a node recently verified at an interface, and
@@ -82,17 +82,17 @@ func RejectedProofs(iface string, p Proofs) []Warning {
 			counters = append(counters, fmt.Sprintf("%s %d", c.name, c.n))
 		}
 	}
-	why, cure := "the packets skipped a node of the path or passed one twice, or a node has a key of another profile",
-		"compare the profile in the second line of each node's key file (one 'waymark pot generate' makes the keys of all nodes), then pot_updated on each node of the path: where it does not grow, packets pass that node by"
+	why, cure := "packets skipped or repeated a node, or keys differ in profile",
+		"compare line 2 of all key files ('waymark pot generate' makes new ones), then find the node whose pot_updated does not grow"
 	if wrong < again {
 		why, cure = "their numbers came before, or are much older than others", "find the node that sends packets twice or late, or the sender that replays them"
 	}
-	fate := "they are not dropped"
+	fate := "their packets went on"
 	if p.Dropped > 0 {
 		fate = fmt.Sprintf("%d packets were dropped (pot_dropped)", p.Dropped)
-		cure += "; drop-rejected: false lets them pass meanwhile"
+		cure += "; drop-rejected: false lets packets pass"
 	}
 	return []Warning{New(ProofsRejected, iface,
-		fmt.Sprintf("%d proofs of transit that arrived on %s in the last minute were not accepted (%s), and %d were: %s; %s", wrong+again, iface, strings.Join(counters, ", "), p.Accepted, why, fate),
+		fmt.Sprintf("%s refused %d proofs of transit in the last minute (%s) and accepted %d: %s; %s", iface, wrong+again, strings.Join(counters, ", "), p.Accepted, why, fate),
 		cure)}
 }

@@ -19,6 +19,7 @@ func TestDroppedAtEdge(t *testing.T) {
 		{"a few of each", EdgeDrops{IOAM: 4, Unproven: 4, Tunnel: 4}, ": 4 with IOAM (boundary_dropped), 4 that may hold IOAM (boundary_unproven_dropped), 4 to tunnel destinations of the domain (boundary_tunnel_dropped)"},
 	} {
 		for direction, ws := range map[string][]Warning{"ingress": DroppedOnArrival("eth0", tt.d), "egress": DroppedOnDeparture("eth0", tt.d)} {
+			checkLength(t, ws)
 			if tt.says == "" {
 				if len(ws) != 0 {
 					t.Errorf("%s: %+v", tt.name, ws)
@@ -26,7 +27,7 @@ func TestDroppedAtEdge(t *testing.T) {
 				continue
 			}
 			if len(ws) != 1 || ws[0].Code != DroppedAtEdge || ws[0].Severity != Degraded || ws[0].Interface != "eth0" ||
-				!strings.HasSuffix(ws[0].Text, "no "+direction+" role"+tt.says) || !strings.Contains(ws[0].Cure, "add "+direction+" to its role") {
+				!strings.HasSuffix(ws[0].Text, "no "+direction+" role"+tt.says) || !strings.Contains(ws[0].Cure, "waymark interface set eth0 role ingress,egress") {
 				t.Errorf("%s, %s: %+v", tt.name, direction, ws)
 			}
 		}
@@ -43,12 +44,13 @@ func TestRejectedProofs(t *testing.T) {
 		{"all right", Proofs{Accepted: 500}, "", ""},
 		{"a few", Proofs{Rejected: 9}, "", ""},
 		{"some of many", Proofs{Accepted: 1000, Rejected: 20, Dropped: 20}, "", ""},
-		{"not dropped yet", Proofs{Rejected: 20}, "20 proofs of transit that arrived on eth0 in the last minute were not accepted (pot_rejected 20), and 0 were: the packets skipped a node", "waymark pot generate"},
-		{"not dropped yet, the fate", Proofs{Rejected: 20}, "they are not dropped", "pot_updated"},
+		{"not dropped yet", Proofs{Rejected: 20}, "eth0 refused 20 proofs of transit in the last minute (pot_rejected 20) and accepted 0: packets skipped or repeated a node", "waymark pot generate"},
+		{"not dropped yet, the fate", Proofs{Rejected: 20}, "their packets went on", "pot_updated"},
 		{"dropped", Proofs{Accepted: 100, Rejected: 15, Invalid: 5, Dropped: 20}, "20 packets were dropped (pot_dropped)", "drop-rejected: false"},
-		{"replayed", Proofs{Accepted: 20, Replayed: 15, TooOld: 5}, "(pot_replayed 15, pot_too_old 5), and 20 were: their numbers came before", "replays"},
+		{"replayed", Proofs{Accepted: 20, Replayed: 15, TooOld: 5}, "(pot_replayed 15, pot_too_old 5) and accepted 20: their numbers came before", "replays"},
 	} {
 		ws := RejectedProofs("eth0", tt.p)
+		checkLength(t, ws)
 		if tt.says == "" {
 			if len(ws) != 0 {
 				t.Errorf("%s: %+v", tt.name, ws)

@@ -86,7 +86,7 @@ func TestCheckNode(t *testing.T) {
 			n.NoIngress, n.Ends = true, []string{"tunnels to 2001:db8::3", "options of namespace 7"}
 		}, DecapUnreached, "", "tunnels to 2001:db8::3, options of namespace 7 cannot end here", "add ingress"},
 		{"unknown namespaces", func(n *Node) { n.Encapsulations[0].Unknown = []ioam.NamespaceID{7, 9} }, NamespaceUnfilled, "eth1", "encapsulation core inserts options of namespaces 7, 9, not configured here", "waymark ioam namespace add 7"},
-		{"unknown namespaces in a tunnel", func(n *Node) { n.Encapsulations[0].Unknown = []ioam.NamespaceID{7} }, NamespaceUnfilled, "eth1", "the end of a tunnel refuses its packets", "correct the namespace if it is mistyped"},
+		{"unknown namespaces in a tunnel", func(n *Node) { n.Encapsulations[0].Unknown = []ioam.NamespaceID{7} }, NamespaceUnfilled, "eth1", "a tunnel's end that knows none of their namespaces", "correct the namespace"},
 		{"too small", func(n *Node) { n.Encapsulations[0].TooSmall = []ioam.NamespaceID{7} }, TraceTooSmall, "eth1", "encapsulation core inserts traces of namespace 7 that are too small", "raise their size"},
 		{"nine options", func(n *Node) { n.Encapsulations[0].Options = 9 }, OptionsOverLimit, "eth1", "9 options into one header", "max_hbh_opts_number=9"},
 		{"below 1280", func(n *Node) { n.Interfaces[1].MTU = 1399 }, MTUBelowMinimum, "eth1", "packets over 1279 bytes", "mtu 1400"},
@@ -94,11 +94,12 @@ func TestCheckNode(t *testing.T) {
 		{"source elsewhere", func(n *Node) {
 			n.Encapsulations[0].Source, n.Encapsulations[0].NotOurs = netip.MustParseAddr("2001:db8::9"), true
 		}, PathMTUUnwatched, "eth1", "tunnel source 2001:db8::9 is not an address of this node", "set tunnel.source"},
-		{"narrow path", func(n *Node) { n.Encapsulations[0].PathMTU = 1500 }, PathMTULowered, "eth1", "adds 120 bytes, a link on the path to 2001:db8::1 carries 1500: packets over 1380 bytes", "an MTU of 1620"},
+		{"narrow path", func(n *Node) { n.Encapsulations[0].PathMTU = 1500 }, PathMTULowered, "eth1", "adds 120 bytes, the path to 2001:db8::1 carries 1500: packets over 1380 bytes", "an MTU of 1620"},
 		{"narrow path, until", func(n *Node) {
 			n.Encapsulations[0].PathMTU, n.Encapsulations[0].PathUntil = 1500, time.Date(2026, 11, 24, 1, 2, 3, 0, time.UTC)
 		}, PathMTULowered, "eth1", "next at 2026-11-24T01:02:03Z; this warning stays until then", "an MTU of 1620"},
 		{"unsynchronised", func(n *Node) { n.Clock.Synchronised = false }, ClockUnsynced, "", "STA_UNSYNC", "NTP"},
+		{"unsynchronised, with proofs", func(n *Node) { n.Clock.Synchronised, n.Numbers = false, true }, ClockUnsynced, "", "pot_too_old", "wait until"},
 		{"no tai", func(n *Node) { n.TimestampFormat, n.Clock.TAIOffset = ioam.TimestampPTP, 0 }, TAIOffsetZero, "", "timestamps are UTC", "leapsectz"},
 		{"private pins", func(n *Node) { n.PrivatePins = true }, BPFFSPrivate, "", "mount namespace", "ip netns exec"},
 	} {
@@ -106,6 +107,7 @@ func TestCheckNode(t *testing.T) {
 			n := healthyNode()
 			tt.spoil(&n)
 			ws := CheckNode(n)
+			checkLength(t, ws)
 			if len(ws) != 1 {
 				t.Fatalf("%d warnings, want exactly one: %+v", len(ws), ws)
 			}
@@ -114,6 +116,31 @@ func TestCheckNode(t *testing.T) {
 				t.Errorf("warning %+v, want %s on %q with %q and cure %q", w, tt.code, tt.iface, tt.text, tt.cure)
 			}
 		})
+	}
+}
+
+// checkLength checks that a warning is read in one breath: what is wrong, what happens, what
+// to type.
+func checkLength(t *testing.T, ws []Warning) {
+	t.Helper()
+	const most = 60
+	for _, w := range ws {
+		if n := len(strings.Fields(w.Text + " " + w.Cure)); n > most {
+			t.Errorf("%s has %d words, want at most %d: %s\n%s", w.Code, n, most, w.Text, w.Cure)
+		}
+	}
+}
+
+// The warnings of refused packets name the list that refuses them, and what to type.
+func TestRefusedTunnels(t *testing.T) {
+	end := Decapsulation{Destination: netip.MustParseAddr("2001:db8:ff::3")}
+	ws := RefusedTunnels([]Decapsulation{end}, Refusals{Source: 20, Bare: 20, Taken: 10})
+	checkLength(t, ws)
+	if len(ws) != 2 || !strings.Contains(ws[0].Cure, "add ADDR source PREFIX") || !strings.Contains(ws[1].Cure, "waymark ioam namespace add ID") {
+		t.Errorf("%+v", ws)
+	}
+	for _, atEnd := range []bool{false, true} {
+		checkLength(t, []Warning{RefusedByNode(netip.MustParseAddr("2001:db8:12::2"), end.Destination, atEnd)})
 	}
 }
 
@@ -159,7 +186,7 @@ func TestCheckKernel(t *testing.T) {
 		code  Code
 	}{
 		{"no net admin", func(k *Kernel) { k.Capability &^= 1 << unix.CAP_NET_ADMIN }, "capabilities", "error", CapabilityMissing},
-		{"no bpf", func(k *Kernel) { k.Capability = 1 << unix.CAP_NET_ADMIN }, "capabilities", "error", CapabilityMissing},
+		{"no sys admin", func(k *Kernel) { k.Capability &^= 1 << unix.CAP_SYS_ADMIN }, "capabilities", "error", CapabilityMissing},
 		{"no raw sockets", func(k *Kernel) { k.Capability &^= 1 << unix.CAP_NET_RAW }, "capabilities", "warning", PathMTUUnwatched},
 		{"no classifier", func(k *Kernel) { k.Classifier = Support{} }, "bpf programs", "error", BPFUnusable},
 		{"no ring buffer", func(k *Kernel) { k.RingBuffer = Support{} }, "ring buffer", "error", RingBufferMissing},
@@ -212,8 +239,11 @@ func TestMissingCapabilities(t *testing.T) {
 	if m := MissingCapabilities(1<<unix.CAP_SYS_ADMIN | 1<<unix.CAP_NET_ADMIN); len(m) != 0 {
 		t.Errorf("CAP_SYS_ADMIN and CAP_NET_ADMIN lack %v", m)
 	}
-	if m := MissingCapabilities(0); len(m) != 3 {
-		t.Errorf("no capability lacks %v, want three", m)
+	if m := MissingCapabilities(math.MaxUint64 &^ (1 << unix.CAP_SYS_ADMIN)); len(m) != 1 || !strings.HasPrefix(m[0], "CAP_SYS_ADMIN (to ") {
+		t.Errorf("all others lack %v, want CAP_SYS_ADMIN", m)
+	}
+	if m := MissingCapabilities(0); len(m) != 2 {
+		t.Errorf("no capability lacks %v, want two", m)
 	}
 }
 

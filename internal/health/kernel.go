@@ -56,16 +56,16 @@ func ReadKernel() Kernel {
 	return k
 }
 
-// Capabilities that the agent needs. CAP_SYS_ADMIN includes the first and the
-// last of them.
+// Capabilities that the agent needs. CAP_SYS_ADMIN includes CAP_BPF and CAP_PERFMON, which
+// alone are not enough: the kernel opens maps and programs by their id only for
+// CAP_SYS_ADMIN.
 var neededCapabilities = []struct {
 	bit  int
 	name string
 	why  string
 }{
-	{unix.CAP_BPF, "CAP_BPF", "load BPF programs and maps"},
 	{unix.CAP_NET_ADMIN, "CAP_NET_ADMIN", "attach programs to interfaces"},
-	{unix.CAP_PERFMON, "CAP_PERFMON", "let programs read the kernel's queue state"},
+	{unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "mount the BPF file system and open BPF maps and programs by their id"},
 }
 
 func effectiveCapabilities() (uint64, error) {
@@ -81,15 +81,14 @@ func effectiveCapabilities() (uint64, error) {
 func MissingCapabilities(effective uint64) []string {
 	var missing []string
 	for _, c := range neededCapabilities {
-		admin := c.bit != unix.CAP_NET_ADMIN && effective&(1<<unix.CAP_SYS_ADMIN) != 0
-		if !admin && effective&(1<<c.bit) == 0 {
+		if effective&(1<<c.bit) == 0 {
 			missing = append(missing, fmt.Sprintf("%s (to %s)", c.name, c.why))
 		}
 	}
 	return missing
 }
 
-const capabilityCure = "run it as root, or with 'AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW CAP_PERFMON CAP_SYS_ADMIN' in its systemd unit"
+const capabilityCure = "run it as root with CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN, or give it these with AmbientCapabilities and CapabilityBoundingSet in its systemd unit"
 
 // CheckCapabilities returns an error with a cure when this process lacks
 // capabilities that a data plane needs.

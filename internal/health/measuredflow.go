@@ -11,8 +11,9 @@ import (
 
 // FlowBlock is the block of a measured flow that a warning is about.
 type FlowBlock struct {
-	Flow  string
-	Start time.Time
+	Flow    string
+	Start   time.Time
+	Results string // where the results of segments are, a clause
 }
 
 func (b FlowBlock) from() string {
@@ -24,7 +25,7 @@ func (b FlowBlock) from() string {
 func FlowLoss(b FlowBlock, lost, sent uint64, limit, where string) Warning {
 	return New(FlowLossHigh, "",
 		fmt.Sprintf("flow %s lost %d of %d packets (%.4g%%) %s, more than max-loss: %s; %s", b.Flow, lost, sent, 100*float64(lost)/float64(max(sent, 1)), b.from(), limit, where),
-		fmt.Sprintf("look for the cause there ('waymark loss --flow %s' shows each segment in the last block, with --follow also in the next ones; a sink has the records of all blocks), or raise max-loss", b.Flow))
+		fmt.Sprintf("look for the cause there (%s), or raise max-loss", b.Results))
 }
 
 // FlowDelay warns of a flow that takes longer than its threshold allows; clocks is how far
@@ -32,7 +33,7 @@ func FlowLoss(b FlowBlock, lost, sent uint64, limit, where string) Warning {
 func FlowDelay(b FlowBlock, delay, clocks time.Duration, limit string) Warning {
 	return New(FlowDelayHigh, "",
 		fmt.Sprintf("packets of flow %s took %v on average %s, more than max-delay: %s; the clocks of both ends differ by up to %v", b.Flow, delay, b.from(), limit, clocks),
-		fmt.Sprintf("look for full queues and longer ways ('waymark loss --flow %s' shows the delay of each segment), or raise max-delay", b.Flow))
+		fmt.Sprintf("look for full queues and longer ways (%s), or raise max-delay", b.Results))
 }
 
 // unmeasuredCures are for the reasons of uncertain blocks, the likeliest first.

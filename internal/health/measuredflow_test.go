@@ -10,7 +10,7 @@ import (
 
 // The cure is for the likeliest reason.
 func TestFlowNotMeasured(t *testing.T) {
-	block := FlowBlock{"red", time.Unix(1_795_000_000, 0)}
+	block := FlowBlock{Flow: "red", Start: time.Unix(1_795_000_000, 0)}
 	for _, tt := range []struct {
 		reasons []string
 		cure    string

@@ -68,6 +68,7 @@ type Node struct {
 	NoCollectors    bool               // none is configured, and the configuration does not say that there is none
 	Forwards        bool               // it forwards packets
 	OneClock        bool               // all nodes of the domain read this machine's clock
+	Numbers         bool               // it inserts proofs of transit, whose numbers begin with the time
 	PrivatePins     bool               // the BPF file system is only mounted in this process's mount namespace
 }
 
@@ -153,8 +154,8 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	}
 	if e.NotOurs {
 		ws = append(ws, New(PathMTUUnwatched, e.Interface,
-			fmt.Sprintf("encapsulation %s: tunnel source %s is not an address of this node, so ICMPv6 errors about its packets go elsewhere: packets that have grown too large for a link of the path are lost, and senders are not notified of losses inside the tunnel", e.Name, e.Source),
-			fmt.Sprintf("set tunnel.source to an address of this node to which the domain has a route, or add it: ip address add %s/128 dev lo", e.Source)))
+			fmt.Sprintf("encapsulation %s: tunnel source %s is not an address of this node, so it gets no ICMPv6 errors: packets too large for a link of the path are lost, and their senders do not learn of it", e.Name, e.Source),
+			fmt.Sprintf("set tunnel.source to an address of this node to which the domain has a route, or: ip address add %s/128 dev lo", e.Source)))
 	}
 	if e.Options > acceptedOptions {
 		ws = append(ws, New(OptionsOverLimit, e.Interface,
@@ -177,9 +178,9 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 	}
 	if e.PathMTU != 0 {
 		ws = append(ws, New(PathMTULowered, e.Interface,
-			fmt.Sprintf("encapsulation %s adds %d bytes, a link on the path to %s carries %d: packets over %d bytes leave without a trace (encap_skipped_mtu), and every ten minutes one or more are lost when the node checks whether the path has changed, next at %s; this warning stays until then, even if the links are large enough by now",
+			fmt.Sprintf("encapsulation %s adds %d bytes, the path to %s carries %d: packets over %d bytes leave without a trace (encap_skipped_mtu); larger ones are tried, and lost if too large, every ten minutes, next at %s; this warning stays until then",
 				e.Name, e.Insertion, e.Destination, e.PathMTU, e.PathMTU-e.Insertion, e.PathUntil.UTC().Format("2006-01-02T15:04:05Z")),
-			fmt.Sprintf("give every link between %s and %s an MTU of %d, or make the sources send at most %d bytes", e.Interface, e.Destination, largest+e.Insertion, e.PathMTU-e.Insertion)))
+			fmt.Sprintf("give every link from %s to %s an MTU of %d, or let sources send at most %d bytes", e.Interface, e.Destination, largest+e.Insertion, e.PathMTU-e.Insertion)))
 	}
 	room := mtu - e.Insertion
 	text := fmt.Sprintf("encapsulation %s adds %d bytes, the MTU of %s is %d: packets over %d bytes leave without a trace (encap_skipped_mtu)",
@@ -198,9 +199,12 @@ func checkEncapsulation(n Node, e Encapsulation) []Warning {
 func checkClock(n Node) []Warning {
 	var ws []Warning
 	if !n.Clock.Synchronised && !n.OneClock {
-		ws = append(ws, New(ClockUnsynced, "",
-			"the kernel's clock is not synchronised (STA_UNSYNC): transit delays of this node are right, delays between it and nodes of other machines are not",
-			"run an NTP or PTP client (chrony, ptp4l with phc2sys)"))
+		text := "the kernel's clock is not synchronised (STA_UNSYNC): transit delays of this node are right, times and delays between it and nodes of other machines are not"
+		if n.Numbers {
+			text += "; while it is behind, the last node refuses this node's proofs of transit as old (pot_too_old)"
+		}
+		ws = append(ws, New(ClockUnsynced, "", text,
+			"run an NTP or PTP client (chrony, ptp4l with phc2sys), and wait until it has set the clock"))
 	}
 	if n.TimestampFormat == ioam.TimestampPTP && n.Clock.TAIOffset == 0 {
 		ws = append(ws, New(TAIOffsetZero, "",

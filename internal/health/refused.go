@@ -33,15 +33,15 @@ func RefusedTunnels(ends []Decapsulation, r Refusals) []Warning {
 			return
 		}
 		ws = append(ws, New(DecapRefused, "",
-			fmt.Sprintf("%d packets to %s were refused in the last minute (%s), and %d were decapsulated: %s; the kernel discards refused packets, unless it has a tunnel of its own for them",
+			fmt.Sprintf("%d packets to %s were refused in the last minute (%s), and %d decapsulated: %s; the kernel discards them, unless it has such a tunnel",
 				n, strings.Join(names, ", "), counter, r.Taken, why),
 			cure))
 	}
 	warn(r.Source, "decap_refused_source", "their outer source is not in sources",
-		"add the tunnel.source of the encapsulating nodes to sources of this tunnel destination, under decapsulations or with 'waymark decapsulation del' and 'add ADDR source PREFIX'; if outsiders send them, drop them at every edge of the domain (boundary: drop, tunnel-destinations)",
+		"add the encapsulating nodes to sources under decapsulations, or with 'waymark decapsulation del' and 'add ADDR source PREFIX'; if outsiders send them, drop those at edges (boundary: drop, tunnel-destinations)",
 		func(d Decapsulation) bool { return !d.AnySource })
 	warn(r.Bare, "decap_refused_bare", "they carry no IOAM of a namespace of this node",
-		"add the namespace of the traces ('waymark ioam namespace add ID', or namespaces in the file); if packets come without IOAM, list the encapsulating nodes under sources; there must be no bare: false",
+		"add the traces' namespace ('waymark ioam namespace add ID'); if packets come without IOAM, list the encapsulating nodes under sources, without bare: false",
 		func(d Decapsulation) bool { return !d.Bare && !d.NoNamespaces }) // a node without namespaces has DecapsulationIdle instead
 	return ws
 }

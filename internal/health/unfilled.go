@@ -26,13 +26,13 @@ func IsUnfilled(w Warning, encapsulation string) bool {
 func unfilled(e Encapsulation) []Warning {
 	var ws []Warning
 	if len(e.Unknown) > 0 {
-		text := unfilledBy(e.Name) + fmt.Sprintf("options of %s, not configured here: such traces leave without this node's data, for other nodes to fill (encap_unfilled), and this node exports nothing for such Direct Exports",
+		text := unfilledBy(e.Name) + fmt.Sprintf("options of %s, not configured here: they leave without this node's data (encap_unfilled), and cause no exports here",
 			namespaceList(e.Unknown))
 		if !e.Inline {
-			text += "; the end of a tunnel refuses its packets, and they are lost, if it knows none of their namespaces either (decap_refused_bare) and takes no bare tunnels"
+			text += "; a tunnel's end that knows none of their namespaces and takes no bare tunnels loses the packets (decap_refused_bare)"
 		}
 		ws = append(ws, New(NamespaceUnfilled, e.Interface, text,
-			fmt.Sprintf("correct the namespace if it is mistyped; if this node should fill them, add it under namespaces, or: waymark ioam namespace add %d", e.Unknown[0])))
+			fmt.Sprintf("correct the namespace, or add it under namespaces or with: waymark ioam namespace add %d", e.Unknown[0])))
 	}
 	if len(e.TooSmall) > 0 {
 		ws = append(ws, New(TraceTooSmall, e.Interface,

@@ -224,15 +224,19 @@ func TestStartWithoutCapabilities(t *testing.T) {
 	if err := os.WriteFile(file, []byte("interfaces: [{name: eth0, role: [ingress, egress]}]\nmetrics: {listen: none}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const cure = "; run it as root, or with 'AmbientCapabilities=CAP_BPF CAP_NET_ADMIN CAP_NET_RAW CAP_PERFMON CAP_SYS_ADMIN' in its systemd unit\n"
+	const cure = "run it as root with CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN, or give it these with AmbientCapabilities and CapabilityBoundingSet in its systemd unit\n"
 	for lost, want := range map[string]string{
-		"-bpf,-sys_admin":     "waymark: the agent lacks CAP_BPF (to load BPF programs and maps)" + cure,
-		"-perfmon,-sys_admin": "waymark: the agent lacks CAP_PERFMON (to let programs read the kernel's queue state)" + cure,
-		"-net_admin":          "waymark: the agent lacks CAP_NET_ADMIN (to attach programs to interfaces)" + cure,
+		"-sys_admin": "lacks CAP_SYS_ADMIN (to mount the BPF file system and open BPF maps and programs by their id)",
+		"-net_admin": "lacks CAP_NET_ADMIN (to attach programs to interfaces)",
 	} {
-		out, err := l.Node("router").Command(t.Context(), "setpriv", "--bounding-set", lost, "--inh-caps", "-all", e2e.Program, "agent", "run", "--config", file).CombinedOutput()
-		if err == nil || string(out) != want {
+		without := []string{"--bounding-set", lost, "--inh-caps", "-all", e2e.Program}
+		out, err := l.Node("router").Command(t.Context(), "setpriv", append(without, "agent", "run", "--config", file)...).CombinedOutput()
+		if err == nil || string(out) != "waymark: the agent "+want+"; "+cure {
 			t.Errorf("without %s: %v, %q; want %q", lost, err, out, want)
+		}
+		out, err = l.Node("router").Command(t.Context(), "setpriv", append(without, "doctor")...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "\n  this process "+want+": it can neither run an agent") || !strings.Contains(string(out), "\n  cure: "+cure) {
+			t.Errorf("doctor without %s: %v, %s", lost, err, out)
 		}
 	}
 	place, err := l.Node("router").Place()
