@@ -141,5 +141,7 @@ func TestWaymarkElements(t *testing.T) {
 		{"pmUnmarkedPacketDeltaCount", 8}, {"pmUnsizedPacketDeltaCount", 8}, {"pmTimeSumNanoseconds", 8}, {"pmDelayMarkedPacketDeltaCount", 8},
 		{"pmDelayMarkedTimeSumNanoseconds", 8}, {"pmClockErrorNanoseconds", 8}, {"pmCountingFlags", 1},
 		{"pmPacketDeltaCount", 8}, {"pmOctetDeltaCount", 8},
+		{"ioamEdgeToEdgeType", 2}, {"ioamDuplicatedPacketDeltaCount", 8}, {"ioamLatePacketDeltaCount", 8}, {"ioamSequenceRestartDeltaCount", 8},
+		{"pmDelayMaxNanoseconds", 8}, {"pmDelaySumNanoseconds", 8},
 	}.check(t, 1, Waymark(EnterpriseExample))
 }

@@ -3,8 +3,9 @@
 package ipfix
 
 // measurementElements are ours for performance measurement: loss and delay of a flow
-// between two points. All ones in a counter, a jitter or a clock error mean "not
-// available". They must never change their numbers, like the other elements of ours.
+// between two points, or from edge to edge. All ones in a counter, a jitter or a clock
+// error mean "not available". They must never change their numbers, like the other
+// elements of ours.
 var measurementElements = []Element{
 	{ID: 27, Name: "pmFlowName", Type: String, Description: "Name of the measured flow."},
 	{ID: 28, Name: "pmScope", Type: Unsigned8, Semantics: Identifier, Range: Range{1, 2}, Description: "What was measured: 1 the whole way of the flow, from the ingress to the egress; 2 a segment between two neighbouring points."},
@@ -44,6 +45,12 @@ var measurementElements = []Element{
 	{ID: 62, Name: "pmDelayMarkedTimeSumNanoseconds", Type: Signed64, Units: Nanoseconds, Description: "Sum of their times since the start of the block; it wraps."},
 	{ID: 63, Name: "pmClockErrorNanoseconds", Type: Unsigned64, Units: Nanoseconds, Description: "Greatest error of the point's clock."},
 	{ID: 64, Name: "pmCountingFlags", Type: Unsigned8, Semantics: Flags, Description: "Why the counters are not those of the whole block: 1 counting began in it, 2 it was interrupted, 4 they were read at a wrong time."},
-	{ID: 65, Name: "pmPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets of a block that the point counted."},
+	{ID: 65, Name: "pmPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets that were measured: of a block, those that the point counted; from edge to edge, those with the option."},
 	{ID: 66, Name: "pmOctetDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Octets, Description: "Octets of these packets."},
+	{ID: 67, Name: "ioamEdgeToEdgeType", Type: Unsigned16, Semantics: Flags, Description: "IOAM-E2E-Type (RFC 9197 §4.6)."},
+	{ID: 68, Name: "ioamDuplicatedPacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets whose sequence number had come before, since the last report."},
+	{ID: 69, Name: "ioamLatePacketDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Units: Packets, Description: "Packets with a sequence number outside the window of the last ones, since the last report: whether it had come before is not known."},
+	{ID: 70, Name: "ioamSequenceRestartDeltaCount", Type: Unsigned64, Semantics: DeltaCounter, Description: "How often the sequence numbers began again, since the last report."},
+	{ID: 71, Name: "pmDelayMaxNanoseconds", Type: Signed64, Units: Nanoseconds, Description: "Maximum delay."},
+	{ID: 72, Name: "pmDelaySumNanoseconds", Type: Signed64, Units: Nanoseconds, Description: "Sum of the delays."},
 }

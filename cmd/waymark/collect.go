@@ -15,6 +15,8 @@ import (
 	"github.com/waymark-net/waymark/internal/collect"
 	"github.com/waymark-net/waymark/internal/collect/join"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
 )
@@ -24,6 +26,7 @@ type collectFlags struct {
 	listen                     []string
 	certificate, key, clientCA string
 	output, metrics            string
+	maxLoss, maxDelay          string
 	records                    bool
 	wait, stats                time.Duration
 	keep, count                int
@@ -47,7 +50,9 @@ as they come.
 
 What the nodes of an SRv6 flow counted in a block (measurement.exchange: ipfix) is
 compared, and the loss and delay of the whole way and of each segment are printed.
-A record that is missing when --wait is over makes them uncertain.
+A record that is missing when --wait is over makes them uncertain. With --max-loss
+and --max-delay, a warning on standard error says when a flow begins or ceases to
+be beyond the threshold, with --json as an object of the kind "warning".
 
 A path is printed when the encapsulating node, the decapsulating node and every
 hop limit between them have been reported; otherwise when --wait is over, with the
@@ -82,6 +87,8 @@ kind "statistics". The command runs until it is interrupted (Ctrl-C, SIGTERM).`,
 	flags.BoolVar(&f.records, "records", false, "print every record as it comes, also options, and join nothing")
 	flags.StringVar(&f.output, "output", "", "append to `FILE` instead of standard output")
 	flags.DurationVar(&f.wait, "wait", f.wait, "`TIME` to wait for the postcards of a packet, and, up to a minute, for what other nodes counted in a block")
+	flags.StringVar(&f.maxLoss, "max-loss", "", "warn on standard error when a flow loses more than this `SHARE` of a block's packets, such as 0.1%")
+	flags.StringVar(&f.maxDelay, "max-delay", "", "warn on standard error when the mean delay of a flow's block is more than this `TIME`, such as 20ms")
 	flags.IntVar(&f.keep, "keep", f.keep, "maximum `NUMBER` of postcards that wait or are remembered, about 1 KB each; beyond it, the oldest packets are dropped")
 	flags.IntVar(&f.count, "count", 0, "end after this `NUMBER` of paths and records")
 	flags.DurationVar(&f.stats, "stats", 0, "also print the counters every `TIME`")
@@ -95,6 +102,10 @@ func (f *collectFlags) config() (collect.Config, error) {
 	c := collect.Config{
 		Enterprise: ipfix.Enterprise(f.enterprise), Raw: f.records, Stats: f.stats, Metrics: f.metrics,
 		Join: join.Config{Wait: f.wait, Keep: f.keep},
+	}
+	var err error
+	if c.Thresholds, err = f.thresholds(); err != nil {
+		return c, err
 	}
 	secured := false
 	for _, text := range f.listen {
@@ -122,9 +133,30 @@ func (f *collectFlags) config() (collect.Config, error) {
 	case !secured:
 		return c, nil
 	}
-	var err error
 	c.TLS, err = collect.LoadTLS(f.certificate, f.key, f.clientCA)
 	return c, err
+}
+
+// thresholds are those of all flows that are compared.
+func (f *collectFlags) thresholds() (t loss.Thresholds, err error) {
+	if f.records && f.maxLoss+f.maxDelay != "" {
+		return t, commandline.Usagef("--records compares nothing; remove it, or --max-loss and --max-delay")
+	}
+	if f.maxLoss != "" {
+		share, err := config.ParseText[config.LossShare](f.maxLoss)
+		if err != nil {
+			return t, commandline.Usagef("--max-loss %w", err)
+		}
+		t.MaxLoss = (*loss.Share)(&share)
+	}
+	if f.maxDelay != "" {
+		limit, err := config.ParseText[config.DelayLimit](f.maxDelay)
+		if err != nil {
+			return t, commandline.Usagef("--max-delay %w", err)
+		}
+		t.MaxDelay = (*time.Duration)(&limit)
+	}
+	return t, nil
 }
 
 // run collects until it is interrupted or has enough.
@@ -159,11 +191,11 @@ func (f *collectFlags) run(cmd *cobra.Command, config collect.Config, asJSON boo
 		err = cmd.Context().Err()
 	}
 	stats := c.Stats()
-	return errors.Join(err, writer.Flush(), output.count(stats.Record()), writer.Close())
+	return errors.Join(err, writer.Flush(), output.note(stats.Record()), writer.Close())
 }
 
-// collectOutput separates received records from the collector's own counters, so that a
-// reader of one need not handle the other. With a count, it ends the collector after
+// collectOutput separates received records from the collector's own counters and warnings,
+// so that a reader of one need not handle the other. With a count, it ends the collector after
 // that many records.
 type collectOutput struct {
 	*collect.Writer
@@ -173,8 +205,9 @@ type collectOutput struct {
 }
 
 func (o *collectOutput) Write(r record.Record) error {
-	if s, ok := r.(*record.Statistics); ok {
-		return o.count(s)
+	switch r.(type) {
+	case *record.Statistics, *record.Warning:
+		return o.note(r)
 	}
 	if err := o.Writer.Write(r); err != nil {
 		return err
@@ -187,8 +220,8 @@ func (o *collectOutput) Write(r record.Record) error {
 	return nil
 }
 
-// count writes the counters: one line each, or one object.
-func (o *collectOutput) count(s *record.Statistics) error {
+// note writes counters, one line each, or a warning; in JSON, each is one object.
+func (o *collectOutput) note(s record.Record) error {
 	if o.json {
 		_, err := o.notes.Write(record.AppendLine(nil, s))
 		return err

@@ -34,6 +34,10 @@ func TestCollectUsage(t *testing.T) {
 		"--count -1":              "--count -1: want a number from 0",
 		"--stats -1s":             "--stats -1s: want a time",
 		"--enterprise 10383":      "this number has other elements",
+		"--max-loss 101%":         "--max-loss 101% is",
+		"--max-loss 1":            "--max-loss",
+		"--max-delay 5":           `--max-delay "5" is not a time with a unit`,
+		"--records --max-loss 1%": "--records compares nothing",
 		"--enterprise 0":          "this number has other elements",
 		"udp://[::1]:4739":        "takes no argument",
 		"--enterprise 4294967296": `--enterprise "4294967296": want a whole number from 0 to 4294967295`,
@@ -215,6 +219,24 @@ func TestCollectDocument(t *testing.T) {
 		}
 		if !known {
 			t.Errorf("%s is not known", word[1])
+		}
+	}
+}
+
+// Warnings go to standard error, as text or JSON, and do not count as records.
+func TestCollectWarnings(t *testing.T) {
+	w := &record.Warning{Code: "flow_loss_high", Flow: "red", FlowID: 7, Beyond: true, Facts: "flow red lost 10 of 1000 packets", Cure: "look for the cause"}
+	for asJSON, want := range map[bool]string{
+		true:  `{"kind":"warning","code":"flow_loss_high","flow":"red","flow_id":7,"beyond":true,"text":"flow red lost 10 of 1000 packets","cure":"look for the cause"}` + "\n",
+		false: "waymark: flow_loss_high: flow red lost 10 of 1000 packets; look for the cause\n",
+	} {
+		var records, notes bytes.Buffer
+		o := &collectOutput{Writer: collect.NewWriter(&records, asJSON), notes: &notes, json: asJSON, left: 1}
+		if err := o.Write(w); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Flush(); err != nil || records.Len() > 0 || notes.String() != want {
+			t.Errorf("%v, output %q, standard error %q, want %q", err, records.String(), notes.String(), want)
 		}
 	}
 }

@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/internal/e2e"
 	"github.com/waymark-net/waymark/internal/instant"
+	"github.com/waymark-net/waymark/internal/patience"
+	"github.com/waymark-net/waymark/internal/record"
 )
 
 func edgeFlow(kind uint16, t e2e.Totals) datapath.EdgeFlow {
@@ -22,19 +25,28 @@ func edgeFlow(kind uint16, t e2e.Totals) datapath.EdgeFlow {
 	}
 }
 
-// The agent settles the losses of an interval, and adds up what all flows have counted.
+// The agent settles the losses of an interval, and adds up what all flows have counted. A flow
+// that stays in the table without packets gives no record.
 func TestEdgesOfAnInterval(t *testing.T) {
 	h := newHarness(t, baseConfig)
 	h.start()
 	x := only[*edges](h)
+	lines := observe(t, h.client, api.RecordFilter{})
 	collect := func(list ...datapath.EdgeFlow) {
 		h.datapath.edges.Store(&list)
 		x.end()
 	}
 	collect(edgeFlow(1, e2e.Totals{Packets: 12, Expected: 10, Unique: 9, Duplicates: 2, Reordered: 3, Late: 1, Restarts: 1}),
 		edgeFlow(2, e2e.Totals{Packets: 5, Expected: 5, Unique: 5}))
-	collect(edgeFlow(1, e2e.Totals{Packets: 1, Expected: 0, Unique: 1})) // it was late
-	collect(edgeFlow(1, e2e.Totals{Packets: 8, Expected: 10, Unique: 8}))
+	collect(edgeFlow(1, e2e.Totals{Packets: 1, Expected: 0, Unique: 1}), edgeFlow(2, e2e.Totals{})) // it was late
+	collect(edgeFlow(1, e2e.Totals{}), edgeFlow(2, e2e.Totals{}))
+	collect(edgeFlow(1, e2e.Totals{Packets: 8, Expected: 10, Unique: 8}), edgeFlow(2, e2e.Totals{}))
+	for i, want := range [][3]uint64{{1, 12, 1}, {2, 5, 0}, {1, 1, 0}, {1, 8, 1}} { // flow, packets, lost
+		r := receiveEdgeFlow(t, lines)
+		if got := [3]uint64{uint64(r.FlowLabel), r.Packets, r.Lost.Value}; got != want {
+			t.Errorf("record %d: %v, want %v", i, got, want)
+		}
+	}
 	b, err := h.client.Metrics(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -47,6 +59,22 @@ func TestEdgesOfAnInterval(t *testing.T) {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("metrics lack %q", want)
 		}
+	}
+}
+
+func receiveEdgeFlow(t *testing.T, lines <-chan string) *record.EdgeFlow {
+	t.Helper()
+	select {
+	case line := <-lines:
+		parsed, err := record.Parse([]byte(line))
+		r, ok := parsed.(*record.EdgeFlow)
+		if !ok {
+			t.Fatalf("%s: %v", line, err)
+		}
+		return r
+	case <-time.After(patience.Of(5 * time.Second)):
+		t.Fatal("no record within 5 s")
+		return nil
 	}
 }
 

@@ -119,7 +119,8 @@ var flowKinds = []flowKind{
 }
 
 func (f *watchedFlow) about(r *loss.Result) health.FlowBlock {
-	return health.FlowBlock{Flow: f.Name, Start: time.Unix(0, r.Start)}
+	const results = "'waymark loss --flow %s' shows each segment in the last block, --follow also the next ones; a sink has all"
+	return health.FlowBlock{Flow: f.Name, Start: time.Unix(0, r.Start), Results: fmt.Sprintf(results, f.Name)}
 }
 
 // point names a node of the flow's path.
@@ -132,14 +133,8 @@ func (f *watchedFlow) point(id loss.PointID) string {
 
 func (f *watchedFlow) lossWarning() health.Warning {
 	r, _, _, _ := f.watch.Worst()
-	worst := &r.Whole
-	for i := range r.Segments {
-		if s := &r.Segments[i]; i == 0 || s.Packets.Lost.Value > worst.Packets.Lost.Value {
-			worst = s
-		}
-	}
 	where := "the nodes between do not say where"
-	if worst.Packets.Lost.Known && worst.Packets.Lost.Value > 0 {
+	if worst := r.WorstSegment(); worst != nil {
 		where = fmt.Sprintf("%d of them between %s and %s", worst.Packets.Lost.Value, f.point(worst.From.Point), f.point(worst.To.Point))
 	}
 	p := &r.Whole.Packets

@@ -223,18 +223,7 @@ func (m *lossMeter) result(r *loss.Result) {
 	about := record.Measurement{Time: instant.Of(time.Now()), Node: m.options.NodeName, Flow: f.Name, Source: f.Source, SIDs: f.Path.Segments}
 	list := record.NewResults(about, r)
 	ofLoss, ofDelay := m.watches.result(f.Name, r)
-	for _, each := range list {
-		switch each := each.(type) {
-		case *record.Loss:
-			if each.Scope == record.WholeWay {
-				each.Warning = string(ofLoss)
-			}
-		case *record.Delay:
-			if each.Scope == record.WholeWay {
-				each.Warning, ofDelay = string(ofDelay), "" // the others are by other methods
-			}
-		}
-	}
+	record.SetWarnings(list, string(ofLoss), string(ofDelay))
 	m.records.offer(list...)
 	m.datapath.BlockReported(f.Name, uint64(r.Block))
 	m.mu.Lock()

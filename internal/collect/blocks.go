@@ -24,6 +24,7 @@ const (
 
 	// About what is kept, in octets.
 	sizeOfFlow, sizeOfSlot, sizeOfReport = 512, 48, 144
+	sizeOfWatch, sizeOfSegment           = 1024, 256
 )
 
 // flowKey identifies a flow. Records that disagree about its blocks or its points are
@@ -43,6 +44,7 @@ type comparedFlow struct {
 	source netip.Addr
 	sids   []netip.Addr
 	guard  uint64
+	watch  *loss.Watch // nil without thresholds
 	size   int
 	heard  time.Time
 	place  *list.Element
@@ -63,18 +65,20 @@ type blocks struct {
 	size      int
 	room      int
 	counters  comparison
+
+	accepted loss.Thresholds
+	beyond   [len(thresholds)]int // flows, by threshold
+	emit     func(record.Record)
 }
 
-func newBlocks(wait time.Duration, emit func(record.Record)) (*blocks, error) {
-	b := &blocks{wait: min(cmp.Or(wait, join.DefaultWait), maxBlockWait), flows: map[flowKey]*comparedFlow{}, byID: map[loss.FlowID]*comparedFlow{}, order: list.New(), room: blocksRoom}
+func newBlocks(wait time.Duration, accepted loss.Thresholds, emit func(record.Record)) (*blocks, error) {
+	b := &blocks{accepted: accepted, emit: emit, wait: min(cmp.Or(wait, join.DefaultWait), maxBlockWait), flows: map[flowKey]*comparedFlow{}, byID: map[loss.FlowID]*comparedFlow{}, order: list.New(), room: blocksRoom}
 	limits := loss.Limits{Flows: blocksRoom / sizeOfFlow, Blocks: int(maxBlockWait/loss.MinBlock) + 3, Wait: b.wait}
 	var err error
 	b.assembler, err = loss.NewAssembler(limits, func(r *loss.Result) {
 		f, own := b.byID[r.Flow], *r
 		own.Flow = f.number
-		for _, each := range record.NewResults(record.Measurement{Time: instant.Of(time.Now()), Flow: f.key.name, Source: f.source, SIDs: f.sids}, &own) {
-			emit(each)
-		}
+		b.result(f, &own)
 	})
 	return b, err
 }
@@ -124,7 +128,11 @@ func (b *blocks) begin(key flowKey, r *record.Block, now time.Time) *comparedFlo
 		b.next++
 	}
 	f := &comparedFlow{key: key, id: b.next, number: r.FlowID, source: r.Source, sids: r.SIDs, guard: r.Guard}
-	f.size = sizeOfFlow + len(key.name) + 16*len(f.sids) + slots*(sizeOfSlot+sizeOfReport*(int(key.last)+1))
+	if b.accepted != (loss.Thresholds{}) {
+		f.watch = loss.NewWatch(b.accepted)
+		f.size = sizeOfWatch + 3*sizeOfSegment*int(key.last) // a watch keeps three results
+	}
+	f.size += sizeOfFlow + len(key.name) + 16*len(f.sids) + slots*(sizeOfSlot+sizeOfReport*(int(key.last)+1))
 	for b.size+f.size > b.room && b.order.Len() > 0 {
 		b.remove(b.order.Front().Value.(*comparedFlow))
 		b.counters.evicted++
@@ -151,6 +159,7 @@ func (b *blocks) remove(f *comparedFlow) {
 	delete(b.byID, f.id)
 	b.order.Remove(f.place)
 	b.size -= f.size
+	b.end(f)
 }
 
 // expire ends flows of which nothing was heard for long.

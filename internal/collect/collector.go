@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/waymark-net/waymark/internal/collect/join"
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/ipfix"
@@ -39,9 +40,10 @@ type Config struct {
 	Enterprise ipfix.Enterprise
 	Limits     ipfix.Limits
 	Join       join.Config
-	Raw        bool          // write records as they come, unjoined
-	Stats      time.Duration // how often statistics go to the output; 0: never
-	Metrics    string        // address and port at which counters are served to Prometheus; "": nowhere
+	Raw        bool            // write records as they come, unjoined
+	Thresholds loss.Thresholds // of all flows whose points are compared, for loss and delay
+	Stats      time.Duration   // how often statistics go to the output; 0: never
+	Metrics    string          // address and port at which counters are served to Prometheus; "": nowhere
 	Output     Output
 	Note       func(text string) // receives messages for the operator
 
@@ -126,7 +128,7 @@ func New(config Config) (*Collector, error) {
 	}
 	c.decoder = ipfix.NewDecoder(ipfix.DecoderConfig{Registry: registry, Limits: config.Limits})
 	c.joiner = join.New(config.Join, func(p *join.Path) { c.emit(newPath(p)) })
-	if c.blocks, err = newBlocks(c.config.Join.Wait, c.emit); err != nil {
+	if c.blocks, err = newBlocks(c.config.Join.Wait, c.config.Thresholds, c.emit); err != nil {
 		return nil, err
 	}
 	for _, e := range config.Listen {
@@ -320,6 +322,6 @@ func (c *Collector) Stats() Stats {
 	}
 	s := c.stats
 	s.Join, s.Waiting = c.joiner.Stats(), c.joiner.Waiting()
-	s.Compared, s.Assembled = c.blocks.counters, c.blocks.assembler.Counters()
+	s.Compared, s.Assembled, s.Beyond = c.blocks.counters, c.blocks.assembler.Counters(), c.blocks.beyond
 	return s
 }

@@ -39,6 +39,7 @@ func FuzzMessages(f *testing.F) {
 		return b
 	}
 	f.Add(blocks.message(of(0), of(1))[16:], blocks.message(of(2))[16:])
+	f.Add(x.message(start, 0, edgeFlow())[16:], x.message(start, 0, edgeFlow().without("ioamSequenceGapDeltaCount", "pmDelaySampleDeltaCount", "flowStartNanoseconds"))[16:])
 	f.Add(x.message(start, 1, fields{num("observationDomainId", 1), {"observationDomainName", "athos"}})[16:],
 		x.message(start, 1, fields{num("ingressInterface", 2), {"interfaceName", "eth0"}})[16:])
 	f.Fuzz(func(t *testing.T, first, second []byte) {
@@ -47,7 +48,7 @@ func FuzzMessages(f *testing.F) {
 		}
 		const keep = 16
 		out := &memory{}
-		c, err := New(Config{Enterprise: enterprise, Join: join.Config{Keep: keep}, Output: out})
+		c, err := New(Config{Enterprise: enterprise, Join: join.Config{Keep: keep}, Output: out, Thresholds: loss.Thresholds{MaxLoss: new(loss.Share), MaxDelay: new(time.Duration)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +69,7 @@ func FuzzMessages(f *testing.F) {
 			}
 		}
 		stats := c.Stats()
-		kinds := stats.Postcards + stats.Flows + stats.Losses + stats.Delays + stats.Hops + stats.Options + stats.Others + stats.Blocks
+		kinds := stats.Postcards + stats.Flows + stats.Losses + stats.Delays + stats.Hops + stats.Options + stats.Others + stats.Blocks + stats.EdgeFlows
 		for _, n := range stats.Faults {
 			kinds += n
 		}

@@ -20,7 +20,8 @@ import (
 )
 
 // Records that an agent exports over IPFIX come out with identical JSON: postcards,
-// flows, loss, delay, and traces of every trace type.
+// flows, also from edge to edge, loss, delay, blocks, and traces of every trace type. Each
+// has the name of the node, which only an options record says.
 func TestExportedIsCollected(t *testing.T) {
 	a := newAuthority(t)
 	a.sign("collector", false)
@@ -71,7 +72,7 @@ func TestExportedIsCollected(t *testing.T) {
 					t.Errorf("%d %s: %s", n.Value, n.Name, n.Meaning)
 				}
 			}
-			if s.Options == 0 || s.Traces == 0 || s.Flows == 0 || s.Postcards == 0 || s.Losses == 0 || s.Delays == 0 {
+			if s.Options == 0 || s.Traces == 0 || s.Flows == 0 || s.Postcards == 0 || s.Losses == 0 || s.Delays == 0 || s.EdgeFlows == 0 || s.Blocks == 0 {
 				t.Errorf("stats %+v", s)
 			}
 		})
@@ -127,7 +128,7 @@ func randomRecord(r *rand.Rand, n int) record.Record {
 		p.SourcePort, p.DestinationPort = &source, &destination
 	}
 	role := record.NodeRole(1 + r.IntN(3))
-	switch n % 4 {
+	switch n % 6 {
 	case 0:
 		c := &record.Postcard{
 			Time: instant.Of(at), Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
@@ -148,29 +149,13 @@ func randomRecord(r *rand.Rand, n int) record.Record {
 		}
 		return c
 	case 1:
-		p.Length = 0
-		f := &record.Flow{
-			Time: instant.Of(at), Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
-			Namespace: ioam.NamespaceID(r.Uint32()), TraceType: ioam.TraceType(r.IntN(1 << 24)), Packet: p,
-			Packets: 1 + r.Uint64N(1<<40), Bytes: r.Uint64(), First: instant.Of(at.Add(-time.Second)), Last: instant.Of(at),
-			HopLimit: record.HopLimits{Min: 60, Max: uint8(60 + r.IntN(190))}, EndReason: record.EndInterval,
-		}
-		if r.IntN(3) > 0 {
-			f.SequenceGaps, f.Reordered = record.NewField(r.Uint64N(9), true), record.NewField(r.Uint64N(9), true)
-			if r.IntN(2) == 0 {
-				f.SequenceGaps = record.Field[uint64]{Present: true}
-			}
-		}
-		if r.IntN(2) == 0 {
-			f.FlowID = record.NewField(r.Uint32(), true)
-		}
-		if r.IntN(2) == 0 {
-			f.TransitDelay = &record.Delays{Min: 100, Max: 100 + r.Uint32N(1<<30), Sum: r.Uint64(), Count: 1 + r.Uint64N(1000)}
-		}
-		return f
-	}
-	if n%4 == 2 {
+		return randomFlow(r, at, p, role)
+	case 2:
 		return randomMeasurement(r, at)
+	case 3:
+		return randomEdgeFlow(r, at)
+	case 4:
+		return randomBlock(r, at)
 	}
 	trace := ioam.Trace{Namespace: 123, RemainingLen: uint8(r.IntN(100))}
 	if r.IntN(2) == 0 {
@@ -192,6 +177,29 @@ func randomRecord(r *rand.Rand, n int) record.Record {
 		out.Nodes = []record.NodeData{}
 	}
 	return &out
+}
+
+func randomFlow(r *rand.Rand, at time.Time, p record.Packet, role record.NodeRole) record.Record {
+	p.Length = 0
+	f := &record.Flow{
+		Time: instant.Of(at), Node: "porthos", Role: role, Ingress: "eth0", Egress: "eth1", IngressIfIndex: 2, EgressIfIndex: 3,
+		Namespace: ioam.NamespaceID(r.Uint32()), TraceType: ioam.TraceType(r.IntN(1 << 24)), Packet: p,
+		Packets: 1 + r.Uint64N(1<<40), Bytes: r.Uint64(), First: instant.Of(at.Add(-time.Second)), Last: instant.Of(at),
+		HopLimit: record.HopLimits{Min: 60, Max: uint8(60 + r.IntN(190))}, EndReason: record.EndInterval,
+	}
+	if r.IntN(3) > 0 {
+		f.SequenceGaps, f.Reordered = record.NewField(r.Uint64N(9), true), record.NewField(r.Uint64N(9), true)
+		if r.IntN(2) == 0 {
+			f.SequenceGaps = record.Field[uint64]{Present: true}
+		}
+	}
+	if r.IntN(2) == 0 {
+		f.FlowID = record.NewField(r.Uint32(), true)
+	}
+	if r.IntN(2) == 0 {
+		f.TransitDelay = &record.Delays{Min: 100, Max: 100 + r.Uint32N(1<<30), Sum: r.Uint64(), Count: 1 + r.Uint64N(1000)}
+	}
+	return f
 }
 
 func randomData(r *rand.Rand, at time.Time) ioam.NodeData {

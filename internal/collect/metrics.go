@@ -21,6 +21,7 @@ var (
 	descImpossible = desc("impossible_total", "Records that were dropped, by cause.", "cause")
 	descWaiting    = desc("waiting_packets", "Packets that wait for postcards.")
 	descSessions   = desc("sessions", "Transport sessions.")
+	descBeyond     = desc("flows_beyond_threshold", "Measured flows that are beyond --max-loss or --max-delay, by the code of the warning.", "code")
 	descTemplates  = desc("templates", "Templates of all sessions.")
 )
 
@@ -38,6 +39,9 @@ func (c *Collector) Collect(g *metrics.Gatherer) {
 	g.Add(descWaiting, float64(s.Waiting))
 	g.Add(descSessions, float64(c.decoder.Sessions()))
 	g.Add(descTemplates, float64(c.decoder.Templates()))
+	for i, t := range thresholds {
+		g.Add(descBeyond, float64(s.Beyond[i]), string(t.code))
+	}
 }
 
 // serveMetrics serves /metrics, if the configuration asks for it.

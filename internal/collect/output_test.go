@@ -171,7 +171,7 @@ func TestStatistics(t *testing.T) {
 			series++
 		}
 	}
-	if want := len(stats.Counts()) + int(record.NumPathReasons) + int(ipfix.NumCauses) + int(NumFaults) - 1 + 3; series != want {
+	if want := len(stats.Counts()) + int(record.NumPathReasons) + int(ipfix.NumCauses) + int(NumFaults) - 1 + len(thresholds) + 3; series != want {
 		t.Errorf("%d series, want %d: every one from the start", series, want)
 	}
 }

@@ -85,6 +85,11 @@ func (c *Collector) record(from origin, data ipfix.DataRecord, now time.Time) {
 		check.time(b.Time, from.at)
 		check.block(b)
 		take = func() { c.stats.Blocks++; c.block(from, b, now) }
+	case r.EdgeFlow:
+		f := r.EdgeFlowOf(data, check.beyond)
+		check.about(r, f.Time, from.at)
+		check.edgeFlow(f)
+		take = func() { c.stats.EdgeFlows++; c.edgeFlow(from, f) }
 	default:
 		p := r.Postcard(data, check.beyond)
 		check.about(r, p.Time, from.at)
@@ -177,6 +182,13 @@ func (c *checking) block(b *record.Block) {
 	}
 }
 
+// edgeFlow checks that the times and the delays are in order.
+func (c *checking) edgeFlow(f *record.EdgeFlow) {
+	if !f.Last.IsZero() && f.Last.Before(f.First.Time) || beyond(f.First) || beyond(f.Last) || f.Delay != nil && f.Delay.Max < f.Delay.Min {
+		c.note(FaultFlow)
+	}
+}
+
 // beyond reports a time that RFC 3339 cannot hold, and so no record.
 func beyond(t instant.Time) bool { return !t.IsZero() && instant.Of(t.Time).IsZero() }
 
@@ -238,5 +250,14 @@ func (c *Collector) flow(from origin, f *record.Flow) {
 		f.Time = instant.Of(from.at)
 	}
 	f.Ingress, f.Egress = c.names.iface(from.exporter, f.IngressIfIndex), c.names.iface(from.exporter, f.EgressIfIndex)
+	c.emit(f)
+}
+
+// edgeFlow completes a flow from edge to edge.
+func (c *Collector) edgeFlow(from origin, f *record.EdgeFlow) {
+	f.Time, f.Node = instant.Of(f.Time.Time), c.names.node(from.exporter)
+	if f.Time.IsZero() {
+		f.Time = instant.Of(from.at)
+	}
 	c.emit(f)
 }

@@ -17,6 +17,7 @@ type Stats struct {
 
 	Postcards  uint64 // records by kind
 	Flows      uint64
+	EdgeFlows  uint64
 	Losses     uint64
 	Delays     uint64
 	Hops       uint64 // of traces
@@ -39,6 +40,8 @@ type Stats struct {
 	Blocks    uint64 // of one point
 	Compared  comparison
 	Assembled loss.Counters
+
+	Beyond [len(thresholds)]int // flows that are beyond each threshold
 
 	Join    join.Stats
 	Waiting int // packets that wait for postcards
@@ -67,6 +70,7 @@ func (s *Stats) Counts() []record.Count {
 		count("postcards_excess", "Postcards beyond the limit of one path.", s.Join.TooMany),
 		count("paths_shared_id", "Paths with one node id from two exporters.", s.Join.SharedIDs),
 		count("flows", "Flow records.", s.Flows),
+		count("edge_flows", "Records of flows that are measured from edge to edge.", s.EdgeFlows),
 		count("losses", "Records of packet loss.", s.Losses),
 		count("delays", "Records of delay.", s.Delays),
 		count("blocks", "Records of what a point counted of a flow in a block, among them those that are counted below.", s.Blocks),

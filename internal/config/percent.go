@@ -7,13 +7,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/model"
 )
 
 // Percent is a share in millionths, 0 for none.
 type Percent uint32
-
-const perPercent = model.MaxBudget / 100
 
 // parsePercent reads a share that is not 0.
 func parsePercent(s string) (Percent, error) {
@@ -41,10 +40,4 @@ func parseShareOfAll(s string) (Percent, error) {
 	return Percent(n), nil
 }
 
-func formatPercent(p Percent) string {
-	whole, fraction := p/perPercent, strings.TrimRight(fmt.Sprintf("%04d", p%perPercent), "0")
-	if fraction == "" {
-		return fmt.Sprintf("%d%%", whole)
-	}
-	return fmt.Sprintf("%d.%s%%", whole, fraction)
-}
+func formatPercent(p Percent) string { return loss.Share(p).String() }

@@ -30,7 +30,7 @@ func parseLossShare(s string) (LossShare, error) {
 	return LossShare(p), err
 }
 
-func formatLossShare(s LossShare) string { return formatPercent(Percent(s)) }
+func formatLossShare(s LossShare) string { return loss.Share(s).String() }
 
 func parseDelayLimit(s string) (DelayLimit, error) {
 	d, err := time.ParseDuration(s)

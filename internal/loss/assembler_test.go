@@ -113,7 +113,7 @@ func TestResultsWhenAllReportedOrDue(t *testing.T) {
 	}
 }
 
-// A reading makes room by itself if nobody called Advance.
+// A reading makes room by itself without a call of Advance.
 func TestAddMakesRoom(t *testing.T) {
 	b := newBench(t, few)
 	b.flow(t, 2, in(50))

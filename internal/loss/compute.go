@@ -189,7 +189,7 @@ func (f *Flow) end(all []Report, i int) End {
 	if all[i].Present {
 		e.ClockError = max(all[i].Reading.ClockError, UnknownClock)
 	}
-	if all[i].Present && bypassed(all, i) {
+	if e.Reasons == 0 && bypassed(all, i) {
 		e.Reasons |= OtherPath
 	}
 	return e
@@ -210,7 +210,8 @@ func compareClocks(from, to *End, allowed int64) {
 
 // bypassed reports whether packets may have taken a path without a transit point: it
 // counted fewer than a point before it and a point after it. An end that cannot be
-// trusted may have counted more.
+// trusted may have counted more. The point itself must be trusted: one that began to
+// count in the block counted fewer for that reason.
 func bypassed(all []Report, i int) bool {
 	if i == 0 || i == len(all)-1 {
 		return false

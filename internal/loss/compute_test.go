@@ -126,6 +126,35 @@ func TestOtherPath(t *testing.T) {
 	}
 }
 
+// A point whose counters are incomplete says why; that it counted fewer than others shows no
+// other path. This is so at all points in the block in which a measurement starts.
+func TestNoOtherPathOfIncompleteCounters(t *testing.T) {
+	all := []int{0, 1, 2, 3}
+	for _, tt := range []struct {
+		name    string
+		packets []uint64
+		began   []int
+		want    []Reasons // of each point
+	}{
+		{"start, no packets", []uint64{0, 0, 0, 0}, all, []Reasons{Restarted, Restarted, Restarted, Restarted}},
+		{"start, each at its own time", []uint64{90, 60, 70, 80}, all, []Reasons{Restarted, Restarted, Restarted, Restarted}},
+		{"a transit point starts", []uint64{100, 60, 100, 100}, []int{1}, []Reasons{0, Restarted, 0, 0}},
+		{"both ends start", []uint64{90, 90, 90, 90}, []int{0, 3}, []Reasons{Restarted, OtherPath, OtherPath, Restarted}},
+		{"a transit point starts, the flow bypasses the other", []uint64{100, 60, 50, 100}, []int{1}, []Reasons{0, Restarted, OtherPath, 0}},
+	} {
+		reports := counted(tt.packets...)
+		for _, i := range tt.began {
+			reports[i].Reading.Flags |= Began
+		}
+		r := Compute(line(len(reports)), 4, reports)
+		for i, s := range r.Segments {
+			if s.From.Reasons != tt.want[i] || s.To.Reasons != tt.want[i+1] {
+				t.Errorf("%s: points %d and %d have %q and %q, want %q and %q", tt.name, i, i+1, s.From.Reasons, s.To.Reasons, tt.want[i], tt.want[i+1])
+			}
+		}
+	}
+}
+
 func TestNumbers(t *testing.T) {
 	const none = -1
 	for _, tt := range []struct {

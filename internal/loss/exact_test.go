@@ -24,6 +24,11 @@ func (n *tallied) check(t *testing.T, h *history, r *Result, s *Segment) {
 	t.Helper()
 	n.verdicts[s.Verdict]++
 	n.reasons |= s.Reasons()
+	for _, e := range []End{s.From, s.To} {
+		if e.Reasons&OtherPath != 0 && e.Reasons&^(OtherPath|ClockWorse) != 0 {
+			t.Fatalf("point %d counted wrong, so its count shows no other path: %q", e.Point, e.Reasons)
+		}
+	}
 	from, to := h.indexOf(s.From.Point), h.indexOf(s.To.Point)
 	a, b := h.truth[from][r.Block], h.truth[to][r.Block]
 	if !s.Verdict.Exact() {
@@ -120,9 +125,9 @@ var histories = []struct {
 	{"restart", faults{loss: 0.01, restart: true}, Restarted | OtherPath},
 	{"late", faults{late: 0.02, loss: 0.01}, GuardViolated | ColourOutOfTurn | OtherPath},
 	{"read outside the window", faults{strange: true}, GuardViolated | OtherPath},
-	{"clock behind", faults{slow: true}, GuardViolated | ColourOutOfTurn | OtherPath},
-	{"clock ahead", faults{fast: true}, GuardViolated | ColourOutOfTurn | OtherPath},
-	{"clock ahead, and says so", faults{fast: true, honest: true}, GuardViolated | ColourOutOfTurn | ClockWorse | OtherPath},
+	{"clock behind", faults{slow: true}, GuardViolated | ColourOutOfTurn},
+	{"clock ahead", faults{fast: true}, GuardViolated | ColourOutOfTurn},
+	{"clock ahead, and says so", faults{fast: true, honest: true}, GuardViolated | ColourOutOfTurn | ClockWorse},
 	{"bleached", faults{bleach: 0.01, loss: 0.01}, ColourMissing | OtherPath},
 	{"other path", faults{bypass: 0.1}, OtherPath},
 	{"other path for all", faults{bypass: 1}, OtherPath},

@@ -66,7 +66,8 @@ const (
 	ColourMissing
 	// ColourOutOfTurn: packets had a colour that did not fit their time.
 	ColourOutOfTurn
-	// OtherPath: the flow took, or may have taken, a path without this point.
+	// OtherPath: the flow took, or may have taken, a path without this point. Only a
+	// transit point has it whose counters show no other reason.
 	OtherPath
 
 	// AllReasons has every reason.

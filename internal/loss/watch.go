@@ -4,11 +4,15 @@ package loss
 
 import (
 	"math/bits"
+	"strconv"
 	"time"
 )
 
 // Share is a part of a whole, in millionths.
 type Share uint32
+
+// String is the share as a percentage, exactly.
+func (s Share) String() string { return strconv.FormatFloat(float64(s)/1e4, 'f', -1, 64) + "%" }
 
 // All is the share of everything.
 const All Share = 1_000_000
@@ -105,6 +109,21 @@ func (t *Tally) LostMoreThan(s Share) bool {
 	lostHigh, lostLow := bits.Mul64(t.Lost.Value, uint64(All))
 	sentHigh, sentLow := bits.Mul64(t.Sent.Value, uint64(s))
 	return lostHigh > sentHigh || lostHigh == sentHigh && lostLow > sentLow
+}
+
+// WorstSegment is the segment on which most packets were lost, which without transit
+// points is the whole way, or nil if none is known to have lost any.
+func (r *Result) WorstSegment() (worst *Segment) {
+	segments := r.Segments
+	if len(segments) == 0 {
+		segments = []Segment{r.Whole}
+	}
+	for i := range segments {
+		if p := &segments[i].Packets; p.Lost.Known && p.Lost.Value > 0 && (worst == nil || p.Lost.Value > worst.Packets.Lost.Value) {
+			worst = &segments[i]
+		}
+	}
+	return worst
 }
 
 // Delay is the mean delay of all packets; without it, that of the packets with a second

@@ -95,3 +95,28 @@ func TestLostMoreThan(t *testing.T) {
 		t.Error("a loss that is not known")
 	}
 }
+
+func TestWorstSegment(t *testing.T) {
+	segment := func(to PointID, lost uint64, known bool) Segment {
+		return Segment{To: End{Point: to}, Packets: Tally{Lost: Number{lost, known}}}
+	}
+	for _, tt := range []struct {
+		r    Result
+		want PointID // at its end; 0: none
+	}{
+		{Result{Whole: segment(1, 5, true)}, 1},
+		{Result{Whole: segment(1, 0, true)}, 0},
+		{Result{Whole: segment(3, 9, true), Segments: []Segment{segment(1, 1, true), segment(2, 5, true), segment(3, 3, true)}}, 2},
+		{Result{Whole: segment(2, 9, true), Segments: []Segment{segment(1, 6, true), segment(2, 3, true)}}, 1},
+		{Result{Whole: segment(2, 9, true), Segments: []Segment{segment(1, 9, false), segment(2, 3, true)}}, 2},
+		{Result{Whole: segment(2, 9, true), Segments: []Segment{segment(1, 9, false), segment(2, 0, true)}}, 0},
+	} {
+		got := PointID(0)
+		if worst := tt.r.WorstSegment(); worst != nil {
+			got = worst.To.Point
+		}
+		if got != tt.want {
+			t.Errorf("%+v: to point %d, want %d", tt.r, got, tt.want)
+		}
+	}
+}

@@ -25,11 +25,12 @@ const (
 	ownPrograms                          // the record is not the kernel's
 	kernelIOAM                           // the record is of a trace that the kernel filled
 	gapsKnown                            // of a flow: how many packets are missing
-	reorderedKnown                       // of a flow: how many came late
+	flowNumbered                         // of a flow: its packets have Sequence Numbers
 	sidsKnown                            // of a measured flow: it is an SRv6 flow
 	blockNumbered                        // of a measurement: it is of blocks of alternate marking
 	onPathDelay                          // a delay since the encapsulating node
 	blockTimed                           // of a block: the packets' times were summed
+	delaysKnown                          // of a flow from edge to edge: delays of packets
 )
 
 // bit is the condition that the trace type has a bit.
@@ -44,10 +45,11 @@ var conditionTexts = map[condition]string{
 	sequenceThere:  "there is a Sequence Number",
 	pathDelayKnown: "the last node of a trace whose path delay is known",
 	gapsKnown:      "there are Sequence Numbers, and it is known how many packets are missing",
-	reorderedKnown: "there are Sequence Numbers",
+	flowNumbered:   "there are Sequence Numbers",
 	sidsKnown:      "the flow is an SRv6 flow",
 	blockNumbered:  "measured by alternate marking",
 	blockTimed:     "times of packets are measured (`mean-delay`)",
+	delaysKnown:    "delays of packets are known",
 	onPathDelay:    "one-way, of the whole way, and not negative",
 }
 

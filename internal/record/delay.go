@@ -66,6 +66,23 @@ func NewResults(m Measurement, r *loss.Result) (list []Record) {
 	return list
 }
 
+// SetWarnings sets the codes of the thresholds that a block is beyond in the records of its
+// whole way; "" are none. list is as NewResults makes it.
+func SetWarnings(list []Record, ofLoss, ofDelay string) {
+	for _, each := range list {
+		switch each := each.(type) {
+		case *Loss:
+			if each.Scope == WholeWay {
+				each.Warning = ofLoss
+			}
+		case *Delay:
+			if each.Scope == WholeWay {
+				each.Warning, ofDelay = ofDelay, "" // the others are by other methods
+			}
+		}
+	}
+}
+
 // Kind is "delay".
 func (d *Delay) Kind() string { return KindDelay }
 
@@ -113,10 +130,12 @@ func inMicroseconds() codec[int64] {
 // conditions of a delay: RFC 9951 has elements for one-way delays from the encapsulating
 // node, which are not negative.
 func (d *Delay) conditions() conditions {
-	fits := func(ns int64) bool { return ns >= 0 && ns/1000 <= math.MaxUint32 }
 	oneWay := d.Method <= loss.OneWay
-	return d.Measurement.conditions().with(onPathDelay, oneWay && d.Scope == WholeWay && fits(d.Min) && fits(d.Mean))
+	return d.Measurement.conditions().with(onPathDelay, oneWay && d.Scope == WholeWay && onPath(d.Min) && onPath(d.Mean))
 }
+
+// onPath reports whether the elements of RFC 9951 have room for a delay.
+func onPath(ns int64) bool { return ns >= 0 && ns/1000 <= math.MaxUint32 }
 
 // Text is the record as readable text: a line for what was measured, and one for the
 // result.

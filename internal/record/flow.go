@@ -79,7 +79,7 @@ var flows = table[Flow]{
 		ipfix(sectionHeader, "ioamSequenceGapDeltaCount").when(gapsKnown),
 	field("reordered", "packets", "Packets that came after one with a later Sequence Number on the same CPU; absent without Sequence Numbers.",
 		func(f *Flow) *Field[uint64] { return &f.Reordered }, optional(number[uint64]())).
-		ipfix(sectionHeader, "ioamReorderedPacketDeltaCount").when(reorderedKnown),
+		ipfix(sectionHeader, "ioamReorderedPacketDeltaCount").when(flowNumbered),
 	within(field("hop_limit", "", "Hop limits of these packets.", func(f *Flow) *HopLimits { return &f.HopLimit }, object(hopLimitsTable)),
 		hopLimitsTable, sectionHeader, func(f *Flow) *HopLimits { return &f.HopLimit }, func(f *Flow) *HopLimits { return &f.HopLimit }).listed(),
 	field("end_reason", "", "`interval` (`export-interval` is over), `end` (a TCP connection has ended in this direction: reported at once if no packet is missing, "+
@@ -129,7 +129,7 @@ func (f *Flow) point() *model.IfIndex {
 
 func (f *Flow) conditions() conditions {
 	return packetConditions(&f.Packet).with(flowIDThere, f.FlowID.Present).
-		with(gapsKnown, f.SequenceGaps.Valid).with(reorderedKnown, f.Reordered.Valid)
+		with(gapsKnown, f.SequenceGaps.Valid).with(flowNumbered, f.Reordered.Valid)
 }
 
 // Delays are the times that packets spent in a node, in nanoseconds.

@@ -38,8 +38,9 @@ func DataFormats() []DataFormat {
 	const known conditions = 1<<packetKnown | 1<<packetPorts | 1<<lengthKnown
 	postcard, hop := shape{dataPostcard, known}.general(), shape{dataHop, known | 1<<ownPrograms | 1<<pathDelayKnown}.general()
 	kernel := shape{dataHop, 1 << kernelIOAM}.general()
-	flow := known&^(1<<lengthKnown) | 1<<flowIDThere | 1<<gapsKnown | 1<<reorderedKnown
+	flow := known&^(1<<lengthKnown) | 1<<flowIDThere | 1<<gapsKnown | 1<<flowNumbered
 	const measured conditions = 1<<sidsKnown | 1<<blockNumbered | 1<<onPathDelay | 1<<blockTimed
+	const edge conditions = 1<<flowNumbered | 1<<delaysKnown | 1<<onPathDelay
 	return []DataFormat{
 		{"Postcard", dataFields(postcards.rows(), postcard.has)},
 		{"Node of a trace", dataFields(hops.rows(), hop.has)},
@@ -48,6 +49,7 @@ func DataFormats() []DataFormat {
 		{"Loss", dataFields(blockLosses.rows(), measured)},
 		{"Delay", dataFields(pathDelays.rows(), measured)},
 		{"Block", dataFields(blocks.rows(), measured)},
+		{"Flow from edge to edge", dataFields(edgeFlows.rows(), edge)},
 	}
 }
 

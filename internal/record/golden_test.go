@@ -244,7 +244,17 @@ func goldenEdgeFlows() []specimen {
 		Delay: &EdgeDelays{Min: -21, Max: 2_200_000, Sum: 900_900_000, Count: 1000},
 	}
 	times := &EdgeFlow{Time: instant.Of(goldenAt), Type: 0x3000, Source: full.Source, Destination: full.Destination, Packets: 3}
-	return []specimen{{"edge flow", full}, {"edge flow, without numbers and known times", times}}
+	numbers := &EdgeFlow{Time: instant.Of(goldenAt), Namespace: 1, Type: 0x4000, Source: full.Source, Destination: full.Destination, Packets: 2,
+		First: full.First, Last: full.Last, Lost: count(0), Duplicates: count(0), Reordered: count(0), Late: count(0), Restarts: count(1)}
+	positive := *full
+	positive.Delay = &EdgeDelays{Min: 1_000_999, Max: 2_200_000, Sum: 1_500_500_000, Count: 1000}
+	return []specimen{{"edge flow", full}, {"edge flow, without numbers and known times", times}, {"edge flow, numbers alone", numbers}, {"edge flow, delays not negative", &positive}}
+}
+
+func goldenWarnings() []specimen {
+	w := Warning{Time: instant.Of(goldenAt), Code: "flow_loss_high", Flow: "red", FlowID: 7, Beyond: true, Facts: "flow red lost 10 of 1000 packets", Cure: "look for the cause"}
+	unnamed := &Warning{Time: instant.Of(goldenAt), Code: "flow_delay_high", FlowID: 7, Facts: "flow 7 is within its threshold again"}
+	return []specimen{{"warning", &w}, {"warning that has ended", unnamed}}
 }
 
 func goldenProof() specimen {
@@ -256,9 +266,9 @@ func goldenProof() specimen {
 func goldenAll(t testing.TB) []specimen {
 	list := append(goldenPostcards(t), goldenFlows()...)
 	list = append(append(list, goldenTraces(t)...), goldenTrigger())
-	list = append(append(list, goldenEdges()...), goldenEdgeFlows()...)
+	list = append(list, goldenEdges()...)
 	list = append(append(append(list, goldenLosses()...), goldenDelays()...), goldenProof())
-	return append(append(list, goldenProbes(t)...), goldenBlocks()...)
+	return append(append(append(list, goldenProbes(t)...), goldenBlocks()...), append(goldenEdgeFlows(), goldenWarnings()...)...)
 }
 
 // Records in JSON, and as text.
@@ -305,6 +315,8 @@ func TestGoldenIPFIX(t *testing.T) {
 			show(n.name, func(e *Encoding) error { return e.Delay(r) })
 		case *Block:
 			show(n.name, func(e *Encoding) error { return e.Block(r) })
+		case *EdgeFlow:
+			show(n.name, func(e *Encoding) error { return e.EdgeFlow(r) })
 		case *Trace:
 			for i := range max(len(r.Raw), 1) {
 				show(fmt.Sprintf("%s, node %d", n.name, i), func(e *Encoding) error { return e.Hop(r, i, 9) })
@@ -338,6 +350,8 @@ func TestGoldenGeneralTemplates(t *testing.T) {
 			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Delay(r) })
 		case *Block:
 			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Block(r) })
+		case *EdgeFlow:
+			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.EdgeFlow(r) })
 		case *Trace:
 			tmpl, record = encoded(t, x, func(e *Encoding) error { return e.Hop(r, 0, 9) })
 		default:

@@ -103,6 +103,15 @@ func (s Statistics) MarshalJSON() ([]byte, error) { return s.AppendJSON(nil), ni
 // UnmarshalJSON reads what AppendJSON writes.
 func (s *Statistics) UnmarshalJSON(b []byte) error { return statistics.parseJSON(s, b) }
 
+// AppendJSON appends the warning as an object of JSON.
+func (w *Warning) AppendJSON(b []byte) []byte { return warnings.appendJSON(b, KindWarning, w) }
+
+// MarshalJSON is [Warning.AppendJSON].
+func (w Warning) MarshalJSON() ([]byte, error) { return w.AppendJSON(nil), nil }
+
+// UnmarshalJSON reads what AppendJSON writes.
+func (w *Warning) UnmarshalJSON(b []byte) error { return warnings.parseJSON(w, b) }
+
 // AppendJSON appends the flow as an object of JSON.
 func (f *EdgeFlow) AppendJSON(b []byte) []byte { return edgeFlows.appendJSON(b, KindEdgeFlow, f) }
 

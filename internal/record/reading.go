@@ -16,9 +16,9 @@ type Reading struct {
 	Hop  bool // the records are of a node of a trace
 	Flow bool // the records are of flows
 
-	// The records are of loss, of delay, or of a block's counters. Without any of these
-	// five they are postcards.
-	Loss, Delay, Block bool
+	// The records are of loss, of delay, of a block's counters, or of flows from edge to
+	// edge. Without any of these six they are postcards.
+	Loss, Delay, Block, EdgeFlow bool
 
 	Namespace bool // there is a Namespace-ID
 	Packets   bool // there is a number of packets
@@ -36,6 +36,7 @@ var (
 	takeLoss      = blockLosses.rows().takes()
 	takeDelay     = pathDelays.rows().takes()
 	takeBlock     = blocks.rows().takes()
+	takeEdgeFlow  = edgeFlows.rows().takes()
 	takeDomain    = domainNames.rows().takes()
 	takeInterface = interfaceNames.rows().takes()
 )
@@ -58,8 +59,8 @@ func NewReading(t *ipfix.Template, enterprise ipfix.Enterprise) *Reading {
 	r.Namespace, r.traceType, r.extensions = has("ioamNamespaceId"), has("ioamTraceType"), has("ioamExtensionFlags")
 	r.Hop = has("ioamHopIndex")
 	r.Packets = has("packetDeltaCount")
-	r.Loss, r.Delay, r.Block = has("pmVerdict"), has("pmDelayMethod"), has("pmPointId")
-	r.Flow = !r.Hop && !r.Loss && !r.Delay && !r.Block && (r.Packets || has("octetDeltaCount"))
+	r.Loss, r.Delay, r.Block, r.EdgeFlow = has("pmVerdict"), has("pmDelayMethod"), has("pmPointId"), has("ioamEdgeToEdgeType")
+	r.Flow = !r.Hop && !r.Loss && !r.Delay && !r.Block && !r.EdgeFlow && (r.Packets || has("octetDeltaCount"))
 	switch {
 	case t.Scope() > 0:
 		r.domain, r.iface = plan(t, enterprise, takeDomain), plan(t, enterprise, takeInterface)
@@ -73,6 +74,8 @@ func NewReading(t *ipfix.Template, enterprise ipfix.Enterprise) *Reading {
 		r.data = plan(t, enterprise, takeDelay)
 	case r.Block:
 		r.data = plan(t, enterprise, takeBlock)
+	case r.EdgeFlow:
+		r.data = plan(t, enterprise, takeEdgeFlow)
 	default:
 		r.data = plan(t, enterprise, takePostcard)
 	}
@@ -177,6 +180,14 @@ func (r *Reading) BlockOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *Bl
 	read(r.data, record, blind(b), beyond)
 	b.settle()
 	return b
+}
+
+// EdgeFlowOf reads a flow from edge to edge.
+func (r *Reading) EdgeFlowOf(record ipfix.DataRecord, beyond func(ipfix.Value)) *EdgeFlow {
+	f := &EdgeFlow{}
+	read(r.data, record, blind(f), beyond)
+	f.settle()
+	return f
 }
 
 // Names reads the names in an options record.

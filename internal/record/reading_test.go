@@ -51,6 +51,9 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 			takes["pathDelayMeanDeltaMicroseconds"] = true // repeats nanoseconds
 		case "Block":
 			takes = names(takeBlock)
+		case "Flow from edge to edge":
+			takes = names(takeEdgeFlow)
+			takes["pathDelayMeanDeltaMicroseconds"] = true // repeats nanoseconds
 		default:
 			takes = names(takeHop)
 		}

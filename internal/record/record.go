@@ -42,6 +42,7 @@ const (
 	KindLoss       = "loss"
 	KindDelay      = "delay"
 	KindBlock      = "block"
+	KindWarning    = "warning"
 )
 
 // kind describes a kind of records: a new kind needs only an entry to be read and
@@ -63,11 +64,12 @@ var kinds = []kind{
 	newKind(KindBlock, "what one point counted of a flow in one block of alternate marking", "`observe`, `jsonl`, with `exchange: ipfix`; `collect` with `--records`", blocks),
 	newKind(KindTrigger, "the option of one packet, as found in a capture", "`decode`", triggers),
 	newKind(KindEdgeToEdge, "the Edge-to-Edge option of one packet, as found in a capture", "`decode`", edges),
-	newKind(KindEdgeFlow, "what the decapsulating node measured of a flow from the Edge-to-Edge options of its packets", "`observe`, `jsonl`", edgeFlows),
+	newKind(KindEdgeFlow, "what the decapsulating node measured of a flow from the Edge-to-Edge options of its packets", "`observe`, `jsonl`, `collect`", edgeFlows),
 	newKind(KindProof, "the Proof of Transit option of one packet, as found in a capture", "`decode`", proofs),
 	optionsKind(newKind(KindOptions, "an IPFIX options record, element by element", "`collect` with `--records`", others)),
 	newKind(KindOther, "an IPFIX record of something else, element by element", "`collect`", others),
 	newKind(KindLost, "the number of records that are missing here because the reader was too slow", "`observe`, on standard error; the API's stream", losses),
+	newKind(KindWarning, "a measured flow begins or ceases to be beyond a threshold of a collector", "`collect` with `--max-loss` or `--max-delay`, on standard error", warnings),
 	newKind(KindStatistics, "the counters of a collector", "`collect`, on standard error", statistics),
 }
 

@@ -22,6 +22,7 @@ const (
 	dataLoss
 	dataDelay
 	dataBlock
+	dataEdgeFlow
 )
 
 // shape decides which fields a data record has.
@@ -125,6 +126,8 @@ func (t *Templates) make(s shape) (*Layout, error) {
 		err = l.compile(t.Registry, id, pathDelays.rows())
 	case dataBlock:
 		err = l.compile(t.Registry, id, blocks.rows())
+	case dataEdgeFlow:
+		err = l.compile(t.Registry, id, edgeFlows.rows())
 	}
 	if err != nil {
 		return nil, err
@@ -250,6 +253,15 @@ func (e *Encoding) Block(b *Block) error {
 		return err
 	}
 	e.write(blind(b))
+	return nil
+}
+
+// EdgeFlow encodes a flow from edge to edge.
+func (e *Encoding) EdgeFlow(f *EdgeFlow) error {
+	if err := e.begin(shape{dataEdgeFlow, f.conditions()}); err != nil {
+		return err
+	}
+	e.write(blind(f))
 	return nil
 }
 

@@ -45,7 +45,7 @@ func placesOf(t *ipfix.Template) places {
 // Weigh is the weight of an encoded record.
 func (l *Layout) Weigh(record []byte) Weight {
 	switch l.shape.kind {
-	case dataLoss, dataDelay, dataBlock:
+	case dataLoss, dataDelay, dataBlock, dataEdgeFlow:
 		return Weight{}
 	case dataFlow:
 		return Weight{binary.BigEndian.Uint64(record[l.places.packets:]), binary.BigEndian.Uint64(record[l.places.octets:])}

@@ -81,7 +81,7 @@ var layers = map[string]string{
 	"internal/sink/jsonl":     "internal/record internal/sink",
 	"internal/sink/ipfixsink": "ipfix internal/instant internal/record internal/sink",
 	"internal/decode":         "ioam internal/record internal/ipv6",
-	"internal/collect":        "ioam ipfix internal/collect/join internal/loss internal/record internal/sink/jsonl internal/instant internal/metrics internal/model internal/socketdrops",
+	"internal/collect":        "ioam ipfix internal/collect/join internal/health internal/loss internal/record internal/sink/jsonl internal/instant internal/metrics internal/model internal/socketdrops",
 	"internal/collect/join":   "ioam internal/record",
 
 	// Configuration and control.

@@ -77,6 +77,8 @@ func (x *Encoder) offer(records []record.Record, to []*Sink) {
 			e.give(to, r, 0, e.Delay(r))
 		case *record.Block:
 			e.give(to, r, 0, e.Block(r))
+		case *record.EdgeFlow:
+			e.give(to, r, 0, e.EdgeFlow(r))
 		case *record.Trace:
 			report := x.report.Add(1)
 			for i := range max(len(r.Raw), 1) { // a trace without nodes has a record too

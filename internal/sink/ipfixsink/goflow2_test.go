@@ -62,7 +62,7 @@ const (
 )
 
 // goflow2 reads the exported values: all of a postcard, a flow, a trace with its path
-// delay, and all options records.
+// delay, a flow from edge to edge, and all options records.
 func TestGoflow2(t *testing.T) {
 	want := []string{
 		"options observationDomainId=00000002 observationDomainName=706f7274686f73",
@@ -84,6 +84,11 @@ func TestGoflow2(t *testing.T) {
 		"data " + rawSeen + rawPacket + rawPorts + rawTrace + "32473/5=01 32473/20=02 32473/3=08 32473/4=00 0/530=0000001f 0/531=0000001f 0/532=0000001f " +
 			"32473/19=ee09fdfc00000000 10383/1=3e 10383/2=000003 10383/5=6a5f7f7c",
 		"data " + rawSeen + strings.Replace(rawPacket, "=11 ", "=3a ", 1) + "ipTotalLength=00000080 " + rawLinks + rawOption + "10383/16=00000007 " + rawData,
+		"data observationTimeNanoseconds=eeaba8bc00000000 sourceIPv6Address=20010db8000100000000000000000002 destinationIPv6Address=20010db8000200000000000000000002 " +
+			"flowLabelIPv6=00012345 10383/0=007b 32473/67=7000 32473/65=0000000000000062 flowStartNanoseconds=eeaba8bb00000000 flowStartMilliseconds=000001a1fc8cf678 " +
+			"flowEndNanoseconds=eeaba8bbffbe76c9 flowEndMilliseconds=000001a1fc8cfa5f 32473/13=0000000000000002 32473/68=0000000000000003 32473/14=0000000000000004 " +
+			"32473/69=0000000000000005 32473/70=0000000000000006 32473/47=000000000000464f 32473/71=0000000000007918 32473/72=00000000001cfde0 32473/46=000000000000005f " +
+			"0/530=00000014 0/531=00000011 0/532=0000001f",
 	}
 	got := goflow2Values(t, datagrams(t, everything(t)))
 	process := regexp.MustCompile("exportingProcessId=([0-9a-f]{8}) ")

@@ -40,6 +40,16 @@ func flow() *record.Flow {
 	}
 }
 
+// edgeFlow is a flow of the packets of flow, measured from edge to edge.
+func edgeFlow() *record.EdgeFlow {
+	f, count := flow(), func(n uint64) record.Field[uint64] { return record.NewField(n, true) }
+	return &record.EdgeFlow{
+		Time: f.Time, Node: f.Node, Namespace: 123, Type: 0x7000, Source: f.Packet.Source, Destination: f.Packet.Destination, FlowLabel: 0x12345,
+		Packets: 98, First: f.First, Last: f.Last, Lost: count(2), Duplicates: count(3), Reordered: count(4), Late: count(5), Restarts: count(6),
+		Delay: &record.EdgeDelays{Min: 17_999, Max: 31_000, Sum: 1_900_000, Count: 95},
+	}
+}
+
 // pathOfTwo is a trace of two nodes, full, with the overflow flag.
 func pathOfTwo(t testing.TB) *record.Trace {
 	t.Helper()

@@ -48,6 +48,8 @@ func heavy(t *testing.T) map[string]struct {
 		"trace of none":                     {empty, record.Weight{Packets: 1, Octets: 128}},
 		"loss":                              {&record.Loss{Sent: record.NewField[uint64](100, true)}, record.Weight{}},
 		"delay":                             {&record.Delay{Samples: 100}, record.Weight{}},
+		"block":                             {&record.Block{Packets: 100}, record.Weight{}},
+		"edge flow":                         {edgeFlow(), record.Weight{}},
 		"trace of the kernel":               {kernel, record.Weight{Packets: 1, Octets: 0}},
 	}
 }

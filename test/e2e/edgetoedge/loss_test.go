@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ nodes:
       interfaces: [{name: eth0, role: [ingress, egress]}, {name: eth1}]
       namespaces: [{id: 7, e2e: true}]
       decapsulations: [{tunnel-destination: 2001:db8:ff::3}]
-      export: [{kind: jsonl, path: FILE}]
+      export: [{kind: jsonl, path: FILE}, {kind: ipfix, address: "tcp://[2001:db8:2::2]:4739"}]
   - name: beta
     routes: [{to: "::/0", via: 2001:db8:2::1}]
 links:
@@ -54,10 +55,12 @@ links:
 `
 
 // The last node reports as many lost packets as the lab lost, and the kernel of a router
-// between forwards the packets.
+// between forwards the packets. A collector at beta has the same records.
 func TestLossesFromEdgeToEdge(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "records.jsonl")
 	l := e2e.RaiseText(t, "edges", strings.Replace(topology, "FILE", file, 1))
+	command := l.Node("beta").Command(t.Context(), e2e.Program, "collect", "--json", "--listen", "tcp://[::]:4739")
+	collector := e2e.StartCollect(t, command.Cmd, command.Start)
 	rule := linkloss.Rule{Destination: netip.MustParsePrefix("2001:db8:ff::3/128"), Burst: 3, Every: 20}
 	if _, err := l.AddLoss("porthos", "eth1", rule); err != nil {
 		t.Fatal(err)
@@ -72,8 +75,9 @@ func TestLossesFromEdgeToEdge(t *testing.T) {
 		t.Fatalf("%d of %d packets arrived, the lab lost %+v: %v", r.Received, packets, lost, err)
 	}
 	var came, missing, delays uint64
+	var records []string
 	e2e.Await(t, "the records of all packets", 10*time.Second, func() bool {
-		came, missing, delays = 0, 0, 0
+		came, missing, delays, records = 0, 0, 0, nil
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return false
@@ -84,6 +88,7 @@ func TestLossesFromEdgeToEdge(t *testing.T) {
 			if err != nil || !ok {
 				continue
 			}
+			records = append(records, strings.TrimSuffix(string(line), "\n"))
 			came, missing = came+f.Packets, missing+f.Lost.Value
 			if f.Delay != nil && f.Delay.Min > 0 && f.Delay.Max < int64(time.Second) {
 				delays += f.Delay.Count
@@ -97,4 +102,18 @@ func TestLossesFromEdgeToEdge(t *testing.T) {
 	if came != uint64(r.Received) || missing != lost.LostPackets || delays != came {
 		t.Errorf("%d packets came, %d are missing and %d have a delay; want %d, %d and %d", came, missing, delays, r.Received, lost.LostPackets, r.Received)
 	}
+	e2e.Await(t, "the collector's records", 10*time.Second, func() bool { return len(ofFlows(collector.Lines())) >= len(records) })
+	lines, statistics := collector.Stop()
+	if collected := ofFlows(lines); !slices.Equal(collected, records) {
+		t.Errorf("collected\n%s\nwant\n%s", strings.Join(collected, "\n"), strings.Join(records, "\n"))
+	}
+	e2e.CheckNothingWrong(t, statistics)
+	if n := statistics.Counts["edge_flows"]; n != uint64(len(records)) {
+		t.Errorf("the collector counted %d flows, want %d", n, len(records))
+	}
+}
+
+// ofFlows are the lines about flows from edge to edge.
+func ofFlows(lines []string) []string {
+	return slices.DeleteFunc(lines, func(line string) bool { return !strings.HasPrefix(line, `{"kind":"edge-flow",`) })
 }
