@@ -21,17 +21,8 @@ import (
 
 const (
 	far    = "2001:db8:ff::3" // of aramis
-	source = "2001:db8:1::1"  // of athos, to which aramis has routes
-	answer = "node: {id: 3}\ntrace: {allow: [\"2001:db8:1::/64\"]%s}"
+	source = "2001:db8:1::1"  // of athos
 )
-
-// square is ecmp, whose far end answers probes.
-func square(t *testing.T, more string) *lab.Topology {
-	t.Helper()
-	top := e2e.Builtin(t, "ecmp")
-	e2e.Reconfigure(t, top, "aramis", "node: {id: 3}", fmt.Sprintf(answer, more))
-	return top
-}
 
 // trace runs the command at athos.
 func trace(t *testing.T, l *lab.Lab, args ...string) (*paths.Report, error) {
@@ -87,7 +78,7 @@ const (
 // Both paths, every probe, and times that fit the round trip.
 func TestEqualPaths(t *testing.T) {
 	t.Parallel()
-	l := e2e.Raise(t, square(t, ""))
+	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
 	const flows, count = enough, 5
 	r, err := trace(t, l, "--paths", fmt.Sprint(flows), "--count", fmt.Sprint(count))
 	if err != nil || !slices.Equal(ways(r), []string{north, south}) || r.Sent != flows*count || r.Lost != 0 || len(r.Broken) != 0 {
@@ -160,20 +151,52 @@ func checkFormats(t *testing.T, l *lab.Lab) {
 	}
 }
 
-// checkStrangers traces from an address that is not allowed: nothing is answered, and the
-// errors of no port are not there either.
+// checkStrangers traces from an address that is not allowed, although answers could reach it: the endpoint
+// counts the probes and answers none.
 func checkStrangers(t *testing.T, l *lab.Lab) {
 	t.Helper()
-	out, err := l.Node("athos").Command(t.Context(), e2e.Program, "trace", far, "--source", "2001:db8:ff::1", "--count", "1", "--paths", "2", "--timeout", "300ms").CombinedOutput()
+	const stranger, refused = "fd00::1", `waymark_trace_probes_total{outcome="not_allowed"}`
+	e2e.Must(t, l.Node("athos"), "ip", "address", "add", stranger+"/128", "dev", "lo")
+	e2e.Must(t, l.Node("porthos"), "ip", "route", "add", stranger, "via", "2001:db8:12::1")
+	e2e.Must(t, l.Node("aramis"), "ip", "route", "add", stranger, "via", "2001:db8:23::1")
+	before := metric(t, l, refused)
+	out, err := l.Node("athos").Command(t.Context(), e2e.Program, "trace", far, "--source", stranger, "--count", "1", "--paths", "2", "--timeout", "300ms").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "none was answered") {
 		t.Errorf("%v: %s", err, out)
+	}
+	if n := metric(t, l, refused); n == before {
+		t.Errorf("the endpoint refused %s probes before and after", n)
+	}
+}
+
+// The commands of docs/how-to/trace-paths.md, as typed there: the kernel chooses the source of probes, and
+// every router answers every other one.
+func TestAsTyped(t *testing.T) {
+	t.Parallel()
+	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
+	text := e2e.MustIn(t, l, "athos", "trace", far)
+	if !strings.Contains(text, "16 flows, 160 probes, 0 lost") {
+		t.Errorf("%s", text)
+	}
+	// Which of both paths 16 flows take is chance; two copies of each flow come back from either.
+	text = e2e.MustIn(t, l, "athos", "trace", far, "--loopback", "--max-hops", "0")
+	if !strings.Contains(text, "160 probes, 0 lost") || !strings.Contains(text, "32 copies came back") {
+		t.Errorf("%s", text)
+	}
+	loopbacks := map[string]string{"athos": "2001:db8:ff::1", "porthos": "2001:db8:ff::2", "aramis": far, "dartagnan": "2001:db8:ff::4"}
+	for from := range loopbacks {
+		for to, address := range loopbacks {
+			if text := e2e.MustIn(t, l, from, "trace", address, "--count", "1"); !strings.Contains(text, "16 probes, 0 lost") {
+				t.Errorf("%s to %s: %s", from, to, text)
+			}
+		}
 	}
 }
 
 // Echo requests find the same nodes by what errors quote, except the last.
 func TestEcho(t *testing.T) {
 	t.Parallel()
-	l := e2e.Raise(t, square(t, ""))
+	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
 	e2e.Must(t, l.Node("athos"), "sysctl", "-w", "net.ipv6.fib_multipath_hash_policy=0") // by flow label
 	r, err := trace(t, l, "--icmp", "--paths", fmt.Sprint(enough), "--count", "2")
 	if want := []string{"2(201>-) " + far, "4(401>-) " + far}; err != nil || !slices.Equal(ways(r), want) || r.Lost != 0 || r.Sent != 2*enough {
@@ -188,10 +211,12 @@ func TestEcho(t *testing.T) {
 // nodes of the path, flow labels, and right checksums.
 func TestProbesInTshark(t *testing.T) {
 	t.Parallel()
-	l := e2e.Raise(t, square(t, ""))
+	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
+	// By flow label: ports, which echo requests do not have, would send all of them by one path.
+	e2e.Must(t, l.Node("athos"), "sysctl", "-w", "net.ipv6.fib_multipath_hash_policy=0")
 	wire := e2e.StartWire(t, l, "aramis", "eth0")
 	for _, more := range [][]string{nil, {"--icmp"}} {
-		if r, err := trace(t, l, append(more, "--paths", "8", "--count", "2")...); err != nil {
+		if r, err := trace(t, l, append(more, "--paths", fmt.Sprint(enough), "--count", "2")...); err != nil {
 			t.Fatalf("%v: %s", err, r.Text())
 		}
 	}
@@ -219,7 +244,7 @@ func TestProbesInTshark(t *testing.T) {
 // Where packets are lost: between which nodes, and that other paths are well.
 func TestLostOnOnePath(t *testing.T) {
 	t.Parallel()
-	l := e2e.Raise(t, square(t, ""))
+	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
 	code, out, errs := e2e.Waymark(t, "lab", "loss", "add", "porthos", "eth1", "--every", "1", "--name", l.Name())
 	if code != 0 {
 		t.Fatalf("%s%s", out, errs)
@@ -242,7 +267,7 @@ func TestLostOnOnePath(t *testing.T) {
 // those of other probes what it is called. Kernels pass the header on.
 func TestSilentNode(t *testing.T) {
 	t.Parallel()
-	top := square(t, "")
+	top := e2e.Builtin(t, "ecmp")
 	top.Node("porthos").Agent = nil
 	l := e2e.Raise(t, top)
 	r, err := trace(t, l, "--paths", fmt.Sprint(enough), "--count", "2")
@@ -254,7 +279,9 @@ func TestSilentNode(t *testing.T) {
 // Without an endpoint, errors of the destination bring the traces back.
 func TestNoEndpoint(t *testing.T) {
 	t.Parallel()
-	l := e2e.Raise(t, e2e.Builtin(t, "ecmp"))
+	top := e2e.Builtin(t, "ecmp")
+	e2e.Reconfigure(t, top, "aramis", "trace: {allow: [\"2001:db8::/32\"]}\n", "")
+	l := e2e.Raise(t, top)
 	r, err := trace(t, l, "--paths", "8", "--count", "1", "--interval", "100ms", "--timeout", "300ms")
 	if err != nil || len(r.Paths) == 0 || len(r.Paths) > 2 || r.Paths[0].Endpoint || !slices.Contains([]string{north, south}, way(r.Paths[0])) {
 		t.Fatalf("%v: %v\n%s", err, ways(r), r.Text())
@@ -268,7 +295,9 @@ func TestKey(t *testing.T) {
 	if err := os.WriteFile(key, []byte(strings.Repeat("5a", 32)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := e2e.Raise(t, square(t, ", key-file: "+key))
+	top := e2e.Builtin(t, "ecmp")
+	e2e.Reconfigure(t, top, "aramis", "trace: {", "trace: {key-file: "+key+", ")
+	l := e2e.Raise(t, top)
 	if r, err := trace(t, l, "--paths", fmt.Sprint(enough), "--count", "1", "--key-file", key); err != nil || !slices.Equal(ways(r), []string{north, south}) {
 		t.Errorf("%v: %v", err, ways(r))
 	}
@@ -281,8 +310,8 @@ func TestKey(t *testing.T) {
 // hop limits show the path.
 func TestRemovedTrace(t *testing.T) {
 	t.Parallel()
-	top := square(t, "")
-	e2e.Reconfigure(t, top, "aramis", "{id: 123}", "{id: 123, remove: true}")
+	top := e2e.Builtin(t, "ecmp")
+	e2e.Reconfigure(t, top, "aramis", "{id: 123, ", "{id: 123, remove: true, ")
 	l := e2e.Raise(t, top)
 	r, err := trace(t, l, "--paths", fmt.Sprint(enough), "--count", "1")
 	if want := []string{"2(201>-) " + far, "4(401>-) " + far}; err != nil || !slices.Equal(ways(r), want) || r.Lost != 0 {
