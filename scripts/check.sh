@@ -51,6 +51,10 @@ spelled() {
 		xargs -0 -r go tool misspell -error -i ect # ECN-capable transport
 }
 
+merged() {
+	! git grep -nE '^(<{7}|>{7}|\|{7})( |$)'
+}
+
 scripts_parse() {
 	local file status=0
 	for file in .ci/run scripts/*.sh; do
@@ -76,6 +80,7 @@ step vet go vet ./...
 step errorlint go tool go-errorlint ./...
 step source go test -count=1 ./scripts/check
 step modules go mod tidy -diff
+step merged merged
 step gofmt formatted_go
 step clang-format formatted_c
 step shell scripts_parse

@@ -9,7 +9,7 @@ import (
 )
 
 // lossQuery answers a loss query. What cannot be answered with exact counters has a response
-// without them, so that nobody takes zeros for a measurement.
+// without them, so that zeros are not mistaken for a measurement.
 func (r *Responder) lossQuery(d *udp.Datagram, now clock.Instant) ([]byte, Outcome) {
 	q, err := lossquery.DecodeQuery(d.Data)
 	switch {

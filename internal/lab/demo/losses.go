@@ -152,7 +152,7 @@ func (p *losses) take(line []byte) error {
 	return nil
 }
 
-// await waits until the last result of each flow is as it should be.
+// await waits until a condition holds for the last result of each flow.
 func (p *losses) await(ctx context.Context, what string, limit time.Duration, holds func(*record.Loss) bool) error {
 	for deadline := time.Now().Add(limit); ; {
 		p.mu.Lock()

@@ -39,7 +39,7 @@ func New(format stamp.TimestampFormat) *Clock {
 // Instant is a moment by two clocks.
 type Instant struct {
 	Wall   int64 // nanoseconds of UTC since 1970, for timestamps
-	Steady int64 // the same as if nobody had set the clock since the beginning, for durations
+	Steady int64 // the same by a clock that is never set, for durations
 }
 
 var start = time.Now()

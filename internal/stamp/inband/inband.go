@@ -56,7 +56,7 @@ func (p *Path) Packet(port uint16, to netip.AddrPort, class uint8, payload []byt
 	for i := n - 1; i >= first; i-- {
 		outer.Segments = append(outer.Segments, p.Segments[i])
 	}
-	inside := Path{Source: p.Source} // its label is nobody's choice on the way
+	inside := Path{Source: p.Source} // label 0: no node on the way chooses a path by it
 	inner := appendDatagram(inside.header(to.Addr(), class, nextUDP, udpLen+len(payload)), p.Source, to.Addr(), port, to.Port(), payload)
 	if len(outer.Segments) == 0 {
 		return append(p.header(p.Segments[0], class, nextIPv6, len(inner)), inner...), nil

@@ -33,7 +33,7 @@ type Reply struct {
 	Arrived   int64  // T2, by the reflector
 	Returned  int64  // T3, by the reflector
 	Received  int64  // T4, by this node
-	Steady    int64  // T4, by a clock of this node that nobody sets
+	Steady    int64  // T4, by a clock of this node that is never set
 	Timed     bool   // T2 and T3 could be read
 }
 
@@ -57,7 +57,7 @@ type slot struct {
 	state    uint8 // 0: unused
 	replied  uint32
 	sent     int64  // by the wall clock, as in the packet
-	steady   int64  // by a clock that nobody sets
+	steady   int64  // by a clock that is never set
 	place    uint64 // among the packets that left this node, counted from 1
 }
 
@@ -98,7 +98,7 @@ func NewSession(k Knowledge, window int, timeout time.Duration) *Session {
 }
 
 // Send gives the next packet's number. The times are those of the wall clock, and of a
-// clock that nobody sets: of timeouts and of the round trip.
+// clock that is never set, for timeouts and the round trip.
 func (s *Session) Send(wall, steady int64) uint32 {
 	n := s.next
 	at := &s.window[int(n)&(len(s.window)-1)]

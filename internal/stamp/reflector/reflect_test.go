@@ -23,7 +23,7 @@ var (
 
 const now = int64(1_800_000_000_000_000_000)
 
-// at is a time of a clock that nobody sets.
+// at is a time of a clock that is never set.
 func at(ns int64) clock.Instant { return clock.Instant{Wall: ns, Steady: ns} }
 
 // newReflector makes a reflector at a time that stands still, with a clock that nothing
