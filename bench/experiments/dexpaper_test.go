@@ -44,6 +44,50 @@ func TestBrief(t *testing.T) {
 	}
 }
 
+// Each way to export has its aims, with packets of both lengths: through the stack
+// against the same node without Direct Export, and with fast forwarding against
+// plain packets that the kernel forwards.
+func TestDexAims(t *testing.T) {
+	type aims struct{ stack1, stack100, fast100 float64 }
+	for _, make1 := range []func() harness.Experiment{dexEncapsulationExperiment, dexTransitExperiment, dexDecapsulationExperiment} {
+		e := make1()
+		for way, want := range map[exportWay]aims{
+			everyUnread:   {},
+			everyRead:     {},
+			everyExported: {0.995, 0.80, 0},
+			aggregated:    {0.995, 0.94, 2.8},
+			sampled:       {0.995, 0, 0},
+		} {
+			for _, size := range []int{shortPacket, longPacket} {
+				for _, each := range []struct {
+					way           report.Way
+					x             float64
+					aim, plainAim float64
+				}{
+					{report.WayStack, 1, want.stack1, 0},
+					{report.WayStack, 10, 0, 0},
+					{report.WayStack, 100, want.stack100, 0},
+					{report.WayFast, 1, 0, 0},
+					{report.WayFast, 100, 0, want.fast100},
+				} {
+					is := report.Dimensions{Treatment: way.name, Way: each.way, Size: size}
+					v := findRow(e, is, each.x)
+					if v == nil {
+						t.Errorf("%s at %v is not measured", is, each.x)
+						continue
+					}
+					if v.Aim != each.aim || v.PlainAim != each.plainAim {
+						t.Errorf("%s at %v: aims of %v and %v, want %v and %v", is, each.x, v.Aim, v.PlainAim, each.aim, each.plainAim)
+					}
+					if v.Against == nil || v.Against.Is.By != "" || v.Plain == nil || v.Plain.Is.By != report.ByKernel {
+						t.Errorf("%s at %v is compared with %+v and %+v", is, each.x, v.Against, v.Plain)
+					}
+				}
+			}
+		}
+	}
+}
+
 func curvesOf(e harness.Experiment) map[report.Dimensions][]float64 {
 	curves := make(map[report.Dimensions][]float64)
 	for _, v := range e.Variants {
