@@ -7,7 +7,7 @@ import "fmt"
 // Limit is what keeps a variant from its aim, as references to measured figures.
 type Limit struct {
 	Why   string      `json:"why"`            // what sets the limit
-	Floor Reference   `json:"floor"`          // packets that pay all of that, or all except Plus
+	Floor Reference   `json:"floor,omitzero"` // packets that pay all of that, or all except Plus; none for rates that are kept
 	Plus  []Reference `json:"plus,omitempty"` // times that come on top of the floor
 	Ours  []Reference `json:"ours,omitempty"` // times of our programs beyond all that, caches warm
 }
@@ -73,6 +73,9 @@ func (r Result) distances(missed []Point, m measured) (lines []string) {
 // distance says how far a point is from its aim and from the limit that may keep
 // it from that: the rest of a sentence about it.
 func (r Result) distance(p Point, l *Limit, m measured) string {
+	if p.Lossless {
+		return r.shortfall(p, l, m)
+	}
 	if p.PPS == nil {
 		value, figure := p.NS, p.figure()
 		switch {
@@ -113,4 +116,27 @@ func (r Result) distance(p Point, l *Limit, m measured) string {
 		text += fmt.Sprintf(", of which our programs take %.0f with warm caches", ns)
 	}
 	return text + "."
+}
+
+// shortfall says what is missing of exports at a rate that was kept, or to be kept,
+// and what reader and exporter have time for.
+func (r Result) shortfall(p Point, l *Limit, m measured) string {
+	e := p.Exports
+	if e == nil {
+		return "exports nothing."
+	}
+	text := fmt.Sprintf("is offered %.3f of %.3f million packets a second", p.Offered/1e6, p.Reference/1e6)
+	if !p.kept() {
+		text += ", so that the rate was not reached"
+	}
+	text += fmt.Sprintf("; of %d postcards, %d found no room in their ring, %d none in the exporter's queue, and limits suppressed %d",
+		e.Written+e.Lost+e.Suppressed, e.Lost, e.Dropped, e.Suppressed)
+	if l == nil || e.Processor <= 0 {
+		return text + "."
+	}
+	text += fmt.Sprintf(": %s takes a CPU %.0f ns for each", l.Why, e.Processor)
+	if ns, ok := m.sum(r, l.Ours); ok && len(l.Ours) > 0 {
+		text += fmt.Sprintf(", of which the exporter alone takes %.0f", ns)
+	}
+	return text + fmt.Sprintf("; a CPU has time for %.2f million a second.", 1e3/e.Processor)
 }

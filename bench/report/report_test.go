@@ -250,6 +250,53 @@ func TestDistance(t *testing.T) {
 	}
 }
 
+// Where all exports have to be sent at a rate, a missed aim says what was lost, and
+// what reader and exporter have time for.
+func TestShortfall(t *testing.T) {
+	exported := Dimensions{Treatment: "postcard, trace type 0x800000"}
+	alone := Result{Name: "exporter", Machine: "one", Points: []Point{NewPoint(exported, 1)}}
+	ns, pps := 266.0, 1.9e6
+	alone.Points[0].NS = &ns
+	limit := &Limit{Why: "the work of reader and exporter", Ours: []Reference{{Benchmark: "exporter", Variant: exported}}}
+	for _, test := range []struct {
+		offered   float64
+		exports   Exports
+		met       bool
+		want      string
+		elsewhere bool
+	}{
+		{1.99e6, Exports{Written: 10}, true, "", false},
+		{1.99e6, Exports{Written: 90, Lost: 10, Processor: 400}, false,
+			"is offered 1.990 of 2.000 million packets a second; of 100 postcards, 10 found no room in their ring, 0 none in the exporter's queue, and limits suppressed 0: " +
+				"the work of reader and exporter takes a CPU 400 ns for each, of which the exporter alone takes 266; a CPU has time for 2.50 million a second.", false},
+		{1.9e6, Exports{Written: 90, Suppressed: 10, Processor: 400}, false,
+			"is offered 1.900 of 2.000 million packets a second, so that the rate was not reached; of 100 postcards, 0 found no room in their ring, 0 none in the exporter's queue, and limits suppressed 10: " +
+				"the work of reader and exporter takes a CPU 400 ns for each; a CPU has time for 2.50 million a second.", true},
+		{1.99e6, Exports{Written: 90, Dropped: 1}, false,
+			"is offered 1.990 of 2.000 million packets a second; of 90 postcards, 0 found no room in their ring, 1 none in the exporter's queue, and limits suppressed 0.", false},
+	} {
+		p := NewPoint(Dimensions{Treatment: "postcards"}, 2)
+		p.PPS, p.Ratio, p.Aim, p.Lossless, p.Reference, p.Offered, p.Exports, p.Limit = &pps, 1, 1, true, 2e6, test.offered, &test.exports, limit
+		r := Result{Name: "postcards", Machine: "one", X: "M/s", Points: []Point{p}}
+		if test.elsewhere {
+			r.Machine = "another"
+		}
+		_, missed := r.aims()
+		if (len(missed) == 0) != test.met || p.Met() != test.met {
+			t.Errorf("%+v: met: %v, %d missed", test.exports, p.Met(), len(missed))
+		}
+		if test.met {
+			continue
+		}
+		if want := "*postcards* (2 M/s) " + test.want; r.distances(missed, measured{r, alone})[0] != want {
+			t.Errorf("%s\ninstead of\n%s", r.distances(missed, measured{r, alone})[0], want)
+		}
+		if text := shown(t, r); !strings.Contains(text, "≥ 0%, missed") {
+			t.Errorf("%s", text)
+		}
+	}
+}
+
 // Points of one variant share a line, each with its x.
 func TestDistancesByVariant(t *testing.T) {
 	rate := func(ratio, aim float64, x float64, treatment string) Point {

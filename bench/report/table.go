@@ -35,7 +35,7 @@ func (r Result) columns() []column {
 		)
 		if aims {
 			list = append(list, column{"aim", func(p Point) string {
-				return aimText(p.Aim, p.Ratio >= p.Aim, "≥ "+lossText(p.Aim))
+				return aimText(p.Aim, p.metAim(), "≥ "+lossText(p.Aim))
 			}})
 		}
 		if r.any(func(p Point) bool { return p.PlainRatio != 0 && p.PlainRatio != p.Ratio }) {
@@ -43,7 +43,7 @@ func (r Result) columns() []column {
 		}
 		if r.any(func(p Point) bool { return p.PlainAim != 0 }) {
 			list = append(list, column{"aim", func(p Point) string {
-				return aimText(p.PlainAim, p.PlainRatio >= p.PlainAim, "≥ "+ratioText(p.PlainAim))
+				return aimText(p.PlainAim, p.metPlain(), "≥ "+ratioText(p.PlainAim))
 			}})
 		}
 		if r.any(func(p Point) bool { return p.Exports != nil }) {
