@@ -289,6 +289,7 @@ func implausible(points []report.Point) (faults []string) {
 	}
 	for _, what := range []string{
 		"parse", "walk", "trace", "clock", "lookup", "match", "insert", "redirect", "decapsulate", "record", "stack",
+		"traces", "header", "export", "remove",
 		"at egress, complete", "at egress, match", "at egress, grow", "at egress, insert",
 	} {
 		if took[what] < 1 {

@@ -145,7 +145,7 @@ func (d *directExports) ways(x directExport, w exportWay, size int) {
 			v.Aim = everyAim
 		}
 		is.Treatment = everyUnread.name
-		v.Limit = &report.Limit{Why: "the option itself, where no reader takes exports", Floor: report.Reference{Variant: is}}
+		v.Limit = exportLimit(is, w.way)
 	}
 }
 

@@ -168,7 +168,7 @@ func fastVariants(size int, links harness.Links) []*harness.Variant {
 func (r *fastRows) severalTraces(through harness.Treatment) {
 	nine := r.kernel(nineNamespaces, harness.Stream{Frame: filling(r.size, tracesInEach(mostOptions)...)})
 	r.own(nineNamespaces, nine)
-	r.fast(report.Dimensions{Treatment: transitTreatment, Format: nineNamespaces}, leaves(through, filled, model.OutcomeTraceFilled), nine, fastNineAim, fastPlainLimit)
+	r.fast(report.Dimensions{Treatment: transitTreatment, Format: nineNamespaces}, leaves(through, filled, model.OutcomeTraceFilled), nine, fastNineAim, fastNineLimit)
 }
 
 // tracesInEach are traces with ids, one in each of n namespaces.
@@ -200,14 +200,13 @@ func (r *fastRows) directExport() {
 		x.role, x.mode = role.is, role.mode
 		for _, w := range []struct {
 			exportWay
-			aim   float64
-			limit func(report.Dimensions) *report.Limit
+			aim float64
 		}{
-			{aggregated, fastAggregateAim, fastPlainLimit},
-			{everyExported, fastEveryAim, fastPostcardLimit},
+			{aggregated, fastAggregateAim},
+			{everyExported, fastEveryAim},
 		} {
 			d := report.Dimensions{Treatment: "Direct Export, " + role.name, Format: w.name}
-			r.fast(d, x.exporting(w.exportWay).inEach(), role.against, w.aim, w.limit)
+			r.fast(d, x.exporting(w.exportWay).inEach(), role.against, w.aim, fastExportLimit(role.is, w.way))
 		}
 	}
 }

@@ -108,10 +108,11 @@ func transitLimit(mode datapath.AttachMode, timed bool) *report.Limit {
 // forwards with them.
 func nineLimit(mode datapath.AttachMode) *report.Limit {
 	const nine = "9 options of type 0xc00000"
-	return &report.Limit{
-		Why: whyHooks + ", and for the header", Floor: alone(mode, nineNamespaces),
-		Ours: figuresOf("cost", costOf(datapath.HookIngressXDP, model.OutcomeTraceFilled, nine), costOf(datapath.HookEgressTC, model.OutcomeTraceFilled, nine)),
+	l := &report.Limit{Why: whyHooks + ", and for the header", Floor: alone(mode, nineNamespaces), Ours: filledByTC(nine)}
+	if mode == datapath.AttachXDP {
+		l.Ours[0].Variant = costOf(datapath.HookIngressXDP, model.OutcomeTraceFilled, nine)
 	}
+	return l
 }
 
 // readClock adds a reading of the clock to the limit.
@@ -142,15 +143,14 @@ func decapsulationLimit(read bool) *report.Limit {
 
 // fastLimit is for packets whose next hop is in the cache.
 func fastLimit(is report.Dimensions, outcome model.Outcome, timed bool) *report.Limit {
-	l := &report.Limit{Why: "forwarding alone, of a packet without IOAM", Floor: report.Reference{Variant: fastPlain(is)}}
+	parts := []string{partUnwrap}
 	switch outcome {
 	case model.OutcomeTraceFilled:
-		l.Ours = figuresOf("parts", ofPart(partTrace))
+		parts = []string{partTrace}
 	case model.OutcomeEncapInserted, model.OutcomeEncapTunneled:
-		l.Ours = figuresOf("parts", ofPart(partGrow), ofPart(partInsert))
-	default:
-		l.Ours = figuresOf("parts", ofPart(partDecapsulate))
+		parts = []string{partGrow, partInsert}
 	}
+	l := forwardingAlone(is, parts...)
 	if timed {
 		readClock(l)
 	}
@@ -165,15 +165,52 @@ func askingLimit(is report.Dimensions) *report.Limit {
 	}
 }
 
-// fastPlainLimit is for packets of which no part is measured alone.
-func fastPlainLimit(is report.Dimensions) *report.Limit {
-	return &report.Limit{Why: "forwarding alone, of a packet without IOAM", Floor: report.Reference{Variant: fastPlain(is)}}
+// fastNineLimit is for a trace in each of 9 namespaces.
+func fastNineLimit(is report.Dimensions) *report.Limit { return forwardingAlone(is, partNine) }
+
+// forwardingAlone is for packets that have these parts besides what forwarding takes.
+func forwardingAlone(is report.Dimensions, parts ...string) *report.Limit {
+	l := &report.Limit{Why: "forwarding alone, of a packet without IOAM", Floor: report.Reference{Variant: fastPlain(is)}}
+	for _, name := range parts {
+		l.Ours = append(l.Ours, figuresOf("parts", ofPart(name))...)
+	}
+	return l
 }
 
-// fastPostcardLimit is for packets of which each makes a postcard.
-func fastPostcardLimit(is report.Dimensions) *report.Limit {
-	l := fastPlainLimit(is)
-	l.Why += ", and a record, without its reader"
-	l.Plus = figuresOf("parts", ofPart(partRecord))
+// exportPart is the part that makes an export of each packet; a postcard is written
+// into a ring of ours, a flow's totals into a table. None for samples, of which most
+// packets make nothing.
+func exportPart(way model.ExportMode) (list []string) {
+	switch way {
+	case model.ExportEvery:
+		return []string{partPostcard}
+	case model.ExportAggregate:
+		return []string{partAggregate}
+	}
+	return nil
+}
+
+// fastExportLimit is for packets with a Direct Export, each of which is exported.
+func fastExportLimit(role model.NodeRole, way model.ExportMode) func(report.Dimensions) *report.Limit {
+	var parts []string
+	switch role {
+	case model.RoleEncapsulating:
+		parts = []string{partGrow, partInsert}
+	case model.RoleDecapsulating:
+		parts = []string{partUnwrap}
+	default:
+		parts = []string{partDirectExport}
+	}
+	parts = append(parts, exportPart(way)...)
+	return func(is report.Dimensions) *report.Limit { return forwardingAlone(is, parts...) }
+}
+
+// exportLimit is for a node that exports, of which the same packets are measured
+// with nobody who takes exports.
+func exportLimit(unread report.Dimensions, way model.ExportMode) *report.Limit {
+	l := &report.Limit{Why: "the option itself, where no reader takes exports", Floor: report.Reference{Variant: unread}}
+	for _, name := range exportPart(way) {
+		l.Ours = append(l.Ours, figuresOf("parts", ofPart(name))...)
+	}
 	return l
 }

@@ -60,6 +60,55 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// The limits of fast forwarding name the parts that packets with an option have
+// besides those of plain packets, where nobody uses the kernel's ring buffer for
+// postcards.
+func TestLimitsOfFastForwarding(t *testing.T) {
+	e := fastExperiment()
+	insertion, way, removal := "Direct Export, insertion", "Direct Export, transit", "Direct Export, decapsulation"
+	for _, want := range []struct {
+		treatment, format string
+		parts             []string
+	}{
+		{transitTreatment, withIDs, []string{partTrace}},
+		{tunnelTreatment, withIDs, []string{partGrow, partInsert}},
+		{decapsulating, noReader, []string{partUnwrap}},
+		{transitTreatment, nineNamespaces, []string{partNine}},
+		{insertion, aggregated.name, []string{partGrow, partInsert, partAggregate}},
+		{insertion, everyExported.name, []string{partGrow, partInsert, partPostcard}},
+		{way, aggregated.name, []string{partDirectExport, partAggregate}},
+		{way, everyExported.name, []string{partDirectExport, partPostcard}},
+		{removal, aggregated.name, []string{partUnwrap, partAggregate}},
+		{removal, everyExported.name, []string{partUnwrap, partPostcard}},
+	} {
+		is := report.Dimensions{Way: report.WayFast, Treatment: want.treatment, Format: want.format, Sink: sinkXDP, Queues: 1}
+		v := findRow(e, is, float64(sizes[0]))
+		if v == nil || v.Limit == nil {
+			t.Errorf("%s has no limit", is)
+			continue
+		}
+		if difference := cmp.Diff(partReferences(want.parts...), v.Limit.Ours); difference != "" || v.Limit.Plus != nil {
+			t.Errorf("%s: %s, and %+v", is, difference, v.Limit.Plus)
+		}
+		if floor := v.Limit.Floor.Variant; floor.Treatment != plainPackets || floor.Queues != 1 {
+			t.Errorf("%s is held to %s", is, floor)
+		}
+	}
+	for way, part := range map[exportWay][]report.Reference{everyExported: partReferences(partPostcard), aggregated: partReferences(partAggregate), sampled: nil} {
+		v := findRow(dexTransitExperiment(), report.Dimensions{Treatment: way.name, Way: report.WayStack, Size: shortPacket}, 100)
+		if difference := cmp.Diff(part, v.Limit.Ours); difference != "" {
+			t.Errorf("%s: %s", v.Is, difference)
+		}
+	}
+}
+
+func partReferences(names ...string) (list []report.Reference) {
+	for _, name := range names {
+		list = append(list, report.Reference{Benchmark: "parts", Variant: report.Dimensions{Treatment: name}})
+	}
+	return list
+}
+
 // The number of bytes that the papers say their headers add.
 func TestPaperHeaders(t *testing.T) {
 	var options, namespaces []int

@@ -3,6 +3,7 @@
 package experiments
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,8 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 )
 
-// sizeOfParts is the length of every frame, and restoredBytes are restored in
-// each, so that only the programs differ.
+// sizeOfParts is the length of the frames, and restoredBytes are restored in each,
+// so that only the programs differ. Both frames of a part with more are as long.
 const (
 	sizeOfParts   = 118
 	restoredBytes = 100
@@ -34,6 +35,7 @@ type step struct {
 	frame   []byte
 	grows   int  // bytes that the program adds
 	keep    bool // they are added after the IPv6 header
+	bytes   int  // restored in each run
 	restore *harness.Restorer
 	in      harness.SKB
 	records bool // each packet writes one
@@ -245,7 +247,7 @@ func (p *partsRun) batch(s *step) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	what := harness.Restoration{Size: restoredBytes, Length: len(s.frame) + s.grows, Keep: s.keep, Values: s.values, Varied: s.varied}
+	what := harness.Restoration{Size: s.bytes, Length: len(s.frame) + s.grows, Keep: s.keep, Values: s.values, Varied: s.varied}
 	took, err := s.restore.Run(s.program, s.frame, what, s.in, s.runs())
 	if err == nil && s.records {
 		err = s.node.DiscardRecords()
@@ -267,8 +269,8 @@ func (p *partsRun) load() (err error) {
 	}
 	p.empty = append(p.empty, xdp, tc)
 	p.order = append(p.order,
-		&step{name: stepNothing, program: xdp, restore: p.xdp, frame: harness.Plain(harness.Elsewhere, sizeOfParts)},
-		&step{name: stepEgressNothing, program: tc, restore: p.tc, frame: harness.Plain(harness.Elsewhere, sizeOfParts)})
+		&step{name: stepNothing, bytes: restoredBytes, program: xdp, restore: p.xdp, frame: harness.Plain(harness.Elsewhere, sizeOfParts)},
+		&step{name: stepEgressNothing, bytes: restoredBytes, program: tc, restore: p.tc, frame: harness.Plain(harness.Elsewhere, sizeOfParts)})
 	for _, l := range stepsOfParts() {
 		s, err := p.loadStep(l)
 		if err != nil {
@@ -283,14 +285,15 @@ func (p *partsRun) load() (err error) {
 }
 
 func (p *partsRun) loadStep(l stepSpec) (*step, error) {
-	cfg := datapath.Config{Node: place(l.config, p.node.InIndex(), p.node.OutIndex())}
+	options := mostOptions // the stack takes as many, or else packets with more are left to it
+	cfg := datapath.Config{Node: place(l.config, p.node.InIndex(), p.node.OutIndex()), StackOptions: &options}
 	if l.fast {
 		cfg.Fast = map[model.IfIndex]bool{p.node.InIndex(): true}
 	}
 	if err := cfg.Node.Validate(); err != nil {
 		return nil, err
 	}
-	s := &step{name: l.name, restore: p.xdp, grows: l.grows, keep: l.keep, records: l.records, counted: l.counted}
+	s := &step{name: l.name, restore: p.xdp, grows: l.grows, keep: l.keep, bytes: cmp.Or(l.restores, restoredBytes), records: l.records, counted: l.counted}
 	index, hook := p.node.InIndex(), datapath.HookIngressXDP
 	if l.egress {
 		s.restore, s.in = p.tc, harness.ArrivedAt(index)
@@ -318,7 +321,9 @@ func (p *partsRun) loadStep(l stepSpec) (*step, error) {
 // prepare gives the programs what an agent would give them.
 func (s *step) prepare(l stepSpec, out model.IfIndex) (err error) {
 	if l.unread {
-		return s.node.SetRecordsWanted(false)
+		if err := s.node.SetRecordsWanted(false); err != nil {
+			return err
+		}
 	}
 	if !l.fast {
 		return nil

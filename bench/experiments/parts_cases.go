@@ -3,6 +3,8 @@
 package experiments
 
 import (
+	"slices"
+
 	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/datapath"
@@ -16,6 +18,7 @@ type stepSpec struct {
 	frame    []byte
 	grows    int
 	keep     bool // it grows after the IPv6 header
+	restores int  // bytes restored in each run; 0: restoredBytes
 	fast     bool
 	noDevice bool // no interface can send
 	key      datapath.RouteKey
@@ -41,6 +44,13 @@ const (
 	stepInserted = "a header inserted"
 	stepLonger   = "a longer header inserted"
 
+	stepSentLong   = "a packet as long as nine traces forwarded fast"
+	stepNine       = "a trace in each of 9 namespaces, forwarded fast"
+	stepUnexported = "a Direct Export forwarded fast, not exported"
+	stepAggregated = "a Direct Export forwarded fast, added to its flow"
+	stepPostcard   = "a Direct Export forwarded fast, with a postcard"
+	stepUnwrapped  = "a tunnel removed, the packet forwarded fast"
+
 	stepRemoved  = "a tunnel removed"
 	stepRecorded = "a tunnel removed, with a record"
 
@@ -61,6 +71,11 @@ const (
 	partGrow          = "grow: bpf_xdp_adjust_head"
 	partInsert        = "insert: all else of 24 bytes inline"
 	partRedirect      = "redirect: the kernel, both links and both ends"
+	partNine          = "traces: one in each of 9 namespaces"
+	partDirectExport  = "header: one Direct Export, not exported"
+	partAggregate     = "export: a Direct Export in transit, added to its flow"
+	partPostcard      = "export: a Direct Export in transit, a postcard in its ring"
+	partUnwrap        = "remove: tunnel with a trace, without the stack, no record made"
 	partDecapsulate   = "decapsulate: tunnel with a trace removed, no record made"
 	partRecord        = "record: written for a reader"
 	partHookArrival   = "hook: the kernel's XDP at ingress, a program that does nothing"
@@ -78,6 +93,9 @@ const (
 	moreHeader  = 48 // and of the longer one beyond that
 	// tunnelHeaders is the length of an outer IPv6 header and a trace with ids
 	tunnelHeaders = harness.IPv6Header + shortHeader
+	// sizeOfNine is the length of a frame with nine traces, and restoredOfNine are
+	// restored in it.
+	sizeOfNine, restoredOfNine = 256, 240
 )
 
 func stepsOfParts() []stepSpec {
@@ -100,10 +118,9 @@ func stepsOfParts() []stepSpec {
 	longer.Size += moreHeader
 	sampled := encapsulation(model.ModeInline, ids)
 	sampled.Encapsulations[0].Frequency = model.Frequency{K: 1, N: model.MaxFrequency}
-	removing := nodeConfig()
-	removing.Decapsulations = []model.Decapsulation{{TunnelDestination: harness.TunnelEnd}}
-	wrapped := tunnelled(harness.IPv6(harness.Source, harness.Destination, harness.NextNone, make([]byte, sizeOfParts-harness.EthernetHeader-harness.IPv6Header-tunnelHeaders)), trace(namespace, typeIDs))
-	return []stepSpec{
+	inner := make([]byte, sizeOfParts-harness.EthernetHeader-harness.IPv6Header-tunnelHeaders)
+	wrapped := tunnelled(harness.IPv6(harness.Source, harness.Destination, harness.NextNone, inner), trace(namespace, typeIDs))
+	return append([]stepSpec{
 		{name: stepPlain, config: nodeConfig(), frame: packet, counted: arrived(model.OutcomeNoIOAM)},
 		{name: stepParsed, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespaceUnknown, typeIDs)), counted: arrived(model.OutcomeNamespaceUnknown)},
 		{name: stepIDs, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeIDs)), counted: arrived(model.OutcomeTraceFilled)},
@@ -116,15 +133,49 @@ func stepsOfParts() []stepSpec {
 		{name: stepInserted, config: encapsulation(model.ModeInline, ids), frame: packet, fast: true, grows: shortHeader, counted: forwarded(model.OutcomeEncapInserted)},
 		{name: stepLonger, config: encapsulation(model.ModeInline, longer), frame: packet, fast: true, grows: shortHeader + moreHeader, counted: forwarded(model.OutcomeEncapInserted)},
 
-		{name: stepRemoved, config: removing, frame: wrapped, grows: -tunnelHeaders, unread: true, counted: arrived(model.OutcomeTunnelDecapsulated)},
-		{name: stepRecorded, config: removing, frame: wrapped, grows: -tunnelHeaders, records: true, counted: arrived(model.OutcomeTunnelDecapsulated)},
+		{name: stepRemoved, config: removing(), frame: wrapped, grows: -tunnelHeaders, unread: true, counted: arrived(model.OutcomeTunnelDecapsulated)},
+		{name: stepRecorded, config: removing(), frame: wrapped, grows: -tunnelHeaders, records: true, counted: arrived(model.OutcomeTunnelDecapsulated)},
 		{name: stepEgressPlain, config: nodeConfig(), frame: packet, egress: true, counted: departed(model.OutcomeNoIOAM)},
 		{name: stepCompleted, config: nodeConfig(), frame: padded(sizeOfParts, trace(namespace, typeIDs)), egress: true, arrives: true,
 			counted: departed(model.OutcomeTraceFilled)},
 		{name: stepEgressMatched, config: sampled, frame: packet, egress: true, counted: departed(model.OutcomeEncapNotSelected)},
 		{name: stepEgressInserted, config: encapsulation(model.ModeInline, ids), frame: packet, egress: true, grows: shortHeader, keep: true,
 			counted: departed(model.OutcomeEncapInserted)},
+	}, stepsWithOptions()...)
+}
+
+// removing is a node that removes tunnels.
+func removing() model.NodeConfig {
+	c := nodeConfig()
+	c.Decapsulations = []model.Decapsulation{{TunnelDestination: harness.TunnelEnd}}
+	return c
+}
+
+// stepsWithOptions forward packets with options fast: several traces, a Direct
+// Export, and a tunnel that ends here.
+func stepsWithOptions() []stepSpec {
+	forwarded := func(o model.Outcome) func(datapath.Counters) uint64 {
+		return func(c datapath.Counters) uint64 { return c.Forwarded[o] }
 	}
+	// Only packets with something after their header are forwarded fast.
+	wrapped := tunnelled(harness.IPv6(harness.Source, harness.Destination, harness.NextUDP, harness.UDP(8)), trace(namespace, typeIDs))
+	carrying := padded(sizeOfParts, directExportOption(typeNodeID, bothExtensions))
+	exported := forwarded(model.OutcomeDirectExport)
+	// Counters of exports tell whether one was made of each packet.
+	postcards := func(c datapath.Counters) uint64 { return min(exported(c), c.Postcards) }
+	aggregate, every := exporting(nodeConfig(), model.ExportAggregate), exporting(nodeConfig(), model.ExportEvery)
+	list := []stepSpec{
+		{name: stepSentLong, config: nodeConfig(), frame: harness.Plain(harness.Destination, sizeOfNine), restores: restoredOfNine, counted: forwarded(model.OutcomeNoIOAM)},
+		{name: stepNine, config: nodeConfig(), frame: padded(sizeOfNine, tracesInEach(mostOptions)...), restores: restoredOfNine, counted: forwarded(model.OutcomeTraceFilled)},
+		{name: stepUnexported, config: aggregate, frame: carrying, unread: true, counted: exported},
+		{name: stepAggregated, config: aggregate, frame: carrying, counted: exported},
+		{name: stepPostcard, config: every, frame: carrying, records: true, counted: postcards},
+		{name: stepUnwrapped, config: removing(), frame: wrapped, grows: -tunnelHeaders, unread: true, counted: forwarded(model.OutcomeNoIOAM)},
+	}
+	for i := range list {
+		list[i].fast = true
+	}
+	return list
 }
 
 // part is a part of a packet's path.
@@ -150,7 +201,7 @@ func between(with, without string) func(*partsRun, int) (float64, float64) {
 	}
 }
 
-func parts() []part { return append(partsOfForwarding(), partsOfStack()...) }
+func parts() []part { return slices.Concat(partsOfForwarding(), partsWithOptions(), partsOfStack()) }
 
 // partsOfForwarding are the parts for a packet that is forwarded without the
 // stack.
@@ -187,6 +238,25 @@ func partsOfForwarding() []part {
 			program := p.steps[stepSent].took[round] - p.steps[stepNothing].took[round]
 			return p.live[liveFast][round] - program, program
 		}, "the driver, here veth: source, two links and a sink in XDP, measured with live frames, less the program's time. No program can do better than this."},
+	}
+}
+
+// partsWithOptions are the parts for packets with several traces, a Direct Export
+// or a tunnel, forwarded without the stack.
+func partsWithOptions() []part {
+	return []part{
+		{partNine, "", between(stepNine, stepSentLong),
+			"three calls, each with a loop over the traces: all are checked before the first is filled, and completed when the way out is known. Every access is held to the frame's end."},
+		{partDirectExport, "", between(stepUnexported, stepSent),
+			"the checks of the header and of the option, in registers, as with one trace."},
+		{partAggregate, "", between(stepAggregated, stepUnexported),
+			"the namespace, the flow's key of 64 bytes stored and compared with that of the packet before, and the flow's totals: some 300 instructions without a helper. Packets of many flows add a hash and a lookup."},
+		{partPostcard, "", between(stepPostcard, stepUnexported),
+			"the helper `bpf_ktime_get_tai_ns`, of which the part with the clock tells, and 96 bytes written into the ring. Here they are in the cache; where a reader takes them on another CPU, their two cache lines are there. Waking the reader, and what it does, are not in it."},
+		{partUnwrap, "", func(p *partsRun, round int) (float64, float64) {
+			before := p.steps[stepSent].took[round]
+			return p.steps[stepUnwrapped].took[round] - p.grow[round] - before, before
+		}, "the header's checks, the tunnel's end looked up, one call of `bpf_xdp_adjust_head`, and a second look at the packet, which the verifier demands after it; the link header is moved."},
 	}
 }
 

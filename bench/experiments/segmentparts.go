@@ -163,7 +163,8 @@ func (p *segmentParts) loadHook(hook datapath.Hook, flows int) error {
 	for _, n := range values {
 		for _, packets := range []string{packetsPlain, packetsOther, packetsMeasured} {
 			s := &step{
-				name: fmt.Sprintf("%s, %s, %d flows", hook, packets, flows), node: node, program: program,
+				bytes: restoredBytes,
+				name:  fmt.Sprintf("%s, %s, %d flows", hook, packets, flows), node: node, program: program,
 				restore: restore, values: n, varied: atMiddleSID, frame: segmentFrame(hook, packets),
 				counted: func(c datapath.Counters) uint64 {
 					if hook == datapath.HookEgressTC {

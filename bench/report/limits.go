@@ -113,9 +113,23 @@ func (r Result) distance(p Point, l *Limit, m measured) string {
 	}
 	text += fmt.Sprintf("; ours is %.0f ns from that limit", own-least)
 	if ns, ok := m.sum(r, l.Ours); ok && len(l.Ours) > 0 {
-		text += fmt.Sprintf(", of which our programs take %.0f with warm caches", ns)
+		text += fmt.Sprintf(", of which our programs take %.0f with warm caches", ns) + m.largest(r, l.Ours)
 	}
 	return text + "."
+}
+
+// largest names the largest of several parts.
+func (m measured) largest(from Result, list []Reference) string {
+	var most Point
+	for _, each := range list {
+		if p, ok := m.find(from, each, 0); ok && (most.NS == nil || *p.NS > *most.NS) {
+			most = p
+		}
+	}
+	if len(list) < 2 || most.NS == nil {
+		return ""
+	}
+	return fmt.Sprintf(", the largest part: %s (%.0f)", most.Variant, *most.NS)
 }
 
 // shortfall says what is missing of exports at a rate that was kept, or to be kept,

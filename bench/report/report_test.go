@@ -214,9 +214,9 @@ func TestDistance(t *testing.T) {
 		return r
 	}
 	times := Result{Name: "parts", Machine: "one"}
-	for _, name := range []string{"parse", "fill"} {
+	for name, took := range map[string]float64{"parse": 20, "fill": 30} {
 		p := NewPoint(part(name), 118)
-		p.NS = ns(25)
+		p.NS = ns(took)
 		times.Points = append(times.Points, p)
 	}
 	elsewhere := times
@@ -229,7 +229,7 @@ func TestDistance(t *testing.T) {
 		want   string
 	}{
 		{"limit within the aim", of(700, 600), []Result{times}, begin +
-			"600, which is within the aim; ours is 100 ns from that limit, of which our programs take 50 with warm caches."},
+			"600, which is within the aim; ours is 100 ns from that limit, of which our programs take 50 with warm caches, the largest part: fill (30)."},
 		{"limit beyond the aim", of(700, 650), nil, begin + "650, which alone is beyond the aim; ours is 50 ns from that limit."},
 		{"parts of another machine", of(700, 650), []Result{elsewhere}, begin + "650, which alone is beyond the aim; ours is 50 ns from that limit."},
 		{"at the limit", of(700, 700), nil, begin + "700, which alone is beyond the aim; ours is at that limit."},
