@@ -2,7 +2,10 @@
 
 package report
 
-import "fmt"
+import (
+	"fmt"
+	"regexp"
+)
 
 // Limit is what keeps a variant from its aim, as references to measured figures.
 type Limit struct {
@@ -32,7 +35,7 @@ func (m measured) find(from Result, r Reference, x float64) (Point, bool) {
 	}
 	for _, other := range m {
 		same := other.Name == r.Benchmark || r.Benchmark == "" && other.Name == from.Name
-		if !same || other.Machine != from.Machine || other.Kernel != from.Kernel {
+		if !same || !sameMachine(other, from) {
 			continue
 		}
 		for _, p := range other.Points {
@@ -42,6 +45,18 @@ func (m measured) find(from Result, r Reference, x float64) (Point, bool) {
 		}
 	}
 	return Point{}, false
+}
+
+// buildNumber is what the kernels of a provider add to version and flavour.
+var buildNumber = regexp.MustCompile(`-v?[0-9]+$`)
+
+// sameMachine reports whether times of two results may be added up: those of
+// machines of one model, with kernels of one version and flavour. The number at the
+// end counts builds of the same sources, and changes between two runs whenever a
+// provider starts the machine anew. All before it counts: other versions and
+// flavours, such as one with PREEMPT_RT, take other times.
+func sameMachine(a, b Result) bool {
+	return a.Machine == b.Machine && buildNumber.ReplaceAllString(a.Kernel, "") == buildNumber.ReplaceAllString(b.Kernel, "")
 }
 
 // sum adds up times; false when one was not measured.

@@ -250,6 +250,42 @@ func TestDistance(t *testing.T) {
 	}
 }
 
+// A number of the kernel's build makes no other machine; anything else does.
+func TestSameMachine(t *testing.T) {
+	of := func(machine, kernel string) Result { return Result{Machine: machine, Kernel: kernel} }
+	xeon := of("Xeon, 2 CPUs", "Linux 6.18.44-fc-v657")
+	for _, test := range []struct {
+		other Result
+		same  bool
+	}{
+		{xeon, true},
+		{of("Xeon, 2 CPUs", "Linux 6.18.44-fc-v595"), true},
+		{of("Xeon, 2 CPUs", "Linux 6.18.44-fc"), true},
+		{of("EPYC, 2 CPUs", "Linux 6.18.44-fc-v657"), false},
+		{of("Xeon, 4 CPUs", "Linux 6.18.44-fc-v657"), false},
+		{of("Xeon, 2 CPUs", "Linux 6.18.45-fc-v657"), false},
+		{of("Xeon, 2 CPUs", "Linux 6.12.44-fc-v657"), false},
+		{of("Xeon, 2 CPUs", "Linux 6.18.44-rt-v657"), false},
+		{of("Xeon, 2 CPUs", "Linux 6.18.44"), false},
+	} {
+		if sameMachine(xeon, test.other) != test.same || sameMachine(test.other, xeon) != test.same {
+			t.Errorf("%+v: the same as %+v: %v", test.other, xeon, !test.same)
+		}
+	}
+	// Debian's numbers before the architecture are those of patches.
+	if sameMachine(of("a", "Linux 6.1.0-18-amd64"), of("a", "Linux 6.1.0-21-amd64")) {
+		t.Error("kernels with other patches are the same")
+	}
+	ns := 25.0
+	p := NewPoint(Dimensions{Treatment: "parse"}, 118)
+	p.NS = &ns
+	built := Result{Name: "parts", Machine: "one", Kernel: "Linux 6.18.44-fc-v595", Points: []Point{p}}
+	sum, ok := measured{built}.sum(Result{Machine: "one", Kernel: "Linux 6.18.44-fc-v657"}, []Reference{{Benchmark: "parts", Variant: p.Dimensions}})
+	if !ok || sum != ns {
+		t.Errorf("a part measured with another build: %v, %v", sum, ok)
+	}
+}
+
 // Where all exports have to be sent at a rate, a missed aim says what was lost, and
 // what reader and exporter have time for.
 func TestShortfall(t *testing.T) {
