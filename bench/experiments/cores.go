@@ -144,12 +144,28 @@ func twoAgainstOne() []*harness.Variant {
 	node(plainPackets, "", through, plain.Frame, unchanged, model.OutcomeNoIOAM)
 	node(transitTreatment, withIDs, through, filling(coresSize, ids), filled, model.OutcomeTraceFilled)
 	node(transitTreatment, withTimes, through, filling(coresSize, times), filled, model.OutcomeTraceFilled)
+	node(transitTreatment, nineNamespaces, through, filling(coresSize, tracesInEach(mostOptions)...), filled, model.OutcomeTraceFilled)
 	node(inlineTreatment, withIDs, encapsulate(model.ModeInline, always, oneNode(typeIDs)), plain.Frame, longer(24), model.OutcomeEncapInserted)
 	node(tunnelTreatment, withIDs, encapsulate(model.ModeEncap, always, oneNode(typeIDs)), plain.Frame, longer(64), model.OutcomeEncapTunneled)
 	node(decapsulating, noReader, decapsulate(model.ModeEncap, false), tunnelled(plain.Frame[harness.EthernetHeader:], ids), longer(-64),
 		model.OutcomeNoIOAM, harness.Has(0, datapath.HookIngressXDP, model.OutcomeTunnelDecapsulated))
+	b.sampled(plain)
 	b.directExport(plain)
 	return b.list
+}
+
+// sampled adds traces in some of the packets, however many CPUs count them.
+func (b *onBothCPUs) sampled(plain harness.Stream) {
+	frequency := model.Frequency{K: 1, N: sampledOneIn}
+	tunnel := forwardingFast(encapsulate(model.ModeEncap, frequency, oneNode(typeIDs)))
+	longer := harness.IPv6Header + shortHeader
+	b.add(report.Dimensions{Treatment: tunnelTreatment + " of 1 in 100", Format: withIDs}, manyFlows, func() *harness.Variant {
+		return &harness.Variant{
+			Line: []harness.Treatment{tunnel}, Send: plain, Arrives: sometimesLonger(longer),
+			Wants:  []harness.Want{{Hook: harness.HookForwarded, Outcome: model.OutcomeEncapTunneled, Share: 1. / sampledOneIn}},
+			Audits: &harness.Audit{Length: coresSize + longer, OneIn: sampledOneIn},
+		}
+	})
 }
 
 // directExport adds Direct Export. Where it is inserted, one flow is the hardest
@@ -162,6 +178,15 @@ func (b *onBothCPUs) directExport(plain harness.Stream) {
 		b.add(report.Dimensions{Treatment: "Direct Export, transit", Format: w.name}, 1, func() *harness.Variant {
 			v := x.exporting(w).inEach()
 			v.Send = numbered(filling(coresSize, option), atSequence)
+			return v
+		})
+	}
+	unwrap := x
+	unwrap.role, unwrap.mode = model.RoleDecapsulating, model.ModeEncap
+	for _, w := range []exportWay{aggregated, everyRead} {
+		b.add(report.Dimensions{Treatment: "Direct Export, decapsulation", Format: w.name}, 1, func() *harness.Variant {
+			v := unwrap.exporting(w).inEach()
+			v.Send = numbered(tunnelled(plain.Frame[harness.EthernetHeader:], option), atSequence)
 			return v
 		})
 	}

@@ -195,10 +195,8 @@ func (r *stackRows) transits(mode datapath.AttachMode, ids, times, nine *harness
 	}
 	ours(withIDs, ids).PlainAims(plainTransitAim, r.limited(transitLimit(mode, false)))
 	ours(withTimes, times).Aims(transitAim, r.limited(transitLimit(mode, true)))
-	if mode == datapath.AttachXDP {
-		r.node(emptyAt(at, nineNamespaces), nine, emptyHooks(mode), unchanged)
-		ours(nineNamespaces, nine).PlainAims(plainNineAim, r.limited(nineLimit(mode)))
-	}
+	r.node(emptyAt(at, nineNamespaces), nine, emptyHooks(mode), unchanged)
+	ours(nineNamespaces, nine).PlainAims(plainNineAim, r.limited(nineLimit(mode)))
 }
 
 // kernelForwards are the dimensions of the kernel's forwarding.

@@ -85,6 +85,7 @@ func TestForwardingRows(t *testing.T) {
 		{ourTransit, "xdp", withIDs, 0, 0.87},
 		{ourTransit, "tcx", withIDs, 0, 0.87},
 		{ourTransit, "xdp", nineNamespaces, 0, 0.72},
+		{ourTransit, "tcx", nineNamespaces, 0, 0.72},
 		{"our encapsulation inline", "", withIDs, 0.88, 0},
 		{"our encapsulation in a tunnel", "", withIDs, 0.88, 0},
 	} {
@@ -98,6 +99,9 @@ func TestForwardingRows(t *testing.T) {
 				}
 				if v.Aim != want.aim || v.PlainAim != want.plainAim {
 					t.Errorf("%s at %d bytes: aims of %v and %v, want %v and %v", is, size, v.Aim, v.PlainAim, want.aim, want.plainAim)
+				}
+				if hook := v.Limit.Floor.Variant.Hook; want.hook != "" && hook != want.hook {
+					t.Errorf("%s at %d bytes is held to empty programs at %s", is, size, hook)
 				}
 			}
 		}
@@ -137,7 +141,7 @@ func TestCoresRows(t *testing.T) {
 			audits++
 		}
 	}
-	if audits != 3 {
+	if audits != 4 {
 		t.Errorf("%d audits", audits)
 	}
 	e := harness.Experiment{Variants: twoAgainstOne()}
@@ -145,6 +149,10 @@ func TestCoresRows(t *testing.T) {
 		{Treatment: plainPackets}:                                                    manyFlows,
 		{Treatment: transitTreatment, Format: withIDs}:                               manyFlows,
 		{Treatment: transitTreatment, Format: withTimes}:                             manyFlows,
+		{Treatment: transitTreatment, Format: nineNamespaces}:                        manyFlows,
+		{Treatment: tunnelTreatment + " of 1 in 100", Format: withIDs}:               manyFlows,
+		{Treatment: "Direct Export, decapsulation", Format: aggregated.name}:         1,
+		{Treatment: "Direct Export, decapsulation", Format: everyRead.name}:          1,
 		{Treatment: inlineTreatment, Format: withIDs}:                                manyFlows,
 		{Treatment: tunnelTreatment, Format: withIDs}:                                manyFlows,
 		{Treatment: decapsulating, Format: noReader}:                                 manyFlows,

@@ -10,12 +10,12 @@ import (
 	"github.com/waymark-net/waymark/internal/datapath"
 )
 
-// Audit says which packets carry a number that the node gave them, so that each
-// number from the first to the last must be there once, whichever CPU gave it.
+// Audit says which packets the node chose, whichever CPU they passed. If it gave them
+// a number, each from the first to the last must be there once.
 type Audit struct {
 	Length int // of these packets at the sink
-	Number int // the offset of the 32 bits
-	OneIn  int // one of so many packets gets a number
+	Number int // the offset of the 32 bits; 0: they have none
+	OneIn  int // one of so many packets is chosen
 }
 
 // auditPackets are sent in an audit; an audit can tell twice as many numbers apart.
@@ -24,7 +24,7 @@ const auditPackets = 1 << 20
 // audited is what an audit found.
 type audited struct {
 	handled  uint64 // packets that the node forwarded
-	given    uint64 // packets that it gave a number
+	given    uint64 // packets that it chose, and gave a number if they have one
 	distinct uint64 // numbers that arrived at the sink
 	repeated uint64 // packets whose number had arrived before
 	missing  uint64 // numbers between the first and the last that did not arrive
@@ -109,26 +109,31 @@ func run(words []uint64) (set, missing uint64) {
 	return set, size - set - max(longest, first+size-last-1)
 }
 
-// fault says what is wrong with the numbers. Packets that were lost after the node
+// fault says what is wrong with the chosen packets. Packets that were lost after the node
 // have numbers, too. CPUs take the packets that get a number in blocks, and may
 // have used a part of one.
 func (a audited) fault(of Audit, cpus int) error {
-	lost := a.given - a.distinct - a.repeated
 	due, slack := a.handled/uint64(of.OneIn), uint64(0)
 	if of.OneIn > 1 {
 		slack = uint64(2*cpus + 1)
 	}
 	switch {
 	case a.given == 0:
-		return errors.New("no packet got a number")
+		return errors.New("no packet was chosen")
+	case a.given > due+slack, a.given+slack < due:
+		return fmt.Errorf("%d of %d packets were chosen instead of %d", a.given, a.handled, due)
+	case a.distinct+a.repeated > a.given:
+		return fmt.Errorf("%d chosen packets arrived; %d were chosen", a.distinct+a.repeated, a.given)
+	case a.distinct == 0:
+		return fmt.Errorf("none of %d chosen packets arrived", a.given)
+	case of.Number == 0:
+		return nil
+	}
+	switch lost := a.given - a.distinct - a.repeated; {
 	case a.repeated > 0:
 		return fmt.Errorf("%d of %d numbers were given again", a.repeated, a.given)
-	case a.distinct > a.given:
-		return fmt.Errorf("%d packets with a number arrived; %d got one", a.distinct, a.given)
 	case a.missing > lost:
 		return fmt.Errorf("%d of %d numbers are missing, and %d packets", a.missing, a.given, lost)
-	case a.given > due+slack, a.given+slack < due:
-		return fmt.Errorf("%d of %d packets got a number instead of %d", a.given, a.handled, due)
 	}
 	return nil
 }
