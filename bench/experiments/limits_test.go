@@ -109,6 +109,22 @@ func partReferences(names ...string) (list []report.Reference) {
 	return list
 }
 
+// The profile in the summary shows parts, and kinds of records, that are measured.
+func TestProfiledParts(t *testing.T) {
+	measured := make(map[string][]report.Dimensions)
+	for _, p := range parts() {
+		measured["parts"] = append(measured["parts"], p.is())
+	}
+	for _, k := range exportedKinds {
+		measured["exporter"] = append(measured["exporter"], report.Dimensions{Treatment: k.name})
+	}
+	for _, r := range report.Profiled() {
+		if !slices.Contains(measured[r.Benchmark], r.Variant) {
+			t.Errorf("%s does not measure %q", r.Benchmark, r.Variant)
+		}
+	}
+}
+
 // The number of bytes that the papers say their headers add.
 func TestPaperHeaders(t *testing.T) {
 	var options, namespaces []int
