@@ -22,16 +22,16 @@ import (
 // packetsPerConfig amortizes the cost of loading programs.
 const packetsPerConfig = 2500
 
-// TestAgreement gives random packets, valid and broken, to the BPF programs and
-// to the reference node: verdict, bytes, outcome and record must be equal, and no
-// other counter may change. WAYMARK_AGREEMENT_PACKETS sets the number of packets,
-// and WAYMARK_AGREEMENT_SEED repeats a run.
-func TestAgreement(t *testing.T) {
-	packets, seed := 50_000, uint64(1)
+// agreementSize is the number of random packets of an agreement test, and the seed.
+// WAYMARK_AGREEMENT_PACKETS sets the number, instead of a default one with a fixed
+// seed, and WAYMARK_AGREEMENT_SEED repeats a run.
+func agreementSize(t *testing.T, packets int) (int, uint64) {
+	t.Helper()
+	seed := uint64(1)
 	if s := os.Getenv("WAYMARK_AGREEMENT_PACKETS"); s != "" {
 		n, err := strconv.Atoi(s)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || n <= 0 {
+			t.Fatalf("WAYMARK_AGREEMENT_PACKETS=%s is no number of packets; set it to 1 or more", s)
 		}
 		packets, seed = n, rand.Uint64()
 	}
@@ -43,6 +43,14 @@ func TestAgreement(t *testing.T) {
 		seed = n
 	}
 	t.Logf("%d packets, seed %d", packets, seed)
+	return packets, seed
+}
+
+// TestAgreement gives random packets, valid and broken, to the BPF programs and
+// to the reference node: verdict, bytes, outcome and record must be equal, and no
+// other counter may change.
+func TestAgreement(t *testing.T) {
+	packets, seed := agreementSize(t, 50_000)
 	onOneCPU(t)
 	seen, reconfigured := make(map[string]map[model.Outcome]int), 0
 	for done := uint64(0); done < uint64(packets); done += packetsPerConfig {

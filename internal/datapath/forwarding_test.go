@@ -259,11 +259,7 @@ func isImmutable(header []byte, at int) bool {
 func TestForwardingAgreement(t *testing.T) {
 	enterRouter(t)
 	onOneCPU(t)
-	packets, seed := 20_000, uint64(1)
-	if os.Getenv("WAYMARK_AGREEMENT_PACKETS") != "" {
-		packets, seed = 200_000, rand.Uint64()
-	}
-	t.Logf("%d packets, seed %d", packets, seed)
+	packets, seed := agreementSize(t, 20_000)
 	redirected := make(map[string]int)
 	for done := uint64(0); done < uint64(packets); done += packetsPerConfig {
 		g := generator{rand.New(rand.NewPCG(seed, done))}
