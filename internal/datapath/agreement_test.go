@@ -164,80 +164,113 @@ func (p *programs) forgetSequences(t *testing.T) {
 // counters with the expected counts.
 func agree(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base abiCounter, packets int, g generator, seen map[model.Outcome]int) {
 	t.Helper()
+	c := newComparison(t, cfg, p, program, base, g.IntN(4) > 0)
+	before := p.snapshotCounters(t)
+	for compared := 0; compared <= packets; compared++ {
+		if base == abiCounterCOUNTER_EGRESS && g.IntN(20) == 0 { // somewhere on the node
+			c.counted[abiCounterCOUNTER_INGRESS+abiCounter(p.hearTooBig(t, c.node, g))]++
+		}
+		frame := g.frame()
+		for program.Type() == ebpf.SchedCLS && len(frame) < shortestSKB {
+			frame = g.frame()
+		}
+		arrived := model.IfIndex(0)
+		if base == abiCounterCOUNTER_EGRESS {
+			arrived = []model.IfIndex{0, 1, 2, 8, 9}[g.IntN(5)]
+		}
+		outcome, same := c.compare(t, frame, arrived)
+		if !same {
+			return
+		}
+		seen[outcome]++
+	}
+	if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, c.counted) {
+		t.Errorf("counters moved by %v, want %v", got, c.counted)
+	}
+	c.exports.compareFlows(t, p)
+	p.compareEdges(t, c.node.Edges())
+}
+
+// shortestSKB is the shortest frame that the facility takes as an skb: with its
+// protocol's header.
+const shortestSKB = 14 + 40
+
+// comparison compares one program with a reference node that sees the same packets.
+type comparison struct {
+	p          *programs
+	program    *ebpf.Program
+	base       abiCounter
+	node       *reference.Node
+	queueKnown bool
+	wanted     bool // records have a reader
+	exports    *expectedExports
+	counted    map[abiCounter]uint64 // what the counters should have moved by
+}
+
+func newComparison(t *testing.T, cfg model.NodeConfig, p *programs, program *ebpf.Program, base abiCounter, wanted bool) *comparison {
+	t.Helper()
 	node, err := reference.NewNode(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	node.TAIOffset = taiUTC.Nanoseconds()
-	oracle := map[abiCounter]func(reference.Frame) reference.Result{abiCounterCOUNTER_INGRESS: node.Ingress, abiCounterCOUNTER_EGRESS: node.Egress}[base]
-	queueKnown := readsQueues(t)
-	wanted := g.IntN(4) > 0
 	p.wantRecords(t, wanted)
 	p.forgetArrivals(t)
 	p.forgetFlows(t)
-	before := p.snapshotCounters(t)
-	counted := make(map[abiCounter]uint64)
-	exports := newExpectedExports(cfg)
 	p.forgetPathMTUs(t)
 	p.forgetProofs(t, cfg, node)
 	p.forgetEdges(t)
-	for compared := 0; compared <= packets; compared++ {
-		if base == abiCounterCOUNTER_EGRESS && g.IntN(20) == 0 { // somewhere on the node
-			counted[abiCounterCOUNTER_INGRESS+abiCounter(p.hearTooBig(t, node, g))]++
-		}
-		frame := g.frame()
-		for program.Type() == ebpf.SchedCLS && len(frame) < 14+40 {
-			frame = g.frame() // the facility refuses an skb shorter than its protocol's header
-		}
-		in := reference.Frame{Data: frame, Interface: 1, Time: fixedTime, QueueKnown: queueKnown, BufferKnown: queueKnown}
-		if base == abiCounterCOUNTER_EGRESS {
-			in.Ingress = []model.IfIndex{0, 1, 2, 8, 9}[g.IntN(5)]
-		}
-		expected := oracle(in)
-		verdict, out := run(t, program, frame, in.Ingress)
-		got := p.readSamples(t)
-		records := got.records
-		seen[expected.Outcome]++
-		counted[base+abiCounter(expected.Outcome)]++
-		if program.Type() == ebpf.SchedCLS {
-			expected.Data = tagBeside(frame, expected.Data)
-		}
-		if !wanted {
-			expected.Record, expected.Postcards = nil, nil
-			if expected.Outcome.Removed() && !hasProved(expected.Options) {
-				expected.Options = nil // without a reader, nothing is written
-			}
-		}
-		for _, outcome := range expected.Edges {
-			counted[abiCounterCOUNTER_INGRESS_OPTIONS+abiCounter(outcome)]++
-		}
-		for outcome, n := range besides(expected.Outcome, expected.Options) {
-			counted[optionCounter[base]+abiCounter(outcome)] += n
-		}
-		postcards := exports.add(expected.Postcards)
-		exports.compareEnded(t, got.flows)
-		if len(postcards) > 0 {
-			counted[abiCounterCOUNTER_POSTCARDS] += uint64(len(postcards))
-		}
-		returned := sameCopies(got.copies, expected, counted)
-		recorded := len(records) == 0
-		if expected.Record != nil {
-			counted[abiCounterCOUNTER_RECORDS_WRITTEN]++
-			recorded = len(records) == 1 && sameRecord(records[0], expected.Record)
-		}
-		if dropped(program, verdict) != (expected.Verdict == reference.Drop) || !bytes.Equal(out, expected.Data) || !recorded || !returned ||
-			!samePostcards(got.postcards, postcards) {
-			t.Errorf("arrived %d, frame\n%s\nthe programs: verdict %d, records %+v, copies %+v, postcards %+v\n%s\nthe reference: %v %v %+v %+v %+v\n%s",
-				in.Ingress, hex.Dump(frame), int32(verdict), records, got.copies, got.postcards, hex.Dump(out),
-				expected.Verdict, expected.Outcome, expected.Record, expected.Loopback, postcards, hex.Dump(expected.Data))
-			return
+	return &comparison{
+		p: p, program: program, base: base, node: node, queueKnown: readsQueues(t), wanted: wanted,
+		exports: newExpectedExports(cfg), counted: make(map[abiCounter]uint64),
+	}
+}
+
+// compare runs both on a frame. It returns the reference node's outcome, and
+// whether verdict, bytes and samples are equal.
+func (c *comparison) compare(t *testing.T, frame []byte, arrived model.IfIndex) (model.Outcome, bool) {
+	t.Helper()
+	in := reference.Frame{Data: frame, Interface: 1, Ingress: arrived, Time: fixedTime, QueueKnown: c.queueKnown, BufferKnown: c.queueKnown}
+	oracle := map[abiCounter]func(reference.Frame) reference.Result{abiCounterCOUNTER_INGRESS: c.node.Ingress, abiCounterCOUNTER_EGRESS: c.node.Egress}[c.base]
+	expected := oracle(in)
+	verdict, out := run(t, c.program, frame, arrived)
+	got := c.p.readSamples(t)
+	records := got.records
+	c.counted[c.base+abiCounter(expected.Outcome)]++
+	if c.program.Type() == ebpf.SchedCLS {
+		expected.Data = tagBeside(frame, expected.Data)
+	}
+	if !c.wanted {
+		expected.Record, expected.Postcards = nil, nil
+		if expected.Outcome.Removed() && !hasProved(expected.Options) {
+			expected.Options = nil // without a reader, nothing is written
 		}
 	}
-	if got := moved(before, p.snapshotCounters(t)); !maps.Equal(got, counted) {
-		t.Errorf("counters moved by %v, want %v", got, counted)
+	for _, outcome := range expected.Edges {
+		c.counted[abiCounterCOUNTER_INGRESS_OPTIONS+abiCounter(outcome)]++
 	}
-	exports.compareFlows(t, p)
-	p.compareEdges(t, node.Edges())
+	for outcome, n := range besides(expected.Outcome, expected.Options) {
+		c.counted[optionCounter[c.base]+abiCounter(outcome)] += n
+	}
+	postcards := c.exports.add(expected.Postcards)
+	c.exports.compareEnded(t, got.flows)
+	if len(postcards) > 0 {
+		c.counted[abiCounterCOUNTER_POSTCARDS] += uint64(len(postcards))
+	}
+	returned := sameCopies(got.copies, expected, c.counted)
+	recorded := len(records) == 0
+	if expected.Record != nil {
+		c.counted[abiCounterCOUNTER_RECORDS_WRITTEN]++
+		recorded = len(records) == 1 && sameRecord(records[0], expected.Record)
+	}
+	same := dropped(c.program, verdict) == (expected.Verdict == reference.Drop) && bytes.Equal(out, expected.Data) && recorded && returned &&
+		samePostcards(got.postcards, postcards)
+	if !same {
+		t.Errorf("arrived %d, frame\n%s\nthe programs: verdict %d, records %+v, copies %+v, postcards %+v\n%s\nthe reference: %v %v %+v %+v %+v\n%s",
+			arrived, hex.Dump(frame), int32(verdict), records, got.copies, got.postcards, hex.Dump(out),
+			expected.Verdict, expected.Outcome, expected.Record, expected.Loopback, postcards, hex.Dump(expected.Data))
+	}
+	return expected.Outcome, same
 }
 
 // optionCounter is the counter in which each hook counts options.

@@ -4,7 +4,6 @@ package datapath
 
 import (
 	"bytes"
-	"encoding/hex"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -302,136 +300,31 @@ func TestForwardingAgreement(t *testing.T) {
 // agreeForwarding compares one program with the reference node and a router.
 func agreeForwarding(t *testing.T, cfg model.NodeConfig, routing Routing, p *programs, program *ebpf.Program, g generator) (redirected int) {
 	t.Helper()
-	node, err := reference.NewNode(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	node.TAIOffset = taiUTC.Nanoseconds()
-	leaving := afterFill(t, cfg, longest(routing))
-	isXDP := program.Type() == ebpf.XDP
-	p.forgetFlows(t)
-	p.forgetProofs(t, cfg, node)
-	p.forgetEdges(t)
-	p.forgetProofs(t, cfg, leaving)
-	exports := newExpectedExports(cfg)
-	// always gives a packet's growth without counting the packet
-	always := everyPacket(t, cfg)
-	room, seen := headroom(t)
-	// assume the worst for what a program cannot see
-	mayHaveSum := !isXDP && len(cfg.Encapsulations) > 0 && !readsQueues(t)
+	c := newForwardingComparison(t, cfg, routing, p, program, true)
+	before := p.snapshotCounters(t)
 	for range packetsPerConfig / 2 {
 		frame := g.frame()
 		if g.IntN(10) > 0 {
 			copy(frame, arrivalAddress)
 		}
-		if len(frame) < 14+40 {
+		if len(frame) < shortestSKB {
 			continue
 		}
 		if g.IntN(3) > 0 { // the most common packets
 			copy(frame[14+24:], addresses[1+g.IntN(2)].AsSlice())
 			frame[14+7] = 64
 		}
-		in := reference.Frame{Data: frame, Interface: arrivalIndex, Time: fixedTime}
-		after := node.Ingress(in)
-		expected, forward := after.Data, !mayHaveSum && forwardable(cfg, routing, frame, after, isXDP)
+		forward, same := c.compare(t, frame)
 		if forward {
-			in.Data, in.Interface, in.Ingress = routed(after.Data), departureIndex, arrivalIndex
-			// what a header may hide is for the egress hook, which packets meet after the stack, and in tc
-			forward = !isXDP || in.Data[14+6] == 0 || node.Egress(in).Verdict != reference.Drop
-		}
-		if forward {
-			if ip := after.Data[14:]; isXDP && ip[6] == 0 {
-				forward = mostGrowth(cfg, ip) <= room
-			} else if isXDP {
-				growth := len(always.Egress(in).Data) - len(after.Data)
-				forward = growth <= 0 || len(after.Data)-14+growth <= longest(routing) && growth <= room+seen*(len(frame)-len(after.Data))
-			}
-		}
-		if forward {
-			expected = in.Data
-			if isXDP {
-				in.Arrived = fixedTime
-				left := leaving.Egress(in)
-				expected = left.Data
-				after.Postcards = append(after.Postcards, left.Postcards...)
-			}
 			redirected++
 		}
-		p.hear()
-		verdict, out := runOn(t, program, frame)
-		got := p.readSamples(t)
-		postcards, wantPostcards := got.postcards, exports.add(after.Postcards)
-		exports.compareEnded(t, got.flows)
-		want := map[bool]uint32{true: 4, false: 7}[isXDP] // XDP_REDIRECT, TC_ACT_REDIRECT
-		if !forward && !isXDP {
-			expected = tagBeside(frame, expected)
-		}
-		if (verdict == want) != forward || !bytes.Equal(out, expected) || !samePostcards(postcards, wantPostcards) {
-			t.Errorf("frame\n%s\nthe program: verdict %d, postcards %+v\n%s\nthe reference: %v, forwarded %v, %+v\n%s", hex.Dump(frame),
-				int32(verdict), postcards, hex.Dump(out), after.Outcome, forward, wantPostcards, hex.Dump(expected))
+		if !same {
 			return redirected
 		}
 	}
-	exports.compareFlows(t, p)
+	c.compareCounters(t, before)
+	c.exports.compareFlows(t, p)
 	return redirected
-}
-
-// routed is a frame after a router's step.
-func routed(frame []byte) []byte {
-	frame = bytes.Clone(frame)
-	copy(frame, neighbourAddress)
-	copy(frame[6:], departureAddress)
-	frame[14+7]--
-	return frame
-}
-
-// afterFill is the egress of a node that forwards in one program: a packet from a
-// tunnel has no header left, so a header that it sees was filled here.
-func afterFill(t *testing.T, cfg model.NodeConfig, mtu int) *reference.Node {
-	t.Helper()
-	cfg.Interfaces = slices.Clone(cfg.Interfaces)
-	cfg.Interfaces[1].MTU = mtu // of the path
-	cfg.Decapsulations = nil
-	node, err := reference.NewNode(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	node.TAIOffset = taiUTC.Nanoseconds()
-	return node
-}
-
-// everyPacket is a node that encapsulates every matching packet.
-func everyPacket(t *testing.T, cfg model.NodeConfig) *reference.Node {
-	t.Helper()
-	cfg.Encapsulations = slices.Clone(cfg.Encapsulations)
-	for i := range cfg.Encapsulations {
-		cfg.Encapsulations[i].Frequency, cfg.Encapsulations[i].Budget = model.Frequency{}, model.Budget{}
-	}
-	node, err := reference.NewNode(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return node
-}
-
-// headroom returns the room that the facility leaves in front of a frame, without
-// the kernel's own description of a redirected frame, and whether the programs
-// see it: then the room that a removal frees counts, too. Otherwise they assume
-// 192 bytes.
-func headroom(t *testing.T) (room, seen int) {
-	t.Helper()
-	if !readsQueues(t) {
-		return 192, 0
-	}
-	spec, err := btf.LoadKernelSpec()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var frame *btf.Struct
-	if err := spec.TypeByName("xdp_frame", &frame); err != nil {
-		t.Fatal(err)
-	}
-	return 256 - int(frame.Size), 1
 }
 
 // xdpContext is the kernel's struct xdp_md.

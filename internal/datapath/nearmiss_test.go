@@ -44,21 +44,36 @@ func (g generator) commonTrace() []byte {
 	nodeLen := kind.NodeLen()
 	room := nodeLen*g.IntN(4) + g.IntN(3)
 	remaining := []int{room, room, room, g.IntN(room + 2), nodeLen, max(nodeLen-1, 0)}[g.IntN(6)]
-	option := []byte{0x31, byte(10 + 4*room), 0, 0}
-	option = binary.BigEndian.AppendUint16(option, namespaceIDs[g.IntN(len(namespaceIDs))])
-	option = binary.BigEndian.AppendUint16(option, uint16(nodeLen<<11|remaining))
+	return traceOption(namespaceIDs[g.IntN(len(namespaceIDs))], kind, remaining, g.bytes(4*room))
+}
+
+// traceOption is a pre-allocated trace without flags.
+func traceOption(namespace uint16, kind ioam.TraceType, remaining int, data []byte) []byte {
+	option := []byte{0x31, byte(10 + len(data)), 0, 0}
+	option = binary.BigEndian.AppendUint16(option, namespace)
+	option = binary.BigEndian.AppendUint16(option, uint16(kind.NodeLen()<<11|remaining))
 	option = binary.BigEndian.AppendUint32(option, uint32(kind)<<8)
-	return append(option, g.bytes(4*room)...)
+	return append(option, data...)
 }
 
 func (g generator) commonExport() []byte {
 	flags := byte(g.IntN(4)) << 6
 	kind := []uint32{0x80, 0xc0, 0x02, 0x08, 0xf8}[g.IntN(5)] << 24
-	option := []byte{[]byte{0x31, 0x11}[g.IntN(2)], byte(10 + 4*bits.OnesCount8(flags)), 0, 4}
-	option = binary.BigEndian.AppendUint16(option, namespaceIDs[g.IntN(len(namespaceIDs))])
+	optionType, namespace := []byte{0x31, 0x11}[g.IntN(2)], namespaceIDs[g.IntN(len(namespaceIDs))]
+	extensions := make([]uint32, bits.OnesCount8(flags))
+	for i := range extensions {
+		extensions[i] = uint32(g.IntN(4))
+	}
+	return exportOption(optionType, namespace, flags, kind, extensions...)
+}
+
+// exportOption is a Direct Export with the extensions that its flags announce.
+func exportOption(optionType byte, namespace uint16, flags byte, kind uint32, extensions ...uint32) []byte {
+	option := []byte{optionType, byte(10 + 4*len(extensions)), 0, 4}
+	option = binary.BigEndian.AppendUint16(option, namespace)
 	option = binary.BigEndian.AppendUint32(append(option, 0, flags), kind)
-	for range bits.OnesCount8(flags) {
-		option = binary.BigEndian.AppendUint32(option, uint32(g.IntN(4)))
+	for _, extension := range extensions {
+		option = binary.BigEndian.AppendUint32(option, extension)
 	}
 	return option
 }
