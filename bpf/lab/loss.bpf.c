@@ -15,6 +15,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "blocks.h"
+
 #define EXTENSION_HEADERS 4
 #define MAX_RULES	  128 /* of one interface */
 #define SEGMENT_ROUTING	  4   /* RFC 8754 §2 */
@@ -58,14 +60,6 @@ struct detour {
 struct detoured {
 	__u64 frames;
 	__u64 packets;
-};
-
-/* Written by all CPUs, with atomic additions. */
-struct counts {
-	__u64 frames; /* that the rule chose from */
-	__u64 packets;
-	__u64 lost_frames;
-	__u64 lost_packets;
 };
 
 struct {
@@ -214,6 +208,7 @@ int lose(struct __sk_buff *ctx)
 	for (__u32 i = 0; i < MAX_RULES; i++) {
 		struct rule *rule = bpf_map_lookup_elem(&rules, &i);
 		struct counts *counts;
+		int lost;
 
 		if (!rule)
 			break;
@@ -224,11 +219,11 @@ int lose(struct __sk_buff *ctx)
 		counts = bpf_map_lookup_elem(&counters, &i);
 		if (!counts)
 			break;
-		__sync_fetch_and_add(&counts->packets, packets);
-		if (!is_lost(rule, __sync_fetch_and_add(&counts->frames, 1)))
+		lost = is_lost(rule, count_seen(counts, packets));
+		count_in_block(ctx, i, packets, lost);
+		if (!lost)
 			continue;
-		__sync_fetch_and_add(&counts->lost_frames, 1);
-		__sync_fetch_and_add(&counts->lost_packets, packets);
+		count_lost(counts, packets);
 		/* not SHOT: a sender on this node would learn of it, and of a link's loss it does not */
 		return TC_ACT_STOLEN;
 	}

@@ -61,6 +61,21 @@ func (l *Lab) Losses() ([]Loss, error) {
 	return list, errors.Join(faults...)
 }
 
+// CountBlocks has the rules of an end of a link count by block, too.
+func (l *Lab) CountBlocks(node, device string, c linkloss.Colours) error {
+	return l.atLink("losses", node, device, func(Loss) error { return linkloss.CountBlocks(device, c) })
+}
+
+// LostBlocks are the blocks that the rules of an end of a link counted, and the packets that
+// are in none.
+func (l *Lab) LostBlocks(node, device string) (list []linkloss.Block, unplaced uint64, err error) {
+	err = l.atLink("losses", node, device, func(Loss) (err error) {
+		list, unplaced, err = linkloss.Blocks(device)
+		return err
+	})
+	return list, unplaced, err
+}
+
 // atLink calls f in the namespace of the node at one end of a link, while no other
 // process changes the lab; what is in its error.
 func (l *Lab) atLink(what, node, device string, f func(Loss) error) error {

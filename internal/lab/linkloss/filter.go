@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
@@ -27,10 +28,23 @@ type filter struct {
 	filter          *netlink.BpfFilter
 	rules, counters *ebpf.Map
 	detours, counts *ebpf.Map // counts are those of the detour
+
+	colourings, blocks *ebpf.Map
+}
+
+func (f *filter) maps() []*ebpf.Map {
+	return []*ebpf.Map{f.rules, f.counters, f.detours, f.counts, f.colourings, f.blocks}
+}
+
+// setMaps takes over the program's maps by their names.
+func (f *filter) setMaps(maps map[string]*ebpf.Map) {
+	f.rules, f.counters = maps[lossMapRules], maps[lossMapCounters]
+	f.detours, f.counts = maps[lossMapDetours], maps[lossMapDetourCounts]
+	f.colourings, f.blocks = maps[lossMapColourings], maps[lossMapBlocks]
 }
 
 func (f *filter) close() {
-	for _, m := range []*ebpf.Map{f.rules, f.counters, f.detours, f.counts} {
+	for _, m := range f.maps() {
 		m.Close()
 	}
 }
@@ -57,13 +71,14 @@ func attach(device string) (*filter, error) {
 		return nil, fmt.Errorf("load the program that loses packets: %w", err)
 	}
 	defer objects.Lose.Close() // the filter holds it
-	f := &filter{rules: objects.Rules, counters: objects.Counters, detours: objects.Detours, counts: objects.DetourCounts, filter: &netlink.BpfFilter{
+	f := &filter{rules: objects.Rules, counters: objects.Counters, detours: objects.Detours, counts: objects.DetourCounts, colourings: objects.Colourings, blocks: objects.Blocks}
+	f.filter = &netlink.BpfFilter{
 		FilterAttrs: netlink.FilterAttrs{
 			LinkIndex: l.Attrs().Index, Parent: netlink.HANDLE_MIN_EGRESS, Handle: filterHandle,
 			Priority: filterPriority, Protocol: unix.ETH_P_ALL,
 		},
 		Fd: objects.Lose.FD(), Name: "waymark_loss", DirectAction: true,
-	}}
+	}
 	err = netlink.QdiscAdd(&netlink.GenericQdisc{
 		QdiscAttrs: netlink.QdiscAttrs{
 			LinkIndex: l.Attrs().Index, Handle: netlink.MakeHandle(0xffff, 0), Parent: netlink.HANDLE_CLSACT,
@@ -131,8 +146,9 @@ func open(b *netlink.BpfFilter) (*filter, error) {
 		closeAll(maps)
 		return nil, err
 	}
-	f := &filter{filter: b, rules: maps[lossMapRules], counters: maps[lossMapCounters], detours: maps[lossMapDetours], counts: maps[lossMapDetourCounts]}
-	if f.rules == nil || f.counters == nil || f.detours == nil || f.counts == nil || len(maps) != 4 {
+	f := &filter{filter: b}
+	f.setMaps(maps)
+	if slices.Contains(f.maps(), nil) || len(maps) != len(f.maps()) {
 		closeAll(maps)
 		return nil, errors.New("its maps are those of another version of this program; remove the lab")
 	}
@@ -169,7 +185,11 @@ func (f *filter) countsOf(i uint32) (Counts, error) {
 	if err := f.counters.Lookup(i, &c); err != nil {
 		return Counts{}, fmt.Errorf("read the counters of rule %d: %w", i+1, err)
 	}
-	return Counts{Frames: c.Frames, Packets: c.Packets, LostFrames: c.LostFrames, LostPackets: c.LostPackets}, nil
+	return c.exported(), nil
+}
+
+func (c lossCounts) exported() Counts {
+	return Counts{Frames: c.Frames, Packets: c.Packets, LostFrames: c.LostFrames, LostPackets: c.LostPackets}
 }
 
 // kernelPrefix has the words of the address in the packet's order.

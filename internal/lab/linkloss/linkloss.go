@@ -121,7 +121,7 @@ func Add(device string, r Rule) (int, error) {
 			continue
 		}
 		// Nothing counts while there is no rule.
-		if err := errors.Join(f.counters.Put(i, lossCounts{}), f.rules.Put(i, r.kernel())); err != nil {
+		if err := errors.Join(f.forget(i), f.counters.Put(i, lossCounts{}), f.rules.Put(i, r.kernel())); err != nil {
 			return 0, fmt.Errorf("add rule %d to %s: %w", i+1, device, err)
 		}
 		return int(i) + 1, nil

@@ -13,6 +13,17 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type lossColouring struct {
+	_        structs.HostLayout
+	Length   uint64
+	Offset   uint64
+	Unplaced uint64
+	Mask     uint8
+	Even     uint8
+	Odd      uint8
+	Pad      [5]uint8
+}
+
 type lossCounts struct {
 	_           structs.HostLayout
 	Frames      uint64
@@ -66,10 +77,19 @@ type lossRule struct {
 	Pad         uint32
 }
 
+type lossRuleBlock struct {
+	_     structs.HostLayout
+	Block uint64
+	Rule  uint32
+	Pad   uint32
+}
+
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	lossMapBlocks       = "blocks"
+	lossMapColourings   = "colourings"
 	lossMapCounters     = "counters"
 	lossMapDetourCounts = "detour_counts"
 	lossMapDetours      = "detours"
@@ -126,6 +146,8 @@ type lossProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type lossMapSpecs struct {
+	Blocks       *ebpf.MapSpec `ebpf:"blocks"`
+	Colourings   *ebpf.MapSpec `ebpf:"colourings"`
 	Counters     *ebpf.MapSpec `ebpf:"counters"`
 	DetourCounts *ebpf.MapSpec `ebpf:"detour_counts"`
 	Detours      *ebpf.MapSpec `ebpf:"detours"`
@@ -158,6 +180,8 @@ func (o *lossObjects) Close() error {
 //
 // It can be passed to loadLossObjects or ebpf.CollectionSpec.LoadAndAssign.
 type lossMaps struct {
+	Blocks       *ebpf.Map `ebpf:"blocks"`
+	Colourings   *ebpf.Map `ebpf:"colourings"`
 	Counters     *ebpf.Map `ebpf:"counters"`
 	DetourCounts *ebpf.Map `ebpf:"detour_counts"`
 	Detours      *ebpf.Map `ebpf:"detours"`
@@ -166,6 +190,8 @@ type lossMaps struct {
 
 func (m *lossMaps) Close() error {
 	return _LossClose(
+		m.Blocks,
+		m.Colourings,
 		m.Counters,
 		m.DetourCounts,
 		m.Detours,

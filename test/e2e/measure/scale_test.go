@@ -8,9 +8,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,9 +23,10 @@ import (
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
-// manyFlows is a path of four routers, with a policy for each flow.
+// manyFlows are of a path of four routers, with a policy for each flow.
 const (
-	manyFlows    = 100
+	manyFlows    = 100    // of UDP
+	manyTCP      = 2      // more flows, of TCP, whose senders leave it for the network card to cut
 	packetRate   = 50_000 // per second: what a queue of the kernel takes without loss
 	shortest     = 8      // seconds in which few packets are sent, so that there are blocks before and after the restart
 	shortPackets = 100_000
@@ -48,17 +49,17 @@ nodes:
     agent: {%s, flows: [%s]}
   - name: middle
     segment-routing: true
-    routes: [{to: "fc00:1::e/128", encap: seg6local action End}, {to: "fc00::/16", via: 2001:db8:23::2}, {to: "2001:db8:34::/64", via: 2001:db8:23::2}]
+    routes: [{to: "fc00:1::e/128", encap: seg6local action End}, {to: "fc00::/16", via: 2001:db8:23::2}, {to: "2001:db8:34::/64", via: 2001:db8:23::2}, {to: "2001:db8:1::/64", via: 2001:db8:12::1}]
     agent: {%s, flows: [%s]}
   - name: later
     segment-routing: true
-    routes: [{to: "fc00:2::e/128", encap: seg6local action End}, {to: "fc00::/16", via: 2001:db8:34::2}, {to: "2001:db8:12::/64", via: 2001:db8:23::1}]
+    routes: [{to: "fc00:2::e/128", encap: seg6local action End}, {to: "fc00::/16", via: 2001:db8:34::2}, {to: "2001:db8:12::/64", via: 2001:db8:23::1}, {to: "2001:db8:1::/64", via: 2001:db8:23::1}]
     agent: {%s, flows: [%s]}
   - name: egress
     segment-routing: true
-    routes: [{to: "fc00:3::d6:0/112", encap: seg6local action End.DT6 table 254}, {to: "2001:db8:12::/64", via: 2001:db8:34::1}, {to: "2001:db8:2::/48", via: 2001:db8:45::2}]
+    routes: [{to: "fc00:3::d6:0/112", encap: seg6local action End.DT6 table 254}, {to: "2001:db8:12::/64", via: 2001:db8:34::1}, {to: "2001:db8:1::/64", via: 2001:db8:34::1}, {to: "2001:db8:2::/48", via: 2001:db8:45::2}]
     agent: {%s, flows: [%s]}
-  - {name: beta}
+  - {name: beta, routes: [{to: "::/0", via: 2001:db8:45::1}]}
 links:
   - ends: [{node: alpha, interface: eth0, addresses: 2001:db8:1::2/64}, {node: ingress, interface: eth0, addresses: 2001:db8:1::1/64}]
   - {mtu: 1700, ends: [{node: ingress, interface: eth1, addresses: 2001:db8:12::1/64}, {node: middle, interface: eth0, addresses: 2001:db8:12::2/64}]}
@@ -68,7 +69,7 @@ links:
 `
 
 // lossyLinks are the links on which packets are lost, in the order of the path.
-var lossyLinks = []string{"ingress", "middle", "later"}
+var lossyLinks = [...]string{"ingress", "middle", "later"}
 
 func sidOf(flow int) string  { return fmt.Sprintf("fc00:3::d6:%x", flow) }
 func nameOf(flow int) string { return fmt.Sprintf("flow%d", flow) }
@@ -77,13 +78,13 @@ func addressOf(flow int) netip.Addr {
 	return netip.MustParseAddr(fmt.Sprintf("2001:db8:2:%x::1", flow))
 }
 func flowsFrom1() (list []int) {
-	for i := range manyFlows {
+	for i := range manyFlows + manyTCP {
 		list = append(list, i+1)
 	}
 	return list
 }
 
-// raiseMany brings the path up, whose last node discards what arrives.
+// raiseMany brings the path up, whose last node discards what arrives, but for TCP.
 func raiseMany(t *testing.T) *lab.Lab {
 	t.Helper()
 	var routes []string
@@ -105,16 +106,19 @@ func raiseMany(t *testing.T) *lab.Lab {
 		agent(1), flows("out", `, points: ["2001:db8:12::2", "2001:db8:23::2", "2001:db8:34::2"]`),
 		agent(2), flows("transit", ""), agent(3), flows("transit", ""), agent(4), flows("in", "")))
 	e2e.Must(t, l.Node("beta"), "ip", "-6", "route", "add", "blackhole", "2001:db8:2::/48")
+	for i := range manyTCP {
+		e2e.Must(t, l.Node("beta"), "ip", "address", "add", addressOf(manyFlows+1+i).String()+"/128", "dev", "eth0", "nodad")
+	}
 	return l
 }
 
 // TestManyFlows sends packets of 100 flows over three links, each of which loses some of
 // each flow in its own way; the second also reorders those of 15 flows, and each tenth
-// flow is offloaded. In the middle, the agent of the node between the second and the third
-// link ends with its programs, and begins anew. What the agents find to be lost is what each
-// link lost of each flow; next to the restarted node, but for the blocks of the restart,
-// which are uncertain.
-// WAYMARK_MEASURED_PACKETS has the number of packets.
+// flow is offloaded. Two more flows are TCP, which is offloaded, too. In the middle, the agent
+// of the node between the second and the third link ends with its programs, and begins anew.
+// What the agents find to be lost is what each link lost of each flow, in every block; next to
+// the restarted node, but for the blocks of the restart, which are uncertain.
+// WAYMARK_MEASURED_PACKETS has the number of packets, without those of TCP.
 func TestManyFlows(t *testing.T) {
 	packets := shortPackets
 	if text := os.Getenv(packetsName); text != "" {
@@ -131,31 +135,27 @@ func TestManyFlows(t *testing.T) {
 		whole = append(whole, part{nameOf(i), 0, 3})
 	}
 	r.awaitExact(t, whole...)
-	for _, i := range flowsFrom1() {
-		sid := netip.PrefixFrom(netip.MustParseAddr(sidOf(i)), 128)
-		for k, rule := range []linkloss.Rule{
-			{Burst: 1, Every: uint32(20 + i)}, {Probability: 0.01, Seed: uint64(i)}, {Burst: 3, Every: uint32(100 + i)},
-		} {
-			rule.LastSID = sid
-			if _, err := l.AddLoss(lossyLinks[k], "eth1", rule); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	loseOfEach(t, l)
 	relay, err := l.StartRelay("middle", "eth1", linkrelay.Rule{Delay: 20 * time.Millisecond, Jitter: 15 * time.Millisecond, Seed: 5,
 		Selection: linkloss.Selection{LastSID: netip.MustParsePrefix("fc00:3::d6:0/124")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var group sync.WaitGroup
+	for i := range manyTCP {
+		group.Go(func() { sendTCP(ctx, t, l, manyFlows+1+i) })
+	}
+	group.Go(func() {
+		defer cancel()
 		sendMany(t, l, packets)
-	}()
+	})
 	time.Sleep(patience.Of(time.Duration(packets) * time.Second / time.Duration(2*rateOf(packets))))
 	o := during(func() { restart(t, l, lossyLinks[restarted]) })
-	<-done
+	group.Wait()
+	settle(t, l)
 	took := time.Since(began)
 	held, err := relay.Stop()
 	if err != nil || held.Sent != held.Packets {
@@ -166,42 +166,80 @@ func TestManyFlows(t *testing.T) {
 	t.Logf("%d packets of %d flows in %v; %d of them were reordered on a link", packets, manyFlows, took.Round(time.Millisecond), held.Packets)
 }
 
-// compareMany compares each flow on each link.
-func compareMany(t *testing.T, l *lab.Lab, r *results, began time.Time, packets int, gap time.Duration) {
+// loseOfEach has each link lose packets of each flow, and count them by block.
+func loseOfEach(t *testing.T, l *lab.Lab) {
 	t.Helper()
-	byLink := lossesByLink(t, l)
-	var all, injected uint64
-	c := comparison{began: began, most: 3 + int(gap/blockOfMany)}
-	for _, i := range flowsFrom1() {
-		var rules [3]lab.Loss
-		for k, node := range lossyLinks {
-			list := byLink[node+" eth1"]
-			rules[k] = list[slices.IndexFunc(list, func(a lab.Loss) bool { return a.LastSID.Addr() == netip.MustParseAddr(sidOf(i)) })]
-			injected += rules[k].LostPackets
-			if rules[k].LostPackets > 0 {
-				c.lossy[k]++
+	for k, node := range lossyLinks {
+		for _, i := range flowsFrom1() {
+			rule := []linkloss.Rule{
+				{Burst: 1, Every: uint32(20 + i)}, {Probability: 0.01, Seed: uint64(i)}, {Burst: 3, Every: uint32(100 + i)},
+			}[k]
+			rule.LastSID = netip.PrefixFrom(netip.MustParseAddr(sidOf(i)), 128)
+			if _, err := l.AddLoss(node, "eth1", rule); err != nil {
+				t.Fatal(err)
 			}
 		}
-		sent, lost, blocks := r.sum(t, part{nameOf(i), 0, 1}, began)
-		if sent != rules[0].Packets || lost != rules[0].LostPackets {
-			t.Errorf("%s after %s: %d sent, %d lost in %d blocks; the link had %d and lost %d", nameOf(i), lossyLinks[0], sent, lost, blocks, rules[0].Packets, rules[0].LostPackets)
+		// as the agents mark by default
+		if err := l.CountBlocks(node, "eth1", linkloss.Colours{Length: blockOfMany, Mask: 0x0c, Even: 0x04, Odd: 0x0c}); err != nil {
+			t.Fatal(err)
 		}
-		all += sent
-		c.lost[0] += lost
-		c.flow(t, r, nameOf(i), rules)
 	}
-	t.Logf("%d packets were lost: %d after %s, %d after %s and %d after %s in exact blocks, %d in %d blocks of %d flows in which %s had no agent for %v; %d blocks next to it are exact",
-		injected, c.lost[0], lossyLinks[0], c.lost[1], lossyLinks[1], c.lost[2], lossyLinks[2], c.hidden, c.uncertain, manyFlows, lossyLinks[restarted], gap.Round(time.Millisecond), c.exact)
-	for k, n := range c.lossy {
+}
+
+// sendTCP sends TCP of a flow until it is told to end, with pauses that leave time for others.
+func sendTCP(ctx context.Context, t *testing.T, l *lab.Lab, flow int) {
+	const size = 512 << 10
+	for ; ctx.Err() == nil; pause(ctx, time.Now().Add(200*time.Millisecond)) {
+		r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindTCP, From: "alpha", To: "beta", Address: addressOf(flow), Bytes: size, Port: uint16(9000 + flow)})
+		if err != nil || r.Bytes != size {
+			t.Errorf("%s: %+v, %v", nameOf(flow), r, err)
+			return
+		}
+	}
+}
+
+// compareMany compares each flow on each link, in every block.
+func compareMany(t *testing.T, l *lab.Lab, r *results, began time.Time, packets int, gap time.Duration) {
+	t.Helper()
+	var all, ofTCP, offloaded, lost uint64
+	var lossy [len(lossyLinks)]int // flows
+	c := comparison{began: began, most: 3 + int(gap/blockOfMany)}
+	for i, links := range injectedLosses(t, l) {
+		for k := range links {
+			had := linkloss.Counts{}
+			for _, b := range links[k] {
+				had.LostPackets += b.LostPackets
+				had.Frames, had.Packets = had.Frames+b.Frames, had.Packets+b.Packets
+			}
+			lost += had.LostPackets
+			if had.LostPackets > 0 {
+				lossy[k]++
+			}
+			if i > manyFlows {
+				offloaded += had.Packets - had.Frames
+			}
+		}
+		if sent := c.flow(t, r, nameOf(i), links); i > manyFlows {
+			ofTCP += sent
+		} else {
+			all += sent
+		}
+	}
+	t.Logf("%d packets were lost: %d after %s, %d after %s and %d after %s in exact blocks, %d in %d blocks of %d flows in which %s had no agent for %v; %d blocks next to it are exact; TCP sent %d packets",
+		lost, c.lost[0], lossyLinks[0], c.lost[1], lossyLinks[1], c.lost[2], lossyLinks[2], c.hidden, c.uncertain, manyFlows+manyTCP, lossyLinks[restarted], gap.Round(time.Millisecond), c.exact, ofTCP)
+	for k, n := range lossy {
 		if n < manyFlows*3/4 { // a short run has few frames of the offloaded flows
 			t.Errorf("after %s: only %d flows lost packets", lossyLinks[k], n)
 		}
 	}
-	if c.lost[0]+c.lost[1]+c.lost[2]+c.hidden != injected {
-		t.Errorf("%d were lost, and %d in exact and %d in uncertain blocks", injected, c.lost[0]+c.lost[1]+c.lost[2], c.hidden)
+	if c.lost[0]+c.lost[1]+c.lost[2]+c.hidden != lost {
+		t.Errorf("%d were lost, and %d in exact and %d in uncertain blocks", lost, c.lost[0]+c.lost[1]+c.lost[2], c.hidden)
 	}
 	if all != uint64(packets) {
 		t.Errorf("%d packets were sent, %d counted", packets, all)
+	}
+	if offloaded < ofTCP/2 {
+		t.Errorf("TCP is %d packets, but only %d were saved in offloaded frames", ofTCP, offloaded)
 	}
 }
 
