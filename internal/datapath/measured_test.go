@@ -211,60 +211,6 @@ func TestMeasuredForms(t *testing.T) {
 	}
 }
 
-// TestMeasuredBlocks checks in which block a packet is counted, by its colour and the
-// time at which it arrives.
-func TestMeasuredBlocks(t *testing.T) {
-	const length, guard = time.Second, 200 * time.Millisecond
-	begin := fixedTime - fixedTime%int64(length)
-	block := blockOf(begin, length)
-	delay := [2]uint8{0x14, 0x1c}
-	marking := model.Marking{Mask: 0x1c, Colours: [2]uint8{0x04, 0x0c}, Delay: &delay}
-	for _, tt := range []struct {
-		into        time.Duration
-		other       bool // its colour is the other one
-		block       uint64
-		late, early uint64
-	}{
-		{0, false, block, 0, 0},
-		{length - 1, false, block, 0, 0},
-		{0, true, block - 1, 0, 0},
-		{guard, true, block - 1, 0, 0},
-		{guard + 1, true, block - 1, 1, 0},
-		{length/2 - 1, true, block - 1, 1, 0},
-		{length / 2, true, block + 1, 0, 1},
-		{length - guard - 1, true, block + 1, 0, 1},
-		{length - guard, true, block + 1, 0, 0},
-	} {
-		cfg := measuringConfig(model.MeasuredFlow{Direction: model.DirectionIn, Path: srv6.Path{Segments: measuredPath(3)}})
-		cfg.Measurement.Marking, cfg.Measurement.Guard = marking, guard
-		p := loadPrograms(t, cfg, 1, begin+int64(tt.into), hookIngressTC)
-		for _, delayed := range []bool{false, true} {
-			p.forget("red")
-			colour := block & 1
-			if tt.other {
-				colour ^= 1
-			}
-			class := marking.Colours[colour]
-			if delayed {
-				class = delay[colour]
-			}
-			frame := measuredPacket(t, measuredPath(3)[2], reversed(measuredPath(3)), 0)
-			frame[14], frame[15] = 0x60|class>>4, class<<4
-			run(t, p.tcIn, frame, 0)
-			got := p.counts(t, "red", tt.block)
-			into := int64(tt.into) + int64(block-tt.block)*int64(length)
-			want := BlockCounts{Flow: "red", Block: tt.block, Packets: 1, Octets: uint64(len(frame) - 14), TimeSum: uint64(into), Late: tt.late, Early: tt.early, Complete: got.Complete}
-			if delayed {
-				want.DelayPackets, want.DelayTimeSum = 1, uint64(into)
-			}
-			if got != want {
-				t.Errorf("%v after the begin, other colour %v: %+v, want %+v", tt.into, tt.other, got, want)
-			}
-		}
-		p.close()
-	}
-}
-
 // TestMeasuredSegments checks that an offloaded packet counts as those that it will be
 // cut into.
 func TestMeasuredSegments(t *testing.T) {
