@@ -32,7 +32,8 @@ var segmentWorld = []string{
 var behaviours = []struct {
 	command string
 	to      []string
-	stack   bool // the stack alone has it
+	stack   bool   // the stack alone has it
+	with    string // another route, without which the packets have no way
 }{
 	{command: "fc00:1::e encap seg6local action End dev eth1", to: []string{"fc00:1::e"}},
 	{command: "fc00:1::a encap seg6local action End.X nh6 2001:db8:12::3 dev eth2", to: []string{"fc00:1::a"}},
@@ -56,7 +57,7 @@ var behaviours = []struct {
 	{command: "fc00:1:1::8 encap seg6local action End.B6.Encaps srh segs fc00:2::1,fc00:3::1 dev eth1", to: []string{"fc00:1:1::8"}, stack: true},
 	{command: "2001:db8:e5::/48 encap seg6 mode inline segs fc00:2::1 dev eth1", to: []string{"2001:db8:e5::1"}, stack: true},
 	{command: "2001:db8:e6::/48 encap seg6 mode encap segs fc00:2::1,fc00:2::2,fc00:2::3,fc00:2::4,fc00:2::5,fc00:2::6,fc00:2::7,fc00:2::8,fc00:2::9,fc00:2::a,fc00:3::1 dev eth1", to: []string{"2001:db8:e6::1"}, stack: true},
-	{command: "2001:db8:e7::/48 encap seg6 mode encap segs fc00:1::e dev eth1", to: []string{"2001:db8:e7::1"}, stack: true},
+	{command: "2001:db8:e7::/48 encap seg6 mode encap segs fc00:1::e dev eth1", to: []string{"2001:db8:e7::1"}, stack: true, with: "fc00:1::e encap seg6local action End dev eth1"},
 }
 
 // segmenter makes packets of SRv6 at random, also wrong ones.
@@ -268,10 +269,14 @@ func TestForwardBehaviours(t *testing.T) {
 	w := raiseSegmentTwins(t, "xdp")
 	for _, b := range behaviours {
 		t.Run(b.command, func(t *testing.T) {
-			w.both(t, "route add "+b.command)
-			defer w.both(t, "route del "+b.command)
+			for _, route := range []string{b.command, b.with} {
+				if route != "" {
+					w.both(t, "route add "+route)
+					defer w.both(t, "route del "+route)
+				}
+			}
 			w.awaitSegments(t)
-			fast, want := -1, 0
+			fast, want, count, left := -1, 0, 0, uint64(0)
 			for try := 0; try < 3 && fast != want; try++ { // an agent without a processor for 100 ms
 				var trials []trial
 				for range 8 {
@@ -282,10 +287,16 @@ func TestForwardBehaviours(t *testing.T) {
 				if !b.stack {
 					want = len(trials)
 				}
+				before := e2e.ForwardsOf(t, w.lab, "fast").ToStack["segment"]
 				_, fast = w.compare(t, trials)
+				count, left = len(trials), e2e.ForwardsOf(t, w.lab, "fast").ToStack["segment"]-before
 			}
 			if fast != want {
 				t.Errorf("%d packets went fast, want %d; left to the stack: %v", fast, want, e2e.ForwardsOf(t, w.lab, "fast").ToStack)
+			}
+			// a comparison that fails is made again
+			if first, again := uint64(count-want), uint64(2*(count-want)); left != first && left != again {
+				t.Errorf("%d packets were left to the stack because of their segments, want %d", left, first)
 			}
 		})
 	}
