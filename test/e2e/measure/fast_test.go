@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/lab"
+	"github.com/waymark-net/waymark/internal/lab/linkloss"
 	"github.com/waymark-net/waymark/srv6"
 	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
@@ -88,6 +89,94 @@ func TestSegmentRoutingFast(t *testing.T) {
 				checkFast(t, l, node, count)
 			}
 		})
+	}
+}
+
+// TestBehavioursFast counts in XDP what TestSegmentRoutingFast has not: marks in an argument, a
+// container of compressed SIDs (NEXT-CSID) and End.X.
+func TestBehavioursFast(t *testing.T) {
+	t.Parallel()
+	const outer, last, prefix = 40 + 8 + 2*16, "fc00:3:0:0:0:d6::", "fc00:3:0:0:0:d6::/96"
+	for _, tt := range []struct {
+		name  string
+		outer int
+		raise func(t *testing.T) *lab.Lab
+	}{
+		{"argument", outer, func(t *testing.T) *lab.Lab {
+			return raiseMarked(t, "encap", fast, last, prefix, ", carrier: argument, octet: 14, mask: 0xc0, unmarked: 0x00, even: 0x40, odd: 0x80", asking{})
+		}},
+		{"NEXT-CSID", 40, func(t *testing.T) *lab.Lab { return raiseContainer(t, fast) }},
+		{"End.X", outer, func(t *testing.T) *lab.Lab {
+			l := raise(t, "encap", fast)
+			e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "replace", endSID, "encap", "seg6local", "action", "End.X", "nh6", "2001:db8:23::3", "dev", "eth1")
+			return l
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := tt.raise(t)
+			open(t, l)
+			time.Sleep(time.Second) // the agent reads the source of encapsulations once a second
+			readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
+			for _, r := range readers {
+				r.awaitComplete(t)
+			}
+			const count, size = 3000, 100
+			send(t, l, count, size, 64)
+			checkCounts(t, readers, count, uint64(count*(tt.outer+48+size)))
+			checkLoss(t, l, count, 0)
+			for _, node := range []string{"ingress", "middle", "egress"} {
+				checkFast(t, l, node, count)
+			}
+		})
+	}
+}
+
+// TestLossFast loses packets behind a router whose stack forwards them, because those that XDP
+// forwards pass the losses by, between two that forward in XDP: what they find to be lost is
+// that, in every block.
+func TestLossFast(t *testing.T) {
+	t.Parallel()
+	l := raiseMarked(t, "encap", fast, lastSID, lastSID, "", asking{middle: "tcx"})
+	open(t, l)
+	time.Sleep(time.Second)
+	readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
+	for _, r := range readers {
+		r.awaitComplete(t)
+	}
+	if _, err := l.AddLoss("middle", "eth1", linkloss.Rule{Probability: 0.1, Seed: 3, LastSID: netip.PrefixFrom(netip.MustParseAddr(lastSID), 128)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.CountBlocks("middle", "eth1", linkloss.Colours{Length: time.Second, Mask: 0x0c, Even: 0x04, Odd: 0x0c}); err != nil {
+		t.Fatal(err)
+	}
+	const count = 3000
+	for range 3 { // more than one block
+		send(t, l, count/3, 100, 64)
+		time.Sleep(700 * time.Millisecond)
+	}
+	blocks, unplaced, err := l.LostBlocks("middle", "eth1")
+	if err != nil || unplaced > 0 || len(blocks) < 2 {
+		t.Fatalf("%v, %d packets are in no block (%v)", blocks, unplaced, err)
+	}
+	lost := uint64(0)
+	for _, b := range blocks {
+		lost += b.LostPackets
+	}
+	for i, r := range readers {
+		awaitSum(t, r, []string{"ingress", "middle", "egress"}[i], []uint64{count, count, count - lost}[i])
+	}
+	for _, b := range blocks {
+		for i, r := range readers {
+			if got, want := r.of(b.Number).Packets, []uint64{b.Packets, b.Packets, b.Packets - b.LostPackets}[i]; got != want {
+				t.Errorf("block %d, router %d: %d packets, want %d", b.Number, i, got, want)
+			}
+		}
+	}
+	checkLoss(t, l, count, lost)
+	checkFast(t, l, "ingress", count)
+	checkFast(t, l, "egress", count-lost)
+	if f := e2e.ForwardsOf(t, l, "middle"); f.Sum() > 0 || lost == 0 {
+		t.Errorf("middle forwarded %d packets fast; %d were lost", f.Sum(), lost)
 	}
 }
 

@@ -99,6 +99,7 @@ type asking struct {
 	out, in        string // more settings of the flow at the ingress, and at the others
 	ioam           string // an encapsulation of the ingress
 	segments       string // of the flow, if others than the two
+	middle         string // how the middle attaches, if in another way
 }
 
 // raiseWith also says how the ingress asks the others.
@@ -124,7 +125,7 @@ func raiseMarked(t *testing.T, mode, attach, last, prefix, marking string, how a
 		out, transit, in = ", last-point: 2", ", point: 1, last-point: 2", ", point: 2"
 	}
 	topology := fmt.Sprintf(routers, agentOf(1, "out", attach, how, flow+out+how.out),
-		agentOf(2, "transit", attach, how, flow+transit+how.in), agentOf(3, "in", attach, how, flow+in+how.in))
+		agentOf(2, "transit", cmp.Or(how.middle, attach), how, flow+transit+how.in), agentOf(3, "in", attach, how, flow+in+how.in))
 	l := e2e.RaiseText(t, "routers", strings.ReplaceAll(topology, "mean-delay: true", "mean-delay: true"+marking))
 	for _, name := range []string{"ingress", "middle", "egress"} {
 		e2e.Must(t, l.Node(name), "sysctl", "-qw", "net.ipv6.conf.all.seg6_enabled=1", "net.ipv6.conf.eth0.seg6_enabled=1", "net.ipv6.conf.eth1.seg6_enabled=1")
@@ -221,6 +222,13 @@ func (r *reader) sum(t *testing.T) (sum api.Block) {
 		sum.Unsized += b.Unsized
 	}
 	return sum
+}
+
+// of is what was counted in a block.
+func (r *reader) of(number uint64) api.Block {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.blocks[number]
 }
 
 // awaitComplete waits until a block was counted from its start.
@@ -407,14 +415,22 @@ func TestLayer2(t *testing.T) {
 	checkLoss(t, l, count, 0)
 }
 
-// TestContainer has one SID that is a container of two (NEXT-C-SID), in the destination alone:
-// the middle takes its own out of it.
-func TestContainer(t *testing.T) {
+// raiseContainer brings the path up with one SID that is a container of two (NEXT-C-SID), in the
+// destination alone: the middle takes its own out of it.
+func raiseContainer(t *testing.T, attach string) *lab.Lab {
+	t.Helper()
 	const more = ", container: 32/16"
-	l := raiseMarked(t, "encap.red", "tcx", lastSID, "fcbb:bb00:3::/48", "", asking{segments: "fcbb:bb00:2:3::", out: more, in: more})
+	l := raiseMarked(t, "encap.red", attach, lastSID, "fcbb:bb00:3::/48", "", asking{segments: "fcbb:bb00:2:3::", out: more, in: more})
 	e2e.Must(t, l.Node("ingress"), "ip", "-6", "route", "add", "fcbb:bb00::/32", "via", "2001:db8:12::2")
 	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "fcbb:bb00:3::/48", "via", "2001:db8:23::3")
 	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", "fcbb:bb00:2::/48", "encap", "seg6local", "action", "End", "flavors", "next-csid", "lblen", "32", "nflen", "16", "dev", "eth1")
+	return l
+}
+
+// TestContainer counts packets whose destination is a container at the ingress, and what is left
+// of it at the egress.
+func TestContainer(t *testing.T) {
+	l := raiseContainer(t, "tcx")
 	out, transit, in := read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")
 	readers := []*reader{out, transit, in}
 	for _, r := range readers {
