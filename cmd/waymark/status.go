@@ -183,6 +183,7 @@ func printDomain(w io.Writer, s api.Status, ends []config.Decapsulation) {
 	if len(s.TunnelErrors) > 0 {
 		fmt.Fprintln(w, "ICMPv6 errors that may be about tunnelled packets:", counts(s.TunnelErrors))
 	}
+	printMeasurement(w, &s.Measurement)
 	if len(s.LoopbackCopies) > 0 {
 		fmt.Fprintln(w, "copies of packets with the Loopback flag:", counts(s.LoopbackCopies))
 	}
@@ -195,6 +196,28 @@ func printDomain(w io.Writer, s api.Status, ends []config.Decapsulation) {
 			rule = ends[k]
 		}
 		fmt.Fprintln(w, "tunnel ends at", iproute2.FormatDecapsulation(rule))
+	}
+}
+
+// printMeasurement shows the messages about measured flows, if there were any.
+func printMeasurement(w io.Writer, m *api.Measurement) {
+	for _, part := range []struct {
+		what   string
+		counts map[string]uint64
+	}{
+		{"STAMP packets that came to this node", m.StampPackets},
+		{"what was wrong with them besides", m.StampNotes},
+		{"replies to questions about measured flows", m.QuestionReplies},
+		{"replies to test packets", m.ProbeReplies},
+		{"answers about blocks of flows", m.BlockAnswers},
+		{"counters of blocks", m.Readings},
+	} {
+		if len(part.counts) > 0 {
+			fmt.Fprintf(w, "%s: %s\n", part.what, counts(part.counts))
+		}
+	}
+	if m.StampDropped > 0 {
+		fmt.Fprintf(w, "STAMP packets for which the socket had no room: %d\n", m.StampDropped)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/instant"
 	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/metrics"
@@ -29,6 +30,8 @@ type delayMeter struct {
 	block  uint64
 	length time.Duration // of the block
 	logged string        // the last error in the log
+
+	replies query.Counters
 
 	mu             sync.Mutex
 	flows          []model.MeasuredFlow // that are probed
@@ -104,7 +107,7 @@ func (m *delayMeter) connect() (err error) {
 	if err != nil {
 		return err
 	}
-	m.prober, err = query.OpenProber(querySSID, key, m.heard)
+	m.prober, err = query.OpenProber(querySSID, key, &m.replies, m.heard)
 	return err
 }
 
@@ -209,7 +212,13 @@ func (m *delayMeter) lastOf(flow string) []record.Record {
 
 var descProbes = desc("delay_probes_total", "Test packets that measure the delay of flows: sent, answered, and answered by another way than was asked for (diverted).", "kind")
 
+func (m *delayMeter) report(_ *state, out *api.Status) {
+	replies := m.replies.Counts()
+	out.Measurement.ProbeReplies = named[query.Outcome](replies[:])
+}
+
 func (m *delayMeter) collect(g *metrics.Gatherer) {
+	collectReplies(g, "probes", &m.replies)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range []struct {

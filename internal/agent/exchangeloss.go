@@ -24,7 +24,7 @@ func openLossQueries(m *lossMeter, how model.Measurement) (exchange, error) {
 	l := &lossQueries{m, make(map[uint16]*query.Client)}
 	for i := range how.Flows {
 		session := how.Flows[i].Session
-		client, err := query.Open(new(query.LossQueries), session)
+		client, err := query.Open(new(query.LossQueries), session, &m.replies)
 		if err != nil {
 			l.close()
 			return nil, fmt.Errorf("flow %q: %w", how.Flows[i].Name, err)
@@ -57,9 +57,15 @@ func (l *lossQueries) questions(b *closedBlock) []*asked {
 
 func (l *lossQueries) take(q *asked) (final bool) {
 	r, err := lossquery.DecodeResponse(q.Answer)
-	if err != nil || r.Control != lossquery.Success {
+	switch {
+	case err != nil:
+		l.meter.note(toldMalformed, 1)
+		return false
+	case r.Control != lossquery.Success:
+		l.meter.note(toldRefused, 1)
 		return false // it may be too early; the message does not say why
 	}
+	l.meter.note(toldCounters, 1)
 	l.meter.add(q.block, q.flows[0], q.points[0], packets(r.Received, q.block.how))
 	return true
 }
@@ -86,7 +92,7 @@ func openLossMessages(m *lossMeter) (exchange, error) {
 		}
 		return a
 	}
-	client, err := query.Open(query.NewLossMessages(from), 0)
+	client, err := query.Open(query.NewLossMessages(from), 0, &m.replies)
 	if err != nil {
 		return nil, err
 	}
@@ -115,10 +121,14 @@ func (l *lossMessages) questions(b *closedBlock) []*asked {
 func (l *lossMessages) take(q *asked) (final bool) {
 	b := q.block
 	m, err := rfc6374.DecodeLoss(q.Answer)
-	switch {
-	case err != nil:
+	if err != nil {
+		l.meter.note(toldMalformed, 1)
 		return false
-	case m.Control == rfc6374.TemporarilyUnavailable || m.Control == rfc6374.Initializing:
+	}
+	said := toldInCode(m.Control)
+	l.meter.note(said, 1)
+	switch {
+	case said == toldNotYet:
 		return false
 	case m.Control != rfc6374.Success:
 		return true // its counters "MUST NOT be used" (RFC 6374 §4.2.5)

@@ -35,7 +35,7 @@ type runningCount struct {
 }
 
 func openStamp(m *lossMeter, key []byte) (exchange, error) {
-	client, err := query.Open(query.NewStamp(querySSID, key), 0)
+	client, err := query.Open(query.NewStamp(querySSID, key), 0, &m.replies)
 	if err != nil {
 		return nil, err
 	}
@@ -105,20 +105,29 @@ func (s *stampExchange) take(q *asked) (final bool) {
 			return s.takeBlocks(q, t.Value())
 		}
 	}
-	if direct && q.Session != 0 && !q.again {
-		s.takeDirect(q, count)
+	if !direct || q.Session == 0 || q.again {
+		s.meter.note(toldNothing, len(q.flows))
+		return true // the other node does not know our TLV
 	}
-	return true // the other node does not know our TLV
+	s.meter.note(toldDirect, len(q.flows))
+	s.takeDirect(q, count)
+	return true
 }
 
 // takeBlocks takes the answer of an agent.
 func (s *stampExchange) takeBlocks(q *asked, value []byte) (final bool) {
 	message, err := blocks.Decode(value)
-	if err != nil || message.Block != q.block.number || len(message.Entries) != len(q.flows) {
+	switch {
+	case err != nil:
+		s.meter.note(toldMalformed, len(q.flows))
+		return false
+	case !isAbout(&message, q):
+		s.meter.note(toldOther, len(q.flows))
 		return false
 	}
 	final = true
 	for i := range message.Entries {
+		s.meter.note(toldInState(message.Entries[i].State), 1)
 		switch e := &message.Entries[i]; e.State {
 		case blocks.Answered:
 			s.meter.add(q.block, q.flows[i], q.points[i], answered{Counters: e.Counters, known: true, clock: message.ClockError})
@@ -127,6 +136,19 @@ func (s *stampExchange) takeBlocks(q *asked, value []byte) (final bool) {
 		}
 	}
 	return final
+}
+
+// isAbout reports whether a message is about the block and the flows of a question.
+func isAbout(m *blocks.Message, q *asked) bool {
+	if m.Block != q.block.number || m.Length != q.block.how.Block || len(m.Entries) != len(q.flows) {
+		return false
+	}
+	for i, f := range q.flows {
+		if m.Entries[i].Flow != blocks.KeyOf(f.Name) {
+			return false
+		}
+	}
+	return true
 }
 
 // takeDirect takes the answer of another implementation. It was counted at another time than

@@ -17,6 +17,7 @@ import (
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/record"
 	"github.com/waymark-net/waymark/internal/stamp/blocks"
+	"github.com/waymark-net/waymark/internal/stamp/query"
 )
 
 // lossMeter asks the other nodes of measured flows what they counted, and reports loss
@@ -38,13 +39,17 @@ type lossMeter struct {
 	how       model.Measurement // for which the assembler was made
 	paths     *paths            // of in-band questions
 	noPath    complaints
+	ended     loss.Counters // of earlier assemblers
+	replies   query.Counters
 
-	mu      sync.Mutex
-	last    map[string][]record.Record // by flow, of the last block with a result
-	results [loss.NumVerdicts]uint64
-	delays  func(flow string) []record.Record // of test packets
-	packets loss.Totals                       // of blocks that were exact
-	named   map[string]flowResults            // of flows that have metrics
+	mu        sync.Mutex
+	last      map[string][]record.Record // by flow, of the last block with a result
+	results   [loss.NumVerdicts]uint64
+	delays    func(flow string) []record.Record // of test packets
+	packets   loss.Totals                       // of blocks that were exact
+	named     map[string]flowResults            // of flows that have metrics
+	told      [numTold]uint64                   // flows about which others were asked
+	assembled loss.Counters                     // of all assemblers
 }
 
 func newLossMeter(c *core, records *records, closed <-chan closedBlock, delays func(flow string) []record.Record) *lossMeter {
@@ -86,6 +91,7 @@ func (m *lossMeter) block(ctx context.Context, b closedBlock) {
 	m.paths = newPaths(m.core, b.how, all)
 	m.ask(ctx, b)
 	m.assembler.Advance(time.Now().UnixNano())
+	m.countAssembled()
 }
 
 // skips reports whether a flow's block has no result here: an earlier agent has reported it,
@@ -114,6 +120,8 @@ func (m *lossMeter) begin(b closedBlock) bool {
 	how, block := b.how, b.number
 	if m.assembler != nil {
 		m.assembler.Flush()
+		m.ended, m.assembler = m.ended.Plus(m.assembler.Counters()), nil
+		m.countAssembled()
 	}
 	m.pending = nil
 	m.how, m.flows, m.ids = how, make(map[loss.FlowID]*model.MeasuredFlow), flowIDs(how.Flows)
@@ -272,5 +280,6 @@ func (m *lossMeter) collect(g *metrics.Gatherer) {
 		g.Add(descLossBlocks, float64(n), loss.Verdict(v).String())
 	}
 	addTotals(g, descLossPackets, &m.packets)
+	m.collectTold(g)
 	m.collectNamed(g)
 }

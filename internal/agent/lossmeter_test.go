@@ -123,6 +123,7 @@ func TestLossBetweenAgents(t *testing.T) {
 			near.system.setSource(netip.IPv6Loopback(), nil)
 			near.start()
 			awaitMeasured(t, near)
+			checkAsked(t, near)
 		})
 	}
 }

@@ -47,6 +47,8 @@ func (c respondersCounts) add(w *config.Responder, one *responder.Responder) {
 }
 
 var (
+	descResponderDropped = desc("responder_socket_dropped_total", "Queries for which the socket of a responder had no room.", "protocol")
+
 	descResponder = desc("responder_queries_total", "Queries that reached the responders, by protocol and outcome.", "protocol", "outcome")
 	descRepeated  = desc("responder_queries_repeated_total", "Queries that a responder had received before: duplicated by the network, or replayed. They are answered.", "protocol")
 )
@@ -64,5 +66,6 @@ func (r *responders) collect(g *metrics.Gatherer) {
 			g.Add(descResponder, float64(n), string(protocol), responder.Outcome(o).String())
 		}
 		g.Add(descRepeated, float64(c.Repeated), string(protocol))
+		g.Add(descResponderDropped, float64(c.SocketDropped), string(protocol))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/stamp/keyfile"
@@ -16,7 +17,7 @@ import (
 // stampReflector answers test packets, and questions about measured flows.
 type stampReflector struct {
 	listeners[config.Stamp, *reflector.Reflector]
-	counts [reflector.NumOutcomes]uint64 // of reflectors that have ended; guarded by mu
+	counts reflector.Counts // of reflectors that have ended; guarded by mu
 }
 
 // A measured flow with test packets, or with a session, is a session of the reflector.
@@ -29,8 +30,12 @@ func newStampReflector(c *core, answer func(stamp.TLV) bool, counted func(netip.
 	r := &stampReflector{}
 	r.listeners = listeners[config.Stamp, *reflector.Reflector]{
 		core: c, want: func(c *config.Config) []config.Stamp { return optional(c.Stamp) },
-		what:  func(*config.Stamp) string { return "the STAMP reflector" },
-		ended: func(_ *config.Stamp, one *reflector.Reflector) { r.add(&r.counts, one) },
+		what: func(*config.Stamp) string { return "the STAMP reflector" },
+		ended: func(_ *config.Stamp, one *reflector.Reflector) {
+			c := one.Counts()
+			c.Sessions = 0 // they have ended with it
+			r.counts = r.counts.Plus(c)
+		},
 		make: func(w *config.Stamp) (*reflector.Reflector, error) {
 			key, err := readKey(w.KeyFile)
 			if err != nil {
@@ -53,21 +58,20 @@ func readKey(file string) ([]byte, error) {
 	return keyfile.Read(file)
 }
 
-// add adds a reflector's counters.
-func (*stampReflector) add(to *[reflector.NumOutcomes]uint64, one *reflector.Reflector) {
-	for o, n := range one.Counts().Outcomes {
-		to[o] += n
-	}
-}
-
-var descStamp = desc("stamp_packets_total", "STAMP test packets that reached the agent's reflector, by outcome.", "outcome")
-
-func (r *stampReflector) collect(g *metrics.Gatherer) {
+// total counts since the agent began.
+func (r *stampReflector) total() reflector.Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	counts := r.counts
-	r.each(func(_ *config.Stamp, one *reflector.Reflector) { r.add(&counts, one) })
-	for o, n := range counts {
-		g.Add(descStamp, float64(n), reflector.Outcome(o).String())
-	}
+	r.each(func(_ *config.Stamp, one *reflector.Reflector) { counts = counts.Plus(one.Counts()) })
+	return counts
+}
+
+func (r *stampReflector) collect(g *metrics.Gatherer) { r.total().Collect(g) }
+
+func (r *stampReflector) report(_ *state, out *api.Status) {
+	c := r.total()
+	m := &out.Measurement
+	m.StampPackets, m.StampNotes = named[reflector.Outcome](c.Outcomes[:]), named[reflector.Note](c.Notes[:])
+	m.StampDropped, m.StampSessions = c.SocketDropped, c.Sessions
 }

@@ -100,7 +100,7 @@ func loopbackCounts(c datapath.LoopbackCounters) map[string]uint64 {
 
 // named gives counts their names, without zeros.
 func named[T interface {
-	~uint8
+	~uint8 | ~int
 	fmt.Stringer
 }](counts []uint64) map[string]uint64 {
 	out := map[string]uint64{}

@@ -31,6 +31,7 @@ type Status struct {
 	PathMTUs       []pathmtu.Path         `json:"path_mtus"`                 // known path MTUs of tunnels
 	LoopbackCopies map[string]uint64      `json:"loopback_copies,omitempty"` // of packets with the Loopback flag, by what became of them; zeros left out
 	TunnelErrors   map[string]uint64      `json:"tunnel_errors"`             // ICMPv6 errors that arrived while there were tunnels, by what followed, and those lost at any time; zeros left out
+	Measurement    Measurement            `json:"measurement"`               // of SRv6 flows
 	Records        Records                `json:"records"`
 	Warnings       []health.Warning       `json:"warnings"`
 	Metrics        string                 `json:"metrics,omitempty"` // URL of the metrics
@@ -77,6 +78,20 @@ type Interface struct {
 
 	SRHMalformed map[string]uint64 `json:"srh_malformed,omitempty"` // packets with a malformed Segment Routing Header, while flows are measured, by fault
 	Unmarked     map[string]uint64 `json:"unmarked,omitempty"`      // packets of measured flows that left without the option that would mark them, by cause
+}
+
+// Measurement counts the messages about measured flows, by what became of them; zeros are left
+// out.
+type Measurement struct {
+	StampPackets  map[string]uint64 `json:"stamp_packets,omitempty"` // that reached this node's STAMP reflector
+	StampNotes    map[string]uint64 `json:"stamp_notes,omitempty"`   // what was wrong with them besides
+	StampDropped  uint64            `json:"stamp_socket_dropped,omitempty"`
+	StampSessions int64             `json:"stamp_sessions,omitempty"`
+
+	QuestionReplies map[string]uint64 `json:"question_replies,omitempty"` // to this node's questions
+	ProbeReplies    map[string]uint64 `json:"probe_replies,omitempty"`    // to its test packets
+	BlockAnswers    map[string]uint64 `json:"block_answers,omitempty"`    // what other nodes said about blocks of flows
+	Readings        map[string]uint64 `json:"readings,omitempty"`         // counters of blocks, this node's own and those of others, as loss is computed from them
 }
 
 // Records counts the records that the data plane wrote, by result.

@@ -56,6 +56,19 @@ type Counters struct {
 	Restarts uint64              // of a flow, because time went back
 }
 
+// Plus is the sum of counters.
+func (c Counters) Plus(d Counters) Counters {
+	for i := range c.Readings {
+		c.Readings[i] += d.Readings[i]
+	}
+	for i := range c.Results {
+		c.Results[i] += d.Results[i]
+	}
+	c.Skipped += d.Skipped
+	c.Restarts += d.Restarts
+	return c
+}
+
 // Assembler brings the readings of blocks together. Readings may arrive in any order.
 // Each block from the one in which its flow was added has one result: when all points
 // have reported it, or at its deadline. It is not safe for concurrent use.

@@ -46,6 +46,8 @@ type counters struct {
 type Counts struct {
 	Outcomes [NumOutcomes]uint64
 	Repeated uint64 // queries that were received before; they are answered
+
+	SocketDropped uint64 // queries for which the socket's buffer had no room
 }
 
 func (c *counters) counts() (n Counts) {
@@ -62,5 +64,6 @@ func (n Counts) Plus(m Counts) Counts {
 		n.Outcomes[i] += m.Outcomes[i]
 	}
 	n.Repeated += m.Repeated
+	n.SocketDropped += m.SocketDropped
 	return n
 }

@@ -87,10 +87,11 @@ func (r *Responder) Open() error {
 func (r *Responder) Local() netip.AddrPort { return r.server.Local() }
 
 // Counts are the counters.
-func (r *Responder) Counts() Counts { return r.counters.counts() }
-
-// Dropped is how many queries found no room in the socket.
-func (r *Responder) Dropped() uint64 { return r.server.Dropped() }
+func (r *Responder) Counts() Counts {
+	c := r.counters.counts()
+	c.SocketDropped = r.server.Dropped()
+	return c
+}
 
 // Run answers until the context ends, and closes the socket.
 func (r *Responder) Run(ctx context.Context) error {

@@ -43,14 +43,15 @@ type Protocol interface {
 	Packet(q *Question) (packet []byte, id uint64)
 	// ID is the number of the packet that a datagram answers.
 	ID(d *udp.Datagram) (id uint64, ok bool)
-	// Answer is the answer to the question; false if the datagram has none.
-	Answer(d *udp.Datagram, q *Question) ([]byte, bool)
+	// Answer is the answer to the question, if the datagram is Accepted.
+	Answer(d *udp.Datagram, q *Question) ([]byte, Outcome)
 }
 
 // Client asks. One goroutine may use it.
 type Client struct {
 	link
 	protocol Protocol
+	counters *Counters
 
 	mu      sync.Mutex
 	waiting map[uint64]*Question
@@ -59,8 +60,8 @@ type Client struct {
 }
 
 // Open opens a socket with a port, 0 for any, in the network namespace of the calling
-// thread.
-func Open(p Protocol, port uint16) (*Client, error) {
+// thread. Replies are counted.
+func Open(p Protocol, port uint16, counters *Counters) (*Client, error) {
 	l, err := open(port)
 	if err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func Open(p Protocol, port uint16) (*Client, error) {
 	if m, ok := p.(*LossMessages); ok {
 		m.port = l.socket.Local().Port()
 	}
-	c := &Client{link: l, protocol: p, waiting: make(map[uint64]*Question), arrived: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &Client{link: l, protocol: p, counters: counters, waiting: make(map[uint64]*Question), arrived: make(chan struct{}, 1), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		c.receive(c.reply, c.arrived)
@@ -148,20 +149,30 @@ func (c *Client) send(list []*Question) (open int) {
 
 // reply takes an answer from a reply to a question that waits.
 func (c *Client) reply(d *udp.Datagram) {
-	id, ok := c.protocol.ID(d)
-	if !ok {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	q := c.waiting[id]
-	if q == nil || d.Peer != q.Peer {
-		return
+	c.counters.add(c.take(d))
+}
+
+// take is called with c.mu held.
+func (c *Client) take(d *udp.Datagram) Outcome {
+	id, ok := c.protocol.ID(d)
+	if !ok || d.Cut {
+		return Malformed
 	}
-	if answer, ok := c.protocol.Answer(d, q); ok {
+	q := c.waiting[id]
+	switch {
+	case q == nil:
+		return Unexpected
+	case d.Peer != q.Peer:
+		return Foreign
+	}
+	answer, outcome := c.protocol.Answer(d, q)
+	if outcome == Accepted {
 		q.Answer = append([]byte{}, answer...)
 		delete(c.waiting, id)
 	}
+	return outcome
 }
 
 // link sends packets and receives replies.

@@ -96,7 +96,7 @@ func testTLV(t *testing.T, value ...byte) []byte {
 
 func opened(t *testing.T, p Protocol) *Client {
 	t.Helper()
-	c, err := Open(p, 0)
+	c, err := Open(p, 0, new(Counters))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,31 +168,68 @@ func TestAskEnds(t *testing.T) {
 	}
 }
 
-// Each datagram that is no answer by itself is ignored: the question stays open until the right
-// one comes.
+// Each datagram that is no answer by itself is counted by cause, and the question stays open
+// until the right one comes.
 func TestWrongReplies(t *testing.T) {
-	for name, wrong := range map[string]func(b []byte) []byte{
-		"another number": func(b []byte) []byte {
-			return reflected(b, func(p *stamp.ReflectorPacket) { p.Sender.Sequence += 1000 })
-		},
-		"another session": func(b []byte) []byte { return reflected(b, func(p *stamp.ReflectorPacket) { p.SSID++ }) },
-		"no TLV":          func(b []byte) []byte { return reflected(b, nil)[:stamp.Unauthenticated.BaseLen()] },
-		"cut":             func(b []byte) []byte { return reflected(b, nil)[:20] },
-		"nothing":         func([]byte) []byte { return []byte{} },
+	const mode = stamp.Authenticated
+	auth := stamp.NewAuthenticator(testKey)
+	signed := func(b []byte, change func(*stamp.ReflectorPacket)) []byte {
+		sender, err := stamp.DecodeSender(b, mode)
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		p := stamp.ReflectorPacket{Sequence: sender.Sequence, SSID: sender.SSID, Sender: sender}
+		if change != nil {
+			change(&p)
+		}
+		p.Put(b, mode)
+		auth.Sign(b)
+		return b
+	}
+	for _, tt := range []struct {
+		name  string
+		wrong func(b []byte) []byte
+		want  Outcome
+	}{
+		{"another number", func(b []byte) []byte {
+			return signed(b, func(p *stamp.ReflectorPacket) { p.Sender.Sequence += 1000 })
+		}, Unexpected},
+		{"another session", func(b []byte) []byte { return signed(b, func(p *stamp.ReflectorPacket) { p.SSID++ }) }, WrongSession},
+		{"no TLV", func(b []byte) []byte { return signed(b, nil)[:mode.BaseLen()] }, Empty},
+		{"cut", func(b []byte) []byte { return signed(b, nil)[:mode.BaseLen()-1] }, Malformed},
+		{"nothing", func([]byte) []byte { return []byte{} }, Malformed},
+		{"longer than any", func(b []byte) []byte { return append(signed(b, nil), make([]byte, longest)...) }, Malformed},
+		{"another key", func(b []byte) []byte {
+			signed(b, nil)
+			stamp.NewAuthenticator(append([]byte{1}, testKey...)).Sign(b)
+			return b
+		}, WrongHMAC},
+		{"a changed TLV", func(b []byte) []byte {
+			b = signed(b, nil)
+			b[mode.BaseLen()+4] ^= 1
+			return b
+		}, TLVIntegrity},
+		{"TLVs without an HMAC", func(b []byte) []byte { return signed(b, nil)[:mode.BaseLen()+5] }, TLVIntegrity},
 	} {
 		sent := make(chan struct{}, 8)
 		far := newNode(t, func(number int, b []byte) [][]byte {
 			sent <- struct{}{}
 			if number == 1 {
-				return [][]byte{wrong(bytes.Clone(b))}
+				return [][]byte{tt.wrong(bytes.Clone(b))}
 			}
-			return [][]byte{reflected(b, nil)}
+			return [][]byte{signed(b, nil)}
 		})
-		c := opened(t, NewStamp(testSSID, nil))
+		c := opened(t, NewStamp(testSSID, testKey))
 		q := &Question{Peer: far.at(), Session: 5, Value: testTLV(t, 9)}
 		ask(c, enough(), q)
-		if !bytes.Equal(q.Answer, q.Value) || len(sent) < 2 {
-			t.Errorf("%s: answer %x after %d questions", name, q.Answer, len(sent))
+		if !bytes.HasPrefix(q.Answer, q.Value) || len(sent) < 2 {
+			t.Errorf("%s: answer %x after %d questions", tt.name, q.Answer, len(sent))
+		}
+		want := [NumOutcomes]uint64{Accepted: 1}
+		want[tt.want]++
+		if got := c.counters.Counts(); got != want {
+			t.Errorf("%s: counted %v, want %v", tt.name, got, want)
 		}
 	}
 }
@@ -209,6 +246,11 @@ func TestForeignReplies(t *testing.T) {
 	q := &Question{Peer: far.at(), Value: testTLV(t, 9)}
 	if ask(c, patience+patience/2, q); q.Answer != nil || far.heard() == 0 {
 		t.Errorf("answer %x; asked %d times", q.Answer, far.heard())
+	}
+	c.mu.Lock() // the last one may be counted now
+	defer c.mu.Unlock()
+	if n := c.counters.Counts(); n[Foreign] == 0 || n[Accepted] != 0 {
+		t.Errorf("counted %v", n)
 	}
 }
 
@@ -235,18 +277,18 @@ func TestAuthenticatedReplies(t *testing.T) {
 	if got, ok := s.ID(datagramOf(packet)); !ok || got != id {
 		t.Errorf("number %d, %v; want %d", got, ok, id)
 	}
-	if answer, ok := s.Answer(datagramOf(packet), q); !ok || !bytes.HasPrefix(answer, q.Value) {
-		t.Fatalf("answer %x, %v", answer, ok)
+	if answer, outcome := s.Answer(datagramOf(packet), q); outcome != Accepted || !bytes.HasPrefix(answer, q.Value) {
+		t.Fatalf("answer %x, %v", answer, outcome)
 	}
 	for i := range packet {
 		changed := bytes.Clone(packet)
 		changed[i] ^= 0x10
-		if answer, ok := s.Answer(datagramOf(changed), q); ok && !bytes.Equal(answer[:len(q.Value)], q.Value) {
+		if answer, outcome := s.Answer(datagramOf(changed), q); outcome == Accepted && !bytes.Equal(answer[:len(q.Value)], q.Value) {
 			t.Errorf("octet %d was changed: answer %x", i, answer)
 		}
 	}
 	for length := range packet {
-		if _, ok := s.Answer(datagramOf(packet[:length]), q); ok && length != stamp.Authenticated.BaseLen() {
+		if _, outcome := s.Answer(datagramOf(packet[:length]), q); outcome == Accepted && length != stamp.Authenticated.BaseLen() {
 			t.Errorf("cut to %d octets: an answer", length)
 		}
 	}
@@ -270,8 +312,8 @@ func TestLossQueries(t *testing.T) {
 	if id, ok := l.ID(d); !ok || id != two {
 		t.Errorf("number %d, %v", id, ok)
 	}
-	if answer, ok := l.Answer(d, q); !ok || !bytes.Equal(answer, d.Data) {
-		t.Errorf("%x, %v", answer, ok)
+	if answer, outcome := l.Answer(d, q); outcome != Accepted || !bytes.Equal(answer, d.Data) {
+		t.Errorf("%x, %v", answer, outcome)
 	}
 	for name, change := range map[string]func(*lossquery.Response){
 		"another block":   func(r *lossquery.Response) { r.Sender.Transmitted.Block++ },
@@ -280,8 +322,8 @@ func TestLossQueries(t *testing.T) {
 	} {
 		other := response
 		change(&other)
-		if _, ok := l.Answer(datagramOf(other.Append(nil)), q); ok {
-			t.Errorf("%s: it is an answer", name)
+		if _, outcome := l.Answer(datagramOf(other.Append(nil)), q); outcome != WrongSession {
+			t.Errorf("%s: %v", name, outcome)
 		}
 	}
 	if id, ok := l.ID(datagramOf(first)); ok && (id == one || id == two) {
@@ -320,11 +362,11 @@ func TestLossMessages(t *testing.T) {
 	if id, ok := l.ID(d); !ok || id != last {
 		t.Errorf("number %d, %v", id, ok)
 	}
-	if answer, ok := l.Answer(d, q); !ok || !bytes.Equal(answer, d.Data) {
-		t.Errorf("%x, %v", answer, ok)
+	if answer, outcome := l.Answer(d, q); outcome != Accepted || !bytes.Equal(answer, d.Data) {
+		t.Errorf("%x, %v", answer, outcome)
 	}
-	if _, ok := l.Answer(d, &Question{Session: 8}); ok {
-		t.Error("the response of another session is an answer")
+	if _, outcome := l.Answer(d, &Question{Session: 8}); outcome != WrongSession {
+		t.Errorf("the response of another session: %v", outcome)
 	}
 	if _, ok := l.ID(datagramOf(q.Value)); ok {
 		t.Error("a query is a response")
@@ -360,7 +402,7 @@ func TestRandomReplies(t *testing.T) {
 			}
 			d := datagramOf(b)
 			p.ID(d)
-			if answer, ok := p.Answer(d, q); ok && len(answer) > len(b) {
+			if answer, outcome := p.Answer(d, q); outcome == Accepted && len(answer) > len(b) {
 				t.Fatalf("%T: %x of %x", p, answer, b)
 			}
 		}

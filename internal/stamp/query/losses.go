@@ -33,10 +33,16 @@ func (*LossQueries) ID(d *udp.Datagram) (uint64, bool) {
 }
 
 // Answer is the response, if it is about the same block.
-func (*LossQueries) Answer(d *udp.Datagram, q *Question) ([]byte, bool) {
+func (*LossQueries) Answer(d *udp.Datagram, q *Question) ([]byte, Outcome) {
 	r, err := lossquery.DecodeResponse(d.Data)
-	asked, malformed := lossquery.DecodeQuery(q.Value)
-	return d.Data, err == nil && malformed == nil && r.Sender.Transmitted == asked.Transmitted
+	asked, _ := lossquery.DecodeQuery(q.Value) // the caller's own
+	switch {
+	case err != nil:
+		return nil, Malformed
+	case r.Sender.Transmitted != asked.Transmitted:
+		return nil, WrongSession
+	}
+	return d.Data, Accepted
 }
 
 // LossMessages asks by Loss Measurement messages (RFC 6374 §3.1): a question is a message,
@@ -79,7 +85,13 @@ func (*LossMessages) ID(d *udp.Datagram) (uint64, bool) {
 }
 
 // Answer is the response, if it is of the same session.
-func (*LossMessages) Answer(d *udp.Datagram, q *Question) ([]byte, bool) {
+func (*LossMessages) Answer(d *udp.Datagram, q *Question) ([]byte, Outcome) {
 	m, err := rfc6374.DecodeLoss(d.Data)
-	return d.Data, err == nil && m.Session == rfc6374.SessionID(q.Session)
+	switch {
+	case err != nil:
+		return nil, Malformed
+	case m.Session != rfc6374.SessionID(q.Session):
+		return nil, WrongSession
+	}
+	return d.Data, Accepted
 }

@@ -50,9 +50,10 @@ const mostOpen = 1 << 16
 // Prober measures delays with test packets. One goroutine may use it.
 type Prober struct {
 	link
-	stamp *Stamp
-	heard func(Sample)
-	done  chan struct{}
+	stamp    *Stamp
+	counters *Counters
+	heard    func(Sample)
+	done     chan struct{}
 
 	mu      sync.Mutex
 	clock   *clock.Clock // of both goroutines
@@ -61,14 +62,14 @@ type Prober struct {
 }
 
 // OpenProber opens a socket in the network namespace of the calling thread. heard is called
-// for each reply, by another goroutine.
-func OpenProber(ssid stamp.SSID, key []byte, heard func(Sample)) (*Prober, error) {
+// for each reply that is accepted, by another goroutine; all are counted.
+func OpenProber(ssid stamp.SSID, key []byte, counters *Counters, heard func(Sample)) (*Prober, error) {
 	l, err := open(0)
 	if err != nil {
 		return nil, err
 	}
 	s := NewStamp(ssid, key)
-	p := &Prober{link: l, stamp: s, heard: heard, clock: s.clock, done: make(chan struct{}), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
+	p := &Prober{link: l, stamp: s, counters: counters, heard: heard, clock: s.clock, done: make(chan struct{}), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
 	go func() {
 		defer close(p.done)
 		p.receive(p.reply, make(chan struct{}, 1))
@@ -105,23 +106,29 @@ func (p *Prober) Send(list []Probe) {
 
 func (p *Prober) reply(d *udp.Datagram) {
 	p.mu.Lock()
-	sample, ok := p.sample(d)
+	sample, outcome := p.sample(d)
 	p.mu.Unlock()
-	if ok {
+	p.counters.add(outcome)
+	if outcome == Accepted {
 		p.heard(sample)
 	}
 }
 
 // sample measures with a reply. The caller holds p.mu.
-func (p *Prober) sample(d *udp.Datagram) (s Sample, ok bool) {
+func (p *Prober) sample(d *udp.Datagram) (s Sample, outcome Outcome) {
 	id, ok := p.stamp.ID(d)
 	from := p.waiting[id]
-	if !ok || from == nil || d.Peer != from.Peer {
-		return s, false
+	switch {
+	case !ok || d.Cut:
+		return s, Malformed
+	case from == nil:
+		return s, Unexpected
+	case d.Peer != from.Peer:
+		return s, Foreign
 	}
-	r, tlvs, ok := p.stamp.open(d, p.stamp.ssidOf(from.Session))
-	if !ok {
-		return s, false
+	r, tlvs, outcome := p.stamp.open(d, p.stamp.ssidOf(from.Session))
+	if outcome != Accepted {
+		return s, outcome
 	}
 	delete(p.waiting, id)
 	now := p.clock.Now()
@@ -142,7 +149,7 @@ func (p *Prober) sample(d *udp.Datagram) (s Sample, ok bool) {
 			s.ReturnPathTaken = t.Flags() == 0
 		}
 	}
-	return s, true
+	return s, Accepted
 }
 
 // errorOf is the bound that an estimate gives; -1 if the clock is not synchronized.

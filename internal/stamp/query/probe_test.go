@@ -45,7 +45,7 @@ func (s *samples) await(t *testing.T, n int) []Sample {
 func openProber(t *testing.T) (*Prober, *samples) {
 	t.Helper()
 	heard := &samples{}
-	p, err := OpenProber(testSSID, nil, heard.add)
+	p, err := OpenProber(testSSID, nil, new(Counters), heard.add)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,25 +145,26 @@ func TestSamples(t *testing.T) {
 		return packet
 	}
 	for _, tt := range []struct {
-		name      string
-		change    func(*stamp.ReflectorPacket)
-		from      netip.AddrPort
-		ok, timed bool
+		name   string
+		change func(*stamp.ReflectorPacket)
+		from   netip.AddrPort
+		want   Outcome
+		timed  bool
 	}{
-		{"a reply", nil, peer, true, true},
-		{"another port", nil, netip.AddrPortFrom(peer.Addr(), 863), false, false},
-		{"another address", nil, netip.MustParseAddrPort("[2001:db8::8]:862"), false, false},
-		{"another session", func(p *stamp.ReflectorPacket) { p.SSID++ }, peer, false, false},
-		{"another number", func(p *stamp.ReflectorPacket) { p.Sender.Sequence++ }, peer, false, false},
-		{"sent before it was received", func(p *stamp.ReflectorPacket) { p.Timestamp -= 1 << 32 }, peer, true, false},
+		{"a reply", nil, peer, Accepted, true},
+		{"another port", nil, netip.AddrPortFrom(peer.Addr(), 863), Foreign, false},
+		{"another address", nil, netip.MustParseAddrPort("[2001:db8::8]:862"), Foreign, false},
+		{"another session", func(p *stamp.ReflectorPacket) { p.SSID++ }, peer, WrongSession, false},
+		{"another number", func(p *stamp.ReflectorPacket) { p.Sender.Sequence++ }, peer, Unexpected, false},
+		{"sent before it was received", func(p *stamp.ReflectorPacket) { p.Timestamp -= 1 << 32 }, peer, Accepted, false},
 	} {
 		d := &udp.Datagram{Data: reflected(send(), tt.change), Peer: tt.from}
-		s, ok := p.sample(d)
-		if ok != tt.ok || s.Timed != tt.timed || s.RoundTrip < 0 {
-			t.Errorf("%s: %+v, %v", tt.name, s, ok)
+		s, outcome := p.sample(d)
+		if outcome != tt.want || s.Timed != tt.timed || s.RoundTrip < 0 {
+			t.Errorf("%s: %+v, %v, want %v", tt.name, s, outcome, tt.want)
 		}
-		if _, again := p.sample(d); again {
-			t.Errorf("%s: the reply is taken twice", tt.name)
+		if _, again := p.sample(d); again == Accepted || tt.want == Accepted && again != Unexpected {
+			t.Errorf("%s: the second time %v", tt.name, again)
 		}
 	}
 }

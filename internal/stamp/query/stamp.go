@@ -65,19 +65,30 @@ func (s *Stamp) ID(d *udp.Datagram) (uint64, bool) {
 }
 
 // Answer is the TLVs of a reply.
-func (s *Stamp) Answer(d *udp.Datagram, q *Question) ([]byte, bool) {
-	_, tlvs, ok := s.open(d, s.ssidOf(q.Session))
-	return tlvs, ok && len(tlvs) > 0
+func (s *Stamp) Answer(d *udp.Datagram, q *Question) ([]byte, Outcome) {
+	_, tlvs, outcome := s.open(d, s.ssidOf(q.Session))
+	if outcome == Accepted && len(tlvs) == 0 {
+		return nil, Empty
+	}
+	return tlvs, outcome
 }
 
 // open reads a reply of a session, and its TLVs if they are intact.
-func (s *Stamp) open(d *udp.Datagram, ssid stamp.SSID) (p stamp.ReflectorPacket, tlvs []byte, ok bool) {
+func (s *Stamp) open(d *udp.Datagram, ssid stamp.SSID) (p stamp.ReflectorPacket, tlvs []byte, outcome Outcome) {
 	p, err := stamp.DecodeReflector(d.Data, s.mode)
-	if err != nil || p.SSID != ssid || s.verify != nil && !s.verify.Verify(d.Data) {
-		return p, nil, false
+	switch {
+	case err != nil:
+		return p, nil, Malformed
+	case p.SSID != ssid:
+		return p, nil, WrongSession
+	case s.verify != nil && !s.verify.Verify(d.Data):
+		return p, nil, WrongHMAC
 	}
 	tlvs = d.Data[s.mode.BaseLen():]
-	return p, tlvs, s.verify == nil || len(tlvs) == 0 || s.verify.VerifyTLVs(p.Sequence, tlvs) == stamp.Verified
+	if s.verify != nil && len(tlvs) > 0 && s.verify.VerifyTLVs(p.Sequence, tlvs) != stamp.Verified {
+		return p, nil, TLVIntegrity
+	}
+	return p, tlvs, Accepted
 }
 
 // AppendReturn appends a Return Path TLV through SIDs, the first to visit first (RFC 9503

@@ -91,6 +91,20 @@ type Counts struct {
 	Sessions      int64  // as of the last packet
 }
 
+// Plus is the sum of counters; sessions are those of both.
+func (n Counts) Plus(m Counts) Counts {
+	for i := range n.Outcomes {
+		n.Outcomes[i] += m.Outcomes[i]
+	}
+	for i := range n.Notes {
+		n.Notes[i] += m.Notes[i]
+	}
+	n.Octets += m.Octets
+	n.SocketDropped += m.SocketDropped
+	n.Sessions += m.Sessions
+	return n
+}
+
 func (c *counters) counts() Counts {
 	var n Counts
 	for i := range c.outcomes {

@@ -63,9 +63,8 @@ var (
 	descSessions = &metrics.Desc{Name: "waymark_stamp_sessions", Help: "Sessions of a stateful reflector, as of its last packet."}
 )
 
-// Collect adds the reflector's metrics. All series exist from the start.
-func (r *Reflector) Collect(g *metrics.Gatherer) {
-	c := r.Counts()
+// Collect adds the metrics. All series exist from the start.
+func (c Counts) Collect(g *metrics.Gatherer) {
 	for i, n := range c.Outcomes {
 		g.Add(descPackets, float64(n), Outcome(i).String())
 	}
@@ -80,7 +79,7 @@ func (r *Reflector) Collect(g *metrics.Gatherer) {
 // ServeMetrics serves /metrics.
 func (r *Reflector) ServeMetrics(address string, note func(string)) (*metrics.Server, error) {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics.Handler(r.Collect))
+	mux.Handle("GET /metrics", metrics.Handler(func(g *metrics.Gatherer) { r.Counts().Collect(g) }))
 	server, err := metrics.Serve(address, mux, func(_ *metrics.Server, err error) {
 		note(fmt.Sprintf("metrics are no longer served: %v", err))
 	})

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import "sync/atomic"
+
+// Outcome is what became of a datagram that arrived where replies do; each has exactly one.
+type Outcome int
+
+// Outcomes, in the order in which they are decided.
+const (
+	Accepted     Outcome = iota
+	Malformed            // cut short, or no reply
+	Unexpected           // nothing with its number waits for a reply: it came twice, or late, or is made up
+	Foreign              // it came from another address or port than was asked
+	WrongSession         // it is of another session, or about another block
+	WrongHMAC            // of the base packet
+	TLVIntegrity         // the TLVs have no HMAC, or a wrong one
+	Empty                // it has no TLV, and so no answer
+
+	NumOutcomes int = iota // the number of outcomes
+)
+
+var outcomes = [NumOutcomes]string{"accepted", "malformed", "unexpected", "foreign", "session_wrong", "hmac_wrong", "tlv_integrity_failed", "empty"}
+
+// String is the outcome's name in metrics.
+func (o Outcome) String() string { return outcomes[o] }
+
+// Counters count replies by outcome. Several clients may share them, one after the other or at
+// the same time. The zero value is ready.
+type Counters struct{ outcomes [NumOutcomes]atomic.Uint64 }
+
+func (c *Counters) add(o Outcome) { c.outcomes[o].Add(1) }
+
+// Counts are the numbers of replies by outcome. They never go back.
+func (c *Counters) Counts() (n [NumOutcomes]uint64) {
+	for i := range c.outcomes {
+		n[i] = c.outcomes[i].Load()
+	}
+	return n
+}
