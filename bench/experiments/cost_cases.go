@@ -131,6 +131,7 @@ func costConfigs() map[string]model.NodeConfig {
 	maps.Copy(configs, loopbackConfigs())
 	maps.Copy(configs, mergeConfigs())
 	maps.Copy(configs, incrementalConfigs())
+	maps.Copy(configs, namespacesConfigs())
 	return configs
 }
 
@@ -182,7 +183,7 @@ func costCases() []costCase {
 		cases = append(cases, ingressCases(hook)...)
 	}
 	cases = append(cases, bothHooks(datapath.HookEgressTC, harness.ArrivedAt(other))...)
-	return slices.Concat(cases, egressCases(), exportCases(), proofCases(), edgeCases(), loopbackCases(), mergeCases(), incrementalCases())
+	return slices.Concat(cases, egressCases(), exportCases(), proofCases(), edgeCases(), loopbackCases(), mergeCases(), incrementalCases(), namespacesCases())
 }
 
 // Offsets in a frame with one option after the first 4 bytes of its Hop-by-Hop

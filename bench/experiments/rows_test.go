@@ -9,6 +9,8 @@ import (
 
 	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/bench/report"
+	"github.com/waymark-net/waymark/internal/datapath"
+	"github.com/waymark-net/waymark/internal/model"
 )
 
 // findRow returns the variant of an experiment at an x; nil without one.
@@ -166,5 +168,35 @@ func TestCoresRows(t *testing.T) {
 		if findRow(e, is, 2) == nil {
 			t.Errorf("%s is not measured", is)
 		}
+	}
+}
+
+// Each treatment that has an aim of its own, in nanoseconds, has a row with it.
+func TestCostRows(t *testing.T) {
+	for _, want := range []struct {
+		hook    datapath.Hook
+		outcome model.Outcome
+		format  string
+		aim     float64
+	}{
+		{datapath.HookEgressTC, model.OutcomeEncapInserted, "edge to edge, a number", 60},
+		{datapath.HookIngressXDP, model.OutcomePotUpdated, "proof of transit", 60},
+		{datapath.HookIngressTC, model.OutcomePotUpdated, "proof of transit", 60},
+		{datapath.HookEgressTC, model.OutcomeEncapInserted, "into a header, one option of type 0xc00000", 150},
+		{datapath.HookEgressTC, model.OutcomeEncapTunneled, largestHeader, 250},
+		{datapath.HookIngressXDP, model.OutcomeTraceFilled, largestHeaderAtHook, 200},
+		{datapath.HookIngressTC, model.OutcomeTraceFilled, largestHeaderAtHook, 200},
+		{datapath.HookEgressTC, model.OutcomeTraceFilled, largestHeaderAtHook, 200},
+	} {
+		is := report.Dimensions{Hook: string(want.hook), Outcome: want.outcome.String(), Format: want.format}
+		i := slices.IndexFunc(costCases(), func(c costCase) bool { return c.is() == is })
+		if i < 0 {
+			t.Errorf("%s is not measured", is)
+		} else if c := costCases()[i]; c.aim != want.aim {
+			t.Errorf("%s: an aim of %v ns, want %v", is, c.aim, want.aim)
+		}
+	}
+	if n := overhead(model.ModeEncap, largestOptions()); n != 264 {
+		t.Errorf("the largest header adds %d bytes", n)
 	}
 }
