@@ -143,6 +143,9 @@ func checkTold(t *testing.T, config model.NodeConfig, f Frame, result Result, eg
 // checkBytes compares the frame that goes on with the one that arrived.
 func checkBytes(t *testing.T, config model.NodeConfig, f Frame, result Result) {
 	t.Helper()
+	if len(result.Data) > len(f.Data) {
+		checkFits(t, config, f, result)
+	}
 	switch result.Outcome {
 	case model.OutcomeInlineRemoved, model.OutcomeBoundaryStripped, model.OutcomeTunnelDecapsulated:
 		checkRemoved(t, f, result)
@@ -158,6 +161,35 @@ func checkBytes(t *testing.T, config model.NodeConfig, f Frame, result Result) {
 		} else if !bytes.Equal(f.Data, result.Data) {
 			t.Fatalf("%v changed\n%x to\n%x", result.Outcome, f.Data, result.Data)
 		}
+	}
+}
+
+// checkFits checks that a packet that grew, or a segment of it, is not larger than the MTU. A
+// segment that was larger before may stay as large.
+func checkFits(t *testing.T, config model.NodeConfig, f Frame, result Result) {
+	t.Helper()
+	mtu := 0
+	for _, i := range config.Interfaces {
+		if i.Index == f.Interface {
+			mtu = i.MTU
+		}
+	}
+	was, is := mustParse(t, f.Data, f.Link), mustParse(t, result.Data, f.Link)
+	length := len(is.ip)
+	if f.GSOSize > 0 {
+		grown := len(is.ip) - len(was.ip) + int(result.GSOSize) - int(f.GSOSize)
+		if grown <= 0 {
+			return
+		}
+		const udpHeaderLen = 8 // segments of TCP never grow
+		upper := ipv6.FindUpperLayer(was.ip)
+		if upper.Next != ioam.NextHeaderUDP {
+			t.Fatalf("%v: segments of protocol %d grew by %d", result.Outcome, upper.Next, grown)
+		}
+		length = upper.Offset + udpHeaderLen + int(f.GSOSize) + grown
+	}
+	if mtu != 0 && length > mtu {
+		t.Fatalf("%v made a packet of %d bytes, the MTU is %d", result.Outcome, length, mtu)
 	}
 }
 

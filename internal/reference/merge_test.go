@@ -56,6 +56,35 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestMergeUpToTheMTU merges into packets that are exactly as large as the MTU afterwards, and
+// leaves alone those that would be larger.
+func TestMergeUpToTheMTU(t *testing.T) {
+	for _, test := range []struct {
+		name, header string
+		traces, grow int
+	}{
+		{"an option at once", "3b00 1e04 00000000", 1, 24},
+		{"padding is used", "3b00 0100 1e02 0000", 1, 16},
+		{"padding alone", "3b00 0104 00000000", 1, 16},
+		{"two options", "3b00 1e04 00000000", 2, 40},
+	} {
+		for over := range 2 {
+			cfg := encapConfig(model.ModeInline)
+			option := model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})[0]
+			cfg.Encapsulations[0].Options = slices.Repeat([]model.InsertedOption{option}, test.traces)
+			packet := ipv6Packet(ioam.NextHeaderHopByHop, craft.Hex(t, test.header))
+			cfg.Interfaces[1].MTU = len(packet) + test.grow - over
+			want, length := model.OutcomeEncapInserted, len(packet)+test.grow
+			if over > 0 {
+				want, length = model.OutcomeEncapSkippedMTU, len(packet)
+			}
+			if result := checkedRun(t, cfg, egressFrame(packet), true); result.Outcome != want || len(result.Data) != length {
+				t.Errorf("%s, %d over the MTU: %v, %d bytes; want %v, %d", test.name, over, result.Outcome, len(result.Data), want, length)
+			}
+		}
+	}
+}
+
 // TestMergeUpToTheLongestHeader fills the length field of the header.
 func TestMergeUpToTheLongestHeader(t *testing.T) {
 	for _, test := range []struct {

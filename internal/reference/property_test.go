@@ -93,6 +93,7 @@ func randomConfig(s source) model.NodeConfig {
 	end.Bare = s.below(2) == 0
 	end.Sources = oneOf(s, nil, nil, []netip.Prefix{netip.MustParsePrefix("2001:db8:9::/48")},
 		[]netip.Prefix{netip.MustParsePrefix("2001:db8:9::/48"), netip.MustParsePrefix("2001:db8:1::/64")})
+	config.Interfaces[1].MTU = oneOf(s, 1500, 1500, 100+s.below(300)) // some packets just fit
 	return config
 }
 
