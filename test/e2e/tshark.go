@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,21 @@ func (w *Wire) Stop(t *testing.T) {
 	if stats.Dropped > 0 {
 		t.Errorf("the capture missed %d packets", stats.Dropped)
 	}
+}
+
+// Dissect gives the fields of each packet that passes a filter, as tshark reads them with the
+// dissector that we package.
+func Dissect(t *testing.T, path, filter string, fields ...string) [][]string {
+	t.Helper()
+	args := []string{"-X", "lua_script:../../../packaging/wireshark/ioam.lua"}
+	for _, name := range fields {
+		args = append(args, "-e", name)
+	}
+	var packets [][]string
+	for _, line := range tshark.Run(t, path, filter, args...) {
+		packets = append(packets, strings.Split(line, "\t"))
+	}
+	return packets
 }
 
 // Complaints selects malformed packets and packets that tshark warns about or

@@ -55,11 +55,9 @@ func TestTsharkDirectExport(t *testing.T) {
 func checkDissected(t *testing.T, path string, count int) {
 	t.Helper()
 	sequences := map[string][]string{}
-	for _, line := range tshark.Run(t, path, "ioam.type == 4", "-X", "lua_script:../../../packaging/wireshark/ioam.lua",
-		"-e", "ioam.namespace", "-e", "ioam.dex.extension_flags", "-e", "ioam.dex.flow_id", "-e", "ioam.dex.sequence") {
-		values := strings.Split(line, "\t")
+	for _, values := range e2e.Dissect(t, path, "ioam.type == 4", "ioam.namespace", "ioam.dex.extension_flags", "ioam.dex.flow_id", "ioam.dex.sequence") {
 		if len(values) != 4 || values[0] != "123" || values[1] != "0xc0" {
-			t.Errorf("the dissector reads %q", line)
+			t.Errorf("the dissector reads %q", values)
 			continue
 		}
 		sequences[values[2]] = append(sequences[values[2]], values[3])

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,7 @@ func TestLossesFromEdgeToEdge(t *testing.T) {
 	if _, err := l.AddLoss("porthos", "eth1", rule); err != nil {
 		t.Fatal(err)
 	}
+	wire := e2e.StartWire(t, l, "porthos", "eth0")
 	const packets = 410 // the last ones arrive: what is lost after the last packet is not known
 	r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: packets, Interval: time.Millisecond, Size: 100, Port: 9000})
 	if err != nil {
@@ -74,6 +76,8 @@ func TestLossesFromEdgeToEdge(t *testing.T) {
 	if err != nil || lost.LostPackets == 0 || r.Received != packets-int(lost.LostPackets) {
 		t.Fatalf("%d of %d packets arrived, the lab lost %+v: %v", r.Received, packets, lost, err)
 	}
+	wire.Stop(t)
+	checkDissected(t, wire.Path, packets)
 	var came, missing, delays uint64
 	var records []string
 	e2e.Await(t, "the records of all packets", 10*time.Second, func() bool {
@@ -110,6 +114,26 @@ func TestLossesFromEdgeToEdge(t *testing.T) {
 	e2e.CheckNothingWrong(t, statistics)
 	if n := statistics.Counts["edge_flows"]; n != uint64(len(records)) {
 		t.Errorf("the collector counted %d flows, want %d", n, len(records))
+	}
+}
+
+// checkDissected reads the options that athos sent with our dissector: each packet has the
+// next Sequence Number, and the time.
+func checkDissected(t *testing.T, path string, count int) {
+	t.Helper()
+	packets := e2e.Dissect(t, path, "ioam.type == 3 && udp", "ioam.namespace", "ioam.e2e.type", "ioam.e2e.sequence", "ioam.e2e.seconds", "ioam.e2e.fraction")
+	if len(packets) != count {
+		t.Fatalf("the dissector finds %d options, want %d", len(packets), count)
+	}
+	last := -1
+	for i, p := range packets {
+		number, err := strconv.Atoi(p[2])
+		seconds, err2 := strconv.ParseInt(p[3], 10, 64)
+		age := time.Since(time.Unix(seconds, 0))
+		if p[0] != "7" || p[1] != "0x7000" || err != nil || err2 != nil || i > 0 && number != last+1 || age < -time.Minute || age > 10*time.Minute || p[4] == "" {
+			t.Fatalf("the dissector reads %q after the number %d", p, last)
+		}
+		last = number
 	}
 }
 

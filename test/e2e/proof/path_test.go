@@ -167,7 +167,14 @@ func TestProofOfTransit(t *testing.T) {
 				e2e.AwaitRouting(t, l)
 			}
 			again := replay(t, l)
+			var dissected func()
+			if test.forwarding != "fast" { // no capture sees what XDP redirects
+				dissected = dissect(t, l)
+			}
 			expect(t, l, "the path", "pot_accepted", true)
+			if dissected != nil {
+				dissected()
+			}
 			if n := judged(t, l, "porthos", "pot_updated"); n != 20 {
 				t.Errorf("porthos updated %d proofs, want 20", n)
 			}
@@ -194,6 +201,28 @@ func TestProofOfTransit(t *testing.T) {
 			e2e.Must(t, dartagnan, "ip", "-6", "route", "replace", "2001:db8:ff::4/128", "via", "2001:db8:34::2")
 			expect(t, l, "the path, others dropped", "pot_accepted", true)
 		})
+	}
+}
+
+// dissect captures the proofs that reach dartagnan. The function that it returns reads them
+// with our dissector.
+func dissect(t *testing.T, l *lab.Lab) func() {
+	t.Helper()
+	wire := e2e.StartWire(t, l, "dartagnan", "eth0")
+	return func() {
+		t.Helper()
+		wire.Stop(t)
+		numbers, sums := map[string]bool{}, map[string]bool{}
+		packets := e2e.Dissect(t, wire.Path, "ioam.type == 2", "ioam.namespace", "ioam.pot.type", "ioam.pot.flags", "ioam.pot.pktid", "ioam.pot.cumulative", "_ws.malformed")
+		for _, p := range packets {
+			if p[0] != "7" || p[1] != "0" || p[2] != "0x00" || p[5] != "" {
+				t.Errorf("the dissector reads %q", p)
+			}
+			numbers[p[3]], sums[p[4]] = true, true
+		}
+		if len(packets) != 20 || len(numbers) != 20 || len(sums) != 20 {
+			t.Errorf("the dissector finds %d proofs with %d numbers and %d values of Cumulative, want 20", len(packets), len(numbers), len(sums))
+		}
 	}
 }
 

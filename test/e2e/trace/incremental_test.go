@@ -3,6 +3,9 @@
 package trace
 
 import (
+	"maps"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/lab"
@@ -82,8 +85,33 @@ func TestIncrementalTraces(t *testing.T) {
 					t.Errorf("tshark finds %d incremental traces, want %d", len(lines), 2*count)
 				}
 				decode(t, wire.Path, 2*count)
+				checkDissected(t, wire.Path, transit == "kernel", count)
 			})
 		}
+	}
+}
+
+// checkDissected reads the traces that leave porthos with our dissector. The kernel adds no
+// data; Waymark adds data to small packets, and sets the overflow flag of large ones.
+func checkDissected(t *testing.T, path string, kernel bool, count int) {
+	t.Helper()
+	got := map[string]int{}
+	for _, p := range e2e.Dissect(t, path, "ioam.type == 1", "ioam.namespace", "ioam.trace.type", "ioam.trace.nodelen", "ioam.trace.overflow", "ioam.trace.loopback", "ioam.trace.active", "ioam.trace.remaining", "ioam.node", "_ws.malformed") {
+		nodes := len(strings.Split(p[7], ","))
+		p[7] = strconv.Itoa(nodes)
+		for i, value := range map[string]string{"True": "1", "False": "0"} {
+			for at := 3; at <= 5; at++ {
+				p[at] = strings.ReplaceAll(p[at], i, value)
+			}
+		}
+		got[strings.Join(p, " ")]++
+	}
+	want := map[string]int{"123 0xf80000 5 0 0 0 10 1 ": 2 * count}
+	if !kernel {
+		want = map[string]int{"123 0xf80000 5 0 0 0 5 2 ": count, "123 0xf80000 5 1 0 0 10 1 ": count}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the dissector reads %v, want %v", got, want)
 	}
 }
 
