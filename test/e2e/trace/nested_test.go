@@ -4,7 +4,9 @@ package trace
 
 import (
 	"bytes"
+	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,6 +104,47 @@ func TestNestedDomains(t *testing.T) {
 		if r.Namespace != 1 || len(r.Nodes) < 3 {
 			t.Errorf("dartagnan removed %s", e2e.Line(t, r))
 		}
+	}
+}
+
+// Domains that overlap, and none is in the other: namespace 1 from athos to aramis, namespace 2
+// from porthos to dartagnan. Each node removes the traces of the domain that ends there, and
+// those that stay are filled.
+func TestOverlappingDomains(t *testing.T) {
+	t.Parallel()
+	const packets = 20
+	l := e2e.RaiseText(t, "overlapping", strings.NewReplacer(
+		"namespaces: [{id: 1}, {id: 2, remove: true}]", "namespaces: [{id: 1, remove: true}, {id: 2}]",
+		"namespaces: [{id: 1, remove: true}]", "namespaces: [{id: 1}, {id: 2, remove: true}]",
+		"trace: {namespace: 2, type: 0xc00000, size: 16}", "trace: {namespace: 2, type: 0xc00000, size: 24}",
+	).Replace(nested))
+	first, second := e2e.Keep(t, l, "aramis"), e2e.Keep(t, l, "dartagnan")
+	beta := e2e.StartScan(t, l, "beta", "eth0")
+	r, err := l.Send(t.Context(), lab.Traffic{Kind: lab.KindUDP, From: "alpha", To: "beta", Count: packets, Interval: time.Millisecond, Size: 100, Port: 9000})
+	if err != nil || r.Received != packets {
+		t.Errorf("%d of %d packets arrived: %v", r.Received, packets, err)
+	}
+	for node, want := range map[string]map[string]uint64{
+		"athos":     {"encap_inserted": packets},
+		"porthos":   {"encap_inserted": packets},
+		"aramis":    {"options_removed": packets, "inline_removed": 0, "removal_partial": 0},
+		"dartagnan": {"options_removed": 0, "inline_removed": packets, "removal_partial": 0},
+	} {
+		e2e.CheckCounters(t, l, node, want)
+	}
+	for journal, want := range map[*e2e.Journal]string{first: "1: 63 62 61", second: "2: 62 61 60"} {
+		for _, r := range journal.Read(t, packets) {
+			got := fmt.Sprintf("%d:", r.Namespace)
+			for _, n := range r.Nodes {
+				got += fmt.Sprintf(" %d", n.HopLimit.Value)
+			}
+			if got != want {
+				t.Errorf("removed %q, want %q: %s", got, want, e2e.Line(t, r))
+			}
+		}
+	}
+	if beta.Stop(t); beta.Packets.Load() < packets || beta.IOAMBytes.Load() > 0 {
+		t.Errorf("beta received %d packets with %d bytes of IOAM", beta.Packets.Load(), beta.IOAMBytes.Load())
 	}
 }
 
