@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package datapath
+
+import (
+	"testing"
+
+	"github.com/waymark-net/waymark/internal/model"
+	"github.com/waymark-net/waymark/test/craft"
+)
+
+// Under a load that changes, a budget is kept within 10% in each window, for packets as well
+// as for octets: the rate jumps to ten times and back, and the sizes of packets change.
+func TestBudgetUnderChangingLoad(t *testing.T) {
+	onOneCPU(t)
+	for name, budget := range map[string]model.Budget{
+		"packets": {Packets: 50_000}, "octets": {Octets: 20_000},
+		"the smaller one: the packets": {Packets: 20_000, Octets: 200_000},
+	} {
+		t.Run(name, func(t *testing.T) { changeLoad(t, budget) })
+	}
+}
+
+// changeLoad sends what leaves in windows of the same time.
+func changeLoad(t *testing.T, budget model.Budget) {
+	t.Helper()
+	const slow, fast = 2_000, 20_000 // packets in a window
+	cfg := rightConfig()
+	cfg.Encapsulations = []model.Encapsulation{{
+		Name: "some", Interface: 1, Mode: model.ModeInline, Budget: budget,
+		Options: model.Traces(model.TraceOption{Namespace: 123, Type: 0xc00000, Size: 24}),
+	}}
+	insertion := cfg.Encapsulations[0].HeaderLen()
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC)
+	run(t, p.tcOut, ofSize(100), 2) // a rule begins with no credit
+	for i, window := range []struct {
+		packets int
+		sizes   []int // octets of payload, in turns
+	}{
+		{slow, []int{100}}, {fast, []int{100}}, {slow, []int{100}},
+		{slow, []int{1300}}, {fast, []int{1300}}, {slow, []int{64, 1300, 500}},
+		{fast, []int{64, 1300, 500}}, {slow, []int{1300, 64}}, {fast, []int{64}}, {slow, []int{700}},
+	} {
+		before := p.snapshotCounters(t)
+		octets := 0
+		for n := range window.packets {
+			frame := ofSize(window.sizes[n%len(window.sizes)])
+			run(t, p.tcOut, frame, 2)
+			octets += len(frame)
+		}
+		inserted := float64(moved(before, p.snapshotCounters(t))[abiCounterCOUNTER_EGRESS+abiCounter(model.OutcomeEncapInserted)])
+		ofPackets := used(inserted, float64(window.packets), budget.Packets)
+		ofOctets := used(inserted*float64(insertion), float64(octets), budget.Octets)
+		if most := max(ofPackets, ofOctets); most < 0.9 || most > 1.1 {
+			t.Errorf("window %d, %d packets of %v octets: %v headers are %.3f of the budget for packets and %.3f of that for octets",
+				i, window.packets, window.sizes, inserted, ofPackets, ofOctets)
+		}
+	}
+}
+
+// used is which part of a budget was used, 0 if there is none.
+func used(amount, sent float64, millionths uint32) float64 {
+	if millionths == 0 {
+		return 0
+	}
+	return amount / sent / (float64(millionths) / model.MaxBudget)
+}
+
+// ofSize is a frame with a payload of this many octets.
+func ofSize(payload int) []byte {
+	source, destination := addresses[0], addresses[1]
+	packet := craft.IPv6{Next: craft.NoNext, HopLimit: 64, Source: source, Destination: destination}.With(nil, make([]byte, payload))
+	return craft.Ethernet([]byte{2, 0, 0, 0, 0, 1}, []byte{2, 0, 0, 0, 0, 2}, packet)
+}
