@@ -60,7 +60,9 @@ At the end, hop limits show the addresses of the nodes on each path, also of tho
 without IOAM, and where the probes of a flow were seen last if none was answered.
 The errors of those nodes quote the trace up to there. With --loopback, nodes
 whose namespace has "loopback" say so themselves, within a round trip: they return
-copies.
+copies. Flows that are not answered within two of the longest round trips, or
+50ms, are named at once, on the standard error, with the hop that they did not
+reach. Other probes of these flows follow nevertheless.
 
 Defaults of --namespace and --timestamp-format come from the agent of this host;
 if none runs, --namespace is needed. It needs root or CAP_NET_RAW.
@@ -242,6 +244,9 @@ func count(list ...bool) (n int) {
 
 // run traces, and prints the result.
 func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error {
+	if !f.live {
+		c.Unanswered = func(r *paths.Report) { fmt.Fprint(cmd.ErrOrStderr(), r.Unanswered()) }
+	}
 	p, err := prober.New(c)
 	if err != nil {
 		return err

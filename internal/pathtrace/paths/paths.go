@@ -99,6 +99,7 @@ type flow struct {
 	endpoint             bool
 	roundTrip            delay.Distribution // of those
 	length               int
+	waited               time.Duration // for the answer to the first probe, in vain; 0 if not so
 }
 
 // Paths collects replies. Its methods must not run at the same time.
@@ -131,6 +132,10 @@ func (p *Paths) Lost(flow int) {
 		f.last.lost++
 	}
 }
+
+// Unanswered notes that the probe of a flow that asked all nodes for copies was not answered
+// within a time.
+func (p *Paths) Unanswered(flow int, within time.Duration) { p.flows[flow].waited = within }
 
 // Received takes the reply to a probe with the full hop limit.
 func (p *Paths) Received(number int, r Reply) {

@@ -184,6 +184,38 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// Flows whose probe for copies is not answered: which hop they did not reach, until more is
+// known.
+func TestUnanswered(t *testing.T) {
+	p := New(destination, 3, ioam.TimestampPOSIX, 0)
+	p.Walked(0, reply(Copied, 64, address(1), first))
+	p.Walked(0, reply(Copied, 64, address(2), first, north))
+	p.Walked(0, reply(Answered, 64, destination, first, north, target))
+	p.Walked(1, reply(Copied, 64, address(1), first))
+	p.Unanswered(1, 52*time.Millisecond)
+	p.Unanswered(2, 52*time.Millisecond)
+	const of1, seen = "flow 1 (port 40001, label 0x00002)", "last seen at hop 1, node 1 (2001:db8::1), and not at "
+	want := of1 + ": no answer within 52ms; " + seen + "node 2 (2001:db8::2)\n" +
+		"flow 2 (port 40002, label 0x00003): no answer within 52ms; no node on the way replied, not even node 1 (2001:db8::1)\n"
+	if got := p.Report(name).Unanswered(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	p.Sent(1)
+	p.Lost(1)
+	p.Sent(2)
+	p.Received(2, reply(Answered, 255, destination, first, north, target))
+	want = of1 + ", 1 probe: none was answered; " + seen + "node 2\n"
+	if got := p.Report(name).Unanswered(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	alone := New(destination, 1, ioam.TimestampPOSIX, 0)
+	alone.Walked(0, reply(Copied, 64, address(1), first))
+	alone.Unanswered(0, time.Second)
+	if got := alone.Report(name).Unanswered(); got != "flow 0 (port 40000, label 0x00001): no answer within 1s; "+seen+"hop 2\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 // Replies without a trace: hop limits show the path, and flows that may share one do.
 func TestUntraced(t *testing.T) {
 	p := New(destination, 3, ioam.TimestampPOSIX, 0)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/waymark-net/waymark/internal/delay"
 	"github.com/waymark-net/waymark/ioam"
@@ -72,6 +73,8 @@ type Broken struct {
 	Hops  []Hop  `json:"hops"` // that its probes passed
 	Next  []Hop  `json:"next"` // the hops that follow on the paths of other flows
 	Error string `json:"error,omitempty"`
+
+	waited time.Duration // only the probe that asked for copies is known to be lost
 }
 
 // Report is what is known until now. name gives the port and label of a flow.
@@ -86,7 +89,7 @@ func (p *Paths) Report(name func(int) Flow) *Report {
 		f := &p.flows[i]
 		r.Sent += f.sent
 		r.Lost += f.lost
-		if f.received == 0 && f.lost > 0 {
+		if f.received == 0 && (f.lost > 0 || f.waited > 0) {
 			r.Broken = append(r.Broken, p.broken(f, name(i), r.Paths))
 		}
 	}
@@ -263,6 +266,10 @@ func (p *Paths) broken(f *flow, name Flow, others []Path) Broken {
 	if b.Hops == nil {
 		b.Hops = []Hop{}
 	}
+	if f.lost == 0 {
+		b.waited = f.waited
+		others = slices.Concat(others, p.copied())
+	}
 	seen := make(map[string]bool)
 	for _, other := range others {
 		n := len(b.Hops)
@@ -276,6 +283,19 @@ func (p *Paths) broken(f *flow, name Flow, others []Path) Broken {
 		}
 	}
 	return b
+}
+
+// copied are the ways of flows that reached the destination, as far as copies and hop limits
+// show them.
+func (p *Paths) copied() (list []Path) {
+	for i := range p.flows {
+		if f := &p.flows[i]; f.length > 0 {
+			hops := p.walked(f)
+			p.end(hops)
+			list = append(list, Path{Hops: hops})
+		}
+	}
+	return list
 }
 
 // sameNode compares nodes by their ids, else by the address that replied.

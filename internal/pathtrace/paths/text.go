@@ -179,6 +179,7 @@ func (r *Report) broken() (list []string) {
 	type group struct {
 		flows []Flow
 		sent  uint64
+		early bool // only the probe that asked for copies is known to be lost
 	}
 	groups := make(map[string]*group)
 	for i := range r.Broken {
@@ -192,6 +193,7 @@ func (r *Report) broken() (list []string) {
 		}
 		g.flows = append(g.flows, one.Flow)
 		g.sent += one.Sent
+		g.early = one.waited > 0
 	}
 	for i, text := range list {
 		g := groups[text]
@@ -199,23 +201,47 @@ func (r *Report) broken() (list []string) {
 		if len(g.flows) == 1 {
 			who = g.flows[0].text()
 		}
-		list[i] = fmt.Sprintf("%s, %s: none was answered; %s", who, count(int(g.sent), "probe"), text)
+		if !g.early {
+			who += ", " + count(int(g.sent), "probe")
+		}
+		list[i] = who + ": " + text
 	}
 	return list
 }
 
+// Unanswered says how far flows came whose probes are not answered, a line for those with one
+// end.
+func (r *Report) Unanswered() string {
+	var b strings.Builder
+	for _, text := range r.broken() {
+		b.WriteString(text + "\n")
+	}
+	return b.String()
+}
+
 // text says how far the flow came. A reply may be lost as well as a probe.
 func (b *Broken) text() string {
-	s := "no node on the way replied"
-	if n := len(b.Hops); n > 0 {
-		s = fmt.Sprintf("last seen at hop %d, %s", n, b.Hops[n-1].label())
+	s := "none was answered; "
+	if b.waited > 0 {
+		s = "no answer within " + duration(b.waited.Nanoseconds()) + "; "
+	}
+	if n := len(b.Hops); n == 0 {
+		s += "no node on the way replied"
+	} else {
+		s += fmt.Sprintf("last seen at hop %d, %s", n, b.Hops[n-1].label())
 	}
 	if len(b.Next) > 0 {
 		var next []string
 		for _, h := range b.Next {
 			next = append(next, h.label())
 		}
-		s += ", and not at " + strings.Join(next, " or ")
+		at := ", and not at "
+		if len(b.Hops) == 0 {
+			at = ", not even "
+		}
+		s += at + strings.Join(next, " or ")
+	} else if b.waited > 0 && len(b.Hops) > 0 {
+		s += fmt.Sprintf(", and not at hop %d", len(b.Hops)+1)
 	}
 	if b.Error != "" {
 		s += "; " + b.Error

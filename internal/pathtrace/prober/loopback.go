@@ -78,8 +78,23 @@ func listenForCopies() (*net.IPConn, error) {
 	return conn, nil
 }
 
-// ask sends a probe with the Loopback flag in each flow. Copies arrive while other probes
-// are sent.
+// asked is a probe that asked for copies.
+type asked struct {
+	flow int
+	sent time.Time // with the steady clock
+}
+
+const (
+	// leastWait is the least time for which answers to these probes are awaited: the first
+	// packets of a flow may wait for neighbour discovery, and their readers for a processor.
+	leastWait = 50 * time.Millisecond
+	// roundTrips is for how many of the longest round trips: the destination may be as far
+	// from the last node that returned a copy as that is from here.
+	roundTrips = 2
+)
+
+// ask sends a probe with the Loopback flag in each flow, and then tells which of them were
+// not answered.
 func (p *Prober) ask(ctx context.Context) {
 	ticker := time.NewTicker(p.config.Interval)
 	defer ticker.Stop()
@@ -88,6 +103,42 @@ func (p *Prober) ask(ctx context.Context) {
 			return
 		}
 		p.sendAsking(i)
+	}
+	wait, done := p.awaitAnswers(ctx, time.Now())
+	if done {
+		return
+	}
+	p.mu.Lock()
+	for i, f := range p.flows {
+		if !f.answered {
+			p.paths.Unanswered(i, wait)
+		}
+	}
+	p.mu.Unlock()
+	if p.config.Unanswered != nil {
+		p.config.Unanswered(p.Report())
+	}
+}
+
+// awaitAnswers waits until all flows are answered, or for as long as answers may take: the
+// round trips that copies show say how long that is.
+func (p *Prober) awaitAnswers(ctx context.Context, sent time.Time) (waited time.Duration, done bool) {
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for {
+		p.mu.Lock()
+		wait := min(max(leastWait, roundTrips*p.longest), p.config.Timeout)
+		done = true
+		for _, f := range p.flows {
+			done = done && f.answered
+		}
+		p.mu.Unlock()
+		if done || time.Since(sent) >= wait {
+			return wait, done
+		}
+		if !tick(ctx, ticker.C) {
+			return 0, true
+		}
 	}
 }
 
@@ -98,7 +149,7 @@ func (p *Prober) sendAsking(number int) {
 	id := message.ID{Nonce: p.nonce, Number: p.number, Flow: uint16(number), HopLimit: askHopLimit}
 	p.waiting[id.Number] = waiting{flow: number, hops: askHopLimit, sent: time.Now(), walk: true, asks: true}
 	p.order = append(p.order, id.Number)
-	p.asked[id.Number] = number
+	p.asked[id.Number] = asked{number, time.Now()}
 	p.mu.Unlock()
 	payload := message.AppendProbe(nil, id, p.config.Key)
 	header := identify(append([]byte(nil), p.askers...), p.nonce, id.Number)
@@ -149,7 +200,7 @@ func (p *Prober) returned(from netip.Addr, header []byte) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	flow, ok := p.asked[number]
+	probe, ok := p.asked[number]
 	if !ok {
 		p.ignored[Repeated]++
 		return
@@ -170,7 +221,8 @@ func (p *Prober) returned(from netip.Addr, header []byte) {
 	there.RemainingLen, there.Flags = 0, 0
 	there.Data = way.Data[len(way.Data)-4*len(read.There) : len(way.Data)-4]
 	p.copied++
-	p.paths.Walked(flow, paths.Reply{Kind: paths.Copied, From: from, SentHops: askHopLimit, Arrived: last + 1, Trace: &there})
+	p.longest = max(p.longest, time.Since(probe.sent))
+	p.paths.Walked(probe.flow, paths.Reply{Kind: paths.Copied, From: from, SentHops: askHopLimit, Arrived: last + 1, Trace: &there})
 }
 
 // readCopy finds the two traces of a probe of this run. Their memory is their own.

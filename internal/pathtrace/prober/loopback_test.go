@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/waymark-net/waymark/ioam"
 )
@@ -26,7 +27,7 @@ func copyOf(t *testing.T, p *Prober, number uint32) []byte {
 // Copies show the hops on the way; those that cannot be right are counted or ignored.
 func TestCopies(t *testing.T) {
 	p, _ := waitingFor(t, func(c *Config) { c.Loopback = true })
-	p.asked[9] = 1
+	p.asked[9] = asked{1, time.Now()}
 	p.paths.Lost(1)
 	good := copyOf(t, p, 9)
 	p.returned(router, good)

@@ -54,6 +54,7 @@ type Config struct {
 	MaxHops     int // how far hop limits are tried; 0: not at all
 	Key         []byte
 	Loopback    bool                 // first ask all nodes for copies (RFC 9322 §4)
+	Unanswered  func(*paths.Report)  // is told of flows whose probe for copies was not answered; may be nil
 	Format      ioam.TimestampFormat // of the nodes' timestamps
 	TAIOffset   time.Duration
 }
@@ -101,8 +102,9 @@ type Prober struct {
 	failed  error // the last failure to send
 	sent    uint64
 	live    bool
-	asked   map[uint32]int // flow of each probe that asked for copies, by number
+	asked   map[uint32]asked // probes that asked for copies, by number
 	copied  uint64
+	longest time.Duration // round trip of these probes and of their copies
 }
 
 // flow is one flow of probes.
@@ -111,11 +113,13 @@ type flow struct {
 	port   uint16
 	label  uint32
 	plain  bool // the kernel takes no label from this socket
+
+	answered bool // the probe that asked for copies reached the destination
 }
 
 // New makes a run.
 func New(c Config) (*Prober, error) {
-	p := &Prober{config: c, waiting: make(map[uint32]waiting), flows: make([]flow, c.Flows), live: true, asked: make(map[uint32]int)}
+	p := &Prober{config: c, waiting: make(map[uint32]waiting), flows: make([]flow, c.Flows), live: true, asked: make(map[uint32]asked)}
 	p.paths = paths.New(c.Destination, c.Flows, c.Format, c.TAIOffset)
 	next := ioam.NextHeaderUDP
 	if c.Echo {

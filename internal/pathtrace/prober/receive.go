@@ -95,6 +95,10 @@ func (p *Prober) take(id message.ID, r paths.Reply, now time.Time) {
 	}
 	delete(p.waiting, id.Number)
 	r.RoundTrip, r.Sent, r.SentHops = now.Sub(w.sent), w.sent.Round(0), w.hops
+	if w.asks && (r.Kind == paths.Answered || r.Kind == paths.Echoed || r.Kind == paths.Refused) {
+		p.flows[w.flow].answered = true
+		p.longest = max(p.longest, r.RoundTrip)
+	}
 	if w.asks && r.Kind == paths.Echoed { // it does not say how far the destination is
 		return
 	}

@@ -3,15 +3,19 @@
 package loopback
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/lab"
 	"github.com/waymark-net/waymark/internal/pathtrace/paths"
+	"github.com/waymark-net/waymark/internal/patience"
 	"github.com/waymark-net/waymark/test/e2e"
 )
 
@@ -69,8 +73,16 @@ func TestFlags(t *testing.T) {
 			if test.forwarding == "fast" {
 				e2e.AwaitRouting(t, l)
 			}
-			checkCopies(t, l)
-			checkProbes(t, l)
+			if test.forwarding == "fast" { // no capture sees what XDP redirects
+				checkCopies(t, l)
+				checkProbes(t, l)
+			} else {
+				wire := e2e.StartWire(t, l, "porthos", "eth0")
+				checkCopies(t, l)
+				checkProbes(t, l)
+				wire.Stop(t)
+				checkDissected(t, wire.Path)
+			}
 			checkTrace(t, l)
 		})
 	}
@@ -132,6 +144,20 @@ func checkProbes(t *testing.T, l *lab.Lab) {
 	}
 }
 
+// checkDissected reads the flags of the traces on the link between athos and porthos: packets
+// ask for copies, copies do not, and probes are active. Wireshark itself knows these flags in
+// pre-allocated traces; our dissector leaves them to it.
+func checkDissected(t *testing.T, path string) {
+	t.Helper()
+	got := map[string]int{}
+	for _, p := range e2e.Dissect(t, path, "ipv6.opt.ioam.opt_type == 0", "ipv6.opt.ioam.trace.ns", "ipv6.opt.ioam.trace.flag.l", "ipv6.opt.ioam.trace.flag.a", "ioam.type") {
+		got[strings.NewReplacer("True", "1", "False", "0").Replace(strings.Join(p, " "))]++
+	}
+	if want := map[string]int{"7 1 0 ": 20, "7 0 0 ": 40, "8 0 1 ": 3}; !maps.Equal(got, want) {
+		t.Errorf("the dissector reads %v, want %v", got, want)
+	}
+}
+
 // trace runs the command at athos, without hop limits that end on the way.
 func trace(t *testing.T, l *lab.Lab, args ...string) (*paths.Report, error) {
 	t.Helper()
@@ -158,6 +184,35 @@ func checkTrace(t *testing.T, l *lab.Lab) {
 	for _, b := range r.Broken {
 		if len(b.Hops) != 1 || *b.Hops[0].NodeID != 2 || b.Hops[0].Address.String() != "2001:db8:12::2" {
 			t.Errorf("%+v", b)
+		}
+	}
+	checkAtOnce(t, l)
+}
+
+// checkAtOnce asks for copies with a long --timeout: which hop was not passed is said long
+// before.
+func checkAtOnce(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	const timeout, bound = "30s", 3 * time.Second
+	for _, more := range [][]string{nil, {"--icmp"}} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience.Of(bound))
+		args := append([]string{"trace", "2001:db8:ff::3", "--source", "2001:db8:12::1", "--namespace", "9", "--loopback", "--paths", "4", "--count", "1", "--max-hops", "0", "--timeout", timeout}, more...)
+		cmd := l.Node("athos").Command(ctx, e2e.Program, args...)
+		errs, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(errs).ReadString('\n')
+		took := time.Since(began)
+		cancel()
+		_ = cmd.Wait() // it was interrupted
+		const want = "; last seen at hop 1, node 2 (2001:db8:12::2), and not at hop 2\n"
+		if err != nil || !strings.HasPrefix(line, "4 flows: no answer within ") || !strings.HasSuffix(line, want) {
+			t.Errorf("%v: after %v: %q, %v; want an end of %q within %v", more, took, line, err, want, bound)
 		}
 	}
 }
