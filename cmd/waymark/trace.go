@@ -8,11 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"strings"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/waymark-net/waymark/internal/commandline"
 	"github.com/waymark-net/waymark/internal/config"
@@ -99,7 +98,7 @@ Exit codes: 0 a probe was answered; 1 none was, or none could be sent.`,
 	flags.StringVar(&f.keyFile, "key-file", "", "`FILE` with the key of both ends, in hexadecimal digits (mode 0600)")
 	flags.BoolVar(&f.csv, "csv", false, "print a line of CSV for each hop of each path")
 	flags.BoolVar(&f.dot, "dot", false, "print a graph for Graphviz")
-	flags.BoolVar(&f.live, "live", false, "show the tree while probes are sent; needs a terminal")
+	flags.BoolVar(&f.live, "live", false, "show the tree on the whole terminal while probes are sent; elsewhere, only at the end")
 	completeWords(cmd, "timestamp-format", "posix", "ptp", "ntp")
 	return cmd
 }
@@ -119,8 +118,8 @@ func (f *traceFlags) config(cmd *cobra.Command, opts *options, address string) (
 	switch outputs := count(opts.JSON, f.csv, f.dot); {
 	case outputs > 1:
 		return c, commandline.Usagef("--json, --csv and --dot are different outputs; give one")
-	case f.live && (outputs > 0 || !isTerminal(cmd.OutOrStdout())):
-		return c, commandline.Usagef("--live needs a terminal, and the text for people; remove it")
+	case f.live && outputs > 0:
+		return c, commandline.Usagef("--live shows the text for people; remove it, or --json, --csv or --dot")
 	}
 	for _, n := range []struct {
 		flag             string
@@ -244,7 +243,8 @@ func count(list ...bool) (n int) {
 
 // run traces, and prints the result.
 func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error {
-	if !f.live {
+	terminal, live := terminalOf(cmd.OutOrStdout())
+	if live = live && f.live; !live {
 		c.Unanswered = func(r *paths.Report) { fmt.Fprint(cmd.ErrOrStderr(), r.Unanswered()) }
 	}
 	p, err := prober.New(c)
@@ -255,13 +255,11 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 		return err
 	}
 	out := cmd.OutOrStdout()
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(cmd.Context()) }()
-	if f.live {
-		screen := screen{out: out}
-		err = screen.follow(ended, func() string { return p.Report().Text() })
+	quit := false
+	if live {
+		quit, err = followScreen(cmd.Context(), os.Stdin, terminal, p.Run, func() string { return p.Report().Text() })
 	} else {
-		err = <-ended
+		err = p.Run(cmd.Context())
 	}
 	if err != nil {
 		return err
@@ -274,7 +272,7 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 		err = r.WriteCSV(out)
 	case f.dot:
 		_, err = io.WriteString(out, r.DOT())
-	case !f.live:
+	default:
 		_, err = io.WriteString(out, r.Text())
 	}
 	switch {
@@ -282,7 +280,7 @@ func (f *traceFlags) run(cmd *cobra.Command, c prober.Config, asJSON bool) error
 		return err
 	case cmd.Context().Err() != nil:
 		return cmd.Context().Err()
-	case len(r.Paths) == 0:
+	case len(r.Paths) == 0 && !quit:
 		return errors.New(noPath(c, r))
 	}
 	return nil
@@ -299,65 +297,4 @@ func noPath(c prober.Config, r *paths.Report) string {
 		cure = "answers have a wrong MAC: give both ends the same key"
 	}
 	return fmt.Sprintf("no probe to %v was answered; %s", c.Destination, cure)
-}
-
-// screen shows a text that changes, in place.
-type screen struct {
-	out   io.Writer
-	lines int // of what it shows
-}
-
-const redraw = 250 * time.Millisecond
-
-// follow shows the text until what runs has ended, and then all of it.
-func (s *screen) follow(ended <-chan error, text func() string) error {
-	ticker := time.NewTicker(redraw)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			height, width := s.size()
-			if err := s.show(fit(text(), height-1, width)); err != nil {
-				return err
-			}
-		case err := <-ended:
-			return errors.Join(err, s.show(text()))
-		}
-	}
-}
-
-// show replaces what it showed before.
-func (s *screen) show(text string) error {
-	var b strings.Builder
-	if s.lines > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", s.lines) // to the beginning
-	}
-	b.WriteString("\x1b[J" + text)
-	s.lines = strings.Count(text, "\n")
-	_, err := io.WriteString(s.out, b.String())
-	return err
-}
-
-func (s *screen) size() (height, width int) {
-	if f, ok := s.out.(interface{ Fd() uintptr }); ok {
-		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil && size.Row > 1 && size.Col > 0 {
-			return int(size.Row), int(size.Col)
-		}
-	}
-	return 24, 80
-}
-
-// fit cuts a text to a number of lines, and these to a width: a line that wraps could not
-// be replaced.
-func fit(text string, height, width int) string {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if len(lines) > height {
-		lines = append(lines[:height-1], "...")
-	}
-	for i, line := range lines {
-		if runes := []rune(line); len(runes) > width {
-			lines[i] = string(runes[:width])
-		}
-	}
-	return strings.Join(lines, "\n") + "\n"
 }

@@ -3,11 +3,8 @@
 package main
 
 import (
-	"errors"
-	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/waymark-net/waymark/internal/commandline"
 )
@@ -34,7 +31,7 @@ func TestTraceUsage(t *testing.T) {
 		"::1 --type 0xf80002":                    "asks for snapshots (bit 22)",
 		"::1 --hops 13":                          "--hops 13: want a number from 0 to 12, which is what fits with --type 0xf80000",
 		"::1 --csv --dot":                        "--json, --csv and --dot are different outputs; give one",
-		"::1 --live":                             "--live needs a terminal",
+		"::1 --live --csv":                       "--live shows the text for people; remove it, or --json, --csv or --dot",
 		"::1 --source 192.0.2.1":                 "--source",
 		"::1 --namespace 1 --timestamp-format x": "--timestamp-format",
 	} {
@@ -44,33 +41,3 @@ func TestTraceUsage(t *testing.T) {
 		}
 	}
 }
-
-// The text stays in its place: what was shown is replaced, and never wraps.
-func TestScreen(t *testing.T) {
-	var b strings.Builder
-	s := screen{out: &b}
-	if err := s.show("a\nb\n"); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	failed := errors.New("failed")
-	time.AfterFunc(redraw+redraw/2, func() { ended <- failed })
-	if err := s.follow(ended, func() string { return strings.Repeat("x", 200) + "\n" }); !errors.Is(err, failed) {
-		t.Errorf("%v", err)
-	}
-	x := strings.Repeat("x", 80)
-	if want := "\x1b[Ja\nb\n\x1b[2A\x1b[J" + x + "\n\x1b[1A\x1b[J" + strings.Repeat("x", 200) + "\n"; b.String() != want {
-		t.Errorf("%q, want %q", b.String(), want)
-	}
-	if got := fit("ab\ncdé\ne\nf\n", 3, 2); got != "ab\ncd\n...\n" && got != "ab\ncd\n..\n" {
-		t.Errorf("%q", got)
-	}
-	broken := screen{out: brokenWriter{}}
-	if err := broken.show("a"); err == nil {
-		t.Error("an error of the output is lost")
-	}
-}
-
-type brokenWriter struct{}
-
-func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
