@@ -333,11 +333,17 @@ type xdpContext struct{ Data, DataEnd, DataMeta, IngressIfindex, RxQueueIndex, E
 // runOn runs a program on a frame as if it had arrived at the router.
 func runOn(t *testing.T, program *ebpf.Program, frame []byte) (uint32, []byte) {
 	t.Helper()
+	return runBy(t, program, frame, arrivalIndex)
+}
+
+// runBy runs a program on a frame as if it had arrived by an interface.
+func runBy(t *testing.T, program *ebpf.Program, frame []byte, index model.IfIndex) (uint32, []byte) {
+	t.Helper()
 	options := &ebpf.RunOptions{Data: frame, DataOut: make([]byte, len(frame)+1024)}
 	if program.Type() == ebpf.XDP {
-		options.Context = &xdpContext{DataEnd: uint32(len(frame)), IngressIfindex: uint32(arrivalIndex)}
+		options.Context = &xdpContext{DataEnd: uint32(len(frame)), IngressIfindex: uint32(index)}
 	} else {
-		options.Context = &skb{IngressIfindex: uint32(arrivalIndex), Ifindex: uint32(arrivalIndex)}
+		options.Context = &skb{IngressIfindex: uint32(index), Ifindex: uint32(index)}
 	}
 	verdict, err := program.Run(options)
 	if err != nil {

@@ -43,15 +43,22 @@ func loadPrograms(t testing.TB, cfg model.NodeConfig, index model.IfIndex, clock
 // loadProgramsOn loads the programs for interfaces of certain devices.
 func loadProgramsOn(t testing.TB, cfg model.NodeConfig, index model.IfIndex, devices func(model.IfIndex) device, clock int64, hooks ...hookName) *programs {
 	t.Helper()
-	testnet.NeedRoot(t)
-	if err := rlimit.RemoveMemlock(); err != nil {
-		t.Fatal(err)
-	}
 	g, err := compile(cfg, 0, devices)
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.node.FixedTime, g.node.FixedIfindex = uint64(clock), uint32(index)
+	return loadGeneration(t, g, index, hooks...)
+}
+
+// loadGeneration loads the programs of a generation. Unless it fixes their interface, it
+// is that of each run.
+func loadGeneration(t testing.TB, g *generation, index model.IfIndex, hooks ...hookName) *programs {
+	t.Helper()
+	testnet.NeedRoot(t)
+	if err := rlimit.RemoveMemlock(); err != nil {
+		t.Fatal(err)
+	}
 	p := &programs{}
 	t.Cleanup(p.close)
 	if err := p.site.open(g, index); err != nil {
