@@ -3,7 +3,11 @@
 package datapath
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -128,5 +132,78 @@ func TestDelayMarks(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestMarksInECN checks marks in the ECN field, where they were asked for by name: they are
+// written and read as others, and a router that marks congestion (RFC 3168 §5) takes them away.
+func TestMarksInECN(t *testing.T) {
+	path := srv6.Path{Segments: measuredPath(3)}
+	cfg := measuringConfig(model.MeasuredFlow{Name: "out", Direction: model.DirectionOut, Path: path}, model.MeasuredFlow{Name: "in", Direction: model.DirectionIn, Path: path})
+	cfg.Measurement.Marking = model.Marking{Mask: 0x03, Colours: [2]uint8{0x01, 0x02}, ECN: true}
+	p := loadPrograms(t, cfg, 1, fixedTime, hookEgressTC, hookIngressTC)
+	frame := measuredPacket(t, path.Segments[0], reversed(path.Segments), 2)
+	for later := range uint64(2) {
+		block := blockOf(fixedTime, time.Second) + later
+		p.setTime(t, int64(block)*int64(time.Second))
+		_, sent := run(t, p.tcOut, frame, 0)
+		want := slices.Clone(frame)
+		marked := 0xb9&^0x03 | cfg.Measurement.Marking.Colours[block&1]
+		want[14], want[15] = 0x60|marked>>4, want[15]&0x0f|marked<<4
+		if !slices.Equal(sent, want) {
+			t.Errorf("block %d: sent\n%x, want\n%x", block, sent, want)
+		}
+		run(t, p.tcIn, sent, 0)
+		sent[15] |= 0x30
+		run(t, p.tcIn, sent, 0)
+		if out, in := p.counts(t, "out", block), p.counts(t, "in", block); out.Packets != 1 || in.Packets != 1 || in.Unmarked != 1 {
+			t.Errorf("block %d: out %+v, in %+v", block, out, in)
+		}
+	}
+}
+
+// TestMoreFlowsThanByDefault loads more flows than there is room for without a setting, and
+// counts packets of the first and the last of them, each in its own flow.
+func TestMoreFlowsThanByDefault(t *testing.T) {
+	const count = model.DefaultMeasuredFlows + 1000
+	pathOf := func(i int) srv6.Path {
+		list := measuredPath(3)
+		middle := list[1].As16()
+		binary.BigEndian.PutUint32(middle[8:], uint32(i))
+		list[1] = netip.AddrFrom16(middle)
+		return srv6.Path{Segments: list}
+	}
+	flows := make([]model.MeasuredFlow, count)
+	for i := range flows {
+		flows[i] = model.MeasuredFlow{Name: fmt.Sprint(i), Direction: model.DirectionIn, Path: pathOf(i)}
+	}
+	cfg := measuringConfig(flows...)
+	if err := cfg.Validate(); err == nil {
+		t.Errorf("%d flows are accepted without a setting", count)
+	}
+	cfg.Measurement.Capacity = count
+	p := loadPrograms(t, cfg, 1, fixedTime, hookIngressTC)
+	block := blockOf(fixedTime, time.Second)
+	want := map[string]uint64{}
+	for n, i := range []int{0, 1, model.DefaultMeasuredFlows - 1, model.DefaultMeasuredFlows, count - 1} {
+		list := pathOf(i).Segments
+		frame := measuredPacket(t, list[2], reversed(list), 0)
+		class := model.DefaultMarking().Colours[block&1]
+		frame[14], frame[15] = 0x60|class>>4, class<<4
+		for range n + 1 {
+			run(t, p.tcIn, frame, 0)
+		}
+		want[fmt.Sprint(i)] = uint64(n + 1)
+	}
+	list := pathOf(count).Segments // of no flow
+	run(t, p.tcIn, measuredPacket(t, list[2], reversed(list), 0), 0)
+	got := map[string]uint64{}
+	p.site.own.measured.read(block, func(c BlockCounts) {
+		if c.Packets+c.Unmarked > 0 {
+			got[c.Flow] = c.Packets
+		}
+	})
+	if !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
 	}
 }
