@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -17,8 +18,8 @@ import (
 	"github.com/waymark-net/waymark/internal/stamp/query"
 )
 
-// delayMeter measures the delay of flows with test packets of STAMP to their last point,
-// and reports it after each block.
+// delayMeter measures the delay of flows to their last point, with test packets of STAMP or
+// with Delay Measurement messages of RFC 6374, and reports it after each block.
 type delayMeter struct {
 	idle
 	*core
@@ -26,7 +27,7 @@ type delayMeter struct {
 
 	// Of the goroutine that runs.
 	prober *query.Prober
-	key    keySource // of the prober
+	by     protocol // of the prober
 	block  uint64
 	length time.Duration // of the block
 	logged string        // the last error in the log
@@ -71,7 +72,7 @@ func (m *delayMeter) run(ctx context.Context) error {
 func (m *delayMeter) prepareFlows(how model.Measurement) bool {
 	all := compared(how.Flows)
 	flows := slices.DeleteFunc(slices.Clone(all), func(f model.MeasuredFlow) bool {
-		return f.Probes == model.ProbesNone || how.Exchange != model.ExchangeStamp // their points have other responders
+		return f.Probes == model.ProbesNone || !hasProbes(how)
 	})
 	if len(flows) == 0 {
 		m.end()
@@ -84,8 +85,9 @@ func (m *delayMeter) prepareFlows(how model.Measurement) bool {
 		m.length = how.Block
 		m.begin(flows, flowIDs(all))
 	}
-	if m.prober == nil || m.key != keyOf(m.core) {
+	if by := m.protocol(how); m.prober == nil || m.by != by {
 		m.end()
+		m.by = by
 		if err := m.connect(); err != nil {
 			if text := err.Error(); text != m.logged {
 				m.logged = text
@@ -101,13 +103,37 @@ func (m *delayMeter) prepareFlows(how model.Measurement) bool {
 	return true
 }
 
-func (m *delayMeter) connect() (err error) {
-	m.key = keyOf(m.core)
-	key, err := readKey(m.key.file)
+// hasProbes reports whether the points of flows answer test packets: those of other exchanges
+// have other responders.
+func hasProbes(how model.Measurement) bool {
+	return how.Exchange == model.ExchangeStamp || how.Exchange == model.ExchangeRFC6374 && how.DelayPort != 0
+}
+
+// protocol is by what delays are measured.
+type protocol struct {
+	key      keySource
+	messages bool  // of RFC 6374
+	clock    int64 // of their other ends
+}
+
+func (m *delayMeter) protocol(how model.Measurement) protocol {
+	if how.Exchange == model.ExchangeRFC6374 {
+		return protocol{messages: true, clock: assumedClock(how)}
+	}
+	return protocol{key: keyOf(m.core)}
+}
+
+// connect opens a prober.
+func (m *delayMeter) connect() error {
+	key, err := readKey(m.by.key.file)
 	if err != nil {
 		return err
 	}
-	m.prober, err = query.OpenProber(querySSID, key, &m.replies, m.heard)
+	by := query.Probing(query.NewStamp(querySSID, key))
+	if m.by.messages {
+		by = query.NewDelayMessages(m.sourceTo(), m.by.clock)
+	}
+	m.prober, err = query.OpenProber(by, &m.replies, m.heard)
 	return err
 }
 
@@ -132,6 +158,9 @@ func (m *delayMeter) send(how model.Measurement) {
 	for i := range m.flows {
 		f := &m.flows[i]
 		p := query.Probe{Flow: i, Peer: f.Points[len(f.Points)-1], Session: f.Session, Class: probeClass(f, how.Marking)}
+		if m.by.messages {
+			p.Peer = netip.AddrPortFrom(p.Peer.Addr(), how.DelayPort)
+		}
 		if f.Probes.InBand() {
 			var err error
 			if p.Path, err = ways.to(f, len(f.Points)-1); err != nil {
@@ -174,8 +203,10 @@ func (m *delayMeter) heard(s query.Sample) {
 	}
 	p, number := &m.periods[s.Flow], uint32(s.Number)
 	p.AddDelay(loss.RoundTrip, number, s.RoundTrip, s.ClockError, s.RemoteClock)
-	if s.Timed {
+	if s.TwoWayKnown {
 		p.AddDelay(loss.TwoWay, number, s.TwoWay, s.ClockError, s.RemoteClock)
+	}
+	if s.OneWayKnown {
 		p.AddDelay(loss.OneWay, number, s.OneWay, s.ClockError, s.RemoteClock)
 	}
 }

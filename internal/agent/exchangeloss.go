@@ -82,17 +82,22 @@ type lossMessages struct {
 	before map[flowPoint]runningCount
 }
 
-func openLossMessages(m *lossMeter) (exchange, error) {
+// sourceTo finds the source of packets to an address. Each reason why there is none is logged
+// once until there is another one.
+func (c *core) sourceTo() func(to netip.Addr) netip.Addr {
 	logged := ""
-	from := func(to netip.Addr) netip.Addr {
-		a, err := m.system.SourceTo(to)
+	return func(to netip.Addr) netip.Addr {
+		a, err := c.system.SourceTo(to)
 		if err != nil && err.Error() != logged {
 			logged = err.Error()
-			m.log.Warn("another node cannot be asked", "error", err)
+			c.log.Warn("another node cannot be asked", "error", err)
 		}
 		return a
 	}
-	client, err := query.Open(query.NewLossMessages(from), 0, &m.replies)
+}
+
+func openLossMessages(m *lossMeter) (exchange, error) {
+	client, err := query.Open(query.NewLossMessages(m.sourceTo()), 0, &m.replies)
 	if err != nil {
 		return nil, err
 	}

@@ -253,9 +253,50 @@ func TestDelayOfProbes(t *testing.T) {
 	far.start()
 	near := newHarness(t, baseConfig+"measurement: {block: 200ms, probe-interval: 20ms}\nflows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], probes: out-of-band, points: [\"[::1]:"+port+"\"]}]\n")
 	near.start()
+	byMethod := awaitDelays(t, near, 3)
+	one, two, round := byMethod[loss.OneWay], byMethod[loss.TwoWay], byMethod[loss.RoundTrip]
+	for _, d := range byMethod {
+		if d.Min <= 0 || d.Min > d.Mean || d.P95 < d.Min || d.From != 0 || d.To != 1 || d.Scope != record.WholeWay || d.Block.Valid || d.Length != uint64(200*time.Millisecond) || d.Samples > 11 {
+			t.Errorf("%+v", d)
+		}
+	}
+	if two.Min > round.Min || one.Min > round.Min {
+		t.Errorf("one-way %d, two-way %d, round-trip %d", one.Min, two.Min, round.Min)
+	}
+}
+
+// Delay Measurement messages of RFC 6374 measure the delay to the port that is theirs. A
+// response that is routed says only when its query arrived.
+func TestDelayByMessages(t *testing.T) {
+	port, delayPort := freePort(t), freePort(t)
+	far := newHarness(t, baseConfig+"responders: [{protocol: rfc6374-delay, listen: \"[::1]:"+delayPort+"\", allow: [\"::1/128\"]}]\n")
+	far.start()
+	near := newHarness(t, baseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: "+delayPort+"}\n"+
+		"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"[::1]:"+port+"\"]}]\n")
+	near.system.setSource(netip.IPv6Loopback(), nil)
+	near.start()
+	byMethod := awaitDelays(t, near, 2)
+	one, round := byMethod[loss.OneWay], byMethod[loss.RoundTrip]
+	if one == nil || round == nil || one.Min <= 0 || one.Min > round.Min || one.ToClockError.Value != uint64(time.Millisecond) || one.To != 1 || one.Scope != record.WholeWay {
+		t.Errorf("%+v", byMethod)
+	}
+	if m := near.status().Measurement; m.ProbeReplies["accepted"] == 0 || len(m.ProbeReplies) != 1 {
+		t.Errorf("%+v", m.ProbeReplies)
+	}
+	if n, ok := near.series(`waymark_delay_probes_total{kind="answered"}`); !ok || n == 0 {
+		t.Errorf("%v answered", n)
+	}
+	if n, ok := far.series(`waymark_responder_queries_total{outcome="answered",protocol="rfc6374-delay"}`); !ok || n == 0 {
+		t.Errorf("%v queries", n)
+	}
+}
+
+// awaitDelays waits for the delays of the flow by so many methods.
+func awaitDelays(t *testing.T, h *harness, methods int) map[loss.Method]*record.Delay {
+	t.Helper()
 	byMethod := make(map[loss.Method]*record.Delay)
 	e2e.Await(t, "delays", 10*time.Second, func() bool {
-		lines, err := near.client.Loss(context.Background())
+		lines, err := h.client.Loss(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,17 +310,9 @@ func TestDelayOfProbes(t *testing.T) {
 				byMethod[d.Method] = d
 			}
 		}
-		return len(byMethod) == 3
+		return len(byMethod) == methods
 	})
-	one, two, round := byMethod[loss.OneWay], byMethod[loss.TwoWay], byMethod[loss.RoundTrip]
-	for _, d := range byMethod {
-		if d.Min <= 0 || d.Min > d.Mean || d.P95 < d.Min || d.From != 0 || d.To != 1 || d.Scope != record.WholeWay || d.Block.Valid || d.Length != uint64(200*time.Millisecond) || d.Samples > 11 {
-			t.Errorf("%+v", d)
-		}
-	}
-	if two.Min > round.Min || one.Min > round.Min {
-		t.Errorf("one-way %d, two-way %d, round-trip %d", one.Min, two.Min, round.Min)
-	}
+	return byMethod
 }
 
 // Only the ingress of a compared flow makes records of it.

@@ -45,6 +45,9 @@ func parseListenAddress(s string) (ListenAddress, error) {
 // SessionID is the number of a flow in messages that do not carry its name.
 type SessionID uint16
 
+// UDPPort is a UDP port.
+type UDPPort uint16
+
 const (
 	minProbeInterval = 10 * time.Millisecond
 	// maxPorts bounds the flows of which each needs a socket of its own.
@@ -100,6 +103,9 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 	if exchange == model.ExchangeIPFIX && !slices.ContainsFunc(c.Sinks, func(s Sink) bool { return s.Kind == SinkIPFIX }) {
 		add("measurement.exchange", "nothing exports the counters", "add a collector under export, with kind: ipfix, or use exchange: stamp")
 	}
+	if m := c.Measurement; m != nil && m.DelayPort != 0 && exchange != model.ExchangeRFC6374 {
+		add("measurement.delay-port", fmt.Sprintf("with exchange: %v, nothing is sent there", exchange), "remove it, or set exchange: rfc6374")
+	}
 	c.responderRules(add)
 }
 
@@ -137,8 +143,16 @@ func (c *Config) probeRules(f *Flow, at string, exchange model.Exchange, add fun
 	if f.Probes != model.ProbesNone && len(f.Points) == 0 {
 		add(at+"probes", "test packets go to the last point, and there are no points", "list the points, or remove probes")
 	}
-	if f.Probes == model.ProbesOutOfBand && exchange != model.ExchangeStamp {
-		add(at+"probes", fmt.Sprintf("test packets are STAMP's, and the points are asked by %v", exchange), "use exchange: stamp, or remove probes")
+	byMessages := exchange == model.ExchangeRFC6374 && c.Measurement.DelayPort != 0
+	if f.Probes == model.ProbesOutOfBand && exchange != model.ExchangeStamp && !byMessages {
+		cure := "use exchange: stamp, or remove probes"
+		if exchange == model.ExchangeRFC6374 {
+			cure = "give the port of Delay Measurement as measurement.delay-port, use exchange: stamp, or remove probes"
+		}
+		add(at+"probes", fmt.Sprintf("test packets are STAMP's, and the points are asked by %v", exchange), cure)
+	}
+	if byMessages && f.Probes != model.ProbesNone && len(f.Points) > 0 && netip.AddrPort(f.Points[len(f.Points)-1]).Port() == uint16(c.Measurement.DelayPort) {
+		add("measurement.delay-port", fmt.Sprintf("the last of %spoints answers Loss Measurement there", at), "give each of the two messages its own port: only the port tells them apart")
 	}
 	switch {
 	case f.Probes == model.ProbesInBandEncap && f.Mode == srv6.ModeInline:

@@ -98,7 +98,12 @@ func TestExchanges(t *testing.T) {
 		{"stamp", "session: 0", ""},
 		{"stamp", "probes: out-of-band", ""},
 		{"rfc6374", "session: 7, probes: in-band", ""},
-		{"rfc6374", "session: 7, probes: out-of-band", "flows[0].probes: test packets are STAMP's, and the points are asked by rfc6374"},
+		{"rfc6374", "session: 7, probes: out-of-band", "flows[0].probes: test packets are STAMP's, and the points are asked by rfc6374; give the port of Delay Measurement as measurement.delay-port"},
+		{"rfc6374, delay-port: 6375", "session: 7, probes: out-of-band", ""},
+		{"rfc6374, delay-port: 862", "session: 7, probes: out-of-band", "measurement.delay-port: the last of flows[0].points answers Loss Measurement there"},
+		{"rfc6374, delay-port: 65536", "session: 7", "measurement.delay-port"},
+		{"stamp, delay-port: 6375", "", "measurement.delay-port: with exchange: stamp, nothing is sent there"},
+		{"twamp-light, delay-port: 6375", "session: 7, probes: out-of-band", "flows[0].probes: test packets are STAMP's, and the points are asked by twamp-light; use exchange: stamp"},
 	} {
 		text := served + "measurement: {clock-error: 1ms, exchange: " + tt.exchange + "}\n" +
 			`flows: [{name: red, direction: out, source: 2001:db8::1, segments: ["fc00:2::e"], points: ["2001:db8::7"], ` + tt.flow + "}]\n"

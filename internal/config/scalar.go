@@ -140,6 +140,7 @@ var codecs = map[reflect.Type]codec{
 	reflect.TypeFor[Unmonitored]():       words(word[Unmonitored]{"keep", UnmonitoredKeep}, word[Unmonitored]{"clear", UnmonitoredClear}),
 	reflect.TypeFor[ListenAddress]():     newCodec(formText, "an address with a port, such as \"[::]:1205\"", parseListenAddress, func(a ListenAddress) string { return netip.AddrPort(a).String() }),
 	reflect.TypeFor[SessionID]():         unsigned[SessionID](16),
+	reflect.TypeFor[UDPPort]():           unsigned[UDPPort](16),
 	reflect.TypeFor[ResponderProtocol](): words(namedWords([]ResponderProtocol{ResponderTWAMPLight, ResponderRFC6374Loss, ResponderRFC6374Delay})...),
 	reflect.TypeFor[model.Exchange](): words(
 		word[model.Exchange]{"stamp", model.ExchangeStamp}, word[model.Exchange]{"twamp-light", model.ExchangeTWAMPLight}, word[model.Exchange]{"rfc6374", model.ExchangeRFC6374},

@@ -35,6 +35,7 @@ type Measurement struct {
 	ClockError *time.Duration // of this node's clock; nil: as the kernel says
 	Exchange   Exchange       // how the ingress asks other nodes what they counted
 	ProbeEvery time.Duration  // how often delay is measured with test packets, 0 for DefaultProbeInterval
+	DelayPort  uint16         // of ExchangeRFC6374: UDP port of Delay Measurement at the last points; 0: delay is not asked for
 	ProbeFrom  netip.Addr     // the source of in-band packets; invalid: as the kernel chooses
 	Capacity   int            // the most flows, 0 for DefaultMeasuredFlows
 	Flows      []MeasuredFlow

@@ -121,8 +121,9 @@ func TestTshark(t *testing.T) {
 	for _, word := range []uint32{0xa1b2c3d4, 2<<16 | 4, 0, 0, 1 << 16, 1} { // pcap, Ethernet
 		b = binary.BigEndian.AppendUint32(b, word)
 	}
-	for i, m := range [][]byte{loss.Append(nil), delay.Append(nil)} {
-		channel := []byte{0x10, 0, 0, []byte{0x0a, 0x0c}[i]} // DLM and DM (RFC 6374 §3)
+	asked := Delay{Header: Header{Class: true, Control: OutOfBandRequested, Session: 9, DS: 46}, Querier: FormatNTP, Timestamps: [4]stamp.Timestamp{loss.Origin}}
+	for i, m := range [][]byte{loss.Append(nil), delay.Append(nil), asked.Append(nil)} {
+		channel := []byte{0x10, 0, 0, []byte{0x0a, 0x0c, 0x0c}[i]} // DLM and DM (RFC 6374 §3)
 		frame := append(make([]byte, 12), 0x88, 0x47, 0, 0, 0xd1, 0xff)
 		frame = append(append(frame, channel...), m...)
 		for _, word := range []int{1, i, len(frame), len(frame)} {
@@ -140,7 +141,8 @@ func TestTshark(t *testing.T) {
 			// Without T, DS is "part of the Session Identifier".
 			"0 0 0 0x01 52 1 0 2 4294967245  Nov 23, 2026 08:30:00.000000000 UTC 4294967298 0 12884901892 21474836486",
 		},
-		{"mplspmdm", "version flags.r flags.t ctrl.code length qtf rtf rptf session.id ds timestamp1.ptp timestamp3_ptp", "0 1 1 0x01 44 3 3 2 2 5 286331153.572662306 858993459.1145324612"},
+		{"mplspmdm && mpls_pm.flags.r == 0", "version flags.r flags.t ctrl.code length qtf rtf rptf session.id ds timestamp1.ntp", "0 0 1 0x01 44 2 0 0 9 46 Nov 23, 2026 08:30:00.000000000 UTC"},
+		{"mplspmdm && mpls_pm.flags.r == 1", "version flags.r flags.t ctrl.code length qtf rtf rptf session.id ds timestamp1.ptp timestamp3_ptp", "0 1 1 0x01 44 3 3 2 2 5 286331153.572662306 858993459.1145324612"},
 	} {
 		var args []string
 		for f := range strings.FieldsSeq(tt.fields) {

@@ -16,12 +16,13 @@ const (
 	WrongSession         // it is of another session, or about another block
 	WrongHMAC            // of the base packet
 	TLVIntegrity         // the TLVs have no HMAC, or a wrong one
+	Refused              // the other node says that it does not measure
 	Empty                // it has no TLV, and so no answer
 
 	NumOutcomes int = iota // the number of outcomes
 )
 
-var outcomes = [NumOutcomes]string{"accepted", "malformed", "unexpected", "foreign", "session_wrong", "hmac_wrong", "tlv_integrity_failed", "empty"}
+var outcomes = [NumOutcomes]string{"accepted", "malformed", "unexpected", "foreign", "session_wrong", "hmac_wrong", "tlv_integrity_failed", "refused", "empty"}
 
 // String is the outcome's name in metrics.
 func (o Outcome) String() string { return outcomes[o] }

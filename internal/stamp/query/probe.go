@@ -27,11 +27,11 @@ type Probe struct {
 type Sample struct {
 	Flow, Number              int // of the probe: it numbers those of a flow
 	RoundTrip                 time.Duration
-	TwoWay                    time.Duration // without the time at the reflector (RFC 8762 §4)
+	TwoWay                    time.Duration // without the time at the other node (RFC 8762 §4, RFC 6374 §2.4)
 	OneWay                    time.Duration // the difference of two clocks
-	Timed                     bool          // TwoWay and OneWay are known
-	ClockError, RemoteClock   int64         // ns; negative: not known
-	Returned, ReturnPathTaken bool          // a Return Path was asked for; the reflector used it
+	TwoWayKnown, OneWayKnown  bool
+	ClockError, RemoteClock   int64 // ns; negative: not known
+	Returned, ReturnPathTaken bool  // a way back was asked for; the other node used it
 }
 
 // sent is a probe that has left.
@@ -47,29 +47,51 @@ const replyTime = 5 * time.Second
 // mostOpen bounds the probes that wait for a reply.
 const mostOpen = 1 << 16
 
+// Probing is a protocol of test packets: Stamp, or DelayMessages. Its methods are called one
+// at a time.
+type Probing interface {
+	// clock is that of the times in packets.
+	clock() *clock.Clock
+	// query is a packet, a number that tells it apart from others, and when it leaves.
+	query(p *Probe) (packet []byte, id uint64, at clock.Instant)
+	// number is the number of the packet that a datagram answers.
+	number(d *udp.Datagram) (id uint64, ok bool)
+	// read reads a reply to a probe.
+	read(d *udp.Datagram, p *Probe) (turn, Outcome)
+}
+
+// turn is what the other node says about a probe that it answered, by its clock.
+type turn struct {
+	arrived, left       int64 // ns of UTC since 1970
+	hasArrived, hasLeft bool
+	clockError          int64 // ns; negative: not known
+	returned            bool  // the reply took the way that was asked for
+}
+
 // Prober measures delays with test packets. One goroutine may use it.
 type Prober struct {
 	link
-	stamp    *Stamp
+	protocol Probing
 	counters *Counters
 	heard    func(Sample)
 	done     chan struct{}
 
 	mu      sync.Mutex
-	clock   *clock.Clock // of both goroutines
 	waiting map[uint64]*sent
 	numbers map[int]int // by flow
 }
 
 // OpenProber opens a socket in the network namespace of the calling thread. heard is called
 // for each reply that is accepted, by another goroutine; all are counted.
-func OpenProber(ssid stamp.SSID, key []byte, counters *Counters, heard func(Sample)) (*Prober, error) {
+func OpenProber(by Probing, counters *Counters, heard func(Sample)) (*Prober, error) {
 	l, err := open(0)
 	if err != nil {
 		return nil, err
 	}
-	s := NewStamp(ssid, key)
-	p := &Prober{link: l, stamp: s, counters: counters, heard: heard, clock: s.clock, done: make(chan struct{}), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
+	if m, ok := by.(*DelayMessages); ok {
+		m.setPort(l.socket.Local().Port())
+	}
+	p := &Prober{link: l, protocol: by, counters: counters, heard: heard, done: make(chan struct{}), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
 	go func() {
 		defer close(p.done)
 		p.receive(p.reply, make(chan struct{}, 1))
@@ -83,8 +105,10 @@ func (p *Prober) Close() { p.close(p.done) }
 // Send sends probes, and forgets those whose replies would come too late.
 func (p *Prober) Send(list []Probe) {
 	p.mu.Lock()
-	p.clock.Look(p.clock.Now())
-	oldest := p.clock.Now().Steady - int64(replyTime)
+	clock := p.protocol.clock()
+	now := clock.Now()
+	clock.Look(now)
+	oldest := now.Steady - int64(replyTime)
 	for id, s := range p.waiting {
 		if s.at.Steady < oldest || len(p.waiting) > mostOpen {
 			delete(p.waiting, id)
@@ -93,12 +117,10 @@ func (p *Prober) Send(list []Probe) {
 	p.mu.Unlock()
 	// Each by itself: packets that leave together would measure that they wait.
 	for _, one := range list {
-		tlvs := AppendReturn(nil, one.Return)
 		p.mu.Lock()
 		p.numbers[one.Flow]++
-		at := p.clock.Now()
-		packet := p.stamp.packet(at.Wall, p.stamp.ssidOf(one.Session), tlvs)
-		p.waiting[uint64(p.stamp.next)] = &sent{one, p.numbers[one.Flow], at}
+		packet, id, at := p.protocol.query(&one)
+		p.waiting[id] = &sent{one, p.numbers[one.Flow], at}
 		p.mu.Unlock()
 		p.flush(p.add(nil, packet, one.Peer, one.Path, one.Class))
 	}
@@ -116,7 +138,7 @@ func (p *Prober) reply(d *udp.Datagram) {
 
 // sample measures with a reply. The caller holds p.mu.
 func (p *Prober) sample(d *udp.Datagram) (s Sample, outcome Outcome) {
-	id, ok := p.stamp.ID(d)
+	id, ok := p.protocol.number(d)
 	from := p.waiting[id]
 	switch {
 	case !ok || d.Cut:
@@ -126,29 +148,26 @@ func (p *Prober) sample(d *udp.Datagram) (s Sample, outcome Outcome) {
 	case d.Peer != from.Peer:
 		return s, Foreign
 	}
-	r, tlvs, outcome := p.stamp.open(d, p.stamp.ssidOf(from.Session))
+	t, outcome := p.protocol.read(d, &from.Probe)
 	if outcome != Accepted {
 		return s, outcome
 	}
 	delete(p.waiting, id)
-	now := p.clock.Now()
+	clock := p.protocol.clock()
+	now := clock.Now()
 	steady := now.Steady
 	if d.Received != 0 { // the kernel noted it before this goroutine ran
 		steady -= max(now.Wall-d.Received, 0)
 	}
 	steady = max(steady, from.at.Steady)
-	s = Sample{Flow: from.Flow, Number: from.number, RoundTrip: time.Duration(steady - from.at.Steady), Returned: len(from.Return) > 0}
-	arrived, known := p.clock.Nanoseconds(r.Received, r.Error)
-	left, known2 := p.clock.Nanoseconds(r.Timestamp, r.Error)
-	if s.Timed = known && known2 && left >= arrived; s.Timed {
-		s.OneWay, s.TwoWay = time.Duration(arrived-from.at.Wall), s.RoundTrip-time.Duration(left-arrived)
+	s = Sample{Flow: from.Flow, Number: from.number, RoundTrip: time.Duration(steady - from.at.Steady), Returned: len(from.Return) > 0, ReturnPathTaken: t.returned}
+	if s.OneWayKnown = t.hasArrived && (!t.hasLeft || t.left >= t.arrived); s.OneWayKnown {
+		s.OneWay = time.Duration(t.arrived - from.at.Wall)
 	}
-	s.ClockError, s.RemoteClock = errorOf(p.clock.Estimate()), errorOf(r.Error)
-	for t, err := range stamp.TLVs(tlvs) {
-		if err == nil && t.Type() == stamp.TypeReturnPath {
-			s.ReturnPathTaken = t.Flags() == 0
-		}
+	if s.TwoWayKnown = s.OneWayKnown && t.hasLeft; s.TwoWayKnown {
+		s.TwoWay = s.RoundTrip - time.Duration(t.left-t.arrived)
 	}
+	s.ClockError, s.RemoteClock = errorOf(clock.Estimate()), t.clockError
 	return s, Accepted
 }
 

@@ -45,7 +45,7 @@ func (s *samples) await(t *testing.T, n int) []Sample {
 func openProber(t *testing.T) (*Prober, *samples) {
 	t.Helper()
 	heard := &samples{}
-	p, err := OpenProber(testSSID, nil, new(Counters), heard.add)
+	p, err := OpenProber(NewStamp(testSSID, nil), new(Counters), heard.add)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestProber(t *testing.T) {
 	numbers := map[int][]int{}
 	for _, s := range heard.await(t, 3) {
 		numbers[s.Flow] = append(numbers[s.Flow], s.Number)
-		if !s.Timed || s.RoundTrip < held || s.TwoWay < 0 || s.TwoWay > s.RoundTrip-held+time.Millisecond || s.OneWay < -time.Millisecond || s.OneWay > s.RoundTrip {
+		if !s.TwoWayKnown || !s.OneWayKnown || s.RoundTrip < held || s.TwoWay < 0 || s.TwoWay > s.RoundTrip-held+time.Millisecond || s.OneWay < -time.Millisecond || s.OneWay > s.RoundTrip {
 			t.Errorf("%+v", s)
 		}
 		if s.RemoteClock < int64(time.Millisecond) || s.Returned || s.ReturnPathTaken {
@@ -136,12 +136,11 @@ func TestProbesReturn(t *testing.T) {
 // times that are none give the round trip alone.
 func TestSamples(t *testing.T) {
 	peer := netip.MustParseAddrPort("[2001:db8::7]:862")
-	p := &Prober{stamp: NewStamp(testSSID, nil), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
-	p.clock = p.stamp.clock
+	p := &Prober{protocol: NewStamp(testSSID, nil), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
 	send := func() []byte {
-		at := p.clock.Now()
-		packet := p.stamp.packet(at.Wall, testSSID, nil)
-		p.waiting[uint64(p.stamp.next)] = &sent{Probe{Peer: peer}, 1, at}
+		probe := Probe{Peer: peer}
+		packet, id, at := p.protocol.query(&probe)
+		p.waiting[id] = &sent{probe, 1, at}
 		return packet
 	}
 	for _, tt := range []struct {
@@ -160,7 +159,7 @@ func TestSamples(t *testing.T) {
 	} {
 		d := &udp.Datagram{Data: reflected(send(), tt.change), Peer: tt.from}
 		s, outcome := p.sample(d)
-		if outcome != tt.want || s.Timed != tt.timed || s.RoundTrip < 0 {
+		if outcome != tt.want || s.TwoWayKnown != tt.timed || s.OneWayKnown != tt.timed || s.RoundTrip < 0 {
 			t.Errorf("%s: %+v, %v, want %v", tt.name, s, outcome, tt.want)
 		}
 		if _, again := p.sample(d); again == Accepted || tt.want == Accepted && again != Unexpected {

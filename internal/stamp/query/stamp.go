@@ -14,7 +14,7 @@ import (
 // Stamp asks by test packets of STAMP: a question is TLVs, and its answer the same TLVs as
 // they came back, if they are intact.
 type Stamp struct {
-	clock  *clock.Clock
+	times  *clock.Clock
 	next   uint32
 	ssid   stamp.SSID
 	mode   stamp.Mode
@@ -25,7 +25,7 @@ type Stamp struct {
 // NewStamp makes the protocol. Questions of no session have this SSID. With a key, questions
 // and answers are authenticated.
 func NewStamp(ssid stamp.SSID, key []byte) *Stamp {
-	s := &Stamp{clock: clock.New(stamp.NTP), ssid: ssid}
+	s := &Stamp{times: clock.New(stamp.NTP), ssid: ssid}
 	if len(key) > 0 {
 		s.mode, s.sign, s.verify = stamp.Authenticated, stamp.NewAuthenticator(key), stamp.NewAuthenticator(key)
 	}
@@ -34,15 +34,15 @@ func NewStamp(ssid stamp.SSID, key []byte) *Stamp {
 
 // Packet is a packet of a question.
 func (s *Stamp) Packet(q *Question) ([]byte, uint64) {
-	now := s.clock.Now()
-	s.clock.Look(now)
+	now := s.times.Now()
+	s.times.Look(now)
 	return s.packet(now.Wall, s.ssidOf(q.Session), q.Value), uint64(s.next)
 }
 
 // packet numbers a packet, and puts TLVs into it.
 func (s *Stamp) packet(now int64, ssid stamp.SSID, tlvs []byte) []byte {
 	s.next++
-	p := stamp.SenderPacket{Sequence: s.next, Timestamp: s.clock.Timestamp(now), Error: s.clock.Estimate(), SSID: ssid}
+	p := stamp.SenderPacket{Sequence: s.next, Timestamp: s.times.Timestamp(now), Error: s.times.Estimate(), SSID: ssid}
 	b := make([]byte, s.mode.BaseLen(), longest)
 	p.Put(b, s.mode)
 	b = append(b, tlvs...)
@@ -71,6 +71,33 @@ func (s *Stamp) Answer(d *udp.Datagram, q *Question) ([]byte, Outcome) {
 		return nil, Empty
 	}
 	return tlvs, outcome
+}
+
+func (s *Stamp) clock() *clock.Clock { return s.times }
+
+func (s *Stamp) query(p *Probe) (packet []byte, id uint64, at clock.Instant) {
+	tlvs := AppendReturn(nil, p.Return)
+	at = s.times.Now()
+	packet = s.packet(at.Wall, s.ssidOf(p.Session), tlvs)
+	return packet, uint64(s.next), at
+}
+
+func (s *Stamp) number(d *udp.Datagram) (uint64, bool) { return s.ID(d) }
+
+func (s *Stamp) read(d *udp.Datagram, p *Probe) (t turn, outcome Outcome) {
+	r, tlvs, outcome := s.open(d, s.ssidOf(p.Session))
+	if outcome != Accepted {
+		return t, outcome
+	}
+	t.arrived, t.hasArrived = s.times.Nanoseconds(r.Received, r.Error)
+	t.left, t.hasLeft = s.times.Nanoseconds(r.Timestamp, r.Error)
+	t.clockError = errorOf(r.Error)
+	for one, err := range stamp.TLVs(tlvs) {
+		if err == nil && one.Type() == stamp.TypeReturnPath {
+			t.returned = one.Flags() == 0
+		}
+	}
+	return t, Accepted
 }
 
 // open reads a reply of a session, and its TLVs if they are intact.

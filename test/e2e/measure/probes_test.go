@@ -140,7 +140,7 @@ func inClass(packet []byte) string {
 
 // TestExchanges asks by the protocols of other nodes, through the flow's segments and back
 // through others: the loss is exactly what was lost. Without the segments, nothing is called
-// measured.
+// measured. Delay Measurement messages of RFC 6374 go the same way, there and back.
 func TestExchanges(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ exchange, port, session string }{{"twamp-light", "1205", "1206"}, {"rfc6374", "6374", "77"}} {
@@ -150,6 +150,14 @@ func TestExchanges(t *testing.T) {
 			addBackSID(t, l)
 			addWayBack(t, l)
 			e2e.Await(t, "answers", closeTime, func() bool { return verdictOf(t, l) == loss.Idle })
+			if tt.exchange == "rfc6374" {
+				e2e.Await(t, "delays", closeTime, func() bool { return len(delaysOf(t, l)) == 3 })
+				for method, d := range delaysOf(t, l) {
+					if d.Min < 0 && method != loss.OneWay || d.P95 > int64(100*time.Millisecond) || d.ToClockError.Value != uint64(time.Millisecond) {
+						t.Errorf("%v: %+v", method, d)
+					}
+				}
+			}
 			const count, size = 3000, 100
 			send(t, l, count, size, 64, 64, 2)
 			var sent, lost map[string]uint64
@@ -162,6 +170,7 @@ func TestExchanges(t *testing.T) {
 			}
 			e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "del", backSID)
 			e2e.Await(t, "uncertain without the way back", closeTime, func() bool { return verdictOf(t, l) == loss.Uncertain })
+			e2e.Await(t, "no delays without the way back", closeTime, func() bool { return len(delaysOf(t, l)) == 0 })
 			addWayBack(t, l)
 			e2e.Await(t, "answers again", closeTime, func() bool { return verdictOf(t, l) == loss.Idle })
 			e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "del", endSID)

@@ -80,14 +80,19 @@ func agentOf(id int, direction, attach string, how asking, flow string) string {
 	if how.exchange == "ipfix" {
 		more += "\n      export: [{kind: ipfix, address: \"tcp://" + collector + "\"}]"
 	}
+	exchange := cmp.Or(how.exchange, "stamp")
+	if exchange == "rfc6374" {
+		exchange += ", delay-port: 6375"
+	}
 	return fmt.Sprintf(`
       node: {id: %d}
       metrics: {listen: none}
       interfaces: [{name: eth0, boundary: ignore, attach: %[3]s}, {name: eth1, boundary: ignore, attach: %[3]s, role: %[7]s}]
       measurement: {block: %[5]s, guard: 200ms, mean-delay: true, clock-error: 1ms, probe-interval: 50ms, exchange: %[6]s}
       stamp: {allow: ["2001:db8::/32"], return-segments: true}
-      responders: [{protocol: twamp-light, listen: "[::]:1205", allow: ["2001:db8::/32"]}, {protocol: rfc6374-loss, listen: "[::]:6374", allow: ["2001:db8::/32"]}]
-      flows: [{name: red, direction: %[2]s, %[4]s}]`, id, direction, attach, flow, block, cmp.Or(how.exchange, "stamp"), role) + more
+      responders: [{protocol: twamp-light, listen: "[::]:1205", allow: ["2001:db8::/32"]}, {protocol: rfc6374-loss, listen: "[::]:6374", allow: ["2001:db8::/32"]},
+        {protocol: rfc6374-delay, listen: "[::]:6375", allow: ["2001:db8::/32"]}]
+      flows: [{name: red, direction: %[2]s, %[4]s}]`, id, direction, attach, flow, block, exchange, role) + more
 }
 
 // raise brings the path up for packets that get their segments in a mode.

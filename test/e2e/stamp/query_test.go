@@ -74,7 +74,7 @@ func TestSuiteAnswersQuestions(t *testing.T) {
 			}
 		}
 		samples := make(chan query.Sample, 8)
-		prober, err := query.OpenProber(0x574d, tt.key, new(query.Counters), func(s query.Sample) { samples <- s })
+		prober, err := query.OpenProber(query.NewStamp(0x574d, tt.key), new(query.Counters), func(s query.Sample) { samples <- s })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestSuiteAnswersQuestions(t *testing.T) {
 			prober.Send([]query.Probe{{Flow: 3, Peer: peer}})
 			select {
 			case s := <-samples:
-				if s.Flow != 3 || s.Number != n || !s.Timed || s.OneWay <= 0 || s.TwoWay <= 0 || s.TwoWay > s.RoundTrip || s.RoundTrip > patience.Of(time.Second) || s.Returned {
+				if s.Flow != 3 || s.Number != n || !s.OneWayKnown || !s.TwoWayKnown || s.OneWay <= 0 || s.TwoWay <= 0 || s.TwoWay > s.RoundTrip || s.RoundTrip > patience.Of(time.Second) || s.Returned {
 					t.Errorf("%s: %+v", tt.name, s)
 				}
 			case <-ctx.Done():

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"net/netip"
+
+	"github.com/waymark-net/waymark/internal/rfc6374"
+	"github.com/waymark-net/waymark/internal/stamp/clock"
+	"github.com/waymark-net/waymark/internal/stamp/udp"
+	"github.com/waymark-net/waymark/stamp"
+)
+
+// DelayMessages measures with Delay Measurement messages (RFC 6374 §3.2) over UDP (RFC 7876).
+// A response that travels as it is routed says when its query arrived, and so gives the
+// one-way delay. One that travels in-band also says when it left.
+type DelayMessages struct {
+	times  *clock.Clock
+	port   uint16                      // at which responses arrive
+	from   func(netip.Addr) netip.Addr // the source of messages to an address
+	remote int64                       // error of other nodes' clocks, ns; negative: not known
+	last   stamp.Timestamp
+}
+
+// NewDelayMessages makes the protocol. from is the source of messages to an address, to which
+// the response goes. Messages do not say how good a clock is: remote is the error of the other
+// nodes' clocks in ns, negative if it is not known.
+func NewDelayMessages(from func(netip.Addr) netip.Addr, remote int64) *DelayMessages {
+	return &DelayMessages{times: clock.New(stamp.NTP), from: from, remote: remote}
+}
+
+func (m *DelayMessages) clock() *clock.Clock { return m.times }
+
+func (m *DelayMessages) setPort(port uint16) { m.port = port }
+
+// query is a query (RFC 6374 §4.3.1). Its Timestamp 1 tells it apart from others.
+func (m *DelayMessages) query(p *Probe) (packet []byte, id uint64, at clock.Instant) {
+	q := rfc6374.Delay{
+		Header:  rfc6374.Header{Class: true, Control: rfc6374.InBandRequested, Session: rfc6374.SessionID(p.Session), DS: p.Class >> 2},
+		Querier: rfc6374.FormatNTP,
+	}
+	if len(p.Return) == 0 {
+		var from netip.Addr
+		if p.Path != nil {
+			from = p.Path.Source
+		} else {
+			from = m.from(p.Peer.Addr()) // before the time is read: this takes some
+		}
+		q.Control, q.TLVs = rfc6374.OutOfBandRequested, rfc6374.AppendUDPReturn(nil, netip.AddrPortFrom(from, m.port))
+	}
+	at = m.times.Now()
+	q.Timestamps[0] = max(m.times.Timestamp(at.Wall), m.last+1)
+	m.last = q.Timestamps[0]
+	return q.Append(nil), uint64(q.Timestamps[0]), at
+}
+
+// number is the Timestamp 1 of the query that a response is about; the response has it as
+// Timestamp 3 (RFC 6374 §4.3.3).
+func (*DelayMessages) number(d *udp.Datagram) (uint64, bool) {
+	r, err := rfc6374.DecodeDelay(d.Data)
+	return uint64(r.Timestamps[2]), err == nil && r.Response
+}
+
+func (m *DelayMessages) read(d *udp.Datagram, p *Probe) (t turn, outcome Outcome) {
+	r, err := rfc6374.DecodeDelay(d.Data)
+	switch {
+	case err != nil:
+		return t, Malformed
+	case r.Session != rfc6374.SessionID(p.Session):
+		return t, WrongSession
+	case r.Control != rfc6374.Success: // its timestamps mean nothing
+		return t, Refused
+	}
+	t.clockError = m.remote
+	format, ok := r.Responder.Stamp()
+	if !ok {
+		return t, Accepted // the response itself is there, and so the time until then
+	}
+	offset := m.times.TAIOffset()
+	t.arrived, t.hasArrived = format.Nanoseconds(r.Timestamps[3], offset)
+	t.hasArrived = t.hasArrived && r.Timestamps[3] != 0
+	t.left, t.hasLeft = format.Nanoseconds(r.Timestamps[0], offset)
+	t.hasLeft = t.hasLeft && r.Timestamps[0] != 0
+	t.returned = t.hasLeft // such responses travel in-band alone
+	return t, Accepted
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package query
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/waymark-net/waymark/internal/rfc6374"
+	"github.com/waymark-net/waymark/internal/stamp/clock"
+	"github.com/waymark-net/waymark/internal/stamp/udp"
+	"github.com/waymark-net/waymark/stamp"
+)
+
+// Delay Measurement queries are as RFC 6374 §4.3.1 says: two probes of the same flow have
+// different times.
+func TestDelayMessages(t *testing.T) {
+	source := netip.MustParseAddr("2001:db8::1")
+	m := NewDelayMessages(func(netip.Addr) netip.Addr { return source }, 5)
+	m.setPort(4000)
+	last := uint64(0)
+	for range 1000 {
+		before := time.Now().UnixNano()
+		b, id, at := m.query(&Probe{Peer: netip.MustParseAddrPort("[2001:db8::2]:6375"), Session: 9, Class: 0xb8})
+		q, err := rfc6374.DecodeDelay(b)
+		if err != nil || uint64(q.Timestamps[0]) != id || id <= last || q.Response || !q.Class || q.DS != 46 || q.Session != 9 || q.Version != 0 ||
+			q.Control != rfc6374.OutOfBandRequested || q.Querier != rfc6374.FormatNTP || q.Responder != 0 || q.Preferred != 0 || [3]stamp.Timestamp(q.Timestamps[1:]) != [3]stamp.Timestamp{} {
+			t.Fatalf("%+v, number %d after %d, %v", q, id, last, err)
+		}
+		if ns, ok := stamp.NTP.Nanoseconds(q.Timestamps[0], 0); !ok || ns < before-1000 || ns > time.Now().UnixNano()+1000 || at.Wall-ns > 1000 || ns-at.Wall > 1000 {
+			t.Fatalf("sent at %d, says %d", at.Wall, ns)
+		}
+		last = id
+		for tlv, err := range rfc6374.All(q.TLVs) {
+			if to, bad := rfc6374.DecodeUDPReturn(tlv.Value); err != nil || bad != nil || to != netip.AddrPortFrom(source, 4000) {
+				t.Fatalf("response to %v, %v, %v", to, err, bad)
+			}
+		}
+	}
+	b, _, _ := m.query(&Probe{Return: []netip.Addr{source}})
+	if q, err := rfc6374.DecodeDelay(b); err != nil || q.Control != rfc6374.InBandRequested || len(q.TLVs) != 0 {
+		t.Errorf("in-band: %+v, %v", q, err)
+	}
+}
+
+// Responses measure what they say, and are counted by what is wrong with them.
+func TestDelayResponses(t *testing.T) {
+	peer := netip.MustParseAddrPort("[2001:db8::7]:6375")
+	m := NewDelayMessages(func(a netip.Addr) netip.Addr { return a }, int64(time.Millisecond))
+	p := &Prober{protocol: m, waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
+	const ago, oneWay, held = 40 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond
+	for _, tt := range []struct {
+		name     string
+		change   func(*rfc6374.Delay)
+		from     netip.AddrPort
+		want     Outcome
+		one, two bool
+	}{
+		{"in-band", func(*rfc6374.Delay) {}, peer, Accepted, true, true},
+		{"out-of-band", func(r *rfc6374.Delay) { r.Timestamps[0] = 0 }, peer, Accepted, true, false},
+		{"without times", func(r *rfc6374.Delay) { r.Timestamps[0], r.Timestamps[3] = 0, 0 }, peer, Accepted, false, false},
+		{"times of no clock", func(r *rfc6374.Delay) { r.Responder = rfc6374.FormatSequence }, peer, Accepted, false, false},
+		{"left before it came", func(r *rfc6374.Delay) { r.Timestamps[0] = r.Timestamps[3] - 1<<32 }, peer, Accepted, false, false},
+		{"an error", func(r *rfc6374.Delay) { r.Control = rfc6374.ConnectionMismatch }, peer, Refused, false, false},
+		{"another session", func(r *rfc6374.Delay) { r.Session++ }, peer, WrongSession, false, false},
+		{"another query", func(r *rfc6374.Delay) { r.Timestamps[2]++ }, peer, Unexpected, false, false},
+		{"a query", func(r *rfc6374.Delay) { r.Response = false }, peer, Malformed, false, false},
+		{"another port", func(*rfc6374.Delay) {}, netip.AddrPortFrom(peer.Addr(), 863), Foreign, false, false},
+	} {
+		probe := Probe{Peer: peer, Session: 9, Return: []netip.Addr{peer.Addr()}}
+		b, id, at := m.query(&probe)
+		at = clock.Instant{Wall: at.Wall - int64(ago), Steady: at.Steady - int64(ago)} // it left some time ago
+		p.waiting[id] = &sent{probe, 1, at}
+		r, err := rfc6374.DecodeDelay(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time := func(after time.Duration) stamp.Timestamp { return stamp.NTP.Timestamp(at.Wall+int64(after), 0) }
+		r.Response, r.Control, r.Responder = true, rfc6374.Success, rfc6374.FormatNTP
+		r.Timestamps = [4]stamp.Timestamp{time(oneWay + held), 0, r.Timestamps[0], time(oneWay)}
+		tt.change(&r)
+		s, outcome := p.sample(&udp.Datagram{Data: r.Append(nil), Peer: tt.from})
+		if outcome != tt.want || s.OneWayKnown != tt.one || s.TwoWayKnown != tt.two || outcome == Accepted && s.RoundTrip < ago {
+			t.Errorf("%s: %+v, %v, want %v", tt.name, s, outcome, tt.want)
+		}
+		near := func(got, want int64) bool { return got > want-1000 && got < want+1000 }
+		if tt.one && !near(int64(s.OneWay), int64(oneWay)) || tt.two && !near(int64(s.TwoWay), int64(s.RoundTrip-held)) {
+			t.Errorf("%s: %+v", tt.name, s)
+		}
+		if outcome == Accepted && (s.RemoteClock != 1_000_000 || !s.Returned || s.ReturnPathTaken != (r.Timestamps[0] != 0 && tt.name != "times of no clock")) {
+			t.Errorf("%s: %+v", tt.name, s)
+		}
+	}
+	if _, outcome := p.sample(&udp.Datagram{Data: make([]byte, rfc6374.DelayLen-1), Peer: peer}); outcome != Malformed {
+		t.Errorf("cut: %v", outcome)
+	}
+}
