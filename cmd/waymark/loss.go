@@ -35,7 +35,8 @@ sent). uncertain gives its reasons. A block that is beyond a threshold of its fl
 A flow is compared with other nodes if it has points in the configuration.
 
 With --follow, each block is shown as soon as it is known. With --json, each
-record is one line.`,
+record is one line. With --csv, too, with a first line of names: times are in RFC
+3339, delays in nanoseconds, and what is not known is empty.`,
 		Example: "  waymark loss\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -128,9 +129,9 @@ func (l *lossList) add(line []byte) error {
 		_, err = fmt.Fprintf(l.out, "%s\n", strings.TrimSpace(string(line)))
 	case l.csv != nil:
 		if !l.begun {
-			err = l.csv.Write(lossColumns)
+			err = l.csv.Write(lossNames())
 		}
-		err = errors.Join(err, l.csv.Write(columns))
+		err = errors.Join(err, l.csv.Write(valuesOf(r)))
 	default:
 		if !l.begun {
 			_, err = fmt.Fprintln(l.table, strings.ToUpper(strings.Join(lossColumns, "\t")))
@@ -160,12 +161,16 @@ func about(m *record.Measurement) []string {
 }
 
 func lossRow(r *record.Loss) []string {
-	ratio := ""
-	if r.Ratio.Valid {
-		ratio = strconv.FormatFloat(r.Ratio.Value, 'g', 4, 64)
-	}
 	reasons := r.FromReasons | r.ToReasons
-	return append(about(&r.Measurement), r.Verdict.String(), numberText(r.Sent), numberText(r.Received), numberText(r.Lost), ratio, "", reasons.String(), r.Warning)
+	return append(about(&r.Measurement), r.Verdict.String(), numberText(r.Sent), numberText(r.Received), numberText(r.Lost), ratioText(r, 4), "", reasons.String(), r.Warning)
+}
+
+// ratioText is the ratio with so many digits, -1 for all.
+func ratioText(r *record.Loss, digits int) string {
+	if !r.Ratio.Valid {
+		return ""
+	}
+	return strconv.FormatFloat(r.Ratio.Value, 'g', digits, 64)
 }
 
 func delayRow(r *record.Delay) []string {
@@ -176,5 +181,5 @@ func numberText(f record.Field[uint64]) string {
 	if !f.Valid {
 		return ""
 	}
-	return strconv.FormatUint(f.Value, 10)
+	return unsignedText(f.Value)
 }
