@@ -34,7 +34,7 @@ func newResponders(c *core, flow func(uint16) (responder.Flow, bool)) *responder
 		ended: r.counts.add,
 		make: func(w *config.Responder) (*responder.Responder, error) {
 			return responder.New(responder.Config{
-				Protocol: responderProtocols[w.Protocol], Local: netip.AddrPort(w.Listen), Allowed: w.Allow, Rate: int(w.Rate), Flow: flow,
+				Protocol: responderProtocols[w.Protocol], Local: netip.AddrPort(w.Listen), Allowed: w.Allow, Rate: int(w.Rate), Short: w.Short, Flow: flow,
 			}), nil
 		},
 	}

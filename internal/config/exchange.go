@@ -16,8 +16,9 @@ import (
 type Responder struct {
 	Protocol ResponderProtocol `key:"protocol" required:"true" doc:"twamp-light: loss queries of draft-gandhi-spring-twamp-srpm, usually at port 1205. rfc6374-loss and rfc6374-delay: Loss and Delay Measurement messages of RFC 6374 over UDP, whose responses go where a UDP Return Object says (RFC 7876), if that is the query's source. They have no assigned port, and each needs its own."`
 	Listen   ListenAddress     `key:"listen" required:"true" doc:"Address and UDP port, such as [::]:1205."`
-	Allow    []netip.Prefix    `key:"allow" required:"true" doc:"Prefixes of nodes that are answered, 1 to 64. These protocols have no authentication; a loss query of 20 octets without padding has a response of 41."`
+	Allow    []netip.Prefix    `key:"allow" required:"true" doc:"Prefixes of nodes that are answered, 1 to 64. These protocols have no authentication."`
 	Rate     PacketRate        `key:"rate" default:"10000" doc:"The most queries per second that are answered."`
+	Short    bool              `key:"short-queries" default:"false" doc:"With protocol: twamp-light: also answer loss queries that are shorter than their response of 41 octets; the shortest have 20. A sender with a forged source could then have twice the octets sent to another node. Queries of agents are padded to 41 octets; set it for other senders that do not pad theirs."`
 }
 
 // ResponderProtocol is what a responder speaks.
@@ -194,6 +195,9 @@ func (c *Config) placeRules(f *Flow, at string, add func(path, problem, cure str
 
 func (c *Config) responderRules(add func(path, problem, cure string)) {
 	for i, r := range c.Responders {
+		if r.Short && r.Protocol != ResponderTWAMPLight {
+			add(fmt.Sprintf("responders[%d].short-queries", i), fmt.Sprintf("no response of protocol: %s is longer than its query", r.Protocol), "remove it")
+		}
 		if n := len(r.Allow); n == 0 || n > 64 {
 			add(fmt.Sprintf("responders[%d].allow", i), fmt.Sprintf("%d prefixes", n), "list 1 to 64 prefixes of the nodes that may ask")
 		}

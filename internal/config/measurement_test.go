@@ -247,6 +247,8 @@ func TestMeasurementFaults(t *testing.T) {
 		{`allow: ["2001:db8:0::/48"], rate: 10`, `rate: 10`, "allow"},
 		{`allow: ["2001:db8:0::/48"], rate: 10`, `allow: ["::/0"], listen: "[::]:862"`, "trace.listen: stamp.listen has the same port; give each its own port"},
 		{`allow: ["2001:db8:0::/48"], rate: 10`, `allow: ["::/0"], listen: "[::]:1205"`, "trace.listen: responders[0].listen has the same port"},
+		{"protocol: rfc6374-loss", "protocol: rfc6374-loss, short-queries: true", "responders[1].short-queries: no response of protocol: rfc6374-loss is longer than its query; remove it"},
+		{"protocol: twamp-light", "protocol: twamp-light, short-queries: true", ""},
 		{"protocol: rfc6374-loss", "protocol: rfc6374", "responders[1].protocol"},
 	} {
 		replaceAndParse(t, tt.from, tt.to, tt.want)

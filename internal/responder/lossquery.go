@@ -15,6 +15,8 @@ func (r *Responder) lossQuery(d *udp.Datagram, now clock.Instant) ([]byte, Outco
 	switch {
 	case err != nil:
 		return nil, Truncated
+	case len(d.Data) < lossquery.ResponseLen && !r.config.Short:
+		return nil, Short // with a forged source, it would amplify
 	case lossquery.IsResponse(d.Data):
 		return nil, Looped
 	case !r.limit.Take(now.Steady):

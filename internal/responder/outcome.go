@@ -14,6 +14,7 @@ const (
 	Unanswerable                  // the source has no port, or is no unicast address
 	Oversized                     // longer than the buffer
 	Truncated                     // shorter than a query
+	Short                         // shorter than its response would be
 	Looped                        // a response
 	RateLimited                   // beyond the rate
 	Malformed                     // it cannot be understood
@@ -29,7 +30,7 @@ const (
 )
 
 var outcomes = [NumOutcomes]string{
-	"answered", "not_allowed", "unanswerable", "oversized", "truncated", "looped", "rate_limited", "malformed", "unsupported", "diverted",
+	"answered", "not_allowed", "unanswerable", "oversized", "truncated", "short", "looped", "rate_limited", "malformed", "unsupported", "diverted",
 	"session_unknown", "not_yet", "gone", "doubtful", "not_wanted", "send_failed",
 }
 

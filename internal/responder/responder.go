@@ -2,8 +2,7 @@
 
 // Package responder answers what other nodes ask about measured flows, by loss queries of
 // TWAMP Light or by messages of RFC 6374 over UDP. A response goes to where its query came
-// from. It is at most as long as the query, but for loss queries that are not padded, of
-// which 20 octets have a response of 41.
+// from. It is at most as long as the query, unless shorter loss queries are to be answered.
 package responder
 
 import (
@@ -45,6 +44,8 @@ type Config struct {
 	Local    netip.AddrPort
 	Allowed  []netip.Prefix // of sources; none: all
 	Rate     int            // the most queries a second; 0: no limit
+	// Short answers loss queries, too, that are shorter than their responses.
+	Short bool
 	// Flow finds the flow of a session, by which messages name it. Queries of TWAMP Light
 	// have no other session than their source port.
 	Flow func(session uint16) (Flow, bool)

@@ -110,12 +110,19 @@ func TestSilence(t *testing.T) {
 		"cut by the socket": {func(d *udp.Datagram) { d.Cut = true }, Oversized},
 		"too short":         {func(d *udp.Datagram) { d.Data = d.Data[:lossquery.QueryLen-1] }, Truncated},
 		"empty":             {func(d *udp.Datagram) { d.Data = nil }, Truncated},
+		"not padded":        {func(d *udp.Datagram) { d.Data = d.Data[:lossquery.QueryLen] }, Short},
+		"padded too little": {func(d *udp.Datagram) { d.Data = d.Data[:lossquery.ResponseLen-1] }, Short},
 	} {
 		r, d := answers(LossQueries, closed), datagram(query)
 		tt.change(d)
 		if b, outcome := r.answer(d, r.clock.Now()); b != nil || outcome != tt.want {
 			t.Errorf("%s: %v, %x", name, outcome, b)
 		}
+	}
+	short := answers(LossQueries, closed)
+	short.config.Short = true
+	if b, outcome := short.answer(datagram(query[:lossquery.QueryLen]), short.clock.Now()); len(b) != lossquery.ResponseLen || outcome != Answered {
+		t.Errorf("a short query where they are answered: %v, %x", outcome, b)
 	}
 	r := answers(LossQueries, closed)
 	r.limit.Rate = 10
