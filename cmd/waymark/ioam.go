@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,19 +30,26 @@ and last until the next reload; to keep them, write them into the file.`
 
 func newNamespaceCommand(opts *options) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "namespace [show | add ID [data DATA32] [wide DATA64] [export WAY] | del ID | set ID schema {ID|none} | set ID export WAY]",
+		Use:     "namespace [show | add ID [data DATA32] [wide DATA64] [export WAY] [SETTING {on|off}]... | del ID | set ID schema {ID|none} | set ID export WAY | set ID {SETTING {on|off}}...]",
 		Aliases: append(abbreviations("namespace"), "ns"),
-		Short:   "Show, add and remove IOAM namespaces, and set their schema and export",
+		Short:   "Show, add and remove IOAM namespaces, and change their settings",
 		Long: `Show, add and remove IOAM namespaces, and set their schema and export, in the
 words of 'ip ioam namespace'. WAY, which iproute2 does not have, sets what this
 node exports for packets with a Direct Export option of the namespace: none (the
 default), every (a postcard for every packet), aggregate (flows), or sample N
-(flows, and a postcard for every N-th packet).`,
+(flows, and a postcard for every N-th packet).
+
+SETTING, which iproute2 does not have either, is a key of the configuration that
+says what this node does with the options of the namespace: remove, e2e,
+incremental, loopback or terminate-active. All are off by default. Proofs of
+transit need keys, which come from files: set pot in the configuration.`,
 		Example: `  waymark ioam namespace add 123 data 0xdeadbeef wide 0xcafec0caf00dc0de
   waymark ioam namespace add 124 export sample 100
+  waymark ioam namespace add 125 remove on terminate-active on
   waymark ioam namespace set 123 schema 777
+  waymark ioam namespace set 123 loopback on incremental off
   waymark ioam namespace show`,
-		ValidArgsFunction: completeFirst("show", "add", "del", "set"),
+		ValidArgsFunction: completing(namespaceWords),
 	}
 	return inWords(opts, cmd, "ioam namespace", iproute2.ParseNamespace, func(cmd *cobra.Command, c *api.Client, words iproute2.NamespaceCommand) error {
 		switch ctx := cmd.Context(); words.Verb {
@@ -50,6 +58,9 @@ default), every (a postcard for every packet), aggregate (flows), or sample N
 		case iproute2.Del:
 			return opts.Done(cmd.OutOrStdout(), c.RemoveNamespace(ctx, words.Namespace.ID))
 		case iproute2.Set:
+			if words.Change != nil {
+				return opts.Done(cmd.OutOrStdout(), c.SetNamespace(ctx, words.Namespace.ID, *words.Change))
+			}
 			if ns := words.Namespace; words.SetExport {
 				return opts.Done(cmd.OutOrStdout(), c.SetExport(ctx, ns.ID, api.NamespaceExport{Export: ns.Export, Sample: uint32(ns.Sample)}))
 			}
@@ -64,6 +75,32 @@ default), every (a postcard for every packet), aggregate (flows), or sample N
 		}
 		return printNamespaces(cmd.OutOrStdout(), list)
 	})
+}
+
+// namespaceWords completes the words after "namespace".
+func namespaceWords(_ *cobra.Command, args []string) []cobra.Completion {
+	settings := []cobra.Completion{"remove", "e2e", "incremental", "loopback", "terminate-active"}
+	switch n := len(args); {
+	case n == 0:
+		return []cobra.Completion{"show", "add", "del", "set"}
+	case n < 2 || args[0] != "add" && args[0] != "set":
+		return nil
+	case slices.Contains(settings, args[n-1]):
+		return []cobra.Completion{"on", "off"}
+	case args[n-1] == "data" || args[n-1] == "wide" || args[n-1] == "sample":
+		return nil
+	case args[n-1] == "export":
+		return []cobra.Completion{"none", "every", "aggregate", "sample"}
+	case args[0] == "add":
+		return append(settings, "data", "wide", "export")
+	case n == 2:
+		return append(settings, "schema", "export")
+	case args[2] == "schema" && n == 3:
+		return []cobra.Completion{"none"}
+	case slices.Contains(settings, args[2]):
+		return settings
+	}
+	return nil
 }
 
 // printNamespaces writes namespaces like 'ip ioam namespace show', which omits data
@@ -96,8 +133,13 @@ func printNamespaces(w io.Writer, list []config.Namespace) error {
 		if ns.Proof != nil && ns.Proof.DropRejected {
 			b.WriteString(" drop-rejected")
 		}
-		if ns.EdgeToEdge {
-			b.WriteString(", e2e")
+		for _, setting := range []struct {
+			on   bool
+			name string
+		}{{ns.EdgeToEdge, "e2e"}, {ns.Incremental, "incremental"}, {ns.Loopback, "loopback"}, {ns.TerminateActive, "terminate-active"}} {
+			if setting.on {
+				b.WriteString(", " + setting.name)
+			}
 		}
 		b.WriteByte('\n')
 	}

@@ -43,6 +43,7 @@ func (a *Agent) api() []route {
 		{"GET /v1/config", a.getConfig},
 		{"GET /v1/namespaces", a.getNamespaces},
 		{"POST /v1/namespaces", a.postNamespace},
+		{"PATCH /v1/namespaces/{id}", a.patchNamespace},
 		{"DELETE /v1/namespaces/{id}", a.deleteNamespace},
 		{"PUT /v1/namespaces/{id}/schema", a.putSchema},
 		{"PUT /v1/namespaces/{id}/export", a.putExport},
@@ -140,6 +141,23 @@ func (a *Agent) deleteNamespace(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return done(w, a.removeNamespace(ioam.NamespaceID(id)))
+}
+
+func (a *Agent) patchNamespace(w http.ResponseWriter, r *http.Request) error {
+	id, err := pathNumber(r, 16)
+	if err != nil {
+		return err
+	}
+	var change config.NamespaceChange
+	if err := decode(r, &change); err != nil {
+		return err
+	}
+	if change == (config.NamespaceChange{}) {
+		return badRequest{errors.New("nothing to set; give remove, e2e, incremental, loopback or terminate_active")}
+	}
+	return done(w, a.editConfig(func(c *config.Config) (*config.Config, error) {
+		return c.SetNamespace(ioam.NamespaceID(id), change)
+	}))
 }
 
 func (a *Agent) putSchema(w http.ResponseWriter, r *http.Request) error {

@@ -120,6 +120,7 @@ func TestChangesOfNothing(t *testing.T) {
 		},
 		"encapsulation": func() error { return failure(h.client.ReplaceEncapsulation(ctx, c.Encapsulations[1], false)) },
 		"export":        func() error { return h.client.SetExport(ctx, 123, api.NamespaceExport{}) },
+		"namespace":     func() error { return h.client.SetNamespace(ctx, 123, config.NamespaceChange{Remove: new(false)}) },
 	} {
 		if err := change(); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -134,6 +135,28 @@ func TestChangesOfNothing(t *testing.T) {
 	id := ioam.SchemaID(9)
 	if err := h.client.AddSchema(ctx, api.Schema{ID: id, Data: "new"}); err != nil || !h.status().Modified {
 		t.Errorf("a schema that nothing uses yet: modified %v, %v", h.status().Modified, err)
+	}
+}
+
+// Settings of a namespace change one by one; those that are not named stay.
+func TestSetNamespace(t *testing.T) {
+	ctx := context.Background()
+	h := newHarness(t, baseConfig)
+	h.start()
+	if status, answer := request(t, h, "PATCH", "/v1/namespaces/123", "{}"); status != 400 || !strings.Contains(answer, "nothing to set") {
+		t.Errorf("%d %s", status, answer)
+	}
+	for _, change := range []config.NamespaceChange{{Remove: new(true), Loopback: new(true)}, {EdgeToEdge: new(true), Incremental: new(true)}, {TerminateActive: new(true), Loopback: new(false)}} {
+		if err := h.client.SetNamespace(ctx, 123, change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := h.client.Namespaces(ctx)
+	if err != nil || !list[0].Remove || !list[0].EdgeToEdge || !list[0].Incremental || list[0].Loopback || !list[0].TerminateActive || h.datapath.applications() != 4 {
+		t.Errorf("%+v after %d applications, %v", list, h.datapath.applications(), err)
+	}
+	if err := h.client.SetNamespace(ctx, 9, config.NamespaceChange{Remove: new(true)}); err == nil || !strings.Contains(err.Error(), "waymark ioam namespace add 9") {
+		t.Errorf("%v", err)
 	}
 }
 

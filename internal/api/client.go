@@ -186,6 +186,11 @@ func (c *Client) SetSchema(ctx context.Context, id ioam.NamespaceID, schema *ioa
 	return c.do(ctx, http.MethodPut, "/v1/namespaces/"+strconv.Itoa(int(id))+"/schema", SchemaBinding{schema}, nil)
 }
 
+// SetNamespace changes what the node does with the options of a namespace.
+func (c *Client) SetNamespace(ctx context.Context, id ioam.NamespaceID, change config.NamespaceChange) error {
+	return c.do(ctx, http.MethodPatch, "/v1/namespaces/"+strconv.Itoa(int(id)), change, nil)
+}
+
 // SetExport sets what the node does with the Direct Exports of a namespace.
 func (c *Client) SetExport(ctx context.Context, id ioam.NamespaceID, export NamespaceExport) error {
 	return c.do(ctx, http.MethodPut, "/v1/namespaces/"+strconv.Itoa(int(id))+"/export", export, nil)

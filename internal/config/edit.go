@@ -69,6 +69,40 @@ func (c *Config) SetExport(id ioam.NamespaceID, mode model.ExportMode, n Sample)
 	return c.edit(func(next *Config) { next.Namespaces[i].Export, next.Namespaces[i].Sample = mode, n })
 }
 
+// NamespaceChange says what this node does with the options of a namespace; nil leaves a
+// setting as it is.
+type NamespaceChange struct {
+	Remove          *bool `json:"remove,omitempty"`
+	EdgeToEdge      *bool `json:"e2e,omitempty"`
+	Incremental     *bool `json:"incremental,omitempty"`
+	Loopback        *bool `json:"loopback,omitempty"`
+	TerminateActive *bool `json:"terminate_active,omitempty"`
+}
+
+// SetNamespace changes settings of a namespace.
+func (c *Config) SetNamespace(id ioam.NamespaceID, change NamespaceChange) (*Config, error) {
+	i := c.namespace(id)
+	if i < 0 {
+		return nil, noNamespace(id, fmt.Sprintf("add it with: waymark ioam namespace add %d", id))
+	}
+	return c.edit(func(next *Config) { change.Apply(&next.Namespaces[i]) })
+}
+
+// Apply changes a namespace.
+func (change NamespaceChange) Apply(ns *Namespace) {
+	for _, one := range []struct {
+		is     *bool
+		wanted *bool
+	}{
+		{&ns.Remove, change.Remove}, {&ns.EdgeToEdge, change.EdgeToEdge}, {&ns.Incremental, change.Incremental},
+		{&ns.Loopback, change.Loopback}, {&ns.TerminateActive, change.TerminateActive},
+	} {
+		if one.wanted != nil {
+			*one.is = *one.wanted
+		}
+	}
+}
+
 // AddEncapsulation adds a rule after the others.
 func (c *Config) AddEncapsulation(e Encapsulation) (*Config, error) {
 	if c.encapsulation(e.Name) >= 0 {

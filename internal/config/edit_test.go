@@ -48,6 +48,11 @@ var namespaceEdits = []edit{
 	}, has: "id: 5\n", lacks: "id: 123\n"},
 	{name: "set a schema", edit: func(c *Config) (*Config, error) { return c.SetSchema(123, &Schema{ID: 9, Data: "rack 9"}) }, has: `"rack 9"`, lacks: `data: abc`},
 	{name: "set an export", edit: func(c *Config) (*Config, error) { return c.SetExport(123, model.ExportSample, 9) }, has: "export: sample\n    sample: 9\n", lacks: "export: none"},
+	{name: "set what is done with options", edit: func(c *Config) (*Config, error) {
+		return c.SetNamespace(123, NamespaceChange{Remove: new(true), TerminateActive: new(true), Loopback: new(false)})
+	}, has: "remove: true\n", lacks: "terminate-active: false"},
+	{name: "set it for no namespace", edit: func(c *Config) (*Config, error) { return c.SetNamespace(5, NamespaceChange{}) },
+		wantErr: `there is no namespace 5; add it with: waymark ioam namespace add 5`},
 	{name: "export of no namespace", edit: func(c *Config) (*Config, error) { return c.SetExport(5, model.ExportEvery, 0) },
 		wantErr: `there is no namespace 5; add it with: waymark ioam namespace add 5`},
 	{name: "sample of nothing", edit: func(c *Config) (*Config, error) { return c.SetExport(123, model.ExportSample, 0) },

@@ -6,7 +6,7 @@
 // everywhere, and a word that would have no effect is refused, or kept apart to be
 // reported when it is about the kernel's route. It is more lenient in one: the order of
 // the clauses before "trace", "dex", "pot" and "e2e" does not matter. It adds words for
-// what iproute2 cannot express: flows, flow-id, option-type, pot, e2e and export; and the
+// what iproute2 cannot express: flows, flow-id, option-type, pot, e2e and export, and the settings of namespaces; and the
 // commands "interface" and "decapsulation".
 package iproute2
 
@@ -111,9 +111,10 @@ func parseNumber(name, word string, bits int) (uint64, error) {
 // NamespaceCommand is "namespace add|del|set|show …".
 type NamespaceCommand struct {
 	Verb      Verb
-	Namespace config.Namespace // Add; Del uses only its id, Set what it sets
-	SetExport bool             // Set: the export instead of the schema
-	Schema    *ioam.SchemaID   // Set; nil is none
+	Namespace config.Namespace        // Add; Del uses only its id, Set what it sets
+	SetExport bool                    // Set: the export instead of the schema
+	Change    *config.NamespaceChange // Set: settings instead of the schema, or nil
+	Schema    *ioam.SchemaID          // Set; nil is none
 }
 
 // ParseNamespace reads what follows "namespace".
@@ -139,6 +140,8 @@ func ParseNamespace(args []string) (NamespaceCommand, error) {
 		if c.SetExport = w.more() && w.peek() == "export"; c.SetExport {
 			w.next++
 			err = w.export(&c.Namespace)
+		} else if w.more() && settingOf(new(config.NamespaceChange), w.peek()) != nil {
+			c.Change, err = w.settings()
 		} else {
 			c.Schema, err = w.schemaBinding()
 		}
@@ -153,12 +156,21 @@ func (w *words) namespaceData(ns *config.Namespace) error {
 	ns.Data = config.Data(ioam.DataUnavailable)
 	ns.DataWide = config.DataWide(ioam.DataWideUnavailable)
 	seen := map[string]bool{}
+	var change config.NamespaceChange
 	for w.more() {
 		word, _ := w.take("")
 		if seen[word] {
 			return fmt.Errorf("%s: given twice", word)
 		}
 		seen[word] = true
+		if setting := settingOf(&change, word); setting != nil {
+			var err error
+			if *setting, err = w.onOff(word); err != nil {
+				return err
+			}
+			change.Apply(ns)
+			continue
+		}
 		switch word {
 		case "data":
 			n, err := w.number("data", 32)
@@ -177,10 +189,53 @@ func (w *words) namespaceData(ns *config.Namespace) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("%q: want data DATA32, wide DATA64 or export WAY", word)
+			return fmt.Errorf("%q: want data DATA32, wide DATA64, export WAY, or one of %s with on or off", word, settingWords)
 		}
 	}
 	return nil
+}
+
+// settingWords are the settings of a namespace that are on or off.
+const settingWords = "remove, e2e, incremental, loopback, terminate-active"
+
+// settingOf is the setting that a word names, nil without one.
+func settingOf(change *config.NamespaceChange, word string) **bool {
+	return map[string]**bool{
+		"remove": &change.Remove, "e2e": &change.EdgeToEdge, "incremental": &change.Incremental,
+		"loopback": &change.Loopback, "terminate-active": &change.TerminateActive,
+	}[word]
+}
+
+// settings reads words of settings, each with on or off.
+func (w *words) settings() (*config.NamespaceChange, error) {
+	change := &config.NamespaceChange{}
+	for w.more() {
+		word, _ := w.take("")
+		setting := settingOf(change, word)
+		switch {
+		case setting == nil:
+			return nil, fmt.Errorf("%q: want one of %s", word, settingWords)
+		case *setting != nil:
+			return nil, fmt.Errorf("%s: given twice", word)
+		}
+		var err error
+		if *setting, err = w.onOff(word); err != nil {
+			return nil, err
+		}
+	}
+	return change, nil
+}
+
+func (w *words) onOff(name string) (*bool, error) {
+	word, err := w.take(name)
+	if err != nil {
+		return nil, err
+	}
+	if word != "on" && word != "off" {
+		return nil, fmt.Errorf("%s %q: want on or off", name, word)
+	}
+	on := word == "on"
+	return &on, nil
 }
 
 // export reads none, every, aggregate, or sample with its n.
@@ -205,7 +260,7 @@ func (w *words) export(ns *config.Namespace) error {
 
 func (w *words) schemaBinding() (*ioam.SchemaID, error) {
 	if word, err := w.take("namespace set ID"); err != nil || word != "schema" {
-		return nil, fmt.Errorf("namespace set ID: want schema {ID|none} or export WAY")
+		return nil, fmt.Errorf("namespace set ID: want schema {ID|none}, export WAY, or some of %s with on or off", settingWords)
 	}
 	if w.more() && w.peek() == "none" {
 		w.next++

@@ -136,6 +136,24 @@ func TestSelectsDirectExport(t *testing.T) {
 	}
 }
 
+func TestNamespaceSettings(t *testing.T) {
+	all := config.Namespace{ID: 5, Data: 1, DataWide: config.DataWide(ioam.DataWideUnavailable), Remove: true, Loopback: true, Incremental: true, TerminateActive: true}
+	c, err := ParseNamespace(strings.Fields("add 5 remove on e2e off loopback on data 1 incremental on terminate-active on"))
+	if err != nil || c.Namespace != all {
+		t.Errorf("%+v, %v", c.Namespace, err)
+	}
+	for in, want := range map[string]config.NamespaceChange{
+		"remove on":                        {Remove: new(true)},
+		"e2e off incremental on":           {EdgeToEdge: new(false), Incremental: new(true)},
+		"loopback on terminate-active off": {Loopback: new(true), TerminateActive: new(false)},
+	} {
+		c, err := ParseNamespace(strings.Fields("set 5 " + in))
+		if err != nil || c.Verb != Set || c.Namespace.ID != 5 || c.SetExport || c.Schema != nil || !cmp.Equal(c.Change, &want) {
+			t.Errorf("set %s: %+v, %v", in, c, err)
+		}
+	}
+}
+
 func TestNamespaceExport(t *testing.T) {
 	for in, want := range map[string]config.Namespace{
 		"export every":       {Export: model.ExportEvery},
