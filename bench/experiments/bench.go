@@ -55,7 +55,7 @@ var all = sync.OnceValue(func() []harness.Benchmark {
 		{
 			Name:    "srv6-parts",
 			Title:   "nanoseconds that measuring SRv6 flows costs a packet, by hook",
-			Short:   harness.Options{Duration: 10 * time.Second, Rounds: 5},
+			Short:   harness.Options{Duration: 6 * time.Second, Rounds: 3},
 			Full:    harness.Options{Duration: 2 * time.Minute, Rounds: 25},
 			Measure: runSegmentParts,
 		},

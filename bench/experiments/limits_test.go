@@ -27,6 +27,9 @@ func TestLimits(t *testing.T) {
 	for _, c := range costCases() {
 		times["cost"] = append(times["cost"], c.is())
 	}
+	for _, hook := range segmentHooks {
+		times["srv6-parts"] = append(times["srv6-parts"], ofSegmentPart(packetsMeasured, hook))
+	}
 	for _, b := range All() {
 		if b.Table == nil {
 			continue

@@ -203,6 +203,11 @@ func segmentFrame(hook datapath.Hook, packets string) []byte {
 	return harness.With(frame, 0, 0, 0, 0, 0, 0, 0) // the link-layer address of a Runner's interfaces
 }
 
+// ofSegmentPart are the dimensions of packets at a hook.
+func ofSegmentPart(packets string, hook datapath.Hook) report.Dimensions {
+	return report.Dimensions{Treatment: packets, Hook: string(hook)}
+}
+
 // result compares each step with the same packet in the same program without flows.
 func (p *segmentParts) result() report.Result {
 	r := report.Result{
@@ -217,7 +222,7 @@ func (p *segmentParts) result() report.Result {
 		for _, packets := range []string{packetsPlain, packetsOther, packetsMeasured} {
 			for _, flows := range costFlows {
 				without := p.of[segmentStep{hook, packets, flows, 0}]
-				v := difference(p.of[segmentStep{hook, packets, flows, flows}], without, report.Dimensions{Treatment: packets, Hook: string(hook)}, flows)
+				v := difference(p.of[segmentStep{hook, packets, flows, flows}], without, ofSegmentPart(packets, hook), flows)
 				if packets == packetsMeasured {
 					v.Aim = measuredCostAim
 				}
@@ -227,7 +232,7 @@ func (p *segmentParts) result() report.Result {
 		none := segmentStep{hook, packetsMeasured, 1, 0}
 		nothing := none
 		nothing.flows = noProgram
-		r.Points = append(r.Points, difference(p.of[none], p.of[nothing], report.Dimensions{Treatment: unmeasured, Hook: string(hook)}, 0))
+		r.Points = append(r.Points, difference(p.of[none], p.of[nothing], ofSegmentPart(unmeasured, hook), 0))
 	}
 	return r
 }

@@ -51,15 +51,17 @@ type segmentNode struct {
 	// they do not differ by it.
 	numbered func(number int) (list []netip.Addr, label *uint32)
 	arrives  func(colours ...byte) harness.Arrival
-	reduced  bool // the list lacks its first segment
+	reduced  bool          // the list lacks its first segment
+	marking  model.Marking // zero: the default
 }
 
 // Names of nodes.
 const (
-	atHeadEnd  = "head end, flows by flow label"
-	atPolicies = "head end, flows by segments"
-	atEndpoint = "End, flows by segments"
-	atDecap    = "End.DT6, flows by segments"
+	atHeadEnd         = "head end, flows by flow label"
+	atHeadEndInTunnel = "head end of packets in a tunnel, flows by its segments"
+	atPolicies        = "head end, flows by segments"
+	atEndpoint        = "End, flows by segments"
+	atDecap           = "End.DT6, flows by segments"
 )
 
 // headEnd encapsulates by one route. The kernel copies the flow label, by which flows
@@ -77,6 +79,25 @@ var headEnd = segmentNode{
 		return []netip.Addr{sid(1, 0), sid(2, 0), sid(3, 0)}, &label
 	},
 	arrives: encapsulated,
+}
+
+// headEndInTunnel encapsulates packets of a tunnel, on their way to its second segment. It
+// can only count its flows: Waymark counts without colouring where packets arrive.
+var headEndInTunnel = segmentNode{
+	name: atHeadEndInTunnel, direction: model.DirectionTransit,
+	commands: func(int) []string {
+		return []string{tunnelSource, routeToSIDs, fmt.Sprintf("route add %s/128 encap seg6 mode encap segs %s,%s,%s dev n1", sid(2, 0), sid(4, 0), sid(5, 0), sid(6, 0))}
+	},
+	packets:  endpoint.packets,
+	numbered: endpoint.numbered,
+	arrives: func(...byte) harness.Arrival {
+		return func(sent, arrived []byte) error {
+			if at := atLastSID + outerHeaders; len(arrived) >= at+2 {
+				sent = harness.With(sent, atLastSID, arrived[at:at+2]...)
+			}
+			return encapsulated(outerClass)(sent, arrived)
+		}
+	},
 }
 
 // policies is a head end with a route for each segment list.
@@ -167,7 +188,7 @@ func (s segmentNode) measuring(mode datapath.AttachMode, flows, measured int) ha
 	t.Name, t.Attach = fmt.Sprintf("%s, %d flows measured at %s", t.Name, measured, name), mode
 	t.Config = func(in, out model.IfIndex) model.NodeConfig {
 		c := place(measuringConfig(), in, out)
-		c.Measurement.Flows = s.flows(measured)
+		c.Measurement = s.measurement(measured)
 		if hook.Out {
 			c.Interfaces = c.Interfaces[1:]
 		} else {
@@ -188,31 +209,44 @@ func measuringConfig() model.NodeConfig {
 	return c
 }
 
+// measurement is of so many flows. Packets arrive with one colour, in blocks of the other
+// one, too: with such a guard, none is noted as late or early, as few of a real ingress are.
+func (s segmentNode) measurement(flows int) model.Measurement {
+	return model.Measurement{Guard: model.DefaultBlock/2 - 1, Marking: s.marking, Flows: s.flows(flows)}
+}
+
+// colours are those of packets that the node has coloured.
+func (s segmentNode) colours() []byte {
+	colours := model.Measurement{Marking: s.marking}.WithDefaults().Marking.Colours
+	return colours[:]
+}
+
 // scatter has no factor in common with a number of flows.
 const scatter = 40_507
 
 // flows are measured flows in no order: packets that follow each other count in places
 // that do not, so the processor fetches none ahead.
 func (s segmentNode) flows(n int) []model.MeasuredFlow {
-	list := make([]model.MeasuredFlow, n)
+	list, mode := make([]model.MeasuredFlow, n), srv6.ModeEncap
+	if s.reduced {
+		mode = srv6.ModeReduced
+	}
 	for i := range list {
 		segments, label := s.numbered(i * scatter % n)
 		list[i] = model.MeasuredFlow{
 			Name: fmt.Sprint(i), Direction: s.direction, Source: harness.TunnelStart,
-			Path: srv6.Path{Segments: segments}, FlowLabel: label,
+			Path: srv6.Path{Segments: segments, Mode: mode}, FlowLabel: label,
 		}
 	}
 	return list
 }
 
-// linear is the node with a program that compares the lists one by one.
-func (s segmentNode) linear(flows int) harness.Treatment {
+// linear is the node with a program that compares the lists one by one, and gives packets a
+// colour; 0: none.
+func (s segmentNode) linear(flows int, colour uint8) harness.Treatment {
 	t := s.kernel(flows)
-	t.Name = fmt.Sprintf("%s, linear search in %d lists", t.Name, flows)
-	t.Search = &harness.Search{}
-	if s.direction == model.DirectionOut {
-		t.Search.Colour = outerClass
-	}
+	t.Name = fmt.Sprintf("%s, linear search in %d lists, colour %d", t.Name, flows, colour)
+	t.Search = &harness.Search{Leaving: s.direction == model.DirectionOut, Colour: colour}
 	for i := range flows {
 		segments, _ := s.numbered(i)
 		t.Search.Lists = append(t.Search.Lists, []netip.Addr{segments[2], segments[1], segments[0]})
@@ -237,11 +271,16 @@ func encapsulated(colours ...byte) harness.Arrival {
 		if !bytes.Equal(inner[8:24], source[8:24]) || !bytes.Equal(inner[harness.IPv6Header:n], source[harness.IPv6Header:n]) {
 			return fmt.Errorf("the packet was changed:\n%x became\n%x", sent, arrived)
 		}
-		if !bytes.Contains(colours, []byte{class(arrived)}) {
-			return fmt.Errorf("the packet left with the traffic class %#02x, not one of %#02x", class(arrived), colours)
-		}
-		return nil
+		return hasColour(arrived, colours)
 	}
+}
+
+// hasColour checks that a packet left with one of the colours.
+func hasColour(arrived, colours []byte) error {
+	if !bytes.Contains(colours, []byte{class(arrived)}) {
+		return fmt.Errorf("the packet left with the traffic class %#02x, not one of %#02x", class(arrived), colours)
+	}
+	return nil
 }
 
 // advanced checks that a packet goes on to its last segment.
@@ -256,6 +295,16 @@ func advanced(sent, arrived []byte) error {
 		return fmt.Errorf("the packet does not go on to its last segment:\n%x became\n%x", sent, arrived)
 	}
 	return nil
+}
+
+// recoloured checks that a packet goes on to its last segment with one of the colours.
+func recoloured(colours ...byte) harness.Arrival {
+	return func(sent, arrived []byte) error {
+		if err := hasColour(arrived, colours); err != nil {
+			return err
+		}
+		return advanced(sent, arrived)
+	}
 }
 
 // decapsulated checks that a packet left its tunnel.

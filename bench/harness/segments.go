@@ -36,13 +36,13 @@ func (n *Node) routeSegments(commands []string) error {
 // one.
 type Search struct {
 	Lists [][]netip.Addr // in the order of an SRH: the last segment first
-	// Colour is set in the traffic class of packets that leave; 0: packets that
-	// arrive are only counted.
+	// Leaving says that it is where packets leave, not where they arrive.
+	Leaving bool
+	// Colour is set in the traffic class; 0: packets are only counted.
 	Colour uint8
 }
 
-// search attaches the program where packets leave if it colours them, and else where
-// they arrive.
+// search attaches the program.
 func (n *Node) search(s Search) error {
 	spec, err := loadLinear()
 	if err != nil {
@@ -71,7 +71,7 @@ func (n *Node) search(s Search) error {
 	}
 	return InNamespace(n.Namespace, func() error {
 		at := link.TCXOptions{Program: c.Programs[linearProgLinear], Interface: n.in.Attrs().Index, Attach: ebpf.AttachTCXIngress}
-		if s.Colour != 0 {
+		if s.Leaving {
 			at.Interface, at.Attach = n.out.Attrs().Index, ebpf.AttachTCXEgress
 		}
 		l, err := link.AttachTCX(at)

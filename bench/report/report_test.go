@@ -139,8 +139,8 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// Every published value has a point of ours at the same x, once its experiment is
-// recorded.
+// Every published value has a point of ours at the same x, once its variant is recorded. What
+// only counts is beside what only counts, and what colours, too, beside what does both.
 func TestPublished(t *testing.T) {
 	papers, err := papersValues()
 	if err != nil {
@@ -151,11 +151,16 @@ func TestPublished(t *testing.T) {
 	}
 	results := committed(t)
 	for _, v := range papers.Values {
-		r, recorded := results[v.Experiment]
+		r := results[v.Experiment]
+		recorded := r.any(func(p Point) bool { return p.Dimensions == v.Beside })
 		for _, x := range v.X {
 			if recorded && !r.any(func(p Point) bool { return p.Dimensions == v.Beside && p.X == x }) {
 				t.Errorf("%s has no variant %q at %v", v.Experiment, v.Beside, x)
 			}
+		}
+		const both = "counting and colouring"
+		if v.Paper == "D" && v.Series != "" && strings.HasSuffix(v.Series, both) != strings.HasSuffix(v.Beside.Treatment, both) {
+			t.Errorf("%s: %q is beside %q", v.Experiment, v.Series, v.Beside.Treatment)
 		}
 		impossible := func(ratio float64) bool { return ratio <= 0 || ratio > 1 }
 		if len(v.Ratios) != 1 && len(v.Ratios) != len(v.X) || slices.ContainsFunc(v.Ratios, impossible) || v.Read == "" || papers.Papers[v.Paper].Title == "" {
