@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -224,7 +225,7 @@ func (p *segmentParts) result() report.Result {
 				without := p.of[segmentStep{hook, packets, flows, 0}]
 				v := difference(p.of[segmentStep{hook, packets, flows, flows}], without, ofSegmentPart(packets, hook), flows)
 				if packets == packetsMeasured {
-					v.Aim = measuredCostAim
+					v.Aim, v.Limit = measuredCostAim, segmentLimit(hook, flows)
 				}
 				r.Points = append(r.Points, v)
 			}
@@ -235,6 +236,25 @@ func (p *segmentParts) result() report.Result {
 		r.Points = append(r.Points, difference(p.of[none], p.of[nothing], ofSegmentPart(unmeasured, hook), 0))
 	}
 	return r
+}
+
+// segmentLimit is for packets of so many flows. With few, what they pay in any case is what a
+// packet of no flow pays; with many, what they pay with few.
+func segmentLimit(hook datapath.Hook, flows int) *report.Limit {
+	l := &report.Limit{
+		Why:   "the walk to the segments and through a list of three, their hash, and a look into the table of flows, which a packet of no flow takes, too",
+		Floor: report.Reference{Variant: ofSegmentPart(packetsOther, hook), X: float64(costFlows[0])},
+		Rest:  "the key compared, the block found by the clock, and its counters",
+	}
+	if flows != costFlows[0] {
+		l.Why = fmt.Sprintf("what it takes with %d flow", costFlows[0])
+		l.Floor.Variant = ofSegmentPart(packetsMeasured, hook)
+		l.Rest = "misses of the caches and of the TLB in two tables, that of the keys and that of the counters (decision 0020)"
+	}
+	if hook == datapath.HookEgressTC {
+		l.Rest = strings.Replace(l.Rest, "and its counters", "its counters, and the colour written", 1)
+	}
+	return l
 }
 
 // difference is how much longer one step takes than another.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/bench/report"
+	"github.com/waymark-net/waymark/internal/datapath"
 	"github.com/waymark-net/waymark/test/testnet"
 )
 
@@ -181,6 +182,28 @@ func TestSegmentParts(t *testing.T) {
 	}
 	if want := len(segmentHooks) * (3*len(costFlows) + 1); len(r.Points) != want {
 		t.Errorf("%d points instead of %d", len(r.Points), want)
+	}
+	for _, p := range r.Points {
+		if (p.Aim != 0) != (p.Dimensions.Treatment == packetsMeasured) || (p.Aim != 0) != (p.Limit != nil) {
+			t.Errorf("%s with %v flows: the aim %v, the limit %+v", p.Variant, p.X, p.Aim, p.Limit)
+		}
+		floor := func(q report.Point) bool { return q.Dimensions == p.Limit.Floor.Variant && q.X == p.Limit.Floor.X }
+		if p.Limit != nil && (p.Limit.Why == "" || p.Limit.Rest == "" || !slices.ContainsFunc(r.Points, floor)) {
+			t.Errorf("%s with %v flows has the limit %+v", p.Variant, p.X, p.Limit)
+		}
+	}
+}
+
+// With few flows the limit is a packet of no flow, with many one of few flows.
+func TestSegmentLimits(t *testing.T) {
+	for _, hook := range segmentHooks {
+		few, many := segmentLimit(hook, costFlows[0]), segmentLimit(hook, costFlows[1])
+		if few.Floor.Variant != ofSegmentPart(packetsOther, hook) || many.Floor.Variant != ofSegmentPart(packetsMeasured, hook) || few.Floor.X != 1 || many.Floor.X != 1 {
+			t.Errorf("%s: %+v and %+v", hook, few.Floor, many.Floor)
+		}
+		if strings.Contains(few.Rest, "colour") != (hook == datapath.HookEgressTC) || !strings.Contains(many.Rest, "TLB") {
+			t.Errorf("%s: %q and %q", hook, few.Rest, many.Rest)
+		}
 	}
 }
 

@@ -7,12 +7,14 @@ import (
 	"regexp"
 )
 
-// Limit is what keeps a variant from its aim, as references to measured figures.
+// Limit is what keeps a variant from its aim, as references to measured figures: rates for a
+// rate, and times for a time.
 type Limit struct {
 	Why   string      `json:"why"`            // what sets the limit
 	Floor Reference   `json:"floor,omitzero"` // packets that pay all of that, or all except Plus; none for rates that are kept
 	Plus  []Reference `json:"plus,omitempty"` // times that come on top of the floor
 	Ours  []Reference `json:"ours,omitempty"` // times of our programs beyond all that, caches warm
+	Rest  string      `json:"rest,omitempty"` // what is beyond all that, where it is not measured
 }
 
 // Reference names a figure; without a benchmark, one of the same result, and
@@ -26,10 +28,10 @@ type Reference struct {
 // measured are the results that a reference may point to.
 type measured []Result
 
-// find finds the point of a reference, at the same x. Times are found at any x,
-// because their frames have their own lengths. Results of other machines are
+// find finds the point of a reference, at the same x. Times that are not there at this x are
+// found at any, because their frames have their own lengths. Results of other machines are
 // skipped.
-func (m measured) find(from Result, r Reference, x float64) (Point, bool) {
+func (m measured) find(from Result, r Reference, x float64) (at Point, found bool) {
 	if r.X != 0 {
 		x = r.X
 	}
@@ -39,12 +41,16 @@ func (m measured) find(from Result, r Reference, x float64) (Point, bool) {
 			continue
 		}
 		for _, p := range other.Points {
-			if p.Dimensions == r.Variant && (p.X == x || p.NS != nil) {
+			switch {
+			case p.Dimensions != r.Variant:
+			case p.X == x:
 				return p, true
+			case p.NS != nil && !found:
+				at, found = p, true
 			}
 		}
 	}
-	return Point{}, false
+	return at, found
 }
 
 // buildNumber is what the kernels of a provider add to version and flavour.
@@ -92,14 +98,7 @@ func (r Result) distance(p Point, l *Limit, m measured) string {
 		return r.shortfall(p, l, m)
 	}
 	if p.PPS == nil {
-		value, figure := p.NS, p.figure()
-		switch {
-		case value == nil:
-			value = p.Bytes
-		case *value < 1000:
-			figure = fmt.Sprintf("%.1f ns", *value)
-		}
-		return fmt.Sprintf("takes %s, %.1f%% more than the aim of %s.", figure, 100*(*value/p.Aim-1), p.aimFigure())
+		return r.distanceOfValue(p, l, m)
 	}
 	own := 1e9 / *p.PPS
 	ratio := func(q Point) float64 { return q.Ratio }
@@ -117,18 +116,46 @@ func (r Result) distance(p Point, l *Limit, m measured) string {
 	if !ok || !measuredToo || ratio(floor) <= 0 {
 		return text + "."
 	}
-	least := base/ratio(floor) + plus
+	return text + l.words(own, base/ratio(floor)+plus, base/aim, r, m)
+}
+
+// distanceOfValue is distance for times and memory.
+func (r Result) distanceOfValue(p Point, l *Limit, m measured) string {
+	value, figure := p.NS, p.figure()
+	switch {
+	case value == nil:
+		value = p.Bytes
+	case *value < 1000:
+		figure = fmt.Sprintf("%.1f ns", *value)
+	}
+	text := fmt.Sprintf("takes %s, %.1f%% more than the aim of %s", figure, 100*(*value/p.Aim-1), p.aimFigure())
+	if l == nil || p.NS == nil {
+		return text + "."
+	}
+	floor, ok := m.find(r, l.Floor, p.X)
+	plus, measuredToo := m.sum(r, l.Plus)
+	if !ok || !measuredToo || floor.NS == nil {
+		return text + "."
+	}
+	return text + l.words(*value, *floor.NS+plus, p.Aim, r, m)
+}
+
+// words compare a time in ns with the limit's and the aim's.
+func (l *Limit) words(own, least, aim float64, r Result, m measured) string {
 	within := "which is within the aim"
-	if least > base/aim {
+	if least > aim {
 		within = "which alone is beyond the aim"
 	}
-	text += fmt.Sprintf(": %s, makes it %.0f, %s", l.Why, least, within)
+	text := fmt.Sprintf(": %s, makes it %.0f, %s", l.Why, least, within)
 	if own-least < 1 {
 		return text + "; ours is at that limit."
 	}
 	text += fmt.Sprintf("; ours is %.0f ns from that limit", own-least)
 	if ns, ok := m.sum(r, l.Ours); ok && len(l.Ours) > 0 {
 		text += fmt.Sprintf(", of which our programs take %.0f with warm caches", ns) + m.largest(r, l.Ours)
+	}
+	if l.Rest != "" {
+		text += ": " + l.Rest
 	}
 	return text + "."
 }

@@ -372,6 +372,43 @@ func TestShortfall(t *testing.T) {
 	}
 }
 
+// A time is compared with that of the limit, at the limit's x, and with what comes on top.
+func TestDistanceOfTimes(t *testing.T) {
+	point := func(treatment string, x, ns float64) Point {
+		p := NewPoint(Dimensions{Treatment: treatment}, x)
+		p.NS, p.Aim = &ns, 60
+		return p
+	}
+	r := Result{Name: "srv6-parts", X: "flows", Points: []Point{
+		point("of a flow", 1, 92.5), point("of a flow", 65536, 286), point("of no flow", 65536, 99), point("of no flow", 1, 59.9), point("hash", 5, 10),
+	}}
+	floor := func(treatment string, x float64) Reference {
+		return Reference{Variant: Dimensions{Treatment: treatment}, X: x}
+	}
+	plus := []Reference{floor("hash", 0)}
+	for _, test := range []struct {
+		x     float64
+		limit *Limit
+		want  string
+	}{
+		{1, nil, "takes 92.5 ns, 54.2% more than the aim of 60 ns."},
+		{1, &Limit{Why: "the walk", Floor: floor("of no flow", 1)}, "takes 92.5 ns, 54.2% more than the aim of 60 ns: the walk, makes it 60, which is within the aim; ours is 33 ns from that limit."},
+		{1, &Limit{Why: "the walk", Floor: floor("of no flow", 0), Plus: plus, Rest: "the key"}, "takes 92.5 ns, 54.2% more than the aim of 60 ns: the walk, makes it 70, which alone is beyond the aim; ours is 23 ns from that limit: the key."},
+		{65536, &Limit{Why: "one flow", Floor: floor("of a flow", 1), Rest: "misses"}, "takes 286.0 ns, 376.7% more than the aim of 60 ns: one flow, makes it 92, which alone is beyond the aim; ours is 194 ns from that limit: misses."},
+		{65536, &Limit{Why: "the walk", Floor: floor("of no flow", 0)}, "takes 286.0 ns, 376.7% more than the aim of 60 ns: the walk, makes it 99, which alone is beyond the aim; ours is 187 ns from that limit."},
+		{1, &Limit{Why: "the walk", Floor: floor("not measured", 0)}, "takes 92.5 ns, 54.2% more than the aim of 60 ns."},
+		{1, &Limit{Why: "the walk", Floor: floor("of no flow", 1), Plus: []Reference{floor("not measured", 0)}}, "takes 92.5 ns, 54.2% more than the aim of 60 ns."},
+	} {
+		p := r.Points[0]
+		if test.x != 1 {
+			p = r.Points[1]
+		}
+		if got := r.distance(p, test.limit, measured{r}); got != test.want {
+			t.Errorf("%s\ninstead of\n%s", got, test.want)
+		}
+	}
+}
+
 // Points of one variant share a line, each with its x.
 func TestDistancesByVariant(t *testing.T) {
 	rate := func(ratio, aim float64, x float64, treatment string) Point {
