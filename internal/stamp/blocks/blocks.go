@@ -138,6 +138,7 @@ func Decode(b []byte) (m Message, err error) {
 	}
 	m.Length = time.Duration(binary.BigEndian.Uint32(b[8:])) * time.Millisecond
 	m.Block, m.ClockError = binary.BigEndian.Uint64(b[12:]), int64(binary.BigEndian.Uint64(b[20:]))
+	m.Entries = make([]Entry, 0, (len(b)-headerLen)/entryLen)
 	for b = b[headerLen:]; len(b) > 0; b = b[entryLen:] {
 		m.Entries = append(m.Entries, decodeEntry(b[:entryLen]))
 	}
