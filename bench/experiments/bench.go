@@ -67,6 +67,13 @@ var all = sync.OnceValue(func() []harness.Benchmark {
 			Measure: runExporterBenchmark,
 		},
 		{
+			Name:    "stamp",
+			Title:   "the STAMP reflector: processor time for a packet, by mode and TLVs",
+			Short:   harness.Options{Duration: 4 * time.Second, Rounds: 2},
+			Full:    harness.Options{Duration: time.Minute, Rounds: 11},
+			Measure: runStamp,
+		},
+		{
 			Name:    "postcards",
 			Title:   "postcards from a program to a collector's socket, at fixed rates",
 			Short:   harness.Options{Duration: 5 * time.Second, Rounds: 1},

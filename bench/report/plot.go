@@ -169,6 +169,7 @@ var (
 	rateUnit   = unit{"packet rate, % of the baseline", 100}
 	memoryUnit = unit{"memory, MiB", 1.0 / (1 << 20)}
 	addedUnit  = unit{"added time, ns", 1}
+	packetUnit = unit{"processor time for a packet, ns", 1}
 )
 
 // figure is a point's value in the figure, with its unit.
@@ -178,6 +179,8 @@ func (r Result) figure(p Point) (float64, unit) {
 		return *p.NS, unit{"time, ms", 1e-6}
 	case p.NS != nil && r.Name == "exporter":
 		return *p.NS, unit{"processor time for a record, ns", 1}
+	case p.NS != nil && r.Name == "stamp":
+		return *p.NS, packetUnit
 	case p.NS != nil:
 		return *p.NS, addedUnit
 	case p.Bytes != nil:

@@ -409,6 +409,23 @@ func TestDistanceOfTimes(t *testing.T) {
 	}
 }
 
+// Times that are not added to a baseline's are shown for the baseline, too.
+func TestWholeTimes(t *testing.T) {
+	ns := func(v float64) *float64 { return &v }
+	points := []Point{{Variant: "reflector", X: 44, NS: ns(5100), Ratio: 1.2, Reference: 4250, Aim: 5000}, {Variant: "sent back", X: 44, NS: ns(4250), Ratio: 1, Reference: 4250}}
+	whole, added := shown(t, Result{Name: "stamp", X: "octets", Points: points}), shown(t, Result{Name: "latency", Points: points})
+	for _, want := range []string{"| OCTETS | NS | SPREAD |", "| reflector | 44 | 5100.0 | – | ≤ 5000, missed |", "| sent back | 44 | 4250.0 |"} {
+		if !strings.Contains(whole, want) {
+			t.Errorf("%q lacks %q", whole, want)
+		}
+	}
+	for _, want := range []string{"| NS MORE | SPREAD |", "| sent back | 44 | – |"} {
+		if !strings.Contains(added, want) {
+			t.Errorf("%q lacks %q", added, want)
+		}
+	}
+}
+
 // Points of one variant share a line, each with its x.
 func TestDistancesByVariant(t *testing.T) {
 	rate := func(ratio, aim float64, x float64, treatment string) Point {

@@ -61,9 +61,13 @@ func (r Result) columns() []column {
 			column{"of the baseline", func(p Point) string { return fmt.Sprintf("%.2f", p.Ratio) }},
 		)
 	default:
+		title := "ns more"
+		if r.any(func(p Point) bool { _, u := r.figure(p); return u != addedUnit }) {
+			title = "ns"
+		}
 		list = append(list,
-			column{"ns more", func(p Point) string {
-				if p.isBaseline() {
+			column{title, func(p Point) string {
+				if p.isBaseline() && title != "ns" {
 					return none
 				}
 				return fmt.Sprintf("%.1f", *p.NS)

@@ -132,9 +132,14 @@ func (f *runFlags) run(cmd *cobra.Command, opts *commandline.Options, b harness.
 }
 
 func newListCommand(opts *commandline.Options) *cobra.Command {
+	var names strings.Builder
+	for _, b := range experiments.All() {
+		fmt.Fprintf(&names, "    %-12s %s\n", b.Name, b.Title)
+	}
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the benchmarks",
+		Long:  "List the benchmarks:\n\n" + strings.TrimRight(names.String(), "\n"),
 		Args:  commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return listBenchmarks(cmd.OutOrStdout(), opts.JSON)

@@ -110,7 +110,7 @@ var layers = map[string]string{
 	"cmd/waymark-bench":    "bench/... internal/commandline internal/docgen",
 
 	// Benchmarks: what is measured, how, and how it is drawn.
-	"bench/experiments": "ioam srv6 bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot",
+	"bench/experiments": "ioam srv6 stamp bench/harness bench/report internal/agent internal/api internal/datapath internal/record internal/model internal/pot internal/stamp/blocks internal/stamp/reflector internal/stamp/udp",
 	"bench/harness":     "ioam ipfix bench/report internal/agent internal/datapath internal/instant internal/model internal/record internal/routing internal/sink internal/sink/ipfixsink",
 	"bench/report":      "internal/instant",
 
