@@ -53,6 +53,7 @@ func lanes() []lane {
 		}},
 		{name: "trace that may be returned", config: returning, frames: [][]byte{
 			frame(craft.UDP, datagram, trace(123, 0xc00000, 6, 4)),
+			frame(craft.UDP, datagram, trace(123, model.LoopbackType, 6, 4)),
 		}},
 		{name: "several traces", frames: [][]byte{
 			frame(craft.UDP, datagram, trace(123, 0xc00000, 4, 2), trace(120, 0x800000, 3, 2)),
@@ -67,7 +68,7 @@ func lanes() []lane {
 			frame(craft.IPv6InIPv6, inner, export),
 			frame(craft.IPv6InIPv6, inner, exportOption(0x11, 123, 0x40, 0xc0000000, 8)),
 		}},
-		{name: "tunnel with a trace", config: tunnel, unwanted: true, frames: [][]byte{
+		{name: "tunnel with a trace", config: func(c *model.NodeConfig) { tunnel(c); returning(c) }, unwanted: true, frames: [][]byte{
 			frame(craft.IPv6InIPv6, inner, trace(123, 0xc00000, 6, 4)),
 			frame(craft.IPv6InIPv6, inner, trace(123, 0x800000, 3, 1)),
 		}},
