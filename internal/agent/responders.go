@@ -4,7 +4,6 @@ package agent
 
 import (
 	"maps"
-	"net/netip"
 
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/metrics"
@@ -34,7 +33,7 @@ func newResponders(c *core, flow func(uint16) (responder.Flow, bool)) *responder
 		ended: r.counts.add,
 		make: func(w *config.Responder) (*responder.Responder, error) {
 			return responder.New(responder.Config{
-				Protocol: responderProtocols[w.Protocol], Local: netip.AddrPort(w.Listen), Allowed: w.Allow, Rate: int(w.Rate), Short: w.Short, Flow: flow,
+				Protocol: responderProtocols[w.Protocol], Local: w.At(), Allowed: w.Allow, Rate: int(w.Rate), Short: w.Short, Flow: flow,
 			}), nil
 		},
 	}

@@ -8,14 +8,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/waymark-net/waymark/internal/lossquery"
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/srv6"
 )
 
 // Responder answers other nodes in protocols other than STAMP.
 type Responder struct {
-	Protocol ResponderProtocol `key:"protocol" required:"true" doc:"twamp-light: loss queries of draft-gandhi-spring-twamp-srpm, usually at port 1205. rfc6374-loss and rfc6374-delay: Loss and Delay Measurement messages of RFC 6374 over UDP, whose responses go where a UDP Return Object says (RFC 7876), if that is the query's source. They have no assigned port, and each needs its own."`
-	Listen   ListenAddress     `key:"listen" required:"true" doc:"Address and UDP port, such as [::]:1205."`
+	Protocol ResponderProtocol `key:"protocol" required:"true" doc:"twamp-light: loss queries of draft-gandhi-spring-twamp-srpm. rfc6374-loss and rfc6374-delay: Loss and Delay Measurement messages of RFC 6374 over UDP, whose responses go where a UDP Return Object says (RFC 7876), if that is the query's source. They have no assigned port, and each needs its own."`
+	Listen   ListenAddress     `key:"listen" absent:"with protocol: twamp-light, [::]:1205; else it is required" doc:"Address and UDP port, such as [::]:1205."`
 	Allow    []netip.Prefix    `key:"allow" required:"true" doc:"Prefixes of nodes that are answered, 1 to 64. These protocols have no authentication."`
 	Rate     PacketRate        `key:"rate" default:"10000" doc:"The most queries per second that are answered."`
 	Short    bool              `key:"short-queries" default:"false" doc:"With protocol: twamp-light: also answer loss queries that are shorter than their response of 41 octets; the shortest have 20. A sender with a forged source could then have twice the octets sent to another node. Queries of agents are padded to 41 octets; set it for other senders that do not pad theirs."`
@@ -30,6 +31,15 @@ const (
 	ResponderRFC6374Loss  ResponderProtocol = "rfc6374-loss"
 	ResponderRFC6374Delay ResponderProtocol = "rfc6374-delay"
 )
+
+// At is where the responder listens; the zero AddrPort if nothing says it.
+func (r *Responder) At() netip.AddrPort {
+	at := netip.AddrPort(r.Listen)
+	if !at.IsValid() && r.Protocol == ResponderTWAMPLight {
+		at = netip.AddrPortFrom(netip.IPv6Unspecified(), lossquery.ReflectorPort)
+	}
+	return at
+}
 
 // ListenAddress is an address with a port.
 type ListenAddress netip.AddrPort
@@ -75,10 +85,11 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 	asked, probed, sessions := 0, 0, make(map[SessionID]int)
 	for i, f := range c.Flows {
 		at := fmt.Sprintf("flows[%d].", i)
-		if j, dup := sessions[f.Session]; dup && f.Session != 0 {
-			add(at+"session", fmt.Sprintf("%d is also the session of flows[%d]", f.Session, j), "give each flow its own number")
+		session := c.sessionOf(&f)
+		if j, dup := sessions[session]; dup && session != 0 {
+			add(at+"session", fmt.Sprintf("%d is also the session of flows[%d]", session, j), "give each flow its own number")
 		}
-		sessions[f.Session] = i
+		sessions[session] = i
 		if encapsulated := slices.ContainsFunc(c.Flows, func(f Flow) bool { return f.Probes == model.ProbesInBandEncap }); f.Source == from && (encapsulated || f.Mode == srv6.ModeInline) {
 			add("measurement.probe-source", fmt.Sprintf("%v is the source of flows[%d], in which test packets would count", from, i), "use another address of this node")
 		}
@@ -89,7 +100,7 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 		}
 		if len(f.Points) > 0 {
 			asked++
-			if exchange != model.ExchangeStamp && f.Session == 0 {
+			if exchange != model.ExchangeStamp && c.sessionOf(&f) == 0 {
 				add(at+"session", fmt.Sprintf("messages of exchange: %v carry no name of a flow", exchange), "give the flow a number here and at its points")
 			}
 		}
@@ -108,6 +119,25 @@ func (c *Config) exchangeRules(add func(path, problem, cure string)) {
 		add("measurement.delay-port", fmt.Sprintf("with exchange: %v, nothing is sent there", exchange), "remove it, or set exchange: rfc6374")
 	}
 	c.responderRules(add)
+}
+
+// sessionOf is the session of a flow. Queries of TWAMP Light come from its port: without
+// another one, the only flow of a node has that of the published senders.
+func (c *Config) sessionOf(f *Flow) SessionID {
+	speaks := c.Measurement != nil && c.Measurement.Exchange == model.ExchangeTWAMPLight ||
+		slices.ContainsFunc(c.Responders, func(r Responder) bool { return r.Protocol == ResponderTWAMPLight })
+	if f.Session == 0 && speaks && len(c.Flows) == 1 {
+		return lossquery.SenderPort
+	}
+	return f.Session
+}
+
+// pointPort is the port of points that are given without one.
+func (c *Config) pointPort() uint16 {
+	if c.Measurement != nil && c.Measurement.Exchange == model.ExchangeTWAMPLight {
+		return lossquery.ReflectorPort
+	}
+	return stampPort
 }
 
 // lastPoint is the number of the flow's egress.
@@ -152,7 +182,7 @@ func (c *Config) probeRules(f *Flow, at string, exchange model.Exchange, add fun
 		}
 		add(at+"probes", fmt.Sprintf("test packets are STAMP's, and the points are asked by %v", exchange), cure)
 	}
-	if byMessages && f.Probes != model.ProbesNone && len(f.Points) > 0 && netip.AddrPort(f.Points[len(f.Points)-1]).Port() == uint16(c.Measurement.DelayPort) {
+	if byMessages && f.Probes != model.ProbesNone && len(f.Points) > 0 && f.Points[len(f.Points)-1].at(c.pointPort()).Port() == uint16(c.Measurement.DelayPort) {
 		add("measurement.delay-port", fmt.Sprintf("the last of %spoints answers Loss Measurement there", at), "give each of the two messages its own port: only the port tells them apart")
 	}
 	switch {
@@ -201,8 +231,12 @@ func (c *Config) responderRules(add func(path, problem, cure string)) {
 		if n := len(r.Allow); n == 0 || n > 64 {
 			add(fmt.Sprintf("responders[%d].allow", i), fmt.Sprintf("%d prefixes", n), "list 1 to 64 prefixes of the nodes that may ask")
 		}
+		if !r.At().IsValid() {
+			add(fmt.Sprintf("responders[%d].listen", i), fmt.Sprintf("protocol: %s has no assigned port", r.Protocol), "give an address and a port, such as [::]:6374")
+			continue
+		}
 		for j, other := range c.Responders[:i] {
-			if netip.AddrPort(r.Listen).Port() == netip.AddrPort(other.Listen).Port() {
+			if r.At().Port() == other.At().Port() {
 				add(fmt.Sprintf("responders[%d].listen", i), fmt.Sprintf("responders[%d] has the same port", j), "give each its own port: only the port tells their messages apart")
 			}
 		}

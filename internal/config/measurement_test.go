@@ -118,6 +118,56 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
+// Without ports, loss queries of TWAMP Light go from 1206 to 1205, and other questions to 862.
+func TestDefaultPorts(t *testing.T) {
+	const point, other = `, points: ["2001:db8::7", "[2001:db8::8]:7777"]`, `, {name: blue, direction: in, source: 2001:db8::2, segments: ["fc00:2::e"]}`
+	flows := func(direction, more, others string) string {
+		return `flows: [{name: red, direction: ` + direction + `, source: 2001:db8::1, segments: ["fc00:2::e", "fc00:3::e"]` + more + "}" + others + "]\n"
+	}
+	const light, responder = "measurement: {clock-error: 1ms, exchange: twamp-light}\n", "responders: [{protocol: twamp-light, allow: [\"::/0\"]}]\n"
+	for _, tt := range []struct {
+		name, text string
+		port       uint16
+		session    uint16
+		listen     string
+	}{
+		{"STAMP", flows("out", point, ""), 862, 0, ""},
+		{"TWAMP Light", light + flows("out", point, ""), 1205, 1206, ""},
+		{"another session", light + flows("out", point+", session: 9", ""), 1205, 9, ""},
+		{"a flow that is not asked about", light + flows("out", point+", session: 9", other), 1205, 9, ""},
+		{"a responder", responder + flows("in", "", ""), 0, 1206, "[::]:1205"},
+		{"a responder, two flows", responder + flows("in", "", other), 0, 0, "[::]:1205"},
+		{"a responder elsewhere", strings.Replace(responder, "allow", `listen: "[::1]:5", allow`, 1) + flows("in", "", ""), 0, 1206, "[::1]:5"},
+	} {
+		c := mustParse(t, served+tt.text)
+		f := c.Anywhere().Measurement.Flows[0]
+		if f.Session != tt.session {
+			t.Errorf("%s: session %d", tt.name, f.Session)
+		}
+		if len(f.Points) > 0 && (f.Points[0] != netip.AddrPortFrom(netip.MustParseAddr("2001:db8::7"), tt.port) || f.Points[1].Port() != 7777) {
+			t.Errorf("%s: %v", tt.name, f.Points)
+		}
+		for _, r := range c.Responders {
+			if r.At().String() != tt.listen {
+				t.Errorf("%s: listens at %v", tt.name, r.At())
+			}
+		}
+		if again := mustParse(t, string(c.Marshal())); !same(c, again) {
+			t.Errorf("%s: written otherwise than read:\n%s", tt.name, c.Marshal())
+		}
+	}
+	for text, want := range map[string]string{
+		light + flows("out", point, other+strings.Replace(other, "blue, direction: in", `green, direction: out, points: ["2001:db8::7"]`, 1)): "flows[0].session: messages of exchange: twamp-light carry no name",
+		"responders: [{protocol: rfc6374-loss, allow: [\"::/0\"]}]\n":                                                                         "responders[0].listen: protocol: rfc6374-loss has no assigned port; give an address and a port",
+		responder + "trace: {allow: [\"::/0\"], listen: \"[::]:1205\"}\n":                                                                     "trace.listen: responders[0].listen has the same port",
+		strings.Replace(responder, "}]", "}, {protocol: rfc6374-loss, listen: \"[::1]:1205\", allow: [\"::/0\"]}]", 1):                        "responders[0] has the same port",
+	} {
+		if _, err := Parse("F", []byte(served+text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // With IPFIX, nodes are numbered instead of asked.
 func TestExchangeByIPFIX(t *testing.T) {
 	const export = "export: [{kind: ipfix, address: \"udp://[2001:db8::9]:4739\"}]\n"

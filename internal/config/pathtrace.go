@@ -28,7 +28,7 @@ func (c *Config) traceRules(add func(path, problem, cure string)) {
 		add("trace.listen", "stamp.listen has the same port", "give each its own port")
 	}
 	for i, r := range c.Responders {
-		if netip.AddrPort(r.Listen).Port() == port {
+		if r.At().Port() == port {
 			add("trace.listen", fmt.Sprintf("responders[%d].listen has the same port", i), "give each its own port")
 		}
 	}

@@ -85,7 +85,7 @@ var layers = map[string]string{
 	"internal/collect/join":   "ioam internal/record",
 
 	// Configuration and control.
-	"internal/config":   "ioam ipfix srv6 internal/loss internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model",
+	"internal/config":   "ioam ipfix srv6 internal/loss internal/lossquery internal/pot internal/record internal/sink internal/sink/ipfixsink internal/sink/jsonl internal/stamp/keyfile internal/model",
 	"internal/iproute2": "ioam srv6 internal/config internal/model",
 	"internal/api":      "ioam internal/config internal/health internal/instant internal/model internal/pathmtu",
 	"internal/health":   "ioam",
