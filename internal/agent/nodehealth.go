@@ -51,12 +51,15 @@ func (h *nodeHealth) facts(s *state) health.Node {
 	if clock, err := h.system.Clock(); err == nil {
 		n.Clock = clock
 	}
+	isOwn := h.system.OwnAddresses()
 	names := map[model.IfIndex]string{}
 	for _, i := range s.resolved.Node.Interfaces {
 		names[i.Index] = i.Name
 		fact := h.system.InterfaceHealth(i.Name, i.MTU)
 		fact.Fills = i.Roles&model.RoleIngress != 0 && len(s.resolved.Node.Namespaces) > 0
 		fact.Removes = i.Roles&model.RoleIngress != 0 && s.resolved.Node.Removes()
+		fact.Keeps = fact.Removes && keepsTraces(s.resolved.Node)
+		fact.Differs = headersDiffer(s.resolved.Node, i.Index, isOwn)
 		n.Interfaces = append(n.Interfaces, fact)
 	}
 	for _, status := range h.datapath.Interfaces() {
@@ -65,12 +68,11 @@ func (h *nodeHealth) facts(s *state) health.Node {
 				n.Interfaces[k].XDPRefused = status.NativeXDPRefused
 				n.Interfaces[k].Hook = string(status.Ingress)
 				if s.resolved.Fast[status.Index] && status.FastRefused == "" {
-					n.Interfaces[k].Fills = false // the stack does not get them
+					n.Interfaces[k].Fills, n.Interfaces[k].Forwards = false, true // the stack does not get them
 				}
 			}
 		}
 	}
-	isOwn := h.system.OwnAddresses()
 	n.Unsecured = h.unsecured(s.config.Sinks, isOwn)
 	for i, e := range s.resolved.Node.Encapsulations {
 		fact := &n.Encapsulations[i]

@@ -77,6 +77,13 @@ func TestCheckNode(t *testing.T) {
 		{"kernel fills", func(n *Node) { n.Interfaces[0].KernelIOAM6 = true }, KernelIOAM6, "eth0", "ioam6_enabled is 1", "sysctl -w net/ipv6/conf/eth0/ioam6_enabled=0"},
 		{"lro", func(n *Node) { n.Interfaces[1].LRO = true }, LROEnabled, "eth1", "LRO", "ethtool -K eth1 lro off"},
 		{"filled before GRO", func(n *Node) { n.Interfaces[0].GRO, n.Interfaces[0].Fills = true, true }, OrderAtRisk, "eth0", "fills traces in native XDP, before receive offload", "attach: tcx"},
+		{"filled before GRO, another namespace removed", func(n *Node) {
+			n.Interfaces[0].GRO, n.Interfaces[0].Fills, n.Interfaces[0].Removes, n.Interfaces[0].Keeps = true, true, true, true
+		}, OrderAtRisk, "eth0", "removes headers of one namespace and fills traces of another", "forwarding: fast"},
+		{"segments one by one, GRO off", func(n *Node) { n.Interfaces[1].Differs = true }, OrderAtRisk, "eth1", "get headers that differ one by one", "ethtool -K eth1 gro on"},
+		{"segments one by one, fast", func(n *Node) {
+			n.Interfaces[1].GRO, n.Interfaces[1].Forwards, n.Interfaces[1].Differs = true, true, true
+		}, OrderAtRisk, "eth1", "forwards fast", "flows: 1/n"},
 		{"removed after GRO", func(n *Node) { n.Interfaces[1].GRO, n.Interfaces[1].Removes = true, true }, OrderAtRisk, "eth1", "removes headers in tc, after receive offload", "ethtool -K eth1 gro off"},
 		{"xdp refused", func(n *Node) { n.Interfaces[1].XDPRefused = "EOPNOTSUPP" }, XDPFallback, "eth1", "served by tcx, because native XDP was refused: EOPNOTSUPP", "attach: tcx"},
 		{"missing", func(n *Node) { n.Missing = []string{"eth7"} }, InterfaceMissing, "eth7", "does not exist", "create"},
@@ -150,6 +157,7 @@ func TestOrderIsKept(t *testing.T) {
 		{Name: "eth0", Hook: "xdp", Fills: true}, {Name: "eth0", Hook: "tcx", Removes: true},
 		{Name: "eth0", Hook: "xdp", GRO: true, Fills: true, Removes: true}, {Name: "eth0", Hook: "xdp", GRO: true},
 		{Name: "eth0", Hook: "tcx", GRO: true, Fills: true}, {Name: "eth0", Hook: "clsact", GRO: true},
+		{Name: "eth0", Hook: "tcx", GRO: true, Differs: true}, {Name: "eth0", Hook: "tcx", Whole: true, Differs: true}, {Name: "eth0", Hook: "xdp", Forwards: true},
 	} {
 		if ws := order(i); len(ws) != 0 {
 			t.Errorf("%+v: %+v", i, ws)

@@ -32,7 +32,15 @@ func ReadInterface(name string, mtu int) Interface {
 		KernelIOAM6: kernelIOAM6(name),
 		LRO:         ethtool(name, unix.ETHTOOL_GFLAGS)&ethFlagLRO != 0,
 		GRO:         ethtool(name, ethtoolGetGRO)&ethtoolFeature != 0,
+		Whole:       isVeth(name),
 	}
+}
+
+// isVeth reports whether an interface gets packets from another namespace of this machine,
+// as large as that sends them.
+func isVeth(name string) bool {
+	link, err := netlink.LinkByName(name)
+	return err == nil && link.Type() == "veth"
 }
 
 func kernelIOAM6(name string) bool {

@@ -25,6 +25,10 @@ type Interface struct {
 	Hook        string // the ingress hook that is attached: xdp, tcx or clsact
 	Fills       bool   // traces that arrive there are filled, for the stack
 	Removes     bool   // headers that arrive there may be removed
+	Keeps       bool   // though Removes, some of the traces that are filled stay in their packets
+	Whole       bool   // it gets large packets whole, without GRO (veth)
+	Forwards    bool   // it forwards fast
+	Differs     bool   // packets that arrive there get headers that differ within a TCP flow
 }
 
 // Encapsulation describes one encapsulation rule.
