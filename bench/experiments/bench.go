@@ -26,7 +26,7 @@ var all = sync.OnceValue(func() []harness.Benchmark {
 		{
 			Name:    "cost",
 			Title:   "nanoseconds per packet and verified instructions, by outcome and hook",
-			Short:   harness.Options{Duration: 20 * time.Second, Rounds: 7},
+			Short:   harness.Options{Duration: 18 * time.Second, Rounds: 7},
 			Full:    harness.Options{Duration: 3 * time.Minute, Rounds: 25},
 			Measure: runCost,
 		},

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/waymark-net/waymark/bench/harness"
 	"github.com/waymark-net/waymark/bench/report"
 	"github.com/waymark-net/waymark/internal/model"
@@ -214,10 +212,11 @@ func (s *stampSeries) against(ctx context.Context, share time.Duration, to netip
 			return
 		}
 		defer release()
-		before := threadTime()
-		err = serve(running)
-		spent = threadTime() - before
-		done <- err
+		before, err := threadTime()
+		err = errors.Join(err, serve(running))
+		after, err2 := threadTime()
+		spent = after - before
+		done <- errors.Join(err, err2)
 	}()
 	err = s.send(ctx, share, to)
 	stop()
@@ -258,8 +257,11 @@ func (s *stampSeries) hash(share time.Duration) (ns float64, err error) {
 	}
 	defer release()
 	auth, n := stamp.NewAuthenticator(stampKey), 0
-	before, deadline := threadTime(), time.Now().Add(share)
-	for ; time.Now().Before(deadline); n += len(s.packets) {
+	before, err := threadTime()
+	if err != nil {
+		return 0, err
+	}
+	for deadline := time.Now().Add(share); time.Now().Before(deadline); n += len(s.packets) {
 		for i, packet := range s.packets {
 			sequence, tlvs := uint32(i), packet[s.mode.BaseLen():]
 			if !auth.Verify(packet) || len(tlvs) > 0 && auth.VerifyTLVs(sequence, tlvs) != stamp.Verified {
@@ -269,14 +271,8 @@ func (s *stampSeries) hash(share time.Duration) (ns float64, err error) {
 			auth.SignTLVs(sequence, tlvs)
 		}
 	}
-	return float64((threadTime() - before).Nanoseconds()) / float64(n), nil
-}
-
-// threadTime is the CPU time of the calling thread.
-func threadTime() time.Duration {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
-	return time.Duration(now.Nano())
+	after, err := threadTime()
+	return float64((after - before).Nanoseconds()) / float64(n), err
 }
 
 // What is measured besides the reflector: parts of its time.
