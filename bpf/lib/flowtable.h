@@ -24,7 +24,7 @@ static __always_inline __u32 table_hash(const struct flow_key *key)
 #pragma clang loop unroll(full)
 	for (int i = 0; i < 14; i++)
 		h += word[i] * NODE.table_keys[i];
-	return h >> 32;
+	return spread(h);
 }
 
 /* Whether the reader has all that the flow did. */

@@ -55,6 +55,10 @@ func lanes() []lane {
 			frame(craft.UDP, datagram, trace(123, 0xc00000, 6, 4)),
 			frame(craft.UDP, datagram, trace(123, model.LoopbackType, 6, 4)),
 		}},
+		{name: "trace at a node that asks for copies", config: sending, frames: [][]byte{
+			frame(craft.UDP, datagram, trace(123, model.LoopbackType, 6, 4)),
+			ownCopy(frame(craft.UDP, datagram, trace(123, model.LoopbackType, 6, 4))),
+		}},
 		{name: "several traces", frames: [][]byte{
 			frame(craft.UDP, datagram, trace(123, 0xc00000, 4, 2), trace(120, 0x800000, 3, 2)),
 			frame(craft.UDP, datagram, trace(123, 0x800000, 2, 1), trace(123, 0xc00000, 4, 1), trace(120, 0x300000, 4, 2)),
@@ -163,6 +167,9 @@ func TestEveryOctetForwarded(t *testing.T) {
 	for _, l := range lanes() {
 		cfg := laneConfig(l.config)
 		cfg.Interfaces[0].Index, cfg.Interfaces[1].Index = arrivalIndex, departureIndex
+		for i := range cfg.Encapsulations {
+			cfg.Encapsulations[i].Interface = departureIndex
+		}
 		p := loadProgramsOn(t, cfg, arrivalIndex, fastArrival, fixedTime, hookIngressXDP, hookIngressTC)
 		p.routes(t, routing, 0)
 		for _, program := range []*ebpf.Program{p.xdp, p.tcIn} {
