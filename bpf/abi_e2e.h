@@ -100,7 +100,9 @@ struct e2e_note {
 	__u32 header; /* Namespace-ID << 16 | E2E-Type */
 	__u32 seconds;
 	__u32 fraction;
-	__u32 outcome; /* enum outcome */
+	__u16 offset; /* from the end of the IPv6 header */
+	__u8 outcome; /* enum outcome */
+	__u8 removed; /* where its header stays, too */
 };
 
 /* The packet whose options are read or written, of one CPU. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Removal of options from a Hop-by-Hop header that holds others, too (docs/data-plane.md, "Removing
- * options"). The header is put together anew beside the packet: an option that stays moves by a
+ * Removal of options from a Hop-by-Hop or Destination Options header that holds others, too
+ * (docs/data-plane.md, "Removing options"). The header is put together anew beside the packet: an option that stays moves by a
  * multiple of 8, so whole words can be copied.
  */
 #ifndef WAYMARK_EXTRACT_H
@@ -27,12 +27,11 @@ struct extraction {
 		__u8 bytes[EXTRACTED_HEADER];
 		__u64 words[EXTRACTED_HEADER / 8];
 	} kept;
-	__u32 cursor;	/* the next option, from the start of the header */
-	__u32 end;	/* of what is kept so far */
-	__u32 length;	/* of the header */
-	__u8 next;	/* of the IOAM options, in their order */
-	__u8 has_trace; /* among those that are removed */
-	__u8 pad[2];
+	__u64 removed[EXTRACTED_HEADER / 256]; /* bit n: the option at offset 4n */
+	__u32 cursor;			       /* the next option, from the start of the header */
+	__u32 end;			       /* of what is kept so far */
+	__u32 length;			       /* of the header */
+	__u32 has_trace;		       /* among those that are removed */
 };
 
 /* One entry for each CPU: the packet at hand. */
@@ -110,37 +109,70 @@ static __always_inline int is_marked(const struct options *o, const struct optio
 	return ns && ns->remove;
 }
 
-/* Whether the option at an offset is removed; IOAM options were noted in their order. */
-static __always_inline int is_extracted(struct extraction *x, const struct options *o, __u32 offset)
+/* Notes that the option at an offset, a multiple of 4, is removed. */
+static __always_inline void note_extracted(struct extraction *x, __u32 offset)
 {
-	const struct option *option;
-	__u32 next = x->next;
-
-	if (next >= MAX_IOAM_OPTIONS || next >= o->count)
-		return 0;
-	option = &o->options[next];
-	if (option->offset != IPV6_HEADER + offset)
-		return 0;
-	x->next = next + 1;
-	if (!is_marked(o, option))
-		return 0;
-	if (option->kind == KIND_TRACE || option->kind == KIND_INCREMENTAL)
-		x->has_trace = 1;
-	return 1;
+	x->removed[offset >> 8 & 1] |= 1ULL << (offset >> 2 & 63);
 }
 
-/* Puts the header together without the options. Not inlined: see scan_options(). */
-__noinline int arrange_kept(const struct options *o)
+static __always_inline int is_extracted(const struct extraction *x, __u32 offset)
+{
+	return !(offset & 3) && x->removed[offset >> 8 & 1] >> (offset >> 2 & 63) & 1;
+}
+
+/* Notes which options of a Hop-by-Hop header are removed. Not inlined: see scan_options(). */
+__noinline int note_marked(const struct options *o)
 {
 	struct extraction *x = extraction_here();
 
 	if (!o || !x)
 		return -1;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+		const struct option *option = &o->options[i];
+
+		if (!is_marked(o, option))
+			continue;
+		note_extracted(x, option->offset - IPV6_HEADER);
+		if (option->kind == KIND_TRACE || option->kind == KIND_INCREMENTAL)
+			x->has_trace = 1;
+	}
+	return 0;
+}
+
+/*
+ * Notes which options of a Destination Options header are removed. Those that stay are not counted. Not
+ * inlined: see scan_options().
+ */
+__noinline int note_marked_e2e(void)
+{
+	struct e2e_packet *n = e2e_packet_here();
+	struct extraction *x = extraction_here();
+
+	if (!n || !x)
+		return -1;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < E2E_OPTIONS && i < n->count; i++) {
+		struct e2e_note *note = &n->notes[i];
+
+		if (note->removed)
+			note_extracted(x, note->offset);
+		else
+			note->outcome = NUM_OPTION_OUTCOMES;
+	}
+	return 0;
+}
+
+/* Puts the header together without the options. Not inlined: see scan_options(). */
+__noinline int arrange_kept(void)
+{
+	struct extraction *x = extraction_here();
+
+	if (!x)
+		return -1;
 	__builtin_memset(&x->kept, 0, sizeof(x->kept));
 	x->cursor = 2;
 	x->end = 2;
-	x->next = 0;
-	x->has_trace = 0;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < MAX_OPTIONS; i++) {
 		__u32 offset = x->cursor, type, size;
@@ -154,7 +186,7 @@ __noinline int arrange_kept(const struct options *o)
 		}
 		size = 2 + x->header.bytes[(offset + 1) & EXTRACTED_MASK];
 		x->cursor = offset + size;
-		if (type == OPTION_PADN || is_extracted(x, o, offset))
+		if (type == OPTION_PADN || is_extracted(x, offset))
 			continue;
 		pad_kept(x, x->end + ((offset - x->end) & 7));
 		keep_words(offset, x->end, size);
@@ -166,14 +198,14 @@ __noinline int arrange_kept(const struct options *o)
 	return 0;
 }
 
-/* Writes the header that was put together into the packet, which gets shorter. */
+/* Writes the header that was put together, of some type, into the packet, which gets shorter. */
 static __always_inline int replace_header(context *ctx, struct packet *p,
-					  const struct extraction *x)
+					  const struct extraction *x, __u32 type)
 {
 	__u32 length = x->end;
 
 	if (x->length - length > EXTRACTED_HEADER ||
-	    remove_header(ctx, p, x->length - length, NEXT_HBH))
+	    remove_header(ctx, p, x->length - length, type))
 		return -1;
 	opaque(length);
 	length = ((length - 1) & EXTRACTED_MASK) + 1;
@@ -236,16 +268,17 @@ __noinline int record_extraction(context *ctx, const struct options *o, const st
 	return count(on->slot, err ? COUNTER_RECORDS_LOST : COUNTER_RECORDS_WRITTEN);
 }
 
-/* Reads the header, with this node's data, and puts it together anew; zero if it cannot. */
+/* Reads the header after the IPv6 header, to be put together anew; zero if it cannot. */
 static __always_inline struct extraction *begin_extraction(context *ctx, const struct packet *p,
-							   const struct options *o)
+							   __u32 length)
 {
 	struct extraction *x = extraction_here();
 
-	if (!x || read_some(ctx, p->l3 + IPV6_HEADER, x->header.bytes, o->length, EXTRACTED_HEADER))
+	if (!x || read_some(ctx, p->l3 + IPV6_HEADER, x->header.bytes, length, EXTRACTED_HEADER))
 		return 0;
-	x->length = o->length;
-	arrange_kept(o);
+	x->length = length;
+	x->removed[0] = x->removed[1] = 0;
+	x->has_trace = 0;
 	return x;
 }
 
@@ -284,14 +317,16 @@ __noinline int extract_options(context *ctx, struct options *o, const struct int
 	trace_ingress(ctx, o, hop);
 	sum_up(o, on->slot, COUNTER_INGRESS_OPTIONS);
 	packet_load(ctx, p);
-	x = begin_extraction(ctx, p, o);
+	x = begin_extraction(ctx, p, o->length); /* with this node's data */
 	if (!x)
 		return OUTCOME_REMOVAL_PARTIAL | (__u32)p->l3 << 8;
+	note_marked(o);
+	arrange_kept();
 	if (wanted && dex_reports(o)) {
 		report_extracted(ctx, p, o, hop);
 		packet_load(ctx, p);
 	}
-	if (replace_header(ctx, p, x))
+	if (replace_header(ctx, p, x, NEXT_HBH))
 		outcome = OUTCOME_DECAP_FAILED;
 	else if (wanted && x->has_trace)
 		record_extraction(ctx, o, on, p->l3, hop->tai);
@@ -308,6 +343,32 @@ static __always_inline enum outcome extract(context *ctx, struct packet *p, stru
 	p->broken = done >> 16;
 	packet_load(ctx, p);
 	return done & 0xff;
+}
+
+/*
+ * Removes the options that read_destination() found from the first header, where others stay. The result
+ * is that of extract_options(). Not inlined: the stack is small.
+ */
+__noinline int extract_e2e(context *ctx, __u32 l3, __u32 length)
+{
+	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
+	enum outcome outcome = OUTCOME_REMOVAL_PARTIAL;
+	const struct ipv6 *ip6;
+	struct extraction *x;
+
+	packet_load(ctx, p);
+	ip6 = at(p, 0, IPV6_HEADER);
+	if (!ip6 || !ip6->payload_length)
+		return outcome | (__u32)p->l3 << 8;
+	x = begin_extraction(ctx, p, length);
+	if (!x)
+		return outcome | (__u32)p->l3 << 8;
+	note_marked_e2e();
+	arrange_kept();
+	outcome = OUTCOME_OPTIONS_REMOVED;
+	if (replace_header(ctx, p, x, NEXT_DESTINATION))
+		outcome = OUTCOME_DECAP_FAILED;
+	return outcome | (__u32)p->l3 << 8 | (__u32)p->broken << 16;
 }
 
 #endif

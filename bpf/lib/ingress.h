@@ -300,12 +300,16 @@ static __always_inline enum outcome bare_tunnel(context *ctx, struct packet *p,
 	return remove_tunnel(ctx, p, IPV6_HEADER + length) ? OUTCOME_DECAP_FAILED : outcome;
 }
 
-/* The same of a packet with a Destination Options header that was found, or removes that header. */
+/*
+ * The same of a packet with a Destination Options header that was found, or removes that header, or
+ * options from it.
+ */
 static __always_inline enum outcome end_destination(context *ctx, struct packet *p, __u32 length,
 						    int found)
 {
 	__u32 whole = (length & 0xfff) + E2E_LENGTH(found);
 	enum outcome outcome;
+	int removed;
 
 	packet_pull(ctx, p, 2 * IPV6_HEADER + whole);
 	outcome = find_tunnel(ctx, p, E2E_NEXT(found), whole, 0, found & E2E_KNOWN);
@@ -316,7 +320,15 @@ static __always_inline enum outcome end_destination(context *ctx, struct packet 
 	}
 	if (outcome != OUTCOME_NO_IOAM || !(found & E2E_MARKED))
 		return outcome;
-	if (length || found & E2E_SHARED || E2E_NEXT(found) == NEXT_HBH)
+	if (length)
+		return OUTCOME_REMOVAL_PARTIAL;
+	if (found & E2E_SHARED) {
+		removed = extract_e2e(ctx, p->l3, whole);
+		p->l3 = removed >> 8;
+		p->broken = removed >> 16;
+		return removed & 0xff;
+	}
+	if (E2E_NEXT(found) == NEXT_HBH)
 		return OUTCOME_REMOVAL_PARTIAL;
 	return remove_header(ctx, p, whole, E2E_NEXT(found)) ? OUTCOME_DECAP_FAILED
 							     : OUTCOME_INLINE_REMOVED;
@@ -372,7 +384,7 @@ without_options(context *ctx, struct packet *p, const struct options *o, __u32 l
 	p->l3 = removed >> 8;
 	p->broken = removed >> 16;
 	packet_load(ctx, p);
-	if (is_removed(outcome))
+	if (is_removed(outcome) || outcome == OUTCOME_OPTIONS_REMOVED)
 		measure_removed(ctx, p, outcome == OUTCOME_TUNNEL_DECAPSULATED);
 	return outcome;
 }
@@ -439,7 +451,8 @@ static __always_inline struct result ingress(context *ctx, struct packet *p, str
 	result.reason = STACK_HEADERS;
 	if (next == NEXT_IPV6 || (READS_E2E && next == NEXT_DESTINATION))
 		result.outcome = without_options(ctx, p, 0, 0, next);
-	if (result.outcome == OUTCOME_NO_IOAM || is_removed(result.outcome))
+	if (result.outcome == OUTCOME_NO_IOAM || is_removed(result.outcome) ||
+	    result.outcome == OUTCOME_OPTIONS_REMOVED)
 		result.reason = STACK_NONE;
 	return result;
 }

@@ -64,13 +64,19 @@ func (g generator) destinationOptions(next byte) []byte {
 	}
 	var options []byte
 	for range 1 + max(g.IntN(5)-3, 0) {
-		switch g.IntN(14) {
+		switch g.IntN(16) {
 		case 0:
 			options = append(options, []byte{5, 0x1e, 0x5e, 0x9e, 0xde}[max(g.IntN(8)-3, 0)], 2, 0, 0)
 		case 1:
 			options = append(options, g.trace()...)
 		case 2:
 			options = append(options, 0x31, 2, 0, byte(g.IntN(5)))
+		case 3, 4, 5:
+			size := g.IntN(12)
+			options = append(options, g.padding(g.IntN(5))...)
+			options = append(options, []byte{0x12, 0x1e, 0x3e, 0x5e, 0xde}[g.IntN(5)], byte(size))
+			options = append(options, g.bytes(size)...)
+			options = append(options, g.padding(-(2+pad+len(options))&3)...) // 4n
 		default:
 			options = append(options, g.edgeToEdge()...)
 		}

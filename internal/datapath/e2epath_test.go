@@ -39,6 +39,26 @@ func unedged([]byte) []byte {
 	return frameOf(craft.UDP, craft.Datagram(4242, 9, []byte("waymark.")...))
 }
 
+// edgeBetween is a packet with options of two namespaces in a Destination Options header,
+// behind an option of three octets, and before one that is aligned to 8n+1.
+func edgeBetween(first, second byte) func([]byte) []byte {
+	return func([]byte) []byte {
+		header := []byte{17, 5, 0x1e, 1, 9, 0, 1, 0}
+		for _, namespace := range []byte{first, second} {
+			header = append(header, 0x11, 10, 0, 3, 0, namespace, 0x40, 0, 0, 0, 0, 7)
+		}
+		header = append(header, 1, 7, 0, 0, 0, 0, 0, 0, 0, 0x3e, 4, 1, 2, 3, 4, 0)
+		return frameOf(60, header, craft.Datagram(4242, 9, []byte("waymark.")...))
+	}
+}
+
+// edgeLeft is the packet with what is left of its Destination Options header.
+func edgeLeft(header ...byte) func([]byte) []byte {
+	return func([]byte) []byte {
+		return frameOf(60, header, craft.Datagram(4242, 9, []byte("waymark.")...))
+	}
+}
+
 // edgeMutations are changes of a packet with an Edge-to-Edge option.
 var edgeMutations = []mutation{
 	{name: "edge to edge, measured and removed", config: measuringEdges, change: edged(0x4000, 0, 0, 0, 7), outcome: model.OutcomeInlineRemoved, also: model.OutcomeE2EMeasured, want: unedged},
@@ -51,7 +71,13 @@ var edgeMutations = []mutation{
 	{name: "edge to edge, too short for its number", config: measuringEdges, change: edged(0x8000, 0, 0, 0, 7), outcome: model.OutcomeMalformedOptionLength},
 	{name: "edge to edge, not aligned", config: measuringEdges, change: then(edged(0x4000, 0, 0, 0, 7), set(atHBH+2, 0, 0x31, 10, 0, 3)), outcome: model.OutcomeMalformedAlignment},
 	{name: "edge to edge, an option beyond the header after it", config: measuringEdges, change: then(edged(0x3000, make([]byte, 8)...), set(atHBH+20, 5, 3)), outcome: model.OutcomeMalformedHeader},
-	{name: "edge to edge, another option beside it", config: measuringEdges, change: then(edged(0x3000, make([]byte, 12)...), set(atOption+1, 14), set(atHBH+20, 0x1e, 2)), outcome: model.OutcomeRemovalPartial},
+	{name: "edge to edge, another option beside it", config: measuringEdges, change: then(edged(0x3000, make([]byte, 12)...), set(atOption+1, 14), set(atHBH+20, 0x1e, 2)), outcome: model.OutcomeOptionsRemoved, also: model.OutcomeE2EMeasured,
+		want: edgeLeft(17, 0, 1, 0, 0x1e, 2, 0, 0)},
+	{name: "edge to edge, before one that stays", config: measuringEdges, change: edgeBetween(123, 124), outcome: model.OutcomeOptionsRemoved, also: model.OutcomeE2EMeasured,
+		want: edgeLeft(17, 3, 0x1e, 1, 9, 1, 5, 0, 0, 0, 0, 0, 0x11, 10, 0, 3, 0, 124, 0x40, 0, 0, 0, 0, 7, 0, 0x3e, 4, 1, 2, 3, 4, 0)},
+	{name: "edge to edge, behind one that stays", config: measuringEdges, change: edgeBetween(124, 123), outcome: model.OutcomeOptionsRemoved, also: model.OutcomeE2EMeasured,
+		want: edgeLeft(17, 3, 0x1e, 1, 9, 1, 1, 0, 0x11, 10, 0, 3, 0, 124, 0x40, 0, 0, 0, 0, 7, 1, 3, 0, 0, 0, 0x3e, 4, 1, 2, 3, 4, 0)},
+	{name: "edge to edge, one that stays, an unknown length", config: measuringEdges, change: then(edgeBetween(123, 124), set(atLength, 0, 0)), outcome: model.OutcomeRemovalPartial},
 	{name: "no IOAM, an option beyond the header", config: measuringEdges, change: then(edged(0x4000, 0, 0, 0, 7), set(atOption, 5, 99)), outcome: model.OutcomeNoIOAM},
 }
 

@@ -45,7 +45,7 @@ var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeDecapRefusedSource:       {"decap_refused_source", "tunnel that ends here, from a source that is not in its sources: left to the kernel, which discards it unless it has a tunnel of its own"},
 	OutcomeDecapRefusedBare:         {"decap_refused_bare", "tunnel that ends here, without IOAM of a namespace of this node: left to the kernel, which discards it unless it has a tunnel of its own"},
 	OutcomeDecapRefusedInner:        {"decap_refused_inner", "tunnel that ends here, with a packet that belongs to a link only (neighbour discovery, MLD, addresses that are not forwarded): left to the kernel, which discards it unless it has a tunnel of its own"},
-	OutcomeOptionsRemoved:           {"options_removed", "options removed from a Hop-by-Hop header that holds others, too, and recorded"},
+	OutcomeOptionsRemoved:           {"options_removed", "options removed from a header that holds others, too; traces are recorded"},
 	OutcomeInlineRemoved:            {"inline_removed", "Hop-by-Hop header removed and recorded"},
 	OutcomeTunnelDecapsulated:       {"tunnel_decapsulated", "outer IPv6 header and Hop-by-Hop header removed and recorded"},
 	OutcomeActiveTerminated:         {"active_terminated", "probe with the Active flag, its header removed and recorded: dropped by policy"},

@@ -31,7 +31,9 @@ type destination struct {
 // edgeOption is an IOAM option in such a header.
 type edgeOption struct {
 	ioam.EdgeToEdge
-	outcome model.Outcome // if the header is removed
+	offset  int           // in the header
+	marked  bool          // it is removed
+	outcome model.Outcome // if it is removed
 }
 
 // readsDestinations reports whether the node may have to remove such headers.
@@ -101,7 +103,7 @@ func (n *Node) readOption(d *destination, option ioam.Option) (fault model.Outco
 	}
 	if ioam.IOAMType(option.Data[1]) != ioam.IOAMEdgeToEdge {
 		d.shared = true
-		d.options = append(d.options, edgeOption{outcome: model.OutcomeOptionUnsupported})
+		d.options = append(d.options, edgeOption{offset: option.Offset, outcome: model.OutcomeOptionUnsupported})
 		return 0, true
 	}
 	e, err := ioam.DecodeEdgeToEdge(option.Data[2:])
@@ -119,13 +121,10 @@ func (n *Node) readOption(d *destination, option ioam.Option) (fault model.Outco
 	case namespace.EdgeToEdge:
 		outcome = model.OutcomeE2EMeasured
 	}
-	if known && namespace.Remove {
-		d.marked = true
-	} else {
-		d.shared = true
-	}
+	marked := known && namespace.Remove
+	d.marked, d.shared = d.marked || marked, d.shared || !marked
 	d.known = d.known || known
-	d.options = append(d.options, edgeOption{e, outcome})
+	d.options = append(d.options, edgeOption{e, option.Offset, marked, outcome})
 	return 0, true
 }
 

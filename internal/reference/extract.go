@@ -14,21 +14,45 @@ import (
 // maxExtracted is the longest Hop-by-Hop header that single options are removed from.
 const maxExtracted = 512
 
-// isExtractable reports whether some options are removed from the packet's header, and others
-// stay (data-plane.md, "Removing options"). A jumbogram says its length in an option
+// isExtractable reports whether some options are removed from the packet's Hop-by-Hop header, and
+// others stay (data-plane.md, "Removing options"). A jumbogram says its length in an option
 // (RFC 2675 §2).
 func (n *Node) isExtractable(p packet) bool {
-	others := slices.ContainsFunc(p.options, func(o ioam.Option) bool { return !n.removable(o) }) || !p.pure
-	return others && slices.ContainsFunc(p.options, n.removable) && !p.behind.marked &&
+	shared := slices.ContainsFunc(p.options, func(o ioam.Option) bool { return !n.removable(o) }) || !p.pure
+	return shared && slices.ContainsFunc(p.options, n.removable) && !p.behind.marked &&
 		len(p.header) <= maxExtracted && p.payloadLength() != 0
 }
 
-// extract removes the options whose namespace is to be removed here. Each other option
-// moves to the first place where it is aligned as before.
+// extract removes the options whose namespace is to be removed here from the Hop-by-Hop
+// header.
 func (n *Node) extract(f Frame, p packet) Result {
-	header := []byte{p.header[0], 0}
-	for _, option := range p.others() {
-		if option.IsIOAM() && n.removable(option) {
+	result := withoutSome(f, p, p.header, func(o ioam.Option) bool { return o.IsIOAM() && n.removable(o) })
+	n.reportExtracted(f, p, &result)
+	return result
+}
+
+// extractEdges removes the Edge-to-Edge options that are to be removed here from the
+// packet's first header, in which something else stays.
+func (n *Node) extractEdges(f Frame, p packet) Result {
+	var gone destination
+	for _, o := range p.behind.options {
+		if o.marked {
+			gone.options = append(gone.options, o)
+		}
+	}
+	result := withoutSome(f, p, p.behind.header, func(option ioam.Option) bool {
+		return slices.ContainsFunc(gone.options, func(o edgeOption) bool { return o.offset == option.Offset })
+	})
+	result.Edges = n.measure(f, gone, result.Data[len(p.link):], nil)
+	return result
+}
+
+// withoutSome is a packet whose first header has lost some options. Each other one moves to
+// the first place where it is aligned as before.
+func withoutSome(f Frame, p packet, from []byte, gone func(ioam.Option) bool) Result {
+	header := []byte{from[0], 0}
+	for _, option := range others(from) {
+		if gone(option) {
 			continue
 		}
 		to := len(header)
@@ -42,10 +66,8 @@ func (n *Node) extract(f Frame, p packet) Result {
 	header[1] = byte(len(header)/8 - 1)
 
 	result := unchanged(f, model.OutcomeOptionsRemoved)
-	result.Data = slices.Concat(p.link, p.ip[:ipv6.HeaderLen], header, p.ip[ipv6.HeaderLen+len(p.header):])
-	ip := result.Data[len(p.link):]
-	setPayloadLength(ip, p.payloadLength()-len(p.header)+len(header))
-	n.reportExtracted(f, p, &result)
+	result.Data = slices.Concat(p.link, p.ip[:ipv6.HeaderLen], header, p.ip[ipv6.HeaderLen+len(from):])
+	setPayloadLength(result.Data[len(p.link):], p.payloadLength()-len(from)+len(header))
 	return result
 }
 

@@ -200,7 +200,10 @@ func (n *Node) removeInline(f Frame, p packet) Result {
 	for _, option := range p.options {
 		whole = whole && n.removable(option)
 	}
-	if !whole && n.isExtractable(p) {
+	switch {
+	case !whole && p.header == nil && p.behind.shared && p.payloadLength() != 0:
+		return n.extractEdges(f, p)
+	case !whole && n.isExtractable(p):
 		return n.extract(f, p)
 	}
 	if !whole {

@@ -22,9 +22,9 @@ const maxHopByHop = 8 * 256
 // isPadding reports whether an option fills a gap (RFC 8200 §4.2).
 func isPadding(o ioam.Option) bool { return o.Type.IsPadding() }
 
-// others are the options of the Hop-by-Hop header that are no padding.
-func (p *packet) others() (list []ioam.Option) {
-	for option := range (ioam.ExtensionHeader{Bytes: p.header}).Options() {
+// others are the options of a header that are no padding.
+func others(header []byte) (list []ioam.Option) {
+	for option := range (ioam.ExtensionHeader{Bytes: header}).Options() {
 		if !isPadding(option) {
 			list = append(list, option)
 		}
@@ -39,7 +39,7 @@ func canMerge(rule *model.Encapsulation, p packet) (outcome model.Outcome, ok bo
 	if insertsEdge(rule) {
 		return model.OutcomeEncapSkippedHBH, false
 	}
-	others := p.others()
+	own := others(p.header)
 	for _, kind := range []struct {
 		option  ioam.OptionType
 		outcome model.Outcome
@@ -47,13 +47,13 @@ func canMerge(rule *model.Encapsulation, p packet) (outcome model.Outcome, ok bo
 		{ioam.OptionRouterAlert, model.OutcomeEncapSkippedRouterAlert},
 		{ioam.OptionJumbo, model.OutcomeEncapSkippedJumbo},
 	} {
-		for _, option := range others {
+		for _, option := range own {
 			if option.Type == kind.option {
 				return kind.outcome, false
 			}
 		}
 	}
-	tooMany := len(others)+len(rule.Options) > maxStackOptions
+	tooMany := len(own)+len(rule.Options) > maxStackOptions
 	if tooMany || p.firstOption()-2 > maxStackPadding || len(p.header)+mergedGrowth(rule, p) > maxHopByHop {
 		return model.OutcomeEncapSkippedOptions, false
 	}
@@ -63,8 +63,8 @@ func canMerge(rule *model.Encapsulation, p packet) (outcome model.Outcome, ok bo
 // firstOption is the offset of the header's first option that is no padding, or its
 // length.
 func (p *packet) firstOption() int {
-	if others := p.others(); len(others) > 0 {
-		return others[0].Offset
+	if own := others(p.header); len(own) > 0 {
+		return own[0].Offset
 	}
 	return len(p.header)
 }

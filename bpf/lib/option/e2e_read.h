@@ -59,6 +59,8 @@ __noinline int read_e2e_option(context *ctx, __u32 l3, __u32 offset, __u32 index
 	if (!n || index >= E2E_OPTIONS)
 		return OUTCOME_MALFORMED_TOO_MANY_OPTIONS;
 	note = &n->notes[index];
+	note->offset = offset - IPV6_HEADER;
+	note->removed = 0;
 	if (offset & 3)
 		return OUTCOME_MALFORMED_ALIGNMENT;
 	packet_load(ctx, p);
@@ -79,10 +81,8 @@ __noinline int read_e2e_option(context *ctx, __u32 l3, __u32 offset, __u32 index
 	ns = find_namespace(tables_of(half), note->header >> 16);
 	if (ns)
 		n->found |= E2E_KNOWN;
-	if (NODE.has_removals && ns && ns->remove)
-		n->found |= E2E_MARKED;
-	else
-		n->found |= E2E_SHARED;
+	note->removed = NODE.has_removals && ns && ns->remove;
+	n->found |= note->removed ? E2E_MARKED : E2E_SHARED;
 	if (!ns)
 		return OUTCOME_NAMESPACE_UNKNOWN;
 	return NODE.has_e2e && ns->e2e ? OUTCOME_E2E_MEASURED : OUTCOME_OPTION_UNSUPPORTED;
