@@ -387,7 +387,8 @@ struct encapsulation {
 	__u32 frequency_k;
 	__u32 frequency_n;
 	__u32 frequency_slot;
-	__u16 options;
+	__u8 options;
+	__u8 whole;  /* header[] without padding at the end, in units of 4 bytes */
 	__u8 nested; /* takes packets that carry IOAM already */
 	__u8 has_incremental;
 	__u8 wants_time;
@@ -406,7 +407,7 @@ struct encapsulation {
 	__u32 loopback;	   /* N: the first of every N packets gets the Loopback flag; 0 = none */
 	__u16 loopback_at; /* of the first word after the option-type, from the start of the header */
 	__u8 wants_buffer;
-	__u8 has_e2e;
+	__u8 e2e_options; /* of all, in a Destination Options header at the end */
 	__u8 wants_e2e_time;
 	__u8 first_header; /* the next header value that announces header[] */
 	__u8 last_header;  /* where its last extension header begins, in units of 8 bytes */

@@ -215,9 +215,10 @@ static __always_inline void note_insertion(context *ctx, const struct packet *p,
 		return;
 	if (NODE.inserts_dex)
 		note_segments(ctx, d);
-	d->inserted = e->has_dex || e->has_proof || e->has_e2e || e->loopback || e->has_incremental
-			      ? e->index
-			      : NO_RULE;
+	d->inserted =
+		e->has_dex || e->has_proof || e->e2e_options || e->loopback || e->has_incremental
+			? e->index
+			: NO_RULE;
 	d->placed = placed;
 }
 
@@ -232,13 +233,20 @@ static __always_inline void complete_insertion(context *ctx, const struct packet
 /* Whether each packet needs options of its own, with a number: an offloaded frame cannot have them. */
 static __always_inline int is_numbered(const struct encapsulation *e)
 {
-	return (NODE.inserts_proofs && e->has_proof) || (NODE.inserts_e2e && e->has_e2e);
+	return (NODE.inserts_proofs && e->has_proof) || (NODE.inserts_e2e && e->e2e_options);
 }
 
 /* Whether the rule may not act on the packet: it carries IOAM already. */
 static __always_inline int is_taken(const struct packet *p, const struct encapsulation *e)
 {
 	return NODE.nests && p->nested && !e->nested;
+}
+
+/* Whether the options go into the packet's first header, of a type, which the packet had before. */
+static __always_inline int merges(const struct encapsulation *e, const struct growth *g, __u8 first)
+{
+	return !g->tunnel && (first == NEXT_HBH ||
+			      (NODE.inserts_e2e && first == NEXT_DESTINATION && e->e2e_options));
 }
 
 /* Writes the options into the room that was made for them. */
@@ -297,9 +305,10 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 		return OUTCOME_ENCAP_NOT_SELECTED;
 	if (authenticated)
 		return OUTCOME_ENCAP_SKIPPED_AH;
-	if (!g.tunnel && ip6->next_header == NEXT_HBH) {
-		outcome = begin_merging(ctx, p, e, &m);
-		if (!m)
+	if (merges(e, &g, ip6->next_header)) {
+		outcome = begin_merging(ctx, p, e, ip6->next_header, &m);
+		ip6 = at(p, 0, IPV6_HEADER);
+		if (!m || !ip6)
 			return outcome;
 		g.bytes = m->growth;
 	}
@@ -326,9 +335,9 @@ static __always_inline enum outcome encapsulate(context *ctx, struct packet *p)
 	if (NODE.inserts_dex || NODE.inserts_proofs || NODE.inserts_e2e || NODE.asks_loopback ||
 	    NODE.inserts_growing)
 		note_insertion(ctx, p, e, &departure.hop,
-			       m	  ? PLACED_IN_HEADER
-			       : g.tunnel ? PLACED_IN_TUNNEL
-					  : PLACED_INLINE);
+			       m && m->type == NEXT_HBH ? PLACED_IN_HEADER
+			       : g.tunnel		? PLACED_IN_TUNNEL
+							: PLACED_INLINE);
 	packet_grown(ctx, p, &g);
 	return outcome;
 }

@@ -85,6 +85,13 @@ static __always_inline int must_meet_egress(const struct packet *p, __u8 next)
 	return COMPLETES && may_get_mark(next) && p->out && p->out->insertion;
 }
 
+/* Whether a packet may get Edge-to-Edge options in a header that it has: only the egress hook merges. */
+static __always_inline int may_be_merged(const struct packet *p, __u8 next)
+{
+	return COMPLETES && NODE.inserts_e2e && next == NEXT_DESTINATION && p->out &&
+	       p->out->insertion;
+}
+
 /*
  * Finds the way out of a packet that is for a segment here, or gets segments, and makes it the packet
  * that leaves. Otherwise it is as it was.
@@ -106,6 +113,8 @@ static __always_inline enum stack_reason find_segment_path(context *ctx, struct 
 		return STACK_BOUNDARY;
 	if (must_meet_egress(p, next))
 		return STACK_SEGMENT;
+	if (may_be_merged(p, next))
+		return STACK_HEADERS;
 	if (may_lack_room(ctx, p, path, may_get_mark(next)))
 		return STACK_HEADROOM;
 	reason = carry_out(ctx, path);
@@ -137,6 +146,8 @@ static __always_inline enum stack_reason find_plain_path(context *ctx, struct pa
 		return STACK_BOUNDARY;
 	if (must_meet_egress(p, next))
 		return STACK_SEGMENT;
+	if (may_be_merged(p, next))
+		return STACK_HEADERS;
 	return NODE.measures && may_lack_room(ctx, p, path, may_get_mark(next)) ? STACK_HEADROOM
 										: STACK_NONE;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Insertion into a Hop-by-Hop header that a packet has already (docs/data-plane.md, "Merging"). The
- * options that are inserted come first. The others, and what follows, move by a multiple of 8.
+ * Insertion into a Hop-by-Hop or Destination Options header that a packet has already
+ * (docs/data-plane.md, "Merging"). The options that are inserted come first. The others, and what follows, move by a multiple of 8.
  */
 #ifndef WAYMARK_MERGE_H
 #define WAYMARK_MERGE_H
@@ -23,6 +23,9 @@ struct merging {
 	__u32 options; /* in all */
 	__u32 growth;
 	__u32 padding; /* between the inserted options and the others */
+	__u32 content; /* bytes that are inserted, without it */
+	__u32 begin;   /* of the header, from the end of the IPv6 header */
+	__u8 type;     /* NEXT_HBH or NEXT_DESTINATION */
 	__u8 next_header;
 	__u8 length; /* as in the header */
 	__u8 has_alert;
@@ -83,51 +86,71 @@ static __always_inline int count_options(const struct packet *p, struct merging 
 	return m->cursor == end;
 }
 
-/*
- * Finds how the header, which was parsed, takes the options; OUTCOME_NO_IOAM if it does. Not inlined:
- * see scan_options().
- */
-__noinline int plan_merging(context *ctx, const struct encapsulation *e, __u32 l3)
+/* The length of the first header if it is whole, and of one that may be longer than a program reads; else 0. */
+static __always_inline __u32 reach_header(context *ctx, struct packet *p, __u32 most)
 {
+	const struct ipv6 *ip6 = at(p, 0, IPV6_HEADER);
+	const __u8 *header = at(p, IPV6_HEADER, 8);
+	__u32 length, payload;
+
+	if (!ip6 || !header)
+		return 0;
+	length = ((__u32)header[1] + 1) << 3;
+	payload = bpf_ntohs(ip6->payload_length);
+	if (length > most || (payload && length > payload))
+		return 0;
+	packet_pull(ctx, p, IPV6_HEADER + length);
+	return at(p, IPV6_HEADER + length - 8, 8) ? length : 0;
+}
+
+/*
+ * Finds how the first header takes the options; OUTCOME_NO_IOAM if it does. Not inlined: see
+ * scan_options().
+ */
+__noinline int plan_merging(context *ctx, const struct encapsulation *e, __u32 l3, __u32 type)
+{
+	__u32 end, content, most = type == NEXT_HBH ? MAX_HBH : E2E_HEADER;
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	struct merging *m = merging_here();
-	__u32 end, content;
-	const __u8 *hbh;
+	const __u8 *header;
 
-	if (!e || !m || e->has_e2e)
+	if (!e || !m || (type == NEXT_HBH && e->e2e_options))
 		return OUTCOME_ENCAP_SKIPPED_HBH;
 	packet_load(ctx, p);
-	hbh = at(p, IPV6_HEADER, 8);
-	if (!hbh)
+	end = reach_header(ctx, p, most);
+	header = at(p, IPV6_HEADER, 8);
+	if (!end || !header)
 		return OUTCOME_ENCAP_SKIPPED_OPTIONS;
-	m->next_header = hbh[0];
-	end = ((__u32)hbh[1] + 1) << 3;
+	m->type = type;
+	m->next_header = header[0];
 	m->cursor = 2;
 	m->first = 0;
-	m->options = e->options;
+	m->options = type == NEXT_HBH ? e->options : e->e2e_options;
+	m->begin = type == NEXT_HBH ? 0 : (__u32)e->last_header << 3;
 	m->has_alert = 0;
 	m->has_jumbo = 0;
 	if (!count_options(p, m, end))
 		return OUTCOME_ENCAP_SKIPPED_OPTIONS;
-	if (m->has_alert)
+	if (type == NEXT_HBH && m->has_alert)
 		return OUTCOME_ENCAP_SKIPPED_ROUTER_ALERT;
-	if (m->has_jumbo)
+	if (type == NEXT_HBH && m->has_jumbo)
 		return OUTCOME_ENCAP_SKIPPED_JUMBO;
 	if (!m->first)
 		m->first = end;
-	content = (__u32)e->content << 2;
+	content = (__u32)(type == NEXT_HBH ? e->content : e->whole) << 2;
+	m->content = content;
 	m->padding = (m->first - content) & 7;
 	m->growth = content + m->padding - m->first;
-	end += m->growth;
+	end += m->growth - m->begin;
 	m->length = (end >> 3) - 1;
-	if (m->options > MAX_STACK_OPTIONS || m->first > 2 + MAX_STACK_PADDING || end > MAX_HBH)
+	if (m->options > MAX_STACK_OPTIONS || m->first > 2 + MAX_STACK_PADDING || end > most)
 		return OUTCOME_ENCAP_SKIPPED_OPTIONS;
 	return OUTCOME_NO_IOAM;
 }
 
 /* Finds in *merging how the packet's header takes the options; NULL: not at all, and the outcome says why. */
-static __always_inline enum outcome begin_merging(context *ctx, const struct packet *p,
-						  const struct encapsulation *e,
+static __always_inline enum outcome begin_merging(context *ctx, struct packet *p,
+						  const struct encapsulation *e, __u32 type,
 						  const struct merging **merging)
 {
 	enum outcome outcome = OUTCOME_ENCAP_SKIPPED_HBH;
@@ -135,7 +158,8 @@ static __always_inline enum outcome begin_merging(context *ctx, const struct pac
 	/* what is forwarded here has no such header, or IOAM in it */
 	if (COMPLETES)
 		return outcome;
-	outcome = plan_merging(ctx, e, p->l3);
+	outcome = plan_merging(ctx, e, p->l3, type);
+	packet_load(ctx, p);
 	if (outcome == OUTCOME_NO_IOAM)
 		*merging = merging_here();
 	return outcome;
@@ -171,11 +195,11 @@ static __always_inline void put_padding(const struct packet *p, __u32 offset, __
 		*byte = 0;
 }
 
-/* Copies the prebuilt options, and the first 4 bytes of their header, to the header's place. */
+/* Copies what is prebuilt, up to the padding at its end, to the header's place, in units of 4 bytes. */
 static __always_inline void put_content(context *ctx, struct packet *p,
-					const struct encapsulation *e)
+					const struct encapsulation *e, __u32 units)
 {
-	__u32 units = e->content, words = units >> 1;
+	__u32 words = units >> 1;
 
 	if (words > MAX_COPIED_WORDS) {
 		store_bytes(ctx, p->l3 + IPV6_HEADER, e->header,
@@ -222,19 +246,20 @@ __noinline int put_merged(context *ctx, const struct encapsulation *e,
 	struct packet packet = {.l3 = l3 & 0xff}, *p = &packet;
 	const struct merging *m = merging_here();
 	struct ipv6 *ip6;
-	__u8 *hbh;
+	__u8 *header;
 
 	if (!e || !departure || !m)
 		return -1;
-	put_content(ctx, p, e);
-	put_padding(p, IPV6_HEADER + ((__u32)e->content << 2), m->padding);
+	put_content(ctx, p, e, m->content >> 2 & 0xff);
+	put_padding(p, IPV6_HEADER + m->content, m->padding);
 	ip6 = at(p, 0, IPV6_HEADER);
-	hbh = at(p, IPV6_HEADER, 8);
-	if (!ip6 || !hbh)
+	header = at(p, IPV6_HEADER + m->begin, 8);
+	if (!ip6 || !header)
 		return -1;
 	ip6->payload_length = bpf_htons(payload > 0xffff ? 0 : payload);
-	hbh[0] = m->next_header;
-	hbh[1] = m->length;
+	ip6->next_header = e->first_header;
+	header[0] = m->next_header;
+	header[1] = m->length;
 	return complete_merged(ctx, e, departure, l3);
 }
 

@@ -261,7 +261,8 @@ type abiEncapsulation struct {
 	FrequencyK     uint32
 	FrequencyN     uint32
 	FrequencySlot  uint32
-	Options        uint16
+	Options        uint8
+	Whole          uint8
 	Nested         uint8
 	HasIncremental uint8
 	WantsTime      uint8
@@ -280,7 +281,7 @@ type abiEncapsulation struct {
 	Loopback       uint32
 	LoopbackAt     uint16
 	WantsBuffer    uint8
-	HasE2e         uint8
+	E2eOptions     uint8
 	WantsE2eTime   uint8
 	FirstHeader    uint8
 	LastHeader     uint8

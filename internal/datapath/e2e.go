@@ -41,7 +41,7 @@ func (c *abiEncapsulation) appendDestinationHeader(header []byte, e model.Encaps
 		return header
 	}
 	start := len(header)
-	c.HasE2e, c.FirstHeader = 1, uint8(ioam.NextHeaderDestination)
+	c.FirstHeader = uint8(ioam.NextHeaderDestination)
 	if start > 0 {
 		header[0], c.FirstHeader = uint8(ioam.NextHeaderDestination), uint8(ioam.NextHeaderHopByHop)
 	}
@@ -50,8 +50,10 @@ func (c *abiEncapsulation) appendDestinationHeader(header []byte, e model.Encaps
 	for i, o := range e.Options {
 		if o.EdgeToEdge != nil {
 			header = c.appendEdgeToEdge(header, *o.EdgeToEdge, &c.Patches[i])
+			c.E2eOptions++
 		}
 	}
+	c.Whole = uint8(len(header) / 4)
 	return closeHeader(header, start)
 }
 

@@ -113,7 +113,7 @@ func (g generator) packet(depth int) []byte {
 	for range max(g.IntN(6)-3, 0) {
 		next, body = g.extension(next, body)
 	}
-	if g.IntN(6) == 0 {
+	if g.IntN(4) == 0 {
 		body = append(g.destinationOptions(next), body...)
 		next = 60
 	}

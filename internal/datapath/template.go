@@ -30,7 +30,7 @@ func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Enc
 		OctetShare:  shareOf(e.Budget.Octets),
 		Source:      addressWords(e.TunnelSource),
 		Destination: addressWords(e.TunnelDestination),
-		Options:     uint16(len(e.Options)),
+		Options:     uint8(len(e.Options)),
 		Nested:      boolean(e.Nested),
 		PathMtu:     uint32(e.PathMTU),
 		Inserted:    uint8(model.OutcomeEncapInserted),
@@ -78,6 +78,7 @@ func compileEncapsulation(cfg model.NodeConfig, out model.Interface, e model.Enc
 		}
 	}
 	c.Content = uint8(len(header) / 4)
+	c.Whole = c.Content
 	header = c.appendDestinationHeader(closeHeader(header, 0), e)
 	c.HeaderLength = uint32(len(header))
 	for i := 0; i < len(header); i += 8 {

@@ -39,7 +39,7 @@ const (
 	OutcomeEncapSkippedAH          // inline: the packet has an Authentication header
 	OutcomeEncapSkippedRouterAlert // inline: the Hop-by-Hop header has a Router Alert
 	OutcomeEncapSkippedJumbo       // inline: the Hop-by-Hop header has a Jumbo Payload option
-	OutcomeEncapSkippedOptions     // inline: the Hop-by-Hop header has no room for the options
+	OutcomeEncapSkippedOptions     // inline: the header that is there has no room for the options
 	OutcomeEncapSkippedMTU         // the result would exceed the egress MTU
 	OutcomeEncapSkippedGSO         // offload state that an insertion would break
 	OutcomeEncapSkippedHeadroom    // the kernel gave no room in the buffer

@@ -32,7 +32,7 @@ var outcomeTexts = [NumOutcomes]struct{ name, meaning string }{
 	OutcomeEncapSkippedAH:           {"encap_skipped_ah", "not encapsulated: has an Authentication header (inline)"},
 	OutcomeEncapSkippedRouterAlert:  {"encap_skipped_router_alert", "not encapsulated: has a Router Alert option (inline)"},
 	OutcomeEncapSkippedJumbo:        {"encap_skipped_jumbo", "not encapsulated: has a Jumbo Payload option (inline)"},
-	OutcomeEncapSkippedOptions:      {"encap_skipped_options", "not encapsulated: its Hop-by-Hop header has no room for more options (inline)"},
+	OutcomeEncapSkippedOptions:      {"encap_skipped_options", "not encapsulated: its Hop-by-Hop or Destination Options header has no room for more options (inline)"},
 	OutcomeEncapSkippedMTU:          {"encap_skipped_mtu", "not encapsulated: would exceed the egress MTU"},
 	OutcomeEncapSkippedGSO:          {"encap_skipped_gso", "not encapsulated: offload state that an insertion would break"},
 	OutcomeEncapSkippedHeadroom:     {"encap_skipped_headroom", "not encapsulated: the kernel gave no room in the buffer"},

@@ -4,7 +4,9 @@ package reference
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/waymark-net/waymark/internal/model"
@@ -48,6 +50,54 @@ func TestExtractEdges(t *testing.T) {
 			}
 			if !slices.Equal(result.Edges, slices.Repeat([]model.Outcome{model.OutcomeOptionUnsupported}, test.edges)) {
 				t.Errorf("counted %v", result.Edges)
+			}
+		})
+	}
+}
+
+// TestMergeEdges inserts an Edge-to-Edge option into Destination Options headers that are
+// there.
+func TestMergeEdges(t *testing.T) {
+	const (
+		edge  = "0100 110a0003 007b4000 00000000"
+		trace = "3c020100 310e0000 007b0800 80000000 40000002 01020000"
+	)
+	option := func(n int) string { return fmt.Sprintf("1e%02x", n) + strings.Repeat("00", n) }
+	for _, test := range []struct {
+		name           string
+		traced         bool
+		header, merged string
+		outcome        model.Outcome
+	}{
+		{"an option at once", false, "3b00 1e04 00000000", "3b02" + edge + "0100 1e04 00000000", 0},
+		{"an option that is aligned to 8n", false, "3b01 0104 00000000 1e06 000000000000", "3b02" + edge + "1e06 000000000000", 0},
+		{"padding alone", false, "3b00 0104 00000000", "3b01" + edge, 0},
+		{"behind a trace", true, "3b00 1e04 00000000", trace + "3b02" + edge + "0100 1e04 00000000", 0},
+		{"a router alert, which means nothing here", false, "3b00 0502 0000 0100", "3b02" + edge + "0100 0502 0000 0100", 0},
+		{"after eight octets of padding", false, "3b01 0106 000000000000 1e04 00000000", "", model.OutcomeEncapSkippedOptions},
+		{"eight in all", false, "3b01" + strings.Repeat("1e00", 7), "3b03" + edge + "0100" + strings.Repeat("1e00", 7), 0},
+		{"nine in all", false, "3b02" + strings.Repeat("1e00", 8) + "0104 00000000", "", model.OutcomeEncapSkippedOptions},
+		{"an option beyond the header", false, "3b00 1e05 00000000", "", model.OutcomeEncapSkippedOptions},
+		{"a header beyond the packet", false, "3b01 1e04 00000000", "", model.OutcomeEncapSkippedOptions},
+		{"512 bytes in all", false, "3b3d" + option(250) + option(240), "3b3f" + edge + "0100" + option(250) + option(240), 0},
+		{"520 bytes in all", false, "3b3e" + option(254) + option(244), "", model.OutcomeEncapSkippedOptions},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := encapConfig(model.ModeInline)
+			cfg.Encapsulations[0].Options = []model.InsertedOption{{EdgeToEdge: &model.EdgeToEdgeOption{Namespace: 123, Type: 0x4000}}}
+			first := ioam.NextHeaderDestination
+			if test.traced {
+				cfg.Encapsulations[0].Options = append(cfg.Encapsulations[0].Options, model.Traces(model.TraceOption{Namespace: 123, Type: 0x800000, Size: 4})...)
+				first = ioam.NextHeaderHopByHop
+			}
+			packet := ipv6Packet(ioam.NextHeaderDestination, craft.Hex(t, test.header))
+			result := mustNode(t, cfg).Egress(egressFrame(packet))
+			want, outcome := packet, test.outcome
+			if outcome == 0 {
+				want, outcome = ipv6Packet(first, craft.Hex(t, test.merged)), model.OutcomeEncapInserted
+			}
+			if result.Outcome != outcome || !bytes.Equal(result.Data, want) {
+				t.Errorf("%v %x, want %v %x", result.Outcome, result.Data[40:], outcome, want[40:])
 			}
 		})
 	}

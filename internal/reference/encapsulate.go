@@ -33,13 +33,11 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 	if inline && upper.AH {
 		return unchanged(f, model.OutcomeEncapSkippedAH) // its sum covers the headers (RFC 4302 §3.3.3.1.2)
 	}
-	insertion, merges := rule.HeaderLen(), inline && p.header != nil
-	if merges { // at most one per packet (RFC 8200 §4.1)
-		if outcome, ok := canMerge(rule, p); !ok {
-			return unchanged(f, outcome)
-		}
-		insertion = mergedGrowth(rule, p)
+	into, outcome, ok := mergingOf(rule, p, inline)
+	if !ok {
+		return unchanged(f, outcome)
 	}
+	insertion := into.growth(rule)
 	limits := mtus{link: iface.MTU, route: f.PathMTU}
 	if inline {
 		limits.learned = n.pathMTU(p.destination(), f.Time)
@@ -73,13 +71,13 @@ func (n *Node) encapsulate(f Frame, p packet, iface *model.Interface, otherwise 
 		v.outer = outerHeader(rule)
 	}
 	v.room = limits.room(len(p.ip)+insertion, f.GSOSize != 0)
-	v.asks = n.asks(index, f, p, inline)
+	v.asks = n.asks(index, f, p, inline, into)
 	headers, lacking := n.buildHeaders(rule, &v)
 	result := Result{Verdict: Pass, GSOSize: gsoSize, Postcards: v.postcards, Asks: v.asks}
 	switch {
-	case merges:
+	case into.header != nil:
 		result.Outcome = model.OutcomeEncapInserted
-		result.Data = merge(p, headers, insertion, payload)
+		result.Data = merge(p, headers, into, payload)
 	case inline:
 		result.Outcome = model.OutcomeEncapInserted
 		result.Data = insertInline(p, headers, payload)

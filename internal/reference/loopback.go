@@ -91,7 +91,7 @@ func (n *Node) terminate(p packet, result *Result) {
 
 // asks reports whether the Loopback flag is set on the packet that an encapsulation with
 // such a trace takes (data-plane.md, "Loopback and Active"), and counts it.
-func (n *Node) asks(index int, f Frame, p packet, inline bool) bool {
+func (n *Node) asks(index int, f Frame, p packet, inline bool, into merging) bool {
 	nth := uint32(0)
 	for _, o := range n.config.Encapsulations[index].Options {
 		if o.Trace != nil && o.Trace.Loopback > 0 {
@@ -99,6 +99,9 @@ func (n *Node) asks(index int, f Frame, p packet, inline bool) bool {
 		}
 	}
 	next := p.nextHeader()
+	if next == ioam.NextHeaderDestination && into.header != nil {
+		next = ioam.NextHeader(into.header[0])
+	}
 	if nth == 0 || !n.config.Recognises() || f.GSOSize != 0 || inline && f.Ingress != 0 || next == ioam.NextHeaderHopByHop || next == ioam.NextHeaderIPv6 {
 		return false
 	}

@@ -194,8 +194,8 @@ func checkMerged(t *testing.T, was, is packet) {
 	if is.header[0] != was.header[0] || !bytes.Equal(is.ip[ipv6.HeaderLen+len(is.header):], was.ip[ipv6.HeaderLen+len(was.header):]) {
 		t.Fatal("what follows the header changed")
 	}
-	if was.firstOption()-2 <= maxStackPadding && is.firstOption() != 4 {
-		t.Fatalf("the first option is at %d", is.firstOption())
+	if (merging{header: was.header}).firstOption()-2 <= maxStackPadding && (merging{header: is.header}).firstOption() != 4 {
+		t.Fatalf("the first option is at %d", (merging{header: is.header}).firstOption())
 	}
 	checkPadding(t, is.header[:after[len(after)-1].Offset], after[:inserted+min(1, len(before))])
 }

@@ -192,7 +192,7 @@ __noinline int e2e_insert(context *ctx, __u32 l3, __u32 slot)
 	if (!d || !n)
 		return -1;
 	e = bpf_map_lookup_elem(&encapsulations, &d->inserted);
-	if (!e || !e->has_e2e)
+	if (!e || !e->e2e_options)
 		return -1;
 	packet_load(ctx, p);
 	outer = at(p, 0, IPV6_HEADER);

@@ -83,7 +83,7 @@ func TestKernelAcceptsChangedHeaders(t *testing.T) {
 			if tt.own {
 				options = own
 			}
-			for _, header := range sendDatagrams(t, l, tt.port, options) {
+			for _, header := range sendDatagrams(t, l, tt.port, unix.IPV6_HOPOPTS, options) {
 				checkArrived(t, header, options, tt.nodes)
 			}
 			before := e2e.Settled(t, l, "athos", "encap_inserted")
@@ -110,14 +110,15 @@ func open[C io.Closer](t *testing.T, l *lab.Lab, node string, network func() (C,
 	return conn
 }
 
-// dialer makes sockets that send options in a Hop-by-Hop header, if there are any.
-func dialer(options []byte) *net.Dialer {
+// dialer makes sockets that send options in a header of a kind (a socket option), if there
+// are any.
+func dialer(kind int, options []byte) *net.Dialer {
 	return &net.Dialer{Timeout: patience.Of(10 * time.Second), Control: func(_, _ string, raw syscall.RawConn) (err error) {
 		if options == nil {
 			return nil
 		}
 		err2 := raw.Control(func(fd uintptr) {
-			err = unix.SetsockoptString(int(fd), unix.IPPROTO_IPV6, unix.IPV6_HOPOPTS, string(options))
+			err = unix.SetsockoptString(int(fd), unix.IPPROTO_IPV6, kind, string(options))
 		})
 		if err == nil {
 			err = err2
@@ -126,14 +127,17 @@ func dialer(options []byte) *net.Dialer {
 	}}
 }
 
+// receiving are the socket options with which a socket reports headers of a kind.
+var receiving = map[int]int{unix.IPV6_HOPOPTS: unix.IPV6_RECVHOPOPTS, unix.IPV6_DSTOPTS: unix.IPV6_RECVDSTOPTS}
+
 // sendDatagrams sends datagrams of several lengths from alpha to beta, and returns the
-// Hop-by-Hop headers with which they arrived.
-func sendDatagrams(t *testing.T, l *lab.Lab, port int, options []byte) (headers [][]byte) {
+// headers of the options' kind with which they arrived.
+func sendDatagrams(t *testing.T, l *lab.Lab, port, kind int, options []byte) (headers [][]byte) {
 	t.Helper()
 	to := &net.UDPAddr{IP: net.ParseIP("2001:db8:4::2"), Port: port}
 	in := open(t, l, "beta", func() (*net.UDPConn, error) { return net.ListenUDP("udp6", to) })
-	out := open(t, l, "alpha", func() (net.Conn, error) { return dialer(options).Dial("udp6", to.String()) })
-	if err := e2e.Control(in, unix.IPPROTO_IPV6, unix.IPV6_RECVHOPOPTS, 1); err != nil {
+	out := open(t, l, "alpha", func() (net.Conn, error) { return dialer(kind, options).Dial("udp6", to.String()) })
+	if err := e2e.Control(in, unix.IPPROTO_IPV6, receiving[kind], 1); err != nil {
 		t.Fatal(err)
 	}
 	got, control := make([]byte, 2000), make([]byte, 500)
@@ -215,7 +219,7 @@ func sendStream(t *testing.T, l *lab.Lab, port int, options []byte) {
 	}
 	to := fmt.Sprintf("[2001:db8:4::2]:%d", port)
 	listener := open(t, l, "beta", func() (net.Listener, error) { return net.Listen("tcp6", to) })
-	out := open(t, l, "alpha", func() (net.Conn, error) { return dialer(options).Dial("tcp6", to) })
+	out := open(t, l, "alpha", func() (net.Conn, error) { return dialer(unix.IPV6_HOPOPTS, options).Dial("tcp6", to) })
 	in, err := listener.Accept()
 	if err != nil {
 		t.Fatal(err)
