@@ -199,6 +199,29 @@ static __always_inline void sum_up(struct options *o, __u32 slot, enum counter c
 }
 
 /*
+ * Finds the outcome at egress of a packet whose incremental traces have grown without the egress hook: it
+ * is that of the growth, which the ingress hook does not count. Not inlined: see scan_options().
+ */
+__noinline int sum_up_grown(struct options *o)
+{
+	__u32 completed = 0;
+
+	if (!o)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (__u32 i = 0; i < MAX_IOAM_OPTIONS && i < o->count; i++) {
+		__u32 outcome = o->options[i].outcome;
+
+		if (o->options[i].kind != KIND_INCREMENTAL)
+			outcome = completed_outcome(outcome);
+		if (outcome > completed)
+			completed = outcome;
+	}
+	o->completed = completed;
+	return 0;
+}
+
+/*
  * Ingress of a packet that keeps its header, and leaves by an interface if that is known. What is dropped
  * for its proof is not reported.
  */
@@ -220,9 +243,11 @@ static __always_inline void ingress_options(context *ctx, struct packet *p, stru
 		dex_ingress(ctx, p, o, hop, path->ifindex);
 		packet_load(ctx, p);
 	}
-	if (COMPLETES && NODE.fast && hop->leaves)
-		incremental_egress(ctx, p, o, hop, path->mtu);
 	sum_up(o, p->on->slot, COUNTER_INGRESS_OPTIONS);
+	if (COMPLETES && NODE.fast && hop->leaves && incremental_grows(o)) {
+		incremental_egress(ctx, p, o, hop, path->mtu);
+		sum_up_grown(o);
+	}
 }
 
 /*
