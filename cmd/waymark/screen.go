@@ -38,7 +38,10 @@ func followScreen(ctx context.Context, in, out *os.File, run func(context.Contex
 		ended <- run(running)
 		program.Send(finished{atOnce: ctx.Err() != nil})
 	}()
+	// also of a run that has ended while the screen is paused
+	stop := context.AfterFunc(ctx, func() { program.Send(finished{atOnce: true}) })
 	last, err := program.Run()
+	stop()
 	cancel()
 	err = errors.Join(<-ended, err)
 	s, _ := last.(screen)

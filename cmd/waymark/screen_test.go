@@ -193,7 +193,7 @@ func TestOnTerminal(t *testing.T) {
 		name, keys string
 		quit       bool
 		err        error
-	}{{"quit", "q", true, nil}, {"interrupt", "\x03", true, nil}, {"the end", "", false, failed}} {
+	}{{"quit", "q", true, nil}, {"interrupt", "\x03", true, nil}, {"the end", "", false, failed}, {"a signal after the end, while paused", "p", false, failed}} {
 		t.Run(test.name, func(t *testing.T) {
 			term := openTerminal(t, 6)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -236,6 +236,11 @@ func TestOnTerminal(t *testing.T) {
 				}
 			case "the end":
 				close(end)
+			case "a signal after the end, while paused":
+				term.await(t, "PAUSED")
+				close(end)
+				time.Sleep(200 * time.Millisecond) // the run has ended, and the screen stays
+				cancel()
 			}
 			select {
 			case got := <-done:

@@ -66,7 +66,8 @@ reach. Other probes of these flows follow nevertheless.
 Defaults of --namespace and --timestamp-format come from the agent of this host;
 if none runs, --namespace is needed. It needs root or CAP_NET_RAW.
 
-Exit codes: 0 a probe was answered; 1 none was, or none could be sent.`,
+Exit codes: 0 a probe was answered, or the screen of --live was left before;
+1 none was, or none could be sent.`,
 		Example: `  waymark trace 2001:db8:ff::3
   waymark trace 2001:db8:ff::3 --paths 64 --count 100 --json
   waymark trace 2001:db8:ff::3 --loopback --live

@@ -19,6 +19,7 @@ type taiClock struct {
 	idle
 	*core
 	offset atomic.Int64 // nanoseconds, as set in the data plane
+	logged string       // the last error of FollowClock in the log
 }
 
 // open gives the data plane the offset before the first packet.
@@ -42,7 +43,10 @@ func (c *taiClock) run(ctx context.Context) error {
 func (c *taiClock) follow() {
 	raised, err := c.datapath.FollowClock()
 	if err != nil {
-		c.log.Warn("the numbers of proofs of transit could not follow the clock", "error", err)
+		if err.Error() != c.logged { // the next second tries again
+			c.logged = err.Error()
+			c.log.Warn("the numbers of proofs of transit could not follow the clock", "error", err)
+		}
 	} else if raised > 0 {
 		c.log.Info("the clock was set forward; the numbers of proofs of transit begin again at the time", "profiles", raised)
 	}

@@ -62,11 +62,12 @@ func TestImpossibleEdgeFlows(t *testing.T) {
 		record fields
 		want   Fault
 	}{
-		"no namespace":           {edgeFlow().without("ioamNamespaceId"), FaultNamespace},
-		"a day from its message": {edgeFlow().with(field{"observationTimeNanoseconds", start.Add(25 * time.Hour)}), FaultTime},
-		"flow label of 32 bits":  {edgeFlow().with(num("flowLabelIPv6", 1<<20)), FaultValue},
-		"ends before it starts":  {edgeFlow().with(field{"flowEndNanoseconds", start.Add(-time.Second)}), FaultFlow},
-		"delays turned around":   {edgeFlow().with(field{"pmDelayMinNanoseconds", int64(10)}), FaultFlow},
+		"no namespace":             {edgeFlow().without("ioamNamespaceId"), FaultNamespace},
+		"a day from its message":   {edgeFlow().with(field{"observationTimeNanoseconds", start.Add(25 * time.Hour)}), FaultTime},
+		"flow label of 32 bits":    {edgeFlow().with(num("flowLabelIPv6", 1<<20)), FaultValue},
+		"ends before it starts":    {edgeFlow().with(field{"flowEndNanoseconds", start.Add(-time.Second)}), FaultFlow},
+		"more delays than packets": {edgeFlow().with(num("pmDelaySampleDeltaCount", 101)), FaultFlow},
+		"delays turned around":     {edgeFlow().with(field{"pmDelayMinNanoseconds", int64(10)}), FaultFlow},
 	} {
 		c, out, send := offline(t, Config{}, ipfix.UDP)
 		send(newExporter(t, ipfix.UDP, 1).message(start, 0, tt.record))

@@ -184,7 +184,7 @@ func (c *checking) block(b *record.Block) {
 
 // edgeFlow checks that the times and the delays are in order.
 func (c *checking) edgeFlow(f *record.EdgeFlow) {
-	if !f.Last.IsZero() && f.Last.Before(f.First.Time) || beyond(f.First) || beyond(f.Last) || f.Delay != nil && f.Delay.Max < f.Delay.Min {
+	if !f.Last.IsZero() && f.Last.Before(f.First.Time) || beyond(f.First) || beyond(f.Last) || f.Delay != nil && (f.Delay.Max < f.Delay.Min || f.Delay.Count > f.Packets) {
 		c.note(FaultFlow)
 	}
 }
