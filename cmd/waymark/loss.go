@@ -64,6 +64,9 @@ record is one line. With --csv, too, with a first line of names: times are in RF
 					return err
 				}
 			}
+			if !l.begun {
+				fmt.Fprintln(cmd.ErrOrStderr(), noLoss(flow))
+			}
 			return l.flush()
 		},
 	}
@@ -71,6 +74,15 @@ record is one line. With --csv, too, with a first line of names: times are in RF
 	cmd.Flags().BoolVar(&follow, "follow", false, "show each block when it is known, until interrupted")
 	cmd.Flags().BoolVar(&asCSV, "csv", false, "write comma-separated values")
 	return cmd
+}
+
+// noLoss says why there may be no result.
+func noLoss(flow string) string {
+	what := "no result"
+	if flow != "" {
+		what = fmt.Sprintf("no result of flow %q", flow)
+	}
+	return "waymark: " + what + ": a node has results of flows with direction: out and points, half a block after their first block; 'waymark flow show' lists the flows here"
 }
 
 // lossList writes records of loss and delay.

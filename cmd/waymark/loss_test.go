@@ -4,7 +4,10 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
+
+	"github.com/waymark-net/waymark/internal/commandline"
 )
 
 // lossLines are records as the agent gives them: of a flow's way, of its delay there, and
@@ -49,6 +52,21 @@ func TestLossList(t *testing.T) {
 		}
 		if err := l.flush(); err != nil || out.String() != tt.want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", tt.name, err, out.String(), tt.want)
+		}
+	}
+}
+
+// Without a result, the command says whose results there are.
+func TestNoLoss(t *testing.T) {
+	f := newFakeAgent(t, map[string]string{"GET /v1/loss": "[]"})
+	for args, want := range map[string]string{
+		"loss":                 "waymark: no result: a node has results of flows with direction: out",
+		"loss --flow red":      `waymark: no result of flow "red": a node`,
+		"loss --csv --flow -x": `waymark: no result of flow "-x": a node`,
+	} {
+		code, stdout, stderr := runCLI(t, "", append([]string{"--socket", f.socket}, strings.Fields(args)...)...)
+		if code != commandline.ExitOK || stdout != "" || !strings.HasPrefix(stderr, want) {
+			t.Errorf("%s: code %d, stdout %q, stderr %q", args, code, stdout, stderr)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func FlowDelay(b FlowBlock, delay, clocks time.Duration, limit string) Warning {
 
 // unmeasuredCures are for the reasons of uncertain blocks, the likeliest first.
 var unmeasuredCures = []struct{ reason, cure string }{
-	{"missing", "check at that node whether the agent runs, has a flow of this name and block length, and allows this node's address (stamp.allow, key-file)"},
+	{"missing", "ping that node; if it answers, check there whether the agent runs, has a flow of this name and block length, and allows this node's address (stamp.allow, key-file)"},
 	{"restarted", "wait for a block without a restart; if there is none, see that node's log"},
 	{"clock_worse", "synchronise that node's clock, or set measurement.clock-error if you know better"},
 	{"guard_violated", "set a longer measurement.guard, and block, at all nodes"},
