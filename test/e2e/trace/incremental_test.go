@@ -70,9 +70,7 @@ func TestIncrementalTraces(t *testing.T) {
 					}
 					checkTimes(t, r, transit == "kernel")
 				}
-				if transit != "kernel" {
-					e2e.CheckCounters(t, l, "porthos", map[string]uint64{"trace_grown": count, "trace_overflow": count})
-				}
+				checkGrowth(t, l, transit, count)
 				e2e.CheckCounters(t, l, "aramis", map[string]uint64{tt.Removed: 2 * count, "decap_failed": 0, "removal_partial": 0})
 				if beta.Stop(t); beta.Packets.Load() < 2*count || beta.IOAMBytes.Load() > 0 {
 					t.Errorf("beta received %d packets with %d bytes of IOAM", beta.Packets.Load(), beta.IOAMBytes.Load())
@@ -88,6 +86,21 @@ func TestIncrementalTraces(t *testing.T) {
 				checkDissected(t, wire.Path, transit == "kernel", count)
 			})
 		}
+	}
+}
+
+// checkGrowth checks what porthos counted of packets of which the first half can grow.
+func checkGrowth(t *testing.T, l *lab.Lab, transit string, count uint64) {
+	t.Helper()
+	switch transit {
+	case "kernel":
+	case "fast": // ingress sees the traces; those that it forwards have the growth
+		e2e.CheckCounters(t, l, "porthos", map[string]uint64{"incremental_trace": 2 * count})
+		if n := e2e.ForwardsOf(t, l, "porthos").Fast; n["trace_grown"] != count || n["trace_overflow"] != count {
+			t.Errorf("porthos forwarded %v", n)
+		}
+	default:
+		e2e.CheckCounters(t, l, "porthos", map[string]uint64{"trace_grown": count, "trace_overflow": count})
 	}
 }
 
