@@ -26,8 +26,9 @@ type passing struct {
 var protocols = map[byte]string{6: "TCP", 17: "UDP", 41: "IPv6", 58: "ICMPv6", 59: "nothing", 132: "SCTP", 253: "experiment"}
 
 // lookAt reads a frame independently of the code under test: the node must not
-// change frames without an IOAM option in their first Hop-by-Hop header that are
-// no tunnel packets to tunnelDestination.
+// change frames without an IOAM option in their first Hop-by-Hop header, or in the
+// Destination Options header that is first or follows it, that are no tunnel packets
+// to tunnelDestination.
 func lookAt(frame []byte, tunnelDestination netip.Addr) passing {
 	at := 12
 	for tags := 0; len(frame) >= at+4 && tags < 2 && (frame[at] == 0x81 && frame[at+1] == 0 || frame[at] == 0x88 && frame[at+1] == 0xa8); tags++ {
@@ -63,7 +64,7 @@ func lookAt(frame []byte, tunnelDestination netip.Addr) passing {
 			inside = rest[0]
 		}
 		if next == 60 && inside == 60 && holdsIOAM(rest[2:size]) { // Edge-to-Edge
-			inside = rest[0]
+			return passing{false, "IOAM"}
 		}
 		next, rest = rest[0], rest[size:]
 	}

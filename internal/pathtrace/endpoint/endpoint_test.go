@@ -120,9 +120,10 @@ func TestAgainstKernel(t *testing.T) {
 	if err != nil || answer.ID != id || answer.HopLimit != 9 || !bytes.Equal(answer.Trace, message.TraceOf(h)) || time.Since(answer.Received) > patience.Of(5*time.Second) {
 		t.Errorf("%+v, %v", answer, err)
 	}
-	for until := time.Now().Add(patience.Of(5 * time.Second)); a.Counts()[Malformed] == 0 && time.Now().Before(until); time.Sleep(time.Millisecond) {
+	want := [NumOutcomes]uint64{Answered: 1, Malformed: 1}
+	for until := time.Now().Add(patience.Of(5 * time.Second)); a.Counts() != want && time.Now().Before(until); time.Sleep(time.Millisecond) {
 	}
-	if n := a.Counts(); n != [NumOutcomes]uint64{Answered: 1, Malformed: 1} {
+	if n := a.Counts(); n != want {
 		t.Errorf("%v", n)
 	}
 }
