@@ -206,7 +206,7 @@ func fastExportLimit(role model.NodeRole, way model.ExportMode) func(report.Dime
 }
 
 // exportLimit is for a node that exports, of which the same packets are measured
-// with nobody who takes exports.
+// without a reader of exports.
 func exportLimit(unread report.Dimensions, way model.ExportMode) *report.Limit {
 	l := &report.Limit{Why: "the option itself, where no reader takes exports", Floor: report.Reference{Variant: unread}}
 	for _, name := range exportPart(way) {

@@ -64,7 +64,7 @@ func TestLimits(t *testing.T) {
 }
 
 // The limits of fast forwarding name the parts that packets with an option have
-// besides those of plain packets, where nobody uses the kernel's ring buffer for
+// besides those of plain packets, which do not use the kernel's ring buffer for
 // postcards.
 func TestLimitsOfFastForwarding(t *testing.T) {
 	e := fastExperiment()

@@ -238,7 +238,7 @@ func (p *segmentParts) result() report.Result {
 	return r
 }
 
-// segmentLimit is for packets of so many flows. With few, what they pay in any case is what a
+// segmentLimit is for packets of this number of flows. With few, what they pay in any case is what a
 // packet of no flow pays; with many, what they pay with few.
 func segmentLimit(hook datapath.Hook, flows int) *report.Limit {
 	l := &report.Limit{

@@ -209,7 +209,7 @@ func measuringConfig() model.NodeConfig {
 	return c
 }
 
-// measurement is of so many flows. Packets arrive with one colour, in blocks of the other
+// measurement has this number of flows. Packets arrive with one colour, in blocks of the other
 // one, too: with such a guard, none is noted as late or early, as few of a real ingress are.
 func (s segmentNode) measurement(flows int) model.Measurement {
 	return model.Measurement{Guard: model.DefaultBlock/2 - 1, Marking: s.marking, Flows: s.flows(flows)}

@@ -109,7 +109,7 @@ func (r *segmentRows) measureFast(flows int, free report.Dimensions) {
 	}
 	why := "what the same programs take with no flow measured"
 	if flows == flowCounts[len(flowCounts)-1] {
-		why += " (keys and counters of so many flows are in no near cache)"
+		why += " (keys and counters of this number of flows exceed the near caches)"
 	}
 	v.Aims(fastMeasuringAim, &report.Limit{Why: why, Floor: report.Reference{Variant: free}})
 }

@@ -230,7 +230,7 @@ func (s *stampSeries) against(ctx context.Context, share time.Duration, to netip
 	return float64(spent.Nanoseconds()) / float64(n), nil
 }
 
-// send sends the packets for a time. Nobody reads the answers.
+// send sends the packets for a time. The answers are not read.
 func (s *stampSeries) send(ctx context.Context, share time.Duration, to netip.AddrPort) error {
 	socket, err := udp.Listen(udp.Config{Local: stampAt, Batch: stampBatch, Size: stampLongest})
 	if err != nil {

@@ -108,7 +108,7 @@ func TestStampAnswers(t *testing.T) {
 	}
 	for one := range stamp.TLVs(strange) {
 		if s.answers(one) {
-			t.Error("a flow that nobody counts was answered")
+			t.Error("a flow without counters was answered")
 		}
 	}
 }
