@@ -242,14 +242,18 @@ int stopwatch(struct __sk_buff *ctx)
 	return TC_ACT_SHOT;
 }
 
-/* A sink that keeps what it sees; for a look before the measurement. */
+/*
+ * A sink that keeps what it sees; for a look before the measurement. What goes to groups, as
+ * reports of multicast listeners do, is not from the source.
+ */
 SEC("tc")
 int witness(struct __sk_buff *ctx)
 {
 	__u32 zero = 0, size = ctx->len;
 	struct sample *s = bpf_map_lookup_elem(&samples, &zero);
+	__u8 first;
 
-	if (!s)
+	if (!s || bpf_skb_load_bytes(ctx, 0, &first, 1) || first & 1)
 		return TC_ACT_SHOT;
 	s->length = size;
 	if (size > MAX_BYTES)

@@ -63,20 +63,47 @@ func AwaitRouting(t *testing.T, l *lab.Lab) {
 	}
 }
 
-func awaitRouting(t *testing.T, n *lab.Node, deadline time.Time) {
+// AwaitSegments waits until the programs of these nodes know the behaviours of all
+// segments, and the source of what they encapsulate. The agent reads both once a second, and
+// may be without a processor for a second.
+func AwaitSegments(t *testing.T, l *lab.Lab, nodes ...string) {
+	t.Helper()
+	for _, node := range nodes {
+		state := openPinned(t, l.Node(node), "forwarding")
+		Await(t, node+"'s programs to know the behaviours", 10*time.Second, func() bool { return KnowsSegments(t, state) })
+		state.Close()
+	}
+}
+
+// KnowsSegments reports whether programs with this state of fast forwarding know the behaviours
+// of all segments.
+func KnowsSegments(t *testing.T, state *ebpf.Map) bool {
+	t.Helper()
+	const keySegments = 8
+	value := make([]byte, 16) // struct forwarding
+	if err := state.Lookup(uint32(0), &value); err != nil {
+		t.Fatal(err)
+	}
+	return binary.NativeEndian.Uint16(value[12:])&keySegments != 0
+}
+
+// openPinned opens a map of an agent's programs.
+func openPinned(t *testing.T, n *lab.Node, name string) *ebpf.Map {
 	t.Helper()
 	place, err := n.Place()
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := func(name string) *ebpf.Map {
-		m, err := ebpf.LoadPinnedMap(filepath.Join(api.Root, "bpf", place.ID, name), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
+	m, err := ebpf.LoadPinnedMap(filepath.Join(api.Root, "bpf", place.ID, name), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	state, devices := open("forwarding"), open("devices")
+	return m
+}
+
+func awaitRouting(t *testing.T, n *lab.Node, deadline time.Time) {
+	t.Helper()
+	state, devices := openPinned(t, n, "forwarding"), openPinned(t, n, "devices")
 	defer state.Close()
 	defer devices.Close()
 	quiet := patience.Of(200 * time.Millisecond)

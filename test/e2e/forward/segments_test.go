@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/waymark-net/waymark/test/craft"
 	"github.com/waymark-net/waymark/test/e2e"
@@ -174,20 +173,6 @@ func (s segmenter) packet(w *twins, destinations []string) trial {
 	return p
 }
 
-// knowsSegments says whether the programs know the behaviours of the router's routes.
-func (w *twins) knowsSegments(t *testing.T) bool {
-	t.Helper()
-	const keySegments = 8
-	return binary.NativeEndian.Uint16(w.forwarding(t)[12:])&keySegments != 0
-}
-
-// awaitSegments waits until the programs know the behaviours. The agent may be without
-// a processor for a second.
-func (w *twins) awaitSegments(t *testing.T) {
-	t.Helper()
-	e2e.Await(t, "the programs to know the behaviours", 10*time.Second, func() bool { return w.knowsSegments(t) })
-}
-
 // raiseSegmentTwins raises two routers with routes to segments, and a source for what
 // they encapsulate.
 func raiseSegmentTwins(t *testing.T, attach string) *twins {
@@ -218,7 +203,7 @@ func TestForwardSegments(t *testing.T) {
 		destinations = append(destinations, b.to...)
 	}
 	w.both(t, commands...)
-	w.awaitSegments(t)
+	e2e.AwaitSegments(t, w.lab, "fast")
 	packets, fast := 0, 0
 	for round := range count {
 		s := segmenter{newChooser(seed, round).Rand}
@@ -275,7 +260,7 @@ func TestForwardBehaviours(t *testing.T) {
 					defer w.both(t, "route del "+route)
 				}
 			}
-			w.awaitSegments(t)
+			e2e.AwaitSegments(t, w.lab, "fast")
 			fast, want, count, left := -1, 0, 0, uint64(0)
 			for try := 0; try < 3 && fast != want; try++ { // an agent without a processor for 100 ms
 				var trials []trial
@@ -314,7 +299,7 @@ func TestForwardTables(t *testing.T) {
 		}
 	}
 	w.both(t, commands...)
-	w.awaitSegments(t)
+	e2e.AwaitSegments(t, w.lab, "fast")
 	var trials []trial
 	for range 5 {
 		trials = append(trials, good(w, "fc00:1::d6"), good(w, "fc00:1::d7"),

@@ -166,7 +166,7 @@ func TestForwardSegmentWays(t *testing.T) {
 // takes: for some configurations they never do.
 func (w *twins) learnSegments(t *testing.T) bool {
 	t.Helper()
-	for begun := time.Now(); !w.knowsSegments(t); time.Sleep(5 * time.Millisecond) {
+	for begun := time.Now(); !e2e.KnowsSegments(t, w.state); time.Sleep(5 * time.Millisecond) {
 		if time.Since(begun) > patience.Of(600*time.Millisecond) {
 			return false
 		}
@@ -180,7 +180,7 @@ func TestForwardSegmentsWithoutAgent(t *testing.T) {
 	e2e.NeedRedirection(t)
 	w := raiseSegmentTwins(t, "xdp")
 	w.both(t, "route add "+behaviours[0].command)
-	w.awaitSegments(t)
+	e2e.AwaitSegments(t, w.lab, "fast")
 	send := func() int {
 		t.Helper()
 		_, fast := w.compare(t, []trial{good(w, "fc00:1::e"), good(w, "fc00:1::e")})
@@ -246,7 +246,7 @@ func TestForwardSegmentChanges(t *testing.T) {
 		w.both(t, step.command)
 		compare("at once after "+step.command, -1)
 		if step.fast > 0 {
-			w.awaitSegments(t)
+			e2e.AwaitSegments(t, w.lab, "fast")
 			compare("after "+step.command, step.fast)
 		}
 	}

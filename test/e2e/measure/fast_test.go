@@ -29,6 +29,15 @@ func open(t *testing.T, l *lab.Lab) {
 	e2e.OpenEnds(t, l, "alpha", "ingress", "middle", "egress", "beta")
 }
 
+// openKnown waits for the agents of fast routers also, which look once a second for the source of
+// what routers encapsulate.
+func openKnown(t *testing.T, l *lab.Lab, fast ...string) {
+	t.Helper()
+	open(t, l)
+	time.Sleep(time.Second)
+	e2e.AwaitSegments(t, l, fast...)
+}
+
 // checkCounts compares what the three routers counted; all packets arrive.
 func checkCounts(t *testing.T, readers []*reader, count, octets uint64) {
 	t.Helper()
@@ -65,8 +74,7 @@ func TestSegmentRoutingFast(t *testing.T) {
 		mode := tt.mode
 		t.Run(mode+tt.marking, func(t *testing.T) {
 			l := raiseMarked(t, mode, fast, lastSID, lastSID, tt.marking, asking{})
-			open(t, l)
-			time.Sleep(time.Second) // the agent reads the source of encapsulations once a second
+			openKnown(t, l, "ingress", "middle", "egress")
 			readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
 			for _, r := range readers {
 				r.awaitComplete(t)
@@ -114,8 +122,7 @@ func TestBehavioursFast(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := tt.raise(t)
-			open(t, l)
-			time.Sleep(time.Second) // the agent reads the source of encapsulations once a second
+			openKnown(t, l, "ingress", "middle", "egress")
 			readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
 			for _, r := range readers {
 				r.awaitComplete(t)
@@ -137,8 +144,7 @@ func TestBehavioursFast(t *testing.T) {
 func TestLossFast(t *testing.T) {
 	t.Parallel()
 	l := raiseMarked(t, "encap", fast, lastSID, lastSID, "", asking{middle: "tcx"})
-	open(t, l)
-	time.Sleep(time.Second)
+	openKnown(t, l, "ingress", "egress")
 	readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
 	for _, r := range readers {
 		r.awaitComplete(t)
@@ -196,8 +202,7 @@ func checkMarkedWhereForwarded(t *testing.T, marking string) {
 	l := e2e.RaiseText(t, "routers", strings.ReplaceAll(topology, "mean-delay: true", "mean-delay: true"+marking))
 	e2e.Must(t, l.Node("middle"), "ip", "-6", "route", "add", endSID, "encap", "seg6local", "action", "End", "dev", "eth1")
 	e2e.Must(t, l.Node("egress"), "ip", "-6", "route", "add", lastSID, "encap", "seg6local", "action", "End.DT6", "table", "254", "dev", "eth1")
-	open(t, l)
-	time.Sleep(time.Second)
+	openKnown(t, l, "middle", "egress") // the ingress has no route with segments
 	readers := []*reader{read(t, l, "ingress"), read(t, l, "middle"), read(t, l, "egress")}
 	for _, r := range readers {
 		r.awaitComplete(t)
