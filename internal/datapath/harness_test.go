@@ -101,13 +101,20 @@ func (p *programs) forgetArrivals(t testing.TB) {
 	}
 }
 
-// forgetFlows empties the table of flows: which packets are samples, and which are
-// late, depends on those before.
+// forgetFlows empties the table of flows, and what is known about their numbers: which
+// packets are samples, late or missing depends on those before.
 func (p *programs) forgetFlows(t testing.TB) {
 	t.Helper()
 	if p.flows == nil {
 		return
 	}
+	g := p.flows.gaps
+	g.mu.Lock()
+	clear(g.held)
+	clear(g.numbers)
+	clear(g.streams)
+	g.doubted = false
+	g.mu.Unlock()
 	keys := make([]uint32, p.flows.flows.MaxEntries())
 	for i := range keys {
 		keys[i] = uint32(i)
