@@ -122,7 +122,41 @@ func ofOneSize(e harness.Experiment) []*harness.Variant {
 	})
 }
 
-// Every experiment runs, as briefly as possible, with the ends of every curve and
+// inTurns returns one end of each curve, the least x of one and the greatest of the next.
+func inTurns(list []*harness.Variant) []*harness.Variant {
+	kept := make(map[report.Dimensions]*harness.Variant)
+	greatest := false
+	var curves []report.Dimensions
+	for _, v := range list {
+		if kept[v.Is] == nil {
+			kept[v.Is], curves = v, append(curves, v.Is)
+		}
+	}
+	for _, is := range curves {
+		for _, v := range list {
+			if v.Is == is && v.X > kept[is].X == greatest && v.X != kept[is].X {
+				kept[is] = v
+			}
+		}
+		greatest = !greatest
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(v *harness.Variant) bool { return kept[v.Is] != v })
+}
+
+// mostVariants is how many variants of an experiment the test runs, about. `make bench` runs
+// all.
+const mostVariants = 24
+
+// fewer returns every n-th variant of many.
+func fewer(list []*harness.Variant) (kept []*harness.Variant) {
+	n := (len(list) + mostVariants - 1) / mostVariants
+	for i := 0; i < len(list); i += n {
+		kept = append(kept, list[i])
+	}
+	return kept
+}
+
+// Every experiment runs, as briefly as possible, with an end of every curve and
 // packets of one size: each variant's arrivals and the nodes' counters are checked.
 func TestExperiments(t *testing.T) {
 	testnet.NeedRoot(t)
@@ -136,8 +170,8 @@ func TestExperiments(t *testing.T) {
 			if e.Variants[0].Timed {
 				figure = "ns"
 			}
-			e.Variants = harness.Ends(e.Brief().Variants)
-			e.Variants = ofOneSize(e)
+			e.Variants = e.Brief().Variants
+			e.Variants = fewer(inTurns(ofOneSize(e)))
 			b.Measure = func(ctx context.Context, o harness.Options) (report.Result, error) {
 				return harness.RunExperiment(ctx, o, e)
 			}
