@@ -185,8 +185,10 @@ func (d *Datapath) FollowClock() (raised int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	if !d.applying.TryLock() { // a change may give a profile a slot; the next call looks again
+		return 0, nil
+	}
+	defer d.applying.Unlock()
 	step := ahead - d.clockAhead
 	if d.tables.maps[mapProofs] == nil || d.clockAhead != 0 && -clockStep < step && step < clockStep {
 		return 0, nil
