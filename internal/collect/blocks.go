@@ -97,7 +97,7 @@ func (b *blocks) add(r *record.Block, now time.Time) {
 	}
 	f := b.flows[key]
 	if f != nil && r.Point == 0 && f.guard != r.Guard { // the ingress decides
-		b.remove(f)
+		b.remove(f, otherGuard)
 		f = nil
 	}
 	if f == nil {
@@ -134,7 +134,7 @@ func (b *blocks) begin(key flowKey, r *record.Block, now time.Time) *comparedFlo
 	}
 	f.size += sizeOfFlow + len(key.name) + 16*len(f.sids) + slots*(sizeOfSlot+sizeOfReport*(int(key.last)+1))
 	for b.size+f.size > b.room && b.order.Len() > 0 {
-		b.remove(b.order.Front().Value.(*comparedFlow))
+		b.remove(b.order.Front().Value.(*comparedFlow), evicted)
 		b.counters.evicted++
 	}
 	of := loss.Flow{ID: f.id, Timing: plan}
@@ -153,13 +153,13 @@ func (b *blocks) begin(key flowKey, r *record.Block, now time.Time) *comparedFlo
 }
 
 // remove forgets a flow, after the results of its blocks so far.
-func (b *blocks) remove(f *comparedFlow) {
+func (b *blocks) remove(f *comparedFlow, why farewell) {
 	b.assembler.RemoveFlow(f.id)
 	delete(b.flows, f.key)
 	delete(b.byID, f.id)
 	b.order.Remove(f.place)
 	b.size -= f.size
-	b.end(f)
+	b.end(f, why)
 }
 
 // expire ends flows of which nothing was heard for long.
@@ -168,7 +168,7 @@ func (b *blocks) expire(now time.Time) {
 		f := e.Value.(*comparedFlow)
 		e = e.Next()
 		if now.Sub(f.heard) > b.wait+idleBlocks*time.Duration(f.key.length) {
-			b.remove(f)
+			b.remove(f, silent)
 			b.counters.ended++
 		}
 	}

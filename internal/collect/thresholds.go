@@ -40,10 +40,10 @@ func (b *blocks) result(f *comparedFlow, r *loss.Result) {
 			switch was, is := t.beyond(before), t.beyond(f.watch.Beyond()); {
 			case is && !was:
 				w := t.warning(f, b.accepted)
-				list = append(list, f.warns(t.code, w.Text, w.Cure))
+				list = append(list, f.warns(t.code, true, w.Text, w.Cure))
 				b.beyond[i]++
 			case was && !is:
-				list = append(list, f.warns(t.code, "flow "+f.name()+" is within its threshold again", ""))
+				list = append(list, f.warns(t.code, false, "flow "+f.name()+" is within its threshold again", ""))
 				b.beyond[i]--
 			}
 		}
@@ -54,22 +54,31 @@ func (b *blocks) result(f *comparedFlow, r *loss.Result) {
 	}
 }
 
-// end ends the warnings of a flow that is no longer compared.
-func (b *blocks) end(f *comparedFlow) {
+// farewell is why a flow is no longer compared, which says nothing about its loss and delay.
+type farewell struct{ facts, cure string }
+
+var (
+	evicted    = farewell{"made room for others in this collector's memory", "let another collector take some of the flows"}
+	silent     = farewell{fmt.Sprintf("has not been reported by any of its nodes for %d blocks", idleBlocks), "if it was not removed there, look whether these nodes run and export"}
+	otherGuard = farewell{"is compared anew, because its ingress has another guard", "wait for its next blocks"}
+)
+
+// end takes back the warnings of a flow that is no longer compared.
+func (b *blocks) end(f *comparedFlow, why farewell) {
 	if f.watch == nil {
 		return
 	}
 	for i, t := range thresholds {
 		if t.beyond(f.watch.Beyond()) {
-			b.emit(f.warns(t.code, "flow "+f.name()+" is no longer measured", ""))
+			b.emit(f.warns(t.code, false, "it is not known whether flow "+f.name()+" is still beyond its threshold: it "+why.facts, why.cure))
 			b.beyond[i]--
 		}
 	}
 }
 
-// warns is the record of a warning, or without a cure of its end.
-func (f *comparedFlow) warns(code health.Code, facts, cure string) *record.Warning {
-	return &record.Warning{Time: instant.Of(time.Now()), Code: string(code), Flow: f.key.name, FlowID: f.number, Beyond: cure != "", Facts: facts, Cure: cure}
+// warns is the record of a warning, or of its end.
+func (f *comparedFlow) warns(code health.Code, beyond bool, facts, cure string) *record.Warning {
+	return &record.Warning{Time: instant.Of(time.Now()), Code: string(code), Flow: f.key.name, FlowID: f.number, Beyond: beyond, Facts: facts, Cure: cure}
 }
 
 // name is the flow's name, or number, in a text.

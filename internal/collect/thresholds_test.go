@@ -66,8 +66,8 @@ func said(out *memory) (warnings []*record.Warning, codes []string) {
 }
 
 // A flow that loses more than it may has one warning, which names the segment that loses
-// most, until three blocks in a row lost less. So it is with delay, and a flow that ends has
-// no warning any more.
+// most, until three blocks in a row lost less. So it is with delay. What is not compared any
+// more has no warning, and none of them says that a loss has ended.
 func TestThresholds(t *testing.T) {
 	c, out, block := watched(t)
 	block("red", [3]uint64{1000, 1000, 999}, 10*time.Millisecond) // exactly the threshold
@@ -106,12 +106,45 @@ func TestThresholds(t *testing.T) {
 	checkBeyond(t, c, 0, 1)
 	c.blocks.expire(time.Now().Add(time.Hour))
 	warnings, _ = said(out)
-	if last := warnings[len(warnings)-1]; len(warnings) != 4 || last.Beyond || last.Text() != "flow_delay_high has ended: flow slow is no longer measured\n" {
+	if last := warnings[len(warnings)-1]; len(warnings) != 4 || last.Beyond ||
+		last.Text() != "flow_delay_high: it is not known whether flow slow is still beyond its threshold: it has not been reported by any of its nodes for 10 blocks; if it was not removed there, look whether these nodes run and export\n" {
 		t.Errorf("%d warnings, the last is %s", len(warnings), last.Text())
 	}
 	checkBeyond(t, c, 0, 0)
 	if c.blocks.size != 0 {
 		t.Errorf("%d octets are kept", c.blocks.size)
+	}
+}
+
+// A flow that makes room for another, or has another guard from now on, may lose as much as
+// before: the collector says what happened, and counts the flow no more.
+func TestForgottenFlowsHaveNotCalmed(t *testing.T) {
+	c, out, block := watched(t)
+	block("red", [3]uint64{1000, 1000, 900}, 10*time.Millisecond)
+	checkBeyond(t, c, 1, 0)
+	c.blocks.room = c.blocks.size
+	block("blue", [3]uint64{1000, 1000, 900}, 10*time.Millisecond)
+	checkBeyond(t, c, 1, 0) // blue
+	if s := c.Stats().Compared; s.evicted != 1 || s.ended != 0 {
+		t.Errorf("%+v", s)
+	}
+	again := counted("blue", time.Now().UnixNano()/int64(blockLength)-2, 0, 2, 1)
+	again.Guard /= 2
+	c.blocks.add(again, time.Now())
+	checkBeyond(t, c, 0, 0)
+	var ends []string
+	warnings, _ := said(out)
+	for _, w := range warnings {
+		if !w.Beyond {
+			ends = append(ends, w.Text())
+		}
+	}
+	want := []string{
+		"flow_loss_high: it is not known whether flow red is still beyond its threshold: it made room for others in this collector's memory; let another collector take some of the flows\n",
+		"flow_loss_high: it is not known whether flow blue is still beyond its threshold: it is compared anew, because its ingress has another guard; wait for its next blocks\n",
+	}
+	if !slices.Equal(ends, want) {
+		t.Errorf("got  %q\nwant %q", ends, want)
 	}
 }
 

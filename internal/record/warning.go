@@ -7,7 +7,8 @@ import (
 	"github.com/waymark-net/waymark/internal/loss"
 )
 
-// Warning is what a collector says when a flow begins or ceases to be beyond a threshold.
+// Warning is what a collector says when a flow begins or ceases to be beyond a threshold, or
+// when it ceases to know.
 type Warning struct {
 	Time   instant.Time
 	Code   string // of the warning
@@ -15,7 +16,7 @@ type Warning struct {
 	FlowID loss.FlowID
 	Beyond bool
 	Facts  string
-	Cure   string // "" unless the flow is beyond the threshold
+	Cure   string // "" if the flow is within the threshold again
 }
 
 // Kind is "warning".
@@ -23,18 +24,18 @@ func (w *Warning) Kind() string { return KindWarning }
 
 // warnings declares the fields of a Warning.
 var warnings = table[Warning]{
-	field("time", "", "When the flow began or ceased to be beyond the threshold, by the collector's clock.", func(w *Warning) *instant.Time { return &w.Time }, moment()),
+	field("time", "", "When the collector found this, by its clock.", func(w *Warning) *instant.Time { return &w.Time }, moment()),
 	field("code", "", "Code of the [warning](warnings.md): `flow_loss_high` or `flow_delay_high`.", func(w *Warning) *string { return &w.Code }, textual()),
 	field("flow", "", "Name of the flow, absent when it has none.", func(w *Warning) *string { return &w.Flow }, present(textual())),
 	field("flow_id", "", "Number of the flow, the same at all its points.", func(w *Warning) *loss.FlowID { return &w.FlowID }, number[loss.FlowID]()),
-	field("beyond", "", "Whether the flow is beyond the threshold from now on.", func(w *Warning) *bool { return &w.Beyond }, truth()),
+	field("beyond", "", "Whether the flow is beyond the threshold from now on, as far as the collector knows.", func(w *Warning) *bool { return &w.Beyond }, truth()),
 	field("text", "", "What happened, with numbers.", func(w *Warning) *string { return &w.Facts }, textual()),
-	field("cure", "", "What to do; absent unless the flow is beyond the threshold.", func(w *Warning) *string { return &w.Cure }, present(textual())),
+	field("cure", "", "What to do; absent when the flow is within the threshold again.", func(w *Warning) *string { return &w.Cure }, present(textual())),
 }
 
 // Text is the warning as a line of readable text.
 func (w *Warning) Text() string {
-	if !w.Beyond {
+	if w.Cure == "" {
 		return w.Code + " has ended: " + w.Facts + "\n"
 	}
 	return w.Code + ": " + w.Facts + "; " + w.Cure + "\n"
