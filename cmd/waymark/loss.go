@@ -9,13 +9,13 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/commandline"
+	"github.com/waymark-net/waymark/internal/loss"
 	"github.com/waymark-net/waymark/internal/record"
 )
 
@@ -29,14 +29,17 @@ func newLossCommand(opts *options) *cobra.Command {
 agent, in the last block: from ingress to egress, and between neighbouring nodes
 that count. Nodes are numbered along the path; 0 is this one. "-" is what is not
 known: a loss is only known if the verdict is measured, or idle (no packet was
-sent). uncertain gives its reasons. A block that is beyond a threshold of its flow
-(max-loss, max-delay, no-data-after) has the code of the warning.
+sent). uncertain gives its reasons. A one-way delay is the difference of two
+clocks, and may be wrong by as much as they differ, which is at most clocks. A
+block that is beyond a threshold of its flow (max-loss, max-delay, no-data-after)
+has the code of the warning.
 
 A flow is compared with other nodes if it has points in the configuration.
 
-With --follow, each block is shown as soon as it is known. With --json, each
-record is one line. With --csv, too, with a first line of names: times are in RFC
-3339, delays in nanoseconds, and what is not known is empty.`,
+With --follow, each block is shown as soon as it is known; the names of columns
+come again when a value needs a wider one. With --json, each record is one line.
+With --csv, too, with a first line of names: times are in RFC 3339, delays in
+nanoseconds, and what is not known is empty.`,
 		Example: "  waymark loss\n  waymark loss --follow --flow red\n  waymark loss --csv --follow > loss.csv",
 		Args:    commandline.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -49,6 +52,7 @@ record is one line. With --csv, too, with a first line of names: times are in RF
 			}
 			l := newLossList(cmd.OutOrStdout(), opts.JSON, asCSV, flow)
 			if follow {
+				l.table.reserve()
 				err := c.Observe(cmd.Context(), api.RecordFilter{}, nil, l.line)
 				if cmd.Context().Err() != nil {
 					return cmd.Context().Err()
@@ -90,7 +94,7 @@ type lossList struct {
 	out   io.Writer
 	json  bool
 	flow  string
-	table *tabwriter.Writer
+	table lossTable
 	csv   *csv.Writer
 	begun bool
 }
@@ -99,13 +103,9 @@ func newLossList(out io.Writer, json, asCSV bool, flow string) *lossList {
 	l := &lossList{out: out, json: json, flow: flow}
 	if asCSV {
 		l.csv = csv.NewWriter(out)
-	} else {
-		l.table = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	}
 	return l
 }
-
-var lossColumns = []string{"flow", "block", "start", "from", "to", "verdict", "sent", "received", "lost", "ratio", "delay", "reasons", "warning"}
 
 // line is add and flush, for a stream.
 func (l *lossList) line(line []byte) error {
@@ -145,16 +145,7 @@ func (l *lossList) add(line []byte) error {
 		}
 		err = errors.Join(err, l.csv.Write(valuesOf(r)))
 	default:
-		if !l.begun {
-			_, err = fmt.Fprintln(l.table, strings.ToUpper(strings.Join(lossColumns, "\t")))
-		}
-		for i, c := range columns {
-			if c == "" {
-				columns[i] = "-"
-			}
-		}
-		_, e := fmt.Fprintln(l.table, strings.Join(columns, "\t"))
-		err = errors.Join(err, e)
+		l.table.add(columns)
 	}
 	l.begun = true
 	return err
@@ -165,7 +156,7 @@ func (l *lossList) flush() error {
 		l.csv.Flush()
 		return l.csv.Error()
 	}
-	return l.table.Flush()
+	return l.table.flush(l.out)
 }
 
 func about(m *record.Measurement) []string {
@@ -174,7 +165,7 @@ func about(m *record.Measurement) []string {
 
 func lossRow(r *record.Loss) []string {
 	reasons := r.FromReasons | r.ToReasons
-	return append(about(&r.Measurement), r.Verdict.String(), numberText(r.Sent), numberText(r.Received), numberText(r.Lost), ratioText(r, 4), "", reasons.String(), r.Warning)
+	return append(about(&r.Measurement), r.Verdict.String(), numberText(r.Sent), numberText(r.Received), numberText(r.Lost), ratioText(r, 4), "", "", reasons.String(), r.Warning)
 }
 
 // ratioText is the ratio with so many digits, -1 for all.
@@ -186,7 +177,19 @@ func ratioText(r *record.Loss, digits int) string {
 }
 
 func delayRow(r *record.Delay) []string {
-	return append(about(&r.Measurement), "delay", "", "", "", "", record.Duration(time.Duration(r.Mean)), r.Method.String(), r.Warning)
+	return append(about(&r.Measurement), "delay", "", "", "", "", record.Duration(time.Duration(r.Mean)), clocksText(r), r.Method.String(), r.Warning)
+}
+
+// clocksText is how far the two clocks may be apart that a delay is the difference of; "" of a
+// delay by one clock.
+func clocksText(r *record.Delay) string {
+	switch {
+	case r.Method == loss.TwoWay || r.Method == loss.RoundTrip:
+		return ""
+	case !r.FromClockError.Valid || !r.ToClockError.Valid:
+		return "unknown"
+	}
+	return record.Duration(time.Duration(r.FromClockError.Value + r.ToClockError.Value))
 }
 
 func numberText(f record.Field[uint64]) string {

@@ -4,6 +4,8 @@ package main
 
 import (
 	"bytes"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -30,10 +32,10 @@ func TestLossList(t *testing.T) {
 		want      string
 	}{
 		{"table", false, false, "", "" +
-			"FLOW  BLOCK  START          FROM  TO  VERDICT    SENT  RECEIVED  LOST  RATIO  DELAY   REASONS       WARNING\n" +
-			"red   5      12:00:05.000Z  0     2   measured   1000  990       10    0.01   -       -             flow_loss_high\n" +
-			"red   5      12:00:05.000Z  0     2   delay      -     -         -     -      18.4us  mean-of-sums  flow_delay_high\n" +
-			"blue  5      12:00:05.000Z  0     1   uncertain  7     -         -     -      -       missing       -\n"},
+			"FLOW  BLOCK  START          FROM  TO  VERDICT    SENT  RECEIVED  LOST  RATIO  DELAY   CLOCKS   REASONS       WARNING\n" +
+			"red   5      12:00:05.000Z  0     2   measured   1000  990       10    0.01   -       -        -             flow_loss_high\n" +
+			"red   5      12:00:05.000Z  0     2   delay      -     -         -     -      18.4us  unknown  mean-of-sums  flow_delay_high\n" +
+			"blue  5      12:00:05.000Z  0     1   uncertain  7     -         -     -      -       -        missing       -\n"},
 		{"values", false, true, "red", "" +
 			csvHead +
 			"loss,red,5,2026-11-23T12:00:05.000000000Z,1000000000,0,2,measured,1000,990,10,0,0.01,96000,95040,960,0,,,,,,,,,,,flow_loss_high\n" +
@@ -53,6 +55,38 @@ func TestLossList(t *testing.T) {
 		if err := l.flush(); err != nil || out.String() != tt.want {
 			t.Errorf("%s: %v\n%s\nwant\n%s", tt.name, err, out.String(), tt.want)
 		}
+	}
+}
+
+// Rows that come one by one stand below each other, and the names of columns come again when
+// a column has grown.
+func TestLossFollows(t *testing.T) {
+	of := func(flow, block, warning string) string {
+		return strings.NewReplacer(`"red"`, strconv.Quote(flow), `"block":5`, `"block":`+block, "flow_loss_high", warning).Replace(lossLines[0])
+	}
+	var out bytes.Buffer
+	l := newLossList(&out, false, false, "")
+	l.table.reserve()
+	lines := append(slices.Clone(lossLines), of("red", "179543746", "flow_loss_high"), of("rouge-et-bleu", "6", ""), of("café-au-lait", "7", ""), strings.Replace(lossLines[1], `"to_clock_error_ns":null`, `"to_clock_error_ns":1500000`, 1), strings.Replace(lossLines[1], "mean-of-sums", "two-way", 1))
+	for _, line := range lines {
+		if err := l.line([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = `
+FLOW      BLOCK        START          FROM  TO  VERDICT    SENT      RECEIVED  LOST      RATIO      DELAY        CLOCKS    REASONS         WARNING
+red       5            12:00:05.000Z  0     2   measured   1000      990       10        0.01       -            -         -               flow_loss_high
+red       5            12:00:05.000Z  0     2   delay      -         -         -         -          18.4us       unknown   mean-of-sums    flow_delay_high
+blue      5            12:00:05.000Z  0     1   uncertain  7         -         -         -          -            -         missing         -
+red       179543746    12:00:05.000Z  0     2   measured   1000      990       10        0.01       -            -         -               flow_loss_high
+FLOW           BLOCK        START          FROM  TO  VERDICT    SENT      RECEIVED  LOST      RATIO      DELAY        CLOCKS    REASONS         WARNING
+rouge-et-bleu  6            12:00:05.000Z  0     2   measured   1000      990       10        0.01       -            -         -               -
+café-au-lait   7            12:00:05.000Z  0     2   measured   1000      990       10        0.01       -            -         -               -
+red            5            12:00:05.000Z  0     2   delay      -         -         -         -          18.4us       1.505ms   mean-of-sums    flow_delay_high
+red            5            12:00:05.000Z  0     2   delay      -         -         -         -          18.4us       -         two-way         flow_delay_high
+`
+	if got := "\n" + out.String(); got != want {
+		t.Errorf("got%swant%s", got, want)
 	}
 }
 
