@@ -28,26 +28,30 @@ func newConfigCommand(opts *options) *cobra.Command {
 }
 
 func newConfigCheckCommand(opts *options) *cobra.Command {
-	return &cobra.Command{
+	var elsewhere bool
+	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Report every error in a configuration file",
 		Long: `Report every error in a configuration file with its line, its column and a cure.
-FILE - is standard input. The command does not check whether interfaces exist,
-because the file may be for another machine. For the same reason, a TLS file that
-cannot be read here is only a warning on standard error, although an agent refuses
-it; a file that can be read must be valid. Problems that the configuration has on
-any machine, such as a rule that inserts a namespace that the node does not know,
-are printed on standard error, too. With --json, errors ("faults"), warnings and
-these problems ("advice") are part of the result on standard output.
+FILE - is standard input. Files of keys and for TLS that it names must be there
+and usable, as for an agent that starts. With --elsewhere, the file is for another
+machine: those that are not here are only warnings on standard error. So are, for
+any user but root, those that this user may not read. The command does not check
+whether interfaces exist: unless the file is strict, an agent waits for them.
+Problems that the configuration has on any machine, such as a rule that inserts a
+namespace that the node does not know, are printed on standard error, too. With
+--json, errors ("faults"), warnings and these problems ("advice") are part of the
+result on standard output.
 
 Exit codes: 0 no errors; 1 errors, or the file cannot be read.`,
-		Args: commandline.OneArgument("FILE"),
+		Example: "  waymark config check /etc/waymark/node.yaml\n  waymark config check --elsewhere node-of-another-machine.yaml",
+		Args:    commandline.OneArgument("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := readConfig(cmd, args[0])
 			if err != nil {
 				return err
 			}
-			c, unread, err := config.Check(args[0], data)
+			c, unread, err := config.Check(args[0], data, elsewhere)
 			var faults config.Faults
 			if err != nil && !errors.As(err, &faults) {
 				return err
@@ -77,6 +81,8 @@ Exit codes: 0 no errors; 1 errors, or the file cannot be read.`,
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&elsewhere, "elsewhere", false, "the file is for another machine: files that it names need not be here")
+	return cmd
 }
 
 // counted is a number of things.
@@ -95,7 +101,7 @@ type checkResult struct {
 	OK       bool          `json:"ok"`
 	Error    string        `json:"error,omitempty"`
 	Faults   config.Faults `json:"faults,omitempty"`
-	Warnings config.Faults `json:"warnings,omitempty"` // an agent on this machine would refuse the file
+	Warnings config.Faults `json:"warnings,omitempty"` // files that only the agent's machine, or its user, can read
 
 	Advice []health.Warning `json:"advice,omitempty"` // on any machine
 }

@@ -87,18 +87,25 @@ func TestConfigShow(t *testing.T) {
 	}
 }
 
-// A file for TLS that cannot be read here may exist on another machine; a readable one
-// must be valid.
+// A file for TLS that is not here may exist on another machine; a readable one must be valid.
 func TestConfigCheckReadsTLSFiles(t *testing.T) {
 	empty := write(t, "empty.pem", "")
 	text := func(ca string) string {
 		return "export:\n  - kind: ipfix\n    address: tls://[2001:db8::9]\n    tls: {ca: " + ca + "}\n"
 	}
 	code, stdout, stderr := runCLI(t, text(empty+".none"), "config", "check", "-")
+	if code != commandline.ExitFailure || stdout != "" || !strings.HasPrefix(stderr, "-:4:15: export[0].tls.ca: open "+empty+".none: no such file or directory; use a file ") {
+		t.Errorf("missing here: code %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+	code, stdout, stderr = runCLI(t, text(empty+".none"), "config", "check", "--elsewhere", "-")
 	if code != commandline.ExitOK || !strings.HasPrefix(stdout, "-: no errors") || !strings.HasPrefix(stderr, "-:4:15: warning: export[0].tls.ca: open "+empty+".none: no such file or directory; ") {
 		t.Errorf("missing: code %d, stdout %q, stderr %q", code, stdout, stderr)
 	}
 	code, stdout, _ = runCLI(t, text(empty+".none"), "--json", "config", "check", "-")
+	if code != commandline.ExitFailure || !strings.Contains(stdout, `"faults":[{"file":"-","line":4,"column":15,"path":"export[0].tls.ca",`) || strings.Contains(stdout, "warnings") {
+		t.Errorf("missing here: code %d, %s", code, stdout)
+	}
+	code, stdout, _ = runCLI(t, text(empty+".none"), "--json", "config", "check", "--elsewhere", "-")
 	if code != commandline.ExitOK || !strings.HasPrefix(stdout, `{"file":"-","ok":true,"warnings":[{"file":"-","line":4,"column":15,"path":"export[0].tls.ca",`) {
 		t.Errorf("missing: code %d, %s", code, stdout)
 	}
@@ -108,6 +115,38 @@ func TestConfigCheckReadsTLSFiles(t *testing.T) {
 	}
 	if code, _, stderr := runCLI(t, text(empty), "config", "show", "-"); code != commandline.ExitOK || stderr != "" {
 		t.Errorf("show: code %d, stderr %q", code, stderr)
+	}
+}
+
+// A key is refused as by an agent that starts, with the cure; one that is for another machine
+// need not be here.
+func TestConfigCheckReadsKeys(t *testing.T) {
+	key := write(t, "stamp.key", strings.Repeat("5a", 32))
+	open := write(t, "open.key", strings.Repeat("5a", 32))
+	if err := os.Chmod(open, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text := func(file string) string {
+		return "node: {id: 1}\nstamp: {allow: [\"2001:db8::/32\"], key-file: " + file + "}\n"
+	}
+	const at = "-:2:45: "
+	absent := "stamp.key-file: read the key: open " + key + ".none: no such file or directory; write it with: (umask 077; openssl rand -hex 32 > " + key + ".none)\n"
+	readable := "stamp.key-file: others can access the key " + open + " (mode 0644); run: chmod 600 " + open + ", and change the key if they may have read it\n"
+	for _, tt := range []struct {
+		file, flag string
+		code       int
+		stderr     string
+	}{
+		{key, "--elsewhere=false", commandline.ExitOK, ""},
+		{key + ".none", "--elsewhere=false", commandline.ExitFailure, at + absent},
+		{open, "--elsewhere=false", commandline.ExitFailure, at + readable},
+		{key + ".none", "--elsewhere", commandline.ExitOK, at + "warning: " + absent},
+		{open, "--elsewhere", commandline.ExitFailure, at + readable},
+	} {
+		code, _, stderr := runCLI(t, text(tt.file), "config", "check", tt.flag, "-")
+		if code != tt.code || stderr != tt.stderr {
+			t.Errorf("%s %s: code %d, stderr %q, want %d, %q", tt.file, tt.flag, code, stderr, tt.code, tt.stderr)
+		}
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The keys of messages are refused like those of proofs, with the line; only files that
-// are not there may be for another machine.
+// The keys of messages are refused like those of proofs, with the line, by an agent that
+// starts and by Check; only files that are not there may be for another machine.
 func TestFaultsOfMessageKeys(t *testing.T) {
 	write := func(content string, mode os.FileMode) string {
 		file := filepath.Join(t.TempDir(), "key")
@@ -24,7 +24,7 @@ func TestFaultsOfMessageKeys(t *testing.T) {
 	for _, section := range []string{"stamp", "trace"} {
 		for _, tt := range []struct {
 			name, file, want string // "" is no fault
-			elsewhere        bool   // not one for Check
+			elsewhere        bool   // not one for Check of another machine's file
 		}{
 			{"a good one", good, "", false},
 			{"a key that others read", open, "others can access the key " + open + " (mode 0644); run: chmod 600 " + open + ", and change the key if they may have read it", false},
@@ -40,10 +40,32 @@ func TestFaultsOfMessageKeys(t *testing.T) {
 			} else if err == nil || !strings.HasPrefix(err.Error(), "F:2:45: ") || !strings.HasSuffix(err.Error(), section+".key-file: "+tt.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s, %s: got  %v\nwant %s", section, tt.name, err, tt.want)
 			}
-			c, unread, err := Check("F", text)
+			if _, unread, checked := Check("F", text, false); len(unread) != 0 || (checked != nil) != (err != nil) || err != nil && checked.Error() != err.Error() {
+				t.Errorf("%s, %s: Check says %v, %v; an agent %v", section, tt.name, unread, checked, err)
+			}
+			c, unread, err := Check("F", text, true)
 			if refused := tt.want != "" && !tt.elsewhere; (err != nil) != refused || (c == nil) != refused || (len(unread) == 1) != tt.elsewhere {
 				t.Errorf("%s, %s: Check says %v, %v", section, tt.name, unread, err)
 			}
 		}
+	}
+}
+
+// A file that this user may not read is no error of Check, because an agent runs as root, and
+// the cure does not replace it.
+func TestKeysOfRoot(t *testing.T) {
+	if os.Geteuid() == 0 { // who may read all files
+		return
+	}
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, []byte(strings.Repeat("5a", 32)), 0); err != nil {
+		t.Fatal(err)
+	}
+	text := []byte("node: {id: 1}\nstamp: {allow: [\"2001:db8::/32\"], key-file: " + file + "}")
+	if c, unread, err := Check("F", text, false); c == nil || err != nil || len(unread) != 1 || !strings.HasSuffix(unread[0].Error(), "permission denied; run this as root, or as the file's owner") {
+		t.Errorf("%v, %v", unread, err)
+	}
+	if _, err := ParseFor(proofHost, "F", text); err == nil {
+		t.Error("an agent of this user starts")
 	}
 }

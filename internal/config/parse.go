@@ -10,6 +10,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -55,24 +56,23 @@ func ParseFor(h Host, name string, data []byte) (*Config, error) {
 		} else {
 			d.missing(c, h)
 		}
-		wrong, unread := d.files(c)
-		d.faults = append(append(d.faults, wrong...), unread...)
-		wrong, unread = d.messageKeys(c)
-		d.faults = append(append(d.faults, wrong...), unread...)
+		for _, f := range append(d.files(c), d.messageKeys(c)...) {
+			d.faults = append(d.faults, f.fault)
+		}
 	})
 }
 
-// Check is Parse that also checks the files for TLS and of keys. Those that cannot be read here are
-// reported separately, because the configuration may be for another machine.
-func Check(name string, data []byte) (c *Config, unread Faults, err error) {
+// Check is Parse that also checks the files for TLS and of keys, as an agent does that starts.
+// Those that this user may not read are reported separately, because the agent may; with
+// elsewhere, the configuration is for another machine, and so are those that are not here.
+func Check(name string, data []byte, elsewhere bool) (c *Config, unread Faults, err error) {
 	c, err = parse(name, data, func(d *decoder, c *Config) {
-		var wrong Faults
-		wrong, unread = d.files(c)
-		d.faults = append(d.faults, wrong...)
-		for _, look := range []func(*Config) (wrong, unread Faults){d.keyFiles, d.messageKeys} {
-			wrongKeys, unreadKeys := look(c)
-			d.faults = append(d.faults, wrongKeys...)
-			unread = append(unread, unreadKeys...)
+		for _, f := range slices.Concat(d.files(c), d.keyFiles(c), d.messageKeys(c)) {
+			if f.mayBeUsable(elsewhere) {
+				unread = append(unread, f.fault)
+			} else {
+				d.faults = append(d.faults, f.fault)
+			}
 		}
 	})
 	return c, unread, err

@@ -3,9 +3,7 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/waymark-net/waymark/internal/model"
 	"github.com/waymark-net/waymark/internal/pot"
@@ -49,39 +47,27 @@ func (c *Config) keyFault(namespace int, err error) *Fault {
 	return c.source.fault(path, path+": "+err.Error(), "")
 }
 
-// keyFiles lists the errors in the files of keys; unread are those that this machine
-// cannot read.
-func (d *decoder) keyFiles(c *Config) (wrong, unread Faults) {
+// keyFiles lists the errors in the files of keys of proofs.
+func (d *decoder) keyFiles(c *Config) (unusable []unusableFile) {
 	for i, ns := range c.Namespaces {
 		if ns.Proof == nil || d.followsFrom(fmt.Sprintf("namespaces[%d].pot.key-file", i)) {
 			continue
 		}
-		switch _, err := pot.Read(ns.Proof.KeyFile); {
-		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission):
-			unread = append(unread, c.keyFault(i, err))
-		case err != nil:
-			wrong = append(wrong, c.keyFault(i, err))
+		if _, err := pot.Read(ns.Proof.KeyFile); err != nil {
+			unusable = append(unusable, unusableFile{c.keyFault(i, err), err})
 		}
 	}
-	return wrong, unread
+	return unusable
 }
 
-// messageKeys lists the errors in the files with keys of messages; unread are those that
-// this machine cannot read.
-func (d *decoder) messageKeys(c *Config) (wrong, unread Faults) {
+// messageKeys lists the errors in the files with keys of messages.
+func (d *decoder) messageKeys(c *Config) (unusable []unusableFile) {
 	look := func(path, file string) {
 		if file == "" || d.followsFrom(path) {
 			return
 		}
-		_, err := keyfile.Read(file)
-		if err == nil {
-			return
-		}
-		fault := c.source.fault(path, path+": "+err.Error(), "")
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			unread = append(unread, fault)
-		} else {
-			wrong = append(wrong, fault)
+		if _, err := keyfile.Read(file); err != nil {
+			unusable = append(unusable, unusableFile{c.source.fault(path, path+": "+err.Error(), ""), err})
 		}
 	}
 	if c.Stamp != nil {
@@ -90,7 +76,7 @@ func (d *decoder) messageKeys(c *Config) (wrong, unread Faults) {
 	if c.Trace != nil {
 		look("trace.key-file", c.Trace.KeyFile)
 	}
-	return wrong, unread
+	return unusable
 }
 
 func (p *Proof) node(known keys) *model.Proof {

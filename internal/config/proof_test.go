@@ -116,11 +116,16 @@ func TestFaultsOfKeys(t *testing.T) {
 		})
 	}
 	// The file may be for another machine; but a key that is there must be one.
-	if c, unread, err := Check("F", []byte("namespaces: [{id: 1, pot: {key-file: /nonexistent}}]")); c == nil || len(unread) != 1 || err != nil {
+	if c, unread, err := Check("F", []byte("namespaces: [{id: 1, pot: {key-file: /nonexistent}}]"), true); c == nil || len(unread) != 1 || err != nil {
 		t.Errorf("without the file: %v, %v", unread, err)
 	}
 	var faults Faults
-	if _, unread, err := Check("F", []byte("namespaces: [{id: 1, pot: {key-file: "+nonsense+"}}]")); !errors.As(err, &faults) || len(faults) != 1 || len(unread) != 0 {
+	for _, file := range []string{"/nonexistent", nonsense} {
+		if _, unread, err := Check("F", []byte("namespaces: [{id: 1, pot: {key-file: "+file+"}}]"), false); !errors.As(err, &faults) || len(faults) != 1 || len(unread) != 0 {
+			t.Errorf("%s, for this machine: %v, %v", file, unread, err)
+		}
+	}
+	if _, unread, err := Check("F", []byte("namespaces: [{id: 1, pot: {key-file: "+nonsense+"}}]"), true); !errors.As(err, &faults) || len(faults) != 1 || len(unread) != 0 {
 		t.Errorf("with a wrong one: %v, %v", unread, err)
 	}
 	many := "namespaces: ["

@@ -3,7 +3,10 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"reflect"
 
 	"github.com/waymark-net/waymark/internal/sink"
@@ -52,7 +55,7 @@ type sinkSettings interface {
 // fileFault is an error in a file that a key names.
 type fileFault struct {
 	key           string
-	unread        bool // it cannot be read on this machine
+	unread        error // why it cannot be read; nil: it can
 	problem, cure string
 }
 
@@ -117,22 +120,28 @@ func (e *Sink) foreignKeys(path string, add func(path, problem, cure string)) {
 	}
 }
 
-// files lists the errors in the files that sinks read; unread are the files that this
-// machine cannot read.
-func (d *decoder) files(c *Config) (wrong, unread Faults) {
+// files lists the errors in the files that sinks read.
+func (d *decoder) files(c *Config) (unusable []unusableFile) {
 	for i := range c.Sinks {
 		for _, f := range c.Sinks[i].settings().files() {
 			path := fmt.Sprintf("export[%d].%s", i, f.key)
 			if d.followsFrom(path) {
 				continue
 			}
-			fault := c.source.fault(path, path+": "+f.problem, f.cure)
-			if f.unread {
-				unread = append(unread, fault)
-			} else {
-				wrong = append(wrong, fault)
-			}
+			unusable = append(unusable, unusableFile{c.source.fault(path, path+": "+f.problem, f.cure), f.unread})
 		}
 	}
-	return wrong, unread
+	return unusable
+}
+
+// unusableFile is an error in a file that the configuration names.
+type unusableFile struct {
+	fault  *Fault
+	unread error // why it cannot be read; nil: it can
+}
+
+// mayBeUsable reports whether an agent may use the file nevertheless: one that runs as root,
+// or on another machine.
+func (f *unusableFile) mayBeUsable(elsewhere bool) bool {
+	return errors.Is(f.unread, fs.ErrPermission) && os.Geteuid() != 0 || elsewhere && errors.Is(f.unread, fs.ErrNotExist)
 }

@@ -21,6 +21,9 @@ const mode fs.FileMode = 0o600
 // replace. cure says how to make such a file.
 func Read(name string, limit int64, cure string) ([]byte, error) {
 	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO would wait for a writer
+	if errors.Is(err, fs.ErrPermission) {                          // it may be there: another cure would replace it
+		return nil, fmt.Errorf("read the key: %w; run this as root, or as the file's owner", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the key: %w; %s", err, cure)
 	}

@@ -48,7 +48,7 @@ const (
 // FileFault is an error in a file and how to fix it.
 type FileFault struct {
 	File          TLSFile
-	Unread        bool // it cannot be read on this machine
+	Unread        error // why it cannot be read; nil: it can
 	Problem, Cure string
 }
 
@@ -63,7 +63,7 @@ func (f TLSFiles) read(c *tls.Config) (faults []FileFault) {
 	open := func(file TLSFile, path, cure string) []byte {
 		content, err := os.ReadFile(path)
 		if err != nil {
-			faults = append(faults, FileFault{file, true, err.Error(), cure})
+			faults = append(faults, FileFault{file, err, err.Error(), cure})
 			return nil
 		}
 		return content
@@ -71,7 +71,7 @@ func (f TLSFiles) read(c *tls.Config) (faults []FileFault) {
 	authorities := func(file TLSFile, path, cure string) (*x509.CertPool, []byte) {
 		content, pool := open(file, path, cure), x509.NewCertPool()
 		if content != nil && !pool.AppendCertsFromPEM(content) {
-			faults = append(faults, FileFault{file, false, path + " has no certificate", cure})
+			faults = append(faults, FileFault{file, nil, path + " has no certificate", cure})
 			content = nil
 		}
 		return pool, content
@@ -89,7 +89,7 @@ func (f TLSFiles) read(c *tls.Config) (faults []FileFault) {
 	}
 	own, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
-		return append(faults, FileFault{TLSKey, false, fmt.Sprintf("%s is not the key of the certificate %s: %v", f.Key, f.Certificate, err),
+		return append(faults, FileFault{TLSKey, nil, fmt.Sprintf("%s is not the key of the certificate %s: %v", f.Key, f.Certificate, err),
 			"use the private key of the certificate, in PEM"})
 	}
 	c.Certificates = []tls.Certificate{own}

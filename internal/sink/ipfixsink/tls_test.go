@@ -269,7 +269,7 @@ func TestTLSFilesChecked(t *testing.T) {
 		}
 		for i, f := range faults {
 			words := strings.SplitN(tt.want[i], " ", 3)
-			if string(f.File) != words[0] || fmt.Sprint(f.Unread) != words[1] || !strings.Contains(f.Problem, words[2]) || f.Cure == "" {
+			if string(f.File) != words[0] || fmt.Sprint(f.Unread != nil) != words[1] || !strings.Contains(f.Problem, words[2]) || f.Cure == "" {
 				t.Errorf("%s: %+v; want %s", tt.name, f, tt.want[i])
 			}
 			if strings.Contains(f.Problem, "-----") {
