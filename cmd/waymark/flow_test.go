@@ -93,6 +93,8 @@ func TestStatusOfMeasurement(t *testing.T) {
 	s := api.Status{Measurement: api.Measurement{
 		StampPackets: map[string]uint64{"reflected": 9, "hmac_wrong": 2}, StampNotes: map[string]uint64{"sequence_repeated": 3}, StampDropped: 4,
 		QuestionReplies: map[string]uint64{"accepted": 5}, ProbeReplies: map[string]uint64{"foreign": 6},
+		ResponderQueries: map[string]map[string]uint64{"twamp-light": {"answered": 3, "short": 1}, "rfc6374-loss": {"malformed": 2}},
+		QuestionsUnsent:  map[string]uint64{"no_source": 1}, ProbesUnsent: map[string]uint64{"no_path": 2},
 		BlockAnswers: map[string]uint64{"not_yet": 7}, Readings: map[string]uint64{"past": 8},
 	}}
 	var b strings.Builder
@@ -101,10 +103,14 @@ func TestStatusOfMeasurement(t *testing.T) {
 	}
 	const want = `STAMP packets that came to this node: hmac_wrong 2, reflected 9
 what was wrong with them besides: sequence_repeated 3
+questions about measured flows that could not be sent: no_source 1
 replies to questions about measured flows: accepted 5
+test packets that could not be sent: no_path 2
 replies to test packets: foreign 6
 answers about blocks of flows: not_yet 7
 counters of blocks: past 8
+queries to the responder of rfc6374-loss: malformed 2
+queries to the responder of twamp-light: answered 3, short 1
 STAMP packets for which the socket had no room: 4
 `
 	if !strings.Contains(b.String(), want) {

@@ -207,7 +207,9 @@ func printMeasurement(w io.Writer, m *api.Measurement) {
 	}{
 		{"STAMP packets that came to this node", m.StampPackets},
 		{"what was wrong with them besides", m.StampNotes},
+		{"questions about measured flows that could not be sent", m.QuestionsUnsent},
 		{"replies to questions about measured flows", m.QuestionReplies},
+		{"test packets that could not be sent", m.ProbesUnsent},
 		{"replies to test packets", m.ProbeReplies},
 		{"answers about blocks of flows", m.BlockAnswers},
 		{"counters of blocks", m.Readings},
@@ -215,6 +217,9 @@ func printMeasurement(w io.Writer, m *api.Measurement) {
 		if len(part.counts) > 0 {
 			fmt.Fprintf(w, "%s: %s\n", part.what, counts(part.counts))
 		}
+	}
+	for _, protocol := range slices.Sorted(maps.Keys(m.ResponderQueries)) {
+		fmt.Fprintf(w, "queries to the responder of %s: %s\n", protocol, counts(m.ResponderQueries[protocol]))
 	}
 	if m.StampDropped > 0 {
 		fmt.Fprintf(w, "STAMP packets for which the socket had no room: %d\n", m.StampDropped)

@@ -164,16 +164,17 @@ func (m *delayMeter) send(how model.Measurement) {
 		if f.Probes.InBand() {
 			var err error
 			if p.Path, err = ways.to(f, len(f.Points)-1); err != nil {
+				m.replies.NotSent(query.NoPath)
 				continue // another way has another delay; the loss meter warns
 			}
 			p.Return = f.Return
 		}
 		list = append(list, p)
 	}
+	sent := m.prober.Send(list)
 	m.mu.Lock()
-	m.sent += uint64(len(list))
+	m.sent += uint64(sent)
 	m.mu.Unlock()
-	m.prober.Send(list)
 }
 
 // probeClass is the traffic class of a flow's test packets: the flow's, if it has only one, so
@@ -195,7 +196,7 @@ func (m *delayMeter) heard(s query.Sample) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.answered++
-	if s.Returned && !s.ReturnPathTaken {
+	if s.Diverted {
 		m.diverted++
 	}
 	if s.Flow >= len(m.periods) { // of a flow that was removed
@@ -241,21 +242,20 @@ func (m *delayMeter) lastOf(flow string) []record.Record {
 	return m.last[flow]
 }
 
-var descProbes = desc("delay_probes_total", "Test packets that measure the delay of flows: sent, answered, and answered by another way than was asked for (diverted).", "kind")
+var descProbes = desc("delay_probes_total", "Test packets that measure the delay of flows: sent, answered, and answered by another way than was asked for (diverted). Replies of STAMP say that; responses of RFC 6374 do not, so there is no diverted with exchange: rfc6374.", "kind")
 
 func (m *delayMeter) report(_ *state, out *api.Status) {
-	replies := m.replies.Counts()
-	out.Measurement.ProbeReplies = named[query.Outcome](replies[:])
+	replies, unsent := m.replies.Counts(), m.replies.Unsent()
+	out.Measurement.ProbeReplies, out.Measurement.ProbesUnsent = named[query.Outcome](replies[:]), named[query.Cause](unsent[:])
 }
 
 func (m *delayMeter) collect(g *metrics.Gatherer) {
-	collectReplies(g, "probes", &m.replies)
+	collectAsked(g, "probes", &m.replies)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, p := range []struct {
-		kind string
-		n    uint64
-	}{{"sent", m.sent}, {"answered", m.answered}, {"diverted", m.diverted}} {
-		g.Add(descProbes, float64(p.n), p.kind)
+	g.Add(descProbes, float64(m.sent), "sent")
+	g.Add(descProbes, float64(m.answered), "answered")
+	if m.diverted > 0 || m.state.Load().resolved.Node.Measurement.Exchange != model.ExchangeRFC6374 {
+		g.Add(descProbes, float64(m.diverted), "diverted")
 	}
 }

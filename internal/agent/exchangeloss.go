@@ -84,15 +84,15 @@ type lossMessages struct {
 
 // sourceTo finds the source of packets to an address. Each reason why there is none is logged
 // once until there is another one.
-func (c *core) sourceTo() func(to netip.Addr) netip.Addr {
+func (c *core) sourceTo() query.SourceTo {
 	logged := ""
-	return func(to netip.Addr) netip.Addr {
+	return func(to netip.Addr) (netip.Addr, error) {
 		a, err := c.system.SourceTo(to)
 		if err != nil && err.Error() != logged {
 			logged = err.Error()
 			c.log.Warn("another node cannot be asked", "error", err)
 		}
-		return a
+		return a, err
 	}
 }
 

@@ -3,13 +3,16 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
 )
 
 // answerer answers packets of other nodes until its context ends.
@@ -125,6 +128,20 @@ func (s *listeners[C, T]) stop(i int) {
 		s.ended(&s.wanted[i], l.now)
 		l.open = false
 	}
+}
+
+// warnings are one for each answerer that cannot listen.
+func (s *listeners[C, T]) warnings(*state) (ws []health.Warning) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, l := range s.list {
+		if l.open || l.logged == "" {
+			continue
+		}
+		problem, cure, _ := strings.Cut(l.logged, "; ")
+		ws = append(ws, health.New(health.NotAnswering, "", s.what(&s.wanted[i])+" does not answer: "+problem, cmp.Or(cure, "correct it; the agent tries again every few seconds")))
+	}
+	return ws
 }
 
 // each visits the answerers that run. The caller holds s.mu.

@@ -39,6 +39,7 @@ type lossMeter struct {
 	how       model.Measurement // for which the assembler was made
 	paths     *paths            // of in-band questions
 	noPath    complaints
+	logged    string        // why other nodes cannot be asked, in the log
 	ended     loss.Counters // of earlier assemblers
 	replies   query.Counters
 
@@ -137,11 +138,15 @@ func (m *lossMeter) begin(b closedBlock) bool {
 	}
 	err := m.connect(how)
 	if err != nil {
-		m.log.Warn("loss cannot be computed: other nodes cannot be asked", "error", err)
+		if text := err.Error(); text != m.logged { // it comes again after each block
+			m.logged = text
+			m.log.Warn("loss cannot be computed: other nodes cannot be asked", "error", err)
+		}
 		m.watches.blind(loss.Result{Block: int64(block), Start: int64(block) * int64(how.Block), Length: how.Block})
 		m.how = model.Measurement{} // tries again after the next block
 		return false
 	}
+	m.logged = ""
 	m.assembler, err = loss.NewAssembler(loss.Limits{Flows: len(how.Flows), Blocks: 4, Wait: how.Block}, m.result)
 	for i := range how.Flows {
 		f := &how.Flows[i]

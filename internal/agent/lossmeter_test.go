@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -286,8 +287,34 @@ func TestDelayByMessages(t *testing.T) {
 	if n, ok := near.series(`waymark_delay_probes_total{kind="answered"}`); !ok || n == 0 {
 		t.Errorf("%v answered", n)
 	}
+	if n, ok := near.series(`waymark_delay_probes_total{kind="diverted"}`); ok { // no response says its way
+		t.Errorf("%v diverted", n)
+	}
 	if n, ok := far.series(`waymark_responder_queries_total{outcome="answered",protocol="rfc6374-delay"}`); !ok || n == 0 {
 		t.Errorf("%v queries", n)
+	}
+}
+
+// A node without a route to a point asks it nothing, and says why.
+func TestNoSourceOfMessages(t *testing.T) {
+	near := newHarness(t, baseConfig+"measurement: {block: 200ms, probe-interval: 20ms, clock-error: 1ms, exchange: rfc6374, delay-port: 6375}\n"+
+		"flows: [{name: red, direction: out, source: 2001:db8::1, segments: [\"fc00:2::e\"], session: 7, probes: out-of-band, points: [\"2001:db8::7\"]}]\n")
+	near.system.setSource(netip.Addr{}, errors.New("network is unreachable"))
+	near.start()
+	eventually(t, "what is not sent", func() bool {
+		m := near.status().Measurement
+		return m.ProbesUnsent["no_source"] > 0 && m.QuestionsUnsent["no_source"] > 0 && len(m.ProbesUnsent) == 1 && len(m.QuestionsUnsent) == 1
+	})
+	for _, to := range []string{"probes", "questions"} {
+		if n, ok := near.series(`waymark_measurement_unsent_total{cause="no_source",to="` + to + `"}`); !ok || n == 0 {
+			t.Errorf("%s: %v", to, n)
+		}
+	}
+	if n, ok := near.series(`waymark_delay_probes_total{kind="sent"}`); !ok || n != 0 {
+		t.Errorf("%v are sent", n)
+	}
+	if log := near.log.String(); !strings.Contains(log, "another node cannot be asked") || !strings.Contains(log, "network is unreachable") {
+		t.Error(log)
 	}
 }
 

@@ -5,6 +5,7 @@ package agent
 import (
 	"maps"
 
+	"github.com/waymark-net/waymark/internal/api"
 	"github.com/waymark-net/waymark/internal/config"
 	"github.com/waymark-net/waymark/internal/metrics"
 	"github.com/waymark-net/waymark/internal/responder"
@@ -52,7 +53,8 @@ var (
 	descRepeated  = desc("responder_queries_repeated_total", "Queries that a responder had received before: duplicated by the network, or replayed. They are answered.", "protocol")
 )
 
-func (r *responders) collect(g *metrics.Gatherer) {
+// total counts since the agent began, by protocol.
+func (r *responders) total() respondersCounts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	counts := maps.Clone(r.counts)
@@ -60,7 +62,22 @@ func (r *responders) collect(g *metrics.Gatherer) {
 		counts[w.Protocol] = counts[w.Protocol].Plus(responder.Counts{})
 	}
 	r.each(counts.add)
-	for protocol, c := range counts {
+	return counts
+}
+
+func (r *responders) report(_ *state, out *api.Status) {
+	for protocol, c := range r.total() {
+		if queries := named[responder.Outcome](c.Outcomes[:]); len(queries) > 0 {
+			if out.Measurement.ResponderQueries == nil {
+				out.Measurement.ResponderQueries = make(map[string]map[string]uint64)
+			}
+			out.Measurement.ResponderQueries[string(protocol)] = queries
+		}
+	}
+}
+
+func (r *responders) collect(g *metrics.Gatherer) {
+	for protocol, c := range r.total() {
 		for o, n := range c.Outcomes {
 			g.Add(descResponder, float64(n), string(protocol), responder.Outcome(o).String())
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/waymark-net/waymark/internal/config"
+	"github.com/waymark-net/waymark/internal/health"
 	"github.com/waymark-net/waymark/internal/lossquery"
 	"github.com/waymark-net/waymark/internal/stamp/reflector"
 	"github.com/waymark-net/waymark/test/e2e"
@@ -29,6 +30,9 @@ func TestResponders(t *testing.T) {
 	h.start()
 	service := only[*responders](h)
 	eventually(t, "a line in the log", func() bool { return strings.Contains(h.log.String(), "the responder of twamp-light does not answer") })
+	if !h.warned(health.NotAnswering) {
+		t.Error("no warning")
+	}
 	taken.Close()
 	conn, err := net.Dial("udp6", address)
 	if err != nil {
@@ -49,6 +53,12 @@ func TestResponders(t *testing.T) {
 		return err == nil && r.Control == lossquery.Failure && r.Received == 0 // of no session
 	}
 	e2e.Await(t, "a response", 20*time.Second, ask)
+	if h.warned(health.NotAnswering) {
+		t.Error("a warning, although it answers")
+	}
+	if n := h.status().Measurement.ResponderQueries["twamp-light"]["session_unknown"]; n == 0 {
+		t.Error("no query in the status")
+	}
 	count := func() uint64 {
 		service.mu.Lock()
 		defer service.mu.Unlock()

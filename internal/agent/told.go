@@ -83,21 +83,26 @@ func (m *lossMeter) countAssembled() {
 
 var (
 	descReplies      = desc("measurement_replies_total", "Datagrams that reached this node as replies to its questions about measured flows, or to its test packets (to: probes), by outcome.", "to", "outcome")
+	descUnsent       = desc("measurement_unsent_total", "Questions about measured flows, and test packets (to: probes), that this node could not send, by cause: it has no address to send from (no_source), no way through the flow's segments (no_path), or the kernel refused (send_failed).", "to", "cause")
 	descBlockAnswers = desc("block_answers_total", "Flows about which this node asked others, by what they said of the block.", "answer")
 	descReadings     = desc("loss_readings_total", "Counters of a flow's block, this node's own and those of others, by whether the computation of loss took them.", "fate")
 	descSkipped      = desc("loss_blocks_skipped_total", "Blocks of flows without a result, because the clock leapt forward.")
 	descRestarts     = desc("loss_restarts_total", "Flows whose computation of loss began again, because the clock went back.")
 )
 
-func collectReplies(g *metrics.Gatherer, to string, c *query.Counters) {
+// collectAsked adds what became of questions, or of test packets.
+func collectAsked(g *metrics.Gatherer, to string, c *query.Counters) {
 	for o, n := range c.Counts() {
 		g.Add(descReplies, float64(n), to, query.Outcome(o).String())
+	}
+	for why, n := range c.Unsent() {
+		g.Add(descUnsent, float64(n), to, query.Cause(why).String())
 	}
 }
 
 // collectTold adds what became of questions and answers. The caller holds m.mu.
 func (m *lossMeter) collectTold(g *metrics.Gatherer) {
-	collectReplies(g, "questions", &m.replies)
+	collectAsked(g, "questions", &m.replies)
 	for t, n := range m.told {
 		g.Add(descBlockAnswers, float64(n), told(t).String())
 	}
@@ -109,10 +114,10 @@ func (m *lossMeter) collectTold(g *metrics.Gatherer) {
 }
 
 func (m *lossMeter) report(_ *state, out *api.Status) {
-	replies := m.replies.Counts()
+	replies, unsent := m.replies.Counts(), m.replies.Unsent()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out.Measurement.QuestionReplies = named[query.Outcome](replies[:])
+	out.Measurement.QuestionReplies, out.Measurement.QuestionsUnsent = named[query.Outcome](replies[:]), named[query.Cause](unsent[:])
 	out.Measurement.BlockAnswers = named[told](m.told[:])
 	out.Measurement.Readings = named[loss.Fate](m.assembled.Readings[:])
 }

@@ -88,10 +88,14 @@ type Measurement struct {
 	StampDropped  uint64            `json:"stamp_socket_dropped,omitempty"`
 	StampSessions int64             `json:"stamp_sessions,omitempty"`
 
+	ResponderQueries map[string]map[string]uint64 `json:"responder_queries,omitempty"` // that reached this node's responders, by protocol
+
 	QuestionReplies map[string]uint64 `json:"question_replies,omitempty"` // to this node's questions
 	ProbeReplies    map[string]uint64 `json:"probe_replies,omitempty"`    // to its test packets
-	BlockAnswers    map[string]uint64 `json:"block_answers,omitempty"`    // what other nodes said about blocks of flows
-	Readings        map[string]uint64 `json:"readings,omitempty"`         // counters of blocks, this node's own and those of others, as loss is computed from them
+	QuestionsUnsent map[string]uint64 `json:"questions_unsent,omitempty"` // by cause
+	ProbesUnsent    map[string]uint64 `json:"probes_unsent,omitempty"`
+	BlockAnswers    map[string]uint64 `json:"block_answers,omitempty"` // what other nodes said about blocks of flows
+	Readings        map[string]uint64 `json:"readings,omitempty"`      // counters of blocks, this node's own and those of others, as loss is computed from them
 }
 
 // Records counts the records that the data plane wrote, by result.

@@ -66,6 +66,7 @@ const (
 	MTUBelowMinimum     Code = "mtu_below_minimum"
 	MTUTooSmall         Code = "mtu_too_small"
 	NamespaceUnfilled   Code = "namespace_unfilled"
+	NotAnswering        Code = "not_answering"
 	ProbesNotInBand     Code = "probes_not_in_band"
 	ProofsRejected      Code = "proofs_rejected"
 	OptionsOverLimit    Code = "options_over_limit"
@@ -134,6 +135,7 @@ var kinds = []Kind{
 	{FastSuspended, Degraded, "the stack forwards instead of fast forwarding"},
 	{MTUTooSmall, Degraded, "the MTU is too small for full-size packets and the insertion"},
 	{NamespaceUnfilled, Info, "this node inserts traces that it does not fill"},
+	{NotAnswering, Degraded, "this node does not answer others as configured"},
 	{ProbesNotInBand, Degraded, "test packets of a flow are not sent through its segments"},
 	{OptionsOverLimit, Degraded, "an encapsulation inserts more options than Linux accepts by default"},
 	{OrderAtRisk, Hint, "receive offload may reorder segments of traced TCP flows"},

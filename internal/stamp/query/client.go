@@ -36,11 +36,15 @@ type Question struct {
 	Answer []byte // as the protocol says; nil until there is one
 }
 
+// SourceTo finds the source of packets to an address, where their answers then go.
+type SourceTo func(netip.Addr) (netip.Addr, error)
+
 // Protocol makes packets of questions, and finds the answers in replies. The methods of
 // replies are called by another goroutine than Packet.
 type Protocol interface {
-	// Packet is a packet of a question, and a number that tells it apart from others.
-	Packet(q *Question) (packet []byte, id uint64)
+	// Packet is a packet of a question, and a number that tells it apart from others. An
+	// error is that of a SourceTo.
+	Packet(q *Question) (packet []byte, id uint64, err error)
 	// ID is the number of the packet that a datagram answers.
 	ID(d *udp.Datagram) (id uint64, ok bool)
 	// Answer is the answer to the question, if the datagram is Accepted.
@@ -51,7 +55,6 @@ type Protocol interface {
 type Client struct {
 	link
 	protocol Protocol
-	counters *Counters
 
 	mu      sync.Mutex
 	waiting map[uint64]*Question
@@ -60,16 +63,16 @@ type Client struct {
 }
 
 // Open opens a socket with a port, 0 for any, in the network namespace of the calling
-// thread. Replies are counted.
+// thread. Replies are counted, and questions that were not sent.
 func Open(p Protocol, port uint16, counters *Counters) (*Client, error) {
-	l, err := open(port)
+	l, err := open(port, counters)
 	if err != nil {
 		return nil, err
 	}
 	if m, ok := p.(*LossMessages); ok {
 		m.port = l.socket.Local().Port()
 	}
-	c := &Client{link: l, protocol: p, counters: counters, waiting: make(map[uint64]*Question), arrived: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &Client{link: l, protocol: p, waiting: make(map[uint64]*Question), arrived: make(chan struct{}, 1), done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
 		c.receive(c.reply, c.arrived)
@@ -130,20 +133,29 @@ func (c *Client) send(list []*Question) (open int) {
 	for _, q := range list {
 		c.mu.Lock()
 		answered := q.Answer != nil
-		var packet []byte
-		if !answered {
-			var id uint64
-			packet, id = c.protocol.Packet(q)
-			c.waiting[id] = q
-		}
 		c.mu.Unlock()
 		if answered {
 			continue
 		}
 		open++
-		out = c.add(out, packet, q.Peer, q.Path, 0)
+		packet, id, err := c.protocol.Packet(q)
+		if err != nil {
+			c.counters.NotSent(NoSource)
+			continue
+		}
+		c.mu.Lock()
+		c.waiting[id] = q
+		c.mu.Unlock()
+		if q.Path != nil {
+			c.through(q.Path, packet, q.Peer, 0)
+			continue
+		}
+		if out = append(out, udp.Datagram{Data: packet, Peer: q.Peer}); len(out) == batch {
+			c.routed(out...)
+			out = out[:0]
+		}
 	}
-	c.flush(out)
+	c.routed(out...)
 	return open
 }
 
@@ -177,14 +189,15 @@ func (c *Client) take(d *udp.Datagram) Outcome {
 
 // link sends packets and receives replies.
 type link struct {
-	socket *udp.Socket
-	along  *inband.Sender // nil until a packet has a path
-	failed error          // why packets cannot be sent through a path
+	socket   *udp.Socket
+	counters *Counters
+	along    *inband.Sender // nil until a packet has a path
+	failed   error          // why packets cannot be sent through a path
 }
 
-func open(port uint16) (link, error) {
+func open(port uint16, counters *Counters) (link, error) {
 	s, err := udp.Listen(udp.Config{Local: netip.AddrPortFrom(netip.IPv6Unspecified(), port), Batch: batch, Size: longest})
-	return link{socket: s}, err
+	return link{socket: s, counters: counters}, err
 }
 
 func (l *link) close(done chan struct{}) {
@@ -196,32 +209,39 @@ func (l *link) close(done chan struct{}) {
 	}
 }
 
-// add sends a packet through its path, or adds it to those that leave together. What
-// cannot be sent is lost, as on the way.
-func (l *link) add(out []udp.Datagram, packet []byte, peer netip.AddrPort, path *inband.Path, class uint8) []udp.Datagram {
-	if path != nil {
-		if l.along == nil {
-			l.along, l.failed = inband.NewSender()
-		}
-		if l.along != nil {
-			_ = l.along.Send(path, l.socket.Local().Port(), peer, class, packet)
-		}
-		return out
+// through sends a packet through a path. What cannot be sent is counted, and lost as on the
+// way.
+func (l *link) through(path *inband.Path, packet []byte, peer netip.AddrPort, class uint8) (sent int) {
+	if l.along == nil {
+		l.along, l.failed = inband.NewSender()
 	}
-	if out = append(out, udp.Datagram{Data: packet, Peer: peer, TrafficClass: class}); len(out) == batch {
-		l.flush(out)
-		out = out[:0]
+	if l.along == nil {
+		l.counters.NotSent(NoPath)
+		return 0
 	}
-	return out
+	if err := l.along.Send(path, l.socket.Local().Port(), peer, class, packet); err != nil {
+		l.counters.NotSent(SendFailed)
+		return 0
+	}
+	return 1
 }
 
 // Failed is why packets cannot be sent through segments; nil unless one was tried.
 func (l *link) Failed() error { return l.failed }
 
-func (l *link) flush(out []udp.Datagram) {
-	if len(out) > 0 {
-		_ = l.socket.Send(out)
+// routed sends packets as they are routed, and counts those that cannot be sent.
+func (l *link) routed(list ...udp.Datagram) (sent int) {
+	if len(list) == 0 || l.socket.Send(list) != nil { // it is closed
+		return 0
 	}
+	for i := range list {
+		if list[i].Err != nil {
+			l.counters.NotSent(SendFailed)
+		} else {
+			sent++
+		}
+	}
+	return sent
 }
 
 // receive reads replies until the deadline.

@@ -260,7 +260,7 @@ func datagramOf(b []byte) *udp.Datagram { return &udp.Datagram{Data: b} }
 func TestAuthenticatedReplies(t *testing.T) {
 	s := NewStamp(testSSID, testKey)
 	q := &Question{Value: testTLV(t, 1, 2, 3, 4)}
-	packet, id := s.Packet(q)
+	packet, id, _ := s.Packet(q)
 	auth := stamp.NewAuthenticator(testKey)
 	if !auth.Verify(packet) || auth.VerifyTLVs(uint32(id), packet[stamp.Authenticated.BaseLen():]) != stamp.Verified {
 		t.Fatal("the question is not authenticated")
@@ -297,8 +297,8 @@ func TestAuthenticatedReplies(t *testing.T) {
 func TestLossQueries(t *testing.T) {
 	asked := lossquery.Query{Transmitted: lossquery.Count{Value: 100, Extended: true, Block: 42}, Control: lossquery.OutOfBand}
 	q, l := &Question{Value: asked.Append(nil)}, new(LossQueries)
-	first, one := l.Packet(q)
-	second, two := l.Packet(q)
+	first, one, _ := l.Packet(q)
+	second, two, _ := l.Packet(q)
 	if one == two || bytes.Equal(first, second) || len(first) != lossquery.ResponseLen {
 		t.Errorf("%d: %x, %d: %x", one, first, two, second)
 	}
@@ -334,15 +334,15 @@ func TestLossQueries(t *testing.T) {
 // is to travel in-band.
 func TestLossMessages(t *testing.T) {
 	source := netip.MustParseAddr("2001:db8::1")
-	l := NewLossMessages(func(netip.Addr) netip.Addr { return source })
+	l := NewLossMessages(func(netip.Addr) (netip.Addr, error) { return source, nil })
 	l.port = 4000
 	message := rfc6374.Loss{Header: rfc6374.Header{Control: rfc6374.OutOfBandRequested, Session: 9}, Extended: true, Counters: [4]uint64{7}}
 	q := &Question{Peer: netip.MustParseAddrPort("[2001:db8::2]:6374"), Session: 9, Value: message.Append(nil)}
 	last := uint64(0)
 	for range 1000 {
-		b, id := l.Packet(q)
+		b, id, failed := l.Packet(q)
 		m, err := rfc6374.DecodeLoss(b)
-		if err != nil || uint64(m.Origin) != id || id <= last || m.Counters[0] != 7 || m.Session != 9 || m.Response {
+		if failed != nil || err != nil || uint64(m.Origin) != id || id <= last || m.Counters[0] != 7 || m.Session != 9 || m.Response {
 			t.Fatalf("%+v, number %d after %d, %v", m, id, last, err)
 		}
 		last = id
@@ -371,7 +371,7 @@ func TestLossMessages(t *testing.T) {
 		t.Error("a query is a response")
 	}
 	message.Control = rfc6374.InBandRequested
-	b, _ := l.Packet(&Question{Value: message.Append(nil)})
+	b, _, _ := l.Packet(&Question{Value: message.Append(nil)})
 	if m, err := rfc6374.DecodeLoss(b); err != nil || len(m.TLVs) != 0 {
 		t.Errorf("in-band: %+v, %v", m, err)
 	}
@@ -385,10 +385,13 @@ func TestRandomReplies(t *testing.T) {
 		NewStamp(testSSID, nil):     {Value: testTLV(t, 1)},
 		NewStamp(testSSID, testKey): {Value: testTLV(t, 1)},
 		new(LossQueries):            {Value: lossquery.Query{}.Append(nil)},
-		NewLossMessages(func(a netip.Addr) netip.Addr { return a }): {Session: 9, Value: message.Append(nil)},
+		NewLossMessages(own):        {Session: 9, Value: message.Append(nil)},
 	}
 	for p, q := range questions {
-		packet, _ := p.Packet(q)
+		packet, _, err := p.Packet(q)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for range 20_000 {
 			b := bytes.Clone(packet[:r.IntN(len(packet)+1)])
 			if r.IntN(2) == 0 {

@@ -16,16 +16,15 @@ import (
 // one-way delay. One that travels in-band also says when it left.
 type DelayMessages struct {
 	times  *clock.Clock
-	port   uint16                      // at which responses arrive
-	from   func(netip.Addr) netip.Addr // the source of messages to an address
-	remote int64                       // error of other nodes' clocks, ns; negative: not known
+	port   uint16 // at which responses arrive
+	from   SourceTo
+	remote int64 // error of other nodes' clocks, ns; negative: not known
 	last   stamp.Timestamp
 }
 
-// NewDelayMessages makes the protocol. from is the source of messages to an address, to which
-// the response goes. Messages do not say how good a clock is: remote is the error of the other
-// nodes' clocks in ns, negative if it is not known.
-func NewDelayMessages(from func(netip.Addr) netip.Addr, remote int64) *DelayMessages {
+// NewDelayMessages makes the protocol. Messages do not say how good a clock is: remote is the
+// error of the other nodes' clocks in ns, negative if it is not known.
+func NewDelayMessages(from SourceTo, remote int64) *DelayMessages {
 	return &DelayMessages{times: clock.New(stamp.NTP), from: from, remote: remote}
 }
 
@@ -34,31 +33,34 @@ func (m *DelayMessages) clock() *clock.Clock { return m.times }
 func (m *DelayMessages) setPort(port uint16) { m.port = port }
 
 // query is a query (RFC 6374 §4.3.1). Its Timestamp 1 tells it apart from others.
-func (m *DelayMessages) query(p *Probe) (packet []byte, id uint64, at clock.Instant) {
+func (m *DelayMessages) query(p *Probe) (packet []byte, id uint64, at clock.Instant, err error) {
 	q := rfc6374.Delay{
 		Header:  rfc6374.Header{Class: true, Control: rfc6374.InBandRequested, Session: rfc6374.SessionID(p.Session), DS: p.Class >> 2},
 		Querier: rfc6374.FormatNTP,
 	}
 	if len(p.Return) == 0 {
-		var from netip.Addr
-		if p.Path != nil {
-			from = p.Path.Source
-		} else {
-			from = m.from(p.Peer.Addr()) // before the time is read: this takes some
+		from, err := sourceOf(p.Path, p.Peer, m.from) // before the time is read: this takes some
+		if err != nil {
+			return nil, 0, at, err
 		}
 		q.Control, q.TLVs = rfc6374.OutOfBandRequested, rfc6374.AppendUDPReturn(nil, netip.AddrPortFrom(from, m.port))
 	}
 	at = m.times.Now()
 	q.Timestamps[0] = max(m.times.Timestamp(at.Wall), m.last+1)
 	m.last = q.Timestamps[0]
-	return q.Append(nil), uint64(q.Timestamps[0]), at
+	return q.Append(nil), uint64(q.Timestamps[0]), at, nil
 }
 
 // number is the Timestamp 1 of the query that a response is about; the response has it as
-// Timestamp 3 (RFC 6374 §4.3.3).
+// Timestamp 3 (RFC 6374 §4.3.3). A node that sends the query back with an error, because it
+// does not understand it, may leave it where it was.
 func (*DelayMessages) number(d *udp.Datagram) (uint64, bool) {
 	r, err := rfc6374.DecodeDelay(d.Data)
-	return uint64(r.Timestamps[2]), err == nil && r.Response
+	number := r.Timestamps[2]
+	if number == 0 && r.Control != rfc6374.Success {
+		number = r.Timestamps[0]
+	}
+	return uint64(number), err == nil && r.Response
 }
 
 func (m *DelayMessages) read(d *udp.Datagram, p *Probe) (t turn, outcome Outcome) {
@@ -81,6 +83,5 @@ func (m *DelayMessages) read(d *udp.Datagram, p *Probe) (t turn, outcome Outcome
 	t.hasArrived = t.hasArrived && r.Timestamps[3] != 0
 	t.left, t.hasLeft = format.Nanoseconds(r.Timestamps[0], offset)
 	t.hasLeft = t.hasLeft && r.Timestamps[0] != 0
-	t.returned = t.hasLeft // such responses travel in-band alone
-	return t, Accepted
+	return t, Accepted // whether it came in-band, nothing in it says
 }

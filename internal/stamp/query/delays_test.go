@@ -3,12 +3,14 @@
 package query
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/waymark-net/waymark/internal/rfc6374"
 	"github.com/waymark-net/waymark/internal/stamp/clock"
+	"github.com/waymark-net/waymark/internal/stamp/inband"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 	"github.com/waymark-net/waymark/stamp"
 )
@@ -17,14 +19,14 @@ import (
 // different times.
 func TestDelayMessages(t *testing.T) {
 	source := netip.MustParseAddr("2001:db8::1")
-	m := NewDelayMessages(func(netip.Addr) netip.Addr { return source }, 5)
+	m := NewDelayMessages(func(netip.Addr) (netip.Addr, error) { return source, nil }, 5)
 	m.setPort(4000)
 	last := uint64(0)
 	for range 1000 {
 		before := time.Now().UnixNano()
-		b, id, at := m.query(&Probe{Peer: netip.MustParseAddrPort("[2001:db8::2]:6375"), Session: 9, Class: 0xb8})
+		b, id, at, failed := m.query(&Probe{Peer: netip.MustParseAddrPort("[2001:db8::2]:6375"), Session: 9, Class: 0xb8})
 		q, err := rfc6374.DecodeDelay(b)
-		if err != nil || uint64(q.Timestamps[0]) != id || id <= last || q.Response || !q.Class || q.DS != 46 || q.Session != 9 || q.Version != 0 ||
+		if failed != nil || err != nil || uint64(q.Timestamps[0]) != id || id <= last || q.Response || !q.Class || q.DS != 46 || q.Session != 9 || q.Version != 0 ||
 			q.Control != rfc6374.OutOfBandRequested || q.Querier != rfc6374.FormatNTP || q.Responder != 0 || q.Preferred != 0 || [3]stamp.Timestamp(q.Timestamps[1:]) != [3]stamp.Timestamp{} {
 			t.Fatalf("%+v, number %d after %d, %v", q, id, last, err)
 		}
@@ -38,16 +40,73 @@ func TestDelayMessages(t *testing.T) {
 			}
 		}
 	}
-	b, _, _ := m.query(&Probe{Return: []netip.Addr{source}})
-	if q, err := rfc6374.DecodeDelay(b); err != nil || q.Control != rfc6374.InBandRequested || len(q.TLVs) != 0 {
+	b, _, _, failed := m.query(&Probe{Return: []netip.Addr{source}})
+	if q, err := rfc6374.DecodeDelay(b); failed != nil || err != nil || q.Control != rfc6374.InBandRequested || len(q.TLVs) != 0 {
 		t.Errorf("in-band: %+v, %v", q, err)
+	}
+}
+
+// own is the address itself.
+func own(a netip.Addr) (netip.Addr, error) { return a, nil }
+
+// Without a source, there is nowhere for a response to go: nothing is sent, and that is
+// counted.
+func TestNoSource(t *testing.T) {
+	none := func(netip.Addr) (netip.Addr, error) { return netip.Addr{}, errors.New("network is unreachable") }
+	silent := newNode(t, func(int, []byte) [][]byte { return nil })
+	counters := new(Counters)
+	p, err := OpenProber(NewDelayMessages(none, 5), counters, func(Sample) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	if n := p.Send([]Probe{{Peer: silent.at()}, {Peer: silent.at()}}); n != 0 || len(p.waiting) != 0 {
+		t.Errorf("%d probes were sent, %d wait", n, len(p.waiting))
+	}
+	c, err := Open(NewLossMessages(none), 0, counters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	message := rfc6374.Loss{Header: rfc6374.Header{Control: rfc6374.OutOfBandRequested}}
+	ask(c, patience/2, &Question{Peer: silent.at(), Value: message.Append(nil)})
+	if got, want := counters.Unsent(), [NumCauses]uint64{NoSource: 3}; got != want || silent.heard() != 0 {
+		t.Errorf("not sent: %v, want %v; heard %d", got, want, silent.heard())
+	}
+	message.Control = rfc6374.InBandRequested // the way back begins at the other end
+	ask(c, patience/2, &Question{Peer: silent.at(), Value: message.Append(nil)})
+	if n := p.Send([]Probe{{Peer: silent.at(), Return: []netip.Addr{silent.at().Addr()}}}); n != 1 {
+		t.Errorf("%d probes with a way back were sent", n)
+	}
+	for deadline := time.Now().Add(enough()); silent.heard() < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d packets with a way back arrived", silent.heard())
+		}
+	}
+}
+
+// What the kernel does not send is counted, and so is what has no way through segments.
+func TestNotSent(t *testing.T) {
+	p, _ := openProber(t)
+	nowhere := netip.MustParseAddrPort("[ff0e::1]:0") // port 0
+	if n := p.Send([]Probe{{Peer: nowhere}}); n != 0 {
+		t.Errorf("%d probes were sent", n)
+	}
+	if got, want := p.counters.Unsent(), [NumCauses]uint64{SendFailed: 1}; got != want {
+		t.Errorf("not sent: %v, want %v", got, want)
+	}
+	if n := p.Send([]Probe{{Peer: nowhere, Path: &inband.Path{}}}); n != 0 { // as root, a path without segments; else no socket
+		t.Errorf("%d probes were sent through segments", n)
+	}
+	if got := p.counters.Unsent(); got[NoPath]+got[SendFailed] != 2 {
+		t.Errorf("not sent: %v", got)
 	}
 }
 
 // Responses measure what they say, and are counted by what is wrong with them.
 func TestDelayResponses(t *testing.T) {
 	peer := netip.MustParseAddrPort("[2001:db8::7]:6375")
-	m := NewDelayMessages(func(a netip.Addr) netip.Addr { return a }, int64(time.Millisecond))
+	m := NewDelayMessages(own, int64(time.Millisecond))
 	p := &Prober{protocol: m, waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
 	const ago, oneWay, held = 40 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond
 	for _, tt := range []struct {
@@ -63,13 +122,20 @@ func TestDelayResponses(t *testing.T) {
 		{"times of no clock", func(r *rfc6374.Delay) { r.Responder = rfc6374.FormatSequence }, peer, Accepted, false, false},
 		{"left before it came", func(r *rfc6374.Delay) { r.Timestamps[0] = r.Timestamps[3] - 1<<32 }, peer, Accepted, false, false},
 		{"an error", func(r *rfc6374.Delay) { r.Control = rfc6374.ConnectionMismatch }, peer, Refused, false, false},
+		{"an error, and the query as it was", func(r *rfc6374.Delay) {
+			r.Control, r.Timestamps = rfc6374.UnsupportedVersion, [4]stamp.Timestamp{0: r.Timestamps[2]}
+		}, peer, Refused, false, false},
+		{"a success, and the query as it was", func(r *rfc6374.Delay) { r.Timestamps = [4]stamp.Timestamp{0: r.Timestamps[2]} }, peer, Unexpected, false, false},
 		{"another session", func(r *rfc6374.Delay) { r.Session++ }, peer, WrongSession, false, false},
 		{"another query", func(r *rfc6374.Delay) { r.Timestamps[2]++ }, peer, Unexpected, false, false},
 		{"a query", func(r *rfc6374.Delay) { r.Response = false }, peer, Malformed, false, false},
 		{"another port", func(*rfc6374.Delay) {}, netip.AddrPortFrom(peer.Addr(), 863), Foreign, false, false},
 	} {
 		probe := Probe{Peer: peer, Session: 9, Return: []netip.Addr{peer.Addr()}}
-		b, id, at := m.query(&probe)
+		b, id, at, err := m.query(&probe)
+		if err != nil {
+			t.Fatal(err)
+		}
 		at = clock.Instant{Wall: at.Wall - int64(ago), Steady: at.Steady - int64(ago)} // it left some time ago
 		p.waiting[id] = &sent{probe, 1, at}
 		r, err := rfc6374.DecodeDelay(b)
@@ -88,7 +154,7 @@ func TestDelayResponses(t *testing.T) {
 		if tt.one && !near(int64(s.OneWay), int64(oneWay)) || tt.two && !near(int64(s.TwoWay), int64(s.RoundTrip-held)) {
 			t.Errorf("%s: %+v", tt.name, s)
 		}
-		if outcome == Accepted && (s.RemoteClock != 1_000_000 || !s.Returned || s.ReturnPathTaken != (r.Timestamps[0] != 0 && tt.name != "times of no clock")) {
+		if outcome == Accepted && (s.RemoteClock != 1_000_000 || s.Diverted) {
 			t.Errorf("%s: %+v", tt.name, s)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/waymark-net/waymark/internal/lossquery"
 	"github.com/waymark-net/waymark/internal/rfc6374"
 	"github.com/waymark-net/waymark/internal/stamp/clock"
+	"github.com/waymark-net/waymark/internal/stamp/inband"
 	"github.com/waymark-net/waymark/internal/stamp/udp"
 	"github.com/waymark-net/waymark/stamp"
 )
@@ -19,11 +20,11 @@ import (
 type LossQueries struct{ next uint32 }
 
 // Packet is a packet of a question.
-func (l *LossQueries) Packet(q *Question) ([]byte, uint64) {
+func (l *LossQueries) Packet(q *Question) ([]byte, uint64, error) {
 	l.next++
 	b := append([]byte{}, q.Value...)
 	binary.BigEndian.PutUint32(b, l.next)
-	return b, uint64(l.next)
+	return b, uint64(l.next), nil
 }
 
 // ID is the sequence number of the query that a response is about.
@@ -50,32 +51,39 @@ func (*LossQueries) Answer(d *udp.Datagram, q *Question) ([]byte, Outcome) {
 // Its answer is the whole response.
 type LossMessages struct {
 	clock *clock.Clock
-	port  uint16                      // at which responses arrive
-	from  func(netip.Addr) netip.Addr // the source of messages to an address
+	port  uint16 // at which responses arrive
+	from  SourceTo
 	last  stamp.Timestamp
 }
 
-// NewLossMessages makes the protocol. from is the source of messages to an address, to which
-// the response goes.
-func NewLossMessages(from func(netip.Addr) netip.Addr) *LossMessages {
+// NewLossMessages makes the protocol.
+func NewLossMessages(from SourceTo) *LossMessages {
 	return &LossMessages{clock: clock.New(stamp.NTP), from: from}
 }
 
 // Packet is a packet of a question.
-func (l *LossMessages) Packet(q *Question) ([]byte, uint64) {
-	now := l.clock.Now()
-	l.clock.Look(now)
+func (l *LossMessages) Packet(q *Question) ([]byte, uint64, error) {
 	m, _ := rfc6374.DecodeLoss(q.Value) // the caller's own
-	m.Format, m.Origin = rfc6374.FormatNTP, max(l.clock.Timestamp(now.Wall), l.last+1)
-	l.last = m.Origin
 	if m.Control == rfc6374.OutOfBandRequested {
-		from := l.from(q.Peer.Addr())
-		if q.Path != nil {
-			from = q.Path.Source
+		from, err := sourceOf(q.Path, q.Peer, l.from)
+		if err != nil {
+			return nil, 0, err
 		}
 		m.TLVs = rfc6374.AppendUDPReturn(append([]byte{}, m.TLVs...), netip.AddrPortFrom(from, l.port))
 	}
-	return m.Append(nil), uint64(m.Origin)
+	now := l.clock.Now()
+	l.clock.Look(now)
+	m.Format, m.Origin = rfc6374.FormatNTP, max(l.clock.Timestamp(now.Wall), l.last+1)
+	l.last = m.Origin
+	return m.Append(nil), uint64(m.Origin), nil
+}
+
+// sourceOf is the source of packets through a path, or as routed.
+func sourceOf(path *inband.Path, to netip.AddrPort, from SourceTo) (netip.Addr, error) {
+	if path != nil {
+		return path.Source, nil
+	}
+	return from(to.Addr())
 }
 
 // ID is the Origin Timestamp of the query that a response is about.

@@ -27,11 +27,42 @@ var outcomes = [NumOutcomes]string{"accepted", "malformed", "unexpected", "forei
 // String is the outcome's name in metrics.
 func (o Outcome) String() string { return outcomes[o] }
 
-// Counters count replies by outcome. Several clients may share them, one after the other or at
-// the same time. The zero value is ready.
-type Counters struct{ outcomes [NumOutcomes]atomic.Uint64 }
+// Cause is why a question or a test packet was not sent.
+type Cause int
+
+// Causes.
+const (
+	NoSource   Cause = iota // the kernel has no address to send it from, so an answer would find no way back
+	NoPath                  // there is no way through the flow's segments
+	SendFailed              // the kernel refused to send it
+
+	NumCauses int = iota // the number of causes
+)
+
+var causes = [NumCauses]string{"no_source", "no_path", "send_failed"}
+
+// String is the cause's name in metrics.
+func (c Cause) String() string { return causes[c] }
+
+// Counters count what was not sent by cause, and replies by outcome. Several clients may share
+// them, one after the other or at the same time. The zero value is ready.
+type Counters struct {
+	outcomes [NumOutcomes]atomic.Uint64
+	unsent   [NumCauses]atomic.Uint64
+}
 
 func (c *Counters) add(o Outcome) { c.outcomes[o].Add(1) }
+
+// NotSent counts what was not sent.
+func (c *Counters) NotSent(why Cause) { c.unsent[why].Add(1) }
+
+// Unsent are the numbers of what was not sent by cause. They never go back.
+func (c *Counters) Unsent() (n [NumCauses]uint64) {
+	for i := range c.unsent {
+		n[i] = c.unsent[i].Load()
+	}
+	return n
+}
 
 // Counts are the numbers of replies by outcome. They never go back.
 func (c *Counters) Counts() (n [NumOutcomes]uint64) {

@@ -25,13 +25,13 @@ type Probe struct {
 
 // Sample is the delay of a probe and its reply.
 type Sample struct {
-	Flow, Number              int // of the probe: it numbers those of a flow
-	RoundTrip                 time.Duration
-	TwoWay                    time.Duration // without the time at the other node (RFC 8762 §4, RFC 6374 §2.4)
-	OneWay                    time.Duration // the difference of two clocks
-	TwoWayKnown, OneWayKnown  bool
-	ClockError, RemoteClock   int64 // ns; negative: not known
-	Returned, ReturnPathTaken bool  // a way back was asked for; the other node used it
+	Flow, Number             int // of the probe: it numbers those of a flow
+	RoundTrip                time.Duration
+	TwoWay                   time.Duration // without the time at the other node (RFC 8762 §4, RFC 6374 §2.4)
+	OneWay                   time.Duration // the difference of two clocks
+	TwoWayKnown, OneWayKnown bool
+	ClockError, RemoteClock  int64 // ns; negative: not known
+	Diverted                 bool  // the reply did not take the way back that was asked for, and says so
 }
 
 // sent is a probe that has left.
@@ -52,8 +52,9 @@ const mostOpen = 1 << 16
 type Probing interface {
 	// clock is that of the times in packets.
 	clock() *clock.Clock
-	// query is a packet, a number that tells it apart from others, and when it leaves.
-	query(p *Probe) (packet []byte, id uint64, at clock.Instant)
+	// query is a packet, a number that tells it apart from others, and when it leaves. An
+	// error is that of a SourceTo.
+	query(p *Probe) (packet []byte, id uint64, at clock.Instant, err error)
 	// number is the number of the packet that a datagram answers.
 	number(d *udp.Datagram) (id uint64, ok bool)
 	// read reads a reply to a probe.
@@ -65,14 +66,13 @@ type turn struct {
 	arrived, left       int64 // ns of UTC since 1970
 	hasArrived, hasLeft bool
 	clockError          int64 // ns; negative: not known
-	returned            bool  // the reply took the way that was asked for
+	diverted            bool  // the reply says that it did not take the way that was asked for
 }
 
 // Prober measures delays with test packets. One goroutine may use it.
 type Prober struct {
 	link
 	protocol Probing
-	counters *Counters
 	heard    func(Sample)
 	done     chan struct{}
 
@@ -82,16 +82,17 @@ type Prober struct {
 }
 
 // OpenProber opens a socket in the network namespace of the calling thread. heard is called
-// for each reply that is accepted, by another goroutine; all are counted.
+// for each reply that is accepted, by another goroutine; all are counted, and probes that
+// were not sent.
 func OpenProber(by Probing, counters *Counters, heard func(Sample)) (*Prober, error) {
-	l, err := open(0)
+	l, err := open(0, counters)
 	if err != nil {
 		return nil, err
 	}
 	if m, ok := by.(*DelayMessages); ok {
 		m.setPort(l.socket.Local().Port())
 	}
-	p := &Prober{link: l, protocol: by, counters: counters, heard: heard, done: make(chan struct{}), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
+	p := &Prober{link: l, protocol: by, heard: heard, done: make(chan struct{}), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
 	go func() {
 		defer close(p.done)
 		p.receive(p.reply, make(chan struct{}, 1))
@@ -102,8 +103,9 @@ func OpenProber(by Probing, counters *Counters, heard func(Sample)) (*Prober, er
 // Close ends the prober.
 func (p *Prober) Close() { p.close(p.done) }
 
-// Send sends probes, and forgets those whose replies would come too late.
-func (p *Prober) Send(list []Probe) {
+// Send sends probes, and forgets those whose replies would come too late. It returns how many
+// it sent; the others are counted.
+func (p *Prober) Send(list []Probe) (n int) {
 	p.mu.Lock()
 	clock := p.protocol.clock()
 	now := clock.Now()
@@ -117,13 +119,30 @@ func (p *Prober) Send(list []Probe) {
 	p.mu.Unlock()
 	// Each by itself: packets that leave together would measure that they wait.
 	for _, one := range list {
-		p.mu.Lock()
-		p.numbers[one.Flow]++
-		packet, id, at := p.protocol.query(&one)
-		p.waiting[id] = &sent{one, p.numbers[one.Flow], at}
-		p.mu.Unlock()
-		p.flush(p.add(nil, packet, one.Peer, one.Path, one.Class))
+		packet, err := p.begin(&one)
+		switch {
+		case err != nil:
+			p.counters.NotSent(NoSource)
+		case one.Path != nil:
+			n += p.through(one.Path, packet, one.Peer, one.Class)
+		default:
+			n += p.routed(udp.Datagram{Data: packet, Peer: one.Peer, TrafficClass: one.Class})
+		}
 	}
+	return n
+}
+
+// begin makes the packet of a probe, which then waits for its reply.
+func (p *Prober) begin(one *Probe) ([]byte, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	packet, id, at, err := p.protocol.query(one)
+	if err != nil {
+		return nil, err
+	}
+	p.numbers[one.Flow]++
+	p.waiting[id] = &sent{*one, p.numbers[one.Flow], at}
+	return packet, nil
 }
 
 func (p *Prober) reply(d *udp.Datagram) {
@@ -160,7 +179,7 @@ func (p *Prober) sample(d *udp.Datagram) (s Sample, outcome Outcome) {
 		steady -= max(now.Wall-d.Received, 0)
 	}
 	steady = max(steady, from.at.Steady)
-	s = Sample{Flow: from.Flow, Number: from.number, RoundTrip: time.Duration(steady - from.at.Steady), Returned: len(from.Return) > 0, ReturnPathTaken: t.returned}
+	s = Sample{Flow: from.Flow, Number: from.number, RoundTrip: time.Duration(steady - from.at.Steady), Diverted: t.diverted}
 	if s.OneWayKnown = t.hasArrived && (!t.hasLeft || t.left >= t.arrived); s.OneWayKnown {
 		s.OneWay = time.Duration(t.arrived - from.at.Wall)
 	}

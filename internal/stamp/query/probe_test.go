@@ -75,7 +75,7 @@ func TestProber(t *testing.T) {
 		if !s.TwoWayKnown || !s.OneWayKnown || s.RoundTrip < held || s.TwoWay < 0 || s.TwoWay > s.RoundTrip-held+time.Millisecond || s.OneWay < -time.Millisecond || s.OneWay > s.RoundTrip {
 			t.Errorf("%+v", s)
 		}
-		if s.RemoteClock < int64(time.Millisecond) || s.Returned || s.ReturnPathTaken {
+		if s.RemoteClock < int64(time.Millisecond) || s.Diverted {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -126,7 +126,7 @@ func TestProbesReturn(t *testing.T) {
 	p, heard := openProber(t)
 	for i := range 2 {
 		p.Send([]Probe{{Peer: far.at(), Return: way}})
-		if s := heard.await(t, i+1)[i]; !s.Returned || s.ReturnPathTaken != (i == 0) {
+		if s := heard.await(t, i+1)[i]; s.Diverted != (i == 1) {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -139,7 +139,10 @@ func TestSamples(t *testing.T) {
 	p := &Prober{protocol: NewStamp(testSSID, nil), waiting: make(map[uint64]*sent), numbers: make(map[int]int)}
 	send := func() []byte {
 		probe := Probe{Peer: peer}
-		packet, id, at := p.protocol.query(&probe)
+		packet, id, at, err := p.protocol.query(&probe)
+		if err != nil {
+			t.Fatal(err)
+		}
 		p.waiting[id] = &sent{probe, 1, at}
 		return packet
 	}

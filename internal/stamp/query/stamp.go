@@ -33,10 +33,10 @@ func NewStamp(ssid stamp.SSID, key []byte) *Stamp {
 }
 
 // Packet is a packet of a question.
-func (s *Stamp) Packet(q *Question) ([]byte, uint64) {
+func (s *Stamp) Packet(q *Question) ([]byte, uint64, error) {
 	now := s.times.Now()
 	s.times.Look(now)
-	return s.packet(now.Wall, s.ssidOf(q.Session), q.Value), uint64(s.next)
+	return s.packet(now.Wall, s.ssidOf(q.Session), q.Value), uint64(s.next), nil
 }
 
 // packet numbers a packet, and puts TLVs into it.
@@ -75,11 +75,11 @@ func (s *Stamp) Answer(d *udp.Datagram, q *Question) ([]byte, Outcome) {
 
 func (s *Stamp) clock() *clock.Clock { return s.times }
 
-func (s *Stamp) query(p *Probe) (packet []byte, id uint64, at clock.Instant) {
+func (s *Stamp) query(p *Probe) (packet []byte, id uint64, at clock.Instant, err error) {
 	tlvs := AppendReturn(nil, p.Return)
 	at = s.times.Now()
 	packet = s.packet(at.Wall, s.ssidOf(p.Session), tlvs)
-	return packet, uint64(s.next), at
+	return packet, uint64(s.next), at, nil
 }
 
 func (s *Stamp) number(d *udp.Datagram) (uint64, bool) { return s.ID(d) }
@@ -92,9 +92,10 @@ func (s *Stamp) read(d *udp.Datagram, p *Probe) (t turn, outcome Outcome) {
 	t.arrived, t.hasArrived = s.times.Nanoseconds(r.Received, r.Error)
 	t.left, t.hasLeft = s.times.Nanoseconds(r.Timestamp, r.Error)
 	t.clockError = errorOf(r.Error)
+	t.diverted = len(p.Return) > 0
 	for one, err := range stamp.TLVs(tlvs) {
 		if err == nil && one.Type() == stamp.TypeReturnPath {
-			t.returned = one.Flags() == 0
+			t.diverted = t.diverted && one.Flags() != 0
 		}
 	}
 	return t, Accepted

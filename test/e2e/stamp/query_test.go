@@ -83,7 +83,7 @@ func TestSuiteAnswersQuestions(t *testing.T) {
 			prober.Send([]query.Probe{{Flow: 3, Peer: peer}})
 			select {
 			case s := <-samples:
-				if s.Flow != 3 || s.Number != n || !s.OneWayKnown || !s.TwoWayKnown || s.OneWay <= 0 || s.TwoWay <= 0 || s.TwoWay > s.RoundTrip || s.RoundTrip > patience.Of(time.Second) || s.Returned {
+				if s.Flow != 3 || s.Number != n || !s.OneWayKnown || !s.TwoWayKnown || s.OneWay <= 0 || s.TwoWay <= 0 || s.TwoWay > s.RoundTrip || s.RoundTrip > patience.Of(time.Second) || s.Diverted {
 					t.Errorf("%s: %+v", tt.name, s)
 				}
 			case <-ctx.Done():
